@@ -1,0 +1,59 @@
+package sluice
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors on which callers decide. They are wrapped with what was tried.
+var (
+	// ErrConflict: the cursor, lease or sequence was not where the caller
+	// believed. Nothing was written. Somebody else did the work, or an earlier
+	// attempt whose answer was lost did: read the cursor again.
+	ErrConflict = errors.New("position moved by someone else")
+
+	// ErrRefused: the store looked at the data and will never take it as it is.
+	// Nothing was written. Apply it item by item, so that only the bad ones
+	// become dead letters.
+	ErrRefused = errors.New("data refused by the store")
+
+	// ErrLeaseLost: another process holds the lease now. Stop at once.
+	ErrLeaseLost = errors.New("lease lost")
+
+	// ErrGap: a log no longer holds what lies between a follower's cursor and
+	// its oldest entry. Reading on would lose it silently; an operator decides.
+	ErrGap = errors.New("gap in the log")
+
+	// ErrFull: Redis has reached its memory limit. Input is refused, draining
+	// goes on; try again later.
+	ErrFull = errors.New("redis is full")
+)
+
+// Code names the kind of a failure for machines, in the API's error shape.
+type Code string
+
+// The codes of the /v1 error shape.
+const (
+	CodeInvalid      Code = "invalid"
+	CodeUnauthorized Code = "unauthorized"
+	CodeNotFound     Code = "not_found"
+	CodeTooLarge     Code = "too_large"
+	CodeUnavailable  Code = "unavailable"
+	CodeInternal     Code = "internal"
+)
+
+// Error is a refusal that a caller of Sluice sees: a code for machines, a
+// message for people. Index is the item's place in the request, -1 for none.
+type Error struct {
+	Code    Code
+	Message string
+	Index   int
+}
+
+// Error returns the message with its code.
+func (e *Error) Error() string {
+	if e.Index >= 0 {
+		return fmt.Sprintf("%s: item %d: %s", e.Code, e.Index, e.Message)
+	}
+	return fmt.Sprintf("%s: %s", e.Code, e.Message)
+}

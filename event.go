@@ -1,0 +1,91 @@
+package sluice
+
+// EventKind tells whose word an event's name is, so that a customer's own
+// event "opened" is not taken for a mail event.
+type EventKind uint8
+
+// The kinds. Their numbers are stored: never change one.
+const (
+	KindMail     EventKind = 1
+	KindCustom   EventKind = 2
+	KindPurchase EventKind = 3
+	KindSystem   EventKind = 4
+)
+
+// String returns the kind's word, as it stands in the events table.
+func (k EventKind) String() string {
+	switch k {
+	case KindMail:
+		return "mail"
+	case KindCustom:
+		return "custom"
+	case KindPurchase:
+		return "purchase"
+	case KindSystem:
+		return "system"
+	}
+	return "unknown"
+}
+
+// Event is one thing that happened. Its texts may share memory with the batch
+// they were read from: they are never changed.
+type Event struct {
+	Kind       EventKind
+	TimeMillis int64  // since the epoch, UTC
+	ID         string // the event's own id; empty: it is named by its place in the log
+	Name       string // mail events: one of the words below
+	App        string
+	Email      string
+	User       string // the customer's name for the user
+	Message    string // the message the event belongs to
+	Properties string // what else the producer sent: a JSON object, or empty
+}
+
+// The words for what happens to a mail, past tense, one list for all.
+const (
+	EventQueued        = "queued"
+	EventSent          = "sent"
+	EventDeferred      = "deferred"
+	EventDelivered     = "delivered"
+	EventBounced       = "bounced"
+	EventRejected      = "rejected"
+	EventFailed        = "failed"
+	EventOpened        = "opened"
+	EventClicked       = "clicked"
+	EventComplained    = "complained"
+	EventUnsubscribed  = "unsubscribed"
+	EventSubscribed    = "subscribed"
+	EventAutoresponded = "autoresponded"
+	EventUnknown       = "unknown"
+)
+
+// Place is where an item stands: its partition, the position of its batch in
+// the partition's log, its index in the batch.
+type Place struct {
+	Partition int
+	Position  Position
+	Index     int
+}
+
+// DeadLetter is an item that cannot be applied, kept with its reason until an
+// operator replays or drops it.
+type DeadLetter struct {
+	ID         int64  // given by the store
+	Source     string // "list:NAME", "log" or "commit:ROLE"
+	Form       Form
+	Place      Place
+	Reason     string
+	Payload    []byte
+	TimeMillis int64 // when it was found to be dead
+}
+
+// Form says what a dead letter's payload is, hence how it is replayed.
+type Form string
+
+// The forms.
+const (
+	FormElement Form = "element" // an element of a foreign list: pushed to it again
+	FormItem    Form = "item"    // an item of a log: appended to its partition again
+	FormBatch   Form = "batch"   // a whole batch nobody could read: only shown
+	FormCommand Form = "command" // an operation of a commit: only shown
+)

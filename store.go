@@ -1,0 +1,143 @@
+package sluice
+
+import (
+	"context"
+	"io"
+)
+
+// Store is the SQL side: rows, and the cursors of the followers whose effect
+// is rows. SQLite and MariaDB/MySQL keep this contract; package storetest is
+// its conformance suite and runs on the real servers.
+//
+// Every method may be called from several goroutines at once. Every method
+// that writes is durable when it returns nil. An error that is neither
+// ErrConflict nor ErrRefused leaves open whether the write happened (the
+// connection may have died inside COMMIT): the caller reads the cursor again.
+type Store interface {
+	// Migrate brings the schema to this program's version, forward only, and
+	// refuses a schema newer than that. Safe to call from several processes.
+	Migrate(ctx context.Context) error
+
+	// Ping reports whether the database answers and the schema is the right one.
+	Ping(ctx context.Context) error
+
+	// TakeLease raises and returns the lease number of each partition of a role.
+	// The numbers only ever rise, also when Redis has lost its memory of them.
+	TakeLease(ctx context.Context, role string, partitions []int) (map[int]uint64, error)
+
+	// Cursors returns a follower's position in each partition. A cursor that
+	// does not exist yet is created at the zero Position.
+	Cursors(ctx context.Context, follower string, partitions []int) (map[int]Position, error)
+
+	// OpenTable looks at a table of the user's own and says how rows get into
+	// it. It is refused with the reason and the remedy if it or a column does
+	// not exist, if it cannot take part in a transaction, or if spec.Dedupe
+	// names a column without a unique key of its own.
+	OpenTable(ctx context.Context, spec TableSpec) (Table, error)
+
+	// Prepare encodes an effect for the server's bulk path. It does no I/O, so
+	// that the next effect is encoded while the one before it is applied. The
+	// effect's memory must stay unchanged until it is applied.
+	Prepare(effect *Effect) (Prepared, error)
+
+	// Apply moves the cursors and writes the rows in one transaction by the
+	// server's fastest path. ErrConflict: a cursor was not at From, nothing was
+	// written. ErrRefused: the server does not take some row as it is (a
+	// conversion, a length, a constraint), nothing was written: use ApplyEach.
+	Apply(ctx context.Context, p Prepared) (Applied, error)
+
+	// ApplyEach does what Apply does, row by row, in one transaction: rows that
+	// are refused become dead letters with the server's reason. Slow, and only
+	// for what Apply has refused.
+	ApplyEach(ctx context.Context, p Prepared) (Applied, error)
+
+	// DeadLetters lists dead letters without their payloads, oldest first,
+	// after the one with id `after`, at most limit.
+	DeadLetters(ctx context.Context, after int64, limit int) ([]DeadLetter, error)
+
+	// DeadLetter returns one with its payload, or an *Error with CodeNotFound.
+	DeadLetter(ctx context.Context, id int64) (DeadLetter, error)
+
+	// DropDeadLetter removes one. Removing what is gone already is no error.
+	DropDeadLetter(ctx context.Context, id int64) error
+
+	// CountDeadLetters returns how many there are.
+	CountDeadLetters(ctx context.Context) (int64, error)
+
+	io.Closer
+}
+
+// Effect is what one transaction does: it moves cursors and writes rows.
+type Effect struct {
+	Moves  []Move
+	Events []StoredEvent // into the standard table `events`
+	Rows   []TableRows   // into tables of the user's own
+	Dead   []DeadLetter
+}
+
+// Move is the step of one cursor. The transaction fails with ErrConflict
+// unless the cursor stands at From.
+type Move struct {
+	Follower  string
+	Partition int
+	From, To  Position
+}
+
+// StoredEvent is an event with its place in the log, which names it if it has
+// no id of its own.
+type StoredEvent struct {
+	Event
+	Place Place
+}
+
+// TableSpec says how the elements of a list become rows of a table.
+type TableSpec struct {
+	Table   string   // "table" or "schema.table"
+	Columns []string // in the order of a row's cells
+	Dedupe  string   // the column that holds the event's own id; empty: none
+}
+
+// Table is a user's table that a store has looked at.
+type Table interface {
+	Spec() TableSpec
+}
+
+// TableRows are rows for one table: Cells holds them one after the other, and
+// Raw the element that each came from, for the dead letter of a refused row.
+type TableRows struct {
+	Table  Table
+	Cells  []Cell
+	Raw    []string
+	Places []Place // one a row, or nil if places are not kept
+	Source string  // of its dead letters: "list:NAME"
+}
+
+// Cell is one value as its producer wrote it.
+type Cell struct {
+	Kind CellKind
+	Text string // the text; a number's, boolean's or JSON value's literal
+}
+
+// CellKind is the JSON type of a cell.
+type CellKind uint8
+
+// The kinds of cells.
+const (
+	CellNull CellKind = iota
+	CellText
+	CellNumber
+	CellBool
+	CellJSON // an object or an array
+)
+
+// Prepared is an effect encoded for a store's bulk path.
+type Prepared interface {
+	Effect() *Effect
+}
+
+// Applied counts what a transaction did.
+type Applied struct {
+	Rows       int // rows inserted, events and users' rows together
+	Duplicates int // rows left out because their id was there already
+	Dead       int // dead letters written
+}
