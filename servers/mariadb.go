@@ -1,0 +1,364 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	mariadbRemedy = "run `make deps` (Debian and Ubuntu: packages mariadb-server and mariadb-client), or install MariaDB 10.6 or newer with your system's packages"
+
+	// mariadbReadyWithin bounds the time to the first greeting, recovery of a
+	// killed server's log included.
+	mariadbReadyWithin = 2 * time.Minute
+
+	// mariadbInstallWithin bounds the making of a fresh data directory, which
+	// takes half a second on an idle machine. (A template to copy was tried in
+	// thought and dropped: it would save less than it needs code.)
+	mariadbInstallWithin = 2 * time.Minute
+
+	// mariadbStopPatience is how long MariaDB may take to end after SIGTERM.
+	mariadbStopPatience = time.Minute
+
+	// mariadbClientWithin bounds one statement of CreateDatabase.
+	mariadbClientWithin = 30 * time.Second
+
+	// mariadbDialWithin bounds one look at the server.
+	mariadbDialWithin = 2 * time.Second
+)
+
+// MariaDBOptions are what a private MariaDB is started with.
+type MariaDBOptions struct {
+	// Dir is the data directory, which also holds the log mariadb.log and, if
+	// its path is short enough, the socket. It is made and filled if it does
+	// not exist or is empty. Required.
+	Dir string
+
+	// Port on 127.0.0.1; 0 takes a free one.
+	Port int
+
+	// Extra are further arguments, such as "--innodb-buffer-pool-size=1G".
+	// They come last, and so win.
+	Extra []string
+}
+
+// MariaDB is a private MariaDB server: durable as MariaDB is by default,
+// 127.0.0.1 and a socket only, a user root without a password. Its methods may
+// be called from several goroutines, but Stop and Restart not at the same time.
+type MariaDB struct {
+	child
+	opt        MariaDBOptions
+	program    string
+	install    string
+	client     string
+	account    *account // nil: we run it as ourselves
+	socket     string
+	socketHome string // private directory of the socket, or empty
+	port       int
+}
+
+// StartMariaDB starts a MariaDB, on a fresh directory after installing its
+// system tables, and returns when it greets. ctx bounds the start, not the
+// server's life: that ends with Stop, with Kill or with this program.
+//
+// As root the server runs as user mysql, who is given Dir.
+func StartMariaDB(ctx context.Context, opt MariaDBOptions) (*MariaDB, error) {
+	if opt.Dir == "" {
+		return nil, errors.New("start mariadb: MariaDBOptions.Dir is empty: name a directory for its data")
+	}
+	dir, err := filepath.Abs(opt.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("start mariadb in %s: %w", opt.Dir, err)
+	}
+	opt.Dir = dir
+	m := &MariaDB{opt: opt, port: opt.Port}
+	if err := m.findPrograms(); err != nil {
+		return nil, fmt.Errorf("start mariadb: %w", err)
+	}
+	if m.account, err = databaseAccount(); err != nil {
+		return nil, fmt.Errorf("start mariadb: %w", err)
+	}
+	if m.socket, m.socketHome, err = socketPath(dir, "mariadb.sock"); err != nil {
+		return nil, fmt.Errorf("start mariadb in %s: %w", dir, err)
+	}
+	if err := m.startOnSomePort(ctx); err != nil {
+		m.removeSocketHome()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *MariaDB) findPrograms() (err error) {
+	if m.program, err = find(mariadbRemedy, "mariadbd", "mysqld"); err != nil {
+		return err
+	}
+	if m.install, err = find(mariadbRemedy, "mariadb-install-db", "mysql_install_db"); err != nil {
+		return err
+	}
+	m.client, err = find(mariadbRemedy, "mariadb", "mysql")
+	return err
+}
+
+// startOnSomePort starts on the given port, or on a free one, taking another
+// if somebody was faster.
+func (m *MariaDB) startOnSomePort(ctx context.Context) error {
+	if m.opt.Port != 0 {
+		return m.start(ctx)
+	}
+	var err error
+	for range portAttempts {
+		if m.port, err = freePort(); err != nil {
+			return fmt.Errorf("start mariadb: %w", err)
+		}
+		if err = m.start(ctx); err == nil || !portTaken(err) {
+			return err
+		}
+	}
+	return fmt.Errorf("start mariadb: %d free ports were taken by others before MariaDB could bind them: %w", portAttempts, err)
+}
+
+// start runs the server with the port and socket that m has.
+func (m *MariaDB) start(ctx context.Context) error {
+	lock, err := lockDir(ctx, m.opt.Dir)
+	if err != nil {
+		return fmt.Errorf("start mariadb in %s: %w", m.opt.Dir, err)
+	}
+	defer lock.Close() // the server holds it now, or nobody
+	if err := m.prepare(ctx, lock); err != nil {
+		return fmt.Errorf("start mariadb in %s: %w", m.opt.Dir, err)
+	}
+	p, err := start("mariadb", spec{
+		program: m.program,
+		args:    m.arguments(),
+		dir:     m.opt.Dir,
+		logPath: m.logPath(),
+		user:    m.account,
+		held:    []*os.File{lock},
+	})
+	if err != nil {
+		return err
+	}
+	ready, cancel := context.WithTimeoutCause(ctx, mariadbReadyWithin, fmt.Errorf("no greeting within %s", mariadbReadyWithin))
+	defer cancel()
+	if err := p.await(ready, m.logPath(), func() (bool, error) { return greets(m.socket) }); err != nil {
+		return errors.Join(err, p.kill())
+	}
+	m.set(p)
+	return nil
+}
+
+// prepare makes the data directory usable: system tables, owner, way to it.
+func (m *MariaDB) prepare(ctx context.Context, lock *os.File) error {
+	for _, dir := range []string{m.opt.Dir, m.socketHome} {
+		if dir == "" {
+			continue
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		if err := m.account.letThrough(dir); err != nil {
+			return err
+		}
+		if err := m.account.own(dir); err != nil {
+			return err
+		}
+	}
+	// MariaDB notes its process id beside the socket and refuses to start while
+	// a process of that number lives; after a kill that may be anybody. We hold
+	// the directory's lock, so nobody uses the socket.
+	if err := os.Remove(m.socket + ".lock"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return m.fill(ctx, lock)
+}
+
+// fill installs the system tables, once: a marker written afterwards tells a
+// finished installation from one that was killed half-way, which is removed.
+func (m *MariaDB) fill(ctx context.Context, lock *os.File) error {
+	marker := filepath.Join(m.opt.Dir, "server.installed")
+	if _, err := os.Stat(marker); err == nil {
+		return nil
+	}
+	if err := m.clear(); err != nil {
+		return err
+	}
+	args := []string{
+		"--no-defaults",
+		"--datadir=" + m.opt.Dir,
+		"--auth-root-authentication-method=normal",
+		"--skip-test-db",
+	}
+	p, err := start("mariadb-install-db", spec{
+		program: m.install,
+		args:    args,
+		dir:     m.opt.Dir,
+		logPath: m.logPath(),
+		user:    m.account,
+		held:    []*os.File{lock},
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, mariadbInstallWithin)
+	defer cancel()
+	select {
+	case <-p.exited:
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("install system tables: %w", ctx.Err()), p.kill())
+	}
+	if p.err != nil {
+		return fmt.Errorf("install system tables: %s: %w; the end of its log %s:\n%s", m.install, p.err, m.logPath(), tail(m.logPath()))
+	}
+	f, err := os.OpenFile(marker, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("mark the installation as finished: %w", err)
+	}
+	return f.Close()
+}
+
+// clear removes what a half-done installation left. It refuses anything that
+// looks like somebody's data: only directories of our own making are cleared.
+func (m *MariaDB) clear() error {
+	entries, err := os.ReadDir(m.opt.Dir)
+	if err != nil {
+		return err
+	}
+	own := map[string]bool{lockName: true, filepath.Base(m.logPath()): true}
+	begun := filepath.Join(m.opt.Dir, "server.installing")
+	_, err = os.Stat(begun)
+	ours := err == nil
+	for _, e := range entries {
+		if own[e.Name()] {
+			continue
+		}
+		if !ours {
+			return fmt.Errorf("%s holds %s, and was not made by this program: use an empty directory", m.opt.Dir, e.Name())
+		}
+		if e.Name() == filepath.Base(begun) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(m.opt.Dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(begun, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// arguments are the whole configuration: MariaDB reads no file. Character set,
+// collation and bind address are those of Debian's packaged configuration, so
+// that a test meets what an operator has.
+func (m *MariaDB) arguments() []string {
+	args := []string{
+		"--no-defaults",
+		"--datadir=" + m.opt.Dir,
+		"--socket=" + m.socket,
+		"--pid-file=" + filepath.Join(m.opt.Dir, "mariadb.pid"),
+		"--bind-address=127.0.0.1",
+		"--port=" + strconv.Itoa(m.port),
+		"--character-set-server=utf8mb4",
+		"--collation-server=utf8mb4_general_ci",
+	}
+	return append(args, m.opt.Extra...)
+}
+
+func (m *MariaDB) logPath() string { return filepath.Join(m.opt.Dir, "mariadb.log") }
+
+// greets reports whether the server sends its greeting. Connecting is not
+// enough: the socket listens before anybody accepts.
+func greets(socket string) (bool, error) {
+	conn, err := net.DialTimeout("unix", socket, mariadbDialWithin)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(mariadbDialWithin)); err != nil {
+		return false, err
+	}
+	var head [5]byte // length, sequence, protocol version
+	if _, err := io.ReadFull(conn, head[:]); err != nil {
+		return false, fmt.Errorf("read greeting: %w", err)
+	}
+	const protocolVersion = 10
+	if head[4] != protocolVersion {
+		return false, fmt.Errorf("read greeting: first byte is %d, want %d", head[4], protocolVersion)
+	}
+	return true, nil
+}
+
+// Port returns the port on 127.0.0.1.
+func (m *MariaDB) Port() int { return m.port }
+
+// Addr returns host:port.
+func (m *MariaDB) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(m.port)) }
+
+// Socket returns the path of the unix socket.
+func (m *MariaDB) Socket() string { return m.socket }
+
+// URL returns "mysql://root@127.0.0.1:3306/db"; db may be empty.
+func (m *MariaDB) URL(db string) string {
+	return "mysql://root@" + m.Addr() + "/" + url.PathEscape(db)
+}
+
+// SocketURL returns "mysql://root@/db?socket=/dir/mariadb.sock".
+func (m *MariaDB) SocketURL(db string) string {
+	return "mysql://root@/" + url.PathEscape(db) + "?socket=" + url.QueryEscape(m.socket)
+}
+
+// DSN returns "root@unix(/dir/mariadb.sock)/db", the form go-sql-driver/mysql
+// reads. Parameters may be added with "?name=value&name=value".
+func (m *MariaDB) DSN(db string) string {
+	return "root@unix(" + m.socket + ")/" + url.PathEscape(db)
+}
+
+// CreateDatabase makes a database if it does not exist, with the server's
+// character set and collation.
+func (m *MariaDB) CreateDatabase(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, mariadbClientWithin)
+	defer cancel()
+	quoted := "`" + strings.ReplaceAll(name, "`", "``") + "`"
+	cmd := exec.CommandContext(ctx, m.client, "--no-defaults", "--socket="+m.socket, "--user=root",
+		"--execute=CREATE DATABASE IF NOT EXISTS "+quoted)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("create database %s: %s: %w: %s", name, m.client, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// Stop ends the server with SIGTERM, and with SIGKILL if it takes longer than
+// ctx or a minute, which is then the error. It returns when the server is
+// gone. Stopping one that is gone is no error.
+func (m *MariaDB) Stop(ctx context.Context) error {
+	err := m.current().stop(ctx, mariadbStopPatience)
+	m.removeSocketHome()
+	return err
+}
+
+// Restart starts a stopped or killed server again, with the same directory,
+// socket and port. One that still runs is stopped first.
+func (m *MariaDB) Restart(ctx context.Context) error {
+	if err := m.current().stop(ctx, mariadbStopPatience); err != nil {
+		return fmt.Errorf("restart mariadb: %w", err)
+	}
+	return m.start(ctx)
+}
+
+func (m *MariaDB) removeSocketHome() {
+	if m.socketHome != "" {
+		os.RemoveAll(m.socketHome)
+	}
+}

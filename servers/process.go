@@ -1,0 +1,283 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// pollInterval is how often a condition of another process is looked at.
+	pollInterval = 5 * time.Millisecond
+
+	// logTailBytes is how much of a server's log an error quotes.
+	logTailBytes = 2048
+
+	// portAttempts is how often a start is tried with a new free port, when
+	// somebody else took the last one between our look and the server's bind.
+	portAttempts = 5
+)
+
+// spec is what a process is started with.
+type spec struct {
+	program string
+	args    []string
+	dir     string
+	logPath string // stdout and stderr are appended to it
+	user    *account
+	held    []*os.File // stay open in the child: see lock.go
+}
+
+// process is a running child.
+//
+// Linux can kill a child when its parent ends (PR_SET_PDEATHSIG), which is the
+// only way that also covers kill -9 of the parent. Two traps lie in it:
+//
+// The signal comes when the *thread* that forked ends, not the process, and Go
+// ends threads as it likes. So each child has a goroutine that is locked to
+// its thread, forks, and then stays in Wait on the same thread until the child
+// is gone: the thread lives exactly as long as the child.
+//
+// The kernel forgets the request when the child changes its user. So a server
+// that must not run as root is started as the other user (Credential is set
+// before Pdeathsig by the Go runtime); its own option, mariadbd --user, is not
+// used, since the server would survive us with it.
+//
+// The signal is SIGKILL: SIGTERM would leave a paused child behind, and the
+// servers' promise to us is that nothing accepted is lost by SIGKILL.
+type process struct {
+	name   string
+	cmd    *exec.Cmd
+	exited chan struct{} // closed after Wait has returned
+	err    error         // of Wait; read only after exited is closed
+}
+
+// start runs the child and returns as soon as it runs.
+func start(name string, s spec) (*process, error) {
+	log, err := os.OpenFile(s.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: open its log: %w", name, err)
+	}
+	defer log.Close()
+	cmd := exec.Command(s.program, s.args...)
+	cmd.Dir = s.dir
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = s.held
+	cmd.SysProcAttr = childAttributes(s.user)
+
+	p := &process{name: name, cmd: cmd, exited: make(chan struct{})}
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		if err := cmd.Start(); err != nil {
+			started <- err
+			return
+		}
+		started <- nil
+		p.err = cmd.Wait()
+		close(p.exited)
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: run %s: %w", name, s.program, err)
+	}
+	return p, nil
+}
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+func (p *process) gone() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// signal sends to the child alone. A child that is gone is no error.
+func (p *process) signal(sig syscall.Signal) error {
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal %s (pid %d) with %s: %w", p.name, p.pid(), sig, err)
+	}
+	return nil
+}
+
+// kill ends the child and what it has forked (Redis forks to rewrite its log),
+// and returns when the child is gone.
+func (p *process) kill() error {
+	if p.gone() {
+		return nil
+	}
+	if err := syscall.Kill(-p.pid(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("kill %s (pid %d): %w", p.name, p.pid(), err)
+	}
+	<-p.exited
+	return nil
+}
+
+// stop asks the child to end, and kills it after patience or when ctx ends,
+// whichever is first. It returns when the child is gone.
+func (p *process) stop(ctx context.Context, patience time.Duration) error {
+	if p.gone() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := p.signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	if err := p.signal(syscall.SIGCONT); err != nil { // a paused child would not hear it
+		return err
+	}
+	select {
+	case <-p.exited:
+		return nil
+	case <-ctx.Done():
+	}
+	if err := p.kill(); err != nil {
+		return err
+	}
+	return fmt.Errorf("stop %s: it did not end after SIGTERM and was killed: %w", p.name, ctx.Err())
+}
+
+// await calls ready every few milliseconds until it says yes, the child ends,
+// or ctx is done. The error says which, and quotes the end of the log.
+func (p *process) await(ctx context.Context, logPath string, ready func() (bool, error)) error {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	var last error
+	for {
+		ok, err := ready()
+		if ok {
+			return nil
+		}
+		if err != nil {
+			last = err
+		}
+		select {
+		case <-p.exited:
+			return &exitError{name: p.name, err: p.err, log: tail(logPath)}
+		case <-ctx.Done():
+			return fmt.Errorf("start %s: wait until it answers: %w (last: %w); the end of its log %s:\n%s",
+				p.name, context.Cause(ctx), errOr(last), logPath, tail(logPath))
+		case <-tick.C:
+		}
+	}
+}
+
+func errOr(err error) error {
+	if err == nil {
+		return errors.New("no answer yet")
+	}
+	return err
+}
+
+// exitError says that a server ended while it was being started.
+type exitError struct {
+	name string
+	err  error
+	log  string
+}
+
+func (e *exitError) Error() string {
+	how := "it ended by itself"
+	if e.err != nil {
+		how = "it ended: " + e.err.Error()
+	}
+	return fmt.Sprintf("start %s: %s; the end of its log:\n%s", e.name, how, e.log)
+}
+
+// portTaken reports whether a start failed because its port was in use.
+func portTaken(err error) bool {
+	var e *exitError
+	return errors.As(err, &e) && strings.Contains(e.log, "Address already in use")
+}
+
+// tail returns the end of a file, or what kept it from being read.
+func tail(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > logTailBytes {
+		if _, err := f.Seek(-logTailBytes, io.SeekEnd); err != nil {
+			return err.Error()
+		}
+	}
+	b, err := io.ReadAll(io.LimitReader(f, logTailBytes))
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// find returns the path of the first of the named programs that is installed.
+// It also looks into the sbin directories, which an ordinary user on Debian
+// does not have in PATH though anybody may run what is there.
+func find(remedy string, names ...string) (string, error) {
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+		for _, dir := range []string{"/usr/sbin", "/usr/local/sbin", "/usr/libexec"} {
+			if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+				return path, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("find program %s: it is not installed, or not in PATH: %s", names[0], remedy)
+}
+
+// child is the part that Redis and MariaDB share: one process at a time, and
+// the calls on it.
+type child struct {
+	mu   sync.Mutex
+	proc *process // nil before the first start
+}
+
+func (c *child) current() *process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.proc
+}
+
+func (c *child) set(p *process) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.proc = p
+}
+
+// Pid returns the process id of the server that was started last.
+func (c *child) Pid() int { return c.current().pid() }
+
+// Exited returns a channel that is closed when the server's process has ended,
+// whoever ended it. Restart makes a new one.
+func (c *child) Exited() <-chan struct{} { return c.current().exited }
+
+// Kill ends the server with SIGKILL and returns when it is gone. Its files
+// stay: Restart starts it again on them.
+func (c *child) Kill() error { return c.current().kill() }
+
+// Pause stops the server with SIGSTOP: connections stay open, nothing is
+// answered. It returns when every thread has stopped.
+func (c *child) Pause() error {
+	p := c.current()
+	if err := p.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return awaitStopped(p)
+}
+
+// Continue lets a paused server go on.
+func (c *child) Continue() error { return c.current().signal(syscall.SIGCONT) }

@@ -1,0 +1,318 @@
+package servers
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	redisRemedy = "run `make deps` (Debian and Ubuntu: package redis-server), or install Redis 7.0 or newer, or Valkey, with your system's packages"
+
+	// redisAnswerWithin bounds the time to Redis's first answer of any kind.
+	redisAnswerWithin = 20 * time.Second
+
+	// redisLoadStall bounds how long loading the log may go without progress;
+	// how long it takes altogether is only bounded by the caller's context.
+	redisLoadStall = 60 * time.Second
+
+	// redisStopPatience is how long Redis may take to end after SIGTERM.
+	redisStopPatience = 20 * time.Second
+
+	// redisDialWithin bounds one look at the server.
+	redisDialWithin = 2 * time.Second
+)
+
+// RedisOptions are what a private Redis is started with.
+type RedisOptions struct {
+	// Dir holds the append-only file, the log redis.log and, if its path is
+	// short enough, the socket. It is made if it does not exist. Required.
+	Dir string
+
+	// AppendFsync is "always" (the default: what was answered is on disk),
+	// "everysec" or "no".
+	AppendFsync string
+
+	// MaxMemory is Redis's limit with its unit, such as "64mb"; empty: none.
+	// At the limit Redis refuses writes, it never evicts.
+	MaxMemory string
+
+	// Listen is "unix" (the default) or "tcp" for 127.0.0.1. The socket is
+	// there in both cases; Listen chooses what URL and Addr return.
+	Listen string
+
+	// Port is the port for "tcp"; 0 takes a free one. A Port implies "tcp".
+	Port int
+
+	// Extra are further arguments, such as "--maxclients", "100". They come
+	// last, and so win.
+	Extra []string
+
+	// Loading is called, if set, while Redis reads its append-only file.
+	Loading func(loadedBytes, totalBytes int64)
+}
+
+// Redis is a private Redis server. Its methods may be called from several
+// goroutines, but Stop and Restart not at the same time.
+type Redis struct {
+	child
+	opt        RedisOptions
+	program    string
+	socket     string
+	socketHome string // private directory of the socket, or empty
+	port       int    // 0: socket only
+}
+
+// StartRedis starts a Redis and returns when it answers PING, which on an old
+// directory is when it has read its append-only file. ctx bounds the start,
+// not the server's life: that ends with Stop, with Kill or with this program.
+func StartRedis(ctx context.Context, opt RedisOptions) (*Redis, error) {
+	if opt.Dir == "" {
+		return nil, errors.New("start redis: RedisOptions.Dir is empty: name a directory for its data")
+	}
+	dir, err := filepath.Abs(opt.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("start redis in %s: %w", opt.Dir, err)
+	}
+	opt.Dir = dir
+	if opt.AppendFsync == "" {
+		opt.AppendFsync = "always"
+	}
+	if opt.Port != 0 {
+		opt.Listen = "tcp"
+	}
+	switch opt.Listen {
+	case "", "unix", "tcp":
+	default:
+		return nil, fmt.Errorf("start redis: RedisOptions.Listen is %q: want \"unix\" or \"tcp\"", opt.Listen)
+	}
+	r := &Redis{opt: opt, port: opt.Port}
+	if r.program, err = find(redisRemedy, "redis-server", "valkey-server"); err != nil {
+		return nil, fmt.Errorf("start redis: %w", err)
+	}
+	if r.socket, r.socketHome, err = socketPath(dir, "redis.sock"); err != nil {
+		return nil, fmt.Errorf("start redis in %s: %w", dir, err)
+	}
+	if err := r.startOnSomePort(ctx); err != nil {
+		r.removeSocketHome()
+		return nil, err
+	}
+	return r, nil
+}
+
+// startOnSomePort starts on the given port, or on a free one, taking another
+// if somebody was faster.
+func (r *Redis) startOnSomePort(ctx context.Context) error {
+	if r.opt.Listen != "tcp" || r.opt.Port != 0 {
+		return r.start(ctx)
+	}
+	var err error
+	for range portAttempts {
+		if r.port, err = freePort(); err != nil {
+			return fmt.Errorf("start redis: %w", err)
+		}
+		if err = r.start(ctx); err == nil || !portTaken(err) {
+			return err
+		}
+	}
+	return fmt.Errorf("start redis: %d free ports were taken by others before Redis could bind them: %w", portAttempts, err)
+}
+
+// start runs the server with the port and socket that r has.
+func (r *Redis) start(ctx context.Context) error {
+	lock, err := lockDir(ctx, r.opt.Dir)
+	if err != nil {
+		return fmt.Errorf("start redis in %s: %w", r.opt.Dir, err)
+	}
+	defer lock.Close() // the server holds it now, or nobody
+	p, err := start("redis", spec{
+		program: r.program,
+		args:    r.arguments(),
+		dir:     r.opt.Dir,
+		logPath: r.logPath(),
+		held:    []*os.File{lock},
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.awaitReady(ctx, p); err != nil {
+		return errors.Join(err, p.kill())
+	}
+	r.set(p)
+	return nil
+}
+
+// arguments are the whole configuration: Redis reads no file. Protected mode
+// and the bind address keep it on this machine; no RDB snapshots, since the
+// append-only file alone is the truth; noeviction, since every key is one.
+func (r *Redis) arguments() []string {
+	args := []string{
+		"--daemonize", "no",
+		"--dir", r.opt.Dir,
+		"--bind", "127.0.0.1",
+		"--port", strconv.Itoa(r.port),
+		"--protected-mode", "yes",
+		"--unixsocket", r.socket,
+		"--unixsocketperm", "700",
+		"--save", "",
+		"--appendonly", "yes",
+		"--appendfsync", r.opt.AppendFsync,
+		"--maxmemory-policy", "noeviction",
+	}
+	if r.opt.MaxMemory != "" {
+		args = append(args, "--maxmemory", r.opt.MaxMemory)
+	}
+	return append(args, r.opt.Extra...)
+}
+
+func (r *Redis) logPath() string { return filepath.Join(r.opt.Dir, "redis.log") }
+
+// awaitReady waits for PONG. It asks through the socket, also for "tcp": only
+// our server can be behind it, and Redis does not start at all without its
+// port. While Redis loads, the limit is renewed by every bit of progress.
+func (r *Redis) awaitReady(ctx context.Context, p *process) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := time.AfterFunc(redisAnswerWithin, func() {
+		cancel(fmt.Errorf("no answer within %s", redisAnswerWithin))
+	})
+	stall := time.AfterFunc(redisLoadStall, func() {
+		cancel(fmt.Errorf("no progress in loading its append-only file for %s", redisLoadStall))
+	})
+	defer limit.Stop()
+	defer stall.Stop()
+	loadedBefore := int64(-1)
+	return p.await(ctx, r.logPath(), func() (bool, error) {
+		s, err := look(r.socket)
+		if err != nil || !s.loading {
+			return err == nil, err
+		}
+		limit.Stop()
+		if s.loadedBytes > loadedBefore {
+			loadedBefore = s.loadedBytes
+			stall.Reset(redisLoadStall)
+			if r.opt.Loading != nil {
+				r.opt.Loading(s.loadedBytes, s.totalBytes)
+			}
+		}
+		return false, nil
+	})
+}
+
+// state is what one look at a starting Redis shows.
+type state struct {
+	loading                 bool
+	loadedBytes, totalBytes int64
+}
+
+// look asks Redis whether it is ready.
+func look(socket string) (state, error) {
+	conn, err := net.DialTimeout("unix", socket, redisDialWithin)
+	if err != nil {
+		return state{}, err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(redisDialWithin)); err != nil {
+		return state{}, err
+	}
+	in := bufio.NewReader(io.LimitReader(conn, 64<<10))
+	if _, err := io.WriteString(conn, "PING\r\n"); err != nil {
+		return state{}, err
+	}
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return state{}, fmt.Errorf("read the answer to PING: %w", err)
+	}
+	if !strings.HasPrefix(line, "-LOADING") {
+		return state{}, nil // PONG, or an error such as NOAUTH: it serves
+	}
+	s := state{loading: true}
+	if _, err := io.WriteString(conn, "INFO persistence\r\n"); err != nil {
+		return s, nil
+	}
+	if _, err := in.ReadString('\n'); err != nil { // the length; an empty line ends it
+		return s, nil
+	}
+	for {
+		line, err := in.ReadString('\n')
+		name, value, found := strings.Cut(strings.TrimSpace(line), ":")
+		if err != nil || name == "" {
+			return s, nil
+		}
+		n, numErr := strconv.ParseInt(value, 10, 64)
+		if !found || numErr != nil {
+			continue
+		}
+		switch name {
+		case "loading_loaded_bytes":
+			s.loadedBytes = n
+		case "loading_total_bytes":
+			s.totalBytes = n
+		}
+	}
+}
+
+// URL returns where Redis listens, "unix:///dir/redis.sock" or
+// "redis://127.0.0.1:6379", as rueidis.ParseURL reads it.
+func (r *Redis) URL() string {
+	if r.opt.Listen == "tcp" {
+		return "redis://" + r.Addr()
+	}
+	return "unix://" + escapePath(r.socket)
+}
+
+// Addr returns the path of the socket, or host:port.
+func (r *Redis) Addr() string {
+	if r.opt.Listen == "tcp" {
+		return net.JoinHostPort("127.0.0.1", strconv.Itoa(r.port))
+	}
+	return r.socket
+}
+
+// Network returns "unix" or "tcp": what net.Dial wants beside Addr.
+func (r *Redis) Network() string {
+	if r.opt.Listen == "tcp" {
+		return "tcp"
+	}
+	return "unix"
+}
+
+// Socket returns the path of the unix socket, which is there also for "tcp".
+func (r *Redis) Socket() string { return r.socket }
+
+// Stop ends the server with SIGTERM, and with SIGKILL if it takes longer than
+// ctx or 20 s, which is then the error. It returns when the server is gone.
+// Stopping one that is gone is no error.
+func (r *Redis) Stop(ctx context.Context) error {
+	err := r.current().stop(ctx, redisStopPatience)
+	r.removeSocketHome()
+	return err
+}
+
+// Restart starts a stopped or killed server again, with the same directory,
+// socket and port. One that still runs is stopped first.
+func (r *Redis) Restart(ctx context.Context) error {
+	if err := r.current().stop(ctx, redisStopPatience); err != nil {
+		return fmt.Errorf("restart redis: %w", err)
+	}
+	if r.socketHome != "" {
+		if err := os.MkdirAll(r.socketHome, 0o700); err != nil {
+			return fmt.Errorf("restart redis: %w", err)
+		}
+	}
+	return r.start(ctx)
+}
+
+func (r *Redis) removeSocketHome() {
+	if r.socketHome != "" {
+		os.RemoveAll(r.socketHome)
+	}
+}

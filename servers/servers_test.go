@@ -1,0 +1,92 @@
+package servers
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// limit bounds a whole test; nothing is measured against it.
+func limit(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func startRedis(t *testing.T, opt RedisOptions) *Redis {
+	t.Helper()
+	if opt.Dir == "" {
+		opt.Dir = t.TempDir()
+	}
+	r, err := StartRedis(limit(t), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// ask sends one inline command and returns the first line of the answer, or
+// for a bulk string its text.
+func ask(t *testing.T, network, addr, command string) string {
+	t.Helper()
+	conn, err := net.Dial(network, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, command+"\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	line, err := in.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.HasPrefix(line, "$") && !strings.HasPrefix(line, "$-1") {
+		if line, err = in.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return strings.TrimSpace(line)
+}
+
+func wantAnswer(t *testing.T, r *Redis, command, want string) {
+	t.Helper()
+	if got := ask(t, r.Network(), r.Addr(), command); got != want {
+		t.Errorf("%s: got %q, want %q", command, got, want)
+	}
+}
+
+func TestRedisKeepsItsDataOverKillAndRestart(t *testing.T) {
+	for _, listen := range []string{"unix", "tcp"} {
+		t.Run(listen, func(t *testing.T) {
+			r := startRedis(t, RedisOptions{Listen: listen})
+			url, pid := r.URL(), r.Pid()
+			wantAnswer(t, r, "SET key value", "+OK")
+			if err := r.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			<-r.Exited()
+			if err := r.Restart(limit(t)); err != nil {
+				t.Fatal(err)
+			}
+			wantAnswer(t, r, "GET key", "value")
+			if r.URL() != url || r.Pid() == pid {
+				t.Errorf("after the restart: url %s (was %s), pid %d (was %d)", r.URL(), url, r.Pid(), pid)
+			}
+		})
+	}
+}
