@@ -1,0 +1,138 @@
+package config
+
+import (
+	"path/filepath"
+	"slices"
+
+	"sluice"
+)
+
+// Limits of a configuration.
+const (
+	MaxFileBytes       = 1 << 20
+	MaxLists           = 256
+	MaxListNameBytes   = 512
+	MaxColumns         = 256
+	MinRootKeyBytes    = 32
+	MaxShutdownSeconds = 600
+)
+
+// DefaultFile is read if it exists and no other is named.
+const DefaultFile = "sluice.yaml"
+
+// RedisEmbedded is the value of `redis` that asks for a private server.
+const RedisEmbedded = "embedded"
+
+// The roles, and where the producers of a list put new elements.
+const (
+	RoleStore  = "store"
+	RoleIntake = "intake"
+
+	TakeLeft  = "left"
+	TakeRight = "right"
+)
+
+// AllRoles returns every role, in the order of the data's way.
+func AllRoles() []string { return []string{RoleIntake, RoleStore} }
+
+// Config is everything that can be set. The tags of a field:
+//
+//	yaml    its key in the file; the environment variable is SLUICE_ and the
+//	        path in capitals (log.level: SLUICE_LOG_LEVEL), the flag is -- and
+//	        the path with dashes (--log-level)
+//	doc     the explanation, as the sample prints it
+//	sample  what the sample shows if the default is empty
+//	only    "file" for what has neither variable nor flag, "noflag" for what
+//	        must not stand on a command line, where every user of the machine
+//	        can read it
+type Config struct {
+	Listen          string   `yaml:"listen" doc:"Address of the HTTP server: health, readiness, metrics, API. Only this machine can reach the default. Beyond loopback (0.0.0.0:8019, or :8019) a root_key is required."`
+	Redis           URL      `yaml:"redis" doc:"The Redis server that holds the logs: redis://USER:PASSWORD@HOST:PORT/DB, rediss:// for TLS, unix:///PATH for a socket. 'embedded' starts a private redis-server below the data directory, which syncs every write to disk and ends with the program."`
+	Database        URL      `yaml:"database" doc:"The database: sqlite:FILE (one process only) or mysql://USER:PASSWORD@HOST:PORT/NAME for MySQL and MariaDB. Default: sluice.db in the data directory." sample:"sqlite:sluice-data/sluice.db"`
+	Data            string   `yaml:"data" doc:"Directory of what this process keeps on disk: the embedded Redis and SQLite. Created if missing."`
+	Roles           []string `yaml:"roles" doc:"What this process does: intake drains the lists into logs, store writes the logs to the database. Several processes share a role fairly. On a command line or in the environment: separated by commas."`
+	Partitions      int      `yaml:"partitions" doc:"How many slices the users are spread over, 1 to 256: the most processes that can share a role. Fixed once there is data; changing it means export and import."`
+	Lists           []List   `yaml:"lists" only:"file" doc:"Redis lists to drain: the list's key, then its settings. Elements are JSON objects, one event each. A list that is empty or absent is waited for."`
+	RootKey         Secret   `yaml:"root_key" only:"noflag" doc:"The key that signs all other keys, at least 32 characters: head -c 32 /dev/urandom | base64. Better given as SLUICE_ROOT_KEY than written down here. Never printed."`
+	Log             Log      `yaml:"log" doc:"The program's own log, on standard error."`
+	ShutdownSeconds int      `yaml:"shutdown_seconds" doc:"How long the program may finish what is in hand after SIGTERM or SIGINT, 1 to 600. A second signal ends it at once. Nothing accepted is lost either way: the next start goes on from the cursors."`
+
+	// origins says where the value of a key path comes from: FILE:LINE, an
+	// environment variable, a flag. What is missing has its default.
+	origins map[string]string
+}
+
+// List is a foreign Redis list to drain.
+type List struct {
+	Name    string   // its key in Redis: the key of the mapping
+	Redis   URL      `yaml:"redis" doc:"The server of the list. Default: the main one." sample:"redis://10.0.0.7:6379/0"`
+	Table   string   `yaml:"table" doc:"Your own table to fill, TABLE or SCHEMA.TABLE. Without one the elements are mail events and go through the partitions' logs to the table 'events'." sample:"pepi_event"`
+	Columns []Column `yaml:"columns" doc:"For a table: COLUMN: FIELD of the element. A dot reaches into an object."`
+	Dedupe  string   `yaml:"dedupe" doc:"FIELD that holds the event's own id: a repeat with the same id is left out. For a table its column needs a unique key of its own. Without it nothing is taken for a repeat." sample:"event_id"`
+	Take    string   `yaml:"take" doc:"The end that is taken from: left if the producers use RPUSH, right if they use LPUSH." sample:"left"`
+	AppID   string   `yaml:"app_id" doc:"The app of events that name none." sample:"newsletter"`
+}
+
+// Column is one column of a user's table and the field that fills it. Their
+// order is that of the file.
+type Column struct {
+	Column string
+	Field  string
+}
+
+// Log is how the program writes its own log.
+type Log struct {
+	Level  string `yaml:"level" doc:"debug, info, warn or error."`
+	Format string `yaml:"format" doc:"text or json, one line an entry."`
+}
+
+// Default returns the configuration of a program nobody has set anything for.
+// Database stays empty until Load, because it follows from Data.
+func Default() *Config {
+	return &Config{
+		Listen:          "127.0.0.1:8019",
+		Redis:           RedisEmbedded,
+		Data:            "./sluice-data",
+		Roles:           AllRoles(),
+		Partitions:      16,
+		Log:             Log{Level: "info", Format: "text"},
+		ShutdownSeconds: 20,
+		origins:         map[string]string{},
+	}
+}
+
+// HasRole reports whether this process has the role.
+func (c *Config) HasRole(role string) bool { return slices.Contains(c.Roles, role) }
+
+// Origin says where a setting comes from, by its key path ("log.level"):
+// FILE:LINE, the variable's or flag's name, or "default".
+func (c *Config) Origin(path string) string {
+	if o := c.origins[path]; o != "" {
+		return o
+	}
+	return "default"
+}
+
+// ListRedis returns the server of a list.
+func (c *Config) ListRedis(l List) URL {
+	if l.Redis == "" {
+		return c.Redis
+	}
+	return l.Redis
+}
+
+// finish fills in the defaults that follow from other settings.
+func (c *Config) finish() {
+	if c.Database == "" {
+		c.Database = URL("sqlite:" + filepath.Join(c.Data, "sluice.db"))
+	}
+	for i := range c.Lists {
+		if c.Lists[i].Take == "" {
+			c.Lists[i].Take = TakeLeft
+		}
+	}
+}
+
+// The limit is the domain's; named here so that a change of it is seen in the
+// explanation of `partitions` above by the test that compares them.
+const maxPartitions = sluice.MaxPartitions

@@ -1,0 +1,300 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"sluice"
+)
+
+// load reads a file's content with an environment and flags.
+func load(t *testing.T, yaml string, environ []string, flags map[string]string) (*Config, error) {
+	t.Helper()
+	dir := t.TempDir()
+	if yaml != "" {
+		if err := os.WriteFile(filepath.Join(dir, DefaultFile), []byte(yaml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := Load(Sources{Dir: dir, Environ: environ, Flags: flags})
+	if err != nil {
+		err = fmt.Errorf("%s", strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), ""))
+	}
+	return c, err
+}
+
+func mustLoad(t *testing.T, yaml string, environ []string, flags map[string]string) *Config {
+	t.Helper()
+	c, err := load(t, yaml, environ, flags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestPrecedence(t *testing.T) {
+	file := "redis: redis://file:1\npartitions: 4\nlog:\n  level: warn\nroles: [store]\n"
+	env := []string{"SLUICE_REDIS=redis://env:1", "SLUICE_LOG_LEVEL=error", "PATH=/bin", "SLUICE_FAILPOINT=x"}
+	flags := map[string]string{"redis": "redis://flag:1", "roles": "intake, store"}
+
+	steps := []struct {
+		name               string
+		c                  *Config
+		redis, level       string
+		partitions, nroles int
+		origin             string
+	}{
+		{"defaults", mustLoad(t, "", nil, nil), "embedded", "info", 16, 2, "default"},
+		{"file", mustLoad(t, file, nil, nil), "redis://file:1", "warn", 4, 1, "sluice.yaml:1"},
+		{"environment", mustLoad(t, file, env, nil), "redis://env:1", "error", 4, 1, "SLUICE_REDIS"},
+		{"flags", mustLoad(t, file, env, flags), "redis://flag:1", "error", 4, 2, "--redis"},
+	}
+	for _, s := range steps {
+		c := s.c
+		if c.Redis.Reveal() != s.redis || c.Log.Level != s.level || c.Partitions != s.partitions || len(c.Roles) != s.nroles {
+			t.Errorf("%s: %s %s %d %v", s.name, c.Redis, c.Log.Level, c.Partitions, c.Roles)
+		}
+		if got := filepath.Base(c.Origin("redis")); got != s.origin {
+			t.Errorf("%s: redis comes from %s, want %s", s.name, got, s.origin)
+		}
+	}
+	if c := mustLoad(t, "data: /x", nil, nil); c.Database != "sqlite:/x/sluice.db" {
+		t.Errorf("database follows data: %s", c.Database)
+	}
+}
+
+func TestNamedFileMustExist(t *testing.T) {
+	_, err := Load(Sources{File: filepath.Join(t.TempDir(), "none.yaml")})
+	if err == nil || !strings.Contains(err.Error(), "sluice config") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestListsKeepTheOrderOfTheFile(t *testing.T) {
+	c := mustLoad(t, `
+lists:
+  zeta:
+    table: shop.pepi_event
+    columns: {z: zulu, "a": alpha, m: "metadata.campaign", 7: seven}
+    dedupe: alpha
+    take: right
+  alpha:
+  "with:colon": {redis: "redis://other:6379", app_id: 12}
+`, nil, nil)
+	want := []List{
+		{Name: "zeta", Table: "shop.pepi_event", Dedupe: "alpha", Take: "right",
+			Columns: []Column{{"z", "zulu"}, {"a", "alpha"}, {"m", "metadata.campaign"}, {"7", "seven"}}},
+		{Name: "alpha", Take: "left"},
+		{Name: "with:colon", Redis: "redis://other:6379", Take: "left", AppID: "12"},
+	}
+	if !reflect.DeepEqual(c.Lists, want) {
+		t.Errorf("got  %+v\nwant %+v", c.Lists, want)
+	}
+	if c.ListRedis(c.Lists[1]) != "embedded" || c.ListRedis(c.Lists[2]) != "redis://other:6379" {
+		t.Error("a list's server is its own, or the main one")
+	}
+}
+
+// Each mistake names the place, the key path and the remedy.
+func TestMistakes(t *testing.T) {
+	long := strings.Repeat("k", MinRootKeyBytes)
+	tests := []struct {
+		yaml  string
+		env   string
+		flags map[string]string
+		want  string // the whole error; ... stands for anything
+	}{
+		{yaml: "data: x\nlisen: 127.0.0.1:1", want: "sluice.yaml:2: lisen: unknown key; did you mean listen?"},
+		{yaml: "log:\n  levle: info", want: "sluice.yaml:2: log.levle: unknown key; did you mean level?"},
+		{yaml: "log: {wibble: 1}", want: "sluice.yaml:1: log.wibble: unknown key; known are level, format"},
+		{yaml: "lists:\n  q:\n    table: t\n    colums: {a: b}", want: "sluice.yaml:4: lists.q.colums: unknown key; did you mean columns?"},
+		{yaml: "lissts: {}\nreddis: x", want: "sluice.yaml:1: lissts: unknown key; did you mean lists?\nsluice.yaml:2: reddis: unknown key; did you mean redis?"},
+		{yaml: "<<: {data: x}", want: "sluice.yaml:1: want a text, found an anchor, alias or tag (write the value out)"},
+		{yaml: "data: &a x", want: "sluice.yaml:1: data: want a text, found an anchor, alias or tag (write the value out)"},
+		{yaml: "data: x\ndata: y", want: "read ...sluice.yaml:2: mapping key \"data\" already defined..."},
+		{yaml: "data: [x\nroot_key: " + long, want: "read ...sluice.yaml:..."},
+		{yaml: "data: x\n---\ndata: y", want: "sluice.yaml:3: a second YAML document; one file holds one configuration"},
+		{yaml: "- a", want: "sluice.yaml:1: want keys with values, found a list"},
+		{yaml: "log: info", want: "sluice.yaml:1: log: want keys with values, found a text"},
+		{yaml: "partitions: many", want: "sluice.yaml:1: partitions: want a whole number, found a text"},
+		{yaml: "partitions: 257", want: "sluice.yaml:1: partitions is 257, want 1 to 256"},
+		{yaml: "data: [a]", want: "sluice.yaml:1: data: want a text, found a list"},
+		{yaml: "roles: [stor]", want: "sluice.yaml:1: roles is \"stor\", want one of intake, store; did you mean store?"},
+		{yaml: "roles: [store, store]", want: "sluice.yaml:1: roles names store twice"},
+		{yaml: "roles: []", want: "sluice.yaml:1: roles is empty; leave it out for all of them, or name some of intake, store"},
+		{yaml: "shutdown_seconds: 0", want: "sluice.yaml:1: shutdown_seconds is 0, want 1 to 600"},
+		{yaml: "root_key: short", want: "sluice.yaml:1: root_key has 5 characters, want at least 32; make one: ..."},
+		{yaml: "redis: postgres://x", want: "sluice.yaml:1: redis is postgres://x, want redis://..., or embedded"},
+		{yaml: "redis: redis://h/x", want: "...redis is redis://h/x, whose database is no number..."},
+		{yaml: "redis: \"redis://u:pa%ss@h\"", want: "sluice.yaml:1: redis cannot be read as a URL; want redis://...%XX"},
+		{yaml: "database: mysql://u:p4ss@h:3306", want: "sluice.yaml:1: database is mysql://u:xxxxx@h:3306, want sqlite:FILE or mysql://..."},
+		{yaml: "database: 'sqlite::memory:'", want: "...without a file..."},
+		{yaml: "lists: {q: {take: midle}}", want: "sluice.yaml:1: lists.q.take is \"midle\", want one of left, right"},
+		{yaml: "lists: {q: {redis: embedded}}", want: "sluice.yaml:1: lists.q.redis is embedded, want redis://HOST:PORT/DB, ..."},
+		{yaml: "lists: {q: {columns: {a: b}}}", want: "...lists.q.columns are given without a table..."},
+		{yaml: "lists:\n  q:\n    table: t", want: "sluice.yaml:2: lists.q.columns has 0 entries, want 1 to 256 of COLUMN: FIELD"},
+		{yaml: "lists: {q: {table: t, columns: {a: event_id}, dedupe: event_ids}}", want: "...lists.q.dedupe is \"event_ids\", which fills no column; it takes a field of columns; did you mean event_id?"},
+		{yaml: "lists: {q: {table: a.b.c, columns: {a: b}}}", want: "...lists.q.table is \"a.b.c\", want TABLE or SCHEMA.TABLE"},
+		{env: "SLUICE_REDDIS=redis://:secret@h", want: "environment: unknown variable SLUICE_REDDIS; did you mean SLUICE_REDIS?"},
+		{env: "SLUICE_PARTITIONS=x", want: "SLUICE_PARTITIONS: partitions is \"x\", want a whole number"},
+		{env: "SLUICE_LISTEN=nowhere", want: "SLUICE_LISTEN: listen is \"nowhere\", want HOST:PORT, such as 127.0.0.1:8019"},
+		{flags: map[string]string{"listen": "0.0.0.0:8019"}, want: "--listen: listen 0.0.0.0:8019 can be reached from other machines, and there is no root_key; listen on 127.0.0.1, or set SLUICE_ROOT_KEY"},
+		{flags: map[string]string{"root-key": long}, want: "apply flags: ..."},
+	}
+	for _, tt := range tests {
+		_, err := load(t, tt.yaml, []string{tt.env}, tt.flags)
+		if err == nil {
+			t.Errorf("%q %s %v: no error, want %s", tt.yaml, tt.env, tt.flags, tt.want)
+			continue
+		}
+		if !matches(err.Error(), tt.want) {
+			t.Errorf("%q %s %v:\ngot  %s\nwant %s", tt.yaml, tt.env, tt.flags, err, tt.want)
+		}
+		for _, secret := range []string{"p4ss", "pa%ss", "secret"} {
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("%q: the error shows the secret: %s", tt.yaml, err)
+			}
+		}
+		if tt.yaml != "" && strings.Contains(err.Error(), long) {
+			t.Errorf("the error shows the root key: %s", err)
+		}
+	}
+	for _, listen := range []string{"127.0.0.1:0", "localhost:8019", "[::1]:8019"} {
+		mustLoad(t, "", nil, map[string]string{"listen": listen})
+	}
+	mustLoad(t, "listen: :8019", []string{"SLUICE_ROOT_KEY=" + long}, nil)
+}
+
+// matches compares with a pattern in which ... stands for anything.
+func matches(s, pattern string) bool {
+	parts := strings.Split(pattern, "...")
+	if !strings.HasPrefix(s, parts[0]) || !strings.HasSuffix(s, parts[len(parts)-1]) {
+		return false
+	}
+	for _, p := range parts {
+		i := strings.Index(s, p)
+		if i < 0 {
+			return false
+		}
+		s = s[i+len(p):]
+	}
+	return len(parts) > 1 || s == ""
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"serve", "dev", "demo", "migrate", "tail", "dead", "bench", "config", "version", "help"}
+	for word, want := range map[string]string{
+		"serv": "serve", "sevre": "serve", "Migrat": "migrate", "dmeo": "demo", "confgi": "config",
+		"hepl": "help", "xyzzy": "", "": "", "d": "", strings.Repeat("serve", 100): "",
+	} {
+		if got := Nearest(word, known); got != want {
+			t.Errorf("nearest to %q is %q, want %q", word, got, want)
+		}
+	}
+}
+
+func TestSecretsAreNeverPrinted(t *testing.T) {
+	const key = "0123456789abcdef0123456789abcdef"
+	c := mustLoad(t, "redis: redis://user:hunter2@h:1/0\ndatabase: mysql://u:hunter2@h:1/d?auth_token=hunter2\nroot_key: "+key, nil, nil)
+	if c.RootKey.Reveal() != key || !strings.Contains(c.Redis.Reveal(), "hunter2") {
+		t.Fatal("Reveal gives the secret")
+	}
+	var out bytes.Buffer
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+		fmt.Fprintf(&out, verb+"\n", *c)
+		fmt.Fprintf(&out, verb+"\n", c.RootKey)
+		fmt.Fprintf(&out, verb+"\n", c.Redis)
+	}
+	if err := json.NewEncoder(&out).Encode(c); err != nil {
+		t.Fatal(err)
+	}
+	slog.New(slog.NewTextHandler(&out, nil)).Info("x", "key", c.RootKey, "redis", c.Redis, "all", *c)
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "key", c.RootKey, "redis", c.Redis, "all", *c)
+	for _, secret := range []string{key, "hunter2", fmt.Sprintf("%x", key), fmt.Sprintf("%x", "hunter2")} {
+		if strings.Contains(out.String(), secret) {
+			t.Errorf("%q is printed:\n%s", secret, out.String())
+		}
+	}
+	for raw, want := range map[string]string{
+		"embedded": "embedded", "sqlite:/a@b": "sqlite:/a@b", "redis://h:1": "redis://h:1",
+		"redis://:12/3@h:1": "redis:[redacted]", "redis://u:a%zz@h": "redis:[redacted]",
+		"u:pw@tcp(h)/d": "u:[redacted]", "unix:///x?password=p": "unix:///x?password=xxxxx",
+	} {
+		if got := URL(raw).String(); got != want {
+			t.Errorf("%s is printed as %s, want %s", raw, got, want)
+		}
+	}
+}
+
+// The sample loads as it is, and means the defaults; with every setting
+// switched on it loads too, and uses every key there is.
+func TestSampleLoads(t *testing.T) {
+	var sample bytes.Buffer
+	if err := WriteSample(&sample); err != nil {
+		t.Fatal(err)
+	}
+	if c, want := mustLoad(t, sample.String(), nil, nil), mustLoad(t, "", nil, nil); !reflect.DeepEqual(c, want) {
+		t.Errorf("the sample is not the defaults: %+v", c)
+	}
+	var on []string
+	for line := range strings.Lines(sample.String()) {
+		if len(line) > 100 {
+			t.Errorf("a line of %d bytes: %s", len(line), line)
+		}
+		if i := strings.IndexByte(line, '#'); i >= 0 && line[i+1] != ' ' {
+			line = line[:i] + line[i+1:]
+		}
+		on = append(on, line)
+	}
+	c := mustLoad(t, strings.Join(on, ""), nil, nil)
+	want := Default()
+	want.Database = "sqlite:sluice-data/sluice.db"
+	want.Lists = []List{{Name: "pepi_queue", Redis: "redis://10.0.0.7:6379/0", Table: "pepi_event",
+		Columns: sampleColumns, Dedupe: "event_id", Take: "left", AppID: "newsletter"}}
+	want.origins, c.origins = nil, nil
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("got  %+v\nwant %+v\nfrom\n%s", c, want, strings.Join(on, ""))
+	}
+	for _, s := range Settings() {
+		if s.Doc == "" || !strings.Contains(sample.String(), s.Env) {
+			t.Errorf("%s is not explained in the sample", s.Path)
+		}
+	}
+}
+
+func TestDocsSayTheLimits(t *testing.T) {
+	docs := map[string]string{}
+	for _, s := range Settings() {
+		docs[s.Path] = s.Doc
+	}
+	for path, limit := range map[string]int{"partitions": sluice.MaxPartitions, "shutdown_seconds": MaxShutdownSeconds, "root_key": MinRootKeyBytes} {
+		if !strings.Contains(docs[path], fmt.Sprint(limit)) {
+			t.Errorf("the explanation of %s does not name %d: %s", path, limit, docs[path])
+		}
+	}
+}
+
+// Whatever the file holds, reading and checking it ends in a result or errors.
+func FuzzDecode(f *testing.F) {
+	var sample bytes.Buffer
+	if err := WriteSample(&sample); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(strings.ReplaceAll(sample.String(), "\n#", "\n"))
+	f.Add("lists: {a: {columns: {b: c}}}")
+	f.Add("? [a]\n: b")
+	f.Fuzz(func(t *testing.T, body string) {
+		c := Default()
+		if err := c.decode("f", []byte(body)); err == nil {
+			c.finish()
+			_ = c.validate()
+		}
+	})
+}

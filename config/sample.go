@@ -1,0 +1,93 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+)
+
+// sampleWidth is where the explanations of the sample are broken.
+const sampleWidth = 88
+
+// WriteSample writes the reference: a file that loads as it is, and says what
+// can be set. "# text" explains; "#key: value" is a setting at its default,
+// switched on by taking the # away.
+func WriteSample(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("# Sluice: every setting with its default. A line with # and a blank explains; take\n" +
+		"# away the # of a line without the blank to set it. Stronger than this file are\n" +
+		"# the environment (in brackets) and, stronger still, the flags.\n")
+	sampleStruct(&b, reflect.ValueOf(Default()).Elem(), "", "")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func sampleStruct(b *strings.Builder, v reflect.Value, indent, prefix string) {
+	byPath := map[string]Setting{}
+	for _, s := range Settings() {
+		byPath[s.Path] = s
+	}
+	for f := range v.Type().Fields() {
+		key := f.Tag.Get("yaml")
+		if key == "" {
+			continue
+		}
+		doc := f.Tag.Get("doc")
+		if s, ok := byPath[prefix+key]; ok && v.Type() != reflect.TypeFor[List]() {
+			doc += " [" + s.Env
+			if s.Flag != "" {
+				doc += ", --" + s.Flag
+			}
+			doc += "]"
+		}
+		b.WriteString("\n" + wrap(doc, indent+"# ", sampleWidth))
+		field := v.FieldByIndex(f.Index)
+		switch {
+		case f.Type.Kind() == reflect.Struct:
+			fmt.Fprintf(b, "%s#%s:\n", indent, key)
+			sampleStruct(b, field, indent+"  ", prefix+key+".")
+		case f.Type == reflect.TypeFor[[]List]():
+			fmt.Fprintf(b, "%s#%s:\n%s  #pepi_queue:\n", indent, key, indent)
+			sampleStruct(b, reflect.ValueOf(List{}), indent+"    ", "lists.")
+		case f.Type == reflect.TypeFor[[]Column]():
+			fmt.Fprintf(b, "%s#%s:\n", indent, key)
+			for _, c := range sampleColumns {
+				fmt.Fprintf(b, "%s  #%s: %s\n", indent, c.Column, c.Field)
+			}
+		default:
+			b.WriteString(strings.TrimRight(fmt.Sprintf("%s#%s: %s", indent, key, sampleValue(field, f.Tag.Get("sample"))), " ") + "\n")
+		}
+	}
+}
+
+// sampleColumns show the common case and a field inside an object.
+var sampleColumns = []Column{
+	{"event_id", "event_id"}, {"event", "event"}, {"email", "email"},
+	{"happened_at", "timestamp"}, {"campaign", "metadata.campaign"},
+}
+
+func sampleValue(v reflect.Value, sample string) string {
+	if words, ok := v.Interface().([]string); ok {
+		return "[" + strings.Join(words, ", ") + "]"
+	}
+	if v.IsZero() {
+		return sample
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// wrap breaks a text into lines of at most width bytes.
+func wrap(text, prefix string, width int) string {
+	var b strings.Builder
+	line := prefix
+	for word := range strings.FieldsSeq(text) {
+		if len(line)+len(word) > width && line != prefix {
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+			line = prefix
+		}
+		line += word + " "
+	}
+	b.WriteString(strings.TrimRight(line, " ") + "\n")
+	return b.String()
+}
