@@ -1,0 +1,9 @@
+// Package flow is the machinery that everything else moves in: partitions,
+// logs, leases, followers, commits, and lists of foreign programs drained in
+// place. It is the only package that speaks Redis.
+//
+// Files: keys.go has every key name, lua/ every script, one file each; log.go
+// the log of a partition; writer.go the open batches that requests wait for;
+// list.go a foreign list; lease.go who works on what; pipe.go and retry.go how
+// a follower runs; commit.go effects inside Redis.
+package flow

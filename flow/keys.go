@@ -1,0 +1,117 @@
+package flow
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Every key that Sluice uses in Redis is named here, with its type. A key of
+// partition p carries the tag of p, so that all keys of a step share a slot of
+// a Redis Cluster; a key beside a foreign list carries that list's tag.
+
+const prefix = "sluice:"
+
+// slotsTotal is the number of hash slots of a Redis Cluster.
+const slotsTotal = 16384
+
+// Partition names one of the P slices of all users.
+type Partition struct {
+	Number int
+	tag    string
+}
+
+// Partitions returns the P partitions. Their tags are chosen so that their
+// slots are evenly spaced: a cluster that gives each node a run of slots gives
+// each node its share of the partitions, whatever the number of nodes.
+func Partitions(count int) []Partition {
+	all := make([]Partition, count)
+	for n := range all {
+		want := (2*n + 1) * slotsTotal / (2 * count)
+		all[n] = Partition{Number: n, tag: "p" + strconv.Itoa(n) + tagSuffix("p"+strconv.Itoa(n), want)}
+	}
+	return all
+}
+
+// tagSuffix finds the first suffix that gives the tag the wanted slot: some
+// 16,000 tries of 30 ns, done once for each partition.
+func tagSuffix(tag string, slot int) string {
+	for i := 0; ; i++ {
+		suffix := "." + strconv.Itoa(i)
+		if hashSlot(tag+suffix) == slot {
+			return suffix
+		}
+	}
+}
+
+// logKey: stream, the batches of the partition.
+func (p Partition) logKey() string { return prefix + "{" + p.tag + "}:log" }
+
+// sourcesKey: hash, source -> "last seq|id it was written as"; the field
+// tailField holds the id of the log's last entry.
+func (p Partition) sourcesKey() string { return prefix + "{" + p.tag + "}:sources" }
+
+// cursorsKey: hash, follower -> position, of followers whose effect is in Redis.
+func (p Partition) cursorsKey() string { return prefix + "{" + p.tag + "}:cursors" }
+
+// leaseKey: hash {owner, number, token}, who runs a role for the partition.
+func (p Partition) leaseKey(role string) string {
+	return prefix + "{" + p.tag + "}:lease:" + role
+}
+
+// membersKey: hash, process id -> how often it has beaten.
+func membersKey() string { return prefix + "{members}:beats" }
+
+// listKeys are the keys beside a foreign list, all in the list's slot.
+type listKeys struct {
+	list string // list: the foreign list itself
+	base string
+}
+
+// newListKeys derives the tag from the list's key: what stands between its
+// first pair of braces if there is any, else the whole key
+// (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags).
+func newListKeys(list string) (listKeys, error) {
+	tag := hashTag(list)
+	if strings.ContainsAny(tag, "{}") || tag == "" {
+		return listKeys{}, fmt.Errorf("name keys beside list %q: a brace in its name keeps them out of its slot; rename the list", list)
+	}
+	return listKeys{list: list, base: prefix + "{" + tag + "}:list:" + list}, nil
+}
+
+// stateKey: hash {last, first, base}, see list.go.
+func (k listKeys) stateKey() string { return k.base + ":state" }
+
+// leaseKey: hash {owner, number, token}.
+func (k listKeys) leaseKey() string { return k.base + ":lease" }
+
+// heldKey: list, the elements of held chunk n.
+func (k listKeys) heldKey(n uint64) string {
+	return k.base + ":held:" + strconv.FormatUint(n, 10)
+}
+
+// hashTag returns the part of a key that Redis Cluster hashes.
+func hashTag(key string) string {
+	if open := strings.IndexByte(key, '{'); open >= 0 {
+		if length := strings.IndexByte(key[open+1:], '}'); length > 0 {
+			return key[open+1 : open+1+length]
+		}
+	}
+	return key
+}
+
+// hashSlot is the slot of a key without braces: CRC16 (XMODEM) modulo 16384.
+func hashSlot(tag string) int {
+	var crc uint16
+	for i := 0; i < len(tag); i++ {
+		crc ^= uint16(tag[i]) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return int(crc) % slotsTotal
+}

@@ -1,0 +1,393 @@
+package flow
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Times of the lease protocol.
+const (
+	beatEvery = 500 * time.Millisecond
+
+	// LeaseTimeout is how long a process may be silent before others take what
+	// it held. Sessions of the database must end sooner than this (sqlstore),
+	// or a stopped process blocks its successor.
+	LeaseTimeout = 2500 * time.Millisecond
+
+	// forgetAfter is when a silent member is removed from the list.
+	forgetAfter = 10 * time.Minute
+)
+
+// Lease is the right of one process to run a role for one partition (or one
+// foreign list). It is a hash in the slot of what it guards, and every script
+// that needs the right compares its token there, so a process that has lost it
+// is refused whatever it believes.
+type Lease struct {
+	Role      string
+	Partition int
+	Number    uint64 // from SQL: rises with every take-over, also when Redis forgets
+	key       string
+	token     string
+}
+
+// numberStore issues lease numbers (sluice.Store does).
+type numberStore interface {
+	TakeLease(ctx context.Context, role string, partitions []int) (map[int]uint64, error)
+}
+
+// Leases shares out the roles among the living processes and keeps this
+// process's share.
+//
+// The idea. One key a process would be enough to see who lives, but comparing
+// its time with a clock asks two machines to agree. Instead every process
+// counts up a field of one hash, and every process watches the others' counts
+// by its own monotonic clock: who has not counted for LeaseTimeout is dead to
+// the watcher. A wrong judgement costs nothing but work: a lease changes only
+// at take-over, by compare-and-set on its token, and what the old holder still
+// does is refused at its commit.
+//
+// The invariants. Nobody renews a lease, so an idle process writes one small
+// field every beat and nothing else. A process takes a lease only if it is
+// free or its holder is dead to it, and only up to its fair share:
+// ceil(partitions of the role / living processes). It gives back what exceeds
+// the share. The number is taken from SQL before the token is written.
+//
+// What was dropped. Leases that expire by PX: after ten seconds without Redis
+// all of them are gone although everybody lives, and each renewal is a write
+// per partition.
+type Leases struct {
+	home    *Redis // where the beats are
+	numbers numberStore
+	log     *slog.Logger
+	id      string
+
+	// Owned by the goroutine in Run.
+	beat    int64
+	members map[string]member
+	joined  time.Time
+
+	mu      sync.Mutex
+	roles   []*role
+	changed chan struct{} // closed and replaced at every change of held leases
+	live    int
+	lastErr error
+}
+
+type member struct {
+	beat    string
+	changed time.Time // by this process's clock
+}
+
+// role is what is shared out together: the places of one role.
+type role struct {
+	name   string
+	places []place
+	held   map[int]*Lease // by place; guarded by Leases.mu
+}
+
+type place struct {
+	redis     *Redis
+	partition int
+	key       string
+	numbered  string // the name under which SQL numbers it
+}
+
+// NewLeases returns the lease keeper of a process. Call Add for each role, then Run.
+func NewLeases(home *Redis, numbers numberStore, log *slog.Logger) *Leases {
+	return &Leases{
+		home: home, numbers: numbers, log: log, id: newToken(),
+		members: make(map[string]member),
+		changed: make(chan struct{}),
+	}
+}
+
+// ID names this process among the members.
+func (l *Leases) ID() string { return l.id }
+
+// AddPartitions shares out a role over partitions.
+func (l *Leases) AddPartitions(name string, redis *Redis, partitions []Partition) {
+	r := &role{name: name, held: make(map[int]*Lease)}
+	for _, p := range partitions {
+		r.places = append(r.places, place{redis: redis, partition: p.Number, key: p.leaseKey(name), numbered: name})
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.roles = append(l.roles, r)
+}
+
+// AddLists shares out the draining of foreign lists; list i is place i of the role.
+func (l *Leases) AddLists(name string, lists []*List) {
+	r := &role{name: name, held: make(map[int]*Lease)}
+	for i, list := range lists {
+		r.places = append(r.places, place{redis: list.redis, partition: i, key: list.keys.leaseKey(), numbered: name + ":" + list.Name()})
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.roles = append(l.roles, r)
+}
+
+// Held returns the leases of a role that this process holds, by partition, and
+// a channel that is closed when that changes.
+func (l *Leases) Held(name string) (map[int]*Lease, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.roles {
+		if r.name == name {
+			return maps.Clone(r.held), l.changed
+		}
+	}
+	return nil, l.changed
+}
+
+// Status is what the lease keeper knows of itself and others.
+type Status struct {
+	Live int            // processes, this one included
+	Held map[string]int // leases by role
+	Want map[string]int // this process's fair share by role
+	Err  error          // of the last beat
+}
+
+// Status returns the state after the last beat.
+func (l *Leases) Status() Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := Status{Live: l.live, Held: make(map[string]int), Want: make(map[string]int), Err: l.lastErr}
+	for _, r := range l.roles {
+		s.Held[r.name] = len(r.held)
+		s.Want[r.name] = share(len(r.places), max(l.live, 1))
+	}
+	return s
+}
+
+// share is ceil(places / live).
+func share(places, live int) int { return (places + live - 1) / live }
+
+// Run keeps the leases until the context ends, then gives all of them back.
+func (l *Leases) Run(ctx context.Context) error {
+	l.joined = time.Now()
+	ticker := time.NewTicker(beatEvery)
+	defer ticker.Stop()
+	for {
+		err := l.turn(ctx)
+		if err != nil && ctx.Err() == nil {
+			l.log.Warn("lease beat failed", "error", err)
+		}
+		l.mu.Lock()
+		l.lastErr = err
+		l.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return l.giveBackAll()
+		case <-ticker.C:
+		}
+	}
+}
+
+// turn is one beat: show life, look who lives, give back, take.
+func (l *Leases) turn(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, LeaseTimeout)
+	defer cancel()
+	if err := l.showLife(ctx); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	roles := slices.Clone(l.roles)
+	l.mu.Unlock()
+	var errs []error
+	for _, r := range roles {
+		errs = append(errs, l.tend(ctx, r))
+	}
+	return errors.Join(errs...)
+}
+
+// showLife counts up this process's beat and watches those of the others.
+func (l *Leases) showLife(ctx context.Context) error {
+	l.beat++
+	args := []string{l.id, strconv.FormatInt(l.beat, 10)}
+	for id, m := range l.members {
+		if time.Since(m.changed) > forgetAfter {
+			args = append(args, id)
+		}
+	}
+	beats, err := l.home.call(ctx, "beat", []string{membersKey()}, args).AsStrMap()
+	if err != nil {
+		return l.home.wrap("show life", err)
+	}
+	now := time.Now()
+	for id, beat := range beats {
+		if m, ok := l.members[id]; !ok || m.beat != beat {
+			l.members[id] = member{beat: beat, changed: now}
+		}
+	}
+	live := 0
+	for id := range l.members {
+		if _, ok := beats[id]; !ok {
+			delete(l.members, id)
+		} else if !l.dead(id) {
+			live++
+		}
+	}
+	l.mu.Lock()
+	l.live = live
+	l.mu.Unlock()
+	return nil
+}
+
+// dead reports whether a process has been silent for longer than LeaseTimeout
+// while this one watched. A process that is not among the members at all (it
+// went and gave back its beat, or Redis forgot it) is dead once this process
+// has been here that long.
+func (l *Leases) dead(id string) bool {
+	if id == l.id {
+		return false
+	}
+	if m, ok := l.members[id]; ok {
+		return time.Since(m.changed) > LeaseTimeout
+	}
+	return time.Since(l.joined) > LeaseTimeout
+}
+
+// seen is what stands in a lease's hash.
+type seen struct{ owner, token string }
+
+// tend looks after one role: drops leases that others have taken, gives back
+// what is too much, takes what is free up to the fair share.
+func (l *Leases) tend(ctx context.Context, r *role) error {
+	var free []int
+	state := make([]seen, len(r.places))
+	for i, p := range r.places {
+		s, err := p.look(ctx)
+		if err != nil {
+			return err
+		}
+		state[i] = s
+		l.mu.Lock()
+		held := r.held[i]
+		l.mu.Unlock()
+		switch {
+		case held != nil && held.token != s.token:
+			l.log.Warn("lease lost", "role", r.name, "partition", p.partition, "owner", s.owner)
+			l.setHeld(r, i, nil)
+		case held == nil && (s.token == "" || l.dead(s.owner) || s.owner == l.id):
+			free = append(free, i)
+		}
+	}
+	l.mu.Lock()
+	live := l.live
+	mine := slices.Sorted(maps.Keys(r.held))
+	l.mu.Unlock()
+	want := share(len(r.places), max(live, 1))
+	for len(mine) > want {
+		last := mine[len(mine)-1]
+		mine = mine[:len(mine)-1]
+		if err := l.giveBack(ctx, r, last); err != nil {
+			return err
+		}
+	}
+	if room := want - len(mine); room > 0 && len(free) > 0 {
+		// Not everybody begins at the same place, or all but one lose the race.
+		start := int(l.id[0]) % len(free)
+		free = append(free[start:], free[:start]...)
+		return l.take(ctx, r, free[:min(room, len(free))], state)
+	}
+	return nil
+}
+
+// look reads a lease as it stands.
+func (p *place) look(ctx context.Context) (seen, error) {
+	c := p.redis.client
+	v, err := c.Do(ctx, c.B().Hmget().Key(p.key).Field("owner", "token").Build()).ToArray()
+	if err != nil {
+		return seen{}, p.redis.wrap("read a lease", err)
+	}
+	owner, _ := v[0].ToString() // nil: nobody
+	token, _ := v[1].ToString()
+	return seen{owner, token}, nil
+}
+
+// take claims places: a number from SQL first, then the token in Redis.
+func (l *Leases) take(ctx context.Context, r *role, places []int, state []seen) error {
+	byName := make(map[string][]int)
+	for _, i := range places {
+		byName[r.places[i].numbered] = append(byName[r.places[i].numbered], r.places[i].partition)
+	}
+	numbers := make(map[int]uint64)
+	for name, partitions := range byName {
+		issued, err := l.numbers.TakeLease(ctx, name, partitions)
+		if err != nil {
+			return fmt.Errorf("take leases of role %s: %w", r.name, err)
+		}
+		maps.Copy(numbers, issued)
+	}
+	for _, i := range places {
+		p := r.places[i]
+		lease := &Lease{Role: r.name, Partition: p.partition, Number: numbers[p.partition], key: p.key, token: newToken()}
+		n, err := p.redis.callInt(ctx, "take a lease", "claim", []string{p.key},
+			[]string{state[i].token, l.id, strconv.FormatUint(lease.Number, 10), lease.token})
+		if err != nil {
+			return err
+		}
+		if n == 1 {
+			l.setHeld(r, i, lease)
+			l.log.Info("lease taken", "role", r.name, "partition", p.partition, "number", lease.Number, "from", state[i].owner)
+		}
+	}
+	return nil
+}
+
+func (l *Leases) setHeld(r *role, i int, lease *Lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if lease == nil {
+		delete(r.held, i)
+	} else {
+		r.held[i] = lease
+	}
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// giveBack ends this process's hold first, then frees the lease. What the
+// follower still has in hand is refused, or done, at its commit.
+func (l *Leases) giveBack(ctx context.Context, r *role, i int) error {
+	l.mu.Lock()
+	lease := r.held[i]
+	l.mu.Unlock()
+	if lease == nil {
+		return nil
+	}
+	l.setHeld(r, i, nil)
+	_, err := r.places[i].redis.callInt(ctx, "give a lease back", "release", []string{lease.key}, []string{lease.token})
+	return err
+}
+
+// giveBackAll frees everything at the end, so that a successor need not wait.
+func (l *Leases) giveBackAll() error {
+	ctx, cancel := context.WithTimeout(context.Background(), LeaseTimeout)
+	defer cancel()
+	var errs []error
+	for _, r := range l.roles {
+		for i := range r.places {
+			errs = append(errs, l.giveBack(ctx, r, i))
+		}
+	}
+	c := l.home.client
+	errs = append(errs, l.home.wrap("leave the members", c.Do(ctx, c.B().Hdel().Key(membersKey()).Field(l.id).Build()).Error()))
+	return errors.Join(errs...)
+}
+
+// newToken returns 128 random bits in hex.
+func newToken() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return hex.EncodeToString(b[:])
+}

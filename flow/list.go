@@ -1,0 +1,424 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"sluice"
+	"sluice/faults"
+)
+
+// Bounds of reading a list.
+const (
+	pageElements      = 2000
+	firstPageElements = 64
+	pageBytes         = 512 << 10
+
+	// maxHeldChunks bounds how many chunks are held and not dropped.
+	maxHeldChunks = 256
+
+	// evenElementBytes is the mean element size up to which a chunk is read by
+	// plain LRANGE; above it, pages are measured inside Redis (page.lua).
+	evenElementBytes = 1 << 10
+
+	// A list is looked at this often while it is empty, growing slowly: 40
+	// looks a second cost nothing that can be measured, and none writes.
+	pollSoonest = 2 * time.Millisecond
+	pollLatest  = 25 * time.Millisecond
+)
+
+// Side is the end of a foreign list where its oldest element is.
+type Side string
+
+// The sides: producers that RPUSH leave the oldest element left.
+const (
+	Left  Side = "left"
+	Right Side = "right"
+)
+
+// List is a list that foreign programs push to, drained in place.
+//
+// The idea. What waits in the list is held by renaming the list, one step
+// whatever its length: RENAME costs nothing per element, where taking by
+// LRANGE, LTRIM and XADD in Lua costs 1.3 to 1.7 µs an element, most of what a
+// second core has to give beside a bulk load (measured; ARCHITECTURE.md). The
+// held chunk is nobody else's: it is read by pages, bounded in count and
+// bytes, and dropped from its head as far as its follower has committed.
+//
+// The invariants. An element is in the list or in a chunk, never in both or
+// neither. Chunks are numbered upwards and never pushed to. A Position is
+// (number of the chunk, elements of it consumed); the follower's cursor stands
+// with its effect, so the state here (last, first, base) is only what remains
+// in Redis, and may lag behind the cursor but never lead it. At most
+// maxHeldChunks are held: beyond that the list itself is the back pressure.
+//
+// What was dropped. Copying batches into a stream (see above); reading the
+// list in place and trimming it by count (a producer that pushes at the other
+// end, or an old consumer that still pops, moves what the count means).
+type List struct {
+	redis *Redis
+	keys  listKeys
+	name  string
+	side  Side
+
+	heldTotal atomic.Int64 // elements held, by this process
+}
+
+// NewList returns a foreign list on a server.
+func NewList(r *Redis, key string, side Side) (*List, error) {
+	keys, err := newListKeys(key)
+	if err != nil {
+		return nil, err
+	}
+	if side != Left && side != Right {
+		return nil, fmt.Errorf("list %s: take %q: want left or right", key, side)
+	}
+	return &List{redis: r, keys: keys, name: key, side: side}, nil
+}
+
+// Name returns the list's key.
+func (l *List) Name() string { return l.name }
+
+// Held returns how many elements this process has held since it started.
+func (l *List) Held() int64 { return l.heldTotal.Load() }
+
+// Waiting returns how many elements are in the list, not held yet.
+func (l *List) Waiting(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := l.redis.client
+	n, err := c.Do(ctx, c.B().Llen().Key(l.name).Build()).AsInt64()
+	return n, l.redis.wrap("measure list "+l.name, err)
+}
+
+// Again puts the element of a dead letter back into the list, to be taken
+// last. The name makes a repeat harmless until Forget.
+func (l *List) Again(ctx context.Context, name string, element []byte) error {
+	_, err := l.redis.callInt(ctx, "push to list "+l.name+" again", "push",
+		[]string{l.keys.list, l.keys.stateKey()}, []string{name, rueidis.BinaryString(element), string(l.side)})
+	return err
+}
+
+// Forget ends what Again remembers of a name.
+func (l *List) Forget(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := l.redis.client
+	return l.redis.wrap("forget a replay", c.Do(ctx, c.B().Hdel().Key(l.keys.stateKey()).Field("replayed:"+name).Build()).Error())
+}
+
+// Page is a run of elements of one held chunk.
+type Page struct {
+	From, To sluice.Position
+	Elements []string
+}
+
+// ListReader reads a list under a lease, from a cursor. One goroutine calls
+// Next and Close; any may call Committed.
+type ListReader struct {
+	list  *List
+	lease *Lease
+
+	// Owned by the goroutine that calls Next.
+	last  uint64            // the newest chunk held
+	chunk uint64            // the one being read; last+1: none
+	next  uint64            // offset of the next element to read
+	size  uint64            // elements of the chunk in all, dropped ones included
+	even  bool              // elements of the chunk are small
+	limit int               // elements of the next page
+	first uint64            // the oldest chunk still in Redis
+	base  uint64            // elements dropped from its head
+	sizes map[uint64]uint64 // of chunks read but not dropped yet
+
+	mu        sync.Mutex
+	committed sluice.Position
+}
+
+// Open begins to read after the cursor. It brings the list's state up to the
+// cursor. It fails with a *GapError if elements after the cursor are gone.
+func (l *List) Open(ctx context.Context, lease *Lease, cursor sluice.Position) (*ListReader, error) {
+	r, ended, err := l.open(ctx, lease, cursor.Major)
+	if err != nil {
+		return nil, err
+	}
+	start := sluice.Position{Major: r.first, Minor: r.base}
+	untouched := r.first == 1 && r.base == 0
+	if cursor.Before(start) && cursor != ended && !untouched {
+		return nil, &GapError{What: "list " + l.name, Cursor: cursor, Start: start}
+	}
+	r.committed = cursor
+	if err := r.enter(ctx); err != nil {
+		return nil, err
+	}
+	return r, r.skipTo(ctx, cursor)
+}
+
+// OpenOldest begins to read with the oldest element that is held, for a
+// follower whose cursors are in many places. newest is the furthest of them.
+func (l *List) OpenOldest(ctx context.Context, lease *Lease, newest sluice.Position) (*ListReader, error) {
+	r, _, err := l.open(ctx, lease, newest.Major)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.enter(ctx)
+}
+
+// open reads the list's state and makes sure that no chunk number up to
+// `chunk` is handed out again. ended is where the chunk before the oldest ended.
+func (l *List) open(ctx context.Context, lease *Lease, chunk uint64) (r *ListReader, ended sluice.Position, err error) {
+	answer, err := l.redis.callTexts(ctx, "open list "+l.name, "open",
+		[]string{lease.key, l.keys.stateKey()}, []string{lease.token, strconv.FormatUint(chunk, 10)})
+	if err != nil {
+		return nil, ended, err
+	}
+	var n [3]uint64
+	for i := range n {
+		if n[i], err = strconv.ParseUint(answer[i], 10, 64); err != nil {
+			return nil, ended, fmt.Errorf("open list %s: its state %q cannot be read: %w", l.name, answer, err)
+		}
+	}
+	if ended, err = sluice.ParsePosition(answer[3]); err != nil {
+		return nil, ended, fmt.Errorf("open list %s: its state %q cannot be read: %w", l.name, answer, err)
+	}
+	return &ListReader{
+		list: l, lease: lease, limit: firstPageElements, sizes: make(map[uint64]uint64),
+		last: n[0], first: n[1], base: n[2], chunk: n[1], next: n[2],
+	}, ended, nil
+}
+
+// skipTo goes past what the cursor says is committed: its drop was lost.
+func (r *ListReader) skipTo(ctx context.Context, cursor sluice.Position) error {
+	for r.chunk < cursor.Major {
+		r.leave()
+		if err := r.enter(ctx); err != nil {
+			return err
+		}
+	}
+	if r.chunk == cursor.Major {
+		r.next = max(r.next, cursor.Minor)
+	}
+	return r.drop(ctx)
+}
+
+// enter looks at the chunk to be read: its size, and whether it is even.
+func (r *ListReader) enter(ctx context.Context) error {
+	if r.chunk > r.last {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c, key := r.list.redis.client, r.list.keys.heldKey(r.chunk)
+	answers := c.DoMulti(ctx,
+		c.B().Llen().Key(key).Build(),
+		c.B().MemoryUsage().Key(key).Samples(0).Build())
+	n, err := answers[0].AsInt64()
+	if err != nil {
+		return r.list.redis.wrap("measure a held chunk of list "+r.list.name, err)
+	}
+	memory, err := answers[1].AsInt64()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return r.list.redis.wrap("measure a held chunk of list "+r.list.name, err)
+	}
+	r.size, r.even = uint64(n), n == 0 || memory/n <= evenElementBytes
+	if r.chunk == r.first {
+		r.size += r.base
+	}
+	return nil
+}
+
+// leave goes on to the next chunk.
+func (r *ListReader) leave() {
+	r.sizes[r.chunk] = r.size
+	r.chunk, r.next, r.size = r.chunk+1, 0, 0
+}
+
+// Committed tells up to where the effect of what was read is committed. It is
+// dropped from Redis with the next call of Next or Close.
+func (r *ListReader) Committed(position sluice.Position) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.committed.Before(position) {
+		r.committed = position
+	}
+}
+
+// Close drops what is committed. It does not give the lease back.
+func (r *ListReader) Close(ctx context.Context) error { return r.drop(ctx) }
+
+// drop removes from Redis what is committed.
+func (r *ListReader) drop(ctx context.Context) error {
+	r.mu.Lock()
+	committed := r.committed
+	r.mu.Unlock()
+	for r.first <= min(committed.Major, r.last) {
+		size, read := r.sizes[r.first]
+		if r.first == r.chunk {
+			size, read = r.size, r.next >= r.size
+		}
+		whole := r.first < committed.Major || (read && committed.Minor >= size)
+		if !whole {
+			if committed.Minor <= r.base {
+				return nil
+			}
+			if err := r.dropHead(ctx, committed.Minor, "part"); err != nil {
+				return err
+			}
+			r.base = committed.Minor
+			return nil
+		}
+		if r.first == committed.Major {
+			size = max(size, committed.Minor) // a chunk that Redis has forgotten
+		}
+		if err := r.dropHead(ctx, size, "whole"); err != nil {
+			return err
+		}
+		current := r.first == r.chunk
+		if current {
+			r.leave()
+		}
+		delete(r.sizes, r.first)
+		r.first, r.base = r.first+1, 0
+		if current {
+			if err := r.enter(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *ListReader) dropHead(ctx context.Context, offset uint64, how string) error {
+	l := r.list
+	_, err := l.redis.callInt(ctx, "drop from list "+l.name, "drop",
+		[]string{r.lease.key, l.keys.stateKey(), l.keys.heldKey(r.first)},
+		[]string{r.lease.token, strconv.FormatUint(r.first, 10), strconv.FormatUint(offset, 10), how, string(l.side)})
+	return err
+}
+
+// Next returns the next page. With wait it waits for one until the context
+// ends; without, it returns an empty page when nothing is there now.
+func (r *ListReader) Next(ctx context.Context, wait bool) (Page, error) {
+	pause := pollSoonest
+	for {
+		if err := r.drop(ctx); err != nil {
+			return Page{}, err
+		}
+		for r.chunk <= r.last {
+			if r.next < r.size {
+				return r.read(ctx)
+			}
+			r.leave()
+			if err := r.enter(ctx); err != nil {
+				return Page{}, err
+			}
+		}
+		held, err := r.hold(ctx)
+		if err != nil {
+			return Page{}, err
+		}
+		if held {
+			continue
+		}
+		if !wait {
+			return Page{}, nil
+		}
+		select {
+		case <-ctx.Done():
+			return Page{}, ctx.Err()
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, pollLatest)
+	}
+}
+
+// hold takes what waits in the list, if anything, as the next chunk. Nothing
+// is held while maxHeldChunks are not dropped yet.
+func (r *ListReader) hold(ctx context.Context) (bool, error) {
+	if r.last+1-r.first >= maxHeldChunks {
+		return false, nil
+	}
+	l := r.list
+	if err := faults.Hit("take"); err != nil {
+		return false, err
+	}
+	answer, err := l.redis.callTexts(ctx, "hold list "+l.name, "hold",
+		[]string{r.lease.key, l.keys.list, l.keys.stateKey(), l.keys.heldKey(r.last + 1)},
+		[]string{r.lease.token, strconv.FormatUint(r.last, 10)})
+	if err != nil {
+		return false, err
+	}
+	if err := faults.Hit("taken"); err != nil {
+		return false, err
+	}
+	n, err := strconv.ParseInt(answer[0], 10, 64)
+	if err != nil {
+		return false, fmt.Errorf("hold list %s: count %q: %w", l.name, answer[0], err)
+	}
+	if n == 0 {
+		return false, nil
+	}
+	if n > 0 {
+		l.heldTotal.Add(n)
+	}
+	// n is -1 if an earlier call held a chunk and its answer was lost: it is
+	// there, as chunk `last`.
+	if r.last, err = strconv.ParseUint(answer[1], 10, 64); err != nil {
+		return false, fmt.Errorf("hold list %s: chunk number %q: %w", l.name, answer[1], err)
+	}
+	return true, r.enter(ctx)
+}
+
+// read reads the next page of the current chunk, which has more elements.
+func (r *ListReader) read(ctx context.Context) (Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := faults.Hit("read"); err != nil {
+		return Page{}, err
+	}
+	index := r.next
+	if r.chunk == r.first {
+		index -= r.base
+	}
+	elements, err := r.elements(ctx, int64(index), int64(r.limit))
+	if err != nil {
+		return Page{}, r.list.redis.wrap("read list "+r.list.name, err)
+	}
+	at := sluice.Position{Major: r.chunk, Minor: r.next}
+	if len(elements) == 0 {
+		return Page{}, &GapError{What: "list " + r.list.name, Cursor: at, Start: sluice.Position{Major: r.chunk, Minor: r.size}}
+	}
+	r.next += uint64(len(elements))
+	r.learn(elements)
+	return Page{From: at, To: sluice.Position{Major: r.chunk, Minor: r.next}, Elements: elements}, nil
+}
+
+// learn sizes the next page by this one.
+func (r *ListReader) learn(elements []string) {
+	total := 0
+	for _, e := range elements {
+		total += len(e)
+	}
+	r.limit = max(1, min(pageElements, 4*r.limit, pageBytes/(total/len(elements)+1)))
+}
+
+func (r *ListReader) elements(ctx context.Context, from, n int64) ([]string, error) {
+	l, c := r.list, r.list.redis.client
+	key := l.keys.heldKey(r.chunk)
+	if !r.even {
+		return l.redis.call(ctx, "page", []string{key}, []string{
+			strconv.FormatInt(from, 10), strconv.FormatInt(n, 10), strconv.Itoa(pageBytes), string(l.side)}).AsStrSlice()
+	}
+	if l.side == Left {
+		return c.Do(ctx, c.B().Lrange().Key(key).Start(from).Stop(from+n-1).Build()).AsStrSlice()
+	}
+	out, err := c.Do(ctx, c.B().Lrange().Key(key).Start(-from-n).Stop(-from-1).Build()).AsStrSlice()
+	slices.Reverse(out)
+	return out, err
+}

@@ -1,0 +1,218 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"sluice"
+)
+
+// Batch is one entry of a partition's log.
+type Batch struct {
+	Partition int
+	Position  sluice.Position
+	Prev      sluice.Position // the position of the entry before it
+	Data      []byte          // encoded, see sluice.ReadBatch; never changed
+}
+
+// Log is the log of one partition: a Redis Stream of batches.
+//
+// The idea. A log has one way in, Append, which is the commit of whoever
+// writes: the source's seq stands in the log's own slot and moves in the same
+// script that writes the batch. So a repeat after a lost answer, a crash or a
+// take-over writes nothing twice, and no id of an item is needed for it.
+//
+// The invariants. Entries are never edited. Each names the one before it
+// (prev), so a reader whose cursor is not its next entry's prev knows that
+// something is missing; Redis itself skips a trimmed gap silently. Entries are
+// removed only below the cursors of those who hold the trim. An id that was
+// applied is never handed out again: whoever takes over a log raises it to the
+// cursor (Raise) before reading on.
+//
+// What was dropped. Consumer groups: an acknowledgement that is not part of
+// the effect loses or doubles, and pending entries cost as much as the data.
+// MAXLEN: it trims what was not read.
+type Log struct {
+	redis     *Redis
+	partition Partition
+}
+
+// NewLog returns the log of a partition.
+func NewLog(r *Redis, p Partition) *Log { return &Log{redis: r, partition: p} }
+
+// Partition returns whose log it is.
+func (l *Log) Partition() int { return l.partition.Number }
+
+// Appended says where a batch went.
+type Appended struct {
+	Position sluice.Position
+	Repeated bool // it had been written before
+	Entries  int  // in the log now
+}
+
+// Append writes a batch, if its source stands at prevSeq, and moves the source
+// to seq; if it stands at seq already, the batch was written before and the
+// earlier position is returned. Otherwise ErrConflict: read Seq again.
+//
+// internal tells that the batch moves what Redis holds already, which must
+// work when it is full; else a full Redis answers ErrFull. A source's seq is
+// compared for equality only; it may be any text without '|'.
+func (l *Log) Append(ctx context.Context, source, prevSeq, seq string, batch []byte, internal bool) (Appended, error) {
+	script := "append"
+	if internal {
+		script = "append-internal"
+	}
+	answer, err := l.redis.callTexts(ctx, "append to log", script,
+		[]string{l.partition.logKey(), l.partition.sourcesKey()},
+		[]string{source, prevSeq, seq, rueidis.BinaryString(batch)})
+	if err != nil {
+		return Appended{}, err
+	}
+	if answer[0] == "-1" {
+		return Appended{}, fmt.Errorf("append to log of partition %d: %w: source %s stands at %q, not at %q", l.partition.Number, sluice.ErrConflict, source, answer[1], prevSeq)
+	}
+	position, err := sluice.ParsePosition(answer[1])
+	if err != nil {
+		return Appended{}, fmt.Errorf("append to log of partition %d: %w", l.partition.Number, err)
+	}
+	entries, err := strconv.Atoi(answer[2])
+	return Appended{Position: position, Repeated: answer[0] == "0", Entries: entries}, err
+}
+
+// Seq returns the seq at which a source stands, "" if it never wrote.
+func (l *Log) Seq(ctx context.Context, source string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := l.redis.client
+	value, err := c.Do(ctx, c.B().Hget().Key(l.partition.sourcesKey()).Field(source).Build()).ToString()
+	if rueidis.IsRedisNil(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", l.redis.wrap("read a source's seq", err)
+	}
+	for i := len(value) - 1; i >= 0; i-- {
+		if value[i] == '|' {
+			return value[:i], nil
+		}
+	}
+	return "", fmt.Errorf("read seq of source %s in partition %d: %q has no id", source, l.partition.Number, value)
+}
+
+// Entries returns how many entries the log has.
+func (l *Log) Entries(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := l.redis.client
+	n, err := c.Do(ctx, c.B().Xlen().Key(l.partition.logKey()).Build()).AsInt64()
+	return int(n), l.redis.wrap("count a log's entries", err)
+}
+
+// Raise makes sure that the log's last id is at least the cursor.
+func (l *Log) Raise(ctx context.Context, cursor sluice.Position) (raised bool, err error) {
+	if cursor.IsZero() {
+		return false, nil
+	}
+	marker := sluice.AppendItem(sluice.NewBatch(sluice.ItemHeaderBytes), sluice.ItemMarker, func(b []byte) []byte { return b })
+	n, err := l.redis.callInt(ctx, "raise a log", "raise",
+		[]string{l.partition.logKey(), l.partition.sourcesKey()},
+		[]string{strconv.FormatUint(cursor.Major, 10), strconv.FormatUint(cursor.Minor, 10), rueidis.BinaryString(marker)})
+	return n == 1, err
+}
+
+// Read returns up to count batches after the cursor. It waits up to `wait` for
+// the first one and returns none if there is none; wait 0 does not wait. The
+// error is ErrGap if the first batch does not follow the cursor.
+func (l *Log) Read(ctx context.Context, cursor sluice.Position, count int64, wait time.Duration) ([]Batch, error) {
+	c := l.redis.client
+	var command rueidis.Completed
+	if wait > 0 {
+		command = c.B().Xread().Count(count).Block(wait.Milliseconds()).Streams().Key(l.partition.logKey()).Id(cursor.String()).Build()
+	} else {
+		command = c.B().Xread().Count(count).Streams().Key(l.partition.logKey()).Id(cursor.String()).Build()
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait+callTimeout)
+	defer cancel()
+	streams, err := c.Do(ctx, command).AsXRead()
+	if rueidis.IsRedisNil(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, l.redis.wrap("read a log", err)
+	}
+	entries := streams[l.partition.logKey()]
+	batches := make([]Batch, 0, len(entries))
+	for _, entry := range entries {
+		b, err := l.batch(entry)
+		if err != nil {
+			return nil, err
+		}
+		if b.Prev != cursor {
+			return nil, &GapError{What: fmt.Sprintf("log of partition %d", l.partition.Number), Cursor: cursor, Start: b.Prev}
+		}
+		cursor = b.Position
+		batches = append(batches, b)
+	}
+	return batches, nil
+}
+
+func (l *Log) batch(entry rueidis.XRangeEntry) (Batch, error) {
+	position, err := sluice.ParsePosition(entry.ID)
+	if err != nil {
+		return Batch{}, err
+	}
+	prev, err := sluice.ParsePosition(entry.FieldValues["prev"])
+	if err != nil {
+		return Batch{}, fmt.Errorf("read log of partition %d: entry %s: %w", l.partition.Number, entry.ID, err)
+	}
+	return Batch{Partition: l.partition.Number, Position: position, Prev: prev, Data: []byte(entry.FieldValues["batch"])}, nil
+}
+
+// Trim removes all entries before the one at keep. The lease must be held.
+func (l *Log) Trim(ctx context.Context, lease *Lease, keep sluice.Position) (int64, error) {
+	return l.redis.callInt(ctx, "trim a log", "trim",
+		[]string{lease.key, l.partition.logKey()}, []string{lease.token, keep.String()})
+}
+
+// Last returns the position of the log's last entry, zero if there is none.
+func (l *Log) Last(ctx context.Context) (sluice.Position, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := l.redis.client
+	id, err := c.Do(ctx, c.B().Hget().Key(l.partition.sourcesKey()).Field("@tail").Build()).ToString()
+	if rueidis.IsRedisNil(err) {
+		return sluice.Position{}, nil
+	}
+	if err != nil {
+		return sluice.Position{}, l.redis.wrap("read a log's end", err)
+	}
+	return sluice.ParsePosition(id)
+}
+
+// Oldest returns the oldest entry that is still in the log, if any.
+func (l *Log) Oldest(ctx context.Context) (Batch, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := l.redis.client
+	entries, err := c.Do(ctx, c.B().Xrange().Key(l.partition.logKey()).Start("-").End("+").Count(1).Build()).AsXRange()
+	if err != nil {
+		return Batch{}, false, l.redis.wrap("read a log's beginning", err)
+	}
+	if len(entries) == 0 {
+		return Batch{}, false, nil
+	}
+	b, err := l.batch(entries[0])
+	return b, err == nil, err
+}
+
+// Forget ends what a log remembers of a source that will never write again.
+func (l *Log) Forget(ctx context.Context, source string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := l.redis.client
+	return l.redis.wrap("forget a source", c.Do(ctx, c.B().Hdel().Key(l.partition.sourcesKey()).Field(source).Build()).Error())
+}

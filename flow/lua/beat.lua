@@ -1,0 +1,8 @@
+#!lua flags=allow-oom
+-- Shows that a process lives, and which others say so.
+-- Keys:    1 members (hash)
+-- Args:    1 process id, 2 its beat, 3.. ids to forget
+-- Returns: all members and their beats
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+for i = 3, #ARGV do redis.call('HDEL', KEYS[1], ARGV[i]) end
+return redis.call('HGETALL', KEYS[1])

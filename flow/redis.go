@@ -1,0 +1,220 @@
+package flow
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"sluice"
+)
+
+// callTimeout bounds every command that does not block on purpose.
+const callTimeout = 10 * time.Second
+
+// connBufferBytes is the read and write buffer of a connection: pages and
+// batches are larger and go past it, so more would only cost memory.
+const connBufferBytes = 64 << 10
+
+// Redis is one Redis server or cluster. All its methods may be called from
+// several goroutines at once; every write is done when they return nil.
+type Redis struct {
+	client rueidis.Client
+	name   string // the URL without its password
+}
+
+// Dial connects to redis://, rediss:// or unix:// URLs. It fails if nobody
+// answers, or if the server is older than Redis 7.0.
+func Dial(ctx context.Context, rawURL string) (*Redis, error) {
+	name := redactURL(rawURL)
+	option, err := rueidis.ParseURL(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("connect to redis %s: %w; want redis://host:port, rediss:// or unix:///path", name, redactError(err, rawURL))
+	}
+	option.DisableCache = true
+	// A write that was sent and not answered may have been done. Only the
+	// caller knows how to ask, so the library repeats nothing.
+	option.DisableRetry = true
+	option.ReadBufferEachConn = connBufferBytes
+	option.WriteBufferEachConn = connBufferBytes
+	option.RingScaleEachConn = 8
+	option.Dialer = net.Dialer{Timeout: 5 * time.Second, KeepAlive: time.Second}
+	option.ClientName = "sluice"
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		return nil, fmt.Errorf("connect to redis %s: %w; is it running?", name, err)
+	}
+	r := &Redis{client: client, name: name}
+	if err := r.checkVersion(ctx); err != nil {
+		client.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// redactURL returns the URL with its password, if any, replaced.
+func redactURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "(unreadable URL)"
+	}
+	return u.Redacted()
+}
+
+// redactError drops the text of an error that repeats a URL with a password.
+func redactError(err error, rawURL string) error {
+	if u, perr := url.Parse(rawURL); perr != nil || u.User != nil {
+		return errors.New("the URL cannot be read")
+	}
+	return err
+}
+
+// String names the server, without password.
+func (r *Redis) String() string { return r.name }
+
+// Close ends all connections.
+func (r *Redis) Close() { r.client.Close() }
+
+// Ping reports whether the server answers.
+func (r *Redis) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return r.wrap("ping", r.client.Do(ctx, r.client.B().Ping().Build()).Error())
+}
+
+// Info returns one section of INFO as its fields.
+func (r *Redis) Info(ctx context.Context, section string) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	text, err := r.client.Do(ctx, r.client.B().Info().Section(section).Build()).ToString()
+	if err != nil {
+		return nil, r.wrap("read INFO", err)
+	}
+	fields := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[k] = v
+		}
+	}
+	return fields, nil
+}
+
+func (r *Redis) checkVersion(ctx context.Context) error {
+	info, err := r.Info(ctx, "server")
+	if err != nil {
+		return err
+	}
+	var major int
+	if _, err := fmt.Sscanf(info["redis_version"], "%d.", &major); err != nil || major < 7 {
+		return fmt.Errorf("connect to redis %s: version %q is too old; Sluice needs 7.0 or newer", r.name, info["redis_version"])
+	}
+	return nil
+}
+
+// Push appends elements to a list, as the producers of a foreign list do. It
+// serves demos, benches and tests.
+func (r *Redis) Push(ctx context.Context, list string, elements []string) error {
+	if len(elements) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return r.wrap("push to list "+list, r.client.Do(ctx, r.client.B().Rpush().Key(list).Element(elements...).Build()).Error())
+}
+
+// wrap says what was tried on which server, and gives the errors on which
+// callers decide their own values.
+func (r *Redis) wrap(verb string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if reply, ok := rueidis.IsRedisErr(err); ok && reply != nil {
+		text := reply.Error()
+		switch {
+		case strings.HasPrefix(text, "OOM"), strings.Contains(text, "used memory > 'maxmemory'"):
+			return fmt.Errorf("%s: redis %s: %w: %s; it takes nothing in until it has been drained", verb, r.name, sluice.ErrFull, text)
+		case strings.HasPrefix(text, "LEASE"):
+			return fmt.Errorf("%s: redis %s: %w", verb, r.name, sluice.ErrLeaseLost)
+		}
+	}
+	return fmt.Errorf("%s: redis %s: %w", verb, r.name, err)
+}
+
+//go:embed lua/*.lua
+var luaFiles embed.FS
+
+// scripts are all scripts by file name without ending. Each is sent whole only
+// once: EVALSHA is answered NOSCRIPT after a restart or SCRIPT FLUSH, and the
+// script is then sent by EVAL, which loads it again.
+var scripts = loadScripts()
+
+func loadScripts() map[string]*rueidis.Lua {
+	all := make(map[string]*rueidis.Lua)
+	names, err := fs.Glob(luaFiles, "lua/*.lua")
+	if err != nil {
+		panic(err) // the pattern is a constant
+	}
+	for _, name := range names {
+		text, err := luaFiles.ReadFile(name)
+		if err != nil {
+			panic(err) // the file is part of the program
+		}
+		short := strings.TrimSuffix(path.Base(name), ".lua")
+		all[short] = rueidis.NewLuaScript(string(text))
+		if short == "append" {
+			// What is inside already must be able to move on when Redis is
+			// full; what comes from outside must not (Script flags, Redis 7.0).
+			all["append-internal"] = rueidis.NewLuaScript("#!lua flags=allow-oom\n" + string(text))
+		}
+	}
+	return all
+}
+
+// call runs a script.
+func (r *Redis) call(ctx context.Context, script string, keys, args []string) rueidis.RedisResult {
+	return scripts[script].Exec(ctx, r.client, keys, args)
+}
+
+// callPairs runs a script that answers with integers and texts mixed, and
+// returns them all as texts.
+func (r *Redis) callTexts(ctx context.Context, verb, script string, keys, args []string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	answer, err := r.call(ctx, script, keys, args).ToArray()
+	if err != nil {
+		return nil, r.wrap(verb, err)
+	}
+	return texts(answer)
+}
+
+func texts(answer []rueidis.RedisMessage) ([]string, error) {
+	out := make([]string, len(answer))
+	for i := range answer {
+		if n, err := answer[i].AsInt64(); err == nil && answer[i].IsInt64() {
+			out[i] = fmt.Sprint(n)
+			continue
+		}
+		s, err := answer[i].ToString()
+		if err != nil {
+			return nil, err
+		}
+		out[i] = s
+	}
+	return out, nil
+}
+
+// callInt runs a script that answers with one integer.
+func (r *Redis) callInt(ctx context.Context, verb, script string, keys, args []string) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	n, err := r.call(ctx, script, keys, args).AsInt64()
+	return n, r.wrap(verb, err)
+}

@@ -1,0 +1,51 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"sluice"
+	"sluice/faults"
+)
+
+// How much one transaction holds, and when it is flushed.
+const (
+	// flushRows is where a transaction is full: beyond some 10,000 rows it gets
+	// no faster, and what is in memory twice (encoded and being sent) grows.
+	flushRows  = 16384
+	flushBytes = 4 << 20
+
+	// flushWait is how long the first row of a quiet time waits for company,
+	// flushSoon how many rows do not wait any longer.
+	flushWait = 50 * time.Millisecond
+	flushSoon = 2000
+)
+
+// apply carries out a prepared effect, row by row where the store refuses it
+// as a whole, and counts what it did.
+func apply(ctx context.Context, store sluice.Store, stats *Stats, p sluice.Prepared) error {
+	if err := faults.Hit("load"); err != nil {
+		return err
+	}
+	started := time.Now()
+	done, err := store.Apply(ctx, p)
+	if errors.Is(err, sluice.ErrRefused) {
+		stats.Refused.Add(1)
+		done, err = store.ApplyEach(ctx, p)
+	}
+	if err != nil {
+		if errors.Is(err, sluice.ErrConflict) {
+			stats.Conflicts.Add(1)
+		}
+		return err
+	}
+	if err := faults.Hit("committed"); err != nil {
+		return err
+	}
+	stats.observeCommit(time.Since(started))
+	stats.Stored.Add(int64(done.Rows))
+	stats.Duplicates.Add(int64(done.Duplicates))
+	stats.Dead.Add(int64(done.Dead))
+	return nil
+}

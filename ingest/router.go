@@ -1,0 +1,253 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sluice"
+	"sluice/faults"
+	"sluice/flow"
+)
+
+// Bounds of routing.
+const (
+	// maxLogEntries is where a partition's log is full: the router waits for
+	// the store, and the list is the back pressure. 64 batches are some 10 MB.
+	maxLogEntries = 64
+	logFullPoll   = 10 * time.Millisecond
+
+	// routeWait is how long elements wait for company on their way to a log;
+	// they wait again on their way to the database.
+	routeWait = 10 * time.Millisecond
+
+	// parallelAppends bounds how many partitions are written at once.
+	parallelAppends = 16
+)
+
+// Router turns the elements of a list into events and appends them to the logs
+// of their users' partitions.
+//
+// The idea. Its effect is in many logs, so its cursor is too: in each log the
+// seq of the source "list:NAME" is the position up to which the list's elements
+// for that partition are in it, and it moves in the script that writes the
+// batch. A crash between two partitions' appends leaves the one ahead of the
+// other; the next session starts at the list's oldest element and leaves out,
+// for each partition, what its log has already. Elements are dropped from the
+// list's chunk only when every partition has what it was due.
+type Router struct {
+	Lister
+	Logs    []*flow.Log // by partition
+	Options EventOptions
+}
+
+// Run follows the list until fetch ends.
+func (r *Router) Run(fetch, work context.Context) {
+	flow.Follow(fetch, work, "route:"+r.List.Name(), r.Log, func(fetch, work context.Context) error {
+		return r.session(fetch, work, r.follow)
+	})
+}
+
+// routed is one unit: for each partition, a batch or nothing.
+type routed struct {
+	batches []partBatch // by partition
+	to      sluice.Position
+	count   int // elements
+	largest int // bytes of the largest batch
+}
+
+type partBatch struct {
+	data  []byte
+	items int
+}
+
+func (r *Router) follow(fetch, work context.Context, lease *flow.Lease) error {
+	at, err := r.positions(work)
+	if err != nil {
+		return err
+	}
+	newest := sluice.Position{}
+	for _, p := range at {
+		if newest.Before(p) {
+			newest = p
+		}
+	}
+	reader, err := r.List.OpenOldest(work, lease, newest)
+	if err != nil {
+		return err
+	}
+	have := append([]sluice.Position(nil), at...) // owned by the reading side
+	err = flow.Pipe(fetch, work, func(ctx context.Context, emit func(routed) error) error {
+		return r.read(ctx, reader, have, emit)
+	}, func(ctx context.Context, u routed) error {
+		if err := r.append(ctx, u, at); err != nil {
+			return err
+		}
+		r.Stats.Accepted.Add(int64(u.count))
+		reader.Committed(u.to)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return reader.Close(work)
+}
+
+func (r *Router) source() string { return "list:" + r.List.Name() }
+
+// positions reads, for each partition, up to where its log has this list.
+func (r *Router) positions(ctx context.Context) ([]sluice.Position, error) {
+	at := make([]sluice.Position, len(r.Logs))
+	for i, log := range r.Logs {
+		seq, err := log.Seq(ctx, r.source())
+		if err != nil {
+			return nil, err
+		}
+		if at[i], err = sluice.ParsePosition(seq); err != nil {
+			return nil, fmt.Errorf("route list %s: partition %d: %w", r.List.Name(), i, err)
+		}
+	}
+	return at, nil
+}
+
+// read gathers pages to units until the context ends.
+func (r *Router) read(ctx context.Context, reader *flow.ListReader, have []sluice.Position, emit func(routed) error) error {
+	for {
+		u := routed{batches: make([]partBatch, len(r.Logs))}
+		bytes := 0
+		add := func(page flow.Page) {
+			bytes += r.encode(page, have, &u)
+			u.count += len(page.Elements)
+			u.to = page.To
+		}
+		size := func() (int, int) {
+			if u.largest >= sluice.MaxBatchBytes {
+				return u.count, flushBytes
+			}
+			return u.count, bytes
+		}
+		if err := gatherPages(ctx, r.Clock, routeWait, reader, add, size); err != nil {
+			return err
+		}
+		if err := emit(u); err != nil {
+			return err
+		}
+	}
+}
+
+// encode adds the elements of a page to the batches of their partitions and
+// returns their bytes. What a partition's log has already is left out.
+func (r *Router) encode(page flow.Page, have []sluice.Position, u *routed) int {
+	now := r.Clock.Now().UnixMilli()
+	options := r.Options
+	options.Now = now
+	bytes := 0
+	var e sluice.Event
+	for i, raw := range page.Elements {
+		bytes += len(raw)
+		// The element is in a log if that log's seq is beyond it; seqs are the
+		// position after the last element of a unit.
+		after := sluice.Position{Major: page.From.Major, Minor: page.From.Minor + uint64(i) + 1}
+		err := ParseEvent(raw, &options, &e)
+		p := 0
+		if err == nil {
+			p = partitionOf(&e, raw, len(r.Logs))
+		} else {
+			p = int(hashText(raw) % uint64(len(r.Logs)))
+		}
+		if !have[p].Before(after) {
+			continue
+		}
+		b := &u.batches[p]
+		if b.data == nil {
+			b.data = sluice.NewBatch(4 << 10)
+		}
+		if err == nil {
+			b.data = sluice.AppendEvent(b.data, &e)
+		} else {
+			b.data = sluice.AppendDead(b.data, &sluice.DeadLetter{
+				Source: r.source(), Form: sluice.FormElement, Reason: err.Error(),
+				Payload: []byte(raw), TimeMillis: now,
+			})
+		}
+		b.items++
+		u.largest = max(u.largest, len(b.data))
+	}
+	return bytes
+}
+
+// append writes a unit to the logs. at is moved for each that was written.
+func (r *Router) append(ctx context.Context, u routed, at []sluice.Position) error {
+	if err := faults.Hit("append"); err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(parallelAppends)
+	for p := range u.batches {
+		if u.batches[p].items == 0 {
+			continue
+		}
+		group.Go(func() error {
+			prev := ""
+			if !at[p].IsZero() {
+				prev = at[p].String()
+			}
+			done, err := r.Logs[p].Append(groupCtx, r.source(), prev, u.to.String(), u.batches[p].data, true)
+			if err != nil {
+				return err
+			}
+			at[p] = u.to
+			return r.waitForRoom(groupCtx, p, done.Entries)
+		})
+	}
+	err := group.Wait()
+	if err == nil {
+		err = faults.Hit("appended")
+	}
+	return err
+}
+
+// waitForRoom waits while a partition's log is full.
+func (r *Router) waitForRoom(ctx context.Context, p, entries int) error {
+	for entries >= maxLogEntries {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(logFullPoll):
+		}
+		var err error
+		if entries, err = r.Logs[p].Entries(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// partitionOf says where an event belongs: all of a user's events to one
+// partition, so that they keep their order. An event of nobody goes anywhere.
+func partitionOf(e *sluice.Event, raw string, partitions int) int {
+	key := e.User
+	if key == "" {
+		key = e.Email
+	}
+	if key == "" {
+		key = e.Message
+	}
+	if key == "" {
+		key = raw
+	}
+	return int(hashText(key) % uint64(partitions))
+}
+
+// hashText is FNV-1a, 64 bits, finished by a shift that mixes the high bits
+// down. It is stored in effect (a user never moves): never change it.
+func hashText(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := 0; i < len(s); i++ {
+		h ^= uint64(s[i])
+		h *= 1099511628211
+	}
+	return h ^ h>>32
+}

@@ -1,0 +1,311 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sluice"
+	"sluice/faults"
+	"sluice/flow"
+)
+
+// StoreRole is the role of storing the logs, and the name of its cursors.
+const StoreRole = "store"
+
+// trimMargin is how many applied entries stay in a log, for whoever looks at
+// it and for a database that fails over to a replica a moment behind.
+const trimMargin = 8
+
+// StoreFollower stores the logs of the partitions whose lease this process
+// holds: all of them in one transaction at a time, one bulk load and many
+// cursors, since a table takes one loader faster than two.
+type StoreFollower struct {
+	Logs   []*flow.Log // by partition
+	Leases *flow.Leases
+	Store  sluice.Store
+	Clock  sluice.Clock
+	Log    *slog.Logger
+	Stats  *Stats
+}
+
+// Run follows the logs until fetch ends.
+func (s *StoreFollower) Run(fetch, work context.Context) {
+	flow.Follow(fetch, work, StoreRole, s.Log, s.session)
+}
+
+// session waits for leases and follows their logs until they change.
+func (s *StoreFollower) session(fetch, work context.Context) error {
+	held, changed := s.Leases.Held(StoreRole)
+	if len(held) == 0 {
+		select {
+		case <-changed:
+		case <-fetch.Done():
+		}
+		return nil
+	}
+	ctx, stop := context.WithCancel(fetch)
+	defer stop()
+	go func() { // ends with the session
+		select {
+		case <-changed:
+			if now, _ := s.Leases.Held(StoreRole); !maps.Equal(now, held) {
+				stop()
+			}
+		case <-ctx.Done():
+		}
+	}()
+	return s.follow(ctx, work, held)
+}
+
+// storeUnit is one transaction, prepared.
+type storeUnit struct {
+	prepared sluice.Prepared
+	names    map[string]int64
+	moves    []sluice.Move
+	entries  map[int][]sluice.Position // applied with it, by partition
+}
+
+func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.Lease) error {
+	partitions := slices.Sorted(maps.Keys(held))
+	cursors, err := s.Store.Cursors(work, StoreRole, partitions)
+	if err != nil {
+		return fmt.Errorf("read cursors of %s: %w", StoreRole, err)
+	}
+	logs := make([]*flow.Log, len(partitions))
+	for i, p := range partitions {
+		logs[i] = s.Logs[p]
+		raised, err := logs[i].Raise(work, cursors[p])
+		if err != nil {
+			return err
+		}
+		if raised {
+			s.Log.Warn("log was behind its cursor and has been raised: redis has gone back in time", "partition", p, "cursor", cursors[p].String())
+		}
+	}
+	trimmer := &trimmer{logs: s.Logs, held: held, recent: make(map[int][]sluice.Position)}
+	if err := trimmer.begin(work, cursors); err != nil {
+		return err
+	}
+	reading := maps.Clone(cursors) // owned by the reading side
+	return flow.Pipe(fetch, work, func(ctx context.Context, emit func(storeUnit) error) error {
+		return s.read(ctx, logs, reading, emit)
+	}, func(ctx context.Context, u storeUnit) error {
+		if err := apply(ctx, s.Store, s.Stats, u.prepared); err != nil {
+			return err
+		}
+		s.Stats.countNames(u.names)
+		now := s.Clock.Now()
+		for _, m := range u.moves {
+			s.Stats.setLag(StoreRole, m.Partition, now.Sub(time.UnixMilli(int64(m.To.Major))))
+		}
+		return trimmer.applied(ctx, u.entries)
+	})
+}
+
+// read gathers batches of all logs to transactions.
+func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[int]sluice.Position, emit func(storeUnit) error) error {
+	pulled := make(chan []flow.Batch)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	failed := make(chan error, 1)
+	go func() { // ends with ctx
+		failed <- flow.Pull(ctx, logs, maps.Clone(cursors), func(b []flow.Batch) error {
+			select {
+			case pulled <- b:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	for {
+		t, err := s.gather(pulled, failed, cursors)
+		if err != nil {
+			return err
+		}
+		prepared, err := s.Store.Prepare(&t.effect)
+		if err != nil {
+			return err
+		}
+		if err := emit(storeUnit{prepared, t.names, t.effect.Moves, t.entries}); err != nil {
+			return err
+		}
+	}
+}
+
+// gather waits for a first batch and adds what comes until the transaction is
+// full, or nothing more came for a short while. It moves the cursors.
+func (s *StoreFollower) gather(pulled <-chan []flow.Batch, failed <-chan error, cursors map[int]sluice.Position) (*storing, error) {
+	t := &storing{s: s, moved: make(map[int]sluice.Move), names: make(map[string]int64), entries: make(map[int][]sluice.Position)}
+	var timeout <-chan time.Time
+	for !t.full() {
+		select {
+		case batches := <-pulled: // what is there already goes in, timeout or not
+			t.addAll(batches, cursors)
+			continue
+		default:
+		}
+		if len(t.effect.Events) >= flushSoon {
+			break
+		}
+		if timeout == nil && len(t.moved) > 0 {
+			timer := time.NewTimer(flushWait)
+			defer timer.Stop()
+			timeout = timer.C
+		}
+		select {
+		case batches := <-pulled:
+			t.addAll(batches, cursors)
+		case <-timeout:
+			return t.done(), nil
+		case err := <-failed:
+			return nil, err
+		}
+	}
+	return t.done(), nil
+}
+
+// storing is a transaction that fills.
+type storing struct {
+	s      *StoreFollower
+	effect sluice.Effect
+	moved  map[int]sluice.Move
+	names  map[string]int64
+	bytes  int
+
+	entries map[int][]sluice.Position // of the batches added, by partition
+}
+
+func (t *storing) addAll(batches []flow.Batch, cursors map[int]sluice.Position) {
+	for _, b := range batches {
+		t.add(b, cursors)
+	}
+}
+
+func (t *storing) full() bool {
+	return len(t.effect.Events)+len(t.effect.Dead) >= flushRows || t.bytes >= 4*flushBytes
+}
+
+func (t *storing) done() *storing {
+	for _, p := range slices.Sorted(maps.Keys(t.moved)) {
+		t.effect.Moves = append(t.effect.Moves, t.moved[p])
+	}
+	return t
+}
+
+// add adds a batch's items and moves its partition's cursor behind it.
+func (t *storing) add(b flow.Batch, cursors map[int]sluice.Position) {
+	move, ok := t.moved[b.Partition]
+	if !ok {
+		move = sluice.Move{Follower: StoreRole, Partition: b.Partition, From: cursors[b.Partition]}
+	}
+	move.To = b.Position
+	t.moved[b.Partition], cursors[b.Partition] = move, b.Position
+	t.entries[b.Partition] = append(t.entries[b.Partition], b.Position)
+	t.bytes += len(b.Data)
+	r, err := sluice.ReadBatch(b.Data)
+	if err != nil {
+		t.bury(b, 0, sluice.FormBatch, "log", err.Error(), b.Data)
+		return
+	}
+	for r.Next() {
+		t.addItem(b, r)
+	}
+	if r.Err() != nil {
+		t.bury(b, r.Index+1, sluice.FormBatch, "log", r.Err().Error(), b.Data)
+	}
+}
+
+func (t *storing) addItem(b flow.Batch, r *sluice.BatchReader) {
+	place := sluice.Place{Partition: b.Partition, Position: b.Position, Index: r.Index}
+	var err error
+	switch r.Item.Kind {
+	case sluice.ItemEvent:
+		t.effect.Events = append(t.effect.Events, sluice.StoredEvent{Place: place})
+		last := &t.effect.Events[len(t.effect.Events)-1]
+		if err = sluice.DecodeEvent(r.Item.Payload, &last.Event); err != nil {
+			t.effect.Events = t.effect.Events[:len(t.effect.Events)-1]
+			break
+		}
+		if last.Kind == sluice.KindMail {
+			t.names[last.Name]++
+		} else {
+			t.names[last.Kind.String()]++
+		}
+		return
+	case sluice.ItemDead:
+		d := sluice.DeadLetter{Place: place}
+		if err = sluice.DecodeDead(r.Item.Payload, &d); err == nil {
+			t.effect.Dead = append(t.effect.Dead, d)
+			return
+		}
+	case sluice.ItemMarker:
+		return
+	default:
+		err = fmt.Errorf("item of kind %d, which this program does not know; was it written by a newer one?", r.Item.Kind)
+	}
+	item := sluice.AppendItem(nil, r.Item.Kind, func(x []byte) []byte { return append(x, r.Item.Payload...) })
+	t.bury(b, r.Index, sluice.FormItem, "log", err.Error(), item)
+}
+
+// bury makes a dead letter of what cannot be read.
+func (t *storing) bury(b flow.Batch, index int, form sluice.Form, source, reason string, payload []byte) {
+	t.effect.Dead = append(t.effect.Dead, sluice.DeadLetter{
+		Source: source, Form: form, Reason: reason, Payload: payload,
+		Place:      sluice.Place{Partition: b.Partition, Position: b.Position, Index: index},
+		TimeMillis: t.s.Clock.Now().UnixMilli(),
+	})
+}
+
+// trimmer removes applied entries from the logs, but for a margin.
+type trimmer struct {
+	logs   []*flow.Log
+	held   map[int]*flow.Lease
+	recent map[int][]sluice.Position // the newest applied entries of each partition
+}
+
+// begin removes what an earlier session has applied and not trimmed: a log
+// that stayed full of it would keep its writers waiting for ever.
+func (t *trimmer) begin(ctx context.Context, cursors map[int]sluice.Position) error {
+	keep := make(map[int]sluice.Position)
+	for p, cursor := range cursors {
+		if !cursor.IsZero() {
+			keep[p] = cursor
+		}
+	}
+	return t.trim(ctx, keep)
+}
+
+// applied remembers applied entries and trims those far enough behind.
+func (t *trimmer) applied(ctx context.Context, entries map[int][]sluice.Position) error {
+	if err := faults.Hit("trim"); err != nil {
+		return err
+	}
+	keep := make(map[int]sluice.Position)
+	for p, positions := range entries {
+		recent := append(t.recent[p], positions...)
+		if len(recent) > trimMargin {
+			recent = slices.Clone(recent[len(recent)-trimMargin:])
+			keep[p] = recent[0]
+		}
+		t.recent[p] = recent
+	}
+	return t.trim(ctx, keep)
+}
+
+func (t *trimmer) trim(ctx context.Context, keep map[int]sluice.Position) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for p, position := range keep {
+		group.Go(func() error {
+			_, err := t.logs[p].Trim(ctx, t.held[p], position)
+			return err
+		})
+	}
+	return group.Wait()
+}

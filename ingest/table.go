@@ -1,0 +1,237 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+)
+
+// ListRole is the role of draining the foreign lists.
+const ListRole = "intake"
+
+// Lister drains one foreign list: it follows the list under the lease of its
+// place in ListRole, in sessions (package flow).
+type Lister struct {
+	List   *flow.List
+	Place  int // of the list in ListRole
+	Leases *flow.Leases
+	Store  sluice.Store
+	Clock  sluice.Clock
+	Log    *slog.Logger
+	Stats  *Stats
+
+	// AcceptGaps lets the follower go on behind a gap, once, instead of
+	// standing still: the operator has decided that what is missing is lost.
+	AcceptGaps bool
+}
+
+// session waits for the lease and runs one session of the list under it. The
+// session ends when the lease is lost.
+func (l *Lister) session(fetch, work context.Context, run func(fetch, work context.Context, lease *flow.Lease) error) error {
+	for {
+		held, changed := l.Leases.Held(ListRole)
+		lease := held[l.Place]
+		if lease == nil {
+			select {
+			case <-changed:
+				continue
+			case <-fetch.Done():
+				return nil
+			}
+		}
+		ctx, stop := context.WithCancelCause(fetch)
+		defer stop(nil)
+		go func() { // ends with the session
+			for {
+				held, changed := l.Leases.Held(ListRole)
+				if held[l.Place] != lease {
+					stop(sluice.ErrLeaseLost)
+					return
+				}
+				select {
+				case <-changed:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+		err := run(ctx, work, lease)
+		if err == nil && fetch.Err() == nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	}
+}
+
+// TableFollower stores the elements of a list straight in a table of the
+// user's own. Its effect is rows, so its cursor is in the database and moves
+// in the transaction that inserts them.
+type TableFollower struct {
+	Lister
+	Table  sluice.Table
+	Mapper *RowMapper
+}
+
+// Run follows the list until fetch ends.
+func (t *TableFollower) Run(fetch, work context.Context) {
+	name := "table:" + t.List.Name()
+	flow.Follow(fetch, work, name, t.Log, func(fetch, work context.Context) error {
+		return t.session(fetch, work, t.follow)
+	})
+}
+
+// tableUnit is one transaction, prepared.
+type tableUnit struct {
+	prepared sluice.Prepared
+	taken    time.Time // when its first element was read
+	to       sluice.Position
+}
+
+func (t *TableFollower) follow(fetch, work context.Context, lease *flow.Lease) error {
+	follower := "list:" + t.List.Name()
+	cursors, err := t.Store.Cursors(work, follower, []int{0})
+	if err != nil {
+		return fmt.Errorf("read cursor of %s: %w", follower, err)
+	}
+	cursor := cursors[0]
+	reader, err := t.List.Open(work, lease, cursor)
+	if gap := (*flow.GapError)(nil); errors.As(err, &gap) && t.AcceptGaps {
+		return t.acceptGap(work, follower, gap)
+	}
+	if err != nil {
+		return err
+	}
+	err = flow.Pipe(fetch, work, func(ctx context.Context, emit func(tableUnit) error) error {
+		return t.read(ctx, reader, cursor, emit)
+	}, func(ctx context.Context, u tableUnit) error {
+		if err := apply(ctx, t.Store, t.Stats, u.prepared); err != nil {
+			return err
+		}
+		t.Stats.setLag(follower, 0, t.Clock.Now().Sub(u.taken))
+		reader.Committed(u.to)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return reader.Close(work)
+}
+
+// acceptGap moves the cursor over a gap that the operator has accepted.
+func (t *TableFollower) acceptGap(ctx context.Context, follower string, gap *flow.GapError) error {
+	t.Log.Error("gap accepted: what lay between is lost", "follower", follower, "from", gap.Cursor.String(), "to", gap.Start.String())
+	p, err := t.Store.Prepare(&sluice.Effect{Moves: []sluice.Move{{Follower: follower, From: gap.Cursor, To: gap.Start}}})
+	if err != nil {
+		return err
+	}
+	_, err = t.Store.Apply(ctx, p)
+	return err
+}
+
+// read gathers pages to transactions: full ones at once while there is much,
+// smaller ones soon when it is quiet.
+func (t *TableFollower) read(ctx context.Context, reader *flow.ListReader, cursor sluice.Position, emit func(tableUnit) error) error {
+	for {
+		g := t.newGather(cursor)
+		if err := gatherPages(ctx, t.Clock, flushWait, reader, g.add, g.size); err != nil {
+			return err
+		}
+		prepared, err := t.Store.Prepare(&g.effect)
+		if err != nil {
+			return err
+		}
+		if err := emit(tableUnit{prepared, g.taken, g.to}); err != nil {
+			return err
+		}
+		t.Stats.Accepted.Add(int64(g.elements))
+		cursor = g.to
+	}
+}
+
+// gatherPages adds pages until a transaction is full, or what was there is
+// taken and has waited long enough. It adds at least one page. A unit holds at
+// most flushRows or flushBytes and one page more.
+func gatherPages(ctx context.Context, clock sluice.Clock, wait time.Duration, reader *flow.ListReader, add func(flow.Page), size func() (rows, bytes int)) error {
+	page, err := reader.Next(ctx, true)
+	if err != nil {
+		return err
+	}
+	add(page)
+	deadline := clock.Now().Add(wait)
+	for {
+		rows, bytes := size()
+		if rows >= flushRows || bytes >= flushBytes {
+			return nil
+		}
+		page, err := reader.Next(ctx, false)
+		if err != nil {
+			return err
+		}
+		if len(page.Elements) > 0 {
+			add(page)
+			continue
+		}
+		if rows >= flushSoon || !clock.Now().Before(deadline) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil // what is in hand is still applied
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// gather is a transaction that fills.
+type gather struct {
+	t        *TableFollower
+	effect   sluice.Effect
+	rows     sluice.TableRows
+	dead     []sluice.DeadLetter
+	from, to sluice.Position
+	taken    time.Time
+	elements int
+	bytes    int
+}
+
+func (t *TableFollower) newGather(cursor sluice.Position) *gather {
+	g := &gather{t: t, from: cursor, to: cursor}
+	g.rows = sluice.TableRows{Table: t.Table, Source: "list:" + t.List.Name()}
+	return g
+}
+
+func (g *gather) size() (int, int) { return g.elements, g.bytes }
+
+// add adds the rows of a page; elements that are no rows become dead letters.
+func (g *gather) add(page flow.Page) {
+	if g.elements == 0 {
+		g.taken = g.t.Clock.Now()
+	}
+	for i, raw := range page.Elements {
+		place := sluice.Place{Position: sluice.Position{Major: page.From.Major, Minor: page.From.Minor + uint64(i)}}
+		g.bytes += len(raw)
+		cells, err := g.t.Mapper.Append(raw, g.rows.Cells)
+		if err != nil {
+			g.dead = append(g.dead, sluice.DeadLetter{
+				Source: g.rows.Source, Form: sluice.FormElement, Place: place,
+				Reason: err.Error(), Payload: []byte(raw), TimeMillis: g.taken.UnixMilli(),
+			})
+			continue
+		}
+		g.rows.Cells = cells
+		g.rows.Raw = append(g.rows.Raw, raw)
+		g.rows.Places = append(g.rows.Places, place)
+	}
+	g.elements += len(page.Elements)
+	g.to = page.To
+	g.effect = sluice.Effect{
+		Moves: []sluice.Move{{Follower: "list:" + g.t.List.Name(), From: g.from, To: g.to}},
+		Rows:  []sluice.TableRows{g.rows},
+		Dead:  g.dead,
+	}
+}
