@@ -1,0 +1,245 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"sluice"
+)
+
+// program answers what a test sets.
+type program struct {
+	mu    sync.Mutex
+	ready error
+	stats Stats
+}
+
+func (p *program) Ready() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ready
+}
+
+func (p *program) Stats() Stats { return p.stats }
+
+func start(t *testing.T, p Program) (*Server, string) {
+	t.Helper()
+	s := New("127.0.0.1:0", p, slog.New(slog.DiscardHandler))
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := s.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, "http://" + s.Address()
+}
+
+func do(t *testing.T, method, url string) (int, http.Header, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, res.Header, string(body)
+}
+
+func TestAnswers(t *testing.T) {
+	p := &program{ready: errors.Join(errors.New("redis: ping: refused"), errors.Join(errors.New("database: gone")))}
+	_, url := start(t, p)
+	tests := []struct {
+		method, path string
+		status       int
+		body         string
+	}{
+		{"GET", "/healthz", 200, `{"alive":true}`},
+		{"HEAD", "/healthz", 200, ``},
+		{"POST", "/healthz", 405, `{"error":{"code":"invalid","message":"POST is not possible here, only GET and HEAD","index":null}}`},
+		{"GET", "/readyz", 503, `{"ready":false,"reasons":["redis: ping: refused","database: gone"]}`},
+		{"GET", "/v1/nothing", 404, `{"error":{"code":"not_found","message":"nothing is at /v1/nothing; there are /healthz, /readyz and /metrics","index":null}}`},
+		{"POST", "/v1/events", 404, `{"error":{"code":"not_found","message":"nothing is at /v1/events; there are /healthz, /readyz and /metrics","index":null}}`},
+	}
+	for _, tt := range tests {
+		status, header, body := do(t, tt.method, url+tt.path)
+		if status != tt.status || strings.TrimSpace(body) != tt.body {
+			t.Errorf("%s %s: %d %s, want %d %s", tt.method, tt.path, status, body, tt.status, tt.body)
+		}
+		if header.Get("Content-Type") != "application/json" || header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s %s: headers %v", tt.method, tt.path, header)
+		}
+	}
+	p.mu.Lock()
+	p.ready = nil
+	p.mu.Unlock()
+	if status, _, body := do(t, "GET", url+"/readyz"); status != 200 || strings.TrimSpace(body) != `{"ready":true,"reasons":[]}` {
+		t.Errorf("ready: %d %s", status, body)
+	}
+}
+
+func TestErrorShape(t *testing.T) {
+	var log bytes.Buffer
+	s := New("", &program{}, slog.New(slog.NewTextHandler(&log, nil)))
+	tests := []struct {
+		err    error
+		status int
+		want   string
+	}{
+		{&sluice.Error{Code: sluice.CodeInvalid, Message: "m", Index: 3}, 400, `{"code":"invalid","message":"m","index":3}`},
+		{fmt.Errorf("read: %w", &sluice.Error{Code: sluice.CodeTooLarge, Message: "m", Index: -1}), 413, `{"code":"too_large","message":"m","index":null}`},
+		{&sluice.Error{Code: sluice.CodeUnavailable, Message: "m", Index: -1}, 503, `{"code":"unavailable","message":"m","index":null}`},
+		{&sluice.Error{Code: sluice.CodeUnauthorized, Message: "m", Index: -1}, 401, `{"code":"unauthorized","message":"m","index":null}`},
+		{errors.New("table pepi is locked"), 500, `{"code":"internal","message":"the request failed; the log of the server says why","index":null}`},
+	}
+	for _, tt := range tests {
+		w := &recorder{header: http.Header{}}
+		req, _ := http.NewRequest("GET", "/v1/x", nil)
+		s.writeError(w, req, tt.err)
+		var got struct{ Error json.RawMessage }
+		if err := json.Unmarshal(w.Bytes(), &got); err != nil || string(got.Error) != tt.want || w.status != tt.status {
+			t.Errorf("%v: %d %s %v, want %d %s", tt.err, w.status, w.String(), err, tt.status, tt.want)
+		}
+		if (w.header.Get("Retry-After") != "") != (tt.status == 503) {
+			t.Errorf("%v: Retry-After %q", tt.err, w.header.Get("Retry-After"))
+		}
+	}
+	if !strings.Contains(log.String(), "table pepi is locked") {
+		t.Error("an inner error is not logged")
+	}
+	w := &recorder{header: http.Header{}}
+	req, _ := http.NewRequest("GET", "/v1/x", nil)
+	s.guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oh") })).ServeHTTP(w, req)
+	if w.status != 500 || !strings.Contains(w.String(), `"internal"`) || strings.Contains(w.String(), "oh") {
+		t.Errorf("panic: %d %s", w.status, w.String())
+	}
+}
+
+type recorder struct {
+	bytes.Buffer
+	header http.Header
+	status int
+}
+
+func (r *recorder) Header() http.Header { return r.header }
+func (r *recorder) WriteHeader(s int)   { r.status = s }
+
+func TestMetrics(t *testing.T) {
+	p := &program{stats: Stats{
+		Accepted: 11, Stored: 10, Duplicates: 1, Dead: 2, Conflicts: 3, Refused: 4,
+		Names:         map[string]int64{"opened": 7, "bro\xffken\n": 1},
+		CommitSeconds: Histogram{Count: 3, Sum: 0.5, Buckets: map[float64]uint64{0.1: 2, 1: 3}},
+		Followers:     []Follower{{"store", 0, 0.25, 12}, {"list:q", 0, 1, -1}},
+		Lists:         []List{{"q", 5}, {"gone", -1}},
+		Leases:        map[string]int{"store": 16, "intake": 1}, Processes: 2,
+	}}
+	_, url := start(t, p)
+	status, header, body := do(t, "GET", url+"/metrics")
+	if status != 200 || !strings.HasPrefix(header.Get("Content-Type"), "text/plain") {
+		t.Fatalf("%d %s %s", status, header.Get("Content-Type"), body)
+	}
+	for _, line := range []string{
+		"sluice_accepted_items_total 11", "sluice_stored_rows_total 10", "sluice_duplicates_total 1",
+		"sluice_dead_letters_total 2", "sluice_commit_conflicts_total 3", "sluice_commit_refusals_total 4",
+		`sluice_stored_events_total{name="opened"} 7`, `sluice_commit_seconds_bucket{le="0.1"} 2`,
+		"sluice_commit_seconds_count 3", `sluice_follower_lag_seconds{follower="store",partition="0"} 0.25`,
+		`sluice_follower_lag_items{follower="store",partition="0"} 12`, `sluice_list_waiting_items{list="q"} 5`,
+		`sluice_leases{role="store"} 16`, "sluice_live_processes 2", "sluice_ready 1", "go_goroutines",
+	} {
+		if !strings.Contains(body, "\n"+line) {
+			t.Errorf("no line %s in\n%s", line, body)
+		}
+	}
+	for _, line := range []string{`sluice_follower_lag_items{follower="list:q"`, `list="gone"`} {
+		if strings.Contains(body, line) {
+			t.Errorf("what is not known is shown: %s", line)
+		}
+	}
+	problems, err := promlint.New(strings.NewReader(body)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, "sluice_") {
+			t.Errorf("lint: %s: %s", p.Metric, p.Text)
+		}
+	}
+}
+
+// A connection too many waits until another is closed.
+func TestConnectionsAreBounded(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLimitListener(inner, 1)
+	accepted := make(chan net.Conn)
+	go func() {
+		defer close(accepted)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- c
+		}
+	}()
+	for range 2 {
+		c, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	first := <-accepted
+	select {
+	case <-accepted:
+		t.Fatal("two connections at once")
+	default:
+	}
+	if len(l.slots) != 1 {
+		t.Fatalf("%d slots taken, want 1", len(l.slots))
+	}
+	first.Close()
+	first.Close() // a second Close gives no second slot
+	second := <-accepted
+	l.Close()
+	second.Close()
+	if _, open := <-accepted; open {
+		t.Error("accepted after Close")
+	}
+}
+
+func TestListenSaysWhatToDo(t *testing.T) {
+	s, _ := start(t, &program{})
+	err := New(s.Address(), &program{}, slog.New(slog.DiscardHandler)).Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), s.Address()) || !strings.Contains(err.Error(), "--listen") {
+		t.Errorf("got %v", err)
+	}
+	if err := New("127.0.0.1:0", &program{}, slog.New(slog.DiscardHandler)).Stop(t.Context()); err != nil {
+		t.Errorf("stop without start: %v", err)
+	}
+}

@@ -1,0 +1,100 @@
+package api
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// metrics turns snapshots into metrics when they are asked for. Nothing is
+// counted twice, and no lower layer carries a metrics library.
+type metrics struct{ program Program }
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("sluice_"+name, help, labels, nil)
+}
+
+// The metrics. Their names are a promise to dashboards and alerts.
+var (
+	descAccepted   = desc("accepted_items_total", "Items taken in: routed to the logs, or taken for a table.")
+	descStored     = desc("stored_rows_total", "Rows committed to the database.")
+	descDuplicates = desc("duplicates_total", "Items left out because their id was in the database already.")
+	descDead       = desc("dead_letters_total", "Items that could not be applied and were kept as dead letters.")
+	descConflicts  = desc("commit_conflicts_total", "Transactions refused because a cursor had moved.")
+	descRefused    = desc("commit_refusals_total", "Transactions the database refused, repeated row by row.")
+	descNames      = desc("stored_events_total", "Events committed, by name.", "name")
+	descCommit     = desc("commit_seconds", "How long transactions took.")
+	descLag        = desc("follower_lag_seconds", "How far a follower is behind its log, in time.", "follower", "partition")
+	descLagItems   = desc("follower_lag_items", "How far a follower is behind its log, in items.", "follower", "partition")
+	descWaiting    = desc("list_waiting_items", "Elements of a list that are not taken yet.", "list")
+	descLeases     = desc("leases", "Leases this process holds.", "role")
+	descProcesses  = desc("live_processes", "Processes that share the roles, this one included.")
+	descReady      = desc("ready", "1 if the program is ready, else 0.")
+)
+
+// Describe implements prometheus.Collector.
+func (m metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descAccepted, descStored, descDuplicates, descDead, descConflicts, descRefused, descNames,
+		descCommit, descLag, descLagItems, descWaiting, descLeases, descProcesses, descReady,
+	} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m metrics) Collect(ch chan<- prometheus.Metric) {
+	s := m.program.Stats()
+	counter := func(d *prometheus.Desc, v int64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	counter(descAccepted, s.Accepted)
+	counter(descStored, s.Stored)
+	counter(descDuplicates, s.Duplicates)
+	counter(descDead, s.Dead)
+	counter(descConflicts, s.Conflicts)
+	counter(descRefused, s.Refused)
+	for name, n := range s.Names {
+		counter(descNames, n, label(name))
+	}
+	ch <- prometheus.MustNewConstHistogram(descCommit, s.CommitSeconds.Count, s.CommitSeconds.Sum, s.CommitSeconds.Buckets)
+	for _, f := range s.Followers {
+		partition := strconv.Itoa(f.Partition)
+		gauge(descLag, f.LagSeconds, label(f.Name), partition)
+		if f.LagItems >= 0 {
+			gauge(descLagItems, float64(f.LagItems), label(f.Name), partition)
+		}
+	}
+	for _, l := range s.Lists {
+		if l.Waiting >= 0 {
+			gauge(descWaiting, float64(l.Waiting), label(l.Name))
+		}
+	}
+	for role, n := range s.Leases {
+		gauge(descLeases, float64(n), role)
+	}
+	gauge(descProcesses, float64(s.Processes))
+	ready := 0.0
+	if m.program.Ready() == nil {
+		ready = 1
+	}
+	gauge(descReady, ready)
+}
+
+// label makes a text of a producer or an operator a legal label value: the
+// exposition format demands UTF-8, and one bad name would cost all metrics.
+func label(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// newRegistry returns a registry of this server's own, so that two programs in
+// one process (tests) do not meet in a global one.
+func newRegistry(p Program) *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(metrics{p}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewBuildInfoCollector())
+	return r
+}

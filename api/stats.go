@@ -1,0 +1,56 @@
+package api
+
+// Program is what the HTTP server asks. Both methods are called from several
+// goroutines at once and answer from memory or within a second.
+type Program interface {
+	// Ready returns nil, or why the program cannot do its work now. Several
+	// reasons are joined (errors.Join), each naming what is not ready first:
+	// "redis: ...", "database: ...", "leases: ...".
+	Ready() error
+
+	// Stats returns a snapshot of the counters.
+	Stats() Stats
+}
+
+// Stats is a snapshot of what a process has done since it started, and of
+// where it stands.
+type Stats struct {
+	// Counters: they only grow.
+	Accepted   int64            // items taken in: routed to logs, or taken for a table
+	Stored     int64            // rows committed
+	Duplicates int64            // items left out because their id was there already
+	Dead       int64            // dead letters committed
+	Conflicts  int64            // transactions refused because a cursor had moved
+	Refused    int64            // transactions the database refused and that were repeated row by row
+	Names      map[string]int64 // rows committed, by event name; the names are bounded below
+
+	CommitSeconds Histogram
+
+	// Gauges.
+	Followers []Follower
+	Lists     []List
+	Leases    map[string]int // held by this process, by role
+	Processes int            // alive, this one included
+}
+
+// Histogram counts durations in seconds. Buckets holds, for each upper bound,
+// how many took at most that long.
+type Histogram struct {
+	Count   uint64
+	Sum     float64
+	Buckets map[float64]uint64
+}
+
+// Follower is where a follower stands in one partition.
+type Follower struct {
+	Name       string
+	Partition  int
+	LagSeconds float64
+	LagItems   int64 // -1: not known
+}
+
+// List is a foreign list.
+type List struct {
+	Name    string
+	Waiting int64 // elements not taken yet; -1: not known
+}
