@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sluice"
 )
 
 // Bounds of what is counted by name: beyond it, names are counted together.
@@ -33,9 +35,10 @@ type LagKey struct {
 	Partition int
 }
 
-// Lag is how far a follower's place was behind when it last committed.
+// Lag is where a follower's place was after its last commit, and how far behind.
 type Lag struct {
-	Seconds float64
+	Position sluice.Position
+	Seconds  float64
 }
 
 // Histogram counts durations by upper bound.
@@ -78,13 +81,13 @@ func (s *Stats) observeCommit(took time.Duration) {
 	}
 }
 
-func (s *Stats) setLag(follower string, partition int, behind time.Duration) {
+func (s *Stats) setLag(follower string, partition int, position sluice.Position, behind time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lags == nil {
 		s.lags = make(map[LagKey]Lag)
 	}
-	s.lags[LagKey{follower, partition}] = Lag{Seconds: max(0, behind.Seconds())}
+	s.lags[LagKey{follower, partition}] = Lag{Position: position, Seconds: max(0, behind.Seconds())}
 }
 
 // Names returns how many events were stored by name.

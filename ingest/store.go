@@ -102,7 +102,7 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 		s.Stats.countNames(u.names)
 		now := s.Clock.Now()
 		for _, m := range u.moves {
-			s.Stats.setLag(StoreRole, m.Partition, now.Sub(time.UnixMilli(int64(m.To.Major))))
+			s.Stats.setLag(StoreRole, m.Partition, m.To, now.Sub(time.UnixMilli(int64(m.To.Major))))
 		}
 		return trimmer.applied(ctx, u.entries)
 	})

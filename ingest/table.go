@@ -112,7 +112,7 @@ func (t *TableFollower) follow(fetch, work context.Context, lease *flow.Lease) e
 		if err := apply(ctx, t.Store, t.Stats, u.prepared); err != nil {
 			return err
 		}
-		t.Stats.setLag(follower, 0, t.Clock.Now().Sub(u.taken))
+		t.Stats.setLag(follower, 0, u.to, t.Clock.Now().Sub(u.taken))
 		reader.Committed(u.to)
 		return nil
 	})
