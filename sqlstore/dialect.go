@@ -1,0 +1,92 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+	"strings"
+
+	"sluice"
+)
+
+//go:embed query/*.sql
+var queryFiles embed.FS
+
+//go:embed schema/*/*.sql
+var schemaFiles embed.FS
+
+// dialect is what differs between databases. A dialect has no state of its own
+// but what it has learnt of its server; the Store owns the connections.
+type dialect interface {
+	// name is the directory of the schema and the middle part of a query's file.
+	name() string
+
+	// begin is the statement that begins a transaction that will write.
+	begin() string
+
+	// expand replaces in a migration what the server decides ($BIN).
+	expand(statement string) string
+
+	// migrationConn returns the connection migrations run on, holding a lock
+	// against other processes, and a function that ends both.
+	migrationConn(ctx context.Context, s *Store) (*sql.Conn, func(), error)
+
+	// transactionalDDL says whether migrations roll back with a transaction.
+	transactionalDDL() bool
+
+	// noTable says whether an error means that a table does not exist.
+	noTable(err error) bool
+
+	// number is how a Position's half or another uint64 is bound, millis how a
+	// time is; scanMillis reads what millis wrote.
+	number(v uint64) any
+	millis(ms int64) any
+	scanMillis(v any) (int64, error)
+
+	// inspect looks at a user's table.
+	inspect(ctx context.Context, db *sql.DB, spec sluice.TableSpec) (*table, error)
+
+	// encode makes a section ready for the bulk path, or says which row can
+	// never be stored. release gives its memory back.
+	encode(sec *section) error
+	release(sec *section)
+
+	// load writes a section by the bulk path. Errors that wrap
+	// sluice.ErrRefused mean that the caller must try row by row.
+	load(ctx context.Context, tx *txn, sec *section) (rows, duplicates int, err error)
+
+	// inserter writes the rows of a section one at a time.
+	inserter(ctx context.Context, tx *txn, sec *section) (inserter, error)
+
+	// forget drops what hangs on the writer's connection before that is closed.
+	forget()
+
+	// bulkPath names the way rows go in.
+	bulkPath() string
+}
+
+// inserter writes row after row. A refused row leaves the transaction as it
+// was before that row.
+type inserter interface {
+	insert(ctx context.Context, i int) (outcome, error)
+	close()
+}
+
+// outcome is what became of one row.
+type outcome struct {
+	duplicate bool
+	refused   string // the server's reason; empty: it was not refused
+}
+
+// query returns the statement kept in query/NAME.DIALECT.sql or query/NAME.sql.
+func query(d dialect, name string) string {
+	b, err := queryFiles.ReadFile("query/" + name + "." + d.name() + ".sql")
+	if err != nil {
+		b, err = queryFiles.ReadFile("query/" + name + ".sql")
+	}
+	if err != nil {
+		panic(fmt.Sprintf("sqlstore: no query %q for %s", name, d.name()))
+	}
+	return strings.TrimSpace(string(b))
+}

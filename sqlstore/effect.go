@@ -1,0 +1,249 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"sluice"
+)
+
+// prepared is an effect encoded for the bulk path. It belongs to one goroutine
+// at a time; its memory goes back when it has been applied, and is made again
+// if it is applied once more.
+type prepared struct {
+	store    *Store
+	effect   *sluice.Effect
+	sections []*section
+	large    []sluice.DeadLetter // too large for the bulk path
+	refused  error               // a row that can never be stored
+}
+
+// Effect returns what was prepared.
+func (p *prepared) Effect() *sluice.Effect { return p.effect }
+
+// Prepare encodes an effect. It fails only for an effect that no caller should
+// make: a cursor that stays where it is, rows of another store's table.
+func (s *Store) Prepare(effect *sluice.Effect) (sluice.Prepared, error) {
+	p := &prepared{store: s, effect: effect}
+	if err := checkMoves(effect.Moves); err != nil {
+		return nil, fmt.Errorf("prepare effect: %w", err)
+	}
+	if len(effect.Events) > 0 {
+		p.sections = append(p.sections, &section{target: eventTarget, events: effect.Events})
+	}
+	for i := range effect.Rows {
+		sec, err := rowSection(&effect.Rows[i])
+		if err != nil {
+			return nil, fmt.Errorf("prepare effect: rows %d: %w", i, err)
+		}
+		if sec.len() > 0 {
+			p.sections = append(p.sections, sec)
+		}
+	}
+	if len(effect.Dead) > 0 {
+		var small []sluice.DeadLetter
+		small, p.large = splitDead(effect.Dead)
+		if len(small) > 0 {
+			p.sections = append(p.sections, &section{target: deadTarget, dead: small, nowMillis: s.clock.Now().UnixMilli()})
+		}
+	}
+	p.encode()
+	return p, nil
+}
+
+func checkMoves(moves []sluice.Move) error {
+	type cursor struct {
+		follower  string
+		partition int
+	}
+	seen := make(map[cursor]struct{}, len(moves))
+	for _, m := range moves {
+		if m.From == m.To {
+			return fmt.Errorf("the cursor of %q in partition %d does not move from %s", m.Follower, m.Partition, m.From)
+		}
+		c := cursor{m.Follower, m.Partition}
+		if _, twice := seen[c]; twice {
+			return fmt.Errorf("the cursor of %q in partition %d moves twice", m.Follower, m.Partition)
+		}
+		seen[c] = struct{}{}
+	}
+	return nil
+}
+
+func rowSection(rows *sluice.TableRows) (*section, error) {
+	t, ok := rows.Table.(*table)
+	if !ok {
+		return nil, fmt.Errorf("their table is a %T, not one that this store has opened", rows.Table)
+	}
+	n := len(rows.Cells) / len(t.spec.Columns)
+	if n*len(t.spec.Columns) != len(rows.Cells) || len(rows.Raw) != n || (rows.Places != nil && len(rows.Places) != n) {
+		return nil, fmt.Errorf("table %q: %d cells, %d elements and %d places do not make rows of %d columns",
+			t.spec.Table, len(rows.Cells), len(rows.Raw), len(rows.Places), len(t.spec.Columns))
+	}
+	return &section{target: &t.target, rows: rows, table: t}, nil
+}
+
+// encode encodes what is not encoded. A row that can never be stored makes the
+// bulk path pointless: Apply will say so without asking the server.
+func (p *prepared) encode() {
+	for _, sec := range p.sections {
+		if sec.encoded {
+			continue
+		}
+		if err := p.store.d.encode(sec); err != nil {
+			p.refused = err
+			p.release()
+			return
+		}
+		sec.encoded = true
+	}
+}
+
+func (p *prepared) release() {
+	for _, sec := range p.sections {
+		p.store.d.release(sec)
+		sec.encoded = false
+	}
+}
+
+// Apply moves the cursors and writes the rows by the bulk path.
+func (s *Store) Apply(ctx context.Context, prep sluice.Prepared) (sluice.Applied, error) {
+	p, err := s.own(prep)
+	if err != nil {
+		return sluice.Applied{}, err
+	}
+	p.encode()
+	if p.refused != nil {
+		return sluice.Applied{}, fmt.Errorf("apply effect to %s: %w: %w", s.where, sluice.ErrRefused, p.refused)
+	}
+	var applied sluice.Applied
+	err = s.write(ctx, func(tx *txn) error {
+		if err := tx.moveCursors(ctx, p.effect.Moves); err != nil {
+			return err
+		}
+		for _, sec := range p.sections {
+			rows, duplicates, err := s.d.load(ctx, tx, sec)
+			if err != nil {
+				return fmt.Errorf("load into %s: %w", sec.target.name, err)
+			}
+			if sec.dead == nil {
+				applied.Rows += rows
+				applied.Duplicates += duplicates
+			}
+		}
+		applied.Dead = len(p.effect.Dead)
+		return tx.buryLarge(ctx, p.large)
+	})
+	if err != nil {
+		return sluice.Applied{}, fmt.Errorf("apply effect to %s: %w", s.where, err)
+	}
+	p.release()
+	return applied, nil
+}
+
+// ApplyEach moves the cursors and writes row by row.
+func (s *Store) ApplyEach(ctx context.Context, prep sluice.Prepared) (sluice.Applied, error) {
+	p, err := s.own(prep)
+	if err != nil {
+		return sluice.Applied{}, err
+	}
+	var applied sluice.Applied
+	err = s.write(ctx, func(tx *txn) error {
+		if err := tx.moveCursors(ctx, p.effect.Moves); err != nil {
+			return err
+		}
+		letters := append([]sluice.DeadLetter(nil), p.effect.Dead...)
+		for _, sec := range p.sections {
+			if sec.dead != nil {
+				continue
+			}
+			refused, err := tx.insertEach(ctx, sec, &applied)
+			if err != nil {
+				return fmt.Errorf("insert into %s: %w", sec.target.name, err)
+			}
+			letters = append(letters, refused...)
+		}
+		applied.Dead = len(letters)
+		return tx.bury(ctx, letters)
+	})
+	if err != nil {
+		return sluice.Applied{}, fmt.Errorf("apply effect row by row to %s: %w", s.where, err)
+	}
+	p.release()
+	return applied, nil
+}
+
+func (s *Store) own(prep sluice.Prepared) (*prepared, error) {
+	p, ok := prep.(*prepared)
+	if !ok || p.store != s {
+		return nil, fmt.Errorf("apply effect to %s: it was prepared by another store", s.where)
+	}
+	return p, nil
+}
+
+// insertEach writes a section row by row and returns the refused ones.
+func (t *txn) insertEach(ctx context.Context, sec *section, applied *sluice.Applied) ([]sluice.DeadLetter, error) {
+	ins, err := t.store.d.inserter(ctx, t, sec)
+	if err != nil {
+		return nil, err
+	}
+	defer ins.close()
+	nowMillis := t.store.clock.Now().UnixMilli()
+	var letters []sluice.DeadLetter
+	for i := range sec.len() {
+		if err := sec.check(i); err != nil {
+			letters = append(letters, sec.letter(i, err.Error(), nowMillis))
+			continue
+		}
+		o, err := ins.insert(ctx, i)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("row %d: %w", i, err)
+		case o.refused != "":
+			letters = append(letters, sec.letter(i, o.refused, nowMillis))
+		case o.duplicate:
+			applied.Duplicates++
+		default:
+			applied.Rows++
+		}
+	}
+	return letters, nil
+}
+
+// moveCursors is the compare-and-set, in one statement for all: a cursor that
+// is not at its From is not changed, and the count tells.
+func (t *txn) moveCursors(ctx context.Context, moves []sluice.Move) error {
+	if len(moves) == 0 {
+		return nil
+	}
+	d := t.store.d
+	var major, minor, where strings.Builder
+	var majors, minors, wheres []any
+	for i, m := range moves {
+		major.WriteString(" WHEN follower = ? AND part = ? THEN ?")
+		majors = append(majors, m.Follower, m.Partition, d.number(m.To.Major))
+		minor.WriteString(" WHEN follower = ? AND part = ? THEN ?")
+		minors = append(minors, m.Follower, m.Partition, d.number(m.To.Minor))
+		if i > 0 {
+			where.WriteString(" OR ")
+		}
+		where.WriteString("(follower = ? AND part = ? AND pos_major = ? AND pos_minor = ?)")
+		wheres = append(wheres, m.Follower, m.Partition, d.number(m.From.Major), d.number(m.From.Minor))
+	}
+	statement := "UPDATE cursors SET updated = ?, pos_major = CASE" + major.String() + " END, pos_minor = CASE" + minor.String() + " END WHERE " + where.String()
+	args := append(append(append([]any{t.store.now()}, majors...), minors...), wheres...)
+	result, err := t.conn.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return fmt.Errorf("move cursors: %w", err)
+	}
+	moved, err := result.RowsAffected()
+	if err != nil {
+		return fmt.Errorf("move cursors: %w", err)
+	}
+	if moved != int64(len(moves)) {
+		return fmt.Errorf("move cursors: %d of %d (the first is %q, partition %d, from %s) were where they should be: %w",
+			moved, len(moves), moves[0].Follower, moves[0].Partition, moves[0].From, sluice.ErrConflict)
+	}
+	return nil
+}

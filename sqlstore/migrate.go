@@ -1,0 +1,152 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// migration is one file of schema/DIALECT/: NNNN_name.sql. A file that has
+// been released is never changed. On MySQL each statement commits by itself,
+// so every statement must be harmless when repeated (IF NOT EXISTS).
+type migration struct {
+	version    int
+	name       string
+	statements []string
+}
+
+// migrations returns a dialect's migrations; the one at index i has version i+1.
+func migrations(d dialect) ([]migration, error) {
+	dir := path.Join("schema", d.name())
+	files, err := fs.ReadDir(schemaFiles, dir)
+	if err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	var list []migration
+	for _, f := range files {
+		digits, name, ok := strings.Cut(strings.TrimSuffix(f.Name(), ".sql"), "_")
+		version, err := strconv.Atoi(digits)
+		if !ok || err != nil || version != len(list)+1 {
+			return nil, fmt.Errorf("read migrations: %s/%s is not the file %04d_NAME.sql", dir, f.Name(), len(list)+1)
+		}
+		text, err := fs.ReadFile(schemaFiles, path.Join(dir, f.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("read migrations: %w", err)
+		}
+		list = append(list, migration{version: version, name: name, statements: statements(d.expand(string(text)))})
+	}
+	return list, nil
+}
+
+// statements cuts a migration at the semicolons that end a line.
+func statements(text string) []string {
+	var list []string
+	for statement := range strings.SplitSeq(text, ";\n") {
+		if statement = strings.TrimSpace(statement); statement != "" {
+			list = append(list, statement)
+		}
+	}
+	return list
+}
+
+// Migrate brings the schema to this program's version, one process at a time.
+func (s *Store) Migrate(ctx context.Context) error {
+	if err := s.migrate(ctx); err != nil {
+		return fmt.Errorf("migrate %s: %w", s.where, err)
+	}
+	return nil
+}
+
+func (s *Store) migrate(ctx context.Context) error {
+	list, err := migrations(s.d)
+	if err != nil {
+		return err
+	}
+	// Most starts find nothing to do, and need no lock to see it.
+	if version, err := s.version(ctx, s.reads); err == nil && version >= len(list) {
+		return newer(version, len(list))
+	}
+	if s.d.transactionalDDL() {
+		return s.write(ctx, func(tx *txn) error { return s.migrateOn(ctx, tx.conn, list) })
+	}
+	if s.options.ReadOnly {
+		return fmt.Errorf("it was opened read-only")
+	}
+	conn, done, err := s.d.migrationConn(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.migrateOn(ctx, conn, list)
+}
+
+func (s *Store) migrateOn(ctx context.Context, conn *sql.Conn, list []migration) error {
+	if _, err := conn.ExecContext(ctx, query(s.d, "version_table")); err != nil {
+		return fmt.Errorf("create schema_version: %w", err)
+	}
+	version, err := s.version(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if version > len(list) {
+		return newer(version, len(list))
+	}
+	for _, m := range list[version:] {
+		for _, statement := range m.statements {
+			if _, err := conn.ExecContext(ctx, statement); err != nil {
+				return fmt.Errorf("apply migration %04d_%s: %w", m.version, m.name, err)
+			}
+		}
+		if _, err := conn.ExecContext(ctx, query(s.d, "version_add"), m.version, m.name, s.now()); err != nil {
+			return fmt.Errorf("note migration %04d_%s: %w", m.version, m.name, err)
+		}
+	}
+	return nil
+}
+
+func newer(version, known int) error {
+	if version <= known {
+		return nil
+	}
+	return fmt.Errorf("its schema has version %d, this program knows up to %d: a newer program has been here; run that one", version, known)
+}
+
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// version reads the schema's version; 0: there is none yet.
+func (s *Store) version(ctx context.Context, q querier) (int, error) {
+	var version int
+	err := q.QueryRowContext(ctx, query(s.d, "version_get")).Scan(&version)
+	if err != nil && s.d.noTable(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read schema version: %w", err)
+	}
+	return version, nil
+}
+
+// Ping reports whether the database answers and has this program's schema.
+func (s *Store) Ping(ctx context.Context) error {
+	list, err := migrations(s.d)
+	if err != nil {
+		return err
+	}
+	version, err := s.version(ctx, s.reads)
+	if err == nil {
+		err = newer(version, len(list))
+	}
+	if err == nil && version < len(list) {
+		err = fmt.Errorf("its schema has version %d, this program needs %d: migrate it", version, len(list))
+	}
+	if err != nil {
+		return fmt.Errorf("ping %s: %w", s.where, err)
+	}
+	return nil
+}

@@ -1,0 +1,309 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"sluice"
+)
+
+// mysqlDialect is MariaDB and MySQL. What it has learnt of the server is set
+// when it is opened, but for noInfile; feed belongs to the writing goroutine.
+type mysqlDialect struct {
+	collation string // compares byte by byte, trailing spaces too
+	packet    int64  // the server's max_allowed_packet, in bytes
+	database  string
+	reader    string // the name the driver knows feed by
+	feed      []byte // what LOAD DATA reads next
+	noInfile  atomic.Bool
+}
+
+var _ dialect = (*mysqlDialect)(nil)
+
+// minPacketBytes leaves room for a piece of a dead letter, escaped.
+const minPacketBytes = 4 << 20
+
+// readerNumber makes the readers' names unique in the process: the driver
+// keeps them in one table for all.
+var readerNumber atomic.Int64
+
+// sessionSettings make errors errors, times UTC, and warnings readable: all
+// of them are listed, in the language their key is looked up in.
+const sessionSettings = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', " +
+	"time_zone = '+00:00', max_error_count = 65535, lc_messages = 'en_US', autocommit = 1"
+
+// readCommitted takes no gap locks, which two processes could meet on.
+const readCommitted = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
+
+func openMySQL(ctx context.Context, rest string, options Options) (*Store, error) {
+	cfg, err := mysqlConfig(rest)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Logger, cfg.InterpolateParams, cfg.ParseTime, cfg.Loc = &mysql.NopLogger{}, true, true, time.UTC
+	cfg.MultiStatements, cfg.ClientFoundRows, cfg.AllowAllFiles = false, false, false
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 5 * time.Second
+	}
+	where := fmt.Sprintf("%s at %s", cfg.DBName, cfg.Addr)
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", where, err)
+	}
+	d := &mysqlDialect{database: cfg.DBName, reader: "sluice." + strconv.FormatInt(readerNumber.Add(1), 10)}
+	reads := sql.OpenDB(&session{connector, []string{sessionSettings}})
+	limits, err := d.look(ctx, reads, int(options.SessionTimeout/time.Second))
+	if err != nil {
+		_ = reads.Close()
+		return nil, fmt.Errorf("open database %s: %w", where, err)
+	}
+	writes := sql.OpenDB(&session{connector, []string{sessionSettings, readCommitted, limits}})
+	mysql.RegisterReaderHandler(d.reader, func() io.Reader { return &feedReader{d.feed} })
+	s := newStore(d, options, where, reads, writes)
+	s.unlock = func() error { mysql.DeregisterReaderHandler(d.reader); return nil }
+	return s, nil
+}
+
+// feedReader reads a buffer; bytes.Reader would let the driver see more of it.
+type feedReader struct{ rest []byte }
+
+func (r *feedReader) Read(p []byte) (int, error) {
+	if len(r.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// session is a connector whose connections begin with some statements.
+type session struct {
+	driver.Connector
+	statements []string
+}
+
+func (c *session) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, statement := range c.statements {
+		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, statement, nil); err != nil {
+			_ = conn.Close()
+			return nil, fmt.Errorf("set up session: %w", err)
+		}
+	}
+	return conn, nil
+}
+
+// look asks the server what it is, and returns the limits of the writer's
+// session. They bound how long a process that was stopped holds its locks:
+// net_read_timeout in the middle of a load, and between two statements
+// idle_transaction_timeout, or where there is none (MySQL) wait_timeout, which
+// also ends connections that are merely quiet and so is only second best.
+func (d *mysqlDialect) look(ctx context.Context, db *sql.DB, seconds int) (string, error) {
+	var version string
+	var infile bool
+	if err := db.QueryRowContext(ctx, query(d, "server")).Scan(&version, &infile, &d.packet, &d.database); err != nil {
+		return "", err
+	}
+	if d.packet < minPacketBytes {
+		return "", fmt.Errorf("its max_allowed_packet is %d bytes, at least %d are needed: raise it in the server's configuration", d.packet, minPacketBytes)
+	}
+	d.noInfile.Store(!infile)
+	err := db.QueryRowContext(ctx, query(d, "collation")).Scan(&d.collation)
+	if err != nil {
+		return "", fmt.Errorf("find a collation that compares bytes (server version %s; MariaDB 10.2 and MySQL 8.0.17 have one): %w", version, err)
+	}
+	idle := "idle_transaction_timeout"
+	var name, value string
+	err = db.QueryRowContext(ctx, query(d, "idle_variable")).Scan(&name, &value)
+	if errors.Is(err, sql.ErrNoRows) {
+		idle, err = "wait_timeout", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	n := strconv.Itoa(seconds)
+	return "SET SESSION " + strings.Join([]string{
+		idle + " = " + n, "net_read_timeout = " + n, "net_write_timeout = " + n,
+		"innodb_lock_wait_timeout = " + n, "lock_wait_timeout = " + n,
+	}, ", "), nil
+}
+
+func (d *mysqlDialect) name() string           { return "mysql" }
+func (d *mysqlDialect) begin() string          { return "BEGIN" }
+func (d *mysqlDialect) transactionalDDL() bool { return false }
+func (d *mysqlDialect) number(v uint64) any    { return v }
+
+func (d *mysqlDialect) expand(statement string) string {
+	return strings.ReplaceAll(statement, "$BIN", d.collation)
+}
+
+func (d *mysqlDialect) millis(ms int64) any {
+	var text datetime
+	return string(text.append(nil, ms))
+}
+
+func (d *mysqlDialect) scanMillis(v any) (int64, error) {
+	t, ok := v.(time.Time)
+	if !ok {
+		return 0, fmt.Errorf("a time came as %T", v)
+	}
+	return t.UnixMilli(), nil
+}
+
+func (d *mysqlDialect) forget() {}
+
+func (d *mysqlDialect) bulkPath() string {
+	if d.noInfile.Load() {
+		return "INSERT"
+	}
+	return "LOAD DATA LOCAL"
+}
+
+// migrationConn takes a lock of the server's by name: a DDL statement commits,
+// so no transaction can hold several of them together.
+func (d *mysqlDialect) migrationConn(ctx context.Context, s *Store) (*sql.Conn, func(), error) {
+	conn, err := s.reads.Conn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var got sql.NullInt64
+	err = conn.QueryRowContext(ctx, query(d, "lock_get"), migrationLockSeconds).Scan(&got)
+	if err == nil && got.Int64 != 1 {
+		err = fmt.Errorf("another process has been migrating for %d s", migrationLockSeconds)
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, nil, fmt.Errorf("take the migration lock: %w", err)
+	}
+	done := func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		defer cancel()
+		if _, err := conn.ExecContext(ctx, query(d, "lock_release")); err != nil {
+			// The lock ends with its connection.
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		}
+		_ = conn.Close()
+	}
+	return conn, done, nil
+}
+
+// inspect looks at a user's table through information_schema. A view is
+// refused: what is behind it may not be transactional, and its unique keys
+// cannot be seen.
+func (d *mysqlDialect) inspect(ctx context.Context, db *sql.DB, spec sluice.TableSpec) (*table, error) {
+	schema, name, ok := strings.Cut(spec.Table, ".")
+	if !ok {
+		schema, name = d.database, spec.Table
+	}
+	var kind, engine, transactions string
+	err := db.QueryRowContext(ctx, query(d, "table"), schema, name).Scan(&kind, &engine, &transactions)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, fmt.Errorf("there is no such table in database %q, or this user may not see it: create it, or grant INSERT on it", schema)
+	case err != nil:
+		return nil, err
+	case kind != "BASE TABLE" && kind != "SYSTEM VERSIONED":
+		return nil, fmt.Errorf("it is a %s: name the table behind it", strings.ToLower(kind))
+	case transactions != "YES":
+		return nil, fmt.Errorf("its engine %s cannot roll back, so rows could be lost or doubled: ALTER TABLE %s ENGINE=InnoDB", engine, mysqlQuote(schema, name))
+	}
+	columns, err := d.columns(ctx, db, schema, name)
+	if err != nil {
+		return nil, err
+	}
+	t := &table{spec: spec, target: target{name: mysqlQuote(schema, name), dedupe: spec.Dedupe != ""}}
+	if t.classes, err = mapColumns(spec, columns); err != nil {
+		return nil, err
+	}
+	for _, c := range spec.Columns {
+		t.columns = append(t.columns, mysqlQuote(c))
+	}
+	if !t.dedupe {
+		return t, nil
+	}
+	keys, err := d.uniqueKeys(ctx, db, schema, name)
+	if err != nil {
+		return nil, err
+	}
+	if t.keys = dedupeKeys(spec, keys); len(t.keys) == 0 {
+		return nil, fmt.Errorf("no unique key tells its rows apart by %q: ALTER TABLE %s ADD UNIQUE KEY (%s)",
+			spec.Dedupe, t.name, mysqlQuote(spec.Dedupe))
+	}
+	return t, nil
+}
+
+func (d *mysqlDialect) columns(ctx context.Context, db *sql.DB, schema, name string) ([]column, error) {
+	rows, err := db.QueryContext(ctx, query(d, "columns"), schema, name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var columns []column
+	for rows.Next() {
+		var c column
+		var kind, nullable, extra string
+		var defaulted bool
+		if err := rows.Scan(&c.name, &kind, &nullable, &defaulted, &extra); err != nil {
+			return nil, err
+		}
+		switch strings.ToLower(kind) {
+		case "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year":
+			c.class = classNumber
+		case "bit":
+			c.class = classBit
+		}
+		extra = strings.ToUpper(extra)
+		c.generated = strings.Contains(extra, "VIRTUAL GENERATED") || strings.Contains(extra, "STORED GENERATED") || strings.Contains(extra, "PERSISTENT")
+		c.required = nullable == "NO" && !defaulted && !strings.Contains(extra, "AUTO_INCREMENT")
+		columns = append(columns, c)
+	}
+	return columns, rows.Err()
+}
+
+// uniqueKeys leaves out keys over the beginnings of texts or over expressions:
+// they call different ids the same.
+func (d *mysqlDialect) uniqueKeys(ctx context.Context, db *sql.DB, schema, name string) ([]key, error) {
+	rows, err := db.QueryContext(ctx, query(d, "unique_keys"), schema, name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var keys []key
+	for rows.Next() {
+		var index, col string
+		var prefix bool
+		if err := rows.Scan(&index, &col, &prefix); err != nil {
+			return nil, err
+		}
+		if len(keys) == 0 || keys[len(keys)-1].name != index {
+			keys = append(keys, key{name: index})
+		}
+		if prefix {
+			col = ""
+		}
+		k := &keys[len(keys)-1]
+		k.columns = append(k.columns, col) // "" is no mapped column
+	}
+	return keys, rows.Err()
+}
+
+func mysqlQuote(names ...string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = "`" + strings.ReplaceAll(n, "`", "``") + "`"
+	}
+	return strings.Join(quoted, ".")
+}

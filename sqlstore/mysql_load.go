@@ -1,0 +1,281 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"sluice"
+)
+
+// encode writes a section as LOAD DATA reads it. The rows are encoded also if
+// the server does not take LOAD DATA: that is how it is found out that one of
+// them can never be stored.
+func (d *mysqlDialect) encode(sec *section) error {
+	if sec.buf == nil {
+		sec.buf = buffers.Get().(*[]byte)
+	}
+	dst, err := (*sec.buf)[:0], error(nil)
+	sec.cuts = sec.cuts[:0]
+	switch {
+	case sec.rows != nil:
+		dst, err = encodeRows(sec, dst)
+	case sec.events != nil:
+		dst, err = encodeEvents(sec, dst)
+	default:
+		dst = encodeDead(sec, dst)
+	}
+	*sec.buf = dst
+	return err
+}
+
+func (d *mysqlDialect) release(sec *section) {
+	if sec.buf != nil && cap(*sec.buf) <= maxKeptBytes {
+		buffers.Put(sec.buf)
+	}
+	sec.buf = nil
+}
+
+// load writes a section by LOAD DATA LOCAL, or by INSERT if the server or a
+// proxy before it forbids that.
+func (d *mysqlDialect) load(ctx context.Context, tx *txn, sec *section) (rows, duplicates int, err error) {
+	if !d.noInfile.Load() {
+		rows, duplicates, err = d.loadInfile(ctx, tx, sec)
+		if !infileForbidden(err) {
+			return rows, duplicates, err
+		}
+		d.noInfile.Store(true)
+	}
+	return d.loadInsert(ctx, tx, sec)
+}
+
+func (d *mysqlDialect) loadInfile(ctx context.Context, tx *txn, sec *section) (rows, duplicates int, err error) {
+	statement := d.loadStatement(sec)
+	start := 0
+	defer func() { d.feed = nil }()
+	for _, c := range sec.cuts {
+		d.feed = (*sec.buf)[start:c.end]
+		n, dup, err := d.bulk(ctx, tx, sec.target, c.rows, statement)
+		if err != nil {
+			return 0, 0, err
+		}
+		rows, duplicates, start = rows+n, duplicates+dup, c.end
+	}
+	return rows, duplicates, nil
+}
+
+func (d *mysqlDialect) loadStatement(sec *section) string {
+	charset := "utf8mb4"
+	if sec.target.binary {
+		charset = "binary"
+	}
+	columns, set := "", ""
+	for i, name := range sec.target.columns {
+		if i > 0 {
+			columns += ", "
+		}
+		if sec.table == nil || sec.table.classes[i] != classBit {
+			columns += name
+			continue
+		}
+		// As a text, 1 would be the bits of the character 1.
+		columns += fmt.Sprintf("@bit%d", i)
+		set += fmt.Sprintf(", %s = CAST(@bit%d AS UNSIGNED)", name, i)
+	}
+	if set != "" {
+		set = " SET" + set[1:]
+	}
+	return "LOAD DATA LOCAL INFILE 'Reader::" + d.reader + "' INTO TABLE " + sec.target.name + " CHARACTER SET " + charset +
+		` FIELDS TERMINATED BY '\t' ESCAPED BY '\\' LINES TERMINATED BY '\n' (` + columns + ")" + set
+}
+
+// Bounds of a multi-row INSERT: rows, bytes of its cells, placeholders.
+const (
+	maxInsertRows  = 500
+	maxInsertBytes = 1 << 20
+)
+
+func (d *mysqlDialect) loadInsert(ctx context.Context, tx *txn, sec *section) (rows, duplicates int, err error) {
+	head, tuple := d.insertParts(sec, sec.target.dedupe)
+	var args []any
+	count, bytes := 0, 0
+	flush := func() error {
+		statement := head + tuple + strings.Repeat(", "+tuple, count-1)
+		n, dup, err := d.bulk(ctx, tx, sec.target, count, statement, args...)
+		rows, duplicates = rows+n, duplicates+dup
+		args, count, bytes = args[:0], 0, 0
+		return err
+	}
+	for i := range sec.len() {
+		before := len(args)
+		args = d.values(args, sec, i)
+		for _, a := range args[before:] {
+			switch a := a.(type) {
+			case string:
+				bytes += len(a)
+			case []byte:
+				bytes += len(a)
+			}
+		}
+		if count++; count == maxInsertRows || bytes >= maxInsertBytes {
+			if err := flush(); err != nil {
+				return 0, 0, err
+			}
+		}
+	}
+	if count > 0 {
+		err = flush()
+	}
+	return rows, duplicates, err
+}
+
+// insertParts returns an INSERT up to its VALUES, and the placeholders of a row.
+// IGNORE turns all errors into warnings, as LOAD DATA LOCAL does.
+func (d *mysqlDialect) insertParts(sec *section, ignore bool) (head, tuple string) {
+	verb := "INSERT"
+	if ignore {
+		verb = "INSERT IGNORE"
+	}
+	marks := make([]string, len(sec.target.columns))
+	for i := range marks {
+		marks[i] = "?"
+		if sec.table != nil && sec.table.classes[i] == classBit {
+			marks[i] = "CAST(? AS UNSIGNED)"
+		}
+	}
+	return verb + " INTO " + sec.target.name + " (" + strings.Join(sec.target.columns, ", ") + ") VALUES ", "(" + strings.Join(marks, ", ") + ")"
+}
+
+// values appends the values of a row, as texts: so an INSERT converts them as
+// LOAD DATA does.
+func (d *mysqlDialect) values(dst []any, sec *section, i int) []any {
+	switch {
+	case sec.rows != nil:
+		for c, cell := range sec.cells(i) {
+			switch cell.Kind {
+			case sluice.CellNull:
+				dst = append(dst, nil)
+			case sluice.CellBool:
+				dst = append(dst, boolText(sec.table.classes[c], cell.Text))
+			default:
+				dst = append(dst, cell.Text)
+			}
+		}
+	case sec.events != nil:
+		e := &sec.events[i]
+		dst = append(dst, string(eventID(nil, e)), e.Kind.String(), e.Name, e.App, d.millis(e.TimeMillis))
+		for _, s := range [...]string{e.Email, e.User, e.Message, e.Properties} {
+			dst = append(dst, nullIfEmpty(s))
+		}
+		dst = append(dst, e.Place.Partition, e.Place.Position.Major, e.Place.Position.Minor, e.Place.Index)
+	default:
+		l := storable(&sec.dead[i], sec.nowMillis)
+		p := l.Place
+		payload := l.Payload
+		if payload == nil {
+			payload = []byte{}
+		}
+		dst = append(dst, l.Source, string(l.Form), p.Partition, p.Position.Major, p.Position.Minor, p.Index,
+			l.Reason, len(l.Payload), payload, d.millis(l.TimeMillis))
+	}
+	return dst
+}
+
+func nullIfEmpty(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// bulk runs a statement that sends count rows and does the sum that makes the
+// bulk path safe: rows inserted and duplicates warned of are all rows, and
+// there is no other warning.
+//
+// SHOW WARNINGS is asked at once, without SELECT @@warning_count before it:
+// it is one round trip either way, and on MySQL that SELECT empties the list.
+func (d *mysqlDialect) bulk(ctx context.Context, tx *txn, t *target, count int, statement string, args ...any) (rows, duplicates int, err error) {
+	result, err := tx.conn.ExecContext(ctx, statement, args...)
+	if err != nil {
+		if reason, refused := d.refusal(err); refused {
+			return 0, 0, fmt.Errorf("%w: %s", sluice.ErrRefused, reason)
+		}
+		return 0, 0, err
+	}
+	inserted, err := result.RowsAffected()
+	if err != nil {
+		return 0, 0, err
+	}
+	duplicates, err = d.warnings(ctx, tx, t)
+	if err != nil {
+		return 0, 0, err
+	}
+	if int(inserted)+duplicates != count {
+		return 0, 0, fmt.Errorf("%w: of %d rows %d were inserted and %d are duplicates", sluice.ErrRefused, count, inserted, duplicates)
+	}
+	return int(inserted), duplicates, nil
+}
+
+// warnings counts the duplicates among the warnings of the last statement. Any
+// other warning means that a row was changed or left out: ErrRefused.
+func (d *mysqlDialect) warnings(ctx context.Context, tx *txn, t *target) (duplicates int, err error) {
+	rows, err := tx.conn.QueryContext(ctx, "SHOW WARNINGS")
+	if err != nil {
+		return 0, fmt.Errorf("read warnings: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var level, message sql.RawBytes
+		var code int
+		if err := rows.Scan(&level, &code, &message); err != nil {
+			return 0, fmt.Errorf("read warnings: %w", err)
+		}
+		if string(level) == "Note" {
+			continue
+		}
+		if code != errDuplicate || !duplicateOf(t, message) {
+			return 0, fmt.Errorf("%w: %s (%d)", sluice.ErrRefused, message, code)
+		}
+		duplicates++
+	}
+	if err := rows.Err(); err != nil {
+		return 0, fmt.Errorf("read warnings: %w", err)
+	}
+	return duplicates, nil
+}
+
+// mysqlInserter writes rows by a prepared INSERT without IGNORE: a statement
+// that fails leaves the transaction as it was.
+type mysqlInserter struct {
+	d    *mysqlDialect
+	sec  *section
+	stmt *sql.Stmt
+	args []any
+}
+
+func (d *mysqlDialect) inserter(ctx context.Context, tx *txn, sec *section) (inserter, error) {
+	head, tuple := d.insertParts(sec, false)
+	stmt, err := tx.conn.PrepareContext(ctx, head+tuple)
+	if err != nil {
+		return nil, err
+	}
+	return &mysqlInserter{d: d, sec: sec, stmt: stmt}, nil
+}
+
+func (in *mysqlInserter) insert(ctx context.Context, i int) (outcome, error) {
+	in.args = in.d.values(in.args[:0], in.sec, i)
+	_, err := in.stmt.ExecContext(ctx, in.args...)
+	if err == nil {
+		return outcome{}, nil
+	}
+	if isDuplicate(in.sec.target, err) {
+		return outcome{duplicate: true}, nil
+	}
+	if reason, refused := in.d.refusal(err); refused {
+		return outcome{refused: reason}, nil
+	}
+	return outcome{}, err
+}
+
+func (in *mysqlInserter) close() { _ = in.stmt.Close() }

@@ -1,0 +1,1 @@
+SELECT part, pos_major, pos_minor FROM cursors WHERE follower = ?

@@ -1,0 +1,1 @@
+INSERT INTO dead_chunks (dead_id, n, data) VALUES (?, ?, ?)

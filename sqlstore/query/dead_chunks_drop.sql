@@ -1,0 +1,1 @@
+DELETE FROM dead_chunks WHERE dead_id = ?

@@ -1,0 +1,1 @@
+SELECT data FROM dead_chunks WHERE dead_id = ? ORDER BY n

@@ -1,0 +1,1 @@
+SHOW SESSION VARIABLES LIKE 'idle_transaction_timeout'

@@ -1,0 +1,1 @@
+SELECT number FROM leases WHERE role = ? AND part = ?

@@ -1,0 +1,1 @@
+SELECT GET_LOCK(CONCAT('sluice.migrate.', MD5(DATABASE())), ?)

@@ -1,0 +1,1 @@
+SELECT RELEASE_LOCK(CONCAT('sluice.migrate.', MD5(DATABASE())))

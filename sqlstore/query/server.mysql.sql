@@ -1,0 +1,1 @@
+SELECT VERSION(), @@local_infile, @@max_allowed_packet, COALESCE(DATABASE(), '')

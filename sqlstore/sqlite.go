@@ -1,0 +1,231 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"sluice"
+)
+
+// sqliteDialect is SQLite. Its statements belong to the writing goroutine, and
+// to one connection of the driver.
+type sqliteDialect struct {
+	stmts map[string]driver.Stmt
+	owner any // the driver's connection that stmts are of
+	args  []driver.NamedValue
+}
+
+var _ dialect = (*sqliteDialect)(nil)
+
+// walPages is how far the log grows before it is copied into the file: 64 MB.
+// At SQLite's own 4 MB every effect of some size pays for a copy.
+const walPages = 16384
+
+func openSQLite(ctx context.Context, rest string, options Options) (*Store, error) {
+	path, err := sqliteFile(rest)
+	if err != nil {
+		return nil, err
+	}
+	var unlock func() error
+	if options.Exclusive {
+		if unlock, err = lockFile(path + ".lock"); err != nil {
+			return nil, fmt.Errorf("open database %s: %w", path, err)
+		}
+	}
+	params := url.Values{"mode": {"rwc"}, "_pragma": {
+		"busy_timeout(" + strconv.FormatInt(options.SessionTimeout.Milliseconds(), 10) + ")",
+		"foreign_keys(1)", "synchronous(FULL)", "wal_autocheckpoint(" + strconv.Itoa(walPages) + ")",
+	}}
+	if options.ReadOnly {
+		params.Set("mode", "rw") // a reader creates no database
+		params.Add("_pragma", "query_only(1)")
+	}
+	reads, err := sql.Open("sqlite", sqliteDSN(path, params))
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", path, err)
+	}
+	if !options.ReadOnly {
+		params.Add("_pragma", "journal_mode(WAL)")
+	}
+	writes, err := sql.Open("sqlite", sqliteDSN(path, params))
+	if err == nil {
+		// Opens the file, and turns the log on before anybody reads.
+		err = writes.PingContext(ctx)
+	}
+	if err != nil {
+		err = errors.Join(err, reads.Close())
+		if unlock != nil {
+			err = errors.Join(err, unlock())
+		}
+		return nil, fmt.Errorf("open database %s: %w", path, err)
+	}
+	s := newStore(&sqliteDialect{}, options, path, reads, writes)
+	s.unlock = unlock
+	return s, nil
+}
+
+func (d *sqliteDialect) name() string                   { return "sqlite" }
+func (d *sqliteDialect) begin() string                  { return "BEGIN IMMEDIATE" }
+func (d *sqliteDialect) expand(statement string) string { return statement }
+func (d *sqliteDialect) transactionalDDL() bool         { return true }
+func (d *sqliteDialect) number(v uint64) any            { return int64(v) }
+func (d *sqliteDialect) millis(ms int64) any            { return ms }
+func (d *sqliteDialect) bulkPath() string               { return "INSERT" }
+
+func (d *sqliteDialect) scanMillis(v any) (int64, error) {
+	ms, ok := v.(int64)
+	if !ok {
+		return 0, fmt.Errorf("a time came as %T", v)
+	}
+	return ms, nil
+}
+
+func (d *sqliteDialect) migrationConn(context.Context, *Store) (*sql.Conn, func(), error) {
+	return nil, nil, errors.New("migrations of SQLite run in the writer's transaction")
+}
+
+func (d *sqliteDialect) noTable(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_ERROR && strings.Contains(e.Error(), "no such table")
+}
+
+// refusal says whether an error is about the data of a row: a constraint, a
+// type that a column does not take, a value that is too big.
+func (d *sqliteDialect) refusal(err error) (string, bool) {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return "", false
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG:
+		return e.Error(), true
+	}
+	return "", false
+}
+
+// inspect looks at a user's table.
+func (d *sqliteDialect) inspect(ctx context.Context, db *sql.DB, spec sluice.TableSpec) (*table, error) {
+	wanted := spec.Table
+	if schema, name, ok := strings.Cut(spec.Table, "."); ok {
+		if !strings.EqualFold(schema, "main") {
+			return nil, fmt.Errorf("a SQLite database has the schema main only, not %q", schema)
+		}
+		wanted = name
+	}
+	var name, kind string
+	var strict bool
+	err := db.QueryRowContext(ctx, query(d, "table"), wanted).Scan(&name, &kind, &strict)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, errors.New("there is no such table: create it")
+	case err != nil:
+		return nil, err
+	case kind != "table":
+		return nil, fmt.Errorf("it is a %s: name an ordinary table", kind)
+	}
+	columns, primary, err := d.columns(ctx, db, name, strict)
+	if err != nil {
+		return nil, err
+	}
+	t := &table{spec: spec, target: target{name: sqliteQuote(name), dedupe: spec.Dedupe != ""}}
+	if t.classes, err = mapColumns(spec, columns); err != nil {
+		return nil, err
+	}
+	for _, c := range spec.Columns {
+		t.columns = append(t.columns, sqliteQuote(c))
+	}
+	if !t.dedupe {
+		return t, nil
+	}
+	keys, err := d.uniqueKeys(ctx, db, name)
+	if err != nil {
+		return nil, err
+	}
+	if len(primary.columns) > 0 {
+		keys = append(keys, primary)
+	}
+	if t.keys = dedupeKeys(spec, keys); len(t.keys) == 0 {
+		return nil, fmt.Errorf("no unique key tells its rows apart by %q: CREATE UNIQUE INDEX %s ON %s (%s)",
+			spec.Dedupe, sqliteQuote(name+"_"+spec.Dedupe), t.name, sqliteQuote(spec.Dedupe))
+	}
+	return t, nil
+}
+
+// columns also returns the primary key: that of a rowid has no index.
+func (d *sqliteDialect) columns(ctx context.Context, db *sql.DB, name string, strict bool) ([]column, key, error) {
+	var primary key
+	rows, err := db.QueryContext(ctx, query(d, "columns"), name)
+	if err != nil {
+		return nil, primary, err
+	}
+	defer rows.Close()
+	var columns []column
+	for rows.Next() {
+		var c column
+		var kind string
+		var notNull, defaulted bool
+		var pk, hidden int
+		if err := rows.Scan(&c.name, &kind, &notNull, &defaulted, &pk, &hidden); err != nil {
+			return nil, primary, err
+		}
+		c.class = affinity(kind, strict)
+		c.generated = hidden != 0
+		c.required = notNull && !defaulted && pk == 0
+		if pk > 0 {
+			primary.columns = append(primary.columns, c.name)
+		}
+		columns = append(columns, c)
+	}
+	return columns, primary, rows.Err()
+}
+
+func (d *sqliteDialect) uniqueKeys(ctx context.Context, db *sql.DB, name string) ([]key, error) {
+	rows, err := db.QueryContext(ctx, query(d, "unique_keys"), name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var keys []key
+	for rows.Next() {
+		var index, col string
+		if err := rows.Scan(&index, &col); err != nil {
+			return nil, err
+		}
+		if len(keys) == 0 || keys[len(keys)-1].name != index {
+			keys = append(keys, key{name: index})
+		}
+		k := &keys[len(keys)-1]
+		k.columns = append(k.columns, col) // "" (an expression) is no mapped column
+	}
+	return keys, rows.Err()
+}
+
+// affinity is what SQLite makes of a declared type
+// (https://sqlite.org/datatype3.html, section 3.1).
+func affinity(declared string, strict bool) class {
+	t := strings.ToUpper(declared)
+	switch {
+	case strict && t == "ANY":
+		return classAny
+	case strings.Contains(t, "INT"):
+		return classInteger
+	case strings.Contains(t, "CHAR"), strings.Contains(t, "CLOB"), strings.Contains(t, "TEXT"):
+		return classText
+	case t == "", strings.Contains(t, "BLOB"):
+		return classAny
+	case strings.Contains(t, "REAL"), strings.Contains(t, "FLOA"), strings.Contains(t, "DOUB"):
+		return classNumber
+	}
+	return classInteger
+}
+
+func sqliteQuote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

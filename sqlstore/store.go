@@ -1,0 +1,303 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"sluice"
+)
+
+// Options are what Open may be told. The zero value is right for serving a
+// MySQL or MariaDB database.
+type Options struct {
+	// Clock is where times come from; nil: the machine's.
+	Clock sluice.Clock
+
+	// SessionTimeout is after what silence the server ends the writer's
+	// connection, in whole seconds; 0: 2 s. It must be below a lease.
+	SessionTimeout time.Duration
+
+	// ReadConns bounds the connections that read; 0: 4.
+	ReadConns int
+
+	// Exclusive takes the lock file beside a SQLite database: for the process
+	// that serves. Without it a store may work beside that process.
+	Exclusive bool
+
+	// ReadOnly refuses everything that writes.
+	ReadOnly bool
+}
+
+// Limits of this package.
+const (
+	defaultSessionTimeout = 2 * time.Second
+	defaultReadConns      = 4
+	rollbackTimeout       = 2 * time.Second
+	migrationLockSeconds  = 60
+)
+
+// Store implements sluice.Store. Its fields are set by Open and not changed
+// after, but for conn, which belongs to whoever holds the token of writing.
+type Store struct {
+	d       dialect
+	options Options
+	clock   sluice.Clock
+	where   string // what messages call the database; no password
+	reads   *sql.DB
+	writes  *sql.DB // one connection
+	writing chan struct{}
+	conn    *sql.Conn
+	unlock  func() error
+}
+
+var _ sluice.Store = (*Store)(nil)
+
+// Open connects to a database: sqlite:FILE, or
+// mysql://USER:PASSWORD@HOST:PORT/DB?PARAMS, or the same with unix(/SOCKET) or
+// tcp(HOST:PORT) as the address; mariadb:// means mysql://. It looks at the
+// server and refuses one that cannot be used; it creates no table (Migrate
+// does). Its errors never show the password.
+func Open(ctx context.Context, url string, options Options) (*Store, error) {
+	if options.Clock == nil {
+		options.Clock = sluice.SystemClock{}
+	}
+	if options.SessionTimeout == 0 {
+		options.SessionTimeout = defaultSessionTimeout
+	}
+	if options.SessionTimeout < time.Second || options.SessionTimeout%time.Second != 0 {
+		return nil, fmt.Errorf("open database: the session timeout is %s, the server takes whole seconds from 1 s", options.SessionTimeout)
+	}
+	if options.ReadConns <= 0 {
+		options.ReadConns = defaultReadConns
+	}
+	scheme, rest, err := splitURL(url)
+	if err != nil {
+		return nil, err
+	}
+	if scheme == "sqlite" {
+		return openSQLite(ctx, rest, options)
+	}
+	return openMySQL(ctx, rest, options)
+}
+
+func newStore(d dialect, options Options, where string, reads, writes *sql.DB) *Store {
+	reads.SetMaxOpenConns(options.ReadConns)
+	reads.SetMaxIdleConns(options.ReadConns)
+	reads.SetConnMaxIdleTime(30 * time.Second)
+	writes.SetMaxOpenConns(1)
+	return &Store{d: d, options: options, clock: options.Clock, where: where, reads: reads, writes: writes, writing: make(chan struct{}, 1)}
+}
+
+// BulkPath names the way rows get in: "LOAD DATA LOCAL" or "INSERT".
+func (s *Store) BulkPath() string { return s.d.bulkPath() }
+
+// Close ends the connections and the lock. A transaction under way in another
+// goroutine is waited for.
+func (s *Store) Close() error {
+	s.writing <- struct{}{}
+	s.dropConn()
+	err := errors.Join(s.writes.Close(), s.reads.Close())
+	if s.unlock != nil {
+		err = errors.Join(err, s.unlock())
+		s.unlock = nil
+	}
+	<-s.writing
+	if err != nil {
+		return fmt.Errorf("close %s: %w", s.where, err)
+	}
+	return nil
+}
+
+// txn is a transaction under way on the writer's connection.
+type txn struct {
+	store *Store
+	conn  *sql.Conn
+}
+
+func (t *txn) exec(ctx context.Context, name string, args ...any) (sql.Result, error) {
+	return t.conn.ExecContext(ctx, query(t.store.d, name), args...)
+}
+
+// write runs fn in a transaction on the writer's connection. Nothing has been
+// written if fn failed; an error of the COMMIT leaves that open.
+func (s *Store) write(ctx context.Context, fn func(*txn) error) error {
+	if s.options.ReadOnly {
+		return fmt.Errorf("it was opened read-only")
+	}
+	select {
+	case s.writing <- struct{}{}:
+		defer func() { <-s.writing }()
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the writing connection: %w", context.Cause(ctx))
+	}
+	if err := s.beginWrite(ctx); err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	t := &txn{store: s, conn: s.conn}
+	err := fn(t)
+	if err != nil {
+		s.rollback(ctx)
+		return err
+	}
+	if _, err := s.conn.ExecContext(ctx, "COMMIT"); err != nil {
+		s.rollback(ctx)
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+// beginWrite begins a transaction. The server may have closed a connection
+// that was idle, which shows only when it is used: so a BEGIN that fails on an
+// old connection is tried once more on a new one. Later statements never are.
+func (s *Store) beginWrite(ctx context.Context) error {
+	if s.conn != nil {
+		if _, err := s.conn.ExecContext(ctx, s.d.begin()); err == nil {
+			return nil
+		}
+		s.dropConn()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	conn, err := s.writes.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	s.conn = conn
+	if _, err := conn.ExecContext(ctx, s.d.begin()); err != nil {
+		s.dropConn()
+		return err
+	}
+	return nil
+}
+
+// rollback ends a failed transaction, by ending its connection if need be.
+func (s *Store) rollback(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	if _, err := s.conn.ExecContext(ctx, "ROLLBACK"); err != nil {
+		s.dropConn()
+	}
+}
+
+// dropConn closes the writer's connection for good, instead of giving it back
+// to the pool with a transaction still open on it.
+func (s *Store) dropConn() {
+	if s.conn == nil {
+		return
+	}
+	s.d.forget()
+	_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
+	_ = s.conn.Close()
+	s.conn = nil
+}
+
+func (s *Store) now() any { return s.d.millis(s.clock.Now().UnixMilli()) }
+
+// TakeLease raises the lease numbers of a role's partitions, in ascending
+// order so that two processes never wait for each other in a circle.
+func (s *Store) TakeLease(ctx context.Context, role string, partitions []int) (map[int]uint64, error) {
+	parts := slices.Sorted(slices.Values(partitions))
+	numbers := make(map[int]uint64, len(parts))
+	err := s.write(ctx, func(tx *txn) error {
+		for _, part := range slices.Compact(parts) {
+			if _, err := tx.exec(ctx, "lease_raise", role, part, s.now()); err != nil {
+				return err
+			}
+			var number uint64
+			if err := tx.conn.QueryRowContext(ctx, query(s.d, "lease_get"), role, part).Scan(&number); err != nil {
+				return err
+			}
+			numbers[part] = number
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("take lease %q in %s: %w", role, s.where, err)
+	}
+	return numbers, nil
+}
+
+// Cursors returns a follower's positions and creates what is missing. It looks
+// before it writes, so that it does not wait for the locks of a transaction.
+func (s *Store) Cursors(ctx context.Context, follower string, partitions []int) (map[int]sluice.Position, error) {
+	found, err := s.readCursors(ctx, follower)
+	if err != nil {
+		return nil, fmt.Errorf("read cursors of %q in %s: %w", follower, s.where, err)
+	}
+	wanted := make(map[int]sluice.Position, len(partitions))
+	var missing []int
+	for _, part := range partitions {
+		position, ok := found[part]
+		if !ok {
+			missing = append(missing, part)
+		}
+		wanted[part] = position
+	}
+	if len(missing) == 0 {
+		return wanted, nil
+	}
+	slices.Sort(missing)
+	err = s.write(ctx, func(tx *txn) error {
+		for _, part := range slices.Compact(missing) {
+			if _, err := tx.exec(ctx, "cursor_create", follower, part, s.now()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create cursors of %q in %s: %w", follower, s.where, err)
+	}
+	if found, err = s.readCursors(ctx, follower); err != nil {
+		return nil, fmt.Errorf("read cursors of %q in %s: %w", follower, s.where, err)
+	}
+	for part := range wanted {
+		wanted[part] = found[part]
+	}
+	return wanted, nil
+}
+
+func (s *Store) readCursors(ctx context.Context, follower string) (map[int]sluice.Position, error) {
+	rows, err := s.reads.QueryContext(ctx, query(s.d, "cursors_get"), follower)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	cursors := map[int]sluice.Position{}
+	for rows.Next() {
+		var part int
+		var position sluice.Position
+		if err := rows.Scan(&part, (*number)(&position.Major), (*number)(&position.Minor)); err != nil {
+			return nil, err
+		}
+		cursors[part] = position
+	}
+	return cursors, rows.Err()
+}
+
+// number scans an unsigned number, which SQLite keeps in a signed one.
+type number uint64
+
+// Scan implements sql.Scanner.
+func (n *number) Scan(v any) error {
+	switch v := v.(type) {
+	case int64:
+		*n = number(v)
+		return nil
+	case uint64:
+		*n = number(v)
+		return nil
+	}
+	var u sql.Null[uint64]
+	if err := u.Scan(v); err != nil {
+		return err
+	}
+	*n = number(u.V)
+	return nil
+}

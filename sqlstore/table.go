@@ -1,0 +1,162 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sluice"
+)
+
+// class is what a column is to the cells that go into it.
+type class uint8
+
+const (
+	classText    class = iota // takes every cell as its text
+	classNumber               // takes booleans as 1 and 0
+	classBit                  // a MySQL BIT: a number that a text must be cast to
+	classInteger              // a SQLite INTEGER or NUMERIC: 64 bits, or refused
+	classAny                  // a SQLite column without a type: as it was written
+)
+
+// target is a table as rows go into it.
+type target struct {
+	name    string   // quoted
+	columns []string // quoted
+	dedupe  bool     // rows whose id is there already are duplicates
+	keys    []key    // the unique keys which say so
+	binary  bool     // its texts may be no UTF-8 (the payloads of dead letters)
+}
+
+// key is a unique key.
+type key struct {
+	name    string
+	columns []string
+}
+
+// table is a user's table that the store has looked at.
+type table struct {
+	target
+	spec    sluice.TableSpec
+	classes []class
+}
+
+// Spec returns what OpenTable was given.
+func (t *table) Spec() sluice.TableSpec { return t.spec }
+
+var eventColumns = []string{"event_id", "kind", "name", "app_id", "time", "email", "user_ref", "message_ref", "properties", "part", "pos_major", "pos_minor", "item"}
+
+var eventTarget = &target{
+	name: "events", columns: eventColumns, dedupe: true,
+	keys: []key{{name: "PRIMARY", columns: []string{"time", "event_id"}}},
+}
+
+var deadColumns = []string{"source", "form", "part", "pos_major", "pos_minor", "item", "reason", "size", "payload", "found_at"}
+
+var deadTarget = &target{name: "dead_letters", columns: deadColumns, binary: true}
+
+// OpenTable looks at a user's table.
+func (s *Store) OpenTable(ctx context.Context, spec sluice.TableSpec) (sluice.Table, error) {
+	err := checkSpec(spec)
+	if err == nil {
+		var t *table
+		if t, err = s.d.inspect(ctx, s.reads, spec); err == nil {
+			return t, nil
+		}
+	}
+	return nil, fmt.Errorf("open table %q in %s: %w", spec.Table, s.where, err)
+}
+
+func checkSpec(spec sluice.TableSpec) error {
+	if spec.Table == "" || len(spec.Columns) == 0 {
+		return fmt.Errorf("name the table and at least one column")
+	}
+	for i, c := range spec.Columns {
+		if slices.ContainsFunc(spec.Columns[:i], func(o string) bool { return strings.EqualFold(o, c) }) {
+			return fmt.Errorf("column %q is named twice", c)
+		}
+	}
+	if spec.Dedupe != "" && !slices.Contains(spec.Columns, spec.Dedupe) {
+		return fmt.Errorf("the column %q that holds the event's id is not among the columns", spec.Dedupe)
+	}
+	return nil
+}
+
+// column is what a database says about one.
+type column struct {
+	name      string
+	class     class
+	generated bool
+	required  bool // NOT NULL and without a default
+}
+
+// mapColumns finds the columns a spec names and says what is wrong with them.
+func mapColumns(spec sluice.TableSpec, columns []column) ([]class, error) {
+	classes := make([]class, len(spec.Columns))
+	for i, name := range spec.Columns {
+		at := slices.IndexFunc(columns, func(c column) bool { return strings.EqualFold(c.name, name) })
+		if at < 0 {
+			return nil, fmt.Errorf("it has no column %q; the nearest is %q", name, nearest(name, columns))
+		}
+		if columns[at].generated {
+			return nil, fmt.Errorf("its column %q is computed by the database: leave it out", name)
+		}
+		classes[i] = columns[at].class
+	}
+	for _, c := range columns {
+		mapped := slices.ContainsFunc(spec.Columns, func(n string) bool { return strings.EqualFold(n, c.name) })
+		if c.required && !c.generated && !mapped {
+			return nil, fmt.Errorf("its column %q is NOT NULL without a default and nothing is mapped to it: map it, or give it a default", c.name)
+		}
+	}
+	return classes, nil
+}
+
+// dedupeKeys picks the unique keys that tell duplicates by the event's id: they
+// hold that column, and no other but mapped ones.
+func dedupeKeys(spec sluice.TableSpec, keys []key) []key {
+	var fit []key
+	for _, k := range keys {
+		same := func(name string) func(string) bool {
+			return func(o string) bool { return strings.EqualFold(o, name) }
+		}
+		foreign := slices.ContainsFunc(k.columns, func(c string) bool { return !slices.ContainsFunc(spec.Columns, same(c)) })
+		if !foreign && slices.ContainsFunc(k.columns, same(spec.Dedupe)) {
+			fit = append(fit, k)
+		}
+	}
+	return fit
+}
+
+// nearest returns the column whose name needs the fewest edits.
+func nearest(name string, columns []column) string {
+	best, least := "", 1<<30
+	for _, c := range columns {
+		if d := edits(strings.ToLower(name), strings.ToLower(c.name)); d < least {
+			best, least = c.name, d
+		}
+	}
+	return best
+}
+
+// edits is the Levenshtein distance.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

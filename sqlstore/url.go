@@ -1,0 +1,103 @@
+package sqlstore
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+const urlForms = "want sqlite:FILE, mysql://USER:PASSWORD@HOST:PORT/DB or mysql://USER:PASSWORD@unix(/PATH/OF/SOCKET)/DB"
+
+// splitURL separates the scheme from the rest. Its errors never show the rest:
+// there may be a password in it.
+func splitURL(address string) (scheme, rest string, err error) {
+	scheme, rest, ok := strings.Cut(address, ":")
+	if !ok {
+		return "", "", fmt.Errorf("read database url: it has no scheme: %s", urlForms)
+	}
+	switch scheme {
+	case "sqlite":
+		return scheme, strings.TrimPrefix(rest, "//"), nil
+	case "mysql", "mariadb":
+		rest, ok = strings.CutPrefix(rest, "//")
+		if !ok {
+			return "", "", fmt.Errorf("read database url: %s: lacks its //: %s", scheme, urlForms)
+		}
+		return "mysql", rest, nil
+	}
+	return "", "", fmt.Errorf("read database url: a scheme this program does not know: %s", urlForms)
+}
+
+// mysqlConfig reads USER:PASSWORD@ADDRESS/DB?PARAMS the way the driver reads
+// its own form: the last slash before the parameters begins the database, the
+// last @ before it ends the password. So a password may hold both, or have
+// them percent-encoded as in any URL.
+func mysqlConfig(rest string) (*mysql.Config, error) {
+	head, params, _ := strings.Cut(rest, "?")
+	if i := strings.LastIndex(rest, "@"); i > len(head) {
+		// The ? belongs to the password: the parameters begin after the @.
+		tail, p, _ := strings.Cut(rest[i:], "?")
+		head, params = rest[:i]+tail, p
+	}
+	slash := strings.LastIndexByte(head, '/')
+	if slash < 0 || slash == len(head)-1 {
+		return nil, fmt.Errorf("read database url: it names no database: %s", urlForms)
+	}
+	cfg, err := mysql.ParseDSN("/?" + params)
+	if err != nil {
+		return nil, fmt.Errorf("read database url: its parameters: %w", err)
+	}
+	cfg.DBName = unescape(head[slash+1:])
+	address := head[:slash]
+	if at := strings.LastIndexByte(address, '@'); at >= 0 {
+		user, password, _ := strings.Cut(address[:at], ":")
+		cfg.User, cfg.Passwd = unescape(user), unescape(password)
+		address = address[at+1:]
+	}
+	cfg.Net, cfg.Addr = "tcp", address
+	if open := strings.IndexByte(address, '('); open >= 0 && strings.HasSuffix(address, ")") {
+		cfg.Net, cfg.Addr = address[:open], address[open+1:len(address)-1]
+	}
+	if cfg.Net == "tcp" {
+		cfg.Addr = withPort(cfg.Addr, "3306")
+	}
+	return cfg, nil
+}
+
+func unescape(s string) string {
+	if u, err := url.PathUnescape(s); err == nil {
+		return u
+	}
+	return s
+}
+
+func withPort(address, port string) string {
+	if address == "" {
+		address = "127.0.0.1"
+	}
+	if _, _, err := net.SplitHostPort(address); err == nil {
+		return address
+	}
+	return net.JoinHostPort(strings.Trim(address, "[]"), port)
+}
+
+// sqliteFile returns the absolute path of a database file.
+func sqliteFile(rest string) (string, error) {
+	if rest == "" || strings.Contains(rest, ":memory:") {
+		return "", fmt.Errorf("read database url: sqlite: needs the name of a file: what is written must outlive the process")
+	}
+	path, err := filepath.Abs(rest)
+	if err != nil {
+		return "", fmt.Errorf("read database url: %w", err)
+	}
+	return path, nil
+}
+
+// sqliteDSN makes the driver's form of a path and settings.
+func sqliteDSN(path string, params url.Values) string {
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + params.Encode()
+}
