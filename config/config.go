@@ -57,6 +57,8 @@ type Config struct {
 	Log             Log      `yaml:"log" doc:"The program's own log, on standard error."`
 	ShutdownSeconds int      `yaml:"shutdown_seconds" doc:"How long the program may finish what is in hand after SIGTERM or SIGINT, 1 to 600. A second signal ends it at once. Nothing accepted is lost either way: the next start goes on from the cursors."`
 
+	AcceptGaps bool `yaml:"accept_gaps" doc:"true: a follower that finds a part of its log or list missing goes on behind it, and what is missing is lost. Without it such a follower stands still and says so. Set it for one start, to recover, never for good."`
+
 	// origins says where the value of a key path comes from: FILE:LINE, an
 	// environment variable, a flag. What is missing has its default.
 	origins map[string]string

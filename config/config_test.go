@@ -65,6 +65,11 @@ func TestPrecedence(t *testing.T) {
 			t.Errorf("%s: redis comes from %s, want %s", s.name, got, s.origin)
 		}
 	}
+	for _, c := range []*Config{mustLoad(t, "accept_gaps: true", nil, nil), mustLoad(t, "", []string{"SLUICE_ACCEPT_GAPS=true"}, nil)} {
+		if !c.AcceptGaps {
+			t.Errorf("accept_gaps from %s is not taken", c.Origin("accept_gaps"))
+		}
+	}
 	if c := mustLoad(t, "data: /x", nil, nil); c.Database != "sqlite:/x/sluice.db" {
 		t.Errorf("database follows data: %s", c.Database)
 	}
@@ -125,6 +130,8 @@ func TestMistakes(t *testing.T) {
 		{yaml: "log: info", want: "sluice.yaml:1: log: want keys with values, found a text"},
 		{yaml: "partitions: many", want: "sluice.yaml:1: partitions: want a whole number, found a text"},
 		{yaml: "partitions: 257", want: "sluice.yaml:1: partitions is 257, want 1 to 256"},
+		{yaml: "accept_gaps: maybe", want: "sluice.yaml:1: accept_gaps: want true or false, found a text"},
+		{env: "SLUICE_ACCEPT_GAPS=maybe", want: "SLUICE_ACCEPT_GAPS: accept_gaps is \"maybe\", want true or false"},
 		{yaml: "data: [a]", want: "sluice.yaml:1: data: want a text, found a list"},
 		{yaml: "roles: [stor]", want: "sluice.yaml:1: roles is \"stor\", want one of intake, store; did you mean store?"},
 		{yaml: "roles: [store, store]", want: "sluice.yaml:1: roles names store twice"},
@@ -225,6 +232,7 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 	for raw, want := range map[string]string{
 		"embedded": "embedded", "sqlite:/a@b": "sqlite:/a@b", "redis://h:1": "redis://h:1",
 		"redis://:12/3@h:1": "redis:[redacted]", "redis://u:a%zz@h": "redis:[redacted]",
+		"mysql://u:p@ss/w@h/d": "mysql:[redacted]", "mysql://u:pw@unix(/s)/d": "mysql://u:xxxxx@unix(/s)/d",
 		"u:pw@tcp(h)/d": "u:[redacted]", "unix:///x?password=p": "unix:///x?password=xxxxx",
 	} {
 		if got := URL(raw).String(); got != want {

@@ -122,6 +122,12 @@ func (d *decoder) value(n ast.Node, path string, into reflect.Value) {
 			}
 		}
 		d.fail(n, path, "want a whole number, found %s", kindOf(n))
+	case reflect.Bool:
+		if b, ok := n.(*ast.BoolNode); ok {
+			into.SetBool(b.Value)
+			return
+		}
+		d.fail(n, path, "want true or false, found %s", kindOf(n))
 	case reflect.String:
 		if s, ok := d.text(n, path); ok {
 			into.SetString(s)

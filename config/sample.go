@@ -71,7 +71,7 @@ func sampleValue(v reflect.Value, sample string) string {
 	if words, ok := v.Interface().([]string); ok {
 		return "[" + strings.Join(words, ", ") + "]"
 	}
-	if v.IsZero() {
+	if v.Kind() == reflect.String && v.IsZero() {
 		return sample
 	}
 	return fmt.Sprint(v.Interface())

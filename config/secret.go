@@ -62,7 +62,10 @@ func redactURL(raw string) string {
 		return raw // no place for a secret: sqlite:FILE, embedded, host:port
 	}
 	u, err := url.Parse(raw)
-	if err != nil || u.Opaque != "" || u.Scheme == "" || (u.User == nil && strings.Contains(raw, "@")) {
+	// An @ without a user before it, or a second one, is a password that was not
+	// written with %XX and has been cut at a / or ?.
+	at := strings.Count(raw, "@")
+	if err != nil || u.Opaque != "" || u.Scheme == "" || at > 1 || (at == 1 && u.User == nil) {
 		scheme, _, found := strings.Cut(raw, ":")
 		if !found || strings.ContainsAny(scheme, "@/?") {
 			return redacted

@@ -95,6 +95,12 @@ func (c *Config) setText(path, text, origin string) error {
 			return fmt.Errorf("%s: %s is %q, want a whole number", origin, path, text)
 		}
 		v.SetInt(int64(n))
+	case reflect.Bool:
+		yes, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("%s: %s is %q, want true or false", origin, path, text)
+		}
+		v.SetBool(yes)
 	case reflect.Slice:
 		words := strings.Split(text, ",")
 		for i := range words {

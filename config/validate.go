@@ -195,7 +195,7 @@ func checkDatabase(u URL) error {
 	if err != nil {
 		return fmt.Errorf("cannot be read as a URL; want %s, with special characters of a password as %%XX", forms)
 	}
-	if p.Scheme == "mysql" && strings.Trim(p.Path, "/") != "" {
+	if (p.Scheme == "mysql" || p.Scheme == "mariadb") && strings.Trim(p.Path, "/") != "" {
 		return nil
 	}
 	return fmt.Errorf("is %s, want %s", u, forms)
