@@ -26,6 +26,7 @@ type mysqlDialect struct {
 	reader    string // the name the driver knows feed by
 	feed      []byte // what LOAD DATA reads next
 	noInfile  atomic.Bool
+	limits    string // the statement that limits the writer's session
 }
 
 var _ dialect = (*mysqlDialect)(nil)
@@ -61,13 +62,13 @@ func openMySQL(ctx context.Context, rest string, options Options) (*Store, error
 		return nil, fmt.Errorf("open database %s: %w", where, err)
 	}
 	d := &mysqlDialect{database: cfg.DBName, reader: "sluice." + strconv.FormatInt(readerNumber.Add(1), 10)}
-	reads := sql.OpenDB(&session{connector, []string{sessionSettings}})
-	limits, err := d.look(ctx, reads, int(options.SessionTimeout/time.Second))
+	reads := sql.OpenDB(&session{connector, func() []string { return []string{sessionSettings} }})
+	err = d.look(ctx, reads, int(options.SessionTimeout/time.Second))
 	if err != nil {
 		_ = reads.Close()
 		return nil, fmt.Errorf("open database %s: %w", where, err)
 	}
-	writes := sql.OpenDB(&session{connector, []string{sessionSettings, readCommitted, limits}})
+	writes := sql.OpenDB(&session{connector, func() []string { return []string{sessionSettings, readCommitted, d.limits} }})
 	mysql.RegisterReaderHandler(d.reader, func() io.Reader { return &feedReader{d.feed} })
 	s := newStore(d, options, where, reads, writes)
 	s.unlock = func() error { mysql.DeregisterReaderHandler(d.reader); return nil }
@@ -89,7 +90,7 @@ func (r *feedReader) Read(p []byte) (int, error) {
 // session is a connector whose connections begin with some statements.
 type session struct {
 	driver.Connector
-	statements []string
+	statements func() []string
 }
 
 func (c *session) Connect(ctx context.Context) (driver.Conn, error) {
@@ -97,7 +98,7 @@ func (c *session) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, statement := range c.statements {
+	for _, statement := range c.statements() {
 		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, statement, nil); err != nil {
 			_ = conn.Close()
 			return nil, fmt.Errorf("set up session: %w", err)
@@ -106,24 +107,24 @@ func (c *session) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// look asks the server what it is, and returns the limits of the writer's
+// look asks the server what it is, and decides on the limits of the writer's
 // session. They bound how long a process that was stopped holds its locks:
 // net_read_timeout in the middle of a load, and between two statements
 // idle_transaction_timeout, or where there is none (MySQL) wait_timeout, which
 // also ends connections that are merely quiet and so is only second best.
-func (d *mysqlDialect) look(ctx context.Context, db *sql.DB, seconds int) (string, error) {
+func (d *mysqlDialect) look(ctx context.Context, db *sql.DB, seconds int) error {
 	var version string
 	var infile bool
 	if err := db.QueryRowContext(ctx, query(d, "server")).Scan(&version, &infile, &d.packet, &d.database); err != nil {
-		return "", err
+		return err
 	}
 	if d.packet < minPacketBytes {
-		return "", fmt.Errorf("its max_allowed_packet is %d bytes, at least %d are needed: raise it in the server's configuration", d.packet, minPacketBytes)
+		return fmt.Errorf("its max_allowed_packet is %d bytes, at least %d are needed: raise it in the server's configuration", d.packet, minPacketBytes)
 	}
 	d.noInfile.Store(!infile)
 	err := db.QueryRowContext(ctx, query(d, "collation")).Scan(&d.collation)
 	if err != nil {
-		return "", fmt.Errorf("find a collation that compares bytes (server version %s; MariaDB 10.2 and MySQL 8.0.17 have one): %w", version, err)
+		return fmt.Errorf("find a collation that compares bytes (server version %s; MariaDB 10.2 and MySQL 8.0.17 have one): %w", version, err)
 	}
 	idle := "idle_transaction_timeout"
 	var name, value string
@@ -132,13 +133,14 @@ func (d *mysqlDialect) look(ctx context.Context, db *sql.DB, seconds int) (strin
 		idle, err = "wait_timeout", nil
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
 	n := strconv.Itoa(seconds)
-	return "SET SESSION " + strings.Join([]string{
+	d.limits = "SET SESSION " + strings.Join([]string{
 		idle + " = " + n, "net_read_timeout = " + n, "net_write_timeout = " + n,
 		"innodb_lock_wait_timeout = " + n, "lock_wait_timeout = " + n,
-	}, ", "), nil
+	}, ", ")
+	return nil
 }
 
 func (d *mysqlDialect) name() string           { return "mysql" }

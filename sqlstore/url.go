@@ -35,7 +35,8 @@ func splitURL(address string) (scheme, rest string, err error) {
 // mysqlConfig reads USER:PASSWORD@ADDRESS/DB?PARAMS the way the driver reads
 // its own form: the last slash before the parameters begins the database, the
 // last @ before it ends the password. So a password may hold both, or have
-// them percent-encoded as in any URL.
+// them percent-encoded as in any URL. The parameter socket=/PATH is another way
+// to write unix(/PATH).
 func mysqlConfig(rest string) (*mysql.Config, error) {
 	head, params, _ := strings.Cut(rest, "?")
 	if i := strings.LastIndex(rest, "@"); i > len(head) {
@@ -47,7 +48,13 @@ func mysqlConfig(rest string) (*mysql.Config, error) {
 	if slash < 0 || slash == len(head)-1 {
 		return nil, fmt.Errorf("read database url: it names no database: %s", urlForms)
 	}
-	cfg, err := mysql.ParseDSN("/?" + params)
+	values, err := url.ParseQuery(params)
+	if err != nil {
+		return nil, fmt.Errorf("read database url: its parameters: %w", err)
+	}
+	socket := values.Get("socket")
+	values.Del("socket")
+	cfg, err := mysql.ParseDSN("/?" + values.Encode())
 	if err != nil {
 		return nil, fmt.Errorf("read database url: its parameters: %w", err)
 	}
@@ -61,6 +68,9 @@ func mysqlConfig(rest string) (*mysql.Config, error) {
 	cfg.Net, cfg.Addr = "tcp", address
 	if open := strings.IndexByte(address, '('); open >= 0 && strings.HasSuffix(address, ")") {
 		cfg.Net, cfg.Addr = address[:open], address[open+1:len(address)-1]
+	}
+	if socket != "" {
+		cfg.Net, cfg.Addr = "unix", socket
 	}
 	if cfg.Net == "tcp" {
 		cfg.Addr = withPort(cfg.Addr, "3306")
