@@ -87,11 +87,11 @@ func (r *Rule) check() error {
 	case len(r.Pattern) > maxPatternBytes:
 		return fmt.Errorf("the pattern has %d bytes, at most %d are looked for", len(r.Pattern), maxPatternBytes)
 	case r.Moment != Before && (r.Direction != ToServer || r.Bytes > 0):
-		return errors.New("the moments After and Replied go with a Pattern to the server")
+		return errors.New("moments After and Replied go with a Pattern to the server")
 	case r.ReplyBytes != 0 && (r.Moment != Replied || r.ReplyBytes < 0):
-		return errors.New("ReplyBytes goes with the moment Replied and is not negative")
+		return errors.New("want ReplyBytes not negative, and only with the moment Replied")
 	case r.Skip < 0 || r.Times < 0 || r.Bytes < 0:
-		return errors.New("Skip, Times and Bytes are not negative")
+		return errors.New("want no negative Skip, Times or Bytes")
 	}
 	return nil
 }

@@ -1,0 +1,64 @@
+# Sluice. `make help` lists the targets.
+
+# Nothing here needs cgo, so a machine without a C compiler builds the same
+# program; only `go test -race` does, and `make test` installs gcc for it.
+BIN     := bin/sluice
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+BUILD    = CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# The bounds of one run. All of `make test` stays below 25 minutes on 2 cores.
+TEST_TIMEOUT  := 10m
+CHAOS_TIMEOUT := 12m
+KILLS         := 200
+FUZZ_SECONDS  := 20
+BENCH_ARGS    :=
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test lint chaos bench fuzz deps deps-test clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: deps build ## install what is missing, build, run the demo
+	./$(BIN) demo
+
+build: ## build bin/sluice
+	$(BUILD) -o $(BIN) ./cmd/sluice
+
+# The crash suite runs without the race detector: it starts the built program
+# again and again, and a detector in the test would only watch the test.
+test: deps-test lint ## lint, then every test against real servers, with the race detector
+	go test -race -timeout $(TEST_TIMEOUT) $$(go list ./... | grep -v /chaos)
+	go test -count=1 -timeout $(CHAOS_TIMEOUT) ./chaos
+
+lint: ## gofmt, go vet, staticcheck with every check: see CONTRIBUTING.md
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go run $(STATICCHECK) -checks all ./...
+
+chaos: deps ## the long crash suite: KILLS (200) kills at random instants
+	go test ./chaos -count=1 -timeout 120m -args -kills=$(KILLS)
+
+bench: deps build ## measure this machine: small benchmarks, then the program's own
+	go test -run '^$$' -bench . -benchmem ./...
+	./$(BIN) bench $(BENCH_ARGS)
+
+# go test fuzzes one target of one package at a time.
+fuzz: ## run each fuzz target for FUZZ_SECONDS (20)
+	@set -e; for package in $$(go list ./...); do \
+		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+			echo "fuzz: $$package $$target"; \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ_SECONDS)s $$package; \
+		done; \
+	done
+
+deps: ## install what running needs: Redis, MariaDB (Debian, Ubuntu)
+	@scripts/install-deps.sh
+
+deps-test: ## install what testing needs as well: gcc for the race detector
+	@scripts/install-deps.sh --test
+
+clean: ## remove what was built
+	rm -rf bin

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Installs what Sluice needs on a machine that has only git, make and Go.
+#
+#   scripts/install-deps.sh          to run it: redis-server (the embedded Redis),
+#                                    mariadb-server, mariadb-client (demo, benches)
+#   scripts/install-deps.sh --test   to test it: gcc and libc6-dev as well
+#
+# It asks nothing, and when all is there it does nothing, in a few milliseconds.
+set -euo pipefail
+
+say() { printf 'deps: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+
+# A program may be where an ordinary user's PATH does not reach.
+have() { PATH="$PATH:/usr/sbin:/usr/local/sbin:/sbin" command -v "$1" >/dev/null 2>&1; }
+
+# check_go compares the Go that is installed with the version go.mod asks for.
+check_go() {
+	local want="" got="" word rest
+	while read -r word rest; do
+		if [ "$word" = go ]; then want=$rest; break; fi
+	done <"$(dirname "${BASH_SOURCE[0]}")/../go.mod"
+	have go || fail "Go is not installed. Get Go $want or newer from https://go.dev/dl/, unpack it and put its bin directory into PATH."
+	# The VERSION file answers without starting the go command, which takes longer.
+	local root
+	root=$(dirname "$(dirname "$(readlink -f "$(command -v go)")")")
+	if [ -r "$root/VERSION" ]; then read -r got <"$root/VERSION"; else got=$(go env GOVERSION); fi
+	got=${got#go}
+	local -a w g
+	IFS=. read -r -a w <<<"${want%%[a-z]*}"
+	IFS=. read -r -a g <<<"${got%%[a-z-]*}"
+	local i
+	for i in 0 1 2; do
+		if [ "${g[i]:-0}" -gt "${w[i]:-0}" ]; then return; fi
+		if [ "${g[i]:-0}" -lt "${w[i]:-0}" ]; then
+			# From 1.21 on, go fetches the toolchain that go.mod asks for by itself.
+			if [ "${g[0]}" -gt 1 ] || [ "${g[1]:-0}" -ge 21 ]; then
+				say "Go $got is older than the $want of go.mod: the go command will fetch that toolchain itself. If it may not (GOTOOLCHAIN=local, no network), get it from https://go.dev/dl/."
+				return
+			fi
+			fail "Go $got is too old: go.mod asks for $want. Get it from https://go.dev/dl/."
+		fi
+	done
+}
+
+packages=()
+need() { # need PROGRAM PACKAGE WHY...
+	local program=$1 package=$2
+	shift 2
+	if have "$program"; then return; fi
+	say "$program is missing: package $package, $*"
+	packages+=("$package")
+}
+
+check_go
+need redis-server redis-server "the embedded Redis of 'sluice demo' and 'sluice dev', and the server of the tests"
+need mariadbd mariadb-server "the database of the benches and tests"
+need mariadb mariadb-client "which makes the databases of the tests"
+if [ "${1:-}" = --test ]; then
+	# Sluice itself needs no C compiler; the race detector of `go test -race` does.
+	need gcc gcc "which the race detector links with"
+	if have gcc && [ ! -e /usr/include/stdlib.h ]; then
+		say "the C headers are missing: package libc6-dev, for the race detector"
+		packages+=(libc6-dev)
+	elif ! have gcc; then
+		packages+=(libc6-dev)
+	fi
+fi
+if [ ${#packages[@]} -eq 0 ]; then exit 0; fi
+
+have apt-get || fail "this is not Debian or Ubuntu. Install these with your system's packages, then try again: ${packages[*]} (Redis 7.0 or newer or Valkey, MariaDB 10.6 or newer; the programs must be in PATH). The servers need not be started: Sluice starts private ones."
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+	have sudo || fail "installing needs root, and there is no sudo. As root: apt-get install --no-install-recommends ${packages[*]}"
+	as_root=(sudo)
+fi
+
+# Debian starts a server as soon as it is installed, and at every boot. These
+# are wanted as programs only: Sluice starts private ones in its own
+# directories. A policy-rc.d that answers 101 ("forbidden by policy") keeps the
+# packages' scripts from starting anything; one that is there already is left
+# alone. Enabling at boot is undone below, for what we installed ourselves.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+	printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+	"${as_root[@]}" chmod 755 "$policy"
+	trap '"${as_root[@]}" rm -f "$policy"' EXIT
+fi
+
+apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -q "$@"; }
+say "installing: ${packages[*]}"
+apt update || fail "apt-get update failed: see above; is there a network?"
+apt install -y --no-install-recommends "${packages[@]}" || fail "apt-get install failed: see above"
+
+if have systemctl; then
+	for package in "${packages[@]}"; do
+		case $package in
+		redis-server) unit=redis-server ;;
+		mariadb-server) unit=mariadb ;;
+		*) continue ;;
+		esac
+		"${as_root[@]}" systemctl disable --quiet "$unit" 2>/dev/null || say "could not disable the service $unit at boot: do so by hand if you do not want it"
+	done
+fi
+say "done"
