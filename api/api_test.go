@@ -79,10 +79,10 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"GET", "/healthz", 200, `{"alive":true}`},
 		{"HEAD", "/healthz", 200, ``},
-		{"POST", "/healthz", 405, `{"error":{"code":"invalid","message":"POST is not possible here, only GET and HEAD","index":null}}`},
+		{"POST", "/healthz", 405, `{"error":{"code":"invalid","message":"POST is not possible here, only GET and HEAD"}}`},
 		{"GET", "/readyz", 503, `{"ready":false,"reasons":["redis: ping: refused","database: gone"]}`},
-		{"GET", "/v1/nothing", 404, `{"error":{"code":"not_found","message":"nothing is at /v1/nothing; there are /healthz, /readyz and /metrics","index":null}}`},
-		{"POST", "/v1/events", 404, `{"error":{"code":"not_found","message":"nothing is at /v1/events; there are /healthz, /readyz and /metrics","index":null}}`},
+		{"GET", "/v1/nothing", 404, `{"error":{"code":"not_found","message":"nothing is at /v1/nothing; there are /healthz, /readyz and /metrics"}}`},
+		{"POST", "/v1/events", 404, `{"error":{"code":"not_found","message":"nothing is at /v1/events; there are /healthz, /readyz and /metrics"}}`},
 	}
 	for _, tt := range tests {
 		status, header, body := do(t, tt.method, url+tt.path)
@@ -110,10 +110,10 @@ func TestErrorShape(t *testing.T) {
 		want   string
 	}{
 		{&sluice.Error{Code: sluice.CodeInvalid, Message: "m", Index: 3}, 400, `{"code":"invalid","message":"m","index":3}`},
-		{fmt.Errorf("read: %w", &sluice.Error{Code: sluice.CodeTooLarge, Message: "m", Index: -1}), 413, `{"code":"too_large","message":"m","index":null}`},
-		{&sluice.Error{Code: sluice.CodeUnavailable, Message: "m", Index: -1}, 503, `{"code":"unavailable","message":"m","index":null}`},
-		{&sluice.Error{Code: sluice.CodeUnauthorized, Message: "m", Index: -1}, 401, `{"code":"unauthorized","message":"m","index":null}`},
-		{errors.New("table pepi is locked"), 500, `{"code":"internal","message":"the request failed; the log of the server says why","index":null}`},
+		{fmt.Errorf("read: %w", &sluice.Error{Code: sluice.CodeTooLarge, Message: "m", Index: -1}), 413, `{"code":"too_large","message":"m"}`},
+		{&sluice.Error{Code: sluice.CodeUnavailable, Message: "m", Index: -1}, 503, `{"code":"unavailable","message":"m"}`},
+		{&sluice.Error{Code: sluice.CodeUnauthorized, Message: "m", Index: -1}, 401, `{"code":"unauthorized","message":"m"}`},
+		{errors.New("table pepi is locked"), 500, `{"code":"internal","message":"the request failed; the log of the server says why"}`},
 	}
 	for _, tt := range tests {
 		w := &recorder{header: http.Header{}}

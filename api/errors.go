@@ -10,9 +10,9 @@ import (
 
 // errorBody is the one shape of a refusal:
 //
-//	{"error": {"code": "not_found", "message": "...", "index": null}}
+//	{"error": {"code": "not_found", "message": "...", "index": 3}}
 //
-// Index is the place of the item in the request, null if it is about none.
+// Index is the place of the item in the request, absent if it is about none.
 type errorBody struct {
 	Error errorDetail `json:"error"`
 }
@@ -20,7 +20,7 @@ type errorBody struct {
 type errorDetail struct {
 	Code    sluice.Code `json:"code"`
 	Message string      `json:"message"`
-	Index   *int        `json:"index"`
+	Index   *int        `json:"index,omitempty"`
 }
 
 // statusOf is the frontier between the domain's codes and HTTP's.
@@ -64,7 +64,7 @@ func (s *Server) writeJSON(w http.ResponseWriter, status int, body any) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		s.log.Error("encode answer", "error", err)
-		status, text = http.StatusInternalServerError, []byte(`{"error":{"code":"internal","message":"the answer could not be encoded","index":null}}`)
+		status, text = http.StatusInternalServerError, []byte(`{"error":{"code":"internal","message":"the answer could not be encoded"}}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"sluice/config"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// secondSignalGrace is how long a command may clean up after a second signal.
+const secondSignalGrace = time.Second
+
+// Main is the program: what it is given and where it writes. Tests run the
+// same struct.
+type Main struct {
+	Args    []string // without the program's name
+	Environ []string
+	Dir     string // where sluice.yaml is looked for; empty: the working directory
+	Stdout  io.Writer
+	Stderr  io.Writer
+
+	// Signals ends the program: the first in order, the second at once.
+	Signals <-chan os.Signal
+}
+
+// command is one row of the table below.
+type command struct {
+	name    string
+	args    string // what stands behind the flags
+	line    string // what it does, in a line
+	long    string
+	setting bool // it takes the flags of the configuration
+	flags   []flagSpec
+	run     func(ctx context.Context, c *call) error
+}
+
+// commands is the table of all commands, in the order of the help.
+func commands() []command {
+	return []command{
+		{name: "serve", line: "run the program", long: serveLong, setting: true, run: runServe},
+		{name: "dev", line: "run the program with its own Redis and SQLite", long: devLong, setting: true, run: runDev},
+		{name: "demo", line: "watch made-up mail events flow through", long: demoLong, flags: demoFlags, run: runDemo},
+		{name: "migrate", line: "bring the database's schema up", long: migrateLong, setting: true, run: runMigrate},
+		{name: "tail", line: "show the events that pass through", long: tailLong, setting: true, flags: tailFlags, run: runTail},
+		{name: "dead", args: "list | show ID | replay ID... | drop ID...", line: "look after items that could not be applied", long: deadLong, setting: true, flags: deadFlags, run: runDead},
+		{name: "bench", args: "[ARGUMENTS]", line: "measure this machine", long: benchLong, run: runBench},
+		{name: "config", args: "[show]", line: "print the commented configuration", long: configLong, setting: true, run: runConfig},
+		{name: "version", line: "print the version", long: "Prints the version, the revision it was built from, and Go's version.", run: runVersion},
+		{name: "help", args: "[COMMAND]", line: "explain a command", long: "Explains a command, or lists them all. `sluice COMMAND -h` is the same.", run: runHelp},
+	}
+}
+
+// call is one command being run.
+type call struct {
+	main  *Main
+	cmd   command
+	given given
+	kill  context.Context // ends at the second signal
+}
+
+// usageError is a mistake in the command line.
+type usageError struct{ error }
+
+// usagef returns a usageError.
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// Run runs the command that Args name and returns the exit code: 0 done, 1
+// failed, 2 the command line is wrong.
+func (m *Main) Run(ctx context.Context) int {
+	err := m.dispatch(ctx)
+	if err == nil {
+		return exitOK
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintln(m.Stderr, "sluice: "+strings.TrimRight(safeText(strings.TrimRight(line, "\n")), " "))
+	}
+	if _, usage := errors.AsType[usageError](err); usage {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+func (m *Main) dispatch(ctx context.Context) error {
+	if len(m.Args) == 0 {
+		writeOverview(m.Stderr)
+		return usagef("no command given; to see it work: sluice demo")
+	}
+	name := m.Args[0]
+	if name == "-h" || name == "--help" {
+		name = "help"
+	}
+	if name == "--version" {
+		name = "version"
+	}
+	cmd, err := findCommand(name)
+	if err != nil {
+		return err
+	}
+	c := &call{main: m, cmd: cmd}
+	if cmd.name == "bench" { // it reads its own arguments
+		c.given.args = m.Args[1:]
+		return m.withSignals(ctx, c)
+	}
+	if c.given, err = parseArgs(m.Args[1:], cmd); err != nil {
+		return usageError{fmt.Errorf("%s: %w", cmd.name, err)}
+	}
+	if c.given.help {
+		return writeHelp(m.Stdout, cmd)
+	}
+	return m.withSignals(ctx, c)
+}
+
+// findCommand returns a row of the table.
+func findCommand(name string) (command, error) {
+	var known []string
+	for _, cmd := range commands() {
+		if cmd.name == name {
+			return cmd, nil
+		}
+		known = append(known, cmd.name)
+	}
+	return command{}, usagef("unknown command %s%s", name, config.DidYouMean(name, known))
+}
+
+// withSignals runs a command beside the signals. The first ends its context,
+// the second c.kill; a command that does not heed that either is left behind.
+func (m *Main) withSignals(ctx context.Context, c *call) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	kill, killNow := context.WithCancel(context.WithoutCancel(ctx))
+	defer killNow()
+	c.kill = kill
+	done := make(chan error, 1)
+	go func() { done <- c.cmd.run(ctx, c) }() // ends with the command, or with the process
+	select {
+	case err := <-done:
+		return err
+	case <-m.Signals:
+		stop()
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-m.Signals:
+		killNow()
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(secondSignalGrace):
+		return errors.New("ended at once by a second signal; what was in hand is done again at the next start")
+	}
+}
+
+// load reads the configuration for a command.
+func (c *call) load(change func(*config.Sources)) (*config.Config, error) {
+	src := config.Sources{File: c.given.file, Dir: c.main.Dir, Environ: c.main.Environ, Flags: c.given.settings}
+	if change != nil {
+		change(&src)
+	}
+	return config.Load(src)
+}
+
+// print writes a line of output.
+func (c *call) print(format string, args ...any) {
+	fmt.Fprintf(c.main.Stdout, format+"\n", args...)
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"sluice/config"
+)
+
+const configLong = `
+Prints every setting with its default and its explanation, as a file that can be
+edited:
+
+    sluice config > sluice.yaml
+
+Sources, each stronger than the one before: the defaults; ./sluice.yaml, or the file
+of --config; the environment; the flags. A word that is not known is an error.
+
+` + "`sluice config show`" + ` reads the sources, checks them, and prints what is in force and
+where each value comes from. Secrets are not shown.
+`
+
+func runConfig(_ context.Context, c *call) error {
+	switch strings.Join(c.given.args, " ") {
+	case "":
+		return config.WriteSample(c.main.Stdout)
+	case "show":
+	default:
+		return usagef("config: takes nothing or `show`, not %q", strings.Join(c.given.args, " "))
+	}
+	cfg, err := c.load(nil)
+	if err != nil {
+		return err
+	}
+	show := func(path, value string) {
+		c.print("%-18s %-40s # %s", path+":", safeText(value), safeText(cfg.Origin(path)))
+	}
+	show("listen", cfg.Listen)
+	show("redis", cfg.Redis.String())
+	show("database", cfg.Database.String())
+	show("data", cfg.Data)
+	show("roles", strings.Join(cfg.Roles, ","))
+	show("partitions", fmt.Sprint(cfg.Partitions))
+	show("root_key", cfg.RootKey.String())
+	show("log.level", cfg.Log.Level)
+	show("log.format", cfg.Log.Format)
+	show("shutdown_seconds", fmt.Sprint(cfg.ShutdownSeconds))
+	for _, l := range cfg.Lists {
+		target := "table events"
+		if l.Table != "" {
+			target = fmt.Sprintf("table %s (%d columns)", l.Table, len(l.Columns))
+		}
+		show("lists."+l.Name, fmt.Sprintf("%s, from the %s, into %s", cfg.ListRedis(l), l.Take, target))
+	}
+	return nil
+}

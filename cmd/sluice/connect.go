@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sluice"
+	"sluice/config"
+	"sluice/flow"
+	"sluice/ingest"
+	"sluice/servers"
+	"sluice/sqlstore"
+)
+
+// This file connects the commands that work beside a running program.
+
+// embeddedNote is the file that says where a data directory's embedded Redis
+// listens: its socket may lie elsewhere, if the directory's path is too long
+// for one.
+func embeddedNote(cfg *config.Config) string { return filepath.Join(cfg.Data, "redis", "url") }
+
+// noteEmbedded writes embeddedNote for an engine with an embedded Redis.
+func noteEmbedded(cfg *config.Config, e *engine) error {
+	if e.child == nil {
+		return nil
+	}
+	if err := os.WriteFile(embeddedNote(cfg), []byte(e.child.URL()), 0o600); err != nil {
+		return fmt.Errorf("note where the embedded redis listens: %w", err)
+	}
+	return nil
+}
+
+// openStore connects to the database of a configuration, beside whoever serves.
+func openStore(ctx context.Context, cfg *config.Config) (*sqlstore.Store, error) {
+	if file, ok := strings.CutPrefix(string(cfg.Database), "sqlite:"); ok {
+		file, _, _ = strings.Cut(file, "?")
+		if _, err := os.Stat(file); err != nil {
+			return nil, fmt.Errorf("open database: %w; is --data or --database right? `sluice migrate` makes a new one", err)
+		}
+	}
+	return sqlstore.Open(ctx, cfg.Database.Reveal(), sqlstore.Options{})
+}
+
+// dialRunning connects to the main Redis. An embedded one is there only while
+// a program runs on the data directory.
+func dialRunning(ctx context.Context, cfg *config.Config) (*flow.Redis, error) {
+	if cfg.Redis != config.RedisEmbedded {
+		return flow.Dial(ctx, cfg.Redis.Reveal())
+	}
+	url, err := os.ReadFile(embeddedNote(cfg))
+	if err != nil {
+		return nil, fmt.Errorf("find the embedded redis: no sluice has run on the data directory %s; start one, or name the right one with --data", cfg.Data)
+	}
+	r, err := flow.Dial(ctx, string(url))
+	if err != nil {
+		return nil, fmt.Errorf("find the embedded redis of the data directory %s: %w: start sluice on it", cfg.Data, err)
+	}
+	return r, nil
+}
+
+// dialOrStart is dialRunning that starts the embedded Redis if none runs. The
+// returned function ends the connection, and the server if it was started.
+func dialOrStart(ctx context.Context, cfg *config.Config) (*flow.Redis, func() error, error) {
+	r, err := dialRunning(ctx, cfg)
+	if err == nil {
+		return r, func() error { r.Close(); return nil }, nil
+	}
+	if cfg.Redis != config.RedisEmbedded {
+		return nil, nil, err
+	}
+	dir := filepath.Join(cfg.Data, "redis")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("make the embedded redis's directory: %w", err)
+	}
+	child, err := servers.StartRedis(ctx, servers.RedisOptions{Dir: dir})
+	if err != nil {
+		return nil, nil, err
+	}
+	stop := func() error {
+		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		return child.Stop(stopCtx)
+	}
+	if r, err = flow.Dial(ctx, child.URL()); err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
+	return r, func() error { r.Close(); return stop() }, nil
+}
+
+// logsOf returns the logs of all partitions.
+func logsOf(r *flow.Redis, cfg *config.Config) []*flow.Log {
+	var logs []*flow.Log
+	for _, p := range flow.Partitions(cfg.Partitions) {
+		logs = append(logs, flow.NewLog(r, p))
+	}
+	return logs
+}
+
+// openReplayer connects what a replay needs: the logs, and the lists of the
+// configuration on their servers. The returned function ends the connections.
+func openReplayer(ctx context.Context, cfg *config.Config, store sluice.Store) (*ingest.Replayer, func() error, error) {
+	main, stop, err := dialOrStart(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	others := map[config.URL]*flow.Redis{}
+	closeAll := func() error {
+		for _, r := range others {
+			r.Close()
+		}
+		return stop()
+	}
+	replayer := &ingest.Replayer{Store: store, Lists: map[string]*flow.List{}, Logs: logsOf(main, cfg)}
+	for _, l := range cfg.Lists {
+		r := main
+		if l.Redis != "" && l.Redis != cfg.Redis {
+			if r = others[l.Redis]; r == nil {
+				if r, err = flow.Dial(ctx, l.Redis.Reveal()); err != nil {
+					return nil, nil, errors.Join(fmt.Errorf("list %s: %w", l.Name, err), closeAll())
+				}
+				others[l.Redis] = r
+			}
+		}
+		list, err := flow.NewList(r, l.Name, flow.Side(l.Take))
+		if err != nil {
+			return nil, nil, errors.Join(err, closeAll())
+		}
+		replayer.Lists[l.Name] = list
+	}
+	return replayer, closeAll, nil
+}

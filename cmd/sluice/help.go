@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"sluice/config"
+)
+
+func runHelp(_ context.Context, c *call) error {
+	switch len(c.given.args) {
+	case 0:
+		writeOverview(c.main.Stdout)
+		return nil
+	case 1:
+		cmd, err := findCommand(c.given.args[0])
+		if err != nil {
+			return err
+		}
+		return writeHelp(c.main.Stdout, cmd)
+	}
+	return usagef("help: explains one command at a time")
+}
+
+// writeOverview lists all commands.
+func writeOverview(w io.Writer) {
+	fmt.Fprint(w, "Sluice takes events out of Redis lists and into a database, in batches, losing and\ndoubling nothing.\n\nUsage: sluice COMMAND [FLAGS]\n\n")
+	for _, cmd := range commands() {
+		fmt.Fprintf(w, "  %-9s %s\n", cmd.name, cmd.line)
+	}
+	fmt.Fprint(w, "\nStart with `sluice demo`. `sluice help COMMAND` explains one, `sluice config` prints every\nsetting. Exit codes: 0 done, 1 failed, 2 the command line is wrong.\n")
+}
+
+// writeHelp explains a command: usage, text, flags.
+func writeHelp(w io.Writer, cmd command) error {
+	usage := "Usage: sluice " + cmd.name
+	if len(flagsOf(cmd)) > 0 {
+		usage += " [FLAGS]"
+	}
+	if cmd.args != "" {
+		usage += " " + cmd.args
+	}
+	fmt.Fprintf(w, "%s\n\n%s\n", usage, strings.TrimSpace(cmd.long))
+	head := "\nFlags:\n"
+	for _, f := range flagsOf(cmd) {
+		if f.setting || f.name == "config" {
+			continue
+		}
+		preset := ""
+		if f.preset != "" {
+			preset = " (" + f.preset + ")"
+		}
+		fmt.Fprint(w, head+hanging(fmt.Sprintf("  %-22s ", strings.TrimSpace("--"+f.name+" "+f.value)), f.help+preset))
+		head = ""
+	}
+	if cmd.setting {
+		head = "\nFlags of the configuration:\n"
+		for _, f := range flagsOf(cmd) {
+			if f.setting || f.name == "config" {
+				fmt.Fprint(w, head+hanging(fmt.Sprintf("  %-26s ", "--"+f.name+" "+f.value), f.help))
+				head = ""
+			}
+		}
+	}
+	if cmd.name == "config" {
+		fmt.Fprint(w, "\nThe sample:\n\n")
+		return config.WriteSample(w)
+	}
+	return nil
+}
+
+// helpWidth is where the lines of a flag's explanation are broken.
+const helpWidth = 92
+
+// hanging returns text behind a head, broken into lines that hang below it.
+func hanging(head, text string) string {
+	var b strings.Builder
+	line, indent := head, strings.Repeat(" ", len(head))
+	for word := range strings.FieldsSeq(text) {
+		if len(line)+len(word) > helpWidth && strings.TrimSpace(line) != "" {
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+			line = indent
+		}
+		line += word + " "
+	}
+	return b.String() + strings.TrimRight(line, " ") + "\n"
+}
+
+func runVersion(_ context.Context, c *call) error {
+	if len(c.given.args) > 0 {
+		return usagef("version: takes no arguments")
+	}
+	version, revision := "unknown", "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				revision = s.Value
+			}
+		}
+	}
+	c.print("sluice %s, revision %s, %s %s/%s", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return nil
+}

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/config"
+)
+
+// patience bounds waiting for a condition, on a machine that is busy.
+const patience = 90 * time.Second
+
+// buffer collects output that is read while it is written.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// result is what a command did.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// sluiceRun runs a command line in a directory to its end.
+func sluiceRun(t *testing.T, dir string, args ...string) result {
+	t.Helper()
+	var stdout, stderr buffer
+	m := Main{Args: args, Dir: dir, Stdout: &stdout, Stderr: &stderr}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	code := m.Run(ctx)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+// mustRun is sluiceRun for a command that must succeed.
+func mustRun(t *testing.T, dir string, args ...string) result {
+	t.Helper()
+	r := sluiceRun(t, dir, args...)
+	if r.code != exitOK {
+		t.Fatalf("sluice %s: exit code %d\n%s%s", strings.Join(args, " "), r.code, r.stdout, r.stderr)
+	}
+	return r
+}
+
+// await waits for a condition.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for !holds() {
+		select {
+		case <-deadline:
+			t.Fatalf("waited in vain: %s", what)
+		case <-ticker.C:
+		}
+	}
+}
+
+// Every command explains itself, with all its flags, by `help X` and `X -h`.
+func TestHelpOfEveryCommand(t *testing.T) {
+	overview := mustRun(t, t.TempDir(), "help").stdout
+	for _, cmd := range commands() {
+		if !strings.Contains(overview, "  "+cmd.name+" ") || cmd.line == "" {
+			t.Errorf("%s is not in the overview", cmd.name)
+		}
+		help := mustRun(t, t.TempDir(), "help", cmd.name).stdout
+		if !strings.HasPrefix(help, "Usage: sluice "+cmd.name) || len(strings.TrimSpace(cmd.long)) < 40 {
+			t.Errorf("%s is not explained:\n%s", cmd.name, help)
+		}
+		for _, f := range flagsOf(cmd) {
+			if !strings.Contains(help, "  --"+f.name+" ") || f.help == "" {
+				t.Errorf("%s: --%s is not explained", cmd.name, f.name)
+			}
+		}
+		for line := range strings.Lines(help) {
+			if len(line) > 100 {
+				t.Errorf("%s: a line of %d bytes: %s", cmd.name, len(line), line)
+			}
+		}
+		if cmd.name == "bench" {
+			continue // reads its own arguments
+		}
+		for _, flag := range []string{"-h", "--help"} {
+			if got := mustRun(t, t.TempDir(), cmd.name, flag).stdout; got != help {
+				t.Errorf("%s %s differs from help %s", cmd.name, flag, cmd.name)
+			}
+		}
+	}
+}
+
+func TestUsageErrors(t *testing.T) {
+	tests := []struct{ args, want string }{
+		{"sevre", "sluice: unknown command sevre; did you mean serve?"},
+		{"xyzzy", "sluice: unknown command xyzzy; known are serve, dev, demo, migrate, tail, dead, bench, config, version, help"},
+		{"help tial", "sluice: unknown command tial; did you mean tail?"},
+		{"serve --lisen x", "sluice: serve: unknown flag --lisen; did you mean --listen?"},
+		{"serve -listen x", "sluice: serve: unknown flag -listen; did you mean --listen?"},
+		{"serve --root-key secret", "sluice: serve: unknown flag --root-key; known are"},
+		{"serve --listen", "sluice: serve: --listen wants a value: --listen VALUE"},
+		{"serve now", "sluice: serve: takes no arguments, but \"now\" is one"},
+		{"demo --rate fast", "sluice: demo: --rate: \"fast\" is no whole number from 1 to 1000000"},
+		{"demo --for 0s", "sluice: demo: --for: \"0s\" is no duration, such as 10s or 5m"},
+		{"tail --form now", "sluice: tail: unknown flag --form; did you mean --from?"},
+		{"tail --from never", "sluice: tail: --from: \"never\" is none of start, now"},
+		{"tail --json=yes", "sluice: tail: --json takes no value"},
+		{"dead", "sluice: dead: want list, show, replay or drop; `sluice help dead` explains them"},
+		{"dead replya", "sluice: dead: unknown \"replya\"; did you mean replay?"},
+		{"dead show", "sluice: dead show: want one ID"},
+		{"dead show 1 2", "sluice: dead show: want one ID"},
+		{"dead drop", "sluice: dead drop: want either IDs or --all"},
+		{"dead drop 1 --all", "sluice: dead drop: want either IDs or --all"},
+		{"dead replay one", "sluice: dead: \"one\" is no ID; `sluice dead list` shows them"},
+		{"config shwo", "sluice: config: takes nothing or `show`, not \"shwo\""},
+		{"version 1 -x", "sluice: version: unknown flag -x; it takes none"},
+	}
+	for _, tt := range tests {
+		r := sluiceRun(t, t.TempDir(), strings.Fields(tt.args)...)
+		if r.code != exitUsage || !strings.HasPrefix(r.stderr, tt.want) || strings.Count(r.stderr, "\n") != 1 || r.stdout != "" {
+			t.Errorf("sluice %s: exit code %d, stdout %q\ngot  %swant %s", tt.args, r.code, r.stdout, r.stderr, tt.want)
+		}
+		if strings.Contains(r.stderr, "secret") {
+			t.Errorf("sluice %s shows a value", tt.args)
+		}
+	}
+	r := sluiceRun(t, t.TempDir())
+	if r.code != exitUsage || !strings.Contains(r.stderr, "  demo ") {
+		t.Errorf("without a command: exit code %d\n%s", r.code, r.stderr)
+	}
+}
+
+// What is wrong with the configuration or the world is exit code 1, in one
+// line that says what to do.
+func TestFailures(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte("lists:\n  q:\n    tabel: t\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		args []string
+		env  string
+		want string
+	}{
+		{[]string{"serve"}, "", config.DefaultFile + ":3: lists.q.tabel: unknown key; did you mean table?"},
+		{[]string{"dev"}, "SLUICE_LISTN=x", "unknown variable SLUICE_LISTN; did you mean SLUICE_LISTEN?"},
+		{[]string{"dev", "--listen", "0.0.0.0:0"}, "", "SLUICE_ROOT_KEY"},
+		{[]string{"dev", "--data", data, "--redis", "unix:///nowhere/redis.sock"}, "", "start: connect to redis unix:///nowhere/redis.sock: "},
+		{[]string{"tail", "--config", "/dev/null", "--data", data}, "", "no sluice has run on the data directory"},
+		{[]string{"dead", "list", "--config", "/dev/null", "--data", data}, "", "is --data or --database right?"},
+		{[]string{"migrate", "--config", "/nowhere.yaml"}, "", "sluice config"},
+	}
+	for _, tt := range tests {
+		var stdout, stderr buffer
+		m := Main{Args: tt.args, Dir: dir, Environ: []string{tt.env}, Stdout: &stdout, Stderr: &stderr}
+		if code := m.Run(t.Context()); code != exitFailed || !strings.Contains(stderr.String(), tt.want) || strings.Count(stderr.String(), "\n") != 1 {
+			t.Errorf("%v: exit code %d\ngot  %swant %s", tt.args, code, stderr.String(), tt.want)
+		}
+	}
+}
+
+// The printed sample is a configuration that loads, and `config show` says
+// where each value comes from without showing secrets.
+func TestConfigCommand(t *testing.T) {
+	dir := t.TempDir()
+	sample := mustRun(t, dir, "config").stdout
+	if !strings.Contains(mustRun(t, dir, "help", "config").stdout, sample) {
+		t.Error("help config does not print the sample")
+	}
+	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte(sample+"\ndatabase: mysql://u:hunter2@h/d\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := mustRun(t, dir, "config", "show", "--partitions=4").stdout
+	for _, want := range []string{"mysql://u:xxxxx@h/d", config.DefaultFile + ":", "4  ", "# --partitions", "# default"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "hunter2") {
+		t.Errorf("the password is shown:\n%s", out)
+	}
+	if !strings.HasPrefix(mustRun(t, dir, "version").stdout, "sluice ") {
+		t.Error("version prints nothing")
+	}
+}
+
+// The first signal ends a command in order, the second at once, whatever the
+// command does.
+func TestSignals(t *testing.T) {
+	signals := make(chan os.Signal, 2)
+	m := &Main{Signals: signals}
+	killed := make(chan struct{})
+	orderly := func(ctx context.Context, c *call) error {
+		<-ctx.Done()
+		if c.kill.Err() != nil {
+			t.Error("the first signal has killed")
+		}
+		return nil
+	}
+	signals <- syscall.SIGTERM
+	if err := m.withSignals(t.Context(), &call{main: m, cmd: command{run: orderly}}); err != nil {
+		t.Errorf("first signal: %v", err)
+	}
+	slow := func(ctx context.Context, c *call) error {
+		<-ctx.Done()
+		signals <- syscall.SIGTERM
+		<-c.kill.Done()
+		close(killed)
+		return nil
+	}
+	signals <- syscall.SIGTERM
+	if err := m.withSignals(t.Context(), &call{main: m, cmd: command{run: slow}}); err != nil {
+		t.Errorf("second signal: %v", err)
+	}
+	<-killed
+	signals <- syscall.SIGINT
+	signals <- syscall.SIGINT
+	end := make(chan struct{})
+	defer close(end)
+	deaf := func(context.Context, *call) error { <-end; return nil }
+	if err := m.withSignals(t.Context(), &call{main: m, cmd: command{run: deaf}}); err == nil || !strings.Contains(err.Error(), "second signal") {
+		t.Errorf("a deaf command: %v", err)
+	}
+}
+
+func TestSafeText(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain, größe, 日本": "plain, größe, 日本",
+		"\x1b[31mred\a":    `\x1b[31mred\a`,
+		"a\u202eb":         `a\u202eb`,
+		"\u009b2J":         `\u009b2J`,
+		"\xff\xfe":         `\xff\xfe`,
+		"line\nnext\ttab":  `line\nnext\ttab`,
+	} {
+		if got := safeText(in); got != want {
+			t.Errorf("%q is shown as %s, want %s", in, got, want)
+		}
+	}
+	got, err := safeJSON(map[string]string{"a": "\x1b\u009b\u202e\U000e0001ü"})
+	if want := `{"a":"\u001b\u009b\u202e\udb40\udc01ü"}`; err != nil || got != want {
+		t.Errorf("got %s %v, want %s", got, err, want)
+	}
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1234567: "-1,234,567"} {
+		if got := grouped(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"sluice/sqlstore"
+)
+
+const migrateLong = `
+Brings the database's schema to this program's version and prints the version before
+and after. serve does it too when it starts; migrate is for doing it by itself, as a
+user with more rights, or before an upgrade. It only goes forward, and may run beside
+a program that serves.
+`
+
+func runMigrate(ctx context.Context, c *call) (err error) {
+	if len(c.given.args) > 0 {
+		return usagef("migrate: takes no arguments, but %q is one", c.given.args[0])
+	}
+	cfg, err := c.load(nil)
+	if err != nil {
+		return err
+	}
+	store, err := sqlstore.Open(ctx, cfg.Database.Reveal(), sqlstore.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := store.Migrate(ctx); err != nil {
+		return err
+	}
+	if err := store.Ping(ctx); err != nil {
+		return err
+	}
+	c.print("%s: the schema is up to date", safeText(cfg.Database.String()))
+	return nil
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"sluice/api"
+	"sluice/config"
+	"sluice/flow"
+)
+
+// Program is the whole of it: the engine (wire.go) and the HTTP server before
+// it. Every command that serves, and every test of the whole, starts this
+// struct.
+//
+// The HTTP server is started first and stopped last, so that /healthz answers
+// while a long start reads Redis's file, and /readyz says why it is not ready.
+type Program struct {
+	config *config.Config
+	log    *slog.Logger
+	server *api.Server
+
+	mu     sync.Mutex
+	state  state
+	engine *engine // nil until it has been opened
+}
+
+// state is what the program is doing. It only moves down this list.
+type state int
+
+const (
+	stateStarting state = iota
+	stateRunning
+	stateStopping
+	stateStopped
+)
+
+// NewProgram returns a program that is not started.
+func NewProgram(cfg *config.Config, log *slog.Logger) *Program {
+	p := &Program{config: cfg, log: log}
+	p.server = api.New(cfg.Listen, p, log)
+	return p
+}
+
+// Start starts everything and returns when it runs, or why it does not. ctx
+// bounds the start only. After a failed Start everything is stopped again.
+func (p *Program) Start(ctx context.Context) error {
+	if err := os.MkdirAll(p.config.Data, 0o700); err != nil {
+		return fmt.Errorf("make the data directory: %w; choose another with --data", err)
+	}
+	if err := p.server.Start(ctx); err != nil {
+		return err
+	}
+	e, err := openEngine(ctx, p.config, p.log)
+	if err == nil {
+		err = noteEmbedded(p.config, e)
+	}
+	if err != nil {
+		if e != nil {
+			err = errors.Join(err, e.stop(ctx))
+		}
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		return errors.Join(err, p.server.Stop(closing))
+	}
+	e.start()
+	p.mu.Lock()
+	p.engine, p.state = e, stateRunning
+	p.mu.Unlock()
+	p.log.Info("sluice runs", "listen", p.server.Address(), "redis", p.config.Redis, "database", p.config.Database,
+		"roles", p.config.Roles, "partitions", p.config.Partitions, "lists", len(p.config.Lists))
+	return nil
+}
+
+// Stop stops in two phases: nothing more is taken in, and what is in hand is
+// finished until ctx ends. It may be called twice, and after a failed Start.
+func (p *Program) Stop(ctx context.Context) error {
+	p.mu.Lock()
+	e, before := p.engine, p.state
+	p.state = max(p.state, stateStopping)
+	p.mu.Unlock()
+	if e == nil || before >= stateStopping {
+		return nil
+	}
+	p.log.Info("sluice stops: nothing more is taken in, what is in hand is finished", "at most", time.Duration(p.config.ShutdownSeconds)*time.Second)
+	err := e.stop(ctx)
+	p.mu.Lock()
+	p.state, p.engine = stateStopped, nil
+	p.mu.Unlock()
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	err = errors.Join(err, p.server.Stop(closing))
+	if err == nil {
+		p.log.Info("sluice has stopped")
+	}
+	return err
+}
+
+// Address returns where the HTTP server listens.
+func (p *Program) Address() string { return p.server.Address() }
+
+// Ready returns nil if the program can do its work, or the reasons, joined.
+func (p *Program) Ready() error {
+	p.mu.Lock()
+	e, s := p.engine, p.state
+	p.mu.Unlock()
+	switch {
+	case s == stateStarting:
+		return errors.New("program: it is starting")
+	case s >= stateStopping || e == nil:
+		return errors.New("program: it is stopping")
+	}
+	return e.ready()
+}
+
+// Stats returns the engine's counters; none while it does not run.
+func (p *Program) Stats() api.Stats {
+	p.mu.Lock()
+	e, s := p.engine, p.state
+	p.mu.Unlock()
+	if e == nil || s != stateRunning {
+		return api.Stats{}
+	}
+	return e.snapshot()
+}
+
+// Redis returns the main server of a running program.
+func (p *Program) Redis() *flow.Redis {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.engine.redis
+}
+
+// Failed is closed when the program cannot go on: its embedded Redis is gone.
+// Other servers may come back, and are waited for.
+func (p *Program) Failed() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil || p.engine.child == nil {
+		return nil
+	}
+	return p.engine.child.Exited()
+}
+
+// serve runs a program until its context ends or it fails, with something
+// beside it: `beside`, if any, is run in a goroutine, its end is the
+// program's, and its context ends when the program begins to stop.
+func (c *call) serve(ctx context.Context, p *Program, beside func(context.Context) error) error {
+	if err := p.Start(ctx); err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	besideCtx, stopBeside := context.WithCancel(ctx)
+	defer stopBeside()
+	besideDone := make(chan error, 1)
+	if beside != nil {
+		go func() { besideDone <- beside(besideCtx) }()
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-besideDone:
+		beside = nil
+	case <-p.Failed():
+		err = fmt.Errorf("the embedded redis has ended; its log is %s", filepath.Join(p.config.Data, "redis", "redis.log"))
+	}
+	stopBeside()
+	if beside != nil {
+		err = errors.Join(err, <-besideDone)
+	}
+	stopCtx, cancel := context.WithTimeout(c.kill, time.Duration(p.config.ShutdownSeconds)*time.Second)
+	defer cancel()
+	if stopErr := p.Stop(stopCtx); stopErr != nil {
+		err = errors.Join(err, fmt.Errorf("stop: %w", stopErr))
+	}
+	return err
+}
+
+// newLogger returns the program's log as the configuration wants it.
+func newLogger(cfg *config.Config, w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
+		level = slog.LevelInfo // the configuration was checked
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if cfg.Log.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+
+	"sluice/config"
+)
+
+const serveLong = `
+Runs the program in the foreground, with the roles of the configuration. Its log goes
+to standard error. /healthz, /readyz and /metrics answer on the listen address; beyond
+loopback that needs a root_key.
+
+SIGTERM or SIGINT stops it in two phases: nothing more is taken in, and what is in
+hand is finished within shutdown_seconds. A second signal ends it at once. Neither,
+nor kill -9, loses or doubles what was accepted: the next start goes on from the
+cursors.
+
+Run several with the same Redis and the same MySQL or MariaDB, and they share the
+work. SQLite and the embedded Redis are for one process.
+`
+
+func runServe(ctx context.Context, c *call) error {
+	return c.serveWith(ctx, nil)
+}
+
+const devLong = `
+Runs the program like serve, for trying things out: with its own Redis and SQLite in
+the data directory unless flags or the environment name others, and a log in text from
+debug up. ./sluice.yaml is not read unless --config names it, so that what is tried
+out does not reach the servers written there.
+`
+
+func runDev(ctx context.Context, c *call) error {
+	return c.serveWith(ctx, func(src *config.Sources) {
+		src.SkipDefaultFile = true
+		src.Defaults = func(cfg *config.Config) { cfg.Log.Level = "debug" }
+	})
+}
+
+func (c *call) serveWith(ctx context.Context, change func(*config.Sources)) error {
+	if len(c.given.args) > 0 {
+		return usagef("%s: takes no arguments, but %q is one", c.cmd.name, c.given.args[0])
+	}
+	cfg, err := c.load(change)
+	if err != nil {
+		return err
+	}
+	return c.serve(ctx, NewProgram(cfg, newLogger(cfg, c.main.Stderr)), nil)
+}

@@ -1,0 +1,387 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/api"
+	"sluice/config"
+)
+
+// served is a program that runs in this process through Main.
+type served struct {
+	dir     string
+	url     string // of its HTTP server
+	log     *buffer
+	signals chan os.Signal
+	done    chan int
+}
+
+const serveFile = `
+listen: 127.0.0.1:0
+partitions: 4
+data: %s
+shutdown_seconds: 30
+lists:
+  q: {dedupe: event_id, app_id: shop}
+`
+
+var listening = regexp.MustCompile(`listen=(\S+)`)
+
+// startServe starts `sluice serve` on a directory and waits until it is ready.
+func startServe(t *testing.T, dir string) *served {
+	t.Helper()
+	file := filepath.Join(dir, config.DefaultFile)
+	if err := os.WriteFile(file, fmt.Appendf(nil, serveFile, filepath.Join(dir, "data")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &served{dir: dir, log: &buffer{}, signals: make(chan os.Signal, 2), done: make(chan int, 1)}
+	m := Main{Args: []string{"serve"}, Dir: dir, Stdout: io.Discard, Stderr: s.log, Signals: s.signals}
+	ended := false
+	go func() { s.done <- m.Run(context.Background()) }()
+	t.Cleanup(func() {
+		if !ended {
+			s.signals <- syscall.SIGTERM
+		}
+	})
+	await(t, "the program listens", func() bool {
+		select {
+		case code := <-s.done:
+			ended = true
+			t.Fatalf("serve ended with %d:\n%s", code, s.log)
+		default:
+		}
+		found := listening.FindStringSubmatch(s.log.String())
+		if found != nil {
+			s.url = "http://" + found[1]
+		}
+		return found != nil
+	})
+	await(t, "the program is ready", func() bool { status, _ := s.get(t, "/readyz"); return status == http.StatusOK })
+	return s
+}
+
+func (s *served) get(t *testing.T, path string) (int, string) {
+	t.Helper()
+	res, err := http.Get(s.url + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// metric returns the value of a metric without labels.
+func (s *served) metric(t *testing.T, name string) int {
+	t.Helper()
+	_, body := s.get(t, "/metrics")
+	for line := range strings.Lines(body) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int(n)
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+// stop ends the program by a signal and returns its exit code.
+func (s *served) stop(t *testing.T) int {
+	t.Helper()
+	s.signals <- syscall.SIGTERM
+	select {
+	case code := <-s.done:
+		s.done <- code
+		return code
+	case <-time.After(patience):
+		t.Fatalf("serve does not end:\n%s", s.log)
+		return 0
+	}
+}
+
+// pushAll pushes elements to the list of a program with an embedded Redis.
+func pushAll(t *testing.T, dir string, elements ...string) {
+	t.Helper()
+	cfg := config.Default()
+	cfg.Data = filepath.Join(dir, "data")
+	r, err := dialRunning(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Push(t.Context(), "q", elements); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rowsIn counts rows of the table events by a look of its own.
+func rowsIn(t *testing.T, file string) int {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+file+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	n := 0
+	if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM events").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func element(id, name string) string {
+	return fmt.Sprintf(`{"event_id":"%s","event":"%s","timestamp":1700000000000,"email":"a@example.com","user_id":"u1"}`, id, name)
+}
+
+// From a list to the database and back to the operator: stored once, tailed,
+// the broken one listed, shown, replayed, dropped; stopped and started again.
+func TestServe(t *testing.T) {
+	dir := t.TempDir()
+	s := startServe(t, dir)
+	if status, body := s.get(t, "/v1/users/track"); status != 404 || !strings.Contains(body, `"code":"not_found"`) {
+		t.Errorf("unknown path: %d %s", status, body)
+	}
+	pushAll(t, dir, element("e1", "opened"), element("e2", "clicked"), "\x1b[2Jbroken", element("e1", "opened"))
+	await(t, "all is stored", func() bool {
+		return s.metric(t, "sluice_stored_rows_total") == 2 && s.metric(t, "sluice_dead_letters_total") == 1 &&
+			s.metric(t, "sluice_duplicates_total") == 1
+	})
+	if n := rowsIn(t, filepath.Join(dir, "data", "sluice.db")); n != 2 {
+		t.Errorf("%d rows, want 2", n)
+	}
+
+	tail := mustRun(t, dir, "tail", "--from", "start", "--name", "clicked", "--limit", "1", "--json").stdout
+	var event tailed
+	if err := json.Unmarshal([]byte(tail), &event); err != nil || event.Name != "clicked" || event.ID != "e2" || event.App != "shop" {
+		t.Errorf("tail: %s %v", tail, err)
+	}
+	if line := mustRun(t, dir, "tail", "--from=start", "--name=clicked", "--limit=1").stdout; !strings.Contains(line, "  mail  clicked  shop  a@example.com  u1  ") {
+		t.Errorf("tail: %s", line)
+	}
+	checkDead(t, dir, s)
+
+	if code := s.stop(t); code != exitOK || !strings.Contains(s.log.String(), "sluice has stopped") {
+		t.Errorf("exit code %d:\n%s", code, s.log)
+	}
+	again := startServe(t, dir)
+	pushAll(t, dir, element("e3", "opened"))
+	await(t, "the new event is stored", func() bool { return again.metric(t, "sluice_stored_rows_total") == 1 })
+	if n := rowsIn(t, filepath.Join(dir, "data", "sluice.db")); n != 3 {
+		t.Errorf("%d rows after a restart, want 3", n)
+	}
+	if code := again.stop(t); code != exitOK {
+		t.Errorf("exit code %d:\n%s", code, again.log)
+	}
+}
+
+// checkDead looks after the one dead letter of TestServe.
+func checkDead(t *testing.T, dir string, s *served) {
+	t.Helper()
+	list := func() []shownDead {
+		var all []shownDead
+		decoder := json.NewDecoder(strings.NewReader(mustRun(t, dir, "dead", "list", "--json").stdout))
+		for {
+			var d shownDead
+			if err := decoder.Decode(&d); err == io.EOF {
+				return all
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, d)
+		}
+	}
+	all := list()
+	if len(all) != 1 || all[0].Source != "list:q" || all[0].Form != "element" || all[0].Reason == "" {
+		t.Fatalf("dead letters: %+v", all)
+	}
+	id := strconv.FormatInt(all[0].ID, 10)
+	if out := mustRun(t, dir, "dead", "show", id).stdout; !strings.Contains(out, `\x1b[2Jbroken`) || strings.Contains(out, "\x1b") {
+		t.Errorf("show: %q", out)
+	}
+	if out := mustRun(t, dir, "dead", "show", id, "--raw").stdout; out != "\x1b[2Jbroken" {
+		t.Errorf("show --raw: %q", out)
+	}
+	if out := mustRun(t, dir, "dead", "replay", "--all", "--source", "list:other").stdout; out != "0 replayed, 0 failed\n" {
+		t.Errorf("replay of another source: %s", out)
+	}
+	if out := mustRun(t, dir, "dead", "replay", id).stdout; out != "1 replayed, 0 failed\n" {
+		t.Errorf("replay: %s", out)
+	}
+	await(t, "it is dead again", func() bool { return s.metric(t, "sluice_dead_letters_total") == 2 })
+	all = list()
+	if len(all) != 1 || strconv.FormatInt(all[0].ID, 10) == id {
+		t.Fatalf("dead letters after the replay: %+v", all)
+	}
+	if r := sluiceRun(t, dir, "dead", "replay", id); r.code != exitFailed || !strings.Contains(r.stderr, "there is none") {
+		t.Errorf("replay of what is gone: %+v", r)
+	}
+	if out := mustRun(t, dir, "dead", "drop", "--all").stdout; out != "1 dropped, 0 failed\n" || len(list()) != 0 {
+		t.Errorf("drop: %s", out)
+	}
+	if r := sluiceRun(t, dir, "dead", "drop", id); r.code != exitFailed {
+		t.Errorf("drop of what is gone: %+v", r)
+	}
+}
+
+// Dead letters can be replayed while no program runs: the element waits in the
+// embedded Redis for the next start.
+func TestReplayWithoutAProgram(t *testing.T) {
+	dir := t.TempDir()
+	s := startServe(t, dir)
+	pushAll(t, dir, "broken")
+	await(t, "it is dead", func() bool { return s.metric(t, "sluice_dead_letters_total") == 1 })
+	if code := s.stop(t); code != exitOK {
+		t.Fatalf("exit code %d:\n%s", code, s.log)
+	}
+	if out := mustRun(t, dir, "dead", "replay", "--all").stdout; out != "1 replayed, 0 failed\n" {
+		t.Errorf("replay: %s", out)
+	}
+	s = startServe(t, dir)
+	await(t, "it is dead again", func() bool { return s.metric(t, "sluice_dead_letters_total") == 1 })
+	if code := s.stop(t); code != exitOK {
+		t.Fatalf("exit code %d:\n%s", code, s.log)
+	}
+}
+
+// A program whose embedded Redis is gone ends and says so.
+func TestEmbeddedRedisEnds(t *testing.T) {
+	cfg := config.Default()
+	cfg.Listen, cfg.Data, cfg.ShutdownSeconds = "127.0.0.1:0", t.TempDir(), 5
+	cfg.Database = config.URL("sqlite:" + filepath.Join(cfg.Data, "sluice.db"))
+	p := NewProgram(cfg, slog.New(slog.DiscardHandler))
+	if err := p.Ready(); err == nil || !strings.Contains(err.Error(), "starting") {
+		t.Errorf("ready before it was started: %v", err)
+	}
+	c := &call{main: &Main{}, kill: context.Background()}
+	done := make(chan error, 1)
+	go func() { done <- c.serve(t.Context(), p, nil) }()
+	await(t, "the program is ready", func() bool { return p.Ready() == nil })
+	if err := p.engine.child.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-done:
+		if err == nil || !strings.Contains(err.Error(), "embedded redis has ended") {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the program goes on without its Redis")
+	}
+	if err := p.Ready(); err == nil || !strings.Contains(err.Error(), "stopping") {
+		t.Errorf("ready after its end: %v", err)
+	}
+	if err := p.Stop(context.Background()); err != nil {
+		t.Errorf("second stop: %v", err)
+	}
+}
+
+var sum = regexp.MustCompile(`(?m)^pushed ([\d,]+) = stored ([\d,]+) \+ dead ([\d,]+) \+ waiting ([\d,]+)$`)
+
+// The demo's sum comes out, and is that of the database.
+func TestDemo(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	for run := 1; run <= 2; run++ { // the second on what the first left
+		before := 0
+		if run > 1 {
+			before = rowsIn(t, filepath.Join(data, "sluice.db"))
+		}
+		out := mustRun(t, dir, "demo", "--for", "1s", "--rate", "5000", "--data", data).stdout
+		found := sum.FindStringSubmatch(out)
+		if found == nil || strings.Contains(out, "\x1b") {
+			t.Fatalf("no sum:\n%s", out)
+		}
+		var n [4]int
+		for i := range n {
+			n[i], _ = strconv.Atoi(strings.ReplaceAll(found[i+1], ",", ""))
+		}
+		if n[0] == 0 || n[0] != n[1]+n[2]+n[3] || n[3] != 0 || n[2] == 0 {
+			t.Errorf("run %d: %s", run, found[0])
+		}
+		if rows := rowsIn(t, filepath.Join(data, "sluice.db")) - before; rows != n[1] {
+			t.Errorf("run %d: %d rows, want %d", run, rows, n[1])
+		}
+	}
+	r := mustRun(t, dir, "dead", "list", "--data", data, "--limit", "1000")
+	if !strings.Contains(r.stdout, "list:"+demoList) {
+		t.Errorf("no dead letters of the demo:\n%s", r.stdout)
+	}
+}
+
+// The generator keeps to what the demo promises: distinct ids, a bounded
+// memory, every kind of event, and a share of broken elements.
+func TestGenerator(t *testing.T) {
+	g := newGenerator(7, "t")
+	now := time.UnixMilli(1_700_000_000_000)
+	ids, names, broken := map[string]bool{}, map[string]int{}, 0
+	for range 600 { // a minute
+		for _, e := range g.next(now, 200) {
+			var d demoEvent
+			if json.Unmarshal([]byte(e), &d) != nil || d.Event == "" {
+				broken++
+				continue
+			}
+			if ids[d.EventID] {
+				t.Fatalf("the id %s came twice", d.EventID)
+			}
+			ids[d.EventID] = true
+			names[d.Event]++
+		}
+		now = now.Add(100 * time.Millisecond)
+	}
+	if broken != 120 || len(g.due) > maxPendingEvents {
+		t.Errorf("%d broken of 120,000, %d pending", broken, len(g.due))
+	}
+	for _, name := range []string{"sent", "delivered", "deferred", "bounced", "opened", "clicked", "complained", "unsubscribed"} {
+		if names[name] == 0 {
+			t.Errorf("no event %s: %v", name, names)
+		}
+	}
+	if names["clicked"] > names["opened"] || names["opened"] > names["delivered"] || names["delivered"] > names["sent"] {
+		t.Errorf("not like mails: %v", names)
+	}
+}
+
+// On a terminal the view is drawn over the last one, line by line.
+func TestDemoView(t *testing.T) {
+	var out bytes.Buffer
+	v := newDemoView(&out, 2000)
+	if v.terminal {
+		t.Fatal("a buffer is no terminal")
+	}
+	v.terminal = true
+	now := time.UnixMilli(1_700_000_000_000)
+	for i := range 3 {
+		s := api.Stats{Stored: int64(i) * 2000, Names: map[string]int64{"opened": 5, "\x1b[2J": 3}}
+		v.draw(s, int64(i)*2000, now.Add(time.Duration(i)*time.Second))
+	}
+	text := out.String()
+	lines := strings.Count(text, "\n") / 3
+	if strings.Count(text, fmt.Sprintf("\x1b[%dA", lines)) != 2 || !strings.Contains(text, "2,000/s") {
+		t.Errorf("%d lines:\n%q", lines, text)
+	}
+	if strings.Contains(text, "\x1b[2J") {
+		t.Error("an event's name reaches the terminal raw")
+	}
+}
