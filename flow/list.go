@@ -296,6 +296,9 @@ func (r *ListReader) drop(ctx context.Context) error {
 
 func (r *ListReader) dropHead(ctx context.Context, offset uint64, how string) error {
 	l := r.list
+	if err := faults.Hit("drop"); err != nil {
+		return err
+	}
 	_, err := l.redis.callInt(ctx, "drop from list "+l.name, "drop",
 		[]string{r.lease.key, l.keys.stateKey(), l.keys.heldKey(r.first)},
 		[]string{r.lease.token, strconv.FormatUint(r.first, 10), strconv.FormatUint(offset, 10), how, string(l.side)})

@@ -130,6 +130,18 @@ func (r *Redis) Push(ctx context.Context, list string, elements []string) error 
 	return r.wrap("push to list "+list, r.client.Do(ctx, r.client.B().Rpush().Key(list).Element(elements...).Build()).Error())
 }
 
+// Get returns the text of a key, "" if there is none. It serves tests, which
+// keep their counts beside a list.
+func (r *Redis) Get(ctx context.Context, key string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	text, err := r.client.Do(ctx, r.client.B().Get().Key(key).Build()).ToString()
+	if rueidis.IsRedisNil(err) {
+		return "", nil
+	}
+	return text, r.wrap("read "+key, err)
+}
+
 // wrap says what was tried on which server, and gives the errors on which
 // callers decide their own values.
 func (r *Redis) wrap(verb string, err error) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/faults"
 )
 
 // prepared is an effect encoded for the bulk path. It belongs to one goroutine
@@ -122,6 +123,9 @@ func (s *Store) Apply(ctx context.Context, prep sluice.Prepared) (sluice.Applied
 		if err := tx.moveCursors(ctx, p.effect.Moves); err != nil {
 			return err
 		}
+		if err := faults.Hit("transaction"); err != nil {
+			return err
+		}
 		for _, sec := range p.sections {
 			rows, duplicates, err := s.d.load(ctx, tx, sec)
 			if err != nil {
@@ -133,7 +137,10 @@ func (s *Store) Apply(ctx context.Context, prep sluice.Prepared) (sluice.Applied
 			}
 		}
 		applied.Dead = len(p.effect.Dead)
-		return tx.buryLarge(ctx, p.large)
+		if err := tx.buryLarge(ctx, p.large); err != nil {
+			return err
+		}
+		return faults.Hit("commit")
 	})
 	if err != nil {
 		return sluice.Applied{}, fmt.Errorf("apply effect to %s: %w", s.where, err)

@@ -1,0 +1,342 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql"
+	"github.com/redis/rueidis"
+
+	"sluice/faults"
+	"sluice/flow"
+	"sluice/servers"
+)
+
+var (
+	kills = flag.Int("kills", 15, "how many random kills TestRandomKills makes")
+	seed  = flag.Uint64("seed", 0, "seed of TestRandomKills; 0: a new one, printed")
+	bound = flag.Duration("for", 25*time.Minute, "TestRandomKills makes no further kill after this long")
+)
+
+// binary is the program, built once.
+var binary string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "sluice-chaos-")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(dir, "sluice")
+	build := exec.Command("go", "build", "-o", binary, "sluice/cmd/sluice")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the program: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+const (
+	// settleWithin bounds every wait for the program to get over a fault.
+	settleWithin = 60 * time.Second
+
+	// pushed in one go, by each push
+	pushElements = 200
+)
+
+// world is the servers, the program, and a producer that knows what it pushed.
+type world struct {
+	t     *testing.T
+	dir   string
+	redis *servers.Redis
+	maria *servers.MariaDB
+	db    *sql.DB
+
+	redisProxy, mariaProxy *faults.Proxy // between the program and its servers
+
+	mu       sync.Mutex
+	programs []*program
+
+	pushing  sync.WaitGroup
+	stopPush context.CancelFunc
+	pushed   int64 // elements in each of the two lists; set when pushing ends
+}
+
+// program is one running sluice.
+type program struct {
+	cmd    *exec.Cmd
+	log    *bytes.Buffer
+	exited chan struct{}
+}
+
+// newWorld starts the servers. The list q_table goes to a table without any
+// key, the list q_events to the standard table, both without dedupe: what is
+// doubled is seen.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir()}
+	ctx := t.Context()
+	var err error
+	if w.redis, err = servers.StartRedis(ctx, servers.RedisOptions{Dir: filepath.Join(w.dir, "redis"), Listen: "tcp"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.redis.Kill() })
+	if w.maria, err = servers.StartMariaDB(ctx, servers.MariaDBOptions{Dir: filepath.Join(w.dir, "maria")}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.maria.Kill() })
+	if err := w.maria.CreateDatabase(ctx, "chaos"); err != nil {
+		t.Fatal(err)
+	}
+	if w.db, err = sql.Open("mysql", w.maria.DSN("chaos")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.db.Close() })
+	if _, err := w.db.ExecContext(ctx, "CREATE TABLE target (id BIGINT, event VARCHAR(32)) ENGINE=InnoDB"); err != nil {
+		t.Fatal(err)
+	}
+	if w.redisProxy, err = faults.NewProxy("tcp", w.redis.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.redisProxy.Close() })
+	if w.mariaProxy, err = faults.NewProxy("tcp", w.maria.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.mariaProxy.Close() })
+	w.writeConfig()
+	t.Cleanup(w.end)
+	return w
+}
+
+func (w *world) writeConfig() {
+	text := fmt.Sprintf(`
+listen: 127.0.0.1:0
+redis: redis://%s
+database: mysql://root@%s/chaos
+data: %s
+partitions: 4
+lists:
+  q_table: {table: target, columns: {id: id, event: event}}
+  q_events: {}
+`, w.redisProxy.Addr(), w.mariaProxy.Addr(), filepath.Join(w.dir, "data"))
+	if err := os.WriteFile(filepath.Join(w.dir, "sluice.yaml"), []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// start starts a program, with failpoints armed if any are named.
+func (w *world) start(failpoints string) *program {
+	w.t.Helper()
+	p := &program{log: &bytes.Buffer{}, exited: make(chan struct{})}
+	p.cmd = exec.Command(binary, "serve", "--config", filepath.Join(w.dir, "sluice.yaml"))
+	p.cmd.Dir = w.dir
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if failpoints != "" {
+		p.cmd.Env = append(os.Environ(), faults.EnvFailpoint+"="+failpoints)
+	}
+	file, err := os.CreateTemp(w.dir, "log")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p.cmd.Stdout, p.cmd.Stderr = file, file
+	if err := p.cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	go func() { // ends with the program
+		_ = p.cmd.Wait()
+		_ = file.Close()
+		close(p.exited)
+	}()
+	w.mu.Lock()
+	w.programs = append(w.programs, p)
+	w.mu.Unlock()
+	w.t.Cleanup(func() {
+		if w.t.Failed() {
+			text, _ := os.ReadFile(file.Name())
+			w.t.Logf("log of the program started with failpoints %q:\n%s", failpoints, lastBytes(text, 6000))
+		}
+	})
+	return p
+}
+
+func lastBytes(b []byte, n int) []byte { return b[max(0, len(b)-n):] }
+
+func (p *program) signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) }
+
+// kill is kill -9, and waits for the end.
+func (p *program) kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.exited
+}
+
+// stopped reports whether every thread of the program is stopped.
+func (p *program) stopped() bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return false
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	return len(fields) > 0 && fields[0] == "T"
+}
+
+// end kills every program.
+func (w *world) end() {
+	if w.stopPush != nil {
+		w.stopPush()
+		w.pushing.Wait()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.programs {
+		p.signal(syscall.SIGCONT)
+		p.kill()
+	}
+}
+
+// startPushing begins to push elements to both lists until stopPushing. It
+// survives the death of Redis, and knows how much it has pushed all the same:
+// the count moves in the transaction that pushes.
+func (w *world) startPushing() {
+	ctx, cancel := context.WithCancel(context.Background())
+	w.stopPush = cancel
+	w.pushing.Go(func() {
+		var client rueidis.Client
+		for ctx.Err() == nil {
+			if client == nil {
+				option, err := rueidis.ParseURL(w.redis.URL())
+				if err != nil {
+					panic(err)
+				}
+				option.DisableCache, option.DisableRetry = true, true
+				if client, err = rueidis.NewClient(option); err != nil {
+					pause(ctx, 20*time.Millisecond)
+					continue
+				}
+			}
+			if err := push(ctx, client); err != nil {
+				client.Close()
+				client = nil
+			}
+			pause(ctx, 10*time.Millisecond)
+		}
+		if client != nil {
+			client.Close()
+		}
+	})
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// push pushes the next elements; which are next is read from Redis, so a lost
+// answer does no harm.
+func push(ctx context.Context, c rueidis.Client) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	n, err := c.Do(ctx, c.B().Get().Key("pushed").Build()).AsInt64()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return err
+	}
+	words := []string{"redis.call('RPUSH', 'q_table', unpack(ARGV)) redis.call('RPUSH', 'q_events', unpack(ARGV)) return redis.call('INCRBY', 'pushed', #ARGV)", "0"}
+	for i := n; i < n+pushElements; i++ {
+		words = append(words, fmt.Sprintf(`{"id": %d, "event": "open", "email": "user%d@example.com", "message_id": "%d", "ts": %d}`, i, i%1000, i, 1760000000+i))
+	}
+	return c.Do(ctx, c.B().Arbitrary("EVAL").Args(words...).Build()).Error()
+}
+
+// stopPushing ends the producer and reads how much it has pushed.
+func (w *world) stopPushing() {
+	w.t.Helper()
+	w.stopPush()
+	w.pushing.Wait()
+	w.stopPush = nil
+	w.pushed = w.readPushed()
+	if w.pushed == 0 {
+		w.t.Fatal("nothing was pushed: this test shows nothing")
+	}
+}
+
+func (w *world) readPushed() int64 {
+	w.t.Helper()
+	r, err := flow.Dial(w.t.Context(), w.redis.URL())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer r.Close()
+	text, err := r.Get(w.t.Context(), "pushed")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
+
+// passed waits until something that is pushed from now on has been stored by
+// both ways: the program is at work again.
+func (w *world) passed() {
+	w.t.Helper()
+	before := w.readPushed()
+	w.eventually("what is pushed from now on is stored", func() bool {
+		return w.highest("SELECT COALESCE(MAX(id), -1) FROM target") >= before &&
+			w.highest("SELECT COALESCE(MAX(CAST(message_ref AS SIGNED)), -1) FROM events") >= before
+	})
+}
+
+func (w *world) highest(query string) int64 {
+	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+	defer cancel()
+	var n int64
+	if err := w.db.QueryRowContext(ctx, query).Scan(&n); err != nil {
+		return -1
+	}
+	return n
+}
+
+// check waits until all is drained and counts: every element once, in both.
+func (w *world) check() {
+	w.t.Helper()
+	for _, q := range []struct{ what, total, distinct string }{
+		{"target", "SELECT COUNT(*) FROM target", "SELECT COUNT(DISTINCT id) FROM target WHERE id >= 0"},
+		{"events", "SELECT COUNT(*) FROM events", "SELECT COUNT(DISTINCT message_ref) FROM events"},
+	} {
+		w.eventually(q.what+" has everything that was pushed", func() bool { return w.highest(q.distinct) >= w.pushed })
+		total, distinct := w.highest(q.total), w.highest(q.distinct)
+		if total != w.pushed || distinct != w.pushed {
+			w.t.Fatalf("%s: %d elements pushed, %d rows, %d distinct", q.what, w.pushed, total, distinct)
+		}
+	}
+	if n := w.highest("SELECT COUNT(*) FROM dead_letters"); n != 0 {
+		w.t.Fatalf("%d dead letters, want none", n)
+	}
+}
+
+func (w *world) eventually(what string, ok func() bool) {
+	w.t.Helper()
+	deadline := time.Now().Add(settleWithin)
+	for !ok() {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("waited %s in vain until %s; pushed %d, target %d, events %d", settleWithin, what, w.readPushed(),
+				w.highest("SELECT COUNT(*) FROM target"), w.highest("SELECT COUNT(*) FROM events"))
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/api"
+	"sluice/ingest"
+)
+
+// lookTimeout bounds what one question about the engine's state may take.
+const lookTimeout = time.Second
+
+// ready returns nil, or why the engine cannot do its work now.
+func (e *engine) ready() error {
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	var errs []error
+	if err := e.redis.Ping(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("redis: %w", err))
+	}
+	for _, r := range e.others {
+		if err := r.Ping(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("redis: %w", err))
+		}
+	}
+	if err := e.store.Ping(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("database: %w", err))
+	}
+	status := e.leases.Status()
+	if status.Err != nil {
+		errs = append(errs, fmt.Errorf("leases: %w", status.Err))
+	}
+	for role, want := range status.Want {
+		// Alone, a process must hold everything; with others, what is on its
+		// way between them is nobody's fault.
+		if status.Live <= 1 && status.Held[role] < want {
+			errs = append(errs, fmt.Errorf("leases: %d of %d of role %s held; a process that ended without giving its own back is waited for", status.Held[role], want, role))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// snapshot returns the engine's counters and where its followers stand.
+func (e *engine) snapshot() api.Stats {
+	status := e.leases.Status()
+	s := api.Stats{
+		Accepted:   e.stats.Accepted.Load(),
+		Stored:     e.stats.Stored.Load(),
+		Duplicates: e.stats.Duplicates.Load(),
+		Dead:       e.stats.Dead.Load(),
+		Conflicts:  e.stats.Conflicts.Load(),
+		Refused:    e.stats.Refused.Load(),
+		Names:      e.stats.Names(),
+		Leases:     status.Held,
+		Processes:  status.Live,
+	}
+	h := e.stats.CommitSeconds()
+	s.CommitSeconds = api.Histogram{Count: h.Count, Sum: h.Sum, Buckets: h.Buckets}
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	for key, applied := range e.stats.Lags() {
+		s.Followers = append(s.Followers, e.lag(ctx, key, applied))
+	}
+	for _, l := range e.lists {
+		n, err := l.Waiting(ctx)
+		if err != nil {
+			n = -1
+		}
+		s.Lists = append(s.Lists, api.List{Name: l.Name(), Waiting: n})
+	}
+	return s
+}
+
+// lag says how far a place is behind now. A log that has more than was applied
+// is behind by the age of what was applied last, which keeps growing while its
+// follower stands still.
+func (e *engine) lag(ctx context.Context, key ingest.LagKey, applied ingest.Lag) api.Follower {
+	f := api.Follower{Name: key.Follower, Partition: key.Partition, LagSeconds: applied.Seconds, LagItems: -1}
+	if key.Follower != ingest.StoreRole {
+		return f
+	}
+	last, err := e.logs[key.Partition].Last(ctx)
+	switch {
+	case err != nil:
+	case applied.Position.Before(last):
+		f.LagSeconds = max(f.LagSeconds, e.clock.Now().Sub(time.UnixMilli(int64(applied.Position.Major))).Seconds())
+	default:
+		f.LagItems = 0
+	}
+	return f
+}
+

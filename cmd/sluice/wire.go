@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"sluice"
+	"sluice/config"
+	"sluice/flow"
+	"sluice/ingest"
+	"sluice/servers"
+	"sluice/sqlstore"
+)
+
+// This file builds the program out of its parts. followers below is the one
+// table of everything that runs; nothing else starts a goroutine that lives as
+// long as the program, but for the HTTP server.
+
+// follower is one moving part: it works until fetch ends, and gives up when
+// work ends.
+type follower struct {
+	role string // "": in every process
+	name string
+	run  func(fetch, work context.Context)
+}
+
+// followers lists every follower of the program by its configuration.
+func (e *engine) followers() []follower {
+	all := []follower{
+		{config.RoleStore, "store", e.storeFollower().Run},
+	}
+	for i := range e.config.Lists {
+		all = append(all, follower{config.RoleIntake, "list:" + e.config.Lists[i].Name, e.listFollowers[i]})
+	}
+	return all
+}
+
+// engine is Redis, the database and what runs between them.
+type engine struct {
+	config *config.Config
+	log    *slog.Logger
+	clock  sluice.Clock
+	stats  *ingest.Stats
+
+	child  *servers.Redis // embedded; nil: the configuration names a server
+	redis  *flow.Redis
+	others map[config.URL]*flow.Redis // of lists on other servers
+	store  sluice.Store
+	leases *flow.Leases
+	logs   []*flow.Log
+	lists  []*flow.List
+
+	listFollowers []func(fetch, work context.Context)
+
+	stopFetch, stopWork context.CancelFunc
+	running             sync.WaitGroup // followers
+	leasing             sync.WaitGroup
+	stopLeases          context.CancelFunc
+}
+
+// openEngine connects to everything and brings the schema up. Nothing runs yet.
+func openEngine(ctx context.Context, cfg *config.Config, log *slog.Logger) (*engine, error) {
+	e := &engine{
+		config: cfg, log: log, clock: sluice.SystemClock{}, stats: &ingest.Stats{},
+		others: make(map[config.URL]*flow.Redis),
+	}
+	if err := e.open(ctx); err != nil {
+		return nil, errors.Join(err, e.close(ctx))
+	}
+	return e, nil
+}
+
+func (e *engine) open(ctx context.Context) error {
+	var err error
+	if e.redis, err = e.openRedis(ctx); err != nil {
+		return err
+	}
+	store, err := sqlstore.Open(ctx, string(e.config.Database), sqlstore.Options{Exclusive: true, Clock: e.clock})
+	if err != nil {
+		return err
+	}
+	e.store = store
+	if err := e.store.Migrate(ctx); err != nil {
+		return err
+	}
+	partitions := flow.Partitions(e.config.Partitions)
+	for _, p := range partitions {
+		e.logs = append(e.logs, flow.NewLog(e.redis, p))
+	}
+	e.leases = flow.NewLeases(e.redis, e.store, e.log)
+	if e.config.HasRole(config.RoleStore) {
+		e.leases.AddPartitions(ingest.StoreRole, e.redis, partitions)
+	}
+	if !e.config.HasRole(config.RoleIntake) {
+		e.config.Lists = nil
+	}
+	for i := range e.config.Lists {
+		if err := e.openList(ctx, i); err != nil {
+			return err
+		}
+	}
+	if len(e.lists) > 0 {
+		e.leases.AddLists(ingest.ListRole, e.lists)
+	}
+	return nil
+}
+
+// openRedis connects to the main server, starting it first if it is embedded.
+func (e *engine) openRedis(ctx context.Context) (*flow.Redis, error) {
+	url := string(e.config.Redis)
+	if e.config.Redis == config.RedisEmbedded {
+		dir := filepath.Join(e.config.Data, "redis")
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make the embedded redis's directory: %w", err)
+		}
+		child, err := servers.StartRedis(ctx, servers.RedisOptions{Dir: dir})
+		if err != nil {
+			return nil, err
+		}
+		e.child, url = child, child.URL()
+	}
+	return flow.Dial(ctx, url)
+}
+
+// openList prepares list i of the configuration and its follower.
+func (e *engine) openList(ctx context.Context, i int) error {
+	cfg := e.config.Lists[i]
+	redis := e.redis
+	if url := cfg.Redis; url != "" && url != e.config.Redis {
+		if redis = e.others[url]; redis == nil {
+			var err error
+			if redis, err = flow.Dial(ctx, string(url)); err != nil {
+				return fmt.Errorf("list %s: %w", cfg.Name, err)
+			}
+			e.others[url] = redis
+		}
+	}
+	list, err := flow.NewList(redis, cfg.Name, flow.Side(cfg.Take))
+	if err != nil {
+		return err
+	}
+	e.lists = append(e.lists, list)
+	lister := ingest.Lister{
+		List: list, Place: i, Leases: e.leases, Store: e.store, Clock: e.clock,
+		Log: e.log.With("list", cfg.Name), Stats: e.stats, AcceptGaps: e.config.AcceptGaps,
+	}
+	if cfg.Table == "" {
+		router := &ingest.Router{Lister: lister, Logs: e.logs, Options: ingest.EventOptions{Dedupe: cfg.Dedupe, App: cfg.AppID}}
+		e.listFollowers = append(e.listFollowers, router.Run)
+		return nil
+	}
+	table, mapper, err := e.openTable(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", cfg.Name, err)
+	}
+	follower := &ingest.TableFollower{Lister: lister, Table: table, Mapper: mapper}
+	e.listFollowers = append(e.listFollowers, follower.Run)
+	return nil
+}
+
+// storeFollower returns what stores the logs.
+func (e *engine) storeFollower() *ingest.StoreFollower {
+	return &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Clock: e.clock, Log: e.log, Stats: e.stats}
+}
+
+// start runs the leases and the followers of this process's roles.
+func (e *engine) start() {
+	leaseCtx, stopLeases := context.WithCancel(context.Background())
+	e.stopLeases = stopLeases
+	e.leasing.Go(func() {
+		if err := e.leases.Run(leaseCtx); err != nil {
+			e.log.Warn("leases could not be given back; their successor waits for them to run out", "error", err)
+		}
+	})
+	fetch, stopFetch := context.WithCancel(context.Background())
+	work, stopWork := context.WithCancel(context.Background())
+	e.stopFetch, e.stopWork = stopFetch, stopWork
+	for _, f := range e.followers() {
+		if f.role == "" || e.config.HasRole(f.role) {
+			e.running.Go(func() { f.run(fetch, work) })
+		}
+	}
+}
+
+// stop ends the engine in two phases: nothing new is read and what is in hand
+// is applied; when ctx ends, everything ends. Then all is closed.
+func (e *engine) stop(ctx context.Context) error {
+	if e.stopFetch != nil {
+		e.stopFetch()
+		done := make(chan struct{})
+		go func() { e.running.Wait(); close(done) }()
+		select {
+		case <-done:
+		case <-ctx.Done():
+			e.log.Warn("not finished in time: ending in the middle; the next start goes on from the cursors")
+			e.stopWork()
+			<-done
+		}
+		e.stopWork()
+		e.stopLeases()
+		e.leasing.Wait()
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return e.close(closing)
+}
+
+// closeTimeout bounds what remains after the followers have ended.
+const closeTimeout = 10 * time.Second
+
+// close ends the connections, then the embedded Redis.
+func (e *engine) close(ctx context.Context) error {
+	var errs []error
+	for _, r := range e.others {
+		r.Close()
+	}
+	if e.redis != nil {
+		e.redis.Close()
+	}
+	if e.store != nil {
+		errs = append(errs, e.store.Close())
+	}
+	if e.child != nil {
+		errs = append(errs, e.child.Stop(ctx))
+	}
+	return errors.Join(errs...)
+}
