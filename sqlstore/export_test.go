@@ -1,6 +1,11 @@
 package sqlstore
 
-import "strings"
+import (
+	"strings"
+	"testing"
+
+	"sluice"
+)
 
 // ForbidInfile makes a MySQL store behave as if the server had refused LOAD
 // DATA LOCAL.
@@ -11,4 +16,25 @@ func ForbidInfile(s *Store) { s.d.(*mysqlDialect).noInfile.Store(true) }
 func LimitByWait(s *Store) {
 	limits := &s.d.(*mysqlDialect).limits
 	*limits = strings.Replace(*limits, "idle_transaction_timeout", "wait_timeout", 1)
+}
+
+// Release gives back the memory of an effect that is not applied.
+func Release(p sluice.Prepared) { p.(*prepared).release() }
+
+// SetInsertValues changes how many values an INSERT of SQLite has.
+func SetInsertValues(n int) (undo func()) {
+	before := insertValues
+	insertValues = n
+	return func() { insertValues = before }
+}
+
+// WriterPragma reads a setting of the connection that writes.
+func WriterPragma(t *testing.T, s *Store, name string) (value string) {
+	t.Helper()
+	s.writing <- struct{}{}
+	defer func() { <-s.writing }()
+	if err := s.conn.QueryRowContext(t.Context(), "PRAGMA "+name).Scan(&value); err != nil {
+		t.Fatal(err)
+	}
+	return value
 }

@@ -132,6 +132,7 @@ func mariadbEnv(t *testing.T, prepare func(*sqlstore.Store)) storetest.Env {
 	return storetest.Env{
 		StrictTypes:    true,
 		ReadableEvents: "events",
+		Commit:         commitPacket,
 		Open:           func(t *testing.T) sluice.Store { return opened(t, mariadb.SocketURL(name)) },
 		OpenThrough: func(t *testing.T) (sluice.Store, *faults.Proxy) {
 			proxy := newProxy(t)

@@ -112,6 +112,9 @@ func (c *session) Connect(ctx context.Context) (driver.Conn, error) {
 // net_read_timeout in the middle of a load, and between two statements
 // idle_transaction_timeout, or where there is none (MySQL) wait_timeout, which
 // also ends connections that are merely quiet and so is only second best.
+//
+// net_read_timeout is half of the others: a server that gives up on a load
+// still tries to read what is left of the stream, and waits a second time.
 func (d *mysqlDialect) look(ctx context.Context, db *sql.DB, seconds int) error {
 	var version string
 	var infile bool
@@ -137,7 +140,7 @@ func (d *mysqlDialect) look(ctx context.Context, db *sql.DB, seconds int) error 
 	}
 	n := strconv.Itoa(seconds)
 	d.limits = "SET SESSION " + strings.Join([]string{
-		idle + " = " + n, "net_read_timeout = " + n, "net_write_timeout = " + n,
+		idle + " = " + n, "net_read_timeout = " + strconv.Itoa(max(1, seconds/2)), "net_write_timeout = " + n,
 		"innodb_lock_wait_timeout = " + n, "lock_wait_timeout = " + n,
 	}, ", ")
 	return nil

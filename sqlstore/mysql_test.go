@@ -18,6 +18,10 @@ import (
 // wait_timeout 8 h).
 const stallLimit = 15 * time.Second
 
+// commitPacket is a COMMIT by itself, not that of READ COMMITTED: the byte
+// before it is the command COM_QUERY.
+var commitPacket = []byte("\x03COMMIT")
+
 func events(n int) []sluice.StoredEvent {
 	list := make([]sluice.StoredEvent, n)
 	for i := range list {
@@ -70,18 +74,18 @@ func migrated(t testing.TB, url string, options sqlstore.Options) *sqlstore.Stor
 func TestStoppedProcessIsThrownOut(t *testing.T) {
 	for _, limit := range []string{"idle_transaction_timeout", "wait_timeout"} {
 		for name, rule := range map[string]faults.Rule{
-			"before COMMIT":        {Direction: faults.ToServer, Pattern: []byte("COMMIT"), Stall: true},
+			"before COMMIT":        {Direction: faults.ToServer, Pattern: commitPacket, Stall: true},
 			"before the load":      {Direction: faults.ToServer, Pattern: []byte("LOAD DATA"), Stall: true},
 			"middle of the stream": {Direction: faults.ToServer, Bytes: 1_000_000, Stall: true},
 		} {
 			t.Run(limit+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				database, proxy := newDatabase(t), newProxy(t)
-				stopped := migrated(t, "mysql://root@"+proxy.Addr()+"/"+database, sqlstore.Options{})
+				successor := migrated(t, mariadb.SocketURL(database), sqlstore.Options{})
+				stopped := open(t, "mysql://root@"+proxy.Addr()+"/"+database, sqlstore.Options{})
 				if limit == "wait_timeout" {
 					sqlstore.LimitByWait(stopped)
 				}
-				successor := migrated(t, mariadb.SocketURL(database), sqlstore.Options{})
 				armed, err := proxy.Arm(rule)
 				must(t, err)
 				zombie := make(chan error, 1)

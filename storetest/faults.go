@@ -24,7 +24,7 @@ func testCommitUnknown(t *testing.T, f *fixture) {
 		effect := f.step(sluice.Effect{Events: []sluice.StoredEvent{event(2 * round), event(2*round + 1)}})
 		p, err := store.Prepare(effect)
 		must(t, err)
-		armed, err := proxy.Arm(faults.Rule{Direction: faults.ToServer, Pattern: []byte("COMMIT"), Moment: moment})
+		armed, err := proxy.Arm(faults.Rule{Direction: faults.ToServer, Pattern: f.Commit, Moment: moment})
 		must(t, err)
 		_, err = store.Apply(f.ctx, p)
 		if err == nil || errors.Is(err, sluice.ErrConflict) || errors.Is(err, sluice.ErrRefused) {

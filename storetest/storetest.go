@@ -29,6 +29,9 @@ type Env struct {
 	// database that is not behind a network.
 	OpenThrough func(t *testing.T) (sluice.Store, *faults.Proxy)
 
+	// Commit is in what the store sends to commit, and in nothing else.
+	Commit []byte
+
 	// Exec runs a statement on the database, past the store.
 	Exec func(t *testing.T, statement string)
 

@@ -1,0 +1,198 @@
+package sqlstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/sqlstore"
+)
+
+// TestPasswordIsNeverShown opens what cannot be opened, in every way an address
+// can be wrong, with a password in it.
+func TestPasswordIsNeverShown(t *testing.T) {
+	const password = "s3cr3t"
+	for _, url := range []string{
+		"mysql://u:" + password + "@127.0.0.1:1/db",
+		"mysql://u:" + password + "@" + mariadb.Addr() + "/db",
+		"mysql://u:" + password + "@unix(" + mariadb.Socket() + ")/db",
+		"mariadb://u:" + password + "@tcp(127.0.0.1:1)/db?timeout=1s",
+		"mysql://u:" + password + "@127.0.0.1:1/",
+		"mysql://u:" + password + "@127.0.0.1:1",
+		"mysql://u:" + password + "@127.0.0.1:1/db?timeout=x",
+		"mysql://u:" + password + "@127.0.0.1:1/db?a=%zz",
+		"mysql://u:a/b?" + password + "@127.0.0.1:1/db",
+		"mysql:u:" + password + "@127.0.0.1:1/db",
+		"oracle://u:" + password + "@127.0.0.1:1/db",
+		"u:" + password + "@tcp(127.0.0.1:1)/db",
+		"postgres" + password,
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		_, err := sqlstore.Open(ctx, url, sqlstore.Options{})
+		cancel()
+		if err == nil || strings.Contains(err.Error(), password) {
+			t.Errorf("%s: got error %v", strings.Replace(url, password, "***", 1), err)
+		}
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	name := newDatabase(t)
+	db := bypass(t, "mysql", mariadb.DSN(name))
+	exec(t, db, "CREATE USER addresses@'%' IDENTIFIED BY 'a:b@c/d?e%f'")
+	t.Cleanup(func() { _, _ = db.Exec("DROP USER addresses@'%'") })
+	exec(t, db, "CREATE USER addresses@localhost IDENTIFIED BY 'a:b@c/d?e%f'")
+	t.Cleanup(func() { _, _ = db.Exec("DROP USER addresses@localhost") })
+	exec(t, db, "GRANT ALL ON *.* TO addresses@'%'")
+	exec(t, db, "GRANT ALL ON *.* TO addresses@localhost")
+	for _, url := range []string{
+		mariadb.URL(name), mariadb.SocketURL(name), "mysql://" + mariadb.DSN(name), "mariadb://root@tcp(" + mariadb.Addr() + ")/" + name + "?charset=utf8mb4",
+		"mysql://addresses:a%3Ab%40c%2Fd%3Fe%25f@" + mariadb.Addr() + "/" + name,
+		"mysql://addresses:a%3Ab%40c%2Fd%3Fe%25f@unix(" + mariadb.Socket() + ")/" + name,
+		"mysql://addresses:a:b@c/d?e%25f@" + mariadb.Addr() + "/" + name + "?timeout=3s",
+	} {
+		if err := open(t, url, sqlstore.Options{}).Migrate(t.Context()); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+func TestSQLiteExclusive(t *testing.T) {
+	url := "sqlite:" + filepath.Join(t.TempDir(), "sluice.db")
+	serving, err := sqlstore.Open(t.Context(), url, sqlstore.Options{Exclusive: true})
+	must(t, err)
+	must(t, serving.Migrate(t.Context()))
+	_, err = sqlstore.Open(t.Context(), url, sqlstore.Options{Exclusive: true})
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
+		t.Fatalf("a second serving process: got error %v, want one that names the first", err)
+	}
+	// A command beside it lists, and drops.
+	must(t, apply(t.Context(), serving, &sluice.Effect{Dead: []sluice.DeadLetter{{Reason: "r"}}}))
+	reader := open(t, url, sqlstore.Options{ReadOnly: true})
+	list, err := reader.DeadLetters(t.Context(), 0, 10)
+	must(t, err)
+	if len(list) != 1 {
+		t.Fatalf("%d dead letters", len(list))
+	}
+	if err := reader.DropDeadLetter(t.Context(), list[0].ID); err == nil {
+		t.Fatal("a read-only store wrote")
+	}
+	must(t, open(t, url, sqlstore.Options{}).DropDeadLetter(t.Context(), list[0].ID))
+	must(t, apply(t.Context(), serving, &sluice.Effect{Dead: []sluice.DeadLetter{{Reason: "r"}}}))
+	must(t, serving.Close())
+	must(t, open(t, url, sqlstore.Options{Exclusive: true}).Ping(t.Context()))
+}
+
+func TestSQLiteIsDurable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sluice.db")
+	s := migrated(t, "sqlite:"+file, sqlstore.Options{})
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"} {
+		if got := sqlstore.WriterPragma(t, s, pragma); got != want {
+			t.Errorf("%s is %q, want %q", pragma, got, want)
+		}
+	}
+	if _, err := sqlstore.Open(t.Context(), "sqlite::memory:", sqlstore.Options{}); err == nil {
+		t.Error("a database in memory was opened")
+	}
+	absent := filepath.Join(t.TempDir(), "absent.db")
+	if _, err := sqlstore.Open(t.Context(), "sqlite:"+absent, sqlstore.Options{ReadOnly: true}); err == nil {
+		t.Error("a reader opened a database that is not there")
+	}
+}
+
+// TestSQLiteTypes: what ordinary and STRICT tables make of cells.
+func TestSQLiteTypes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "types.db")
+	s := migrated(t, "sqlite:"+file, sqlstore.Options{})
+	db := bypass(t, "sqlite", file)
+	exec(t, db, "CREATE TABLE loose (i INTEGER, t TEXT, r REAL, a)")
+	exec(t, db, "CREATE TABLE strict (i INTEGER, t TEXT, r REAL, a ANY) STRICT")
+	cell := func(k sluice.CellKind, s string) []sluice.Cell {
+		c := sluice.Cell{Kind: k, Text: s}
+		return []sluice.Cell{c, c, c, c}
+	}
+	for _, c := range []struct {
+		table string
+		cells []sluice.Cell
+		want  string // empty: refused
+	}{
+		{"loose", cell(sluice.CellNumber, "7"), "integer 7 text 7 real 7.0 integer 7"},
+		{"loose", cell(sluice.CellNumber, "7.0"), "integer 7 text 7.0 real 7.0 real 7.0"},
+		{"loose", cell(sluice.CellNumber, "0.1"), "real 0.1 text 0.1 real 0.1 real 0.1"},
+		{"loose", cell(sluice.CellText, "seven"), "text seven text seven text seven text seven"},
+		{"loose", cell(sluice.CellBool, "true"), "integer 1 text true real 1.0 integer 1"},
+		{"loose", cell(sluice.CellNumber, "9223372036854775808"), ""},
+		{"strict", cell(sluice.CellNumber, "7"), "integer 7 text 7 real 7.0 integer 7"},
+		{"strict", cell(sluice.CellText, "seven"), ""},
+	} {
+		table, err := s.OpenTable(t.Context(), sluice.TableSpec{Table: c.table, Columns: []string{"i", "t", "r", "a"}})
+		must(t, err)
+		exec(t, db, "DELETE FROM "+c.table)
+		p, err := s.Prepare(&sluice.Effect{Rows: []sluice.TableRows{{Table: table, Cells: c.cells, Raw: []string{"x"}}}})
+		must(t, err)
+		applied, err := s.ApplyEach(t.Context(), p)
+		must(t, err)
+		if c.want == "" {
+			if applied.Dead != 1 {
+				t.Errorf("%s, %q: applied %+v", c.table, c.cells[0].Text, applied)
+			}
+			continue
+		}
+		got := strings.Join(queryTexts(t, db, "SELECT typeof(i), i, typeof(t), t, typeof(r), r || '', typeof(a), a || '' FROM "+c.table)[0], " ")
+		if got != c.want {
+			t.Errorf("%s, %q: got %s, want %s", c.table, c.cells[0].Text, got, c.want)
+		}
+	}
+}
+
+// TestSQLiteTriggerRollsBack: a row that ends the transaction from within must
+// not let those after it be written without the cursor.
+func TestSQLiteTriggerRollsBack(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "trigger.db")
+	s := migrated(t, "sqlite:"+file, sqlstore.Options{})
+	db := bypass(t, "sqlite", file)
+	exec(t, db, "CREATE TABLE rows (n INTEGER)")
+	exec(t, db, "CREATE TRIGGER harsh BEFORE INSERT ON rows WHEN new.n = 2 BEGIN SELECT RAISE(ROLLBACK, 'never 2'); END")
+	table, err := s.OpenTable(t.Context(), sluice.TableSpec{Table: "rows", Columns: []string{"n"}})
+	must(t, err)
+	effect := effectTo(1, nil)
+	rows := sluice.TableRows{Table: table, Raw: []string{"", "", ""}}
+	for _, n := range []string{"1", "2", "3"} {
+		rows.Cells = append(rows.Cells, sluice.Cell{Kind: sluice.CellNumber, Text: n})
+	}
+	effect.Rows = []sluice.TableRows{rows}
+	p, err := s.Prepare(effect)
+	must(t, err)
+	if _, err := s.ApplyEach(t.Context(), p); err == nil {
+		t.Error("the effect was applied though its transaction was rolled back")
+	}
+	if n := queryTexts(t, db, "SELECT COUNT(*) FROM rows")[0][0]; n != "0" {
+		t.Errorf("%s rows were written without the cursor", n)
+	}
+}
+
+// TestSQLiteConflictClause: what a table says of conflicts is not followed: it
+// would replace a row that is there, and count it as new.
+func TestSQLiteConflictClause(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "clause.db")
+	s := migrated(t, "sqlite:"+file, sqlstore.Options{})
+	db := bypass(t, "sqlite", file)
+	exec(t, db, "CREATE TABLE rows (id INTEGER UNIQUE ON CONFLICT REPLACE, n INTEGER)")
+	exec(t, db, "INSERT INTO rows VALUES (1, 1)")
+	table, err := s.OpenTable(t.Context(), sluice.TableSpec{Table: "rows", Columns: []string{"id", "n"}})
+	must(t, err)
+	one, two := sluice.Cell{Kind: sluice.CellNumber, Text: "1"}, sluice.Cell{Kind: sluice.CellNumber, Text: "2"}
+	err = apply(t.Context(), s, &sluice.Effect{Rows: []sluice.TableRows{{Table: table, Cells: []sluice.Cell{one, two}, Raw: []string{""}}}})
+	if !errors.Is(err, sluice.ErrRefused) {
+		t.Errorf("got error %v, want refused", err)
+	}
+	if n := queryTexts(t, db, "SELECT n FROM rows")[0][0]; n != "1" {
+		t.Errorf("the row was replaced: n is %s", n)
+	}
+}
