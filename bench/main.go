@@ -1,0 +1,190 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Exit codes of Main.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// quickLimit is what --quick promises. A quick bench that takes longer fails.
+const quickLimit = 60 * time.Second
+
+// options are the flags that every bench takes.
+type options struct {
+	quick    bool
+	assert   bool
+	jsonFile string
+	plotFile string
+	redis    string
+	database string
+	only     string
+	program  string
+}
+
+// run is one bench being run.
+type run struct {
+	options
+	report   *report
+	progress io.Writer
+	started  time.Time
+	parts    []string // empty: all
+}
+
+// does reports whether a part is wanted.
+func (r *run) does(part string) bool {
+	return len(r.parts) == 0 || slices.Contains(r.parts, part)
+}
+
+// say shows progress: a line with the seconds since the start.
+func (r *run) say(format string, args ...any) {
+	fmt.Fprintf(r.progress, "%6.1f s  %s\n", time.Since(r.started).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// pick returns full, or quick with --quick.
+func pick[T any](r *run, full, quick T) T {
+	if r.quick {
+		return quick
+	}
+	return full
+}
+
+// Main is `sluice bench`: args are what follows the word bench. The table goes
+// to stdout, progress and errors to stderr. It returns the exit code: 0 done,
+// 1 failed or (with --assert) a target missed, 2 the command line is wrong.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 || slices.Contains([]string{"-h", "-help", "--help", "help"}, args[0]) {
+		usage(stdout)
+		return exitOK
+	}
+	i := slices.IndexFunc(benches, func(b bench) bool { return b.name == args[0] })
+	if i < 0 {
+		fmt.Fprintf(stderr, "bench: there is no bench %q\n\n", args[0])
+		usage(stderr)
+		return exitUsage
+	}
+	b := benches[i]
+	r, err := parse(b, args[1:], stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return exitOK
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "bench %s: %v\n", b.name, err)
+		return exitUsage
+	}
+	return execute(ctx, b, r, stdout, stderr)
+}
+
+func execute(ctx context.Context, b bench, r *run, stdout, stderr io.Writer) int {
+	if r.quick {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, quickLimit, fmt.Errorf("--quick is to end within %s", quickLimit))
+		defer cancel()
+	}
+	runErr := b.run(ctx, r)
+	if runErr != nil && ctx.Err() != nil {
+		runErr = fmt.Errorf("%w (%w)", context.Cause(ctx), runErr)
+	}
+	r.report.print(stdout)
+	if runErr != nil {
+		fmt.Fprintf(stderr, "bench %s: %v\n", b.name, runErr)
+		return exitFailed
+	}
+	if err := r.write(); err != nil {
+		fmt.Fprintf(stderr, "bench %s: %v\n", b.name, err)
+		return exitFailed
+	}
+	missed := r.report.missed()
+	if r.assert && len(missed) > 0 {
+		fmt.Fprintf(stderr, "bench %s: missed: %s\n", b.name, strings.Join(missed, "; "))
+		return exitFailed
+	}
+	return exitOK
+}
+
+// write writes the files that were asked for.
+func (r *run) write() error {
+	if r.jsonFile != "" {
+		if err := writeFile(r.jsonFile, r.report.writeJSON); err != nil {
+			return err
+		}
+	}
+	if r.plotFile != "" {
+		return writeFile(r.plotFile, r.report.writePlot)
+	}
+	return nil
+}
+
+func writeFile(name string, write func(io.Writer) error) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return fmt.Errorf("write results: %w", err)
+	}
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return fmt.Errorf("write results to %s: %w", name, err)
+	}
+	return nil
+}
+
+// parse reads the flags of a bench.
+func parse(b bench, args []string, stderr io.Writer) (*run, error) {
+	r := &run{progress: stderr, started: time.Now(), report: newReport(b.name)}
+	f := flag.NewFlagSet("bench "+b.name, flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.BoolVar(&r.quick, "quick", false, "smaller and shorter, done within 60 s")
+	f.BoolVar(&r.assert, "assert", false, "fail if a target is missed")
+	f.StringVar(&r.jsonFile, "json", "", "write the results to this `FILE`")
+	f.StringVar(&r.plotFile, "plot", "", "write a bar chart (SVG) to this `FILE`")
+	f.StringVar(&r.redis, "redis", "", "use the Redis at this `URL`, an empty database of it; default: a private one")
+	f.StringVar(&r.database, "database", "", "use the MariaDB or MySQL at this `URL`, an empty database of it; default: a private one")
+	f.StringVar(&r.program, "program", "", "the sluice `FILE` to measure; default: this one")
+	if b.parts != nil {
+		f.StringVar(&r.only, "only", "", "measure only these `PARTS`: "+strings.Join(b.parts, ","))
+	}
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if f.NArg() > 0 {
+		return nil, fmt.Errorf("takes no argument %q", f.Arg(0))
+	}
+	if r.only != "" {
+		r.parts = strings.Split(r.only, ",")
+	}
+	for _, part := range r.parts {
+		if !slices.Contains(b.parts, part) {
+			return nil, fmt.Errorf("--only: there is no part %q, there are %s", part, strings.Join(b.parts, ", "))
+		}
+	}
+	if r.program == "" {
+		var err error
+		if r.program, err = os.Executable(); err != nil {
+			return nil, fmt.Errorf("find this program's file, which the bench starts: %w", err)
+		}
+	}
+	r.report.Settings["quick"] = fmt.Sprint(r.quick)
+	return r, nil
+}
+
+func usage(w io.Writer) {
+	fmt.Fprint(w, "Usage: sluice bench NAME [--quick] [--assert] [--json FILE] [--plot FILE] [--redis URL] [--database URL]\n\n")
+	for _, b := range benches {
+		fmt.Fprintf(w, "  %-9s %s\n", b.name, b.line)
+		if b.parts != nil {
+			fmt.Fprintf(w, "  %-9s --only %s\n", "", strings.Join(b.parts, ","))
+		}
+	}
+	fmt.Fprint(w, "\nWithout --redis and --database it starts private servers and removes them after. Those you\n"+
+		"name must be empty: their contents are deleted between the runs.\n")
+}

@@ -1,0 +1,17 @@
+package bench
+
+import "context"
+
+// bench is one thing that can be measured.
+type bench struct {
+	name  string
+	line  string   // what it measures, in a line
+	parts []string // what --only chooses from; nil: it has no parts
+	run   func(ctx context.Context, r *run) error
+}
+
+// benches is the table of all benches, in the order of the help.
+var benches = []bench{
+	{"events", "mail events from a Redis list into a table: the old designs, Sluice, the database's own bulk load", eventsParts, runEvents},
+	{"filled", "the same into a table that holds 20 million events already", nil, runFilled},
+}
