@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -37,4 +38,11 @@ func WriterPragma(t *testing.T, s *Store, name string) (value string) {
 		t.Fatal(err)
 	}
 	return value
+}
+
+// LoseLastRow takes the last row out of what Prepare has encoded.
+func LoseLastRow(p sluice.Prepared) {
+	sec := p.(*prepared).sections[0]
+	b := (*sec.buf)[:sec.cuts[0].end-1]
+	sec.cuts[0].end = bytes.LastIndexByte(b, '\n') + 1
 }
