@@ -70,16 +70,16 @@ type Leases struct {
 	log     *slog.Logger
 	id      string
 
-	// Owned by the goroutine in Run.
-	beat    int64
-	members map[string]member
-	joined  time.Time
+	beat   int64 // owned by the goroutine that beats
+	joined time.Time
 
 	mu      sync.Mutex
+	members map[string]member
 	roles   []*role
 	changed chan struct{} // closed and replaced at every change of held leases
 	live    int
-	lastErr error
+	beatErr error // of the last beat
+	tendErr error // of the last look at the leases
 }
 
 type member struct {
@@ -160,7 +160,7 @@ type Status struct {
 func (l *Leases) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := Status{Live: l.live, Held: make(map[string]int), Want: make(map[string]int), Err: l.lastErr}
+	s := Status{Live: l.live, Held: make(map[string]int), Want: make(map[string]int), Err: errors.Join(l.beatErr, l.tendErr)}
 	for _, r := range l.roles {
 		s.Held[r.name] = len(r.held)
 		s.Want[r.name] = share(len(r.places), max(l.live, 1))
@@ -171,37 +171,66 @@ func (l *Leases) Status() Status {
 // share is ceil(places / live).
 func share(places, live int) int { return (places + live - 1) / live }
 
+// WaitForChange waits until this process holds other leases of a role than
+// those, or the context ends.
+func (l *Leases) WaitForChange(ctx context.Context, name string, held map[int]*Lease) {
+	for {
+		now, changed := l.Held(name)
+		if !maps.Equal(now, held) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Run keeps the leases until the context ends, then gives all of them back.
+// Life is shown by a goroutine of its own: taking a lease may have to wait for
+// the database, and whoever waits is not dead.
 func (l *Leases) Run(ctx context.Context) error {
 	l.joined = time.Now()
+	var beating sync.WaitGroup
+	beating.Go(func() {
+		l.every(ctx, "show life", &l.beatErr, l.showLife)
+	})
+	l.every(ctx, "look after leases", &l.tendErr, l.tendAll)
+	beating.Wait()
+	return l.giveBackAll()
+}
+
+// every takes a turn each beatEvery until the context ends.
+func (l *Leases) every(ctx context.Context, what string, last *error, turn func(context.Context) error) {
 	ticker := time.NewTicker(beatEvery)
 	defer ticker.Stop()
 	for {
-		err := l.turn(ctx)
+		turnCtx, cancel := context.WithTimeout(ctx, LeaseTimeout)
+		err := turn(turnCtx)
+		cancel()
 		if err != nil && ctx.Err() == nil {
-			l.log.Warn("lease beat failed", "error", err)
+			l.log.Warn(what+" failed, trying again", "error", err)
 		}
 		l.mu.Lock()
-		l.lastErr = err
+		*last = err
 		l.mu.Unlock()
 		select {
 		case <-ctx.Done():
-			return l.giveBackAll()
+			return
 		case <-ticker.C:
 		}
 	}
 }
 
-// turn is one beat: show life, look who lives, give back, take.
-func (l *Leases) turn(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, LeaseTimeout)
-	defer cancel()
-	if err := l.showLife(ctx); err != nil {
-		return err
-	}
+// tendAll looks after every role, once it is known who lives.
+func (l *Leases) tendAll(ctx context.Context) error {
 	l.mu.Lock()
-	roles := slices.Clone(l.roles)
+	roles, live := slices.Clone(l.roles), l.live
 	l.mu.Unlock()
+	if live == 0 {
+		return nil // before the first beat
+	}
 	var errs []error
 	for _, r := range roles {
 		errs = append(errs, l.tend(ctx, r))
@@ -213,32 +242,33 @@ func (l *Leases) turn(ctx context.Context) error {
 func (l *Leases) showLife(ctx context.Context) error {
 	l.beat++
 	args := []string{l.id, strconv.FormatInt(l.beat, 10)}
+	l.mu.Lock()
 	for id, m := range l.members {
 		if time.Since(m.changed) > forgetAfter {
 			args = append(args, id)
 		}
 	}
+	l.mu.Unlock()
 	beats, err := l.home.call(ctx, "beat", []string{membersKey()}, args).AsStrMap()
 	if err != nil {
 		return l.home.wrap("show life", err)
 	}
 	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for id, beat := range beats {
 		if m, ok := l.members[id]; !ok || m.beat != beat {
 			l.members[id] = member{beat: beat, changed: now}
 		}
 	}
-	live := 0
+	l.live = 0
 	for id := range l.members {
 		if _, ok := beats[id]; !ok {
 			delete(l.members, id)
-		} else if !l.dead(id) {
-			live++
+		} else if !l.deadLocked(id) {
+			l.live++
 		}
 	}
-	l.mu.Lock()
-	l.live = live
-	l.mu.Unlock()
 	return nil
 }
 
@@ -247,6 +277,12 @@ func (l *Leases) showLife(ctx context.Context) error {
 // went and gave back its beat, or Redis forgot it) is dead once this process
 // has been here that long.
 func (l *Leases) dead(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.deadLocked(id)
+}
+
+func (l *Leases) deadLocked(id string) bool {
 	if id == l.id {
 		return false
 	}

@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"testing"
+	"time"
 )
 
 // join starts a lease keeper over 16 partitions; the function crashes it.
@@ -73,4 +74,27 @@ func TestALeaseNumberThatDoesNotRiseIsRefused(t *testing.T) {
 	if err != nil || n != 0 {
 		t.Fatalf("claim with an old number: %d, %v; want it refused", n, err)
 	}
+}
+
+func TestWaitForChangeLooksAtItsOwnRole(t *testing.T) {
+	r := dial(t)
+	l := NewLeases(r, &numbers{}, quiet())
+	l.AddPartitions("store", r, Partitions(2))
+	l.AddPartitions("other", r, Partitions(2))
+	held, _ := l.Held("store")
+	woken := make(chan struct{})
+	go func() {
+		l.WaitForChange(t.Context(), "store", held)
+		close(woken)
+	}()
+	for range 3 { // changes of another role wake nobody, and are not the last that is looked at
+		l.setHeld(l.roles[1], 0, &Lease{})
+		select {
+		case <-woken:
+			t.Fatal("woken by another role's change")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	l.setHeld(l.roles[0], 1, &Lease{})
+	<-woken
 }

@@ -52,13 +52,8 @@ func (s *StoreFollower) session(fetch, work context.Context) error {
 	ctx, stop := context.WithCancel(fetch)
 	defer stop()
 	go func() { // ends with the session
-		select {
-		case <-changed:
-			if now, _ := s.Leases.Held(StoreRole); !maps.Equal(now, held) {
-				stop()
-			}
-		case <-ctx.Done():
-		}
+		s.Leases.WaitForChange(ctx, StoreRole, held)
+		stop()
 	}()
 	return s.follow(ctx, work, held)
 }

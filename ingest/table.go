@@ -47,16 +47,10 @@ func (l *Lister) session(fetch, work context.Context, run func(fetch, work conte
 		ctx, stop := context.WithCancelCause(fetch)
 		defer stop(nil)
 		go func() { // ends with the session
-			for {
-				held, changed := l.Leases.Held(ListRole)
-				if held[l.Place] != lease {
+			for ctx.Err() == nil {
+				l.Leases.WaitForChange(ctx, ListRole, held)
+				if held, _ = l.Leases.Held(ListRole); held[l.Place] != lease {
 					stop(sluice.ErrLeaseLost)
-					return
-				}
-				select {
-				case <-changed:
-				case <-ctx.Done():
-					return
 				}
 			}
 		}()
