@@ -10,8 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
+	"sluice/bench/baseline"
 	"sluice/servers"
 )
 
@@ -20,7 +19,7 @@ type env struct {
 	run      *run
 	dir      string // removed at the end
 	redisURL string
-	redis    rueidis.Client
+	redis    *baseline.Redis
 	maria    *mariaStore // nil: not wanted
 	closers  []func() error
 
@@ -86,45 +85,30 @@ func (e *env) openRedis(ctx context.Context) error {
 		e.closers = append(e.closers, stopServer(server.Stop))
 		e.redisURL = server.URL()
 	}
-	option, err := rueidis.ParseURL(e.redisURL)
+	redis, err := baseline.Dial(e.redisURL)
 	if err != nil {
-		return errors.New("read --redis: want redis://USER:PASSWORD@HOST:PORT/DB or unix:///SOCKET")
+		return err
 	}
-	// What takes elements away must not be sent twice (DisableRetry). Commands
-	// of 200 KB go through the old designs' client: give it room.
-	option.DisableCache, option.DisableRetry = true, true
-	if e.redis, err = rueidis.NewClient(option); err != nil {
-		return fmt.Errorf("connect to redis: %w", err)
-	}
-	e.closers = append(e.closers, func() error { e.redis.Close(); return nil })
-	n, err := e.redis.Do(ctx, e.redis.B().Dbsize().Build()).AsInt64()
+	e.redis = redis
+	e.closers = append(e.closers, func() error { redis.Close(); return nil })
+	n, err := redis.Keys(ctx)
 	if err != nil {
-		return fmt.Errorf("look into redis: %w", err)
+		return err
 	}
 	if n > 0 {
 		return fmt.Errorf("the redis database of --redis holds %d keys, and the bench empties it: name an empty one", n)
 	}
-	e.run.report.Versions["redis"] = e.info(ctx, "server", "redis_version")
-	sync, err := e.redis.Do(ctx, e.redis.B().ConfigGet().Parameter("appendfsync", "appendonly").Build()).AsStrMap()
+	info, err := redis.Info(ctx, "server")
 	if err != nil {
-		return fmt.Errorf("read redis's settings: %w", err)
+		return err
 	}
-	e.run.report.Settings["redis"] = "appendonly " + sync["appendonly"] + ", appendfsync " + sync["appendfsync"]
+	e.run.report.Versions["redis"] = info["redis_version"]
+	settings, err := redis.Settings(ctx, "appendonly", "appendfsync")
+	if err != nil {
+		return err
+	}
+	e.run.report.Settings["redis"] = "appendonly " + settings["appendonly"] + ", appendfsync " + settings["appendfsync"]
 	return nil
-}
-
-// info returns one field of Redis's INFO, or "".
-func (e *env) info(ctx context.Context, section, field string) string {
-	text, err := e.redis.Do(ctx, e.redis.B().Info().Section(section).Build()).ToString()
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && name == field {
-			return value
-		}
-	}
-	return ""
 }
 
 func (e *env) openMaria(ctx context.Context) error {
@@ -141,7 +125,7 @@ func (e *env) openMaria(ctx context.Context) error {
 		}
 		url = server.URL("bench")
 	}
-	db, err := openMySQL(url)
+	db, err := baseline.OpenMySQL(url)
 	if err != nil {
 		return err
 	}
@@ -167,14 +151,6 @@ func (e *env) openMaria(ctx context.Context) error {
 	return nil
 }
 
-// clear empties Redis.
-func (e *env) clear(ctx context.Context) error {
-	if err := e.redis.Do(ctx, e.redis.B().Flushdb().Build()).Error(); err != nil {
-		return fmt.Errorf("empty redis: %w", err)
-	}
-	return nil
-}
-
 // How the list is filled: elements a command, commands a round trip.
 const (
 	pushItems    = 1000
@@ -185,19 +161,17 @@ const (
 func (e *env) fill(ctx context.Context, key string, elements elements) error {
 	buf := make([]byte, 0, 256)
 	for i := elements.first; i < elements.first+elements.count; {
-		var commands rueidis.Commands
-		for len(commands) < pushCommands && i < elements.first+elements.count {
+		var groups [][]string
+		for len(groups) < pushCommands && i < elements.first+elements.count {
 			items := make([]string, 0, pushItems)
 			for ; len(items) < pushItems && i < elements.first+elements.count; i++ {
 				x := at(i)
 				items = append(items, string(x.appendJSON(buf[:0])))
 			}
-			commands = append(commands, e.redis.B().Rpush().Key(key).Element(items...).Build())
+			groups = append(groups, items)
 		}
-		for _, answer := range e.redis.DoMulti(ctx, commands...) {
-			if err := answer.Error(); err != nil {
-				return fmt.Errorf("fill list %s: %w", key, err)
-			}
+		if err := e.redis.Push(ctx, key, groups...); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -206,28 +180,32 @@ func (e *env) fill(ctx context.Context, key string, elements elements) error {
 // prefill empties Redis, fills the list under another name, and has Redis
 // rewrite its append-only file now rather than in the middle of a run.
 func (e *env) prefill(ctx context.Context, elements elements) error {
-	if err := e.clear(ctx); err != nil {
+	if err := e.redis.Clear(ctx); err != nil {
 		return err
 	}
 	if err := e.fill(ctx, nextName, elements); err != nil {
 		return err
 	}
-	// Refused if one is under way, which is as good; the wait tells.
-	_ = e.redis.Do(ctx, e.redis.B().Bgrewriteaof().Build()).Error()
-	for e.info(ctx, "persistence", "aof_rewrite_in_progress") == "1" || e.info(ctx, "persistence", "aof_rewrite_scheduled") == "1" {
+	if err := e.redis.Rewrite(ctx); err != nil {
+		return err
+	}
+	for {
+		info, err := e.redis.Info(ctx, "persistence")
+		if err != nil {
+			return err
+		}
+		if info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0" {
+			return nil
+		}
 		if err := pause(ctx, rewriteInterval); err != nil {
 			return fmt.Errorf("wait for redis to rewrite its file: %w", err)
 		}
 	}
-	return nil
 }
 
 // release puts the filled list in its place, in one step.
 func (e *env) release(ctx context.Context) error {
-	if err := e.redis.Do(ctx, e.redis.B().Rename().Key(nextName).Newkey(listName).Build()).Error(); err != nil {
-		return fmt.Errorf("put the list in its place: %w", err)
-	}
-	return nil
+	return e.redis.Rename(ctx, nextName, listName)
 }
 
 func pause(ctx context.Context, d time.Duration) error {

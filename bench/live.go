@@ -55,7 +55,7 @@ type latency struct {
 // its RPUSH was sent until after the answer that first showed it, so the 20 ms
 // between two looks count against Sluice.
 func realtime(ctx context.Context, e *env) (err error) {
-	if err := errors.Join(e.clear(ctx), e.maria.fresh(ctx)); err != nil {
+	if err := errors.Join(e.redis.Clear(ctx), e.maria.fresh(ctx)); err != nil {
 		return err
 	}
 	c, err := e.startSluice(ctx, e.maria, "table: pepi_live, columns: {id: id, event_name: event}")
@@ -104,8 +104,8 @@ func (l *live) produce(ctx context.Context, total int64) error {
 				items = append(items, string(x.appendJSON(buf[:0])))
 			}
 			p := push{last: idBase + due - 1, count: len(items), pushed: time.Now()}
-			if err := l.e.redis.Do(ctx, l.e.redis.B().Rpush().Key(listName).Element(items...).Build()).Error(); err != nil {
-				return fmt.Errorf("push: %w", err)
+			if err := l.e.redis.Push(ctx, listName, items); err != nil {
+				return err
 			}
 			sent = due
 			l.pushes <- p
@@ -169,9 +169,9 @@ func (l *live) watch(ctx context.Context, total int64, produced <-chan struct{})
 
 func (l *live) sampleLength(ctx context.Context, produced <-chan struct{}) error {
 	for {
-		n, err := l.e.redis.Do(ctx, l.e.redis.B().Llen().Key(listName).Build()).AsInt64()
+		n, err := l.e.redis.Length(ctx, listName)
 		if err != nil {
-			return fmt.Errorf("ask for the list's length: %w", err)
+			return err
 		}
 		l.lengths = append(l.lengths, float64(n))
 		select {
@@ -286,8 +286,11 @@ func idle(ctx context.Context, e *env) (err error) {
 
 // syncs reads the two counters of idle.
 func (e *env) syncs(ctx context.Context) (redisChanges, databaseSyncs float64, err error) {
-	text := e.info(ctx, "persistence", "rdb_changes_since_last_save")
-	if redisChanges, err = strconv.ParseFloat(text, 64); err != nil {
+	info, err := e.redis.Info(ctx, "persistence")
+	if err != nil {
+		return 0, 0, err
+	}
+	if redisChanges, err = strconv.ParseFloat(info["rdb_changes_since_last_save"], 64); err != nil {
 		return 0, 0, fmt.Errorf("count redis's changes: %w", err)
 	}
 	err = e.maria.db.QueryRowContext(ctx, "SELECT SUM(VARIABLE_VALUE) FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME IN ('INNODB_OS_LOG_FSYNCS', 'INNODB_DATA_FSYNCS')").Scan(&databaseSyncs)
@@ -308,7 +311,7 @@ const (
 // taken every lease and works.
 func takeover(ctx context.Context, e *env) (err error) {
 	e.run.say("take-over")
-	if err := errors.Join(e.maria.fresh(ctx), e.clear(ctx)); err != nil {
+	if err := errors.Join(e.maria.fresh(ctx), e.redis.Clear(ctx)); err != nil {
 		return err
 	}
 	first, err := e.startSluice(ctx, e.maria, standard.settings)

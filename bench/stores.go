@@ -6,14 +6,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
-	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"sluice/bench/baseline"
 	"sluice/sqlstore"
@@ -27,34 +22,6 @@ type mariaStore struct {
 }
 
 var _ store = (*mariaStore)(nil)
-
-// openMySQL opens mysql://USER:PASSWORD@HOST:PORT/DB, where HOST:PORT may be
-// unix(/SOCKET) as sqlstore has it.
-func openMySQL(address string) (*sql.DB, error) {
-	_, rest, ok := strings.Cut(address, "://")
-	if !ok {
-		return nil, errors.New("read --database: want mysql://USER:PASSWORD@HOST:PORT/DB")
-	}
-	if !strings.Contains(rest, ")/") {
-		u, err := url.Parse(address)
-		if err != nil || u.User == nil {
-			return nil, errors.New("read --database: want mysql://USER:PASSWORD@HOST:PORT/DB")
-		}
-		password, _ := u.User.Password()
-		rest = u.User.Username() + ":" + password + "@tcp(" + u.Host + ")" + u.Path
-	}
-	cfg, err := mysql.ParseDSN(rest)
-	if err != nil || cfg.DBName == "" {
-		return nil, errors.New("read --database: want mysql://USER:PASSWORD@HOST:PORT/DB")
-	}
-	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
-	}
-	db := sql.OpenDB(connector)
-	db.SetMaxIdleConns(16) // the ten of the old daemon are not made anew
-	return db, nil
-}
 
 func (s *mariaStore) url() string         { return s.address }
 func (s *mariaStore) handle() *sql.DB     { return s.db }
@@ -155,16 +122,13 @@ type sqliteStore struct {
 
 var _ store = (*sqliteStore)(nil)
 
-// sqlitePragmas are those with which the program opens its database.
-const sqlitePragmas = "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=wal_autocheckpoint(16384)"
-
 func openSQLite(e *env) (*sqliteStore, error) {
 	s := &sqliteStore{dir: filepath.Join(e.dir, "sqlite")}
 	if err := os.Mkdir(s.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make a directory for sqlite: %w", err)
 	}
 	e.closers = append(e.closers, s.close)
-	e.run.report.Settings["sqlite"] = "journal_mode WAL, synchronous FULL, wal_autocheckpoint 16384"
+	e.run.report.Settings["sqlite"] = baseline.SQLitePragmas
 	return s, nil
 }
 
@@ -192,9 +156,9 @@ func (s *sqliteStore) fresh(ctx context.Context) error {
 	}
 	s.n++
 	s.file = filepath.Join(s.dir, fmt.Sprintf("bench-%d.db", s.n))
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: s.file}).EscapedPath()+sqlitePragmas)
+	db, err := baseline.OpenSQLite(s.file)
 	if err != nil {
-		return fmt.Errorf("open sqlite: %w", err)
+		return err
 	}
 	s.db = db
 	return createTables(ctx, s.url(), db)

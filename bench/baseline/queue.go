@@ -14,7 +14,7 @@ import (
 
 // Queue is a list to be drained into a table.
 type Queue struct {
-	Redis rueidis.Client
+	Redis *Redis
 	List  string
 	DB    *sql.DB
 	Table Table
@@ -77,7 +77,7 @@ func OneAtATime(ctx context.Context, q Queue) (time.Duration, error) {
 }
 
 func (q *Queue) moveOne(ctx context.Context, conn *sql.Conn) (bool, error) {
-	popped, err := q.Redis.Do(ctx, q.Redis.B().Blpop().Key(q.List).Timeout(popTimeoutSeconds).Build()).AsStrSlice()
+	popped, err := q.Redis.client.Do(ctx, q.Redis.client.B().Blpop().Key(q.List).Timeout(popTimeoutSeconds).Build()).AsStrSlice()
 	if rueidis.IsRedisNil(err) {
 		return false, nil
 	}
@@ -107,7 +107,7 @@ return items`
 // It returns the time from the first take to the last row committed. A batch
 // is lost if it dies between the take and the INSERT.
 func Published(ctx context.Context, q Queue) (time.Duration, error) {
-	sha, err := q.Redis.Do(ctx, q.Redis.B().ScriptLoad().Script(takeBatch).Build()).ToString()
+	sha, err := q.Redis.client.Do(ctx, q.Redis.client.B().ScriptLoad().Script(takeBatch).Build()).ToString()
 	if err != nil {
 		return 0, fmt.Errorf("load the script: %w", err)
 	}
@@ -151,7 +151,7 @@ func (q *Queue) buildBatches(ctx context.Context, sha string, batches *atomic.In
 	size := fmt.Sprint(batchItems)
 	buf := make([]byte, 0, batchItems*256)
 	for {
-		items, err := q.Redis.Do(ctx, q.Redis.B().Evalsha().Sha1(sha).Numkeys(1).Key(q.List).Arg(size).Build()).AsStrSlice()
+		items, err := q.Redis.client.Do(ctx, q.Redis.client.B().Evalsha().Sha1(sha).Numkeys(1).Key(q.List).Arg(size).Build()).AsStrSlice()
 		if err != nil {
 			return fmt.Errorf("take a batch from %s: %w", q.List, err)
 		}
