@@ -1,0 +1,229 @@
+package ingest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"sluice"
+)
+
+func newMapper(t testing.TB, dedupe string, fields ...string) *RowMapper {
+	t.Helper()
+	var columns []RowColumn
+	for i, field := range fields {
+		columns = append(columns, RowColumn{fmt.Sprintf("c%d", i), field})
+	}
+	m, err := NewRowMapper(columns, dedupe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestRowMapper(t *testing.T) {
+	text := func(s string) sluice.Cell { return sluice.Cell{Kind: sluice.CellText, Text: s} }
+	num := func(s string) sluice.Cell { return sluice.Cell{Kind: sluice.CellNumber, Text: s} }
+	object := func(s string) sluice.Cell { return sluice.Cell{Kind: sluice.CellJSON, Text: s} }
+	truth := func(s string) sluice.Cell { return sluice.Cell{Kind: sluice.CellBool, Text: s} }
+	null := sluice.Cell{}
+	for _, tt := range []struct {
+		fields, raw string
+		want        []sluice.Cell
+	}{
+		{"id event", sampleElement(1), []sluice.Cell{num("1000000002"), text("click")}},
+		{"b a", `{"a":"\u00e9\n","b":-1.50E+3}`, []sluice.Cell{num("-1.50E+3"), text("é\n")}},
+		{"a b c d e", `{"a":true,"b":false,"c":null,"d":[1, 2],"e":{}}`, []sluice.Cell{truth("true"), truth("false"), null, object("[1, 2]"), object("{}")}},
+		{"a a none", `{"a":9007199254740993}`, []sluice.Cell{num("9007199254740993"), num("9007199254740993"), null}},
+		{"a", `{"a":1,"a":1e400}`, []sluice.Cell{num("1e400")}},
+		{"a", `{"a":1,"a":null}`, []sluice.Cell{null}},
+		{"a", `{"a":""}`, []sluice.Cell{text("")}},
+		{"$ a", " {\"a\":1}\n", []sluice.Cell{object(`{"a":1}`), num("1")}},
+		{"a.b a", `{"a":{"b":{"c":1}}}`, []sluice.Cell{object(`{"c":1}`), object(`{"b":{"c":1}}`)}},
+		{"a.b.c", `{"a":{"b":{"c":"x"}}}`, []sluice.Cell{text("x")}},
+		{"a.b.c", `{"a":{"b.c":"y","b":{"c":"x"}}}`, []sluice.Cell{text("y")}},
+		{"a.b.c", `{"a.b":{"c":"x"}}`, []sluice.Cell{null}},
+		{"a.b", `{"a.b":1,"a":{"b":2}}`, []sluice.Cell{num("1")}},
+		{"a.b", `{"a":{"b":2},"a.b":1}`, []sluice.Cell{num("1")}},
+		{"a.b", `{"a.b":null,"a":{"b":2}}`, []sluice.Cell{null}},
+		{"a.b", `{"a":{"b":2},"a":{"b":3}}`, []sluice.Cell{num("3")}},
+		{"a.b", `{"a":{"b":2},"a":{}}`, []sluice.Cell{null}},
+		{"a.b", `{"a":{"b":1,"b":2}}`, []sluice.Cell{num("2")}},
+		{"a.b", `{"a":[{"b":2}]}`, []sluice.Cell{null}},
+		{"a.b", `{"a":"b"}`, []sluice.Cell{null}},
+		{". a. .a", `{"":{"":1,"a":2},"a":{"":3}}`, []sluice.Cell{num("1"), num("3"), num("2")}},
+		{"a", `{}`, []sluice.Cell{null}},
+	} {
+		before := []sluice.Cell{text("before")}
+		// What lies behind the end of cells must not shine through.
+		dirty := append(before, truth("old"), truth("old"), truth("old"), truth("old"), truth("old"))
+		got, err := newMapper(t, "", strings.Fields(tt.fields)...).Append(tt.raw, dirty[:1])
+		if want := append(before, tt.want...); err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s of %s: got %v, %v, want %v", tt.fields, tt.raw, got, err, want)
+		}
+	}
+}
+
+func TestRowMapperManyColumns(t *testing.T) {
+	var fields, members []string
+	for i := range MaxRowColumns {
+		fields = append(fields, fmt.Sprintf("f%d.x", i))
+		members = append(members, fmt.Sprintf(`"f%d":{"x":%d}`, i, i))
+		if i%2 == 0 {
+			members = append(members, fmt.Sprintf(`"f%d.x":"%d"`, i, i))
+		}
+	}
+	m := newMapper(t, "", fields...)
+	for _, raw := range []string{"{" + strings.Join(members, ",") + "}"} {
+		row, err := m.Append(raw, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range row {
+			want := sluice.CellText
+			if i%2 == 1 {
+				want = sluice.CellNumber
+			}
+			if c.Text != fmt.Sprint(i) || c.Kind != want {
+				t.Errorf("column %d: %+v", i, c)
+			}
+		}
+	}
+}
+
+func TestRowMapperRefused(t *testing.T) {
+	m := newMapper(t, "m.id", "a", "m.id")
+	for _, tt := range []struct{ raw, reason string }{
+		{`{"m":{"id":1}`, "not JSON: "},
+		{`{"m":{"id":1},"b":01}`, "not JSON: "},
+		{"{\"m\":{\"id\":1},\"b\":\"\xff\"}", "not JSON: want UTF-8"},
+		{`[1]`, "not an object: it is an array"},
+		{strings.Repeat(`{"m":`, 100_000), "nested too deep: "},
+		{`{"m":{"id":1},"pad":"` + strings.Repeat("x", sluice.MaxElementBytes) + `"}`, "too large: "},
+		{`{"a":1}`, "dedupe field m.id is missing"},
+		{`{"m":{"id":null}}`, "dedupe field m.id is missing"},
+		{`{"m":{"id":" "}}`, "dedupe field m.id is missing"},
+		{`{"m":{"id":false}}`, "dedupe field m.id is a boolean"},
+		{`{"m":{"id":[]}}`, "dedupe field m.id is an array"},
+		{`{"m":{"id":{}}}`, "dedupe field m.id is an object"},
+	} {
+		cells := make([]sluice.Cell, 3, 10)
+		got, err := m.Append(tt.raw, cells)
+		if err == nil || !strings.HasPrefix(err.Error(), tt.reason) {
+			t.Errorf("%.60q: got %v, want %s", tt.raw, err, tt.reason)
+		}
+		if len(got) != len(cells) {
+			t.Errorf("%.60q: %d cells are left, want %d", tt.raw, len(got), len(cells))
+		}
+	}
+	for _, tt := range []struct {
+		dedupe  string
+		columns []RowColumn
+	}{
+		{"", nil}, {"", make([]RowColumn, MaxRowColumns+1)}, {"", []RowColumn{{"a", ""}}}, {"", []RowColumn{{"", "a"}}},
+		{"b", []RowColumn{{"b", "a"}}}, {"$", []RowColumn{{"a", "$"}}},
+	} {
+		if _, err := NewRowMapper(tt.columns, tt.dedupe); err == nil {
+			t.Errorf("%d columns %.20v, dedupe %q: no error", len(tt.columns), tt.columns, tt.dedupe)
+		}
+	}
+	if m.DedupeColumn() != "c1" || fmt.Sprint(m.Columns()) != "[c0 c1]" {
+		t.Errorf("got columns %v, dedupe %s", m.Columns(), m.DedupeColumn())
+	}
+}
+
+func TestRowMapperNoAllocations(t *testing.T) {
+	m := newMapper(t, "id", "id", "event", "a.b")
+	raw := sampleElement(1)
+	cells := make([]sluice.Cell, 0, 3)
+	got := testing.AllocsPerRun(100, func() {
+		if _, err := m.Append(raw, cells); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got != 0 {
+		t.Errorf("%v allocations, want none", got)
+	}
+}
+
+// FuzzRowMapper compares with maps of encoding/json.
+func FuzzRowMapper(f *testing.F) {
+	for _, s := range oddElements() {
+		f.Add(s, "event", "a.b")
+		f.Add(s, "id", "$")
+	}
+	f.Fuzz(func(t *testing.T, raw, one, two string) {
+		m, err := NewRowMapper([]RowColumn{{"one", one}, {"two", two}, {"whole", "$"}}, "")
+		if err != nil {
+			return
+		}
+		row, err := m.Append(raw, nil)
+		if err != nil {
+			return // FuzzScan compares what is refused
+		}
+		if len(row) != 3 || row[2] != (sluice.Cell{Kind: sluice.CellJSON, Text: strings.Trim(raw, " \t\r\n")}) {
+			t.Fatalf("%q: got %v", raw, row)
+		}
+		for i, field := range []string{one, two} {
+			if want := cellByMap(t, raw, field); field != "$" && row[i] != want {
+				t.Fatalf("%q, field %q: got %+v, want %+v", raw, field, row[i], want)
+			}
+		}
+	})
+}
+
+// cellByMap is what RowMapper does, by encoding/json.
+func cellByMap(t *testing.T, raw, path string) sluice.Cell {
+	var members map[string]json.RawMessage
+	if json.Unmarshal([]byte(raw), &members) != nil {
+		return sluice.Cell{} // no object
+	}
+	v, ok := members[path]
+	if !ok {
+		head, rest, dotted := strings.Cut(path, ".")
+		if !dotted || members[head] == nil {
+			return sluice.Cell{}
+		}
+		return cellByMap(t, string(members[head]), rest)
+	}
+	switch s := string(v); s[0] {
+	case 'n':
+		return sluice.Cell{}
+	case 't', 'f':
+		return sluice.Cell{Kind: sluice.CellBool, Text: s}
+	case '{', '[':
+		return sluice.Cell{Kind: sluice.CellJSON, Text: s}
+	case '"':
+		var text string
+		if err := json.Unmarshal(v, &text); err != nil {
+			t.Fatal(err)
+		}
+		return sluice.Cell{Kind: sluice.CellText, Text: text}
+	default:
+		return sluice.Cell{Kind: sluice.CellNumber, Text: s}
+	}
+}
+
+func BenchmarkRowMapper(b *testing.B) {
+	var raws []string
+	for i := range 1024 {
+		raws = append(raws, sampleElement(i))
+	}
+	for _, bench := range []struct{ name, fields string }{
+		{"2 columns", "id event"}, {"7 columns", "id event email timestamp ip ua campaign"},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			m := newMapper(b, "id", strings.Fields(bench.fields)...)
+			var cells []sluice.Cell
+			b.SetBytes(int64(len(raws[0])))
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				var err error
+				if cells, err = m.Append(raws[i&1023], cells[:0]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,267 @@
+package ingest
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice"
+)
+
+// An event's time is what producers call so: ISO 8601 text, or a number since
+// the epoch whose unit nobody wrote down. The unit is told by the magnitude:
+// it is the coarsest one in which the number is a time that an event may have.
+//
+//	up to 253402300799 (2.5e11)  seconds: 1970 to 9999
+//	up to 253402300799999        milliseconds: from 1978-01-11
+//	up to 253402300799999999     microseconds: from 1978-01-11
+//	above                        nanoseconds: from 1978-01-11 to 2554
+//
+// So every time that has a unit of a second is read rightly, and in finer
+// units all but the first eight years, which read as seconds in the far
+// future. The other custom, a threshold at 1e11, reads "9999-12-31" in seconds
+// as 1978, and that date is a usual one for "never".
+//
+// Parts below a millisecond are cut off, not rounded: so a time never moves
+// into the next second.
+const (
+	maxEpochSeconds = sluice.MaxEventTimeMillis / 1000
+	maxEpochMillis  = sluice.MaxEventTimeMillis
+	maxEpochMicros  = sluice.MaxEventTimeMillis*1000 + 999
+)
+
+// parseTime reads a time and returns its milliseconds. quoted says that it was
+// a JSON string, not a number: a string may also be a date, and eight digits
+// that make a date (20240131) are one there, not seconds of the year 1970.
+// The errors begin "time out of range" or "time not understood".
+func parseTime(s string, quoted bool) (int64, error) {
+	if quoted {
+		s = strings.TrimSpace(s)
+		if isoShape(s) {
+			return parseISO(s)
+		}
+		if len(s) == len("20240131") {
+			if ms, ok := parseDate(s[:4], s[4:6], s[6:]); ok && ms >= sluice.MinEventTimeMillis {
+				return ms, nil
+			}
+		}
+	}
+	return parseEpoch(s)
+}
+
+func errNotTime(s string) error {
+	return fmt.Errorf("time not understood: %.40q, want ISO 8601 or a number since the epoch", s)
+}
+
+func errTimeRange(s string) error {
+	return fmt.Errorf("time out of range: %.40s, want the years 1970 to 9999", s)
+}
+
+// parseEpoch reads a number since the epoch.
+func parseEpoch(s string) (int64, error) {
+	digits, negative := s, false
+	if digits != "" && digits[0] == '-' {
+		digits, negative = digits[1:], true
+	}
+	n, i := uint64(0), 0
+	for ; i < len(digits) && digits[i]-'0' <= 9; i++ {
+		if n > (math.MaxUint64-9)/10 {
+			return parseLongEpoch(s)
+		}
+		n = n*10 + uint64(digits[i]-'0')
+	}
+	if i == 0 {
+		return 0, errNotTime(s)
+	}
+	millis := 0
+	if i < len(digits) {
+		var ok bool
+		if millis, ok = fraction(digits[i:]); !ok {
+			return parseLongEpoch(s)
+		}
+	}
+	if negative && strings.Trim(digits, "0.") != "" {
+		return 0, errTimeRange(s)
+	}
+	switch {
+	case n <= maxEpochSeconds:
+		return int64(n)*1000 + int64(millis), nil
+	case n <= maxEpochMillis:
+		return int64(n), nil
+	case n <= maxEpochMicros:
+		return int64(n / 1000), nil
+	}
+	return int64(n / 1_000_000), nil
+}
+
+// parseLongEpoch reads the numbers that programs write when they mean a
+// floating-point number (1.7e9). Its fraction is rounded: the number is as
+// close to what was meant as its digits are. What has too many digits for
+// parseEpoch ends here as well, out of range.
+func parseLongEpoch(s string) (int64, error) {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= '0' && c <= '9', c == '.', c|0x20 == 'e', c == '-', c == '+':
+		default:
+			return 0, errNotTime(s)
+		}
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil && !math.IsInf(f, 0) {
+		return 0, errNotTime(s)
+	}
+	if f < 0 || f >= math.MaxUint64 {
+		return 0, errTimeRange(s)
+	}
+	switch {
+	case f < maxEpochSeconds+1:
+		return min(int64(math.Round(f*1000)), maxEpochMillis), nil
+	case f < maxEpochMillis+1:
+		return int64(f), nil
+	case f <= maxEpochMicros:
+		return int64(f) / 1000, nil
+	}
+	return int64(uint64(f) / 1_000_000), nil
+}
+
+// fraction reads a point (or a comma: ISO 8601 allows both) and at least one
+// digit, nothing behind them, and returns whole milliseconds.
+func fraction(s string) (millis int, ok bool) {
+	if len(s) < 2 || s[0] != '.' && s[0] != ',' {
+		return 0, false
+	}
+	unit := 100
+	for i := 1; i < len(s); i++ {
+		if s[i]-'0' > 9 {
+			return 0, false
+		}
+		millis += int(s[i]-'0') * unit
+		unit /= 10
+	}
+	return millis, true
+}
+
+// isoShape reports whether a text is meant as an ISO date: digits, at least
+// four, and a hyphen.
+func isoShape(s string) bool {
+	i := 0
+	for i < len(s) && s[i]-'0' <= 9 {
+		i++
+	}
+	return i >= 4 && i < len(s) && s[i] == '-'
+}
+
+// number reads decimal digits, at most nine; -1 if there is anything else.
+func number(s string) int {
+	n := 0
+	for i := range len(s) {
+		if s[i]-'0' > 9 {
+			return -1
+		}
+		n = n*10 + int(s[i]-'0')
+	}
+	return n
+}
+
+// parseDate returns the milliseconds of a day's first moment in UTC.
+func parseDate(year, month, day string) (ms int64, ok bool) {
+	y, m, d := number(year), number(month), number(day)
+	if y < 0 || m < 1 || m > 12 || d < 1 || d > 31 {
+		return 0, false
+	}
+	t := time.Date(y, time.Month(m), d, 0, 0, 0, 0, time.UTC)
+	if d > 28 && t.Day() != d { // time.Date goes on into the next month
+		return 0, false
+	}
+	return t.UnixMilli(), true
+}
+
+// parseISO reads what isoShape has found:
+//
+//	YYYY-MM-DD
+//	YYYY-MM-DD(T|t|space)hh:mm[:ss[(.|,)digits, up to 9]][Z|z|+hh|+hhmm|+hh:mm]
+//
+// that is RFC 3339, section 5.6, and the loose forms of it that databases and
+// scripts write. Without a zone it is UTC. A leap second (:60) is the first
+// moment of the next minute.
+func parseISO(s string) (int64, error) {
+	if s[4] != '-' {
+		return 0, fmt.Errorf("time out of range: year %.20s, want the years 1970 to 9999", s[:strings.IndexByte(s, '-')])
+	}
+	if len(s) < 10 || s[7] != '-' {
+		return 0, errNotTime(s)
+	}
+	ms, ok := parseDate(s[:4], s[5:7], s[8:10])
+	if ok && len(s) > 10 {
+		var clock int64
+		clock, ok = parseClock(s[10:])
+		ms += clock
+	}
+	if !ok {
+		return 0, errNotTime(s)
+	}
+	if ms < sluice.MinEventTimeMillis || ms > sluice.MaxEventTimeMillis {
+		return 0, fmt.Errorf("time out of range: year %d, want the years 1970 to 9999 in UTC", time.UnixMilli(ms).UTC().Year())
+	}
+	return ms, nil
+}
+
+// parseClock reads what follows the date, from its T, and returns how many
+// milliseconds it is behind the day's first moment in UTC: with a zone it may
+// be negative, or more than a day.
+func parseClock(s string) (ms int64, ok bool) {
+	if len(s) < 6 || s[0]|0x20 != 't' && s[0] != ' ' || s[3] != ':' {
+		return 0, false
+	}
+	hour, minute, second, millis := number(s[1:3]), number(s[4:6]), 0, 0
+	s = s[6:]
+	if len(s) >= 3 && s[0] == ':' {
+		second = number(s[1:3])
+		s = s[3:]
+		if s != "" && (s[0] == '.' || s[0] == ',') {
+			end := 1
+			for end < len(s) && s[end]-'0' <= 9 {
+				end++
+			}
+			if millis, ok = fraction(s[:end]); !ok || end > 10 {
+				return 0, false
+			}
+			s = s[end:]
+		}
+	}
+	zone, ok := parseZone(s)
+	if !ok || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60 {
+		return 0, false
+	}
+	return int64((hour*60+minute-zone)*60+second)*1000 + int64(millis), true
+}
+
+// parseZone reads a zone and returns how many minutes it is ahead of UTC.
+func parseZone(s string) (minutes int, ok bool) {
+	if s == "" || s == "Z" || s == "z" {
+		return 0, true
+	}
+	hour, minute := 0, 0
+	switch {
+	case len(s) == 3: // +hh
+		hour = number(s[1:3])
+	case len(s) == 5: // +hhmm
+		hour, minute = number(s[1:3]), number(s[3:5])
+	case len(s) == 6 && s[3] == ':': // +hh:mm
+		hour, minute = number(s[1:3]), number(s[4:6])
+	default:
+		return 0, false
+	}
+	if hour < 0 || hour > 23 || minute < 0 || minute > 59 {
+		return 0, false
+	}
+	switch s[0] {
+	case '+':
+		return hour*60 + minute, true
+	case '-':
+		return -(hour*60 + minute), true
+	}
+	return 0, false
+}
