@@ -114,11 +114,12 @@ func (r *Router) positions(ctx context.Context) ([]sluice.Position, error) {
 
 // read gathers pages to units until the context ends.
 func (r *Router) read(ctx context.Context, reader *flow.ListReader, have []sluice.Position, emit func(routed) error) error {
+	var arena Arena
 	for {
 		u := routed{batches: make([]partBatch, len(r.Logs))}
 		bytes := 0
 		add := func(page flow.Page) {
-			bytes += r.encode(page, have, &u)
+			bytes += r.encode(page, have, &u, &arena)
 			u.count += len(page.Elements)
 			u.to = page.To
 		}
@@ -139,14 +140,15 @@ func (r *Router) read(ctx context.Context, reader *flow.ListReader, have []sluic
 
 // encode adds the elements of a page to the batches of their partitions and
 // returns their bytes. What a partition's log has already is left out.
-func (r *Router) encode(page flow.Page, have []sluice.Position, u *routed) int {
+func (r *Router) encode(page flow.Page, have []sluice.Position, u *routed, arena *Arena) int {
 	now := r.Clock.Now().UnixMilli()
 	options := r.Options
-	options.Now = now
+	options.Now, options.Arena = now, arena
 	bytes := 0
 	var e sluice.Event
 	for i, raw := range page.Elements {
 		bytes += len(raw)
+		arena.Reset()
 		// The element is in a log if that log's seq is beyond it; seqs are the
 		// position after the last element of a unit.
 		after := sluice.Position{Major: page.From.Major, Minor: page.From.Minor + uint64(i) + 1}

@@ -1,8 +1,10 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"sluice"
@@ -31,7 +33,7 @@ func (s *Store) Prepare(effect *sluice.Effect) (sluice.Prepared, error) {
 		return nil, fmt.Errorf("prepare effect: %w", err)
 	}
 	if len(effect.Events) > 0 {
-		p.sections = append(p.sections, &section{target: eventTarget, events: effect.Events})
+		p.sections = append(p.sections, &section{target: eventTarget, events: inKeyOrder(effect.Events)})
 	}
 	for i := range effect.Rows {
 		sec, err := rowSection(&effect.Rows[i])
@@ -51,6 +53,29 @@ func (s *Store) Prepare(effect *sluice.Effect) (sluice.Prepared, error) {
 	}
 	p.encode()
 	return p, nil
+}
+
+// inKeyOrder returns the events in the order of the table's primary key, as far
+// as time decides it. They come partition by partition; inserted like that,
+// each transaction goes over its span of time once for every partition and
+// splits pages in their middle, which loads at half the speed (measured).
+func inKeyOrder(events []sluice.StoredEvent) []sluice.StoredEvent {
+	byTime := func(a, b *sluice.StoredEvent) int { return cmp.Compare(a.TimeMillis, b.TimeMillis) }
+	order := make([]int32, len(events))
+	sorted := true
+	for i := range events {
+		order[i] = int32(i)
+		sorted = sorted && (i == 0 || byTime(&events[i-1], &events[i]) <= 0)
+	}
+	if sorted {
+		return events
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return byTime(&events[a], &events[b]) })
+	out := make([]sluice.StoredEvent, len(events))
+	for i, from := range order {
+		out[i] = events[from]
+	}
+	return out
 }
 
 func checkMoves(moves []sluice.Move) error {

@@ -13,10 +13,10 @@ import (
 // rows of it.
 func (e *engine) openTable(ctx context.Context, list config.List) (sluice.Table, *ingest.RowMapper, error) {
 	spec := sluice.TableSpec{Table: list.Table}
-	var fields []string
+	var columns []ingest.RowColumn
 	for _, c := range list.Columns {
 		spec.Columns = append(spec.Columns, c.Column)
-		fields = append(fields, c.Field)
+		columns = append(columns, ingest.RowColumn{Column: c.Column, Field: c.Field})
 		if c.Field == list.Dedupe {
 			spec.Dedupe = c.Column
 		}
@@ -28,6 +28,6 @@ func (e *engine) openTable(ctx context.Context, list config.List) (sluice.Table,
 	if err != nil {
 		return nil, nil, err
 	}
-	mapper, err := ingest.NewRowMapper(fields, list.Dedupe)
+	mapper, err := ingest.NewRowMapper(columns, list.Dedupe)
 	return table, mapper, err
 }
