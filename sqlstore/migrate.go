@@ -119,6 +119,17 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
+// SchemaVersion returns the version of the schema, 0 if there is none yet, and
+// the one that this program brings it to.
+func (s *Store) SchemaVersion(ctx context.Context) (have, want int, err error) {
+	list, err := migrations(s.d)
+	if err != nil {
+		return 0, 0, err
+	}
+	have, err = s.version(ctx, s.reads)
+	return have, len(list), err
+}
+
 // version reads the schema's version; 0: there is none yet.
 func (s *Store) version(ctx context.Context, q querier) (int, error) {
 	var version int

@@ -90,19 +90,21 @@ func hanging(head, text string) string {
 	return b.String() + strings.TrimRight(line, " ") + "\n"
 }
 
+// version is set when the program is built (Makefile).
+var version = "unversioned"
+
 func runVersion(_ context.Context, c *call) error {
 	if len(c.given.args) > 0 {
 		return usagef("version: takes no arguments")
 	}
-	version, revision := "unknown", "unknown"
+	revision := "unknown revision"
 	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {
 				revision = s.Value
 			}
 		}
 	}
-	c.print("sluice %s, revision %s, %s %s/%s", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	c.print("sluice %s, %s, %s %s/%s", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return nil
 }

@@ -27,12 +27,17 @@ func runMigrate(ctx context.Context, c *call) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	before, _, err := store.SchemaVersion(ctx)
+	if err != nil {
+		return err
+	}
 	if err := store.Migrate(ctx); err != nil {
 		return err
 	}
-	if err := store.Ping(ctx); err != nil {
+	after, _, err := store.SchemaVersion(ctx)
+	if err != nil {
 		return err
 	}
-	c.print("%s: the schema is up to date", safeText(cfg.Database.String()))
+	c.print("%s: the schema had version %d and has version %d now", safeText(cfg.Database.String()), before, after)
 	return nil
 }

@@ -92,4 +92,3 @@ func (e *engine) lag(ctx context.Context, key ingest.LagKey, applied ingest.Lag)
 	}
 	return f
 }
-
