@@ -123,6 +123,9 @@ func median(runs []float64) float64 {
 
 // print writes the tables for people.
 func (r *report) print(w io.Writer) {
+	if len(r.Rows) == 0 {
+		return
+	}
 	fmt.Fprintf(w, "\n%s on %s, %d cores\n\n", r.Bench, r.Machine.CPU, r.Machine.Cores)
 	width := 0
 	for _, x := range r.Rows {
