@@ -30,7 +30,7 @@ type RowMapper struct {
 	whole   []int // columns of "$"
 
 	// The fields as they are looked up: a hash table, open addressing, at most
-	// a quarter full, of places in fields plus 1. Go's map takes three times as
+	// a quarter full, of places in fields plus 1. Go's map takes twice as
 	// long for the few short keys that are asked here, most of them in vain.
 	table  []uint16
 	fields []rowField

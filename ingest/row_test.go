@@ -43,6 +43,7 @@ func TestRowMapper(t *testing.T) {
 		{"a.b a", `{"a":{"b":{"c":1}}}`, []sluice.Cell{object(`{"c":1}`), object(`{"b":{"c":1}}`)}},
 		{"a.b.c", `{"a":{"b":{"c":"x"}}}`, []sluice.Cell{text("x")}},
 		{"a.b.c", `{"a":{"b.c":"y","b":{"c":"x"}}}`, []sluice.Cell{text("y")}},
+		{"a.b.c", `{"a":{"b.c":null,"b":{"c":"x"}}}`, []sluice.Cell{null}},
 		{"a.b.c", `{"a.b":{"c":"x"}}`, []sluice.Cell{null}},
 		{"a.b", `{"a.b":1,"a":{"b":2}}`, []sluice.Cell{num("1")}},
 		{"a.b", `{"a":{"b":2},"a.b":1}`, []sluice.Cell{num("1")}},

@@ -104,6 +104,7 @@ func TestRefused(t *testing.T) {
 		{`"\x"`, 2, `want one of "\/bfnrtu behind a backslash, got 'x'`},
 		{`"\u12g4"`, 2, `want four hexadecimal digits behind \u, got 'u'`},
 		{`"\ud800"`, 2, "want surrogates in pairs, high before low, got 'u'"},
+		{`"\udc00\udc00"`, 2, "want surrogates in pairs, high before low, got 'u'"},
 		{`"\udc00\ud800"`, 2, "want surrogates in pairs, high before low, got 'u'"},
 		{`"\ud800\u0041"`, 2, "want surrogates in pairs, high before low, got 'u'"},
 		{"\"a\xff\"", 2, "want UTF-8, got the byte 0xff"},
