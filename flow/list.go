@@ -364,17 +364,20 @@ func (r *ListReader) hold(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("hold list %s: count %q: %w", l.name, answer[0], err)
 	}
-	if n == 0 {
-		return false, nil
-	}
-	if n > 0 {
-		l.heldTotal.Add(n)
-	}
-	// n is -1 if an earlier call held a chunk and its answer was lost: it is
-	// there, as chunk `last`.
-	if r.last, err = strconv.ParseUint(answer[1], 10, 64); err != nil {
+	last, err := strconv.ParseUint(answer[1], 10, 64)
+	if err != nil {
 		return false, fmt.Errorf("hold list %s: chunk number %q: %w", l.name, answer[1], err)
 	}
+	switch {
+	case n == 0:
+		return false, nil
+	case last != r.last+1:
+		return false, fmt.Errorf("hold list %s: %w: chunk %d was held last, redis says %d; it has gone back in time", l.name, sluice.ErrConflict, r.last, last)
+	case n > 0:
+		l.heldTotal.Add(n)
+	}
+	// n is -1 if an earlier call held the chunk and its answer was lost.
+	r.last = last
 	return true, r.enter(ctx)
 }
 

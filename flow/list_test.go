@@ -211,3 +211,39 @@ func TestAgainPushesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestListNoticesThatRedisHasGoneBack(t *testing.T) {
+	r := dial(t)
+	l, lease := newList(t, r, Left)
+	reader, err := l.Open(t.Context(), lease, sluice.Position{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cursor sluice.Position
+	for range 3 {
+		if err := r.Push(t.Context(), "pepi_queue", []string{"a"}); err != nil {
+			t.Fatal(err)
+		}
+		page, err := reader.Next(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cursor = page.To
+	}
+	// A replica takes over that never heard of chunks 2 and 3.
+	do(t, r, "HSET", l.keys.stateKey(), "last", "1")
+	do(t, r, "DEL", l.keys.heldKey(2), l.keys.heldKey(3))
+	if err := r.Push(t.Context(), "pepi_queue", []string{"new"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reader.Next(t.Context(), false); !errors.Is(err, sluice.ErrConflict) {
+		t.Fatalf("go on reading: %v, want ErrConflict", err)
+	}
+	if reader, err = l.Open(t.Context(), lease, cursor); err != nil {
+		t.Fatal(err)
+	}
+	page, err := reader.Next(t.Context(), true)
+	if err != nil || len(page.Elements) != 1 || page.Elements[0] != "new" || !cursor.Before(page.To) {
+		t.Fatalf("page %+v, %v; want the new element beyond %s", page, err, cursor)
+	}
+}
