@@ -162,6 +162,9 @@ func (e *env) oneRun(ctx context.Context, s store, t *table, all elements, measu
 	if err := s.fresh(ctx); err != nil {
 		return 0, err
 	}
+	if err := e.run.watchBusy(ctx); err != nil {
+		return 0, err
+	}
 	took, err := measure(ctx, s, t, all)
 	if err != nil {
 		return 0, err

@@ -1,11 +1,15 @@
 package bench
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // machine is where a bench ran.
@@ -62,4 +66,44 @@ func programVersions() map[string]string {
 		}
 	}
 	return v
+}
+
+// busySpan is how long the machine is watched before a run.
+const busySpan = 150 * time.Millisecond
+
+// watchBusy notes how much of all cores was in use just before a run, when
+// nothing of ours should be: a figure from a machine that others used is to be
+// read with that in mind. It matters most where Sluice, which has work for two
+// cores, is compared with a bulk load, which has work for one.
+func (r *run) watchBusy(ctx context.Context) error {
+	idleBefore, allBefore := cpuTicks()
+	if err := pause(ctx, busySpan); err != nil {
+		return err
+	}
+	idle, all := cpuTicks()
+	if all > allBefore {
+		r.busy = append(r.busy, 100*(1-(idle-idleBefore)/(all-allBefore)))
+		r.report.Settings["busy_before_runs"] = fmt.Sprintf("median %.0f %%, max %.0f %% of all cores", median(r.busy), slices.Max(r.busy))
+	}
+	return nil
+}
+
+// cpuTicks returns how long the cores were idle, and that with all the rest,
+// since the start of the machine; zeros where /proc does not tell.
+func cpuTicks() (idle, all float64) {
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, 0
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	for i, field := range strings.Fields(line) {
+		n, err := strconv.ParseFloat(field, 64)
+		if err != nil || i > 8 {
+			continue // the name; the guests, who are counted as users already
+		}
+		if all += n; i == 4 || i == 5 { // proc(5): idle, iowait
+			idle += n
+		}
+	}
+	return idle, all
 }

@@ -40,7 +40,8 @@ type run struct {
 	report   *report
 	progress io.Writer
 	started  time.Time
-	parts    []string // empty: all
+	parts    []string  // empty: all
+	busy     []float64 // percent of all cores, before each run
 }
 
 // does reports whether a part is wanted.

@@ -127,6 +127,9 @@ func (r *report) print(w io.Writer) {
 		return
 	}
 	fmt.Fprintf(w, "\n%s on %s, %d cores\n\n", r.Bench, r.Machine.CPU, r.Machine.Cores)
+	if busy := r.Settings["busy_before_runs"]; busy != "" {
+		fmt.Fprintf(w, "  in use before each run: %s\n\n", busy)
+	}
 	width := 0
 	for _, x := range r.Rows {
 		width = max(width, len(x.Label))
