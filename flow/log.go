@@ -126,7 +126,9 @@ func (l *Log) Raise(ctx context.Context, cursor sluice.Position) (raised bool, e
 
 // Read returns up to count batches after the cursor. It waits up to `wait` for
 // the first one and returns none if there is none; wait 0 does not wait. The
-// error is ErrGap if the first batch does not follow the cursor.
+// error is ErrGap if the first batch does not follow the cursor. A batch that
+// follows nothing (its Prev is zero) begins a log that Redis has lost whole, as
+// Raise would have begun it: somebody was faster. It follows any cursor.
 func (l *Log) Read(ctx context.Context, cursor sluice.Position, count int64, wait time.Duration) ([]Batch, error) {
 	c := l.redis.client
 	var command rueidis.Completed
@@ -151,7 +153,10 @@ func (l *Log) Read(ctx context.Context, cursor sluice.Position, count int64, wai
 		if err != nil {
 			return nil, err
 		}
-		if b.Prev != cursor {
+		if b.Prev != cursor && !b.Prev.IsZero() {
+			if len(batches) > 0 {
+				return batches, nil // the next read meets the gap
+			}
 			return nil, &GapError{What: fmt.Sprintf("log of partition %d", l.partition.Number), Cursor: cursor, Start: b.Prev}
 		}
 		cursor = b.Position

@@ -90,6 +90,32 @@ func TestReadMeetsAGap(t *testing.T) {
 	if batches, err := l.Read(t.Context(), at[1], 10, 0); err != nil || len(batches) != 2 {
 		t.Fatalf("reading from behind the gap: %v, %v", batches, err)
 	}
+	if batches, err := l.Read(t.Context(), sluice.Position{}, 10, 0); err != nil || len(batches) != 1 {
+		t.Fatalf("reading up to the gap: %v, %v; want what comes before it", batches, err)
+	}
+}
+
+// A log that Redis has lost whole begins anew, also if a writer was faster than
+// the follower that would have raised it.
+func TestReadFollowsALogThatBeginsAnew(t *testing.T) {
+	r := dial(t)
+	l := NewLog(r, Partitions(1)[0])
+	first, err := l.Append(t.Context(), "s", "", "1", oneEvent("a"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, r, "FLUSHALL")
+	again, err := l.Append(t.Context(), "s", "", "1", oneEvent("b"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if raised, err := l.Raise(t.Context(), first.Position); err != nil || raised {
+		t.Fatalf("raise a log that is beyond the cursor: %v, %v", raised, err)
+	}
+	batches, err := l.Read(t.Context(), first.Position, 10, 0)
+	if err != nil || len(batches) != 1 || batches[0].Position != again.Position {
+		t.Fatalf("read from the old cursor: %v, %v; want the new entry", batches, err)
+	}
 }
 
 func seqText(i int) string {

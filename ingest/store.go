@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -32,6 +33,10 @@ type StoreFollower struct {
 	Clock  sluice.Clock
 	Log    *slog.Logger
 	Stats  *Stats
+
+	// AcceptGaps lets the follower go on behind gaps instead of standing still:
+	// the operator has decided that what is missing is lost.
+	AcceptGaps bool
 }
 
 // Run follows the logs until fetch ends.
@@ -83,12 +88,19 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 			s.Log.Warn("log was behind its cursor and has been raised: redis has gone back in time", "partition", p, "cursor", cursors[p].String())
 		}
 	}
+	if logs, err = s.withoutGaps(work, logs, cursors); err != nil {
+		return err
+	}
+	if len(logs) == 0 {
+		<-fetch.Done() // other leases may come
+		return nil
+	}
 	trimmer := &trimmer{logs: s.Logs, held: held, recent: make(map[int][]sluice.Position)}
 	if err := trimmer.begin(work, cursors); err != nil {
 		return err
 	}
 	reading := maps.Clone(cursors) // owned by the reading side
-	return flow.Pipe(fetch, work, func(ctx context.Context, emit func(storeUnit) error) error {
+	err = flow.Pipe(fetch, work, func(ctx context.Context, emit func(storeUnit) error) error {
 		return s.read(ctx, logs, reading, emit)
 	}, func(ctx context.Context, u storeUnit) error {
 		if err := apply(ctx, s.Store, s.Stats, u.prepared); err != nil {
@@ -101,6 +113,10 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 		}
 		return trimmer.applied(ctx, u.entries)
 	})
+	if errors.Is(err, sluice.ErrGap) {
+		return nil // the next session judges it, before it begins
+	}
+	return err
 }
 
 // read gathers batches of all logs to transactions.
@@ -136,7 +152,7 @@ func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[
 
 // gather waits for a first batch and adds what comes until the transaction is
 // full, or nothing more came for a short while. It moves the cursors.
-func (s *StoreFollower) gather(pulled <-chan []flow.Batch, failed <-chan error, cursors map[int]sluice.Position) (*storing, error) {
+func (s *StoreFollower) gather(pulled <-chan []flow.Batch, failed chan error, cursors map[int]sluice.Position) (*storing, error) {
 	t := &storing{s: s, moved: make(map[int]sluice.Move), names: make(map[string]int64), entries: make(map[int][]sluice.Position)}
 	var timeout <-chan time.Time
 	for !t.full() {
@@ -160,7 +176,11 @@ func (s *StoreFollower) gather(pulled <-chan []flow.Batch, failed <-chan error, 
 		case <-timeout:
 			return t.done(), nil
 		case err := <-failed:
-			return nil, err
+			if len(t.moved) == 0 {
+				return nil, err
+			}
+			failed <- err // what was read before is applied; then the next call meets it
+			return t.done(), nil
 		}
 	}
 	return t.done(), nil
@@ -196,6 +216,7 @@ func (t *storing) done() *storing {
 
 // add adds a batch's items and moves its partition's cursor behind it.
 func (t *storing) add(b flow.Batch, cursors map[int]sluice.Position) {
+	t.s.tellLoss(&b, cursors[b.Partition])
 	move, ok := t.moved[b.Partition]
 	if !ok {
 		move = sluice.Move{Follower: StoreRole, Partition: b.Partition, From: cursors[b.Partition]}

@@ -166,7 +166,7 @@ func (e *engine) openList(ctx context.Context, i int) error {
 
 // storeFollower returns what stores the logs.
 func (e *engine) storeFollower() *ingest.StoreFollower {
-	return &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Clock: e.clock, Log: e.log, Stats: e.stats}
+	return &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Clock: e.clock, Log: e.log, Stats: e.stats, AcceptGaps: e.config.AcceptGaps}
 }
 
 // start runs the leases and the followers of this process's roles.
