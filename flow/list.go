@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -32,6 +33,10 @@ const (
 	// looks a second cost nothing that can be measured, and none writes.
 	pollSoonest = 2 * time.Millisecond
 	pollLatest  = 25 * time.Millisecond
+
+	// lostChunk is the size of a chunk that was held, not dropped, and is gone:
+	// reading never comes to its end, but finds nothing, which is a gap.
+	lostChunk = math.MaxUint64
 )
 
 // Side is the end of a foreign list where its oldest element is.
@@ -135,6 +140,7 @@ type ListReader struct {
 	limit int               // elements of the next page
 	first uint64            // the oldest chunk still in Redis
 	base  uint64            // elements dropped from its head
+	known uint64            // up to this chunk Redis may have forgotten chunks
 	sizes map[uint64]uint64 // of chunks read but not dropped yet
 
 	mu        sync.Mutex
@@ -178,9 +184,9 @@ func (l *List) open(ctx context.Context, lease *Lease, chunk uint64) (r *ListRea
 	if err != nil {
 		return nil, ended, err
 	}
-	var n [3]uint64
-	for i := range n {
-		if n[i], err = strconv.ParseUint(answer[i], 10, 64); err != nil {
+	var n [4]uint64
+	for i, text := range []string{answer[0], answer[1], answer[2], answer[4]} {
+		if n[i], err = strconv.ParseUint(text, 10, 64); err != nil {
 			return nil, ended, fmt.Errorf("open list %s: its state %q cannot be read: %w", l.name, answer, err)
 		}
 	}
@@ -189,7 +195,7 @@ func (l *List) open(ctx context.Context, lease *Lease, chunk uint64) (r *ListRea
 	}
 	return &ListReader{
 		list: l, lease: lease, limit: firstPageElements, sizes: make(map[uint64]uint64),
-		last: n[0], first: n[1], base: n[2], chunk: n[1], next: n[2],
+		last: n[0], first: n[1], base: n[2], known: n[3], chunk: n[1], next: n[2],
 	}, ended, nil
 }
 
@@ -230,11 +236,17 @@ func (r *ListReader) enter(ctx context.Context) error {
 	if r.chunk == r.first {
 		r.size += r.base
 	}
+	if n == 0 && r.chunk > r.known {
+		r.size = lostChunk
+	}
 	return nil
 }
 
 // leave goes on to the next chunk.
 func (r *ListReader) leave() {
+	if r.size == lostChunk {
+		r.size = r.next
+	}
 	r.sizes[r.chunk] = r.size
 	r.chunk, r.next, r.size = r.chunk+1, 0, 0
 }
@@ -306,7 +318,9 @@ func (r *ListReader) dropHead(ctx context.Context, offset uint64, how string) er
 }
 
 // Next returns the next page. With wait it waits for one until the context
-// ends; without, it returns an empty page when nothing is there now.
+// ends; without, it returns an empty page when nothing is there now. It fails
+// with a *GapError, each time, when the chunk to be read is gone; to go on, tell
+// Committed the gap's Start and open the list again.
 func (r *ListReader) Next(ctx context.Context, wait bool) (Page, error) {
 	pause := pollSoonest
 	for {
@@ -398,7 +412,7 @@ func (r *ListReader) read(ctx context.Context) (Page, error) {
 	}
 	at := sluice.Position{Major: r.chunk, Minor: r.next}
 	if len(elements) == 0 {
-		return Page{}, &GapError{What: "list " + r.list.name, Cursor: at, Start: sluice.Position{Major: r.chunk, Minor: r.size}}
+		return Page{}, &GapError{What: "list " + r.list.name, Cursor: at, Start: sluice.Position{Major: r.chunk + 1}}
 	}
 	r.next += uint64(len(elements))
 	r.learn(elements)

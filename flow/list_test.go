@@ -104,6 +104,46 @@ func listModel(t *testing.T, side Side, random *rand.Rand) {
 	}
 }
 
+// A held chunk that somebody deleted is no empty one.
+func TestListMeetsALostChunk(t *testing.T) {
+	r := dial(t)
+	l, lease := newList(t, r, Left)
+	reader, err := l.Open(t.Context(), lease, sluice.Position{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for chunk := range 3 {
+		if err := r.Push(t.Context(), "pepi_queue", []string{strconv.Itoa(chunk)}); err != nil {
+			t.Fatal(err)
+		}
+		if held, err := reader.hold(t.Context()); err != nil || !held {
+			t.Fatalf("hold: %v, %v", held, err)
+		}
+	}
+	do(t, r, "DEL", l.keys.heldKey(2))
+	for range 2 { // also a reader that begins anew
+		if reader, err = l.Open(t.Context(), lease, sluice.Position{}); err != nil {
+			t.Fatal(err)
+		}
+		if page, err := reader.Next(t.Context(), false); err != nil || len(page.Elements) != 1 {
+			t.Fatalf("read what comes before the gap: %v, %v", page, err)
+		}
+		for range 2 {
+			_, err = reader.Next(t.Context(), false)
+			var gap *GapError
+			if !errors.As(err, &gap) || gap.Start != (sluice.Position{Major: 3}) {
+				t.Fatalf("read a lost chunk: %v, want a gap up to chunk 3", err)
+			}
+		}
+	}
+	if reader, err = l.Open(t.Context(), lease, sluice.Position{Major: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if page, err := reader.Next(t.Context(), false); err != nil || len(page.Elements) != 1 || page.Elements[0] != "2" {
+		t.Fatalf("read behind the gap: %v, %v", page, err)
+	}
+}
+
 func TestListMeetsAGap(t *testing.T) {
 	r := dial(t)
 	l, lease := newList(t, r, Left)

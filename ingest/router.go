@@ -89,6 +89,10 @@ func (r *Router) follow(fetch, work context.Context, lease *flow.Lease) error {
 		reader.Committed(u.to)
 		return nil
 	})
+	if gap := r.accepted(err); gap != nil {
+		reader.Committed(gap.Start)
+		err = nil
+	}
 	if err != nil {
 		return err
 	}

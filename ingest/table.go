@@ -25,8 +25,8 @@ type Lister struct {
 	Log    *slog.Logger
 	Stats  *Stats
 
-	// AcceptGaps lets the follower go on behind a gap, once, instead of
-	// standing still: the operator has decided that what is missing is lost.
+	// AcceptGaps lets the follower go on behind gaps instead of standing still:
+	// the operator has decided that what is missing is lost.
 	AcceptGaps bool
 }
 
@@ -94,44 +94,39 @@ func (t *TableFollower) follow(fetch, work context.Context, lease *flow.Lease) e
 	}
 	cursor := cursors[0]
 	reader, err := t.List.Open(work, lease, cursor)
-	if gap := (*flow.GapError)(nil); errors.As(err, &gap) && t.AcceptGaps {
-		return t.acceptGap(work, follower, gap)
+	if gap := t.accepted(err); gap != nil {
+		return moveOver(work, t.Store, sluice.Move{Follower: follower, From: cursor, To: gap.Start})
 	}
 	if err != nil {
 		return err
 	}
+	committed := cursor
 	err = flow.Pipe(fetch, work, func(ctx context.Context, emit func(tableUnit) error) error {
 		return t.read(ctx, reader, cursor, emit)
 	}, func(ctx context.Context, u tableUnit) error {
 		if err := apply(ctx, t.Store, t.Stats, u.prepared); err != nil {
 			return err
 		}
+		committed = u.to
 		t.Stats.setLag(follower, 0, u.to, t.Clock.Now().Sub(u.taken))
 		reader.Committed(u.to)
 		return nil
 	})
+	if gap := t.accepted(err); gap != nil {
+		return moveOver(work, t.Store, sluice.Move{Follower: follower, From: committed, To: gap.Start})
+	}
 	if err != nil {
 		return err
 	}
 	return reader.Close(work)
 }
 
-// acceptGap moves the cursor over a gap that the operator has accepted.
-func (t *TableFollower) acceptGap(ctx context.Context, follower string, gap *flow.GapError) error {
-	t.Log.Error("gap accepted: what lay between is lost", "follower", follower, "from", gap.Cursor.String(), "to", gap.Start.String())
-	p, err := t.Store.Prepare(&sluice.Effect{Moves: []sluice.Move{{Follower: follower, From: gap.Cursor, To: gap.Start}}})
-	if err != nil {
-		return err
-	}
-	_, err = t.Store.Apply(ctx, p)
-	return err
-}
-
 // read gathers pages to transactions: full ones at once while there is much,
 // smaller ones soon when it is quiet.
 func (t *TableFollower) read(ctx context.Context, reader *flow.ListReader, cursor sluice.Position, emit func(tableUnit) error) error {
+	last := 0 // rows of the transaction before: the next is about as large
 	for {
-		g := t.newGather(cursor)
+		g := t.newGather(cursor, last)
 		if err := gatherPages(ctx, t.Clock, flushWait, reader, g.add, g.size); err != nil {
 			return err
 		}
@@ -143,7 +138,7 @@ func (t *TableFollower) read(ctx context.Context, reader *flow.ListReader, curso
 			return err
 		}
 		t.Stats.Accepted.Add(int64(g.elements))
-		cursor = g.to
+		cursor, last = g.to, g.elements
 	}
 }
 
@@ -163,6 +158,9 @@ func gatherPages(ctx context.Context, clock sluice.Clock, wait time.Duration, re
 			return nil
 		}
 		page, err := reader.Next(ctx, false)
+		if errors.Is(err, sluice.ErrGap) {
+			return nil // what comes before it is applied; the next call meets it again
+		}
 		if err != nil {
 			return err
 		}
@@ -193,9 +191,14 @@ type gather struct {
 	bytes    int
 }
 
-func (t *TableFollower) newGather(cursor sluice.Position) *gather {
+func (t *TableFollower) newGather(cursor sluice.Position, rows int) *gather {
 	g := &gather{t: t, from: cursor, to: cursor}
-	g.rows = sluice.TableRows{Table: t.Table, Source: "list:" + t.List.Name()}
+	g.rows = sluice.TableRows{
+		Table: t.Table, Source: "list:" + t.List.Name(),
+		Cells:  make([]sluice.Cell, 0, rows*len(t.Table.Spec().Columns)),
+		Raw:    make([]string, 0, rows),
+		Places: make([]sluice.Place, 0, rows),
+	}
 	return g
 }
 
