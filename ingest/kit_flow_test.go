@@ -1,0 +1,480 @@
+package ingest_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql"
+	"github.com/redis/rueidis"
+	_ "modernc.org/sqlite"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/ingest"
+	"sluice/servers"
+	"sluice/sqlstore"
+)
+
+// The kit of the *_flow_test.go files: real servers, and the parts of the
+// program put together as cmd/sluice does it.
+
+const (
+	// settleWithin bounds every wait.
+	settleWithin = 60 * time.Second
+
+	testPartitions = 4
+)
+
+// testServers are started when a test first needs them, and end with the binary.
+var testServers struct {
+	dir       string
+	redis     func() (*servers.Redis, error)
+	maria     func() (*servers.MariaDB, error)
+	databases atomic.Int64
+}
+
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+
+func runTests(m *testing.M) int {
+	s := &testServers
+	var err error
+	if s.dir, err = os.MkdirTemp("", "sluice-ingest-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(s.dir)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var started []interface{ Kill() error }
+	s.redis = sync.OnceValues(func() (*servers.Redis, error) {
+		r, err := servers.StartRedis(ctx, servers.RedisOptions{Dir: filepath.Join(s.dir, "redis"), AppendFsync: "no"})
+		if err == nil {
+			started = append(started, r)
+		}
+		return r, err
+	})
+	s.maria = sync.OnceValues(func() (*servers.MariaDB, error) {
+		d, err := servers.StartMariaDB(ctx, servers.MariaDBOptions{Dir: filepath.Join(s.dir, "maria"), Extra: []string{"--innodb-flush-log-at-trx-commit=0"}})
+		if err == nil {
+			started = append(started, d)
+		}
+		return d, err
+	})
+	defer func() {
+		for _, server := range started {
+			_ = server.Kill()
+		}
+	}()
+	return m.Run()
+}
+
+// bed is what a test works on: an emptied Redis and an empty database.
+type bed struct {
+	*testing.T
+	dialect string // "sqlite" or "mariadb"
+	raw     rueidis.Client
+	url     string // of the database
+	db      *sql.DB
+}
+
+// onEach runs a test on each kind of database.
+func onEach(t *testing.T, test func(b *bed)) {
+	for _, dialect := range []string{"sqlite", "mariadb"} {
+		t.Run(dialect, func(t *testing.T) { test(newBed(t, dialect)) })
+	}
+}
+
+func newBed(t *testing.T, dialect string) *bed {
+	t.Helper()
+	b := &bed{T: t, dialect: dialect}
+	server, err := testServers.redis()
+	b.must(err)
+	option, err := rueidis.ParseURL(server.URL())
+	b.must(err)
+	option.DisableCache = true
+	b.raw, err = rueidis.NewClient(option)
+	b.must(err)
+	t.Cleanup(b.raw.Close)
+	b.do("FLUSHALL")
+	if dialect == "sqlite" {
+		file := filepath.Join(t.TempDir(), "test.db")
+		b.open("sqlite:"+file, "sqlite", "file:"+file+"?_pragma=busy_timeout(20000)")
+		return b
+	}
+	maria, err := testServers.maria()
+	b.must(err)
+	name := fmt.Sprintf("test_%d", testServers.databases.Add(1))
+	b.must(maria.CreateDatabase(t.Context(), name))
+	b.use(maria, name)
+	return b
+}
+
+// use makes an empty database of a MariaDB the one that b works on.
+func (b *bed) use(maria *servers.MariaDB, name string) {
+	b.Helper()
+	b.open(maria.SocketURL(name), "mysql", maria.DSN(name))
+}
+
+func (b *bed) open(url, driver, dsn string) {
+	b.Helper()
+	db, err := sql.Open(driver, dsn)
+	b.must(err)
+	b.Cleanup(func() { _ = db.Close() })
+	b.url, b.db = url, db
+	store, err := sqlstore.Open(b.Context(), url, sqlstore.Options{})
+	b.must(err)
+	b.must(store.Migrate(b.Context()))
+	b.must(store.Close())
+}
+
+func (b *bed) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// do runs a Redis command.
+func (b *bed) do(words ...string) any {
+	b.Helper()
+	v, err := b.raw.Do(b.Context(), b.raw.B().Arbitrary(words...).Build()).ToAny()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		b.Fatalf("%.200q: %v", words, err)
+	}
+	return v
+}
+
+func (b *bed) doInt(words ...string) int64 {
+	b.Helper()
+	n, ok := b.do(words...).(int64)
+	if !ok {
+		b.Fatalf("%q did not answer with a number", words)
+	}
+	return n
+}
+
+// push pushes elements as a foreign program does, a few hundred at a time.
+func (b *bed) push(list string, elements ...string) {
+	b.Helper()
+	b.pushBy("RPUSH", list, elements...)
+}
+
+func (b *bed) pushBy(command, list string, elements ...string) {
+	b.Helper()
+	for len(elements) > 0 {
+		n := min(len(elements), 500)
+		b.do(append([]string{command, list}, elements[:n]...)...)
+		elements = elements[n:]
+	}
+}
+
+// logKey is the key of a partition's log, which must exist.
+func (b *bed) logKey(partition int) string {
+	b.Helper()
+	keys, _ := b.do("KEYS", fmt.Sprintf("sluice:{p%d.*}:log", partition)).([]any)
+	if len(keys) != 1 {
+		b.Fatalf("keys of the log of partition %d: %v", partition, keys)
+	}
+	return keys[0].(string)
+}
+
+// exec runs a statement; forSQLite stands for it on SQLite unless it is "".
+func (b *bed) exec(statement, forSQLite string) {
+	b.Helper()
+	if b.dialect == "sqlite" && forSQLite != "" {
+		statement = forSQLite
+	}
+	if _, err := b.db.ExecContext(b.Context(), statement); err != nil {
+		b.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// query returns what a query finds: cells joined by "|", NULL as <null>.
+func (b *bed) query(statement string, args ...any) []string {
+	b.Helper()
+	rows, err := b.db.QueryContext(b.Context(), statement, args...)
+	if err != nil {
+		b.Fatalf("%s: %v", statement, err)
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	b.must(err)
+	var all []string
+	for rows.Next() {
+		cells, to := make([]sql.NullString, len(names)), make([]any, len(names))
+		for i := range cells {
+			to[i] = &cells[i]
+		}
+		b.must(rows.Scan(to...))
+		texts := make([]string, len(names))
+		for i, c := range cells {
+			if texts[i] = c.String; !c.Valid {
+				texts[i] = "<null>"
+			}
+		}
+		all = append(all, strings.Join(texts, "|"))
+	}
+	b.must(rows.Err())
+	return all
+}
+
+func (b *bed) count(table string) int {
+	b.Helper()
+	var n int
+	if err := b.db.QueryRowContext(b.Context(), "SELECT COUNT(*) FROM "+table).Scan(&n); err != nil {
+		b.Fatalf("count %s: %v", table, err)
+	}
+	return n
+}
+
+// eventually waits for a condition, which is all that is asked of time here.
+func (b *bed) eventually(what string, ok func() bool) {
+	b.Helper()
+	deadline := time.Now().Add(settleWithin)
+	for !ok() {
+		if time.Now().After(deadline) {
+			b.Fatalf("waited in vain until %s", what)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// awaitSum waits until rows of a table and dead letters are so many together.
+func (b *bed) awaitSum(table string, want int) {
+	b.Helper()
+	b.eventually(fmt.Sprintf("%s and dead letters are %d together", table, want), func() bool {
+		return b.count(table)+b.count("dead_letters") >= want
+	})
+}
+
+// checkCounts fails unless the counts are exact.
+func (b *bed) checkCounts(table string, rows, dead int) {
+	b.Helper()
+	if r, d := b.count(table), b.count("dead_letters"); r != rows || d != dead {
+		for _, line := range b.query("SELECT source, form, reason FROM dead_letters LIMIT 20") {
+			b.Logf("dead: %.200s", line)
+		}
+		b.Fatalf("%d rows in %s and %d dead letters, want %d and %d", r, table, d, rows, dead)
+	}
+}
+
+// letters returns all dead letters with their payloads, by payload.
+func (b *bed) letters(store sluice.Store) map[string]sluice.DeadLetter {
+	b.Helper()
+	all := make(map[string]sluice.DeadLetter)
+	after := int64(0)
+	for {
+		some, err := store.DeadLetters(b.Context(), after, 500)
+		b.must(err)
+		if len(some) == 0 {
+			return all
+		}
+		for _, l := range some {
+			d, err := store.DeadLetter(b.Context(), l.ID)
+			b.must(err)
+			all[string(d.Payload)], after = d, l.ID
+		}
+	}
+}
+
+// setup says what an engine runs.
+type setup struct {
+	lists      []listSetup
+	noStore    bool // another process stores
+	noIntake   bool
+	acceptGaps bool
+	partitions int                             // 0: testPartitions
+	store      func(sluice.Store) sluice.Store // wraps it; nil: as it is
+}
+
+type listSetup struct {
+	name    string
+	table   string
+	columns []ingest.RowColumn
+	dedupe  string
+	app     string
+	side    flow.Side // "": left
+}
+
+// engine is a process of the program, as cmd/sluice/wire.go builds it.
+type engine struct {
+	b         *bed
+	log       *logBuffer
+	redis     *flow.Redis
+	store     sluice.Store
+	stats     *ingest.Stats
+	leases    *flow.Leases
+	logs      []*flow.Log
+	lists     []*flow.List
+	followers []func(fetch, work context.Context)
+
+	stopFetch, stopWork, stopLeases context.CancelFunc
+	running, leasing                sync.WaitGroup
+	closed                          bool
+}
+
+// newEngine builds one; nothing runs yet.
+func newEngine(b *bed, s setup) *engine {
+	b.Helper()
+	e := &engine{b: b, log: &logBuffer{}, stats: &ingest.Stats{}}
+	server, err := testServers.redis()
+	b.must(err)
+	e.redis, err = flow.Dial(b.Context(), server.URL())
+	b.must(err)
+	e.store, err = sqlstore.Open(b.Context(), b.url, sqlstore.Options{})
+	b.must(err)
+	if s.store != nil {
+		e.store = s.store(e.store)
+	}
+	log := slog.New(slog.NewTextHandler(e.log, nil))
+	if s.partitions == 0 {
+		s.partitions = testPartitions
+	}
+	partitions := flow.Partitions(s.partitions)
+	for _, p := range partitions {
+		e.logs = append(e.logs, flow.NewLog(e.redis, p))
+	}
+	e.leases = flow.NewLeases(e.redis, e.store, log)
+	if !s.noStore {
+		e.leases.AddPartitions(ingest.StoreRole, e.redis, partitions)
+		f := &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Clock: sluice.SystemClock{}, Log: log, Stats: e.stats, AcceptGaps: s.acceptGaps}
+		e.followers = append(e.followers, f.Run)
+	}
+	for i, l := range s.lists {
+		e.addList(i, l, s, log)
+	}
+	if len(e.lists) > 0 && !s.noIntake {
+		e.leases.AddLists(ingest.ListRole, e.lists)
+	}
+	b.Cleanup(func() {
+		e.stop()
+		if b.Failed() {
+			b.Logf("log of the engine:\n%.8000s", e.log)
+		}
+	})
+	return e
+}
+
+func (e *engine) addList(i int, l listSetup, s setup, log *slog.Logger) {
+	e.b.Helper()
+	if l.side == "" {
+		l.side = flow.Left
+	}
+	list, err := flow.NewList(e.redis, l.name, l.side)
+	e.b.must(err)
+	e.lists = append(e.lists, list)
+	if s.noIntake {
+		return
+	}
+	lister := ingest.Lister{List: list, Place: i, Leases: e.leases, Store: e.store, Clock: sluice.SystemClock{}, Log: log, Stats: e.stats, AcceptGaps: s.acceptGaps}
+	if l.table == "" {
+		r := &ingest.Router{Lister: lister, Logs: e.logs, Options: ingest.EventOptions{Dedupe: l.dedupe, App: l.app}}
+		e.followers = append(e.followers, r.Run)
+		return
+	}
+	mapper, err := ingest.NewRowMapper(l.columns, l.dedupe)
+	e.b.must(err)
+	table, err := e.store.OpenTable(e.b.Context(), sluice.TableSpec{Table: l.table, Columns: mapper.Columns(), Dedupe: mapper.DedupeColumn()})
+	e.b.must(err)
+	f := &ingest.TableFollower{Lister: lister, Table: table, Mapper: mapper}
+	e.followers = append(e.followers, f.Run)
+}
+
+// start runs an engine built from s.
+func start(b *bed, s setup) *engine {
+	b.Helper()
+	e := newEngine(b, s)
+	e.run()
+	return e
+}
+
+func (e *engine) run() {
+	var leaseCtx, fetch, work context.Context
+	leaseCtx, e.stopLeases = context.WithCancel(context.Background())
+	fetch, e.stopFetch = context.WithCancel(context.Background())
+	work, e.stopWork = context.WithCancel(context.Background())
+	e.leasing.Go(func() { _ = e.leases.Run(leaseCtx) })
+	for _, f := range e.followers {
+		e.running.Go(func() { f(fetch, work) })
+	}
+}
+
+// stop ends the engine in two phases: what is in hand is applied.
+func (e *engine) stop() { e.end(false) }
+
+// abort ends the engine in the middle of its work, but it gives its leases
+// back, so that nobody has to wait for them.
+func (e *engine) abort() { e.end(true) }
+
+func (e *engine) end(atOnce bool) {
+	if e.closed {
+		return
+	}
+	e.closed = true
+	if e.stopFetch != nil {
+		if atOnce {
+			e.stopWork()
+		}
+		e.stopFetch()
+		e.running.Wait()
+		e.stopWork()
+		e.stopLeases()
+		e.leasing.Wait()
+	}
+	e.redis.Close()
+	if err := e.store.Close(); err != nil && !errors.Is(err, context.Canceled) {
+		e.b.Error(err)
+	}
+}
+
+// logBuffer keeps what an engine logs.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String returns all that was logged.
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *logBuffer) has(parts ...string) bool {
+	for line := range strings.Lines(l.String()) {
+		all := true
+		for _, p := range parts {
+			all = all && strings.Contains(line, p)
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}
+
+func columns(pairs ...string) []ingest.RowColumn {
+	var all []ingest.RowColumn
+	for i := 0; i < len(pairs); i += 2 {
+		all = append(all, ingest.RowColumn{Column: pairs[i], Field: pairs[i+1]})
+	}
+	return all
+}
