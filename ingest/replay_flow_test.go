@@ -61,12 +61,15 @@ func TestReplayElements(t *testing.T) {
 					b.exec("INSERT INTO own SELECT * FROM narrow", "")
 				}
 				e = newEngine(b, s)
+				b.push("q", `{"id":4}`)
 				b.replay(e)
 				b.checkCounts("own", 1, 0)
-				if n := b.doInt("LLEN", "q"); n != 2 {
-					b.Fatalf("%d elements in the list, want the 2 that were replayed", n)
+				if n := b.doInt("LLEN", "q"); n != 3 {
+					b.Fatalf("%d elements in the list, want 3: 2 were replayed", n)
 				}
-				b.push("q", `{"id":4}`)
+				if first := b.do("LINDEX", "q", map[flow.Side]string{flow.Left: "0", flow.Right: "-1"}[side]); first != `{"id":4}` {
+					b.Fatalf("%.40v is taken first, want what waited before the replay", first)
+				}
 				e.run()
 				b.awaitSum("own", 4)
 				e.stop()

@@ -2,11 +2,14 @@ package ingest_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"sluice/faults"
 	"sluice/flow"
 )
 
@@ -186,7 +189,7 @@ func TestEventsWithoutDedupeAreAllStored(t *testing.T) {
 // While nobody stores, the router fills the logs to their bound and no further;
 // what it has not routed stays in the list or its held chunks.
 func TestEventsBackPressure(t *testing.T) {
-	const n, bound = 30_000, 64
+	const n, bound = 45_000, 64
 	onEach(t, func(b *bed) {
 		text := strings.Repeat("x", 1000)
 		elements := make([]string, n)
@@ -269,4 +272,35 @@ func TestStopUnderLoad(t *testing.T) {
 			b.Fatalf("%s different events, want %d", got[0], rounds*each)
 		}
 	})
+}
+
+// What is read stays in Redis until it is applied.
+func TestNothingIsDroppedBeforeItIsApplied(t *testing.T) {
+	for _, way := range []struct{ name, point string }{{"q", "append"}, {"rows", "load"}} {
+		t.Run(way.point, func(t *testing.T) {
+			onEach(t, func(b *bed) {
+				makeTarget(b)
+				rows := tableList("")
+				rows.name = "rows"
+				file := filepath.Join(t.TempDir(), "go on")
+				disarm, err := faults.Arm(way.point + "=pause:" + file)
+				b.must(err)
+				defer disarm()
+				e := start(b, setup{lists: []listSetup{eventList(""), rows}})
+				element := `{"event":"e","time":1700000000,"id":1}`
+				b.push(way.name, element, element)
+				b.eventually("it is about to be applied", func() bool { _, err := os.Stat(file + ".reached"); return err == nil })
+				b.push(way.name, element)
+				b.eventually("the reader has gone on", func() bool { return b.doInt("LLEN", way.name) == 0 })
+				if n := heldElements(b); n != 3 {
+					b.Errorf("%d elements are held, want all 3: none is applied", n)
+				}
+				b.must(os.WriteFile(file, nil, 0o600))
+				table := map[string]string{"q": "events", "rows": "target"}[way.name]
+				b.awaitSum(table, 3)
+				e.stop()
+				b.checkCounts(table, 3, 0)
+			})
+		})
+	}
 }

@@ -151,6 +151,21 @@ func TestStoreStandsStillAtAGap(t *testing.T) {
 	})
 }
 
+// What comes before a gap is stored, also if the gap is met before the
+// transaction that was filling is full.
+func TestStoreStoresWhatComesBeforeAGap(t *testing.T) {
+	onEach(t, func(b *bed) {
+		e := newEngine(b, setup{partitions: 1})
+		at := e.write(0, "test", named("1"), named("2"), named("3"))
+		b.do("XDEL", b.logKey(0), at[1].String())
+		e.run()
+		b.awaitSum("events", 1)
+		b.eventually("the gap is told", func() bool { return e.log.has("ERROR", "gap", "log of partition 0") })
+		e.stop()
+		b.checkCounts("events", 1, 0)
+	})
+}
+
 // hold makes a held chunk of what is pushed, as hold.lua does.
 func (b *bed) hold(list string, chunk int, elements ...string) {
 	b.Helper()
