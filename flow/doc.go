@@ -4,6 +4,6 @@
 //
 // Files: keys.go has every key name, lua/ every script, one file each; log.go
 // the log of a partition; writer.go the open batches that requests wait for;
-// list.go a foreign list; lease.go who works on what; pipe.go and retry.go how
-// a follower runs; commit.go effects inside Redis.
+// list.go a foreign list; lease.go who works on what; pipe.go how a
+// follower runs; commit.go effects inside Redis.
 package flow

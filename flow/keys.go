@@ -59,6 +59,11 @@ func (p Partition) leaseKey(role string) string {
 	return prefix + "{" + p.tag + "}:lease:" + role
 }
 
+// replayKey: string that lives a day, a replay that was done.
+func (p Partition) replayKey(name string) string {
+	return prefix + "{" + p.tag + "}:replayed:" + name
+}
+
 // membersKey: hash, process id -> how often it has beaten.
 func membersKey() string { return prefix + "{members}:beats" }
 
@@ -84,6 +89,9 @@ func (k listKeys) stateKey() string { return k.base + ":state" }
 
 // leaseKey: hash {owner, number, token}.
 func (k listKeys) leaseKey() string { return k.base + ":lease" }
+
+// replayKey: string that lives a day, a replay that was done.
+func (k listKeys) replayKey(name string) string { return k.base + ":replayed:" + name }
 
 // heldKey: list, the elements of held chunk n.
 func (k listKeys) heldKey(n uint64) string {

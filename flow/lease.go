@@ -6,12 +6,16 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Times of the lease protocol.
@@ -58,8 +62,8 @@ type numberStore interface {
 // The invariants. Nobody renews a lease, so an idle process writes one small
 // field every beat and nothing else. A process takes a lease only if it is
 // free or its holder is dead to it, and only up to its fair share:
-// ceil(partitions of the role / living processes). It gives back what exceeds
-// the share. The number is taken from SQL before the token is written.
+// ceil(partitions of the role / living processes that run it). It gives back what
+// exceeds the share. The number is taken from SQL before the token is written.
 //
 // What was dropped. Leases that expire by PX: after ten seconds without Redis
 // all of them are gone although everybody lives, and each renewal is a write
@@ -82,23 +86,29 @@ type Leases struct {
 	tendErr error // of the last look at the leases
 }
 
+// member is what a process has said of itself: its beat, and between whom it
+// shares what (role.group).
 type member struct {
 	beat    string
+	groups  []string
 	changed time.Time // by this process's clock
 }
 
 // role is what is shared out together: the places of one role.
 type role struct {
 	name   string
+	group  string // name and places: processes of one group share them fairly
 	places []place
 	held   map[int]*Lease // by place; guarded by Leases.mu
+	orphan int            // places without a living holder at the last look; guarded by Leases.mu
 }
 
 type place struct {
 	redis     *Redis
 	partition int
 	key       string
-	numbered  string // the name under which SQL numbers it
+	numbered  string // the name and partition under which SQL numbers it
+	number    int
 }
 
 // NewLeases returns the lease keeper of a process. Call Add for each role, then Run.
@@ -117,11 +127,9 @@ func (l *Leases) ID() string { return l.id }
 func (l *Leases) AddPartitions(name string, redis *Redis, partitions []Partition) {
 	r := &role{name: name, held: make(map[int]*Lease)}
 	for _, p := range partitions {
-		r.places = append(r.places, place{redis: redis, partition: p.Number, key: p.leaseKey(name), numbered: name})
+		r.places = append(r.places, place{redis: redis, partition: p.Number, key: p.leaseKey(name), numbered: name, number: p.Number})
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.roles = append(l.roles, r)
+	l.add(r)
 }
 
 // AddLists shares out the draining of foreign lists; list i is place i of the role.
@@ -130,6 +138,16 @@ func (l *Leases) AddLists(name string, lists []*List) {
 	for i, list := range lists {
 		r.places = append(r.places, place{redis: list.redis, partition: i, key: list.keys.leaseKey(), numbered: name + ":" + list.Name()})
 	}
+	l.add(r)
+}
+
+func (l *Leases) add(r *role) {
+	hash := fnv.New32a()
+	for _, p := range r.places {
+		_, _ = hash.Write([]byte(p.key)) // never fails (hash.Hash)
+	}
+	r.orphan = len(r.places) // until it has been looked
+	r.group = fmt.Sprintf("%s/%d/%08x", r.name, len(r.places), hash.Sum32())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.roles = append(l.roles, r)
@@ -152,18 +170,18 @@ func (l *Leases) Held(name string) (map[int]*Lease, <-chan struct{}) {
 type Status struct {
 	Live int            // processes, this one included
 	Held map[string]int // leases by role
-	Want map[string]int // this process's fair share by role
-	Err  error          // of the last beat
+	Free map[string]int // places by role that no living process holds
+	Err  error          // of the last beat, and of the last look at the leases
 }
 
 // Status returns the state after the last beat.
 func (l *Leases) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := Status{Live: l.live, Held: make(map[string]int), Want: make(map[string]int), Err: errors.Join(l.beatErr, l.tendErr)}
+	s := Status{Live: l.live, Held: make(map[string]int), Free: make(map[string]int), Err: errors.Join(l.beatErr, l.tendErr)}
 	for _, r := range l.roles {
 		s.Held[r.name] = len(r.held)
-		s.Want[r.name] = share(len(r.places), max(l.live, 1))
+		s.Free[r.name] = r.orphan
 	}
 	return s
 }
@@ -241,8 +259,12 @@ func (l *Leases) tendAll(ctx context.Context) error {
 // showLife counts up this process's beat and watches those of the others.
 func (l *Leases) showLife(ctx context.Context) error {
 	l.beat++
-	args := []string{l.id, strconv.FormatInt(l.beat, 10)}
 	l.mu.Lock()
+	say := strconv.FormatInt(l.beat, 10)
+	for _, r := range l.roles {
+		say += " " + r.group
+	}
+	args := []string{l.id, say}
 	for id, m := range l.members {
 		if time.Since(m.changed) > forgetAfter {
 			args = append(args, id)
@@ -258,7 +280,7 @@ func (l *Leases) showLife(ctx context.Context) error {
 	defer l.mu.Unlock()
 	for id, beat := range beats {
 		if m, ok := l.members[id]; !ok || m.beat != beat {
-			l.members[id] = member{beat: beat, changed: now}
+			l.members[id] = member{beat: beat, groups: strings.Fields(beat)[1:], changed: now}
 		}
 	}
 	l.live = 0
@@ -296,88 +318,147 @@ func (l *Leases) deadLocked(id string) bool {
 type seen struct{ owner, token string }
 
 // tend looks after one role: drops leases that others have taken, gives back
-// what is too much, takes what is free up to the fair share.
+// what is too much, takes what is free up to the fair share. What one server
+// refuses keeps nobody from the places on others.
 func (l *Leases) tend(ctx context.Context, r *role) error {
+	state, err := l.lookAtAll(ctx, r)
+	errs := []error{err}
 	var free []int
-	state := make([]seen, len(r.places))
-	for i, p := range r.places {
-		s, err := p.look(ctx)
-		if err != nil {
-			return err
-		}
-		state[i] = s
+	orphans := 0
+	for i, s := range state {
 		l.mu.Lock()
 		held := r.held[i]
 		l.mu.Unlock()
 		switch {
+		case s == nil:
+			continue // its server does not answer
 		case held != nil && held.token != s.token:
-			l.log.Warn("lease lost", "role", r.name, "partition", p.partition, "owner", s.owner)
+			l.log.Warn("lease lost", "role", r.name, "partition", r.places[i].partition, "owner", s.owner)
 			l.setHeld(r, i, nil)
-		case held == nil && (s.token == "" || l.dead(s.owner) || s.owner == l.id):
+		case held == nil && (s.token == "" || s.owner == l.id || l.dead(s.owner)):
 			free = append(free, i)
+		}
+		if s.token == "" || l.dead(s.owner) {
+			orphans++
 		}
 	}
 	l.mu.Lock()
-	live := l.live
+	r.orphan = orphans
 	mine := slices.Sorted(maps.Keys(r.held))
+	want := share(len(r.places), max(l.liveIn(r.group), 1))
 	l.mu.Unlock()
-	want := share(len(r.places), max(live, 1))
 	for len(mine) > want {
 		last := mine[len(mine)-1]
 		mine = mine[:len(mine)-1]
-		if err := l.giveBack(ctx, r, last); err != nil {
-			return err
-		}
+		errs = append(errs, l.giveBack(ctx, r, last))
 	}
-	if room := want - len(mine); room > 0 && len(free) > 0 {
+	if len(free) > 0 {
 		// Not everybody begins at the same place, or all but one lose the race.
 		start := int(l.id[0]) % len(free)
 		free = append(free[start:], free[:start]...)
-		return l.take(ctx, r, free[:min(room, len(free))], state)
+		room := min(max(want-len(mine), 0), len(free))
+		errs = append(errs, l.take(ctx, r, free[:room], state), l.disown(ctx, r, free[room:], state))
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// liveIn counts the living processes of a group. l.mu is held.
+func (l *Leases) liveIn(group string) int {
+	n := 0
+	for id, m := range l.members {
+		if !l.deadLocked(id) && slices.Contains(m.groups, group) {
+			n++
+		}
+	}
+	return n
+}
+
+// Bounds of a look at all leases of a role.
+const (
+	parallelLooks = 16
+	lookTimeout   = time.Second
+)
+
+// lookAtAll reads all leases of a role; nil stands for one whose server does
+// not answer.
+func (l *Leases) lookAtAll(ctx context.Context, r *role) ([]*seen, error) {
+	state := make([]*seen, len(r.places))
+	errs := make([]error, len(r.places))
+	var group errgroup.Group
+	group.SetLimit(parallelLooks)
+	for i, p := range r.places {
+		group.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+			defer cancel()
+			state[i], errs[i] = p.look(ctx)
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in errs
+	return state, errors.Join(errs...)
 }
 
 // look reads a lease as it stands.
-func (p *place) look(ctx context.Context) (seen, error) {
+func (p *place) look(ctx context.Context) (*seen, error) {
 	c := p.redis.client
 	v, err := c.Do(ctx, c.B().Hmget().Key(p.key).Field("owner", "token").Build()).ToArray()
 	if err != nil {
-		return seen{}, p.redis.wrap("read a lease", err)
+		return nil, p.redis.wrap("read a lease", err)
 	}
 	owner, _ := v[0].ToString() // nil: nobody
 	token, _ := v[1].ToString()
-	return seen{owner, token}, nil
+	return &seen{owner, token}, nil
 }
 
 // take claims places: a number from SQL first, then the token in Redis.
-func (l *Leases) take(ctx context.Context, r *role, places []int, state []seen) error {
+func (l *Leases) take(ctx context.Context, r *role, places []int, state []*seen) error {
 	byName := make(map[string][]int)
 	for _, i := range places {
-		byName[r.places[i].numbered] = append(byName[r.places[i].numbered], r.places[i].partition)
+		byName[r.places[i].numbered] = append(byName[r.places[i].numbered], i)
 	}
-	numbers := make(map[int]uint64)
-	for name, partitions := range byName {
-		issued, err := l.numbers.TakeLease(ctx, name, partitions)
+	var errs []error
+	for name, indexes := range byName {
+		var parts []int
+		for _, i := range indexes {
+			parts = append(parts, r.places[i].number)
+		}
+		numbers, err := l.numbers.TakeLease(ctx, name, parts)
 		if err != nil {
-			return fmt.Errorf("take leases of role %s: %w", r.name, err)
+			errs = append(errs, fmt.Errorf("take leases of role %s: %w", r.name, err))
+			continue
 		}
-		maps.Copy(numbers, issued)
-	}
-	for _, i := range places {
-		p := r.places[i]
-		lease := &Lease{Role: r.name, Partition: p.partition, Number: numbers[p.partition], key: p.key, token: newToken()}
-		n, err := p.redis.callInt(ctx, "take a lease", "claim", []string{p.key},
-			[]string{state[i].token, l.id, strconv.FormatUint(lease.Number, 10), lease.token})
-		if err != nil {
-			return err
-		}
-		if n == 1 {
-			l.setHeld(r, i, lease)
-			l.log.Info("lease taken", "role", r.name, "partition", p.partition, "number", lease.Number, "from", state[i].owner)
+		for _, i := range indexes {
+			errs = append(errs, l.claim(ctx, r, i, state[i], numbers[r.places[i].number]))
 		}
 	}
+	return errors.Join(errs...)
+}
+
+func (l *Leases) claim(ctx context.Context, r *role, i int, before *seen, number uint64) error {
+	p := r.places[i]
+	lease := &Lease{Role: r.name, Partition: p.partition, Number: number, key: p.key, token: newToken()}
+	n, err := p.redis.callInt(ctx, "take a lease", "claim", []string{p.key},
+		[]string{before.token, l.id, strconv.FormatUint(number, 10), lease.token})
+	if err != nil || n == 0 {
+		return err // 0: somebody else was faster
+	}
+	l.setHeld(r, i, lease)
+	l.log.Info("lease taken", "role", r.name, "partition", p.partition, "number", number, "from", before.owner)
 	return nil
+}
+
+// disown frees leases that stand in this process's name although it holds them
+// no more: giving them back failed, or the answer to taking them was lost.
+// Nobody else may take them while it lives.
+func (l *Leases) disown(ctx context.Context, r *role, places []int, state []*seen) error {
+	var errs []error
+	for _, i := range places {
+		if s := state[i]; s.owner == l.id && s.token != "" {
+			_, err := r.places[i].redis.callInt(ctx, "give a lease back", "release", []string{r.places[i].key}, []string{s.token})
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (l *Leases) setHeld(r *role, i int, lease *Lease) {

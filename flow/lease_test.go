@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"sluice/servers"
 )
 
 // join starts a lease keeper over 16 partitions; the function crashes it.
@@ -67,13 +69,74 @@ func TestALostLeaseIsNoticed(t *testing.T) {
 	})
 }
 
-func TestALeaseNumberThatDoesNotRiseIsRefused(t *testing.T) {
+func TestProcessesShareOnlyWhatBothRun(t *testing.T) {
 	r := dial(t)
-	do(t, r, "HSET", "lease", "number", "5")
-	n, err := r.callInt(t.Context(), "claim", "claim", []string{"lease"}, []string{"", "me", "5", "token"})
-	if err != nil || n != 0 {
-		t.Fatalf("claim with an old number: %d, %v; want it refused", n, err)
+	n := &numbers{}
+	a, _, _ := join(t, r, n)
+	b := NewLeases(r, n, quiet())
+	b.AddPartitions("intake", r, Partitions(4))
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+	eventually(t, "each holds all of its own role", func() bool { return heldBy(a) == 16 && b.Status().Held["intake"] == 4 })
+	eventually(t, "each knows of the other", func() bool { return a.Status().Live == 2 && b.Status().Live == 2 })
+	for range 3 { // and they keep it
+		if err := a.tendAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.tendAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
+	if heldBy(a) != 16 || b.Status().Held["intake"] != 4 {
+		t.Fatalf("held: store %d of 16, intake %d of 4", heldBy(a), b.Status().Held["intake"])
+	}
+}
+
+func TestALeaseThatCouldNotBeGivenBackIsFreedLater(t *testing.T) {
+	r := dial(t)
+	n := &numbers{}
+	a, _, _ := join(t, r, n)
+	eventually(t, "one process holds all", func() bool { return heldBy(a) == 16 })
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	b, _, _ := join(t, r, n)
+	if err := a.giveBack(gone, a.roles[0], 3); err == nil {
+		t.Fatal("the release was not lost: this test shows nothing")
+	}
+	eventually(t, "everything is held again", func() bool { return heldBy(a) == 8 && heldBy(b) == 8 })
+}
+
+func TestAServerThatIsDownKeepsNobodyFromTheOthers(t *testing.T) {
+	r := dial(t)
+	down, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := Dial(t.Context(), down.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(other.Close)
+	if err := down.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	first, err := NewList(other, "a", Left)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := NewList(r, "b", Left)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := NewLeases(r, &numbers{}, quiet())
+	l.AddLists("intake", []*List{first, second})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+	eventually(t, "the list on the living server is held", func() bool { return l.Status().Held["intake"] == 1 })
 }
 
 func TestWaitForChangeLooksAtItsOwnRole(t *testing.T) {

@@ -104,19 +104,11 @@ func (l *List) Waiting(ctx context.Context) (int64, error) {
 }
 
 // Again puts the element of a dead letter back into the list, to be taken
-// last. The name makes a repeat harmless until Forget.
+// last. A repeat under the same name does nothing for a day.
 func (l *List) Again(ctx context.Context, name string, element []byte) error {
 	_, err := l.redis.callInt(ctx, "push to list "+l.name+" again", "push",
-		[]string{l.keys.list, l.keys.stateKey()}, []string{name, rueidis.BinaryString(element), string(l.side)})
+		[]string{l.keys.list, l.keys.replayKey(name)}, []string{rueidis.BinaryString(element), string(l.side)})
 	return err
-}
-
-// Forget ends what Again remembers of a name.
-func (l *List) Forget(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := l.redis.client
-	return l.redis.wrap("forget a replay", c.Do(ctx, c.B().Hdel().Key(l.keys.stateKey()).Field("replayed:"+name).Build()).Error())
 }
 
 // Page is a run of elements of one held chunk.
@@ -132,16 +124,17 @@ type ListReader struct {
 	lease *Lease
 
 	// Owned by the goroutine that calls Next.
-	last  uint64            // the newest chunk held
-	chunk uint64            // the one being read; last+1: none
-	next  uint64            // offset of the next element to read
-	size  uint64            // elements of the chunk in all, dropped ones included
-	even  bool              // elements of the chunk are small
-	limit int               // elements of the next page
-	first uint64            // the oldest chunk still in Redis
-	base  uint64            // elements dropped from its head
-	known uint64            // up to this chunk Redis may have forgotten chunks
-	sizes map[uint64]uint64 // of chunks read but not dropped yet
+	last   uint64            // the newest chunk held
+	chunk  uint64            // the one being read; last+1: none
+	next   uint64            // offset of the next element to read
+	size   uint64            // elements of the chunk in all, dropped ones included
+	even   bool              // elements of the chunk are small
+	limit  int               // elements of the next page
+	first  uint64            // the oldest chunk still in Redis
+	base   uint64            // elements dropped from its head
+	hole   uint64            // chunks hole+1 to raised were never there
+	raised uint64            // (open.lua)
+	sizes  map[uint64]uint64 // of chunks read but not dropped yet
 
 	mu        sync.Mutex
 	committed sluice.Position
@@ -150,13 +143,14 @@ type ListReader struct {
 // Open begins to read after the cursor. It brings the list's state up to the
 // cursor. It fails with a *GapError if elements after the cursor are gone.
 func (l *List) Open(ctx context.Context, lease *Lease, cursor sluice.Position) (*ListReader, error) {
-	r, ended, err := l.open(ctx, lease, cursor.Major)
+	r, ended, err := l.open(ctx, lease, cursor)
 	if err != nil {
 		return nil, err
 	}
 	start := sluice.Position{Major: r.first, Minor: r.base}
 	untouched := r.first == 1 && r.base == 0
-	if cursor.Before(start) && cursor != ended && !untouched {
+	behindHole := r.first == r.raised+1 && cursor.Major > r.hole && cursor.Major <= r.raised
+	if cursor.Before(start) && cursor != ended && !untouched && !behindHole {
 		return nil, &GapError{What: "list " + l.name, Cursor: cursor, Start: start}
 	}
 	r.committed = cursor
@@ -169,23 +163,23 @@ func (l *List) Open(ctx context.Context, lease *Lease, cursor sluice.Position) (
 // OpenOldest begins to read with the oldest element that is held, for a
 // follower whose cursors are in many places. newest is the furthest of them.
 func (l *List) OpenOldest(ctx context.Context, lease *Lease, newest sluice.Position) (*ListReader, error) {
-	r, _, err := l.open(ctx, lease, newest.Major)
+	r, _, err := l.open(ctx, lease, newest)
 	if err != nil {
 		return nil, err
 	}
 	return r, r.enter(ctx)
 }
 
-// open reads the list's state and makes sure that no chunk number up to
-// `chunk` is handed out again. ended is where the chunk before the oldest ended.
-func (l *List) open(ctx context.Context, lease *Lease, chunk uint64) (r *ListReader, ended sluice.Position, err error) {
+// open reads the list's state and makes sure that no chunk number up to the
+// cursor's is handed out again. ended is where the chunk before the oldest ended.
+func (l *List) open(ctx context.Context, lease *Lease, cursor sluice.Position) (r *ListReader, ended sluice.Position, err error) {
 	answer, err := l.redis.callTexts(ctx, "open list "+l.name, "open",
-		[]string{lease.key, l.keys.stateKey()}, []string{lease.token, strconv.FormatUint(chunk, 10)})
+		[]string{lease.key, l.keys.stateKey()}, []string{lease.token, strconv.FormatUint(cursor.Major, 10), cursor.String()})
 	if err != nil {
 		return nil, ended, err
 	}
-	var n [4]uint64
-	for i, text := range []string{answer[0], answer[1], answer[2], answer[4]} {
+	var n [5]uint64
+	for i, text := range []string{answer[0], answer[1], answer[2], answer[4], answer[5]} {
 		if n[i], err = strconv.ParseUint(text, 10, 64); err != nil {
 			return nil, ended, fmt.Errorf("open list %s: its state %q cannot be read: %w", l.name, answer, err)
 		}
@@ -195,7 +189,7 @@ func (l *List) open(ctx context.Context, lease *Lease, chunk uint64) (r *ListRea
 	}
 	return &ListReader{
 		list: l, lease: lease, limit: firstPageElements, sizes: make(map[uint64]uint64),
-		last: n[0], first: n[1], base: n[2], known: n[3], chunk: n[1], next: n[2],
+		last: n[0], first: n[1], base: n[2], hole: n[3], raised: n[4], chunk: n[1], next: n[2],
 	}, ended, nil
 }
 
@@ -236,7 +230,7 @@ func (r *ListReader) enter(ctx context.Context) error {
 	if r.chunk == r.first {
 		r.size += r.base
 	}
-	if n == 0 && r.chunk > r.known {
+	if n == 0 {
 		r.size = lostChunk
 	}
 	return nil
@@ -248,7 +242,15 @@ func (r *ListReader) leave() {
 		r.size = r.next
 	}
 	r.sizes[r.chunk] = r.size
-	r.chunk, r.next, r.size = r.chunk+1, 0, 0
+	r.chunk, r.next, r.size = r.after(r.chunk), 0, 0
+}
+
+// after returns the number of the chunk after one.
+func (r *ListReader) after(chunk uint64) uint64 {
+	if chunk++; chunk > r.hole && chunk <= r.raised {
+		return r.raised + 1
+	}
+	return chunk
 }
 
 // Committed tells up to where the effect of what was read is committed. It is
@@ -296,7 +298,7 @@ func (r *ListReader) drop(ctx context.Context) error {
 			r.leave()
 		}
 		delete(r.sizes, r.first)
-		r.first, r.base = r.first+1, 0
+		r.first, r.base = r.after(r.first), 0
 		if current {
 			if err := r.enter(ctx); err != nil {
 				return err
@@ -313,7 +315,8 @@ func (r *ListReader) dropHead(ctx context.Context, offset uint64, how string) er
 	}
 	_, err := l.redis.callInt(ctx, "drop from list "+l.name, "drop",
 		[]string{r.lease.key, l.keys.stateKey(), l.keys.heldKey(r.first)},
-		[]string{r.lease.token, strconv.FormatUint(r.first, 10), strconv.FormatUint(offset, 10), how, string(l.side)})
+		[]string{r.lease.token, strconv.FormatUint(r.first, 10), strconv.FormatUint(offset, 10), how, string(l.side),
+			strconv.FormatUint(r.after(r.first), 10)})
 	return err
 }
 
@@ -428,17 +431,37 @@ func (r *ListReader) learn(elements []string) {
 	r.limit = max(1, min(pageElements, 4*r.limit, pageBytes/(total/len(elements)+1)))
 }
 
+// elements reads n elements of the chunk from an index on. The index counts
+// from the chunk's head as it is in Redis, so it means something else once
+// Redis has gone back to before a drop: the state is read with the elements,
+// and must be the one that this reader has made.
 func (r *ListReader) elements(ctx context.Context, from, n int64) ([]string, error) {
 	l, c := r.list, r.list.redis.client
-	key := l.keys.heldKey(r.chunk)
+	key, state := l.keys.heldKey(r.chunk), l.keys.stateKey()
+	want := []string{strconv.FormatUint(r.first, 10), strconv.FormatUint(r.base, 10), strconv.FormatUint(r.last, 10)}
 	if !r.even {
-		return l.redis.call(ctx, "page", []string{key}, []string{
-			strconv.FormatInt(from, 10), strconv.FormatInt(n, 10), strconv.Itoa(pageBytes), string(l.side)}).AsStrSlice()
+		return l.redis.call(ctx, "page", []string{key, state}, append([]string{
+			strconv.FormatInt(from, 10), strconv.FormatInt(n, 10), strconv.Itoa(pageBytes), string(l.side)}, want...)).AsStrSlice()
 	}
-	if l.side == Left {
-		return c.Do(ctx, c.B().Lrange().Key(key).Start(from).Stop(from+n-1).Build()).AsStrSlice()
+	start, stop := from, from+n-1
+	if l.side == Right {
+		start, stop = -from-n, -from-1
 	}
-	out, err := c.Do(ctx, c.B().Lrange().Key(key).Start(-from-n).Stop(-from-1).Build()).AsStrSlice()
-	slices.Reverse(out)
+	answers := c.DoMulti(ctx,
+		c.B().Hmget().Key(state).Field("first", "base", "last").Build(),
+		c.B().Lrange().Key(key).Start(start).Stop(stop).Build())
+	is, err := answers[0].ToArray()
+	if err != nil {
+		return nil, err
+	}
+	for i, unset := range []string{"1", "0", "0"} {
+		if text, err := is[i].ToString(); (err == nil && text != want[i]) || (err != nil && unset != want[i]) {
+			return nil, fmt.Errorf("%w: redis is not where this reader has left it; it has gone back in time", sluice.ErrConflict)
+		}
+	}
+	out, err := answers[1].AsStrSlice()
+	if l.side == Right {
+		slices.Reverse(out)
+	}
 	return out, err
 }

@@ -247,9 +247,6 @@ func TestAgainPushesOnce(t *testing.T) {
 	if n := do(t, r, "LLEN", "pepi_queue"); n != "1" {
 		t.Fatalf("pushed %s times", n)
 	}
-	if err := l.Forget(t.Context(), "7"); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestListNoticesThatRedisHasGoneBack(t *testing.T) {
@@ -285,5 +282,116 @@ func TestListNoticesThatRedisHasGoneBack(t *testing.T) {
 	page, err := reader.Next(t.Context(), true)
 	if err != nil || len(page.Elements) != 1 || page.Elements[0] != "new" || !cursor.Before(page.To) {
 		t.Fatalf("page %+v, %v; want the new element beyond %s", page, err, cursor)
+	}
+}
+
+// A producer's EXPIRE is for its list, not for what was held of it.
+func TestHeldChunksDoNotExpire(t *testing.T) {
+	r := dial(t)
+	l, lease := newList(t, r, Left)
+	if err := r.Push(t.Context(), "pepi_queue", []string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	do(t, r, "EXPIRE", "pepi_queue", "1000")
+	reader, err := l.Open(t.Context(), lease, sluice.Position{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reader.Next(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if ttl := do(t, r, "TTL", l.keys.heldKey(1)); ttl != "-1" {
+		t.Fatalf("the chunk lives for %s s", ttl)
+	}
+}
+
+// Redis has gone back to before a drop, with everything else as it was: the
+// reader's offsets would point at other elements.
+func TestListNoticesThatADropWasTakenBack(t *testing.T) {
+	for _, size := range []int{1, 5000} { // read by LRANGE, and by page.lua
+		r := dial(t)
+		l, lease := newList(t, r, Left)
+		var elements []string
+		for i := range 200 {
+			elements = append(elements, strconv.Itoa(i)+strings.Repeat(" ", size))
+		}
+		if err := r.Push(t.Context(), "pepi_queue", elements); err != nil {
+			t.Fatal(err)
+		}
+		reader, err := l.Open(t.Context(), lease, sluice.Position{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := reader.Next(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader.Committed(page.To)
+		if _, err := reader.Next(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		do(t, r, append([]string{"LPUSH", l.keys.heldKey(1)}, page.Elements...)...)
+		do(t, r, "HSET", l.keys.stateKey(), "base", "0")
+		if _, err := reader.Next(t.Context(), true); !errors.Is(err, sluice.ErrConflict) {
+			t.Fatalf("go on reading: %v, want ErrConflict", err)
+		}
+	}
+}
+
+// The database knows a large chunk number and Redis none: opening must not
+// count up to it.
+func TestListOfAnEmptiedRedisOpensAtOnce(t *testing.T) {
+	r := dial(t)
+	l, lease := newList(t, r, Left)
+	cursor := sluice.Position{Major: 1 << 50, Minor: 7}
+	for range 2 {
+		reader, err := l.Open(t.Context(), lease, cursor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Push(t.Context(), "pepi_queue", []string{"a"}); err != nil {
+			t.Fatal(err)
+		}
+		page, err := reader.Next(t.Context(), true)
+		if err != nil || len(page.Elements) != 1 || !cursor.Before(page.To) {
+			t.Fatalf("page %+v, %v", page, err)
+		}
+		cursor = page.To
+		reader.Committed(cursor)
+		if err := reader.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Redis has gone back to chunk 1, the database has committed chunk 5.
+func TestListStepsOverChunksThatNeverWere(t *testing.T) {
+	r := dial(t)
+	l, lease := newList(t, r, Left)
+	reader, err := l.Open(t.Context(), lease, sluice.Position{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Push(t.Context(), "pepi_queue", []string{"old"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reader.Next(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	cursor := sluice.Position{Major: 5, Minor: 9}
+	for range 3 {
+		if reader, err = l.Open(t.Context(), lease, cursor); err != nil {
+			t.Fatal(err)
+		}
+		if page, err := reader.Next(t.Context(), false); err != nil || len(page.Elements) != 0 {
+			t.Fatalf("page %+v, %v; want nothing, it is all committed", page, err)
+		}
+	}
+	if err := r.Push(t.Context(), "pepi_queue", []string{"new"}); err != nil {
+		t.Fatal(err)
+	}
+	page, err := reader.Next(t.Context(), true)
+	if err != nil || len(page.Elements) != 1 || page.Elements[0] != "new" || page.To != (sluice.Position{Major: 6, Minor: 1}) {
+		t.Fatalf("page %+v, %v", page, err)
 	}
 }

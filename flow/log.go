@@ -126,9 +126,10 @@ func (l *Log) Raise(ctx context.Context, cursor sluice.Position) (raised bool, e
 
 // Read returns up to count batches after the cursor. It waits up to `wait` for
 // the first one and returns none if there is none; wait 0 does not wait. The
-// error is ErrGap if the first batch does not follow the cursor. A batch that
-// follows nothing (its Prev is zero) begins a log that Redis has lost whole, as
-// Raise would have begun it: somebody was faster. It follows any cursor.
+// error is ErrGap if what comes right after the cursor is missing: the first
+// batch follows one beyond the cursor. A batch that follows one before the
+// cursor is no gap: Redis has gone back to there and somebody has written
+// before Raise could; what lay between is applied.
 func (l *Log) Read(ctx context.Context, cursor sluice.Position, count int64, wait time.Duration) ([]Batch, error) {
 	c := l.redis.client
 	var command rueidis.Completed
@@ -153,7 +154,7 @@ func (l *Log) Read(ctx context.Context, cursor sluice.Position, count int64, wai
 		if err != nil {
 			return nil, err
 		}
-		if b.Prev != cursor && !b.Prev.IsZero() {
+		if cursor.Before(b.Prev) {
 			if len(batches) > 0 {
 				return batches, nil // the next read meets the gap
 			}
@@ -179,8 +180,26 @@ func (l *Log) batch(entry rueidis.XRangeEntry) (Batch, error) {
 
 // Trim removes all entries before the one at keep. The lease must be held.
 func (l *Log) Trim(ctx context.Context, lease *Lease, keep sluice.Position) (int64, error) {
+	return l.trim(ctx, lease, keep, 0)
+}
+
+// TrimTo removes all entries but the newest `margin` up to the one at applied.
+func (l *Log) TrimTo(ctx context.Context, lease *Lease, applied sluice.Position, margin int) (int64, error) {
+	return l.trim(ctx, lease, applied, margin)
+}
+
+func (l *Log) trim(ctx context.Context, lease *Lease, id sluice.Position, margin int) (int64, error) {
 	return l.redis.callInt(ctx, "trim a log", "trim",
-		[]string{lease.key, l.partition.logKey()}, []string{lease.token, keep.String()})
+		[]string{lease.key, l.partition.logKey()}, []string{lease.token, id.String(), strconv.Itoa(margin)})
+}
+
+// Again writes an item of a dead letter at the end of the log. A repeat under
+// the same name does nothing for a day.
+func (l *Log) Again(ctx context.Context, name string, batch []byte) error {
+	p := l.partition
+	_, err := l.redis.callInt(ctx, "append to log again", "again",
+		[]string{p.logKey(), p.sourcesKey(), p.replayKey(name)}, []string{rueidis.BinaryString(batch)})
+	return err
 }
 
 // Last returns the position of the log's last entry, zero if there is none.
@@ -212,12 +231,4 @@ func (l *Log) Oldest(ctx context.Context) (Batch, bool, error) {
 	}
 	b, err := l.batch(entries[0])
 	return b, err == nil, err
-}
-
-// Forget ends what a log remembers of a source that will never write again.
-func (l *Log) Forget(ctx context.Context, source string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := l.redis.client
-	return l.redis.wrap("forget a source", c.Do(ctx, c.B().Hdel().Key(l.partition.sourcesKey()).Field(source).Build()).Error())
 }

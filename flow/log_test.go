@@ -104,17 +104,83 @@ func TestReadFollowsALogThatBeginsAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	do(t, r, "FLUSHALL")
-	again, err := l.Append(t.Context(), "s", "", "1", oneEvent("b"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var again Appended
+	eventually(t, "a later millisecond", func() bool {
+		do(t, r, "FLUSHALL")
+		if again, err = l.Append(t.Context(), "s", "", "1", oneEvent("b"), false); err != nil {
+			t.Fatal(err)
+		}
+		return first.Position.Before(again.Position)
+	})
 	if raised, err := l.Raise(t.Context(), first.Position); err != nil || raised {
 		t.Fatalf("raise a log that is beyond the cursor: %v, %v", raised, err)
 	}
 	batches, err := l.Read(t.Context(), first.Position, 10, 0)
 	if err != nil || len(batches) != 1 || batches[0].Position != again.Position {
 		t.Fatalf("read from the old cursor: %v, %v; want the new entry", batches, err)
+	}
+}
+
+// Redis has gone back to before the cursor, and a writer was faster than Raise:
+// what it wrote follows an entry from before the cursor. Nothing is missing.
+func TestReadFollowsAForkFromBeforeTheCursor(t *testing.T) {
+	r := dial(t)
+	p := Partitions(1)[0]
+	l := NewLog(r, p)
+	var at []sluice.Position
+	for i := range 3 {
+		a, err := l.Append(t.Context(), "s", seqText(i), seqText(i+1), oneEvent("a"), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = append(at, a.Position)
+	}
+	cursor := at[2]
+	do(t, r, "XDEL", p.logKey(), cursor.String())
+	do(t, r, "HSET", p.sourcesKey(), "@tail", at[1].String())
+	after, err := l.Append(t.Context(), "other", "", "1", oneEvent("b"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batches, err := l.Read(t.Context(), cursor, 10, 0)
+	if err != nil || len(batches) != 1 || batches[0].Position != after.Position {
+		t.Fatalf("read from the cursor: %v, %v; want the entry written since", batches, err)
+	}
+}
+
+func TestTrimToKeepsAMargin(t *testing.T) {
+	r := dial(t)
+	p := Partitions(1)[0]
+	l := NewLog(r, p)
+	lease := leaseOn(t, r, p.leaseKey("store"))
+	var at []sluice.Position
+	for i := range 10 {
+		a, err := l.Append(t.Context(), "s", seqText(i), seqText(i+1), oneEvent("a"), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = append(at, a.Position)
+	}
+	for _, want := range []int64{4, 0} {
+		if n, err := l.TrimTo(t.Context(), lease, at[6], 3); err != nil || n != want {
+			t.Fatalf("trimmed %d, %v; want %d", n, err, want)
+		}
+	}
+	if oldest, ok, err := l.Oldest(t.Context()); err != nil || !ok || oldest.Position != at[4] {
+		t.Fatalf("oldest %v, %v; want %v", oldest, err, at[4])
+	}
+}
+
+func TestAgainWritesOnce(t *testing.T) {
+	r := dial(t)
+	l := NewLog(r, Partitions(1)[0])
+	for range 2 {
+		if err := l.Again(t.Context(), "7", oneEvent("a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := l.Entries(t.Context()); err != nil || n != 1 {
+		t.Fatalf("%d entries, %v; want 1", n, err)
 	}
 }
 

@@ -155,6 +155,8 @@ func (r *Redis) wrap(verb string, err error) error {
 			return fmt.Errorf("%s: redis %s: %w: %s; it takes nothing in until it has been drained", verb, r.name, sluice.ErrFull, text)
 		case strings.HasPrefix(text, "LEASE"):
 			return fmt.Errorf("%s: redis %s: %w", verb, r.name, sluice.ErrLeaseLost)
+		case strings.HasPrefix(text, "ELSEWHERE"):
+			return fmt.Errorf("%s: redis %s: %w: it has gone back in time", verb, r.name, sluice.ErrConflict)
 		}
 	}
 	return fmt.Errorf("%s: redis %s: %w", verb, r.name, err)
@@ -195,7 +197,7 @@ func (r *Redis) call(ctx context.Context, script string, keys, args []string) ru
 	return scripts[script].Exec(ctx, r.client, keys, args)
 }
 
-// callPairs runs a script that answers with integers and texts mixed, and
+// callTexts runs a script that answers with integers and texts mixed, and
 // returns them all as texts.
 func (r *Redis) callTexts(ctx context.Context, verb, script string, keys, args []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -31,8 +30,8 @@ const (
 // one write. While it runs, the next batch fills: the slower the disk, the
 // larger the batches, and `appendfsync always` costs next to nothing.
 //
-// The invariants. A partition has at most one write under way, so the writer's
-// seq only ever grows by one. A write whose answer was lost is repeated with
+// The invariants. A partition has at most one write under way. Each batch has a
+// seq of its own, random, and names the one before it. A write whose answer was lost is repeated with
 // the same seq and the same bytes, which the log answers with the earlier id:
 // a waiter is told "written" only if it is, once. If its fate stays open,
 // waiters get the error, and the partition's seq is read from the log before
@@ -52,8 +51,8 @@ type openBatch struct {
 	writing bool    // a goroutine is writing this partition
 
 	// Owned by the goroutine that writes.
-	seq     uint64
-	unknown bool // seq must be read from the log first
+	seq     string // of the last batch that is surely written
+	unknown bool   // seq must be read from the log first
 }
 
 // flight is one batch on its way; done is closed when err is set.
@@ -138,18 +137,15 @@ func (w *Writer) append(partition int, data []byte) error {
 		if err != nil {
 			return fmt.Errorf("write batch: %w", err)
 		}
-		o.seq, _ = strconv.ParseUint(seq, 10, 64) // "": it never wrote
-		o.unknown = false
+		o.seq, o.unknown = seq, false
 	}
-	var prev string
-	if o.seq > 0 {
-		prev = strconv.FormatUint(o.seq, 10)
-	}
-	next := strconv.FormatUint(o.seq+1, 10)
+	// Not a counter: bytes of a batch that was given up may still arrive, and
+	// the next batch must not be taken for that one.
+	next := newToken()
 	var err error
 	for try := range appendTries {
-		if _, err = log.Append(ctx, w.source, prev, next, data, false); err == nil {
-			o.seq++
+		if _, err = log.Append(ctx, w.source, o.seq, next, data, false); err == nil {
+			o.seq = next
 			return nil
 		}
 		if errors.Is(err, sluice.ErrFull) || errors.Is(err, sluice.ErrConflict) {

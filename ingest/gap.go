@@ -66,10 +66,11 @@ func (s *StoreFollower) withoutGaps(ctx context.Context, logs []*flow.Log, curso
 	return whole, nil
 }
 
-// tellLoss tells of a log that begins anew although its cursor does not: Redis
-// has lost it whole. It is read on, since nothing of it is left to wait for.
+// tellLoss tells of a log that goes on from before its cursor: Redis has gone
+// back in time, and somebody has written before the log was raised. It is read
+// on, since what lies between was applied.
 func (s *StoreFollower) tellLoss(b *flow.Batch, cursor sluice.Position) {
-	if b.Prev.IsZero() && !cursor.IsZero() {
-		s.Log.Warn("log begins anew: redis has lost what was in it", "partition", b.Partition, "cursor", cursor.String())
+	if b.Prev.Before(cursor) {
+		s.Log.Warn("log goes on from before its cursor: redis has gone back in time", "partition", b.Partition, "cursor", cursor.String(), "from", b.Prev.String())
 	}
 }

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,6 +61,9 @@ func (s *Stats) countNames(names map[string]int64) {
 	for name, n := range names {
 		if _, ok := s.names[name]; !ok && len(s.names) >= maxCountedNames {
 			name = "(others)"
+		}
+		if _, ok := s.names[name]; !ok {
+			name = strings.Clone(name) // it may share the memory of a batch
 		}
 		s.names[name] += n
 	}

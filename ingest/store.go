@@ -77,16 +77,12 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 	if err != nil {
 		return fmt.Errorf("read cursors of %s: %w", StoreRole, err)
 	}
-	logs := make([]*flow.Log, len(partitions))
-	for i, p := range partitions {
-		logs[i] = s.Logs[p]
-		raised, err := logs[i].Raise(work, cursors[p])
-		if err != nil {
-			return err
-		}
-		if raised {
-			s.Log.Warn("log was behind its cursor and has been raised: redis has gone back in time", "partition", p, "cursor", cursors[p].String())
-		}
+	var logs []*flow.Log
+	for _, p := range partitions {
+		logs = append(logs, s.Logs[p])
+	}
+	if err := raiseAll(work, s.Store, logs, s.Log); err != nil {
+		return err
 	}
 	if logs, err = s.withoutGaps(work, logs, cursors); err != nil {
 		return err
@@ -117,6 +113,29 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 		return nil // the next session judges it, before it begins
 	}
 	return err
+}
+
+// raiseAll makes sure that logs are not behind what the store has applied of
+// them. Whoever is about to read or to write them does it first.
+func raiseAll(ctx context.Context, store sluice.Store, logs []*flow.Log, log *slog.Logger) error {
+	var partitions []int
+	for _, l := range logs {
+		partitions = append(partitions, l.Partition())
+	}
+	cursors, err := store.Cursors(ctx, StoreRole, partitions)
+	if err != nil {
+		return fmt.Errorf("read cursors of %s: %w", StoreRole, err)
+	}
+	for _, l := range logs {
+		raised, err := l.Raise(ctx, cursors[l.Partition()])
+		if err != nil {
+			return err
+		}
+		if raised {
+			log.Warn("log was behind its cursor and has been raised: redis has gone back in time", "partition", l.Partition(), "cursor", cursors[l.Partition()].String())
+		}
+	}
+	return nil
 }
 
 // read gathers batches of all logs to transactions.
@@ -250,7 +269,7 @@ func (t *storing) addItem(b flow.Batch, r *sluice.BatchReader) {
 			break
 		}
 		if last.Kind == sluice.KindMail {
-			t.names[last.Name]++
+			t.names[last.Name]++ // the name points into the batch; Stats keeps its own
 		} else {
 			t.names[last.Kind.String()]++
 		}
@@ -289,13 +308,14 @@ type trimmer struct {
 // begin removes what an earlier session has applied and not trimmed: a log
 // that stayed full of it would keep its writers waiting for ever.
 func (t *trimmer) begin(ctx context.Context, cursors map[int]sluice.Position) error {
-	keep := make(map[int]sluice.Position)
+	group, ctx := errgroup.WithContext(ctx)
 	for p, cursor := range cursors {
-		if !cursor.IsZero() {
-			keep[p] = cursor
-		}
+		group.Go(func() error {
+			_, err := t.logs[p].TrimTo(ctx, t.held[p], cursor, trimMargin)
+			return err
+		})
 	}
-	return t.trim(ctx, keep)
+	return group.Wait()
 }
 
 // applied remembers applied entries and trims those far enough behind.

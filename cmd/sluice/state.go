@@ -33,11 +33,9 @@ func (e *engine) ready() error {
 	if status.Err != nil {
 		errs = append(errs, fmt.Errorf("leases: %w", status.Err))
 	}
-	for role, want := range status.Want {
-		// Alone, a process must hold everything; with others, what is on its
-		// way between them is nobody's fault.
-		if status.Live <= 1 && status.Held[role] < want {
-			errs = append(errs, fmt.Errorf("leases: %d of %d of role %s held; a process that ended without giving its own back is waited for", status.Held[role], want, role))
+	for role, free := range status.Free {
+		if free > 0 {
+			errs = append(errs, fmt.Errorf("leases: %d of role %s are held by no living process; those of one that ended without giving its own back are taken within seconds", free, role))
 		}
 	}
 	return errors.Join(errs...)
@@ -61,7 +59,11 @@ func (e *engine) snapshot() api.Stats {
 	s.CommitSeconds = api.Histogram{Count: h.Count, Sum: h.Sum, Buckets: h.Buckets}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
+	held, _ := e.leases.Held(ingest.StoreRole)
 	for key, applied := range e.stats.Lags() {
+		if key.Follower == ingest.StoreRole && held[key.Partition] == nil {
+			continue // another process follows it now
+		}
 		s.Followers = append(s.Followers, e.lag(ctx, key, applied))
 	}
 	for _, l := range e.lists {

@@ -3,9 +3,6 @@
 -- Keys:    1 lease (hash)
 -- Args:    1 token seen there ('' for none), 2 owner, 3 number, 4 token
 -- Returns: 1 taken, 0 somebody else was faster
-local seen = redis.call('HMGET', KEYS[1], 'token', 'number')
-if (seen[1] or '') ~= ARGV[1] then return 0 end
--- Numbers come from SQL and only rise: a lower one is from before.
-if seen[2] and tonumber(seen[2]) >= tonumber(ARGV[3]) then return 0 end
+if (redis.call('HGET', KEYS[1], 'token') or '') ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'number', ARGV[3], 'token', ARGV[4])
 return 1

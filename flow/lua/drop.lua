@@ -3,7 +3,8 @@
 -- offset is absolute, so a repeat changes nothing.
 -- Keys:    1 lease, 2 state (hash), 3 the chunk
 -- Args:    1 token of the lease, 2 number of the chunk, 3 elements of it
---          committed so far, 4 'whole' if that is all of it, 5 'left' or 'right'
+--          committed so far, 4 'whole' if that is all of it, 5 'left' or 'right',
+--          6 number of the chunk after it
 -- Returns: 1 dropped, 0 nothing to drop
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return redis.error_reply('LEASE of the list is held by another process')
@@ -17,7 +18,7 @@ if chunk > first then
 end
 if ARGV[4] == 'whole' then
   redis.call('UNLINK', KEYS[3])
-  redis.call('HSET', KEYS[2], 'first', chunk + 1, 'base', 0, 'ended', ARGV[2] .. '-' .. ARGV[3])
+  redis.call('HSET', KEYS[2], 'first', ARGV[6], 'base', 0, 'ended', ARGV[2] .. '-' .. ARGV[3])
   return 1
 end
 local n = tonumber(ARGV[3]) - base

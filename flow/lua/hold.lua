@@ -16,5 +16,7 @@ if redis.call('EXISTS', KEYS[4]) == 1 then
   return redis.error_reply('HELD the next chunk exists already: ' .. KEYS[4])
 end
 redis.call('RENAME', KEYS[2], KEYS[4])
+-- A time to live that its producer gave the list is not one for what we hold.
+redis.call('PERSIST', KEYS[4])
 last = redis.call('HINCRBY', KEYS[3], 'last', 1)
 return {n, tostring(last)}

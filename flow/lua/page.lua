@@ -2,9 +2,14 @@
 -- Reads elements of a held chunk whose sizes differ much, by count and by
 -- bytes, looking at a few at a time: it stops at the element that crosses the
 -- bound. (Chunks of small elements are read by plain LRANGE, ten times faster.)
--- Keys:    1 the chunk
--- Args:    1 index of the first, 2 most elements, 3 most bytes, 4 'left' or 'right'
+-- Keys:    1 the chunk, 2 state (hash)
+-- Args:    1 index of the first, 2 most elements, 3 most bytes, 4 'left' or 'right',
+--          5 first, 6 base, 7 last: the state that the index was reckoned from
 -- Returns: the elements, at least one if there is one
+local state = redis.call('HMGET', KEYS[2], 'first', 'base', 'last')
+if (state[1] or '1') ~= ARGV[5] or (state[2] or '0') ~= ARGV[6] or (state[3] or '0') ~= ARGV[7] then
+  return redis.error_reply('ELSEWHERE the list is not where its reader believes')
+end
 local from, n, bytes = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local out, k = {}, 0
 while k < n do

@@ -1,9 +1,16 @@
 #!lua flags=allow-oom
 -- Removes the entries of a log that every holder has applied.
 -- Keys:    1 lease, 2 log (stream)
--- Args:    1 token of the lease, 2 oldest id to keep
+-- Args:    1 token of the lease, 2 an id, 3 how many entries up to it to keep;
+--          0: it is the oldest to keep
 -- Returns: entries removed
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return redis.error_reply('LEASE of the log is held by another process')
 end
-return redis.call('XTRIM', KEYS[2], 'MINID', '=', ARGV[2])
+local keep, margin = ARGV[2], tonumber(ARGV[3])
+if margin > 0 then
+  local newest = redis.call('XREVRANGE', KEYS[2], keep, '-', 'COUNT', margin)
+  if #newest < margin then return 0 end
+  keep = newest[margin][1]
+end
+return redis.call('XTRIM', KEYS[2], 'MINID', '=', keep)
