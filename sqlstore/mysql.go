@@ -243,7 +243,10 @@ func (d *mysqlDialect) inspect(ctx context.Context, db *sql.DB, spec sluice.Tabl
 	if err != nil {
 		return nil, err
 	}
-	if t.keys = dedupeKeys(spec, keys); len(t.keys) == 0 {
+	if t.keys, err = dedupeKeys(spec, keys, columns); err != nil {
+		return nil, err
+	}
+	if len(t.keys) == 0 {
 		return nil, fmt.Errorf("no unique key tells its rows apart by %q: ALTER TABLE %s ADD UNIQUE KEY (%s)",
 			spec.Dedupe, t.name, mysqlQuote(spec.Dedupe))
 	}
@@ -272,7 +275,8 @@ func (d *mysqlDialect) columns(ctx context.Context, db *sql.DB, schema, name str
 		}
 		extra = strings.ToUpper(extra)
 		c.generated = strings.Contains(extra, "VIRTUAL GENERATED") || strings.Contains(extra, "STORED GENERATED") || strings.Contains(extra, "PERSISTENT")
-		c.required = nullable == "NO" && !defaulted && !strings.Contains(extra, "AUTO_INCREMENT")
+		c.nullable = nullable != "NO"
+		c.required = !c.nullable && !defaulted && !strings.Contains(extra, "AUTO_INCREMENT")
 		columns = append(columns, c)
 	}
 	return columns, rows.Err()

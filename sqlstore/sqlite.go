@@ -153,7 +153,10 @@ func (d *sqliteDialect) inspect(ctx context.Context, db *sql.DB, spec sluice.Tab
 	if len(primary.columns) > 0 {
 		keys = append(keys, primary)
 	}
-	if t.keys = dedupeKeys(spec, keys); len(t.keys) == 0 {
+	if t.keys, err = dedupeKeys(spec, keys, columns); err != nil {
+		return nil, err
+	}
+	if len(t.keys) == 0 {
 		return nil, fmt.Errorf("no unique key tells its rows apart by %q: CREATE UNIQUE INDEX %s ON %s (%s)",
 			spec.Dedupe, sqliteQuote(name+"_"+spec.Dedupe), t.name, sqliteQuote(spec.Dedupe))
 	}
@@ -179,6 +182,7 @@ func (d *sqliteDialect) columns(ctx context.Context, db *sql.DB, name string, st
 		}
 		c.class = affinity(kind, strict)
 		c.generated = hidden != 0
+		c.nullable = !notNull
 		c.required = notNull && !defaulted && pk == 0
 		if pk > 0 {
 			primary.columns = append(primary.columns, c.name)

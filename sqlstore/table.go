@@ -88,6 +88,7 @@ type column struct {
 	name      string
 	class     class
 	generated bool
+	nullable  bool
 	required  bool // NOT NULL and without a default
 }
 
@@ -114,19 +115,37 @@ func mapColumns(spec sluice.TableSpec, columns []column) ([]class, error) {
 }
 
 // dedupeKeys picks the unique keys that tell duplicates by the event's id: they
-// hold that column, and no other but mapped ones.
-func dedupeKeys(spec sluice.TableSpec, keys []key) []key {
+// hold that column, and no other but mapped ones. It returns none if there is
+// none, and fails if all of them let repeats in: NULL equals nothing, so a key
+// is blind to rows in which another of its columns is NULL. (Beside one that
+// sees, the blind ones stay: what violates them is a repeat too.)
+func dedupeKeys(spec sluice.TableSpec, keys []key, columns []column) ([]key, error) {
+	same := func(name string) func(string) bool {
+		return func(o string) bool { return strings.EqualFold(o, name) }
+	}
 	var fit []key
+	var blind string // the column for which the last key is
+	sees := false
 	for _, k := range keys {
-		same := func(name string) func(string) bool {
-			return func(o string) bool { return strings.EqualFold(o, name) }
-		}
 		foreign := slices.ContainsFunc(k.columns, func(c string) bool { return !slices.ContainsFunc(spec.Columns, same(c)) })
-		if !foreign && slices.ContainsFunc(k.columns, same(spec.Dedupe)) {
-			fit = append(fit, k)
+		if foreign || !slices.ContainsFunc(k.columns, same(spec.Dedupe)) {
+			continue
+		}
+		fit = append(fit, k)
+		at := slices.IndexFunc(columns, func(c column) bool {
+			return c.nullable && !strings.EqualFold(c.name, spec.Dedupe) && slices.ContainsFunc(k.columns, same(c.name))
+		})
+		if at < 0 {
+			sees = true
+		} else {
+			blind = columns[at].name
 		}
 	}
-	return fit
+	if len(fit) > 0 && !sees {
+		return nil, fmt.Errorf("its unique key over %s lets repeats in: %q may be NULL, and NULL equals nothing: make that column NOT NULL, or add a UNIQUE key over %q alone",
+			strings.Join(fit[len(fit)-1].columns, ", "), blind, spec.Dedupe)
+	}
+	return fit, nil
 }
 
 // nearest returns the column whose name needs the fewest edits.

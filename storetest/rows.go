@@ -125,7 +125,7 @@ func testDedupe(t *testing.T, f *fixture) {
 
 func testDedupeTwoColumns(t *testing.T, f *fixture) {
 	f.start(t)
-	table := f.table(t, "id VARCHAR(40), day BIGINT, n BIGINT, UNIQUE (day, id)",
+	table := f.table(t, "id VARCHAR(40), day BIGINT NOT NULL, n BIGINT, UNIQUE (day, id)",
 		sluice.TableSpec{Table: "ids", Columns: []string{"id", "day", "n"}, Dedupe: "id"})
 	row := func(id, day string) []sluice.Cell { return []sluice.Cell{text(id), num(day), num("0")} }
 	f.apply(t, effectOf(rowsOf(table, row("a", "1"), row("a", "2"), row("a", "1"))), 2, 1)
@@ -207,6 +207,14 @@ func testOpenTable(t *testing.T, f *fixture) {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%s: the error lacks %q: %v", c.name, part, err)
 			}
+		}
+	}
+	// NULL equals nothing: a key that it may stand in would let repeats in.
+	f.Exec(t, "CREATE UNIQUE INDEX id_event_name ON looked_at (id, event_name)")
+	_, err := f.store.OpenTable(f.ctx, sluice.TableSpec{Table: "looked_at", Columns: all, Dedupe: "id"})
+	for _, part := range []string{`"event_name"`, "NULL", "NOT NULL", `"id" alone`} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("dedupe by a key that NULL may stand in: the error lacks %q: %v", part, err)
 		}
 	}
 	f.Exec(t, "CREATE UNIQUE INDEX id_needed ON looked_at (id, needed)")
