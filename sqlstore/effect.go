@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -174,36 +175,61 @@ func (s *Store) Apply(ctx context.Context, prep sluice.Prepared) (sluice.Applied
 	return applied, nil
 }
 
-// ApplyEach moves the cursors and writes row by row.
+// errEnded: a row was refused, and the whole transaction was rolled back with
+// it, by a trigger of the table.
+var errEnded = errors.New("the transaction was ended by a trigger of the table")
+
+// ApplyEach moves the cursors and writes row by row. A row that ends the
+// transaction is left out of the next try: each try but the last leaves out
+// one row more, so there are at most as many as rows, and one.
 func (s *Store) ApplyEach(ctx context.Context, prep sluice.Prepared) (sluice.Applied, error) {
 	p, err := s.own(prep)
 	if err != nil {
 		return sluice.Applied{}, err
 	}
 	var applied sluice.Applied
-	err = s.write(ctx, func(tx *txn) error {
-		if err := tx.moveCursors(ctx, p.effect.Moves); err != nil {
-			return err
+	for {
+		before := p.excluded()
+		err = s.write(ctx, func(tx *txn) error {
+			applied = sluice.Applied{}
+			return tx.applyEach(ctx, p, &applied)
+		})
+		if !errors.Is(err, errEnded) || p.excluded() == before {
+			break
 		}
-		letters := append([]sluice.DeadLetter(nil), p.effect.Dead...)
-		for _, sec := range p.sections {
-			if sec.dead != nil {
-				continue
-			}
-			refused, err := tx.insertEach(ctx, sec, &applied)
-			if err != nil {
-				return fmt.Errorf("insert into %s: %w", sec.target.name, err)
-			}
-			letters = append(letters, refused...)
-		}
-		applied.Dead = len(letters)
-		return tx.bury(ctx, letters)
-	})
+	}
 	if err != nil {
 		return sluice.Applied{}, fmt.Errorf("apply effect row by row to %s: %w", s.where, err)
 	}
 	p.release()
 	return applied, nil
+}
+
+// excluded counts the rows that are left out.
+func (p *prepared) excluded() (n int) {
+	for _, sec := range p.sections {
+		n += len(sec.excluded)
+	}
+	return n
+}
+
+func (t *txn) applyEach(ctx context.Context, p *prepared, applied *sluice.Applied) error {
+	if err := t.moveCursors(ctx, p.effect.Moves); err != nil {
+		return err
+	}
+	letters := append([]sluice.DeadLetter(nil), p.effect.Dead...)
+	for _, sec := range p.sections {
+		if sec.dead != nil {
+			continue
+		}
+		refused, err := t.insertEach(ctx, sec, applied)
+		if err != nil {
+			return fmt.Errorf("insert into %s: %w", sec.target.name, err)
+		}
+		letters = append(letters, refused...)
+	}
+	applied.Dead = len(letters)
+	return t.bury(ctx, letters)
 }
 
 func (s *Store) own(prep sluice.Prepared) (*prepared, error) {
@@ -228,7 +254,17 @@ func (t *txn) insertEach(ctx context.Context, sec *section, applied *sluice.Appl
 			letters = append(letters, sec.letter(i, err.Error(), nowMillis))
 			continue
 		}
+		if reason, ok := sec.excluded[i]; ok {
+			letters = append(letters, sec.letter(i, reason, nowMillis))
+			continue
+		}
 		o, err := ins.insert(ctx, i)
+		if errors.Is(err, errEnded) {
+			if sec.excluded == nil {
+				sec.excluded = make(map[int]string)
+			}
+			sec.excluded[i] = o.refused
+		}
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("row %d: %w", i, err)

@@ -151,29 +151,36 @@ func TestSQLiteTypes(t *testing.T) {
 	}
 }
 
-// TestSQLiteTriggerRollsBack: a row that ends the transaction from within must
-// not let those after it be written without the cursor.
+// TestSQLiteTriggerRollsBack: a row that ends the transaction from within is a
+// dead letter, and those around it are written together with the cursor.
 func TestSQLiteTriggerRollsBack(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trigger.db")
 	s := migrated(t, "sqlite:"+file, sqlstore.Options{})
 	db := bypass(t, "sqlite", file)
 	exec(t, db, "CREATE TABLE rows (n INTEGER)")
-	exec(t, db, "CREATE TRIGGER harsh BEFORE INSERT ON rows WHEN new.n = 2 BEGIN SELECT RAISE(ROLLBACK, 'never 2'); END")
+	exec(t, db, "CREATE TRIGGER harsh BEFORE INSERT ON rows WHEN new.n % 2 = 0 BEGIN SELECT RAISE(ROLLBACK, 'never even'); END")
 	table, err := s.OpenTable(t.Context(), sluice.TableSpec{Table: "rows", Columns: []string{"n"}})
 	must(t, err)
 	effect := effectTo(1, nil)
-	rows := sluice.TableRows{Table: table, Raw: []string{"", "", ""}}
-	for _, n := range []string{"1", "2", "3"} {
+	rows := sluice.TableRows{Table: table, Source: "list:q", Raw: []string{"", "two", "", "four", ""}}
+	for _, n := range []string{"1", "2", "3", "4", "5"} {
 		rows.Cells = append(rows.Cells, sluice.Cell{Kind: sluice.CellNumber, Text: n})
 	}
 	effect.Rows = []sluice.TableRows{rows}
 	p, err := s.Prepare(effect)
 	must(t, err)
-	if _, err := s.ApplyEach(t.Context(), p); err == nil {
-		t.Error("the effect was applied though its transaction was rolled back")
+	applied, err := s.ApplyEach(t.Context(), p)
+	if want := (sluice.Applied{Rows: 3, Dead: 2}); err != nil || applied != want {
+		t.Fatalf("applied %+v, %v; want %+v", applied, err, want)
 	}
-	if n := queryTexts(t, db, "SELECT COUNT(*) FROM rows")[0][0]; n != "0" {
-		t.Errorf("%s rows were written without the cursor", n)
+	if got := queryTexts(t, db, "SELECT group_concat(n) FROM rows")[0][0]; got != "1,3,5" {
+		t.Errorf("rows %s, want 1,3,5", got)
+	}
+	if got := queryTexts(t, db, "SELECT group_concat(payload), MIN(reason) LIKE '%never even%' FROM dead_letters")[0]; got[0] != "two,four" || got[1] != "1" {
+		t.Errorf("dead letters %v", got)
+	}
+	if _, err := s.ApplyEach(t.Context(), p); !errors.Is(err, sluice.ErrConflict) {
+		t.Errorf("applied twice: %v; the cursor has not moved", err)
 	}
 }
 

@@ -20,6 +20,8 @@ type section struct {
 
 	nowMillis int64 // for dead letters without a time
 
+	excluded map[int]string // rows that end the transaction, with the reason
+
 	// What a dialect made of it for its bulk path.
 	encoded bool
 	buf     *[]byte

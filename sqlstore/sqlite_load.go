@@ -246,7 +246,7 @@ func insertStatement(t *target, n int) string {
 
 // sqliteInserter puts a savepoint before each row: a trigger that says
 // RAISE(ROLLBACK) ends the transaction, and what came after would be written
-// without it. The savepoint is then gone, which shows.
+// without it. The savepoint is then gone, which shows, as errEnded.
 type sqliteInserter struct {
 	d   *sqliteDialect
 	tx  *txn
@@ -275,7 +275,13 @@ func (in *sqliteInserter) insert(ctx context.Context, i int) (o outcome, err err
 				return err
 			}
 			o.refused = reason
-			return in.d.run(c, "ROLLBACK TO one_row")
+			if err := in.d.run(c, "ROLLBACK TO one_row"); err != nil {
+				if strings.Contains(err.Error(), "no such savepoint") {
+					return errEnded
+				}
+				return err
+			}
+			return nil
 		}
 		if inserted == 0 && !in.sec.target.dedupe {
 			o.refused = "the table's triggers left the row out"
