@@ -23,7 +23,8 @@ const (
 
 	// lockWithin is how long a predecessor may take to die. It has got SIGKILL
 	// already, but a child that was rewriting the log has to be gone as well.
-	lockWithin = 30 * time.Second
+	// Longer would look like a hang to whoever starts a second one by mistake.
+	lockWithin = 3 * time.Second
 )
 
 // lockDir makes the directory if needed and locks it.
@@ -52,7 +53,7 @@ func lockDir(ctx context.Context, dir string) (*os.File, error) {
 		select {
 		case <-ctx.Done():
 			f.Close()
-			return nil, fmt.Errorf("lock %s: another server runs on this directory (%w): stop it, or use another directory", path, ctx.Err())
+			return nil, fmt.Errorf("lock %s: another server runs on this directory, of a program that still runs (%w): stop that, or use another directory", path, ctx.Err())
 		case <-tick.C:
 		}
 	}
