@@ -16,8 +16,8 @@ import (
 // is ours, and not MessagePack or JSON, because an item must be readable in
 // place (texts point into the batch, nothing is allocated), because a Lua
 // script must be able to write one (struct.pack('<I4B', ...)), and because an
-// item of an unknown kind must be passed over whole. What it saves is measured
-// by BenchmarkEncoding.
+// item of an unknown kind must be passed over whole. It is no smaller or faster
+// than MessagePack written by hand would be (BenchmarkEncoding).
 
 // BatchVersion is the first byte of every batch.
 const BatchVersion = 1

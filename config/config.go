@@ -11,7 +11,7 @@ import (
 const (
 	MaxFileBytes       = 1 << 20
 	MaxLists           = 256
-	MaxListNameBytes   = 512
+	MaxListNameBytes   = 180 // with "intake:" before it, it names a lease in SQL
 	MaxColumns         = 256
 	MinRootKeyBytes    = 32
 	MaxShutdownSeconds = 600

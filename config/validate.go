@@ -64,6 +64,9 @@ func (c *Config) validateList(l List) error {
 		return fmt.Errorf("%s: %s %w", origin, strings.TrimSuffix(joinPath(path, key), "."), err)
 	}
 	var errs []error
+	if strings.HasPrefix(l.Name, "sluice:") {
+		errs = append(errs, wrong("", fmt.Errorf("its name begins with sluice:, as Sluice's own keys do; drain another list")))
+	}
 	if n := len(l.Name); n == 0 || n > MaxListNameBytes {
 		errs = append(errs, wrong("", fmt.Errorf("is a name of %d bytes, want 1 to %d", n, MaxListNameBytes)))
 	}

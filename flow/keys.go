@@ -67,6 +67,9 @@ func (p Partition) replayKey(name string) string {
 // membersKey: hash, process id -> how often it has beaten.
 func membersKey() string { return prefix + "{members}:beats" }
 
+// identityKey: hash {id, settled}, the deployment that this Redis belongs to.
+func identityKey() string { return prefix + "{members}:deployment" }
+
 // listKeys are the keys beside a foreign list, all in the list's slot.
 type listKeys struct {
 	list string // list: the foreign list itself

@@ -29,6 +29,11 @@ const (
 	// plain LRANGE; above it, pages are measured inside Redis (page.lua).
 	evenElementBytes = 1 << 10
 
+	// unevenBytes is how much of a chunk may be in elements that its head did
+	// not let expect, sampledNodes how many nodes of 8 KB are its head.
+	unevenBytes  = 4 << 20
+	sampledNodes = 64
+
 	// A list is looked at this often while it is empty, growing slowly: 40
 	// looks a second cost nothing that can be measured, and none writes.
 	pollSoonest = 2 * time.Millisecond
@@ -73,7 +78,17 @@ type List struct {
 	name  string
 	side  Side
 
+	deployment string // whose list it is; empty: nobody asks
+	replace    bool   // take it over from another deployment
+
 	heldTotal atomic.Int64 // elements held, by this process
+}
+
+// BelongTo makes Open refuse a list that another deployment drains: each would
+// take half of it, and drop what the other has not stored. With replace it is
+// taken over. To be called before anything else.
+func (l *List) BelongTo(deployment string, replace bool) {
+	l.deployment, l.replace = deployment, replace
 }
 
 // NewList returns a foreign list on a server.
@@ -174,7 +189,8 @@ func (l *List) OpenOldest(ctx context.Context, lease *Lease, newest sluice.Posit
 // cursor's is handed out again. ended is where the chunk before the oldest ended.
 func (l *List) open(ctx context.Context, lease *Lease, cursor sluice.Position) (r *ListReader, ended sluice.Position, err error) {
 	answer, err := l.redis.callTexts(ctx, "open list "+l.name, "open",
-		[]string{lease.key, l.keys.stateKey()}, []string{lease.token, strconv.FormatUint(cursor.Major, 10), cursor.String()})
+		[]string{lease.key, l.keys.stateKey()}, []string{
+			lease.token, strconv.FormatUint(cursor.Major, 10), cursor.String(), l.deployment, strconv.FormatBool(l.replace)})
 	if err != nil {
 		return nil, ended, err
 	}
@@ -217,16 +233,19 @@ func (r *ListReader) enter(ctx context.Context) error {
 	c, key := r.list.redis.client, r.list.keys.heldKey(r.chunk)
 	answers := c.DoMulti(ctx,
 		c.B().Llen().Key(key).Build(),
-		c.B().MemoryUsage().Key(key).Samples(0).Build())
+		c.B().MemoryUsage().Key(key).Samples(0).Build(),
+		c.B().MemoryUsage().Key(key).Samples(sampledNodes).Build())
 	n, err := answers[0].AsInt64()
 	if err != nil {
 		return r.list.redis.wrap("measure a held chunk of list "+r.list.name, err)
 	}
-	memory, err := answers[1].AsInt64()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		return r.list.redis.wrap("measure a held chunk of list "+r.list.name, err)
+	var memory [2]int64 // of all elements; of all, as the first ones let expect
+	for i := range memory {
+		if memory[i], err = answers[1+i].AsInt64(); err != nil && !rueidis.IsRedisNil(err) {
+			return r.list.redis.wrap("measure a held chunk of list "+r.list.name, err)
+		}
 	}
-	r.size, r.even = uint64(n), n == 0 || memory/n <= evenElementBytes
+	r.size, r.even = uint64(n), n == 0 || isEven(n, memory[0], memory[1])
 	if r.chunk == r.first {
 		r.size += r.base
 	}
@@ -234,6 +253,14 @@ func (r *ListReader) enter(ctx context.Context) error {
 		r.size = lostChunk
 	}
 	return nil
+}
+
+// isEven reports whether a chunk's elements are small and none can be much
+// larger than the others: its memory is what its head lets expect. Pages by
+// LRANGE are then bounded by their count.
+func isEven(n, memory, expected int64) bool {
+	unexpected := max(memory-expected, expected-memory)
+	return memory/n <= evenElementBytes && unexpected <= max(unevenBytes, min(memory/10, 8*unevenBytes))
 }
 
 // leave goes on to the next chunk.

@@ -236,9 +236,48 @@ func TestListPagesAreBoundedInBytes(t *testing.T) {
 	}
 }
 
+// A few large elements far behind many small ones do not come as one page.
+func TestListPagesAreBoundedWhenFewElementsAreLarge(t *testing.T) {
+	r := dial(t)
+	l, lease := newList(t, r, Left)
+	for range 50 {
+		words := []string{"RPUSH", "pepi_queue"}
+		for range 1000 {
+			words = append(words, strings.Repeat("x", 180))
+		}
+		do(t, r, words...)
+	}
+	for range 8 {
+		do(t, r, "RPUSH", "pepi_queue", strings.Repeat("x", 2<<20))
+	}
+	reader, err := l.Open(t.Context(), lease, sluice.Position{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; n < 50008; {
+		page, err := reader.Next(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes := 0
+		for _, e := range page.Elements {
+			bytes += len(e)
+		}
+		if bytes > 3<<20 {
+			t.Fatalf("a page of %d elements has %d bytes", len(page.Elements), bytes)
+		}
+		n += len(page.Elements)
+	}
+}
+
 func TestAgainPushesOnce(t *testing.T) {
 	r := dial(t)
 	l, _ := newList(t, r, Left)
+	do(t, r, "SET", "pepi_queue", "no list")
+	if err := l.Again(t.Context(), "7", []byte("lost?")); err == nil {
+		t.Fatal("pushed to a key that is no list")
+	}
+	do(t, r, "DEL", "pepi_queue")
 	for range 2 {
 		if err := l.Again(t.Context(), "7", []byte("\x00binary")); err != nil {
 			t.Fatal(err)
@@ -312,7 +351,7 @@ func TestListNoticesThatADropWasTakenBack(t *testing.T) {
 		r := dial(t)
 		l, lease := newList(t, r, Left)
 		var elements []string
-		for i := range 200 {
+		for i := range 1000 {
 			elements = append(elements, strconv.Itoa(i)+strings.Repeat(" ", size))
 		}
 		if err := r.Push(t.Context(), "pepi_queue", elements); err != nil {

@@ -85,13 +85,27 @@ const (
 	backoffHealthy = 10 * time.Second
 )
 
+// Health is told how the sessions of followers fare. Its methods are called
+// from several goroutines at once.
+type Health interface {
+	// Fine: the follower begins, or a session of it has run for a while.
+	Fine(follower string)
+
+	// Failed: a session of the follower has ended with an error. Losing a lease
+	// is none.
+	Failed(follower string, err error, at time.Time)
+}
+
 // Follow runs sessions until fetch ends. A session returns nil when it should
 // simply be run again (its leases have changed).
-func Follow(fetch, work context.Context, name string, log *slog.Logger, session func(fetch, work context.Context) error) {
+func Follow(fetch, work context.Context, name string, log *slog.Logger, health Health, session func(fetch, work context.Context) error) {
 	wait := backoffShortest
+	health.Fine(name)
 	for fetch.Err() == nil {
 		started := time.Now()
+		healthy := time.AfterFunc(backoffHealthy, func() { health.Fine(name) })
 		err := session(fetch, work)
+		healthy.Stop()
 		if fetch.Err() != nil {
 			if err != nil {
 				log.Warn("follower stopped in the middle of its work; the next one goes on from its cursor", "follower", name, "error", err)
@@ -103,6 +117,9 @@ func Follow(fetch, work context.Context, name string, log *slog.Logger, session 
 		}
 		if err == nil {
 			continue
+		}
+		if !errors.Is(err, sluice.ErrLeaseLost) {
+			health.Failed(name, err, time.Now())
 		}
 		pause := wait/2 + rand.N(wait)
 		switch {

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"sluice"
@@ -22,9 +23,9 @@ const (
 	flushSoon = 2000
 )
 
-// apply carries out a prepared effect, row by row where the store refuses it
-// as a whole, and counts what it did.
-func apply(ctx context.Context, store sluice.Store, stats *Stats, p sluice.Prepared) error {
+// apply carries out a prepared effect of a follower, row by row where the store
+// refuses it as a whole, and counts what it did.
+func apply(ctx context.Context, store sluice.Store, stats *Stats, follower string, p sluice.Prepared) error {
 	if err := faults.Hit("load"); err != nil {
 		return err
 	}
@@ -32,6 +33,9 @@ func apply(ctx context.Context, store sluice.Store, stats *Stats, p sluice.Prepa
 	done, err := store.Apply(ctx, p)
 	if errors.Is(err, sluice.ErrRefused) {
 		stats.Refused.Add(1)
+		if err := lookAgain(ctx, store, p); err != nil {
+			return err
+		}
 		done, err = store.ApplyEach(ctx, p)
 	}
 	if err != nil {
@@ -43,9 +47,22 @@ func apply(ctx context.Context, store sluice.Store, stats *Stats, p sluice.Prepa
 	if err := faults.Hit("committed"); err != nil {
 		return err
 	}
+	stats.Fine(follower)
 	stats.observeCommit(time.Since(started))
 	stats.Stored.Add(int64(done.Rows))
 	stats.Duplicates.Add(int64(done.Duplicates))
 	stats.Dead.Add(int64(done.Dead))
+	return nil
+}
+
+// lookAgain fails if a table of the effect cannot be used any more. One that
+// has become another while we run (MyISAM, a view on one) keeps the rows of the
+// load that was refused, and would get them a second time row by row.
+func lookAgain(ctx context.Context, store sluice.Store, p sluice.Prepared) error {
+	for _, rows := range p.Effect().Rows {
+		if _, err := store.OpenTable(ctx, rows.Table.Spec()); err != nil {
+			return fmt.Errorf("look again at a table that refused rows: %w", err)
+		}
+	}
 	return nil
 }

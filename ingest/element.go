@@ -219,7 +219,8 @@ func (f *eventFields) readID(opts *EventOptions, e *sluice.Event) error {
 	if err := checkDedupe(opts.Dedupe, v.Kind); err != nil {
 		return err
 	}
-	if e.ID = trim(opts.text(v)); e.ID == "" {
+	// As it is: "a" and "a " are two ids.
+	if e.ID = opts.text(v); trim(e.ID) == "" {
 		return errNoDedupe(opts.Dedupe)
 	}
 	return checkText("id", e.ID, sluice.MaxEventIDBytes, v.Escaped)

@@ -51,7 +51,7 @@ func TestParseEvent(t *testing.T) {
 		{"odd address", `{"event":"x","email":"\"A@B\"@Ü.DE"}`, "", sluice.Event{Kind: custom, TimeMillis: testNow, Name: "x", App: "shop", Email: `"A@B"@ü.de`}},
 		{"no address", `{"event":"x","email":"Max"}`, "", sluice.Event{Kind: custom, TimeMillis: testNow, Name: "x", App: "shop", Email: "Max"}},
 		{"id is no id", `{"event":"x","id":"i"}`, "", sluice.Event{Kind: custom, TimeMillis: testNow, Name: "x", App: "shop", Properties: `{"id":"i"}`}},
-		{"dedupe", `{"event":"x","id":" i ","ts":1}`, "id", sluice.Event{Kind: custom, TimeMillis: 1000, ID: "i", Name: "x", App: "shop"}},
+		{"dedupe", `{"event":"x","id":" i ","ts":1}`, "id", sluice.Event{Kind: custom, TimeMillis: 1000, ID: " i ", Name: "x", App: "shop"}},
 		{"dedupe number", `{"ts":1,"id":1e3,"k":[{}],"event":"x"}`, "id", sluice.Event{Kind: custom, TimeMillis: 1000, ID: "1e3", Name: "x", App: "shop", Properties: `{"k":[{}]}`}},
 		{"dedupe is a reference", `{"message_id":"m","event":"x","ts":1}`, "message_id", sluice.Event{Kind: custom, TimeMillis: 1000, ID: "m", Name: "x", App: "shop", Message: "m"}},
 		{"dedupe path", `{"meta":{"id":"i"},"event":"x","ts":1}`, "meta.id", sluice.Event{Kind: custom, TimeMillis: 1000, ID: "i", Name: "x", App: "shop", Properties: `{"meta":{"id":"i"}}`}},

@@ -43,6 +43,8 @@ func moveOver(ctx context.Context, store sluice.Store, move sluice.Move) error {
 // accepted.
 func (s *StoreFollower) withoutGaps(ctx context.Context, logs []*flow.Log, cursors map[int]sluice.Position) ([]*flow.Log, error) {
 	var whole []*flow.Log
+	standing := make(map[int]error)
+	defer func() { s.Stats.setStanding(standing) }()
 	for _, log := range logs {
 		p := log.Partition()
 		_, err := log.Read(ctx, cursors[p], 1, 0)
@@ -53,6 +55,7 @@ func (s *StoreFollower) withoutGaps(ctx context.Context, logs []*flow.Log, curso
 			return nil, err
 		case !s.AcceptGaps:
 			s.Log.Error("partition stands still: something is missing", "partition", p, "error", gap)
+			standing[p] = gap
 			continue
 		default:
 			s.Log.Error("gap accepted: what lay between is lost", "partition", p, "from", gap.Cursor.String(), "to", gap.Start.String())

@@ -45,7 +45,7 @@ type Router struct {
 
 // Run follows the list until fetch ends.
 func (r *Router) Run(fetch, work context.Context) {
-	flow.Follow(fetch, work, "route:"+r.List.Name(), r.Log, func(fetch, work context.Context) error {
+	flow.Follow(fetch, work, r.name(), r.Log, r.Stats, func(fetch, work context.Context) error {
 		return r.session(fetch, work, r.follow)
 	})
 }
@@ -54,8 +54,9 @@ func (r *Router) Run(fetch, work context.Context) {
 type routed struct {
 	batches []partBatch // by partition
 	to      sluice.Position
-	count   int // elements
-	largest int // bytes of the largest batch
+	taken   time.Time // when its first element was read
+	count   int       // elements
+	largest int       // bytes of the largest batch
 }
 
 type partBatch struct {
@@ -90,7 +91,9 @@ func (r *Router) follow(fetch, work context.Context, lease *flow.Lease) error {
 		if err := r.append(ctx, u, at); err != nil {
 			return err
 		}
+		r.Stats.Fine(r.name())
 		r.Stats.Accepted.Add(int64(u.count))
+		r.Stats.setListLag(r.source(), u.to, u.taken, r.Clock.Now())
 		reader.Committed(u.to)
 		return nil
 	})
@@ -104,6 +107,7 @@ func (r *Router) follow(fetch, work context.Context, lease *flow.Lease) error {
 	return reader.Close(work)
 }
 
+func (r *Router) name() string   { return "route:" + r.List.Name() }
 func (r *Router) source() string { return "list:" + r.List.Name() }
 
 // positions reads, for each partition, up to where its log has this list.
@@ -128,6 +132,10 @@ func (r *Router) read(ctx context.Context, reader *flow.ListReader, have []sluic
 		u := routed{batches: make([]partBatch, len(r.Logs))}
 		bytes := 0
 		add := func(page flow.Page) {
+			if u.count == 0 {
+				u.taken = r.Clock.Now()
+				r.Stats.taking(r.source(), u.taken)
+			}
 			bytes += r.encode(page, have, &u, &arena)
 			u.count += len(page.Elements)
 			u.to = page.To
@@ -141,6 +149,7 @@ func (r *Router) read(ctx context.Context, reader *flow.ListReader, have []sluic
 		if err := gatherPages(ctx, r.Clock, routeWait, reader, add, size); err != nil {
 			return err
 		}
+		r.Stats.taken(r.source(), u.to)
 		if err := emit(u); err != nil {
 			return err
 		}

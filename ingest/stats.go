@@ -24,10 +24,12 @@ type Stats struct {
 	Conflicts  atomic.Int64 // transactions refused by a cursor
 	Refused    atomic.Int64 // transactions repeated row by row
 
-	mu      sync.Mutex
-	names   map[string]int64
-	commits Histogram
-	lags    map[LagKey]Lag
+	mu       sync.Mutex
+	names    map[string]int64
+	commits  Histogram
+	lags     map[LagKey]Lag
+	failures map[string]Failure
+	standing map[int]error
 }
 
 // LagKey names a follower's place.
@@ -40,6 +42,14 @@ type LagKey struct {
 type Lag struct {
 	Position sluice.Position
 	Seconds  float64
+
+	// Of a list only. While elements of it are held, it is behind by the time
+	// since Since: the last commit; after a quiet time, when the first element
+	// was read; before both, when this process began to follow.
+	Since time.Time
+
+	reading bool            // something was read that is not committed
+	taken   sluice.Position // up to where it was read
 }
 
 // Histogram counts durations by upper bound.
@@ -92,6 +102,45 @@ func (s *Stats) setLag(follower string, partition int, position sluice.Position,
 		s.lags = make(map[LagKey]Lag)
 	}
 	s.lags[LagKey{follower, partition}] = Lag{Position: position, Seconds: max(0, behind.Seconds())}
+}
+
+// beginList notes that a list is followed from now on.
+func (s *Stats) beginList(follower string, now time.Time) {
+	s.changeLag(follower, func(l *Lag) { *l = Lag{Since: now} })
+}
+
+// taking notes that a list's follower reads; taken, up to where.
+func (s *Stats) taking(follower string, now time.Time) {
+	s.changeLag(follower, func(l *Lag) {
+		if !l.reading {
+			l.reading, l.Since = true, now
+		}
+	})
+}
+
+func (s *Stats) taken(follower string, to sluice.Position) {
+	s.changeLag(follower, func(l *Lag) { l.taken = to })
+}
+
+// setListLag notes a commit of a list's follower: up to where, and when its
+// first element was read.
+func (s *Stats) setListLag(follower string, to sluice.Position, taken, now time.Time) {
+	s.changeLag(follower, func(l *Lag) {
+		l.Position, l.Seconds, l.Since = to, max(0, now.Sub(taken).Seconds()), now
+		l.reading = to.Before(l.taken)
+	})
+}
+
+func (s *Stats) changeLag(follower string, change func(*Lag)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lags == nil {
+		s.lags = make(map[LagKey]Lag)
+	}
+	key := LagKey{Follower: follower}
+	lag := s.lags[key]
+	change(&lag)
+	s.lags[key] = lag
 }
 
 // Names returns how many events were stored by name.

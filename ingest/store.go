@@ -41,13 +41,14 @@ type StoreFollower struct {
 
 // Run follows the logs until fetch ends.
 func (s *StoreFollower) Run(fetch, work context.Context) {
-	flow.Follow(fetch, work, StoreRole, s.Log, s.session)
+	flow.Follow(fetch, work, StoreRole, s.Log, s.Stats, s.session)
 }
 
 // session waits for leases and follows their logs until they change.
 func (s *StoreFollower) session(fetch, work context.Context) error {
 	held, changed := s.Leases.Held(StoreRole)
 	if len(held) == 0 {
+		s.Stats.setStanding(nil)
 		select {
 		case <-changed:
 		case <-fetch.Done():
@@ -99,7 +100,7 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 	err = flow.Pipe(fetch, work, func(ctx context.Context, emit func(storeUnit) error) error {
 		return s.read(ctx, logs, reading, emit)
 	}, func(ctx context.Context, u storeUnit) error {
-		if err := apply(ctx, s.Store, s.Stats, u.prepared); err != nil {
+		if err := apply(ctx, s.Store, s.Stats, StoreRole, u.prepared); err != nil {
 			return err
 		}
 		s.Stats.countNames(u.names)

@@ -28,6 +28,8 @@ type Lister struct {
 	// AcceptGaps lets the follower go on behind gaps instead of standing still:
 	// the operator has decided that what is missing is lost.
 	AcceptGaps bool
+
+	last *flow.Lease // of the session before
 }
 
 // session waits for the lease and runs one session of the list under it. The
@@ -43,6 +45,10 @@ func (l *Lister) session(fetch, work context.Context, run func(fetch, work conte
 			case <-fetch.Done():
 				return nil
 			}
+		}
+		if lease != l.last {
+			l.last = lease
+			l.Stats.beginList("list:"+l.List.Name(), l.Clock.Now())
 		}
 		ctx, stop := context.WithCancelCause(fetch)
 		defer stop(nil)
@@ -73,11 +79,12 @@ type TableFollower struct {
 
 // Run follows the list until fetch ends.
 func (t *TableFollower) Run(fetch, work context.Context) {
-	name := "table:" + t.List.Name()
-	flow.Follow(fetch, work, name, t.Log, func(fetch, work context.Context) error {
+	flow.Follow(fetch, work, t.name(), t.Log, t.Stats, func(fetch, work context.Context) error {
 		return t.session(fetch, work, t.follow)
 	})
 }
+
+func (t *TableFollower) name() string { return "table:" + t.List.Name() }
 
 // tableUnit is one transaction, prepared.
 type tableUnit struct {
@@ -88,6 +95,12 @@ type tableUnit struct {
 
 func (t *TableFollower) follow(fetch, work context.Context, lease *flow.Lease) error {
 	follower := "list:" + t.List.Name()
+	// The table may have become another since the session before.
+	table, err := t.Store.OpenTable(work, t.Table.Spec())
+	if err != nil {
+		return err
+	}
+	t.Table = table
 	cursors, err := t.Store.Cursors(work, follower, []int{0})
 	if err != nil {
 		return fmt.Errorf("read cursor of %s: %w", follower, err)
@@ -104,11 +117,11 @@ func (t *TableFollower) follow(fetch, work context.Context, lease *flow.Lease) e
 	err = flow.Pipe(fetch, work, func(ctx context.Context, emit func(tableUnit) error) error {
 		return t.read(ctx, reader, cursor, emit)
 	}, func(ctx context.Context, u tableUnit) error {
-		if err := apply(ctx, t.Store, t.Stats, u.prepared); err != nil {
+		if err := apply(ctx, t.Store, t.Stats, t.name(), u.prepared); err != nil {
 			return err
 		}
 		committed = u.to
-		t.Stats.setLag(follower, 0, u.to, t.Clock.Now().Sub(u.taken))
+		t.Stats.setListLag(follower, u.to, u.taken, t.Clock.Now())
 		reader.Committed(u.to)
 		return nil
 	})
@@ -134,6 +147,7 @@ func (t *TableFollower) read(ctx context.Context, reader *flow.ListReader, curso
 		if err != nil {
 			return err
 		}
+		t.Stats.taken(g.rows.Source, g.to)
 		if err := emit(tableUnit{prepared, g.taken, g.to}); err != nil {
 			return err
 		}
@@ -208,6 +222,7 @@ func (g *gather) size() (int, int) { return g.elements, g.bytes }
 func (g *gather) add(page flow.Page) {
 	if g.elements == 0 {
 		g.taken = g.t.Clock.Now()
+		g.t.Stats.taking(g.rows.Source, g.taken)
 	}
 	for i, raw := range page.Elements {
 		place := sluice.Place{Position: sluice.Position{Major: page.From.Major, Minor: page.From.Minor + uint64(i)}}

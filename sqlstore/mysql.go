@@ -43,6 +43,10 @@ var readerNumber atomic.Int64
 const sessionSettings = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', " +
 	"time_zone = '+00:00', max_error_count = 65535, lc_messages = 'en_US', autocommit = 1"
 
+// silenceTimeout bounds how long the server may take to answer one statement:
+// far longer than a bulk load, or a migration of a small table, takes.
+const silenceTimeout = 5 * time.Minute
+
 // readCommitted takes no gap locks, which two processes could meet on.
 const readCommitted = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
@@ -56,6 +60,16 @@ func openMySQL(ctx context.Context, rest string, options Options) (*Store, error
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 5 * time.Second
 	}
+	// A server that vanished without a word is given up, long before the
+	// kernel's quarter of an hour; one that has become read-only, too: behind
+	// its address there is another primary by now.
+	if cfg.ReadTimeout == 0 {
+		cfg.ReadTimeout = silenceTimeout
+	}
+	if cfg.WriteTimeout == 0 {
+		cfg.WriteTimeout = silenceTimeout
+	}
+	cfg.RejectReadOnly = true
 	where := fmt.Sprintf("%s at %s", cfg.DBName, cfg.Addr)
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {

@@ -53,8 +53,10 @@ type engine struct {
 	others map[config.URL]*flow.Redis // of lists on other servers
 	store  sluice.Store
 	leases *flow.Leases
-	logs   []*flow.Log
-	lists  []*flow.List
+
+	deployment string // what Redis and the database are of
+	logs       []*flow.Log
+	lists      []*flow.List
 
 	listFollowers []func(fetch, work context.Context)
 
@@ -87,6 +89,9 @@ func (e *engine) open(ctx context.Context) error {
 	}
 	e.store = store
 	if err := e.store.Migrate(ctx); err != nil {
+		return err
+	}
+	if e.deployment, err = flow.Identify(ctx, e.redis, e.store, e.config.Partitions, e.config.AcceptGaps); err != nil {
 		return err
 	}
 	partitions := flow.Partitions(e.config.Partitions)
@@ -145,6 +150,7 @@ func (e *engine) openList(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
+	list.BelongTo(e.deployment, e.config.AcceptGaps)
 	e.lists = append(e.lists, list)
 	lister := ingest.Lister{
 		List: list, Place: i, Leases: e.leases, Store: e.store, Clock: e.clock,

@@ -18,5 +18,5 @@ end
 redis.call('RENAME', KEYS[2], KEYS[4])
 -- A time to live that its producer gave the list is not one for what we hold.
 redis.call('PERSIST', KEYS[4])
-last = redis.call('HINCRBY', KEYS[3], 'last', 1)
-return {n, tostring(last)}
+redis.call('HINCRBY', KEYS[3], 'last', 1)
+return {n, redis.call('HGET', KEYS[3], 'last')} -- as text: a large number loses its digits in Lua

@@ -5,11 +5,19 @@
 -- numbers in between are noted as a hole: no chunk has them.
 -- Keys:    1 lease, 2 state (hash)
 -- Args:    1 token of the lease, 2 number of the chunk the cursor is in,
---          3 the cursor
+--          3 the cursor, 4 the deployment that drains the list, 5 'true' to take
+--          it over from another
 -- Returns: {last, first, base, position at which the chunk before first ended,
 --          last chunk before the hole, last number of the hole}
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return redis.error_reply('LEASE of the list is held by another process')
+end
+if ARGV[4] ~= '' then
+  local owner = redis.call('HGET', KEYS[2], 'deployment')
+  if owner and owner ~= ARGV[4] and ARGV[5] ~= 'true' then
+    return redis.error_reply('OWNER the list is drained by another installation of Sluice, with another database; if this one takes its place, start once with --accept-gaps')
+  end
+  redis.call('HSET', KEYS[2], 'deployment', ARGV[4])
 end
 local state = redis.call('HMGET', KEYS[2], 'last', 'first')
 local last, first, cursor = tonumber(state[1] or '0'), tonumber(state[2] or '1'), tonumber(ARGV[2])

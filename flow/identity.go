@@ -1,0 +1,138 @@
+package flow
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+
+	"sluice"
+)
+
+// identityFollower is the name under which the database keeps its deployment,
+// in the row of a cursor: Major is the id, Minor the number of partitions.
+const identityFollower = "deployment"
+
+// Identify makes sure that a Redis and a database belong together, and that
+// nobody has changed the number of partitions.
+//
+// The idea. Cursors are in the database, what they point into is in Redis. A
+// second Redis on the same database (each host its own, one central database)
+// would have its logs trimmed up to the first one's cursors: silent loss. So
+// both keep the same random id. The first start writes it to Redis, then to
+// the database, then settles it in Redis; a crash in between is repaired by
+// the next start. Whenever the two differ, or one of them has none, the start
+// is refused, unless the operator says that this Redis (or database) takes the
+// other's place: then both get a new id, and whoever they belonged to is
+// refused in turn. It returns the id, which is also noted beside every foreign
+// list (List.BelongTo).
+func Identify(ctx context.Context, r *Redis, store sluice.Store, partitions int, replace bool) (string, error) {
+	if err := identify(ctx, r, store, partitions, replace); err != nil {
+		return "", err
+	}
+	id, _, err := r.identity(ctx, "", "")
+	return strconv.FormatUint(id, 10), err
+}
+
+func identify(ctx context.Context, r *Redis, store sluice.Store, partitions int, replace bool) error {
+	cursors, err := store.Cursors(ctx, identityFollower, []int{0})
+	if err != nil {
+		return fmt.Errorf("read the deployment of the database: %w", err)
+	}
+	there := cursors[0]
+	if there.Minor != 0 && there.Minor != uint64(partitions) {
+		return fmt.Errorf("this database was set up for %d partitions, the configuration says %d; set partitions: %d (changing it takes export and import)", there.Minor, partitions, there.Minor)
+	}
+	id, settled, err := r.identity(ctx, "", "")
+	if err != nil {
+		return err
+	}
+	switch {
+	case there.Major != 0 && id == there.Major:
+		_, _, err = r.identity(ctx, strconv.FormatUint(id, 10), "settle")
+		return err
+	case there.Major == 0 && !settled: // new, both of them, or half-way there
+		return begin(ctx, r, store, partitions)
+	case !replace:
+		return fmt.Errorf("redis %s belongs to %s, the database to %s: cursors in one database point into one Redis, and would lose what is in another; "+
+			"is --redis or --database wrong, or do two installations share one of them? If one took the other's place (emptied, replaced, restored), start once with --accept-gaps: what was in Redis and not stored is lost",
+			r, deploymentName(id), deploymentName(there.Major))
+	}
+	return r.replaceIdentity(ctx, store, there, partitions)
+}
+
+func deploymentName(id uint64) string {
+	if id == 0 {
+		return "no deployment yet"
+	}
+	return fmt.Sprintf("deployment %x", id)
+}
+
+// begin gives a new Redis and a new database the same id.
+func begin(ctx context.Context, r *Redis, store sluice.Store, partitions int) error {
+	id, _, err := r.identity(ctx, newDeployment(), "") // another process may have been first
+	if err != nil {
+		return err
+	}
+	err = moveIdentity(ctx, store, sluice.Position{}, sluice.Position{Major: id, Minor: uint64(partitions)})
+	if err != nil {
+		return err
+	}
+	_, _, err = r.identity(ctx, strconv.FormatUint(id, 10), "settle")
+	return err
+}
+
+func (r *Redis) replaceIdentity(ctx context.Context, store sluice.Store, from sluice.Position, partitions int) error {
+	text := newDeployment()
+	id, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return err
+	}
+	if err := moveIdentity(ctx, store, from, sluice.Position{Major: id, Minor: uint64(partitions)}); err != nil {
+		return err
+	}
+	_, _, err = r.identity(ctx, text, "force")
+	return err
+}
+
+// moveIdentity writes the database's id; that somebody else has written the
+// same one is as good.
+func moveIdentity(ctx context.Context, store sluice.Store, from, to sluice.Position) error {
+	p, err := store.Prepare(&sluice.Effect{Moves: []sluice.Move{{Follower: identityFollower, From: from, To: to}}})
+	if err == nil {
+		_, err = store.Apply(ctx, p)
+	}
+	if err == nil {
+		return nil
+	}
+	now, readErr := store.Cursors(ctx, identityFollower, []int{0})
+	if readErr == nil && now[0] == to {
+		return nil
+	}
+	return fmt.Errorf("write the deployment of the database: %w", err)
+}
+
+// identity reads and takes identities, see identity.lua.
+func (r *Redis) identity(ctx context.Context, id, how string) (uint64, bool, error) {
+	answer, err := r.callTexts(ctx, "read the deployment of redis", "identity", []string{identityKey()}, []string{id, how})
+	if err != nil {
+		return 0, false, err
+	}
+	if answer[0] == "" {
+		return 0, false, nil
+	}
+	n, err := strconv.ParseUint(answer[0], 10, 64)
+	if err != nil {
+		return 0, false, fmt.Errorf("read the deployment of redis %s: %w", r, err)
+	}
+	return n, answer[1] == "1", nil
+}
+
+// newDeployment returns 62 random bits, never 0, in decimal: they fit every
+// database's integers.
+func newDeployment() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return strconv.FormatUint(binary.LittleEndian.Uint64(b[:])>>2|1, 10)
+}

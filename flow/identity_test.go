@@ -1,0 +1,80 @@
+package flow
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice"
+	"sluice/sqlstore"
+)
+
+func newStore(t *testing.T) sluice.Store {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestRedisAndDatabaseBelongTogether(t *testing.T) {
+	r := dial(t)
+	ours, theirs := newStore(t), newStore(t)
+	identify := func(s sluice.Store, partitions int, replace bool, want string) {
+		t.Helper()
+		_, err := Identify(t.Context(), r, s, partitions, replace)
+		if (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {
+			t.Fatalf("identify: %v, want %q", err, want)
+		}
+	}
+	identify(ours, 16, false, "")
+	identify(ours, 16, false, "")
+	identify(ours, 8, false, "set up for 16 partitions")
+	identify(theirs, 16, false, "the database to no deployment yet")
+	do(t, r, "FLUSHALL") // or another Redis on the same database
+	identify(ours, 16, false, "belongs to no deployment yet")
+	identify(ours, 16, true, "")
+	identify(ours, 16, false, "")
+	identify(theirs, 16, true, "")
+	identify(ours, 16, false, "the database to deployment")
+}
+
+func TestAFirstStartThatCrashedIsFinished(t *testing.T) {
+	r := dial(t)
+	s := newStore(t)
+	if _, _, err := r.identity(t.Context(), newDeployment(), ""); err != nil {
+		t.Fatal(err)
+	}
+	first, err := Identify(t.Context(), r, s, 16, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, r, "HDEL", identityKey(), "settled") // it crashed a step later
+	second, err := Identify(t.Context(), r, s, 16, false)
+	if err != nil || second != first {
+		t.Fatalf("%s after %s, %v", second, first, err)
+	}
+}
+
+func TestAListOfAnotherDeploymentIsRefused(t *testing.T) {
+	r := dial(t)
+	l, lease := newList(t, r, Left)
+	open := func(deployment string, replace bool, want string) {
+		t.Helper()
+		l.BelongTo(deployment, replace)
+		_, err := l.Open(t.Context(), lease, sluice.Position{})
+		if (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {
+			t.Fatalf("open: %v, want %q", err, want)
+		}
+	}
+	open("1", false, "")
+	open("1", false, "")
+	open("2", false, "another installation")
+	open("2", true, "")
+	open("1", false, "another installation")
+}
