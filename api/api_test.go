@@ -153,7 +153,8 @@ func TestMetrics(t *testing.T) {
 		Names:         map[string]int64{"opened": 7, "bro\xffken\n": 1},
 		CommitSeconds: Histogram{Count: 3, Sum: 0.5, Buckets: map[float64]uint64{0.1: 2, 1: 3}},
 		Followers:     []Follower{{"store", 0, 0.25, 12}, {"list:q", 0, 1, -1}},
-		Lists:         []List{{"q", 5}, {"gone", -1}},
+		Lists:         []List{{"q", 5, 3}, {"gone", -1, -1}},
+		Failing:       map[string]bool{"store": false, "table:q": true},
 		Leases:        map[string]int{"store": 16, "intake": 1}, Processes: 2,
 	}}
 	_, url := start(t, p)
@@ -167,6 +168,7 @@ func TestMetrics(t *testing.T) {
 		`sluice_stored_events_total{name="opened"} 7`, `sluice_commit_seconds_bucket{le="0.1"} 2`,
 		"sluice_commit_seconds_count 3", `sluice_follower_lag_seconds{follower="store",partition="0"} 0.25`,
 		`sluice_follower_lag_items{follower="store",partition="0"} 12`, `sluice_list_waiting_items{list="q"} 5`,
+		`sluice_list_held_items{list="q"} 3`, `sluice_follower_failing{follower="store"} 0`, `sluice_follower_failing{follower="table:q"} 1`,
 		`sluice_leases{role="store"} 16`, "sluice_live_processes 2", "sluice_ready 1", "go_goroutines",
 	} {
 		if !strings.Contains(body, "\n"+line) {

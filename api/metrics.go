@@ -28,6 +28,8 @@ var (
 	descCommit     = desc("commit_seconds", "How long transactions took.")
 	descLag        = desc("follower_lag_seconds", "How far a follower is behind its log, in time.", "follower", "partition")
 	descLagItems   = desc("follower_lag_items", "How far a follower is behind its log, in items.", "follower", "partition")
+	descFailing    = desc("follower_failing", "1 if a follower does not get on: it fails again and again, or stands still at a gap; else 0.", "follower")
+	descHeld       = desc("list_held_items", "Elements of a list that are taken and not committed yet.", "list")
 	descWaiting    = desc("list_waiting_items", "Elements of a list that are not taken yet.", "list")
 	descLeases     = desc("leases", "Leases this process holds.", "role")
 	descProcesses  = desc("live_processes", "Processes that share the roles, this one included.")
@@ -38,7 +40,7 @@ var (
 func (m metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descAccepted, descStored, descDuplicates, descDead, descConflicts, descRefused, descNames,
-		descCommit, descLag, descLagItems, descWaiting, descLeases, descProcesses, descReady,
+		descCommit, descLag, descLagItems, descFailing, descWaiting, descHeld, descLeases, descProcesses, descReady,
 	} {
 		ch <- d
 	}
@@ -70,7 +72,13 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 			gauge(descLagItems, float64(f.LagItems), label(f.Name), partition)
 		}
 	}
+	for name, failing := range s.Failing {
+		gauge(descFailing, b2f(failing), label(name))
+	}
 	for _, l := range s.Lists {
+		if l.Held >= 0 {
+			gauge(descHeld, float64(l.Held), label(l.Name))
+		}
 		if l.Waiting >= 0 {
 			gauge(descWaiting, float64(l.Waiting), label(l.Name))
 		}
@@ -79,11 +87,14 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(descLeases, float64(n), role)
 	}
 	gauge(descProcesses, float64(s.Processes))
-	ready := 0.0
-	if m.program.Ready() == nil {
-		ready = 1
+	gauge(descReady, b2f(m.program.Ready() == nil))
+}
+
+func b2f(b bool) float64 {
+	if b {
+		return 1
 	}
-	gauge(descReady, ready)
+	return 0
 }
 
 // label makes a text of a producer or an operator a legal label value: the

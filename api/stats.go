@@ -5,7 +5,7 @@ package api
 type Program interface {
 	// Ready returns nil, or why the program cannot do its work now. Several
 	// reasons are joined (errors.Join), each naming what is not ready first:
-	// "redis: ...", "database: ...", "leases: ...".
+	// "redis: ...", "database: ...", "leases: ...", "follower store: ...".
 	Ready() error
 
 	// Stats returns a snapshot of the counters.
@@ -28,6 +28,7 @@ type Stats struct {
 
 	// Gauges.
 	Followers []Follower
+	Failing   map[string]bool // of each follower that runs in this process: whether it does not get on
 	Lists     []List
 	Leases    map[string]int // held by this process, by role
 	Processes int            // alive, this one included
@@ -53,4 +54,5 @@ type Follower struct {
 type List struct {
 	Name    string
 	Waiting int64 // elements not taken yet; -1: not known
+	Held    int64 // elements taken and not committed yet; -1: not known
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"sluice/api"
@@ -38,6 +41,13 @@ func (e *engine) ready() error {
 			errs = append(errs, fmt.Errorf("leases: %d of role %s are held by no living process; those of one that ended without giving its own back are taken within seconds", free, role))
 		}
 	}
+	followers := e.stats.Followers(e.clock.Now())
+	for _, name := range slices.Sorted(maps.Keys(followers)) {
+		if err := followers[name]; err != nil {
+			// One line: several reasons of one follower are one of ours.
+			errs = append(errs, fmt.Errorf("follower %s: %s", name, strings.ReplaceAll(err.Error(), "\n", "; ")))
+		}
+	}
 	return errors.Join(errs...)
 }
 
@@ -59,21 +69,44 @@ func (e *engine) snapshot() api.Stats {
 	s.CommitSeconds = api.Histogram{Count: h.Count, Sum: h.Sum, Buckets: h.Buckets}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
-	held, _ := e.leases.Held(ingest.StoreRole)
-	for key, applied := range e.stats.Lags() {
-		if key.Follower == ingest.StoreRole && held[key.Partition] == nil {
-			continue // another process follows it now
-		}
-		s.Followers = append(s.Followers, e.lag(ctx, key, applied))
+	s.Failing = make(map[string]bool)
+	for name, err := range e.stats.Followers(e.clock.Now()) {
+		s.Failing[name] = err != nil
 	}
-	for _, l := range e.lists {
-		n, err := l.Waiting(ctx)
-		if err != nil {
-			n = -1
+	held, _ := e.leases.Held(ingest.StoreRole)
+	lags := e.stats.Lags()
+	for key, applied := range lags {
+		if key.Follower == ingest.StoreRole && held[key.Partition] != nil { // else another process follows it now
+			s.Followers = append(s.Followers, e.lag(ctx, key, applied))
 		}
-		s.Lists = append(s.Lists, api.List{Name: l.Name(), Waiting: n})
+	}
+	lists, _ := e.leases.Held(ingest.ListRole)
+	for i, l := range e.lists {
+		list := api.List{Name: l.Name(), Waiting: orUnknown(l.Waiting(ctx)), Held: orUnknown(l.Remaining(ctx))}
+		s.Lists = append(s.Lists, list)
+		follower := ingest.LagKey{Follower: "list:" + l.Name()}
+		if applied, ok := lags[follower]; ok && lists[i] != nil {
+			s.Followers = append(s.Followers, e.listLag(follower, applied, list.Held))
+		}
 	}
 	return s
+}
+
+func orUnknown(n int64, err error) int64 {
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// listLag says how far a list is behind now: while something of it is held, it
+// grows until the next commit.
+func (e *engine) listLag(key ingest.LagKey, applied ingest.Lag, held int64) api.Follower {
+	f := api.Follower{Name: key.Follower, Partition: key.Partition, LagSeconds: applied.Seconds, LagItems: -1}
+	if held != 0 { // -1: Redis does not tell
+		f.LagSeconds = max(f.LagSeconds, e.clock.Now().Sub(applied.Since).Seconds())
+	}
+	return f
 }
 
 // lag says how far a place is behind now. A log that has more than was applied
@@ -81,9 +114,6 @@ func (e *engine) snapshot() api.Stats {
 // follower stands still.
 func (e *engine) lag(ctx context.Context, key ingest.LagKey, applied ingest.Lag) api.Follower {
 	f := api.Follower{Name: key.Follower, Partition: key.Partition, LagSeconds: applied.Seconds, LagItems: -1}
-	if key.Follower != ingest.StoreRole {
-		return f
-	}
 	last, err := e.logs[key.Partition].Last(ctx)
 	switch {
 	case err != nil:
