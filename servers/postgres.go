@@ -280,6 +280,9 @@ func admits(socket string) (bool, error) {
 	return err == nil, err
 }
 
+// Dir returns the directory, which the server can read.
+func (p *Postgres) Dir() string { return p.opt.Dir }
+
 // Port returns the port on 127.0.0.1.
 func (p *Postgres) Port() int { return p.port }
 
