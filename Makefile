@@ -54,7 +54,7 @@ fuzz: ## run each fuzz target for FUZZ_SECONDS (20)
 		done; \
 	done
 
-deps: ## install what running needs: Redis, MariaDB (Debian, Ubuntu)
+deps: ## install what running needs: Redis, MariaDB, PostgreSQL (Debian, Ubuntu)
 	@scripts/install-deps.sh
 
 deps-test: ## install what testing needs as well: gcc for the race detector

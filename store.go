@@ -6,7 +6,7 @@ import (
 )
 
 // Store is the SQL side: rows, and the cursors of the followers whose effect
-// is rows. SQLite and MariaDB/MySQL keep this contract; package storetest is
+// is rows. SQLite, MariaDB/MySQL and PostgreSQL keep this contract; package storetest is
 // its conformance suite and runs on the real servers.
 //
 // Every method may be called from several goroutines at once. Every method

@@ -68,6 +68,7 @@ var sameLayer = map[string]string{
 var speakers = map[string][]string{
 	"github.com/redis/rueidis":            {"flow", "bench/baseline"}, // the baselines are the designs before flow
 	"github.com/go-sql-driver/mysql":      {"sqlstore", "bench/baseline"},
+	"github.com/jackc/pgx/v5":             {"sqlstore", "bench/baseline"},
 	"modernc.org/sqlite":                  {"sqlstore", "bench/baseline"},
 	"github.com/goccy/go-yaml":            {"config"},
 	"github.com/prometheus/client_golang": {"api", "flow", "ingest", "sqlstore", "cmd/sluice"},

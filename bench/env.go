@@ -223,6 +223,8 @@ type store interface {
 	// fresh makes all tables anew, empty.
 	fresh(ctx context.Context) error
 	handle() *sql.DB
+	// placeholder is the first one of a statement.
+	placeholder() string
 	// millis is a time as the standard table's column compares it.
 	millis(ms int64) any
 	// bulk loads the elements by the database's own bulk path.

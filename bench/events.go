@@ -13,12 +13,13 @@ import (
 const (
 	partBacklog  = "backlog"  // pepi_event and events on MariaDB: old designs, Sluice, bulk load
 	partSQLite   = "sqlite"   // both on SQLite: Sluice, bulk insert
+	partPostgres = "postgres" // both on PostgreSQL: Sluice, bulk load
 	partRealtime = "realtime" // from RPUSH to a visible row, at 50,000 a second
 	partIdle     = "idle"     // what a drained Sluice costs
 	partTakeover = "takeover" // kill -9, and the next at work
 )
 
-var eventsParts = []string{partBacklog, partSQLite, partRealtime, partIdle, partTakeover}
+var eventsParts = []string{partBacklog, partSQLite, partPostgres, partRealtime, partIdle, partTakeover}
 
 // How many events a backlog holds. The daemon that takes one at a time gets
 // fewer: it is slow, and its rate does not depend on their number.
@@ -36,6 +37,8 @@ const (
 	mariaOrderQuick  = "aecb"
 	sqliteOrder      = "ececec"
 	sqliteOrderQuick = "ec"
+	pgOrder          = "ececec"
+	pgOrderQuick     = "ec"
 )
 
 // What is promised.
@@ -44,6 +47,7 @@ const (
 	wantPublished     = 1.6
 	wantBulk          = 0.8
 	wantEventsBulk    = 0.7
+	wantPostgresBulk  = 0.7
 	wantMemoryMB      = 250
 	wantRealtimeP99   = 1
 	wantIdleCPU       = 2
@@ -65,7 +69,7 @@ func runEvents(ctx context.Context, r *run) (err error) {
 		name string
 		run  func(context.Context, *env) error
 	}{
-		{partBacklog, backlog}, {partSQLite, backlogSQLite}, {partRealtime, realtime}, {partIdle, idle}, {partTakeover, takeover},
+		{partBacklog, backlog}, {partSQLite, backlogSQLite}, {partPostgres, backlogPostgres}, {partRealtime, realtime}, {partIdle, idle}, {partTakeover, takeover},
 	} {
 		if !r.does(part.name) {
 			continue
@@ -118,6 +122,23 @@ func backlogSQLite(ctx context.Context, e *env) error {
 	}
 	r.divide("sqlite_vs_bulk_load", "sqlite_pepi_event_sluice", "sqlite_pepi_event_bulk_load", wantBulk)
 	r.divide("sqlite_events_vs_bulk_load", "sqlite_events_sluice", "sqlite_events_bulk_load", wantEventsBulk)
+	return nil
+}
+
+// backlogPostgres compares on PostgreSQL.
+func backlogPostgres(ctx context.Context, e *env) error {
+	s, err := openPostgres(ctx, e)
+	if err != nil {
+		return err
+	}
+	r := e.run.report
+	for _, t := range []*table{pepiEvent, standard} {
+		if err := e.compare(ctx, s, t, "PostgreSQL", "postgres_"+t.name, pick(e.run, pgOrder, pgOrderQuick)); err != nil {
+			return err
+		}
+	}
+	r.divide("postgres_vs_bulk_load", "postgres_pepi_event_sluice", "postgres_pepi_event_bulk_load", wantPostgresBulk)
+	r.divide("postgres_events_vs_bulk_load", "postgres_events_sluice", "postgres_events_bulk_load", wantPostgresBulk)
 	return nil
 }
 

@@ -25,6 +25,7 @@ var _ store = (*mariaStore)(nil)
 
 func (s *mariaStore) url() string         { return s.address }
 func (s *mariaStore) handle() *sql.DB     { return s.db }
+func (s *mariaStore) placeholder() string { return "?" }
 func (s *mariaStore) millis(ms int64) any { return datetime(ms) }
 
 func datetime(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05.000") }
@@ -141,6 +142,7 @@ func (s *sqliteStore) close() error {
 
 func (s *sqliteStore) url() string         { return "sqlite:" + s.file }
 func (s *sqliteStore) handle() *sql.DB     { return s.db }
+func (s *sqliteStore) placeholder() string { return "?" }
 func (s *sqliteStore) millis(ms int64) any { return ms }
 
 func (s *sqliteStore) fresh(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"sluice/bench/baseline"
 )
@@ -96,7 +97,7 @@ func setStandardRow(row []any, e *element, buf []byte) {
 // of the right length altogether.
 func verify(ctx context.Context, s store, t *table, elements elements) error {
 	var rows, ids, first, last, texts int64
-	if err := s.handle().QueryRowContext(ctx, t.check, t.from(s, elements)...).Scan(&rows, &ids, &first, &last, &texts); err != nil {
+	if err := s.handle().QueryRowContext(ctx, strings.Replace(t.check, "?", s.placeholder(), 1), t.from(s, elements)...).Scan(&rows, &ids, &first, &last, &texts); err != nil {
 		return fmt.Errorf("verify table %s: %w", t.name, err)
 	}
 	var wantTexts int64

@@ -48,7 +48,7 @@ func AllRoles() []string { return []string{RoleIntake, RoleStore} }
 type Config struct {
 	Listen          string   `yaml:"listen" doc:"Address of the HTTP server: health, readiness, metrics, API. Only this machine can reach the default. Beyond loopback (0.0.0.0:8019, or :8019) a root_key is required."`
 	Redis           URL      `yaml:"redis" doc:"The Redis server that holds the logs: redis://USER:PASSWORD@HOST:PORT/DB, rediss:// for TLS, unix:///PATH for a socket. 'embedded' starts a private redis-server below the data directory, which syncs every write to disk and ends with the program."`
-	Database        URL      `yaml:"database" doc:"The database: sqlite:FILE (one process only) or mysql://USER:PASSWORD@HOST:PORT/NAME for MySQL and MariaDB. Default: sluice.db in the data directory." sample:"sqlite:sluice-data/sluice.db"`
+	Database        URL      `yaml:"database" doc:"The database: sqlite:FILE (one process only) or mysql://USER:PASSWORD@HOST:PORT/NAME for MySQL and MariaDB, or postgres://USER:PASSWORD@HOST:PORT/NAME for PostgreSQL. Default: sluice.db in the data directory." sample:"sqlite:sluice-data/sluice.db"`
 	Data            string   `yaml:"data" doc:"Directory of what this process keeps on disk: the embedded Redis and SQLite. Created if missing."`
 	Roles           []string `yaml:"roles" doc:"What this process does: intake drains the lists into logs, store writes the logs to the database. Several processes share a role fairly. On a command line or in the environment: separated by commas."`
 	Partitions      int      `yaml:"partitions" doc:"How many slices the users are spread over, 1 to 256: the most processes that can share a role. Fixed once there is data; changing it means export and import."`

@@ -141,7 +141,8 @@ func TestMistakes(t *testing.T) {
 		{yaml: "redis: postgres://x", want: "sluice.yaml:1: redis is postgres://x, want redis://..., or embedded"},
 		{yaml: "redis: redis://h/x", want: "...redis is redis://h/x, whose database is no number..."},
 		{yaml: "redis: \"redis://u:pa%ss@h\"", want: "sluice.yaml:1: redis cannot be read as a URL; want redis://...%XX"},
-		{yaml: "database: mysql://u:p4ss@h:3306", want: "sluice.yaml:1: database is mysql://u:xxxxx@h:3306, want sqlite:FILE or mysql://..."},
+		{yaml: "database: mysql://u:p4ss@h:3306", want: "sluice.yaml:1: database is mysql://u:xxxxx@h:3306, want sqlite:FILE, mysql://..."},
+		{yaml: "database: postgres://u:p4ss@h:5432", want: "sluice.yaml:1: database is postgres://u:xxxxx@h:5432, want sqlite:FILE, mysql://..."},
 		{yaml: "database: 'sqlite::memory:'", want: "...without a file..."},
 		{yaml: "lists: {q: {take: midle}}", want: "sluice.yaml:1: lists.q.take is \"midle\", want one of left, right"},
 		{yaml: "lists: {q: {redis: embedded}}", want: "sluice.yaml:1: lists.q.redis is embedded, want redis://HOST:PORT/DB, ..."},
@@ -233,6 +234,7 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 		"embedded": "embedded", "sqlite:/a@b": "sqlite:/a@b", "redis://h:1": "redis://h:1",
 		"redis://:12/3@h:1": "redis:[redacted]", "redis://u:a%zz@h": "redis:[redacted]",
 		"mysql://u:p@ss/w@h/d": "mysql:[redacted]", "mysql://u:pw@unix(/s)/d": "mysql://u:xxxxx@unix(/s)/d",
+		"postgresql://u:pw@h/d?sslmode=disable": "postgresql://u:xxxxx@h/d?sslmode=disable", "postgres://u@h/d?password=pw": "postgres://u@h/d?password=xxxxx",
 		"u:pw@tcp(h)/d": "u:[redacted]", "unix:///x?password=p": "unix:///x?password=xxxxx",
 	} {
 		if got := URL(raw).String(); got != want {

@@ -187,7 +187,7 @@ func checkRedis(u URL, embedded bool) error {
 }
 
 func checkDatabase(u URL) error {
-	const forms = "sqlite:FILE or mysql://USER:PASSWORD@HOST:PORT/NAME"
+	const forms = "sqlite:FILE, mysql://USER:PASSWORD@HOST:PORT/NAME or postgres://USER:PASSWORD@HOST:PORT/NAME"
 	if file, ok := strings.CutPrefix(string(u), "sqlite:"); ok {
 		if file == "" || strings.Contains(file, ":memory:") {
 			return errors.New("is sqlite without a file, and would forget everything at the end; want sqlite:FILE")
@@ -198,8 +198,11 @@ func checkDatabase(u URL) error {
 	if err != nil {
 		return fmt.Errorf("cannot be read as a URL; want %s, with special characters of a password as %%XX", forms)
 	}
-	if (p.Scheme == "mysql" || p.Scheme == "mariadb") && strings.Trim(p.Path, "/") != "" {
-		return nil
+	switch p.Scheme {
+	case "mysql", "mariadb", "postgres", "postgresql":
+		if strings.Trim(p.Path, "/") != "" {
+			return nil
+		}
 	}
 	return fmt.Errorf("is %s, want %s", u, forms)
 }

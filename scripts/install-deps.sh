@@ -2,7 +2,8 @@
 # Installs what Sluice needs on a machine that has only git, make and Go.
 #
 #   scripts/install-deps.sh          to run it: redis-server (the embedded Redis),
-#                                    mariadb-server, mariadb-client (demo, benches)
+#                                    mariadb-server, mariadb-client, postgresql
+#                                    (demo, benches)
 #   scripts/install-deps.sh --test   to test it: gcc and libc6-dev as well
 #
 # It asks nothing, and when all is there it does nothing, in a few milliseconds.
@@ -44,6 +45,7 @@ check_go() {
 }
 
 packages=()
+keep=()
 need() { # need PROGRAM PACKAGE WHY...
 	local program=$1 package=$2
 	shift 2
@@ -56,6 +58,11 @@ check_go
 need redis-server redis-server "the embedded Redis of 'sluice demo' and 'sluice dev', and the server of the tests"
 need mariadbd mariadb-server "the database of the benches and tests"
 need mariadb mariadb-client "which makes the databases of the tests"
+# PostgreSQL's programs are in nobody's PATH on Debian and Ubuntu.
+if ! have initdb && ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; then
+	say "PostgreSQL is missing: package postgresql, a database of the benches and tests"
+	packages+=(postgresql)
+fi
 if [ "${1:-}" = --test ]; then
 	# Sluice itself needs no C compiler; the race detector of `go test -race` does.
 	need gcc gcc "which the race detector links with"
@@ -68,7 +75,7 @@ if [ "${1:-}" = --test ]; then
 fi
 if [ ${#packages[@]} -eq 0 ]; then exit 0; fi
 
-have apt-get || fail "this is not Debian or Ubuntu. Install these with your system's packages, then try again: ${packages[*]} (Redis 7.0 or newer or Valkey, MariaDB 10.6 or newer; the programs must be in PATH). The servers need not be started: Sluice starts private ones."
+have apt-get || fail "this is not Debian or Ubuntu. Install these with your system's packages, then try again: ${packages[*]} (Redis 7.0 or newer or Valkey, MariaDB 10.6 or newer, PostgreSQL 12 or newer; the programs must be in PATH). The servers need not be started: Sluice starts private ones."
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
@@ -90,14 +97,30 @@ fi
 
 apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -q "$@"; }
 say "installing: ${packages[*]}"
+
+# PostgreSQL's packages also make a cluster, which would be started at boot.
+# What says that they should not stays out of the way of one who has decided.
+clusters=/etc/postgresql-common/createcluster.conf
+case " ${packages[*]} " in
+*" postgresql "*)
+	if [ ! -e "$clusters" ]; then
+		"${as_root[@]}" mkdir -p "${clusters%/*}"
+		printf 'create_main_cluster = false\n' | "${as_root[@]}" tee "$clusters" >/dev/null
+		# dpkg asks what to do with a file that is there; it shall be kept.
+		keep=(-o Dpkg::Options::=--force-confold)
+	fi
+	;;
+esac
+
 apt update || fail "apt-get update failed: see above; is there a network?"
-apt install -y --no-install-recommends "${packages[@]}" || fail "apt-get install failed: see above"
+apt install -y --no-install-recommends "${keep[@]}" "${packages[@]}" || fail "apt-get install failed: see above"
 
 if have systemctl; then
 	for package in "${packages[@]}"; do
 		case $package in
 		redis-server) unit=redis-server ;;
 		mariadb-server) unit=mariadb ;;
+		postgresql) unit=postgresql ;;
 		*) continue ;;
 		esac
 		"${as_root[@]}" systemctl disable --quiet "$unit" 2>/dev/null || say "could not disable the service $unit at boot: do so by hand if you do not want it"

@@ -16,23 +16,23 @@ type account struct {
 	uid, gid uint32
 }
 
-// databaseAccount returns the account that mariadbd is to run as: it refuses
-// to run as root. Nil if we are not root.
-func databaseAccount() (*account, error) {
+// databaseAccount returns the account that a database server is to run as: it
+// refuses to run as root. Nil if we are not root.
+func databaseAccount(name, remedy string) (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
-	u, err := user.Lookup("mysql")
+	u, err := user.Lookup(name)
 	if err != nil {
-		return nil, fmt.Errorf("find the user mysql, as whom mariadbd runs when we are root: %w: %s", err, mariadbRemedy)
+		return nil, fmt.Errorf("find the user %s, as whom the server runs when we are root: %w: %s", name, err, remedy)
 	}
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	if err != nil {
-		return nil, fmt.Errorf("read the id of user mysql: %w", err)
+		return nil, fmt.Errorf("read the id of user %s: %w", name, err)
 	}
 	gid, err := strconv.ParseUint(u.Gid, 10, 32)
 	if err != nil {
-		return nil, fmt.Errorf("read the group of user mysql: %w", err)
+		return nil, fmt.Errorf("read the group of user %s: %w", name, err)
 	}
 	return &account{name: u.Username, uid: uint32(uid), gid: uint32(gid)}, nil
 }

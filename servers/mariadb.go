@@ -85,7 +85,7 @@ func StartMariaDB(ctx context.Context, opt MariaDBOptions) (*MariaDB, error) {
 	if err := m.findPrograms(); err != nil {
 		return nil, fmt.Errorf("start mariadb: %w", err)
 	}
-	if m.account, err = databaseAccount(); err != nil {
+	if m.account, err = databaseAccount("mysql", mariadbRemedy); err != nil {
 		return nil, fmt.Errorf("start mariadb: %w", err)
 	}
 	if m.socket, m.socketHome, err = socketPath(dir, "mariadb.sock"); err != nil {

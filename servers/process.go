@@ -34,7 +34,8 @@ type spec struct {
 	dir     string
 	logPath string // stdout and stderr are appended to it
 	user    *account
-	held    []*os.File // stay open in the child: see lock.go
+	held    []*os.File     // stay open in the child: see lock.go
+	ending  syscall.Signal // asks it to end; 0: SIGTERM
 }
 
 // process is a running child.
@@ -57,6 +58,7 @@ type spec struct {
 type process struct {
 	name   string
 	cmd    *exec.Cmd
+	ending syscall.Signal
 	exited chan struct{} // closed after Wait has returned
 	err    error         // of Wait; read only after exited is closed
 }
@@ -74,7 +76,10 @@ func start(name string, s spec) (*process, error) {
 	cmd.ExtraFiles = s.held
 	cmd.SysProcAttr = childAttributes(s.user)
 
-	p := &process{name: name, cmd: cmd, exited: make(chan struct{})}
+	if s.ending == 0 {
+		s.ending = syscall.SIGTERM
+	}
+	p := &process{name: name, cmd: cmd, ending: s.ending, exited: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -133,7 +138,7 @@ func (p *process) stop(ctx context.Context, patience time.Duration) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := p.signal(syscall.SIGTERM); err != nil {
+	if err := p.signal(p.ending); err != nil {
 		return err
 	}
 	if err := p.signal(syscall.SIGCONT); err != nil { // a paused child would not hear it
@@ -147,7 +152,7 @@ func (p *process) stop(ctx context.Context, patience time.Duration) error {
 	if err := p.kill(); err != nil {
 		return err
 	}
-	return fmt.Errorf("stop %s: it did not end after SIGTERM and was killed: %w", p.name, ctx.Err())
+	return fmt.Errorf("stop %s: it did not end after %s and was killed: %w", p.name, p.ending, ctx.Err())
 }
 
 // await calls ready every few milliseconds until it says yes, the child ends,

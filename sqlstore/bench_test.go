@@ -2,8 +2,10 @@ package sqlstore_test
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -118,6 +120,67 @@ func BenchmarkMariaDBDead(b *testing.B) {
 		letters[i] = sluice.DeadLetter{Source: "list:bench", Form: sluice.FormElement, Reason: "it is not JSON", Payload: []byte("{element that is cut")}
 	}
 	benchmarkApply(b, s, func(e *sluice.Effect) { e.Dead = letters })
+}
+
+func postgresStore(b *testing.B) (*sqlstore.Store, *sql.DB) {
+	database := newPostgresDatabase(b)
+	s := migrated(b, postgres.SocketURL(database), sqlstore.Options{})
+	db := bypass(b, "pgx", postgres.SocketURL(database))
+	exec(b, db, "CREATE TABLE pepi_event (id BIGINT, event_name VARCHAR(32))")
+	return s, db
+}
+
+func BenchmarkPostgresRows(b *testing.B) {
+	s, _ := postgresStore(b)
+	rows := twoColumns(openTable(b, s, ""))
+	benchmarkApply(b, s, func(e *sluice.Effect) { e.Rows = []sluice.TableRows{rows} })
+}
+
+// BenchmarkPostgresEvents compares the ways into a table with a key.
+func BenchmarkPostgresEvents(b *testing.B) {
+	b.Run("straight", func(b *testing.B) {
+		s, _ := postgresStore(b)
+		benchmarkApply(b, s, newEvents())
+	})
+	b.Run("through a temporary table", func(b *testing.B) {
+		s, _ := postgresStore(b)
+		next := newEvents()
+		benchmarkApply(b, s, func(e *sluice.Effect) { sqlstore.LoadThrough(s); next(e) })
+	})
+	b.Run("jsonb", func(b *testing.B) {
+		s, db := postgresStore(b)
+		exec(b, db, "ALTER TABLE events ALTER properties TYPE jsonb USING properties::jsonb")
+		benchmarkApply(b, s, newEvents())
+	})
+}
+
+// BenchmarkPostgresPlain is what the store is measured against: COPY of the
+// same rows from a file of the server's.
+func BenchmarkPostgresPlain(b *testing.B) {
+	for _, table := range []string{"pepi_event", "events"} {
+		b.Run(table, func(b *testing.B) {
+			s, db := postgresStore(b)
+			file := filepath.Join(postgres.Dir(), table+".tsv")
+			next := newEvents()
+			b.ResetTimer()
+			for i := range uint64(b.N) {
+				b.StopTimer()
+				effect := effectTo(i+1, nil)
+				if table == "events" {
+					next(effect)
+				} else {
+					effect.Rows = []sluice.TableRows{twoColumns(openTable(b, s, ""))}
+				}
+				p, err := s.Prepare(effect)
+				must(b, err)
+				columns, text := sqlstore.Encoded(p)
+				must(b, os.WriteFile(file, text, 0o644))
+				b.StartTimer()
+				exec(b, db, "COPY "+table+" ("+columns+") FROM '"+file+"'")
+			}
+			perRow(b)
+		})
+	}
 }
 
 func BenchmarkSQLiteRows(b *testing.B) {

@@ -88,16 +88,12 @@ func (t *txn) bury(ctx context.Context, letters []sluice.DeadLetter) error {
 // buryLarge writes letters in pieces.
 func (t *txn) buryLarge(ctx context.Context, letters []sluice.DeadLetter) error {
 	d := t.store.d
-	insert := "INSERT INTO dead_letters (" + strings.Join(deadColumns, ", ") + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	insert := d.placeholders("INSERT INTO dead_letters (" + strings.Join(deadColumns, ", ") + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
 	for i := range letters {
 		l := storable(&letters[i], t.store.clock.Now().UnixMilli())
-		result, err := t.conn.ExecContext(ctx, insert, l.Source, string(l.Form), l.Place.Partition,
-			d.number(l.Place.Position.Major), d.number(l.Place.Position.Minor), l.Place.Index, l.Reason,
+		id, err := d.insertID(ctx, t.conn, insert, d.text(l.Source), d.text(string(l.Form)), l.Place.Partition,
+			d.number(l.Place.Position.Major), d.number(l.Place.Position.Minor), l.Place.Index, d.text(l.Reason),
 			len(l.Payload), l.Payload[:maxChunkBytes], d.millis(l.TimeMillis))
-		if err != nil {
-			return fmt.Errorf("write dead letter of %d bytes: %w", len(l.Payload), err)
-		}
-		id, err := result.LastInsertId()
 		if err != nil {
 			return fmt.Errorf("write dead letter of %d bytes: %w", len(l.Payload), err)
 		}

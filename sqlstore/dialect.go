@@ -22,8 +22,17 @@ type dialect interface {
 	// name is the directory of the schema and the middle part of a query's file.
 	name() string
 
-	// begin is the statement that begins a transaction that will write.
+	// begin is the statement that begins a transaction that will write; commit
+	// ends it.
 	begin() string
+	commit(ctx context.Context, conn *sql.Conn) error
+
+	// placeholders writes a statement's placeholders, which are ? in ours, as the
+	// database has them.
+	placeholders(statement string) string
+
+	// insertID runs an INSERT and returns the id it has given.
+	insertID(ctx context.Context, conn *sql.Conn, statement string, args ...any) (int64, error)
 
 	// expand replaces in a migration what the server decides ($BIN).
 	expand(statement string) string
@@ -43,6 +52,13 @@ type dialect interface {
 	number(v uint64) any
 	millis(ms int64) any
 	scanMillis(v any) (int64, error)
+
+	// text is a text of a dead letter as the database can store it.
+	text(s string) string
+
+	// unblock is told of an error of the compare-and-set. If that is of waiting
+	// for another's locks, it may free them for the next attempt.
+	unblock(ctx context.Context, s *Store, moves []sluice.Move, cause error)
 
 	// inspect looks at a user's table.
 	inspect(ctx context.Context, db *sql.DB, spec sluice.TableSpec) (*table, error)
@@ -79,6 +95,26 @@ type outcome struct {
 	refused   string // the server's reason; empty: it was not refused
 }
 
+// plainSQL is how most databases do what PostgreSQL does its own way.
+type plainSQL struct{}
+
+func (plainSQL) placeholders(statement string) string                  { return statement }
+func (plainSQL) text(s string) string                                  { return s }
+func (plainSQL) unblock(context.Context, *Store, []sluice.Move, error) {}
+
+func (plainSQL) commit(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, "COMMIT")
+	return err
+}
+
+func (plainSQL) insertID(ctx context.Context, conn *sql.Conn, statement string, args ...any) (int64, error) {
+	result, err := conn.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.LastInsertId()
+}
+
 // query returns the statement kept in query/NAME.DIALECT.sql or query/NAME.sql.
 func query(d dialect, name string) string {
 	b, err := queryFiles.ReadFile("query/" + name + "." + d.name() + ".sql")
@@ -88,5 +124,5 @@ func query(d dialect, name string) string {
 	if err != nil {
 		panic(fmt.Sprintf("sqlstore: no query %q for %s", name, d.name()))
 	}
-	return strings.TrimSpace(string(b))
+	return d.placeholders(strings.TrimSpace(string(b)))
 }

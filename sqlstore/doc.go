@@ -1,5 +1,5 @@
-// Package sqlstore keeps the contract sluice.Store in SQLite and in
-// MariaDB/MySQL.
+// Package sqlstore keeps the contract sluice.Store in SQLite, in MariaDB/MySQL
+// and in PostgreSQL.
 //
 // The simple idea: one transaction moves the cursors and writes the rows. Why
 // it is not that simple is the speed and the strangers:

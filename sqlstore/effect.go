@@ -299,10 +299,11 @@ func (t *txn) moveCursors(ctx context.Context, moves []sluice.Move) error {
 		where.WriteString("(follower = ? AND part = ? AND pos_major = ? AND pos_minor = ?)")
 		wheres = append(wheres, m.Follower, m.Partition, d.number(m.From.Major), d.number(m.From.Minor))
 	}
-	statement := "UPDATE cursors SET updated = ?, pos_major = CASE" + major.String() + " END, pos_minor = CASE" + minor.String() + " END WHERE " + where.String()
+	statement := "UPDATE cursors SET updated = ?, pos_major = CASE" + major.String() + " ELSE pos_major END, pos_minor = CASE" + minor.String() + " ELSE pos_minor END WHERE " + where.String()
 	args := append(append(append([]any{t.store.now()}, majors...), minors...), wheres...)
-	result, err := t.conn.ExecContext(ctx, statement, args...)
+	result, err := t.conn.ExecContext(ctx, d.placeholders(statement), args...)
 	if err != nil {
+		d.unblock(ctx, t.store, moves, err)
 		return fmt.Errorf("move cursors: %w", err)
 	}
 	moved, err := result.RowsAffected()

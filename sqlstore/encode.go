@@ -10,8 +10,10 @@ import (
 	"sluice"
 )
 
-// What LOAD DATA reads: cells end at a tab, rows at a newline, and a backslash
-// goes before what would end one, before itself, and in \0 and \N (NULL).
+// What LOAD DATA and PostgreSQL's COPY read: cells end at a tab, rows at a
+// newline, and a backslash goes before what would end one, before itself, and
+// in \0 (LOAD DATA only) and \N (NULL). COPY refuses a carriage return that is
+// not escaped.
 //
 // Rows are encoded by hand into buffers that are used again: this runs for
 // every row, and through fmt or text/csv it costs more than the server does.
@@ -34,7 +36,7 @@ const (
 )
 
 var byteClasses = func() (c [256]uint8) {
-	for _, b := range []byte{0, '\t', '\n', '\\'} {
+	for _, b := range []byte{0, '\t', '\n', '\r', '\\'} {
 		c[b] = escaped
 	}
 	for b := 0x80; b < 0x100; b++ {
@@ -65,6 +67,8 @@ func escapeOf(b byte) byte {
 		return 't'
 	case '\n':
 		return 'n'
+	case '\r':
+		return 'r'
 	case 0:
 		return '0'
 	}
@@ -81,6 +85,40 @@ func appendBytes(dst, b []byte) []byte {
 		}
 	}
 	return append(dst, b[start:]...)
+}
+
+// form is what the two read differently.
+type form struct {
+	place func(dst []byte, p *sluice.Place, separator byte) []byte
+	bytes func(dst, b []byte) []byte
+}
+
+var loadForm = form{place: appendPlace, bytes: appendBytes}
+
+// encodeSection encodes a section into a buffer of its own.
+func encodeSection(sec *section, f *form) error {
+	if sec.buf == nil {
+		sec.buf = buffers.Get().(*[]byte)
+	}
+	dst, err := (*sec.buf)[:0], error(nil)
+	sec.cuts = sec.cuts[:0]
+	switch {
+	case sec.rows != nil:
+		dst, err = encodeRows(sec, dst)
+	case sec.events != nil:
+		dst, err = encodeEvents(sec, dst, f)
+	default:
+		dst = encodeDead(sec, dst, f)
+	}
+	*sec.buf = dst
+	return err
+}
+
+func releaseSection(sec *section) {
+	if sec.buf != nil && cap(*sec.buf) <= maxKeptBytes {
+		buffers.Put(sec.buf)
+	}
+	sec.buf = nil
 }
 
 // encodeRows encodes the rows of a user's table.
@@ -125,7 +163,7 @@ func boolText(c class, text string) string {
 }
 
 // encodeEvents encodes rows of the events table, in the order of eventColumns.
-func encodeEvents(sec *section, dst []byte) ([]byte, error) {
+func encodeEvents(sec *section, dst []byte, f *form) ([]byte, error) {
 	var clock datetime
 	rows := 0
 	for i := range sec.events {
@@ -158,7 +196,7 @@ func encodeEvents(sec *section, dst []byte) ([]byte, error) {
 		if !valid {
 			return dst, fmt.Errorf("event %d: %w", i, errNotUTF8)
 		}
-		dst = append(appendPlace(append(dst, '\t'), &e.Place, '\t'), '\n')
+		dst = append(f.place(append(dst, '\t'), &e.Place, '\t'), '\n')
 		if rows++; rows == maxLoadRows {
 			sec.cuts = append(sec.cuts, cut{len(dst), rows})
 			rows = 0
@@ -168,17 +206,17 @@ func encodeEvents(sec *section, dst []byte) ([]byte, error) {
 }
 
 // encodeDead encodes dead letters, in the order of deadColumns.
-func encodeDead(sec *section, dst []byte) []byte {
+func encodeDead(sec *section, dst []byte, f *form) []byte {
 	var clock datetime
 	rows := 0
 	for i := range sec.dead {
 		l := storable(&sec.dead[i], sec.nowMillis)
 		dst, _ = appendText(dst, l.Source)
 		dst, _ = appendText(append(dst, '\t'), string(l.Form))
-		dst = appendPlace(append(dst, '\t'), &l.Place, '\t')
+		dst = f.place(append(dst, '\t'), &l.Place, '\t')
 		dst, _ = appendText(append(dst, '\t'), l.Reason)
 		dst = strconv.AppendInt(append(dst, '\t'), int64(len(l.Payload)), 10)
-		dst = appendBytes(append(dst, '\t'), l.Payload)
+		dst = f.bytes(append(dst, '\t'), l.Payload)
 		dst = append(clock.append(append(dst, '\t'), l.TimeMillis), '\n')
 		if rows++; rows == maxLoadRows {
 			sec.cuts = append(sec.cuts, cut{len(dst), rows})

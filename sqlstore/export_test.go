@@ -46,3 +46,14 @@ func LoseLastRow(p sluice.Prepared) {
 	b := (*sec.buf)[:sec.cuts[0].end-1]
 	sec.cuts[0].end = bytes.LastIndexByte(b, '\n') + 1
 }
+
+// LoadThrough makes a PostgreSQL store believe that the last load of the events
+// had duplicates.
+func LoadThrough(s *Store) { s.d.(*postgresDialect).copies["events"] = true }
+
+// Encoded returns the columns and the rows of an effect's only section, as the
+// bulk path gets them.
+func Encoded(p sluice.Prepared) (columns string, rows []byte) {
+	sec := p.(*prepared).sections[0]
+	return strings.Join(sec.target.columns, ", "), *sec.buf
+}

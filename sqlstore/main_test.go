@@ -18,8 +18,11 @@ import (
 	"sluice/storetest"
 )
 
-// mariadb is the server of all tests of this binary.
-var mariadb *servers.MariaDB
+// mariadb and postgres are the servers of all tests of this binary.
+var (
+	mariadb  *servers.MariaDB
+	postgres *servers.Postgres
+)
 
 func TestMain(m *testing.M) {
 	os.Exit(run(m))
@@ -40,6 +43,12 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer mariadb.Stop(context.Background())
+	postgres, err = servers.StartPostgres(ctx, servers.PostgresOptions{Dir: filepath.Join(dir, "postgres")})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer postgres.Stop(context.Background())
 	return m.Run()
 }
 

@@ -20,6 +20,7 @@ import (
 // mysqlDialect is MariaDB and MySQL. What it has learnt of the server is set
 // when it is opened, but for noInfile; feed belongs to the writing goroutine.
 type mysqlDialect struct {
+	plainSQL
 	collation string // compares byte by byte, trailing spaces too
 	packet    int64  // the server's max_allowed_packet, in bytes
 	database  string

@@ -13,29 +13,10 @@ import (
 // the server does not take LOAD DATA: that is how it is found out that one of
 // them can never be stored.
 func (d *mysqlDialect) encode(sec *section) error {
-	if sec.buf == nil {
-		sec.buf = buffers.Get().(*[]byte)
-	}
-	dst, err := (*sec.buf)[:0], error(nil)
-	sec.cuts = sec.cuts[:0]
-	switch {
-	case sec.rows != nil:
-		dst, err = encodeRows(sec, dst)
-	case sec.events != nil:
-		dst, err = encodeEvents(sec, dst)
-	default:
-		dst = encodeDead(sec, dst)
-	}
-	*sec.buf = dst
-	return err
+	return encodeSection(sec, &loadForm)
 }
 
-func (d *mysqlDialect) release(sec *section) {
-	if sec.buf != nil && cap(*sec.buf) <= maxKeptBytes {
-		buffers.Put(sec.buf)
-	}
-	sec.buf = nil
-}
+func (d *mysqlDialect) release(sec *section) { releaseSection(sec) }
 
 // load writes a section by LOAD DATA LOCAL, or by INSERT if the server or a
 // proxy before it forbids that.

@@ -19,6 +19,7 @@ import (
 // sqliteDialect is SQLite. Its statements belong to the writing goroutine, and
 // to one connection of the driver.
 type sqliteDialect struct {
+	plainSQL
 	stmts map[string]driver.Stmt
 	owner any // the driver's connection that stmts are of
 	args  []driver.NamedValue

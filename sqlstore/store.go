@@ -12,7 +12,7 @@ import (
 )
 
 // Options are what Open may be told. The zero value is right for serving a
-// MySQL or MariaDB database.
+// MySQL, MariaDB or PostgreSQL database.
 type Options struct {
 	// Clock is where times come from; nil: the machine's.
 	Clock sluice.Clock
@@ -58,7 +58,9 @@ var _ sluice.Store = (*Store)(nil)
 
 // Open connects to a database: sqlite:FILE, or
 // mysql://USER:PASSWORD@HOST:PORT/DB?PARAMS, or the same with unix(/SOCKET) or
-// tcp(HOST:PORT) as the address; mariadb:// means mysql://. It looks at the
+// tcp(HOST:PORT) as the address; mariadb:// means mysql://. Or
+// postgres://USER:PASSWORD@HOST:PORT/DB?PARAMS as libpq has it; postgresql://
+// means the same. It looks at the
 // server and refuses one that cannot be used; it creates no table (Migrate
 // does). Its errors never show the password.
 func Open(ctx context.Context, url string, options Options) (*Store, error) {
@@ -81,6 +83,9 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	if scheme == "sqlite" {
 		return openSQLite(ctx, rest, options)
 	}
+	if scheme == "postgres" {
+		return openPostgres(ctx, url, options)
+	}
 	return openMySQL(ctx, rest, options)
 }
 
@@ -92,7 +97,8 @@ func newStore(d dialect, options Options, where string, reads, writes *sql.DB) *
 	return &Store{d: d, options: options, clock: options.Clock, where: where, reads: reads, writes: writes, writing: make(chan struct{}, 1)}
 }
 
-// BulkPath names the way rows get in: "LOAD DATA LOCAL" or "INSERT".
+// BulkPath names the way rows get in: "LOAD DATA LOCAL", "COPY" or
+// "INSERT".
 func (s *Store) BulkPath() string { return s.d.bulkPath() }
 
 // Close ends the connections and the lock. A transaction under way in another
@@ -146,7 +152,7 @@ func (s *Store) write(ctx context.Context, fn func(*txn) error) error {
 		s.rollback(ctx)
 		return err
 	}
-	if _, err := s.conn.ExecContext(ctx, "COMMIT"); err != nil {
+	if err := s.d.commit(ctx, s.conn); err != nil {
 		s.rollback(ctx)
 		return fmt.Errorf("commit: %w", err)
 	}

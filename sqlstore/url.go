@@ -6,11 +6,13 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
 )
 
-const urlForms = "want sqlite:FILE, mysql://USER:PASSWORD@HOST:PORT/DB or mysql://USER:PASSWORD@unix(/PATH/OF/SOCKET)/DB"
+const urlForms = "want sqlite:FILE, mysql://USER:PASSWORD@HOST:PORT/DB, mysql://USER:PASSWORD@unix(/PATH/OF/SOCKET)/DB or postgres://USER:PASSWORD@HOST:PORT/DB"
 
 // splitURL separates the scheme from the rest. Its errors never show the rest:
 // there may be a password in it.
@@ -22,10 +24,13 @@ func splitURL(address string) (scheme, rest string, err error) {
 	switch scheme {
 	case "sqlite":
 		return scheme, strings.TrimPrefix(rest, "//"), nil
-	case "mysql", "mariadb":
+	case "mysql", "mariadb", "postgres", "postgresql":
 		rest, ok = strings.CutPrefix(rest, "//")
 		if !ok {
 			return "", "", fmt.Errorf("read database url: %s: lacks its //: %s", scheme, urlForms)
+		}
+		if strings.HasPrefix(scheme, "postgres") {
+			return "postgres", rest, nil
 		}
 		return "mysql", rest, nil
 	}
@@ -75,6 +80,39 @@ func mysqlConfig(rest string) (*mysql.Config, error) {
 	if cfg.Net == "tcp" {
 		cfg.Addr = withPort(cfg.Addr, "3306")
 	}
+	return cfg, nil
+}
+
+// postgresConnectWithin bounds one attempt to connect, if the URL does not.
+const postgresConnectWithin = 5 * time.Second
+
+// postgresConfig reads a URL of libpq's form. Its errors hold nothing of the
+// URL: what part of a broken one is the password cannot be told.
+func postgresConfig(address string) (*pgx.ConnConfig, error) {
+	const escape = "write the special characters of a user and a password as %%XX"
+	u, err := url.Parse(address)
+	if err != nil || strings.Contains(u.Path, "@") || strings.Contains(u.Fragment, "@") {
+		return nil, fmt.Errorf("read database url: it is no URL: "+escape+": %s", urlForms)
+	}
+	if strings.Trim(u.Path, "/") == "" {
+		return nil, fmt.Errorf("read database url: it names no database: %s", urlForms)
+	}
+	if _, err := url.ParseQuery(u.RawQuery); err != nil || strings.Contains(u.RawQuery, "@") {
+		return nil, fmt.Errorf("read database url: its parameters cannot be read: "+escape+": %s", urlForms)
+	}
+	cfg, err := pgx.ParseConfig(address)
+	if err != nil {
+		return nil, fmt.Errorf("read database url: a parameter of it, or of the environment (PG...), is wrong: %s", urlForms)
+	}
+	if cfg.ConnectTimeout == 0 || !strings.Contains(u.RawQuery, "connect_timeout") {
+		cfg.ConnectTimeout = postgresConnectWithin
+	}
+	if cfg.RuntimeParams["application_name"] == "" {
+		cfg.RuntimeParams["application_name"] = "sluice"
+	}
+	// One round trip a statement, and nothing kept on the server that an ALTER
+	// TABLE could make stale.
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
 	return cfg, nil
 }
 

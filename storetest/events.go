@@ -31,7 +31,8 @@ func testEvents(t *testing.T, f *fixture) {
 func testEventTexts(t *testing.T, f *fixture) {
 	f.start(t)
 	var e sluice.Effect
-	for i, s := range hardTexts {
+	texts, refused := f.texts()
+	for i, s := range texts {
 		ev := event(0) // one time: the ids must tell them apart
 		ev.ID, ev.Name, ev.App, ev.Email, ev.User, ev.Message, ev.Properties = s, s, s, s, s, s, s
 		if len(s) > sluice.MaxAppIDBytes {
@@ -40,9 +41,9 @@ func testEventTexts(t *testing.T, f *fixture) {
 		ev.Place.Index = i
 		e.Events = append(e.Events, ev)
 	}
-	f.apply(t, e, len(hardTexts), 0)
+	f.apply(t, e, len(texts), 0)
 	got := f.Query(t, "SELECT event_id, name, app_id, email, user_ref, message_ref, properties FROM events ORDER BY item")
-	for i, s := range hardTexts {
+	for i, s := range texts {
 		for c, cell := range got[i] {
 			expected := s
 			switch {
@@ -55,6 +56,11 @@ func testEventTexts(t *testing.T, f *fixture) {
 			}
 			want(t, "text "+strconv.Quote(s)+" in column "+strconv.Itoa(c), cell, expected)
 		}
+	}
+	for _, s := range refused {
+		bad := event(5000)
+		bad.Properties = s
+		f.refuse(t, sluice.Effect{Events: []sluice.StoredEvent{bad}}, 0, 0, 1)
 	}
 }
 

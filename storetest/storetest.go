@@ -41,6 +41,10 @@ type Env struct {
 	// StrictTypes: the database refuses a text in a column of numbers.
 	StrictTypes bool
 
+	// NoNUL: a text with U+0000 is refused, and replaced in a dead letter's
+	// reason and source.
+	NoNUL bool
+
 	// ReadableEvents is the table or view that has the events' times as texts.
 	ReadableEvents string
 }
@@ -270,6 +274,19 @@ func boolean(b bool) sluice.Cell {
 
 var null = sluice.Cell{Kind: sluice.CellNull}
 
+// texts are the hard texts that the database stores as they are; those that it
+// does not are refused.
+func (f *fixture) texts() (stored, refused []string) {
+	for _, s := range hardTexts {
+		if f.NoNUL && strings.Contains(s, "\x00") {
+			refused = append(refused, s)
+		} else {
+			stored = append(stored, s)
+		}
+	}
+	return stored, refused
+}
+
 // event makes an event that differs by n.
 func event(n int) sluice.StoredEvent {
 	return sluice.StoredEvent{
@@ -284,6 +301,6 @@ func event(n int) sluice.StoredEvent {
 // hardTexts are texts that a bulk path must not stumble over.
 var hardTexts = []string{
 	"", " ", "a", "a ", " a", "A", `\N`, `\\N`, `\`, `ends with \`, "NULL", "null", "tab\there", "line\nbreak", "carriage\r\nreturn",
-	"nul\x00byte", "\x00", "quote ' and \" and `", "percent % under_score", "ctrl-z \x1a \b", "æøå ß", "汉字", "\U0001F600 four bytes",
+	"nul\x00byte", "\x00", "nul and digits \x0012", "quote ' and \" and `", "percent % under_score", "ctrl-z \x1a \b", "æøå ß", "汉字", "\U0001F600 four bytes",
 	"\uFEFFmark", "e\u0301", "; DROP TABLE events --", "?", ":a @b $1", strings.Repeat("é", 60),
 }

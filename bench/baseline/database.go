@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
@@ -41,6 +43,17 @@ func OpenMySQL(address string) (*sql.DB, error) {
 	db := sql.OpenDB(connector)
 	db.SetMaxIdleConns(idleConns)
 	return db, nil
+}
+
+// OpenPostgres opens postgres://USER:PASSWORD@HOST:PORT/DB.
+func OpenPostgres(address string) (*sql.DB, error) {
+	cfg, err := pgx.ParseConfig(address)
+	if err != nil {
+		return nil, errors.New("read database url: want postgres://USER:PASSWORD@HOST:PORT/DB") // no error shows the password
+	}
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
+	cfg.RuntimeParams["timezone"] = "UTC"
+	return stdlib.OpenDB(*cfg), nil
 }
 
 // SQLitePragmas are those with which the program opens its database.

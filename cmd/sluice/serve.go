@@ -16,8 +16,8 @@ hand is finished within shutdown_seconds. A second signal ends it at once. Neith
 nor kill -9, loses or doubles what was accepted: the next start goes on from the
 cursors.
 
-Run several with the same Redis and the same MySQL or MariaDB, and they share the
-work. SQLite and the embedded Redis are for one process.
+Run several with the same Redis and the same MySQL, MariaDB or PostgreSQL, and they
+share the work. SQLite and the embedded Redis are for one process.
 `
 
 func runServe(ctx context.Context, c *call) error {

@@ -1,0 +1,348 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"sluice"
+)
+
+// postgresDialect is PostgreSQL. Rows go in by COPY in its text form, which is
+// nearly that of LOAD DATA (encode.go).
+//
+// An error inside a transaction ends it there, so what may fail and be gone on
+// from runs behind a savepoint: a COPY that may meet a duplicate, and each row
+// of ApplyEach.
+//
+// A stopped process is thrown out by the server's own limits when it stops
+// between two statements. In the middle of a COPY there is no such limit: the
+// server waits for the next piece of the stream as long as the connection is
+// open, whatever statement_timeout says (it is not looked at there). So whoever
+// then waits for the stopped process's cursors in vain ends its session
+// (unblock): the row that is locked names the transaction, and that the process.
+type postgresDialect struct {
+	temp   bool            // the user may make temporary tables
+	copies map[string]bool // writing goroutine: tables whose last load had duplicates
+	lock   time.Duration   // how long a statement waits for a lock
+}
+
+var _ dialect = (*postgresDialect)(nil)
+
+// minPostgres is the first version with generated columns in its catalog.
+const minPostgres = 120000
+
+// The server's error codes that this package decides on.
+const (
+	pgUniqueViolation = "23505"
+	pgUndefinedTable  = "42P01"
+	pgLockTimeout     = "55P03"
+)
+
+func openPostgres(ctx context.Context, address string, options Options) (*Store, error) {
+	cfg, err := postgresConfig(address)
+	if err != nil {
+		return nil, err
+	}
+	where := fmt.Sprintf("%s at %s:%d", cfg.Database, cfg.Host, cfg.Port)
+	// Half of the session limit: one waits for the other's lock, and ends it.
+	seconds := max(1, int(options.SessionTimeout/time.Second)/2)
+	d := &postgresDialect{copies: map[string]bool{}, lock: time.Duration(seconds) * time.Second}
+	// A connection that was lost while idle is found before it is used: the
+	// driver would not try the query again. Reads are few.
+	always := func(context.Context, stdlib.ShouldPingParams) bool { return true }
+	reads := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(setUpPostgres), stdlib.OptionShouldPing(always))
+	if err := d.look(ctx, reads, options.ReadOnly); err != nil {
+		_ = reads.Close()
+		return nil, fmt.Errorf("open database %s: %w", where, err)
+	}
+	idle := strconv.FormatInt(options.SessionTimeout.Milliseconds(), 10)
+	lock := strconv.FormatInt(d.lock.Milliseconds(), 10)
+	writes := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		if err := setUpPostgres(ctx, conn); err != nil {
+			return err
+		}
+		if _, err := conn.Exec(ctx, query(d, "limits"), idle, lock, idle); err != nil {
+			return fmt.Errorf("limit session: %w", err)
+		}
+		return nil
+	}))
+	return newStore(d, options, where, reads, writes), nil
+}
+
+// setUpPostgres makes times UTC and read as they are written here, whatever
+// the server, the database or the user has for a default.
+func setUpPostgres(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, "SET timezone = 'UTC'; SET datestyle = 'ISO, YMD'; SET client_encoding = 'UTF8'; SET standard_conforming_strings = on; SET bytea_output = 'hex'")
+	if err != nil {
+		return fmt.Errorf("set up session: %w", err)
+	}
+	return nil
+}
+
+// look asks the server what it is.
+func (d *postgresDialect) look(ctx context.Context, db *sql.DB, readOnly bool) error {
+	var number int
+	var version, encoding string
+	var replica bool
+	if err := db.QueryRowContext(ctx, query(d, "server")).Scan(&number, &version, &encoding, &replica, &d.temp); err != nil {
+		return err
+	}
+	switch {
+	case number < minPostgres:
+		return fmt.Errorf("the server is PostgreSQL %s, at least 12 is needed", version)
+	case encoding != "UTF8":
+		return fmt.Errorf("the database's encoding is %s, which does not hold every text: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0", encoding)
+	case replica && !readOnly:
+		return errors.New("the server is a replica and takes no writes: name the primary, or several hosts and target_session_attrs=read-write")
+	}
+	return nil
+}
+
+func (d *postgresDialect) name() string                   { return "postgres" }
+func (d *postgresDialect) expand(statement string) string { return statement }
+func (d *postgresDialect) transactionalDDL() bool         { return true }
+func (d *postgresDialect) number(v uint64) any            { return int64(v) }
+func (d *postgresDialect) millis(ms int64) any            { return time.UnixMilli(ms).UTC() }
+func (d *postgresDialect) bulkPath() string               { return "COPY" }
+func (d *postgresDialect) forget()                        {}
+func (d *postgresDialect) text(s string) string           { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
+
+// begin also has constraints checked by each statement that a table defers to
+// the COMMIT: an error of the COMMIT would name no row.
+func (d *postgresDialect) begin() string {
+	return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET CONSTRAINTS ALL IMMEDIATE"
+}
+
+// commit looks at the answer: the COMMIT of a transaction in which a statement
+// has failed is no error, but a ROLLBACK.
+func (d *postgresDialect) commit(ctx context.Context, conn *sql.Conn) error {
+	return rawPostgres(conn, func(pg *pgconn.PgConn) error {
+		tag, err := execPostgres(ctx, pg, "COMMIT")
+		if err == nil && tag.String() != "COMMIT" {
+			err = fmt.Errorf("the server answered %q: the transaction had failed before", tag)
+		}
+		return err
+	})
+}
+
+// placeholders writes the placeholders as PostgreSQL has them. No statement of ours
+// has a question mark in it for anything else.
+func (d *postgresDialect) placeholders(statement string) string {
+	var b strings.Builder
+	for n := 1; ; n++ {
+		before, after, ok := strings.Cut(statement, "?")
+		b.WriteString(before)
+		if !ok {
+			return b.String()
+		}
+		b.WriteString("$" + strconv.Itoa(n))
+		statement = after
+	}
+}
+
+func (d *postgresDialect) insertID(ctx context.Context, conn *sql.Conn, statement string, args ...any) (id int64, err error) {
+	err = conn.QueryRowContext(ctx, statement+" RETURNING id", args...).Scan(&id)
+	return id, err
+}
+
+func (d *postgresDialect) scanMillis(v any) (int64, error) {
+	t, ok := v.(time.Time)
+	if !ok {
+		return 0, fmt.Errorf("a time came as %T", v)
+	}
+	return t.UnixMilli(), nil
+}
+
+func (d *postgresDialect) migrationConn(context.Context, *Store) (*sql.Conn, func(), error) {
+	return nil, nil, errors.New("migrations of PostgreSQL run in the writer's transaction")
+}
+
+// unblock ends the session of whoever has held one of the cursors for longer
+// than a statement waits, and is silent. That is a stopped process, or one
+// whose stream is slow; then it has lost its lease, or we have, and one of us
+// will learn so from the cursor. The caller's transaction has failed; its next
+// attempt gets through.
+func (d *postgresDialect) unblock(ctx context.Context, s *Store, moves []sluice.Move, cause error) {
+	if !isPostgres(cause, pgLockTimeout) {
+		return
+	}
+	for _, m := range moves {
+		var ended int
+		err := s.reads.QueryRowContext(ctx, query(d, "unblock"), m.Follower, m.Partition, d.lock.Seconds()).Scan(&ended)
+		if err != nil || ended > 0 {
+			return // the next attempt waits, and tries this, again
+		}
+	}
+}
+
+// inspect looks at a user's table through pg_catalog. A name is taken as it is
+// written, or else as the server takes one without quotes: in lower case.
+func (d *postgresDialect) inspect(ctx context.Context, db *sql.DB, spec sluice.TableSpec) (*table, error) {
+	names := strings.SplitN(spec.Table, ".", 2)
+	var id int64
+	var schema, name, kind, persistence, odd string
+	var secured, ruled, mayInsert, maySelect bool
+	err := db.QueryRowContext(ctx, query(d, "table"), postgresQuote(names...), strings.ToLower(postgresQuote(names...))).
+		Scan(&id, &schema, &name, &kind, &persistence, &secured, &ruled, &mayInsert, &maySelect, &odd)
+	quoted := postgresQuote(schema, name)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, errors.New("there is no such table, or its schema is not in the search_path: create it, or write schema.table")
+	case err != nil:
+		return nil, err
+	case kind != "r" && kind != "p":
+		return nil, fmt.Errorf("it is a %s: name an ordinary or partitioned table", relationKind(kind))
+	case persistence == "u":
+		return nil, fmt.Errorf("it is unlogged: a crash of the server would empty it, and what is stored is not sent again: ALTER TABLE %s SET LOGGED", quoted)
+	case persistence != "p":
+		return nil, errors.New("it is temporary, and ends with its session: name an ordinary table")
+	case odd != "":
+		return nil, fmt.Errorf("its partition %s is foreign, unlogged or no table: rows could be lost there: detach it, or make it an ordinary one", odd)
+	case secured:
+		return nil, fmt.Errorf("its row-level security applies to this user, and COPY does not work with that: give the user BYPASSRLS, or disable it")
+	case ruled:
+		return nil, errors.New("it has a rule for INSERT, which COPY does not follow: use a trigger instead")
+	case !mayInsert || spec.Dedupe != "" && !maySelect:
+		return nil, fmt.Errorf("this user may not write it: GRANT INSERT, SELECT ON %s (SELECT finds the duplicates)", quoted)
+	}
+	columns, err := d.columns(ctx, db, id)
+	if err != nil {
+		return nil, err
+	}
+	real, err := realNames(spec, columns)
+	if err != nil {
+		return nil, err
+	}
+	t := &table{spec: spec, target: target{name: quoted, dedupe: spec.Dedupe != ""}}
+	if t.classes, err = mapColumns(spec, columns); err != nil {
+		return nil, err
+	}
+	for _, c := range real {
+		t.columns = append(t.columns, postgresQuote(c))
+	}
+	if !t.dedupe {
+		return t, nil
+	}
+	keys, err := d.uniqueKeys(ctx, db, id)
+	if err != nil {
+		return nil, err
+	}
+	if t.keys, err = dedupeKeys(spec, keys, columns); err != nil {
+		return nil, err
+	}
+	if len(t.keys) == 0 {
+		return nil, fmt.Errorf("no unique key tells its rows apart by %q: ALTER TABLE %s ADD UNIQUE (%s)",
+			spec.Dedupe, quoted, t.columns[slices.Index(spec.Columns, spec.Dedupe)])
+	}
+	return t, nil
+}
+
+func relationKind(kind string) string {
+	names := map[string]string{"v": "view", "m": "materialized view", "f": "foreign table", "S": "sequence", "i": "index", "I": "index", "c": "type"}
+	if name, ok := names[kind]; ok {
+		return name
+	}
+	return "relation of kind " + kind
+}
+
+// realNames returns a spec's columns as the table has them. Two that differ in
+// case only would be taken for each other.
+func realNames(spec sluice.TableSpec, columns []column) ([]string, error) {
+	names := make([]string, len(spec.Columns))
+	for i, wanted := range spec.Columns {
+		for _, c := range columns {
+			if !strings.EqualFold(c.name, wanted) {
+				continue
+			}
+			if names[i] != "" {
+				return nil, fmt.Errorf("its columns %q and %q differ in case only: rename one", names[i], c.name)
+			}
+			names[i] = c.name
+		}
+	}
+	return names, nil
+}
+
+func (d *postgresDialect) columns(ctx context.Context, db *sql.DB, id int64) ([]column, error) {
+	rows, err := db.QueryContext(ctx, query(d, "columns"), id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var columns []column
+	for rows.Next() {
+		var c column
+		var category string
+		if err := rows.Scan(&c.name, &category, &c.generated, &c.nullable, &c.required); err != nil {
+			return nil, err
+		}
+		if category == "N" {
+			c.class = classNumber
+		}
+		columns = append(columns, c)
+	}
+	return columns, rows.Err()
+}
+
+func (d *postgresDialect) uniqueKeys(ctx context.Context, db *sql.DB, id int64) ([]key, error) {
+	rows, err := db.QueryContext(ctx, query(d, "unique_keys"), id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var keys []key
+	for rows.Next() {
+		var index, col string
+		if err := rows.Scan(&index, &col); err != nil {
+			return nil, err
+		}
+		if len(keys) == 0 || keys[len(keys)-1].name != index {
+			keys = append(keys, key{name: index})
+		}
+		k := &keys[len(keys)-1]
+		k.columns = append(k.columns, col) // "" (an expression) is no mapped column
+	}
+	return keys, rows.Err()
+}
+
+func postgresQuote(names ...string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = `"` + strings.ReplaceAll(n, `"`, `""`) + `"`
+	}
+	return strings.Join(quoted, ".")
+}
+
+func (d *postgresDialect) noTable(err error) bool { return isPostgres(err, pgUndefinedTable) }
+
+func isPostgres(err error, code string) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && e.Code == code
+}
+
+// refusal says whether an error is about the data of a row: a conversion or a
+// length (22), a constraint (23), a limit such as that of an index's entry
+// (54), or what a trigger raises (P0). All else is the server's state, which
+// passes or needs an operator: calling rows bad for it would bury good ones.
+func (d *postgresDialect) refusal(err error) (string, bool) {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) || len(e.Code) < 2 {
+		return "", false
+	}
+	reason := e.Message + " (" + e.Code + ")"
+	switch e.Code[:2] {
+	case "22", "23", "54", "P0":
+		return reason, true
+	}
+	return reason, false
+}
