@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 
 	"sluice/sqlstore"
 )
@@ -21,6 +23,9 @@ func runMigrate(ctx context.Context, c *call) (err error) {
 	cfg, err := c.load(nil)
 	if err != nil {
 		return err
+	}
+	if err := os.MkdirAll(cfg.Data, 0o700); err != nil { // of a SQLite file, by default
+		return fmt.Errorf("make the data directory: %w; choose another with --data", err)
 	}
 	store, err := sqlstore.Open(ctx, cfg.Database.Reveal(), sqlstore.Options{})
 	if err != nil {
