@@ -70,6 +70,9 @@ func membersKey() string { return prefix + "{members}:beats" }
 // identityKey: hash {id, settled}, the deployment that this Redis belongs to.
 func identityKey() string { return prefix + "{members}:deployment" }
 
+// onceKey: string, the first value given under a name; it expires.
+func onceKey(name string) string { return prefix + "once:" + name }
+
 // listKeys are the keys beside a foreign list, all in the list's slot.
 type listKeys struct {
 	list string // list: the foreign list itself

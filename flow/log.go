@@ -232,3 +232,11 @@ func (l *Log) Oldest(ctx context.Context) (Batch, bool, error) {
 	b, err := l.batch(entries[0])
 	return b, err == nil, err
 }
+
+// Forget ends what a log remembers of a source that will never write again.
+func (l *Log) Forget(ctx context.Context, source string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := l.redis.client
+	return l.redis.wrap("forget a source", c.Do(ctx, c.B().Hdel().Key(l.partition.sourcesKey()).Field(source).Build()).Error())
+}

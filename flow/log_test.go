@@ -363,7 +363,7 @@ func TestWriterSharesBatchesAndAnswersAfterTheWrite(t *testing.T) {
 	var wait sync.WaitGroup
 	for i := range 500 {
 		wait.Go(func() {
-			if err := w.Write(t.Context(), i%2, item, 1); err != nil {
+			if err := w.Write(t.Context(), Part{i % 2, item, 1}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -390,11 +390,11 @@ func TestWriterIsToldWhenRedisIsFull(t *testing.T) {
 	w := NewWriter([]*Log{NewLog(r, Partitions(1)[0])}, "api:1")
 	item := sluice.AppendEvent(nil, &sluice.Event{Name: "a"})
 	do(t, r, "CONFIG", "SET", "maxmemory", "1")
-	if err := w.Write(t.Context(), 0, item, 1); !errors.Is(err, sluice.ErrFull) {
+	if err := w.Write(t.Context(), Part{0, item, 1}); !errors.Is(err, sluice.ErrFull) {
 		t.Fatalf("write to a full redis: %v, want ErrFull", err)
 	}
 	do(t, r, "CONFIG", "SET", "maxmemory", "0")
-	if err := w.Write(t.Context(), 0, item, 1); err != nil {
+	if err := w.Write(t.Context(), Part{0, item, 1}); err != nil {
 		t.Fatalf("write afterwards: %v", err)
 	}
 }

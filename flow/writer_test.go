@@ -1,0 +1,186 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice"
+)
+
+func eventOf(size int) []byte {
+	return sluice.AppendEvent(nil, &sluice.Event{Name: "a", Properties: string(make([]byte, size))})
+}
+
+// A log that nobody drains is refused to writers at a bound, before anything
+// of the request is written, and open again as soon as it has been drained.
+func TestWriterRefusesWhenTheLogIsFullAndNoticesWhenItIsNot(t *testing.T) {
+	r := dial(t)
+	parts := Partitions(2)
+	logs := []*Log{NewLog(r, parts[0]), NewLog(r, parts[1])}
+	w := NewWriter(logs, "api:1")
+	item := eventOf(sluice.MaxBatchBytes)
+	var err error
+	wrote := 0
+	for ; err == nil && wrote <= 2*maxBacklogBytes/len(item); wrote++ {
+		err = w.Write(t.Context(), Part{0, item, 1})
+	}
+	var full *LogFullError
+	if !errors.As(err, &full) || !errors.Is(err, sluice.ErrFull) || full.Partition != 0 {
+		t.Fatalf("after %d writes: %v, want a full log", wrote, err)
+	}
+	if n := maxBacklogBytes / len(item); wrote < n || wrote > n+2 {
+		t.Errorf("refused after %d writes of %d bytes, want about %d", wrote, len(item), n)
+	}
+	if err := w.Write(t.Context(), Part{1, item, 1}, Part{0, item, 1}); !errors.As(err, &full) {
+		t.Errorf("a request with a part for the full log: %v", err)
+	}
+	if n, err := logs[1].Entries(t.Context()); err != nil || n != 0 {
+		t.Errorf("a refused request left %d entries in the other log (%v)", n, err)
+	}
+	if err := w.Write(t.Context(), Part{1, item, 1}); err != nil {
+		t.Errorf("the other log: %v", err)
+	}
+	last, err := logs[0].Last(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := logs[0].Trim(t.Context(), leaseOn(t, r, parts[0].leaseKey("store")), last); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(t.Context(), Part{0, item, 1}); err != nil {
+		t.Errorf("after the log was drained: %v", err)
+	}
+}
+
+// Many small entries are bounded by their number.
+func TestWriterBoundsEntriesToo(t *testing.T) {
+	o := &openBatch{}
+	o.noteAppended(maxBacklogEntries-1, 100)
+	if o.full() {
+		t.Error("full below the bound")
+	}
+	o.noteAppended(maxBacklogEntries, 100)
+	if !o.full() {
+		t.Error("not full at the bound")
+	}
+}
+
+// All parts of requests by one writer keep their order in a partition, also
+// across batches.
+func TestWriterKeepsOrder(t *testing.T) {
+	r := dial(t)
+	log := NewLog(r, Partitions(1)[0])
+	w := NewWriter([]*Log{log}, "api:1")
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	want := ""
+	for range 4 {
+		var parts []Part
+		for _, name := range names {
+			parts = append(parts, Part{0, sluice.AppendEvent(nil, &sluice.Event{Name: name, Properties: string(make([]byte, sluice.MaxBatchBytes/3))}), 1})
+			want += name
+		}
+		if err := w.Write(t.Context(), parts...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	batches, err := log.Read(t.Context(), sluice.Position{}, 1000, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, b := range batches {
+		if len(b.Data) > sluice.MaxBatchBytes {
+			t.Errorf("a batch of %d bytes", len(b.Data))
+		}
+		br, err := sluice.ReadBatch(b.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e sluice.Event
+		for br.Next() {
+			if err := sluice.DecodeEvent(br.Item.Payload, &e); err != nil {
+				t.Fatal(err)
+			}
+			got += e.Name
+		}
+	}
+	if got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// Close waits for what is under way, refuses what comes, and leaves nothing of
+// the writer behind in the logs.
+func TestWriterClose(t *testing.T) {
+	r := dial(t)
+	log := NewLog(r, Partitions(1)[0])
+	w := NewWriter([]*Log{log}, "api:1")
+	item := eventOf(10)
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	written := 0
+	if err := w.Write(t.Context(), Part{0, item, 1}); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		wait.Go(func() {
+			err := w.Write(t.Context(), Part{0, item, 1})
+			if err != nil && !errors.Is(err, ErrClosed) {
+				t.Error(err)
+			}
+			if err == nil {
+				mu.Lock()
+				written++
+				mu.Unlock()
+			}
+		})
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	items := 0
+	batches, err := log.Read(t.Context(), sluice.Position{}, 1000, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range batches {
+		items += countItems(t, b.Data)
+	}
+	wait.Wait()
+	if items != written+1 {
+		t.Errorf("%d items in the log, %d were answered", items, written+1)
+	}
+	if seq, err := log.Seq(t.Context(), "api:1"); err != nil || seq != "" {
+		t.Errorf("the log remembers seq %q (%v)", seq, err)
+	}
+}
+
+func TestWriterCloseIsBounded(t *testing.T) {
+	w := NewWriter(nil, "api:1")
+	w.enter()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOnce(t *testing.T) {
+	r := dial(t)
+	for _, value := range []string{"first", "second", "third"} {
+		got, err := r.Once(t.Context(), "n", value, time.Hour)
+		if err != nil || got != "first" {
+			t.Errorf("%s: %q %v, want first", value, got, err)
+		}
+	}
+	if ttl := do(t, r, "PTTL", onceKey("n")); ttl == "-1" {
+		t.Error("it is remembered for ever")
+	}
+	do(t, r, "CONFIG", "SET", "maxmemory", "1")
+	if _, err := r.Once(t.Context(), "m", "x", time.Hour); !errors.Is(err, sluice.ErrFull) {
+		t.Errorf("full redis: %v", err)
+	}
+}
