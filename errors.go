@@ -36,6 +36,7 @@ type Code string
 const (
 	CodeInvalid      Code = "invalid"
 	CodeUnauthorized Code = "unauthorized"
+	CodeForbidden    Code = "forbidden"
 	CodeNotFound     Code = "not_found"
 	CodeTooLarge     Code = "too_large"
 	CodeUnavailable  Code = "unavailable"

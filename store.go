@@ -67,6 +67,33 @@ type Store interface {
 	io.Closer
 }
 
+// KeyStore is where the API's keys are kept. The stores of package sqlstore
+// are ones; what is promised of Store's methods holds for these.
+type KeyStore interface {
+	// AddKey stores a new key. Its id must be new.
+	AddKey(ctx context.Context, k APIKey) error
+
+	// APIKey returns one, revoked or not, or an *Error with CodeNotFound.
+	APIKey(ctx context.Context, id string) (APIKey, error)
+
+	// APIKeys lists all, oldest first.
+	APIKeys(ctx context.Context) ([]APIKey, error)
+
+	// RevokeKey revokes one, for good. The error is an *Error with CodeNotFound
+	// if there is none; revoking one again changes nothing.
+	RevokeKey(ctx context.Context, id string) error
+}
+
+// APIKey is what is kept of a key of the API (package key).
+type APIKey struct {
+	ID            string
+	Name          string
+	Permissions   []string
+	Hash          []byte
+	CreatedMillis int64
+	RevokedMillis int64 // 0: it is not
+}
+
 // Effect is what one transaction does: it moves cursors and writes rows.
 type Effect struct {
 	Moves  []Move

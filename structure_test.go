@@ -32,6 +32,7 @@ var layers = map[string]int{
 	"servers":    1,
 	"faults":     1,
 	"jsonscan":   1,
+	"key":        1,
 	"bench/plot": 1, // draws charts, knows nothing of the program
 
 	"flow":     2,
@@ -71,6 +72,7 @@ var speakers = map[string][]string{
 	"github.com/jackc/pgx/v5":             {"sqlstore", "bench/baseline"},
 	"modernc.org/sqlite":                  {"sqlstore", "bench/baseline"},
 	"github.com/goccy/go-yaml":            {"config"},
+	"github.com/klauspost/compress":       {"api"},
 	"github.com/prometheus/client_golang": {"api", "flow", "ingest", "sqlstore", "cmd/sluice"},
 }
 

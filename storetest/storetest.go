@@ -84,6 +84,7 @@ func Run(t *testing.T, newEnv func(t *testing.T) Env) {
 		{"DeadLetterTexts", testDeadTexts},
 		{"DeadLetterLarge", testDeadLarge},
 		{"DeadLetterFlood", testDeadFlood},
+		{"Keys", testKeys},
 		{"CommitUnknown", testCommitUnknown},
 		{"ConnectionLost", testConnectionLost},
 		{"MigrateTwice", testMigrateTwice},

@@ -1,0 +1,142 @@
+package key
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The text of a key is slk_ID_SECRET. The prefix lets scanners of leaked
+// secrets find it; the id is public, so that logs and lists can name a key;
+// the secret is 256 random bits. Both are in lower case without punctuation,
+// so that a double click takes the whole.
+//
+// A key is stored as the SHA-256 of its whole text. A slow hash would add
+// nothing: there are 2^256 secrets, not a dictionary of them, and every
+// request would pay.
+const (
+	prefix      = "slk_"
+	idBytes     = 10 // 16 characters
+	secretBytes = 32 // 52 characters
+
+	// IDChars and TextChars are the lengths of an id and of a whole key.
+	IDChars   = 16
+	TextChars = len(prefix) + IDChars + 1 + 52
+
+	// MaxNameBytes bounds what a key is called.
+	MaxNameBytes = 100
+)
+
+var encoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// Hash is what is stored of a key.
+type Hash [sha256.Size]byte
+
+// New makes a key: its public id and its whole text, which is shown once.
+func New() (id, text string) {
+	random := make([]byte, idBytes+secretBytes)
+	_, _ = rand.Read(random) // never fails (crypto/rand)
+	id = encoding.EncodeToString(random[:idBytes])
+	return id, prefix + id + "_" + encoding.EncodeToString(random[idBytes:])
+}
+
+// ID returns the id in a key's text, and whether the text has a key's form.
+func ID(text string) (id string, ok bool) {
+	if len(text) != TextChars || !strings.HasPrefix(text, prefix) || text[len(prefix)+IDChars] != '_' {
+		return "", false
+	}
+	id = text[len(prefix) : len(prefix)+IDChars]
+	return id, IsID(id) && plain(text[len(prefix)+IDChars+1:])
+}
+
+// IsID reports whether a text has the form of an id.
+func IsID(s string) bool { return len(s) == IDChars && plain(s) }
+
+func plain(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; (c < 'a' || c > 'z') && (c < '2' || c > '7') {
+			return false
+		}
+	}
+	return true
+}
+
+// HashOf returns the hash of a key's text.
+func HashOf(text string) Hash { return sha256.Sum256([]byte(text)) }
+
+// Is reports whether a text has this hash, in a time that does not depend on
+// how much of it is right.
+func (h Hash) Is(text string) bool {
+	other := HashOf(text)
+	return subtle.ConstantTimeCompare(h[:], other[:]) == 1
+}
+
+// Permission is a word for what a key may do.
+type Permission string
+
+// EventsWrite allows POST /v1/events.
+const EventsWrite Permission = "events:write"
+
+// Permissions is the table of all permissions, with what each allows.
+var Permissions = []struct {
+	Word   Permission
+	Allows string
+}{
+	{EventsWrite, "post events to /v1/events"},
+}
+
+// ParsePermissions reads words separated by commas. Each must be in the table.
+func ParsePermissions(text string) ([]Permission, error) {
+	var all []Permission
+	for word := range strings.SplitSeq(text, ",") {
+		p := Permission(strings.TrimSpace(word))
+		known := []string{}
+		found := false
+		for _, row := range Permissions {
+			known = append(known, string(row.Word))
+			found = found || row.Word == p
+		}
+		switch {
+		case p == "":
+			return nil, errors.New("a permission is empty; known are " + strings.Join(known, ", "))
+		case !found:
+			return nil, fmt.Errorf("unknown permission %q; known are %s", p, strings.Join(known, ", "))
+		case !slices.Contains(all, p):
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+// Identity is who a request comes from: what a handler learns of a key.
+type Identity struct {
+	ID   string // of the key; RootID for the root key
+	Name string
+
+	root        bool
+	permissions []Permission
+}
+
+// RootID is the identity of the root key. No key's id looks like it.
+const RootID = "root"
+
+// Root is the identity of whoever has the root key.
+func Root() Identity { return Identity{ID: RootID, Name: "root key", root: true} }
+
+// NewIdentity is the identity of a key. permissions are its words as they are
+// stored; unknown ones, of a later version, allow nothing here.
+func NewIdentity(id, name string, permissions []string) Identity {
+	i := Identity{ID: id, Name: name}
+	for _, p := range permissions {
+		i.permissions = append(i.permissions, Permission(p))
+	}
+	return i
+}
+
+// May reports whether the key has a permission.
+func (i *Identity) May(p Permission) bool { return i.root || slices.Contains(i.permissions, p) }

@@ -1,0 +1,67 @@
+package key
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestKeys(t *testing.T) {
+	seen := map[string]bool{}
+	for range 100 {
+		id, text := New()
+		got, ok := ID(text)
+		if !ok || got != id || !IsID(id) || len(text) != TextChars || seen[text] {
+			t.Fatalf("key %q: id %q %v, want %q", text, got, ok, id)
+		}
+		seen[text] = true
+		h := HashOf(text)
+		if !h.Is(text) {
+			t.Fatalf("%q is not itself", text)
+		}
+		for i := range text {
+			changed := text[:i] + string(text[i]^1) + text[i+1:]
+			if h.Is(changed) {
+				t.Fatalf("%q passes for %q", changed, text)
+			}
+		}
+	}
+}
+
+func TestFormOfKeys(t *testing.T) {
+	_, good := New()
+	for _, bad := range []string{
+		"", "slk_", good[1:], good + "a", strings.ToUpper(good), "sla" + good[3:], strings.Replace(good, "_", "-", 1),
+		good[:len(prefix)+IDChars] + "x" + good[len(prefix)+IDChars+1:], good[:len(good)-1] + "\n",
+		good[:len(good)-1] + "1", strings.Repeat("_", TextChars), "root",
+	} {
+		if id, ok := ID(bad); ok {
+			t.Errorf("%q has the form of a key, id %q", bad, id)
+		}
+	}
+	if IsID(RootID) {
+		t.Error("a key could be called root")
+	}
+}
+
+func TestPermissions(t *testing.T) {
+	for _, tt := range []struct {
+		text, want, wrong string
+	}{
+		{"events:write", "events:write", ""},
+		{" events:write , events:write ", "events:write", ""},
+		{"", "", "empty"}, {"events:write,", "", "empty"}, {"events:read", "", "unknown permission"}, {"*", "", "unknown"},
+	} {
+		got, err := ParsePermissions(tt.text)
+		words := ""
+		for _, p := range got {
+			words += string(p)
+		}
+		if words != tt.want || (err != nil) != (tt.wrong != "") || err != nil && !strings.Contains(err.Error(), tt.wrong) {
+			t.Errorf("%q: %v %v, want %q %q", tt.text, got, err, tt.want, tt.wrong)
+		}
+	}
+	root, some, none := Root(), NewIdentity("a", "b", []string{"later:word", "events:write"}), NewIdentity("a", "b", nil)
+	if !root.May(EventsWrite) || !some.May(EventsWrite) || none.May(EventsWrite) || some.May("x") {
+		t.Error("who may do what is wrong")
+	}
+}

@@ -1,0 +1,1 @@
+INSERT INTO api_keys (id, name, permissions, hash, created) VALUES (?, ?, ?, ?, ?)

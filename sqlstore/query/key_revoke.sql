@@ -1,0 +1,1 @@
+UPDATE api_keys SET revoked = ? WHERE id = ? AND revoked IS NULL
