@@ -17,6 +17,13 @@ type EventOptions struct {
 	App    string // the app of events that name none
 	Dedupe string // the field that holds the event's own id; empty: none does
 
+	// Optional: an event may lack the dedupe field, and then has no id.
+	Optional bool
+
+	// StableNow: a repeat of this event is parsed with the same Now, so an
+	// event with an id needs no time of its own.
+	StableNow bool
+
 	// Arena takes the texts that do not stand in the element as such. Without
 	// one they are allocated.
 	Arena *Arena
@@ -216,6 +223,9 @@ func (f *eventFields) readID(opts *EventOptions, e *sluice.Event) error {
 		return nil
 	}
 	v := f.taken[placeID].value
+	if opts.Optional && (v.Kind == jsonscan.None || v.Kind == jsonscan.Null) {
+		return nil
+	}
 	if err := checkDedupe(opts.Dedupe, v.Kind); err != nil {
 		return err
 	}
@@ -274,7 +284,7 @@ func (f *eventFields) readTime(opts *EventOptions, e *sluice.Event) error {
 		return err
 	case t.rank != 0:
 		return fmt.Errorf("time not understood: it is %s, want a string or a number", t.value.Kind)
-	case opts.Dedupe != "":
+	case opts.Dedupe != "" && !opts.StableNow && (e.ID != "" || !opts.Optional):
 		return errors.New("time is missing: with dedupe an event is known by its time and id; want time, timestamp or ts")
 	}
 	e.TimeMillis = opts.Now

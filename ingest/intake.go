@@ -1,0 +1,244 @@
+package ingest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"sluice"
+	"sluice/flow"
+)
+
+// Bounds of requests.
+const (
+	// MaxRequestItems bounds the items of one request.
+	MaxRequestItems = 10_000
+
+	// MaxListedRefusals bounds how many refused items an answer names.
+	MaxListedRefusals = 100
+
+	// MaxIdempotencyKeyBytes bounds the key of a request.
+	MaxIdempotencyKeyBytes = 255
+
+	// idempotencyTTL is how long a request's key is remembered.
+	idempotencyTTL = 24 * time.Hour
+
+	// idField is the field of a request's events that holds their own id.
+	idField = "event_id"
+
+	// keptDraftBytes is the most memory that is kept for the next request.
+	keptDraftBytes = 1 << 20
+)
+
+// Intake takes in the events of requests: it parses them as the router parses
+// elements of lists, and has them written to the logs of their partitions.
+//
+// What makes a repeat harmless. The store knows an event by (time, id). An
+// event with `event_id` and a time brings both. With an Idempotency-Key, what
+// an event lacks is made so that a repeat makes the same: the id is a hash of
+// (who sent it, the key, the item's index); the time is when the key was first
+// seen, which Redis remembers, from before the first append, for 24 hours. It
+// remembers the hash of the body as well: another body under the same key
+// would get the ids of the first, and be left out silently, so it is refused.
+//
+// What was tried and dropped. A time made of the key itself is no time; the
+// time of the first answer, kept after the append, is lost in the crash that
+// makes the repeat necessary. Leaving the time out of the store's unique key
+// needs an index on random ids, which collapses when it outgrows memory.
+type Intake struct {
+	Writer     *flow.Writer
+	Redis      *flow.Redis
+	Partitions int
+	Clock      sluice.Clock
+	Stats      *Stats
+}
+
+// Request is the events of one request. The items' memory must stay unchanged
+// until Accept returns.
+type Request struct {
+	Items          []string // JSON objects
+	Sender         string   // who sent it: the id of a key of the API
+	IdempotencyKey string   // empty: none was given
+	Body           string   // what the items were cut out of: tells repeats from other requests
+}
+
+// Accepted is what became of a request.
+type Accepted struct {
+	Items        int            // durably written
+	RefusedItems int            // will never be taken as they are
+	Refused      []sluice.Error // of those, the first MaxListedRefusals
+}
+
+// Accept writes a request's events and returns when they are durable. Items
+// that are no events are refused one by one. Errors: *sluice.Error (invalid)
+// for the request as a whole; flow.LogFullError and flow.ErrClosed, with
+// nothing written; any other error, of which sluice.ErrFull is one, leaves
+// open which of the events were written.
+func (in *Intake) Accept(ctx context.Context, r *Request) (Accepted, error) {
+	d := drafts.Get().(*draft)
+	defer d.giveBack()
+	d.reset(in.Partitions)
+	options := EventOptions{Now: in.Clock.Now().UnixMilli(), Dedupe: idField, Optional: true, Arena: &d.arena}
+	if r.IdempotencyKey != "" {
+		first, err := in.firstSeen(ctx, r, options.Now)
+		if err != nil {
+			return Accepted{}, err
+		}
+		options.Now, options.StableNow = first, true
+	}
+	var done Accepted
+	for i, raw := range r.Items {
+		if refusal := d.take(raw, i, r, &options); refusal != nil {
+			done.RefusedItems++
+			if len(done.Refused) < MaxListedRefusals {
+				done.Refused = append(done.Refused, *refusal)
+			}
+			continue
+		}
+		done.Items++
+	}
+	if done.Items == 0 {
+		return done, nil
+	}
+	if err := in.Writer.Write(ctx, d.parts()...); err != nil {
+		return Accepted{}, err
+	}
+	in.Stats.Accepted.Add(int64(done.Items))
+	return done, nil
+}
+
+// firstSeen returns when a request was first seen, in milliseconds.
+func (in *Intake) firstSeen(ctx context.Context, r *Request, now int64) (int64, error) {
+	body := sha256.Sum256(unsafe.Slice(unsafe.StringData(r.Body), len(r.Body)))
+	print := hex.EncodeToString(body[:16])
+	name := requestHash(r, nil)
+	first, err := in.Redis.Once(ctx, hex.EncodeToString(name[:16]), strconv.FormatInt(now, 10)+"|"+print, idempotencyTTL)
+	if err != nil {
+		return 0, err
+	}
+	when, seen, _ := strings.Cut(first, "|")
+	if seen != print {
+		return 0, &sluice.Error{Code: sluice.CodeInvalid, Index: -1,
+			Message: "this Idempotency-Key came with another body before: give each request a key of its own, and repeat a request as it was"}
+	}
+	millis, err := strconv.ParseInt(when, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read when a request was first seen: %q: %w", first, err)
+	}
+	return millis, nil
+}
+
+// requestHash hashes who sent a request, its key, and more. The parts carry
+// their lengths, so that no two requests are the same text.
+func requestHash(r *Request, more []byte) [sha256.Size]byte {
+	var buf [2 * (binary.MaxVarintLen64 + MaxIdempotencyKeyBytes)]byte
+	b := buf[:0]
+	for _, s := range [...]string{r.Sender, r.IdempotencyKey} {
+		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
+	}
+	return sha256.Sum256(append(b, more...))
+}
+
+// derivedID is the id of an event that has none, in a request with a key: 24
+// characters that no producer would choose by chance.
+func derivedID(dst []byte, r *Request, index int) []byte {
+	var number [binary.MaxVarintLen64]byte
+	h := requestHash(r, binary.AppendUvarint(number[:0], uint64(index)+1))
+	return base64.RawURLEncoding.AppendEncode(append(dst, "ik-"...), h[:16])
+}
+
+// draft is the memory of one request on its way: for each partition, items
+// encoded one after the other, cut into parts that fit into a batch.
+type draft struct {
+	partitions []draftPartition
+	used       []int // partitions that have items
+	arena      Arena
+	id         []byte
+	list       []flow.Part
+}
+
+type draftPartition struct {
+	data  []byte
+	ends  []partEnd // of the parts but the last
+	items int       // of the last part
+}
+
+type partEnd struct{ bytes, items int }
+
+var drafts = sync.Pool{New: func() any { return &draft{} }}
+
+func (d *draft) reset(partitions int) {
+	if len(d.partitions) != partitions {
+		*d = draft{partitions: make([]draftPartition, partitions)}
+	}
+}
+
+// giveBack keeps the memory for another request, unless it is large.
+func (d *draft) giveBack() {
+	bytes := 0
+	for _, n := range d.used {
+		p := &d.partitions[n]
+		bytes += cap(p.data)
+		*p = draftPartition{data: p.data[:0], ends: p.ends[:0]}
+	}
+	clear(d.list)
+	d.used, d.list = d.used[:0], d.list[:0]
+	if bytes <= keptDraftBytes {
+		drafts.Put(d)
+	}
+}
+
+// take parses an item and encodes it for its partition, or says why not.
+func (d *draft) take(raw string, index int, r *Request, options *EventOptions) *sluice.Error {
+	var e sluice.Event
+	d.arena.Reset()
+	if err := ParseEvent(raw, options, &e); err != nil {
+		code := sluice.CodeInvalid
+		if len(raw) > sluice.MaxElementBytes {
+			code = sluice.CodeTooLarge
+		}
+		return &sluice.Error{Code: code, Message: err.Error(), Index: index}
+	}
+	if e.ID == "" && r.IdempotencyKey != "" {
+		d.id = derivedID(d.id[:0], r, index)
+		e.ID = unsafe.String(unsafe.SliceData(d.id), len(d.id))
+	}
+	n := partitionOf(&e, raw, len(d.partitions))
+	p := &d.partitions[n]
+	if p.items == 0 && len(p.ends) == 0 {
+		d.used = append(d.used, n)
+	}
+	before := len(p.data)
+	p.data = sluice.AppendEvent(p.data, &e)
+	start := 0
+	if len(p.ends) > 0 {
+		start = p.ends[len(p.ends)-1].bytes
+	}
+	if p.items > 0 && (len(p.data)-start >= sluice.MaxBatchBytes || p.items == sluice.MaxBatchItems) {
+		p.ends = append(p.ends, partEnd{before, p.items})
+		p.items = 0
+	}
+	p.items++
+	return nil
+}
+
+// parts returns the request's parts, those of a partition in order.
+func (d *draft) parts() []flow.Part {
+	for _, n := range d.used {
+		p := &d.partitions[n]
+		start := 0
+		for _, end := range append(p.ends, partEnd{len(p.data), p.items}) {
+			d.list = append(d.list, flow.Part{Partition: n, Items: p.data[start:end.bytes], Count: end.items})
+			start = end.bytes
+		}
+	}
+	return d.list
+}
