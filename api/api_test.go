@@ -18,13 +18,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"sluice"
+	"sluice/ingest"
 )
 
 // program answers what a test sets.
 type program struct {
-	mu    sync.Mutex
-	ready error
-	stats Stats
+	mu     sync.Mutex
+	ready  error
+	stats  Stats
+	intake *ingest.Intake
+	keys   sluice.KeyStore
 }
 
 func (p *program) Ready() error {
@@ -33,11 +36,13 @@ func (p *program) Ready() error {
 	return p.ready
 }
 
-func (p *program) Stats() Stats { return p.stats }
+func (p *program) Stats() Stats           { return p.stats }
+func (p *program) Intake() *ingest.Intake { return p.intake }
+func (p *program) Keys() sluice.KeyStore  { return p.keys }
 
 func start(t *testing.T, p Program) (*Server, string) {
 	t.Helper()
-	s := New("127.0.0.1:0", p, slog.New(slog.DiscardHandler))
+	s := New("127.0.0.1:0", p, slog.New(slog.DiscardHandler), Options{})
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -57,6 +62,7 @@ func do(t *testing.T, method, url string) (int, http.Header, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header.Set("X-Request-Id", "r1")
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -79,15 +85,19 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"GET", "/healthz", 200, `{"alive":true}`},
 		{"HEAD", "/healthz", 200, ``},
-		{"POST", "/healthz", 405, `{"error":{"code":"invalid","message":"POST is not possible here, only GET and HEAD"}}`},
+		{"POST", "/healthz", 405, `{"error":{"code":"invalid","message":"POST is not possible here, only GET and HEAD","request_id":"r1"}}`},
 		{"GET", "/readyz", 503, `{"ready":false,"reasons":["redis: ping: refused","database: gone"]}`},
-		{"GET", "/v1/nothing", 404, `{"error":{"code":"not_found","message":"nothing is at /v1/nothing; there are /healthz, /readyz and /metrics"}}`},
-		{"POST", "/v1/events", 404, `{"error":{"code":"not_found","message":"nothing is at /v1/events; there are /healthz, /readyz and /metrics"}}`},
+		{"GET", "/v1/nothing", 404, `{"error":{"code":"not_found","message":"nothing is at /v1/nothing; there are POST /v1/events, /v1/ping, /healthz, /readyz and /metrics","request_id":"r1"}}`},
+		{"GET", "/v1/events", 405, `{"error":{"code":"invalid","message":"GET is not possible here, only POST","request_id":"r1"}}`},
+		{"POST", "/v1/events", 401, `{"error":{"code":"unauthorized","message":"a key is needed: Authorization: Bearer slk_...; ` + "`sluice key create`" + ` makes one","request_id":"r1"}}`},
 	}
 	for _, tt := range tests {
 		status, header, body := do(t, tt.method, url+tt.path)
 		if status != tt.status || strings.TrimSpace(body) != tt.body {
 			t.Errorf("%s %s: %d %s, want %d %s", tt.method, tt.path, status, body, tt.status, tt.body)
+		}
+		if header.Get("X-Request-Id") != "r1" {
+			t.Errorf("%s %s: it was called r1, not %s", tt.method, tt.path, header.Get("X-Request-Id"))
 		}
 		if header.Get("Content-Type") != "application/json" || header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s %s: headers %v", tt.method, tt.path, header)
@@ -103,7 +113,7 @@ func TestAnswers(t *testing.T) {
 
 func TestErrorShape(t *testing.T) {
 	var log bytes.Buffer
-	s := New("", &program{}, slog.New(slog.NewTextHandler(&log, nil)))
+	s := New("", &program{}, slog.New(slog.NewTextHandler(&log, nil)), Options{})
 	tests := []struct {
 		err    error
 		status int
@@ -113,6 +123,8 @@ func TestErrorShape(t *testing.T) {
 		{fmt.Errorf("read: %w", &sluice.Error{Code: sluice.CodeTooLarge, Message: "m", Index: -1}), 413, `{"code":"too_large","message":"m"}`},
 		{&sluice.Error{Code: sluice.CodeUnavailable, Message: "m", Index: -1}, 503, `{"code":"unavailable","message":"m"}`},
 		{&sluice.Error{Code: sluice.CodeUnauthorized, Message: "m", Index: -1}, 401, `{"code":"unauthorized","message":"m"}`},
+		{&sluice.Error{Code: sluice.CodeForbidden, Message: "m", Index: -1}, 403, `{"code":"forbidden","message":"m"}`},
+		{&statusError{408, refusal(sluice.CodeInvalid, "m")}, 408, `{"code":"invalid","message":"m"}`},
 		{errors.New("table pepi is locked"), 500, `{"code":"internal","message":"the request failed; the log of the server says why"}`},
 	}
 	for _, tt := range tests {
@@ -133,7 +145,7 @@ func TestErrorShape(t *testing.T) {
 	w := &recorder{header: http.Header{}}
 	req, _ := http.NewRequest("GET", "/v1/x", nil)
 	s.guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oh") })).ServeHTTP(w, req)
-	if w.status != 500 || !strings.Contains(w.String(), `"internal"`) || strings.Contains(w.String(), "oh") {
+	if w.status != 500 || w.header.Get("X-Request-Id") == "" || !strings.Contains(w.String(), `"internal"`) || strings.Contains(w.String(), "oh") {
 		t.Errorf("panic: %d %s", w.status, w.String())
 	}
 }
@@ -237,11 +249,11 @@ func TestConnectionsAreBounded(t *testing.T) {
 
 func TestListenSaysWhatToDo(t *testing.T) {
 	s, _ := start(t, &program{})
-	err := New(s.Address(), &program{}, slog.New(slog.DiscardHandler)).Start(t.Context())
+	err := New(s.Address(), &program{}, slog.New(slog.DiscardHandler), Options{}).Start(t.Context())
 	if err == nil || !strings.Contains(err.Error(), s.Address()) || !strings.Contains(err.Error(), "--listen") {
 		t.Errorf("got %v", err)
 	}
-	if err := New("127.0.0.1:0", &program{}, slog.New(slog.DiscardHandler)).Stop(t.Context()); err != nil {
+	if err := New("127.0.0.1:0", &program{}, slog.New(slog.DiscardHandler), Options{}).Stop(t.Context()); err != nil {
 		t.Errorf("stop without start: %v", err)
 	}
 }

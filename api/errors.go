@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"sluice"
@@ -10,17 +11,20 @@ import (
 
 // errorBody is the one shape of a refusal:
 //
-//	{"error": {"code": "not_found", "message": "...", "index": 3}}
+//	{"error": {"code": "not_found", "message": "...", "index": 3, "request_id": "..."}}
 //
 // Index is the place of the item in the request, absent if it is about none.
 type errorBody struct {
 	Error errorDetail `json:"error"`
+
+	*outcome // of the items, if the request came so far
 }
 
 type errorDetail struct {
-	Code    sluice.Code `json:"code"`
-	Message string      `json:"message"`
-	Index   *int        `json:"index,omitempty"`
+	Code      sluice.Code `json:"code"`
+	Message   string      `json:"message"`
+	Index     *int        `json:"index,omitempty"`
+	RequestID string      `json:"request_id,omitempty"`
 }
 
 // statusOf is the frontier between the domain's codes and HTTP's.
@@ -30,6 +34,8 @@ func statusOf(code sluice.Code) int {
 		return http.StatusBadRequest
 	case sluice.CodeUnauthorized:
 		return http.StatusUnauthorized
+	case sluice.CodeForbidden:
+		return http.StatusForbidden
 	case sluice.CodeNotFound:
 		return http.StatusNotFound
 	case sluice.CodeTooLarge:
@@ -46,17 +52,43 @@ func statusOf(code sluice.Code) int {
 func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	var e *sluice.Error
 	if !errors.As(err, &e) {
-		s.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		s.log.Error("request failed", "id", idOf(w), "method", r.Method, "path", r.URL.Path, "error", err)
 		e = &sluice.Error{Code: sluice.CodeInternal, Message: "the request failed; the log of the server says why", Index: -1}
 	}
-	d := errorDetail{Code: e.Code, Message: e.Message}
+	status := statusOf(e.Code)
+	if special, ok := errors.AsType[*statusError](err); ok {
+		status = special.status
+	}
+	switch e.Code {
+	case sluice.CodeUnavailable:
+		w.Header().Set("Retry-After", "1")
+	case sluice.CodeUnauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	s.writeJSON(w, status, errorBody{Error: detail(e, idOf(w))})
+}
+
+func detail(e *sluice.Error, requestID string) errorDetail {
+	d := errorDetail{Code: e.Code, Message: e.Message, RequestID: requestID}
 	if e.Index >= 0 {
 		d.Index = &e.Index
 	}
-	if e.Code == sluice.CodeUnavailable {
-		w.Header().Set("Retry-After", "1")
-	}
-	s.writeJSON(w, statusOf(e.Code), errorBody{d})
+	return d
+}
+
+// statusError is an error with a status of its own, where HTTP has more words
+// than the domain.
+type statusError struct {
+	status int
+	err    *sluice.Error
+}
+
+func (e *statusError) Error() string { return e.err.Error() }
+func (e *statusError) Unwrap() error { return e.err }
+
+// refusal returns an error about the request as a whole.
+func refusal(code sluice.Code, format string, args ...any) *sluice.Error {
+	return &sluice.Error{Code: code, Message: fmt.Sprintf(format, args...), Index: -1}
 }
 
 // writeJSON answers with a body. A failed write has nobody left to tell.

@@ -103,8 +103,9 @@ func label(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // newRegistry returns a registry of this server's own, so that two programs in
 // one process (tests) do not meet in a global one.
-func newRegistry(p Program) *prometheus.Registry {
+func newRegistry(p Program, in *intake) *prometheus.Registry {
 	r := prometheus.NewRegistry()
+	r.MustRegister(in.accepted, in.refused, in.answers, in.seconds)
 	r.MustRegister(metrics{p}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewBuildInfoCollector())
 	return r

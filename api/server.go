@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -27,6 +28,22 @@ const (
 	maxParallelScrapes = 4
 )
 
+// Paths below /v1.
+const (
+	eventsPath = "/v1/events"
+	pingPath   = "/v1/ping"
+)
+
+// Options are what New may be told.
+type Options struct {
+	// RootKey is a key with all permissions, at least 32 characters; empty:
+	// there is none.
+	RootKey string
+
+	// Clock is where times come from; nil: the machine's.
+	Clock sluice.Clock
+}
+
 // Server answers HTTP. Start and Stop may each be called once; a server that
 // was never started may be stopped.
 type Server struct {
@@ -36,13 +53,24 @@ type Server struct {
 	address string
 	served  chan struct{} // closed when the goroutine of Start has ended
 	started bool
+
+	clock     sluice.Clock
+	authority *authority
+	intake    *intake
+	requests  requestIDs
 }
 
 // New returns a server for HOST:PORT; port 0 takes any free one.
-func New(address string, program Program, log *slog.Logger) *Server {
-	s := &Server{program: program, log: log, address: address, served: make(chan struct{})}
+func New(address string, program Program, log *slog.Logger, options Options) *Server {
+	if options.Clock == nil {
+		options.Clock = sluice.SystemClock{}
+	}
+	s := &Server{program: program, log: log, address: address, served: make(chan struct{}), clock: options.Clock}
+	s.authority = newAuthority(options.RootKey, program.Keys, options.Clock)
+	s.intake = newIntake()
+	s.requests.init()
 	s.http = &http.Server{
-		Handler:           http.MaxBytesHandler(s.guard(s.routes()), maxBodyBytes),
+		Handler:           s.guard(s.routes()),
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       requestReadTimeout,
 		WriteTimeout:      answerWriteTimeout,
@@ -53,16 +81,19 @@ func New(address string, program Program, log *slog.Logger) *Server {
 	return s
 }
 
-// routes is the table of all paths.
+// routes is the table of all paths. Only /v1/events takes a body to speak of.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/healthz", s.getOnly(s.health))
-	mux.HandleFunc("/readyz", s.getOnly(s.ready))
-	mux.HandleFunc("/metrics", s.getOnly(promhttp.HandlerFor(newRegistry(s.program), promhttp.HandlerOpts{
+	small := func(path string, h http.HandlerFunc) { mux.Handle(path, http.MaxBytesHandler(h, maxBodyBytes)) }
+	small("/healthz", s.getOnly(s.health))
+	small("/readyz", s.getOnly(s.ready))
+	small("/metrics", s.getOnly(promhttp.HandlerFor(newRegistry(s.program, s.intake), promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxParallelScrapes,
 		ErrorLog:            slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}).ServeHTTP))
-	mux.HandleFunc("/", s.unknown)
+	mux.HandleFunc(eventsPath, s.events)
+	small(pingPath, s.getOnly(s.ping))
+	small("/", s.unknown)
 	return mux
 }
 
@@ -101,15 +132,27 @@ func (s *Server) Stop(ctx context.Context) error {
 	return err
 }
 
-// guard sets what every answer carries and turns a panic into an answer.
+// guard sets what every answer carries, turns a panic into an answer, and
+// writes the access log.
 func (s *Server) guard(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w := &answer{ResponseWriter: rw, id: s.requests.idOf(r)}
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
+		h.Set("X-Request-Id", w.id)
+		debug := s.log.Enabled(r.Context(), slog.LevelDebug)
+		var started time.Time
+		if debug {
+			started = s.clock.Now()
+		}
 		defer func() {
 			if p := recover(); p != nil && p != http.ErrAbortHandler {
 				s.writeError(w, r, fmt.Errorf("panic: %v", p))
+			}
+			if debug {
+				s.log.Debug("request", "id", w.id, "method", r.Method, "path", r.URL.Path, "status", w.status,
+					"seconds", s.clock.Now().Sub(started).Seconds(), "from", r.RemoteAddr, "key", w.sender)
 			}
 		}()
 		next.ServeHTTP(w, r)
@@ -123,12 +166,19 @@ func (s *Server) getOnly(next http.HandlerFunc) http.HandlerFunc {
 			next(w, r)
 			return
 		}
-		// RFC 9110, 15.5.6: a 405 must name the methods that are allowed.
-		w.Header().Set("Allow", "GET, HEAD")
-		s.writeJSON(w, http.StatusMethodNotAllowed, errorBody{errorDetail{
-			Code: sluice.CodeInvalid, Message: r.Method + " is not possible here, only GET and HEAD"}})
+		s.wrongMethod(w, r, "GET", "HEAD")
 	}
 }
+
+// wrongMethod names the methods that are allowed (RFC 9110, 15.5.6).
+func (s *Server) wrongMethod(w http.ResponseWriter, r *http.Request, allowed ...string) {
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	s.writeJSON(w, http.StatusMethodNotAllowed, errorBody{Error: errorDetail{Code: sluice.CodeInvalid, RequestID: idOf(w),
+		Message: r.Method + " is not possible here, only " + strings.Join(allowed, " and ")}})
+}
+
+// ping answers with nothing: whether the way here works.
+func (s *Server) ping(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
 // health says that the process is alive, whatever it waits for: restarting it
 // would not bring Redis back.
@@ -167,5 +217,5 @@ func reasons(err error) []string {
 
 func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
 	s.writeError(w, r, &sluice.Error{Code: sluice.CodeNotFound, Index: -1,
-		Message: "nothing is at " + r.URL.Path + "; there are /healthz, /readyz and /metrics"})
+		Message: "nothing is at " + r.URL.Path + "; there are POST /v1/events, /v1/ping, /healthz, /readyz and /metrics"})
 }

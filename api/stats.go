@@ -1,6 +1,11 @@
 package api
 
-// Program is what the HTTP server asks. Both methods are called from several
+import (
+	"sluice"
+	"sluice/ingest"
+)
+
+// Program is what the HTTP server asks. Its methods are called from several
 // goroutines at once and answer from memory or within a second.
 type Program interface {
 	// Ready returns nil, or why the program cannot do its work now. Several
@@ -10,6 +15,12 @@ type Program interface {
 
 	// Stats returns a snapshot of the counters.
 	Stats() Stats
+
+	// Intake returns where events go, nil while the program does not run.
+	Intake() *ingest.Intake
+
+	// Keys returns where the keys are, nil while the program does not run.
+	Keys() sluice.KeyStore
 }
 
 // Stats is a snapshot of what a process has done since it started, and of

@@ -53,7 +53,7 @@ type Config struct {
 	Roles           []string `yaml:"roles" doc:"What this process does: intake drains the lists into logs, store writes the logs to the database. Several processes share a role fairly. On a command line or in the environment: separated by commas."`
 	Partitions      int      `yaml:"partitions" doc:"How many slices the users are spread over, 1 to 256: the most processes that can share a role. Fixed once there is data; changing it means export and import."`
 	Lists           []List   `yaml:"lists" only:"file" doc:"Redis lists to drain: the list's key, then its settings. Elements are JSON objects, one event each. A list that is empty or absent is waited for."`
-	RootKey         Secret   `yaml:"root_key" only:"noflag" doc:"The key that signs all other keys, at least 32 characters: head -c 32 /dev/urandom | base64. Better given as SLUICE_ROOT_KEY than written down here. Never printed."`
+	RootKey         Secret   `yaml:"root_key" only:"noflag" doc:"A key of the HTTP API with all permissions, which needs no database to be checked, at least 32 characters: head -c 32 /dev/urandom | base64. Better given as SLUICE_ROOT_KEY than written down here. Never printed."`
 	Log             Log      `yaml:"log" doc:"The program's own log, on standard error."`
 	ShutdownSeconds int      `yaml:"shutdown_seconds" doc:"How long the program may finish what is in hand after SIGTERM or SIGINT, 1 to 600. A second signal ends it at once. Nothing accepted is lost either way: the next start goes on from the cursors."`
 

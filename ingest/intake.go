@@ -147,7 +147,7 @@ func requestHash(r *Request, more []byte) [sha256.Size]byte {
 	return sha256.Sum256(append(b, more...))
 }
 
-// derivedID is the id of an event that has none, in a request with a key: 24
+// derivedID is the id of an event that has none, in a request with a key: 25
 // characters that no producer would choose by chance.
 func derivedID(dst []byte, r *Request, index int) []byte {
 	var number [binary.MaxVarintLen64]byte

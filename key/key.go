@@ -69,12 +69,9 @@ func plain(s string) bool {
 // HashOf returns the hash of a key's text.
 func HashOf(text string) Hash { return sha256.Sum256([]byte(text)) }
 
-// Is reports whether a text has this hash, in a time that does not depend on
-// how much of it is right.
-func (h Hash) Is(text string) bool {
-	other := HashOf(text)
-	return subtle.ConstantTimeCompare(h[:], other[:]) == 1
-}
+// Equal compares two hashes in a time that does not depend on how much of them
+// is alike.
+func (h Hash) Equal(other Hash) bool { return subtle.ConstantTimeCompare(h[:], other[:]) == 1 }
 
 // Permission is a word for what a key may do.
 type Permission string

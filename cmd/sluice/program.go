@@ -11,9 +11,11 @@ import (
 	"sync"
 	"time"
 
+	"sluice"
 	"sluice/api"
 	"sluice/config"
 	"sluice/flow"
+	"sluice/ingest"
 )
 
 // Program is the whole of it: the engine (wire.go) and the HTTP server before
@@ -30,6 +32,7 @@ type Program struct {
 	mu     sync.Mutex
 	state  state
 	engine *engine // nil until it has been opened
+	intake *ingest.Intake
 }
 
 // state is what the program is doing. It only moves down this list.
@@ -45,7 +48,7 @@ const (
 // NewProgram returns a program that is not started.
 func NewProgram(cfg *config.Config, log *slog.Logger) *Program {
 	p := &Program{config: cfg, log: log}
-	p.server = api.New(cfg.Listen, p, log)
+	p.server = api.New(cfg.Listen, p, log, api.Options{RootKey: cfg.RootKey.Reveal()})
 	return p
 }
 
@@ -72,7 +75,7 @@ func (p *Program) Start(ctx context.Context) error {
 	}
 	e.start()
 	p.mu.Lock()
-	p.engine, p.state = e, stateRunning
+	p.engine, p.intake, p.state = e, e.intake(), stateRunning
 	p.mu.Unlock()
 	p.log.Info("sluice runs", "listen", p.server.Address(), "redis", p.config.Redis, "database", p.config.Database,
 		"roles", p.config.Roles, "partitions", p.config.Partitions, "lists", len(p.config.Lists))
@@ -84,7 +87,7 @@ func (p *Program) Start(ctx context.Context) error {
 func (p *Program) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	e, before := p.engine, p.state
-	p.state = max(p.state, stateStopping)
+	p.state, p.intake = max(p.state, stateStopping), nil
 	p.mu.Unlock()
 	if e == nil || before >= stateStopping {
 		return nil
@@ -129,6 +132,23 @@ func (p *Program) Stats() api.Stats {
 		return api.Stats{}
 	}
 	return e.snapshot()
+}
+
+// Intake returns where the events of requests go, nil while there is nowhere.
+func (p *Program) Intake() *ingest.Intake {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.intake
+}
+
+// Keys returns where the API's keys are, nil while the program does not run.
+func (p *Program) Keys() sluice.KeyStore {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil {
+		return nil
+	}
+	return p.engine.store
 }
 
 // Redis returns the main server of a running program.

@@ -51,7 +51,8 @@ type engine struct {
 	child  *servers.Redis // embedded; nil: the configuration names a server
 	redis  *flow.Redis
 	others map[config.URL]*flow.Redis // of lists on other servers
-	store  sluice.Store
+	store  *sqlstore.Store
+	writer *flow.Writer // of the events of requests; nil: not open yet
 	leases *flow.Leases
 
 	deployment string // what Redis and the database are of
@@ -99,6 +100,7 @@ func (e *engine) open(ctx context.Context) error {
 		e.logs = append(e.logs, flow.NewLog(e.redis, p))
 	}
 	e.leases = flow.NewLeases(e.redis, e.store, e.log)
+	e.writer = flow.NewWriter(e.logs, "api:"+e.leases.ID())
 	if e.config.HasRole(config.RoleStore) {
 		e.leases.AddPartitions(ingest.StoreRole, e.redis, partitions)
 	}
@@ -175,6 +177,11 @@ func (e *engine) storeFollower() *ingest.StoreFollower {
 	return &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Clock: e.clock, Log: e.log, Stats: e.stats, AcceptGaps: e.config.AcceptGaps}
 }
 
+// intake returns what takes in the events of requests.
+func (e *engine) intake() *ingest.Intake {
+	return &ingest.Intake{Writer: e.writer, Redis: e.redis, Partitions: len(e.logs), Clock: e.clock, Stats: e.stats}
+}
+
 // start runs the leases and the followers of this process's roles.
 func (e *engine) start() {
 	leaseCtx, stopLeases := context.WithCancel(context.Background())
@@ -197,6 +204,11 @@ func (e *engine) start() {
 // stop ends the engine in two phases: nothing new is read and what is in hand
 // is applied; when ctx ends, everything ends. Then all is closed.
 func (e *engine) stop(ctx context.Context) error {
+	if e.writer != nil {
+		if err := e.writer.Close(ctx); err != nil {
+			e.log.Warn("requests were not finished in time, their callers do not know whether they are in", "error", err)
+		}
+	}
 	if e.stopFetch != nil {
 		e.stopFetch()
 		done := make(chan struct{})

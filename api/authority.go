@@ -1,0 +1,170 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"sluice"
+	"sluice/key"
+)
+
+// Bounds of looking up keys.
+const (
+	// believeFor is how long a look is believed. A revoked key is refused
+	// everywhere 5 s later at most: this, and the time that the look takes.
+	believeFor     = 4 * time.Second
+	lookKeyTimeout = time.Second
+
+	// maxKnownKeys and maxUnknownKeys bound what is remembered of either sort;
+	// apart, so that guesses do not drive out keys that are used.
+	maxKnownKeys   = 4096
+	maxUnknownKeys = 4096
+
+	// parallelLooks bounds what strangers with made-up keys can ask of the
+	// database at once.
+	parallelLooks = 2
+)
+
+// authority says who a request comes from.
+//
+// It keeps what the database said for a few seconds, under the key's public id:
+// the hash for keys that are there, and that there is none for others. The
+// secret is compared here, so that guessing secrets of a known id asks the
+// database nothing. When the database is away, keys cannot be checked once the
+// last look is too old: a revoked key must not live on because of it. The root
+// key needs no database.
+type authority struct {
+	root    key.Hash
+	hasRoot bool
+	keys    func() sluice.KeyStore // nil: the program does not run
+	clock   sluice.Clock
+	looks   singleflight.Group
+	looking chan struct{}
+
+	mu      sync.Mutex
+	known   map[string]knownKey
+	unknown map[string]time.Time // until when it is believed
+}
+
+type knownKey struct {
+	identity key.Identity
+	hash     key.Hash
+	revoked  bool
+	until    time.Time
+}
+
+func newAuthority(rootKey string, keys func() sluice.KeyStore, clock sluice.Clock) *authority {
+	return &authority{
+		root: key.HashOf(rootKey), hasRoot: rootKey != "", keys: keys, clock: clock,
+		looking: make(chan struct{}, parallelLooks),
+		known:   make(map[string]knownKey), unknown: make(map[string]time.Time),
+	}
+}
+
+// errUnauthorized is the one answer to everything that is no good key.
+var errUnauthorized = &sluice.Error{Code: sluice.CodeUnauthorized, Index: -1,
+	Message: "a key is needed: Authorization: Bearer slk_...; `sluice key create` makes one"}
+
+// identify returns who sent an Authorization header, or an *sluice.Error.
+func (a *authority) identify(ctx context.Context, header string) (key.Identity, error) {
+	scheme, text, ok := strings.Cut(header, " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return key.Identity{}, errUnauthorized
+	}
+	hash := key.HashOf(strings.TrimSpace(text))
+	if a.hasRoot && a.root.Equal(hash) {
+		return key.Root(), nil
+	}
+	id, ok := key.ID(strings.TrimSpace(text))
+	if !ok {
+		return key.Identity{}, errUnauthorized
+	}
+	k, found, err := a.lookUp(ctx, id)
+	if err != nil {
+		return key.Identity{}, &sluice.Error{Code: sluice.CodeUnavailable, Index: -1,
+			Message: "keys cannot be checked now, the database does not answer; nothing was taken in, send it again"}
+	}
+	if !found || !k.hash.Equal(hash) || k.revoked {
+		return key.Identity{}, errUnauthorized
+	}
+	return k.identity, nil
+}
+
+// lookUp returns what is known of a key.
+func (a *authority) lookUp(ctx context.Context, id string) (knownKey, bool, error) {
+	now := a.clock.Now()
+	a.mu.Lock()
+	k, found := a.known[id]
+	until := a.unknown[id]
+	a.mu.Unlock()
+	switch {
+	case found && now.Before(k.until):
+		return k, true, nil
+	case now.Before(until):
+		return knownKey{}, false, nil
+	}
+	// Shared by all who ask for this key now, so it outlives each of them.
+	result, err, _ := a.looks.Do(id, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookKeyTimeout)
+		defer cancel()
+		return a.ask(ctx, id)
+	})
+	if err != nil {
+		return knownKey{}, false, err
+	}
+	k = result.(knownKey)
+	return k, k.identity.ID != "", nil
+}
+
+// ask asks the database; the zero knownKey: there is no such key.
+func (a *authority) ask(ctx context.Context, id string) (knownKey, error) {
+	keys := a.keys()
+	if keys == nil {
+		return knownKey{}, errors.New("the program does not run")
+	}
+	select {
+	case a.looking <- struct{}{}:
+		defer func() { <-a.looking }()
+	case <-ctx.Done():
+		return knownKey{}, ctx.Err()
+	}
+	until := a.clock.Now().Add(believeFor)
+	stored, err := keys.APIKey(ctx, id)
+	if e, ok := errors.AsType[*sluice.Error](err); ok && e.Code == sluice.CodeNotFound {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.known, id)
+		makeRoom(a.unknown, maxUnknownKeys)
+		a.unknown[id] = until
+		return knownKey{}, nil
+	}
+	if err != nil {
+		return knownKey{}, err
+	}
+	k := knownKey{identity: key.NewIdentity(stored.ID, stored.Name, stored.Permissions), revoked: stored.RevokedMillis != 0, until: until}
+	if copy(k.hash[:], stored.Hash) != len(k.hash) {
+		k.revoked = true // a hash of another length is no hash of a key
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.unknown, id)
+	makeRoom(a.known, maxKnownKeys)
+	a.known[id] = k
+	return k, nil
+}
+
+// makeRoom drops any entry of a map that is full: Go's order is as good as any,
+// and what is used comes back with the next look.
+func makeRoom[V any](m map[string]V, most int) {
+	for id := range m {
+		if len(m) < most {
+			return
+		}
+		delete(m, id)
+	}
+}

@@ -1,0 +1,161 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/key"
+	"sluice/sqlstore"
+)
+
+// hand is a clock that a test moves.
+type hand struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (h *hand) Now() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now
+}
+
+func (h *hand) move(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now = h.now.Add(d)
+}
+
+func openKeys(t *testing.T) *sqlstore.Store {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func addKey(t *testing.T, s *sqlstore.Store, permissions ...string) (id, text string) {
+	t.Helper()
+	id, text = key.New()
+	hash := key.HashOf(text)
+	if err := s.AddKey(t.Context(), sluice.APIKey{ID: id, Name: "n", Permissions: permissions, Hash: hash[:], CreatedMillis: 1}); err != nil {
+		t.Fatal(err)
+	}
+	return id, text
+}
+
+func TestAuthority(t *testing.T) {
+	const root = "0123456789abcdef0123456789abcdef"
+	store := openKeys(t)
+	clock := &hand{now: time.UnixMilli(1_700_000_000_000)}
+	a := newAuthority(root, func() sluice.KeyStore { return store }, clock)
+	id, text := addKey(t, store, "events:write")
+	plainID, plain := addKey(t, store)
+	otherID, other := key.New()
+
+	good := func(header, want string) {
+		t.Helper()
+		if who, err := a.identify(t.Context(), header); err != nil || who.ID != want {
+			t.Errorf("%q: %v %v, want %s", header, who, err, want)
+		}
+	}
+	bad := func(header string) {
+		t.Helper()
+		if who, err := a.identify(t.Context(), header); !errors.Is(err, errUnauthorized) || who.ID != "" {
+			t.Errorf("%q: %v %v, want unauthorized", header, who, err)
+		}
+	}
+	good("Bearer "+root, key.RootID)
+	good("Bearer "+text, id)
+	good("bearer  "+text+" ", id)
+	good("Bearer "+plain, plainID)
+	if who, _ := a.identify(t.Context(), "Bearer "+plain); who.May(key.EventsWrite) {
+		t.Error("a key without permissions may write")
+	}
+	flip := byte('a')
+	if text[len(text)-2] == 'a' {
+		flip = 'b'
+	}
+	for _, header := range []string{"", "Bearer", "Bearer ", text, "Basic " + text, "Bearer " + root[1:], "Bearer " + text[:len(text)-1],
+		"Bearer " + other, "Bearer slk_" + id + text[4+key.IDChars:len(text)-2] + string(flip) + text[len(text)-1:],
+		"Bearer slk_" + id + other[4+key.IDChars:]} {
+		bad(header)
+	}
+
+	// A revoked key is refused when the look has become old, not before.
+	if err := store.RevokeKey(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	clock.move(believeFor - time.Millisecond)
+	good("Bearer "+text, id)
+	clock.move(time.Millisecond)
+	bad("Bearer " + text)
+
+	// An unknown one is asked for again then as well.
+	bad("Bearer " + other)
+	hash := key.HashOf(other)
+	if err := store.AddKey(t.Context(), sluice.APIKey{ID: otherID, Hash: hash[:], CreatedMillis: 1}); err != nil {
+		t.Fatal(err)
+	}
+	bad("Bearer " + other)
+	clock.move(believeFor)
+	good("Bearer "+other, otherID)
+
+	// Without the database, what is known is believed no longer than that.
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	good("Bearer "+other, otherID)
+	clock.move(believeFor)
+	var e *sluice.Error
+	if _, err := a.identify(t.Context(), "Bearer "+other); !errors.As(err, &e) || e.Code != sluice.CodeUnavailable {
+		t.Errorf("without a database: %v", err)
+	}
+	good("Bearer "+root, key.RootID)
+}
+
+// What is remembered is bounded, and guesses do not drive out real keys.
+func TestAuthorityIsBounded(t *testing.T) {
+	store := openKeys(t)
+	defer store.Close()
+	a := newAuthority("", func() sluice.KeyStore { return store }, &hand{now: time.UnixMilli(1)})
+	id, text := addKey(t, store, "events:write")
+	if _, err := a.identify(t.Context(), "Bearer "+text); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxUnknownKeys {
+		a.unknown[fmt.Sprint(i)] = time.UnixMilli(2)
+	}
+	for range 10 {
+		_, guess := key.New()
+		if _, err := a.identify(t.Context(), "Bearer "+guess); !errors.Is(err, errUnauthorized) {
+			t.Fatal(err)
+		}
+	}
+	if len(a.unknown) != maxUnknownKeys {
+		t.Errorf("%d unknown keys are remembered", len(a.unknown))
+	}
+	if _, ok := a.known[id]; !ok {
+		t.Error("guesses drove out a key")
+	}
+	for i := range maxKnownKeys {
+		a.known[fmt.Sprint(i)] = knownKey{}
+	}
+	_, more := addKey(t, store)
+	if _, err := a.identify(t.Context(), "Bearer "+more); err != nil || len(a.known) > maxKnownKeys {
+		t.Errorf("%d keys are remembered (%v)", len(a.known), err)
+	}
+	// No root key is set: the empty text must not be it.
+	if _, err := a.identify(t.Context(), "Bearer "); !errors.Is(err, errUnauthorized) {
+		t.Error("the empty key is the root key")
+	}
+}

@@ -1,0 +1,237 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/ingest"
+	"sluice/key"
+)
+
+// Bounds of taking in events.
+const (
+	// maxTakenIn is how many requests are parsed and written at once; others
+	// wait for slotWait, with their bodies in memory. It is not held while a
+	// body arrives: slow clients keep nobody out.
+	maxTakenIn = 512
+	slotWait   = time.Second
+
+	// acceptTimeout is how long a request waits to be written. With the time
+	// that its body may take it is below answerWriteTimeout.
+	acceptTimeout = 25 * time.Second
+
+	// complainEvery bounds how often a failure to write is logged.
+	complainEvery = time.Second
+)
+
+// intake is what the handlers of events share.
+type intake struct {
+	budget   *budget
+	unpacker *unpacker
+	slots    chan struct{}
+
+	mu         sync.Mutex
+	complained time.Time
+
+	accepted prometheus.Counter
+	refused  prometheus.Counter
+	answers  *prometheus.CounterVec
+	seconds  prometheus.Histogram
+}
+
+func newIntake() *intake {
+	b := newBudget(maxHeldBytes)
+	return &intake{
+		budget: b, unpacker: newUnpacker(b), slots: make(chan struct{}, maxTakenIn),
+		accepted: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_http_accepted_items_total", Help: "Items of requests that were durably written."}),
+		refused:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_http_refused_items_total", Help: "Items of requests that are no events."}),
+		answers:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_http_events_requests_total", Help: "Requests with events, by the status of their answers."}, []string{"status"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "sluice_http_accept_seconds", Help: "How long requests with events took that were accepted, from their first byte to the answer.",
+			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5}}),
+	}
+}
+
+// outcome is what became of a request's items: the body of a 202.
+//
+//	{"accepted": 998, "refused_count": 2, "refused": [{"code": "invalid", "message": "...", "index": 3}, ...]}
+type outcome struct {
+	Accepted     int           `json:"accepted"`
+	RefusedCount int           `json:"refused_count"`
+	Refused      []errorDetail `json:"refused"` // at most 100
+}
+
+// events is POST /v1/events (INTERFACES.md, section 6).
+func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	started := s.clock.Now()
+	if r.Method != http.MethodPost {
+		s.wrongMethod(w, r, "POST")
+		return
+	}
+	done, err := s.takeIn(w, r)
+	in := s.intake
+	in.refused.Add(float64(done.RefusedItems))
+	switch {
+	case err != nil:
+		s.writeError(w, r, err)
+	case done.Items == 0 && done.RefusedItems > 0:
+		s.writeJSON(w, http.StatusBadRequest, errorBody{Error: detail(&done.Refused[0], idOf(w)), outcome: outcomeOf(&done)})
+	default:
+		in.accepted.Add(float64(done.Items))
+		s.writeJSON(w, http.StatusAccepted, outcomeOf(&done))
+		in.seconds.Observe(s.clock.Now().Sub(started).Seconds())
+	}
+	if a, ok := w.(*answer); ok {
+		in.answers.WithLabelValues(strconv.Itoa(a.status)).Inc()
+	}
+}
+
+func outcomeOf(a *ingest.Accepted) *outcome {
+	o := &outcome{Accepted: a.Items, RefusedCount: a.RefusedItems, Refused: make([]errorDetail, len(a.Refused))}
+	for i := range a.Refused {
+		o.Refused[i] = detail(&a.Refused[i], "")
+	}
+	return o
+}
+
+// allowed returns who sent a request, if that key has a permission.
+func (s *Server) allowed(w http.ResponseWriter, r *http.Request, p key.Permission) (key.Identity, error) {
+	who, err := s.authority.identify(r.Context(), r.Header.Get("Authorization"))
+	if err != nil {
+		return who, err
+	}
+	if a, ok := w.(*answer); ok {
+		a.sender = who.ID
+	}
+	if !who.May(p) {
+		return who, refusal(sluice.CodeForbidden, "this key may not do that")
+	}
+	return who, nil
+}
+
+// takeIn reads a request and has its events written.
+func (s *Server) takeIn(w http.ResponseWriter, r *http.Request) (ingest.Accepted, error) {
+	var none ingest.Accepted
+	who, err := s.allowed(w, r, key.EventsWrite)
+	if err != nil {
+		return none, err
+	}
+	target := s.program.Intake()
+	if target == nil {
+		return none, refusal(sluice.CodeUnavailable, "the program is starting or stopping; nothing was taken in, send it again")
+	}
+	request := ingest.Request{Sender: who.ID, IdempotencyKey: r.Header.Get("Idempotency-Key")}
+	if !saneKey(request.IdempotencyKey) {
+		return none, refusal(sluice.CodeInvalid, "Idempotency-Key has to be 1 to %d visible ASCII characters", ingest.MaxIdempotencyKeyBytes)
+	}
+	form, err := formOf(r.Header.Get("Content-Type"))
+	if err != nil {
+		return none, err
+	}
+	body, err := readBody(r, s.intake.budget)
+	if err != nil {
+		body.release()
+		return none, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), acceptTimeout)
+	defer cancel()
+	if err := s.intake.takeSlot(ctx); err != nil {
+		body.release()
+		return none, err
+	}
+	defer func() { <-s.intake.slots }()
+	if body, err = s.intake.unpacker.unpack(ctx, body, r.Header.Get("Content-Encoding")); err != nil {
+		return none, err
+	}
+	defer body.release()
+	request.Body = unsafe.String(unsafe.SliceData(body.bytes), len(body.bytes))
+	list := itemLists.Get().(*[]string)
+	defer func() {
+		clear(*list)
+		*list = (*list)[:0]
+		itemLists.Put(list)
+	}()
+	if request.Items, err = split(request.Body, form, *list); err != nil {
+		return none, err
+	}
+	*list = request.Items
+	done, err := target.Accept(ctx, &request)
+	if err != nil {
+		return none, s.notAccepted(w, err)
+	}
+	return done, nil
+}
+
+// itemLists keeps the slices that bodies are cut into: at most 160 KB each.
+var itemLists = sync.Pool{New: func() any { return new([]string) }}
+
+// saneKey reports whether an Idempotency-Key can be one. None is fine.
+func saneKey(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return len(s) <= ingest.MaxIdempotencyKeyBytes
+}
+
+// takeSlot waits for its turn, not for long.
+func (in *intake) takeSlot(ctx context.Context) error {
+	select {
+	case in.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	timer := time.NewTimer(slotWait)
+	defer timer.Stop()
+	select {
+	case in.slots <- struct{}{}:
+		return nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return errBusy
+}
+
+// notAccepted makes what the caller is told of an error of Accept.
+func (s *Server) notAccepted(w http.ResponseWriter, err error) error {
+	if _, ok := errors.AsType[*sluice.Error](err); ok {
+		return err
+	}
+	if _, ok := errors.AsType[*flow.LogFullError](err); ok {
+		s.complain(w, err)
+		return refusal(sluice.CodeUnavailable, "the store is behind and the log is full; nothing of this request was taken in, send it again later")
+	}
+	if errors.Is(err, flow.ErrClosed) {
+		return refusal(sluice.CodeUnavailable, "the program is stopping; nothing of this request was taken in, send it again")
+	}
+	s.complain(w, err)
+	why := "the log cannot be written now"
+	if errors.Is(err, sluice.ErrFull) {
+		why = "redis is full"
+	}
+	return refusal(sluice.CodeUnavailable, "%s; a part of this request may be in. Send it again: with an event_id and a time in each event, or with the same Idempotency-Key, a repeat does no harm", why)
+}
+
+// complain logs why requests are not accepted, now and then: there may be
+// thousands a second.
+func (s *Server) complain(w http.ResponseWriter, err error) {
+	now := s.clock.Now()
+	s.intake.mu.Lock()
+	often := now.Sub(s.intake.complained) < complainEvery
+	if !often {
+		s.intake.complained = now
+	}
+	s.intake.mu.Unlock()
+	if !often {
+		s.log.Warn("events not accepted", "id", idOf(w), "error", err)
+	}
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"sluice"
+	"sluice/config"
+	"sluice/key"
+	"sluice/sqlstore"
+)
+
+const keyLong = `
+Keys of the HTTP API. A request carries one: Authorization: Bearer slk_ID_SECRET. The
+database has only a hash of it, so a key is shown once, when it is made.
+
+    sluice key create --name shop    print a new key, and nothing else
+    sluice key list                  all of them, oldest first, revoked ones too
+    sluice key revoke ID             for good; in force everywhere within 5 seconds
+
+Permissions: events:write (post events to /v1/events). The root_key of the
+configuration has all of them.
+`
+
+var keyFlags = []flagSpec{
+	{name: "name", value: "NAME", help: "create: what the key is for", check: keyName},
+	{name: "permission", value: "WORD,...", preset: string(key.EventsWrite), help: "create: what the key may do", check: func(s string) error { _, err := key.ParsePermissions(s); return err }},
+	{name: "json", help: "list: one JSON object a line"},
+}
+
+func keyName(s string) error {
+	if len(s) > key.MaxNameBytes || strings.ToValidUTF8(s, "") != s || strings.ContainsRune(s, 0) {
+		return fmt.Errorf("want UTF-8 text of at most %d bytes", key.MaxNameBytes)
+	}
+	return nil
+}
+
+func runKey(ctx context.Context, c *call) (err error) {
+	actions := map[string]func(context.Context, *sqlstore.Store, []string) error{
+		"create": c.keyCreate, "list": c.keyList, "revoke": c.keyRevoke,
+	}
+	words := []string{"create", "list", "revoke"}
+	if len(c.given.args) == 0 {
+		return usagef("key: want create, list or revoke; `sluice help key` explains them")
+	}
+	what, rest := c.given.args[0], c.given.args[1:]
+	action, ok := actions[what]
+	switch {
+	case !ok:
+		return usagef("key: unknown %q%s", what, config.DidYouMean(what, words))
+	case what != "revoke" && len(rest) > 0:
+		return usagef("key %s: takes no arguments, but %q is one", what, rest[0])
+	case what == "revoke" && len(rest) != 1:
+		return usagef("key revoke: want one ID; `sluice key list` shows them")
+	}
+	cfg, err := c.load(nil)
+	if err != nil {
+		return err
+	}
+	store, err := c.openKeys(ctx, cfg, what == "create")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := store.Ping(ctx); err != nil {
+		return err
+	}
+	return action(ctx, store, rest)
+}
+
+// openKeys connects to the database. A first key may be made before the first
+// start: then there is no database yet, and creating one brings the schema up.
+func (c *call) openKeys(ctx context.Context, cfg *config.Config, create bool) (*sqlstore.Store, error) {
+	if !create {
+		return openStore(ctx, cfg)
+	}
+	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data directory: %w; choose another with --data", err)
+	}
+	store, err := sqlstore.Open(ctx, cfg.Database.Reveal(), sqlstore.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if err := store.Migrate(ctx); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
+}
+
+func (c *call) keyCreate(ctx context.Context, store *sqlstore.Store, _ []string) error {
+	permissions, err := key.ParsePermissions(c.given.text("permission"))
+	if err != nil {
+		return err // was checked with the flag
+	}
+	id, text := key.New()
+	hash := key.HashOf(text)
+	stored := sluice.APIKey{ID: id, Name: c.given.text("name"), Hash: hash[:], CreatedMillis: sluice.SystemClock{}.Now().UnixMilli()}
+	for _, p := range permissions {
+		stored.Permissions = append(stored.Permissions, string(p))
+	}
+	if err := store.AddKey(ctx, stored); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.main.Stderr, "this key is not shown again:")
+	c.print("%s", text)
+	return nil
+}
+
+// shownKey is a key as --json shows it.
+type shownKey struct {
+	ID          string   `json:"id"`
+	Name        string   `json:"name"`
+	Permissions []string `json:"permissions"`
+	Created     string   `json:"created"`
+	Revoked     string   `json:"revoked,omitempty"`
+}
+
+func (c *call) keyList(ctx context.Context, store *sqlstore.Store, _ []string) error {
+	keys, err := store.APIKeys(ctx)
+	if err != nil {
+		return err
+	}
+	if len(keys) == 0 {
+		fmt.Fprintln(c.main.Stderr, "no keys; `sluice key create` makes one")
+	}
+	for _, k := range keys {
+		s := shownKey{ID: k.ID, Name: k.Name, Permissions: append([]string{}, k.Permissions...), Created: keyTime(k.CreatedMillis)}
+		state := "in force"
+		if k.RevokedMillis != 0 {
+			s.Revoked = keyTime(k.RevokedMillis)
+			state = "revoked " + s.Revoked
+		}
+		if c.given.has("json") {
+			line, err := json.Marshal(s)
+			if err != nil {
+				return fmt.Errorf("show key %s: %w", k.ID, err)
+			}
+			c.print("%s", line)
+			continue
+		}
+		c.print("%s  %s  %s  %s  %s", s.ID, s.Created, safeText(strings.Join(s.Permissions, ",")), state, safeText(s.Name))
+	}
+	return nil
+}
+
+func keyTime(millis int64) string { return time.UnixMilli(millis).UTC().Format(time.RFC3339) }
+
+func (c *call) keyRevoke(ctx context.Context, store *sqlstore.Store, ids []string) error {
+	id := ids[0]
+	// Somebody in a hurry pastes the whole key.
+	if inText, ok := key.ID(id); ok {
+		id = inText
+	}
+	if !key.IsID(id) {
+		return usagef("key revoke: that is no ID; `sluice key list` shows them")
+	}
+	err := store.RevokeKey(ctx, id)
+	if e, ok := errors.AsType[*sluice.Error](err); ok && e.Code == sluice.CodeNotFound {
+		return fmt.Errorf("revoke key %s: there is none; `sluice key list` shows all", id)
+	}
+	if err != nil {
+		return err
+	}
+	c.print("key %s is revoked; no process takes it in 5 seconds from now", id)
+	return nil
+}
