@@ -43,7 +43,7 @@ lists:
 var listening = regexp.MustCompile(`listen=(\S+)`)
 
 // startServe starts `sluice serve` on a directory and waits until it is ready.
-func startServe(t *testing.T, dir string) *served {
+func startServe(t *testing.T, dir string, environ ...string) *served {
 	t.Helper()
 	file := filepath.Join(dir, config.DefaultFile)
 	if err := os.WriteFile(file, fmt.Appendf(nil, serveFile, filepath.Join(dir, "data")), 0o600); err != nil {
@@ -56,7 +56,7 @@ func startServe(t *testing.T, dir string) *served {
 func serveConfigured(t *testing.T, dir string) *served {
 	t.Helper()
 	s := &served{dir: dir, log: &buffer{}, signals: make(chan os.Signal, 2), done: make(chan int, 1)}
-	m := Main{Args: []string{"serve"}, Dir: dir, Stdout: io.Discard, Stderr: s.log, Signals: s.signals}
+	m := Main{Args: []string{"serve"}, Environ: environ, Dir: dir, Stdout: io.Discard, Stderr: s.log, Signals: s.signals}
 	ended := false
 	go func() { s.done <- m.Run(context.Background()) }()
 	t.Cleanup(func() {
