@@ -55,8 +55,8 @@ func (e *env) startSluice(ctx context.Context, s store, list string) (*child, er
 		return nil, err
 	}
 	file := filepath.Join(dir, "sluice.yaml")
-	text := fmt.Sprintf("listen: 127.0.0.1:%d\nredis: %q\ndatabase: %q\ndata: %q\nlists:\n  %s: {%s}\n",
-		port, e.redisURL, s.url(), filepath.Join(dir, "data"), listName, list)
+	text := fmt.Sprintf("listen: 127.0.0.1:%d\nredis: %q\ndatabase: %q\ndata: %q\nroot_key: %s\nlists:\n  %s: {%s}\n",
+		port, e.redisURL, s.url(), filepath.Join(dir, "data"), benchRootKey, listName, list)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("write sluice's configuration: %w", err)
 	}

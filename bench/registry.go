@@ -14,4 +14,5 @@ type bench struct {
 var benches = []bench{
 	{"events", "mail events from a Redis list into a table: the old designs, Sluice, the database's own bulk load", eventsParts, runEvents},
 	{"filled", "the same into a table that holds 20 million events already", nil, runFilled},
+	{"http", "events by HTTP: requests of 1,000 and of one, durable, with the store running", httpParts, runHTTP},
 }

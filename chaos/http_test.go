@@ -74,7 +74,8 @@ func TestAcceptedByHTTPIsStored(t *testing.T) {
 	const rounds, senders, each = 6, 8, 25
 	var mu sync.Mutex
 	url, stop := "", false
-	accepted, repeats := 0, 0 // requests; answers other than 202
+	fresh := make(chan struct{}) // somebody has just got a 202
+	accepted, repeats := 0, 0    // requests; answers other than 202
 	post := func(client *http.Client, body, name string) bool {
 		for {
 			mu.Lock()
@@ -85,6 +86,10 @@ func TestAcceptedByHTTPIsStored(t *testing.T) {
 			if status == http.StatusAccepted {
 				accepted++
 				mu.Unlock()
+				select {
+				case fresh <- struct{}{}:
+				default:
+				}
 				return true
 			}
 			repeats++
@@ -125,6 +130,7 @@ func TestAcceptedByHTTPIsStored(t *testing.T) {
 	for range rounds {
 		before := count()
 		w.eventually("some requests are accepted", func() bool { return count() >= before+20 })
+		<-fresh
 		p.kill() // whoever got a 202 an instant ago has it
 		if n := w.highest("SELECT COUNT(*) FROM events"); n > 0 {
 			t.Fatalf("%d events are stored already: this test shows nothing", n)

@@ -14,6 +14,31 @@ func eventOf(size int) []byte {
 	return sluice.AppendEvent(nil, &sluice.Event{Name: "a", Properties: string(make([]byte, size))})
 }
 
+// While Redis does not write, nobody is told that it has written.
+func TestWriterAnswersOnlyAfterTheWrite(t *testing.T) {
+	r, other := dial(t), dial(t)
+	w := NewWriter([]*Log{NewLog(r, Partitions(1)[0])}, "api:1")
+	if err := w.Write(t.Context(), Part{0, eventOf(1), 1}); err != nil { // loads the script
+		t.Fatal(err)
+	}
+	do(t, other, "CLIENT", "PAUSE", "60000", "WRITE")
+	answered := make(chan error, 1)
+	go func() { answered <- w.Write(t.Context(), Part{0, eventOf(1), 1}) }()
+	eventually(t, "the write waits in Redis", func() bool {
+		info, err := other.Info(t.Context(), "clients")
+		return err == nil && info["blocked_clients"] == "1"
+	})
+	select {
+	case err := <-answered:
+		t.Errorf("answered (%v) before it was written", err)
+	default:
+	}
+	do(t, other, "CLIENT", "UNPAUSE")
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+}
+
 // A log that nobody drains is refused to writers at a bound, before anything
 // of the request is written, and open again as soon as it has been drained.
 func TestWriterRefusesWhenTheLogIsFullAndNoticesWhenItIsNot(t *testing.T) {

@@ -1,0 +1,190 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// The parts of `bench http`.
+const (
+	partBatches = "batches" // requests of 1,000 events, and the store behind them
+	partSingle  = "single"  // requests of one event, beside requests of nothing
+)
+
+var httpParts = []string{partBatches, partSingle}
+
+// benchRootKey is the key that the bench's requests carry.
+const benchRootKey = "bench-root-key-0123456789abcdefgh"
+
+const (
+	httpBatchItems   = 1000
+	httpBatchConns   = 16
+	httpSingleConns  = 256
+	httpSpan         = 10 * time.Second
+	httpSpanQuick    = 3 * time.Second
+	httpSingleSpan   = 5 * time.Second
+	httpSingleQuick  = 2 * time.Second
+	httpBatchRuns    = 3
+	httpSingleRuns   = 3
+	httpStoreGap     = 10_000_000 // indexes between the elements of two runs
+	httpPingRequest  = "GET /v1/ping HTTP/1.1\r\nHost: bench\r\n\r\n"
+	httpPingAnswer   = 204
+	httpEventsAnswer = 202
+)
+
+// What is promised.
+const (
+	wantHTTPAccepted     = 150_000 // events a second, in requests of 1,000
+	wantSingleVsEmpty    = 0.5
+	wantGeneratorCeiling = 30_000 // requests a second, or what it measures is void
+)
+
+// runHTTP is `sluice bench http`.
+func runHTTP(ctx context.Context, r *run) (err error) {
+	e, err := openEnv(ctx, r, true)
+	defer func() { err = errors.Join(err, e.close()) }()
+	if err != nil {
+		return err
+	}
+	r.report.Settings["events"] = fmt.Sprintf("%d bytes on average, seed %d, with event_id", meanElementBytes()+len("event_"), elementSeed)
+	if r.does(partBatches) {
+		for i := range pick(r, httpBatchRuns, 1) {
+			if err := e.httpBatches(ctx, i); err != nil {
+				return fmt.Errorf("%s: %w", partBatches, err)
+			}
+		}
+		r.report.judge(target{ratio: "batches_accepted_per_s", value: wantHTTPAccepted}, r.report.value("batches_accepted"))
+	}
+	if r.does(partSingle) {
+		if err := e.httpSingle(ctx); err != nil {
+			return fmt.Errorf("%s: %w", partSingle, err)
+		}
+	}
+	return nil
+}
+
+// eventSource makes requests of events, each event once, in the order in which
+// they are asked for.
+type eventSource struct {
+	first, each int64
+	taken       atomic.Int64 // requests
+}
+
+// next appends a request: the events of the next `each` indexes.
+func (s *eventSource) next(dst []byte) ([]byte, int) {
+	from := s.first + (s.taken.Add(1)-1)*s.each
+	dst = append(dst, "POST /v1/events HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer "+benchRootKey+
+		"\r\nContent-Type: application/x-ndjson\r\nContent-Length: 0000000\r\n\r\n"...)
+	body := len(dst)
+	for i := from; i < from+s.each; i++ {
+		x := at(i)
+		dst = append(dst, `{"event_`...)
+		start := len(dst)
+		dst = x.appendJSON(dst)
+		dst = append(dst[:start], dst[start+len(`{"`):]...) // {"id": becomes {"event_id":
+		dst = append(dst, '\n')
+	}
+	// The length is written into its place, with leading zeros.
+	size := strconv.Itoa(len(dst) - body)
+	copy(dst[body-len("\r\n\r\n")-len(size):], size)
+	return dst, int(s.each)
+}
+
+// elements returns what has been made of the source.
+func (s *eventSource) elements() elements { return elements{s.first, s.taken.Load() * s.each} }
+
+// httpBatches sends requests of 1,000 events while the store runs, then waits
+// until all are in the table. A request that is refused (503) is sent again:
+// its events carry ids.
+func (e *env) httpBatches(ctx context.Context, n int) (err error) {
+	if err := errors.Join(e.maria.fresh(ctx), e.redis.Clear(ctx), e.run.watchBusy(ctx)); err != nil {
+		return err
+	}
+	c, err := e.startSluice(ctx, e.maria, standard.settings)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	e.run.say("requests of %d events over %d connections, run %d", httpBatchItems, httpBatchConns, n+1)
+	source := &eventSource{first: int64(n) * httpStoreGap, each: httpBatchItems}
+	g := generator{address: strings.TrimPrefix(c.base, "http://"), conns: httpBatchConns,
+		span: pick(e.run, httpSpan, httpSpanQuick), next: source.next, done: wantStatus(httpEventsAnswer)}
+	started := time.Now()
+	all, err := g.run(ctx)
+	if err != nil {
+		return errors.Join(err, c.dead())
+	}
+	if err := c.awaitStored(ctx, source.elements().count); err != nil {
+		return err
+	}
+	stored := time.Since(started)
+	if err := verify(ctx, e.maria, standard, source.elements()); err != nil {
+		return err
+	}
+	memory, err := c.peakMemoryMB()
+	if err != nil {
+		return err
+	}
+	r := e.run.report
+	r.add("batches_accepted", "events accepted, requests of 1,000", "events/s", float64(all.items)/all.took.Seconds())
+	r.add("batches_stored", "the same, from the first request to the last row", "rows/s", float64(all.items)/stored.Seconds())
+	r.add("batches_p99", "answer to a request of 1,000, p99", "s", percentile(all.latencies, 0.99))
+	r.add("batches_refused", "requests told to come again (503)", "requests", float64(all.repeats))
+	r.add("batches_memory", "Sluice's peak memory", "MB", memory)
+	e.run.say("%s events/s accepted, %s rows/s stored", number(float64(all.items)/all.took.Seconds()), number(float64(all.items)/stored.Seconds()))
+	return nil
+}
+
+// httpSingle compares requests of one event, written durably and stored, with
+// requests of nothing, answered by the same server to the same generator.
+func (e *env) httpSingle(ctx context.Context) (err error) {
+	if err := errors.Join(e.maria.fresh(ctx), e.redis.Clear(ctx), e.run.watchBusy(ctx)); err != nil {
+		return err
+	}
+	r := e.run.report
+	span := pick(e.run, httpSingleSpan, httpSingleQuick)
+	best, err := ceiling(ctx, httpSingleConns, span, httpPingRequest)
+	if err != nil {
+		return err
+	}
+	r.add("generator_ceiling", "the generator, answered by nothing", "1/s", best)
+	c, err := e.startSluice(ctx, e.maria, standard.settings)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	address := strings.TrimPrefix(c.base, "http://")
+	empty := generator{address: address, conns: httpSingleConns, span: span, done: wantStatus(httpPingAnswer),
+		next: func(dst []byte) ([]byte, int) { return append(dst, httpPingRequest...), 1 }}
+	source := &eventSource{each: 1}
+	single := generator{address: address, conns: httpSingleConns, span: span, next: source.next, done: wantStatus(httpEventsAnswer)}
+	for n := range pick(e.run, httpSingleRuns, 1) {
+		e.run.say("single events and empty requests over %d connections, run %d", httpSingleConns, n+1)
+		all, err := empty.run(ctx)
+		if err != nil {
+			return errors.Join(err, c.dead())
+		}
+		r.add("empty_requests", "empty requests (204)", "1/s", float64(all.requests)/all.took.Seconds())
+		if all, err = single.run(ctx); err != nil {
+			return errors.Join(err, c.dead())
+		}
+		r.add("single_requests", "requests of one event (202)", "1/s", float64(all.requests)/all.took.Seconds())
+		r.add("single_p99", "answer to a request of one event, p99", "s", percentile(all.latencies, 0.99))
+		if err := c.awaitStored(ctx, source.elements().count); err != nil {
+			return err
+		}
+	}
+	if err := verify(ctx, e.maria, standard, source.elements()); err != nil {
+		return err
+	}
+	if best < wantGeneratorCeiling {
+		return fmt.Errorf("the generator reaches %s requests/s by itself, wanted %d: what it measured is void; is the machine busy?", number(best), wantGeneratorCeiling)
+	}
+	r.divide("single_vs_empty", "single_requests", "empty_requests", wantSingleVsEmpty)
+	return nil
+}
