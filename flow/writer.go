@@ -54,7 +54,7 @@ func (e *LogFullError) Error() string {
 // Is makes it a sluice.ErrFull.
 func (e *LogFullError) Is(target error) bool { return target == sluice.ErrFull }
 
-// ErrClosed: the writer takes nothing in any more. Nothing was written.
+// ErrClosed says that the writer takes nothing in any more. Nothing was written.
 var ErrClosed = errors.New("writer is closed")
 
 // Writer takes items from many requests and writes them to the logs in few,
@@ -67,11 +67,11 @@ var ErrClosed = errors.New("writer is closed")
 // larger the batches, and `appendfsync always` costs next to nothing.
 //
 // The invariants. A partition has at most one write under way. Each batch has a
-// seq of its own, random, and names the one before it. A write whose answer was lost is repeated with
-// the same seq and the same bytes, which the log answers with the earlier id:
-// a waiter is told "written" only if it is, once. If its fate stays open,
-// waiters get the error, and the partition's seq is read from the log before
-// the next write.
+// seq of its own, random, and names the one before it. A write whose answer was
+// lost is repeated with the same seq and the same bytes, which the log answers
+// with the earlier id: a waiter is told "written" only if it is, once. If its
+// fate stays open, waiters get the error, and the partition's seq is read from
+// the log before the next write.
 //
 // Back pressure. Every append tells how many entries the log has now; their
 // number by the mean size of this writer's batches is the backlog. Above the
