@@ -49,11 +49,11 @@ func startServe(t *testing.T, dir string, environ ...string) *served {
 	if err := os.WriteFile(file, fmt.Appendf(nil, serveFile, filepath.Join(dir, "data")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return serveConfigured(t, dir)
+	return serveConfigured(t, dir, environ...)
 }
 
 // serveConfigured is startServe on a directory with a configuration.
-func serveConfigured(t *testing.T, dir string) *served {
+func serveConfigured(t *testing.T, dir string, environ ...string) *served {
 	t.Helper()
 	s := &served{dir: dir, log: &buffer{}, signals: make(chan os.Signal, 2), done: make(chan int, 1)}
 	m := Main{Args: []string{"serve"}, Environ: environ, Dir: dir, Stdout: io.Discard, Stderr: s.log, Signals: s.signals}
