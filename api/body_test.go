@@ -176,6 +176,7 @@ func FuzzBody(f *testing.F) {
 	f.Add(packGzip(f, seed), uint8(1))
 	f.Add(packZstd(f, seed), uint8(2))
 	f.Add([]byte("{}\n{}\n"), uint8(3))
+	f.Add([]byte("\v"), uint8(0)) // space to Unicode, none to JSON
 	f.Add([]byte(`[{"a":"\\"},"\"]`), uint8(0))
 	f.Fuzz(func(t *testing.T, packed []byte, how uint8) {
 		body, err := read(t, packed, []string{"", "gzip", "zstd", ""}[how%4])

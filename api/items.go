@@ -51,7 +51,7 @@ func split(body string, f form, items []string) ([]string, error) {
 	if body[at] == '[' {
 		return splitArray(body, at+1, items)
 	}
-	return append(items, strings.TrimSpace(body)), nil
+	return append(items, strings.Trim(body, " \t\r\n")), nil
 }
 
 func splitLines(body string, items []string) ([]string, error) {
