@@ -67,7 +67,7 @@ type partBatch struct {
 func (r *Router) follow(fetch, work context.Context, lease *flow.Lease) error {
 	// A log that Redis has taken back must not hand out ids below the store's
 	// cursor: they would never be read.
-	if err := raiseAll(work, r.Store, r.Logs, r.Log); err != nil {
+	if err := RaiseAll(work, r.Store, r.Logs, r.Log); err != nil {
 		return err
 	}
 	at, err := r.positions(work)

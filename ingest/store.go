@@ -82,7 +82,7 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 	for _, p := range partitions {
 		logs = append(logs, s.Logs[p])
 	}
-	if err := raiseAll(work, s.Store, logs, s.Log); err != nil {
+	if err := RaiseAll(work, s.Store, logs, s.Log); err != nil {
 		return err
 	}
 	if logs, err = s.withoutGaps(work, logs, cursors); err != nil {
@@ -116,9 +116,9 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 	return err
 }
 
-// raiseAll makes sure that logs are not behind what the store has applied of
+// RaiseAll makes sure that logs are not behind what the store has applied of
 // them. Whoever is about to read or to write them does it first.
-func raiseAll(ctx context.Context, store sluice.Store, logs []*flow.Log, log *slog.Logger) error {
+func RaiseAll(ctx context.Context, store sluice.Store, logs []*flow.Log, log *slog.Logger) error {
 	var partitions []int
 	for _, l := range logs {
 		partitions = append(partitions, l.Partition())

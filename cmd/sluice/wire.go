@@ -99,6 +99,9 @@ func (e *engine) open(ctx context.Context) error {
 	for _, p := range partitions {
 		e.logs = append(e.logs, flow.NewLog(e.redis, p))
 	}
+	if err := ingest.RaiseAll(ctx, e.store, e.logs, e.log); err != nil { // before anybody writes
+		return err
+	}
 	e.leases = flow.NewLeases(e.redis, e.store, e.log)
 	e.writer = flow.NewWriter(e.logs, "api:"+e.leases.ID())
 	if e.config.HasRole(config.RoleStore) {
