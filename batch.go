@@ -31,6 +31,7 @@ const (
 	ItemEvent  ItemKind = 1 // an Event
 	ItemDead   ItemKind = 2 // a DeadLetter on its way to the store
 	ItemMarker ItemKind = 3 // nothing to apply: a note that the log was raised
+	ItemCount  ItemKind = 4 // a Count
 )
 
 // ItemHeaderBytes is what an item costs beyond its payload.
@@ -78,6 +79,18 @@ func AppendDead(batch []byte, d *DeadLetter) []byte {
 	batch = appendText(batch, string(d.Form))
 	batch = appendText(batch, d.Reason)
 	batch = append(batch, d.Payload...)
+	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
+	return batch
+}
+
+// AppendCount appends a count to a batch.
+func AppendCount(batch []byte, c *Count) []byte {
+	start := len(batch)
+	batch = append(batch, 0, 0, 0, 0, byte(ItemCount), byte(c.Kind))
+	batch = binary.LittleEndian.AppendUint64(batch, uint64(c.TimeMillis))
+	batch = binary.LittleEndian.AppendUint64(batch, uint64(c.By))
+	batch = appendText(batch, c.App)
+	batch = appendText(batch, c.Name)
 	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
 	return batch
 }
@@ -177,6 +190,27 @@ func DecodeDead(payload []byte, d *DeadLetter) error {
 		}
 	}
 	d.Form, d.Payload = Form(form), b
+	return nil
+}
+
+// DecodeCount reads a count. Its texts share memory with the payload.
+func DecodeCount(payload []byte, c *Count) error {
+	if len(payload) < 17 {
+		return fmt.Errorf("decode count: %w: %d bytes", ErrBatchBroken, len(payload))
+	}
+	c.Kind = EventKind(payload[0])
+	c.TimeMillis = int64(binary.LittleEndian.Uint64(payload[1:]))
+	c.By = int64(binary.LittleEndian.Uint64(payload[9:]))
+	b := payload[17:]
+	for _, s := range [...]*string{&c.App, &c.Name} {
+		var ok bool
+		if *s, b, ok = cutText(b); !ok {
+			return fmt.Errorf("decode count: %w: a text is cut short", ErrBatchBroken)
+		}
+	}
+	if len(b) != 0 {
+		return fmt.Errorf("decode count: %w: %d bytes too many", ErrBatchBroken, len(b))
+	}
 	return nil
 }
 

@@ -34,6 +34,10 @@ func TestBatchRoundTrip(t *testing.T) {
 	for i := range letters {
 		batch = AppendDead(batch, &letters[i])
 	}
+	counts := []Count{{}, {Kind: KindCounter, TimeMillis: math.MinInt64, By: math.MaxInt64, App: long, Name: "ä\x00"}}
+	for i := range counts {
+		batch = AppendCount(batch, &counts[i])
+	}
 	batch = AppendItem(batch, ItemMarker, func(b []byte) []byte { return b })
 	batch = AppendItem(batch, 200, func(b []byte) []byte { return append(b, "of tomorrow"...) })
 
@@ -59,6 +63,15 @@ func TestBatchRoundTrip(t *testing.T) {
 			t.Fatalf("letter %d: %.200v, %v; want %.200v", i, got, err, want)
 		}
 	}
+	for i, want := range counts {
+		var got Count
+		if !r.Next() || r.Item.Kind != ItemCount {
+			t.Fatalf("count %d: kind %d, %v", i, r.Item.Kind, r.Err())
+		}
+		if err := DecodeCount(r.Item.Payload, &got); err != nil || got != want {
+			t.Fatalf("count %d: %.200v, %v; want %.200v", i, got, err, want)
+		}
+	}
 	if !r.Next() || r.Item.Kind != ItemMarker || len(r.Item.Payload) != 0 {
 		t.Fatalf("marker: %v, %v", r.Item, r.Err())
 	}
@@ -74,9 +87,11 @@ func TestBatchRoundTrip(t *testing.T) {
 func TestBatchBytes(t *testing.T) {
 	batch := AppendEvent(NewBatch(0), &Event{Kind: KindMail, TimeMillis: 0x0102030405, ID: "i", Name: "open", Properties: "{}"})
 	batch = AppendDead(batch, &DeadLetter{TimeMillis: 1, Source: "s", Form: FormItem, Reason: "r", Payload: []byte("p")})
+	batch = AppendCount(batch, &Count{Kind: KindCounter, TimeMillis: 0x0102030405, By: 7, App: "a", Name: "n"})
 	want := "\x01" +
 		"\x18\x00\x00\x00\x01" + "\x01" + "\x05\x04\x03\x02\x01\x00\x00\x00" + "\x01i\x04open\x00\x00\x00\x00\x02{}" +
-		"\x13\x00\x00\x00\x02" + "\x01\x00\x00\x00\x00\x00\x00\x00" + "\x01s\x04item\x01r" + "p"
+		"\x13\x00\x00\x00\x02" + "\x01\x00\x00\x00\x00\x00\x00\x00" + "\x01s\x04item\x01r" + "p" +
+		"\x16\x00\x00\x00\x04" + "\x05" + "\x05\x04\x03\x02\x01\x00\x00\x00" + "\x07\x00\x00\x00\x00\x00\x00\x00" + "\x01a\x01n"
 	if string(batch) != want {
 		t.Fatalf("got  %q\nwant %q", batch, want)
 	}

@@ -10,6 +10,9 @@ const (
 	KindCustom   EventKind = 2
 	KindPurchase EventKind = 3
 	KindSystem   EventKind = 4
+
+	// KindCounter is the kind of counts that came as counts. No event has it.
+	KindCounter EventKind = 5
 )
 
 // String returns the kind's word, as it stands in the events table.
@@ -23,6 +26,8 @@ func (k EventKind) String() string {
 		return "purchase"
 	case KindSystem:
 		return "system"
+	case KindCounter:
+		return "counter"
 	}
 	return "unknown"
 }
@@ -58,6 +63,16 @@ const (
 	EventAutoresponded = "autoresponded"
 	EventUnknown       = "unknown"
 )
+
+// Count is how often something happened, to be added to the series of its app,
+// kind and name at its time.
+type Count struct {
+	Kind       EventKind
+	TimeMillis int64 // any moment of the hour that it belongs to
+	By         int64
+	App        string
+	Name       string
+}
 
 // Place is where an item stands: its partition, the position of its batch in
 // the partition's log, its index in the batch.

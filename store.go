@@ -100,6 +100,14 @@ type Effect struct {
 	Events []StoredEvent // into the standard table `events`
 	Rows   []TableRows   // into tables of the user's own
 	Dead   []DeadLetter
+
+	// Counts are added to the series, beside those of Events, which the store
+	// counts itself: only rows really inserted count.
+	Counts []Count
+
+	// Stripe keeps the rows of the series that one process writes apart from
+	// those of others: the lowest partition that it holds.
+	Stripe int
 }
 
 // Move is the step of one cursor. The transaction fails with ErrConflict
