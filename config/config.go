@@ -15,6 +15,7 @@ const (
 	MaxColumns         = 256
 	MinRootKeyBytes    = 32
 	MaxShutdownSeconds = 600
+	MaxStartSeconds    = 3600
 )
 
 // DefaultFile is read if it exists and no other is named.
@@ -55,6 +56,7 @@ type Config struct {
 	Lists           []List   `yaml:"lists" only:"file" doc:"Redis lists to drain: the list's key, then its settings. Elements are JSON objects, one event each. A list that is empty or absent is waited for."`
 	RootKey         Secret   `yaml:"root_key" only:"noflag" doc:"A key of the HTTP API with all permissions, which needs no database to be checked, at least 32 characters: head -c 32 /dev/urandom | base64. Better given as SLUICE_ROOT_KEY than written down here. Never printed."`
 	Log             Log      `yaml:"log" doc:"The program's own log, on standard error."`
+	StartSeconds    int      `yaml:"start_seconds" doc:"How long the start waits for Redis and the database to answer, 0 to 3600: after a power cut all start together. What is wrong in another way is said at once."`
 	ShutdownSeconds int      `yaml:"shutdown_seconds" doc:"How long the program may finish what is in hand after SIGTERM or SIGINT, 1 to 600. A second signal ends it at once. Nothing accepted is lost either way: the next start goes on from the cursors."`
 
 	AcceptGaps bool `yaml:"accept_gaps" doc:"true: a follower that finds a part of its log or list missing goes on behind it, and what is missing is lost. Without it such a follower stands still and says so. Set it for one start, to recover, never for good."`
@@ -98,6 +100,7 @@ func Default() *Config {
 		Roles:           AllRoles(),
 		Partitions:      16,
 		Log:             Log{Level: "info", Format: "text"},
+		StartSeconds:    60,
 		ShutdownSeconds: 20,
 		origins:         map[string]string{},
 	}

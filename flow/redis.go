@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/url"
@@ -160,6 +161,17 @@ func (r *Redis) wrap(verb string, err error) error {
 		}
 	}
 	return fmt.Errorf("%s: redis %s: %w", verb, r.name, err)
+}
+
+// IsAway reports whether an error says that a Redis does not answer now, but
+// may in a moment, with nothing changed in the configuration: it is not there,
+// was there until now, or reads its file.
+func IsAway(err error) bool {
+	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
+		return strings.HasPrefix(reply.Error(), "LOADING")
+	}
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 //go:embed lua/*.lua

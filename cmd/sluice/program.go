@@ -16,6 +16,7 @@ import (
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/sqlstore"
 )
 
 // Program is the whole of it: the engine (wire.go) and the HTTP server before
@@ -61,7 +62,7 @@ func (p *Program) Start(ctx context.Context) error {
 	if err := p.server.Start(ctx); err != nil {
 		return err
 	}
-	e, err := openEngine(ctx, p.config, p.log)
+	e, err := p.open(ctx)
 	if err == nil {
 		err = noteEmbedded(p.config, e)
 	}
@@ -80,6 +81,37 @@ func (p *Program) Start(ctx context.Context) error {
 	p.log.Info("sluice runs", "listen", p.server.Address(), "redis", p.config.Redis, "database", p.config.Database,
 		"roles", p.config.Roles, "partitions", p.config.Partitions, "lists", len(p.config.Lists))
 	return nil
+}
+
+// Pauses between attempts to open the engine.
+const (
+	openSoonest = 100 * time.Millisecond
+	openLatest  = 2 * time.Second
+)
+
+// open opens the engine. While Redis or the database is away it tries again,
+// for start_seconds: after a power cut all of them start together, and the
+// servers have files to read first.
+func (p *Program) open(ctx context.Context) (*engine, error) {
+	patience := time.Duration(p.config.StartSeconds) * time.Second
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	pause := openSoonest
+	for {
+		e, err := openEngine(ctx, p.config, p.log)
+		if err == nil || !(flow.IsAway(err) || sqlstore.IsAway(err)) {
+			return e, err
+		}
+		p.log.Warn("not started yet, trying again", "for at most", patience, "error", err)
+		select {
+		case <-time.After(pause):
+		case <-late.C:
+			return nil, err
+		case <-ctx.Done():
+			return nil, err
+		}
+		pause = min(2*pause, openLatest)
+	}
 }
 
 // Stop stops in two phases: nothing more is taken in, and what is in hand is

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"sluice/config"
+	"sluice/servers"
+)
+
+const startFile = `
+listen: 127.0.0.1:0
+partitions: 1
+redis: %s
+database: %s
+data: %s
+`
+
+// awayServers are a Redis and a MariaDB that have been killed, and a
+// configuration that names them.
+func awayServers(t *testing.T) (dir string, redis *servers.Redis, maria *servers.MariaDB) {
+	t.Helper()
+	dir = t.TempDir()
+	redis, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: filepath.Join(dir, "redis"), Listen: "tcp"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = redis.Kill() })
+	maria, err = servers.StartMariaDB(t.Context(), servers.MariaDBOptions{Dir: filepath.Join(dir, "maria")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = maria.Kill() })
+	if err := maria.CreateDatabase(t.Context(), "late"); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf(startFile, redis.URL(), "mysql://root@"+maria.Addr()+"/late", filepath.Join(dir, "data"))
+	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := redis.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := maria.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	return dir, redis, maria
+}
+
+// After a power cut the program, Redis and the database start together: it
+// waits for them, and says for whom.
+func TestStartWaitsForServers(t *testing.T) {
+	dir, redis, maria := awayServers(t)
+	s := &served{dir: dir, log: &buffer{}, signals: make(chan os.Signal, 2), done: make(chan int, 1)}
+	m := Main{Args: []string{"serve"}, Dir: dir, Stdout: io.Discard, Stderr: s.log, Signals: s.signals}
+	go func() { s.done <- m.Run(context.Background()) }()
+	t.Cleanup(func() { s.signals <- syscall.SIGTERM })
+	says := func(what string) {
+		t.Helper()
+		await(t, "the log says "+what, func() bool { return strings.Contains(s.log.String(), what) })
+	}
+	says("connect to redis " + redis.URL())
+	if err := redis.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	says("open database late at " + maria.Addr())
+	if err := maria.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the program runs", func() bool { return listening.MatchString(s.log.String()) })
+	s.url = "http://" + listening.FindStringSubmatch(s.log.String())[1]
+	await(t, "it is ready", func() bool { status, _ := s.get(t, "/readyz"); return status == http.StatusOK })
+	if code := s.stop(t); code != exitOK {
+		t.Errorf("it ended with %d", code)
+	}
+}
+
+// Its patience has an end.
+func TestStartGivesUp(t *testing.T) {
+	dir, redis, _ := awayServers(t)
+	r := sluiceRun(t, dir, "serve", "--start-seconds", "0")
+	if r.code != exitFailed || !strings.Contains(r.stderr, "sluice: start: connect to redis "+redis.URL()) {
+		t.Errorf("exit code %d\n%s", r.code, r.stderr)
+	}
+}
