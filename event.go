@@ -32,6 +32,16 @@ func (k EventKind) String() string {
 	return "unknown"
 }
 
+// ParseEventKind reads an event's kind from its word.
+func ParseEventKind(word string) (EventKind, bool) {
+	for k := KindMail; k <= KindSystem; k++ {
+		if k.String() == word {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
 // Event is one thing that happened. Its texts may share memory with the batch
 // they were read from: they are never changed.
 type Event struct {

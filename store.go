@@ -163,6 +163,9 @@ const (
 	CellNumber
 	CellBool
 	CellJSON // an object or an array
+
+	// CellBytes is no JSON: bytes of any kind, for columns of a dump.
+	CellBytes
 )
 
 // Prepared is an effect encoded for a store's bulk path.

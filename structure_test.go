@@ -38,7 +38,8 @@ var layers = map[string]int{
 	"flow":     2,
 	"sqlstore": 2,
 
-	"ingest": 3,
+	"ingest":   3,
+	"transfer": 3,
 
 	"api": 4,
 

@@ -27,6 +27,10 @@ type dialect interface {
 	begin() string
 	commit(ctx context.Context, conn *sql.Conn) error
 
+	// snapshot are the statements that begin a transaction which only reads, at
+	// the moment of its first read, for as long as it takes.
+	snapshot() []string
+
 	// placeholders writes a statement's placeholders, which are ? in ours, as the
 	// database has them.
 	placeholders(statement string) string
@@ -74,6 +78,12 @@ type dialect interface {
 
 	// inserter writes the rows of a section one at a time.
 	inserter(ctx context.Context, tx *txn, sec *section) (inserter, error)
+
+	// empty removes all rows of one of our tables; timeClass is what its columns
+	// of times take; afterRestore is done in a restore's last transaction.
+	empty(ctx context.Context, conn *sql.Conn, table string) error
+	timeClass() class
+	afterRestore(ctx context.Context, conn *sql.Conn) error
 
 	// forget drops what hangs on the writer's connection before that is closed.
 	forget()

@@ -104,7 +104,7 @@ func encodeSection(sec *section, f *form) error {
 	sec.cuts = sec.cuts[:0]
 	switch {
 	case sec.rows != nil:
-		dst, err = encodeRows(sec, dst)
+		dst, err = encodeRows(sec, dst, f)
 	case sec.events != nil:
 		dst, err = encodeEvents(sec, dst, f)
 	default:
@@ -122,7 +122,7 @@ func releaseSection(sec *section) {
 }
 
 // encodeRows encodes the rows of a user's table.
-func encodeRows(sec *section, dst []byte) ([]byte, error) {
+func encodeRows(sec *section, dst []byte, f *form) ([]byte, error) {
 	classes := sec.table.classes
 	c, rows, valid := 0, 0, true
 	for i := range sec.rows.Cells {
@@ -132,6 +132,8 @@ func encodeRows(sec *section, dst []byte) ([]byte, error) {
 			dst = append(dst, '\\', 'N')
 		case sluice.CellBool:
 			dst = append(dst, boolText(classes[c], cell.Text)...)
+		case sluice.CellBytes:
+			dst = f.bytes(dst, []byte(cell.Text))
 		default:
 			if dst, valid = appendText(dst, cell.Text); !valid {
 				return dst, fmt.Errorf("row %d, column %q: %w", i/len(classes), sec.table.spec.Columns[c], errNotUTF8)

@@ -57,3 +57,27 @@ func Encoded(p sluice.Prepared) (columns string, rows []byte) {
 	sec := p.(*prepared).sections[0]
 	return strings.Join(sec.target.columns, ", "), *sec.buf
 }
+
+// StandardTables returns the tables that dumps know.
+func StandardTables() []sluice.DumpTable { return dumpTables() }
+
+// QueryReads runs a query of texts on the reading connections.
+func QueryReads(t *testing.T, s *Store, statement string) (result [][2]string) {
+	t.Helper()
+	rows, err := s.reads.QueryContext(t.Context(), statement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var row [2]string
+		if err := rows.Scan(&row[0], &row[1]); err != nil {
+			t.Fatal(err)
+		}
+		result = append(result, row)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return result
+}

@@ -166,6 +166,15 @@ func (d *mysqlDialect) begin() string          { return "BEGIN" }
 func (d *mysqlDialect) transactionalDDL() bool { return false }
 func (d *mysqlDialect) number(v uint64) any    { return v }
 
+// snapshot also lets the server wait for a reader that is slow.
+func (d *mysqlDialect) snapshot() []string {
+	return []string{
+		"SET SESSION net_write_timeout = 3600",
+		"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+		"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+	}
+}
+
 func (d *mysqlDialect) expand(statement string) string {
 	return strings.ReplaceAll(statement, "$BIN", d.collation)
 }

@@ -139,6 +139,8 @@ func (d *mysqlDialect) values(dst []any, sec *section, i int) []any {
 				dst = append(dst, nil)
 			case sluice.CellBool:
 				dst = append(dst, boolText(sec.table.classes[c], cell.Text))
+			case sluice.CellBytes:
+				dst = append(dst, []byte(cell.Text))
 			default:
 				dst = append(dst, cell.Text)
 			}

@@ -123,6 +123,10 @@ func (d *postgresDialect) begin() string {
 	return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET CONSTRAINTS ALL IMMEDIATE"
 }
 
+func (d *postgresDialect) snapshot() []string {
+	return []string{"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SET LOCAL statement_timeout = 0", "SET LOCAL idle_in_transaction_session_timeout = 0"}
+}
+
 // commit looks at the answer: the COMMIT of a transaction in which a statement
 // has failed is no error, but a ROLLBACK.
 func (d *postgresDialect) commit(ctx context.Context, conn *sql.Conn) error {

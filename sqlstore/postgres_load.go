@@ -73,7 +73,7 @@ func checkNUL(sec *section, i int) error {
 	switch {
 	case sec.rows != nil:
 		for c, cell := range sec.cells(i) {
-			if strings.Contains(cell.Text, "\x00") {
+			if cell.Kind != sluice.CellBytes && strings.Contains(cell.Text, "\x00") {
 				return fmt.Errorf("column %q: %w", sec.table.spec.Columns[c], errNUL)
 			}
 		}

@@ -52,7 +52,7 @@ func (sec *section) check(i int) error {
 	switch {
 	case sec.rows != nil:
 		for c, cell := range sec.cells(i) {
-			if !utf8.ValidString(cell.Text) {
+			if cell.Kind != sluice.CellBytes && !utf8.ValidString(cell.Text) {
 				return fmt.Errorf("column %q: %w", sec.table.spec.Columns[c], errNotUTF8)
 			}
 		}

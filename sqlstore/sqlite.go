@@ -76,6 +76,7 @@ func openSQLite(ctx context.Context, rest string, options Options) (*Store, erro
 
 func (d *sqliteDialect) name() string                   { return "sqlite" }
 func (d *sqliteDialect) begin() string                  { return "BEGIN IMMEDIATE" }
+func (d *sqliteDialect) snapshot() []string             { return []string{"BEGIN DEFERRED"} }
 func (d *sqliteDialect) expand(statement string) string { return statement }
 func (d *sqliteDialect) transactionalDDL() bool         { return true }
 func (d *sqliteDialect) number(v uint64) any            { return int64(v) }

@@ -75,6 +75,8 @@ func cellValue(c class, cell *sluice.Cell) driver.Value {
 	switch cell.Kind {
 	case sluice.CellNull:
 		return nil
+	case sluice.CellBytes:
+		return []byte(cell.Text)
 	case sluice.CellBool:
 		if c == classText {
 			return cell.Text

@@ -85,6 +85,7 @@ func Run(t *testing.T, newEnv func(t *testing.T) Env) {
 		{"DeadLetterLarge", testDeadLarge},
 		{"DeadLetterFlood", testDeadFlood},
 		{"Keys", testKeys},
+		{"DumpAndRestore", testDump},
 		{"CommitUnknown", testCommitUnknown},
 		{"ConnectionLost", testConnectionLost},
 		{"MigrateTwice", testMigrateTwice},

@@ -56,6 +56,7 @@ func commands() []command {
 		{name: "tail", line: "show the events that pass through", long: tailLong, setting: true, flags: tailFlags, run: runTail},
 		{name: "dead", args: "list | show ID | replay ID... | drop ID...", line: "look after items that could not be applied", long: deadLong, setting: true, flags: deadFlags, run: runDead},
 		{name: "key", args: "create | list | revoke ID", line: "look after the keys of the HTTP API", long: keyLong, setting: true, flags: keyFlags, run: runKey},
+		{name: "export", args: "events", line: "write events out as lines", long: exportLong, setting: true, flags: exportFlags, run: runExport},
 		{name: "bench", args: "[ARGUMENTS]", line: "measure this machine", long: benchLong, run: runBench},
 		{name: "config", args: "[show]", line: "print the commented configuration", long: configLong, setting: true, run: runConfig},
 		{name: "version", line: "print the version", long: "Prints the version, the revision it was built from, and Go's version.", run: runVersion},

@@ -112,7 +112,7 @@ func TestHelpOfEveryCommand(t *testing.T) {
 func TestUsageErrors(t *testing.T) {
 	tests := []struct{ args, want string }{
 		{"sevre", "sluice: unknown command sevre; did you mean serve?"},
-		{"xyzzy", "sluice: unknown command xyzzy; known are serve, dev, demo, migrate, tail, dead, key, bench, config, version, help"},
+		{"xyzzy", "sluice: unknown command xyzzy; known are serve, dev, demo, migrate, tail, dead, key, export, bench, config, version, help"},
 		{"help tial", "sluice: unknown command tial; did you mean tail?"},
 		{"serve --lisen x", "sluice: serve: unknown flag --lisen; did you mean --listen?"},
 		{"serve -listen x", "sluice: serve: unknown flag -listen; did you mean --listen?"},
@@ -131,6 +131,8 @@ func TestUsageErrors(t *testing.T) {
 		{"dead drop", "sluice: dead drop: want either IDs or --all"},
 		{"dead drop 1 --all", "sluice: dead drop: want either IDs or --all"},
 		{"dead replay one", "sluice: dead: \"one\" is no ID; `sluice dead list` shows them"},
+		{"export", "sluice: export: want events, not \"\""},
+		{"export events --from soon", "sluice: export: --from: \"soon\" is no time, such as 2026-11-21 or 2026-11-21T05:30:00Z"},
 		{"config shwo", "sluice: config: takes nothing or `show`, not \"shwo\""},
 		{"version 1 -x", "sluice: version: unknown flag -x; it takes none"},
 	}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"sluice"
+	"sluice/sqlstore"
+	"sluice/transfer"
+)
+
+const exportLong = `
+Writes events out of the database, in the order of (time, id), as they are at the
+moment it begins; what comes later is not in. It works beside a running program and
+needs the memory of one event. To standard output, or to the file of --output.
+
+    sluice export events --from 2026-11-01 --to 2026-12-01 --gzip --output november.gz
+    sluice export events --name opened --format csv
+
+` + "`sluice import events --exported FILE`" + ` puts them back as they were: an event that had
+no id of its own has the one that the table gave it.
+`
+
+var exportFlags = []flagSpec{
+	{name: "from", value: "TIME", help: "events from then on: 2026-11-21, or 2026-11-21T05:30:00Z; UTC", check: aTime},
+	{name: "to", value: "TIME", help: "events before then", check: aTime},
+	{name: "kind", value: "KIND", help: "only mail, custom, purchase or system events", check: oneOf("mail", "custom", "purchase", "system")},
+	{name: "name", value: "NAME", help: "only events of this name, such as clicked"},
+	{name: "app-id", value: "APP", help: "only events of this app"},
+	{name: "format", value: "FORMAT", preset: string(transfer.NDJSON), help: "ndjson, one JSON object a line, or csv", check: oneOf(string(transfer.NDJSON), string(transfer.CSV))},
+	{name: "gzip", help: "pack the output"},
+	{name: "output", value: "FILE", help: "write to a new file instead of standard output"},
+}
+
+// aTime checks a flag that is a time.
+func aTime(s string) error {
+	_, err := parseFlagTime(s)
+	return err
+}
+
+func parseFlagTime(s string) (time.Time, error) {
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if t, err := time.Parse(layout, s); err == nil && t.UnixMilli() > sluice.MinEventTimeMillis {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is no time, such as 2026-11-21 or 2026-11-21T05:30:00Z", s)
+}
+
+// millis returns the value of a flag that is a time; 0: it was not given.
+func (g given) millis(name string) int64 {
+	if !g.has(name) {
+		return 0
+	}
+	t, _ := parseFlagTime(g.text(name)) // checked by aTime
+	return t.UnixMilli()
+}
+
+func runExport(ctx context.Context, c *call) (err error) {
+	if got := strings.Join(c.given.args, " "); got != "events" {
+		return usagef("export: want events, not %q", got)
+	}
+	cfg, err := c.load(nil)
+	if err != nil {
+		return err
+	}
+	store, err := openStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	out, finish, err := c.exportTo()
+	if err != nil {
+		return err
+	}
+	n, err := c.exportEvents(ctx, store, out)
+	if err = errors.Join(err, finish(err == nil)); err != nil {
+		return fmt.Errorf("export events, after %s of them: %w", grouped(n), err)
+	}
+	fmt.Fprintf(c.main.Stderr, "%s events\n", grouped(n))
+	return nil
+}
+
+// exportTo opens the output. finish completes it, or removes a file that is
+// not whole.
+func (c *call) exportTo() (out io.Writer, finish func(whole bool) error, err error) {
+	out = c.main.Stdout
+	var file *os.File
+	if name := c.given.text("output"); name != "" {
+		if file, err = os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err != nil {
+			return nil, nil, fmt.Errorf("make the output: %w; name a file that is not there yet", err)
+		}
+		out = file
+	}
+	buffered := bufio.NewWriterSize(out, 1<<16)
+	out = buffered
+	var packed *gzip.Writer
+	if c.given.has("gzip") {
+		packed = gzip.NewWriter(buffered)
+		out = packed
+	}
+	return out, func(whole bool) error {
+		var errs []error
+		if packed != nil {
+			errs = append(errs, packed.Close())
+		}
+		errs = append(errs, buffered.Flush())
+		if file != nil {
+			errs = append(errs, file.Sync(), file.Close())
+			if !whole || errors.Join(errs...) != nil {
+				errs = append(errs, os.Remove(file.Name()))
+			}
+		}
+		return errors.Join(errs...)
+	}, nil
+}
+
+// exportEvents writes the events that the flags ask for, and counts them.
+func (c *call) exportEvents(ctx context.Context, store *sqlstore.Store, out io.Writer) (n int64, err error) {
+	snapshot, err := store.Snapshot(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	g := c.given
+	filter := sluice.EventFilter{
+		FromMillis: g.millis("from"), ToMillis: g.millis("to"),
+		Kind: g.text("kind"), Name: g.text("name"), App: g.text("app-id"),
+	}
+	w := transfer.NewEventWriter(out, transfer.Format(g.text("format")))
+	err = snapshot.Events(ctx, filter, func(e *sluice.StoredEvent) error {
+		n++
+		return w.Write(&e.Event)
+	})
+	return n, errors.Join(err, w.Flush())
+}

@@ -1,0 +1,281 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"sluice"
+)
+
+// restoringFollower is the name of the cursor that marks a database as half
+// restored: it stands at 1 from before the first table is emptied until the
+// transaction that sets the cursors.
+const restoringFollower = "restoring"
+
+// ownTables is how the cursors of followers begin that fill tables of the
+// user's own (ingest.TableFollower).
+const ownTables = "list:"
+
+// restore writes a dump's rows.
+//
+// The idea. Tables are emptied and filled in many transactions, by the bulk
+// path. What says where they stand, cursors and lease numbers, is written by
+// the last one, which also takes the mark away. So a restore that was killed
+// leaves a database that says so, and the next restore begins again.
+//
+// The cursors of lists that fill tables of the user's own stay: those tables
+// stay too, and a cursor belongs to its table. One that went back without it
+// would have the rows in between stored a second time.
+type restore struct {
+	store *Store
+	kept  []sluice.DumpCursor
+}
+
+// Restoring reports whether a restore was begun and not finished.
+func (s *Store) Restoring(ctx context.Context) (bool, error) {
+	found, err := s.readCursors(ctx, restoringFollower)
+	if err != nil {
+		return false, fmt.Errorf("look whether %s is being restored: %w", s.where, err)
+	}
+	return !found[0].IsZero(), nil
+}
+
+// BeginRestore marks the database and empties it.
+func (s *Store) BeginRestore(ctx context.Context, replace bool) (sluice.Restore, error) {
+	r := &restore{store: s}
+	if err := r.begin(ctx, replace); err != nil {
+		return nil, fmt.Errorf("begin to restore %s: %w", s.where, err)
+	}
+	return r, nil
+}
+
+func (r *restore) begin(ctx context.Context, replace bool) error {
+	s := r.store
+	half, err := s.Restoring(ctx)
+	if err != nil {
+		return err
+	}
+	if !half && !replace {
+		for _, t := range standardTables {
+			if has, err := s.hasRows(ctx, t.name); err != nil {
+				return err
+			} else if has {
+				return fmt.Errorf("its table %s has rows, which would be lost: restore into an empty database, or say --replace", t.name)
+			}
+		}
+	}
+	if r.kept, err = s.ownTableCursors(ctx); err != nil {
+		return err
+	}
+	err = s.write(ctx, func(tx *txn) error {
+		if _, err := tx.conn.ExecContext(ctx, s.d.placeholders("DELETE FROM cursors WHERE follower = ?"), restoringFollower); err != nil {
+			return err
+		}
+		return tx.addCursor(ctx, sluice.DumpCursor{Follower: restoringFollower, Position: sluice.Position{Major: 1}})
+	})
+	if err != nil {
+		return fmt.Errorf("mark it: %w", err)
+	}
+	for _, t := range standardTables {
+		if t.held {
+			continue // until Finish
+		}
+		if err := s.write(ctx, func(tx *txn) error { return s.d.empty(ctx, tx.conn, t.name) }); err != nil {
+			return fmt.Errorf("empty table %s: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) hasRows(ctx context.Context, table string) (bool, error) {
+	var one int
+	err := s.reads.QueryRowContext(ctx, "SELECT 1 FROM "+table+" LIMIT 1").Scan(&one)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (s *Store) ownTableCursors(ctx context.Context) ([]sluice.DumpCursor, error) {
+	rows, err := s.reads.QueryContext(ctx, "SELECT follower, part, pos_major, pos_minor FROM cursors WHERE follower LIKE '"+ownTables+"%'")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var kept []sluice.DumpCursor
+	for rows.Next() {
+		var c sluice.DumpCursor
+		if err := rows.Scan(&c.Follower, &c.Partition, (*number)(&c.Position.Major), (*number)(&c.Position.Minor)); err != nil {
+			return nil, err
+		}
+		if !c.Position.IsZero() {
+			kept = append(kept, c)
+		}
+	}
+	return kept, rows.Err()
+}
+
+// Tables lists the standard tables.
+func (r *restore) Tables() []sluice.DumpTable { return dumpTables() }
+
+// KeptCursors returns the cursors that stay.
+func (r *restore) KeptCursors() []sluice.DumpCursor { return r.kept }
+
+// Write adds rows to a table.
+func (r *restore) Write(ctx context.Context, name string, columns []string, cells []sluice.Cell) error {
+	sec, err := r.section(name, columns, cells)
+	if err == nil && sec.len() > 0 {
+		err = r.load(ctx, sec)
+	}
+	if err != nil {
+		return fmt.Errorf("restore table %s of %s: %w", name, r.store.where, err)
+	}
+	return nil
+}
+
+func (r *restore) load(ctx context.Context, sec *section) error {
+	s := r.store
+	defer s.d.release(sec)
+	if err := s.d.encode(sec); err != nil {
+		return err
+	}
+	return s.write(ctx, func(tx *txn) error {
+		_, _, err := s.d.load(ctx, tx, sec)
+		return err
+	})
+}
+
+// section makes rows ready for the bulk path: times and positions as this
+// database has them.
+func (r *restore) section(name string, columns []string, cells []sluice.Cell) (*section, error) {
+	t := standardTableOf(name)
+	if t == nil || t.held {
+		return nil, fmt.Errorf("it is no table that rows are restored into")
+	}
+	own := &table{target: target{name: name, columns: columns}, spec: sluice.TableSpec{Table: name, Columns: columns}}
+	kinds := make([]sluice.DumpKind, len(columns))
+	for i, c := range columns {
+		at := slices.IndexFunc(t.columns, func(d sluice.DumpColumn) bool { return d.Name == c })
+		if at < 0 {
+			return nil, fmt.Errorf("it has no column %s", c)
+		}
+		kinds[i] = t.columns[at].Kind
+		class := classText
+		switch kinds[i] {
+		case sluice.DumpBytes:
+			own.binary = true
+		case sluice.DumpNumber, sluice.DumpPosition:
+			class = classNumber
+		case sluice.DumpTime:
+			class = r.store.d.timeClass()
+		}
+		own.classes = append(own.classes, class)
+	}
+	if len(columns) == 0 || len(cells)%len(columns) != 0 {
+		return nil, fmt.Errorf("%d cells do not make rows of %d columns", len(cells), len(columns))
+	}
+	for i := range cells {
+		if err := r.convert(kinds[i%len(columns)], &cells[i]); err != nil {
+			return nil, fmt.Errorf("row %d, column %s: %w", i/len(columns), columns[i%len(columns)], err)
+		}
+	}
+	return &section{target: &own.target, table: own, rows: &sluice.TableRows{Table: own, Cells: cells}}, nil
+}
+
+// convert makes a cell of a dump one of this database.
+func (r *restore) convert(kind sluice.DumpKind, c *sluice.Cell) error {
+	if c.Kind == sluice.CellNull {
+		return nil
+	}
+	switch kind {
+	case sluice.DumpTime:
+		ms, err := strconv.ParseInt(c.Text, 10, 64)
+		if err != nil {
+			return err
+		}
+		if r.store.d.timeClass() == classText {
+			var clock datetime
+			c.Kind, c.Text = sluice.CellText, string(clock.append(nil, ms))
+		}
+	case sluice.DumpPosition:
+		n, err := strconv.ParseUint(c.Text, 10, 64)
+		if err != nil {
+			return err
+		}
+		c.Text = fmt.Sprint(r.store.d.number(n))
+	}
+	return nil
+}
+
+// Finish sets the cursors and lease numbers and takes the mark away.
+func (r *restore) Finish(ctx context.Context, cursors []sluice.DumpCursor, leases []sluice.DumpLease) error {
+	s := r.store
+	err := s.write(ctx, func(tx *txn) error {
+		if _, err := tx.conn.ExecContext(ctx, "DELETE FROM cursors"); err != nil {
+			return err
+		}
+		for _, c := range cursors {
+			if err := tx.addCursor(ctx, c); err != nil {
+				return fmt.Errorf("set the cursor of %s: %w", c.Follower, err)
+			}
+		}
+		if _, err := tx.conn.ExecContext(ctx, "DELETE FROM leases"); err != nil {
+			return err
+		}
+		insert := s.d.placeholders("INSERT INTO leases (role, part, number, taken_at) VALUES (?, ?, ?, ?)")
+		for _, l := range leases {
+			if _, err := tx.conn.ExecContext(ctx, insert, l.Role, l.Partition, s.d.number(l.Number), s.now()); err != nil {
+				return fmt.Errorf("set the lease number of %s: %w", l.Role, err)
+			}
+		}
+		return s.d.afterRestore(ctx, tx.conn)
+	})
+	if err != nil {
+		return fmt.Errorf("finish the restore of %s: %w", s.where, err)
+	}
+	return nil
+}
+
+// Close does nothing: every step was a transaction of its own.
+func (r *restore) Close() error { return nil }
+
+func (t *txn) addCursor(ctx context.Context, c sluice.DumpCursor) error {
+	d := t.store.d
+	insert := d.placeholders("INSERT INTO cursors (follower, part, pos_major, pos_minor, updated) VALUES (?, ?, ?, ?, ?)")
+	_, err := t.conn.ExecContext(ctx, insert, c.Follower, c.Partition, d.number(c.Position.Major), d.number(c.Position.Minor), t.store.now())
+	return err
+}
+
+// empty and afterRestore, as most databases have them.
+func (plainSQL) empty(ctx context.Context, conn *sql.Conn, table string) error {
+	_, err := conn.ExecContext(ctx, "DELETE FROM "+table)
+	return err
+}
+
+func (plainSQL) afterRestore(context.Context, *sql.Conn) error { return nil }
+
+// empty drops the rows with their pages: DELETE of a large table takes hours.
+func (d *mysqlDialect) empty(ctx context.Context, conn *sql.Conn, table string) error {
+	_, err := conn.ExecContext(ctx, "TRUNCATE TABLE "+table)
+	return err
+}
+
+func (d *postgresDialect) empty(ctx context.Context, conn *sql.Conn, table string) error {
+	_, err := conn.ExecContext(ctx, "TRUNCATE TABLE "+table)
+	return err
+}
+
+// afterRestore has the numbers of dead letters go on behind those restored.
+func (d *postgresDialect) afterRestore(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, "SELECT setval(pg_get_serial_sequence('dead_letters', 'id'), COALESCE((SELECT MAX(id) FROM dead_letters), 0) + 1, false)")
+	return err
+}
+
+func (d *sqliteDialect) timeClass() class { return classInteger }
+func (plainSQL) timeClass() class         { return classText }
+
+func (d *postgresDialect) timeClass() class { return classText }

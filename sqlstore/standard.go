@@ -1,0 +1,77 @@
+package sqlstore
+
+import (
+	"slices"
+
+	"sluice"
+)
+
+// standardTable is one of our own tables as dumps and restores see it.
+type standardTable struct {
+	name    string
+	key     []string // the order in which its rows are read
+	columns []sluice.DumpColumn
+
+	// held are the tables whose rows a restore writes last, all at once: they
+	// say where the others stand.
+	held bool
+}
+
+// standardTables is the one list of our tables. schema_version is no part of a
+// dump: a restore has the schema of the program that does it. A migration that
+// adds a table or a column enters it here; a test compares the list with what
+// the migrations have made.
+var standardTables = []standardTable{
+	{name: "events", key: []string{"time", "event_id"}, columns: []sluice.DumpColumn{
+		{Name: "event_id", Kind: sluice.DumpText}, {Name: "kind", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText},
+		{Name: "app_id", Kind: sluice.DumpText}, {Name: "time", Kind: sluice.DumpTime}, {Name: "email", Kind: sluice.DumpText},
+		{Name: "user_ref", Kind: sluice.DumpText}, {Name: "message_ref", Kind: sluice.DumpText}, {Name: "properties", Kind: sluice.DumpText},
+		{Name: "part", Kind: sluice.DumpNumber}, {Name: "pos_major", Kind: sluice.DumpPosition}, {Name: "pos_minor", Kind: sluice.DumpPosition},
+		{Name: "item", Kind: sluice.DumpNumber},
+	}},
+	{name: "dead_letters", key: []string{"id"}, columns: []sluice.DumpColumn{
+		{Name: "id", Kind: sluice.DumpNumber}, {Name: "source", Kind: sluice.DumpText}, {Name: "form", Kind: sluice.DumpText},
+		{Name: "part", Kind: sluice.DumpNumber}, {Name: "pos_major", Kind: sluice.DumpPosition}, {Name: "pos_minor", Kind: sluice.DumpPosition},
+		{Name: "item", Kind: sluice.DumpNumber}, {Name: "reason", Kind: sluice.DumpText}, {Name: "size", Kind: sluice.DumpNumber},
+		{Name: "payload", Kind: sluice.DumpBytes}, {Name: "found_at", Kind: sluice.DumpTime},
+	}},
+	{name: "dead_chunks", key: []string{"dead_id", "n"}, columns: []sluice.DumpColumn{
+		{Name: "dead_id", Kind: sluice.DumpNumber}, {Name: "n", Kind: sluice.DumpNumber}, {Name: "data", Kind: sluice.DumpBytes},
+	}},
+	{name: "api_keys", key: []string{"id"}, columns: []sluice.DumpColumn{
+		{Name: "id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "permissions", Kind: sluice.DumpText},
+		{Name: "hash", Kind: sluice.DumpBytes}, {Name: "created", Kind: sluice.DumpTime}, {Name: "revoked", Kind: sluice.DumpTime},
+	}},
+	{name: "cursors", held: true, key: []string{"follower", "part"}, columns: []sluice.DumpColumn{
+		{Name: "follower", Kind: sluice.DumpText}, {Name: "part", Kind: sluice.DumpNumber},
+		{Name: "pos_major", Kind: sluice.DumpPosition}, {Name: "pos_minor", Kind: sluice.DumpPosition}, {Name: "updated", Kind: sluice.DumpTime},
+	}},
+	{name: "leases", held: true, key: []string{"role", "part"}, columns: []sluice.DumpColumn{
+		{Name: "role", Kind: sluice.DumpText}, {Name: "part", Kind: sluice.DumpNumber},
+		{Name: "number", Kind: sluice.DumpPosition}, {Name: "taken_at", Kind: sluice.DumpTime},
+	}},
+}
+
+func standardTableOf(name string) *standardTable {
+	i := slices.IndexFunc(standardTables, func(t standardTable) bool { return t.name == name })
+	if i < 0 {
+		return nil
+	}
+	return &standardTables[i]
+}
+
+func dumpTables() []sluice.DumpTable {
+	list := make([]sluice.DumpTable, len(standardTables))
+	for i, t := range standardTables {
+		list[i] = sluice.DumpTable{Name: t.name, Columns: t.columns}
+	}
+	return list
+}
+
+func columnNames(columns []sluice.DumpColumn) []string {
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = c.Name
+	}
+	return names
+}

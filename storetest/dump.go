@@ -1,0 +1,165 @@
+package storetest
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice"
+)
+
+// Dump reads all standard tables of a store as they are now.
+func Dump(t *testing.T, store sluice.DumpStore) map[string][]sluice.Cell {
+	t.Helper()
+	snapshot, err := store.Snapshot(t.Context())
+	must(t, err)
+	defer func() { must(t, snapshot.Close()) }()
+	return rest(t, snapshot)
+}
+
+func rest(t *testing.T, snapshot sluice.Snapshot) map[string][]sluice.Cell {
+	t.Helper()
+	all := make(map[string][]sluice.Cell)
+	for _, table := range snapshot.Tables() {
+		must(t, snapshot.Rows(t.Context(), table.Name, func(cells []sluice.Cell) error {
+			for _, c := range cells {
+				c.Text = strings.Clone(c.Text)
+				all[table.Name] = append(all[table.Name], c)
+			}
+			return nil
+		}))
+	}
+	return all
+}
+
+// PutBack writes what Dump returned into the tables of a restore, but for those
+// that Finish writes.
+func PutBack(t *testing.T, r sluice.Restore, dump map[string][]sluice.Cell) {
+	t.Helper()
+	for _, table := range r.Tables() {
+		if table.Name == "cursors" || table.Name == "leases" {
+			continue
+		}
+		var columns []string
+		for _, c := range table.Columns {
+			columns = append(columns, c.Name)
+		}
+		must(t, r.Write(t.Context(), table.Name, columns, slices.Clone(dump[table.Name])))
+	}
+}
+
+// Fill writes rows into every standard table of a store that has one of each
+// kind of hard cell, as far as every database takes it.
+func Fill(t *testing.T, store sluice.Store) {
+	t.Helper()
+	f := &fixture{Env: Env{NoNUL: true}, ctx: t.Context(), store: store}
+	f.start(t)
+	texts, _ := f.texts()
+	var e sluice.Effect
+	for i, s := range texts {
+		ev := event(0)
+		ev.ID, ev.Name, ev.Email, ev.User, ev.Message, ev.Properties = s, s, s, s, s, s
+		ev.Place.Index = i
+		e.Events = append(e.Events, ev)
+	}
+	first, last := event(2), event(3)
+	first.TimeMillis, last.TimeMillis = sluice.MinEventTimeMillis, sluice.MaxEventTimeMillis
+	last.Place = sluice.Place{Partition: 255, Position: sluice.Position{Major: 1<<64 - 1, Minor: 1<<32 - 1}, Index: 4095}
+	e.Events = append(e.Events, first, last)
+	every := make([]byte, 256)
+	for i := range every {
+		every[i] = byte(i)
+	}
+	e.Dead = []sluice.DeadLetter{
+		{Source: "list:q", Form: sluice.FormElement, Reason: "because\n", Payload: every, TimeMillis: 1_760_000_000_123},
+		{Source: "log", Form: sluice.FormItem, Payload: bytes.Repeat([]byte{'\\', 'N', 0xff, 0}, 3<<18), TimeMillis: 1},
+	}
+	f.apply(t, e, len(e.Events), 0)
+	keys := store.(sluice.KeyStore)
+	must(t, keys.AddKey(f.ctx, sluice.APIKey{ID: "k1", Name: "für Ann", Permissions: []string{"events:write"}, Hash: every[128:160], CreatedMillis: 1_700_000_000_123}))
+	must(t, keys.AddKey(f.ctx, sluice.APIKey{ID: "k2", Hash: every[:32], CreatedMillis: 1}))
+	must(t, keys.RevokeKey(f.ctx, "k2"))
+	_, err := store.TakeLease(f.ctx, follower, []int{0, 3})
+	must(t, err)
+	_, err = store.Cursors(f.ctx, "list:mine", []int{0})
+	must(t, err)
+	p := f.prepare(t, &sluice.Effect{Moves: []sluice.Move{{Follower: "list:mine", To: sluice.Position{Major: 7, Minor: 100}}}})
+	_, err = store.Apply(f.ctx, p)
+	must(t, err)
+}
+
+// testDump: a snapshot sees what was there when it began; a restore makes the
+// tables what they were; one that was broken off marks the database until the
+// next one is done.
+func testDump(t *testing.T, f *fixture) {
+	store := f.store.(sluice.DumpStore)
+	Fill(t, f.store)
+	snapshot, err := store.Snapshot(f.ctx)
+	must(t, err)
+	f.start(t)
+	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{event(77)}, Dead: []sluice.DeadLetter{{Source: "late"}}}, 1, 0)
+	dump := rest(t, snapshot)
+	var seen []string
+	must(t, snapshot.Events(f.ctx, sluice.EventFilter{FromMillis: 1, ToMillis: sluice.MaxEventTimeMillis, Kind: "mail", Name: "a"}, func(e *sluice.StoredEvent) error {
+		seen = append(seen, e.ID)
+		return nil
+	}))
+	want(t, "filtered events", strings.Join(seen, " "), "a")
+	must(t, snapshot.Close())
+	for _, table := range snapshot.Tables() {
+		if len(dump[table.Name]) == 0 {
+			t.Fatalf("table %s is empty: fill it here, or this test shows little", table.Name)
+		}
+	}
+	for i, c := range dump["dead_letters"] {
+		if c.Text == "late" {
+			t.Fatalf("cell %d: the snapshot sees what came after it", i)
+		}
+	}
+
+	if _, err := store.BeginRestore(f.ctx, false); err == nil || !strings.Contains(err.Error(), "--replace") {
+		t.Fatalf("a database with rows was emptied unasked: %v", err)
+	}
+	broken, err := store.BeginRestore(f.ctx, true)
+	must(t, err)
+	PutBack(t, broken, map[string][]sluice.Cell{"events": dump["events"]})
+	must(t, broken.Close())
+	half, err := store.Restoring(f.ctx)
+	must(t, err)
+	want(t, "restoring", half, true)
+
+	r, err := store.BeginRestore(f.ctx, false)
+	must(t, err)
+	if kept := r.KeptCursors(); len(kept) != 1 || kept[0].Follower != "list:mine" || kept[0].Position != (sluice.Position{Major: 7, Minor: 100}) {
+		t.Fatalf("kept cursors: %+v", kept)
+	}
+	PutBack(t, r, dump)
+	cursors := []sluice.DumpCursor{{Follower: follower, Partition: 3, Position: sluice.Position{Major: 1<<64 - 1, Minor: 5}}}
+	must(t, r.Finish(f.ctx, append(cursors, r.KeptCursors()...), []sluice.DumpLease{{Role: follower, Partition: 3, Number: 1 << 40}}))
+	must(t, r.Close())
+	half, err = store.Restoring(f.ctx)
+	must(t, err)
+	want(t, "restoring", half, false)
+
+	after := Dump(t, store)
+	for _, table := range snapshot.Tables() {
+		if table.Name == "cursors" || table.Name == "leases" {
+			continue
+		}
+		if !reflect.DeepEqual(after[table.Name], dump[table.Name]) {
+			t.Errorf("table %s came back as\n%.2000v\nit was\n%.2000v", table.Name, after[table.Name], dump[table.Name])
+		}
+	}
+	f.wantRows(t, "SELECT follower, part FROM cursors ORDER BY follower", []string{"list:mine", "0"}, []string{follower, "3"})
+	numbers, err := f.store.TakeLease(f.ctx, follower, []int{3})
+	must(t, err)
+	want(t, "lease number", numbers[3], 1<<40+1)
+	before := f.lastLetter(t)
+	f.start(t)
+	f.apply(t, sluice.Effect{Dead: []sluice.DeadLetter{{Source: "new"}}}, 0, 0)
+	if f.lastLetter(t) <= before {
+		t.Fatal("a new dead letter got the number of an old one")
+	}
+}
