@@ -14,7 +14,7 @@ import (
 func (l *List) Remaining(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	verb, c := "measure what is held of list "+l.name, l.redis.client
+	verb, c := "measure what is held of "+l.String(), l.redis.client
 	state, err := c.Do(ctx, c.B().Hmget().Key(l.keys.stateKey()).Field("first", "last", "hole", "raised").Build()).ToArray()
 	if err != nil {
 		return 0, l.redis.wrap(verb, err)

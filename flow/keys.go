@@ -73,24 +73,26 @@ func identityKey() string { return prefix + "{members}:deployment" }
 // onceKey: string, the first value given under a name; it expires.
 func onceKey(name string) string { return prefix + "once:" + name }
 
-// listKeys are the keys beside a foreign list, all in the list's slot.
+// listKeys are the keys beside a foreign list, all in the list's slot, or
+// beside the set of the dirty keys of foreign hashes.
 type listKeys struct {
-	list string // list: the foreign list itself
+	kind string // "list" or "hashes"
+	list string // list or set: the foreign one itself
 	base string
 }
 
 // newListKeys derives the tag from the list's key: what stands between its
 // first pair of braces if there is any, else the whole key
 // (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags).
-func newListKeys(list string) (listKeys, error) {
+func newListKeys(kind, list string) (listKeys, error) {
 	tag := hashTag(list)
 	if strings.ContainsAny(tag, "{}") || tag == "" {
-		return listKeys{}, fmt.Errorf("name keys beside list %q: a brace in its name keeps them out of its slot; rename the list", list)
+		return listKeys{}, fmt.Errorf("name keys beside %s %q: a brace in its name keeps them out of its slot; rename it", kind, list)
 	}
-	return listKeys{list: list, base: prefix + "{" + tag + "}:list:" + list}, nil
+	return listKeys{kind: kind, list: list, base: prefix + "{" + tag + "}:" + kind + ":" + list}, nil
 }
 
-// stateKey: hash {last, first, base}, see list.go.
+// stateKey: hash {last, first, base, ...}, see list.go; of hashes also {id}.
 func (k listKeys) stateKey() string { return k.base + ":state" }
 
 // leaseKey: hash {owner, number, token}.

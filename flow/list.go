@@ -78,6 +78,8 @@ type List struct {
 	name  string
 	side  Side
 
+	id string // not empty: these are hashes (hashes.go)
+
 	deployment string // whose list it is; empty: nobody asks
 	replace    bool   // take it over from another deployment
 
@@ -93,7 +95,7 @@ func (l *List) BelongTo(deployment string, replace bool) {
 
 // NewList returns a foreign list on a server.
 func NewList(r *Redis, key string, side Side) (*List, error) {
-	keys, err := newListKeys(key)
+	keys, err := newListKeys("list", key)
 	if err != nil {
 		return nil, err
 	}
@@ -103,25 +105,39 @@ func NewList(r *Redis, key string, side Side) (*List, error) {
 	return &List{redis: r, keys: keys, name: key, side: side}, nil
 }
 
-// Name returns the list's key.
+// Name returns the list's key; of hashes, the set's key, "@" and their id.
 func (l *List) Name() string { return l.name }
+
+// String says what it is, for messages.
+func (l *List) String() string { return l.keys.kind + " " + l.name }
+
+// Source names it in cursors, logs and dead letters.
+func (l *List) Source() string { return l.keys.kind + ":" + l.name }
 
 // Held returns how many elements this process has held since it started.
 func (l *List) Held() int64 { return l.heldTotal.Load() }
 
-// Waiting returns how many elements are in the list, not held yet.
+// Waiting returns how many elements are in the list, or keys in the set, not
+// held yet.
 func (l *List) Waiting(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	c := l.redis.client
-	n, err := c.Do(ctx, c.B().Llen().Key(l.name).Build()).AsInt64()
-	return n, l.redis.wrap("measure list "+l.name, err)
+	count := c.B().Llen().Key(l.keys.list).Build()
+	if l.id != "" {
+		count = c.B().Scard().Key(l.keys.list).Build()
+	}
+	n, err := c.Do(ctx, count).AsInt64()
+	return n, l.redis.wrap("measure "+l.String(), err)
 }
 
 // Again puts the element of a dead letter back into the list, to be taken
 // last. A repeat under the same name does nothing for a day.
 func (l *List) Again(ctx context.Context, name string, element []byte) error {
-	_, err := l.redis.callInt(ctx, "push to list "+l.name+" again", "push",
+	if l.id != "" {
+		return l.countAgain(ctx, name, element)
+	}
+	_, err := l.redis.callInt(ctx, "push to "+l.String()+" again", "push",
 		[]string{l.keys.list, l.keys.replayKey(name)}, []string{rueidis.BinaryString(element), string(l.side)})
 	return err
 }
@@ -150,6 +166,7 @@ type ListReader struct {
 	hole   uint64            // chunks hole+1 to raised were never there
 	raised uint64            // (open.lua)
 	sizes  map[uint64]uint64 // of chunks read but not dropped yet
+	due    time.Time         // when hashes are drained next
 
 	mu        sync.Mutex
 	committed sluice.Position
@@ -166,7 +183,7 @@ func (l *List) Open(ctx context.Context, lease *Lease, cursor sluice.Position) (
 	untouched := r.first == 1 && r.base == 0
 	behindHole := r.first == r.raised+1 && cursor.Major > r.hole && cursor.Major <= r.raised
 	if cursor.Before(start) && cursor != ended && !untouched && !behindHole {
-		return nil, &GapError{What: "list " + l.name, Cursor: cursor, Start: start}
+		return nil, &GapError{What: l.String(), Cursor: cursor, Start: start}
 	}
 	r.committed = cursor
 	if err := r.enter(ctx); err != nil {
@@ -188,20 +205,20 @@ func (l *List) OpenOldest(ctx context.Context, lease *Lease, newest sluice.Posit
 // open reads the list's state and makes sure that no chunk number up to the
 // cursor's is handed out again. ended is where the chunk before the oldest ended.
 func (l *List) open(ctx context.Context, lease *Lease, cursor sluice.Position) (r *ListReader, ended sluice.Position, err error) {
-	answer, err := l.redis.callTexts(ctx, "open list "+l.name, "open",
+	answer, err := l.redis.callTexts(ctx, "open "+l.String(), "open",
 		[]string{lease.key, l.keys.stateKey()}, []string{
-			lease.token, strconv.FormatUint(cursor.Major, 10), cursor.String(), l.deployment, strconv.FormatBool(l.replace)})
+			lease.token, strconv.FormatUint(cursor.Major, 10), cursor.String(), l.deployment, strconv.FormatBool(l.replace), l.id})
 	if err != nil {
 		return nil, ended, err
 	}
 	var n [5]uint64
 	for i, text := range []string{answer[0], answer[1], answer[2], answer[4], answer[5]} {
 		if n[i], err = strconv.ParseUint(text, 10, 64); err != nil {
-			return nil, ended, fmt.Errorf("open list %s: its state %q cannot be read: %w", l.name, answer, err)
+			return nil, ended, fmt.Errorf("open %s: its state %q cannot be read: %w", l, answer, err)
 		}
 	}
 	if ended, err = sluice.ParsePosition(answer[3]); err != nil {
-		return nil, ended, fmt.Errorf("open list %s: its state %q cannot be read: %w", l.name, answer, err)
+		return nil, ended, fmt.Errorf("open %s: its state %q cannot be read: %w", l, answer, err)
 	}
 	return &ListReader{
 		list: l, lease: lease, limit: firstPageElements, sizes: make(map[uint64]uint64),
@@ -237,12 +254,12 @@ func (r *ListReader) enter(ctx context.Context) error {
 		c.B().MemoryUsage().Key(key).Samples(sampledNodes).Build())
 	n, err := answers[0].AsInt64()
 	if err != nil {
-		return r.list.redis.wrap("measure a held chunk of list "+r.list.name, err)
+		return r.list.redis.wrap("measure a held chunk of "+r.list.String(), err)
 	}
 	var memory [2]int64 // of all elements; of all, as the first ones let expect
 	for i := range memory {
 		if memory[i], err = answers[1+i].AsInt64(); err != nil && !rueidis.IsRedisNil(err) {
-			return r.list.redis.wrap("measure a held chunk of list "+r.list.name, err)
+			return r.list.redis.wrap("measure a held chunk of "+r.list.String(), err)
 		}
 	}
 	r.size, r.even = uint64(n), n == 0 || isEven(n, memory[0], memory[1])
@@ -340,7 +357,7 @@ func (r *ListReader) dropHead(ctx context.Context, offset uint64, how string) er
 	if err := faults.Hit("drop"); err != nil {
 		return err
 	}
-	_, err := l.redis.callInt(ctx, "drop from list "+l.name, "drop",
+	_, err := l.redis.callInt(ctx, "drop from "+l.String(), "drop",
 		[]string{r.lease.key, l.keys.stateKey(), l.keys.heldKey(r.first)},
 		[]string{r.lease.token, strconv.FormatUint(r.first, 10), strconv.FormatUint(offset, 10), how, string(l.side),
 			strconv.FormatUint(r.after(r.first), 10)})
@@ -388,16 +405,19 @@ func (r *ListReader) Next(ctx context.Context, wait bool) (Page, error) {
 // hold takes what waits in the list, if anything, as the next chunk. Nothing
 // is held while maxHeldChunks are not dropped yet.
 func (r *ListReader) hold(ctx context.Context) (bool, error) {
-	if r.last+1-r.first >= maxHeldChunks {
+	if r.last+1-r.first >= maxHeldChunks || time.Now().Before(r.due) {
 		return false, nil
 	}
 	l := r.list
+	script, args := "hold", []string{r.lease.token, strconv.FormatUint(r.last, 10)}
+	if l.id != "" {
+		script, args = "drain", append(args, drainBounds...)
+	}
 	if err := faults.Hit("take"); err != nil {
 		return false, err
 	}
-	answer, err := l.redis.callTexts(ctx, "hold list "+l.name, "hold",
-		[]string{r.lease.key, l.keys.list, l.keys.stateKey(), l.keys.heldKey(r.last + 1)},
-		[]string{r.lease.token, strconv.FormatUint(r.last, 10)})
+	answer, err := l.redis.callTexts(ctx, "hold "+l.String(), script,
+		[]string{r.lease.key, l.keys.list, l.keys.stateKey(), l.keys.heldKey(r.last + 1)}, args)
 	if err != nil {
 		return false, err
 	}
@@ -406,17 +426,20 @@ func (r *ListReader) hold(ctx context.Context) (bool, error) {
 	}
 	n, err := strconv.ParseInt(answer[0], 10, 64)
 	if err != nil {
-		return false, fmt.Errorf("hold list %s: count %q: %w", l.name, answer[0], err)
+		return false, fmt.Errorf("hold %s: count %q: %w", l, answer[0], err)
 	}
 	last, err := strconv.ParseUint(answer[1], 10, 64)
 	if err != nil {
-		return false, fmt.Errorf("hold list %s: chunk number %q: %w", l.name, answer[1], err)
+		return false, fmt.Errorf("hold %s: chunk number %q: %w", l, answer[1], err)
+	}
+	if l.id != "" {
+		r.due = nextDrain(time.Now(), answer[2] == "1")
 	}
 	switch {
 	case n == 0:
 		return false, nil
 	case last != r.last+1:
-		return false, fmt.Errorf("hold list %s: %w: chunk %d was held last, redis says %d; it has gone back in time", l.name, sluice.ErrConflict, r.last, last)
+		return false, fmt.Errorf("hold %s: %w: chunk %d was held last, redis says %d; it has gone back in time", l, sluice.ErrConflict, r.last, last)
 	case n > 0:
 		l.heldTotal.Add(n)
 	}
@@ -438,11 +461,11 @@ func (r *ListReader) read(ctx context.Context) (Page, error) {
 	}
 	elements, err := r.elements(ctx, int64(index), int64(r.limit))
 	if err != nil {
-		return Page{}, r.list.redis.wrap("read list "+r.list.name, err)
+		return Page{}, r.list.redis.wrap("read "+r.list.String(), err)
 	}
 	at := sluice.Position{Major: r.chunk, Minor: r.next}
 	if len(elements) == 0 {
-		return Page{}, &GapError{What: "list " + r.list.name, Cursor: at, Start: sluice.Position{Major: r.chunk + 1}}
+		return Page{}, &GapError{What: r.list.String(), Cursor: at, Start: sluice.Position{Major: r.chunk + 1}}
 	}
 	r.next += uint64(len(elements))
 	r.learn(elements)

@@ -29,7 +29,7 @@ func TestPartitionsAreEvenlySpacedOverTheSlots(t *testing.T) {
 func TestListKeysShareTheSlotOfTheirList(t *testing.T) {
 	r := dialClusterNode(t)
 	for _, list := range []string{"pepi_queue", "a:{b}:c", "x{}y", "{", "}{"} {
-		keys, err := newListKeys(list)
+		keys, err := newListKeys("list", list)
 		if err != nil {
 			if !strings.ContainsAny(list, "{}") {
 				t.Fatal(err)

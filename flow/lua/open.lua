@@ -6,7 +6,7 @@
 -- Keys:    1 lease, 2 state (hash)
 -- Args:    1 token of the lease, 2 number of the chunk the cursor is in,
 --          3 the cursor, 4 the deployment that drains the list, 5 'true' to take
---          it over from another
+--          it over from another, 6 the id that it was given, '' for none
 -- Returns: {last, first, base, position at which the chunk before first ended,
 --          last chunk before the hole, last number of the hole}
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
@@ -18,6 +18,12 @@ if ARGV[4] ~= '' then
     return redis.error_reply('OWNER the list is drained by another installation of Sluice, with another database; if this one takes its place, start once with --accept-gaps')
   end
   redis.call('HSET', KEYS[2], 'deployment', ARGV[4])
+end
+if ARGV[6] ~= '' then -- a server that was emptied gets it again
+  redis.call('HSETNX', KEYS[2], 'id', ARGV[6])
+  if redis.call('HGET', KEYS[2], 'id') ~= ARGV[6] then
+    return redis.error_reply('OWNER another server answers here than when the program started; start it again')
+  end
 end
 local state = redis.call('HMGET', KEYS[2], 'last', 'first')
 local last, first, cursor = tonumber(state[1] or '0'), tonumber(state[2] or '1'), tonumber(ARGV[2])
