@@ -48,6 +48,7 @@ var layers = map[string]int{
 	"bench/baseline": 5,
 	"cmd/sluice":     5,
 
+	"apitest":   6,
 	"storetest": 6,
 	"flowtest":  6,
 	"chaos":     6,

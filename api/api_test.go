@@ -63,7 +63,8 @@ func do(t *testing.T, method, url string) (int, http.Header, string) {
 		t.Fatal(err)
 	}
 	req.Header.Set("X-Request-Id", "r1")
-	res, err := http.DefaultClient.Do(req)
+	client, _ := checked(t)
+	res, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,7 @@ func TestAnswers(t *testing.T) {
 		{"HEAD", "/healthz", 200, ``},
 		{"POST", "/healthz", 405, `{"error":{"code":"invalid","message":"POST is not possible here, only GET and HEAD","request_id":"r1"}}`},
 		{"GET", "/readyz", 503, `{"ready":false,"reasons":["redis: ping: refused","database: gone"]}`},
-		{"GET", "/v1/nothing", 404, `{"error":{"code":"not_found","message":"nothing is at /v1/nothing; there are POST /v1/events, /v1/ping, /healthz, /readyz and /metrics","request_id":"r1"}}`},
+		{"GET", "/v1/nothing", 404, `{"error":{"code":"not_found","message":"nothing is at /v1/nothing; what there is stands at /docs","request_id":"r1"}}`},
 		{"GET", "/v1/events", 405, `{"error":{"code":"invalid","message":"GET is not possible here, only POST","request_id":"r1"}}`},
 		{"POST", "/v1/events", 401, `{"error":{"code":"unauthorized","message":"a key is needed: Authorization: Bearer slk_...; ` + "`sluice key create`" + ` makes one","request_id":"r1"}}`},
 	}

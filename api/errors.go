@@ -91,7 +91,7 @@ func refusal(code sluice.Code, format string, args ...any) *sluice.Error {
 	return &sluice.Error{Code: code, Message: fmt.Sprintf(format, args...), Index: -1}
 }
 
-// writeJSON answers with a body. A failed write has nobody left to tell.
+// writeJSON answers with a body.
 func (s *Server) writeJSON(w http.ResponseWriter, status int, body any) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -100,7 +100,12 @@ func (s *Server) writeJSON(w http.ResponseWriter, status int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	if _, err := w.Write(append(text, '\n')); err != nil {
+	s.write(w, append(text, '\n'))
+}
+
+// write writes a body. A failed write has nobody left to tell.
+func (s *Server) write(w http.ResponseWriter, text []byte) {
+	if _, err := w.Write(text); err != nil {
 		s.log.Debug("answer not delivered", "error", err)
 	}
 }

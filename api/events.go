@@ -72,10 +72,6 @@ type outcome struct {
 // events is POST /v1/events (INTERFACES.md, section 6).
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	started := s.clock.Now()
-	if r.Method != http.MethodPost {
-		s.wrongMethod(w, r, "POST")
-		return
-	}
 	done, err := s.takeIn(w, r)
 	in := s.intake
 	in.refused.Add(float64(done.RefusedItems))

@@ -1,11 +1,16 @@
 package api
 
 import (
+	"log/slog"
+	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"sluice"
 )
 
 // metrics turns snapshots into metrics when they are asked for. Nothing is
@@ -100,6 +105,23 @@ func b2f(b bool) float64 {
 // label makes a text of a producer or an operator a legal label value: the
 // exposition format demands UTF-8, and one bad name would cost all metrics.
 func label(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// metrics answers scrapes, a few at once.
+func (s *Server) metrics() http.HandlerFunc {
+	scrape := promhttp.HandlerFor(newRegistry(s.program, s.intake), promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	})
+	scrapes := make(chan struct{}, maxParallelScrapes)
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case scrapes <- struct{}{}:
+			defer func() { <-scrapes }()
+			scrape.ServeHTTP(w, r)
+		default:
+			s.writeError(w, r, refusal(sluice.CodeUnavailable, "%d scrapes are answered already, come again later", maxParallelScrapes))
+		}
+	}
+}
 
 // newRegistry returns a registry of this server's own, so that two programs in
 // one process (tests) do not meet in a global one.

@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sluice"
 )
@@ -70,7 +70,7 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	s.intake = newIntake()
 	s.requests.init()
 	s.http = &http.Server{
-		Handler:           s.guard(s.routes()),
+		Handler:           s.guard(s.handler()),
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       requestReadTimeout,
 		WriteTimeout:      answerWriteTimeout,
@@ -81,20 +81,55 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	return s
 }
 
-// routes is the table of all paths. Only /v1/events takes a body to speak of.
-func (s *Server) routes() http.Handler {
+// route is a path and what answers it.
+type route struct {
+	path    string
+	methods []string // which are possible; GET brings HEAD with it
+	answer  http.HandlerFunc
+}
+
+// routes is the table of all paths. openapi.json describes each of them, which
+// a test compares.
+func (s *Server) routes() []route {
+	get, post := []string{http.MethodGet, http.MethodHead}, []string{http.MethodPost}
+	return []route{
+		{"/healthz", get, s.health},
+		{"/readyz", get, s.ready},
+		{"/metrics", get, s.metrics()},
+		{"/openapi.json", get, s.document},
+		{"/docs", get, s.docs},
+		{eventsPath, post, s.events},
+		{pingPath, get, s.ping},
+	}
+}
+
+// handler answers by the table. Only what is posted has a body to speak of,
+// and is bounded where it is read.
+func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	small := func(path string, h http.HandlerFunc) { mux.Handle(path, http.MaxBytesHandler(h, maxBodyBytes)) }
-	small("/healthz", s.getOnly(s.health))
-	small("/readyz", s.getOnly(s.ready))
-	small("/metrics", s.getOnly(promhttp.HandlerFor(newRegistry(s.program, s.intake), promhttp.HandlerOpts{
-		MaxRequestsInFlight: maxParallelScrapes,
-		ErrorLog:            slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
-	}).ServeHTTP))
-	mux.HandleFunc(eventsPath, s.events)
-	small(pingPath, s.getOnly(s.ping))
-	small("/", s.unknown)
-	return mux
+	for _, r := range s.routes() {
+		h := s.only(r.methods, r.answer)
+		if !slices.Contains(r.methods, http.MethodPost) {
+			h = http.MaxBytesHandler(h, maxBodyBytes)
+		}
+		mux.Handle(r.path, h)
+	}
+	unknown := http.MaxBytesHandler(http.HandlerFunc(s.unknown), maxBodyBytes)
+	mux.Handle("/", unknown)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The mux would redirect these, with a page for an answer.
+		if !isClean(r.URL.Path) {
+			unknown.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// isClean reports whether a path has no empty or dotted parts.
+func isClean(p string) bool {
+	c := path.Clean(p)
+	return p == c || c != "/" && p == c+"/"
 }
 
 // Start listens and returns; requests are answered until Stop.
@@ -159,22 +194,18 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// getOnly refuses other methods than GET and HEAD.
-func (s *Server) getOnly(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+// only refuses other methods, and names those that are possible (RFC 9110,
+// 15.5.6).
+func (s *Server) only(methods []string, next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if slices.Contains(methods, r.Method) {
 			next(w, r)
 			return
 		}
-		s.wrongMethod(w, r, "GET", "HEAD")
-	}
-}
-
-// wrongMethod names the methods that are allowed (RFC 9110, 15.5.6).
-func (s *Server) wrongMethod(w http.ResponseWriter, r *http.Request, allowed ...string) {
-	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	s.writeJSON(w, http.StatusMethodNotAllowed, errorBody{Error: errorDetail{Code: sluice.CodeInvalid, RequestID: idOf(w),
-		Message: r.Method + " is not possible here, only " + strings.Join(allowed, " and ")}})
+		w.Header().Set("Allow", strings.Join(methods, ", "))
+		s.writeJSON(w, http.StatusMethodNotAllowed, errorBody{Error: errorDetail{Code: sluice.CodeInvalid, RequestID: idOf(w),
+			Message: r.Method + " is not possible here, only " + strings.Join(methods, " and ")}})
+	})
 }
 
 // ping answers with nothing: whether the way here works.
@@ -217,5 +248,5 @@ func reasons(err error) []string {
 
 func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
 	s.writeError(w, r, &sluice.Error{Code: sluice.CodeNotFound, Index: -1,
-		Message: "nothing is at " + r.URL.Path + "; there are POST /v1/events, /v1/ping, /healthz, /readyz and /metrics"})
+		Message: "nothing is at " + r.URL.Path + "; what there is stands at /docs"})
 }

@@ -45,7 +45,7 @@ type answered struct {
 	}
 }
 
-var postClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2000, ExpectContinueTimeout: patience}}
+var transport = &http.Transport{MaxIdleConnsPerHost: 2000, ExpectContinueTimeout: patience}
 
 // try posts events; headers are pairs, and may replace the root key.
 func (s *served) try(body io.Reader, headers ...string) (a answered, err error) {
@@ -57,7 +57,7 @@ func (s *served) try(body io.Reader, headers ...string) (a answered, err error) 
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	res, err := postClient.Do(r)
+	res, err := s.client.Do(r)
 	if err != nil {
 		return a, err
 	}
@@ -243,7 +243,7 @@ func TestEventsTooLarge(t *testing.T) {
 		}
 		// The server answers and closes while the body is still being sent, so
 		// a client may see the answer or the broken connection.
-		res, err := postClient.Do(r)
+		res, err := s.client.Do(r)
 		if err != nil {
 			if !chunked {
 				t.Error(err)
@@ -334,7 +334,7 @@ func TestThousandClients(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	postClient.CloseIdleConnections()
+	transport.CloseIdleConnections()
 	s.awaitRows(t, clients*each, 0)
 }
 

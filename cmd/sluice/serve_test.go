@@ -25,7 +25,8 @@ import (
 // served is a program that runs in this process through Main.
 type served struct {
 	dir     string
-	url     string // of its HTTP server
+	url     string       // of its HTTP server
+	client  *http.Client // compares every answer with the API's document
 	log     *buffer
 	signals chan os.Signal
 	done    chan int
@@ -77,13 +78,14 @@ func serveConfigured(t *testing.T, dir string, environ ...string) *served {
 		}
 		return found != nil
 	})
+	s.client = documented(t, s.url)
 	await(t, "the program is ready", func() bool { status, _ := s.get(t, "/readyz"); return status == http.StatusOK })
 	return s
 }
 
 func (s *served) get(t *testing.T, path string) (int, string) {
 	t.Helper()
-	res, err := http.Get(s.url + path)
+	res, err := s.client.Get(s.url + path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,142 @@
+package api
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"log/slog"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"sluice/apitest"
+)
+
+// checker reads openapi.json, once.
+var checker = sync.OnceValues(func() (*apitest.Checker, error) { return apitest.New(openAPI) })
+
+// checked returns a client whose answers are compared with openapi.json.
+func checked(t *testing.T) (*http.Client, *apitest.Checker) {
+	t.Helper()
+	c, err := checker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &http.Client{Transport: c.Transport(t, http.DefaultTransport)}, c
+}
+
+// What is answered is described, and what is described is answered.
+func TestDocumentHasEveryRoute(t *testing.T) {
+	_, c := checked(t)
+	described := map[string]bool{}
+	for path, item := range c.Document.Paths.Map() {
+		for method := range item.Operations() {
+			described[method+" "+path] = true
+		}
+	}
+	s := New("", &program{}, slog.New(slog.DiscardHandler), Options{})
+	for _, r := range s.routes() {
+		for _, method := range r.methods {
+			if method == http.MethodHead && slices.Contains(r.methods, http.MethodGet) {
+				continue
+			}
+			if !described[method+" "+r.path] {
+				t.Errorf("%s %s is answered, and not in openapi.json: describe it there, with its answers and examples", method, r.path)
+			}
+			delete(described, method+" "+r.path)
+		}
+	}
+	for _, operation := range slices.Sorted(maps.Keys(described)) {
+		t.Errorf("openapi.json describes %s, which is not in routes()", operation)
+	}
+}
+
+// The codes of the document are those of the domain, all of them.
+func TestDocumentHasEveryCode(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../errors.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var codes []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if kind, ok := spec.Type.(*ast.Ident); ok && kind.Name == "Code" {
+			text, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			codes = append(codes, text)
+		}
+		return true
+	})
+	_, c := checked(t)
+	var described []string
+	for _, code := range c.Document.Components.Schemas["Code"].Value.Enum {
+		described = append(described, code.(string))
+	}
+	slices.Sort(codes)
+	slices.Sort(described)
+	if len(codes) == 0 || !slices.Equal(codes, described) {
+		t.Errorf("errors.go has the codes %v, openapi.json %v", codes, described)
+	}
+}
+
+// The page shows every path and shape, its links lead somewhere, and it is
+// shown under a policy that lets it do nothing.
+func TestDocs(t *testing.T) {
+	_, url := start(t, &program{})
+	if status, header, body := do(t, "GET", url+"/openapi.json"); status != 200 || body != string(openAPI) || header.Get("Content-Type") != "application/json" {
+		t.Errorf("openapi.json: %d %s", status, header)
+	}
+	status, header, body := do(t, "GET", url+"/docs")
+	if status != 200 || header.Get("Content-Type") != "text/html; charset=utf-8" {
+		t.Fatalf("%d %v", status, header)
+	}
+	if policy := header.Get("Content-Security-Policy"); !regexp.MustCompile(`^default-src 'none'; style-src 'sha256-[A-Za-z0-9+/]{43}='; `).MatchString(policy) {
+		t.Errorf("policy %s", policy)
+	}
+	_, c := checked(t)
+	for path := range c.Document.Paths.Map() {
+		if !strings.Contains(body, " "+path+"</code></h2>") {
+			t.Errorf("%s is not on the page", path)
+		}
+	}
+	for name, s := range c.Document.Components.Schemas {
+		for field := range s.Value.Properties {
+			if !strings.Contains(body, "<code>"+field+"</code>") {
+				t.Errorf("the field %s of %s is not on the page", field, name)
+			}
+		}
+	}
+	for _, link := range regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(body, -1) {
+		if !strings.Contains(body, `id="`+link[1]+`"`) {
+			t.Errorf("the link to %s leads nowhere", link[1])
+		}
+	}
+	if found := regexp.MustCompile(`(?i)<script|\son[a-z]+=|(src|href)="(//|https?:)|style="|ZgotmplZ|<no value>`).FindString(body); found != "" {
+		t.Errorf("the page has %s", found)
+	}
+	if strings.Count(body, "<section>") != strings.Count(body, "</section>") || strings.Count(body, "<pre>") == 0 {
+		t.Error("the page is cut off")
+	}
+}
+
+// Paths that are almost one are none, and answered as such.
+func TestUnknownPaths(t *testing.T) {
+	_, url := start(t, &program{})
+	for _, path := range []string{"/", "//v1/events", "/v1//events", "/v1/events/", "/v1/./events", "/v1/x/../events", "/V1/events", "/healthz/", "/v1/events%00", "/%ff", "/openapi.json/.."} {
+		for _, method := range []string{"GET", "POST", "DELETE"} {
+			if status, _, body := do(t, method, url+path); status != 404 || !strings.Contains(body, `"code":"not_found"`) {
+				t.Errorf("%s %s: %d %s", method, path, status, body)
+			}
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"sluice/apitest"
+)
+
+// described reads the document that a program serves.
+func described(t *testing.T, url string) *apitest.Checker {
+	t.Helper()
+	res, err := http.Get(url + "/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checker, err := apitest.New(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return checker
+}
+
+// documented returns a client for a program, which compares every answer with
+// the document that the program serves.
+func documented(t *testing.T, url string) *http.Client {
+	t.Helper()
+	return &http.Client{Transport: described(t, url).Transport(t, transport)}
+}
+
+// example is a request of the document: one of an operation's bodies, or none.
+type example struct {
+	method, path, name, kind string
+	body                     any
+	operation                *openapi3.Operation
+}
+
+// examples are all requests of the document.
+func examples(d *openapi3.T) (all []example) {
+	for path, item := range d.Paths.Map() {
+		for method, operation := range item.Operations() {
+			if operation.RequestBody == nil {
+				all = append(all, example{method, path, "", "", nil, operation})
+				continue
+			}
+			for kind, media := range operation.RequestBody.Value.Content {
+				for name, e := range media.Examples {
+					all = append(all, example{method, path, name, kind, e.Value.Value, operation})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// send sends an example with the parameters' examples. The value of an
+// Idempotency-Key is one request's, so each example gets its own.
+func (e *example) send(s *served) (*http.Response, error) {
+	var body io.Reader
+	switch v := e.body.(type) {
+	case nil:
+	case string:
+		body = strings.NewReader(v)
+	default:
+		text, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(text)
+	}
+	r, err := http.NewRequest(e.method, s.url+e.path, body)
+	if err != nil {
+		return nil, err
+	}
+	query := r.URL.Query()
+	for _, p := range e.operation.Parameters {
+		switch value := p.Value.Example; {
+		case value == nil:
+		case p.Value.In == openapi3.ParameterInHeader:
+			r.Header.Set(p.Value.Name, fmt.Sprintf("%v-%s", value, e.name))
+		case p.Value.In == openapi3.ParameterInQuery:
+			query.Set(p.Value.Name, fmt.Sprint(value))
+		}
+	}
+	r.URL.RawQuery = query.Encode()
+	if e.kind != "" {
+		r.Header.Set("Content-Type", e.kind)
+	}
+	if e.operation.Security != nil {
+		r.Header.Set("Authorization", "Bearer "+testRoot)
+	}
+	return s.client.Do(r)
+}
+
+// said returns the status and body with which the document answers an example:
+// those of the answer's example of the same name.
+func (e *example) said() (status string, body any) {
+	for code, answer := range e.operation.Responses.Map() {
+		for _, media := range answer.Value.Content {
+			if found := media.Examples[e.name]; found != nil {
+				return code, found.Value.Value
+			}
+		}
+	}
+	return "", nil
+}
+
+// Every example of the document is answered by a real program as it says; a
+// request without a body by a success.
+func TestDocumentExamples(t *testing.T) {
+	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
+	bodies := 0
+	for _, e := range examples(described(t, s.url).Document) {
+		res, err := e.send(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.name == "" {
+			if res.StatusCode >= 300 {
+				t.Errorf("%s %s: %d %s", e.method, e.path, res.StatusCode, text)
+			}
+			continue
+		}
+		bodies++
+		status, want := e.said()
+		if status == "" {
+			t.Errorf("%s %s: no answer has an example %q as the request does", e.method, e.path, e.name)
+			continue
+		}
+		var got any
+		if err := json.Unmarshal(text, &got); err != nil {
+			t.Fatal(err)
+		}
+		if fmt.Sprint(res.StatusCode) != status || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s %s, example %s: %d %s, the document says %s %v", e.method, e.path, e.name, res.StatusCode, text, status, want)
+		}
+	}
+	if bodies < 3 {
+		t.Errorf("%d examples of bodies", bodies)
+	}
+}
