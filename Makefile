@@ -46,18 +46,19 @@ bench: deps build ## measure this machine: small benchmarks, then the program's 
 	./$(BIN) bench $(BENCH_ARGS)
 
 # go test fuzzes one target of one package at a time.
-fuzz: ## run each fuzz target for FUZZ_SECONDS (20)
+fuzz: deps-test ## run each fuzz target for FUZZ_SECONDS (20), then 2,000 made-up requests a path
 	@set -e; for package in $$(go list ./...); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
 			echo "fuzz: $$package $$target"; \
 			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZ_SECONDS)s $$package; \
 		done; \
 	done
+	go test -run '^TestFuzzedBySchema$$' -count=1 ./cmd/sluice -args -examples=2000
 
 deps: ## install what running needs: Redis, MariaDB, PostgreSQL (Debian, Ubuntu)
 	@scripts/install-deps.sh
 
-deps-test: ## install what testing needs as well: gcc for the race detector
+deps-test: ## install what testing needs as well: gcc for the race detector, a fuzzer in Python
 	@scripts/install-deps.sh --test
 
 clean: ## remove what was built

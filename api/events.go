@@ -124,9 +124,9 @@ func (s *Server) takeIn(w http.ResponseWriter, r *http.Request) (ingest.Accepted
 	if target == nil {
 		return none, refusal(sluice.CodeUnavailable, "the program is starting or stopping; nothing was taken in, send it again")
 	}
-	request := ingest.Request{Sender: who.ID, IdempotencyKey: r.Header.Get("Idempotency-Key")}
-	if !saneKey(request.IdempotencyKey) {
-		return none, refusal(sluice.CodeInvalid, "Idempotency-Key has to be 1 to %d visible ASCII characters", ingest.MaxIdempotencyKeyBytes)
+	request := ingest.Request{Sender: who.ID}
+	if request.IdempotencyKey, err = idempotencyKey(r.Header); err != nil {
+		return none, err
 	}
 	form, err := formOf(r.Header.Get("Content-Type"))
 	if err != nil {
@@ -169,7 +169,21 @@ func (s *Server) takeIn(w http.ResponseWriter, r *http.Request) (ingest.Accepted
 // itemLists keeps the slices that bodies are cut into: at most 160 KB each.
 var itemLists = sync.Pool{New: func() any { return new([]string) }}
 
-// saneKey reports whether an Idempotency-Key can be one. None is fine.
+// idempotencyKey returns the key of a request, "" if it has none. One that is
+// there and empty, or there twice, is a mistake: its sender believes that a
+// repeat does no harm.
+func idempotencyKey(h http.Header) (string, error) {
+	keys := h["Idempotency-Key"]
+	if len(keys) == 0 {
+		return "", nil
+	}
+	if len(keys) == 1 && keys[0] != "" && saneKey(keys[0]) {
+		return keys[0], nil
+	}
+	return "", refusal(sluice.CodeInvalid, "Idempotency-Key has to be one, of 1 to %d visible ASCII characters", ingest.MaxIdempotencyKeyBytes)
+}
+
+// saneKey reports whether an Idempotency-Key can be one.
 func saneKey(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] <= ' ' || s[i] > '~' {

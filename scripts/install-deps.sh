@@ -4,7 +4,10 @@
 #   scripts/install-deps.sh          to run it: redis-server (the embedded Redis),
 #                                    mariadb-server, mariadb-client, postgresql
 #                                    (demo, benches)
-#   scripts/install-deps.sh --test   to test it: gcc and libc6-dev as well
+#   scripts/install-deps.sh --test   to test it: gcc and libc6-dev as well,
+#                                    python3 with venv, and in an environment
+#                                    of its own below the user's cache what
+#                                    requirements-test.txt lists
 #
 # It asks nothing, and when all is there it does nothing, in a few milliseconds.
 set -euo pipefail
@@ -44,6 +47,37 @@ check_go() {
 	done
 }
 
+# python_with_venv names a Python that can make environments.
+python_with_venv() {
+	local python
+	for python in python3 /usr/bin/python3; do
+		if "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+			echo "$python"
+			return
+		fi
+	done
+}
+
+# python_tools makes the environment of the tests' tools. Its name says what it
+# consists of, so another list gets another one; what was left half made is made
+# again.
+python_tools() {
+	local pins hash dir
+	pins=$(dirname "${BASH_SOURCE[0]}")/requirements-test.txt
+	hash=$(sha256sum <"$pins")
+	dir=${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/sluice/python-${hash:0:12}
+	if [ -e "$dir/complete" ]; then return; fi
+	mkdir -p "${dir%/*}"
+	exec 9>"$dir.lock"
+	flock 9 # two trees may be tested at once
+	if [ -e "$dir/complete" ]; then return; fi
+	say "installing the fuzzer of the HTTP API into $dir"
+	"$(python_with_venv)" -m venv --clear "$dir"
+	"$dir/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$pins" 1>&2 ||
+		fail "pip install failed: see above; is there a network, and is Python 3.10 or newer?"
+	touch "$dir/complete"
+}
+
 packages=()
 keep=()
 need() { # need PROGRAM PACKAGE WHY...
@@ -63,7 +97,9 @@ if ! have initdb && ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; 
 	say "PostgreSQL is missing: package postgresql, a database of the benches and tests"
 	packages+=(postgresql)
 fi
+for_tests=no
 if [ "${1:-}" = --test ]; then
+	for_tests=yes
 	# Sluice itself needs no C compiler; the race detector of `go test -race` does.
 	need gcc gcc "which the race detector links with"
 	if have gcc && [ ! -e /usr/include/stdlib.h ]; then
@@ -72,8 +108,17 @@ if [ "${1:-}" = --test ]; then
 	elif ! have gcc; then
 		packages+=(libc6-dev)
 	fi
+	if [ -z "$(python_with_venv)" ]; then
+		say "Python 3 with venv is missing: packages python3 and python3-venv, for the fuzzer of the HTTP API"
+		packages+=(python3 python3-venv)
+	fi
 fi
-if [ ${#packages[@]} -eq 0 ]; then exit 0; fi
+
+# finish does what needs the packages.
+finish() {
+	if [ "$for_tests" = yes ]; then python_tools; fi
+}
+if [ ${#packages[@]} -eq 0 ]; then finish; exit 0; fi
 
 have apt-get || fail "this is not Debian or Ubuntu. Install these with your system's packages, then try again: ${packages[*]} (Redis 7.0 or newer or Valkey, MariaDB 10.6 or newer, PostgreSQL 12 or newer; the programs must be in PATH). The servers need not be started: Sluice starts private ones."
 
@@ -126,4 +171,5 @@ if have systemctl; then
 		"${as_root[@]}" systemctl disable --quiet "$unit" 2>/dev/null || say "could not disable the service $unit at boot: do so by hand if you do not want it"
 	done
 fi
+finish
 say "done"

@@ -215,6 +215,7 @@ func TestEventsRefused(t *testing.T) {
 		{`{"event":"a"}`, []string{"Content-Encoding", "gzip"}, 400, "invalid"},
 		{`{"event":"a"}`, []string{"Idempotency-Key", strings.Repeat("k", 256)}, 400, "invalid"},
 		{`{"event":"a"}`, []string{"Idempotency-Key", "a b"}, 400, "invalid"},
+		{`{"event":"a"}`, []string{"Idempotency-Key", ""}, 400, "invalid"},
 		{`{"event":"a"}`, []string{"Authorization", "Bearer no"}, 401, "unauthorized"},
 	} {
 		if a := s.post(t, tt.body, tt.headers...); a.status != tt.status || a.body.Error.Code != tt.code {

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+var fuzzExamples = flag.Int("examples", 300, "how many requests TestFuzzedBySchema makes up for each operation")
+
+// pythonTool returns a program of the test's Python environment, which
+// scripts/install-deps.sh --test makes, named by what it consists of.
+func pythonTool(t *testing.T, name string) string {
+	t.Helper()
+	pins, err := os.ReadFile("../../scripts/requirements-test.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := sha256.Sum256(pins)
+	dir := filepath.Join(cache, "sluice", "python-"+hex.EncodeToString(hash[:6]))
+	if _, err := os.Stat(filepath.Join(dir, "complete")); err != nil {
+		t.Fatalf("%s is missing: run `make deps-test`, which installs it (%v)", name, err)
+	}
+	return filepath.Join(dir, "bin", name)
+}
+
+// A fuzzer reads the document that the program serves and makes up requests,
+// good and bad ones. No answer may be a 500 or one that the document does not
+// promise; good requests are taken, bad ones refused; what needs a key is
+// refused without one; other methods are answered 405, with Allow.
+func TestFuzzedBySchema(t *testing.T) {
+	tool := pythonTool(t, "st")
+	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
+	dir := t.TempDir()
+	for _, file := range []string{"schemathesis.toml", "schemathesis_hooks.py"} {
+		text, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, tool, "--no-color", "--config-file", "schemathesis.toml",
+		"run", s.url+"/openapi.json", "--max-examples", strconv.Itoa(*fuzzExamples))
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "SLUICE_FUZZ_KEY="+testRoot, "PYTHONDONTWRITEBYTECODE=1", "PYTHONUTF8=1", "COLUMNS=160")
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Errorf("schemathesis: %v; it does so again with the --seed above", err)
+	}
+}
