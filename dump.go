@@ -1,6 +1,9 @@
 package sluice
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // DumpStore is a store whose standard tables can be read as they are at one
 // moment, while others write, and written back. The stores of sqlstore are
@@ -18,6 +21,11 @@ type DumpStore interface {
 
 	// Restoring reports whether a restore was begun and not finished.
 	Restoring(ctx context.Context) (bool, error)
+
+	// OwnTableCursors returns the cursors of followers that fill tables of the
+	// user's own. A restore does not touch those tables, so whoever restores
+	// gives these cursors to Finish as they are.
+	OwnTableCursors(ctx context.Context) ([]DumpCursor, error)
 }
 
 // Snapshot is the standard tables at one moment. One goroutine uses it at a time.
@@ -81,18 +89,13 @@ type Restore interface {
 	// cell in each row.
 	Write(ctx context.Context, table string, columns []string, cells []Cell) error
 
-	// KeptCursors are those of followers that fill tables of the user's own, as
-	// they stood in this database before: the restore does not touch them, since
-	// it does not touch the tables either.
-	KeptCursors() []DumpCursor
-
-	// Finish sets the cursors and the lease numbers, and takes the mark away, in
-	// one transaction.
+	// Finish makes these the cursors, raises the lease numbers beyond these and
+	// any that the database had, and takes the mark away, in one transaction.
 	Finish(ctx context.Context, cursors []DumpCursor, leases []DumpLease) error
-
-	// Close ends the work. The mark stays unless Finish was done.
-	Close() error
 }
+
+// OwnTable reports whether a follower fills a table of the user's own.
+func (c DumpCursor) OwnTable() bool { return strings.HasPrefix(c.Follower, "list:") }
 
 // DumpCursor is a row of the cursors.
 type DumpCursor struct {

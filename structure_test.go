@@ -74,7 +74,7 @@ var speakers = map[string][]string{
 	"github.com/jackc/pgx/v5":             {"sqlstore", "bench/baseline"},
 	"modernc.org/sqlite":                  {"sqlstore", "bench/baseline"},
 	"github.com/goccy/go-yaml":            {"config"},
-	"github.com/klauspost/compress":       {"api"},
+	"github.com/klauspost/compress":       {"api", "transfer"},
 	"github.com/prometheus/client_golang": {"api", "flow", "ingest", "sqlstore", "cmd/sluice"},
 }
 

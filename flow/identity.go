@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -36,6 +37,15 @@ func Identify(ctx context.Context, r *Redis, store sluice.Store, partitions int,
 }
 
 func identify(ctx context.Context, r *Redis, store sluice.Store, partitions int, replace bool) error {
+	if dumps, ok := store.(sluice.DumpStore); ok {
+		half, err := dumps.Restoring(ctx)
+		if err != nil {
+			return err
+		}
+		if half {
+			return errors.New("the database is half restored: a `sluice restore` was broken off, or is at work; run it again, to its end")
+		}
+	}
 	cursors, err := store.Cursors(ctx, identityFollower, []int{0})
 	if err != nil {
 		return fmt.Errorf("read the deployment of the database: %w", err)

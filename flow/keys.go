@@ -54,6 +54,10 @@ func (p Partition) sourcesKey() string { return prefix + "{" + p.tag + "}:source
 // cursorsKey: hash, follower -> position, of followers whose effect is in Redis.
 func (p Partition) cursorsKey() string { return prefix + "{" + p.tag + "}:cursors" }
 
+// holdKey: string that expires, the position from which on a backup keeps the
+// log from being trimmed.
+func (p Partition) holdKey() string { return prefix + "{" + p.tag + "}:hold" }
+
 // leaseKey: hash {owner, number, token}, who runs a role for the partition.
 func (p Partition) leaseKey(role string) string {
 	return prefix + "{" + p.tag + "}:lease:" + role

@@ -179,17 +179,22 @@ func (l *List) Open(ctx context.Context, lease *Lease, cursor sluice.Position) (
 	if err != nil {
 		return nil, err
 	}
-	start := sluice.Position{Major: r.first, Minor: r.base}
-	untouched := r.first == 1 && r.base == 0
-	behindHole := r.first == r.raised+1 && cursor.Major > r.hole && cursor.Major <= r.raised
-	if cursor.Before(start) && cursor != ended && !untouched && !behindHole {
-		return nil, &GapError{What: l.String(), Cursor: cursor, Start: start}
+	if r.gapBehind(cursor, ended) {
+		return nil, &GapError{What: l.String(), Cursor: cursor, Start: sluice.Position{Major: r.first, Minor: r.base}}
 	}
 	r.committed = cursor
 	if err := r.enter(ctx); err != nil {
 		return nil, err
 	}
 	return r, r.skipTo(ctx, cursor)
+}
+
+// gapBehind reports whether elements after the cursor are gone.
+func (r *ListReader) gapBehind(cursor, ended sluice.Position) bool {
+	start := sluice.Position{Major: r.first, Minor: r.base}
+	untouched := r.first == 1 && r.base == 0
+	behindHole := r.first == r.raised+1 && cursor.Major > r.hole && cursor.Major <= r.raised
+	return cursor.Before(start) && cursor != ended && !untouched && !behindHole
 }
 
 // OpenOldest begins to read with the oldest element that is held, for a

@@ -190,7 +190,7 @@ func (l *Log) TrimTo(ctx context.Context, lease *Lease, applied sluice.Position,
 
 func (l *Log) trim(ctx context.Context, lease *Lease, id sluice.Position, margin int) (int64, error) {
 	return l.redis.callInt(ctx, "trim a log", "trim",
-		[]string{lease.key, l.partition.logKey()}, []string{lease.token, id.String(), strconv.Itoa(margin)})
+		[]string{lease.key, l.partition.logKey(), l.partition.holdKey()}, []string{lease.token, id.String(), strconv.Itoa(margin)})
 }
 
 // Again writes an item of a dead letter at the end of the log. A repeat under
@@ -207,7 +207,7 @@ func (l *Log) Last(ctx context.Context) (sluice.Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	c := l.redis.client
-	id, err := c.Do(ctx, c.B().Hget().Key(l.partition.sourcesKey()).Field("@tail").Build()).ToString()
+	id, err := c.Do(ctx, c.B().Hget().Key(l.partition.sourcesKey()).Field(tailField).Build()).ToString()
 	if rueidis.IsRedisNil(err) {
 		return sluice.Position{}, nil
 	}

@@ -16,9 +16,9 @@ import (
 // transaction that sets the cursors.
 const restoringFollower = "restoring"
 
-// ownTables is how the cursors of followers begin that fill tables of the
-// user's own (ingest.TableFollower).
-const ownTables = "list:"
+// leaseJump is how far a restore raises the lease numbers: beyond what was
+// given out since the dump, however long ago that was.
+const leaseJump = 1 << 32
 
 // restore writes a dump's rows.
 //
@@ -27,12 +27,11 @@ const ownTables = "list:"
 // the last one, which also takes the mark away. So a restore that was killed
 // leaves a database that says so, and the next restore begins again.
 //
-// The cursors of lists that fill tables of the user's own stay: those tables
-// stay too, and a cursor belongs to its table. One that went back without it
-// would have the rows in between stored a second time.
+// The cursors stay until then, for those of users' own tables: these tables are
+// not touched, and a cursor belongs to its table. One that went back without
+// it would have the rows in between stored a second time.
 type restore struct {
 	store *Store
-	kept  []sluice.DumpCursor
 }
 
 // Restoring reports whether a restore was begun and not finished.
@@ -61,15 +60,12 @@ func (r *restore) begin(ctx context.Context, replace bool) error {
 	}
 	if !half && !replace {
 		for _, t := range standardTables {
-			if has, err := s.hasRows(ctx, t.name); err != nil {
+			if has, err := s.hasRows(ctx, t); err != nil {
 				return err
 			} else if has {
 				return fmt.Errorf("its table %s has rows, which would be lost: restore into an empty database, or say --replace", t.name)
 			}
 		}
-	}
-	if r.kept, err = s.ownTableCursors(ctx); err != nil {
-		return err
 	}
 	err = s.write(ctx, func(tx *txn) error {
 		if _, err := tx.conn.ExecContext(ctx, s.d.placeholders("DELETE FROM cursors WHERE follower = ?"), restoringFollower); err != nil {
@@ -91,39 +87,46 @@ func (r *restore) begin(ctx context.Context, replace bool) error {
 	return nil
 }
 
-func (s *Store) hasRows(ctx context.Context, table string) (bool, error) {
+// hasRows reports whether a table has something to lose. A cursor that never
+// moved has not, nor has a lease number: they are only raised.
+func (s *Store) hasRows(ctx context.Context, t standardTable) (bool, error) {
+	where := ""
+	switch t.name {
+	case "cursors":
+		where = " WHERE pos_major <> 0 OR pos_minor <> 0"
+	case "leases":
+		return false, nil
+	}
 	var one int
-	err := s.reads.QueryRowContext(ctx, "SELECT 1 FROM "+table+" LIMIT 1").Scan(&one)
+	err := s.reads.QueryRowContext(ctx, "SELECT 1 FROM "+t.name+where+" LIMIT 1").Scan(&one)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-func (s *Store) ownTableCursors(ctx context.Context) ([]sluice.DumpCursor, error) {
-	rows, err := s.reads.QueryContext(ctx, "SELECT follower, part, pos_major, pos_minor FROM cursors WHERE follower LIKE '"+ownTables+"%'")
+// OwnTableCursors returns the cursors of followers that fill users' tables.
+func (s *Store) OwnTableCursors(ctx context.Context) ([]sluice.DumpCursor, error) {
+	rows, err := s.reads.QueryContext(ctx, "SELECT follower, part, pos_major, pos_minor FROM cursors")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read cursors in %s: %w", s.where, err)
 	}
 	defer rows.Close()
-	var kept []sluice.DumpCursor
+	var own []sluice.DumpCursor
 	for rows.Next() {
 		var c sluice.DumpCursor
 		if err := rows.Scan(&c.Follower, &c.Partition, (*number)(&c.Position.Major), (*number)(&c.Position.Minor)); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read cursors in %s: %w", s.where, err)
 		}
-		if !c.Position.IsZero() {
-			kept = append(kept, c)
+		if c.OwnTable() && !c.Position.IsZero() {
+			own = append(own, c)
 		}
 	}
-	return kept, rows.Err()
+	return own, rows.Err()
 }
 
 // Tables lists the standard tables.
 func (r *restore) Tables() []sluice.DumpTable { return dumpTables() }
-
-// KeptCursors returns the cursors that stay.
-func (r *restore) KeptCursors() []sluice.DumpCursor { return r.kept }
 
 // Write adds rows to a table.
 func (r *restore) Write(ctx context.Context, name string, columns []string, cells []sluice.Cell) error {
@@ -223,14 +226,8 @@ func (r *restore) Finish(ctx context.Context, cursors []sluice.DumpCursor, lease
 				return fmt.Errorf("set the cursor of %s: %w", c.Follower, err)
 			}
 		}
-		if _, err := tx.conn.ExecContext(ctx, "DELETE FROM leases"); err != nil {
-			return err
-		}
-		insert := s.d.placeholders("INSERT INTO leases (role, part, number, taken_at) VALUES (?, ?, ?, ?)")
-		for _, l := range leases {
-			if _, err := tx.conn.ExecContext(ctx, insert, l.Role, l.Partition, s.d.number(l.Number), s.now()); err != nil {
-				return fmt.Errorf("set the lease number of %s: %w", l.Role, err)
-			}
+		if err := tx.raiseLeases(ctx, leases); err != nil {
+			return fmt.Errorf("raise the lease numbers: %w", err)
 		}
 		return s.d.afterRestore(ctx, tx.conn)
 	})
@@ -240,8 +237,32 @@ func (r *restore) Finish(ctx context.Context, cursors []sluice.DumpCursor, lease
 	return nil
 }
 
-// Close does nothing: every step was a transaction of its own.
-func (r *restore) Close() error { return nil }
+// raiseLeases makes every lease number larger than any was, here or in the dump.
+func (t *txn) raiseLeases(ctx context.Context, leases []sluice.DumpLease) error {
+	d := t.store.d
+	highest := uint64(0)
+	if err := t.conn.QueryRowContext(ctx, "SELECT COALESCE(MAX(number), 0) FROM leases").Scan((*number)(&highest)); err != nil {
+		return err
+	}
+	for _, l := range leases {
+		highest = max(highest, l.Number)
+	}
+	highest += leaseJump
+	if _, err := t.conn.ExecContext(ctx, d.placeholders("UPDATE leases SET number = ?"), d.number(highest)); err != nil {
+		return err
+	}
+	remove := d.placeholders("DELETE FROM leases WHERE role = ? AND part = ?")
+	insert := d.placeholders("INSERT INTO leases (role, part, number, taken_at) VALUES (?, ?, ?, ?)")
+	for _, l := range leases {
+		if _, err := t.conn.ExecContext(ctx, remove, l.Role, l.Partition); err != nil {
+			return err
+		}
+		if _, err := t.conn.ExecContext(ctx, insert, l.Role, l.Partition, d.number(highest), t.store.now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func (t *txn) addCursor(ctx context.Context, c sluice.DumpCursor) error {
 	d := t.store.d

@@ -56,6 +56,8 @@ func commands() []command {
 		{name: "tail", line: "show the events that pass through", long: tailLong, setting: true, flags: tailFlags, run: runTail},
 		{name: "dead", args: "list | show ID | replay ID... | drop ID...", line: "look after items that could not be applied", long: deadLong, setting: true, flags: deadFlags, run: runDead},
 		{name: "key", args: "create | list | revoke ID", line: "look after the keys of the HTTP API", long: keyLong, setting: true, flags: keyFlags, run: runKey},
+		{name: "backup", args: "DIR|FILE", line: "write the tables and the logs to a file", long: backupLong, setting: true, run: runBackup},
+		{name: "restore", args: "FILE", line: "put a backup back", long: restoreLong, setting: true, flags: restoreFlags, run: runRestore},
 		{name: "export", args: "events", line: "write events out as lines", long: exportLong, setting: true, flags: exportFlags, run: runExport},
 		{name: "bench", args: "[ARGUMENTS]", line: "measure this machine", long: benchLong, run: runBench},
 		{name: "config", args: "[show]", line: "print the commented configuration", long: configLong, setting: true, run: runConfig},

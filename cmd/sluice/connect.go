@@ -107,29 +107,43 @@ func openReplayer(ctx context.Context, cfg *config.Config, store sluice.Store) (
 	if err != nil {
 		return nil, nil, err
 	}
+	lists, closeLists, err := openLists(ctx, cfg, main)
+	if err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
+	replayer := &ingest.Replayer{Store: store, Lists: map[string]*flow.List{}, Logs: logsOf(main, cfg)}
+	for _, l := range lists {
+		replayer.Lists[l.Name()] = l
+	}
+	return replayer, func() error { closeLists(); return stop() }, nil
+}
+
+// openLists connects the lists of the configuration, on the main server and
+// others. The returned function ends the connections to the others.
+func openLists(ctx context.Context, cfg *config.Config, main *flow.Redis) (lists []*flow.List, closeAll func(), err error) {
 	others := map[config.URL]*flow.Redis{}
-	closeAll := func() error {
+	closeAll = func() {
 		for _, r := range others {
 			r.Close()
 		}
-		return stop()
 	}
-	replayer := &ingest.Replayer{Store: store, Lists: map[string]*flow.List{}, Logs: logsOf(main, cfg)}
 	for _, l := range cfg.Lists {
 		r := main
 		if l.Redis != "" && l.Redis != cfg.Redis {
 			if r = others[l.Redis]; r == nil {
 				if r, err = flow.Dial(ctx, l.Redis.Reveal()); err != nil {
-					return nil, nil, errors.Join(fmt.Errorf("list %s: %w", l.Name, err), closeAll())
+					closeAll()
+					return nil, nil, fmt.Errorf("list %s: %w", l.Name, err)
 				}
 				others[l.Redis] = r
 			}
 		}
 		list, err := flow.NewList(r, l.Name, flow.Side(l.Take))
 		if err != nil {
-			return nil, nil, errors.Join(err, closeAll())
+			closeAll()
+			return nil, nil, err
 		}
-		replayer.Lists[l.Name] = list
+		lists = append(lists, list)
 	}
-	return replayer, closeAll, nil
+	return lists, closeAll, nil
 }

@@ -1,0 +1,58 @@
+package chaos
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"sluice/faults"
+)
+
+// run runs a command of the program to its end and returns what it says.
+func (w *world) run(failpoints string, args ...string) (string, error) {
+	w.t.Helper()
+	cmd := exec.CommandContext(w.t.Context(), binary, append(args, "--config", filepath.Join(w.dir, "sluice.yaml"))...)
+	cmd.Dir = w.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Env = append(os.Environ(), faults.EnvFailpoint+"="+failpoints)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// TestKilledRestore kills a restore at each of its steps. No program starts on
+// what it leaves, and the next restore puts everything back.
+func TestKilledRestore(t *testing.T) {
+	w := newWorld(t)
+	p := w.start("")
+	w.startPushing()
+	w.passed()
+	w.stopPushing()
+	w.check()
+	file := filepath.Join(w.dir, "b.tar")
+	if out, err := w.run("", "backup", file); err != nil {
+		t.Fatalf("backup: %v\n%s", err, out)
+	}
+	p.signal(syscall.SIGTERM)
+	<-p.exited
+	for _, step := range []string{"restore-logs", "restore-rows", "restore-finish"} {
+		out, err := w.run(step+"=kill,1", "restore", "--replace", file)
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != -1 {
+			t.Fatalf("the restore was not killed at %s: %v\n%s", step, err, out)
+		}
+		if out, err := w.run("", "serve"); err == nil || !strings.Contains(out, "half restored") {
+			t.Fatalf("after a restore that was killed at %s the program starts: %v\n%s", step, err, out)
+		}
+		if out, err := w.run("", "backup", file+".2"); err == nil || !strings.Contains(out, "half restored") {
+			t.Fatalf("what is half restored is backed up: %v\n%s", err, out)
+		}
+	}
+	if out, err := w.run("", "restore", "--replace", file); err != nil || !strings.Contains(out, "no gap") {
+		t.Fatalf("the last restore: %v\n%s", err, out)
+	}
+	w.start("")
+	w.check()
+}

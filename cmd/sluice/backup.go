@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/ingest"
+	"sluice/sqlstore"
+	"sluice/transfer"
+)
+
+const backupLong = `
+Writes the standard tables, as they are at one moment, and what is in the logs behind
+them, to one file: DIR/sluice-TIME.tar, or FILE. It works beside running programs and
+slows them a little. The file holds personal data and the hashes of keys: nobody else
+may read it, and you encrypt it where it is kept.
+
+    sluice backup /var/backups/sluice
+    sluice restore --check /var/backups/sluice/sluice-20261121T053000Z.tar
+
+Not in it: tables of your own (back them up with the database's tools), elements of
+lists that are not in the logs yet, the configuration. docs/backup.md says more.
+`
+
+const restoreLong = `
+Puts a backup back: into an empty database and an empty Redis, of any supported kind.
+All programs must be stopped. Killed in the middle, it is run again: until it is done,
+no program starts.
+
+    sluice restore FILE                      the database and the logs
+    sluice restore --only database FILE      under the Redis that is there: what its logs
+                                             still have is stored again, once
+    sluice restore --only redis FILE         the logs, under the database that is there
+    sluice restore --check FILE              only read it through and say what is in it
+
+It reports what is lost for good: the time between the backup and what the logs still
+have, for each partition. docs/backup.md says when to use which.
+`
+
+var restoreFlags = []flagSpec{
+	{name: "only", value: "WHAT", help: "database: keep what is in Redis; redis: keep the database", check: oneOf("database", "redis")},
+	{name: "replace", help: "empty what has something in it, and lose that"},
+	{name: "list-cursors", help: "tables of your own that lists fill are as they were when the backup was taken, or empty"},
+	{name: "events-from", value: "TIME", help: "leave out older events, such as those beyond your retention", check: aTime},
+	{name: "check", help: "change nothing: read the backup through and say what is in it"},
+}
+
+func runBackup(ctx context.Context, c *call) (err error) {
+	if len(c.given.args) != 1 {
+		return usagef("backup: want one directory or new file")
+	}
+	cfg, err := c.load(nil)
+	if err != nil {
+		return err
+	}
+	store, err := openStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	redis, stop, err := dialOrStart(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	b := &transfer.Backup{Database: store, Redis: redis, Clock: sluice.SystemClock{}, Program: version, Progress: c.progress()}
+	file := b.ArchiveName(c.given.args[0])
+	m, err := b.Run(ctx, file)
+	if err != nil {
+		return err
+	}
+	c.print("%s", file)
+	c.showManifest(m)
+	return nil
+}
+
+// showManifest says what is in a backup.
+func (c *call) showManifest(m *transfer.Manifest) {
+	c.print("deployment %s, %d partitions, schema %d of %s, by sluice %s", m.Deployment, m.Partitions, m.Schema, m.Dialect, m.Program)
+	c.print("tables as at %s, logs up to %s", showTime(m.Snapshot), showTime(m.Ended))
+	for _, t := range m.Tables {
+		c.print("  %-14s %15s rows", t.Name, grouped(t.Rows))
+	}
+	entries := int64(0)
+	for _, l := range m.Logs {
+		entries += l.Entries
+	}
+	c.print("  %-14s %15s entries", "logs", grouped(entries))
+}
+
+func showTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000Z") }
+
+// progressEvery is how often a long command says where it is.
+const progressEvery = 5 * time.Second
+
+// progress returns a function that says what is being done, now and then.
+func (c *call) progress() func(string) {
+	var mu sync.Mutex
+	next := time.Now().Add(progressEvery)
+	return func(what string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); now.After(next) {
+			next = now.Add(progressEvery)
+			fmt.Fprintln(c.main.Stderr, what)
+		}
+	}
+}
+
+func runRestore(ctx context.Context, c *call) (err error) {
+	if len(c.given.args) != 1 {
+		return usagef("restore: want one backup file")
+	}
+	progress := c.progress()
+	archive, err := transfer.OpenArchive(c.given.args[0], func(read, size int64) {
+		progress(fmt.Sprintf("reading it through: %d of %d MB", read>>20, size>>20))
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, archive.Close()) }()
+	if c.given.has("check") {
+		c.print("the backup is whole")
+		c.showManifest(&archive.Manifest)
+		return nil
+	}
+	return c.restore(ctx, archive, progress)
+}
+
+func (c *call) restore(ctx context.Context, archive *transfer.Archive, progress func(string)) (err error) {
+	cfg, err := c.load(nil)
+	if err != nil {
+		return err
+	}
+	if cfg.Partitions != archive.Partitions {
+		return fmt.Errorf("restore: the backup has %d partitions, the configuration says %d; set partitions: %d", archive.Partitions, cfg.Partitions, archive.Partitions)
+	}
+	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
+		return fmt.Errorf("make the data directory: %w; choose another with --data", err)
+	}
+	store, err := sqlstore.Open(ctx, cfg.Database.Reveal(), sqlstore.Options{Exclusive: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := store.Migrate(ctx); err != nil {
+		return err
+	}
+	redis, stop, err := dialOrStart(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	lists, closeLists, err := openLists(ctx, cfg, redis)
+	if err != nil {
+		return err
+	}
+	defer closeLists()
+	only := c.given.text("only")
+	r := &transfer.Restore{
+		Database: store, Redis: redis, Archive: archive,
+		Tables: only != "redis", Logs: only != "database",
+		Replace: c.given.has("replace"), ListCursors: c.given.has("list-cursors"), EventsFromMillis: c.given.millis("events-from"),
+		LogFollowers: []string{ingest.StoreRole}, Lists: lists, Progress: progress,
+	}
+	done, err := r.Run(ctx)
+	if err != nil {
+		return err
+	}
+	c.showRestored(done, archive, redis)
+	return nil
+}
+
+func (c *call) showRestored(done *transfer.Restored, archive *transfer.Archive, redis *flow.Redis) {
+	for _, name := range slices.Sorted(maps.Keys(done.Rows)) {
+		c.print("  %-14s %15s rows", name, grouped(done.Rows[name]))
+	}
+	if done.LeftOut > 0 {
+		c.print("  %-14s %15s events left out as too old", "", grouped(done.LeftOut))
+	}
+	c.print("  %-14s %15s entries", "logs", grouped(done.Entries))
+	var kept []string
+	for _, k := range done.KeptCursors {
+		kept = append(kept, strings.TrimPrefix(k.Follower, "list:"))
+	}
+	if len(kept) > 0 {
+		c.print("tables of your own are not touched, and their lists go on where they were: %s", safeText(strings.Join(kept, ", ")))
+	}
+	for _, g := range done.Gaps {
+		if g.Follower != ingest.StoreRole {
+			c.print("LOST, %s: elements behind %s, up to %s (chunk-element), are neither in Redis nor in the backup", safeText(g.Follower), g.From, g.To)
+			continue
+		}
+		c.print("LOST, partition %d: what was accepted from %s to %s (behind %s, up to %s)", g.Partition,
+			showTime(time.UnixMilli(int64(g.From.Major))), showTime(time.UnixMilli(int64(g.To.Major))), g.From, g.To)
+	}
+	if len(done.Gaps) == 0 {
+		c.print("no gap: the logs of redis %s go on from the tables as at %s", redis, showTime(archive.Snapshot))
+	}
+}

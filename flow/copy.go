@@ -1,0 +1,393 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"sluice"
+)
+
+// Times and bounds of copying and of writing back.
+const (
+	// holdTTL is how long the trim waits for a copier that says nothing more;
+	// it says where it is every holdEvery, if it has moved.
+	holdTTL   = 15 * time.Second
+	holdEvery = 100 * time.Millisecond
+
+	// restoreBytes bounds the entries that are sent to Redis at once.
+	restoreBytes = 8 << 20
+)
+
+// LogCopy copies the logs while they are written, stored and trimmed.
+//
+// The idea. A backup needs of the logs what the database's snapshot does not
+// have yet: everything behind the snapshot's cursors. The store trims what it
+// has committed, also what it commits after the snapshot was taken. So the
+// copy begins before the snapshot, at each log's oldest entry, and goes on until
+// after it; and while it lasts it holds the trim: entries that are not copied
+// yet stay, whoever has applied them (trim.lua). The log is a little longer
+// meanwhile, and whoever writes faster than is copied waits as for a slow store.
+//
+// The invariants. A hold ends by itself when its copier is gone. The copy of a
+// log ends at an entry, with what the log remembered of its sources at that
+// entry: what comes later is not in it, so a source that writes again after a
+// restore is never taken for one that did.
+//
+// What was tried and dropped. Copying the logs after the dump, from its
+// cursors on: what was stored during the dump is trimmed by then, so it would be
+// in neither. Reading fast enough and hoping: eight entries are 16 ms of small
+// requests.
+type LogCopy struct {
+	redis      *Redis
+	logs       []*Log
+	partitions []Partition
+
+	mu     sync.Mutex
+	at     map[int]sluice.Position // copied up to here
+	dirty  map[int]bool            // at has moved since the hold was set
+	moved  chan struct{}           // closed and replaced when at moves
+	failed error
+}
+
+// NewLogCopy prepares to copy all logs of a Redis.
+func NewLogCopy(r *Redis, partitions int) *LogCopy {
+	c := &LogCopy{redis: r, partitions: Partitions(partitions), at: make(map[int]sluice.Position), dirty: make(map[int]bool), moved: make(chan struct{})}
+	for _, p := range c.partitions {
+		c.logs = append(c.logs, NewLog(r, p))
+	}
+	return c
+}
+
+// Begin holds the trim and returns where the copy of each log begins: behind
+// the entry at that position.
+func (c *LogCopy) Begin(ctx context.Context) (map[int]sluice.Position, error) {
+	for _, p := range c.partitions {
+		if err := c.hold(ctx, p, sluice.Position{}); err != nil {
+			return nil, err
+		}
+	}
+	for _, l := range c.logs {
+		oldest, ok, err := l.Oldest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		from := oldest.Prev
+		if !ok {
+			if from, err = l.Last(ctx); err != nil {
+				return nil, err
+			}
+		}
+		c.at[l.Partition()] = from
+	}
+	return maps.Clone(c.at), nil
+}
+
+// Run copies until its context ends: emit is handed entries, those of a log in
+// order, from several goroutines. The holds are kept up, and ended at the end.
+func (c *LogCopy) Run(ctx context.Context, emit func([]Batch) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	var holding sync.WaitGroup
+	holding.Go(func() { stop(c.keepHolding(ctx)) })
+	err := Pull(ctx, c.logs, maps.Clone(c.at), func(batches []Batch) error {
+		if err := emit(batches); err != nil {
+			return err
+		}
+		last := batches[len(batches)-1]
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.at[last.Partition], c.dirty[last.Partition] = last.Position, true
+		close(c.moved)
+		c.moved = make(chan struct{})
+		return nil
+	})
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause // of keepHolding
+	}
+	stop(nil)
+	holding.Wait()
+	for _, p := range c.partitions {
+		done, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		_ = c.redis.client.Do(done, c.redis.client.B().Del().Key(p.holdKey()).Build()).Error() // it ends by itself
+		cancel()
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		err = fmt.Errorf("copy the logs: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed = errors.Join(err, context.Canceled)
+	close(c.moved)
+	c.moved = make(chan struct{})
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// keepHolding says where the copy is until the context ends.
+func (c *LogCopy) keepHolding(ctx context.Context) error {
+	ticker := time.NewTicker(holdEvery)
+	defer ticker.Stop()
+	all := time.Now().Add(holdTTL / 4)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-ticker.C:
+			c.mu.Lock()
+			at, dirty := maps.Clone(c.at), c.dirty
+			c.dirty = make(map[int]bool)
+			c.mu.Unlock()
+			every := now.After(all)
+			if every {
+				all = now.Add(holdTTL / 4)
+			}
+			for _, p := range c.partitions {
+				if !every && !dirty[p.Number] {
+					continue
+				}
+				if err := c.hold(ctx, p, at[p.Number]); err != nil && ctx.Err() == nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+func (c *LogCopy) hold(ctx context.Context, p Partition, at sluice.Position) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	b := c.redis.client.B()
+	return c.redis.wrap("hold the trim of a log", c.redis.client.Do(ctx, b.Set().Key(p.holdKey()).Value(at.String()).Px(holdTTL).Build()).Error())
+}
+
+// LogEnd is where the copy of a log ends, and what the log remembered there.
+type LogEnd struct {
+	Position sluice.Position
+	Sources  map[string]string
+}
+
+// End fixes where the copy of each log ends, and waits until it has come there.
+func (c *LogCopy) End(ctx context.Context) (map[int]LogEnd, error) {
+	ends := make(map[int]LogEnd)
+	for _, p := range c.partitions {
+		sources, err := c.sources(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		end, err := sluice.ParsePosition(sources[tailField])
+		if err != nil {
+			return nil, fmt.Errorf("read where the log of partition %d ends: %w", p.Number, err)
+		}
+		ends[p.Number] = LogEnd{Position: end, Sources: sources}
+	}
+	for {
+		c.mu.Lock()
+		behind, moved, failed := 0, c.moved, c.failed
+		for p, end := range ends {
+			if c.at[p].Before(end.Position) {
+				behind++
+			}
+		}
+		c.mu.Unlock()
+		if behind == 0 {
+			return ends, nil
+		}
+		if failed != nil {
+			return nil, failed
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (c *LogCopy) sources(ctx context.Context, p Partition) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	sources, err := c.redis.client.Do(ctx, c.redis.client.B().Hgetall().Key(p.sourcesKey()).Build()).AsStrMap()
+	return sources, c.redis.wrap("read the sources of a log", err)
+}
+
+// tailField is the field of the sources that holds the id of the last entry.
+const tailField = "@tail"
+
+// PutBack writes copied entries into the log, which must be empty or end before
+// the first of them, as they were.
+func (l *Log) PutBack(ctx context.Context, batches []Batch) error {
+	c, key := l.redis.client, l.partition.logKey()
+	for len(batches) > 0 {
+		var commands rueidis.Commands
+		bytes := 0
+		for len(batches) > 0 && bytes < restoreBytes {
+			b := batches[0]
+			batches, bytes = batches[1:], bytes+len(b.Data)
+			commands = append(commands, c.B().Xadd().Key(key).Id(b.Position.String()).FieldValue().
+				FieldValue("prev", b.Prev.String()).FieldValue("batch", rueidis.BinaryString(b.Data)).Build())
+		}
+		callCtx, cancel := context.WithTimeout(ctx, callTimeout)
+		for _, answer := range c.DoMulti(callCtx, commands...) {
+			if err := answer.Error(); err != nil {
+				cancel()
+				return l.redis.wrap(fmt.Sprintf("put entries back into the log of partition %d", l.partition.Number), err)
+			}
+		}
+		cancel()
+	}
+	return nil
+}
+
+// PutBackSources has the log remember its sources as they were.
+func (l *Log) PutBackSources(ctx context.Context, sources map[string]string) error {
+	if len(sources) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	pairs := l.redis.client.B().Hset().Key(l.partition.sourcesKey()).FieldValue()
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
+		pairs = pairs.FieldValue(name, sources[name])
+	}
+	return l.redis.wrap("put back the sources of a log", l.redis.client.Do(ctx, pairs.Build()).Error())
+}
+
+// Clear removes the log and all that Redis remembers of it.
+func (l *Log) Clear(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	p := l.partition
+	return l.redis.wrap("empty a log", l.redis.client.Do(ctx, l.redis.client.B().Unlink().Key(p.logKey(), p.sourcesKey(), p.cursorsKey(), p.holdKey()).Build()).Error())
+}
+
+// Span is what a log holds: entries behind From, the last one at To. Both are
+// the same if it is empty, and zero if it never held any.
+func (l *Log) Span(ctx context.Context) (from, to sluice.Position, err error) {
+	oldest, ok, err := l.Oldest(ctx)
+	if err != nil {
+		return from, to, err
+	}
+	if to, err = l.Last(ctx); err != nil || !ok {
+		return to, to, err
+	}
+	return oldest.Prev, to, nil
+}
+
+// Living returns how many processes beat in a Redis. It watches for as long as
+// a process may be silent if there may be one.
+func Living(ctx context.Context, r *Redis) (int, error) {
+	first, err := r.beats(ctx)
+	if err != nil || len(first) == 0 {
+		return 0, err
+	}
+	deadline := time.Now().Add(LeaseTimeout)
+	for {
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(beatEvery):
+		}
+		now, err := r.beats(ctx)
+		if err != nil {
+			return 0, err
+		}
+		living := 0
+		for id, beat := range now {
+			if first[id] != beat {
+				living++
+			}
+		}
+		if living > 0 || time.Now().After(deadline) {
+			return living, nil
+		}
+	}
+}
+
+func (r *Redis) beats(ctx context.Context) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	beats, err := r.client.Do(ctx, r.client.B().Hgetall().Key(membersKey()).Build()).AsStrMap()
+	return beats, r.wrap("look who lives", err)
+}
+
+// Deployment is what a database says of the Redis that it belongs to; the zero
+// one: none yet.
+type Deployment struct {
+	ID         uint64
+	Partitions int
+}
+
+// DeploymentOf reads a database's deployment.
+func DeploymentOf(ctx context.Context, store sluice.Store) (Deployment, error) {
+	cursors, err := store.Cursors(ctx, identityFollower, []int{0})
+	if err != nil {
+		return Deployment{}, fmt.Errorf("read the deployment of the database: %w", err)
+	}
+	return deploymentAt(cursors[0]), nil
+}
+
+func deploymentAt(p sluice.Position) Deployment {
+	return Deployment{ID: p.Major, Partitions: int(p.Minor)}
+}
+
+// Deployment returns the id of the deployment that a Redis belongs to, 0: none.
+func (r *Redis) Deployment(ctx context.Context) (uint64, error) {
+	id, _, err := r.identity(ctx, "", "")
+	return id, err
+}
+
+// NewDeploymentID returns the id of a new deployment.
+func NewDeploymentID() (uint64, error) { return strconv.ParseUint(newDeployment(), 10, 64) }
+
+// Cursor is the cursor that makes a database a deployment's.
+func (d Deployment) Cursor() sluice.DumpCursor {
+	return sluice.DumpCursor{Follower: identityFollower, Position: d.position()}
+}
+
+func (d Deployment) position() sluice.Position {
+	return sluice.Position{Major: d.ID, Minor: uint64(d.Partitions)}
+}
+
+// Join takes a Redis for a deployment, whoever's it was. Until the database has
+// the same id, no program starts on either.
+func (r *Redis) Join(ctx context.Context, id uint64) error {
+	_, _, err := r.identity(ctx, strconv.FormatUint(id, 10), "force")
+	return err
+}
+
+// LeaveDeployment makes a Redis nobody's: no program starts on it with a
+// database that is somebody's.
+func (r *Redis) LeaveDeployment(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return r.wrap("leave the deployment", r.client.Do(ctx, r.client.B().Del().Key(identityKey()).Build()).Error())
+}
+
+// Rejoin gives a database that stays the id of a new deployment, and moves its
+// cursors from where they were (before) to where the logs begin (after), in one
+// transaction.
+func Rejoin(ctx context.Context, store sluice.Store, from, to Deployment, before, after []sluice.DumpCursor) error {
+	moves := []sluice.Move{{Follower: identityFollower, From: from.position(), To: to.position()}}
+	for i := range before {
+		if before[i] != after[i] {
+			moves = append(moves, sluice.Move{Follower: before[i].Follower, Partition: before[i].Partition, From: before[i].Position, To: after[i].Position})
+		}
+	}
+	p, err := store.Prepare(&sluice.Effect{Moves: moves})
+	if err == nil {
+		_, err = store.Apply(ctx, p)
+	}
+	if err != nil {
+		return fmt.Errorf("write the deployment of the database: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+
+	"sluice"
+)
+
+// fillLog appends batches to a log and returns their positions.
+func fillLog(t *testing.T, l *Log, source string, from, count int) []sluice.Position {
+	t.Helper()
+	var all []sluice.Position
+	for i := from; i < from+count; i++ {
+		prev := ""
+		if i > 0 {
+			prev = fmt.Sprint(i - 1)
+		}
+		done, err := l.Append(t.Context(), source, prev, fmt.Sprint(i), oneEvent(fmt.Sprint(i)), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, done.Position)
+	}
+	return all
+}
+
+// A backup that copies keeps the trim from what it has not copied; what it
+// copied goes back with its ids, its chain and its sources.
+func TestLogCopyHoldsTheTrimAndGoesBack(t *testing.T) {
+	r := dial(t)
+	partitions := Partitions(2)
+	log := NewLog(r, partitions[1])
+	lease := &Lease{key: partitions[1].leaseKey("store"), token: "x"}
+	do(t, r, "HSET", lease.key, "token", "x")
+	first := fillLog(t, log, "api:x", 0, 5)
+	if _, err := log.Trim(t.Context(), lease, first[2]); err != nil {
+		t.Fatal(err)
+	}
+
+	c := NewLogCopy(r, 2)
+	from, err := c.Begin(t.Context())
+	if err != nil || from[1] != first[1] || from[0] != (sluice.Position{}) {
+		t.Fatalf("begins at %v, %v", from, err)
+	}
+	second := fillLog(t, log, "api:x", 5, 5)
+	if _, err := log.Trim(t.Context(), lease, second[4]); err != nil { // the store is far ahead
+		t.Fatal(err)
+	}
+	if n, _ := log.Entries(t.Context()); n != 8 {
+		t.Fatalf("%d entries are left while nothing is copied, want 8", n)
+	}
+	var mu sync.Mutex
+	copied := make(map[sluice.Position]Batch)
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() {
+		ran <- c.Run(ctx, func(batches []Batch) error {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, b := range batches {
+				copied[b.Position] = b
+			}
+			return nil
+		})
+	}()
+	ends, err := c.End(t.Context())
+	if err != nil || ends[1].Position != second[4] || ends[1].Sources["api:x"] != "9|"+second[4].String() {
+		t.Fatalf("ends %+v, %v", ends, err)
+	}
+	stop()
+	if err := <-ran; err != nil {
+		t.Fatal(err)
+	}
+	if len(copied) != 8 {
+		t.Fatalf("%d entries were copied, want 8", len(copied))
+	}
+	if _, err := log.Trim(t.Context(), lease, second[4]); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := log.Entries(t.Context()); n != 1 {
+		t.Fatalf("%d entries are left when the copy is done, want 1", n)
+	}
+
+	do(t, r, "FLUSHALL")
+	var batches []Batch
+	for _, p := range slices.SortedFunc(maps.Keys(copied), sluice.Position.Compare) {
+		batches = append(batches, copied[p])
+	}
+	if err := log.PutBack(t.Context(), batches); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.PutBackSources(t.Context(), ends[1].Sources); err != nil {
+		t.Fatal(err)
+	}
+	back, err := log.Read(t.Context(), first[1], 100, 0)
+	if err != nil || len(back) != 8 || back[7].Position != second[4] || string(back[7].Data) != string(oneEvent("9")) {
+		t.Fatalf("%d entries went back, %v", len(back), err)
+	}
+	again, err := log.Append(t.Context(), "api:x", "8", "9", oneEvent("9"), false)
+	if err != nil || !again.Repeated {
+		t.Fatalf("a source's repeat after the restore: %+v, %v", again, err)
+	}
+	if start, end, err := log.Span(t.Context()); err != nil || start != first[1] || end != second[4] {
+		t.Fatalf("spans %s to %s, %v", start, end, err)
+	}
+}
+
+// A copier that falls silent holds the trim no longer than its hold lives.
+func TestAHoldEndsByItself(t *testing.T) {
+	r := dial(t)
+	c := NewLogCopy(r, 1)
+	if _, err := c.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ttl, err := r.client.Do(t.Context(), r.client.B().Pttl().Key(c.partitions[0].holdKey()).Build()).AsInt64()
+	if err != nil || ttl <= 0 || ttl > holdTTL.Milliseconds() {
+		t.Fatalf("it lives %d ms, %v", ttl, err)
+	}
+}
+
+func TestLivingProcessesAreSeen(t *testing.T) {
+	r := dial(t)
+	if n, err := Living(t.Context(), r); err != nil || n != 0 {
+		t.Fatalf("%d live in an empty Redis, %v", n, err)
+	}
+	do(t, r, "HSET", membersKey(), "dead", "7 store/1/x")
+	if n, err := Living(t.Context(), r); err != nil || n != 0 {
+		t.Fatalf("%d live beside one that is silent, %v", n, err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var beating sync.WaitGroup
+	beating.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			_ = r.client.Do(ctx, r.client.B().Hset().Key(membersKey()).FieldValue().FieldValue("a", fmt.Sprint(i)).Build()).Error()
+		}
+	})
+	if n, err := Living(t.Context(), r); err != nil || n != 1 {
+		t.Errorf("%d live beside one that beats, %v", n, err)
+	}
+	stop()
+	beating.Wait()
+}

@@ -1,0 +1,229 @@
+package transfer
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"sluice"
+	"sluice/flow"
+)
+
+// Database is a database with all that this package asks of one.
+type Database interface {
+	sluice.Store
+	sluice.DumpStore
+}
+
+// Backup writes a whole deployment to an archive, beside a running program.
+//
+// The order is the point. The copy of the logs begins first, and goes on until
+// after the dump; the dump is one snapshot of the database. So whatever was
+// accepted before the backup ended is in it, in the tables or in the logs behind
+// their cursors, and the cursors of the dump tell which.
+type Backup struct {
+	Database Database
+	Redis    *flow.Redis
+	Clock    sluice.Clock
+	Program  string // its version
+
+	// Progress, if set, is told now and then what is being done.
+	Progress func(what string)
+}
+
+// ArchiveName returns the file that a backup to path goes to: in a directory, one
+// named after the time.
+func (b *Backup) ArchiveName(path string) string {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return filepath.Join(path, "sluice-"+b.Clock.Now().UTC().Format("20060102T150405Z")+".tar")
+	}
+	return path
+}
+
+// Run writes the archive. A file that is not whole is removed.
+func (b *Backup) Run(ctx context.Context, path string) (*Manifest, error) {
+	m, err := b.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w, err := createArchive(path)
+	if err != nil {
+		return nil, err
+	}
+	if err = b.write(ctx, w, m); err == nil {
+		m.Ended = b.Clock.Now().UTC()
+		err = w.finish(m)
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.abandon())
+	}
+	return m, nil
+}
+
+// begin looks whether there is one deployment to back up.
+func (b *Backup) begin(ctx context.Context) (*Manifest, error) {
+	half, err := b.Database.Restoring(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if half {
+		return nil, errors.New("back up: the database is half restored: run `sluice restore` to its end first")
+	}
+	d, err := flow.DeploymentOf(ctx, b.Database)
+	if err != nil {
+		return nil, err
+	}
+	id, err := b.Redis.Deployment(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if d.ID == 0 || d.ID != id {
+		return nil, fmt.Errorf("back up: redis %s and the database do not belong together, or no program has run on them yet; are --redis and --database right?", b.Redis)
+	}
+	return &Manifest{Program: b.Program, Deployment: strconv.FormatUint(id, 16), Partitions: d.Partitions, Began: b.Clock.Now().UTC()}, nil
+}
+
+func (b *Backup) write(ctx context.Context, w *archiveWriter, m *Manifest) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	logs := flow.NewLogCopy(b.Redis, m.Partitions)
+	from, err := logs.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	entries := &logLines{to: lines{to: w, kind: "log"}, seen: make([]int64, m.Partitions)}
+	copying, stop := context.WithCancel(ctx)
+	copied := make(chan error, 1)
+	go func() { // ends with copying
+		err := logs.Run(copying, entries.add)
+		if err != nil {
+			cancel(err)
+		}
+		copied <- err
+	}()
+	ends, err := b.dump(ctx, w, m, logs)
+	stop()
+	if copyErr := <-copied; copyErr != nil {
+		err = copyErr // why the dump ended
+	}
+	if err == nil {
+		err = entries.to.flush()
+	}
+	if err != nil {
+		return err
+	}
+	for p := range m.Partitions {
+		m.Logs = append(m.Logs, ManifestLog{Partition: p, From: from[p].String(), To: ends[p].Position.String(), Entries: entries.seen[p]})
+	}
+	return b.writeSources(w, ends)
+}
+
+// dump writes the tables, then waits until the logs are copied up to now.
+func (b *Backup) dump(ctx context.Context, w *archiveWriter, m *Manifest, logs *flow.LogCopy) (map[int]flow.LogEnd, error) {
+	snapshot, err := b.Database.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m.Snapshot, m.Dialect, m.Schema = b.Clock.Now().UTC(), snapshot.Dialect(), snapshot.SchemaVersion()
+	for _, table := range snapshot.Tables() {
+		if err = b.dumpTable(ctx, w, m, snapshot, table); err != nil {
+			break
+		}
+	}
+	if err = errors.Join(err, snapshot.Close()); err != nil {
+		return nil, err
+	}
+	return logs.End(ctx)
+}
+
+// tellEvery is after how many rows the progress is told.
+const tellEvery = 100_000
+
+func (b *Backup) dumpTable(ctx context.Context, w *archiveWriter, m *Manifest, snapshot sluice.Snapshot, table sluice.DumpTable) error {
+	out := &lines{to: w, kind: "sql/" + table.Name}
+	err := snapshot.Rows(ctx, table.Name, func(cells []sluice.Cell) error {
+		if out.total%tellEvery == 0 && b.Progress != nil {
+			b.Progress(fmt.Sprintf("table %s: %d rows; %d MB written", table.Name, out.total, w.written()>>20))
+		}
+		return out.add(func(line []byte) []byte { return appendRow(line, table.Columns, cells) })
+	})
+	if err == nil {
+		err = out.flush()
+	}
+	m.Tables = append(m.Tables, ManifestTable{DumpTable: table, Rows: out.total})
+	return err
+}
+
+// appendRow appends a row as a JSON object. A cell that is NULL is left out.
+func appendRow(b []byte, columns []sluice.DumpColumn, cells []sluice.Cell) []byte {
+	b = append(b, '{')
+	first := true
+	for i, c := range cells {
+		if c.Kind == sluice.CellNull {
+			continue
+		}
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = append(append(append(b, '"'), columns[i].Name...), '"', ':')
+		switch c.Kind {
+		case sluice.CellNumber:
+			b = append(b, c.Text...)
+		case sluice.CellBytes:
+			b = append(b, '"')
+			b = append(base64.StdEncoding.AppendEncode(b, []byte(c.Text)), '"')
+		default:
+			b = appendJSONText(b, c.Text)
+		}
+	}
+	return append(b, '}')
+}
+
+// logLines writes entries of logs. Its add is called from several goroutines,
+// for a partition from one.
+type logLines struct {
+	to   lines
+	seen []int64 // by partition
+}
+
+func (l *logLines) add(batches []flow.Batch) error {
+	for _, b := range batches {
+		l.seen[b.Partition]++
+		err := l.to.add(func(line []byte) []byte {
+			line = append(line, `{"partition":`...)
+			line = strconv.AppendInt(line, int64(b.Partition), 10)
+			line = append(append(line, `,"id":"`...), b.Position.String()...)
+			line = append(append(line, `","prev":"`...), b.Prev.String()...)
+			line = append(line, `","batch":"`...)
+			return append(base64.StdEncoding.AppendEncode(line, b.Data), `"}`...)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Backup) writeSources(w *archiveWriter, ends map[int]flow.LogEnd) error {
+	out := &lines{to: w, kind: "sources"}
+	for _, p := range slices.Sorted(maps.Keys(ends)) {
+		for _, name := range slices.Sorted(maps.Keys(ends[p].Sources)) {
+			err := out.add(func(line []byte) []byte {
+				line = strconv.AppendInt(append(line, `{"partition":`...), int64(p), 10)
+				line = appendJSONText(append(line, `,"source":`...), name)
+				return append(appendJSONText(append(line, `,"value":`...), ends[p].Sources[name]), '}')
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return out.flush()
+}
