@@ -44,8 +44,9 @@ const (
 var http1 = &http.Client{Timeout: answerWithin}
 
 // startSluice starts the program with one list in the configuration and waits
-// until it is ready. list is the list's settings in YAML's short form.
-func (e *env) startSluice(ctx context.Context, s store, list string) (*child, error) {
+// until it is ready. list is the list's settings in YAML's short form, more are
+// further lines of the configuration.
+func (e *env) startSluice(ctx context.Context, s store, list string, more ...string) (*child, error) {
 	dir, err := os.MkdirTemp(e.dir, "sluice-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for sluice: %w", err)
@@ -55,8 +56,8 @@ func (e *env) startSluice(ctx context.Context, s store, list string) (*child, er
 		return nil, err
 	}
 	file := filepath.Join(dir, "sluice.yaml")
-	text := fmt.Sprintf("listen: 127.0.0.1:%d\nredis: %q\ndatabase: %q\ndata: %q\nroot_key: %s\nlists:\n  %s: {%s}\n",
-		port, e.redisURL, s.url(), filepath.Join(dir, "data"), benchRootKey, listName, list)
+	text := fmt.Sprintf("listen: 127.0.0.1:%d\nredis: %q\ndatabase: %q\ndata: %q\nroot_key: %s\nlists:\n  %s: {%s}\n%s\n",
+		port, e.redisURL, s.url(), filepath.Join(dir, "data"), benchRootKey, listName, list, strings.Join(more, "\n"))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("write sluice's configuration: %w", err)
 	}

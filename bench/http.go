@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -140,44 +141,31 @@ func (e *env) httpBatches(ctx context.Context, n int) (err error) {
 	return nil
 }
 
-// httpSingle compares requests of one event, written durably and stored, with
-// requests of nothing, answered by the same server to the same generator.
+// httpSingle compares requests of one event, written durably, with requests of
+// nothing, answered by the same server to the same generator. What is compared
+// is accepting: the process that takes requests in has only that role, and the
+// rows are written by another one after the clock has stopped. With both roles
+// in one process, on the same cores, it is measured as well.
 func (e *env) httpSingle(ctx context.Context) (err error) {
 	if err := errors.Join(e.maria.fresh(ctx), e.redis.Clear(ctx), e.run.watchBusy(ctx)); err != nil {
 		return err
 	}
 	r := e.run.report
-	span := pick(e.run, httpSingleSpan, httpSingleQuick)
-	best, err := ceiling(ctx, httpSingleConns, span, httpPingRequest)
+	best, err := ceiling(ctx, httpSingleConns, pick(e.run, httpSingleSpan, httpSingleQuick), httpPingRequest)
 	if err != nil {
 		return err
 	}
 	r.add("generator_ceiling", "the generator, answered by nothing", "1/s", best)
-	c, err := e.startSluice(ctx, e.maria, standard.settings)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.stop()) }()
-	address := strings.TrimPrefix(c.base, "http://")
-	empty := generator{address: address, conns: httpSingleConns, span: span, done: wantStatus(httpPingAnswer),
-		next: func(dst []byte) ([]byte, int) { return append(dst, httpPingRequest...), 1 }}
-	source := &eventSource{each: 1}
-	single := generator{address: address, conns: httpSingleConns, span: span, next: source.next, done: wantStatus(httpEventsAnswer)}
+	source, stored := &eventSource{each: 1}, int64(0)
 	for n := range pick(e.run, httpSingleRuns, 1) {
 		e.run.say("single events and empty requests over %d connections, run %d", httpSingleConns, n+1)
-		all, err := empty.run(ctx)
-		if err != nil {
-			return errors.Join(err, c.dead())
-		}
-		r.add("empty_requests", "empty requests (204)", "1/s", float64(all.requests)/all.took.Seconds())
-		if all, err = single.run(ctx); err != nil {
-			return errors.Join(err, c.dead())
-		}
-		r.add("single_requests", "requests of one event (202)", "1/s", float64(all.requests)/all.took.Seconds())
-		r.add("single_p99", "answer to a request of one event, p99", "s", percentile(all.latencies, 0.99))
-		if err := c.awaitStored(ctx, source.elements().count); err != nil {
+		if err := e.accepting(ctx, source, n%2 == 1); err != nil {
 			return err
 		}
+		if err := e.storing(ctx, source, stored); err != nil {
+			return err
+		}
+		stored = source.elements().count
 	}
 	if err := verify(ctx, e.maria, standard, source.elements()); err != nil {
 		return err
@@ -186,5 +174,58 @@ func (e *env) httpSingle(ctx context.Context) (err error) {
 		return fmt.Errorf("the generator reaches %s requests/s by itself, wanted %d: what it measured is void; is the machine busy?", number(best), wantGeneratorCeiling)
 	}
 	r.divide("single_vs_empty", "single_requests", "empty_requests", wantSingleVsEmpty)
+	return nil
+}
+
+// accepting measures a process that only takes in: empty requests and single
+// events, or the other way round.
+func (e *env) accepting(ctx context.Context, source *eventSource, eventsFirst bool) (err error) {
+	c, err := e.startSluice(ctx, e.maria, standard.settings, "roles: [intake]")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	steps := []func() error{
+		func() error {
+			empty := generator{next: func(dst []byte) ([]byte, int) { return append(dst, httpPingRequest...), 1 }}
+			return e.singles(ctx, c, &empty, httpPingAnswer, "empty_requests", "empty requests (204)")
+		},
+		func() error {
+			return e.singles(ctx, c, &generator{next: source.next}, httpEventsAnswer, "single_requests", "requests of one event (202)")
+		},
+	}
+	if eventsFirst {
+		slices.Reverse(steps)
+	}
+	return errors.Join(steps[0](), steps[1]())
+}
+
+// storing measures single events with the store in the same process, which
+// first stores what was accepted before and is not stored yet.
+func (e *env) storing(ctx context.Context, source *eventSource, stored int64) (err error) {
+	c, err := e.startSluice(ctx, e.maria, standard.settings)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	if err := c.awaitStored(ctx, source.elements().count-stored); err != nil {
+		return err
+	}
+	if err := e.singles(ctx, c, &generator{next: source.next}, httpEventsAnswer, "stored_requests", "the same, the store at work on the same cores"); err != nil {
+		return err
+	}
+	return c.awaitStored(ctx, source.elements().count-stored)
+}
+
+// singles runs a generator of single requests against a process.
+func (e *env) singles(ctx context.Context, c *child, g *generator, want int, name, what string) error {
+	g.address, g.conns = strings.TrimPrefix(c.base, "http://"), httpSingleConns
+	g.span, g.done = pick(e.run, httpSingleSpan, httpSingleQuick), wantStatus(want)
+	all, err := g.run(ctx)
+	if err != nil {
+		return errors.Join(err, c.dead())
+	}
+	e.run.report.add(name, what, "1/s", float64(all.requests)/all.took.Seconds())
+	e.run.report.add(name+"_p99", what+", p99", "s", percentile(all.latencies, 0.99))
 	return nil
 }
