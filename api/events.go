@@ -25,9 +25,11 @@ const (
 	maxTakenIn = 512
 	slotWait   = time.Second
 
-	// acceptTimeout is how long a request waits to be written. With the time
-	// that its body may take it is below answerWriteTimeout.
+	// acceptTimeout is how long a request waits to be written, and up to
+	// deadlineStep less. With the time that its body may take it is below
+	// answerWriteTimeout.
 	acceptTimeout = 25 * time.Second
+	deadlineStep  = time.Second
 
 	// complainEvery bounds how often a failure to write is logged.
 	complainEvery = time.Second
@@ -42,15 +44,17 @@ type intake struct {
 	mu         sync.Mutex
 	complained time.Time
 
+	waits    deadlines
 	accepted prometheus.Counter
 	refused  prometheus.Counter
 	answers  *prometheus.CounterVec
+	answered prometheus.Counter // of answers, those by 202
 	seconds  prometheus.Histogram
 }
 
 func newIntake() *intake {
 	b := newBudget(maxHeldBytes)
-	return &intake{
+	in := &intake{
 		budget: b, unpacker: newUnpacker(b), slots: make(chan struct{}, maxTakenIn),
 		accepted: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_http_accepted_items_total", Help: "Items of requests that were durably written."}),
 		refused:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_http_refused_items_total", Help: "Items of requests that are no events."}),
@@ -58,6 +62,30 @@ func newIntake() *intake {
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "sluice_http_accept_seconds", Help: "How long requests with events took that were accepted, from their first byte to the answer.",
 			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5}}),
 	}
+	in.answered = in.answers.WithLabelValues(strconv.Itoa(http.StatusAccepted))
+	return in
+}
+
+// deadlines gives requests that come within a second one context: a context
+// and a timer for each cost a tenth of what accepting a single event does.
+// Whoever hangs up is waited for to the end: what he sent is being written.
+type deadlines struct {
+	mu      sync.Mutex
+	step    time.Time
+	current context.Context
+}
+
+// context returns one that ends acceptTimeout from now, or up to deadlineStep
+// sooner.
+func (d *deadlines) context(now time.Time) context.Context {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.current == nil || now.Sub(d.step) >= deadlineStep || now.Before(d.step) {
+		ctx, cancel := context.WithTimeout(context.Background(), acceptTimeout)
+		context.AfterFunc(ctx, cancel) // it ends by its time, and nothing is left of it
+		d.step, d.current = now, ctx
+	}
+	return d.current
 }
 
 // outcome is what became of a request's items: the body of a 202.
@@ -74,7 +102,9 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	started := s.clock.Now()
 	done, err := s.takeIn(w, r)
 	in := s.intake
-	in.refused.Add(float64(done.RefusedItems))
+	if done.RefusedItems > 0 {
+		in.refused.Add(float64(done.RefusedItems))
+	}
 	switch {
 	case err != nil:
 		s.writeError(w, r, err)
@@ -82,12 +112,30 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		s.writeJSON(w, http.StatusBadRequest, errorBody{Error: detail(&done.Refused[0], idOf(w)), outcome: outcomeOf(&done)})
 	default:
 		in.accepted.Add(float64(done.Items))
-		s.writeJSON(w, http.StatusAccepted, outcomeOf(&done))
+		if done.RefusedItems > 0 {
+			s.writeJSON(w, http.StatusAccepted, outcomeOf(&done))
+		} else {
+			s.writeAccepted(w, done.Items)
+		}
 		in.seconds.Observe(s.clock.Now().Sub(started).Seconds())
 	}
-	if a, ok := w.(*answer); ok {
+	switch a, ok := w.(*answer); {
+	case !ok:
+	case a.status == http.StatusAccepted:
+		in.answered.Inc()
+	default:
 		in.answers.WithLabelValues(strconv.Itoa(a.status)).Inc()
 	}
+}
+
+// writeAccepted writes what outcomeOf would, where nothing was refused: nearly
+// every answer, and of single events a part of the cost that can be measured.
+func (s *Server) writeAccepted(w http.ResponseWriter, items int) {
+	w.Header()["Content-Type"] = headerJSON
+	w.WriteHeader(http.StatusAccepted)
+	var room [64]byte
+	text := strconv.AppendInt(append(room[:0], `{"accepted":`...), int64(items), 10)
+	s.write(w, append(text, ",\"refused_count\":0,\"refused\":[]}\n"...))
 }
 
 func outcomeOf(a *ingest.Accepted) *outcome {
@@ -137,8 +185,7 @@ func (s *Server) takeIn(w http.ResponseWriter, r *http.Request) (ingest.Accepted
 		body.release()
 		return none, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), acceptTimeout)
-	defer cancel()
+	ctx := s.intake.waits.context(s.clock.Now())
 	if err := s.intake.takeSlot(ctx); err != nil {
 		body.release()
 		return none, err

@@ -167,15 +167,22 @@ func (s *Server) Stop(ctx context.Context) error {
 	return err
 }
 
+// Values of headers that many answers have: they share them, and write the
+// names as they are sent.
+var (
+	headerNosniff = []string{"nosniff"}
+	headerNoStore = []string{"no-store"}
+	headerJSON    = []string{"application/json"}
+)
+
 // guard sets what every answer carries, turns a panic into an answer, and
 // writes the access log.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &answer{ResponseWriter: rw, id: s.requests.idOf(r)}
 		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Cache-Control", "no-store")
-		h.Set("X-Request-Id", w.id)
+		h["X-Content-Type-Options"], h["Cache-Control"] = headerNosniff, headerNoStore
+		h["X-Request-Id"] = []string{w.id}
 		debug := s.log.Enabled(r.Context(), slog.LevelDebug)
 		var started time.Time
 		if debug {

@@ -12,9 +12,15 @@ import (
 
 // Bounds of a Writer.
 const (
-	// openBatchWait is how long an open batch waits for company. The write
-	// before it usually takes longer, so under load nobody waits for this.
+	// openBatchWait is how long an open batch waits for company at most, unless
+	// it is large: it leaves with the next tick, and all partitions tick
+	// together, so that their batches reach Redis in one packet and are synced
+	// in one go. Batches that left as soon as they could held two or three
+	// single events each and cost Redis half as much again, an event.
 	openBatchWait = 2 * time.Millisecond
+
+	// largeBatchBytes is what does not wait.
+	largeBatchBytes = 32 << 10
 
 	// appendTries bounds how often one batch is offered to Redis before its
 	// waiters are told that its fate is open.
@@ -85,6 +91,8 @@ type Writer struct {
 	logs   []*Log
 	open   []openBatch // by partition
 
+	began time.Time // ticks are counted from here
+
 	mu     sync.Mutex
 	active int           // calls of Write and goroutines that write
 	closed chan struct{} // not nil: closing; closed when active is 0
@@ -116,7 +124,7 @@ type flight struct {
 // NewWriter returns a writer to the logs (one a partition, in order) under a
 // source name that no other writer uses, now or ever.
 func NewWriter(logs []*Log, source string) *Writer {
-	return &Writer{source: source, logs: logs, open: make([]openBatch, len(logs))}
+	return &Writer{source: source, logs: logs, open: make([]openBatch, len(logs)), began: time.Now()}
 }
 
 // Write adds the parts of a request to their partitions' open batches and
@@ -273,9 +281,13 @@ func (w *Writer) add(ctx context.Context, p *Part) (*flight, error) {
 func (w *Writer) write(partition int) {
 	defer w.leave()
 	o := &w.open[partition]
-	time.Sleep(openBatchWait)
 	for {
 		o.mu.Lock()
+		if o.waiting != nil && len(o.data) < largeBatchBytes {
+			o.mu.Unlock()
+			time.Sleep(openBatchWait - time.Since(w.began)%openBatchWait)
+			o.mu.Lock()
+		}
 		f, data := o.waiting, o.data
 		o.waiting, o.data, o.items = nil, nil, 0
 		if f == nil {
