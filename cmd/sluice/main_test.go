@@ -167,7 +167,7 @@ func TestFailures(t *testing.T) {
 		{[]string{"serve"}, "", config.DefaultFile + ":3: lists.q.tabel: unknown key; did you mean table?"},
 		{[]string{"dev"}, "SLUICE_LISTN=x", "unknown variable SLUICE_LISTN; did you mean SLUICE_LISTEN?"},
 		{[]string{"dev", "--listen", "0.0.0.0:0"}, "", "SLUICE_ROOT_KEY"},
-		{[]string{"dev", "--data", data, "--redis", "unix:///nowhere/redis.sock"}, "", "start: connect to redis unix:///nowhere/redis.sock: "},
+		{[]string{"dev", "--data", data, "--start-seconds", "0", "--redis", "unix:///nowhere/redis.sock"}, "", "start: connect to redis unix:///nowhere/redis.sock: "},
 		{[]string{"tail", "--config", "/dev/null", "--data", data}, "", "no sluice has run on the data directory"},
 		{[]string{"dead", "list", "--config", "/dev/null", "--data", data}, "", "is --data or --database right?"},
 		{[]string{"migrate", "--config", "/nowhere.yaml"}, "", "sluice config"},

@@ -99,7 +99,7 @@ func (p *Program) open(ctx context.Context) (*engine, error) {
 	pause := openSoonest
 	for {
 		e, err := openEngine(ctx, p.config, p.log)
-		if err == nil || !(flow.IsAway(err) || sqlstore.IsAway(err)) {
+		if err == nil || patience == 0 || !(flow.IsAway(err) || sqlstore.IsAway(err)) {
 			return e, err
 		}
 		p.log.Warn("not started yet, trying again", "for at most", patience, "error", err)

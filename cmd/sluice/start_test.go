@@ -58,7 +58,7 @@ func awayServers(t *testing.T) (dir string, redis *servers.Redis, maria *servers
 // waits for them, and says for whom.
 func TestStartWaitsForServers(t *testing.T) {
 	dir, redis, maria := awayServers(t)
-	s := &served{dir: dir, log: &buffer{}, signals: make(chan os.Signal, 2), done: make(chan int, 1)}
+	s := &served{client: http.DefaultClient, dir: dir, log: &buffer{}, signals: make(chan os.Signal, 2), done: make(chan int, 1)}
 	m := Main{Args: []string{"serve"}, Dir: dir, Stdout: io.Discard, Stderr: s.log, Signals: s.signals}
 	go func() { s.done <- m.Run(context.Background()) }()
 	t.Cleanup(func() { s.signals <- syscall.SIGTERM })
