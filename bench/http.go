@@ -41,6 +41,7 @@ const (
 // What is promised.
 const (
 	wantHTTPAccepted     = 150_000 // events a second, in requests of 1,000
+	wantVsPublished      = 1.2
 	wantSingleVsEmpty    = 0.5
 	wantGeneratorCeiling = 30_000 // requests a second, or what it measures is void
 )
@@ -58,8 +59,12 @@ func runHTTP(ctx context.Context, r *run) (err error) {
 			if err := e.httpBatches(ctx, i); err != nil {
 				return fmt.Errorf("%s: %w", partBatches, err)
 			}
+			if err := e.httpPublished(ctx, i); err != nil {
+				return fmt.Errorf("%s, as published: %w", partBatches, err)
+			}
 		}
 		r.report.judge(target{ratio: "batches_accepted_per_s", value: wantHTTPAccepted}, r.report.value("batches_accepted"))
+		r.report.divide("http_vs_published", "batches_accepted", "published_accepted", wantVsPublished)
 	}
 	if r.does(partSingle) {
 		if err := e.httpSingle(ctx); err != nil {
@@ -73,6 +78,7 @@ func runHTTP(ctx context.Context, r *run) (err error) {
 // they are asked for.
 type eventSource struct {
 	first, each int64
+	plain       bool         // the id is called id, as in lists
 	taken       atomic.Int64 // requests
 }
 
@@ -84,10 +90,14 @@ func (s *eventSource) next(dst []byte) ([]byte, int) {
 	body := len(dst)
 	for i := from; i < from+s.each; i++ {
 		x := at(i)
-		dst = append(dst, `{"event_`...)
-		start := len(dst)
-		dst = x.appendJSON(dst)
-		dst = append(dst[:start], dst[start+len(`{"`):]...) // {"id": becomes {"event_id":
+		if s.plain {
+			dst = x.appendJSON(dst)
+		} else {
+			dst = append(dst, `{"event_`...)
+			start := len(dst)
+			dst = x.appendJSON(dst)
+			dst = append(dst[:start], dst[start+len(`{"`):]...) // {"id": becomes {"event_id":
+		}
 		dst = append(dst, '\n')
 	}
 	// The length is written into its place, with leading zeros.
