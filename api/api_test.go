@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -201,50 +200,6 @@ func TestMetrics(t *testing.T) {
 		if strings.HasPrefix(p.Metric, "sluice_") {
 			t.Errorf("lint: %s: %s", p.Metric, p.Text)
 		}
-	}
-}
-
-// A connection too many waits until another is closed.
-func TestConnectionsAreBounded(t *testing.T) {
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := newLimitListener(inner, 1)
-	accepted := make(chan net.Conn)
-	go func() {
-		defer close(accepted)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			accepted <- c
-		}
-	}()
-	for range 2 {
-		c, err := net.Dial("tcp", inner.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-	}
-	first := <-accepted
-	select {
-	case <-accepted:
-		t.Fatal("two connections at once")
-	default:
-	}
-	if len(l.slots) != 1 {
-		t.Fatalf("%d slots taken, want 1", len(l.slots))
-	}
-	first.Close()
-	first.Close() // a second Close gives no second slot
-	second := <-accepted
-	l.Close()
-	second.Close()
-	if _, open := <-accepted; open {
-		t.Error("accepted after Close")
 	}
 }
 

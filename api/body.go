@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,8 +36,8 @@ const (
 	// as bytes arrive, so who promises much and sends nothing holds nothing.
 	maxHeldBytes = 256 << 20
 
-	// parallelUnpacks bounds the readers of packed bodies and their windows.
-	parallelUnpacks = 8
+	// maxParallelUnpacks bounds the readers of packed bodies and their windows.
+	maxParallelUnpacks = 8
 
 	firstBufferBytes = 4 << 10
 	keptBufferBytes  = 1 << 20 // larger buffers are not kept for the next body
@@ -171,8 +172,11 @@ type unpacker struct {
 }
 
 func newUnpacker(b *budget) *unpacker {
-	return &unpacker{budget: b, slots: make(chan struct{}, parallelUnpacks)}
+	return &unpacker{budget: b, slots: make(chan struct{}, parallelUnpacks())}
 }
+
+// parallelUnpacks leaves half of the machine to those who send no bombs.
+func parallelUnpacks() int { return min(max(1, runtime.GOMAXPROCS(0)/2), maxParallelUnpacks) }
 
 // unpack undoes a Content-Encoding. It takes over packed, and returns it if
 // there is nothing to do; the caller releases what is returned.

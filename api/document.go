@@ -58,7 +58,7 @@ var docsPage = sync.OnceValues(func() (page, error) {
 	if err := json.Unmarshal(openAPI, &d); err != nil {
 		return page{}, fmt.Errorf("read openapi.json: %w", err)
 	}
-	t, err := template.New("docs").Funcs(template.FuncMap{"prose": prose, "last": last, "pretty": pretty, "list": list, "bounds": bounds}).Parse(docsTemplate)
+	t, err := template.New("docs").Funcs(template.FuncMap{"prose": prose, "last": last, "pretty": pretty, "join": join, "bounds": bounds}).Parse(docsTemplate)
 	if err != nil {
 		return page{}, fmt.Errorf("read docs.html: %w", err)
 	}
@@ -188,8 +188,8 @@ func pretty(value json.RawMessage) (string, error) {
 	return strings.ReplaceAll(b.String(), "\n          ", "\n"), err
 }
 
-// list shows values one beside the other.
-func list(values any) string {
+// join shows values one beside the other.
+func join(values any) string {
 	switch v := values.(type) {
 	case []string:
 		return strings.Join(v, ", ")

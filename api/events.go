@@ -101,6 +101,7 @@ type outcome struct {
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	started := s.clock.Now()
 	done, err := s.takeIn(w, r)
+	quiet(r)
 	in := s.intake
 	if done.RefusedItems > 0 {
 		in.refused.Add(float64(done.RefusedItems))
@@ -185,6 +186,7 @@ func (s *Server) takeIn(w http.ResponseWriter, r *http.Request) (ingest.Accepted
 		body.release()
 		return none, err
 	}
+	busy(r)
 	ctx := s.intake.waits.context(s.clock.Now())
 	if err := s.intake.takeSlot(ctx); err != nil {
 		body.release()

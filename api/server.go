@@ -16,9 +16,11 @@ import (
 )
 
 // Bounds of the server. Whoever connects and says nothing, reads nothing or
-// never ends costs one connection for so long, and no more than maxConns.
+// never ends costs one connection for so long, and no more than maxConns; when
+// all are taken, whoever has been quiet longest, and for quietGrace, goes.
 const (
 	maxConns           = 1024
+	quietGrace         = 250 * time.Millisecond
 	maxHeaderBytes     = 16 << 10
 	maxBodyBytes       = 1 << 20
 	readHeaderTimeout  = 5 * time.Second
@@ -76,6 +78,8 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 		WriteTimeout:      answerWriteTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ConnState:         connState,
+		ConnContext:       connContext,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	return s
@@ -143,7 +147,7 @@ func (s *Server) Start(ctx context.Context) error {
 	s.started = true
 	go func() { // ends when Stop closes the listener
 		defer close(s.served)
-		if err := s.http.Serve(newLimitListener(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(newLimitListener(l, maxConns, quietGrace, s.clock)); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("http server ended", "error", err)
 		}
 	}()
@@ -183,6 +187,12 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h := w.Header()
 		h["X-Content-Type-Options"], h["Cache-Control"] = headerNosniff, headerNoStore
 		h["X-Request-Id"] = []string{w.id}
+		if len(r.TransferEncoding) > 0 {
+			// RFC 9112, 6.3: whoever sends a Content-Length beside the chunks
+			// must not be read any further. net/http drops that length unseen,
+			// so all who send chunks get a new connection.
+			h.Set("Connection", "close")
+		}
 		debug := s.log.Enabled(r.Context(), slog.LevelDebug)
 		var started time.Time
 		if debug {

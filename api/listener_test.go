@@ -1,0 +1,151 @@
+package api
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// door is a listener with clients on the other side.
+type door struct {
+	t *testing.T
+	l *limitListener
+}
+
+func openDoor(t *testing.T, most int, grace time.Duration, clock *hand) *door {
+	t.Helper()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &door{t, newLimitListener(inner, most, grace, clock)}
+	t.Cleanup(func() { d.l.Close() })
+	return d
+}
+
+// dial connects and does not wait to be accepted.
+func (d *door) dial() net.Conn {
+	d.t.Helper()
+	c, err := net.Dial("tcp", d.l.Addr().String())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// accept accepts in the background.
+func (d *door) accept() <-chan *limitConn {
+	accepted := make(chan *limitConn, 1)
+	go func() {
+		defer close(accepted)
+		if c, err := d.l.Accept(); err == nil {
+			accepted <- c.(*limitConn)
+		}
+	}()
+	return accepted
+}
+
+// next connects a client and accepts it.
+func (d *door) next() (client net.Conn, conn *limitConn) {
+	d.t.Helper()
+	client = d.dial()
+	conn = <-d.accept()
+	if conn == nil {
+		d.t.Fatal("not accepted")
+	}
+	return client, conn
+}
+
+func (d *door) mustBeClosed(client net.Conn, what string) {
+	d.t.Helper()
+	if err := client.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		d.t.Fatal(err)
+	}
+	if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+		d.t.Errorf("%s is not closed: %v", what, err)
+	}
+}
+
+// Beyond the bound the longest quiet connection goes, never a busy one.
+func TestQuietConnectionsMakeRoom(t *testing.T) {
+	d := openDoor(t, 3, 0, &hand{})
+	firstClient, first := d.next()
+	secondClient, second := d.next()
+	thirdClient, third := d.next()
+	first.becomeQuiet() // it has just been answered
+	d.next()
+	d.mustBeClosed(secondClient, "the longest quiet")
+	third.becomeBusy()
+	d.next()
+	d.mustBeClosed(firstClient, "the longest quiet that is not busy")
+	if d.l.open != 3 || d.l.quiet.Len() != 2 {
+		t.Errorf("%d open, %d of them quiet", d.l.open, d.l.quiet.Len())
+	}
+	second.Close() // a second Close gives no second place, a late turn none back
+	second.becomeQuiet()
+	third.becomeQuiet()
+	for range 3 {
+		d.next()
+	}
+	d.mustBeClosed(thirdClient, "one that was busy once")
+	if d.l.open != 3 || d.l.quiet.Len() != 3 {
+		t.Errorf("%d open, %d of them quiet", d.l.open, d.l.quiet.Len())
+	}
+}
+
+// While all are busy the next waits, until one is closed or done.
+func TestBusyConnectionsAreWaitedFor(t *testing.T) {
+	d := openDoor(t, 1, 0, &hand{})
+	for _, end := range []func(*limitConn){
+		(*limitConn).becomeQuiet,
+		func(c *limitConn) { c.Close() },
+	} {
+		_, conn := d.next()
+		conn.becomeBusy()
+		d.dial()
+		waiting := d.accept()
+		select {
+		case <-waiting:
+			t.Fatal("two connections at once")
+		default:
+		}
+		end(conn)
+		if next := <-waiting; next == nil || d.l.open != 1 {
+			t.Fatalf("%d open after %v", d.l.open, next)
+		}
+	}
+	_, conn := d.next()
+	conn.becomeBusy()
+	d.dial()
+	waiting := d.accept()
+	d.l.Close()
+	if next := <-waiting; next != nil {
+		t.Error("accepted after Close")
+	}
+}
+
+// Whoever has just come is not cut off before it could speak.
+func TestQuietConnectionsHaveGrace(t *testing.T) {
+	clock := &hand{now: time.UnixMilli(1_700_000_000_000)}
+	d := openDoor(t, 1, time.Millisecond, clock)
+	client, _ := d.next()
+	d.dial()
+	waiting := d.accept()
+	for range 20 { // its timer has run out by then, the clock stands
+		if wait, ok := d.l.makeRoom(); ok || wait != time.Millisecond {
+			t.Fatalf("room after %v", wait)
+		}
+		select {
+		case <-waiting:
+			t.Fatal("no grace")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	clock.move(time.Millisecond)
+	if <-waiting == nil {
+		t.Error("not accepted")
+	}
+	d.mustBeClosed(client, "the first")
+}
