@@ -110,3 +110,10 @@ type DumpLease struct {
 	Partition int
 	Number    uint64
 }
+
+// Line is one line of a file that is imported: an event as a JSON object.
+type Line struct {
+	Number  int64 // in the file, from 1; of a record of several lines, the first
+	Text    string
+	Refused error // why it cannot be read as a line; Text is then what there is of it
+}

@@ -2,12 +2,14 @@ package chaos
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"sluice/faults"
 )
@@ -55,4 +57,36 @@ func TestKilledRestore(t *testing.T) {
 	}
 	w.start("")
 	w.check()
+}
+
+// TestKilledImport kills an import while it appends, and between appends. The
+// next one goes on: every line is stored once, though none has an id.
+func TestKilledImport(t *testing.T) {
+	w := newWorld(t)
+	w.start("")
+	w.awaitListen()
+	const lines = 60_000
+	var text strings.Builder
+	start := time.Now().Add(-24 * time.Hour).UnixMilli()
+	for i := range lines {
+		fmt.Fprintf(&text, "{\"event\":\"e\",\"user_id\":\"u%d\",\"message_id\":\"%d\",\"ts\":%d}\n", i%97, i, start+int64(i))
+	}
+	file := filepath.Join(w.dir, "lines")
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []string{"import=kill,2", "imported=kill,1"} {
+		out, err := w.run(step, "import", "events", file)
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != -1 {
+			t.Fatalf("the import was not killed at %s: %v\n%s", step, err, out)
+		}
+	}
+	out, err := w.run("", "import", "events", file)
+	if err != nil || !strings.Contains(out, "60,000 lines: ") || strings.Contains(out, " 0 of an earlier run") {
+		t.Fatalf("the last import: %v\n%s", err, out)
+	}
+	w.eventually("all lines are stored", func() bool { return w.highest("SELECT COUNT(DISTINCT message_ref) FROM events") >= lines })
+	if n := w.highest("SELECT COUNT(*) FROM events"); n != lines {
+		t.Fatalf("%d rows of %d lines", n, lines)
+	}
 }

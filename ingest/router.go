@@ -219,7 +219,7 @@ func (r *Router) append(ctx context.Context, u routed, at []sluice.Position) err
 				return err
 			}
 			at[p] = u.to
-			return r.waitForRoom(groupCtx, p, done.Entries)
+			return waitForRoom(groupCtx, r.Logs[p], done.Entries)
 		})
 	}
 	err := group.Wait()
@@ -230,7 +230,7 @@ func (r *Router) append(ctx context.Context, u routed, at []sluice.Position) err
 }
 
 // waitForRoom waits while a partition's log is full.
-func (r *Router) waitForRoom(ctx context.Context, p, entries int) error {
+func waitForRoom(ctx context.Context, log *flow.Log, entries int) error {
 	for entries >= maxLogEntries {
 		select {
 		case <-ctx.Done():
@@ -238,7 +238,7 @@ func (r *Router) waitForRoom(ctx context.Context, p, entries int) error {
 		case <-time.After(logFullPoll):
 		}
 		var err error
-		if entries, err = r.Logs[p].Entries(ctx); err != nil {
+		if entries, err = log.Entries(ctx); err != nil {
 			return err
 		}
 	}

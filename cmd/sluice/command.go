@@ -27,7 +27,8 @@ const secondSignalGrace = time.Second
 type Main struct {
 	Args    []string // without the program's name
 	Environ []string
-	Dir     string // where sluice.yaml is looked for; empty: the working directory
+	Dir     string    // where sluice.yaml is looked for; empty: the working directory
+	Stdin   io.Reader // what `import -` reads
 	Stdout  io.Writer
 	Stderr  io.Writer
 
@@ -58,6 +59,7 @@ func commands() []command {
 		{name: "key", args: "create | list | revoke ID", line: "look after the keys of the HTTP API", long: keyLong, setting: true, flags: keyFlags, run: runKey},
 		{name: "backup", args: "DIR|FILE", line: "write the tables and the logs to a file", long: backupLong, setting: true, run: runBackup},
 		{name: "restore", args: "FILE", line: "put a backup back", long: restoreLong, setting: true, flags: restoreFlags, run: runRestore},
+		{name: "import", args: "events FILE", line: "read events of a file in", long: importLong, setting: true, flags: importFlags, run: runImport},
 		{name: "export", args: "events", line: "write events out as lines", long: exportLong, setting: true, flags: exportFlags, run: runExport},
 		{name: "bench", args: "[ARGUMENTS]", line: "measure this machine", long: benchLong, run: runBench},
 		{name: "config", args: "[show]", line: "print the commented configuration", long: configLong, setting: true, run: runConfig},

@@ -112,7 +112,7 @@ func TestHelpOfEveryCommand(t *testing.T) {
 func TestUsageErrors(t *testing.T) {
 	tests := []struct{ args, want string }{
 		{"sevre", "sluice: unknown command sevre; did you mean serve?"},
-		{"xyzzy", "sluice: unknown command xyzzy; known are serve, dev, demo, migrate, tail, dead, key, backup, restore, export, bench, config, version, help"},
+		{"xyzzy", "sluice: unknown command xyzzy; known are serve, dev, demo, migrate, tail, dead, key, backup, restore, import, export, bench, config, version, help"},
 		{"help tial", "sluice: unknown command tial; did you mean tail?"},
 		{"serve --lisen x", "sluice: serve: unknown flag --lisen; did you mean --listen?"},
 		{"serve -listen x", "sluice: serve: unknown flag -listen; did you mean --listen?"},
@@ -131,6 +131,13 @@ func TestUsageErrors(t *testing.T) {
 		{"dead drop", "sluice: dead drop: want either IDs or --all"},
 		{"dead drop 1 --all", "sluice: dead drop: want either IDs or --all"},
 		{"dead replay one", "sluice: dead: \"one\" is no ID; `sluice dead list` shows them"},
+		{"import events", "sluice: import: want events and one file, or - for standard input"},
+		{"import users u.csv", "sluice: import: users cannot be imported yet, only events"},
+		{"import events - --columns name", "sluice: import: --columns: \"name\" is not FROM=TO"},
+		{"import events - --delimiter ab", "sluice: import: --delimiter: \"ab\" is no single character"},
+		{"backup", "sluice: backup: want one directory or new file"},
+		{"restore a b", "sluice: restore: want one backup file"},
+		{"restore --only sql f", "sluice: restore: --only: \"sql\" is none of database, redis"},
 		{"export", "sluice: export: want events, not \"\""},
 		{"export events --from soon", "sluice: export: --from: \"soon\" is no time, such as 2026-11-21 or 2026-11-21T05:30:00Z"},
 		{"config shwo", "sluice: config: takes nothing or `show`, not \"shwo\""},

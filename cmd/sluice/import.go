@@ -1,0 +1,312 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"sluice"
+	"sluice/config"
+	"sluice/flow"
+	"sluice/ingest"
+	"sluice/sqlstore"
+	"sluice/transfer"
+)
+
+const importLong = `
+Reads events of a file into the logs of a running program: NDJSON or CSV with a header,
+packed with gzip or zstd or not, told by the content; - is standard input. Lines become
+events as elements of a list do (INTERFACES.md, section 4), but each needs a time.
+
+    sluice import events old.csv.gz --columns "action=event,when=time" --app-id shop
+    zcat *.gz | sluice import events -
+
+Broken off, run it again: it goes on. A file may be imported twice, or again when it has
+grown: an event that has no id gets one of the file's content up to its line. Lines that
+are no events are written to FILE.rejected with their numbers and reasons, and the exit
+code is 1.
+`
+
+var importFlags = []flagSpec{
+	{name: "app-id", value: "APP", help: "the app of events that name none", check: atMostBytes(sluice.MaxAppIDBytes)},
+	{name: "columns", value: "FROM=TO,...", help: "take the column or member FROM for TO, such as action=event,when=time", check: func(s string) error { _, err := parseColumns(s); return err }},
+	{name: "dedupe", value: "FIELD", help: "the field that has the event's own id, which every line must have; without it event_id, which may be absent"},
+	{name: "format", value: "FORMAT", help: "ndjson or csv; without it told by the content", check: oneOf(string(transfer.NDJSON), string(transfer.CSV))},
+	{name: "delimiter", value: "CHAR", preset: ",", help: "between the cells of a CSV; tab for a tab", check: aDelimiter},
+	{name: "exported", help: "the file is one of `sluice export events`: events are taken as they are"},
+	{name: "rejected", value: "FILE", help: "where rejected lines go; FILE.rejected, for standard input import.rejected"},
+}
+
+func atMostBytes(most int) func(string) error {
+	return func(s string) error {
+		if len(s) > most {
+			return fmt.Errorf("it has %d bytes, the limit is %d bytes", len(s), most)
+		}
+		return nil
+	}
+}
+
+func aDelimiter(s string) error {
+	if r := []rune(s); s != "tab" && (len(r) != 1 || strings.ContainsRune("\"\r\n\uFFFD", r[0])) {
+		return fmt.Errorf("%q is no single character", s)
+	}
+	return nil
+}
+
+func parseColumns(s string) (map[string]string, error) {
+	if s == "" {
+		return nil, nil
+	}
+	columns := make(map[string]string)
+	for pair := range strings.SplitSeq(s, ",") {
+		from, to, ok := strings.Cut(pair, "=")
+		if from, to = strings.TrimSpace(from), strings.TrimSpace(to); !ok || from == "" || to == "" {
+			return nil, fmt.Errorf("%q is not FROM=TO", pair)
+		}
+		columns[from] = to
+	}
+	return columns, nil
+}
+
+func runImport(ctx context.Context, c *call) (err error) {
+	args := c.given.args
+	switch {
+	case len(args) > 0 && args[0] == "users":
+		return usagef("import: users cannot be imported yet, only events")
+	case len(args) != 2 || args[0] != "events":
+		return usagef("import: want events and one file, or - for standard input")
+	}
+	cfg, err := c.load(nil)
+	if err != nil {
+		return err
+	}
+	store, err := openStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	redis, err := dialRunning(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer redis.Close()
+	if err := checkRunning(ctx, cfg, store, redis); err != nil {
+		return err
+	}
+	in := &importing{call: c, name: args[1]}
+	if err := in.open(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.close()) }()
+	return in.run(ctx, logsOf(redis, cfg))
+}
+
+// checkRunning wants a program at work on what the configuration names: logs
+// that nobody stores fill up, and those of other partitions nobody reads.
+func checkRunning(ctx context.Context, cfg *config.Config, store *sqlstore.Store, redis *flow.Redis) error {
+	half, err := store.Restoring(ctx)
+	if err != nil {
+		return err
+	}
+	d, err := flow.DeploymentOf(ctx, store)
+	if err != nil {
+		return err
+	}
+	id, err := redis.Deployment(ctx)
+	if err != nil {
+		return err
+	}
+	living, err := flow.Living(ctx, redis)
+	switch {
+	case err != nil:
+		return err
+	case half || d.ID == 0 || d.ID != id:
+		return fmt.Errorf("import: redis %s and the database do not belong together; are --redis and --database right?", redis)
+	case d.Partitions != cfg.Partitions:
+		return fmt.Errorf("import: the database has %d partitions, the configuration says %d", d.Partitions, cfg.Partitions)
+	case living == 0:
+		return fmt.Errorf("import: no program runs on redis %s that would store the events: start `sluice serve`", redis)
+	}
+	return nil
+}
+
+// importing is one file being imported.
+type importing struct {
+	call    *call
+	name    string
+	started time.Time
+
+	file     *os.File // nil: standard input
+	size     int64
+	read     atomic.Int64
+	lines    *transfer.LineReader
+	source   string
+	rejected *os.File
+}
+
+// Read implements io.Reader, and counts.
+func (in *importing) Read(p []byte) (int, error) {
+	from := io.Reader(in.file)
+	if in.file == nil {
+		from = in.call.main.Stdin
+	}
+	n, err := from.Read(p)
+	in.read.Add(int64(n))
+	return n, err
+}
+
+// open opens the file, and names the source after all that decides what comes
+// out of it.
+func (in *importing) open(ctx context.Context) error {
+	g := in.call.given
+	columns, _ := parseColumns(g.text("columns")) // checked by its flag
+	options := transfer.LineOptions{Format: transfer.Format(g.text("format")), Columns: columns}
+	if options.Delimiter = []rune(g.text("delimiter"))[0]; g.text("delimiter") == "tab" {
+		options.Delimiter = '\t'
+	}
+	in.source = "import:" + strings.ToLower(rand.Text())
+	if in.name != "-" {
+		file, err := os.Open(in.name)
+		if err != nil {
+			return fmt.Errorf("import: %w", err)
+		}
+		in.file = file
+		info, err := file.Stat()
+		if err == nil && info.Mode().IsRegular() {
+			in.size = info.Size()
+			in.source, err = in.fingerprint(ctx, columns)
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("import %s: %w", in.name, err), file.Close())
+		}
+	}
+	in.read.Store(0)
+	var err error
+	if in.lines, err = transfer.NewLineReader(in, options); err != nil {
+		return errors.Join(fmt.Errorf("import %s: %w", in.name, err), in.close())
+	}
+	return nil
+}
+
+// fingerprint reads the file through: the same content with the same options
+// is the same import.
+func (in *importing) fingerprint(ctx context.Context, columns map[string]string) (string, error) {
+	h := sha256.New()
+	progress := in.call.progress()
+	for ctx.Err() == nil {
+		n, err := io.CopyN(h, in, 16<<20)
+		progress(fmt.Sprintf("reading it through: %s", in.percent()))
+		if err == io.EOF || n == 0 {
+			break
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	if _, err := in.file.Seek(0, io.SeekStart); err != nil {
+		return "", err
+	}
+	g := in.call.given
+	for _, from := range slices.Sorted(maps.Keys(columns)) {
+		fmt.Fprintf(h, "|%q=%q", from, columns[from])
+	}
+	fmt.Fprintf(h, "|%q|%q|%q|%q|%v", g.text("app-id"), g.text("dedupe"), g.text("format"), g.text("delimiter"), g.has("exported"))
+	return "import:" + hex.EncodeToString(h.Sum(nil)[:16]), ctx.Err()
+}
+
+func (in *importing) percent() string {
+	if in.size == 0 {
+		return fmt.Sprintf("%d MB", in.read.Load()>>20)
+	}
+	return fmt.Sprintf("%d of %d MB", in.read.Load()>>20, in.size>>20)
+}
+
+func (in *importing) close() error {
+	var errs []error
+	if in.lines != nil {
+		in.lines.Close()
+	}
+	if in.rejected != nil {
+		errs = append(errs, in.rejected.Close())
+	}
+	if in.file != nil {
+		errs = append(errs, in.file.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (in *importing) run(ctx context.Context, logs []*flow.Log) error {
+	g := in.call.given
+	options := ingest.EventOptions{App: g.text("app-id"), Dedupe: g.text("dedupe")}
+	if options.Dedupe == "" {
+		options.Dedupe, options.Optional = "event_id", true
+	}
+	progress := in.call.progress()
+	in.started = time.Now()
+	im := &ingest.Import{
+		Logs: logs, Source: in.source, Known: in.size > 0, Options: options,
+		Reject: in.reject, Waiting: progress,
+	}
+	if g.has("exported") {
+		im.Parse = transfer.ParseExported
+	}
+	done, err := im.Run(ctx, in.lines.Next, func(d ingest.Imported) { progress(in.where(d)) })
+	in.call.print("%s lines: %s events, %s of an earlier run, %s rejected", grouped(done.Lines), grouped(done.Written), grouped(done.Known), grouped(done.Rejected))
+	if err != nil {
+		return fmt.Errorf("import %s, after line %d: %w", in.name, done.Lines, err)
+	}
+	if done.Rejected > 0 {
+		return fmt.Errorf("import %s: %s lines were rejected, see %s", in.name, grouped(done.Rejected), in.rejected.Name())
+	}
+	return nil
+}
+
+// where says how far an import has come, how fast, and how long it may take.
+func (in *importing) where(d ingest.Imported) string {
+	passed := time.Since(in.started)
+	text := fmt.Sprintf("%s lines, %s, %s lines/s", grouped(d.Lines), in.percent(), grouped(int64(float64(d.Lines)/max(passed.Seconds(), 0.001))))
+	if read := in.read.Load(); in.size > read && read > 0 {
+		left := time.Duration(float64(passed) * float64(in.size-read) / float64(read))
+		text += fmt.Sprintf(", %s left", left.Round(time.Second))
+	}
+	return text
+}
+
+// rejectedLine is a line of the report.
+type rejectedLine struct {
+	Line   int64  `json:"line"`
+	Reason string `json:"reason"`
+	Text   string `json:"text"`
+}
+
+// reject writes a line to the report, which is made for the first.
+func (in *importing) reject(line sluice.Line, reason error) error {
+	if in.rejected == nil {
+		name := in.call.given.text("rejected")
+		if name == "" {
+			if name = in.name + ".rejected"; in.name == "-" {
+				name = "import.rejected"
+			}
+		}
+		var err error
+		if in.rejected, err = os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600); err != nil {
+			return fmt.Errorf("report a rejected line: %w; choose another file with --rejected", err)
+		}
+	}
+	text, err := json.Marshal(rejectedLine{line.Number, reason.Error(), line.Text})
+	if err == nil {
+		_, err = in.rejected.Write(append(text, '\n'))
+	}
+	return err
+}

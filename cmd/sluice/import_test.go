@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// importLines are lines without ids, whose seconds differ.
+func importLines(from, count int) string {
+	start := time.Now().Truncate(time.Hour).Add(-24 * time.Hour)
+	var b strings.Builder
+	for i := from; i < from+count; i++ {
+		fmt.Fprintf(&b, "{\"action\":\"opened\",\"when\":\"%s\",\"user_id\":\"u%d\",\"n\":%d}\n", start.Add(time.Duration(i)*time.Second).UTC().Format(time.RFC3339), i%100, i)
+	}
+	return b.String()
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A file goes in once however often and however it is imported; what it has
+// grown by goes in; what is no event is reported.
+func TestImportEvents(t *testing.T) {
+	dir := t.TempDir()
+	writePlain(t, dir)
+	file := filepath.Join(dir, "old.ndjson")
+	write(t, file, importLines(0, 5000)+"broken\n{\"action\":\"opened\",\"user_id\":\"u1\"}\n")
+	s := serveConfigured(t, dir)
+	db := filepath.Join(dir, "data", "sluice.db")
+	run := func(code int, text string, args ...string) {
+		t.Helper()
+		r := sluiceRun(t, dir, append([]string{"import", "events", "--columns", "action=event,when=time", "--app-id", "shop"}, args...)...)
+		if r.code != code || !strings.Contains(r.stdout, text) {
+			t.Fatalf("%v: exit code %d\n%s%s", args, r.code, r.stdout, r.stderr)
+		}
+	}
+	rows := func(want int) {
+		t.Helper()
+		pushAll(t, dir, anonymous(0, 1)...) // when it is stored, what was before it is
+		at := s.metric(t, "sluice_stored_rows_total")
+		await(t, fmt.Sprintf("%d rows are there", want+1), func() bool { return rowsIn(t, db) >= want+1 || s.metric(t, "sluice_stored_rows_total") > at+10_000 })
+		if n := rowsIn(t, db); n != want+1 {
+			t.Fatalf("%d rows, want %d", n, want+1)
+		}
+	}
+	run(exitFailed, "5,002 lines: 5,000 events, 0 of an earlier run, 2 rejected", file)
+	rows(5000)
+	report, err := os.ReadFile(file + ".rejected")
+	if err != nil || !strings.Contains(string(report), `{"line":5001,"reason":"not JSON`) || !strings.Contains(string(report), `{"line":5002,"reason":"time is missing`) {
+		t.Errorf("report: %s %v", report, err)
+	}
+	run(exitFailed, "5,000 events", file)
+	write(t, file, importLines(0, 6000))
+	run(exitOK, "6,000 lines: 6,000 events, 0 of an earlier run, 0 rejected", file)
+	rows(6001)
+
+	var stdout, stderr buffer
+	m := Main{Args: []string{"import", "events", "-", "--columns=action=event,when=time", "--app-id=shop"}, Dir: dir, Stdin: strings.NewReader(importLines(0, 6000)), Stdout: &stdout, Stderr: &stderr}
+	if code := m.Run(context.Background()); code != exitOK || !strings.Contains(stdout.String(), "6,000 events") {
+		t.Errorf("from a pipe: %d %s%s", code, stdout.String(), stderr.String())
+	}
+	rows(6002)
+	out := mustRun(t, dir, "export", "events", "--app-id", "shop").stdout
+	if !strings.Contains(out, `"kind":"mail","name":"opened","time":"`) || !strings.Contains(out, `"app_id":"shop","user_id":"u99","properties":{"n":99}}`) {
+		t.Errorf("stored: %.500s", out)
+	}
+	if code := s.stop(t); code != exitOK {
+		t.Fatalf("exit code %d:\n%s", code, s.log)
+	}
+	if r := sluiceRun(t, dir, "import", "events", file); r.code != exitFailed || !strings.Contains(r.stderr, "start") {
+		t.Errorf("without a program: %+v", r)
+	}
+}
+
+// What is exported goes in elsewhere as it was: import(export(x)) is x.
+func TestImportOfExport(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	storedBy(t, from, append([]string{recent("e1", "hard_bounce", 1), recent("e2", "bought", 2), `{"event":"näme \"x\"","ts":` + fmt.Sprint(time.Now().UnixMilli()) + `,"event_id":"a,b","deep":{"a":[1,2.50]}}`}, recent("e4", "=1+1", 4))...)
+	writePlain(t, to)
+	s := serveConfigured(t, to)
+	for _, format := range []string{"ndjson", "csv"} {
+		file := filepath.Join(from, "out."+format+".gz")
+		mustRun(t, from, "export", "events", "--format", format, "--gzip", "--output", file)
+		mustRun(t, to, "import", "events", "--exported", file)
+	}
+	await(t, "all is stored", func() bool { return s.metric(t, "sluice_duplicates_total") == 4 })
+	if code := s.stop(t); code != exitOK {
+		t.Fatalf("exit code %d:\n%s", code, s.log)
+	}
+	was, is := mustRun(t, from, "export", "events").stdout, mustRun(t, to, "export", "events").stdout
+	if was != is || strings.Count(is, "\n") != 4 {
+		t.Errorf("exported\n%simported and exported again\n%s", was, is)
+	}
+}

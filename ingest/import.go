@@ -1,0 +1,320 @@
+package ingest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strconv"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sync/errgroup"
+
+	"sluice"
+	"sluice/faults"
+	"sluice/flow"
+)
+
+// Bounds of an import.
+const (
+	// importGiveUp is how long an append that fails is tried again.
+	importGiveUp = time.Minute
+	importPause  = 500 * time.Millisecond
+)
+
+// Import reads the lines of a file into the logs, as the router reads lists.
+//
+// The idea. Its effect is in many logs, so its position is too: in each log the
+// seq of the source "import:ID" is the number of the last line that is in it
+// (compare Router). An import that was broken off is run again from the first
+// line, and leaves out, log by log, what is there; reading is cheap, so no place
+// in a packed file has to be remembered. That needs a source that is one for the
+// same content and the same options, and no other.
+//
+// An event without an id of its own gets one of the content: a hash over the
+// file from its beginning up to its line. So the same file, packed or not, by
+// name or by a pipe, makes the same ids, also long after the logs have forgotten
+// it; and a file that has grown since is imported again for its new lines. A
+// time it must bring: the moment of taking would be another one each time.
+//
+// What was tried and dropped. A hash of the whole file and the line's number: a
+// pipe has no hash before its end, and a file that has grown would be all new.
+type Import struct {
+	Logs []*flow.Log // by partition
+
+	// Source is "import:" and what tells this content with these options from
+	// any other. Known says that it may have been begun before.
+	Source string
+	Known  bool
+
+	// Options say how lines become events; Parse, if set, does it instead.
+	Options EventOptions
+	Parse   func(line string, e *sluice.Event) error
+
+	// Reject is told of each line that is no event.
+	Reject func(line sluice.Line, reason error) error
+
+	// Waiting, if set, is told what is waited for.
+	Waiting func(what string)
+
+	seen  [sha256.Size]byte // hash over all lines so far
+	hash  hash.Hash
+	arena Arena
+	id    []byte
+}
+
+// Imported counts what became of the lines.
+type Imported struct {
+	Lines    int64
+	Written  int64 // appended to the logs
+	Known    int64 // an earlier run had appended them
+	Rejected int64
+}
+
+// importUnit is what is appended together.
+type importUnit struct {
+	batches []partBatch // by partition
+	to      int64       // the last line
+	bytes   int
+	done    Imported // up to its end
+}
+
+// Run imports what next returns until io.EOF. done is told where it is, after
+// each unit that is durable. An error leaves a part imported: run it again.
+func (im *Import) Run(ctx context.Context, next func() (sluice.Line, error), done func(Imported)) (Imported, error) {
+	at, err := im.positions(ctx)
+	if err != nil {
+		return Imported{}, err
+	}
+	have := append([]int64(nil), at...) // owned by the reading side
+	var all Imported
+	retried := false
+	err = flow.Pipe(ctx, ctx, func(ctx context.Context, emit func(importUnit) error) error {
+		return im.read(ctx, next, have, emit)
+	}, func(ctx context.Context, u importUnit) error {
+		again, err := im.append(ctx, &u, at)
+		if retried = retried || again; err != nil {
+			return err
+		}
+		all = u.done
+		done(all)
+		return nil
+	})
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return all, err
+	}
+	if !retried { // else a late copy of a batch would be news to a log that forgot
+		err = im.forget(ctx, at)
+	}
+	return all, err
+}
+
+// positions reads up to which line each log has this import; 0: none.
+func (im *Import) positions(ctx context.Context) ([]int64, error) {
+	at := make([]int64, len(im.Logs))
+	if !im.Known {
+		return at, nil
+	}
+	for p, log := range im.Logs {
+		seq, err := log.Seq(ctx, im.Source)
+		if err != nil {
+			return nil, err
+		}
+		if seq == "" {
+			continue
+		}
+		if at[p], err = strconv.ParseInt(seq, 10, 64); err != nil {
+			return nil, fmt.Errorf("read where %s was broken off in partition %d: %w", im.Source, p, err)
+		}
+	}
+	return at, nil
+}
+
+// forget ends what the logs remember: repeats are known by (time, id) from now on.
+func (im *Import) forget(ctx context.Context, at []int64) error {
+	for p, line := range at {
+		if line == 0 {
+			continue
+		}
+		if err := im.Logs[p].Forget(ctx, im.Source); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read gathers lines to units.
+func (im *Import) read(ctx context.Context, next func() (sluice.Line, error), have []int64, emit func(importUnit) error) error {
+	var done Imported
+	for {
+		u := importUnit{batches: make([]partBatch, len(im.Logs))}
+		var err error
+		for lines, largest := 0, 0; u.bytes < flushBytes && largest < sluice.MaxBatchBytes && lines < flushRows; lines++ {
+			var line sluice.Line
+			if line, err = next(); err != nil {
+				break
+			}
+			done.Lines++
+			u.to = line.Number
+			var size int
+			if size, err = im.add(line, have, &u, &done); err != nil {
+				break
+			}
+			largest = max(largest, size)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+		if err != nil && err != io.EOF {
+			return err
+		}
+		u.done = done
+		if u.to > 0 {
+			if emitErr := emit(u); emitErr != nil {
+				return emitErr
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+	}
+}
+
+// add takes a line into the batch of its partition and returns that one's size.
+func (im *Import) add(line sluice.Line, have []int64, u *importUnit, done *Imported) (int, error) {
+	im.note(line)
+	im.arena.Reset()
+	var e sluice.Event
+	err := line.Refused
+	if err == nil {
+		err = im.parse(line.Text, &e)
+	}
+	if err != nil {
+		done.Rejected++
+		return 0, im.Reject(line, err)
+	}
+	p := partitionOf(&e, line.Text, len(im.Logs))
+	if line.Number <= have[p] {
+		done.Known++
+		return 0, nil
+	}
+	done.Written++
+	b := &u.batches[p]
+	if b.data == nil {
+		b.data = sluice.NewBatch(4 << 10)
+	}
+	before := len(b.data)
+	b.data = sluice.AppendEvent(b.data, &e)
+	b.items++
+	u.bytes += len(b.data) - before
+	if b.items >= sluice.MaxBatchItems {
+		return sluice.MaxBatchBytes, nil
+	}
+	return len(b.data), nil
+}
+
+// note adds a line to the hash over all lines.
+func (im *Import) note(line sluice.Line) {
+	if im.hash == nil {
+		im.hash = sha256.New()
+	}
+	var number [binary.MaxVarintLen64]byte
+	im.hash.Reset()
+	im.hash.Write(im.seen[:]) // never fails (hash.Hash)
+	im.hash.Write(binary.AppendVarint(number[:0], line.Number))
+	im.hash.Write(unsafe.Slice(unsafe.StringData(line.Text), len(line.Text)))
+	im.hash.Sum(im.seen[:0])
+}
+
+func (im *Import) parse(text string, e *sluice.Event) error {
+	if im.Parse != nil {
+		return im.Parse(text, e)
+	}
+	options := im.Options
+	options.Now, options.Arena = -1, &im.arena // no event has that time
+	if err := ParseEvent(text, &options, e); err != nil {
+		return err
+	}
+	if e.TimeMillis == -1 {
+		return errors.New("time is missing: want time, timestamp or ts; a repeat of the import would give it another")
+	}
+	if e.ID == "" {
+		im.id = base64.RawURLEncoding.AppendEncode(append(im.id[:0], "im-"...), im.seen[:16])
+		e.ID = unsafe.String(unsafe.SliceData(im.id), len(im.id))
+	}
+	return nil
+}
+
+// append writes a unit to the logs and moves at. again tells that an append
+// was sent more than once.
+func (im *Import) append(ctx context.Context, u *importUnit, at []int64) (again bool, err error) {
+	if err := faults.Hit("import"); err != nil {
+		return false, err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(parallelAppends)
+	retried := make([]bool, len(u.batches))
+	for p := range u.batches {
+		if u.batches[p].items == 0 {
+			continue
+		}
+		group.Go(func() (err error) {
+			retried[p], err = im.appendOne(groupCtx, p, u, at)
+			return err
+		})
+	}
+	err = group.Wait()
+	for _, r := range retried {
+		again = again || r
+	}
+	if err == nil {
+		err = faults.Hit("imported")
+	}
+	return again, err
+}
+
+func (im *Import) appendOne(ctx context.Context, p int, u *importUnit, at []int64) (again bool, err error) {
+	prev := ""
+	if at[p] > 0 {
+		prev = strconv.FormatInt(at[p], 10)
+	}
+	until := time.Now().Add(importGiveUp)
+	for {
+		done, err := im.Logs[p].Append(ctx, im.Source, prev, strconv.FormatInt(u.to, 10), u.batches[p].data, false)
+		if err == nil {
+			at[p] = u.to
+			if done.Entries >= maxLogEntries {
+				im.tell("the logs are full: waiting for the store")
+			}
+			return again, waitForRoom(ctx, im.Logs[p], done.Entries)
+		}
+		full := errors.Is(err, sluice.ErrFull)
+		if errors.Is(err, sluice.ErrConflict) {
+			return again, fmt.Errorf("somebody else imports the same file: %w", err)
+		}
+		if !full && time.Now().After(until) {
+			return again, fmt.Errorf("%w; import it again: it goes on from there", err)
+		}
+		im.tell(err.Error())
+		again = again || !full
+		select {
+		case <-ctx.Done():
+			return again, ctx.Err()
+		case <-time.After(importPause):
+		}
+	}
+}
+
+func (im *Import) tell(what string) {
+	if im.Waiting != nil {
+		im.Waiting(what)
+	}
+}

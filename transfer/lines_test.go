@@ -1,0 +1,107 @@
+package transfer
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"sluice"
+)
+
+func readLines(t *testing.T, text string, options LineOptions) []sluice.Line {
+	t.Helper()
+	r, err := NewLineReader(strings.NewReader(text), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var all []sluice.Line
+	for {
+		line, err := r.Next()
+		if err == io.EOF {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, line)
+	}
+}
+
+func checkLines(t *testing.T, got []sluice.Line, want ...sluice.Line) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d lines, want %d: %.500v", len(got), len(want), got)
+	}
+	for i := range want {
+		if got[i].Number != want[i].Number || got[i].Text != want[i].Text || (got[i].Refused == nil) != (want[i].Refused == nil) {
+			t.Errorf("line %d:\ngot  %.300v\nwant %.300v", i, got[i], want[i])
+		}
+	}
+}
+
+func TestLinesOfNDJSON(t *testing.T) {
+	long := `{"a":"` + strings.Repeat("x", sluice.MaxElementBytes) + `"}`
+	lines := readLines(t, "\uFEFF"+`{"a":1}`+"\r\n\n  \n"+long+"\n"+`{"b":{"a":2}}`+"\nbroken\n"+`{"last":true}`, LineOptions{Columns: map[string]string{"a": "event", "b": "c"}})
+	checkLines(t, lines,
+		sluice.Line{Number: 1, Text: `{"event":1}`},
+		sluice.Line{Number: 4, Text: long[:sluice.MaxElementBytes+2], Refused: io.EOF},
+		sluice.Line{Number: 5, Text: `{"c":{"a":2}}`},
+		sluice.Line{Number: 6, Text: "broken"},
+		sluice.Line{Number: 7, Text: `{"last":true}`})
+	checkLines(t, readLines(t, "", LineOptions{}))
+	if _, err := NewLineReader(strings.NewReader(` [{"a":1}]`), LineOptions{}); err == nil || !strings.Contains(err.Error(), "JSON array") {
+		t.Errorf("an array: %v", err)
+	}
+}
+
+func TestLinesOfCSV(t *testing.T) {
+	const text = "name,when,note\r\nopen,1760000000,\"two\nlines \"\"q\"\"\"\n\nclick,,\nshort\na,b,c,d\nx\"y,1,2\nlast,2,3"
+	checkLines(t, readLines(t, text, LineOptions{Columns: map[string]string{"name": "event", "when": "time"}}),
+		sluice.Line{Number: 2, Text: `{"event":"open","time":"1760000000","note":"two\u000alines \"q\""}`},
+		sluice.Line{Number: 5, Text: `{"event":"click"}`},
+		sluice.Line{Number: 6, Text: `{"event":"short"}`},
+		sluice.Line{Number: 7, Text: `{"event":"a","time":"b","note":"c"}`, Refused: io.EOF},
+		sluice.Line{Number: 8, Refused: io.EOF},
+		sluice.Line{Number: 9, Text: `{"event":"last","time":"2","note":"3"}`})
+	checkLines(t, readLines(t, "event;app_id\nopen;x\n", LineOptions{Delimiter: ';'}), sluice.Line{Number: 2, Text: `{"event":"open","app_id":"x"}`})
+	r, err := NewLineReader(strings.NewReader("a,b\n1,\"never closed\n"+strings.Repeat("0123456789\n", maxRecordBytes/5)), LineOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Next(); err == nil || !strings.Contains(err.Error(), "quote") {
+		t.Errorf("a quote that is never closed: %v", err)
+	}
+}
+
+func TestLinesOfPackedFiles(t *testing.T) {
+	const text = "{\"a\":1}\n{\"a\":2}\n"
+	var gz, zs bytes.Buffer
+	g := gzip.NewWriter(&gz)
+	z, err := zstd.NewWriter(&zs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []io.WriteCloser{g, z} {
+		if _, err := io.WriteString(w, text); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, packed := range []string{gz.String(), zs.String()} {
+		checkLines(t, readLines(t, packed, LineOptions{}), sluice.Line{Number: 1, Text: `{"a":1}`}, sluice.Line{Number: 2, Text: `{"a":2}`})
+	}
+	r, err := NewLineReader(strings.NewReader(gz.String()[:gz.Len()-4]), LineOptions{})
+	for err == nil {
+		_, err = r.Next()
+	}
+	if err == io.EOF {
+		t.Error("a file that is cut short ends as if it were whole")
+	}
+}
