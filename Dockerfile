@@ -1,5 +1,8 @@
 # docker build -t sluice .
-# docker run -p 127.0.0.1:8019:8019 -v sluice-data:/var/lib/sluice sluice
+# docker run -p 127.0.0.1:8019:8019 -v sluice-data:/var/lib/sluice -e SLUICE_ROOT_KEY=... sluice
+#
+# Inside it listens for other machines, so it wants a root_key, of at least 32
+# characters: head -c 32 /dev/urandom | base64
 
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
@@ -25,5 +28,7 @@ VOLUME /var/lib/sluice
 ENV SLUICE_LISTEN=0.0.0.0:8019 SLUICE_DATA=/var/lib/sluice
 EXPOSE 8019
 STOPSIGNAL SIGTERM
+# It lives while it waits for Redis or the database: restarting it would not help.
+HEALTHCHECK --interval=10s --timeout=6s --start-period=60s --retries=3 CMD ["/usr/local/bin/sluice", "health"]
 ENTRYPOINT ["/usr/local/bin/sluice"]
 CMD ["serve"]

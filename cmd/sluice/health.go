@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const healthLong = `
+Asks the program that listens where the configuration says whether it lives, or with
+--ready whether it can do its work, and exits with 0 if so. It is for supervisors that
+run a command to find out, as containers do; others may ask /healthz and /readyz.
+`
+
+var healthFlags = []flagSpec{
+	{name: "ready", help: "ask /readyz, which also wants Redis, the database and the leases"},
+}
+
+const (
+	healthTimeout  = 5 * time.Second
+	maxHealthBytes = 64 << 10
+)
+
+func runHealth(ctx context.Context, c *call) error {
+	if len(c.given.args) > 0 {
+		return usagef("health: takes no arguments, but %q is one", c.given.args[0])
+	}
+	cfg, err := c.load(nil)
+	if err != nil {
+		return err
+	}
+	path := "/healthz"
+	if c.given.has("ready") {
+		path = "/readyz"
+	}
+	url := "http://" + reachable(cfg.Listen) + path
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w; is --listen right?", url, err)
+	}
+	// A proxy of the environment is not meant for this.
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	if err != nil {
+		return fmt.Errorf("ask the program: %w; does it run, and is --listen right?", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxHealthBytes))
+	if err = errors.Join(err, res.Body.Close()); err != nil {
+		return fmt.Errorf("read the answer of %s: %w", url, err)
+	}
+	answer := safeText(strings.TrimSpace(string(text)))
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %d: %s", url, res.StatusCode, answer)
+	}
+	c.print("%s", answer)
+	return nil
+}
+
+// reachable is where a program that listens at an address is reached from this
+// machine: who listens everywhere listens on loopback.
+func reachable(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return listen
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
+}
