@@ -162,6 +162,9 @@ func (s *Store) Apply(ctx context.Context, prep sluice.Prepared) (sluice.Applied
 				applied.Duplicates += duplicates
 			}
 		}
+		if err := tx.addCounts(ctx, p.effect.Counts, p.effect.Stripe); err != nil {
+			return err
+		}
 		applied.Dead = len(p.effect.Dead)
 		if err := tx.buryLarge(ctx, p.large); err != nil {
 			return err
@@ -227,6 +230,9 @@ func (t *txn) applyEach(ctx context.Context, p *prepared, applied *sluice.Applie
 			return fmt.Errorf("insert into %s: %w", sec.target.name, err)
 		}
 		letters = append(letters, refused...)
+	}
+	if err := t.addCounts(ctx, p.effect.Counts, p.effect.Stripe); err != nil {
+		return err
 	}
 	applied.Dead = len(letters)
 	return t.bury(ctx, letters)

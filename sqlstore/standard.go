@@ -42,6 +42,14 @@ var standardTables = []standardTable{
 		{Name: "id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "permissions", Kind: sluice.DumpText},
 		{Name: "hash", Kind: sluice.DumpBytes}, {Name: "created", Kind: sluice.DumpTime}, {Name: "revoked", Kind: sluice.DumpTime},
 	}},
+	{name: "series_hours", key: []string{"app_id", "name", "kind", "bucket", "stripe"}, columns: []sluice.DumpColumn{
+		{Name: "app_id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "kind", Kind: sluice.DumpText},
+		{Name: "bucket", Kind: sluice.DumpTime}, {Name: "stripe", Kind: sluice.DumpNumber}, {Name: "count", Kind: sluice.DumpNumber},
+	}},
+	{name: "series_days", key: []string{"app_id", "name", "kind", "bucket", "stripe"}, columns: []sluice.DumpColumn{
+		{Name: "app_id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "kind", Kind: sluice.DumpText},
+		{Name: "bucket", Kind: sluice.DumpTime}, {Name: "stripe", Kind: sluice.DumpNumber}, {Name: "count", Kind: sluice.DumpNumber},
+	}},
 	{name: "cursors", held: true, key: []string{"follower", "part"}, columns: []sluice.DumpColumn{
 		{Name: "follower", Kind: sluice.DumpText}, {Name: "part", Kind: sluice.DumpNumber},
 		{Name: "pos_major", Kind: sluice.DumpPosition}, {Name: "pos_minor", Kind: sluice.DumpPosition}, {Name: "updated", Kind: sluice.DumpTime},

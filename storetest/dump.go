@@ -2,10 +2,12 @@ package storetest
 
 import (
 	"bytes"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice"
 )
@@ -76,6 +78,10 @@ func Fill(t *testing.T, store sluice.Store) {
 		{Source: "list:q", Form: sluice.FormElement, Reason: "because\n", Payload: every, TimeMillis: 1_760_000_000_123},
 		{Source: "log", Form: sluice.FormItem, Payload: bytes.Repeat([]byte{'\\', 'N', 0xff, 0}, 3<<18), TimeMillis: 1},
 	}
+	for i, s := range texts {
+		e.Counts = append(e.Counts, counted(time.Duration(i)*time.Hour, "app", s, int64(-i)))
+	}
+	e.Counts = append(e.Counts, counted(0, "app", "most", math.MaxInt64))
 	f.apply(t, e, len(e.Events), 0)
 	keys := store.(sluice.KeyStore)
 	must(t, keys.AddKey(f.ctx, sluice.APIKey{ID: "k1", Name: "für Ann", Permissions: []string{"events:write"}, Hash: every[128:160], CreatedMillis: 1_700_000_000_123}))

@@ -1,0 +1,98 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice"
+)
+
+// seriesTables are the tables of the series, each with the width of its
+// buckets. Days are those of UTC.
+var seriesTables = []struct {
+	name  string
+	width time.Duration
+}{
+	{"series_hours", time.Hour},
+	{"series_days", 24 * time.Hour},
+}
+
+// maxSeriesRows bounds a statement: 6 parameters a row, well below the 32,766
+// that SQLite takes.
+const maxSeriesRows = 500
+
+// maxCount is where a count stays: it must neither wrap nor end the follower.
+// The smallest is -maxCount, whose negative there is.
+const maxCount = math.MaxInt64
+
+// seriesKey names a row, but for its stripe.
+type seriesKey struct {
+	app, name, kind string
+	bucket          int64 // when it begins, in milliseconds
+}
+
+func (a seriesKey) compare(b seriesKey) int {
+	return cmp.Or(strings.Compare(a.app, b.app), strings.Compare(a.name, b.name), strings.Compare(a.kind, b.kind), cmp.Compare(a.bucket, b.bucket))
+}
+
+// addCounts adds an effect's counts to the series. Rows are written in the
+// order of their key, so that two transactions wait for each other and never
+// in a circle.
+func (t *txn) addCounts(ctx context.Context, counts []sluice.Count, stripe int) error {
+	if len(counts) == 0 {
+		return nil
+	}
+	for _, table := range seriesTables {
+		sums := sumCounts(counts, table.width)
+		for keys := range slices.Chunk(slices.SortedFunc(maps.Keys(sums), seriesKey.compare), maxSeriesRows) {
+			if err := t.addSeries(ctx, table.name, keys, sums, stripe); err != nil {
+				return fmt.Errorf("add to %s: %w", table.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func sumCounts(counts []sluice.Count, width time.Duration) map[seriesKey]int64 {
+	sums := make(map[seriesKey]int64, len(counts))
+	for i := range counts {
+		c := &counts[i]
+		into := c.TimeMillis % width.Milliseconds()
+		if into < 0 {
+			into += width.Milliseconds()
+		}
+		key := seriesKey{c.App, c.Name, c.Kind.String(), c.TimeMillis - into}
+		sums[key] = addCount(sums[key], c.By)
+	}
+	return sums
+}
+
+// addCount adds within ±maxCount, as query/series_add does.
+func addCount(a, b int64) int64 {
+	b = max(b, -maxCount)
+	switch {
+	case b > 0 && a > maxCount-b:
+		return maxCount
+	case b < 0 && a < -maxCount-b:
+		return -maxCount
+	}
+	return a + b
+}
+
+func (t *txn) addSeries(ctx context.Context, table string, keys []seriesKey, sums map[seriesKey]int64, stripe int) error {
+	d := t.store.d
+	args := make([]any, 0, 6*len(keys))
+	for _, k := range keys {
+		args = append(args, d.text(k.app), d.text(k.name), k.kind, d.millis(k.bucket), stripe, sums[k])
+	}
+	statement := strings.NewReplacer("$TABLE", table, "$ROWS", "(?, ?, ?, ?, ?, ?)"+strings.Repeat(", (?, ?, ?, ?, ?, ?)", len(keys)-1)).
+		Replace(query(d, "series_add"))
+	_, err := t.conn.ExecContext(ctx, d.placeholders(statement), args...)
+	return err
+}

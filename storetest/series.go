@@ -1,0 +1,135 @@
+package storetest
+
+import (
+	"math"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice"
+)
+
+// counted is a count at a time of 2026-01-31, UTC, or a day later.
+func counted(at time.Duration, app, name string, by int64) sluice.Count {
+	day := time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
+	return sluice.Count{Kind: sluice.KindCounter, TimeMillis: day.Add(at).UnixMilli(), By: by, App: app, Name: name}
+}
+
+// testCounts: counts are added up by hour and by day, in the transaction that
+// moves the cursor, whatever way the rest of the effect goes.
+func testCounts(t *testing.T, f *fixture) {
+	f.start(t)
+	f.apply(t, sluice.Effect{Counts: []sluice.Count{
+		counted(time.Hour, "shop", "open", 5), counted(2*time.Hour-time.Millisecond, "shop", "open", 2),
+		counted(2*time.Hour, "shop", "open", 3), counted(time.Hour, "", "open", 1), counted(24*time.Hour, "shop", "open", 4),
+	}}, 0, 0)
+	f.apply(t, sluice.Effect{Stripe: 3, Counts: []sluice.Count{counted(time.Hour, "shop", "open", 10)}}, 0, 0)
+	f.apply(t, sluice.Effect{Counts: []sluice.Count{counted(time.Hour, "shop", "open", -4)}}, 0, 0)
+	hours := "SELECT app_id, name, kind, stripe, count FROM series_hours ORDER BY app_id, bucket, stripe"
+	rows := [][]string{
+		{"", "open", "counter", "0", "1"}, {"shop", "open", "counter", "0", "3"}, {"shop", "open", "counter", "3", "10"},
+		{"shop", "open", "counter", "0", "3"}, {"shop", "open", "counter", "0", "4"},
+	}
+	f.wantRows(t, hours, rows...)
+	f.wantRows(t, "SELECT app_id, stripe, count FROM series_days ORDER BY app_id, bucket, stripe",
+		[]string{"", "0", "1"}, []string{"shop", "0", "6"}, []string{"shop", "3", "10"}, []string{"shop", "0", "4"})
+
+	stale := &sluice.Effect{Moves: []sluice.Move{{Follower: follower, To: sluice.Position{Major: 99}}}, Counts: []sluice.Count{counted(0, "shop", "stale", 1)}}
+	_, err := f.store.Apply(f.ctx, f.prepare(t, stale))
+	wantError(t, err, sluice.ErrConflict)
+	f.wantRows(t, hours, rows...)
+
+	// An effect of which something is refused counts once, row by row.
+	table := f.table(t, "n SMALLINT NOT NULL CHECK (n < 10)", sluice.TableSpec{Table: "small", Columns: []string{"n"}})
+	refused := effectOf(rowsOf(table, []sluice.Cell{num("1")}, []sluice.Cell{num("10")}))
+	refused.Counts = []sluice.Count{counted(3*time.Hour, "shop", "refused", 7)}
+	f.refuse(t, refused, 1, 0, 1)
+	f.wantRows(t, "SELECT count FROM series_hours WHERE name = 'refused'", []string{"7"})
+}
+
+// testCountTexts: names are told apart byte by byte, and more than one
+// statement holds go in.
+func testCountTexts(t *testing.T, f *fixture) {
+	f.start(t)
+	texts, _ := f.texts()
+	var e sluice.Effect
+	for i, s := range texts {
+		if len(s) <= sluice.MaxAppIDBytes {
+			e.Counts = append(e.Counts, counted(0, s, "app", int64(i+1)))
+		}
+		e.Counts = append(e.Counts, counted(0, "name", s, int64(i+1)))
+	}
+	for i := range 1200 {
+		e.Counts = append(e.Counts, counted(0, "many", "n"+strconv.Itoa(i), 1))
+	}
+	f.apply(t, e, 0, 0)
+	f.apply(t, e, 0, 0)
+	want(t, "rows", f.count(t, "series_hours"), len(e.Counts))
+	f.wantRows(t, "SELECT SUM(count) FROM series_hours WHERE app_id = 'many'", []string{"2400"})
+	got := map[string]string{}
+	for _, row := range f.Query(t, "SELECT name, count FROM series_hours WHERE app_id = 'name'") {
+		got[row[0]] = row[1]
+	}
+	for i, s := range texts {
+		want(t, "count of "+strconv.Quote(s), got[s], strconv.Itoa(2*(i+1)))
+	}
+}
+
+// testCountsBounded: a count beyond 64 bits stays at their end.
+func testCountsBounded(t *testing.T, f *fixture) {
+	f.start(t)
+	most, least := int64(math.MaxInt64), int64(math.MinInt64)
+	f.apply(t, sluice.Effect{Counts: []sluice.Count{
+		counted(0, "", "in one", most), counted(0, "", "in one", 1), counted(0, "", "down in one", least), counted(0, "", "down in one", -1),
+		counted(0, "", "in two", most-5), counted(0, "", "down in two", 5-most), counted(0, "", "back", most),
+	}}, 0, 0)
+	f.apply(t, sluice.Effect{Counts: []sluice.Count{
+		counted(0, "", "in two", 6), counted(0, "", "down in two", -6), counted(0, "", "back", -most), counted(0, "", "in one", most), counted(0, "", "down in one", least),
+	}}, 0, 0)
+	for _, table := range []string{"series_hours", "series_days"} {
+		f.wantRows(t, "SELECT name, count FROM "+table+" ORDER BY name",
+			[]string{"back", "0"}, []string{"down in one", "-9223372036854775807"}, []string{"down in two", "-9223372036854775807"},
+			[]string{"in one", "9223372036854775807"}, []string{"in two", "9223372036854775807"})
+	}
+}
+
+// testCountsOfManyStores: processes that count the same names at once, in
+// whatever order and stripe, all get through.
+func testCountsOfManyStores(t *testing.T, f *fixture) {
+	const stores, rounds, names = 3, 10, 40
+	all := []sluice.Store{f.store}
+	if f.OpenThrough != nil { // else one process is all there can be
+		all = append(all, f.Open(t), f.Open(t))
+	}
+	var running sync.WaitGroup
+	for n := range stores {
+		store := all[n%len(all)]
+		running.Go(func() {
+			name := "counts " + strconv.Itoa(n)
+			if _, err := store.Cursors(f.ctx, name, []int{0}); err != nil {
+				t.Error(err)
+				return
+			}
+			for round := range rounds {
+				e := &sluice.Effect{Stripe: n % 2, Moves: []sluice.Move{{Follower: name, From: sluice.Position{Major: uint64(round)}, To: sluice.Position{Major: uint64(round + 1)}}}}
+				if round == 0 {
+					e.Moves[0].From = sluice.Position{}
+				}
+				for i := range names {
+					e.Counts = append(e.Counts, counted(0, "shop", "n"+strconv.Itoa((i*(n+1)+round)%names), 1))
+				}
+				p, err := store.Prepare(e)
+				if err == nil {
+					_, err = store.Apply(f.ctx, p)
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	f.wantRows(t, "SELECT SUM(count) FROM series_hours", []string{strconv.Itoa(stores * rounds * names)})
+}
