@@ -23,6 +23,8 @@ import (
 // An archive is a tar file, so that any machine can look into it:
 //
 //	sql/TABLE.NNNNNN.ndjson.zst   rows of a table, one JSON object a line
+//	held.NNNNNN.ndjson.zst        what was held of the lists
+//	lists.NNNNNN.ndjson.zst       the state of the lists
 //	log.NNNNNN.ndjson.zst         entries of the logs
 //	sources.NNNNNN.ndjson.zst     what the logs remember of their sources
 //	manifest.json                 what it is, and the checksum of every member

@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,13 +24,15 @@ type Database interface {
 
 // Backup writes a whole deployment to an archive, beside a running program.
 //
-// The order is the point. The copy of the logs begins first, and goes on until
-// after the dump; the dump is one snapshot of the database. So whatever was
-// accepted before the backup ended is in it, in the tables or in the logs behind
-// their cursors, and the cursors of the dump tell which.
+// The order is the point: it is that of an element's way. What is held of lists
+// is copied first; then comes the dump, one snapshot of the database; the copy of
+// the logs begins before it and ends after it. So whatever was accepted before
+// the backup began is in it, in the chunks, in the logs or in the tables, and
+// cursors and seqs tell where it counts.
 type Backup struct {
 	Database Database
 	Redis    *flow.Redis
+	Lists    []*flow.List // of the configuration
 	Clock    sluice.Clock
 	Program  string // its version
 
@@ -97,6 +100,9 @@ func (b *Backup) write(ctx context.Context, w *archiveWriter, m *Manifest) error
 	if err != nil {
 		return err
 	}
+	if err := b.copyHeld(ctx, w); err != nil {
+		return err
+	}
 	entries := &logLines{to: lines{to: w, kind: "log"}, seen: make([]int64, m.Partitions)}
 	copying, stop := context.WithCancel(ctx)
 	copied := make(chan error, 1)
@@ -160,32 +166,6 @@ func (b *Backup) dumpTable(ctx context.Context, w *archiveWriter, m *Manifest, s
 	return err
 }
 
-// appendRow appends a row as a JSON object. A cell that is NULL is left out.
-func appendRow(b []byte, columns []sluice.DumpColumn, cells []sluice.Cell) []byte {
-	b = append(b, '{')
-	first := true
-	for i, c := range cells {
-		if c.Kind == sluice.CellNull {
-			continue
-		}
-		if !first {
-			b = append(b, ',')
-		}
-		first = false
-		b = append(append(append(b, '"'), columns[i].Name...), '"', ':')
-		switch c.Kind {
-		case sluice.CellNumber:
-			b = append(b, c.Text...)
-		case sluice.CellBytes:
-			b = append(b, '"')
-			b = append(base64.StdEncoding.AppendEncode(b, []byte(c.Text)), '"')
-		default:
-			b = appendJSONText(b, c.Text)
-		}
-	}
-	return append(b, '}')
-}
-
 // logLines writes entries of logs. Its add is called from several goroutines,
 // for a partition from one.
 type logLines struct {
@@ -226,4 +206,38 @@ func (b *Backup) writeSources(w *archiveWriter, ends map[int]flow.LogEnd) error 
 		}
 	}
 	return out.flush()
+}
+
+// copyHeld writes what is held of the lists. Elements are one text: each is its
+// length as uvarint and its bytes.
+func (b *Backup) copyHeld(ctx context.Context, w *archiveWriter) error {
+	held, states := &lines{to: w, kind: "held"}, &lines{to: w, kind: "lists"}
+	for _, l := range b.Lists {
+		var packed []byte
+		state, err := l.CopyHeld(ctx, func(p flow.HeldPage) error {
+			packed = packed[:0]
+			for _, e := range p.Elements {
+				packed = append(binary.AppendUvarint(packed, uint64(len(e))), e...)
+			}
+			return held.add(func(line []byte) []byte {
+				line = appendJSONText(append(line, `{"list":`...), l.Source())
+				line = fmt.Appendf(line, `,"chunk":%d,"offset":%d,"fresh":%v,"elements":"`, p.Chunk, p.Offset, p.Fresh)
+				return append(base64.StdEncoding.AppendEncode(line, packed), `"}`...)
+			})
+		})
+		if err != nil {
+			return err
+		}
+		if state == nil {
+			continue
+		}
+		err = states.add(func(line []byte) []byte {
+			line = appendJSONText(append(line, `{"list":`...), l.Source())
+			return fmt.Appendf(line, `,"last":"%s","hole":"%s","raised":"%s"}`, state["last"], state["hole"], state["raised"])
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(held.flush(), states.flush())
 }

@@ -28,7 +28,7 @@ may read it, and you encrypt it where it is kept.
     sluice restore --check /var/backups/sluice/sluice-20261121T053000Z.tar
 
 Not in it: tables of your own (back them up with the database's tools), elements of
-lists that are not in the logs yet, the configuration. docs/backup.md says more.
+lists that are not held yet, counts in hashes, the configuration. docs/backup.md says more.
 `
 
 const restoreLong = `
@@ -72,7 +72,12 @@ func runBackup(ctx context.Context, c *call) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	b := &transfer.Backup{Database: store, Redis: redis, Clock: sluice.SystemClock{}, Program: version, Progress: c.progress()}
+	lists, closeLists, err := openLists(ctx, cfg, redis)
+	if err != nil {
+		return err
+	}
+	defer closeLists()
+	b := &transfer.Backup{Database: store, Redis: redis, Lists: lists, Clock: sluice.SystemClock{}, Program: version, Progress: c.progress()}
 	file := b.ArchiveName(c.given.args[0])
 	m, err := b.Run(ctx, file)
 	if err != nil {
@@ -95,6 +100,13 @@ func (c *call) showManifest(m *transfer.Manifest) {
 		entries += l.Entries
 	}
 	c.print("  %-14s %15s entries", "logs", grouped(entries))
+	held := 0
+	for _, member := range m.Members {
+		if strings.HasPrefix(member.Name, "held.") {
+			held += member.Lines
+		}
+	}
+	c.print("  %-14s %15s pages held", "lists", grouped(int64(held)))
 }
 
 func showTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000Z") }
@@ -188,6 +200,7 @@ func (c *call) showRestored(done *transfer.Restored, archive *transfer.Archive, 
 		c.print("  %-14s %15s events left out as too old", "", grouped(done.LeftOut))
 	}
 	c.print("  %-14s %15s entries", "logs", grouped(done.Entries))
+	c.print("  %-14s %15s elements held", "lists", grouped(done.Elements))
 	var kept []string
 	for _, k := range done.KeptCursors {
 		kept = append(kept, strings.TrimPrefix(k.Follower, "list:"))

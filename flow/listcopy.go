@@ -1,0 +1,173 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"sluice"
+)
+
+// Bounds of copying what is held.
+const (
+	// copyTries bounds how often a page is asked for again because its follower
+	// has dropped elements meanwhile.
+	copyTries = 1000
+)
+
+// HeldPage is a run of elements of a held chunk, in the order of taking.
+type HeldPage struct {
+	Chunk, Offset uint64
+	Fresh         bool // what was copied before this page was dropped meanwhile: its effect is committed
+	Elements      []string
+}
+
+// CopyHeld hands all that is held of a list to emit, while its follower goes on.
+// It returns the list's state to put back with it. What is held later is not
+// in it; what is dropped meanwhile may be. Whoever copies a list before the
+// database's snapshot and the end of the logs has every element in one of them.
+func (l *List) CopyHeld(ctx context.Context, emit func(HeldPage) error) (map[string]string, error) {
+	if l.id != "" {
+		return nil, nil // hashes are named by their server, which is gone if this is needed
+	}
+	now, err := l.copyState(ctx)
+	if err != nil {
+		return nil, err
+	}
+	state := map[string]string{"last": strconv.FormatUint(now.last, 10), "hole": strconv.FormatUint(now.hole, 10), "raised": strconv.FormatUint(now.raised, 10)}
+	last, chunk, next, fresh := now.last, now.first, now.base, true
+	for tries := 0; chunk <= last; {
+		if chunk < now.first || (chunk == now.first && next < now.base) {
+			chunk, next, fresh = now.first, now.base, true
+			continue
+		}
+		elements, err := l.copyPage(ctx, now, chunk, next)
+		if errors.Is(err, sluice.ErrConflict) && tries < copyTries {
+			tries++
+			if now, err = l.copyState(ctx); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		tries = 0
+		if len(elements) == 0 {
+			chunk, next = now.after(chunk), 0
+			continue
+		}
+		if err := emit(HeldPage{Chunk: chunk, Offset: next, Fresh: fresh, Elements: elements}); err != nil {
+			return nil, err
+		}
+		next, fresh = next+uint64(len(elements)), false
+	}
+	return state, nil
+}
+
+func (l *List) copyState(ctx context.Context) (*ListReader, error) {
+	state, err := l.state(ctx, "last", "first", "base", "hole", "raised")
+	if err != nil {
+		return nil, err
+	}
+	n := [5]uint64{1: 1}
+	for i, text := range state {
+		if text == "" {
+			continue
+		}
+		if n[i], err = strconv.ParseUint(text, 10, 64); err != nil {
+			return nil, fmt.Errorf("look at %s: its state %q cannot be read: %w", l, state, err)
+		}
+	}
+	return &ListReader{list: l, last: n[0], first: n[1], base: n[2], hole: n[3], raised: n[4]}, nil
+}
+
+// copyPage reads a page, measured inside Redis, if the list is where `at` saw it.
+func (l *List) copyPage(ctx context.Context, at *ListReader, chunk, next uint64) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if chunk == at.first {
+		next -= at.base
+	}
+	elements, err := l.redis.call(ctx, "page", []string{l.keys.heldKey(chunk), l.keys.stateKey()}, []string{
+		strconv.FormatUint(next, 10), strconv.Itoa(pageElements), strconv.Itoa(pageBytes), string(l.side),
+		strconv.FormatUint(at.first, 10), strconv.FormatUint(at.base, 10), strconv.FormatUint(at.last, 10)}).AsStrSlice()
+	return elements, l.redis.wrap("copy what is held of "+l.String(), err)
+}
+
+// HeldRestore puts back what CopyHeld has copied.
+type HeldRestore struct {
+	list  *List
+	first uint64
+	base  uint64
+	chunk uint64   // being filled; 0: none yet
+	whole []uint64 // chunks put back, at most as many as can be held
+}
+
+// PutBackHeld begins to put back what was held. It returns nil if the list has
+// a state: then it is at work, or was, and what it holds is newer.
+func (l *List) PutBackHeld(ctx context.Context) (*HeldRestore, error) {
+	state, err := l.state(ctx, "last")
+	if err != nil || state[0] != "" || l.id != "" {
+		return nil, err
+	}
+	return &HeldRestore{list: l}, nil
+}
+
+// Write adds a page.
+func (h *HeldRestore) Write(ctx context.Context, p HeldPage) error {
+	l, c := h.list, h.list.redis.client
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var commands rueidis.Commands
+	if p.Fresh || h.chunk == 0 {
+		for _, n := range h.whole {
+			commands = append(commands, c.B().Unlink().Key(l.keys.heldKey(n)).Build())
+		}
+		h.first, h.base, h.whole = p.Chunk, p.Offset, nil
+	}
+	key := l.keys.heldKey(p.Chunk)
+	if p.Chunk != h.chunk || p.Fresh {
+		commands = append(commands, c.B().Unlink().Key(key).Build()) // of a restore that was broken off
+		h.whole = append(h.whole, p.Chunk)
+	}
+	h.chunk = p.Chunk
+	if l.side == Right {
+		commands = append(commands, c.B().Lpush().Key(key).Element(p.Elements...).Build())
+	} else {
+		commands = append(commands, c.B().Rpush().Key(key).Element(p.Elements...).Build())
+	}
+	for _, answer := range c.DoMulti(ctx, commands...) {
+		if err := answer.Error(); err != nil {
+			return l.redis.wrap("put back what was held of "+l.String(), err)
+		}
+	}
+	return nil
+}
+
+// Finish writes the list's state. What lies before what was put back is
+// committed: ended, the cursor of the list's follower if it has one, says so.
+func (h *HeldRestore) Finish(ctx context.Context, state map[string]string, ended sluice.Position) error {
+	l, c := h.list, h.list.redis.client
+	if h.chunk == 0 {
+		last, err := strconv.ParseUint(state["last"], 10, 64)
+		if err != nil {
+			return fmt.Errorf("put back %s: its last chunk is %q: %w", l, state["last"], err)
+		}
+		h.first = last + 1
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	set := c.B().Hset().Key(l.keys.stateKey()).FieldValue().
+		FieldValue("first", strconv.FormatUint(h.first, 10)).FieldValue("base", strconv.FormatUint(h.base, 10))
+	for _, name := range []string{"last", "hole", "raised"} {
+		set = set.FieldValue(name, state[name])
+	}
+	if !ended.IsZero() {
+		set = set.FieldValue("ended", ended.String())
+	}
+	return l.redis.wrap("put back the state of "+l.String(), c.Do(ctx, set.Build()).Error())
+}

@@ -1,0 +1,102 @@
+package flow
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"sluice"
+)
+
+// readOn reads what a list has from a cursor on.
+func readOn(t *testing.T, l *List, lease *Lease, cursor sluice.Position) []string {
+	t.Helper()
+	r, err := l.Open(t.Context(), lease, cursor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for {
+		p, err := r.Next(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.Elements) == 0 {
+			return all
+		}
+		all = append(all, p.Elements...)
+	}
+}
+
+// What is held is copied while its follower drops it, and goes back so that any
+// cursor of the time of the copy, or later, goes on rightly.
+func TestCopyOfWhatIsHeld(t *testing.T) {
+	for _, side := range []Side{Left, Right} {
+		t.Run(string(side), func(t *testing.T) {
+			r := dial(t)
+			l, lease := newList(t, r, side)
+			var all []string
+			push := "RPUSH"
+			if side == Right {
+				push = "LPUSH"
+			}
+			reader, err := l.Open(t.Context(), lease, sluice.Position{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for chunk := range 3 {
+				for i := range 3000 {
+					e := fmt.Sprintf("%d-%d", chunk, i)
+					all = append(all, e)
+					do(t, r, push, l.Name(), e)
+				}
+				if held, err := reader.hold(t.Context()); err != nil || !held {
+					t.Fatalf("held %v, %v", held, err)
+				}
+			}
+			if err := reader.enter(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 { // its follower is some pages ahead
+				if _, err := reader.Next(t.Context(), false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var pages []HeldPage
+			state, err := l.CopyHeld(t.Context(), func(p HeldPage) error {
+				pages = append(pages, p)
+				if len(pages) == 1 { // in the middle of the copy the first elements are dropped
+					reader.Committed(sluice.Position{Major: 1, Minor: 2500})
+					return reader.Close(t.Context())
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cursor := sluice.Position{Major: 1, Minor: 2500}
+			do(t, r, "FLUSHALL")
+			do(t, r, "HSET", lease.key, "token", lease.token)
+			back, err := l.PutBackHeld(t.Context())
+			if err != nil || back == nil {
+				t.Fatalf("%v, %v", back, err)
+			}
+			for range 2 { // the first time it was broken off
+				for _, p := range pages {
+					if err := back.Write(t.Context(), p); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := back.Finish(t.Context(), state, cursor); err != nil {
+				t.Fatal(err)
+			}
+			if again, err := l.PutBackHeld(t.Context()); err != nil || again != nil {
+				t.Fatalf("a list with a state would be put back: %v, %v", again, err)
+			}
+			if got := readOn(t, l, lease, cursor); !slices.Equal(got, all[2500:]) {
+				t.Fatalf("%d elements came back, want %d: %.100q", len(got), len(all)-2500, got)
+			}
+		})
+	}
+}

@@ -1,0 +1,83 @@
+package transfer
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"sluice"
+	"sluice/flow"
+)
+
+// putBackHeld fills the held chunks of lists whose server knows nothing of them
+// any more. A list that has a state is at work, or was: what it holds is newer.
+//
+// Under a database that stays, only lists whose cursor is in it are filled: it
+// tells what was stored since. Those whose elements go to the logs have their
+// place in logs that went back with them; what was stored since would be again.
+func (r *Restore) putBackHeld(ctx context.Context, cursors []sluice.DumpCursor, done *Restored) error {
+	open := make(map[string]*flow.HeldRestore)
+	for _, l := range r.Lists {
+		known := slices.ContainsFunc(cursors, func(c sluice.DumpCursor) bool { return c.Follower == l.Source() })
+		if !r.Tables && !known {
+			continue
+		}
+		held, err := l.PutBackHeld(ctx)
+		if err != nil {
+			return err
+		}
+		if held != nil {
+			open[l.Source()] = held
+		}
+	}
+	err := r.Archive.Lines("held", func(line string) error {
+		var source, fresh, packed string
+		var p flow.HeldPage
+		err := readFields(line, map[string]any{"list": &source, "chunk": &p.Chunk, "offset": &p.Offset, "fresh": &fresh, "elements": &packed})
+		if err != nil || open[source] == nil {
+			return err
+		}
+		p.Fresh = fresh == "true"
+		if p.Elements, err = unpackElements(packed); err != nil || len(p.Elements) == 0 {
+			return err
+		}
+		done.Elements += int64(len(p.Elements))
+		return open[source].Write(ctx, p)
+	})
+	if err != nil {
+		return err
+	}
+	return r.Archive.Lines("lists", func(line string) error {
+		var source, last, hole, raised string
+		err := readFields(line, map[string]any{"list": &source, "last": &last, "hole": &hole, "raised": &raised})
+		if err != nil || open[source] == nil {
+			return err
+		}
+		// What the chunks lack before a cursor of the dump was dropped after its
+		// effect was committed.
+		ended := sluice.Position{}
+		if at := slices.IndexFunc(cursors, func(c sluice.DumpCursor) bool { return c.Follower == source }); at >= 0 {
+			ended = cursors[at].Position
+		}
+		return open[source].Finish(ctx, map[string]string{"last": last, "hole": hole, "raised": raised}, ended)
+	})
+}
+
+func unpackElements(text string) ([]string, error) {
+	packed, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for len(packed) > 0 {
+		n, w := binary.Uvarint(packed)
+		if w <= 0 || n > uint64(len(packed)-w) {
+			return nil, errors.New("its elements are cut short")
+		}
+		all = append(all, string(packed[w:w+int(n)]))
+		packed = packed[w+int(n):]
+	}
+	return all, nil
+}
