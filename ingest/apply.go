@@ -12,10 +12,11 @@ import (
 
 // How much one transaction holds, and when it is flushed.
 const (
-	// flushRows is where a transaction is full: beyond some 10,000 rows it gets
-	// no faster, and what is in memory twice (encoded and being sent) grows.
-	flushRows  = 16384
-	flushBytes = 4 << 20
+	// flushRows is where a transaction is full: beyond this it gets hardly any
+	// faster, and what is in memory twice (encoded and being sent) grows. MariaDB
+	// gains nothing beyond 10,000 rows, PostgreSQL a tenth.
+	flushRows  = 32768
+	flushBytes = 8 << 20
 
 	// flushWait is how long the first row of a quiet time waits for company,
 	// flushSoon how many rows do not wait any longer.

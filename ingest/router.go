@@ -127,6 +127,8 @@ func (r *Router) positions(ctx context.Context) ([]sluice.Position, error) {
 
 // read gathers pages to units until the context ends.
 func (r *Router) read(ctx context.Context, reader *flow.ListReader, have []sluice.Position, emit func(routed) error) error {
+	ahead := flow.ReadAhead(ctx, reader)
+	defer ahead.Stop()
 	var arena Arena
 	for {
 		u := routed{batches: make([]partBatch, len(r.Logs))}
@@ -146,7 +148,7 @@ func (r *Router) read(ctx context.Context, reader *flow.ListReader, have []sluic
 			}
 			return u.count, bytes
 		}
-		if err := gatherPages(ctx, r.Clock, routeWait, reader, add, size); err != nil {
+		if err := gatherPages(ctx, r.Clock, routeWait, ahead, add, size); err != nil {
 			return err
 		}
 		r.Stats.taken(r.source(), u.to)

@@ -137,10 +137,12 @@ func (t *TableFollower) follow(fetch, work context.Context, lease *flow.Lease) e
 // read gathers pages to transactions: full ones at once while there is much,
 // smaller ones soon when it is quiet.
 func (t *TableFollower) read(ctx context.Context, reader *flow.ListReader, cursor sluice.Position, emit func(tableUnit) error) error {
+	ahead := flow.ReadAhead(ctx, reader)
+	defer ahead.Stop()
 	last := 0 // rows of the transaction before: the next is about as large
 	for {
 		g := t.newGather(cursor, last)
-		if err := gatherPages(ctx, t.Clock, flushWait, reader, g.add, g.size); err != nil {
+		if err := gatherPages(ctx, t.Clock, flushWait, ahead, g.add, g.size); err != nil {
 			return err
 		}
 		prepared, err := t.Store.Prepare(&g.effect)
@@ -156,10 +158,15 @@ func (t *TableFollower) read(ctx context.Context, reader *flow.ListReader, curso
 	}
 }
 
+// pages is where the pages of a list come from, as flow.ListReader gives them.
+type pages interface {
+	Next(ctx context.Context, wait bool) (flow.Page, error)
+}
+
 // gatherPages adds pages until a transaction is full, or what was there is
 // taken and has waited long enough. It adds at least one page. A unit holds at
 // most flushRows or flushBytes and one page more.
-func gatherPages(ctx context.Context, clock sluice.Clock, wait time.Duration, reader *flow.ListReader, add func(flow.Page), size func() (rows, bytes int)) error {
+func gatherPages(ctx context.Context, clock sluice.Clock, wait time.Duration, reader pages, add func(flow.Page), size func() (rows, bytes int)) error {
 	page, err := reader.Next(ctx, true)
 	if err != nil {
 		return err
