@@ -40,6 +40,9 @@ func TestKilledRestore(t *testing.T) {
 	if out, err := w.run("", "backup", file); err != nil {
 		t.Fatalf("backup: %v\n%s", err, out)
 	}
+	if out, err := w.run("", "restore", "--replace", file); err == nil || !strings.Contains(out, "processes of sluice run") {
+		t.Fatalf("a restore under a running program: %v\n%s", err, out)
+	}
 	p.signal(syscall.SIGTERM)
 	<-p.exited
 	for _, step := range []string{"restore-logs", "restore-rows", "restore-finish"} {

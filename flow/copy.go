@@ -118,7 +118,10 @@ func (c *LogCopy) Run(ctx context.Context, emit func([]Batch) error) error {
 		_ = c.redis.client.Do(done, c.redis.client.B().Del().Key(p.holdKey()).Build()).Error() // it ends by itself
 		cancel()
 	}
-	if err != nil && !errors.Is(err, context.Canceled) {
+	switch {
+	case errors.Is(err, sluice.ErrGap):
+		err = fmt.Errorf("copy the logs: a part was trimmed before it was copied: this process was held up for longer than %s; try again (%v)", holdTTL, err)
+	case err != nil && !errors.Is(err, context.Canceled):
 		err = fmt.Errorf("copy the logs: %w", err)
 	}
 	c.mu.Lock()

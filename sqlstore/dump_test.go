@@ -56,6 +56,27 @@ func TestRestoreAcrossDatabases(t *testing.T) {
 	}
 }
 
+// A text that the other database does not store comes as it stores such texts.
+func TestRestoreOfWhatIsNotStoredElsewhere(t *testing.T) {
+	all := databasesOfAllKinds(t)
+	p, err := all["sqlite"].Prepare(&sluice.Effect{Dead: []sluice.DeadLetter{{Source: "list:q", Reason: "a\x00b", Payload: []byte{0}}}})
+	if err == nil {
+		_, err = all["sqlite"].Apply(t.Context(), p)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := all["postgres"].BeginRestore(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.PutBack(t, r, storetest.Dump(t, all["sqlite"]))
+	letters, err := all["postgres"].DeadLetters(t.Context(), 0, 10)
+	if err != nil || len(letters) != 1 || letters[0].Reason != "a\uFFFDb" {
+		t.Errorf("dead letters: %+v, %v", letters, err)
+	}
+}
+
 // sameRows compares cells as a multiset: collations order keys differently.
 func sameRows(a, b []sluice.Cell) bool {
 	order := func(x, y sluice.Cell) int { return strings.Compare(x.Text, y.Text) }

@@ -195,6 +195,8 @@ func (r *restore) convert(kind sluice.DumpKind, c *sluice.Cell) error {
 		return nil
 	}
 	switch kind {
+	case sluice.DumpText:
+		c.Text = r.store.d.text(c.Text)
 	case sluice.DumpTime:
 		ms, err := strconv.ParseInt(c.Text, 10, 64)
 		if err != nil {

@@ -39,7 +39,7 @@ const (
 	manifestName   = "manifest.json"
 
 	// memberBytes is where a member is full, not packed.
-	memberBytes = 8 << 20
+	memberBytes = 4 << 20
 
 	// maxMemberBytes bounds a member that is read, packed and not: a line holds
 	// what one item of a log does, which Redis bounds to 512 MB, in base64.

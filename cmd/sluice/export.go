@@ -17,12 +17,14 @@ import (
 )
 
 const exportLong = `
-Writes events out of the database, in the order of (time, id), as they are at the
-moment it begins; what comes later is not in. It works beside a running program and
-needs the memory of one event. To standard output, or to the file of --output.
+Writes events, in the order of (time, id), or the series, in the order of app, name,
+kind and time, as they are at the moment it begins; what comes later is not in. It works
+beside a running program and needs the memory of one row. To standard output, or to the
+file of --output.
 
     sluice export events --from 2026-11-01 --to 2026-12-01 --gzip --output november.gz
     sluice export events --name opened --format csv
+    sluice export series --by day --format csv
 
 ` + "`sluice import events --exported FILE`" + ` puts them back as they were: an event that had
 no id of its own has the one that the table gave it.
@@ -31,7 +33,8 @@ no id of its own has the one that the table gave it.
 var exportFlags = []flagSpec{
 	{name: "from", value: "TIME", help: "events from then on: 2026-11-21, or 2026-11-21T05:30:00Z; UTC", check: aTime},
 	{name: "to", value: "TIME", help: "events before then", check: aTime},
-	{name: "kind", value: "KIND", help: "only mail, custom, purchase or system events", check: oneOf("mail", "custom", "purchase", "system")},
+	{name: "kind", value: "KIND", help: "only mail, custom, purchase or system events; of the series also counter", check: oneOf("mail", "custom", "purchase", "system", "counter")},
+	{name: "by", value: "WIDTH", help: "series: hour, which is the default, or day (of UTC)", check: oneOf("hour", "day")},
 	{name: "name", value: "NAME", help: "only events of this name, such as clicked"},
 	{name: "app-id", value: "APP", help: "only events of this app"},
 	{name: "format", value: "FORMAT", preset: string(transfer.NDJSON), help: "ndjson, one JSON object a line, or csv", check: oneOf(string(transfer.NDJSON), string(transfer.CSV))},
@@ -64,8 +67,12 @@ func (g given) millis(name string) int64 {
 }
 
 func runExport(ctx context.Context, c *call) (err error) {
-	if got := strings.Join(c.given.args, " "); got != "events" {
-		return usagef("export: want events, not %q", got)
+	what := strings.Join(c.given.args, " ")
+	switch {
+	case what != "events" && what != "series":
+		return usagef("export: want events or series, not %q", what)
+	case what == "events" && c.given.has("by"):
+		return usagef("export events: --by is for series")
 	}
 	cfg, err := c.load(nil)
 	if err != nil {
@@ -80,11 +87,11 @@ func runExport(ctx context.Context, c *call) (err error) {
 	if err != nil {
 		return err
 	}
-	n, err := c.exportEvents(ctx, store, out)
+	n, err := c.exportRows(ctx, what, store, out)
 	if err = errors.Join(err, finish(err == nil)); err != nil {
-		return fmt.Errorf("export events, after %s of them: %w", grouped(n), err)
+		return fmt.Errorf("export %s, after %s rows: %w", what, grouped(n), err)
 	}
-	fmt.Fprintf(c.main.Stderr, "%s events\n", grouped(n))
+	fmt.Fprintf(c.main.Stderr, "%s %s\n", grouped(n), what)
 	return nil
 }
 
@@ -122,8 +129,9 @@ func (c *call) exportTo() (out io.Writer, finish func(whole bool) error, err err
 	}, nil
 }
 
-// exportEvents writes the events that the flags ask for, and counts them.
-func (c *call) exportEvents(ctx context.Context, store *sqlstore.Store, out io.Writer) (n int64, err error) {
+// exportRows writes the events, or rows of the series, that the flags ask for,
+// and counts them.
+func (c *call) exportRows(ctx context.Context, what string, store *sqlstore.Store, out io.Writer) (n int64, err error) {
 	snapshot, err := store.Snapshot(ctx)
 	if err != nil {
 		return 0, err
@@ -134,7 +142,15 @@ func (c *call) exportEvents(ctx context.Context, store *sqlstore.Store, out io.W
 		FromMillis: g.millis("from"), ToMillis: g.millis("to"),
 		Kind: g.text("kind"), Name: g.text("name"), App: g.text("app-id"),
 	}
-	w := transfer.NewEventWriter(out, transfer.Format(g.text("format")))
+	format := transfer.Format(g.text("format"))
+	if what == "series" {
+		table := transfer.SeriesTables["hour"]
+		if g.has("by") {
+			table = transfer.SeriesTables[g.text("by")]
+		}
+		return transfer.ExportSeries(ctx, snapshot, table, filter, format, out)
+	}
+	w := transfer.NewEventWriter(out, format)
 	err = snapshot.Events(ctx, filter, func(e *sluice.StoredEvent) error {
 		n++
 		return w.Write(&e.Event)

@@ -138,7 +138,7 @@ func TestUsageErrors(t *testing.T) {
 		{"backup", "sluice: backup: want one directory or new file"},
 		{"restore a b", "sluice: restore: want one backup file"},
 		{"restore --only sql f", "sluice: restore: --only: \"sql\" is none of database, redis"},
-		{"export", "sluice: export: want events, not \"\""},
+		{"export", "sluice: export: want events or series, not \"\""},
 		{"export events --from soon", "sluice: export: --from: \"soon\" is no time, such as 2026-11-21 or 2026-11-21T05:30:00Z"},
 		{"config shwo", "sluice: config: takes nothing or `show`, not \"shwo\""},
 		{"version 1 -x", "sluice: version: unknown flag -x; it takes none"},

@@ -44,6 +44,11 @@ func TestExportEvents(t *testing.T) {
 	if out := mustRun(t, dir, "export", "events", "--to", "2020-01-01", "--format", "csv").stdout; out != "event_id,kind,name,time,app_id,email,user_id,message_id,properties\n" {
 		t.Errorf("none, as CSV: %s", out)
 	}
+	for _, by := range []string{"hour", "day"} {
+		if out := mustRun(t, dir, "export", "series", "--by", by, "--format", "csv").stdout; !strings.HasPrefix(out, "app_id,name,kind,time,count\n") {
+			t.Errorf("series by %s: %s", by, out)
+		}
+	}
 	file := filepath.Join(dir, "out.gz")
 	if r := mustRun(t, dir, "export", "events", "--gzip", "--output", file); r.stderr != "3 events\n" || r.stdout != "" {
 		t.Errorf("to a file: %+v", r)
