@@ -44,6 +44,29 @@ func TestKillAtEveryFailpoint(t *testing.T) {
 	w.check()
 }
 
+// TestKillWhileHashesAreDrained kills the program at each step of a count's way,
+// with nothing but hashes to drain.
+func TestKillWhileHashesAreDrained(t *testing.T) {
+	w := newWorld(t)
+	w.writeConfig(inputHashes)
+	w.startPushing()
+	for i, name := range []string{"take", "taken", "read", "load", "transaction", "commit", "committed", "drop"} {
+		p := w.start(fmt.Sprintf("%s=kill,%d", name, 1+i%2))
+		w.eventually("the program has killed itself at "+name, func() bool {
+			select {
+			case <-p.exited:
+				return true
+			default:
+				return false
+			}
+		})
+	}
+	w.start("")
+	w.counted()
+	w.stopPushing()
+	w.checkCounts()
+}
+
 // TestErrorAtEveryFailpoint makes each step fail once, in one program.
 func TestErrorAtEveryFailpoint(t *testing.T) {
 	w := newWorld(t)
@@ -149,6 +172,7 @@ func TestCutConnections(t *testing.T) {
 		{w.redisProxy, "LRANGE"},
 		{w.redisProxy, "list:q_events"},
 		{w.redisProxy, "XREAD"},
+		{w.redisProxy, "hashes:buffered"},
 	}
 	for _, c := range cuts {
 		for _, moment := range []faults.Moment{faults.Before, faults.After, faults.Replied} {

@@ -101,6 +101,7 @@ func TestKilledImport(t *testing.T) {
 // the logs comes back, each element once.
 func TestRestoreOfWhatWasHeld(t *testing.T) {
 	w := newWorld(t)
+	w.writeConfig(inputLists)
 	t.Setenv("SLUICE_ROLES", "intake")
 	p := w.start("")
 	w.startPushing()
@@ -157,5 +158,5 @@ func TestRestoreOfWhatWasHeld(t *testing.T) {
 	}
 	t.Setenv("SLUICE_ROLES", "intake,store")
 	w.start("")
-	w.check()
+	w.checkElements()
 }

@@ -84,9 +84,22 @@ type program struct {
 	exited chan struct{}
 }
 
-// newWorld starts the servers. The list q_table goes to a table without any
-// key, the list q_events to the standard table, both without dedupe: what is
-// doubled is seen.
+// The inputs of a program. The list q_table goes to a table without any key,
+// the list q_events to the standard table, both without dedupe: what is doubled
+// is seen, as it is in the counts of the hashes.
+const (
+	inputLists = `
+lists:
+  q_table: {table: target, columns: {id: id, event: event}}
+  q_events: {}
+`
+	inputHashes = `
+hashes:
+  - {dirty: buffered, key: "{app_id}|{date}|{name}"}
+`
+)
+
+// newWorld starts the servers.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
@@ -118,22 +131,19 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.mariaProxy.Close() })
-	w.writeConfig()
+	w.writeConfig(inputLists + inputHashes)
 	t.Cleanup(w.end)
 	return w
 }
 
-func (w *world) writeConfig() {
+func (w *world) writeConfig(input string) {
 	text := fmt.Sprintf(`
 listen: 127.0.0.1:0
 redis: redis://%s
 database: mysql://root@%s/chaos
 data: %s
 partitions: 4
-lists:
-  q_table: {table: target, columns: {id: id, event: event}}
-  q_events: {}
-`, w.redisProxy.Addr(), w.mariaProxy.Addr(), filepath.Join(w.dir, "data"))
+%s`, w.redisProxy.Addr(), w.mariaProxy.Addr(), filepath.Join(w.dir, "data"), input)
 	if err := os.WriteFile(filepath.Join(w.dir, "sluice.yaml"), []byte(text), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
@@ -256,7 +266,14 @@ func push(ctx context.Context, c rueidis.Client) error {
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return err
 	}
-	words := []string{"redis.call('RPUSH', 'q_table', unpack(ARGV)) redis.call('RPUSH', 'q_events', unpack(ARGV)) return redis.call('INCRBY', 'pushed', #ARGV)", "0"}
+	words := []string{`
+redis.call('RPUSH', 'q_table', unpack(ARGV))
+redis.call('RPUSH', 'q_events', unpack(ARGV))
+local pushed = redis.call('INCRBY', 'pushed', #ARGV)
+local key = 'app|2026-01-31|name ' .. pushed % 7
+redis.call('HINCRBY', key, pushed % 24, #ARGV)
+redis.call('SADD', 'buffered', key)
+return pushed`, "0"}
 	for i := n; i < n+pushElements; i++ {
 		words = append(words, fmt.Sprintf(`{"id": %d, "event": "open", "email": "user%d@example.com", "message_id": "%d", "ts": %d}`, i, i%1000, i, 1760000000+i))
 	}
@@ -290,6 +307,25 @@ func (w *world) readPushed() int64 {
 	return n
 }
 
+// sumCounts is what the series has of the hashes.
+const sumCounts = "SELECT COALESCE(SUM(count), 0) FROM series_hours WHERE kind = 'counter'"
+
+// counted is passed for the hashes, which are drained once a second.
+func (w *world) counted() {
+	w.t.Helper()
+	before := w.readPushed()
+	w.eventually("what is counted from now on is stored", func() bool { return w.highest(sumCounts) > before })
+}
+
+// checkCounts waits until all counts are stored, and compares.
+func (w *world) checkCounts() {
+	w.t.Helper()
+	w.eventually("the series has everything that was counted", func() bool { return w.highest(sumCounts) >= w.pushed })
+	if total := w.highest(sumCounts); total != w.pushed {
+		w.t.Fatalf("%d counted, %d in the series", w.pushed, total)
+	}
+}
+
 // passed waits until something that is pushed from now on has been stored by
 // both ways: the program is at work again.
 func (w *world) passed() {
@@ -311,8 +347,16 @@ func (w *world) highest(query string) int64 {
 	return n
 }
 
-// check waits until all is drained and counts: every element once, in both.
+// check waits until all is drained and counts: every element once, in both, and
+// in the counts.
 func (w *world) check() {
+	w.t.Helper()
+	w.checkElements()
+	w.checkCounts()
+}
+
+// checkElements is check without the counts.
+func (w *world) checkElements() {
 	w.t.Helper()
 	for _, q := range []struct{ what, total, distinct string }{
 		{"target", "SELECT COUNT(*) FROM target", "SELECT COUNT(DISTINCT id) FROM target WHERE id >= 0"},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 
@@ -12,6 +13,8 @@ const (
 	MaxFileBytes       = 1 << 20
 	MaxLists           = 256
 	MaxListNameBytes   = 180 // with "intake:" before it, it names a lease in SQL
+	MaxHashServers     = 64  // of all hashes together
+	MaxDirtyBytes      = 160 // with what names a server's hashes behind it, like a list's name
 	MaxColumns         = 256
 	MinRootKeyBytes    = 32
 	MaxShutdownSeconds = 600
@@ -31,6 +34,9 @@ const (
 
 	TakeLeft  = "left"
 	TakeRight = "right"
+
+	// FieldHour is what the fields of foreign hashes are.
+	FieldHour = "hour"
 )
 
 // AllRoles returns every role, in the order of the data's way.
@@ -54,6 +60,7 @@ type Config struct {
 	Roles           []string `yaml:"roles" doc:"What this process does: intake drains the lists into logs, store writes the logs to the database. Several processes share a role fairly. On a command line or in the environment: separated by commas."`
 	Partitions      int      `yaml:"partitions" doc:"How many slices the users are spread over, 1 to 256: the most processes that can share a role. Fixed once there is data; changing it means export and import."`
 	Lists           []List   `yaml:"lists" only:"file" doc:"Redis lists to drain: the list's key, then its settings. Elements are JSON objects, one event each. A list that is empty or absent is waited for."`
+	Hashes          []Hashes `yaml:"hashes" only:"file" doc:"Redis hashes of counters to drain into the series, and the set that has the keys of those that have changed. Producers count with HINCRBY first, then mark the key with SADD."`
 	RootKey         Secret   `yaml:"root_key" only:"noflag" doc:"A key of the HTTP API with all permissions, which needs no database to be checked, at least 32 characters: head -c 32 /dev/urandom | base64. Better given as SLUICE_ROOT_KEY than written down here. Never printed."`
 	Log             Log      `yaml:"log" doc:"The program's own log, on standard error."`
 	StartSeconds    int      `yaml:"start_seconds" doc:"How long the start waits for Redis and the database to answer, 0 to 3600: after a power cut all start together. What is wrong in another way is said at once."`
@@ -75,6 +82,16 @@ type List struct {
 	Dedupe  string   `yaml:"dedupe" doc:"FIELD that holds the event's own id: a repeat with the same id is left out. For a table its column needs a unique key of its own. Without it nothing is taken for a repeat." sample:"event_id"`
 	Take    string   `yaml:"take" doc:"The end that is taken from: left if the producers use RPUSH, right if they use LPUSH." sample:"left"`
 	AppID   string   `yaml:"app_id" doc:"The app of events that name none." sample:"newsletter"`
+}
+
+// Hashes are foreign hashes of counters to drain, on any number of servers.
+type Hashes struct {
+	Redis []URL  `yaml:"redis" doc:"The servers, 64 at most. Default: the main one." sample:"[redis://10.0.0.7:6379/0, redis://10.0.0.8:6379/0]"`
+	Dirty string `yaml:"dirty" doc:"The set of the changed hashes' keys." sample:"buffered"`
+	Key   string `yaml:"key" doc:"How the hashes' keys are written: {date} and {name}, and {app_id} if the keys have it. A date is 2026-01-31 or 20260131." sample:"'{app_id}|{date}|{name}'"`
+	Field string `yaml:"field" doc:"What the fields are: hour, 0 to 23 or 00 to 23." sample:"hour"`
+	Zone  string `yaml:"zone" doc:"The time zone of date and hour." sample:"UTC"`
+	AppID string `yaml:"app_id" doc:"The app of keys without {app_id}." sample:"newsletter"`
 }
 
 // Column is one column of a user's table and the field that fills it. Their
@@ -134,6 +151,13 @@ func (c *Config) finish() {
 	for i := range c.Lists {
 		if c.Lists[i].Take == "" {
 			c.Lists[i].Take = TakeLeft
+		}
+	}
+	for i := range c.Hashes {
+		h := &c.Hashes[i]
+		h.Field, h.Zone = cmp.Or(h.Field, FieldHour), cmp.Or(h.Zone, "UTC")
+		if len(h.Redis) == 0 {
+			h.Redis = []URL{c.Redis}
 		}
 	}
 }

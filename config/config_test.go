@@ -150,6 +150,19 @@ func TestMistakes(t *testing.T) {
 		{yaml: "lists:\n  q:\n    table: t", want: "sluice.yaml:2: lists.q.columns has 0 entries, want 1 to 256 of COLUMN: FIELD"},
 		{yaml: "lists: {q: {table: t, columns: {a: event_id}, dedupe: event_ids}}", want: "...lists.q.dedupe is \"event_ids\", which fills no column; it takes a field of columns; did you mean event_id?"},
 		{yaml: "lists: {q: {table: a.b.c, columns: {a: b}}}", want: "...lists.q.table is \"a.b.c\", want TABLE or SCHEMA.TABLE"},
+		{yaml: "hashes: {dirty: buffered}", want: "sluice.yaml:1: hashes: want a list of {dirty, key, ...}, found keys with values"},
+		{yaml: "hashes:\n  - dirty: d\n    kee: x", want: "sluice.yaml:3: hashes[0].kee: unknown key; did you mean key?"},
+		{yaml: "hashes:\n  - key: '{date}|{name}'", want: "sluice.yaml:2: hashes[0].dirty is a name of 0 bytes, want 1 to 160"},
+		{yaml: "hashes:\n  - dirty: d", want: "sluice.yaml:2: hashes[0].key needs {date} and {name}, as in {app_id}|{date}|{name}"},
+		{yaml: "hashes: [{dirty: d, key: '{date}{name}'}]", want: "sluice.yaml:1: hashes[0].key has nothing between {date} and {name}; nobody can tell where one ends"},
+		{yaml: "hashes: [{dirty: d, key: '{date}|{nmae}'}]", want: "sluice.yaml:1: hashes[0].key has the placeholder {nmae}, want {app_id}, {date} and {name}"},
+		{yaml: "hashes: [{dirty: d, key: '{date}|{name}|{date}'}]", want: "sluice.yaml:1: hashes[0].key has {date} twice"},
+		{yaml: "hashes: [{dirty: d, key: '{date}|{name'}]", want: "sluice.yaml:1: hashes[0].key has a { without }; ..."},
+		{yaml: "hashes: [{dirty: d, key: '{date}|{name}', zone: Mars/Base}]", want: "sluice.yaml:1: hashes[0].zone is \"Mars/Base\", which is no time zone; want a name such as UTC or Europe/Berlin"},
+		{yaml: "hashes: [{dirty: d, key: '{date}|{name}', field: day}]", want: "sluice.yaml:1: hashes[0].field is \"day\", want one of hour"},
+		{yaml: "hashes: [{dirty: 'sluice:d', key: '{date}|{name}'}]", want: "sluice.yaml:1: hashes[0].dirty begins with sluice:, as Sluice's own keys do"},
+		{yaml: "hashes: [{dirty: d, key: '{date}|{name}', redis: ['redis://u:p4ss@h', 'http://u:p4ss@h']}]", want: "sluice.yaml:1: hashes[0].redis is http://u:xxxxx@h, want redis://..."},
+		{yaml: "hashes: [{dirty: d, key: '{date}|{name}', redis: ['redis://u:p4ss@h', 'redis://u:p4ss@h']}]", want: "sluice.yaml:1: hashes[0].redis has redis://u:xxxxx@h twice for the set d"},
 		{env: "SLUICE_REDDIS=redis://:secret@h", want: "environment: unknown variable SLUICE_REDDIS; did you mean SLUICE_REDIS?"},
 		{env: "SLUICE_PARTITIONS=x", want: "SLUICE_PARTITIONS: partitions is \"x\", want a whole number"},
 		{env: "SLUICE_LISTEN=nowhere", want: "SLUICE_LISTEN: listen is \"nowhere\", want HOST:PORT, such as 127.0.0.1:8019"},
@@ -210,7 +223,7 @@ func TestNearest(t *testing.T) {
 
 func TestSecretsAreNeverPrinted(t *testing.T) {
 	const key = "0123456789abcdef0123456789abcdef"
-	c := mustLoad(t, "redis: redis://user:hunter2@h:1/0\ndatabase: mysql://u:hunter2@h:1/d?auth_token=hunter2\nroot_key: "+key, nil, nil)
+	c := mustLoad(t, "redis: redis://user:hunter2@h:1/0\ndatabase: mysql://u:hunter2@h:1/d?auth_token=hunter2\nroot_key: "+key+"\nhashes: [{dirty: d, key: '{date}|{name}', redis: ['redis://u:hunter2@h']}]", nil, nil)
 	if c.RootKey.Reveal() != key || !strings.Contains(c.Redis.Reveal(), "hunter2") {
 		t.Fatal("Reveal gives the secret")
 	}
@@ -268,6 +281,8 @@ func TestSampleLoads(t *testing.T) {
 	want.Database = "sqlite:sluice-data/sluice.db"
 	want.Lists = []List{{Name: "pepi_queue", Redis: "redis://10.0.0.7:6379/0", Table: "pepi_event",
 		Columns: sampleColumns, Dedupe: "event_id", Take: "left", AppID: "newsletter"}}
+	want.Hashes = []Hashes{{Redis: []URL{"redis://10.0.0.7:6379/0", "redis://10.0.0.8:6379/0"}, Dirty: "buffered",
+		Key: "{app_id}|{date}|{name}", Field: "hour", Zone: "UTC", AppID: "newsletter"}}
 	want.origins, c.origins = nil, nil
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v\nfrom\n%s", c, want, strings.Join(on, ""))

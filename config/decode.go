@@ -104,6 +104,14 @@ func (d *decoder) value(n ast.Node, path string, into reflect.Value) {
 	case *[]List:
 		*target = d.lists(n, path)
 		return
+	case *[]Hashes:
+		*target = d.hashes(n, path)
+		return
+	case *[]URL:
+		for _, text := range d.texts(n, path) {
+			*target = append(*target, URL(text))
+		}
+		return
 	case *[]Column:
 		*target = d.columns(n, path)
 		return
@@ -152,6 +160,24 @@ func (d *decoder) lists(n ast.Node, path string) []List {
 		lists = append(lists, l)
 	}
 	return lists
+}
+
+// hashes reads a sequence of {settings}.
+func (d *decoder) hashes(n ast.Node, path string) []Hashes {
+	seq, ok := n.(*ast.SequenceNode)
+	if !ok {
+		d.fail(n, path, "want a list of {dirty, key, ...}, found %s", kindOf(n))
+		return nil
+	}
+	var all []Hashes
+	for i, v := range seq.Values {
+		var h Hashes
+		at := fmt.Sprintf("%s[%d]", path, i)
+		d.c.origins[at] = d.at(v)
+		d.mapping(v, at, reflect.ValueOf(&h).Elem())
+		all = append(all, h)
+	}
+	return all
 }
 
 // columns reads the mapping COLUMN: FIELD, in the order of the file.

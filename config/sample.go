@@ -50,6 +50,9 @@ func sampleStruct(b *strings.Builder, v reflect.Value, indent, prefix string) {
 		case f.Type == reflect.TypeFor[[]List]():
 			fmt.Fprintf(b, "%s#%s:\n%s  #pepi_queue:\n", indent, key, indent)
 			sampleStruct(b, reflect.ValueOf(List{}), indent+"    ", "lists.")
+		case f.Type == reflect.TypeFor[[]Hashes]():
+			fmt.Fprintf(b, "%s#%s:\n%s  #-\n", indent, key, indent)
+			sampleStruct(b, reflect.ValueOf(Hashes{}), indent+"    ", "hashes.")
 		case f.Type == reflect.TypeFor[[]Column]():
 			fmt.Fprintf(b, "%s#%s:\n", indent, key)
 			for _, c := range sampleColumns {
@@ -71,7 +74,7 @@ func sampleValue(v reflect.Value, sample string) string {
 	if words, ok := v.Interface().([]string); ok {
 		return "[" + strings.Join(words, ", ") + "]"
 	}
-	if v.Kind() == reflect.String && v.IsZero() {
+	if v.IsZero() && sample != "" {
 		return sample
 	}
 	return fmt.Sprint(v.Interface())

@@ -38,6 +38,7 @@ func (c *Config) validate() error {
 	for _, l := range c.Lists {
 		errs = append(errs, c.validateList(l))
 	}
+	errs = append(errs, c.validateHashes())
 	return errors.Join(errs...)
 }
 

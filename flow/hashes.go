@@ -17,8 +17,8 @@ const (
 	// one hash that come within it are one field of one element.
 	drainEvery = time.Second
 
-	// One call takes at most so much and one hash more, some 2 ms of Redis.
-	drainKeys   = 500
+	// One call takes at most so much and one hash more, 1 to 2 ms of Redis.
+	drainKeys   = 250
 	drainFields = 1000
 	drainBytes  = 512 << 10
 

@@ -291,7 +291,8 @@ func (b *bed) letters(store sluice.Store) map[string]sluice.DeadLetter {
 // setup says what an engine runs.
 type setup struct {
 	lists      []listSetup
-	noStore    bool // another process stores
+	hashes     []string // URLs of servers; nil: none
+	noStore    bool     // another process stores
 	noIntake   bool
 	acceptGaps bool
 	partitions int                             // 0: testPartitions
@@ -312,6 +313,7 @@ type engine struct {
 	b         *bed
 	log       *logBuffer
 	redis     *flow.Redis
+	others    []*flow.Redis
 	store     sluice.Store
 	stats     *ingest.Stats
 	leases    *flow.Leases
@@ -354,6 +356,7 @@ func newEngine(b *bed, s setup) *engine {
 	for i, l := range s.lists {
 		e.addList(i, l, s, log)
 	}
+	e.addHashes(s, log)
 	if len(e.lists) > 0 && !s.noIntake {
 		e.leases.AddLists(ingest.ListRole, e.lists)
 	}
@@ -433,6 +436,9 @@ func (e *engine) end(atOnce bool) {
 		e.leasing.Wait()
 	}
 	e.redis.Close()
+	for _, r := range e.others {
+		r.Close()
+	}
 	if err := e.store.Close(); err != nil && !errors.Is(err, context.Canceled) {
 		e.b.Error(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"sluice"
 	"sluice/flow"
@@ -16,7 +15,7 @@ import (
 // leaves the dead letter, and replaying it again within a day does not double it.
 type Replayer struct {
 	Store sluice.Store
-	Lists map[string]*flow.List // by name
+	Lists map[string]*flow.List // by source
 	Logs  []*flow.Log
 }
 
@@ -29,9 +28,9 @@ func (r *Replayer) Replay(ctx context.Context, id int64) error {
 	name := strconv.FormatInt(id, 10) + "@" + strconv.FormatInt(d.TimeMillis, 10)
 	switch d.Form {
 	case sluice.FormElement:
-		list, ok := r.Lists[strings.TrimPrefix(d.Source, "list:")]
+		list, ok := r.Lists[d.Source]
 		if !ok {
-			return fmt.Errorf("replay dead letter %d: its source %s is not among the lists of the configuration", id, d.Source)
+			return fmt.Errorf("replay dead letter %d: its source %s is not among the lists and hashes of the configuration", id, d.Source)
 		}
 		err = list.Again(ctx, name, d.Payload)
 	case sluice.FormItem:

@@ -23,7 +23,7 @@ func (crashingStore) DropDeadLetter(context.Context, int64) error { return errCr
 func (e *engine) replayer(store sluice.Store) *ingest.Replayer {
 	r := &ingest.Replayer{Store: store, Lists: make(map[string]*flow.List), Logs: e.logs}
 	for _, l := range e.lists {
-		r.Lists[l.Name()] = l
+		r.Lists[l.Source()] = l
 	}
 	return r
 }
@@ -171,7 +171,7 @@ func TestReplayRefuses(t *testing.T) {
 		if err := r.Replay(b.Context(), batch); err == nil || !strings.Contains(err.Error(), "a dead batch can only be shown or dropped") {
 			b.Errorf("replay of a batch: %v", err)
 		}
-		delete(r.Lists, "q")
+		delete(r.Lists, "list:q")
 		if err := r.Replay(b.Context(), element); err == nil || !strings.Contains(err.Error(), "list:q is not among the lists") {
 			b.Errorf("replay to a list that is not configured: %v", err)
 		}

@@ -108,7 +108,7 @@ func (r *Router) follow(fetch, work context.Context, lease *flow.Lease) error {
 }
 
 func (r *Router) name() string   { return "route:" + r.List.Name() }
-func (r *Router) source() string { return "list:" + r.List.Name() }
+func (r *Router) source() string { return r.List.Source() }
 
 // positions reads, for each partition, up to where its log has this list.
 func (r *Router) positions(ctx context.Context) ([]sluice.Position, error) {

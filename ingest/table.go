@@ -11,11 +11,11 @@ import (
 	"sluice/flow"
 )
 
-// ListRole is the role of draining the foreign lists.
+// ListRole is the role of draining the foreign lists and hashes.
 const ListRole = "intake"
 
-// Lister drains one foreign list: it follows the list under the lease of its
-// place in ListRole, in sessions (package flow).
+// Lister drains one foreign list, or the hashes of a server: it follows the
+// list under the lease of its place in ListRole, in sessions (package flow).
 type Lister struct {
 	List   *flow.List
 	Place  int // of the list in ListRole
@@ -48,7 +48,7 @@ func (l *Lister) session(fetch, work context.Context, run func(fetch, work conte
 		}
 		if lease != l.last {
 			l.last = lease
-			l.Stats.beginList("list:"+l.List.Name(), l.Clock.Now())
+			l.Stats.beginList(l.List.Source(), l.Clock.Now())
 		}
 		ctx, stop := context.WithCancelCause(fetch)
 		defer stop(nil)
@@ -94,7 +94,7 @@ type tableUnit struct {
 }
 
 func (t *TableFollower) follow(fetch, work context.Context, lease *flow.Lease) error {
-	follower := "list:" + t.List.Name()
+	follower := t.List.Source()
 	// The table may have become another since the session before.
 	table, err := t.Store.OpenTable(work, t.Table.Spec())
 	if err != nil {
@@ -215,7 +215,7 @@ type gather struct {
 func (t *TableFollower) newGather(cursor sluice.Position, rows int) *gather {
 	g := &gather{t: t, from: cursor, to: cursor}
 	g.rows = sluice.TableRows{
-		Table: t.Table, Source: "list:" + t.List.Name(),
+		Table: t.Table, Source: t.List.Source(),
 		Cells:  make([]sluice.Cell, 0, rows*len(t.Table.Spec().Columns)),
 		Raw:    make([]string, 0, rows),
 		Places: make([]sluice.Place, 0, rows),
@@ -249,7 +249,7 @@ func (g *gather) add(page flow.Page) {
 	g.elements += len(page.Elements)
 	g.to = page.To
 	g.effect = sluice.Effect{
-		Moves: []sluice.Move{{Follower: "list:" + g.t.List.Name(), From: g.from, To: g.to}},
+		Moves: []sluice.Move{{Follower: g.t.List.Source(), From: g.from, To: g.to}},
 		Rows:  []sluice.TableRows{g.rows},
 		Dead:  g.dead,
 	}

@@ -54,5 +54,10 @@ func runConfig(_ context.Context, c *call) error {
 		}
 		show("lists."+l.Name, fmt.Sprintf("%s, from the %s, into %s", cfg.ListRedis(l), l.Take, target))
 	}
+	for i, h := range cfg.Hashes {
+		for _, url := range h.Redis {
+			show(fmt.Sprintf("hashes[%d]", i), fmt.Sprintf("%s, keys %s, set %s, %s", url, h.Key, h.Dirty, h.Zone))
+		}
+	}
 	return nil
 }

@@ -113,37 +113,60 @@ func openReplayer(ctx context.Context, cfg *config.Config, store sluice.Store) (
 	}
 	replayer := &ingest.Replayer{Store: store, Lists: map[string]*flow.List{}, Logs: logsOf(main, cfg)}
 	for _, l := range lists {
-		replayer.Lists[l.Name()] = l
+		replayer.Lists[l.Source()] = l
 	}
 	return replayer, func() error { closeLists(); return stop() }, nil
 }
 
-// openLists connects the lists of the configuration, on the main server and
-// others. The returned function ends the connections to the others.
+// openLists connects the lists and hashes of the configuration, on the main
+// server and others. The returned function ends the connections to the others.
 func openLists(ctx context.Context, cfg *config.Config, main *flow.Redis) (lists []*flow.List, closeAll func(), err error) {
-	others := map[config.URL]*flow.Redis{}
-	closeAll = func() {
+	others := map[config.URL]*flow.Redis{cfg.Redis: main}
+	closeOthers := func() {
 		for _, r := range others {
-			r.Close()
+			if r != main {
+				r.Close()
+			}
 		}
 	}
-	for _, l := range cfg.Lists {
-		r := main
-		if l.Redis != "" && l.Redis != cfg.Redis {
-			if r = others[l.Redis]; r == nil {
-				if r, err = flow.Dial(ctx, l.Redis.Reveal()); err != nil {
-					closeAll()
-					return nil, nil, fmt.Errorf("list %s: %w", l.Name, err)
-				}
-				others[l.Redis] = r
+	defer func() {
+		if err != nil {
+			closeOthers()
+		}
+	}()
+	dial := func(url config.URL) (*flow.Redis, error) {
+		if others[url] == nil {
+			r, err := flow.Dial(ctx, url.Reveal())
+			if err != nil {
+				return nil, err
 			}
+			others[url] = r
+		}
+		return others[url], nil
+	}
+	for _, l := range cfg.Lists {
+		r, err := dial(cfg.ListRedis(l))
+		if err != nil {
+			return nil, nil, fmt.Errorf("list %s: %w", l.Name, err)
 		}
 		list, err := flow.NewList(r, l.Name, flow.Side(l.Take))
 		if err != nil {
-			closeAll()
 			return nil, nil, err
 		}
 		lists = append(lists, list)
 	}
-	return lists, closeAll, nil
+	for _, h := range cfg.Hashes {
+		for _, url := range h.Redis {
+			r, err := dial(url)
+			if err != nil {
+				return nil, nil, fmt.Errorf("hashes of set %s: %w", h.Dirty, err)
+			}
+			hashes, err := flow.NewHashes(ctx, r, h.Dirty)
+			if err != nil {
+				return nil, nil, err
+			}
+			lists = append(lists, hashes)
+		}
+	}
+	return lists, closeOthers, nil
 }

@@ -79,7 +79,7 @@ func (p *Program) Start(ctx context.Context) error {
 	p.engine, p.intake, p.state = e, e.intake(), stateRunning
 	p.mu.Unlock()
 	p.log.Info("sluice runs", "listen", p.server.Address(), "redis", p.config.Redis, "database", p.config.Database,
-		"roles", p.config.Roles, "partitions", p.config.Partitions, "lists", len(p.config.Lists))
+		"roles", p.config.Roles, "partitions", p.config.Partitions, "lists", len(p.config.Lists), "hashes", len(p.config.Hashes))
 	return nil
 }
 

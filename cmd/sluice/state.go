@@ -84,7 +84,7 @@ func (e *engine) snapshot() api.Stats {
 	for i, l := range e.lists {
 		list := api.List{Name: l.Name(), Waiting: orUnknown(l.Waiting(ctx)), Held: orUnknown(l.Remaining(ctx))}
 		s.Lists = append(s.Lists, list)
-		follower := ingest.LagKey{Follower: "list:" + l.Name()}
+		follower := ingest.LagKey{Follower: l.Source()}
 		if applied, ok := lags[follower]; ok && lists[i] != nil {
 			s.Followers = append(s.Followers, e.listLag(follower, applied, list.Held))
 		}

@@ -35,8 +35,8 @@ func (e *engine) followers() []follower {
 	all := []follower{
 		{config.RoleStore, "store", e.storeFollower().Run},
 	}
-	for i := range e.config.Lists {
-		all = append(all, follower{config.RoleIntake, "list:" + e.config.Lists[i].Name, e.listFollowers[i]})
+	for i, list := range e.lists {
+		all = append(all, follower{config.RoleIntake, list.Source(), e.listFollowers[i]})
 	}
 	return all
 }
@@ -57,7 +57,7 @@ type engine struct {
 
 	deployment string // what Redis and the database are of
 	logs       []*flow.Log
-	lists      []*flow.List
+	lists      []*flow.List // hashes come after the lists
 
 	listFollowers []func(fetch, work context.Context)
 
@@ -108,12 +108,15 @@ func (e *engine) open(ctx context.Context) error {
 		e.leases.AddPartitions(ingest.StoreRole, e.redis, partitions)
 	}
 	if !e.config.HasRole(config.RoleIntake) {
-		e.config.Lists = nil
+		e.config.Lists, e.config.Hashes = nil, nil
 	}
 	for i := range e.config.Lists {
 		if err := e.openList(ctx, i); err != nil {
 			return err
 		}
+	}
+	if err := e.openHashes(ctx); err != nil {
+		return err
 	}
 	if len(e.lists) > 0 {
 		e.leases.AddLists(ingest.ListRole, e.lists)
@@ -138,18 +141,27 @@ func (e *engine) openRedis(ctx context.Context) (*flow.Redis, error) {
 	return flow.Dial(ctx, url)
 }
 
+// dial connects to a server of the configuration, once.
+func (e *engine) dial(ctx context.Context, url config.URL) (*flow.Redis, error) {
+	if url == e.config.Redis {
+		return e.redis, nil
+	}
+	if e.others[url] == nil {
+		redis, err := flow.Dial(ctx, url.Reveal())
+		if err != nil {
+			return nil, err
+		}
+		e.others[url] = redis
+	}
+	return e.others[url], nil
+}
+
 // openList prepares list i of the configuration and its follower.
 func (e *engine) openList(ctx context.Context, i int) error {
 	cfg := e.config.Lists[i]
-	redis := e.redis
-	if url := cfg.Redis; url != "" && url != e.config.Redis {
-		if redis = e.others[url]; redis == nil {
-			var err error
-			if redis, err = flow.Dial(ctx, string(url)); err != nil {
-				return fmt.Errorf("list %s: %w", cfg.Name, err)
-			}
-			e.others[url] = redis
-		}
+	redis, err := e.dial(ctx, e.config.ListRedis(cfg))
+	if err != nil {
+		return fmt.Errorf("list %s: %w", cfg.Name, err)
 	}
 	list, err := flow.NewList(redis, cfg.Name, flow.Side(cfg.Take))
 	if err != nil {

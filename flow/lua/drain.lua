@@ -69,17 +69,21 @@ local function takeLarge(key, n)
 end
 
 local function take(key)
-  local n = redis.pcall('HLEN', key)
-  if type(n) == 'table' then
+  local encoding = redis.pcall('OBJECT', 'ENCODING', key)
+  if not encoding then return nil end -- taken before, and not counted on since
+  local all
+  if encoding == 'listpack' then
+    all = redis.pcall('HGETALL', key)
+  else
+    local n = redis.pcall('HLEN', key)
+    if type(n) == 'number' then return takeLarge(key, n) end
+    all = n
+  end
+  if all.err then
     local kind = redis.pcall('TYPE', key)
     if kind.ok and kind.ok ~= 'hash' then return refuse(key, 'the key is a ' .. kind.ok .. ', not a hash') end
-    return refuse(key, n.err)
+    return refuse(key, all.err)
   end
-  if n == 0 then return nil end -- taken before, and not counted on since
-  local encoding = redis.pcall('OBJECT', 'ENCODING', key)
-  if encoding ~= 'listpack' or n > most then return takeLarge(key, n) end
-  local all = redis.pcall('HGETALL', key)
-  if all.err then return refuse(key, all.err) end
   local gone = redis.pcall('DEL', key)
   if type(gone) == 'table' then return refuse(key, gone.err) end
   return encode(key, all)

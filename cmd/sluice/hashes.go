@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"sluice/config"
+	"sluice/flow"
+	"sluice/ingest"
+)
+
+// openHashes prepares the hashes of the configuration: a follower a server, and
+// a group for those of all servers.
+func (e *engine) openHashes(ctx context.Context) error {
+	group := &ingest.CountGroup{Store: e.store, Leases: e.leases, Stats: e.stats}
+	for _, cfg := range e.config.Hashes {
+		template, err := cfg.Template()
+		if err != nil {
+			return fmt.Errorf("hashes of set %s: %w", cfg.Dirty, err)
+		}
+		for _, url := range cfg.Redis {
+			hashes, err := e.namedHashes(ctx, cfg, url)
+			if err != nil {
+				return fmt.Errorf("hashes of set %s: %w", cfg.Dirty, err)
+			}
+			follower := &ingest.HashFollower{
+				Lister: ingest.Lister{
+					List: hashes, Place: len(e.lists), Leases: e.leases, Store: e.store, Clock: e.clock,
+					Log: e.log.With("hashes", hashes.Name(), "redis", url), Stats: e.stats, AcceptGaps: e.config.AcceptGaps,
+				},
+				Template: template, Group: group,
+			}
+			e.lists = append(e.lists, hashes)
+			e.listFollowers = append(e.listFollowers, follower.Run)
+		}
+	}
+	return nil
+}
+
+// namedHashes returns the hashes of one server, which must not be another's.
+func (e *engine) namedHashes(ctx context.Context, cfg config.Hashes, url config.URL) (*flow.List, error) {
+	redis, err := e.dial(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	hashes, err := flow.NewHashes(ctx, redis, cfg.Dirty)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(e.lists, func(l *flow.List) bool { return l.Source() == hashes.Source() }) {
+		return nil, errors.New(url.String() + " has the same hashes as a server before it: two names of one server, or a copy of another? Name it once; on a copy delete the key sluice:{" +
+			cfg.Dirty + "}:hashes:" + cfg.Dirty + ":state first")
+	}
+	hashes.BelongTo(e.deployment, e.config.AcceptGaps)
+	return hashes, nil
+}
