@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,7 +20,9 @@ import (
 // run runs a command of the program to its end and returns what it says.
 func (w *world) run(failpoints string, args ...string) (string, error) {
 	w.t.Helper()
-	cmd := exec.CommandContext(w.t.Context(), binary, append(args, "--config", filepath.Join(w.dir, "sluice.yaml"))...)
+	ctx, cancel := context.WithTimeout(w.t.Context(), settleWithin)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, append(args, "--config", filepath.Join(w.dir, "sluice.yaml"))...)
 	cmd.Dir = w.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Env = append(os.Environ(), faults.EnvFailpoint+"="+failpoints)
