@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,7 +110,10 @@ func createArchive(path string) (*archiveWriter, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return nil, fmt.Errorf("write backup %s: it is there already: name a new file, or a directory", path)
 	}
-	file, err := os.OpenFile(path+".part", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(path+".part", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("write backup: %w: another backup is at work, or one was killed; if none is, remove it", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("write backup: %w", err)
 	}

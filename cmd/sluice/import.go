@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -299,8 +300,12 @@ func (in *importing) reject(line sluice.Line, reason error) error {
 				name = "import.rejected"
 			}
 		}
-		var err error
-		if in.rejected, err = os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600); err != nil {
+		// The report of an earlier run goes; where it is a link, only the link.
+		err := os.Remove(name)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			in.rejected, err = os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		}
+		if err != nil {
 			return fmt.Errorf("report a rejected line: %w; choose another file with --rejected", err)
 		}
 	}
