@@ -399,6 +399,25 @@ func TestAFullRedisIsDrained(t *testing.T) {
 	}
 }
 
+// A drain whose answer was lost is found when it is asked for again.
+func TestADrainWhoseAnswerWasLost(t *testing.T) {
+	r := dial(t)
+	l, lease := newHashes(t, r)
+	reader := openHashes(t, l, lease, sluice.Position{})
+	count(t, r, "k", "0", 1)
+	last, size := reader.last, reader.size
+	if held, err := reader.hold(t.Context()); err != nil || !held {
+		t.Fatalf("drain: %v, %v", held, err)
+	}
+	reader.last, reader.size, reader.due = last, size, time.Time{}
+	count(t, r, "k", "0", 5)
+	for _, want := range []string{"1", "5"} {
+		if some, _ := take(t, reader); len(some) != 1 || some[0].Fields[0].Value != want {
+			t.Fatalf("took %+v, want %s", some, want)
+		}
+	}
+}
+
 // SCRIPT FLUSH is what a restart is to scripts.
 func TestHashesSurviveScriptFlush(t *testing.T) {
 	r := dial(t)
