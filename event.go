@@ -1,5 +1,12 @@
 package sluice
 
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
 // EventKind tells whose word an event's name is, so that a customer's own
 // event "opened" is not taken for a mail event.
 type EventKind uint8
@@ -82,6 +89,39 @@ type Count struct {
 	By         int64
 	App        string
 	Name       string
+}
+
+// Check says why a count can never be stored.
+func (c *Count) Check() error {
+	switch {
+	case c.Kind < KindMail || c.Kind > KindCounter:
+		return fmt.Errorf("kind %d of a count is not one of mail, custom, purchase, system, counter", c.Kind)
+	case c.TimeMillis < MinEventTimeMillis || c.TimeMillis > MaxEventTimeMillis:
+		return fmt.Errorf("time %d ms is outside the years 1970 to 9999", c.TimeMillis)
+	case len(c.App) > MaxAppIDBytes:
+		return fmt.Errorf("app_id has %d bytes, the limit is %d", len(c.App), MaxAppIDBytes)
+	case len(c.Name) > MaxNameBytes:
+		return fmt.Errorf("name has %d bytes, the limit is %d", len(c.Name), MaxNameBytes)
+	case !utf8.ValidString(c.App) || !utf8.ValidString(c.Name):
+		return errors.New("app_id or name is not valid UTF-8")
+	}
+	return nil
+}
+
+// MaxCount is where a count stays: it must neither wrap nor end a follower.
+// The smallest is -MaxCount, whose negative there is.
+const MaxCount = math.MaxInt64
+
+// AddCount adds within ±MaxCount, as sqlstore/query/series_add does.
+func AddCount(a, b int64) int64 {
+	b = max(b, -MaxCount)
+	switch {
+	case b > 0 && a > MaxCount-b:
+		return MaxCount
+	case b < 0 && a < -MaxCount-b:
+		return -MaxCount
+	}
+	return a + b
 }
 
 // Place is where an item stands: its partition, the position of its batch in

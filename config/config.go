@@ -19,6 +19,7 @@ const (
 	MinRootKeyBytes    = 32
 	MaxShutdownSeconds = 600
 	MaxStartSeconds    = 3600
+	MaxSeriesNames     = 1_000_000
 )
 
 // DefaultFile is read if it exists and no other is named.
@@ -59,6 +60,7 @@ type Config struct {
 	Data            string   `yaml:"data" doc:"Directory of what this process keeps on disk: the embedded Redis and SQLite. Created if missing."`
 	Roles           []string `yaml:"roles" doc:"What this process does: intake drains the lists into logs, store writes the logs to the database. Several processes share a role fairly. On a command line or in the environment: separated by commas."`
 	Partitions      int      `yaml:"partitions" doc:"How many slices the users are spread over, 1 to 256: the most processes that can share a role. Fixed once there is data; changing it means export and import."`
+	SeriesNames     int      `yaml:"series_names" doc:"How many names (of events and counters) of an app are counted by themselves, 1 to 1000000; those that come after are counted together as (other). A program that puts numbers into names must not fill the database. A hundred times as many in all."`
 	Lists           []List   `yaml:"lists" only:"file" doc:"Redis lists to drain: the list's key, then its settings. Elements are JSON objects, one event each. A list that is empty or absent is waited for."`
 	Hashes          []Hashes `yaml:"hashes" only:"file" doc:"Redis hashes of counters to drain into the series, and the set that has the keys of those that have changed. Producers count with HINCRBY first, then mark the key with SADD."`
 	RootKey         Secret   `yaml:"root_key" only:"noflag" doc:"A key of the HTTP API with all permissions, which needs no database to be checked, at least 32 characters: head -c 32 /dev/urandom | base64. Better given as SLUICE_ROOT_KEY than written down here. Never printed."`
@@ -116,6 +118,7 @@ func Default() *Config {
 		Data:            "./sluice-data",
 		Roles:           AllRoles(),
 		Partitions:      16,
+		SeriesNames:     sluice.DefaultSeriesNames,
 		Log:             Log{Level: "info", Format: "text"},
 		StartSeconds:    60,
 		ShutdownSeconds: 20,

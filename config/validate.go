@@ -20,6 +20,7 @@ func (c *Config) validate() error {
 		c.wrong("log.level", oneOf(c.Log.Level, "debug", "info", "warn", "error")),
 		c.wrong("log.format", oneOf(c.Log.Format, "text", "json")),
 		c.wrong("partitions", between(c.Partitions, 1, maxPartitions)),
+		c.wrong("series_names", between(c.SeriesNames, 1, MaxSeriesNames)),
 		c.wrong("start_seconds", between(c.StartSeconds, 0, MaxStartSeconds)),
 		c.wrong("shutdown_seconds", between(c.ShutdownSeconds, 1, MaxShutdownSeconds)),
 	}

@@ -22,6 +22,9 @@ const (
 	// flushSoon how many rows do not wait any longer.
 	flushWait = 50 * time.Millisecond
 	flushSoon = 2000
+
+	// countsWait is how long a transaction of nothing but counts waits.
+	countsWait = 500 * time.Millisecond
 )
 
 // apply carries out a prepared effect of a follower, row by row where the store

@@ -98,7 +98,7 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 	}
 	reading := maps.Clone(cursors) // owned by the reading side
 	err = flow.Pipe(fetch, work, func(ctx context.Context, emit func(storeUnit) error) error {
-		return s.read(ctx, logs, reading, emit)
+		return s.read(ctx, logs, reading, partitions[0], emit)
 	}, func(ctx context.Context, u storeUnit) error {
 		if err := apply(ctx, s.Store, s.Stats, StoreRole, u.prepared); err != nil {
 			return err
@@ -140,7 +140,7 @@ func RaiseAll(ctx context.Context, store sluice.Store, logs []*flow.Log, log *sl
 }
 
 // read gathers batches of all logs to transactions.
-func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[int]sluice.Position, emit func(storeUnit) error) error {
+func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[int]sluice.Position, stripe int, emit func(storeUnit) error) error {
 	pulled := make(chan []flow.Batch)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -160,6 +160,7 @@ func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[
 		if err != nil {
 			return err
 		}
+		t.effect.Stripe = stripe
 		prepared, err := s.Store.Prepare(&t.effect)
 		if err != nil {
 			return err
@@ -171,10 +172,14 @@ func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[
 }
 
 // gather waits for a first batch and adds what comes until the transaction is
-// full, or nothing more came for a short while. It moves the cursors.
+// full, or nothing more came for a short while. It moves the cursors. Counts
+// alone wait longer for company: the more of them are added up, the fewer rows
+// are written, and nobody looks for a single one.
 func (s *StoreFollower) gather(pulled <-chan []flow.Batch, failed chan error, cursors map[int]sluice.Position) (*storing, error) {
-	t := &storing{s: s, moved: make(map[int]sluice.Move), names: make(map[string]int64), entries: make(map[int][]sluice.Position)}
+	t := &storing{s: s, moved: make(map[int]sluice.Move), names: make(map[string]int64), entries: make(map[int][]sluice.Position), counts: make(map[sluice.Count]int64)}
+	var timer *time.Timer
 	var timeout <-chan time.Time
+	patient := false // it waits for more counts
 	for !t.full() {
 		select {
 		case batches := <-pulled: // what is there already goes in, timeout or not
@@ -185,16 +190,24 @@ func (s *StoreFollower) gather(pulled <-chan []flow.Batch, failed chan error, cu
 		if len(t.effect.Events) >= flushSoon {
 			break
 		}
-		if timeout == nil && len(t.moved) > 0 {
-			timer := time.NewTimer(flushWait)
+		switch {
+		case timer == nil && len(t.moved) > 0:
+			timer = time.NewTimer(flushWait)
 			defer timer.Stop()
 			timeout = timer.C
+		case patient && !t.onlyCounts():
+			patient = false
+			timer.Reset(flushWait)
 		}
 		select {
 		case batches := <-pulled:
 			t.addAll(batches, cursors)
 		case <-timeout:
-			return t.done(), nil
+			if patient || !t.onlyCounts() {
+				return t.done(), nil
+			}
+			patient = true
+			timer.Reset(countsWait - flushWait)
 		case err := <-failed:
 			if len(t.moved) == 0 {
 				return nil, err
@@ -212,6 +225,7 @@ type storing struct {
 	effect sluice.Effect
 	moved  map[int]sluice.Move
 	names  map[string]int64
+	counts map[sluice.Count]int64 // by the count of an hour, without its By
 	bytes  int
 
 	entries map[int][]sluice.Position // of the batches added, by partition
@@ -224,12 +238,22 @@ func (t *storing) addAll(batches []flow.Batch, cursors map[int]sluice.Position) 
 }
 
 func (t *storing) full() bool {
-	return len(t.effect.Events)+len(t.effect.Dead) >= flushRows || t.bytes >= 4*flushBytes
+	return len(t.effect.Events)+len(t.effect.Dead)+len(t.counts) >= flushRows || t.bytes >= 4*flushBytes
+}
+
+// onlyCounts reports whether nothing but counts has come.
+func (t *storing) onlyCounts() bool {
+	return len(t.counts) > 0 && len(t.effect.Events)+len(t.effect.Dead) == 0
 }
 
 func (t *storing) done() *storing {
 	for _, p := range slices.Sorted(maps.Keys(t.moved)) {
 		t.effect.Moves = append(t.effect.Moves, t.moved[p])
+	}
+	t.effect.Counts = make([]sluice.Count, 0, len(t.counts))
+	for c, by := range t.counts {
+		c.By = by
+		t.effect.Counts = append(t.effect.Counts, c)
 	}
 	return t
 }
@@ -281,6 +305,15 @@ func (t *storing) addItem(b flow.Batch, r *sluice.BatchReader) {
 			t.effect.Dead = append(t.effect.Dead, d)
 			return
 		}
+	case sluice.ItemCount:
+		var c sluice.Count
+		if err = sluice.DecodeCount(r.Item.Payload, &c); err == nil {
+			err = c.Check()
+		}
+		if err == nil {
+			t.count(c)
+			return
+		}
 	case sluice.ItemMarker:
 		return
 	default:
@@ -288,6 +321,13 @@ func (t *storing) addItem(b flow.Batch, r *sluice.BatchReader) {
 	}
 	item := sluice.AppendItem(nil, r.Item.Kind, func(x []byte) []byte { return append(x, r.Item.Payload...) })
 	t.bury(b, r.Index, sluice.FormItem, "log", err.Error(), item)
+}
+
+// count adds a count to those of its hour.
+func (t *storing) count(c sluice.Count) {
+	by := c.By
+	c.By, c.TimeMillis = 0, c.TimeMillis-c.TimeMillis%time.Hour.Milliseconds()
+	t.counts[c] = sluice.AddCount(t.counts[c], by)
 }
 
 // bury makes a dead letter of what cannot be read.

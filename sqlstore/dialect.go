@@ -57,6 +57,9 @@ type dialect interface {
 	millis(ms int64) any
 	scanMillis(v any) (int64, error)
 
+	// sumCount is the sum of the column count, as an integer within 64 bits.
+	sumCount() string
+
 	// text is a text of a dead letter as the database can store it.
 	text(s string) string
 

@@ -34,7 +34,9 @@ func (s *Store) Prepare(effect *sluice.Effect) (sluice.Prepared, error) {
 		return nil, fmt.Errorf("prepare effect: %w", err)
 	}
 	if len(effect.Events) > 0 {
-		p.sections = append(p.sections, &section{target: eventTarget, events: inKeyOrder(effect.Events)})
+		sec := &section{target: eventTarget, events: inKeyOrder(effect.Events)}
+		sec.tally = sec.tallyAll()
+		p.sections = append(p.sections, sec)
 	}
 	for i := range effect.Rows {
 		sec, err := rowSection(&effect.Rows[i])
@@ -152,17 +154,7 @@ func (s *Store) Apply(ctx context.Context, prep sluice.Prepared) (sluice.Applied
 		if err := faults.Hit("transaction"); err != nil {
 			return err
 		}
-		for _, sec := range p.sections {
-			rows, duplicates, err := s.d.load(ctx, tx, sec)
-			if err != nil {
-				return fmt.Errorf("load into %s: %w", sec.target.name, err)
-			}
-			if sec.dead == nil {
-				applied.Rows += rows
-				applied.Duplicates += duplicates
-			}
-		}
-		if err := tx.addCounts(ctx, p.effect.Counts, p.effect.Stripe); err != nil {
+		if err := tx.loadAll(ctx, p, &applied); err != nil {
 			return err
 		}
 		applied.Dead = len(p.effect.Dead)
@@ -176,6 +168,29 @@ func (s *Store) Apply(ctx context.Context, prep sluice.Prepared) (sluice.Applied
 	}
 	p.release()
 	return applied, nil
+}
+
+// loadAll writes the sections by the bulk path, and what they add to the series.
+func (t *txn) loadAll(ctx context.Context, p *prepared, applied *sluice.Applied) error {
+	counts := p.effect.Counts
+	for _, sec := range p.sections {
+		rows, duplicates, err := t.store.d.load(ctx, t, sec)
+		if err != nil {
+			return fmt.Errorf("load into %s: %w", sec.target.name, err)
+		}
+		if sec.dead == nil {
+			applied.Rows += rows
+			applied.Duplicates += duplicates
+		}
+		if sec.events != nil {
+			inserted, err := t.tallyInserted(ctx, sec, rows)
+			if err != nil {
+				return err
+			}
+			counts = inserted.counts(counts)
+		}
+	}
+	return t.addCounts(ctx, counts, p.effect.Stripe)
 }
 
 // errEnded: a row was refused, and the whole transaction was rolled back with
@@ -221,17 +236,18 @@ func (t *txn) applyEach(ctx context.Context, p *prepared, applied *sluice.Applie
 		return err
 	}
 	letters := append([]sluice.DeadLetter(nil), p.effect.Dead...)
+	inserted := make(tally)
 	for _, sec := range p.sections {
 		if sec.dead != nil {
 			continue
 		}
-		refused, err := t.insertEach(ctx, sec, applied)
+		refused, err := t.insertEach(ctx, sec, applied, inserted)
 		if err != nil {
 			return fmt.Errorf("insert into %s: %w", sec.target.name, err)
 		}
 		letters = append(letters, refused...)
 	}
-	if err := t.addCounts(ctx, p.effect.Counts, p.effect.Stripe); err != nil {
+	if err := t.addCounts(ctx, inserted.counts(p.effect.Counts), p.effect.Stripe); err != nil {
 		return err
 	}
 	applied.Dead = len(letters)
@@ -246,8 +262,9 @@ func (s *Store) own(prep sluice.Prepared) (*prepared, error) {
 	return p, nil
 }
 
-// insertEach writes a section row by row and returns the refused ones.
-func (t *txn) insertEach(ctx context.Context, sec *section, applied *sluice.Applied) ([]sluice.DeadLetter, error) {
+// insertEach writes a section row by row and returns the refused ones. Events
+// that it inserts are added to the tally.
+func (t *txn) insertEach(ctx context.Context, sec *section, applied *sluice.Applied, inserted tally) ([]sluice.DeadLetter, error) {
 	ins, err := t.store.d.inserter(ctx, t, sec)
 	if err != nil {
 		return nil, err
@@ -280,6 +297,9 @@ func (t *txn) insertEach(ctx context.Context, sec *section, applied *sluice.Appl
 			applied.Duplicates++
 		default:
 			applied.Rows++
+			if sec.events != nil {
+				inserted.add(&sec.events[i].Event)
+			}
 		}
 	}
 	return letters, nil

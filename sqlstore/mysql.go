@@ -164,7 +164,13 @@ func (d *mysqlDialect) look(ctx context.Context, db *sql.DB, seconds int) error 
 func (d *mysqlDialect) name() string           { return "mysql" }
 func (d *mysqlDialect) begin() string          { return "BEGIN" }
 func (d *mysqlDialect) transactionalDDL() bool { return false }
-func (d *mysqlDialect) number(v uint64) any    { return v }
+
+// sumCount: sums are decimals here, and cannot overflow.
+func (d *mysqlDialect) sumCount() string {
+	return "CAST(LEAST(9223372036854775807, GREATEST(-9223372036854775807, SUM(count))) AS SIGNED)"
+}
+
+func (d *mysqlDialect) number(v uint64) any { return v }
 
 // snapshot also lets the server wait for a reader that is slow.
 func (d *mysqlDialect) snapshot() []string {

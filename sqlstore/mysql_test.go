@@ -3,6 +3,7 @@ package sqlstore_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -136,7 +137,14 @@ func TestWriterReconnects(t *testing.T) {
 func TestInfileForbidden(t *testing.T) {
 	database := newDatabase(t)
 	s := migrated(t, mariadb.SocketURL(database), sqlstore.Options{})
-	must(t, apply(t.Context(), s, effectTo(1, events(10))))
+	named := func(step uint64, n int) *sluice.Effect {
+		e := effectTo(step, events(n))
+		for i := range e.Events {
+			e.Events[i].ID, e.Events[i].Place.Position.Major = strconv.Itoa(i), step
+		}
+		return e
+	}
+	must(t, apply(t.Context(), s, named(1, 10)))
 	if got := s.BulkPath(); got != "LOAD DATA LOCAL" {
 		t.Fatalf("the bulk path is %q", got)
 	}
@@ -147,7 +155,7 @@ func TestInfileForbidden(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	p, err := s.Prepare(effectTo(2, events(20)))
+	p, err := s.Prepare(named(2, 20))
 	must(t, err)
 	applied, err := s.Apply(t.Context(), p)
 	must(t, err)

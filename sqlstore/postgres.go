@@ -111,11 +111,17 @@ func (d *postgresDialect) look(ctx context.Context, db *sql.DB, readOnly bool) e
 func (d *postgresDialect) name() string                   { return "postgres" }
 func (d *postgresDialect) expand(statement string) string { return statement }
 func (d *postgresDialect) transactionalDDL() bool         { return true }
-func (d *postgresDialect) number(v uint64) any            { return int64(v) }
-func (d *postgresDialect) millis(ms int64) any            { return time.UnixMilli(ms).UTC() }
-func (d *postgresDialect) bulkPath() string               { return "COPY" }
-func (d *postgresDialect) forget()                        {}
-func (d *postgresDialect) text(s string) string           { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
+
+// sumCount: sums are decimals here, and cannot overflow.
+func (d *postgresDialect) sumCount() string {
+	return "LEAST(9223372036854775807, GREATEST(-9223372036854775807, SUM(count)))::bigint"
+}
+
+func (d *postgresDialect) number(v uint64) any  { return int64(v) }
+func (d *postgresDialect) millis(ms int64) any  { return time.UnixMilli(ms).UTC() }
+func (d *postgresDialect) bulkPath() string     { return "COPY" }
+func (d *postgresDialect) forget()              {}
+func (d *postgresDialect) text(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
 
 // begin also has constraints checked by each statement that a table defers to
 // the COMMIT: an error of the COMMIT would name no row.

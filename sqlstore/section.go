@@ -17,6 +17,7 @@ type section struct {
 	rows   *sluice.TableRows
 	table  *table // of rows
 	dead   []sluice.DeadLetter
+	tally  tally // of events: all of them
 
 	nowMillis int64 // for dead letters without a time
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -27,10 +26,6 @@ var seriesTables = []struct {
 // that SQLite takes.
 const maxSeriesRows = 500
 
-// maxCount is where a count stays: it must neither wrap nor end the follower.
-// The smallest is -maxCount, whose negative there is.
-const maxCount = math.MaxInt64
-
 // seriesKey names a row, but for its stripe.
 type seriesKey struct {
 	app, name, kind string
@@ -48,8 +43,11 @@ func (t *txn) addCounts(ctx context.Context, counts []sluice.Count, stripe int) 
 	if len(counts) == 0 {
 		return nil
 	}
+	if err := t.store.names.fill(ctx, t); err != nil {
+		return err
+	}
 	for _, table := range seriesTables {
-		sums := sumCounts(counts, table.width)
+		sums := t.store.sumCounts(counts, table.width)
 		for keys := range slices.Chunk(slices.SortedFunc(maps.Keys(sums), seriesKey.compare), maxSeriesRows) {
 			if err := t.addSeries(ctx, table.name, keys, sums, stripe); err != nil {
 				return fmt.Errorf("add to %s: %w", table.name, err)
@@ -59,7 +57,7 @@ func (t *txn) addCounts(ctx context.Context, counts []sluice.Count, stripe int) 
 	return nil
 }
 
-func sumCounts(counts []sluice.Count, width time.Duration) map[seriesKey]int64 {
+func (s *Store) sumCounts(counts []sluice.Count, width time.Duration) map[seriesKey]int64 {
 	sums := make(map[seriesKey]int64, len(counts))
 	for i := range counts {
 		c := &counts[i]
@@ -67,29 +65,17 @@ func sumCounts(counts []sluice.Count, width time.Duration) map[seriesKey]int64 {
 		if into < 0 {
 			into += width.Milliseconds()
 		}
-		key := seriesKey{c.App, c.Name, c.Kind.String(), c.TimeMillis - into}
-		sums[key] = addCount(sums[key], c.By)
+		key := s.names.admit(seriesKey{s.d.text(c.App), s.d.text(c.Name), c.Kind.String(), c.TimeMillis - into})
+		sums[key] = sluice.AddCount(sums[key], c.By)
 	}
 	return sums
-}
-
-// addCount adds within ±maxCount, as query/series_add does.
-func addCount(a, b int64) int64 {
-	b = max(b, -maxCount)
-	switch {
-	case b > 0 && a > maxCount-b:
-		return maxCount
-	case b < 0 && a < -maxCount-b:
-		return -maxCount
-	}
-	return a + b
 }
 
 func (t *txn) addSeries(ctx context.Context, table string, keys []seriesKey, sums map[seriesKey]int64, stripe int) error {
 	d := t.store.d
 	args := make([]any, 0, 6*len(keys))
 	for _, k := range keys {
-		args = append(args, d.text(k.app), d.text(k.name), k.kind, d.millis(k.bucket), stripe, sums[k])
+		args = append(args, k.app, k.name, k.kind, d.millis(k.bucket), stripe, sums[k])
 	}
 	statement := strings.NewReplacer("$TABLE", table, "$ROWS", "(?, ?, ?, ?, ?, ?)"+strings.Repeat(", (?, ?, ?, ?, ?, ?)", len(keys)-1)).
 		Replace(query(d, "series_add"))

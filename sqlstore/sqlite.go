@@ -79,9 +79,16 @@ func (d *sqliteDialect) begin() string                  { return "BEGIN IMMEDIAT
 func (d *sqliteDialect) snapshot() []string             { return []string{"BEGIN DEFERRED"} }
 func (d *sqliteDialect) expand(statement string) string { return statement }
 func (d *sqliteDialect) transactionalDDL() bool         { return true }
-func (d *sqliteDialect) number(v uint64) any            { return int64(v) }
-func (d *sqliteDialect) millis(ms int64) any            { return ms }
-func (d *sqliteDialect) bulkPath() string               { return "INSERT" }
+
+// sumCount: TOTAL adds as floating point and never fails, SUM ends the query
+// when it overflows.
+func (d *sqliteDialect) sumCount() string {
+	return "CASE WHEN ABS(TOTAL(count)) < 9.0e18 THEN SUM(count) ELSE CAST(TOTAL(count) AS INTEGER) END"
+}
+
+func (d *sqliteDialect) number(v uint64) any { return int64(v) }
+func (d *sqliteDialect) millis(ms int64) any { return ms }
+func (d *sqliteDialect) bulkPath() string    { return "INSERT" }
 
 func (d *sqliteDialect) scanMillis(v any) (int64, error) {
 	ms, ok := v.(int64)

@@ -28,6 +28,10 @@ type Options struct {
 	// that serves. Without it a store may work beside that process.
 	Exclusive bool
 
+	// SeriesNames bounds the names of an app that are counted by themselves; 0:
+	// sluice.DefaultSeriesNames.
+	SeriesNames int
+
 	// ReadOnly refuses everything that writes.
 	ReadOnly bool
 }
@@ -51,6 +55,7 @@ type Store struct {
 	writes  *sql.DB // one connection
 	writing chan struct{}
 	conn    *sql.Conn
+	names   seriesNames // the same
 	unlock  func() error
 }
 
@@ -73,6 +78,9 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	if options.SessionTimeout < time.Second || options.SessionTimeout%time.Second != 0 {
 		return nil, fmt.Errorf("open database: the session timeout is %s, the server takes whole seconds from 1 s", options.SessionTimeout)
 	}
+	if options.SeriesNames <= 0 {
+		options.SeriesNames = sluice.DefaultSeriesNames
+	}
 	if options.ReadConns <= 0 {
 		options.ReadConns = defaultReadConns
 	}
@@ -94,7 +102,7 @@ func newStore(d dialect, options Options, where string, reads, writes *sql.DB) *
 	reads.SetMaxIdleConns(options.ReadConns)
 	reads.SetConnMaxIdleTime(30 * time.Second)
 	writes.SetMaxOpenConns(1)
-	return &Store{d: d, options: options, clock: options.Clock, where: where, reads: reads, writes: writes, writing: make(chan struct{}, 1)}
+	return &Store{d: d, options: options, clock: options.Clock, where: where, reads: reads, writes: writes, writing: make(chan struct{}, 1), names: seriesNames{most: options.SeriesNames}}
 }
 
 // BulkPath names the way rows get in: "LOAD DATA LOCAL", "COPY" or

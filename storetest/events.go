@@ -119,6 +119,7 @@ func testEventsRefused(t *testing.T, f *fixture) {
 			before := f.count(t, "events")
 			n := int(f.at.Major) * 10
 			bad := event(n + 1)
+			bad.Place.Position.Major++ // placed by the test
 			spoil(&bad)
 			letters := f.refuse(t, sluice.Effect{Events: []sluice.StoredEvent{event(n), bad, event(n + 2)}}, 2, 0, 1)
 			want(t, "events", f.count(t, "events"), before+2)

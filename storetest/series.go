@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"sync"
@@ -132,4 +133,105 @@ func testCountsOfManyStores(t *testing.T, f *fixture) {
 	}
 	running.Wait()
 	f.wantRows(t, "SELECT SUM(count) FROM series_hours", []string{strconv.Itoa(stores * rounds * names)})
+}
+
+// testEventsCounted: events are counted under their own names, if they were
+// really inserted, whatever way they went in.
+func testEventsCounted(t *testing.T, f *fixture) {
+	f.start(t)
+	hours := "SELECT kind, app_id, name, count FROM series_hours ORDER BY bucket, kind, app_id, name"
+	bought, next := event(10), event(11)
+	bought.Kind, bought.App, bought.Name = sluice.KindPurchase, "shop", "bought"
+	next.TimeMillis += time.Hour.Milliseconds()
+	f.apply(t, sluice.Effect{
+		Events: []sluice.StoredEvent{event(1), event(2), event(1), bought, next},
+		Counts: []sluice.Count{{Kind: sluice.KindCounter, TimeMillis: event(1).TimeMillis, App: "app", Name: "opened", By: 40}},
+	}, 4, 1)
+	first := [][]string{{"counter", "app", "opened", "40"}, {"mail", "app", "opened", "2"}, {"purchase", "shop", "bought", "1"}, {"mail", "app", "opened", "1"}}
+	f.wantRows(t, hours, first...)
+
+	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{event(1), bought, next}}, 0, 3)
+	f.wantRows(t, hours, first...)
+
+	bad := event(20)
+	bad.Kind = 99
+	f.refuse(t, sluice.Effect{Events: []sluice.StoredEvent{event(2), event(3), bad, event(3)}}, 1, 2, 1)
+	f.wantRows(t, hours, []string{"counter", "app", "opened", "40"}, []string{"mail", "app", "opened", "3"}, first[2], first[3])
+	f.wantRows(t, "SELECT kind, count FROM series_days ORDER BY kind", []string{"counter", "40"}, []string{"mail", "4"}, []string{"purchase", "1"})
+}
+
+// testEventsCountedAgain: after a cursor was set back, some of an effect's
+// places are in the table already. What the bulk path cannot tell apart, it
+// refuses, and row by row nothing counts twice.
+func testEventsCountedAgain(t *testing.T, f *fixture) {
+	f.start(t)
+	placed := func(n int) sluice.StoredEvent {
+		e := event(n)
+		e.Place.Position = sluice.Position{Major: 1_760_000_000_000, Minor: 77}
+		return e
+	}
+	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{placed(1), placed(2)}}, 2, 0)
+	f.refuse(t, sluice.Effect{Events: []sluice.StoredEvent{placed(1), placed(2), placed(3)}}, 1, 2, 0)
+	f.wantRows(t, "SELECT SUM(count) FROM series_hours", []string{"3"})
+}
+
+// testNamesBounded: beyond the bound names are counted together, and names
+// that were there before are still counted by themselves.
+func testNamesBounded(t *testing.T, f *fixture) {
+	f.start(t)
+	const most = sluice.DefaultSeriesNames
+	var e sluice.Effect
+	for i := range most + 5 {
+		e.Counts = append(e.Counts, counted(0, "app", "n"+strconv.Itoa(i), 1))
+	}
+	e.Counts = append(e.Counts, counted(0, "other app", "n", 1))
+	f.apply(t, e, 0, 0)
+	rows := func(app, name string) string {
+		return f.Query(t, "SELECT COUNT(*), COALESCE(SUM(count), 0) FROM series_hours WHERE app_id = '"+app+"'"+name)[0][0] + " " +
+			f.Query(t, "SELECT COALESCE(SUM(count), 0) FROM series_hours WHERE app_id = '"+app+"'"+name)[0][0]
+	}
+	want(t, "names of the app", rows("app", ""), strconv.Itoa(most+1)+" "+strconv.Itoa(most+5))
+	want(t, "names counted together", rows("app", " AND name = '"+sluice.OtherName+"'"), "1 5")
+	want(t, "names of another app", rows("other app", ""), "1 1")
+
+	// The next program knows them from the table.
+	must(t, f.store.Close())
+	f.store = f.Open(t)
+	f.apply(t, sluice.Effect{Counts: []sluice.Count{counted(0, "app", "n0", 1), counted(0, "app", "new", 1)}}, 0, 0)
+	want(t, "a known name", rows("app", " AND name = 'n0'"), "1 2")
+	want(t, "a new one", rows("app", " AND name = 'new'"), "0 0")
+}
+
+// testReadSeries: stripes are added up, ranges are half open, filters work.
+func testReadSeries(t *testing.T, f *fixture) {
+	f.start(t)
+	series := f.store.(sluice.SeriesStore)
+	f.apply(t, sluice.Effect{Counts: []sluice.Count{
+		counted(time.Hour, "shop", "open", 5), counted(2*time.Hour, "shop", "open", 3), counted(2*time.Hour, "shop", "click", 1),
+		counted(2*time.Hour, "blog", "open", 9), counted(24*time.Hour, "shop", "open", 4),
+	}}, 0, 0)
+	f.apply(t, sluice.Effect{Stripe: 3, Counts: []sluice.Count{counted(time.Hour, "shop", "open", 10)}}, 0, 0)
+	at := func(d time.Duration) int64 { return counted(d, "", "", 0).TimeMillis }
+	app, name, kind, none := "shop", "open", sluice.KindCounter, "nobody"
+	for _, c := range []struct {
+		what  string
+		query sluice.SeriesQuery
+		want  []sluice.SeriesRow
+	}{
+		{"all days", sluice.SeriesQuery{Days: true, FromMillis: at(0), ToMillis: at(48 * time.Hour), ByName: true, ByApp: true}, []sluice.SeriesRow{
+			{Millis: at(0), App: "blog", Name: "open", Count: 9}, {Millis: at(0), App: "shop", Name: "click", Count: 1},
+			{Millis: at(0), App: "shop", Name: "open", Count: 18}, {Millis: at(24 * time.Hour), App: "shop", Name: "open", Count: 4}}},
+		{"hours of an app and name", sluice.SeriesQuery{FromMillis: at(time.Hour), ToMillis: at(24 * time.Hour), App: &app, Name: &name, ByKind: true}, []sluice.SeriesRow{
+			{Millis: at(time.Hour), Kind: "counter", Count: 15}, {Millis: at(2 * time.Hour), Kind: "counter", Count: 3}}},
+		{"in all", sluice.SeriesQuery{FromMillis: at(2 * time.Hour), ToMillis: at(3 * time.Hour), Kind: &kind}, []sluice.SeriesRow{{Millis: at(2 * time.Hour), Count: 13}}},
+		{"none", sluice.SeriesQuery{ToMillis: at(48 * time.Hour), App: &none}, nil},
+	} {
+		c.query.Limit = 100
+		got, err := series.Series(f.ctx, c.query)
+		must(t, err)
+		want(t, c.what, fmt.Sprint(got), fmt.Sprint(c.want))
+	}
+	got, err := series.Series(f.ctx, sluice.SeriesQuery{ToMillis: at(48 * time.Hour), ByName: true, Limit: 2})
+	must(t, err)
+	want(t, "rows within the limit", len(got), 2)
 }

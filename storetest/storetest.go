@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -89,6 +90,10 @@ func Run(t *testing.T, newEnv func(t *testing.T) Env) {
 		{"CountTexts", testCountTexts},
 		{"CountsAreBounded", testCountsBounded},
 		{"CountsOfManyStores", testCountsOfManyStores},
+		{"EventsAreCounted", testEventsCounted},
+		{"EventsOfASetBackCursor", testEventsCountedAgain},
+		{"NamesAreBounded", testNamesBounded},
+		{"ReadSeries", testReadSeries},
 		{"DumpAndRestore", testDump},
 		{"CommitUnknown", testCommitUnknown},
 		{"ConnectionLost", testConnectionLost},
@@ -147,9 +152,16 @@ func (f *fixture) start(t *testing.T) {
 	f.at = cursors[0]
 }
 
-// step gives an effect the next step of the cursor in partition 0.
+// step gives an effect the next step of the cursor in partition 0, and its
+// events, unless a test has placed them, places of their own.
 func (f *fixture) step(e sluice.Effect) *sluice.Effect {
 	next := sluice.Position{Major: f.at.Major + 1, Minor: 7}
+	e.Events = slices.Clone(e.Events)
+	for i := range e.Events {
+		if place := &e.Events[i].Place; place.Position == eventPosition {
+			place.Position.Minor += f.at.Major
+		}
+	}
 	e.Moves = []sluice.Move{{Follower: follower, From: f.at, To: next}}
 	return &e
 }
@@ -300,9 +312,12 @@ func event(n int) sluice.StoredEvent {
 			Kind: sluice.KindMail, TimeMillis: 1_760_000_000_000 + int64(n), ID: "e" + strconv.Itoa(n),
 			Name: sluice.EventOpened, App: "app",
 		},
-		Place: sluice.Place{Partition: 2, Position: sluice.Position{Major: 1_760_000_000_000, Minor: 1}, Index: n},
+		Place: sluice.Place{Partition: 2, Position: eventPosition, Index: n},
 	}
 }
+
+// eventPosition is where the events of an effect stand, before they are applied.
+var eventPosition = sluice.Position{Major: 1_760_000_000_000, Minor: 1}
 
 // hardTexts are texts that a bulk path must not stumble over.
 var hardTexts = []string{

@@ -45,6 +45,7 @@ func runConfig(_ context.Context, c *call) error {
 	show("root_key", cfg.RootKey.String())
 	show("log.level", cfg.Log.Level)
 	show("log.format", cfg.Log.Format)
+	show("series_names", fmt.Sprint(cfg.SeriesNames))
 	show("start_seconds", fmt.Sprint(cfg.StartSeconds))
 	show("shutdown_seconds", fmt.Sprint(cfg.ShutdownSeconds))
 	for _, l := range cfg.Lists {

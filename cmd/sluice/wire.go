@@ -84,7 +84,7 @@ func (e *engine) open(ctx context.Context) error {
 	if e.redis, err = e.openRedis(ctx); err != nil {
 		return err
 	}
-	store, err := sqlstore.Open(ctx, string(e.config.Database), sqlstore.Options{Exclusive: true, Clock: e.clock})
+	store, err := sqlstore.Open(ctx, string(e.config.Database), sqlstore.Options{Exclusive: true, Clock: e.clock, SeriesNames: e.config.SeriesNames})
 	if err != nil {
 		return err
 	}

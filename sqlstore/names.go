@@ -1,0 +1,75 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+
+	"sluice"
+)
+
+// seriesNames are the names that are counted by themselves: as many as are
+// allowed of each app, first come. It is filled from series_days when the
+// first counts are added, and belongs to whoever writes. Several processes
+// each know what they met, and what was there when they began: together they
+// may let in some more than the bound.
+//
+// A name stays known if the transaction that met it first was rolled back: it
+// will come again, or has cost a place.
+type seriesNames struct {
+	most   int // of an app
+	known  map[string]map[seriesName]struct{}
+	inAll  int
+	filled bool
+}
+
+type seriesName struct{ name, kind string }
+
+// admit returns the app and name that a count goes under.
+func (n *seriesNames) admit(k seriesKey) seriesKey {
+	names := n.known[k.app]
+	if _, ok := names[seriesName{k.name, k.kind}]; ok {
+		return k
+	}
+	if len(names) >= n.most {
+		k.name = sluice.OtherName
+		return k
+	}
+	if n.inAll >= n.most*sluice.MaxSeriesApps {
+		k.app, k.name = sluice.OtherName, sluice.OtherName
+		return k
+	}
+	if names == nil {
+		names = make(map[seriesName]struct{})
+		n.known[k.app] = names
+	}
+	names[seriesName{k.name, k.kind}] = struct{}{}
+	n.inAll++
+	return k
+}
+
+// fill reads the names that the series have.
+func (n *seriesNames) fill(ctx context.Context, t *txn) error {
+	if n.filled {
+		return nil
+	}
+	n.known, n.inAll = make(map[string]map[seriesName]struct{}), 0
+	rows, err := t.conn.QueryContext(ctx, "SELECT DISTINCT app_id, name, kind FROM series_days")
+	if err != nil {
+		return fmt.Errorf("read the names of the series: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var k seriesKey
+		if err := rows.Scan(&k.app, &k.name, &k.kind); err != nil {
+			return fmt.Errorf("read the names of the series: %w", err)
+		}
+		if k.name != sluice.OtherName {
+			n.admit(k)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("read the names of the series: %w", err)
+	}
+	n.filled = true
+	return nil
+}

@@ -1,0 +1,73 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"sluice"
+)
+
+var _ sluice.SeriesStore = (*Store)(nil)
+
+// Series adds up rows of the series, over the stripes in any case.
+func (s *Store) Series(ctx context.Context, q sluice.SeriesQuery) ([]sluice.SeriesRow, error) {
+	statement, args := s.seriesStatement(q)
+	rows, err := s.reads.QueryContext(ctx, s.d.placeholders(statement), args...)
+	if err != nil {
+		return nil, fmt.Errorf("read series from %s: %w", s.where, err)
+	}
+	defer rows.Close()
+	var all []sluice.SeriesRow
+	for rows.Next() {
+		var r sluice.SeriesRow
+		var bucket any
+		if err := rows.Scan(&bucket, &r.App, &r.Name, &r.Kind, &r.Count); err != nil {
+			return nil, fmt.Errorf("read series from %s: %w", s.where, err)
+		}
+		if r.Millis, err = s.d.scanMillis(bucket); err != nil {
+			return nil, fmt.Errorf("read series from %s: %w", s.where, err)
+		}
+		all = append(all, r)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read series from %s: %w", s.where, err)
+	}
+	return all, nil
+}
+
+// seriesStatement composes the query. What is not told apart is left out of
+// its grouping; a sum beyond 64 bits stays at their end.
+func (s *Store) seriesStatement(q sluice.SeriesQuery) (string, []any) {
+	table := "series_hours"
+	if q.Days {
+		table = "series_days"
+	}
+	columns, group := []string{"bucket"}, []string{"bucket"}
+	for _, c := range []struct {
+		name  string
+		apart bool
+	}{{"app_id", q.ByApp}, {"name", q.ByName}, {"kind", q.ByKind}} {
+		if !c.apart {
+			columns = append(columns, "''")
+			continue
+		}
+		columns, group = append(columns, c.name), append(group, c.name)
+	}
+	where, args := []string{"bucket >= ?", "bucket < ?"}, []any{s.d.millis(q.FromMillis), s.d.millis(q.ToMillis)}
+	only := func(column string, value string) {
+		where, args = append(where, column+" = ?"), append(args, value)
+	}
+	if q.App != nil {
+		only("app_id", s.d.text(*q.App))
+	}
+	if q.Name != nil {
+		only("name", s.d.text(*q.Name))
+	}
+	if q.Kind != nil {
+		only("kind", q.Kind.String())
+	}
+	by := strings.Join(group, ", ")
+	return "SELECT " + strings.Join(columns, ", ") + ", " + s.d.sumCount() + " FROM " + table +
+		" WHERE " + strings.Join(where, " AND ") + " GROUP BY " + by + " ORDER BY " + by + fmt.Sprintf(" LIMIT %d", q.Limit), args
+}

@@ -1,0 +1,111 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sluice"
+)
+
+// The series count events too, and only those really inserted: a repeat that
+// the table leaves out must not count. Of nearly every effect all are inserted,
+// so their sums are made ahead, while the effect before is still applied. Only
+// if the bulk path reports duplicates is the table asked which places of this
+// effect it has now (index log_position). If it has other places than were
+// inserted, some stood there before, as after a cursor was set back: then the
+// effect goes row by row, where each row says what became of it.
+
+// tallyKey is what events are counted under.
+type tallyKey struct {
+	kind sluice.EventKind
+	app  string
+	name string
+	hour int64
+}
+
+// tally sums events.
+type tally map[tallyKey]int64
+
+const millisPerHour = int64(time.Hour / time.Millisecond)
+
+func (t tally) add(e *sluice.Event) {
+	hour := e.TimeMillis / millisPerHour // times of events are not before 1970
+	t[tallyKey{e.Kind, e.App, e.Name, hour}]++
+}
+
+// counts appends the sums to counts that came as counts.
+func (t tally) counts(counts []sluice.Count) []sluice.Count {
+	all := make([]sluice.Count, len(counts), len(counts)+len(t))
+	copy(all, counts)
+	for k, n := range t {
+		all = append(all, sluice.Count{Kind: k.kind, TimeMillis: k.hour * millisPerHour, By: n, App: k.app, Name: k.name})
+	}
+	return all
+}
+
+// tallyAll sums a section's events as if all of them were inserted.
+func (sec *section) tallyAll() tally {
+	t := make(tally)
+	for i := range sec.events {
+		t.add(&sec.events[i].Event)
+	}
+	return t
+}
+
+// tallyInserted sums those of a section's events that the bulk path has
+// inserted, of which it says how many there are.
+func (t *txn) tallyInserted(ctx context.Context, sec *section, rows int) (tally, error) {
+	if rows == len(sec.events) {
+		return sec.tally, nil
+	}
+	inserted := make(tally)
+	if rows == 0 {
+		return inserted, nil
+	}
+	places := make(map[sluice.Place]int, len(sec.events))
+	spans := make(map[int][2]uint64) // of the partitions: the first and the last Major
+	for i := range sec.events {
+		p := sec.events[i].Place
+		places[p] = i
+		span, ok := spans[p.Partition]
+		if !ok {
+			span[0] = p.Position.Major
+		}
+		spans[p.Partition] = [2]uint64{min(span[0], p.Position.Major), max(span[1], p.Position.Major)}
+	}
+	found := 0
+	for partition, span := range spans {
+		err := t.eachPlace(ctx, partition, span, func(p sluice.Place) {
+			if i, ok := places[p]; ok {
+				inserted.add(&sec.events[i].Event)
+				found++
+			}
+		})
+		if err != nil {
+			return nil, fmt.Errorf("find the events that were inserted: %w", err)
+		}
+	}
+	if found != rows {
+		return nil, fmt.Errorf("%w: %d events were inserted, and the table has %d of their places", sluice.ErrRefused, rows, found)
+	}
+	return inserted, nil
+}
+
+// eachPlace calls f with the places of a partition's stored events.
+func (t *txn) eachPlace(ctx context.Context, partition int, span [2]uint64, f func(sluice.Place)) error {
+	d := t.store.d
+	rows, err := t.conn.QueryContext(ctx, query(d, "event_places"), partition, d.number(span[0]), d.number(span[1]))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		place := sluice.Place{Partition: partition}
+		if err := rows.Scan((*number)(&place.Position.Major), (*number)(&place.Position.Minor), &place.Index); err != nil {
+			return err
+		}
+		f(place)
+	}
+	return rows.Err()
+}
