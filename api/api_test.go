@@ -27,6 +27,7 @@ type program struct {
 	stats  Stats
 	intake *ingest.Intake
 	keys   sluice.KeyStore
+	series sluice.SeriesStore
 }
 
 func (p *program) Ready() error {
@@ -38,6 +39,8 @@ func (p *program) Ready() error {
 func (p *program) Stats() Stats           { return p.stats }
 func (p *program) Intake() *ingest.Intake { return p.intake }
 func (p *program) Keys() sluice.KeyStore  { return p.keys }
+
+func (p *program) Series() sluice.SeriesStore { return p.series }
 
 func start(t *testing.T, p Program) (*Server, string) {
 	t.Helper()

@@ -57,9 +57,9 @@ func newIntake() *intake {
 	in := &intake{
 		budget: b, unpacker: newUnpacker(b), slots: make(chan struct{}, maxTakenIn),
 		accepted: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_http_accepted_items_total", Help: "Items of requests that were durably written."}),
-		refused:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_http_refused_items_total", Help: "Items of requests that are no events."}),
-		answers:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_http_events_requests_total", Help: "Requests with events, by the status of their answers."}, []string{"status"}),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "sluice_http_accept_seconds", Help: "How long requests with events took that were accepted, from their first byte to the answer.",
+		refused:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_http_refused_items_total", Help: "Items of requests that are no events, or no counters."}),
+		answers:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_http_events_requests_total", Help: "Requests with events or counters, by the status of their answers."}, []string{"status"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "sluice_http_accept_seconds", Help: "How long requests with events or counters took that were accepted, from their first byte to the answer.",
 			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5}}),
 	}
 	in.answered = in.answers.WithLabelValues(strconv.Itoa(http.StatusAccepted))
@@ -99,8 +99,21 @@ type outcome struct {
 
 // events is POST /v1/events (INTERFACES.md, section 6).
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	s.posted(w, r, key.EventsWrite, (*ingest.Intake).Accept)
+}
+
+// counters is POST /v1/counters.
+func (s *Server) counters(w http.ResponseWriter, r *http.Request) {
+	s.posted(w, r, key.CountersWrite, (*ingest.Intake).Count)
+}
+
+// accept has a request's items written.
+type accept func(*ingest.Intake, context.Context, *ingest.Request) (ingest.Accepted, error)
+
+// posted answers a request with items, for which a permission is needed.
+func (s *Server) posted(w http.ResponseWriter, r *http.Request, p key.Permission, write accept) {
 	started := s.clock.Now()
-	done, err := s.takeIn(w, r)
+	done, err := s.takeIn(w, r, p, write)
 	quiet(r)
 	in := s.intake
 	if done.RefusedItems > 0 {
@@ -162,10 +175,10 @@ func (s *Server) allowed(w http.ResponseWriter, r *http.Request, p key.Permissio
 	return who, nil
 }
 
-// takeIn reads a request and has its events written.
-func (s *Server) takeIn(w http.ResponseWriter, r *http.Request) (ingest.Accepted, error) {
+// takeIn reads a request and has its items written.
+func (s *Server) takeIn(w http.ResponseWriter, r *http.Request, p key.Permission, write accept) (ingest.Accepted, error) {
 	var none ingest.Accepted
-	who, err := s.allowed(w, r, key.EventsWrite)
+	who, err := s.allowed(w, r, p)
 	if err != nil {
 		return none, err
 	}
@@ -208,7 +221,7 @@ func (s *Server) takeIn(w http.ResponseWriter, r *http.Request) (ingest.Accepted
 		return none, err
 	}
 	*list = request.Items
-	done, err := target.Accept(ctx, &request)
+	done, err := write(target, ctx, &request)
 	if err != nil {
 		return none, s.notAccepted(w, err)
 	}

@@ -32,8 +32,10 @@ const (
 
 // Paths below /v1.
 const (
-	eventsPath = "/v1/events"
-	pingPath   = "/v1/ping"
+	eventsPath   = "/v1/events"
+	countersPath = "/v1/counters"
+	seriesPath   = "/v1/series"
+	pingPath     = "/v1/ping"
 )
 
 // Options are what New may be told.
@@ -59,7 +61,9 @@ type Server struct {
 	clock     sluice.Clock
 	authority *authority
 	intake    *intake
-	requests  requestIDs
+
+	seriesSlots chan struct{}
+	requests    requestIDs
 }
 
 // New returns a server for HOST:PORT; port 0 takes any free one.
@@ -70,6 +74,7 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	s := &Server{program: program, log: log, address: address, served: make(chan struct{}), clock: options.Clock}
 	s.authority = newAuthority(options.RootKey, program.Keys, options.Clock)
 	s.intake = newIntake()
+	s.seriesSlots = make(chan struct{}, parallelSeries)
 	s.requests.init()
 	s.http = &http.Server{
 		Handler:           s.guard(s.handler()),
@@ -103,6 +108,8 @@ func (s *Server) routes() []route {
 		{"/openapi.json", get, s.document},
 		{"/docs", get, s.docs},
 		{eventsPath, post, s.events},
+		{countersPath, post, s.counters},
+		{seriesPath, get, s.series},
 		{pingPath, get, s.ping},
 	}
 }

@@ -21,6 +21,9 @@ type Program interface {
 
 	// Keys returns where the keys are, nil while the program does not run.
 	Keys() sluice.KeyStore
+
+	// Series returns where the series are, nil while the program does not run.
+	Series() sluice.SeriesStore
 }
 
 // Stats is a snapshot of what a process has done since it started, and of

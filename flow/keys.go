@@ -68,6 +68,11 @@ func (p Partition) replayKey(name string) string {
 	return prefix + "{" + p.tag + "}:replayed:" + name
 }
 
+// onceKey: string that expires, the print of a request that was written.
+func (p Partition) onceKey(name string) string {
+	return prefix + "{" + p.tag + "}:once:" + name
+}
+
 // membersKey: hash, process id -> how often it has beaten.
 func membersKey() string { return prefix + "{members}:beats" }
 

@@ -2,9 +2,14 @@ package flow
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"sluice"
 )
 
 // Once remembers the first value that was given under a name, for ttl from
@@ -21,4 +26,45 @@ func (r *Redis) Once(ctx context.Context, name, value string, ttl time.Duration)
 		return value, nil
 	}
 	return first, r.wrap("remember a request", err)
+}
+
+// ErrOtherBody says that another body was written under this name before.
+// Nothing was written.
+var ErrOtherBody = errors.New("another body came under this name")
+
+// appendOnce writes a batch under a name that is remembered for ttl; a repeat
+// with the same print writes nothing. It returns how many entries the log has.
+func (l *Log) appendOnce(ctx context.Context, name, print string, batch []byte, ttl time.Duration) (entries int, err error) {
+	answer, err := l.redis.callTexts(ctx, "append to log once", "append_once",
+		[]string{l.partition.logKey(), l.partition.sourcesKey(), l.partition.onceKey(name)},
+		[]string{rueidis.BinaryString(batch), print, strconv.FormatInt(ttl.Milliseconds(), 10)})
+	if err != nil {
+		return 0, err
+	}
+	if answer[0] == "-1" {
+		return 0, ErrOtherBody
+	}
+	return strconv.Atoi(answer[1])
+}
+
+// WriteOnce writes items to one partition, in a batch of their own, once: a
+// repeat under the same name within ttl writes nothing and is told the same.
+// The name and the batch are written in one step, so whoever got no answer may
+// repeat. print tells bodies apart: ErrOtherBody if another came under the
+// name. Other errors are those of Write.
+func (w *Writer) WriteOnce(ctx context.Context, part Part, name, print string, ttl time.Duration) error {
+	if !w.enter() {
+		return ErrClosed
+	}
+	defer w.leave()
+	if err := w.room(ctx, part.Partition); err != nil {
+		return err
+	}
+	batch := append(sluice.NewBatch(len(part.Items)), part.Items...)
+	entries, err := w.logs[part.Partition].appendOnce(ctx, name, print, batch, ttl)
+	if err != nil {
+		return fmt.Errorf("write batch of %d bytes: %w", len(batch), err)
+	}
+	w.open[part.Partition].noteAppended(entries, len(batch))
+	return nil
 }

@@ -209,3 +209,48 @@ func TestOnce(t *testing.T) {
 		t.Errorf("full redis: %v", err)
 	}
 }
+
+// What is written once is written once, by whoever, until it is forgotten; a
+// full Redis takes nothing of it.
+func TestWriteOnce(t *testing.T) {
+	r := dial(t)
+	logs := []*Log{NewLog(r, Partitions(1)[0])}
+	w, other := NewWriter(logs, "api:a"), NewWriter(logs, "api:b")
+	part := Part{Items: oneEvent("a")[1:], Count: 1}
+	for i, writer := range []*Writer{w, w, other} {
+		if err := writer.WriteOnce(t.Context(), part, "request", "body", time.Hour); err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+	}
+	if err := w.WriteOnce(t.Context(), part, "request", "another body", time.Hour); !errors.Is(err, ErrOtherBody) {
+		t.Errorf("another body: %v", err)
+	}
+	if err := w.WriteOnce(t.Context(), part, "next", "body", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := logs[0].Entries(t.Context()); err != nil || n != 2 {
+		t.Errorf("%d entries, %v; want 2", n, err)
+	}
+	// The batches are links of the log's chain as any other's are.
+	if err := w.Write(t.Context(), part); err != nil {
+		t.Fatal(err)
+	}
+	at, read := sluice.Position{}, 0
+	for read < 3 {
+		batches, err := logs[0].Read(t.Context(), at, 10, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range batches {
+			at, read = b.Position, read+1
+		}
+	}
+	do(t, r, "CONFIG", "SET", "maxmemory", "1")
+	defer do(t, r, "CONFIG", "SET", "maxmemory", "0")
+	if err := w.WriteOnce(t.Context(), part, "full", "body", time.Hour); !errors.Is(err, sluice.ErrFull) {
+		t.Errorf("redis is full: %v", err)
+	}
+	if n := do(t, r, "EXISTS", Partitions(1)[0].onceKey("full")); n != "0" {
+		t.Error("what was not written is remembered")
+	}
+}

@@ -96,11 +96,8 @@ func (in *Intake) Accept(ctx context.Context, r *Request) (Accepted, error) {
 	}
 	var done Accepted
 	for i, raw := range r.Items {
-		if refusal := d.take(raw, i, r, &options); refusal != nil {
-			done.RefusedItems++
-			if len(done.Refused) < MaxListedRefusals {
-				done.Refused = append(done.Refused, *refusal)
-			}
+		if err := d.take(raw, i, r, &options); err != nil {
+			done.refuse(i, raw, err)
 			continue
 		}
 		done.Items++
@@ -115,10 +112,22 @@ func (in *Intake) Accept(ctx context.Context, r *Request) (Accepted, error) {
 	return done, nil
 }
 
+// refuse notes that an item is refused, and why.
+func (a *Accepted) refuse(index int, raw string, err error) {
+	a.RefusedItems++
+	if len(a.Refused) >= MaxListedRefusals {
+		return
+	}
+	code := sluice.CodeInvalid
+	if len(raw) > sluice.MaxElementBytes {
+		code = sluice.CodeTooLarge
+	}
+	a.Refused = append(a.Refused, sluice.Error{Code: code, Message: err.Error(), Index: index})
+}
+
 // firstSeen returns when a request was first seen, in milliseconds.
 func (in *Intake) firstSeen(ctx context.Context, r *Request, now int64) (int64, error) {
-	body := sha256.Sum256(unsafe.Slice(unsafe.StringData(r.Body), len(r.Body)))
-	print := hex.EncodeToString(body[:16])
+	print := bodyPrint(r)
 	name := requestHash(r, nil)
 	first, err := in.Redis.Once(ctx, hex.EncodeToString(name[:16]), strconv.FormatInt(now, 10)+"|"+print, idempotencyTTL)
 	if err != nil {
@@ -126,14 +135,24 @@ func (in *Intake) firstSeen(ctx context.Context, r *Request, now int64) (int64, 
 	}
 	when, seen, _ := strings.Cut(first, "|")
 	if seen != print {
-		return 0, &sluice.Error{Code: sluice.CodeInvalid, Index: -1,
-			Message: "this Idempotency-Key came with another body before: give each request a key of its own, and repeat a request as it was"}
+		return 0, errOtherBody()
 	}
 	millis, err := strconv.ParseInt(when, 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("read when a request was first seen: %q: %w", first, err)
 	}
 	return millis, nil
+}
+
+// bodyPrint tells the bodies of requests apart.
+func bodyPrint(r *Request) string {
+	body := sha256.Sum256(unsafe.Slice(unsafe.StringData(r.Body), len(r.Body)))
+	return hex.EncodeToString(body[:16])
+}
+
+func errOtherBody() error {
+	return &sluice.Error{Code: sluice.CodeInvalid, Index: -1,
+		Message: "this Idempotency-Key came with another body before: give each request a key of its own, and repeat a request as it was"}
 }
 
 // requestHash hashes who sent a request, its key, and more. The parts carry
@@ -197,27 +216,35 @@ func (d *draft) giveBack() {
 }
 
 // take parses an item and encodes it for its partition, or says why not.
-func (d *draft) take(raw string, index int, r *Request, options *EventOptions) *sluice.Error {
+func (d *draft) take(raw string, index int, r *Request, options *EventOptions) error {
 	var e sluice.Event
 	d.arena.Reset()
 	if err := ParseEvent(raw, options, &e); err != nil {
-		code := sluice.CodeInvalid
-		if len(raw) > sluice.MaxElementBytes {
-			code = sluice.CodeTooLarge
-		}
-		return &sluice.Error{Code: code, Message: err.Error(), Index: index}
+		return err
 	}
 	if e.ID == "" && r.IdempotencyKey != "" {
 		d.id = derivedID(d.id[:0], r, index)
 		e.ID = unsafe.String(unsafe.SliceData(d.id), len(d.id))
 	}
-	n := partitionOf(&e, raw, len(d.partitions))
+	p := d.partition(partitionOf(&e, raw, len(d.partitions)))
+	before := len(p.data)
+	p.data = sluice.AppendEvent(p.data, &e)
+	p.added(before)
+	return nil
+}
+
+// partition returns the items of a partition, to add to.
+func (d *draft) partition(n int) *draftPartition {
 	p := &d.partitions[n]
 	if p.items == 0 && len(p.ends) == 0 {
 		d.used = append(d.used, n)
 	}
-	before := len(p.data)
-	p.data = sluice.AppendEvent(p.data, &e)
+	return p
+}
+
+// added notes that an item has been appended to the data, which ended at
+// `before`. A part that is full ends there.
+func (p *draftPartition) added(before int) {
 	start := 0
 	if len(p.ends) > 0 {
 		start = p.ends[len(p.ends)-1].bytes
@@ -227,7 +254,6 @@ func (d *draft) take(raw string, index int, r *Request, options *EventOptions) *
 		p.items = 0
 	}
 	p.items++
-	return nil
 }
 
 // parts returns the request's parts, those of a partition in order.

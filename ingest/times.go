@@ -32,6 +32,10 @@ const (
 	maxEpochMicros  = sluice.MaxEventTimeMillis*1000 + 999
 )
 
+// ParseTime reads a time as the fields of events have it, and returns its
+// milliseconds: ISO 8601, or a number since the epoch.
+func ParseTime(s string) (int64, error) { return parseTime(s, true) }
+
 // parseTime reads a time and returns its milliseconds. quoted says that it was
 // a JSON string, not a number: a string may also be a date, and eight digits
 // that make a date (20240131) are one there, not seconds of the year 1970.

@@ -76,8 +76,12 @@ func (h Hash) Equal(other Hash) bool { return subtle.ConstantTimeCompare(h[:], o
 // Permission is a word for what a key may do.
 type Permission string
 
-// EventsWrite allows POST /v1/events.
-const EventsWrite Permission = "events:write"
+// The permissions.
+const (
+	EventsWrite   Permission = "events:write"
+	CountersWrite Permission = "counters:write"
+	SeriesRead    Permission = "series:read"
+)
 
 // Permissions is the table of all permissions, with what each allows.
 var Permissions = []struct {
@@ -85,6 +89,8 @@ var Permissions = []struct {
 	Allows string
 }{
 	{EventsWrite, "post events to /v1/events"},
+	{CountersWrite, "post counters to /v1/counters"},
+	{SeriesRead, "read /v1/series"},
 }
 
 // ParsePermissions reads words separated by commas. Each must be in the table.

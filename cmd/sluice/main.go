@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	_ "time/tzdata" // days of the series in zones, also where the system knows none
 )
 
 // What the program holds is small and short-lived, so the collector would run

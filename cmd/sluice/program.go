@@ -183,6 +183,16 @@ func (p *Program) Keys() sluice.KeyStore {
 	return p.engine.store
 }
 
+// Series returns where the series are, nil while the program does not run.
+func (p *Program) Series() sluice.SeriesStore {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil {
+		return nil
+	}
+	return p.engine.store
+}
+
 // Redis returns the main server of a running program.
 func (p *Program) Redis() *flow.Redis {
 	p.mu.Lock()

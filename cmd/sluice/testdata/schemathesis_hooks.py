@@ -13,9 +13,9 @@ _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:
 
 @schemathesis.serializer("application/x-ndjson")
 def lines(ctx, value):
-    """A text is schema-valid; the event in the line is made of it."""
-    event = {"event": "fuzz", "text": value} if isinstance(value, str) else value
-    return json.dumps(event).encode() + b"\n"
+    """A text is schema-valid; the event or counter in the line is made of it."""
+    item = {"name": "fuzz " + value[:200]} if isinstance(value, str) else value
+    return json.dumps(item).encode() + b"\n"
 
 
 @schemathesis.hook

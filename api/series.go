@@ -1,0 +1,375 @@
+package api
+
+import (
+	"context"
+	"encoding/csv"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"sluice"
+	"sluice/ingest"
+	"sluice/key"
+)
+
+// Bounds of reading series.
+const (
+	// maxSeriesRows bounds the rows of an answer, maxSeriesRead those that are
+	// read for it: days of a time zone are added up from hours.
+	maxSeriesRows = 100_000
+	maxSeriesRead = 500_000
+
+	parallelSeries    = 4
+	seriesReadTimeout = 20 * time.Second
+
+	defaultHours = 24
+	defaultDays  = 30
+)
+
+// seriesRequest is a request for series, understood.
+type seriesRequest struct {
+	query  sluice.SeriesQuery
+	zone   *time.Location
+	days   bool
+	asCSV  bool
+	from   time.Time // the first bucket
+	to     time.Time // the end of the last
+	zoned  bool      // days of a zone, added up from hours
+	byWhat []string  // what is told apart: app_id, name, kind
+}
+
+// seriesRow is a row of the answer. What is not told apart is left out.
+type seriesRow struct {
+	Time  string  `json:"time"`
+	App   *string `json:"app_id,omitempty"`
+	Name  *string `json:"name,omitempty"`
+	Kind  *string `json:"kind,omitempty"`
+	Count int64   `json:"count"`
+}
+
+// seriesAnswer is the body of the answer. Buckets in which nothing was counted
+// have no row.
+type seriesAnswer struct {
+	From   string      `json:"from"`
+	To     string      `json:"to"`
+	Step   string      `json:"step"`
+	Series []seriesRow `json:"series"`
+}
+
+// series is GET /v1/series (INTERFACES.md, section 6).
+func (s *Server) series(w http.ResponseWriter, r *http.Request) {
+	if _, err := s.allowed(w, r, key.SeriesRead); err != nil {
+		s.writeError(w, r, err)
+		return
+	}
+	request, err := readSeriesRequest(r, s.clock.Now())
+	if err != nil {
+		s.writeError(w, r, err)
+		return
+	}
+	rows, err := s.readSeries(r.Context(), request)
+	if err != nil {
+		s.writeError(w, r, err)
+		return
+	}
+	if request.asCSV {
+		s.writeSeriesCSV(w, request, rows)
+		return
+	}
+	s.writeJSON(w, http.StatusOK, seriesAnswer{From: request.from.Format(time.RFC3339), To: request.to.Format(time.RFC3339),
+		Step: map[bool]string{false: "hour", true: "day"}[request.days], Series: rows})
+}
+
+// readSeries asks the database and adds hours up to days, if need be.
+func (s *Server) readSeries(ctx context.Context, q *seriesRequest) ([]seriesRow, error) {
+	store := s.program.Series()
+	if store == nil {
+		return nil, refusal(sluice.CodeUnavailable, "the program is starting or stopping; ask again")
+	}
+	select {
+	case s.seriesSlots <- struct{}{}:
+		defer func() { <-s.seriesSlots }()
+	default:
+		return nil, refusal(sluice.CodeUnavailable, "%d requests for series are being answered, and no more are at a time; ask again", parallelSeries)
+	}
+	ctx, cancel := context.WithTimeout(ctx, seriesReadTimeout)
+	defer cancel()
+	found, err := store.Series(ctx, q.query)
+	if err != nil {
+		s.log.Warn("series not read", "error", err)
+		return nil, refusal(sluice.CodeUnavailable, "the database does not answer, or not in time; ask again, or for less")
+	}
+	if len(found) == q.query.Limit {
+		return nil, errTooManyRows()
+	}
+	if q.zoned {
+		found = addUpDays(found, q.zone)
+	}
+	if len(found) > maxSeriesRows {
+		return nil, errTooManyRows()
+	}
+	return q.rows(found), nil
+}
+
+func errTooManyRows() error {
+	return refusal(sluice.CodeInvalid, "more than %d rows; ask for a shorter range, for one app_id or name, or tell less apart (by)", maxSeriesRows)
+}
+
+// addUpDays adds hours up to the days of a zone. The rows come in the order of
+// time, so a day's are together.
+func addUpDays(hours []sluice.SeriesRow, zone *time.Location) []sluice.SeriesRow {
+	var days []sluice.SeriesRow
+	at := make(map[sluice.SeriesRow]int) // where a row of a day is, by all but its count
+	for _, h := range hours {
+		h.Millis = startOfDay(time.UnixMilli(h.Millis).In(zone)).UnixMilli()
+		count := h.Count
+		h.Count = 0
+		i, ok := at[h]
+		if !ok {
+			i = len(days)
+			at[h] = i
+			days = append(days, h)
+		}
+		days[i].Count = sluice.AddCount(days[i].Count, count)
+	}
+	slices.SortStableFunc(days, func(a, b sluice.SeriesRow) int {
+		if a.Millis != b.Millis {
+			return int(min(max(a.Millis-b.Millis, -1), 1))
+		}
+		return strings.Compare(a.App+"\x00"+a.Name+"\x00"+a.Kind, b.App+"\x00"+b.Name+"\x00"+b.Kind)
+	})
+	return days
+}
+
+func startOfDay(t time.Time) time.Time {
+	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, t.Location())
+}
+
+// rows makes the rows of the answer.
+func (q *seriesRequest) rows(found []sluice.SeriesRow) []seriesRow {
+	rows := make([]seriesRow, len(found))
+	for i := range found {
+		f := &found[i]
+		rows[i] = seriesRow{Time: time.UnixMilli(f.Millis).In(q.zone).Format(time.RFC3339), Count: f.Count}
+		if q.query.ByApp {
+			rows[i].App = &f.App
+		}
+		if q.query.ByName {
+			rows[i].Name = &f.Name
+		}
+		if q.query.ByKind {
+			rows[i].Kind = &f.Kind
+		}
+	}
+	return rows
+}
+
+// writeSeriesCSV answers with a line a row (RFC 4180).
+func (s *Server) writeSeriesCSV(w http.ResponseWriter, q *seriesRequest, rows []seriesRow) {
+	var text strings.Builder
+	out := csv.NewWriter(&text)
+	_ = out.Write(append(append([]string{"time"}, q.byWhat...), "count")) // a Builder takes everything
+	for i := range rows {
+		line := []string{rows[i].Time}
+		for _, cell := range []*string{rows[i].App, rows[i].Name, rows[i].Kind} {
+			if cell != nil {
+				line = append(line, harmlessCell(*cell))
+			}
+		}
+		_ = out.Write(append(line, strconv.FormatInt(rows[i].Count, 10)))
+	}
+	out.Flush()
+	w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
+	w.WriteHeader(http.StatusOK)
+	s.write(w, []byte(text.String()))
+}
+
+// harmlessCell keeps a spreadsheet from taking a name for a formula: names come
+// from whoever sends events.
+func harmlessCell(s string) string {
+	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+		return "'" + s
+	}
+	return s
+}
+
+// seriesParameters are the names that a query may have.
+var seriesParameters = []string{"app_id", "name", "kind", "from", "to", "step", "by", "tz", "format"}
+
+// readSeriesRequest reads the query of a URL.
+func readSeriesRequest(r *http.Request, now time.Time) (*seriesRequest, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, refusal(sluice.CodeInvalid, "the query cannot be read: percent signs and semicolons have to be encoded")
+	}
+	for name, all := range values {
+		if !slices.Contains(seriesParameters, name) {
+			return nil, refusal(sluice.CodeInvalid, "%.64q is not known; want %s", name, strings.Join(seriesParameters, ", "))
+		}
+		if len(all) > 1 {
+			return nil, refusal(sluice.CodeInvalid, "%s is given %d times", name, len(all))
+		}
+		if all[0] == "" && name != "app_id" && name != "name" {
+			return nil, refusal(sluice.CodeInvalid, "%s is empty; leave it out", name)
+		}
+	}
+	q := &seriesRequest{query: sluice.SeriesQuery{Limit: maxSeriesRead + 1}}
+	for _, read := range []func(url.Values) error{q.readForm, q.readFilters, q.readBy} {
+		if err := read(values); err != nil {
+			return nil, err
+		}
+	}
+	if values.Get("format") == "" {
+		q.asCSV = strings.HasPrefix(r.Header.Get("Accept"), "text/csv")
+	}
+	return q, q.readRange(values, now)
+}
+
+// readForm reads step, tz and format.
+func (q *seriesRequest) readForm(values url.Values) (err error) {
+	switch values.Get("step") {
+	case "", "hour":
+	case "day":
+		q.days = true
+	default:
+		return refusal(sluice.CodeInvalid, "step is %.32q, want hour or day", values.Get("step"))
+	}
+	switch values.Get("format") {
+	case "", "json":
+	case "csv":
+		q.asCSV = true
+	default:
+		return refusal(sluice.CodeInvalid, "format is %.32q, want json or csv", values.Get("format"))
+	}
+	q.zone = time.UTC
+	if tz := values.Get("tz"); tz != "" {
+		if tz == "Local" {
+			err = fmt.Errorf("not a zone")
+		} else {
+			q.zone, err = time.LoadLocation(tz)
+		}
+		if err != nil {
+			return refusal(sluice.CodeInvalid, "tz is %.64q, want a name of the IANA time zone database such as Europe/Berlin", tz)
+		}
+	}
+	q.zoned = q.days && q.zone != time.UTC
+	q.query.Days = q.days && !q.zoned
+	return nil
+}
+
+// readFilters reads app_id, name and kind.
+func (q *seriesRequest) readFilters(values url.Values) error {
+	for _, f := range []struct {
+		name  string
+		limit int
+		to    **string
+	}{{"app_id", sluice.MaxAppIDBytes, &q.query.App}, {"name", sluice.MaxNameBytes, &q.query.Name}} {
+		value := values.Get(f.name)
+		if len(value) > f.limit || !utf8.ValidString(value) {
+			return refusal(sluice.CodeInvalid, "%s has more than %d bytes, or is not UTF-8; nothing is called that", f.name, f.limit)
+		}
+		if values.Has(f.name) {
+			*f.to = &value
+		}
+	}
+	if !values.Has("kind") {
+		return nil
+	}
+	var words []string
+	for kind := sluice.KindMail; kind <= sluice.KindCounter; kind++ {
+		words = append(words, kind.String())
+		if kind.String() == values.Get("kind") {
+			q.query.Kind = &kind
+			return nil
+		}
+	}
+	return refusal(sluice.CodeInvalid, "kind is %.32q, want %s", values.Get("kind"), strings.Join(words, ", "))
+}
+
+// readBy reads what is told apart.
+func (q *seriesRequest) readBy(values url.Values) error {
+	text := values.Get("by")
+	if text == "" || text == "none" {
+		return nil
+	}
+	for word := range strings.SplitSeq(text, ",") {
+		switch strings.TrimSpace(word) {
+		case "app", "app_id":
+			q.query.ByApp = true
+		case "name":
+			q.query.ByName = true
+		case "kind":
+			q.query.ByKind = true
+		default:
+			return refusal(sluice.CodeInvalid, "by has %.32q, want none, or any of app, name, kind, separated by commas", word)
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		apart bool
+	}{{"app_id", q.query.ByApp}, {"name", q.query.ByName}, {"kind", q.query.ByKind}} {
+		if c.apart {
+			q.byWhat = append(q.byWhat, c.name)
+		}
+	}
+	return nil
+}
+
+// readRange reads from and to, and widens them to whole buckets.
+func (q *seriesRequest) readRange(values url.Values, now time.Time) error {
+	read := func(name string, other time.Time) (time.Time, error) {
+		if values.Get(name) == "" {
+			return other, nil
+		}
+		ms, err := ingest.ParseTime(values.Get(name))
+		if err != nil {
+			return other, refusal(sluice.CodeInvalid, "%s: %s", name, err)
+		}
+		return time.UnixMilli(ms), nil
+	}
+	to, err := read("to", now)
+	if err != nil {
+		return err
+	}
+	to = to.In(q.zone)
+	before := to.Add(-defaultHours * time.Hour)
+	if q.days {
+		before = to.AddDate(0, 0, -defaultDays)
+	}
+	from, err := read("from", before)
+	if err != nil {
+		return err
+	}
+	q.from, q.to = q.bucket(from.In(q.zone)), q.bucket(to)
+	if q.to.Before(to) {
+		q.to = q.next(q.to)
+	}
+	if !q.from.Before(q.to) {
+		return refusal(sluice.CodeInvalid, "from is not before to")
+	}
+	if q.zoned && (q.from.Unix()%3600 != 0 || q.to.Unix()%3600 != 0) {
+		return refusal(sluice.CodeInvalid, "the days of %s do not begin with an hour of UTC, by which the series are kept; ask for step=hour, or for days of another zone", q.zone)
+	}
+	q.query.FromMillis, q.query.ToMillis = q.from.UnixMilli(), q.to.UnixMilli()
+	return nil
+}
+
+// bucket returns when the bucket of a time begins.
+func (q *seriesRequest) bucket(t time.Time) time.Time {
+	if q.days {
+		return startOfDay(t)
+	}
+	return t.Add(-time.Duration(t.UnixMilli()%time.Hour.Milliseconds()) * time.Millisecond).Truncate(time.Second)
+}
+
+func (q *seriesRequest) next(t time.Time) time.Time {
+	if q.days {
+		return t.AddDate(0, 0, 1)
+	}
+	return t.Add(time.Hour)
+}

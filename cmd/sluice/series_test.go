@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+// ask sends a request with the root key and returns the answer.
+func (s *served) ask(t *testing.T, method, path, body string, headers ...string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+testRoot)
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+// series returns the rows of an answer as texts.
+func (s *served) series(t *testing.T, query string) string {
+	t.Helper()
+	status, text := s.ask(t, "GET", "/v1/series?"+query, "")
+	var answer struct {
+		Series []struct {
+			Time, Name, Kind string
+			App              string `json:"app_id"`
+			Count            int64
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &answer); err != nil || status != http.StatusOK {
+		t.Fatalf("%s: %d %s", query, status, text)
+	}
+	var rows []string
+	for _, r := range answer.Series {
+		rows = append(rows, strings.Join(strings.Fields(fmt.Sprint(r.Time, " ", r.App, " ", r.Name, " ", r.Kind, " ", r.Count)), " "))
+	}
+	return strings.Join(rows, "\n")
+}
+
+// Events and counters are counted by hour and read by hour, day and zone; a
+// repeat with an Idempotency-Key counts once.
+func TestSeries(t *testing.T) {
+	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
+	at := func(d time.Duration) string {
+		return time.Now().UTC().Truncate(24 * time.Hour).Add(-48*time.Hour + d).Format(time.RFC3339)
+	}
+	late := 23*time.Hour + 30*time.Minute // in Berlin it is the next day, summer or winter
+	counters := fmt.Sprintf(`[{"app_id":"shop","name":"visits","by":5,"time":%q},{"app_id":"shop","name":"visits","time":%q},
+		{"app_id":"shop","name":"visits","by":7,"time":%q},{"name":"=1+1","by":2,"time":%q},{"name":"x","by":0},{"name":""},{"app":"x","name":"y"},{"by":1}]`,
+		at(time.Hour), at(time.Hour+time.Minute), at(late), at(late))
+	for range 3 {
+		status, text := s.ask(t, "POST", "/v1/counters", counters, "Idempotency-Key", "one")
+		if status != http.StatusAccepted || !strings.HasPrefix(text, `{"accepted":4,"refused_count":4,"refused":[{"code":"invalid","message":"by is 0, want`) {
+			t.Fatalf("%d %s", status, text)
+		}
+	}
+	if status, text := s.ask(t, "POST", "/v1/counters", `{"name":"visits"}`, "Idempotency-Key", "one"); status != http.StatusBadRequest || !strings.Contains(text, "another body") {
+		t.Errorf("another body: %d %s", status, text)
+	}
+	event := fmt.Sprintf(`{"event":"open","event_id":"e1","app_id":"shop","time":%q}`, at(time.Hour))
+	for range 2 {
+		if status, text := s.ask(t, "POST", "/v1/events", event); status != http.StatusAccepted {
+			t.Fatalf("%d %s", status, text)
+		}
+	}
+	whole := "from=" + url.QueryEscape(at(0)) + "&to=" + url.QueryEscape(at(47*time.Hour))
+	await(t, "all is counted", func() bool { return strings.Contains(s.series(t, whole+"&by=name&step=day"), "=1+1") })
+	await(t, "the event is counted", func() bool { return strings.Contains(s.series(t, whole+"&by=kind&step=day"), "mail") })
+	for query, want := range map[string][]string{
+		"by=app,name,kind":             {at(time.Hour) + " shop opened mail 1", at(time.Hour) + " shop visits counter 6", at(23*time.Hour) + " =1+1 counter 2", at(23*time.Hour) + " shop visits counter 7"},
+		"app_id=shop":                  {at(time.Hour) + " 7", at(23*time.Hour) + " 7"},
+		"app_id=":                      {at(23*time.Hour) + " 2"},
+		"name=visits&step=day&by=name": {at(0) + " visits 13"},
+		"kind=mail&step=day":           {at(0) + " 1"},
+		"name=nothing":                 nil,
+	} {
+		if got := s.series(t, whole+"&"+query); got != strings.Join(want, "\n") {
+			t.Errorf("%s:\n%s\nwant\n%s", query, got, strings.Join(want, "\n"))
+		}
+	}
+	days := strings.Split(s.series(t, whole+"&name=visits&step=day&tz=Europe/Berlin"), "\n")
+	if len(days) != 2 || !strings.HasSuffix(days[0], " 6") || !strings.HasSuffix(days[1], " 7") {
+		t.Errorf("days of Berlin: %q", days)
+	}
+	s.seriesRefused(t)
+	s.seriesCSV(t, whole)
+}
+
+func (s *served) seriesRefused(t *testing.T) {
+	t.Helper()
+	for query, want := range map[string]string{
+		"step=week": "want hour or day", "tz=Mars/Base": "IANA", "tz=Local": "IANA", "by=user": "any of app, name, kind", "kind=x": "want mail, custom",
+		"from=2026-01-02&to=2026-01-01": "not before", "from=soon": "time not understood", "step=day&tz=Asia/Kolkata": "do not begin with an hour",
+		"format=xml": "json or csv", "limit=5": "not known", "name=a&name=b": "2 times", "name=%zz": "cannot be read",
+	} {
+		if status, text := s.ask(t, "GET", "/v1/series?"+query, ""); status != http.StatusBadRequest || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s", query, status, text)
+		}
+	}
+}
+
+func (s *served) seriesCSV(t *testing.T, whole string) {
+	t.Helper()
+	_, text := s.ask(t, "GET", "/v1/series?"+whole+"&by=name,app&step=day", "", "Accept", "text/csv")
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 4 || fmt.Sprint(rows[0]) != "[time app_id name count]" || rows[1][1] != "" || rows[1][2] != "'=1+1" || rows[1][3] != "2" {
+		t.Errorf("CSV: %q", rows)
+	}
+}
+
+// A key reads or writes what its permissions say, and nothing else.
+func TestSeriesPermissions(t *testing.T) {
+	dir := t.TempDir()
+	s := startServe(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+	for permission, path := range map[string]string{"counters:write": "/v1/counters", "series:read": "/v1/series", "events:write": "/v1/events"} {
+		key := strings.TrimSpace(mustRun(t, dir, "key", "create", "--name", "k", "--permission", permission).stdout)
+		for _, to := range []struct{ method, path, body string }{{"POST", "/v1/counters", `{"name":"n"}`}, {"GET", "/v1/series", ""}, {"POST", "/v1/events", `{"event":"e"}`}} {
+			status, text := s.ask(t, to.method, to.path, to.body, "Authorization", "Bearer "+key)
+			if (status < 300) != (to.path == path) || (to.path != path && status != http.StatusForbidden) {
+				t.Errorf("%s with %s: %d %s", to.path, permission, status, text)
+			}
+		}
+	}
+}
