@@ -21,8 +21,8 @@ const (
 // HeldPage is a run of elements of a held chunk, in the order of taking.
 type HeldPage struct {
 	Chunk, Offset uint64
-	Fresh         bool // what was copied before this page was dropped meanwhile: its effect is committed
-	Elements      []string
+	Fresh         bool     // what was copied before this page was dropped meanwhile: its effect is committed
+	Elements      []string // none: all that was held has been dropped
 }
 
 // CopyHeld hands all that is held of a list to emit, while its follower goes on.
@@ -39,6 +39,7 @@ func (l *List) CopyHeld(ctx context.Context, emit func(HeldPage) error) (map[str
 	}
 	state := map[string]string{"last": strconv.FormatUint(now.last, 10), "hole": strconv.FormatUint(now.hole, 10), "raised": strconv.FormatUint(now.raised, 10)}
 	last, chunk, next, fresh := now.last, now.first, now.base, true
+	copied := false
 	for tries := 0; chunk <= last; {
 		if chunk < now.first || (chunk == now.first && next < now.base) {
 			chunk, next, fresh = now.first, now.base, true
@@ -63,7 +64,10 @@ func (l *List) CopyHeld(ctx context.Context, emit func(HeldPage) error) (map[str
 		if err := emit(HeldPage{Chunk: chunk, Offset: next, Fresh: fresh, Elements: elements}); err != nil {
 			return nil, err
 		}
-		next, fresh = next+uint64(len(elements)), false
+		next, fresh, copied = next+uint64(len(elements)), false, true
+	}
+	if fresh && copied {
+		return state, emit(HeldPage{Chunk: chunk, Fresh: true})
 	}
 	return state, nil
 }
@@ -129,6 +133,10 @@ func (h *HeldRestore) Write(ctx context.Context, p HeldPage) error {
 		}
 		h.first, h.base, h.whole = p.Chunk, p.Offset, nil
 	}
+	if len(p.Elements) == 0 {
+		h.chunk = 0
+		return h.send(ctx, commands)
+	}
 	key := l.keys.heldKey(p.Chunk)
 	if p.Chunk != h.chunk || p.Fresh {
 		commands = append(commands, c.B().Unlink().Key(key).Build()) // of a restore that was broken off
@@ -140,9 +148,13 @@ func (h *HeldRestore) Write(ctx context.Context, p HeldPage) error {
 	} else {
 		commands = append(commands, c.B().Rpush().Key(key).Element(p.Elements...).Build())
 	}
-	for _, answer := range c.DoMulti(ctx, commands...) {
+	return h.send(ctx, commands)
+}
+
+func (h *HeldRestore) send(ctx context.Context, commands rueidis.Commands) error {
+	for _, answer := range h.list.redis.client.DoMulti(ctx, commands...) {
 		if err := answer.Error(); err != nil {
-			return l.redis.wrap("put back what was held of "+l.String(), err)
+			return h.list.redis.wrap("put back what was held of "+h.list.String(), err)
 		}
 	}
 	return nil

@@ -100,3 +100,63 @@ func TestCopyOfWhatIsHeld(t *testing.T) {
 		})
 	}
 }
+
+// All that was held is dropped after a part of it was copied: what goes back
+// holds nothing, and whoever goes on finds no gap.
+func TestCopyOfWhatIsAllDropped(t *testing.T) {
+	r := dial(t)
+	l, lease := newList(t, r, Left)
+	reader, err := l.Open(t.Context(), lease, sluice.Position{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []string{"a", "b"} {
+		do(t, r, "RPUSH", l.Name(), e)
+		if held, err := reader.hold(t.Context()); err != nil || !held {
+			t.Fatalf("held %v, %v", held, err)
+		}
+	}
+	if err := reader.enter(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := reader.Next(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cursor := sluice.Position{Major: 2, Minor: 1}
+	var pages []HeldPage
+	state, err := l.CopyHeld(t.Context(), func(p HeldPage) error {
+		if pages = append(pages, p); len(pages) == 1 {
+			reader.Committed(cursor)
+			return reader.Close(t.Context())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, r, "FLUSHALL")
+	do(t, r, "HSET", lease.key, "token", lease.token)
+	back, err := l.PutBackHeld(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pages {
+		if err := back.Write(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := back.Finish(t.Context(), state, sluice.Position{}); err != nil {
+		t.Fatal(err)
+	}
+	oldest, err := l.OpenOldest(t.Context(), lease, cursor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, r, "RPUSH", l.Name(), "c")
+	page, err := oldest.Next(t.Context(), true)
+	if err != nil || fmt.Sprint(page.Elements) != "[c]" {
+		t.Fatalf("read on: %v, %v", page, err)
+	}
+}

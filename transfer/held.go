@@ -40,7 +40,7 @@ func (r *Restore) putBackHeld(ctx context.Context, cursors []sluice.DumpCursor, 
 			return err
 		}
 		p.Fresh = fresh == "true"
-		if p.Elements, err = unpackElements(packed); err != nil || len(p.Elements) == 0 {
+		if p.Elements, err = unpackElements(packed); err != nil || (len(p.Elements) == 0 && !p.Fresh) {
 			return err
 		}
 		done.Elements += int64(len(p.Elements))
