@@ -143,6 +143,7 @@ redis: redis://%s
 database: mysql://root@%s/chaos
 data: %s
 partitions: 4
+event_time: {past_days: 0}
 %s`, w.redisProxy.Addr(), w.mariaProxy.Addr(), filepath.Join(w.dir, "data"), input)
 	if err := os.WriteFile(filepath.Join(w.dir, "sluice.yaml"), []byte(text), 0o600); err != nil {
 		w.t.Fatal(err)

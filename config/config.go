@@ -20,6 +20,8 @@ const (
 	MaxShutdownSeconds = 600
 	MaxStartSeconds    = 3600
 	MaxSeriesNames     = 1_000_000
+	MaxPastDays        = 36_500
+	MaxFutureMinutes   = 525_600
 )
 
 // DefaultFile is read if it exists and no other is named.
@@ -54,19 +56,20 @@ func AllRoles() []string { return []string{RoleIntake, RoleStore} }
 //	        must not stand on a command line, where every user of the machine
 //	        can read it
 type Config struct {
-	Listen          string   `yaml:"listen" doc:"Address of the HTTP server: health, readiness, metrics, API. Only this machine can reach the default. Beyond loopback (0.0.0.0:8019, or :8019) a root_key is required."`
-	Redis           URL      `yaml:"redis" doc:"The Redis server that holds the logs: redis://USER:PASSWORD@HOST:PORT/DB, rediss:// for TLS, unix:///PATH for a socket. 'embedded' starts a private redis-server below the data directory, which syncs every write to disk and ends with the program."`
-	Database        URL      `yaml:"database" doc:"The database: sqlite:FILE (one process only) or mysql://USER:PASSWORD@HOST:PORT/NAME for MySQL and MariaDB, or postgres://USER:PASSWORD@HOST:PORT/NAME for PostgreSQL. Default: sluice.db in the data directory." sample:"sqlite:sluice-data/sluice.db"`
-	Data            string   `yaml:"data" doc:"Directory of what this process keeps on disk: the embedded Redis and SQLite. Created if missing."`
-	Roles           []string `yaml:"roles" doc:"What this process does: intake drains the lists into logs, store writes the logs to the database. Several processes share a role fairly. On a command line or in the environment: separated by commas."`
-	Partitions      int      `yaml:"partitions" doc:"How many slices the users are spread over, 1 to 256: the most processes that can share a role. Fixed once there is data; changing it means export and import."`
-	SeriesNames     int      `yaml:"series_names" doc:"How many names (of events and counters) of an app are counted by themselves, 1 to 1000000; those that come after are counted together as (other). A program that puts numbers into names must not fill the database. A hundred times as many in all."`
-	Lists           []List   `yaml:"lists" only:"file" doc:"Redis lists to drain: the list's key, then its settings. Elements are JSON objects, one event each. A list that is empty or absent is waited for."`
-	Hashes          []Hashes `yaml:"hashes" only:"file" doc:"Redis hashes of counters to drain into the series, and the set that has the keys of those that have changed. Producers count with HINCRBY first, then mark the key with SADD."`
-	RootKey         Secret   `yaml:"root_key" only:"noflag" doc:"A key of the HTTP API with all permissions, which needs no database to be checked, at least 32 characters: head -c 32 /dev/urandom | base64. Better given as SLUICE_ROOT_KEY than written down here. Never printed."`
-	Log             Log      `yaml:"log" doc:"The program's own log, on standard error."`
-	StartSeconds    int      `yaml:"start_seconds" doc:"How long the start waits for Redis and the database to answer, 0 to 3600: after a power cut all start together. What is wrong in another way is said at once."`
-	ShutdownSeconds int      `yaml:"shutdown_seconds" doc:"How long the program may finish what is in hand after SIGTERM or SIGINT, 1 to 600. A second signal ends it at once. Nothing accepted is lost either way: the next start goes on from the cursors."`
+	Listen          string    `yaml:"listen" doc:"Address of the HTTP server: health, readiness, metrics, API. Only this machine can reach the default. Beyond loopback (0.0.0.0:8019, or :8019) a root_key is required."`
+	Redis           URL       `yaml:"redis" doc:"The Redis server that holds the logs: redis://USER:PASSWORD@HOST:PORT/DB, rediss:// for TLS, unix:///PATH for a socket. 'embedded' starts a private redis-server below the data directory, which syncs every write to disk and ends with the program."`
+	Database        URL       `yaml:"database" doc:"The database: sqlite:FILE (one process only) or mysql://USER:PASSWORD@HOST:PORT/NAME for MySQL and MariaDB, or postgres://USER:PASSWORD@HOST:PORT/NAME for PostgreSQL. Default: sluice.db in the data directory." sample:"sqlite:sluice-data/sluice.db"`
+	Data            string    `yaml:"data" doc:"Directory of what this process keeps on disk: the embedded Redis and SQLite. Created if missing."`
+	Roles           []string  `yaml:"roles" doc:"What this process does: intake drains the lists into logs, store writes the logs to the database. Several processes share a role fairly. On a command line or in the environment: separated by commas."`
+	Partitions      int       `yaml:"partitions" doc:"How many slices the users are spread over, 1 to 256: the most processes that can share a role. Fixed once there is data; changing it means export and import."`
+	EventTime       EventTime `yaml:"event_time" doc:"How far from now the time of an event or counter may be. What is outside is refused (requests) or becomes a dead letter (lists), which can be replayed after a change of the bounds."`
+	SeriesNames     int       `yaml:"series_names" doc:"How many names (of events and counters) of an app are counted by themselves, 1 to 1000000; those that come after are counted together as (other). A program that puts numbers into names must not fill the database. A hundred times as many in all."`
+	Lists           []List    `yaml:"lists" only:"file" doc:"Redis lists to drain: the list's key, then its settings. Elements are JSON objects, one event each. A list that is empty or absent is waited for."`
+	Hashes          []Hashes  `yaml:"hashes" only:"file" doc:"Redis hashes of counters to drain into the series, and the set that has the keys of those that have changed. Producers count with HINCRBY first, then mark the key with SADD."`
+	RootKey         Secret    `yaml:"root_key" only:"noflag" doc:"A key of the HTTP API with all permissions, which needs no database to be checked, at least 32 characters: head -c 32 /dev/urandom | base64. Better given as SLUICE_ROOT_KEY than written down here. Never printed."`
+	Log             Log       `yaml:"log" doc:"The program's own log, on standard error."`
+	StartSeconds    int       `yaml:"start_seconds" doc:"How long the start waits for Redis and the database to answer, 0 to 3600: after a power cut all start together. What is wrong in another way is said at once."`
+	ShutdownSeconds int       `yaml:"shutdown_seconds" doc:"How long the program may finish what is in hand after SIGTERM or SIGINT, 1 to 600. A second signal ends it at once. Nothing accepted is lost either way: the next start goes on from the cursors."`
 
 	AcceptGaps bool `yaml:"accept_gaps" doc:"true: a follower that finds a part of its log or list missing goes on behind it, and what is missing is lost. Without it such a follower stands still and says so. Set it for one start, to recover, never for good."`
 
@@ -103,6 +106,12 @@ type Column struct {
 	Field  string
 }
 
+// EventTime bounds the times of events.
+type EventTime struct {
+	PastDays      int `yaml:"past_days" doc:"Days back, 0 to 36500. 0: any time."`
+	FutureMinutes int `yaml:"future_minutes" doc:"Minutes ahead, 0 to 525600. 0: any time."`
+}
+
 // Log is how the program writes its own log.
 type Log struct {
 	Level  string `yaml:"level" doc:"debug, info, warn or error."`
@@ -118,6 +127,7 @@ func Default() *Config {
 		Data:            "./sluice-data",
 		Roles:           AllRoles(),
 		Partitions:      16,
+		EventTime:       EventTime{PastDays: 30, FutureMinutes: 60},
 		SeriesNames:     sluice.DefaultSeriesNames,
 		Log:             Log{Level: "info", Format: "text"},
 		StartSeconds:    60,

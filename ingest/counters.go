@@ -32,7 +32,11 @@ func (in *Intake) Count(ctx context.Context, r *Request) (Accepted, error) {
 	now := in.Clock.Now().UnixMilli()
 	for i, raw := range r.Items {
 		c := sluice.Count{Kind: sluice.KindCounter, TimeMillis: now, By: 1}
-		if err := parseCounter(raw, &c); err != nil {
+		err := parseCounter(raw, &c)
+		if err == nil {
+			err = in.Bounds.Check(c.TimeMillis, now)
+		}
+		if err != nil {
 			done.refuse(i, raw, err)
 			continue
 		}

@@ -59,6 +59,7 @@ type Intake struct {
 	Partitions int
 	Clock      sluice.Clock
 	Stats      *Stats
+	Bounds     TimeBounds
 }
 
 // Request is the events of one request. The items' memory must stay unchanged
@@ -96,7 +97,7 @@ func (in *Intake) Accept(ctx context.Context, r *Request) (Accepted, error) {
 	}
 	var done Accepted
 	for i, raw := range r.Items {
-		if err := d.take(raw, i, r, &options); err != nil {
+		if err := d.take(raw, i, r, &options, in.Bounds); err != nil {
 			done.refuse(i, raw, err)
 			continue
 		}
@@ -216,10 +217,13 @@ func (d *draft) giveBack() {
 }
 
 // take parses an item and encodes it for its partition, or says why not.
-func (d *draft) take(raw string, index int, r *Request, options *EventOptions) error {
+func (d *draft) take(raw string, index int, r *Request, options *EventOptions, bounds TimeBounds) error {
 	var e sluice.Event
 	d.arena.Reset()
 	if err := ParseEvent(raw, options, &e); err != nil {
+		return err
+	}
+	if err := bounds.Check(e.TimeMillis, options.Now); err != nil {
 		return err
 	}
 	if e.ID == "" && r.IdempotencyKey != "" {

@@ -41,6 +41,7 @@ type Router struct {
 	Lister
 	Logs    []*flow.Log // by partition
 	Options EventOptions
+	Bounds  TimeBounds
 }
 
 // Run follows the list until fetch ends.
@@ -176,6 +177,9 @@ func (r *Router) encode(page flow.Page, have []sluice.Position, u *routed, arena
 		p := 0
 		if err == nil {
 			p = partitionOf(&e, raw, len(r.Logs))
+			// Bounds move with the clock: read again, the element may pass, and
+			// must be known to the same log.
+			err = r.Bounds.Check(e.TimeMillis, now)
 		} else {
 			p = int(hashText(raw) % uint64(len(r.Logs)))
 		}

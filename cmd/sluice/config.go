@@ -45,6 +45,8 @@ func runConfig(_ context.Context, c *call) error {
 	show("root_key", cfg.RootKey.String())
 	show("log.level", cfg.Log.Level)
 	show("log.format", cfg.Log.Format)
+	show("event_time.past_days", fmt.Sprint(cfg.EventTime.PastDays))
+	show("event_time.future_minutes", fmt.Sprint(cfg.EventTime.FutureMinutes))
 	show("series_names", fmt.Sprint(cfg.SeriesNames))
 	show("start_seconds", fmt.Sprint(cfg.StartSeconds))
 	show("shutdown_seconds", fmt.Sprint(cfg.ShutdownSeconds))

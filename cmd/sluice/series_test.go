@@ -144,3 +144,35 @@ func TestSeriesPermissions(t *testing.T) {
 		}
 	}
 }
+
+// Times far from now are refused in requests and kept of lists; a change of
+// the bounds lets them in.
+func TestEventTimeBounds(t *testing.T) {
+	dir := t.TempDir()
+	s := startServe(t, dir, "SLUICE_ROOT_KEY="+testRoot, "SLUICE_EVENT_TIME_PAST_DAYS=7", "SLUICE_EVENT_TIME_FUTURE_MINUTES=10")
+	item := func(d time.Duration) string {
+		return fmt.Sprintf(`{"name":"n","event_id":"e","time":%q}`, time.Now().Add(d).UTC().Format(time.RFC3339))
+	}
+	old, fine, early := item(-8*24*time.Hour), item(-6*24*time.Hour), item(11*time.Minute)
+	for _, path := range []string{"/v1/events", "/v1/counters"} {
+		body := "[" + strings.Join([]string{old, fine, early}, ",") + "]"
+		if path == "/v1/counters" {
+			body = strings.ReplaceAll(body, `"event_id":"e",`, "")
+		}
+		status, text := s.ask(t, "POST", path, body)
+		if status != http.StatusAccepted || !strings.HasPrefix(text, `{"accepted":1,"refused_count":2,`) ||
+			!strings.Contains(text, "more than 7 days back") || !strings.Contains(text, "more than 10 minutes ahead") || !strings.Contains(text, `"index":2`) {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	pushAll(t, dir, old)
+	await(t, "the element is kept", func() bool {
+		return strings.Contains(mustRun(t, dir, "dead", "list").stdout, "time out of bounds")
+	})
+	if code := s.stop(t); code != exitOK {
+		t.Fatalf("it ended with %d", code)
+	}
+	s = startServe(t, dir, "SLUICE_EVENT_TIME_PAST_DAYS=9")
+	mustRun(t, dir, "dead", "replay", "--all")
+	await(t, "it is stored", func() bool { return strings.Count(mustRun(t, dir, "export", "events").stdout, `"e"`) == 2 })
+}

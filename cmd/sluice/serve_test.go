@@ -36,6 +36,7 @@ const serveFile = `
 listen: 127.0.0.1:0
 partitions: 4
 data: %s
+event_time: {past_days: 0}
 shutdown_seconds: 30
 lists:
   q: {dedupe: event_id, app_id: shop}

@@ -174,7 +174,7 @@ func (e *engine) openList(ctx context.Context, i int) error {
 		Log: e.log.With("list", cfg.Name), Stats: e.stats, AcceptGaps: e.config.AcceptGaps,
 	}
 	if cfg.Table == "" {
-		router := &ingest.Router{Lister: lister, Logs: e.logs, Options: ingest.EventOptions{Dedupe: cfg.Dedupe, App: cfg.AppID}}
+		router := &ingest.Router{Lister: lister, Logs: e.logs, Options: ingest.EventOptions{Dedupe: cfg.Dedupe, App: cfg.AppID}, Bounds: e.timeBounds()}
 		e.listFollowers = append(e.listFollowers, router.Run)
 		return nil
 	}
@@ -194,7 +194,14 @@ func (e *engine) storeFollower() *ingest.StoreFollower {
 
 // intake returns what takes in the events of requests.
 func (e *engine) intake() *ingest.Intake {
-	return &ingest.Intake{Writer: e.writer, Redis: e.redis, Partitions: len(e.logs), Clock: e.clock, Stats: e.stats}
+	return &ingest.Intake{Writer: e.writer, Redis: e.redis, Partitions: len(e.logs), Clock: e.clock, Stats: e.stats, Bounds: e.timeBounds()}
+}
+
+func (e *engine) timeBounds() ingest.TimeBounds {
+	return ingest.TimeBounds{
+		PastMillis:   (time.Duration(e.config.EventTime.PastDays) * 24 * time.Hour).Milliseconds(),
+		FutureMillis: (time.Duration(e.config.EventTime.FutureMinutes) * time.Minute).Milliseconds(),
+	}
 }
 
 // start runs the leases and the followers of this process's roles.
