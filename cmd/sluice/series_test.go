@@ -172,7 +172,7 @@ func TestEventTimeBounds(t *testing.T) {
 	if code := s.stop(t); code != exitOK {
 		t.Fatalf("it ended with %d", code)
 	}
-	s = startServe(t, dir, "SLUICE_EVENT_TIME_PAST_DAYS=9")
+	startServe(t, dir, "SLUICE_EVENT_TIME_PAST_DAYS=9")
 	mustRun(t, dir, "dead", "replay", "--all")
 	await(t, "it is stored", func() bool { return strings.Count(mustRun(t, dir, "export", "events").stdout, `"e"`) == 2 })
 }
