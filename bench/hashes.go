@@ -153,17 +153,6 @@ func (h *hashBench) produce(ctx context.Context) (int64, error) {
 	return total.Load(), err
 }
 
-// rowsWritten is how many rows the database has updated since it started. Of
-// hot names a row is inserted once, and then updated.
-func (h *hashBench) rowsWritten(ctx context.Context) (int64, error) {
-	var n int64
-	err := h.maria.db.QueryRowContext(ctx, "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'HANDLER_UPDATE'").Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("read how many rows were written: %w", err)
-	}
-	return n, nil
-}
-
 // published runs the published flush, one for each server.
 func (h *hashBench) published(ctx context.Context, produce func() (int64, error)) (int64, error) {
 	if _, err := h.maria.db.ExecContext(ctx, baseline.CreateSeries); err != nil {
@@ -186,7 +175,7 @@ func (h *hashBench) published(ctx context.Context, produce func() (int64, error)
 }
 
 // sluice runs the program.
-func (h *hashBench) sluice(ctx context.Context, produce func() (int64, error)) (n int64, err error) {
+func (h *hashBench) sluice(ctx context.Context, produce func() (int64, error)) (_ int64, err error) {
 	c, err := h.startSluice(ctx, h.maria, standard.settings, fmt.Sprintf("hashes:\n  - {redis: [%s], dirty: %s, key: \"{app_id}|{date}|{name}\"}", `"`+strings.Join(h.urls, `", "`)+`"`, hashDirty))
 	if err != nil {
 		return 0, err
@@ -205,25 +194,10 @@ func (h *hashBench) sluice(ctx context.Context, produce func() (int64, error)) (
 		return 0, err
 	}
 	h.run.report.add("sluice_cpu", "Sluice, its own computing", "s/s", (after-before).Seconds()/pick(h.run, hashSpan, hashSpanQuick).Seconds())
-	done := time.Now()
-	for until := done.Add(hashDoneWithin); n < counted; {
-		if time.Now().After(until) {
-			return n, fmt.Errorf("%d increments counted, %d stored after %s%s", counted, n, hashDoneWithin, c.tail())
-		}
-		if n, err = h.sum(ctx, "SELECT COALESCE(SUM(count), 0) FROM series_hours"); err != nil {
-			return 0, err
-		}
-		if err := pause(ctx, countQuickly); err != nil {
-			return 0, err
-		}
+	delay, err := h.awaitCounted(ctx, c, counted)
+	if err != nil {
+		return 0, err
 	}
-	h.run.report.add("sluice_delay", "Sluice, from the last increment to all stored", "s", time.Since(done).Seconds())
-	return n, nil
-}
-
-func (h *hashBench) sum(ctx context.Context, query string) (n int64, err error) {
-	if err := h.maria.db.QueryRowContext(ctx, query).Scan(&n); err != nil {
-		return 0, fmt.Errorf("sum what is stored: %w", err)
-	}
-	return n, nil
+	h.run.report.add("sluice_delay", "Sluice, from the last increment to all stored", "s", delay.Seconds())
+	return counted, nil
 }

@@ -13,11 +13,12 @@ import (
 
 // The parts of `bench http`.
 const (
-	partBatches = "batches" // requests of 1,000 events, and the store behind them
-	partSingle  = "single"  // requests of one event, beside requests of nothing
+	partBatches  = "batches"  // requests of 1,000 events, and the store behind them
+	partCounters = "counters" // requests of 1,000 increments, and the store behind them
+	partSingle   = "single"   // requests of one event, beside requests of nothing
 )
 
-var httpParts = []string{partBatches, partSingle}
+var httpParts = []string{partBatches, partCounters, partSingle}
 
 // benchRootKey is the key that the bench's requests carry.
 const benchRootKey = "bench-root-key-0123456789abcdefgh"
@@ -27,7 +28,7 @@ const (
 	httpBatchConns   = 16
 	httpSingleConns  = 256
 	httpSpan         = 10 * time.Second
-	httpSpanQuick    = 3 * time.Second
+	httpSpanQuick    = 2 * time.Second
 	httpSingleSpan   = 5 * time.Second
 	httpSingleQuick  = 2 * time.Second
 	httpBatchRuns    = 3
@@ -66,6 +67,16 @@ func runHTTP(ctx context.Context, r *run) (err error) {
 		r.report.judge(target{ratio: "batches_accepted_per_s", value: wantHTTPAccepted}, r.report.value("batches_accepted"))
 		r.report.divide("http_vs_published", "batches_accepted", "published_accepted", wantVsPublished)
 	}
+	if r.does(partCounters) {
+		for i := range pick(r, httpBatchRuns, 1) {
+			if err := e.httpCounters(ctx, i); err != nil {
+				return fmt.Errorf("%s: %w", partCounters, err)
+			}
+		}
+		r.report.judge(target{ratio: "increments_accepted_per_s", value: wantIncrements}, r.report.value("counters_accepted"))
+		r.report.judge(target{ratio: "increments_per_row", value: wantIncrementsPerRow}, r.report.value("counters_per_row"))
+		r.report.limit("counters_delay_s", "counters_delay", wantCounterDelay)
+	}
 	if r.does(partSingle) {
 		if err := e.httpSingle(ctx); err != nil {
 			return fmt.Errorf("%s: %w", partSingle, err)
@@ -85,9 +96,7 @@ type eventSource struct {
 // next appends a request: the events of the next `each` indexes.
 func (s *eventSource) next(dst []byte) ([]byte, int) {
 	from := s.first + (s.taken.Add(1)-1)*s.each
-	dst = append(dst, "POST /v1/events HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer "+benchRootKey+
-		"\r\nContent-Type: application/x-ndjson\r\nContent-Length: 0000000\r\n\r\n"...)
-	body := len(dst)
+	dst, patch := openRequest(dst, "/v1/events")
 	for i := from; i < from+s.each; i++ {
 		x := at(i)
 		if s.plain {
@@ -100,10 +109,20 @@ func (s *eventSource) next(dst []byte) ([]byte, int) {
 		}
 		dst = append(dst, '\n')
 	}
-	// The length is written into its place, with leading zeros.
-	size := strconv.Itoa(len(dst) - body)
-	copy(dst[body-len("\r\n\r\n")-len(size):], size)
+	patch(dst)
 	return dst, int(s.each)
+}
+
+// openRequest appends the head of a request of NDJSON. patch is called when
+// the body is there: it writes the length into its place, with leading zeros.
+func openRequest(dst []byte, path string) (_ []byte, patch func([]byte)) {
+	dst = append(dst, "POST "+path+" HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer "+benchRootKey+
+		"\r\nContent-Type: application/x-ndjson\r\nContent-Length: 0000000\r\n\r\n"...)
+	body := len(dst)
+	return dst, func(whole []byte) {
+		size := strconv.Itoa(len(whole) - body)
+		copy(whole[body-len("\r\n\r\n")-len(size):], size)
+	}
 }
 
 // elements returns what has been made of the source.

@@ -15,5 +15,5 @@ var benches = []bench{
 	{"events", "mail events from a Redis list into a table: the old designs, Sluice, the database's own bulk load", eventsParts, runEvents},
 	{"filled", "the same into a table that holds 20 million events already", nil, runFilled},
 	{"hashes", "counters in Redis hashes on 12 servers into the series: the published flush, Sluice", nil, runHashes},
-	{"http", "events by HTTP: requests of 1,000 and of one, durable, with the store running", httpParts, runHTTP},
+	{"http", "events and counters by HTTP: requests of 1,000 and of one, durable, with the store running", httpParts, runHTTP},
 }
