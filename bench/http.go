@@ -250,11 +250,20 @@ func (e *env) storing(ctx context.Context, source *eventSource, stored int64) (e
 func (e *env) singles(ctx context.Context, c *child, g *generator, want int, name, what string) error {
 	g.address, g.conns = strings.TrimPrefix(c.base, "http://"), httpSingleConns
 	g.span, g.done = pick(e.run, httpSingleSpan, httpSingleQuick), wantStatus(want)
+	before, err := c.cpuTime()
+	if err != nil {
+		return err
+	}
 	all, err := g.run(ctx)
 	if err != nil {
 		return errors.Join(err, c.dead())
 	}
+	after, err := c.cpuTime()
+	if err != nil {
+		return err
+	}
 	e.run.report.add(name, what, "1/s", float64(all.requests)/all.took.Seconds())
 	e.run.report.add(name+"_p99", what+", p99", "s", percentile(all.latencies, 0.99))
+	e.run.report.add(name+"_cpu", what+", Sluice's computing", "µs", float64((after-before).Microseconds())/float64(all.requests))
 	return nil
 }
