@@ -33,6 +33,8 @@ var layers = map[string]int{
 	"faults":     1,
 	"jsonscan":   1,
 	"key":        1,
+	"timetext":   1,
+	"profile":    1,
 	"bench/plot": 1, // draws charts, knows nothing of the program
 
 	"flow":     2,
@@ -56,6 +58,8 @@ var layers = map[string]int{
 
 // sameLayer are the imports inside one layer.
 var sameLayer = map[string]string{
+	"profile imports jsonscan":      "values stay the JSON text that they came as",
+	"profile imports timetext":      "some standard fields are times",
 	"bench imports bench/baseline":  "it measures the old designs beside ours",
 	"cmd/sluice imports config":     "layer 5 is one program, and the command wires it",
 	"cmd/sluice imports bench":      "`sluice bench` is a subcommand",

@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 
 	"sluice"
-	"sluice/ingest"
 	"sluice/key"
+	"sluice/timetext"
 )
 
 // Bounds of reading series.
@@ -326,7 +326,7 @@ func (q *seriesRequest) readRange(values url.Values, now time.Time) error {
 		if values.Get(name) == "" {
 			return other, nil
 		}
-		ms, err := ingest.ParseTime(values.Get(name))
+		ms, err := timetext.Parse(values.Get(name), true)
 		if err != nil {
 			return other, refusal(sluice.CodeInvalid, "%s: %s", name, err)
 		}

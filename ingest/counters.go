@@ -13,6 +13,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/jsonscan"
+	"sluice/timetext"
 )
 
 // MaxCounterBy bounds by how much one item of a request counts.
@@ -145,7 +146,7 @@ func counterTime(v jsonscan.Value) (int64, error) {
 	if v.Kind != jsonscan.String && v.Kind != jsonscan.Number {
 		return 0, fmt.Errorf("time not understood: it is %s, want a string or a number", v.Kind)
 	}
-	return parseTime(v.Text(), v.Kind == jsonscan.String)
+	return timetext.Parse(v.Text(), v.Kind == jsonscan.String)
 }
 
 // counterBy reads an integer, which JSON may also write as 12.0 or 1.2e1.

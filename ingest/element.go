@@ -8,6 +8,7 @@ import (
 
 	"sluice"
 	"sluice/jsonscan"
+	"sluice/timetext"
 )
 
 // EventOptions say how elements become events. One goroutine uses them at a
@@ -280,7 +281,7 @@ func (f *eventFields) readTime(opts *EventOptions, e *sluice.Event) error {
 	switch {
 	case t.rank != 0 && (t.value.Kind == jsonscan.String || t.value.Kind == jsonscan.Number):
 		var err error
-		e.TimeMillis, err = parseTime(opts.text(t.value), t.value.Kind == jsonscan.String)
+		e.TimeMillis, err = timetext.Parse(opts.text(t.value), t.value.Kind == jsonscan.String)
 		return err
 	case t.rank != 0:
 		return fmt.Errorf("time not understood: it is %s, want a string or a number", t.value.Kind)

@@ -58,6 +58,7 @@ const (
 	wantHex
 	wantPair
 	wantUTF8
+	wantArray
 	wantShallower
 )
 
@@ -77,6 +78,7 @@ var reasons = [...]string{
 	wantHex:            `want four hexadecimal digits behind \u`,
 	wantPair:           "want surrogates in pairs, high before low",
 	wantUTF8:           "want UTF-8",
+	wantArray:          "want an opening bracket",
 }
 
 func newError(text string, offset int, why reason) *Error {

@@ -1,4 +1,5 @@
-package ingest
+// Package timetext reads the times that producers write.
+package timetext
 
 import (
 	"fmt"
@@ -32,15 +33,11 @@ const (
 	maxEpochMicros  = sluice.MaxEventTimeMillis*1000 + 999
 )
 
-// ParseTime reads a time as the fields of events have it, and returns its
-// milliseconds: ISO 8601, or a number since the epoch.
-func ParseTime(s string) (int64, error) { return parseTime(s, true) }
-
-// parseTime reads a time and returns its milliseconds. quoted says that it was
+// Parse reads a time and returns its milliseconds. quoted says that it was
 // a JSON string, not a number: a string may also be a date, and eight digits
 // that make a date (20240131) are one there, not seconds of the year 1970.
 // The errors begin "time out of range" or "time not understood".
-func parseTime(s string, quoted bool) (int64, error) {
+func Parse(s string, quoted bool) (int64, error) {
 	if quoted {
 		s = strings.TrimSpace(s)
 		if isoShape(s) {
@@ -82,7 +79,8 @@ func parseEpoch(s string) (int64, error) {
 	millis := 0
 	if i < len(digits) {
 		var ok bool
-		if millis, ok = fraction(digits[i:]); !ok {
+		point := digits[i] == '.' || digits[i] == ',' // ISO 8601 allows both
+		if millis, ok = fraction(digits[i+1:]); !ok || !point {
 			return parseLongEpoch(s)
 		}
 	}
@@ -130,14 +128,14 @@ func parseLongEpoch(s string) (int64, error) {
 	return int64(uint64(f) / 1_000_000), nil
 }
 
-// fraction reads a point (or a comma: ISO 8601 allows both) and at least one
-// digit, nothing behind them, and returns whole milliseconds.
+// fraction reads digits, at least one and nothing behind them, as the decimals
+// of a second or of a millisecond, and returns whole thousandths.
 func fraction(s string) (millis int, ok bool) {
-	if len(s) < 2 || s[0] != '.' && s[0] != ',' {
+	if s == "" {
 		return 0, false
 	}
 	unit := 100
-	for i := 1; i < len(s); i++ {
+	for i := range len(s) {
 		if s[i]-'0' > 9 {
 			return 0, false
 		}
@@ -185,10 +183,10 @@ func parseDate(year, month, day string) (ms int64, ok bool) {
 // parseISO reads what isoShape has found:
 //
 //	YYYY-MM-DD
-//	YYYY-MM-DD(T|t|space)hh:mm[:ss[(.|,)digits, up to 9]][Z|z|+hh|+hhmm|+hh:mm]
+//	YYYY-MM-DD(T|t|space)hh:mm[:ss[(.|,|:)digits, up to 9]][space][Z|z|+hh|+hhmm|+hh:mm]
 //
 // that is RFC 3339, section 5.6, and the loose forms of it that databases and
-// scripts write. Without a zone it is UTC. A leap second (:60) is the first
+// scripts write (10:20:30:123 is what Braze's documentation asks for). Without a zone it is UTC. A leap second (:60) is the first
 // moment of the next minute.
 func parseISO(s string) (int64, error) {
 	if s[4] != '-' {
@@ -224,16 +222,19 @@ func parseClock(s string) (ms int64, ok bool) {
 	if len(s) >= 3 && s[0] == ':' {
 		second = number(s[1:3])
 		s = s[3:]
-		if s != "" && (s[0] == '.' || s[0] == ',') {
+		if s != "" && (s[0] == '.' || s[0] == ',' || s[0] == ':') {
 			end := 1
 			for end < len(s) && s[end]-'0' <= 9 {
 				end++
 			}
-			if millis, ok = fraction(s[:end]); !ok || end > 10 {
+			if millis, ok = fraction(s[1:end]); !ok || end > 10 {
 				return 0, false
 			}
 			s = s[end:]
 		}
+	}
+	if len(s) > 1 && s[0] == ' ' {
+		s = s[1:]
 	}
 	zone, ok := parseZone(s)
 	if !ok || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60 {
@@ -268,32 +269,4 @@ func parseZone(s string) (minutes int, ok bool) {
 		return -(hour*60 + minute), true
 	}
 	return 0, false
-}
-
-// TimeBounds says how far from now an event's or a count's time may be. The
-// zero value lets every time pass. Beyond the bounds a clock is wrong, or a
-// repeat comes after the row that it repeats was dropped with its day.
-type TimeBounds struct {
-	PastMillis   int64 // 0: any
-	FutureMillis int64 // 0: any
-}
-
-// Check says why a time is out of bounds.
-func (b TimeBounds) Check(millis, now int64) error {
-	switch {
-	case b.PastMillis > 0 && millis < now-b.PastMillis:
-		return fmt.Errorf("time out of bounds: %s is more than %s back (setting event_time.past_days)", timeText(millis), boundText(b.PastMillis))
-	case b.FutureMillis > 0 && millis > now+b.FutureMillis:
-		return fmt.Errorf("time out of bounds: %s is more than %s ahead (setting event_time.future_minutes)", timeText(millis), boundText(b.FutureMillis))
-	}
-	return nil
-}
-
-func timeText(millis int64) string { return time.UnixMilli(millis).UTC().Format(time.RFC3339) }
-
-func boundText(millis int64) string {
-	if day := (24 * time.Hour).Milliseconds(); millis%day == 0 {
-		return fmt.Sprintf("%d days", millis/day)
-	}
-	return fmt.Sprintf("%d minutes", millis/time.Minute.Milliseconds())
 }

@@ -1,4 +1,4 @@
-package ingest
+package timetext
 
 import (
 	"strings"
@@ -105,7 +105,7 @@ func TestParseTime(t *testing.T) {
 		{"1700000001 ", false, 0, "time not understood"},
 	}
 	for _, tt := range tests {
-		ms, err := parseTime(tt.text, tt.quoted)
+		ms, err := Parse(tt.text, tt.quoted)
 		switch {
 		case tt.err == "" && (err != nil || ms != tt.ms):
 			t.Errorf("%.40q: got %d, %v, want %d", tt.text, ms, err, tt.ms)
@@ -117,7 +117,7 @@ func TestParseTime(t *testing.T) {
 
 func TestParseTimeNoAllocations(t *testing.T) {
 	for _, s := range []string{"1700000001", "1700000001.25", "2023-11-14T22:13:21.123+05:30", "1.7e9"} {
-		if n := testing.AllocsPerRun(100, func() { _, _ = parseTime(s, true) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { _, _ = Parse(s, true) }); n != 0 {
 			t.Errorf("%s: %v allocations, want none", s, n)
 		}
 	}
@@ -134,7 +134,7 @@ func FuzzParseTime(f *testing.F) {
 		f.Add(s, false)
 	}
 	f.Fuzz(func(t *testing.T, s string, quoted bool) {
-		ms, err := parseTime(s, quoted)
+		ms, err := Parse(s, quoted)
 		if err == nil && (ms < sluice.MinEventTimeMillis || ms > sluice.MaxEventTimeMillis) {
 			t.Fatalf("%q: %d is out of range", s, ms)
 		}
@@ -169,7 +169,7 @@ func BenchmarkParseTime(b *testing.B) {
 		b.Run(s, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := parseTime(s, true); err != nil {
+				if _, err := Parse(s, true); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,0 +1,34 @@
+package ingest
+
+import (
+	"fmt"
+	"time"
+)
+
+// TimeBounds says how far from now an event's or a count's time may be. The
+// zero value lets every time pass. Beyond the bounds a clock is wrong, or a
+// repeat comes after the row that it repeats was dropped with its day.
+type TimeBounds struct {
+	PastMillis   int64 // 0: any
+	FutureMillis int64 // 0: any
+}
+
+// Check says why a time is out of bounds.
+func (b TimeBounds) Check(millis, now int64) error {
+	switch {
+	case b.PastMillis > 0 && millis < now-b.PastMillis:
+		return fmt.Errorf("time out of bounds: %s is more than %s back (setting event_time.past_days)", timeText(millis), boundText(b.PastMillis))
+	case b.FutureMillis > 0 && millis > now+b.FutureMillis:
+		return fmt.Errorf("time out of bounds: %s is more than %s ahead (setting event_time.future_minutes)", timeText(millis), boundText(b.FutureMillis))
+	}
+	return nil
+}
+
+func timeText(millis int64) string { return time.UnixMilli(millis).UTC().Format(time.RFC3339) }
+
+func boundText(millis int64) string {
+	if day := (24 * time.Hour).Milliseconds(); millis%day == 0 {
+		return fmt.Sprintf("%d days", millis/day)
+	}
+	return fmt.Sprintf("%d minutes", millis/time.Minute.Milliseconds())
+}

@@ -1,0 +1,79 @@
+package jsonscan
+
+// Elements walks over the elements of an array, in their order:
+//
+//	e := jsonscan.ReadArray(text)
+//	for e.Next() { use(e.Value) }
+//	err := e.Err()
+//
+// The text is validated as the walk goes on, as with Members.
+type Elements struct {
+	Value Value
+
+	text  string
+	at    int
+	state state
+	err   error
+}
+
+// ReadArray begins to walk over the elements of the array that text is.
+func ReadArray(text string) Elements { return Elements{text: text} }
+
+// Err returns why Next stopped before the end, an *Error, or nil. A text that
+// is JSON but no array is refused as one that lacks its bracket.
+func (e *Elements) Err() error { return e.err }
+
+// Next moves to the next element and reports whether there is one. After the
+// last one it checks that nothing follows the array.
+func (e *Elements) Next() bool {
+	s, i := e.text, space(e.text, e.at)
+	switch e.state {
+	case atStart:
+		if i == len(s) || s[i] != '[' {
+			return e.fail(i, wantArray)
+		}
+		i = space(s, i+1)
+		if i < len(s) && s[i] == ']' {
+			return e.finish(i + 1)
+		}
+	case behindValue:
+		switch {
+		case i < len(s) && s[i] == ',':
+			i = space(s, i+1)
+		case i < len(s) && s[i] == ']':
+			return e.finish(i + 1)
+		default:
+			return e.fail(i, wantCommaOrBracket)
+		}
+	default:
+		return false
+	}
+	start, why := i, fine
+	e.Value = Value{}
+	if i < len(s) && s[i] == '"' {
+		e.Value.Kind = String
+		i, e.Value.Escaped, why = scanString(s, i+1)
+	} else {
+		i, e.Value.Kind, why = scanOther(s, i, 1)
+	}
+	if why != fine {
+		return e.fail(i, why)
+	}
+	e.Value.Raw = s[start:i]
+	e.at, e.state = i, behindValue
+	return true
+}
+
+func (e *Elements) finish(i int) bool {
+	e.state = atEnd
+	if i = space(e.text, i); i < len(e.text) {
+		return e.fail(i, wantEnd)
+	}
+	return false
+}
+
+func (e *Elements) fail(offset int, why reason) bool {
+	e.state = atEnd
+	e.err = newError(e.text, offset, why)
+	return false
+}

@@ -1,0 +1,132 @@
+package profile
+
+import (
+	"strings"
+
+	"sluice/jsonscan"
+)
+
+// Bounds of a profile. What is beyond them is left out, not refused: a profile
+// that is full must not stop what else its user does.
+const (
+	MaxNameRunes    = 255      // of an attribute, an event, a product, and of names and texts inside nested attributes
+	MaxValueBytes   = 50 << 10 // of one custom attribute
+	MaxArrayItems   = 100      // of a list; the last ones stay
+	MaxTallies      = 1000     // names of events, and of products
+	MaxGroups       = 200      // subscription groups
+	MaxAliases      = 100
+	MaxCustomAmount = 1000 // custom attributes
+	maxPushTokens   = 20
+	maxInOne        = 1000 // attributes in one object
+	updateOnly      = "_update_existing_only"
+	pushTokenImport = "push_token_import"
+	fieldExternalID = "external_id"
+	fieldUserAlias  = "user_alias"
+	fieldInternalID = "braze_id"
+	fieldEmail      = "email"
+	fieldPhone      = "phone"
+)
+
+// notAttributes are the members of an attributes object that are none.
+var notAttributes = map[string]bool{
+	fieldExternalID: true, fieldUserAlias: true, fieldInternalID: true,
+	updateOnly: true, pushTokenImport: true,
+}
+
+// FieldError says that a standard attribute has a value that it cannot have.
+// Its text is what a client of the API gets.
+type FieldError struct {
+	Field string
+	Want  string
+}
+
+// Error returns the text. That for an e-mail address is what clients of
+// Braze's API look for.
+func (e *FieldError) Error() string {
+	if e.Field == fieldEmail {
+		return "The value provided for the 'email' field is not a valid email."
+	}
+	return "The value provided for the '" + e.Field + "' field is not valid: want " + e.Want + "."
+}
+
+// Check reads an attributes object as a client has sent it, and returns it as
+// SetAttributes takes it: standard attributes brought into their one form,
+// what is no attribute and what no profile can hold left out. The object has
+// been scanned. The error is a *FieldError.
+//
+// A nested attribute that does not fit is left out as a whole, as Braze does.
+func Check(object string) (string, error) {
+	all := members(object)
+	if len(all) > maxInOne {
+		return "", &FieldError{"attributes", "at most 1000 of them in one object"}
+	}
+	kept := all[:0]
+	for _, v := range all {
+		if notAttributes[v.Name] {
+			continue
+		}
+		value, err := jsonscan.Scan(v.Raw)
+		if err != nil {
+			return "", err
+		}
+		if v.Name == mergeObjects {
+			kept = append(kept, v)
+			continue
+		}
+		if field, ok := standard[v.Name]; ok {
+			raw, fits := "null", true
+			if value.Kind != jsonscan.Null {
+				raw, fits = field.normal(value)
+			}
+			if !fits {
+				return "", &FieldError{v.Name, field.want}
+			}
+			kept = append(kept, Value{v.Name, raw})
+		} else if customFits(v.Name, value) {
+			kept = append(kept, v)
+		}
+	}
+	return string(appendValues(make([]byte, 0, len(object)), kept)), nil
+}
+
+// NameFits reports whether a text can be the name of a custom attribute, an
+// event or a product.
+func NameFits(name string) bool {
+	return name != "" && len(name) <= 4*MaxNameRunes && runes(jsonscan.Value{Kind: jsonscan.None, Raw: name}) <= MaxNameRunes
+}
+
+func customFits(name string, v jsonscan.Value) bool {
+	if !NameFits(name) || strings.HasPrefix(name, "$") || len(v.Raw) > MaxValueBytes {
+		return false
+	}
+	if v.Kind != jsonscan.Object && v.Kind != jsonscan.Array {
+		return true
+	}
+	return operatorOf(v.Raw).kind == opInc || nestedFits(v)
+}
+
+// nestedFits reports whether what is inside a value is no null, no name and no
+// text that is too long.
+func nestedFits(v jsonscan.Value) bool {
+	switch v.Kind {
+	case jsonscan.Null:
+		return false
+	case jsonscan.String:
+		return runes(v) <= MaxNameRunes
+	case jsonscan.Object:
+		m := jsonscan.Read(v.Raw)
+		for m.Next() {
+			if !NameFits(m.Key) || !nestedFits(m.Value) {
+				return false
+			}
+		}
+	case jsonscan.Array:
+		e := jsonscan.ReadArray(v.Raw)
+		for e.Next() {
+			if !nestedFits(e.Value) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,69 @@
+package profile
+
+import (
+	"slices"
+	"strings"
+)
+
+// Merge takes in another profile that turned out to be the same person. What
+// only the other one has is filled in, what both have stays, counts and money
+// are added up, the first is the earliest and the last the latest, and the
+// other's names become names of this user. Nothing is lost but what both had
+// and the other one's external id, which the caller keeps as a key.
+//
+// Two merges give the same profile in whatever order they come, as long as the
+// others have no attribute in common; for those that they have, the first one
+// wins. Changes of this user count as had, whenever they came.
+func (p *Profile) Merge(other *Profile) {
+	if p.ExternalID == "" {
+		p.ExternalID = other.ExternalID
+	}
+	for _, a := range other.Aliases {
+		p.AddAlias(a)
+	}
+	switch {
+	case p.CreatedMillis == 0:
+		p.CreatedMillis = other.CreatedMillis
+	case other.CreatedMillis != 0:
+		p.CreatedMillis = min(p.CreatedMillis, other.CreatedMillis)
+	}
+	fill(&p.Fields, other.Fields)
+	fill(&p.Custom, other.Custom)
+	for _, t := range other.Events {
+		p.Events = count(p.Events, t)
+	}
+	for _, t := range other.Purchases {
+		p.Purchases = count(p.Purchases, t)
+	}
+	for _, m := range other.Revenue {
+		p.Revenue = earn(p.Revenue, m)
+	}
+	for _, g := range other.Groups {
+		if !slices.ContainsFunc(p.Groups, func(x Group) bool { return x.ID == g.ID }) {
+			p.SetGroup(g.ID, g.Subscribed, g.SinceMillis)
+		}
+	}
+}
+
+func fill(values *Values, other Values) {
+	for _, v := range other {
+		if values.Get(v.Name) == "" {
+			values.Set(v.Name, v.Raw)
+		}
+	}
+}
+
+// AddAlias adds a name, unless it is there, and reports whether it was added.
+func (p *Profile) AddAlias(a Alias) bool {
+	i, ok := slices.BinarySearchFunc(p.Aliases, a, func(x, a Alias) int {
+		if c := strings.Compare(x.Label, a.Label); c != 0 {
+			return c
+		}
+		return strings.Compare(x.Name, a.Name)
+	})
+	if ok || len(p.Aliases) >= MaxAliases {
+		return false
+	}
+	p.Aliases = slices.Insert(p.Aliases, i, a)
+	return true
+}

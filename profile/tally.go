@@ -1,0 +1,89 @@
+package profile
+
+import (
+	"slices"
+	"strings"
+
+	"sluice"
+)
+
+// CountEvent notes that something happened. Beyond MaxTallies names it is not
+// counted by its name any more.
+func (p *Profile) CountEvent(name string, millis int64) {
+	p.Events = count(p.Events, Tally{name, 1, millis, millis})
+}
+
+// CountPurchase notes that so many of a product were bought, each at a price
+// in millionths of the currency.
+func (p *Profile) CountPurchase(product, currency string, priceMicros, quantity, millis int64) {
+	p.Purchases = count(p.Purchases, Tally{product, quantity, millis, millis})
+	p.Revenue = earn(p.Revenue, Money{currency, multiply(priceMicros, quantity)})
+}
+
+// count adds a tally to a sorted list: counts are added up, the first is the
+// earliest and the last the latest, in whatever order they come.
+func count(all []Tally, t Tally) []Tally {
+	i, ok := slices.BinarySearchFunc(all, t.Name, func(x Tally, name string) int { return strings.Compare(x.Name, name) })
+	if !ok {
+		if len(all) >= MaxTallies {
+			return all
+		}
+		return slices.Insert(all, i, t)
+	}
+	x := &all[i]
+	x.Count = sluice.AddCount(x.Count, t.Count)
+	x.FirstMillis = min(x.FirstMillis, t.FirstMillis)
+	x.LastMillis = max(x.LastMillis, t.LastMillis)
+	return all
+}
+
+func earn(all []Money, m Money) []Money {
+	i, ok := slices.BinarySearchFunc(all, m.Currency, func(x Money, c string) int { return strings.Compare(x.Currency, c) })
+	if !ok {
+		return slices.Insert(all, i, m)
+	}
+	all[i].Micros = sluice.AddCount(all[i].Micros, m.Micros)
+	return all
+}
+
+// multiply stays within ±sluice.MaxCount.
+func multiply(a, b int64) int64 {
+	if a == 0 || b == 0 {
+		return 0
+	}
+	if p := a * b; p/b == a && p != -sluice.MaxCount-1 {
+		return p
+	}
+	if (a > 0) == (b > 0) {
+		return sluice.MaxCount
+	}
+	return -sluice.MaxCount
+}
+
+// Words of a user's state in a subscription group.
+const (
+	subscribed   = "subscribed"
+	unsubscribed = "unsubscribed"
+)
+
+func stateWord(isSubscribed bool) string {
+	if isSubscribed {
+		return subscribed
+	}
+	return unsubscribed
+}
+
+// SetGroup sets the state in a subscription group, and reports whether that
+// changed it. Beyond MaxGroups it changes nothing.
+func (p *Profile) SetGroup(id string, isSubscribed bool, millis int64) bool {
+	i, ok := slices.BinarySearchFunc(p.Groups, id, func(x Group, id string) int { return strings.Compare(x.ID, id) })
+	switch {
+	case !ok && len(p.Groups) >= MaxGroups, ok && p.Groups[i].Subscribed == isSubscribed:
+		return false
+	case !ok:
+		p.Groups = slices.Insert(p.Groups, i, Group{id, isSubscribed, millis})
+	default:
+		p.Groups[i].Subscribed, p.Groups[i].SinceMillis = isSubscribed, millis
+	}
+	return true
+}
