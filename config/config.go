@@ -22,6 +22,7 @@ const (
 	MaxSeriesNames     = 1_000_000
 	MaxPastDays        = 36_500
 	MaxFutureMinutes   = 525_600
+	MaxRetentionDays   = 36_500
 )
 
 // DefaultFile is read if it exists and no other is named.
@@ -63,6 +64,7 @@ type Config struct {
 	Roles           []string  `yaml:"roles" doc:"What this process does: intake drains the lists into logs, store writes the logs to the database. Several processes share a role fairly. On a command line or in the environment: separated by commas."`
 	Partitions      int       `yaml:"partitions" doc:"How many slices the users are spread over, 1 to 256: the most processes that can share a role. Fixed once there is data; changing it means export and import."`
 	EventTime       EventTime `yaml:"event_time" doc:"How far from now the time of an event or counter may be. What is outside is refused (requests) or becomes a dead letter (lists), which can be replayed after a change of the bounds."`
+	Retention       Retention `yaml:"retention" doc:"For how many days what is stored is kept, 0 to 36500. 0: for ever, until you delete it: nothing is removed unasked. Days (UTC) go as a whole: what is kept for 30 days is gone after 31."`
 	SeriesNames     int       `yaml:"series_names" doc:"How many names (of events and counters) of an app are counted by themselves, 1 to 1000000; those that come after are counted together as (other). A program that puts numbers into names must not fill the database. A hundred times as many in all."`
 	Lists           []List    `yaml:"lists" only:"file" doc:"Redis lists to drain: the list's key, then its settings. Elements are JSON objects, one event each. A list that is empty or absent is waited for."`
 	Hashes          []Hashes  `yaml:"hashes" only:"file" doc:"Redis hashes of counters to drain into the series, and the set that has the keys of those that have changed. Producers count with HINCRBY first, then mark the key with SADD."`
@@ -110,6 +112,22 @@ type Column struct {
 type EventTime struct {
 	PastDays      int `yaml:"past_days" doc:"Days back, 0 to 36500. 0: any time."`
 	FutureMinutes int `yaml:"future_minutes" doc:"Minutes ahead, 0 to 525600. 0: any time."`
+}
+
+// Retention says for how many days things are kept.
+type Retention struct {
+	Events      EventRetention `yaml:"events" doc:"Events of each kind. Where the database can (MariaDB, MySQL, PostgreSQL), a day that is past the longest of the four is dropped as a whole, which costs next to nothing; kinds that are kept shorter than others are deleted in pieces. None may be shorter than event_time.past_days: a repeat of an event that is gone would be stored again."`
+	SeriesHours int            `yaml:"series_hours" doc:"The series by hour."`
+	SeriesDays  int            `yaml:"series_days" doc:"The series by day."`
+	DeadLetters int            `yaml:"dead_letters" doc:"Dead letters, from when they were found."`
+}
+
+// EventRetention says for how many days events of each kind are kept.
+type EventRetention struct {
+	Mail     int `yaml:"mail" doc:"Days."`
+	Custom   int `yaml:"custom" doc:"Days."`
+	Purchase int `yaml:"purchase" doc:"Days."`
+	System   int `yaml:"system" doc:"Days."`
 }
 
 // Log is how the program writes its own log.

@@ -41,7 +41,35 @@ func (c *Config) validate() error {
 	for _, l := range c.Lists {
 		errs = append(errs, c.validateList(l))
 	}
-	errs = append(errs, c.validateHashes())
+	errs = append(errs, c.validateHashes(), c.validateRetention())
+	return errors.Join(errs...)
+}
+
+// validateRetention also compares the retention of events with the bound on
+// their times: an event is known for a repeat by its row, and a repeat that may
+// come later than the row goes is stored twice.
+func (c *Config) validateRetention() error {
+	r := &c.Retention
+	var errs []error
+	for _, s := range []struct {
+		key  string
+		days int
+	}{
+		{"events.mail", r.Events.Mail}, {"events.custom", r.Events.Custom}, {"events.purchase", r.Events.Purchase}, {"events.system", r.Events.System},
+		{"series_hours", r.SeriesHours}, {"series_days", r.SeriesDays}, {"dead_letters", r.DeadLetters},
+	} {
+		path := "retention." + s.key
+		past := c.EventTime.PastDays
+		switch err := between(s.days, 0, MaxRetentionDays); {
+		case err != nil:
+			errs = append(errs, c.wrong(path, err))
+		case s.days == 0 || !strings.HasPrefix(s.key, "events."):
+		case past == 0:
+			errs = append(errs, c.wrong(path, fmt.Errorf("is %d days, and event_time.past_days is 0, any time: a repeat of an event that is gone would be stored again; set event_time.past_days to at most %d", s.days, s.days)))
+		case past > s.days:
+			errs = append(errs, c.wrong(path, fmt.Errorf("is %d days, and event_time.past_days is %d: a repeat of an event that is gone would be stored again; make one as long as the other", s.days, past)))
+		}
+	}
 	return errors.Join(errs...)
 }
 

@@ -56,6 +56,10 @@ type Import struct {
 	Options EventOptions
 	Parse   func(line string, e *sluice.Event) error
 
+	// Kept refuses events that are past their retention, by the clock.
+	Kept  Retention
+	Clock sluice.Clock
+
 	// Reject is told of each line that is no event.
 	Reject func(line sluice.Line, reason error) error
 
@@ -196,6 +200,9 @@ func (im *Import) add(line sluice.Line, have []int64, u *importUnit, done *Impor
 	err := line.Refused
 	if err == nil {
 		err = im.parse(line.Text, &e)
+	}
+	if err == nil {
+		err = im.Kept.CheckKept(&e, im.Clock.Now())
 	}
 	if err != nil {
 		done.Rejected++

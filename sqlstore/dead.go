@@ -191,17 +191,19 @@ func (s *Store) readChunks(ctx context.Context, id int64, payload []byte, size i
 
 // DropDeadLetter removes one.
 func (s *Store) DropDeadLetter(ctx context.Context, id int64) error {
-	err := s.write(ctx, func(tx *txn) error {
-		if _, err := tx.exec(ctx, "dead_chunks_drop", id); err != nil {
-			return err
-		}
-		_, err := tx.exec(ctx, "dead_drop", id)
-		return err
-	})
+	err := s.write(ctx, func(tx *txn) error { return tx.dropLetter(ctx, id) })
 	if err != nil {
 		return fmt.Errorf("drop dead letter %d in %s: %w", id, s.where, err)
 	}
 	return nil
+}
+
+func (t *txn) dropLetter(ctx context.Context, id int64) error {
+	if _, err := t.exec(ctx, "dead_chunks_drop", id); err != nil {
+		return err
+	}
+	_, err := t.exec(ctx, "dead_drop", id)
+	return err
 }
 
 // CountDeadLetters returns how many there are.

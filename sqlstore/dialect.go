@@ -88,6 +88,18 @@ type dialect interface {
 	timeClass() class
 	afterRestore(ctx context.Context, conn *sql.Conn) error
 
+	// spanQuery lists the partitions of events: name and the date of its end, or
+	// an empty text; none if it cannot be divided. lockSpans has the connection
+	// lose patience soon, and takes the lock of whoever changes them. addSpans
+	// makes partitions out of the one that has no end, each beginning where the
+	// one before it ends; dropSpan drops one with its rows. spanPrefix is what
+	// their names begin with.
+	spanQuery() string
+	spanPrefix() string
+	lockSpans(ctx context.Context, conn *sql.Conn) (bool, error)
+	addSpans(ctx context.Context, conn *sql.Conn, spans []eventSpan) error
+	dropSpan(ctx context.Context, conn *sql.Conn, span eventSpan) error
+
 	// forget drops what hangs on the writer's connection before that is closed.
 	forget()
 

@@ -2,8 +2,10 @@ package sqlstore
 
 import (
 	"bytes"
+	"database/sql"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice"
 )
@@ -80,4 +82,40 @@ func QueryReads(t *testing.T, s *Store, statement string) (result [][2]string) {
 		t.Fatal(err)
 	}
 	return result
+}
+
+// MigrateTo brings an empty database to an earlier version of the schema.
+func MigrateTo(t *testing.T, s *Store, version int) {
+	t.Helper()
+	list, err := migrations(s.d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list = list[:version]
+	if s.d.transactionalDDL() {
+		err = s.write(t.Context(), func(tx *txn) error { return s.migrateOn(t.Context(), tx.conn, list) })
+	} else {
+		var conn *sql.Conn
+		var done func()
+		if conn, done, err = s.d.migrationConn(t.Context(), s); err == nil {
+			err = s.migrateOn(t.Context(), conn, list)
+			done()
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// MissingSpans returns the ends of the partitions that a table with one must
+// get, counted in days from its end, which is today's midnight.
+func MissingSpans(now, before time.Time, have int) (ends []time.Time) {
+	spans := make([]eventSpan, have)
+	for i := range spans {
+		spans[i].end = midnight(now.UnixMilli())
+	}
+	for _, s := range missingSpans(spans, "p", before.UnixMilli(), now.UnixMilli()) {
+		ends = append(ends, s.end)
+	}
+	return ends
 }

@@ -140,6 +140,7 @@ func mariadbEnv(t *testing.T, prepare func(*sqlstore.Store)) storetest.Env {
 	}
 	return storetest.Env{
 		StrictTypes:    true,
+		Divided:        true,
 		ReadableEvents: "events",
 		Commit:         commitPacket,
 		Open:           func(t *testing.T) sluice.Store { return opened(t, mariadb.SocketURL(name)) },

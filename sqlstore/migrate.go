@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,6 +19,9 @@ type migration struct {
 	name       string
 	statements []string
 }
+
+// firstDayMark stands in a migration for Store.firstDay.
+const firstDayMark = "$FIRST_DAY"
 
 // migrations returns a dialect's migrations; the one at index i has version i+1.
 func migrations(d dialect) ([]migration, error) {
@@ -96,13 +100,27 @@ func (s *Store) migrateOn(ctx context.Context, conn *sql.Conn, list []migration)
 		return newer(version, len(list))
 	}
 	for _, m := range list[version:] {
-		for _, statement := range m.statements {
-			if _, err := conn.ExecContext(ctx, statement); err != nil {
-				return fmt.Errorf("apply migration %04d_%s: %w", m.version, m.name, err)
-			}
+		if err := s.applyMigration(ctx, conn, m); err != nil {
+			return fmt.Errorf("apply migration %04d_%s: %w", m.version, m.name, err)
 		}
 		if _, err := conn.ExecContext(ctx, query(s.d, "version_add"), m.version, m.name, s.now()); err != nil {
 			return fmt.Errorf("note migration %04d_%s: %w", m.version, m.name, err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) applyMigration(ctx context.Context, conn *sql.Conn, m migration) error {
+	day := ""
+	if slices.ContainsFunc(m.statements, func(text string) bool { return strings.Contains(text, firstDayMark) }) {
+		var err error
+		if day, err = s.firstDay(ctx, conn); err != nil {
+			return err
+		}
+	}
+	for _, statement := range m.statements {
+		if _, err := conn.ExecContext(ctx, strings.ReplaceAll(statement, firstDayMark, day)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -27,7 +27,8 @@ type mysqlDialect struct {
 	reader    string // the name the driver knows feed by
 	feed      []byte // what LOAD DATA reads next
 	noInfile  atomic.Bool
-	limits    string // the statement that limits the writer's session
+	limits    string           // the statement that limits the writer's session
+	patient   driver.Connector // waits as long as a statement takes
 }
 
 var _ dialect = (*mysqlDialect)(nil)
@@ -76,7 +77,13 @@ func openMySQL(ctx context.Context, rest string, options Options) (*Store, error
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", where, err)
 	}
-	d := &mysqlDialect{database: cfg.DBName, reader: "sluice." + strconv.FormatInt(readerNumber.Add(1), 10)}
+	patient := cfg.Clone()
+	patient.ReadTimeout = 0
+	slow, err := mysql.NewConnector(patient)
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", where, err)
+	}
+	d := &mysqlDialect{patient: slow, database: cfg.DBName, reader: "sluice." + strconv.FormatInt(readerNumber.Add(1), 10)}
 	reads := sql.OpenDB(&session{connector, func() []string { return []string{sessionSettings} }})
 	err = d.look(ctx, reads, int(options.SessionTimeout/time.Second))
 	if err != nil {
@@ -208,11 +215,13 @@ func (d *mysqlDialect) bulkPath() string {
 }
 
 // migrationConn takes a lock of the server's by name: a DDL statement commits,
-// so no transaction can hold several of them together.
-func (d *mysqlDialect) migrationConn(ctx context.Context, s *Store) (*sql.Conn, func(), error) {
-	conn, err := s.reads.Conn(ctx)
+// so no transaction can hold several of them together. Its connection has no
+// bound on silence: a statement may have to copy a large table.
+func (d *mysqlDialect) migrationConn(ctx context.Context, _ *Store) (*sql.Conn, func(), error) {
+	db := sql.OpenDB(&session{d.patient, func() []string { return []string{sessionSettings} }})
+	conn, err := db.Conn(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, errors.Join(err, db.Close())
 	}
 	var got sql.NullInt64
 	err = conn.QueryRowContext(ctx, query(d, "lock_get"), migrationLockSeconds).Scan(&got)
@@ -220,7 +229,7 @@ func (d *mysqlDialect) migrationConn(ctx context.Context, s *Store) (*sql.Conn, 
 		err = fmt.Errorf("another process has been migrating for %d s", migrationLockSeconds)
 	}
 	if err != nil {
-		_ = conn.Close()
+		_, _ = conn.Close(), db.Close()
 		return nil, nil, fmt.Errorf("take the migration lock: %w", err)
 	}
 	done := func() {
@@ -230,7 +239,7 @@ func (d *mysqlDialect) migrationConn(ctx context.Context, s *Store) (*sql.Conn, 
 			// The lock ends with its connection.
 			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 		}
-		_ = conn.Close()
+		_, _ = conn.Close(), db.Close()
 	}
 	return conn, done, nil
 }

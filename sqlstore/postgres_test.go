@@ -43,6 +43,7 @@ func TestPostgres(t *testing.T) {
 		return storetest.Env{
 			StrictTypes:    true,
 			NoNUL:          true,
+			Divided:        true,
 			ReadableEvents: "(SELECT to_char(time AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') AS time, event_id FROM events) readable",
 			Commit:         postgresCommit,
 			Open:           func(t *testing.T) sluice.Store { return open(t, postgres.SocketURL(name), sqlstore.Options{}) },

@@ -84,7 +84,10 @@ func (r *restore) begin(ctx context.Context, replace bool) error {
 			return fmt.Errorf("empty table %s: %w", t.name, err)
 		}
 	}
-	return nil
+	// Now, while there is nothing in them: else today's events would have to be
+	// moved into their days later.
+	_, err = s.MakeEventDays(ctx, s.clock.Now().UnixMilli())
+	return err
 }
 
 // hasRows reports whether a table has something to lose. A cursor that never

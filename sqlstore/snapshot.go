@@ -52,10 +52,25 @@ func (s *Store) snapshot(ctx context.Context) (*snapshot, error) {
 	if err == nil && snap.schema != len(list) {
 		err = fmt.Errorf("its schema has version %d, this program's is %d: run the program that fits, or `sluice migrate`", snap.schema, len(list))
 	}
+	if err == nil {
+		err = snap.holdEvents(ctx)
+	}
 	if err != nil {
 		return nil, errors.Join(err, snap.Close())
 	}
 	return snap, nil
+}
+
+// holdEvents keeps the partitions of events as they are while the transaction
+// lasts: one that is dropped between its begin and its first look at the table
+// ends it on MariaDB ("table definition has changed").
+func (s *snapshot) holdEvents(ctx context.Context) error {
+	var one int
+	err := s.conn.QueryRowContext(ctx, "SELECT 1 FROM events LIMIT 1").Scan(&one)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	return err
 }
 
 // Close ends the connection with the transaction: its session has settings

@@ -65,8 +65,10 @@ func (t *txn) tallyInserted(ctx context.Context, sec *section, rows int) (tally,
 	}
 	places := make(map[sluice.Place]int, len(sec.events))
 	spans := make(map[int][2]uint64) // of the partitions: the first and the last Major
+	times := [2]int64{sec.events[0].TimeMillis, sec.events[0].TimeMillis}
 	for i := range sec.events {
-		p := sec.events[i].Place
+		p, at := sec.events[i].Place, sec.events[i].TimeMillis
+		times = [2]int64{min(times[0], at), max(times[1], at)}
 		places[p] = i
 		span, ok := spans[p.Partition]
 		if !ok {
@@ -76,7 +78,7 @@ func (t *txn) tallyInserted(ctx context.Context, sec *section, rows int) (tally,
 	}
 	found := 0
 	for partition, span := range spans {
-		err := t.eachPlace(ctx, partition, span, func(p sluice.Place) {
+		err := t.eachPlace(ctx, partition, span, times, func(p sluice.Place) {
 			if i, ok := places[p]; ok {
 				inserted.add(&sec.events[i].Event)
 				found++
@@ -92,10 +94,11 @@ func (t *txn) tallyInserted(ctx context.Context, sec *section, rows int) (tally,
 	return inserted, nil
 }
 
-// eachPlace calls f with the places of a partition's stored events.
-func (t *txn) eachPlace(ctx context.Context, partition int, span [2]uint64, f func(sluice.Place)) error {
+// eachPlace calls f with the places of a partition's stored events. Their times
+// are asked for so that only the days of those are looked through.
+func (t *txn) eachPlace(ctx context.Context, partition int, span [2]uint64, times [2]int64, f func(sluice.Place)) error {
 	d := t.store.d
-	rows, err := t.conn.QueryContext(ctx, query(d, "event_places"), partition, d.number(span[0]), d.number(span[1]))
+	rows, err := t.conn.QueryContext(ctx, query(d, "event_places"), partition, d.number(span[0]), d.number(span[1]), d.millis(times[0]), d.millis(times[1]))
 	if err != nil {
 		return err
 	}

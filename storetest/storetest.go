@@ -46,6 +46,9 @@ type Env struct {
 	// reason and source.
 	NoNUL bool
 
+	// Divided: the table events has partitions.
+	Divided bool
+
 	// ReadableEvents is the table or view that has the events' times as texts.
 	ReadableEvents string
 }
@@ -95,6 +98,12 @@ func Run(t *testing.T, newEnv func(t *testing.T) Env) {
 		{"NamesAreBounded", testNamesBounded},
 		{"ReadSeries", testReadSeries},
 		{"DumpAndRestore", testDump},
+		{"EventDays", testEventDays},
+		{"DeleteEvents", testDeleteEvents},
+		{"DeleteSeries", testDeleteSeries},
+		{"DeleteDeadLetters", testDeleteDeadLetters},
+		{"KeepersTogether", testKeepersTogether},
+		{"DaysWaitForReaders", testDaysWait},
 		{"CommitUnknown", testCommitUnknown},
 		{"ConnectionLost", testConnectionLost},
 		{"MigrateTwice", testMigrateTwice},

@@ -47,6 +47,16 @@ func runConfig(_ context.Context, c *call) error {
 	show("log.format", cfg.Log.Format)
 	show("event_time.past_days", fmt.Sprint(cfg.EventTime.PastDays))
 	show("event_time.future_minutes", fmt.Sprint(cfg.EventTime.FutureMinutes))
+	for _, r := range []struct {
+		key  string
+		days int
+	}{
+		{"events.mail", cfg.Retention.Events.Mail}, {"events.custom", cfg.Retention.Events.Custom},
+		{"events.purchase", cfg.Retention.Events.Purchase}, {"events.system", cfg.Retention.Events.System},
+		{"series_hours", cfg.Retention.SeriesHours}, {"series_days", cfg.Retention.SeriesDays}, {"dead_letters", cfg.Retention.DeadLetters},
+	} {
+		show("retention."+r.key, fmt.Sprint(r.days))
+	}
 	show("series_names", fmt.Sprint(cfg.SeriesNames))
 	show("start_seconds", fmt.Sprint(cfg.StartSeconds))
 	show("shutdown_seconds", fmt.Sprint(cfg.ShutdownSeconds))

@@ -105,7 +105,7 @@ func runImport(ctx context.Context, c *call) (err error) {
 	if err := checkRunning(ctx, cfg, store, redis); err != nil {
 		return err
 	}
-	in := &importing{call: c, name: args[1]}
+	in := &importing{call: c, name: args[1], kept: retention(cfg)}
 	if err := in.open(ctx); err != nil {
 		return err
 	}
@@ -146,6 +146,7 @@ func checkRunning(ctx context.Context, cfg *config.Config, store *sqlstore.Store
 type importing struct {
 	call    *call
 	name    string
+	kept    ingest.Retention
 	started time.Time
 
 	file     *os.File // nil: standard input
@@ -257,7 +258,7 @@ func (in *importing) run(ctx context.Context, logs []*flow.Log) error {
 	in.started = time.Now()
 	im := &ingest.Import{
 		Logs: logs, Source: in.source, Known: in.size > 0, Options: options,
-		Reject: in.reject, Waiting: progress,
+		Kept: in.kept, Clock: sluice.SystemClock{}, Reject: in.reject, Waiting: progress,
 	}
 	if g.has("exported") {
 		im.Parse = transfer.ParseExported

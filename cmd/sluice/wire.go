@@ -34,6 +34,7 @@ type follower struct {
 func (e *engine) followers() []follower {
 	all := []follower{
 		{config.RoleStore, "store", e.storeFollower().Run},
+		{config.RoleStore, "keep", e.keeper().Run},
 	}
 	for i, list := range e.lists {
 		all = append(all, follower{config.RoleIntake, list.Source(), e.listFollowers[i]})
@@ -106,6 +107,10 @@ func (e *engine) open(ctx context.Context) error {
 	e.writer = flow.NewWriter(e.logs, "api:"+e.leases.ID())
 	if e.config.HasRole(config.RoleStore) {
 		e.leases.AddPartitions(ingest.StoreRole, e.redis, partitions)
+		e.leases.AddPartitions(ingest.KeepRole, e.redis, partitions[:1])
+		if err := e.keeper().MakeDays(ctx); err != nil { // before the store runs
+			e.log.Warn("days of events could not be made; they will be, while the program runs", "error", err)
+		}
 	}
 	if !e.config.HasRole(config.RoleIntake) {
 		e.config.Lists, e.config.Hashes = nil, nil
@@ -190,6 +195,22 @@ func (e *engine) openList(ctx context.Context, i int) error {
 // storeFollower returns what stores the logs.
 func (e *engine) storeFollower() *ingest.StoreFollower {
 	return &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Clock: e.clock, Log: e.log, Stats: e.stats, AcceptGaps: e.config.AcceptGaps}
+}
+
+// keeper returns what makes the days of events and removes what is too old.
+func (e *engine) keeper() *ingest.Keeper {
+	return &ingest.Keeper{Store: e.store, Leases: e.leases, Clock: e.clock, Log: e.log, Retention: retention(e.config)}
+}
+
+func retention(cfg *config.Config) ingest.Retention {
+	r := &cfg.Retention
+	return ingest.Retention{
+		Events: map[sluice.EventKind]int{
+			sluice.KindMail: r.Events.Mail, sluice.KindCustom: r.Events.Custom,
+			sluice.KindPurchase: r.Events.Purchase, sluice.KindSystem: r.Events.System,
+		},
+		SeriesHours: r.SeriesHours, SeriesDays: r.SeriesDays, DeadLetters: r.DeadLetters,
+	}
 }
 
 // intake returns what takes in the events of requests.

@@ -1,0 +1,220 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+)
+
+// KeepRole is the role of making room: partitions for the days to come, and
+// away with what is too old. It has one place.
+const KeepRole = "keep"
+
+// When the keeper works.
+const (
+	keepEvery     = time.Hour
+	keepAgain     = 5 * time.Minute // after something failed
+	keepDaysAhead = 7
+)
+
+const dayMillis = int64(24 * time.Hour / time.Millisecond)
+
+// Retention says for how many days what is kept; 0: for ever.
+type Retention struct {
+	Events      map[sluice.EventKind]int // of all four kinds
+	SeriesHours int
+	SeriesDays  int
+	DeadLetters int
+}
+
+// eventKinds are the kinds of events.
+var eventKinds = []sluice.EventKind{sluice.KindMail, sluice.KindCustom, sluice.KindPurchase, sluice.KindSystem}
+
+// Before returns the moment before which things go that are kept for so many
+// days, or false if they are kept for ever. It is a midnight, UTC, so that days
+// go as a whole: what is kept for 30 days is there for 30 days at least and 31
+// at most.
+func Before(days int, now time.Time) (millis int64, ok bool) {
+	if days <= 0 {
+		return 0, false
+	}
+	ms := now.UnixMilli() - int64(days)*dayMillis
+	return ms - ms%dayMillis, true
+}
+
+// CheckKept refuses an event that would be deleted again at once.
+func (r Retention) CheckKept(e *sluice.Event, now time.Time) error {
+	before, ok := Before(r.Events[e.Kind], now)
+	if !ok || e.TimeMillis >= before {
+		return nil
+	}
+	return fmt.Errorf("time %s is past the retention of %s events, %d days: it would be deleted at once (setting retention.events.%s)",
+		time.UnixMilli(e.TimeMillis).UTC().Format(time.RFC3339), e.Kind, r.Events[e.Kind], e.Kind)
+}
+
+// longest returns before which moment no event is kept, whatever its kind.
+func (r Retention) longest(now time.Time) (millis int64, ok bool) {
+	days := 0
+	for _, kind := range eventKinds {
+		if r.Events[kind] <= 0 {
+			return 0, false
+		}
+		days = max(days, r.Events[kind])
+	}
+	return Before(days, now)
+}
+
+// Keeper makes the days of the events table that come, and takes away what is
+// past its retention.
+//
+// The idea. A day of events goes as a whole, as a partition, when it is past
+// the longest retention of all kinds. What that leaves is deleted in pieces of
+// some thousand rows: kinds that are kept shorter, events that have no day of
+// their own, everything in a database without partitions, series and dead
+// letters. A piece is a transaction of the store's writer, between two of the
+// store follower's.
+//
+// The invariants. It may run twice at once, and be stopped anywhere: all that
+// it does is right to do again. It keeps no place but in memory: from where on
+// events of a kind have not been looked through. So a new holder of the lease
+// looks through all once.
+type Keeper struct {
+	Store     sluice.KeepStore
+	Leases    *flow.Leases
+	Clock     sluice.Clock
+	Log       *slog.Logger
+	Retention Retention
+
+	clean map[sluice.EventKind]int64 // before this, none of the kind is left
+}
+
+// Run works while this process has the lease, until fetch ends.
+func (k *Keeper) Run(fetch, _ context.Context) {
+	for fetch.Err() == nil {
+		held, changed := k.Leases.Held(KeepRole)
+		if len(held) == 0 {
+			k.clean = nil
+			select {
+			case <-changed:
+			case <-fetch.Done():
+			}
+			continue
+		}
+		pause := keepEvery
+		if err := k.Pass(fetch); err != nil && fetch.Err() == nil {
+			pause = keepAgain
+			k.Log.Warn("days of events could not be made, or old rows not be removed; it is tried again", "in", pause, "error", err)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-fetch.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// MakeDays makes the days that come. A start does it before events are stored:
+// those that have no day must be moved later.
+func (k *Keeper) MakeDays(ctx context.Context) error {
+	made, err := k.Store.MakeEventDays(ctx, k.Clock.Now().UnixMilli()+keepDaysAhead*dayMillis)
+	if made > 0 {
+		k.Log.Info("days of events were made", "days", made)
+	}
+	return err
+}
+
+// Pass does all that there is to do now. What fails does not keep the rest from
+// being done.
+func (k *Keeper) Pass(ctx context.Context) error {
+	now := k.Clock.Now()
+	errs := []error{k.MakeDays(ctx), k.dropDays(ctx, now)}
+	for _, kind := range eventKinds {
+		errs = append(errs, k.deleteEvents(ctx, kind, now))
+	}
+	errs = append(errs, k.deleteSeries(ctx, false, k.Retention.SeriesHours, now), k.deleteSeries(ctx, true, k.Retention.SeriesDays, now),
+		k.deleteDead(ctx, now))
+	return errors.Join(errs...)
+}
+
+func (k *Keeper) dropDays(ctx context.Context, now time.Time) error {
+	before, ok := k.Retention.longest(now)
+	if !ok {
+		return nil
+	}
+	dropped, err := k.Store.DropEventDays(ctx, before)
+	if len(dropped) > 0 {
+		k.Log.Info("days of events are past their retention and were dropped", "partitions", dropped)
+	}
+	return err
+}
+
+// deleteEvents deletes the old events of a kind, day by day: so a day without
+// any is one short look, and no statement runs for long.
+func (k *Keeper) deleteEvents(ctx context.Context, kind sluice.EventKind, now time.Time) error {
+	before, ok := Before(k.Retention.Events[kind], now)
+	if !ok {
+		return nil
+	}
+	if k.clean == nil {
+		k.clean = make(map[sluice.EventKind]int64)
+	}
+	deleted := 0
+	defer func() { k.tell(deleted, kind.String()+" events") }()
+	for at := k.clean[kind]; ; k.clean[kind] = at {
+		next, ok, err := k.Store.NextEvent(ctx, at)
+		if err != nil {
+			return err
+		}
+		if !ok || next >= before {
+			k.clean[kind] = before
+			return nil
+		}
+		to := min(before, next+dayMillis)
+		for more := true; more; {
+			var n int
+			if n, more, err = k.Store.DeleteEvents(ctx, kind, next, to); err != nil {
+				return err
+			}
+			deleted += n
+		}
+		at = to
+	}
+}
+
+func (k *Keeper) deleteSeries(ctx context.Context, days bool, keep int, now time.Time) error {
+	before, ok := Before(keep, now)
+	if !ok {
+		return nil
+	}
+	deleted, err := k.Store.DeleteSeries(ctx, days, before)
+	k.tell(deleted, "rows of the series")
+	return err
+}
+
+func (k *Keeper) deleteDead(ctx context.Context, now time.Time) error {
+	before, ok := Before(k.Retention.DeadLetters, now)
+	if !ok {
+		return nil
+	}
+	deleted := 0
+	defer func() { k.tell(deleted, "dead letters") }()
+	for {
+		n, more, err := k.Store.DeleteDeadLetters(ctx, before)
+		deleted += n
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+func (k *Keeper) tell(deleted int, what string) {
+	if deleted > 0 {
+		k.Log.Info("rows are past their retention and were deleted", "what", what, "rows", deleted)
+	}
+}

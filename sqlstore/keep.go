@@ -1,0 +1,361 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"sluice"
+)
+
+// The table events is divided by time where the database can (MariaDB, MySQL,
+// PostgreSQL), so that old days are dropped, with their pages, instead of being
+// deleted row by row.
+//
+// The idea. The partitions are, in this order: `before`, for what lies before
+// the first day of its own; one a day; `later`, without an end, for what has
+// no day. Only `later` is ever divided, and it is when it is empty or nearly:
+// days are made ahead of time. What it holds goes into the new days in the same
+// step. A partition's only property that matters is where it ends; it begins
+// where the one before it ends, so nothing goes wrong when one in between is
+// dropped (PostgreSQL then puts late events of that day into `later`).
+//
+// The invariants. An event is found wherever it lies: nobody but this file
+// names a partition. Changes of the partitions are made under a lock of the
+// database's, one process at a time, after looking what there is; a process
+// that does not get the lock leaves the work to the other. The statements wait
+// for others at most a second, and while they wait others wait behind them.
+//
+// What was tried and dropped. Days of the rows that were there before the
+// table was divided: PostgreSQL would have to copy all of them, while its old
+// table becomes `before` as it is. Partitions below a day by kind of event:
+// MariaDB cannot drop a part of a partition.
+
+// Bounds of the partitions and of what is deleted at once.
+const (
+	// maxEventDays is from how many partitions on new ones are months. A query
+	// without a time locks all of them, in PostgreSQL three locks each, of the
+	// 6,400 or so that the server has room for by default.
+	maxEventDays = 1000
+
+	// firstDaysBack is how many days before today a new table has.
+	firstDaysBack = 31
+
+	keepWaitSeconds = 1
+	keepPieceRows   = 5000 // see query/event_nth.sql
+	keepNames       = 10_000
+	keepLetters     = 500
+)
+
+const (
+	dayMillis  = int64(24 * time.Hour / time.Millisecond)
+	dateLayout = "2006-01-02"
+)
+
+var _ sluice.KeepStore = (*Store)(nil)
+
+// eventSpan is a partition of events that has an end.
+type eventSpan struct {
+	name  string
+	begin time.Time // set of new ones only
+	end   time.Time // midnight, UTC
+}
+
+// spanAfter returns the span that begins at an end, a day or the rest of a month.
+func spanAfter(end time.Time, prefix string, month bool) eventSpan {
+	next := end.AddDate(0, 0, 1)
+	if month {
+		next = time.Date(end.Year(), end.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return eventSpan{prefix + end.Format("20060102"), end, next}
+}
+
+func midnight(millis int64) time.Time {
+	return time.UnixMilli(millis).UTC().Truncate(24 * time.Hour)
+}
+
+// missingSpans returns what must follow those that there are.
+func missingSpans(have []eventSpan, prefix string, before, now int64) (missing []eventSpan) {
+	end := midnight(now)
+	if len(have) > 0 {
+		end = have[len(have)-1].end
+	}
+	for end.UnixMilli() < before {
+		s := spanAfter(end, prefix, len(have)+len(missing) >= maxEventDays)
+		missing, end = append(missing, s), s.end
+	}
+	return missing
+}
+
+// MakeEventDays makes partitions for days that have none.
+func (s *Store) MakeEventDays(ctx context.Context, beforeMillis int64) (made int, err error) {
+	missing := func(have []eventSpan) []eventSpan {
+		return missingSpans(have, s.d.spanPrefix(), beforeMillis, s.clock.Now().UnixMilli())
+	}
+	err = s.divide(ctx, func(have []eventSpan) bool { return len(missing(have)) > 0 }, func(conn *sql.Conn, have []eventSpan) error {
+		add := missing(have)
+		made = len(add)
+		return s.d.addSpans(ctx, conn, add)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("make days of events in %s: %w", s.where, err)
+	}
+	return made, nil
+}
+
+// DropEventDays drops partitions that have ended.
+func (s *Store) DropEventDays(ctx context.Context, endedMillis int64) (dropped []string, err error) {
+	old := func(span eventSpan) bool { return span.end.UnixMilli() <= endedMillis }
+	err = s.divide(ctx, func(have []eventSpan) bool { return len(have) > 0 && old(have[0]) }, func(conn *sql.Conn, have []eventSpan) error {
+		for _, span := range have {
+			if !old(span) {
+				break
+			}
+			if err := s.d.dropSpan(ctx, conn, span); err != nil {
+				return fmt.Errorf("drop %s: %w", span.name, err)
+			}
+			dropped = append(dropped, span.name)
+		}
+		return nil
+	})
+	if err != nil {
+		return dropped, fmt.Errorf("drop days of events in %s: %w", s.where, err)
+	}
+	return dropped, nil
+}
+
+// divide changes the partitions of events, if they need it, under the lock. The
+// connection is a reader's: the writer's may be at work. It is closed after,
+// for its short patience and its lock.
+func (s *Store) divide(ctx context.Context, needed func([]eventSpan) bool, change func(*sql.Conn, []eventSpan) error) error {
+	conn, err := s.reads.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		_ = conn.Close()
+	}()
+	have, err := s.eventSpans(ctx, conn)
+	if err != nil || have == nil || !needed(have) {
+		return err
+	}
+	if s.options.ReadOnly {
+		return errors.New("it was opened read-only")
+	}
+	if ok, err := s.d.lockSpans(ctx, conn); err != nil || !ok {
+		return err
+	}
+	if have, err = s.eventSpans(ctx, conn); err != nil || !needed(have) {
+		return err
+	}
+	return change(conn, have)
+}
+
+// eventSpans lists the partitions that have an end, ascending. It returns nil
+// for a table that is not divided.
+func (s *Store) eventSpans(ctx context.Context, conn *sql.Conn) ([]eventSpan, error) {
+	statement := s.d.spanQuery()
+	if statement == "" {
+		return nil, nil
+	}
+	rows, err := conn.QueryContext(ctx, statement)
+	if err != nil {
+		return nil, fmt.Errorf("list partitions: %w", err)
+	}
+	defer rows.Close()
+	var spans []eventSpan
+	for rows.Next() {
+		var name, end string
+		if err := rows.Scan(&name, &end); err != nil {
+			return nil, fmt.Errorf("list partitions: %w", err)
+		}
+		if spans == nil {
+			spans = []eventSpan{}
+		}
+		if end == "" {
+			continue // later
+		}
+		t, err := time.Parse(dateLayout, end)
+		if err != nil {
+			return nil, fmt.Errorf("partition %s ends at %q, which is no day: was it made by somebody else? %w", name, end, err)
+		}
+		spans = append(spans, eventSpan{name: name, end: t})
+	}
+	return spans, rows.Err()
+}
+
+// firstDay is where the partition `before` of a table ends that is about to be
+// divided: some days back, or, if it has rows, tomorrow, so that they all go
+// there.
+func (s *Store) firstDay(ctx context.Context, q querier) (string, error) {
+	today := midnight(s.clock.Now().UnixMilli())
+	var one int
+	err := q.QueryRowContext(ctx, "SELECT 1 FROM events LIMIT 1").Scan(&one)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return today.AddDate(0, 0, -firstDaysBack).Format(dateLayout), nil
+	case err != nil:
+		return "", fmt.Errorf("look for events: %w", err)
+	}
+	return today.AddDate(0, 0, 1).Format(dateLayout), nil
+}
+
+// NextEvent returns the time of the oldest event from a moment on.
+func (s *Store) NextEvent(ctx context.Context, fromMillis int64) (millis int64, ok bool, err error) {
+	millis, ok, err = s.scanTime(s.reads.QueryRowContext(ctx, query(s.d, "event_next"), s.d.millis(fromMillis)))
+	if err != nil {
+		return 0, false, fmt.Errorf("look for the oldest event in %s: %w", s.where, err)
+	}
+	return millis, ok, nil
+}
+
+func (s *Store) scanTime(row *sql.Row) (millis int64, ok bool, err error) {
+	var v any
+	err = row.Scan(&v)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, false, nil
+	}
+	if err == nil {
+		millis, err = s.d.scanMillis(v)
+	}
+	return millis, err == nil, err
+}
+
+// DeleteEvents deletes a piece of a range. Its end is looked for first, by a
+// read that takes no locks: no DELETE of ours has a LIMIT, which two of the
+// databases do not know. Events of one millisecond go together.
+func (s *Store) DeleteEvents(ctx context.Context, kind sluice.EventKind, fromMillis, toMillis int64) (deleted int, more bool, err error) {
+	from, to := s.d.millis(fromMillis), s.d.millis(toMillis)
+	last, more, err := s.scanTime(s.reads.QueryRowContext(ctx, query(s.d, "event_nth"), from, to, kind.String()))
+	if more && err == nil {
+		to = s.d.millis(last + 1)
+	}
+	if err == nil {
+		err = s.write(ctx, func(tx *txn) error {
+			deleted, err = tx.delete(ctx, query(s.d, "events_delete"), from, to, kind.String())
+			return err
+		})
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("delete %s events of %s: %w", kind, s.where, err)
+	}
+	return deleted, more, nil
+}
+
+func (t *txn) delete(ctx context.Context, statement string, args ...any) (int, error) {
+	result, err := t.conn.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
+}
+
+// DeleteSeries deletes old rows of one of the tables of the series, name by
+// name: that is what its key begins with.
+func (s *Store) DeleteSeries(ctx context.Context, days bool, beforeMillis int64) (deleted int, err error) {
+	table := seriesTables[0].name
+	if days {
+		table = seriesTables[1].name
+	}
+	names, err := s.oldSeries(ctx, table, beforeMillis)
+	for len(names) > 0 && err == nil {
+		rest, rows := names, 0
+		err = s.write(ctx, func(tx *txn) error {
+			for len(rest) > 0 && rows < keepPieceRows {
+				n, more, err := tx.deleteSeries(ctx, table, rest[0], beforeMillis)
+				if err != nil {
+					return err
+				}
+				if rows += n; !more {
+					rest = rest[1:]
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			names, deleted = rest, deleted+rows
+		}
+		if err == nil && len(names) == 0 {
+			names, err = s.oldSeries(ctx, table, beforeMillis)
+		}
+	}
+	if err != nil {
+		return deleted, fmt.Errorf("delete old rows of %s in %s: %w", table, s.where, err)
+	}
+	return deleted, nil
+}
+
+// oldSeries returns names that have rows before a moment, at most keepNames.
+func (s *Store) oldSeries(ctx context.Context, table string, beforeMillis int64) (names []seriesKey, err error) {
+	statement := strings.ReplaceAll(query(s.d, "series_old"), "$TABLE", table)
+	rows, err := s.reads.QueryContext(ctx, statement, s.d.millis(beforeMillis), keepNames)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var k seriesKey
+		if err := rows.Scan(&k.app, &k.name, &k.kind); err != nil {
+			return nil, err
+		}
+		names = append(names, k)
+	}
+	return names, rows.Err()
+}
+
+// deleteSeries deletes a piece of a name's old rows.
+func (t *txn) deleteSeries(ctx context.Context, table string, k seriesKey, beforeMillis int64) (deleted int, more bool, err error) {
+	d := t.store.d
+	before := d.millis(beforeMillis)
+	nth := strings.ReplaceAll(query(d, "series_nth"), "$TABLE", table)
+	last, more, err := t.store.scanTime(t.conn.QueryRowContext(ctx, nth, k.app, k.name, k.kind, before))
+	if err != nil {
+		return 0, false, err
+	}
+	if more {
+		before = d.millis(last + 1)
+	}
+	deleted, err = t.delete(ctx, strings.ReplaceAll(query(d, "series_delete"), "$TABLE", table), k.app, k.name, k.kind, before)
+	return deleted, more, err
+}
+
+// DeleteDeadLetters deletes a piece of the old dead letters.
+func (s *Store) DeleteDeadLetters(ctx context.Context, beforeMillis int64) (deleted int, more bool, err error) {
+	ids, err := s.oldLetters(ctx, beforeMillis)
+	if err == nil && len(ids) > 0 {
+		err = s.write(ctx, func(tx *txn) error {
+			for _, id := range ids {
+				if err := tx.dropLetter(ctx, id); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("delete old dead letters of %s: %w", s.where, err)
+	}
+	return len(ids), len(ids) == keepLetters, nil
+}
+
+func (s *Store) oldLetters(ctx context.Context, beforeMillis int64) (ids []int64, err error) {
+	rows, err := s.reads.QueryContext(ctx, query(s.d, "dead_old"), s.d.millis(beforeMillis), keepLetters)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}

@@ -1,0 +1,1 @@
+SELECT id FROM dead_letters WHERE found_at < ? ORDER BY id LIMIT ?

@@ -1,0 +1,1 @@
+SELECT time FROM events WHERE time >= ? ORDER BY time LIMIT 1

@@ -1,0 +1,1 @@
+SELECT GET_LOCK(CONCAT('sluice.keep.', MD5(DATABASE())), 0)

@@ -1,0 +1,1 @@
+DELETE FROM $TABLE WHERE app_id = ? AND name = ? AND kind = ? AND bucket < ?

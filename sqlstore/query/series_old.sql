@@ -1,0 +1,1 @@
+SELECT DISTINCT app_id, name, kind FROM $TABLE WHERE bucket < ? LIMIT ?

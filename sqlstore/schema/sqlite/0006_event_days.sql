@@ -1,0 +1,1 @@
+-- SQLite cannot divide a table: old events are deleted in pieces.

@@ -1,0 +1,247 @@
+package storetest
+
+import (
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice"
+)
+
+const day = 24 * time.Hour
+
+// midnight returns when a day begins, counted from today, UTC.
+func midnight(days int) time.Time {
+	return time.Now().UTC().Truncate(day).AddDate(0, 0, days)
+}
+
+// at makes an event of a kind at a moment.
+func at(n int, kind sluice.EventKind, when time.Time) sluice.StoredEvent {
+	e := event(n)
+	e.Kind, e.TimeMillis = kind, when.UnixMilli()
+	return e
+}
+
+// makeDays makes the days of a week to come, and days for all that the store
+// has; on a table that is not divided nothing.
+func (f *fixture) makeDays(t *testing.T, store sluice.KeepStore) {
+	t.Helper()
+	made, err := store.MakeEventDays(f.ctx, midnight(7).UnixMilli())
+	must(t, err)
+	if (made > 0) != f.Divided {
+		t.Fatalf("%d days were made", made)
+	}
+}
+
+func (f *fixture) drop(t *testing.T, store sluice.KeepStore, ended time.Time) []string {
+	t.Helper()
+	dropped, err := store.DropEventDays(f.ctx, ended.UnixMilli())
+	must(t, err)
+	return dropped
+}
+
+// deleteEvents deletes all of a kind in a range, and returns the pieces.
+func (f *fixture) deleteEvents(t *testing.T, kind sluice.EventKind, from, to time.Time) (pieces []int) {
+	t.Helper()
+	for {
+		n, more, err := f.store.(sluice.KeepStore).DeleteEvents(f.ctx, kind, from.UnixMilli(), to.UnixMilli())
+		must(t, err)
+		pieces = append(pieces, n)
+		if !more {
+			return pieces
+		}
+	}
+}
+
+// testEventDays: a day goes as a whole, and no other with it; what comes late
+// for a day that has gone is stored all the same. Without partitions nothing
+// goes this way.
+func testEventDays(t *testing.T, f *fixture) {
+	keep := f.store.(sluice.KeepStore)
+	f.start(t)
+	// Before its day is made, an event lies where those without a day do.
+	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{at(1, sluice.KindMail, midnight(2))}}, 1, 0)
+	f.makeDays(t, keep)
+	made, err := keep.MakeEventDays(f.ctx, midnight(7).UnixMilli())
+	must(t, err)
+	want(t, "days made again", made, 0)
+	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{
+		at(1, sluice.KindMail, midnight(2)), at(2, sluice.KindMail, time.UnixMilli(0)), at(3, sluice.KindCustom, midnight(-5)),
+		at(4, sluice.KindMail, midnight(-4).Add(-time.Millisecond)), at(5, sluice.KindMail, midnight(-4)), at(6, sluice.KindMail, midnight(3000)),
+	}}, 5, 1)
+	ids := "SELECT event_id FROM events ORDER BY event_id"
+	if dropped := f.drop(t, keep, midnight(-4)); (len(dropped) > 0) != f.Divided {
+		t.Fatalf("dropped: %v", dropped)
+	}
+	if !f.Divided {
+		f.wantRows(t, ids, []string{"e1"}, []string{"e2"}, []string{"e3"}, []string{"e4"}, []string{"e5"}, []string{"e6"})
+		return
+	}
+	f.wantRows(t, ids, []string{"e1"}, []string{"e5"}, []string{"e6"})
+	if again := f.drop(t, keep, midnight(-4)); len(again) > 0 {
+		t.Fatalf("dropped again: %v", again)
+	}
+	late := sluice.Effect{Events: []sluice.StoredEvent{at(3, sluice.KindCustom, midnight(-5)), at(5, sluice.KindMail, midnight(-4))}}
+	f.apply(t, late, 1, 1)
+	next, ok, err := keep.NextEvent(f.ctx, 0)
+	must(t, err)
+	want(t, "oldest event", next, midnight(-5).UnixMilli())
+	want(t, "there is one", ok, true)
+	want(t, "late events deleted", f.deleteEvents(t, sluice.KindCustom, time.UnixMilli(0), midnight(-4))[0], 1)
+	f.wantRows(t, ids, []string{"e1"}, []string{"e5"}, []string{"e6"})
+	f.drop(t, keep, midnight(3)) // with it the event that lay elsewhere at first
+	f.wantRows(t, ids, []string{"e6"})
+}
+
+// testDeleteEvents: pieces are bounded, and hold one kind of one range.
+func testDeleteEvents(t *testing.T, f *fixture) {
+	f.start(t)
+	var e sluice.Effect
+	for i := range 12_000 {
+		e.Events = append(e.Events, at(i, sluice.KindCustom, midnight(-2).Add(time.Duration(i)*time.Millisecond)))
+	}
+	e.Events = append(e.Events, at(20_000, sluice.KindMail, midnight(-2)), at(20_001, sluice.KindCustom, midnight(-1)), at(20_002, sluice.KindCustom, midnight(-3)))
+	f.apply(t, e, len(e.Events), 0)
+	pieces := f.deleteEvents(t, sluice.KindCustom, midnight(-2), midnight(-1))
+	if len(pieces) != 3 || pieces[0] != 5000 || pieces[1] != 5000 || pieces[2] != 2000 {
+		t.Fatalf("pieces: %v", pieces)
+	}
+	f.wantRows(t, "SELECT event_id FROM events ORDER BY event_id", []string{"e20000"}, []string{"e20001"}, []string{"e20002"})
+	_, ok, err := f.store.(sluice.KeepStore).NextEvent(f.ctx, midnight(0).UnixMilli())
+	must(t, err)
+	want(t, "an event of today", ok, false)
+}
+
+// testDeleteSeries: old hours go, days stay, and the other way round.
+func testDeleteSeries(t *testing.T, f *fixture) {
+	keep := f.store.(sluice.KeepStore)
+	f.start(t)
+	var e sluice.Effect
+	for i := range 700 { // hours: more than a piece of all, many of one name
+		for n := range 9 {
+			e.Counts = append(e.Counts, counted(-time.Duration(i)*time.Hour, "app", "n"+strconv.Itoa(n), 1))
+		}
+	}
+	e.Counts = append(e.Counts, counted(time.Hour, "app", "new", 1))
+	f.apply(t, e, 0, 0)
+	before := time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
+	deleted, err := keep.DeleteSeries(f.ctx, false, before.UnixMilli())
+	must(t, err)
+	want(t, "hours deleted", deleted, 699*9)
+	want(t, "hours left", f.count(t, "series_hours"), 10)
+	days := f.count(t, "series_days")
+	deleted, err = keep.DeleteSeries(f.ctx, true, before.UnixMilli())
+	must(t, err)
+	want(t, "days deleted", deleted, days-10)
+	want(t, "days left", f.count(t, "series_days"), 10)
+}
+
+// testDeleteDeadLetters: they go with their payloads.
+func testDeleteDeadLetters(t *testing.T, f *fixture) {
+	keep := f.store.(sluice.KeepStore)
+	f.start(t)
+	old, young := midnight(-10).UnixMilli(), midnight(-9).UnixMilli()
+	e := sluice.Effect{Dead: []sluice.DeadLetter{{Reason: "young", TimeMillis: young}, {Reason: "large", TimeMillis: old, Payload: make([]byte, 2<<20)}}}
+	for range 600 {
+		e.Dead = append(e.Dead, sluice.DeadLetter{Reason: "old", TimeMillis: old})
+	}
+	f.apply(t, e, 0, 0)
+	deleted := 0
+	for more := true; more; {
+		n, again, err := keep.DeleteDeadLetters(f.ctx, young)
+		must(t, err)
+		if n > 500 {
+			t.Fatalf("%d at once", n)
+		}
+		deleted, more = deleted+n, again
+	}
+	want(t, "deleted", deleted, 601)
+	f.wantRows(t, "SELECT reason FROM dead_letters", []string{"young"})
+	want(t, "pieces of payloads", f.count(t, "dead_chunks"), 0)
+}
+
+// testKeepersTogether: two keepers make and drop the same days while a store
+// writes; nobody fails but by losing patience, and no event of a day that stays
+// is lost or doubled.
+func testKeepersTogether(t *testing.T, f *fixture) {
+	f.makeDays(t, f.store.(sluice.KeepStore))
+	f.start(t)
+	others := []sluice.KeepStore{f.Open(t).(sluice.KeepStore), f.Open(t).(sluice.KeepStore)}
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	errs := make([]error, len(others))
+	for i, keep := range others {
+		all.Go(func() {
+			for n := -31; n < 0; n++ {
+				if _, err := keep.DropEventDays(f.ctx, midnight(n).UnixMilli()); err != nil {
+					errs[i] = err
+				}
+				if _, err := keep.MakeEventDays(f.ctx, midnight(40+n).UnixMilli()); err != nil {
+					errs[i] = err
+				}
+			}
+		})
+	}
+	go func() { all.Wait(); close(done) }()
+	written := 0
+	for working := true; working; {
+		select {
+		case <-done:
+			working = false // and once more
+		default:
+		}
+		var e sluice.Effect
+		for range 200 {
+			e.Events = append(e.Events, at(written, sluice.KindMail, midnight(0).Add(time.Duration(written)*time.Millisecond)))
+			written++
+		}
+		e.Events = append(e.Events, at(written, sluice.KindMail, midnight(-31+written/200%31)))
+		written++
+		effect := f.step(e)
+		_, err := f.store.Apply(f.ctx, f.prepare(t, effect))
+		if err != nil { // a row met a day as it was made: the caller does this
+			_, err = f.store.ApplyEach(f.ctx, f.prepare(t, effect))
+		}
+		must(t, err)
+		f.at = effect.Moves[0].To
+	}
+	for _, err := range errs {
+		must(t, err)
+	}
+	kept := f.Query(t, "SELECT COUNT(*), COUNT(DISTINCT event_id) FROM events WHERE time >= "+f.timeText(midnight(0)))
+	want(t, "events of today", kept[0][0], strconv.Itoa(written/201*200))
+	want(t, "their ids", kept[0][1], kept[0][0])
+	want(t, "dead letters", f.lastLetter(t), 0)
+}
+
+// timeText is a moment as a statement has it.
+func (f *fixture) timeText(when time.Time) string {
+	if f.Divided {
+		return "'" + when.Format("2006-01-02 15:04:05") + "'"
+	}
+	return strconv.FormatInt(when.UnixMilli(), 10)
+}
+
+// testDaysWait: a keeper that meets a long reader, such as a backup, gives up
+// soon, and the store goes on; when the reader has ended, it is done.
+func testDaysWait(t *testing.T, f *fixture) {
+	keep := f.store.(sluice.KeepStore)
+	f.makeDays(t, keep)
+	f.start(t)
+	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{at(1, sluice.KindMail, midnight(-5)), at(2, sluice.KindMail, midnight(0))}}, 2, 0)
+	snapshot, err := f.store.(sluice.DumpStore).Snapshot(f.ctx)
+	must(t, err)
+	if dropped, err := keep.DropEventDays(f.ctx, midnight(-4).UnixMilli()); (err != nil) != f.Divided || len(dropped) > 0 {
+		t.Fatalf("dropped %v under a reader: %v", dropped, err)
+	}
+	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{at(3, sluice.KindMail, midnight(0))}}, 1, 0)
+	seen := 0
+	must(t, snapshot.Events(f.ctx, sluice.EventFilter{}, func(*sluice.StoredEvent) error { seen++; return nil }))
+	want(t, "events of the reader", seen, 2)
+	must(t, snapshot.Close())
+	f.drop(t, keep, midnight(-4))
+	if f.Divided {
+		f.wantRows(t, "SELECT event_id FROM events ORDER BY event_id", []string{"e2"}, []string{"e3"})
+	}
+}
