@@ -358,7 +358,7 @@ func TestCommitWithAFailingOperationIsDoneOnce(t *testing.T) {
 func TestWriterSharesBatchesAndAnswersAfterTheWrite(t *testing.T) {
 	r := dial(t)
 	logs := []*Log{NewLog(r, Partitions(2)[0]), NewLog(r, Partitions(2)[1])}
-	w := NewWriter(logs, "api:1")
+	w := NewWriter(logs, "api:1", testBacklogBytes)
 	item := sluice.AppendEvent(nil, &sluice.Event{Name: "a"})
 	var wait sync.WaitGroup
 	for i := range 500 {
@@ -387,7 +387,7 @@ func TestWriterSharesBatchesAndAnswersAfterTheWrite(t *testing.T) {
 
 func TestWriterIsToldWhenRedisIsFull(t *testing.T) {
 	r := dial(t)
-	w := NewWriter([]*Log{NewLog(r, Partitions(1)[0])}, "api:1")
+	w := NewWriter([]*Log{NewLog(r, Partitions(1)[0])}, "api:1", testBacklogBytes)
 	item := sluice.AppendEvent(nil, &sluice.Event{Name: "a"})
 	do(t, r, "CONFIG", "SET", "maxmemory", "1")
 	if err := w.Write(t.Context(), Part{0, item, 1}); !errors.Is(err, sluice.ErrFull) {

@@ -27,12 +27,14 @@ const (
 	// waiters are told that its fate is open.
 	appendTries = 5
 
-	// maxBacklogBytes and maxBacklogEntries are where a partition's log is full
-	// for a Writer: what is in it and not stored yet lies in Redis's memory.
-	// They are above the bound of the router, so that a list that is drained at
-	// full speed does not keep requests out.
-	maxBacklogBytes   = 16 << 20
-	maxBacklogEntries = 4096
+	// maxBacklogEntries is where a partition's log is full for a Writer, beside
+	// the bytes that it is given: what is in the log and not stored yet lies in
+	// Redis's memory. Both are above the bound of the router, so that a list that
+	// is drained at full speed does not keep requests out.
+	maxBacklogEntries = 65_536
+
+	// LeastBacklogBytes is what a log may hold in any case.
+	LeastBacklogBytes = 1 << 20
 
 	// meanOver is over how many batches their mean size is taken, roughly.
 	meanOver = 8
@@ -88,9 +90,10 @@ var ErrClosed = errors.New("writer is closed")
 // server that is overrun asks Redis one question at a time. Requests that were
 // let in together may pass the bound by what they hold.
 type Writer struct {
-	source string
-	logs   []*Log
-	open   []openBatch // by partition
+	source       string
+	logs         []*Log
+	open         []openBatch // by partition
+	backlogBytes int         // what a log may hold that is not stored
 
 	began time.Time // ticks are counted from here
 
@@ -123,9 +126,11 @@ type flight struct {
 }
 
 // NewWriter returns a writer to the logs (one a partition, in order) under a
-// source name that no other writer uses, now or ever.
-func NewWriter(logs []*Log, source string) *Writer {
-	return &Writer{source: source, logs: logs, open: make([]openBatch, len(logs)), began: time.Now()}
+// source name that no other writer uses, now or ever. All logs together may
+// hold so many bytes that are not stored, each its share.
+func NewWriter(logs []*Log, source string, backlogBytes int) *Writer {
+	share := max(LeastBacklogBytes, backlogBytes/max(1, len(logs)))
+	return &Writer{source: source, logs: logs, open: make([]openBatch, len(logs)), began: time.Now(), backlogBytes: share}
 }
 
 // Write adds the parts of a request to their partitions' open batches and
@@ -216,7 +221,7 @@ func (w *Writer) Close(ctx context.Context) error {
 func (w *Writer) room(ctx context.Context, partition int) error {
 	o := &w.open[partition]
 	o.mu.Lock()
-	if !o.full() {
+	if !o.full(w.backlogBytes) {
 		o.mu.Unlock()
 		return nil
 	}
@@ -234,14 +239,14 @@ func (w *Writer) room(ctx context.Context, partition int) error {
 	if err == nil {
 		o.entries = entries
 	}
-	if o.full() {
+	if o.full(w.backlogBytes) {
 		return refusal
 	}
 	return nil
 }
 
-func (o *openBatch) full() bool {
-	return o.entries >= maxBacklogEntries || o.entries*o.mean >= maxBacklogBytes
+func (o *openBatch) full(bytes int) bool {
+	return o.entries >= maxBacklogEntries || o.entries*o.mean >= bytes
 }
 
 // add puts a part into its partition's open batch.

@@ -14,10 +14,12 @@ func eventOf(size int) []byte {
 	return sluice.AppendEvent(nil, &sluice.Event{Name: "a", Properties: string(make([]byte, size))})
 }
 
+const testBacklogBytes = 16 << 20
+
 // While Redis does not write, nobody is told that it has written.
 func TestWriterAnswersOnlyAfterTheWrite(t *testing.T) {
 	r, other := dial(t), dial(t)
-	w := NewWriter([]*Log{NewLog(r, Partitions(1)[0])}, "api:1")
+	w := NewWriter([]*Log{NewLog(r, Partitions(1)[0])}, "api:1", testBacklogBytes)
 	if err := w.Write(t.Context(), Part{0, eventOf(1), 1}); err != nil { // loads the script
 		t.Fatal(err)
 	}
@@ -45,18 +47,18 @@ func TestWriterRefusesWhenTheLogIsFullAndNoticesWhenItIsNot(t *testing.T) {
 	r := dial(t)
 	parts := Partitions(2)
 	logs := []*Log{NewLog(r, parts[0]), NewLog(r, parts[1])}
-	w := NewWriter(logs, "api:1")
+	w := NewWriter(logs, "api:1", testBacklogBytes)
 	item := eventOf(sluice.MaxBatchBytes)
 	var err error
 	wrote := 0
-	for ; err == nil && wrote <= 2*maxBacklogBytes/len(item); wrote++ {
+	for ; err == nil && wrote <= 2*w.backlogBytes/len(item); wrote++ {
 		err = w.Write(t.Context(), Part{0, item, 1})
 	}
 	var full *LogFullError
 	if !errors.As(err, &full) || !errors.Is(err, sluice.ErrFull) || full.Partition != 0 {
 		t.Fatalf("after %d writes: %v, want a full log", wrote, err)
 	}
-	if n := maxBacklogBytes / len(item); wrote < n || wrote > n+2 {
+	if n := w.backlogBytes / len(item); wrote < n || wrote > n+2 {
 		t.Errorf("refused after %d writes of %d bytes, want about %d", wrote, len(item), n)
 	}
 	if err := w.Write(t.Context(), Part{1, item, 1}, Part{0, item, 1}); !errors.As(err, &full) {
@@ -84,11 +86,11 @@ func TestWriterRefusesWhenTheLogIsFullAndNoticesWhenItIsNot(t *testing.T) {
 func TestWriterBoundsEntriesToo(t *testing.T) {
 	o := &openBatch{}
 	o.noteAppended(maxBacklogEntries-1, 100)
-	if o.full() {
+	if o.full(1 << 30) {
 		t.Error("full below the bound")
 	}
 	o.noteAppended(maxBacklogEntries, 100)
-	if !o.full() {
+	if !o.full(1 << 30) {
 		t.Error("not full at the bound")
 	}
 }
@@ -98,7 +100,7 @@ func TestWriterBoundsEntriesToo(t *testing.T) {
 func TestWriterKeepsOrder(t *testing.T) {
 	r := dial(t)
 	log := NewLog(r, Partitions(1)[0])
-	w := NewWriter([]*Log{log}, "api:1")
+	w := NewWriter([]*Log{log}, "api:1", testBacklogBytes)
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	want := ""
 	for range 4 {
@@ -142,7 +144,7 @@ func TestWriterKeepsOrder(t *testing.T) {
 func TestWriterClose(t *testing.T) {
 	r := dial(t)
 	log := NewLog(r, Partitions(1)[0])
-	w := NewWriter([]*Log{log}, "api:1")
+	w := NewWriter([]*Log{log}, "api:1", testBacklogBytes)
 	item := eventOf(10)
 	var wait sync.WaitGroup
 	var mu sync.Mutex
@@ -184,7 +186,7 @@ func TestWriterClose(t *testing.T) {
 }
 
 func TestWriterCloseIsBounded(t *testing.T) {
-	w := NewWriter(nil, "api:1")
+	w := NewWriter(nil, "api:1", testBacklogBytes)
 	w.enter()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -215,7 +217,7 @@ func TestOnce(t *testing.T) {
 func TestWriteOnce(t *testing.T) {
 	r := dial(t)
 	logs := []*Log{NewLog(r, Partitions(1)[0])}
-	w, other := NewWriter(logs, "api:a"), NewWriter(logs, "api:b")
+	w, other := NewWriter(logs, "api:a", testBacklogBytes), NewWriter(logs, "api:b", testBacklogBytes)
 	part := Part{Items: oneEvent("a")[1:], Count: 1}
 	for i, writer := range []*Writer{w, w, other} {
 		if err := writer.WriteOnce(t.Context(), part, "request", "body", time.Hour); err != nil {

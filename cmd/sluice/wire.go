@@ -104,7 +104,7 @@ func (e *engine) open(ctx context.Context) error {
 		return err
 	}
 	e.leases = flow.NewLeases(e.redis, e.store, e.log)
-	e.writer = flow.NewWriter(e.logs, "api:"+e.leases.ID())
+	e.writer = flow.NewWriter(e.logs, "api:"+e.leases.ID(), e.config.BacklogMB<<20)
 	if e.config.HasRole(config.RoleStore) {
 		e.leases.AddPartitions(ingest.StoreRole, e.redis, partitions)
 		e.leases.AddPartitions(ingest.KeepRole, e.redis, partitions[:1])
