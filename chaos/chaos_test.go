@@ -84,12 +84,7 @@ func TestErrorAtEveryFailpoint(t *testing.T) {
 
 // TestRandomKills kills the program, Redis or MariaDB at random instants.
 func TestRandomKills(t *testing.T) {
-	s := *seed
-	if s == 0 {
-		s = rand.Uint64()
-	}
-	t.Logf("seed %d (repeat with: go test ./chaos -run TestRandomKills -args -seed=%d -kills=%d)", s, s, *kills)
-	random := rand.New(rand.NewPCG(s, 0))
+	random := seeded(t)
 	w := newWorld(t)
 	p := w.start("")
 	w.startPushing()
@@ -98,25 +93,7 @@ func TestRandomKills(t *testing.T) {
 	done := 0
 	for ; done < *kills && time.Now().Before(until); done++ {
 		pause(t.Context(), time.Duration(random.IntN(400))*time.Millisecond)
-		switch what := random.IntN(10); {
-		case what < 6:
-			p.kill()
-			p = w.start("")
-		case what < 8:
-			if err := w.redis.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.redis.Restart(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		default:
-			if err := w.maria.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.maria.Restart(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
+		p = w.killAny(random, p)
 		if random.IntN(3) == 0 {
 			w.passed()
 		}
@@ -125,6 +102,40 @@ func TestRandomKills(t *testing.T) {
 	w.passed()
 	w.stopPushing()
 	w.check()
+}
+
+// seeded prints the seed with which the test can be repeated.
+func seeded(t *testing.T) *rand.Rand {
+	s := *seed
+	if s == 0 {
+		s = rand.Uint64()
+	}
+	t.Logf("seed %d (repeat with: go test ./chaos -run %s -args -seed=%d -kills=%d)", s, t.Name(), s, *kills)
+	return rand.New(rand.NewPCG(s, 0))
+}
+
+// killAny kills the program, Redis or the database, starts it again, and
+// returns the program that runs then.
+func (w *world) killAny(random *rand.Rand, p *program) *program {
+	w.t.Helper()
+	restart := func(server database) {
+		if err := server.Kill(); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := server.Restart(w.t.Context()); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	switch what := random.IntN(10); {
+	case what < 6:
+		p.kill()
+		return w.start("")
+	case what < 8:
+		restart(w.redis)
+	default:
+		restart(w.base)
+	}
+	return p
 }
 
 // TestZombie stops a program past its lease, lets another take over, and
@@ -165,9 +176,9 @@ func TestCutConnections(t *testing.T) {
 		proxy   *faults.Proxy
 		pattern string
 	}{
-		{w.mariaProxy, "COMMIT"},
-		{w.mariaProxy, "UPDATE cursors"},
-		{w.mariaProxy, "LOAD DATA"},
+		{w.baseProxy, "COMMIT"},
+		{w.baseProxy, "UPDATE cursors"},
+		{w.baseProxy, "LOAD DATA"},
 		{w.redisProxy, ":held:"},
 		{w.redisProxy, "LRANGE"},
 		{w.redisProxy, "list:q_events"},

@@ -38,9 +38,9 @@ func (w *world) awaitListen() string {
 	return at
 }
 
-// postEvents sends one request and returns its status, 0 if it got no answer.
-func postEvents(client *http.Client, url, body, idempotencyKey string) int {
-	r, err := http.NewRequest("POST", url+"/v1/events", strings.NewReader(body))
+// post sends one request and returns its status, 0 if it got no answer.
+func post(client *http.Client, url, body, idempotencyKey string) int {
+	r, err := http.NewRequest("POST", url, strings.NewReader(body))
 	if err != nil {
 		panic(err)
 	}
@@ -76,12 +76,12 @@ func TestAcceptedByHTTPIsStored(t *testing.T) {
 	url, stop := "", false
 	fresh := make(chan struct{}) // somebody has just got a 202
 	accepted, repeats := 0, 0    // requests; answers other than 202
-	post := func(client *http.Client, body, name string) bool {
+	deliver := func(client *http.Client, body, name string) bool {
 		for {
 			mu.Lock()
 			at, end := url, stop
 			mu.Unlock()
-			status := postEvents(client, at, body, name)
+			status := post(client, at+"/v1/events", body, name)
 			mu.Lock()
 			if status == http.StatusAccepted {
 				accepted++
@@ -116,7 +116,7 @@ func TestAcceptedByHTTPIsStored(t *testing.T) {
 				for i := range each {
 					fmt.Fprintf(&body, `,{"event":"e","user_id":"u%d","message_id":"%d-%d-%d"}`, i%5, s, n, i)
 				}
-				ok := post(client, "["+body.String()[1:]+"]", fmt.Sprintf("%d-%d", s, n))
+				ok := deliver(client, "["+body.String()[1:]+"]", fmt.Sprintf("%d-%d", s, n))
 				mu.Lock()
 				end := stop
 				mu.Unlock()

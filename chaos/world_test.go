@@ -17,6 +17,7 @@ import (
 	"time"
 
 	_ "github.com/go-sql-driver/mysql"
+	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/redis/rueidis"
 
 	"sluice/faults"
@@ -64,10 +65,11 @@ type world struct {
 	t     *testing.T
 	dir   string
 	redis *servers.Redis
-	maria *servers.MariaDB
-	db    *sql.DB
+	base  database
+	db    *sql.DB // of the database, past the proxy
+	url   string  // of the database, by the proxy
 
-	redisProxy, mariaProxy *faults.Proxy // between the program and its servers
+	redisProxy, baseProxy *faults.Proxy // between the program and its servers
 
 	mu       sync.Mutex
 	programs []*program
@@ -99,8 +101,25 @@ hashes:
 `
 )
 
-// newWorld starts the servers.
+// database is a server that can be killed.
+type database interface {
+	Kill() error
+	Restart(ctx context.Context) error
+}
+
+// The databases that a world may be on.
+const (
+	onMariaDB  = "mariadb"
+	onPostgres = "postgres"
+)
+
+// newWorld starts the servers, with MariaDB.
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	return newWorldOn(t, onMariaDB)
+}
+
+func newWorldOn(t *testing.T, kind string) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
 	ctx := t.Context()
@@ -109,42 +128,75 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.redis.Kill() })
-	if w.maria, err = servers.StartMariaDB(ctx, servers.MariaDBOptions{Dir: filepath.Join(w.dir, "maria")}); err != nil {
-		t.Fatal(err)
+	if kind == onPostgres {
+		w.startPostgres()
+	} else {
+		w.startMariaDB()
 	}
-	t.Cleanup(func() { _ = w.maria.Kill() })
-	if err := w.maria.CreateDatabase(ctx, "chaos"); err != nil {
-		t.Fatal(err)
-	}
-	if w.db, err = sql.Open("mysql", w.maria.DSN("chaos")); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = w.db.Close() })
-	if _, err := w.db.ExecContext(ctx, "CREATE TABLE target (id BIGINT, event VARCHAR(32)) ENGINE=InnoDB"); err != nil {
+	if _, err := w.db.ExecContext(ctx, "CREATE TABLE target (id BIGINT, event VARCHAR(32))"); err != nil {
 		t.Fatal(err)
 	}
 	if w.redisProxy, err = faults.NewProxy("tcp", w.redis.Addr()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.redisProxy.Close() })
-	if w.mariaProxy, err = faults.NewProxy("tcp", w.maria.Addr()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = w.mariaProxy.Close() })
 	w.writeConfig(inputLists + inputHashes)
 	t.Cleanup(w.end)
 	return w
+}
+
+func (w *world) startMariaDB() {
+	w.t.Helper()
+	m, err := servers.StartMariaDB(w.t.Context(), servers.MariaDBOptions{Dir: filepath.Join(w.dir, "maria")})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = m.Kill() })
+	if err := m.CreateDatabase(w.t.Context(), "chaos"); err != nil {
+		w.t.Fatal(err)
+	}
+	w.base = m
+	w.reach("mysql", m.DSN("chaos"), m.Addr(), "mysql://root@%s/chaos")
+}
+
+func (w *world) startPostgres() {
+	w.t.Helper()
+	p, err := servers.StartPostgres(w.t.Context(), servers.PostgresOptions{Dir: filepath.Join(w.dir, "postgres")})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = p.Kill() })
+	if err := p.CreateDatabase(w.t.Context(), "chaos"); err != nil {
+		w.t.Fatal(err)
+	}
+	w.base = p
+	w.reach("pgx", p.URL("chaos"), p.Addr(), "postgres://postgres@%s/chaos?sslmode=disable")
+}
+
+// reach opens the ways to the database: ours, and the program's by a proxy.
+func (w *world) reach(driver, dsn, address, url string) {
+	w.t.Helper()
+	var err error
+	if w.db, err = sql.Open(driver, dsn); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = w.db.Close() })
+	if w.baseProxy, err = faults.NewProxy("tcp", address); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = w.baseProxy.Close() })
+	w.url = fmt.Sprintf(url, w.baseProxy.Addr())
 }
 
 func (w *world) writeConfig(input string) {
 	text := fmt.Sprintf(`
 listen: 127.0.0.1:0
 redis: redis://%s
-database: mysql://root@%s/chaos
+database: %s
 data: %s
 partitions: 4
 event_time: {past_days: 0}
-%s`, w.redisProxy.Addr(), w.mariaProxy.Addr(), filepath.Join(w.dir, "data"), input)
+%s`, w.redisProxy.Addr(), w.url, filepath.Join(w.dir, "data"), input)
 	if err := os.WriteFile(filepath.Join(w.dir, "sluice.yaml"), []byte(text), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
