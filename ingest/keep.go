@@ -35,11 +35,11 @@ type Retention struct {
 // eventKinds are the kinds of events.
 var eventKinds = []sluice.EventKind{sluice.KindMail, sluice.KindCustom, sluice.KindPurchase, sluice.KindSystem}
 
-// Before returns the moment before which things go that are kept for so many
+// cutoff returns the moment before which things go that are kept for so many
 // days, or false if they are kept for ever. It is a midnight, UTC, so that days
 // go as a whole: what is kept for 30 days is there for 30 days at least and 31
 // at most.
-func Before(days int, now time.Time) (millis int64, ok bool) {
+func cutoff(days int, now time.Time) (millis int64, ok bool) {
 	if days <= 0 {
 		return 0, false
 	}
@@ -49,7 +49,7 @@ func Before(days int, now time.Time) (millis int64, ok bool) {
 
 // CheckKept refuses an event that would be deleted again at once.
 func (r Retention) CheckKept(e *sluice.Event, now time.Time) error {
-	before, ok := Before(r.Events[e.Kind], now)
+	before, ok := cutoff(r.Events[e.Kind], now)
 	if !ok || e.TimeMillis >= before {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (r Retention) longest(now time.Time) (millis int64, ok bool) {
 		}
 		days = max(days, r.Events[kind])
 	}
-	return Before(days, now)
+	return cutoff(days, now)
 }
 
 // Keeper makes the days of the events table that come, and takes away what is
@@ -81,8 +81,10 @@ func (r Retention) longest(now time.Time) (millis int64, ok bool) {
 //
 // The invariants. It may run twice at once, and be stopped anywhere: all that
 // it does is right to do again. It keeps no place but in memory: from where on
-// events of a kind have not been looked through. So a new holder of the lease
-// looks through all once.
+// events of a kind that is kept shorter have not been looked through, for that
+// means to read past all the others. So a new holder of the lease looks through
+// all once. What no kind is kept as long as, it looks for every time: there is
+// nothing, or little that came late.
 type Keeper struct {
 	Store     sluice.KeepStore
 	Leases    *flow.Leases
@@ -157,38 +159,47 @@ func (k *Keeper) dropDays(ctx context.Context, now time.Time) error {
 // deleteEvents deletes the old events of a kind, day by day: so a day without
 // any is one short look, and no statement runs for long.
 func (k *Keeper) deleteEvents(ctx context.Context, kind sluice.EventKind, now time.Time) error {
-	before, ok := Before(k.Retention.Events[kind], now)
+	before, ok := cutoff(k.Retention.Events[kind], now)
 	if !ok {
 		return nil
+	}
+	longest, _ := k.Retention.longest(now)
+	err := k.deleteBetween(ctx, kind, 0, longest)
+	if err == nil {
+		err = k.deleteBetween(ctx, kind, max(longest, k.clean[kind]), before)
+	}
+	if err != nil {
+		return err
 	}
 	if k.clean == nil {
 		k.clean = make(map[sluice.EventKind]int64)
 	}
+	k.clean[kind] = before
+	return nil
+}
+
+func (k *Keeper) deleteBetween(ctx context.Context, kind sluice.EventKind, from, to int64) error {
 	deleted := 0
 	defer func() { k.tell(deleted, kind.String()+" events") }()
-	for at := k.clean[kind]; ; k.clean[kind] = at {
-		next, ok, err := k.Store.NextEvent(ctx, at)
-		if err != nil {
+	for from < to {
+		next, ok, err := k.Store.NextEvent(ctx, from)
+		if err != nil || !ok || next >= to {
 			return err
 		}
-		if !ok || next >= before {
-			k.clean[kind] = before
-			return nil
-		}
-		to := min(before, next+dayMillis)
+		from = min(to, next+dayMillis)
 		for more := true; more; {
 			var n int
-			if n, more, err = k.Store.DeleteEvents(ctx, kind, next, to); err != nil {
+			if n, more, err = k.Store.DeleteEvents(ctx, kind, next, from); err != nil {
 				return err
 			}
 			deleted += n
 		}
-		at = to
 	}
+	return nil
 }
 
 func (k *Keeper) deleteSeries(ctx context.Context, days bool, keep int, now time.Time) error {
-	before, ok := Before(keep, now)
+	before, ok := cutoff(keep, now)
 	if !ok {
 		return nil
 	}
@@ -198,7 +209,7 @@ func (k *Keeper) deleteSeries(ctx context.Context, days bool, keep int, now time
 }
 
 func (k *Keeper) deleteDead(ctx context.Context, now time.Time) error {
-	before, ok := Before(k.Retention.DeadLetters, now)
+	before, ok := cutoff(k.Retention.DeadLetters, now)
 	if !ok {
 		return nil
 	}

@@ -130,6 +130,9 @@ func testDump(t *testing.T, f *fixture) {
 	}
 	broken, err := store.BeginRestore(f.ctx, true)
 	must(t, err)
+	made, err := f.store.(sluice.KeepStore).MakeEventDays(f.ctx, midnight(0).UnixMilli())
+	must(t, err)
+	want(t, "days that the restore has left to make", made, 0)
 	PutBack(t, broken, map[string][]sluice.Cell{"events": dump["events"]})
 	half, err := store.Restoring(f.ctx)
 	must(t, err)

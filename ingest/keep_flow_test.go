@@ -1,0 +1,176 @@
+package ingest_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/ingest"
+	"sluice/sqlstore"
+)
+
+// setClock is a clock that stands until it is set.
+type setClock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *setClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *setClock) add(days int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.AddDate(0, 0, days)
+}
+
+// kept is a store with a keeper, both by one clock.
+type kept struct {
+	*bed
+	clock  *setClock
+	store  *sqlstore.Store
+	keeper *ingest.Keeper
+	at     uint64
+}
+
+func newKept(b *bed, retention ingest.Retention) *kept {
+	b.Helper()
+	k := &kept{bed: b, clock: &setClock{now: time.Now().UTC().Truncate(24 * time.Hour).Add(14 * time.Hour)}}
+	var err error
+	k.store, err = sqlstore.Open(b.Context(), b.url, sqlstore.Options{Clock: k.clock})
+	b.must(err)
+	b.Cleanup(func() { b.must(k.store.Close()) })
+	k.keeper = &ingest.Keeper{Store: k.store, Clock: k.clock, Log: slog.New(slog.DiscardHandler), Retention: retention}
+	_, err = k.store.Cursors(b.Context(), ingest.StoreRole, []int{0})
+	b.must(err)
+	return k
+}
+
+// put stores an event of each kind at a time before the clock's, named by kind
+// and name.
+func (k *kept) put(name string, ago time.Duration) {
+	k.Helper()
+	effect := &sluice.Effect{Moves: []sluice.Move{{Follower: ingest.StoreRole, From: sluice.Position{Major: k.at}, To: sluice.Position{Major: k.at + 1}}}}
+	for kind := sluice.KindMail; kind <= sluice.KindSystem; kind++ {
+		effect.Events = append(effect.Events, sluice.StoredEvent{
+			Event: sluice.Event{Kind: kind, ID: kind.String() + " " + name, Name: "n", TimeMillis: k.clock.Now().Add(-ago).UnixMilli()},
+			Place: sluice.Place{Position: sluice.Position{Major: k.at}, Index: int(kind)},
+		})
+	}
+	k.at++
+	p, err := k.store.Prepare(effect)
+	k.must(err)
+	_, err = k.store.Apply(k.Context(), p)
+	k.must(err)
+}
+
+func (k *kept) pass() {
+	k.Helper()
+	k.must(k.keeper.Pass(k.Context()))
+}
+
+// want checks which events there are.
+func (k *kept) want(ids ...string) {
+	k.Helper()
+	rows, err := k.db.QueryContext(k.Context(), "SELECT event_id FROM events ORDER BY event_id")
+	k.must(err)
+	defer rows.Close()
+	var got []string
+	for rows.Next() {
+		var id string
+		k.must(rows.Scan(&id))
+		got = append(got, id)
+	}
+	k.must(rows.Err())
+	if strings.Join(got, ", ") != strings.Join(ids, ", ") {
+		k.Fatalf("events: %v\nwant %v", got, ids)
+	}
+}
+
+func (k *kept) partitions() string {
+	k.Helper()
+	var names string
+	k.must(k.db.QueryRowContext(k.Context(), "SELECT GROUP_CONCAT(PARTITION_NAME ORDER BY PARTITION_ORDINAL_POSITION) FROM information_schema.PARTITIONS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'events'").Scan(&names))
+	return names
+}
+
+const aDay = 24 * time.Hour
+
+// Events go by kind when their day is past, not before; the day itself when it
+// is past the longest retention; and what comes late goes as well.
+func TestKeeper(t *testing.T) {
+	onEach(t, func(b *bed) {
+		k := newKept(b, ingest.Retention{Events: map[sluice.EventKind]int{sluice.KindMail: 10, sluice.KindCustom: 5, sluice.KindPurchase: 10, sluice.KindSystem: 10}})
+		b.must(k.keeper.MakeDays(b.Context()))
+		first := k.clock.Now()
+		k.put("a", 5*aDay+14*time.Hour) // the first moment of a day that has five after it
+		k.put("b", 5*aDay+14*time.Hour+time.Millisecond)
+		k.put("c", 0)
+		k.pass()
+		k.want("custom a", "custom c", "mail a", "mail b", "mail c", "purchase a", "purchase b", "purchase c", "system a", "system b", "system c")
+		k.clock.add(5)
+		k.pass()
+		k.want("custom c", "mail a", "mail c", "purchase a", "purchase c", "system a", "system c")
+		k.clock.add(1)
+		k.pass()
+		k.want("mail c", "purchase c", "system c")
+		k.put("late", 100*aDay)
+		k.pass()
+		k.want("mail c", "purchase c", "system c")
+		if b.dialect == "mariadb" {
+			names := k.partitions()
+			day := func(days int) string { return "p" + first.AddDate(0, 0, days).Format("20060102") }
+			if !strings.HasPrefix(names, day(-4)+",") || !strings.HasSuffix(names, day(6+7)+",later") {
+				b.Errorf("after six days, of the days from %s on: %s", day(0), names)
+			}
+		}
+	})
+}
+
+// For ever is for ever, for all days, if one kind is kept so.
+func TestKeeperOfOneKindForEver(t *testing.T) {
+	onEach(t, func(b *bed) {
+		k := newKept(b, ingest.Retention{Events: map[sluice.EventKind]int{sluice.KindMail: 3, sluice.KindCustom: 3, sluice.KindSystem: 3}})
+		k.put("old", 3000*aDay)
+		k.put("new", aDay)
+		k.pass()
+		k.want("custom new", "mail new", "purchase new", "purchase old", "system new")
+	})
+}
+
+// Of two processes one has the lease and works; when it goes, the other does.
+func TestKeepersShareALease(t *testing.T) {
+	b := newBed(t, "mariadb")
+	k := newKept(b, ingest.Retention{Events: map[sluice.EventKind]int{sluice.KindMail: 3, sluice.KindCustom: 3, sluice.KindPurchase: 3, sluice.KindSystem: 3}})
+	server, err := testServers.redis()
+	b.must(err)
+	redis, err := flow.Dial(b.Context(), server.URL())
+	b.must(err)
+	b.Cleanup(redis.Close)
+	for i := range 2 {
+		k.put(fmt.Sprint(i), 20*aDay)
+		leases := flow.NewLeases(redis, k.store, k.keeper.Log)
+		leases.AddPartitions(ingest.KeepRole, redis, flow.Partitions(testPartitions)[:1])
+		keeper := *k.keeper
+		keeper.Leases = leases
+		ctx, stop := context.WithCancel(b.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = leases.Run(ctx) })
+		running.Go(func() { keeper.Run(ctx, ctx) })
+		b.eventually("old events are gone", func() bool {
+			next, ok, err := k.store.NextEvent(b.Context(), 0)
+			return err == nil && !ok && next == 0
+		})
+		stop()
+		running.Wait()
+	}
+}
