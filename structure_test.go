@@ -33,6 +33,7 @@ var layers = map[string]int{
 	"faults":     1,
 	"jsonscan":   1,
 	"key":        1,
+	"meter":      1, // histograms without a metrics library
 	"timetext":   1,
 	"profile":    1,
 	"bench/plot": 1, // draws charts, knows nothing of the program

@@ -18,6 +18,7 @@ import (
 
 	"sluice"
 	"sluice/ingest"
+	"sluice/meter"
 )
 
 // program answers what a test sets.
@@ -162,17 +163,26 @@ type recorder struct {
 func (r *recorder) Header() http.Header { return r.header }
 func (r *recorder) WriteHeader(s int)   { r.status = s }
 
-func TestMetrics(t *testing.T) {
-	p := &program{stats: Stats{
+// fullStats has something in every metric.
+func fullStats() Stats {
+	took := meter.Snapshot{Count: 3, Sum: 0.5, Buckets: map[float64]uint64{0.1: 2, 1: 3}}
+	return Stats{
 		Accepted: 11, Stored: 10, Duplicates: 1, Dead: 2, Conflicts: 3, Refused: 4,
 		Names:         map[string]int64{"opened": 7, "bro\xffken\n": 1},
-		CommitSeconds: Histogram{Count: 3, Sum: 0.5, Buckets: map[float64]uint64{0.1: 2, 1: 3}},
-		Followers:     []Follower{{"store", 0, 0.25, 12}, {"list:q", 0, 1, -1}},
-		Lists:         []List{{"q", 5, 3}, {"gone", -1, -1}},
-		Failing:       map[string]bool{"store": false, "table:q": true},
-		Leases:        map[string]int{"store": 16, "intake": 1}, Processes: 2,
-	}}
-	_, url := start(t, p)
+		CommitSeconds: took, CommitRows: took, AppendItems: took,
+		Stages:        map[string]meter.Snapshot{"read": took, "encode": took, "trim": took},
+		Redis:         []RedisCalls{{"127.0.0.1:6379", took, 2}},
+		LeaseChanges:  map[string]LeaseChanges{"store": {16, 1, 2}},
+		DiskFreeBytes: 1 << 30, DiskSizeBytes: 1 << 32,
+		Followers: []Follower{{"store", 0, 0.25, 12, 9}, {"list:q", 0, 1, -1, -1}},
+		Lists:     []List{{"q", 5, 3}, {"gone", -1, -1}},
+		Failing:   map[string]bool{"store": false, "table:q": true},
+		Leases:    map[string]int{"store": 16, "intake": 1}, Processes: 2,
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	_, url := start(t, &program{stats: fullStats()})
 	status, header, body := do(t, "GET", url+"/metrics")
 	if status != 200 || !strings.HasPrefix(header.Get("Content-Type"), "text/plain") {
 		t.Fatalf("%d %s %s", status, header.Get("Content-Type"), body)
@@ -184,13 +194,16 @@ func TestMetrics(t *testing.T) {
 		"sluice_commit_seconds_count 3", `sluice_follower_lag_seconds{follower="store",partition="0"} 0.25`,
 		`sluice_follower_lag_items{follower="store",partition="0"} 12`, `sluice_list_waiting_items{list="q"} 5`,
 		`sluice_list_held_items{list="q"} 3`, `sluice_follower_failing{follower="store"} 0`, `sluice_follower_failing{follower="table:q"} 1`,
-		`sluice_leases{role="store"} 16`, "sluice_live_processes 2", "sluice_ready 1", "go_goroutines",
+		`sluice_leases{role="store"} 16`, `sluice_lease_changes_total{change="lost",role="store"} 1`, `sluice_log_batches{partition="0"} 9`,
+		`sluice_stage_seconds_bucket{stage="trim",le="0.1"} 2`, "sluice_commit_rows_sum 0.5", "sluice_append_items_count 3",
+		`sluice_redis_call_seconds_count{server="127.0.0.1:6379"} 3`, `sluice_redis_errors_total{server="127.0.0.1:6379"} 2`,
+		"sluice_data_free_bytes 1.073741824e+09", "sluice_data_size_bytes 4.294967296e+09", `sluice_build_info{goversion="go`, "sluice_live_processes 2", "sluice_ready 1", "go_goroutines",
 	} {
 		if !strings.Contains(body, "\n"+line) {
 			t.Errorf("no line %s in\n%s", line, body)
 		}
 	}
-	for _, line := range []string{`sluice_follower_lag_items{follower="list:q"`, `list="gone"`} {
+	for _, line := range []string{`sluice_follower_lag_items{follower="list:q"`, `list="gone"`, `sluice_log_batches{partition="-`} {
 		if strings.Contains(body, line) {
 			t.Errorf("what is not known is shown: %s", line)
 		}

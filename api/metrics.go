@@ -3,6 +3,7 @@ package api
 import (
 	"log/slog"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -11,14 +12,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sluice"
+	"sluice/meter"
 )
 
 // metrics turns snapshots into metrics when they are asked for. Nothing is
 // counted twice, and no lower layer carries a metrics library.
-type metrics struct{ program Program }
+type metrics struct {
+	program           Program
+	version, revision string
+}
+
+// described are all metrics below, for Describe: desc enters them.
+var described []*prometheus.Desc
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("sluice_"+name, help, labels, nil)
+	d := prometheus.NewDesc("sluice_"+name, help, labels, nil)
+	described = append(described, d)
+	return d
 }
 
 // The metrics. Their names are a promise to dashboards and alerts.
@@ -30,23 +40,30 @@ var (
 	descConflicts  = desc("commit_conflicts_total", "Transactions refused because a cursor had moved.")
 	descRefused    = desc("commit_refusals_total", "Transactions the database refused, repeated row by row.")
 	descNames      = desc("stored_events_total", "Events committed, by name.", "name")
-	descCommit     = desc("commit_seconds", "How long transactions took.")
+	descCommit     = desc("commit_seconds", "How long transactions took in the database.")
+	descStage      = desc("stage_seconds", "How long the stages of a transaction took but the database's own: read (gather it), encode, trim (the logs, after it).", "stage")
+	descRows       = desc("commit_rows", "Rows, repeats and dead letters of a transaction.")
+	descAppend     = desc("append_items", "Items of requests in a batch that was written to a log.")
+	descCall       = desc("redis_call_seconds", "How long scripts in Redis took, the way there and back included.", "server")
+	descCallErrors = desc("redis_errors_total", "Commands and scripts that Redis did not answer, or refused.", "server")
 	descLag        = desc("follower_lag_seconds", "How far a follower is behind its log, in time.", "follower", "partition")
-	descLagItems   = desc("follower_lag_items", "How far a follower is behind its log, in items.", "follower", "partition")
+	descLagItems   = desc("follower_lag_items", "How far a follower is behind: what is held of its list; of a log only that it is 0.", "follower", "partition")
+	descLog        = desc("log_batches", "Batches in the log of a partition that this process stores. The newest 8 of those stored stay in it.", "partition")
 	descFailing    = desc("follower_failing", "1 if a follower does not get on: it fails again and again, or stands still at a gap; else 0.", "follower")
 	descHeld       = desc("list_held_items", "Elements of a list that are taken and not committed yet.", "list")
 	descWaiting    = desc("list_waiting_items", "Elements of a list that are not taken yet.", "list")
 	descLeases     = desc("leases", "Leases this process holds.", "role")
+	descChanges    = desc("lease_changes_total", "Leases this process took, lost to another that held it for dead, and gave back.", "role", "change")
+	descFree       = desc("data_free_bytes", "Free space on the file system of the data directory.")
+	descSize       = desc("data_size_bytes", "Size of the file system of the data directory.")
+	descBuild      = desc("build_info", "1; the labels say what runs.", "version", "revision", "goversion")
 	descProcesses  = desc("live_processes", "Processes that share the roles, this one included.")
 	descReady      = desc("ready", "1 if the program is ready, else 0.")
 )
 
 // Describe implements prometheus.Collector.
 func (m metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		descAccepted, descStored, descDuplicates, descDead, descConflicts, descRefused, descNames,
-		descCommit, descLag, descLagItems, descFailing, descWaiting, descHeld, descLeases, descProcesses, descReady,
-	} {
+	for _, d := range described {
 		ch <- d
 	}
 }
@@ -69,12 +86,15 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 	for name, n := range s.Names {
 		counter(descNames, n, label(name))
 	}
-	ch <- prometheus.MustNewConstHistogram(descCommit, s.CommitSeconds.Count, s.CommitSeconds.Sum, s.CommitSeconds.Buckets)
+	m.collectTimes(ch, &s)
 	for _, f := range s.Followers {
 		partition := strconv.Itoa(f.Partition)
 		gauge(descLag, f.LagSeconds, label(f.Name), partition)
 		if f.LagItems >= 0 {
 			gauge(descLagItems, float64(f.LagItems), label(f.Name), partition)
+		}
+		if f.LogBatches >= 0 {
+			gauge(descLog, float64(f.LogBatches), partition)
 		}
 	}
 	for name, failing := range s.Failing {
@@ -91,8 +111,35 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 	for role, n := range s.Leases {
 		gauge(descLeases, float64(n), role)
 	}
+	for role, c := range s.LeaseChanges {
+		counter(descChanges, c.Taken, role, "taken")
+		counter(descChanges, c.Lost, role, "lost")
+		counter(descChanges, c.Returned, role, "returned")
+	}
+	if s.DiskSizeBytes > 0 {
+		gauge(descFree, float64(s.DiskFreeBytes))
+		gauge(descSize, float64(s.DiskSizeBytes))
+	}
+	gauge(descBuild, 1, label(m.version), label(m.revision), runtime.Version())
 	gauge(descProcesses, float64(s.Processes))
 	gauge(descReady, b2f(m.program.Ready() == nil))
+}
+
+// collectTimes sends the histograms.
+func (m metrics) collectTimes(ch chan<- prometheus.Metric, s *Stats) {
+	histogram := func(d *prometheus.Desc, h meter.Snapshot, labels ...string) {
+		ch <- prometheus.MustNewConstHistogram(d, h.Count, h.Sum, h.Buckets, labels...)
+	}
+	histogram(descCommit, s.CommitSeconds)
+	for stage, h := range s.Stages {
+		histogram(descStage, h, stage)
+	}
+	histogram(descRows, s.CommitRows)
+	histogram(descAppend, s.AppendItems)
+	for _, r := range s.Redis {
+		histogram(descCall, r.Took, label(r.Server))
+		ch <- prometheus.MustNewConstMetric(descCallErrors, prometheus.CounterValue, float64(r.Failed), label(r.Server))
+	}
 }
 
 func b2f(b bool) float64 {
@@ -108,7 +155,7 @@ func label(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // metrics answers scrapes, a few at once.
 func (s *Server) metrics() http.HandlerFunc {
-	scrape := promhttp.HandlerFor(newRegistry(s.program, s.intake), promhttp.HandlerOpts{
+	scrape := promhttp.HandlerFor(newRegistry(metrics{s.program, s.version, s.revision}, s.intake), promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	})
 	scrapes := make(chan struct{}, maxParallelScrapes)
@@ -125,10 +172,10 @@ func (s *Server) metrics() http.HandlerFunc {
 
 // newRegistry returns a registry of this server's own, so that two programs in
 // one process (tests) do not meet in a global one.
-func newRegistry(p Program, in *intake) *prometheus.Registry {
+func newRegistry(m metrics, in *intake) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(in.accepted, in.refused, in.answers, in.seconds)
-	r.MustRegister(metrics{p}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	r.MustRegister(m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewBuildInfoCollector())
 	return r
 }

@@ -44,6 +44,9 @@ type Options struct {
 	// there is none.
 	RootKey string
 
+	// Version and Revision are what the metrics say that runs.
+	Version, Revision string
+
 	// Clock is where times come from; nil: the machine's.
 	Clock sluice.Clock
 }
@@ -62,6 +65,8 @@ type Server struct {
 	authority *authority
 	intake    *intake
 
+	version, revision string
+
 	seriesSlots chan struct{}
 	requests    requestIDs
 }
@@ -74,6 +79,7 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	s := &Server{program: program, log: log, address: address, served: make(chan struct{}), clock: options.Clock}
 	s.authority = newAuthority(options.RootKey, program.Keys, options.Clock)
 	s.intake = newIntake()
+	s.version, s.revision = options.Version, options.Revision
 	s.seriesSlots = make(chan struct{}, parallelSeries)
 	s.requests.init()
 	s.http = &http.Server{

@@ -3,6 +3,7 @@ package api
 import (
 	"sluice"
 	"sluice/ingest"
+	"sluice/meter"
 )
 
 // Program is what the HTTP server asks. Its methods are called from several
@@ -38,7 +39,16 @@ type Stats struct {
 	Refused    int64            // transactions the database refused and that were repeated row by row
 	Names      map[string]int64 // rows committed, by event name; the names are bounded below
 
-	CommitSeconds Histogram
+	CommitSeconds meter.Snapshot // transactions in the database
+
+	// Stages are how long the other stages of a transaction took, by name: read,
+	// encode, trim.
+	Stages      map[string]meter.Snapshot
+	CommitRows  meter.Snapshot // rows, repeats and dead letters of a transaction
+	AppendItems meter.Snapshot // items of requests in a batch written to a log
+	Redis       []RedisCalls   // a server
+
+	LeaseChanges map[string]LeaseChanges // by role
 
 	// Gauges.
 	Followers []Follower
@@ -46,14 +56,21 @@ type Stats struct {
 	Lists     []List
 	Leases    map[string]int // held by this process, by role
 	Processes int            // alive, this one included
+
+	// Of the file system of the data directory; size 0: not known.
+	DiskFreeBytes, DiskSizeBytes uint64
 }
 
-// Histogram counts durations in seconds. Buckets holds, for each upper bound,
-// how many took at most that long.
-type Histogram struct {
-	Count   uint64
-	Sum     float64
-	Buckets map[float64]uint64
+// RedisCalls is what was asked of a server.
+type RedisCalls struct {
+	Server string // HOST:PORT, or a socket's path
+	Took   meter.Snapshot
+	Failed int64
+}
+
+// LeaseChanges counts how often leases of this process came and went.
+type LeaseChanges struct {
+	Taken, Lost, Returned int64
 }
 
 // Follower is where a follower stands in one partition.
@@ -62,6 +79,7 @@ type Follower struct {
 	Partition  int
 	LagSeconds float64
 	LagItems   int64 // -1: not known
+	LogBatches int64 // in its log, the last few of which may be applied; -1: not known, or no log
 }
 
 // List is a foreign list.

@@ -96,11 +96,12 @@ type member struct {
 
 // role is what is shared out together: the places of one role.
 type role struct {
-	name   string
-	group  string // name and places: processes of one group share them fairly
-	places []place
-	held   map[int]*Lease // by place; guarded by Leases.mu
-	orphan int            // places without a living holder at the last look; guarded by Leases.mu
+	name    string
+	group   string // name and places: processes of one group share them fairly
+	places  []place
+	held    map[int]*Lease // by place; guarded by Leases.mu
+	changes Changes        // guarded by Leases.mu
+	orphan  int            // places without a living holder at the last look; guarded by Leases.mu
 }
 
 type place struct {
@@ -168,20 +169,27 @@ func (l *Leases) Held(name string) (map[int]*Lease, <-chan struct{}) {
 
 // Status is what the lease keeper knows of itself and others.
 type Status struct {
-	Live int            // processes, this one included
-	Held map[string]int // leases by role
-	Free map[string]int // places by role that no living process holds
-	Err  error          // of the last beat, and of the last look at the leases
+	Live    int                // processes, this one included
+	Held    map[string]int     // leases by role
+	Free    map[string]int     // places by role that no living process holds
+	Changes map[string]Changes // by role, since this process began
+	Err     error              // of the last beat, and of the last look at the leases
+}
+
+// Changes counts how often leases came and went.
+type Changes struct {
+	Taken, Lost, Returned int64
 }
 
 // Status returns the state after the last beat.
 func (l *Leases) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := Status{Live: l.live, Held: make(map[string]int), Free: make(map[string]int), Err: errors.Join(l.beatErr, l.tendErr)}
+	s := Status{Live: l.live, Held: make(map[string]int), Free: make(map[string]int), Changes: make(map[string]Changes), Err: errors.Join(l.beatErr, l.tendErr)}
 	for _, r := range l.roles {
 		s.Held[r.name] = len(r.held)
 		s.Free[r.name] = r.orphan
+		s.Changes[r.name] = r.changes
 	}
 	return s
 }
@@ -334,7 +342,7 @@ func (l *Leases) tend(ctx context.Context, r *role) error {
 			continue // its server does not answer
 		case held != nil && held.token != s.token:
 			l.log.Warn("lease lost", "role", r.name, "partition", r.places[i].partition, "owner", s.owner)
-			l.setHeld(r, i, nil)
+			l.setHeld(r, i, nil, &r.changes.Lost)
 		case held == nil && (s.token == "" || s.owner == l.id || l.dead(s.owner)):
 			free = append(free, i)
 		}
@@ -442,7 +450,7 @@ func (l *Leases) claim(ctx context.Context, r *role, i int, before *seen, number
 	if err != nil || n == 0 {
 		return err // 0: somebody else was faster
 	}
-	l.setHeld(r, i, lease)
+	l.setHeld(r, i, lease, &r.changes.Taken)
 	l.log.Info("lease taken", "role", r.name, "partition", p.partition, "number", number, "from", before.owner)
 	return nil
 }
@@ -461,9 +469,11 @@ func (l *Leases) disown(ctx context.Context, r *role, places []int, state []*see
 	return errors.Join(errs...)
 }
 
-func (l *Leases) setHeld(r *role, i int, lease *Lease) {
+// setHeld notes what this process holds of a place, and counts the change.
+func (l *Leases) setHeld(r *role, i int, lease *Lease, change *int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	*change++
 	if lease == nil {
 		delete(r.held, i)
 	} else {
@@ -482,7 +492,7 @@ func (l *Leases) giveBack(ctx context.Context, r *role, i int) error {
 	if lease == nil {
 		return nil
 	}
-	l.setHeld(r, i, nil)
+	l.setHeld(r, i, nil, &r.changes.Returned)
 	_, err := r.places[i].redis.callInt(ctx, "give a lease back", "release", []string{lease.key}, []string{lease.token})
 	return err
 }

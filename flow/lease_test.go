@@ -151,13 +151,13 @@ func TestWaitForChangeLooksAtItsOwnRole(t *testing.T) {
 		close(woken)
 	}()
 	for range 3 { // changes of another role wake nobody, and are not the last that is looked at
-		l.setHeld(l.roles[1], 0, &Lease{})
+		l.setHeld(l.roles[1], 0, &Lease{}, new(int64))
 		select {
 		case <-woken:
 			t.Fatal("woken by another role's change")
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	l.setHeld(l.roles[0], 1, &Lease{})
+	l.setHeld(l.roles[0], 1, &Lease{}, new(int64))
 	<-woken
 }

@@ -11,11 +11,13 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"sluice"
+	"sluice/meter"
 )
 
 // callTimeout bounds every command that does not block on purpose.
@@ -30,6 +32,10 @@ const connBufferBytes = 64 << 10
 type Redis struct {
 	client rueidis.Client
 	name   string // the URL without its password
+	host   string // what of it a metric may show
+
+	calls  meter.Seconds // scripts
+	failed atomic.Int64  // commands and scripts
 }
 
 // Dial connects to redis://, rediss:// or unix:// URLs. It fails if nobody
@@ -53,7 +59,7 @@ func Dial(ctx context.Context, rawURL string) (*Redis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to redis %s: %w; is it running?", name, err)
 	}
-	r := &Redis{client: client, name: name}
+	r := &Redis{client: client, name: name, host: option.InitAddress[0]}
 	if err := r.checkVersion(ctx); err != nil {
 		client.Close()
 		return nil, err
@@ -80,6 +86,16 @@ func redactError(err error, rawURL string) error {
 
 // String names the server, without password.
 func (r *Redis) String() string { return r.name }
+
+// Host names the server without user, password and database: HOST:PORT, or the
+// path of a socket.
+func (r *Redis) Host() string { return r.host }
+
+// Calls returns how long the scripts of this process took, and how many
+// commands failed: all writes but those to foreign lists are scripts.
+func (r *Redis) Calls() (took meter.Snapshot, failed int64) {
+	return r.calls.Snapshot(), r.failed.Load()
+}
 
 // Close ends all connections.
 func (r *Redis) Close() { r.client.Close() }
@@ -149,6 +165,9 @@ func (r *Redis) wrap(verb string, err error) error {
 	if err == nil {
 		return nil
 	}
+	if !errors.Is(err, context.Canceled) { // a blocked read that ends with its follower is no failure
+		r.failed.Add(1)
+	}
 	if reply, ok := rueidis.IsRedisErr(err); ok && reply != nil {
 		text := reply.Error()
 		switch {
@@ -206,6 +225,8 @@ func loadScripts() map[string]*rueidis.Lua {
 
 // call runs a script.
 func (r *Redis) call(ctx context.Context, script string, keys, args []string) rueidis.RedisResult {
+	started := time.Now()
+	defer func() { r.calls.Observe(time.Since(started)) }()
 	return scripts[script].Exec(ctx, r.client, keys, args)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/meter"
 )
 
 // Bounds of a Writer.
@@ -96,6 +97,7 @@ type Writer struct {
 	backlogBytes int         // what a log may hold that is not stored
 
 	began time.Time // ticks are counted from here
+	sizes meter.Sizes
 
 	mu     sync.Mutex
 	active int           // calls of Write and goroutines that write
@@ -132,6 +134,9 @@ func NewWriter(logs []*Log, source string, backlogBytes int) *Writer {
 	share := max(LeastBacklogBytes, backlogBytes/max(1, len(logs)))
 	return &Writer{source: source, logs: logs, open: make([]openBatch, len(logs)), began: time.Now(), backlogBytes: share}
 }
+
+// Sizes returns how many items the batches had that were written.
+func (w *Writer) Sizes() meter.Snapshot { return w.sizes.Snapshot() }
 
 // Write adds the parts of a request to their partitions' open batches and
 // returns when all are durably written. A *LogFullError or ErrClosed: nothing
@@ -294,7 +299,7 @@ func (w *Writer) write(partition int) {
 			time.Sleep(openBatchWait - time.Since(w.began)%openBatchWait)
 			o.mu.Lock()
 		}
-		f, data := o.waiting, o.data
+		f, data, items := o.waiting, o.data, o.items
 		o.waiting, o.data, o.items = nil, nil, 0
 		if f == nil {
 			o.writing = false
@@ -302,7 +307,9 @@ func (w *Writer) write(partition int) {
 			return
 		}
 		o.mu.Unlock()
-		f.err = w.append(partition, data)
+		if f.err = w.append(partition, data); f.err == nil {
+			w.sizes.Observe(items)
+		}
 		close(f.done)
 	}
 }

@@ -27,6 +27,14 @@ const (
 	countsWait = 500 * time.Millisecond
 )
 
+// prepare encodes an effect and counts the time.
+func prepare(store sluice.Store, stats *Stats, effect *sluice.Effect) (sluice.Prepared, error) {
+	started := time.Now()
+	p, err := store.Prepare(effect)
+	stats.Encode.Observe(time.Since(started))
+	return p, err
+}
+
 // apply carries out a prepared effect of a follower, row by row where the store
 // refuses it as a whole, and counts what it did.
 func apply(ctx context.Context, store sluice.Store, stats *Stats, follower string, p sluice.Prepared) error {
@@ -52,10 +60,7 @@ func apply(ctx context.Context, store sluice.Store, stats *Stats, follower strin
 		return err
 	}
 	stats.Fine(follower)
-	stats.observeCommit(time.Since(started))
-	stats.Stored.Add(int64(done.Rows))
-	stats.Duplicates.Add(int64(done.Duplicates))
-	stats.Dead.Add(int64(done.Dead))
+	stats.committed(done, time.Since(started))
 	return nil
 }
 

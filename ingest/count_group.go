@@ -110,7 +110,7 @@ func (g *CountGroup) commit(ctx context.Context, units []*countUnit) error {
 			effect.Counts = append(effect.Counts, sluice.Count{Kind: sluice.KindCounter, TimeMillis: key.hour, By: n, App: key.app, Name: key.name})
 		}
 	}
-	prepared, err := g.Store.Prepare(effect)
+	prepared, err := prepare(g.Store, g.Stats, effect)
 	if err != nil {
 		return err
 	}

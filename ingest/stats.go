@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/meter"
 )
 
 // Bounds of what is counted by name: beyond it, names are counted together.
@@ -20,13 +21,19 @@ type Stats struct {
 	Stored     atomic.Int64 // rows committed
 	Duplicates atomic.Int64 // items left out because their id was there
 	Dead       atomic.Int64 // dead letters committed
-	Commits    atomic.Int64 // transactions
 	Conflicts  atomic.Int64 // transactions refused by a cursor
 	Refused    atomic.Int64 // transactions repeated row by row
 
+	// Stages of a transaction. What applying it took is Commit.
+	Read   meter.Seconds // gathering it, from its first item on
+	Encode meter.Seconds
+	Commit meter.Seconds // in the database
+	Trim   meter.Seconds // of the logs, after it
+
+	CommitRows meter.Sizes // rows, repeats and dead letters of a transaction
+
 	mu       sync.Mutex
 	names    map[string]int64
-	commits  Histogram
 	lags     map[LagKey]Lag
 	failures map[string]Failure
 	standing map[int]error
@@ -52,16 +59,6 @@ type Lag struct {
 	taken   sluice.Position // up to where it was read
 }
 
-// Histogram counts durations by upper bound.
-type Histogram struct {
-	Count   uint64
-	Sum     float64 // seconds
-	Buckets map[float64]uint64
-}
-
-// commitBounds are the upper bounds, in seconds, of the commit histogram.
-var commitBounds = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5}
-
 func (s *Stats) countNames(names map[string]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,20 +76,13 @@ func (s *Stats) countNames(names map[string]int64) {
 	}
 }
 
-func (s *Stats) observeCommit(took time.Duration) {
-	s.Commits.Add(1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.commits.Buckets == nil {
-		s.commits.Buckets = make(map[float64]uint64)
-	}
-	s.commits.Count++
-	s.commits.Sum += took.Seconds()
-	for _, bound := range commitBounds {
-		if took.Seconds() <= bound {
-			s.commits.Buckets[bound]++
-		}
-	}
+// committed counts a transaction.
+func (s *Stats) committed(done sluice.Applied, took time.Duration) {
+	s.Commit.Observe(took)
+	s.CommitRows.Observe(done.Rows + done.Duplicates + done.Dead)
+	s.Stored.Add(int64(done.Rows))
+	s.Duplicates.Add(int64(done.Duplicates))
+	s.Dead.Add(int64(done.Dead))
 }
 
 func (s *Stats) setLag(follower string, partition int, position sluice.Position, behind time.Duration) {
@@ -148,21 +138,6 @@ func (s *Stats) Names() map[string]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.names)
-}
-
-// CommitSeconds returns how long transactions took.
-func (s *Stats) CommitSeconds() Histogram {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h := s.commits
-	h.Buckets = maps.Clone(h.Buckets)
-	for _, bound := range commitBounds {
-		if h.Buckets == nil {
-			h.Buckets = make(map[float64]uint64)
-		}
-		h.Buckets[bound] += 0
-	}
-	return h
 }
 
 // Lags returns how far each place was behind at its last commit.

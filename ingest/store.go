@@ -108,7 +108,9 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 		for _, m := range u.moves {
 			s.Stats.setLag(StoreRole, m.Partition, m.To, now.Sub(time.UnixMilli(int64(m.To.Major))))
 		}
-		return trimmer.applied(ctx, u.entries)
+		err := trimmer.applied(ctx, u.entries)
+		s.Stats.Trim.Observe(s.Clock.Now().Sub(now))
+		return err
 	})
 	if errors.Is(err, sluice.ErrGap) {
 		return nil // the next session judges it, before it begins
@@ -161,7 +163,8 @@ func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[
 			return err
 		}
 		t.effect.Stripe = stripe
-		prepared, err := s.Store.Prepare(&t.effect)
+		s.Stats.Read.Observe(s.Clock.Now().Sub(t.began))
+		prepared, err := prepare(s.Store, s.Stats, &t.effect)
 		if err != nil {
 			return err
 		}
@@ -227,11 +230,15 @@ type storing struct {
 	names  map[string]int64
 	counts map[sluice.Count]int64 // by the count of an hour, without its By
 	bytes  int
+	began  time.Time // when its first batches came
 
 	entries map[int][]sluice.Position // of the batches added, by partition
 }
 
 func (t *storing) addAll(batches []flow.Batch, cursors map[int]sluice.Position) {
+	if len(t.moved) == 0 {
+		t.began = t.s.Clock.Now()
+	}
 	for _, b := range batches {
 		t.add(b, cursors)
 	}

@@ -145,7 +145,8 @@ func (t *TableFollower) read(ctx context.Context, reader *flow.ListReader, curso
 		if err := gatherPages(ctx, t.Clock, flushWait, ahead, g.add, g.size); err != nil {
 			return err
 		}
-		prepared, err := t.Store.Prepare(&g.effect)
+		t.Stats.Read.Observe(t.Clock.Now().Sub(g.taken))
+		prepared, err := prepare(t.Store, t.Stats, &g.effect)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -93,18 +94,22 @@ func hanging(head, text string) string {
 // version is set when the program is built (Makefile).
 var version = "unversioned"
 
+// revision is what the program was built from, if the build knew.
+func revision() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value
+			}
+		}
+	}
+	return ""
+}
+
 func runVersion(_ context.Context, c *call) error {
 	if len(c.given.args) > 0 {
 		return usagef("version: takes no arguments")
 	}
-	revision := "unknown revision"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				revision = s.Value
-			}
-		}
-	}
-	c.print("sluice %s, %s, %s %s/%s", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	c.print("sluice %s, %s, %s %s/%s", version, cmp.Or(revision(), "unknown revision"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return nil
 }

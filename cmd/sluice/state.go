@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"sluice/api"
+	"sluice/flow"
 	"sluice/ingest"
+	"sluice/meter"
 )
 
 // lookTimeout bounds what one question about the engine's state may take.
@@ -65,8 +67,13 @@ func (e *engine) snapshot() api.Stats {
 		Leases:     status.Held,
 		Processes:  status.Live,
 	}
-	h := e.stats.CommitSeconds()
-	s.CommitSeconds = api.Histogram{Count: h.Count, Sum: h.Sum, Buckets: h.Buckets}
+	e.snapshotTimes(&s)
+	s.LeaseChanges = make(map[string]api.LeaseChanges)
+	for role, c := range status.Changes {
+		s.LeaseChanges[role] = api.LeaseChanges(c)
+	}
+	// Without an answer the metrics are missing, and an alert can ask for that.
+	s.DiskFreeBytes, s.DiskSizeBytes, _ = diskSpace(e.config.Data)
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
 	s.Failing = make(map[string]bool)
@@ -92,6 +99,22 @@ func (e *engine) snapshot() api.Stats {
 	return s
 }
 
+// snapshotTimes adds the histograms.
+func (e *engine) snapshotTimes(s *api.Stats) {
+	s.CommitSeconds, s.CommitRows = e.stats.Commit.Snapshot(), e.stats.CommitRows.Snapshot()
+	s.Stages = map[string]meter.Snapshot{
+		"read": e.stats.Read.Snapshot(), "encode": e.stats.Encode.Snapshot(), "trim": e.stats.Trim.Snapshot(),
+	}
+	s.AppendItems = e.writer.Sizes()
+	calls := make(map[string]api.RedisCalls) // two databases of one server are two connections
+	for _, r := range append([]*flow.Redis{e.redis}, slices.Collect(maps.Values(e.others))...) {
+		took, failed := r.Calls()
+		c := calls[r.Host()]
+		calls[r.Host()] = api.RedisCalls{Server: r.Host(), Took: c.Took.Add(took), Failed: c.Failed + failed}
+	}
+	s.Redis = slices.Collect(maps.Values(calls))
+}
+
 func orUnknown(n int64, err error) int64 {
 	if err != nil {
 		return -1
@@ -102,7 +125,7 @@ func orUnknown(n int64, err error) int64 {
 // listLag says how far a list is behind now: while something of it is held, it
 // grows until the next commit.
 func (e *engine) listLag(key ingest.LagKey, applied ingest.Lag, held int64) api.Follower {
-	f := api.Follower{Name: key.Follower, Partition: key.Partition, LagSeconds: applied.Seconds, LagItems: -1}
+	f := api.Follower{Name: key.Follower, Partition: key.Partition, LagSeconds: applied.Seconds, LagItems: held, LogBatches: -1}
 	if held != 0 { // -1: Redis does not tell
 		f.LagSeconds = max(f.LagSeconds, e.clock.Now().Sub(applied.Since).Seconds())
 	}
@@ -114,6 +137,8 @@ func (e *engine) listLag(key ingest.LagKey, applied ingest.Lag, held int64) api.
 // follower stands still.
 func (e *engine) lag(ctx context.Context, key ingest.LagKey, applied ingest.Lag) api.Follower {
 	f := api.Follower{Name: key.Follower, Partition: key.Partition, LagSeconds: applied.Seconds, LagItems: -1}
+	entries, err := e.logs[key.Partition].Entries(ctx)
+	f.LogBatches = orUnknown(int64(entries), err)
 	last, err := e.logs[key.Partition].Last(ctx)
 	switch {
 	case err != nil:

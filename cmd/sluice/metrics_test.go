@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"testing"
+)
+
+// sample returns the value of one line of the metrics, -1 if there is none.
+func (s *served) sample(t *testing.T, line string) float64 {
+	t.Helper()
+	_, body := s.get(t, "/metrics")
+	m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(line) + ` (\S+)$`).FindStringSubmatch(body)
+	if m == nil {
+		return -1
+	}
+	v, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// What a transaction went through is measured, from the request to the trim.
+func TestMetricsOfARunningProgram(t *testing.T) {
+	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot, "SLUICE_PARTITIONS=1")
+	const requests = 12 // more than the entries that stay in a log
+	for i := range requests {
+		s.accepted(t, 2, fmt.Sprintf(`[{"event":"open","user_id":"u%d"},{"event":"click","user_id":"u"}]`, i))
+	}
+	await(t, "all is stored", func() bool { return s.metric(t, "sluice_stored_rows_total") == 2*requests })
+	await(t, "the log is trimmed", func() bool { return s.sample(t, `sluice_log_batches{partition="0"}`) == 8 })
+	commits := s.sample(t, "sluice_commit_seconds_count")
+	for line, want := range map[string]float64{
+		"sluice_append_items_sum":                                   2 * requests,
+		"sluice_commit_rows_sum":                                    2 * requests,
+		"sluice_commit_rows_count":                                  commits,
+		`sluice_stage_seconds_count{stage="read"}`:                  commits,
+		`sluice_stage_seconds_count{stage="encode"}`:                commits,
+		`sluice_stage_seconds_count{stage="trim"}`:                  commits,
+		`sluice_lease_changes_total{change="taken",role="store"}`:   1,
+		`sluice_lease_changes_total{change="lost",role="store"}`:    0,
+		`sluice_follower_lag_items{follower="store",partition="0"}`: 0,
+		`sluice_leases{role="store"}`:                               1,
+	} {
+		if got := s.sample(t, line); got != want {
+			t.Errorf("%s is %v, want %v", line, got, want)
+		}
+	}
+	_, body := s.get(t, "/metrics")
+	for _, pattern := range []string{
+		`sluice_redis_call_seconds_count\{server="[^"]*redis[^"]*"\} [1-9]`, `sluice_redis_errors_total\{server="[^"]+"\} 0`,
+		`sluice_data_free_bytes [1-9]`, `sluice_data_size_bytes [1-9]`, `sluice_build_info\{goversion="go[^"]+",revision="[^"]*",version="unversioned"\} 1`,
+	} {
+		if !regexp.MustCompile(`(?m)^` + pattern).MatchString(body) {
+			t.Errorf("no line %s in\n%s", pattern, body)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+// Package meter counts how long things take and how large they are: histograms
+// for code that must not carry a metrics library. To observe is a few atomic
+// additions and no lock; to read costs whoever reads.
+package meter
+
+import (
+	"maps"
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// The upper bounds. A duration's are in microseconds, so that they can be
+// compared as integers; a size's are powers of four.
+var secondsBounds = [...]int64{100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000}
+
+const sizeBounds = 9 // 1, 4, 16, ... 65536
+
+// Snapshot is what a histogram had counted. Buckets holds, for each upper
+// bound (seconds, or items), how many were at most that; it has all bounds.
+type Snapshot struct {
+	Count   uint64
+	Sum     float64
+	Buckets map[float64]uint64
+}
+
+// Add returns both together; they are of the same kind.
+func (h Snapshot) Add(other Snapshot) Snapshot {
+	sum := Snapshot{Count: h.Count + other.Count, Sum: h.Sum + other.Sum, Buckets: maps.Clone(other.Buckets)}
+	for bound, n := range h.Buckets {
+		if sum.Buckets == nil {
+			sum.Buckets = make(map[float64]uint64)
+		}
+		sum.Buckets[bound] += n
+	}
+	return sum
+}
+
+// Seconds counts durations from a tenth of a millisecond to ten seconds. The
+// zero value is ready; its methods may be called by several goroutines at once.
+type Seconds struct {
+	within [len(secondsBounds) + 1]atomic.Uint64 // the last: longer than all bounds
+	nanos  atomic.Int64
+}
+
+// Observe counts one duration.
+func (s *Seconds) Observe(took time.Duration) {
+	i, micros := 0, (took.Nanoseconds()+999)/1000
+	for i < len(secondsBounds) && micros > secondsBounds[i] {
+		i++
+	}
+	s.within[i].Add(1)
+	s.nanos.Add(took.Nanoseconds())
+}
+
+// Snapshot returns what was counted so far.
+func (s *Seconds) Snapshot() Snapshot {
+	return snapshot(s.within[:], float64(s.nanos.Load())/1e9, func(i int) float64 { return float64(secondsBounds[i]) / 1e6 })
+}
+
+// Sizes counts numbers of items from 1 to 65,536. The zero value is ready; its
+// methods may be called by several goroutines at once.
+type Sizes struct {
+	within [sizeBounds + 1]atomic.Uint64 // the last: more than all bounds
+	sum    atomic.Int64
+}
+
+// Observe counts one number, 0 or more.
+func (s *Sizes) Observe(n int) {
+	i := 0
+	if n > 1 {
+		i = min((bits.Len(uint(n-1))+1)/2, sizeBounds) // the least i with n <= 4^i
+	}
+	s.within[i].Add(1)
+	s.sum.Add(int64(n))
+}
+
+// Snapshot returns what was counted so far.
+func (s *Sizes) Snapshot() Snapshot {
+	return snapshot(s.within[:], float64(s.sum.Load()), func(i int) float64 { return float64(uint64(1) << (2 * i)) })
+}
+
+// snapshot adds up: the count is that of the buckets, so that both agree
+// whatever is observed meanwhile.
+func snapshot(within []atomic.Uint64, sum float64, bound func(int) float64) Snapshot {
+	h := Snapshot{Sum: sum, Buckets: make(map[float64]uint64, len(within)-1)}
+	for i := range within {
+		h.Count += within[i].Load()
+		if i < len(within)-1 {
+			h.Buckets[bound(i)] = h.Count
+		}
+	}
+	return h
+}
