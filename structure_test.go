@@ -36,6 +36,8 @@ var layers = map[string]int{
 	"meter":      1, // histograms without a metrics library
 	"timetext":   1,
 	"profile":    1,
+	"filelock":   1,
+	"spill":      1,
 	"bench/plot": 1, // draws charts, knows nothing of the program
 
 	"flow":     2,
@@ -59,6 +61,9 @@ var layers = map[string]int{
 
 // sameLayer are the imports inside one layer.
 var sameLayer = map[string]string{
+	"spill imports faults":          "it is killed while it writes, by test",
+	"spill imports filelock":        "nobody replays a file that still grows",
+	"servers imports filelock":      "one server a directory",
 	"profile imports jsonscan":      "values stay the JSON text that they came as",
 	"profile imports timetext":      "some standard fields are times",
 	"bench imports bench/baseline":  "it measures the old designs beside ours",

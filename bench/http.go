@@ -24,21 +24,21 @@ var httpParts = []string{partBatches, partCounters, partSingle}
 const benchRootKey = "bench-root-key-0123456789abcdefgh"
 
 const (
-	httpBatchItems   = 1000
-	httpBatchConns   = 16
-	httpSingleConns  = 256
-	httpSpan         = 10 * time.Second
-	httpSpanQuick    = 2 * time.Second
-	httpSingleSpan   = 5 * time.Second
-	httpSingleQuick  = 2 * time.Second
-	httpBatchRuns    = 3
-	httpSingleRuns   = 3
-	httpStoreGap     = 10_000_000 // indexes between the elements of two runs
+	httpBatchItems  = 1000
+	httpBatchConns  = 16
+	httpSingleConns = 256
+	httpSpan        = 10 * time.Second
+	httpSpanQuick   = 2 * time.Second
+	httpSingleSpan  = 5 * time.Second
+	httpSingleQuick = 2 * time.Second
+	httpBatchRuns   = 3
+	httpSingleRuns  = 3
+	httpStoreGap    = 10_000_000 // indexes between the elements of two runs
 
 	// httpBacklog lets more wait than the default does: the published design's
 	// list, beside it, has no bound at all. With the default's 256 MB a run of
 	// 10 s reaches the bound and measures the store.
-	httpBacklog = "backlog_megabytes: 2048"
+	httpBacklog      = "backlog_megabytes: 2048"
 	httpPingRequest  = "GET /v1/ping HTTP/1.1\r\nHost: bench\r\n\r\n"
 	httpPingAnswer   = 204
 	httpEventsAnswer = 202

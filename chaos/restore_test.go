@@ -7,14 +7,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"sluice"
 	"sluice/faults"
+	"sluice/flow"
+	"sluice/spill"
 )
 
 // run runs a command of the program to its end and returns what it says.
@@ -162,4 +167,86 @@ func TestRestoreOfWhatWasHeld(t *testing.T) {
 	t.Setenv("SLUICE_ROLES", "intake,store")
 	w.start("")
 	w.checkElements()
+}
+
+// TestKilledSpillReplay kills the replay of a spill file before, between and
+// behind its appends, and before the file is removed, then lets two do it at
+// once: every event is stored once.
+func TestKilledSpillReplay(t *testing.T) {
+	w := newWorld(t)
+	w.start("")
+	w.awaitListen()
+	const events = 40_000
+	dir := filepath.Join(w.dir, "away")
+	write := func() string {
+		redis, err := flow.Dial(t.Context(), w.redis.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer redis.Close()
+		id, err := redis.Deployment(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := spill.Open(dir, strconv.FormatUint(id, 10), sluice.SystemClock{})
+		var all sync.WaitGroup
+		for who := range 50 {
+			all.Go(func() {
+				for n := range events / 50 {
+					e := sluice.Event{Kind: sluice.KindMail, TimeMillis: 1790000000000 + int64(n), Name: sluice.EventOpened, User: fmt.Sprint(n % 97), Message: fmt.Sprintf("%d-%d", who, n)}
+					if err := s.Write(e); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if err := s.Release(); err != nil {
+			t.Fatal(err)
+		}
+		files, err := spill.List(dir)
+		if err != nil || len(files) != 1 {
+			t.Fatalf("%v, %v", files, err)
+		}
+		return files[0].Path
+	}
+	file := write()
+	for _, step := range []string{"import=kill,1", "imported=kill,1", "import=kill,2", "replayed=kill,1"} {
+		out, err := w.run(step, "spill", "replay", file)
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != -1 {
+			t.Fatalf("the replay was not killed at %s: %v\n%s", step, err, out)
+		}
+	}
+	// A copy, and the file itself in the data directory of the program.
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, own := filepath.Join(w.dir, "copy"+spill.Suffix), filepath.Join(w.dir, "data", "spill", "own"+spill.Suffix)
+	if err := os.MkdirAll(filepath.Dir(own), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{copied, own} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.start("") // finds its own one
+	for _, path := range []string{file, copied} {
+		// Two at once may get in each other's way: it says so, and goes on from there.
+		for until := time.Now().Add(settleWithin); ; {
+			out, err := w.run("", "spill", "replay", path)
+			if err == nil {
+				break
+			}
+			if !strings.Contains(out, "somebody else") || time.Now().After(until) {
+				t.Fatalf("replay of %s: %v\n%s", path, err, out)
+			}
+		}
+	}
+	w.eventually("the program has replayed its own one", func() bool { _, err := os.Stat(own); return err != nil })
+	w.eventually("all events are stored", func() bool { return w.highest("SELECT COUNT(DISTINCT message_ref) FROM events") >= events })
+	if n := w.highest("SELECT COUNT(*) FROM events"); n != events {
+		t.Fatalf("%d rows of %d events", n, events)
+	}
 }

@@ -7,8 +7,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"sluice/filelock"
 )
 
 // A server's directory is locked by a flock on a file in it, and the open file
@@ -42,11 +43,11 @@ func lockDir(ctx context.Context, dir string) (*os.File, error) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := filelock.Take(f)
 		if err == nil {
 			return f, nil
 		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+		if !errors.Is(err, filelock.ErrHeld) {
 			f.Close()
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}

@@ -61,6 +61,7 @@ func commands() []command {
 		{name: "backup", args: "DIR|FILE", line: "write the tables and the logs to a file", long: backupLong, setting: true, run: runBackup},
 		{name: "restore", args: "FILE", line: "put a backup back", long: restoreLong, setting: true, flags: restoreFlags, run: runRestore},
 		{name: "import", args: "events FILE", line: "read events of a file in", long: importLong, setting: true, flags: importFlags, run: runImport},
+		{name: "spill", args: "list | replay FILE...", line: "look after events that were kept while Redis was away", long: spillLong, setting: true, run: runSpill},
 		{name: "export", args: "events | series", line: "write events or series out as lines", long: exportLong, setting: true, flags: exportFlags, run: runExport},
 		{name: "bench", args: "[ARGUMENTS]", line: "measure this machine", long: benchLong, run: runBench},
 		{name: "config", args: "[show]", line: "print the commented configuration", long: configLong, setting: true, run: runConfig},

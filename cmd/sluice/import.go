@@ -133,11 +133,11 @@ func checkRunning(ctx context.Context, cfg *config.Config, store *sqlstore.Store
 	case err != nil:
 		return err
 	case half || d.ID == 0 || d.ID != id:
-		return fmt.Errorf("import: redis %s and the database do not belong together; are --redis and --database right?", redis)
+		return fmt.Errorf("redis %s and the database do not belong together; are --redis and --database right?", redis)
 	case d.Partitions != cfg.Partitions:
-		return fmt.Errorf("import: the database has %d partitions, the configuration says %d", d.Partitions, cfg.Partitions)
+		return fmt.Errorf("the database has %d partitions, the configuration says %d", d.Partitions, cfg.Partitions)
 	case living == 0:
-		return fmt.Errorf("import: no program runs on redis %s that would store the events: start `sluice serve`", redis)
+		return fmt.Errorf("no program runs on redis %s that would store the events: start `sluice serve`", redis)
 	}
 	return nil
 }

@@ -35,6 +35,7 @@ func (e *engine) followers() []follower {
 	all := []follower{
 		{config.RoleStore, "store", e.storeFollower().Run},
 		{config.RoleStore, "keep", e.keeper().Run},
+		{"", "spill", e.spilled().Run},
 	}
 	for i, list := range e.lists {
 		all = append(all, follower{config.RoleIntake, list.Source(), e.listFollowers[i]})
@@ -211,6 +212,11 @@ func retention(cfg *config.Config) ingest.Retention {
 		},
 		SeriesHours: r.SeriesHours, SeriesDays: r.SeriesDays, DeadLetters: r.DeadLetters,
 	}
+}
+
+// spilled returns what brings back the spill files of the data directory.
+func (e *engine) spilled() *ingest.Spilled {
+	return &ingest.Spilled{Dir: spillDir(e.config), Deployment: e.deployment, Logs: e.logs, Kept: retention(e.config), Clock: e.clock, Log: e.log}
 }
 
 // intake returns what takes in the events of requests.

@@ -1,5 +1,3 @@
-//go:build unix
-
 package sqlstore
 
 import (
@@ -8,7 +6,8 @@ import (
 	"io"
 	"os"
 	"strings"
-	"syscall"
+
+	"sluice/filelock"
 )
 
 // lockFile takes a lock that ends with the process, however it ends, and notes
@@ -19,10 +18,10 @@ func lockFile(path string) (unlock func() error, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open lock file: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := filelock.Take(f); err != nil {
 		holder, _ := io.ReadAll(io.LimitReader(f, 200))
 		_ = f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
+		if errors.Is(err, filelock.ErrHeld) {
 			return nil, fmt.Errorf("lock %s: %s holds it: a SQLite database is served by one process only; stop that one first", path, strings.TrimSpace(string(holder)))
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"sluice"
+	"sluice/config"
+	"sluice/filelock"
+	"sluice/ingest"
+	"sluice/spill"
+)
+
+const spillLong = `
+Spill files have events that could not be written while Redis was away. A program
+replays those in its data directory by itself, when it starts and every 10 s. This is
+for files of a machine that does not come back, and for looking.
+
+    sluice spill list [DIR|FILE...]  the files, what is in them, and who holds them
+    sluice spill replay FILE...      bring their events into the logs; the files go
+
+Broken off, run it again, here or elsewhere: it goes on. A file that was replayed before
+doubles nothing. What cannot be read at the end of a file stays, as FILE.damaged.
+`
+
+// spillDir is where a process spills to.
+func spillDir(cfg *config.Config) string { return filepath.Join(cfg.Data, "spill") }
+
+func runSpill(ctx context.Context, c *call) error {
+	args := c.given.args
+	switch {
+	case len(args) > 0 && args[0] == "list":
+		return c.spillList(args[1:])
+	case len(args) > 1 && args[0] == "replay":
+		return c.spillReplay(ctx, args[1:])
+	case len(args) == 1 && args[0] == "replay":
+		return usagef("spill: name the files to replay; `sluice spill list` shows those of the data directory")
+	}
+	return usagef("spill: want list or replay; `sluice help spill` explains them")
+}
+
+func (c *call) spillList(args []string) error {
+	cfg, err := c.load(nil)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		args = []string{spillDir(cfg)}
+	}
+	var files []spill.File
+	for _, arg := range args {
+		if filepath.Ext(arg) != "" {
+			files = append(files, spill.File{Path: arg})
+			continue
+		}
+		found, err := spill.List(arg)
+		if err != nil {
+			return err
+		}
+		files = append(files, found...)
+	}
+	if len(files) == 0 {
+		c.print("no spill files")
+	}
+	for _, f := range files {
+		c.print("%s: %s", f.Path, describeSpill(f.Path))
+	}
+	return nil
+}
+
+// describeSpill says what is in a file.
+func describeSpill(path string) string {
+	r, err := spill.OpenFile(path)
+	if errors.Is(err, filelock.ErrHeld) {
+		return "is being written or replayed by a running process"
+	}
+	if err != nil {
+		return err.Error()
+	}
+	defer r.Close()
+	events := int64(0)
+	for {
+		if _, err := r.Next(); err != nil {
+			break
+		}
+		events++
+	}
+	text := fmt.Sprintf("%s events since %s, of deployment %s", grouped(events), r.Header.Made.Format(time.RFC3339), r.Header.Deployment)
+	if left, why := r.Rest(); left > 0 {
+		text += fmt.Sprintf("; then %d bytes that cannot be read: %v", left, why)
+	}
+	return text
+}
+
+func (c *call) spillReplay(ctx context.Context, files []string) (err error) {
+	cfg, err := c.load(nil)
+	if err != nil {
+		return err
+	}
+	store, err := openStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	redis, err := dialRunning(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer redis.Close()
+	if err := checkRunning(ctx, cfg, store, redis); err != nil {
+		return err
+	}
+	deployment, err := redis.Deployment(ctx)
+	if err != nil {
+		return err
+	}
+	s := &ingest.Spilled{
+		Deployment: strconv.FormatUint(deployment, 10), Logs: logsOf(redis, cfg), Kept: retention(cfg), Clock: sluice.SystemClock{},
+		Log: slog.New(slog.NewTextHandler(c.main.Stderr, nil)),
+	}
+	progress := c.progress()
+	for _, file := range files {
+		done, err := s.Replay(ctx, file, func(read, size int64) { progress(fmt.Sprintf("%s: %d of %d MB", file, read>>20, size>>20)) })
+		if err != nil {
+			return err
+		}
+		c.print("%s: %s events replayed, %s of an earlier try, %s past their retention", file, grouped(done.Written), grouped(done.Known), grouped(done.Rejected))
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"time"
+
+	"sluice"
+	"sluice/faults"
+	"sluice/filelock"
+	"sluice/flow"
+	"sluice/spill"
+)
+
+// spillLookEvery is how often a process looks for files in its directory.
+const spillLookEvery = 10 * time.Second
+
+// Spilled brings spill files back into the logs.
+//
+// A file is imported under a source of its own, spill:ID, so an attempt that
+// was broken off is gone on with, by whoever does it: each log knows up to which
+// record it has the file. When all is in, the logs forget the source and the
+// file goes. A copy that is replayed later is all repeats to the store, since
+// every event in it has an id and a time.
+type Spilled struct {
+	Dir        string
+	Deployment string      // as flow.Identify returns it
+	Logs       []*flow.Log // by partition
+	Kept       Retention
+	Clock      sluice.Clock
+	Log        *slog.Logger
+}
+
+// Run replays what is found in the directory, until fetch ends. A file that
+// another process writes or replays is left to it.
+func (s *Spilled) Run(fetch, _ context.Context) {
+	for {
+		s.look(fetch)
+		select {
+		case <-fetch.Done():
+			return
+		case <-time.After(spillLookEvery):
+		}
+	}
+}
+
+func (s *Spilled) look(ctx context.Context) {
+	files, err := spill.List(s.Dir)
+	if err != nil {
+		s.Log.Warn("spill files are not looked for", "error", err)
+		return
+	}
+	for _, f := range files {
+		if ctx.Err() != nil || !strings.HasSuffix(f.Path, spill.Suffix) {
+			continue
+		}
+		done, err := s.Replay(ctx, f.Path, nil)
+		switch {
+		case err == nil:
+			s.Log.Info("spill file replayed", "file", f.Path, "events", done.Written, "known", done.Known, "rejected", done.Rejected)
+		case errors.Is(err, filelock.ErrHeld) || errors.Is(err, fs.ErrNotExist) || ctx.Err() != nil:
+		default:
+			s.Log.Warn("spill file not replayed, and tried again", "file", f.Path, "error", err)
+		}
+	}
+}
+
+// Replay brings one file's events into the logs and removes it. progress, if
+// it is not nil, is told how far it is.
+func (s *Spilled) Replay(ctx context.Context, path string, progress func(read, size int64)) (Imported, error) {
+	r, err := spill.OpenFile(path)
+	if err != nil {
+		return Imported{}, err
+	}
+	if r.Header.Deployment != s.Deployment {
+		return Imported{}, errors.Join(fmt.Errorf("replay %s: its events are of another deployment (%s, this is %s): replay it where they belong", path, r.Header.Deployment, s.Deployment), r.Close())
+	}
+	im := &Import{
+		Logs: s.Logs, Source: "spill:" + r.Header.ID, Known: true, Parse: spill.Decode, Kept: s.Kept, Clock: s.Clock,
+		Reject: func(line sluice.Line, reason error) error {
+			s.Log.Warn("spilled event not replayed", "file", path, "record", line.Number, "reason", reason)
+			return nil
+		},
+	}
+	done, err := im.Run(ctx, r.Next, func(Imported) {
+		if progress != nil {
+			progress(r.Bytes())
+		}
+	})
+	if err == nil {
+		err = faults.Hit("replayed")
+	}
+	if err != nil {
+		return done, errors.Join(fmt.Errorf("replay %s: %w", path, err), r.Close())
+	}
+	if left, why := r.Rest(); left > 0 {
+		s.Log.Warn("the end of a spill file could not be read; it is kept", "file", path+spill.DamagedSuffix, "bytes", left, "reason", why)
+	}
+	return done, r.Done()
+}
