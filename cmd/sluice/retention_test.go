@@ -43,7 +43,7 @@ func TestRetention(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeRetention("retention: {events: {mail: 60, custom: 30, purchase: 30, system: 30}, dead_letters: 7, series_hours: 30}")
-	s = serveConfigured(t, dir)
+	serveConfigured(t, dir)
 	await(t, "old rows are gone", func() bool {
 		return count("SELECT COUNT(*) FROM events") == 3 && count("SELECT COUNT(*) FROM dead_letters") == 0 && count("SELECT COUNT(*) FROM series_hours") == 2
 	})
