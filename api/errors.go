@@ -95,7 +95,7 @@ func refusal(code sluice.Code, format string, args ...any) *sluice.Error {
 func (s *Server) writeJSON(w http.ResponseWriter, status int, body any) {
 	text, err := json.Marshal(body)
 	if err != nil {
-		s.log.Error("encode answer", "error", err)
+		s.log.Error("encode answer", "id", idOf(w), "error", err)
 		status, text = http.StatusInternalServerError, []byte(`{"error":{"code":"internal","message":"the answer could not be encoded"}}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -106,6 +106,6 @@ func (s *Server) writeJSON(w http.ResponseWriter, status int, body any) {
 // write writes a body. A failed write has nobody left to tell.
 func (s *Server) write(w http.ResponseWriter, text []byte) {
 	if _, err := w.Write(text); err != nil {
-		s.log.Debug("answer not delivered", "error", err)
+		s.log.Debug("answer not delivered", "id", idOf(w), "error", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sluice"
+	"sluice/key"
 	"sluice/meter"
 )
 
@@ -153,17 +154,24 @@ func b2f(b bool) float64 {
 // exposition format demands UTF-8, and one bad name would cost all metrics.
 func label(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// metrics answers scrapes, a few at once.
+// metrics answers scrapes, a few at once. Beyond loopback they need a key: the
+// names of lists, servers and events are nobody else's business.
 func (s *Server) metrics() http.HandlerFunc {
-	scrape := promhttp.HandlerFor(newRegistry(metrics{s.program, s.version, s.revision}, s.intake), promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
-	})
+	registry := newRegistry(metrics{s.program, s.version, s.revision}, s.intake)
 	scrapes := make(chan struct{}, maxParallelScrapes)
 	return func(w http.ResponseWriter, r *http.Request) {
+		if !s.openMetrics {
+			if _, err := s.allowed(w, r, key.MetricsRead); err != nil {
+				s.writeError(w, r, err)
+				return
+			}
+		}
 		select {
 		case scrapes <- struct{}{}:
 			defer func() { <-scrapes }()
-			scrape.ServeHTTP(w, r)
+			promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+				ErrorLog: slog.NewLogLogger(s.log.With("id", idOf(w)).Handler(), slog.LevelWarn),
+			}).ServeHTTP(w, r)
 		default:
 			s.writeError(w, r, refusal(sluice.CodeUnavailable, "%d scrapes are answered already, come again later", maxParallelScrapes))
 		}

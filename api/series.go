@@ -72,7 +72,7 @@ func (s *Server) series(w http.ResponseWriter, r *http.Request) {
 		s.writeError(w, r, err)
 		return
 	}
-	rows, err := s.readSeries(r.Context(), request)
+	rows, err := s.readSeries(r.Context(), idOf(w), request)
 	if err != nil {
 		s.writeError(w, r, err)
 		return
@@ -86,7 +86,7 @@ func (s *Server) series(w http.ResponseWriter, r *http.Request) {
 }
 
 // readSeries asks the database and adds hours up to days, if need be.
-func (s *Server) readSeries(ctx context.Context, q *seriesRequest) ([]seriesRow, error) {
+func (s *Server) readSeries(ctx context.Context, requestID string, q *seriesRequest) ([]seriesRow, error) {
 	store := s.program.Series()
 	if store == nil {
 		return nil, refusal(sluice.CodeUnavailable, "the program is starting or stopping; ask again")
@@ -101,7 +101,7 @@ func (s *Server) readSeries(ctx context.Context, q *seriesRequest) ([]seriesRow,
 	defer cancel()
 	found, err := store.Series(ctx, q.query)
 	if err != nil {
-		s.log.Warn("series not read", "error", err)
+		s.log.Warn("series not read", "id", requestID, "error", err)
 		return nil, refusal(sluice.CodeUnavailable, "the database does not answer, or not in time; ask again, or for less")
 	}
 	if len(found) == q.query.Limit {

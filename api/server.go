@@ -66,6 +66,7 @@ type Server struct {
 	intake    *intake
 
 	version, revision string
+	openMetrics       bool // only this machine reaches the server: /metrics needs no key
 
 	seriesSlots chan struct{}
 	requests    requestIDs
@@ -111,6 +112,7 @@ func (s *Server) routes() []route {
 		{"/healthz", get, s.health},
 		{"/readyz", get, s.ready},
 		{"/metrics", get, s.metrics()},
+		{pprofPath, get, s.pprof},
 		{"/openapi.json", get, s.document},
 		{"/docs", get, s.docs},
 		{eventsPath, post, s.events},
@@ -157,6 +159,7 @@ func (s *Server) Start(ctx context.Context) error {
 		return fmt.Errorf("listen on %s: %w; is another sluice running? choose another address with --listen", s.address, err)
 	}
 	s.address = l.Addr().String()
+	s.openMetrics = isLoopback(l.Addr())
 	s.started = true
 	go func() { // ends when Stop closes the listener
 		defer close(s.served)
@@ -165,6 +168,12 @@ func (s *Server) Start(ctx context.Context) error {
 		}
 	}()
 	return nil
+}
+
+// isLoopback reports whether only this machine reaches a listener.
+func isLoopback(address net.Addr) bool {
+	tcp, ok := address.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
 }
 
 // Address returns where the server listens, with the real port once started.

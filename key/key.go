@@ -81,6 +81,8 @@ const (
 	EventsWrite   Permission = "events:write"
 	CountersWrite Permission = "counters:write"
 	SeriesRead    Permission = "series:read"
+	MetricsRead   Permission = "metrics:read"
+	Admin         Permission = "admin"
 )
 
 // Permissions is the table of all permissions, with what each allows.
@@ -91,6 +93,8 @@ var Permissions = []struct {
 	{EventsWrite, "post events to /v1/events"},
 	{CountersWrite, "post counters to /v1/counters"},
 	{SeriesRead, "read /v1/series"},
+	{MetricsRead, "read /metrics, where it is not open"},
+	{Admin, "read /debug/pprof"},
 }
 
 // ParsePermissions reads words separated by commas. Each must be in the table.

@@ -81,7 +81,13 @@ func (e *example) send(s *served) (*http.Response, error) {
 		}
 		body = bytes.NewReader(text)
 	}
-	r, err := http.NewRequest(e.method, s.url+e.path, body)
+	path := e.path
+	for _, p := range e.operation.Parameters {
+		if p.Value.In == openapi3.ParameterInPath {
+			path = strings.ReplaceAll(path, "{"+p.Value.Name+"}", fmt.Sprint(p.Value.Example))
+		}
+	}
+	r, err := http.NewRequest(e.method, s.url+path, body)
 	if err != nil {
 		return nil, err
 	}

@@ -23,8 +23,9 @@ database has only a hash of it, so a key is shown once, when it is made.
     sluice key list                  all of them, oldest first, revoked ones too
     sluice key revoke ID             for good; in force everywhere within 5 seconds
 
-Permissions: events:write (post events to /v1/events). The root_key of the
-configuration has all of them.
+Permissions: events:write, counters:write (post them), series:read, metrics:read
+(needed beyond loopback), admin (/debug/pprof). The root_key of the configuration
+has all of them.
 `
 
 var keyFlags = []flagSpec{
