@@ -20,9 +20,10 @@ type KeepStore interface {
 	// NextEvent returns the time of the oldest event that is not before a moment.
 	NextEvent(ctx context.Context, fromMillis int64) (millis int64, ok bool, err error)
 
-	// DeleteEvents deletes events of a kind in a half-open range of time, some
-	// thousands at most. more: there are others.
-	DeleteEvents(ctx context.Context, kind EventKind, fromMillis, toMillis int64) (deleted int, more bool, err error)
+	// DeleteEvents deletes the oldest events of a kind in a half-open range of
+	// time, some thousands at most. Before the time reached none is left; that
+	// is toMillis when all are deleted.
+	DeleteEvents(ctx context.Context, kind EventKind, fromMillis, toMillis int64) (deleted int, reachedMillis int64, err error)
 
 	// DeleteSeries deletes the hours or, if days is true, the days of the series
 	// that begin before a moment, in several transactions.

@@ -186,10 +186,9 @@ func (k *Keeper) deleteBetween(ctx context.Context, kind sluice.EventKind, from,
 		if err != nil || !ok || next >= to {
 			return err
 		}
-		from = min(to, next+dayMillis)
-		for more := true; more; {
+		for from = min(to, next+dayMillis); next < from; {
 			var n int
-			if n, more, err = k.Store.DeleteEvents(ctx, kind, next, from); err != nil {
+			if n, next, err = k.Store.DeleteEvents(ctx, kind, next, from); err != nil {
 				return err
 			}
 			deleted += n

@@ -46,7 +46,7 @@ const (
 	firstDaysBack = 31
 
 	keepWaitSeconds = 1
-	keepPieceRows   = 5000 // see query/event_nth.sql
+	keepPieceRows   = 5000
 	keepNames       = 10_000
 	keepLetters     = 500
 )
@@ -228,23 +228,26 @@ func (s *Store) scanTime(row *sql.Row) (millis int64, ok bool, err error) {
 
 // DeleteEvents deletes a piece of a range. Its end is looked for first, by a
 // read that takes no locks: no DELETE of ours has a LIMIT, which two of the
-// databases do not know. Events of one millisecond go together.
-func (s *Store) DeleteEvents(ctx context.Context, kind sluice.EventKind, fromMillis, toMillis int64) (deleted int, more bool, err error) {
-	from, to := s.d.millis(fromMillis), s.d.millis(toMillis)
-	last, more, err := s.scanTime(s.reads.QueryRowContext(ctx, query(s.d, "event_nth"), from, to, kind.String()))
-	if more && err == nil {
-		to = s.d.millis(last + 1)
+// databases do not know. Events of one millisecond go together. The next piece
+// begins where this one ends: to find its place from the first would be to read
+// over what was deleted and is not cleared away yet.
+func (s *Store) DeleteEvents(ctx context.Context, kind sluice.EventKind, fromMillis, toMillis int64) (deleted int, reachedMillis int64, err error) {
+	from, word := s.d.millis(fromMillis), kind.String()
+	last, more, err := s.scanTime(s.reads.QueryRowContext(ctx, query(s.d, "event_nth"), from, s.d.millis(toMillis), word, keepPieceRows-1))
+	reachedMillis = toMillis
+	if more {
+		reachedMillis = last + 1
 	}
 	if err == nil {
 		err = s.write(ctx, func(tx *txn) error {
-			deleted, err = tx.delete(ctx, query(s.d, "events_delete"), from, to, kind.String())
+			deleted, err = tx.delete(ctx, query(s.d, "events_delete"), from, s.d.millis(reachedMillis), word)
 			return err
 		})
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("delete %s events of %s: %w", kind, s.where, err)
+		return 0, fromMillis, fmt.Errorf("delete %s events of %s: %w", kind, s.where, err)
 	}
-	return deleted, more, nil
+	return deleted, reachedMillis, nil
 }
 
 func (t *txn) delete(ctx context.Context, statement string, args ...any) (int, error) {
@@ -314,7 +317,7 @@ func (t *txn) deleteSeries(ctx context.Context, table string, k seriesKey, befor
 	d := t.store.d
 	before := d.millis(beforeMillis)
 	nth := strings.ReplaceAll(query(d, "series_nth"), "$TABLE", table)
-	last, more, err := t.store.scanTime(t.conn.QueryRowContext(ctx, nth, k.app, k.name, k.kind, before))
+	last, more, err := t.store.scanTime(t.conn.QueryRowContext(ctx, nth, k.app, k.name, k.kind, before, keepPieceRows-1))
 	if err != nil {
 		return 0, false, err
 	}

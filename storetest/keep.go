@@ -44,14 +44,12 @@ func (f *fixture) drop(t *testing.T, store sluice.KeepStore, ended time.Time) []
 // deleteEvents deletes all of a kind in a range, and returns the pieces.
 func (f *fixture) deleteEvents(t *testing.T, kind sluice.EventKind, from, to time.Time) (pieces []int) {
 	t.Helper()
-	for {
-		n, more, err := f.store.(sluice.KeepStore).DeleteEvents(f.ctx, kind, from.UnixMilli(), to.UnixMilli())
+	for at := from.UnixMilli(); at < to.UnixMilli(); {
+		n, reached, err := f.store.(sluice.KeepStore).DeleteEvents(f.ctx, kind, at, to.UnixMilli())
 		must(t, err)
-		pieces = append(pieces, n)
-		if !more {
-			return pieces
-		}
+		pieces, at = append(pieces, n), reached
 	}
+	return pieces
 }
 
 // testEventDays: a day goes as a whole, and no other with it; what comes late

@@ -1,1 +1,1 @@
-SELECT time FROM events WHERE time >= ? AND time < ? AND kind = ? ORDER BY time LIMIT 1 OFFSET 4999
+SELECT time FROM events WHERE time >= ? AND time < ? AND kind = ? ORDER BY time LIMIT 1 OFFSET ?
