@@ -39,6 +39,7 @@ const (
 	CodeForbidden    Code = "forbidden"
 	CodeNotFound     Code = "not_found"
 	CodeTooLarge     Code = "too_large"
+	CodeTooFast      Code = "too_fast"
 	CodeUnavailable  Code = "unavailable"
 	CodeInternal     Code = "internal"
 )

@@ -40,6 +40,8 @@ func statusOf(code sluice.Code) int {
 		return http.StatusNotFound
 	case sluice.CodeTooLarge:
 		return http.StatusRequestEntityTooLarge
+	case sluice.CodeTooFast:
+		return http.StatusTooManyRequests
 	case sluice.CodeUnavailable:
 		return http.StatusServiceUnavailable
 	}
@@ -51,7 +53,10 @@ func statusOf(code sluice.Code) int {
 // happened.
 func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	var e *sluice.Error
-	if !errors.As(err, &e) {
+	if refused, ok := errors.AsType[*tooFast](err); ok {
+		w.Header().Set("Retry-After", refused.retryAfter())
+		e = &sluice.Error{Code: sluice.CodeTooFast, Message: refused.Error(), Index: -1}
+	} else if !errors.As(err, &e) {
 		s.log.Error("request failed", "id", idOf(w), "method", r.Method, "path", r.URL.Path, "error", err)
 		e = &sluice.Error{Code: sluice.CodeInternal, Message: "the request failed; the log of the server says why", Index: -1}
 	}

@@ -160,7 +160,8 @@ func outcomeOf(a *ingest.Accepted) *outcome {
 	return o
 }
 
-// allowed returns who sent a request, if that key has a permission.
+// allowed returns who sent a request, if that key has a permission and has not
+// sent too much.
 func (s *Server) allowed(w http.ResponseWriter, r *http.Request, p key.Permission) (key.Identity, error) {
 	who, err := s.authority.identify(r.Context(), r.Header.Get("Authorization"))
 	if err != nil {
@@ -172,7 +173,7 @@ func (s *Server) allowed(w http.ResponseWriter, r *http.Request, p key.Permissio
 	if !who.May(p) {
 		return who, refusal(sluice.CodeForbidden, "this key may not do that")
 	}
-	return who, nil
+	return who, s.rates.admit(who)
 }
 
 // takeIn reads a request and has its items written.
@@ -221,6 +222,7 @@ func (s *Server) takeIn(w http.ResponseWriter, r *http.Request, p key.Permission
 		return none, err
 	}
 	*list = request.Items
+	s.rates.spend(who, len(request.Items))
 	done, err := write(target, ctx, &request)
 	if err != nil {
 		return none, s.notAccepted(w, err)

@@ -63,10 +63,12 @@ type seriesAnswer struct {
 
 // series is GET /v1/series (INTERFACES.md, section 6).
 func (s *Server) series(w http.ResponseWriter, r *http.Request) {
-	if _, err := s.allowed(w, r, key.SeriesRead); err != nil {
+	who, err := s.allowed(w, r, key.SeriesRead)
+	if err != nil {
 		s.writeError(w, r, err)
 		return
 	}
+	s.rates.spend(who, 1)
 	request, err := readSeriesRequest(r, s.clock.Now())
 	if err != nil {
 		s.writeError(w, r, err)

@@ -47,6 +47,10 @@ type Options struct {
 	// Version and Revision are what the metrics say that runs.
 	Version, Revision string
 
+	// KeyItemsPerSecond bounds what each key may send to this process; 0: nothing
+	// does.
+	KeyItemsPerSecond int
+
 	// Clock is where times come from; nil: the machine's.
 	Clock sluice.Clock
 }
@@ -63,6 +67,7 @@ type Server struct {
 
 	clock     sluice.Clock
 	authority *authority
+	rates     *rates
 	intake    *intake
 
 	version, revision string
@@ -79,6 +84,7 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	}
 	s := &Server{program: program, log: log, address: address, served: make(chan struct{}), clock: options.Clock}
 	s.authority = newAuthority(options.RootKey, program.Keys, options.Clock)
+	s.rates = newRates(options.KeyItemsPerSecond, options.Clock)
 	s.intake = newIntake()
 	s.version, s.revision = options.Version, options.Revision
 	s.seriesSlots = make(chan struct{}, parallelSeries)

@@ -22,6 +22,7 @@ func (c *Config) validate() error {
 		c.wrong("partitions", between(c.Partitions, 1, maxPartitions)),
 		c.wrong("event_time.past_days", between(c.EventTime.PastDays, 0, MaxPastDays)),
 		c.wrong("event_time.future_minutes", between(c.EventTime.FutureMinutes, 0, MaxFutureMinutes)),
+		c.wrong("key_items_per_second", between(c.KeyRate, 0, MaxKeyRate)),
 		c.wrong("backlog_megabytes", between(c.BacklogMB, 1, MaxBacklogMB)),
 		c.wrong("series_names", between(c.SeriesNames, 1, MaxSeriesNames)),
 		c.wrong("start_seconds", between(c.StartSeconds, 0, MaxStartSeconds)),

@@ -57,6 +57,7 @@ func runConfig(_ context.Context, c *call) error {
 	} {
 		show("retention."+r.key, fmt.Sprint(r.days))
 	}
+	show("key_items_per_second", fmt.Sprint(cfg.KeyRate))
 	show("backlog_megabytes", fmt.Sprint(cfg.BacklogMB))
 	show("series_names", fmt.Sprint(cfg.SeriesNames))
 	show("start_seconds", fmt.Sprint(cfg.StartSeconds))

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -481,4 +482,33 @@ func addKeyWithout(t *testing.T, store *sqlstore.Store) string {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// A key that sends more than it may is told when to come again, and nothing of
+// that request is taken; others are not concerned.
+func TestKeysAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	s := startServe(t, dir, "SLUICE_ROOT_KEY="+testRoot, "SLUICE_KEY_ITEMS_PER_SECOND=1")
+	words := []string{"--permission", "events:write,counters:write,series:read"}
+	key := "Bearer " + strings.TrimSpace(mustRun(t, dir, append([]string{"key", "create"}, words...)...).stdout)
+	other := "Bearer " + strings.TrimSpace(mustRun(t, dir, append([]string{"key", "create"}, words...)...).stdout)
+	thousand := "[" + strings.Repeat(`{"event":"a"},`, 999) + `{"event":"a"}]`
+	s.accepted(t, 1000, thousand, "Authorization", key)
+	for _, r := range [][3]string{{"POST", "/v1/events", `{"event":"refused"}`}, {"POST", "/v1/counters", `{"name":"refused"}`}, {"GET", "/v1/series", ""}} {
+		status, text := s.ask(t, r[0], r[1], r[2], "Authorization", key)
+		if status != http.StatusTooManyRequests || !strings.Contains(text, `"code":"too_fast"`) {
+			t.Errorf("%s: %d %s", r[1], status, text)
+		}
+	}
+	a := s.post(t, `{"event":"refused"}`, "Authorization", key)
+	if seconds, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || seconds < 900 || seconds > 996 {
+		t.Errorf("Retry-After %q of a key that is 995 items in debt", a.header.Get("Retry-After"))
+	}
+	s.accepted(t, 1, `{"event":"b"}`, "Authorization", other)
+	s.accepted(t, 1000, thousand)
+	s.accepted(t, 1, `{"event":"b"}`)
+	s.awaitRows(t, 2002, 0)
+	if got := s.texts(t, "SELECT name FROM events WHERE name = 'refused'"); len(got) != 0 {
+		t.Errorf("%d events of refused requests are stored", len(got))
+	}
 }

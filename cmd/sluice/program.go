@@ -49,7 +49,7 @@ const (
 // NewProgram returns a program that is not started.
 func NewProgram(cfg *config.Config, log *slog.Logger) *Program {
 	p := &Program{config: cfg, log: log}
-	p.server = api.New(cfg.Listen, p, log, api.Options{RootKey: cfg.RootKey.Reveal(), Version: version, Revision: revision()})
+	p.server = api.New(cfg.Listen, p, log, api.Options{RootKey: cfg.RootKey.Reveal(), KeyItemsPerSecond: cfg.KeyRate, Version: version, Revision: revision()})
 	return p
 }
 
