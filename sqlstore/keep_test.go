@@ -1,7 +1,9 @@
 package sqlstore_test
 
 import (
+	"context"
 	"database/sql"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -142,5 +144,58 @@ func TestVeryManyDaysBecomeMonths(t *testing.T) {
 	}
 	if n := len(sqlstore.MissingSpans(now, now.AddDate(30, 0, 0), 1)); n > 1350 {
 		t.Errorf("thirty years are %d partitions", n)
+	}
+}
+
+// A row that waits for a day while it is made out of the partition that it goes
+// into is no bad row: it fails as a whole, and goes in the next time.
+func TestRowMeetsADayBeingMade(t *testing.T) {
+	stores, past := emptyStores(t)
+	s, db := stores["postgres"], past["postgres"]
+	must(t, s.Migrate(t.Context()))
+	cursors, err := s.Cursors(t.Context(), "store", []int{0})
+	must(t, err)
+	for name, write := range map[string]func(context.Context, sluice.Prepared) (sluice.Applied, error){"bulk": s.Apply, "row by row": s.ApplyEach} {
+		day := midnight(20 + len(name)) // another each time
+		p, err := s.Prepare(effectTo(cursors[0].Major+1, eventsAt(uint64(len(name)), day)))
+		must(t, err)
+		tx, err := db.BeginTx(t.Context(), nil)
+		must(t, err)
+		for _, statement := range []string{
+			"LOCK TABLE events_later IN ACCESS EXCLUSIVE MODE", "CREATE TABLE made_" + day.Format("20060102") + " (LIKE events INCLUDING ALL)",
+			"ALTER TABLE events ATTACH PARTITION made_" + day.Format("20060102") + " FOR VALUES FROM ('" + day.Format(time.DateOnly) + "') TO ('" + day.Add(24*time.Hour).Format(time.DateOnly) + "')",
+		} {
+			_, err := tx.ExecContext(t.Context(), statement)
+			must(t, err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			applied, err := write(t.Context(), p)
+			if applied.Dead > 0 {
+				err = fmt.Errorf("%d dead letters", applied.Dead)
+			}
+			done <- err
+		}()
+		for len(queryTexts(t, db, "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'events_later'::regclass")) == 0 {
+			select {
+			case err := <-done:
+				t.Fatalf("%s: it did not wait: %v", name, err)
+			case <-time.After(time.Millisecond):
+			}
+		}
+		must(t, tx.Commit())
+		if err = <-done; err != nil {
+			applied, err := s.ApplyEach(t.Context(), p)
+			must(t, err)
+			if applied.Rows != 1 {
+				t.Errorf("%s: %+v", name, applied)
+			}
+		}
+		letters, err := s.CountDeadLetters(t.Context())
+		must(t, err)
+		if letters != 0 {
+			t.Errorf("%s: %d dead letters", name, letters)
+		}
+		cursors[0] = sluice.Position{Major: cursors[0].Major + 1}
 	}
 }

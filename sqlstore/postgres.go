@@ -44,6 +44,7 @@ const minPostgres = 120000
 // The server's error codes that this package decides on.
 const (
 	pgUniqueViolation = "23505"
+	pgCheckViolation  = "23514"
 	pgUndefinedTable  = "42P01"
 	pgLockTimeout     = "55P03"
 )

@@ -259,7 +259,7 @@ func (in *postgresInserter) insert(ctx context.Context, i int) (o outcome, err e
 			return err
 		}
 		reason, refused := in.d.refusal(result.Err)
-		if !refused {
+		if !refused || in.sec.events != nil && isDividing(result.Err) {
 			return result.Err
 		}
 		if o.duplicate = duplicateKey(in.sec.target, result.Err); !o.duplicate {
@@ -269,6 +269,14 @@ func (in *postgresInserter) insert(ctx context.Context, i int) (o outcome, err e
 		return err
 	})
 	return o, err
+}
+
+// isDividing says whether a row of events waited for the partition without an
+// end while its own day was made out of that (keep.go): it is too late for the
+// one and was too early for the other. The next transaction knows the day.
+func isDividing(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && e.Code == pgCheckViolation && e.ConstraintName == ""
 }
 
 // duplicateKey says whether an error is about a key that tells duplicates.
