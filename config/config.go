@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"sluice"
 )
@@ -81,6 +82,7 @@ type Config struct {
 
 	// origins says where the value of a key path comes from: FILE:LINE, an
 	// environment variable, a flag. What is missing has its default.
+	// The empty path is the file's own.
 	origins map[string]string
 }
 
@@ -170,6 +172,37 @@ func (c *Config) Origin(path string) string {
 	}
 	return "default"
 }
+
+// File returns the file that was read, empty if there was none, and whether
+// there is a secret in it: the root_key, or a URL with a password.
+func (c *Config) File() (name string, secret bool) {
+	if name = c.origins[""]; name == "" {
+		return "", false
+	}
+	inFile := func(path string) bool { return strings.HasPrefix(c.origins[path], name+":") }
+	urls := []URL{}
+	if inFile("redis") {
+		urls = append(urls, c.Redis)
+	}
+	if inFile("database") {
+		urls = append(urls, c.Database)
+	}
+	for _, l := range c.Lists { // lists and hashes are only in files
+		urls = append(urls, l.Redis)
+	}
+	for _, h := range c.Hashes {
+		if !slices.Equal(h.Redis, []URL{c.Redis}) { // else it may be the default
+			urls = append(urls, h.Redis...)
+		}
+	}
+	hidden := func(u URL) bool {
+		return strings.Contains(u.String(), hiddenPassword) || strings.HasSuffix(u.String(), redacted)
+	}
+	return name, inFile("root_key") || slices.ContainsFunc(urls, hidden)
+}
+
+// OnlyThisMachine reports whether nobody else can reach the HTTP server.
+func (c *Config) OnlyThisMachine() bool { return isLoopback(c.Listen) }
 
 // ListRedis returns the server of a list.
 func (c *Config) ListRedis(l List) URL {

@@ -42,6 +42,7 @@ func Load(src Sources) (*Config, error) {
 		return nil, err
 	}
 	if body != nil {
+		c.origins[""] = name
 		if err := c.decode(name, body); err != nil {
 			return nil, err
 		}

@@ -9,6 +9,9 @@ import (
 // redacted stands where a secret would.
 const redacted = "[redacted]"
 
+// hiddenPassword stands where a password of a URL would.
+const hiddenPassword = "xxxxx"
+
 // Secret is a text that no log, error or listing ever shows. Reveal gives it.
 type Secret string
 
@@ -73,13 +76,13 @@ func redactURL(raw string) string {
 		return scheme + ":" + redacted
 	}
 	if _, has := u.User.Password(); has {
-		u.User = url.UserPassword(u.User.Username(), "xxxxx")
+		u.User = url.UserPassword(u.User.Username(), hiddenPassword)
 	}
 	q := u.Query()
 	for name := range q {
 		if low := strings.ToLower(name); strings.Contains(low, "pass") || strings.Contains(low, "secret") ||
 			strings.Contains(low, "token") || strings.Contains(low, "key") {
-			q.Set(name, "xxxxx")
+			q.Set(name, hiddenPassword)
 			u.RawQuery = q.Encode()
 		}
 	}

@@ -65,6 +65,22 @@ func NewHashes(ctx context.Context, r *Redis, dirty string) (*List, error) {
 	return &List{redis: r, keys: keys, id: answer, name: dirty + "@" + answer, side: Left}, nil
 }
 
+// FindHashes is NewHashes for who only looks: hashes that nobody has drained yet
+// have no id, and are nil.
+func FindHashes(ctx context.Context, r *Redis, dirty string) (*List, error) {
+	keys, err := newListKeys("hashes", dirty)
+	if err != nil {
+		return nil, err
+	}
+	l := &List{redis: r, keys: keys, name: dirty, side: Left}
+	state, err := l.state(ctx, "id")
+	if err != nil || state[0] == "" {
+		return nil, err
+	}
+	l.id, l.name = state[0], dirty+"@"+state[0]
+	return l, nil
+}
+
 func (r *Redis) named(ctx context.Context, keys listKeys) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -51,8 +51,8 @@ func identify(ctx context.Context, r *Redis, store sluice.Store, partitions int,
 		return fmt.Errorf("read the deployment of the database: %w", err)
 	}
 	there := cursors[0]
-	if there.Minor != 0 && there.Minor != uint64(partitions) {
-		return fmt.Errorf("this database was set up for %d partitions, the configuration says %d; set partitions: %d (changing it takes export and import)", there.Minor, partitions, there.Minor)
+	if err := samePartitions(there, partitions); err != nil {
+		return err
 	}
 	id, settled, err := r.identity(ctx, "", "")
 	if err != nil {
@@ -65,11 +65,44 @@ func identify(ctx context.Context, r *Redis, store sluice.Store, partitions int,
 	case there.Major == 0 && !settled: // new, both of them, or half-way there
 		return begin(ctx, r, store, partitions)
 	case !replace:
-		return fmt.Errorf("redis %s belongs to %s, the database to %s: cursors in one database point into one Redis, and would lose what is in another; "+
-			"is --redis or --database wrong, or do two installations share one of them? If one took the other's place (emptied, replaced, restored), start once with --accept-gaps: what was in Redis and not stored is lost",
-			r, deploymentName(id), deploymentName(there.Major))
+		return r.foreign(id, there)
 	}
 	return r.replaceIdentity(ctx, store, there, partitions)
+}
+
+func samePartitions(there sluice.Position, partitions int) error {
+	if there.Minor != 0 && there.Minor != uint64(partitions) {
+		return fmt.Errorf("this database was set up for %d partitions, the configuration says %d; set partitions: %d (changing it takes export and import)", there.Minor, partitions, there.Minor)
+	}
+	return nil
+}
+
+func (r *Redis) foreign(id uint64, there sluice.Position) error {
+	return fmt.Errorf("redis %s belongs to %s, the database to %s: cursors in one database point into one Redis, and would lose what is in another; "+
+		"is --redis or --database wrong, or do two installations share one of them? If one took the other's place (emptied, replaced, restored), start once with --accept-gaps: what was in Redis and not stored is lost",
+		r, deploymentName(id), deploymentName(there.Major))
+}
+
+// Match says why a start on this Redis and a database with these cursors would
+// be refused, and changes nothing. nil: it would not.
+func (r *Redis) Match(ctx context.Context, cursors []sluice.Standing, partitions int) (refused, err error) {
+	var there sluice.Position
+	for _, c := range cursors {
+		if c.Follower == identityFollower {
+			there = c.Position
+		}
+	}
+	if refused := samePartitions(there, partitions); refused != nil {
+		return refused, nil
+	}
+	id, settled, err := r.identity(ctx, "", "")
+	if err != nil {
+		return nil, err
+	}
+	if id == there.Major || there.Major == 0 && !settled {
+		return nil, nil
+	}
+	return r.foreign(id, there), nil
 }
 
 func deploymentName(id uint64) string {

@@ -42,19 +42,10 @@ type Redis struct {
 // answers, or if the server is older than Redis 7.0.
 func Dial(ctx context.Context, rawURL string) (*Redis, error) {
 	name := redactURL(rawURL)
-	option, err := rueidis.ParseURL(rawURL)
+	option, err := clientOption(rawURL)
 	if err != nil {
-		return nil, fmt.Errorf("connect to redis %s: %w; want redis://host:port, rediss:// or unix:///path", name, redactError(err, rawURL))
+		return nil, err
 	}
-	option.DisableCache = true
-	// A write that was sent and not answered may have been done. Only the
-	// caller knows how to ask, so the library repeats nothing.
-	option.DisableRetry = true
-	option.ReadBufferEachConn = connBufferBytes
-	option.WriteBufferEachConn = connBufferBytes
-	option.RingScaleEachConn = 8
-	option.Dialer = net.Dialer{Timeout: 5 * time.Second, KeepAlive: time.Second}
-	option.ClientName = "sluice"
 	client, err := rueidis.NewClient(option)
 	if err != nil {
 		return nil, fmt.Errorf("connect to redis %s: %w; is it running?", name, err)
@@ -65,6 +56,24 @@ func Dial(ctx context.Context, rawURL string) (*Redis, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// clientOption says how a client of a URL behaves.
+func clientOption(rawURL string) (rueidis.ClientOption, error) {
+	option, err := rueidis.ParseURL(rawURL)
+	if err != nil {
+		return option, fmt.Errorf("connect to redis %s: %w; want redis://host:port, rediss:// or unix:///path", redactURL(rawURL), redactError(err, rawURL))
+	}
+	option.DisableCache = true
+	// A write that was sent and not answered may have been done. Only the
+	// caller knows how to ask, so the library repeats nothing.
+	option.DisableRetry = true
+	option.ReadBufferEachConn = connBufferBytes
+	option.WriteBufferEachConn = connBufferBytes
+	option.RingScaleEachConn = 8
+	option.Dialer = net.Dialer{Timeout: 5 * time.Second, KeepAlive: time.Second}
+	option.ClientName = "sluice"
+	return option, nil
 }
 
 // redactURL returns the URL with its password, if any, replaced.
@@ -129,11 +138,17 @@ func (r *Redis) checkVersion(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var major int
-	if _, err := fmt.Sscanf(info["redis_version"], "%d.", &major); err != nil || major < 7 {
+	if !newEnough(info["redis_version"]) {
 		return fmt.Errorf("connect to redis %s: version %q is too old; Sluice needs 7.0 or newer", r.name, info["redis_version"])
 	}
 	return nil
+}
+
+// newEnough reports whether a version has what the scripts need.
+func newEnough(version string) bool {
+	var major int
+	_, err := fmt.Sscanf(version, "%d.", &major)
+	return err == nil && major >= 7
 }
 
 // Push appends elements to a list, as the producers of a foreign list do. It

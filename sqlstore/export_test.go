@@ -119,3 +119,6 @@ func MissingSpans(now, before time.Time, have int) (ends []time.Time) {
 	}
 	return ends
 }
+
+// JudgeFileSystem is what is found of a directory on a file system of a network.
+var JudgeFileSystem = judgeFileSystem

@@ -53,30 +53,11 @@ const silenceTimeout = 5 * time.Minute
 const readCommitted = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
 func openMySQL(ctx context.Context, rest string, options Options) (*Store, error) {
-	cfg, err := mysqlConfig(rest)
+	cfg, connector, err := connectMySQL(rest)
 	if err != nil {
 		return nil, err
 	}
-	cfg.Logger, cfg.InterpolateParams, cfg.ParseTime, cfg.Loc = &mysql.NopLogger{}, true, true, time.UTC
-	cfg.MultiStatements, cfg.ClientFoundRows, cfg.AllowAllFiles = false, false, false
-	if cfg.Timeout == 0 {
-		cfg.Timeout = 5 * time.Second
-	}
-	// A server that vanished without a word is given up, long before the
-	// kernel's quarter of an hour; one that has become read-only, too: behind
-	// its address there is another primary by now.
-	if cfg.ReadTimeout == 0 {
-		cfg.ReadTimeout = silenceTimeout
-	}
-	if cfg.WriteTimeout == 0 {
-		cfg.WriteTimeout = silenceTimeout
-	}
-	cfg.RejectReadOnly = true
-	where := fmt.Sprintf("%s at %s", cfg.DBName, cfg.Addr)
-	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open database %s: %w", where, err)
-	}
+	where := whereMySQL(cfg)
 	patient := cfg.Clone()
 	patient.ReadTimeout = 0
 	slow, err := mysql.NewConnector(patient)
@@ -96,6 +77,37 @@ func openMySQL(ctx context.Context, rest string, options Options) (*Store, error
 	s.unlock = func() error { mysql.DeregisterReaderHandler(d.reader); return nil }
 	return s, nil
 }
+
+// connectMySQL returns how connections to a database are made.
+func connectMySQL(rest string) (*mysql.Config, driver.Connector, error) {
+	cfg, err := mysqlConfig(rest)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg.Logger, cfg.InterpolateParams, cfg.ParseTime, cfg.Loc = &mysql.NopLogger{}, true, true, time.UTC
+	cfg.MultiStatements, cfg.ClientFoundRows, cfg.AllowAllFiles = false, false, false
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 5 * time.Second
+	}
+	// A server that vanished without a word is given up, long before the
+	// kernel's quarter of an hour; one that has become read-only, too: behind
+	// its address there is another primary by now.
+	if cfg.ReadTimeout == 0 {
+		cfg.ReadTimeout = silenceTimeout
+	}
+	if cfg.WriteTimeout == 0 {
+		cfg.WriteTimeout = silenceTimeout
+	}
+	cfg.RejectReadOnly = true
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open database %s: %w", whereMySQL(cfg), err)
+	}
+	return cfg, connector, nil
+}
+
+// whereMySQL is what messages call a database.
+func whereMySQL(cfg *mysql.Config) string { return cfg.DBName + " at " + cfg.Addr }
 
 // feedReader reads a buffer; bytes.Reader would let the driver see more of it.
 type feedReader struct{ rest []byte }

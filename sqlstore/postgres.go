@@ -54,7 +54,7 @@ func openPostgres(ctx context.Context, address string, options Options) (*Store,
 	if err != nil {
 		return nil, err
 	}
-	where := fmt.Sprintf("%s at %s:%d", cfg.Database, cfg.Host, cfg.Port)
+	where := wherePostgres(cfg)
 	// Half of the session limit: one waits for the other's lock, and ends it.
 	seconds := max(1, int(options.SessionTimeout/time.Second)/2)
 	d := &postgresDialect{copies: map[string]bool{}, lock: time.Duration(seconds) * time.Second}
@@ -78,6 +78,11 @@ func openPostgres(ctx context.Context, address string, options Options) (*Store,
 		return nil
 	}))
 	return newStore(d, options, where, reads, writes), nil
+}
+
+// wherePostgres is what messages call a database.
+func wherePostgres(cfg *pgx.ConnConfig) string {
+	return fmt.Sprintf("%s at %s:%d", cfg.Database, cfg.Host, cfg.Port)
 }
 
 // setUpPostgres makes times UTC and read as they are written here, whatever

@@ -279,6 +279,39 @@ func (s *Store) Cursors(ctx context.Context, follower string, partitions []int) 
 	return wanted, nil
 }
 
+// maxStandings bounds what Standings returns: there are as many as partitions,
+// lists and hashes.
+const maxStandings = 10_000
+
+// Standings returns where all followers stand, and writes nothing.
+func (s *Store) Standings(ctx context.Context) ([]sluice.Standing, error) {
+	list, err := s.standings(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read all cursors in %s: %w", s.where, err)
+	}
+	return list, nil
+}
+
+func (s *Store) standings(ctx context.Context) (list []sluice.Standing, err error) {
+	rows, err := s.reads.QueryContext(ctx, query(s.d, "cursors_all"), maxStandings)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var c sluice.Standing
+		var updated any
+		if err := rows.Scan(&c.Follower, &c.Partition, (*number)(&c.Position.Major), (*number)(&c.Position.Minor), &updated); err != nil {
+			return nil, err
+		}
+		if c.UpdatedMillis, err = s.d.scanMillis(updated); err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	return list, rows.Err()
+}
+
 func (s *Store) readCursors(ctx context.Context, follower string) (map[int]sluice.Position, error) {
 	rows, err := s.reads.QueryContext(ctx, query(s.d, "cursors_get"), follower)
 	if err != nil {

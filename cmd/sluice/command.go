@@ -54,6 +54,7 @@ func commands() []command {
 		{name: "dev", line: "run the program with its own Redis and SQLite", long: devLong, setting: true, run: runDev},
 		{name: "demo", line: "watch made-up mail events flow through", long: demoLong, flags: demoFlags, run: runDemo},
 		{name: "health", line: "ask whether the program lives, for supervisors", long: healthLong, setting: true, flags: healthFlags, run: runHealth},
+		{name: "doctor", line: "look for what is wrong, and say what to do", long: doctorLong, setting: true, flags: doctorFlags, run: runDoctor},
 		{name: "migrate", line: "bring the database's schema up", long: migrateLong, setting: true, run: runMigrate},
 		{name: "tail", line: "show the events that pass through", long: tailLong, setting: true, flags: tailFlags, run: runTail},
 		{name: "dead", args: "list | show ID | replay ID... | drop ID...", line: "look after items that could not be applied", long: deadLong, setting: true, flags: deadFlags, run: runDead},

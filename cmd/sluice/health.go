@@ -38,28 +38,36 @@ func runHealth(ctx context.Context, c *call) error {
 	if c.given.has("ready") {
 		path = "/readyz"
 	}
-	url := "http://" + reachable(cfg.Listen) + path
+	status, answer, err := askProgram(ctx, cfg.Listen, path)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("http://%s%s answers %d: %s", reachable(cfg.Listen), path, status, safeText(answer))
+	}
+	c.print("%s", safeText(answer))
+	return nil
+}
+
+// askProgram asks the program that listens at an address.
+func askProgram(ctx context.Context, listen, path string) (status int, answer string, err error) {
+	url := "http://" + reachable(listen) + path
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return fmt.Errorf("ask %s: %w; is --listen right?", url, err)
+		return 0, "", fmt.Errorf("ask %s: %w; is --listen right?", url, err)
 	}
 	// A proxy of the environment is not meant for this.
 	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
 	if err != nil {
-		return fmt.Errorf("ask the program: %w; does it run, and is --listen right?", err)
+		return 0, "", fmt.Errorf("ask the program: %w; does it run, and is --listen right?", err)
 	}
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxHealthBytes))
 	if err = errors.Join(err, res.Body.Close()); err != nil {
-		return fmt.Errorf("read the answer of %s: %w", url, err)
+		return 0, "", fmt.Errorf("read the answer of %s: %w", url, err)
 	}
-	answer := safeText(strings.TrimSpace(string(text)))
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %d: %s", url, res.StatusCode, answer)
-	}
-	c.print("%s", answer)
-	return nil
+	return res.StatusCode, strings.TrimSpace(string(text)), nil
 }
 
 // reachable is where a program that listens at an address is reached from this

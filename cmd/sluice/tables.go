@@ -12,6 +12,20 @@ import (
 // openTable looks at the table of a list, and prepares how its elements become
 // rows of it.
 func (e *engine) openTable(ctx context.Context, list config.List) (sluice.Table, *ingest.RowMapper, error) {
+	spec, columns, err := tableSpec(list)
+	if err != nil {
+		return nil, nil, err
+	}
+	table, err := e.store.OpenTable(ctx, spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	mapper, err := ingest.NewRowMapper(columns, list.Dedupe)
+	return table, mapper, err
+}
+
+// tableSpec says how a list fills its table.
+func tableSpec(list config.List) (sluice.TableSpec, []ingest.RowColumn, error) {
 	spec := sluice.TableSpec{Table: list.Table}
 	var columns []ingest.RowColumn
 	for _, c := range list.Columns {
@@ -22,12 +36,7 @@ func (e *engine) openTable(ctx context.Context, list config.List) (sluice.Table,
 		}
 	}
 	if list.Dedupe != "" && spec.Dedupe == "" {
-		return nil, nil, fmt.Errorf("dedupe: %s: no column holds that field; add it to columns", list.Dedupe)
+		return spec, nil, fmt.Errorf("dedupe: %s: no column holds that field; add it to columns", list.Dedupe)
 	}
-	table, err := e.store.OpenTable(ctx, spec)
-	if err != nil {
-		return nil, nil, err
-	}
-	mapper, err := ingest.NewRowMapper(columns, list.Dedupe)
-	return table, mapper, err
+	return spec, columns, nil
 }

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sluice"
+	"sluice/config"
+	"sluice/flow"
+	"sluice/ingest"
+	"sluice/sqlstore"
+)
+
+const doctorLong = `
+Looks at everything the program depends on and says what is wrong and what to do: the
+configuration, every Redis of it, the database, the free space of their directories, and
+what runs: who holds which role, what is behind, what stands still. It changes nothing,
+works beside a program that runs and without one, and goes on when a server does not
+answer. Exits with 1 if it finds an error; warnings do not count.
+docs/doctor.md explains every check.
+`
+
+var doctorFlags = []flagSpec{
+	{name: "json", help: "one JSON object: summary and findings (INTERFACES.md, section 7)"},
+	{name: "all", help: "also show what is in order, with its figures"},
+}
+
+// Bounds of an examination. A server that is slower than that is said so.
+const (
+	examineTimeout = 10 * time.Second
+	runningTimeout = 20 * time.Second
+
+	parallelExaminations = 32
+)
+
+func runDoctor(ctx context.Context, c *call) error {
+	if len(c.given.args) > 0 {
+		return usagef("doctor: takes no arguments, but %q is one", c.given.args[0])
+	}
+	report := doctorReport{}
+	cfg, err := c.load(nil)
+	if err != nil {
+		e := sluice.Examination{Where: "configuration"}
+		e.Fail(sluice.CheckConfigValid, "mend it; nothing else was looked at", "%s", sluice.OneLine(err))
+		report.add(e)
+	} else {
+		(&doctor{config: cfg, clock: sluice.SystemClock{}, report: &report}).examine(ctx)
+	}
+	if c.given.has("json") {
+		err = report.writeJSON(c)
+	} else {
+		err = report.write(c, c.given.has("all"))
+	}
+	if err == nil && report.Summary.Errors > 0 {
+		err = fmt.Errorf("doctor: errors found: %d", report.Summary.Errors)
+	}
+	return err
+}
+
+// doctor examines an installation.
+type doctor struct {
+	config *config.Config
+	clock  sluice.Clock
+	report *doctorReport
+
+	mainURL string // of the main Redis; empty: it is embedded, and none runs
+
+	answering   map[config.URL]bool // servers of Redis
+	database    bool                // it answers
+	directories []string            // of servers on this machine
+}
+
+// examine looks at the servers side by side, then at what runs on them.
+func (d *doctor) examine(ctx context.Context) {
+	d.report.add(examineConfig(d.config))
+	d.servers(ctx)
+	seen := make(map[string]bool)
+	for _, dir := range append([]string{d.config.Data}, d.directories...) {
+		if dir, err := filepath.Abs(dir); err == nil && !seen[dir] {
+			seen[dir] = true
+			d.report.add(examineDisk(dir))
+		}
+	}
+	d.running(ctx)
+	d.followers(ctx)
+}
+
+// servers examines every Redis of the configuration, and the database.
+func (d *doctor) servers(ctx context.Context) {
+	urls := redisURLs(d.config)
+	d.answering = make(map[config.URL]bool)
+	examiners := make([]sluice.Examiner, 0, len(urls)+1)
+	for _, url := range urls {
+		address := url.Reveal()
+		if url == config.RedisEmbedded {
+			address = d.embedded()
+		}
+		if url == d.config.Redis {
+			d.mainURL = address
+		}
+		if address != "" {
+			examiners = append(examiners, &flow.Examiner{URL: address, Main: url == d.config.Redis, Clock: d.clock})
+		} else {
+			examiners = append(examiners, nil)
+		}
+	}
+	examiners = append(examiners, &sqlstore.Examiner{URL: d.config.Database.Reveal(), Tables: tableSpecs(d.config),
+		Keeps: d.config.Retention != (config.Retention{}), Clock: d.clock})
+	results := make([]sluice.Examination, len(examiners))
+	var group errgroup.Group
+	group.SetLimit(parallelExaminations)
+	for i, x := range examiners {
+		if x == nil {
+			continue
+		}
+		group.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, examineTimeout)
+			defer cancel()
+			results[i] = x.Examine(ctx)
+			return nil
+		})
+	}
+	_ = group.Wait() // examinations do not fail
+	for i, e := range results {
+		if examiners[i] == nil {
+			continue
+		}
+		d.report.add(e)
+		if e.Directory != "" {
+			d.directories = append(d.directories, e.Directory)
+		}
+		for _, f := range e.Findings {
+			if i < len(urls) && f.Check == sluice.CheckRedisReachable {
+				d.answering[urls[i]] = f.Severity == sluice.SeverityOK
+			}
+			if f.Check == sluice.CheckDatabaseReachable {
+				d.database = f.Severity == sluice.SeverityOK
+			}
+		}
+	}
+}
+
+// redisURLs returns every Redis of a configuration once, the main one first.
+func redisURLs(cfg *config.Config) []config.URL {
+	urls := []config.URL{cfg.Redis}
+	seen := map[config.URL]bool{cfg.Redis: true}
+	add := func(url config.URL) {
+		if !seen[url] {
+			seen[url] = true
+			urls = append(urls, url)
+		}
+	}
+	for _, l := range cfg.Lists {
+		add(cfg.ListRedis(l))
+	}
+	for _, h := range cfg.Hashes {
+		for _, url := range h.Redis {
+			add(url)
+		}
+	}
+	return urls
+}
+
+// embedded returns where the embedded Redis listens; empty, with a finding, if
+// it does not run. It is not started: that would change its files.
+func (d *doctor) embedded() string {
+	note, err := os.ReadFile(embeddedNote(d.config))
+	if err == nil {
+		var at *url.URL
+		if at, err = url.Parse(string(note)); err == nil {
+			// Its program may have ended; its socket is then gone, or answers nobody.
+			_, err = os.Stat(at.Path)
+		}
+	}
+	if err != nil {
+		e := sluice.Examination{Where: "embedded redis"}
+		e.Unknown(errors.New("it runs only while sluice does, and none runs on the data directory "+d.config.Data), sluice.CheckRedisReachable)
+		d.report.add(e)
+		return ""
+	}
+	return string(note)
+}
+
+// tableSpecs are the users' tables of the configuration, as a start asks for them.
+func tableSpecs(cfg *config.Config) []sluice.TableSpec {
+	var specs []sluice.TableSpec
+	for _, l := range cfg.Lists {
+		if l.Table == "" {
+			continue
+		}
+		if spec, _, err := tableSpec(l); err == nil { // the configuration was checked
+			specs = append(specs, spec)
+		}
+	}
+	return specs
+}
+
+// running looks at what Redis and the database say together, or one of them.
+func (d *doctor) running(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, runningTimeout)
+	defer cancel()
+	x := &ingest.Examiner{Partitions: d.config.Partitions, Alone: strings.HasPrefix(string(d.config.Database), "sqlite:"), Clock: d.clock}
+	// Whatever is wrong with either was found before: it is left out here.
+	if d.answering[d.config.Redis] {
+		if main, err := flow.Dial(ctx, d.mainURL); err == nil {
+			defer main.Close()
+			x.Redis = main
+			lists, closeLists := d.lists(ctx, main)
+			defer closeLists()
+			x.Lists = lists
+		}
+	}
+	if d.database {
+		if store, err := sqlstore.Open(ctx, d.config.Database.Reveal(), sqlstore.Options{ReadOnly: true, Clock: d.clock}); err == nil {
+			defer store.Close()
+			if have, _, err := store.SchemaVersion(ctx); err == nil && have > 0 {
+				x.Store = store
+			}
+		}
+	}
+	d.report.add(x.Examine(ctx))
+}
+
+// lists returns the lists and hashes whose server answers.
+func (d *doctor) lists(ctx context.Context, main *flow.Redis) (lists []*flow.List, closeAll func()) {
+	servers := map[config.URL]*flow.Redis{d.config.Redis: main}
+	on := func(url config.URL) *flow.Redis {
+		if _, known := servers[url]; !known && d.answering[url] {
+			servers[url], _ = flow.Dial(ctx, url.Reveal()) // what is wrong with it was found above
+		}
+		return servers[url]
+	}
+	e := sluice.Examination{}
+	add := func(l *flow.List, err error) {
+		if err != nil {
+			e.Unknown(err, sluice.CheckLag)
+		} else if l != nil {
+			lists = append(lists, l)
+		}
+	}
+	for _, l := range d.config.Lists {
+		if r := on(d.config.ListRedis(l)); r != nil {
+			e.Where = "list " + l.Name
+			add(flow.NewList(r, l.Name, flow.Side(l.Take)))
+		}
+	}
+	for _, h := range d.config.Hashes {
+		for _, url := range h.Redis {
+			if r := on(url); r != nil {
+				e.Where = "hashes " + h.Dirty
+				add(flow.FindHashes(ctx, r, h.Dirty))
+			}
+		}
+	}
+	d.report.add(e)
+	return lists, func() {
+		for _, r := range servers {
+			if r != nil && r != main {
+				r.Close()
+			}
+		}
+	}
+}
+
+// followers asks the program itself, if it runs here: only it knows why a
+// follower fails.
+func (d *doctor) followers(ctx context.Context) {
+	e := sluice.Examination{Where: "http://" + reachable(d.config.Listen)}
+	status, answer, err := askProgram(ctx, d.config.Listen, "/readyz")
+	switch {
+	case err != nil:
+		e.Unknown(err, sluice.CheckFollowers)
+	case status == http.StatusOK:
+		e.Fine(sluice.CheckFollowers, "the program here is ready, and its followers get on")
+	default:
+		e.Fail(sluice.CheckFollowers, "mend what it names; it tries again by itself", "the program here is not ready: %s", answer)
+	}
+	d.report.add(e)
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"sluice"
+	"sluice/config"
+)
+
+// maxSensibleFutureMinutes is how far ahead a clock may be wrong, generously.
+const maxSensibleFutureMinutes = 24 * 60
+
+// examineConfig looks at what is allowed, but not wise.
+func examineConfig(cfg *config.Config) sluice.Examination {
+	file, secret := cfg.File()
+	e := sluice.Examination{Where: "configuration"}
+	if file != "" {
+		e.Where = file
+	}
+	e.Fine(sluice.CheckConfigValid, "it can be used")
+	if cfg.RootKey == "" {
+		e.Fine(sluice.CheckConfigRootKey, "none is set: the HTTP API takes the keys of the database only, and none while that is away")
+	} else {
+		e.Fine(sluice.CheckConfigRootKey, "it is set (%s)", cfg.Origin("root_key"))
+	}
+	if cfg.OnlyThisMachine() {
+		e.Fine(sluice.CheckConfigListen, "only this machine reaches %s", cfg.Listen)
+	} else {
+		e.Warn(sluice.CheckConfigListen, "put a proxy with TLS before it, and let only the proxy reach it (listen on 127.0.0.1, or a firewall)",
+			"other machines reach %s, by HTTP without TLS: keys and addresses can be read on the way", cfg.Listen)
+	}
+	examineFile(&e, file, secret)
+	if cfg.AcceptGaps {
+		e.Warn(sluice.CheckConfigGaps, "take it out again after the one start it was meant for", "accept_gaps is set (%s): whatever is found missing is passed over as lost", cfg.Origin("accept_gaps"))
+	} else {
+		e.Fine(sluice.CheckConfigGaps, "gaps are not passed over")
+	}
+	examineTimes(&e, cfg)
+	if info, err := os.Stat(cfg.Data); err != nil {
+		e.Unknown(fmt.Errorf("look at the data directory: %w; the first start makes it", err), sluice.CheckConfigData)
+	} else if open := info.Mode().Perm() & 0o007; open != 0 {
+		e.Warn(sluice.CheckConfigData, "chmod o-rwx "+cfg.Data, "every user of this machine can look into the data directory %s (mode %s)", cfg.Data, info.Mode().Perm())
+	} else {
+		e.Fine(sluice.CheckConfigData, "the data directory %s is not open to every user of this machine", cfg.Data)
+	}
+	return e
+}
+
+func examineFile(e *sluice.Examination, file string, secret bool) {
+	if file == "" || !secret {
+		e.Fine(sluice.CheckConfigSecrets, "no secret stands in a file of the configuration")
+		return
+	}
+	info, err := os.Stat(file)
+	switch {
+	case err != nil:
+		e.Unknown(err, sluice.CheckConfigSecrets)
+	case info.Mode().Perm()&0o004 != 0:
+		e.Fail(sluice.CheckConfigSecrets, "chmod o-rwx "+file+"; change what was readable", "a key or password stands in it, and every user of this machine can read it (mode %s)", info.Mode().Perm())
+	default:
+		e.Fine(sluice.CheckConfigSecrets, "a key or password stands in it, which not every user of this machine can read")
+	}
+}
+
+func examineTimes(e *sluice.Examination, cfg *config.Config) {
+	t := cfg.EventTime
+	if t.PastDays == 0 || t.FutureMinutes == 0 || t.FutureMinutes > maxSensibleFutureMinutes {
+		e.Warn(sluice.CheckConfigTimes, "event_time: {past_days: 30, future_minutes: 60}, or whatever your producers need",
+			"events of any time, or far ahead, are taken (past_days %d, future_minutes %d): one wrong clock fills tables and series with days that are not", t.PastDays, t.FutureMinutes)
+		return
+	}
+	e.Fine(sluice.CheckConfigTimes, "events of up to %d days back and %d minutes ahead are taken", t.PastDays, t.FutureMinutes)
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"sluice"
+)
+
+// doctorReport is what was found, in the order in which it was looked at.
+type doctorReport struct {
+	Summary  doctorSummary    `json:"summary"`
+	Findings []sluice.Finding `json:"findings"`
+}
+
+// doctorSummary counts findings.
+type doctorSummary struct {
+	Errors   int `json:"errors"`
+	Warnings int `json:"warnings"`
+	OK       int `json:"ok"`
+	Unknown  int `json:"unknown"`
+}
+
+func (r *doctorReport) add(e sluice.Examination) {
+	for _, f := range e.Findings {
+		switch f.Severity {
+		case sluice.SeverityError:
+			r.Summary.Errors++
+		case sluice.SeverityWarning:
+			r.Summary.Warnings++
+		case sluice.SeverityUnknown:
+			r.Summary.Unknown++
+		default:
+			r.Summary.OK++
+		}
+		r.Findings = append(r.Findings, f)
+	}
+}
+
+func (r *doctorReport) writeJSON(c *call) error {
+	text, err := safeJSON(r)
+	if err == nil {
+		c.print("%s", text)
+	}
+	return err
+}
+
+// doctorGroups are the headings, by the beginnings of the checks' names. What
+// belongs to none is about what runs.
+var doctorGroups = []struct{ title, prefix string }{
+	{"Configuration", "config-"}, {"Redis", "redis-"}, {"Database", "database-"}, {"Disk", "disk-"}, {"Running", ""},
+}
+
+func groupOf(c sluice.Check) string {
+	for _, g := range doctorGroups {
+		if strings.HasPrefix(string(c), g.prefix) {
+			return g.title
+		}
+	}
+	return ""
+}
+
+// write prints the report: in each group what is wrong, with its remedy, what
+// could not be looked at, and in a line (with all: one each) what is in order.
+func (r *doctorReport) write(c *call, all bool) error {
+	var b strings.Builder
+	for _, g := range doctorGroups {
+		var in []sluice.Finding
+		for _, f := range r.Findings {
+			if groupOf(f.Check) == g.title {
+				in = append(in, f)
+			}
+		}
+		if len(in) > 0 {
+			b.WriteString(g.title + "\n")
+			writeGroup(&b, in, all)
+		}
+	}
+	s := r.Summary
+	fmt.Fprintf(&b, "Errors: %d, warnings: %d, in order: %d, not looked at: %d\n", s.Errors, s.Warnings, s.OK, s.Unknown)
+	_, err := c.main.Stdout.Write([]byte(b.String()))
+	return err
+}
+
+func writeGroup(b *strings.Builder, in []sluice.Finding, all bool) {
+	for _, severity := range []sluice.Severity{sluice.SeverityError, sluice.SeverityWarning, sluice.SeverityUnknown} {
+		for i, f := range in {
+			if f.Severity != severity {
+				continue
+			}
+			name := string(f.Check)
+			if severity == sluice.SeverityUnknown {
+				same := func(o sluice.Finding) bool {
+					return o.Severity == severity && o.Where == f.Where && o.Found == f.Found
+				}
+				if slices.IndexFunc(in, same) < i {
+					continue // told with the first of them
+				}
+				name = checksOf(in, same)
+			}
+			head := fmt.Sprintf("  %-8s ", severity)
+			b.WriteString(hanging(head, safeText(name+": "+f.Where+": "+f.Found)))
+			if f.Remedy != "" {
+				b.WriteString(hanging("           -> ", safeText(f.Remedy)))
+			}
+		}
+	}
+	ok := func(f sluice.Finding) bool { return f.Severity == sluice.SeverityOK }
+	if names := checksOf(in, ok); names != "" && !all {
+		b.WriteString(hanging("  ok       ", names))
+	}
+	for _, f := range in {
+		if all && ok(f) {
+			b.WriteString(hanging("  ok       ", safeText(string(f.Check)+": "+f.Where+": "+f.Found)))
+		}
+	}
+}
+
+// checksOf lists the names of some findings' checks, each once.
+func checksOf(in []sluice.Finding, which func(sluice.Finding) bool) string {
+	var names []string
+	for _, f := range in {
+		if name := string(f.Check); which(f) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}

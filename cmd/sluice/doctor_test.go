@@ -1,0 +1,185 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice"
+	"sluice/config"
+)
+
+// diagnosed runs `sluice doctor --json` and returns its exit code and the worst
+// severity of each check.
+func diagnosed(t *testing.T, dir string, args ...string) (int, map[sluice.Check]sluice.Severity) {
+	t.Helper()
+	r := sluiceRun(t, dir, append([]string{"doctor", "--json"}, args...)...)
+	var report doctorReport
+	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
+		t.Fatalf("%v:\n%s%s", err, r.stdout, r.stderr)
+	}
+	rank := map[sluice.Severity]int{sluice.SeverityOK: 1, sluice.SeverityUnknown: 2, sluice.SeverityWarning: 3, sluice.SeverityError: 4}
+	worst := make(map[sluice.Check]sluice.Severity)
+	var counted doctorSummary
+	for _, f := range report.Findings {
+		t.Logf("%-8s %s: %s: %s", f.Severity, f.Check, f.Where, f.Found)
+		if !slices.Contains(sluice.Checks(), f.Check) || rank[f.Severity] == 0 || f.Where == "" || f.Found == "" {
+			t.Errorf("a finding without what it must have: %+v", f)
+		}
+		if rank[f.Severity] > rank[worst[f.Check]] {
+			worst[f.Check] = f.Severity
+		}
+		counted.OK += map[bool]int{true: 1}[f.Severity == sluice.SeverityOK]
+		counted.Warnings += map[bool]int{true: 1}[f.Severity == sluice.SeverityWarning]
+		counted.Errors += map[bool]int{true: 1}[f.Severity == sluice.SeverityError]
+		counted.Unknown += map[bool]int{true: 1}[f.Severity == sluice.SeverityUnknown]
+	}
+	if counted != report.Summary || (r.code == exitFailed) != (counted.Errors > 0) || r.code == exitUsage {
+		t.Errorf("exit code %d, summary %+v, counted %+v", r.code, report.Summary, counted)
+	}
+	return r.code, worst
+}
+
+// A program that runs is found well, but for a setting of its configuration;
+// once it has ended, that is said, and nothing is changed.
+func TestDoctorOfAProgram(t *testing.T) {
+	dir := t.TempDir()
+	s := startServe(t, dir)
+	listen := strings.TrimPrefix(s.url, "http://")
+	code, found := diagnosed(t, dir, "--listen", listen)
+	for check, severity := range found {
+		if want := map[bool]sluice.Severity{true: sluice.SeverityWarning, false: sluice.SeverityOK}[check == sluice.CheckConfigTimes]; severity != want {
+			t.Errorf("%s is %s, want %s", check, severity, want)
+		}
+	}
+	for _, check := range []sluice.Check{sluice.CheckLeases, sluice.CheckFollowers, sluice.CheckDiskFree, sluice.CheckRedisEviction, sluice.CheckDatabaseSchema} {
+		if found[check] == "" {
+			t.Errorf("%s was not looked at", check)
+		}
+	}
+	if code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+	text := mustRun(t, dir, "doctor", "--listen", listen).stdout
+	if !strings.Contains(text, "  warning  config-event-time: ") || !strings.Contains(text, "\n           -> ") || strings.Count(text, "redis-eviction") != 1 || !strings.Contains(text, "\nErrors: 0, warnings: 1, in order: ") {
+		t.Error(text)
+	}
+	if all := mustRun(t, dir, "doctor", "--all", "--listen", listen).stdout; !strings.Contains(all, "\n  ok       redis-eviction:") || !strings.Contains(all, "noeviction") {
+		t.Error(all)
+	}
+	if code := s.stop(t); code != exitOK {
+		t.Fatalf("exit code %d:\n%s", code, s.log)
+	}
+	code, found = diagnosed(t, dir, "--listen", listen)
+	if code != exitOK || found[sluice.CheckRedisReachable] != sluice.SeverityUnknown || found[sluice.CheckLeases] != sluice.SeverityUnknown ||
+		found[sluice.CheckDatabaseSchema] != sluice.SeverityOK || found[sluice.CheckDeadLetters] != sluice.SeverityOK {
+		t.Errorf("after its end: exit code %d, %v", code, found)
+	}
+}
+
+// doctorFile is set wrong in every way that is allowed; its servers are away.
+const doctorFile = `
+listen: 0.0.0.0:0
+data: %s
+redis: redis://u:s3cret@127.0.0.1:1
+database: %s
+root_key: 0123456789abcdef0123456789abcdef
+accept_gaps: true
+event_time: {past_days: 0, future_minutes: 0}
+lists:
+  q: {redis: "redis://127.0.0.1:2", table: t, columns: {a: a}}
+`
+
+func TestDoctorWhenAllIsWrong(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, config.DefaultFile)
+	for _, database := range []string{"mysql://u:s3cret@127.0.0.1:1/db", "postgres://u:s3cret@127.0.0.1:1/db"} {
+		if err := os.WriteFile(file, fmt.Appendf(nil, doctorFile, data, database), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		code, found := diagnosed(t, dir)
+		for check, want := range map[sluice.Check]sluice.Severity{
+			sluice.CheckConfigValid: sluice.SeverityOK, sluice.CheckConfigListen: sluice.SeverityWarning, sluice.CheckConfigSecrets: sluice.SeverityError,
+			sluice.CheckConfigGaps: sluice.SeverityWarning, sluice.CheckConfigTimes: sluice.SeverityWarning, sluice.CheckConfigData: sluice.SeverityWarning,
+			sluice.CheckRedisReachable: sluice.SeverityError, sluice.CheckDatabaseReachable: sluice.SeverityError, sluice.CheckDiskFree: sluice.SeverityOK,
+			sluice.CheckRedisEviction: sluice.SeverityUnknown, sluice.CheckLeases: sluice.SeverityUnknown, sluice.CheckFollowers: sluice.SeverityUnknown,
+		} {
+			if found[check] != want {
+				t.Errorf("%s: %s is %q, want %q", database, check, found[check], want)
+			}
+		}
+		if text := sluiceRun(t, dir, "doctor"); code != exitFailed || text.code != exitFailed || strings.Contains(text.stdout+text.stderr, "s3cret") {
+			t.Errorf("exit codes %d, %d:\n%s%s", code, text.code, text.stdout, text.stderr)
+		}
+	}
+	if err := os.Chmod(file, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, found := diagnosed(t, dir); found[sluice.CheckConfigSecrets] != sluice.SeverityOK {
+		t.Errorf("a file that others cannot read: %s", found[sluice.CheckConfigSecrets])
+	}
+	if code, found := diagnosed(t, dir, "--partitions", "0"); code != exitFailed || found[sluice.CheckConfigValid] != sluice.SeverityError || len(found) != 1 {
+		t.Errorf("a configuration that cannot be used: exit code %d, %v", code, found)
+	}
+}
+
+// What the program says of itself is an error.
+func TestDoctorOfAProgramThatIsNotReady(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"ready":false,"reasons":["follower table:q: gone"]}`, http.StatusServiceUnavailable)
+	}))
+	defer server.Close()
+	code, found := diagnosed(t, t.TempDir(), "--listen", strings.TrimPrefix(server.URL, "http://"))
+	if code != exitFailed || found[sluice.CheckFollowers] != sluice.SeverityError {
+		t.Errorf("exit code %d, %s", code, found[sluice.CheckFollowers])
+	}
+}
+
+func TestDoctorOfDisks(t *testing.T) {
+	const gib = 1 << 30
+	for _, test := range []struct {
+		free, total uint64
+		want        sluice.Severity
+	}{
+		{50 * gib, 100 * gib, sluice.SeverityOK}, {6 * gib, 1000 * gib, sluice.SeverityOK}, {4 * gib, 1000 * gib, sluice.SeverityWarning},
+		{gib / 2, 1000 * gib, sluice.SeverityWarning}, {gib / 3, 1000 * gib, sluice.SeverityError}, {gib / 3, 2 * gib, sluice.SeverityOK}, {0, gib, sluice.SeverityError},
+	} {
+		var e sluice.Examination
+		if judgeDisk(&e, test.free, test.total); e.Findings[0].Severity != test.want {
+			t.Errorf("%d of %d: %+v", test.free, test.total, e.Findings)
+		}
+	}
+}
+
+// The document explains every check, and no other.
+func TestDoctorDocument(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "doctor.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var explained []sluice.Check
+	_, table, _ := strings.Cut(string(text), "## The checks")
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|[^|]{10,}\\|[^|]{3,}\\|$").FindAllStringSubmatch(table, -1) {
+		explained = append(explained, sluice.Check(row[1]))
+	}
+	if want := sluice.Checks(); !slices.Equal(explained, want) {
+		t.Errorf("docs/doctor.md explains\n%v, the program has\n%v", explained, want)
+	}
+}

@@ -1,0 +1,254 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"sluice"
+)
+
+// Examiner looks at a Redis server for `sluice doctor`.
+type Examiner struct {
+	URL   string
+	Main  bool // it holds the logs; else only lists or hashes that are drained
+	Clock sluice.Clock
+}
+
+var _ sluice.Examiner = (*Examiner)(nil)
+
+// How full a Redis may be, in percent.
+const (
+	memoryWarnPercent  = 80
+	memoryErrorPercent = 95
+)
+
+// redisChecks are what is unknown of a server that does not answer.
+var redisChecks = []sluice.Check{
+	sluice.CheckRedisVersion, sluice.CheckRedisCluster, sluice.CheckRedisReplica, sluice.CheckRedisPersistence, sluice.CheckRedisDisk,
+	sluice.CheckRedisEviction, sluice.CheckRedisMemory, sluice.CheckRedisClock,
+}
+
+// Examine implements sluice.Examiner.
+func (x *Examiner) Examine(ctx context.Context) sluice.Examination {
+	e := sluice.Examination{Where: redactURL(x.URL)}
+	r, err := x.connect(ctx)
+	if err == nil {
+		defer r.Close()
+		err = r.Ping(ctx)
+	}
+	var info map[string]string
+	if err == nil {
+		info, err = r.Info(ctx, "default")
+	}
+	if err != nil {
+		e.Fail(sluice.CheckRedisReachable, remedyOf(err), "%s", sluice.OneLine(err))
+		e.Unknown(errors.New("the server could not be asked"), redisChecks...)
+		return e
+	}
+	e.Fine(sluice.CheckRedisReachable, "it answers")
+	x.version(&e, info)
+	x.place(&e, info)
+	x.persistence(ctx, &e, r, info)
+	x.memory(&e, info)
+	e.CompareClocks(sluice.CheckRedisClock, x.Clock, func() (int64, error) { return r.TimeMillis(ctx) })
+	if local(x.URL) {
+		e.Directory, _ = r.configured(ctx, "dir") // a server that does not tell is no finding
+	}
+	return e
+}
+
+// connect connects to one server, whatever its version, as a single one,
+// whatever it says of a cluster. The client takes no context: one that comes
+// too late is closed, within the seconds that dialling and greeting may take.
+func (x *Examiner) connect(ctx context.Context) (*Redis, error) {
+	option, err := clientOption(x.URL)
+	if err != nil {
+		return nil, err
+	}
+	option.ForceSingleClient = true
+	type answer struct {
+		client rueidis.Client
+		err    error
+	}
+	done := make(chan answer, 1)
+	go func() { // ends when the client has given up
+		client, err := rueidis.NewClient(option)
+		done <- answer{client, err}
+	}()
+	name := redactURL(x.URL)
+	select {
+	case a := <-done:
+		if a.err != nil {
+			return nil, fmt.Errorf("connect to redis %s: %w", name, a.err)
+		}
+		return &Redis{client: a.client, name: name}, nil
+	case <-ctx.Done():
+		go func() {
+			if a := <-done; a.client != nil {
+				a.client.Close()
+			}
+		}()
+		return nil, fmt.Errorf("connect to redis %s: %w", name, context.Cause(ctx))
+	}
+}
+
+// remedyOf says what may be done about a server that cannot be asked.
+func remedyOf(err error) string {
+	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
+		switch text := reply.Error(); {
+		case strings.HasPrefix(text, "NOAUTH"), strings.HasPrefix(text, "WRONGPASS"):
+			return "put the user and password into the URL: redis://USER:PASSWORD@HOST:PORT"
+		case strings.HasPrefix(text, "NOPERM"):
+			return "allow the user all commands on Sluice's keys and its lists, and INFO: ACL SETUSER"
+		case strings.HasPrefix(text, "LOADING"):
+			return "wait: it reads its files"
+		}
+	}
+	return "start it, and see that the URL, the port and the firewall are right"
+}
+
+func (x *Examiner) version(e *sluice.Examination, info map[string]string) {
+	version := info["redis_version"]
+	name := "Redis " + version
+	if valkey := info["valkey_version"]; valkey != "" {
+		name = "Valkey " + valkey
+	}
+	if !newEnough(version) {
+		e.Fail(sluice.CheckRedisVersion, "install Redis 7.0 or newer, or Valkey", "it is %s, at least 7.0 is needed", name)
+		return
+	}
+	e.Fine(sluice.CheckRedisVersion, "it is %s", name)
+}
+
+// place looks at what the server is among others.
+func (x *Examiner) place(e *sluice.Examination, info map[string]string) {
+	if info["cluster_enabled"] == "1" {
+		e.Fail(sluice.CheckRedisCluster, "name a server that is no cluster node", "it is a node of a Redis Cluster, which is not supported yet")
+	} else {
+		e.Fine(sluice.CheckRedisCluster, "it is no cluster node")
+	}
+	if info["role"] == "slave" {
+		e.Fail(sluice.CheckRedisReplica, "name the primary (or make this one: REPLICAOF NO ONE)", "it is a replica of %s:%s and takes no writes", info["master_host"], info["master_port"])
+	} else {
+		e.Fine(sluice.CheckRedisReplica, "it is a primary; replicas: %s", info["connected_slaves"])
+	}
+}
+
+// persistence looks at what a kill or a power cut would leave.
+func (x *Examiner) persistence(ctx context.Context, e *sluice.Examination, r *Redis, info map[string]string) {
+	fsync, err := r.configured(ctx, "appendfsync")
+	const always = "CONFIG SET appendfsync always, and the same in redis.conf: requests are written in groups, so it costs a batch and not a request"
+	switch {
+	case info["aof_enabled"] == "0":
+		remedy := "CONFIG SET appendonly yes; CONFIG SET appendfsync always; and the same in redis.conf"
+		text := "appendonly is no: what is in it is lost when it ends, or what came since its last snapshot"
+		if x.Main {
+			e.Fail(sluice.CheckRedisPersistence, remedy, "%s", text)
+		} else {
+			e.Warn(sluice.CheckRedisPersistence, remedy, "%s, elements that Sluice has taken and not stored among it", text)
+		}
+	case err != nil:
+		e.Unknown(fmt.Errorf("appendonly is yes, but how often it syncs could not be asked: %w", err), sluice.CheckRedisPersistence)
+	case fsync == "everysec":
+		e.Warn(sluice.CheckRedisPersistence, always, "appendfsync is everysec: a power cut loses about a second of what was answered")
+	case fsync == "no":
+		e.Warn(sluice.CheckRedisPersistence, always, "appendfsync is no: a power cut loses what the system had not written, half a minute perhaps")
+	default:
+		e.Fine(sluice.CheckRedisPersistence, "appendonly is yes, appendfsync %s", fsync)
+	}
+	var failed []string
+	for _, name := range []string{"aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status"} {
+		if status := info[name]; status != "ok" && status != "" {
+			failed = append(failed, name+" is "+status)
+		}
+	}
+	if len(failed) > 0 {
+		e.Fail(sluice.CheckRedisDisk, "look into its log: a full disk, a directory it may not write to, no memory to fork; it may refuse all writes until then",
+			"its last write to disk failed: %s", strings.Join(failed, ", "))
+		return
+	}
+	e.Fine(sluice.CheckRedisDisk, "its last writes to disk went well")
+}
+
+// memory looks at what happens when the server is full, and how near that is.
+func (x *Examiner) memory(e *sluice.Examination, info map[string]string) {
+	used, limit := number(info["used_memory"]), number(info["maxmemory"])
+	const remedy = "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf"
+	switch policy := info["maxmemory_policy"]; {
+	case policy == "":
+		e.Unknown(errors.New("INFO does not tell it"), sluice.CheckRedisEviction)
+	case policy == "noeviction":
+		e.Fine(sluice.CheckRedisEviction, "maxmemory-policy is noeviction")
+	case limit == 0:
+		e.Warn(sluice.CheckRedisEviction, remedy, "maxmemory-policy is %s: nothing is removed as long as maxmemory is 0, but would be with a limit", policy)
+	default:
+		e.Fail(sluice.CheckRedisEviction, remedy, "maxmemory-policy is %s: when it is full Redis removes what nobody has stored yet", policy)
+	}
+	of := "its maxmemory"
+	if limit == 0 {
+		limit, of = number(info["total_system_memory"]), "its machine's memory (maxmemory is 0)"
+	}
+	if limit == 0 {
+		e.Unknown(errors.New("INFO tells neither a limit nor the machine's memory"), sluice.CheckRedisMemory)
+		return
+	}
+	percent := used * 100 / limit
+	text := fmt.Sprintf("%d MiB, %d %% of %s, are in use", used>>20, percent, of)
+	const more = "see what fills it (redis-cli --bigkeys, sluice doctor: lag); raise maxmemory, or give it a larger machine"
+	switch {
+	case percent >= memoryErrorPercent:
+		e.Fail(sluice.CheckRedisMemory, more, "%s: when it is full nothing is taken in", text)
+	case percent >= memoryWarnPercent:
+		e.Warn(sluice.CheckRedisMemory, more, "%s", text)
+	default:
+		e.Fine(sluice.CheckRedisMemory, "%s", text)
+	}
+}
+
+// TimeMillis returns the server's time, in milliseconds since 1970.
+func (r *Redis) TimeMillis(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	answer, err := r.client.Do(ctx, r.client.B().Time().Build()).AsStrSlice()
+	if err == nil && len(answer) != 2 {
+		err = fmt.Errorf("the answer has %d parts", len(answer))
+	}
+	if err != nil {
+		return 0, r.wrap("read the time", err)
+	}
+	return number(answer[0])*1000 + number(answer[1])/1000, nil
+}
+
+// configured returns a value of the server's configuration.
+func (r *Redis) configured(ctx context.Context, name string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	answer, err := r.client.Do(ctx, r.client.B().ConfigGet().Parameter(name).Build()).AsStrMap()
+	if err == nil && answer[name] == "" {
+		err = errors.New("the server does not know it")
+	}
+	return answer[name], r.wrap("read the setting "+name, err)
+}
+
+// number reads a field of INFO, 0 if it is none.
+func number(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
+
+// local reports whether a URL names a server of this machine.
+func local(rawURL string) bool {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Scheme == "unix" || u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,157 @@
+package flow
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/servers"
+)
+
+// clockAhead is the machine's clock, or one that is wrong.
+type clockAhead time.Duration
+
+func (c clockAhead) Now() time.Time { return time.Now().Add(time.Duration(c)) }
+
+// severities examines a server: check -> severity.
+func severities(t *testing.T, x *Examiner) map[sluice.Check]sluice.Severity {
+	t.Helper()
+	if x.Clock == nil {
+		x.Clock = sluice.SystemClock{}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	found := make(map[sluice.Check]sluice.Severity)
+	for _, f := range x.Examine(ctx).Findings {
+		t.Logf("%-8s %s: %s", f.Severity, f.Check, f.Found)
+		found[f.Check] = f.Severity
+		bad := f.Severity == sluice.SeverityWarning || f.Severity == sluice.SeverityError
+		if f.Found == "" || f.Where == "" || bad != (f.Remedy != "") {
+			t.Errorf("a finding without a place, a text or a remedy, or with one too much: %+v", f)
+		}
+	}
+	return found
+}
+
+// One server is set wrong in one way after the other.
+func TestExamine(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "dump", "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	server, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: dir, Extra: []string{"--dbfilename", "dump"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Kill() })
+	r, err := Dial(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	all := severities(t, &Examiner{URL: server.URL(), Main: true})
+	if len(all) != len(redisChecks)+1 {
+		t.Errorf("%d checks of a good server, %d of one that is away", len(all), len(redisChecks)+1)
+	}
+	for check, severity := range all {
+		if severity != sluice.SeverityOK {
+			t.Errorf("a good server: %s is %s", check, severity)
+		}
+	}
+	ok, warning, failed := sluice.SeverityOK, sluice.SeverityWarning, sluice.SeverityError
+	tests := []struct {
+		do   string // words of a command, by blanks; commands by ;
+		x    Examiner
+		want sluice.Check
+		as   sluice.Severity
+	}{
+		{"CONFIG SET appendfsync everysec", Examiner{Main: true}, sluice.CheckRedisPersistence, warning},
+		{"CONFIG SET appendfsync no", Examiner{Main: true}, sluice.CheckRedisPersistence, warning},
+		{"CONFIG SET appendfsync always", Examiner{Main: true}, sluice.CheckRedisPersistence, ok},
+		{"CONFIG SET appendonly no", Examiner{Main: true}, sluice.CheckRedisPersistence, failed},
+		{"PING", Examiner{}, sluice.CheckRedisPersistence, warning},
+		{"CONFIG SET maxmemory-policy allkeys-lru", Examiner{}, sluice.CheckRedisEviction, warning},
+		{"CONFIG SET maxmemory 1gb", Examiner{}, sluice.CheckRedisEviction, failed},
+		{"CONFIG SET maxmemory-policy noeviction", Examiner{}, sluice.CheckRedisEviction, ok},
+		{"PING", Examiner{}, sluice.CheckRedisMemory, ok},
+		{"CONFIG SET maxmemory 100kb", Examiner{}, sluice.CheckRedisMemory, failed},
+		{"CONFIG SET maxmemory 0", Examiner{}, sluice.CheckRedisMemory, ok},
+		{"PING", Examiner{Clock: clockAhead(-time.Minute)}, sluice.CheckRedisClock, warning},
+		{"PING", Examiner{Clock: clockAhead(time.Hour)}, sluice.CheckRedisClock, failed},
+		{"REPLICAOF 127.0.0.1 1", Examiner{}, sluice.CheckRedisReplica, failed},
+		{"REPLICAOF NO ONE", Examiner{}, sluice.CheckRedisReplica, ok},
+		{"ACL SETUSER blind on nopass ~* +@all -config", Examiner{URL: "blind"}, sluice.CheckRedisPersistence, warning},
+		{"CONFIG SET appendonly yes", Examiner{URL: "blind"}, sluice.CheckRedisPersistence, sluice.SeverityUnknown},
+		{"ACL SETUSER blind -info", Examiner{URL: "blind"}, sluice.CheckRedisReachable, failed},
+		{"ACL SETUSER blind off", Examiner{URL: "blind"}, sluice.CheckRedisReachable, failed},
+	}
+	for _, test := range tests {
+		do(t, r, strings.Fields(test.do)...)
+		if test.x.URL != "" {
+			test.x.URL = strings.Replace(server.URL(), "unix://", "unix://"+test.x.URL+":any@", 1)
+		} else {
+			test.x.URL = server.URL()
+		}
+		if got := severities(t, &test.x)[test.want]; got != test.as {
+			t.Errorf("after %s: %s is %q, want %q", test.do, test.want, got, test.as)
+		}
+	}
+	do(t, r, "BGSAVE", "SCHEDULE")
+	eventually(t, "a snapshot has failed", func() bool {
+		return severities(t, &Examiner{URL: server.URL()})[sluice.CheckRedisDisk] == failed
+	})
+	if got := (&Examiner{URL: server.URL(), Clock: sluice.SystemClock{}}).Examine(t.Context()).Directory; got != dir {
+		t.Errorf("its directory is %q, want %q", got, dir)
+	}
+}
+
+// What cannot be provoked on a server in a moment: what INFO says is judged.
+func TestExamineOfOtherServers(t *testing.T) {
+	for _, test := range []struct {
+		name, value string
+		judge       func(*Examiner, *sluice.Examination, map[string]string)
+		want        sluice.Check
+	}{
+		{"redis_version", "6.2.14", (*Examiner).version, sluice.CheckRedisVersion},
+		{"cluster_enabled", "1", (*Examiner).place, sluice.CheckRedisCluster},
+	} {
+		var e sluice.Examination
+		test.judge(&Examiner{}, &e, map[string]string{test.name: test.value})
+		for _, f := range e.Findings {
+			if (f.Check == test.want) != (f.Severity == sluice.SeverityError) {
+				t.Errorf("%s %s: %+v", test.name, test.value, f)
+			}
+		}
+	}
+}
+
+// A server that is away, and one that accepts and says nothing, are said so
+// within the examination's time.
+func TestExamineWithoutAnAnswer(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = mute.Close() })
+	for _, url := range []string{"redis://user:s3cret@127.0.0.1:1", "redis://user:s3cret@" + mute.Addr().String()} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		e := (&Examiner{URL: url, Clock: sluice.SystemClock{}}).Examine(ctx)
+		cancel()
+		if len(e.Findings) != 1+len(redisChecks) || e.Findings[0].Severity != sluice.SeverityError {
+			t.Errorf("%+v", e.Findings)
+		}
+		for _, f := range e.Findings {
+			if strings.Contains(f.Found+f.Where+f.Remedy, "s3cret") {
+				t.Errorf("it shows the password: %+v", f)
+			}
+			if f.Check != sluice.CheckRedisReachable && f.Severity != sluice.SeverityUnknown {
+				t.Errorf("%+v", f)
+			}
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Watched is who lives and who holds what, as somebody sees it who takes no part.
+type Watched struct {
+	Live  int // processes that count up their beat
+	Roles []WatchedRole
+}
+
+// WatchedRole is one role of those that were added.
+type WatchedRole struct {
+	Name   string
+	Places int
+	Free   []string // places that no living process holds: "partition 3", "list q"
+}
+
+// watchEvery is how often a watcher looks at the beats.
+const watchEvery = beatEvery / 2
+
+// Watch looks at the beats and at the leases of the roles that were added, and
+// writes nothing. It returns as soon as every process has been seen to live,
+// at the latest after LeaseTimeout, when whoever has not is dead. An error says
+// which leases could not be read; the rest is right all the same.
+func (l *Leases) Watch(ctx context.Context) (Watched, error) {
+	alive, err := l.watchBeats(ctx)
+	if err != nil {
+		return Watched{}, err
+	}
+	w := Watched{Live: len(alive)}
+	var errs []error
+	for _, r := range l.roles {
+		state, err := l.lookAtAll(ctx, r)
+		errs = append(errs, err)
+		role := WatchedRole{Name: r.name, Places: len(r.places)}
+		for i, s := range state {
+			if s != nil && (s.token == "" || !alive[s.owner]) {
+				role.Free = append(role.Free, r.places[i].String())
+			}
+		}
+		w.Roles = append(w.Roles, role)
+	}
+	return w, errors.Join(errs...)
+}
+
+// watchBeats returns the processes that live.
+func (l *Leases) watchBeats(ctx context.Context) (map[string]bool, error) {
+	first, err := l.beats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	alive := make(map[string]bool)
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	late := time.NewTimer(LeaseTimeout)
+	defer late.Stop()
+	for len(alive) < len(first) {
+		select {
+		case <-ctx.Done():
+			return nil, l.home.wrap("watch the processes", context.Cause(ctx))
+		case <-late.C:
+			return alive, nil
+		case <-ticker.C:
+		}
+		now, err := l.beats(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for id, beat := range now {
+			if before, known := first[id]; !known || before != beat {
+				alive[id], first[id] = true, beat
+			}
+		}
+		for id := range first {
+			if _, there := now[id]; !there { // it has left
+				delete(first, id)
+				delete(alive, id)
+			}
+		}
+	}
+	return alive, nil
+}
+
+func (l *Leases) beats(ctx context.Context) (map[string]string, error) {
+	c := l.home.client
+	beats, err := c.Do(ctx, c.B().Hgetall().Key(membersKey()).Build()).AsStrMap()
+	return beats, l.home.wrap("look who lives", err)
+}
+
+// String names a place for people.
+func (p *place) String() string {
+	if _, list, ok := strings.Cut(p.numbered, ":"); ok {
+		return "list " + list
+	}
+	return "partition " + strconv.Itoa(p.partition)
+}

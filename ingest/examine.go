@@ -1,0 +1,261 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+)
+
+// Examiner looks at what runs, or does not, for `sluice doctor`: from outside,
+// by what Redis and the database say, so it sees all processes. What only a
+// process knows of itself (why a follower fails) that process has to be asked.
+type Examiner struct {
+	Redis      *flow.Redis   // nil: it does not answer
+	Store      StandingStore // nil: the database does not answer
+	Partitions int
+	Lists      []*flow.List // and hashes that were drained before
+	Alone      bool         // the database is for one process only
+	Clock      sluice.Clock
+}
+
+var _ sluice.Examiner = (*Examiner)(nil)
+
+// StandingStore is what an Examiner asks of the database.
+type StandingStore interface {
+	Standings(ctx context.Context) ([]sluice.Standing, error)
+	CountDeadLetters(ctx context.Context) (int64, error)
+}
+
+// How far a follower may be behind.
+const (
+	lagWarnSeconds  = 60
+	lagErrorSeconds = 15 * 60
+)
+
+// Examine implements sluice.Examiner.
+func (x *Examiner) Examine(ctx context.Context) sluice.Examination {
+	e := sluice.Examination{Where: "this installation"}
+	x.deadLetters(ctx, &e)
+	live := x.processes(ctx, &e)
+	cursors, err := x.cursors(ctx)
+	if err != nil {
+		e.Unknown(err, sluice.CheckDeployment, sluice.CheckLag, sluice.CheckGaps)
+		return e
+	}
+	x.deployment(ctx, &e, cursors)
+	x.logs(ctx, &e, cursors, live)
+	x.lists(ctx, &e, cursors, live)
+	return e
+}
+
+var (
+	errNoRedis    = errors.New("the main Redis does not answer")
+	errNoDatabase = errors.New("the database does not answer, or has no tables of Sluice yet")
+)
+
+// cursors returns where all stand, if there is also a Redis to compare it with.
+func (x *Examiner) cursors(ctx context.Context) ([]sluice.Standing, error) {
+	switch {
+	case x.Redis == nil:
+		return nil, errNoRedis
+	case x.Store == nil:
+		return nil, errNoDatabase
+	}
+	return x.Store.Standings(ctx)
+}
+
+func (x *Examiner) deadLetters(ctx context.Context, e *sluice.Examination) {
+	if x.Store == nil {
+		e.Unknown(errNoDatabase, sluice.CheckDeadLetters)
+		return
+	}
+	switch n, err := x.Store.CountDeadLetters(ctx); {
+	case err != nil:
+		e.Unknown(err, sluice.CheckDeadLetters)
+	case n > 0:
+		e.Warn(sluice.CheckDeadLetters, "`sluice dead list` says why; mend it and `sluice dead replay`, or `sluice dead drop`", "%d items could not be stored", n)
+	default:
+		e.Fine(sluice.CheckDeadLetters, "there are none")
+	}
+}
+
+func (x *Examiner) deployment(ctx context.Context, e *sluice.Examination, cursors []sluice.Standing) {
+	refused, err := x.Redis.Match(ctx, cursors, x.Partitions)
+	switch {
+	case err != nil:
+		e.Unknown(err, sluice.CheckDeployment)
+	case refused != nil:
+		e.Fail(sluice.CheckDeployment, "name the Redis, the database and the number of partitions that belong together; until then nothing starts", "%s", refused)
+	default:
+		e.Fine(sluice.CheckDeployment, "Redis, the database and the number of partitions belong together")
+	}
+}
+
+// processes looks who lives and holds what, and returns how many live; -1: that
+// is not known.
+func (x *Examiner) processes(ctx context.Context, e *sluice.Examination) int {
+	if x.Redis == nil {
+		e.Unknown(errNoRedis, sluice.CheckProcesses, sluice.CheckLeases)
+		return -1
+	}
+	leases := flow.NewLeases(x.Redis, nil, nil)
+	leases.AddPartitions(StoreRole, x.Redis, flow.Partitions(x.Partitions))
+	leases.AddPartitions(KeepRole, x.Redis, flow.Partitions(x.Partitions)[:1])
+	if len(x.Lists) > 0 {
+		leases.AddLists(ListRole, x.Lists)
+	}
+	seen, err := leases.Watch(ctx)
+	if err != nil && seen.Roles == nil {
+		e.Unknown(err, sluice.CheckProcesses, sluice.CheckLeases)
+		return -1
+	}
+	switch {
+	case seen.Live == 0:
+		e.Warn(sluice.CheckProcesses, "start it: sluice serve", "no sluice lives: what comes in waits in Redis")
+		e.Unknown(errors.New("no sluice lives"), sluice.CheckLeases)
+		return 0
+	case seen.Live > 1 && x.Alone:
+		e.Fail(sluice.CheckProcesses, "stop all but one, or use MariaDB, MySQL or PostgreSQL", "%d processes live, and the database is SQLite, which is for one", seen.Live)
+	default:
+		e.Fine(sluice.CheckProcesses, "processes that live: %d", seen.Live)
+	}
+	for _, role := range seen.Roles {
+		if len(role.Free) > 0 {
+			e.Fail(sluice.CheckLeases, "after a kill others take over within seconds: ask again; else start a process with the role, and the same lists",
+				"role %s: no living process holds %s", role.Name, someOf(role.Free))
+		} else if err == nil {
+			e.Fine(sluice.CheckLeases, "role %s: all %d leases are held by processes that live", role.Name, role.Places)
+		}
+	}
+	if err != nil {
+		e.Unknown(err, sluice.CheckLeases)
+	}
+	return seen.Live
+}
+
+// someOf lists a few names.
+func someOf(names []string) string {
+	const most = 8
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// logs looks at what of each partition's log is not stored.
+func (x *Examiner) logs(ctx context.Context, e *sluice.Examination, cursors []sluice.Standing, live int) {
+	nowMillis, err := x.Redis.TimeMillis(ctx) // ids of the logs are its times
+	if err != nil {
+		e.Unknown(err, sluice.CheckLag, sluice.CheckGaps)
+		return
+	}
+	positions := make(map[int]sluice.Position)
+	for _, c := range cursors {
+		if c.Follower == StoreRole {
+			positions[c.Partition] = c.Position
+		}
+	}
+	worstMillis, gaps, behind := int64(0), 0, 0
+	for _, p := range flow.Partitions(x.Partitions) {
+		at := sluice.Examination{Where: fmt.Sprintf("partition %d", p.Number)}
+		next, err := flow.NewLog(x.Redis, p).Read(ctx, positions[p.Number], 1, 0)
+		switch {
+		case errors.Is(err, sluice.ErrGap):
+			gaps++
+			at.Fail(sluice.CheckGaps, gapRemedy, "%s", err)
+		case err != nil:
+			at.Unknown(err, sluice.CheckLag, sluice.CheckGaps)
+		case len(next) > 0:
+			late := max(0, nowMillis-int64(next[0].Position.Major))
+			worstMillis = max(worstMillis, late)
+			if judgeLag(&at, live, late, "its log has batches that are not stored, the oldest for %s", lasting(late)) {
+				behind++
+			}
+		}
+		e.Findings = append(e.Findings, at.Findings...)
+		if ctx.Err() != nil {
+			return // what is missing is one finding, not one for each partition
+		}
+	}
+	if gaps == 0 {
+		e.Fine(sluice.CheckGaps, "the logs of all %d partitions go on from their cursors", x.Partitions)
+	}
+	if behind == 0 && gaps == 0 {
+		e.Fine(sluice.CheckLag, "the logs of all %d partitions are stored; the most that one is behind is %s", x.Partitions, lasting(worstMillis))
+	}
+}
+
+const gapRemedy = "if the database or Redis was restored, restore the other too (docs/backup.md); or start once with --accept-gaps: what is missing is lost"
+
+func lasting(millis int64) time.Duration {
+	return (time.Duration(millis) * time.Millisecond).Round(100 * time.Millisecond)
+}
+
+// judgeLag tells of a follower that is behind for too long.
+func judgeLag(e *sluice.Examination, live int, millis int64, format string, args ...any) (told bool) {
+	remedy := "see `followers` above and the program's log; if it gets on, the database is too slow or too little of it runs"
+	if live == 0 {
+		remedy = "start it: sluice serve"
+	}
+	switch {
+	case millis >= lagErrorSeconds*1000:
+		e.Fail(sluice.CheckLag, remedy, format, args...)
+	case millis >= lagWarnSeconds*1000:
+		e.Warn(sluice.CheckLag, remedy, format, args...)
+	default:
+		return false
+	}
+	return true
+}
+
+// lists looks at what of each list is held and not stored.
+func (x *Examiner) lists(ctx context.Context, e *sluice.Examination, cursors []sluice.Standing, live int) {
+	own := make(map[string]sluice.Standing)
+	for _, c := range cursors {
+		own[c.Follower] = c
+	}
+	for _, l := range x.Lists {
+		at := sluice.Examination{Where: l.String()}
+		held, err := l.Remaining(ctx)
+		waiting := int64(0)
+		if err == nil {
+			waiting, err = l.Waiting(ctx)
+		}
+		cursor, has := own[l.Source()] // a list that goes to the logs has none
+		if err == nil && has {
+			err = x.listGap(ctx, &at, l, cursor.Position)
+		}
+		if err != nil {
+			at.Unknown(err, sluice.CheckLag, sluice.CheckGaps)
+			e.Findings = append(e.Findings, at.Findings...)
+			continue
+		}
+		text := fmt.Sprintf("%d items wait in it, %d are held and not stored", waiting, held)
+		late := int64(0)
+		if has && held+waiting > 0 {
+			late = max(0, x.Clock.Now().UnixMilli()-cursor.UpdatedMillis)
+		}
+		// A list that was empty for long has an old cursor too: what just came
+		// waits, and is held within a moment.
+		if held == 0 && live != 0 {
+			late = 0
+		}
+		if !judgeLag(&at, live, late, "%s; its follower last got on %s ago", text, lasting(late)) {
+			at.Fine(sluice.CheckLag, "%s", text)
+		}
+		e.Findings = append(e.Findings, at.Findings...)
+	}
+}
+
+func (x *Examiner) listGap(ctx context.Context, at *sluice.Examination, l *flow.List, cursor sluice.Position) error {
+	resume, err := l.Resume(ctx, cursor)
+	if err == nil && resume != cursor {
+		at.Fail(sluice.CheckGaps, gapRemedy, "%s: it is stored up to %s, Redis holds from %s on", sluice.ErrGap, cursor, resume)
+	}
+	return err
+}

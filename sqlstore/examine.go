@@ -1,0 +1,143 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"sluice"
+)
+
+// Examiner looks at a database for `sluice doctor`, also at one that Open
+// refuses.
+type Examiner struct {
+	URL    string
+	Tables []sluice.TableSpec // of the user's own, that lists fill
+	Keeps  bool               // what is too old is removed
+	Clock  sluice.Clock
+}
+
+var _ sluice.Examiner = (*Examiner)(nil)
+
+// rights is what the program does with each of its tables. A restore deletes
+// from all of them, which is not asked for: most users never restore.
+var rights = []struct {
+	table string
+	verbs []string
+}{
+	{"schema_version", []string{"SELECT"}},
+	{"events", []string{"SELECT", "INSERT"}},
+	{"series_hours", []string{"SELECT", "INSERT", "UPDATE"}},
+	{"series_days", []string{"SELECT", "INSERT", "UPDATE"}},
+	{"cursors", []string{"SELECT", "INSERT", "UPDATE"}},
+	{"leases", []string{"SELECT", "INSERT", "UPDATE"}},
+	{"dead_letters", []string{"SELECT", "INSERT", "DELETE"}},
+	{"dead_chunks", []string{"SELECT", "INSERT", "DELETE"}},
+	{"api_keys", []string{"SELECT", "INSERT", "UPDATE"}},
+}
+
+// errNotAsked is why checks of a database that does not answer are unknown.
+var errNotAsked = errors.New("the database could not be asked")
+
+// Examine implements sluice.Examiner.
+func (x *Examiner) Examine(ctx context.Context) sluice.Examination {
+	var e sluice.Examination
+	scheme, rest, err := splitURL(x.URL)
+	if err != nil {
+		e.Where = "database"
+		e.Fail(sluice.CheckDatabaseReachable, urlForms, "%s", err)
+		return e
+	}
+	switch scheme {
+	case "sqlite":
+		x.sqlite(ctx, &e, rest)
+	case "postgres":
+		x.postgres(ctx, &e)
+	default:
+		x.mysql(ctx, &e, rest)
+	}
+	return e
+}
+
+// schema compares the schema's version with the program's, and says whether
+// all of our tables are there. If the version cannot be read they are: it is a
+// right that is missing.
+func (x *Examiner) schema(ctx context.Context, e *sluice.Examination, s *Store) (complete bool) {
+	have, want, err := s.SchemaVersion(ctx)
+	switch {
+	case err != nil:
+		e.Unknown(err, sluice.CheckDatabaseSchema)
+	case have == 0:
+		e.Warn(sluice.CheckDatabaseSchema, "start sluice, or run `sluice migrate`", "it has no tables of Sluice yet")
+	case have < want:
+		e.Warn(sluice.CheckDatabaseSchema, "start this program, or run `sluice migrate`; older programs cannot go on after that", "its schema has version %d, this program brings it to %d", have, want)
+	case have > want:
+		e.Fail(sluice.CheckDatabaseSchema, "run the newer program that has been here", "its schema has version %d, this program knows up to %d and does not start", have, want)
+	default:
+		e.Fine(sluice.CheckDatabaseSchema, "its schema has version %d, as this program's", have)
+	}
+	return err != nil || have >= want
+}
+
+// judgeRights says which rights on our tables, and those of the user, are
+// missing. may asks for one.
+func (x *Examiner) judgeRights(e *sluice.Examination, may func(verb, table string, columns []string) (bool, error), complete bool) {
+	var missing []string
+	ask := func(verb, table string, columns []string) error {
+		ok, err := may(verb, table, columns)
+		if err == nil && !ok {
+			missing = append(missing, verb+" on "+table)
+		}
+		return err
+	}
+	var errs []error
+	if complete {
+		for _, r := range rights {
+			for _, verb := range r.verbs {
+				errs = append(errs, ask(verb, r.table, nil))
+			}
+		}
+	}
+	if complete && x.Keeps {
+		for _, table := range []string{"events", "series_hours", "series_days"} {
+			errs = append(errs, ask("DELETE", table, nil))
+		}
+	}
+	for _, t := range x.Tables {
+		errs = append(errs, ask("INSERT", t.Table, t.Columns))
+	}
+	err := errors.Join(errs...)
+	switch {
+	case len(missing) > 0:
+		e.Fail(sluice.CheckDatabaseRights, "as the database's owner: GRANT "+missing[0]+" TO the user, and so on", "its user lacks %s", strings.Join(missing, ", "))
+	case err != nil:
+		e.Unknown(err, sluice.CheckDatabaseRights)
+	case complete:
+		e.Fine(sluice.CheckDatabaseRights, "its user may do with the tables what the program does")
+	}
+}
+
+// ownTables looks at the tables that lists fill, as a start does.
+func (x *Examiner) ownTables(ctx context.Context, e *sluice.Examination, s *Store) {
+	for _, spec := range x.Tables {
+		of := sluice.Examination{Where: "table " + spec.Table}
+		if _, err := s.OpenTable(ctx, spec); err != nil {
+			of.Fail(sluice.CheckListTable, "mend the table, or the list's settings; until then nothing goes into it", "%s", sluice.OneLine(err))
+		} else {
+			of.Fine(sluice.CheckListTable, "it has the columns and keys that the configuration names")
+		}
+		e.Findings = append(e.Findings, of.Findings...)
+	}
+}
+
+// clock compares the server's clock with ours.
+func (x *Examiner) clock(ctx context.Context, e *sluice.Examination, d dialect, conn *sql.Conn) {
+	e.CompareClocks(sluice.CheckDatabaseClock, x.Clock, func() (millis int64, err error) {
+		if err := conn.QueryRowContext(ctx, query(d, "clock")).Scan(&millis); err != nil {
+			return 0, fmt.Errorf("read the time of %s: %w", e.Where, err)
+		}
+		return millis, nil
+	})
+}

@@ -1,0 +1,114 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"sluice"
+)
+
+// postgresChecks are what is unknown of a server that does not answer.
+var postgresChecks = []sluice.Check{
+	sluice.CheckDatabaseVersion, sluice.CheckDatabaseEncoding, sluice.CheckDatabaseWritable, sluice.CheckDatabaseSchema,
+	sluice.CheckDatabaseRights, sluice.CheckDatabaseTimeZone, sluice.CheckDatabaseClock,
+}
+
+func (x *Examiner) postgres(ctx context.Context, e *sluice.Examination) {
+	cfg, err := postgresConfig(x.URL)
+	if err != nil {
+		e.Where = "database"
+		e.Fail(sluice.CheckDatabaseReachable, urlForms, "%s", err)
+		return
+	}
+	d := &postgresDialect{}
+	e.Where = wherePostgres(cfg)
+	db := stdlib.OpenDB(*cfg)
+	defer db.Close()
+	conn, err := db.Conn(ctx)
+	var number int
+	var version, encoding, zone, schema string
+	var readOnly, mayCreate, owner bool
+	if err == nil {
+		defer conn.Close()
+		err = conn.QueryRowContext(ctx, query(d, "examine")).Scan(&number, &version, &encoding, &readOnly, &d.temp, &zone, &schema, &mayCreate, &owner)
+	}
+	if err != nil {
+		e.Fail(sluice.CheckDatabaseReachable, postgresRemedy(err), "%s", sluice.OneLine(err))
+		e.Unknown(errNotAsked, postgresChecks...)
+		return
+	}
+	e.Fine(sluice.CheckDatabaseReachable, "it answers")
+	if number < minPostgres {
+		e.Fail(sluice.CheckDatabaseVersion, "install PostgreSQL 12 or newer", "the server is PostgreSQL %s", version)
+	} else {
+		e.Fine(sluice.CheckDatabaseVersion, "the server is PostgreSQL %s", version)
+	}
+	if encoding != "UTF8" {
+		e.Fail(sluice.CheckDatabaseEncoding, "CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0", "the database's encoding is %s, which does not hold every text", encoding)
+	} else {
+		e.Fine(sluice.CheckDatabaseEncoding, "the database's encoding is UTF8")
+	}
+	if readOnly {
+		e.Fail(sluice.CheckDatabaseWritable, "name the primary, or several hosts and target_session_attrs=read-write; or see default_transaction_read_only", "it takes no writes: the server is a replica, or the user's sessions are read-only")
+	} else {
+		e.Fine(sluice.CheckDatabaseWritable, "the server takes writes")
+	}
+	e.Fine(sluice.CheckDatabaseTimeZone, "its time zone is %s; times are stored with theirs, so none is wrong, but days in your queries are of that zone", zone)
+	x.clock(ctx, e, d, conn)
+	s := newStore(d, Options{ReadOnly: true, ReadConns: 2, Clock: x.Clock}, e.Where, db, stdlib.OpenDB(*cfg))
+	defer s.writes.Close()
+	complete := x.schema(ctx, e, s)
+	x.postgresRights(e, complete, schema, mayCreate, owner, d.temp)
+	x.judgeRights(e, func(verb, table string, _ []string) (bool, error) { return d.may(ctx, conn, verb, table) }, complete)
+	x.ownTables(ctx, e, s)
+	if strings.HasPrefix(cfg.Host, "/") || cfg.Host == "localhost" || net.ParseIP(cfg.Host).IsLoopback() {
+		// Only some users are told; a server that does not tell is no finding.
+		_ = conn.QueryRowContext(ctx, "SHOW data_directory").Scan(&e.Directory)
+	}
+}
+
+func postgresRemedy(err error) string {
+	if p, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch {
+		case strings.HasPrefix(p.Code, "28"): // invalid authorization
+			return "see that user and password of the URL are right, and that pg_hba.conf lets the user in from this host"
+		case p.Code == "3D000": // invalid catalog name
+			return "CREATE DATABASE, with the user as its owner"
+		case p.Code == "42501": // insufficient privilege
+			return "GRANT CONNECT ON DATABASE ... TO the user"
+		}
+	}
+	return "start it, and see that the URL, the port and the firewall are right"
+}
+
+// postgresRights looks at rights that are not on a table.
+func (x *Examiner) postgresRights(e *sluice.Examination, complete bool, schema string, mayCreate, owner, temp bool) {
+	if !complete && !mayCreate {
+		e.Fail(sluice.CheckDatabaseRights, "GRANT USAGE, CREATE ON SCHEMA public TO the user; or run `sluice migrate` as a user who has it",
+			"its user may not make tables in schema %q", schema)
+	}
+	if complete && (!mayCreate || !owner) {
+		e.Warn(sluice.CheckDatabaseRights, "ALTER TABLE events OWNER TO the user; GRANT USAGE, CREATE ON SCHEMA "+schema+" TO the user",
+			"its user may not make and drop the days of the table events, which then all lie in one partition")
+	}
+	if !temp {
+		e.Warn(sluice.CheckDatabaseRights, "GRANT TEMPORARY ON DATABASE ... TO the user", "its user may not make temporary tables: what has repeats goes in row by row")
+	}
+}
+
+// may asks for a right of the user on a table. A table that is not there, or
+// not to be seen, is another check.
+func (d *postgresDialect) may(ctx context.Context, conn *sql.Conn, verb, table string) (bool, error) {
+	var ok bool
+	if err := conn.QueryRowContext(ctx, query(d, "may"), table, verb).Scan(&ok); err != nil {
+		return false, fmt.Errorf("ask for the right of %s on %s: %w", verb, table, err)
+	}
+	return ok, nil
+}

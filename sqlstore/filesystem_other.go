@@ -1,0 +1,6 @@
+//go:build !linux
+
+package sqlstore
+
+// fileSystem does not know here.
+func fileSystem(string) string { return "" }

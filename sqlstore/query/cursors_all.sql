@@ -1,0 +1,1 @@
+SELECT follower, part, pos_major, pos_minor, updated FROM cursors ORDER BY follower, part LIMIT ?

@@ -1,0 +1,1 @@
+SELECT VERSION(), @@max_allowed_packet, @@GLOBAL.local_infile, @@sql_mode, @@GLOBAL.read_only, @@datadir, TIMESTAMPDIFF(MINUTE, UTC_TIMESTAMP(), NOW())
