@@ -7,6 +7,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	_ "github.com/go-sql-driver/mysql"
+
+	"sluice/servers"
 )
 
 // What is past its retention when the program starts goes, the rest stays: by
@@ -55,5 +59,47 @@ func TestRetention(t *testing.T) {
 	r := sluiceRun(t, dir, "import", "events", file)
 	if r.code != exitFailed || !strings.Contains(r.stdout, "2 lines: 1 events, 0 of an earlier run, 1 rejected") {
 		t.Errorf("import: %d %s%s", r.code, r.stdout, r.stderr)
+	}
+}
+
+// On MariaDB a day past its retention goes with its partition.
+func TestRetentionDropsDays(t *testing.T) {
+	dir := t.TempDir()
+	maria, err := servers.StartMariaDB(t.Context(), servers.MariaDBOptions{Dir: filepath.Join(dir, "maria")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = maria.Kill() })
+	if err := maria.CreateDatabase(t.Context(), "kept"); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("mysql", maria.DSN("kept"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	start := func(settings string) *served {
+		write(t, filepath.Join(dir, "sluice.yaml"), fmt.Sprintf("listen: 127.0.0.1:0\npartitions: 4\ndata: %s\ndatabase: mysql://root@%s/kept\n%s\nlists:\n  q: {dedupe: event_id}\n",
+			filepath.Join(dir, "data"), maria.Addr(), settings))
+		return serveConfigured(t, dir)
+	}
+	event := func(days int) string {
+		return fmt.Sprintf("{\"event_id\":\"e%d\",\"event\":\"opened\",\"time\":%q}", days, time.Now().UTC().AddDate(0, 0, -days).Format(time.RFC3339))
+	}
+	left := func() (ids string) {
+		t.Helper()
+		if err := db.QueryRow("SELECT COALESCE(GROUP_CONCAT(event_id ORDER BY event_id), '') FROM events").Scan(&ids); err != nil {
+			t.Fatal(err)
+		}
+		return ids
+	}
+	s := start("event_time: {past_days: 0}")
+	pushAll(t, dir, event(20), event(9))
+	await(t, "both are stored", func() bool { return left() == "e20,e9" })
+	s.stop(t)
+	s = start("event_time: {past_days: 10}\nretention: {events: {mail: 10, custom: 10, purchase: 10, system: 10}}")
+	await(t, "the old one is gone", func() bool { return left() == "e9" })
+	if log := s.log.String(); !strings.Contains(log, "were dropped") || strings.Contains(log, "were deleted") {
+		t.Errorf("it was not dropped:\n%s", log)
 	}
 }
