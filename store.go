@@ -46,9 +46,9 @@ type Store interface {
 	// conversion, a length, a constraint), nothing was written: use ApplyEach.
 	Apply(ctx context.Context, p Prepared) (Applied, error)
 
-	// ApplyEach does what Apply does, row by row, in one transaction: rows that
-	// are refused become dead letters with the server's reason. Slow, and only
-	// for what Apply has refused.
+	// ApplyEach does what Apply does, piece by piece, in one transaction, and the
+	// pieces that are refused row by row: rows that are refused become dead
+	// letters with the server's reason. For what Apply has refused.
 	ApplyEach(ctx context.Context, p Prepared) (Applied, error)
 
 	// DeadLetters lists dead letters without their payloads, oldest first,

@@ -36,7 +36,7 @@ type Stats struct {
 	Duplicates int64            // items left out because their id was there already
 	Dead       int64            // dead letters committed
 	Conflicts  int64            // transactions refused because a cursor had moved
-	Refused    int64            // transactions the database refused and that were repeated row by row
+	Refused    int64            // transactions the database refused and that were repeated piece by piece
 	Names      map[string]int64 // rows committed, by event name; the names are bounded below
 
 	CommitSeconds meter.Snapshot // transactions in the database

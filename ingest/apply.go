@@ -35,7 +35,7 @@ func prepare(store sluice.Store, stats *Stats, effect *sluice.Effect) (sluice.Pr
 	return p, err
 }
 
-// apply carries out a prepared effect of a follower, row by row where the store
+// apply carries out a prepared effect of a follower, piece by piece where the store
 // refuses it as a whole, and counts what it did.
 func apply(ctx context.Context, store sluice.Store, stats *Stats, follower string, p sluice.Prepared) error {
 	if err := faults.Hit("load"); err != nil {

@@ -22,7 +22,7 @@ type Stats struct {
 	Duplicates atomic.Int64 // items left out because their id was there
 	Dead       atomic.Int64 // dead letters committed
 	Conflicts  atomic.Int64 // transactions refused by a cursor
-	Refused    atomic.Int64 // transactions repeated row by row
+	Refused    atomic.Int64 // transactions repeated piece by piece
 
 	// Stages of a transaction. What applying it took is Commit.
 	Read   meter.Seconds // gathering it, from its first item on

@@ -226,3 +226,32 @@ func BenchmarkSQLitePlain(b *testing.B) {
 	}
 	perRow(b)
 }
+
+// benchmarkOneBad applies events of which one is refused: what the bulk path
+// does not take as a whole.
+func benchmarkOneBad(b *testing.B, s *sqlstore.Store) {
+	b.ResetTimer()
+	next := newEvents()
+	for i := range uint64(b.N) {
+		effect := effectTo(i+1, nil)
+		next(effect)
+		effect.Events[effectRows/2].Kind = 99
+		p, err := s.Prepare(effect)
+		must(b, err)
+		_, err = s.ApplyEach(b.Context(), p)
+		must(b, err)
+	}
+	perRow(b)
+}
+
+func BenchmarkMariaDBOneBad(b *testing.B) { benchmarkOneBad(b, mariadbStore(b)) }
+
+func BenchmarkPostgresOneBad(b *testing.B) {
+	s, _ := postgresStore(b)
+	benchmarkOneBad(b, s)
+}
+
+func BenchmarkSQLiteOneBad(b *testing.B) {
+	s, _ := sqliteStore(b)
+	benchmarkOneBad(b, s)
+}

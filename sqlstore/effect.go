@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -193,116 +192,12 @@ func (t *txn) loadAll(ctx context.Context, p *prepared, applied *sluice.Applied)
 	return t.addCounts(ctx, counts, p.effect.Stripe)
 }
 
-// errEnded: a row was refused, and the whole transaction was rolled back with
-// it, by a trigger of the table.
-var errEnded = errors.New("the transaction was ended by a trigger of the table")
-
-// ApplyEach moves the cursors and writes row by row. A row that ends the
-// transaction is left out of the next try: each try but the last leaves out
-// one row more, so there are at most as many as rows, and one.
-func (s *Store) ApplyEach(ctx context.Context, prep sluice.Prepared) (sluice.Applied, error) {
-	p, err := s.own(prep)
-	if err != nil {
-		return sluice.Applied{}, err
-	}
-	var applied sluice.Applied
-	for {
-		before := p.excluded()
-		err = s.write(ctx, func(tx *txn) error {
-			applied = sluice.Applied{}
-			return tx.applyEach(ctx, p, &applied)
-		})
-		if !errors.Is(err, errEnded) || p.excluded() == before {
-			break
-		}
-	}
-	if err != nil {
-		return sluice.Applied{}, fmt.Errorf("apply effect row by row to %s: %w", s.where, err)
-	}
-	p.release()
-	return applied, nil
-}
-
-// excluded counts the rows that are left out.
-func (p *prepared) excluded() (n int) {
-	for _, sec := range p.sections {
-		n += len(sec.excluded)
-	}
-	return n
-}
-
-func (t *txn) applyEach(ctx context.Context, p *prepared, applied *sluice.Applied) error {
-	if err := t.moveCursors(ctx, p.effect.Moves); err != nil {
-		return err
-	}
-	letters := append([]sluice.DeadLetter(nil), p.effect.Dead...)
-	inserted := make(tally)
-	for _, sec := range p.sections {
-		if sec.dead != nil {
-			continue
-		}
-		refused, err := t.insertEach(ctx, sec, applied, inserted)
-		if err != nil {
-			return fmt.Errorf("insert into %s: %w", sec.target.name, err)
-		}
-		letters = append(letters, refused...)
-	}
-	if err := t.addCounts(ctx, inserted.counts(p.effect.Counts), p.effect.Stripe); err != nil {
-		return err
-	}
-	applied.Dead = len(letters)
-	return t.bury(ctx, letters)
-}
-
 func (s *Store) own(prep sluice.Prepared) (*prepared, error) {
 	p, ok := prep.(*prepared)
 	if !ok || p.store != s {
 		return nil, fmt.Errorf("apply effect to %s: it was prepared by another store", s.where)
 	}
 	return p, nil
-}
-
-// insertEach writes a section row by row and returns the refused ones. Events
-// that it inserts are added to the tally.
-func (t *txn) insertEach(ctx context.Context, sec *section, applied *sluice.Applied, inserted tally) ([]sluice.DeadLetter, error) {
-	ins, err := t.store.d.inserter(ctx, t, sec)
-	if err != nil {
-		return nil, err
-	}
-	defer ins.close()
-	nowMillis := t.store.clock.Now().UnixMilli()
-	var letters []sluice.DeadLetter
-	for i := range sec.len() {
-		if err := sec.check(i); err != nil {
-			letters = append(letters, sec.letter(i, err.Error(), nowMillis))
-			continue
-		}
-		if reason, ok := sec.excluded[i]; ok {
-			letters = append(letters, sec.letter(i, reason, nowMillis))
-			continue
-		}
-		o, err := ins.insert(ctx, i)
-		if errors.Is(err, errEnded) {
-			if sec.excluded == nil {
-				sec.excluded = make(map[int]string)
-			}
-			sec.excluded[i] = o.refused
-		}
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("row %d: %w", i, err)
-		case o.refused != "":
-			letters = append(letters, sec.letter(i, o.refused, nowMillis))
-		case o.duplicate:
-			applied.Duplicates++
-		default:
-			applied.Rows++
-			if sec.events != nil {
-				inserted.add(&sec.events[i].Event)
-			}
-		}
-	}
-	return letters, nil
 }
 
 // moveCursors is the compare-and-set, in one statement for all: a cursor that

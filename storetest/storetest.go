@@ -83,6 +83,7 @@ func Run(t *testing.T, newEnv func(t *testing.T) Env) {
 		{"RowUniqueWithoutDedupe", testUniqueWithoutDedupe},
 		{"RowOtherUniqueKey", testOtherUniqueKey},
 		{"RowsWithinOneEffect", testManyTables},
+		{"BadOnesAmongMany", testBadAmongMany},
 		{"OpenTableRefusals", testOpenTable},
 		{"DeadLetters", testDeadLetters},
 		{"DeadLetterTexts", testDeadTexts},
