@@ -54,7 +54,10 @@ func (s *Store) seriesStatement(q sluice.SeriesQuery) (string, []any) {
 		}
 		columns, group = append(columns, c.name), append(group, c.name)
 	}
-	where, args := []string{"bucket >= ?", "bucket < ?"}, []any{s.d.millis(q.FromMillis), s.d.millis(q.ToMillis)}
+	// A bucket never begins later than an event can be, and MariaDB compares
+	// nothing with the year 10000, in which the widened end of a range may lie.
+	to := min(q.ToMillis, sluice.MaxEventTimeMillis)
+	where, args := []string{"bucket >= ?", "bucket < ?"}, []any{s.d.millis(q.FromMillis), s.d.millis(to)}
 	only := func(column string, value string) {
 		where, args = append(where, column+" = ?"), append(args, value)
 	}

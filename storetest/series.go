@@ -224,6 +224,7 @@ func testReadSeries(t *testing.T, f *fixture) {
 		{"hours of an app and name", sluice.SeriesQuery{FromMillis: at(time.Hour), ToMillis: at(24 * time.Hour), App: &app, Name: &name, ByKind: true}, []sluice.SeriesRow{
 			{Millis: at(time.Hour), Kind: "counter", Count: 15}, {Millis: at(2 * time.Hour), Kind: "counter", Count: 3}}},
 		{"in all", sluice.SeriesQuery{FromMillis: at(2 * time.Hour), ToMillis: at(3 * time.Hour), Kind: &kind}, []sluice.SeriesRow{{Millis: at(2 * time.Hour), Count: 13}}},
+		{"to the end of all times", sluice.SeriesQuery{Days: true, FromMillis: at(24 * time.Hour), ToMillis: sluice.MaxEventTimeMillis + 1}, []sluice.SeriesRow{{Millis: at(24 * time.Hour), Count: 4}}},
 		{"none", sluice.SeriesQuery{ToMillis: at(48 * time.Hour), App: &none}, nil},
 	} {
 		c.query.Limit = 100
