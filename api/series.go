@@ -128,7 +128,7 @@ func addUpDays(hours []sluice.SeriesRow, zone *time.Location) []sluice.SeriesRow
 	var days []sluice.SeriesRow
 	at := make(map[sluice.SeriesRow]int) // where a row of a day is, by all but its count
 	for _, h := range hours {
-		h.Millis = startOfDay(time.UnixMilli(h.Millis).In(zone)).UnixMilli()
+		h.Millis = timetext.StartOfDay(time.UnixMilli(h.Millis).In(zone)).UnixMilli()
 		count := h.Count
 		h.Count = 0
 		i, ok := at[h]
@@ -146,10 +146,6 @@ func addUpDays(hours []sluice.SeriesRow, zone *time.Location) []sluice.SeriesRow
 		return strings.Compare(a.App+"\x00"+a.Name+"\x00"+a.Kind, b.App+"\x00"+b.Name+"\x00"+b.Kind)
 	})
 	return days
-}
-
-func startOfDay(t time.Time) time.Time {
-	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, t.Location())
 }
 
 // rows makes the rows of the answer.
@@ -328,7 +324,7 @@ func (q *seriesRequest) readRange(values url.Values, now time.Time) error {
 		if values.Get(name) == "" {
 			return other, nil
 		}
-		ms, err := timetext.Parse(values.Get(name), true)
+		ms, err := timetext.ParseIn(values.Get(name), q.zone)
 		if err != nil {
 			return other, refusal(sluice.CodeInvalid, "%s: %s", name, err)
 		}
@@ -364,14 +360,14 @@ func (q *seriesRequest) readRange(values url.Values, now time.Time) error {
 // bucket returns when the bucket of a time begins.
 func (q *seriesRequest) bucket(t time.Time) time.Time {
 	if q.days {
-		return startOfDay(t)
+		return timetext.StartOfDay(t)
 	}
 	return t.Add(-time.Duration(t.UnixMilli()%time.Hour.Milliseconds()) * time.Millisecond).Truncate(time.Second)
 }
 
 func (q *seriesRequest) next(t time.Time) time.Time {
 	if q.days {
-		return t.AddDate(0, 0, 1)
+		return timetext.DayAfter(t)
 	}
 	return t.Add(time.Hour)
 }

@@ -38,6 +38,22 @@ const (
 // that make a date (20240131) are one there, not seconds of the year 1970.
 // The errors begin "time out of range" or "time not understood".
 func Parse(s string, quoted bool) (int64, error) {
+	ms, _, err := parse(s, quoted)
+	return ms, err
+}
+
+// ParseIn is Parse of a text that a person wrote who has a zone in mind: a date
+// and a time of day without a zone are of that one.
+func ParseIn(s string, zone *time.Location) (int64, error) {
+	ms, zoned, err := parse(s, true)
+	if err == nil && !zoned {
+		ms = firstMoment(time.UnixMilli(ms).UTC(), zone).UnixMilli()
+	}
+	return ms, err
+}
+
+// parse also says whether the text left no doubt about the zone.
+func parse(s string, quoted bool) (ms int64, zoned bool, err error) {
 	if quoted {
 		s = strings.TrimSpace(s)
 		if isoShape(s) {
@@ -45,11 +61,12 @@ func Parse(s string, quoted bool) (int64, error) {
 		}
 		if len(s) == len("20240131") {
 			if ms, ok := parseDate(s[:4], s[4:6], s[6:]); ok && ms >= sluice.MinEventTimeMillis {
-				return ms, nil
+				return ms, false, nil
 			}
 		}
 	}
-	return parseEpoch(s)
+	ms, err = parseEpoch(s)
+	return ms, true, err
 }
 
 func errNotTime(s string) error {
@@ -188,34 +205,34 @@ func parseDate(year, month, day string) (ms int64, ok bool) {
 // that is RFC 3339, section 5.6, and the loose forms of it that databases and
 // scripts write (10:20:30:123 is what Braze's documentation asks for). Without a zone it is UTC. A leap second (:60) is the first
 // moment of the next minute.
-func parseISO(s string) (int64, error) {
+func parseISO(s string) (ms int64, zoned bool, err error) {
 	if s[4] != '-' {
-		return 0, fmt.Errorf("time out of range: year %.20s, want the years 1970 to 9999", s[:strings.IndexByte(s, '-')])
+		return 0, false, fmt.Errorf("time out of range: year %.20s, want the years 1970 to 9999", s[:strings.IndexByte(s, '-')])
 	}
 	if len(s) < 10 || s[7] != '-' {
-		return 0, errNotTime(s)
+		return 0, false, errNotTime(s)
 	}
 	ms, ok := parseDate(s[:4], s[5:7], s[8:10])
 	if ok && len(s) > 10 {
 		var clock int64
-		clock, ok = parseClock(s[10:])
+		clock, zoned, ok = parseClock(s[10:])
 		ms += clock
 	}
 	if !ok {
-		return 0, errNotTime(s)
+		return 0, false, errNotTime(s)
 	}
 	if ms < sluice.MinEventTimeMillis || ms > sluice.MaxEventTimeMillis {
-		return 0, fmt.Errorf("time out of range: year %d, want the years 1970 to 9999 in UTC", time.UnixMilli(ms).UTC().Year())
+		return 0, false, fmt.Errorf("time out of range: year %d, want the years 1970 to 9999 in UTC", time.UnixMilli(ms).UTC().Year())
 	}
-	return ms, nil
+	return ms, zoned, nil
 }
 
 // parseClock reads what follows the date, from its T, and returns how many
 // milliseconds it is behind the day's first moment in UTC: with a zone it may
 // be negative, or more than a day.
-func parseClock(s string) (ms int64, ok bool) {
+func parseClock(s string) (ms int64, zoned, ok bool) {
 	if len(s) < 6 || s[0]|0x20 != 't' && s[0] != ' ' || s[3] != ':' {
-		return 0, false
+		return 0, false, false
 	}
 	hour, minute, second, millis := number(s[1:3]), number(s[4:6]), 0, 0
 	s = s[6:]
@@ -228,7 +245,7 @@ func parseClock(s string) (ms int64, ok bool) {
 				end++
 			}
 			if millis, ok = fraction(s[1:end]); !ok || end > 10 {
-				return 0, false
+				return 0, false, false
 			}
 			s = s[end:]
 		}
@@ -238,9 +255,9 @@ func parseClock(s string) (ms int64, ok bool) {
 	}
 	zone, ok := parseZone(s)
 	if !ok || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60 {
-		return 0, false
+		return 0, false, false
 	}
-	return int64((hour*60+minute-zone)*60+second)*1000 + int64(millis), true
+	return int64((hour*60+minute-zone)*60+second)*1000 + int64(millis), s != "", true
 }
 
 // parseZone reads a zone and returns how many minutes it is ahead of UTC.

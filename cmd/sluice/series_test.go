@@ -103,6 +103,24 @@ func TestSeries(t *testing.T) {
 	}
 	s.seriesRefused(t)
 	s.seriesCSV(t, whole)
+	s.seriesZones(t)
+}
+
+// seriesZones: a date without a zone is of the zone asked for, and a day that
+// begins at one o'clock has the 23 hours it has.
+func (s *served) seriesZones(t *testing.T) {
+	t.Helper()
+	for query, want := range map[string]string{
+		"from=2026-11-01&to=2026-11-02&tz=Europe/Berlin":             `{"from":"2026-11-01T00:00:00+01:00","to":"2026-11-02T00:00:00+01:00"`,
+		"from=2026-11-01&to=2026-11-02&tz=America/New_York":          `{"from":"2026-11-01T00:00:00-04:00","to":"2026-11-02T00:00:00-05:00"`,
+		"from=2026-09-06&to=2026-09-07&tz=America/Santiago":          `{"from":"2026-09-06T01:00:00-03:00","to":"2026-09-07T00:00:00-03:00"`,
+		"from=2026-09-05&to=2026-09-06T02:00&tz=America/Santiago":    `{"from":"2026-09-05T00:00:00-04:00","to":"2026-09-07T00:00:00-03:00"`,
+		"from=2026-11-01T00:00Z&to=2026-11-02T00:00Z&tz=Europe/Rome": `{"from":"2026-11-01T00:00:00+01:00","to":"2026-11-03T00:00:00+01:00"`,
+	} {
+		if status, text := s.ask(t, "GET", "/v1/series?step=day&"+query, ""); status != http.StatusOK || !strings.HasPrefix(text, want) {
+			t.Errorf("%s: %d %s, want %s", query, status, text, want)
+		}
+	}
 }
 
 func (s *served) seriesRefused(t *testing.T) {
