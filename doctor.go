@@ -39,7 +39,8 @@ const (
 	CheckDatabaseClock     Check = "database-clock"
 	CheckDatabaseShared    Check = "database-shared"
 
-	CheckDiskFree Check = "disk-free"
+	CheckDiskFree   Check = "disk-free"
+	CheckSpillFiles Check = "disk-spill-files"
 
 	CheckDeployment  Check = "deployment"
 	CheckProcesses   Check = "processes"
@@ -67,7 +68,7 @@ func Checks() []Check {
 		CheckRedisEviction, CheckRedisMemory, CheckRedisClock,
 		CheckDatabaseReachable, CheckDatabaseVersion, CheckDatabaseEncoding, CheckDatabaseWritable, CheckDatabaseSchema, CheckDatabaseRights,
 		CheckDatabasePacket, CheckDatabaseInfile, CheckDatabaseStrict, CheckDatabaseTimeZone, CheckDatabaseClock, CheckDatabaseShared,
-		CheckDiskFree,
+		CheckDiskFree, CheckSpillFiles,
 		CheckDeployment, CheckProcesses, CheckLeases, CheckFollowers, CheckLag, CheckGaps, CheckDeadLetters, CheckListTable,
 	}
 }

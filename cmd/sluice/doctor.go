@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -90,6 +91,7 @@ func (d *doctor) examine(ctx context.Context) {
 			d.report.add(examineDisk(dir))
 		}
 	}
+	d.report.add(examineSpill(spillDir(d.config), d.clock))
 	d.running(ctx)
 	d.followers(ctx)
 }
@@ -175,11 +177,7 @@ func redisURLs(cfg *config.Config) []config.URL {
 func (d *doctor) embedded() string {
 	note, err := os.ReadFile(embeddedNote(d.config))
 	if err == nil {
-		var at *url.URL
-		if at, err = url.Parse(string(note)); err == nil {
-			// Its program may have ended; its socket is then gone, or answers nobody.
-			_, err = os.Stat(at.Path)
-		}
+		err = knock(string(note)) // its program may have ended since
 	}
 	if err != nil {
 		e := sluice.Examination{Where: "embedded redis"}
@@ -188,6 +186,19 @@ func (d *doctor) embedded() string {
 		return ""
 	}
 	return string(note)
+}
+
+// knock connects to the socket of an embedded Redis.
+func knock(address string) error {
+	at, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	conn, err := net.DialTimeout("unix", at.Path, lookTimeout)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }
 
 // tableSpecs are the users' tables of the configuration, as a start asks for them.

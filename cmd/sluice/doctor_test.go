@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,9 +13,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice"
 	"sluice/config"
+	"sluice/spill"
 )
 
 // diagnosed runs `sluice doctor --json` and returns its exit code and the worst
@@ -164,6 +168,58 @@ func TestDoctorOfDisks(t *testing.T) {
 		var e sluice.Examination
 		if judgeDisk(&e, test.free, test.total); e.Findings[0].Severity != test.want {
 			t.Errorf("%d of %d: %+v", test.free, test.total, e.Findings)
+		}
+	}
+}
+
+func TestDoctorOfSpillFiles(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now()
+	look := func(want sluice.Severity) {
+		t.Helper()
+		e := examineSpill(dir, sluice.SystemClock{})
+		if len(e.Findings) != 1 || e.Findings[0].Severity != want {
+			t.Errorf("%+v, want %s", e.Findings, want)
+		}
+	}
+	look(sluice.SeverityOK)
+	file := filepath.Join(dir, "a"+spill.Suffix)
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	look(sluice.SeverityOK)
+	if err := os.Chtimes(file, now, now.Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	look(sluice.SeverityWarning)
+	if err := os.Rename(file, file+spill.DamagedSuffix); err != nil {
+		t.Fatal(err)
+	}
+	look(sluice.SeverityError)
+}
+
+// Servers that accept connections and say nothing keep nobody waiting.
+func TestDoctorOfMuteServers(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = mute.Close() })
+	for _, scheme := range []string{"mysql", "postgres"} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		d := &doctor{config: config.Default(), clock: sluice.SystemClock{}, report: &doctorReport{}}
+		d.config.Data = t.TempDir()
+		d.config.Redis = config.URL("redis://" + mute.Addr().String())
+		d.config.Database = config.URL(scheme + "://u:s3cret@" + mute.Addr().String() + "/db")
+		d.config.Listen = mute.Addr().String()
+		d.examine(ctx)
+		cancel()
+		failed := make(map[sluice.Check]bool)
+		for _, f := range d.report.Findings {
+			failed[f.Check] = f.Severity == sluice.SeverityError
+		}
+		if !failed[sluice.CheckRedisReachable] || !failed[sluice.CheckDatabaseReachable] {
+			t.Errorf("%s: %+v", scheme, d.report.Findings)
 		}
 	}
 }
