@@ -38,7 +38,7 @@ var redisChecks = []sluice.Check{
 // Examine implements sluice.Examiner.
 func (x *Examiner) Examine(ctx context.Context) sluice.Examination {
 	e := sluice.Examination{Where: redactURL(x.URL)}
-	r, err := x.connect(ctx)
+	r, err := x.connect()
 	if err == nil {
 		defer r.Close()
 		err = r.Ping(ctx)
@@ -64,39 +64,21 @@ func (x *Examiner) Examine(ctx context.Context) sluice.Examination {
 	return e
 }
 
-// connect connects to one server, whatever its version, as a single one,
-// whatever it says of a cluster. The client takes no context: one that comes
-// too late is closed, within the seconds that dialling and greeting may take.
-func (x *Examiner) connect(ctx context.Context) (*Redis, error) {
+// connect connects to this one server, whatever its version and whatever it
+// says of a cluster. The client gives up by itself after its dialler's timeout,
+// the greeting included.
+func (x *Examiner) connect() (*Redis, error) {
 	option, err := clientOption(x.URL)
 	if err != nil {
 		return nil, err
 	}
 	option.ForceSingleClient = true
-	type answer struct {
-		client rueidis.Client
-		err    error
-	}
-	done := make(chan answer, 1)
-	go func() { // ends when the client has given up
-		client, err := rueidis.NewClient(option)
-		done <- answer{client, err}
-	}()
 	name := redactURL(x.URL)
-	select {
-	case a := <-done:
-		if a.err != nil {
-			return nil, fmt.Errorf("connect to redis %s: %w", name, a.err)
-		}
-		return &Redis{client: a.client, name: name}, nil
-	case <-ctx.Done():
-		go func() {
-			if a := <-done; a.client != nil {
-				a.client.Close()
-			}
-		}()
-		return nil, fmt.Errorf("connect to redis %s: %w", name, context.Cause(ctx))
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		return nil, fmt.Errorf("connect to redis %s: %w", name, err)
 	}
+	return &Redis{client: client, name: name}, nil
 }
 
 // remedyOf says what may be done about a server that cannot be asked.

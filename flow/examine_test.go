@@ -110,23 +110,21 @@ func TestExamine(t *testing.T) {
 	}
 }
 
-// What cannot be provoked on a server in a moment: what INFO says is judged.
+// A node of a cluster that owns no slot, and an old server, of which there is
+// none here: what its INFO would say is judged.
 func TestExamineOfOtherServers(t *testing.T) {
-	for _, test := range []struct {
-		name, value string
-		judge       func(*Examiner, *sluice.Examination, map[string]string)
-		want        sluice.Check
-	}{
-		{"redis_version", "6.2.14", (*Examiner).version, sluice.CheckRedisVersion},
-		{"cluster_enabled", "1", (*Examiner).place, sluice.CheckRedisCluster},
-	} {
-		var e sluice.Examination
-		test.judge(&Examiner{}, &e, map[string]string{test.name: test.value})
-		for _, f := range e.Findings {
-			if (f.Check == test.want) != (f.Severity == sluice.SeverityError) {
-				t.Errorf("%s %s: %+v", test.name, test.value, f)
-			}
-		}
+	node, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir(), Listen: "tcp", Extra: []string{"--cluster-enabled", "yes"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = node.Kill() })
+	if got := severities(t, &Examiner{URL: node.URL()}); got[sluice.CheckRedisCluster] != sluice.SeverityError || got[sluice.CheckRedisPersistence] != sluice.SeverityOK {
+		t.Errorf("a cluster's node: %v", got)
+	}
+	var e sluice.Examination
+	(&Examiner{}).version(&e, map[string]string{"redis_version": "6.2.14"})
+	if e.Findings[0].Severity != sluice.SeverityError {
+		t.Errorf("%+v", e.Findings)
 	}
 }
 
@@ -138,12 +136,12 @@ func TestExamineWithoutAnAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = mute.Close() })
-	for _, url := range []string{"redis://user:s3cret@127.0.0.1:1", "redis://user:s3cret@" + mute.Addr().String()} {
+	for url, why := range map[string]string{"redis://user:s3cret@127.0.0.1:1": "connection refused", "redis://user:s3cret@" + mute.Addr().String(): "no answer in time"} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		e := (&Examiner{URL: url, Clock: sluice.SystemClock{}}).Examine(ctx)
 		cancel()
-		if len(e.Findings) != 1+len(redisChecks) || e.Findings[0].Severity != sluice.SeverityError {
-			t.Errorf("%+v", e.Findings)
+		if len(e.Findings) != 1+len(redisChecks) || e.Findings[0].Severity != sluice.SeverityError || !strings.Contains(e.Findings[0].Found, why) {
+			t.Errorf("%+v, want %s", e.Findings, why)
 		}
 		for _, f := range e.Findings {
 			if strings.Contains(f.Found+f.Where+f.Remedy, "s3cret") {

@@ -2,6 +2,7 @@ package sqlstore_test
 
 import (
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,6 +118,9 @@ func TestExamineMariaDB(t *testing.T) {
 		}
 	}
 	exec(t, db, "DROP USER reader@'%'")
+	if got := queryTexts(t, db, "SELECT (SELECT COUNT(*) FROM mine), (SELECT COUNT(*) FROM cursors), (SELECT COUNT(*) FROM schema_version)"); strings.Join(got[0], " ") != "0 1 3" {
+		t.Errorf("it wrote: rows %v", got)
+	}
 	x.Clock = clockAhead(-time.Hour)
 	if got := examined(t, x)[sluice.CheckDatabaseClock]; got != sluice.SeverityError {
 		t.Errorf("a clock that is an hour ahead is %q", got)
@@ -188,13 +192,23 @@ func TestExamineSQLite(t *testing.T) {
 	}
 }
 
-// Databases that are away are said so, and what could not be looked at.
+// Databases that are away, or accept and say nothing, are said so within the
+// examination's time, and what could not be looked at.
 func TestExamineWithoutAnAnswer(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = mute.Close() })
 	for _, url := range []string{"mysql://u:s3cret@127.0.0.1:1/db", "postgres://u:s3cret@127.0.0.1:1/db"} {
 		found := examined(t, sqlstore.Examiner{URL: url})
 		wantAll(t, url, found, sluice.SeverityUnknown, sluice.CheckDatabaseReachable)
 		if found[sluice.CheckDatabaseReachable] != sluice.SeverityError || len(found) < 5 {
 			t.Errorf("%s: %v", url, found)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		e := (&sqlstore.Examiner{URL: strings.Replace(url, "127.0.0.1:1", mute.Addr().String(), 1)}).Examine(ctx)
+		cancel()
+		if e.Findings[0].Severity != sluice.SeverityError || len(e.Findings) != len(found) {
+			t.Errorf("a mute one: %+v", e.Findings)
 		}
 	}
 }
