@@ -170,3 +170,66 @@ func openLists(ctx context.Context, cfg *config.Config, main *flow.Redis) (lists
 	}
 	return lists, closeOthers, nil
 }
+
+// running is what a command shares with the programs that run.
+type running struct {
+	config *config.Config
+	store  *sqlstore.Store
+	redis  *flow.Redis
+}
+
+// joinRunning connects to what the configuration names, and makes sure that a
+// program is at work on it.
+func (c *call) joinRunning(ctx context.Context) (*running, error) {
+	cfg, err := c.load(nil)
+	if err != nil {
+		return nil, err
+	}
+	r := &running{config: cfg}
+	if r.store, err = openStore(ctx, cfg); err != nil {
+		return nil, err
+	}
+	if r.redis, err = dialRunning(ctx, cfg); err == nil {
+		err = checkRunning(ctx, cfg, r.store, r.redis)
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	return r, nil
+}
+
+func (r *running) close() error {
+	if r.redis != nil {
+		r.redis.Close()
+	}
+	return r.store.Close()
+}
+
+// checkRunning wants a program at work on what the configuration names: logs
+// that nobody stores fill up, and those of other partitions nobody reads.
+func checkRunning(ctx context.Context, cfg *config.Config, store *sqlstore.Store, redis *flow.Redis) error {
+	half, err := store.Restoring(ctx)
+	if err != nil {
+		return err
+	}
+	d, err := flow.DeploymentOf(ctx, store)
+	if err != nil {
+		return err
+	}
+	id, err := redis.Deployment(ctx)
+	if err != nil {
+		return err
+	}
+	living, err := flow.Living(ctx, redis)
+	switch {
+	case err != nil:
+		return err
+	case half || d.ID == 0 || d.ID != id:
+		return fmt.Errorf("redis %s and the database do not belong together; are --redis and --database right?", redis)
+	case d.Partitions != cfg.Partitions:
+		return fmt.Errorf("the database has %d partitions, the configuration says %d", d.Partitions, cfg.Partitions)
+	case living == 0:
+		return fmt.Errorf("no program runs on redis %s that would store the events: start `sluice serve`", redis)
+	}
+	return nil
+}

@@ -18,10 +18,8 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/sqlstore"
 	"sluice/transfer"
 )
 
@@ -88,58 +86,17 @@ func runImport(ctx context.Context, c *call) (err error) {
 	case len(args) != 2 || args[0] != "events":
 		return usagef("import: want events and one file, or - for standard input")
 	}
-	cfg, err := c.load(nil)
+	running, err := c.joinRunning(ctx)
 	if err != nil {
 		return err
 	}
-	store, err := openStore(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	redis, err := dialRunning(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer redis.Close()
-	if err := checkRunning(ctx, cfg, store, redis); err != nil {
-		return err
-	}
-	in := &importing{call: c, name: args[1], kept: retention(cfg)}
+	defer func() { err = errors.Join(err, running.close()) }()
+	in := &importing{call: c, name: args[1], kept: retention(running.config)}
 	if err := in.open(ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.close()) }()
-	return in.run(ctx, logsOf(redis, cfg))
-}
-
-// checkRunning wants a program at work on what the configuration names: logs
-// that nobody stores fill up, and those of other partitions nobody reads.
-func checkRunning(ctx context.Context, cfg *config.Config, store *sqlstore.Store, redis *flow.Redis) error {
-	half, err := store.Restoring(ctx)
-	if err != nil {
-		return err
-	}
-	d, err := flow.DeploymentOf(ctx, store)
-	if err != nil {
-		return err
-	}
-	id, err := redis.Deployment(ctx)
-	if err != nil {
-		return err
-	}
-	living, err := flow.Living(ctx, redis)
-	switch {
-	case err != nil:
-		return err
-	case half || d.ID == 0 || d.ID != id:
-		return fmt.Errorf("redis %s and the database do not belong together; are --redis and --database right?", redis)
-	case d.Partitions != cfg.Partitions:
-		return fmt.Errorf("the database has %d partitions, the configuration says %d", d.Partitions, cfg.Partitions)
-	case living == 0:
-		return fmt.Errorf("no program runs on redis %s that would store the events: start `sluice serve`", redis)
-	}
-	return nil
+	return in.run(ctx, logsOf(running.redis, running.config))
 }
 
 // importing is one file being imported.

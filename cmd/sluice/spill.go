@@ -98,29 +98,17 @@ func describeSpill(path string) string {
 }
 
 func (c *call) spillReplay(ctx context.Context, files []string) (err error) {
-	cfg, err := c.load(nil)
+	running, err := c.joinRunning(ctx)
 	if err != nil {
 		return err
 	}
-	store, err := openStore(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	redis, err := dialRunning(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer redis.Close()
-	if err := checkRunning(ctx, cfg, store, redis); err != nil {
-		return err
-	}
-	deployment, err := redis.Deployment(ctx)
+	defer func() { err = errors.Join(err, running.close()) }()
+	deployment, err := running.redis.Deployment(ctx)
 	if err != nil {
 		return err
 	}
 	s := &ingest.Spilled{
-		Deployment: strconv.FormatUint(deployment, 10), Logs: logsOf(redis, cfg), Kept: retention(cfg), Clock: sluice.SystemClock{},
+		Deployment: strconv.FormatUint(deployment, 10), Logs: logsOf(running.redis, running.config), Kept: retention(running.config), Clock: sluice.SystemClock{},
 		Log: slog.New(slog.NewTextHandler(c.main.Stderr, nil)),
 	}
 	progress := c.progress()
