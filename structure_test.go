@@ -45,6 +45,7 @@ var layers = map[string]int{
 
 	"ingest":   3,
 	"transfer": 3,
+	"alert":    3, // tells people what is wrong
 
 	"api": 4,
 

@@ -11,21 +11,22 @@ import (
 
 // Limits of a configuration.
 const (
-	MaxFileBytes       = 1 << 20
-	MaxLists           = 256
-	MaxListNameBytes   = 180 // with "intake:" before it, it names a lease in SQL
-	MaxHashServers     = 64  // of all hashes together
-	MaxDirtyBytes      = 160 // with what names a server's hashes behind it, like a list's name
-	MaxColumns         = 256
-	MinRootKeyBytes    = 32
-	MaxShutdownSeconds = 600
-	MaxStartSeconds    = 3600
-	MaxSeriesNames     = 1_000_000
-	MaxBacklogMB       = 1 << 20
-	MaxKeyRate         = 1_000_000_000
-	MaxPastDays        = 36_500
-	MaxFutureMinutes   = 525_600
-	MaxRetentionDays   = 36_500
+	MaxFileBytes        = 1 << 20
+	MaxLists            = 256
+	MaxListNameBytes    = 180 // with "intake:" before it, it names a lease in SQL
+	MaxHashServers      = 64  // of all hashes together
+	MaxDirtyBytes       = 160 // with what names a server's hashes behind it, like a list's name
+	MaxColumns          = 256
+	MinRootKeyBytes     = 32
+	MinAlertSecretBytes = 16
+	MaxShutdownSeconds  = 600
+	MaxStartSeconds     = 3600
+	MaxSeriesNames      = 1_000_000
+	MaxBacklogMB        = 1 << 20
+	MaxKeyRate          = 1_000_000_000
+	MaxPastDays         = 36_500
+	MaxFutureMinutes    = 525_600
+	MaxRetentionDays    = 36_500
 )
 
 // DefaultFile is read if it exists and no other is named.
@@ -75,6 +76,7 @@ type Config struct {
 	Hashes          []Hashes  `yaml:"hashes" only:"file" doc:"Redis hashes of counters to drain into the series, and the set that has the keys of those that have changed. Producers count with HINCRBY first, then mark the key with SADD."`
 	RootKey         Secret    `yaml:"root_key" only:"noflag" doc:"A key of the HTTP API with all permissions, which needs no database to be checked, at least 32 characters: head -c 32 /dev/urandom | base64. Better given as SLUICE_ROOT_KEY than written down here. Never printed."`
 	Log             Log       `yaml:"log" doc:"The program's own log, on standard error."`
+	Alerts          Alerts    `yaml:"alerts" doc:"Who is told when something is wrong, and when. Nobody is without a webhook or an e-mail address. Give all processes the same."`
 	StartSeconds    int       `yaml:"start_seconds" doc:"How long the start waits for Redis and the database to answer, 0 to 3600: after a power cut all start together. What is wrong in another way is said at once."`
 	ShutdownSeconds int       `yaml:"shutdown_seconds" doc:"How long the program may finish what is in hand after SIGTERM or SIGINT, 1 to 600. A second signal ends it at once. Nothing accepted is lost either way: the next start goes on from the cursors."`
 
@@ -136,6 +138,23 @@ type EventRetention struct {
 	System   int `yaml:"system" doc:"Days."`
 }
 
+// Alerts says who is told when something is wrong. A bound of 0 is none.
+type Alerts struct {
+	Webhook         Secret `yaml:"webhook" only:"noflag" doc:"Alerts are posted here as JSON: https://, or http:// to this machine. Redirects are not followed. Never printed: it may hold a secret." sample:"https://example.com/alerts"`
+	Secret          Secret `yaml:"secret" only:"noflag" doc:"Signs what is posted: header X-Sluice-Signature, t=SECONDS,v1=HEX, the HMAC-SHA256 of SECONDS, a dot and the body. At least 16 characters. Never printed."`
+	Email           string `yaml:"email" doc:"Addresses that get alerts by mail, separated by commas, 20 at most." sample:"ops@example.com"`
+	From            string `yaml:"from" doc:"The address that these mails come from." sample:"sluice@example.com"`
+	SMTP            URL    `yaml:"smtp" only:"noflag" doc:"The mail server for them: smtp://USER:PASSWORD@HOST:587, which must offer STARTTLS unless it is this machine, or smtps://USER:PASSWORD@HOST:465." sample:"smtp://USER:PASSWORD@mail.example.com:587"`
+	LagSeconds      int    `yaml:"lag_seconds" doc:"Alert when a follower is so far behind. 0 to 86400."`
+	DeadLetters     int    `yaml:"dead_letters" doc:"Alert when so many dead letters wait. 0 to 1000000000."`
+	DiskFreePercent int    `yaml:"disk_free_percent" doc:"Alert when less of the data directory's disk is free. 0 to 99."`
+	HoldSeconds     int    `yaml:"hold_seconds" doc:"Something must be wrong so long before it is told, and well again so long before its end is. 0 to 3600."`
+	RepeatHours     int    `yaml:"repeat_hours" doc:"While it lasts, it is told again so often. 0: it is not; at most 8760."`
+}
+
+// On reports whether anybody is told.
+func (a *Alerts) On() bool { return a.Webhook != "" || a.Email != "" }
+
 // Log is how the program writes its own log.
 type Log struct {
 	Level  string `yaml:"level" doc:"debug, info, warn or error."`
@@ -154,6 +173,7 @@ func Default() *Config {
 		EventTime:       EventTime{PastDays: 30, FutureMinutes: 60},
 		BacklogMB:       256,
 		SeriesNames:     sluice.DefaultSeriesNames,
+		Alerts:          Alerts{LagSeconds: 300, DeadLetters: 1, DiskFreePercent: 10, HoldSeconds: 60, RepeatHours: 24},
 		Log:             Log{Level: "info", Format: "text"},
 		StartSeconds:    60,
 		ShutdownSeconds: 20,

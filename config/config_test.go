@@ -132,6 +132,9 @@ func TestMistakes(t *testing.T) {
 		{yaml: "partitions: 257", want: "sluice.yaml:1: partitions is 257, want 1 to 256"},
 		{yaml: "accept_gaps: maybe", want: "sluice.yaml:1: accept_gaps: want true or false, found a text"},
 		{env: "SLUICE_ACCEPT_GAPS=maybe", want: "SLUICE_ACCEPT_GAPS: accept_gaps is \"maybe\", want true or false"},
+		{yaml: "alerts: {webhook: 'http://example.com/hunter2'}", want: "sluice.yaml:1: alerts.webhook has the scheme http, want https:// (http:// only to 127.0.0.1, [::1] and localhost)"},
+		{yaml: "alerts: {email: a@example.com, from: b@example.com}", want: "sluice.yaml:1: alerts.email needs alerts.smtp: smtp://..."},
+		{yaml: "alerts: {email: Ann, from: b@example.com, smtp: 'smtp://h:1'}", want: "sluice.yaml:1: alerts.email \"Ann\" is no address, want NAME@HOST"},
 		{yaml: "data: [a]", want: "sluice.yaml:1: data: want a text, found a list"},
 		{yaml: "roles: [stor]", want: "sluice.yaml:1: roles is \"stor\", want one of intake, store; did you mean store?"},
 		{yaml: "roles: [store, store]", want: "sluice.yaml:1: roles names store twice"},
@@ -288,6 +291,8 @@ func TestSampleLoads(t *testing.T) {
 		Columns: sampleColumns, Dedupe: "event_id", Take: "left", AppID: "newsletter"}}
 	want.Hashes = []Hashes{{Redis: []URL{"redis://10.0.0.7:6379/0", "redis://10.0.0.8:6379/0"}, Dirty: "buffered",
 		Key: "{app_id}|{date}|{name}", Field: "hour", Zone: "UTC", AppID: "newsletter"}}
+	want.Alerts.Webhook, want.Alerts.SMTP = "https://example.com/alerts", "smtp://USER:PASSWORD@mail.example.com:587"
+	want.Alerts.Email, want.Alerts.From = "ops@example.com", "sluice@example.com"
 	want.origins, c.origins = nil, nil
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v\nfrom\n%s", c, want, strings.Join(on, ""))
@@ -304,7 +309,7 @@ func TestDocsSayTheLimits(t *testing.T) {
 	for _, s := range Settings() {
 		docs[s.Path] = s.Doc
 	}
-	for path, limit := range map[string]int{"partitions": sluice.MaxPartitions, "shutdown_seconds": MaxShutdownSeconds, "root_key": MinRootKeyBytes} {
+	for path, limit := range map[string]int{"alerts.secret": MinAlertSecretBytes, "partitions": sluice.MaxPartitions, "shutdown_seconds": MaxShutdownSeconds, "root_key": MinRootKeyBytes} {
 		if !strings.Contains(docs[path], fmt.Sprint(limit)) {
 			t.Errorf("the explanation of %s does not name %d: %s", path, limit, docs[path])
 		}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"sluice/alert"
 )
 
 // validate checks every setting, and reports all that is wrong.
@@ -43,7 +45,7 @@ func (c *Config) validate() error {
 	for _, l := range c.Lists {
 		errs = append(errs, c.validateList(l))
 	}
-	errs = append(errs, c.validateHashes(), c.validateRetention())
+	errs = append(errs, c.validateHashes(), c.validateRetention(), c.validateAlerts())
 	return errors.Join(errs...)
 }
 
@@ -71,6 +73,28 @@ func (c *Config) validateRetention() error {
 		case past > s.days:
 			errs = append(errs, c.wrong(path, fmt.Errorf("is %d days, and event_time.past_days is %d: a repeat of an event that is gone would be stored again; make one as long as the other", s.days, past)))
 		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) validateAlerts() error {
+	a := &c.Alerts
+	errs := []error{
+		c.wrong("alerts.lag_seconds", between(a.LagSeconds, 0, 86_400)),
+		c.wrong("alerts.dead_letters", between(a.DeadLetters, 0, 1_000_000_000)),
+		c.wrong("alerts.disk_free_percent", between(a.DiskFreePercent, 0, 99)),
+		c.wrong("alerts.hold_seconds", between(a.HoldSeconds, 0, 3600)),
+		c.wrong("alerts.repeat_hours", between(a.RepeatHours, 0, 8760)),
+	}
+	if a.Webhook != "" {
+		errs = append(errs, c.wrong("alerts.webhook", alert.CheckWebhook(a.Webhook.Reveal())))
+	}
+	if n := len(a.Secret); n > 0 && n < MinAlertSecretBytes {
+		errs = append(errs, c.wrong("alerts.secret", fmt.Errorf("has %d characters, want at least %d", n, MinAlertSecretBytes)))
+	}
+	if a.Email != "" {
+		_, err := alert.NewMail(a.SMTP.Reveal(), a.From, a.Email)
+		errs = append(errs, c.wrong("alerts.email", err))
 	}
 	return errors.Join(errs...)
 }

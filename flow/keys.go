@@ -73,6 +73,9 @@ func (p Partition) onceKey(name string) string {
 	return prefix + "{" + p.tag + "}:once:" + name
 }
 
+// alertsKey: hash, what is wrong with each process, and what was told of it.
+func (p Partition) alertsKey() string { return prefix + "{" + p.tag + "}:alerts" }
+
 // membersKey: hash, process id -> how often it has beaten.
 func membersKey() string { return prefix + "{members}:beats" }
 

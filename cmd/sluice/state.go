@@ -73,7 +73,7 @@ func (e *engine) snapshot() api.Stats {
 		s.LeaseChanges[role] = api.LeaseChanges(c)
 	}
 	// Without an answer the metrics are missing, and an alert can ask for that.
-	s.DiskFreeBytes, s.DiskSizeBytes, _ = diskSpace(e.config.Data)
+	s.DiskFreeBytes, s.DiskSizeBytes, _ = freeBytes(e.config.Data)
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
 	s.Failing = make(map[string]bool)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/alert"
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
@@ -37,6 +38,9 @@ func (e *engine) followers() []follower {
 		{config.RoleStore, "keep", e.keeper().Run},
 		{"", "spill", e.spilled().Run},
 	}
+	if e.config.Alerts.On() {
+		all = append(all, follower{"", "alerts", e.watcher().Run})
+	}
 	for i, list := range e.lists {
 		all = append(all, follower{config.RoleIntake, list.Source(), e.listFollowers[i]})
 	}
@@ -59,6 +63,7 @@ type engine struct {
 
 	deployment string // what Redis and the database are of
 	logs       []*flow.Log
+	channels   []alert.Channel
 	lists      []*flow.List // hashes come after the lists
 
 	listFollowers []func(fetch, work context.Context)
@@ -111,6 +116,12 @@ func (e *engine) open(ctx context.Context) error {
 		e.leases.AddPartitions(ingest.KeepRole, e.redis, partitions[:1])
 		if err := e.keeper().MakeDays(ctx); err != nil { // before the store runs
 			e.log.Warn("days of events could not be made; they will be, while the program runs", "error", err)
+		}
+	}
+	if e.config.Alerts.On() {
+		e.leases.AddPartitions(alert.Role, e.redis, partitions[:1])
+		if e.channels, err = alertChannels(e.config); err != nil {
+			return err
 		}
 	}
 	if !e.config.HasRole(config.RoleIntake) {

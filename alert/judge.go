@@ -1,0 +1,157 @@
+package alert
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Bounds of what is remembered and told.
+const (
+	maxStanding     = 200 // problems at a time; those beyond are not told, and come when others have ended
+	maxSummaryBytes = 500
+)
+
+// Rules say when something is told.
+type Rules struct {
+	Hold   time.Duration // a problem has lasted so long before it is told, and been gone so long before its end is
+	Repeat time.Duration // while it lasts, it is told again so often; 0: it is not
+}
+
+// standing is a problem that is there, or was a moment ago.
+type standing struct {
+	Problem Problem   `json:"problem"`
+	Since   time.Time `json:"since"`
+	Seen    time.Time `json:"seen"`
+	Told    time.Time `json:"told"` // zero: not yet
+}
+
+// judge decides what is told. It is the whole of the state that a process
+// needs to go on where another has stopped, and kept as JSON (Watcher).
+//
+// The invariants. A problem is told only after it has been seen for Hold, and
+// its end only after it has not been seen for Hold: what comes and goes in
+// between is told neither time. Its end is told if and only if it was. What
+// could not be looked at is neither there nor gone.
+type judge struct {
+	Standing map[string]*standing `json:"standing"`
+	Outboxes map[string]*outbox   `json:"outboxes"` // by channel
+}
+
+// outbox is what a channel has not delivered yet, by problem: a later notice
+// of a problem takes the earlier one's place.
+type outbox struct {
+	Notices map[string]Notice `json:"notices"`
+	Tries   int               `json:"tries"`
+	Next    time.Time         `json:"next"` // not before
+}
+
+func newJudge() *judge {
+	return &judge{Standing: make(map[string]*standing), Outboxes: make(map[string]*outbox)}
+}
+
+// look takes in what is wrong now, and puts what is to be told into the
+// channels' outboxes. all: every process was asked; else nothing counts as gone.
+func (j *judge) look(now time.Time, problems []Problem, all bool, rules Rules, channels []Channel) {
+	maps.DeleteFunc(j.Outboxes, func(name string, _ *outbox) bool { // of a channel that is set no more
+		return !slices.ContainsFunc(channels, func(c Channel) bool { return c.Name() == name })
+	})
+	for _, p := range problems {
+		s := j.Standing[p.name()]
+		if s == nil {
+			if len(j.Standing) >= maxStanding {
+				continue
+			}
+			s = &standing{Since: now}
+			j.Standing[p.name()] = s
+		}
+		p.Summary = oneLine(p.Summary)
+		s.Problem, s.Seen = p, now
+	}
+	for name, s := range j.Standing {
+		switch gone := s.Seen.Before(now); {
+		case gone && !all:
+		case gone && now.Sub(s.Seen) >= rules.Hold:
+			if !s.Told.IsZero() {
+				j.tell(name, s, Resolved, channels)
+			}
+			delete(j.Standing, name)
+		case gone:
+		case s.Told.IsZero() && now.Sub(s.Since) >= rules.Hold,
+			!s.Told.IsZero() && rules.Repeat > 0 && now.Sub(s.Told) >= rules.Repeat:
+			s.Told = now
+			j.tell(name, s, Firing, channels)
+		}
+	}
+}
+
+func (j *judge) tell(name string, s *standing, status string, channels []Channel) {
+	n := Notice{Alert: s.Problem.Kind, Subject: s.Problem.Subject, Status: status, Since: s.Since.UTC(),
+		Summary: s.Problem.Summary, Runbook: runbook(s.Problem.Kind)}
+	if status == Resolved {
+		until := s.Seen.UTC()
+		n.Until = &until
+	}
+	for _, c := range channels {
+		o := j.Outboxes[c.Name()]
+		if o == nil {
+			o = &outbox{}
+			j.Outboxes[c.Name()] = o
+		}
+		if o.Notices == nil {
+			o.Notices = make(map[string]Notice)
+		}
+		o.Notices[name] = n
+	}
+}
+
+// due returns what a channel has to deliver now, in order of the names.
+func (j *judge) due(channel string, now time.Time) []Notice {
+	o := j.Outboxes[channel]
+	if o == nil || now.Before(o.Next) {
+		return nil
+	}
+	var names []string
+	for name := range o.Notices {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var notices []Notice
+	for _, name := range names {
+		notices = append(notices, o.Notices[name])
+	}
+	return notices
+}
+
+// Pauses between tries to deliver.
+const (
+	retrySoonest = 15 * time.Second
+	retryLatest  = 15 * time.Minute
+)
+
+// delivered empties an outbox, or, after a failure, sets when it is tried again.
+func (j *judge) delivered(channel string, now time.Time, err error) {
+	o := j.Outboxes[channel]
+	if err == nil {
+		delete(j.Outboxes, channel)
+		return
+	}
+	o.Next = now.Add(min(retrySoonest<<min(o.Tries, 10), retryLatest))
+	o.Tries++
+}
+
+// oneLine makes a text safe for a line: names of lists and errors of servers
+// come from elsewhere.
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	if len(s) > maxSummaryBytes {
+		s = strings.ToValidUTF8(s[:maxSummaryBytes], "") + "..."
+	}
+	return s
+}

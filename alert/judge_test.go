@@ -1,0 +1,175 @@
+package alert
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// way is a channel that only has a name.
+type way string
+
+func (w way) Name() string                       { return string(w) }
+func (way) Send(context.Context, *Message) error { return nil }
+
+var (
+	rules = Rules{Hold: time.Minute, Repeat: 24 * time.Hour}
+	ways  = []Channel{way("a")}
+	begin = time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)
+)
+
+// courtroom is a judge under a clock of its own.
+type courtroom struct {
+	t   *testing.T
+	j   *judge
+	now time.Time
+}
+
+// look moves the clock on, looks, and returns what is due, as "status subject".
+func (c *courtroom) look(after time.Duration, all bool, subjects ...string) []string {
+	c.t.Helper()
+	c.now = c.now.Add(after)
+	var problems []Problem
+	for _, s := range subjects {
+		problems = append(problems, Problem{Kind: Lag, Subject: s, Summary: s + " is behind"})
+	}
+	// Another process goes on from what this one has kept.
+	text, err := json.Marshal(c.j)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.j = newJudge()
+	if err := json.Unmarshal(text, c.j); err != nil {
+		c.t.Fatal(err)
+	}
+	c.j.look(c.now, problems, all, rules, ways)
+	var told []string
+	for _, n := range c.j.due("a", c.now) {
+		told = append(told, n.Status+" "+n.Subject)
+	}
+	if len(told) > 0 {
+		c.j.delivered("a", c.now, nil)
+	}
+	return told
+}
+
+func (c *courtroom) want(got []string, want ...string) {
+	c.t.Helper()
+	if !slices.Equal(got, want) {
+		c.t.Errorf("%s: told %q, want %q", c.now.Sub(begin), got, want)
+	}
+}
+
+// A problem is told once when it has lasted, again after a day, and once when
+// it has been gone for as long; also if another process judges each time.
+func TestOnceAgainAndOnceAtTheEnd(t *testing.T) {
+	c := &courtroom{t, newJudge(), begin}
+	c.want(c.look(0, true, "store"))
+	c.want(c.look(59*time.Second, true, "store"))
+	c.want(c.look(time.Second, true, "store"), "firing store")
+	for range 100 {
+		c.want(c.look(15*time.Second, true, "store"))
+	}
+	c.want(c.look(24*time.Hour-100*15*time.Second-time.Second, true, "store"))
+	c.want(c.look(time.Second, true, "store", "list:q"), "firing store")
+	c.want(c.look(time.Minute, true, "store", "list:q"), "firing list:q")
+	c.want(c.look(30*time.Second, true, "list:q"))
+	c.want(c.look(29*time.Second, true, "list:q"))
+	c.want(c.look(time.Second, true, "list:q"), "resolved store")
+	c.want(c.look(48*time.Hour, true), "resolved list:q")
+	c.want(c.look(48*time.Hour, true))
+	if len(c.j.Standing)+len(c.j.Outboxes) != 0 {
+		t.Errorf("left over: %+v", c.j)
+	}
+}
+
+// What comes and goes is told neither time; what goes for a moment has not ended.
+func TestFlapping(t *testing.T) {
+	c := &courtroom{t, newJudge(), begin}
+	c.want(c.look(0, true, "store"))
+	c.want(c.look(30*time.Second, true))
+	c.want(c.look(90*time.Second, true)) // gone, and never told
+	c.want(c.look(time.Second, true, "store"))
+	c.want(c.look(time.Minute, true, "store"), "firing store")
+	c.want(c.look(50*time.Second, true))
+	c.want(c.look(5*time.Second, true, "store"))
+	c.want(c.look(50*time.Second, true))
+	c.want(c.look(5*time.Second, true, "store"))
+}
+
+// While some could not be looked at, nothing counts as gone.
+func TestUnknownIsNotGone(t *testing.T) {
+	c := &courtroom{t, newJudge(), begin}
+	c.look(0, true, "store")
+	c.want(c.look(time.Minute, true, "store"), "firing store")
+	c.want(c.look(time.Hour, false))
+	c.want(c.look(time.Hour, false))
+	c.want(c.look(0, true), "resolved store")
+}
+
+// What was not delivered is tried again, later and later, as it is by then; the
+// other channel does not get it twice.
+func TestFailedDelivery(t *testing.T) {
+	j, now, two := newJudge(), begin, []Channel{way("a"), way("b")}
+	look := func(after time.Duration, problems ...Problem) {
+		now = now.Add(after)
+		j.look(now, problems, true, rules, two)
+	}
+	lag := Problem{Kind: Lag, Subject: "store", Summary: "behind"}
+	look(0, lag)
+	look(time.Minute, lag)
+	if len(j.due("a", now)) != 1 || len(j.due("b", now)) != 1 {
+		t.Fatalf("due: %v %v", j.due("a", now), j.due("b", now))
+	}
+	j.delivered("b", now, nil)
+	pause, sum := retrySoonest, time.Duration(0)
+	for range 12 {
+		j.delivered("a", now, errors.New("refused"))
+		if pause > retryLatest {
+			pause = retryLatest
+		}
+		if got := j.due("a", now.Add(pause-time.Second)); got != nil {
+			t.Fatalf("tried again before %s: %v", pause, got)
+		}
+		now, sum = now.Add(pause), sum+pause
+		if got := j.due("a", now); len(got) != 1 || got[0].Status != Firing {
+			t.Fatalf("after %s: %v", pause, got)
+		}
+		pause *= 2
+	}
+	look(0, lag)
+	look(time.Minute)
+	if got := j.due("a", now); len(got) != 1 || got[0].Status != Resolved || !got[0].Since.Equal(begin) || got[0].Until == nil {
+		t.Errorf("told of what has ended: %+v", got)
+	}
+	if got := j.due("b", now); len(got) != 1 || got[0].Status != Resolved {
+		t.Errorf("the other channel: %+v", got)
+	}
+	j.look(now, nil, true, rules, []Channel{way("b")})
+	if j.Outboxes["a"] != nil {
+		t.Error("a channel that is set no more keeps its outbox")
+	}
+}
+
+// However much is wrong, what is kept and sent is bounded.
+func TestBounds(t *testing.T) {
+	j := newJudge()
+	var problems []Problem
+	for i := range maxStanding + 50 {
+		problems = append(problems, Problem{Kind: Follower, Subject: fmt.Sprint(i), Summary: strings.Repeat("ü\n", 5000)})
+	}
+	j.look(begin, problems, true, rules, ways)
+	j.look(begin.Add(time.Minute), problems, true, rules, ways)
+	due := j.due("a", begin.Add(time.Minute))
+	if len(due) != maxStanding {
+		t.Errorf("%d told", len(due))
+	}
+	if s := due[0].Summary; len(s) > maxSummaryBytes+3 || strings.ContainsAny(s, "\n") {
+		t.Errorf("summary of %d bytes", len(s))
+	}
+}

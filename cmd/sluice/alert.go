@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"sluice"
+	"sluice/alert"
+	"sluice/config"
+	"sluice/flow"
+)
+
+const alertLong = `
+Sends a test alert by each way that the configuration has (alerts.webhook, alerts.email)
+and says what became of it. Needs neither Redis nor the database, and no program that
+runs. Exits with 1 if one did not arrive.
+
+    sluice alert test
+
+docs/alerts.md says what each alert means.
+`
+
+// alertTestTimeout bounds one way.
+const alertTestTimeout = 20 * time.Second
+
+func runAlert(ctx context.Context, c *call) error {
+	if len(c.given.args) != 1 || c.given.args[0] != "test" {
+		return usagef("alert: want test; `sluice help alert` explains it")
+	}
+	cfg, err := c.load(nil)
+	if err != nil {
+		return err
+	}
+	if !cfg.Alerts.On() {
+		return errors.New("alert test: nobody is told: set alerts.webhook, or alerts.email")
+	}
+	channels, err := alertChannels(cfg)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, ch := range channels {
+		sendCtx, cancel := context.WithTimeout(ctx, alertTestTimeout)
+		err := ch.Send(sendCtx, alert.NewTest(hostName(), sluice.SystemClock{}.Now()))
+		cancel()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("alert test: %s: %w", ch.Name(), err))
+			continue
+		}
+		c.print("%s: taken", ch.Name())
+	}
+	return errors.Join(errs...)
+}
+
+// alertChannels returns the ways that are set.
+func alertChannels(cfg *config.Config) (all []alert.Channel, err error) {
+	a := &cfg.Alerts
+	if a.Webhook != "" {
+		all = append(all, alert.NewWebhook(a.Webhook.Reveal(), a.Secret.Reveal()))
+	}
+	if a.Email != "" {
+		m, err := alert.NewMail(a.SMTP.Reveal(), a.From, a.Email)
+		if err != nil {
+			return nil, fmt.Errorf("alerts.email %w", err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown host"
+	}
+	return name
+}
+
+// watcher returns what tells people what is wrong.
+func (e *engine) watcher() *alert.Watcher {
+	a := &e.config.Alerts
+	return &alert.Watcher{
+		Board: flow.NewBoard(e.redis, flow.Partitions(e.config.Partitions)[0], e.leases), Leases: e.leases,
+		Clock: e.clock, Log: e.log, Host: hostName(), Channels: e.channels, Look: e.problems,
+		Rules: alert.Rules{Hold: time.Duration(a.HoldSeconds) * time.Second, Repeat: time.Duration(a.RepeatHours) * time.Hour},
+	}
+}
+
+// problems returns what is wrong with this process and, if it tells, with what
+// all share; all: everything could be looked at.
+func (e *engine) problems(ctx context.Context, tells bool) (found []alert.Problem, all bool) {
+	a := &e.config.Alerts
+	all = e.redis.Ping(ctx) == nil // without it nobody knows how far a log goes
+	found = e.problemsOfFollowers()
+	host := hostName()
+	if free, size, err := freeBytes(e.config.Data); err == nil && size > 0 && float64(free) < float64(size)*float64(a.DiskFreePercent)/100 {
+		found = append(found, alert.Problem{Kind: alert.Disk, Subject: host,
+			Summary: fmt.Sprintf("%.1f %% of the disk of the data directory on %s are free (%d MB), less than %d %%", 100*float64(free)/float64(size), host, free>>20, a.DiskFreePercent)})
+	}
+	if tells && a.DeadLetters > 0 {
+		n, err := e.store.CountDeadLetters(ctx)
+		switch {
+		case err != nil:
+			all = false
+		case n >= int64(a.DeadLetters):
+			found = append(found, alert.Problem{Kind: alert.DeadLetters, Summary: fmt.Sprintf("%d dead letters wait; `sluice dead list` shows them", n)})
+		}
+	}
+	return found, all
+}
+
+// problemsOfFollowers tells which of this process's followers are behind, fail,
+// or stand still.
+func (e *engine) problemsOfFollowers() (found []alert.Problem) {
+	behind := make(map[string]float64) // seconds, by follower
+	for _, f := range e.snapshot().Followers {
+		behind[f.Name] = max(behind[f.Name], f.LagSeconds)
+	}
+	for name, seconds := range behind {
+		if most := e.config.Alerts.LagSeconds; most > 0 && seconds >= float64(most) {
+			found = append(found, alert.Problem{Kind: alert.Lag, Subject: name, Summary: fmt.Sprintf("%s is %.0f s behind", name, seconds)})
+		}
+	}
+	for name, err := range e.stats.Followers(e.clock.Now()) {
+		switch {
+		case err == nil:
+		case errors.Is(err, sluice.ErrGap):
+			found = append(found, alert.Problem{Kind: alert.Gap, Subject: name, Summary: sluice.OneLine(err)})
+		default:
+			found = append(found, alert.Problem{Kind: alert.Follower, Subject: name, Summary: sluice.OneLine(err)})
+		}
+	}
+	return found
+}

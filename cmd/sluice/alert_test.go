@@ -1,0 +1,86 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sluice/alert"
+)
+
+// hook starts a webhook's other end, which hands out what it is told.
+func hook(t *testing.T) (url string, messages chan alert.Message) {
+	t.Helper()
+	messages = make(chan alert.Message, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m alert.Message
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil || r.Header.Get(alert.SignatureHeader) == "" {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		messages <- m
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, messages
+}
+
+// A program tells what is wrong with it: a dead letter, and a disk that is not
+// as free as is asked for. The command tries the same way.
+func TestAlerts(t *testing.T) {
+	dir := t.TempDir()
+	s := startServe(t, dir)
+	pushAll(t, dir, "no JSON")
+	await(t, "it is a dead letter", func() bool { return s.metric(t, "sluice_dead_letters_total") == 1 })
+	if code := s.stop(t); code != exitOK {
+		t.Fatalf("exit code %d", code)
+	}
+	url, messages := hook(t)
+	environ := []string{"SLUICE_ALERTS_WEBHOOK=" + url, "SLUICE_ALERTS_SECRET=0123456789abcdef", "SLUICE_ALERTS_HOLD_SECONDS=0", "SLUICE_ALERTS_DISK_FREE_PERCENT=99"}
+	s = startServe(t, dir, environ...)
+	m := <-messages
+	if len(m.Alerts) != 2 || m.Alerts[0].Alert != alert.DeadLetters || m.Alerts[1].Alert != alert.Disk ||
+		m.Alerts[0].Status != alert.Firing || !strings.HasPrefix(m.Alerts[0].Summary, "1 dead letters wait") || !strings.Contains(m.Alerts[1].Summary, "less than 99 %") {
+		t.Errorf("told %+v", m)
+	}
+	var out, log buffer
+	test := Main{Args: []string{"alert", "test"}, Environ: environ, Dir: t.TempDir(), Stdout: &out, Stderr: &log}
+	if code := test.Run(t.Context()); code != exitOK || out.String() != "webhook: taken\n" {
+		t.Errorf("alert test: %d %s %s", code, out.String(), log.String())
+	}
+	if m := <-messages; len(m.Alerts) != 1 || m.Alerts[0].Alert != alert.Test {
+		t.Errorf("the test is %+v", m)
+	}
+	test.Environ = nil
+	if code := test.Run(t.Context()); code != exitFailed || !strings.Contains(log.String(), "set alerts.webhook") {
+		t.Errorf("alert test with nobody to tell: %d %s", code, log.String())
+	}
+}
+
+// alertHeadings are the anchors of docs/alerts.md.
+func alertHeadings(t *testing.T) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "alerts.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]bool)
+	for _, m := range regexp.MustCompile(`(?m)^### (alert-[a-z-]+)$`).FindAllStringSubmatch(string(text), -1) {
+		found[m[1]] = true
+	}
+	return found
+}
+
+// Each alert of the program is explained.
+func TestEveryAlertIsExplained(t *testing.T) {
+	headings := alertHeadings(t)
+	for _, kind := range []string{alert.Lag, alert.DeadLetters, alert.Gap, alert.Follower, alert.Disk, alert.Test} {
+		if !headings["alert-"+kind] {
+			t.Errorf("docs/alerts.md has no heading alert-%s", kind)
+		}
+	}
+}
