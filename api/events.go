@@ -160,8 +160,7 @@ func outcomeOf(a *ingest.Accepted) *outcome {
 	return o
 }
 
-// allowed returns who sent a request, if that key has a permission and has not
-// sent too much.
+// allowed returns who sent a request, if that key has a permission.
 func (s *Server) allowed(w http.ResponseWriter, r *http.Request, p key.Permission) (key.Identity, error) {
 	who, err := s.authority.identify(r.Context(), r.Header.Get("Authorization"))
 	if err != nil {
@@ -173,13 +172,16 @@ func (s *Server) allowed(w http.ResponseWriter, r *http.Request, p key.Permissio
 	if !who.May(p) {
 		return who, refusal(sluice.CodeForbidden, "this key may not do that")
 	}
-	return who, s.rates.admit(who)
+	return who, nil
 }
 
 // takeIn reads a request and has its items written.
 func (s *Server) takeIn(w http.ResponseWriter, r *http.Request, p key.Permission, write accept) (ingest.Accepted, error) {
 	var none ingest.Accepted
 	who, err := s.allowed(w, r, p)
+	if err == nil {
+		err = s.rates.admit(who)
+	}
 	if err != nil {
 		return none, err
 	}

@@ -15,8 +15,9 @@ const rateBurst = 5 * time.Second
 
 // rates bounds how much each key may send: a token bucket a key, in this
 // process. How many items a request has is known when it has been read, so a
-// request is let in while the bucket holds anything, and may leave it in debt:
-// the requests that come until that is paid are refused before they are read.
+// request is let in while the bucket holds anything, and may leave it in debt,
+// as may those that are read at the same time: the requests that come until that
+// is paid are refused before they are read.
 // The root key is not bounded: it is the operator's own.
 type rates struct {
 	perSecond float64 // items; 0: nobody is bounded
@@ -59,7 +60,9 @@ func (r *rates) spend(who key.Identity, items int) {
 	defer r.mu.Unlock()
 	b := r.now(who.ID)
 	b.items -= float64(items)
-	makeRoom(r.buckets, maxKnownKeys)
+	if _, ok := r.buckets[who.ID]; !ok {
+		makeRoom(r.buckets, maxKnownKeys)
+	}
 	r.buckets[who.ID] = b
 }
 

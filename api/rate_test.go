@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -60,8 +61,12 @@ func TestRates(t *testing.T) {
 	for i := range 2 * maxKnownKeys {
 		r.spend(key.NewIdentity(fmt.Sprint(i), "", nil), 1)
 	}
-	if len(r.buckets) != maxKnownKeys {
-		t.Errorf("%d keys are remembered", len(r.buckets))
+	known := maps.Clone(r.buckets)
+	for id := range known {
+		r.spend(key.NewIdentity(id, "", nil), 1)
+	}
+	if len(r.buckets) != maxKnownKeys || len(known) != maxKnownKeys {
+		t.Errorf("%d keys are remembered, then %d", len(known), len(r.buckets))
 	}
 	none := newRates(0, clock)
 	none.spend(ann, 1_000_000)

@@ -64,6 +64,9 @@ type seriesAnswer struct {
 // series is GET /v1/series (INTERFACES.md, section 6).
 func (s *Server) series(w http.ResponseWriter, r *http.Request) {
 	who, err := s.allowed(w, r, key.SeriesRead)
+	if err == nil {
+		err = s.rates.admit(who)
+	}
 	if err != nil {
 		s.writeError(w, r, err)
 		return

@@ -504,6 +504,9 @@ func TestKeysAreBounded(t *testing.T) {
 	if seconds, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || seconds < 900 || seconds > 996 {
 		t.Errorf("Retry-After %q of a key that is 995 items in debt", a.header.Get("Retry-After"))
 	}
+	if status, text := s.ask(t, "GET", "/debug/pprof/cmdline", "", "Authorization", key); status != http.StatusForbidden {
+		t.Errorf("what has no items is bounded too: %d %s", status, text)
+	}
 	s.accepted(t, 1, `{"event":"b"}`, "Authorization", other)
 	s.accepted(t, 1000, thousand)
 	s.accepted(t, 1, `{"event":"b"}`)
