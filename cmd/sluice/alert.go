@@ -9,6 +9,7 @@ import (
 
 	"sluice"
 	"sluice/alert"
+	"sluice/api"
 	"sluice/config"
 	"sluice/flow"
 )
@@ -94,7 +95,7 @@ func (e *engine) watcher() *alert.Watcher {
 func (e *engine) problems(ctx context.Context, tells bool) (found []alert.Problem, all bool) {
 	a := &e.config.Alerts
 	all = e.redis.Ping(ctx) == nil // without it nobody knows how far a log goes
-	found = e.problemsOfFollowers()
+	found = problemsOf(e.snapshot().Followers, e.stats.Followers(e.clock.Now()), a.LagSeconds)
 	host := hostName()
 	if free, size, err := freeBytes(e.config.Data); err == nil && size > 0 && float64(free) < float64(size)*float64(a.DiskFreePercent)/100 {
 		found = append(found, alert.Problem{Kind: alert.Disk, Subject: host,
@@ -112,19 +113,20 @@ func (e *engine) problems(ctx context.Context, tells bool) (found []alert.Proble
 	return found, all
 }
 
-// problemsOfFollowers tells which of this process's followers are behind, fail,
-// or stand still.
-func (e *engine) problemsOfFollowers() (found []alert.Problem) {
+// problemsOf tells which followers are behind by lagSeconds (0: that is no
+// problem), fail, or stand still at a gap. A follower is one problem of a kind,
+// however many partitions it has.
+func problemsOf(followers []api.Follower, failing map[string]error, lagSeconds int) (found []alert.Problem) {
 	behind := make(map[string]float64) // seconds, by follower
-	for _, f := range e.snapshot().Followers {
+	for _, f := range followers {
 		behind[f.Name] = max(behind[f.Name], f.LagSeconds)
 	}
 	for name, seconds := range behind {
-		if most := e.config.Alerts.LagSeconds; most > 0 && seconds >= float64(most) {
+		if lagSeconds > 0 && seconds >= float64(lagSeconds) {
 			found = append(found, alert.Problem{Kind: alert.Lag, Subject: name, Summary: fmt.Sprintf("%s is %.0f s behind", name, seconds)})
 		}
 	}
-	for name, err := range e.stats.Followers(e.clock.Now()) {
+	for name, err := range failing {
 		switch {
 		case err == nil:
 		case errors.Is(err, sluice.ErrGap):

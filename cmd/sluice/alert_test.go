@@ -2,15 +2,21 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"sluice"
 	"sluice/alert"
+	"sluice/api"
+	"sluice/flow"
 )
 
 // hook starts a webhook's other end, which hands out what it is told.
@@ -58,6 +64,28 @@ func TestAlerts(t *testing.T) {
 	test.Environ = nil
 	if code := test.Run(t.Context()); code != exitFailed || !strings.Contains(log.String(), "set alerts.webhook") {
 		t.Errorf("alert test with nobody to tell: %d %s", code, log.String())
+	}
+}
+
+// A follower is told of once, by what is wrong with it.
+func TestProblemsOfFollowers(t *testing.T) {
+	followers := []api.Follower{{Name: "store", Partition: 0, LagSeconds: 299}, {Name: "store", Partition: 1, LagSeconds: 400}, {Name: "list:q", LagSeconds: 2}}
+	gap := fmt.Errorf("partition 3 stands still: %w", &flow.GapError{What: "log of partition 3"})
+	failing := map[string]error{"table:q": errors.New("no such table\nopens"), "store": gap, "list:r": nil}
+	found := func(lagSeconds int) string {
+		var all []string
+		for _, p := range problemsOf(followers, failing, lagSeconds) {
+			all = append(all, p.Kind+" "+p.Subject+": "+p.Summary)
+		}
+		slices.Sort(all)
+		return strings.Join(all, "\n")
+	}
+	rest := "follower table:q: no such table; opens\ngap store: " + sluice.OneLine(gap)
+	if got, want := found(300), rest+"\nlag store: store is 400 s behind"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got := found(0); got != rest {
+		t.Errorf("without a bound on the lag:\n%s", got)
 	}
 }
 
