@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice"
 	"sluice/sqlstore"
@@ -77,4 +78,63 @@ func TestAListOfAnotherDeploymentIsRefused(t *testing.T) {
 	open("2", false, "another installation")
 	open("2", true, "")
 	open("1", false, "another installation")
+}
+
+// A second installation that is pointed at the same list by mistake does not
+// take the lease from the one that drains it, and says why it stands still.
+func TestLeaseOfAnotherDeploymentIsLeftAlone(t *testing.T) {
+	r := dial(t)
+	keeper := func(deployment string, replace bool) (*Leases, *List) {
+		list, err := NewList(r, "shared", Left)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list.BelongTo(deployment, replace)
+		l := NewLeases(r, &numbers{}, quiet())
+		l.AddLists("intake", []*List{list})
+		l.live, l.joined = 1, time.Now().Add(-time.Hour) // whoever is not among its members is dead to it
+		return l, list
+	}
+	first, list := keeper("1", false)
+	if err := first.tendAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	held, _ := first.Held("intake")
+	second, _ := keeper("2", false)
+	if err := second.tendAll(t.Context()); err != nil { // nobody has opened the list: it is anybody's
+		t.Fatal(err)
+	}
+	if err := first.tendAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if held, _ = first.Held("intake"); held[0] == nil {
+		if err := first.tendAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		held, _ = first.Held("intake")
+	}
+	if _, err := list.Open(t.Context(), held[0], sluice.Position{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := second.tendAll(t.Context()); err == nil || !strings.Contains(err.Error(), "another installation") {
+			t.Fatalf("the second looks after its leases: %v", err)
+		}
+		if err := first.tendAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now, _ := first.Held("intake"); now[0] == nil || now[0].token != held[0].token {
+		t.Error("the first has lost its lease")
+	}
+	if held, _ := second.Held("intake"); len(held) != 0 {
+		t.Errorf("the second holds %v", held)
+	}
+	third, _ := keeper("3", true)
+	if err := third.tendAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if held, _ := third.Held("intake"); len(held) != 1 {
+		t.Error("who may take the list over does not")
+	}
 }

@@ -106,6 +106,7 @@ type role struct {
 
 type place struct {
 	redis     *Redis
+	list      *List // nil: a partition
 	partition int
 	key       string
 	numbered  string // the name and partition under which SQL numbers it
@@ -137,7 +138,7 @@ func (l *Leases) AddPartitions(name string, redis *Redis, partitions []Partition
 func (l *Leases) AddLists(name string, lists []*List) {
 	r := &role{name: name, held: make(map[int]*Lease)}
 	for i, list := range lists {
-		r.places = append(r.places, place{redis: list.redis, partition: i, key: list.keys.leaseKey(), numbered: name + ":" + list.Name()})
+		r.places = append(r.places, place{redis: list.redis, list: list, partition: i, key: list.keys.leaseKey(), numbered: name + ":" + list.Name()})
 	}
 	l.add(r)
 }
@@ -322,8 +323,13 @@ func (l *Leases) deadLocked(id string) bool {
 	return time.Since(l.joined) > LeaseTimeout
 }
 
-// seen is what stands in a lease's hash.
-type seen struct{ owner, token string }
+// seen is what stands in a lease's hash. Of a list that another deployment
+// drains nothing is taken: its holder would lose the lease to a process whose
+// follower is then refused, and again with every turn.
+type seen struct {
+	owner, token string
+	foreign      bool
+}
 
 // tend looks after one role: drops leases that others have taken, gives back
 // what is too much, takes what is free up to the fair share. What one server
@@ -340,6 +346,9 @@ func (l *Leases) tend(ctx context.Context, r *role) error {
 		switch {
 		case s == nil:
 			continue // its server does not answer
+		case s.foreign:
+			errs = append(errs, l.giveBack(ctx, r, i)) // taken before the other had opened it
+			continue
 		case held != nil && held.token != s.token:
 			l.log.Warn("lease lost", "role", r.name, "partition", r.places[i].partition, "owner", s.owner)
 			l.setHeld(r, i, nil, &r.changes.Lost)
@@ -415,7 +424,14 @@ func (p *place) look(ctx context.Context) (*seen, error) {
 	}
 	owner, _ := v[0].ToString() // nil: nobody
 	token, _ := v[1].ToString()
-	return &seen{owner, token}, nil
+	if p.list == nil {
+		return &seen{owner: owner, token: token}, nil
+	}
+	err = p.list.checkOwner(ctx)
+	if err != nil && !errors.Is(err, errForeign) {
+		return nil, err
+	}
+	return &seen{owner, token, err != nil}, err
 }
 
 // take claims places: a number from SQL first, then the token in Redis.

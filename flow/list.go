@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -91,6 +92,27 @@ type List struct {
 // taken over. To be called before anything else.
 func (l *List) BelongTo(deployment string, replace bool) {
 	l.deployment, l.replace = deployment, replace
+}
+
+// errForeign says that another deployment drains a list.
+var errForeign = errors.New("it is drained by another installation of Sluice, with another database; " +
+	"if this one takes its place, start once with --accept-gaps")
+
+// checkOwner asks whether the list may be drained by this deployment. Only
+// Open settles it.
+func (l *List) checkOwner(ctx context.Context) error {
+	if l.deployment == "" || l.replace {
+		return nil
+	}
+	c := l.redis.client
+	owner, err := c.Do(ctx, c.B().Hget().Key(l.keys.stateKey()).Field("deployment").Build()).ToString()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return l.redis.wrap("ask whose "+l.String()+" is", err)
+	}
+	if owner != "" && owner != l.deployment {
+		return fmt.Errorf("redis %s: %s: %w", l.redis, l, errForeign)
+	}
+	return nil
 }
 
 // NewList returns a foreign list on a server.
