@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,6 +51,21 @@ func TestPasswordIsNeverShown(t *testing.T) {
 		cancel()
 		if err == nil || strings.Contains(err.Error(), password) {
 			t.Errorf("%s: got error %v", strings.Replace(url, password, "***", 1), err)
+		}
+	}
+}
+
+// A server that is stopped takes connections, and says nothing.
+func TestOpenOfASilentServerEnds(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	for _, scheme := range []string{"mysql", "postgres"} {
+		_, err := sqlstore.Open(t.Context(), scheme+"://u:p@"+silent.Addr().String()+"/db", sqlstore.Options{OpenTimeout: 100 * time.Millisecond})
+		if err == nil || !strings.Contains(err.Error(), "did not answer within 100ms") {
+			t.Errorf("%s: %v", scheme, err)
 		}
 	}
 }

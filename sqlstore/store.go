@@ -21,6 +21,10 @@ type Options struct {
 	// connection, in whole seconds; 0: 2 s. It must be below a lease.
 	SessionTimeout time.Duration
 
+	// OpenTimeout bounds how long Open waits for a server that takes connections
+	// but does not answer; 0: 20 s.
+	OpenTimeout time.Duration
+
 	// ReadConns bounds the connections that read; 0: 4.
 	ReadConns int
 
@@ -40,6 +44,7 @@ type Options struct {
 const (
 	defaultSessionTimeout = 2 * time.Second
 	defaultReadConns      = 4
+	defaultOpenTimeout    = 20 * time.Second // long for a few small questions
 	rollbackTimeout       = 2 * time.Second
 	migrationLockSeconds  = 60
 )
@@ -78,6 +83,9 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	if options.SessionTimeout < time.Second || options.SessionTimeout%time.Second != 0 {
 		return nil, fmt.Errorf("open database: the session timeout is %s, the server takes whole seconds from 1 s", options.SessionTimeout)
 	}
+	if options.OpenTimeout <= 0 {
+		options.OpenTimeout = defaultOpenTimeout
+	}
 	if options.SeriesNames <= 0 {
 		options.SeriesNames = sluice.DefaultSeriesNames
 	}
@@ -89,12 +97,20 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		return nil, err
 	}
 	if scheme == "sqlite" {
-		return openSQLite(ctx, rest, options)
+		return openSQLite(ctx, rest, options) // no server: a long log may have to be read
 	}
+	asked, cancel := context.WithTimeout(ctx, options.OpenTimeout)
+	defer cancel()
+	var s *Store
 	if scheme == "postgres" {
-		return openPostgres(ctx, url, options)
+		s, err = openPostgres(asked, url, options)
+	} else {
+		s, err = openMySQL(asked, rest, options)
 	}
-	return openMySQL(ctx, rest, options)
+	if err != nil && asked.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("%w: it did not answer within %s; is it stopped or overloaded?", err, options.OpenTimeout)
+	}
+	return s, err
 }
 
 func newStore(d dialect, options Options, where string, reads, writes *sql.DB) *Store {
