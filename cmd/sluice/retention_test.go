@@ -99,7 +99,8 @@ func TestRetentionDropsDays(t *testing.T) {
 	s.stop(t)
 	s = start("event_time: {past_days: 10}\nretention: {events: {mail: 10, custom: 10, purchase: 10, system: 10}}")
 	await(t, "the old one is gone", func() bool { return left() == "e9" })
-	if log := s.log.String(); !strings.Contains(log, "were dropped") || strings.Contains(log, "were deleted") {
-		t.Errorf("it was not dropped:\n%s", log)
+	await(t, "it says so", func() bool { return strings.Contains(s.log.String(), "were dropped") })
+	if code := s.stop(t); code != exitOK || strings.Contains(s.log.String(), "were deleted") {
+		t.Errorf("it was not dropped, or the program ended with %d:\n%s", code, s.log.String())
 	}
 }
