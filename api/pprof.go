@@ -26,7 +26,8 @@ const (
 // `go tool trace` read. Profiles name functions and, with cpu and trace, take
 // time off the program, so they need the permission admin, also on loopback.
 // net/http/pprof is not used: it enters itself in http.DefaultServeMux, hands
-// out the command line, and knows no bound.
+// out the command line, and knows no bound. A profile ends early when its
+// caller goes or the server stops, which it must not hold up.
 func (s *Server) pprof(w http.ResponseWriter, r *http.Request) {
 	if _, err := s.allowed(w, r, key.Admin); err != nil {
 		s.writeError(w, r, err)
@@ -57,7 +58,7 @@ func (s *Server) readProfile(r *http.Request) ([]byte, error) {
 		if err := pprof.StartCPUProfile(&b); err != nil {
 			return nil, refusal(sluice.CodeUnavailable, "a profile is being taken already, come again later")
 		}
-		wait(r.Context(), seconds)
+		s.wait(r.Context(), seconds)
 		pprof.StopCPUProfile()
 	case "trace":
 		seconds, err := readSeconds(r, 1, maxTraceSeconds)
@@ -67,7 +68,7 @@ func (s *Server) readProfile(r *http.Request) ([]byte, error) {
 		if err := trace.Start(&b); err != nil {
 			return nil, refusal(sluice.CodeUnavailable, "a trace is being taken already, come again later")
 		}
-		wait(r.Context(), seconds)
+		s.wait(r.Context(), seconds)
 		trace.Stop()
 	default:
 		return nil, refusal(sluice.CodeNotFound, "there is no profile %q; there are allocs, goroutine, heap, profile (CPU), threadcreate, trace", name)
@@ -86,12 +87,13 @@ func readSeconds(r *http.Request, preset, most int) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-// wait waits for so long, or until the caller has gone.
-func wait(ctx context.Context, d time.Duration) {
+// wait waits for so long, until the caller has gone, or until the server stops.
+func (s *Server) wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
+	case <-s.stopping:
 	}
 }

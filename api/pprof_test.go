@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/key"
 )
@@ -107,6 +109,39 @@ func TestProfiles(t *testing.T) {
 	}
 	if a, b := <-got, <-got; a+b != 200+503 {
 		t.Errorf("two profiles at once are answered %d and %d", a, b)
+	}
+}
+
+// Who takes a profile does not hold up the end of the program: he gets what
+// there is.
+func TestStopEndsAProfile(t *testing.T) {
+	store := openKeys(t)
+	_, admin := addKey(t, store, string(key.Admin))
+	s, url := start(t, &program{keys: store})
+	got := make(chan int, 1)
+	go func() {
+		status := http.StatusServiceUnavailable // while one of those below is taken
+		for status == http.StatusServiceUnavailable {
+			status, _ = get(t, url+"/debug/pprof/profile?seconds=30", admin)
+		}
+		got <- status
+	}()
+	for { // until it is being taken
+		status, _ := get(t, url+"/debug/pprof/profile?seconds=1", admin)
+		if status == http.StatusServiceUnavailable {
+			break
+		}
+		if status != http.StatusOK || t.Context().Err() != nil {
+			t.Fatalf("a second profile is answered %d", status)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := s.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if status := <-got; status != http.StatusOK {
+		t.Errorf("the profile that was being taken is answered %d", status)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"sluice"
@@ -74,6 +75,8 @@ type Server struct {
 	openMetrics       bool // only this machine reaches the server: /metrics needs no key
 
 	seriesSlots chan struct{}
+	stopping    chan struct{} // closed when the server stops: profiles end
+	stopOnce    sync.Once
 	requests    requestIDs
 }
 
@@ -88,6 +91,7 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	s.intake = newIntake()
 	s.version, s.revision = options.Version, options.Revision
 	s.seriesSlots = make(chan struct{}, parallelSeries)
+	s.stopping = make(chan struct{})
 	s.requests.init()
 	s.http = &http.Server{
 		Handler:           s.guard(s.handler()),
@@ -191,6 +195,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	if !s.started {
 		return nil
 	}
+	s.stopOnce.Do(func() { close(s.stopping) })
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("stop http server: requests were cut off: %w", err), s.http.Close())
