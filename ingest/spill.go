@@ -98,7 +98,7 @@ func (s *Spilled) Replay(ctx context.Context, path string, progress func(read, s
 		return done, errors.Join(fmt.Errorf("replay %s: %w", path, err), r.Close())
 	}
 	if left, why := r.Rest(); left > 0 {
-		s.Log.Warn("the end of a spill file could not be read; it is kept", "file", path+spill.DamagedSuffix, "bytes", left, "reason", why)
+		s.Log.Warn("the end of a spill file could not be read; it is kept", "file", strings.TrimSuffix(path, spill.DamagedSuffix)+spill.DamagedSuffix, "bytes", left, "reason", why)
 	}
 	return done, r.Done()
 }

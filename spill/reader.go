@@ -117,7 +117,7 @@ func (r *Reader) Done() error {
 	path := r.file.Name()
 	var err error
 	if left, _ := r.Rest(); left > 0 {
-		err = os.Rename(path, path+DamagedSuffix)
+		err = os.Rename(path, strings.TrimSuffix(path, DamagedSuffix)+DamagedSuffix)
 	} else {
 		err = os.Remove(path)
 	}

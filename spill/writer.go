@@ -42,8 +42,9 @@ type Writer struct {
 
 	// Owned by whoever writes; with the lock by others while nobody does.
 	file   *os.File
-	size   int64 // what is on disk of the file
-	others int64 // what the directory's other files have
+	path   string // of the file: it was opened under another name
+	size   int64  // what is on disk of the file
+	others int64  // what the directory's other files have
 }
 
 // group is the records that are written in one go.
@@ -133,7 +134,13 @@ func (w *Writer) put(data []byte) error {
 		}
 	}
 	if w.others+w.size+int64(len(data)) > w.maxDir {
-		return fmt.Errorf("spill to %s: %w: %d MB wait there; bring Redis back, or run `sluice spill replay`", w.dir, ErrFull, w.maxDir>>20)
+		// What was there when the file was begun may have been replayed since.
+		if err := w.countOthers(); err != nil {
+			return err
+		}
+		if w.others+w.size+int64(len(data)) > w.maxDir {
+			return w.full()
+		}
 	}
 	_, err := w.file.WriteAt(data, w.size)
 	if err == nil {
@@ -146,7 +153,7 @@ func (w *Writer) put(data []byte) error {
 		w.size += int64(len(data))
 		return nil
 	}
-	err = fmt.Errorf("spill to %s: %w", w.file.Name(), err)
+	err = fmt.Errorf("spill to %s: %w", w.path, err)
 	// What was written may be there or not. After a failed sync the kernel may
 	// have dropped it and say nothing the next time: the file is not used again.
 	return errors.Join(err, w.file.Truncate(w.size), w.end())
@@ -157,16 +164,11 @@ func (w *Writer) begin() error {
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
 		return fmt.Errorf("spill: make directory: %w", err)
 	}
-	files, err := List(w.dir)
-	if err != nil {
+	if err := w.countOthers(); err != nil {
 		return err
 	}
-	w.others = 0
-	for _, f := range files {
-		w.others += f.Bytes
-	}
 	if w.others >= w.maxDir {
-		return fmt.Errorf("spill to %s: %w: %d MB wait there; bring Redis back, or run `sluice spill replay`", w.dir, ErrFull, w.maxDir>>20)
+		return w.full()
 	}
 	h := Header{ID: newID(), Deployment: w.deployment, Made: w.clock.Now()}
 	// Its name is not one of a spill file until it is locked and has its header:
@@ -195,8 +197,27 @@ func (w *Writer) begin() error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("spill: begin %s: %w", final, err), f.Close(), os.Remove(final+".new"))
 	}
-	w.file, w.size = f, int64(len(head))
+	w.file, w.path, w.size = f, final, int64(len(head))
 	return nil
+}
+
+// countOthers sums up what the directory has beside the file.
+func (w *Writer) countOthers() error {
+	files, err := List(w.dir)
+	if err != nil {
+		return err
+	}
+	w.others = 0
+	for _, f := range files {
+		if w.file == nil || f.Path != w.path {
+			w.others += f.Bytes
+		}
+	}
+	return nil
+}
+
+func (w *Writer) full() error {
+	return fmt.Errorf("spill to %s: %w: %d MB wait there; bring Redis back, or run `sluice spill replay`", w.dir, ErrFull, w.maxDir>>20)
 }
 
 // end closes the file: whoever replays may have it now.

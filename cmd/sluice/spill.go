@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -54,7 +56,8 @@ func (c *call) spillList(args []string) error {
 	}
 	var files []spill.File
 	for _, arg := range args {
-		if filepath.Ext(arg) != "" {
+		// The data directory's own need not be there; what was named must be.
+		if info, err := os.Stat(arg); arg != spillDir(cfg) && (err != nil || !info.IsDir()) {
 			files = append(files, spill.File{Path: arg})
 			continue
 		}
@@ -85,8 +88,12 @@ func describeSpill(path string) string {
 	defer r.Close()
 	events := int64(0)
 	for {
-		if _, err := r.Next(); err != nil {
+		_, err := r.Next()
+		if err == io.EOF {
 			break
+		}
+		if err != nil {
+			return fmt.Sprintf("%s events, then: %v", grouped(events), err)
 		}
 		events++
 	}

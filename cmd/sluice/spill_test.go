@@ -64,7 +64,7 @@ func TestSpillFilesAreReplayedOnce(t *testing.T) {
 		}
 	}
 
-	away := t.TempDir()
+	away := filepath.Join(t.TempDir(), "of.a.dead.machine")
 	file := spillSome(t, away, id, 0, 500)
 	content, err := os.ReadFile(file)
 	if err != nil {
