@@ -99,7 +99,6 @@ func TestLeaseOfAnotherDeploymentIsLeftAlone(t *testing.T) {
 	if err := first.tendAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	held, _ := first.Held("intake")
 	second, _ := keeper("2", false)
 	if err := second.tendAll(t.Context()); err != nil { // nobody has opened the list: it is anybody's
 		t.Fatal(err)
@@ -107,7 +106,8 @@ func TestLeaseOfAnotherDeploymentIsLeftAlone(t *testing.T) {
 	if err := first.tendAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if held, _ = first.Held("intake"); held[0] == nil {
+	held, _ := first.Held("intake")
+	if held[0] == nil {
 		if err := first.tendAll(t.Context()); err != nil {
 			t.Fatal(err)
 		}
