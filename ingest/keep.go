@@ -85,12 +85,19 @@ func (r Retention) longest(now time.Time) (millis int64, ok bool) {
 // means to read past all the others. So a new holder of the lease looks through
 // all once. What no kind is kept as long as, it looks for every time: there is
 // nothing, or little that came late.
+//
+// One clock alone decides nothing, for what goes does not come back: the time is
+// the earlier of this machine's and the main Redis's, so a machine that comes up
+// years ahead empties no table, and makes no days for those years.
 type Keeper struct {
 	Store     sluice.KeepStore
 	Leases    *flow.Leases
 	Clock     sluice.Clock
 	Log       *slog.Logger
 	Retention Retention
+
+	// OtherClock returns the main Redis's time, in milliseconds since 1970.
+	OtherClock func(ctx context.Context) (millis int64, err error)
 
 	clean map[sluice.EventKind]int64 // before this, none of the kind is left
 }
@@ -121,10 +128,31 @@ func (k *Keeper) Run(fetch, _ context.Context) {
 	}
 }
 
+// now returns the earlier of the two clocks' times.
+func (k *Keeper) now(ctx context.Context) (time.Time, error) {
+	other, err := k.OtherClock(ctx)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("compare the clock before anything is removed: %w", err)
+	}
+	now := k.Clock.Now()
+	if theirs := time.UnixMilli(other); theirs.Before(now) {
+		return theirs, nil
+	}
+	return now, nil
+}
+
 // MakeDays makes the days that come. A start does it before events are stored:
 // those that have no day must be moved later.
 func (k *Keeper) MakeDays(ctx context.Context) error {
-	made, err := k.Store.MakeEventDays(ctx, k.Clock.Now().UnixMilli()+keepDaysAhead*dayMillis)
+	now, err := k.now(ctx)
+	if err != nil {
+		return err
+	}
+	return k.makeDays(ctx, now)
+}
+
+func (k *Keeper) makeDays(ctx context.Context, now time.Time) error {
+	made, err := k.Store.MakeEventDays(ctx, now.UnixMilli()+keepDaysAhead*dayMillis)
 	if made > 0 {
 		k.Log.Info("days of events were made", "days", made)
 	}
@@ -134,8 +162,11 @@ func (k *Keeper) MakeDays(ctx context.Context) error {
 // Pass does all that there is to do now. What fails does not keep the rest from
 // being done.
 func (k *Keeper) Pass(ctx context.Context) error {
-	now := k.Clock.Now()
-	errs := []error{k.MakeDays(ctx), k.dropDays(ctx, now)}
+	now, err := k.now(ctx)
+	if err != nil {
+		return err
+	}
+	errs := []error{k.makeDays(ctx, now), k.dropDays(ctx, now)}
 	for _, kind := range eventKinds {
 		errs = append(errs, k.deleteEvents(ctx, kind, now))
 	}

@@ -211,7 +211,7 @@ func (e *engine) storeFollower() *ingest.StoreFollower {
 
 // keeper returns what makes the days of events and removes what is too old.
 func (e *engine) keeper() *ingest.Keeper {
-	return &ingest.Keeper{Store: e.store, Leases: e.leases, Clock: e.clock, Log: e.log, Retention: retention(e.config)}
+	return &ingest.Keeper{Store: e.store, Leases: e.leases, Clock: e.clock, OtherClock: e.redis.TimeMillis, Log: e.log, Retention: retention(e.config)}
 }
 
 func retention(cfg *config.Config) ingest.Retention {
