@@ -40,7 +40,7 @@ var (
 	descDead       = desc("dead_letters_total", "Items that could not be applied and were kept as dead letters.")
 	descConflicts  = desc("commit_conflicts_total", "Transactions refused because a cursor had moved.")
 	descRefused    = desc("commit_refusals_total", "Transactions the database refused, repeated piece by piece.")
-	descNames      = desc("stored_events_total", "Events committed, by name.", "name")
+	descNames      = desc("stored_events_total", "Events of committed transactions, by name, repeats that were left out included.", "name")
 	descCommit     = desc("commit_seconds", "How long transactions took in the database.")
 	descStage      = desc("stage_seconds", "How long the stages of a transaction took but the database's own: read (gather it), encode, trim (the logs, after it).", "stage")
 	descRows       = desc("commit_rows", "Rows, repeats and dead letters of a transaction.")

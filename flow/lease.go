@@ -27,6 +27,9 @@ const (
 	// or a stopped process blocks its successor.
 	LeaseTimeout = 2500 * time.Millisecond
 
+	// complainEvery is how often the same failure is logged again.
+	complainEvery = 30 * time.Second
+
 	// forgetAfter is when a silent member is removed from the list.
 	forgetAfter = 10 * time.Minute
 )
@@ -74,6 +77,10 @@ type Leases struct {
 	log     *slog.Logger
 	id      string
 
+	// Beat and Timeout are beatEvery and LeaseTimeout; set before Run, and alike
+	// in all processes, where tests have no time.
+	Beat, Timeout time.Duration
+
 	beat   int64 // owned by the goroutine that beats
 	joined time.Time
 
@@ -117,6 +124,7 @@ type place struct {
 func NewLeases(home *Redis, numbers numberStore, log *slog.Logger) *Leases {
 	return &Leases{
 		home: home, numbers: numbers, log: log, id: newToken(),
+		Beat: beatEvery, Timeout: LeaseTimeout,
 		members: make(map[string]member),
 		changed: make(chan struct{}),
 	}
@@ -228,15 +236,22 @@ func (l *Leases) Run(ctx context.Context) error {
 	return l.giveBackAll()
 }
 
-// every takes a turn each beatEvery until the context ends.
+// every takes a turn each Beat until the context ends. What fails in the same
+// way again and again is logged once in a while.
 func (l *Leases) every(ctx context.Context, what string, last *error, turn func(context.Context) error) {
-	ticker := time.NewTicker(beatEvery)
+	ticker := time.NewTicker(l.Beat)
 	defer ticker.Stop()
+	var told string
+	var toldAt time.Time
 	for {
-		turnCtx, cancel := context.WithTimeout(ctx, LeaseTimeout)
+		turnCtx, cancel := context.WithTimeout(ctx, l.Timeout)
 		err := turn(turnCtx)
 		cancel()
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err == nil:
+			told = ""
+		case ctx.Err() == nil && (err.Error() != told || time.Since(toldAt) >= complainEvery):
+			told, toldAt = err.Error(), time.Now()
 			l.log.Warn(what+" failed, trying again", "error", err)
 		}
 		l.mu.Lock()
@@ -303,7 +318,7 @@ func (l *Leases) showLife(ctx context.Context) error {
 	return nil
 }
 
-// dead reports whether a process has been silent for longer than LeaseTimeout
+// dead reports whether a process has been silent for longer than Timeout
 // while this one watched. A process that is not among the members at all (it
 // went and gave back its beat, or Redis forgot it) is dead once this process
 // has been here that long.
@@ -318,9 +333,9 @@ func (l *Leases) deadLocked(id string) bool {
 		return false
 	}
 	if m, ok := l.members[id]; ok {
-		return time.Since(m.changed) > LeaseTimeout
+		return time.Since(m.changed) > l.Timeout
 	}
-	return time.Since(l.joined) > LeaseTimeout
+	return time.Since(l.joined) > l.Timeout
 }
 
 // seen is what stands in a lease's hash. Of a list that another deployment
@@ -515,7 +530,7 @@ func (l *Leases) giveBack(ctx context.Context, r *role, i int) error {
 
 // giveBackAll frees everything at the end, so that a successor need not wait.
 func (l *Leases) giveBackAll() error {
-	ctx, cancel := context.WithTimeout(context.Background(), LeaseTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), l.Timeout)
 	defer cancel()
 	var errs []error
 	for _, r := range l.roles {

@@ -14,8 +14,7 @@ import (
 // examiner looks at a bed from outside, with a store that may not write.
 func examiner(b *bed) *ingest.Examiner {
 	b.Helper()
-	server, err := testServers.redis()
-	b.must(err)
+	server := b.server()
 	r, err := flow.Dial(b.Context(), server.URL())
 	b.must(err)
 	b.Cleanup(r.Close)

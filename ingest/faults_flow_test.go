@@ -13,7 +13,7 @@ import (
 func TestSessionsEndAnywhere(t *testing.T) {
 	points := []string{"take", "taken", "read", "append", "appended", "load", "transaction", "commit", "committed", "drop", "trim"}
 	const rounds, each = 2, 60
-	onEach(t, func(b *bed) {
+	onEachAlone(t, func(b *bed) {
 		makeTarget(b)
 		rows := tableList("")
 		rows.name = "rows"

@@ -299,7 +299,7 @@ func TestBadHashesBecomeDeadLetters(t *testing.T) {
 
 // A session of hashes that ends between any two steps doubles and loses nothing.
 func TestHashSessionsEndAnywhere(t *testing.T) {
-	onEach(t, func(b *bed) {
+	onEachAlone(t, func(b *bed) {
 		c := startCounters(b, 2)
 		e := start(b, setup{hashes: c.urls(), noStore: true})
 		for round := range 2 {

@@ -189,8 +189,7 @@ func TestKeeperOfOneKindForEver(t *testing.T) {
 func TestKeepersShareALease(t *testing.T) {
 	b := newBed(t, "mariadb")
 	k := newKept(b, ingest.Retention{Events: map[sluice.EventKind]int{sluice.KindMail: 3, sluice.KindCustom: 3, sluice.KindPurchase: 3, sluice.KindSystem: 3}})
-	server, err := testServers.redis()
-	b.must(err)
+	server := b.server()
 	redis, err := flow.Dial(b.Context(), server.URL())
 	b.must(err)
 	b.Cleanup(redis.Close)

@@ -36,10 +36,12 @@ const (
 	testPartitions = 4
 )
 
+var dialects = []string{"sqlite", "mariadb"}
+
 // testServers are started when a test first needs them, and end with the binary.
 var testServers struct {
 	dir       string
-	redis     func() (*servers.Redis, error)
+	redis     map[string]func() (*servers.Redis, error) // by the dialect that is tested beside it
 	maria     func() (*servers.MariaDB, error)
 	databases atomic.Int64
 }
@@ -57,16 +59,24 @@ func runTests(m *testing.M) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var started []interface{ Kill() error }
-	s.redis = sync.OnceValues(func() (*servers.Redis, error) {
-		r, err := servers.StartRedis(ctx, servers.RedisOptions{Dir: filepath.Join(s.dir, "redis"), AppendFsync: "no"})
-		if err == nil {
-			started = append(started, r)
-		}
-		return r, err
-	})
+	var mu sync.Mutex // of started
+	s.redis = map[string]func() (*servers.Redis, error){}
+	for _, dialect := range dialects {
+		s.redis[dialect] = sync.OnceValues(func() (*servers.Redis, error) {
+			r, err := servers.StartRedis(ctx, servers.RedisOptions{Dir: filepath.Join(s.dir, "redis-"+dialect), AppendFsync: "no"})
+			if err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				started = append(started, r)
+			}
+			return r, err
+		})
+	}
 	s.maria = sync.OnceValues(func() (*servers.MariaDB, error) {
 		d, err := servers.StartMariaDB(ctx, servers.MariaDBOptions{Dir: filepath.Join(s.dir, "maria"), Extra: []string{"--innodb-flush-log-at-trx-commit=0"}})
 		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
 			started = append(started, d)
 		}
 		return d, err
@@ -90,16 +100,35 @@ type bed struct {
 
 // onEach runs a test on each kind of database.
 func onEach(t *testing.T, test func(b *bed)) {
-	for _, dialect := range []string{"sqlite", "mariadb"} {
+	t.Run("on", func(t *testing.T) { // ends when both have
+		for _, dialect := range dialects {
+			t.Run(dialect, func(t *testing.T) {
+				t.Parallel()
+				test(newBed(t, dialect))
+			})
+		}
+	})
+}
+
+// onEachAlone is onEach for tests that arm failpoints, which are the process's.
+func onEachAlone(t *testing.T, test func(b *bed)) {
+	for _, dialect := range dialects {
 		t.Run(dialect, func(t *testing.T) { test(newBed(t, dialect)) })
 	}
+}
+
+// server is the bed's Redis. Nobody else uses it meanwhile.
+func (b *bed) server() *servers.Redis {
+	b.Helper()
+	server, err := testServers.redis[b.dialect]()
+	b.must(err)
+	return server
 }
 
 func newBed(t *testing.T, dialect string) *bed {
 	t.Helper()
 	b := &bed{T: t, dialect: dialect}
-	server, err := testServers.redis()
-	b.must(err)
+	server := b.server()
 	option, err := rueidis.ParseURL(server.URL())
 	b.must(err)
 	option.DisableCache = true
@@ -330,9 +359,8 @@ type engine struct {
 func newEngine(b *bed, s setup) *engine {
 	b.Helper()
 	e := &engine{b: b, log: &logBuffer{}, stats: &ingest.Stats{}}
-	server, err := testServers.redis()
-	b.must(err)
-	e.redis, err = flow.Dial(b.Context(), server.URL())
+	var err error
+	e.redis, err = flow.Dial(b.Context(), b.server().URL())
 	b.must(err)
 	e.store, err = sqlstore.Open(b.Context(), b.url, sqlstore.Options{})
 	b.must(err)
@@ -348,6 +376,7 @@ func newEngine(b *bed, s setup) *engine {
 		e.logs = append(e.logs, flow.NewLog(e.redis, p))
 	}
 	e.leases = flow.NewLeases(e.redis, e.store, log)
+	e.leases.Beat, e.leases.Timeout = 200*time.Millisecond, time.Second // successors of killed ones need not wait
 	if !s.noStore {
 		e.leases.AddPartitions(ingest.StoreRole, e.redis, partitions)
 		f := &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Clock: sluice.SystemClock{}, Log: log, Stats: e.stats, AcceptGaps: s.acceptGaps}

@@ -278,7 +278,7 @@ func TestStopUnderLoad(t *testing.T) {
 func TestNothingIsDroppedBeforeItIsApplied(t *testing.T) {
 	for _, way := range []struct{ name, point string }{{"q", "append"}, {"rows", "load"}} {
 		t.Run(way.point, func(t *testing.T) {
-			onEach(t, func(b *bed) {
+			onEachAlone(t, func(b *bed) {
 				makeTarget(b)
 				rows := tableList("")
 				rows.name = "rows"
