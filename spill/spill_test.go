@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/faults"
 	"sluice/filelock"
 )
 
@@ -259,6 +260,9 @@ func TestKilledWhileWriting(t *testing.T) {
 		dir := t.TempDir()
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), envSpillTo+"="+dir)
+		if round == 0 { // between a write and its sync
+			cmd.Env = append(cmd.Env, faults.EnvFailpoint+"=spilled=kill,20")
+		}
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

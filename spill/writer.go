@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
 	"sluice"
 	"sluice/faults"
@@ -170,11 +171,12 @@ func (w *Writer) begin() error {
 	if w.others >= w.maxDir {
 		return w.full()
 	}
+	removeUnborn(w.dir)
 	h := Header{ID: newID(), Deployment: w.deployment, Made: w.clock.Now()}
 	// Its name is not one of a spill file until it is locked and has its header:
 	// nobody must take it for one that was left behind.
 	final := filepath.Join(w.dir, h.ID+Suffix)
-	f, err := os.OpenFile(final+".new", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(final+unborn, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("spill: %w", err)
 	}
@@ -189,16 +191,31 @@ func (w *Writer) begin() error {
 		err = f.Sync()
 	}
 	if err == nil {
-		err = os.Rename(final+".new", final)
+		err = os.Rename(final+unborn, final)
 	}
 	if err == nil {
 		err = syncDir(w.dir)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("spill: begin %s: %w", final, err), f.Close(), os.Remove(final+".new"))
+		return errors.Join(fmt.Errorf("spill: begin %s: %w", final, err), f.Close(), os.Remove(final+unborn))
 	}
 	w.file, w.path, w.size = f, final, int64(len(head))
 	return nil
+}
+
+// unborn is behind the name of a file until it has its header.
+const unborn = ".new"
+
+// removeUnborn removes what processes that died while they began a file have
+// left. There is no event in it. One that is being begun is younger than an hour.
+func removeUnborn(dir string) {
+	left, _ := filepath.Glob(filepath.Join(dir, "*"+Suffix+unborn)) // the pattern is a good one
+	for _, path := range left {
+		info, err := os.Stat(path)
+		if err == nil && time.Since(info.ModTime()) > time.Hour {
+			_ = os.Remove(path) // the next file tries again
+		}
+	}
 }
 
 // countOthers sums up what the directory has beside the file.
