@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -49,6 +50,30 @@ type outbox struct {
 
 func newJudge() *judge {
 	return &judge{Standing: make(map[string]*standing), Outboxes: make(map[string]*outbox)}
+}
+
+// readJudge reads what a process has kept, this one or another. What lies in
+// the future was written by a clock that was wrong, and counts as now: else
+// nothing would be told, or be gone, until that time has come.
+func readJudge(text []byte, now time.Time) (*judge, error) {
+	j := newJudge()
+	if err := json.Unmarshal(text, j); err != nil {
+		return nil, err
+	}
+	for _, s := range j.Standing {
+		s.Since, s.Seen, s.Told = earlier(s.Since, now), earlier(s.Seen, now), earlier(s.Told, now)
+	}
+	for _, o := range j.Outboxes {
+		o.Next = earlier(o.Next, now.Add(retryLatest))
+	}
+	return j, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // look takes in what is wrong now, and puts what is to be told into the

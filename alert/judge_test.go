@@ -43,8 +43,7 @@ func (c *courtroom) look(after time.Duration, all bool, subjects ...string) []st
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.j = newJudge()
-	if err := json.Unmarshal(text, c.j); err != nil {
+	if c.j, err = readJudge(text, c.now); err != nil {
 		c.t.Fatal(err)
 	}
 	c.j.look(c.now, problems, all, rules, ways)
@@ -110,6 +109,31 @@ func TestUnknownIsNotGone(t *testing.T) {
 	c.want(c.look(time.Hour, false))
 	c.want(c.look(time.Hour, false))
 	c.want(c.look(0, true), "resolved store")
+}
+
+// What a process has kept whose clock was years ahead does not silence the
+// next one: neither what began then, nor what was told or seen then, nor what
+// was to be tried again then.
+func TestClockThatWasAhead(t *testing.T) {
+	const ahead = 10 * 365 * 24 * time.Hour
+	c := &courtroom{t, newJudge(), begin.Add(ahead)}
+	c.want(c.look(0, true, "told", "gone", "new"))
+	c.want(c.look(time.Minute, true, "told", "gone"), "firing gone", "firing told")
+	c.want(c.look(0, true, "told", "gone", "new"))
+	c.want(c.look(-ahead, true, "told", "new"))
+	c.want(c.look(time.Minute, true, "told", "new"), "resolved gone", "firing new")
+	c.want(c.look(24*time.Hour, true, "told", "new"), "firing new", "firing told")
+
+	c.look(ahead, true, "told", "new", "failed")
+	c.look(time.Minute, true, "told", "new", "failed")
+	c.j.tell("lag failed", c.j.Standing["lag failed"], Firing, ways)
+	c.j.delivered("a", c.now, errors.New("refused"))
+	if got := c.look(-ahead, true, "told", "new", "failed"); len(got) != 0 {
+		t.Errorf("tried again at once: %q", got)
+	}
+	if got := c.look(retryLatest, true, "told", "new", "failed"); len(got) == 0 {
+		t.Error("what could not be delivered is not tried again")
+	}
 }
 
 // What was not delivered is tried again, later and later, as it is by then; the

@@ -130,8 +130,8 @@ func (w *Watcher) load(ctx context.Context) error {
 	if err != nil || text == "" {
 		return err
 	}
-	before := newJudge()
-	if err := json.Unmarshal([]byte(text), before); err != nil {
+	before, err := readJudge([]byte(text), w.Clock.Now())
+	if err != nil {
 		return fmt.Errorf("read what was told of alerts: %w", err)
 	}
 	w.judge = before
