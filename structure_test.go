@@ -36,6 +36,7 @@ var layers = map[string]int{
 	"meter":      1, // histograms without a metrics library
 	"timetext":   1,
 	"profile":    1,
+	"rule":       1, // conditions about a user
 	"filelock":   1,
 	"spill":      1,
 	"bench/plot": 1, // draws charts, knows nothing of the program
@@ -67,6 +68,9 @@ var sameLayer = map[string]string{
 	"servers imports filelock":      "one server a directory",
 	"profile imports jsonscan":      "values stay the JSON text that they came as",
 	"profile imports timetext":      "some standard fields are times",
+	"rule imports jsonscan":         "rules are JSON, and walk over the text of a profile",
+	"rule imports profile":          "its bounds and its standard fields are what rules name",
+	"rule imports timetext":         "attributes are times as producers write them",
 	"bench imports bench/baseline":  "it measures the old designs beside ours",
 	"cmd/sluice imports config":     "layer 5 is one program, and the command wires it",
 	"cmd/sluice imports bench":      "`sluice bench` is a subcommand",

@@ -305,3 +305,10 @@ func (p *Profile) setGroups(v jsonscan.Value, nowMillis int64) (changed bool) {
 	}
 	return changed
 }
+
+// IsField reports whether a name is that of a standard attribute that Fields
+// may have.
+func IsField(name string) bool {
+	_, ok := standard[name]
+	return ok && name != groupsField
+}
