@@ -165,6 +165,10 @@ func (w *Writer) begin() error {
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
 		return fmt.Errorf("spill: make directory: %w", err)
 	}
+	// A power cut must not take the directory with the files in it.
+	if err := syncDir(filepath.Dir(w.dir)); err != nil {
+		return fmt.Errorf("spill: sync the directory that %s is in: %w", w.dir, err)
+	}
 	if err := w.countOthers(); err != nil {
 		return err
 	}
