@@ -28,7 +28,7 @@ var benchmarkRules = []string{
 	`{"not":{"attribute":"renewal","is":"before","value":"2026-06-01"}}`,
 }
 
-// benchmarkSet is ten rules and 512 profiles of some 330 bytes.
+// benchmarkSet is ten rules and 512 profiles of some 380 bytes.
 func benchmarkSet(tb testing.TB) (set *Set, texts []string, ids []uint64) {
 	tb.Helper()
 	var rules []*Rule
@@ -57,8 +57,10 @@ func benchmarkSet(tb testing.TB) (set *Set, texts []string, ids []uint64) {
 	return set, texts, ids
 }
 
-// BenchmarkMatch is ten rules over profiles of some 330 bytes, one goroutine;
-// with -cpu 2, Parallel says what two give.
+// BenchmarkMatch is ten rules over profiles of some 380 bytes on one core;
+// Parallel on all. Measured on 2 cores that others used as well, in one run:
+// 0.56 million profiles a second on one core, 1.10 on two; to parse them
+// without evaluating anything, 0.48 on one.
 func BenchmarkMatch(b *testing.B) {
 	set, texts, ids := benchmarkSet(b)
 	out := make([]uint64, len(texts))

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"sluice/profile"
@@ -27,7 +29,7 @@ var someTimes = []string{
 // someProfile makes a user up, out of few names and values.
 func someProfile(r *rand.Rand) *profile.Profile {
 	p := &profile.Profile{ExternalID: oneOf(r, "", "a", "u\"1"), CreatedMillis: int64(r.IntN(2)) * (nowMillis - r.Int64N(1e9))}
-	values := append([]string{`"a"`, `"ä\"b"`, `"gold"`, `1`, `1.0`, `-2.5`, `12345678901234567890`, `1e3`, `true`, `false`, `[]`, `["a",1,"x\\y"]`, `[1.5,"gold"]`, `{"a":1}`}, someTimes...)
+	values := append([]string{`"a"`, `"ä\"b"`, `"gold"`, `1`, `1.0`, `-2.5`, `12345678901234567890`, `9007199254740993`, `1e3`, `true`, `false`, `[]`, `["a",1,"x\\y"]`, `[1.5,"gold"]`, `{"a":1}`}, someTimes...)
 	for _, name := range []string{"a", "b", "c", "é\"", "z"} {
 		if r.IntN(2) == 0 {
 			p.Custom.Set(name, oneOf(r, values...))
@@ -79,7 +81,7 @@ func someRule(r *rand.Rand, levels int) string {
 	case wantScalar:
 		value = oneOf(r, `"a"`, `"gold"`, `1`, `1.5`, `true`, `"ä\"b"`, `"subscribed"`, `"unsubscribed"`, `"unknown"`, `"opted_in"`, `"AT"`, `"x\\y"`, `0`)
 	case wantNumber:
-		value = oneOf(r, `0`, `1`, `1.5`, `-2.5`, `1e3`, `5000`, `12345678901234567890`)
+		value = oneOf(r, `0`, `1`, `1.5`, `-2.5`, `1e3`, `5000`, `12345678901234567890`, `9007199254740992`)
 	case wantList:
 		value = oneOf(r, `["a",1]`, `["AT","DE"]`, `[true,"gold",1e3]`)
 	case wantRegex:
@@ -163,8 +165,27 @@ func compilable(t *testing.T, r *rand.Rand, n int) (rules []*Rule) {
 	return rules
 }
 
+// Expressions are left out: what regexp pools, the race detector throws away
+// now and then.
 func TestMatchDoesNotAllocateForEach(t *testing.T) {
-	set, texts, ids := benchmarkSet(t)
+	_, texts, ids := benchmarkSet(t)
+	rules := []*Rule{}
+	for _, text := range append([]string{
+		`{"attribute":"renewal","is":"less_than_x_days_in_the_future","value":40,"zone":"user"}`,
+		`{"attribute":"plan","is":"before","value":"2026-01-01","zone":"user"}`,
+	}, benchmarkRules...) {
+		r, err := Compile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(text, "regex") {
+			rules = append(rules, r)
+		}
+	}
+	set, err := NewSet(rules...)
+	if err != nil {
+		t.Fatal(err)
+	}
 	out := make([]uint64, len(texts))
 	allocs := testing.AllocsPerRun(10, func() {
 		if unread, err := set.Match(texts, ids, nowMillis, out); unread != 0 || err != nil {
@@ -173,6 +194,36 @@ func TestMatchDoesNotAllocateForEach(t *testing.T) {
 	})
 	if allocs > 10 {
 		t.Errorf("%v allocations for %d profiles", allocs, len(texts))
+	}
+}
+
+// A set has nothing that a match changes: several at once agree with one.
+func TestMatchesAtOnce(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	set, err := NewSet(compilable(t, r, MaxRules)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts, ids := make([]string, 64), make([]uint64, 64)
+	for i := range texts {
+		texts[i], ids[i] = string(someProfile(r).Append(nil)), uint64(i)
+	}
+	results := make([][]uint64, 4)
+	var matching sync.WaitGroup
+	for i := range results {
+		matching.Go(func() {
+			out := make([]uint64, len(texts))
+			if unread, err := set.Match(texts, ids, nowMillis, out); unread != 0 || err != nil {
+				t.Error(unread, err)
+			}
+			results[i] = out
+		})
+	}
+	matching.Wait()
+	for _, out := range results {
+		if !slices.Equal(out, results[0]) {
+			t.Fatalf("got %x and %x", out, results[0])
+		}
 	}
 }
 
