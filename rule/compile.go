@@ -13,7 +13,7 @@ import (
 )
 
 // compiler reads one rule, and counts what is bounded.
-type compiler struct{ conditions int }
+type compiler struct{ conditions, regexes int }
 
 func under(path, name string) string {
 	if path == "" {
@@ -135,6 +135,11 @@ func (c *compiler) finish(x condition, is string, value, zone jsonscan.Value, at
 	how, ok := comparisons[is]
 	if !ok || how.of&x.class() == 0 || how.op == opExists && x.subject == ofBucket {
 		return node{}, wrong(at.is, "want a comparison that %s has: %s; got %.40q", x.subject, comparisonNames(&x), is)
+	}
+	if how.wants == wantRegex {
+		if c.regexes++; c.regexes > MaxRegexes {
+			return node{}, wrong(at.is, "want at most %d regular expressions in a rule: say a|b in one", MaxRegexes)
+		}
 	}
 	x.how, x.is = how, is
 	if err := x.setZone(at.zone, zone); err != nil {

@@ -12,6 +12,7 @@ const (
 	MaxNestingLevels     = 16   // of and, or, not and what stands in them
 	MaxConditions        = 256  // that are not and, or, not
 	MaxListItems         = 200  // of an and, an or, a value that is a list
+	MaxRegexes           = 16   // expressions of a rule: the worst takes 26 ms for one user
 	MaxRegexBytes        = 1024 // of an expression's text
 	MaxRegexInstructions = 1000 // of an expression as compiled: x{500} has 500
 	MaxDays              = 36500
