@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"sluice"
@@ -77,7 +76,9 @@ func runBackup(ctx context.Context, c *call) (err error) {
 		return err
 	}
 	defer closeLists()
-	b := &transfer.Backup{Database: store, Redis: redis, Lists: lists, Clock: sluice.SystemClock{}, Program: version, Progress: c.progress()}
+	progress := c.progress()
+	defer progress.end()
+	b := &transfer.Backup{Database: store, Redis: redis, Lists: lists, Clock: sluice.SystemClock{}, Program: version, Progress: progress.say}
 	file := b.ArchiveName(c.given.args[0])
 	m, err := b.Run(ctx, file)
 	if err != nil {
@@ -111,30 +112,14 @@ func (c *call) showManifest(m *transfer.Manifest) {
 
 func showTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000Z") }
 
-// progressEvery is how often a long command says where it is.
-const progressEvery = 5 * time.Second
-
-// progress returns a function that says what is being done, now and then.
-func (c *call) progress() func(string) {
-	var mu sync.Mutex
-	next := time.Now().Add(progressEvery)
-	return func(what string) {
-		mu.Lock()
-		defer mu.Unlock()
-		if now := time.Now(); now.After(next) {
-			next = now.Add(progressEvery)
-			fmt.Fprintln(c.main.Stderr, what)
-		}
-	}
-}
-
 func runRestore(ctx context.Context, c *call) (err error) {
 	if len(c.given.args) != 1 {
 		return usagef("restore: want one backup file")
 	}
 	progress := c.progress()
+	defer progress.end()
 	archive, err := transfer.OpenArchive(c.given.args[0], func(read, size int64) {
-		progress(fmt.Sprintf("reading it through: %d of %d MB", read>>20, size>>20))
+		progress.at(partOf(read, size), fmt.Sprintf("reading it through: %d of %d MB", read>>20, size>>20))
 	})
 	if err != nil {
 		return err
@@ -148,7 +133,7 @@ func runRestore(ctx context.Context, c *call) (err error) {
 	return c.restore(ctx, archive, progress)
 }
 
-func (c *call) restore(ctx context.Context, archive *transfer.Archive, progress func(string)) (err error) {
+func (c *call) restore(ctx context.Context, archive *transfer.Archive, progress *progress) (err error) {
 	cfg, err := c.load(nil)
 	if err != nil {
 		return err
@@ -182,7 +167,7 @@ func (c *call) restore(ctx context.Context, archive *transfer.Archive, progress 
 		Database: store, Redis: redis, Archive: archive,
 		Tables: only != "redis", Logs: only != "database",
 		Replace: c.given.has("replace"), ListCursors: c.given.has("list-cursors"), EventsFromMillis: c.given.millis("events-from"),
-		LogFollowers: []string{ingest.StoreRole}, Lists: lists, Progress: progress,
+		LogFollowers: []string{ingest.StoreRole}, Lists: lists, Progress: progress.say,
 	}
 	done, err := r.Run(ctx)
 	if err != nil {

@@ -78,6 +78,7 @@ type call struct {
 	cmd   command
 	given given
 	kill  context.Context // ends at the second signal
+	bar   *progress       // nil: none was asked for
 }
 
 // usageError is a mistake in the command line.
@@ -185,5 +186,8 @@ func (c *call) load(change func(*config.Sources)) (*config.Config, error) {
 
 // print writes a line of output.
 func (c *call) print(format string, args ...any) {
+	if c.bar != nil {
+		c.bar.end()
+	}
 	fmt.Fprintf(c.main.Stdout, format+"\n", args...)
 }

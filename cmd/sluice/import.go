@@ -163,9 +163,10 @@ func (in *importing) open(ctx context.Context) error {
 func (in *importing) fingerprint(ctx context.Context, columns map[string]string) (string, error) {
 	h := sha256.New()
 	progress := in.call.progress()
+	defer progress.end()
 	for ctx.Err() == nil {
 		n, err := io.CopyN(h, in, 16<<20)
-		progress(fmt.Sprintf("reading it through: %s", in.percent()))
+		progress.at(partOf(in.read.Load(), in.size), "reading it through: "+in.percent())
 		if err == io.EOF || n == 0 {
 			break
 		}
@@ -212,15 +213,16 @@ func (in *importing) run(ctx context.Context, logs []*flow.Log) error {
 		options.Dedupe, options.Optional = "event_id", true
 	}
 	progress := in.call.progress()
+	defer progress.end()
 	in.started = time.Now()
 	im := &ingest.Import{
 		Logs: logs, Source: in.source, Known: in.size > 0, Options: options,
-		Kept: in.kept, Clock: sluice.SystemClock{}, Reject: in.reject, Waiting: progress,
+		Kept: in.kept, Clock: sluice.SystemClock{}, Reject: in.reject, Waiting: progress.say,
 	}
 	if g.has("exported") {
 		im.Parse = transfer.ParseExported
 	}
-	done, err := im.Run(ctx, in.lines.Next, func(d ingest.Imported) { progress(in.where(d)) })
+	done, err := im.Run(ctx, in.lines.Next, func(d ingest.Imported) { progress.at(partOf(in.read.Load(), in.size), in.where(d)) })
 	in.call.print("%s lines: %s events, %s of an earlier run, %s rejected", grouped(done.Lines), grouped(done.Written), grouped(done.Known), grouped(done.Rejected))
 	if err != nil {
 		return fmt.Errorf("import %s, after line %d: %w", in.name, done.Lines, err)

@@ -119,8 +119,11 @@ func (c *call) spillReplay(ctx context.Context, files []string) (err error) {
 		Log: slog.New(slog.NewTextHandler(c.main.Stderr, nil)),
 	}
 	progress := c.progress()
+	defer progress.end()
 	for _, file := range files {
-		done, err := s.Replay(ctx, file, func(read, size int64) { progress(fmt.Sprintf("%s: %d of %d MB", file, read>>20, size>>20)) })
+		done, err := s.Replay(ctx, file, func(read, size int64) {
+			progress.at(partOf(read, size), fmt.Sprintf("%s: %d of %d MB", file, read>>20, size>>20))
+		})
 		if err != nil {
 			return err
 		}
