@@ -69,8 +69,9 @@ func (s *Spilled) look(ctx context.Context) {
 	}
 }
 
-// Replay brings one file's events into the logs and removes it. progress, if
-// it is not nil, is told how far it is.
+// Replay brings one file's events into the logs and removes it. One with events
+// that were rejected is kept: they may only be too old for a clock that is
+// wrong. progress, if it is not nil, is told how far it is.
 func (s *Spilled) Replay(ctx context.Context, path string, progress func(read, size int64)) (Imported, error) {
 	r, err := spill.OpenFile(path)
 	if err != nil {
@@ -100,5 +101,5 @@ func (s *Spilled) Replay(ctx context.Context, path string, progress func(read, s
 	if left, why := r.Rest(); left > 0 {
 		s.Log.Warn("the end of a spill file could not be read; it is kept", "file", strings.TrimSuffix(path, spill.DamagedSuffix)+spill.DamagedSuffix, "bytes", left, "reason", why)
 	}
-	return done, r.Done()
+	return done, r.Done(done.Rejected > 0)
 }

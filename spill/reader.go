@@ -111,12 +111,12 @@ func (r *Reader) Rest() (left int64, why error) {
 // Bytes is how far it has read, and the size of the file.
 func (r *Reader) Bytes() (read, size int64) { return r.read, r.size }
 
-// Done removes the file, when all of it is where it belongs; one with a rest is
-// kept, with DamagedSuffix.
-func (r *Reader) Done() error {
+// Done removes the file, when all of it is where it belongs; one with a rest, or
+// to be kept for another reason, stays, with DamagedSuffix.
+func (r *Reader) Done(keep bool) error {
 	path := r.file.Name()
 	var err error
-	if left, _ := r.Rest(); left > 0 {
+	if left, _ := r.Rest(); left > 0 || keep {
 		err = os.Rename(path, strings.TrimSuffix(path, DamagedSuffix)+DamagedSuffix)
 	} else {
 		err = os.Remove(path)

@@ -182,7 +182,7 @@ func TestTornAndDamaged(t *testing.T) {
 			break
 		}
 	}
-	if err := r.Done(); err != nil {
+	if err := r.Done(false); err != nil {
 		t.Fatal(err)
 	}
 	if kept := onlyFile(t, dir); kept != path+DamagedSuffix {
@@ -197,7 +197,7 @@ func TestTornAndDamaged(t *testing.T) {
 			break
 		}
 	}
-	if err := r.Done(); err != nil {
+	if err := r.Done(false); err != nil {
 		t.Fatal(err)
 	}
 	if kept := onlyFile(t, dir); kept != path+DamagedSuffix {

@@ -17,7 +17,7 @@ func spillSome(t *testing.T, dir, deployment string, from, to int) string {
 	t.Helper()
 	w := spill.Open(dir, deployment, sluice.SystemClock{})
 	for i := from; i < to; i++ {
-		e := sluice.Event{Kind: sluice.KindMail, TimeMillis: 1790000000000 + int64(i), Name: sluice.EventOpened, Email: fmt.Sprintf("user%d@example.com", i%7), Message: fmt.Sprintf("m%d", i)}
+		e := sluice.Event{Kind: sluice.KindMail, TimeMillis: 1500000000000 + int64(i), Name: sluice.EventOpened, Email: fmt.Sprintf("user%d@example.com", i%7), Message: fmt.Sprintf("m%d", i)}
 		if err := w.Write(e); err != nil {
 			t.Fatal(err)
 		}
@@ -95,6 +95,14 @@ func TestSpillFilesAreReplayedOnce(t *testing.T) {
 		t.Fatalf("it ended with %d", code)
 	}
 	spillSome(t, filepath.Join(dir, "data", "spill"), id, 500, 600)
-	startServe(t, dir)
+	s = startServe(t, dir)
 	stored(600)
+	if code := s.stop(t); code != exitOK {
+		t.Fatalf("it ended with %d", code)
+	}
+
+	// What is past its retention, by a clock that may be wrong, is kept.
+	late := spillSome(t, filepath.Join(dir, "data", "spill"), id, 600, 700)
+	startServe(t, dir, "SLUICE_EVENT_TIME_PAST_DAYS=1", "SLUICE_RETENTION_EVENTS_MAIL=1")
+	await(t, "the file is kept", func() bool { _, err := os.Stat(late + spill.DamagedSuffix); return err == nil })
 }
