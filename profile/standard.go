@@ -166,21 +166,32 @@ func moment(v jsonscan.Value) (string, bool) {
 	return quoted(TimeText(ms)), err == nil
 }
 
-// zones remembers the names that are zones: there are some 600.
-var zones sync.Map
+// zones remembers names that are zones. There are some 600, and more ways to
+// write a path to their files.
+var zones struct {
+	mu    sync.Mutex
+	known map[string]struct{}
+}
+
+const maxKnownZones = 1024
 
 func timeZone(v jsonscan.Value) (string, bool) {
 	name := v.Text()
 	if v.Kind != jsonscan.String || name == "" || name == "Local" {
 		return "", false
 	}
-	if _, ok := zones.Load(name); ok {
+	zones.mu.Lock()
+	defer zones.mu.Unlock()
+	if _, ok := zones.known[name]; ok {
 		return v.Raw, true
 	}
 	if _, err := time.LoadLocation(name); err != nil {
 		return "", false
 	}
-	zones.Store(strings.Clone(name), true)
+	if zones.known == nil || len(zones.known) >= maxKnownZones {
+		zones.known = make(map[string]struct{})
+	}
+	zones.known[strings.Clone(name)] = struct{}{}
 	return v.Raw, true
 }
 

@@ -27,8 +27,8 @@ for files of a machine that does not come back, and for looking.
     sluice spill replay FILE...      bring their events into the logs; the files go
 
 Broken off, run it again, here or elsewhere: it goes on. A file that was replayed before
-doubles nothing. What cannot be read at the end of a file stays, as FILE.damaged; so does a file with
-events that are past their retention.
+doubles nothing. A file whose end cannot be read, or with events that are past their
+retention, stays, as FILE.damaged.
 `
 
 // spillDir is where a process spills to.
