@@ -114,7 +114,6 @@ type accept func(*ingest.Intake, context.Context, *ingest.Request) (ingest.Accep
 func (s *Server) posted(w http.ResponseWriter, r *http.Request, p key.Permission, write accept) {
 	started := s.clock.Now()
 	done, err := s.takeIn(w, r, p, write)
-	quiet(r)
 	in := s.intake
 	if done.RefusedItems > 0 {
 		in.refused.Add(float64(done.RefusedItems))

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"sluice"
@@ -25,7 +27,11 @@ import (
 //
 // A connection is quiet for `grace` before it can lose its place: a burst of
 // clients that speak is served in turn, out of the kernel's queue, instead of
-// being cut off before their heads have been read.
+// being cut off before their heads have been read. Where bytes of a client lie
+// in the kernel unread, it is the server that is late, as it is when its cores
+// are taken: such a connection is spared, up to maxSpared graces in a row. Not
+// so where the server is writing: who sends more without reading its answers
+// has bytes there for good.
 //
 // What was tried and dropped. Only accepting `most` at a time: whoever opens
 // as many and stays silent locks everybody out, for the 90 s that a connection
@@ -76,28 +82,61 @@ func (l *limitListener) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
+// maxSpared is how many graces in a row a connection keeps its place for bytes
+// that the server has not read.
+const maxSpared = 16
+
 // makeRoom reports whether there is room for another connection, after closing
 // one if need be. If not, it returns how long until one may be closed; 0: all
 // are busy.
 func (l *limitListener) makeRoom() (wait time.Duration, ok bool) {
+	conn, wait, ok := l.toClose()
+	if conn != nil {
+		_ = conn.Close() // the server's goroutine of this connection sees it
+	}
+	return wait, ok
+}
+
+// toClose returns what makeRoom does, and which connection has to go first.
+func (l *limitListener) toClose() (conn *limitConn, wait time.Duration, ok bool) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.open < l.most {
-		l.mu.Unlock()
-		return 0, true
+		return nil, 0, true
 	}
-	first := l.quiet.Front()
-	if first == nil {
-		l.mu.Unlock()
-		return 0, false
+	now := l.clock.Now()
+	for first := l.quiet.Front(); first != nil; first = l.quiet.Front() {
+		conn := first.Value.(*limitConn)
+		if wait = l.grace - now.Sub(conn.since); wait > 0 {
+			return nil, wait, false
+		}
+		if conn.spared == maxSpared || conn.writing.Load() || !hasUnread(conn.Conn) {
+			return conn, 0, true
+		}
+		conn.spared++
+		conn.since = now
+		l.quiet.MoveToBack(first)
 	}
-	conn := first.Value.(*limitConn)
-	if wait = l.grace - l.clock.Now().Sub(conn.since); wait > 0 {
-		l.mu.Unlock()
-		return wait, false
+	return nil, 0, false
+}
+
+// hasUnread reports whether bytes have come that nobody has read yet.
+func hasUnread(c net.Conn) bool {
+	sys, ok := c.(syscall.Conn)
+	if !ok {
+		return false
 	}
-	l.mu.Unlock()
-	_ = conn.Close() // the server's goroutine of this connection sees it
-	return 0, true
+	raw, err := sys.SyscallConn()
+	if err != nil {
+		return false
+	}
+	n := 0
+	// Control, not Read, which would wait for the reader that is waiting there.
+	err = raw.Control(func(fd uintptr) {
+		var one [1]byte
+		n, _, _ = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	})
+	return err == nil && n > 0
 }
 
 // await returns when makeRoom is worth another try.
@@ -139,7 +178,10 @@ type limitConn struct {
 	// Under the listener's lock.
 	place  *list.Element // among the quiet; nil: it is busy or closed
 	since  time.Time     // when it became quiet
+	spared int           // graces since then that it was kept for unread bytes
 	closed bool
+
+	writing atomic.Bool // the server waits for room in its client's window
 }
 
 // becomeQuiet puts the connection behind all that are quiet.
@@ -150,7 +192,7 @@ func (c *limitConn) becomeQuiet() {
 	if c.closed {
 		return
 	}
-	c.since = l.clock.Now()
+	c.since, c.spared = l.clock.Now(), 0
 	if c.place != nil {
 		l.quiet.MoveToBack(c.place)
 		return
@@ -173,6 +215,14 @@ func (c *limitConn) leave() {
 		c.listener.quiet.Remove(c.place)
 		c.place = nil
 	}
+}
+
+// Write hands an answer over. From here on it is the client's turn, to read it.
+func (c *limitConn) Write(b []byte) (int, error) {
+	c.becomeQuiet()
+	c.writing.Store(true)
+	defer c.writing.Store(false)
+	return c.Conn.Write(b)
 }
 
 // Close closes the connection and gives its place back, once.
@@ -204,17 +254,10 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// busy says that a request has arrived as a whole: until quiet its connection
-// is not closed for another.
+// busy says that a request has arrived as a whole: until its answer is written
+// its connection is not closed for another.
 func busy(r *http.Request) {
 	if conn, ok := r.Context().Value(connKey{}).(*limitConn); ok {
 		conn.becomeBusy()
-	}
-}
-
-// quiet says that what remains is the client's: to read its answer.
-func quiet(r *http.Request) {
-	if conn, ok := r.Context().Value(connKey{}).(*limitConn); ok {
-		conn.becomeQuiet()
 	}
 }

@@ -126,6 +126,45 @@ func TestBusyConnectionsAreWaitedFor(t *testing.T) {
 	}
 }
 
+// A client whose bytes the server has not read yet keeps its place, for a while,
+// unless the server is writing to it.
+func TestUnreadBytesKeepAPlace(t *testing.T) {
+	clock := &hand{now: time.UnixMilli(1_700_000_000_000)}
+	d := openDoor(t, 2, time.Millisecond, clock)
+	speaker, first := d.next()
+	silent, second := d.next()
+	if _, err := speaker.Write([]byte("G")); err != nil {
+		t.Fatal(err)
+	}
+	for !hasUnread(first.Conn) { // it is on its way
+		time.Sleep(time.Millisecond)
+	}
+	clock.move(time.Millisecond)
+	if conn, _, ok := d.l.toClose(); conn != second || !ok {
+		t.Error("a client that spoke goes before one that said nothing")
+	}
+	silent.Close()
+	second.Close()
+	_, third := d.next()
+	third.becomeBusy()
+	for range maxSpared - 1 {
+		clock.move(time.Millisecond)
+		if conn, wait, ok := d.l.toClose(); conn != nil || ok || wait != time.Millisecond {
+			t.Fatalf("%v, %v, %v: not spared %d times", conn, wait, ok, maxSpared)
+		}
+	}
+	clock.move(time.Millisecond)
+	if conn, _, _ := d.l.toClose(); conn != first {
+		t.Error("spared for ever")
+	}
+	first.becomeQuiet()
+	first.writing.Store(true)
+	clock.move(time.Millisecond)
+	if conn, _, _ := d.l.toClose(); conn != first {
+		t.Error("spared although it does not read")
+	}
+}
+
 // Whoever has just come is not cut off before it could speak.
 func TestQuietConnectionsHaveGrace(t *testing.T) {
 	clock := &hand{now: time.UnixMilli(1_700_000_000_000)}

@@ -146,6 +146,9 @@ func (s *Server) handler() http.Handler {
 	unknown := http.MaxBytesHandler(http.HandlerFunc(s.unknown), maxBodyBytes)
 	mux.Handle("/", unknown)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body == http.NoBody {
+			busy(r) // who sends a body has still to send it
+		}
 		// The mux would redirect these, with a page for an answer.
 		if !isClean(r.URL.Path) {
 			unknown.ServeHTTP(w, r)
