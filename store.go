@@ -148,6 +148,9 @@ type Effect struct {
 	// counts itself: only rows really inserted count.
 	Counts []Count
 
+	// Users is what is done to users; nil: nothing.
+	Users *UserChanges
+
 	// Stripe keeps the rows of the series that one process writes apart from
 	// those of others: the lowest partition that it holds.
 	Stripe int

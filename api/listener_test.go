@@ -3,6 +3,7 @@ package api
 import (
 	"io"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -137,7 +138,7 @@ func TestUnreadBytesKeepAPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for !hasUnread(first.Conn) { // it is on its way
-		time.Sleep(time.Millisecond)
+		runtime.Gosched()
 	}
 	clock.move(time.Millisecond)
 	if conn, _, ok := d.l.toClose(); conn != second || !ok {

@@ -1,0 +1,254 @@
+package sluice
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"unsafe"
+)
+
+// UserID names a user: the partition that he was born in, and his number there,
+// from 1. Neither ever changes, and no number is given twice.
+type UserID struct {
+	Partition int
+	Number    int64
+}
+
+// IsZero reports whether it names nobody.
+func (id UserID) IsZero() bool { return id.Number == 0 }
+
+// String returns the id as the API shows it (braze_id): 24 hexadecimal digits,
+// 8 of the partition and 16 of the number.
+func (id UserID) String() string { return fmt.Sprintf("%08x%016x", id.Partition, id.Number) }
+
+// ParseUserID reads what String wrote.
+func ParseUserID(s string) (UserID, bool) {
+	if len(s) != 24 {
+		return UserID{}, false
+	}
+	p, errP := strconv.ParseUint(s[:8], 16, 32)
+	n, errN := strconv.ParseUint(s[8:], 16, 63)
+	id := UserID{Partition: int(p), Number: int64(n)}
+	return id, errP == nil && errN == nil && p < MaxPartitions && n > 0 && id.String() == s
+}
+
+// UserKeyKind says what a user is called by. The numbers are stored: never
+// change one.
+type UserKeyKind byte
+
+// The kinds of keys. External ids and aliases belong to one user at most; an
+// address may belong to many.
+const (
+	KeyExternal UserKeyKind = 1 // the customer's own id
+	KeyAlias    UserKeyKind = 2 // one of many, under a label: AliasKey
+	KeyEmail    UserKeyKind = 3 // profile.NormalEmail has been at it
+	KeyPhone    UserKeyKind = 4 // profile.NormalPhone has been at it
+	KeyUser     UserKeyKind = 5 // UserID.String
+)
+
+// UserKey is what somebody calls a user.
+type UserKey struct {
+	Kind UserKeyKind
+	Name string
+}
+
+// Bounds of users.
+const (
+	// MaxExternalIDBytes bounds an external id, an alias's label and its name:
+	// 255 characters.
+	MaxExternalIDBytes = 4 * 255
+
+	// MaxUserQuery bounds the keys and ids of one UserQuery.
+	MaxUserQuery = 65_536
+)
+
+// AliasKey is the key of an alias: its name is the JSON array [label, name].
+func AliasKey(label, name string) UserKey {
+	b, err := json.Marshal([2]string{label, name})
+	if err != nil {
+		panic(err) // two strings
+	}
+	return UserKey{Kind: KeyAlias, Name: string(b)}
+}
+
+// Partition is where updates of a key are taken in, out of so many partitions:
+// all of them in one, so that they keep their order. A user's number says the
+// partition by itself.
+func (k UserKey) Partition(partitions int) int {
+	if k.Kind == KeyUser {
+		if id, ok := ParseUserID(k.Name); ok {
+			return id.Partition % partitions
+		}
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte{byte(k.Kind)})
+	_, _ = h.Write([]byte(k.Name))
+	return int(h.Sum32() % uint32(partitions))
+}
+
+// UserOp is what an update does. The numbers are stored: never change one.
+type UserOp byte
+
+// The operations. What Name, App and Body are is said for each.
+const (
+	// OpAttributes sets attributes: Body is an object as profile.Check returns it.
+	OpAttributes UserOp = 1
+
+	// OpEvent counts a custom event: Name, App, TimeMillis (when it happened);
+	// Body is its properties, an object, or empty.
+	OpEvent UserOp = 2
+
+	// OpPurchase counts a purchase: Name is the product, App, TimeMillis; Body is
+	// {"currency": "EUR", "price": 9.5, "quantity": 1, "properties": {...}}.
+	OpPurchase UserOp = 3
+
+	// OpAlias gives the user another name: Body is an alias as AliasKey has it.
+	// An alias that somebody has already stays his.
+	OpAlias UserOp = 4
+
+	// OpIdentify makes the user of an alias (or of an address) the one of the
+	// external id Name: he gets that id, or if another has it is merged into
+	// him. Body: "merge" takes over all that he has, "none" only the alias.
+	OpIdentify UserOp = 5
+
+	// OpMerge merges the user into another: Name is the kind of the other's key
+	// (a digit) and the key, "1u-7".
+	OpMerge UserOp = 6
+
+	// OpDelete erases the user.
+	OpDelete UserOp = 7
+
+	// OpGroup sets the state in a subscription group: Name is the group, Body
+	// "subscribed" or "unsubscribed".
+	OpGroup UserOp = 8
+
+	// OpAbsorb is the other half of a merge, in the log of the user who stays:
+	// Body is the profile of the one who goes, Name his id.
+	OpAbsorb UserOp = 9
+)
+
+// UserUpdate is a change of one user, or a fact about him.
+type UserUpdate struct {
+	Op           UserOp
+	Key          UserKey
+	ExistingOnly bool  // creates nobody
+	TimeMillis   int64 // when it happened, or was accepted
+	Name         string
+	App          string
+	Body         string
+}
+
+// AppendUpdate appends a user update to a batch.
+func AppendUpdate(batch []byte, u *UserUpdate) []byte {
+	start := len(batch)
+	only := byte(0)
+	if u.ExistingOnly {
+		only = 1
+	}
+	batch = append(batch, 0, 0, 0, 0, byte(ItemUser), byte(u.Op), byte(u.Key.Kind), only)
+	batch = binary.LittleEndian.AppendUint64(batch, uint64(u.TimeMillis))
+	for _, s := range [...]string{u.Key.Name, u.Name, u.App} {
+		batch = appendText(batch, s)
+	}
+	batch = append(batch, u.Body...)
+	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
+	return batch
+}
+
+// DecodeUpdate reads a user update. Its texts share memory with the payload,
+// which must not be changed afterwards.
+func DecodeUpdate(payload []byte, u *UserUpdate) error {
+	const fixed = 3 + 8
+	if len(payload) < fixed {
+		return fmt.Errorf("decode user update: %w: %d bytes", ErrBatchBroken, len(payload))
+	}
+	u.Op, u.Key.Kind, u.ExistingOnly = UserOp(payload[0]), UserKeyKind(payload[1]), payload[2] != 0
+	u.TimeMillis = int64(binary.LittleEndian.Uint64(payload[3:]))
+	b := payload[fixed:]
+	for _, s := range [...]*string{&u.Key.Name, &u.Name, &u.App} {
+		var ok bool
+		if *s, b, ok = cutText(b); !ok {
+			return fmt.Errorf("decode user update: %w: a text is cut short", ErrBatchBroken)
+		}
+	}
+	u.Body = unsafe.String(unsafe.SliceData(b), len(b))
+	return nil
+}
+
+// UserRow is a user as he is stored.
+type UserRow struct {
+	ID            UserID
+	UpdatedMillis int64  // when he was last written
+	Profile       string // package profile's text; empty if MergedInto is set
+
+	// MergedInto is who has taken him over; zero: nobody has.
+	MergedInto UserID
+}
+
+// KeyRow says whose a key is.
+type KeyRow struct {
+	Key UserKey
+	ID  UserID
+}
+
+// Forward is an item on its way to the log of another partition.
+type Forward struct {
+	From, To int    // partitions
+	ID       int64  // rises within From
+	Items    []byte // encoded, without a version byte
+}
+
+// UserChanges is what a transaction does to users.
+type UserChanges struct {
+	Put         []UserRow // written whole
+	Drop        []UserID
+	AddKeys     []KeyRow // ErrConflict if somebody has one already
+	MoveKeys    []KeyRow // whoever has them
+	DropKeys    []UserKey
+	AddAddress  []KeyRow // e-mail and phone; there already is no error
+	DropAddress []KeyRow
+	Numbers     map[int]UserNumbers // by partition
+	Forward     []Forward
+	Erase       []string // the names that events have of users who are erased
+}
+
+// UserNumbers are the last ones that a partition has given.
+type UserNumbers struct {
+	User    int64 // to a user
+	Forward int64 // to a Forward
+}
+
+// UserQuery asks for users. At most MaxUserQuery keys and ids together.
+type UserQuery struct {
+	Keys    []UserKey // of any kind but KeyUser
+	IDs     []UserID
+	Numbers []int // partitions whose numbers are wanted
+}
+
+// UserAnswer is what was found; what is not there is left out. An address may
+// have found several.
+type UserAnswer struct {
+	ByKey   map[UserKey][]UserID
+	Users   map[UserID]UserRow // of ByKey and of IDs
+	Numbers map[int]UserNumbers
+}
+
+// UserStore is where users are kept. The stores of package sqlstore are ones;
+// what is promised of Store's methods holds for these. They are written by
+// Apply, as Effect.Users.
+type UserStore interface {
+	// Users returns users by their keys and ids, as of one moment.
+	Users(ctx context.Context, q UserQuery) (UserAnswer, error)
+
+	// UserPage returns at most limit users of a partition, in the order of their
+	// numbers, after a number; those who were merged into another are left out.
+	UserPage(ctx context.Context, partition int, after int64, limit int) ([]UserRow, error)
+
+	// Forwards returns at most limit of a partition's items on their way, in the
+	// order of their ids. Forwarded removes those up to an id to a partition.
+	Forwards(ctx context.Context, from, limit int) ([]Forward, error)
+	Forwarded(ctx context.Context, from, to int, id int64) error
+}
