@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strconv"
+	"strings"
 	"unsafe"
 )
 
@@ -61,17 +62,26 @@ const (
 	// 255 characters.
 	MaxExternalIDBytes = 4 * 255
 
+	// MaxUserKeyRunes bounds the name of a key. An alias may be shorter than its
+	// parts allow, where many of their characters are written as two.
+	MaxUserKeyRunes = 600
+
+	// MaxProfileBytes bounds a profile: what would make one larger is refused.
+	MaxProfileBytes = 4 << 20
+
 	// MaxUserQuery bounds the keys and ids of one UserQuery.
 	MaxUserQuery = 65_536
 )
 
 // AliasKey is the key of an alias: its name is the JSON array [label, name].
 func AliasKey(label, name string) UserKey {
-	b, err := json.Marshal([2]string{label, name})
-	if err != nil {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode([2]string{label, name}); err != nil {
 		panic(err) // two strings
 	}
-	return UserKey{Kind: KeyAlias, Name: string(b)}
+	return UserKey{Kind: KeyAlias, Name: strings.TrimSuffix(b.String(), "\n")}
 }
 
 // Partition is where updates of a key are taken in, out of so many partitions:

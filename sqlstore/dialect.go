@@ -141,7 +141,11 @@ func (plainSQL) insertID(ctx context.Context, conn *sql.Conn, statement string, 
 }
 
 // query returns the statement kept in query/NAME.DIALECT.sql or query/NAME.sql.
-func query(d dialect, name string) string {
+func query(d dialect, name string) string { return d.placeholders(rawQuery(d, name)) }
+
+// rawQuery is query with the placeholders as they are kept, for statements that
+// are put together.
+func rawQuery(d dialect, name string) string {
 	b, err := queryFiles.ReadFile("query/" + name + "." + d.name() + ".sql")
 	if err != nil {
 		b, err = queryFiles.ReadFile("query/" + name + ".sql")
@@ -149,5 +153,5 @@ func query(d dialect, name string) string {
 	if err != nil {
 		panic(fmt.Sprintf("sqlstore: no query %q for %s", name, d.name()))
 	}
-	return d.placeholders(strings.TrimSpace(string(b)))
+	return strings.TrimSpace(string(b))
 }

@@ -72,6 +72,9 @@ func (t *txn) applyEach(ctx context.Context, p *prepared, rows int, applied *slu
 	if err := t.moveCursors(ctx, p.effect.Moves); err != nil {
 		return err
 	}
+	if err := t.applyUsers(ctx, p.effect.Users); err != nil {
+		return err
+	}
 	letters := append([]sluice.DeadLetter(nil), p.effect.Dead...)
 	inserted := make(tally)
 	for _, sec := range p.sections {

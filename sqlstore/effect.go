@@ -153,6 +153,9 @@ func (s *Store) Apply(ctx context.Context, prep sluice.Prepared) (sluice.Applied
 		if err := faults.Hit("transaction"); err != nil {
 			return err
 		}
+		if err := tx.applyUsers(ctx, p.effect.Users); err != nil {
+			return err
+		}
 		if err := tx.loadAll(ctx, p, &applied); err != nil {
 			return err
 		}

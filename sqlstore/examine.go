@@ -35,6 +35,12 @@ var rights = []struct {
 	{"leases", []string{"SELECT", "INSERT", "UPDATE"}},
 	{"dead_letters", []string{"SELECT", "INSERT", "DELETE"}},
 	{"dead_chunks", []string{"SELECT", "INSERT", "DELETE"}},
+	{"users", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
+	{"user_keys", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
+	{"user_addresses", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
+	{"user_numbers", []string{"SELECT", "INSERT", "UPDATE"}},
+	{"forwards", []string{"SELECT", "INSERT", "DELETE"}},
+	{"erasures", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
 	{"api_keys", []string{"SELECT", "INSERT", "UPDATE"}},
 }
 

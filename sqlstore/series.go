@@ -78,7 +78,7 @@ func (t *txn) addSeries(ctx context.Context, table string, keys []seriesKey, sum
 		args = append(args, k.app, k.name, k.kind, d.millis(k.bucket), stripe, sums[k])
 	}
 	statement := strings.NewReplacer("$TABLE", table, "$ROWS", "(?, ?, ?, ?, ?, ?)"+strings.Repeat(", (?, ?, ?, ?, ?, ?)", len(keys)-1)).
-		Replace(query(d, "series_add"))
+		Replace(rawQuery(d, "series_add"))
 	_, err := t.conn.ExecContext(ctx, d.placeholders(statement), args...)
 	return err
 }

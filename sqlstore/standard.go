@@ -50,6 +50,28 @@ var standardTables = []standardTable{
 		{Name: "app_id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "kind", Kind: sluice.DumpText},
 		{Name: "bucket", Kind: sluice.DumpTime}, {Name: "stripe", Kind: sluice.DumpNumber}, {Name: "count", Kind: sluice.DumpNumber},
 	}},
+	{name: "users", key: []string{"part", "number"}, columns: []sluice.DumpColumn{
+		{Name: "part", Kind: sluice.DumpNumber}, {Name: "number", Kind: sluice.DumpNumber}, {Name: "updated", Kind: sluice.DumpTime},
+		{Name: "to_part", Kind: sluice.DumpNumber}, {Name: "to_number", Kind: sluice.DumpNumber}, {Name: "profile", Kind: sluice.DumpText},
+	}},
+	{name: "user_keys", key: []string{"kind", "name"}, columns: []sluice.DumpColumn{
+		{Name: "kind", Kind: sluice.DumpNumber}, {Name: "name", Kind: sluice.DumpText},
+		{Name: "part", Kind: sluice.DumpNumber}, {Name: "number", Kind: sluice.DumpNumber},
+	}},
+	{name: "user_addresses", key: []string{"kind", "name", "part", "number"}, columns: []sluice.DumpColumn{
+		{Name: "kind", Kind: sluice.DumpNumber}, {Name: "name", Kind: sluice.DumpText},
+		{Name: "part", Kind: sluice.DumpNumber}, {Name: "number", Kind: sluice.DumpNumber},
+	}},
+	{name: "user_numbers", key: []string{"part"}, columns: []sluice.DumpColumn{
+		{Name: "part", Kind: sluice.DumpNumber}, {Name: "last_user", Kind: sluice.DumpNumber}, {Name: "last_forward", Kind: sluice.DumpNumber},
+	}},
+	{name: "forwards", key: []string{"part", "id"}, columns: []sluice.DumpColumn{
+		{Name: "part", Kind: sluice.DumpNumber}, {Name: "id", Kind: sluice.DumpNumber},
+		{Name: "to_part", Kind: sluice.DumpNumber}, {Name: "items", Kind: sluice.DumpBytes},
+	}},
+	{name: "erasures", key: []string{"name"}, columns: []sluice.DumpColumn{
+		{Name: "name", Kind: sluice.DumpText}, {Name: "created", Kind: sluice.DumpTime},
+	}},
 	{name: "cursors", held: true, key: []string{"follower", "part"}, columns: []sluice.DumpColumn{
 		{Name: "follower", Kind: sluice.DumpText}, {Name: "part", Kind: sluice.DumpNumber},
 		{Name: "pos_major", Kind: sluice.DumpPosition}, {Name: "pos_minor", Kind: sluice.DumpPosition}, {Name: "updated", Kind: sluice.DumpTime},

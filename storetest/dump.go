@@ -74,6 +74,15 @@ func Fill(t *testing.T, store sluice.Store) {
 	for i := range every {
 		every[i] = byte(i)
 	}
+	user := sluice.UserID{Partition: 255, Number: 1<<63 - 1}
+	e.Users = &sluice.UserChanges{
+		Put:        []sluice.UserRow{{ID: user, Profile: `{"custom":{"a":"ä🌍\\n\t'"}}`, MergedInto: user}},
+		AddKeys:    []sluice.KeyRow{{Key: sluice.AliasKey("ä", `b"\`), ID: user}},
+		AddAddress: []sluice.KeyRow{{Key: email("a@example.com"), ID: user}},
+		Numbers:    map[int]sluice.UserNumbers{255: {User: 1<<63 - 1, Forward: 3}},
+		Forward:    []sluice.Forward{{From: 255, To: 1, ID: 3, Items: every}},
+		Erase:      []string{"ä"},
+	}
 	e.Dead = []sluice.DeadLetter{
 		{Source: "list:q", Form: sluice.FormElement, Reason: "because\n", Payload: every, TimeMillis: 1_760_000_000_123},
 		{Source: "log", Form: sluice.FormItem, Payload: bytes.Repeat([]byte{'\\', 'N', 0xff, 0}, 3<<18), TimeMillis: 1},

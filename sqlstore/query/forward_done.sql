@@ -1,0 +1,1 @@
+DELETE FROM forwards WHERE part = ? AND to_part = ? AND id <= ?

@@ -1,0 +1,1 @@
+SELECT id, to_part, items FROM forwards WHERE part = ? ORDER BY id LIMIT ?

@@ -1,0 +1,1 @@
+DELETE FROM user_addresses WHERE kind = ? AND name = ? AND part = ? AND number = ?

@@ -1,0 +1,1 @@
+DELETE FROM users WHERE part = ? AND number = ?

@@ -1,0 +1,1 @@
+INSERT INTO erasures (name, created) VALUES $ROWS ON DUPLICATE KEY UPDATE created = VALUES(created)

@@ -1,0 +1,1 @@
+DELETE FROM user_keys WHERE kind = ? AND name = ?

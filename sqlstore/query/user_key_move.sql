@@ -1,0 +1,1 @@
+INSERT INTO user_keys (kind, name, part, number) VALUES $ROWS ON CONFLICT (kind, name) DO UPDATE SET part = excluded.part, number = excluded.number

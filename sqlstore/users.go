@@ -1,0 +1,163 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sluice"
+)
+
+// Bounds of one statement about users.
+const (
+	maxUserRows     = 500
+	maxUserKeys     = 1000
+	maxUserRowBytes = 4 << 20 // of profiles or of items; below every server's packet
+)
+
+// applyUsers writes what an effect does to users. Rows go in the order of their
+// keys, so that two transactions never wait for each other in a circle. What is
+// dropped goes first: a key may have a new owner in the same effect.
+func (t *txn) applyUsers(ctx context.Context, u *sluice.UserChanges) error {
+	if u == nil {
+		return nil
+	}
+	for _, step := range []func(context.Context, *sluice.UserChanges) error{
+		t.dropUsers, t.putUsers, t.addUserKeys, t.addAddresses, t.putUserNumbers, t.putForwards, t.putErasures,
+	} {
+		if err := step(ctx, u); err != nil {
+			return fmt.Errorf("write users: %w", err)
+		}
+	}
+	return nil
+}
+
+// rows runs a statement with rows of so many values; args has them all.
+func (t *txn) rows(ctx context.Context, name string, columns int, args []any) (int64, error) {
+	d := t.store.d
+	row := "(?" + strings.Repeat(", ?", columns-1) + ")"
+	var changed int64
+	for piece := range slices.Chunk(args, columns*maxUserRows) {
+		all := row + strings.Repeat(", "+row, len(piece)/columns-1)
+		result, err := t.conn.ExecContext(ctx, d.placeholders(strings.Replace(rawQuery(d, name), "$ROWS", all, 1)), piece...)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", name, err)
+		}
+		n, err := result.RowsAffected()
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", name, err)
+		}
+		changed += n
+	}
+	return changed, nil
+}
+
+func compareIDs(a, b sluice.UserID) int {
+	return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Number, b.Number))
+}
+
+func compareKeys(a, b sluice.UserKey) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+}
+
+func keyArgs(rows []sluice.KeyRow) []any {
+	sorted := slices.SortedFunc(slices.Values(rows), func(a, b sluice.KeyRow) int { return cmp.Or(compareKeys(a.Key, b.Key), compareIDs(a.ID, b.ID)) })
+	args := make([]any, 0, 4*len(rows))
+	for _, r := range sorted {
+		args = append(args, int(r.Key.Kind), r.Key.Name, r.ID.Partition, r.ID.Number)
+	}
+	return args
+}
+
+func (t *txn) putUsers(ctx context.Context, u *sluice.UserChanges) error {
+	sorted := slices.SortedFunc(slices.Values(u.Put), func(a, b sluice.UserRow) int { return compareIDs(a.ID, b.ID) })
+	var args []any
+	bytes := 0
+	flush := func() error {
+		_, err := t.rows(ctx, "user_put", 6, args)
+		args, bytes = args[:0], 0
+		return err
+	}
+	for i := range sorted {
+		r := &sorted[i]
+		if bytes+len(r.Profile) > maxUserRowBytes && bytes > 0 {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		bytes += len(r.Profile)
+		args = append(args, r.ID.Partition, r.ID.Number, t.store.d.millis(r.UpdatedMillis), r.MergedInto.Partition, r.MergedInto.Number, r.Profile)
+	}
+	return flush()
+}
+
+// addUserKeys refuses the whole transaction if somebody else has taken one of
+// the keys since they were looked up.
+func (t *txn) addUserKeys(ctx context.Context, u *sluice.UserChanges) error {
+	if _, err := t.rows(ctx, "user_key_move", 4, keyArgs(u.MoveKeys)); err != nil {
+		return err
+	}
+	added, err := t.rows(ctx, "user_key_add", 4, keyArgs(u.AddKeys))
+	if err != nil {
+		return err
+	}
+	if added != int64(len(u.AddKeys)) {
+		return fmt.Errorf("%d of %d new keys have an owner already: %w", int64(len(u.AddKeys))-added, len(u.AddKeys), sluice.ErrConflict)
+	}
+	return nil
+}
+
+func (t *txn) addAddresses(ctx context.Context, u *sluice.UserChanges) error {
+	_, err := t.rows(ctx, "user_address_add", 4, keyArgs(u.AddAddress))
+	return err
+}
+
+func (t *txn) putUserNumbers(ctx context.Context, u *sluice.UserChanges) error {
+	var args []any
+	for _, p := range slices.Sorted(maps.Keys(u.Numbers)) {
+		args = append(args, p, u.Numbers[p].User, u.Numbers[p].Forward)
+	}
+	_, err := t.rows(ctx, "user_numbers_put", 3, args)
+	return err
+}
+
+func (t *txn) putForwards(ctx context.Context, u *sluice.UserChanges) error {
+	for _, f := range u.Forward {
+		if _, err := t.exec(ctx, "forward_add", f.From, f.ID, f.To, f.Items); err != nil {
+			return fmt.Errorf("forward_add: %w", err)
+		}
+	}
+	return nil
+}
+
+func (t *txn) putErasures(ctx context.Context, u *sluice.UserChanges) error {
+	var args []any
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(u.Erase))) {
+		args = append(args, name, t.store.now())
+	}
+	_, err := t.rows(ctx, "user_erase", 2, args)
+	return err
+}
+
+func (t *txn) dropUsers(ctx context.Context, u *sluice.UserChanges) error {
+	for _, id := range slices.SortedFunc(slices.Values(u.Drop), compareIDs) {
+		if _, err := t.exec(ctx, "user_drop", id.Partition, id.Number); err != nil {
+			return fmt.Errorf("user_drop: %w", err)
+		}
+	}
+	for _, k := range slices.SortedFunc(slices.Values(u.DropKeys), compareKeys) {
+		if _, err := t.exec(ctx, "user_key_drop", int(k.Kind), k.Name); err != nil {
+			return fmt.Errorf("user_key_drop: %w", err)
+		}
+	}
+	args := keyArgs(u.DropAddress)
+	for a := range slices.Chunk(args, 4) {
+		if _, err := t.exec(ctx, "user_address_drop", a...); err != nil {
+			return fmt.Errorf("user_address_drop: %w", err)
+		}
+	}
+	return nil
+}

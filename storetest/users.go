@@ -1,0 +1,158 @@
+package storetest
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"sluice"
+)
+
+func (f *fixture) users(t *testing.T) sluice.UserStore {
+	t.Helper()
+	u, ok := f.store.(sluice.UserStore)
+	if !ok {
+		t.Fatal("the store keeps no users")
+	}
+	return u
+}
+
+// change applies changes as the next step.
+func (f *fixture) change(t *testing.T, u *sluice.UserChanges) {
+	t.Helper()
+	f.apply(t, sluice.Effect{Users: u}, 0, 0)
+}
+
+func external(name string) sluice.UserKey {
+	return sluice.UserKey{Kind: sluice.KeyExternal, Name: name}
+}
+func email(name string) sluice.UserKey { return sluice.UserKey{Kind: sluice.KeyEmail, Name: name} }
+
+// testUsers: users are found by all that they are called, and by nothing else.
+func testUsers(t *testing.T, f *fixture) {
+	f.start(t)
+	store := f.users(t)
+	a, b := sluice.UserID{Partition: 3, Number: 1}, sluice.UserID{Partition: 255, Number: 1 << 62}
+	alias := sluice.AliasKey("la\"bel", "näme 🌍 O'Neil\\")
+	rowA := sluice.UserRow{ID: a, UpdatedMillis: 1_700_000_000_123, Profile: `{"external_id":"u-1","custom":{"x":"ä🌍'\\n"}}`}
+	rowB := sluice.UserRow{ID: b, UpdatedMillis: 1_700_000_000_124, Profile: `{}`}
+	f.change(t, &sluice.UserChanges{
+		Put:        []sluice.UserRow{rowB, rowA},
+		AddKeys:    []sluice.KeyRow{{Key: external("u-1"), ID: a}, {Key: alias, ID: a}, {Key: external("U-1"), ID: b}},
+		AddAddress: []sluice.KeyRow{{Key: email("x@example.com"), ID: b}, {Key: email("x@example.com"), ID: a}},
+		Numbers:    map[int]sluice.UserNumbers{3: {User: 1, Forward: 7}, 255: {User: 1 << 62}},
+	})
+	got, err := store.Users(f.ctx, sluice.UserQuery{
+		Keys:    []sluice.UserKey{external("u-1"), alias, external("u-1 "), external("none"), email("x@example.com"), email("X@example.com")},
+		IDs:     []sluice.UserID{b, {Partition: 3, Number: 2}},
+		Numbers: []int{3, 4, 255},
+	})
+	want := sluice.UserAnswer{
+		ByKey:   map[sluice.UserKey][]sluice.UserID{external("u-1"): {a}, alias: {a}, email("x@example.com"): {a, b}},
+		Users:   map[sluice.UserID]sluice.UserRow{a: rowA, b: rowB},
+		Numbers: map[int]sluice.UserNumbers{3: {User: 1, Forward: 7}, 4: {}, 255: {User: 1 << 62}},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("got %+v, %v\nwant %+v", got, err, want)
+	}
+
+	// b is merged into a: his key moves, his profile is empty.
+	rowA.Profile = `{"external_id":"u-1"}`
+	f.change(t, &sluice.UserChanges{
+		Put:         []sluice.UserRow{{ID: b, UpdatedMillis: 5, MergedInto: a}, rowA},
+		MoveKeys:    []sluice.KeyRow{{Key: external("U-1"), ID: a}},
+		DropKeys:    []sluice.UserKey{alias},
+		AddAddress:  []sluice.KeyRow{{Key: email("x@example.com"), ID: a}},
+		DropAddress: []sluice.KeyRow{{Key: email("x@example.com"), ID: b}},
+	})
+	got, err = store.Users(f.ctx, sluice.UserQuery{Keys: []sluice.UserKey{external("U-1"), alias, email("x@example.com")}, IDs: []sluice.UserID{b}})
+	must(t, err)
+	wantKeys := map[sluice.UserKey][]sluice.UserID{external("U-1"): {a}, email("x@example.com"): {a}}
+	if !reflect.DeepEqual(got.ByKey, wantKeys) || got.Users[b].MergedInto != a || got.Users[a] != rowA {
+		t.Errorf("after the merge: %+v", got)
+	}
+	f.change(t, &sluice.UserChanges{Drop: []sluice.UserID{a}, DropKeys: []sluice.UserKey{external("u-1"), external("U-1")}, Erase: []string{"u-1", "u-1"}})
+	if got, err = store.Users(f.ctx, sluice.UserQuery{Keys: []sluice.UserKey{external("u-1")}, IDs: []sluice.UserID{a}}); err != nil || len(got.Users) > 0 || len(got.ByKey) > 0 {
+		t.Errorf("after he was dropped: %+v, %v", got, err)
+	}
+	f.wantRows(t, "SELECT name FROM erasures", []string{"u-1"})
+}
+
+// testUserKeysConflict: a key has one owner, and whoever comes second changes
+// nothing, by either path.
+func testUserKeysConflict(t *testing.T, f *fixture) {
+	f.start(t)
+	first := sluice.UserID{Partition: 0, Number: 1}
+	f.change(t, &sluice.UserChanges{Put: []sluice.UserRow{{ID: first, Profile: "{}"}}, AddKeys: []sluice.KeyRow{{Key: external("a"), ID: first}}})
+	second := sluice.UserID{Partition: 1, Number: 1}
+	late := &sluice.UserChanges{Put: []sluice.UserRow{{ID: second, Profile: "{}"}}, AddKeys: []sluice.KeyRow{{Key: external("b"), ID: second}, {Key: external("a"), ID: second}}}
+	effect := f.step(sluice.Effect{Users: late})
+	_, err := f.store.Apply(f.ctx, f.prepare(t, effect))
+	wantError(t, err, sluice.ErrConflict)
+	_, err = f.store.ApplyEach(f.ctx, f.prepare(t, effect))
+	wantError(t, err, sluice.ErrConflict)
+	f.wantCursor(t)
+	f.wantRows(t, "SELECT part, number FROM users", []string{"0", "1"})
+	f.wantRows(t, "SELECT name, part FROM user_keys", []string{"a", "0"})
+}
+
+// testManyUsers: more than go into a statement, and the pages of a partition.
+func testManyUsers(t *testing.T, f *fixture) {
+	f.start(t)
+	store := f.users(t)
+	const n = 1203
+	u := &sluice.UserChanges{}
+	q := sluice.UserQuery{}
+	for i := range n {
+		id := sluice.UserID{Partition: 2, Number: int64(n - i)}
+		row := sluice.UserRow{ID: id, UpdatedMillis: int64(i), Profile: fmt.Sprintf(`{"created":%d}`, i+1)}
+		if i%100 == 0 {
+			row.Profile, row.MergedInto = "", sluice.UserID{Partition: 9, Number: 9}
+		}
+		key := external(fmt.Sprint("u", i))
+		u.Put, u.AddKeys, q.Keys = append(u.Put, row), append(u.AddKeys, sluice.KeyRow{Key: key, ID: id}), append(q.Keys, key)
+	}
+	f.change(t, u)
+	got, err := store.Users(f.ctx, q)
+	must(t, err)
+	for i, row := range u.Put {
+		if got.Users[row.ID] != row || !reflect.DeepEqual(got.ByKey[q.Keys[i]], []sluice.UserID{row.ID}) {
+			t.Fatalf("user %d is %+v", i, got.Users[row.ID])
+		}
+	}
+	seen, after := 0, int64(0)
+	for {
+		page, err := store.UserPage(f.ctx, 2, after, 500)
+		must(t, err)
+		if len(page) == 0 {
+			break
+		}
+		for _, row := range page {
+			if row.ID.Number <= after || row != u.Put[n-row.ID.Number] || !row.MergedInto.IsZero() {
+				t.Fatalf("after %d came %+v", after, row)
+			}
+			after = row.ID.Number
+			seen++
+		}
+	}
+	want(t, "users on pages", seen, n-13)
+}
+
+// testForwards: what is on its way stays until it has arrived.
+func testForwards(t *testing.T, f *fixture) {
+	f.start(t)
+	store := f.users(t)
+	all := []sluice.Forward{{From: 1, To: 2, ID: 1, Items: []byte{0, 255, '\''}}, {From: 1, To: 3, ID: 2, Items: []byte("b")}, {From: 1, To: 2, ID: 3, Items: []byte("c")}}
+	f.change(t, &sluice.UserChanges{Forward: append(all, sluice.Forward{From: 4, To: 1, ID: 1, Items: []byte("d")})})
+	for _, step := range []struct {
+		to   int
+		id   int64
+		left []sluice.Forward
+	}{{0, 0, all}, {2, 1, all[1:]}, {2, 9, all[1:2]}, {3, 2, nil}} {
+		must(t, store.Forwarded(f.ctx, 1, step.to, step.id))
+		got, err := store.Forwards(f.ctx, 1, 10)
+		if err != nil || !reflect.DeepEqual(got, step.left) {
+			t.Fatalf("got %+v, %v, want %+v", got, err, step.left)
+		}
+	}
+}
