@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -118,24 +119,24 @@ type Column struct {
 
 // EventTime bounds the times of events.
 type EventTime struct {
-	PastDays      int `yaml:"past_days" doc:"Days back, 0 to 36500. 0: any time."`
-	FutureMinutes int `yaml:"future_minutes" doc:"Minutes ahead, 0 to 525600. 0: any time."`
+	PastDays      int `yaml:"past_days" doc:"An event or counter may be so many days old, 0 to 36500. 0: any time."`
+	FutureMinutes int `yaml:"future_minutes" doc:"Its time may be so many minutes ahead, 0 to 525600. 0: any time."`
 }
 
 // Retention says for how many days things are kept.
 type Retention struct {
 	Events      EventRetention `yaml:"events" doc:"Events of each kind. Where the database can (MariaDB, MySQL, PostgreSQL), a day that is past the longest of the four is dropped as a whole, which costs next to nothing; kinds that are kept shorter than others are deleted in pieces. None may be shorter than event_time.past_days: a repeat of an event that is gone would be stored again."`
-	SeriesHours int            `yaml:"series_hours" doc:"The series by hour."`
-	SeriesDays  int            `yaml:"series_days" doc:"The series by day."`
-	DeadLetters int            `yaml:"dead_letters" doc:"Dead letters, from when they were found."`
+	SeriesHours int            `yaml:"series_hours" doc:"The series by hour are kept so many days."`
+	SeriesDays  int            `yaml:"series_days" doc:"The series by day are kept so many days."`
+	DeadLetters int            `yaml:"dead_letters" doc:"Dead letters are kept so many days from when they were found."`
 }
 
 // EventRetention says for how many days events of each kind are kept.
 type EventRetention struct {
-	Mail     int `yaml:"mail" doc:"Days."`
-	Custom   int `yaml:"custom" doc:"Days."`
-	Purchase int `yaml:"purchase" doc:"Days."`
-	System   int `yaml:"system" doc:"Days."`
+	Mail     int `yaml:"mail" doc:"Mail events are kept so many days."`
+	Custom   int `yaml:"custom" doc:"Custom events are kept so many days."`
+	Purchase int `yaml:"purchase" doc:"Purchases are kept so many days."`
+	System   int `yaml:"system" doc:"Events of the system are kept so many days."`
 }
 
 // Alerts says who is told when something is wrong. A bound of 0 is none.
@@ -193,19 +194,34 @@ func (c *Config) Origin(path string) string {
 	return "default"
 }
 
+// Shown returns the value of a setting by its key path, for people: of secrets
+// and passwords a stand-in.
+func (c *Config) Shown(path string) string {
+	value := c.fieldAt(path).Interface()
+	if words, ok := value.([]string); ok {
+		return strings.Join(words, ",")
+	}
+	return fmt.Sprint(value)
+}
+
 // File returns the file that was read, empty if there was none, and whether
-// there is a secret in it: the root_key, or a URL with a password.
+// there is a secret in it: the root_key, say, or a URL with a password.
 func (c *Config) File() (name string, secret bool) {
 	if name = c.origins[""]; name == "" {
 		return "", false
 	}
 	inFile := func(path string) bool { return strings.HasPrefix(c.origins[path], name+":") }
-	urls := []URL{}
-	if inFile("redis") {
-		urls = append(urls, c.Redis)
-	}
-	if inFile("database") {
-		urls = append(urls, c.Database)
+	var urls []URL
+	for _, s := range Settings() {
+		if !inFile(s.Path) {
+			continue
+		}
+		switch value := c.fieldAt(s.Path).Interface().(type) {
+		case Secret:
+			secret = secret || value != ""
+		case URL:
+			urls = append(urls, value)
+		}
 	}
 	for _, l := range c.Lists { // lists and hashes are only in files
 		urls = append(urls, l.Redis)
@@ -218,7 +234,7 @@ func (c *Config) File() (name string, secret bool) {
 	hidden := func(u URL) bool {
 		return strings.Contains(u.String(), hiddenPassword) || strings.HasSuffix(u.String(), redacted)
 	}
-	return name, inFile("root_key") || slices.ContainsFunc(urls, hidden)
+	return name, secret || slices.ContainsFunc(urls, hidden)
 }
 
 // OnlyThisMachine reports whether nobody else can reach the HTTP server.

@@ -33,35 +33,16 @@ func runConfig(_ context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
+	width := 0
+	for _, s := range config.Settings() {
+		width = max(width, len(s.Path))
+	}
 	show := func(path, value string) {
-		c.print("%-18s %-40s # %s", path+":", safeText(value), safeText(cfg.Origin(path)))
+		c.print("%-*s %-40s # %s", width+1, path+":", safeText(value), safeText(cfg.Origin(path)))
 	}
-	show("listen", cfg.Listen)
-	show("redis", cfg.Redis.String())
-	show("database", cfg.Database.String())
-	show("data", cfg.Data)
-	show("roles", strings.Join(cfg.Roles, ","))
-	show("partitions", fmt.Sprint(cfg.Partitions))
-	show("root_key", cfg.RootKey.String())
-	show("log.level", cfg.Log.Level)
-	show("log.format", cfg.Log.Format)
-	show("event_time.past_days", fmt.Sprint(cfg.EventTime.PastDays))
-	show("event_time.future_minutes", fmt.Sprint(cfg.EventTime.FutureMinutes))
-	for _, r := range []struct {
-		key  string
-		days int
-	}{
-		{"events.mail", cfg.Retention.Events.Mail}, {"events.custom", cfg.Retention.Events.Custom},
-		{"events.purchase", cfg.Retention.Events.Purchase}, {"events.system", cfg.Retention.Events.System},
-		{"series_hours", cfg.Retention.SeriesHours}, {"series_days", cfg.Retention.SeriesDays}, {"dead_letters", cfg.Retention.DeadLetters},
-	} {
-		show("retention."+r.key, fmt.Sprint(r.days))
+	for _, s := range config.Settings() {
+		show(s.Path, cfg.Shown(s.Path))
 	}
-	show("key_items_per_second", fmt.Sprint(cfg.KeyRate))
-	show("backlog_megabytes", fmt.Sprint(cfg.BacklogMB))
-	show("series_names", fmt.Sprint(cfg.SeriesNames))
-	show("start_seconds", fmt.Sprint(cfg.StartSeconds))
-	show("shutdown_seconds", fmt.Sprint(cfg.ShutdownSeconds))
 	for _, l := range cfg.Lists {
 		target := "table events"
 		if l.Table != "" {

@@ -208,6 +208,11 @@ func TestConfigCommand(t *testing.T) {
 	if strings.Contains(out, "hunter2") {
 		t.Errorf("the password is shown:\n%s", out)
 	}
+	for _, s := range config.Settings() {
+		if !strings.Contains(out, "\n"+s.Path+": ") && !strings.HasPrefix(out, s.Path+": ") {
+			t.Errorf("config show leaves %s out", s.Path)
+		}
+	}
 	if !strings.HasPrefix(mustRun(t, dir, "version").stdout, "sluice ") {
 		t.Error("version prints nothing")
 	}
