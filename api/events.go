@@ -169,7 +169,7 @@ func (s *Server) allowed(w http.ResponseWriter, r *http.Request, p key.Permissio
 		a.sender = who.ID
 	}
 	if !who.May(p) {
-		return who, refusal(sluice.CodeForbidden, "this key may not do that")
+		return who, refusal(sluice.CodeForbidden, "this key may not do that: it lacks the permission %s; `sluice key create --permission` makes another", p)
 	}
 	return who, nil
 }

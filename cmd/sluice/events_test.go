@@ -356,8 +356,11 @@ func TestThousandClients(t *testing.T) {
 func TestKeys(t *testing.T) {
 	dir := t.TempDir()
 	s := startServe(t, dir)
-	made := mustRun(t, dir, "key", "create", "--name", "shop").stdout
-	text := strings.TrimSpace(made)
+	made := mustRun(t, dir, "key", "create", "--name", "shop")
+	if other := mustRun(t, dir, "key", "create", "--data", t.TempDir()); !strings.Contains(other.stderr, "is it the right database?") || strings.Contains(made.stderr, "database") {
+		t.Errorf("in a directory without a database: %s; with one: %s", other.stderr, made.stderr)
+	}
+	text := strings.TrimSpace(made.stdout)
 	id := text[4:20]
 	event := `{"event":"a"}`
 	if a := s.post(t, event); a.status != 401 || a.header.Get("WWW-Authenticate") != "Bearer" {
@@ -381,7 +384,7 @@ func TestKeys(t *testing.T) {
 	}
 	defer store.Close()
 	mayNothing := addKeyWithout(t, store)
-	if a := s.post(t, event, "Authorization", "Bearer "+mayNothing); a.status != 403 || a.body.Error.Code != "forbidden" {
+	if a := s.post(t, event, "Authorization", "Bearer "+mayNothing); a.status != 403 || a.body.Error.Code != "forbidden" || !strings.Contains(a.body.Error.Message, "events:write") {
 		t.Errorf("a key without the permission: %d %s", a.status, a.text)
 	}
 

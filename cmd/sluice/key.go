@@ -87,10 +87,23 @@ func (c *call) openKeys(ctx context.Context, cfg *config.Config, create bool) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := store.Migrate(ctx); err != nil {
+	if err := c.migrateForKey(ctx, store, cfg); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	return store, nil
+}
+
+// migrateForKey says if there were no tables: a key in a database that nobody
+// serves, because the command ran in another directory, is refused everywhere.
+func (c *call) migrateForKey(ctx context.Context, store *sqlstore.Store, cfg *config.Config) error {
+	before, _, err := store.SchemaVersion(ctx)
+	if err != nil {
+		return err
+	}
+	if before == 0 {
+		fmt.Fprintf(c.main.Stderr, "%s has no tables of Sluice yet: they are made now; is it the right database?\n", safeText(cfg.Database.String()))
+	}
+	return store.Migrate(ctx)
 }
 
 func (c *call) keyCreate(ctx context.Context, store *sqlstore.Store, _ []string) error {
