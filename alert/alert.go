@@ -7,6 +7,7 @@ package alert
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -49,6 +50,9 @@ type Notice struct {
 	Summary string     `json:"summary"`         // as it was last seen
 	Runbook string     `json:"runbook"`         // in the documentation
 }
+
+// about names the problem: its kind, and its subject if it has one.
+func (n *Notice) about() string { return strings.TrimSpace(n.Alert + " " + n.Subject) }
 
 // Message is what is sent at a time: all that is new.
 type Message struct {

@@ -154,6 +154,9 @@ func (m *Mail) secure(c *smtp.Client) error {
 		}
 	}
 	if user := m.server.User; user != nil {
+		if offered, _ := c.Extension("AUTH"); !offered {
+			return errors.New("it offers no log-in: leave USER:PASSWORD@ out of alerts.smtp, or name the port for those who send (587, 465)")
+		}
 		password, _ := user.Password()
 		if err := c.Auth(smtp.PlainAuth("", user.Username(), password, m.server.Hostname())); err != nil {
 			return fmt.Errorf("log in: %w", err)
@@ -166,7 +169,7 @@ func (m *Mail) secure(c *smtp.Client) error {
 // (oneLine) and encoded: a header cannot be added by a list's name.
 func (m *Mail) text(msg *Message) []byte {
 	first := msg.Alerts[0]
-	subject := oneLine(fmt.Sprintf("[sluice] %s: %s %s", first.Status, first.Alert, first.Subject))
+	subject := oneLine(fmt.Sprintf("[sluice] %s: %s", first.Status, first.about()))
 	if n := len(msg.Alerts) - 1; n > 0 {
 		subject += fmt.Sprintf(" and %d more", n)
 	}
@@ -177,7 +180,7 @@ func (m *Mail) text(msg *Message) []byte {
 		mime.QEncoding.Encode("utf-8", subject))
 	q := quotedprintable.NewWriter(&b)
 	for _, n := range msg.Alerts {
-		fmt.Fprintf(q, "%s: %s %s\r\n%s\r\nsince %s", strings.ToUpper(n.Status), n.Alert, oneLine(n.Subject), oneLine(n.Summary), n.Since.Format(time.RFC3339))
+		fmt.Fprintf(q, "%s: %s\r\n%s\r\nsince %s", strings.ToUpper(n.Status), oneLine(n.about()), oneLine(n.Summary), n.Since.Format(time.RFC3339))
 		if n.Until != nil {
 			fmt.Fprintf(q, " until %s", n.Until.Format(time.RFC3339))
 		}

@@ -27,6 +27,7 @@ type mailbox struct {
 	text     string
 	login    string
 	tls      bool
+	open     bool // it takes mail from everybody
 	sessions int
 }
 
@@ -45,7 +46,12 @@ type session struct {
 func (s *session) Reset()        {}
 func (s *session) Logout() error { return nil }
 
-func (s *session) AuthMechanisms() []string { return []string{sasl.Plain} }
+func (s *session) AuthMechanisms() []string {
+	if s.box.open {
+		return nil
+	}
+	return []string{sasl.Plain}
+}
 
 func (s *session) Auth(string) (sasl.Server, error) {
 	return sasl.NewPlainServer(func(_, user, password string) error {
@@ -204,6 +210,26 @@ func TestMailFails(t *testing.T) {
 		if _, err := NewMail(url, "a@example.com", "a@example.com"); err == nil || strings.Contains(err.Error(), "%zz") {
 			t.Errorf("%q: %v", url, err)
 		}
+	}
+}
+
+// A server on this machine that takes mail from everybody knows no log-in, and
+// is not sent a password.
+func TestMailWithoutLogin(t *testing.T) {
+	box, place := startMailbox(t, nil, false)
+	box.open = true
+	send := func(url string) error {
+		m, err := NewMail(url+place, "a@example.com", "b@example.com")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Send(t.Context(), newMessage("h1", begin, []Notice{{Alert: Test, Status: Firing, Since: begin, Runbook: runbook(Test)}}))
+	}
+	if err := send("smtp://ann:hunter2@"); err == nil || !strings.Contains(err.Error(), "offers no log-in") || box.text != "" {
+		t.Errorf("with a password: %v, %q", err, box.text)
+	}
+	if err := send("smtp://"); err != nil || !strings.Contains(box.text, "Subject: [sluice] firing: test\r\n") {
+		t.Errorf("without: %v, %q", err, box.text)
 	}
 }
 
