@@ -286,7 +286,7 @@ func (f *eventFields) readTime(opts *EventOptions, e *sluice.Event) error {
 	case t.rank != 0:
 		return fmt.Errorf("time not understood: it is %s, want a string or a number", t.value.Kind)
 	case opts.Dedupe != "" && !opts.StableNow && (e.ID != "" || !opts.Optional):
-		return errors.New("time is missing: with dedupe an event is known by its time and id; want time, timestamp or ts")
+		return errors.New("time is missing: an event with an id of its own is known by both; want time, timestamp or ts")
 	}
 	e.TimeMillis = opts.Now
 	return nil

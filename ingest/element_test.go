@@ -117,7 +117,7 @@ func TestParseEventRefused(t *testing.T) {
 		{`{"event":"x","ts":1,"id":{}}`, "id", "dedupe field id is an object, want a string or a number"},
 		{`{"event":"x","ts":1,"m":{"i":true}}`, "m.i", "dedupe field m.i is a boolean, want a string or a number"},
 		{`{"event":"x","ts":1,"m":{}}`, "m.i", "dedupe field m.i is missing"},
-		{`{"event":"x","id":"i"}`, "id", "time is missing: with dedupe"},
+		{`{"event":"x","id":"i"}`, "id", "time is missing: an event with an id"},
 	} {
 		var e sluice.Event
 		err := ParseEvent(tt.raw, &EventOptions{Now: testNow, Dedupe: tt.dedupe}, &e)
