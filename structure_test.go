@@ -36,6 +36,7 @@ var layers = map[string]int{
 	"meter":      1, // histograms without a metrics library
 	"timetext":   1,
 	"profile":    1,
+	"users":      1, // what updates do to users
 	"rule":       1, // conditions about a user
 	"filelock":   1,
 	"spill":      1,
@@ -68,6 +69,8 @@ var sameLayer = map[string]string{
 	"servers imports filelock":      "one server a directory",
 	"profile imports jsonscan":      "values stay the JSON text that they came as",
 	"profile imports timetext":      "some standard fields are times",
+	"users imports profile":         "it changes profiles",
+	"users imports jsonscan":        "bodies of updates are JSON",
 	"rule imports jsonscan":         "rules are JSON, and walk over the text of a profile",
 	"rule imports profile":          "its bounds and its standard fields are what rules name",
 	"rule imports timetext":         "attributes are times as producers write them",

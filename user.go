@@ -217,11 +217,12 @@ type UserChanges struct {
 	Drop        []UserID
 	AddKeys     []KeyRow // ErrConflict if somebody has one already
 	MoveKeys    []KeyRow // whoever has them
-	DropKeys    []UserKey
+	DropKeys    []KeyRow // unless somebody else has one by now
 	AddAddress  []KeyRow // e-mail and phone; there already is no error
 	DropAddress []KeyRow
 	Numbers     map[int]UserNumbers // by partition
 	Forward     []Forward
+	Stay        []UserID // ErrConflict if one is gone or merged by now
 	Erase       []string // the names that events have of users who are erased
 }
 

@@ -379,7 +379,7 @@ func newEngine(b *bed, s setup) *engine {
 	e.leases.Beat, e.leases.Timeout = 200*time.Millisecond, time.Second // successors of killed ones need not wait
 	if !s.noStore {
 		e.leases.AddPartitions(ingest.StoreRole, e.redis, partitions)
-		f := &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Clock: sluice.SystemClock{}, Log: log, Stats: e.stats, AcceptGaps: s.acceptGaps}
+		f := &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store.(sluice.UserStore), Clock: sluice.SystemClock{}, Log: log, Stats: e.stats, AcceptGaps: s.acceptGaps}
 		e.followers = append(e.followers, f.Run)
 	}
 	for i, l := range s.lists {

@@ -14,6 +14,7 @@ import (
 	"sluice"
 	"sluice/faults"
 	"sluice/flow"
+	"sluice/users"
 )
 
 // StoreRole is the role of storing the logs, and the name of its cursors.
@@ -30,6 +31,7 @@ type StoreFollower struct {
 	Logs   []*flow.Log // by partition
 	Leases *flow.Leases
 	Store  sluice.Store
+	Users  sluice.UserStore // the same store
 	Clock  sluice.Clock
 	Log    *slog.Logger
 	Stats  *Stats
@@ -64,8 +66,11 @@ func (s *StoreFollower) session(fetch, work context.Context) error {
 	return s.follow(ctx, work, held)
 }
 
-// storeUnit is one transaction, prepared.
+// storeUnit is one transaction. It is prepared when it is read, or, if it has
+// updates of users, when these have been applied to what is stored of them.
 type storeUnit struct {
+	effect   *sluice.Effect
+	updates  []users.Update
 	prepared sluice.Prepared
 	names    map[string]int64
 	moves    []sluice.Move
@@ -97,10 +102,23 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 		return err
 	}
 	reading := maps.Clone(cursors) // owned by the reading side
+	forwarder, forwarding := newForwarder(s), make(chan error, 1)
+	fetch, stop := context.WithCancel(fetch)
+	go func() { // ends with the session
+		err := forwarder.run(fetch, partitions)
+		stop()
+		forwarding <- err
+	}()
 	err = flow.Pipe(fetch, work, func(ctx context.Context, emit func(storeUnit) error) error {
 		return s.read(ctx, logs, reading, partitions[0], emit)
 	}, func(ctx context.Context, u storeUnit) error {
+		if err := s.resolve(ctx, &u); err != nil {
+			return err
+		}
 		if err := apply(ctx, s.Store, s.Stats, StoreRole, u.prepared); err != nil {
+			return err
+		}
+		if err := forwarder.tell(ctx, u.effect.Users); err != nil {
 			return err
 		}
 		s.Stats.countNames(u.names)
@@ -112,6 +130,10 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 		s.Stats.Trim.Observe(s.Clock.Now().Sub(now))
 		return err
 	})
+	stop()
+	if failed := <-forwarding; err == nil && !errors.Is(failed, context.Canceled) {
+		err = failed
+	}
 	if errors.Is(err, sluice.ErrGap) {
 		return nil // the next session judges it, before it begins
 	}
@@ -164,11 +186,13 @@ func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[
 		}
 		t.effect.Stripe = stripe
 		s.Stats.Read.Observe(s.Clock.Now().Sub(t.began))
-		prepared, err := prepare(s.Store, s.Stats, &t.effect)
-		if err != nil {
-			return err
+		u := storeUnit{effect: &t.effect, updates: t.updates, names: t.names, moves: t.effect.Moves, entries: t.entries}
+		if len(u.updates) == 0 {
+			if u.prepared, err = prepare(s.Store, s.Stats, &t.effect); err != nil {
+				return err
+			}
 		}
-		if err := emit(storeUnit{prepared, t.names, t.effect.Moves, t.entries}); err != nil {
+		if err := emit(u); err != nil {
 			return err
 		}
 	}
@@ -190,7 +214,7 @@ func (s *StoreFollower) gather(pulled <-chan []flow.Batch, failed chan error, cu
 			continue
 		default:
 		}
-		if len(t.effect.Events) >= flushSoon {
+		if len(t.effect.Events)+len(t.updates) >= flushSoon {
 			break
 		}
 		switch {
@@ -226,11 +250,13 @@ func (s *StoreFollower) gather(pulled <-chan []flow.Batch, failed chan error, cu
 type storing struct {
 	s      *StoreFollower
 	effect sluice.Effect
-	moved  map[int]sluice.Move
-	names  map[string]int64
-	counts map[sluice.Count]int64 // by the count of an hour, without its By
-	bytes  int
-	began  time.Time // when its first batches came
+
+	updates []users.Update
+	moved   map[int]sluice.Move
+	names   map[string]int64
+	counts  map[sluice.Count]int64 // by the count of an hour, without its By
+	bytes   int
+	began   time.Time // when its first batches came
 
 	entries map[int][]sluice.Position // of the batches added, by partition
 }
@@ -245,12 +271,12 @@ func (t *storing) addAll(batches []flow.Batch, cursors map[int]sluice.Position) 
 }
 
 func (t *storing) full() bool {
-	return len(t.effect.Events)+len(t.effect.Dead)+len(t.counts) >= flushRows || t.bytes >= 4*flushBytes
+	return len(t.effect.Events)+len(t.updates)+len(t.effect.Dead)+len(t.counts) >= flushRows || t.bytes >= 4*flushBytes
 }
 
 // onlyCounts reports whether nothing but counts has come.
 func (t *storing) onlyCounts() bool {
-	return len(t.counts) > 0 && len(t.effect.Events)+len(t.effect.Dead) == 0
+	return len(t.counts) > 0 && len(t.effect.Events)+len(t.updates)+len(t.effect.Dead) == 0
 }
 
 func (t *storing) done() *storing {
@@ -321,6 +347,12 @@ func (t *storing) addItem(b flow.Batch, r *sluice.BatchReader) {
 			t.count(c)
 			return
 		}
+	case sluice.ItemUser:
+		t.updates = append(t.updates, users.Update{Place: place})
+		if err = sluice.DecodeUpdate(r.Item.Payload, &t.updates[len(t.updates)-1].UserUpdate); err == nil {
+			return
+		}
+		t.updates = t.updates[:len(t.updates)-1]
 	case sluice.ItemMarker:
 		return
 	default:

@@ -133,8 +133,8 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// quoted is a text as a JSON string.
-func quoted(s string) string { return string(appendString(make([]byte, 0, len(s)+2), s)) }
+// Quoted is a text as a profile has it: a JSON string.
+func Quoted(s string) string { return string(appendString(make([]byte, 0, len(s)+2), s)) }
 
 // runes is how many characters a string value has.
 func runes(v jsonscan.Value) int { return utf8.RuneCountInString(v.Text()) }

@@ -15,6 +15,7 @@ const (
 	MaxTallies      = 1000     // names of events, and of products
 	MaxGroups       = 200      // subscription groups
 	MaxAliases      = 100
+	MaxFormer       = 200  // names of users who were merged into one
 	MaxCustomAmount = 1000 // custom attributes
 	maxPushTokens   = 20
 	maxInOne        = 1000 // attributes in one object

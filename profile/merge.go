@@ -21,6 +21,10 @@ func (p *Profile) Merge(other *Profile) {
 	for _, a := range other.Aliases {
 		p.AddAlias(a)
 	}
+	for _, name := range other.Former {
+		p.AddFormer(name)
+	}
+	p.ActiveDay = max(p.ActiveDay, other.ActiveDay)
 	switch {
 	case p.CreatedMillis == 0:
 		p.CreatedMillis = other.CreatedMillis
@@ -50,6 +54,13 @@ func fill(values *Values, other Values) {
 		if values.Get(v.Name) == "" {
 			values.Set(v.Name, v.Raw)
 		}
+	}
+}
+
+// AddFormer notes the name of a user who was merged into this one.
+func (p *Profile) AddFormer(name string) {
+	if i, ok := slices.BinarySearch(p.Former, name); !ok && len(p.Former) < MaxFormer {
+		p.Former = slices.Insert(p.Former, i, name)
 	}
 }
 

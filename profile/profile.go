@@ -15,7 +15,9 @@ import (
 //
 //	external_id  the customer's name for the user
 //	aliases      [[label, name], ...]
+//	former       names of users who were merged into this one
 //	created      when the user was first seen, ms since the epoch
+//	active       the last day (since the epoch, UTC) on which he did something
 //	fields       the standard attributes: first_name, email, ...
 //	custom       the customer's own
 //	events       {name: [count, first ms, last ms], ...}
@@ -28,7 +30,9 @@ import (
 type Profile struct {
 	ExternalID    string
 	Aliases       []Alias
+	Former        []string
 	CreatedMillis int64
+	ActiveDay     int64
 	Fields        Values
 	Custom        Values
 	Events        []Tally
@@ -126,6 +130,12 @@ func (p *Profile) parseMember(name string, v jsonscan.Value) (err error) {
 			p.Aliases = append(p.Aliases, Alias{pair[0].Text(), pair[1].Text()})
 		}
 		return e.Err()
+	case "former":
+		for _, e := range elements(v.Raw) {
+			p.Former = append(p.Former, e.Text())
+		}
+	case "active":
+		p.ActiveDay, err = strconv.ParseInt(v.Raw, 10, 64)
 	case "created":
 		p.CreatedMillis, err = strconv.ParseInt(v.Raw, 10, 64)
 	case "fields":
@@ -217,10 +227,15 @@ func (p *Profile) Append(dst []byte) []byte {
 		}
 		w.dst = append(w.dst, ']')
 	}
-	if p.CreatedMillis != 0 {
-		w.member("created")
-		w.dst = strconv.AppendInt(w.dst, p.CreatedMillis, 10)
+	if len(p.Former) > 0 {
+		w.member("former")
+		for i, name := range p.Former {
+			w.dst = appendString(append(w.dst, opening(i, '[')), name)
+		}
+		w.dst = append(w.dst, ']')
 	}
+	w.number("created", p.CreatedMillis)
+	w.number("active", p.ActiveDay)
 	w.values("fields", p.Fields)
 	w.values("custom", p.Custom)
 	w.tallies("events", p.Events)
@@ -257,6 +272,13 @@ func (w *writer) member(name string) {
 	}
 	w.any = true
 	w.dst = append(append(append(w.dst, '"'), name...), '"', ':')
+}
+
+func (w *writer) number(name string, n int64) {
+	if n != 0 {
+		w.member(name)
+		w.dst = strconv.AppendInt(w.dst, n, 10)
+	}
 }
 
 func (w *writer) values(name string, values Values) {

@@ -148,12 +148,14 @@ func some(r *rand.Rand) *Profile {
 	}
 	for range r.IntN(6) {
 		name := string('a' + rune(r.IntN(5)))
-		p.Fields.Set([]string{"first_name", "email", "dob"}[r.IntN(3)], quoted(name))
+		p.Fields.Set([]string{"first_name", "email", "dob"}[r.IntN(3)], Quoted(name))
 		p.Custom.Set(name, []string{"1", `"x"`, `[1,2]`, `{"y":1}`, "true"}[r.IntN(5)])
 		p.CountEvent(name, r.Int64N(100))
 		p.CountPurchase(name, []string{"EUR", "USD"}[r.IntN(2)], r.Int64N(1000), r.Int64N(5), r.Int64N(100))
 		p.AddAlias(Alias{name, number(float64(r.IntN(3)))})
 		p.SetGroup(name, r.IntN(2) == 0, r.Int64N(100))
+		p.AddFormer(name)
+		p.ActiveDay = r.Int64N(3)
 	}
 	return p
 }

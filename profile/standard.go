@@ -93,7 +93,7 @@ func email(v jsonscan.Value) (string, bool) {
 		return "", false
 	}
 	address, ok := NormalEmail(v.Text())
-	return quoted(address), ok
+	return Quoted(address), ok
 }
 
 // NormalEmail brings an address into the form in which it is kept and
@@ -134,7 +134,7 @@ func phone(v jsonscan.Value) (string, bool) {
 		return "", false
 	}
 	n, ok := NormalPhone(v.Text())
-	return quoted(n), ok
+	return Quoted(n), ok
 }
 
 // NormalPhone brings a number into the form in which it is kept and compared.
@@ -163,7 +163,7 @@ func moment(v jsonscan.Value) (string, bool) {
 		return "", false
 	}
 	ms, err := timetext.Parse(v.Text(), v.Kind == jsonscan.String)
-	return quoted(TimeText(ms)), err == nil
+	return Quoted(TimeText(ms)), err == nil
 }
 
 // zones remembers names that are zones. There are some 600, and more ways to
@@ -203,10 +203,10 @@ func country(v jsonscan.Value) (string, bool) {
 	}
 	word := strings.TrimSpace(v.Text())
 	if code, ok := spellings().countries[strings.ToLower(word)]; ok {
-		return quoted(code), true
+		return Quoted(code), true
 	}
 	if r, err := language.ParseRegion(word); err == nil && r.IsCountry() {
-		return quoted(r.Canonicalize().String()), true
+		return Quoted(r.Canonicalize().String()), true
 	}
 	return "null", true
 }
@@ -218,11 +218,11 @@ func languageCode(v jsonscan.Value) (string, bool) {
 	}
 	word := strings.TrimSpace(v.Text())
 	if code, ok := spellings().languages[strings.ToLower(word)]; ok {
-		return quoted(code), true
+		return Quoted(code), true
 	}
 	if tag, err := language.Parse(word); err == nil {
 		if base, sure := tag.Base(); sure != language.No && len(base.String()) == 2 {
-			return quoted(base.String()), true
+			return Quoted(base.String()), true
 		}
 	}
 	return "null", true
@@ -293,7 +293,7 @@ func groups(v jsonscan.Value) (string, bool) {
 	all := elements(v.Raw)
 	for _, group := range all {
 		state := memberOf(group, groupState)
-		if id := memberOf(group, groupID); kindOf(id) != jsonscan.String || state != quoted(subscribed) && state != quoted(unsubscribed) {
+		if id := memberOf(group, groupID); kindOf(id) != jsonscan.String || state != Quoted(subscribed) && state != Quoted(unsubscribed) {
 			return "", false
 		}
 	}
@@ -310,7 +310,7 @@ const (
 func (p *Profile) setGroups(v jsonscan.Value, nowMillis int64) (changed bool) {
 	for _, group := range elements(v.Raw) {
 		id, err := jsonscan.Scan(memberOf(group, groupID))
-		if err == nil && p.SetGroup(id.Text(), memberOf(group, groupState) == quoted(subscribed), nowMillis) {
+		if err == nil && p.SetGroup(id.Text(), memberOf(group, groupState) == Quoted(subscribed), nowMillis) {
 			changed = true
 		}
 	}

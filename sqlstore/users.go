@@ -3,6 +3,8 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,10 +28,26 @@ func (t *txn) applyUsers(ctx context.Context, u *sluice.UserChanges) error {
 		return nil
 	}
 	for _, step := range []func(context.Context, *sluice.UserChanges) error{
-		t.dropUsers, t.putUsers, t.addUserKeys, t.addAddresses, t.putUserNumbers, t.putForwards, t.putErasures,
+		t.lockUsers, t.dropUsers, t.putUsers, t.addUserKeys, t.addAddresses, t.putUserNumbers, t.putForwards, t.putErasures,
 	} {
 		if err := step(ctx, u); err != nil {
 			return fmt.Errorf("write users: %w", err)
+		}
+	}
+	return nil
+}
+
+// lockUsers makes sure that users who take others over are still there when this
+// commits. Two merges in opposite directions wait for each other, and one fails.
+func (t *txn) lockUsers(ctx context.Context, u *sluice.UserChanges) error {
+	for _, id := range slices.CompactFunc(slices.SortedFunc(slices.Values(u.Stay), compareIDs), func(a, b sluice.UserID) bool { return a == b }) {
+		var merged int64
+		err := t.conn.QueryRowContext(ctx, query(t.store.d, "user_stay"), id.Partition, id.Number).Scan(&merged)
+		if errors.Is(err, sql.ErrNoRows) || err == nil && merged != 0 {
+			return fmt.Errorf("user %s is gone or merged: %w", id, sluice.ErrConflict)
+		}
+		if err != nil {
+			return fmt.Errorf("user_stay: %w", err)
 		}
 	}
 	return nil
@@ -59,12 +77,10 @@ func compareIDs(a, b sluice.UserID) int {
 	return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Number, b.Number))
 }
 
-func compareKeys(a, b sluice.UserKey) int {
-	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
-}
-
 func keyArgs(rows []sluice.KeyRow) []any {
-	sorted := slices.SortedFunc(slices.Values(rows), func(a, b sluice.KeyRow) int { return cmp.Or(compareKeys(a.Key, b.Key), compareIDs(a.ID, b.ID)) })
+	sorted := slices.SortedFunc(slices.Values(rows), func(a, b sluice.KeyRow) int {
+		return cmp.Or(cmp.Compare(a.Key.Kind, b.Key.Kind), cmp.Compare(a.Key.Name, b.Key.Name), compareIDs(a.ID, b.ID))
+	})
 	args := make([]any, 0, 4*len(rows))
 	for _, r := range sorted {
 		args = append(args, int(r.Key.Kind), r.Key.Name, r.ID.Partition, r.ID.Number)
@@ -148,15 +164,11 @@ func (t *txn) dropUsers(ctx context.Context, u *sluice.UserChanges) error {
 			return fmt.Errorf("user_drop: %w", err)
 		}
 	}
-	for _, k := range slices.SortedFunc(slices.Values(u.DropKeys), compareKeys) {
-		if _, err := t.exec(ctx, "user_key_drop", int(k.Kind), k.Name); err != nil {
-			return fmt.Errorf("user_key_drop: %w", err)
-		}
-	}
-	args := keyArgs(u.DropAddress)
-	for a := range slices.Chunk(args, 4) {
-		if _, err := t.exec(ctx, "user_address_drop", a...); err != nil {
-			return fmt.Errorf("user_address_drop: %w", err)
+	for query, rows := range map[string][]sluice.KeyRow{"user_key_drop": u.DropKeys, "user_address_drop": u.DropAddress} {
+		for args := range slices.Chunk(keyArgs(rows), 4) {
+			if _, err := t.exec(ctx, query, args...); err != nil {
+				return fmt.Errorf("%s: %w", query, err)
+			}
 		}
 	}
 	return nil

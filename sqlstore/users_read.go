@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"maps"
 	"slices"
@@ -47,7 +48,9 @@ func (s *Store) usersByKey(ctx context.Context, q *sluice.UserQuery, a *sluice.U
 			err := s.userRows(ctx, strings.Replace(statement, "$NAMES", marks(len(piece)), 1), append([]any{int(kind)}, piece...), func(name string, u sluice.UserRow) {
 				key := sluice.UserKey{Kind: kind, Name: name}
 				a.ByKey[key] = append(a.ByKey[key], u.ID)
-				a.Users[u.ID] = u
+				if u.Profile != "" || !u.MergedInto.IsZero() {
+					a.Users[u.ID] = u
+				}
 			})
 			if err != nil {
 				return err
@@ -137,10 +140,17 @@ func (s *Store) userRows(ctx context.Context, statement string, args []any, f fu
 		var key string
 		var u sluice.UserRow
 		var updated any
-		err := scan(&key, &u.ID.Partition, &u.ID.Number, &updated, &u.MergedInto.Partition, &u.MergedInto.Number, &u.Profile)
+		var text sql.NullString
+		var to [2]sql.NullInt64
+		err := scan(&key, &u.ID.Partition, &u.ID.Number, &updated, &to[0], &to[1], &text)
 		if err != nil {
 			return err
 		}
+		if updated == nil { // a key of somebody who is no more
+			f(key, u)
+			return nil
+		}
+		u.MergedInto, u.Profile = sluice.UserID{Partition: int(to[0].Int64), Number: to[1].Int64}, text.String
 		if u.UpdatedMillis, err = s.d.scanMillis(updated); err != nil {
 			return err
 		}

@@ -56,12 +56,17 @@ func testUsers(t *testing.T, f *fixture) {
 		t.Fatalf("got %+v, %v\nwant %+v", got, err, want)
 	}
 
+	stay := func(ids ...sluice.UserID) error {
+		_, err := f.store.Apply(f.ctx, f.prepare(t, f.step(sluice.Effect{Users: &sluice.UserChanges{Stay: ids}})))
+		return err
+	}
+
 	// b is merged into a: his key moves, his profile is empty.
 	rowA.Profile = `{"external_id":"u-1"}`
 	f.change(t, &sluice.UserChanges{
 		Put:         []sluice.UserRow{{ID: b, UpdatedMillis: 5, MergedInto: a}, rowA},
 		MoveKeys:    []sluice.KeyRow{{Key: external("U-1"), ID: a}},
-		DropKeys:    []sluice.UserKey{alias},
+		DropKeys:    []sluice.KeyRow{{Key: alias, ID: a}, {Key: external("u-1"), ID: b}},
 		AddAddress:  []sluice.KeyRow{{Key: email("x@example.com"), ID: a}},
 		DropAddress: []sluice.KeyRow{{Key: email("x@example.com"), ID: b}},
 	})
@@ -71,8 +76,12 @@ func testUsers(t *testing.T, f *fixture) {
 	if !reflect.DeepEqual(got.ByKey, wantKeys) || got.Users[b].MergedInto != a || got.Users[a] != rowA {
 		t.Errorf("after the merge: %+v", got)
 	}
-	f.change(t, &sluice.UserChanges{Drop: []sluice.UserID{a}, DropKeys: []sluice.UserKey{external("u-1"), external("U-1")}, Erase: []string{"u-1", "u-1"}})
-	if got, err = store.Users(f.ctx, sluice.UserQuery{Keys: []sluice.UserKey{external("u-1")}, IDs: []sluice.UserID{a}}); err != nil || len(got.Users) > 0 || len(got.ByKey) > 0 {
+	wantError(t, stay(a, b), sluice.ErrConflict)
+	wantError(t, stay(sluice.UserID{Partition: 9, Number: 9}), sluice.ErrConflict)
+	f.change(t, &sluice.UserChanges{Stay: []sluice.UserID{a, a}})
+	f.change(t, &sluice.UserChanges{Drop: []sluice.UserID{a}, DropKeys: []sluice.KeyRow{{Key: external("u-1"), ID: a}}, Erase: []string{"u-1", "u-1"}})
+	got, err = store.Users(f.ctx, sluice.UserQuery{Keys: []sluice.UserKey{external("u-1"), external("U-1")}, IDs: []sluice.UserID{a}})
+	if err != nil || len(got.Users) > 0 || !reflect.DeepEqual(got.ByKey, map[sluice.UserKey][]sluice.UserID{external("U-1"): {a}}) {
 		t.Errorf("after he was dropped: %+v, %v", got, err)
 	}
 	f.wantRows(t, "SELECT name FROM erasures", []string{"u-1"})

@@ -206,7 +206,7 @@ func (e *engine) openList(ctx context.Context, i int) error {
 
 // storeFollower returns what stores the logs.
 func (e *engine) storeFollower() *ingest.StoreFollower {
-	return &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Clock: e.clock, Log: e.log, Stats: e.stats, AcceptGaps: e.config.AcceptGaps}
+	return &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store, Clock: e.clock, Log: e.log, Stats: e.stats, AcceptGaps: e.config.AcceptGaps}
 }
 
 // keeper returns what makes the days of events and removes what is too old.

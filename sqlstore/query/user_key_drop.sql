@@ -1,1 +1,1 @@
-DELETE FROM user_keys WHERE kind = ? AND name = ?
+DELETE FROM user_keys WHERE kind = ? AND name = ? AND part = ? AND number = ?

@@ -1,0 +1,154 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"sluice"
+	"sluice/faults"
+	"sluice/flow"
+	"sluice/users"
+)
+
+// resolve applies a transaction's updates of users to what is stored of them,
+// and prepares it. It is done just before the transaction, and not while the
+// one before is applied, as for events: what that one writes has to be read.
+func (s *StoreFollower) resolve(ctx context.Context, u *storeUnit) error {
+	if len(u.updates) == 0 {
+		return nil
+	}
+	now := s.Clock.Now().UnixMilli()
+	done, err := users.Apply(ctx, s.Users, len(s.Logs), now, u.updates)
+	if err != nil {
+		return err
+	}
+	effect := u.effect
+	effect.Users = done.Changes
+	effect.Events = append(effect.Events, done.Events...)
+	effect.Counts = append(effect.Counts, done.Counts...)
+	for _, d := range done.Dead {
+		effect.Dead = append(effect.Dead, sluice.DeadLetter{
+			Source: "log", Form: sluice.FormItem, Reason: d.Reason, Place: d.Update.Place, TimeMillis: now,
+			Payload: sluice.AppendUpdate(nil, &d.Update.UserUpdate),
+		})
+	}
+	for i := range done.Events {
+		u.names[done.Events[i].Kind.String()]++
+	}
+	u.prepared, err = prepare(s.Store, s.Stats, effect)
+	return err
+}
+
+// Bounds of what is forwarded at once.
+const forwardRows = 512
+
+// forwarder brings what the store has for the logs of other partitions there.
+//
+// A row of the table is appended under a source of its own partition, with its
+// id as seq, and removed after that: what is repeated after a crash, or by two
+// processes at once, is known to the log by its seq. Ids only rise, so a row
+// with a seq that the log has passed was appended before.
+type forwarder struct {
+	logs  []*flow.Log
+	users sluice.UserStore
+	wake  chan []int // partitions that have rows
+}
+
+func newForwarder(s *StoreFollower) *forwarder {
+	return &forwarder{logs: s.Logs, users: s.Users, wake: make(chan []int, 1)}
+}
+
+// tell says that partitions have rows. It waits while the forwarder is two
+// transactions behind.
+func (f *forwarder) tell(ctx context.Context, changes *sluice.UserChanges) error {
+	if changes == nil || len(changes.Forward) == 0 {
+		return nil
+	}
+	seen := make(map[int]bool)
+	for i := range changes.Forward {
+		seen[changes.Forward[i].From] = true
+	}
+	select {
+	case f.wake <- slices.Sorted(maps.Keys(seen)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// run forwards until ctx ends, at first what an earlier session has left.
+func (f *forwarder) run(ctx context.Context, partitions []int) error {
+	for {
+		for _, p := range partitions {
+			if err := f.drain(ctx, p); err != nil {
+				return fmt.Errorf("forward updates of users from partition %d: %w", p, err)
+			}
+		}
+		select {
+		case partitions = <-f.wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (f *forwarder) drain(ctx context.Context, partition int) error {
+	for {
+		rows, err := f.users.Forwards(ctx, partition, forwardRows)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		to := make(map[int][]sluice.Forward)
+		for _, r := range rows {
+			to[r.To] = append(to[r.To], r)
+		}
+		for _, p := range slices.Sorted(maps.Keys(to)) {
+			if err := f.append(ctx, partition, p, to[p]); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// append appends rows to one log and removes them.
+func (f *forwarder) append(ctx context.Context, from, to int, rows []sluice.Forward) error {
+	if to >= len(f.logs) {
+		return fmt.Errorf("there is no partition %d", to)
+	}
+	source := "forward:" + strconv.Itoa(from)
+	seq, err := f.logs[to].Seq(ctx, source)
+	if err != nil {
+		return err
+	}
+	var arrived int64
+	if seq != "" {
+		if arrived, err = strconv.ParseInt(seq, 10, 64); err != nil {
+			return fmt.Errorf("read seq %q of %s: %w", seq, source, err)
+		}
+	}
+	last := rows[len(rows)-1].ID
+	for len(rows) > 0 {
+		batch, ids := sluice.NewBatch(0), int64(0)
+		for len(rows) > 0 && (ids == 0 || len(batch)+len(rows[0].Items) <= sluice.MaxBatchBytes) {
+			if rows[0].ID > arrived {
+				batch, ids = append(batch, rows[0].Items...), rows[0].ID
+			}
+			rows = rows[1:]
+		}
+		if ids == 0 {
+			break
+		}
+		next := strconv.FormatInt(ids, 10)
+		if _, err := f.logs[to].Append(ctx, source, seq, next, batch, true); err != nil {
+			return err
+		}
+		seq = next
+	}
+	if err := faults.Hit("forwarded"); err != nil {
+		return err
+	}
+	return f.users.Forwarded(ctx, from, to, last)
+}

@@ -1,0 +1,185 @@
+package ingest_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"sluice"
+	"sluice/faults"
+	"sluice/flow"
+	"sluice/ingest"
+	"sluice/profile"
+	"sluice/users"
+)
+
+// people sends updates as the API does and looks users up.
+type people struct {
+	*bed
+	e      *engine
+	intake *ingest.Intake
+}
+
+func startPeople(b *bed) *people {
+	b.Helper()
+	e := start(b, setup{})
+	p := &people{bed: b, e: e}
+	p.intake = &ingest.Intake{Writer: flow.NewWriter(e.logs, "test", 1<<28), Redis: e.redis, Partitions: len(e.logs), Clock: sluice.SystemClock{}, Stats: e.stats}
+	return p
+}
+
+func (p *people) send(updates ...sluice.UserUpdate) {
+	p.Helper()
+	for i := range updates {
+		if updates[i].TimeMillis == 0 {
+			updates[i].TimeMillis = 1_700_000_000_000
+		}
+	}
+	p.must(p.intake.Update(p.Context(), updates))
+}
+
+// who returns the user behind a key, following merges; nil: there is none.
+func (p *people) who(k sluice.UserKey) *profile.Profile {
+	p.Helper()
+	store := p.e.store.(sluice.UserStore)
+	a, err := store.Users(p.Context(), sluice.UserQuery{Keys: []sluice.UserKey{k}})
+	p.must(err)
+	if len(a.ByKey[k]) == 0 {
+		return nil
+	}
+	row := a.Users[a.ByKey[k][0]]
+	for !row.MergedInto.IsZero() {
+		id := row.MergedInto
+		a, err = store.Users(p.Context(), sluice.UserQuery{IDs: []sluice.UserID{id}})
+		p.must(err)
+		row = a.Users[id]
+	}
+	if row.ID.IsZero() {
+		return nil
+	}
+	got, err := profile.Parse(row.Profile)
+	p.must(err)
+	return got
+}
+
+// awaitUser waits until a user is as wanted.
+func (p *people) awaitUser(what string, k sluice.UserKey, ok func(*profile.Profile) bool) {
+	p.Helper()
+	p.eventually(what, func() bool {
+		got := p.who(k)
+		return got != nil && ok(got)
+	})
+}
+
+func external(n int) sluice.UserKey {
+	return sluice.UserKey{Kind: sluice.KeyExternal, Name: fmt.Sprint("u-", n)}
+}
+
+func attributes(k sluice.UserKey, body string) sluice.UserUpdate {
+	return sluice.UserUpdate{Op: sluice.OpAttributes, Key: k, Body: body}
+}
+
+// Users are made, changed by every key that they have in whatever partition it
+// lies, merged and erased.
+func TestUsers(t *testing.T) {
+	onEach(t, func(b *bed) {
+		p := startPeople(b)
+		const n = 12
+		for i := range n {
+			p.send(attributes(external(i), fmt.Sprintf(`{"email":"u%d@example.com","n":1}`, i)),
+				sluice.UserUpdate{Op: sluice.OpAlias, Key: external(i), Body: sluice.AliasKey("l", fmt.Sprint(i)).Name})
+		}
+		for i := range n {
+			p.awaitUser("he has his alias", sluice.AliasKey("l", fmt.Sprint(i)), func(u *profile.Profile) bool { return u.ExternalID == external(i).Name })
+		}
+		for i := range n {
+			mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: fmt.Sprintf("u%d@example.com", i)}
+			for _, k := range []sluice.UserKey{external(i), sluice.AliasKey("l", fmt.Sprint(i)), mail} {
+				p.send(attributes(k, `{"n":{"inc":1}}`), sluice.UserUpdate{Op: sluice.OpEvent, Key: k, Name: "came", App: "shop"})
+			}
+		}
+		for i := range n {
+			p.awaitUser("all three have arrived", external(i), func(u *profile.Profile) bool { return u.Custom.Get("n") == "4" && u.Events[0].Count == 3 })
+		}
+		for i := range n / 2 {
+			p.send(sluice.UserUpdate{Op: sluice.OpMerge, Key: external(i), Name: users.MergeName(external(n - 1 - i))})
+		}
+		for i := range n / 2 {
+			p.awaitUser("both are one", external(i), func(u *profile.Profile) bool { return u.Events[0].Count == 6 && len(u.Aliases) == 2 })
+		}
+		for i := range n / 2 {
+			p.send(sluice.UserUpdate{Op: sluice.OpDelete, Key: sluice.AliasKey("l", fmt.Sprint(i))})
+		}
+		p.eventually("nobody is left", func() bool { return b.count("user_keys") == 0 && b.count("forwards") == 0 })
+		for _, table := range []string{"user_keys", "user_addresses", "forwards"} {
+			if got := b.count(table); got != 0 {
+				t.Errorf("%d rows in %s: %q", got, table, b.query("SELECT * FROM "+table))
+			}
+		}
+		if got := b.query("SELECT COUNT(*) FROM users WHERE to_number = 0"); got[0] != "0" {
+			t.Errorf("%s users are left", got[0])
+		}
+		b.checkCounts("events", 3*n, 0)
+		if got := b.query("SELECT SUM(count) FROM series_hours WHERE name = 'came' AND kind = 'custom' AND app_id = 'shop'"); got[0] != fmt.Sprint(3*n) {
+			t.Errorf("%s came", got[0])
+		}
+	})
+}
+
+// Sessions that end anywhere apply each increment once, also those that were
+// forwarded, and keep every event.
+func TestUsersSurviveFailures(t *testing.T) {
+	points := []string{"appended", "transaction", "committed", "forwarded"}
+	onEachAlone(t, func(b *bed) {
+		p := startPeople(b)
+		const n, rounds = 8, 2
+		alias := func(i int) sluice.UserKey { return sluice.AliasKey("l", fmt.Sprint(i)) }
+		for i := range n {
+			p.send(attributes(external(i), `{"n":0}`), sluice.UserUpdate{Op: sluice.OpAlias, Key: external(i), Body: alias(i).Name})
+		}
+		for i := range n {
+			p.awaitUser("he has his alias", alias(i), func(u *profile.Profile) bool { return true })
+		}
+		for round := range rounds {
+			var spec []string
+			for _, point := range points {
+				spec = append(spec, fmt.Sprintf("%s=error,%d", point, round%3+1))
+			}
+			disarm, err := faults.Arm(strings.Join(spec, ";"))
+			b.must(err)
+			for i := range n {
+				for _, k := range []sluice.UserKey{external(i), alias(i)} {
+					p.insist(attributes(k, `{"n":{"inc":1}}`))
+				}
+			}
+			for i := range n {
+				p.awaitUser("each is counted once", external(i), func(u *profile.Profile) bool { return u.Custom.Get("n") == fmt.Sprint(2*(round+1)) })
+			}
+			disarm()
+		}
+		p.eventually("nothing is on its way", func() bool { return b.count("forwards") == 0 })
+		for i := range n {
+			if got := p.who(external(i)).Custom.Get("n"); got != fmt.Sprint(2*rounds) {
+				t.Errorf("user %d has %s, want %d", i, got, 2*rounds)
+			}
+		}
+		if !p.e.log.has("injected failure") {
+			b.Error("nothing failed: this test shows nothing")
+		}
+	})
+}
+
+// insist sends an update until it is surely in. The writer repeats what has no
+// answer by itself; what it refuses has not been written.
+func (p *people) insist(u sluice.UserUpdate) {
+	p.Helper()
+	u.TimeMillis = 1_700_000_000_000
+	for {
+		err := p.intake.Update(p.Context(), []sluice.UserUpdate{u})
+		if err == nil || !errors.Is(err, sluice.ErrFull) {
+			p.must(err)
+			return
+		}
+	}
+}

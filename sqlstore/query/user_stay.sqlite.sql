@@ -1,0 +1,1 @@
+SELECT to_number FROM users WHERE part = ? AND number = ?

@@ -1,0 +1,300 @@
+package users
+
+import (
+	"sluice"
+	"sluice/jsonscan"
+	"sluice/profile"
+)
+
+// apply applies one update, or says where it goes.
+func (u *Unit) apply(up *Update) {
+	id, x, ok := u.target(up)
+	switch {
+	case !ok:
+		return // more must be read first
+	case x == nil:
+		u.result.Ignored++
+		return
+	case id.Partition != up.Place.Partition:
+		u.forward(up, id)
+		return
+	}
+	p, err := x.look()
+	if err != nil {
+		u.bury(up, err.Error())
+		return
+	}
+	switch up.Op {
+	case sluice.OpAttributes:
+		p.SetAttributes(up.Body, up.TimeMillis)
+	case sluice.OpEvent:
+		p.CountEvent(up.Name, up.TimeMillis)
+		u.event(up, sluice.KindCustom, id, p)
+	case sluice.OpPurchase:
+		b := readPurchase(up.Body)
+		p.CountPurchase(up.Name, b.currency, b.micros, b.quantity, up.TimeMillis)
+		u.event(up, sluice.KindPurchase, id, p)
+	case sluice.OpGroup:
+		p.SetGroup(up.Name, up.Body == "subscribed", up.TimeMillis)
+	case sluice.OpAlias:
+		u.alias(up, id, x)
+	case sluice.OpIdentify:
+		u.identify(up, id, x)
+	case sluice.OpMerge:
+		u.merge(up, id, x)
+	case sluice.OpAbsorb:
+		u.absorb(up, x)
+	case sluice.OpDelete:
+		u.remove(id, x)
+		return
+	default:
+		u.bury(up, "an operation that this program does not know; was it written by a newer one?")
+		return
+	}
+	x.dirty, x.last = true, up
+}
+
+// target returns whom an update is about; not ok: that is not known yet. A user
+// whom it creates is created.
+func (u *Unit) target(up *Update) (id sluice.UserID, x *user, ok bool) {
+	unread := len(u.missing)
+	if up.Key.Kind == sluice.KeyUser {
+		if id, ok = sluice.ParseUserID(up.Key.Name); !ok {
+			return id, nil, true
+		}
+		id, x = u.find(id)
+		return id, x, len(u.missing) == unread
+	}
+	id, x = u.owner(up.Key)
+	if len(u.missing) > unread {
+		return id, nil, false
+	}
+	if x == nil && creates(up) {
+		id, x = u.create(up)
+	}
+	return id, x, true
+}
+
+// creates reports whether an update creates a user that is not there.
+func creates(up *Update) bool {
+	switch up.Op {
+	case sluice.OpAttributes, sluice.OpEvent, sluice.OpPurchase:
+		return !up.ExistingOnly
+	case sluice.OpAlias: // of itself: a user who has nothing else
+		return up.Key.Kind == sluice.KeyAlias && up.Key.Name == up.Body
+	}
+	return false
+}
+
+// owner returns whose a key is: of several who have an address the one who was
+// written last, those with an external id before those without.
+func (u *Unit) owner(k sluice.UserKey) (best sluice.UserID, found *user) {
+	known := false
+	for _, id := range u.keys[k] {
+		id, x := u.find(id)
+		if x == nil {
+			continue
+		}
+		p, err := x.look()
+		if err != nil {
+			continue
+		}
+		switch named := p.ExternalID != ""; {
+		case found == nil, named && !known, named == known && x.row.UpdatedMillis > found.row.UpdatedMillis:
+			best, found, known = id, x, named
+		}
+	}
+	return best, found
+}
+
+// create makes a user who has nothing but the key.
+func (u *Unit) create(up *Update) (sluice.UserID, *user) {
+	n := u.numbers[up.Place.Partition]
+	n.User++
+	id := sluice.UserID{Partition: up.Place.Partition, Number: n.User}
+	p := &profile.Profile{CreatedMillis: u.now}
+	x := &user{row: sluice.UserRow{ID: id}, profile: p, dirty: true, last: up}
+	u.users[id] = x
+	switch up.Key.Kind {
+	case sluice.KeyExternal:
+		p.ExternalID = up.Key.Name
+		u.claim(up.Key, id)
+	case sluice.KeyAlias:
+		if a, ok := aliasOf(up.Key.Name); ok {
+			p.AddAlias(a)
+		}
+		u.claim(up.Key, id)
+	case sluice.KeyEmail:
+		p.Fields.Set("email", profile.Quoted(up.Key.Name))
+		u.keys[up.Key] = append(u.keys[up.Key], id)
+	case sluice.KeyPhone:
+		p.Fields.Set("phone", profile.Quoted(up.Key.Name))
+		u.keys[up.Key] = append(u.keys[up.Key], id)
+	}
+	u.count(newUser, up.App, u.now, 1)
+	return id, x
+}
+
+// claim gives a key to a user. Whoever it names is no more.
+func (u *Unit) claim(k sluice.UserKey, id sluice.UserID) {
+	c := u.result.Changes
+	if len(u.keys[k]) > 0 {
+		c.MoveKeys = append(c.MoveKeys, sluice.KeyRow{Key: k, ID: id})
+	} else {
+		c.AddKeys = append(c.AddKeys, sluice.KeyRow{Key: k, ID: id})
+	}
+	u.keys[k] = []sluice.UserID{id}
+}
+
+// event keeps an event, beside its count in the profile.
+func (u *Unit) event(up *Update, kind sluice.EventKind, id sluice.UserID, p *profile.Profile) {
+	u.active(up, p)
+	u.result.Events = append(u.result.Events, sluice.StoredEvent{Place: up.Place, Event: sluice.Event{
+		Kind: kind, TimeMillis: up.TimeMillis, Name: up.Name, App: up.App, User: nameOf(id, p), Properties: up.Body,
+	}})
+}
+
+// alias gives a user another name, unless it is somebody's.
+func (u *Unit) alias(up *Update, id sluice.UserID, x *user) {
+	k := sluice.UserKey{Kind: sluice.KeyAlias, Name: up.Body}
+	a, ok := aliasOf(up.Body)
+	if _, owner := u.owner(k); owner == nil && ok && x.profile.AddAlias(a) {
+		u.claim(k, id)
+	}
+}
+
+// identify gives a user an external id, or merges him into the one who has it.
+func (u *Unit) identify(up *Update, id sluice.UserID, x *user) {
+	k := sluice.UserKey{Kind: sluice.KeyExternal, Name: up.Name}
+	to, owner := u.owner(k)
+	switch {
+	case owner == x || x.profile.ExternalID != "": // he is identified already
+	case owner == nil:
+		x.profile.ExternalID = up.Name
+		u.claim(k, id)
+	default:
+		if up.Body == "none" {
+			x.profile = &profile.Profile{Aliases: x.profile.Aliases}
+		}
+		u.hand(up, id, x, to, owner)
+	}
+}
+
+func (u *Unit) merge(up *Update, id sluice.UserID, x *user) {
+	k, ok := mergeKey(up.Name)
+	if !ok {
+		u.bury(up, "it does not say whom to merge into")
+		return
+	}
+	to, owner := u.owner(k)
+	if k.Kind == sluice.KeyUser {
+		if to, ok = sluice.ParseUserID(k.Name); ok {
+			to, owner = u.find(to)
+		}
+	}
+	if owner == nil || owner == x {
+		u.result.Ignored++
+		return
+	}
+	u.hand(up, id, x, to, owner)
+}
+
+// hand merges x into another: he becomes a tombstone, his keys are the other's.
+func (u *Unit) hand(up *Update, id sluice.UserID, x *user, to sluice.UserID, other *user) {
+	c := u.result.Changes
+	for _, k := range keysOf(x.profile) {
+		c.MoveKeys = append(c.MoveKeys, sluice.KeyRow{Key: k, ID: to})
+		u.keys[k] = []sluice.UserID{to}
+	}
+	x.profile.AddFormer(id.String())
+	if x.profile.ExternalID != "" {
+		x.profile.AddFormer(x.profile.ExternalID)
+	}
+	took := *up
+	took.Op, took.Key = sluice.OpAbsorb, sluice.UserKey{Kind: sluice.KeyUser, Name: to.String()}
+	took.Name, took.Body = id.String(), string(x.profile.Append(nil))
+	x.row.MergedInto = to
+	if to.Partition != up.Place.Partition {
+		c.Stay = append(c.Stay, to) // he may be merged or erased at this moment
+		u.forward(&took, to)
+		return
+	}
+	if _, err := other.look(); err != nil {
+		u.bury(&took, err.Error())
+		return
+	}
+	u.absorb(&took, other)
+	other.dirty = true
+}
+
+// absorb is the other half of a merge.
+func (u *Unit) absorb(up *Update, x *user) {
+	other, err := profile.Parse(up.Body)
+	if err != nil {
+		u.bury(up, err.Error())
+		return
+	}
+	x.profile.Merge(other)
+}
+
+// remove erases a user. What is counted of him stays counted.
+func (u *Unit) remove(id sluice.UserID, x *user) {
+	c := u.result.Changes
+	for _, k := range keysOf(x.profile) {
+		c.DropKeys = append(c.DropKeys, sluice.KeyRow{Key: k, ID: id})
+		for _, was := range u.read.ByKey[k] { // as the database still has it
+			c.DropKeys = append(c.DropKeys, sluice.KeyRow{Key: k, ID: was})
+		}
+		delete(u.keys, k)
+	}
+	c.Drop = append(c.Drop, id)
+	for _, name := range append([]string{id.String(), x.profile.ExternalID}, x.profile.Former...) {
+		if name != "" && len(name) <= sluice.MaxReferenceBytes {
+			c.Erase = append(c.Erase, name)
+		}
+	}
+	u.moveAddresses(id, x.before, addressKeys{})
+	x.gone, x.dirty = true, false
+}
+
+// bury makes a dead letter of an update.
+func (u *Unit) bury(up *Update, reason string) {
+	u.result.Dead = append(u.result.Dead, Dead{up, reason})
+}
+
+// forwardBits leaves room for a thousand a millisecond.
+const forwardBits = 10
+
+// forward sends an update to the log of a user of another partition.
+func (u *Unit) forward(up *Update, id sluice.UserID) {
+	// A database that was restored must not give numbers again that the logs
+	// have seen: they are at least the time.
+	n := u.numbers[up.Place.Partition]
+	n.Forward = max(n.Forward+1, u.now<<forwardBits)
+	out := up.UserUpdate
+	out.Key = sluice.UserKey{Kind: sluice.KeyUser, Name: id.String()}
+	u.result.Changes.Forward = append(u.result.Changes.Forward, sluice.Forward{
+		From: up.Place.Partition, To: id.Partition, ID: n.Forward, Items: sluice.AppendUpdate(nil, &out),
+	})
+}
+
+// nameOf is what events call a user: his external id, if it fits there.
+func nameOf(id sluice.UserID, p *profile.Profile) string {
+	if p.ExternalID != "" && len(p.ExternalID) <= sluice.MaxReferenceBytes {
+		return p.ExternalID
+	}
+	return id.String()
+}
+
+// aliasOf reads the name of an alias's key.
+func aliasOf(name string) (profile.Alias, bool) {
+	var parts []string
+	e := jsonscan.ReadArray(name)
+	for e.Next() {
+		parts = append(parts, e.Value.Text())
+	}
+	if e.Err() != nil || len(parts) != 2 {
+		return profile.Alias{}, false
+	}
+	return profile.Alias{Label: parts[0], Name: parts[1]}, true
+}

@@ -1,0 +1,206 @@
+package users
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sluice"
+	"sluice/jsonscan"
+	"sluice/profile"
+)
+
+// Series of the users. That of a month is a difference: who is active comes in
+// on that day and leaves 30 days after the last one, so that the sum up to a
+// day is how many were active in the 30 days that end with it.
+const (
+	newUser   = "new_user"
+	activeDay = "dau"
+	monthIn   = "mau_in"
+	monthOut  = "mau_out"
+	monthDays = 30
+	dayMillis = 24 * 60 * 60 * 1000
+)
+
+// done writes down what became of everybody.
+func (u *Unit) done() (Result, error) {
+	c := u.result.Changes
+	for _, id := range slices.SortedFunc(maps.Keys(u.users), compareIDs) {
+		if x := u.users[id]; x.dirty {
+			u.put(id, x)
+		}
+	}
+	for p, n := range u.numbers {
+		if *n == u.read.Numbers[p] {
+			continue
+		}
+		if c.Numbers == nil {
+			c.Numbers = make(map[int]sluice.UserNumbers)
+		}
+		c.Numbers[p] = *n
+	}
+	u.settleKeys()
+	for count, by := range u.counts {
+		count.By = by
+		u.result.Counts = append(u.result.Counts, count)
+	}
+	return u.result, nil
+}
+
+// put writes a user, and his addresses.
+func (u *Unit) put(id sluice.UserID, x *user) {
+	row := sluice.UserRow{ID: id, UpdatedMillis: u.now, MergedInto: x.row.MergedInto}
+	after := addressKeys{}
+	if row.MergedInto.IsZero() {
+		row.Profile = string(x.profile.Append(nil))
+		if len(row.Profile) > sluice.MaxProfileBytes {
+			u.bury(x.last, fmt.Sprintf("the profile of user %s would have %d bytes, at most %d are allowed: remove attributes first", id, len(row.Profile), sluice.MaxProfileBytes))
+			return
+		}
+		after = addresses(x.profile)
+	}
+	u.result.Changes.Put = append(u.result.Changes.Put, row)
+	u.moveAddresses(id, x.before, after)
+}
+
+// settleKeys leaves one row of each key: what the last merge made of it. A key
+// that was claimed here and is dropped again was never there.
+func (u *Unit) settleKeys() {
+	c := u.result.Changes
+	added := make(map[sluice.UserKey]bool)
+	for _, r := range c.AddKeys {
+		added[r.Key] = true
+	}
+	moved := make(map[sluice.UserKey]sluice.UserID)
+	for _, r := range c.MoveKeys {
+		moved[r.Key] = r.ID
+	}
+	c.MoveKeys = c.MoveKeys[:0]
+	for k, id := range moved {
+		if now := u.keys[k]; !added[k] && len(now) == 1 && now[0] == id {
+			c.MoveKeys = append(c.MoveKeys, sluice.KeyRow{Key: k, ID: id})
+		}
+	}
+	kept := c.AddKeys[:0]
+	seen := make(map[sluice.UserKey]bool)
+	for _, r := range c.AddKeys {
+		if now := u.keys[r.Key]; len(now) == 1 && !seen[r.Key] {
+			seen[r.Key] = true
+			kept = append(kept, sluice.KeyRow{Key: r.Key, ID: now[0]})
+		}
+	}
+	c.AddKeys = kept
+}
+
+// addressKeys are the addresses by which a user is found; empty: none.
+type addressKeys [2]sluice.UserKey
+
+func addresses(p *profile.Profile) (a addressKeys) {
+	for i, f := range [...]struct {
+		field string
+		kind  sluice.UserKeyKind
+	}{{"email", sluice.KeyEmail}, {"phone", sluice.KeyPhone}} {
+		if raw := p.Fields.Get(f.field); raw != "" {
+			if v, err := jsonscan.Scan(raw); err == nil && v.Kind == jsonscan.String {
+				a[i] = sluice.UserKey{Kind: f.kind, Name: v.Text()}
+			}
+		}
+	}
+	return a
+}
+
+// moveAddresses notes what of a user's addresses has changed.
+func (u *Unit) moveAddresses(id sluice.UserID, before, after addressKeys) {
+	c := u.result.Changes
+	for i := range before {
+		if before[i] == after[i] {
+			continue
+		}
+		if before[i].Name != "" {
+			c.DropAddress = append(c.DropAddress, sluice.KeyRow{Key: before[i], ID: id})
+		}
+		if after[i].Name != "" {
+			c.AddAddress = append(c.AddAddress, sluice.KeyRow{Key: after[i], ID: id})
+		}
+	}
+}
+
+// keysOf are a user's keys, and those of the users who were merged into him.
+func keysOf(p *profile.Profile) (keys []sluice.UserKey) {
+	for _, name := range append([]string{p.ExternalID}, p.Former...) {
+		if name != "" {
+			keys = append(keys, sluice.UserKey{Kind: sluice.KeyExternal, Name: name})
+		}
+	}
+	for _, a := range p.Aliases {
+		keys = append(keys, sluice.AliasKey(a.Label, a.Name))
+	}
+	return keys
+}
+
+// active counts a user on a day of his, once.
+func (u *Unit) active(up *Update, p *profile.Profile) {
+	day := up.TimeMillis / dayMillis
+	last := p.ActiveDay
+	if day <= last {
+		return // or long ago: then he counts no more for that day
+	}
+	p.ActiveDay = day
+	u.count(activeDay, up.App, day*dayMillis, 1)
+	if last == 0 || day >= last+monthDays {
+		u.count(monthIn, "", day*dayMillis, 1)
+	} else {
+		u.count(monthOut, "", (last+monthDays)*dayMillis, -1)
+	}
+	u.count(monthOut, "", (day+monthDays)*dayMillis, 1)
+}
+
+func (u *Unit) count(name, app string, millis, by int64) {
+	c := sluice.Count{Kind: sluice.KindSystem, Name: name, App: app, TimeMillis: millis - millis%dayMillis}
+	if name == newUser {
+		c.TimeMillis = millis - millis%(60*60*1000)
+	}
+	u.counts[c] += by
+}
+
+// purchase is the body of an OpPurchase.
+type purchase struct {
+	currency string
+	micros   int64 // of the currency, each
+	quantity int64
+}
+
+func readPurchase(body string) purchase {
+	b := purchase{quantity: 1}
+	m := jsonscan.Read(body)
+	for m.Next() {
+		switch m.Key {
+		case "currency":
+			b.currency = strings.Clone(m.Value.Text())
+		case "price":
+			if f, err := strconv.ParseFloat(m.Value.Raw, 64); err == nil {
+				b.micros = micros(f)
+			}
+		case "quantity":
+			if n, err := strconv.ParseInt(m.Value.Raw, 10, 64); err == nil {
+				b.quantity = n
+			}
+		}
+	}
+	return b
+}
+
+// micros is an amount in millionths, within what an int64 holds.
+func micros(amount float64) int64 {
+	m := math.Round(amount * 1e6)
+	if m >= sluice.MaxCount {
+		return sluice.MaxCount
+	}
+	if m <= -sluice.MaxCount {
+		return -sluice.MaxCount
+	}
+	return int64(m)
+}

@@ -1,0 +1,245 @@
+package users
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"sluice"
+	"sluice/profile"
+)
+
+// Update is an update with its place in the log.
+type Update struct {
+	sluice.UserUpdate
+	Place sluice.Place
+}
+
+// Reader is where users are read.
+type Reader interface {
+	Users(ctx context.Context, q sluice.UserQuery) (sluice.UserAnswer, error)
+}
+
+// Result is what a unit's updates come to.
+type Result struct {
+	Changes *sluice.UserChanges
+	Events  []sluice.StoredEvent // events and purchases of users found
+	Counts  []sluice.Count       // users who are new, or active
+	Dead    []Dead
+	Ignored int // updates of nobody
+}
+
+// Dead is an update that cannot be applied.
+type Dead struct {
+	Update *Update
+	Reason string
+}
+
+// Unit applies the updates of one transaction.
+//
+// The idea. All that the updates name is read at once; they are applied in
+// memory, in their order; every user that changed is written once, whatever
+// came for him. A user is changed only by the store of his own partition, one
+// transaction after the other, so that what was read holds until it is
+// written. An update that comes in by a key of a user of another partition is
+// forwarded: it goes to the log of that one, by a row that is written in this
+// transaction.
+//
+// The invariants. Updates of one key keep their order, also when all are
+// forwarded. A key is given to a user by inserting it: if another partition was
+// faster, the transaction fails, and everything is read again. A key belongs to
+// the user that it names or, if he has been merged, to the one who took him
+// over, over as many merges as there were.
+//
+// A merge is two halves: the store of the one who goes writes a tombstone, gives
+// his keys to the other and forwards his profile; the store of the other takes
+// it in (profile.Merge). In between, updates by the keys of the first arrive at
+// the second, whose own changes count as had: so all orders in which the logs
+// of the two are read give the same profile, but for increments, removals and
+// edits of lists of what both have. Those stand as they were at the one who
+// stays. Two who are merged into each other at one moment would both be gone:
+// so the transaction of a merge also locks the one who stays.
+//
+// What was tried and dropped. A cache of profiles beside the pipeline of the
+// store: it must be dropped with every lease, and reading 10,000 users costs
+// less than a hundredth of a second. Locks on users in SQL: two stores that
+// merge in opposite directions wait for each other.
+type Unit struct {
+	partitions int
+	now        int64
+
+	users   map[sluice.UserID]*user
+	keys    map[sluice.UserKey][]sluice.UserID
+	numbers map[int]*sluice.UserNumbers
+	missing []sluice.UserID // asked for and not read yet
+
+	result Result
+	counts map[sluice.Count]int64 // without their By
+	read   *sluice.UserAnswer
+}
+
+// user is one of the users that were read, or are made.
+type user struct {
+	row     sluice.UserRow
+	profile *profile.Profile // nil: not looked at yet, or merged
+	gone    bool             // he is not there: erased, or never was
+	dirty   bool
+	before  addressKeys // as they are stored
+	last    *Update     // that changed him
+}
+
+// maxRounds bounds how often more is read: one round for each merge that a user
+// went through since somebody wrote down his id.
+const maxRounds = 64
+
+// Apply applies updates in their order. All were read from the logs of
+// partitions that the caller owns.
+func Apply(ctx context.Context, store Reader, partitions int, now int64, updates []Update) (Result, error) {
+	q := queryOf(updates)
+	var answer sluice.UserAnswer
+	for range maxRounds {
+		more, err := store.Users(ctx, q)
+		if err != nil {
+			return Result{}, fmt.Errorf("apply updates of users: %w", err)
+		}
+		if answer.Users == nil {
+			answer = more
+		}
+		for _, id := range q.IDs {
+			answer.Users[id] = more.Users[id] // zero: there is no such user
+		}
+		u := newUnit(partitions, now, &answer)
+		for i := range updates {
+			u.apply(&updates[i])
+		}
+		if len(u.missing) == 0 {
+			return u.done()
+		}
+		q = sluice.UserQuery{IDs: slices.CompactFunc(slices.SortedFunc(slices.Values(u.missing), compareIDs), func(a, b sluice.UserID) bool { return a == b })}
+	}
+	return Result{}, fmt.Errorf("apply updates of users: one of %d was merged more than %d times, or in a circle", len(updates), maxRounds)
+}
+
+func compareIDs(a, b sluice.UserID) int {
+	if a.Partition != b.Partition {
+		return a.Partition - b.Partition
+	}
+	switch {
+	case a.Number < b.Number:
+		return -1
+	case a.Number > b.Number:
+		return 1
+	}
+	return 0
+}
+
+// queryOf asks for all that updates name.
+func queryOf(updates []Update) (q sluice.UserQuery) {
+	keys := make(map[sluice.UserKey]bool)
+	ids := make(map[sluice.UserID]bool)
+	numbers := make(map[int]bool)
+	add := func(k sluice.UserKey) {
+		if k.Kind != sluice.KeyUser {
+			keys[k] = true
+		} else if id, ok := sluice.ParseUserID(k.Name); ok {
+			ids[id] = true
+		}
+	}
+	for i := range updates {
+		u := &updates[i]
+		numbers[u.Place.Partition] = true
+		add(u.Key)
+		switch u.Op {
+		case sluice.OpAlias:
+			add(sluice.UserKey{Kind: sluice.KeyAlias, Name: u.Body})
+		case sluice.OpIdentify:
+			add(sluice.UserKey{Kind: sluice.KeyExternal, Name: u.Name})
+		case sluice.OpMerge:
+			if k, ok := mergeKey(u.Name); ok {
+				add(k)
+			}
+		}
+	}
+	for k := range keys {
+		q.Keys = append(q.Keys, k)
+	}
+	for id := range ids {
+		q.IDs = append(q.IDs, id)
+	}
+	for p := range numbers {
+		q.Numbers = append(q.Numbers, p)
+	}
+	return q
+}
+
+// mergeKey reads the key of the one who stays, as OpMerge has it.
+func mergeKey(name string) (sluice.UserKey, bool) {
+	if name == "" || name[0] < '1' || name[0] > '5' {
+		return sluice.UserKey{}, false
+	}
+	return sluice.UserKey{Kind: sluice.UserKeyKind(name[0] - '0'), Name: name[1:]}, true
+}
+
+// MergeName is the Name of an OpMerge.
+func MergeName(k sluice.UserKey) string { return strconv.Itoa(int(k.Kind)) + k.Name }
+
+func newUnit(partitions int, now int64, a *sluice.UserAnswer) *Unit {
+	u := &Unit{
+		partitions: partitions, now: now,
+		users:   make(map[sluice.UserID]*user, len(a.Users)),
+		keys:    make(map[sluice.UserKey][]sluice.UserID, len(a.ByKey)),
+		numbers: make(map[int]*sluice.UserNumbers, len(a.Numbers)),
+		counts:  make(map[sluice.Count]int64),
+		read:    a,
+		result:  Result{Changes: &sluice.UserChanges{}},
+	}
+	for id, row := range a.Users {
+		u.users[id] = &user{row: row, gone: row.ID.IsZero()}
+	}
+	for k, ids := range a.ByKey {
+		u.keys[k] = slices.Clone(ids)
+		for _, id := range ids { // a key may name somebody who is no more
+			if u.users[id] == nil {
+				u.users[id] = &user{gone: true}
+			}
+		}
+	}
+	for p, n := range a.Numbers {
+		u.numbers[p] = &n
+	}
+	return u
+}
+
+// find returns a user, or who took him over. nil: there is none, or not enough
+// has been read to say.
+func (u *Unit) find(id sluice.UserID) (sluice.UserID, *user) {
+	for range maxRounds {
+		x := u.users[id]
+		if x == nil {
+			u.missing = append(u.missing, id)
+			return id, nil
+		}
+		if x.gone {
+			return id, nil
+		}
+		if x.row.MergedInto.IsZero() {
+			return id, x
+		}
+		id = x.row.MergedInto
+	}
+	return id, nil
+}
+
+// look returns a user's profile, parsed once.
+func (x *user) look() (*profile.Profile, error) {
+	if x.profile == nil {
+		p, err := profile.Parse(x.row.Profile)
+		if err != nil {
+			return nil, err
+		}
+		x.profile = p
+		x.before = addresses(p)
+	}
+	return x.profile, nil
+}
