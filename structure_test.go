@@ -29,21 +29,23 @@ const module = "sluice"
 var layers = map[string]int{
 	".": 0,
 
-	"servers":    1,
-	"faults":     1,
-	"jsonscan":   1,
-	"key":        1,
-	"meter":      1, // histograms without a metrics library
-	"timetext":   1,
-	"profile":    1,
-	"users":      1, // what updates do to users
-	"rule":       1, // conditions about a user
-	"filelock":   1,
-	"spill":      1,
-	"bench/plot": 1, // draws charts, knows nothing of the program
+	"servers":          1,
+	"servers/ferretdb": 1, // a module of its own: a server for tests and benches
+	"faults":           1,
+	"jsonscan":         1,
+	"key":              1,
+	"meter":            1, // histograms without a metrics library
+	"timetext":         1,
+	"profile":          1,
+	"users":            1, // what updates do to users
+	"rule":             1, // conditions about a user
+	"filelock":         1,
+	"spill":            1,
+	"bench/plot":       1, // draws charts, knows nothing of the program
 
-	"flow":     2,
-	"sqlstore": 2,
+	"flow":       2,
+	"sqlstore":   2,
+	"mongostore": 2,
 
 	"ingest":   3,
 	"transfer": 3,
@@ -91,6 +93,7 @@ var speakers = map[string][]string{
 	"github.com/go-sql-driver/mysql":      {"sqlstore", "bench/baseline"},
 	"github.com/jackc/pgx/v5":             {"sqlstore", "bench/baseline"},
 	"modernc.org/sqlite":                  {"sqlstore", "bench/baseline"},
+	"go.mongodb.org/mongo-driver":         {"mongostore", "bench/baseline"},
 	"github.com/goccy/go-yaml":            {"config"},
 	"github.com/klauspost/compress":       {"api", "transfer"},
 	"github.com/prometheus/client_golang": {"api", "flow", "ingest", "sqlstore", "cmd/sluice"},

@@ -47,6 +47,9 @@ var (
 	descAppend     = desc("append_items", "Items of requests in a batch that was written to a log.")
 	descCall       = desc("redis_call_seconds", "How long scripts in Redis took, the way there and back included.", "server")
 	descCallErrors = desc("redis_errors_total", "Commands and scripts that Redis did not answer, or refused.", "server")
+	descMirror     = desc("mirror_write_seconds", "How long messages took that wrote documents of the series to MongoDB.")
+	descDocuments  = desc("mirror_documents_total", "Documents of the series written to MongoDB.")
+	descMirrorErrs = desc("mirror_errors_total", "How often mirroring the series failed; it begins again by itself.")
 	descLag        = desc("follower_lag_seconds", "How far a follower is behind its log, in time.", "follower", "partition")
 	descLagItems   = desc("follower_lag_items", "How far a follower is behind: what is held of its list; of a log only that it is 0.", "follower", "partition")
 	descLog        = desc("log_batches", "Batches in the log of a partition that this process stores. The newest 8 of those stored stay in it.", "partition")
@@ -88,6 +91,10 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 		counter(descNames, n, label(name))
 	}
 	m.collectTimes(ch, &s)
+	if s.Mirror != nil {
+		counter(descDocuments, s.Mirror.Documents)
+		counter(descMirrorErrs, s.Mirror.Errors)
+	}
 	for _, f := range s.Followers {
 		partition := strconv.Itoa(f.Partition)
 		gauge(descLag, f.LagSeconds, label(f.Name), partition)
@@ -137,6 +144,9 @@ func (m metrics) collectTimes(ch chan<- prometheus.Metric, s *Stats) {
 	}
 	histogram(descRows, s.CommitRows)
 	histogram(descAppend, s.AppendItems)
+	if s.Mirror != nil {
+		histogram(descMirror, s.Mirror.Took)
+	}
 	for _, r := range s.Redis {
 		histogram(descCall, r.Took, label(r.Server))
 		ch <- prometheus.MustNewConstMetric(descCallErrors, prometheus.CounterValue, float64(r.Failed), label(r.Server))

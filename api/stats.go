@@ -49,6 +49,7 @@ type Stats struct {
 	Redis       []RedisCalls   // a server
 
 	LeaseChanges map[string]LeaseChanges // by role
+	Mirror       *Mirror                 // nil: the series are not mirrored
 
 	// Gauges.
 	Followers []Follower
@@ -59,6 +60,13 @@ type Stats struct {
 
 	// Of the file system of the data directory; size 0: not known.
 	DiskFreeBytes, DiskSizeBytes uint64
+}
+
+// Mirror is what was done for the mirror of the series.
+type Mirror struct {
+	Took      meter.Snapshot // messages with documents
+	Documents int64
+	Errors    int64 // sessions that failed
 }
 
 // RedisCalls is what was asked of a server.

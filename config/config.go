@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/mongostore"
 )
 
 // Limits of a configuration.
@@ -73,6 +74,8 @@ type Config struct {
 	KeyRate         int       `yaml:"key_items_per_second" doc:"How many events and counters each key of the API may send to a process, 0 to 1000000000; 0: as many as it likes. What is unused is saved up for 5 seconds. Beyond it requests are answered 429. The root_key is not bounded."`
 	BacklogMB       int       `yaml:"backlog_megabytes" doc:"How much of what came by HTTP may wait in the logs, in Redis's memory, while the database is away or slow, 1 to 1048576; beyond it requests are answered 503. A million events are some 160 MB. Each partition has an equal share."`
 	SeriesNames     int       `yaml:"series_names" doc:"How many names (of events and counters) of an app are counted by themselves, 1 to 1000000; those that come after are counted together as (other). A program that puts numbers into names must not fill the database. A hundred times as many in all."`
+	TimeSeries      URL       `yaml:"timeseries" only:"noflag" doc:"MongoDB that gets the series as well, a document for each app, name and day: mongodb://USER:PASSWORD@HOST:PORT/DATABASE, or mongodb+srv://. Without it there is none. Give it to all processes with the role store; docs/operate.md explains it. A password in it is never printed." sample:"mongodb://USER:PASSWORD@10.0.0.9:27017/sluice"`
+	TimeSeriesBulk  int       `yaml:"timeseries_bulk" doc:"How many documents go to MongoDB in one message, 1 to 10000. Servers that only speak its protocol may want fewer: FerretDB 1.x 50."`
 	Lists           []List    `yaml:"lists" only:"file" doc:"Redis lists to drain: the list's key, then its settings. Elements are JSON objects, one event each. A list that is empty or absent is waited for."`
 	Hashes          []Hashes  `yaml:"hashes" only:"file" doc:"Redis hashes of counters to drain into the series, and the set that has the keys of those that have changed. Producers count with HINCRBY first, then mark the key with SADD."`
 	RootKey         Secret    `yaml:"root_key" only:"noflag" doc:"A key of the HTTP API with all permissions, which needs no database to be checked, at least 32 characters: head -c 32 /dev/urandom | base64. Better given as SLUICE_ROOT_KEY than written down here. Never printed."`
@@ -174,6 +177,7 @@ func Default() *Config {
 		EventTime:       EventTime{PastDays: 30, FutureMinutes: 60},
 		BacklogMB:       256,
 		SeriesNames:     sluice.DefaultSeriesNames,
+		TimeSeriesBulk:  mongostore.DefaultBulk,
 		Alerts:          Alerts{LagSeconds: 300, DeadLetters: 1, DiskFreePercent: 10, HoldSeconds: 60, RepeatHours: 24},
 		Log:             Log{Level: "info", Format: "text"},
 		StartSeconds:    60,
@@ -222,6 +226,9 @@ func (c *Config) File() (name string, secret bool) {
 		case URL:
 			urls = append(urls, value)
 		}
+	}
+	if inFile("timeseries") {
+		urls = append(urls, c.TimeSeries)
 	}
 	for _, l := range c.Lists { // lists and hashes are only in files
 		urls = append(urls, l.Redis)

@@ -318,6 +318,7 @@ func TestSampleLoads(t *testing.T) {
 	want.Hashes = []Hashes{{Redis: []URL{"redis://10.0.0.7:6379/0", "redis://10.0.0.8:6379/0"}, Dirty: "buffered",
 		Key: "{app_id}|{date}|{name}", Field: "hour", Zone: "UTC", AppID: "newsletter"}}
 	want.Alerts.Webhook, want.Alerts.SMTP = "https://example.com/alerts", "smtp://USER:PASSWORD@mail.example.com:587"
+	want.TimeSeries = "mongodb://USER:PASSWORD@10.0.0.9:27017/sluice"
 	want.Alerts.Email, want.Alerts.From = "ops@example.com", "sluice@example.com"
 	want.origins, c.origins = nil, nil
 	if !reflect.DeepEqual(c, want) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"sluice/alert"
+	"sluice/mongostore"
 )
 
 // validate checks every setting, and reports all that is wrong.
@@ -27,6 +28,8 @@ func (c *Config) validate() error {
 		c.wrong("key_items_per_second", between(c.KeyRate, 0, MaxKeyRate)),
 		c.wrong("backlog_megabytes", between(c.BacklogMB, 1, MaxBacklogMB)),
 		c.wrong("series_names", between(c.SeriesNames, 1, MaxSeriesNames)),
+		c.wrong("timeseries", checkTimeSeries(c.TimeSeries)),
+		c.wrong("timeseries_bulk", between(c.TimeSeriesBulk, 1, mongostore.MaxBulk)),
 		c.wrong("start_seconds", between(c.StartSeconds, 0, MaxStartSeconds)),
 		c.wrong("shutdown_seconds", between(c.ShutdownSeconds, 1, MaxShutdownSeconds)),
 	}
@@ -243,6 +246,14 @@ func checkRedis(u URL, embedded bool) error {
 		return nil
 	}
 	return fmt.Errorf("is %s, want %s", u, forms)
+}
+
+func checkTimeSeries(u URL) error {
+	if u == "" {
+		return nil
+	}
+	_, _, err := mongostore.Check(u.Reveal())
+	return err
 }
 
 func checkDatabase(u URL) error {

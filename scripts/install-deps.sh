@@ -7,7 +7,8 @@
 #   scripts/install-deps.sh --test   to test it: gcc and libc6-dev as well,
 #                                    python3 with venv, and in an environment
 #                                    of its own below the user's cache what
-#                                    requirements-test.txt lists
+#                                    requirements-test.txt lists; FerretDB, built
+#                                    of servers/ferretdb, below the cache too
 #
 # It asks nothing, and when all is there it does nothing, in a few milliseconds.
 set -euo pipefail
@@ -78,6 +79,21 @@ python_tools() {
 	touch "$dir/complete"
 }
 
+# mongo_server builds the server that speaks MongoDB's protocol, a module of its
+# own. servers/mongo.go looks for it under the same name.
+mongo_server() {
+	local dir=${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/sluice/ferretdb-1.24.2-1
+	if [ -x "$dir/ferretdb" ]; then return; fi
+	mkdir -p "$dir"
+	exec 8>"$dir.lock"
+	flock 8 # two trees may be tested at once
+	if [ -x "$dir/ferretdb" ]; then return; fi
+	say "building FerretDB, the MongoDB of the tests, into $dir"
+	(cd "$(dirname "${BASH_SOURCE[0]}")/../servers/ferretdb" && CGO_ENABLED=0 go build -trimpath -o "$dir/ferretdb.new" .) ||
+		fail "go build failed: see above; is there a network?"
+	mv "$dir/ferretdb.new" "$dir/ferretdb"
+}
+
 packages=()
 keep=()
 need() { # need PROGRAM PACKAGE WHY...
@@ -116,7 +132,10 @@ fi
 
 # finish does what needs the packages.
 finish() {
-	if [ "$for_tests" = yes ]; then python_tools; fi
+	if [ "$for_tests" = yes ]; then
+		python_tools
+		mongo_server
+	fi
 }
 if [ ${#packages[@]} -eq 0 ]; then finish; exit 0; fi
 

@@ -227,6 +227,9 @@ func (r *restore) Finish(ctx context.Context, cursors []sluice.DumpCursor, lease
 			return err
 		}
 		for _, c := range cursors {
+			if c.Follower == mirrorFollower {
+				continue // the mirror has what came after the dump: it is made anew
+			}
 			if err := tx.addCursor(ctx, c); err != nil {
 				return fmt.Errorf("set the cursor of %s: %w", c.Follower, err)
 			}

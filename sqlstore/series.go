@@ -46,15 +46,16 @@ func (t *txn) addCounts(ctx context.Context, counts []sluice.Count, stripe int) 
 	if err := t.store.names.fill(ctx, t); err != nil {
 		return err
 	}
+	var sums map[seriesKey]int64
 	for _, table := range seriesTables {
-		sums := t.store.sumCounts(counts, table.width)
+		sums = t.store.sumCounts(counts, table.width)
 		for keys := range slices.Chunk(slices.SortedFunc(maps.Keys(sums), seriesKey.compare), maxSeriesRows) {
 			if err := t.addSeries(ctx, table.name, keys, sums, stripe); err != nil {
 				return fmt.Errorf("add to %s: %w", table.name, err)
 			}
 		}
 	}
-	return nil
+	return t.noteChanges(ctx, sums, stripe) // the last table's are days
 }
 
 func (s *Store) sumCounts(counts []sluice.Count, width time.Duration) map[seriesKey]int64 {

@@ -72,6 +72,10 @@ var standardTables = []standardTable{
 	{name: "erasures", key: []string{"name"}, columns: []sluice.DumpColumn{
 		{Name: "name", Kind: sluice.DumpText}, {Name: "created", Kind: sluice.DumpTime},
 	}},
+	{name: "series_changes", key: []string{"app_id", "name", "bucket", "stripe"}, columns: []sluice.DumpColumn{
+		{Name: "app_id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "bucket", Kind: sluice.DumpTime},
+		{Name: "stripe", Kind: sluice.DumpNumber}, {Name: "stamp", Kind: sluice.DumpNumber},
+	}},
 	{name: "cursors", held: true, key: []string{"follower", "part"}, columns: []sluice.DumpColumn{
 		{Name: "follower", Kind: sluice.DumpText}, {Name: "part", Kind: sluice.DumpNumber},
 		{Name: "pos_major", Kind: sluice.DumpPosition}, {Name: "pos_minor", Kind: sluice.DumpPosition}, {Name: "updated", Kind: sluice.DumpTime},

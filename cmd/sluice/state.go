@@ -44,6 +44,7 @@ func (e *engine) ready() error {
 		}
 	}
 	followers := e.stats.Followers(e.clock.Now())
+	delete(followers, ingest.MirrorRole) // without it all is taken in and stored
 	for _, name := range slices.Sorted(maps.Keys(followers)) {
 		if err := followers[name]; err != nil {
 			// One line: several reasons of one follower are one of ours.
@@ -68,6 +69,7 @@ func (e *engine) snapshot() api.Stats {
 		Processes:  status.Live,
 	}
 	e.snapshotTimes(&s)
+	e.snapshotMirror(&s)
 	s.LeaseChanges = make(map[string]api.LeaseChanges)
 	for role, c := range status.Changes {
 		s.LeaseChanges[role] = api.LeaseChanges(c)

@@ -15,6 +15,7 @@ import (
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/mongostore"
 	"sluice/servers"
 	"sluice/sqlstore"
 )
@@ -37,6 +38,9 @@ func (e *engine) followers() []follower {
 		{config.RoleStore, "store", e.storeFollower().Run},
 		{config.RoleStore, "keep", e.keeper().Run},
 		{"", "spill", e.spilled().Run},
+	}
+	if e.mirror != nil {
+		all = append(all, follower{config.RoleStore, "mirror", e.mirror.Run})
 	}
 	if e.config.Alerts.On() {
 		all = append(all, follower{"", "alerts", e.watcher().Run})
@@ -61,6 +65,8 @@ type engine struct {
 	writer *flow.Writer // of the events of requests; nil: not open yet
 	leases *flow.Leases
 
+	mirror     *ingest.Mirror // nil: the series are not mirrored, or not here
+	mongo      *mongostore.Mirror
 	deployment string // what Redis and the database are of
 	logs       []*flow.Log
 	channels   []alert.Channel
@@ -117,6 +123,9 @@ func (e *engine) open(ctx context.Context) error {
 		if err := e.keeper().MakeDays(ctx); err != nil { // before the store runs
 			e.log.Warn("days of events could not be made; they will be, while the program runs", "error", err)
 		}
+	}
+	if err := e.openMirror(ctx); err != nil {
+		return err
 	}
 	if e.config.Alerts.On() {
 		e.leases.AddPartitions(alert.Role, e.redis, partitions[:1])
@@ -295,6 +304,9 @@ const closeTimeout = 10 * time.Second
 // close ends the connections, then the embedded Redis.
 func (e *engine) close(ctx context.Context) error {
 	var errs []error
+	if e.mongo != nil {
+		errs = append(errs, e.mongo.Close(ctx))
+	}
 	for _, r := range e.others {
 		r.Close()
 	}

@@ -1,0 +1,314 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice"
+	"sluice/faults"
+	"sluice/flow"
+)
+
+// MirrorRole is the role of mirroring the series, and the name of its follower.
+// It has one place.
+const MirrorRole = "mirror"
+
+// When the mirror works, and how much of it at once.
+const (
+	// mirrorLook is how often changes are looked for, mirrorRest how long a pass
+	// that has written lasts at least: what changes all the time is written
+	// that often.
+	mirrorLook = 100 * time.Millisecond
+	mirrorRest = 400 * time.Millisecond
+
+	mirrorPage  = 2000 // changes, or days, in hand
+	mirrorHours = 5000 // rows a step looks through to find all days
+
+	// mirrorPasses is how many versions an epoch has.
+	mirrorPasses = 1 << 32
+)
+
+// Mirror brings the totals of the series into a second store, where others read
+// them.
+//
+// The idea. The exact counts are in SQL; the mirror sets the totals of the
+// documents that have changed, and repeating it changes nothing. The store
+// notes what changes in the transaction that counts it (sluice.SeriesChange);
+// a pass reads notes, then the totals of their days, writes the documents, and
+// removes the notes that have not come again. Wherever it dies, the notes are
+// still there, and the next pass writes the same documents once more.
+//
+// The invariants. A version is the epoch of the session and the number of its
+// write, so it only grows, and of two writes the one with the larger version
+// has read later: within a session because one follows the other; between two
+// because nobody settles a note in an epoch that is not the database's any
+// more, so what an old session still writes is either written again by the new
+// one, or was written by it already and is refused. A session that meets a
+// newer document, or a newer epoch, ends.
+//
+// The epoch is counted by the mirror, and remembered by the database. A session
+// that finds another number than is remembered does not know what is there: the
+// mirror is new, was emptied or put back, or the database was. Then all days of
+// the series are written, beside the changes. Turning the mirror off forgets it.
+//
+// Days that are past the retention of the hours are left as they are: the
+// database deletes their rows, and what it has left is not their total. A row
+// that is not there is never written as zero.
+type Mirror struct {
+	Store  sluice.MirrorStore
+	To     sluice.SeriesMirror
+	Leases *flow.Leases
+	Clock  sluice.Clock
+	Log    *slog.Logger
+	Stats  *Stats
+	Keep   Retention
+
+	// OtherClock returns the main Redis's time, in milliseconds since 1970: the
+	// keeper deletes nothing that is not past its retention by it.
+	OtherClock func(ctx context.Context) (millis int64, err error)
+
+	// Errors counts sessions that failed.
+	Errors atomic.Int64
+
+	mu      sync.Mutex
+	held    bool
+	pending bool      // there are changes that are not written
+	since   time.Time // all that was committed before is written
+}
+
+// Run mirrors while this process has the lease, until fetch ends.
+func (m *Mirror) Run(fetch, work context.Context) {
+	flow.Follow(fetch, work, MirrorRole, m.Log, m.Stats, func(fetch, work context.Context) error {
+		err := m.session(fetch, work)
+		if err != nil && fetch.Err() == nil {
+			m.Errors.Add(1)
+		}
+		return err
+	})
+}
+
+// Lag returns how far the mirror is behind, if this process mirrors.
+func (m *Mirror) Lag() (behind time.Duration, held bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.held || !m.pending {
+		return 0, m.held
+	}
+	return max(0, m.Clock.Now().Sub(m.since)), true
+}
+
+func (m *Mirror) note(held, pending bool, since time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if held && !m.held || !since.IsZero() {
+		if since.IsZero() {
+			since = m.Clock.Now()
+		}
+		m.since = since
+	}
+	m.held, m.pending = held, pending
+}
+
+// session waits for the lease and mirrors until it changes.
+func (m *Mirror) session(fetch, work context.Context) error {
+	held, changed := m.Leases.Held(MirrorRole)
+	if len(held) == 0 {
+		m.note(false, false, time.Time{})
+		select {
+		case <-changed:
+		case <-fetch.Done():
+		}
+		return nil
+	}
+	m.note(true, true, time.Time{}) // until the first look
+	ctx, stop := context.WithCancel(fetch)
+	defer stop()
+	go func() { // ends with the session
+		m.Leases.WaitForChange(ctx, MirrorRole, held)
+		stop()
+	}()
+	s := &mirroring{Mirror: m}
+	if err := s.begin(work); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		began := time.Now()
+		busy, err := s.turn(work)
+		if err != nil {
+			return err
+		}
+		rest := mirrorLook
+		if busy {
+			rest = mirrorRest
+		}
+		timer := time.NewTimer(max(mirrorLook/10, rest-time.Since(began)))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// Off ends the mirror: no changes are noted any more. A process that is not
+// configured to mirror does it when it starts, and makes the row that says so.
+func (m *Mirror) Off(ctx context.Context) error {
+	state, err := m.Store.MirrorState(ctx)
+	if err != nil || state.Epoch == 0 {
+		return err
+	}
+	m.Log.Warn("the series are mirrored no more, since the configuration has no timeseries: what is in the mirror stays as it is, and is brought up to date if there is one again")
+	return m.Store.SetMirrorState(ctx, state, sluice.MirrorState{})
+}
+
+// mirroring is a session.
+type mirroring struct {
+	*Mirror
+	state  sluice.MirrorState
+	writes int64              // of this epoch
+	from   *sluice.SeriesHour // where the look at all days goes on
+}
+
+// begin opens an epoch.
+func (s *mirroring) begin(ctx context.Context) error {
+	before, err := s.Store.MirrorState(ctx)
+	if err != nil {
+		return err
+	}
+	epoch, err := s.To.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := faults.Hit("mirror-epoch"); err != nil {
+		return err
+	}
+	s.state = sluice.MirrorState{Epoch: epoch, Whole: before.Whole && before.Epoch > 0 && epoch == before.Epoch+1}
+	if err := s.Store.SetMirrorState(ctx, before, s.state); err != nil {
+		return err
+	}
+	if !s.state.Whole {
+		s.Log.Info("all days of the series are mirrored, beside what changes", "epoch", epoch)
+	}
+	return nil
+}
+
+// turn writes what has changed and, until all days are written, some of them.
+// busy: there was something.
+func (s *mirroring) turn(ctx context.Context) (busy bool, err error) {
+	if busy, err = s.changed(ctx); err != nil || s.state.Whole {
+		return busy, err
+	}
+	days, next, err := s.Store.SeriesDays(ctx, s.from, mirrorHours)
+	if err != nil {
+		return busy, err
+	}
+	if err := s.write(ctx, days); err != nil {
+		return busy, err
+	}
+	if s.from = next; next != nil {
+		return busy, nil
+	}
+	whole := sluice.MirrorState{Epoch: s.state.Epoch, Whole: true}
+	if err := s.Store.SetMirrorState(ctx, s.state, whole); err != nil {
+		return busy, err
+	}
+	s.state = whole
+	s.Log.Info("all days of the series are mirrored", "epoch", s.state.Epoch)
+	return busy, nil
+}
+
+// changed goes once through the changes.
+func (s *mirroring) changed(ctx context.Context) (some bool, err error) {
+	began := s.Clock.Now()
+	var after *sluice.SeriesChange
+	for {
+		changes, err := s.Store.SeriesChanges(ctx, after, mirrorPage)
+		if err != nil {
+			return some, err
+		}
+		if len(changes) == 0 {
+			break
+		}
+		some = true
+		s.note(true, true, time.Time{})
+		if err := s.write(ctx, daysOf(changes)); err != nil {
+			return some, err
+		}
+		if err := faults.Hit("mirror-settle"); err != nil {
+			return some, err
+		}
+		if err := s.Store.SettleSeries(ctx, s.state.Epoch, changes); err != nil {
+			return some, err
+		}
+		s.Stats.Fine(MirrorRole)
+		if len(changes) < mirrorPage {
+			break
+		}
+		after = &changes[len(changes)-1]
+	}
+	if s.state.Whole {
+		s.note(true, false, began)
+	}
+	return some, nil
+}
+
+// daysOf returns the days of changes, whose stripes lie beside each other.
+func daysOf(changes []sluice.SeriesChange) (days []sluice.SeriesDay) {
+	for _, c := range changes {
+		if len(days) == 0 || days[len(days)-1] != c.SeriesDay {
+			days = append(days, c.SeriesDay)
+		}
+	}
+	return days
+}
+
+// write brings days up to date.
+func (s *mirroring) write(ctx context.Context, days []sluice.SeriesDay) error {
+	if len(days) == 0 {
+		return nil
+	}
+	totals, err := s.Store.DayTotals(ctx, days)
+	if err != nil {
+		return err
+	}
+	if totals, err = s.kept(ctx, totals); err != nil || len(totals) == 0 {
+		return err
+	}
+	if s.writes++; s.writes >= mirrorPasses {
+		return fmt.Errorf("%w: the epoch has no more versions; the next one begins", sluice.ErrConflict)
+	}
+	if err := faults.Hit("mirror-write"); err != nil {
+		return err
+	}
+	return s.To.Set(ctx, s.state.Epoch*mirrorPasses+s.writes, totals)
+}
+
+// kept leaves out the days that are past their retention by any clock. It is
+// asked after the totals were read: what was deleted before that, was deleted
+// at an earlier time.
+func (s *mirroring) kept(ctx context.Context, totals []sluice.DayTotals) ([]sluice.DayTotals, error) {
+	if s.Keep.SeriesHours == 0 {
+		return totals, nil
+	}
+	other, err := s.OtherClock(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("compare the clock before days are mirrored: %w", err)
+	}
+	now := s.Clock.Now()
+	if theirs := time.UnixMilli(other); theirs.After(now) {
+		now = theirs
+	}
+	before, _ := cutoff(s.Keep.SeriesHours, now)
+	kept := totals[:0]
+	for _, d := range totals {
+		if d.DayMillis >= before {
+			kept = append(kept, d)
+		}
+	}
+	return kept, nil
+}

@@ -1,0 +1,3 @@
+// Package mongostore is everything MongoDB: the mirror of the series. It is the
+// only package that speaks to it.
+package mongostore

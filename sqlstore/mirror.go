@@ -1,0 +1,319 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice"
+)
+
+// What the mirror of the series has to know (ingest.Mirror): which days have
+// other totals since it looked last.
+//
+// The idea. A transaction that adds to the series notes the days it adds to, in
+// series_changes, with a stamp that no other transaction has. Whoever mirrors
+// reads the notes, then the totals, so these have at least what the notes are
+// of; writes the documents; then removes the notes that still have the stamps
+// it has read. A change that came in between has put another stamp there, and
+// its note stays. Nothing is compared by time or by order of commits.
+//
+// The invariants. Whether changes are noted is said by a row of cursors, follower
+// `mirror`: its position is (epoch, whole). A transaction reads it with a shared
+// lock, and it is changed under an exclusive one: who begins to mirror waits for
+// the transactions that do not know it yet, and then all that is not noted is
+// there to be read. The row is made before anything is stored (MirrorState), so
+// that there is something to lock. Notes have stripes, as rows of the series
+// have, so that processes do not wait for each other.
+//
+// What was tried and dropped. A version in the rows of the series, from a
+// sequence, with an index: versions become visible in another order than they
+// were drawn, so the mirror would have to look back over all transactions that
+// may still be open, and every row is written twice, mirror or not.
+
+// mirrorFollower is the cursor that says whether changes are noted.
+const mirrorFollower = "mirror"
+
+// maxTotalsDays bounds what one statement asks for, maxSettleDays what one
+// removes.
+const (
+	maxTotalsDays = 50
+	maxSettleDays = 100
+)
+
+var _ sluice.MirrorStore = (*Store)(nil)
+
+// noteChanges notes the days of an effect's counts.
+func (t *txn) noteChanges(ctx context.Context, sums map[seriesKey]int64, stripe int) error {
+	state, err := t.mirrorState(ctx)
+	if err != nil || state.Epoch == 0 {
+		return err
+	}
+	days := make([]seriesKey, 0, len(sums))
+	for k := range sums {
+		k.kind = ""
+		days = append(days, k)
+	}
+	slices.SortFunc(days, seriesKey.compare)
+	days = slices.Compact(days)
+	stamp := rand.Int64()
+	d := t.store.d
+	for part := range slices.Chunk(days, maxSeriesRows) {
+		args := make([]any, 0, 5*len(part))
+		for _, k := range part {
+			args = append(args, k.app, k.name, d.millis(k.bucket), stripe, stamp)
+		}
+		rows := "(?, ?, ?, ?, ?)" + strings.Repeat(", (?, ?, ?, ?, ?)", len(part)-1)
+		statement := d.placeholders(strings.ReplaceAll(query(d, "changes_add"), "$ROWS", rows))
+		if _, err := t.conn.ExecContext(ctx, statement, args...); err != nil {
+			return fmt.Errorf("note changes for the mirror: %w", err)
+		}
+	}
+	return nil
+}
+
+// mirrorState reads the state and keeps it from changing until the transaction
+// ends.
+func (t *txn) mirrorState(ctx context.Context) (sluice.MirrorState, error) {
+	state, err := scanMirror(t.conn.QueryRowContext(ctx, query(t.store.d, "mirror_state"), mirrorFollower))
+	if errors.Is(err, sql.ErrNoRows) {
+		return sluice.MirrorState{}, nil
+	}
+	if err != nil {
+		return state, fmt.Errorf("look whether there is a mirror: %w", err)
+	}
+	return state, nil
+}
+
+func scanMirror(row *sql.Row) (state sluice.MirrorState, err error) {
+	var epoch, whole number
+	err = row.Scan(&epoch, &whole)
+	return sluice.MirrorState{Epoch: int64(epoch), Whole: whole != 0}, err
+}
+
+// MirrorState returns the state, and makes its row if there is none.
+func (s *Store) MirrorState(ctx context.Context) (sluice.MirrorState, error) {
+	at, err := s.Cursors(ctx, mirrorFollower, []int{0})
+	if err != nil {
+		return sluice.MirrorState{}, err
+	}
+	return sluice.MirrorState{Epoch: int64(at[0].Major), Whole: at[0].Minor != 0}, nil
+}
+
+// mirrorPosition is a state as the row of cursors has it.
+func mirrorPosition(state sluice.MirrorState) (major, minor uint64) {
+	if state.Whole {
+		minor = 1
+	}
+	return uint64(state.Epoch), minor
+}
+
+// SetMirrorState changes the state.
+func (s *Store) SetMirrorState(ctx context.Context, from, to sluice.MirrorState) error {
+	err := s.write(ctx, func(tx *txn) error {
+		toMajor, toMinor := mirrorPosition(to)
+		fromMajor, fromMinor := mirrorPosition(from)
+		result, err := tx.exec(ctx, "mirror_set", s.d.number(toMajor), s.d.number(toMinor), s.now(), mirrorFollower, s.d.number(fromMajor), s.d.number(fromMinor))
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 1 {
+			if err == nil && to.Epoch == 0 {
+				_, err = tx.conn.ExecContext(ctx, "DELETE FROM series_changes")
+			}
+			return err
+		}
+		return fmt.Errorf("%w: it is not %+v any more", sluice.ErrConflict, from)
+	})
+	if err != nil {
+		return fmt.Errorf("set the state of the mirror in %s: %w", s.where, err)
+	}
+	return nil
+}
+
+// behind is the condition of rows behind a key, and what it is given. MariaDB and
+// MySQL find no range in a comparison of rows, the others none in the long form.
+func behind(d dialect, columns []string, values []any) (string, []any) {
+	if d.name() != "mysql" {
+		return "(" + strings.Join(columns, ", ") + ") > (?" + strings.Repeat(", ?", len(columns)-1) + ")", values
+	}
+	last := len(columns) - 1
+	text, args := columns[last]+" > ?", []any{values[last]}
+	for i := last - 1; i >= 0; i-- {
+		text = columns[i] + " > ? OR (" + columns[i] + " = ? AND (" + text + "))"
+		args = append([]any{values[i], values[i]}, args...)
+	}
+	return "(" + text + ")", args
+}
+
+// SeriesChanges returns a page of the changes.
+func (s *Store) SeriesChanges(ctx context.Context, after *sluice.SeriesChange, limit int) ([]sluice.SeriesChange, error) {
+	statement, args := "SELECT app_id, name, bucket, stripe, stamp FROM series_changes", []any(nil)
+	key := []string{"app_id", "name", "bucket", "stripe"}
+	if after != nil {
+		var where string
+		where, args = behind(s.d, key, []any{after.App, after.Name, s.d.millis(after.DayMillis), after.Stripe})
+		statement += " WHERE " + where
+	}
+	statement += fmt.Sprintf(" ORDER BY %s LIMIT %d", strings.Join(key, ", "), limit)
+	var page []sluice.SeriesChange
+	err := s.eachRow(ctx, statement, args, func(rows *sql.Rows) error {
+		var c sluice.SeriesChange
+		var bucket any
+		err := rows.Scan(&c.App, &c.Name, &bucket, &c.Stripe, &c.Stamp)
+		if err == nil {
+			c.DayMillis, err = s.d.scanMillis(bucket)
+		}
+		page = append(page, c)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read changes of the series from %s: %w", s.where, err)
+	}
+	return page, nil
+}
+
+// eachRow calls scan for each row of a query.
+func (s *Store) eachRow(ctx context.Context, statement string, args []any, scan func(*sql.Rows) error) error {
+	rows, err := s.reads.QueryContext(ctx, s.d.placeholders(statement), args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// SettleSeries removes changes, in the order in which they are noted.
+func (s *Store) SettleSeries(ctx context.Context, epoch int64, changes []sluice.SeriesChange) error {
+	changes = slices.SortedFunc(slices.Values(changes), func(a, b sluice.SeriesChange) int {
+		return cmp.Or(strings.Compare(a.App, b.App), strings.Compare(a.Name, b.Name), cmp.Compare(a.DayMillis, b.DayMillis), cmp.Compare(a.Stripe, b.Stripe))
+	})
+	const one = "(app_id = ? AND name = ? AND bucket = ? AND stripe = ? AND stamp = ?)"
+	err := s.write(ctx, func(tx *txn) error {
+		state, err := tx.mirrorState(ctx)
+		if err != nil {
+			return err
+		}
+		if state.Epoch != epoch {
+			return fmt.Errorf("%w: the epoch is %d, not %d", sluice.ErrConflict, state.Epoch, epoch)
+		}
+		for part := range slices.Chunk(changes, maxSettleDays) {
+			args := make([]any, 0, 5*len(part))
+			for _, c := range part {
+				args = append(args, c.App, c.Name, s.d.millis(c.DayMillis), c.Stripe, c.Stamp)
+			}
+			statement := "DELETE FROM series_changes WHERE " + one + strings.Repeat(" OR "+one, len(part)-1)
+			if _, err := tx.conn.ExecContext(ctx, s.d.placeholders(statement), args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("settle %d changes of the series in %s: %w", len(changes), s.where, err)
+	}
+	return nil
+}
+
+// SeriesDays returns the days of a page of hours.
+func (s *Store) SeriesDays(ctx context.Context, from *sluice.SeriesHour, limit int) (days []sluice.SeriesDay, next *sluice.SeriesHour, err error) {
+	key := []string{"app_id", "name", "kind", "bucket"}
+	statement, args := "SELECT "+strings.Join(key, ", ")+" FROM series_hours", []any(nil)
+	if from != nil {
+		var where string
+		where, args = behind(s.d, key, []any{from.App, from.Name, from.Kind, s.d.millis(from.HourMillis)})
+		statement += " WHERE " + where
+	}
+	statement += fmt.Sprintf(" ORDER BY %s LIMIT %d", strings.Join(key, ", "), limit)
+	read := 0
+	err = s.eachRow(ctx, statement, args, func(rows *sql.Rows) error {
+		var h sluice.SeriesHour
+		var bucket any
+		err := rows.Scan(&h.App, &h.Name, &h.Kind, &bucket)
+		if err == nil {
+			h.HourMillis, err = s.d.scanMillis(bucket)
+		}
+		if day := (sluice.SeriesDay{App: h.App, Name: h.Name, DayMillis: startOfDay(h.HourMillis)}); len(days) == 0 || days[len(days)-1] != day {
+			days = append(days, day)
+		}
+		next = &h
+		read++
+		return err
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the days of the series from %s: %w", s.where, err)
+	}
+	if read < limit {
+		next = nil
+	}
+	return days, next, nil
+}
+
+// startOfDay is the midnight at or before a moment, which may be before 1970.
+func startOfDay(millis int64) int64 {
+	into := millis % dayMillis
+	if into < 0 {
+		into += dayMillis
+	}
+	return millis - into
+}
+
+// DayTotals adds up the hours of days, over kinds and stripes.
+func (s *Store) DayTotals(ctx context.Context, days []sluice.SeriesDay) ([]sluice.DayTotals, error) {
+	var all []sluice.DayTotals
+	for part := range slices.Chunk(days, maxTotalsDays) {
+		found, err := s.dayTotals(ctx, part)
+		if err != nil {
+			return nil, fmt.Errorf("read totals of %d days from %s: %w", len(part), s.where, err)
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// seriesKinds are all kinds there are. Naming them makes the hours of a day a
+// few short ranges of the key, in which the kind stands before the time.
+var seriesKinds = []string{
+	sluice.KindMail.String(), sluice.KindCustom.String(), sluice.KindPurchase.String(), sluice.KindSystem.String(), sluice.KindCounter.String(),
+}
+
+func (s *Store) dayTotals(ctx context.Context, days []sluice.SeriesDay) ([]sluice.DayTotals, error) {
+	one := "(app_id = ? AND name = ? AND kind IN ('" + strings.Join(seriesKinds, "', '") + "') AND bucket >= ? AND bucket < ?)"
+	args := make([]any, 0, 4*len(days))
+	for _, day := range days {
+		to := min(day.DayMillis+dayMillis, sluice.MaxEventTimeMillis) // see seriesStatement
+		args = append(args, day.App, day.Name, s.d.millis(day.DayMillis), s.d.millis(to))
+	}
+	statement := "SELECT app_id, name, bucket, " + s.d.sumCount() + " FROM series_hours WHERE " + one + strings.Repeat(" OR "+one, len(days)-1) +
+		" GROUP BY app_id, name, bucket ORDER BY app_id, name, bucket"
+	var all []sluice.DayTotals
+	err := s.eachRow(ctx, statement, args, func(rows *sql.Rows) error {
+		var day sluice.SeriesDay
+		var bucket any
+		var count int64
+		err := rows.Scan(&day.App, &day.Name, &bucket, &count)
+		if err != nil {
+			return err
+		}
+		hour, err := s.d.scanMillis(bucket)
+		day.DayMillis = startOfDay(hour)
+		if len(all) == 0 || all[len(all)-1].SeriesDay != day {
+			all = append(all, sluice.DayTotals{SeriesDay: day})
+		}
+		last := &all[len(all)-1]
+		last.Hours = append(last.Hours, sluice.HourTotal{Hour: int((hour - day.DayMillis) / time.Hour.Milliseconds()), Count: count})
+		return err
+	})
+	return all, err
+}

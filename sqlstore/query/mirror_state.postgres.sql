@@ -1,0 +1,1 @@
+SELECT pos_major, pos_minor FROM cursors WHERE follower = ? AND part = 0 FOR SHARE
