@@ -14,12 +14,10 @@ import (
 // Bounds of a Writer.
 const (
 	// openBatchWait is how long an open batch waits for company at most, unless
-	// it is large: it leaves with the next tick, and all partitions tick
-	// together, so that their batches reach Redis in one packet and are synced
-	// in one go. Batches that left as soon as they could held two or three
-	// single events each and cost Redis half as much again, an event. With 256
-	// connections 2 and 3 ms take in as much, 4 ms a little less, and 8 ms a
-	// quarter less: then everybody waits for the tick.
+	// it is large: see rounds. Batches that left as soon as they could held two
+	// or three single events each and cost Redis half as much again, an event.
+	// With 256 connections 2 and 3 ms take in as much, 4 ms a little less, and
+	// 8 ms a quarter less: then everybody waits for the tick.
 	openBatchWait = 3 * time.Millisecond
 
 	// largeBatchBytes is what does not wait.
@@ -97,8 +95,8 @@ type Writer struct {
 	open         []openBatch // by partition
 	backlogBytes int         // what a log may hold that is not stored
 
-	began time.Time // ticks are counted from here
-	sizes meter.Sizes
+	rounds rounds
+	sizes  meter.Sizes
 
 	mu     sync.Mutex
 	active int           // calls of Write and goroutines that write
@@ -124,8 +122,9 @@ type openBatch struct {
 
 // flight is one batch on its way; done is closed when err is set.
 type flight struct {
-	done chan struct{}
-	err  error
+	round <-chan struct{}
+	done  chan struct{}
+	err   error
 }
 
 // NewWriter returns a writer to the logs (one a partition, in order) under a
@@ -133,7 +132,7 @@ type flight struct {
 // hold so many bytes that are not stored, each its share.
 func NewWriter(logs []*Log, source string, backlogBytes int) *Writer {
 	share := max(LeastBacklogBytes, backlogBytes/max(1, len(logs)))
-	return &Writer{source: source, logs: logs, open: make([]openBatch, len(logs)), began: time.Now(), backlogBytes: share}
+	return &Writer{source: source, logs: logs, open: make([]openBatch, len(logs)), rounds: newRounds(), backlogBytes: share}
 }
 
 // Sizes returns how many items the batches had that were written.
@@ -163,6 +162,8 @@ func (w *Writer) Write(ctx context.Context, parts ...Part) error {
 		}
 		flights = append(flights, f)
 	}
+	w.rounds.join()
+	defer w.rounds.leave()
 	var first error
 	for _, f := range flights {
 		select {
@@ -274,7 +275,7 @@ func (w *Writer) add(ctx context.Context, p *Part) (*flight, error) {
 	}
 	defer o.mu.Unlock()
 	if o.waiting == nil {
-		o.waiting = &flight{done: make(chan struct{})}
+		o.waiting = &flight{round: w.rounds.current(), done: make(chan struct{})}
 		o.data = sluice.NewBatch(max(len(p.Items), o.mean))
 	}
 	o.data = append(o.data, p.Items...)
@@ -296,8 +297,9 @@ func (w *Writer) write(partition int) {
 	for {
 		o.mu.Lock()
 		if o.waiting != nil && len(o.data) < largeBatchBytes {
+			round := o.waiting.round
 			o.mu.Unlock()
-			time.Sleep(openBatchWait - time.Since(w.began)%openBatchWait)
+			w.rounds.wait(round)
 			o.mu.Lock()
 		}
 		f, data, items := o.waiting, o.data, o.items
