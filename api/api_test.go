@@ -167,7 +167,7 @@ func (r *recorder) WriteHeader(s int)   { r.status = s }
 func fullStats() Stats {
 	took := meter.Snapshot{Count: 3, Sum: 0.5, Buckets: map[float64]uint64{0.1: 2, 1: 3}}
 	return Stats{
-		Accepted: 11, Stored: 10, Duplicates: 1, Dead: 2, Conflicts: 3, Refused: 4,
+		Accepted: 11, Stored: 10, Duplicates: 1, Dead: 2, Conflicts: 3, Refused: 4, Updates: 7, Ignored: 5, Users: 6,
 		Names:         map[string]int64{"opened": 7, "bro\xffken\n": 1},
 		CommitSeconds: took, CommitRows: took, AppendItems: took,
 		Stages:        map[string]meter.Snapshot{"read": took, "encode": took, "trim": took},

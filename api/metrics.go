@@ -40,9 +40,12 @@ var (
 	descDead       = desc("dead_letters_total", "Items that could not be applied and were kept as dead letters.")
 	descConflicts  = desc("commit_conflicts_total", "Transactions refused because a cursor had moved.")
 	descRefused    = desc("commit_refusals_total", "Transactions the database refused, repeated piece by piece.")
+	descUpdates    = desc("user_updates_total", "Updates of users that were committed, those of nobody included.")
+	descIgnored    = desc("user_updates_ignored_total", "Updates of users that nobody is, and that create nobody.")
+	descUsers      = desc("users_written_total", "Users written: once a transaction, whatever came for them.")
 	descNames      = desc("stored_events_total", "Events of committed transactions, by name, repeats that were left out included.", "name")
 	descCommit     = desc("commit_seconds", "How long transactions took in the database.")
-	descStage      = desc("stage_seconds", "How long the stages of a transaction took but the database's own: read (gather it), encode, trim (the logs, after it).", "stage")
+	descStage      = desc("stage_seconds", "How long the stages of a transaction took but the database's own: read (gather it), encode, users (read and change them), trim (the logs, after it).", "stage")
 	descRows       = desc("commit_rows", "Rows, repeats and dead letters of a transaction.")
 	descAppend     = desc("append_items", "Items of requests in a batch that was written to a log.")
 	descCall       = desc("redis_call_seconds", "How long scripts in Redis took, the way there and back included.", "server")
@@ -87,6 +90,9 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 	counter(descDead, s.Dead)
 	counter(descConflicts, s.Conflicts)
 	counter(descRefused, s.Refused)
+	counter(descUpdates, s.Updates)
+	counter(descIgnored, s.Ignored)
+	counter(descUsers, s.Users)
 	for name, n := range s.Names {
 		counter(descNames, n, label(name))
 	}

@@ -37,12 +37,15 @@ type Stats struct {
 	Dead       int64            // dead letters committed
 	Conflicts  int64            // transactions refused because a cursor had moved
 	Refused    int64            // transactions the database refused and that were repeated piece by piece
+	Updates    int64            // updates of users committed, those of nobody included
+	Ignored    int64            // of these, updates of nobody
+	Users      int64            // users written
 	Names      map[string]int64 // rows committed, by event name; the names are bounded below
 
 	CommitSeconds meter.Snapshot // transactions in the database
 
 	// Stages are how long the other stages of a transaction took, by name: read,
-	// encode, trim.
+	// encode, users, trim.
 	Stages      map[string]meter.Snapshot
 	CommitRows  meter.Snapshot // rows, repeats and dead letters of a transaction
 	AppendItems meter.Snapshot // items of requests in a batch written to a log

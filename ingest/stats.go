@@ -24,11 +24,16 @@ type Stats struct {
 	Conflicts  atomic.Int64 // transactions refused by a cursor
 	Refused    atomic.Int64 // transactions repeated piece by piece
 
+	Updates      atomic.Int64 // updates of users committed, those of nobody included
+	Ignored      atomic.Int64 // of these, those of nobody
+	UsersWritten atomic.Int64
+
 	// Stages of a transaction. What applying it took is Commit.
-	Read   meter.Seconds // gathering it, from its first item on
-	Encode meter.Seconds
-	Commit meter.Seconds // in the database
-	Trim   meter.Seconds // of the logs, after it
+	Read    meter.Seconds // gathering it, from its first item on
+	Encode  meter.Seconds
+	Resolve meter.Seconds // reading and changing users
+	Commit  meter.Seconds // in the database
+	Trim    meter.Seconds // of the logs, after it
 
 	CommitRows meter.Sizes // rows, repeats and dead letters of a transaction
 
@@ -73,6 +78,15 @@ func (s *Stats) countNames(names map[string]int64) {
 			name = strings.Clone(name) // it may share the memory of a batch
 		}
 		s.names[name] += n
+	}
+}
+
+// countUsers counts what a transaction has done to users.
+func (s *Stats) countUsers(u *storeUnit) {
+	s.Updates.Add(int64(len(u.updates)))
+	s.Ignored.Add(int64(u.ignored))
+	if u.effect.Users != nil {
+		s.UsersWritten.Add(int64(len(u.effect.Users.Put)))
 	}
 }
 

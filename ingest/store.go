@@ -71,6 +71,7 @@ func (s *StoreFollower) session(fetch, work context.Context) error {
 type storeUnit struct {
 	effect   *sluice.Effect
 	updates  []users.Update
+	ignored  int // of these
 	prepared sluice.Prepared
 	names    map[string]int64
 	moves    []sluice.Move
@@ -122,6 +123,7 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 			return err
 		}
 		s.Stats.countNames(u.names)
+		s.Stats.countUsers(&u)
 		now := s.Clock.Now()
 		for _, m := range u.moves {
 			s.Stats.setLag(StoreRole, m.Partition, m.To, now.Sub(time.UnixMilli(int64(m.To.Major))))

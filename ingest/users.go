@@ -20,11 +20,14 @@ func (s *StoreFollower) resolve(ctx context.Context, u *storeUnit) error {
 	if len(u.updates) == 0 {
 		return nil
 	}
-	now := s.Clock.Now().UnixMilli()
+	began := s.Clock.Now()
+	now := began.UnixMilli()
 	done, err := users.Apply(ctx, s.Users, len(s.Logs), now, u.updates)
 	if err != nil {
 		return err
 	}
+	s.Stats.Resolve.Observe(s.Clock.Now().Sub(began))
+	u.ignored = done.Ignored
 	effect := u.effect
 	effect.Users = done.Changes
 	effect.Events = append(effect.Events, done.Events...)

@@ -64,6 +64,9 @@ func (e *engine) snapshot() api.Stats {
 		Dead:       e.stats.Dead.Load(),
 		Conflicts:  e.stats.Conflicts.Load(),
 		Refused:    e.stats.Refused.Load(),
+		Updates:    e.stats.Updates.Load(),
+		Ignored:    e.stats.Ignored.Load(),
+		Users:      e.stats.UsersWritten.Load(),
 		Names:      e.stats.Names(),
 		Leases:     status.Held,
 		Processes:  status.Live,
@@ -105,7 +108,7 @@ func (e *engine) snapshot() api.Stats {
 func (e *engine) snapshotTimes(s *api.Stats) {
 	s.CommitSeconds, s.CommitRows = e.stats.Commit.Snapshot(), e.stats.CommitRows.Snapshot()
 	s.Stages = map[string]meter.Snapshot{
-		"read": e.stats.Read.Snapshot(), "encode": e.stats.Encode.Snapshot(), "trim": e.stats.Trim.Snapshot(),
+		"read": e.stats.Read.Snapshot(), "encode": e.stats.Encode.Snapshot(), "users": e.stats.Resolve.Snapshot(), "trim": e.stats.Trim.Snapshot(),
 	}
 	s.AppendItems = e.writer.Sizes()
 	calls := make(map[string]api.RedisCalls) // two databases of one server are two connections
