@@ -104,6 +104,43 @@ func TestKilledImport(t *testing.T) {
 	}
 }
 
+// TestKilledImportOfUsers kills an import of users while it appends, between
+// appends, and while it forgets what it has appended: every increment is applied
+// once. Imported again after that, it is applied again.
+func TestKilledImportOfUsers(t *testing.T) {
+	w := newWorld(t)
+	w.start("")
+	w.awaitListen()
+	const lines, people = 40_000, 97
+	var text strings.Builder
+	for i := range lines {
+		fmt.Fprintf(&text, "{\"external_id\":\"u%d\",\"n\":{\"inc\":1},\"filler\":\"%s\"}\n", i%people, strings.Repeat("x", 100))
+	}
+	file := filepath.Join(w.dir, "people")
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []string{"import=kill,2", "imported=kill,1", "import-forget=kill,1", "import-forget=kill,2"} {
+		out, err := w.run(step, "import", "users", file)
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != -1 {
+			t.Fatalf("the import was not killed at %s: %v\n%s", step, err, out)
+		}
+	}
+	out, err := w.run("", "import", "users", file)
+	if err != nil || !strings.Contains(out, "40,000 lines: 0 users, 40,000 of an earlier run, 0 rejected") {
+		t.Fatalf("the last import: %v\n%s", err, out)
+	}
+	const sum = "SELECT COALESCE(SUM(JSON_EXTRACT(profile, '$.custom.n')), 0) FROM users"
+	w.eventually("all lines are applied", func() bool { return w.highest(sum) >= lines })
+	if out, err = w.run("", "import", "users", file); err != nil || !strings.Contains(out, "40,000 lines: 40,000 users, 0 of an earlier run") {
+		t.Fatalf("once more: %v\n%s", err, out)
+	}
+	w.eventually("all lines are applied again", func() bool { return w.highest(sum) >= 2*lines })
+	if n, users := w.highest(sum), w.highest("SELECT COUNT(*) FROM users"); n != 2*lines || users != people {
+		t.Fatalf("%d of %d increments, %d users", n, 2*lines, users)
+	}
+}
+
 // TestRestoreOfWhatWasHeld backs up a deployment whose lists are held and whose
 // logs are full, since nobody stores. Redis is emptied; what was held and in
 // the logs comes back, each element once.

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
+	"slices"
 	"strconv"
 	"time"
 	"unsafe"
@@ -42,6 +44,12 @@ const (
 // it; and a file that has grown since is imported again for its new lines. A
 // time it must bring: the moment of taking would be another one each time.
 //
+// An update of a user has no id by which a repeat would be known: the seqs alone
+// say that it was applied. So they are forgotten only when all of it is in, and
+// the source's seq in the first log becomes "done" before, and goes last: a run
+// that is broken off while it forgets is known to have been whole. Imported once
+// more after that, all of it is applied once more.
+//
 // What was tried and dropped. A hash of the whole file and the line's number: a
 // pipe has no hash before its end, and a file that has grown would be all new.
 type Import struct {
@@ -56,11 +64,15 @@ type Import struct {
 	Options EventOptions
 	Parse   func(line string, e *sluice.Event) error
 
+	// Update, if set, makes updates of users of the lines, and no events. The
+	// time is filled in.
+	Update func(line string, u *sluice.UserUpdate) error
+
 	// Kept refuses events that are past their retention, by the clock.
 	Kept  Retention
 	Clock sluice.Clock
 
-	// Reject is told of each line that is no event.
+	// Reject is told of each line that cannot be taken.
 	Reject func(line sluice.Line, reason error) error
 
 	// Waiting, if set, is told what is waited for.
@@ -70,7 +82,11 @@ type Import struct {
 	hash  hash.Hash
 	arena Arena
 	id    []byte
+	whole bool // an earlier run has imported everything
 }
+
+// importDone is the seq of an import of users that is whole.
+const importDone = "done"
 
 // Imported counts what became of the lines.
 type Imported struct {
@@ -135,6 +151,13 @@ func (im *Import) positions(ctx context.Context) ([]int64, error) {
 		if seq == "" {
 			continue
 		}
+		if seq == importDone {
+			im.whole = true
+			for i := range at {
+				at[i] = math.MaxInt64
+			}
+			return at, nil
+		}
 		if at[p], err = strconv.ParseInt(seq, 10, 64); err != nil {
 			return nil, fmt.Errorf("read where %s was broken off in partition %d: %w", im.Source, p, err)
 		}
@@ -142,17 +165,36 @@ func (im *Import) positions(ctx context.Context) ([]int64, error) {
 	return at, nil
 }
 
-// forget ends what the logs remember: repeats are known by (time, id) from now on.
+// forget ends what the logs remember, the first log last: repeats of events are
+// known by (time, id) from now on.
 func (im *Import) forget(ctx context.Context, at []int64) error {
-	for p, line := range at {
+	if im.Update != nil && !im.whole {
+		marker := sluice.AppendItem(sluice.NewBatch(16), sluice.ItemMarker, func(b []byte) []byte { return b })
+		if _, err := im.Logs[0].Append(ctx, im.Source, seqOf(at[0]), importDone, marker, false); err != nil {
+			return fmt.Errorf("note that it is done: %w; import it again: nothing is applied twice", err)
+		}
+		at[0] = math.MaxInt64
+	}
+	for p, line := range slices.Backward(at) {
 		if line == 0 {
 			continue
+		}
+		if err := faults.Hit("import-forget"); err != nil {
+			return err
 		}
 		if err := im.Logs[p].Forget(ctx, im.Source); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// seqOf is a line's number as a seq; before the first there is none.
+func seqOf(line int64) string {
+	if line == 0 {
+		return ""
+	}
+	return strconv.FormatInt(line, 10)
 }
 
 // read gathers lines to units.
@@ -194,38 +236,65 @@ func (im *Import) read(ctx context.Context, next func() (sluice.Line, error), ha
 
 // add takes a line into the batch of its partition and returns that one's size.
 func (im *Import) add(line sluice.Line, have []int64, u *importUnit, done *Imported) (int, error) {
-	im.note(line)
-	im.arena.Reset()
-	var e sluice.Event
-	err := line.Refused
-	if err == nil {
-		err = im.parse(line.Text, &e)
-	}
-	if err == nil {
-		err = im.Kept.CheckKept(&e, im.Clock.Now())
-	}
+	item, err := im.item(line)
 	if err != nil {
 		done.Rejected++
 		return 0, im.Reject(line, err)
 	}
-	p := partitionOf(&e, line.Text, len(im.Logs))
-	if line.Number <= have[p] {
+	if line.Number <= have[item.partition] {
 		done.Known++
 		return 0, nil
 	}
 	done.Written++
-	b := &u.batches[p]
+	b := &u.batches[item.partition]
 	if b.data == nil {
 		b.data = sluice.NewBatch(4 << 10)
 	}
 	before := len(b.data)
-	b.data = sluice.AppendEvent(b.data, &e)
+	b.data = item.append(b.data)
 	b.items++
 	u.bytes += len(b.data) - before
 	if b.items >= sluice.MaxBatchItems {
 		return sluice.MaxBatchBytes, nil
 	}
 	return len(b.data), nil
+}
+
+// importItem is what became of a line.
+type importItem struct {
+	partition int
+	event     sluice.Event
+	update    *sluice.UserUpdate // nil: it is an event
+}
+
+func (i *importItem) append(batch []byte) []byte {
+	if i.update != nil {
+		return sluice.AppendUpdate(batch, i.update)
+	}
+	return sluice.AppendEvent(batch, &i.event)
+}
+
+// item makes an event of a line, or an update of a user.
+func (im *Import) item(line sluice.Line) (item importItem, err error) {
+	if im.Update != nil {
+		item.update = &sluice.UserUpdate{}
+		if err = line.Refused; err == nil {
+			err = im.Update(line.Text, item.update)
+		}
+		item.update.TimeMillis = im.Clock.Now().UnixMilli()
+		item.partition = item.update.Key.Partition(len(im.Logs))
+		return item, err
+	}
+	im.note(line)
+	im.arena.Reset()
+	if err = line.Refused; err == nil {
+		err = im.parse(line.Text, &item.event)
+	}
+	if err == nil {
+		err = im.Kept.CheckKept(&item.event, im.Clock.Now())
+	}
+	item.partition = partitionOf(&item.event, line.Text, len(im.Logs))
+	return item, err
 }
 
 // note adds a line to the hash over all lines.
@@ -289,13 +358,10 @@ func (im *Import) append(ctx context.Context, u *importUnit, at []int64) (again 
 }
 
 func (im *Import) appendOne(ctx context.Context, p int, u *importUnit, at []int64) (again bool, err error) {
-	prev := ""
-	if at[p] > 0 {
-		prev = strconv.FormatInt(at[p], 10)
-	}
+	prev := seqOf(at[p])
 	until := time.Now().Add(importGiveUp)
 	for {
-		done, err := im.Logs[p].Append(ctx, im.Source, prev, strconv.FormatInt(u.to, 10), u.batches[p].data, false)
+		done, err := im.Logs[p].Append(ctx, im.Source, prev, seqOf(u.to), u.batches[p].data, false)
 		if err == nil {
 			at[p] = u.to
 			if done.Entries >= maxLogEntries {

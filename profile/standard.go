@@ -323,3 +323,18 @@ func IsField(name string) bool {
 	_, ok := standard[name]
 	return ok && name != groupsField
 }
+
+// IsStandard reports whether an attribute is a standard one.
+func IsStandard(name string) bool {
+	_, ok := standard[name]
+	return ok
+}
+
+// IsTextField reports whether the values of a standard attribute are texts.
+func IsTextField(name string) bool {
+	switch f, ok := standard[name]; {
+	case !ok, f.want == aBoolean, name == groupsField, name == "current_location", name == "push_tokens":
+		return false
+	}
+	return true
+}

@@ -33,11 +33,14 @@ type LineOptions struct {
 	Format    Format            // empty: told by the first character
 	Delimiter rune              // of CSV; 0: a comma
 	Columns   map[string]string // names of columns and members that are made others
+
+	// Cell appends a cell of a CSV as JSON; nil: as a text.
+	Cell func(dst []byte, column, cell string) []byte
 }
 
-// LineReader reads a file of events line by line: NDJSON or CSV, packed with
+// LineReader reads a file line by line: NDJSON or CSV, packed with
 // gzip or zstd or not; what it is is told by its content. A record of a CSV
-// becomes a JSON object of texts; empty cells are left out.
+// becomes a JSON object; empty cells are left out.
 type LineReader struct {
 	options LineOptions
 	in      *bufio.Reader
@@ -265,7 +268,12 @@ func (r *LineReader) record() (sluice.Line, error) {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
-		b = appendJSONText(append(appendJSONText(b, r.header[i]), ':'), cell)
+		b = append(appendJSONText(b, r.header[i]), ':')
+		if r.options.Cell != nil {
+			b = r.options.Cell(b, r.header[i], cell)
+		} else {
+			b = appendJSONText(b, cell)
+		}
 	}
 	r.buf = append(b, '}')
 	line.Text = string(r.buf)

@@ -17,17 +17,22 @@ import (
 )
 
 const exportLong = `
-Writes events, in the order of (time, id), or the series, in the order of app, name,
-kind and time, as they are at the moment it begins; what comes later is not in. It works
-beside a running program and needs the memory of one row. To standard output, or to the
+Writes events, in the order of (time, id), the series, in the order of app, name, kind and
+time, or the users, as they are at the moment it begins; what comes later is not in. It
+works beside a running program and needs the memory of one row. To standard output, or to the
 file of --output.
 
     sluice export events --from 2026-11-01 --to 2026-12-01 --gzip --output november.gz
     sluice export events --name opened --format csv
     sluice export series --by day --format csv
+    sluice export users --gzip --output users.gz
 
 ` + "`sluice import events --exported FILE`" + ` puts them back as they were: an event that had
-no id of its own has the one that the table gave it.
+no id of its own has the one that the table gave it. ` + "`sluice import users FILE`" + ` reads
+users: attributes and subscription groups under the external id or, of who has none, one
+alias, the e-mail address or the phone number. Their other aliases, what is counted of them
+and who was merged into them is in a backup only. In a CSV all is text, also what is a
+list or an object: take lines of JSON to import it again.
 `
 
 var exportFlags = []flagSpec{
@@ -69,10 +74,15 @@ func (g given) millis(name string) int64 {
 func runExport(ctx context.Context, c *call) (err error) {
 	what := strings.Join(c.given.args, " ")
 	switch {
-	case what != "events" && what != "series":
-		return usagef("export: want events or series, not %q", what)
+	case what != "events" && what != "series" && what != "users":
+		return usagef("export: want events, series or users, not %q", what)
 	case what == "events" && c.given.has("by"):
 		return usagef("export events: --by is for series")
+	}
+	for _, flag := range []string{"from", "to", "kind", "by", "name", "app-id"} {
+		if what == "users" && c.given.has(flag) {
+			return usagef("export users: it takes no --%s", flag)
+		}
 	}
 	cfg, err := c.load(nil)
 	if err != nil {
@@ -129,7 +139,7 @@ func (c *call) exportTo() (out io.Writer, finish func(whole bool) error, err err
 	}, nil
 }
 
-// exportRows writes the events, or rows of the series, that the flags ask for,
+// exportRows writes the events, rows of the series, or users that the flags ask for,
 // and counts them.
 func (c *call) exportRows(ctx context.Context, what string, store *sqlstore.Store, out io.Writer) (n int64, err error) {
 	snapshot, err := store.Snapshot(ctx)
@@ -143,6 +153,9 @@ func (c *call) exportRows(ctx context.Context, what string, store *sqlstore.Stor
 		Kind: g.text("kind"), Name: g.text("name"), App: g.text("app-id"),
 	}
 	format := transfer.Format(g.text("format"))
+	if what == "users" {
+		return transfer.ExportUsers(ctx, snapshot, format, out)
+	}
 	if what == "series" {
 		table := transfer.SeriesTables["hour"]
 		if g.has("by") {

@@ -24,7 +24,7 @@ import (
 )
 
 const importLong = `
-Reads events of a file into the logs of a running program: NDJSON or CSV with a header,
+Reads events or users of a file into the logs of a running program: NDJSON or CSV with a header,
 packed with gzip or zstd or not, told by the content; - is standard input. Lines become
 events as elements of a list do (INTERFACES.md, section 4), but each needs a time.
 
@@ -35,6 +35,15 @@ Broken off, run it again: it goes on. A file may be imported twice, or again whe
 grown: an event that has no id gets one of the file's content up to its line. Lines that
 are no events are written to FILE.rejected with their numbers and reasons, and the exit
 code is 1.
+
+    sluice import users people.csv.gz --columns "id=external_id"
+
+A line of users is an attributes object as /users/track takes it, with external_id,
+user_alias, email or phone; users who are not there are created. The header of a CSV names
+attributes, external_id among them; empty cells are left out, numbers, true and false are
+such in custom attributes, all else is text. Broken off, run it again: each line is
+applied once, except from standard input. A file that was imported as a whole is applied
+again if it is imported again.
 `
 
 var importFlags = []flagSpec{
@@ -80,18 +89,21 @@ func parseColumns(s string) (map[string]string, error) {
 
 func runImport(ctx context.Context, c *call) (err error) {
 	args := c.given.args
-	switch {
-	case len(args) > 0 && args[0] == "users":
-		return usagef("import: users cannot be imported yet, only events")
-	case len(args) != 2 || args[0] != "events":
-		return usagef("import: want events and one file, or - for standard input")
+	if len(args) != 2 || args[0] != "events" && args[0] != "users" {
+		return usagef("import: want events or users, and one file, or - for standard input")
+	}
+	users := args[0] == "users"
+	for _, flag := range []string{"app-id", "dedupe", "exported"} {
+		if users && c.given.has(flag) {
+			return usagef("import users: --%s is for events", flag)
+		}
 	}
 	running, err := c.joinRunning(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, running.close()) }()
-	in := &importing{call: c, name: args[1], kept: retention(running.config)}
+	in := &importing{call: c, name: args[1], users: users, kept: retention(running.config)}
 	if err := in.open(ctx); err != nil {
 		return err
 	}
@@ -103,6 +115,7 @@ func runImport(ctx context.Context, c *call) (err error) {
 type importing struct {
 	call    *call
 	name    string
+	users   bool // it has users, not events
 	kept    ingest.Retention
 	started time.Time
 
@@ -133,6 +146,9 @@ func (in *importing) open(ctx context.Context) error {
 	options := transfer.LineOptions{Format: transfer.Format(g.text("format")), Columns: columns}
 	if options.Delimiter = []rune(g.text("delimiter"))[0]; g.text("delimiter") == "tab" {
 		options.Delimiter = '\t'
+	}
+	if in.users {
+		options.Cell = transfer.UserCell
 	}
 	in.source = "import:" + strings.ToLower(rand.Text())
 	if in.name != "-" {
@@ -182,6 +198,9 @@ func (in *importing) fingerprint(ctx context.Context, columns map[string]string)
 		fmt.Fprintf(h, "|%q=%q", from, columns[from])
 	}
 	fmt.Fprintf(h, "|%q|%q|%q|%q|%v", g.text("app-id"), g.text("dedupe"), g.text("format"), g.text("delimiter"), g.has("exported"))
+	if in.users {
+		fmt.Fprint(h, "|users")
+	}
 	return "import:" + hex.EncodeToString(h.Sum(nil)[:16]), ctx.Err()
 }
 
@@ -222,8 +241,12 @@ func (in *importing) run(ctx context.Context, logs []*flow.Log) error {
 	if g.has("exported") {
 		im.Parse = transfer.ParseExported
 	}
+	what := "events"
+	if in.users {
+		im.Update, what = transfer.ParseUser, "users"
+	}
 	done, err := im.Run(ctx, in.lines.Next, func(d ingest.Imported) { progress.at(partOf(in.read.Load(), in.size), in.where(d)) })
-	in.call.print("%s lines: %s events, %s of an earlier run, %s rejected", grouped(done.Lines), grouped(done.Written), grouped(done.Known), grouped(done.Rejected))
+	in.call.print("%s lines: %s %s, %s of an earlier run, %s rejected", grouped(done.Lines), grouped(done.Written), what, grouped(done.Known), grouped(done.Rejected))
 	if err != nil {
 		return fmt.Errorf("import %s, after line %d: %w", in.name, done.Lines, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,5 +100,55 @@ func TestImportOfExport(t *testing.T) {
 	was, is := mustRun(t, from, "export", "events").stdout, mustRun(t, to, "export", "events").stdout
 	if was != is || strings.Count(is, "\n") != 4 {
 		t.Errorf("exported\n%simported and exported again\n%s", was, is)
+	}
+}
+
+// Users go in once, what is wrong is reported, and what is exported goes in
+// elsewhere as it was.
+func TestImportUsers(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	var b strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&b, "{\"external_id\":\"u%d\",\"email\":\"U%d@example.com\",\"n\":{\"inc\":1},\"deep\":{\"a\":[%d]}}\n", i%1500, i%1500, i)
+	}
+	b.WriteString(`{"user_alias":{"alias_name":"a","alias_label":"l"},"subscription_groups":[{"subscription_group_id":"g","subscription_state":"subscribed"}]}` + "\n")
+	file := filepath.Join(from, "people.ndjson")
+	write(t, file, b.String()+"{\"email\":\"nobody\"}\n{\"external_id\":\"u1\",\"dob\":\"soon\"}\n")
+	exports := make(map[string]string)
+	load := func(dir string, code int, files ...string) {
+		writePlain(t, dir)
+		s := serveConfigured(t, dir)
+		for _, f := range files {
+			r := sluiceRun(t, dir, "import", "users", f)
+			if r.code != code || code == exitFailed && !strings.Contains(r.stdout, "3,003 lines: 3,001 users, 0 of an earlier run, 2 rejected") {
+				t.Fatalf("import %s: exit code %d\n%s%s", f, r.code, r.stdout, r.stderr)
+			}
+		}
+		await(t, "all users are there", func() bool {
+			return s.texts(t, "SELECT COUNT(*) || ' ' || TOTAL(json_extract(profile, '$.custom.n')) FROM users")[0] == "1501 3000.0"
+		})
+		if code := s.stop(t); code != exitOK {
+			t.Fatalf("exit code %d:\n%s", code, s.log)
+		}
+		lines := strings.Split(strings.TrimSpace(mustRun(t, dir, "export", "users").stdout), "\n")
+		slices.Sort(lines)
+		exports[dir] = strings.Join(lines, "\n")
+	}
+	load(from, exitFailed, file)
+	report, err := os.ReadFile(file + ".rejected")
+	if err != nil || strings.Count(string(report), "\n") != 2 || !strings.Contains(string(report), `{"line":3003,"reason":"The value provided for the 'dob' field`) {
+		t.Errorf("report: %s %v", report, err)
+	}
+	if got := exports[from]; !strings.Contains(got, `{"external_id":"u7","email":"u7@example.com","deep":{"a":[1507]},"n":2}`) || !strings.Contains(got, `{"user_alias":{"alias_name":"a","alias_label":"l"},"subscription_groups":[{"subscription_group_id":"g","subscription_state":"subscribed"}]}`) {
+		t.Errorf("exported: %.1000s", got)
+	}
+	packed := filepath.Join(from, "out.gz")
+	mustRun(t, from, "export", "users", "--gzip", "--output", packed)
+	load(to, exitOK, packed)
+	if exports[from] != exports[to] {
+		t.Errorf("exported\n%.500s\nimported and exported again\n%.500s", exports[from], exports[to])
+	}
+	if csv := mustRun(t, to, "export", "users", "--format", "csv").stdout; !strings.HasPrefix(csv, "external_id,user_alias,email,subscription_groups,deep,n\n") || strings.Count(csv, "\n") != 1502 {
+		t.Errorf("as CSV: %.300s", csv)
 	}
 }
