@@ -76,9 +76,33 @@ func TestPrecedence(t *testing.T) {
 }
 
 func TestNamedFileMustExist(t *testing.T) {
-	_, err := Load(Sources{File: filepath.Join(t.TempDir(), "none.yaml")})
-	if err == nil || !strings.Contains(err.Error(), "sluice config") {
-		t.Errorf("got %v", err)
+	none := filepath.Join(t.TempDir(), "none.yaml")
+	for _, src := range []Sources{{File: none}, {Environ: []string{"SLUICE_CONFIG=" + none}}} {
+		if _, err := Load(src); err == nil || !strings.Contains(err.Error(), "sluice config") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// The file that --config names goes before that of SLUICE_CONFIG, and this
+// before ./sluice.yaml, also where that is not read.
+func TestWhichFile(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{DefaultFile, "env.yaml", "flag.yaml"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("data: "+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flag, env := filepath.Join(dir, "flag.yaml"), []string{"SLUICE_CONFIG=" + filepath.Join(dir, "env.yaml")}
+	for want, src := range map[string]Sources{
+		"flag.yaml":     {File: flag, Dir: dir, Environ: env},
+		"env.yaml":      {Dir: dir, Environ: env, SkipDefaultFile: true},
+		DefaultFile:     {Dir: dir, Environ: []string{"SLUICE_CONFIG="}},
+		"./sluice-data": {Dir: dir, SkipDefaultFile: true},
+	} {
+		if c, err := Load(src); err != nil || c.Data != want {
+			t.Errorf("want %s, got %+v, %v", want, c, err)
+		}
 	}
 }
 
@@ -170,6 +194,7 @@ func TestMistakes(t *testing.T) {
 		{yaml: "hashes: [{dirty: 'sluice:d', key: '{date}|{name}'}]", want: "sluice.yaml:1: hashes[0].dirty begins with sluice:, as Sluice's own keys do"},
 		{yaml: "hashes: [{dirty: d, key: '{date}|{name}', redis: ['redis://u:p4ss@h', 'http://u:p4ss@h']}]", want: "sluice.yaml:1: hashes[0].redis is http://u:xxxxx@h, want redis://..."},
 		{yaml: "hashes: [{dirty: d, key: '{date}|{name}', redis: ['redis://u:p4ss@h', 'redis://u:p4ss@h']}]", want: "sluice.yaml:1: hashes[0].redis has redis://u:xxxxx@h twice for the set d"},
+		{env: "SLUICE_WIBBLE_WOBBLE=1", want: "environment: unknown variable SLUICE_WIBBLE_WOBBLE; `sluice config` lists all"},
 		{env: "SLUICE_REDDIS=redis://:secret@h", want: "environment: unknown variable SLUICE_REDDIS; did you mean SLUICE_REDIS?"},
 		{env: "SLUICE_PARTITIONS=x", want: "SLUICE_PARTITIONS: partitions is \"x\", want a whole number"},
 		{env: "SLUICE_LISTEN=nowhere", want: "SLUICE_LISTEN: listen is \"nowhere\", want HOST:PORT, such as 127.0.0.1:8019"},

@@ -13,8 +13,9 @@ import (
 // Sources is where a configuration is read from. The zero value reads the
 // defaults and ./sluice.yaml.
 type Sources struct {
-	// File is the YAML file; it must exist. Empty: DefaultFile in Dir, if it is
-	// there and SkipDefaultFile is not set.
+	// File is the YAML file; it must exist. Empty: the one that the variable
+	// FileEnv names, or DefaultFile in Dir, if it is there and SkipDefaultFile is
+	// not set.
 	File            string
 	Dir             string // empty: the working directory
 	SkipDefaultFile bool
@@ -60,15 +61,20 @@ func Load(src Sources) (*Config, error) {
 // readFile returns the file's name for messages and its content, nil if there
 // is none to read.
 func readFile(src Sources) (string, []byte, error) {
-	name := src.File
+	name, named := src.File, true
+	for _, pair := range src.Environ {
+		if value, ok := strings.CutPrefix(pair, FileEnv+"="); ok && name == "" {
+			name = value
+		}
+	}
 	if name == "" {
 		if src.SkipDefaultFile {
 			return "", nil, nil
 		}
-		name = filepath.Join(src.Dir, DefaultFile)
+		name, named = filepath.Join(src.Dir, DefaultFile), false
 	}
 	f, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) && src.File == "" {
+	if errors.Is(err, fs.ErrNotExist) && !named {
 		return "", nil, nil
 	}
 	if err != nil {
@@ -89,7 +95,7 @@ func readFile(src Sources) (string, []byte, error) {
 // ours alone, so one that is not known is a mistake.
 func (c *Config) applyEnviron(environ []string) error {
 	byEnv := map[string]Setting{}
-	known := []string{}
+	known := []string{FileEnv}
 	for _, s := range Settings() {
 		byEnv[s.Env] = s
 		known = append(known, s.Env)
@@ -97,12 +103,16 @@ func (c *Config) applyEnviron(environ []string) error {
 	var errs []error
 	for _, pair := range environ {
 		name, value, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(name, "SLUICE_") || name == FailpointEnv {
+		if !strings.HasPrefix(name, "SLUICE_") || name == FailpointEnv || name == FileEnv {
 			continue
 		}
 		s, ok := byEnv[name]
 		if !ok {
-			errs = append(errs, fmt.Errorf("environment: unknown variable %s%s", name, DidYouMean(name, known)))
+			hint := "; `sluice config` lists all" // some 40 would be no help
+			if Nearest(name, known) != "" {
+				hint = DidYouMean(name, known)
+			}
+			errs = append(errs, fmt.Errorf("environment: unknown variable %s%s", name, hint))
 			continue
 		}
 		errs = append(errs, c.setText(s.Path, value, s.Env))

@@ -15,6 +15,10 @@ type Setting struct {
 	Doc  string
 }
 
+// FileEnv names the configuration file where --config does not: so what a
+// service and its operator's shell have in common fits into one environment.
+const FileEnv = "SLUICE_CONFIG"
+
 // FailpointEnv is read by the tests' failpoints, not by this package. It is
 // known here so that it is not refused.
 const FailpointEnv = "SLUICE_FAILPOINT"

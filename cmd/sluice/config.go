@@ -15,7 +15,8 @@ edited:
     sluice config > sluice.yaml
 
 Sources, each stronger than the one before: the defaults; ./sluice.yaml, or the file
-of --config; the environment; the flags. A word that is not known is an error.
+of --config or of the variable SLUICE_CONFIG; the environment; the flags. A word that
+is not known is an error.
 
 ` + "`sluice config show`" + ` reads the sources, checks them, and prints what is in force and
 where each value comes from. Secrets are not shown.

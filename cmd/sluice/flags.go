@@ -35,7 +35,7 @@ func flagsOf(cmd command) []flagSpec {
 	if !cmd.setting {
 		return all
 	}
-	all = append(all, flagSpec{name: "config", value: "FILE", help: "the configuration file; without it ./sluice.yaml, if there is one"})
+	all = append(all, flagSpec{name: "config", value: "FILE", help: "the configuration file; without it that of SLUICE_CONFIG, or ./sluice.yaml, if there is one"})
 	for _, s := range config.Settings() {
 		if s.Flag != "" {
 			short, _, _ := strings.Cut(s.Doc, ". ")
