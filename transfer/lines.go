@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -150,8 +152,15 @@ func (r *LineReader) openCSV() error {
 	if err != nil {
 		return fmt.Errorf("its header: %w", err)
 	}
+	for i, name := range header {
+		header[i] = strings.TrimSpace(name)
+	}
+	for _, from := range slices.Sorted(maps.Keys(r.options.Columns)) {
+		if !slices.Contains(header, from) {
+			return fmt.Errorf("there is no column %q to be taken for %s; there are %s", from, r.options.Columns[from], strings.Join(header, ", "))
+		}
+	}
 	for _, name := range header {
-		name = strings.TrimSpace(name)
 		if to, ok := r.options.Columns[name]; ok {
 			name = to
 		}

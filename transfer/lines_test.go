@@ -68,6 +68,9 @@ func TestLinesOfCSV(t *testing.T) {
 		sluice.Line{Number: 7, Text: `{"event":"a","time":"b","note":"c"}`, Refused: io.EOF},
 		sluice.Line{Number: 8, Refused: io.EOF},
 		sluice.Line{Number: 9, Text: `{"event":"last","time":"2","note":"3"}`})
+	if _, err := NewLineReader(strings.NewReader(text), LineOptions{Columns: map[string]string{"name": "event", "wen": "time"}}); err == nil || !strings.Contains(err.Error(), `no column "wen" to be taken for time; there are name, when, note`) {
+		t.Errorf("a column that is not there: %v", err)
+	}
 	checkLines(t, readLines(t, "event;app_id\nopen;x\n", LineOptions{Delimiter: ';'}), sluice.Line{Number: 2, Text: `{"event":"open","app_id":"x"}`})
 	r, err := NewLineReader(strings.NewReader("a,b\n1,\"never closed\n"+strings.Repeat("0123456789\n", maxRecordBytes/5)), LineOptions{})
 	if err != nil {
