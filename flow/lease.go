@@ -277,7 +277,7 @@ func (l *Leases) tendAll(ctx context.Context) error {
 	for _, r := range roles {
 		errs = append(errs, l.tend(ctx, r))
 	}
-	return errors.Join(errs...)
+	return joinOnce(errs)
 }
 
 // showLife counts up this process's beat and watches those of the others.
@@ -427,7 +427,20 @@ func (l *Leases) lookAtAll(ctx context.Context, r *role) ([]*seen, error) {
 		})
 	}
 	_ = group.Wait() // the errors are in errs
-	return state, errors.Join(errs...)
+	return state, joinOnce(errs)
+}
+
+// joinOnce is errors.Join that says the same once: when a server is away, all
+// of its leases have the same to say.
+func joinOnce(errs []error) error {
+	said := make(map[string]bool)
+	return errors.Join(slices.DeleteFunc(errs, func(err error) bool {
+		if err == nil || said[err.Error()] {
+			return true
+		}
+		said[err.Error()] = true
+		return false
+	})...)
 }
 
 // look reads a lease as it stands.

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -137,6 +138,41 @@ func TestAServerThatIsDownKeepsNobodyFromTheOthers(t *testing.T) {
 	go func() { done <- l.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-done })
 	eventually(t, "the list on the living server is held", func() bool { return l.Status().Held["intake"] == 1 })
+}
+
+// Of a server that is away all leases have the same to say: it is said once.
+func TestAServerThatIsDownIsNamedOnce(t *testing.T) {
+	down, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Dial(t.Context(), down.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	l := NewLeases(r, &numbers{}, quiet())
+	for _, role := range []string{"store", "keep"} {
+		l.AddPartitions(role, r, Partitions(8))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+	eventually(t, "everything is held", func() bool { s := l.Status(); return s.Held["store"] == 8 && s.Held["keep"] == 8 })
+	if err := down.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	said := ""
+	eventually(t, "reading the leases fails", func() bool {
+		if err := l.Status().Err; err != nil {
+			said = err.Error()
+		}
+		return strings.Contains(said, "read a lease")
+	})
+	if n := strings.Count(said, "read a lease"); n != 1 {
+		t.Errorf("it is said %d times: %s", n, said)
+	}
 }
 
 func TestWaitForChangeLooksAtItsOwnRole(t *testing.T) {
