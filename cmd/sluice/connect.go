@@ -42,7 +42,11 @@ func openStore(ctx context.Context, cfg *config.Config) (*sqlstore.Store, error)
 			return nil, fmt.Errorf("open database: %w; is --data or --database right? `sluice migrate` makes a new one", err)
 		}
 	}
-	return sqlstore.Open(ctx, cfg.Database.Reveal(), sqlstore.Options{})
+	store, err := sqlstore.Open(ctx, cfg.Database.Reveal(), sqlstore.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("%w; does it run, and is --database right?", err)
+	}
+	return store, nil
 }
 
 // dialRunning connects to the main Redis. An embedded one is there only while

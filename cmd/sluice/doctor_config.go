@@ -57,7 +57,7 @@ func examineFile(e *sluice.Examination, file string, secret bool) {
 	case err != nil:
 		e.Unknown(err, sluice.CheckConfigSecrets)
 	case info.Mode().Perm()&0o004 != 0:
-		e.Fail(sluice.CheckConfigSecrets, "chmod o-rwx "+file+"; change what was readable", "a key or password stands in it, and every user of this machine can read it (mode %s)", info.Mode().Perm())
+		e.Fail(sluice.CheckConfigSecrets, "set it by the environment instead (SLUICE_...), or chmod o-rwx "+file+"; change what was readable", "a key or password stands in it, and every user of this machine can read it (mode %s)", info.Mode().Perm())
 	default:
 		e.Fine(sluice.CheckConfigSecrets, "a key or password stands in it, which not every user of this machine can read")
 	}

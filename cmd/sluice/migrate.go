@@ -46,3 +46,16 @@ func runMigrate(ctx context.Context, c *call) (err error) {
 	c.print("%s: the schema had version %d and has version %d now", safeText(cfg.Database.String()), before, after)
 	return nil
 }
+
+// migrate brings the schema up, and says so first: a large table takes minutes,
+// for which the program seems to stand still.
+func (e *engine) migrate(ctx context.Context) error {
+	have, want, err := e.store.SchemaVersion(ctx)
+	if err != nil {
+		return err
+	}
+	if have < want {
+		e.log.Info("the tables are brought up; large ones take minutes", "from", have, "to", want)
+	}
+	return e.store.Migrate(ctx)
+}

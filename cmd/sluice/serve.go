@@ -27,8 +27,8 @@ func runServe(ctx context.Context, c *call) error {
 const devLong = `
 Runs the program like serve, for trying things out: with its own Redis and SQLite in
 the data directory unless flags or the environment name others, and a log in text from
-debug up. ./sluice.yaml is not read unless --config names it, so that what is tried
-out does not reach the servers written there.
+debug up. ./sluice.yaml is not read unless --config or SLUICE_CONFIG names it, so that
+what is tried out does not reach the servers written there.
 `
 
 func runDev(ctx context.Context, c *call) error {

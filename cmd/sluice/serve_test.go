@@ -202,6 +202,9 @@ func TestServe(t *testing.T) {
 	if code := again.stop(t); code != exitOK {
 		t.Errorf("exit code %d:\n%s", code, again.log)
 	}
+	if say := "the tables are brought up"; !strings.Contains(s.log.String(), say) || strings.Contains(again.log.String(), say) {
+		t.Errorf("the first start says %q, the second does not:\n%s%s", say, s.log, again.log)
+	}
 }
 
 // checkDead looks after the one dead letter of TestServe.

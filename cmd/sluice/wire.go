@@ -102,7 +102,7 @@ func (e *engine) open(ctx context.Context) error {
 		return err
 	}
 	e.store = store
-	if err := e.store.Migrate(ctx); err != nil {
+	if err := e.migrate(ctx); err != nil {
 		return err
 	}
 	if e.deployment, err = flow.Identify(ctx, e.redis, e.store, e.config.Partitions, e.config.AcceptGaps); err != nil {
