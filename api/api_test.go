@@ -29,6 +29,7 @@ type program struct {
 	intake *ingest.Intake
 	keys   sluice.KeyStore
 	series sluice.SeriesStore
+	users  sluice.UserStore
 }
 
 func (p *program) Ready() error {
@@ -42,6 +43,9 @@ func (p *program) Intake() *ingest.Intake { return p.intake }
 func (p *program) Keys() sluice.KeyStore  { return p.keys }
 
 func (p *program) Series() sluice.SeriesStore { return p.series }
+func (p *program) Users() sluice.UserStore    { return p.users }
+
+func (p *program) Applied(context.Context, []sluice.UserKey) error { return nil }
 
 func start(t *testing.T, p Program) (*Server, string) {
 	t.Helper()

@@ -58,7 +58,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		e = &sluice.Error{Code: sluice.CodeTooFast, Message: refused.Error(), Index: -1}
 	} else if !errors.As(err, &e) {
 		s.log.Error("request failed", "id", idOf(w), "method", r.Method, "path", r.URL.Path, "error", err)
-		e = &sluice.Error{Code: sluice.CodeInternal, Message: "the request failed; the log of the server says why", Index: -1}
+		e = errInternal
 	}
 	status := statusOf(e.Code)
 	if special, ok := errors.AsType[*statusError](err); ok {
@@ -72,6 +72,9 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	s.writeJSON(w, status, errorBody{Error: detail(e, idOf(w))})
 }
+
+// errInternal is all that a caller learns of an error that is the operator's.
+var errInternal = refusal(sluice.CodeInternal, "the request failed; the log of the server says why")
 
 func detail(e *sluice.Error, requestID string) errorDetail {
 	d := errorDetail{Code: e.Code, Message: e.Message, RequestID: requestID}

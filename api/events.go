@@ -186,7 +186,7 @@ func (s *Server) takeIn(w http.ResponseWriter, r *http.Request, p key.Permission
 	}
 	target := s.program.Intake()
 	if target == nil {
-		return none, refusal(sluice.CodeUnavailable, "the program is starting or stopping; nothing was taken in, send it again")
+		return none, errNotRunning
 	}
 	request := ingest.Request{Sender: who.ID}
 	if request.IdempotencyKey, err = idempotencyKey(r.Header); err != nil {
@@ -203,7 +203,7 @@ func (s *Server) takeIn(w http.ResponseWriter, r *http.Request, p key.Permission
 	}
 	busy(r)
 	ctx := s.intake.waits.context(s.clock.Now())
-	if err := s.intake.takeSlot(ctx); err != nil {
+	if err := takeSlot(ctx, s.intake.slots); err != nil {
 		body.release()
 		return none, err
 	}
@@ -226,7 +226,7 @@ func (s *Server) takeIn(w http.ResponseWriter, r *http.Request, p key.Permission
 	s.rates.spend(who, len(request.Items))
 	done, err := write(target, ctx, &request)
 	if err != nil {
-		return none, s.notAccepted(w, err)
+		return none, s.notAccepted(w, err, "Send it again: with an event_id and a time in each event, or with the same Idempotency-Key, a repeat does no harm")
 	}
 	return done, nil
 }
@@ -259,16 +259,16 @@ func saneKey(s string) bool {
 }
 
 // takeSlot waits for its turn, not for long.
-func (in *intake) takeSlot(ctx context.Context) error {
+func takeSlot(ctx context.Context, slots chan struct{}) error {
 	select {
-	case in.slots <- struct{}{}:
+	case slots <- struct{}{}:
 		return nil
 	default:
 	}
 	timer := time.NewTimer(slotWait)
 	defer timer.Stop()
 	select {
-	case in.slots <- struct{}{}:
+	case slots <- struct{}{}:
 		return nil
 	case <-timer.C:
 	case <-ctx.Done():
@@ -276,8 +276,12 @@ func (in *intake) takeSlot(ctx context.Context) error {
 	return errBusy
 }
 
-// notAccepted makes what the caller is told of an error of Accept.
-func (s *Server) notAccepted(w http.ResponseWriter, err error) error {
+// errNotRunning: there is nowhere to write to yet, or any more.
+var errNotRunning = refusal(sluice.CodeUnavailable, "the program is starting or stopping; nothing was taken in, send it again")
+
+// notAccepted makes what the caller is told of an error of Accept; `again` is
+// what he may do if a part of the request may be in.
+func (s *Server) notAccepted(w http.ResponseWriter, err error, again string) error {
 	if _, ok := errors.AsType[*sluice.Error](err); ok {
 		return err
 	}
@@ -293,10 +297,10 @@ func (s *Server) notAccepted(w http.ResponseWriter, err error) error {
 	if errors.Is(err, sluice.ErrFull) {
 		why = "redis is full"
 	}
-	return refusal(sluice.CodeUnavailable, "%s; a part of this request may be in. Send it again: with an event_id and a time in each event, or with the same Idempotency-Key, a repeat does no harm", why)
+	return refusal(sluice.CodeUnavailable, "%s; a part of this request may be in. %s", why, again)
 }
 
-// complain logs why requests are not accepted, now and then: there may be
+// complain logs why requests are not answered, now and then: there may be
 // thousands a second.
 func (s *Server) complain(w http.ResponseWriter, err error) {
 	now := s.clock.Now()
@@ -307,6 +311,6 @@ func (s *Server) complain(w http.ResponseWriter, err error) {
 	}
 	s.intake.mu.Unlock()
 	if !often {
-		s.log.Warn("events not accepted", "id", idOf(w), "error", err)
+		s.log.Warn("request not answered as it should be", "id", idOf(w), "error", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/braze"
 )
 
 // Bounds of the server. Whoever connects and says nothing, reads nothing or
@@ -52,6 +53,9 @@ type Options struct {
 	// does.
 	KeyItemsPerSecond int
 
+	// BrazeLimits bound the calls of Braze's API to this process.
+	BrazeLimits braze.Limits
+
 	// Clock is where times come from; nil: the machine's.
 	Clock sluice.Clock
 }
@@ -70,6 +74,7 @@ type Server struct {
 	authority *authority
 	rates     *rates
 	intake    *intake
+	dialect   *dialect
 
 	version, revision string
 	openMetrics       bool // only this machine reaches the server: /metrics needs no key
@@ -89,6 +94,7 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	s.authority = newAuthority(options.RootKey, program.Keys, options.Clock)
 	s.rates = newRates(options.KeyItemsPerSecond, options.Clock)
 	s.intake = newIntake()
+	s.dialect = newDialect(options.BrazeLimits)
 	s.version, s.revision = options.Version, options.Revision
 	s.seriesSlots = make(chan struct{}, parallelSeries)
 	s.stopping = make(chan struct{})
@@ -118,7 +124,7 @@ type route struct {
 // a test compares.
 func (s *Server) routes() []route {
 	get, post := []string{http.MethodGet, http.MethodHead}, []string{http.MethodPost}
-	return []route{
+	return append([]route{
 		{"/healthz", get, s.health},
 		{"/readyz", get, s.ready},
 		{"/metrics", get, s.metrics()},
@@ -129,7 +135,7 @@ func (s *Server) routes() []route {
 		{countersPath, post, s.counters},
 		{seriesPath, get, s.series},
 		{pingPath, get, s.ping},
-	}
+	}, s.brazeRoutes()...)
 }
 
 // handler answers by the table. Only what is posted has a body to speak of,

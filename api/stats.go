@@ -1,6 +1,8 @@
 package api
 
 import (
+	"context"
+
 	"sluice"
 	"sluice/ingest"
 	"sluice/meter"
@@ -25,6 +27,13 @@ type Program interface {
 
 	// Series returns where the series are, nil while the program does not run.
 	Series() sluice.SeriesStore
+
+	// Users returns where the users are, nil while the program does not run.
+	Users() sluice.UserStore
+
+	// Applied returns when what was written to the logs of these keys before is
+	// applied to their users, or why that cannot be said.
+	Applied(ctx context.Context, keys []sluice.UserKey) error
 }
 
 // Stats is a snapshot of what a process has done since it started, and of

@@ -26,6 +26,7 @@ const (
 	MaxSeriesNames      = 1_000_000
 	MaxBacklogMB        = 1 << 20
 	MaxKeyRate          = 1_000_000_000
+	MaxBrazeCalls       = 1_000_000_000
 	MaxPastDays         = 36_500
 	MaxFutureMinutes    = 525_600
 	MaxRetentionDays    = 36_500
@@ -72,6 +73,7 @@ type Config struct {
 	EventTime       EventTime `yaml:"event_time" doc:"How far from now the time of an event or counter may be. What is outside is refused (requests) or becomes a dead letter (lists), which can be replayed after a change of the bounds."`
 	Retention       Retention `yaml:"retention" doc:"For how many days what is stored is kept, 0 to 36500. 0: for ever, until you delete it: nothing is removed unasked. Days (UTC) go as a whole: what is kept for 30 days is gone after 31."`
 	KeyRate         int       `yaml:"key_items_per_second" doc:"How many events and counters each key of the API may send to a process, 0 to 1000000000; 0: as many as it likes. What is unused is saved up for 5 seconds. Beyond it requests are answered 429. The root_key is not bounded."`
+	Braze           Braze     `yaml:"braze" doc:"How many calls of Braze's REST API this process answers, all keys together; 0 to 1000000000, 0: as many as come. Beyond it calls are answered 429. The headers X-RateLimit-... of each answer say what is set; where nothing is, a limit of 1000000000. Braze's own limits stand beside each. What a key may send is key_items_per_second."`
 	BacklogMB       int       `yaml:"backlog_megabytes" doc:"How much of what came by HTTP may wait in the logs, in Redis's memory, while the database is away or slow, 1 to 1048576; beyond it requests are answered 503. A million events are some 160 MB. Each partition has an equal share."`
 	SeriesNames     int       `yaml:"series_names" doc:"How many names (of events and counters) of an app are counted by themselves, 1 to 1000000; those that come after are counted together as (other). A program that puts numbers into names must not fill the database. A hundred times as many in all."`
 	TimeSeries      URL       `yaml:"timeseries" only:"noflag" doc:"MongoDB that gets the series as well, a document for each app, name and day: mongodb://USER:PASSWORD@HOST:PORT/DATABASE, or mongodb+srv://. Without it there is none. Give it to all processes with the role store; docs/operate.md explains it. A password in it is never printed." sample:"mongodb://USER:PASSWORD@10.0.0.9:27017/sluice"`
@@ -124,6 +126,30 @@ type Column struct {
 type EventTime struct {
 	PastDays      int `yaml:"past_days" doc:"An event or counter may be so many days old, 0 to 36500. 0: any time."`
 	FutureMinutes int `yaml:"future_minutes" doc:"Its time may be so many minutes ahead, 0 to 525600. 0: any time."`
+}
+
+// Braze bounds the calls of Braze's REST API.
+type Braze struct {
+	Track    int `yaml:"track_per_3_seconds" doc:"/users/track. Braze: 3000."`
+	Sync     int `yaml:"sync_per_minute" doc:"/users/track/sync. Braze: 500."`
+	Identity int `yaml:"identity_per_minute" doc:"/users/identify, alias, merge and delete together. Braze: 20000."`
+	Export   int `yaml:"export_per_minute" doc:"/users/export/ids. Braze: 250, on older accounts 2500."`
+	Groups   int `yaml:"groups_per_minute" doc:"/subscription/status/set. Braze: 5000."`
+	Lists    int `yaml:"lists_per_hour" doc:"/events/list and /purchases/product_list together. Braze: 1000."`
+	Other    int `yaml:"other_per_hour" doc:"All others together. Braze: 250000."`
+}
+
+// Each calls f for each of them, in the order of the file.
+func (b *Braze) Each(f func(key string, calls int)) {
+	for _, x := range []struct {
+		key   string
+		calls int
+	}{
+		{"track_per_3_seconds", b.Track}, {"sync_per_minute", b.Sync}, {"identity_per_minute", b.Identity}, {"export_per_minute", b.Export},
+		{"groups_per_minute", b.Groups}, {"lists_per_hour", b.Lists}, {"other_per_hour", b.Other},
+	} {
+		f(x.key, x.calls)
+	}
 }
 
 // Retention says for how many days things are kept.

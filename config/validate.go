@@ -48,7 +48,7 @@ func (c *Config) validate() error {
 	for _, l := range c.Lists {
 		errs = append(errs, c.validateList(l))
 	}
-	errs = append(errs, c.validateHashes(), c.validateRetention(), c.validateAlerts())
+	errs = append(errs, c.validateHashes(), c.validateRetention(), c.validateAlerts(), c.validateBraze())
 	return errors.Join(errs...)
 }
 
@@ -77,6 +77,14 @@ func (c *Config) validateRetention() error {
 			errs = append(errs, c.wrong(path, fmt.Errorf("is %d days, and event_time.past_days is %d: a repeat of an event that is gone would be stored again; make one as long as the other", s.days, past)))
 		}
 	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) validateBraze() error {
+	var errs []error
+	c.Braze.Each(func(key string, calls int) {
+		errs = append(errs, c.wrong("braze."+key, between(calls, 0, MaxBrazeCalls)))
+	})
 	return errors.Join(errs...)
 }
 

@@ -85,6 +85,25 @@ const (
 	Admin         Permission = "admin"
 )
 
+// The permissions of calls of Braze's REST API, by the names that its users
+// know.
+const (
+	UsersTrack            Permission = "users.track"
+	UsersIdentify         Permission = "users.identify"
+	UsersAliasNew         Permission = "users.alias.new"
+	UsersMerge            Permission = "users.merge"
+	UsersDelete           Permission = "users.delete"
+	UsersExportIDs        Permission = "users.export.ids"
+	SubscriptionStatusSet Permission = "subscription.status.set"
+	SubscriptionStatusGet Permission = "subscription.status.get"
+	EventsList            Permission = "events.list"
+	EventsDataSeries      Permission = "events.data_series"
+	PurchasesProductList  Permission = "purchases.product_list"
+	KPINewUsers           Permission = "kpi.new_users.data_series"
+	KPIDAU                Permission = "kpi.dau.data_series"
+	KPIMAU                Permission = "kpi.mau.data_series"
+)
+
 // Permissions is the table of all permissions, with what each allows.
 var Permissions = []struct {
 	Word   Permission
@@ -95,6 +114,20 @@ var Permissions = []struct {
 	{SeriesRead, "read /v1/series"},
 	{MetricsRead, "read /metrics, where it is not open"},
 	{Admin, "read /debug/pprof"},
+	{UsersTrack, "post to /users/track and /users/track/sync"},
+	{UsersIdentify, "post to /users/identify"},
+	{UsersAliasNew, "post to /users/alias/new"},
+	{UsersMerge, "post to /users/merge"},
+	{UsersDelete, "post to /users/delete"},
+	{UsersExportIDs, "post to /users/export/ids"},
+	{SubscriptionStatusSet, "post to /subscription/status/set, and to /v2"},
+	{SubscriptionStatusGet, "read /subscription/status/get and /subscription/user/status"},
+	{EventsList, "read /events/list"},
+	{EventsDataSeries, "read /events/data_series"},
+	{PurchasesProductList, "read /purchases/product_list"},
+	{KPINewUsers, "read /kpi/new_users/data_series"},
+	{KPIDAU, "read /kpi/dau/data_series"},
+	{KPIMAU, "read /kpi/mau/data_series"},
 }
 
 // ParsePermissions reads words separated by commas. Each must be in the table.

@@ -13,6 +13,7 @@ import (
 
 	"sluice"
 	"sluice/api"
+	"sluice/braze"
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
@@ -49,8 +50,18 @@ const (
 // NewProgram returns a program that is not started.
 func NewProgram(cfg *config.Config, log *slog.Logger) *Program {
 	p := &Program{config: cfg, log: log}
-	p.server = api.New(cfg.Listen, p, log, api.Options{RootKey: cfg.RootKey.Reveal(), KeyItemsPerSecond: cfg.KeyRate, Version: version, Revision: revision()})
+	p.server = api.New(cfg.Listen, p, log, api.Options{
+		RootKey: cfg.RootKey.Reveal(), KeyItemsPerSecond: cfg.KeyRate, BrazeLimits: brazeLimits(&cfg.Braze), Version: version, Revision: revision(),
+	})
 	return p
+}
+
+// brazeLimits are the bounds of Braze's API as they are configured.
+func brazeLimits(b *config.Braze) braze.Limits {
+	return braze.Limits{
+		braze.LimitTrack: b.Track, braze.LimitSync: b.Sync, braze.LimitIdentity: b.Identity, braze.LimitExport: b.Export,
+		braze.LimitGroups: b.Groups, braze.LimitLists: b.Lists, braze.LimitOther: b.Other,
+	}
 }
 
 // Start starts everything and returns when it runs, or why it does not. ctx
@@ -191,6 +202,31 @@ func (p *Program) Series() sluice.SeriesStore {
 		return nil
 	}
 	return p.engine.store
+}
+
+// Users returns where the users are, nil while the program does not run.
+func (p *Program) Users() sluice.UserStore {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil {
+		return nil
+	}
+	return p.engine.store
+}
+
+// Applied returns when what was written for these keys before is applied.
+func (p *Program) Applied(ctx context.Context, keys []sluice.UserKey) error {
+	p.mu.Lock()
+	e := p.engine
+	p.mu.Unlock()
+	if e == nil {
+		return errors.New("the program does not run")
+	}
+	var logs []*flow.Log
+	for _, k := range keys {
+		logs = append(logs, e.logs[k.Partition(len(e.logs))])
+	}
+	return ingest.AwaitApplied(ctx, e.store, logs)
 }
 
 // Redis returns the main server of a running program.

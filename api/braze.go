@@ -1,0 +1,256 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"sluice"
+	"sluice/braze"
+	"sluice/key"
+)
+
+// Bounds of calls of Braze's API, beside those of all requests.
+const (
+	// maxStrangersBytes bounds the bodies that are read before it is known whose
+	// they are, of all requests together: some old clients have their key there.
+	maxStrangersBytes = 16 << 20
+
+	// parallelBraze bounds the calls that may wait for the database; others wait
+	// for slotWait.
+	parallelBraze = 64
+)
+
+// dialect is what the handlers of Braze's API share.
+type dialect struct {
+	limits    *braze.Limiter
+	strangers *budget
+	slots     chan struct{}
+}
+
+func newDialect(limits braze.Limits) *dialect {
+	return &dialect{limits: braze.NewLimiter(limits), strangers: newBudget(maxStrangersBytes), slots: make(chan struct{}, parallelBraze)}
+}
+
+// brazeRoutes are the paths of Braze's API.
+func (s *Server) brazeRoutes() []route {
+	var all []route
+	for _, e := range braze.Endpoints() {
+		methods := []string{e.Method}
+		if e.Method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
+		}
+		all = append(all, route{e.Path, methods, func(w http.ResponseWriter, r *http.Request) { s.braze(w, r, &e) }})
+	}
+	return all
+}
+
+// brazeAgain is what the sender of a call is told that may be in, in part.
+const brazeAgain = "Send it again: events and purchases that are in already are counted again, all else does no harm"
+
+// braze answers a call of Braze's API.
+func (s *Server) braze(w http.ResponseWriter, r *http.Request, e *braze.Endpoint) {
+	c := &brazeCall{s: s, w: w, r: r, e: e, started: s.clock.Now()}
+	defer c.release()
+	done, err := c.answer()
+	switch {
+	case err == nil:
+		s.intake.accepted.Add(float64(done.Accepted))
+		s.intake.refused.Add(float64(done.Refused))
+	case errors.Is(err, errBrazeKey):
+		done = braze.Reply{Status: http.StatusUnauthorized, Body: braze.InvalidKey(c.key)}
+		c.taken = braze.Taken{Limit: headerEmpty, Remaining: headerEmpty, Reset: headerEmpty}
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	default:
+		done = c.refusal(err)
+	}
+	c.write(done)
+	if e.Method == http.MethodPost {
+		s.intake.answers.WithLabelValues(strconv.Itoa(done.Status)).Inc()
+		if err == nil && done.Accepted > 0 {
+			s.intake.seconds.Observe(s.clock.Now().Sub(c.started).Seconds())
+		}
+	}
+}
+
+// errBrazeKey: the call has no good key. Its answer shows what was sent instead.
+var errBrazeKey = errors.New("invalid key")
+
+// headerEmpty is the value of headers that are there and say nothing.
+var headerEmpty = []string{""}
+
+// brazeCall is one call on its way, and what it works on (braze.Core).
+type brazeCall struct {
+	s       *Server
+	w       http.ResponseWriter
+	r       *http.Request
+	e       *braze.Endpoint
+	started time.Time
+	key     string // as it was sent
+	query   url.Values
+	body    *buffer // nil: not read yet
+	taken   braze.Taken
+}
+
+// Update implements braze.Core.
+func (c *brazeCall) Update(ctx context.Context, updates []sluice.UserUpdate) error {
+	in := c.s.program.Intake()
+	if in == nil {
+		return errNotRunning
+	}
+	if err := in.Update(ctx, updates); err != nil {
+		return c.s.notAccepted(c.w, err, brazeAgain)
+	}
+	return nil
+}
+
+// Applied implements braze.Core.
+func (c *brazeCall) Applied(ctx context.Context, keys []sluice.UserKey) error {
+	return c.s.program.Applied(ctx, keys)
+}
+
+// Users implements braze.Core.
+func (c *brazeCall) Users() sluice.UserStore { return c.s.program.Users() }
+
+// Series implements braze.Core.
+func (c *brazeCall) Series() sluice.SeriesStore { return c.s.program.Series() }
+
+func (c *brazeCall) release() { c.body.release() }
+
+// text is the body. It is changed by nobody.
+func (c *brazeCall) text() string {
+	if c.body == nil {
+		return ""
+	}
+	return unsafe.String(unsafe.SliceData(c.body.bytes), len(c.body.bytes))
+}
+
+// answer lets a call through its gates, the cheapest first, and has it answered.
+func (c *brazeCall) answer() (done braze.Reply, err error) {
+	s := c.s
+	if c.r.URL.RawQuery != "" {
+		// What cannot be read of it is not there.
+		c.query, _ = url.ParseQuery(c.r.URL.RawQuery)
+	}
+	c.taken = s.dialect.limits.Look(c.e.Limit, c.started)
+	who, err := c.identify()
+	if err != nil {
+		return done, err
+	}
+	if c.taken = s.dialect.limits.Take(c.e.Limit, c.started); !c.taken.OK {
+		return done, &tooFast{after: c.taken.Wait}
+	}
+	if !who.May(c.e.Permission) {
+		return done, refusal(sluice.CodeForbidden, braze.AccessDenied)
+	}
+	if err := s.rates.admit(who); err != nil {
+		return done, err
+	}
+	if c.e.Method == http.MethodPost && c.body == nil {
+		if c.body, err = readBody(c.r, s.intake.budget); err != nil {
+			return done, err
+		}
+	}
+	busy(c.r)
+	ctx := s.intake.waits.context(s.clock.Now())
+	slots := s.intake.slots
+	if c.e.Limit != braze.LimitTrack {
+		slots = s.dialect.slots
+	}
+	if err := takeSlot(ctx, slots); err != nil {
+		return done, err
+	}
+	defer func() { <-slots }()
+	if c.body != nil {
+		if c.body, err = s.intake.unpacker.unpack(ctx, c.body, c.r.Header.Get("Content-Encoding")); err != nil {
+			return done, err
+		}
+	}
+	done, err = c.e.Answer(ctx, &braze.Request{Body: c.text(), Query: c.query, Now: c.started, Core: c})
+	if err == nil {
+		s.rates.spend(who, max(1, done.Accepted+done.Refused))
+	}
+	return done, err
+}
+
+// identify finds out whose call it is: by the header, or as old clients have
+// it, by api_key in the query or in the body.
+func (c *brazeCall) identify() (key.Identity, error) {
+	header := c.r.Header.Get("Authorization")
+	c.key = header
+	if scheme, rest, ok := strings.Cut(header, " "); ok && strings.EqualFold(scheme, "Bearer") {
+		c.key = strings.TrimSpace(rest)
+	}
+	if header == "" {
+		c.key = c.query.Get("api_key")
+		if c.key == "" && c.e.Method == http.MethodPost {
+			var err error
+			if c.body, err = readBody(c.r, c.s.dialect.strangers); err != nil {
+				return key.Identity{}, err
+			}
+			c.key = braze.KeyIn(c.text())
+		}
+		header = "Bearer " + c.key
+	}
+	who, err := c.s.authority.identify(c.r.Context(), header)
+	if errors.Is(err, errUnauthorized) {
+		err = errBrazeKey
+	}
+	if a, ok := c.w.(*answer); ok && err == nil {
+		a.sender = who.ID
+	}
+	return who, err
+}
+
+// refusal says in Braze's words what is wrong.
+func (c *brazeCall) refusal(err error) braze.Reply {
+	if refused, ok := errors.AsType[*tooFast](err); ok {
+		after := refused.retryAfter()
+		c.w.Header().Set("Retry-After", after)
+		if c.taken.OK { // it is the key's own bound
+			c.taken.Remaining = []string{"0"}
+			c.taken.Reset = []string{strconv.FormatInt(c.started.Unix()+int64(math.Ceil(refused.after.Seconds()))+1, 10)}
+		}
+		return braze.Reply{Status: http.StatusTooManyRequests, Body: braze.ErrorBody(braze.RateLimited)}
+	}
+	if unread, ok := errors.AsType[*braze.UnreadError](err); ok {
+		c.s.complain(c.w, unread)
+	}
+	e, ok := errors.AsType[*sluice.Error](err)
+	if !ok {
+		c.s.log.Error("request failed", "id", idOf(c.w), "method", c.r.Method, "path", c.r.URL.Path, "error", err)
+		e = errInternal
+	}
+	if e.Code == sluice.CodeUnavailable {
+		c.w.Header().Set("Retry-After", "1")
+	}
+	status := statusOf(e.Code)
+	if special, ok := errors.AsType[*statusError](err); ok {
+		status = special.status
+	}
+	return braze.Reply{Status: status, Body: braze.ErrorBody(e.Message)}
+}
+
+// write writes a reply with the headers that all of them have. The names of
+// headers are written as they are sent.
+func (c *brazeCall) write(done braze.Reply) {
+	h := c.w.Header()
+	h["Content-Type"] = headerJSON
+	h["X-RateLimit-Limit"], h["X-RateLimit-Remaining"], h["X-RateLimit-Reset"] = c.taken.Limit, c.taken.Remaining, c.taken.Reset
+	sum := fnv.New64a()
+	_, _ = sum.Write(done.Body)
+	values := []string{
+		strconv.FormatFloat(c.s.clock.Now().Sub(c.started).Seconds(), 'f', 6, 64),
+		`W/"` + strconv.FormatUint(sum.Sum64(), 16) + `"`,
+	}
+	h["X-Runtime"], h["ETag"] = values[0:1:1], values[1:2:2]
+	c.w.WriteHeader(done.Status)
+	c.s.write(c.w, done.Body)
+}

@@ -1,0 +1,199 @@
+package api
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/braze"
+	"sluice/sqlstore"
+)
+
+// called is an answer to a call of Braze's API.
+type called struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// callBraze sends a call; key is a header of authorization, or empty.
+func callBraze(t *testing.T, url, method, authorization, body string) called {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
+	client, _ := checked(t)
+	res, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return called{res.StatusCode, res.Header, string(text)}
+}
+
+// startBraze starts a server with an empty database, whose log is kept.
+func startBraze(t *testing.T, options Options) (s *Server, url string, p *program, log *bytes.Buffer) {
+	t.Helper()
+	store := openKeys(t)
+	t.Cleanup(func() { _ = store.Close() })
+	p = &program{keys: store, users: store, series: store}
+	log = &bytes.Buffer{}
+	s = New("127.0.0.1:0", p, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), options)
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s, "http://" + s.Address(), p, log
+}
+
+// Every call needs its own permission, by the name that Braze gives it; every
+// answer has the headers of rates.
+func TestBrazePermissions(t *testing.T) {
+	s, url, p, log := startBraze(t, Options{})
+	store := p.keys.(*sqlstore.Store)
+	_, none := addKey(t, store, "events:write", "users.delet")
+	for _, e := range braze.Endpoints() {
+		_, text := addKey(t, store, string(e.Permission))
+		answers := map[string]called{
+			"none":  callBraze(t, url+e.Path, e.Method, "", ""),
+			"wrong": callBraze(t, url+e.Path, e.Method, "Bearer wr\"ong", `{"attributes":[]}`),
+			"lacks": callBraze(t, url+e.Path, e.Method, "Bearer "+none, `{}`),
+			"has":   callBraze(t, url+e.Path, e.Method, "bearer "+text, `{}`),
+		}
+		for name, want := range map[string]called{
+			"none":  {401, nil, `{"message":"Invalid API key: "}`},
+			"wrong": {401, nil, `{"message":"Invalid API key: wr\"ong"}`},
+			"lacks": {403, nil, `{"message":"Access Denied"}`},
+			"has":   {0, nil, ""},
+		} {
+			got := answers[name]
+			if want.status != 0 && (got.status != want.status || got.body != want.body) {
+				t.Errorf("%s, %s: %d %s, want %d %s", e.Path, name, got.status, got.body, want.status, want.body)
+			}
+			if want.status == 0 && got.status != 200 && got.status != 400 {
+				t.Errorf("%s with its permission: %d %s", e.Path, got.status, got.body)
+			}
+			for _, header := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} {
+				values := got.header.Values(header)
+				if len(values) != 1 || (values[0] == "") != (got.status == 401) {
+					t.Errorf("%s, %s: %s %q", e.Path, name, header, values)
+				}
+			}
+			for _, header := range []string{"X-Request-Id", "X-Runtime", "ETag"} {
+				if got.header.Get(header) == "" {
+					t.Errorf("%s, %s: no %s", e.Path, name, header)
+				}
+			}
+		}
+	}
+	stop(t, s)
+	if strings.Contains(log.String(), "ong") || strings.Contains(log.String(), none) {
+		t.Error("the log has a key that was sent")
+	}
+}
+
+// Old clients have their key in the query or in the body. It is not logged.
+func TestBrazeOldKeys(t *testing.T) {
+	s, url, p, log := startBraze(t, Options{})
+	_, text := addKey(t, p.keys.(*sqlstore.Store), "users.export.ids", "events.list")
+	for _, x := range []struct{ method, path, authorization, body string }{
+		{"POST", "/users/export/ids", "", `{"external_ids":["u"],"api_key":"` + text + `"}`},
+		{"POST", "/users/export/ids?api_key=" + text, "", `{"external_ids":["u"]}`},
+		{"GET", "/events/list?api_key=" + text, "", ""},
+	} {
+		if got := callBraze(t, url+x.path, x.method, x.authorization, x.body); got.status/100 != 2 || !strings.Contains(got.body, `"message":"success"`) {
+			t.Errorf("%s: %d %s", x.path, got.status, got.body)
+		}
+		if got := callBraze(t, url+x.path, x.method, "Bearer no", x.body); got.status != 401 {
+			t.Errorf("%s with a bad header: %d %s", x.path, got.status, got.body)
+		}
+	}
+	stop(t, s)
+	if strings.Contains(log.String(), text) {
+		t.Error("the log has the key")
+	}
+	if left := s.dialect.strangers.left.Load(); left != maxStrangersBytes {
+		t.Errorf("%d bytes of strangers' bodies are left of %d", left, maxStrangersBytes)
+	}
+}
+
+// Beyond a limit calls are refused until the window ends, as the headers say.
+func TestBrazeLimits(t *testing.T) {
+	clock := &hand{now: time.UnixMilli(1_700_000_001_500)}
+	limits := braze.Limits{braze.LimitIdentity: 2}
+	s, url, p, _ := startBraze(t, Options{Clock: clock, BrazeLimits: limits, KeyItemsPerSecond: 1})
+	defer stop(t, s)
+	_, text := addKey(t, p.keys.(*sqlstore.Store), "users.delete", "users.merge", "events.list")
+	auth := "Bearer " + text
+	for i, path := range []string{"/users/delete", "/users/merge", "/users/delete"} {
+		got := callBraze(t, url+path, "POST", auth, `{}`)
+		want := map[int]called{0: {status: 400}, 1: {status: 400}, 2: {429, nil, `{"message":"Rate Limited"}`}}[i]
+		if got.status != want.status || want.body != "" && got.body != want.body || got.header.Get("X-RateLimit-Limit") != "2" || got.header.Get("X-RateLimit-Remaining") != []string{"1", "0", "0"}[i] {
+			t.Errorf("call %d: %d %s %v", i, got.status, got.body, got.header)
+		}
+		if i == 2 && (got.header.Get("Retry-After") != "39" || got.header.Get("X-RateLimit-Reset") != "1700000040") {
+			t.Errorf("wait until: %v", got.header)
+		}
+	}
+	// The bound of the key is another one: 5 are saved up, 2 calls have cost one each.
+	for i := range 5 {
+		got := callBraze(t, url+"/events/list", "GET", auth, "")
+		if want := map[bool]int{true: 200, false: 429}[i < 3]; got.status != want {
+			t.Errorf("call %d of a key: %d %s", i, got.status, got.body)
+		}
+		if got.status == 429 && (got.header.Get("X-RateLimit-Remaining") != "0" || got.header.Get("X-RateLimit-Reset") != "1700000003") {
+			t.Errorf("its headers: %v", got.header)
+		}
+	}
+	clock.move(39 * time.Second)
+	if got := callBraze(t, url+"/users/delete", "POST", auth, `{}`); got.status != 400 || got.header.Get("X-RateLimit-Remaining") != "1" {
+		t.Errorf("the next window: %d %v", got.status, got.header)
+	}
+}
+
+// While the program starts, and without a database, calls are refused in the
+// same shape, to be sent again.
+func TestBrazeUnavailable(t *testing.T) {
+	const root = "0123456789abcdef0123456789abcdef"
+	s, url, p, log := startBraze(t, Options{RootKey: root})
+	got := callBraze(t, url+"/users/track", "POST", "Bearer "+root, `{"attributes":[{"external_id":"u"}]}`)
+	if got.status != 503 || !strings.Contains(got.body, `{"message":"the program is starting or stopping`) || got.header.Get("Retry-After") == "" {
+		t.Errorf("no intake: %d %s", got.status, got.body)
+	}
+	got = callBraze(t, url+"/users/track", "POST", "Bearer "+root, strings.Repeat(" ", maxEventsBytes+1))
+	if got.status != 413 || !strings.HasPrefix(got.body, `{"message":"`) {
+		t.Errorf("a large body: %d %s", got.status, got.body)
+	}
+	if err := p.keys.(*sqlstore.Store).Close(); err != nil {
+		t.Fatal(err)
+	}
+	for method, path := range map[string]string{"POST": "/users/export/ids", "GET": "/kpi/dau/data_series?length=1"} {
+		got = callBraze(t, url+path, method, "Bearer "+root, `{"external_ids":["u"]}`)
+		if got.status != 503 || !strings.Contains(got.body, "the database does not answer") {
+			t.Errorf("%s without a database: %d %s", path, got.status, got.body)
+		}
+	}
+	stop(t, s)
+	if !strings.Contains(log.String(), "database is closed") {
+		t.Errorf("the log does not say why:\n%s", log)
+	}
+}
+
+// stop stops a server; its log is not written any more.
+func stop(t *testing.T, s *Server) {
+	t.Helper()
+	if err := s.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,54 @@
+package braze
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"sluice"
+)
+
+// syncWait bounds how long a call waits to see what it has written.
+const syncWait = 10 * time.Second
+
+// trackSync is POST /users/track/sync: one object, and the user as he is when
+// it has been applied.
+func trackSync(ctx context.Context, r *Request) (Reply, error) {
+	t := trackings.Get().(*tracking)
+	defer t.giveBack()
+	done, err := t.answer(ctx, r, 1)
+	if err != nil || done.Status != http.StatusCreated {
+		return done, err
+	}
+	keys := []sluice.UserKey{t.updates[0].Key}
+	ctx, cancel := context.WithTimeout(ctx, syncWait)
+	defer cancel()
+	if err := r.Core.Applied(ctx, keys); err != nil {
+		return Reply{}, &sluice.Error{Code: sluice.CodeUnavailable, Index: -1,
+			Message: "the object was taken in and will be applied, but not within 10 s; do not send it again, export the user later"}
+	}
+	found, err := r.find(ctx, keys)
+	if err != nil {
+		return Reply{}, err
+	}
+	b := []byte(`{"users":[`)
+	for i, p := range found[keys[0]] {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		m := members{b: append(b, '{')}
+		m.add("custom_attributes", orElse(customText(p.profile.Custom), "{}"))
+		m.add("custom_events", orElse(talliesText(p.profile.Events, "name"), "[]"))
+		m.add("purchase_events", orElse(talliesText(p.profile.Purchases, "product_id"), "[]"))
+		b = append(m.b, '}')
+	}
+	done.Body = append(b, `],"message":"success"}`...)
+	return done, nil
+}
+
+func orElse(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// braze sends a call of Braze's API by a client that compares every answer with
+// the document, and returns its status and body.
+func (s *served) braze(t *testing.T, method, path, body string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+testRoot)
+	res, err := s.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+// sent is braze for a call that must have this status.
+func (s *served) sent(t *testing.T, status int, path, body string) string {
+	t.Helper()
+	got, text := s.braze(t, http.MethodPost, path, body)
+	if got != status {
+		t.Fatalf("%s %.200s: %d %s, want %d", path, body, got, text, status)
+	}
+	return text
+}
+
+// exported is what the tests read of an export.
+type exported struct {
+	ExternalID string            `json:"external_id"`
+	Aliases    []json.RawMessage `json:"user_aliases"`
+	Email      string
+	Custom     map[string]any `json:"custom_attributes"`
+	Events     []tally        `json:"custom_events"`
+	Purchases  []tally
+	Revenue    float64 `json:"total_revenue"`
+}
+
+type tally struct {
+	Name        string
+	Count       int
+	First, Last string
+}
+
+// export returns the users that an export finds.
+func (s *served) export(t *testing.T, body string) []exported {
+	t.Helper()
+	var answer struct{ Users []exported }
+	if err := json.Unmarshal([]byte(s.sent(t, http.StatusCreated, "/users/export/ids", body)), &answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer.Users
+}
+
+// What is sent by one call is read by another, once it has been applied.
+func TestBrazeUsers(t *testing.T) {
+	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
+	s.sent(t, 201, "/users/track", `{
+		"purchases":[{"external_id":"u-7","product_id":"sku","currency":"EUR","price":9.5,"quantity":2,"time":"2026-11-20T10:00:00Z"}],
+		"events":[{"external_id":"u-7","name":"signed_up","time":"2026-11-19T10:00:00Z","properties":{"step":1}},{"external_id":"u-7","name":"signed_up","time":"2026-11-20T10:00:00Z"}],
+		"attributes":[{"external_id":"u-7","plan":"gold","email":"Ann@Example.com","tags":["a"]},{"external_id":"u-7","tags":{"add":["b"]},"visits":{"inc":2}}]}`)
+	user := func(body string, holds func(u exported) bool) {
+		t.Helper()
+		var last []exported
+		await(t, "an export of "+body, func() bool {
+			last = s.export(t, body)
+			return len(last) == 1 && holds(last[0])
+		})
+	}
+	user(`{"external_ids":["u-7"]}`, func(u exported) bool {
+		return u.Custom["plan"] == "gold" && fmt.Sprint(u.Custom["tags"]) == "[a b]" && u.Custom["visits"] == 2.0 && u.Email == "ann@example.com" && u.Revenue == 19 &&
+			len(u.Events) == 1 && u.Events[0] == tally{"signed_up", 2, "2026-11-19T10:00:00.000Z", "2026-11-20T10:00:00.000Z"} && len(u.Purchases) == 1 && u.Purchases[0].Count == 2
+	})
+
+	// Sync waits: what it answers has the object in it, each time.
+	for i := range 3 {
+		text := s.sent(t, 201, "/users/track/sync", `{"events":[{"external_id":"s-1","name":"open","time":"2026-11-20T10:00:00Z"}]}`)
+		if !strings.Contains(text, fmt.Sprintf(`"count":%d}`, i+1)) {
+			t.Errorf("sync %d: %s", i, text)
+		}
+	}
+
+	// An alias becomes the user of an external id; what both have is added up.
+	s.sent(t, 201, "/users/alias/new", `{"user_aliases":[{"alias_name":"c-1","alias_label":"cookie"}]}`)
+	s.sent(t, 201, "/users/track", `{"events":[{"user_alias":{"alias_name":"c-1","alias_label":"cookie"},"name":"signed_up","time":"2026-11-18T10:00:00Z"}]}`)
+	s.sent(t, 201, "/users/identify", `{"aliases_to_identify":[{"external_id":"u-7","user_alias":{"alias_name":"c-1","alias_label":"cookie"}}]}`)
+	user(`{"user_aliases":[{"alias_name":"c-1","alias_label":"cookie"}]}`, func(u exported) bool {
+		return u.ExternalID == "u-7" && len(u.Aliases) == 1 && u.Events[0].Count == 3 && strings.HasPrefix(u.Events[0].First, "2026-11-18")
+	})
+
+	// Merged, found by either name.
+	s.sent(t, 201, "/users/track", `{"attributes":[{"external_id":"u-8","city":"Wien"}]}`)
+	s.sent(t, 202, "/users/merge", `{"merge_updates":[{"identifier_to_merge":{"external_id":"u-8"},"identifier_to_keep":{"external_id":"u-7"}}]}`)
+	user(`{"external_ids":["u-8"]}`, func(u exported) bool {
+		return u.ExternalID == "u-7" && u.Custom["city"] == "Wien" && u.Custom["plan"] == "gold"
+	})
+
+	// By address.
+	user(`{"email_address":"ANN@example.com"}`, func(u exported) bool { return u.ExternalID == "u-7" })
+	s.sent(t, 201, "/subscription/status/set", `{"subscription_group_id":"g-1","subscription_state":"unsubscribed","email":"ann@example.com"}`)
+	await(t, "the state in a group", func() bool {
+		_, text := s.braze(t, http.MethodGet, "/subscription/status/get?subscription_group_id=g-1&external_id[]=u-7&external_id[]=none", "")
+		return text == `{"status":{"none":"unknown","u-7":"Unsubscribed"},"message":"success"}`
+	})
+
+	// Counted.
+	await(t, "the counts", func() bool {
+		_, events := s.braze(t, http.MethodGet, "/events/data_series?event=signed_up&length=3&ending_at=2026-11-20T12:00:00Z", "")
+		_, names := s.braze(t, http.MethodGet, "/events/list", "")
+		_, products := s.braze(t, http.MethodGet, "/purchases/product_list", "")
+		return strings.Count(events, `"count":1`) == 3 && names == `{"events":["open","signed_up"],"message":"success"}` && products == `{"products":["sku"],"message":"success"}`
+	})
+
+	s.sent(t, 201, "/users/delete", `{"external_ids":["u-7"]}`)
+	await(t, "he is gone", func() bool {
+		return s.sent(t, 201, "/users/export/ids", `{"external_ids":["u-7"]}`) == `{"users":[],"invalid_user_ids":["u-7"],"message":"success"}`
+	})
+	if n := s.metric(t, "sluice_dead_letters_total"); n != 0 {
+		t.Errorf("%d dead letters", n)
+	}
+}
