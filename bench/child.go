@@ -168,16 +168,21 @@ func (c *child) get(ctx context.Context, path string) (string, error) {
 	return string(body), err
 }
 
-// stored returns how many rows the process has committed.
-func (c *child) stored(ctx context.Context) (int64, error) {
+// Counters of the process that benches wait for.
+const (
+	storedRows    = "sluice_stored_rows_total"
+	storedUpdates = "sluice_user_updates_total"
+)
+
+// counter returns one of the process's metrics.
+func (c *child) counter(ctx context.Context, name string) (int64, error) {
 	text, err := c.get(ctx, "/metrics")
 	if err != nil {
 		return 0, fmt.Errorf("read sluice's metrics: %w", err)
 	}
-	const name = "\nsluice_stored_rows_total "
-	_, rest, ok := strings.Cut(text, name)
+	_, rest, ok := strings.Cut(text, "\n"+name+" ")
 	if !ok {
-		return 0, fmt.Errorf("read sluice's metrics: there is no%s", name)
+		return 0, fmt.Errorf("read sluice's metrics: there is no %s", name)
 	}
 	value, _, _ := strings.Cut(rest, "\n")
 	v, err := strconv.ParseFloat(value, 64)
@@ -192,12 +197,17 @@ const (
 	nearlyAll    = 0.93
 )
 
-// awaitStored returns when the process has committed so many rows. It gives up
-// when nothing has moved for half a minute.
+// awaitStored returns when the process has committed so many rows.
 func (c *child) awaitStored(ctx context.Context, want int64) error {
+	return c.await(ctx, storedRows, want)
+}
+
+// await returns when a counter of the process has come so far. It gives up when
+// nothing has moved for half a minute.
+func (c *child) await(ctx context.Context, name string, want int64) error {
 	last, moved := int64(-1), time.Now()
 	for {
-		n, err := c.stored(ctx)
+		n, err := c.counter(ctx, name)
 		if died := c.dead(); died != nil {
 			return died
 		}
@@ -211,14 +221,14 @@ func (c *child) awaitStored(ctx context.Context, want int64) error {
 			last, moved = n, time.Now()
 		}
 		if time.Since(moved) > stallWithin {
-			return fmt.Errorf("wait for sluice: %d rows of %d, and none more for %s%s", n, want, stallWithin, c.tail())
+			return fmt.Errorf("wait for sluice: %s is %d of %d, and no more for %s%s", name, n, want, stallWithin, c.tail())
 		}
 		every := countSlowly
 		if float64(n) >= nearlyAll*float64(want) {
 			every = countQuickly
 		}
 		if err := pause(ctx, every); err != nil {
-			return fmt.Errorf("wait for sluice: %d rows of %d: %w", n, want, err)
+			return fmt.Errorf("wait for sluice: %s is %d of %d: %w", name, n, want, err)
 		}
 	}
 }

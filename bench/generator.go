@@ -25,6 +25,8 @@ type generator struct {
 	conns   int
 	span    time.Duration
 
+	most int64 // requests; 0: as many as go into span
+
 	// next appends the next request to dst; it is called by all connections at
 	// once. done is told its answer, and whether to send the same again.
 	next func(dst []byte) (request []byte, items int)
@@ -69,10 +71,11 @@ func (g *generator) run(ctx context.Context) (generated, error) {
 	var mu sync.Mutex
 	var all generated
 	started := time.Now()
+	var sent atomic.Int64
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, c := range conns {
 		group.Go(func() error {
-			one, err := g.send(groupCtx, c, started.Add(g.span))
+			one, err := g.send(groupCtx, c, started.Add(g.span), &sent)
 			mu.Lock()
 			defer mu.Unlock()
 			all.requests += one.requests
@@ -88,10 +91,13 @@ func (g *generator) run(ctx context.Context) (generated, error) {
 }
 
 // send is one connection's work.
-func (g *generator) send(ctx context.Context, c net.Conn, until time.Time) (one generated, err error) {
+func (g *generator) send(ctx context.Context, c net.Conn, until time.Time, requests *atomic.Int64) (one generated, err error) {
 	in := bufio.NewReader(c)
 	var request []byte
 	for n := 0; time.Now().Before(until) && ctx.Err() == nil; n++ {
+		if g.most > 0 && requests.Add(1) > g.most {
+			break
+		}
 		var items int
 		request, items = g.next(request[:0])
 		for {

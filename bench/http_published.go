@@ -3,9 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
-	"net/http"
 	"time"
 
 	"sluice/bench/baseline"
@@ -22,7 +19,7 @@ func (e *env) httpPublished(ctx context.Context, n int) (err error) {
 	if err := errors.Join(e.maria.fresh(ctx), e.redis.Clear(ctx), e.run.watchBusy(ctx)); err != nil {
 		return err
 	}
-	address, stop, err := e.servePublished(ctx)
+	address, stop, err := serve(ctx, baseline.Accept(e.redis, listName))
 	if err != nil {
 		return err
 	}
@@ -50,25 +47,6 @@ func (e *env) httpPublished(ctx context.Context, n int) (err error) {
 	r.add("published_p99", "answer to a request of 1,000, one RPUSH each, p99", "s", percentile(all.latencies, 0.99))
 	e.run.say("%s events/s accepted, %s rows/s stored", number(float64(all.items)/all.took.Seconds()), number(float64(all.items)/stored.Seconds()))
 	return nil
-}
-
-// servePublished starts the published design's server, in this process.
-func (e *env) servePublished(ctx context.Context) (address string, stop func() error, err error) {
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, fmt.Errorf("listen for the published design: %w", err)
-	}
-	server := &http.Server{Handler: baseline.Accept(e.redis, listName), ReadHeaderTimeout: dialWithin}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }() // ends with Close
-	return l.Addr().String(), func() error {
-		err := server.Close()
-		if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
-			err = errors.Join(err, ended)
-		}
-		return err
-	}, nil
 }
 
 // flushPublished drains the list again and again, and once more when nothing

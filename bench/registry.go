@@ -16,4 +16,5 @@ var benches = []bench{
 	{"filled", "the same into a table that holds 20 million events already", nil, runFilled},
 	{"hashes", "counters in Redis hashes on 12 servers into the series: the published flush, Sluice", nil, runHashes},
 	{"http", "events and counters by HTTP: requests of 1,000 and of one, durable, with the store running", httpParts, runHTTP},
+	{"track", "users by HTTP: calls of one event beside a handler that reads, changes and commits; calls of 75 objects", trackParts, runTrack},
 }

@@ -1,0 +1,218 @@
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"time"
+
+	"sluice/profile"
+)
+
+const (
+	// trackedUsers have an alias each; of the first mergedUsers, each with an
+	// even number is merged into the next one in the middle of the run.
+	trackedUsers = 24
+	mergedUsers  = 12
+)
+
+// tracked is what was sent for a user, or for the two who were merged.
+type tracked struct{ accepted, unanswered int64 }
+
+// TestRandomKillsWithUsers kills the program, Redis and the database while
+// calls come that each increment an attribute of a user and report an event and
+// a purchase of his, by his external id or his alias, and while users of
+// different partitions are merged. A call that got no answer may be in or not,
+// as a whole. Afterwards the increments, the counts in the profiles, the rows
+// in events and the series are the same number, between what was accepted and
+// what was sent.
+func TestRandomKillsWithUsers(t *testing.T) {
+	for _, base := range []string{onMariaDB, onPostgres} {
+		t.Run(base, func(t *testing.T) {
+			random := seeded(t)
+			w := newWorldOn(t, base)
+			w.writeConfig("root_key: " + httpRoot + "\n")
+			p := w.start("")
+			s := &senders{at: w.awaitListen()}
+			w.makeTracked(s)
+			sums := make([]tracked, trackedUsers)
+			s.track(sums)
+			until := time.Now().Add(*bound)
+			done := 0
+			for ; done < *kills && time.Now().Before(until); done++ {
+				pause(t.Context(), time.Duration(random.IntN(400))*time.Millisecond)
+				if done == *kills/2 {
+					w.mergeTracked(s)
+				}
+				before := p
+				if p = w.killAny(random, p); p != before {
+					s.moveTo(w.awaitListen())
+				}
+				if random.IntN(3) == 0 {
+					n := s.accepted()
+					w.eventually("calls are accepted", func() bool { return s.accepted() > n+4 })
+				}
+			}
+			s.finish()
+			t.Logf("%d kills, %d calls accepted, %d not answered with 201", done, s.accepted(), s.repeats)
+			w.checkTracked(sums)
+		})
+	}
+}
+
+// sendUntil repeats a request that may be repeated until it gets its answer.
+func (w *world) sendUntil(s *senders, path, body string, want int) {
+	w.t.Helper()
+	client := &http.Client{Timeout: settleWithin / 2}
+	defer client.CloseIdleConnections()
+	w.eventually(path+" is answered", func() bool {
+		s.mu.Lock()
+		at := s.at
+		s.mu.Unlock()
+		return post(client, at+path, body, "") == want
+	})
+}
+
+func (w *world) makeTracked(s *senders) {
+	w.t.Helper()
+	for i := range trackedUsers {
+		w.sendUntil(s, "/users/track", fmt.Sprintf(`{"attributes":[{"external_id":"u-%d","n":0}]}`, i), http.StatusCreated)
+		w.sendUntil(s, "/users/alias/new", fmt.Sprintf(`{"user_aliases":[{"external_id":"u-%d","alias_label":"l","alias_name":"%d"}]}`, i, i), http.StatusCreated)
+	}
+	w.eventually("all have their aliases", func() bool { return w.highest("SELECT COUNT(*) FROM user_keys WHERE kind = 2") == trackedUsers })
+}
+
+func (w *world) mergeTracked(s *senders) {
+	w.t.Helper()
+	for i := 0; i < mergedUsers; i += 2 {
+		w.sendUntil(s, "/users/merge", fmt.Sprintf(`{"merge_updates":[{"identifier_to_merge":{"external_id":"u-%d"},"identifier_to_keep":{"external_id":"u-%d"}}]}`, i, i+1), http.StatusAccepted)
+	}
+}
+
+// track has the senders send calls of one user each, and notes what became of
+// them.
+func (s *senders) track(sums []tracked) {
+	for who := range sendersAtOnce {
+		s.sending.Go(func() { // ends after finish
+			client := &http.Client{Transport: &http.Transport{}, Timeout: settleWithin / 2}
+			defer client.CloseIdleConnections()
+			random := rand.New(rand.NewPCG(uint64(who), 2))
+			for !s.call(client, random, sums) {
+			}
+		})
+	}
+}
+
+// call sends one call, and reports whether it was the last.
+func (s *senders) call(client *http.Client, random *rand.Rand, sums []tracked) (last bool) {
+	user := random.IntN(trackedUsers)
+	key := fmt.Sprintf(`"external_id":"u-%d"`, user)
+	if random.IntN(2) == 0 {
+		key = fmt.Sprintf(`"user_alias":{"alias_label":"l","alias_name":"%d"},"_update_existing_only":true`, user)
+	}
+	at := someHour(random).Format(time.RFC3339)
+	body := fmt.Sprintf(`{"attributes":[{%s,"n":{"inc":1}}],"events":[{%s,"name":"e","app_id":"shop","time":%q}],"purchases":[{%s,"product_id":"p","currency":"EUR","price":1.5,"time":%q}]}`, key, key, at, key, at)
+	s.mu.Lock()
+	to := s.at
+	s.mu.Unlock()
+	status := post(client, to+"/users/track", body, "")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch status {
+	case http.StatusCreated:
+		s.posted++
+		sums[user].accepted++
+	case 0:
+		s.repeats++
+		sums[user].unanswered++
+	default: // refused, or the answer is "unavailable": it may be in as well
+		s.repeats++
+		sums[user].unanswered++
+	}
+	return s.ending
+}
+
+// checkTracked waits until all is applied, and compares.
+func (w *world) checkTracked(sums []tracked) {
+	w.t.Helper()
+	var least int64
+	for i := range sums {
+		least += sums[i].accepted
+	}
+	w.eventually("all is applied", func() bool {
+		return w.highest("SELECT COUNT(*) FROM events WHERE kind = 'purchase'") >= least && w.highest("SELECT COUNT(*) FROM forwards") == 0
+	})
+	w.eventually("nobody is on his way to another", func() bool {
+		return w.highest("SELECT COUNT(*) FROM users WHERE to_number = 0") == trackedUsers-mergedUsers/2
+	})
+	for i := 1; i < mergedUsers; i += 2 {
+		sums[i].accepted += sums[i-1].accepted
+		sums[i].unanswered += sums[i-1].unanswered
+	}
+	w.eventually("the last forwarded update is applied", func() bool {
+		var events int64
+		for _, p := range w.profiles() {
+			events += countOf(p.Events)
+		}
+		return events == w.highest("SELECT COUNT(*) FROM events WHERE kind = 'custom'") && events >= least
+	})
+	for i, p := range w.profiles() {
+		merged := i < mergedUsers
+		events, purchases := countOf(p.Events), countOf(p.Purchases)
+		if events != purchases || !merged && p.Custom.Get("n") != fmt.Sprint(events) || events < sums[i].accepted || events > sums[i].accepted+sums[i].unanswered {
+			w.t.Errorf("user %d: %d events, %d purchases, n is %s; %d calls accepted, %d without an answer", i, events, purchases, p.Custom.Get("n"), sums[i].accepted, sums[i].unanswered)
+		}
+	}
+	rows := w.highest("SELECT COUNT(*) FROM events WHERE kind = 'custom'")
+	for _, query := range []string{
+		"SELECT COUNT(*) FROM events WHERE kind = 'purchase'",
+		"SELECT COALESCE(SUM(count), 0) FROM series_hours WHERE kind = 'custom' AND name = 'e'",
+		"SELECT COALESCE(SUM(count), 0) FROM series_days WHERE kind = 'purchase' AND name = 'p'",
+	} {
+		if n := w.highest(query); n != rows {
+			w.t.Errorf("%d events, and %d by %s", rows, n, query)
+		}
+	}
+	if n := w.highest("SELECT COUNT(*) FROM dead_letters"); n != 0 {
+		w.t.Errorf("%d dead letters, want none", n)
+	}
+}
+
+func countOf(all []profile.Tally) (n int64) {
+	for _, t := range all {
+		n += t.Count
+	}
+	return n
+}
+
+// profiles returns those who are left by their number.
+func (w *world) profiles() map[int]*profile.Profile {
+	w.t.Helper()
+	all := map[int]*profile.Profile{}
+	rows, err := w.db.QueryContext(w.t.Context(), "SELECT profile FROM users WHERE to_number = 0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			w.t.Fatal(err)
+		}
+		p, err := profile.Parse(text)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		var i int
+		if err := json.Unmarshal([]byte(p.ExternalID[len("u-"):]), &i); err != nil {
+			w.t.Fatal(err)
+		}
+		all[i] = p
+	}
+	if err := rows.Err(); err != nil {
+		w.t.Fatal(err)
+	}
+	return all
+}
