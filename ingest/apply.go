@@ -23,6 +23,11 @@ const (
 	flushWait = 50 * time.Millisecond
 	flushSoon = 2000
 
+	// flushUpdates is where a transaction of updates of users is full, flushUsers
+	// how many users they may name: each takes some 2 KB while it is changed.
+	flushUpdates = 131_072
+	flushUsers   = 16_384
+
 	// countsWait is how long a transaction of nothing but counts waits.
 	countsWait = 500 * time.Millisecond
 )

@@ -36,6 +36,8 @@ type StoreFollower struct {
 	Log    *slog.Logger
 	Stats  *Stats
 
+	free chan struct{} // of the session: has an element while no unit with updates of users is on its way
+
 	// AcceptGaps lets the follower go on behind gaps instead of standing still:
 	// the operator has decided that what is missing is lost.
 	AcceptGaps bool
@@ -103,6 +105,8 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 		return err
 	}
 	reading := maps.Clone(cursors) // owned by the reading side
+	s.free = make(chan struct{}, 1)
+	s.free <- struct{}{}
 	forwarder, forwarding := newForwarder(s), make(chan error, 1)
 	fetch, stop := context.WithCancel(fetch)
 	go func() { // ends with the session
@@ -121,6 +125,9 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 		}
 		if err := forwarder.tell(ctx, u.effect.Users); err != nil {
 			return err
+		}
+		if len(u.updates) > 0 {
+			s.free <- struct{}{} // it was taken for this unit
 		}
 		s.Stats.countNames(u.names)
 		s.Stats.countUsers(&u)
@@ -183,9 +190,13 @@ func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[
 	}()
 	for {
 		t, err := s.gather(pulled, failed, cursors)
+		if err == nil && len(t.updates) > 0 {
+			err = t.gatherMore(ctx, pulled, failed, cursors)
+		}
 		if err != nil {
 			return err
 		}
+		t.done()
 		t.effect.Stripe = stripe
 		s.Stats.Read.Observe(s.Clock.Now().Sub(t.began))
 		u := storeUnit{effect: &t.effect, updates: t.updates, names: t.names, moves: t.effect.Moves, entries: t.entries}
@@ -205,7 +216,7 @@ func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[
 // alone wait longer for company: the more of them are added up, the fewer rows
 // are written, and nobody looks for a single one.
 func (s *StoreFollower) gather(pulled <-chan []flow.Batch, failed chan error, cursors map[int]sluice.Position) (*storing, error) {
-	t := &storing{s: s, moved: make(map[int]sluice.Move), names: make(map[string]int64), entries: make(map[int][]sluice.Position), counts: make(map[sluice.Count]int64)}
+	t := &storing{s: s, moved: make(map[int]sluice.Move), names: make(map[string]int64), entries: make(map[int][]sluice.Position), counts: make(map[sluice.Count]int64), keys: make(map[sluice.UserKey]struct{})}
 	var timer *time.Timer
 	var timeout <-chan time.Time
 	patient := false // it waits for more counts
@@ -233,7 +244,7 @@ func (s *StoreFollower) gather(pulled <-chan []flow.Batch, failed chan error, cu
 			t.addAll(batches, cursors)
 		case <-timeout:
 			if patient || !t.onlyCounts() {
-				return t.done(), nil
+				return t, nil
 			}
 			patient = true
 			timer.Reset(countsWait - flushWait)
@@ -242,10 +253,35 @@ func (s *StoreFollower) gather(pulled <-chan []flow.Batch, failed chan error, cu
 				return nil, err
 			}
 			failed <- err // what was read before is applied; then the next call meets it
-			return t.done(), nil
+			return t, nil
 		}
 	}
-	return t.done(), nil
+	return t, nil
+}
+
+// gatherMore adds what comes until the last transaction with updates of users
+// has been applied. They have to wait for it anyway, for what it writes is read
+// for them; and the more come together, the more a user is read and written for.
+func (t *storing) gatherMore(ctx context.Context, pulled <-chan []flow.Batch, failed chan error, cursors map[int]sluice.Position) error {
+	var late error
+	for {
+		more := pulled
+		if t.full() || late != nil {
+			more = nil
+		}
+		select {
+		case <-t.s.free:
+			if late != nil {
+				failed <- late // what was read before is applied; then the next call meets it
+			}
+			return nil
+		case batches := <-more:
+			t.addAll(batches, cursors)
+		case late = <-failed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // storing is a transaction that fills.
@@ -254,6 +290,7 @@ type storing struct {
 	effect sluice.Effect
 
 	updates []users.Update
+	keys    map[sluice.UserKey]struct{} // of the updates
 	moved   map[int]sluice.Move
 	names   map[string]int64
 	counts  map[sluice.Count]int64 // by the count of an hour, without its By
@@ -273,7 +310,8 @@ func (t *storing) addAll(batches []flow.Batch, cursors map[int]sluice.Position) 
 }
 
 func (t *storing) full() bool {
-	return len(t.effect.Events)+len(t.updates)+len(t.effect.Dead)+len(t.counts) >= flushRows || t.bytes >= 4*flushBytes
+	return len(t.effect.Events)+len(t.effect.Dead)+len(t.counts) >= flushRows || t.bytes >= 4*flushBytes ||
+		len(t.updates) >= flushUpdates || len(t.keys) >= flushUsers
 }
 
 // onlyCounts reports whether nothing but counts has come.
@@ -351,7 +389,9 @@ func (t *storing) addItem(b flow.Batch, r *sluice.BatchReader) {
 		}
 	case sluice.ItemUser:
 		t.updates = append(t.updates, users.Update{Place: place})
-		if err = sluice.DecodeUpdate(r.Item.Payload, &t.updates[len(t.updates)-1].UserUpdate); err == nil {
+		last := &t.updates[len(t.updates)-1].UserUpdate
+		if err = sluice.DecodeUpdate(r.Item.Payload, last); err == nil {
+			t.keys[last.Key] = struct{}{}
 			return
 		}
 		t.updates = t.updates[:len(t.updates)-1]

@@ -3,6 +3,7 @@ package users
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -99,7 +100,7 @@ func Apply(ctx context.Context, store Reader, partitions int, now int64, updates
 	q := queryOf(updates)
 	var answer sluice.UserAnswer
 	for range maxRounds {
-		more, err := store.Users(ctx, q)
+		more, err := read(ctx, store, q)
 		if err != nil {
 			return Result{}, fmt.Errorf("apply updates of users: %w", err)
 		}
@@ -119,6 +120,31 @@ func Apply(ctx context.Context, store Reader, partitions int, now int64, updates
 		q = sluice.UserQuery{IDs: slices.CompactFunc(slices.SortedFunc(slices.Values(u.missing), compareIDs), func(a, b sluice.UserID) bool { return a == b })}
 	}
 	return Result{}, fmt.Errorf("apply updates of users: one of %d was merged more than %d times, or in a circle", len(updates), maxRounds)
+}
+
+// read asks for all that a query has, in pieces.
+func read(ctx context.Context, store Reader, q sluice.UserQuery) (sluice.UserAnswer, error) {
+	first := sluice.UserQuery{Keys: q.Keys[:min(len(q.Keys), sluice.MaxUserQuery)], Numbers: q.Numbers}
+	all, err := store.Users(ctx, first)
+	if err != nil {
+		return all, err
+	}
+	var pieces []sluice.UserQuery
+	for keys := range slices.Chunk(q.Keys[len(first.Keys):], sluice.MaxUserQuery) {
+		pieces = append(pieces, sluice.UserQuery{Keys: keys})
+	}
+	for ids := range slices.Chunk(q.IDs, sluice.MaxUserQuery) {
+		pieces = append(pieces, sluice.UserQuery{IDs: ids})
+	}
+	for _, piece := range pieces {
+		more, err := store.Users(ctx, piece)
+		if err != nil {
+			return all, err
+		}
+		maps.Copy(all.ByKey, more.ByKey)
+		maps.Copy(all.Users, more.Users)
+	}
+	return all, nil
 }
 
 func compareIDs(a, b sluice.UserID) int {
