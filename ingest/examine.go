@@ -20,6 +20,7 @@ type Examiner struct {
 	Partitions int
 	Lists      []*flow.List // and hashes that were drained before
 	Alone      bool         // the database is for one process only
+	Empty      bool         // Store is nil because the database has no tables yet
 	Clock      sluice.Clock
 }
 
@@ -44,7 +45,12 @@ func (x *Examiner) Examine(ctx context.Context) sluice.Examination {
 	live := x.processes(ctx, &e)
 	cursors, err := x.cursors(ctx)
 	if err != nil {
-		e.Unknown(err, sluice.CheckDeployment, sluice.CheckLag, sluice.CheckGaps)
+		if x.Empty && x.Redis != nil { // which may have been another's all the same
+			x.deployment(ctx, &e, nil)
+		} else {
+			e.Unknown(err, sluice.CheckDeployment)
+		}
+		e.Unknown(err, sluice.CheckLag, sluice.CheckGaps)
 		return e
 	}
 	x.deployment(ctx, &e, cursors)

@@ -128,5 +128,11 @@ func TestExamineWhatIsBehind(t *testing.T) {
 		wantFound(b, x, "a list that has lost chunks", map[sluice.Check]sluice.Severity{sluice.CheckGaps: failed})
 		b.do("HSET", "sluice:{members}:deployment", "id", "7", "settled", "1")
 		wantFound(b, x, "a Redis of another", map[sluice.Check]sluice.Severity{sluice.CheckDeployment: failed})
+		x.Store = nil
+		wantFound(b, x, "a Redis of another, no database", map[sluice.Check]sluice.Severity{sluice.CheckDeployment: sluice.SeverityUnknown, sluice.CheckLag: sluice.SeverityUnknown})
+		x.Empty = true
+		wantFound(b, x, "a Redis of another, an empty database", map[sluice.Check]sluice.Severity{sluice.CheckDeployment: failed, sluice.CheckLag: sluice.SeverityUnknown})
+		b.do("FLUSHALL")
+		wantFound(b, x, "a Redis and a database of nobody", map[sluice.Check]sluice.Severity{sluice.CheckDeployment: ok})
 	})
 }

@@ -61,7 +61,7 @@ func dialRunning(ctx context.Context, cfg *config.Config) (*flow.Redis, error) {
 	}
 	r, err := flow.Dial(ctx, string(url))
 	if err != nil {
-		return nil, fmt.Errorf("find the embedded redis of the data directory %s: %w: start sluice on it", cfg.Data, err)
+		return nil, fmt.Errorf("find the embedded redis of the data directory %s (start sluice on it): %w", cfg.Data, err)
 	}
 	return r, nil
 }

@@ -235,6 +235,8 @@ func (d *doctor) running(ctx context.Context) {
 			defer store.Close()
 			if have, _, err := store.SchemaVersion(ctx); err == nil && have > 0 {
 				x.Store = store
+			} else {
+				x.Empty = err == nil
 			}
 		}
 	}
