@@ -12,6 +12,7 @@ type Setting struct {
 	Path string // "log.level"
 	Env  string // "SLUICE_LOG_LEVEL"
 	Flag string // "log-level", without dashes; empty: none
+	Bool bool   // true or false: the flag alone means true
 	Doc  string
 }
 
@@ -35,6 +36,7 @@ func Settings() []Setting {
 			Path: path,
 			Env:  "SLUICE_" + strings.ToUpper(strings.ReplaceAll(path, ".", "_")),
 			Flag: strings.NewReplacer(".", "-", "_", "-").Replace(path),
+			Bool: f.Type.Kind() == reflect.Bool,
 			Doc:  f.Tag.Get("doc"),
 		}
 		if f.Tag.Get("only") == "noflag" {

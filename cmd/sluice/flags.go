@@ -13,7 +13,7 @@ import (
 // flagSpec is one flag of a command.
 type flagSpec struct {
 	name    string // without dashes
-	value   string // what its value is called; empty: it takes none
+	value   string // what its value is called; empty: it takes none, or is true or false of a setting, where true may be left out
 	preset  string // the value without the flag
 	help    string
 	setting bool // it belongs to the configuration
@@ -39,7 +39,11 @@ func flagsOf(cmd command) []flagSpec {
 	for _, s := range config.Settings() {
 		if s.Flag != "" {
 			short, _, _ := strings.Cut(s.Doc, ". ")
-			all = append(all, flagSpec{name: s.Flag, value: "VALUE", help: strings.TrimSuffix(short, "."), setting: true})
+			spec := flagSpec{name: s.Flag, value: "VALUE", help: strings.TrimSuffix(short, "."), setting: true}
+			if s.Bool {
+				spec.value = ""
+			}
+			all = append(all, spec)
 		}
 	}
 	return all
@@ -95,6 +99,12 @@ func (g *given) take(arg string, rest []string, specs []flagSpec) ([]string, err
 			return nil, fmt.Errorf("unknown flag %s; it takes none", dashed)
 		}
 		return nil, fmt.Errorf("unknown flag %s%s", dashed, config.DidYouMean("--"+name, known))
+	case spec.setting && spec.value == "":
+		if !inline && len(rest) > 0 && (rest[0] == "true" || rest[0] == "false") {
+			value, rest = rest[0], rest[1:]
+		} else if !inline {
+			value = "true"
+		}
 	case spec.value == "" && inline:
 		return nil, fmt.Errorf("--%s takes no value", name)
 	case spec.value == "":

@@ -62,11 +62,11 @@ func writeHelp(w io.Writer, cmd command) error {
 		head = "\nFlags of the configuration:\n"
 		width := 0
 		for _, f := range flagsOf(cmd) {
-			width = max(width, len("--"+f.name+" "+f.value))
+			width = max(width, len(strings.TrimSpace("--"+f.name+" "+f.value)))
 		}
 		for _, f := range flagsOf(cmd) {
 			if f.setting || f.name == "config" {
-				fmt.Fprint(w, head+hanging(fmt.Sprintf("  %-*s ", width, "--"+f.name+" "+f.value), f.help))
+				fmt.Fprint(w, head+hanging(fmt.Sprintf("  %-*s ", width, strings.TrimSpace("--"+f.name+" "+f.value)), f.help))
 				head = ""
 			}
 		}

@@ -219,6 +219,23 @@ func TestConfigCommand(t *testing.T) {
 	}
 }
 
+// --accept-gaps is said alone, as the guides have it, or with true or false.
+func TestAcceptGapsAlone(t *testing.T) {
+	for args, want := range map[string]string{
+		"--accept-gaps": "true", "--accept-gaps --partitions 4": "true", "--accept-gaps true --partitions=4": "true",
+		"--accept-gaps=false": "false", "--accept-gaps false": "false", "--partitions 4": "false",
+	} {
+		out := mustRun(t, t.TempDir(), append([]string{"config", "show"}, strings.Fields(args)...)...).stdout
+		_, rest, _ := strings.Cut(out, "\naccept_gaps:")
+		if !strings.HasPrefix(strings.TrimSpace(rest), want) {
+			t.Errorf("%s: accept_gaps: %s, want %s", args, rest, want)
+		}
+	}
+	if r := sluiceRun(t, t.TempDir(), "config", "show", "--accept-gaps=maybe"); r.code != exitFailed || !strings.Contains(r.stderr, "true or false") {
+		t.Errorf("--accept-gaps=maybe: %d %s", r.code, r.stderr)
+	}
+}
+
 // The first signal ends a command in order, the second at once, whatever the
 // command does.
 func TestSignals(t *testing.T) {
