@@ -58,7 +58,7 @@ fuzz: deps-test ## run each fuzz target for FUZZ_SECONDS (20), then 2,000 made-u
 deps: ## install what running needs: Redis, MariaDB, PostgreSQL (Debian, Ubuntu)
 	@scripts/install-deps.sh
 
-deps-test: ## install what testing needs as well: gcc for the race detector, a fuzzer in Python
+deps-test: ## install what testing needs as well: gcc for the race detector, a fuzzer in Python, clients of Braze in Python and Node
 	@scripts/install-deps.sh --test
 
 clean: ## remove what was built

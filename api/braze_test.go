@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -195,5 +196,23 @@ func stop(t *testing.T, s *Server) {
 	t.Helper()
 	if err := s.Stop(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// Requests that nobody has named are named by UUIDs, no two of them alike.
+func TestMadeRequestIDs(t *testing.T) {
+	var a, b requestIDs
+	a.init()
+	b.init()
+	r := &http.Request{Header: http.Header{}}
+	seen := map[string]bool{}
+	for range 300 {
+		for _, ids := range []*requestIDs{&a, &b} {
+			id := ids.idOf(r)
+			if seen[id] || !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(id) {
+				t.Fatalf("%s", id)
+			}
+			seen[id] = true
+		}
 	}
 }

@@ -2,22 +2,28 @@ package api
 
 import (
 	"crypto/rand"
+	"fmt"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 )
 
 // maxRequestIDBytes bounds the name that a caller gives a request.
 const maxRequestIDBytes = 64
 
-// requestIDs names requests: by what the caller calls them, or by a random
-// text of this process and a count.
+// requestIDs names requests: by what the caller calls them, or by a UUID (RFC
+// 9562, 5.8) of 74 random bits of this process and a count of 48.
 type requestIDs struct {
-	prefix string
+	prefix [24]byte // the UUID up to its last hyphen
 	last   atomic.Uint64
 }
 
-func (ids *requestIDs) init() { ids.prefix = rand.Text()[:10] + "-" }
+func (ids *requestIDs) init() {
+	var random [10]byte
+	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
+	random[6] = random[6]&0x0f | 0x80
+	random[8] = random[8]&0x3f | 0x80
+	copy(ids.prefix[:], fmt.Sprintf("%x-%x-%x-%x-", random[:4], random[4:6], random[6:8], random[8:]))
+}
 
 // idOf returns the request's name. What a caller sends is written to logs and
 // sent back, so only what is harmless there is taken.
@@ -25,7 +31,14 @@ func (ids *requestIDs) idOf(r *http.Request) string {
 	if id := r.Header.Get("X-Request-Id"); saneID(id) {
 		return id
 	}
-	return ids.prefix + strconv.FormatUint(ids.last.Add(1), 36)
+	var b [36]byte
+	copy(b[:], ids.prefix[:])
+	n := ids.last.Add(1)
+	for i := len(b) - 1; i >= len(ids.prefix); i-- {
+		b[i] = "0123456789abcdef"[n&15]
+		n >>= 4
+	}
+	return string(b[:])
 }
 
 func saneID(s string) bool {

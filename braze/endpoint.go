@@ -10,6 +10,7 @@ import (
 	"sluice"
 	"sluice/jsonscan"
 	"sluice/key"
+	"sluice/users"
 )
 
 // Core is what calls work on. What a method returns is nil while the program
@@ -72,9 +73,9 @@ func Endpoints() []Endpoint {
 		{get, "/events/list", key.EventsList, LimitLists, listEvents},
 		{get, "/events/data_series", key.EventsDataSeries, LimitOther, eventSeries},
 		{get, "/purchases/product_list", key.PurchasesProductList, LimitLists, listProducts},
-		{get, "/kpi/new_users/data_series", key.KPINewUsers, LimitOther, kpi("new_user", "new_users")},
-		{get, "/kpi/dau/data_series", key.KPIDAU, LimitOther, kpi("dau", "dau")},
-		{get, "/kpi/mau/data_series", key.KPIMAU, LimitOther, kpi("mau", "mau")},
+		{get, "/kpi/new_users/data_series", key.KPINewUsers, LimitOther, kpi(users.NewUser, "new_users")},
+		{get, "/kpi/dau/data_series", key.KPIDAU, LimitOther, kpi(users.ActiveDay, "dau")},
+		{get, "/kpi/mau/data_series", key.KPIMAU, LimitOther, mau},
 	}
 }
 

@@ -134,7 +134,7 @@ func forAll(updates []sluice.UserUpdate, found map[sluice.UserKey][]person) []sl
 	var all []sluice.UserUpdate
 	for _, u := range updates {
 		if len(found[u.Key]) == 0 {
-			all = append(all, u)
+			all = append(all, remembered(u))
 		}
 		for _, p := range found[u.Key] {
 			u.Key = personKey(p)
@@ -142,6 +142,16 @@ func forAll(updates []sluice.UserUpdate, found map[sluice.UserKey][]person) []sl
 		}
 	}
 	return all
+}
+
+// remembered makes of a state of nobody an attribute, which makes somebody who
+// has it.
+func remembered(u sluice.UserUpdate) sluice.UserUpdate {
+	if u.Key.Kind == sluice.KeyEmail || u.Key.Kind == sluice.KeyPhone {
+		u.Body = `{"subscription_groups":[{"subscription_group_id":` + quoted(u.Name) + `,"subscription_state":"` + u.Body + `"}]}`
+		u.Op, u.Name = sluice.OpAttributes, ""
+	}
+	return u
 }
 
 // asked is how users are called in a query.

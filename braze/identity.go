@@ -3,10 +3,10 @@ package braze
 import (
 	"context"
 	"net/http"
-	"strconv"
 
 	"sluice"
 	"sluice/jsonscan"
+	"sluice/users"
 )
 
 // processed is the reply to calls about aliases.
@@ -150,7 +150,7 @@ func newAlias(v jsonscan.Value) (u sluice.UserUpdate, err error) {
 		return u, err
 	}
 	if external.Kind == jsonscan.None {
-		return sluice.UserUpdate{Op: sluice.OpAttributes, Key: alias, Body: "{}"}, nil
+		return sluice.UserUpdate{Op: sluice.OpAlias, Key: alias, Body: alias.Name}, nil // of itself: it makes him
 	}
 	u = sluice.UserUpdate{Op: sluice.OpAlias, ExistingOnly: true, Body: alias.Name}
 	u.Key, err = externalKey(external)
@@ -191,8 +191,7 @@ func merge(ctx context.Context, r *Request) (Reply, error) {
 		if from == to {
 			continue // he is merged into himself already
 		}
-		e.updates = append(e.updates, sluice.UserUpdate{Op: sluice.OpMerge, Key: from, ExistingOnly: true, TimeMillis: r.Now.UnixMilli(),
-			Name: strconv.Itoa(int(to.Kind)) + to.Name})
+		e.updates = append(e.updates, sluice.UserUpdate{Op: sluice.OpMerge, Key: from, ExistingOnly: true, TimeMillis: r.Now.UnixMilli(), Name: users.MergeName(to)})
 	}
 	if refused, ok, err := e.write(ctx, r); !ok {
 		return refused, err

@@ -64,7 +64,7 @@ func TestAliasesAndMerges(t *testing.T) {
 	w := &written{}
 	const alias, merges = "/users/alias/new", "/users/merge"
 	w.check(t, alias, `{"user_aliases":[{"external_id":"u","alias_name":"n","alias_label":"l"},{"alias_name":"n","alias_label":"m"}]}`, 201,
-		`{"aliases_processed":2,"message":"success"}`, "4 1:u only ||[\"l\",\"n\"]\n1 2:[\"m\",\"n\"] ||{}")
+		`{"aliases_processed":2,"message":"success"}`, "4 1:u only ||[\"l\",\"n\"]\n4 2:[\"m\",\"n\"] ||[\"m\",\"n\"]")
 	w.check(t, alias, `{"user_aliases":[{"alias_name":"n"}]}`, 400, "*", "")
 	w.check(t, alias, `{"user_aliases":[]}`, 400, "*", "")
 	w.check(t, alias, `{"user_aliases":[`+strings.Repeat(`{},`, 50)+`{}]}`, 400, `{"message":"`+tooManyUsers+`"}`, "")

@@ -9,6 +9,7 @@ import (
 
 	"sluice"
 	"sluice/profile"
+	"sluice/users"
 )
 
 // Bounds of what is counted.
@@ -160,16 +161,59 @@ func (c *seriesCall) points(ctx context.Context, r *Request, called string) ([]p
 	return points, nil
 }
 
+// mau is GET /kpi/mau/data_series. The store counts who begins and who ends
+// thirty days without a pause, so how many there are on a day is what all days
+// up to it come to.
+func mau(ctx context.Context, r *Request) (Reply, error) {
+	c, wrong := readSeriesCall(r, false)
+	if wrong == "" && c.query.App != nil {
+		wrong = "'app_id' is not possible: who was active in a month is not counted by app"
+	}
+	if wrong != "" {
+		return refuse(wrong)
+	}
+	store := r.Core.Series()
+	if store == nil {
+		return Reply{}, errNotRunning
+	}
+	points := make([]point, c.many)
+	sums := make([]int64, c.many)
+	for i := range points {
+		points[i] = point{"time": c.from.AddDate(0, 0, i).Format(time.DateOnly)}
+	}
+	for name, sign := range map[string]int64{users.MonthIn: 1, users.MonthOut: -1} {
+		kind := sluice.KindSystem
+		rows, err := store.Series(ctx, sluice.SeriesQuery{Days: true, Kind: &kind, Name: &name, ToMillis: c.query.ToMillis, Limit: maxNameRows})
+		if err != nil {
+			return Reply{}, unread(err)
+		}
+		for _, row := range rows {
+			day := max(0, int(dayOf(time.UnixMilli(row.Millis)).Sub(c.from)/(24*time.Hour)))
+			for ; day < len(sums); day++ {
+				sums[day] += sign * row.Count
+			}
+		}
+	}
+	for i := range points {
+		points[i]["mau"] = max(0, sums[i])
+	}
+	return seriesReply(points)
+}
+
+func seriesReply(points []point) (Reply, error) {
+	return reply(http.StatusOK, struct {
+		Message string  `json:"message"`
+		Data    []point `json:"data"`
+	}{success, points}), nil
+}
+
 // answer reads the counts and replies with them.
 func (c *seriesCall) answer(ctx context.Context, r *Request, called string) (Reply, error) {
 	points, err := c.points(ctx, r, called)
 	if err != nil {
 		return Reply{}, err
 	}
-	return reply(http.StatusOK, struct {
-		Message string  `json:"message"`
-		Data    []point `json:"data"`
-	}{success, points}), nil
+	return seriesReply(points)
 }
 
 // eventSeries is GET /events/data_series.

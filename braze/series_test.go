@@ -18,6 +18,7 @@ func TestSeries(t *testing.T) {
 	counts := []sluice.Count{
 		count(sluice.KindCustom, "a", "open", 3, now), count(sluice.KindCustom, "b", "open", 4, now), count(sluice.KindCustom, "a", "open", 5, yesterday),
 		count(sluice.KindMail, "a", "open", 99, now), count(sluice.KindSystem, "a", "new_user", 2, yesterday), count(sluice.KindSystem, "", "dau", 7, now),
+		count(sluice.KindSystem, "", "mau_in", 5, now.AddDate(0, 0, -40)), count(sluice.KindSystem, "", "mau_out", 3, yesterday), count(sluice.KindSystem, "", "mau_in", 1, yesterday), count(sluice.KindSystem, "", "mau_out", 2, now.AddDate(0, 0, 1)),
 		count(sluice.KindPurchase, "", "sku", 1, now), count(sluice.KindCustom, "", "long ago", 1, now.AddDate(-2, 0, 0)),
 	}
 	for i := range 255 {
@@ -32,7 +33,9 @@ func TestSeries(t *testing.T) {
 		{"/events/data_series?event=open&length=1&ending_at=2026-11-20T23:00:00+00:00", data(`{"count":5,"time":"2026-11-20"}`)},
 		{"/events/data_series?event=open&length=2&unit=hour", data(`{"count":0,"time":"2026-11-21T09:00:00.000Z"},{"count":7,"time":"2026-11-21T10:00:00.000Z"}`)},
 		{"/kpi/new_users/data_series?length=2", data(`{"new_users":2,"time":"2026-11-20"},{"new_users":0,"time":"2026-11-21"}`)},
-		{"/kpi/dau/data_series?length=1", data(`{"dau":7,"time":"2026-11-21"}`)}, {"/kpi/mau/data_series?length=1", data(`{"mau":0,"time":"2026-11-21"}`)},
+		{"/kpi/dau/data_series?length=1", data(`{"dau":7,"time":"2026-11-21"}`)}, {"/kpi/mau/data_series?length=1", data(`{"mau":3,"time":"2026-11-21"}`)},
+		{"/kpi/mau/data_series?length=3", data(`{"mau":5,"time":"2026-11-19"},{"mau":3,"time":"2026-11-20"},{"mau":3,"time":"2026-11-21"}`)},
+		{"/kpi/mau/data_series?length=1&ending_at=2026-11-30T00:00:00Z", data(`{"mau":1,"time":"2026-11-30"}`)}, {"/kpi/mau/data_series?length=1&ending_at=2020-01-01", data(`{"mau":0,"time":"2020-01-01"}`)},
 		{"/kpi/dau/data_series?length=1&app_id=a", data(`{"dau":0,"time":"2026-11-21"}`)},
 		{"/purchases/product_list", `{"products":["sku"],"message":"success"}`}, {"/purchases/product_list?page=1", `{"products":[],"message":"success"}`},
 		{"/events/list?page=1", `{"events":["x249","x250","x251","x252","x253","x254"],"message":"success"}`}, {"/events/list?page=999999", `{"events":[],"message":"success"}`},
@@ -46,6 +49,7 @@ func TestSeries(t *testing.T) {
 		"event=open&length=1&ending_at=soon", "event=open&length=1&segment_id=s", "event=%ff&length=1", "event=open&length=1&app_id=%ff"} {
 		w.check(t, "/events/data_series?"+query, "", 400, "*", "")
 	}
+	w.check(t, "/kpi/mau/data_series?length=1&app_id=a", "", 400, "*", "")
 	w.check(t, "/kpi/mau/data_series", "", 400, `{"message":"'length' is required"}`, "")
 	w.check(t, "/events/list?page=-1", "", 400, "*", "")
 }

@@ -9,45 +9,99 @@ import (
 	"sluice/flow"
 )
 
-// appliedLook is how often AwaitApplied looks.
+// appliedLook is how often Applied looks.
 const appliedLook = 20 * time.Millisecond
 
-// AwaitApplied returns when all that stands in logs by now has been applied by
-// the store follower, wherever that runs; or an error, when ctx ends before.
-// What the follower sends on to another partition is not waited for.
-func AwaitApplied(ctx context.Context, store sluice.Store, logs []*flow.Log) error {
-	ends := make(map[int]sluice.Position, len(logs))
+// Applied waits for what was written to be applied by the store follower,
+// wherever that runs.
+type Applied struct {
+	Store sluice.Store
+	Users sluice.UserStore
+	Logs  []*flow.Log // by partition
+}
+
+// Await returns when what was written for these keys before has been applied to
+// their users, or an error when ctx ends before that. A user who lives in
+// another partition than his key is waited for as well, over one step: a merge
+// that happens at the same moment may take him a step further.
+func (a *Applied) Await(ctx context.Context, keys []sluice.UserKey) error {
+	seen := make(map[int]bool)
+	for _, k := range keys {
+		seen[k.Partition(len(a.Logs))] = true
+	}
+	if err := a.logs(ctx, func(p int) bool { return seen[p] }); err != nil {
+		return err
+	}
+	for p := range seen {
+		sent, err := a.forwarded(ctx, p)
+		if err != nil {
+			return err
+		}
+		if sent {
+			return a.logs(ctx, func(int) bool { return true })
+		}
+	}
+	return nil
+}
+
+// logs waits until all that stands in the logs of some partitions by now has
+// been applied.
+func (a *Applied) logs(ctx context.Context, wanted func(partition int) bool) error {
+	ends := make(map[int]sluice.Position)
 	var partitions []int
-	for _, l := range logs {
+	for p, l := range a.Logs {
+		if !wanted(p) {
+			continue
+		}
 		last, err := l.Last(ctx)
 		if err != nil {
-			return fmt.Errorf("read the end of the log of partition %d: %w", l.Partition(), err)
+			return fmt.Errorf("read the end of the log of partition %d: %w", p, err)
 		}
-		if _, ok := ends[l.Partition()]; !ok {
-			partitions = append(partitions, l.Partition())
-		}
-		ends[l.Partition()] = last
+		ends[p], partitions = last, append(partitions, p)
 	}
+	return a.poll(ctx, func() (bool, error) {
+		cursors, err := a.Store.Cursors(ctx, StoreRole, partitions)
+		if err != nil {
+			return false, fmt.Errorf("read cursors of %s: %w", StoreRole, err)
+		}
+		for p, end := range ends {
+			if cursors[p].Before(end) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
+
+// forwarded waits until all that a partition has for others by now has reached
+// their logs. It reports whether there ever was anything.
+func (a *Applied) forwarded(ctx context.Context, partition int) (ever bool, err error) {
+	answer, err := a.Users.Users(ctx, sluice.UserQuery{Numbers: []int{partition}})
+	if err != nil {
+		return false, err
+	}
+	last := answer.Numbers[partition].Forward
+	if last == 0 {
+		return false, nil
+	}
+	return true, a.poll(ctx, func() (bool, error) {
+		first, err := a.Users.Forwards(ctx, partition, 1)
+		return len(first) == 0 || first[0].ID > last, err
+	})
+}
+
+// poll asks again and again until the answer is yes.
+func (a *Applied) poll(ctx context.Context, done func() (bool, error)) error {
 	ticker := time.NewTicker(appliedLook)
 	defer ticker.Stop()
 	for {
-		cursors, err := store.Cursors(ctx, StoreRole, partitions)
-		if err != nil {
-			return fmt.Errorf("read cursors of %s: %w", StoreRole, err)
-		}
-		behind := 0
-		for p, end := range ends {
-			if cursors[p].Before(end) {
-				behind++
-			}
-		}
-		if behind == 0 {
-			return nil
+		if yes, err := done(); yes || err != nil {
+			return err
 		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return fmt.Errorf("wait until %d partitions are applied: %w", behind, ctx.Err())
+			return fmt.Errorf("wait until updates of users are applied: %w", ctx.Err())
 		}
 	}
 }

@@ -5,10 +5,11 @@
 #                                    mariadb-server, mariadb-client, postgresql
 #                                    (demo, benches)
 #   scripts/install-deps.sh --test   to test it: gcc and libc6-dev as well,
-#                                    python3 with venv, and in an environment
-#                                    of its own below the user's cache what
-#                                    requirements-test.txt lists; FerretDB, built
-#                                    of servers/ferretdb, below the cache too
+#                                    python3 with venv, nodejs and npm, and in
+#                                    directories of their own below the user's
+#                                    cache what requirements-test.txt and
+#                                    npm-test/package-lock.json list; FerretDB,
+#                                    built of servers/ferretdb, below the cache too
 #
 # It asks nothing, and when all is there it does nothing, in a few milliseconds.
 set -euo pipefail
@@ -59,24 +60,36 @@ python_with_venv() {
 	done
 }
 
-# python_tools makes the environment of the tests' tools. Its name says what it
-# consists of, so another list gets another one; what was left half made is made
-# again.
-python_tools() {
-	local pins hash dir
-	pins=$(dirname "${BASH_SOURCE[0]}")/requirements-test.txt
-	hash=$(sha256sum <"$pins")
-	dir=${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/sluice/python-${hash:0:12}
+here=$(dirname "${BASH_SOURCE[0]}")
+
+# tools makes a directory of the tests' tools by a function, which gets its name:
+# tools KIND LIST FUNCTION. The name says what it consists of, so another list
+# gets another one; what was left half made is made again.
+tools() {
+	local hash dir
+	hash=$(sha256sum <"$2")
+	dir=${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/sluice/$1-${hash:0:12}
 	if [ -e "$dir/complete" ]; then return; fi
 	mkdir -p "${dir%/*}"
 	exec 9>"$dir.lock"
 	flock 9 # two trees may be tested at once
 	if [ -e "$dir/complete" ]; then return; fi
-	say "installing the fuzzer of the HTTP API into $dir"
-	"$(python_with_venv)" -m venv --clear "$dir"
-	"$dir/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$pins" 1>&2 ||
-		fail "pip install failed: see above; is there a network, and is Python 3.10 or newer?"
+	say "installing the tests' tools in $1 into $dir"
+	"$3" "$dir"
 	touch "$dir/complete"
+}
+
+python_tools() {
+	"$(python_with_venv)" -m venv --clear "$1"
+	"$1/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$here/requirements-test.txt" 1>&2 ||
+		fail "pip install failed: see above; is there a network, and is Python 3.10 or newer?"
+}
+
+node_tools() {
+	mkdir -p "$1"
+	cp "$here/npm-test/package.json" "$here/npm-test/package-lock.json" "$1"
+	npm ci --prefix "$1" --ignore-scripts --no-audit --no-fund --loglevel=error 1>&2 ||
+		fail "npm ci failed: see above; is there a network, and is Node 18 or newer?"
 }
 
 # mongo_server builds the server that speaks MongoDB's protocol, a module of its
@@ -128,12 +141,15 @@ if [ "${1:-}" = --test ]; then
 		say "Python 3 with venv is missing: packages python3 and python3-venv, for the fuzzer of the HTTP API"
 		packages+=(python3 python3-venv)
 	fi
+	need node nodejs "which runs a client of Braze's API"
+	need npm npm "which installs it"
 fi
 
 # finish does what needs the packages.
 finish() {
 	if [ "$for_tests" = yes ]; then
-		python_tools
+		tools python "$here/requirements-test.txt" python_tools
+		tools node "$here/npm-test/package-lock.json" node_tools
 		mongo_server
 	fi
 }

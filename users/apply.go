@@ -131,7 +131,7 @@ func (u *Unit) create(up *Update) (sluice.UserID, *user) {
 		p.Fields.Set("phone", profile.Quoted(up.Key.Name))
 		u.keys[up.Key] = append(u.keys[up.Key], id)
 	}
-	u.count(newUser, up.App, u.now, 1)
+	u.count(NewUser, up.App, u.now, 1)
 	return id, x
 }
 

@@ -17,10 +17,10 @@ import (
 // on that day and leaves 30 days after the last one, so that the sum up to a
 // day is how many were active in the 30 days that end with it.
 const (
-	newUser   = "new_user"
-	activeDay = "dau"
-	monthIn   = "mau_in"
-	monthOut  = "mau_out"
+	NewUser   = "new_user"
+	ActiveDay = "dau"
+	MonthIn   = "mau_in"
+	MonthOut  = "mau_out"
 	monthDays = 30
 	dayMillis = 24 * 60 * 60 * 1000
 )
@@ -149,18 +149,18 @@ func (u *Unit) active(up *Update, p *profile.Profile) {
 		return // or long ago: then he counts no more for that day
 	}
 	p.ActiveDay = day
-	u.count(activeDay, up.App, day*dayMillis, 1)
+	u.count(ActiveDay, up.App, day*dayMillis, 1)
 	if last == 0 || day >= last+monthDays {
-		u.count(monthIn, "", day*dayMillis, 1)
+		u.count(MonthIn, "", day*dayMillis, 1)
 	} else {
-		u.count(monthOut, "", (last+monthDays)*dayMillis, -1)
+		u.count(MonthOut, "", (last+monthDays)*dayMillis, -1)
 	}
-	u.count(monthOut, "", (day+monthDays)*dayMillis, 1)
+	u.count(MonthOut, "", (day+monthDays)*dayMillis, 1)
 }
 
 func (u *Unit) count(name, app string, millis, by int64) {
 	c := sluice.Count{Kind: sluice.KindSystem, Name: name, App: app, TimeMillis: millis - millis%dayMillis}
-	if name == newUser {
+	if name == NewUser {
 		c.TimeMillis = millis - millis%(60*60*1000)
 	}
 	u.counts[c] += by

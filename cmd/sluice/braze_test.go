@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -103,6 +107,21 @@ func TestBrazeUsers(t *testing.T) {
 		return u.ExternalID == "u-7" && len(u.Aliases) == 1 && u.Events[0].Count == 3 && strings.HasPrefix(u.Events[0].First, "2026-11-18")
 	})
 
+	// Sync waits for users as well who live in another partition than their name:
+	// of these, three in four do.
+	for i := range 8 {
+		alias := fmt.Sprintf(`"user_alias":{"alias_name":"n-%d","alias_label":"cookie"}`, i)
+		s.sent(t, 201, "/users/alias/new", fmt.Sprintf(`{"user_aliases":[{"alias_name":"n-%d","alias_label":"cookie"}]}`, i))
+		s.sent(t, 201, "/users/identify", fmt.Sprintf(`{"aliases_to_identify":[{"external_id":"i-%d",%s}]}`, i, alias))
+		user(fmt.Sprintf(`{"external_ids":["i-%d"]}`, i), func(exported) bool { return true })
+		for count := range 2 {
+			text := s.sent(t, 201, "/users/track/sync", fmt.Sprintf(`{"events":[{"external_id":"i-%d","name":"open","time":"2026-11-20T10:00:00Z"}]}`, i))
+			if !strings.Contains(text, fmt.Sprintf(`"count":%d}`, count+1)) {
+				t.Errorf("sync %d of user %d: %s", count, i, text)
+			}
+		}
+	}
+
 	// Merged, found by either name.
 	s.sent(t, 201, "/users/track", `{"attributes":[{"external_id":"u-8","city":"Wien"}]}`)
 	s.sent(t, 202, "/users/merge", `{"merge_updates":[{"identifier_to_merge":{"external_id":"u-8"},"identifier_to_keep":{"external_id":"u-7"}}]}`)
@@ -132,5 +151,22 @@ func TestBrazeUsers(t *testing.T) {
 	})
 	if n := s.metric(t, "sluice_dead_letters_total"); n != 0 {
 		t.Errorf("%d dead letters", n)
+	}
+}
+
+// Clients of Braze's API make their calls as they are, with another base URL
+// and another key: one from PyPI, one from npm.
+func TestBrazeClients(t *testing.T) {
+	python := pythonTool(t, "python")
+	node := testTools(t, "node", "npm-test/package-lock.json")
+	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
+	for _, x := range [][]string{{python, "testdata/braze_client.py"}, {"node", "testdata/braze_api.cjs"}} {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		cmd := exec.CommandContext(ctx, x[0], x[1], s.url, testRoot)
+		cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "NODE_PATH="+filepath.Join(node, "node_modules"))
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "done\n" {
+			t.Errorf("%s: %v\n%s", x[1], err, out)
+		}
+		cancel()
 	}
 }

@@ -14,11 +14,11 @@ import (
 
 var fuzzExamples = flag.Int("examples", 300, "how many requests TestFuzzedBySchema makes up for each operation")
 
-// pythonTool returns a program of the test's Python environment, which
-// scripts/install-deps.sh --test makes, named by what it consists of.
-func pythonTool(t *testing.T, name string) string {
+// testTools returns a directory of tools that scripts/install-deps.sh --test
+// makes, named by the list of what it consists of.
+func testTools(t *testing.T, kind, list string) string {
 	t.Helper()
-	pins, err := os.ReadFile("../../scripts/requirements-test.txt")
+	pins, err := os.ReadFile(filepath.Join("../../scripts", list))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,11 +27,17 @@ func pythonTool(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	hash := sha256.Sum256(pins)
-	dir := filepath.Join(cache, "sluice", "python-"+hex.EncodeToString(hash[:6]))
+	dir := filepath.Join(cache, "sluice", kind+"-"+hex.EncodeToString(hash[:6]))
 	if _, err := os.Stat(filepath.Join(dir, "complete")); err != nil {
-		t.Fatalf("%s is missing: run `make deps-test`, which installs it (%v)", name, err)
+		t.Fatalf("the tests' tools of %s are missing: run `make deps-test`, which installs them (%v)", kind, err)
 	}
-	return filepath.Join(dir, "bin", name)
+	return dir
+}
+
+// pythonTool returns a program of the tests' Python environment.
+func pythonTool(t *testing.T, name string) string {
+	t.Helper()
+	return filepath.Join(testTools(t, "python", "requirements-test.txt"), "bin", name)
 }
 
 // A fuzzer reads the document that the program serves and makes up requests,

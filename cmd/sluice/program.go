@@ -222,11 +222,8 @@ func (p *Program) Applied(ctx context.Context, keys []sluice.UserKey) error {
 	if e == nil {
 		return errors.New("the program does not run")
 	}
-	var logs []*flow.Log
-	for _, k := range keys {
-		logs = append(logs, e.logs[k.Partition(len(e.logs))])
-	}
-	return ingest.AwaitApplied(ctx, e.store, logs)
+	applied := ingest.Applied{Store: e.store, Users: e.store, Logs: e.logs}
+	return applied.Await(ctx, keys)
 }
 
 // Redis returns the main server of a running program.
