@@ -41,7 +41,7 @@ lint: ## gofmt, go vet, staticcheck with every check: see CONTRIBUTING.md
 chaos: deps ## the long crash suite: KILLS (200) kills at random instants
 	go test ./chaos -count=1 -timeout 120m -args -kills=$(KILLS)
 
-bench: deps build ## measure this machine: small benchmarks, then the program's own
+bench: deps-test build ## measure this machine: small benchmarks, then the program's own
 	go test -run '^$$' -bench . -benchmem ./...
 	./$(BIN) bench $(BENCH_ARGS)
 
@@ -58,7 +58,7 @@ fuzz: deps-test ## run each fuzz target for FUZZ_SECONDS (20), then 2,000 made-u
 deps: ## install what running needs: Redis, MariaDB, PostgreSQL (Debian, Ubuntu)
 	@scripts/install-deps.sh
 
-deps-test: ## install what testing needs as well: gcc for the race detector, a fuzzer in Python, clients of Braze in Python and Node
+deps-test: ## install what testing and measuring need as well: gcc, a fuzzer in Python, clients of Braze, FerretDB
 	@scripts/install-deps.sh --test
 
 clean: ## remove what was built

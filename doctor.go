@@ -39,6 +39,9 @@ const (
 	CheckDatabaseClock     Check = "database-clock"
 	CheckDatabaseShared    Check = "database-shared"
 
+	CheckMirrorReachable Check = "mirror-reachable"
+	CheckMirrorIndex     Check = "mirror-index"
+
 	CheckDiskFree   Check = "disk-free"
 	CheckSpillFiles Check = "disk-spill-files"
 
@@ -68,6 +71,7 @@ func Checks() []Check {
 		CheckRedisEviction, CheckRedisMemory, CheckRedisClock,
 		CheckDatabaseReachable, CheckDatabaseVersion, CheckDatabaseEncoding, CheckDatabaseWritable, CheckDatabaseSchema, CheckDatabaseRights,
 		CheckDatabasePacket, CheckDatabaseInfile, CheckDatabaseStrict, CheckDatabaseTimeZone, CheckDatabaseClock, CheckDatabaseShared,
+		CheckMirrorReachable, CheckMirrorIndex,
 		CheckDiskFree, CheckSpillFiles,
 		CheckDeployment, CheckProcesses, CheckLeases, CheckFollowers, CheckLag, CheckGaps, CheckDeadLetters, CheckListTable,
 	}

@@ -15,6 +15,7 @@ var benches = []bench{
 	{"events", "mail events from a Redis list into a table: the old designs, Sluice, the database's own bulk load", eventsParts, runEvents},
 	{"filled", "the same into a table that holds 20 million events already", nil, runFilled},
 	{"hashes", "counters in Redis hashes on 12 servers into the series: the published flush, Sluice", nil, runHashes},
+	{"series", "counters mirrored in MongoDB: one $inc for each event, Sluice", nil, runSeries},
 	{"http", "events and counters by HTTP: requests of 1,000 and of one, durable, with the store running", httpParts, runHTTP},
 	{"track", "users by HTTP: calls of one event beside a handler that reads, changes and commits; calls of 75 objects", trackParts, runTrack},
 }

@@ -19,6 +19,7 @@ type Examiner struct {
 	Store      StandingStore // nil: the database does not answer
 	Partitions int
 	Lists      []*flow.List // and hashes that were drained before
+	Mirrors    bool         // the series are mirrored
 	Alone      bool         // the database is for one process only
 	Empty      bool         // Store is nil because the database has no tables yet
 	Clock      sluice.Clock
@@ -112,6 +113,9 @@ func (x *Examiner) processes(ctx context.Context, e *sluice.Examination) int {
 	leases := flow.NewLeases(x.Redis, nil, nil)
 	leases.AddPartitions(StoreRole, x.Redis, flow.Partitions(x.Partitions))
 	leases.AddPartitions(KeepRole, x.Redis, flow.Partitions(x.Partitions)[:1])
+	if x.Mirrors {
+		leases.AddPartitions(MirrorRole, x.Redis, flow.Partitions(x.Partitions)[:1])
+	}
 	if len(x.Lists) > 0 {
 		leases.AddLists(ListRole, x.Lists)
 	}

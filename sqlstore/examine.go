@@ -31,6 +31,7 @@ var rights = []struct {
 	{"events", []string{"SELECT", "INSERT"}},
 	{"series_hours", []string{"SELECT", "INSERT", "UPDATE"}},
 	{"series_days", []string{"SELECT", "INSERT", "UPDATE"}},
+	{"series_changes", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
 	{"cursors", []string{"SELECT", "INSERT", "UPDATE"}},
 	{"leases", []string{"SELECT", "INSERT", "UPDATE"}},
 	{"dead_letters", []string{"SELECT", "INSERT", "DELETE"}},

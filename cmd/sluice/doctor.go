@@ -18,15 +18,16 @@ import (
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/mongostore"
 	"sluice/sqlstore"
 )
 
 const doctorLong = `
 Looks at everything the program depends on and says what is wrong and what to do: the
-configuration, every Redis of it, the database, the free space of their directories, and
-what runs: who holds which role, what is behind, what stands still. It changes nothing,
-works beside a program that runs and without one, and goes on when a server does not
-answer. Exits with 1 if it finds an error; warnings do not count.
+configuration, every Redis of it, the database, the mirror of the series, the free space
+of their directories, and what runs: who holds which role, what is behind, what stands
+still. It changes nothing, works beside a program that runs and without one, and goes on
+when a server does not answer. Exits with 1 if it finds an error; warnings do not count.
 docs/doctor.md explains every check.
 `
 
@@ -96,11 +97,12 @@ func (d *doctor) examine(ctx context.Context) {
 	d.followers(ctx)
 }
 
-// servers examines every Redis of the configuration, and the database.
+// servers examines every Redis of the configuration, the database and the
+// mirror.
 func (d *doctor) servers(ctx context.Context) {
 	urls := redisURLs(d.config)
 	d.answering = make(map[config.URL]bool)
-	examiners := make([]sluice.Examiner, 0, len(urls)+1)
+	examiners := make([]sluice.Examiner, 0, len(urls)+2)
 	for _, url := range urls {
 		address := url.Reveal()
 		if url == config.RedisEmbedded {
@@ -117,6 +119,9 @@ func (d *doctor) servers(ctx context.Context) {
 	}
 	examiners = append(examiners, &sqlstore.Examiner{URL: d.config.Database.Reveal(), Tables: tableSpecs(d.config),
 		Keeps: d.config.Retention != (config.Retention{}), Clock: d.clock})
+	if d.config.TimeSeries != "" {
+		examiners = append(examiners, &mongostore.Examiner{URL: d.config.TimeSeries.Reveal()})
+	}
 	results := make([]sluice.Examination, len(examiners))
 	var group errgroup.Group
 	group.SetLimit(parallelExaminations)
@@ -219,7 +224,7 @@ func tableSpecs(cfg *config.Config) []sluice.TableSpec {
 func (d *doctor) running(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, runningTimeout)
 	defer cancel()
-	x := &ingest.Examiner{Partitions: d.config.Partitions, Alone: strings.HasPrefix(string(d.config.Database), "sqlite:"), Clock: d.clock}
+	x := &ingest.Examiner{Partitions: d.config.Partitions, Mirrors: d.config.TimeSeries != "", Alone: strings.HasPrefix(string(d.config.Database), "sqlite:"), Clock: d.clock}
 	// Whatever is wrong with either was found before: it is left out here.
 	if d.answering[d.config.Redis] {
 		if main, err := flow.Dial(ctx, d.mainURL); err == nil {

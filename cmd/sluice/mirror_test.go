@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sort"
 	"strconv"
@@ -15,6 +16,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"sluice"
+	"sluice/config"
 	"sluice/mongostore"
 	"sluice/servers"
 )
@@ -127,16 +130,45 @@ func TestServeMirrorsTheSeries(t *testing.T) {
 	s.accepted(t, 1, `{"event":"open","time":"`+day+`10:00:00Z"}`)
 	await(t, "the event is counted", func() bool { return strings.Contains(s.stored(t), "opened") })
 	s.awaitMirrored(t, m)
-	if n := s.metric(t, "sluice_mirror_documents_total"); n < 4 {
-		t.Errorf("%d documents counted", n)
-	}
+	await(t, "the documents are counted", func() bool { return s.metric(t, "sluice_mirror_documents_total") >= 4 })
 	if s.sample(t, `sluice_leases{role="mirror"}`) != 1 || s.sample(t, `sluice_follower_lag_seconds{follower="mirror",partition="0"}`) < 0 {
 		t.Error("the mirror's lease or lag is not shown")
 	}
 
+	file := filepath.Join(dir, config.DefaultFile) // the environment of doctor has no URL
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(text, "\ntimeseries: "+m.url...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	doctor := func(reachable, index sluice.Severity) {
+		t.Helper()
+		_, found := diagnosed(t, dir, "--listen", strings.TrimPrefix(s.url, "http://"))
+		if found[sluice.CheckMirrorReachable] != reachable || found[sluice.CheckMirrorIndex] != index || found[sluice.CheckLeases] != sluice.SeverityOK {
+			t.Errorf("doctor: %v", found)
+		}
+	}
+	doctor(sluice.SeverityOK, sluice.SeverityOK)
+	specs, err := m.db.Collection(mongostore.SeriesCollection).Indexes().ListSpecifications(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spec := range specs {
+		if spec.Name == "_id_" {
+			continue
+		}
+		if err := m.db.Collection(mongostore.SeriesCollection).Indexes().DropOne(t.Context(), spec.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	doctor(sluice.SeverityOK, sluice.SeverityWarning)
+
 	if err := m.server.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	doctor(sluice.SeverityError, sluice.SeverityUnknown)
 	count(`{"name":"early","time":"` + day + `23:20:00Z"}`)
 	await(t, "the mirror fails", func() bool { return s.metric(t, "sluice_mirror_errors_total") > 0 })
 	await(t, "the lag grows", func() bool {
