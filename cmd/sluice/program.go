@@ -85,6 +85,7 @@ func (p *Program) Start(ctx context.Context) error {
 		defer cancel()
 		return errors.Join(err, p.server.Stop(closing))
 	}
+	p.warnOfRedis(ctx)
 	e.start()
 	p.mu.Lock()
 	p.engine, p.intake, p.state = e, e.intake(), stateRunning
@@ -92,6 +93,20 @@ func (p *Program) Start(ctx context.Context) error {
 	p.log.Info("sluice runs", "listen", p.server.Address(), "redis", p.config.Redis, "database", p.config.Database,
 		"roles", p.config.Roles, "partitions", p.config.Partitions, "lists", len(p.config.Lists), "hashes", len(p.config.Hashes))
 	return nil
+}
+
+// warnOfRedis says at the start what doctor would say of the main Redis: whoever
+// reads the log and nothing else must learn that it forgets.
+func (p *Program) warnOfRedis(ctx context.Context) {
+	if p.config.Redis == config.RedisEmbedded {
+		return // it was started as it should be
+	}
+	x := flow.Examiner{URL: p.config.Redis.Reveal(), Main: true, Clock: sluice.SystemClock{}}
+	for _, f := range x.Examine(ctx).Findings {
+		if f.Severity == sluice.SeverityWarning || f.Severity == sluice.SeverityError {
+			p.log.Warn("redis is not as it should be; `sluice doctor` says more", "check", f.Check, "server", f.Where, "found", f.Found, "remedy", f.Remedy)
+		}
+	}
 }
 
 // Pauses between attempts to open the engine.
