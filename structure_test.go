@@ -50,6 +50,7 @@ var layers = map[string]int{
 	"ingest":   3,
 	"transfer": 3,
 	"alert":    3, // tells people what is wrong
+	"segment":  3, // who is in a segment
 	"braze":    3, // the dialect of Braze's API: requests to updates, users to replies
 
 	"api": 4,

@@ -36,6 +36,10 @@ func ParseUserID(s string) (UserID, bool) {
 	return id, errP == nil && errN == nil && p < MaxPartitions && n > 0 && id.String() == s
 }
 
+// Hash is what decides a user's buckets (rule.Set.Match): a number of his own.
+// It must never change.
+func (id UserID) Hash() uint64 { return uint64(id.Partition)<<56 ^ uint64(id.Number) }
+
 // UserKeyKind says what a user is called by. The numbers are stored: never
 // change one.
 type UserKeyKind byte
@@ -257,6 +261,13 @@ type UserStore interface {
 	// UserPage returns at most limit users of a partition, in the order of their
 	// numbers, after a number; those who were merged into another are left out.
 	UserPage(ctx context.Context, partition int, after int64, limit int) ([]UserRow, error)
+
+	// EachProfile calls f with the numbers and profiles of users of a partition,
+	// in the order of their numbers, after a number, until f returns false, at
+	// most limit times; those who were merged into another are left out. It is
+	// for who reads all users: UserPage with nothing to spare. f must be quick,
+	// as the database waits for it.
+	EachProfile(ctx context.Context, partition int, after int64, limit int, f func(number int64, profile string) bool) error
 
 	// Forwards returns at most limit of a partition's items on their way, in the
 	// order of their ids. Forwarded removes those up to an id to a partition.

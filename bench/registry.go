@@ -16,6 +16,7 @@ var benches = []bench{
 	{"filled", "the same into a table that holds 20 million events already", nil, runFilled},
 	{"hashes", "counters in Redis hashes on 12 servers into the series: the published flush, Sluice", nil, runHashes},
 	{"series", "counters mirrored in MongoDB: one $inc for each event, Sluice", nil, runSeries},
+	{"rules", "ten rules about users over a million profiles in SQLite, read and matched", nil, runRules},
 	{"http", "events and counters by HTTP: requests of 1,000 and of one, durable, with the store running", httpParts, runHTTP},
 	{"track", "users by HTTP: calls of one event beside a handler that reads, changes and commits; calls of 75 objects", trackParts, runTrack},
 }

@@ -48,6 +48,9 @@ type dialect interface {
 	// transactionalDDL says whether migrations roll back with a transaction.
 	transactionalDDL() bool
 
+	// refusal says whether an error is about the data of a row, and its reason.
+	refusal(err error) (string, bool)
+
 	// noTable says whether an error means that a table does not exist.
 	noTable(err error) bool
 

@@ -72,6 +72,10 @@ var standardTables = []standardTable{
 	{name: "erasures", key: []string{"name"}, columns: []sluice.DumpColumn{
 		{Name: "name", Kind: sluice.DumpText}, {Name: "created", Kind: sluice.DumpTime},
 	}},
+	{name: "segments", key: []string{"id"}, columns: []sluice.DumpColumn{
+		{Name: "id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "definition", Kind: sluice.DumpText},
+		{Name: "created", Kind: sluice.DumpTime}, {Name: "updated", Kind: sluice.DumpTime}, {Name: "archived", Kind: sluice.DumpTime},
+	}},
 	{name: "series_changes", key: []string{"app_id", "name", "bucket", "stripe"}, columns: []sluice.DumpColumn{
 		{Name: "app_id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "bucket", Kind: sluice.DumpTime},
 		{Name: "stripe", Kind: sluice.DumpNumber}, {Name: "stamp", Kind: sluice.DumpNumber},

@@ -107,6 +107,33 @@ func (s *Store) UserPage(ctx context.Context, partition int, after int64, limit 
 	return all, nil
 }
 
+// EachProfile implements sluice.UserStore.
+func (s *Store) EachProfile(ctx context.Context, partition int, after int64, limit int, f func(number int64, profile string) bool) error {
+	if err := s.eachProfile(ctx, partition, after, limit, f); err != nil {
+		return fmt.Errorf("read profiles of partition %d after %d from %s: %w", partition, after, s.where, err)
+	}
+	return nil
+}
+
+func (s *Store) eachProfile(ctx context.Context, partition int, after int64, limit int, f func(number int64, profile string) bool) error {
+	rows, err := s.reads.QueryContext(ctx, query(s.d, "user_profiles"), partition, after, limit)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var number int64
+		var text string
+		if err := rows.Scan(&number, &text); err != nil {
+			return err
+		}
+		if !f(number, text) {
+			return nil
+		}
+	}
+	return rows.Err()
+}
+
 // Forwards implements sluice.UserStore.
 func (s *Store) Forwards(ctx context.Context, from, limit int) ([]sluice.Forward, error) {
 	var all []sluice.Forward

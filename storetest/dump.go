@@ -97,6 +97,7 @@ func Fill(t *testing.T, store sluice.Store) {
 	must(t, keys.AddKey(f.ctx, sluice.APIKey{ID: "k1", Name: "für Ann", Permissions: []string{"events:write"}, Hash: every[128:160], CreatedMillis: 1_700_000_000_123}))
 	must(t, keys.AddKey(f.ctx, sluice.APIKey{ID: "k2", Hash: every[:32], CreatedMillis: 1}))
 	must(t, keys.RevokeKey(f.ctx, "k2"))
+	must(t, store.(sluice.SegmentStore).AddSegment(f.ctx, aSegment(1_700_000_000, "für Ann")))
 	_, err := store.TakeLease(f.ctx, follower, []int{0, 3})
 	must(t, err)
 	_, err = store.Cursors(f.ctx, "list:mine", []int{0})

@@ -104,6 +104,8 @@ var suite = []struct {
 	{"UserKeysConflict", testUserKeysConflict},
 	{"ManyUsers", testManyUsers},
 	{"Forwards", testForwards},
+	{"EachProfile", testEachProfile},
+	{"Segments", testSegments},
 	{"DumpAndRestore", testDump},
 	{"EventDays", testEventDays},
 	{"DeleteEvents", testDeleteEvents},

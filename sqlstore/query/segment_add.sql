@@ -1,0 +1,1 @@
+INSERT INTO segments (id, name, definition, created, updated, archived) VALUES (?, ?, ?, ?, ?, ?)

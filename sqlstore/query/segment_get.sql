@@ -1,0 +1,1 @@
+SELECT id, name, definition, created, updated, archived FROM segments WHERE id = ?

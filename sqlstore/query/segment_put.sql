@@ -1,0 +1,1 @@
+UPDATE segments SET name = ?, definition = ?, updated = ?, archived = ? WHERE id = ?
