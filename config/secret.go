@@ -81,7 +81,7 @@ func redactURL(raw string) string {
 	q := u.Query()
 	for name := range q {
 		if low := strings.ToLower(name); strings.Contains(low, "pass") || strings.Contains(low, "secret") ||
-			strings.Contains(low, "token") || strings.Contains(low, "key") {
+			strings.Contains(low, "token") || strings.Contains(low, "key") || strings.Contains(low, "mechanismproperties") {
 			q.Set(name, hiddenPassword)
 			u.RawQuery = q.Encode()
 		}

@@ -82,9 +82,9 @@ type Mirror struct {
 
 // Run mirrors while this process has the lease, until fetch ends.
 func (m *Mirror) Run(fetch, work context.Context) {
-	flow.Follow(fetch, work, MirrorRole, m.Log, m.Stats, func(fetch, work context.Context) error {
-		err := m.session(fetch, work)
-		if err != nil && fetch.Err() == nil {
+	flow.Follow(fetch, work, MirrorRole, m.Log, m.Stats, func(fetch, _ context.Context) error {
+		err := m.session(fetch)
+		if err != nil {
 			m.Errors.Add(1)
 		}
 		return err
@@ -113,8 +113,9 @@ func (m *Mirror) note(held, pending bool, since time.Time) {
 	m.held, m.pending = held, pending
 }
 
-// session waits for the lease and mirrors until it changes.
-func (m *Mirror) session(fetch, work context.Context) error {
+// session waits for the lease and mirrors until it changes. Then, and when
+// fetch ends, it stops where it is: what it leaves half done is done again.
+func (m *Mirror) session(fetch context.Context) error {
 	held, changed := m.Leases.Held(MirrorRole)
 	if len(held) == 0 {
 		m.note(false, false, time.Time{})
@@ -131,13 +132,21 @@ func (m *Mirror) session(fetch, work context.Context) error {
 		m.Leases.WaitForChange(ctx, MirrorRole, held)
 		stop()
 	}()
-	s := &mirroring{Mirror: m}
-	if err := s.begin(work); err != nil {
+	if err := m.mirror(ctx); ctx.Err() == nil {
 		return err
 	}
-	for ctx.Err() == nil {
+	return nil
+}
+
+// mirror is a session with the lease. It ends with an error, or with ctx.
+func (m *Mirror) mirror(ctx context.Context) error {
+	s := &mirroring{Mirror: m}
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	for {
 		began := time.Now()
-		busy, err := s.turn(work)
+		busy, err := s.turn(ctx)
 		if err != nil {
 			return err
 		}
@@ -149,10 +158,10 @@ func (m *Mirror) session(fetch, work context.Context) error {
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
+			timer.Stop()
+			return nil
 		}
-		timer.Stop()
 	}
-	return nil
 }
 
 // Off ends the mirror: no changes are noted any more. A process that is not

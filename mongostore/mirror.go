@@ -138,14 +138,29 @@ func Check(address string) (database, where string, err error) {
 	return database, scheme + "://" + hosts + "/" + database, nil
 }
 
-// redacted is an error's text without the user and password of a URL.
+// redacted is an error's text without what a URL has before its last @ and
+// behind its first ?: user, password, and the secrets of options.
 func redacted(err error, address string) string {
 	_, rest, _ := strings.Cut(address, "://")
+	rest, options, _ := strings.Cut(rest, "?")
+	var secrets []string
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		_, password, _ := strings.Cut(rest[:at], ":")
+		secrets = append(secrets, rest[:at], password)
+	}
+	for option := range strings.SplitSeq(options, "&") {
+		name, value, _ := strings.Cut(option, "=")
+		if low := strings.ToLower(name); strings.Contains(low, "password") || strings.Contains(low, "properties") {
+			secrets = append(secrets, value)
+		}
+	}
 	text := err.Error()
-	if user, _, ok := strings.Cut(rest, "@"); ok {
-		text = strings.ReplaceAll(text, user, "xxxxx")
-		if _, password, ok := strings.Cut(user, ":"); ok && password != "" {
-			text = strings.ReplaceAll(text, password, "xxxxx")
+	for _, secret := range secrets {
+		plain, _ := url.QueryUnescape(secret)
+		for _, s := range []string{secret, plain} {
+			if s != "" {
+				text = strings.ReplaceAll(text, s, "xxxxx")
+			}
 		}
 	}
 	return text

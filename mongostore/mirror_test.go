@@ -195,7 +195,8 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %q", address, where, err, want)
 		}
 	}
-	for _, address := range []string{"", "http://h", "mongodb://", "mongodb://u:geheim@", "mongodb://u:geheim@h/a/b", "mongodb://u:geheim@h/db?w=x&readPreference=nonsense", "mongodb://u:gehe/im@h/db", "mongodb://u:geheim@h:port/db"} {
+	for _, address := range []string{"", "http://h", "mongodb://", "mongodb://u:geheim@", "mongodb://u:geheim@h/a/b", "mongodb://u:geheim@h/db?w=x&readPreference=nonsense", "mongodb://u:gehe/im@h/db", "mongodb://u:gehe@im@h/db", "mongodb://u:gehe%zzim@h/db", "mongodb://h/db?tls=true&tlsCertificateKeyFile=/none&tlsCertificateKeyFilePassword=geheim",
+		"mongodb://u:geheim@h/db?authMechanism=SCRAM-SHA-1&authMechanismProperties=geheim", "mongodb://u:geheim@h:port/db"} {
 		_, _, err := mongostore.Check(address)
 		if err == nil || strings.Contains(err.Error(), "gehe") {
 			t.Errorf("%s: %v", address, err)

@@ -200,3 +200,33 @@ func TestServeMirrorsTheSeries(t *testing.T) {
 	s.awaitMirrored(t, m)
 	s.stop(t)
 }
+
+// A password in the mirror's URL is in no log, no error and no listing.
+func TestMirrorPasswordIsNotShown(t *testing.T) {
+	const secret = "geheim"
+	for _, url := range []string{"mongodb://u:" + secret + "@127.0.0.1:1/db?serverSelectionTimeoutMS=50", "mongodb://u:" + secret + "@127.0.0.1:1,127.0.0.1:2/db?serverSelectionTimeoutMS=50&tlsCertificateKeyFilePassword=" + secret} {
+		dir := t.TempDir()
+		s := startServe(t, dir, "SLUICE_TIMESERIES="+url)
+		await(t, "the mirror fails", func() bool { return s.metric(t, "sluice_mirror_errors_total") > 0 })
+		s.stop(t)
+		shown := s.log.String()
+		file := filepath.Join(dir, config.DefaultFile)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, append(text, "\ntimeseries: "+url...), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{"doctor", "config"} {
+			r := sluiceRun(t, dir, command)
+			shown += r.stdout + r.stderr
+		}
+		if strings.Contains(shown, secret) || !strings.Contains(shown, "127.0.0.1:1") || !strings.Contains(shown, string(sluice.CheckConfigSecrets)) {
+			t.Errorf("%s", shown)
+		}
+	}
+}
