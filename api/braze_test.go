@@ -120,6 +120,14 @@ func TestBrazeOldKeys(t *testing.T) {
 			t.Errorf("%s with a bad header: %d %s", x.path, got.status, got.body)
 		}
 	}
+	// Bodies of those who are not known yet have memory of their own.
+	s.dialect.strangers.take(maxStrangersBytes)
+	for authorization, want := range map[string]int{"": 503, "Bearer " + text: 201} {
+		if got := callBraze(t, url+"/users/export/ids", "POST", authorization, `{"external_ids":["u"],"api_key":"`+text+`"}`); got.status != want {
+			t.Errorf("strangers' memory is taken: %d %s, want %d", got.status, got.body, want)
+		}
+	}
+	s.dialect.strangers.give(maxStrangersBytes)
 	stop(t, s)
 	if strings.Contains(log.String(), text) {
 		t.Error("the log has the key")

@@ -73,6 +73,7 @@ func TestExport(t *testing.T) {
 func TestGroups(t *testing.T) {
 	w, ids := crowd(t)
 	w.put(t, 5, ann(t), 7, emailOf("x@example.com"))
+	w.put(t, 6, &profile.Profile{Groups: []profile.Group{{ID: "g", Subscribed: true}}}, 7, emailOf("x@example.com"))
 	const set, v2, get, user = "/subscription/status/set", "/v2/subscription/status/set", "/subscription/status/get", "/subscription/user/status"
 	const ok = `{"message":"success"}`
 	w.check(t, set, `{"subscription_group_id":"g","subscription_state":"unsubscribed","external_id":"a"}`, 201, ok, "8 1:a only g||unsubscribed")

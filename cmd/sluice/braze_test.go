@@ -170,3 +170,55 @@ func TestBrazeClients(t *testing.T) {
 		cancel()
 	}
 }
+
+// Whatever a body holds, it is answered, and what was taken of it is stored:
+// nothing becomes a dead letter or stops the store.
+func TestBrazeHostileBodies(t *testing.T) {
+	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
+	texts := []string{
+		"u", " u ", "U", "\U0001f30d", "e\u0301", "'; DROP TABLE users; --", "\\", "\"", "\t", "\x00", "\x7f", "\u2028", "\ufeff", "..", "__proto__", "$where", "null", "{}",
+		strings.Repeat("\U0001f30d", 255), strings.Repeat("\U0001f30d", 256), strings.Repeat("\"", 255), strings.Repeat("x", 255), strings.Repeat("x", 50<<10),
+	}
+	values := []string{
+		"null", "true", "-0", "1e-400", "1e308", "1e309", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "0.1", strings.Repeat("9", 5000), `"\u0000"`, `"\ud800"`, "\"\xff\"", "\"\n\"",
+		`{"inc":1e308}`, `{"inc":9223372036854775807}`, `{"inc":"x"}`, `{"add":["a"],"remove":[{}]}`, `{"$add":[{"a":"\u0000"}]}`, `{"$update":5}`, `{"a":{"a":null}}`, `{"a":1,"a":2}`, `[[[[1]]]]`,
+		strings.Repeat(`{"a":`, 60) + "1" + strings.Repeat("}", 60), strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000), strings.Repeat("[", 10_000), "{", "tru", "", "[" + strings.Repeat("1,", 20_000) + "1]",
+	}
+	var objects []string
+	for _, text := range texts {
+		quoted, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := string(quoted)
+		objects = append(objects, `"external_id":`+q, `"user_alias":{"alias_name":`+q+`,"alias_label":`+q+`},"_update_existing_only":false`, `"email":`+q, `"external_id":"h",`+q+`:1`,
+			`"external_id":"h","name":`+q+`,"product_id":`+q+`,"currency":"EUR","price":1,"time":"2026-11-20T10:00:00Z"`)
+	}
+	for _, value := range values {
+		objects = append(objects, `"external_id":`+value, `"external_id":"h","a":`+value, `"external_id":"h","email":`+value+`,"subscription_groups":`+value,
+			`"external_id":"h","name":"n","product_id":"p","currency":"EUR","price":`+value+`,"time":"2026-11-20T10:00:00Z"`,
+			`"external_id":"h","name":"n","product_id":"p","currency":"EUR","price":1,"time":`+value,
+			`"external_id":"h","name":"n","product_id":"p","currency":"EUR","price":1,"time":1700000000,"properties":{"a":`+value+`}`)
+	}
+	for _, o := range objects {
+		body := strings.ReplaceAll(`{"attributes":[{OBJECT}],"events":[{OBJECT}],"purchases":[{OBJECT}],"aliases_to_identify":[{OBJECT}],"user_aliases":[{OBJECT}],"merge_updates":[{"identifier_to_merge":{OBJECT},"identifier_to_keep":{OBJECT}}],"subscription_group_id":"g","subscription_state":"subscribed",OBJECT}`, "OBJECT", o)
+		for _, path := range []string{"/users/track", "/users/identify", "/users/alias/new", "/users/merge", "/users/export/ids", "/subscription/status/set"} {
+			if status, text := s.braze(t, http.MethodPost, path, body); status >= 500 || !json.Valid([]byte(text)) {
+				t.Errorf("%s %.300q: %d %s", path, body, status, text)
+			}
+		}
+	}
+	text := s.sent(t, 201, "/users/track/sync", `{"attributes":[{"external_id":"after","a":1}]}`)
+	if !strings.Contains(text, `"custom_attributes":{"a":1}`) {
+		t.Errorf("after all that: %s", text)
+	}
+	if n := s.metric(t, "sluice_dead_letters_total"); n != 0 {
+		t.Errorf("%d dead letters: %s", n, s.texts(t, "SELECT reason || ' ' || CAST(payload AS TEXT) FROM dead_letters LIMIT 5"))
+	}
+	if users := s.export(t, `{"external_ids":["h","u","U","'; DROP TABLE users; --"]}`); len(users) != 4 {
+		t.Errorf("%d users of 4 are there", len(users))
+	}
+	if log := s.log.String(); strings.Contains(log, "request failed") || strings.Contains(log, "level=ERROR") {
+		t.Errorf("the log has an error:\n%s", log)
+	}
+}
