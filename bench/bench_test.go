@@ -231,3 +231,18 @@ func TestSluiceIsMeasured(t *testing.T) {
 		t.Errorf("peak memory: got %v", e.lastPeakMB)
 	}
 }
+
+// The old design of the series counts all that it was told to.
+func TestIncrementEachCountsAll(t *testing.T) {
+	s := &seriesBench{env: testEnv(t, false)}
+	if err := s.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	done, err := s.mongo.IncrementEach(t.Context(), seriesApp, 7, 3, seriesHour, time.Now().Add(200*time.Millisecond))
+	if err != nil || done == 0 {
+		t.Fatal(done, err)
+	}
+	if has, err := s.mongo.Sum(t.Context(), seriesApp, seriesHour); err != nil || has != done {
+		t.Errorf("%d increments acknowledged, %d there, %v", done, has, err)
+	}
+}

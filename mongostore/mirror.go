@@ -15,7 +15,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
-	"golang.org/x/sync/errgroup"
 
 	"sluice"
 	"sluice/meter"
@@ -44,7 +43,6 @@ const (
 	// statement is about a kilobyte.
 	MaxBulk = 10_000
 
-	parallelBulks = 2
 	callTimeout   = 20 * time.Second
 	selectTimeout = 5 * time.Second // to find a server that answers
 )
@@ -227,15 +225,14 @@ func (m *Mirror) hasIndex(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// Set writes documents, several messages at a time.
+// Set writes documents, one message after the other: FerretDB, of which each
+// statement of a message holds a connection, stops for ever when two messages
+// hold all it has.
 func (m *Mirror) Set(ctx context.Context, version int64, days []sluice.DayTotals) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(parallelBulks)
 	for part := range slices.Chunk(days, m.bulk) {
-		group.Go(func() error { return m.set(ctx, version, part) })
-	}
-	if err := group.Wait(); err != nil {
-		return fmt.Errorf("write %d documents of version %d to %s: %w", len(days), version, m.where, err)
+		if err := m.set(ctx, version, part); err != nil {
+			return fmt.Errorf("write %d documents of version %d to %s: %w", len(part), version, m.where, err)
+		}
 	}
 	return nil
 }
