@@ -1,6 +1,7 @@
 package braze
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -62,6 +63,10 @@ func TestExport(t *testing.T) {
 		`"custom_events":[{"name":"signed_up","first":"2023-11-14T22:13:20.000Z","last":"2023-11-14T22:13:21.000Z","count":2}],`+
 		`"purchase_events":[{"product_id":"sku","first":"2023-11-14T22:13:20.000Z","last":"2023-11-14T22:13:20.000Z","count":2}]}],"message":"success"}`, "1 1:ann ||{}")
 	w.check(t, "/users/track/sync", `{"attributes":[{"external_id":"bob"}]}`, 201, `{"users":[{"custom_attributes":{},"custom_events":[],"purchase_events":[]}],"message":"success"}`, "1 1:bob ||{}")
+	w.late = errors.New("late")
+	if status, text := w.call(t, "/users/track/sync", `{"attributes":[{"external_id":"bob"}]}`); status != 0 || !strings.HasPrefix(text, "unavailable: the object was taken in") || w.took() == "" {
+		t.Errorf("not applied in time: %d %s", status, text)
+	}
 	if err := w.store.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ var now = time.Date(2026, 11, 21, 10, 20, 30, 123e6, time.UTC)
 type written struct {
 	updates []sluice.UserUpdate
 	err     error
+	late    error // of Applied
 	store   *sqlstore.Store
 }
 
@@ -32,7 +33,7 @@ func (w *written) Update(_ context.Context, updates []sluice.UserUpdate) error {
 	return w.err
 }
 
-func (w *written) Applied(context.Context, []sluice.UserKey) error { return nil }
+func (w *written) Applied(context.Context, []sluice.UserKey) error { return w.late }
 func (w *written) Series() sluice.SeriesStore                      { return w.store }
 
 func (w *written) Users() sluice.UserStore { return w.store }

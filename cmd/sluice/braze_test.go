@@ -222,3 +222,39 @@ func TestBrazeHostileBodies(t *testing.T) {
 		t.Errorf("the log has an error:\n%s", log)
 	}
 }
+
+// Each limit that is set is that of its calls, and no other's.
+func TestBrazeLimitsAreSet(t *testing.T) {
+	limits := []struct{ setting, calls string }{
+		{"TRACK_PER_3_SECONDS", "POST /users/track"},
+		{"SYNC_PER_MINUTE", "POST /users/track/sync"},
+		{"IDENTITY_PER_MINUTE", "POST /users/identify, POST /users/alias/new, POST /users/merge, POST /users/delete"},
+		{"EXPORT_PER_MINUTE", "POST /users/export/ids"},
+		{"GROUPS_PER_MINUTE", "POST /subscription/status/set, POST /v2/subscription/status/set"},
+		{"LISTS_PER_HOUR", "GET /events/list, GET /purchases/product_list"},
+		{"OTHER_PER_HOUR", "GET /kpi/dau/data_series, GET /subscription/user/status"},
+	}
+	environ := []string{"SLUICE_ROOT_KEY=" + testRoot}
+	for i, l := range limits {
+		environ = append(environ, fmt.Sprintf("SLUICE_BRAZE_%s=%d", l.setting, 100+i))
+	}
+	s := startServe(t, t.TempDir(), environ...)
+	for i, l := range limits {
+		for call := range strings.SplitSeq(l.calls, ", ") {
+			method, path, _ := strings.Cut(call, " ")
+			r, err := http.NewRequest(method, s.url+path, strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer "+testRoot)
+			res, err := s.client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			if got := res.Header.Get("X-RateLimit-Limit"); got != fmt.Sprint(100+i) {
+				t.Errorf("%s: limit %s, want that of %s, %d", call, got, l.setting, 100+i)
+			}
+		}
+	}
+}
