@@ -19,6 +19,7 @@ import (
 	"sluice"
 	"sluice/ingest"
 	"sluice/meter"
+	"sluice/segment"
 )
 
 // program answers what a test sets.
@@ -29,7 +30,10 @@ type program struct {
 	intake *ingest.Intake
 	keys   sluice.KeyStore
 	series sluice.SeriesStore
-	users  sluice.UserStore
+
+	segments sluice.SegmentStore
+	scanner  *segment.Scanner
+	users    sluice.UserStore
 }
 
 func (p *program) Ready() error {
@@ -42,8 +46,11 @@ func (p *program) Stats() Stats           { return p.stats }
 func (p *program) Intake() *ingest.Intake { return p.intake }
 func (p *program) Keys() sluice.KeyStore  { return p.keys }
 
-func (p *program) Series() sluice.SeriesStore { return p.series }
-func (p *program) Users() sluice.UserStore    { return p.users }
+func (p *program) Series() sluice.SeriesStore    { return p.series }
+func (p *program) Segments() sluice.SegmentStore { return p.segments }
+func (p *program) Scanner() *segment.Scanner     { return p.scanner }
+
+func (p *program) Users() sluice.UserStore { return p.users }
 
 func (p *program) Applied(context.Context, []sluice.UserKey) error { return nil }
 

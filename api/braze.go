@@ -122,6 +122,9 @@ func (c *brazeCall) Users() sluice.UserStore { return c.s.program.Users() }
 // Series implements braze.Core.
 func (c *brazeCall) Series() sluice.SeriesStore { return c.s.program.Series() }
 
+// Segments implements braze.Core.
+func (c *brazeCall) Segments() sluice.SegmentStore { return c.s.program.Segments() }
+
 func (c *brazeCall) release() { c.body.release() }
 
 // text is the body. It is changed by nobody.

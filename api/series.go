@@ -204,20 +204,9 @@ var seriesParameters = []string{"app_id", "name", "kind", "from", "to", "step", 
 
 // readSeriesRequest reads the query of a URL.
 func readSeriesRequest(r *http.Request, now time.Time) (*seriesRequest, error) {
-	values, err := url.ParseQuery(r.URL.RawQuery)
+	values, err := readQuery(r, seriesParameters, "app_id", "name")
 	if err != nil {
-		return nil, refusal(sluice.CodeInvalid, "the query cannot be read: percent signs and semicolons have to be encoded")
-	}
-	for name, all := range values {
-		if !slices.Contains(seriesParameters, name) {
-			return nil, refusal(sluice.CodeInvalid, "%.64q is not known; want %s", name, strings.Join(seriesParameters, ", "))
-		}
-		if len(all) > 1 {
-			return nil, refusal(sluice.CodeInvalid, "%s is given %d times", name, len(all))
-		}
-		if all[0] == "" && name != "app_id" && name != "name" {
-			return nil, refusal(sluice.CodeInvalid, "%s is empty; leave it out", name)
-		}
+		return nil, err
 	}
 	q := &seriesRequest{query: sluice.SeriesQuery{Limit: maxSeriesRead + 1}}
 	for _, read := range []func(url.Values) error{q.readForm, q.readFilters, q.readBy} {

@@ -135,7 +135,7 @@ func (s *Server) routes() []route {
 		{countersPath, post, s.counters},
 		{seriesPath, get, s.series},
 		{pingPath, get, s.ping},
-	}, s.brazeRoutes()...)
+	}, append(s.segmentRoutes(), s.brazeRoutes()...)...)
 }
 
 // handler answers by the table. Only what is posted has a body to speak of,

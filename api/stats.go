@@ -6,6 +6,7 @@ import (
 	"sluice"
 	"sluice/ingest"
 	"sluice/meter"
+	"sluice/segment"
 )
 
 // Program is what the HTTP server asks. Its methods are called from several
@@ -30,6 +31,11 @@ type Program interface {
 
 	// Users returns where the users are, nil while the program does not run.
 	Users() sluice.UserStore
+
+	// Segments returns where the segments are, Scanner who finds who is in them;
+	// both nil while the program does not run.
+	Segments() sluice.SegmentStore
+	Scanner() *segment.Scanner
 
 	// Applied returns when what was written to the logs of these keys before is
 	// applied to their users, or why that cannot be said.

@@ -26,6 +26,7 @@ type Core interface {
 
 	Users() sluice.UserStore
 	Series() sluice.SeriesStore
+	Segments() sluice.SegmentStore
 }
 
 // Request is a call. Its body must stay unchanged until the reply is there.
@@ -76,6 +77,7 @@ func Endpoints() []Endpoint {
 		{get, "/kpi/new_users/data_series", key.KPINewUsers, LimitOther, kpi(users.NewUser, "new_users")},
 		{get, "/kpi/dau/data_series", key.KPIDAU, LimitOther, kpi(users.ActiveDay, "dau")},
 		{get, "/kpi/mau/data_series", key.KPIMAU, LimitOther, mau},
+		{get, "/segments/list", key.SegmentsList, LimitOther, listSegments},
 	}
 }
 

@@ -36,6 +36,8 @@ func (w *written) Update(_ context.Context, updates []sluice.UserUpdate) error {
 func (w *written) Applied(context.Context, []sluice.UserKey) error { return w.late }
 func (w *written) Series() sluice.SeriesStore                      { return w.store }
 
+func (w *written) Segments() sluice.SegmentStore { return w.store }
+
 func (w *written) Users() sluice.UserStore { return w.store }
 
 // newCore returns one with an empty database.

@@ -81,6 +81,8 @@ const (
 	EventsWrite   Permission = "events:write"
 	CountersWrite Permission = "counters:write"
 	SeriesRead    Permission = "series:read"
+	SegmentsRead  Permission = "segments:read"
+	SegmentsWrite Permission = "segments:write"
 	MetricsRead   Permission = "metrics:read"
 	Admin         Permission = "admin"
 )
@@ -102,6 +104,7 @@ const (
 	KPINewUsers           Permission = "kpi.new_users.data_series"
 	KPIDAU                Permission = "kpi.dau.data_series"
 	KPIMAU                Permission = "kpi.mau.data_series"
+	SegmentsList          Permission = "segments.list"
 )
 
 // Permissions is the table of all permissions, with what each allows.
@@ -112,6 +115,8 @@ var Permissions = []struct {
 	{EventsWrite, "post events to /v1/events"},
 	{CountersWrite, "post counters to /v1/counters"},
 	{SeriesRead, "read /v1/series"},
+	{SegmentsRead, "read /v1/segments, who is in them, and what explains it: values of users"},
+	{SegmentsWrite, "make, change and archive segments"},
 	{MetricsRead, "read /metrics, where it is not open"},
 	{Admin, "read /debug/pprof"},
 	{UsersTrack, "post to /users/track and /users/track/sync"},
@@ -128,6 +133,7 @@ var Permissions = []struct {
 	{KPINewUsers, "read /kpi/new_users/data_series"},
 	{KPIDAU, "read /kpi/dau/data_series"},
 	{KPIMAU, "read /kpi/mau/data_series"},
+	{SegmentsList, "read /segments/list"},
 }
 
 // ParsePermissions reads words separated by commas. Each must be in the table.

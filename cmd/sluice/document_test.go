@@ -12,7 +12,9 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"sluice"
 	"sluice/apitest"
+	"sluice/sqlstore"
 )
 
 // described reads the document that a program serves.
@@ -124,10 +126,26 @@ func (e *example) said() (status string, body any) {
 	return "", nil
 }
 
+// makeExamples stores what paths of the document name: a segment and a user.
+func (s *served) makeExamples(t *testing.T) {
+	t.Helper()
+	s.sent(t, http.StatusCreated, "/users/track/sync", `{"attributes":[{"external_id":"u-7","plan":"gold"}]}`)
+	store, err := sqlstore.Open(t.Context(), "sqlite:"+s.database(), sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	err = store.AddSegment(t.Context(), sluice.Segment{ID: "019aa5c0-7a00-7abc-8def-0123456789ab", Name: "gold", Definition: `{"attribute":"plan","is":"equals","value":"gold"}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Every example of the document is answered by a real program as it says; a
 // request without a body by a success.
 func TestDocumentExamples(t *testing.T) {
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
+	s.makeExamples(t)
 	bodies := 0
 	for _, e := range examples(described(t, s.url).Document) {
 		res, err := e.send(s)

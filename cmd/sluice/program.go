@@ -17,6 +17,7 @@ import (
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/segment"
 	"sluice/sqlstore"
 )
 
@@ -227,6 +228,26 @@ func (p *Program) Users() sluice.UserStore {
 		return nil
 	}
 	return p.engine.store
+}
+
+// Segments returns where the segments are, nil while the program does not run.
+func (p *Program) Segments() sluice.SegmentStore {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil {
+		return nil
+	}
+	return p.engine.store
+}
+
+// Scanner finds who is in a segment, nil while the program does not run.
+func (p *Program) Scanner() *segment.Scanner {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil {
+		return nil
+	}
+	return p.engine.scanner
 }
 
 // Applied returns when what was written for these keys before is applied.

@@ -16,6 +16,7 @@ import (
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/mongostore"
+	"sluice/segment"
 	"sluice/servers"
 	"sluice/sqlstore"
 )
@@ -58,12 +59,13 @@ type engine struct {
 	clock  sluice.Clock
 	stats  *ingest.Stats
 
-	child  *servers.Redis // embedded; nil: the configuration names a server
-	redis  *flow.Redis
-	others map[config.URL]*flow.Redis // of lists on other servers
-	store  *sqlstore.Store
-	writer *flow.Writer // of the events of requests; nil: not open yet
-	leases *flow.Leases
+	child   *servers.Redis // embedded; nil: the configuration names a server
+	redis   *flow.Redis
+	others  map[config.URL]*flow.Redis // of lists on other servers
+	store   *sqlstore.Store
+	writer  *flow.Writer // of the events of requests; nil: not open yet
+	leases  *flow.Leases
+	scanner *segment.Scanner
 
 	mirror     *ingest.Mirror // nil: the series are not mirrored, or not here
 	mongo      *mongostore.Mirror
@@ -102,6 +104,7 @@ func (e *engine) open(ctx context.Context) error {
 		return err
 	}
 	e.store = store
+	e.scanner = segment.NewScanner(store, e.config.Partitions, e.clock)
 	if err := e.migrate(ctx); err != nil {
 		return err
 	}
