@@ -23,8 +23,9 @@ const (
 	// those who look up keys and users.
 	parallelReads = 2
 
-	pageUsers = 4096    // of one read
-	pageBytes = 4 << 20 // of their profiles, and one more profile
+	firstUsers = 512     // of the first read, while it is not known how large they are
+	pageUsers  = 4096    // of one read
+	pageBytes  = 4 << 20 // of their profiles, and one more profile
 
 	// matchUsers are matched before it is looked whether anybody still wants it:
 	// expressions may take 26 ms for one user.
@@ -104,7 +105,7 @@ func (s *Scanner) Count(ctx context.Context, rules ...*rule.Rule) (Counts, error
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range workers {
 		w := &workers[i]
-		w.page = page{set: set, nowMillis: now}
+		w.page = page{set: set, nowMillis: now, limit: firstUsers}
 		w.counts.Holds = make([]int64, len(rules))
 		g.Go(func() error {
 			for {
@@ -166,6 +167,10 @@ type page struct {
 	texts   []string
 	holds   [matchUsers]uint64
 	more    bool // the partition may have more
+
+	// limit is how many are asked for: about as many as will be taken, for a
+	// database sends all that it was asked for.
+	limit int
 }
 
 // last is the number of the last user, of a page that has one.
@@ -180,15 +185,19 @@ func (p *page) read(ctx context.Context, s *Scanner, part int, after int64) erro
 	}
 	clear(p.texts) // lets go of them while the next are read
 	p.numbers, p.ids, p.texts = p.numbers[:0], p.ids[:0], p.texts[:0]
-	bytes := 0
-	err := s.users.EachProfile(ctx, part, after, pageUsers, func(number int64, profile string) bool {
+	bytes, limit := 0, p.limit
+	err := s.users.EachProfile(ctx, part, after, limit, func(number int64, profile string) bool {
 		p.numbers = append(p.numbers, number)
 		p.ids = append(p.ids, sluice.UserID{Partition: part, Number: number}.Hash())
 		p.texts = append(p.texts, profile)
 		bytes += len(profile)
 		return bytes < pageBytes
 	})
-	p.more = len(p.texts) == pageUsers || bytes >= pageBytes
+	p.more = len(p.texts) == limit || bytes >= pageBytes
+	p.limit = min(2*limit, pageUsers)
+	if bytes >= pageBytes {
+		p.limit = len(p.texts)
+	}
 	return err
 }
 
@@ -236,7 +245,7 @@ func (s *Scanner) Members(ctx context.Context, r *rule.Rule, after sluice.UserID
 	}
 	defer end()
 	started := s.clock.Now()
-	p := &page{set: set, nowMillis: started.UnixMilli()}
+	p := &page{set: set, nowMillis: started.UnixMilli(), limit: firstUsers}
 	stopped := false
 	look := func(i int, holds uint64) bool {
 		after.Number = p.numbers[i]

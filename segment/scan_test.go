@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,7 +19,7 @@ import (
 
 const (
 	partitions = 5
-	people     = pageUsers + 77 // in partition 0; a hundred in 1 and 3, nobody in the others
+	people     = 2*pageUsers + 777 // several pages, in partition 0; a hundred in 1 and 3, nobody in the others
 )
 
 // manyUsers is a store of them, the ten rules that are asked, and for each rule
@@ -210,5 +212,49 @@ func TestScansAreBounded(t *testing.T) {
 	}
 	if len(s.scans)+len(s.reads) > 0 {
 		t.Error("a place is not given back")
+	}
+}
+
+// largeStore has users with large profiles, and notes how many reads
+// ask for and take.
+type largeStore struct {
+	sluice.UserStore
+	users int64
+	text  string
+
+	mu    sync.Mutex
+	most  int
+	asked int // in all reads
+}
+
+func (s *largeStore) EachProfile(_ context.Context, _ int, after int64, limit int, f func(int64, string) bool) error {
+	taken := 0
+	for n := after + 1; n <= s.users && taken < limit; n++ {
+		taken++
+		if !f(n, s.text) {
+			break
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.most = max(s.most, taken)
+	s.asked += limit
+	return nil
+}
+
+// Of large profiles fewer are held at a time, and all are looked at.
+func TestPagesAreBoundedInBytes(t *testing.T) {
+	r, err := rule.Compile(`{"attribute":"x","is":"exists"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := &largeStore{users: 23, text: `{"custom":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`}
+	s := NewScanner(large, 2, sluice.SystemClock{})
+	counts, err := s.Count(t.Context(), r)
+	if err != nil || counts.Users != 46 || counts.Holds[0] != 46 || large.most != pageBytes>>20 {
+		t.Errorf("%+v, %v, %d at a time", counts, err, large.most)
+	}
+	if most := 2 * (firstUsers + 23 + 2*(pageBytes>>20)); large.asked > most {
+		t.Errorf("%d users were asked for, want %d at most", large.asked, most)
 	}
 }
