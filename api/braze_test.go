@@ -82,6 +82,11 @@ func TestBrazePermissions(t *testing.T) {
 			if want.status != 0 && (got.status != want.status || got.body != want.body) {
 				t.Errorf("%s, %s: %d %s, want %d %s", e.Path, name, got.status, got.body, want.status, want.body)
 			}
+			if e.Method == http.MethodGet {
+				if head := callBraze(t, url+e.Path, http.MethodHead, "Bearer "+text, ""); head.status != answers["has"].status || head.body != "" {
+					t.Errorf("HEAD %s: %d %s", e.Path, head.status, head.body)
+				}
+			}
 			if want.status == 0 && got.status != 200 && got.status != 400 {
 				t.Errorf("%s with its permission: %d %s", e.Path, got.status, got.body)
 			}

@@ -127,7 +127,7 @@ func readSeriesCall(r *Request, hours bool) (c seriesCall, wrong string) {
 		c.from = last.Add(time.Duration(1-n) * time.Hour)
 		c.query.ToMillis = last.Add(time.Hour).UnixMilli()
 	}
-	c.query.FromMillis = c.from.UnixMilli()
+	c.query.FromMillis = max(sluice.MinEventTimeMillis, c.from.UnixMilli())
 	return c, ""
 }
 

@@ -36,6 +36,7 @@ func TestSeries(t *testing.T) {
 		{"/kpi/dau/data_series?length=1", data(`{"dau":7,"time":"2026-11-21"}`)}, {"/kpi/mau/data_series?length=1", data(`{"mau":3,"time":"2026-11-21"}`)},
 		{"/kpi/mau/data_series?length=3", data(`{"mau":5,"time":"2026-11-19"},{"mau":3,"time":"2026-11-20"},{"mau":3,"time":"2026-11-21"}`)},
 		{"/kpi/mau/data_series?length=1&ending_at=2026-11-30T00:00:00Z", data(`{"mau":1,"time":"2026-11-30"}`)}, {"/kpi/mau/data_series?length=1&ending_at=2020-01-01", data(`{"mau":0,"time":"2020-01-01"}`)},
+		{"/kpi/dau/data_series?length=2&ending_at=1970-01-01", data(`{"dau":0,"time":"1969-12-31"},{"dau":0,"time":"1970-01-01"}`)}, {"/kpi/dau/data_series?length=1&ending_at=9999-12-31", data(`{"dau":0,"time":"9999-12-31"}`)},
 		{"/kpi/dau/data_series?length=1&app_id=a", data(`{"dau":0,"time":"2026-11-21"}`)},
 		{"/purchases/product_list", `{"products":["sku"],"message":"success"}`}, {"/purchases/product_list?page=1", `{"products":[],"message":"success"}`},
 		{"/events/list?page=1", `{"events":["x249","x250","x251","x252","x253","x254"],"message":"success"}`}, {"/events/list?page=999999", `{"events":[],"message":"success"}`},
