@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"sluice/jsonscan"
 )
@@ -32,7 +33,7 @@ const (
 func (p *Profile) SetAttributes(object string, nowMillis int64) (changed []string) {
 	merge := false
 	m := jsonscan.Read(object)
-	for m.Next() {
+	for strings.Contains(object, mergeObjects) && m.Next() {
 		if m.Key == mergeObjects {
 			merge = m.Value.Raw == "true"
 		}

@@ -79,6 +79,9 @@ func (v Values) Get(name string) string {
 	return ""
 }
 
+// fewValues is what a new user has room for at once.
+const fewValues = 8
+
 // Set sets an attribute; "" or null removes it. It reports whether that
 // changed anything.
 func (v *Values) Set(name, raw string) bool {
@@ -91,6 +94,8 @@ func (v *Values) Set(name, raw string) bool {
 		*v = slices.Delete(*v, i, i+1)
 	case ok:
 		(*v)[i].Raw = raw
+	case *v == nil:
+		*v = append(make(Values, 0, fewValues), Value{name, raw})
 	default:
 		*v = slices.Insert(*v, i, Value{name, raw})
 	}

@@ -82,6 +82,13 @@ type dialect interface {
 	// sluice.ErrRefused mean that the caller must try row by row.
 	load(ctx context.Context, tx *txn, sec *section) (rows, duplicates int, err error)
 
+	// keysAtOnce is how many keys of users are looked up by one statement.
+	keysAtOnce() int
+
+	// insertRows runs a statement whose $ROWS are rows of so many values, in
+	// pieces, and returns how many rows it changed.
+	insertRows(ctx context.Context, tx *txn, statement string, columns int, args []any) (changed int64, err error)
+
 	// inserter writes the rows of a section one at a time.
 	inserter(ctx context.Context, tx *txn, sec *section) (inserter, error)
 

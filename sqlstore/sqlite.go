@@ -31,6 +31,11 @@ var _ dialect = (*sqliteDialect)(nil)
 // At SQLite's own 4 MB every effect of some size pays for a copy.
 const walPages = 16384
 
+// writerCacheKB is how many pages the writer keeps. A transaction that changes
+// more of them (keys in no order: nearly every page of their index) writes them
+// to the log before its end, and reads them again.
+const writerCacheKB = 32 << 10
+
 func openSQLite(ctx context.Context, rest string, options Options) (*Store, error) {
 	path, err := sqliteFile(rest)
 	if err != nil {
@@ -56,6 +61,7 @@ func openSQLite(ctx context.Context, rest string, options Options) (*Store, erro
 	}
 	if !options.ReadOnly {
 		params.Add("_pragma", "journal_mode(WAL)")
+		params.Add("_pragma", "cache_size(-"+strconv.Itoa(writerCacheKB)+")")
 	}
 	writes, err := sql.Open("sqlite", sqliteDSN(path, params))
 	if err == nil {

@@ -206,6 +206,49 @@ func (d *sqliteDialect) insert(c any, sec *section, i, n int) (int, error) {
 	return int(inserted), err
 }
 
+// insertRows goes through the driver, as load does, and for the same reasons.
+func (d *sqliteDialect) insertRows(ctx context.Context, tx *txn, statement string, columns int, args []any) (changed int64, err error) {
+	many := max(1, insertValues/columns)
+	texts := map[int]string{1: withRows(statement, columns, 1), many: withRows(statement, columns, many)}
+	checked := 0
+	err = tx.conn.Raw(func(c any) error {
+		for i := 0; i < len(args); {
+			if i >= checked {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				checked = i + cancelCheckRows*columns
+			}
+			n := 1
+			if len(args)-i >= many*columns {
+				n = many
+			}
+			stmt, err := d.statement(c, texts[n])
+			if err != nil {
+				return err
+			}
+			d.args = d.args[:0]
+			for _, v := range args[i : i+n*columns] {
+				if small, ok := v.(int); ok {
+					v = int64(small)
+				}
+				d.add(v)
+			}
+			result, err := stmt.(driver.StmtExecContext).ExecContext(context.Background(), d.args)
+			if err != nil {
+				return err
+			}
+			inserted, err := result.RowsAffected()
+			if err != nil {
+				return err
+			}
+			changed, i = changed+inserted, i+n*columns
+		}
+		return nil
+	})
+	return changed, err
+}
+
 // statement returns a prepared statement of the driver's connection c.
 func (d *sqliteDialect) statement(c any, text string) (driver.Stmt, error) {
 	if d.owner != c || len(d.stmts) >= maxCachedStmts {

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"sluice"
@@ -62,6 +63,11 @@ type Store struct {
 	conn    *sql.Conn
 	names   seriesNames // the same
 	unlock  func() error
+
+	prepared struct { // of reads
+		sync.Mutex
+		statements map[string]*sql.Stmt // closed with their connections
+	}
 }
 
 var _ sluice.Store = (*Store)(nil)

@@ -55,22 +55,41 @@ func (t *txn) lockUsers(ctx context.Context, u *sluice.UserChanges) error {
 
 // rows runs a statement with rows of so many values; args has them all.
 func (t *txn) rows(ctx context.Context, name string, columns int, args []any) (int64, error) {
-	d := t.store.d
-	row := "(?" + strings.Repeat(", ?", columns-1) + ")"
-	var changed int64
+	changed, err := t.store.d.insertRows(ctx, t, rawQuery(t.store.d, name), columns, args)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	return changed, nil
+}
+
+func (plainSQL) insertRows(ctx context.Context, t *txn, statement string, columns int, args []any) (int64, error) {
+	return insertPieces(ctx, t, statement, columns, args)
+}
+
+func (d *postgresDialect) insertRows(ctx context.Context, t *txn, statement string, columns int, args []any) (int64, error) {
+	return insertPieces(ctx, t, statement, columns, args)
+}
+
+// insertPieces is how most databases do it.
+func insertPieces(ctx context.Context, t *txn, statement string, columns int, args []any) (changed int64, err error) {
 	for piece := range slices.Chunk(args, columns*maxUserRows) {
-		all := row + strings.Repeat(", "+row, len(piece)/columns-1)
-		result, err := t.conn.ExecContext(ctx, d.placeholders(strings.Replace(rawQuery(d, name), "$ROWS", all, 1)), piece...)
+		result, err := t.conn.ExecContext(ctx, t.store.d.placeholders(withRows(statement, columns, len(piece)/columns)), piece...)
 		if err != nil {
-			return 0, fmt.Errorf("%s: %w", name, err)
+			return 0, err
 		}
 		n, err := result.RowsAffected()
 		if err != nil {
-			return 0, fmt.Errorf("%s: %w", name, err)
+			return 0, err
 		}
 		changed += n
 	}
 	return changed, nil
+}
+
+// withRows writes the marks of n rows into a statement.
+func withRows(statement string, columns, n int) string {
+	row := "(?" + strings.Repeat(", ?", columns-1) + ")"
+	return strings.Replace(statement, "$ROWS", row+strings.Repeat(", "+row, n-1), 1)
 }
 
 func compareIDs(a, b sluice.UserID) int {

@@ -43,15 +43,29 @@ func (s *Store) usersByKey(ctx context.Context, q *sluice.UserQuery, a *sluice.U
 		default:
 			return fmt.Errorf("keys of kind %d are not looked up", kind)
 		}
+		// In the order of the index, pages are read once.
+		slices.SortFunc(names[kind], func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
 		statement := strings.Replace(rawQuery(s.d, "user_by_key"), "$TABLE", table, 1)
-		for piece := range slices.Chunk(names[kind], maxUserKeys) {
-			err := s.userRows(ctx, strings.Replace(statement, "$NAMES", marks(len(piece)), 1), append([]any{int(kind)}, piece...), func(name string, u sluice.UserRow) {
-				key := sluice.UserKey{Kind: kind, Name: name}
-				a.ByKey[key] = append(a.ByKey[key], u.ID)
-				if u.Profile != "" || !u.MergedInto.IsZero() {
-					a.Users[u.ID] = u
-				}
-			})
+		most := s.d.keysAtOnce()
+		for piece := range slices.Chunk(names[kind], most) {
+			n := len(piece)
+			if most < maxUserKeys && n > 1 { // few statements, which stay prepared
+				n = most
+			}
+			args := append(make([]any, 0, n+1), int(kind))
+			for args = append(args, piece...); len(args) <= n; {
+				args = append(args, piece[0])
+			}
+			rows, err := s.fixed(ctx, strings.Replace(statement, "$NAMES", marks(n), 1), args)
+			if err == nil {
+				err = s.scanUsers(rows, func(name string, u sluice.UserRow) {
+					key := sluice.UserKey{Kind: kind, Name: name}
+					a.ByKey[key] = append(a.ByKey[key], u.ID)
+					if u.Profile != "" || !u.MergedInto.IsZero() {
+						a.Users[u.ID] = u
+					}
+				})
+			}
 			if err != nil {
 				return err
 			}
@@ -163,7 +177,15 @@ func (s *Store) Forwarded(ctx context.Context, from, to int, id int64) error {
 
 // userRows reads users. The first column is the key that each was found by.
 func (s *Store) userRows(ctx context.Context, statement string, args []any, f func(key string, u sluice.UserRow)) error {
-	return s.each(ctx, statement, args, func(scan func(...any) error) error {
+	rows, err := s.reads.QueryContext(ctx, s.d.placeholders(statement), args...)
+	if err != nil {
+		return err
+	}
+	return s.scanUsers(rows, f)
+}
+
+func (s *Store) scanUsers(rows *sql.Rows, f func(key string, u sluice.UserRow)) error {
+	return eachRow(rows, func(scan func(...any) error) error {
 		var key string
 		var u sluice.UserRow
 		var updated any
@@ -186,12 +208,55 @@ func (s *Store) userRows(ctx context.Context, statement string, args []any, f fu
 	})
 }
 
+// sqliteKeysAtOnce is small, so that two statements do: parsing one costs SQLite
+// as much as finding its users.
+const sqliteKeysAtOnce = 100
+
+func (plainSQL) keysAtOnce() int           { return maxUserKeys }
+func (d *postgresDialect) keysAtOnce() int { return maxUserKeys }
+func (d *sqliteDialect) keysAtOnce() int   { return sqliteKeysAtOnce }
+
+// maxPrepared bounds the statements that stay prepared.
+const maxPrepared = 16
+
+// fixed runs a statement of which there are few. Where so few keys go into one
+// that there are, it stays prepared.
+func (s *Store) fixed(ctx context.Context, statement string, args []any) (*sql.Rows, error) {
+	if s.d.keysAtOnce() == maxUserKeys {
+		return s.reads.QueryContext(ctx, s.d.placeholders(statement), args...)
+	}
+	s.prepared.Lock()
+	p := s.prepared.statements[statement]
+	if p == nil {
+		if len(s.prepared.statements) >= maxPrepared {
+			s.prepared.Unlock()
+			return s.reads.QueryContext(ctx, statement, args...)
+		}
+		var err error
+		if p, err = s.reads.PrepareContext(ctx, statement); err != nil {
+			s.prepared.Unlock()
+			return nil, err
+		}
+		if s.prepared.statements == nil {
+			s.prepared.statements = make(map[string]*sql.Stmt)
+		}
+		s.prepared.statements[statement] = p
+	}
+	s.prepared.Unlock()
+	return p.QueryContext(ctx, args...)
+}
+
 // each calls f for each row of a query.
 func (s *Store) each(ctx context.Context, statement string, args []any, f func(scan func(...any) error) error) error {
 	rows, err := s.reads.QueryContext(ctx, s.d.placeholders(statement), args...)
 	if err != nil {
 		return err
 	}
+	return eachRow(rows, f)
+}
+
+// eachRow calls f for each of some rows.
+func eachRow(rows *sql.Rows, f func(scan func(...any) error) error) error {
 	defer rows.Close()
 	for rows.Next() {
 		if err := f(rows.Scan); err != nil {

@@ -224,7 +224,7 @@ func (u *Unit) hand(up *Update, id sluice.UserID, x *user, to sluice.UserID, oth
 		return
 	}
 	u.absorb(&took, other)
-	other.dirty = true
+	other.dirty, other.last = true, up
 }
 
 // absorb is the other half of a merge.

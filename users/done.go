@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"sluice"
 	"sluice/jsonscan"
@@ -50,12 +51,16 @@ func (u *Unit) done() (Result, error) {
 	return u.result, nil
 }
 
+// roomBytes is what a profile has beside what was there and what has come.
+const roomBytes = 128
+
 // put writes a user, and his addresses.
 func (u *Unit) put(id sluice.UserID, x *user) {
 	row := sluice.UserRow{ID: id, UpdatedMillis: u.now, MergedInto: x.row.MergedInto}
 	after := addressKeys{}
 	if row.MergedInto.IsZero() {
-		row.Profile = string(x.profile.Append(nil))
+		text := x.profile.Append(make([]byte, 0, len(x.row.Profile)+len(x.last.Body)+roomBytes))
+		row.Profile = unsafe.String(unsafe.SliceData(text), len(text))
 		if len(row.Profile) > sluice.MaxProfileBytes {
 			u.bury(x.last, fmt.Sprintf("the profile of user %s would have %d bytes, at most %d are allowed: remove attributes first", id, len(row.Profile), sluice.MaxProfileBytes))
 			return

@@ -110,7 +110,7 @@ func Apply(ctx context.Context, store Reader, partitions int, now int64, updates
 		for _, id := range q.IDs {
 			answer.Users[id] = more.Users[id] // zero: there is no such user
 		}
-		u := newUnit(partitions, now, &answer)
+		u := newUnit(partitions, now, len(updates), &answer)
 		for i := range updates {
 			u.apply(&updates[i])
 		}
@@ -162,7 +162,7 @@ func compareIDs(a, b sluice.UserID) int {
 
 // queryOf asks for all that updates name.
 func queryOf(updates []Update) (q sluice.UserQuery) {
-	keys := make(map[sluice.UserKey]bool)
+	keys := make(map[sluice.UserKey]bool, min(len(updates), mostMade))
 	ids := make(map[sluice.UserID]bool)
 	numbers := make(map[int]bool)
 	add := func(k sluice.UserKey) {
@@ -210,11 +210,15 @@ func mergeKey(name string) (sluice.UserKey, bool) {
 // MergeName is the Name of an OpMerge.
 func MergeName(k sluice.UserKey) string { return strconv.Itoa(int(k.Kind)) + k.Name }
 
-func newUnit(partitions int, now int64, a *sluice.UserAnswer) *Unit {
+// mostMade bounds for how many new users room is made before it is known.
+const mostMade = 16_384
+
+func newUnit(partitions int, now int64, updates int, a *sluice.UserAnswer) *Unit {
+	made := min(updates, mostMade)
 	u := &Unit{
 		partitions: partitions, now: now,
-		users:   make(map[sluice.UserID]*user, len(a.Users)),
-		keys:    make(map[sluice.UserKey][]sluice.UserID, len(a.ByKey)),
+		users:   make(map[sluice.UserID]*user, max(len(a.Users), made)),
+		keys:    make(map[sluice.UserKey][]sluice.UserID, max(len(a.ByKey), made)),
 		numbers: make(map[int]*sluice.UserNumbers, len(a.Numbers)),
 		counts:  make(map[sluice.Count]int64),
 		read:    a,
