@@ -20,11 +20,14 @@ const restoringFollower = "restoring"
 // given out since the dump, however long ago that was.
 const leaseJump = 1 << 32
 
+// userJump is how far it raises the numbers of each partition's users.
+const userJump = 1_000_000
+
 // restore writes a dump's rows.
 //
 // The idea. Tables are emptied and filled in many transactions, by the bulk
 // path. What says where they stand, cursors and lease numbers, is written by
-// the last one, which also takes the mark away. So a restore that was killed
+// the last one, which also raises the numbers of users and takes the mark away. So a restore that was killed
 // leaves a database that says so, and the next restore begins again.
 //
 // The cursors stay until then, for those of users' own tables: these tables are
@@ -237,10 +240,39 @@ func (r *restore) Finish(ctx context.Context, cursors []sluice.DumpCursor, lease
 		if err := tx.raiseLeases(ctx, leases); err != nil {
 			return fmt.Errorf("raise the lease numbers: %w", err)
 		}
+		if err := tx.raiseUserNumbers(ctx, cursors); err != nil {
+			return fmt.Errorf("raise the numbers of users: %w", err)
+		}
 		return s.d.afterRestore(ctx, tx.conn)
 	})
 	if err != nil {
 		return fmt.Errorf("finish the restore of %s: %w", s.where, err)
+	}
+	return nil
+}
+
+// raiseUserNumbers makes sure that no number is given to a user that was given
+// after the dump: who has written it down would mean another. A partition that
+// had no user by then may have given some too.
+func (t *txn) raiseUserNumbers(ctx context.Context, cursors []sluice.DumpCursor) error {
+	d := t.store.d
+	if _, err := t.conn.ExecContext(ctx, d.placeholders("UPDATE user_numbers SET last_user = last_user + ?"), userJump); err != nil {
+		return err
+	}
+	var parts []int
+	for _, c := range cursors {
+		parts = append(parts, c.Partition)
+	}
+	slices.Sort(parts)
+	for _, p := range slices.Compact(parts) {
+		var one int
+		err := t.conn.QueryRowContext(ctx, d.placeholders("SELECT 1 FROM user_numbers WHERE part = ?"), p).Scan(&one)
+		if errors.Is(err, sql.ErrNoRows) {
+			_, err = t.rows(ctx, "user_numbers_put", 3, []any{p, int64(userJump), int64(0)})
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

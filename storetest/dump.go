@@ -2,9 +2,11 @@ package storetest
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -80,7 +82,7 @@ func Fill(t *testing.T, store sluice.Store) {
 		Put:        []sluice.UserRow{{ID: user, Profile: `{"custom":{"a":"ä🌍\\n\t'"}}`, MergedInto: user}},
 		AddKeys:    []sluice.KeyRow{{Key: sluice.AliasKey("ä", `b"\`), ID: user}},
 		AddAddress: []sluice.KeyRow{{Key: email("a@example.com"), ID: user}},
-		Numbers:    map[int]sluice.UserNumbers{255: {User: 1<<63 - 1, Forward: 3}},
+		Numbers:    map[int]sluice.UserNumbers{255: {User: 1 << 62, Forward: 3}},
 		Forward:    []sluice.Forward{{From: 255, To: 1, ID: 3, Items: every}},
 		Erase:      []string{"ä"},
 	}
@@ -168,11 +170,32 @@ func testDump(t *testing.T, f *fixture) {
 
 	after := Dump(t, store)
 	for name := range dump {
-		if name != "cursors" && name != "leases" && !reflect.DeepEqual(after[name], dump[name]) {
+		if name != "cursors" && name != "leases" && name != "user_numbers" && !reflect.DeepEqual(after[name], dump[name]) {
 			t.Errorf("table %s came back as\n%.2000v\nit was\n%.2000v", name, after[name], dump[name])
 		}
 	}
 	f.checkRestored(t)
+	f.checkUserNumbers(t, dump["user_numbers"])
+}
+
+// checkUserNumbers: no user gets a number that another had after the dump, also
+// where the dump knows of none.
+func (f *fixture) checkUserNumbers(t *testing.T, dumped []sluice.Cell) {
+	t.Helper()
+	const columns = 3 // part, last_user, last_forward
+	got, err := f.users(t).Users(f.ctx, sluice.UserQuery{Numbers: []int{0, 3, 255}})
+	must(t, err)
+	for p, numbers := range got.Numbers {
+		least := int64(1_000_000)
+		for i := 0; i < len(dumped); i += columns {
+			if dumped[i].Text == fmt.Sprint(p) {
+				last, err := strconv.ParseInt(dumped[i+1].Text, 10, 64)
+				must(t, err)
+				least += last
+			}
+		}
+		want(t, fmt.Sprint("last number of partition ", p), numbers.User, least)
+	}
 }
 
 // checkRestored looks at what Finish set, and that numbers go on from there.
