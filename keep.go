@@ -32,4 +32,40 @@ type KeepStore interface {
 	// DeleteDeadLetters deletes some hundreds at most of those that were found
 	// before a moment. more: there are others.
 	DeleteDeadLetters(ctx context.Context, beforeMillis int64) (deleted int, more bool, err error)
+
+	// Erasures returns at most limit names of users who are to be erased from the
+	// events, in their order, after one: those written in a half-open range of
+	// time.
+	Erasures(ctx context.Context, after string, fromMillis, toMillis int64, limit int) ([]Erasure, error)
+
+	// EraseEvents erases those who are named, MaxErasures at most, from some
+	// thousand events at most, from a moment and id on and before toMillis. The
+	// rows stay, without address, user, message and properties. What was accepted
+	// later than ErasureMarginMillis after a name was written is somebody else's.
+	// It returns where to go on; that is toMillis when it is done.
+	EraseEvents(ctx context.Context, names []Erasure, from EventKey, toMillis int64) (erased int, next EventKey, err error)
+
+	// Erased removes names that were not written again since a moment.
+	Erased(ctx context.Context, names []Erasure, beforeMillis int64) error
+}
+
+// MaxErasures bounds the names that are erased in one pass over the events.
+const MaxErasures = 1000
+
+// ErasureMarginMillis is by how much the clocks of a database's writer and of
+// Redis may differ: a user who comes back under the name of one who was erased
+// loses the events of that time.
+const ErasureMarginMillis = 60 * 60 * 1000
+
+// Erasure is a name that events have of a user who is to be erased.
+type Erasure struct {
+	Name          string
+	CreatedMillis int64 // when it was written
+}
+
+// EventKey is a place in the order of the events: those after it in time, or at
+// its time with a larger id.
+type EventKey struct {
+	Millis int64
+	ID     string
 }

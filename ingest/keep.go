@@ -11,8 +11,8 @@ import (
 	"sluice/flow"
 )
 
-// KeepRole is the role of making room: partitions for the days to come, and
-// away with what is too old. It has one place.
+// KeepRole is the role of making room: partitions for the days to come, away
+// with what is too old, and with who was deleted. It has one place.
 const KeepRole = "keep"
 
 // When the keeper works.
@@ -99,7 +99,8 @@ type Keeper struct {
 	// OtherClock returns the main Redis's time, in milliseconds since 1970.
 	OtherClock func(ctx context.Context) (millis int64, err error)
 
-	clean map[sluice.EventKind]int64 // before this, none of the kind is left
+	clean    map[sluice.EventKind]int64 // before this, none of the kind is left
+	erasedTo int64                      // names written before it have been passed once, by this holder
 }
 
 // Run works while this process has the lease, until fetch ends.
@@ -107,7 +108,7 @@ func (k *Keeper) Run(fetch, _ context.Context) {
 	for fetch.Err() == nil {
 		held, changed := k.Leases.Held(KeepRole)
 		if len(held) == 0 {
-			k.clean = nil
+			k.clean, k.erasedTo = nil, 0
 			select {
 			case <-changed:
 			case <-fetch.Done():
@@ -171,7 +172,7 @@ func (k *Keeper) Pass(ctx context.Context) error {
 		errs = append(errs, k.deleteEvents(ctx, kind, now))
 	}
 	errs = append(errs, k.deleteSeries(ctx, false, k.Retention.SeriesHours, now), k.deleteSeries(ctx, true, k.Retention.SeriesDays, now),
-		k.deleteDead(ctx, now))
+		k.deleteDead(ctx, now), k.erase(ctx, now))
 	return errors.Join(errs...)
 }
 

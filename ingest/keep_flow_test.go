@@ -33,6 +33,12 @@ func (c *setClock) add(days int) {
 	c.now = c.now.AddDate(0, 0, days)
 }
 
+func (c *setClock) tick(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
 // kept is a store with a keeper, both by one clock.
 type kept struct {
 	*bed
@@ -210,4 +216,55 @@ func TestKeepersShareALease(t *testing.T) {
 		stop()
 		running.Wait()
 	}
+}
+
+// Who was deleted is erased from the events of all days, and once more a day
+// later from those that were still in the logs: then nobody knows his name.
+func TestKeeperErases(t *testing.T) {
+	onEach(t, func(b *bed) {
+		k := newKept(b, ingest.Retention{})
+		apply := func(users *sluice.UserChanges, events ...sluice.StoredEvent) {
+			b.Helper()
+			k.at++
+			p, err := k.store.Prepare(&sluice.Effect{Users: users, Events: events, Moves: []sluice.Move{{Follower: ingest.StoreRole, From: sluice.Position{Major: k.at - 1}, To: sluice.Position{Major: k.at}}}})
+			b.must(err)
+			_, err = k.store.Apply(b.Context(), p)
+			b.must(err)
+		}
+		n := 0
+		of := func(user string, daysAgo int) sluice.StoredEvent {
+			n++
+			return sluice.StoredEvent{
+				Event: sluice.Event{Kind: sluice.KindCustom, ID: fmt.Sprint("e", n), Name: "n", User: user, TimeMillis: k.clock.Now().AddDate(0, 0, -daysAgo).UnixMilli()},
+				Place: sluice.Place{Position: sluice.Position{Major: uint64(k.clock.Now().UnixMilli())}, Index: n},
+			}
+		}
+		left := func(want string) {
+			b.Helper()
+			b.must(k.keeper.Pass(b.Context()))
+			if got := fmt.Sprint(b.query("SELECT user_ref FROM events WHERE user_ref IS NOT NULL ORDER BY user_ref")); got != want {
+				b.Errorf("events of %s, want %s", got, want)
+			}
+		}
+		apply(nil, of("gone", 0), of("gone", 400), of("stays", 0), of("gone too", 3))
+		left("[gone gone gone too stays]")
+		late := of("gone", 2) // is in the logs already
+		apply(&sluice.UserChanges{Erase: []string{"gone", "gone too"}})
+		k.clock.tick(time.Millisecond)
+		left("[stays]")
+		k.clock.tick(time.Hour)
+		left("[stays]") // his name has been passed, and waits for tomorrow
+		apply(nil, late)
+		left("[gone stays]")
+		k.clock.add(2)
+		apply(nil, of("gone", 0)) // another, who has the name now
+		left("[gone stays]")
+		if got := b.count("erasures"); got != 0 {
+			b.Errorf("%d names are left", got)
+		}
+		if got := b.query("SELECT COUNT(*) FROM events"); got[0] != "6" {
+			b.Errorf("%s rows, want 6", got[0])
+		}
+		left("[gone stays]")
+	})
 }

@@ -111,6 +111,8 @@ var suite = []struct {
 	{"DeleteEvents", testDeleteEvents},
 	{"DeleteSeries", testDeleteSeries},
 	{"DeleteDeadLetters", testDeleteDeadLetters},
+	{"Erasures", testErasures},
+	{"EraseEvents", testEraseEvents},
 	{"KeepersTogether", testKeepersTogether},
 	{"DaysWaitForReaders", testDaysWait},
 	{"CommitUnknown", testCommitUnknown},

@@ -1,0 +1,1 @@
+DELETE FROM erasures WHERE name = ? AND created < ?

@@ -1,0 +1,1 @@
+SELECT name, created FROM erasures WHERE name > ? AND created >= ? AND created < ? ORDER BY name LIMIT ?
