@@ -84,6 +84,14 @@ type KeyStore interface {
 	RevokeKey(ctx context.Context, id string) error
 }
 
+// SecretStore is where secrets are kept that all processes of a deployment share.
+// The stores of package sqlstore are ones.
+type SecretStore interface {
+	// Secret returns the secret of a name, and makes it of fresh bytes (at most
+	// 255) if there is none: of several who do so at once one is first.
+	Secret(ctx context.Context, name string, fresh []byte) ([]byte, error)
+}
+
 // SeriesStore is where the series are read. The stores of package sqlstore are
 // ones.
 type SeriesStore interface {

@@ -41,6 +41,7 @@ var layers = map[string]int{
 	"rule":             1, // conditions about a user
 	"filelock":         1,
 	"spill":            1,
+	"token":            1, // signed texts that links carry
 	"bench/plot":       1, // draws charts, knows nothing of the program
 
 	"flow":       2,
@@ -51,6 +52,7 @@ var layers = map[string]int{
 	"transfer": 3,
 	"alert":    3, // tells people what is wrong
 	"segment":  3, // who is in a segment
+	"consent":  3, // who has asked for mail, and has confirmed it
 	"braze":    3, // the dialect of Braze's API: requests to updates, users to replies
 
 	"api": 4,

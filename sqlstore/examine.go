@@ -43,6 +43,7 @@ var rights = []struct {
 	{"forwards", []string{"SELECT", "INSERT", "DELETE"}},
 	{"erasures", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
 	{"api_keys", []string{"SELECT", "INSERT", "UPDATE"}},
+	{"secrets", []string{"SELECT", "INSERT"}},
 }
 
 // errNotAsked is why checks of a database that does not answer are unknown.

@@ -42,6 +42,9 @@ var standardTables = []standardTable{
 		{Name: "id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "permissions", Kind: sluice.DumpText},
 		{Name: "hash", Kind: sluice.DumpBytes}, {Name: "created", Kind: sluice.DumpTime}, {Name: "revoked", Kind: sluice.DumpTime},
 	}},
+	{name: "secrets", key: []string{"name"}, columns: []sluice.DumpColumn{
+		{Name: "name", Kind: sluice.DumpText}, {Name: "data", Kind: sluice.DumpBytes}, {Name: "created", Kind: sluice.DumpTime},
+	}},
 	{name: "series_hours", key: []string{"app_id", "name", "kind", "bucket", "stripe"}, columns: []sluice.DumpColumn{
 		{Name: "app_id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "kind", Kind: sluice.DumpText},
 		{Name: "bucket", Kind: sluice.DumpTime}, {Name: "stripe", Kind: sluice.DumpNumber}, {Name: "count", Kind: sluice.DumpNumber},

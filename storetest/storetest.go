@@ -89,6 +89,7 @@ var suite = []struct {
 	{"DeadLetterLarge", testDeadLarge},
 	{"DeadLetterFlood", testDeadFlood},
 	{"Keys", testKeys},
+	{"Secrets", testSecrets},
 	{"Counts", testCounts},
 	{"CountTexts", testCountTexts},
 	{"CountsAreBounded", testCountsBounded},

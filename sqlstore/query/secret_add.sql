@@ -1,0 +1,1 @@
+INSERT INTO secrets (name, data, created) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING

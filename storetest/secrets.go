@@ -1,0 +1,39 @@
+package storetest
+
+import (
+	"bytes"
+	"sync"
+	"testing"
+
+	"sluice"
+)
+
+// testSecrets: whoever asks for a secret gets the same, also of several who make
+// it at once.
+func testSecrets(t *testing.T, f *fixture) {
+	const processes = 4
+	got := make([][]byte, processes)
+	var wg sync.WaitGroup
+	for i := range processes {
+		store := f.store
+		if i%2 == 1 && f.OpenThrough != nil { // SQLite is one process's
+			store = f.Open(t)
+		}
+		wg.Go(func() {
+			var err error
+			if got[i], err = store.(sluice.SecretStore).Secret(f.ctx, "token", bytes.Repeat([]byte{byte(i), 0, 0xff, '\\'}, 16)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for i := range got {
+		if len(got[i]) != 64 || !bytes.Equal(got[i], got[0]) {
+			t.Errorf("process %d has %x, the first %x", i, got[i], got[0])
+		}
+	}
+	other, err := f.store.(sluice.SecretStore).Secret(f.ctx, "other", []byte("another"))
+	if err != nil || string(other) != "another" {
+		t.Errorf("another secret: %q %v", other, err)
+	}
+}
