@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"sluice"
+	"sluice/consent"
 	"sluice/ingest"
 	"sluice/meter"
 	"sluice/segment"
@@ -34,6 +35,7 @@ type program struct {
 	segments sluice.SegmentStore
 	scanner  *segment.Scanner
 	users    sluice.UserStore
+	forms    *consent.Service
 }
 
 func (p *program) Ready() error {
@@ -51,6 +53,8 @@ func (p *program) Segments() sluice.SegmentStore { return p.segments }
 func (p *program) Scanner() *segment.Scanner     { return p.scanner }
 
 func (p *program) Users() sluice.UserStore { return p.users }
+
+func (p *program) Consent() *consent.Service { return p.forms }
 
 func (p *program) Applied(context.Context, []sluice.UserKey) error { return nil }
 

@@ -68,13 +68,13 @@ func TestBrazePermissions(t *testing.T) {
 		_, text := addKey(t, store, string(e.Permission))
 		answers := map[string]called{
 			"none":  callBraze(t, url+e.Path, e.Method, "", ""),
-			"wrong": callBraze(t, url+e.Path, e.Method, "Bearer wr\"ong", `{"attributes":[]}`),
+			"wrong": callBraze(t, url+e.Path, e.Method, "Bearer wr\"ong-key", `{"attributes":[]}`),
 			"lacks": callBraze(t, url+e.Path, e.Method, "Bearer "+none, `{}`),
 			"has":   callBraze(t, url+e.Path, e.Method, "bearer "+text, `{}`),
 		}
 		for name, want := range map[string]called{
 			"none":  {401, nil, `{"message":"Invalid API key: "}`},
-			"wrong": {401, nil, `{"message":"Invalid API key: wr\"ong"}`},
+			"wrong": {401, nil, `{"message":"Invalid API key: wr\"ong-key"}`},
 			"lacks": {403, nil, `{"message":"Access Denied"}`},
 			"has":   {0, nil, ""},
 		} {
@@ -104,7 +104,7 @@ func TestBrazePermissions(t *testing.T) {
 		}
 	}
 	stop(t, s)
-	if strings.Contains(log.String(), "ong") || strings.Contains(log.String(), none) {
+	if strings.Contains(log.String(), "ong-key") || strings.Contains(log.String(), none) {
 		t.Error("the log has a key that was sent")
 	}
 }

@@ -2,9 +2,7 @@ package api
 
 import (
 	"bytes"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,11 +64,8 @@ var docsPage = sync.OnceValues(func() (page, error) {
 	if err := t.Execute(&b, &d); err != nil {
 		return page{}, fmt.Errorf("make the page of openapi.json: %w", err)
 	}
-	_, style, _ := strings.Cut(b.String(), "<style>")
-	style, _, _ = strings.Cut(style, "</style>")
-	hash := sha256.Sum256([]byte(style))
-	return page{b.Bytes(), "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) +
-		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}, nil
+	return page{b.Bytes(), "default-src 'none'; style-src " + styleHash(b.String()) +
+		"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}, nil
 })
 
 // apiDocument is what the page shows of an OpenAPI document.

@@ -80,10 +80,14 @@ func (r *rates) now(id string) bucket {
 type tooFast struct {
 	after     time.Duration
 	perSecond int
+	why       string // if it is another bound than that of a key
 }
 
 // Error says how much the key may send.
 func (e *tooFast) Error() string {
+	if e.why != "" {
+		return e.why
+	}
 	return "this key may send " + strconv.Itoa(e.perSecond) + " items a second; nothing was taken in, send it again after Retry-After"
 }
 

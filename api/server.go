@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"sluice"
 	"sluice/braze"
+	"sluice/consent"
 )
 
 // Bounds of the server. Whoever connects and says nothing, reads nothing or
@@ -56,6 +58,9 @@ type Options struct {
 	// BrazeLimits bound the calls of Braze's API to this process.
 	BrazeLimits braze.Limits
 
+	// Proxies are believed when they say whose request they pass on.
+	Proxies []netip.Prefix
+
 	// Clock is where times come from; nil: the machine's.
 	Clock sluice.Clock
 }
@@ -75,6 +80,7 @@ type Server struct {
 	rates     *rates
 	intake    *intake
 	dialect   *dialect
+	proxies   []netip.Prefix
 
 	version, revision string
 	openMetrics       bool // only this machine reaches the server: /metrics needs no key
@@ -95,6 +101,7 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	s.rates = newRates(options.KeyItemsPerSecond, options.Clock)
 	s.intake = newIntake()
 	s.dialect = newDialect(options.BrazeLimits)
+	s.proxies = options.Proxies
 	s.version, s.revision = options.Version, options.Revision
 	s.seriesSlots = make(chan struct{}, parallelSeries)
 	s.stopping = make(chan struct{})
@@ -135,6 +142,8 @@ func (s *Server) routes() []route {
 		{countersPath, post, s.counters},
 		{seriesPath, get, s.series},
 		{pingPath, get, s.ping},
+		{optInPath, []string{http.MethodPost, http.MethodOptions}, s.optIn},
+		{consent.ConfirmPath, []string{http.MethodGet, http.MethodHead, http.MethodPost}, s.optInConfirm},
 	}, append(s.segmentRoutes(), s.brazeRoutes()...)...)
 }
 

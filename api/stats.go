@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"sluice"
+	"sluice/consent"
 	"sluice/ingest"
 	"sluice/meter"
 	"sluice/segment"
@@ -25,6 +26,10 @@ type Program interface {
 
 	// Keys returns where the keys are, nil while the program does not run.
 	Keys() sluice.KeyStore
+
+	// Consent returns what knows the forms of double opt-in, nil while the program
+	// does not run.
+	Consent() *consent.Service
 
 	// Series returns where the series are, nil while the program does not run.
 	Series() sluice.SeriesStore

@@ -9,6 +9,7 @@ import (
 
 	"sluice"
 	"sluice/mongostore"
+	"sluice/token"
 )
 
 // Limits of a configuration.
@@ -21,6 +22,7 @@ const (
 	MaxColumns          = 256
 	MinRootKeyBytes     = 32
 	MinAlertSecretBytes = 16
+	MinSecretBytes      = token.MinSecretBytes
 	MaxShutdownSeconds  = 600
 	MaxStartSeconds     = 3600
 	MaxSeriesNames      = 1_000_000
@@ -80,6 +82,11 @@ type Config struct {
 	TimeSeriesBulk  int       `yaml:"timeseries_bulk" doc:"How many documents go to MongoDB in one message, 1 to 10000. Servers that only speak its protocol may want fewer: FerretDB 1.x 50."`
 	Lists           []List    `yaml:"lists" only:"file" doc:"Redis lists to drain: the list's key, then its settings. Elements are JSON objects, one event each. A list that is empty or absent is waited for."`
 	Hashes          []Hashes  `yaml:"hashes" only:"file" doc:"Redis hashes of counters to drain into the series, and the set that has the keys of those that have changed. Producers count with HINCRBY first, then mark the key with SADD."`
+	PublicURL       string    `yaml:"public_url" doc:"The address by which browsers reach this server, perhaps through a proxy: links in mails begin with it. https://HOST, or with a path." sample:"https://mail.example.com"`
+	Proxies         []string  `yaml:"proxies" doc:"Addresses and networks of proxies before this server. What they say in X-Forwarded-For is believed, and nobody else. On a command line or in the environment: separated by commas." sample:"[10.0.0.7, 10.1.0.0/16]"`
+	Secret          Secret    `yaml:"secret" only:"noflag" doc:"Signs the links in mails, at least 32 characters: head -c 32 /dev/urandom | base64. The same for all processes. Without it one is made and kept in the database. Never printed."`
+	SecretPrevious  Secret    `yaml:"secret_previous" only:"noflag" doc:"The secret before this one: links that it has signed stay good until they expire. Never printed."`
+	OptIn           []OptIn   `yaml:"optin" only:"file" doc:"Forms of double opt-in: the form's name, then its settings. POST /v1/optin/NAME asks, a link that is mailed confirms; docs/consent.md explains it. Needs public_url."`
 	RootKey         Secret    `yaml:"root_key" only:"noflag" doc:"A key of the HTTP API with all permissions, which needs no database to be checked, at least 32 characters: head -c 32 /dev/urandom | base64. Better given as SLUICE_ROOT_KEY than written down here. Never printed."`
 	Log             Log       `yaml:"log" doc:"The program's own log, on standard error."`
 	Alerts          Alerts    `yaml:"alerts" doc:"Who is told when something is wrong, and when. Nobody is without a webhook or an e-mail address. Give all processes the same."`
@@ -286,6 +293,7 @@ func (c *Config) finish() {
 	if c.Database == "" {
 		c.Database = URL("sqlite:" + filepath.Join(c.Data, "sluice.db"))
 	}
+	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
 	for i := range c.Lists {
 		if c.Lists[i].Take == "" {
 			c.Lists[i].Take = TakeLeft

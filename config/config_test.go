@@ -342,6 +342,9 @@ func TestSampleLoads(t *testing.T) {
 		Columns: sampleColumns, Dedupe: "event_id", Take: "left", AppID: "newsletter"}}
 	want.Hashes = []Hashes{{Redis: []URL{"redis://10.0.0.7:6379/0", "redis://10.0.0.8:6379/0"}, Dirty: "buffered",
 		Key: "{app_id}|{date}|{name}", Field: "hour", Zone: "UTC", AppID: "newsletter"}}
+	form := newOptIn("newsletter")
+	form.Groups, form.ConfirmedURL, form.Fields, form.Origins = []string{"newsletter"}, "https://example.com/welcome", []string{"first_name", "language"}, []string{"https://example.com"}
+	want.OptIn, want.PublicURL, want.Proxies = []OptIn{form}, "https://mail.example.com", []string{"10.0.0.7", "10.1.0.0/16"}
 	want.Alerts.Webhook, want.Alerts.SMTP = "https://example.com/alerts", "smtp://USER:PASSWORD@mail.example.com:587"
 	want.TimeSeries = "mongodb://USER:PASSWORD@10.0.0.9:27017/sluice"
 	want.Alerts.Email, want.Alerts.From = "ops@example.com", "sluice@example.com"
@@ -361,7 +364,7 @@ func TestDocsSayTheLimits(t *testing.T) {
 	for _, s := range Settings() {
 		docs[s.Path] = s.Doc
 	}
-	for path, limit := range map[string]int{"alerts.secret": MinAlertSecretBytes, "partitions": sluice.MaxPartitions, "shutdown_seconds": MaxShutdownSeconds, "root_key": MinRootKeyBytes} {
+	for path, limit := range map[string]int{"alerts.secret": MinAlertSecretBytes, "partitions": sluice.MaxPartitions, "shutdown_seconds": MaxShutdownSeconds, "root_key": MinRootKeyBytes, "secret": MinSecretBytes} {
 		if !strings.Contains(docs[path], fmt.Sprint(limit)) {
 			t.Errorf("the explanation of %s does not name %d: %s", path, limit, docs[path])
 		}

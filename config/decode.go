@@ -104,6 +104,9 @@ func (d *decoder) value(n ast.Node, path string, into reflect.Value) {
 	case *[]List:
 		*target = d.lists(n, path)
 		return
+	case *[]OptIn:
+		*target = d.forms(n, path)
+		return
 	case *[]Hashes:
 		*target = d.hashes(n, path)
 		return
@@ -160,6 +163,25 @@ func (d *decoder) lists(n ast.Node, path string) []List {
 		lists = append(lists, l)
 	}
 	return lists
+}
+
+// forms reads the mapping NAME: {settings}, in the order of the file.
+func (d *decoder) forms(n ast.Node, path string) []OptIn {
+	var forms []OptIn
+	for _, e := range d.entries(n, path) {
+		name, ok := d.text(e.Key, path)
+		if !ok {
+			continue
+		}
+		f := newOptIn(name)
+		at := joinPath(path, name)
+		d.c.origins[at] = d.at(e.Key)
+		if _, empty := e.Value.(*ast.NullNode); !empty {
+			d.mapping(e.Value, at, reflect.ValueOf(&f).Elem())
+		}
+		forms = append(forms, f)
+	}
+	return forms
 }
 
 // hashes reads a sequence of {settings}.

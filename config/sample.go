@@ -50,6 +50,9 @@ func sampleStruct(b *strings.Builder, v reflect.Value, indent, prefix string) {
 		case f.Type == reflect.TypeFor[[]List]():
 			fmt.Fprintf(b, "%s#%s:\n%s  #pepi_queue:\n", indent, key, indent)
 			sampleStruct(b, reflect.ValueOf(List{}), indent+"    ", "lists.")
+		case f.Type == reflect.TypeFor[[]OptIn]():
+			fmt.Fprintf(b, "%s#%s:\n%s  #newsletter:\n", indent, key, indent)
+			sampleStruct(b, reflect.ValueOf(newOptIn("newsletter")), indent+"    ", "optin.")
 		case f.Type == reflect.TypeFor[[]Hashes]():
 			fmt.Fprintf(b, "%s#%s:\n%s  #-\n", indent, key, indent)
 			sampleStruct(b, reflect.ValueOf(Hashes{}), indent+"    ", "hashes.")
@@ -71,7 +74,7 @@ var sampleColumns = []Column{
 }
 
 func sampleValue(v reflect.Value, sample string) string {
-	if words, ok := v.Interface().([]string); ok {
+	if words, ok := v.Interface().([]string); ok && (len(words) > 0 || sample == "") {
 		return "[" + strings.Join(words, ", ") + "]"
 	}
 	if v.IsZero() && sample != "" {

@@ -84,6 +84,7 @@ const (
 	SegmentsRead  Permission = "segments:read"
 	SegmentsWrite Permission = "segments:write"
 	MetricsRead   Permission = "metrics:read"
+	OptInWrite    Permission = "optin:write"
 	Admin         Permission = "admin"
 )
 
@@ -118,6 +119,7 @@ var Permissions = []struct {
 	{SegmentsRead, "read /v1/segments, who is in them, and what explains it: values of users"},
 	{SegmentsWrite, "make, change and archive segments"},
 	{MetricsRead, "read /metrics, where it is not open"},
+	{OptInWrite, "get the link to be mailed from /v1/optin"},
 	{Admin, "read /debug/pprof"},
 	{UsersTrack, "post to /users/track and /users/track/sync"},
 	{UsersIdentify, "post to /users/identify"},

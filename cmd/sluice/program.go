@@ -15,6 +15,7 @@ import (
 	"sluice/api"
 	"sluice/braze"
 	"sluice/config"
+	"sluice/consent"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/segment"
@@ -52,7 +53,7 @@ const (
 func NewProgram(cfg *config.Config, log *slog.Logger) *Program {
 	p := &Program{config: cfg, log: log}
 	p.server = api.New(cfg.Listen, p, log, api.Options{
-		RootKey: cfg.RootKey.Reveal(), KeyItemsPerSecond: cfg.KeyRate, BrazeLimits: brazeLimits(&cfg.Braze), Version: version, Revision: revision(),
+		RootKey: cfg.RootKey.Reveal(), KeyItemsPerSecond: cfg.KeyRate, BrazeLimits: brazeLimits(&cfg.Braze), Proxies: cfg.ProxyPrefixes(), Version: version, Revision: revision(),
 	})
 	return p
 }
@@ -208,6 +209,17 @@ func (p *Program) Keys() sluice.KeyStore {
 		return nil
 	}
 	return p.engine.store
+}
+
+// Consent returns what knows the forms of double opt-in, nil while the program
+// does not run.
+func (p *Program) Consent() *consent.Service {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil {
+		return nil
+	}
+	return p.engine.consent
 }
 
 // Series returns where the series are, nil while the program does not run.

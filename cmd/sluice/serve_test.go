@@ -37,6 +37,8 @@ listen: 127.0.0.1:0
 partitions: 4
 data: %s
 event_time: {past_days: 0}
+public_url: https://mail.example.com
+optin: {newsletter: {fields: [first_name], per_address_per_hour: 0, per_ip_per_hour: 0}}
 shutdown_seconds: 30
 lists:
   q: {dedupe: event_id, app_id: shop}

@@ -13,6 +13,7 @@ import (
 	"sluice"
 	"sluice/alert"
 	"sluice/config"
+	"sluice/consent"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/mongostore"
@@ -67,6 +68,8 @@ type engine struct {
 	leases  *flow.Leases
 	scanner *segment.Scanner
 
+	consent *consent.Service
+
 	mirror     *ingest.Mirror // nil: the series are not mirrored, or not here
 	mongo      *mongostore.Mirror
 	deployment string // what Redis and the database are of
@@ -116,6 +119,9 @@ func (e *engine) open(ctx context.Context) error {
 		e.logs = append(e.logs, flow.NewLog(e.redis, p))
 	}
 	if err := ingest.RaiseAll(ctx, e.store, e.logs, e.log); err != nil { // before anybody writes
+		return err
+	}
+	if e.consent, err = e.openConsent(ctx); err != nil {
 		return err
 	}
 	e.leases = flow.NewLeases(e.redis, e.store, e.log)

@@ -1,0 +1,140 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"errors"
+	"html/template"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"sluice"
+	"sluice/consent"
+	"sluice/token"
+)
+
+// The page behind a link has a button, for a link alone must change nothing:
+// what scans mails for harm follows all of their links. It has no script and
+// nothing from elsewhere.
+var (
+	//go:embed optin.html
+	optInHTML string
+
+	optInPage = template.Must(template.New("optin").Parse(optInHTML))
+
+	// optInStyle is what a policy calls the page's style.
+	optInStyle = styleHash(optInHTML)
+)
+
+// styleHash is the name of a page's one style in a policy (CSP 3, 6.7.3.3).
+func styleHash(page string) string {
+	_, style, _ := strings.Cut(page, "<style>")
+	style, _, _ = strings.Cut(style, "</style>")
+	hash := sha256.Sum256([]byte(style))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"
+}
+
+// confirmPage is what the page shows; with a Token it has the button.
+type confirmPage struct {
+	Title, Text string
+	Token       string
+}
+
+// optInConfirm is GET and POST /optin/confirm.
+func (s *Server) optInConfirm(w http.ResponseWriter, r *http.Request) {
+	opened, text, err := s.openLink(w, r)
+	if err == nil && r.Method == http.MethodPost {
+		_, err = s.record(w, func(ctx context.Context, to consent.Writer) (consent.Link, error) {
+			return consent.Link{}, s.program.Consent().Confirm(ctx, to, opened, senderOf(r, s.proxies))
+		})
+	}
+	switch {
+	case err != nil:
+		s.writeBadLink(w, r, err)
+	case r.Method != http.MethodPost:
+		// A browser holds the redirect that follows the button against the
+		// policy as well.
+		s.writePage(w, http.StatusOK, opened.Form.ConfirmedOrigin(), confirmPage{Title: "Please confirm",
+			Text: "Press the button to confirm that mail may be sent to " + opened.Email + ".", Token: text})
+	case opened.Form.ConfirmedURL != "":
+		w.Header().Set("Location", opened.Form.ConfirmedURL)
+		s.writePage(w, http.StatusSeeOther, "", confirmPage{Title: "Confirmed", Text: "Thank you."})
+	default:
+		s.writePage(w, http.StatusOK, "", confirmPage{Title: "Confirmed", Text: "Thank you. Mail will come to " + opened.Email + "."})
+	}
+}
+
+// openLink reads the token of a link, or of the button behind it.
+func (s *Server) openLink(w http.ResponseWriter, r *http.Request) (*consent.Opened, string, error) {
+	service := s.program.Consent()
+	if service == nil {
+		return nil, "", errNotRunning
+	}
+	query := r.URL.RawQuery
+	if r.Method == http.MethodPost {
+		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != typeForm {
+			return nil, "", &statusError{http.StatusUnsupportedMediaType, refusal(sluice.CodeInvalid, "Content-Type is not understood; send %s", typeForm)}
+		}
+		var err error
+		if query, err = readSmall(w, r); err != nil {
+			return nil, "", err
+		}
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil || len(values["t"]) != 1 {
+		return nil, "", token.ErrInvalid
+	}
+	text := values.Get("t")
+	opened, err := service.Open(text)
+	return opened, text, err
+}
+
+// writeBadLink says to a person why there is nothing to confirm.
+func (s *Server) writeBadLink(w http.ResponseWriter, r *http.Request, err error) {
+	page := confirmPage{Title: "This cannot be confirmed now", Text: "Please try again in a minute."}
+	status := http.StatusInternalServerError
+	e, known := errors.AsType[*sluice.Error](err)
+	special, hasStatus := errors.AsType[*statusError](err)
+	switch {
+	case errors.Is(err, token.ErrExpired):
+		status = http.StatusGone
+		page = confirmPage{Title: "This link has expired", Text: "Please fill in the form once more."}
+	case errors.Is(err, token.ErrInvalid):
+		status = http.StatusBadRequest
+		page = confirmPage{Title: "This link is not valid", Text: "Please take the whole link from the mail, to its last character."}
+	case hasStatus:
+		status, page.Text = special.status, special.Error()
+	case known:
+		status = statusOf(e.Code)
+		if e.Code == sluice.CodeUnavailable {
+			w.Header().Set("Retry-After", "1")
+		} else {
+			page.Text = e.Message
+		}
+	default:
+		s.log.Error("request failed", "id", idOf(w), "method", r.Method, "path", r.URL.Path, "error", err)
+	}
+	s.writePage(w, status, "", page)
+}
+
+// writePage answers with the page; its button may lead to one more origin.
+func (s *Server) writePage(w http.ResponseWriter, status int, origin string, page confirmPage) {
+	var b bytes.Buffer
+	if err := optInPage.Execute(&b, page); err != nil {
+		s.log.Error("make the page of opt-in", "id", idOf(w), "error", err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src "+optInStyle+"; base-uri 'none'; form-action "+
+		strings.TrimSpace("'self' "+origin)+"; frame-ancestors 'none'")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("X-Robots-Tag", "noindex")
+	w.WriteHeader(status)
+	s.write(w, b.Bytes())
+}
