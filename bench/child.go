@@ -244,8 +244,11 @@ func (c *child) peakMemoryMB() (float64, error) {
 }
 
 // cpuTime returns how long the process has computed, in user and system mode.
-func (c *child) cpuTime() (time.Duration, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
+func (c *child) cpuTime() (time.Duration, error) { return cpuTimeOf(c.cmd.Process.Pid) }
+
+// cpuTimeOf is cpuTime of any process.
+func cpuTimeOf(pid int) (time.Duration, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("read sluice's cpu time: %w; it takes Linux", err)
 	}

@@ -104,12 +104,20 @@ func matchRuns(ctx context.Context, r *run, store *sqlstore.Store, users int, ru
 				return err
 			}
 			r.say("%s, run %d", x.label, n+1)
+			before, err := cpuTimeOf(os.Getpid())
+			if err != nil {
+				return err
+			}
 			started := time.Now()
 			counts, err := scanner.Count(ctx, x.rules...)
 			if err != nil {
 				return err
 			}
 			took := time.Since(started)
+			after, err := cpuTimeOf(os.Getpid())
+			if err != nil {
+				return err
+			}
 			if counts.Users != int64(users) || counts.Unread > 0 {
 				return fmt.Errorf("%d users were read of %d, and %d have no profile", counts.Users, users, counts.Unread)
 			}
@@ -119,6 +127,7 @@ func matchRuns(ctx context.Context, r *run, store *sqlstore.Store, users int, ru
 				}
 			}
 			r.report.add(x.id, "Sluice, "+x.label, "profiles/s", float64(users)/took.Seconds())
+			r.report.add(x.id+"_cpu", "its CPU, "+x.label, "µs/profile", float64((after-before).Microseconds())/float64(users))
 		}
 	}
 	return nil
