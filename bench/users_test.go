@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/transfer"
+	"sluice/braze"
 )
 
 // The users of the bench can be imported, are as long as is said, and differ.
@@ -14,7 +14,7 @@ func TestUsersAreRealistic(t *testing.T) {
 	for i := range int64(n) {
 		line := string(appendUser(nil, i))
 		var u sluice.UserUpdate
-		if err := transfer.ParseUser(line, &u); err != nil {
+		if err := braze.UserLine(line, &u); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
 		total, seen[u.Key.Name] = total+len(line)+1, true

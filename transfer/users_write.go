@@ -19,7 +19,7 @@ import (
 const maxUserColumns = 10_000
 
 // ExportUsers writes all users but those who were merged into another, in the
-// order of their ids, as lines that ParseUser reads, and returns how many. Of a
+// order of their ids, as lines that an import of users reads, and returns how many. Of a
 // CSV the columns are all attributes that somebody has: it reads the table
 // twice. It needs the memory of one user, and of the columns.
 func ExportUsers(ctx context.Context, snapshot sluice.Snapshot, format Format, to io.Writer) (rows int64, err error) {

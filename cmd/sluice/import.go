@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/braze"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/transfer"
@@ -243,7 +244,7 @@ func (in *importing) run(ctx context.Context, logs []*flow.Log) error {
 	}
 	what := "events"
 	if in.users {
-		im.Update, what = transfer.ParseUser, "users"
+		im.Update, what = braze.UserLine, "users"
 	}
 	done, err := im.Run(ctx, in.lines.Next, func(d ingest.Imported) { progress.at(partOf(in.read.Load(), in.size), in.where(d)) })
 	in.call.print("%s lines: %s %s, %s of an earlier run, %s rejected", grouped(done.Lines), grouped(done.Written), what, grouped(done.Known), grouped(done.Rejected))
