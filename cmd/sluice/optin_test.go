@@ -137,8 +137,9 @@ func TestOptIn(t *testing.T) {
 		t.Errorf("%v\n%s", res.Header, text)
 	}
 	token := regexp.MustCompile(`name="t" value="([^"]+)"`).FindStringSubmatch(text)[1]
-	// What comes after it in the same log is stored: so is all before it.
-	s.written(t, consent.EventRequested, 1)
+	// When what comes later into the same log is stored, so is all before it.
+	s.link(t, "newsletter", `{"email":"ann@example.com"}`)
+	s.written(t, consent.EventRequested, 2)
 	if users := s.texts(t, "SELECT profile FROM users"); len(users) != 0 {
 		t.Errorf("before the button: %s", users)
 	}
