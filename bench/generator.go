@@ -26,6 +26,7 @@ type generator struct {
 	span    time.Duration
 
 	most int64 // requests; 0: as many as go into span
+	rate int64 // requests a second; 0: as many as are answered
 
 	// next appends the next request to dst; it is called by all connections at
 	// once. done is told its answer, and whether to send the same again.
@@ -71,11 +72,11 @@ func (g *generator) run(ctx context.Context) (generated, error) {
 	var mu sync.Mutex
 	var all generated
 	started := time.Now()
-	var sent atomic.Int64
+	var sent, paced atomic.Int64
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, c := range conns {
 		group.Go(func() error {
-			one, err := g.send(groupCtx, c, started.Add(g.span), &sent)
+			one, err := g.send(groupCtx, c, started.Add(g.span), &sent, &paced)
 			mu.Lock()
 			defer mu.Unlock()
 			all.requests += one.requests
@@ -91,12 +92,18 @@ func (g *generator) run(ctx context.Context) (generated, error) {
 }
 
 // send is one connection's work.
-func (g *generator) send(ctx context.Context, c net.Conn, until time.Time, requests *atomic.Int64) (one generated, err error) {
+func (g *generator) send(ctx context.Context, c net.Conn, until time.Time, requests, paced *atomic.Int64) (one generated, err error) {
 	in := bufio.NewReader(c)
 	var request []byte
 	for n := 0; time.Now().Before(until) && ctx.Err() == nil; n++ {
 		if g.most > 0 && requests.Add(1) > g.most {
 			break
+		}
+		if g.rate > 0 {
+			due := until.Add(-g.span).Add(time.Duration(paced.Add(1)) * time.Second / time.Duration(g.rate))
+			if err := pause(ctx, time.Until(due)); err != nil {
+				return one, err
+			}
 		}
 		var items int
 		request, items = g.next(request[:0])
