@@ -58,6 +58,8 @@ const (
 
 	// pushed in one go, by each push
 	pushElements = 200
+
+	partitions = 4
 )
 
 // world is the servers, the program, and a producer that knows what it pushed.
@@ -194,9 +196,9 @@ listen: 127.0.0.1:0
 redis: redis://%s
 database: %s
 data: %s
-partitions: 4
+partitions: %d
 event_time: {past_days: 0}
-%s`, w.redisProxy.Addr(), w.url, filepath.Join(w.dir, "data"), input)
+%s`, w.redisProxy.Addr(), w.url, filepath.Join(w.dir, "data"), partitions, input)
 	if err := os.WriteFile(filepath.Join(w.dir, "sluice.yaml"), []byte(text), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
