@@ -84,6 +84,16 @@ func (r *report) value(id string) float64 {
 	return math.NaN()
 }
 
+// last returns a row's last run, NaN if it was not measured.
+func (r *report) last(id string) float64 {
+	for _, x := range r.Rows {
+		if x.ID == id {
+			return x.Runs[len(x.Runs)-1]
+		}
+	}
+	return math.NaN()
+}
+
 // divide notes row a / row b under a name, with the least that is wanted.
 func (r *report) divide(name, a, b string, atLeast float64) {
 	r.judge(target{ratio: name, value: atLeast}, r.value(a)/r.value(b))

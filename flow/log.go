@@ -54,6 +54,13 @@ type Appended struct {
 	Entries  int  // in the log now
 }
 
+// Entry is a batch for a log, and the step of its source that it is.
+type Entry struct {
+	Log          *Log
+	PrevSeq, Seq string
+	Batch        []byte
+}
+
 // Append writes a batch, if its source stands at prevSeq, and moves the source
 // to seq; if it stands at seq already, the batch was written before and the
 // earlier position is returned. Otherwise ErrConflict: read Seq again.
@@ -62,25 +69,83 @@ type Appended struct {
 // work when it is full; else a full Redis answers ErrFull. A source's seq is
 // compared for equality only; it may be any text without '|'.
 func (l *Log) Append(ctx context.Context, source, prevSeq, seq string, batch []byte, internal bool) (Appended, error) {
+	entries := [1]Entry{{Log: l, PrevSeq: prevSeq, Seq: seq, Batch: batch}}
+	done, err := l.redis.appendAll(ctx, source, entries[:], internal)
+	if err != nil {
+		return Appended{}, err
+	}
+	return done[0].Appended, done[0].Err
+}
+
+// outcome is what became of an entry.
+type outcome struct {
+	Appended
+	Err error
+}
+
+// appendAll is Append for entries of several logs, in one call of a script,
+// which Redis runs as a whole: a batch costs less than half of what it costs by
+// itself. The logs must be together (Redis.together). Each entry has an outcome
+// of its own; the error says that there is none, and leaves open what was
+// written.
+func (r *Redis) appendAll(ctx context.Context, source string, entries []Entry, internal bool) ([]outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	const verb = "append to log"
 	script := "append"
 	if internal {
 		script = "append-internal"
 	}
-	answer, err := l.redis.callTexts(ctx, "append to log", script,
-		[]string{l.partition.logKey(), l.partition.sourcesKey()},
-		[]string{source, prevSeq, seq, rueidis.BinaryString(batch)})
+	keys, args := make([]string, 0, 2*len(entries)), make([]string, 1, 1+3*len(entries))
+	args[0] = source
+	for i := range entries {
+		e := &entries[i]
+		keys = append(keys, e.Log.partition.logKey(), e.Log.partition.sourcesKey())
+		args = append(args, e.PrevSeq, e.Seq, rueidis.BinaryString(e.Batch))
+	}
+	answers, err := r.call(ctx, script, keys, args).ToArray()
+	if err == nil && len(answers) != len(entries) {
+		err = fmt.Errorf("%d answers for %d batches", len(answers), len(entries))
+	}
 	if err != nil {
-		return Appended{}, err
+		return nil, r.wrap(verb, err)
 	}
-	if answer[0] == "-1" {
-		return Appended{}, fmt.Errorf("append to log of partition %d: %w: source %s stands at %q, not at %q", l.partition.Number, sluice.ErrConflict, source, answer[1], prevSeq)
+	all := make([]outcome, len(entries))
+	for i := range answers {
+		if err := answers[i].Error(); err != nil {
+			all[i].Err = r.wrap(fmt.Sprintf("%s of partition %d", verb, entries[i].Log.partition.Number), err)
+			continue
+		}
+		if all[i].Appended, err = readAppended(&answers[i]); err != nil {
+			all[i].Err = fmt.Errorf("%s of partition %d, source %s at %q: %w", verb, entries[i].Log.partition.Number, source, entries[i].PrevSeq, err)
+		}
 	}
-	position, err := sluice.ParsePosition(answer[1])
+	return all, nil
+}
+
+// readAppended reads what append.lua answers of a log.
+func readAppended(answer *rueidis.RedisMessage) (done Appended, err error) {
+	fields, err := answer.ToArray()
 	if err != nil {
-		return Appended{}, fmt.Errorf("append to log of partition %d: %w", l.partition.Number, err)
+		return done, err
 	}
-	entries, err := strconv.Atoi(answer[2])
-	return Appended{Position: position, Repeated: answer[0] == "0", Entries: entries}, err
+	how, err := fields[0].AsInt64()
+	if err != nil {
+		return done, err
+	}
+	text, err := fields[1].ToString()
+	if err != nil {
+		return done, err
+	}
+	if how < 0 {
+		return done, fmt.Errorf("%w: it stands at %q", sluice.ErrConflict, text)
+	}
+	if done.Position, err = sluice.ParsePosition(text); err != nil {
+		return done, err
+	}
+	entries, err := fields[2].AsInt64()
+	done.Repeated, done.Entries = how == 0, int(entries)
+	return done, err
 }
 
 // Seq returns the seq at which a source stands, "" if it never wrote.

@@ -109,6 +109,24 @@ func (r *Redis) Calls() (took meter.Snapshot, failed int64) {
 // Close ends all connections.
 func (r *Redis) Close() { r.client.Close() }
 
+// together splits partitions into those whose keys one script may touch: all
+// of them on one server, each alone on a cluster, where its keys are in a slot
+// of its own.
+func (r *Redis) together(partitions int) [][]int {
+	if r.client.Mode() != rueidis.ClientModeCluster {
+		all := make([]int, partitions)
+		for p := range all {
+			all[p] = p
+		}
+		return [][]int{all}
+	}
+	apart := make([][]int, partitions)
+	for p := range apart {
+		apart[p] = []int{p}
+	}
+	return apart
+}
+
 // Ping reports whether the server answers.
 func (r *Redis) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

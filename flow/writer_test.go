@@ -3,6 +3,8 @@ package flow
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -82,9 +84,89 @@ func TestWriterRefusesWhenTheLogIsFullAndNoticesWhenItIsNot(t *testing.T) {
 	}
 }
 
+// Batches that leave in one call fail one by one: neither a log that cannot be
+// written nor one that somebody else has written to keeps the others out, and
+// each is written again when it can be.
+func TestWriterFailsLogByLog(t *testing.T) {
+	r := dial(t)
+	parts := Partitions(3)
+	logs := []*Log{NewLog(r, parts[0]), NewLog(r, parts[1]), NewLog(r, parts[2])}
+	w := NewWriter(logs, "api:1", testBacklogBytes)
+	item := eventOf(1)
+	all := []Part{{0, item, 1}, {1, item, 1}, {2, item, 1}}
+	if err := w.Write(t.Context(), all...); err != nil {
+		t.Fatal(err)
+	}
+	do(t, r, "RENAME", parts[1].logKey(), "kept")
+	do(t, r, "SET", parts[1].logKey(), "no stream")
+	if _, err := logs[2].Append(t.Context(), "api:1", w.open[2].seq, "elsewhere", oneEvent("a"), false); err != nil {
+		t.Fatal(err)
+	}
+	err := w.Write(t.Context(), all...)
+	if err == nil || !strings.Contains(err.Error(), "partition 1") || !strings.Contains(err.Error(), "WRONGTYPE") {
+		t.Errorf("a log that is no stream: %v", err)
+	}
+	if err := w.Write(t.Context(), all[0]); err != nil {
+		t.Errorf("a log beside it: %v", err)
+	}
+	do(t, r, "DEL", parts[1].logKey())
+	do(t, r, "RENAME", "kept", parts[1].logKey())
+	if err := w.Write(t.Context(), all...); err != nil {
+		t.Errorf("when all can be written: %v", err)
+	}
+	for p, want := range []int{4, 2, 3} { // of partition 2, one is the other's
+		if n, err := logs[p].Entries(t.Context()); err != nil || n != want {
+			t.Errorf("log %d has %d entries (%v), want %d", p, n, err, want)
+		}
+	}
+}
+
+// Where logs are in different slots, each batch is a call; and batches of many
+// bytes are several calls.
+func TestWriterGroupsAndCalls(t *testing.T) {
+	r := dial(t)
+	logs := []*Log{NewLog(r, Partitions(2)[0]), NewLog(r, Partitions(2)[1])}
+	w := NewWriter(logs, "api:1", testBacklogBytes)
+	if w.open[0].group != w.open[1].group {
+		t.Error("one server's logs are not written together")
+	}
+	w.divide([][]int{{0}, {1}}) // as on a cluster
+	for range 3 {
+		if err := w.Write(t.Context(), Part{0, eventOf(1), 1}, Part{1, eventOf(1), 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for p, l := range logs {
+		if n, err := l.Entries(t.Context()); err != nil || n != 3 {
+			t.Errorf("log %d has %d entries (%v), want 3", p, n, err)
+		}
+	}
+	for _, c := range []struct {
+		sizes []int
+		want  string
+	}{
+		{[]int{1, 1, 1}, "[3]"},
+		{[]int{maxCallBytes, 1, 1}, "[1 2]"},
+		{[]int{maxCallBytes / 2, maxCallBytes / 2, maxCallBytes}, "[2 1]"},
+		{[]int{maxCallBytes - 1, 1}, "[2]"},
+	} {
+		batches := make([]closedBatch, len(c.sizes))
+		for i, n := range c.sizes {
+			batches[i] = closedBatch{partition: i, data: make([]byte, n)}
+		}
+		var got []int
+		for _, call := range cutCalls(batches) {
+			got = append(got, len(call))
+		}
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("batches of %v bytes in calls of %v, want %s", c.sizes, got, c.want)
+		}
+	}
+}
+
 // Many small entries are bounded by their number.
 func TestWriterBoundsEntriesToo(t *testing.T) {
-	o := &openBatch{}
+	o := &openBatch{group: &group{}}
 	o.noteAppended(maxBacklogEntries-1, 100)
 	if o.full(1 << 30) {
 		t.Error("full below the bound")

@@ -1,0 +1,175 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"sluice"
+)
+
+// closedBatch is an open batch that has left.
+type closedBatch struct {
+	partition int
+	data      []byte
+	items     int
+}
+
+// write writes a group's open batches until there are none.
+func (w *Writer) write(g *group) {
+	defer w.leave()
+	for {
+		g.mu.Lock()
+		f, batches := w.take(g)
+		if f == nil {
+			g.writing = false
+			g.mu.Unlock()
+			return
+		}
+		g.mu.Unlock()
+		f.failed = w.append(batches)
+		for i := range batches {
+			if f.failed[batches[i].partition] == nil {
+				w.sizes.Observe(batches[i].items)
+			}
+		}
+		close(f.done)
+	}
+}
+
+// take closes the open batches. The group's lock is held.
+func (w *Writer) take(g *group) (*flight, []closedBatch) {
+	f := g.waiting
+	if f == nil {
+		return nil, nil
+	}
+	batches := make([]closedBatch, 0, len(g.partitions))
+	for _, p := range g.partitions {
+		if o := &w.open[p]; o.items > 0 {
+			batches = append(batches, closedBatch{partition: p, data: o.data, items: o.items})
+			o.data, o.items = nil, 0
+		}
+	}
+	g.waiting = nil
+	return f, batches
+}
+
+// append writes batches of a group, in one call of Redis or, where they are
+// many bytes, in several at once, and returns those that failed.
+func (w *Writer) append(batches []closedBatch) (failed map[int]error) {
+	calls := cutCalls(batches)
+	if len(calls) == 1 {
+		return w.appendTogether(calls[0])
+	}
+	var wait sync.WaitGroup
+	all := make([]map[int]error, len(calls))
+	for i, call := range calls {
+		wait.Go(func() { all[i] = w.appendTogether(call) })
+	}
+	wait.Wait()
+	failed = make(map[int]error)
+	for _, some := range all {
+		maps.Copy(failed, some)
+	}
+	return failed
+}
+
+// cutCalls cuts batches into calls of some maxCallBytes.
+func cutCalls(batches []closedBatch) (calls [][]closedBatch) {
+	from, bytes := 0, 0
+	for i := range batches {
+		if bytes += len(batches[i].data); bytes >= maxCallBytes || i == len(batches)-1 {
+			calls = append(calls, batches[from:i+1])
+			from, bytes = i+1, 0
+		}
+	}
+	return calls
+}
+
+// appendTogether writes batches by one call, repeating for those whose fate is
+// open, and returns those that failed.
+func (w *Writer) appendTogether(batches []closedBatch) (failed map[int]error) {
+	ctx, cancel := context.WithTimeout(context.Background(), appendTries*callTimeout)
+	defer cancel()
+	failed = make(map[int]error)
+	left := make([]Entry, 0, len(batches))
+	for i := range batches {
+		p := batches[i].partition
+		if err := w.learnSeq(ctx, p); err != nil {
+			failed[p] = err
+			continue
+		}
+		// Not a counter: bytes of a batch that was given up may still arrive, and
+		// the next batch must not be taken for that one.
+		left = append(left, Entry{Log: w.logs[p], PrevSeq: w.open[p].seq, Seq: newToken(), Batch: batches[i].data})
+	}
+	for try := range appendTries {
+		if left = w.try(ctx, left, failed); len(left) == 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(backoffShortest << try):
+		}
+	}
+	for p, err := range failed {
+		failed[p] = fmt.Errorf("write batch: %w", err)
+	}
+	return failed
+}
+
+// learnSeq reads the seq of a partition whose last write's fate is open.
+func (w *Writer) learnSeq(ctx context.Context, partition int) error {
+	o := &w.open[partition]
+	if !o.unknown {
+		return nil
+	}
+	seq, err := w.logs[partition].Seq(ctx, w.source)
+	if err == nil {
+		o.seq, o.unknown = seq, false
+	}
+	return err
+}
+
+// try offers entries to Redis once, notes in failed which are not written, and
+// returns those of them that may be tried again.
+func (w *Writer) try(ctx context.Context, entries []Entry, failed map[int]error) (left []Entry) {
+	if len(entries) == 0 {
+		return nil
+	}
+	done, err := entries[0].Log.redis.appendAll(ctx, w.source, entries, false)
+	left = entries[:0]
+	for i := range entries {
+		e := entries[i]
+		p := e.Log.Partition()
+		o, failure := &w.open[p], err
+		if err == nil {
+			failure = done[i].Err
+		}
+		if o.unknown = failure != nil; !o.unknown {
+			o.seq = e.Seq
+			o.noteAppended(done[i].Entries, len(e.Batch))
+			delete(failed, p)
+			continue
+		}
+		failed[p] = failure
+		if err != nil && !errors.Is(err, sluice.ErrFull) { // else Redis has said that this one is not written
+			o.retried = true
+			left = append(left, e)
+		}
+	}
+	return left
+}
+
+func (o *openBatch) noteAppended(entries, size int) {
+	o.group.mu.Lock()
+	defer o.group.mu.Unlock()
+	o.entries = entries
+	if o.mean == 0 {
+		o.mean = size
+	}
+	o.mean += (size - o.mean) / meanOver
+}
