@@ -1,8 +1,10 @@
 package profile
 
 import (
+	"fmt"
 	"strings"
 
+	"sluice"
 	"sluice/jsonscan"
 )
 
@@ -19,6 +21,7 @@ const (
 	MaxCustomAmount = 1000 // custom attributes
 	maxPushTokens   = 20
 	maxInOne        = 1000 // attributes in one object
+	maxValueLevels  = sluice.MaxNestingLevels - 2
 	updateOnly      = "_update_existing_only"
 	pushTokenImport = "push_token_import"
 	fieldExternalID = "external_id"
@@ -70,6 +73,9 @@ func Check(object string) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		if !levelsFit(v.Raw) {
+			return "", &FieldError{v.Name, fmt.Sprintf("at most %d levels", maxValueLevels)}
+		}
 		if v.Name == mergeObjects {
 			kept = append(kept, v)
 			continue
@@ -88,6 +94,17 @@ func Check(object string) (string, error) {
 		}
 	}
 	return string(appendValues(make([]byte, 0, len(object)), kept)), nil
+}
+
+// levelsFit reports whether a value can stand two levels down, in "custom" of a
+// profile: one level deeper than in the object that it came in. A profile that
+// nests too deep could never be read again, nor its user be erased.
+func levelsFit(raw string) bool {
+	if len(raw) <= 2*maxValueLevels { // a level takes two brackets
+		return true
+	}
+	_, err := jsonscan.Scan("[[" + raw + "]]")
+	return err == nil
 }
 
 // NameFits reports whether a text can be the name of a custom attribute, an

@@ -292,3 +292,27 @@ func BenchmarkOneAttribute(b *testing.B) {
 		text = string(q.Append(nil))
 	}
 }
+
+// Whatever Check lets pass makes a profile that can be read again: an attribute
+// stands one level deeper there than in the object it came in.
+func TestLevels(t *testing.T) {
+	for _, name := range []string{"custom", "facebook"} {
+		for levels, fits := range map[int]bool{maxValueLevels: true, maxValueLevels + 1: false} {
+			value := strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels)
+			checked, err := Check(`{"` + name + `":` + value + `}`)
+			if (err == nil) != fits {
+				t.Errorf("%s of %d levels: %v", name, levels, err)
+			}
+			if err != nil {
+				continue
+			}
+			p := &Profile{}
+			p.SetAttributes(checked, 7)
+			if text := string(p.Append(nil)); !strings.Contains(text, value) {
+				t.Errorf("%s of %d levels is not in %s", name, levels, text)
+			} else if _, err := Parse(text); err != nil {
+				t.Errorf("%s of %d levels: %v", name, levels, err)
+			}
+		}
+	}
+}

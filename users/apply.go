@@ -95,11 +95,10 @@ func (u *Unit) owner(k sluice.UserKey) (best sluice.UserID, found *user) {
 		if x == nil {
 			continue
 		}
+		// Who cannot be read is somebody all the same: his key is no one else's,
+		// and what comes for him becomes a dead letter.
 		p, err := x.look()
-		if err != nil {
-			continue
-		}
-		switch named := p.ExternalID != ""; {
+		switch named := err == nil && p.ExternalID != ""; {
 		case found == nil, named && !known, named == known && x.row.UpdatedMillis > found.row.UpdatedMillis:
 			best, found, known = id, x, named
 		}

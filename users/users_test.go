@@ -330,3 +330,22 @@ func TestMergesOfMany(t *testing.T) {
 		}
 	}
 }
+
+// Who cannot be read keeps his keys: what comes for him is a dead letter, and
+// makes nobody else of his name, whom an erasure would find instead of him.
+func TestUnreadable(t *testing.T) {
+	m := newModel(t, 1)
+	k := external("u")
+	m.add(set(k, `{"a":1}`))
+	m.settle()
+	id := m.keys[k]
+	row := m.users[id]
+	row.Profile = "{"
+	m.users[id] = row
+	m.add(set(k, `{"a":2}`))
+	m.add(sluice.UserUpdate{Op: sluice.OpDelete, Key: k})
+	m.step(2, 0)
+	if len(m.dead) != 2 || len(m.users) != 1 || m.keys[k] != id {
+		t.Errorf("%d dead letters, users %v, keys %v", len(m.dead), m.users, m.keys)
+	}
+}
