@@ -216,6 +216,16 @@ func parseGroups(object string) ([]Group, error) {
 	return all, m.Err()
 }
 
+// Clone returns a copy that can be changed by itself.
+func (p *Profile) Clone() *Profile {
+	c := *p
+	c.Aliases, c.Former = slices.Clone(p.Aliases), slices.Clone(p.Former)
+	c.Fields, c.Custom = slices.Clone(p.Fields), slices.Clone(p.Custom)
+	c.Events, c.Purchases = slices.Clone(p.Events), slices.Clone(p.Purchases)
+	c.Revenue, c.Groups = slices.Clone(p.Revenue), slices.Clone(p.Groups)
+	return &c
+}
+
 // Append appends the profile's text.
 func (p *Profile) Append(dst []byte) []byte {
 	w := writer{dst: append(dst, '{')}

@@ -1,6 +1,8 @@
 package users
 
 import (
+	"fmt"
+
 	"sluice"
 	"sluice/jsonscan"
 	"sluice/profile"
@@ -24,18 +26,17 @@ func (u *Unit) apply(up *Update) {
 		u.bury(up, err.Error())
 		return
 	}
+	if bytes := u.sizeWith(p, func(c *profile.Profile) { change(c, up) }); bytes > sluice.MaxProfileBytes {
+		u.bury(up, tooLarge(id, bytes))
+		return
+	}
+	change(p, up)
 	switch up.Op {
-	case sluice.OpAttributes:
-		p.SetAttributes(up.Body, up.TimeMillis)
+	case sluice.OpAttributes, sluice.OpGroup:
 	case sluice.OpEvent:
-		p.CountEvent(up.Name, up.TimeMillis)
 		u.event(up, sluice.KindCustom, id, p)
 	case sluice.OpPurchase:
-		b := readPurchase(up.Body)
-		p.CountPurchase(up.Name, b.currency, b.micros, b.quantity, up.TimeMillis)
 		u.event(up, sluice.KindPurchase, id, p)
-	case sluice.OpGroup:
-		p.SetGroup(up.Name, up.Body == "subscribed", up.TimeMillis)
 	case sluice.OpAlias:
 		u.alias(up, id, x)
 	case sluice.OpIdentify:
@@ -43,7 +44,7 @@ func (u *Unit) apply(up *Update) {
 	case sluice.OpMerge:
 		u.merge(up, id, x)
 	case sluice.OpAbsorb:
-		u.absorb(up, x)
+		u.absorb(up, id, x)
 	case sluice.OpDelete:
 		u.remove(id, x)
 		return
@@ -52,6 +53,37 @@ func (u *Unit) apply(up *Update) {
 		return
 	}
 	x.dirty, x.last = true, up
+}
+
+// change applies what an update does to a profile and to nothing else.
+func change(p *profile.Profile, up *Update) {
+	switch up.Op {
+	case sluice.OpAttributes:
+		p.SetAttributes(up.Body, up.TimeMillis)
+	case sluice.OpEvent:
+		p.CountEvent(up.Name, up.TimeMillis)
+	case sluice.OpPurchase:
+		b := readPurchase(up.Body)
+		p.CountPurchase(up.Name, b.currency, b.micros, b.quantity, up.TimeMillis)
+	case sluice.OpGroup:
+		p.SetGroup(up.Name, up.Body == "subscribed", up.TimeMillis)
+	}
+}
+
+// sizeWith returns how many bytes a profile would have after a change, if each
+// is tried; else 0. The profile stays as it is.
+func (u *Unit) sizeWith(p *profile.Profile, change func(*profile.Profile)) int {
+	if !u.careful {
+		return 0
+	}
+	c := p.Clone()
+	change(c)
+	u.scratch = c.Append(u.scratch[:0])
+	return len(u.scratch)
+}
+
+func tooLarge(id sluice.UserID, bytes int) string {
+	return fmt.Sprintf("the profile of user %s would have %d bytes, at most %d are allowed: remove attributes first", id, bytes, sluice.MaxProfileBytes)
 }
 
 // target returns whom an update is about; not ok: that is not known yet. A user
@@ -157,7 +189,13 @@ func (u *Unit) event(up *Update, kind sluice.EventKind, id sluice.UserID, p *pro
 func (u *Unit) alias(up *Update, id sluice.UserID, x *user) {
 	k := sluice.UserKey{Kind: sluice.KeyAlias, Name: up.Body}
 	a, ok := aliasOf(up.Body)
-	if _, owner := u.owner(k); owner == nil && ok && x.profile.AddAlias(a) {
+	_, owner := u.owner(k)
+	if owner != nil || !ok {
+		return
+	}
+	if bytes := u.sizeWith(x.profile, func(c *profile.Profile) { c.AddAlias(a) }); bytes > sluice.MaxProfileBytes {
+		u.bury(up, tooLarge(id, bytes))
+	} else if x.profile.AddAlias(a) {
 		u.claim(k, id)
 	}
 }
@@ -169,13 +207,18 @@ func (u *Unit) identify(up *Update, id sluice.UserID, x *user) {
 	switch {
 	case owner == x || x.profile.ExternalID != "": // he is identified already
 	case owner == nil:
+		if bytes := u.sizeWith(x.profile, func(c *profile.Profile) { c.ExternalID = up.Name }); bytes > sluice.MaxProfileBytes {
+			u.bury(up, tooLarge(id, bytes))
+			return
+		}
 		x.profile.ExternalID = up.Name
 		u.claim(k, id)
 	default:
+		goes := x.profile
 		if up.Body == "none" {
-			x.profile = &profile.Profile{Aliases: x.profile.Aliases}
+			goes = &profile.Profile{Aliases: goes.Aliases}
 		}
-		u.hand(up, id, x, to, owner)
+		u.hand(up, id, x, goes, to, owner)
 	}
 }
 
@@ -195,42 +238,58 @@ func (u *Unit) merge(up *Update, id sluice.UserID, x *user) {
 		u.result.Ignored++
 		return
 	}
-	u.hand(up, id, x, to, owner)
+	u.hand(up, id, x, x.profile, to, owner)
 }
 
-// hand merges x into another: he becomes a tombstone, his keys are the other's.
-func (u *Unit) hand(up *Update, id sluice.UserID, x *user, to sluice.UserID, other *user) {
+// hand merges x into another, with what goes of his: he becomes a tombstone, his
+// keys are the other's. Where both together are too large, both stay as they
+// are.
+func (u *Unit) hand(up *Update, id sluice.UserID, x *user, goes *profile.Profile, to sluice.UserID, other *user) {
+	keys := keysOf(goes)
+	goes = goes.Clone()
+	goes.AddFormer(id.String())
+	if goes.ExternalID != "" {
+		goes.AddFormer(goes.ExternalID)
+	}
+	here := to.Partition == up.Place.Partition
+	if here {
+		p, err := other.look()
+		if err != nil {
+			u.bury(up, err.Error())
+			return
+		}
+		if bytes := u.sizeWith(p, func(c *profile.Profile) { c.Merge(goes) }); bytes > sluice.MaxProfileBytes {
+			u.bury(up, tooLarge(to, bytes))
+			return
+		}
+	}
 	c := u.result.Changes
-	for _, k := range keysOf(x.profile) {
+	for _, k := range keys {
 		c.MoveKeys = append(c.MoveKeys, sluice.KeyRow{Key: k, ID: to})
 		u.keys[k] = []sluice.UserID{to}
 	}
-	x.profile.AddFormer(id.String())
-	if x.profile.ExternalID != "" {
-		x.profile.AddFormer(x.profile.ExternalID)
+	x.row.MergedInto = to
+	if here {
+		other.profile.Merge(goes)
+		other.dirty, other.last = true, up
+		return
 	}
+	c.Stay = append(c.Stay, to) // he may be merged or erased at this moment
 	took := *up
 	took.Op, took.Key = sluice.OpAbsorb, sluice.UserKey{Kind: sluice.KeyUser, Name: to.String()}
-	took.Name, took.Body = id.String(), string(x.profile.Append(nil))
-	x.row.MergedInto = to
-	if to.Partition != up.Place.Partition {
-		c.Stay = append(c.Stay, to) // he may be merged or erased at this moment
-		u.forward(&took, to)
-		return
-	}
-	if _, err := other.look(); err != nil {
-		u.bury(&took, err.Error())
-		return
-	}
-	u.absorb(&took, other)
-	other.dirty, other.last = true, up
+	took.Name, took.Body = id.String(), string(goes.Append(nil))
+	u.forward(&took, to)
 }
 
 // absorb is the other half of a merge.
-func (u *Unit) absorb(up *Update, x *user) {
+func (u *Unit) absorb(up *Update, id sluice.UserID, x *user) {
 	other, err := profile.Parse(up.Body)
 	if err != nil {
 		u.bury(up, err.Error())
+		return
+	}
+	if bytes := u.sizeWith(x.profile, func(c *profile.Profile) { c.Merge(other) }); bytes > sluice.MaxProfileBytes {
+		u.bury(up, tooLarge(id, bytes))
 		return
 	}
 	x.profile.Merge(other)

@@ -1,7 +1,6 @@
 package users
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -62,7 +61,8 @@ func (u *Unit) put(id sluice.UserID, x *user) {
 		text := x.profile.Append(make([]byte, 0, len(x.row.Profile)+len(x.last.Body)+roomBytes))
 		row.Profile = unsafe.String(unsafe.SliceData(text), len(text))
 		if len(row.Profile) > sluice.MaxProfileBytes {
-			u.bury(x.last, fmt.Sprintf("the profile of user %s would have %d bytes, at most %d are allowed: remove attributes first", id, len(row.Profile), sluice.MaxProfileBytes))
+			u.full = true
+			u.bury(x.last, tooLarge(id, len(row.Profile)))
 			return
 		}
 		after = addresses(x.profile)

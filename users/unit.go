@@ -62,6 +62,11 @@ type Dead struct {
 // stays. Two who are merged into each other at one moment would both be gone:
 // so the transaction of a merge also locks the one who stays.
 //
+// Of a user whose profile would be too large, only the updates that make it so
+// become dead letters, and the rest is applied. That it would be is seen when he
+// is written; then all is done once more, and each update is tried on a copy
+// first. To try each at once would cost every user what only a full one needs.
+//
 // What was tried and dropped. A cache of profiles beside the pipeline of the
 // store: it must be dropped with every lease, and reading 10,000 users costs
 // less than a hundredth of a second. Locks on users in SQL: two stores that
@@ -74,6 +79,10 @@ type Unit struct {
 	keys    map[sluice.UserKey][]sluice.UserID
 	numbers map[int]*sluice.UserNumbers
 	missing []sluice.UserID // asked for and not read yet
+
+	careful bool   // each update is tried first: see fits
+	full    bool   // somebody's profile would be too large
+	scratch []byte // of fits
 
 	result Result
 	counts map[sluice.Count]int64 // without their By
@@ -99,6 +108,7 @@ const maxRounds = 64
 func Apply(ctx context.Context, store Reader, partitions int, now int64, updates []Update) (Result, error) {
 	q := queryOf(updates)
 	var answer sluice.UserAnswer
+	careful := false
 	for range maxRounds {
 		more, err := read(ctx, store, q)
 		if err != nil {
@@ -111,11 +121,17 @@ func Apply(ctx context.Context, store Reader, partitions int, now int64, updates
 			answer.Users[id] = more.Users[id] // zero: there is no such user
 		}
 		u := newUnit(partitions, now, len(updates), &answer)
+		u.careful = careful
 		for i := range updates {
 			u.apply(&updates[i])
 		}
 		if len(u.missing) == 0 {
-			return u.done()
+			done, err := u.done()
+			if !u.full || careful {
+				return done, err
+			}
+			q, careful = sluice.UserQuery{}, true
+			continue
 		}
 		q = sluice.UserQuery{IDs: slices.CompactFunc(slices.SortedFunc(slices.Values(u.missing), compareIDs), func(a, b sluice.UserID) bool { return a == b })}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"sluice"
@@ -347,5 +348,71 @@ func TestUnreadable(t *testing.T) {
 	m.step(2, 0)
 	if len(m.dead) != 2 || len(m.users) != 1 || m.keys[k] != id {
 		t.Errorf("%d dead letters, users %v, keys %v", len(m.dead), m.users, m.keys)
+	}
+}
+
+// large is an attributes object of some 50 KB under each of n names.
+func large(first, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"a%d":"%s"`, first+i, strings.Repeat("x", profile.MaxValueBytes-2))
+	}
+	return "{" + b.String()[1:] + "}"
+}
+
+// Of a user whose profile would be too large, what makes it so is a dead letter
+// and all else is applied: an event is in his profile or it is dead, never
+// neither, and none that is counted there has no row.
+func TestTooLarge(t *testing.T) {
+	m := newModel(t, 1)
+	k := external("u")
+	fits := sluice.MaxProfileBytes/profile.MaxValueBytes - 1
+	m.add(did(k, "e", m.now))
+	m.add(set(k, large(0, fits)))
+	m.add(did(k, "e", m.now))
+	m.add(set(k, large(fits, 2)))
+	m.add(did(k, "e", m.now))
+	m.add(set(k, `{"n":1}`))
+	m.settle()
+	_, p := m.who(k)
+	if p == nil || len(p.Custom) != fits+1 || p.Custom.Get("n") != "1" || p.Events[0].Count != 3 || len(m.events) != 3 {
+		t.Fatalf("%d events have rows; %.300s", len(m.events), dump(p))
+	}
+	if len(m.dead) != 1 || m.dead[0].Update.Op != sluice.OpAttributes || m.dead[0].Update.Place.Index != 3 {
+		t.Errorf("%d dead letters: %.500v", len(m.dead), m.dead)
+	}
+}
+
+// Two who together are too large are not merged: neither is lost. Where the one
+// who stays is of another partition, the other's profile is a dead letter.
+func TestTooLargeTogether(t *testing.T) {
+	half := sluice.MaxProfileBytes/profile.MaxValueBytes/2 + 1
+	for _, partitions := range []int{1, 2} {
+		a, b := "a", "b"
+		if partitions > 1 {
+			a, b = pair(partitions)
+		}
+		m := newModel(t, partitions)
+		m.add(set(external(a), large(0, half)))
+		m.add(set(external(b), large(half, half)))
+		m.settle()
+		m.add(mergeInto(external(a), external(b)))
+		m.add(did(external(b), "e", m.now))
+		m.settle()
+		idA, pA := m.who(external(a))
+		idB, pB := m.who(external(b))
+		if len(pB.Custom) != half || pB.Events[0].Count != 1 || len(m.dead) != 1 {
+			t.Errorf("%d partitions: %d attributes, %d dead letters", partitions, len(pB.Custom), len(m.dead))
+		}
+		switch dead := m.dead[0].Update; partitions {
+		case 1:
+			if idA == idB || len(pA.Custom) != half || dead.Op != sluice.OpMerge {
+				t.Errorf("%v has %d attributes; operation %d", idA, len(pA.Custom), dead.Op)
+			}
+		default:
+			if p, err := profile.Parse(dead.Body); err != nil || dead.Op != sluice.OpAbsorb || len(p.Custom) != half {
+				t.Errorf("operation %d: %v", dead.Op, err)
+			}
+		}
 	}
 }
