@@ -16,9 +16,9 @@ const (
 	MaxArrayItems   = 100      // of a list; the last ones stay
 	MaxTallies      = 1000     // names of events, and of products
 	MaxGroups       = 200      // subscription groups
-	MaxAliases      = 100
-	MaxFormer       = 200  // names of users who were merged into one
-	MaxCustomAmount = 1000 // custom attributes
+	MaxAliases      = 100      // and those of users who were merged into one
+	MaxFormer       = 10_000   // names of users who were merged into one: who would have more is not merged
+	MaxCustomAmount = 1000     // custom attributes
 	maxPushTokens   = 20
 	maxInOne        = 1000 // attributes in one object
 	maxValueLevels  = sluice.MaxNestingLevels - 2

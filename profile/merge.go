@@ -19,7 +19,7 @@ func (p *Profile) Merge(other *Profile) {
 		p.ExternalID = other.ExternalID
 	}
 	for _, a := range other.Aliases {
-		p.AddAlias(a)
+		p.addAlias(a) // beyond MaxAliases too: it is a key of his, which an erasure must find
 	}
 	for _, name := range other.Former {
 		p.AddFormer(name)
@@ -57,24 +57,29 @@ func fill(values *Values, other Values) {
 	}
 }
 
-// AddFormer notes the name of a user who was merged into this one.
+// AddFormer notes the name of a user who was merged into this one. None is left
+// out, for an erasure finds his events by it: the caller keeps to MaxFormer.
 func (p *Profile) AddFormer(name string) {
-	if i, ok := slices.BinarySearch(p.Former, name); !ok && len(p.Former) < MaxFormer {
+	if i, ok := slices.BinarySearch(p.Former, name); !ok {
 		p.Former = slices.Insert(p.Former, i, name)
 	}
 }
 
-// AddAlias adds a name, unless it is there, and reports whether it was added.
+// AddAlias adds a name, unless it is there or there are MaxAliases, and reports
+// whether it was added.
 func (p *Profile) AddAlias(a Alias) bool {
+	return len(p.Aliases) < MaxAliases && p.addAlias(a)
+}
+
+func (p *Profile) addAlias(a Alias) bool {
 	i, ok := slices.BinarySearchFunc(p.Aliases, a, func(x, a Alias) int {
 		if c := strings.Compare(x.Label, a.Label); c != 0 {
 			return c
 		}
 		return strings.Compare(x.Name, a.Name)
 	})
-	if ok || len(p.Aliases) >= MaxAliases {
-		return false
+	if !ok {
+		p.Aliases = slices.Insert(p.Aliases, i, a)
 	}
-	p.Aliases = slices.Insert(p.Aliases, i, a)
-	return true
+	return !ok
 }

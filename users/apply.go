@@ -216,7 +216,7 @@ func (u *Unit) identify(up *Update, id sluice.UserID, x *user) {
 	default:
 		goes := x.profile
 		if up.Body == "none" {
-			goes = &profile.Profile{Aliases: goes.Aliases}
+			goes = &profile.Profile{Aliases: goes.Aliases, Former: goes.Former}
 		}
 		u.hand(up, id, x, goes, to, owner)
 	}
@@ -258,8 +258,8 @@ func (u *Unit) hand(up *Update, id sluice.UserID, x *user, goes *profile.Profile
 			u.bury(up, err.Error())
 			return
 		}
-		if bytes := u.sizeWith(p, func(c *profile.Profile) { c.Merge(goes) }); bytes > sluice.MaxProfileBytes {
-			u.bury(up, tooLarge(to, bytes))
+		if why := u.apart(to, p, goes); why != "" {
+			u.bury(up, why)
 			return
 		}
 	}
@@ -288,11 +288,22 @@ func (u *Unit) absorb(up *Update, id sluice.UserID, x *user) {
 		u.bury(up, err.Error())
 		return
 	}
-	if bytes := u.sizeWith(x.profile, func(c *profile.Profile) { c.Merge(other) }); bytes > sluice.MaxProfileBytes {
-		u.bury(up, tooLarge(id, bytes))
+	if why := u.apart(id, x.profile, other); why != "" {
+		u.bury(up, why)
 		return
 	}
 	x.profile.Merge(other)
+}
+
+// apart says why one profile cannot take in another, or "".
+func (u *Unit) apart(id sluice.UserID, p, other *profile.Profile) string {
+	if n := len(p.Former) + len(other.Former); n > profile.MaxFormer {
+		return fmt.Sprintf("user %s would have %d names of users who were merged into him, at most %d are allowed: his erasure must find them all", id, n, profile.MaxFormer)
+	}
+	if bytes := u.sizeWith(p, func(c *profile.Profile) { c.Merge(other) }); bytes > sluice.MaxProfileBytes {
+		return tooLarge(id, bytes)
+	}
+	return ""
 }
 
 // remove erases a user. What is counted of him stays counted.

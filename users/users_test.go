@@ -416,3 +416,57 @@ func TestTooLargeTogether(t *testing.T) {
 		}
 	}
 }
+
+// However many were merged into a user, one by one, an erasure knows all of
+// their names: events have been stored under each.
+func TestEraseMany(t *testing.T) {
+	for _, how := range []string{"merge", "none"} {
+		m := newModel(t, 2)
+		k := external("u")
+		m.add(set(k, `{"a":1}`))
+		const n = 250
+		var ids []sluice.UserID
+		for i := range n {
+			m.add(set(sluice.AliasKey("device", fmt.Sprint(i)), `{"b":1}`))
+		}
+		m.settle()
+		for i := range n {
+			alias := sluice.AliasKey("device", fmt.Sprint(i))
+			id, _ := m.who(alias)
+			ids = append(ids, id)
+			m.add(sluice.UserUpdate{Op: sluice.OpIdentify, Key: alias, Name: "u", Body: how})
+		}
+		m.settle()
+		m.add(sluice.UserUpdate{Op: sluice.OpDelete, Key: k})
+		m.settle() // which looks for keys that are left
+		if len(m.keys) != 0 {
+			t.Errorf("%s: %d keys are left", how, len(m.keys))
+		}
+		for i, id := range ids {
+			if !m.erased[id.String()] {
+				t.Fatalf("%s: the name of user %d of %d is not erased", how, i, n)
+			}
+		}
+	}
+}
+
+// Who has taken over as many as one can takes over no more.
+func TestMergedTooOften(t *testing.T) {
+	m := newModel(t, 1)
+	p := &profile.Profile{ExternalID: "b"}
+	for i := range profile.MaxFormer - 1 {
+		p.AddFormer(fmt.Sprintf("%05d", i))
+	}
+	m.add(set(external("a"), `{"x":1}`))
+	m.add(set(external("b"), `{"y":1}`))
+	m.settle()
+	id := m.keys[external("b")]
+	row := m.users[id]
+	row.Profile = string(p.Append(nil))
+	m.users[id] = row
+	m.add(mergeInto(external("a"), external("b")))
+	m.settle()
+	if _, a := m.who(external("a")); a.ExternalID != "a" || a.Custom.Get("x") != "1" || len(m.dead) != 1 {
+		t.Errorf("%s, %d dead letters", dump(a), len(m.dead))
+	}
+}
