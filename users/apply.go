@@ -16,6 +16,9 @@ func (u *Unit) apply(up *Update) {
 		return // more must be read first
 	case x == nil:
 		u.result.Ignored++
+		if up.Op == sluice.OpAbsorb {
+			u.bereave(up)
+		}
 		return
 	case id.Partition != up.Place.Partition:
 		u.forward(up, id)
@@ -317,13 +320,35 @@ func (u *Unit) remove(id sluice.UserID, x *user) {
 		delete(u.keys, k)
 	}
 	c.Drop = append(c.Drop, id)
-	for _, name := range append([]string{id.String(), x.profile.ExternalID}, x.profile.Former...) {
-		if name != "" && len(name) <= sluice.MaxReferenceBytes {
-			c.Erase = append(c.Erase, name)
-		}
-	}
+	u.erase(id.String(), x.profile)
 	u.moveAddresses(id, x.before, addressKeys{})
 	x.gone, x.dirty = true, false
+}
+
+// erase notes the names that events have of a user.
+func (u *Unit) erase(id string, p *profile.Profile) {
+	for _, name := range append([]string{id, p.ExternalID}, p.Former...) {
+		if name != "" && len(name) <= sluice.MaxReferenceBytes {
+			u.result.Changes.Erase = append(u.result.Changes.Erase, name)
+		}
+	}
+}
+
+// bereave erases a user whose other half of a merge finds nobody: who should
+// have taken him over was erased while it was on its way, and he with him. His
+// keys are still those of that one.
+func (u *Unit) bereave(up *Update) {
+	p, err := profile.Parse(up.Body)
+	if err != nil {
+		u.bury(up, err.Error())
+		return
+	}
+	if heir, ok := sluice.ParseUserID(up.Key.Name); ok {
+		for _, k := range keysOf(p) {
+			u.result.Changes.DropKeys = append(u.result.Changes.DropKeys, sluice.KeyRow{Key: k, ID: heir})
+		}
+	}
+	u.erase(up.Name, p)
 }
 
 // bury makes a dead letter of an update.

@@ -470,3 +470,31 @@ func TestMergedTooOften(t *testing.T) {
 		t.Errorf("%s, %d dead letters", dump(a), len(m.dead))
 	}
 }
+
+// Who is merged into somebody who is erased while the merge is on its way is
+// erased with him; who has come back under his name meanwhile is not.
+func TestEraseAfterMerge(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		m := newModel(t, 2)
+		a, b := pair(2)
+		m.add(set(external(a), `{"x":1}`))
+		m.add(set(external(b), `{"y":1}`))
+		m.settle()
+		id := m.keys[external(a)]
+		m.add(mergeInto(external(a), external(b)))
+		m.add(sluice.UserUpdate{Op: sluice.OpDelete, Key: external(b)})
+		m.step(9, external(a).Partition(2))
+		m.step(9, external(b).Partition(2))
+		if back {
+			m.add(set(external(a), `{"back":1}`))
+			m.step(9, external(a).Partition(2))
+		}
+		m.settle()
+		if !m.erased[a] || !m.erased[id.String()] {
+			t.Errorf("%s and %v are not erased: %v", a, id, m.erased)
+		}
+		if _, ok := m.keys[external(a)]; ok != back || len(m.dead) > 0 {
+			t.Errorf("back %v: keys %v, %d dead letters", back, m.keys, len(m.dead))
+		}
+	}
+}
