@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -129,6 +130,9 @@ func readAppended(answer *rueidis.RedisMessage) (done Appended, err error) {
 	if err != nil {
 		return done, err
 	}
+	if len(fields) < 2 {
+		return done, fmt.Errorf("%d fields are no answer of the script", len(fields))
+	}
 	how, err := fields[0].AsInt64()
 	if err != nil {
 		return done, err
@@ -140,6 +144,9 @@ func readAppended(answer *rueidis.RedisMessage) (done Appended, err error) {
 	if how < 0 {
 		return done, fmt.Errorf("%w: it stands at %q", sluice.ErrConflict, text)
 	}
+	if len(fields) < 3 {
+		return done, fmt.Errorf("%d fields are no answer of the script", len(fields))
+	}
 	if done.Position, err = sluice.ParsePosition(text); err != nil {
 		return done, err
 	}
@@ -150,22 +157,43 @@ func readAppended(answer *rueidis.RedisMessage) (done Appended, err error) {
 
 // Seq returns the seq at which a source stands, "" if it never wrote.
 func (l *Log) Seq(ctx context.Context, source string) (string, error) {
+	stands := l.redis.seqs(ctx, source, []*Log{l})
+	return stands[0].seq, stands[0].err
+}
+
+// standing is where a source stands in a log.
+type standing struct {
+	seq string
+	err error
+}
+
+// seqs is Seq for several logs, side by side: one after the other, a Redis that
+// hangs would cost callTimeout for each.
+func (r *Redis) seqs(ctx context.Context, source string, logs []*Log) []standing {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	c := l.redis.client
-	value, err := c.Do(ctx, c.B().Hget().Key(l.partition.sourcesKey()).Field(source).Build()).ToString()
-	if rueidis.IsRedisNil(err) {
-		return "", nil
+	commands := make([]rueidis.Completed, len(logs))
+	for i, l := range logs {
+		commands[i] = r.client.B().Hget().Key(l.partition.sourcesKey()).Field(source).Build()
 	}
-	if err != nil {
-		return "", l.redis.wrap("read a source's seq", err)
-	}
-	for i := len(value) - 1; i >= 0; i-- {
-		if value[i] == '|' {
-			return value[:i], nil
+	all := make([]standing, len(logs))
+	for i, answer := range r.client.DoMulti(ctx, commands...) {
+		value, err := answer.ToString()
+		if rueidis.IsRedisNil(err) {
+			continue
 		}
+		if err != nil {
+			all[i].err = r.wrap("read a source's seq", err)
+			continue
+		}
+		end := strings.LastIndexByte(value, '|')
+		if end < 0 {
+			all[i].err = fmt.Errorf("read seq of source %s in partition %d: %q has no id", source, logs[i].partition.Number, value)
+			continue
+		}
+		all[i].seq = value[:end]
 	}
-	return "", fmt.Errorf("read seq of source %s in partition %d: %q has no id", source, l.partition.Number, value)
+	return all
 }
 
 // Entries returns how many entries the log has.

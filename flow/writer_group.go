@@ -94,12 +94,11 @@ func cutCalls(batches []closedBatch) (calls [][]closedBatch) {
 func (w *Writer) appendTogether(batches []closedBatch) (failed map[int]error) {
 	ctx, cancel := context.WithTimeout(context.Background(), appendTries*callTimeout)
 	defer cancel()
-	failed = make(map[int]error)
+	failed = w.learnSeqs(ctx, batches)
 	left := make([]Entry, 0, len(batches))
 	for i := range batches {
 		p := batches[i].partition
-		if err := w.learnSeq(ctx, p); err != nil {
-			failed[p] = err
+		if failed[p] != nil {
 			continue
 		}
 		// Not a counter: bytes of a batch that was given up may still arrive, and
@@ -121,17 +120,28 @@ func (w *Writer) appendTogether(batches []closedBatch) (failed map[int]error) {
 	return failed
 }
 
-// learnSeq reads the seq of a partition whose last write's fate is open.
-func (w *Writer) learnSeq(ctx context.Context, partition int) error {
-	o := &w.open[partition]
-	if !o.unknown {
-		return nil
+// learnSeqs reads the seqs of the partitions whose last write's fate is open,
+// and returns those that could not be read.
+func (w *Writer) learnSeqs(ctx context.Context, batches []closedBatch) (failed map[int]error) {
+	failed = make(map[int]error)
+	var logs []*Log
+	for i := range batches {
+		if p := batches[i].partition; w.open[p].unknown {
+			logs = append(logs, w.logs[p])
+		}
 	}
-	seq, err := w.logs[partition].Seq(ctx, w.source)
-	if err == nil {
-		o.seq, o.unknown = seq, false
+	if len(logs) == 0 {
+		return failed
 	}
-	return err
+	for i, stands := range logs[0].redis.seqs(ctx, w.source, logs) {
+		p := logs[i].Partition()
+		if stands.err != nil {
+			failed[p] = stands.err
+			continue
+		}
+		w.open[p].seq, w.open[p].unknown = stands.seq, false
+	}
+	return failed
 }
 
 // try offers entries to Redis once, notes in failed which are not written, and
