@@ -277,7 +277,9 @@ func (u *Unit) hand(up *Update, id sluice.UserID, x *user, goes *profile.Profile
 		other.dirty, other.last = true, up
 		return
 	}
-	c.Stay = append(c.Stay, to) // he may be merged or erased at this moment
+	if !u.read.Users[to].ID.IsZero() {
+		c.Stay = append(c.Stay, to) // he may be merged or erased at this moment
+	} // else he is made by this transaction: nobody else knows him, and no row of his can be locked
 	took := *up
 	took.Op, took.Key = sluice.OpAbsorb, sluice.UserKey{Kind: sluice.KeyUser, Name: to.String()}
 	took.Name, took.Body = id.String(), string(goes.Append(nil))

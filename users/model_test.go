@@ -101,6 +101,11 @@ func (m *model) step(n int, partitions ...int) {
 func (m *model) write(r *Result) {
 	m.t.Helper()
 	c := r.Changes
+	for _, id := range c.Stay { // a store refuses it, and would each time it is tried again
+		if row, ok := m.users[id]; !ok || !row.MergedInto.IsZero() {
+			m.t.Fatalf("%v must stay and is not there, or is merged", id)
+		}
+	}
 	for _, id := range c.Drop {
 		delete(m.users, id)
 	}

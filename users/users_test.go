@@ -498,3 +498,18 @@ func TestEraseAfterMerge(t *testing.T) {
 		}
 	}
 }
+
+// One transaction makes a user and merges one of another partition into him.
+func TestMergeIntoNew(t *testing.T) {
+	m := newModel(t, 2)
+	a, b := pair(2)
+	m.add(set(external(a), `{"x":1}`))
+	m.settle()
+	m.add(set(external(b), `{"y":1}`))
+	m.add(mergeInto(external(a), external(b)))
+	m.step(9, external(b).Partition(2), external(a).Partition(2))
+	m.settle()
+	if _, p := m.who(external(a)); p.ExternalID != b || p.Custom.Get("x") != "1" || p.Custom.Get("y") != "1" {
+		t.Errorf("got %s", dump(p))
+	}
+}
