@@ -211,17 +211,24 @@ func moneyText(micros int64) string {
 }
 
 func aliasesText(all []profile.Alias) string {
+	return objectsText(all, func(m *members, a profile.Alias) {
+		m.add("alias_name", quoted(a.Name))
+		m.add("alias_label", quoted(a.Label))
+	})
+}
+
+// objectsText writes an array of objects, nothing if it has none.
+func objectsText[T any](all []T, fill func(*members, T)) string {
 	if len(all) == 0 {
 		return ""
 	}
 	b := []byte{'['}
-	for i, a := range all {
+	for i, one := range all {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		m := members{b: append(b, '{')}
-		m.add("alias_name", quoted(a.Name))
-		m.add("alias_label", quoted(a.Label))
+		fill(&m, one)
 		b = append(m.b, '}')
 	}
 	return string(append(b, ']'))
@@ -244,22 +251,12 @@ func customText(all profile.Values) string {
 
 // talliesText writes what happened how often; called is the member of the name.
 func talliesText(all []profile.Tally, called string) string {
-	if len(all) == 0 {
-		return ""
-	}
-	b := []byte{'['}
-	for i, t := range all {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		m := members{b: append(b, '{')}
+	return objectsText(all, func(m *members, t profile.Tally) {
 		m.add(called, quoted(t.Name))
 		m.add("first", quoted(profile.TimeText(t.FirstMillis)))
 		m.add("last", quoted(profile.TimeText(t.LastMillis)))
 		m.add("count", strconv.FormatInt(t.Count, 10))
-		b = append(m.b, '}')
-	}
-	return string(append(b, ']'))
+	})
 }
 
 // tokensText writes push tokens, whose app has another name in exports.

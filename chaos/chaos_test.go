@@ -27,14 +27,7 @@ func TestKillAtEveryFailpoint(t *testing.T) {
 	w.startPushing()
 	for i, name := range failpoints {
 		p := w.start(fmt.Sprintf("%s=kill,%d", name, 2+i%3))
-		w.eventually("the program has killed itself at "+name, func() bool {
-			select {
-			case <-p.exited:
-				return true
-			default:
-				return false
-			}
-		})
+		w.exits(p, "the program has killed itself at "+name)
 		next := w.start("")
 		w.passed()
 		next.kill()
@@ -52,14 +45,7 @@ func TestKillWhileHashesAreDrained(t *testing.T) {
 	w.startPushing()
 	for i, name := range []string{"take", "taken", "read", "load", "transaction", "commit", "committed", "drop"} {
 		p := w.start(fmt.Sprintf("%s=kill,%d", name, 1+i%2))
-		w.eventually("the program has killed itself at "+name, func() bool {
-			select {
-			case <-p.exited:
-				return true
-			default:
-				return false
-			}
-		})
+		w.exits(p, "the program has killed itself at "+name)
 	}
 	w.start("")
 	w.counted()
@@ -239,14 +225,7 @@ func TestStopUnderLoad(t *testing.T) {
 		p := w.start("")
 		w.passed()
 		p.signal(syscall.SIGTERM)
-		w.eventually("the program has ended", func() bool {
-			select {
-			case <-p.exited:
-				return true
-			default:
-				return false
-			}
-		})
+		w.exits(p, "the program has ended")
 		if code := p.cmd.ProcessState.ExitCode(); code != 0 {
 			t.Fatalf("the program ended with status %d", code)
 		}

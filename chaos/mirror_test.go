@@ -157,14 +157,7 @@ func TestKillWhileMirroring(t *testing.T) {
 			nth = 1 // a session has one
 		}
 		p := w.start(fmt.Sprintf("%s=kill,%d", name, nth))
-		w.eventually("the program has killed itself at "+name, func() bool {
-			select {
-			case <-p.exited:
-				return true
-			default:
-				return false
-			}
-		})
+		w.exits(p, "the program has killed itself at "+name)
 	}
 	p := w.start("")
 	w.reached()

@@ -439,3 +439,16 @@ func (w *world) eventually(what string, ok func() bool) {
 		<-time.After(20 * time.Millisecond)
 	}
 }
+
+// exits waits until a program has ended.
+func (w *world) exits(p *program, what string) {
+	w.t.Helper()
+	w.eventually(what, func() bool {
+		select {
+		case <-p.exited:
+			return true
+		default:
+			return false
+		}
+	})
+}

@@ -66,16 +66,11 @@ func runBackup(ctx context.Context, c *call) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	redis, stop, err := dialOrStart(ctx, cfg)
+	redis, lists, stop, err := openRedis(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	lists, closeLists, err := openLists(ctx, cfg, redis)
-	if err != nil {
-		return err
-	}
-	defer closeLists()
 	progress := c.progress()
 	defer progress.end()
 	b := &transfer.Backup{Database: store, Redis: redis, Lists: lists, Clock: sluice.SystemClock{}, Program: version, Progress: progress.say}
@@ -152,16 +147,11 @@ func (c *call) restore(ctx context.Context, archive *transfer.Archive, progress 
 	if err := store.Migrate(ctx); err != nil {
 		return err
 	}
-	redis, stop, err := dialOrStart(ctx, cfg)
+	redis, lists, stop, err := openRedis(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	lists, closeLists, err := openLists(ctx, cfg, redis)
-	if err != nil {
-		return err
-	}
-	defer closeLists()
 	only := c.given.text("only")
 	r := &transfer.Restore{
 		Database: store, Redis: redis, Archive: archive,

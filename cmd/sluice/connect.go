@@ -107,19 +107,28 @@ func logsOf(r *flow.Redis, cfg *config.Config) []*flow.Log {
 // openReplayer connects what a replay needs: the logs, and the lists of the
 // configuration on their servers. The returned function ends the connections.
 func openReplayer(ctx context.Context, cfg *config.Config, store sluice.Store) (*ingest.Replayer, func() error, error) {
-	main, stop, err := dialOrStart(ctx, cfg)
+	main, lists, stop, err := openRedis(ctx, cfg)
 	if err != nil {
 		return nil, nil, err
-	}
-	lists, closeLists, err := openLists(ctx, cfg, main)
-	if err != nil {
-		return nil, nil, errors.Join(err, stop())
 	}
 	replayer := &ingest.Replayer{Store: store, Lists: map[string]*flow.List{}, Logs: logsOf(main, cfg)}
 	for _, l := range lists {
 		replayer.Lists[l.Source()] = l
 	}
-	return replayer, func() error { closeLists(); return stop() }, nil
+	return replayer, stop, nil
+}
+
+// openRedis is dialOrStart and openLists. The returned function undoes both.
+func openRedis(ctx context.Context, cfg *config.Config) (main *flow.Redis, lists []*flow.List, closeAll func() error, err error) {
+	main, stop, err := dialOrStart(ctx, cfg)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	lists, closeLists, err := openLists(ctx, cfg, main)
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, stop())
+	}
+	return main, lists, func() error { closeLists(); return stop() }, nil
 }
 
 // openLists connects the lists and hashes of the configuration, on the main
