@@ -63,6 +63,7 @@ var layers = map[string]int{
 	"cmd/sluice":     5,
 
 	"apitest":   6,
+	"clocktest": 6, // a clock that a test moves
 	"storetest": 6,
 	"flowtest":  6,
 	"chaos":     6,

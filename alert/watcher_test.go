@@ -16,28 +16,11 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/clocktest"
 	"sluice/flow"
 	"sluice/servers"
 	"sluice/sqlstore"
 )
-
-// hand is a clock that a test moves.
-type hand struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (h *hand) Now() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.now
-}
-
-func (h *hand) move(d time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.now = h.now.Add(d)
-}
 
 // receiver is a webhook's other end.
 type receiver struct {
@@ -93,7 +76,7 @@ type office struct {
 	redis    *flow.Redis
 	child    *servers.Redis
 	store    *sqlstore.Store
-	clock    *hand
+	clock    *clocktest.Clock
 	receiver *receiver
 	url      string
 }
@@ -105,7 +88,7 @@ func openOffice(t *testing.T) *office {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = child.Stop(context.Background()) })
-	o := &office{t: t, child: child, clock: &hand{now: begin}, receiver: &receiver{}}
+	o := &office{t: t, child: child, clock: clocktest.At(begin), receiver: &receiver{}}
 	if o.redis, err = flow.Dial(t.Context(), child.URL()); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +141,7 @@ func (o *office) await(what string, done func() bool) {
 // pass moves the clock and has every process look; those that tell last.
 func (o *office) pass(after time.Duration, want string, all ...*process) {
 	o.t.Helper()
-	o.clock.move(after)
+	o.clock.Move(after)
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b *process) int { return strings.Compare(fmt.Sprint(a.tells()), fmt.Sprint(b.tells())) })
 	for _, p := range all {
@@ -224,6 +207,6 @@ func TestRedisIsAway(t *testing.T) {
 		if got := o.receiver.take(); got != want {
 			t.Errorf("told %q, want %q", got, want)
 		}
-		o.clock.move(time.Minute)
+		o.clock.Move(time.Minute)
 	}
 }

@@ -4,32 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"sluice"
+	"sluice/clocktest"
 	"sluice/key"
 	"sluice/sqlstore"
 )
-
-// hand is a clock that a test moves.
-type hand struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (h *hand) Now() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.now
-}
-
-func (h *hand) move(d time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.now = h.now.Add(d)
-}
 
 func openKeys(t *testing.T) *sqlstore.Store {
 	t.Helper()
@@ -56,7 +38,7 @@ func addKey(t *testing.T, s *sqlstore.Store, permissions ...string) (id, text st
 func TestAuthority(t *testing.T) {
 	const root = "0123456789abcdef0123456789abcdef"
 	store := openKeys(t)
-	clock := &hand{now: time.UnixMilli(1_700_000_000_000)}
+	clock := clocktest.At(time.UnixMilli(1_700_000_000_000))
 	a := newAuthority(root, func() sluice.KeyStore { return store }, clock)
 	id, text := addKey(t, store, "events:write")
 	plainID, plain := addKey(t, store)
@@ -95,9 +77,9 @@ func TestAuthority(t *testing.T) {
 	if err := store.RevokeKey(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	clock.move(believeFor - time.Millisecond)
+	clock.Move(believeFor - time.Millisecond)
 	good("Bearer "+text, id)
-	clock.move(time.Millisecond)
+	clock.Move(time.Millisecond)
 	bad("Bearer " + text)
 
 	// An unknown one is asked for again then as well.
@@ -107,7 +89,7 @@ func TestAuthority(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad("Bearer " + other)
-	clock.move(believeFor)
+	clock.Move(believeFor)
 	good("Bearer "+other, otherID)
 
 	// Without the database, what is known is believed no longer than that.
@@ -115,7 +97,7 @@ func TestAuthority(t *testing.T) {
 		t.Fatal(err)
 	}
 	good("Bearer "+other, otherID)
-	clock.move(believeFor)
+	clock.Move(believeFor)
 	var e *sluice.Error
 	if _, err := a.identify(t.Context(), "Bearer "+other); !errors.As(err, &e) || e.Code != sluice.CodeUnavailable {
 		t.Errorf("without a database: %v", err)
@@ -127,7 +109,7 @@ func TestAuthority(t *testing.T) {
 func TestAuthorityIsBounded(t *testing.T) {
 	store := openKeys(t)
 	defer store.Close()
-	a := newAuthority("", func() sluice.KeyStore { return store }, &hand{now: time.UnixMilli(1)})
+	a := newAuthority("", func() sluice.KeyStore { return store }, clocktest.At(time.UnixMilli(1)))
 	id, text := addKey(t, store, "events:write")
 	if _, err := a.identify(t.Context(), "Bearer "+text); err != nil {
 		t.Fatal(err)

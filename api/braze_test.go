@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/braze"
+	"sluice/clocktest"
 	"sluice/sqlstore"
 )
 
@@ -144,7 +145,7 @@ func TestBrazeOldKeys(t *testing.T) {
 
 // Beyond a limit calls are refused until the window ends, as the headers say.
 func TestBrazeLimits(t *testing.T) {
-	clock := &hand{now: time.UnixMilli(1_700_000_001_500)}
+	clock := clocktest.At(time.UnixMilli(1_700_000_001_500))
 	limits := braze.Limits{braze.LimitIdentity: 2}
 	s, url, p, _ := startBraze(t, Options{Clock: clock, BrazeLimits: limits, KeyItemsPerSecond: 1})
 	defer stop(t, s)
@@ -170,7 +171,7 @@ func TestBrazeLimits(t *testing.T) {
 			t.Errorf("its headers: %v", got.header)
 		}
 	}
-	clock.move(39 * time.Second)
+	clock.Move(39 * time.Second)
 	if got := callBraze(t, url+"/users/delete", "POST", auth, `{}`); got.status != 400 || got.header.Get("X-RateLimit-Remaining") != "1" {
 		t.Errorf("the next window: %d %v", got.status, got.header)
 	}

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"sluice/clocktest"
 )
 
 // door is a listener with clients on the other side.
@@ -14,7 +16,7 @@ type door struct {
 	l *limitListener
 }
 
-func openDoor(t *testing.T, most int, grace time.Duration, clock *hand) *door {
+func openDoor(t *testing.T, most int, grace time.Duration, clock *clocktest.Clock) *door {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -71,7 +73,7 @@ func (d *door) mustBeClosed(client net.Conn, what string) {
 
 // Beyond the bound the longest quiet connection goes, never a busy one.
 func TestQuietConnectionsMakeRoom(t *testing.T) {
-	d := openDoor(t, 3, 0, &hand{})
+	d := openDoor(t, 3, 0, clocktest.At(time.Time{}))
 	firstClient, first := d.next()
 	secondClient, second := d.next()
 	thirdClient, third := d.next()
@@ -98,7 +100,7 @@ func TestQuietConnectionsMakeRoom(t *testing.T) {
 
 // While all are busy the next waits, until one is closed or done.
 func TestBusyConnectionsAreWaitedFor(t *testing.T) {
-	d := openDoor(t, 1, 0, &hand{})
+	d := openDoor(t, 1, 0, clocktest.At(time.Time{}))
 	for _, end := range []func(*limitConn){
 		(*limitConn).becomeQuiet,
 		func(c *limitConn) { c.Close() },
@@ -130,7 +132,7 @@ func TestBusyConnectionsAreWaitedFor(t *testing.T) {
 // A client whose bytes the server has not read yet keeps its place, for a while,
 // unless the server is writing to it.
 func TestUnreadBytesKeepAPlace(t *testing.T) {
-	clock := &hand{now: time.UnixMilli(1_700_000_000_000)}
+	clock := clocktest.At(time.UnixMilli(1_700_000_000_000))
 	d := openDoor(t, 2, time.Millisecond, clock)
 	speaker, first := d.next()
 	silent, second := d.next()
@@ -140,7 +142,7 @@ func TestUnreadBytesKeepAPlace(t *testing.T) {
 	for !hasUnread(first.Conn) { // it is on its way
 		runtime.Gosched()
 	}
-	clock.move(time.Millisecond)
+	clock.Move(time.Millisecond)
 	if conn, _, ok := d.l.toClose(); conn != second || !ok {
 		t.Error("a client that spoke goes before one that said nothing")
 	}
@@ -149,18 +151,18 @@ func TestUnreadBytesKeepAPlace(t *testing.T) {
 	_, third := d.next()
 	third.becomeBusy()
 	for range maxSpared - 1 {
-		clock.move(time.Millisecond)
+		clock.Move(time.Millisecond)
 		if conn, wait, ok := d.l.toClose(); conn != nil || ok || wait != time.Millisecond {
 			t.Fatalf("%v, %v, %v: not spared %d times", conn, wait, ok, maxSpared)
 		}
 	}
-	clock.move(time.Millisecond)
+	clock.Move(time.Millisecond)
 	if conn, _, _ := d.l.toClose(); conn != first {
 		t.Error("spared for ever")
 	}
 	first.becomeQuiet()
 	first.writing.Store(true)
-	clock.move(time.Millisecond)
+	clock.Move(time.Millisecond)
 	if conn, _, _ := d.l.toClose(); conn != first {
 		t.Error("spared although it does not read")
 	}
@@ -168,7 +170,7 @@ func TestUnreadBytesKeepAPlace(t *testing.T) {
 
 // Whoever has just come is not cut off before it could speak.
 func TestQuietConnectionsHaveGrace(t *testing.T) {
-	clock := &hand{now: time.UnixMilli(1_700_000_000_000)}
+	clock := clocktest.At(time.UnixMilli(1_700_000_000_000))
 	d := openDoor(t, 1, time.Millisecond, clock)
 	client, _ := d.next()
 	d.dial()
@@ -183,7 +185,7 @@ func TestQuietConnectionsHaveGrace(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	clock.move(time.Millisecond)
+	clock.Move(time.Millisecond)
 	if <-waiting == nil {
 		t.Error("not accepted")
 	}

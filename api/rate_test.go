@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"sluice/clocktest"
 	"sluice/key"
 )
 
 func TestRates(t *testing.T) {
-	clock := &hand{now: time.UnixMilli(1_700_000_000_000)}
+	clock := clocktest.At(time.UnixMilli(1_700_000_000_000))
 	r := newRates(100, clock)
 	ann, bob := key.NewIdentity("ann", "", nil), key.NewIdentity("bob", "", nil)
 	after := func(who key.Identity) string {
@@ -41,20 +42,20 @@ func TestRates(t *testing.T) {
 	if got := after(key.Root()); got != "" {
 		t.Errorf("the root key is refused for %s s", got)
 	}
-	clock.move(7 * time.Second)
+	clock.Move(7 * time.Second)
 	if got := after(ann); got != "1" {
 		t.Errorf("the debt just paid: %q, want 1", got)
 	}
-	clock.move(100 * time.Millisecond)
+	clock.Move(100 * time.Millisecond)
 	if got := after(ann); got != "" {
 		t.Errorf("out of debt: refused for %s s", got)
 	}
-	clock.move(time.Hour)
+	clock.Move(time.Hour)
 	r.spend(ann, 501)
 	if got := after(ann); got != "1" {
 		t.Errorf("more than 5 s were saved up: %q", got)
 	}
-	clock.move(-time.Hour)
+	clock.Move(-time.Hour)
 	if got := after(ann); got != "1" {
 		t.Errorf("a clock set back: %q, want 1", got)
 	}

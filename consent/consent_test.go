@@ -10,14 +10,10 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/clocktest"
 	"sluice/profile"
 	"sluice/token"
 )
-
-// hand is a clock that a test moves.
-type hand struct{ now time.Time }
-
-func (h *hand) Now() time.Time { return h.now }
 
 // notes keeps what is written.
 type notes struct {
@@ -31,13 +27,13 @@ func (n *notes) Record(_ context.Context, _ sluice.UserKey, events []sluice.Even
 	return nil
 }
 
-func service(t *testing.T, forms ...Form) (*Service, *hand) {
+func service(t *testing.T, forms ...Form) (*Service, *clocktest.Clock) {
 	t.Helper()
 	keys, err := token.NewKeys(bytes.Repeat([]byte("k"), token.MinSecretBytes))
 	if err != nil {
 		t.Fatal(err)
 	}
-	clock := &hand{time.Unix(1_700_000_000, 0)}
+	clock := clocktest.At(time.Unix(1_700_000_000, 0))
 	return New(forms, "https://m.example.com", keys, clock), clock
 }
 
@@ -46,11 +42,11 @@ func TestExpiry(t *testing.T) {
 	s, clock := service(t, Form{Name: "f", Hours: 72, EmailSubscribe: true})
 	w := &notes{}
 	link, err := s.Ask(t.Context(), w, &Request{Form: s.Form("f"), Email: "a@example.com", IP: netip.MustParseAddr("192.0.2.1")})
-	if err != nil || !link.Expires.Equal(clock.now.Add(72*time.Hour)) {
+	if err != nil || !link.Expires.Equal(clock.Now().Add(72*time.Hour)) {
 		t.Fatalf("%+v %v", link, err)
 	}
 	_, text, _ := strings.Cut(link.URL, "?t=")
-	clock.now = clock.now.Add(72*time.Hour - time.Second)
+	clock.Move(72*time.Hour - time.Second)
 	o, err := s.Open(text)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +54,7 @@ func TestExpiry(t *testing.T) {
 	if err := s.Confirm(t.Context(), w, o, netip.Addr{}); err != nil || w.ttl != time.Second+keptMore {
 		t.Errorf("remembered for %s, %v", w.ttl, err)
 	}
-	clock.now = clock.now.Add(time.Second)
+	clock.Move(time.Second)
 	if _, err := s.Open(text); !errors.Is(err, token.ErrExpired) {
 		t.Errorf("a second later: %v", err)
 	}

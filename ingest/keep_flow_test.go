@@ -10,39 +10,16 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/clocktest"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/sqlstore"
 )
 
-// setClock is a clock that stands until it is set.
-type setClock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *setClock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *setClock) add(days int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.AddDate(0, 0, days)
-}
-
-func (c *setClock) tick(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 // kept is a store with a keeper, both by one clock.
 type kept struct {
 	*bed
-	clock  *setClock
+	clock  *clocktest.Clock
 	store  *sqlstore.Store
 	keeper *ingest.Keeper
 	at     uint64
@@ -50,7 +27,7 @@ type kept struct {
 
 func newKept(b *bed, retention ingest.Retention) *kept {
 	b.Helper()
-	k := &kept{bed: b, clock: &setClock{now: time.Now().UTC().Truncate(24 * time.Hour).Add(14 * time.Hour)}}
+	k := &kept{bed: b, clock: clocktest.At(time.Now().UTC().Truncate(24 * time.Hour).Add(14 * time.Hour))}
 	var err error
 	k.store, err = sqlstore.Open(b.Context(), b.url, sqlstore.Options{Clock: k.clock})
 	b.must(err)
@@ -124,10 +101,10 @@ func TestKeeper(t *testing.T) {
 		k.put("c", 0)
 		k.pass()
 		k.want("custom a", "custom c", "mail a", "mail b", "mail c", "purchase a", "purchase b", "purchase c", "system a", "system b", "system c")
-		k.clock.add(5)
+		k.clock.Move(5 * 24 * time.Hour)
 		k.pass()
 		k.want("custom c", "mail a", "mail c", "purchase a", "purchase c", "system a", "system c")
-		k.clock.add(1)
+		k.clock.Move(24 * time.Hour)
 		k.pass()
 		k.want("mail c", "purchase c", "system c")
 		k.put("late", 100*aDay)
@@ -149,7 +126,7 @@ func TestKeeperWhoseClockIsAhead(t *testing.T) {
 	onEach(t, func(b *bed) {
 		keep := map[sluice.EventKind]int{sluice.KindMail: 3, sluice.KindCustom: 3, sluice.KindPurchase: 3, sluice.KindSystem: 3}
 		k := newKept(b, ingest.Retention{Events: keep, SeriesHours: 3, SeriesDays: 3, DeadLetters: 3})
-		other := &setClock{now: k.clock.Now()}
+		other := clocktest.At(k.clock.Now())
 		k.keeper.OtherClock = func(context.Context) (int64, error) { return other.Now().UnixMilli(), nil }
 		b.must(k.keeper.MakeDays(b.Context()))
 		k.put("old", 10*aDay)
@@ -158,7 +135,7 @@ func TestKeeperWhoseClockIsAhead(t *testing.T) {
 		if b.dialect == "mariadb" {
 			before = k.partitions()
 		}
-		k.clock.add(365 * 50)
+		k.clock.Move(365 * 50 * 24 * time.Hour)
 		b.must(k.keeper.MakeDays(b.Context()))
 		if b.dialect == "mariadb" && k.partitions() != before {
 			b.Errorf("days of other years were made: %d bytes of names", len(k.partitions()))
@@ -173,7 +150,7 @@ func TestKeeperWhoseClockIsAhead(t *testing.T) {
 		k.want("custom new", "mail new", "purchase new", "system new")
 
 		// It is the earlier of the two, whichever that is.
-		k.clock.add(-365 * 50)
+		k.clock.Move(-365 * 50 * 24 * time.Hour)
 		k.keeper.OtherClock = func(context.Context) (int64, error) { return k.clock.Now().AddDate(50, 0, 0).UnixMilli(), nil }
 		k.pass()
 		k.want("custom new", "mail new", "purchase new", "system new")
@@ -250,13 +227,13 @@ func TestKeeperErases(t *testing.T) {
 		left("[gone gone gone too stays]")
 		late := of("gone", 2) // is in the logs already
 		apply(&sluice.UserChanges{Erase: []string{"gone", "gone too"}})
-		k.clock.tick(time.Millisecond)
+		k.clock.Move(time.Millisecond)
 		left("[stays]")
-		k.clock.tick(time.Hour)
+		k.clock.Move(time.Hour)
 		left("[stays]") // his name has been passed, and waits for tomorrow
 		apply(nil, late)
 		left("[gone stays]")
-		k.clock.add(2)
+		k.clock.Move(2 * 24 * time.Hour)
 		apply(nil, of("gone", 0)) // another, who has the name now
 		left("[gone stays]")
 		if got := b.count("erasures"); got != 0 {

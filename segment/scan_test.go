@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/clocktest"
 	"sluice/profile"
 	"sluice/rule"
 	"sluice/sqlstore"
@@ -73,14 +74,9 @@ func manyUsers(t *testing.T) (*sqlstore.Store, []*rule.Rule, [][]sluice.UserID) 
 	return store, rules, held
 }
 
-// clock stands still until a test moves it.
-type clock struct{ now time.Time }
-
-func (c *clock) Now() time.Time { return c.now }
-
 func TestScan(t *testing.T) {
 	store, rules, held := manyUsers(t)
-	c := &clock{time.Unix(1_700_000_000, 0)}
+	c := clocktest.At(time.Unix(1_700_000_000, 0))
 	s := NewScanner(store, partitions, c)
 	counts, err := s.Count(t.Context(), rules...)
 	if want := int64(people - people/50 + 2*98); err != nil || counts.Users != want || counts.Unread != 0 {
@@ -119,13 +115,13 @@ func TestScan(t *testing.T) {
 // lateStore moves the clock with each read, and has one more user to tell.
 type lateStore struct {
 	sluice.UserStore
-	clock *clock
+	clock *clocktest.Clock
 	reads int
 }
 
 func (s *lateStore) EachProfile(ctx context.Context, part int, after int64, limit int, f func(int64, string) bool) error {
 	s.reads++
-	s.clock.now = s.clock.now.Add(time.Second)
+	s.clock.Move(time.Second)
 	return s.UserStore.EachProfile(ctx, part, after, limit, f)
 }
 
@@ -136,7 +132,7 @@ func TestMembersArePatient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &clock{time.Unix(1_700_000_000, 0)}
+	c := clocktest.At(time.Unix(1_700_000_000, 0))
 	late := &lateStore{UserStore: store, clock: c}
 	s := NewScanner(late, partitions, c)
 	var got []Member
