@@ -2,6 +2,7 @@ package users
 
 import (
 	"fmt"
+	"slices"
 
 	"sluice"
 	"sluice/jsonscan"
@@ -272,6 +273,7 @@ func (u *Unit) hand(up *Update, id sluice.UserID, x *user, goes *profile.Profile
 		u.keys[k] = []sluice.UserID{to}
 	}
 	x.row.MergedInto = to
+	u.took[to] = append(append(u.took[to], id), u.took[id]...)
 	if here {
 		other.profile.Merge(goes)
 		other.dirty, other.last = true, up
@@ -298,6 +300,13 @@ func (u *Unit) absorb(up *Update, id sluice.UserID, x *user) {
 		return
 	}
 	x.profile.Merge(other)
+	// Whoever he was sent to may have been merged into this one on the way.
+	for _, k := range keysOf(other) {
+		if _, owner := u.owner(k); owner == x && u.keys[k][0] != id {
+			u.result.Changes.MoveKeys = append(u.result.Changes.MoveKeys, sluice.KeyRow{Key: k, ID: id})
+			u.keys[k] = []sluice.UserID{id}
+		}
+	}
 }
 
 // apart says why one profile cannot take in another, or "".
@@ -316,7 +325,7 @@ func (u *Unit) remove(id sluice.UserID, x *user) {
 	c := u.result.Changes
 	for _, k := range keysOf(x.profile) {
 		c.DropKeys = append(c.DropKeys, sluice.KeyRow{Key: k, ID: id})
-		for _, was := range u.read.ByKey[k] { // as the database still has it
+		for _, was := range slices.Concat(u.read.ByKey[k], u.took[id]) { // as the database may still have it
 			c.DropKeys = append(c.DropKeys, sluice.KeyRow{Key: k, ID: was})
 		}
 		delete(u.keys, k)
@@ -338,17 +347,21 @@ func (u *Unit) erase(id string, p *profile.Profile) {
 
 // bereave erases a user whose other half of a merge finds nobody: who should
 // have taken him over was erased while it was on its way, and he with him. His
-// keys are still those of that one.
+// keys are still those of that one, or of one in between.
 func (u *Unit) bereave(up *Update) {
 	p, err := profile.Parse(up.Body)
 	if err != nil {
 		u.bury(up, err.Error())
 		return
 	}
-	if heir, ok := sluice.ParseUserID(up.Key.Name); ok {
-		for _, k := range keysOf(p) {
-			u.result.Changes.DropKeys = append(u.result.Changes.DropKeys, sluice.KeyRow{Key: k, ID: heir})
+	for _, k := range keysOf(p) {
+		if _, owner := u.owner(k); owner != nil {
+			continue // who came back under his name
 		}
+		for _, was := range u.read.ByKey[k] {
+			u.result.Changes.DropKeys = append(u.result.Changes.DropKeys, sluice.KeyRow{Key: k, ID: was})
+		}
+		delete(u.keys, k)
 	}
 	u.erase(up.Name, p)
 }

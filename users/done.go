@@ -135,8 +135,11 @@ func (u *Unit) moveAddresses(id sluice.UserID, before, after addressKeys) {
 
 // keysOf are a user's keys, and those of the users who were merged into him.
 func keysOf(p *profile.Profile) (keys []sluice.UserKey) {
-	for _, name := range append([]string{p.ExternalID}, p.Former...) {
-		if name != "" {
+	if p.ExternalID != "" {
+		keys = append(keys, sluice.UserKey{Kind: sluice.KeyExternal, Name: p.ExternalID})
+	}
+	for _, name := range p.Former {
+		if _, ok := sluice.ParseUserID(name); !ok { // a number of ours is in no table of keys
 			keys = append(keys, sluice.UserKey{Kind: sluice.KeyExternal, Name: name})
 		}
 	}

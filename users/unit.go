@@ -78,7 +78,8 @@ type Unit struct {
 	users   map[sluice.UserID]*user
 	keys    map[sluice.UserKey][]sluice.UserID
 	numbers map[int]*sluice.UserNumbers
-	missing []sluice.UserID // asked for and not read yet
+	missing []sluice.UserID                   // asked for and not read yet
+	took    map[sluice.UserID][]sluice.UserID // whom each took over in this transaction
 
 	careful bool   // each update is tried first: see fits
 	full    bool   // somebody's profile would be too large
@@ -109,7 +110,7 @@ func Apply(ctx context.Context, store Reader, partitions int, now int64, updates
 	q := queryOf(updates)
 	var answer sluice.UserAnswer
 	careful := false
-	for range maxRounds {
+	for range 2 * maxRounds { // once careful, it may find that it must read on
 		more, err := read(ctx, store, q)
 		if err != nil {
 			return Result{}, fmt.Errorf("apply updates of users: %w", err)
@@ -201,6 +202,12 @@ func queryOf(updates []Update) (q sluice.UserQuery) {
 			if k, ok := mergeKey(u.Name); ok {
 				add(k)
 			}
+		case sluice.OpAbsorb: // whose keys are those by now; what cannot be read is buried later
+			if p, err := profile.Parse(u.Body); err == nil {
+				for _, k := range keysOf(p) {
+					add(k)
+				}
+			}
 		}
 	}
 	for k := range keys {
@@ -237,6 +244,7 @@ func newUnit(partitions int, now int64, updates int, a *sluice.UserAnswer) *Unit
 		keys:    make(map[sluice.UserKey][]sluice.UserID, max(len(a.ByKey), made)),
 		numbers: make(map[int]*sluice.UserNumbers, len(a.Numbers)),
 		counts:  make(map[sluice.Count]int64),
+		took:    make(map[sluice.UserID][]sluice.UserID),
 		read:    a,
 		result:  Result{Changes: &sluice.UserChanges{}},
 	}

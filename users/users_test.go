@@ -513,3 +513,52 @@ func TestMergeIntoNew(t *testing.T) {
 		t.Errorf("got %s", dump(p))
 	}
 }
+
+// Whatever comes for a few users by whatever keys, in transactions of all
+// partitions or of some: none is refused, for it would be refused each time it
+// is tried again, and no key is left of who is no more.
+func TestNothingStops(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	for range 400 {
+		const partitions = 3
+		m := newModel(t, partitions)
+		some := func() sluice.UserKey {
+			switch n := fmt.Sprint(r.IntN(4)); r.IntN(5) {
+			case 0:
+				return sluice.AliasKey("l", n)
+			case 1:
+				return sluice.UserKey{Kind: sluice.KeyEmail, Name: n + "@example.com"}
+			default:
+				return external(n)
+			}
+		}
+		for range 60 {
+			switch k := some(); r.IntN(9) {
+			case 0, 1:
+				m.add(mergeInto(k, some()))
+			case 2:
+				m.add(sluice.UserUpdate{Op: sluice.OpDelete, Key: k})
+			case 3:
+				m.add(sluice.UserUpdate{Op: sluice.OpAlias, Key: k, Body: sluice.AliasKey("l", fmt.Sprint(r.IntN(4))).Name})
+			case 4:
+				m.add(sluice.UserUpdate{Op: sluice.OpIdentify, Key: k, Name: fmt.Sprint(r.IntN(4)), Body: []string{"merge", "none"}[r.IntN(2)]})
+			case 5:
+				m.add(did(k, "e", m.now))
+			default:
+				m.add(set(k, fmt.Sprintf(`{"a":%d,"email":"%d@example.com"}`, r.IntN(9), r.IntN(4))))
+			}
+			switch r.IntN(4) {
+			case 0:
+				m.step(1+r.IntN(4), 0, 1, 2)
+			case 1:
+				m.step(1+r.IntN(4), r.IntN(partitions))
+			case 2:
+				m.deliver(r.IntN(partitions), r.IntN(partitions))
+			}
+		}
+		m.settle()
+		if len(m.dead) > 0 {
+			t.Fatalf("%+v", m.dead)
+		}
+	}
+}
