@@ -297,7 +297,7 @@ func (w *Writer) add(ctx context.Context, p *Part) (*flight, error) {
 	if g.waiting == nil {
 		g.waiting = &flight{done: make(chan struct{})}
 	}
-	if o.items == 0 {
+	if len(o.data) == 0 {
 		o.data = sluice.NewBatch(max(len(p.Items), o.mean))
 	}
 	o.data = append(o.data, p.Items...)

@@ -48,7 +48,7 @@ func (w *Writer) take(g *group) (*flight, []closedBatch) {
 	}
 	batches := make([]closedBatch, 0, len(g.partitions))
 	for _, p := range g.partitions {
-		if o := &w.open[p]; o.items > 0 {
+		if o := &w.open[p]; len(o.data) > 0 {
 			batches = append(batches, closedBatch{partition: p, data: o.data, items: o.items})
 			o.data, o.items = nil, 0
 		}

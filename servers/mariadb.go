@@ -157,9 +157,16 @@ func (m *MariaDB) start(ctx context.Context) error {
 	return nil
 }
 
+// mariadbTemp is where a server has its temporary tables, in its data directory:
+// one that starts removes what it finds of such tables, in the system's directory
+// also those that another server is using.
+const mariadbTemp = "server.tmp"
+
+func (m *MariaDB) tempDir() string { return filepath.Join(m.opt.Dir, mariadbTemp) }
+
 // prepare makes the data directory usable: system tables, owner, way to it.
 func (m *MariaDB) prepare(ctx context.Context, lock *os.File) error {
-	for _, dir := range []string{m.opt.Dir, m.socketHome} {
+	for _, dir := range []string{m.opt.Dir, m.socketHome, m.tempDir()} {
 		if dir == "" {
 			continue
 		}
@@ -195,6 +202,8 @@ func (m *MariaDB) fill(ctx context.Context, lock *os.File) error {
 	args := []string{
 		"--no-defaults",
 		"--datadir=" + m.opt.Dir,
+		"--tmpdir=" + m.tempDir(),
+		"--ignore-db-dirs=" + mariadbTemp,
 		"--auth-root-authentication-method=normal",
 		"--skip-test-db",
 	}
@@ -233,7 +242,7 @@ func (m *MariaDB) clear() error {
 	if err != nil {
 		return err
 	}
-	own := map[string]bool{lockName: true, filepath.Base(m.logPath()): true}
+	own := map[string]bool{lockName: true, filepath.Base(m.logPath()): true, mariadbTemp: true}
 	begun := filepath.Join(m.opt.Dir, "server.installing")
 	_, err = os.Stat(begun)
 	ours := err == nil
@@ -267,6 +276,8 @@ func (m *MariaDB) arguments() []string {
 		"--datadir=" + m.opt.Dir,
 		"--socket=" + m.socket,
 		"--pid-file=" + filepath.Join(m.opt.Dir, "mariadb.pid"),
+		"--tmpdir=" + m.tempDir(),
+		"--ignore-db-dirs=" + mariadbTemp,
 		"--bind-address=127.0.0.1",
 		"--port=" + strconv.Itoa(m.port),
 		"--character-set-server=utf8mb4",

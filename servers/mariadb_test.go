@@ -36,6 +36,18 @@ func query(t *testing.T, m *MariaDB, sql string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// A server that starts empties its directory of temporary tables, so each has
+// one of its own, which is no database.
+func TestMariaDBSharesNoTemporaryTables(t *testing.T) {
+	m := startMariaDB(t, MariaDBOptions{})
+	if got := query(t, m, "SELECT @@tmpdir"); got != m.tempDir() {
+		t.Errorf("temporary tables are in %s, want %s", got, m.tempDir())
+	}
+	if got := query(t, m, "SHOW DATABASES"); strings.Contains(got, "tmp") {
+		t.Errorf("databases: %s", got)
+	}
+}
+
 func TestMariaDBKeepsItsDataOverKillAndRestart(t *testing.T) {
 	m := startMariaDB(t, MariaDBOptions{})
 	if err := m.CreateDatabase(limit(t), "od`d"); err != nil {
