@@ -36,7 +36,7 @@ type StoreFollower struct {
 	Log    *slog.Logger
 	Stats  *Stats
 
-	free chan struct{} // of the session: has an element while no unit with updates of users waits to be written
+	free chan struct{} // of the session: has an element while no unit with updates of users is on its way
 
 	// AcceptGaps lets the follower go on behind gaps instead of standing still:
 	// the operator has decided that what is missing is lost.
@@ -69,7 +69,7 @@ func (s *StoreFollower) session(fetch, work context.Context) error {
 }
 
 // storeUnit is one transaction. It is prepared when it is read, or, if it has
-// updates of users, when these have been applied to what will be stored of them.
+// updates of users, when these have been applied to what is stored of them.
 type storeUnit struct {
 	effect   *sluice.Effect
 	updates  []users.Update
@@ -115,15 +115,19 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 		forwarding <- err
 	}()
 	err = flow.Pipe(fetch, work, func(ctx context.Context, emit func(storeUnit) error) error {
-		return flow.Pipe(ctx, work, func(ctx context.Context, emit func(storeUnit) error) error {
-			return s.read(ctx, logs, reading, partitions[0], emit)
-		}, s.resolver(emit))
+		return s.read(ctx, logs, reading, partitions[0], emit)
 	}, func(ctx context.Context, u storeUnit) error {
+		if err := s.resolve(ctx, &u); err != nil {
+			return err
+		}
 		if err := apply(ctx, s.Store, s.Stats, StoreRole, u.prepared); err != nil {
 			return err
 		}
 		if err := forwarder.tell(ctx, u.effect.Users); err != nil {
 			return err
+		}
+		if len(u.updates) > 0 {
+			s.free <- struct{}{} // it was taken for this unit
 		}
 		s.Stats.countNames(u.names)
 		s.Stats.countUsers(&u)
@@ -256,8 +260,8 @@ func (s *StoreFollower) gather(pulled <-chan []flow.Batch, failed chan error, cu
 }
 
 // gatherMore adds what comes until the last transaction with updates of users
-// is being written. They have to wait for that anyway; and the more come
-// together, the more a user is read and written for.
+// has been applied. They have to wait for it anyway, for what it writes is read
+// for them; and the more come together, the more a user is read and written for.
 func (t *storing) gatherMore(ctx context.Context, pulled <-chan []flow.Batch, failed chan error, cursors map[int]sluice.Position) error {
 	var late error
 	for {

@@ -13,36 +13,16 @@ import (
 	"sluice/users"
 )
 
-// resolver returns the stage between reading and writing: it applies the
-// updates of users of each transaction, while the one before is written, to what
-// will be stored then. emit returns when a transaction is about to be written,
-// so the one before that is committed.
-func (s *StoreFollower) resolver(emit func(storeUnit) error) func(context.Context, storeUnit) error {
-	var before *sluice.UserChanges // of the transaction that may be under way
-	return func(ctx context.Context, u storeUnit) error {
-		if err := s.resolve(ctx, users.NewAhead(s.Users, before), &u); err != nil {
-			return err
-		}
-		if err := emit(u); err != nil {
-			return err
-		}
-		before = u.effect.Users
-		if len(u.updates) > 0 {
-			s.free <- struct{}{} // it was taken for this unit
-		}
-		return nil
-	}
-}
-
-// resolve applies a transaction's updates of users to what a reader has of them,
-// and prepares it.
-func (s *StoreFollower) resolve(ctx context.Context, reader users.Reader, u *storeUnit) error {
+// resolve applies a transaction's updates of users to what is stored of them,
+// and prepares it. It is done just before the transaction, and not while the
+// one before is applied, as for events: what that one writes has to be read.
+func (s *StoreFollower) resolve(ctx context.Context, u *storeUnit) error {
 	if len(u.updates) == 0 {
 		return nil
 	}
 	began := s.Clock.Now()
 	now := began.UnixMilli()
-	done, err := users.Apply(ctx, reader, len(s.Logs), now, u.updates)
+	done, err := users.Apply(ctx, s.Users, len(s.Logs), now, u.updates)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -29,13 +28,11 @@ type model struct {
 	erased   map[string]bool
 	dead     []Dead
 	now      int64
-	random   *rand.Rand // not nil: transactions are made while others are written
-	most     int        // updates of such a one
 }
 
 func newModel(t *testing.T, partitions int) *model {
 	return &model{t: t, users: map[sluice.UserID]sluice.UserRow{}, keys: map[sluice.UserKey]sluice.UserID{}, address: map[sluice.KeyRow]bool{},
-		numbers: map[int]sluice.UserNumbers{}, logs: make([][]Update, partitions), read: make([]int, partitions), counts: map[string]int64{}, erased: map[string]bool{}, now: 1_700_000_000_000, most: 1000}
+		numbers: map[int]sluice.UserNumbers{}, logs: make([][]Update, partitions), read: make([]int, partitions), counts: map[string]int64{}, erased: map[string]bool{}, now: 1_700_000_000_000}
 }
 
 func (m *model) Users(_ context.Context, q sluice.UserQuery) (sluice.UserAnswer, error) {
@@ -94,49 +91,11 @@ func (m *model) step(n int, partitions ...int) {
 	if len(unit) == 0 {
 		return
 	}
-	if m.random == nil {
-		m.apply(m, unit, nil)
-	} else {
-		m.pipeline(unit)
-	}
-}
-
-// apply applies updates to what a reader has, and writes, beside it before or
-// after, what the transaction before came to.
-func (m *model) apply(from Reader, unit []Update, before *Result) *Result {
-	m.t.Helper()
-	if before != nil && m.random.IntN(2) == 0 { // it is committed early
-		m.write(before)
-		before = nil
-	}
-	r, err := Apply(context.Background(), from, len(m.logs), m.now, unit)
+	r, err := Apply(context.Background(), m, len(m.logs), m.now, unit)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	if before != nil {
-		m.write(before)
-	}
-	if m.random == nil {
-		m.write(&r)
-	}
-	return &r
-}
-
-// pipeline applies updates in several transactions, each made while the one
-// before is written.
-func (m *model) pipeline(unit []Update) {
-	m.t.Helper()
-	var before *Result
-	for len(unit) > 0 {
-		n := 1 + m.random.IntN(min(len(unit), m.most))
-		var changes *sluice.UserChanges
-		if before != nil {
-			changes = before.Changes
-		}
-		before = m.apply(NewAhead(m, changes), unit[:n], before)
-		unit = unit[n:]
-	}
-	m.write(before)
+	m.write(&r)
 }
 
 func (m *model) write(r *Result) {

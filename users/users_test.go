@@ -180,29 +180,24 @@ func TestErase(t *testing.T) {
 	}
 }
 
-// someUpdates are of three users: merged, erased, made again.
-func someUpdates(r *rand.Rand) (updates []sluice.UserUpdate) {
-	for range 1 + r.IntN(12) {
-		k, other := external(fmt.Sprint(r.IntN(3))), external(fmt.Sprint(r.IntN(3)))
-		switch r.IntN(5) {
-		case 0:
-			updates = append(updates, mergeInto(k, other))
-		case 1:
-			updates = append(updates, sluice.UserUpdate{Op: sluice.OpDelete, Key: k})
-		case 2:
-			updates = append(updates, sluice.UserUpdate{Op: sluice.OpAlias, Key: k, Body: sluice.AliasKey("l", other.Name).Name})
-		default:
-			updates = append(updates, set(k, fmt.Sprintf(`{"a":%d,"email":"%d@example.com"}`, r.IntN(9), r.IntN(2))))
-		}
-	}
-	return updates
-}
-
-// In one transaction as in many.
+// In one transaction as in many: merged, erased, made again.
 func TestAllAtOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
-		updates := someUpdates(r)
+		var updates []sluice.UserUpdate
+		for range 1 + r.IntN(12) {
+			k, other := external(fmt.Sprint(r.IntN(3))), external(fmt.Sprint(r.IntN(3)))
+			switch r.IntN(5) {
+			case 0:
+				updates = append(updates, mergeInto(k, other))
+			case 1:
+				updates = append(updates, sluice.UserUpdate{Op: sluice.OpDelete, Key: k})
+			case 2:
+				updates = append(updates, sluice.UserUpdate{Op: sluice.OpAlias, Key: k, Body: sluice.AliasKey("l", other.Name).Name})
+			default:
+				updates = append(updates, set(k, fmt.Sprintf(`{"a":%d,"email":"%d@example.com"}`, r.IntN(9), r.IntN(2))))
+			}
+		}
 		// One partition: one order, whatever is applied together.
 		one, each := newModel(t, 1), newModel(t, 1)
 		for _, u := range updates {
@@ -263,7 +258,6 @@ func TestAnyInterleaving(t *testing.T) {
 		var first string
 		for try := range 30 {
 			m := newModel(t, 2)
-			m.random = r
 			m.add(set(goes, `{}`))
 			m.add(set(stays, `{}`))
 			m.settle()
@@ -307,7 +301,6 @@ func TestMergesOfMany(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 200 {
 		m := newModel(t, 4)
-		m.random = r
 		const n = 6
 		for i := range n {
 			m.add(set(external(fmt.Sprint(i)), fmt.Sprintf(`{"n%d":1}`, i)))
@@ -529,7 +522,6 @@ func TestNothingStops(t *testing.T) {
 	for range 400 {
 		const partitions = 3
 		m := newModel(t, partitions)
-		m.random = r
 		some := func() sluice.UserKey {
 			switch n := fmt.Sprint(r.IntN(4)); r.IntN(5) {
 			case 0:
