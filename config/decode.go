@@ -102,10 +102,10 @@ func (d *decoder) mapping(n ast.Node, path string, into reflect.Value) {
 func (d *decoder) value(n ast.Node, path string, into reflect.Value) {
 	switch target := into.Addr().Interface().(type) {
 	case *[]List:
-		*target = d.lists(n, path)
+		*target = named(d, n, path, func(name string) List { return List{Name: name} })
 		return
 	case *[]OptIn:
-		*target = d.forms(n, path)
+		*target = named(d, n, path, newOptIn)
 		return
 	case *[]Hashes:
 		*target = d.hashes(n, path)
@@ -146,42 +146,23 @@ func (d *decoder) value(n ast.Node, path string, into reflect.Value) {
 	}
 }
 
-// lists reads the mapping NAME: {settings}, in the order of the file.
-func (d *decoder) lists(n ast.Node, path string) []List {
-	var lists []List
+// named reads the mapping NAME: {settings}, in the order of the file; fresh is
+// what has only a name.
+func named[T any](d *decoder, n ast.Node, path string, fresh func(name string) T) (all []T) {
 	for _, e := range d.entries(n, path) {
 		name, ok := d.text(e.Key, path)
 		if !ok {
 			continue
 		}
-		l := List{Name: name}
+		one := fresh(name)
 		at := joinPath(path, name)
 		d.c.origins[at] = d.at(e.Key)
 		if _, empty := e.Value.(*ast.NullNode); !empty {
-			d.mapping(e.Value, at, reflect.ValueOf(&l).Elem())
+			d.mapping(e.Value, at, reflect.ValueOf(&one).Elem())
 		}
-		lists = append(lists, l)
+		all = append(all, one)
 	}
-	return lists
-}
-
-// forms reads the mapping NAME: {settings}, in the order of the file.
-func (d *decoder) forms(n ast.Node, path string) []OptIn {
-	var forms []OptIn
-	for _, e := range d.entries(n, path) {
-		name, ok := d.text(e.Key, path)
-		if !ok {
-			continue
-		}
-		f := newOptIn(name)
-		at := joinPath(path, name)
-		d.c.origins[at] = d.at(e.Key)
-		if _, empty := e.Value.(*ast.NullNode); !empty {
-			d.mapping(e.Value, at, reflect.ValueOf(&f).Elem())
-		}
-		forms = append(forms, f)
-	}
-	return forms
+	return all
 }
 
 // hashes reads a sequence of {settings}.

@@ -29,17 +29,7 @@ func (c *Config) validateHashes() error {
 	seen := map[place]bool{}
 	for i, h := range c.Hashes {
 		path := fmt.Sprintf("hashes[%d]", i)
-		// A key that is missing has no line of its own: the entry's is shown.
-		wrong := func(key string, err error) {
-			if err == nil {
-				return
-			}
-			origin := c.origins[joinPath(path, key)]
-			if origin == "" {
-				origin = c.Origin(path)
-			}
-			errs = append(errs, fmt.Errorf("%s: %s %w", origin, joinPath(path, key), err))
-		}
+		wrong := func(key string, err error) { errs = append(errs, c.wrongIn(path, key, err)) }
 		for _, u := range h.Redis {
 			if !slices.Equal(h.Redis, []URL{c.Redis}) { // the main one is checked where it stands
 				wrong("redis", checkRedis(u, false))

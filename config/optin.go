@@ -116,16 +116,7 @@ func (c *Config) validateOptIn() error {
 func (c *Config) validateForm(f *OptIn) error {
 	path := joinPath("optin", f.Name)
 	var errs []error
-	wrong := func(key string, err error) {
-		if err == nil {
-			return
-		}
-		origin := c.origins[joinPath(path, key)]
-		if origin == "" {
-			origin = c.Origin(path)
-		}
-		errs = append(errs, fmt.Errorf("%s: %s %w", origin, strings.TrimSuffix(joinPath(path, key), "."), err))
-	}
+	wrong := func(key string, err error) { errs = append(errs, c.wrongIn(path, key, err)) }
 	if !formName.MatchString(f.Name) || len(f.Name) > consent.MaxFormNameBytes {
 		wrong("", fmt.Errorf("is no name of a form, want 1 to %d of a-z, 0-9, _ and -", consent.MaxFormNameBytes))
 	}

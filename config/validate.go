@@ -118,21 +118,25 @@ func (c *Config) wrong(path string, err error) error {
 	return fmt.Errorf("%s: %s %w", c.Origin(path), path, err)
 }
 
+// wrongIn is wrong for a key of an entry, "" for the entry itself. A key that is
+// missing has no line of its own: the entry's is shown.
+func (c *Config) wrongIn(path, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	at := strings.TrimSuffix(joinPath(path, key), ".")
+	origin := c.origins[at]
+	if origin == "" {
+		origin = c.Origin(path)
+	}
+	return fmt.Errorf("%s: %s %w", origin, at, err)
+}
+
 // validateList checks one list by itself. What its table looks like is checked
 // by the store when the program starts.
 func (c *Config) validateList(l List) error {
 	path := joinPath("lists", l.Name)
-	// A key that is missing has no line of its own: the list's is shown.
-	wrong := func(key string, err error) error {
-		if err == nil {
-			return nil
-		}
-		origin := c.origins[joinPath(path, key)]
-		if origin == "" {
-			origin = c.Origin(path)
-		}
-		return fmt.Errorf("%s: %s %w", origin, strings.TrimSuffix(joinPath(path, key), "."), err)
-	}
+	wrong := func(key string, err error) error { return c.wrongIn(path, key, err) }
 	var errs []error
 	if strings.HasPrefix(l.Name, "sluice:") {
 		errs = append(errs, wrong("", fmt.Errorf("its name begins with sluice:, as Sluice's own keys do; drain another list")))
