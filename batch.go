@@ -33,6 +33,9 @@ const (
 	ItemMarker ItemKind = 3 // nothing to apply: a note that the log was raised
 	ItemCount  ItemKind = 4 // a Count
 	ItemUser   ItemKind = 5 // a UserUpdate
+
+	ItemSend    ItemKind = 6 // a Send that was accepted
+	ItemOutcome ItemKind = 7 // an Outcome
 )
 
 // ItemHeaderBytes is what an item costs beyond its payload.

@@ -159,6 +159,11 @@ type Effect struct {
 	// Users is what is done to users; nil: nothing.
 	Users *UserChanges
 
+	// Sends become rows of the ledger; one that is there already changes nothing.
+	// Outcomes change such rows, in their order.
+	Sends    []StoredSend
+	Outcomes []Outcome
+
 	// Stripe keeps the rows of the series that one process writes apart from
 	// those of others: the lowest partition that it holds.
 	Stripe int
@@ -176,6 +181,12 @@ type Move struct {
 // no id of its own.
 type StoredEvent struct {
 	Event
+	Place Place
+}
+
+// StoredSend is a send that was accepted, with its place in the log.
+type StoredSend struct {
+	Send
 	Place Place
 }
 

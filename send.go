@@ -1,0 +1,442 @@
+package sluice
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+)
+
+// A message is what somebody asked to be mailed; a send is that message on its
+// way to one of its recipients. Each send has one life: it is accepted (an item
+// of its partition's log, durable when the caller is answered), waits in a lane,
+// is marked, attempted and recorded, and ends in exactly one of the final
+// states. What the lanes in Redis hold is who waits; what has become of a send
+// is a row of `sends`, written from the log like everything else.
+
+// Priority says which lane a send waits in. The numbers are stored: never
+// change one. The smaller goes first.
+type Priority byte
+
+// The priorities.
+const (
+	PriorityHigh   Priority = 1
+	PriorityNormal Priority = 2
+	PriorityLow    Priority = 3
+)
+
+// String returns the priority's word.
+func (p Priority) String() string {
+	switch p {
+	case PriorityHigh:
+		return "high"
+	case PriorityNormal:
+		return "normal"
+	case PriorityLow:
+		return "low"
+	}
+	return "unknown"
+}
+
+// ParsePriority reads a priority from its word.
+func ParsePriority(word string) (Priority, bool) {
+	for p := PriorityHigh; p <= PriorityLow; p++ {
+		if p.String() == word {
+			return p, true
+		}
+	}
+	return 0, false
+}
+
+// Class says what is done with a send that nobody knows the end of: marketing
+// mail is not sent again, transactional mail once more. The numbers are stored.
+type Class byte
+
+// The classes.
+const (
+	ClassTransactional Class = 1
+	ClassMarketing     Class = 2
+)
+
+// String returns the class's word.
+func (c Class) String() string {
+	switch c {
+	case ClassTransactional:
+		return "transactional"
+	case ClassMarketing:
+		return "marketing"
+	}
+	return "unknown"
+}
+
+// ParseClass reads a class from its word.
+func ParseClass(word string) (Class, bool) {
+	for c := ClassTransactional; c <= ClassMarketing; c++ {
+		if c.String() == word {
+			return c, true
+		}
+	}
+	return 0, false
+}
+
+// SendState is where a send stands in the ledger. The numbers are stored.
+type SendState byte
+
+// The states. A send is accepted as waiting; a deferred one waits again. All
+// others are final, but that evidence may turn in doubt into sent or failed,
+// and that transactional mail in doubt is attempted once more.
+const (
+	SendWaiting    SendState = 1
+	SendSent       SendState = 2 // somebody else has taken responsibility for it (RFC 5321, 6.1)
+	SendFailed     SendState = 3 // refused for good, or expired, or it cannot be rendered
+	SendSuppressed SendState = 4
+	SendInDoubt    SendState = 5 // attempted, and nobody knows with what end
+	SendCancelled  SendState = 6
+)
+
+// String returns the state's word, as it stands in the table sends.
+func (s SendState) String() string {
+	switch s {
+	case SendWaiting:
+		return "waiting"
+	case SendSent:
+		return "sent"
+	case SendFailed:
+		return "failed"
+	case SendSuppressed:
+		return "suppressed"
+	case SendInDoubt:
+		return "in_doubt"
+	case SendCancelled:
+		return "cancelled"
+	}
+	return "unknown"
+}
+
+// SendStates are all states, in their order.
+var SendStates = [...]SendState{SendWaiting, SendSent, SendFailed, SendSuppressed, SendInDoubt, SendCancelled}
+
+// Bounds of messages.
+const (
+	// MessageIDBytes is the length of a message's id: 12 hexadecimal digits of
+	// the time in ms, then 20 random ones.
+	MessageIDBytes = 32
+
+	// MaxMessageBytes bounds a message with its attachments, as it goes out.
+	MaxMessageBytes = 25 << 20
+
+	// MaxInlineBytes is up to where a message's content travels inside its sends;
+	// a larger one is a row of `bodies`, which the sends name.
+	MaxInlineBytes = 4 << 10
+
+	// DefaultExpiryMillis is how long a message is tried: five days (RFC 5321,
+	// 4.5.4.1: at least 4 to 5).
+	DefaultExpiryMillis = 5 * 24 * 60 * 60 * 1000
+
+	// MaxRecipients bounds the recipients of one message: what a server has to
+	// take at least is 100 (RFC 5321, 4.5.3.1.8).
+	MaxRecipients = 1000
+
+	// MaxTags, MaxTagBytes and MaxMetadataBytes bound what a message carries for
+	// its sender's use. Metadata is a JSON object.
+	MaxTags          = 10
+	MaxTagBytes      = 128
+	MaxMetadataBytes = 2048
+
+	// MaxReplyBytes bounds what is kept of a server's reply.
+	MaxReplyBytes = 512
+)
+
+// Form of a send's content. The numbers are stored.
+type ContentForm byte
+
+// The forms.
+const (
+	// ContentMIME is a message as it goes out (RFC 5322, lines end in CRLF), but
+	// for what the sender puts before it: DKIM-Signature, List-Unsubscribe.
+	ContentMIME ContentForm = 1
+
+	// ContentTemplate is a JSON object that names a stored template, its version
+	// and its variables; it is rendered when the send is attempted.
+	ContentTemplate ContentForm = 2
+)
+
+// Send is a message on its way to one recipient. Its texts may share memory
+// with the batch they were read from: they are never changed.
+type Send struct {
+	Message    string // id
+	Number     int    // which of the message's recipients, from 0
+	Recipients int    // how many the message has
+
+	Priority Priority
+	Class    Class
+	Form     ContentForm
+
+	// Milliseconds since 1970. DueMillis is before when it may not be attempted,
+	// ExpiresMillis when it is given up.
+	AcceptedMillis, DueMillis, ExpiresMillis int64
+
+	Attempts int  // made so far
+	Doubted  bool // it was in doubt once and is attempted for the last time
+
+	From  string // envelope; empty: the null reverse-path (RFC 5321, 4.5.5)
+	To    string // envelope
+	User  string // the customer's name for the recipient, if known
+	App   string
+	Route string // asked for; empty: whichever
+
+	Tags     string // separated by commas
+	Metadata string // a JSON object, or empty
+
+	// Content is in its Form; empty: it is the row of `bodies` with the id Message.
+	Content string
+}
+
+// ID names the send: the message's id, a dot, and its number.
+func (s *Send) ID() string { return s.Message + "." + strconv.Itoa(s.Number) }
+
+// ParseSendID reads what ID wrote.
+func ParseSendID(id string) (message string, number int, ok bool) {
+	message, digits, found := strings.Cut(id, ".")
+	n, err := strconv.ParseUint(digits, 10, 16)
+	ok = found && err == nil && ValidMessageID(message) && strconv.FormatUint(n, 10) == digits
+	return message, int(n), ok
+}
+
+// ValidMessageID reports whether a text has the form of a message's id.
+func ValidMessageID(id string) bool {
+	if len(id) != MessageIDBytes {
+		return false
+	}
+	for i := range len(id) {
+		if c := id[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// SendPartition is the partition that sends to an address are in, out of so
+// many: by the address without regard to case.
+func SendPartition(to string, partitions int) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(strings.ToLower(to))) // never fails (hash.Hash)
+	return int(h.Sum32() % uint32(partitions))
+}
+
+// Outcome is what has become of a send, on its way to the store: an item of the
+// log, from which come the row of `sends` and an event.
+type Outcome struct {
+	Message    string
+	Number     int
+	Recipients int
+
+	Was, State SendState // Was is where it stood in the ledger before
+	Event      string    // the mail event that it is, one of the words; empty: none
+	TimeMillis int64
+	DueMillis  int64 // of one that waits again
+	Attempts   int   // made, this one included
+
+	Route  string // tried
+	Remote string // who answered: a host's name or address
+	Code   int    // of the reply; 0: there was none
+	Reply  string // the reply's enhanced code and text, or the reason in words
+	Reason string // of a rejected one: a word (invalid, bounced, unsubscribed, ...)
+
+	To, User, App  string
+	Tags, Metadata string
+	HasBody        bool // its content is a row of `bodies`
+}
+
+// Final reports whether the send's life ends with the outcome, so that its body
+// is not needed any more.
+func (o *Outcome) Final() bool { return o.State != SendWaiting }
+
+// AppendSend appends a send to a batch.
+func AppendSend(batch []byte, s *Send) []byte {
+	start := len(batch)
+	doubted := byte(0)
+	if s.Doubted {
+		doubted = 1
+	}
+	batch = append(batch, 0, 0, 0, 0, byte(ItemSend), byte(s.Priority), byte(s.Class), byte(s.Form), doubted)
+	for _, n := range [...]int64{s.AcceptedMillis, s.DueMillis, s.ExpiresMillis} {
+		batch = binary.LittleEndian.AppendUint64(batch, uint64(n))
+	}
+	for _, n := range [...]int{s.Number, s.Recipients, s.Attempts} {
+		batch = binary.LittleEndian.AppendUint16(batch, uint16(n))
+	}
+	for _, t := range [...]string{s.Message, s.From, s.To, s.User, s.App, s.Route, s.Tags, s.Metadata, s.Content} {
+		batch = appendText(batch, t)
+	}
+	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
+	return batch
+}
+
+const sendHeadBytes = 4 + 3*8 + 3*2
+
+// DecodeSend reads a send. Its texts share memory with the payload.
+func DecodeSend(payload []byte, s *Send) error {
+	if len(payload) < sendHeadBytes {
+		return fmt.Errorf("decode send: %w: %d bytes", ErrBatchBroken, len(payload))
+	}
+	s.Priority, s.Class, s.Form, s.Doubted = Priority(payload[0]), Class(payload[1]), ContentForm(payload[2]), payload[3] == 1
+	for i, n := range [...]*int64{&s.AcceptedMillis, &s.DueMillis, &s.ExpiresMillis} {
+		*n = int64(binary.LittleEndian.Uint64(payload[4+8*i:]))
+	}
+	for i, n := range [...]*int{&s.Number, &s.Recipients, &s.Attempts} {
+		*n = int(binary.LittleEndian.Uint16(payload[28+2*i:]))
+	}
+	return cutTexts("send", payload[sendHeadBytes:], &s.Message, &s.From, &s.To, &s.User, &s.App, &s.Route, &s.Tags, &s.Metadata, &s.Content)
+}
+
+// AppendOutcome appends an outcome to a batch.
+func AppendOutcome(batch []byte, o *Outcome) []byte {
+	start := len(batch)
+	body := byte(0)
+	if o.HasBody {
+		body = 1
+	}
+	batch = append(batch, 0, 0, 0, 0, byte(ItemOutcome), byte(o.Was), byte(o.State), body)
+	for _, n := range [...]int64{o.TimeMillis, o.DueMillis} {
+		batch = binary.LittleEndian.AppendUint64(batch, uint64(n))
+	}
+	for _, n := range [...]int{o.Number, o.Recipients, o.Attempts, o.Code} {
+		batch = binary.LittleEndian.AppendUint16(batch, uint16(n))
+	}
+	for _, t := range [...]string{o.Message, o.Event, o.Route, o.Remote, o.Reply, o.Reason, o.To, o.User, o.App, o.Tags, o.Metadata} {
+		batch = appendText(batch, t)
+	}
+	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
+	return batch
+}
+
+const outcomeHeadBytes = 3 + 2*8 + 4*2
+
+// DecodeOutcome reads an outcome. Its texts share memory with the payload.
+func DecodeOutcome(payload []byte, o *Outcome) error {
+	if len(payload) < outcomeHeadBytes {
+		return fmt.Errorf("decode outcome: %w: %d bytes", ErrBatchBroken, len(payload))
+	}
+	o.Was, o.State, o.HasBody = SendState(payload[0]), SendState(payload[1]), payload[2] == 1
+	for i, n := range [...]*int64{&o.TimeMillis, &o.DueMillis} {
+		*n = int64(binary.LittleEndian.Uint64(payload[3+8*i:]))
+	}
+	for i, n := range [...]*int{&o.Number, &o.Recipients, &o.Attempts, &o.Code} {
+		*n = int(binary.LittleEndian.Uint16(payload[19+2*i:]))
+	}
+	return cutTexts("outcome", payload[outcomeHeadBytes:], &o.Message, &o.Event, &o.Route, &o.Remote, &o.Reply, &o.Reason, &o.To, &o.User, &o.App, &o.Tags, &o.Metadata)
+}
+
+// cutTexts reads texts to the end of an item.
+func cutTexts(what string, b []byte, texts ...*string) error {
+	for _, t := range texts {
+		var ok bool
+		if *t, b, ok = cutText(b); !ok {
+			return fmt.Errorf("decode %s: %w: a text is cut short", what, ErrBatchBroken)
+		}
+	}
+	if len(b) != 0 {
+		return fmt.Errorf("decode %s: %w: %d bytes too many", what, ErrBatchBroken, len(b))
+	}
+	return nil
+}
+
+// SendStore is where the ledger of sends is, and the bodies of those that are
+// under way. The stores of sqlstore are ones.
+//
+// Rows of `sends` are written by effects (Effect.Sends, Effect.Outcomes), in
+// the transaction that moves the cursor, as are the totals by class and state;
+// an outcome that is final counts its body's recipients down and removes the
+// body with the last.
+type SendStore interface {
+	// AddBodies stores bodies, each with the number of sends that will name it,
+	// in one transaction.
+	AddBodies(ctx context.Context, bodies []Body) error
+
+	// Bodies returns the contents of bodies by the id of their message. One that
+	// is not there is left out.
+	Bodies(ctx context.Context, messages []string) (map[string][]byte, error)
+
+	// DropOrphans removes bodies, some hundreds at most, that were stored before
+	// a moment and that no row of `sends` names: their message was never accepted.
+	DropOrphans(ctx context.Context, beforeMillis int64) (dropped int, err error)
+
+	// MessageSends returns the rows of a message, in the order of their numbers.
+	MessageSends(ctx context.Context, message string) ([]SendRow, error)
+
+	// SendTotals returns how many sends are in each state, by class.
+	SendTotals(ctx context.Context) ([]SendTotal, error)
+
+	// InDoubt lists sends in doubt, oldest first, after one, at most limit.
+	InDoubt(ctx context.Context, afterMessage string, afterNumber, limit int) ([]SendRow, error)
+}
+
+// Body is a message's content that does not travel inside its sends.
+type Body struct {
+	Message       string
+	Recipients    int
+	CreatedMillis int64
+	Data          []byte
+}
+
+// SendRow is a row of the ledger.
+type SendRow struct {
+	Message                                  string
+	Number                                   int
+	Partition                                int
+	State                                    SendState
+	Priority                                 Priority
+	Class                                    Class
+	From, To                                 string
+	User, App                                string
+	Route                                    string // of the last attempt
+	Tags                                     string
+	Metadata                                 string
+	Attempts                                 int
+	Reply                                    string // of the last attempt
+	Reason                                   string
+	AcceptedMillis, UpdatedMillis, DueMillis int64
+
+	// Life is what happened to it, oldest first: a JSON object a line.
+	Life string
+}
+
+// SendTotal is how many sends of a class are in a state.
+type SendTotal struct {
+	Class Class
+	State SendState
+	Count int64
+}
+
+// Draft is a message as somebody hands it in: checked, and as it goes out.
+type Draft struct {
+	ID string // MessageIDBytes long; empty: one is made
+
+	Priority Priority
+	Class    Class
+	Form     ContentForm
+	Content  []byte
+
+	DueMillis     int64 // 0: now
+	ExpiresMillis int64 // 0: DefaultExpiryMillis after it is due
+
+	From  string   // envelope
+	To    []string // envelope, 1 to MaxRecipients
+	Users []string // the customer's name for each of To, or nil
+	App   string
+	Route string
+
+	Tags     []string
+	Metadata string
+}
+
+// Submitter takes messages in. It returns their ids when all are durably
+// accepted; an error leaves open which are, unless it is ErrFull. once, if not
+// empty, names the request: repeated under the same name with the same drafts
+// within a day, it is accepted once and answered with the same ids.
+type Submitter interface {
+	Submit(ctx context.Context, once string, drafts []Draft) (ids []string, err error)
+}

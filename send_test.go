@@ -1,0 +1,91 @@
+package sluice
+
+import (
+	"reflect"
+	"testing"
+)
+
+// TestSendsKeepTheirEncoding fills every field, so that one which is added and
+// not encoded fails here.
+func TestSendsKeepTheirEncoding(t *testing.T) {
+	var send Send
+	fillFields(t, reflect.ValueOf(&send).Elem())
+	var outcome Outcome
+	fillFields(t, reflect.ValueOf(&outcome).Elem())
+	r, err := ReadBatch(AppendOutcome(AppendSend(NewBatch(0), &send), &outcome))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var gotSend Send
+	var gotOutcome Outcome
+	for r.Next() {
+		switch r.Item.Kind {
+		case ItemSend:
+			err = DecodeSend(r.Item.Payload, &gotSend)
+		case ItemOutcome:
+			err = DecodeOutcome(r.Item.Payload, &gotOutcome)
+		default:
+			t.Fatalf("item of kind %d", r.Item.Kind)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.Err() != nil {
+		t.Fatal(r.Err())
+	}
+	if gotSend != send {
+		t.Errorf("send: got %+v, want %+v", gotSend, send)
+	}
+	if gotOutcome != outcome {
+		t.Errorf("outcome: got %+v, want %+v", gotOutcome, outcome)
+	}
+}
+
+// fillFields gives every field of a struct a value of its own.
+func fillFields(t *testing.T, v reflect.Value) {
+	t.Helper()
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.String:
+			f.SetString(v.Type().Field(i).Name)
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.Int, reflect.Int64:
+			f.SetInt(int64(100 + i))
+		case reflect.Uint8:
+			f.SetUint(uint64(1 + i%3))
+		default:
+			t.Fatalf("field %s of kind %s is not known here", v.Type().Field(i).Name, f.Kind())
+		}
+	}
+}
+
+func TestCutSendIsBroken(t *testing.T) {
+	send := Send{Message: "0123456789abcdef0123456789abcdef", To: "ann@example.com", Content: "hello"}
+	whole := AppendSend(nil, &send)[ItemHeaderBytes:]
+	for n := range whole {
+		if err := DecodeSend(whole[:n], &Send{}); err == nil {
+			t.Errorf("the first %d of %d bytes were read as a send", n, len(whole))
+		}
+	}
+	outcome := Outcome{Message: send.Message, To: send.To, Reply: "2.0.0 taken"}
+	whole = AppendOutcome(nil, &outcome)[ItemHeaderBytes:]
+	for n := range whole {
+		if err := DecodeOutcome(whole[:n], &Outcome{}); err == nil {
+			t.Errorf("the first %d of %d bytes were read as an outcome", n, len(whole))
+		}
+	}
+}
+
+func TestSendIDs(t *testing.T) {
+	s := Send{Message: "0123456789abcdef0123456789abcdef", Number: 7}
+	if message, number, ok := ParseSendID(s.ID()); !ok || message != s.Message || number != s.Number {
+		t.Errorf("ParseSendID(%q) = %q, %d, %v", s.ID(), message, number, ok)
+	}
+	for _, bad := range []string{"", s.Message, s.Message + ".", s.Message + ".-1", s.Message + ".07", s.Message + ".1.", "x" + s.ID()} {
+		if _, _, ok := ParseSendID(bad); ok {
+			t.Errorf("ParseSendID(%q) takes it", bad)
+		}
+	}
+}

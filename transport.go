@@ -1,0 +1,105 @@
+package sluice
+
+import (
+	"context"
+	"time"
+)
+
+// Transport carries mail out: a relay by SMTP, a provider by HTTP, a built-in
+// mailbox. It keeps nothing durable and repeats nothing: each envelope is
+// attempted once, by whoever has marked it, and the result says what is known.
+type Transport interface {
+	// Name is what routes and metrics call it.
+	Name() string
+
+	// Window is how many envelopes one call of Deliver may carry, from 1.
+	Window() int
+
+	// Workers is how many calls of Deliver are useful at once.
+	Workers() int
+
+	// Deliver attempts the envelopes, at most Window of them, in order, and calls
+	// done once for each, from one goroutine, as soon as its result is known.
+	// When it returns, all are done. When ctx ends it stops as soon as it can:
+	// those not begun are ResultUntried, those whose end is open ResultInDoubt.
+	Deliver(ctx context.Context, envelopes []Envelope, done func(i int, r Result))
+
+	// Close ends connections that are idle. No call of Deliver is under way.
+	Close() error
+}
+
+// Envelope is one attempt: one message to one recipient.
+type Envelope struct {
+	Send string // Send.ID, for tags by which a provider names it again
+	From string // empty: the null reverse-path
+	To   string
+
+	// Content is the whole message, ready to go: RFC 5322, CRLF, no bare CR or
+	// LF, no line above 998 octets unless it is 8-bit MIME that allows none.
+	Content []byte
+
+	EightBit bool // it has octets above 127 in its body (RFC 6152)
+	UTF8     bool // it has them in an address or a header (RFC 6531)
+	Tags     []string
+}
+
+// ResultKind says what is known of an attempt.
+type ResultKind byte
+
+// The kinds of results.
+const (
+	ResultSent     ResultKind = 1 // the other side has taken it
+	ResultDeferred ResultKind = 2 // not now: try again
+	ResultFailed   ResultKind = 3 // never
+	ResultInDoubt  ResultKind = 4 // it may have been taken
+	ResultUntried  ResultKind = 5 // surely not taken, and not its fault: it is no attempt
+)
+
+// Blame says whose problem a refusal is: what is to be slowed or paused, and
+// whether the recipient may be suppressed.
+type Blame byte
+
+// Who is to blame.
+const (
+	BlameNobody    Blame = 0
+	BlameRecipient Blame = 1 // this address
+	BlameMessage   Blame = 2 // what it says
+	BlameRoute     Blame = 3 // us: our address, our credentials, our reputation, our pace
+)
+
+// Stage is a part of the time that an attempt takes.
+type Stage byte
+
+// The stages, in their order.
+const (
+	StageLane    Stage = iota // waiting in the lane, once it was due
+	StageProfile              // reading user and body
+	StageRender
+	StageSign
+	StageConnect
+	StageTLS  // and the login
+	StageWait // writing it and waiting for replies
+	StageRecord
+	Stages // how many there are
+)
+
+// String returns the stage's word.
+func (s Stage) String() string {
+	return [...]string{"lane", "profile", "render", "sign", "connect", "tls", "wait", "record"}[s]
+}
+
+// Result is what is known of an attempt.
+type Result struct {
+	Kind     ResultKind
+	Blame    Blame
+	Code     int    // of the reply, 0: none
+	Enhanced string // 5.1.1 (RFC 3463), empty: none
+	Text     string // the reply's text or what went wrong, at most MaxReplyBytes, one line
+	Remote   string // who answered
+	ID       string // what the other side calls it, if it said so
+
+	Throttled  bool          // the other side wants fewer
+	RetryAfter time.Duration // what the other side asks for; 0: nothing
+
+	Took [Stages]time.Duration // only those that a transport knows: connect, tls, wait
+}
