@@ -227,7 +227,8 @@ func SendPartition(to string, partitions int) int {
 }
 
 // Outcome is what has become of a send, on its way to the store: an item of the
-// log, from which come the row of `sends` and an event.
+// log, from which come the row of `sends` and an event. It holds if the row's
+// state is Was; else it came too late and changes nothing.
 type Outcome struct {
 	Message    string
 	Number     int
@@ -236,7 +237,7 @@ type Outcome struct {
 	Was, State SendState // Was is where it stood in the ledger before
 	Event      string    // the mail event that it is, one of the words; empty: none
 	TimeMillis int64
-	DueMillis  int64 // of one that waits again
+	DueMillis  int64 // when it is attempted again; 0: never
 	Attempts   int   // made, this one included
 
 	Route  string // tried
@@ -252,7 +253,7 @@ type Outcome struct {
 
 // Final reports whether the send's life ends with the outcome, so that its body
 // is not needed any more.
-func (o *Outcome) Final() bool { return o.State != SendWaiting }
+func (o *Outcome) Final() bool { return o.State != SendWaiting && o.DueMillis == 0 }
 
 // AppendSend appends a send to a batch.
 func AppendSend(batch []byte, s *Send) []byte {

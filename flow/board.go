@@ -55,7 +55,7 @@ func (b *Board) Posts(ctx context.Context) (map[string]string, error) {
 		id, ok := strings.CutPrefix(field, boardPost)
 		switch {
 		case !ok:
-		case b.leases.dead(id):
+		case b.leases.Dead(id):
 			left = append(left, field)
 		default:
 			posts[id] = text

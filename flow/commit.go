@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/redis/rueidis"
+
 	"sluice"
 )
 
@@ -21,6 +23,7 @@ type Commit struct {
 	Follower   string
 	From, To   sluice.Position
 	Operations []Operation
+	Log        []byte // items to append to the log with it
 }
 
 // Operation is one Redis command. Keys lists the keys it touches; they must be
@@ -41,8 +44,8 @@ func (l *Log) Commit(ctx context.Context, lease *Lease, c *Commit, nowMillis int
 	p := l.partition
 	keys := []string{lease.key, p.cursorsKey(), p.logKey(), p.sourcesKey()}
 	args := []string{lease.token, c.Follower, c.From.String(), c.To.String(),
-		strconv.FormatInt(nowMillis, 10), "commit:" + c.Follower, strconv.Itoa(len(c.Operations))}
-	size := 0
+		strconv.FormatInt(nowMillis, 10), "commit:" + c.Follower, rueidis.BinaryString(c.Log), strconv.Itoa(len(c.Operations))}
+	size := len(c.Log)
 	for i, op := range c.Operations {
 		if len(op.Words) == 0 || len(op.Words) > maxCommandWords {
 			return 0, fmt.Errorf("commit %s: operation %d has %d words, want 1 to %d", c.Follower, i, len(op.Words), maxCommandWords)
@@ -65,4 +68,20 @@ func (l *Log) Commit(ctx context.Context, lease *Lease, c *Commit, nowMillis int
 		return 0, fmt.Errorf("commit %s in partition %d: %w: its cursor is at %s, not %s", c.Follower, p.Number, sluice.ErrConflict, answer[1], c.From)
 	}
 	return strconv.ParseInt(answer[1], 10, 64)
+}
+
+// Cursor returns the position of a follower whose effect is in Redis, zero if
+// it never committed.
+func (l *Log) Cursor(ctx context.Context, follower string) (sluice.Position, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := l.redis.client
+	at, err := c.Do(ctx, c.B().Hget().Key(l.partition.cursorsKey()).Field(follower).Build()).ToString()
+	if rueidis.IsRedisNil(err) {
+		return sluice.Position{}, nil
+	}
+	if err != nil {
+		return sluice.Position{}, l.redis.wrap("read cursor of "+follower, err)
+	}
+	return sluice.ParsePosition(at)
 }

@@ -73,6 +73,34 @@ func (p Partition) onceKey(name string) string {
 	return prefix + "{" + p.tag + "}:once:" + name
 }
 
+// laneKey: stream, the batches of sends that wait in a lane: a priority's word,
+// or of a sublane the word, '@' and a domain.
+func (p Partition) laneKey(lane string) string { return prefix + "{" + p.tag + "}:lane:" + lane }
+
+// laterKey: stream, the batches of sends that wait for a second of Unix time.
+func (p Partition) laterKey(second int64) string {
+	return prefix + "{" + p.tag + "}:later:" + strconv.FormatInt(second, 10)
+}
+
+// dueKey: sorted set, second -> second, of those that have a laterKey.
+func (p Partition) dueKey() string { return prefix + "{" + p.tag + "}:due" }
+
+// sublanesKey: set, the names of the sublanes.
+func (p Partition) sublanesKey() string { return prefix + "{" + p.tag + "}:sublanes" }
+
+// statesKey: hash, "LANE ENTRY" -> a letter for each send of the batch; what is
+// not there waits.
+func (p Partition) statesKey() string { return prefix + "{" + p.tag + "}:states" }
+
+// marksKey: hash, id of a send -> who has marked it, when, for what.
+func (p Partition) marksKey() string { return prefix + "{" + p.tag + "}:marks" }
+
+// cancelsKey: hash, id of a send -> when it was cancelled, in ms.
+func (p Partition) cancelsKey() string { return prefix + "{" + p.tag + "}:cancels" }
+
+// waitingKey: hash, lane or "later" -> how many sends are in it.
+func (p Partition) waitingKey() string { return prefix + "{" + p.tag + "}:waiting" }
+
 // alertsKey: hash, what is wrong with each process, and what was told of it.
 func (p Partition) alertsKey() string { return prefix + "{" + p.tag + "}:alerts" }
 

@@ -318,11 +318,11 @@ func (l *Leases) showLife(ctx context.Context) error {
 	return nil
 }
 
-// dead reports whether a process has been silent for longer than Timeout
+// Dead reports whether a process has been silent for longer than Timeout
 // while this one watched. A process that is not among the members at all (it
 // went and gave back its beat, or Redis forgot it) is dead once this process
 // has been here that long.
-func (l *Leases) dead(id string) bool {
+func (l *Leases) Dead(id string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.deadLocked(id)
@@ -367,10 +367,10 @@ func (l *Leases) tend(ctx context.Context, r *role) error {
 		case held != nil && held.token != s.token:
 			l.log.Warn("lease lost", "role", r.name, "partition", r.places[i].partition, "owner", s.owner)
 			l.setHeld(r, i, nil, &r.changes.Lost)
-		case held == nil && (s.token == "" || s.owner == l.id || l.dead(s.owner)):
+		case held == nil && (s.token == "" || s.owner == l.id || l.Dead(s.owner)):
 			free = append(free, i)
 		}
-		if s.token == "" || l.dead(s.owner) {
+		if s.token == "" || l.Dead(s.owner) {
 			orphans++
 		}
 	}

@@ -5,7 +5,8 @@
 -- Keys:    1 lease, 2 cursors (hash), 3 log (stream), 4 sources (hash),
 --          5.. every key that the operations touch
 -- Args:    1 token, 2 follower, 3 from, 4 to, 5 now in ms, 6 source of its dead
---          letters, 7 number of operations, then for each: number of words, words
+--          letters, 7 items for the log or '', 8 number of operations, then for
+--          each: number of words, words
 -- Returns: {1, dead letters} done; {0, 0} done before; {-1, position} conflict
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return redis.error_reply('LEASE of the role is held by another process')
@@ -16,8 +17,8 @@ if at ~= ARGV[3] then return {-1, at} end
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[4])
 
 local dead = {}
-local i = 8
-for _ = 1, tonumber(ARGV[7]) do
+local i = 9
+for _ = 1, tonumber(ARGV[8]) do
   local n = tonumber(ARGV[i])
   local words = {}
   for k = 1, n do words[k] = ARGV[i + k] end
@@ -37,9 +38,9 @@ for _ = 1, tonumber(ARGV[7]) do
     dead[#dead + 1] = struct.pack('<I4B', #payload + 1, 2) .. payload
   end
 end
-if #dead > 0 then
+if ARGV[7] ~= '' or #dead > 0 then
   local prev = redis.call('HGET', KEYS[4], '@tail') or '0-0'
-  local id = redis.call('XADD', KEYS[3], '*', 'prev', prev, 'batch', string.char(1) .. table.concat(dead))
+  local id = redis.call('XADD', KEYS[3], '*', 'prev', prev, 'batch', string.char(1) .. ARGV[7] .. table.concat(dead))
   redis.call('HSET', KEYS[4], '@tail', id)
 end
 return {1, #dead}

@@ -1,0 +1,360 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"sluice"
+)
+
+// Bounds of lanes.
+const (
+	// MaxLaneSends bounds the sends of one batch in a lane: a script handles the
+	// letters of a batch as a whole.
+	MaxLaneSends = 512
+
+	// maxCancels bounds the cancelled sends of a partition that nobody has met
+	// yet in their lane.
+	maxCancels = 1_000_000
+
+	// laterName is under what all that waits for a time is counted.
+	laterName = "later"
+
+	// dueBatches is how many batches one call moves to the lanes.
+	dueBatches = 4
+)
+
+// Lanes are where the sends of one partition wait.
+//
+// The idea. Sends wait in batches, entries of a stream for each priority, which
+// nobody changes. Beside a batch that somebody works on is a text with a letter
+// for each of its sends: w it waits, m it is marked, d it is done with here. A
+// batch without a text waits as a whole, so a million waiting sends cost their
+// bytes and nothing else; when no letter is w or m, batch and text go. What
+// waits for a time (it was scheduled, or deferred) is in batches of its own, a
+// stream for each second, with an index of the seconds; when its second has
+// come its batches go to the end of their lane.
+//
+// The invariants. Only the holder of the lease of sending marks. Only who knows
+// a mark's evidence records, so a process that has lost the lease may still say
+// what has become of what it had marked, until its successor has given that up.
+// What enters from the log is one step with a cursor (Commit). A send is in
+// exactly one place whose letter is w or m: who packs it for later writes the
+// new place and the letter d in one step.
+//
+// What was dropped. A sorted set of sends by priority and time: 191 bytes for
+// each beside its content, and each taken by itself. A list for each lane:
+// what finishes out of order has to be removed from its middle.
+type Lanes struct {
+	log *Log
+}
+
+// Lanes returns the lanes of the log's partition.
+func (l *Log) Lanes() *Lanes { return &Lanes{log: l} }
+
+// Partition returns the partition's number.
+func (l *Lanes) Partition() int { return l.log.Partition() }
+
+// LaneBatch is a batch of sends in a lane.
+type LaneBatch struct {
+	Lane  string
+	Entry string // its id in the lane's stream
+	Size  int    // sends
+	Data  []byte // a batch of items
+}
+
+// Place is where the letters of a batch are.
+func (b *LaneBatch) place() string { return b.Lane + " " + b.Entry }
+
+// Packed is a batch of sends that is to wait: in a lane, in a sublane, or for a
+// second (Second not 0), to enter its lane then.
+type Packed struct {
+	Lane   string
+	Second int64
+
+	// What Operations needs; Record packs by itself.
+	Size int
+	Data []byte
+}
+
+// Sublane is the name of a domain's own lane beside a lane.
+func Sublane(lane, domain string) string { return lane + "@" + domain }
+
+// how says it to record.lua.
+func (p *Packed) how() (how, second string) {
+	switch {
+	case p.Second != 0:
+		return "later", strconv.FormatInt(p.Second, 10)
+	case strings.Contains(p.Lane, "@"):
+		return "sublane", ""
+	}
+	return "lane", ""
+}
+
+// key is the stream that it goes to.
+func (p *Packed) key(partition Partition) string {
+	if p.Second != 0 {
+		return partition.laterKey(p.Second)
+	}
+	return partition.laneKey(p.Lane)
+}
+
+// Operations are the operations of a commit that put a batch where it waits.
+func (l *Lanes) Operations(p *Packed) []Operation {
+	partition, size := l.log.partition, strconv.Itoa(p.Size)
+	key := p.key(partition)
+	all := []Operation{{Keys: []string{key}, Words: []string{"XADD", key, "*", "lane", p.Lane, "n", size, "batch", rueidis.BinaryString(p.Data)}}}
+	lane := p.Lane
+	if how, second := p.how(); how == "later" {
+		lane = laterName
+		all = append(all, Operation{Keys: []string{partition.dueKey()}, Words: []string{"ZADD", partition.dueKey(), second, second}})
+	}
+	return append(all, Operation{Keys: []string{partition.waitingKey()}, Words: []string{"HINCRBY", partition.waitingKey(), lane, size}})
+}
+
+// LaneRead is what one read of lanes gave.
+type LaneRead map[string][]LaneBatch // by lane
+
+// Read returns up to count batches of each lane after an entry ("0-0": from its
+// beginning). It waits up to `wait` for the first one; 0 does not wait.
+func (l *Lanes) Read(ctx context.Context, after map[string]string, count int64, wait time.Duration) (LaneRead, error) {
+	if len(after) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait+callTimeout)
+	defer cancel()
+	c := l.log.redis.client
+	words := []string{"XREAD", "COUNT", strconv.FormatInt(count, 10)}
+	if wait > 0 {
+		words = append(words, "BLOCK", strconv.FormatInt(wait.Milliseconds(), 10))
+	}
+	words = append(words, "STREAMS")
+	var keys, ids, lanes []string
+	for lane, entry := range after {
+		lanes, keys, ids = append(lanes, lane), append(keys, l.log.partition.laneKey(lane)), append(ids, entry)
+	}
+	command := c.B().Arbitrary(words...).Keys(keys...).Args(ids...)
+	built := command.ReadOnly()
+	if wait > 0 {
+		built = command.Blocking()
+	}
+	streams, err := c.Do(ctx, built).AsXRead()
+	if rueidis.IsRedisNil(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, l.log.redis.wrap("read lanes", err)
+	}
+	read := make(LaneRead)
+	for i, lane := range lanes {
+		for _, entry := range streams[keys[i]] {
+			b, err := l.batch(lane, entry)
+			if err != nil {
+				return nil, err
+			}
+			read[lane] = append(read[lane], b)
+		}
+	}
+	return read, nil
+}
+
+func (l *Lanes) batch(lane string, entry rueidis.XRangeEntry) (LaneBatch, error) {
+	size, err := strconv.Atoi(entry.FieldValues["n"])
+	if err != nil || size < 1 || size > MaxLaneSends {
+		return LaneBatch{}, fmt.Errorf("read lane %s of partition %d: entry %s says it has %q sends, want 1 to %d", lane, l.Partition(), entry.ID, entry.FieldValues["n"], MaxLaneSends)
+	}
+	return LaneBatch{Lane: lane, Entry: entry.ID, Size: size, Data: []byte(entry.FieldValues["batch"])}, nil
+}
+
+// Standing is what somebody who begins to send finds.
+type Standing struct {
+	States   map[string]string // place (LaneBatch.place) -> letters
+	Marks    map[string]string // id of a send -> evidence
+	Sublanes []string
+}
+
+// Letters returns the letters of a batch.
+func (s *Standing) Letters(b *LaneBatch) string {
+	if letters := s.States[b.place()]; len(letters) == b.Size {
+		return letters
+	}
+	return strings.Repeat(string(LetterWaiting), b.Size)
+}
+
+// Stand reads how the lanes stand.
+func (l *Lanes) Stand(ctx context.Context) (Standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c, p := l.log.redis.client, l.log.partition
+	answers := c.DoMulti(ctx, c.B().Hgetall().Key(p.statesKey()).Build(), c.B().Hgetall().Key(p.marksKey()).Build(),
+		c.B().Smembers().Key(p.sublanesKey()).Build())
+	var s Standing
+	var errs [3]error
+	s.States, errs[0] = answers[0].AsStrMap()
+	s.Marks, errs[1] = answers[1].AsStrMap()
+	s.Sublanes, errs[2] = answers[2].AsStrSlice()
+	return s, l.log.redis.wrap("read how lanes stand", errors.Join(errs[:]...))
+}
+
+// The letters of sends.
+const (
+	LetterWaiting = 'w'
+	LetterMarked  = 'm'
+	LetterDone    = 'd'
+)
+
+// Spot is where a send is: a batch and its index there.
+type Spot struct {
+	Batch *LaneBatch
+	Index int
+}
+
+// What Mark answers for a send.
+const (
+	Marked    = 'm'
+	Cancelled = 'c' // marked as well, but not to be attempted
+	NotHere   = '-' // it does not wait: somebody else has it
+)
+
+// streams numbers the keys of streams that a script gets.
+type streams struct {
+	keys    []string
+	numbers map[string]string
+}
+
+func (s *streams) number(key string) string {
+	n, ok := s.numbers[key]
+	if !ok {
+		s.keys = append(s.keys, key)
+		n = strconv.Itoa(len(s.keys))
+		s.numbers[key] = n
+	}
+	return n
+}
+
+// Mark notes durably that sends are about to be attempted. evidence says by
+// whom, when, for what; it is the key to recording them, so it must be new each
+// time. Sends of one batch stand together. The answer has a letter for each.
+func (l *Lanes) Mark(ctx context.Context, lease *Lease, evidence string, spots []Spot, ids []string) (string, error) {
+	p := l.log.partition
+	args := make([]string, 0, 2+5*len(spots))
+	args = append(args, lease.token, evidence)
+	for i := 0; i < len(spots); {
+		b, n := spots[i].Batch, i+1
+		for n < len(spots) && spots[n].Batch == b {
+			n++
+		}
+		args = append(args, b.place(), strconv.Itoa(b.Size), strconv.Itoa(n-i))
+		for ; i < n; i++ {
+			args = append(args, strconv.Itoa(spots[i].Index), ids[i])
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	answer, err := l.log.redis.call(ctx, "mark", []string{lease.key, p.statesKey(), p.marksKey(), p.cancelsKey()}, args).ToString()
+	if err != nil {
+		return "", l.log.redis.wrap("mark sends", err)
+	}
+	if len(answer) != len(spots) {
+		return "", fmt.Errorf("mark %d sends of partition %d: the script answered %d letters", len(spots), p.Number, len(answer))
+	}
+	return answer, nil
+}
+
+// Recorded is what has become of a marked send.
+type Recorded struct {
+	Spot
+	ID, Evidence string // of its mark
+
+	Waits bool   // it was not attempted and waits where it was
+	Log   []byte // an item, or nil
+
+	// Packed is where it waits anew: an index of Record's, from 0; -1: nowhere.
+	Packed int
+	Item   []byte // for that batch
+}
+
+// Record records sends. Who has marked them may do so as long as their marks
+// stand, also without the lease; those whose marks do not stand are passed
+// over, so it may be repeated. It returns how many were recorded, and what
+// Redis refused of the rest of it.
+func (l *Lanes) Record(ctx context.Context, packed []Packed, sends []Recorded) (recorded int, refused []string, err error) {
+	p := l.log.partition
+	s := streams{numbers: make(map[string]string, 8), keys: []string{p.statesKey(), p.marksKey(), p.waitingKey(), p.logKey(), p.sourcesKey(), p.dueKey(), p.sublanesKey(), p.cancelsKey()}}
+	args := make([]string, 0, 1+4*len(packed)+11*len(sends))
+	args = append(args, strconv.Itoa(len(packed)))
+	for i := range packed {
+		w := &packed[i]
+		how, second := w.how()
+		args = append(args, s.number(w.key(p)), w.Lane, how, second)
+	}
+	for i := range sends {
+		r := &sends[i]
+		letter := "d"
+		if r.Waits {
+			letter = "w"
+		}
+		args = append(args, r.ID, r.Evidence, s.number(p.laneKey(r.Batch.Lane)), r.Batch.Lane, r.Batch.Entry, strconv.Itoa(r.Batch.Size), strconv.Itoa(r.Index),
+			letter, rueidis.BinaryString(r.Log), strconv.Itoa(r.Packed+1), rueidis.BinaryString(r.Item))
+	}
+	answer, err := l.log.redis.callTexts(ctx, "record sends", "record", s.keys, args)
+	if err != nil {
+		return 0, nil, err
+	}
+	recorded, err = strconv.Atoi(answer[0])
+	return recorded, answer[1:], err
+}
+
+// Due moves what is due by now to the ends of its lanes, a few batches, and
+// reports whether there is more. The lease of sending must be held.
+func (l *Lanes) Due(ctx context.Context, lease *Lease, nowSecond int64) (more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c, p := l.log.redis.client, l.log.partition
+	seconds, err := c.Do(ctx, c.B().Zrangebyscore().Key(p.dueKey()).Min("-inf").Max(strconv.FormatInt(nowSecond, 10)).Limit(0, 2).Build()).AsStrSlice()
+	if err != nil {
+		return false, l.log.redis.wrap("read what is due", err)
+	}
+	if len(seconds) == 0 {
+		return false, nil
+	}
+	second, err := strconv.ParseInt(seconds[0], 10, 64)
+	if err != nil {
+		return false, fmt.Errorf("read what is due of partition %d: second %q is no number", p.Number, seconds[0])
+	}
+	answer, err := l.log.redis.callTexts(ctx, "release what is due", "due",
+		[]string{lease.key, p.dueKey(), p.waitingKey(), p.laterKey(second), p.laneKey(sluice.PriorityHigh.String()), p.laneKey(sluice.PriorityNormal.String()), p.laneKey(sluice.PriorityLow.String())},
+		[]string{lease.token, seconds[0], strconv.Itoa(dueBatches)})
+	if err != nil {
+		return false, err
+	}
+	return len(seconds) > 1 || answer[1] != "0", nil
+}
+
+// Cancel notes that sends are not to be attempted any more. For each that is not
+// marked, its item goes to the log; a marked one is cancelled if it has to wait
+// once more. The lease is that of the log.
+func (l *Lanes) Cancel(ctx context.Context, lease *Lease, ids []string, items [][]byte, nowMillis int64) (noted int64, err error) {
+	p := l.log.partition
+	args := []string{lease.token, strconv.FormatInt(nowMillis, 10), strconv.Itoa(maxCancels)}
+	for i, id := range ids {
+		args = append(args, id, rueidis.BinaryString(items[i]))
+	}
+	return l.log.redis.callInt(ctx, "cancel sends", "cancel", []string{lease.key, p.marksKey(), p.cancelsKey(), p.logKey(), p.sourcesKey()}, args)
+}
+
+// Waiting returns how many sends are in each lane, and under "later" how many
+// wait for a time. Marked ones are among them.
+func (l *Lanes) Waiting(ctx context.Context) (map[string]int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := l.log.redis.client
+	counts, err := c.Do(ctx, c.B().Hgetall().Key(l.log.partition.waitingKey()).Build()).AsIntMap()
+	return counts, l.log.redis.wrap("count waiting sends", err)
+}

@@ -1,0 +1,31 @@
+-- Marks sends before they are attempted. Only what waits is marked.
+-- Keys:    1 lease, 2 states (hash), 3 marks (hash), 4 cancels (hash)
+-- Args:    1 token, 2 evidence: who marks, when, for what; for each batch: its
+--          place, how many sends it has, how many of them, and for each of these
+--          its index from 0 and its id
+-- Returns: a text with a letter for each send: m it is marked, c marked as well,
+--          but it was cancelled, - it does not wait
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
+  return redis.error_reply('LEASE of the role is held by another process')
+end
+local cancels = redis.call('HLEN', KEYS[4]) > 0
+local answers, marks, i = {}, {}, 3
+while i <= #ARGV do
+  local place, size, count, changed = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), false
+  i = i + 3
+  local state = { string.byte(redis.call('HGET', KEYS[2], place) or string.rep('w', size), 1, -1) }
+  for _ = 1, count do
+    local at, id, answer = tonumber(ARGV[i]) + 1, ARGV[i + 1], '-'
+    i = i + 2
+    if state[at] == 119 then -- w
+      answer, changed, state[at] = 'm', true, 109 -- m
+      marks[#marks + 1] = id
+      marks[#marks + 1] = ARGV[2]
+      if cancels and redis.call('HDEL', KEYS[4], id) == 1 then answer = 'c' end
+    end
+    answers[#answers + 1] = answer
+  end
+  if changed then redis.call('HSET', KEYS[2], place, string.char(unpack(state))) end
+end
+if #marks > 0 then redis.call('HSET', KEYS[3], unpack(marks)) end
+return table.concat(answers)

@@ -1,0 +1,87 @@
+#!lua flags=allow-oom
+-- Records what has become of marked sends. A send whose mark is not the one
+-- named is passed over: so a repeat changes nothing, and neither does somebody
+-- whose sends were given up by others. The log goes first: if it cannot be
+-- written, nothing is.
+-- Keys:    1 states (hash), 2 marks (hash), 3 waiting (hash), 4 log (stream),
+--          5 sources (hash), 6 due (sorted set), 7 sublanes (set), 8 cancels
+--          (hash), 9.. streams: lanes and later
+-- Args:    1 how many batches may be packed; each: number of its key, its lane,
+--          how: 'lane', 'sublane' or 'later', its second or '';
+--          then for each send: its id, its mark, number of its lane's key, the
+--          lane, id of its entry, how many sends that has, its index from 0, its
+--          letter now (d, or w: it was not attempted), item for the log or '',
+--          which packed batch it goes to or 0, its item there or ''
+-- Returns: {sends recorded, errors...}
+local groups, i = {}, 2
+for g = 1, tonumber(ARGV[1]) do
+  groups[g] = { key = KEYS[tonumber(ARGV[i])], lane = ARGV[i + 1], how = ARGV[i + 2], second = ARGV[i + 3], items = {} }
+  i = i + 4
+end
+
+local items, ids, over, changes, places = {}, {}, {}, {}, {}
+while i <= #ARGV do
+  local id = ARGV[i]
+  if redis.call('HGET', KEYS[2], id) == ARGV[i + 1] then
+    ids[#ids + 1] = id
+    local place = ARGV[i + 3] .. ' ' .. ARGV[i + 4]
+    local change = changes[place]
+    if not change then
+      change = { key = KEYS[tonumber(ARGV[i + 2])], lane = ARGV[i + 3], entry = ARGV[i + 4], left = 0 }
+      change.state = { string.byte(redis.call('HGET', KEYS[1], place) or string.rep('w', tonumber(ARGV[i + 5])), 1, -1) }
+      changes[place], places[#places + 1] = change, place
+    end
+    local letter = string.byte(ARGV[i + 7])
+    change.state[tonumber(ARGV[i + 6]) + 1] = letter
+    if letter == 100 then change.left = change.left + 1 end -- d
+    if ARGV[i + 8] ~= '' then items[#items + 1] = ARGV[i + 8] end
+    local group = groups[tonumber(ARGV[i + 9])]
+    if group then
+      group.items[#group.items + 1] = ARGV[i + 10]
+    elseif letter == 100 then
+      over[#over + 1] = id
+    end
+  end
+  i = i + 11
+end
+if #ids == 0 then return { 0 } end
+
+if #items > 0 then
+  local prev = redis.call('HGET', KEYS[5], '@tail') or '0-0'
+  local at = redis.call('XADD', KEYS[4], '*', 'prev', prev, 'batch', string.char(1) .. table.concat(items))
+  redis.call('HSET', KEYS[5], '@tail', at)
+end
+
+local answer = { #ids }
+local function try(...)
+  local done = redis.pcall(...)
+  if type(done) == 'table' and done.err then answer[#answer + 1] = done.err end
+end
+
+for _, group in ipairs(groups) do
+  local size, lane = #group.items, group.lane
+  if size > 0 then
+    try('XADD', group.key, '*', 'lane', lane, 'n', size, 'batch', string.char(1) .. table.concat(group.items))
+    if group.how == 'later' then
+      try('ZADD', KEYS[6], group.second, group.second)
+      lane = 'later'
+    elseif group.how == 'sublane' then
+      try('SADD', KEYS[7], lane)
+    end
+    try('HINCRBY', KEYS[3], lane, size)
+  end
+end
+for _, place in ipairs(places) do
+  local change = changes[place]
+  local letters = string.char(unpack(change.state))
+  if string.find(letters, '[wm]') then
+    try('HSET', KEYS[1], place, letters)
+  else
+    try('HDEL', KEYS[1], place)
+    try('XDEL', change.key, change.entry)
+  end
+  if change.left > 0 then try('HINCRBY', KEYS[3], change.lane, -change.left) end
+end
+try('HDEL', KEYS[2], unpack(ids))
+if #over > 0 and redis.call('HLEN', KEYS[8]) > 0 then try('HDEL', KEYS[8], unpack(over)) end
+return answer
