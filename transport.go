@@ -2,7 +2,9 @@ package sluice
 
 import (
 	"context"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Transport carries mail out: a relay by SMTP, a provider by HTTP, a built-in
@@ -102,4 +104,26 @@ type Result struct {
 	RetryAfter time.Duration // what the other side asks for; 0: nothing
 
 	Took [Stages]time.Duration // only those that a transport knows: connect, tls, wait
+}
+
+// Repeatable is what a transport may be as well: one whose other side knows an
+// attempt again by Envelope.Send and takes it once. What is in doubt with it may
+// be attempted again, whatever its class.
+type Repeatable interface {
+	Repeatable() bool
+}
+
+// ReplyText makes a text of the other side, or of an error, what Result.Text may
+// hold: valid UTF-8, one line, at most MaxReplyBytes.
+func ReplyText(text string) string {
+	if len(text) > MaxReplyBytes {
+		text = text[:MaxReplyBytes]
+	}
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "")) // also what the cut has left of a character
+	return strings.TrimSpace(text)
 }
