@@ -34,6 +34,7 @@ var layers = map[string]int{
 	"faults":           1,
 	"jsonscan":         1,
 	"key":              1,
+	"crowd":            1, // bounds on what strangers hold of a server
 	"meter":            1, // histograms without a metrics library
 	"timetext":         1,
 	"profile":          1,

@@ -10,12 +10,12 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
 	"sluice"
+	"sluice/crowd"
 )
 
 // Bounds of a body.
@@ -43,29 +43,10 @@ const (
 	keptBufferBytes  = 1 << 20 // larger buffers are not kept for the next body
 )
 
-// budget is memory that many share: what is taken is given back.
-type budget struct{ left atomic.Int64 }
-
-func newBudget(bytes int64) *budget {
-	b := &budget{}
-	b.left.Store(bytes)
-	return b
-}
-
-func (b *budget) take(n int) bool {
-	if b.left.Add(-int64(n)) >= 0 {
-		return true
-	}
-	b.left.Add(int64(n))
-	return false
-}
-
-func (b *budget) give(n int) { b.left.Add(int64(n)) }
-
 // buffer is the memory of one body, counted in a budget.
 type buffer struct {
 	bytes  []byte
-	budget *budget
+	budget *crowd.Budget
 }
 
 var buffers = sync.Pool{New: func() any { return &buffer{bytes: make([]byte, 0, firstBufferBytes)} }}
@@ -74,9 +55,9 @@ var buffers = sync.Pool{New: func() any { return &buffer{bytes: make([]byte, 0, 
 var errBusy = refusal(sluice.CodeUnavailable, "too much is being taken in at the moment; nothing of this request was, send it again")
 
 // newBuffer returns an empty buffer; the caller releases it.
-func newBuffer(b *budget) (*buffer, error) {
+func newBuffer(b *crowd.Budget) (*buffer, error) {
 	buf := buffers.Get().(*buffer)
-	if !b.take(cap(buf.bytes)) {
+	if !b.Take(cap(buf.bytes)) {
 		buffers.Put(buf)
 		return nil, errBusy
 	}
@@ -88,7 +69,7 @@ func (b *buffer) release() {
 	if b == nil {
 		return
 	}
-	b.budget.give(cap(b.bytes))
+	b.budget.Give(cap(b.bytes))
 	b.bytes = b.bytes[:0]
 	if cap(b.bytes) <= keptBufferBytes {
 		buffers.Put(b)
@@ -119,11 +100,11 @@ func (b *buffer) fill(r io.Reader, allow func(size int) error) error {
 
 func (b *buffer) grow() error {
 	more := 2 * cap(b.bytes)
-	if !b.budget.take(more) {
+	if !b.budget.Take(more) {
 		return errBusy
 	}
 	larger := append(make([]byte, 0, more), b.bytes...)
-	b.budget.give(cap(b.bytes))
+	b.budget.Give(cap(b.bytes))
 	b.bytes = larger
 	return nil
 }
@@ -141,7 +122,7 @@ func allowBody(size int) error {
 
 // readBody reads a body as it comes. How long it may take is the server's
 // ReadTimeout; the caller releases the buffer, also after an error.
-func readBody(r *http.Request, b *budget) (*buffer, error) {
+func readBody(r *http.Request, b *crowd.Budget) (*buffer, error) {
 	if r.ContentLength > maxEventsBytes {
 		return nil, errBodyTooLarge()
 	}
@@ -165,13 +146,13 @@ func readBody(r *http.Request, b *budget) (*buffer, error) {
 // unpacker unpacks bodies that are wholly there, so that a slow client holds
 // none of the few readers.
 type unpacker struct {
-	budget *budget
+	budget *crowd.Budget
 	slots  chan struct{}
 	gzips  sync.Pool
 	zstds  sync.Pool
 }
 
-func newUnpacker(b *budget) *unpacker {
+func newUnpacker(b *crowd.Budget) *unpacker {
 	return &unpacker{budget: b, slots: make(chan struct{}, parallelUnpacks())}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"sluice"
+	"sluice/crowd"
 	"sluice/ingest"
 )
 
@@ -103,10 +104,10 @@ func packZstd(t testing.TB, body []byte) []byte {
 // stays taken.
 func read(t testing.TB, packed []byte, encoding string) ([]byte, error) {
 	t.Helper()
-	b := newBudget(maxHeldBytes)
+	b := crowd.NewBudget(maxHeldBytes)
 	u := newUnpacker(b)
 	defer func() {
-		if left := b.left.Load(); left != maxHeldBytes {
+		if left := b.Left(); left != maxHeldBytes {
 			t.Errorf("%d bytes stay taken", maxHeldBytes-left)
 		}
 	}()
@@ -219,7 +220,7 @@ func FuzzBody(f *testing.F) {
 
 // The memory of all bodies together is bounded; who is beyond it is told so.
 func TestBudget(t *testing.T) {
-	b := newBudget(1 << 20)
+	b := crowd.NewBudget(1 << 20)
 	r, err := http.NewRequest("POST", "/", io.NopCloser(bytes.NewReader(make([]byte, 2<<20))))
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +230,7 @@ func TestBudget(t *testing.T) {
 		t.Fatalf("got %v, want busy", err)
 	}
 	buf.release()
-	if left := b.left.Load(); left != 1<<20 {
+	if left := b.Left(); left != 1<<20 {
 		t.Errorf("%d bytes left", left)
 	}
 }
@@ -263,7 +264,7 @@ func TestSlowClient(t *testing.T) {
 			t.Fatalf("%.100q %v", all, err)
 		}
 	}
-	if left := s.intake.budget.left.Load(); left != maxHeldBytes {
+	if left := s.intake.budget.Left(); left != maxHeldBytes {
 		t.Errorf("%d bytes stay taken", maxHeldBytes-left)
 	}
 	if n := len(s.intake.slots); n != 0 {

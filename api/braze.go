@@ -14,6 +14,7 @@ import (
 
 	"sluice"
 	"sluice/braze"
+	"sluice/crowd"
 	"sluice/key"
 )
 
@@ -31,12 +32,12 @@ const (
 // dialect is what the handlers of Braze's API share.
 type dialect struct {
 	limits    *braze.Limiter
-	strangers *budget
+	strangers *crowd.Budget
 	slots     chan struct{}
 }
 
 func newDialect(limits braze.Limits) *dialect {
-	return &dialect{limits: braze.NewLimiter(limits), strangers: newBudget(maxStrangersBytes), slots: make(chan struct{}, parallelBraze)}
+	return &dialect{limits: braze.NewLimiter(limits), strangers: crowd.NewBudget(maxStrangersBytes), slots: make(chan struct{}, parallelBraze)}
 }
 
 // brazeRoutes are the paths of Braze's API.

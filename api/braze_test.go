@@ -127,18 +127,18 @@ func TestBrazeOldKeys(t *testing.T) {
 		}
 	}
 	// Bodies of those who are not known yet have memory of their own.
-	s.dialect.strangers.take(maxStrangersBytes)
+	s.dialect.strangers.Take(maxStrangersBytes)
 	for authorization, want := range map[string]int{"": 503, "Bearer " + text: 201} {
 		if got := callBraze(t, url+"/users/export/ids", "POST", authorization, `{"external_ids":["u"],"api_key":"`+text+`"}`); got.status != want {
 			t.Errorf("strangers' memory is taken: %d %s, want %d", got.status, got.body, want)
 		}
 	}
-	s.dialect.strangers.give(maxStrangersBytes)
+	s.dialect.strangers.Give(maxStrangersBytes)
 	stop(t, s)
 	if strings.Contains(log.String(), text) {
 		t.Error("the log has the key")
 	}
-	if left := s.dialect.strangers.left.Load(); left != maxStrangersBytes {
+	if left := s.dialect.strangers.Left(); left != maxStrangersBytes {
 		t.Errorf("%d bytes of strangers' bodies are left of %d", left, maxStrangersBytes)
 	}
 }

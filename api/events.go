@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice"
+	"sluice/crowd"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/key"
@@ -37,7 +38,7 @@ const (
 
 // intake is what the handlers of events share.
 type intake struct {
-	budget   *budget
+	budget   *crowd.Budget
 	unpacker *unpacker
 	slots    chan struct{}
 
@@ -53,7 +54,7 @@ type intake struct {
 }
 
 func newIntake() *intake {
-	b := newBudget(maxHeldBytes)
+	b := crowd.NewBudget(maxHeldBytes)
 	in := &intake{
 		budget: b, unpacker: newUnpacker(b), slots: make(chan struct{}, maxTakenIn),
 		accepted: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_http_accepted_items_total", Help: "Items of requests that were durably written."}),

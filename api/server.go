@@ -17,6 +17,7 @@ import (
 	"sluice"
 	"sluice/braze"
 	"sluice/consent"
+	"sluice/crowd"
 )
 
 // Bounds of the server. Whoever connects and says nothing, reads nothing or
@@ -191,7 +192,7 @@ func (s *Server) Start(ctx context.Context) error {
 	s.started = true
 	go func() { // ends when Stop closes the listener
 		defer close(s.served)
-		if err := s.http.Serve(newLimitListener(l, maxConns, quietGrace, s.clock)); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(crowd.NewListener(l, maxConns, quietGrace, s.clock)); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("http server ended", "error", err)
 		}
 	}()

@@ -1,10 +1,8 @@
-package api
+package crowd
 
 import (
 	"container/list"
-	"context"
 	"net"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -13,7 +11,7 @@ import (
 	"sluice"
 )
 
-// limitListener bounds how many connections are open at once, without letting
+// Listener bounds how many connections are open at once, without letting
 // those who hold one and do nothing keep the others out.
 //
 // The idea: beyond the bound a new connection takes the place of the one that
@@ -38,7 +36,7 @@ import (
 // may be idle, again and again. Closing those without a request before those
 // that had one: who sends one request on each connection is then safe from all
 // who come later. A bound per address: behind a proxy all have the same.
-type limitListener struct {
+type Listener struct {
 	net.Listener
 	most  int
 	grace time.Duration
@@ -51,15 +49,17 @@ type limitListener struct {
 
 	mu    sync.Mutex
 	open  int
-	quiet list.List // of *limitConn, the longest quiet first
+	quiet list.List // of *Conn, the longest quiet first
 }
 
-func newLimitListener(l net.Listener, most int, grace time.Duration, clock sluice.Clock) *limitListener {
-	return &limitListener{Listener: l, most: most, grace: grace, clock: clock, done: make(chan struct{}), changed: make(chan struct{}, 1)}
+// NewListener returns a listener that has at most so many connections of l open. One
+// that is quiet keeps its place for grace.
+func NewListener(l net.Listener, most int, grace time.Duration, clock sluice.Clock) *Listener {
+	return &Listener{Listener: l, most: most, grace: grace, clock: clock, done: make(chan struct{}), changed: make(chan struct{}, 1)}
 }
 
 // Accept returns the next connection, when there is room for it.
-func (l *limitListener) Accept() (net.Conn, error) {
+func (l *Listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -74,11 +74,11 @@ func (l *limitListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 	}
-	conn := &limitConn{Conn: c, listener: l}
+	conn := &Conn{Conn: c, listener: l}
 	l.mu.Lock()
 	l.open++
 	l.mu.Unlock()
-	conn.becomeQuiet()
+	conn.Quiet()
 	return conn, nil
 }
 
@@ -89,7 +89,7 @@ const maxSpared = 16
 // makeRoom reports whether there is room for another connection, after closing
 // one if need be. If not, it returns how long until one may be closed; 0: all
 // are busy.
-func (l *limitListener) makeRoom() (wait time.Duration, ok bool) {
+func (l *Listener) makeRoom() (wait time.Duration, ok bool) {
 	conn, wait, ok := l.toClose()
 	if conn != nil {
 		_ = conn.Close() // the server's goroutine of this connection sees it
@@ -98,7 +98,7 @@ func (l *limitListener) makeRoom() (wait time.Duration, ok bool) {
 }
 
 // toClose returns what makeRoom does, and which connection has to go first.
-func (l *limitListener) toClose() (conn *limitConn, wait time.Duration, ok bool) {
+func (l *Listener) toClose() (conn *Conn, wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open < l.most {
@@ -106,7 +106,7 @@ func (l *limitListener) toClose() (conn *limitConn, wait time.Duration, ok bool)
 	}
 	now := l.clock.Now()
 	for first := l.quiet.Front(); first != nil; first = l.quiet.Front() {
-		conn := first.Value.(*limitConn)
+		conn := first.Value.(*Conn)
 		if wait = l.grace - now.Sub(conn.since); wait > 0 {
 			return nil, wait, false
 		}
@@ -140,7 +140,7 @@ func hasUnread(c net.Conn) bool {
 }
 
 // await returns when makeRoom is worth another try.
-func (l *limitListener) await(wait time.Duration) error {
+func (l *Listener) await(wait time.Duration) error {
 	var timeout <-chan time.Time
 	if wait > 0 {
 		timer := time.NewTimer(wait)
@@ -158,22 +158,22 @@ func (l *limitListener) await(wait time.Duration) error {
 }
 
 // Close implements net.Listener.
-func (l *limitListener) Close() error {
+func (l *Listener) Close() error {
 	l.once.Do(func() { close(l.done) })
 	return l.Listener.Close()
 }
 
-func (l *limitListener) tell() {
+func (l *Listener) tell() {
 	select {
 	case l.changed <- struct{}{}:
 	default:
 	}
 }
 
-// limitConn is a connection with a place.
-type limitConn struct {
+// Conn is a connection with a place.
+type Conn struct {
 	net.Conn
-	listener *limitListener
+	listener *Listener
 
 	// Under the listener's lock.
 	place  *list.Element // among the quiet; nil: it is busy or closed
@@ -184,8 +184,8 @@ type limitConn struct {
 	writing atomic.Bool // the server waits for room in its client's window
 }
 
-// becomeQuiet puts the connection behind all that are quiet.
-func (c *limitConn) becomeQuiet() {
+// Quiet puts the connection behind all that are quiet.
+func (c *Conn) Quiet() {
 	l := c.listener
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,8 +201,8 @@ func (c *limitConn) becomeQuiet() {
 	l.tell()
 }
 
-// becomeBusy keeps the connection from being closed for another.
-func (c *limitConn) becomeBusy() {
+// Busy keeps the connection from being closed for another.
+func (c *Conn) Busy() {
 	l := c.listener
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,7 +210,7 @@ func (c *limitConn) becomeBusy() {
 }
 
 // leave takes the connection out of the quiet. The lock is held.
-func (c *limitConn) leave() {
+func (c *Conn) leave() {
 	if c.place != nil {
 		c.listener.quiet.Remove(c.place)
 		c.place = nil
@@ -218,15 +218,15 @@ func (c *limitConn) leave() {
 }
 
 // Write hands an answer over. From here on it is the client's turn, to read it.
-func (c *limitConn) Write(b []byte) (int, error) {
-	c.becomeQuiet()
+func (c *Conn) Write(b []byte) (int, error) {
+	c.Quiet()
 	c.writing.Store(true)
 	defer c.writing.Store(false)
 	return c.Conn.Write(b)
 }
 
 // Close closes the connection and gives its place back, once.
-func (c *limitConn) Close() error {
+func (c *Conn) Close() error {
 	l := c.listener
 	l.mu.Lock()
 	if !c.closed {
@@ -237,27 +237,4 @@ func (c *limitConn) Close() error {
 	}
 	l.mu.Unlock()
 	return c.Conn.Close()
-}
-
-// connState follows what the server does with a connection: whenever it turns
-// to its client, the connection is quiet.
-func connState(c net.Conn, state http.ConnState) {
-	if conn, ok := c.(*limitConn); ok && (state == http.StateActive || state == http.StateIdle) {
-		conn.becomeQuiet()
-	}
-}
-
-// connKey is where a request's context has its connection.
-type connKey struct{}
-
-func connContext(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c)
-}
-
-// busy says that a request has arrived as a whole: until its answer is written
-// its connection is not closed for another.
-func busy(r *http.Request) {
-	if conn, ok := r.Context().Value(connKey{}).(*limitConn); ok {
-		conn.becomeBusy()
-	}
 }

@@ -1,4 +1,4 @@
-package api
+package crowd
 
 import (
 	"io"
@@ -13,7 +13,7 @@ import (
 // door is a listener with clients on the other side.
 type door struct {
 	t *testing.T
-	l *limitListener
+	l *Listener
 }
 
 func openDoor(t *testing.T, most int, grace time.Duration, clock *clocktest.Clock) *door {
@@ -22,7 +22,7 @@ func openDoor(t *testing.T, most int, grace time.Duration, clock *clocktest.Cloc
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &door{t, newLimitListener(inner, most, grace, clock)}
+	d := &door{t, NewListener(inner, most, grace, clock)}
 	t.Cleanup(func() { d.l.Close() })
 	return d
 }
@@ -39,19 +39,19 @@ func (d *door) dial() net.Conn {
 }
 
 // accept accepts in the background.
-func (d *door) accept() <-chan *limitConn {
-	accepted := make(chan *limitConn, 1)
+func (d *door) accept() <-chan *Conn {
+	accepted := make(chan *Conn, 1)
 	go func() {
 		defer close(accepted)
 		if c, err := d.l.Accept(); err == nil {
-			accepted <- c.(*limitConn)
+			accepted <- c.(*Conn)
 		}
 	}()
 	return accepted
 }
 
 // next connects a client and accepts it.
-func (d *door) next() (client net.Conn, conn *limitConn) {
+func (d *door) next() (client net.Conn, conn *Conn) {
 	d.t.Helper()
 	client = d.dial()
 	conn = <-d.accept()
@@ -77,18 +77,18 @@ func TestQuietConnectionsMakeRoom(t *testing.T) {
 	firstClient, first := d.next()
 	secondClient, second := d.next()
 	thirdClient, third := d.next()
-	first.becomeQuiet() // it has just been answered
+	first.Quiet() // it has just been answered
 	d.next()
 	d.mustBeClosed(secondClient, "the longest quiet")
-	third.becomeBusy()
+	third.Busy()
 	d.next()
 	d.mustBeClosed(firstClient, "the longest quiet that is not busy")
 	if d.l.open != 3 || d.l.quiet.Len() != 2 {
 		t.Errorf("%d open, %d of them quiet", d.l.open, d.l.quiet.Len())
 	}
 	second.Close() // a second Close gives no second place, a late turn none back
-	second.becomeQuiet()
-	third.becomeQuiet()
+	second.Quiet()
+	third.Quiet()
 	for range 3 {
 		d.next()
 	}
@@ -101,12 +101,12 @@ func TestQuietConnectionsMakeRoom(t *testing.T) {
 // While all are busy the next waits, until one is closed or done.
 func TestBusyConnectionsAreWaitedFor(t *testing.T) {
 	d := openDoor(t, 1, 0, clocktest.At(time.Time{}))
-	for _, end := range []func(*limitConn){
-		(*limitConn).becomeQuiet,
-		func(c *limitConn) { c.Close() },
+	for _, end := range []func(*Conn){
+		(*Conn).Quiet,
+		func(c *Conn) { c.Close() },
 	} {
 		_, conn := d.next()
-		conn.becomeBusy()
+		conn.Busy()
 		d.dial()
 		waiting := d.accept()
 		select {
@@ -120,7 +120,7 @@ func TestBusyConnectionsAreWaitedFor(t *testing.T) {
 		}
 	}
 	_, conn := d.next()
-	conn.becomeBusy()
+	conn.Busy()
 	d.dial()
 	waiting := d.accept()
 	d.l.Close()
@@ -149,7 +149,7 @@ func TestUnreadBytesKeepAPlace(t *testing.T) {
 	silent.Close()
 	second.Close()
 	_, third := d.next()
-	third.becomeBusy()
+	third.Busy()
 	for range maxSpared - 1 {
 		clock.Move(time.Millisecond)
 		if conn, wait, ok := d.l.toClose(); conn != nil || ok || wait != time.Millisecond {
@@ -160,7 +160,7 @@ func TestUnreadBytesKeepAPlace(t *testing.T) {
 	if conn, _, _ := d.l.toClose(); conn != first {
 		t.Error("spared for ever")
 	}
-	first.becomeQuiet()
+	first.Quiet()
 	first.writing.Store(true)
 	clock.Move(time.Millisecond)
 	if conn, _, _ := d.l.toClose(); conn != first {
