@@ -76,11 +76,16 @@ func (a *authority) identify(ctx context.Context, header string) (key.Identity, 
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
 		return key.Identity{}, errUnauthorized
 	}
-	hash := key.HashOf(strings.TrimSpace(text))
+	return a.identifyKey(ctx, strings.TrimSpace(text))
+}
+
+// identifyKey returns whose key a text is, or an *sluice.Error.
+func (a *authority) identifyKey(ctx context.Context, text string) (key.Identity, error) {
+	hash := key.HashOf(text)
 	if a.hasRoot && a.root.Equal(hash) {
 		return key.Root(), nil
 	}
-	id, ok := key.ID(strings.TrimSpace(text))
+	id, ok := key.ID(text)
 	if !ok {
 		return key.Identity{}, errUnauthorized
 	}

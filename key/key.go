@@ -85,6 +85,7 @@ const (
 	SegmentsWrite Permission = "segments:write"
 	MetricsRead   Permission = "metrics:read"
 	OptInWrite    Permission = "optin:write"
+	MessagesSend  Permission = "messages:send"
 	Admin         Permission = "admin"
 )
 
@@ -119,6 +120,7 @@ var Permissions = []struct {
 	{SegmentsRead, "read /v1/segments, who is in them, and what explains it: values of users"},
 	{SegmentsWrite, "make, change and archive segments"},
 	{MetricsRead, "read /metrics, where it is not open"},
+	{MessagesSend, "hand in messages to be mailed, by SMTP"},
 	{OptInWrite, "get the link to be mailed from /v1/optin"},
 	{Admin, "read /debug/pprof"},
 	{UsersTrack, "post to /users/track and /users/track/sync"},
