@@ -149,7 +149,7 @@ const (
 	MaxReplyBytes = 512
 )
 
-// Form of a send's content. The numbers are stored.
+// ContentForm is the form of a send's content. The numbers are stored.
 type ContentForm byte
 
 // The forms.
