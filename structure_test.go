@@ -43,6 +43,7 @@ var layers = map[string]int{
 	"filelock":         1,
 	"spill":            1,
 	"token":            1, // signed texts that links carry
+	"mime":             1, // builds mails, checks those that others built
 	"bench/plot":       1, // draws charts, knows nothing of the program
 
 	"flow":       2,
