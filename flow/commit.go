@@ -12,9 +12,12 @@ import (
 
 // Bounds of one commit, so that the script never holds Redis for long.
 const (
-	maxCommitOperations = 1000
-	maxCommitBytes      = 1 << 20
-	maxCommandWords     = 1000
+	// A batch of sends that are all scheduled for another time takes the most: one
+	// for each of sluice.MaxBatchItems, some 10 ms. Else it is three or four.
+	maxCommitOperations = sluice.MaxBatchItems + 64
+
+	maxCommitBytes  = 1 << 20
+	maxCommandWords = 1000
 )
 
 // Commit is an effect inside Redis: a follower's cursor moves and its

@@ -73,8 +73,8 @@ func (p Partition) onceKey(name string) string {
 	return prefix + "{" + p.tag + "}:once:" + name
 }
 
-// laneKey: stream, the batches of sends that wait in a lane: a priority's word,
-// or of a sublane the word, '@' and a domain.
+// laneKey: stream, the batches of sends that wait in a lane (LaneName), or in a
+// sublane: a lane's name, '@' and a domain.
 func (p Partition) laneKey(lane string) string { return prefix + "{" + p.tag + "}:lane:" + lane }
 
 // laterKey: stream, the batches of sends that wait for a second of Unix time.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,9 @@ const (
 
 	// laterName is under what all that waits for a time is counted.
 	laterName = "later"
+
+	// maxDueWords bounds one ZADD: a script cannot unpack more than some 8,000.
+	maxDueWords = 900
 
 	// dueBatches is how many batches one call moves to the lanes.
 	dueBatches = 4
@@ -60,6 +64,24 @@ func (l *Log) Lanes() *Lanes { return &Lanes{log: l} }
 
 // Partition returns the partition's number.
 func (l *Lanes) Partition() int { return l.log.Partition() }
+
+// LaneName names the lane of a priority and a class. Classes have lanes of their
+// own so that one can be stopped; ids of entries are times, so whoever reads
+// both can go by the order in which they came.
+func LaneName(p sluice.Priority, c sluice.Class) string {
+	if c == sluice.ClassMarketing {
+		return p.String() + "-marketing"
+	}
+	return p.String()
+}
+
+// LaneNames are all lanes but sublanes, the most urgent first.
+var LaneNames = func() (all []string) {
+	for p := sluice.PriorityHigh; p <= sluice.PriorityLow; p++ {
+		all = append(all, LaneName(p, sluice.ClassTransactional), LaneName(p, sluice.ClassMarketing))
+	}
+	return all
+}()
 
 // LaneBatch is a batch of sends in a lane.
 type LaneBatch struct {
@@ -105,17 +127,30 @@ func (p *Packed) key(partition Partition) string {
 	return partition.laneKey(p.Lane)
 }
 
-// Operations are the operations of a commit that put a batch where it waits.
-func (l *Lanes) Operations(p *Packed) []Operation {
-	partition, size := l.log.partition, strconv.Itoa(p.Size)
-	key := p.key(partition)
-	all := []Operation{{Keys: []string{key}, Words: []string{"XADD", key, "*", "lane", p.Lane, "n", size, "batch", rueidis.BinaryString(p.Data)}}}
-	lane := p.Lane
-	if how, second := p.how(); how == "later" {
-		lane = laterName
-		all = append(all, Operation{Keys: []string{partition.dueKey()}, Words: []string{"ZADD", partition.dueKey(), second, second}})
+// Operations are the operations of a commit that put batches where they wait.
+func (l *Lanes) Operations(batches []*Packed) []Operation {
+	partition := l.log.partition
+	all := make([]Operation, 0, len(batches)+4)
+	counts := make(map[string]int, 4)
+	due := []string{"ZADD", partition.dueKey()}
+	for _, p := range batches {
+		key := p.key(partition)
+		all = append(all, Operation{Keys: []string{key}, Words: []string{"XADD", key, "*", "lane", p.Lane, "n", strconv.Itoa(p.Size), "batch", rueidis.BinaryString(p.Data)}})
+		how, second := p.how()
+		if how != "later" {
+			counts[p.Lane] += p.Size
+			continue
+		}
+		counts[laterName] += p.Size
+		due = append(due, second, second)
 	}
-	return append(all, Operation{Keys: []string{partition.waitingKey()}, Words: []string{"HINCRBY", partition.waitingKey(), lane, size}})
+	for words := due[2:]; len(words) > 0; words = words[min(len(words), maxDueWords):] {
+		all = append(all, Operation{Keys: due[1:2], Words: slices.Concat(due[:2], words[:min(len(words), maxDueWords)])})
+	}
+	for lane, n := range counts {
+		all = append(all, Operation{Keys: []string{partition.waitingKey()}, Words: []string{"HINCRBY", partition.waitingKey(), lane, strconv.Itoa(n)}})
+	}
+	return all
 }
 
 // LaneRead is what one read of lanes gave.
@@ -328,9 +363,12 @@ func (l *Lanes) Due(ctx context.Context, lease *Lease, nowSecond int64) (more bo
 	if err != nil {
 		return false, fmt.Errorf("read what is due of partition %d: second %q is no number", p.Number, seconds[0])
 	}
-	answer, err := l.log.redis.callTexts(ctx, "release what is due", "due",
-		[]string{lease.key, p.dueKey(), p.waitingKey(), p.laterKey(second), p.laneKey(sluice.PriorityHigh.String()), p.laneKey(sluice.PriorityNormal.String()), p.laneKey(sluice.PriorityLow.String())},
-		[]string{lease.token, seconds[0], strconv.Itoa(dueBatches)})
+	keys := []string{lease.key, p.dueKey(), p.waitingKey(), p.laterKey(second)}
+	args := []string{lease.token, seconds[0], strconv.Itoa(dueBatches)}
+	for _, lane := range LaneNames {
+		keys, args = append(keys, p.laneKey(lane)), append(args, lane)
+	}
+	answer, err := l.log.redis.callTexts(ctx, "release what is due", "due", keys, args)
 	if err != nil {
 		return false, err
 	}

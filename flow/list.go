@@ -35,10 +35,12 @@ const (
 	unevenBytes  = 4 << 20
 	sampledNodes = 64
 
-	// A list is looked at this often while it is empty, growing slowly: 40
-	// looks a second cost nothing that can be measured, and none writes.
+	// A list is looked at this often while it is empty, growing slowly. None of
+	// the looks writes, but each costs half a millisecond of a slow core: 40 a
+	// second are 2 % of it. With the store's wait an element of a quiet list is a
+	// row within 100 ms all the same.
 	pollSoonest = 2 * time.Millisecond
-	pollLatest  = 25 * time.Millisecond
+	pollLatest  = 45 * time.Millisecond
 
 	// lostChunk is the size of a chunk that was held, not dropped, and is gone:
 	// reading never comes to its end, but finds nothing, which is a gap.

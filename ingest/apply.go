@@ -20,7 +20,7 @@ const (
 
 	// flushWait is how long the first row of a quiet time waits for company,
 	// flushSoon how many rows do not wait any longer.
-	flushWait = 50 * time.Millisecond
+	flushWait = 40 * time.Millisecond
 	flushSoon = 2000
 
 	// flushUpdates is where a transaction of updates of users is full, flushUsers

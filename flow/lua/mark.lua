@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Marks sends before they are attempted. Only what waits is marked.
 -- Keys:    1 lease, 2 states (hash), 3 marks (hash), 4 cancels (hash)
 -- Args:    1 token, 2 evidence: who marks, when, for what; for each batch: its

@@ -1,0 +1,288 @@
+package flow
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice"
+)
+
+// lanesOf returns the lanes of a partition, the lease of sending and its log.
+func lanesOf(t *testing.T) (*Redis, *Lanes, *Lease, *Log) {
+	t.Helper()
+	r := dial(t)
+	p := Partitions(1)[0]
+	log := NewLog(r, p)
+	return r, log.Lanes(), leaseOn(t, r, p.leaseKey("send")), log
+}
+
+// queue puts sends into a lane (or, with a second, where they wait for it).
+func queue(t *testing.T, log *Log, lease *Lease, cursor *sluice.Position, lane string, second int64, messages ...string) {
+	t.Helper()
+	data := sluice.NewBatch(0)
+	for _, m := range messages {
+		data = sluice.AppendSend(data, &sluice.Send{Message: m, To: m + "@example.com"})
+	}
+	from := *cursor
+	cursor.Major++
+	c := Commit{Follower: "spool", From: from, To: *cursor,
+		Operations: log.Lanes().Operations([]*Packed{{Lane: lane, Second: second, Size: len(messages), Data: data}})}
+	if dead, err := log.Commit(t.Context(), lease, &c, 0); err != nil || dead != 0 {
+		t.Fatalf("queue: %d dead, %v", dead, err)
+	}
+}
+
+// readAll returns the batches of a lane.
+func readAll(t *testing.T, l *Lanes, lane string) []LaneBatch {
+	t.Helper()
+	read, err := l.Read(t.Context(), map[string]string{lane: "0-0"}, 100, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read[lane]
+}
+
+// messagesOf lists the messages of the sends of batches.
+func messagesOf(t *testing.T, batches []LaneBatch) []string {
+	t.Helper()
+	var all []string
+	for _, b := range batches {
+		r, err := sluice.ReadBatch(b.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for r.Next() {
+			var s sluice.Send
+			if err := sluice.DecodeSend(r.Item.Payload, &s); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, s.Message)
+		}
+	}
+	return all
+}
+
+func mark(t *testing.T, l *Lanes, lease *Lease, evidence string, b *LaneBatch, indexes ...int) string {
+	t.Helper()
+	var spots []Spot
+	var ids []string
+	for _, i := range indexes {
+		spots = append(spots, Spot{Batch: b, Index: i})
+		ids = append(ids, fmt.Sprintf("%s/%d", b.Entry, i))
+	}
+	answer, err := l.Mark(t.Context(), lease, evidence, spots, ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+func recorded(b *LaneBatch, i int, evidence string) Recorded {
+	return Recorded{Spot: Spot{Batch: b, Index: i}, ID: fmt.Sprintf("%s/%d", b.Entry, i), Evidence: evidence, Packed: -1}
+}
+
+func waiting(t *testing.T, l *Lanes) map[string]int64 {
+	t.Helper()
+	counts, err := l.Waiting(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lane, n := range counts {
+		if n == 0 {
+			delete(counts, lane)
+		}
+	}
+	return counts
+}
+
+func TestSendsAreMarkedOnceAndRecordedByWhoHasMarkedThem(t *testing.T) {
+	_, l, lease, log := lanesOf(t)
+	var cursor sluice.Position
+	queue(t, log, lease, &cursor, "low", 0, "a", "b", "c")
+	b := &readAll(t, l, "low")[0]
+	if got := mark(t, l, lease, "one", b, 0, 2); got != "mm" {
+		t.Fatalf("mark: %q", got)
+	}
+	if got := mark(t, l, lease, "two", b, 0, 1); got != "-m" {
+		t.Fatalf("mark again: %q, want the first one refused", got)
+	}
+	item := sluice.AppendOutcome(nil, &sluice.Outcome{Message: "a", State: sluice.SendSent})
+	first := recorded(b, 0, "one")
+	first.Log = item
+	stranger := recorded(b, 2, "two") // marked by "one"
+	stranger.Log = item
+	n, refused, err := l.Record(t.Context(), nil, []Recorded{first, stranger})
+	if err != nil || n != 1 || len(refused) != 0 {
+		t.Fatalf("record: %d, %v, %v; want the one whose mark stands", n, refused, err)
+	}
+	if n, _, err := l.Record(t.Context(), nil, []Recorded{first}); err != nil || n != 0 {
+		t.Fatalf("record again: %d, %v; want nothing", n, err)
+	}
+	batches, err := log.Read(t.Context(), sluice.Position{}, 10, 0)
+	if err != nil || len(batches) != 1 || string(batches[0].Data[1:]) != string(item) {
+		t.Fatalf("the log has %v, %v; want the outcome, once", batches, err)
+	}
+	if got := waiting(t, l); got["low"] != 2 {
+		t.Fatalf("waiting: %v, want 2", got)
+	}
+	s, err := l.Stand(t.Context())
+	if err != nil || s.Letters(b) != "dmm" || len(s.Marks) != 2 {
+		t.Fatalf("standing: %+v, %v", s, err)
+	}
+	if _, _, err := l.Record(t.Context(), nil, []Recorded{recorded(b, 1, "two"), recorded(b, 2, "one")}); err != nil {
+		t.Fatal(err)
+	}
+	s, err = l.Stand(t.Context())
+	if err != nil || len(s.States) != 0 || len(s.Marks) != 0 || len(readAll(t, l, "low")) != 0 || len(waiting(t, l)) != 0 {
+		t.Fatalf("all is recorded, and there is still %+v, %v, %v", s, waiting(t, l), err)
+	}
+}
+
+func TestMarkingNeedsTheLease(t *testing.T) {
+	r, l, lease, log := lanesOf(t)
+	var cursor sluice.Position
+	queue(t, log, lease, &cursor, "low", 0, "a")
+	b := &readAll(t, l, "low")[0]
+	mark(t, l, lease, "one", b, 0)
+	leaseOn(t, r, lease.key) // another takes it
+	if _, err := l.Mark(t.Context(), lease, "two", []Spot{{Batch: b}}, []string{"x"}); !errors.Is(err, sluice.ErrLeaseLost) {
+		t.Fatalf("mark with a lost lease: %v", err)
+	}
+	if n, _, err := l.Record(t.Context(), nil, []Recorded{recorded(b, 0, "one")}); err != nil || n != 1 {
+		t.Fatalf("record what was marked before: %d, %v", n, err)
+	}
+}
+
+func TestWhatIsDeferredWaitsForItsSecond(t *testing.T) {
+	_, l, lease, log := lanesOf(t)
+	var cursor sluice.Position
+	queue(t, log, lease, &cursor, "normal", 0, "a", "b")
+	queue(t, log, lease, &cursor, "high", 1000, "c")
+	b := &readAll(t, l, "normal")[0]
+	mark(t, l, lease, "one", b, 0, 1)
+	later := recorded(b, 0, "one")
+	later.Packed, later.Item = 0, sluice.AppendSend(nil, &sluice.Send{Message: "a"})
+	back := recorded(b, 1, "one")
+	back.Waits = true
+	gone := recorded(b, 1, "no such mark")
+	gone.Packed, gone.Item = 0, sluice.AppendSend(nil, &sluice.Send{Message: "never"})
+	if n, refused, err := l.Record(t.Context(), []Packed{{Lane: "normal", Second: 1005}}, []Recorded{later, back, gone}); err != nil || n != 2 || len(refused) != 0 {
+		t.Fatalf("record: %d, %v, %v", n, refused, err)
+	}
+	if got := waiting(t, l); got["normal"] != 1 || got["later"] != 2 {
+		t.Fatalf("waiting: %v", got)
+	}
+	if got := mark(t, l, lease, "two", b, 0, 1); got != "-m" {
+		t.Fatalf("mark: %q, want only the one that was not attempted", got)
+	}
+	for second, want := range map[int64][]string{999: nil, 1000: {"c"}} {
+		if _, err := l.Due(t.Context(), lease, second); err != nil {
+			t.Fatal(err)
+		}
+		if got := messagesOf(t, readAll(t, l, "high")); second == 1000 && !slices.Equal(got, want) {
+			t.Fatalf("at %d the lane high has %v, want %v", second, got, want)
+		}
+	}
+	if more, err := l.Due(t.Context(), lease, 2000); err != nil || more {
+		t.Fatalf("due: %v, %v", more, err)
+	}
+	batches := readAll(t, l, "normal")
+	if got := messagesOf(t, batches[1:]); !slices.Equal(got, []string{"a"}) {
+		t.Fatalf("the lane has %v", got)
+	}
+	if got := waiting(t, l); got["normal"] != 2 || got["high"] != 1 || got["later"] != 0 {
+		t.Fatalf("waiting: %v", got)
+	}
+}
+
+func TestDueMovesAFewBatchesAtATime(t *testing.T) {
+	_, l, lease, log := lanesOf(t)
+	var cursor sluice.Position
+	var want []string
+	for i := range 3*dueBatches + 1 {
+		m := fmt.Sprintf("m%02d", i)
+		want = append(want, m)
+		queue(t, log, lease, &cursor, "low", int64(100+i/5), m)
+	}
+	turns := 0
+	for more := true; more; turns++ {
+		var err error
+		if more, err = l.Due(t.Context(), lease, 1000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := messagesOf(t, readAll(t, l, "low")); !slices.Equal(got, want) {
+		t.Fatalf("after %d turns the lane has %v, want %v", turns, got, want)
+	}
+}
+
+func TestCancelledSendsAreNotAttempted(t *testing.T) {
+	r, l, lease, log := lanesOf(t)
+	var cursor sluice.Position
+	queue(t, log, lease, &cursor, "low", 0, "a", "b", "c")
+	b := &readAll(t, l, "low")[0]
+	mark(t, l, lease, "one", b, 1)
+	ids := []string{b.Entry + "/0", b.Entry + "/1"}
+	items := [][]byte{sluice.AppendOutcome(nil, &sluice.Outcome{Message: "a"}), sluice.AppendOutcome(nil, &sluice.Outcome{Message: "b"})}
+	for range 2 { // the second time changes nothing
+		if _, err := l.Cancel(t.Context(), lease, ids, items, 5); err != nil {
+			t.Fatal(err)
+		}
+	}
+	batches, err := log.Read(t.Context(), sluice.Position{}, 10, 0)
+	if err != nil || len(batches) != 1 || string(batches[0].Data[1:]) != string(items[0]) {
+		t.Fatalf("the log has %d batches, %v; want the cancelled one that was not marked", len(batches), err)
+	}
+	if got := mark(t, l, lease, "two", b, 0, 2); got != "cm" {
+		t.Fatalf("mark: %q", got)
+	}
+	// The marked one was sent after all: nothing is left of its cancel.
+	if n, _, err := l.Record(t.Context(), nil, []Recorded{recorded(b, 0, "two"), recorded(b, 1, "one"), recorded(b, 2, "two")}); err != nil || n != 3 {
+		t.Fatalf("record: %d, %v", n, err)
+	}
+	if n := do(t, r, "HLEN", log.partition.cancelsKey()); n != "0" {
+		t.Fatalf("%s cancels are left", n)
+	}
+}
+
+func TestSublanesAreKnown(t *testing.T) {
+	_, l, lease, log := lanesOf(t)
+	var cursor sluice.Position
+	queue(t, log, lease, &cursor, "low", 0, "a")
+	b := &readAll(t, l, "low")[0]
+	mark(t, l, lease, "one", b, 0)
+	moved := recorded(b, 0, "one")
+	moved.Packed, moved.Item = 0, sluice.AppendSend(nil, &sluice.Send{Message: "a"})
+	lane := Sublane("low", "example.com")
+	if _, _, err := l.Record(t.Context(), []Packed{{Lane: lane}}, []Recorded{moved}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := l.Stand(t.Context())
+	if err != nil || !slices.Equal(s.Sublanes, []string{lane}) {
+		t.Fatalf("sublanes: %v, %v", s.Sublanes, err)
+	}
+	if got := messagesOf(t, readAll(t, l, lane)); !slices.Equal(got, []string{"a"}) || waiting(t, l)[lane] != 1 {
+		t.Fatalf("the sublane has %v, waiting %v", got, waiting(t, l))
+	}
+}
+
+// TestRecordingWorksWhenRedisIsFull: what is inside must be able to leave.
+func TestRecordingWorksWhenRedisIsFull(t *testing.T) {
+	r, l, lease, log := lanesOf(t)
+	var cursor sluice.Position
+	queue(t, log, lease, &cursor, "low", 0, "a", "b")
+	b := &readAll(t, l, "low")[0]
+	mark(t, l, lease, "one", b, 0)
+	do(t, r, "CONFIG", "SET", "maxmemory", "1")
+	done := recorded(b, 0, "one")
+	done.Log = sluice.AppendOutcome(nil, &sluice.Outcome{Message: "a", Reply: strings.Repeat("x", 200)})
+	if n, refused, err := l.Record(t.Context(), nil, []Recorded{done}); err != nil || n != 1 || len(refused) != 0 {
+		t.Fatalf("record in a full redis: %d, %v, %v", n, refused, err)
+	}
+	if _, err := l.Mark(t.Context(), lease, "two", []Spot{{Batch: b, Index: 1}}, []string{"x"}); err != nil {
+		t.Fatalf("mark in a full redis: %v; what waits must be able to leave", err)
+	}
+}

@@ -1,0 +1,196 @@
+package spool
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"sluice"
+	"sluice/flow"
+)
+
+// QueueCursor is the name of the Queuer's cursors.
+const QueueCursor = "spool"
+
+// Role is the role of sending, one lease for each partition.
+const Role = "send"
+
+// Queuer moves sends from the logs to their lanes.
+//
+// The idea. Whoever stores a log reads it anyway, so he hands every batch to
+// the Queuer first, under his lease; a log without sends costs no call. The
+// lanes are in Redis, and so is the cursor that moves with them: a batch that
+// the store reads again after a crash is at or before it, and is left out.
+//
+// The invariant. A batch is queued before its cursor in SQL moves past it: what
+// the ledger counts as waiting is in a lane, or has been.
+type Queuer struct {
+	Lanes    []*flow.Lanes // by partition
+	Logs     []*flow.Log
+	Suppress Suppressor
+	Clock    sluice.Clock
+
+	mu      sync.Mutex
+	cursors map[int]sluice.Position // of the partitions that this process stores
+}
+
+// Suppressor knows to whom no mail may go. reason is a word for the event
+// (bounced, unsubscribed, spam, ...).
+type Suppressor interface {
+	Check(address string, class sluice.Class, app string) (reason string, suppressed bool)
+}
+
+// Begin reads where partitions stand. Whoever stores them calls it before he
+// reads them.
+func (q *Queuer) Begin(ctx context.Context, partitions []int) error {
+	cursors := make(map[int]sluice.Position, len(partitions))
+	for _, p := range partitions {
+		at, err := q.Logs[p].Cursor(ctx, QueueCursor)
+		if err != nil {
+			return err
+		}
+		cursors[p] = at
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.cursors = cursors
+	return nil
+}
+
+// Queue moves the sends of a batch to their lanes, if it has any that are not
+// there. Batches of a partition come in order; those of several may come at the
+// same time. A batch that cannot be read is left to the store, which says so.
+func (q *Queuer) Queue(ctx context.Context, lease *flow.Lease, b *flow.Batch) error {
+	if !hasSends(b.Data) {
+		return nil
+	}
+	q.mu.Lock()
+	at := q.cursors[b.Partition]
+	q.mu.Unlock()
+	if !at.Before(b.Position) {
+		return nil
+	}
+	if err := q.queue(ctx, lease, b, at); err != nil {
+		return fmt.Errorf("queue sends of partition %d: %w", b.Partition, err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.cursors[b.Partition] = b.Position
+	return nil
+}
+
+// hasSends reports whether a batch has items for the lanes.
+func hasSends(data []byte) bool {
+	r, err := sluice.ReadBatch(data)
+	if err != nil {
+		return false
+	}
+	for r.Next() {
+		if r.Item.Kind == sluice.ItemSend || r.Item.Kind == sluice.ItemCancel {
+			return true
+		}
+	}
+	return false
+}
+
+// packing gathers the sends of one batch of a log by where they are to wait.
+type packing struct {
+	open  map[spot]*flow.Packed // that are not full
+	ready []*flow.Packed
+}
+
+// spot is where sends wait together.
+type spot struct {
+	lane   string
+	second int64
+}
+
+// add packs an item.
+func (p *packing) add(at spot, s *sluice.Send) {
+	w := p.open[at]
+	if w == nil {
+		w = &flow.Packed{Lane: at.lane, Second: at.second, Data: sluice.NewBatch(sluice.MaxInlineBytes)}
+		p.open[at] = w
+		p.ready = append(p.ready, w)
+	}
+	w.Data = sluice.AppendSend(w.Data, s)
+	w.Size++
+	if w.Size >= flow.MaxLaneSends || len(w.Data) >= sluice.MaxBatchBytes {
+		delete(p.open, at)
+	}
+}
+
+// queue is Queue for a batch that has something.
+func (q *Queuer) queue(ctx context.Context, lease *flow.Lease, b *flow.Batch, from sluice.Position) error {
+	r, err := sluice.ReadBatch(b.Data)
+	if err != nil {
+		return nil // the store makes it a dead letter
+	}
+	now := q.Clock.Now().UnixMilli()
+	packing := packing{open: make(map[spot]*flow.Packed)}
+	commit := flow.Commit{Follower: QueueCursor, From: from, To: b.Position}
+	var cancels cancelling
+	for r.Next() {
+		switch r.Item.Kind {
+		case sluice.ItemSend:
+			var s sluice.Send
+			if sluice.DecodeSend(r.Item.Payload, &s) != nil {
+				continue // the same
+			}
+			if reason, suppressed := q.Suppress.Check(s.To, s.Class, s.App); suppressed {
+				commit.Log = sluice.AppendOutcome(commit.Log, suppressedOutcome(&s, reason, now))
+				continue
+			}
+			packing.add(spotOf(&s, now), &s)
+		case sluice.ItemCancel:
+			cancels.add(r.Item.Payload)
+		}
+	}
+	lanes := q.Lanes[b.Partition]
+	if len(cancels.ids) > 0 { // before the cursor: a repeat notes nothing twice
+		if _, err := lanes.Cancel(ctx, lease, cancels.ids, cancels.items, now); err != nil {
+			return err
+		}
+	}
+	commit.Operations = lanes.Operations(packing.ready)
+	dead, err := q.Logs[b.Partition].Commit(ctx, lease, &commit, now)
+	if err == nil && dead > 0 {
+		err = fmt.Errorf("%d of %d operations were refused; see `sluice dead list`", dead, len(commit.Operations))
+	}
+	return err
+}
+
+// cancelling is what Lanes.Cancel is given.
+type cancelling struct {
+	ids   []string
+	items [][]byte
+}
+
+func (c *cancelling) add(payload []byte) {
+	var o sluice.Outcome
+	if sluice.DecodeOutcome(payload, &o) != nil {
+		return // the store makes it a dead letter
+	}
+	send := sluice.Send{Message: o.Message, Number: o.Number}
+	c.ids = append(c.ids, send.ID())
+	c.items = append(c.items, sluice.AppendOutcome(nil, &o))
+}
+
+// spotOf says where a send waits.
+func spotOf(s *sluice.Send, nowMillis int64) spot {
+	at := spot{lane: flow.LaneName(s.Priority, s.Class)}
+	if s.DueMillis > nowMillis {
+		at.second = slot(s.DueMillis, nowMillis)
+	}
+	return at
+}
+
+// slot rounds up the time for which sends wait to a second, and to ten if it is
+// more than a minute away: they are packed together.
+func slot(dueMillis, nowMillis int64) int64 {
+	second := (dueMillis + 999) / 1000
+	if dueMillis-nowMillis > 60_000 {
+		second = (second + 9) / 10 * 10
+	}
+	return second
+}
