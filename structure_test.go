@@ -55,6 +55,7 @@ var layers = map[string]int{
 	"alert":    3, // tells people what is wrong
 	"segment":  3, // who is in a segment
 	"consent":  3, // who has asked for mail, and has confirmed it
+	"spool":    3, // messages on their way out
 	"braze":    3, // the dialect of Braze's API: requests to updates, users to replies
 
 	"api": 4,

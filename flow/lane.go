@@ -67,7 +67,7 @@ func (l *Lanes) Partition() int { return l.log.Partition() }
 
 // LaneName names the lane of a priority and a class. Classes have lanes of their
 // own so that one can be stopped; ids of entries are times, so whoever reads
-// both can go by the order in which they came.
+// both can go by the millisecond in which they came.
 func LaneName(p sluice.Priority, c sluice.Class) string {
 	if c == sluice.ClassMarketing {
 		return p.String() + "-marketing"
@@ -91,8 +91,8 @@ type LaneBatch struct {
 	Data  []byte // a batch of items
 }
 
-// Place is where the letters of a batch are.
-func (b *LaneBatch) place() string { return b.Lane + " " + b.Entry }
+// Place names the batch among the letters.
+func (b *LaneBatch) Place() string { return b.Lane + " " + b.Entry }
 
 // Packed is a batch of sends that is to wait: in a lane, in a sublane, or for a
 // second (Second not 0), to enter its lane then.
@@ -175,9 +175,11 @@ func (l *Lanes) Read(ctx context.Context, after map[string]string, count int64, 
 		lanes, keys, ids = append(lanes, lane), append(keys, l.log.partition.laneKey(lane)), append(ids, entry)
 	}
 	command := c.B().Arbitrary(words...).Keys(keys...).Args(ids...)
-	built := command.ReadOnly()
+	var built rueidis.Completed
 	if wait > 0 {
 		built = command.Blocking()
+	} else {
+		built = command.ReadOnly()
 	}
 	streams, err := c.Do(ctx, built).AsXRead()
 	if rueidis.IsRedisNil(err) {
@@ -216,7 +218,7 @@ type Standing struct {
 
 // Letters returns the letters of a batch.
 func (s *Standing) Letters(b *LaneBatch) string {
-	if letters := s.States[b.place()]; len(letters) == b.Size {
+	if letters := s.States[b.Place()]; len(letters) == b.Size {
 		return letters
 	}
 	return strings.Repeat(string(LetterWaiting), b.Size)
@@ -285,7 +287,7 @@ func (l *Lanes) Mark(ctx context.Context, lease *Lease, evidence string, spots [
 		for n < len(spots) && spots[n].Batch == b {
 			n++
 		}
-		args = append(args, b.place(), strconv.Itoa(b.Size), strconv.Itoa(n-i))
+		args = append(args, b.Place(), strconv.Itoa(b.Size), strconv.Itoa(n-i))
 		for ; i < n; i++ {
 			args = append(args, strconv.Itoa(spots[i].Index), ids[i])
 		}

@@ -36,11 +36,24 @@ type StoreFollower struct {
 	Log    *slog.Logger
 	Stats  *Stats
 
+	// Queue is given every batch before it is stored, in the order of its log;
+	// nil: nobody is.
+	Queue Queue
+
 	free chan struct{} // of the session: has an element while no unit with updates of users is on its way
 
 	// AcceptGaps lets the follower go on behind gaps instead of standing still:
 	// the operator has decided that what is missing is lost.
 	AcceptGaps bool
+}
+
+// Queue moves what waits to be sent from the logs to where it waits.
+type Queue interface {
+	// Begin is called with the partitions whose batches will come.
+	Begin(ctx context.Context, partitions []int) error
+
+	// Queue is called from several goroutines at once, one a partition.
+	Queue(ctx context.Context, lease *flow.Lease, b *flow.Batch) error
 }
 
 // Run follows the logs until fetch ends.
@@ -90,7 +103,7 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 	for _, p := range partitions {
 		logs = append(logs, s.Logs[p])
 	}
-	if err := RaiseAll(work, s.Store, logs, s.Log); err != nil {
+	if err := s.begin(work, logs, partitions); err != nil {
 		return err
 	}
 	if logs, err = s.withoutGaps(work, logs, cursors); err != nil {
@@ -115,7 +128,7 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 		forwarding <- err
 	}()
 	err = flow.Pipe(fetch, work, func(ctx context.Context, emit func(storeUnit) error) error {
-		return s.read(ctx, logs, reading, partitions[0], emit)
+		return s.read(ctx, logs, reading, held, emit)
 	}, func(ctx context.Context, u storeUnit) error {
 		if err := s.resolve(ctx, &u); err != nil {
 			return err
@@ -172,14 +185,38 @@ func RaiseAll(ctx context.Context, store sluice.Store, logs []*flow.Log, log *sl
 	return nil
 }
 
+// begin makes logs and lanes ready to be read on.
+func (s *StoreFollower) begin(ctx context.Context, logs []*flow.Log, partitions []int) error {
+	if err := RaiseAll(ctx, s.Store, logs, s.Log); err != nil || s.Queue == nil {
+		return err
+	}
+	return s.Queue.Begin(ctx, partitions)
+}
+
+// queue hands batches to who moves sends to their lanes.
+func (s *StoreFollower) queue(ctx context.Context, held map[int]*flow.Lease, batches []flow.Batch) error {
+	if s.Queue == nil {
+		return nil
+	}
+	for i := range batches {
+		if err := s.Queue.Queue(ctx, held[batches[i].Partition], &batches[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // read gathers batches of all logs to transactions.
-func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[int]sluice.Position, stripe int, emit func(storeUnit) error) error {
+func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[int]sluice.Position, held map[int]*flow.Lease, emit func(storeUnit) error) error {
 	pulled := make(chan []flow.Batch)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	failed := make(chan error, 1)
 	go func() { // ends with ctx
 		failed <- flow.Pull(ctx, logs, maps.Clone(cursors), func(b []flow.Batch) error {
+			if err := s.queue(ctx, held, b); err != nil {
+				return err
+			}
 			select {
 			case pulled <- b:
 				return nil
@@ -197,7 +234,7 @@ func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[
 			return err
 		}
 		t.done()
-		t.effect.Stripe = stripe
+		t.effect.Stripe = slices.Min(slices.Collect(maps.Keys(held)))
 		s.Stats.Read.Observe(s.Clock.Now().Sub(t.began))
 		u := storeUnit{effect: &t.effect, updates: t.updates, names: t.names, moves: t.effect.Moves, entries: t.entries}
 		if len(u.updates) == 0 {

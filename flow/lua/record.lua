@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Records what has become of marked sends. A send whose mark is not the one
--- named is passed over: so a repeat changes nothing, and neither does somebody
--- whose sends were given up by others. The log goes first: if it cannot be
--- written, nothing is.
+-- Records what has become of marked sends. A send that is not marked, or whose
+-- evidence is not the one named, is passed over: so a repeat changes nothing,
+-- and neither does somebody whose sends were given up by others. The log goes
+-- first: if it cannot be written, nothing is.
 -- Keys:    1 states (hash), 2 marks (hash), 3 waiting (hash), 4 log (stream),
 --          5 sources (hash), 6 due (sorted set), 7 sublanes (set), 8 cancels
 --          (hash), 9.. streams: lanes and later
@@ -21,18 +21,20 @@ end
 
 local items, ids, over, changes, places = {}, {}, {}, {}, {}
 while i <= #ARGV do
-  local id = ARGV[i]
-  if redis.call('HGET', KEYS[2], id) == ARGV[i + 1] then
+  local id, place, at = ARGV[i], ARGV[i + 3] .. ' ' .. ARGV[i + 4], tonumber(ARGV[i + 6]) + 1
+  local change = changes[place]
+  if not change then
+    change = { key = KEYS[tonumber(ARGV[i + 2])], lane = ARGV[i + 3], entry = ARGV[i + 4], left = 0 }
+    change.state = { string.byte(redis.call('HGET', KEYS[1], place) or '', 1, -1) }
+    changes[place] = change
+  end
+  if change.state[at] == 109 and (redis.call('HGET', KEYS[2], id) or '') == ARGV[i + 1] then -- m
     ids[#ids + 1] = id
-    local place = ARGV[i + 3] .. ' ' .. ARGV[i + 4]
-    local change = changes[place]
-    if not change then
-      change = { key = KEYS[tonumber(ARGV[i + 2])], lane = ARGV[i + 3], entry = ARGV[i + 4], left = 0 }
-      change.state = { string.byte(redis.call('HGET', KEYS[1], place) or string.rep('w', tonumber(ARGV[i + 5])), 1, -1) }
-      changes[place], places[#places + 1] = change, place
+    if not change.changed then
+      change.changed, places[#places + 1] = true, place
     end
     local letter = string.byte(ARGV[i + 7])
-    change.state[tonumber(ARGV[i + 6]) + 1] = letter
+    change.state[at] = letter
     if letter == 100 then change.left = change.left + 1 end -- d
     if ARGV[i + 8] ~= '' then items[#items + 1] = ARGV[i + 8] end
     local group = groups[tonumber(ARGV[i + 9])]

@@ -1,0 +1,111 @@
+package spool
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+)
+
+// onceTTL is how long the name of a request is remembered.
+const onceTTL = 24 * time.Hour
+
+// Intake takes drafts in: their contents to the database if they are large,
+// then their sends to the logs. Both are written in groups with those of others
+// (flow.Writer, bodyWriter). It is a sluice.Submitter.
+type Intake struct {
+	Writer     *flow.Writer
+	Bodies     *BodyWriter
+	Partitions int
+	Clock      sluice.Clock
+}
+
+var _ sluice.Submitter = (*Intake)(nil)
+
+// Submit accepts drafts. See sluice.Submitter.
+func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error) {
+	now := in.Clock.Now().UnixMilli()
+	ids := make([]string, len(drafts))
+	parts := make([]flow.Part, in.Partitions)
+	var bodies []sluice.Body
+	for i := range drafts {
+		d := &drafts[i]
+		if len(d.To) == 0 || len(d.To) > sluice.MaxRecipients {
+			return nil, &sluice.Error{Code: sluice.CodeInvalid, Index: i, Message: fmt.Sprintf("%d recipients, want 1 to %d", len(d.To), sluice.MaxRecipients)}
+		}
+		ids[i] = d.ID
+		if ids[i] == "" {
+			ids[i] = newID(once, i, now)
+		}
+		content := string(d.Content)
+		if len(d.Content) > sluice.MaxInlineBytes {
+			content = ""
+			bodies = append(bodies, sluice.Body{Message: ids[i], Recipients: len(d.To), CreatedMillis: now, Data: d.Content})
+		}
+		in.add(parts, d, ids[i], content, now)
+	}
+	if err := in.Bodies.Add(ctx, bodies); err != nil { // before the sends that name them
+		return nil, fmt.Errorf("store the contents of %d messages: %w", len(bodies), err)
+	}
+	written := parts[:0]
+	for p := range parts {
+		if parts[p].Count > 0 {
+			parts[p].Partition = p
+			written = append(written, parts[p])
+		}
+	}
+	if once == "" {
+		return ids, in.Writer.Write(ctx, written...)
+	}
+	return ids, in.writeOnce(ctx, once, written)
+}
+
+// add puts the sends of a draft into their partitions' parts.
+func (in *Intake) add(parts []flow.Part, d *sluice.Draft, id, content string, now int64) {
+	s := sluice.Send{
+		Message: id, Recipients: len(d.To), Priority: d.Priority, Class: d.Class, Form: d.Form,
+		AcceptedMillis: now, DueMillis: max(d.DueMillis, now), ExpiresMillis: d.ExpiresMillis,
+		From: d.From, App: d.App, Route: d.Route, Tags: strings.Join(d.Tags, ","), Metadata: d.Metadata, Content: content,
+	}
+	if s.ExpiresMillis == 0 {
+		s.ExpiresMillis = s.DueMillis + sluice.DefaultExpiryMillis
+	}
+	for n, to := range d.To {
+		s.Number, s.To, s.User = n, to, ""
+		if n < len(d.Users) {
+			s.User = d.Users[n]
+		}
+		p := &parts[sluice.SendPartition(to, in.Partitions)]
+		p.Items = sluice.AppendSend(p.Items, &s)
+		p.Count++
+	}
+}
+
+// writeOnce writes the parts of a request that has a name, each in the step that
+// remembers it: whoever got no answer may repeat it. That it is the same request
+// is for him to see who took the name.
+func (in *Intake) writeOnce(ctx context.Context, once string, parts []flow.Part) error {
+	for _, p := range parts {
+		if err := in.Writer.WriteOnce(ctx, p, "send-"+once, "", onceTTL); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newID makes a message's id: of a request with a name always the same.
+func newID(once string, index int, nowMillis int64) string {
+	var random [10]byte
+	if once == "" {
+		_, _ = rand.Read(random[:]) // never fails (crypto/rand)
+		return fmt.Sprintf("%012x%x", nowMillis&(1<<48-1), random)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", once, index))
+	return hex.EncodeToString(sum[:sluice.MessageIDBytes/2])
+}

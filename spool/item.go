@@ -1,0 +1,52 @@
+package spool
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+)
+
+// item is a send in memory: a copy of what waits in a lane.
+type item struct {
+	send sluice.Send
+	spot flow.Spot
+	part *part
+	mark string // its evidence; empty: it is not marked by us
+
+	ready time.Time // since when it could have been taken
+	took  [sluice.Stages]time.Duration
+}
+
+// evidence is what a mark says: who, when, for which route, and a number that
+// makes it new.
+type evidence struct {
+	process string
+	millis  int64
+	route   string
+	number  uint64
+}
+
+func (e evidence) String() string {
+	return fmt.Sprintf("%s|%d|%s|%d", e.process, e.millis, e.route, e.number)
+}
+
+// parseEvidence reads what String wrote.
+func parseEvidence(s string) (evidence, error) {
+	fields := strings.Split(s, "|")
+	if len(fields) != 4 {
+		return evidence{}, fmt.Errorf("read mark %q: want PROCESS|MS|ROUTE|NUMBER", s)
+	}
+	e := evidence{process: fields[0], route: fields[2]}
+	var err error
+	if e.millis, err = strconv.ParseInt(fields[1], 10, 64); err == nil {
+		e.number, err = strconv.ParseUint(fields[3], 10, 64)
+	}
+	if err != nil {
+		return evidence{}, fmt.Errorf("read mark %q: %w", s, err)
+	}
+	return e, nil
+}

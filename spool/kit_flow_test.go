@@ -1,0 +1,375 @@
+package spool_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/ingest"
+	"sluice/servers"
+	"sluice/spool"
+	"sluice/sqlstore"
+)
+
+// The kit of the *_flow_test.go files: a real Redis, a real SQLite, and the
+// parts of the program put together as cmd/sluice does it. The transport is
+// made of a function, so that a test decides what becomes of each envelope.
+
+const testPartitions = 4
+
+var testRedis *servers.Redis
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "sluice-spool-")
+	if err != nil {
+		panic(err)
+	}
+	testRedis, err = servers.StartRedis(context.Background(), servers.RedisOptions{Dir: dir, AppendFsync: "no"})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = testRedis.Kill()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// bed is what a test works on: an emptied Redis and an empty database.
+type bed struct {
+	*testing.T
+	database string
+	log      *lockedBuffer
+
+	mu   sync.Mutex
+	seen []sluice.Outcome
+}
+
+func newBed(t *testing.T) *bed {
+	t.Helper()
+	b := &bed{T: t, database: "sqlite:" + filepath.Join(t.TempDir(), "test.db"), log: &lockedBuffer{}}
+	raw, err := rueidis.NewClient(must(rueidis.ParseURL(testRedis.URL())))
+	b.must(err)
+	defer raw.Close()
+	b.must(raw.Do(t.Context(), raw.B().Flushall().Build()).Error())
+	store, err := sqlstore.Open(t.Context(), b.database, sqlstore.Options{})
+	b.must(err)
+	b.must(store.Migrate(t.Context()))
+	b.must(store.Close())
+	b.tap()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log:\n%.8000s", b.log.String())
+		}
+	})
+	return b
+}
+
+func (b *bed) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bed) eventually(what string, ok func() bool) {
+	b.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			b.Fatalf("waited in vain until %s", what)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// office is a process of the program that takes messages in and sends them.
+type office struct {
+	b      *bed
+	redis  *flow.Redis
+	store  *sqlstore.Store
+	logs   []*flow.Log
+	lanes  []*flow.Lanes
+	writer *flow.Writer
+	intake *spool.Intake
+	leases *flow.Leases
+	queuer *spool.Queuer
+	sender *spool.Sender
+	stored *ingest.StoreFollower
+
+	stopFetch, stopWork, stopLeases context.CancelFunc
+	running, leasing                sync.WaitGroup
+	ended                           bool
+	working                         context.Context
+}
+
+// nobody is a Suppressor of the addresses in it.
+type nobody map[string]string
+
+func (n nobody) Check(address string, _ sluice.Class, _ string) (string, bool) {
+	reason, ok := n[address]
+	return reason, ok
+}
+
+// open builds a process; nothing runs yet.
+func (b *bed) open(t sluice.Transport, suppress nobody) *office {
+	b.Helper()
+	o := &office{b: b}
+	var err error
+	o.redis, err = flow.Dial(b.Context(), testRedis.URL())
+	b.must(err)
+	o.store, err = sqlstore.Open(b.Context(), b.database, sqlstore.Options{})
+	b.must(err)
+	log := slog.New(slog.NewTextHandler(b.log, nil))
+	partitions := flow.Partitions(testPartitions)
+	for _, p := range partitions {
+		o.logs = append(o.logs, flow.NewLog(o.redis, p))
+		o.lanes = append(o.lanes, o.logs[p.Number].Lanes())
+	}
+	o.leases = flow.NewLeases(o.redis, o.store, log)
+	o.leases.Beat, o.leases.Timeout = 100*time.Millisecond, 500*time.Millisecond
+	o.leases.AddPartitions(ingest.StoreRole, o.redis, partitions)
+	o.leases.AddPartitions(spool.Role, o.redis, partitions)
+	o.writer = flow.NewWriter(o.logs, "api:"+o.leases.ID(), 64<<20)
+	clock := sluice.SystemClock{}
+	o.intake = &spool.Intake{Writer: o.writer, Bodies: &spool.BodyWriter{Store: noBodies{}}, Partitions: testPartitions, Clock: clock}
+	o.queuer = &spool.Queuer{Lanes: o.lanes, Logs: o.logs, Suppress: suppress, Clock: clock}
+	o.stored = &ingest.StoreFollower{Logs: o.logs, Leases: o.leases, Store: o.store, Users: o.store, Clock: clock, Log: log, Stats: &ingest.Stats{}, Queue: o.queuer}
+	o.sender = &spool.Sender{
+		Process: o.leases.ID(), Lanes: o.lanes, Leases: o.leases, Bodies: noBodies{}, Suppress: suppress, Routes: &spool.OneRoute{Transport: t},
+		Maker: spool.Plain{}, Clock: clock, Log: log, Stats: &spool.Stats{}, DoubtAfter: 500 * time.Millisecond,
+	}
+	b.Cleanup(o.stop)
+	return o
+}
+
+// start builds a process and runs it.
+func (b *bed) start(t sluice.Transport, suppress nobody) *office {
+	b.Helper()
+	o := b.open(t, suppress)
+	o.run()
+	return o
+}
+
+func (o *office) run() {
+	var leaseCtx, fetch, work context.Context
+	leaseCtx, o.stopLeases = context.WithCancel(context.Background())
+	fetch, o.stopFetch = context.WithCancel(context.Background())
+	work, o.stopWork = context.WithCancel(context.Background())
+	o.working = work
+	o.leasing.Go(func() { _ = o.leases.Run(leaseCtx) })
+	o.running.Go(func() { o.stored.Run(fetch, work) })
+	o.running.Go(func() { o.sender.Run(fetch, work) })
+}
+
+// stop ends in two phases.
+func (o *office) stop() { o.end(false) }
+
+// abort ends in the middle of everything; only the leases are given back.
+func (o *office) abort() { o.end(true) }
+
+func (o *office) end(atOnce bool) {
+	if o.ended {
+		return
+	}
+	o.ended = true
+	if o.stopFetch != nil {
+		if atOnce {
+			o.stopWork()
+		}
+		o.stopFetch()
+		o.running.Wait()
+		o.stopWork()
+		o.stopLeases()
+		o.leasing.Wait()
+	}
+	_ = o.store.Close()
+	o.redis.Close()
+}
+
+// submit takes messages in and returns their ids.
+func (o *office) submit(drafts ...sluice.Draft) []string {
+	o.b.Helper()
+	ids, err := o.intake.Submit(o.b.Context(), "", drafts)
+	o.b.must(err)
+	return ids
+}
+
+// draft is a small message.
+func draft(to string, p sluice.Priority, c sluice.Class) sluice.Draft {
+	return sluice.Draft{Priority: p, Class: c, Form: sluice.ContentMIME, From: "shop@example.com", To: []string{to},
+		Content: []byte("From: shop@example.com\r\nTo: " + to + "\r\nSubject: hello\r\n\r\nhello\r\n")}
+}
+
+// waiting is how many sends are in Redis.
+func (o *office) waiting() (n int64) {
+	o.b.Helper()
+	for _, l := range o.lanes {
+		counts, err := l.Waiting(o.b.Context())
+		o.b.must(err)
+		for _, c := range counts {
+			n += c
+		}
+	}
+	return n
+}
+
+// tap reads all that goes through the logs, as a backup does: nothing is trimmed
+// that it has not seen.
+func (b *bed) tap() {
+	b.Helper()
+	r, err := flow.Dial(b.Context(), testRedis.URL())
+	b.must(err)
+	logs := flow.NewLogCopy(r, testPartitions)
+	_, err = logs.Begin(b.Context())
+	b.must(err)
+	ctx, stop := context.WithCancel(context.Background())
+	var reading sync.WaitGroup
+	reading.Go(func() { _ = logs.Run(ctx, b.tapped) })
+	b.Cleanup(func() {
+		stop()
+		reading.Wait()
+		r.Close()
+	})
+}
+
+func (b *bed) tapped(batches []flow.Batch) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, batch := range batches {
+		r, err := sluice.ReadBatch(batch.Data)
+		if err != nil {
+			return err
+		}
+		for r.Next() {
+			if r.Item.Kind == sluice.ItemOutcome {
+				var out sluice.Outcome
+				if err := sluice.DecodeOutcome(r.Item.Payload, &out); err != nil {
+					return err
+				}
+				b.seen = append(b.seen, out)
+			}
+		}
+	}
+	return nil
+}
+
+// outcomes are those that went through the logs, in their order in each partition.
+func (b *bed) outcomes() []sluice.Outcome {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.seen)
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// wire is a transport made of a function, which decides on each envelope, and
+// what it has been given.
+type wire struct {
+	window, workers int
+	judge           func(e *sluice.Envelope, nth int) sluice.Result // nth: how often it came, from 1
+
+	mu    sync.Mutex
+	seen  map[string]int // by Envelope.Send
+	order []string       // recipients, as they came
+}
+
+func newWire(judge func(e *sluice.Envelope, nth int) sluice.Result) *wire {
+	if judge == nil {
+		judge = func(*sluice.Envelope, int) sluice.Result { return sluice.Result{Kind: sluice.ResultSent, Code: 250} }
+	}
+	return &wire{window: 8, workers: 3, judge: judge, seen: make(map[string]int)}
+}
+
+func (w *wire) Name() string { return "wire" }
+func (w *wire) Window() int  { return w.window }
+func (w *wire) Workers() int { return w.workers }
+func (w *wire) Close() error { return nil }
+
+func (w *wire) Deliver(ctx context.Context, envelopes []sluice.Envelope, done func(i int, r sluice.Result)) {
+	for i := range envelopes {
+		e := &envelopes[i]
+		if ctx.Err() != nil {
+			done(i, sluice.Result{Kind: sluice.ResultUntried})
+			continue
+		}
+		w.mu.Lock()
+		w.seen[e.Send]++
+		nth := w.seen[e.Send]
+		w.order = append(w.order, e.To)
+		w.mu.Unlock()
+		done(i, w.judge(e, nth))
+	}
+}
+
+// times is how often each send came.
+func (w *wire) times() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make(map[string]int, len(w.seen))
+	for send, n := range w.seen {
+		all[send] = n
+	}
+	return all
+}
+
+func (w *wire) came() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.order)
+}
+
+// states is how many outcomes of each state there are, in words.
+func states(all []sluice.Outcome) string {
+	counts := make(map[string]int)
+	for i := range all {
+		counts[all[i].State.String()]++
+	}
+	var words []string
+	for state, n := range counts {
+		words = append(words, fmt.Sprintf("%s %d", state, n))
+	}
+	slices.Sort(words)
+	return strings.Join(words, ", ")
+}
+
+type noBodies struct{}
+
+func (noBodies) AddBodies(context.Context, []sluice.Body) error { return nil }
+func (noBodies) Bodies(context.Context, []string) (map[string][]byte, error) {
+	return nil, nil
+}

@@ -1,0 +1,149 @@
+package spool
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"sluice"
+)
+
+// outcomeOf begins the outcome of a send.
+func outcomeOf(s *sluice.Send, state sluice.SendState, event string, nowMillis int64) *sluice.Outcome {
+	was := sluice.SendWaiting
+	if s.Doubted {
+		was = sluice.SendInDoubt
+	}
+	return &sluice.Outcome{
+		Message: s.Message, Number: s.Number, Recipients: s.Recipients,
+		Was: was, State: state, Event: event, TimeMillis: nowMillis, Attempts: s.Attempts,
+		To: s.To, User: s.User, App: s.App, Tags: s.Tags, Metadata: s.Metadata, HasBody: s.Content == "",
+	}
+}
+
+// suppressedOutcome is that of a send to somebody who must not get it.
+func suppressedOutcome(s *sluice.Send, reason string, nowMillis int64) *sluice.Outcome {
+	o := outcomeOf(s, sluice.SendSuppressed, sluice.EventRejected, nowMillis)
+	o.Reason = reason
+	return o
+}
+
+// The reasons of what never was an attempt.
+const (
+	reasonExpired   = "timed_out"
+	reasonRendering = "rendering"
+	reasonNoBody    = "no_body"
+)
+
+// retryAfter is how long a deferred send waits, by the attempts made.
+var retryAfter = [...]time.Duration{
+	1 * time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute, 1 * time.Hour, 2 * time.Hour,
+}
+
+const (
+	// retryLongest is how long it waits once these are used up.
+	retryLongest = 4 * time.Hour
+
+	// throttledAfter is how long one waits that was fine, but came too early.
+	throttledAfter = 20 * time.Second
+)
+
+// backoff returns how long a send waits after its attempt number n, from 1: a
+// quarter more or less, so that what was deferred together does not come back
+// together.
+func backoff(n int, r *sluice.Result) time.Duration {
+	wait := retryLongest
+	if n >= 1 && n <= len(retryAfter) {
+		wait = retryAfter[n-1]
+	}
+	if r.Throttled {
+		wait = min(wait, throttledAfter)
+	}
+	wait = max(wait, r.RetryAfter)
+	return wait*3/4 + rand.N(wait/2)
+}
+
+// verdict is what follows of a result: the outcome, and the send as it waits
+// for its next attempt, nil if there is none.
+type verdict struct {
+	outcome *sluice.Outcome
+	again   *sluice.Send
+}
+
+// judge turns the result of an attempt into what is recorded.
+func judge(s *sluice.Send, route string, r *sluice.Result, doubtAfter time.Duration, nowMillis int64) verdict {
+	attempted := *s
+	attempted.Attempts++
+	s = &attempted
+	var v verdict
+	switch r.Kind {
+	case sluice.ResultSent:
+		v.outcome = outcomeOf(s, sluice.SendSent, sluice.EventSent, nowMillis)
+	case sluice.ResultInDoubt:
+		v = inDoubt(s, nowMillis, nowMillis+doubtAfter.Milliseconds())
+	case sluice.ResultDeferred:
+		v = deferred(s, nowMillis, nowMillis+backoff(s.Attempts, r).Milliseconds())
+	default:
+		v = failed(s, r.Blame, nowMillis)
+	}
+	v.outcome.Route, v.outcome.Remote, v.outcome.Code = route, r.Remote, r.Code
+	v.outcome.Reply = reply(r)
+	return v
+}
+
+// reply is what is kept of what the other side said.
+func reply(r *sluice.Result) string {
+	text := r.Text
+	if r.Enhanced != "" {
+		text = r.Enhanced + " " + text
+	}
+	return text[:min(len(text), sluice.MaxReplyBytes)]
+}
+
+// inDoubt is the verdict on a send that may have arrived. Marketing mail stays
+// so. Transactional mail is attempted once more, at a time when whoever had it
+// can do nothing with it any more (rule R11).
+func inDoubt(s *sluice.Send, nowMillis, againMillis int64) verdict {
+	v := verdict{outcome: outcomeOf(s, sluice.SendInDoubt, "", nowMillis)}
+	if s.Class == sluice.ClassTransactional && !s.Doubted {
+		again := *s
+		again.Doubted = true
+		v.wait(&again, againMillis)
+	}
+	return v
+}
+
+// deferred is the verdict on a send that is to be tried again, if its time is
+// not over by then.
+func deferred(s *sluice.Send, nowMillis, againMillis int64) verdict {
+	if againMillis > s.ExpiresMillis {
+		v := failed(s, sluice.BlameNobody, nowMillis)
+		v.outcome.Reason = reasonExpired
+		return v
+	}
+	v := verdict{outcome: outcomeOf(s, sluice.SendWaiting, sluice.EventDeferred, nowMillis)}
+	if s.Doubted {
+		v.outcome.State = sluice.SendInDoubt
+	}
+	again := *s
+	v.wait(&again, againMillis)
+	return v
+}
+
+// failed is the verdict on a send that nobody takes. One that was in doubt stays
+// so: what is refused now may have arrived before.
+func failed(s *sluice.Send, blame sluice.Blame, nowMillis int64) verdict {
+	event := sluice.EventFailed
+	if blame == sluice.BlameRecipient {
+		event = sluice.EventBounced
+	}
+	v := verdict{outcome: outcomeOf(s, sluice.SendFailed, event, nowMillis)}
+	if s.Doubted {
+		v.outcome.State = sluice.SendInDoubt
+	}
+	return v
+}
+
+func (v *verdict) wait(again *sluice.Send, untilMillis int64) {
+	again.DueMillis = untilMillis
+	v.again, v.outcome.DueMillis = again, untilMillis
+}

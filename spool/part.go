@@ -1,0 +1,211 @@
+package spool
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+)
+
+// How much of a lane is held in memory, for each partition.
+const (
+	// laneSends is where a lane is not read on.
+	laneSends = 512
+
+	// laneBatches is how many batches of each lane a read asks for: at most that
+	// many times MaxBatchBytes come at once.
+	laneBatches = 2
+
+	// laneWait is how long a read waits for sends: as often is looked for what is
+	// due.
+	laneWait = 1 * time.Second
+
+	// busyWait is how long one waits that has full queues, for room in them or
+	// for sends in others.
+	busyWait = 50 * time.Millisecond
+
+	// orphanEvery is how often is looked whether the process of a mark has died.
+	orphanEvery = 1 * time.Second
+)
+
+// part is one partition whose lease this process holds, for as long as it does:
+// what is read of its lanes and not taken yet.
+type part struct {
+	number int
+	lanes  *flow.Lanes
+	lease  *flow.Lease
+
+	room chan struct{} // has an element when a queue has become short
+
+	// Guarded by Sender.mu.
+	queues  map[string][]*item // by lane
+	orphans []*item            // marked by others
+	over    bool               // the lease is lost: nothing more is taken
+
+	// Owned by the goroutine that reads.
+	after  map[string]string // by lane: the last entry that was read
+	start  flow.Standing
+	looked time.Time // for orphans
+}
+
+func newPart(number int, lanes *flow.Lanes, lease *flow.Lease, start flow.Standing) *part {
+	p := &part{number: number, lanes: lanes, lease: lease, start: start, room: make(chan struct{}, 1),
+		queues: make(map[string][]*item), after: make(map[string]string)}
+	for _, lane := range flow.LaneNames {
+		p.after[lane] = "0-0"
+	}
+	return p
+}
+
+// read reads the lanes until the context ends: what is due goes to the lanes,
+// what is in the lanes to the queues, as far as there is room.
+func (s *Sender) read(ctx context.Context, p *part) error {
+	for ctx.Err() == nil && !p.isOver(s) {
+		for more := true; more; {
+			var err error
+			if more, err = p.lanes.Due(ctx, p.lease, s.Clock.Now().Unix()); err != nil {
+				return err
+			}
+		}
+		if err := s.settleOrphans(ctx, p); err != nil {
+			return err
+		}
+		wanted := s.wanted(p)
+		wait := laneWait
+		if len(wanted) < len(p.after) { // a full queue may be short before a blocked read ends
+			wait = 0
+		}
+		batches, err := p.lanes.Read(ctx, wanted, laneBatches, wait)
+		if err != nil {
+			return err
+		}
+		if wait == 0 && len(batches) == 0 {
+			select {
+			case <-p.room:
+			case <-time.After(busyWait):
+			case <-ctx.Done():
+			}
+			continue
+		}
+		for _, lane := range flow.LaneNames {
+			for i := range batches[lane] {
+				if err := s.take(p, &batches[lane][i]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// wanted are the lanes that are to be read on, with the place from which.
+func (s *Sender) wanted(p *part) map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wanted := make(map[string]string, len(p.after))
+	for lane, entry := range p.after {
+		if len(p.queues[lane]) < laneSends {
+			wanted[lane] = entry
+		}
+	}
+	return wanted
+}
+
+// take puts the sends of a batch into the queue of their lane, but those that
+// are done with, and those that others have marked.
+func (s *Sender) take(p *part, b *flow.LaneBatch) error {
+	p.after[b.Lane] = b.Entry
+	letters := p.start.Letters(b)
+	delete(p.start.States, b.Place())
+	r, err := sluice.ReadBatch(b.Data)
+	if err != nil {
+		return fmt.Errorf("read lane %s of partition %d, entry %s: %w", b.Lane, p.number, b.Entry, err)
+	}
+	entered := enteredAt(b.Entry)
+	var waiting, marked []*item
+	for r.Next() {
+		it := &item{spot: flow.Spot{Batch: b, Index: r.Index}, part: p, ready: entered}
+		if r.Index >= b.Size || letters[r.Index] == flow.LetterDone {
+			continue
+		}
+		if err := sluice.DecodeSend(r.Item.Payload, &it.send); err != nil {
+			return fmt.Errorf("read lane %s of partition %d, entry %s, send %d: %w", b.Lane, p.number, b.Entry, r.Index, err)
+		}
+		if letters[r.Index] == flow.LetterMarked {
+			it.mark = p.start.Marks[it.send.ID()]
+			marked = append(marked, it)
+			continue
+		}
+		waiting = append(waiting, it)
+	}
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("read lane %s of partition %d, entry %s: %w", b.Lane, p.number, b.Entry, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.queues[b.Lane] = append(p.queues[b.Lane], waiting...)
+	p.orphans = append(p.orphans, marked...)
+	s.wakeLocked(len(waiting))
+	return nil
+}
+
+// enteredAt is when an entry of a lane was written.
+func enteredAt(entry string) time.Time {
+	millis, _, _ := strings.Cut(entry, "-")
+	ms, err := strconv.ParseInt(millis, 10, 64)
+	if err != nil {
+		return time.Time{} // Redis names entries MS-SEQ
+	}
+	return time.UnixMilli(ms)
+}
+
+// settleOrphans decides on sends that were marked before this process held the
+// lease: one whose process has died is in doubt. One that this process has
+// marked itself, in an earlier lease, and that is not on its way was never
+// handed to anybody.
+func (s *Sender) settleOrphans(ctx context.Context, p *part) error {
+	now := s.Clock.Now()
+	s.mu.Lock()
+	waiting := p.orphans
+	if len(waiting) == 0 || time.Since(p.looked) < orphanEvery {
+		s.mu.Unlock()
+		return nil
+	}
+	p.looked, p.orphans = time.Now(), nil
+	s.mu.Unlock()
+	var left []*item
+	for _, it := range waiting {
+		e, err := parseEvidence(it.mark)
+		switch {
+		case err != nil:
+			s.Log.Error("a send is marked without evidence; it is taken for in doubt", "send", it.send.ID(), "partition", p.number, "error", err)
+			s.doubt(ctx, it, e, now)
+		case e.process == s.Process && s.isFlying(it):
+			left = append(left, it)
+		case e.process == s.Process:
+			s.hand(ctx, finished{item: it, waits: true})
+		case s.Leases.Dead(e.process):
+			s.doubt(ctx, it, e, now)
+		default:
+			left = append(left, it)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.orphans = append(p.orphans, left...)
+	return nil
+}
+
+// doubt records that a send is in doubt because its process died.
+func (s *Sender) doubt(ctx context.Context, it *item, e evidence, now time.Time) {
+	attempted := it.send
+	attempted.Attempts++
+	v := inDoubt(&attempted, now.UnixMilli(), max(now.UnixMilli(), e.millis+s.DoubtAfter.Milliseconds()))
+	v.outcome.Route = e.route
+	v.outcome.Reply = "its process died; it had marked it at " + time.UnixMilli(e.millis).UTC().Format(time.RFC3339Nano)
+	s.hand(ctx, finished{item: it, verdict: v})
+}

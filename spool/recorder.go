@@ -1,0 +1,169 @@
+package spool
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+)
+
+// Bounds of a recorder.
+const (
+	// recordSends is how many sends one call records, at most recordBytes of
+	// contents and a send more.
+	recordSends = 256
+	recordBytes = 1 << 20
+
+	// What failed is tried again after a while that grows.
+	recordAgainSoonest = 20 * time.Millisecond
+	recordAgainLatest  = 2 * time.Second
+)
+
+// finished is a send whose attempt is over, or that is given up.
+type finished struct {
+	item    *item
+	verdict verdict
+	waits   bool // it was not attempted, and waits as before
+	kind    sluice.ResultKind
+	route   string
+}
+
+// recorder records what becomes of the sends of one partition: all that has come
+// while its last call ran, by one call. It lives as long as the program: results
+// are recorded even if the lease is lost meanwhile.
+type recorder struct {
+	sender  *Sender
+	lanes   *flow.Lanes
+	results chan finished
+}
+
+func newRecorder(s *Sender, lanes *flow.Lanes) *recorder {
+	return &recorder{sender: s, lanes: lanes, results: make(chan finished, recordSends)}
+}
+
+// hand gives a finished send to the recorder of its partition, and waits if that
+// has too much in hand. When ctx ends it is left marked.
+func (s *Sender) hand(ctx context.Context, f finished) {
+	select {
+	case s.recorders[f.item.part.number].results <- f:
+	case <-ctx.Done():
+		s.landed(f.item.mark, 1)
+	}
+}
+
+// run records until results is closed, or work ends.
+func (r *recorder) run(work context.Context) {
+	for first := range r.results {
+		batch, size := []finished{first}, first.bytes()
+		for more := true; more && len(batch) < recordSends && size < recordBytes; {
+			select {
+			case f, ok := <-r.results:
+				if more = ok; ok {
+					batch, size = append(batch, f), size+f.bytes()
+				}
+			default:
+				more = false
+			}
+		}
+		r.record(work, batch)
+	}
+}
+
+// bytes is how much of a record's call it takes, roughly.
+func (f *finished) bytes() int {
+	if f.verdict.again != nil {
+		return 1024 + len(f.verdict.again.Content)
+	}
+	return 1024
+}
+
+// record records a batch, again and again until it is done or work ends: then it
+// stays marked, which is what it is.
+func (r *recorder) record(work context.Context, batch []finished) {
+	s := r.sender
+	packed, sends := r.compose(batch)
+	wait := recordAgainSoonest
+	for {
+		started := time.Now()
+		_, refused, err := r.lanes.Record(work, packed, sends)
+		if err == nil {
+			for _, text := range refused {
+				s.Log.Error("redis refused a part of what was recorded of sends", "partition", r.lanes.Partition(), "error", text)
+			}
+			r.recorded(batch, time.Since(started))
+			return
+		}
+		if work.Err() != nil {
+			s.Log.Warn("what has become of sends could not be recorded; they are in doubt", "partition", r.lanes.Partition(), "sends", len(batch), "error", err)
+			for i := range batch {
+				s.landed(batch[i].item.mark, 1)
+			}
+			return
+		}
+		s.Log.Warn("what has become of sends could not be recorded, trying again", "partition", r.lanes.Partition(), "sends", len(batch), "error", err)
+		select {
+		case <-time.After(wait/2 + rand.N(wait)):
+		case <-work.Done():
+		}
+		wait = min(2*wait, recordAgainLatest)
+	}
+}
+
+// recorded tells the rest of the program of a batch that is recorded.
+func (r *recorder) recorded(batch []finished, took time.Duration) {
+	s := r.sender
+	each := took / time.Duration(len(batch))
+	var back []*item
+	for i := range batch {
+		f := &batch[i]
+		f.item.took[sluice.StageRecord] += each
+		s.landed(f.item.mark, 1)
+		if f.waits {
+			back = append(back, f.item)
+			continue
+		}
+		s.Stats.recorded(f)
+	}
+	if len(back) > 0 {
+		s.putBack(back)
+		s.mu.Lock()
+		s.wakeLocked(len(back))
+		s.mu.Unlock()
+	}
+}
+
+// compose makes a record's arguments of a batch. Sends that wait for the same
+// time in the same lane are packed together.
+func (r *recorder) compose(batch []finished) (packed []flow.Packed, sends []flow.Recorded) {
+	now := r.sender.Clock.Now().UnixMilli()
+	groups := make(map[spot]int)
+	sizes := make([]int, 0, 4)
+	for i := range batch {
+		f := &batch[i]
+		rec := flow.Recorded{Spot: f.item.spot, ID: f.item.send.ID(), Evidence: f.item.mark, Waits: f.waits, Packed: -1}
+		if f.verdict.outcome != nil {
+			rec.Log = sluice.AppendOutcome(nil, f.verdict.outcome)
+		}
+		if again := f.verdict.again; again != nil {
+			at := spotOf(again, now)
+			g, ok := groups[at]
+			if !ok || sizes[g] >= sluice.MaxBatchBytes {
+				g = len(packed)
+				groups[at] = g
+				packed, sizes = append(packed, flow.Packed{Lane: at.lane, Second: at.second}), append(sizes, 0)
+			}
+			rec.Packed, rec.Item = g, sluice.AppendSend(nil, again)
+			sizes[g] += len(rec.Item)
+		}
+		sends = append(sends, rec)
+	}
+	return packed, sends
+}
+
+// compareSpots orders sends so that those of one batch stand together.
+func compareSpots(a, b *flow.Spot) int {
+	return cmp.Or(cmp.Compare(a.Batch.Lane, b.Batch.Lane), cmp.Compare(a.Batch.Entry, b.Batch.Entry), cmp.Compare(a.Index, b.Index))
+}

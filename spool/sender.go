@@ -1,0 +1,444 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+)
+
+// Sender attempts what waits in the lanes of the partitions whose lease this
+// process holds.
+//
+// The idea. A worker for each connection that a transport can use asks for a
+// window of sends when it is free: the most urgent there are, of one partition
+// as far as possible. They are made ready (body, rendering, signature), marked
+// in one call for each partition, written to the wire, and what becomes of each
+// goes to the recorder of its partition, which records all that has come while
+// its last call ran.
+//
+// The invariants. Nothing is written to the wire that is not marked. Each mark
+// of this process is in exactly one of three places: on its way (flying), with
+// a recorder, or, if nobody knows whether marking it has succeeded, in Redis
+// alone, where this process finds it as its own when it reads the lanes again,
+// and lets it wait as before. A result is recorded even if the lease has been
+// lost meanwhile: the mark is the right to do so. What waits in memory is at
+// most laneSends and a read for each lane, what flies the windows of the
+// workers.
+//
+// High overtakes at every window; of several workers one of eight takes
+// nothing else, so that a transport that hangs does not keep it waiting.
+type Sender struct {
+	Process    string // this process's name in marks: its lease keeper's
+	Lanes      []*flow.Lanes
+	Leases     *flow.Leases
+	Bodies     Bodies
+	Suppress   Suppressor
+	Routes     Routes
+	Maker      Maker
+	Clock      sluice.Clock
+	Log        *slog.Logger
+	Stats      *Stats
+	DoubtAfter time.Duration // how long what is in doubt waits for its last attempt
+
+	marks atomic.Uint64 // how often this process has marked
+
+	mu        sync.Mutex
+	parts     []*part        // that are held
+	turn      int            // which of parts is asked first
+	flying    map[string]int // by mark: how many of its sends are on their way
+	news      chan struct{}  // closed and replaced when there is something to take
+	recorders map[int]*recorder
+}
+
+// Bodies is where contents are that do not travel inside their sends.
+type Bodies interface {
+	Bodies(ctx context.Context, messages []string) (map[string][]byte, error)
+}
+
+// Routes says by which transport a send goes.
+type Routes interface {
+	// Transports are those that have workers.
+	Transports() []sluice.Transport
+
+	// Takes reports whether a send may go by a transport now. If not, it is put
+	// aside for `wait`; 0: another transport takes it.
+	Takes(t sluice.Transport, s *sluice.Send, now time.Time) (ok bool, wait time.Duration)
+
+	// Report tells what has become of an attempt.
+	Report(t sluice.Transport, s *sluice.Send, r *sluice.Result, now time.Time)
+}
+
+// Maker makes the envelope of a send: its content rendered, complete and signed.
+// An error says what is wrong with this send.
+type Maker interface {
+	Make(ctx context.Context, s *sluice.Send, content []byte, took *[sluice.Stages]time.Duration) (sluice.Envelope, error)
+}
+
+// ErrNotNow in an error of a Maker says that it is not the send's fault: it is
+// tried again.
+var ErrNotNow = errors.New("cannot be made now")
+
+// bodiesAgain is how long a worker waits that could not read contents.
+const bodiesAgain = 1 * time.Second
+
+// urgentOf: of so many workers of a transport one takes high priority only.
+const urgentOf = 8
+
+// Run sends until fetch ends, then waits for what is on its way, and ends with
+// work at the latest.
+func (s *Sender) Run(fetch, work context.Context) {
+	s.mu.Lock()
+	s.flying, s.news, s.recorders = make(map[string]int), make(chan struct{}), make(map[int]*recorder)
+	for i, l := range s.Lanes {
+		s.recorders[i] = newRecorder(s, l)
+	}
+	s.mu.Unlock()
+
+	var reading, working, recording sync.WaitGroup
+	for i := range s.Lanes {
+		recording.Go(func() { s.recorders[i].run(work) })
+		reading.Go(func() {
+			flow.Follow(fetch, work, Role, s.Log, s.Stats, func(fetch, work context.Context) error { return s.session(fetch, work, i) })
+		})
+	}
+	for _, t := range s.Routes.Transports() {
+		for n := range max(1, t.Workers()) {
+			working.Go(func() { s.work(fetch, work, t, n > 0 && n%urgentOf == urgentOf-1) })
+		}
+	}
+	reading.Wait()
+	working.Wait()
+	for _, r := range s.recorders {
+		close(r.results) // nobody hands anything on any more
+	}
+	recording.Wait()
+}
+
+// session waits for the lease of a partition and reads its lanes while it is
+// held.
+func (s *Sender) session(fetch, work context.Context, number int) error {
+	held, changed := s.Leases.Held(Role)
+	lease := held[number]
+	if lease == nil {
+		select {
+		case <-changed:
+		case <-fetch.Done():
+		}
+		return nil
+	}
+	ctx, stop := context.WithCancel(fetch)
+	defer stop()
+	go func() { // ends with the session
+		defer stop()
+		for held[number] == lease && ctx.Err() == nil {
+			s.Leases.WaitForChange(ctx, Role, held)
+			held, _ = s.Leases.Held(Role)
+		}
+	}()
+	start, err := s.Lanes[number].Stand(work)
+	if err != nil {
+		return err
+	}
+	p := newPart(number, s.Lanes[number], lease, start)
+	s.mu.Lock()
+	s.parts = append(s.parts, p)
+	s.mu.Unlock()
+	defer s.drop(p)
+	err = s.read(ctx, p)
+	if ctx.Err() != nil || p.isOver(s) {
+		return nil
+	}
+	return err
+}
+
+// drop takes a partition out of what workers are given.
+func (s *Sender) drop(p *part) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.over = true
+	s.parts = slices.DeleteFunc(s.parts, func(q *part) bool { return q == p })
+}
+
+func (p *part) isOver(s *Sender) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return p.over
+}
+
+// end makes a partition's session begin anew: what is known of it in memory may
+// be wrong.
+func (s *Sender) end(p *part) {
+	s.mu.Lock()
+	p.over = true
+	s.mu.Unlock()
+	select {
+	case p.room <- struct{}{}:
+	default:
+	}
+}
+
+// wakeLocked tells workers that there is something to take.
+func (s *Sender) wakeLocked(n int) {
+	if n > 0 {
+		close(s.news)
+		s.news = make(chan struct{})
+	}
+}
+
+func (s *Sender) isFlying(it *item) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.flying[it.mark] > 0
+}
+
+// fly notes that sends are on their way.
+func (s *Sender) fly(mark string, sends int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.flying[mark] += sends
+}
+
+// landed notes that they are not any more.
+func (s *Sender) landed(mark string, sends int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.flying[mark] -= sends; s.flying[mark] <= 0 {
+		delete(s.flying, mark)
+	}
+}
+
+// work is one worker of a transport.
+func (s *Sender) work(fetch, work context.Context, t sluice.Transport, urgent bool) {
+	for fetch.Err() == nil {
+		window, news, wait := s.window(t, urgent)
+		if len(window) > 0 {
+			s.attempt(work, t, window)
+			continue
+		}
+		var timer <-chan time.Time
+		if wait > 0 {
+			timer = time.After(wait)
+		}
+		select {
+		case <-news:
+		case <-timer:
+		case <-fetch.Done():
+		}
+	}
+}
+
+// window takes a window of sends for a transport: by priority, and of partitions
+// in turn. If there are none, news is closed when there may be, and wait says
+// when those that are put aside may go; 0: there are none.
+func (s *Sender) window(t sluice.Transport, urgent bool) (window []*item, news <-chan struct{}, wait time.Duration) {
+	now := s.Clock.Now()
+	priorities := []sluice.Priority{sluice.PriorityHigh, sluice.PriorityNormal, sluice.PriorityLow}
+	if urgent {
+		priorities = priorities[:1]
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn++
+	for _, priority := range priorities {
+		for i := range s.parts {
+			p := s.parts[(s.turn+i)%len(s.parts)]
+			if p.over {
+				continue
+			}
+			var w time.Duration
+			window, w = s.fromLocked(p, priority, t, window, now)
+			if w > 0 && (wait == 0 || w < wait) {
+				wait = w
+			}
+			if len(window) >= t.Window() {
+				return window, s.news, 0
+			}
+		}
+	}
+	return window, s.news, wait
+}
+
+// fromLocked takes sends of one priority of one partition, both classes in the
+// order in which they came.
+func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transport, window []*item, now time.Time) (_ []*item, wait time.Duration) {
+	lanes := [2]string{flow.LaneName(priority, sluice.ClassTransactional), flow.LaneName(priority, sluice.ClassMarketing)}
+	short := false
+	for len(window) < t.Window() {
+		lane := ""
+		for _, l := range lanes {
+			if q := p.queues[l]; len(q) > 0 && (lane == "" || q[0].ready.Before(p.queues[lane][0].ready)) {
+				lane = l
+			}
+		}
+		if lane == "" {
+			break
+		}
+		it := p.queues[lane][0]
+		ok, w := s.Routes.Takes(t, &it.send, now)
+		if !ok {
+			if w > 0 {
+				wait = w
+			}
+			break
+		}
+		p.queues[lane] = p.queues[lane][1:]
+		short = short || len(p.queues[lane]) == laneSends/2
+		it.took[sluice.StageLane] = now.Sub(it.ready)
+		window = append(window, it)
+	}
+	if short {
+		select {
+		case p.room <- struct{}{}:
+		default:
+		}
+	}
+	return window, wait
+}
+
+// attempt makes ready, marks and delivers a window.
+func (s *Sender) attempt(ctx context.Context, t sluice.Transport, window []*item) {
+	bodies, err := s.bodies(ctx, window)
+	if err != nil {
+		s.Log.Warn("contents of sends could not be read; they wait as before", "sends", len(window), "error", err)
+		s.putBack(window)
+		select { // the database is asked again in a moment
+		case <-time.After(bodiesAgain):
+		case <-ctx.Done():
+		}
+		return
+	}
+	made := make(map[*item]*envelope, len(window))
+	for _, it := range window {
+		made[it] = s.make(ctx, it, bodies)
+	}
+	var ready []*item
+	for _, marked := range s.markAll(ctx, t, window) {
+		e := made[marked.item]
+		now := s.Clock.Now()
+		switch {
+		case marked.letter == flow.Cancelled:
+			o := outcomeOf(&marked.item.send, sluice.SendCancelled, "", now.UnixMilli())
+			s.hand(ctx, finished{item: marked.item, verdict: verdict{outcome: o}})
+		case e.verdict.outcome != nil:
+			s.hand(ctx, finished{item: marked.item, verdict: e.verdict})
+		default:
+			if reason, suppressed := s.Suppress.Check(marked.item.send.To, marked.item.send.Class, marked.item.send.App); suppressed {
+				s.hand(ctx, finished{item: marked.item, verdict: verdict{outcome: suppressedOutcome(&marked.item.send, reason, now.UnixMilli())}})
+				continue
+			}
+			ready = append(ready, marked.item)
+		}
+	}
+	if len(ready) == 0 {
+		return
+	}
+	envelopes := make([]sluice.Envelope, len(ready))
+	for i, it := range ready {
+		envelopes[i] = made[it].Envelope
+	}
+	t.Deliver(ctx, envelopes, func(i int, r sluice.Result) { s.done(ctx, t, ready[i], &r) })
+}
+
+// done hands the result of an attempt to the recorder.
+func (s *Sender) done(ctx context.Context, t sluice.Transport, it *item, r *sluice.Result) {
+	now := s.Clock.Now()
+	s.Routes.Report(t, &it.send, r, now)
+	for stage, took := range r.Took {
+		it.took[stage] += took
+	}
+	f := finished{item: it, kind: r.Kind, route: t.Name()}
+	if r.Kind == sluice.ResultUntried {
+		f.waits = true
+	} else {
+		f.verdict = judge(&it.send, t.Name(), r, s.DoubtAfter, now.UnixMilli())
+	}
+	s.hand(ctx, f)
+}
+
+// Held returns how many sends have been read of the lanes and not taken by a
+// worker yet.
+func (s *Sender) Held() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.parts {
+		for _, q := range p.queues {
+			n += len(q)
+		}
+	}
+	return n
+}
+
+// putBack puts sends that are not marked to the heads of their queues.
+func (s *Sender) putBack(items []*item) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, it := range slices.Backward(items) {
+		if lane := it.spot.Batch.Lane; !it.part.over {
+			it.part.queues[lane] = slices.Insert(it.part.queues[lane], 0, it)
+		}
+	}
+}
+
+// marked is a send with what Mark said of it.
+type marked struct {
+	item   *item
+	letter byte
+}
+
+// markAll marks the sends of a window, each partition's by one call, and returns
+// those that are marked now. What nobody knows of, because a call failed, is
+// found when the partition is read anew.
+func (s *Sender) markAll(ctx context.Context, t sluice.Transport, window []*item) []marked {
+	byPart := make(map[*part][]*item, 2)
+	for _, it := range window {
+		byPart[it.part] = append(byPart[it.part], it)
+	}
+	parts := slices.Collect(maps.Keys(byPart))
+	answers := make([][]marked, len(parts))
+	var calls sync.WaitGroup
+	for i, p := range parts {
+		if i == len(parts)-1 { // mostly the only one
+			answers[i] = s.mark(ctx, t, p, byPart[p])
+			break
+		}
+		calls.Go(func() { answers[i] = s.mark(ctx, t, p, byPart[p]) })
+	}
+	calls.Wait()
+	return slices.Concat(answers...)
+}
+
+func (s *Sender) mark(ctx context.Context, t sluice.Transport, p *part, items []*item) []marked {
+	slices.SortStableFunc(items, func(a, b *item) int { return compareSpots(&a.spot, &b.spot) })
+	e := evidence{process: s.Process, millis: s.Clock.Now().UnixMilli(), route: t.Name(), number: s.marks.Add(1)}.String()
+	spots, ids := make([]flow.Spot, len(items)), make([]string, len(items))
+	for i, it := range items {
+		spots[i], ids[i], it.mark = it.spot, it.send.ID(), e
+	}
+	s.fly(e, len(items))
+	letters, err := p.lanes.Mark(ctx, p.lease, e, spots, ids)
+	if err != nil {
+		s.landed(e, len(items))
+		if ctx.Err() == nil && !errors.Is(err, sluice.ErrLeaseLost) {
+			s.Log.Warn("sends could not be marked; their partition is read anew", "partition", p.number, "sends", len(items), "error", err)
+		}
+		s.end(p)
+		return nil
+	}
+	all := make([]marked, 0, len(items))
+	for i, it := range items {
+		if letters[i] == flow.NotHere {
+			s.landed(e, 1)
+			continue
+		}
+		all = append(all, marked{it, letters[i]})
+	}
+	return all
+}

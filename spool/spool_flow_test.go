@@ -1,0 +1,169 @@
+package spool_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice"
+)
+
+func TestMessagesAreSentOnce(t *testing.T) {
+	b := newBed(t)
+	w := newWire(nil)
+	o := b.start(w, nil)
+	const messages = 500
+	var sending sync.WaitGroup
+	var mu sync.Mutex
+	want := make(map[string]int)
+	for i := range messages {
+		sending.Go(func() {
+			id := o.submit(draft(fmt.Sprintf("u%d@example.com", i), sluice.Priority(1+i%3), sluice.Class(1+i%2)))[0]
+			mu.Lock()
+			defer mu.Unlock()
+			want[id+".0"] = 1
+		})
+	}
+	sending.Wait()
+	b.eventually("all are recorded", func() bool { return o.waiting() == 0 && len(b.outcomes()) == messages })
+	got := w.times()
+	for send, n := range want {
+		if got[send] != n {
+			t.Errorf("%s came %d times, want %d", send, got[send], n)
+		}
+	}
+	if len(got) != messages {
+		t.Errorf("%d sends came, %d were accepted", len(got), messages)
+	}
+	if s := states(b.outcomes()); s != "sent 500" {
+		t.Errorf("outcomes: %s", s)
+	}
+}
+
+// TestHighOvertakes: what is urgent goes before everything that waits.
+func TestHighOvertakes(t *testing.T) {
+	b := newBed(t)
+	gate := make(chan struct{})
+	w := newWire(func(*sluice.Envelope, int) sluice.Result {
+		<-gate
+		return sluice.Result{Kind: sluice.ResultSent}
+	})
+	w.workers, w.window = 1, 4
+	o := b.start(w, nil)
+	for i := range 200 {
+		o.submit(draft(fmt.Sprintf("low%d@example.com", i), sluice.PriorityLow, sluice.ClassMarketing))
+	}
+	b.eventually("the first is on its way", func() bool { return len(w.came()) > 0 })
+	o.submit(draft("now@example.com", sluice.PriorityHigh, sluice.ClassTransactional))
+	b.eventually("all but those on their way are in memory", func() bool { return o.sender.Held()+len(w.came()) >= 201-w.window+1 && o.waiting() == 201 })
+	close(gate)
+	b.eventually("all are recorded", func() bool { return o.waiting() == 0 })
+	if at := slices.Index(w.came(), "now@example.com"); at < 0 || at >= 2*w.window {
+		t.Errorf("the urgent one went as number %d, want it in the window after the one under way", at)
+	}
+}
+
+// TestOrderInALane: first in, first out, in a lane of a partition. Those of the
+// other class go by the millisecond in which they were queued.
+func TestOrderInALane(t *testing.T) {
+	b := newBed(t)
+	w := newWire(nil)
+	w.workers = 1
+	o := b.start(w, nil)
+	var want []string
+	for range 300 { // one partition: all to one address, told apart by their sends
+		id := o.submit(draft("ann@example.com", sluice.PriorityNormal, sluice.ClassMarketing))[0]
+		want = append(want, id)
+	}
+	b.eventually("all are recorded", func() bool { return o.waiting() == 0 && len(w.came()) == len(want) })
+	var got []string
+	for _, out := range b.outcomes() {
+		got = append(got, out.Message)
+	}
+	if !slices.Equal(got, want) {
+		t.Error("they were not sent in the order in which they were accepted")
+	}
+}
+
+func TestDeferredSendsAreTriedAgain(t *testing.T) {
+	b := newBed(t)
+	w := newWire(func(_ *sluice.Envelope, nth int) sluice.Result {
+		if nth < 3 {
+			return sluice.Result{Kind: sluice.ResultDeferred, Code: 451, Throttled: true, RetryAfter: time.Millisecond}
+		}
+		return sluice.Result{Kind: sluice.ResultSent}
+	})
+	o := b.start(w, nil)
+	d := draft("ann@example.com", sluice.PriorityHigh, sluice.ClassTransactional)
+	o.submit(d)
+	b.eventually("it waits", func() bool { return len(b.outcomes()) == 1 })
+	out := b.outcomes()[0]
+	if out.State != sluice.SendWaiting || out.Event != sluice.EventDeferred || out.DueMillis <= out.TimeMillis || out.Attempts != 1 {
+		t.Errorf("outcome: %+v", out)
+	}
+}
+
+func TestSuppressedSendsAreNeverAttempted(t *testing.T) {
+	b := newBed(t)
+	w := newWire(nil)
+	o := b.start(w, nobody{"bob@example.com": "unsubscribed"})
+	o.submit(draft("ann@example.com", sluice.PriorityHigh, sluice.ClassTransactional), draft("bob@example.com", sluice.PriorityHigh, sluice.ClassTransactional))
+	b.eventually("both are recorded", func() bool { return len(b.outcomes()) == 2 })
+	if s := states(b.outcomes()); s != "sent 1, suppressed 1" {
+		t.Errorf("outcomes: %s", s)
+	}
+	if came := w.came(); !slices.Equal(came, []string{"ann@example.com"}) {
+		t.Errorf("attempted: %v", came)
+	}
+}
+
+// TestWhatIsMarkedWhenAProcessDies: it may have arrived. Marketing mail is not
+// sent again, transactional mail once more, and nothing a third time.
+func TestWhatIsMarkedWhenAProcessDies(t *testing.T) {
+	b := newBed(t)
+	hang := make(chan struct{})
+	w := newWire(func(*sluice.Envelope, int) sluice.Result {
+		<-hang
+		return sluice.Result{Kind: sluice.ResultSent}
+	})
+	first := b.start(w, nil)
+	const each = 40
+	var ids []string
+	for i := range 2 * each {
+		ids = append(ids, first.submit(draft(fmt.Sprintf("u%d@example.com", i), sluice.PriorityNormal, sluice.Class(1+i%2)))...)
+	}
+	b.eventually("all workers are at work", func() bool { return len(w.came()) == w.workers })
+	dying := make(chan struct{})
+	go func() { first.abort(); close(dying) }()
+	<-first.working.Done() // it records nothing any more
+	close(hang)
+	<-dying
+
+	w2 := newWire(nil)
+	second := b.start(w2, nil)
+	b.eventually("everything is recorded", func() bool { return second.waiting() == 0 })
+	last := make(map[string]sluice.SendState)
+	for _, out := range b.outcomes() {
+		last[out.Message] = out.State
+	}
+	before, after := w.times(), w2.times()
+	doubted := 0
+	for i, id := range ids {
+		n := before[id+".0"] + after[id+".0"]
+		switch marketing := i%2 == 1; {
+		case marketing && n > 1, n > 2:
+			t.Errorf("mail %s was on the wire %d times; marketing: %v", id, n, marketing)
+		case n == 0 && (!marketing || last[id] != sluice.SendInDoubt):
+			t.Errorf("mail %s was never on the wire, and is %s", id, last[id])
+		case !marketing && last[id] != sluice.SendSent:
+			t.Errorf("transactional mail %s is %s", id, last[id])
+		case last[id] == sluice.SendInDoubt:
+			doubted++
+		}
+	}
+	if bound := w.workers * w.window; doubted == 0 || doubted > bound {
+		t.Errorf("%d marketing mails are in doubt, want 1 to %d", doubted, bound)
+	}
+}
