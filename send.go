@@ -294,13 +294,18 @@ func DecodeSend(payload []byte, s *Send) error {
 }
 
 // AppendOutcome appends an outcome to a batch.
-func AppendOutcome(batch []byte, o *Outcome) []byte {
+func AppendOutcome(batch []byte, o *Outcome) []byte { return appendOutcome(batch, ItemOutcome, o) }
+
+// AppendCancel appends an outcome that holds if the send is not attempted yet.
+func AppendCancel(batch []byte, o *Outcome) []byte { return appendOutcome(batch, ItemCancel, o) }
+
+func appendOutcome(batch []byte, kind ItemKind, o *Outcome) []byte {
 	start := len(batch)
 	body := byte(0)
 	if o.HasBody {
 		body = 1
 	}
-	batch = append(batch, 0, 0, 0, 0, byte(ItemOutcome), byte(o.Was), byte(o.State), body)
+	batch = append(batch, 0, 0, 0, 0, byte(kind), byte(o.Was), byte(o.State), body)
 	for _, n := range [...]int64{o.TimeMillis, o.DueMillis} {
 		batch = binary.LittleEndian.AppendUint64(batch, uint64(n))
 	}

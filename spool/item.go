@@ -21,6 +21,9 @@ type item struct {
 	took  [sluice.Stages]time.Duration
 }
 
+// bytes is what it takes in memory, roughly.
+func (it *item) bytes() int { return 512 + len(it.send.Content) }
+
 // evidence is what a mark says: who, when, for which route, and a number that
 // makes it new.
 type evidence struct {

@@ -141,7 +141,7 @@ func (n nobody) Check(address string, _ sluice.Class, _ string) (string, bool) {
 }
 
 // open builds a process; nothing runs yet.
-func (b *bed) open(t sluice.Transport, suppress nobody) *office {
+func (b *bed) open(routes spool.Routes, suppress nobody) *office {
 	b.Helper()
 	o := &office{b: b}
 	var err error
@@ -165,17 +165,22 @@ func (b *bed) open(t sluice.Transport, suppress nobody) *office {
 	o.queuer = &spool.Queuer{Lanes: o.lanes, Logs: o.logs, Suppress: suppress, Clock: clock}
 	o.stored = &ingest.StoreFollower{Logs: o.logs, Leases: o.leases, Store: o.store, Users: o.store, Clock: clock, Log: log, Stats: &ingest.Stats{}, Queue: o.queuer}
 	o.sender = &spool.Sender{
-		Process: o.leases.ID(), Lanes: o.lanes, Leases: o.leases, Bodies: noBodies{}, Suppress: suppress, Routes: &spool.OneRoute{Transport: t},
+		Process: o.leases.ID(), Lanes: o.lanes, Leases: o.leases, Bodies: noBodies{}, Suppress: suppress, Routes: routes,
 		Maker: spool.Plain{}, Clock: clock, Log: log, Stats: &spool.Stats{}, DoubtAfter: 500 * time.Millisecond,
 	}
 	b.Cleanup(o.stop)
 	return o
 }
 
-// start builds a process and runs it.
+// start builds a process with one route and runs it.
 func (b *bed) start(t sluice.Transport, suppress nobody) *office {
 	b.Helper()
-	o := b.open(t, suppress)
+	return b.startRoutes(&spool.OneRoute{Transport: t}, suppress)
+}
+
+func (b *bed) startRoutes(routes spool.Routes, suppress nobody) *office {
+	b.Helper()
+	o := b.open(routes, suppress)
 	o.run()
 	return o
 }

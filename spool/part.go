@@ -3,6 +3,7 @@ package spool
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,8 +14,16 @@ import (
 
 // How much of a lane is held in memory, for each partition.
 const (
-	// laneSends is where a lane is not read on.
-	laneSends = 512
+	// laneSends and laneBytes are where a lane is not read on, sublaneSends where a
+	// sublane is not.
+	laneSends    = 512
+	laneBytes    = 256 << 10
+	sublaneSends = 64
+
+	// maxSublanes bounds the sublanes of a partition. What belongs to further
+	// domains waits together in one, otherDomains.
+	maxSublanes  = 32
+	otherDomains = "*"
 
 	// laneBatches is how many batches of each lane a read asks for: at most that
 	// many times MaxBatchBytes come at once.
@@ -42,23 +51,117 @@ type part struct {
 	room chan struct{} // has an element when a queue has become short
 
 	// Guarded by Sender.mu.
-	queues  map[string][]*item // by lane
-	orphans []*item            // marked by others
-	over    bool               // the lease is lost: nothing more is taken
+	queues  map[string]*queue // by lane
+	orphans []*item           // marked by others
+	over    bool              // the lease is lost: nothing more is taken
 
 	// Owned by the goroutine that reads.
-	after  map[string]string // by lane: the last entry that was read
 	start  flow.Standing
 	looked time.Time // for orphans
 }
 
 func newPart(number int, lanes *flow.Lanes, lease *flow.Lease, start flow.Standing) *part {
 	p := &part{number: number, lanes: lanes, lease: lease, start: start, room: make(chan struct{}, 1),
-		queues: make(map[string][]*item), after: make(map[string]string)}
-	for _, lane := range flow.LaneNames {
-		p.after[lane] = "0-0"
+		queues: make(map[string]*queue)}
+	for _, lane := range slices.Concat(flow.LaneNames, start.Sublanes) {
+		p.queues[lane] = newQueue(lane)
 	}
 	return p
+}
+
+// queue is what is in memory of one lane.
+type queue struct {
+	lane  string
+	main  string // the lane of which it is a sublane, or itself
+	after string // the last entry that was read
+	items []*item
+	bytes int
+}
+
+func newQueue(lane string) *queue {
+	main, _, _ := strings.Cut(lane, "@")
+	return &queue{lane: lane, main: main, after: "0-0"}
+}
+
+func (q *queue) sublane() bool { return q.main != q.lane }
+
+// short reports whether the lane is to be read on.
+func (q *queue) short() bool {
+	if q.sublane() {
+		return len(q.items) < sublaneSends
+	}
+	return len(q.items) < laneSends && q.bytes < laneBytes
+}
+
+// pop takes the head. It reports whether the lane is to be read on since then.
+func (q *queue) pop() (it *item, short bool) {
+	before := q.short()
+	it = q.items[0]
+	q.items[0], q.items = nil, q.items[1:]
+	q.bytes -= it.bytes()
+	return it, !before && q.short()
+}
+
+func (q *queue) push(items []*item) {
+	q.items = append(q.items, items...)
+	for _, it := range items {
+		q.bytes += it.bytes()
+	}
+}
+
+// unpop puts what was taken to the head again.
+func (q *queue) unpop(it *item) {
+	q.items = slices.Insert(q.items, 0, it)
+	q.bytes += it.bytes()
+}
+
+// sublaneFor is the lane in which a domain's sends wait apart from the others of
+// a lane.
+func (s *Sender) sublaneFor(p *part, lane, domain string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := flow.Sublane(lane, domain)
+	if p.queues[name] != nil {
+		return name
+	}
+	n := 0
+	for _, q := range p.queues {
+		if q.sublane() {
+			n++
+		}
+	}
+	if n >= maxSublanes {
+		name = flow.Sublane(lane, otherDomains)
+	}
+	return name
+}
+
+// openSublane has a sublane read from now on.
+func (s *Sender) openSublane(p *part, lane string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.queues[lane] == nil {
+		p.queues[lane] = newQueue(lane)
+	}
+}
+
+// next is the queue of a priority whose head is to go next: a sublane, or of both
+// classes the one that came first. Those that are stopped are left out; nil:
+// there is none.
+func (p *part) next(priority sluice.Priority, stopped map[*queue]bool) (next *queue) {
+	transactional, marketing := flow.LaneName(priority, sluice.ClassTransactional), flow.LaneName(priority, sluice.ClassMarketing)
+	for _, q := range p.queues {
+		if len(q.items) == 0 || stopped[q] || q.main != transactional && q.main != marketing {
+			continue
+		}
+		if q.sublane() {
+			return q
+		}
+		if next == nil || q.items[0].ready.Before(next.items[0].ready) || q.lane == transactional && !next.items[0].ready.Before(q.items[0].ready) {
+			next = q
+		}
+	}
+	return next
 }
 
 // read reads the lanes until the context ends: what is due goes to the lanes,
@@ -74,9 +177,9 @@ func (s *Sender) read(ctx context.Context, p *part) error {
 		if err := s.settleOrphans(ctx, p); err != nil {
 			return err
 		}
-		wanted := s.wanted(p)
+		wanted, all := s.wanted(p)
 		wait := laneWait
-		if len(wanted) < len(p.after) { // a full queue may be short before a blocked read ends
+		if !all { // a full queue may be short before a blocked read ends
 			wait = 0
 		}
 		batches, err := p.lanes.Read(ctx, wanted, laneBatches, wait)
@@ -91,9 +194,9 @@ func (s *Sender) read(ctx context.Context, p *part) error {
 			}
 			continue
 		}
-		for _, lane := range flow.LaneNames {
-			for i := range batches[lane] {
-				if err := s.take(p, &batches[lane][i]); err != nil {
+		for _, read := range batches {
+			for i := range read {
+				if err := s.take(p, &read[i]); err != nil {
 					return err
 				}
 			}
@@ -102,23 +205,23 @@ func (s *Sender) read(ctx context.Context, p *part) error {
 	return nil
 }
 
-// wanted are the lanes that are to be read on, with the place from which.
-func (s *Sender) wanted(p *part) map[string]string {
+// wanted are the lanes that are to be read on, with the place from which, and
+// whether these are all lanes.
+func (s *Sender) wanted(p *part) (wanted map[string]string, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	wanted := make(map[string]string, len(p.after))
-	for lane, entry := range p.after {
-		if len(p.queues[lane]) < laneSends {
-			wanted[lane] = entry
+	wanted = make(map[string]string, len(p.queues))
+	for lane, q := range p.queues {
+		if q.short() {
+			wanted[lane] = q.after
 		}
 	}
-	return wanted
+	return wanted, len(wanted) == len(p.queues)
 }
 
 // take puts the sends of a batch into the queue of their lane, but those that
 // are done with, and those that others have marked.
 func (s *Sender) take(p *part, b *flow.LaneBatch) error {
-	p.after[b.Lane] = b.Entry
 	letters := p.start.Letters(b)
 	delete(p.start.States, b.Place())
 	r, err := sluice.ReadBatch(b.Data)
@@ -147,7 +250,9 @@ func (s *Sender) take(p *part, b *flow.LaneBatch) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p.queues[b.Lane] = append(p.queues[b.Lane], waiting...)
+	q := p.queues[b.Lane]
+	q.after = b.Entry
+	q.push(waiting)
 	p.orphans = append(p.orphans, marked...)
 	s.wakeLocked(len(waiting))
 	return nil

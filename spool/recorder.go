@@ -26,7 +26,8 @@ const (
 type finished struct {
 	item    *item
 	verdict verdict
-	waits   bool // it was not attempted, and waits as before
+	waits   bool   // it was not attempted, and waits as before
+	aside   string // it was not attempted, and waits in this sublane
 	kind    sluice.ResultKind
 	route   string
 }
@@ -74,8 +75,8 @@ func (r *recorder) run(work context.Context) {
 
 // bytes is how much of a record's call it takes, roughly.
 func (f *finished) bytes() int {
-	if f.verdict.again != nil {
-		return 1024 + len(f.verdict.again.Content)
+	if again, _ := f.waitsAt(0); again != nil {
+		return 1024 + len(again.Content)
 	}
 	return 1024
 }
@@ -121,8 +122,12 @@ func (r *recorder) recorded(batch []finished, took time.Duration) {
 		f := &batch[i]
 		f.item.took[sluice.StageRecord] += each
 		s.landed(f.item.mark, 1)
-		if f.waits {
+		switch {
+		case f.waits:
 			back = append(back, f.item)
+			continue
+		case f.aside != "":
+			s.openSublane(f.item.part, f.aside)
 			continue
 		}
 		s.Stats.recorded(f)
@@ -147,8 +152,8 @@ func (r *recorder) compose(batch []finished) (packed []flow.Packed, sends []flow
 		if f.verdict.outcome != nil {
 			rec.Log = sluice.AppendOutcome(nil, f.verdict.outcome)
 		}
-		if again := f.verdict.again; again != nil {
-			at := spotOf(again, now)
+		again, at := f.waitsAt(now)
+		if again != nil {
 			g, ok := groups[at]
 			if !ok || sizes[g] >= sluice.MaxBatchBytes {
 				g = len(packed)
@@ -161,6 +166,17 @@ func (r *recorder) compose(batch []finished) (packed []flow.Packed, sends []flow
 		sends = append(sends, rec)
 	}
 	return packed, sends
+}
+
+// waitsAt says what of a finished send waits anew, and where.
+func (f *finished) waitsAt(nowMillis int64) (*sluice.Send, spot) {
+	switch {
+	case f.aside != "":
+		return &f.item.send, spot{lane: f.aside}
+	case f.verdict.again != nil:
+		return f.verdict.again, spotOf(f.verdict.again, nowMillis)
+	}
+	return nil, spot{}
 }
 
 // compareSpots orders sends so that those of one batch stand together.

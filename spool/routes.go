@@ -26,14 +26,14 @@ type OneRoute struct {
 // Transports is the one.
 func (r *OneRoute) Transports() []sluice.Transport { return []sluice.Transport{r.Transport} }
 
-// Takes is true unless it waits.
-func (r *OneRoute) Takes(_ sluice.Transport, _ *sluice.Send, now time.Time) (ok bool, wait time.Duration) {
+// Takes is OK unless it waits.
+func (r *OneRoute) Takes(_ sluice.Transport, _ *sluice.Send, now time.Time) Take {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now.Before(r.until) {
-		return false, r.until.Sub(now)
+		return Take{Wait: r.until.Sub(now)}
 	}
-	return true, 0
+	return Take{OK: true}
 }
 
 // Report looks whether the attempt was one.

@@ -68,12 +68,24 @@ type Routes interface {
 	// Transports are those that have workers.
 	Transports() []sluice.Transport
 
-	// Takes reports whether a send may go by a transport now. If not, it is put
-	// aside for `wait`; 0: another transport takes it.
-	Takes(t sluice.Transport, s *sluice.Send, now time.Time) (ok bool, wait time.Duration)
+	// Takes says whether a send may go by a transport now. It is asked about each
+	// send, often more than once, and takes no more than a microsecond.
+	Takes(t sluice.Transport, s *sluice.Send, now time.Time) Take
 
 	// Report tells what has become of an attempt.
 	Report(t sluice.Transport, s *sluice.Send, r *sluice.Result, now time.Time)
+}
+
+// Take is an answer of Routes.
+type Take struct {
+	OK bool
+
+	// Wait is after what time to ask again; 0: another transport takes it.
+	Wait time.Duration
+
+	// Lane, if not empty, is what the send has to wait with, and apart from others:
+	// its domain. Empty: nothing goes by this transport.
+	Lane string
 }
 
 // Maker makes the envelope of a send: its content rendered, complete and signed.
@@ -218,27 +230,46 @@ func (s *Sender) landed(mark string, sends int) {
 // work is one worker of a transport.
 func (s *Sender) work(fetch, work context.Context, t sluice.Transport, urgent bool) {
 	for fetch.Err() == nil {
-		window, news, wait := s.window(t, urgent)
-		if len(window) > 0 {
-			s.attempt(work, t, window)
+		w := s.window(t, urgent)
+		for domain, items := range w.aside {
+			s.moveAside(work, t, domain, items)
+		}
+		if len(w.items) > 0 {
+			s.attempt(work, t, w.items)
+		}
+		if len(w.items)+len(w.aside) > 0 {
 			continue
 		}
 		var timer <-chan time.Time
-		if wait > 0 {
-			timer = time.After(wait)
+		if w.wait > 0 {
+			timer = time.After(w.wait)
 		}
 		select {
-		case <-news:
+		case <-w.news:
 		case <-timer:
 		case <-fetch.Done():
 		}
 	}
 }
 
+// window is what a worker gets.
+type window struct {
+	items []*item            // to attempt
+	aside map[string][]*item // to move to the sublane of their domain
+
+	// If there are none: news is closed when there may be, and after wait those
+	// that may not go now are to be asked about again; 0: there are none.
+	news <-chan struct{}
+	wait time.Duration
+}
+
+// asideSends bounds how many a worker moves aside before it attempts what it
+// has.
+const asideSends = 256
+
 // window takes a window of sends for a transport: by priority, and of partitions
-// in turn. If there are none, news is closed when there may be, and wait says
-// when those that are put aside may go; 0: there are none.
-func (s *Sender) window(t sluice.Transport, urgent bool) (window []*item, news <-chan struct{}, wait time.Duration) {
+// in turn.
+func (s *Sender) window(t sluice.Transport, urgent bool) window {
 	now := s.Clock.Now()
 	priorities := []sluice.Priority{sluice.PriorityHigh, sluice.PriorityNormal, sluice.PriorityLow}
 	if urgent {
@@ -247,60 +278,60 @@ func (s *Sender) window(t sluice.Transport, urgent bool) (window []*item, news <
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turn++
+	w := window{news: s.news}
 	for _, priority := range priorities {
 		for i := range s.parts {
 			p := s.parts[(s.turn+i)%len(s.parts)]
 			if p.over {
 				continue
 			}
-			var w time.Duration
-			window, w = s.fromLocked(p, priority, t, window, now)
-			if w > 0 && (wait == 0 || w < wait) {
-				wait = w
-			}
-			if len(window) >= t.Window() {
-				return window, s.news, 0
+			s.fromLocked(p, priority, t, &w, now)
+			if len(w.items) >= t.Window() {
+				return w
 			}
 		}
 	}
-	return window, s.news, wait
+	return w
 }
 
-// fromLocked takes sends of one priority of one partition, both classes in the
-// order in which they came.
-func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transport, window []*item, now time.Time) (_ []*item, wait time.Duration) {
-	lanes := [2]string{flow.LaneName(priority, sluice.ClassTransactional), flow.LaneName(priority, sluice.ClassMarketing)}
-	short := false
-	for len(window) < t.Window() {
-		lane := ""
-		for _, l := range lanes {
-			if q := p.queues[l]; len(q) > 0 && (lane == "" || q[0].ready.Before(p.queues[lane][0].ready)) {
-				lane = l
-			}
-		}
-		if lane == "" {
+// fromLocked takes sends of one priority of one partition: those of sublanes
+// first, which have waited longest, then both classes in the order in which they
+// came.
+func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transport, w *window, now time.Time) {
+	stopped := make(map[*queue]bool) // whose head may not go
+	wake, aside := false, 0
+	for len(w.items) < t.Window() && aside < asideSends {
+		q := p.next(priority, stopped)
+		if q == nil {
 			break
 		}
-		it := p.queues[lane][0]
-		ok, w := s.Routes.Takes(t, &it.send, now)
-		if !ok {
-			if w > 0 {
-				wait = w
-			}
-			break
+		take := s.Routes.Takes(t, &q.items[0].send, now)
+		if !take.OK && take.Wait > 0 && (w.wait == 0 || take.Wait < w.wait) {
+			w.wait = take.Wait
 		}
-		p.queues[lane] = p.queues[lane][1:]
-		short = short || len(p.queues[lane]) == laneSends/2
-		it.took[sluice.StageLane] = now.Sub(it.ready)
-		window = append(window, it)
+		if !take.OK && (take.Lane == "" || q.sublane()) {
+			stopped[q] = true
+			continue
+		}
+		it, short := q.pop()
+		wake = wake || short
+		if take.OK {
+			it.took[sluice.StageLane] = now.Sub(it.ready)
+			w.items = append(w.items, it)
+			continue
+		}
+		if w.aside == nil {
+			w.aside = make(map[string][]*item)
+		}
+		w.aside[take.Lane] = append(w.aside[take.Lane], it)
+		aside++
 	}
-	if short {
+	if wake {
 		select {
 		case p.room <- struct{}{}:
 		default:
 		}
 	}
-	return window, wait
 }
 
 // attempt makes ready, marks and delivers a window.
@@ -370,10 +401,24 @@ func (s *Sender) Held() (n int) {
 	defer s.mu.Unlock()
 	for _, p := range s.parts {
 		for _, q := range p.queues {
-			n += len(q)
+			n += len(q.items)
 		}
 	}
 	return n
+}
+
+// moveAside moves sends to the sublane of their domain, where they keep nobody
+// else waiting. Each moves once: out of a sublane it is only attempted.
+func (s *Sender) moveAside(ctx context.Context, t sluice.Transport, domain string, items []*item) {
+	for _, m := range s.markAll(ctx, t, items) {
+		f := finished{item: m.item}
+		if m.letter == flow.Cancelled {
+			f.verdict.outcome = outcomeOf(&m.item.send, sluice.SendCancelled, "", s.Clock.Now().UnixMilli())
+		} else {
+			f.aside = s.sublaneFor(m.item.part, m.item.spot.Batch.Lane, domain)
+		}
+		s.hand(ctx, f)
+	}
 }
 
 // putBack puts sends that are not marked to the heads of their queues.
@@ -381,8 +426,8 @@ func (s *Sender) putBack(items []*item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, it := range slices.Backward(items) {
-		if lane := it.spot.Batch.Lane; !it.part.over {
-			it.part.queues[lane] = slices.Insert(it.part.queues[lane], 0, it)
+		if !it.part.over {
+			it.part.queues[it.spot.Batch.Lane].unpop(it)
 		}
 	}
 }

@@ -3,11 +3,14 @@ package spool_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"sluice"
+	"sluice/spool"
 )
 
 func TestMessagesAreSentOnce(t *testing.T) {
@@ -165,5 +168,151 @@ func TestWhatIsMarkedWhenAProcessDies(t *testing.T) {
 	}
 	if bound := w.workers * w.window; doubted == 0 || doubted > bound {
 		t.Errorf("%d marketing mails are in doubt, want 1 to %d", doubted, bound)
+	}
+}
+
+// gated lets nothing to a domain pass while it is closed.
+type gated struct {
+	spool.OneRoute
+	domain string
+	open   atomic.Bool
+}
+
+func (g *gated) Takes(t sluice.Transport, s *sluice.Send, now time.Time) spool.Take {
+	if strings.HasSuffix(s.To, "@"+g.domain) && !g.open.Load() {
+		return spool.Take{Wait: 20 * time.Millisecond, Lane: g.domain}
+	}
+	return g.OneRoute.Takes(t, s, now)
+}
+
+// TestASlowDomainKeepsNobodyWaiting: what may not go to one domain now waits
+// apart, in its order, and everything else passes.
+func TestASlowDomainKeepsNobodyWaiting(t *testing.T) {
+	b := newBed(t)
+	w := newWire(nil)
+	w.workers = 1
+	routes := &gated{OneRoute: spool.OneRoute{Transport: w}, domain: "slow.example"}
+	o := b.startRoutes(routes, nil)
+	var drafts []sluice.Draft
+	for i := range 3000 {
+		drafts = append(drafts, draft(fmt.Sprintf("u%d@slow.example", i), sluice.PriorityNormal, sluice.ClassMarketing))
+	}
+	for chunk := range slices.Chunk(drafts, 500) {
+		o.submit(chunk...)
+	}
+	for i := range 100 {
+		o.submit(draft(fmt.Sprintf("u%d@fast.example", i), sluice.PriorityNormal, sluice.ClassMarketing))
+	}
+	b.eventually("those to others are sent", func() bool { return len(w.came()) == 100 })
+	routes.open.Store(true)
+	b.eventually("all are sent", func() bool { return o.waiting() == 0 && len(w.came()) == 3100 })
+	last := make(map[int]int) // by partition
+	for _, to := range w.came()[100:] {
+		var n int
+		if _, err := fmt.Sscanf(to, "u%d@slow.example", &n); err != nil {
+			t.Fatalf("%s: %v", to, err)
+		}
+		p := sluice.SendPartition(to, testPartitions)
+		if n < last[p] {
+			t.Fatalf("%s went after number %d of its partition", to, last[p])
+		}
+		last[p] = n
+	}
+	for send, n := range w.times() {
+		if n != 1 {
+			t.Errorf("%s came %d times", send, n)
+		}
+	}
+}
+
+// TestNobodyAnswers: what could not be begun is no attempt.
+func TestNobodyAnswers(t *testing.T) {
+	b := newBed(t)
+	var away atomic.Bool
+	away.Store(true)
+	w := newWire(func(*sluice.Envelope, int) sluice.Result {
+		if away.Load() {
+			return sluice.Result{Kind: sluice.ResultUntried, Text: "connection refused"}
+		}
+		return sluice.Result{Kind: sluice.ResultSent}
+	})
+	o := b.start(w, nil)
+	for i := range 50 {
+		o.submit(draft(fmt.Sprintf("u%d@example.com", i), sluice.PriorityNormal, sluice.ClassMarketing))
+	}
+	b.eventually("it was tried", func() bool { return len(w.came()) > 0 })
+	away.Store(false)
+	b.eventually("all are recorded", func() bool { return o.waiting() == 0 && len(b.outcomes()) == 50 })
+	for _, out := range b.outcomes() {
+		if out.State != sluice.SendSent || out.Attempts != 1 {
+			t.Errorf("%+v, want sent with the first attempt", out)
+		}
+	}
+}
+
+func TestWhatTheWireLeavesInDoubt(t *testing.T) {
+	b := newBed(t)
+	w := newWire(func(_ *sluice.Envelope, nth int) sluice.Result {
+		if nth == 1 {
+			return sluice.Result{Kind: sluice.ResultInDoubt, Text: "connection lost"}
+		}
+		return sluice.Result{Kind: sluice.ResultFailed, Code: 550, Blame: sluice.BlameRecipient}
+	})
+	o := b.start(w, nil)
+	marketing := o.submit(draft("ann@example.com", sluice.PriorityHigh, sluice.ClassMarketing))[0]
+	transactional := o.submit(draft("bob@example.com", sluice.PriorityHigh, sluice.ClassTransactional))[0]
+	b.eventually("nothing waits", func() bool { return o.waiting() == 0 && len(b.outcomes()) == 3 })
+	if n := w.times(); n[marketing+".0"] != 1 || n[transactional+".0"] != 2 {
+		t.Errorf("on the wire: %v; want the transactional one twice", n)
+	}
+	var life []string
+	for _, out := range b.outcomes() {
+		if out.Message == transactional {
+			life = append(life, fmt.Sprintf("%s to %s, again %v", out.Was, out.State, out.DueMillis != 0))
+		}
+	}
+	// What is refused the second time may have arrived the first.
+	if want := []string{"waiting to in_doubt, again true", "in_doubt to in_doubt, again false"}; !slices.Equal(life, want) {
+		t.Errorf("the transactional one: %v, want %v", life, want)
+	}
+}
+
+// TestProcessesShareTheWork: leases move while mail is on the wire, and nothing
+// is sent twice or left.
+func TestProcessesShareTheWork(t *testing.T) {
+	b := newBed(t)
+	slow := func(*sluice.Envelope, int) sluice.Result {
+		<-time.After(2 * time.Millisecond) // so that there is always something on the wire
+		return sluice.Result{Kind: sluice.ResultSent}
+	}
+	w1, w2 := newWire(slow), newWire(slow)
+	first := b.start(w1, nil)
+	const messages = 2000
+	for chunk := range messages / 100 {
+		var drafts []sluice.Draft
+		for i := range 100 {
+			drafts = append(drafts, draft(fmt.Sprintf("u%d-%d@example.com", chunk, i), sluice.PriorityNormal, sluice.ClassMarketing))
+		}
+		first.submit(drafts...)
+	}
+	b.eventually("the first is at work", func() bool { return len(w1.came()) > 50 })
+	second := b.start(w2, nil)
+	b.eventually("the second has its share", func() bool { return len(w2.came()) > 50 })
+	first.stop()
+	b.eventually("all are recorded", func() bool { return second.waiting() == 0 && len(b.outcomes()) == messages })
+	if s := states(b.outcomes()); s != fmt.Sprintf("sent %d", messages) {
+		t.Errorf("outcomes: %s", s)
+	}
+	total := w1.times()
+	for send, n := range w2.times() {
+		total[send] += n
+	}
+	for send, n := range total {
+		if n != 1 {
+			t.Errorf("%s came %d times", send, n)
+		}
+	}
+	if len(total) != messages {
+		t.Errorf("%d sends came of %d", len(total), messages)
 	}
 }

@@ -1,0 +1,103 @@
+package spool
+
+import (
+	"context"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+)
+
+// Cancelling a message is an item of the log like handing it in, so it comes
+// after its sends and finds them; what it comes to is seen in the ledger.
+const (
+	// cancelWithin is how long Cancel waits for the ledger, cancelLook how often it
+	// looks.
+	cancelWithin = 3 * time.Second
+	cancelLook   = 30 * time.Millisecond
+)
+
+// Ledger is where sends are looked up. sluice.SendStore is one.
+type Ledger interface {
+	MessageSends(ctx context.Context, message string) ([]sluice.SendRow, error)
+}
+
+// Canceller cancels messages.
+type Canceller struct {
+	Writer *flow.Writer
+	Ledger Ledger
+	Clock  sluice.Clock
+}
+
+// Cancel stops what has not left yet of a message, and returns how many of its
+// sends are cancelled, and how many are not decided: those whose attempt is under
+// way are cancelled if they have to wait once more. An *sluice.Error with
+// CodeNotFound: there is no such message.
+func (c *Canceller) Cancel(ctx context.Context, message string) (cancelled, open int, err error) {
+	rows, err := c.Ledger.MessageSends(ctx, message)
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(rows) == 0 {
+		return 0, 0, &sluice.Error{Code: sluice.CodeNotFound, Index: -1, Message: "there is no message " + message + "; one that was just accepted may take a moment"}
+	}
+	now := c.Clock.Now().UnixMilli()
+	parts := make(map[int]*flow.Part)
+	for i := range rows {
+		r := &rows[i]
+		if r.State != sluice.SendWaiting {
+			continue
+		}
+		p := parts[r.Partition]
+		if p == nil {
+			p = &flow.Part{Partition: r.Partition}
+			parts[r.Partition] = p
+		}
+		p.Items = sluice.AppendCancel(p.Items, &sluice.Outcome{
+			Message: message, Number: r.Number, Recipients: len(rows), Was: sluice.SendWaiting, State: sluice.SendCancelled,
+			TimeMillis: now, Attempts: r.Attempts, To: r.To, User: r.User, App: r.App, Tags: r.Tags, Metadata: r.Metadata,
+		})
+		p.Count++
+	}
+	if len(parts) > 0 {
+		all := make([]flow.Part, 0, len(parts))
+		for _, p := range parts {
+			all = append(all, *p)
+		}
+		if err := c.Writer.Write(ctx, all...); err != nil {
+			return 0, 0, err
+		}
+	}
+	return c.await(ctx, message)
+}
+
+// await looks at the ledger until nothing of the message waits, or time is up.
+func (c *Canceller) await(ctx context.Context, message string) (cancelled, open int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, cancelWithin)
+	defer cancel()
+	for {
+		rows, err := c.Ledger.MessageSends(ctx, message)
+		if err != nil && ctx.Err() == nil {
+			return 0, 0, err
+		}
+		if err == nil {
+			cancelled, open = 0, 0
+			for i := range rows {
+				switch rows[i].State {
+				case sluice.SendCancelled:
+					cancelled++
+				case sluice.SendWaiting:
+					open++
+				}
+			}
+		}
+		if open == 0 {
+			return cancelled, 0, nil
+		}
+		select {
+		case <-time.After(cancelLook):
+		case <-ctx.Done():
+			return cancelled, open, nil
+		}
+	}
+}
