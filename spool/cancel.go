@@ -56,6 +56,7 @@ func (c *Canceller) Cancel(ctx context.Context, message string) (cancelled, open
 		p.Items = sluice.AppendCancel(p.Items, &sluice.Outcome{
 			Message: message, Number: r.Number, Recipients: len(rows), Was: sluice.SendWaiting, State: sluice.SendCancelled,
 			TimeMillis: now, Attempts: r.Attempts, To: r.To, User: r.User, App: r.App, Tags: r.Tags, Metadata: r.Metadata,
+			HasBody: true, // or not: counting down one that is not there changes nothing
 		})
 		p.Count++
 	}
