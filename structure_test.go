@@ -44,6 +44,7 @@ var layers = map[string]int{
 	"spill":            1,
 	"token":            1, // signed texts that links carry
 	"mime":             1, // builds mails, checks those that others built
+	"suppress/set":     1, // who must not be mailed, in memory
 	"bench/plot":       1, // draws charts, knows nothing of the program
 
 	"flow":       2,
