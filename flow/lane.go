@@ -69,19 +69,13 @@ func (l *Lanes) Partition() int { return l.log.Partition() }
 // own so that one can be stopped; ids of entries are times, so whoever reads
 // both can go by the millisecond in which they came.
 func LaneName(p sluice.Priority, c sluice.Class) string {
-	if c == sluice.ClassMarketing {
-		return p.String() + "-marketing"
-	}
-	return p.String()
+	p, c = min(max(p, sluice.PriorityHigh), sluice.PriorityLow), min(max(c, sluice.ClassTransactional), sluice.ClassMarketing)
+	return LaneNames[2*int(p-sluice.PriorityHigh)+int(c-sluice.ClassTransactional)]
 }
 
-// LaneNames are all lanes but sublanes, the most urgent first.
-var LaneNames = func() (all []string) {
-	for p := sluice.PriorityHigh; p <= sluice.PriorityLow; p++ {
-		all = append(all, LaneName(p, sluice.ClassTransactional), LaneName(p, sluice.ClassMarketing))
-	}
-	return all
-}()
+// LaneNames are all lanes but sublanes, the most urgent first, of each priority
+// those of transactional mail first.
+var LaneNames = []string{"high", "high-marketing", "normal", "normal-marketing", "low", "low-marketing"}
 
 // LaneBatch is a batch of sends in a lane.
 type LaneBatch struct {
@@ -245,6 +239,27 @@ const (
 	LetterMarked  = 'm'
 	LetterDone    = 'd'
 )
+
+// Marks returns the evidence of the marks of sends, "" of one that has none.
+func (l *Lanes) Marks(ctx context.Context, ids []string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := l.log.redis.client
+	answers, err := c.Do(ctx, c.B().Hmget().Key(l.log.partition.marksKey()).Field(ids...).Build()).ToArray()
+	if err == nil && len(answers) != len(ids) {
+		err = fmt.Errorf("%d answers for %d ids", len(answers), len(ids))
+	}
+	if err != nil {
+		return nil, l.log.redis.wrap("read marks", err)
+	}
+	marks := make([]string, len(ids))
+	for i := range answers {
+		if marks[i], err = answers[i].ToString(); err != nil && !rueidis.IsRedisNil(err) {
+			return nil, l.log.redis.wrap("read marks", err)
+		}
+	}
+	return marks, nil
+}
 
 // Spot is where a send is: a batch and its index there.
 type Spot struct {

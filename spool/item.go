@@ -17,8 +17,26 @@ type item struct {
 	part *part
 	mark string // its evidence; empty: it is not marked by us
 
+	// broken is the item of one that cannot be read, and cannot why. It is marked
+	// like others and becomes a dead letter.
+	broken []byte
+	cannot string
+
 	ready time.Time // since when it could have been taken
 	took  [sluice.Stages]time.Duration
+}
+
+// id names it among the marks.
+func (it *item) id() string {
+	if it.broken != nil {
+		return fmt.Sprintf("broken %s %d", it.spot.Batch.Place(), it.spot.Index)
+	}
+	return it.send.ID()
+}
+
+// dead is the dead letter of one that cannot be read.
+func (it *item) dead(nowMillis int64) *sluice.DeadLetter {
+	return &sluice.DeadLetter{Source: "lane:" + it.spot.Batch.Lane, Form: sluice.FormItem, Reason: it.cannot, Payload: it.broken, TimeMillis: nowMillis}
 }
 
 // bytes is what it takes in memory, roughly.

@@ -235,6 +235,29 @@ func draft(to string, p sluice.Priority, c sluice.Class) sluice.Draft {
 		Content: []byte("From: shop@example.com\r\nTo: " + to + "\r\nSubject: hello\r\n\r\nhello\r\n")}
 }
 
+// pack puts a batch into a lane of a partition, past the queuer.
+func (o *office) pack(partition int, lane string, sends int, batch []byte) {
+	o.b.Helper()
+	leases := flow.NewLeases(o.redis, o.store, slog.New(slog.DiscardHandler))
+	leases.AddPartitions("test", o.redis, flow.Partitions(testPartitions)[partition:partition+1])
+	ctx, stop := context.WithCancel(o.b.Context())
+	var leasing sync.WaitGroup
+	leasing.Go(func() { _ = leases.Run(ctx) })
+	defer leasing.Wait()
+	defer stop()
+	var held map[int]*flow.Lease
+	o.b.eventually("the lease is held", func() bool {
+		held, _ = leases.Held("test")
+		return len(held) == 1
+	})
+	commit := flow.Commit{Follower: "test", To: sluice.Position{Major: 1}, Operations: o.lanes[partition].Operations([]*flow.Packed{{Lane: lane, Size: sends, Data: batch}})}
+	dead, err := o.logs[partition].Commit(o.b.Context(), held[partition], &commit, 0)
+	o.b.must(err)
+	if dead > 0 {
+		o.b.Fatal("the batch was refused")
+	}
+}
+
 // waiting is how many sends are in Redis.
 func (o *office) waiting() (n int64) {
 	o.b.Helper()

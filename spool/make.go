@@ -24,7 +24,7 @@ func (s *Sender) bodies(ctx context.Context, window []*item) (map[string][]byte,
 	var messages []string
 	seen := make(map[string]bool)
 	for _, it := range window {
-		if m := it.send.Message; it.send.Content == "" && !seen[m] {
+		if m := it.send.Message; it.broken == nil && it.send.Content == "" && !seen[m] {
 			seen[m] = true
 			messages = append(messages, m)
 		}
@@ -43,6 +43,9 @@ func (s *Sender) bodies(ctx context.Context, window []*item) (map[string][]byte,
 
 // make makes a send ready.
 func (s *Sender) make(ctx context.Context, it *item, bodies map[string][]byte) *envelope {
+	if it.broken != nil {
+		return &envelope{}
+	}
 	now := s.Clock.Now().UnixMilli()
 	send := &it.send
 	if now > send.ExpiresMillis {

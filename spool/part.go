@@ -235,11 +235,15 @@ func (s *Sender) take(p *part, b *flow.LaneBatch) error {
 		if r.Index >= b.Size || letters[r.Index] == flow.LetterDone {
 			continue
 		}
-		if err := sluice.DecodeSend(r.Item.Payload, &it.send); err != nil {
-			return fmt.Errorf("read lane %s of partition %d, entry %s, send %d: %w", b.Lane, p.number, b.Entry, r.Index, err)
+		err := fmt.Errorf("an item of kind %d is no send", r.Item.Kind)
+		if r.Item.Kind == sluice.ItemSend {
+			err = sluice.DecodeSend(r.Item.Payload, &it.send)
+		}
+		if err != nil {
+			it.broken, it.cannot = append([]byte{byte(r.Item.Kind)}, r.Item.Payload...), err.Error()
 		}
 		if letters[r.Index] == flow.LetterMarked {
-			it.mark = p.start.Marks[it.send.ID()]
+			it.mark = p.start.Marks[it.id()]
 			marked = append(marked, it)
 			continue
 		}
@@ -282,31 +286,61 @@ func (s *Sender) settleOrphans(ctx context.Context, p *part) error {
 	}
 	p.looked, p.orphans = time.Now(), nil
 	s.mu.Unlock()
-	var left []*item
-	for _, it := range waiting {
+	left, err := s.stillMarked(ctx, p, waiting)
+	if err != nil {
+		return err
+	}
+	var kept []*item
+	for _, it := range left {
 		e, err := parseEvidence(it.mark)
 		switch {
 		case err != nil:
-			s.Log.Error("a send is marked without evidence; it is taken for in doubt", "send", it.send.ID(), "partition", p.number, "error", err)
+			s.Log.Error("a send is marked without evidence; it is taken for in doubt", "send", it.id(), "partition", p.number, "error", err)
 			s.doubt(ctx, it, e, now)
-		case e.process == s.Process && s.isFlying(it):
-			left = append(left, it)
+		case s.isFlying(it):
+			kept = append(kept, it)
 		case e.process == s.Process:
 			s.hand(ctx, finished{item: it, waits: true})
 		case s.Leases.Dead(e.process):
 			s.doubt(ctx, it, e, now)
 		default:
-			left = append(left, it)
+			kept = append(kept, it)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p.orphans = append(p.orphans, left...)
+	p.orphans = append(p.orphans, kept...)
 	return nil
+}
+
+// stillMarked returns those whose mark stands. What has become of the others is
+// seen when the partition is read anew.
+func (s *Sender) stillMarked(ctx context.Context, p *part, orphans []*item) (left []*item, err error) {
+	ids := make([]string, len(orphans))
+	for i, it := range orphans {
+		ids[i] = it.id()
+	}
+	marks, err := p.lanes.Marks(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for i, it := range orphans {
+		if marks[i] == it.mark {
+			left = append(left, it)
+		}
+	}
+	if len(left) < len(orphans) {
+		s.end(p)
+	}
+	return left, nil
 }
 
 // doubt records that a send is in doubt because its process died.
 func (s *Sender) doubt(ctx context.Context, it *item, e evidence, now time.Time) {
+	if it.broken != nil { // it was never attempted
+		s.hand(ctx, finished{item: it})
+		return
+	}
 	attempted := it.send
 	attempted.Attempts++
 	v := inDoubt(&attempted, now.UnixMilli(), max(now.UnixMilli(), e.millis+s.DoubtAfter.Milliseconds()))

@@ -148,8 +148,11 @@ func (r *recorder) compose(batch []finished) (packed []flow.Packed, sends []flow
 	sizes := make([]int, 0, 4)
 	for i := range batch {
 		f := &batch[i]
-		rec := flow.Recorded{Spot: f.item.spot, ID: f.item.send.ID(), Evidence: f.item.mark, Waits: f.waits, Packed: -1}
-		if f.verdict.outcome != nil {
+		rec := flow.Recorded{Spot: f.item.spot, ID: f.item.id(), Evidence: f.item.mark, Waits: f.waits, Packed: -1}
+		switch {
+		case f.item.broken != nil && !f.waits:
+			rec.Log = sluice.AppendDead(nil, f.item.dead(now))
+		case f.verdict.outcome != nil:
 			rec.Log = sluice.AppendOutcome(nil, f.verdict.outcome)
 		}
 		again, at := f.waitsAt(now)

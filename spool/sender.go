@@ -358,6 +358,8 @@ func (s *Sender) attempt(ctx context.Context, t sluice.Transport, window []*item
 		case marked.letter == flow.Cancelled:
 			o := outcomeOf(&marked.item.send, sluice.SendCancelled, "", now.UnixMilli())
 			s.hand(ctx, finished{item: marked.item, verdict: verdict{outcome: o}})
+		case marked.item.broken != nil:
+			s.hand(ctx, finished{item: marked.item})
 		case e.verdict.outcome != nil:
 			s.hand(ctx, finished{item: marked.item, verdict: e.verdict})
 		default:
@@ -465,7 +467,7 @@ func (s *Sender) mark(ctx context.Context, t sluice.Transport, p *part, items []
 	e := evidence{process: s.Process, millis: s.Clock.Now().UnixMilli(), route: t.Name(), number: s.marks.Add(1)}.String()
 	spots, ids := make([]flow.Spot, len(items)), make([]string, len(items))
 	for i, it := range items {
-		spots[i], ids[i], it.mark = it.spot, it.send.ID(), e
+		spots[i], ids[i], it.mark = it.spot, it.id(), e
 	}
 	s.fly(e, len(items))
 	letters, err := p.lanes.Mark(ctx, p.lease, e, spots, ids)
@@ -479,11 +481,13 @@ func (s *Sender) mark(ctx context.Context, t sluice.Transport, p *part, items []
 	}
 	all := make([]marked, 0, len(items))
 	for i, it := range items {
-		if letters[i] == flow.NotHere {
-			s.landed(e, 1)
-			continue
+		if letters[i] != flow.NotHere {
+			all = append(all, marked{it, letters[i]})
 		}
-		all = append(all, marked{it, letters[i]})
+	}
+	if gone := len(items) - len(all); gone > 0 { // what is in memory is not how it is
+		s.landed(e, gone)
+		s.end(p)
 	}
 	return all
 }

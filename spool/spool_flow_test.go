@@ -171,6 +171,35 @@ func TestWhatIsMarkedWhenAProcessDies(t *testing.T) {
 	}
 }
 
+// TestASendThatCannotBeRead becomes a dead letter, and keeps nobody waiting.
+func TestASendThatCannotBeRead(t *testing.T) {
+	b := newBed(t)
+	w := newWire(nil)
+	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	whole := sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Recipients: 1, Priority: sluice.PriorityLow, Class: sluice.ClassMarketing,
+		Form: sluice.ContentMIME, To: "ann@example.com", Content: "x", ExpiresMillis: time.Now().UnixMilli() + 60_000}
+	batch := sluice.AppendItem(sluice.NewBatch(64), sluice.ItemSend, func(b []byte) []byte { return append(b, "no send"...) })
+	batch = sluice.AppendSend(batch, &whole)
+	o.pack(0, "low-marketing", 2, batch)
+	o.run()
+	b.eventually("nothing waits", func() bool { return o.waiting() == 0 })
+	if came := w.came(); !slices.Equal(came, []string{"ann@example.com"}) {
+		t.Errorf("attempted: %v", came)
+	}
+	b.eventually("there is a dead letter", func() bool {
+		n, err := o.store.CountDeadLetters(t.Context())
+		b.must(err)
+		return n >= 1
+	})
+	letters, err := o.store.DeadLetters(t.Context(), 0, 10)
+	b.must(err)
+	if !slices.ContainsFunc(letters, func(d sluice.DeadLetter) bool {
+		return d.Source == "lane:low-marketing" && strings.Contains(d.Reason, "decode send")
+	}) {
+		t.Errorf("dead letters: %+v", letters)
+	}
+}
+
 // gated lets nothing to a domain pass while it is closed.
 type gated struct {
 	spool.OneRoute
