@@ -45,6 +45,10 @@ var layers = map[string]int{
 	"token":            1, // signed texts that links carry
 	"mime":             1, // builds mails, checks those that others built
 	"suppress/set":     1, // who must not be mailed, in memory
+	"post":             1, // one HTTP request, sent once
+	"ses":              1, // Amazon SES as a transport
+	"mailhttp":         1, // any provider that takes mail by HTTP, as a transport
+	"sinkbox":          1, // built-in mailboxes, as a transport
 	"bench/plot":       1, // draws charts, knows nothing of the program
 
 	"flow":       2,
@@ -78,6 +82,8 @@ var sameLayer = map[string]string{
 	"spill imports faults":          "it is killed while it writes, by test",
 	"spill imports filelock":        "nobody replays a file that still grows",
 	"servers imports filelock":      "one server a directory",
+	"ses imports post":              "a provider is asked by HTTP",
+	"mailhttp imports post":         "a provider is asked by HTTP",
 	"profile imports jsonscan":      "values stay the JSON text that they came as",
 	"profile imports timetext":      "some standard fields are times",
 	"users imports profile":         "it changes profiles",

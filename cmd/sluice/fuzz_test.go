@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"flag"
 	"os"
 	"os/exec"
@@ -11,6 +9,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"sluice/servers"
 )
 
 // fuzzWithin bounds the fuzzer: with 40 examples it takes a minute, with the
@@ -23,18 +23,9 @@ var fuzzExamples = flag.Int("examples", 40, "how many requests TestFuzzedBySchem
 // makes, named by the list of what it consists of.
 func testTools(t *testing.T, kind, list string) string {
 	t.Helper()
-	pins, err := os.ReadFile(filepath.Join("../../scripts", list))
+	dir, err := servers.Tools("../../scripts", kind, list)
 	if err != nil {
 		t.Fatal(err)
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	hash := sha256.Sum256(pins)
-	dir := filepath.Join(cache, "sluice", kind+"-"+hex.EncodeToString(hash[:6]))
-	if _, err := os.Stat(filepath.Join(dir, "complete")); err != nil {
-		t.Fatalf("the tests' tools of %s are missing: run `make deps-test`, which installs them (%v)", kind, err)
 	}
 	return dir
 }

@@ -1,0 +1,127 @@
+package mailhttp
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
+	"net/mail"
+	"net/textproto"
+	"strings"
+
+	"golang.org/x/text/encoding/htmlindex"
+
+	"sluice"
+)
+
+// Bounds of a message's structure, whoever wrote it.
+const (
+	maxParts  = 1000
+	maxLevels = 16
+)
+
+// parts is what a provider that wants texts gets of a message: the first text
+// and the first HTML that are no attachments.
+type parts struct {
+	header      mail.Header
+	text, html  string
+	attachments int
+
+	seen             int
+	hasText, hasHTML bool
+}
+
+// readParts reads a message.
+func readParts(content []byte) (parts, error) {
+	m, err := mail.ReadMessage(bytes.NewReader(content))
+	if err != nil {
+		return parts{}, err
+	}
+	p := parts{header: m.Header}
+	return p, p.read(textproto.MIMEHeader(m.Header), m.Body, 0)
+}
+
+// read takes in a part (RFC 2045, RFC 2046).
+func (p *parts) read(header textproto.MIMEHeader, body io.Reader, level int) error {
+	if p.seen++; p.seen > maxParts || level > maxLevels {
+		return fmt.Errorf("it has more than %d parts or %d levels of them", maxParts, maxLevels)
+	}
+	kind, params, err := mime.ParseMediaType(header.Get("Content-Type"))
+	if err != nil {
+		kind, params = "text/plain", nil // RFC 2045, 5.2
+	}
+	if strings.HasPrefix(kind, "multipart/") {
+		if params["boundary"] == "" {
+			return fmt.Errorf("a part of type %s has no boundary", kind)
+		}
+		r := multipart.NewReader(body, params["boundary"])
+		for {
+			part, err := r.NextRawPart() // not NextPart, which decodes quoted-printable by itself
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if err := p.read(part.Header, part, level+1); err != nil {
+				return err
+			}
+		}
+	}
+	disposition, _, _ := mime.ParseMediaType(header.Get("Content-Disposition"))
+	into, has := &p.text, &p.hasText
+	if kind == "text/html" {
+		into, has = &p.html, &p.hasHTML
+	}
+	if disposition == "attachment" || *has || (kind != "text/plain" && kind != "text/html") {
+		p.attachments++
+		return nil
+	}
+	*has = true
+	*into, err = decode(header.Get("Content-Transfer-Encoding"), params["charset"], body)
+	return err
+}
+
+// decode reads a body as UTF-8.
+func decode(encoding, charset string, body io.Reader) (string, error) {
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	case "quoted-printable":
+		body = quotedprintable.NewReader(body)
+	case "base64":
+		body = base64.NewDecoder(base64.StdEncoding, body)
+	}
+	body, err := toUTF8(charset, body)
+	if err != nil {
+		return "", err
+	}
+	b, err := io.ReadAll(io.LimitReader(body, sluice.MaxMessageBytes))
+	return string(b), err
+}
+
+// toUTF8 reads a charset by the names that mail and browsers have for it.
+func toUTF8(charset string, body io.Reader) (io.Reader, error) {
+	switch strings.ToLower(charset) {
+	case "", "utf-8", "us-ascii":
+		return body, nil
+	}
+	e, err := htmlindex.Get(charset)
+	if err != nil {
+		return nil, fmt.Errorf("its charset %q is not known", charset)
+	}
+	return e.NewDecoder().Reader(body), nil
+}
+
+// decoded returns a header of the message (RFC 2047), as it is if it cannot be
+// decoded.
+func (p *parts) decoded(name string) string {
+	text := p.header.Get(name)
+	d := mime.WordDecoder{CharsetReader: toUTF8}
+	if out, err := d.DecodeHeader(text); err == nil {
+		return out
+	}
+	return text
+}
