@@ -26,8 +26,9 @@ type KeepStore interface {
 	DeleteEvents(ctx context.Context, kind EventKind, fromMillis, toMillis int64) (deleted int, reachedMillis int64, err error)
 
 	// DeleteSeries deletes the hours or, if days is true, the days of the series
-	// that begin before a moment, in several transactions.
-	DeleteSeries(ctx context.Context, days bool, beforeMillis int64) (deleted int, err error)
+	// that begin before a moment, in several transactions. Those of kind system
+	// with one of the names given stay.
+	DeleteSeries(ctx context.Context, days bool, beforeMillis int64, staying ...string) (deleted int, err error)
 
 	// DeleteDeadLetters deletes some hundreds at most of those that were found
 	// before a moment. more: there are others.

@@ -9,6 +9,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/users"
 )
 
 // KeepRole is the role of making room: partitions for the days to come, away
@@ -234,7 +235,11 @@ func (k *Keeper) deleteSeries(ctx context.Context, days bool, keep int, now time
 	if !ok {
 		return nil
 	}
-	deleted, err := k.Store.DeleteSeries(ctx, days, before)
+	var staying []string
+	if days { // who was active in a month is added up from all days there ever were
+		staying = []string{users.MonthIn, users.MonthOut}
+	}
+	deleted, err := k.Store.DeleteSeries(ctx, days, before, staying...)
 	k.tell(deleted, "rows of the series")
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/sqlstore"
+	"sluice/users"
 )
 
 // kept is a store with a keeper, both by one clock.
@@ -243,5 +244,27 @@ func TestKeeperErases(t *testing.T) {
 			b.Errorf("%s rows, want 6", got[0])
 		}
 		left("[gone stays]")
+	})
+}
+
+// Who was active in a month is added up from all days there ever were: they
+// stay when the other days of the series go.
+func TestKeeperKeepsTheMonth(t *testing.T) {
+	onEach(t, func(b *bed) {
+		k := newKept(b, ingest.Retention{SeriesHours: 3, SeriesDays: 3})
+		effect := &sluice.Effect{Moves: []sluice.Move{{Follower: ingest.StoreRole, From: sluice.Position{Major: k.at}, To: sluice.Position{Major: k.at + 1}}}}
+		for _, name := range []string{users.MonthIn, users.MonthOut, users.ActiveDay} {
+			effect.Counts = append(effect.Counts, sluice.Count{Kind: sluice.KindSystem, Name: name, By: 1, TimeMillis: k.clock.Now().Add(-10 * aDay).UnixMilli()})
+		}
+		p, err := k.store.Prepare(effect)
+		b.must(err)
+		_, err = k.store.Apply(b.Context(), p)
+		b.must(err)
+		k.pass()
+		rows, err := k.store.Series(b.Context(), sluice.SeriesQuery{Days: true, ToMillis: k.clock.Now().UnixMilli(), ByName: true, Limit: 9})
+		b.must(err)
+		if len(rows) != 2 || rows[0].Name != users.MonthIn || rows[1].Name != users.MonthOut {
+			b.Errorf("of the days are left %+v", rows)
+		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -261,12 +262,12 @@ func (t *txn) delete(ctx context.Context, statement string, args ...any) (int, e
 
 // DeleteSeries deletes old rows of one of the tables of the series, name by
 // name: that is what its key begins with.
-func (s *Store) DeleteSeries(ctx context.Context, days bool, beforeMillis int64) (deleted int, err error) {
+func (s *Store) DeleteSeries(ctx context.Context, days bool, beforeMillis int64, staying ...string) (deleted int, err error) {
 	table := seriesTables[0].name
 	if days {
 		table = seriesTables[1].name
 	}
-	names, err := s.oldSeries(ctx, table, beforeMillis)
+	names, err := s.oldSeries(ctx, table, beforeMillis, staying)
 	for len(names) > 0 && err == nil {
 		rest, rows := names, 0
 		err = s.write(ctx, func(tx *txn) error {
@@ -285,7 +286,7 @@ func (s *Store) DeleteSeries(ctx context.Context, days bool, beforeMillis int64)
 			names, deleted = rest, deleted+rows
 		}
 		if err == nil && len(names) == 0 {
-			names, err = s.oldSeries(ctx, table, beforeMillis)
+			names, err = s.oldSeries(ctx, table, beforeMillis, staying)
 		}
 	}
 	if err != nil {
@@ -294,8 +295,9 @@ func (s *Store) DeleteSeries(ctx context.Context, days bool, beforeMillis int64)
 	return deleted, nil
 }
 
-// oldSeries returns names that have rows before a moment, at most keepNames.
-func (s *Store) oldSeries(ctx context.Context, table string, beforeMillis int64) (names []seriesKey, err error) {
+// oldSeries returns names that have rows before a moment, at most keepNames,
+// without those that stay.
+func (s *Store) oldSeries(ctx context.Context, table string, beforeMillis int64, staying []string) (names []seriesKey, err error) {
 	statement := strings.ReplaceAll(query(s.d, "series_old"), "$TABLE", table)
 	rows, err := s.reads.QueryContext(ctx, statement, s.d.millis(beforeMillis), keepNames)
 	if err != nil {
@@ -307,7 +309,9 @@ func (s *Store) oldSeries(ctx context.Context, table string, beforeMillis int64)
 		if err := rows.Scan(&k.app, &k.name, &k.kind); err != nil {
 			return nil, err
 		}
-		names = append(names, k)
+		if k.kind != sluice.KindSystem.String() || !slices.Contains(staying, k.name) {
+			names = append(names, k)
+		}
 	}
 	return names, rows.Err()
 }

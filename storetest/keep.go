@@ -133,6 +133,15 @@ func testDeleteSeries(t *testing.T, f *fixture) {
 	must(t, err)
 	want(t, "days deleted", deleted, days-10)
 	want(t, "days left", f.count(t, "series_days"), 10)
+	stays := counted(-time.Hour*24*9, "", "stays", 1)
+	stays.Kind = sluice.KindSystem
+	goes := stays
+	goes.Name = "goes"
+	f.apply(t, sluice.Effect{Counts: []sluice.Count{stays, goes, counted(-time.Hour*24*9, "", "stays", 1)}}, 0, 0)
+	deleted, err = keep.DeleteSeries(f.ctx, true, before.UnixMilli(), "stays", "other")
+	must(t, err)
+	want(t, "days deleted beside one that stays", deleted, 2)
+	f.wantRows(t, "SELECT name, kind FROM series_days WHERE name IN ('stays', 'goes')", []string{"stays", "system"})
 }
 
 // testDeleteDeadLetters: they go with their payloads.
