@@ -73,6 +73,10 @@ const (
 	// MaxProfileBytes bounds a profile: what would make one larger is refused.
 	MaxProfileBytes = 4 << 20
 
+	// MaxSharing bounds the users of one address that are read: of more than so
+	// many, those with the lowest ids.
+	MaxSharing = 100
+
 	// MaxUserQuery bounds the keys and ids of one UserQuery.
 	MaxUserQuery = 65_536
 )
@@ -244,11 +248,25 @@ type UserQuery struct {
 }
 
 // UserAnswer is what was found; what is not there is left out. An address may
-// have found several.
+// have found several, MaxSharing at most.
 type UserAnswer struct {
 	ByKey   map[UserKey][]UserID
-	Users   map[UserID]UserRow // of ByKey and of IDs
+	Users   map[UserID]UserRow // of ByKey and of IDs, and who took them over, over as many merges as there were
 	Numbers map[int]UserNumbers
+	Shared  map[UserKey]bool // addresses that more users have than were read
+}
+
+// Owner returns the user of an id, or who took him over; false: there is none,
+// or no more.
+func (a *UserAnswer) Owner(id UserID) (UserRow, bool) {
+	for range len(a.Users) + 1 {
+		u, ok := a.Users[id]
+		if !ok || u.MergedInto.IsZero() {
+			return u, ok
+		}
+		id = u.MergedInto
+	}
+	return UserRow{}, false // a circle, which no merge makes
 }
 
 // UserStore is where users are kept. The stores of package sqlstore are ones;
@@ -257,6 +275,10 @@ type UserAnswer struct {
 type UserStore interface {
 	// Users returns users by their keys and ids, as of one moment.
 	Users(ctx context.Context, q UserQuery) (UserAnswer, error)
+
+	// Sharing returns at most limit ids of those who have an address, in their
+	// order, after one (zero: from the first).
+	Sharing(ctx context.Context, address UserKey, after UserID, limit int) ([]UserID, error)
 
 	// UserPage returns at most limit users of a partition, in the order of their
 	// numbers, after a number; those who were merged into another are left out.

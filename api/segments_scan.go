@@ -188,11 +188,19 @@ func userOf(ctx context.Context, users sluice.UserStore, values url.Values) (slu
 	if err != nil {
 		return none, err
 	}
-	for _, user := range found.Users { // one at most
-		if !user.MergedInto.IsZero() {
-			return none, refusal(sluice.CodeNotFound, "user %s was merged into %s", user.ID, user.MergedInto)
-		}
-		return user, nil
+	ids := q.IDs
+	for _, of := range found.ByKey {
+		ids = of
 	}
-	return none, nobody
+	if len(ids) == 0 {
+		return none, nobody
+	}
+	user, ok := found.Users[ids[0]]
+	switch {
+	case !ok:
+		return none, nobody
+	case !user.MergedInto.IsZero():
+		return none, refusal(sluice.CodeNotFound, "user %s was merged into %s", user.ID, user.MergedInto)
+	}
+	return user, nil
 }

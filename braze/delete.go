@@ -79,7 +79,7 @@ func deleteByAddress(ctx context.Context, r *Request, e *entries, array string, 
 			asked = append(asked, keys[i])
 		}
 	}
-	found := map[sluice.UserKey][]person{}
+	var found people
 	if len(asked) > 0 {
 		var err error
 		if found, err = r.find(ctx, asked); err != nil {
@@ -91,10 +91,12 @@ func deleteByAddress(ctx context.Context, r *Request, e *entries, array string, 
 			e.add(array, i, errs[i])
 			continue
 		}
-		switch who, ok := picks[i].choose(found[keys[i]]); {
+		switch who, ok := picks[i].choose(found.by[keys[i]]); {
+		case found.shared[keys[i]]:
+			e.add(array, i, errShared)
 		case ok:
 			e.add(array, i, nil, erasure(personKey(who), r))
-		case len(found[keys[i]]) > 1:
+		case len(found.by[keys[i]]) > 1:
 			e.add(array, i, complaint("several users have it; say by 'prioritization' which of them"))
 		default:
 			e.add(array, i, nil)

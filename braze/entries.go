@@ -97,6 +97,9 @@ func (e *entries) done(r Reply) Reply {
 	return r
 }
 
+// errShared is of an address whose users are not all compared.
+var errShared = complaint(fmt.Sprintf("more than %d users have it; name the one who is meant by 'external_id' or an alias", sluice.MaxSharing))
+
 // pick is how one of the users who share an address is found, in words of
 // prioritization.
 type pick []string

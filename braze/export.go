@@ -9,6 +9,7 @@ import (
 	"sluice"
 	"sluice/jsonscan"
 	"sluice/profile"
+	"sluice/rule"
 )
 
 // export is POST /users/export/ids.
@@ -41,14 +42,14 @@ func export(ctx context.Context, r *Request) (Reply, error) {
 		}
 		return refuse("One of 'external_ids', 'user_aliases', 'device_id', 'braze_id', 'email_address', or 'phone' is required")
 	}
-	found := map[sluice.UserKey][]person{}
+	var found people
 	if len(x.keys) > 0 {
 		var err error
 		if found, err = r.find(ctx, x.keys); err != nil {
 			return Reply{}, err
 		}
 	}
-	return Reply{Status: http.StatusCreated, Body: x.body(found, fieldsOf(wanted))}, nil
+	return Reply{Status: http.StatusCreated, Body: x.body(found.by, fieldsOf(wanted))}, nil
 }
 
 // exporting is whom an export asks for.
@@ -173,6 +174,7 @@ func appendUser(b []byte, p person, wanted map[string]bool) []byte {
 		m.add("last_coordinates", "["+long.Raw+","+lat.Raw+"]")
 	}
 	m.revenue(p.profile.Revenue)
+	m.add("random_bucket", strconv.FormatInt(rule.Bucket(p.row.ID, ""), 10))
 	m.add("custom_attributes", customText(p.profile.Custom))
 	m.add("custom_events", talliesText(p.profile.Events, "name"))
 	m.add("purchases", talliesText(p.profile.Purchases, "name"))

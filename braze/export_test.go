@@ -2,11 +2,14 @@ package braze
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
 	"sluice"
 	"sluice/profile"
+	"sluice/rule"
 )
 
 // ann is a user who has everything.
@@ -33,11 +36,14 @@ func TestExport(t *testing.T) {
 	gone := sluice.UserID{Partition: 1, Number: 3}
 	w.apply(t, sluice.Effect{Users: &sluice.UserChanges{Put: []sluice.UserRow{{ID: gone, MergedInto: sluice.UserID{Partition: 1, Number: 2}}}}})
 	const path = "/users/export/ids"
+	bucket := func(number int64) string {
+		return `"random_bucket":` + strconv.FormatInt(rule.Bucket(sluice.UserID{Partition: 1, Number: number}, ""), 10)
+	}
 	annText := `{"created_at":"2023-11-14T22:13:20.000Z","external_id":"ann","user_aliases":[{"alias_name":"n\"\u003c","alias_label":"l"}],"braze_id":"` + id + `","appboy_id":"` + id + `",` +
-		`"first_name":"Ann","email":"ann@example.com","gender":"F","last_coordinates":[16.5,48],"total_revenue":19.0,"custom_attributes":{"nested":{"a":[1]},"plan":"gold"},` +
+		`"first_name":"Ann","email":"ann@example.com","gender":"F","last_coordinates":[16.5,48],"total_revenue":19.0,` + bucket(1) + `,"custom_attributes":{"nested":{"a":[1]},"plan":"gold"},` +
 		`"custom_events":[{"name":"signed_up","first":"2023-11-14T22:13:20.000Z","last":"2023-11-14T22:13:21.000Z","count":2}],` +
 		`"purchases":[{"name":"sku","first":"2023-11-14T22:13:20.000Z","last":"2023-11-14T22:13:20.000Z","count":2}],"push_tokens":[{"app":"a","token":"t"}]}`
-	bobText := `{"external_id":"bob","braze_id":"` + bobID + `","appboy_id":"` + bobID + `","revenue_by_currency":{"EUR":-1.05,"JPY":3.0}}`
+	bobText := `{"external_id":"bob","braze_id":"` + bobID + `","appboy_id":"` + bobID + `","revenue_by_currency":{"EUR":-1.05,"JPY":3.0},` + bucket(2) + `}`
 	all := func(users, invalid string) string {
 		if invalid != "" {
 			invalid = `,"invalid_user_ids":[` + invalid + `]`
@@ -51,7 +57,7 @@ func TestExport(t *testing.T) {
 		{`{"braze_id":"` + id + `"}`, all(annText, "")}, {`{"braze_id":"` + gone.String() + `"}`, all(bobText, "")}, {`{"braze_id":"x"}`, all("", `"x"`)},
 		{`{"phone":"+431"}`, all("", "")}, {`{"device_id":"d"}`, all("", "")},
 		{`{"external_ids":[5,"a\u0000b"]}`, all("", `"a\u0000b","5"`)},
-		{`{"external_ids":["ann"],"fields_to_export":["email","braze_id","random_bucket","apps"]}`, all(`{"braze_id":"`+id+`","email":"ann@example.com"}`, "")},
+		{`{"external_ids":["ann"],"fields_to_export":["email","braze_id","random_bucket","apps"]}`, all(`{"braze_id":"`+id+`","email":"ann@example.com",`+bucket(1)+`}`, "")},
 		{`{"external_ids":["ann"],"fields_to_export":[]}`, all(`{}`, "")},
 	} {
 		w.check(t, path, x.body, 201, x.want, "")
@@ -112,4 +118,82 @@ func TestGroups(t *testing.T) {
 	w.check(t, user+"?external_id[]=ann&external_id[]=old&offset=1&limit=1", "", 200, `{"users":[`+oldGroups+`],"total_count":2,"message":"success"}`, "")
 	w.check(t, user+"?external_id=none&offset=7", "", 200, `{"users":[],"total_count":0,"message":"success"}`, "")
 	w.check(t, user+"?external_id=none&limit=x", "", 400, "*", "")
+}
+
+// The bucket that is exported is the one that rules see.
+func TestExportedBucket(t *testing.T) {
+	w := newCore(t)
+	id := w.put(t, 7, &profile.Profile{ExternalID: "u"}, 1)
+	_, text := w.call(t, "/users/export/ids", `{"external_ids":["u"],"fields_to_export":["random_bucket"]}`)
+	var bucket int64
+	if _, err := fmt.Sscanf(text, `{"users":[{"random_bucket":%d}]`, &bucket); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	for _, x := range []struct {
+		is   string
+		want uint64
+	}{{"equals", 1}, {"not_equal", 0}} {
+		one, err := rule.Compile(fmt.Sprintf(`{"bucket":"","is":%q,"value":%d}`, x.is, bucket))
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := rule.NewSet(one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := []uint64{0}
+		if _, err := set.Match([]string{"{}"}, []uint64{id.Hash()}, now.UnixMilli(), out); err != nil || out[0] != x.want {
+			t.Errorf("%s %d: %d, %v", x.is, bucket, out[0], err)
+		}
+	}
+}
+
+// Whoever was merged is found over as many merges as there were.
+func TestExportOfMerged(t *testing.T) {
+	w := newCore(t)
+	const n = 30
+	u := &sluice.UserChanges{}
+	id := func(i int) sluice.UserID { return sluice.UserID{Partition: i % 4, Number: int64(i + 1)} }
+	for i := range n {
+		u.Put = append(u.Put, sluice.UserRow{ID: id(i), MergedInto: id(i + 1)})
+	}
+	u.Put = append(u.Put, sluice.UserRow{ID: id(n), Profile: `{"external_id":"last"}`})
+	w.apply(t, sluice.Effect{Users: u})
+	w.check(t, "/users/export/ids", `{"braze_id":"`+id(0).String()+`","fields_to_export":["external_id"]}`, 201, `{"users":[{"external_id":"last"}],"message":"success"}`, "")
+}
+
+// An address that more have than are read: none of them is left out of an
+// unsubscription, and nobody is erased or merged without being compared.
+func TestCrowd(t *testing.T) {
+	w := newCore(t)
+	const n = sluice.MaxSharing + crowdPage
+	u := &sluice.UserChanges{}
+	for i := range n {
+		id := sluice.UserID{Partition: i % 4, Number: int64(i + 1)}
+		u.Put = append(u.Put, sluice.UserRow{ID: id, Profile: `{}`})
+		u.AddAddress = append(u.AddAddress, sluice.KeyRow{Key: emailOf("all@example.com"), ID: id})
+	}
+	w.apply(t, sluice.Effect{Users: u})
+	status, text := w.call(t, "/subscription/status/set", `{"subscription_group_id":"g","subscription_state":"unsubscribed","email":"all@example.com"}`)
+	if status != 201 {
+		t.Errorf("%d %s", status, text)
+	}
+	seen := make(map[string]bool)
+	for _, up := range w.updates {
+		if up.Op != sluice.OpGroup || up.Key.Kind != sluice.KeyUser || up.Name != "g" || up.Body != "unsubscribed" {
+			t.Fatalf("%+v", up)
+		}
+		seen[up.Key.Name] = true
+	}
+	if len(seen) != n || len(w.updates) != n {
+		t.Errorf("%d updates of %d users, of %d", len(w.updates), len(seen), n)
+	}
+	w.took()
+	w.check(t, "/users/identify", `{"emails_to_identify":[{"external_id":"u","email":"all@example.com","prioritization":["most_recently_updated"]}]}`, 400,
+		`{"message":"emails_to_identify[0]: `+errShared.Error()+`","errors":["emails_to_identify[0]: `+errShared.Error()+`"]}`, "")
+	w.check(t, "/users/delete", `{"email_addresses":[{"email":"all@example.com","prioritization":["most_recently_updated"]}]}`, 400, "*", "")
+	_, text = w.call(t, "/users/export/ids", `{"email_address":"all@example.com","fields_to_export":["braze_id"]}`)
+	if got := strings.Count(text, "braze_id"); got != sluice.MaxSharing {
+		t.Errorf("%d users are exported", got)
+	}
 }

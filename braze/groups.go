@@ -113,35 +113,79 @@ func set(ctx context.Context, r *Request, requests []groupRequest) (Reply, error
 			}
 		}
 	}
+	var found people
 	if len(addresses) > 0 {
-		found, err := r.find(ctx, addresses)
-		if err != nil {
+		var err error
+		if found, err = r.find(ctx, addresses); err != nil {
 			return Reply{}, err
 		}
-		e.updates = forAll(e.updates, found)
 	}
+	var crowds []sluice.UserUpdate
+	e.updates, crowds = forAll(e.updates, found)
 	refused, ok, err := e.write(ctx, r)
 	if !ok {
 		return refused, err
 	}
-	return e.done(reply(http.StatusCreated, fatal{success, e.errors})), nil
+	done := e.done(reply(http.StatusCreated, fatal{success, e.errors}))
+	for i := range crowds {
+		n, err := r.forCrowd(ctx, &crowds[i])
+		if err != nil {
+			return Reply{}, err
+		}
+		done.Accepted += n
+	}
+	return done, nil
 }
 
 // forAll makes of an update of an address one of each user who has it. An
 // address that nobody has yet is kept with its state: who comes with it later
-// has said already what he wants.
-func forAll(updates []sluice.UserUpdate, found map[sluice.UserKey][]person) []sluice.UserUpdate {
-	var all []sluice.UserUpdate
+// has said already what he wants. What is about more users than were read is
+// left for forCrowd.
+func forAll(updates []sluice.UserUpdate, found people) (all, crowds []sluice.UserUpdate) {
 	for _, u := range updates {
-		if len(found[u.Key]) == 0 {
+		switch people := found.by[u.Key]; {
+		case found.shared[u.Key]:
+			crowds = append(crowds, u)
+		case len(people) == 0:
 			all = append(all, remembered(u))
-		}
-		for _, p := range found[u.Key] {
-			u.Key = personKey(p)
-			all = append(all, u)
+		default:
+			for _, p := range people {
+				u.Key = personKey(p)
+				all = append(all, u)
+			}
 		}
 	}
-	return all
+	return all, crowds
+}
+
+// crowdPage is how many users are written to at once.
+const crowdPage = 1000
+
+// forCrowd writes an update of an address for each who has it, and returns for
+// how many: none may be left out of an unsubscription. Nobody is read.
+func (r *Request) forCrowd(ctx context.Context, u *sluice.UserUpdate) (written int, err error) {
+	store, err := r.users()
+	if err != nil {
+		return 0, err
+	}
+	for after := (sluice.UserID{}); ; {
+		ids, err := store.Sharing(ctx, u.Key, after, crowdPage)
+		if err != nil {
+			return written, unread(err)
+		}
+		if len(ids) == 0 {
+			return written, nil
+		}
+		page := make([]sluice.UserUpdate, len(ids))
+		for i, id := range ids {
+			page[i] = *u
+			page[i].Key = sluice.UserKey{Kind: sluice.KeyUser, Name: id.String()}
+		}
+		if err := r.Core.Update(ctx, page); err != nil {
+			return written, err
+		}
+		written, after = written+len(ids), ids[len(ids)-1]
+	}
 }
 
 // remembered makes of a state of nobody an attribute, which makes somebody who
@@ -187,7 +231,7 @@ func askedFor(r *Request) (all []asked, wrong string) {
 }
 
 // findAsked reads the users of a query.
-func findAsked(ctx context.Context, r *Request, all []asked) (map[sluice.UserKey][]person, error) {
+func findAsked(ctx context.Context, r *Request, all []asked) (found people, err error) {
 	var keys []sluice.UserKey
 	for _, a := range all {
 		if a.ok {
@@ -195,7 +239,7 @@ func findAsked(ctx context.Context, r *Request, all []asked) (map[sluice.UserKey
 		}
 	}
 	if len(keys) == 0 {
-		return nil, nil
+		return found, nil
 	}
 	return r.find(ctx, keys)
 }
@@ -216,7 +260,7 @@ func groupState(ctx context.Context, r *Request) (Reply, error) {
 	}
 	states := make(map[string]string, len(all))
 	for _, a := range all {
-		states[a.text] = stateOf(found[a.key], group)
+		states[a.text] = stateOf(found.by[a.key], group)
 	}
 	return reply(http.StatusOK, struct {
 		Status  map[string]string `json:"status"`
@@ -276,7 +320,7 @@ func userGroups(ctx context.Context, r *Request) (Reply, error) {
 	users := []groupUser{}
 	seen := make(map[sluice.UserID]bool)
 	for _, a := range all {
-		for _, p := range found[a.key] {
+		for _, p := range found.by[a.key] {
 			if !seen[p.row.ID] {
 				seen[p.row.ID] = true
 				users = append(users, groupsOf(p.profile))

@@ -103,10 +103,13 @@ func identifyByAddress(ctx context.Context, r *Request, e *entries, array string
 			e.add(array, i, errs[i])
 			continue
 		}
-		if who, ok := picks[i].choose(found[updates[i].Key]); ok {
+		switch who, ok := picks[i].choose(found.by[updates[i].Key]); {
+		case found.shared[updates[i].Key]:
+			e.add(array, i, errShared)
+		case ok:
 			updates[i].Key = personKey(who)
 			e.add(array, i, nil, updates[i])
-		} else {
+		default:
 			e.add(array, i, nil) // read rightly, and nobody to merge
 		}
 	}

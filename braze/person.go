@@ -14,15 +14,18 @@ type person struct {
 	profile *profile.Profile
 }
 
-// maxMergeSteps bounds following those who were merged into another.
-const maxMergeSteps = 8
+// people are users by their keys, in the order of their ids. Of shared keys, which
+// are addresses, there are more.
+type people struct {
+	by     map[sluice.UserKey][]person
+	shared map[sluice.UserKey]bool
+}
 
-// find reads users by keys of any kind; those of a key are in the order of
-// their ids. Who was merged into another is that one.
-func (r *Request) find(ctx context.Context, keys []sluice.UserKey) (map[sluice.UserKey][]person, error) {
+// find reads users by keys of any kind. Who was merged into another is that one.
+func (r *Request) find(ctx context.Context, keys []sluice.UserKey) (found people, err error) {
 	store, err := r.users()
 	if err != nil {
-		return nil, err
+		return found, err
 	}
 	q := sluice.UserQuery{}
 	for _, k := range keys {
@@ -34,14 +37,11 @@ func (r *Request) find(ctx context.Context, keys []sluice.UserKey) (map[sluice.U
 	}
 	a, err := store.Users(ctx, q)
 	if err != nil {
-		return nil, unread(err)
+		return found, unread(err)
 	}
-	if err := follow(ctx, store, a.Users); err != nil {
-		return nil, unread(err)
-	}
-	found := make(map[sluice.UserKey][]person, len(keys))
+	found = people{make(map[sluice.UserKey][]person, len(keys)), a.Shared}
 	for _, k := range keys {
-		if _, ok := found[k]; ok {
+		if _, ok := found.by[k]; ok {
 			continue
 		}
 		ids := a.ByKey[k]
@@ -49,50 +49,18 @@ func (r *Request) find(ctx context.Context, keys []sluice.UserKey) (map[sluice.U
 			ids = []sluice.UserID{id}
 		}
 		for _, id := range ids {
-			row, ok := a.Users[id]
-			for range maxMergeSteps {
-				if !ok || row.MergedInto.IsZero() {
-					break
-				}
-				row, ok = a.Users[row.MergedInto]
-			}
-			if !ok || !row.MergedInto.IsZero() {
+			row, ok := a.Owner(id)
+			if !ok {
 				continue
 			}
 			p, err := profile.Parse(row.Profile)
 			if err != nil {
-				return nil, fmt.Errorf("user %s: %w", row.ID, err)
+				return found, fmt.Errorf("user %s: %w", row.ID, err)
 			}
-			found[k] = append(found[k], person{row, p})
+			found.by[k] = append(found.by[k], person{row, p})
 		}
 	}
 	return found, nil
-}
-
-// follow adds the users into whom others were merged.
-func follow(ctx context.Context, store sluice.UserStore, users map[sluice.UserID]sluice.UserRow) error {
-	for range maxMergeSteps {
-		var more []sluice.UserID
-		for _, row := range users {
-			if _, there := users[row.MergedInto]; !there && !row.MergedInto.IsZero() {
-				more = append(more, row.MergedInto)
-			}
-		}
-		if len(more) == 0 {
-			return nil
-		}
-		a, err := store.Users(ctx, sluice.UserQuery{IDs: more})
-		if err != nil {
-			return err
-		}
-		if len(a.Users) == 0 {
-			return nil // they were erased
-		}
-		for id, row := range a.Users {
-			users[id] = row
-		}
-	}
-	return nil
 }
 
 // UnreadError is that users or series could not be read. It is an *sluice.Error,

@@ -32,7 +32,7 @@ func trackSync(ctx context.Context, r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	b := []byte(`{"users":[`)
-	for i, p := range found[keys[0]] {
+	for i, p := range found.by[keys[0]] {
 		if i > 0 {
 			b = append(b, ',')
 		}

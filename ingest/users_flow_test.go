@@ -48,14 +48,8 @@ func (p *people) who(k sluice.UserKey) *profile.Profile {
 	if len(a.ByKey[k]) == 0 {
 		return nil
 	}
-	row := a.Users[a.ByKey[k][0]]
-	for !row.MergedInto.IsZero() {
-		id := row.MergedInto
-		a, err = store.Users(p.Context(), sluice.UserQuery{IDs: []sluice.UserID{id}})
-		p.must(err)
-		row = a.Users[id]
-	}
-	if row.ID.IsZero() {
+	row, ok := a.Owner(a.ByKey[k][0])
+	if !ok {
 		return nil
 	}
 	got, err := profile.Parse(row.Profile)

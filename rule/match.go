@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"sluice"
 	"sluice/jsonscan"
 )
 
@@ -266,6 +267,9 @@ func seedOf(seed string) uint64 {
 	_, _ = h.Write([]byte(seed)) // it never fails
 	return h.Sum64()
 }
+
+// Bucket is the bucket of a user, 0 to 9999, as conditions with that seed see it.
+func Bucket(user sluice.UserID, seed string) int64 { return bucketOf(user.Hash(), seedOf(seed)) }
 
 // bucketOf spreads users over 0 to 9999, for each seed in another way. It must
 // never change: who was in a test's half would be in the other. The mixing is

@@ -21,7 +21,7 @@ func (s *Store) Users(ctx context.Context, q sluice.UserQuery) (sluice.UserAnswe
 	if n := len(q.Keys) + len(q.IDs); n > sluice.MaxUserQuery {
 		return a, fmt.Errorf("read users from %s: %d keys and ids at once, at most %d", s.where, n, sluice.MaxUserQuery)
 	}
-	for _, read := range []func(context.Context, *sluice.UserQuery, *sluice.UserAnswer) error{s.usersByKey, s.usersByID, s.userNumbers} {
+	for _, read := range []func(context.Context, *sluice.UserQuery, *sluice.UserAnswer) error{s.usersByKey, s.usersByID, s.userNumbers, s.userChains} {
 		if err := read(ctx, &q, &a); err != nil {
 			return a, fmt.Errorf("read users from %s: %w", s.where, err)
 		}
@@ -35,38 +35,23 @@ func (s *Store) usersByKey(ctx context.Context, q *sluice.UserQuery, a *sluice.U
 		names[k.Kind] = append(names[k.Kind], k.Name)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(names)) {
-		table := "user_keys"
+		// In the order of the index, pages are read once.
+		slices.SortFunc(names[kind], func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+		find := s.keyOwners
 		switch kind {
 		case sluice.KeyExternal, sluice.KeyAlias:
 		case sluice.KeyEmail, sluice.KeyPhone:
-			table = "user_addresses"
+			find = s.addressOwners
 		default:
 			return fmt.Errorf("keys of kind %d are not looked up", kind)
 		}
-		// In the order of the index, pages are read once.
-		slices.SortFunc(names[kind], func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
-		statement := strings.Replace(rawQuery(s.d, "user_by_key"), "$TABLE", table, 1)
 		most := s.d.keysAtOnce()
 		for piece := range slices.Chunk(names[kind], most) {
 			n := len(piece)
 			if most < maxUserKeys && n > 1 { // few statements, which stay prepared
 				n = most
 			}
-			args := append(make([]any, 0, n+1), int(kind))
-			for args = append(args, piece...); len(args) <= n; {
-				args = append(args, piece[0])
-			}
-			rows, err := s.fixed(ctx, strings.Replace(statement, "$NAMES", marks(n), 1), args)
-			if err == nil {
-				err = s.scanUsers(rows, func(name string, u sluice.UserRow) {
-					key := sluice.UserKey{Kind: kind, Name: name}
-					a.ByKey[key] = append(a.ByKey[key], u.ID)
-					if u.Profile != "" || !u.MergedInto.IsZero() {
-						a.Users[u.ID] = u
-					}
-				})
-			}
-			if err != nil {
+			if err := find(ctx, kind, piece, n, a); err != nil {
 				return err
 			}
 		}
@@ -75,6 +60,77 @@ func (s *Store) usersByKey(ctx context.Context, q *sluice.UserQuery, a *sluice.U
 		slices.SortFunc(ids, compareIDs)
 	}
 	return nil
+}
+
+// keyOwners finds the users of keys that have one each, by a statement for n.
+func (s *Store) keyOwners(ctx context.Context, kind sluice.UserKeyKind, names []any, n int, a *sluice.UserAnswer) error {
+	_, err := s.owners(ctx, "user_by_key", kind, names, n, a)
+	return err
+}
+
+// addressOwners finds the users of addresses, by a statement for n. Who have an
+// address may be very many: the statement gives out some more rows than it has
+// addresses. If that is not enough, each half of them is asked for by itself;
+// so a crowd is read in some ten pieces of a few hundred rows, not whole.
+func (s *Store) addressOwners(ctx context.Context, kind sluice.UserKeyKind, names []any, n int, a *sluice.UserAnswer) error {
+	most := n + 2*sluice.MaxSharing
+	piece := sluice.UserAnswer{ByKey: make(map[sluice.UserKey][]sluice.UserID), Users: make(map[sluice.UserID]sluice.UserRow)}
+	rows, err := s.owners(ctx, "user_by_address", kind, names, n, &piece, most)
+	switch half := len(names) / 2; {
+	case err != nil:
+		return err
+	case rows < most:
+	case half > 0:
+		if err := s.addressOwners(ctx, kind, names[:half], n, a); err != nil {
+			return err
+		}
+		return s.addressOwners(ctx, kind, names[half:], n, a)
+	default:
+		k := sluice.UserKey{Kind: kind, Name: names[0].(string)}
+		if piece.ByKey[k], err = s.Sharing(ctx, k, sluice.UserID{}, sluice.MaxSharing+1); err != nil {
+			return err
+		}
+		if err := s.usersByID(ctx, &sluice.UserQuery{IDs: piece.ByKey[k]}, &piece); err != nil {
+			return err
+		}
+	}
+	for k, ids := range piece.ByKey {
+		if len(ids) > sluice.MaxSharing {
+			slices.SortFunc(ids, compareIDs)
+			ids = ids[:sluice.MaxSharing]
+			if a.Shared == nil {
+				a.Shared = make(map[sluice.UserKey]bool)
+			}
+			a.Shared[k] = true
+		}
+		a.ByKey[k] = ids
+		for _, id := range ids {
+			if u, ok := piece.Users[id]; ok {
+				a.Users[id] = u
+			}
+		}
+	}
+	return nil
+}
+
+// owners runs a statement for n names, of which there are so many or fewer.
+func (s *Store) owners(ctx context.Context, query string, kind sluice.UserKeyKind, names []any, n int, a *sluice.UserAnswer, more ...any) (found int, err error) {
+	args := append(make([]any, 0, n+1+len(more)), int(kind))
+	for args = append(args, names...); len(args) <= n; {
+		args = append(args, names[0])
+	}
+	rows, err := s.fixed(ctx, strings.Replace(rawQuery(s.d, query), "$NAMES", marks(n), 1), append(args, more...))
+	if err != nil {
+		return 0, err
+	}
+	return found, s.scanUsers(rows, func(name string, u sluice.UserRow) {
+		key := sluice.UserKey{Kind: kind, Name: name}
+		a.ByKey[key] = append(a.ByKey[key], u.ID)
+		if u.Profile != "" || !u.MergedInto.IsZero() {
+			a.Users[u.ID] = u
+		}
+		found++
+	})
 }
 
 func (s *Store) usersByID(ctx context.Context, q *sluice.UserQuery, a *sluice.UserAnswer) error {
@@ -109,6 +165,77 @@ func (s *Store) userNumbers(ctx context.Context, q *sluice.UserQuery, a *sluice.
 		a.Numbers[p] = n
 		return err
 	})
+}
+
+// Bounds of following those who were merged.
+const (
+	chainSteps = 500       // in a statement: MariaDB and MySQL end a recursion after 1,000
+	maxChain   = 1_000_000 // users of one answer
+)
+
+// userChains adds those who took over users of the answer, over as many merges
+// as there were. Nearly always nobody is missing, and nothing is asked.
+func (s *Store) userChains(ctx context.Context, _ *sluice.UserQuery, a *sluice.UserAnswer) error {
+	looked := make(map[sluice.UserID]bool) // who is not found was erased
+	missing := missingOf(a.Users, a.Users, looked)
+	for len(missing) > 0 {
+		if len(a.Users) > maxChain {
+			return fmt.Errorf("more than %d users were merged one into the other", maxChain)
+		}
+		found := make(map[sluice.UserID]sluice.UserRow)
+		for p, numbers := range missing {
+			for piece := range slices.Chunk(numbers, s.d.keysAtOnce()) {
+				statement := strings.Replace(rawQuery(s.d, "user_chain"), "$NUMBERS", marks(len(piece)), 1)
+				if err := s.userRows(ctx, statement, slices.Concat([]any{p}, piece, []any{chainSteps}), func(_ string, u sluice.UserRow) { found[u.ID] = u }); err != nil {
+					return err
+				}
+			}
+		}
+		for id, u := range found {
+			if _, ok := a.Users[id]; !ok {
+				a.Users[id] = u
+			}
+		}
+		missing = missingOf(found, a.Users, looked)
+	}
+	return nil
+}
+
+// missingOf returns the numbers, by partition, of those who took over some of
+// these users, are not in all, and were not looked for.
+func missingOf(some, all map[sluice.UserID]sluice.UserRow, looked map[sluice.UserID]bool) map[int][]any {
+	var missing map[int][]any
+	for _, u := range some {
+		to := u.MergedInto
+		if to.IsZero() || looked[to] {
+			continue
+		}
+		if _, ok := all[to]; ok {
+			continue
+		}
+		if missing == nil {
+			missing = make(map[int][]any)
+		}
+		looked[to] = true
+		missing[to.Partition] = append(missing[to.Partition], to.Number)
+	}
+	return missing
+}
+
+// Sharing implements sluice.UserStore.
+func (s *Store) Sharing(ctx context.Context, k sluice.UserKey, after sluice.UserID, limit int) ([]sluice.UserID, error) {
+	var all []sluice.UserID
+	args := []any{int(k.Kind), k.Name, after.Partition, after.Partition, after.Number, limit}
+	err := s.each(ctx, rawQuery(s.d, "user_sharing"), args, func(scan func(...any) error) error {
+		var id sluice.UserID
+		err := scan(&id.Partition, &id.Number)
+		all = append(all, id)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read who has an address in %s: %w", s.where, err)
+	}
+	return all, nil
 }
 
 // UserPage implements sluice.UserStore.

@@ -104,6 +104,8 @@ var suite = []struct {
 	{"Users", testUsers},
 	{"UserKeysConflict", testUserKeysConflict},
 	{"ManyUsers", testManyUsers},
+	{"MergeChains", testMergeChains},
+	{"SharedAddresses", testSharedAddresses},
 	{"Forwards", testForwards},
 	{"EachProfile", testEachProfile},
 	{"Segments", testSegments},

@@ -165,3 +165,86 @@ func testForwards(t *testing.T, f *fixture) {
 		}
 	}
 }
+
+// testMergeChains: whoever was merged is found over as many merges as there
+// were, more than the servers follow in one statement; not who was erased.
+func testMergeChains(t *testing.T, f *fixture) {
+	f.start(t)
+	const n = 1203
+	id := func(i int) sluice.UserID { return sluice.UserID{Partition: i % 3, Number: int64(i + 1)} }
+	u := &sluice.UserChanges{}
+	for i := range n {
+		u.Put = append(u.Put, sluice.UserRow{ID: id(i), UpdatedMillis: 5, MergedInto: id(i + 1)})
+	}
+	last := sluice.UserRow{ID: id(n), UpdatedMillis: 6, Profile: `{"external_id":"z"}`}
+	lost := sluice.UserRow{ID: id(n + 1), UpdatedMillis: 7, MergedInto: sluice.UserID{Partition: 9, Number: 9}}
+	u.Put = append(u.Put, last, lost)
+	u.AddKeys = []sluice.KeyRow{{Key: external("a"), ID: id(0)}, {Key: external("b"), ID: id(1)}}
+	f.change(t, u)
+	for _, q := range []sluice.UserQuery{{IDs: []sluice.UserID{id(0), lost.ID, id(700)}}, {Keys: []sluice.UserKey{external("b"), external("a")}}} {
+		got, err := f.users(t).Users(f.ctx, q)
+		must(t, err)
+		for _, from := range q.IDs {
+			if row, ok := got.Owner(from); ok != (from != lost.ID) || ok && row != last {
+				t.Errorf("%v was merged into %+v, %v", from, row, ok)
+			}
+		}
+		for k, ids := range got.ByKey {
+			if row, ok := got.Owner(ids[0]); !ok || row != last {
+				t.Errorf("%v leads to %+v, %v", k, row, ok)
+			}
+		}
+	}
+}
+
+// testSharedAddresses: of an address that very many have, some are read, always
+// the same, and all can be listed; what was asked for beside it is whole.
+func testSharedAddresses(t *testing.T, f *fixture) {
+	f.start(t)
+	const n = 3*sluice.MaxSharing + 50
+	u := &sluice.UserChanges{}
+	var all []sluice.UserID
+	q := sluice.UserQuery{}
+	for i := range n {
+		id := sluice.UserID{Partition: i / 200, Number: int64(i + 1)}
+		all = append(all, id)
+		own := email(fmt.Sprintf("%d@example.com", i))
+		u.Put = append(u.Put, sluice.UserRow{ID: id, UpdatedMillis: int64(n - i), Profile: fmt.Sprintf(`{"created":%d}`, i+1)})
+		u.AddAddress = append(u.AddAddress, sluice.KeyRow{Key: own, ID: id}, sluice.KeyRow{Key: email("all@example.com"), ID: id})
+		q.Keys = append(q.Keys, own)
+		if i < sluice.MaxSharing+1 {
+			u.AddAddress = append(u.AddAddress, sluice.KeyRow{Key: email("more@example.com"), ID: id})
+		}
+		if i < sluice.MaxSharing {
+			u.AddAddress = append(u.AddAddress, sluice.KeyRow{Key: email("most@example.com"), ID: id})
+		}
+	}
+	f.change(t, u)
+	q.Keys = append(q.Keys, email("all@example.com"), email("more@example.com"), email("most@example.com"), email("none@example.com"))
+	got, err := f.users(t).Users(f.ctx, q)
+	must(t, err)
+	for i, id := range all {
+		if !reflect.DeepEqual(got.ByKey[q.Keys[i]], []sluice.UserID{id}) || got.Users[id] != u.Put[i] {
+			t.Fatalf("beside a shared address, %v is %v", q.Keys[i], got.ByKey[q.Keys[i]])
+		}
+	}
+	for _, name := range []string{"all", "more", "most"} {
+		k := email(name + "@example.com")
+		if !reflect.DeepEqual(got.ByKey[k], all[:sluice.MaxSharing]) || got.Shared[k] != (name != "most") {
+			t.Errorf("%v: %d users, the first is %v; shared %v", k, len(got.ByKey[k]), got.ByKey[k][0], got.Shared[k])
+		}
+	}
+	want(t, "addresses found", len(got.ByKey), n+3)
+	var listed []sluice.UserID
+	for after := (sluice.UserID{}); ; after = listed[len(listed)-1] {
+		page, err := f.users(t).Sharing(f.ctx, email("all@example.com"), after, 99)
+		must(t, err)
+		if len(page) == 0 {
+			break
+		}
+		listed = append(listed, page...)
+	}
+	if !reflect.DeepEqual(listed, all) {
+		t.Errorf("%d of %d users are listed", len(listed), n)
+	}
+}

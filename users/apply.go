@@ -11,10 +11,8 @@ import (
 
 // apply applies one update, or says where it goes.
 func (u *Unit) apply(up *Update) {
-	id, x, ok := u.target(up)
+	id, x := u.target(up)
 	switch {
-	case !ok:
-		return // more must be read first
 	case x == nil:
 		u.result.Ignored++
 		if up.Op == sluice.OpAbsorb {
@@ -90,25 +88,20 @@ func tooLarge(id sluice.UserID, bytes int) string {
 	return fmt.Sprintf("the profile of user %s would have %d bytes, at most %d are allowed: remove attributes first", id, bytes, sluice.MaxProfileBytes)
 }
 
-// target returns whom an update is about; not ok: that is not known yet. A user
-// whom it creates is created.
-func (u *Unit) target(up *Update) (id sluice.UserID, x *user, ok bool) {
-	unread := len(u.missing)
+// target returns whom an update is about, nil if nobody. A user whom it creates
+// is created.
+func (u *Unit) target(up *Update) (id sluice.UserID, x *user) {
 	if up.Key.Kind == sluice.KeyUser {
-		if id, ok = sluice.ParseUserID(up.Key.Name); !ok {
-			return id, nil, true
+		id, ok := sluice.ParseUserID(up.Key.Name)
+		if !ok {
+			return id, nil
 		}
-		id, x = u.find(id)
-		return id, x, len(u.missing) == unread
+		return u.find(id)
 	}
-	id, x = u.owner(up.Key)
-	if len(u.missing) > unread {
-		return id, nil, false
-	}
-	if x == nil && creates(up) {
+	if id, x = u.owner(up.Key); x == nil && creates(up) {
 		id, x = u.create(up)
 	}
-	return id, x, true
+	return id, x
 }
 
 // creates reports whether an update creates a user that is not there.

@@ -26,7 +26,7 @@ const (
 )
 
 // done writes down what became of everybody.
-func (u *Unit) done() (Result, error) {
+func (u *Unit) done() Result {
 	c := u.result.Changes
 	for _, id := range slices.SortedFunc(maps.Keys(u.users), compareIDs) {
 		if x := u.users[id]; x.dirty {
@@ -47,7 +47,7 @@ func (u *Unit) done() (Result, error) {
 		count.By = by
 		u.result.Counts = append(u.result.Counts, count)
 	}
-	return u.result, nil
+	return u.result
 }
 
 // roomBytes is what a profile has beside what was there and what has come.

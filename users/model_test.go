@@ -59,6 +59,13 @@ func (m *model) Users(_ context.Context, q sluice.UserQuery) (sluice.UserAnswer,
 			a.Users[id] = row
 		}
 	}
+	for _, row := range maps.Clone(a.Users) {
+		for ok := true; ok && !row.MergedInto.IsZero(); {
+			if row, ok = m.users[row.MergedInto]; ok {
+				a.Users[row.ID] = row
+			}
+		}
+	}
 	for _, p := range q.Numbers {
 		a.Numbers[p] = m.numbers[p]
 	}

@@ -78,7 +78,6 @@ type Unit struct {
 	users   map[sluice.UserID]*user
 	keys    map[sluice.UserKey][]sluice.UserID
 	numbers map[int]*sluice.UserNumbers
-	missing []sluice.UserID                   // asked for and not read yet
 	took    map[sluice.UserID][]sluice.UserID // whom each took over in this transaction
 
 	careful bool   // each update is tried first: see fits
@@ -100,43 +99,29 @@ type user struct {
 	last    *Update     // that changed him
 }
 
-// maxRounds bounds how often more is read: one round for each merge that a user
-// went through since somebody wrote down his id.
-const maxRounds = 64
-
 // Apply applies updates in their order. All were read from the logs of
 // partitions that the caller owns.
 func Apply(ctx context.Context, store Reader, partitions int, now int64, updates []Update) (Result, error) {
-	q := queryOf(updates)
-	var answer sluice.UserAnswer
-	careful := false
-	for range 2 * maxRounds { // once careful, it may find that it must read on
-		more, err := read(ctx, store, q)
-		if err != nil {
-			return Result{}, fmt.Errorf("apply updates of users: %w", err)
-		}
-		if answer.Users == nil {
-			answer = more
-		}
-		for _, id := range q.IDs {
-			answer.Users[id] = more.Users[id] // zero: there is no such user
-		}
-		u := newUnit(partitions, now, len(updates), &answer)
-		u.careful = careful
-		for i := range updates {
-			u.apply(&updates[i])
-		}
-		if len(u.missing) == 0 {
-			done, err := u.done()
-			if !u.full || careful {
-				return done, err
-			}
-			q, careful = sluice.UserQuery{}, true
-			continue
-		}
-		q = sluice.UserQuery{IDs: slices.CompactFunc(slices.SortedFunc(slices.Values(u.missing), compareIDs), func(a, b sluice.UserID) bool { return a == b })}
+	answer, err := read(ctx, store, queryOf(updates))
+	if err != nil {
+		return Result{}, fmt.Errorf("apply updates of users: %w", err)
 	}
-	return Result{}, fmt.Errorf("apply updates of users: one of %d was merged more than %d times, or in a circle", len(updates), maxRounds)
+	u := newUnit(partitions, now, len(updates), &answer)
+	done := u.all(updates)
+	if u.full {
+		u = newUnit(partitions, now, len(updates), &answer)
+		u.careful = true
+		done = u.all(updates)
+	}
+	return done, nil
+}
+
+// all applies all updates.
+func (u *Unit) all(updates []Update) Result {
+	for i := range updates {
+		u.apply(&updates[i])
+	}
+	return u.done()
 }
 
 // read asks for all that a query has, in pieces.
@@ -249,15 +234,10 @@ func newUnit(partitions int, now int64, updates int, a *sluice.UserAnswer) *Unit
 		result:  Result{Changes: &sluice.UserChanges{}},
 	}
 	for id, row := range a.Users {
-		u.users[id] = &user{row: row, gone: row.ID.IsZero()}
+		u.users[id] = &user{row: row}
 	}
-	for k, ids := range a.ByKey {
+	for k, ids := range a.ByKey { // of whom some may be no more
 		u.keys[k] = slices.Clone(ids)
-		for _, id := range ids { // a key may name somebody who is no more
-			if u.users[id] == nil {
-				u.users[id] = &user{gone: true}
-			}
-		}
 	}
 	for p, n := range a.Numbers {
 		u.numbers[p] = &n
@@ -265,17 +245,12 @@ func newUnit(partitions int, now int64, updates int, a *sluice.UserAnswer) *Unit
 	return u
 }
 
-// find returns a user, or who took him over. nil: there is none, or not enough
-// has been read to say.
+// find returns a user, or who took him over. nil: there is none.
 func (u *Unit) find(id sluice.UserID) (sluice.UserID, *user) {
-	for range maxRounds {
+	for range len(u.users) + 1 { // no merge makes a circle
 		x := u.users[id]
-		if x == nil {
-			u.missing = append(u.missing, id)
-			return id, nil
-		}
-		if x.gone {
-			return id, nil
+		if x == nil || x.gone {
+			break
 		}
 		if x.row.MergedInto.IsZero() {
 			return id, x

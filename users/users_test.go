@@ -332,6 +332,28 @@ func TestMergesOfMany(t *testing.T) {
 	}
 }
 
+// An update by the id of a user who was merged arrives, over as many merges as
+// there were.
+func TestLongChain(t *testing.T) {
+	const n, partitions = 100, 3
+	m := newModel(t, partitions)
+	for i := range n {
+		m.add(set(external(fmt.Sprint(i)), `{"a":1}`))
+	}
+	m.settle()
+	first := m.keys[external("0")]
+	for i := range n - 1 {
+		m.add(mergeInto(external(fmt.Sprint(i)), external(fmt.Sprint(i+1))))
+		m.settle()
+	}
+	m.add(did(sluice.UserKey{Kind: sluice.KeyUser, Name: first.String()}, "e", m.now))
+	m.settle()
+	_, p := m.who(external(fmt.Sprint(n - 1)))
+	if len(p.Events) != 1 || p.Events[0].Count != 1 {
+		t.Errorf("%.300s", dump(p))
+	}
+}
+
 // Who cannot be read keeps his keys: what comes for him is a dead letter, and
 // makes nobody else of his name, whom an erasure would find instead of him.
 func TestUnreadable(t *testing.T) {
