@@ -184,6 +184,10 @@ func (a Address) String() string {
 	return string(a.appendLocal(nil)) + "@" + a.Domain
 }
 
+func (a Address) append(b []byte) []byte {
+	return append(append(a.appendLocal(b), '@'), a.Domain...)
+}
+
 // plainLocal reports whether the local part needs no quotes.
 func (a Address) plainLocal() bool {
 	before := '.'
