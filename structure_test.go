@@ -49,6 +49,7 @@ var layers = map[string]int{
 	"ses":              1, // Amazon SES as a transport
 	"mailhttp":         1, // any provider that takes mail by HTTP, as a transport
 	"sinkbox":          1, // built-in mailboxes, as a transport
+	"template":         1, // mails, and what becomes of them for a recipient
 	"bench/plot":       1, // draws charts, knows nothing of the program
 
 	"flow":       2,
@@ -86,6 +87,9 @@ var sameLayer = map[string]string{
 	"mailhttp imports post":         "a provider is asked by HTTP",
 	"profile imports jsonscan":      "values stay the JSON text that they came as",
 	"profile imports timetext":      "some standard fields are times",
+	"template imports jsonscan":     "variables are JSON",
+	"template imports profile":      "a recipient is one",
+	"template imports timetext":     "times are as producers write them",
 	"users imports profile":         "it changes profiles",
 	"users imports jsonscan":        "bodies of updates are JSON",
 	"rule imports jsonscan":         "rules are JSON, and walk over the text of a profile",

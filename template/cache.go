@@ -1,0 +1,113 @@
+package template
+
+import (
+	lru "container/list"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"sluice"
+)
+
+// DefaultCacheBytes bounds what is kept of compiled templates.
+const DefaultCacheBytes = 64 << 20
+
+// Cache keeps compiled templates: those used last, up to a number of bytes, and
+// always the last one. A version never changes, so nothing in it grows old. Its
+// methods may be called by many goroutines at once.
+type Cache struct {
+	store    sluice.TemplateStore
+	maxBytes int
+	loads    singleflight.Group
+
+	mu    sync.Mutex // guards what follows
+	bytes int
+	order *lru.List // of *Template, the one used last in front
+	known map[cacheKey]*lru.Element
+}
+
+type cacheKey struct {
+	id      string
+	version int
+}
+
+// NewCache returns a cache of the templates of a store; maxBytes 0 means
+// DefaultCacheBytes.
+func NewCache(store sluice.TemplateStore, maxBytes int) *Cache {
+	if maxBytes <= 0 {
+		maxBytes = DefaultCacheBytes
+	}
+	return &Cache{store: store, maxBytes: maxBytes, order: lru.New(), known: make(map[cacheKey]*lru.Element)}
+}
+
+// loadTimeout bounds the reading of a template, for which several may wait.
+const loadTimeout = 10 * time.Second
+
+// Get returns a version of a template, from 1, compiled. The error is the store's, or
+// an *Error of Compile: a later program has written the template.
+func (c *Cache) Get(ctx context.Context, id string, version int) (*Template, error) {
+	if version < 1 {
+		return nil, fmt.Errorf("read template %s: version %d is none; whoever accepts a mail says which it is", id, version)
+	}
+	key := cacheKey{id, version}
+	if t := c.look(key); t != nil {
+		return t, nil
+	}
+	// Of all who miss it at once, one reads and compiles it.
+	loaded := c.loads.DoChan(fmt.Sprintf("%s %d", id, version), func() (any, error) {
+		if t := c.look(key); t != nil {
+			return t, nil
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
+		defer cancel()
+		v, err := c.store.TemplateVersion(ctx, id, version)
+		if err != nil {
+			return nil, err
+		}
+		t, err := Compile(&v)
+		if err != nil {
+			return nil, fmt.Errorf("compile version %d of template %s: %w", version, id, err)
+		}
+		c.add(key, t)
+		return t, nil
+	})
+	select {
+	case result := <-loaded:
+		if result.Err != nil {
+			return nil, result.Err
+		}
+		return result.Val.(*Template), nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("read template %s: %w", id, context.Cause(ctx))
+	}
+}
+
+func (c *Cache) look(key cacheKey) *Template {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.known[key]
+	if e == nil {
+		return nil
+	}
+	c.order.MoveToFront(e)
+	return e.Value.(*Template)
+}
+
+func (c *Cache) add(key cacheKey, t *Template) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known[key] != nil {
+		return
+	}
+	c.known[key] = c.order.PushFront(t)
+	c.bytes += t.bytes
+	for c.bytes > c.maxBytes && c.order.Len() > 1 {
+		last := c.order.Back()
+		old := c.order.Remove(last).(*Template)
+		delete(c.known, cacheKey{old.id, old.version})
+		c.bytes -= old.bytes
+	}
+}
