@@ -228,7 +228,8 @@ func SendPartition(to string, partitions int) int {
 
 // Outcome is what has become of a send, on its way to the store: an item of the
 // log, from which come the row of `sends` and an event. It holds if the row's
-// state is Was; else it came too late and changes nothing.
+// state is Was; else it came too late, which the row's life says, and changes
+// nothing else. One that was recorded before changes nothing at all.
 type Outcome struct {
 	Message    string
 	Number     int
@@ -359,7 +360,7 @@ func cutTexts(what string, b []byte, texts ...*string) error {
 // body with the last.
 type SendStore interface {
 	// AddBodies stores bodies, each with the number of sends that will name it,
-	// in one transaction.
+	// in one transaction. Of one that is there already only the time is changed.
 	AddBodies(ctx context.Context, bodies []Body) error
 
 	// Bodies returns the contents of bodies by the id of their message. One that
@@ -367,7 +368,8 @@ type SendStore interface {
 	Bodies(ctx context.Context, messages []string) (map[string][]byte, error)
 
 	// DropOrphans removes bodies, some hundreds at most, that were stored before
-	// a moment and that no row of `sends` names: their message was never accepted.
+	// a moment and that no row of `sends` needs: their message was never accepted,
+	// or only a part of it. What was accepted before must be in `sends` by then.
 	DropOrphans(ctx context.Context, beforeMillis int64) (dropped int, err error)
 
 	// MessageSends returns the rows of a message, in the order of their numbers.

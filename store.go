@@ -162,7 +162,7 @@ type Effect struct {
 	// Sends become rows of the ledger; one that is there already changes nothing.
 	// Outcomes change such rows, in their order.
 	Sends    []StoredSend
-	Outcomes []Outcome
+	Outcomes []StoredOutcome
 
 	// Stripe keeps the rows of the series that one process writes apart from
 	// those of others: the lowest partition that it holds.
@@ -187,6 +187,12 @@ type StoredEvent struct {
 // StoredSend is a send that was accepted, with its place in the log.
 type StoredSend struct {
 	Send
+	Place Place
+}
+
+// StoredOutcome is an outcome with its place in the log.
+type StoredOutcome struct {
+	Outcome
 	Place Place
 }
 

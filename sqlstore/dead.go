@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"sluice"
 )
@@ -40,23 +39,11 @@ func splitDead(letters []sluice.DeadLetter) (small, large []sluice.DeadLetter) {
 	return small, large
 }
 
-// clean makes a text that a column takes: valid UTF-8, at most limit bytes.
-func clean(s string, limit int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
-}
-
 // storable returns a letter as its columns take it: a dead letter is never
 // refused, there is no further place to put it.
 func storable(l *sluice.DeadLetter, nowMillis int64) sluice.DeadLetter {
 	c := *l
-	c.Source, c.Form, c.Reason = clean(l.Source, maxSourceBytes), sluice.Form(clean(string(l.Form), maxFormBytes)), clean(l.Reason, maxReasonBytes)
+	c.Source, c.Form, c.Reason = sluice.Clip(l.Source, maxSourceBytes), sluice.Form(sluice.Clip(string(l.Form), maxFormBytes)), sluice.Clip(l.Reason, maxReasonBytes)
 	if c.TimeMillis <= 0 || c.TimeMillis > sluice.MaxEventTimeMillis {
 		c.TimeMillis = nowMillis
 	}

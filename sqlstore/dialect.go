@@ -85,6 +85,9 @@ type dialect interface {
 	// keysAtOnce is how many keys of users are looked up by one statement.
 	keysAtOnce() int
 
+	// lockSends is a query for rows of sends, which locks them, and its values.
+	lockSends(keys []sendKey) (statement string, args []any)
+
 	// insertRows runs a statement whose $ROWS are rows of so many values, in
 	// pieces, and returns how many rows it changed.
 	insertRows(ctx context.Context, tx *txn, statement string, columns int, args []any) (changed int64, err error)

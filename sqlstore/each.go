@@ -90,6 +90,11 @@ func (t *txn) applyEach(ctx context.Context, p *prepared, rows int, applied *slu
 	if err := t.addCounts(ctx, inserted.counts(p.effect.Counts), p.effect.Stripe); err != nil {
 		return err
 	}
+	buried, err := t.applySends(ctx, p.effect, applied)
+	if err != nil {
+		return fmt.Errorf("write the ledger of sends: %w", err)
+	}
+	letters = append(letters, buried...)
 	applied.Dead = len(letters)
 	return t.bury(ctx, letters)
 }

@@ -156,10 +156,18 @@ func (s *Store) Apply(ctx context.Context, prep sluice.Prepared) (sluice.Applied
 		if err := tx.applyUsers(ctx, p.effect.Users); err != nil {
 			return err
 		}
+		applied = sluice.Applied{Dead: len(p.effect.Dead)}
 		if err := tx.loadAll(ctx, p, &applied); err != nil {
 			return err
 		}
-		applied.Dead = len(p.effect.Dead)
+		letters, err := tx.applySends(ctx, p.effect, &applied)
+		if err != nil {
+			return fmt.Errorf("write the ledger of sends: %w", err)
+		}
+		applied.Dead += len(letters)
+		if err := tx.bury(ctx, letters); err != nil {
+			return err
+		}
 		if err := tx.buryLarge(ctx, p.large); err != nil {
 			return err
 		}

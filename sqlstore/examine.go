@@ -42,6 +42,9 @@ var rights = []struct {
 	{"user_numbers", []string{"SELECT", "INSERT", "UPDATE"}},
 	{"forwards", []string{"SELECT", "INSERT", "DELETE"}},
 	{"erasures", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
+	{"sends", []string{"SELECT", "INSERT", "UPDATE"}},
+	{"send_totals", []string{"SELECT", "INSERT", "UPDATE"}},
+	{"bodies", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
 	{"api_keys", []string{"SELECT", "INSERT", "UPDATE"}},
 	{"secrets", []string{"SELECT", "INSERT"}},
 }
@@ -109,7 +112,7 @@ func (x *Examiner) judgeRights(e *sluice.Examination, may func(verb, table strin
 		}
 	}
 	if complete && x.Keeps {
-		for _, table := range []string{"events", "series_hours", "series_days"} {
+		for _, table := range []string{"events", "series_hours", "series_days", "sends"} {
 			errs = append(errs, ask("DELETE", table, nil))
 		}
 	}

@@ -79,6 +79,23 @@ var standardTables = []standardTable{
 		{Name: "id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "definition", Kind: sluice.DumpText},
 		{Name: "created", Kind: sluice.DumpTime}, {Name: "updated", Kind: sluice.DumpTime}, {Name: "archived", Kind: sluice.DumpTime},
 	}},
+	{name: "sends", key: []string{"message", "number"}, columns: []sluice.DumpColumn{
+		{Name: "message", Kind: sluice.DumpText}, {Name: "number", Kind: sluice.DumpNumber}, {Name: "part", Kind: sluice.DumpNumber},
+		{Name: "state", Kind: sluice.DumpText}, {Name: "priority", Kind: sluice.DumpText}, {Name: "class", Kind: sluice.DumpText},
+		{Name: "from_address", Kind: sluice.DumpText}, {Name: "to_address", Kind: sluice.DumpText},
+		{Name: "user_ref", Kind: sluice.DumpText}, {Name: "app_id", Kind: sluice.DumpText}, {Name: "route", Kind: sluice.DumpText},
+		{Name: "tags", Kind: sluice.DumpText}, {Name: "metadata", Kind: sluice.DumpText}, {Name: "attempts", Kind: sluice.DumpNumber},
+		{Name: "reply", Kind: sluice.DumpText}, {Name: "reason", Kind: sluice.DumpText}, {Name: "accepted", Kind: sluice.DumpTime},
+		{Name: "updated", Kind: sluice.DumpTime}, {Name: "due", Kind: sluice.DumpTime}, {Name: "life", Kind: sluice.DumpText},
+	}},
+	{name: "send_totals", key: []string{"class", "state", "stripe"}, columns: []sluice.DumpColumn{
+		{Name: "class", Kind: sluice.DumpText}, {Name: "state", Kind: sluice.DumpText}, {Name: "stripe", Kind: sluice.DumpNumber},
+		{Name: "count", Kind: sluice.DumpNumber}, {Name: "removed", Kind: sluice.DumpNumber},
+	}},
+	{name: "bodies", key: []string{"message", "n"}, columns: []sluice.DumpColumn{
+		{Name: "message", Kind: sluice.DumpText}, {Name: "n", Kind: sluice.DumpNumber}, {Name: "recipients", Kind: sluice.DumpNumber},
+		{Name: "remaining", Kind: sluice.DumpNumber}, {Name: "created", Kind: sluice.DumpTime}, {Name: "data", Kind: sluice.DumpBytes},
+	}},
 	{name: "series_changes", key: []string{"app_id", "name", "bucket", "stripe"}, columns: []sluice.DumpColumn{
 		{Name: "app_id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "bucket", Kind: sluice.DumpTime},
 		{Name: "stripe", Kind: sluice.DumpNumber}, {Name: "stamp", Kind: sluice.DumpNumber},

@@ -94,7 +94,11 @@ func Fill(t *testing.T, store sluice.Store) {
 		e.Counts = append(e.Counts, counted(time.Duration(i)*time.Hour, "app", s, int64(-i)))
 	}
 	e.Counts = append(e.Counts, counted(0, "app", "most", math.MaxInt64))
-	f.apply(t, e, len(e.Events), 0)
+	e.Sends = []sluice.StoredSend{aSend(1, 0, 2), aSend(1, 1, 2)}
+	e.Sends[1].From, e.Sends[1].Metadata, e.Sends[1].DueMillis = "", "", 0
+	e.Outcomes = []sluice.StoredOutcome{anOutcome(&e.Sends[0], sluice.SendWaiting, sluice.SendFailed, 1)}
+	must(t, store.(sluice.SendStore).AddBodies(f.ctx, []sluice.Body{{Message: e.Sends[0].Message, Recipients: 2, CreatedMillis: 1_760_000_000_123, Data: every}}))
+	f.apply(t, e, len(e.Events)+2, 0)
 	keys := store.(sluice.KeyStore)
 	must(t, keys.AddKey(f.ctx, sluice.APIKey{ID: "k1", Name: "für Ann", Permissions: []string{"events:write"}, Hash: every[128:160], CreatedMillis: 1_700_000_000_123}))
 	must(t, keys.AddKey(f.ctx, sluice.APIKey{ID: "k2", Hash: every[:32], CreatedMillis: 1}))

@@ -1,0 +1,156 @@
+package sluice
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// What an outcome makes of a row of the ledger. No database is asked here: a
+// store reads rows, has outcomes recorded in them, and writes those that changed.
+//
+// A row's life is also its memory: an outcome whose line is in it was recorded
+// before, and changes nothing, whatever the state is by now. That is why one
+// that comes too late has a line as well: without it, it would hold when it is
+// repeated and the state has become what it was waiting for. Numbers of
+// attempts would not tell: evidence has none. Lines that were left out of a long
+// life are forgotten; of those the state alone tells repeats.
+
+// MaxLifeBytes is how long a row's life may grow: beyond it the middle is left
+// out, but for a quarter at its beginning.
+const MaxLifeBytes = 16 << 10
+
+// Limits of the texts of an outcome that a row has, in bytes. Longer ones are cut.
+const (
+	MaxRouteBytes  = 128
+	MaxRemoteBytes = 255
+	MaxReasonBytes = 255
+)
+
+// lifeLine is a line of a row's life.
+type lifeLine struct {
+	At      int64  `json:"at"` // ms since 1970
+	Event   string `json:"event,omitempty"`
+	Was     string `json:"was,omitempty"`
+	State   string `json:"state"`
+	Attempt int    `json:"attempt,omitempty"`
+	Due     int64  `json:"due,omitempty"` // ms since 1970
+	Route   string `json:"route,omitempty"`
+	Remote  string `json:"remote,omitempty"`
+	Code    int    `json:"code,omitempty"`
+	Reply   string `json:"reply,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// text returns the line, with the newline at its end. Bytes that are no UTF-8
+// become U+FFFD.
+func (l *lifeLine) text() string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(l) // numbers and texts: nothing that could fail
+	return b.String()
+}
+
+// lateMark ends the line of an outcome that came too late.
+const lateMark = `,"late":true}` + "\n"
+
+func late(line string) string { return strings.TrimSuffix(line, "}\n") + lateMark }
+
+// NewSendRow returns the row of a send that was accepted.
+func NewSendRow(s *StoredSend) SendRow {
+	line := lifeLine{At: s.AcceptedMillis, Event: EventQueued, State: SendWaiting.String(), Due: s.DueMillis, Route: Clip(s.Route, MaxRouteBytes)}
+	return SendRow{
+		Message: s.Message, Number: s.Number, Partition: s.Place.Partition,
+		State: SendWaiting, Priority: s.Priority, Class: s.Class,
+		From: s.From, To: s.To, User: s.User, App: s.App, Tags: s.Tags, Metadata: s.Metadata,
+		Attempts: s.Attempts, AcceptedMillis: s.AcceptedMillis, UpdatedMillis: s.AcceptedMillis, DueMillis: s.DueMillis,
+		Life: line.text(),
+	}
+}
+
+// Ended reports whether nothing more is to be done for a send.
+func (r *SendRow) Ended() bool { return r.State != SendWaiting && r.DueMillis == 0 }
+
+// Recording is what Record has made of an outcome.
+type Recording byte
+
+// The recordings.
+const (
+	RecordedNothing Recording = iota // it was recorded before
+	RecordedLate                     // only the row's life says that it came
+	RecordedChange
+)
+
+// Record records an outcome in its row.
+func (r *SendRow) Record(o *Outcome) Recording {
+	line := lifeLine{
+		At: o.TimeMillis, Event: o.Event, Was: o.Was.String(), State: o.State.String(), Attempt: o.Attempts, Due: o.DueMillis,
+		Route: Clip(o.Route, MaxRouteBytes), Remote: Clip(o.Remote, MaxRemoteBytes), Code: o.Code,
+		Reply: Clip(o.Reply, MaxReplyBytes), Reason: Clip(o.Reason, MaxReasonBytes),
+	}
+	text := line.text()
+	if strings.Contains(r.Life, text) || strings.Contains(r.Life, late(text)) {
+		return RecordedNothing
+	}
+	if r.State != o.Was {
+		r.Life = cutLife(r.Life + late(text))
+		return RecordedLate
+	}
+	if o.Attempts > r.Attempts || line.Route != "" {
+		r.Route = line.Route
+	}
+	if o.Attempts > r.Attempts || line.Reply != "" {
+		r.Reply = line.Reply
+	}
+	r.State, r.DueMillis, r.Reason, r.Attempts = o.State, o.DueMillis, line.Reason, max(r.Attempts, o.Attempts)
+	r.UpdatedMillis = max(r.UpdatedMillis, o.TimeMillis)
+	r.Life = cutLife(r.Life + text)
+	return RecordedChange
+}
+
+// leftOut begins the line that stands for those that were left out.
+const leftOut = `{"left_out":`
+
+// cutLife leaves out the middle of a life that has grown too long.
+func cutLife(life string) string {
+	if len(life) <= MaxLifeBytes {
+		return life
+	}
+	head := 0
+	for {
+		n := strings.IndexByte(life[head:], '\n') + 1
+		if n == 0 || head+n > MaxLifeBytes/4 || strings.HasPrefix(life[head:], leftOut) {
+			break
+		}
+		head += n
+	}
+	rest, lines := life[head:], 0
+	if strings.HasPrefix(rest, leftOut) {
+		mark, after, _ := strings.Cut(rest, "\n")
+		lines, _ = strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(mark, leftOut), "}"))
+		rest = after
+	}
+	for room := MaxLifeBytes - head - len(leftOut) - 24; len(rest) > room; {
+		_, after, found := strings.Cut(rest, "\n")
+		if !found || after == "" {
+			break // the last line stays
+		}
+		rest, lines = after, lines+1
+	}
+	return life[:head] + leftOut + strconv.Itoa(lines) + "}\n" + rest
+}
+
+// Clip returns valid UTF-8 of at most so many bytes.
+func Clip(s string, limit int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}

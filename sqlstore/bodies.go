@@ -1,0 +1,187 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sluice"
+)
+
+// Bodies are cut like the payloads of dead letters, since max_allowed_packet
+// bounds one value. Their piece 0 has what there is to know of them.
+
+// orphansAtOnce is how many bodies DropOrphans removes in one transaction.
+const orphansAtOnce = 500
+
+// AddBodies implements sluice.SendStore.
+func (s *Store) AddBodies(ctx context.Context, bodies []sluice.Body) error {
+	err := s.write(ctx, func(tx *txn) error { return tx.addBodies(ctx, bodies) })
+	if err != nil {
+		return fmt.Errorf("store %d bodies in %s: %w", len(bodies), s.where, err)
+	}
+	return nil
+}
+
+func (t *txn) addBodies(ctx context.Context, bodies []sluice.Body) error {
+	sorted := slices.SortedFunc(slices.Values(bodies), func(a, b sluice.Body) int { return strings.Compare(a.Message, b.Message) })
+	var args []any
+	bytes := 0
+	flush := func() error {
+		_, err := t.rows(ctx, "body_add", 6, args)
+		args, bytes = args[:0], 0
+		return err
+	}
+	for i := range sorted {
+		b := &sorted[i]
+		if !sluice.ValidMessageID(b.Message) {
+			return fmt.Errorf("%.64q is no id of a message", b.Message)
+		}
+		rest, created := b.Data, t.store.d.millis(b.CreatedMillis)
+		for n := 0; n == 0 || len(rest) > 0; n++ {
+			piece := rest[:min(len(rest), maxChunkBytes)]
+			rest = rest[len(piece):]
+			if bytes+len(piece) > maxChunkBytes {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+			if piece == nil {
+				piece = []byte{}
+			}
+			bytes += len(piece)
+			args = append(args, b.Message, n, b.Recipients, b.Recipients, created, piece)
+		}
+	}
+	return flush()
+}
+
+// Bodies implements sluice.SendStore.
+func (s *Store) Bodies(ctx context.Context, messages []string) (map[string][]byte, error) {
+	found := make(map[string][]byte, len(messages))
+	for piece := range slices.Chunk(messages, maxUserKeys) {
+		statement := strings.Replace(rawQuery(s.d, "bodies_get"), "$NAMES", marks(len(piece)), 1)
+		err := s.each(ctx, statement, anys(piece), func(scan func(...any) error) error {
+			var message string
+			var data sql.RawBytes
+			err := scan(&message, &data)
+			found[message] = append(found[message], data...)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read %d bodies from %s: %w", len(messages), s.where, err)
+		}
+	}
+	return found, nil
+}
+
+func anys(texts []string) []any {
+	args := make([]any, len(texts))
+	for i, t := range texts {
+		args[i] = t
+	}
+	return args
+}
+
+// countDown notes which sends have no need of their bodies any more, and removes
+// the bodies that nobody needs.
+func (t *txn) countDown(ctx context.Context, added, changed []*ledgerRow) error {
+	less := make(map[string]int)
+	var over []string
+	for _, rows := range [][]*ledgerRow{added, changed} {
+		for _, r := range rows {
+			switch {
+			case !r.body || r.ended == r.Ended():
+			case !r.ended && r.recipients <= 1:
+				over = append(over, r.Message)
+			case !r.ended:
+				less[r.Message]++
+			default: // it had ended, and goes on
+				less[r.Message]--
+			}
+		}
+	}
+	shared := slices.Sorted(maps.Keys(less))
+	byLess := make(map[int][]string)
+	for piece := range slices.Chunk(shared, maxUserRows) {
+		rows, err := t.conn.QueryContext(ctx, t.store.d.placeholders(strings.Replace(rawQuery(t.store.d, "bodies_lock"), "$NAMES", marks(len(piece)), 1)), anys(piece)...)
+		if err != nil {
+			return err
+		}
+		err = eachRow(rows, func(scan func(...any) error) error {
+			var message string
+			var remaining int
+			err := scan(&message, &remaining)
+			if remaining <= less[message] {
+				over = append(over, message)
+			} else {
+				byLess[less[message]] = append(byLess[less[message]], message)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(byLess)) {
+		for piece := range slices.Chunk(byLess[n], maxUserRows) {
+			if err := t.eachName(ctx, "bodies_less", piece, n); err != nil {
+				return err
+			}
+		}
+	}
+	slices.Sort(over)
+	for piece := range slices.Chunk(over, maxUserRows) {
+		if err := t.eachName(ctx, "bodies_drop", piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachName runs a statement about names.
+func (t *txn) eachName(ctx context.Context, name string, names []string, args ...any) error {
+	statement := strings.Replace(rawQuery(t.store.d, name), "$NAMES", marks(len(names)), 1)
+	if _, err := t.conn.ExecContext(ctx, t.store.d.placeholders(statement), append(args, anys(names)...)...); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// DropOrphans implements sluice.SendStore. Whether a body is one is looked at
+// before the transaction; in it, whether it was stored anew since.
+func (s *Store) DropOrphans(ctx context.Context, beforeMillis int64) (dropped int, err error) {
+	before := s.d.millis(beforeMillis)
+	var orphans []string
+	err = s.each(ctx, rawQuery(s.d, "bodies_orphaned"), []any{before, orphansAtOnce}, func(scan func(...any) error) error {
+		var message string
+		err := scan(&message)
+		orphans = append(orphans, message)
+		return err
+	})
+	if err == nil && len(orphans) > 0 {
+		err = s.write(ctx, func(tx *txn) error {
+			for _, message := range orphans {
+				n, err := tx.delete(ctx, query(s.d, "body_orphan_drop"), message, before)
+				if err != nil {
+					return err
+				}
+				if n == 0 {
+					continue
+				}
+				dropped++
+				if err := tx.eachName(ctx, "bodies_drop", []string{message}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return 0, fmt.Errorf("drop bodies that no send needs from %s: %w", s.where, err)
+	}
+	return dropped, nil
+}

@@ -1,0 +1,1 @@
+DELETE FROM bodies WHERE message IN ($NAMES)

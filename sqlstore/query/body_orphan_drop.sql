@@ -1,0 +1,1 @@
+DELETE FROM bodies WHERE message = ? AND n = 0 AND created < ?

@@ -1,0 +1,1 @@
+SELECT $COLUMNS FROM sends WHERE message = ? ORDER BY number

@@ -1,0 +1,418 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sluice"
+)
+
+// The ledger of sends.
+//
+// The idea. A transaction reads the rows that its sends and outcomes name, under
+// lock; what becomes of them is decided here, in memory (sluice.SendRow.Record);
+// then the new rows are inserted, the changed ones written once each, however
+// many outcomes they had, and the totals moved by what has really changed. Under
+// load a send and its outcome often come in one transaction: its row is then
+// written once.
+//
+// The invariants. Rows of a partition are written by whoever moves its cursor,
+// which comes first in the transaction: so nobody inserts a row between our
+// reading and our writing, and only retention removes one, which the lock
+// prevents. Rows, bodies and totals are each locked in the order of their keys,
+// and always one kind after the other.
+//
+// A send that is there already is a repeat. An outcome whose send is not there
+// (its row is past its retention) becomes a dead letter: a row made up for it
+// would count the send twice, and to drop it would hide that a send itself was
+// lost.
+
+// sendKey names a row.
+type sendKey struct {
+	message string
+	number  int
+}
+
+func (a sendKey) compare(b sendKey) int {
+	return cmp.Or(strings.Compare(a.message, b.message), cmp.Compare(a.number, b.number))
+}
+
+// ledgerRow is a row of the ledger in a transaction.
+type ledgerRow struct {
+	sluice.SendRow
+	stored  bool // it was there before
+	changed bool
+	was     sluice.SendState // of a stored one
+	ended   bool             // it had ended before
+
+	// Of the last outcome that changed it: whether it has a body, and how many
+	// sends share that.
+	body       bool
+	recipients int
+}
+
+// ledger is what a transaction does to the ledger.
+type ledger struct {
+	rows    map[sendKey]*ledgerRow
+	repeats int
+	letters []sluice.DeadLetter
+}
+
+// applySends writes an effect's sends and outcomes, and returns as dead letters
+// those that cannot be written.
+func (t *txn) applySends(ctx context.Context, e *sluice.Effect, applied *sluice.Applied) ([]sluice.DeadLetter, error) {
+	if len(e.Sends)+len(e.Outcomes) == 0 {
+		return nil, nil
+	}
+	l := &ledger{rows: make(map[sendKey]*ledgerRow, len(e.Sends)+len(e.Outcomes))}
+	if err := t.readLedger(ctx, e, l); err != nil {
+		return nil, fmt.Errorf("read sends: %w", err)
+	}
+	l.apply(e, t.store.clock.Now().UnixMilli())
+	var added, changed []*ledgerRow
+	for _, key := range slices.SortedFunc(maps.Keys(l.rows), sendKey.compare) {
+		switch r := l.rows[key]; {
+		case r == nil:
+		case !r.stored:
+			added = append(added, r)
+		case r.changed:
+			changed = append(changed, r)
+		}
+	}
+	if err := t.addSends(ctx, added); err != nil {
+		return nil, err
+	}
+	if err := t.changeSends(ctx, changed); err != nil {
+		return nil, err
+	}
+	if err := t.countDown(ctx, added, changed); err != nil {
+		return nil, fmt.Errorf("count bodies down: %w", err)
+	}
+	if err := t.addSendTotals(ctx, added, changed, e.Stripe); err != nil {
+		return nil, err
+	}
+	applied.Rows += len(added)
+	applied.Duplicates += l.repeats
+	return l.letters, nil
+}
+
+// apply decides what becomes of the rows.
+func (l *ledger) apply(e *sluice.Effect, nowMillis int64) {
+	bury := func(place sluice.Place, reason string, item []byte) {
+		l.letters = append(l.letters, sluice.DeadLetter{
+			Source: "log", Form: sluice.FormItem, Place: place, Reason: reason, Payload: item, TimeMillis: nowMillis,
+		})
+	}
+	for i := range e.Sends {
+		s := &e.Sends[i]
+		key := sendKey{s.Message, s.Number}
+		if err := checkSend(s); err != nil {
+			bury(s.Place, err.Error(), sluice.AppendSend(nil, &s.Send))
+		} else if l.rows[key] != nil {
+			l.repeats++
+		} else {
+			l.rows[key] = &ledgerRow{SendRow: sluice.NewSendRow(s)}
+		}
+	}
+	for i := range e.Outcomes {
+		o := &e.Outcomes[i]
+		r := l.rows[sendKey{o.Message, o.Number}]
+		err := checkOutcome(o)
+		if err == nil && r == nil {
+			err = fmt.Errorf("the ledger has no send %s.%d: it is past its retention, or a dead letter itself", o.Message, o.Number)
+		}
+		if err != nil {
+			bury(o.Place, err.Error(), sluice.AppendOutcome(nil, &o.Outcome))
+			continue
+		}
+		switch r.Record(&o.Outcome) {
+		case sluice.RecordedChange:
+			r.changed, r.body, r.recipients = true, o.HasBody, o.Recipients
+		case sluice.RecordedLate:
+			r.changed = true
+		}
+	}
+}
+
+// checkSend checks what no column takes. Texts are cut to their columns.
+func checkSend(s *sluice.StoredSend) error {
+	switch {
+	case !sluice.ValidMessageID(s.Message):
+		return fmt.Errorf("message %.64q of a send is no id of a message", s.Message)
+	case s.Priority.String() == "unknown" || s.Class.String() == "unknown":
+		return fmt.Errorf("priority %d or class %d of a send is none of ours", s.Priority, s.Class)
+	}
+	return checkTimes(s.AcceptedMillis, s.DueMillis)
+}
+
+func checkOutcome(o *sluice.StoredOutcome) error {
+	switch {
+	case !sluice.ValidMessageID(o.Message):
+		return fmt.Errorf("message %.64q of an outcome is no id of a message", o.Message)
+	case o.Was.String() == "unknown" || o.State.String() == "unknown":
+		return fmt.Errorf("state %d or %d of an outcome is none of ours", o.Was, o.State)
+	}
+	return checkTimes(o.TimeMillis, o.DueMillis)
+}
+
+func checkTimes(times ...int64) error {
+	for _, ms := range times {
+		if ms < sluice.MinEventTimeMillis || ms > sluice.MaxEventTimeMillis {
+			return fmt.Errorf("time %d ms is outside the years 1970 to 9999", ms)
+		}
+	}
+	return nil
+}
+
+// readLedger reads the rows that an effect names, and locks them.
+func (t *txn) readLedger(ctx context.Context, e *sluice.Effect, l *ledger) error {
+	want := func(message string, number int) {
+		if sluice.ValidMessageID(message) {
+			l.rows[sendKey{message, number}] = nil
+		}
+	}
+	for i := range e.Sends {
+		want(e.Sends[i].Message, e.Sends[i].Number)
+	}
+	for i := range e.Outcomes {
+		want(e.Outcomes[i].Message, e.Outcomes[i].Number)
+	}
+	keys := slices.SortedFunc(maps.Keys(l.rows), sendKey.compare)
+	for piece := range slices.Chunk(keys, maxUserRows) {
+		statement, args := t.store.d.lockSends(piece)
+		rows, err := t.conn.QueryContext(ctx, statement, args...)
+		if err != nil {
+			return err
+		}
+		err = eachRow(rows, func(scan func(...any) error) error {
+			r := &ledgerRow{stored: true}
+			var updated, due any
+			var state, class string
+			err := scan(&r.Message, &r.Number, &state, &class, &r.Attempts, &r.Route, &r.Reply, &r.Reason, &updated, &due, &r.Life)
+			if err == nil {
+				r.UpdatedMillis, err = t.store.d.scanMillis(updated)
+			}
+			if err == nil && due != nil {
+				r.DueMillis, err = t.store.d.scanMillis(due)
+			}
+			r.State, r.Class = parseState(state), parseClass(class)
+			r.was, r.ended = r.State, r.Ended()
+			l.rows[sendKey{r.Message, r.Number}] = r
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseState returns 0 for a word that we have not written.
+func parseState(word string) sluice.SendState {
+	for _, s := range sluice.SendStates {
+		if s.String() == word {
+			return s
+		}
+	}
+	return 0
+}
+
+func parseClass(word string) sluice.Class {
+	c, _ := sluice.ParseClass(word)
+	return c
+}
+
+// lockSends names the keys one by one: MariaDB makes ranges of an OR, but looks
+// through the table for (message, number) IN (...).
+func (d *mysqlDialect) lockSends(keys []sendKey) (string, []any) {
+	condition := "message = ? AND number = ?" + strings.Repeat(" OR message = ? AND number = ?", len(keys)-1)
+	return strings.Replace(query(d, "sends_lock"), "$KEYS", condition, 1), keyValues(keys)
+}
+
+func (d *sqliteDialect) lockSends(keys []sendKey) (string, []any) {
+	return withRows(query(d, "sends_lock"), 2, len(keys)), keyValues(keys)
+}
+
+// lockSends gives the keys as two arrays: one statement for any number of them.
+func (d *postgresDialect) lockSends(keys []sendKey) (string, []any) {
+	messages, numbers := make([]string, len(keys)), make([]int32, len(keys))
+	for i, k := range keys {
+		messages[i], numbers[i] = k.message, int32(k.number)
+	}
+	return query(d, "sends_lock"), []any{messages, numbers}
+}
+
+func keyValues(keys []sendKey) []any {
+	args := make([]any, 0, 2*len(keys))
+	for _, k := range keys {
+		args = append(args, k.message, k.number)
+	}
+	return args
+}
+
+// maxSendBytes bounds the texts of one statement.
+const maxSendBytes = 1 << 20
+
+// writeSends runs a statement with a row of values for each of some rows.
+func (t *txn) writeSends(ctx context.Context, name string, columns int, rows []*ledgerRow, values func(args []any, r *ledgerRow) []any) error {
+	args := make([]any, 0, columns*min(len(rows), maxUserRows))
+	bytes := 0
+	for i, r := range rows {
+		args = values(args, r)
+		bytes += len(r.Life) + len(r.Metadata) + len(r.Tags) + 1024
+		if bytes < maxSendBytes && i < len(rows)-1 {
+			continue
+		}
+		if _, err := t.rows(ctx, name, columns, args); err != nil {
+			return err
+		}
+		args, bytes = args[:0], 0
+	}
+	return nil
+}
+
+func (t *txn) addSends(ctx context.Context, rows []*ledgerRow) error {
+	d := t.store.d
+	return t.writeSends(ctx, "send_add", 20, rows, func(args []any, r *ledgerRow) []any {
+		text := func(s string, limit int) string { return d.text(sluice.Clip(s, limit)) }
+		metadata := text(r.Metadata, len(r.Metadata))
+		if len(metadata) > sluice.MaxMetadataBytes {
+			metadata = "" // a part of an object is none
+		}
+		return append(args, r.Message, r.Number, r.Partition, r.State.String(), r.Priority.String(), r.Class.String(),
+			text(r.From, sluice.MaxEmailBytes), text(r.To, sluice.MaxEmailBytes), text(r.User, sluice.MaxReferenceBytes), text(r.App, sluice.MaxAppIDBytes),
+			d.text(r.Route), text(r.Tags, maxTagsBytes), metadata, r.Attempts, d.text(r.Reply), d.text(r.Reason),
+			d.millis(r.AcceptedMillis), d.millis(r.UpdatedMillis), t.dueOf(r), r.Life)
+	})
+}
+
+const maxTagsBytes = sluice.MaxTags * (sluice.MaxTagBytes + 1)
+
+// changeSends writes rows that are there: the accepted of the statement is one
+// that the row never gets.
+func (t *txn) changeSends(ctx context.Context, rows []*ledgerRow) error {
+	d := t.store.d
+	return t.writeSends(ctx, "send_change", 11, rows, func(args []any, r *ledgerRow) []any {
+		updated := d.millis(r.UpdatedMillis)
+		return append(args, r.Message, r.Number, r.State.String(), r.Attempts, d.text(r.Route), d.text(r.Reply), d.text(r.Reason), updated, updated, t.dueOf(r), r.Life)
+	})
+}
+
+// dueOf is when a send is due, as its column has it.
+func (t *txn) dueOf(r *ledgerRow) any {
+	if r.DueMillis == 0 {
+		return nil
+	}
+	return t.store.d.millis(r.DueMillis)
+}
+
+// sendTotal names a total.
+type sendTotal struct{ class, state string }
+
+// addSendTotals moves the totals from where rows stood to where they stand.
+func (t *txn) addSendTotals(ctx context.Context, added, changed []*ledgerRow, stripe int) error {
+	moved := make(map[sendTotal]int64)
+	for _, r := range added {
+		moved[sendTotal{r.Class.String(), r.State.String()}]++
+	}
+	for _, r := range changed {
+		if r.was != r.State {
+			moved[sendTotal{r.Class.String(), r.was.String()}]--
+			moved[sendTotal{r.Class.String(), r.State.String()}]++
+		}
+	}
+	return t.putSendTotals(ctx, moved, nil, stripe)
+}
+
+// putSendTotals adds to totals, and to how many of them have no row any more.
+func (t *txn) putSendTotals(ctx context.Context, counts, removed map[sendTotal]int64, stripe int) error {
+	keys := slices.Collect(maps.Keys(counts))
+	for k := range removed {
+		if _, ok := counts[k]; !ok {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b sendTotal) int {
+		return cmp.Or(strings.Compare(a.class, b.class), strings.Compare(a.state, b.state))
+	})
+	var args []any
+	for _, k := range keys {
+		if counts[k] != 0 || removed[k] != 0 {
+			args = append(args, k.class, k.state, stripe, counts[k], removed[k])
+		}
+	}
+	_, err := t.rows(ctx, "send_total_add", 5, args)
+	return err
+}
+
+var _ sluice.SendStore = (*Store)(nil)
+
+// MessageSends implements sluice.SendStore.
+func (s *Store) MessageSends(ctx context.Context, message string) ([]sluice.SendRow, error) {
+	list, err := s.sendRows(ctx, "sends_of", message)
+	if err != nil {
+		return nil, fmt.Errorf("read the sends of message %.64q in %s: %w", message, s.where, err)
+	}
+	return list, nil
+}
+
+// InDoubt implements sluice.SendStore.
+func (s *Store) InDoubt(ctx context.Context, afterMessage string, afterNumber, limit int) ([]sluice.SendRow, error) {
+	list, err := s.sendRows(ctx, "sends_in_doubt", afterMessage, afterMessage, afterNumber, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list sends in doubt in %s: %w", s.where, err)
+	}
+	return list, nil
+}
+
+// sendRows reads whole rows.
+func (s *Store) sendRows(ctx context.Context, name string, args ...any) (list []sluice.SendRow, err error) {
+	err = s.each(ctx, strings.Replace(rawQuery(s.d, name), "$COLUMNS", sendColumns, 1), args, func(scan func(...any) error) error {
+		var r sluice.SendRow
+		var state, priority, class string
+		var times [3]any
+		err := scan(&r.Message, &r.Number, &r.Partition, &state, &priority, &class, &r.From, &r.To, &r.User, &r.App, &r.Route, &r.Tags, &r.Metadata,
+			&r.Attempts, &r.Reply, &r.Reason, &times[0], &times[1], &times[2], &r.Life)
+		if err != nil {
+			return err
+		}
+		r.State, r.Class = parseState(state), parseClass(class)
+		r.Priority, _ = sluice.ParsePriority(priority)
+		for i, to := range []*int64{&r.AcceptedMillis, &r.UpdatedMillis, &r.DueMillis} {
+			if times[i] == nil {
+				continue // only due may be
+			}
+			if *to, err = s.d.scanMillis(times[i]); err != nil {
+				return err
+			}
+		}
+		list = append(list, r)
+		return nil
+	})
+	return list, err
+}
+
+// sendColumns are the columns of sends, in their order.
+const sendColumns = "message, number, part, state, priority, class, from_address, to_address, user_ref, app_id, route, tags, metadata, attempts, reply, reason, accepted, updated, due, life"
+
+// SendTotals implements sluice.SendStore.
+func (s *Store) SendTotals(ctx context.Context) ([]sluice.SendTotal, error) {
+	var list []sluice.SendTotal
+	statement := strings.Replace(rawQuery(s.d, "send_totals"), "$SUM", s.d.sumCount(), 1)
+	err := s.each(ctx, statement, nil, func(scan func(...any) error) error {
+		var class, state string
+		var count sql.NullInt64
+		err := scan(&class, &state, &count)
+		list = append(list, sluice.SendTotal{Class: parseClass(class), State: parseState(state), Count: count.Int64})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("add up the totals of sends in %s: %w", s.where, err)
+	}
+	return list, nil
+}

@@ -1,0 +1,338 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"sluice"
+)
+
+// sendTime is when the sends of tests were accepted.
+const sendTime = int64(1_760_000_000_000)
+
+// messageID is the id of a message that differs by n.
+func messageID(n int) string { return fmt.Sprintf("%012x%020x", sendTime+int64(n), n) }
+
+// aSend makes a send to one of a message's recipients.
+func aSend(n, number, recipients int) sluice.StoredSend {
+	return sluice.StoredSend{
+		Send: sluice.Send{
+			Message: messageID(n), Number: number, Recipients: recipients,
+			Priority: sluice.PriorityNormal, Class: sluice.ClassTransactional, Form: sluice.ContentMIME,
+			AcceptedMillis: sendTime + int64(n), DueMillis: sendTime + 5000, ExpiresMillis: sendTime + sluice.DefaultExpiryMillis,
+			From: "from@example.com", To: fmt.Sprintf("to-%d@example.com", number), User: "u-ä", App: "app", Route: "asked for",
+			Tags: "a,b c", Metadata: `{"k":"v\"🌍"}`,
+		},
+		Place: sluice.Place{Partition: 3, Position: sluice.Position{Major: 1 << 40, Minor: 9}, Index: n},
+	}
+}
+
+// anOutcome makes an outcome of a send's attempt.
+func anOutcome(s *sluice.StoredSend, was, state sluice.SendState, attempt int) sluice.StoredOutcome {
+	return sluice.StoredOutcome{
+		Outcome: sluice.Outcome{
+			Message: s.Message, Number: s.Number, Recipients: s.Recipients, Was: was, State: state,
+			TimeMillis: s.AcceptedMillis + int64(attempt)*1000, Attempts: attempt, Route: "relay", Remote: "mx.example.com",
+			Code: 250, Reply: `2.0.0 "ok" <x@y>`, To: s.To, User: s.User, App: s.App,
+		},
+		Place: sluice.Place{Partition: s.Place.Partition, Position: sluice.Position{Major: 1 << 41, Minor: uint64(attempt)}},
+	}
+}
+
+func (f *fixture) sends(t *testing.T) sluice.SendStore {
+	t.Helper()
+	s, ok := f.store.(sluice.SendStore)
+	if !ok {
+		t.Fatal("the store keeps no ledger of sends")
+	}
+	return s
+}
+
+// record applies sends and outcomes as the next step; so many sends are new.
+func (f *fixture) record(t *testing.T, sends []sluice.StoredSend, outcomes []sluice.StoredOutcome, added int) {
+	t.Helper()
+	f.apply(t, sluice.Effect{Sends: sends, Outcomes: outcomes, Stripe: int(f.at.Major % 3)}, added, len(sends)-added)
+}
+
+// row returns the row of a send.
+func (f *fixture) row(t *testing.T, s *sluice.StoredSend) sluice.SendRow {
+	t.Helper()
+	rows, err := f.sends(t).MessageSends(f.ctx, s.Message)
+	must(t, err)
+	for _, r := range rows {
+		if r.Number == s.Number {
+			return r
+		}
+	}
+	t.Fatalf("there is no row of send %s", s.ID())
+	return sluice.SendRow{}
+}
+
+// wantTotals checks that the totals are those of the rows, and these.
+func (f *fixture) wantTotals(t *testing.T, want map[sluice.SendTotal]bool) {
+	t.Helper()
+	totals, err := f.sends(t).SendTotals(f.ctx)
+	must(t, err)
+	texts := make(map[string]string)
+	for _, total := range totals {
+		if total.Count == 0 {
+			continue
+		}
+		texts[total.Class.String()+" "+total.State.String()] = fmt.Sprint(total.Count)
+		if want != nil && !want[total] {
+			t.Errorf("total %+v, want %v", total, want)
+		}
+		delete(want, total)
+	}
+	if len(want) > 0 {
+		t.Errorf("no totals %v", want)
+	}
+	counted := make(map[string]string)
+	for _, r := range f.Query(t, "SELECT class, state, COUNT(*) FROM sends GROUP BY class, state") {
+		counted[r[0]+" "+r[1]] = r[2]
+	}
+	if !reflect.DeepEqual(texts, counted) {
+		t.Fatalf("totals %v, rows %v", texts, counted)
+	}
+}
+
+// testSends: a send becomes a row, outcomes change it in their order, in one
+// transaction or in several.
+func testSends(t *testing.T, f *fixture) {
+	f.start(t)
+	a, b, c := aSend(1, 0, 1), aSend(2, 0, 2), aSend(2, 1, 2)
+	c.Class, c.Priority, c.DueMillis, c.From = sluice.ClassMarketing, sluice.PriorityHigh, 0, ""
+	f.record(t, []sluice.StoredSend{c, a}, nil, 2)
+	f.wantTotals(t, map[sluice.SendTotal]bool{{Class: a.Class, State: sluice.SendWaiting, Count: 1}: true, {Class: c.Class, State: sluice.SendWaiting, Count: 1}: true})
+	row := sluice.SendRow{
+		Message: a.Message, Partition: 3, State: sluice.SendWaiting, Priority: a.Priority, Class: a.Class, From: a.From, To: a.To, User: a.User, App: a.App,
+		Tags: a.Tags, Metadata: a.Metadata, AcceptedMillis: a.AcceptedMillis, UpdatedMillis: a.AcceptedMillis, DueMillis: a.DueMillis,
+		Life: `{"at":1760000000001,"event":"queued","state":"waiting","due":1760000005000,"route":"asked for"}` + "\n",
+	}
+	if got := f.row(t, &a); got != row {
+		t.Fatalf("got  %+v\nwant %+v", got, row)
+	}
+
+	deferred, sent := anOutcome(&a, sluice.SendWaiting, sluice.SendWaiting, 1), anOutcome(&a, sluice.SendWaiting, sluice.SendSent, 2)
+	deferred.Event, deferred.DueMillis, deferred.Code, deferred.Reply, deferred.Reason = "deferred", sendTime+70_000, 451, "4.7.1 later", "slow"
+	sent.Event = "sent"
+	ofB := anOutcome(&b, sluice.SendWaiting, sluice.SendSuppressed, 0)
+	f.record(t, []sluice.StoredSend{b}, []sluice.StoredOutcome{deferred, ofB, sent}, 1)
+	row.State, row.DueMillis, row.Attempts, row.Route, row.Reply, row.UpdatedMillis = sluice.SendSent, 0, 2, "relay", sent.Reply, sent.TimeMillis
+	row.Life += `{"at":1760000001001,"event":"deferred","was":"waiting","state":"waiting","attempt":1,"due":1760000070000,"route":"relay","remote":"mx.example.com","code":451,"reply":"4.7.1 later","reason":"slow"}` + "\n" +
+		`{"at":1760000002001,"event":"sent","was":"waiting","state":"sent","attempt":2,"route":"relay","remote":"mx.example.com","code":250,"reply":"2.0.0 \"ok\" <x@y>"}` + "\n"
+	if got := f.row(t, &a); got != row {
+		t.Fatalf("got  %+v\nwant %+v", got, row)
+	}
+	want(t, "a send and its outcome together", f.row(t, &b).State, sluice.SendSuppressed)
+	want(t, "one that nobody named", f.row(t, &c).State, sluice.SendWaiting)
+	f.wantTotals(t, map[sluice.SendTotal]bool{
+		{Class: a.Class, State: sluice.SendSent, Count: 1}: true, {Class: a.Class, State: sluice.SendSuppressed, Count: 1}: true,
+		{Class: c.Class, State: sluice.SendWaiting, Count: 1}: true,
+	})
+	rows, err := f.sends(t).MessageSends(f.ctx, b.Message)
+	must(t, err)
+	if len(rows) != 2 || rows[0].Number != 0 || rows[1].Number != 1 {
+		t.Fatalf("rows of a message: %+v", rows)
+	}
+}
+
+// testSendRepeats: what comes again changes nothing, and neither does what comes
+// too late, but that the row's life says so, once.
+func testSendRepeats(t *testing.T, f *fixture) {
+	f.start(t)
+	a, twin := aSend(1, 0, 1), aSend(1, 0, 1)
+	twin.To = "somebody-else@example.com"
+	f.record(t, []sluice.StoredSend{a, twin}, nil, 1)
+	early := anOutcome(&a, sluice.SendInDoubt, sluice.SendSent, 0)
+	doubt := anOutcome(&a, sluice.SendWaiting, sluice.SendInDoubt, 1)
+	f.record(t, nil, []sluice.StoredOutcome{early, doubt}, 0)
+	row := f.row(t, &a)
+	want(t, "to", row.To, a.To)
+	want(t, "state", row.State, sluice.SendInDoubt)
+	want(t, "lines that say late", strings.Count(row.Life, `,"late":true}`), 1)
+	for range 2 {
+		f.record(t, []sluice.StoredSend{a}, []sluice.StoredOutcome{early, doubt, doubt}, 0)
+		if got := f.row(t, &a); got != row {
+			t.Fatalf("a repeat changed the row:\n%+v\n%+v", got, row)
+		}
+	}
+	f.wantTotals(t, map[sluice.SendTotal]bool{{Class: a.Class, State: sluice.SendInDoubt, Count: 1}: true})
+}
+
+// testSendsThatCannotBe: they become dead letters beside the others, and texts
+// that are too long are cut.
+func testSendsThatCannotBe(t *testing.T, f *fixture) {
+	f.start(t)
+	good, long, odd, worse := aSend(1, 0, 1), aSend(2, 0, 1), aSend(3, 0, 1), aSend(4, 0, 1)
+	long.From, long.To, long.User, long.App, long.Route, long.Tags, long.Metadata = strings.Repeat("é", 300), strings.Repeat("é", 300), strings.Repeat("é", 300),
+		strings.Repeat("é", 300), strings.Repeat("é", 300), strings.Repeat("é", 3000), strings.Repeat("é", 3000)
+	odd.Message = "x\xff\x00"
+	worse.Priority = 99
+	strange := anOutcome(&good, sluice.SendWaiting, sluice.SendState(99), 1)
+	unknown := anOutcome(&worse, sluice.SendWaiting, sluice.SendSent, 1)
+	verbose := anOutcome(&long, sluice.SendWaiting, sluice.SendFailed, 1)
+	verbose.Route, verbose.Remote, verbose.Reply, verbose.Reason = strings.Repeat("é", 300), strings.Repeat("é\x00", 300), strings.Repeat("\xffé\x00", 600), strings.Repeat("é", 300)
+	effect := f.step(sluice.Effect{
+		Sends: []sluice.StoredSend{odd, good, worse, long}, Outcomes: []sluice.StoredOutcome{strange, unknown, verbose},
+		Dead: []sluice.DeadLetter{{Reason: "other"}},
+	})
+	applied, err := f.store.Apply(f.ctx, f.prepare(t, effect))
+	must(t, err)
+	want(t, "applied", applied, sluice.Applied{Rows: 2, Dead: 5})
+	f.at = effect.Moves[0].To
+	f.wantCursor(t)
+	list, err := f.store.DeadLetters(f.ctx, 0, 10)
+	must(t, err)
+	reasons := make([]string, 0, len(list))
+	for _, l := range list {
+		reasons = append(reasons, l.Reason)
+		if l.Reason != "other" && (l.Place.Partition != 3 || l.Source != "log" || l.Form != sluice.FormItem) {
+			t.Errorf("dead letter %+v", l)
+		}
+	}
+	for _, reason := range []string{"no id of a message", "priority 99", "state 1 or 99", "has no send " + worse.ID()} {
+		if !strings.Contains(strings.Join(reasons, "\n"), reason) {
+			t.Errorf("no reason says %q: %q", reason, reasons)
+		}
+	}
+	row := f.row(t, &long)
+	want(t, "state", row.State, sluice.SendFailed)
+	want(t, "to", row.To, strings.Repeat("é", sluice.MaxEmailBytes/2))
+	want(t, "metadata", row.Metadata, "")
+	want(t, "the good one", f.row(t, &good).State, sluice.SendWaiting)
+	f.wantTotals(t, nil)
+
+	// Where rows go one by one because of others, the ledger is written as well.
+	bad := event(1)
+	bad.Kind = 99
+	more := aSend(7, 0, 1)
+	f.refuse(t, sluice.Effect{Sends: []sluice.StoredSend{more, odd}, Events: []sluice.StoredEvent{bad}}, 1, 0, 2)
+	want(t, "its state", f.row(t, &more).State, sluice.SendWaiting)
+}
+
+// testBodies: a body is there until the last of its sends has ended.
+func testBodies(t *testing.T, f *fixture) {
+	f.start(t)
+	store := f.sends(t)
+	one, three, none := aSend(1, 0, 1), [3]sluice.StoredSend{aSend(2, 0, 3), aSend(2, 1, 3), aSend(2, 2, 3)}, aSend(3, 0, 1)
+	large := bytes.Repeat([]byte{'\\', 0, 0xff, '\n', '\''}, 600_000) // three pieces
+	bodies := []sluice.Body{
+		{Message: three[0].Message, Recipients: 3, CreatedMillis: sendTime, Data: large},
+		{Message: one.Message, Recipients: 1, CreatedMillis: sendTime, Data: []byte("small")},
+		{Message: none.Message, Recipients: 1, CreatedMillis: sendTime},
+	}
+	wantBodies := func(want map[string][]byte) {
+		t.Helper()
+		got, err := store.Bodies(f.ctx, []string{messageID(9), three[0].Message, one.Message, none.Message})
+		must(t, err)
+		if len(got) != len(want) {
+			t.Fatalf("%d bodies, want %d", len(got), len(want))
+		}
+		for id, data := range want {
+			if !bytes.Equal(got[id], data) {
+				t.Fatalf("body %s has %d bytes, want %d", id, len(got[id]), len(data))
+			}
+		}
+	}
+	all := map[string][]byte{one.Message: []byte("small"), three[0].Message: large, none.Message: nil}
+	for range 2 { // a repeat changes nothing
+		must(t, store.AddBodies(f.ctx, bodies))
+		wantBodies(all)
+	}
+	if err := store.AddBodies(f.ctx, []sluice.Body{{Message: "x"}}); err == nil {
+		t.Fatal("a body was stored under no id")
+	}
+
+	end := func(s *sluice.StoredSend, state sluice.SendState, due int64) sluice.StoredOutcome {
+		o := anOutcome(s, sluice.SendWaiting, state, 1)
+		o.HasBody, o.DueMillis = true, due
+		return o
+	}
+	f.record(t, append(three[:], one, none), []sluice.StoredOutcome{end(&one, sluice.SendWaiting, sendTime+9), end(&none, sluice.SendSent, 0)}, 5)
+	delete(all, none.Message)
+	wantBodies(all) // a deferred send needs its body
+	late := end(&one, sluice.SendFailed, 0)
+	late.Was = sluice.SendInDoubt
+	doubt := end(&three[2], sluice.SendInDoubt, sendTime+9)
+	f.record(t, nil, []sluice.StoredOutcome{late, doubt, end(&three[0], sluice.SendSent, 0)}, 0)
+	wantBodies(all) // nor did these end all of them
+	f.record(t, nil, []sluice.StoredOutcome{end(&three[0], sluice.SendSent, 0), end(&three[0], sluice.SendFailed, 0), end(&three[1], sluice.SendCancelled, 0)}, 0)
+	wantBodies(all) // nor repeats of one that has ended
+	last := end(&three[2], sluice.SendSent, 0)
+	last.Was = sluice.SendInDoubt
+	f.record(t, nil, []sluice.StoredOutcome{end(&one, sluice.SendSent, 0), last}, 0)
+	wantBodies(nil)
+	want(t, "pieces left", f.count(t, "bodies"), 0)
+}
+
+// testOrphans: bodies go that no send needs and that are old enough.
+func testOrphans(t *testing.T, f *fixture) {
+	f.start(t)
+	store := f.sends(t)
+	waiting, ended, young := aSend(2, 0, 1), aSend(3, 0, 2), messageID(4)
+	var bodies []sluice.Body
+	for n := range 600 {
+		bodies = append(bodies, sluice.Body{Message: messageID(1000 + n), Recipients: 1, CreatedMillis: sendTime, Data: make([]byte, n*10)})
+	}
+	bodies = append(bodies, sluice.Body{Message: waiting.Message, Recipients: 1, CreatedMillis: sendTime}, sluice.Body{Message: ended.Message, Recipients: 2, CreatedMillis: sendTime},
+		sluice.Body{Message: young, Recipients: 1, CreatedMillis: sendTime + 1}, sluice.Body{Message: messageID(5), CreatedMillis: sendTime})
+	must(t, store.AddBodies(f.ctx, bodies))
+	must(t, store.AddBodies(f.ctx, []sluice.Body{{Message: messageID(5), CreatedMillis: sendTime + 5}})) // stored anew
+	f.record(t, []sluice.StoredSend{waiting, ended}, []sluice.StoredOutcome{anOutcome(&ended, sluice.SendWaiting, sluice.SendSent, 1)}, 2)
+	dropped := 0
+	for {
+		n, err := store.DropOrphans(f.ctx, sendTime+1)
+		must(t, err)
+		if n == 0 {
+			break
+		}
+		if n > 500 {
+			t.Fatalf("%d at once", n)
+		}
+		dropped += n
+	}
+	want(t, "dropped", dropped, 601)
+	f.wantRows(t, "SELECT message FROM bodies ORDER BY message", []string{waiting.Message}, []string{young}, []string{messageID(5)})
+}
+
+// testInDoubt: sends in doubt are listed page by page, and no others.
+func testInDoubt(t *testing.T, f *fixture) {
+	f.start(t)
+	var sends []sluice.StoredSend
+	var outcomes []sluice.StoredOutcome
+	for n := range 1200 {
+		s := aSend(n/3, n%3, 3)
+		sends = append(sends, s)
+		switch n % 4 {
+		case 0:
+			outcomes = append(outcomes, anOutcome(&s, sluice.SendWaiting, sluice.SendInDoubt, 1))
+		case 1:
+			outcomes = append(outcomes, anOutcome(&s, sluice.SendWaiting, sluice.SendSent, 1))
+		}
+	}
+	f.record(t, sends, nil, len(sends))
+	f.record(t, nil, outcomes, 0)
+	var listed []string
+	message, number := "", 0
+	for {
+		rows, err := f.sends(t).InDoubt(f.ctx, message, number, 7)
+		must(t, err)
+		if len(rows) == 0 {
+			break
+		}
+		for _, r := range rows {
+			want(t, "state", r.State, sluice.SendInDoubt)
+			message, number = r.Message, r.Number
+			listed = append(listed, fmt.Sprintf("%s.%d", message, number))
+		}
+	}
+	want(t, "in doubt", len(listed), 300)
+	for i, id := range listed {
+		want(t, "send in doubt", id, sends[4*i].ID())
+	}
+	f.wantTotals(t, nil)
+}
