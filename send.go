@@ -2,7 +2,9 @@ package sluice
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -203,6 +205,14 @@ func ParseSendID(id string) (message string, number int, ok bool) {
 	n, err := strconv.ParseUint(digits, 10, 16)
 	ok = found && err == nil && ValidMessageID(message) && strconv.FormatUint(n, 10) == digits
 	return message, int(n), ok
+}
+
+// NewMessageID makes a message's id.
+func NewMessageID(nowMillis int64) string {
+	var id [MessageIDBytes / 2]byte
+	binary.BigEndian.PutUint64(id[:], uint64(nowMillis)<<16)
+	_, _ = rand.Read(id[6:]) // never fails (crypto/rand)
+	return hex.EncodeToString(id[:])
 }
 
 // ValidMessageID reports whether a text has the form of a message's id.

@@ -61,6 +61,14 @@ func fillFields(t *testing.T, v reflect.Value) {
 	}
 }
 
+func TestMessageIDsBeginWithTheirTime(t *testing.T) {
+	const at = 0x19abcdef0123
+	a, b := NewMessageID(at), NewMessageID(at)
+	if !ValidMessageID(a) || a == b || a[:12] != "19abcdef0123" || b[:12] != a[:12] {
+		t.Errorf("ids are %s and %s", a, b)
+	}
+}
+
 func TestCutSendIsBroken(t *testing.T) {
 	send := Send{Message: "0123456789abcdef0123456789abcdef", To: "ann@example.com", Content: "hello"}
 	whole := AppendSend(nil, &send)[ItemHeaderBytes:]

@@ -2,7 +2,6 @@ package spool
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -101,10 +100,8 @@ func (in *Intake) writeOnce(ctx context.Context, once string, parts []flow.Part)
 
 // newID makes a message's id: of a request with a name always the same.
 func newID(once string, index int, nowMillis int64) string {
-	var random [10]byte
 	if once == "" {
-		_, _ = rand.Read(random[:]) // never fails (crypto/rand)
-		return fmt.Sprintf("%012x%x", nowMillis&(1<<48-1), random)
+		return sluice.NewMessageID(nowMillis)
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", once, index))
 	return hex.EncodeToString(sum[:sluice.MessageIDBytes/2])
