@@ -64,7 +64,8 @@ var layers = map[string]int{
 	"spool":    3, // messages on their way out
 	"braze":    3, // the dialect of Braze's API: requests to updates, users to replies
 
-	"api": 4,
+	"api":   4,
+	"smtpd": 4, // takes mail in by SMTP
 
 	"config":         5,
 	"bench":          5,
