@@ -44,6 +44,7 @@ var layers = map[string]int{
 	"spill":            1,
 	"token":            1, // signed texts that links carry
 	"mime":             1, // builds mails, checks those that others built
+	"dkim":             1, // signs mails
 	"suppress/set":     1, // who must not be mailed, in memory
 	"post":             1, // one HTTP request, sent once
 	"ses":              1, // Amazon SES as a transport
