@@ -51,6 +51,8 @@ var layers = map[string]int{
 	"mailhttp":         1, // any provider that takes mail by HTTP, as a transport
 	"sinkbox":          1, // built-in mailboxes, as a transport
 	"template":         1, // mails, and what becomes of them for a recipient
+	"smtp":             1, // a client: mail to one relay
+	"smtp/sink":        1, // a receiver for tests and benches
 	"bench/plot":       1, // draws charts, knows nothing of the program
 
 	"flow":       2,

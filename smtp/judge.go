@@ -1,0 +1,167 @@
+package smtp
+
+import (
+	"strings"
+
+	"sluice"
+)
+
+// step is what a reply answers.
+type step byte
+
+const (
+	stepConnect step = iota // the greeting
+	stepHello
+	stepTLS
+	stepLogin
+	stepMail
+	stepRcpt
+	stepData
+	stepEnd // the dot, or BDAT LAST
+)
+
+func (s step) String() string {
+	return [...]string{"the connection", "EHLO", "STARTTLS", "AUTH", "MAIL", "RCPT", "DATA", "the content"}[s]
+}
+
+// Words by which servers say that they refuse us, not the mail, and that they
+// want less. They are looked for in refusals only, in lower case.
+var (
+	listedWords = []string{"blocklist", "block list", "blacklist", "black list", "denylist", "blocked", "spamhaus", "spamcop", "barracuda", "dnsbl", "rbl", "reputation", "listed"}
+	slowerWords = []string{"throttl", "too many", "too fast", "too much", "rate limit", "ratelimit", "sending rate", "unusual rate", "rate that", "quota", "exceeded", "slow down"}
+)
+
+func hasWord(text []byte, words []string) bool {
+	lower := strings.ToLower(string(text))
+	for _, w := range words {
+		if strings.Contains(lower, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// judge says what a refusal means for the mail, whose fault it is and whether
+// the server wants less (R8). It is about replies of 4xx and 5xx only.
+//
+// What is refused before MAIL is no attempt at any mail. What is refused at MAIL
+// because of who we are is tried again once the route works: it would be
+// refused for every mail. What is refused at RCPT or later has failed for this
+// recipient, whatever the reason, but one who is not to blame is not suppressed.
+func judge(at step, code int, enhanced string, text []byte) (kind sluice.ResultKind, blame sluice.Blame, throttled bool) {
+	listed := hasWord(text, listedWords)
+	slower := hasWord(text, slowerWords)
+	switch {
+	case at < stepMail:
+		return sluice.ResultUntried, sluice.BlameRoute, code < 500 && slower
+	case code == 421:
+		return sluice.ResultDeferred, sluice.BlameRoute, slower
+	case code < 500:
+		blame, throttled = blameOfDeferral(at, code, enhanced, slower, listed)
+		return sluice.ResultDeferred, blame, throttled
+	case code == 503 || unknownCommand(code, enhanced): // about commands, not about mail
+		return sluice.ResultDeferred, sluice.BlameNobody, false
+	case at == stepRcpt && code == 552:
+		return sluice.ResultDeferred, sluice.BlameRecipient, false // RFC 5321, 4.5.3.1.10
+	case at == stepMail:
+		return refusedSender(code, enhanced, listed)
+	}
+	return sluice.ResultFailed, blameOfFailure(at, code, enhanced, listed), false
+}
+
+func blameOfDeferral(at step, code int, enhanced string, slower, listed bool) (blame sluice.Blame, throttled bool) {
+	security := strings.HasPrefix(enhanced, "4.7.")
+	mailbox := strings.HasPrefix(enhanced, "4.1.") || strings.HasPrefix(enhanced, "4.2.")
+	switch {
+	case at == stepRcpt && mailbox:
+		return sluice.BlameRecipient, false // full, greylisted, or gets too many itself
+	case code == 454, security && slower:
+		return sluice.BlameRoute, true
+	case listed, at == stepMail && security:
+		return sluice.BlameRoute, false
+	case security || strings.HasPrefix(enhanced, "4.3.") || strings.HasPrefix(enhanced, "4.4."):
+		return sluice.BlameNobody, false
+	case at == stepRcpt || mailbox:
+		return sluice.BlameRecipient, false
+	}
+	return sluice.BlameNobody, false
+}
+
+// refusedSender judges 5xx at MAIL.
+func refusedSender(code int, enhanced string, listed bool) (sluice.ResultKind, sluice.Blame, bool) {
+	login := code == 530 || code == 535 || code == 538 // RFC 4954, 6
+	if listed || login || strings.HasPrefix(enhanced, "5.7.") {
+		return sluice.ResultDeferred, sluice.BlameRoute, false
+	}
+	return sluice.ResultFailed, sluice.BlameMessage, false
+}
+
+// blameOfFailure judges 5xx at RCPT and later.
+func blameOfFailure(at step, code int, enhanced string, listed bool) sluice.Blame {
+	sender := enhanced == "5.1.7" || enhanced == "5.1.8"
+	address := strings.HasPrefix(enhanced, "5.1.") || strings.HasPrefix(enhanced, "5.2.")
+	switch {
+	case listed || code == 530:
+		return sluice.BlameRoute
+	case sender || strings.HasPrefix(enhanced, "5.6.") || enhanced == "5.3.4":
+		return sluice.BlameMessage
+	case address:
+		return sluice.BlameRecipient
+	case at != stepRcpt:
+		return sluice.BlameMessage
+	case enhanced == "":
+		return sluice.BlameRecipient
+	}
+	return sluice.BlameNobody // a policy, a fault of the system: not who it is for
+}
+
+// unknownCommand reports whether a reply says that there is no such command.
+func unknownCommand(code int, enhanced string) bool {
+	return (code == 500 || code == 502) && (enhanced == "" || enhanced == "5.5.1" || enhanced == "5.5.2")
+}
+
+// refused is the result of a refusal.
+func (s *session) refused(at step, r reply) sluice.Result {
+	enhanced, text := cutEnhanced(r.code, r.text)
+	kind, blame, throttled := judge(at, r.code, enhanced, text)
+	return sluice.Result{
+		Kind: kind, Blame: blame, Throttled: throttled,
+		Code: r.code, Enhanced: enhanced, Text: oneLine(string(text)), Remote: s.remote,
+	}
+}
+
+// taken is the result of a mail that the server has taken.
+func (s *session) taken(r reply) sluice.Result {
+	enhanced, text := cutEnhanced(r.code, r.text)
+	line := oneLine(string(text))
+	return sluice.Result{Kind: sluice.ResultSent, Code: r.code, Enhanced: enhanced, Text: line, Remote: s.remote, ID: queueID(line)}
+}
+
+// queueID finds what the server calls a mail: "Ok: queued as 4ABC" (Postfix and
+// many more), or "Ok 0100018c-..." (SES), which stands alone.
+func queueID(text string) string {
+	const queued = "queued as "
+	if i := strings.Index(text, queued); i >= 0 {
+		id, _, _ := strings.Cut(text[i+len(queued):], " ")
+		return strings.TrimRight(id, ".,;)>")
+	}
+	if id, ok := strings.CutPrefix(text, "Ok "); ok && len(id) >= 16 && !strings.ContainsAny(id, " :") {
+		return id
+	}
+	return ""
+}
+
+// untried is the result of a mail that was surely not taken.
+func untried(err error, blame sluice.Blame) sluice.Result {
+	return sluice.Result{Kind: sluice.ResultUntried, Blame: blame, Text: oneLine(err.Error())}
+}
+
+// refusal is the error of a server that does not let us in.
+type refusal struct {
+	at     step
+	result sluice.Result
+}
+
+func (r *refusal) Error() string {
+	return "the server refuses " + r.at.String() + ": " + r.result.Text
+}
