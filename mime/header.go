@@ -106,8 +106,8 @@ func appendText(b []byte, name, value string) []byte {
 		}
 		part := value[:n+end]
 		value = value[n+end:]
-		if n == 0 {
-			l.token(part)
+		if n == 0 { // never folded: some read such a fold as a space
+			l.b = append(append(l.b, ' '), part...)
 			continue
 		}
 		if len(l.b)-l.start+len(part) > foldBytes {
