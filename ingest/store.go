@@ -347,13 +347,13 @@ func (t *storing) addAll(batches []flow.Batch, cursors map[int]sluice.Position) 
 }
 
 func (t *storing) full() bool {
-	return len(t.effect.Events)+len(t.effect.Dead)+len(t.counts) >= flushRows || t.bytes >= 4*flushBytes ||
+	return len(t.effect.Events)+len(t.effect.Outcomes)+len(t.effect.Dead)+len(t.counts) >= flushRows || t.bytes >= 4*flushBytes ||
 		len(t.updates) >= flushUpdates || len(t.keys) >= flushUsers
 }
 
 // onlyCounts reports whether nothing but counts has come.
 func (t *storing) onlyCounts() bool {
-	return len(t.counts) > 0 && len(t.effect.Events)+len(t.updates)+len(t.effect.Dead) == 0
+	return len(t.counts) > 0 && len(t.effect.Events)+len(t.effect.Outcomes)+len(t.updates)+len(t.effect.Dead) == 0
 }
 
 func (t *storing) done() *storing {
@@ -432,6 +432,18 @@ func (t *storing) addItem(b flow.Batch, r *sluice.BatchReader) {
 			return
 		}
 		t.updates = t.updates[:len(t.updates)-1]
+	case sluice.ItemSend:
+		if err = t.addSend(place, r.Item.Payload); err == nil {
+			return
+		}
+	case sluice.ItemOutcome:
+		if err = t.addOutcome(place, r.Item.Payload); err == nil {
+			return
+		}
+	case sluice.ItemCancel: // for the lanes; what became of it comes as an outcome
+		if err = sluice.DecodeOutcome(r.Item.Payload, new(sluice.Outcome)); err == nil {
+			return
+		}
 	case sluice.ItemMarker:
 		return
 	default:

@@ -87,16 +87,17 @@ func anys(texts []string) []any {
 }
 
 // countDown notes which sends have no need of their bodies any more, and removes
-// the bodies that nobody needs.
+// the bodies that nobody needs. One that belongs to a single send is not counted,
+// if it says so itself: who cancels a message may not have seen all of its sends.
 func (t *txn) countDown(ctx context.Context, added, changed []*ledgerRow) error {
 	less := make(map[string]int)
-	var over []string
+	var alone, over []string
 	for _, rows := range [][]*ledgerRow{added, changed} {
 		for _, r := range rows {
 			switch {
 			case !r.body || r.ended == r.Ended():
 			case !r.ended && r.recipients <= 1:
-				over = append(over, r.Message)
+				alone = append(alone, r.Message)
 			case !r.ended:
 				less[r.Message]++
 			default: // it had ended, and goes on
@@ -133,9 +134,17 @@ func (t *txn) countDown(ctx context.Context, added, changed []*ledgerRow) error 
 			}
 		}
 	}
-	slices.Sort(over)
-	for piece := range slices.Chunk(over, maxUserRows) {
-		if err := t.eachName(ctx, "bodies_drop", piece); err != nil {
+	if err := t.inPieces(ctx, "bodies_drop_alone", alone); err != nil {
+		return err
+	}
+	return t.inPieces(ctx, "bodies_drop", over)
+}
+
+// inPieces runs a statement about names, in their order.
+func (t *txn) inPieces(ctx context.Context, name string, names []string) error {
+	slices.Sort(names)
+	for piece := range slices.Chunk(names, maxUserRows) {
+		if err := t.eachName(ctx, name, piece); err != nil {
 			return err
 		}
 	}

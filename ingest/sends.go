@@ -1,0 +1,94 @@
+package ingest
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"sluice"
+)
+
+// A send that was accepted, and each outcome that has a word, is a mail event as
+// well. Its id is made of the send, the attempt and the word, so that one that
+// comes again is left out like any other event that does. An outcome that came
+// too late for the ledger is an event all the same: it did happen.
+
+// addSend adds a send's row, and that it was queued.
+func (t *storing) addSend(place sluice.Place, payload []byte) error {
+	s := sluice.StoredSend{Place: place}
+	if err := sluice.DecodeSend(payload, &s.Send); err != nil {
+		return err
+	}
+	t.effect.Sends = append(t.effect.Sends, s)
+	t.addMailEvent(place, &sluice.Event{
+		TimeMillis: s.AcceptedMillis, ID: mailEventID(s.ID(), s.Attempts, sluice.EventQueued), Name: sluice.EventQueued,
+		App: s.App, Email: s.To, User: s.User, Message: s.Message,
+		Properties: mailProperties{Send: s.ID(), Attempt: s.Attempts, Route: s.Route, Tags: splitTags(s.Tags)}.text(s.Metadata),
+	})
+	return nil
+}
+
+// addOutcome adds what an outcome changes, and that it happened.
+func (t *storing) addOutcome(place sluice.Place, payload []byte) error {
+	o := sluice.StoredOutcome{Place: place}
+	if err := sluice.DecodeOutcome(payload, &o.Outcome); err != nil {
+		return err
+	}
+	t.effect.Outcomes = append(t.effect.Outcomes, o)
+	if o.Event == "" {
+		return nil
+	}
+	send := sluice.Send{Message: o.Message, Number: o.Number}
+	t.addMailEvent(place, &sluice.Event{
+		TimeMillis: o.TimeMillis, ID: mailEventID(send.ID(), o.Attempts, o.Event), Name: o.Event,
+		App: o.App, Email: o.To, User: o.User, Message: o.Message,
+		Properties: mailProperties{
+			Send: send.ID(), Attempt: o.Attempts, Route: o.Route, Code: o.Code, Reply: o.Reply, Reason: o.Reason, Tags: splitTags(o.Tags),
+		}.text(o.Metadata),
+	})
+	return nil
+}
+
+func (t *storing) addMailEvent(place sluice.Place, e *sluice.Event) {
+	e.Kind = sluice.KindMail
+	t.effect.Events = append(t.effect.Events, sluice.StoredEvent{Event: *e, Place: place})
+	t.names[e.Name]++
+}
+
+func mailEventID(send string, attempt int, name string) string {
+	return send + "." + strconv.Itoa(attempt) + "." + name
+}
+
+func splitTags(tags string) []string {
+	if tags == "" {
+		return nil
+	}
+	return strings.Split(tags, ",")
+}
+
+// mailProperties are what a mail event of a send tells beyond its columns.
+type mailProperties struct {
+	Send     string          `json:"send"`
+	Attempt  int             `json:"attempt"`
+	Route    string          `json:"route,omitempty"`
+	Code     int             `json:"code,omitempty"`
+	Reply    string          `json:"reply,omitempty"`
+	Reason   string          `json:"reason,omitempty"`
+	Tags     []string        `json:"tags,omitempty"`
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+}
+
+// text returns the properties as JSON. Metadata that is none is left out.
+func (p mailProperties) text(metadata string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	p.Metadata = json.RawMessage(metadata)
+	if e.Encode(p) != nil {
+		b.Reset()
+		p.Metadata = nil
+		_ = e.Encode(p) // numbers and texts: nothing that could fail
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

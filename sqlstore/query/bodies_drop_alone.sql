@@ -1,0 +1,1 @@
+DELETE FROM bodies WHERE recipients <= 1 AND message IN ($NAMES)
