@@ -61,6 +61,7 @@ var layers = map[string]int{
 
 	"ingest":   3,
 	"transfer": 3,
+	"route":    3, // by which transport a mail goes, and when
 	"alert":    3, // tells people what is wrong
 	"segment":  3, // who is in a segment
 	"consent":  3, // who has asked for mail, and has confirmed it

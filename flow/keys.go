@@ -110,6 +110,13 @@ func membersKey() string { return prefix + "{members}:beats" }
 // identityKey: hash {id, settled}, the deployment that this Redis belongs to.
 func identityKey() string { return prefix + "{members}:deployment" }
 
+// paceKey: hash {tokens, at, share, slowed, day, used} that expires, the bucket
+// of a route, or of a domain of it.
+func paceKey(route, domain string) string { return prefix + "{route:" + route + "}:pace:" + domain }
+
+// stopsKey: hash, what is stopped in all processes -> who has stopped it.
+func stopsKey() string { return prefix + "{members}:stops" }
+
 // onceKey: string, the first value given under a name; it expires.
 func onceKey(name string) string { return prefix + "once:" + name }
 

@@ -1,0 +1,103 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Bucket is what tokens come out of: one for each mail that goes by a route, or
+// by a route to a domain. All processes that name it share it.
+type Bucket struct {
+	Domain string // of a route; empty: the route's own
+
+	PerSecond float64 // more than 0
+	Size      int     // tokens that are saved up at most, from 1
+
+	// Each slowing halves the rate, once a second at most and not below Least of
+	// it; then it grows by equal parts, the whole within Growth.
+	Least  float64
+	Growth time.Duration
+
+	// DayLimits are how many tokens there are in a day, from FirstDay on (days
+	// since 1970, UTC); after the last as many as the rate gives.
+	FirstDay  int64
+	DayLimits string // numbers, separated by commas
+}
+
+// PaceAsk is what a process wants of a bucket.
+type PaceAsk struct {
+	Bucket *Bucket
+	Want   int // tokens, 0 to 1,000,000
+	Back   int // of earlier ones, which were not used
+	Slow   bool
+}
+
+// PaceGrant is what it gets.
+type PaceGrant struct {
+	Tokens    int
+	Wait      time.Duration // until there may be another one
+	Share     float64       // of the rate, as it is now
+	LeftToday int           // -1: there is no limit
+}
+
+// MaxPaceAsks bounds what is asked in one call.
+const MaxPaceAsks = 500
+
+// Pace asks for tokens of buckets of one route, MaxPaceAsks at most. A call that
+// fails may have taken tokens: they are lost, a tenth of a second's worth.
+func (r *Redis) Pace(ctx context.Context, route string, asks []PaceAsk) ([]PaceGrant, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	keys, args := make([]string, len(asks)), make([]string, 0, 9*len(asks))
+	for i := range asks {
+		a, b := &asks[i], asks[i].Bucket
+		slow := "0"
+		if a.Slow {
+			slow = "1"
+		}
+		keys[i] = paceKey(route, b.Domain)
+		args = append(args, strconv.Itoa(a.Want), strconv.Itoa(a.Back), strconv.FormatFloat(b.PerSecond, 'f', -1, 64), strconv.Itoa(b.Size), slow,
+			strconv.FormatInt(int64(b.Least*1e6), 10), strconv.FormatInt(b.Growth.Milliseconds(), 10), strconv.FormatInt(b.FirstDay, 10), b.DayLimits)
+	}
+	numbers, err := r.call(ctx, "pace", keys, args).AsIntSlice()
+	if err != nil {
+		return nil, r.wrap("lease tokens of route "+route, err)
+	}
+	if len(numbers) != 4*len(asks) {
+		return nil, fmt.Errorf("lease tokens of route %s: redis %s: %d numbers for %d buckets", route, r.name, len(numbers), len(asks))
+	}
+	grants := make([]PaceGrant, len(asks))
+	for i := range grants {
+		n := numbers[4*i:]
+		grants[i] = PaceGrant{Tokens: int(n[0]), Wait: time.Duration(n[1]) * time.Millisecond, Share: float64(n[2]) / 1e6, LeftToday: int(n[3])}
+	}
+	return grants, nil
+}
+
+// Stops returns what is stopped in all processes, by name, with what was said
+// of it.
+func (r *Redis) Stops(ctx context.Context) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	stops, err := r.client.Do(ctx, r.client.B().Hgetall().Key(stopsKey()).Build()).AsStrMap()
+	return stops, r.wrap("read what is stopped", err)
+}
+
+// Stop stops something in all processes until Unstop. note says who, when, why.
+func (r *Redis) Stop(ctx context.Context, name, note string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := r.client
+	return r.wrap("stop "+name, c.Do(ctx, c.B().Hset().Key(stopsKey()).FieldValue().FieldValue(name, note).Build()).Error())
+}
+
+// Unstop lets it go on, and reports whether it was stopped.
+func (r *Redis) Unstop(ctx context.Context, name string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := r.client
+	n, err := c.Do(ctx, c.B().Hdel().Key(stopsKey()).Field(name).Build()).AsInt64()
+	return n > 0, r.wrap("let "+name+" go on", err)
+}

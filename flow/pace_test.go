@@ -1,0 +1,156 @@
+package flow
+
+import (
+	"strconv"
+	"testing"
+	"time"
+)
+
+// pace asks for tokens of one bucket, with the bucket's clock moved on before.
+func pace(t *testing.T, r *Redis, b *Bucket, past time.Duration, ask PaceAsk) PaceGrant {
+	t.Helper()
+	for _, field := range []string{"at", "slowed"} {
+		if do(t, r, "HEXISTS", paceKey("x", b.Domain), field) == "1" && past > 0 {
+			do(t, r, "HINCRBY", paceKey("x", b.Domain), field, strconv.FormatInt(-past.Milliseconds(), 10))
+		}
+	}
+	ask.Bucket = b
+	grants, err := r.Pace(t.Context(), "x", []PaceAsk{ask})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return grants[0]
+}
+
+func near(a, b time.Duration) bool { return a > b/2 && a <= b }
+
+// Tokens come in at the rate, are saved up to the size, are handed out a tenth
+// of a second's worth at a time, and those that were not used come back.
+func TestPace(t *testing.T) {
+	r := dial(t)
+	b := &Bucket{PerSecond: 100, Size: 15, Least: 0.1, Growth: time.Minute}
+	if g := pace(t, r, b, 0, PaceAsk{Want: 100}); g.Tokens != 10 || g.LeftToday != -1 || g.Share != 1 {
+		t.Fatalf("a full bucket gives %+v", g)
+	}
+	// On a slow machine some come in between the calls: the clock is real.
+	if g := pace(t, r, b, 0, PaceAsk{Want: 100}); g.Tokens < 5 {
+		t.Fatalf("the rest is %+v", g)
+	}
+	do(t, r, "HSET", paceKey("x", ""), "tokens", "0")
+	if g := pace(t, r, b, time.Hour, PaceAsk{Want: 2}); g.Tokens != 2 || g.Wait != 0 {
+		t.Fatalf("an hour later: %+v", g)
+	}
+	if g := pace(t, r, b, 0, PaceAsk{Back: 100}); g.Tokens != 0 {
+		t.Fatalf("%+v", g)
+	}
+	if tokens := do(t, r, "HGET", paceKey("x", ""), "tokens"); tokens != "15.000000" {
+		t.Fatalf("%s tokens in a full bucket", tokens)
+	}
+	slow := &Bucket{Domain: "example.com", PerSecond: 0.5, Size: 1, Least: 0.1, Growth: time.Minute}
+	if g := pace(t, r, slow, 0, PaceAsk{Want: 5}); g.Tokens != 1 || !near(g.Wait, 2*time.Second) {
+		t.Fatalf("one every two seconds: %+v", g)
+	}
+	if g := pace(t, r, slow, time.Second, PaceAsk{Want: 5}); g.Tokens != 0 || !near(g.Wait, time.Second) {
+		t.Fatalf("a second later: %+v", g)
+	}
+	if left := do(t, r, "PTTL", paceKey("x", "")); left == "-1" {
+		t.Error("a bucket is kept for ever")
+	}
+}
+
+// Slowing halves the rate, once a second, down to the least share; it grows back
+// by equal parts.
+func TestPaceAdapts(t *testing.T) {
+	r := dial(t)
+	b := &Bucket{PerSecond: 1000, Size: 1000, Least: 0.2, Growth: 100 * time.Second}
+	share := func(past time.Duration, slow bool) float64 {
+		t.Helper()
+		g := pace(t, r, b, past, PaceAsk{Slow: slow, Want: 1000})
+		if most := int(1000*g.Share/10) + 1; g.Tokens > most {
+			t.Errorf("%d tokens at a share of %v", g.Tokens, g.Share)
+		}
+		return g.Share
+	}
+	about := func(got, want float64) {
+		t.Helper()
+		if got < want || got > want+0.02 { // some time passes between the calls
+			t.Fatalf("the share is %v, want %v", got, want)
+		}
+	}
+	about(share(0, true), 0.5)
+	about(share(0, true), 0.5) // within the same second
+	about(share(2*time.Second, true), 0.26)
+	about(share(2*time.Second, true), 0.2) // the least
+	about(share(10*time.Second, false), 0.3)
+	about(share(40*time.Second, false), 0.7)
+	if got := share(time.Hour, false); got != 1 {
+		t.Fatalf("an hour later the share is %v", got)
+	}
+}
+
+// A day has so many tokens; those that come back are of the same day.
+func TestPaceOfDays(t *testing.T) {
+	r := dial(t)
+	millis, err := r.TimeMillis(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	today := millis / 86_400_000
+	b := &Bucket{PerSecond: 1000, Size: 1000, Least: 0.1, Growth: time.Minute, FirstDay: today - 1, DayLimits: "5,30"}
+	if g := pace(t, r, b, 0, PaceAsk{Want: 20}); g.Tokens != 20 || g.LeftToday != 10 {
+		t.Fatalf("%+v", g)
+	}
+	if g := pace(t, r, b, 0, PaceAsk{Want: 20, Back: 2}); g.Tokens != 12 || g.LeftToday != 0 || g.Wait <= 0 || g.Wait > 24*time.Hour {
+		t.Fatalf("%+v", g)
+	}
+	if g := pace(t, r, b, time.Minute, PaceAsk{Want: 20}); g.Tokens != 0 {
+		t.Fatalf("beyond the limit: %+v", g)
+	}
+	do(t, r, "HINCRBY", paceKey("x", ""), "day", "-1")
+	if g := pace(t, r, b, 0, PaceAsk{Want: 20}); g.Tokens != 20 || g.LeftToday != 10 {
+		t.Fatalf("on another day: %+v", g)
+	}
+	b.FirstDay, b.DayLimits = today-2, "5,30"
+	if g := pace(t, r, b, time.Minute, PaceAsk{Want: 20}); g.Tokens != 20 || g.LeftToday != -1 {
+		t.Fatalf("after the last limit: %+v", g)
+	}
+	b.FirstDay = today + 1
+	if g := pace(t, r, b, time.Minute, PaceAsk{Want: 20}); g.Tokens != 0 || g.LeftToday != 0 {
+		t.Fatalf("before the first day its limit is that of the first: %+v", g)
+	}
+}
+
+// Two processes share a bucket, with one call for several buckets each.
+func TestPaceIsShared(t *testing.T) {
+	r := dial(t)
+	a, b := &Bucket{PerSecond: 10, Size: 3, Least: 0.1, Growth: time.Minute}, &Bucket{Domain: "d", PerSecond: 0.001, Size: 3, Least: 0.1, Growth: time.Minute}
+	got := 0
+	for range 8 {
+		grants, err := r.Pace(t.Context(), "x", []PaceAsk{{Bucket: a, Want: 1}, {Bucket: b, Want: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += grants[1].Tokens
+	}
+	if got != 3 {
+		t.Errorf("%d tokens of a bucket of 3", got)
+	}
+}
+
+func TestStops(t *testing.T) {
+	r := dial(t)
+	if stops, err := r.Stops(t.Context()); err != nil || len(stops) != 0 {
+		t.Fatal(stops, err)
+	}
+	if err := r.Stop(t.Context(), "marketing", "ann: too many"); err != nil {
+		t.Fatal(err)
+	}
+	if stops, err := r.Stops(t.Context()); err != nil || stops["marketing"] != "ann: too many" {
+		t.Fatal(stops, err)
+	}
+	for _, want := range []bool{true, false} {
+		if was, err := r.Unstop(t.Context(), "marketing"); err != nil || was != want {
+			t.Fatal(was, err)
+		}
+	}
+}

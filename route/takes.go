@@ -1,0 +1,251 @@
+package route
+
+import (
+	"math/bits"
+	"time"
+
+	"sluice"
+)
+
+// Take says whether a mail may go by the transport that asks. It is what package
+// spool asks for.
+type Take struct {
+	OK   bool
+	Wait time.Duration // after what time to ask again
+	Lane string        // what it has to wait with, and apart from all other; empty: nothing goes
+}
+
+const (
+	// absentAfter is after what time without a question the workers of a route
+	// are all held to be busy, so that mail does not wait for them. Idle ones ask
+	// at least every maxWait.
+	absentAfter = 2 * maxWait
+
+	// nowhere is the lane of mail that no route takes: routes have gone from the
+	// settings since it was accepted. It waits for their return, or expires.
+	nowhere     = "no-route"
+	nowhereWait = 10 * time.Second
+
+	// Pauses of a route without a pace whose other side wants fewer.
+	pauseFirst  = time.Second
+	pauseLatest = time.Minute
+)
+
+// Takes says whether a mail may go by a transport now, and if so it is to be
+// attempted: its tokens are taken. It takes less than a microsecond, and
+// allocates nothing if the domain is known and in lower case.
+func (r *Router) Takes(t sluice.Transport, s *sluice.Send, now time.Time) Take {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	me := r.byTransport(t)
+	if me == nil || r.mode == Off {
+		return Take{Wait: maxWait}
+	}
+	me.asked = now
+	if !r.looked || r.stopped && s.Class == sluice.ClassMarketing {
+		return Take{Wait: stopsEvery}
+	}
+	d := r.domain(domainOf(s.To), now)
+	if r.intoSink(s.To, d) {
+		if me == r.sink {
+			me.taken++
+			return Take{OK: true}
+		}
+		return Take{Wait: maxWait}
+	}
+	set := r.candidates(d, s.Class, s.Route)
+	switch {
+	case set == 0:
+		return Take{Wait: nowhereWait, Lane: nowhere}
+	case me == r.sink:
+		return Take{Wait: maxWait}
+	}
+	up := r.preferred(set, d, now)
+	if ready := r.ready(me, up, d, now); ready != 0 {
+		return r.among(me, up, ready, d, s, now)
+	}
+	return r.refuse(me, set, up, d, now)
+}
+
+func (r *Router) byTransport(t sluice.Transport) *route {
+	for _, x := range r.routes {
+		if x.transport == t {
+			return x
+		}
+	}
+	if t == r.sink.transport {
+		return r.sink
+	}
+	return nil
+}
+
+// preferred returns the routes of a set that are up: of the backups only if no
+// other is. If none is, it is those that are no backups.
+func (r *Router) preferred(set uint64, d *domain, now time.Time) uint64 {
+	var first, second, up uint64
+	for rest := set; rest != 0; rest &= rest - 1 {
+		i := bits.TrailingZeros64(rest)
+		x := r.routes[i]
+		if !x.backup {
+			first |= 1 << i
+		}
+		if ls := x.lines(d); ls[0].wait(now) > 0 || ls[1].wait(now) > 0 {
+			continue
+		}
+		if up |= 1 << i; x.backup {
+			second |= 1 << i
+		}
+	}
+	switch {
+	case up&first != 0:
+		return up & first
+	case second != 0:
+		return second
+	case first != 0:
+		return first
+	}
+	return set
+}
+
+// ready returns those of a set that could take a mail now, and whose workers do
+// ask.
+func (r *Router) ready(me *route, set uint64, d *domain, now time.Time) (ready uint64) {
+	for rest := set; rest != 0; rest &= rest - 1 {
+		i := bits.TrailingZeros64(rest)
+		x := r.routes[i]
+		if x != me && now.Sub(x.asked) > absentAfter {
+			continue
+		}
+		if wait, _ := x.wait(d, now); wait == 0 {
+			ready |= 1 << i
+		}
+	}
+	return ready
+}
+
+// among decides between routes that are ready, of those that are up.
+func (r *Router) among(me *route, up, ready uint64, d *domain, s *sluice.Send, now time.Time) Take {
+	if r.choose(ready, s) != me {
+		if up&^ready&(1<<me.place) != 0 {
+			r.noteWant(me, d, now) // so that it is ready for the next
+		}
+		return Take{Wait: maxWait} // whoever is chosen takes it, or is busy by then
+	}
+	for _, l := range me.lines(d) {
+		if l != nil {
+			r.take(l.bucket)
+			l.breaker.take(now)
+		}
+	}
+	me.taken++
+	return Take{OK: true}
+}
+
+// noToken is the wait of a mail that lacks a token.
+const noToken time.Duration = -1
+
+// wait returns 0 if a mail to a domain may go now, else how long it may not, and
+// whether it is for its domain.
+func (x *route) wait(d *domain, now time.Time) (wait time.Duration, domain bool) {
+	ls := x.lines(d)
+	for i, l := range ls {
+		if w := l.wait(now); w > 0 {
+			return w, i == 1
+		}
+	}
+	for i, l := range ls {
+		if l != nil && !l.bucket.ready(now) {
+			return noToken, i == 1
+		}
+	}
+	return 0, false
+}
+
+// noteWant asks for the tokens that a route lacks, and returns after what time
+// there may be some.
+func (r *Router) noteWant(x *route, d *domain, now time.Time) time.Duration {
+	wait := time.Duration(0)
+	for _, l := range x.lines(d) {
+		if l != nil && !l.bucket.ready(now) {
+			wait = max(wait, r.want(l.bucket, now))
+		}
+	}
+	return wait
+}
+
+// refuse says when to ask again for a mail that no route takes now. set are those
+// whose settings take it, up those of them that are up.
+func (r *Router) refuse(me *route, set, up uint64, d *domain, now time.Time) Take {
+	if up&(1<<me.place) == 0 {
+		return Take{Wait: maxWait} // those that are say when
+	}
+	wait, ofDomain := me.wait(d, now)
+	if wait == noToken {
+		wait = r.noteWant(me, d, now)
+	}
+	t := Take{Wait: min(wait, maxWait)}
+	switch {
+	case ofDomain:
+		t.Lane = d.name
+	case set != 1<<len(r.routes)-1 || r.mode == AllowList:
+		t.Lane = me.name // other mail may go otherwise meanwhile
+	}
+	return t
+}
+
+// Report tells what has become of an attempt.
+func (r *Router) Report(t sluice.Transport, s *sluice.Send, result *sluice.Result, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.byTransport(t)
+	if x == nil || x == r.sink {
+		return
+	}
+	d := r.domain(domainOf(s.To), now)
+	ls := x.lines(d)
+	if result.Kind == sluice.ResultUntried {
+		for _, l := range ls {
+			if l != nil {
+				l.bucket.giveBack()
+			}
+		}
+	}
+	l := ls[0]
+	if x.direct {
+		l = ls[1]
+	}
+	switch {
+	case wantsFewer(result):
+		x.throttled++
+		l.throttle(result.RetryAfter, now)
+		if l.bucket != nil {
+			r.slower(l.bucket)
+		}
+	case result.Blame == sluice.BlameRoute:
+		l.breaker.report(false, result.RetryAfter, now)
+	case result.Kind != sluice.ResultUntried && result.Kind != sluice.ResultInDoubt:
+		l.breaker.report(true, 0, now)
+		l.pauseFor = 0
+	}
+}
+
+// wantsFewer reports whether the other side wants fewer (R8): it says so, it
+// closes (421), or it throttles (454).
+func wantsFewer(r *sluice.Result) bool {
+	return r.Throttled || r.Kind == sluice.ResultDeferred && (r.Code == 421 || r.Code == 454)
+}
+
+// throttle pauses a line, for as long as the other side says; one that has no
+// pace that could fall, for a time that grows.
+func (l *line) throttle(after time.Duration, now time.Time) {
+	if after == 0 && l.bucket == nil {
+		if now.Before(l.pause) {
+			return // the others of its window say the same
+		}
+		l.pauseFor = min(max(2*l.pauseFor, pauseFirst), pauseLatest)
+		after = l.pauseFor
+	}
+	if until := now.Add(after); until.After(l.pause) {
+		l.pause = until
+	}
+}
