@@ -164,6 +164,10 @@ type Effect struct {
 	Sends    []StoredSend
 	Outcomes []StoredOutcome
 
+	// Suppress changes suppressions, as SuppressionStore.Suppress does. Each must
+	// pass its Check.
+	Suppress []Suppression
+
 	// Stripe keeps the rows of the series that one process writes apart from
 	// those of others: the lowest partition that it holds.
 	Stripe int

@@ -64,6 +64,7 @@ var layers = map[string]int{
 	"route":    3, // by which transport a mail goes, and when
 	"alert":    3, // tells people what is wrong
 	"segment":  3, // who is in a segment
+	"suppress": 3, // who must not be mailed
 	"consent":  3, // who has asked for mail, and has confirmed it
 	"spool":    3, // messages on their way out
 	"braze":    3, // the dialect of Braze's API: requests to updates, users to replies

@@ -96,7 +96,11 @@ func (t *txn) applyEach(ctx context.Context, p *prepared, rows int, applied *slu
 	}
 	letters = append(letters, buried...)
 	applied.Dead = len(letters)
-	return t.bury(ctx, letters)
+	if err := t.bury(ctx, letters); err != nil {
+		return err
+	}
+	_, err = t.suppress(ctx, p.effect.Suppress)
+	return err
 }
 
 // writeEach writes a section and returns its refused rows. Events that it

@@ -230,12 +230,15 @@ func (r *restore) Finish(ctx context.Context, cursors []sluice.DumpCursor, lease
 			return err
 		}
 		for _, c := range cursors {
-			if c.Follower == mirrorFollower {
-				continue // the mirror has what came after the dump: it is made anew
+			if c.Follower == mirrorFollower || c.Follower == suppressionFollower {
+				continue // the mirror has what came after the dump: it is made anew; the other counts rows
 			}
 			if err := tx.addCursor(ctx, c); err != nil {
 				return fmt.Errorf("set the cursor of %s: %w", c.Follower, err)
 			}
+		}
+		if err := tx.recountSuppressions(ctx); err != nil {
+			return fmt.Errorf("count the changes of suppressions: %w", err)
 		}
 		if err := tx.raiseLeases(ctx, leases); err != nil {
 			return fmt.Errorf("raise the lease numbers: %w", err)

@@ -96,6 +96,11 @@ var standardTables = []standardTable{
 		{Name: "message", Kind: sluice.DumpText}, {Name: "n", Kind: sluice.DumpNumber}, {Name: "recipients", Kind: sluice.DumpNumber},
 		{Name: "remaining", Kind: sluice.DumpNumber}, {Name: "created", Kind: sluice.DumpTime}, {Name: "data", Kind: sluice.DumpBytes},
 	}},
+	{name: "suppressions", key: []string{"entry", "scope", "app_id", "reason"}, columns: []sluice.DumpColumn{
+		{Name: "entry", Kind: sluice.DumpText}, {Name: "scope", Kind: sluice.DumpText}, {Name: "app_id", Kind: sluice.DumpText}, {Name: "reason", Kind: sluice.DumpText},
+		{Name: "source", Kind: sluice.DumpText}, {Name: "happened", Kind: sluice.DumpTime}, {Name: "ends", Kind: sluice.DumpTime},
+		{Name: "removed", Kind: sluice.DumpNumber}, {Name: "number", Kind: sluice.DumpNumber},
+	}},
 	{name: "series_changes", key: []string{"app_id", "name", "bucket", "stripe"}, columns: []sluice.DumpColumn{
 		{Name: "app_id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "bucket", Kind: sluice.DumpTime},
 		{Name: "stripe", Kind: sluice.DumpNumber}, {Name: "stamp", Kind: sluice.DumpNumber},

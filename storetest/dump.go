@@ -98,6 +98,8 @@ func Fill(t *testing.T, store sluice.Store) {
 	e.Sends[1].From, e.Sends[1].Metadata, e.Sends[1].DueMillis = "", "", 0
 	e.Outcomes = []sluice.StoredOutcome{anOutcome(&e.Sends[0], sluice.SendWaiting, sluice.SendFailed, 1)}
 	must(t, store.(sluice.SendStore).AddBodies(f.ctx, []sluice.Body{{Message: e.Sends[0].Message, Recipients: 2, CreatedMillis: 1_760_000_000_123, Data: every}}))
+	e.Suppress = []sluice.Suppression{aSuppression("ä@example.com", sluice.SuppressComplaint, 1), aSuppression(".example.org", sluice.SuppressManual, 2)}
+	e.Suppress[1].EndMillis, e.Suppress[1].App, e.Suppress[1].Removed, e.Suppress[1].Source = 1_760_000_000_123, "ä", true, "set:\\"
 	f.apply(t, e, len(e.Events)+2, 0)
 	keys := store.(sluice.KeyStore)
 	must(t, keys.AddKey(f.ctx, sluice.APIKey{ID: "k1", Name: "für Ann", Permissions: []string{"events:write"}, Hash: every[128:160], CreatedMillis: 1_700_000_000_123}))
@@ -182,6 +184,9 @@ func testDump(t *testing.T, f *fixture) {
 	}
 	f.checkRestored(t)
 	f.checkUserNumbers(t, dump["user_numbers"])
+	last, err := f.store.(sluice.SuppressionStore).LastSuppression(f.ctx)
+	must(t, err)
+	want(t, "number of the last suppression", last, 2)
 }
 
 // checkUserNumbers: no user gets a number that another had after the dump, also
@@ -207,7 +212,7 @@ func (f *fixture) checkUserNumbers(t *testing.T, dumped []sluice.Cell) {
 // checkRestored looks at what Finish set, and that numbers go on from there.
 func (f *fixture) checkRestored(t *testing.T) {
 	t.Helper()
-	f.wantRows(t, "SELECT follower, part FROM cursors ORDER BY follower", []string{"list:mine", "0"}, []string{follower, "3"})
+	f.wantRows(t, "SELECT follower, part FROM cursors ORDER BY follower", []string{"list:mine", "0"}, []string{follower, "3"}, []string{"suppressions", "0"})
 	numbers, err := f.store.TakeLease(f.ctx, follower, []int{3})
 	must(t, err)
 	if numbers[3] <= 1<<40 {

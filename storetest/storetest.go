@@ -115,6 +115,8 @@ var suite = []struct {
 	{"SendBodies", testBodies},
 	{"SendOrphans", testOrphans},
 	{"SendsInDoubt", testInDoubt},
+	{"Suppressions", testSuppressions},
+	{"SuppressionsInOrder", testSuppressionOrder},
 	{"DumpAndRestore", testDump},
 	{"EventDays", testEventDays},
 	{"DeleteEvents", testDeleteEvents},

@@ -1,0 +1,1 @@
+UPDATE cursors SET pos_major = pos_major + ?, updated = ? WHERE follower = ? AND part = 0

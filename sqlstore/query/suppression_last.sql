@@ -1,0 +1,1 @@
+SELECT pos_major FROM cursors WHERE follower = ? AND part = 0

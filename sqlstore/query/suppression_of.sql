@@ -1,0 +1,1 @@
+SELECT $COLUMNS FROM suppressions WHERE entry IN ($NAMES)

@@ -1,0 +1,319 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sluice"
+)
+
+// How every process learns of every change.
+//
+// The idea. Changes of suppressions are counted, and a row has the number of its
+// last change. The count is a row of cursors, follower `suppressions`, and whoever
+// changes suppressions raises it first: that locks it until the transaction ends,
+// so changes become visible in the order of their numbers. Whoever reads the count
+// can read all rows up to it, and later those above it. A removed row stays, so
+// that its removal is such a change as well.
+//
+// The invariants. The count is raised last of all that a transaction locks before
+// the rows themselves, and only under it are rows read and written: two
+// transactions never wait for each other in a circle, and what is read to decide
+// on is not changed by others until the commit.
+//
+// What was tried and dropped. Items in the logs of the partitions: each process
+// would read all events of all of them, hundreds of thousands a second, for a few
+// suppressions. Rows with numbers from a sequence: they become visible in another
+// order than they were drawn. A table of changes beside: it needs trimming, and
+// who is behind what was trimmed reads all.
+
+// suppressionFollower is the cursor that counts the changes.
+const suppressionFollower = "suppressions"
+
+const (
+	suppressionColumns = "entry, scope, app_id, reason, source, happened, ends, removed, number"
+	suppressionValues  = 9
+)
+
+// suppressionKey are the columns of the primary key.
+var suppressionKey = []string{"entry", "scope", "app_id", "reason"}
+
+var _ sluice.SuppressionStore = (*Store)(nil)
+
+// Suppress implements sluice.SuppressionStore.
+func (s *Store) Suppress(ctx context.Context, changes []sluice.Suppression) (changed int, err error) {
+	if len(changes) > sluice.MaxSuppressChanges {
+		return 0, fmt.Errorf("suppress in %s: %d changes at once, the most is %d", s.where, len(changes), sluice.MaxSuppressChanges)
+	}
+	err = s.write(ctx, func(tx *txn) error {
+		changed, err = tx.suppress(ctx, changes)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("suppress in %s: %w", s.where, err)
+	}
+	return changed, nil
+}
+
+// suppress is done last in a transaction, see above.
+func (t *txn) suppress(ctx context.Context, changes []sluice.Suppression) (int, error) {
+	if len(changes) == 0 {
+		return 0, nil
+	}
+	for i := range changes {
+		if err := changes[i].Check(); err != nil {
+			return 0, fmt.Errorf("suppression %d: %w", i, err)
+		}
+	}
+	last, err := t.countSuppressions(ctx, len(changes))
+	if err != nil {
+		return 0, err
+	}
+	stored, err := t.suppressionsFor(ctx, changes)
+	if err != nil {
+		return 0, err
+	}
+	now := make(map[sluice.SuppressionKey]*sluice.Suppression, len(changes))
+	for i := range changes {
+		c, before := &changes[i], now[changes[i].Key()]
+		if row, ok := stored[c.Key()]; ok && before == nil {
+			before = &row
+		}
+		if c.Changes(before) {
+			now[c.Key()] = c
+		}
+	}
+	write := make([]*sluice.Suppression, 0, len(now))
+	for _, c := range now {
+		write = append(write, c)
+	}
+	slices.SortFunc(write, func(a, b *sluice.Suppression) int { return compareSuppressions(a.Key(), b.Key()) })
+	args := make([]any, 0, suppressionValues*len(write))
+	for i, c := range write {
+		args = append(args, t.store.suppressionArgs(c, last-int64(len(write)-1-i))...)
+	}
+	_, err = t.rows(ctx, "suppression_put", suppressionValues, args)
+	return len(write), err
+}
+
+// compareSuppressions is the order of the primary key.
+func compareSuppressions(a, b sluice.SuppressionKey) int {
+	return cmp.Or(strings.Compare(a.Entry, b.Entry), strings.Compare(a.Scope.String(), b.Scope.String()),
+		strings.Compare(a.App, b.App), strings.Compare(a.Reason.String(), b.Reason.String()))
+}
+
+// countSuppressions raises the count and returns it.
+func (t *txn) countSuppressions(ctx context.Context, by int) (last int64, err error) {
+	for range 2 {
+		result, err := t.exec(ctx, "suppression_count", by, t.store.now(), suppressionFollower)
+		if err != nil {
+			return 0, fmt.Errorf("count changes of suppressions: %w", err)
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 1 {
+			if err == nil {
+				err = t.conn.QueryRowContext(ctx, query(t.store.d, "suppression_last"), suppressionFollower).Scan(&last)
+			}
+			return last, err
+		}
+		if _, err := t.exec(ctx, "cursor_create", suppressionFollower, 0, t.store.now()); err != nil {
+			return 0, err
+		}
+	}
+	return 0, fmt.Errorf("count changes of suppressions: the cursor %s cannot be made", suppressionFollower)
+}
+
+// recountSuppressions makes the count anew from the rows. It has none.
+func (t *txn) recountSuppressions(ctx context.Context) error {
+	var last int64
+	if err := t.conn.QueryRowContext(ctx, "SELECT COALESCE(MAX(number), 0) FROM suppressions").Scan(&last); err != nil || last == 0 {
+		return err
+	}
+	return t.addCursor(ctx, sluice.DumpCursor{Follower: suppressionFollower, Position: sluice.Position{Major: uint64(last)}})
+}
+
+// suppressionsFor reads the rows of what is to be changed.
+func (t *txn) suppressionsFor(ctx context.Context, changes []sluice.Suppression) (map[sluice.SuppressionKey]sluice.Suppression, error) {
+	entries := make([]string, len(changes))
+	for i := range changes {
+		entries[i] = changes[i].Entry
+	}
+	stored := make(map[sluice.SuppressionKey]sluice.Suppression)
+	err := t.store.suppressionsOf(ctx, t.conn, entries, func(s sluice.Suppression) { stored[s.Key()] = s })
+	return stored, err
+}
+
+func (s *Store) suppressionArgs(c *sluice.Suppression, number int64) []any {
+	var ends any
+	if c.EndMillis != 0 {
+		ends = s.d.millis(c.EndMillis)
+	}
+	source := s.d.text(strings.ToValidUTF8(c.Source[:min(len(c.Source), sluice.MaxSuppressSourceBytes)], ""))
+	return []any{c.Entry, c.Scope.String(), c.App, c.Reason.String(), source, s.d.millis(c.TimeMillis), ends, b2i(c.Removed), number}
+}
+
+// rowsQuerier is a connection or a pool of them.
+type rowsQuerier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// suppressionsOf reads the rows of entries, in the order of their keys.
+func (s *Store) suppressionsOf(ctx context.Context, from rowsQuerier, entries []string, f func(sluice.Suppression)) error {
+	names := slices.Compact(slices.Sorted(slices.Values(entries)))
+	statement := strings.Replace(rawQuery(s.d, "suppression_of"), "$COLUMNS", suppressionColumns, 1)
+	for piece := range slices.Chunk(names, s.d.keysAtOnce()) {
+		args := make([]any, len(piece))
+		for i, name := range piece {
+			args[i] = name
+		}
+		rows, err := from.QueryContext(ctx, s.d.placeholders(strings.Replace(statement, "$NAMES", marks(len(piece)), 1)), args...)
+		if err != nil {
+			return err
+		}
+		var found []sluice.Suppression
+		if err := s.scanSuppressions(rows, func(r *sluice.Suppression) { found = append(found, *r) }); err != nil {
+			return err
+		}
+		slices.SortFunc(found, func(a, b sluice.Suppression) int { return compareSuppressions(a.Key(), b.Key()) })
+		for _, r := range found {
+			f(r)
+		}
+	}
+	return nil
+}
+
+// scanSuppressions reads rows of all columns.
+func (s *Store) scanSuppressions(rows *sql.Rows, f func(*sluice.Suppression)) error {
+	return eachRow(rows, func(scan func(...any) error) error {
+		var r sluice.Suppression
+		var scope, reason string
+		var times [2]any
+		err := scan(&r.Entry, &scope, &r.App, &reason, &r.Source, &times[0], &times[1], &r.Removed, &r.Number)
+		if err == nil {
+			err = setWords(&r, scope, reason)
+		}
+		if err == nil {
+			r.TimeMillis, err = s.d.scanMillis(times[0])
+		}
+		if err == nil && times[1] != nil {
+			r.EndMillis, err = s.d.scanMillis(times[1])
+		}
+		if err == nil {
+			f(&r)
+		}
+		return err
+	})
+}
+
+// SuppressionsOf implements sluice.SuppressionStore.
+func (s *Store) SuppressionsOf(ctx context.Context, entries []string) (all []sluice.Suppression, err error) {
+	if len(entries) > sluice.MaxSuppressChanges {
+		return nil, fmt.Errorf("read suppressions from %s: %d entries at once, the most is %d", s.where, len(entries), sluice.MaxSuppressChanges)
+	}
+	if err = s.suppressionsOf(ctx, s.reads, entries, func(r sluice.Suppression) { all = append(all, r) }); err != nil {
+		return nil, fmt.Errorf("read suppressions from %s: %w", s.where, err)
+	}
+	return all, nil
+}
+
+// Suppressions implements sluice.SuppressionStore.
+func (s *Store) Suppressions(ctx context.Context, q sluice.SuppressionQuery) (all []sluice.Suppression, err error) {
+	statement, args := "SELECT "+suppressionColumns+" FROM suppressions WHERE removed = 0", []any(nil)
+	order := strings.Join(suppressionKey, ", ")
+	switch {
+	case q.Reason != 0:
+		statement += " AND reason = ? AND happened >= ? AND happened < ?"
+		args = append(args, q.Reason.String(), s.d.millis(q.FromMillis), s.d.millis(q.ToMillis))
+		order = "happened DESC, entry, scope, app_id"
+		if q.Oldest {
+			order = "happened, entry, scope, app_id"
+		}
+	case q.After.Entry != "":
+		where, values := behind(s.d, suppressionKey, []any{q.After.Entry, q.After.Scope.String(), q.After.App, q.After.Reason.String()})
+		statement, args = statement+" AND "+where, values
+	}
+	statement += " ORDER BY " + order + " LIMIT ? OFFSET ?"
+	rows, err := s.reads.QueryContext(ctx, s.d.placeholders(statement), append(args, q.Limit, q.Skip)...)
+	if err == nil {
+		err = s.scanSuppressions(rows, func(r *sluice.Suppression) { all = append(all, *r) })
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list suppressions in %s: %w", s.where, err)
+	}
+	return all, nil
+}
+
+// LastSuppression implements sluice.SuppressionStore.
+func (s *Store) LastSuppression(ctx context.Context) (last int64, err error) {
+	err = s.each(ctx, rawQuery(s.d, "suppression_last"), []any{suppressionFollower}, func(scan func(...any) error) error { return scan(&last) })
+	if err != nil {
+		return 0, fmt.Errorf("read the number of the last suppression in %s: %w", s.where, err)
+	}
+	return last, nil
+}
+
+// CountSuppressions implements sluice.SuppressionStore.
+func (s *Store) CountSuppressions(ctx context.Context) (n int64, err error) {
+	err = s.each(ctx, "SELECT COUNT(*) FROM suppressions", nil, func(scan func(...any) error) error { return scan(&n) })
+	if err != nil {
+		return 0, fmt.Errorf("count suppressions in %s: %w", s.where, err)
+	}
+	return n, nil
+}
+
+// SuppressionChanges implements sluice.SuppressionStore.
+func (s *Store) SuppressionChanges(ctx context.Context, after int64, limit int, f func(*sluice.Suppression)) error {
+	statement := "SELECT " + suppressionColumns + " FROM suppressions WHERE number > ? ORDER BY number LIMIT ?"
+	rows, err := s.reads.QueryContext(ctx, s.d.placeholders(statement), after, limit)
+	if err == nil {
+		err = s.scanSuppressions(rows, f)
+	}
+	if err != nil {
+		return fmt.Errorf("read changes of suppressions after %d from %s: %w", after, s.where, err)
+	}
+	return nil
+}
+
+// HeldSuppressions implements sluice.SuppressionStore.
+func (s *Store) HeldSuppressions(ctx context.Context, after sluice.SuppressionKey, limit int, f func(*sluice.Suppression)) (n int, err error) {
+	statement, args := "SELECT entry, scope, app_id, reason, ends FROM suppressions WHERE removed = 0", []any(nil)
+	if after.Entry != "" {
+		where, values := behind(s.d, suppressionKey, []any{after.Entry, after.Scope.String(), after.App, after.Reason.String()})
+		statement, args = statement+" AND "+where, values
+	}
+	statement += " ORDER BY " + strings.Join(suppressionKey, ", ") + " LIMIT ?"
+	var r sluice.Suppression
+	var scope, reason sql.RawBytes
+	var ends any
+	err = s.eachRow(ctx, statement, append(args, limit), func(rows *sql.Rows) error {
+		err := rows.Scan(&r.Entry, &scope, &r.App, &reason, &ends)
+		if err == nil {
+			err = setWords(&r, string(scope), string(reason))
+		}
+		if r.EndMillis = 0; err == nil && ends != nil {
+			r.EndMillis, err = s.d.scanMillis(ends)
+		}
+		if err == nil {
+			n++
+			f(&r)
+		}
+		return err
+	})
+	if err != nil {
+		return n, fmt.Errorf("read suppressions from %s: %w", s.where, err)
+	}
+	return n, nil
+}
+
+// setWords sets what is stored as words.
+func setWords(r *sluice.Suppression, scope, reason string) error {
+	var ok, ok2 bool
+	r.Scope, ok = sluice.ParseScope(scope)
+	if r.Reason, ok2 = sluice.ParseSuppressReason(reason); !ok || !ok2 {
+		return fmt.Errorf("suppression of %s has scope %.32q and reason %.32q, and one of them is none", r.Entry, scope, reason)
+	}
+	return nil
+}

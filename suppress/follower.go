@@ -1,0 +1,177 @@
+package suppress
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"sluice"
+)
+
+// Bounds of following.
+const (
+	// lookEvery is how often the number of the last change is read: what is
+	// committed is in force after that and the time of a look or two.
+	lookEvery = 250 * time.Millisecond
+
+	// lookTimeout bounds one look.
+	lookTimeout = 10 * time.Second
+
+	// loadRows and changeRows are read at once.
+	loadRows   = 50_000
+	changeRows = 5_000
+
+	// sayEvery is how often a long load says where it is.
+	sayEvery = 5 * time.Second
+)
+
+// Follower keeps a List as the database has it: it reads all suppressions once,
+// and from then on the number of the last change, four times a second, which is
+// one row by its key. Where that has risen it reads what has changed. Nobody has
+// to tell it, so it matters to nobody whether Redis answers. While the database
+// does not, the list stays as it is: nothing is changed then, since changes are
+// transactions.
+type Follower struct {
+	List  *List
+	Store sluice.SuppressionStore
+	Clock sluice.Clock
+	Log   *slog.Logger
+
+	mu     sync.Mutex
+	at     int64 // all changes up to it are in the list
+	looked time.Time
+	failed error
+}
+
+// Status is how far a follower is.
+type Status struct {
+	Number int64     // of the last change that is in force here
+	Looked time.Time // when it was last known that there is no other
+	Err    error     // why it is not known now
+}
+
+// Status returns how far it is.
+func (f *Follower) Status() Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return Status{f.at, f.looked, f.failed}
+}
+
+// Load reads all suppressions. Nothing may be sent before it has returned.
+func (f *Follower) Load(ctx context.Context) error {
+	began := f.Clock.Now()
+	// First the number, then the rows: what changes meanwhile is read again.
+	last, err := f.Store.LastSuppression(ctx)
+	if err != nil {
+		return fmt.Errorf("load suppressions: %w", err)
+	}
+	all, err := f.Store.CountSuppressions(ctx)
+	if err != nil {
+		return fmt.Errorf("load suppressions: %w", err)
+	}
+	fresh := newSets(f.Clock)
+	if all > loadRows {
+		fresh.addresses.Reserve(int(all)) // tables that grow end up larger
+	}
+	var after sluice.SuppressionKey
+	said, rows, now := began, int64(0), began.UnixMilli()
+	for {
+		n, err := f.Store.HeldSuppressions(ctx, after, loadRows, func(s *sluice.Suppression) {
+			fresh.change(s, now)
+			after = s.Key()
+		})
+		if err != nil {
+			return fmt.Errorf("load suppressions, after %d of %d: %w", rows, all, err)
+		}
+		if rows += int64(n); n < loadRows {
+			break
+		}
+		if t := f.Clock.Now(); t.Sub(said) >= sayEvery {
+			said = t
+			f.Log.Info("suppressions are read", "rows", rows, "of about", all)
+		}
+	}
+	f.List.sets.Store(fresh)
+	if rows > 0 {
+		f.Log.Info("suppressions are in memory", "rows", rows, "seconds", f.Clock.Now().Sub(began).Seconds())
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.at, f.looked, f.failed = last, began, nil
+	return nil
+}
+
+// Run follows until a context ends.
+func (f *Follower) Run(fetch, work context.Context) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-fetch.Done():
+			return
+		case <-work.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := f.Look(fetch); err != nil && fetch.Err() == nil {
+			f.fail(err)
+		}
+	}
+}
+
+// fail notes an error, and logs the first of a row of them.
+func (f *Follower) fail(err error) {
+	f.mu.Lock()
+	first := f.failed == nil
+	f.failed = err
+	f.mu.Unlock()
+	if first {
+		f.Log.Warn("changes of suppressions cannot be read; what is known of them stays in force, it is tried again", "error", err)
+	}
+}
+
+// Look brings in what has changed.
+func (f *Follower) Look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	began := f.Clock.Now()
+	at := f.Status().Number // nobody else changes it
+	last, err := f.Store.LastSuppression(ctx)
+	if err != nil {
+		return err
+	}
+	if last < at { // the database has gone back in time
+		f.Log.Warn("the database has fewer changes of suppressions than were read of it: all are read again", "last", last, "read", at)
+		return f.Load(context.WithoutCancel(ctx))
+	}
+	sets, now := f.List.sets.Load(), began.UnixMilli()
+	for at < last {
+		n := 0
+		err := f.Store.SuppressionChanges(ctx, at, changeRows, func(s *sluice.Suppression) {
+			sets.change(s, now)
+			at = max(at, s.Number)
+			n++
+		})
+		if err != nil {
+			return err
+		}
+		if n < changeRows {
+			at = max(at, last) // numbers that changed nothing belong to no row
+		}
+		f.reached(at, time.Time{})
+	}
+	f.reached(at, began)
+	return nil
+}
+
+// reached notes how far it is, and since when nothing is wrong.
+func (f *Follower) reached(at int64, looked time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.at = at
+	if !looked.IsZero() {
+		f.looked, f.failed = looked, nil
+	}
+}

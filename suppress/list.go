@@ -1,0 +1,231 @@
+package suppress
+
+import (
+	"bytes"
+	"strings"
+	"sync/atomic"
+	"unicode"
+	"unicode/utf8"
+
+	"sluice"
+	"sluice/suppress/set"
+)
+
+// List is who is not to be mailed, in memory. Its methods may be called from
+// several goroutines at once. It is empty until somebody fills it (Follower.Load),
+// and nothing may be sent before that.
+//
+// The idea. Addresses and domains are in a set each: the domains are few, and
+// stay in the caches of the processor. A mail's address is looked up once, and
+// its domain once; the domains above it only if there are entries for all below a
+// domain of so few labels. What is for one app's mail is in the same sets under
+// its entry, a zero byte and the app.
+type List struct {
+	sets atomic.Pointer[sets]
+}
+
+// sets are replaced as a whole when the list is filled.
+type sets struct {
+	addresses, domains *set.Set
+
+	apps   atomic.Bool   // there are, or were, entries of one app
+	labels atomic.Uint64 // a bit for each number of labels that entries for all below a domain have
+}
+
+// Marks: whether an entry is for marketing alone, whether it is for all below a
+// domain too, and above that the reason: the smallest mark has the strongest one.
+const (
+	markMarketing = 1 << 0
+	markBelow     = 1 << 1
+	markReason    = 2 // bits below it
+)
+
+// Bounds of a look.
+const (
+	maxTextBytes = sluice.MaxSuppressEntryBytes + 1 + sluice.MaxAppIDBytes
+	maxLabels    = 63 // domains with more are as if they had so many
+)
+
+// NewList returns an empty list. The clock says when entries end.
+func NewList(clock sluice.Clock) *List {
+	l := &List{}
+	l.sets.Store(newSets(clock))
+	return l
+}
+
+func newSets(clock sluice.Clock) *sets {
+	return &sets{addresses: set.New(clock), domains: set.New(clock)}
+}
+
+// Verdict says why somebody is not mailed.
+type Verdict struct {
+	Reason sluice.SuppressReason
+	Scope  sluice.Scope
+	Match  Match
+}
+
+// Match says what of an address is on the list.
+type Match byte
+
+// The matches.
+const (
+	MatchAddress Match = 1
+	MatchDomain  Match = 2
+	MatchBelow   Match = 3 // its domain, or one above it, with all below
+)
+
+// String returns the match's word.
+func (m Match) String() string {
+	switch m {
+	case MatchAddress:
+		return "address"
+	case MatchDomain:
+		return "domain"
+	case MatchBelow:
+		return "subdomains"
+	}
+	return "unknown"
+}
+
+// Len returns how many entries there are.
+func (l *List) Len() int {
+	s := l.sets.Load()
+	return s.addresses.Len() + s.domains.Len()
+}
+
+// Check reports whether mail of a class and an app is not to be sent to an
+// address, and the strongest reason. The address may be written in any case. It
+// allocates nothing and waits for nobody.
+func (l *List) Check(address string, class sluice.Class, app string) (Verdict, bool) {
+	s := l.sets.Load()
+	var buffer [maxTextBytes]byte
+	text, ok := fold(buffer[:0], address)
+	at := bytes.LastIndexByte(text, '@')
+	if !ok || at < 0 {
+		return Verdict{}, false // no mail goes there
+	}
+	without := set.Mark(0)
+	if class == sluice.ClassTransactional {
+		without = markMarketing
+	}
+	best := verdictOf(s.addresses.Find(s.addresses.Hash(text), 0, without), MatchAddress)
+	domains := s.domains.Len() != 0
+	if domains {
+		best = stronger(best, s.domain(text[at+1:], nil, without))
+	}
+	if app != "" && len(app) <= sluice.MaxAppIDBytes && s.apps.Load() {
+		n := len(text)
+		text = append(append(text, 0), app...)
+		best = stronger(best, verdictOf(s.addresses.Find(s.addresses.Hash(text), 0, without), MatchAddress))
+		if domains {
+			best = stronger(best, s.domain(text[at+1:n], text[n:], without))
+		}
+	}
+	return best, best.Reason != 0
+}
+
+// domain looks for a domain and for those above it. app is what stands behind it
+// in memory: a zero byte and the app, or nothing.
+func (s *sets) domain(domain, app []byte, without set.Mark) Verdict {
+	text := domain[:len(domain)+len(app)]
+	best := verdictOf(s.domains.Find(s.domains.Hash(text), 0, without), MatchDomain)
+	labels := s.labels.Load()
+	if labels == 0 {
+		return best
+	}
+	for n := bytes.Count(domain, dot); n > 0; n-- { // so many labels has what is above
+		text = text[bytes.IndexByte(text, '.')+1:]
+		if labels&labelBit(n) != 0 {
+			best = stronger(best, verdictOf(s.domains.Find(s.domains.Hash(text), markBelow, without), MatchDomain))
+		}
+	}
+	return best
+}
+
+var dot = []byte{'.'}
+
+func labelBit(n int) uint64 { return 1 << min(n, maxLabels) }
+
+func verdictOf(m set.Mark, match Match) Verdict {
+	if m == 0 {
+		return Verdict{}
+	}
+	v := Verdict{Reason: sluice.SuppressReason(m >> markReason), Match: match}
+	if m&markMarketing != 0 {
+		v.Scope = sluice.ScopeMarketing
+	}
+	if m&markBelow != 0 {
+		v.Match = MatchBelow
+	}
+	return v
+}
+
+// stronger is the one with the smaller reason.
+func stronger(a, b Verdict) Verdict {
+	if b.Reason != 0 && (a.Reason == 0 || b.Reason < a.Reason) {
+		return b
+	}
+	return a
+}
+
+// fold appends an address as profile.NormalEmail would write it, and reports
+// whether it has room in an entry.
+func fold(dst []byte, address string) ([]byte, bool) {
+	address = strings.TrimSpace(address)
+	if len(address) > sluice.MaxEmailBytes {
+		return dst, false
+	}
+	for i := 0; i < len(address); i++ {
+		c := address[i]
+		if c >= utf8.RuneSelf {
+			return foldRunes(dst, address[i:])
+		}
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		dst = append(dst, c)
+	}
+	return dst, true
+}
+
+// foldRunes does what strings.ToLower does.
+func foldRunes(dst []byte, rest string) ([]byte, bool) {
+	for _, r := range rest {
+		r = unicode.ToLower(r)
+		if len(dst)+utf8.RuneLen(r) > sluice.MaxSuppressEntryBytes {
+			return dst, false
+		}
+		dst = utf8.AppendRune(dst, r)
+	}
+	return dst, true
+}
+
+// change brings one suppression in, or takes it out.
+func (s *sets) change(c *sluice.Suppression, nowMillis int64) {
+	in, mark, name := s.domains, set.Mark(c.Reason)<<markReason, c.Entry
+	if c.Scope == sluice.ScopeMarketing {
+		mark |= markMarketing
+	}
+	if below, ok := strings.CutPrefix(name, "."); ok {
+		mark |= markBelow
+		name = below
+	} else if strings.Contains(name, "@") {
+		in = s.addresses
+	}
+	var buffer [maxTextBytes]byte
+	text := append(buffer[:0], name...)
+	if c.App != "" {
+		text = append(append(text, 0), c.App...)
+	}
+	if !c.Holds(nowMillis) {
+		in.Remove(in.Hash(text), mark)
+		return
+	}
+	if c.App != "" {
+		s.apps.Store(true)
+	}
+	if mark&markBelow != 0 {
+		s.labels.Or(labelBit(strings.Count(name, ".") + 1))
+	}
+	in.Add(in.Hash(text), mark, set.EndSeconds(c.EndMillis))
+}

@@ -1,0 +1,170 @@
+package suppress
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/clocktest"
+	"sluice/profile"
+)
+
+var now = time.Unix(1_700_000_000, 0)
+
+// held is a list with entries, written as "ENTRY REASON SCOPE APP".
+func held(t *testing.T, clock sluice.Clock, lines ...string) *List {
+	t.Helper()
+	l := NewList(clock)
+	for _, line := range lines {
+		w := append(strings.Fields(line), "all", "")
+		s := sluice.Suppression{TimeMillis: 1}
+		var ok, ok2, ok3 bool
+		s.Entry, ok = ParseEntry(w[0])
+		s.Reason, ok2 = sluice.ParseSuppressReason(w[1])
+		s.Scope, ok3 = sluice.ParseScope(w[2])
+		if len(w) == 6 {
+			s.App = w[3]
+		}
+		if !ok || !ok2 || !ok3 || s.Check() != nil {
+			t.Fatalf("%q cannot be read: %v", line, s.Check())
+		}
+		l.sets.Load().change(&s, clock.Now().UnixMilli())
+	}
+	return l
+}
+
+func TestCheck(t *testing.T) {
+	l := held(t, clocktest.At(now),
+		"Ann@Example.com hard_bounce",
+		"bob@example.com unsubscribe marketing", "bob@example.com manual",
+		"cy@example.com unsubscribe marketing shop",
+		"JÖRG@bücher.example complaint",
+		"bad.example bad_domain",
+		".worse.example bad_domain", "*.co.uk manual marketing",
+		"own.example manual all shop",
+		"zip bad_domain", "*.test bad_domain",
+		"x@deep.worse.example complaint",
+	)
+	const m, x = sluice.ClassMarketing, sluice.ClassTransactional
+	for _, c := range []struct {
+		address string
+		class   sluice.Class
+		app     string
+		want    string
+	}{
+		{"ann@example.com", x, "", "hard_bounce all address"},
+		{" ANN@EXAMPLE.COM\t", m, "shop", "hard_bounce all address"},
+		{"ann@example.org", x, "", ""},
+		{"bob@example.com", m, "", "unsubscribe marketing address"}, // the stronger one
+		{"bob@example.com", x, "", "manual all address"},
+		{"cy@example.com", m, "shop", "unsubscribe marketing address"},
+		{"cy@example.com", m, "", ""},
+		{"cy@example.com", m, "sho", ""},
+		{"cy@example.com", x, "shop", ""},
+		{"Jörg@BÜCHER.example", x, "", "complaint all address"},
+		{"a@bad.example", x, "", "bad_domain all domain"},
+		{"a@sub.bad.example", x, "", ""},
+		{"a@worse.example", x, "", "bad_domain all subdomains"},
+		{"a@a.b.worse.example", x, "app", "bad_domain all subdomains"},
+		{"a@notworse.example", x, "", ""},
+		{"x@deep.worse.example", x, "", "complaint all address"},
+		{"a@shop.co.uk", m, "", "manual marketing subdomains"},
+		{"a@shop.co.uk", x, "", ""},
+		{"a@own.example", x, "shop", "manual all domain"},
+		{"a@own.example", x, "", ""},
+		{"a@zip", x, "", "bad_domain all domain"},
+		{"a@a.zip", x, "", ""},
+		{"a@b.c.test", x, "", "bad_domain all subdomains"},
+		{`"odd @ one"@bad.example`, x, "", "bad_domain all domain"},
+		{"nobody", x, "", ""},
+		{"", x, "", ""},
+		{strings.Repeat("a", 300) + "@bad.example", x, "", ""},
+	} {
+		v, ok := l.Check(c.address, c.class, c.app)
+		got := ""
+		if ok {
+			got = fmt.Sprint(v.Reason, " ", v.Scope, " ", v.Match)
+		}
+		if got != c.want {
+			t.Errorf("Check(%q, %s, %q) = %q, want %q", c.address, c.class, c.app, got, c.want)
+		}
+	}
+	if l.Len() != 12 {
+		t.Errorf("Len() = %d, want 12", l.Len())
+	}
+}
+
+// What is removed or ends is found no more; what was there beside it is.
+func TestRemovedAndEnded(t *testing.T) {
+	clock := clocktest.At(now)
+	l := held(t, clock, "a@example.com hard_bounce", "a@example.com manual")
+	change := func(s sluice.Suppression) { l.sets.Load().change(&s, clock.Now().UnixMilli()) }
+	reason := func() string {
+		v, ok := l.Check("a@example.com", sluice.ClassTransactional, "")
+		if !ok {
+			return ""
+		}
+		return v.Reason.String()
+	}
+	if got := reason(); got != "hard_bounce" {
+		t.Fatalf("reason %q", got)
+	}
+	change(sluice.Suppression{Entry: "a@example.com", Reason: sluice.SuppressHardBounce, Removed: true})
+	if got := reason(); got != "manual" {
+		t.Errorf("reason %q behind what was removed, want manual", got)
+	}
+	change(sluice.Suppression{Entry: "a@example.com", Reason: sluice.SuppressManual, EndMillis: now.UnixMilli() + 10_000})
+	clock.Move(9 * time.Second)
+	if got := reason(); got != "manual" {
+		t.Errorf("reason %q before its end, want manual", got)
+	}
+	clock.Move(time.Second)
+	if got := reason(); got != "" {
+		t.Errorf("reason %q at its end, want none", got)
+	}
+}
+
+func TestCheckAllocatesNothing(t *testing.T) {
+	l := held(t, clocktest.At(now), "a@example.com hard_bounce", ".bad.example bad_domain", "x@example.com manual all shop", "own.example manual all shop")
+	for _, address := range []string{"a@example.com", "Somebody.Else@Mail.Bad.Example", "nobody@example.net", "JÖRG@Bücher.example"} {
+		if n := testing.AllocsPerRun(100, func() { l.Check(address, sluice.ClassMarketing, "shop") }); n != 0 {
+			t.Errorf("Check(%q): %v allocations", address, n)
+		}
+	}
+}
+
+func TestParseEntry(t *testing.T) {
+	for text, want := range map[string]string{
+		" Ann@Example.COM ": "ann@example.com", "Example.com": "example.com", "example.com.": "example.com", ".Example.com": ".example.com",
+		"*.example.com": ".example.com", "@example.com": "example.com", "zip": "zip", ".zip": ".zip",
+		"": "", ".": "", "*": "", "a b": "", "a..b": "", "a@": "", "a@b": "", "-a.com": "", "*.": "", "a@b@c.com": "", "*example.com": "", "a\x00.com": "",
+	} {
+		got, ok := ParseEntry(text)
+		if ok != (want != "") || ok && got != want {
+			t.Errorf("ParseEntry(%q) = %q, %v, want %q", text, got, ok, want)
+		}
+	}
+}
+
+// Whatever NormalEmail takes for one address, Check does too.
+func FuzzFold(f *testing.F) {
+	for _, s := range []string{"Ann@Example.com", " JÖRG@Bücher.de", "İ@example.com", "a@b.c\u00a0", "\u212a@example.com"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, address string) {
+		want, ok := profile.NormalEmail(address)
+		if !ok {
+			return
+		}
+		if got, _ := fold(nil, address); string(got) != want {
+			t.Errorf("fold(%q) = %q, want %q", address, got, want)
+		}
+		l := NewList(clocktest.At(now))
+		l.sets.Load().change(&sluice.Suppression{Entry: want, Reason: sluice.SuppressManual}, 0)
+		if _, found := l.Check(address, sluice.ClassTransactional, ""); !found {
+			t.Errorf("%q is not found as %q", address, want)
+		}
+	})
+}

@@ -1,0 +1,225 @@
+package sluice
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Suppression says that an address, or a domain, is not to be mailed. There is
+// one for each entry, scope, app and reason. It is a register: of two changes of
+// one the later wins, by when it happened, whatever the order in which they
+// arrive; and one that was removed stays as a row, with when, so that a bounce
+// that is older than a new opt-in changes nothing.
+type Suppression struct {
+	// Entry is an address as profile.NormalEmail has it; a domain in lower case;
+	// or a dot and a domain, which is that domain and all below it.
+	Entry string
+
+	Scope  Scope
+	App    string // only this app's mail; empty: of all
+	Reason SuppressReason
+
+	// Source is where it comes from: an event, a key of the API, "cli",
+	// "set:NAME" (a Redis set that is followed).
+	Source string
+
+	TimeMillis int64 // when what it comes from happened
+	EndMillis  int64 // it holds until then; 0: for good
+	Removed    bool  // it holds no more, since TimeMillis
+
+	Number int64 // of the last change of it; the store counts them
+}
+
+// Scope is which mail a suppression is about.
+type Scope byte
+
+// The scopes.
+const (
+	ScopeAll       Scope = 0
+	ScopeMarketing Scope = 1
+)
+
+// String returns the scope's word.
+func (s Scope) String() string {
+	if s == ScopeMarketing {
+		return "marketing"
+	}
+	return "all"
+}
+
+// ParseScope reads a scope from its word.
+func ParseScope(word string) (Scope, bool) {
+	for s := ScopeAll; s <= ScopeMarketing; s++ {
+		if s.String() == word {
+			return s, true
+		}
+	}
+	return 0, false
+}
+
+// SuppressReason is why somebody is not mailed. Where there are several, the
+// smallest number is told.
+type SuppressReason byte
+
+// The reasons.
+const (
+	SuppressComplaint   SuppressReason = 1 // called it spam
+	SuppressUnsubscribe SuppressReason = 2
+	SuppressHardBounce  SuppressReason = 3 // there is no such mailbox
+	SuppressSoftBounces SuppressReason = 4 // deferred too often
+	SuppressBadDomain   SuppressReason = 5
+	SuppressManual      SuppressReason = 6
+)
+
+// SuppressReasons are all of them, in their order.
+var SuppressReasons = [...]SuppressReason{SuppressComplaint, SuppressUnsubscribe, SuppressHardBounce, SuppressSoftBounces, SuppressBadDomain, SuppressManual}
+
+// String returns the reason's word, as it stands in the table suppressions and
+// in events.
+func (r SuppressReason) String() string {
+	switch r {
+	case SuppressComplaint:
+		return "complaint"
+	case SuppressUnsubscribe:
+		return "unsubscribe"
+	case SuppressHardBounce:
+		return "hard_bounce"
+	case SuppressSoftBounces:
+		return "soft_bounces"
+	case SuppressBadDomain:
+		return "bad_domain"
+	case SuppressManual:
+		return "manual"
+	}
+	return "unknown"
+}
+
+// ParseSuppressReason reads a reason from its word.
+func ParseSuppressReason(word string) (SuppressReason, bool) {
+	for _, r := range SuppressReasons {
+		if r.String() == word {
+			return r, true
+		}
+	}
+	return 0, false
+}
+
+// Ends reports whether a suppression for this reason may have an end: what people
+// have said holds until they say something else.
+func (r SuppressReason) Ends() bool { return r != SuppressComplaint && r != SuppressUnsubscribe }
+
+// Bounds of suppressions.
+const (
+	// MaxSuppressEntryBytes bounds an entry: a dot, and a domain (RFC 5321,
+	// 4.5.3.1.2), or an address.
+	MaxSuppressEntryBytes = 256
+
+	// MaxSuppressSourceBytes bounds a source: longer ones are cut.
+	MaxSuppressSourceBytes = 255
+
+	// MaxSuppressChanges bounds what one call of Suppress changes.
+	MaxSuppressChanges = 10_000
+
+	// SetSource is how the sources of sets that are followed begin.
+	SetSource = "set:"
+)
+
+// Holds reports whether mail is held back by it at a moment.
+func (s *Suppression) Holds(nowMillis int64) bool {
+	return !s.Removed && (s.EndMillis == 0 || s.EndMillis > nowMillis)
+}
+
+// Check returns what is wrong with a suppression whose entry has its form
+// (package suppress gives it that).
+func (s *Suppression) Check() error {
+	word := s.Reason.String()
+	switch {
+	case s.Entry == "" || len(s.Entry) > MaxSuppressEntryBytes:
+		return fmt.Errorf("entry has %d bytes, want 1 to %d", len(s.Entry), MaxSuppressEntryBytes)
+	case s.Scope > ScopeMarketing || word == "unknown":
+		return fmt.Errorf("scope %d or reason %d is none", s.Scope, s.Reason)
+	case len(s.App) > MaxAppIDBytes:
+		return fmt.Errorf("app has %d bytes, the most is %d", len(s.App), MaxAppIDBytes)
+	case s.TimeMillis <= 0 || s.TimeMillis >= MaxEventTimeMillis || s.EndMillis < 0 || s.EndMillis >= MaxEventTimeMillis:
+		return fmt.Errorf("time %d or end %d is outside what can be stored", s.TimeMillis, s.EndMillis)
+	case s.EndMillis != 0 && !s.Reason.Ends():
+		return fmt.Errorf("a %s holds for good: it has no end", word)
+	}
+	return nil
+}
+
+// Changes reports whether a change of a suppression, as it is stored (nil: there
+// is none), is one. The later wins; at the same moment what suppresses does. A
+// set that is followed gives way: it neither takes over nor removes what holds
+// for another source.
+func (s *Suppression) Changes(stored *Suppression) bool {
+	switch {
+	case stored == nil:
+		return true
+	case s.TimeMillis < stored.TimeMillis:
+		return false
+	case s.TimeMillis == stored.TimeMillis:
+		return !s.Removed && (stored.Removed || s.EndMillis != stored.EndMillis)
+	case strings.HasPrefix(s.Source, SetSource):
+		return s.Source == stored.Source || stored.Removed && !s.Removed
+	}
+	return true
+}
+
+// SuppressionKey names a suppression: all that two of one key share.
+type SuppressionKey struct {
+	Entry  string
+	Scope  Scope
+	App    string
+	Reason SuppressReason
+}
+
+// Key returns the suppression's key.
+func (s *Suppression) Key() SuppressionKey { return SuppressionKey{s.Entry, s.Scope, s.App, s.Reason} }
+
+// SuppressionStore is where suppressions are kept: their one truth, which all
+// processes follow. The stores of package sqlstore are ones; what is promised of
+// Store's methods holds for these.
+type SuppressionStore interface {
+	// Suppress changes suppressions, at most MaxSuppressChanges, in one
+	// transaction, each that is a change (Changes). It returns how many have changed. Of
+	// several with one key the later wins.
+	Suppress(ctx context.Context, changes []Suppression) (changed int, err error)
+
+	// SuppressionsOf returns all rows of entries, removed ones too, in the order
+	// of their keys. At most MaxSuppressChanges entries.
+	SuppressionsOf(ctx context.Context, entries []string) ([]Suppression, error)
+
+	// Suppressions lists them.
+	Suppressions(ctx context.Context, q SuppressionQuery) ([]Suppression, error)
+
+	// LastSuppression is the number of the last change. Changes up to it are all
+	// to be read; later ones have larger numbers.
+	LastSuppression(ctx context.Context) (int64, error)
+
+	// SuppressionChanges calls f for at most limit rows whose last change has a
+	// number above `after`, removed ones too, in the order of these numbers.
+	SuppressionChanges(ctx context.Context, after int64, limit int, f func(*Suppression)) error
+
+	// HeldSuppressions calls f for at most limit suppressions that are not
+	// removed, in the order of their keys, after one; the zero key: from the first.
+	// Source, TimeMillis and Number are not read. It returns how many they were.
+	HeldSuppressions(ctx context.Context, after SuppressionKey, limit int, f func(*Suppression)) (int, error)
+
+	// CountSuppressions returns about how many rows there are.
+	CountSuppressions(ctx context.Context) (int64, error)
+}
+
+// SuppressionQuery says which suppressions are listed: those that are not
+// removed, of one reason, by when it happened; or of all, by their keys.
+type SuppressionQuery struct {
+	After SuppressionKey // those of all after it
+
+	Reason               SuppressReason // 0: of all
+	FromMillis, ToMillis int64          // when it happened, half-open
+	Oldest               bool           // the oldest first; else the newest
+	Skip                 int
+
+	Limit int
+}

@@ -1,0 +1,63 @@
+package sluice
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestSuppressionChanges(t *testing.T) {
+	at := func(millis int64, source string, removed bool) *Suppression {
+		return &Suppression{Entry: "a.example", Reason: SuppressBadDomain, Source: source, TimeMillis: millis, Removed: removed}
+	}
+	ends := at(1, "cli", false)
+	ends.EndMillis = 9
+	const set = "set:bad"
+	for i, c := range []struct {
+		stored, by *Suppression
+		want       bool
+	}{
+		{nil, at(1, "cli", false), true},
+		{nil, at(1, "cli", true), true}, // so that what is older comes too late
+		{at(1, "cli", false), at(2, "api", false), true},
+		{at(2, "cli", false), at(1, "api", false), false},
+		{at(2, "cli", false), at(1, "api", true), false},
+		{at(2, "cli", true), at(1, "api", false), false},
+		{at(1, "cli", false), at(1, "api", false), false},
+		{at(1, "cli", false), at(1, "api", true), false}, // at one moment what suppresses wins
+		{at(1, "cli", true), at(1, "api", false), true},
+		{at(1, "cli", false), ends, true},
+		{at(1, "cli", false), at(2, set, false), false}, // a set takes nothing over
+		{at(1, "cli", false), at(2, set, true), false},  // and removes only what is its own
+		{at(1, set, false), at(2, set, true), true},
+		{at(1, "cli", true), at(2, set, false), true},
+		{at(1, "set:other", false), at(2, set, true), false},
+		{at(1, set, false), at(2, "cli", false), true},
+	} {
+		if got := c.by.Changes(c.stored); got != c.want {
+			t.Errorf("case %d: %v, want %v", i, got, c.want)
+		}
+	}
+}
+
+func TestSuppressionCheck(t *testing.T) {
+	good := Suppression{Entry: "a@example.com", Reason: SuppressHardBounce, TimeMillis: 1, EndMillis: 2}
+	if err := good.Check(); err != nil {
+		t.Error(err)
+	}
+	for what, change := range map[string]func(*Suppression){
+		"entry": func(s *Suppression) { s.Entry = "" }, "app": func(s *Suppression) { s.App = strings.Repeat("a", 65) },
+		"reason": func(s *Suppression) { s.Reason = 0 }, "scope": func(s *Suppression) { s.Scope = 7 },
+		"time": func(s *Suppression) { s.TimeMillis = 0 }, "end": func(s *Suppression) { s.Reason = SuppressUnsubscribe },
+	} {
+		bad := good
+		change(&bad)
+		if err := bad.Check(); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for _, r := range SuppressReasons {
+		if got, ok := ParseSuppressReason(r.String()); !ok || got != r {
+			t.Errorf("reason %d is read as %d", r, got)
+		}
+	}
+}
