@@ -150,8 +150,14 @@ const (
 
 // UserUpdate is a change of one user, or a fact about him.
 type UserUpdate struct {
-	Op           UserOp
-	Key          UserKey
+	Op  UserOp
+	Key UserKey
+
+	// Address, if it is there: the user of Key is meant if he has this address by
+	// now, and otherwise whoever has it. So what one request says of an address
+	// goes the way of what has just given it to somebody, and not past it.
+	Address UserKey
+
 	ExistingOnly bool  // creates nobody
 	TimeMillis   int64 // when it happened, or was accepted
 	Name         string
@@ -162,14 +168,17 @@ type UserUpdate struct {
 // AppendUpdate appends a user update to a batch.
 func AppendUpdate(batch []byte, u *UserUpdate) []byte {
 	start := len(batch)
-	only := byte(0)
+	how := byte(u.Address.Kind) << 1
 	if u.ExistingOnly {
-		only = 1
+		how |= 1
 	}
-	batch = append(batch, 0, 0, 0, 0, byte(ItemUser), byte(u.Op), byte(u.Key.Kind), only)
+	batch = append(batch, 0, 0, 0, 0, byte(ItemUser), byte(u.Op), byte(u.Key.Kind), how)
 	batch = binary.LittleEndian.AppendUint64(batch, uint64(u.TimeMillis))
 	for _, s := range [...]string{u.Key.Name, u.Name, u.App} {
 		batch = appendText(batch, s)
+	}
+	if u.Address.Kind != 0 {
+		batch = appendText(batch, u.Address.Name)
 	}
 	batch = append(batch, u.Body...)
 	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
@@ -183,10 +192,16 @@ func DecodeUpdate(payload []byte, u *UserUpdate) error {
 	if len(payload) < fixed {
 		return fmt.Errorf("decode user update: %w: %d bytes", ErrBatchBroken, len(payload))
 	}
-	u.Op, u.Key.Kind, u.ExistingOnly = UserOp(payload[0]), UserKeyKind(payload[1]), payload[2] != 0
+	u.Op, u.Key.Kind, u.ExistingOnly = UserOp(payload[0]), UserKeyKind(payload[1]), payload[2]&1 != 0
+	u.Address = UserKey{Kind: UserKeyKind(payload[2] >> 1)}
 	u.TimeMillis = int64(binary.LittleEndian.Uint64(payload[3:]))
 	b := payload[fixed:]
-	for _, s := range [...]*string{&u.Key.Name, &u.Name, &u.App} {
+	texts := [...]*string{&u.Key.Name, &u.Name, &u.App, &u.Address.Name}
+	many := len(texts)
+	if u.Address.Kind == 0 {
+		many--
+	}
+	for _, s := range texts[:many] {
 		var ok bool
 		if *s, b, ok = cutText(b); !ok {
 			return fmt.Errorf("decode user update: %w: a text is cut short", ErrBatchBroken)

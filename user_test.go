@@ -37,18 +37,22 @@ func TestKeyPartition(t *testing.T) {
 }
 
 func TestUpdateEncoding(t *testing.T) {
-	want := UserUpdate{Op: OpEvent, Key: AliasKey("a\"", "b"), ExistingOnly: true, TimeMillis: 1_700_000_000_000, Name: "n", App: "app", Body: `{"a":1}`}
-	r, err := ReadBatch(AppendUpdate(NewBatch(0), &want))
-	if err != nil || !r.Next() || r.Item.Kind != ItemUser {
-		t.Fatal(err)
-	}
-	var got UserUpdate
-	if err := DecodeUpdate(r.Item.Payload, &got); err != nil || got != want {
-		t.Errorf("%+v, %v; want %+v", got, err, want)
-	}
-	for n := range len(r.Item.Payload) - len(want.Body) {
-		if err := DecodeUpdate(r.Item.Payload[:n], &got); err == nil {
-			t.Errorf("%d of %d bytes are an update", n, len(r.Item.Payload))
+	plain := UserUpdate{Op: OpEvent, Key: AliasKey("a\"", "b"), ExistingOnly: true, TimeMillis: 1_700_000_000_000, Name: "n", App: "app", Body: `{"a":1}`}
+	addressed := plain
+	addressed.ExistingOnly, addressed.Address = false, UserKey{KeyPhone, "+431"}
+	for _, want := range []UserUpdate{plain, addressed} {
+		r, err := ReadBatch(AppendUpdate(NewBatch(0), &want))
+		if err != nil || !r.Next() || r.Item.Kind != ItemUser {
+			t.Fatal(err)
+		}
+		var got UserUpdate
+		if err := DecodeUpdate(r.Item.Payload, &got); err != nil || got != want {
+			t.Errorf("%+v, %v; want %+v", got, err, want)
+		}
+		for n := range len(r.Item.Payload) - len(want.Body) {
+			if err := DecodeUpdate(r.Item.Payload[:n], &got); err == nil {
+				t.Errorf("%d of %d bytes are an update", n, len(r.Item.Payload))
+			}
 		}
 	}
 }

@@ -121,6 +121,9 @@ func (w *written) took() string {
 		if u.TimeMillis != now.UnixMilli() {
 			at = " " + profile.TimeText(u.TimeMillis)
 		}
+		if u.Address.Name != "" {
+			only += fmt.Sprintf(" or %d:%s", u.Address.Kind, u.Address.Name)
+		}
 		lines = append(lines, fmt.Sprintf("%d %d:%s%s%s %s|%s|%s", u.Op, u.Key.Kind, u.Key.Name, only, at, u.Name, u.App, u.Body))
 	}
 	w.updates = nil

@@ -99,10 +99,47 @@ func (t *tracking) answer(ctx context.Context, r *Request, most int) (Reply, err
 		refused.Refused = len(t.mistakes)
 		return refused, nil
 	}
+	sendAlong(t.updates)
 	if err := r.Core.Update(ctx, t.updates); err != nil {
 		return Reply{}, err
 	}
 	return Reply{http.StatusCreated, t.body(), len(t.updates), len(t.mistakes)}, nil
+}
+
+// sendAlong has what a call says of an address go the way of the attributes
+// before it that give the address to somebody: the log of the address may be
+// read before theirs, and would make somebody else of it.
+func sendAlong(updates []sluice.UserUpdate) {
+	if !slices.ContainsFunc(updates, byAddress) {
+		return
+	}
+	given := make(map[sluice.UserKey]sluice.UserKey) // whom each address was given to
+	for i := range updates {
+		u := &updates[i]
+		if to, ok := given[u.Key]; ok {
+			u.Address, u.Key = u.Key, to
+		}
+		if u.Op != sluice.OpAttributes {
+			continue
+		}
+		m := jsonscan.Read(u.Body)
+		for m.Next() {
+			k := sluice.UserKey{Name: m.Value.Text()}
+			switch m.Key {
+			case "email":
+				k.Kind = sluice.KeyEmail
+			case "phone":
+				k.Kind = sluice.KeyPhone
+			}
+			if k.Kind != 0 && m.Value.Kind == jsonscan.String && k != u.Key && k != u.Address {
+				given[k] = u.Key
+			}
+		}
+	}
+}
+
+func byAddress(u sluice.UserUpdate) bool {
+	return u.Key.Kind == sluice.KeyEmail || u.Key.Kind == sluice.KeyPhone
 }
 
 // body is that of a good reply.

@@ -40,6 +40,11 @@ func TestTrack(t *testing.T) {
 			`3 3:a@b.cd 2023-11-14T22:13:20.000Z p|x|{"currency":"JPY","price":-3,"quantity":100,"properties":{"a":1}}`},
 		{"in order", `{"purchases":[{"external_id":"u","product_id":"p","currency":"EUR","price":1,"time":1700000000}],"events":[{"external_id":"u","name":"e","time":1700000000}],"partner":"x","attributes":[{"external_id":"u"},{"external_id":"v"}]}`,
 			"1 1:u ||{}\n1 1:v ||{}\n2 1:u 2023-11-14T22:13:20.000Z e||\n3 1:u 2023-11-14T22:13:20.000Z p||{\"currency\":\"EUR\",\"price\":1,\"quantity\":1}"},
+		{"an address that it gives", `{"attributes":[{"external_id":"u","email":"A@b.cd","phone":"+431"},{"external_id":"v","email":"x@b.cd"},{"email":"a@b.cd","n":1},{"email":"new@b.cd"}],"events":[{"email":"a@B.cd","name":"e","time":1700000000},{"phone":"+431","name":"e","time":1700000000}],"purchases":[{"email":"new@b.cd","product_id":"p","currency":"EUR","price":1,"time":1700000000}]}`,
+			`1 1:u ||{"email":"a@b.cd","phone":"+431"}` + "\n" + `1 1:v ||{"email":"x@b.cd"}` + "\n" + `1 1:u or 3:a@b.cd ||{"email":"a@b.cd","n":1}` + "\n" + `1 3:new@b.cd ||{"email":"new@b.cd"}` + "\n" +
+				"2 1:u or 3:a@b.cd 2023-11-14T22:13:20.000Z e||\n2 1:u or 4:+431 2023-11-14T22:13:20.000Z e||\n3 3:new@b.cd 2023-11-14T22:13:20.000Z p||{\"currency\":\"EUR\",\"price\":1,\"quantity\":1}"},
+		{"to the last of two", `{"attributes":[{"external_id":"u","email":"a@b.cd"},{"external_id":"v","email":"a@b.cd"}],"events":[{"email":"a@b.cd","name":"e","time":1700000000}]}`,
+			`1 1:u ||{"email":"a@b.cd"}` + "\n" + `1 1:v ||{"email":"a@b.cd"}` + "\n2 1:v or 3:a@b.cd 2023-11-14T22:13:20.000Z e||"},
 		{"one instead of an array", `{"attributes":{"external_id":"u"}}`, `1 1:u ||{}`},
 		{"null instead of an array", `{"events":null,"attributes":[{"external_id":"u"}]}`, `1 1:u ||{}`},
 		{"escaped names of arrays", `{"attr\u0069butes":[{"external_id":"u"}]}`, `1 1:u ||{}`},

@@ -13,6 +13,9 @@ import (
 func (u *Unit) apply(up *Update) {
 	id, x := u.target(up)
 	switch {
+	case up.Address.Name != "" && !u.meant(up, id, x):
+		u.applyByAddress(up)
+		return
 	case x == nil:
 		u.result.Ignored++
 		if up.Op == sluice.OpAbsorb {
@@ -98,10 +101,39 @@ func (u *Unit) target(up *Update) (id sluice.UserID, x *user) {
 		}
 		return u.find(id)
 	}
-	if id, x = u.owner(up.Key); x == nil && creates(up) {
+	if id, x = u.owner(up.Key); x == nil && up.Address.Name == "" && creates(up) {
 		id, x = u.create(up)
 	}
 	return id, x
+}
+
+// meant reports whether an update that has an address is about the user of its
+// key. Of one of another partition that is known there.
+func (u *Unit) meant(up *Update, id sluice.UserID, x *user) bool {
+	if x == nil || id.Partition != up.Place.Partition {
+		return x != nil
+	}
+	p, err := x.look()
+	if err != nil || !has(p, up.Address) {
+		return false
+	}
+	if p.ExternalID != "" {
+		return true // he was written last
+	}
+	_, other := u.owner(up.Address)
+	return other == nil || other.profile == nil || other.profile.ExternalID == ""
+}
+
+// applyByAddress applies an update to whoever has its address, where that is
+// taken in.
+func (u *Unit) applyByAddress(up *Update) {
+	by := *up
+	by.Key, by.Address = up.Address, sluice.UserKey{}
+	if home := by.Key.Partition(u.partitions); home != by.Place.Partition {
+		u.send(&by.UserUpdate, by.Place.Partition, home)
+		return
+	}
+	u.apply(&by)
 }
 
 // creates reports whether an update creates a user that is not there.
@@ -369,15 +401,18 @@ const forwardBits = 10
 
 // forward sends an update to the log of a user of another partition.
 func (u *Unit) forward(up *Update, id sluice.UserID) {
-	// A database that was restored must not give numbers again that the logs
-	// have seen: they are at least the time.
-	n := u.numbers[up.Place.Partition]
-	n.Forward = max(n.Forward+1, u.now<<forwardBits)
 	out := up.UserUpdate
 	out.Key = sluice.UserKey{Kind: sluice.KeyUser, Name: id.String()}
-	u.result.Changes.Forward = append(u.result.Changes.Forward, sluice.Forward{
-		From: up.Place.Partition, To: id.Partition, ID: n.Forward, Items: sluice.AppendUpdate(nil, &out),
-	})
+	u.send(&out, up.Place.Partition, id.Partition)
+}
+
+// send sends an update from a partition's log to another's.
+func (u *Unit) send(up *sluice.UserUpdate, from, to int) {
+	// A database that was restored must not give numbers again that the logs
+	// have seen: they are at least the time.
+	n := u.numbers[from]
+	n.Forward = max(n.Forward+1, u.now<<forwardBits)
+	u.result.Changes.Forward = append(u.result.Changes.Forward, sluice.Forward{From: from, To: to, ID: n.Forward, Items: sluice.AppendUpdate(nil, up)})
 }
 
 // nameOf is what events call a user: his external id, if it fits there.

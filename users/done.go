@@ -117,6 +117,12 @@ func addresses(p *profile.Profile) (a addressKeys) {
 	return a
 }
 
+// has reports whether a user has an address.
+func has(p *profile.Profile, address sluice.UserKey) bool {
+	a := addresses(p)
+	return slices.Contains(a[:], address)
+}
+
 // moveAddresses notes what of a user's addresses has changed.
 func (u *Unit) moveAddresses(id sluice.UserID, before, after addressKeys) {
 	c := u.result.Changes

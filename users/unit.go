@@ -53,6 +53,11 @@ type Dead struct {
 // the user that it names or, if he has been merged, to the one who took him
 // over, over as many merges as there were.
 //
+// An update that names a user by an address which the same request has just given
+// to somebody goes to that one's log, with both names. There it is known whether
+// he has the address by then; if not, it is forwarded to where the address is
+// taken in. Only there somebody may be made of it: else there would be two.
+//
 // A merge is two halves: the store of the one who goes writes a tombstone, gives
 // his keys to the other and forwards his profile; the store of the other takes
 // it in (profile.Merge). In between, updates by the keys of the first arrive at
@@ -178,6 +183,9 @@ func queryOf(updates []Update) (q sluice.UserQuery) {
 		u := &updates[i]
 		numbers[u.Place.Partition] = true
 		add(u.Key)
+		if u.Address.Name != "" {
+			add(u.Address)
+		}
 		switch u.Op {
 		case sluice.OpAlias:
 			add(sluice.UserKey{Kind: sluice.KeyAlias, Name: u.Body})

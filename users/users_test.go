@@ -354,6 +354,55 @@ func TestLongChain(t *testing.T) {
 	}
 }
 
+// What a request says of an address which it has just given to somebody is said
+// of him, wherever he is and in whatever order the logs are read; of whoever has
+// the address, or is made of it, if he did not get it.
+func TestAddressGivenBefore(t *testing.T) {
+	const partitions = 4
+	mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: "x@example.com"}
+	r := rand.New(rand.NewPCG(13, 14))
+	for i := range 200 {
+		m := newModel(t, partitions)
+		k, alias := external(fmt.Sprint("u", i)), sluice.AliasKey("l", fmt.Sprint(i))
+		bought := sluice.UserUpdate{Op: sluice.OpPurchase, Key: k, Address: mail, Name: "p", TimeMillis: m.now, Body: `{"currency":"EUR","price":1,"quantity":1}`}
+		event := did(k, "e", m.now)
+		event.Address = mail
+		gets := r.IntN(3) > 0
+		if r.IntN(2) == 0 { // he is of another partition than his id
+			m.add(set(alias, `{"a":1}`))
+			m.settle()
+			m.add(sluice.UserUpdate{Op: sluice.OpIdentify, Key: alias, Name: k.Name, Body: "merge"})
+			m.settle()
+		}
+		if r.IntN(2) == 0 { // somebody has the address already
+			m.add(set(mail, `{"email":"x@example.com"}`))
+			m.settle()
+		}
+		if gets {
+			m.add(set(k, `{"email":"x@example.com"}`))
+		}
+		m.add(event)
+		m.add(bought)
+		for range 40 {
+			m.step(1+r.IntN(2), r.IntN(partitions))
+			m.deliver(r.IntN(partitions), r.IntN(partitions))
+		}
+		m.settle()
+		var found *profile.Profile
+		for _, row := range m.users {
+			if p := m.profileOf(row); row.MergedInto.IsZero() && len(p.Events) > 0 {
+				if found != nil {
+					t.Fatalf("%d: the event is counted twice", i)
+				}
+				found = p
+			}
+		}
+		if found == nil || (found.ExternalID == k.Name) != gets || len(found.Purchases) != 1 || found.Fields.Get("email") != `"x@example.com"` {
+			t.Fatalf("%d: gets it %v: %s", i, gets, dump(found))
+		}
+	}
+}
+
 // Who cannot be read keeps his keys: what comes for him is a dead letter, and
 // makes nobody else of his name, whom an erasure would find instead of him.
 func TestUnreadable(t *testing.T) {
