@@ -46,6 +46,11 @@ type KeepStore interface {
 	// It returns where to go on; that is toMillis when it is done.
 	EraseEvents(ctx context.Context, names []Erasure, from EventKey, toMillis int64) (erased int, next EventKey, err error)
 
+	// DeadLetters, DeadLetter and DropDeadLetter are those of Store.
+	DeadLetters(ctx context.Context, after int64, limit int) ([]DeadLetter, error)
+	DeadLetter(ctx context.Context, id int64) (DeadLetter, error)
+	DropDeadLetter(ctx context.Context, id int64) error
+
 	// Erased removes names that were not written again since a moment.
 	Erased(ctx context.Context, names []Erasure, beforeMillis int64) error
 }

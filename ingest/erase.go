@@ -16,9 +16,9 @@ const (
 	eraseOverlap = 5 * time.Minute
 )
 
-// erase erases users from events: a name at once, that is in the first pass
-// after it was written, and once more a day later, when it is done with. A pass
-// looks through all events for up to sluice.MaxErasures names.
+// erase erases users from events and dead letters: a name at once, that is in
+// the first pass after it was written, and once more a day later, when it is done
+// with. A pass looks through all of them for up to sluice.MaxErasures names.
 //
 // What has been passed once is kept in memory only, as a moment: a new holder of
 // the lease passes all names again.
@@ -43,6 +43,9 @@ func (k *Keeper) erasePasses(ctx context.Context, from, to int64, done bool) err
 			return err
 		}
 		if err := k.erasePass(ctx, names); err != nil {
+			return err
+		}
+		if err := k.eraseDead(ctx, names); err != nil {
 			return err
 		}
 		if done {

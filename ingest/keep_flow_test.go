@@ -247,6 +247,59 @@ func TestKeeperErases(t *testing.T) {
 	})
 }
 
+// Dead letters of who was deleted go, whatever they are; not those of others, nor
+// what somebody does long after, who has the name now.
+func TestKeeperErasesDeadLetters(t *testing.T) {
+	onEach(t, func(b *bed) {
+		k := newKept(b, ingest.Retention{})
+		now := k.clock.Now()
+		user := sluice.UserID{Partition: 1, Number: 7}
+		key := sluice.UserKey{Kind: sluice.KeyExternal, Name: "gone"}
+		other := sluice.UserKey{Kind: sluice.KeyExternal, Name: "stays"}
+		item := func(u sluice.UserUpdate) []byte { return sluice.AppendUpdate(nil, &u) }
+		event := func(user string) []byte { return sluice.AppendEvent(nil, &sluice.Event{Name: "n", User: user}) }
+		at := sluice.Place{Position: sluice.Position{Major: uint64(now.UnixMilli())}}
+		late := sluice.Place{Position: sluice.Position{Major: uint64(now.Add(2 * time.Hour).UnixMilli())}}
+		var letters []sluice.DeadLetter
+		put := func(reason string, form sluice.Form, place sluice.Place, payload []byte) {
+			letters = append(letters, sluice.DeadLetter{Form: form, Reason: reason, Place: place, Payload: payload, TimeMillis: now.UnixMilli()})
+		}
+		for _, x := range []struct {
+			reason string
+			u      sluice.UserUpdate
+		}{
+			{"his", sluice.UserUpdate{Op: sluice.OpAttributes, Key: key, Body: "{}"}},
+			{"his number's", sluice.UserUpdate{Op: sluice.OpDelete, Key: sluice.UserKey{Kind: sluice.KeyUser, Name: user.String()}}},
+			{"his alias's", sluice.UserUpdate{Op: sluice.OpIdentify, Key: sluice.AliasKey("l", "n"), Name: "gone"}},
+			{"a merge", sluice.UserUpdate{Op: sluice.OpMerge, Key: other, Name: users.MergeName(key)}},
+			{"his profile", sluice.UserUpdate{Op: sluice.OpAbsorb, Key: other, Name: "x", Body: `{"external_id":"gone"}`}},
+			{"large", sluice.UserUpdate{Op: sluice.OpAttributes, Key: key, Body: `{"a":"` + strings.Repeat("x", 2<<20) + `"}`}},
+			{"KEPT another's", sluice.UserUpdate{Op: sluice.OpAttributes, Key: other, Body: `{"friend":"gone"}`}},
+			{"KEPT an alias", sluice.UserUpdate{Op: sluice.OpAlias, Key: sluice.AliasKey("gone", "gone"), Body: "x"}},
+		} {
+			put(x.reason, sluice.FormItem, at, item(x.u))
+		}
+		put("event", sluice.FormItem, at, event("gone"))
+		put("batch", sluice.FormBatch, at, append(append(sluice.NewBatch(0), event("stays")...), event("gone")...))
+		put("element", sluice.FormElement, sluice.Place{}, []byte(`{"name":"n","user":"gone"}`))
+		put("KEPT element", sluice.FormElement, sluice.Place{}, []byte(`{"name":"gone","user_id":"stays"}`))
+		put("KEPT no JSON", sluice.FormElement, sluice.Place{}, []byte(`gone`))
+		put("KEPT no item", sluice.FormItem, at, []byte(`gone`))
+		put("KEPT later", sluice.FormItem, late, event("gone"))
+		p, err := k.store.Prepare(&sluice.Effect{Dead: letters, Users: &sluice.UserChanges{Erase: []string{"gone", user.String()}},
+			Moves: []sluice.Move{{Follower: ingest.StoreRole, To: sluice.Position{Major: 1}}}})
+		b.must(err)
+		_, err = k.store.Apply(b.Context(), p)
+		b.must(err)
+		k.clock.Move(time.Millisecond)
+		k.pass()
+		want := "[KEPT an alias KEPT another's KEPT element KEPT later KEPT no JSON KEPT no item]"
+		if got := fmt.Sprint(b.query("SELECT reason FROM dead_letters ORDER BY reason")); got != want {
+			b.Errorf("left are %s\nwant %s", got, want)
+		}
+	})
+}
+
 // Who was active in a month is added up from all days there ever were: they
 // stay when the other days of the series go.
 func TestKeeperKeepsTheMonth(t *testing.T) {

@@ -252,7 +252,7 @@ func (u *Unit) identify(up *Update, id sluice.UserID, x *user) {
 }
 
 func (u *Unit) merge(up *Update, id sluice.UserID, x *user) {
-	k, ok := mergeKey(up.Name)
+	k, ok := MergeKey(up.Name)
 	if !ok {
 		u.bury(up, "it does not say whom to merge into")
 		return

@@ -192,7 +192,7 @@ func queryOf(updates []Update) (q sluice.UserQuery) {
 		case sluice.OpIdentify:
 			add(sluice.UserKey{Kind: sluice.KeyExternal, Name: u.Name})
 		case sluice.OpMerge:
-			if k, ok := mergeKey(u.Name); ok {
+			if k, ok := MergeKey(u.Name); ok {
 				add(k)
 			}
 		case sluice.OpAbsorb: // whose keys are those by now; what cannot be read is buried later
@@ -215,8 +215,8 @@ func queryOf(updates []Update) (q sluice.UserQuery) {
 	return q
 }
 
-// mergeKey reads the key of the one who stays, as OpMerge has it.
-func mergeKey(name string) (sluice.UserKey, bool) {
+// MergeKey reads the key of the one who stays, as OpMerge has it.
+func MergeKey(name string) (sluice.UserKey, bool) {
 	if name == "" || name[0] < '1' || name[0] > '5' {
 		return sluice.UserKey{}, false
 	}

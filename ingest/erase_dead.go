@@ -1,0 +1,141 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+
+	"sluice"
+	"sluice/jsonscan"
+	"sluice/profile"
+	"sluice/users"
+)
+
+// eraseDeadPage is how many dead letters are listed at once; their payloads are
+// read one by one.
+const eraseDeadPage = 500
+
+// eraseDead drops the dead letters of users who were deleted: one that is
+// replayed would bring its user back. Who is only mentioned, in an element's
+// other members, is not found, as in events.
+func (k *Keeper) eraseDead(ctx context.Context, names []sluice.Erasure) error {
+	until := make(map[string]int64, len(names))
+	for _, n := range names {
+		until[n.Name] = n.CreatedMillis + sluice.ErasureMarginMillis
+	}
+	dropped := 0
+	defer func() { k.tell(dropped, "dead letters of users who were deleted") }()
+	for after := int64(0); ; {
+		page, err := k.Store.DeadLetters(ctx, after, eraseDeadPage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for i := range page {
+			after = page[i].ID
+			l, err := k.Store.DeadLetter(ctx, after)
+			if gone, ok := errors.AsType[*sluice.Error](err); ok && gone.Code == sluice.CodeNotFound {
+				continue // replayed or dropped since it was listed
+			}
+			if err != nil {
+				return err
+			}
+			if !namesErased(&l, until) {
+				continue
+			}
+			if err := k.Store.DropDeadLetter(ctx, after); err != nil {
+				return err
+			}
+			dropped++
+		}
+	}
+}
+
+// namesErased reports whether a dead letter is of somebody who is named, from
+// before the moment that stands with his name.
+func namesErased(l *sluice.DeadLetter, until map[string]int64) bool {
+	at := l.TimeMillis
+	if major := l.Place.Position.Major; l.Form != sluice.FormElement && major > 0 {
+		at = int64(min(major, sluice.MaxEventTimeMillis)) // when it was accepted
+	}
+	for _, name := range usersOf(l) {
+		if moment, ok := until[name]; ok && at <= moment {
+			return true
+		}
+	}
+	return false
+}
+
+// usersOf returns what a dead letter calls the users that it is about. What
+// cannot be read of it names nobody.
+func usersOf(l *sluice.DeadLetter) []string {
+	batch := l.Payload
+	switch l.Form {
+	case sluice.FormElement:
+		return elementUsers(string(l.Payload))
+	case sluice.FormItem:
+		batch = append(sluice.NewBatch(len(l.Payload)), l.Payload...)
+	case sluice.FormBatch:
+	default:
+		return nil
+	}
+	r, err := sluice.ReadBatch(batch)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for r.Next() {
+		switch r.Item.Kind {
+		case sluice.ItemEvent:
+			var e sluice.Event
+			if sluice.DecodeEvent(r.Item.Payload, &e) == nil {
+				names = append(names, e.User)
+			}
+		case sluice.ItemUser:
+			var u sluice.UserUpdate
+			if sluice.DecodeUpdate(r.Item.Payload, &u) == nil {
+				names = append(names, updateUsers(&u)...)
+			}
+		case sluice.ItemDead:
+			var dead sluice.DeadLetter
+			if sluice.DecodeDead(r.Item.Payload, &dead) == nil && dead.Form == sluice.FormElement {
+				names = append(names, elementUsers(string(dead.Payload))...)
+			}
+		}
+	}
+	return names
+}
+
+// updateUsers are the external ids and numbers in an update.
+func updateUsers(u *sluice.UserUpdate) []string {
+	var names []string
+	add := func(k sluice.UserKey) {
+		if k.Kind == sluice.KeyExternal || k.Kind == sluice.KeyUser {
+			names = append(names, k.Name)
+		}
+	}
+	add(u.Key)
+	switch u.Op {
+	case sluice.OpIdentify:
+		names = append(names, u.Name)
+	case sluice.OpMerge:
+		if k, ok := users.MergeKey(u.Name); ok {
+			add(k)
+		}
+	case sluice.OpAbsorb:
+		names = append(names, u.Name)
+		if p, err := profile.Parse(u.Body); err == nil {
+			names = append(append(names, p.ExternalID), p.Former...)
+		}
+	}
+	return names
+}
+
+// elementUsers are the users of an element of a list.
+func elementUsers(element string) (names []string) {
+	m := jsonscan.Read(element)
+	for m.Next() {
+		if to, _ := fieldOf(m.Key); to == placeUser && usable(to, &m.Value) {
+			names = append(names, m.Value.Text())
+		}
+	}
+	return names
+}
