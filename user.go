@@ -52,6 +52,11 @@ const (
 	KeyEmail    UserKeyKind = 3 // profile.NormalEmail has been at it
 	KeyPhone    UserKeyKind = 4 // profile.NormalPhone has been at it
 	KeyUser     UserKeyKind = 5 // UserID.String
+
+	// KeyRemembered* belong to users who were made of an address alone, by a state
+	// in a subscription group: whoever comes with the address later gets it.
+	KeyRememberedEmail UserKeyKind = 6
+	KeyRememberedPhone UserKeyKind = 7
 )
 
 // UserKey is what somebody calls a user.
@@ -80,6 +85,18 @@ const (
 	// MaxUserQuery bounds the keys and ids of one UserQuery.
 	MaxUserQuery = 65_536
 )
+
+// Remembered is the key of the user who was made of an address alone; false: k
+// is no address.
+func (k UserKey) Remembered() (UserKey, bool) {
+	switch k.Kind {
+	case KeyEmail:
+		return UserKey{KeyRememberedEmail, k.Name}, true
+	case KeyPhone:
+		return UserKey{KeyRememberedPhone, k.Name}, true
+	}
+	return UserKey{}, false
+}
 
 // AliasKey is the key of an alias: its name is the JSON array [label, name].
 func AliasKey(label, name string) UserKey {
@@ -140,7 +157,8 @@ const (
 	OpDelete UserOp = 7
 
 	// OpGroup sets the state in a subscription group: Name is the group, Body
-	// "subscribed" or "unsubscribed".
+	// "subscribed" or "unsubscribed". Of an address that nobody has it makes a
+	// user who remembers it.
 	OpGroup UserOp = 8
 
 	// OpAbsorb is the other half of a merge, in the log of the user who stays:

@@ -89,7 +89,7 @@ func TestGroups(t *testing.T) {
 	const ok = `{"message":"success"}`
 	w.check(t, set, `{"subscription_group_id":"g","subscription_state":"unsubscribed","external_id":"a"}`, 201, ok, "8 1:a only g||unsubscribed")
 	w.check(t, set, `{"subscription_group_id":"g","subscription_state":"subscribed","external_id":["a"],"email":["Y@example.com","new@example.com"]}`, 201, ok,
-		"8 1:a only g||subscribed\n8 5:"+ids[4]+" g||subscribed\n1 3:new@example.com ||{\"subscription_groups\":[{\"subscription_group_id\":\"g\",\"subscription_state\":\"subscribed\"}]}")
+		"8 1:a only g||subscribed\n8 5:"+ids[4]+" g||subscribed\n8 3:new@example.com g||subscribed")
 	w.check(t, set, `{"subscription_group_id":"g","subscription_state":"subscribed","phone":"+431"}`, 201, ok, "8 5:"+ids[1]+" g||subscribed\n8 5:"+ids[2]+" g||subscribed")
 	w.check(t, set, `{"subscription_group_id":"g","subscription_state":"subscribed","email":"a@b.cd","phone":"+431"}`, 400, `{"message":"`+emailOrPhone+`"}`, "")
 	w.check(t, set, `{"subscription_state":"subscribed","email":"a@b.cd"}`, 400, `{"message":"Invalid subscription group ID"}`, "")

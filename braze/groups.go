@@ -138,8 +138,7 @@ func set(ctx context.Context, r *Request, requests []groupRequest) (Reply, error
 }
 
 // forAll makes of an update of an address one of each user who has it. An
-// address that nobody has yet is kept with its state: who comes with it later
-// has said already what he wants. What is about more users than were read is
+// address that nobody has yet is remembered with its state. What is about more users than were read is
 // left for forCrowd.
 func forAll(updates []sluice.UserUpdate, found people) (all, crowds []sluice.UserUpdate) {
 	for _, u := range updates {
@@ -147,7 +146,7 @@ func forAll(updates []sluice.UserUpdate, found people) (all, crowds []sluice.Use
 		case found.shared[u.Key]:
 			crowds = append(crowds, u)
 		case len(people) == 0:
-			all = append(all, remembered(u))
+			all = append(all, u)
 		default:
 			for _, p := range people {
 				u.Key = personKey(p)
@@ -186,16 +185,6 @@ func (r *Request) forCrowd(ctx context.Context, u *sluice.UserUpdate) (written i
 		}
 		written, after = written+len(ids), ids[len(ids)-1]
 	}
-}
-
-// remembered makes of a state of nobody an attribute, which makes somebody who
-// has it.
-func remembered(u sluice.UserUpdate) sluice.UserUpdate {
-	if u.Key.Kind == sluice.KeyEmail || u.Key.Kind == sluice.KeyPhone {
-		u.Body = `{"subscription_groups":[{"subscription_group_id":` + quoted(u.Name) + `,"subscription_state":"` + u.Body + `"}]}`
-		u.Op, u.Name = sluice.OpAttributes, ""
-	}
-	return u
 }
 
 // asked is how users are called in a query.

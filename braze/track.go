@@ -15,6 +15,7 @@ import (
 	"sluice/jsonscan"
 	"sluice/profile"
 	"sluice/timetext"
+	"sluice/users"
 )
 
 // Bounds of a track call.
@@ -122,16 +123,8 @@ func sendAlong(updates []sluice.UserUpdate) {
 		if u.Op != sluice.OpAttributes {
 			continue
 		}
-		m := jsonscan.Read(u.Body)
-		for m.Next() {
-			k := sluice.UserKey{Name: m.Value.Text()}
-			switch m.Key {
-			case "email":
-				k.Kind = sluice.KeyEmail
-			case "phone":
-				k.Kind = sluice.KeyPhone
-			}
-			if k.Kind != 0 && m.Value.Kind == jsonscan.String && k != u.Key && k != u.Address {
+		for _, k := range users.AddressesIn(u.Body) {
+			if k != u.Key && k != u.Address {
 				given[k] = u.Key
 			}
 		}

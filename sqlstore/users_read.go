@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,6 +41,15 @@ func (s *Store) usersByKey(ctx context.Context, q *sluice.UserQuery, a *sluice.U
 		find := s.keyOwners
 		switch kind {
 		case sluice.KeyExternal, sluice.KeyAlias:
+		case sluice.KeyRememberedEmail, sluice.KeyRememberedPhone:
+			var one int // nearly always there are none at all
+			err := s.reads.QueryRowContext(ctx, query(s.d, "user_key_any"), int(kind)).Scan(&one)
+			if errors.Is(err, sql.ErrNoRows) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
 		case sluice.KeyEmail, sluice.KeyPhone:
 			find = s.addressOwners
 		default:

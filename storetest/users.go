@@ -34,21 +34,22 @@ func testUsers(t *testing.T, f *fixture) {
 	store := f.users(t)
 	a, b := sluice.UserID{Partition: 3, Number: 1}, sluice.UserID{Partition: 255, Number: 1 << 62}
 	alias := sluice.AliasKey("la\"bel", "näme 🌍 O'Neil\\")
+	remembered := sluice.UserKey{Kind: sluice.KeyRememberedEmail, Name: "x@example.com"}
 	rowA := sluice.UserRow{ID: a, UpdatedMillis: 1_700_000_000_123, Profile: `{"external_id":"u-1","custom":{"x":"ä🌍'\\n"}}`}
 	rowB := sluice.UserRow{ID: b, UpdatedMillis: 1_700_000_000_124, Profile: `{}`}
 	f.change(t, &sluice.UserChanges{
 		Put:        []sluice.UserRow{rowB, rowA},
-		AddKeys:    []sluice.KeyRow{{Key: external("u-1"), ID: a}, {Key: alias, ID: a}, {Key: external("U-1"), ID: b}},
+		AddKeys:    []sluice.KeyRow{{Key: external("u-1"), ID: a}, {Key: alias, ID: a}, {Key: external("U-1"), ID: b}, {Key: remembered, ID: b}},
 		AddAddress: []sluice.KeyRow{{Key: email("x@example.com"), ID: b}, {Key: email("x@example.com"), ID: a}},
 		Numbers:    map[int]sluice.UserNumbers{3: {User: 1, Forward: 7}, 255: {User: 1 << 62}},
 	})
 	got, err := store.Users(f.ctx, sluice.UserQuery{
-		Keys:    []sluice.UserKey{external("u-1"), alias, external("u-1 "), external("none"), email("x@example.com"), email("X@example.com")},
+		Keys:    []sluice.UserKey{external("u-1"), alias, external("u-1 "), external("none"), email("x@example.com"), email("X@example.com"), remembered, {Kind: sluice.KeyRememberedPhone, Name: "x@example.com"}},
 		IDs:     []sluice.UserID{b, {Partition: 3, Number: 2}},
 		Numbers: []int{3, 4, 255},
 	})
 	want := sluice.UserAnswer{
-		ByKey:   map[sluice.UserKey][]sluice.UserID{external("u-1"): {a}, alias: {a}, email("x@example.com"): {a, b}},
+		ByKey:   map[sluice.UserKey][]sluice.UserID{external("u-1"): {a}, alias: {a}, email("x@example.com"): {a, b}, remembered: {b}},
 		Users:   map[sluice.UserID]sluice.UserRow{a: rowA, b: rowB},
 		Numbers: map[int]sluice.UserNumbers{3: {User: 1, Forward: 7}, 4: {}, 255: {User: 1 << 62}},
 	}

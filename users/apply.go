@@ -143,6 +143,9 @@ func creates(up *Update) bool {
 		return !up.ExistingOnly
 	case sluice.OpAlias: // of itself: a user who has nothing else
 		return up.Key.Kind == sluice.KeyAlias && up.Key.Name == up.Body
+	case sluice.OpGroup:
+		_, address := up.Key.Remembered()
+		return address && !up.ExistingOnly
 	}
 	return false
 }
@@ -191,8 +194,27 @@ func (u *Unit) create(up *Update) (sluice.UserID, *user) {
 		p.Fields.Set("phone", profile.Quoted(up.Key.Name))
 		u.keys[up.Key] = append(u.keys[up.Key], id)
 	}
+	if k, ok := up.Key.Remembered(); ok && up.Op == sluice.OpGroup {
+		u.claim(k, id)
+	}
 	u.count(NewUser, up.App, u.now, 1)
 	return id, x
+}
+
+// inherit gives a user who has got an address the states in groups that were set
+// for it when nobody had it, but where he has one himself.
+func (u *Unit) inherit(id sluice.UserID, x *user, address sluice.UserKey) {
+	k, _ := address.Remembered()
+	from, owner := u.owner(k)
+	if owner == nil || from == id || owner.profile == nil {
+		return
+	}
+	for _, g := range owner.profile.Groups {
+		same := func(own profile.Group) bool { return own.ID == g.ID }
+		if !slices.ContainsFunc(x.profile.Groups, same) {
+			x.profile.SetGroup(g.ID, g.Subscribed, g.SinceMillis)
+		}
+	}
 }
 
 // claim gives a key to a user. Whoever it names is no more.

@@ -58,6 +58,12 @@ func (u *Unit) put(id sluice.UserID, x *user) {
 	row := sluice.UserRow{ID: id, UpdatedMillis: u.now, MergedInto: x.row.MergedInto}
 	after := addressKeys{}
 	if row.MergedInto.IsZero() {
+		after = addresses(x.profile)
+		for i := range after {
+			if after[i] != x.before[i] && after[i].Name != "" {
+				u.inherit(id, x, after[i])
+			}
+		}
 		text := x.profile.Append(make([]byte, 0, len(x.row.Profile)+len(x.last.Body)+roomBytes))
 		row.Profile = unsafe.String(unsafe.SliceData(text), len(text))
 		if len(row.Profile) > sluice.MaxProfileBytes {
@@ -65,7 +71,6 @@ func (u *Unit) put(id sluice.UserID, x *user) {
 			u.bury(x.last, tooLarge(id, len(row.Profile)))
 			return
 		}
-		after = addresses(x.profile)
 	}
 	u.result.Changes.Put = append(u.result.Changes.Put, row)
 	u.moveAddresses(id, x.before, after)
@@ -130,13 +135,42 @@ func (u *Unit) moveAddresses(id sluice.UserID, before, after addressKeys) {
 		if before[i] == after[i] {
 			continue
 		}
-		if before[i].Name != "" {
+		if k, ok := before[i].Remembered(); ok {
 			c.DropAddress = append(c.DropAddress, sluice.KeyRow{Key: before[i], ID: id})
+			u.forget(k, id)
 		}
 		if after[i].Name != "" {
 			c.AddAddress = append(c.AddAddress, sluice.KeyRow{Key: after[i], ID: id})
 		}
 	}
+}
+
+// forget drops what a user who is no longer of an address remembered for it.
+func (u *Unit) forget(k sluice.UserKey, id sluice.UserID) {
+	if ids, read := u.keys[k]; read && !slices.Contains(ids, id) {
+		return
+	}
+	u.result.Changes.DropKeys = append(u.result.Changes.DropKeys, sluice.KeyRow{Key: k, ID: id})
+	delete(u.keys, k)
+}
+
+// AddressesIn are the addresses that an attributes object sets, as profile.Check
+// returns it.
+func AddressesIn(body string) (a []sluice.UserKey) {
+	if !strings.Contains(body, `"email"`) && !strings.Contains(body, `"phone"`) {
+		return nil
+	}
+	m := jsonscan.Read(body)
+	for m.Next() {
+		switch {
+		case m.Value.Kind != jsonscan.String:
+		case m.Key == "email":
+			a = append(a, sluice.UserKey{Kind: sluice.KeyEmail, Name: m.Value.Text()})
+		case m.Key == "phone":
+			a = append(a, sluice.UserKey{Kind: sluice.KeyPhone, Name: m.Value.Text()})
+		}
+	}
+	return a
 }
 
 // keysOf are a user's keys, and those of the users who were merged into him.

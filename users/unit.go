@@ -187,6 +187,16 @@ func queryOf(updates []Update) (q sluice.UserQuery) {
 			add(u.Address)
 		}
 		switch u.Op {
+		case sluice.OpAttributes:
+			for _, k := range AddressesIn(u.Body) {
+				if k, ok := k.Remembered(); ok {
+					add(k)
+				}
+			}
+		case sluice.OpGroup:
+			if k, ok := u.Key.Remembered(); ok {
+				add(k)
+			}
 		case sluice.OpAlias:
 			add(sluice.UserKey{Kind: sluice.KeyAlias, Name: u.Body})
 		case sluice.OpIdentify:

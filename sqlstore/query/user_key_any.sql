@@ -1,0 +1,1 @@
+SELECT 1 FROM user_keys WHERE kind = ? LIMIT 1
