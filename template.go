@@ -88,10 +88,11 @@ type TemplateStore interface {
 	// one. The id must be new.
 	AddTemplate(ctx context.Context, t Template, v TemplateVersion) error
 
-	// AddTemplateVersion stores v as the next version of its template, makes it
-	// the current one, and returns the template as it is then. An archived one
-	// is in use again.
-	AddTemplateVersion(ctx context.Context, v TemplateVersion) (Template, error)
+	// AddTemplateVersion stores v as the next version of its template, whatever
+	// number it has, makes it the current one, and returns the template as it is
+	// then. name is what the template is called from now on; empty: as before. An
+	// archived one is in use again.
+	AddTemplateVersion(ctx context.Context, name string, v TemplateVersion) (Template, error)
 
 	// Template returns one, archived or not.
 	Template(ctx context.Context, id string) (Template, error)

@@ -101,6 +101,17 @@ var standardTables = []standardTable{
 		{Name: "source", Kind: sluice.DumpText}, {Name: "happened", Kind: sluice.DumpTime}, {Name: "ends", Kind: sluice.DumpTime},
 		{Name: "removed", Kind: sluice.DumpNumber}, {Name: "number", Kind: sluice.DumpNumber},
 	}},
+	{name: "templates", key: []string{"id"}, columns: []sluice.DumpColumn{
+		{Name: "id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "in_use", Kind: sluice.DumpNumber},
+		{Name: "latest", Kind: sluice.DumpNumber}, {Name: "created", Kind: sluice.DumpTime}, {Name: "updated", Kind: sluice.DumpTime},
+		{Name: "archived", Kind: sluice.DumpTime},
+	}},
+	{name: "template_versions", key: []string{"template", "version"}, columns: []sluice.DumpColumn{
+		{Name: "template", Kind: sluice.DumpText}, {Name: "version", Kind: sluice.DumpNumber}, {Name: "class", Kind: sluice.DumpText},
+		{Name: "is_strict", Kind: sluice.DumpNumber}, {Name: "subject", Kind: sluice.DumpText}, {Name: "preheader", Kind: sluice.DumpText},
+		{Name: "sender", Kind: sluice.DumpText}, {Name: "html", Kind: sluice.DumpText}, {Name: "plain", Kind: sluice.DumpText},
+		{Name: "headers", Kind: sluice.DumpText}, {Name: "created", Kind: sluice.DumpTime},
+	}},
 	{name: "series_changes", key: []string{"app_id", "name", "bucket", "stripe"}, columns: []sluice.DumpColumn{
 		{Name: "app_id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "bucket", Kind: sluice.DumpTime},
 		{Name: "stripe", Kind: sluice.DumpNumber}, {Name: "stamp", Kind: sluice.DumpNumber},

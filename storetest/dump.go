@@ -106,6 +106,8 @@ func Fill(t *testing.T, store sluice.Store) {
 	must(t, keys.AddKey(f.ctx, sluice.APIKey{ID: "k2", Hash: every[:32], CreatedMillis: 1}))
 	must(t, keys.RevokeKey(f.ctx, "k2"))
 	must(t, store.(sluice.SegmentStore).AddSegment(f.ctx, aSegment(1_700_000_000, "für Ann")))
+	mail, version := aTemplate("welcome")
+	must(t, store.(sluice.TemplateStore).AddTemplate(f.ctx, mail, version))
 	_, err := store.(sluice.SecretStore).Secret(f.ctx, "token", every[100:228])
 	must(t, err)
 	_, err = store.TakeLease(f.ctx, follower, []int{0, 3})

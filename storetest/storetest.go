@@ -117,6 +117,8 @@ var suite = []struct {
 	{"SendsInDoubt", testInDoubt},
 	{"Suppressions", testSuppressions},
 	{"SuppressionsInOrder", testSuppressionOrder},
+	{"Templates", testTemplates},
+	{"TemplateVersionsAtOnce", testTemplateVersionsAtOnce},
 	{"DumpAndRestore", testDump},
 	{"EventDays", testEventDays},
 	{"DeleteEvents", testDeleteEvents},

@@ -1,0 +1,1 @@
+UPDATE templates SET latest = latest + 1 WHERE id = ?

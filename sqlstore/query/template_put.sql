@@ -1,0 +1,1 @@
+UPDATE templates SET name = ?, in_use = ?, updated = ?, archived = ? WHERE id = ?
