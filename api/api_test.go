@@ -32,10 +32,11 @@ type program struct {
 	keys   sluice.KeyStore
 	series sluice.SeriesStore
 
-	segments sluice.SegmentStore
-	scanner  *segment.Scanner
-	users    sluice.UserStore
-	forms    *consent.Service
+	segments  sluice.SegmentStore
+	templates sluice.TemplateStore
+	scanner   *segment.Scanner
+	users     sluice.UserStore
+	forms     *consent.Service
 }
 
 func (p *program) Ready() error {
@@ -48,9 +49,10 @@ func (p *program) Stats() Stats           { return p.stats }
 func (p *program) Intake() *ingest.Intake { return p.intake }
 func (p *program) Keys() sluice.KeyStore  { return p.keys }
 
-func (p *program) Series() sluice.SeriesStore    { return p.series }
-func (p *program) Segments() sluice.SegmentStore { return p.segments }
-func (p *program) Scanner() *segment.Scanner     { return p.scanner }
+func (p *program) Series() sluice.SeriesStore      { return p.series }
+func (p *program) Segments() sluice.SegmentStore   { return p.segments }
+func (p *program) Templates() sluice.TemplateStore { return p.templates }
+func (p *program) Scanner() *segment.Scanner       { return p.scanner }
 
 func (p *program) Users() sluice.UserStore { return p.users }
 

@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
-	"unsafe"
 
 	"sluice"
 	"sluice/jsonscan"
@@ -60,52 +58,12 @@ func (s *Server) segmentRoutes() []route {
 	}
 }
 
-// segmentAnswer answers a request that was let in: a status, and what is
-// written as JSON, if it is not nil.
-type segmentAnswer func(w http.ResponseWriter, r *http.Request, store sluice.SegmentStore) (status int, body any, err error)
-
-// ofSegments lets requests in: those with a method that changes something by
-// one permission, those that read by another.
+// ofSegments lets requests in that are about segments.
 func (s *Server) ofSegments(writes map[string]segmentAnswer, read segmentAnswer) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		answer, permission := writes[r.Method], key.SegmentsWrite
-		if answer == nil {
-			answer, permission = read, key.SegmentsRead
-		}
-		who, err := s.allowed(w, r, permission)
-		if err == nil {
-			err = s.rates.admit(who)
-		}
-		if err != nil {
-			s.writeError(w, r, err)
-			return
-		}
-		s.rates.spend(who, 1)
-		store := s.program.Segments()
-		if store == nil {
-			s.writeError(w, r, errNotRunning)
-			return
-		}
-		status, body, err := answer(w, r, store)
-		switch {
-		case err != nil:
-			s.writeError(w, r, s.segmentError(w, err))
-		case body == nil:
-			w.WriteHeader(status)
-		default:
-			s.writeJSON(w, status, body)
-		}
-	}
+	return ofStore(s, s.program.Segments, key.SegmentsRead, key.SegmentsWrite, writes, read)
 }
 
-// segmentError is what a caller is told of an error of a store or a scan.
-func (s *Server) segmentError(w http.ResponseWriter, err error) error {
-	if _, ok := errors.AsType[*sluice.Error](err); ok {
-		return err
-	}
-	s.log.Warn("request about segments failed", "id", idOf(w), "error", err)
-	return refusal(sluice.CodeUnavailable, "the database does not answer, or not in time; ask again")
-}
+type segmentAnswer = storeAnswer[sluice.SegmentStore]
 
 // listSegments is GET /v1/segments.
 func (s *Server) listSegments(_ http.ResponseWriter, r *http.Request, store sluice.SegmentStore) (int, any, error) {
@@ -121,12 +79,8 @@ func (s *Server) listSegments(_ http.ResponseWriter, r *http.Request, store slui
 	if err != nil {
 		return 0, nil, err
 	}
-	switch values.Get("archived") {
-	case "", "false":
-	case "true":
-		q.Archived = true
-	default:
-		return 0, nil, refusal(sluice.CodeInvalid, "archived is %.32q, want true or false", values.Get("archived"))
+	if q.Archived, err = archivedOf(values); err != nil {
+		return 0, nil, err
 	}
 	q.Limit = limit + 1
 	found, err := store.Segments(r.Context(), q)
@@ -144,6 +98,18 @@ func (s *Server) listSegments(_ http.ResponseWriter, r *http.Request, store slui
 		list.Next = found[limit-1].ID
 	}
 	return http.StatusOK, list, nil
+}
+
+// archivedOf reads whether what is archived is wanted, too.
+func archivedOf(values url.Values) (bool, error) {
+	switch text := values.Get("archived"); text {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, refusal(sluice.CodeInvalid, "archived is %.32q, want true or false", text)
+	}
 }
 
 // limitOf reads how many are wanted on a page.
@@ -237,27 +203,12 @@ func (s *Server) archiveSegment(_ http.ResponseWriter, r *http.Request, store sl
 // readSegment reads the body of a segment: its name, and its rule in the form
 // in which it is kept.
 func (s *Server) readSegment(r *http.Request) (name, definition string, err error) {
-	if _, err := readQuery(r, nil); err != nil {
-		return "", "", err
-	}
-	if f, err := formOf(r.Header.Get("Content-Type")); err != nil || f != formJSON {
-		return "", "", &statusError{http.StatusUnsupportedMediaType, refusal(sluice.CodeInvalid, "Content-Type is not understood; send application/json")}
-	}
-	body, err := readBody(r, s.intake.budget)
-	if err != nil {
-		body.release()
-		return "", "", err
-	}
-	busy(r)
-	if body, err = s.intake.unpacker.unpack(r.Context(), body, r.Header.Get("Content-Encoding")); err != nil {
-		return "", "", err
-	}
-	defer body.release()
-	if len(body.bytes) > maxSegmentBytes {
-		return "", "", refusal(sluice.CodeTooLarge, "the body is larger than %d bytes; a rule may have %d", maxSegmentBytes, rule.MaxRuleBytes)
-	}
-	name, definition, err = parseSegment(unsafe.String(unsafe.SliceData(body.bytes), len(body.bytes)))
-	return strings.Clone(name), definition, err
+	err = s.readObject(r, maxSegmentBytes, func(text string) (err error) {
+		name, definition, err = parseSegment(text)
+		name = strings.Clone(name)
+		return err
+	})
+	return name, definition, err
 }
 
 // parseSegment reads {"name": "...", "rule": {...}}.
@@ -277,7 +228,7 @@ func parseSegment(text string) (name, definition string, err error) {
 	if given["name"].Kind == jsonscan.String {
 		name = given["name"].Text()
 	}
-	if name == "" || utf8.RuneCountInString(name) > sluice.MaxSegmentNameRunes || strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl) {
+	if !isTitle(name, sluice.MaxSegmentNameRunes) {
 		return "", "", refusal(sluice.CodeInvalid, "name: want a text of 1 to %d characters, no control characters, no blank at its ends", sluice.MaxSegmentNameRunes)
 	}
 	if _, ok := given["rule"]; !ok {

@@ -168,7 +168,7 @@ func (s *Server) explainSegment(_ http.ResponseWriter, r *http.Request, store sl
 func userOf(ctx context.Context, users sluice.UserStore, values url.Values) (sluice.UserRow, error) {
 	var none sluice.UserRow
 	if values.Has("external_id") == values.Has("braze_id") {
-		return none, refusal(sluice.CodeInvalid, "want either external_id or braze_id: whom to explain it for")
+		return none, refusal(sluice.CodeInvalid, "want either external_id or braze_id: which user it is about")
 	}
 	nobody := refusal(sluice.CodeNotFound, "there is no such user")
 	var q sluice.UserQuery

@@ -87,6 +87,7 @@ type Server struct {
 	openMetrics       bool // only this machine reaches the server: /metrics needs no key
 
 	seriesSlots chan struct{}
+	previews    chan struct{}
 	stopping    chan struct{} // closed when the server stops: profiles end
 	stopOnce    sync.Once
 	requests    requestIDs
@@ -105,6 +106,7 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	s.proxies = options.Proxies
 	s.version, s.revision = options.Version, options.Revision
 	s.seriesSlots = make(chan struct{}, parallelSeries)
+	s.previews = make(chan struct{}, parallelPreviews)
 	s.stopping = make(chan struct{})
 	s.requests.init()
 	s.http = &http.Server{
@@ -145,7 +147,7 @@ func (s *Server) routes() []route {
 		{pingPath, get, s.ping},
 		{optInPath, []string{http.MethodPost, http.MethodOptions}, s.optIn},
 		{consent.ConfirmPath, []string{http.MethodGet, http.MethodHead, http.MethodPost}, s.optInConfirm},
-	}, append(s.segmentRoutes(), s.brazeRoutes()...)...)
+	}, slices.Concat(s.segmentRoutes(), s.templateRoutes(), s.brazeRoutes())...)
 }
 
 // handler answers by the table. Only what is posted has a body to speak of,

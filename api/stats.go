@@ -42,6 +42,10 @@ type Program interface {
 	Segments() sluice.SegmentStore
 	Scanner() *segment.Scanner
 
+	// Templates returns where the templates are, nil while the program does not
+	// run.
+	Templates() sluice.TemplateStore
+
 	// Applied returns when what was written to the logs of these keys before is
 	// applied to their users, or why that cannot be said.
 	Applied(ctx context.Context, keys []sluice.UserKey) error

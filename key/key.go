@@ -78,15 +78,17 @@ type Permission string
 
 // The permissions.
 const (
-	EventsWrite   Permission = "events:write"
-	CountersWrite Permission = "counters:write"
-	SeriesRead    Permission = "series:read"
-	SegmentsRead  Permission = "segments:read"
-	SegmentsWrite Permission = "segments:write"
-	MetricsRead   Permission = "metrics:read"
-	OptInWrite    Permission = "optin:write"
-	MessagesSend  Permission = "messages:send"
-	Admin         Permission = "admin"
+	EventsWrite    Permission = "events:write"
+	CountersWrite  Permission = "counters:write"
+	SeriesRead     Permission = "series:read"
+	SegmentsRead   Permission = "segments:read"
+	SegmentsWrite  Permission = "segments:write"
+	TemplatesRead  Permission = "templates:read"
+	TemplatesWrite Permission = "templates:write"
+	MetricsRead    Permission = "metrics:read"
+	OptInWrite     Permission = "optin:write"
+	MessagesSend   Permission = "messages:send"
+	Admin          Permission = "admin"
 )
 
 // The permissions of calls of Braze's REST API, by the names that its users
@@ -119,6 +121,8 @@ var Permissions = []struct {
 	{SeriesRead, "read /v1/series"},
 	{SegmentsRead, "read /v1/segments, who is in them, and what explains it: values of users"},
 	{SegmentsWrite, "make, change and archive segments"},
+	{TemplatesRead, "read /v1/templates, and preview them: values of users"},
+	{TemplatesWrite, "make, change and archive templates"},
 	{MetricsRead, "read /metrics, where it is not open"},
 	{MessagesSend, "hand in messages to be mailed, by SMTP"},
 	{OptInWrite, "get the link to be mailed from /v1/optin"},

@@ -13,7 +13,7 @@ import (
 )
 
 // DefaultCacheBytes bounds what is kept of compiled templates.
-const DefaultCacheBytes = 64 << 20
+const DefaultCacheBytes = 32 << 20
 
 // Cache keeps compiled templates: those used last, up to a number of bytes, and
 // always the last one. A version never changes, so nothing in it grows old. Its

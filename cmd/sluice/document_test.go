@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -133,7 +134,8 @@ func (e *example) said() (status string, body any) {
 	return "", nil
 }
 
-// makeExamples stores what paths of the document name: a segment and a user.
+// makeExamples stores what paths of the document name: a segment, a template and
+// a user.
 func (s *served) makeExamples(t *testing.T) {
 	t.Helper()
 	s.sent(t, http.StatusCreated, "/users/track/sync", `{"attributes":[{"external_id":"u-7","plan":"gold"}]}`)
@@ -142,7 +144,9 @@ func (s *served) makeExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	err = store.AddSegment(t.Context(), sluice.Segment{ID: "019aa5c0-7a00-7abc-8def-0123456789ab", Name: "gold", Definition: `{"attribute":"plan","is":"equals","value":"gold"}`})
+	mail := sluice.TemplateVersion{Subject: "Welcome, {{ name }}", HTML: "<p>{{ a }} {{ '<' }} 7</p>", Class: sluice.ClassTransactional}
+	err = errors.Join(store.AddTemplate(t.Context(), sluice.Template{ID: "welcome", Name: "Welcome"}, mail),
+		store.AddSegment(t.Context(), sluice.Segment{ID: "019aa5c0-7a00-7abc-8def-0123456789ab", Name: "gold", Definition: `{"attribute":"plan","is":"equals","value":"gold"}`}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -252,6 +252,16 @@ func (p *Program) Segments() sluice.SegmentStore {
 	return p.engine.store
 }
 
+// Templates returns where the templates are, nil while the program does not run.
+func (p *Program) Templates() sluice.TemplateStore {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil {
+		return nil
+	}
+	return p.engine.store
+}
+
 // Scanner finds who is in a segment, nil while the program does not run.
 func (p *Program) Scanner() *segment.Scanner {
 	p.mu.Lock()

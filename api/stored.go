@@ -1,0 +1,84 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"unsafe"
+
+	"sluice"
+	"sluice/key"
+)
+
+// storeAnswer answers a request that was let in: a status, and what is written
+// as JSON, if it is not nil.
+type storeAnswer[S any] func(w http.ResponseWriter, r *http.Request, store S) (status int, body any, err error)
+
+// ofStore lets requests in that are about what a store keeps: those with a
+// method that changes something by one permission, those that read by another.
+// store returns nil while the program does not run.
+func ofStore[S comparable](s *Server, store func() S, reads, changes key.Permission, writes map[string]storeAnswer[S], read storeAnswer[S]) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		answer, permission := writes[r.Method], changes
+		if answer == nil {
+			answer, permission = read, reads
+		}
+		who, err := s.allowed(w, r, permission)
+		if err == nil {
+			err = s.rates.admit(who)
+		}
+		if err != nil {
+			s.writeError(w, r, err)
+			return
+		}
+		s.rates.spend(who, 1)
+		var none S
+		found := store()
+		if found == none {
+			s.writeError(w, r, errNotRunning)
+			return
+		}
+		status, body, err := answer(w, r, found)
+		switch {
+		case err != nil:
+			s.writeError(w, r, s.storeError(w, err))
+		case body == nil:
+			w.WriteHeader(status)
+		default:
+			s.writeJSON(w, status, body)
+		}
+	}
+}
+
+// storeError is what a caller is told of an error of a store.
+func (s *Server) storeError(w http.ResponseWriter, err error) error {
+	if _, ok := errors.AsType[*sluice.Error](err); ok {
+		return err
+	}
+	s.log.Warn("request about what is stored failed", "id", idOf(w), "error", err)
+	return refusal(sluice.CodeUnavailable, "the database does not answer, or not in time; ask again")
+}
+
+// readObject reads a body that is to be one JSON object of at most maxBytes and
+// hands its text to parse, which keeps nothing of it.
+func (s *Server) readObject(r *http.Request, maxBytes int, parse func(text string) error) error {
+	if _, err := readQuery(r, nil); err != nil {
+		return err
+	}
+	if f, err := formOf(r.Header.Get("Content-Type")); err != nil || f != formJSON {
+		return &statusError{http.StatusUnsupportedMediaType, refusal(sluice.CodeInvalid, "Content-Type is not understood; send application/json")}
+	}
+	body, err := readBody(r, s.intake.budget)
+	if err != nil {
+		body.release()
+		return err
+	}
+	busy(r)
+	if body, err = s.intake.unpacker.unpack(r.Context(), body, r.Header.Get("Content-Encoding")); err != nil {
+		return err
+	}
+	defer body.release()
+	if len(body.bytes) > maxBytes {
+		return refusal(sluice.CodeTooLarge, "the body is larger than %d bytes", maxBytes)
+	}
+	return parse(unsafe.String(unsafe.SliceData(body.bytes), len(body.bytes)))
+}

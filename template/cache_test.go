@@ -1,0 +1,123 @@
+package template
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"sluice"
+)
+
+// counted is a store of templates that counts how often it is read. The store
+// itself is tested in storetest; here the cache is.
+type counted struct {
+	sluice.TemplateStore
+	reads atomic.Int64
+	size  int
+	held  chan struct{} // reads wait for it to be closed, if it is not nil
+}
+
+func (c *counted) TemplateVersion(_ context.Context, id string, version int) (sluice.TemplateVersion, error) {
+	c.reads.Add(1)
+	if c.held != nil {
+		<-c.held
+	}
+	if id == "none" {
+		return sluice.TemplateVersion{}, &sluice.Error{Code: sluice.CodeNotFound, Index: -1}
+	}
+	return sluice.TemplateVersion{Template: id, Version: version, Subject: "s", Text: strings.Repeat("x", c.size), Class: sluice.ClassMarketing}, nil
+}
+
+// Those used last are kept, as far as there is room.
+func TestCacheIsBounded(t *testing.T) {
+	store := &counted{size: 1000}
+	c := NewCache(store, 4*1300)
+	get := func(version int, reads int64) {
+		t.Helper()
+		got, err := c.Get(t.Context(), "t", version)
+		if err != nil || got.version != version || store.reads.Load() != reads {
+			t.Fatalf("version %d: got %+v, %v, %d reads, want %d", version, got, err, store.reads.Load(), reads)
+		}
+	}
+	for i := range 3 {
+		get(i+1, int64(i+1))
+	}
+	get(1, 3)
+	get(4, 4) // 2 was used before all others
+	get(1, 4)
+	get(3, 4)
+	get(2, 5)
+	if c.bytes > c.maxBytes || len(c.known) != c.order.Len() {
+		t.Errorf("%d bytes of %d, %d known, %d in order", c.bytes, c.maxBytes, len(c.known), c.order.Len())
+	}
+	if _, err := c.Get(t.Context(), "t", 0); err == nil {
+		t.Error("version 0 is none")
+	}
+	for range 2 { // what is not there is not remembered
+		_, err := c.Get(t.Context(), "none", 1)
+		if e, ok := errors.AsType[*sluice.Error](err); !ok || e.Code != sluice.CodeNotFound {
+			t.Error(err)
+		}
+	}
+	if store.reads.Load() != 7 {
+		t.Errorf("%d reads", store.reads.Load())
+	}
+}
+
+// A template larger than all room is used all the same, and kept until the next.
+func TestCacheOfOneLargeTemplate(t *testing.T) {
+	store := &counted{size: 1000}
+	c := NewCache(store, 1)
+	for range 2 {
+		if _, err := c.Get(t.Context(), "t", 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if store.reads.Load() != 1 {
+		t.Errorf("%d reads", store.reads.Load())
+	}
+}
+
+// Many who want a template at once read it once; who goes away does not wait.
+func TestCacheReadsOnce(t *testing.T) {
+	store := &counted{size: 10, held: make(chan struct{})}
+	c := NewCache(store, 0)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			if _, err := c.Get(t.Context(), "t", 1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Get(gone, "t", 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	close(store.held)
+	group.Wait()
+	if got := store.reads.Load(); got != 1 {
+		t.Errorf("%d reads", got)
+	}
+}
+
+func TestContent(t *testing.T) {
+	for _, c := range []Content{{"a", 1, ""}, {"a-b", 1000, `{"x":[1,"}"]}`}} {
+		text := string(c.Append(nil))
+		got, err := ParseContent(text)
+		if err != nil || got != c {
+			t.Errorf("%s: got %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{``, `[]`, `{}`, `{"template":"a"}`, `{"template":"A","version":1}`, `{"template":"a","version":0}`,
+		`{"template":"a","version":1.5}`, `{"template":"a","version":1,"variables":[]}`, `{"template":"a","version":1,"x":1}`} {
+		if got, err := ParseContent(text); err == nil {
+			t.Errorf("%s: %s", text, fmt.Sprint(got))
+		}
+	}
+}
