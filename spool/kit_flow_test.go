@@ -161,11 +161,11 @@ func (b *bed) open(routes spool.Routes, suppress nobody) *office {
 	o.leases.AddPartitions(spool.Role, o.redis, partitions)
 	o.writer = flow.NewWriter(o.logs, "api:"+o.leases.ID(), 64<<20)
 	clock := sluice.SystemClock{}
-	o.intake = &spool.Intake{Writer: o.writer, Bodies: &spool.BodyWriter{Store: noBodies{}}, Partitions: testPartitions, Clock: clock}
+	o.intake = &spool.Intake{Writer: o.writer, Bodies: &spool.BodyWriter{Store: o.store}, Partitions: testPartitions, Clock: clock}
 	o.queuer = &spool.Queuer{Lanes: o.lanes, Logs: o.logs, Suppress: suppress, Clock: clock}
 	o.stored = &ingest.StoreFollower{Logs: o.logs, Leases: o.leases, Store: o.store, Users: o.store, Clock: clock, Log: log, Stats: &ingest.Stats{}, Queue: o.queuer}
 	o.sender = &spool.Sender{
-		Process: o.leases.ID(), Lanes: o.lanes, Leases: o.leases, Bodies: noBodies{}, Suppress: suppress, Routes: routes,
+		Process: o.leases.ID(), Lanes: o.lanes, Leases: o.leases, Bodies: o.store, Suppress: suppress, Routes: routes,
 		Maker: spool.Plain{}, Clock: clock, Log: log, Stats: &spool.Stats{}, DoubtAfter: 500 * time.Millisecond,
 	}
 	b.Cleanup(o.stop)
@@ -395,9 +395,21 @@ func states(all []sluice.Outcome) string {
 	return strings.Join(words, ", ")
 }
 
-type noBodies struct{}
-
-func (noBodies) AddBodies(context.Context, []sluice.Body) error { return nil }
-func (noBodies) Bodies(context.Context, []string) (map[string][]byte, error) {
-	return nil, nil
+// totals is what the ledger has added up, in words, and fails if its rows say
+// something else.
+func (o *office) totals() string {
+	o.b.Helper()
+	all, err := o.store.SendTotals(o.b.Context())
+	o.b.must(err)
+	counts := make(map[sluice.SendState]int64)
+	for _, t := range all {
+		counts[t.State] += t.Count
+	}
+	var words []string
+	for _, state := range sluice.SendStates {
+		if counts[state] != 0 {
+			words = append(words, fmt.Sprintf("%s %d", state, counts[state]))
+		}
+	}
+	return strings.Join(words, ", ")
 }

@@ -40,9 +40,7 @@ func TestMessagesAreSentOnce(t *testing.T) {
 	if len(got) != messages {
 		t.Errorf("%d sends came, %d were accepted", len(got), messages)
 	}
-	if s := states(b.outcomes()); s != "sent 500" {
-		t.Errorf("outcomes: %s", s)
-	}
+	b.eventually("the ledger has all", func() bool { return o.totals() == "sent 500" })
 }
 
 // TestHighOvertakes: what is urgent goes before everything that waits.
@@ -114,9 +112,7 @@ func TestSuppressedSendsAreNeverAttempted(t *testing.T) {
 	o := b.start(w, nobody{"bob@example.com": "unsubscribed"})
 	o.submit(draft("ann@example.com", sluice.PriorityHigh, sluice.ClassTransactional), draft("bob@example.com", sluice.PriorityHigh, sluice.ClassTransactional))
 	b.eventually("both are recorded", func() bool { return len(b.outcomes()) == 2 })
-	if s := states(b.outcomes()); s != "sent 1, suppressed 1" {
-		t.Errorf("outcomes: %s", s)
-	}
+	b.eventually("the ledger has both", func() bool { return o.totals() == "sent 1, suppressed 1" })
 	if came := w.came(); !slices.Equal(came, []string{"ann@example.com"}) {
 		t.Errorf("attempted: %v", came)
 	}
@@ -294,6 +290,7 @@ func TestWhatTheWireLeavesInDoubt(t *testing.T) {
 	if n := w.times(); n[marketing+".0"] != 1 || n[transactional+".0"] != 2 {
 		t.Errorf("on the wire: %v; want the transactional one twice", n)
 	}
+	b.eventually("the ledger has both", func() bool { return o.totals() == "in_doubt 2" })
 	var life []string
 	for _, out := range b.outcomes() {
 		if out.Message == transactional {
@@ -329,9 +326,7 @@ func TestProcessesShareTheWork(t *testing.T) {
 	b.eventually("the second has its share", func() bool { return len(w2.came()) > 50 })
 	first.stop()
 	b.eventually("all are recorded", func() bool { return second.waiting() == 0 && len(b.outcomes()) == messages })
-	if s := states(b.outcomes()); s != fmt.Sprintf("sent %d", messages) {
-		t.Errorf("outcomes: %s", s)
-	}
+	b.eventually("the ledger has all", func() bool { return second.totals() == fmt.Sprintf("sent %d", messages) })
 	total := w1.times()
 	for send, n := range w2.times() {
 		total[send] += n
@@ -343,5 +338,74 @@ func TestProcessesShareTheWork(t *testing.T) {
 	}
 	if len(total) != messages {
 		t.Errorf("%d sends came of %d", len(total), messages)
+	}
+}
+
+// TestLargeContents are kept in the database until their last send is done with.
+func TestLargeContents(t *testing.T) {
+	b := newBed(t)
+	var mu sync.Mutex
+	got := make(map[string]int) // contents, by how often
+	w := newWire(func(e *sluice.Envelope, _ int) sluice.Result {
+		mu.Lock()
+		defer mu.Unlock()
+		got[string(e.Content)]++
+		return sluice.Result{Kind: sluice.ResultSent}
+	})
+	o := b.start(w, nil)
+	want := make(map[string]int)
+	var ids []string
+	for i := range 20 {
+		d := draft("", sluice.PriorityNormal, sluice.ClassMarketing)
+		d.To = nil
+		for n := range 1 + i%3 {
+			d.To = append(d.To, fmt.Sprintf("u%d-%d@example.com", i, n))
+		}
+		d.Content = []byte(strings.Repeat(fmt.Sprintf("line %d\r\n", i), 1000*(1+i)))
+		want[string(d.Content)] = len(d.To)
+		ids = append(ids, o.submit(d)...)
+	}
+	b.eventually("the ledger has all", func() bool { return o.totals() == "sent 39" })
+	mu.Lock()
+	defer mu.Unlock()
+	for content, n := range want {
+		if got[content] != n {
+			t.Errorf("the content of %d bytes came %d times, want %d", len(content), got[content], n)
+		}
+	}
+	left, err := o.store.Bodies(t.Context(), ids)
+	b.must(err)
+	if len(left) != 0 {
+		t.Errorf("%d contents are left", len(left))
+	}
+}
+
+// TestCancelling: what waits is not attempted, what is done with stays as it is.
+func TestCancelling(t *testing.T) {
+	b := newBed(t)
+	w := newWire(nil)
+	o := b.start(w, nil)
+	later := draft("ann@example.com", sluice.PriorityNormal, sluice.ClassMarketing)
+	later.DueMillis = time.Now().Add(time.Hour).UnixMilli()
+	soon := draft("bob@example.com", sluice.PriorityNormal, sluice.ClassMarketing)
+	soon.DueMillis = time.Now().Add(3 * time.Second).UnixMilli()
+	ids := o.submit(later, soon, draft("cid@example.com", sluice.PriorityNormal, sluice.ClassMarketing))
+	b.eventually("one is sent", func() bool { return o.totals() == "waiting 2, sent 1" })
+	c := &spool.Canceller{Writer: o.writer, Ledger: o.store, Clock: sluice.SystemClock{}}
+	for i, want := range []int{1, 1, 0} {
+		cancelled, open, err := c.Cancel(t.Context(), ids[i])
+		if err != nil || cancelled != want || open != 0 {
+			t.Errorf("cancel %d: %d cancelled, %d open, %v; want %d", i, cancelled, open, err, want)
+		}
+	}
+	if got := o.totals(); got != "sent 1, cancelled 2" {
+		t.Errorf("ledger: %s", got)
+	}
+	b.eventually("the second would have been due", func() bool { return o.waiting() == 1 })
+	if came := w.came(); !slices.Equal(came, []string{"cid@example.com"}) {
+		t.Errorf("attempted: %v", came)
+	}
+	if _, _, err := c.Cancel(t.Context(), strings.Repeat("0", sluice.MessageIDBytes)); err == nil {
+		t.Error("a message that there is not was cancelled")
 	}
 }
