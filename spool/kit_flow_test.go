@@ -381,20 +381,6 @@ func (w *wire) came() []string {
 	return slices.Clone(w.order)
 }
 
-// states is how many outcomes of each state there are, in words.
-func states(all []sluice.Outcome) string {
-	counts := make(map[string]int)
-	for i := range all {
-		counts[all[i].State.String()]++
-	}
-	var words []string
-	for state, n := range counts {
-		words = append(words, fmt.Sprintf("%s %d", state, n))
-	}
-	slices.Sort(words)
-	return strings.Join(words, ", ")
-}
-
 // totals is what the ledger has added up, in words, and fails if its rows say
 // something else.
 func (o *office) totals() string {
