@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"sluice"
+	"sluice/mime"
 )
 
 // notNowAfter is when a send is made again that could not be made, through no
@@ -41,32 +44,42 @@ func (s *Sender) bodies(ctx context.Context, window []*item) (map[string][]byte,
 	return bodies, err
 }
 
-// make makes a send ready.
-func (s *Sender) make(ctx context.Context, it *item, bodies map[string][]byte) *envelope {
-	if it.broken != nil {
-		return &envelope{}
-	}
+// make makes a window ready.
+func (s *Sender) make(ctx context.Context, window []*item, bodies map[string][]byte) map[*item]*envelope {
 	now := s.Clock.Now().UnixMilli()
-	send := &it.send
-	if now > send.ExpiresMillis {
-		return fault(send, reasonExpired, "it was not sent in time", now)
-	}
-	content := []byte(send.Content)
-	if send.Content == "" {
-		if content = bodies[send.Message]; content == nil {
-			return fault(send, reasonNoBody, "its content is not in the database any more", now)
+	made := make(map[*item]*envelope, len(window))
+	mails, of := make([]Mail, 0, len(window)), make([]*item, 0, len(window))
+	for _, it := range window {
+		content := []byte(it.send.Content)
+		if len(content) == 0 {
+			content = bodies[it.send.Message]
+		}
+		switch {
+		case it.broken != nil:
+			made[it] = &envelope{}
+		case now > it.send.ExpiresMillis:
+			made[it] = fault(&it.send, reasonExpired, "it was not sent in time", now)
+		case content == nil:
+			made[it] = fault(&it.send, reasonNoBody, "its content is not in the database any more", now)
+		default:
+			mails, of = append(mails, Mail{Send: &it.send, Content: content, Took: &it.took}), append(of, it)
 		}
 	}
-	made, err := s.Maker.Make(ctx, send, content, &it.took)
-	switch {
-	case errors.Is(err, ErrNotNow):
-		v := deferred(send, now, now+notNowAfter.Milliseconds())
-		v.outcome.Reply = clip(err.Error())
-		return &envelope{verdict: v}
-	case err != nil:
-		return fault(send, reasonRendering, err.Error(), now)
+	s.Maker.Make(ctx, mails)
+	for i := range mails {
+		m := &mails[i]
+		switch {
+		case errors.Is(m.Err, ErrNotNow):
+			v := deferred(m.Send, now, now+notNowAfter.Milliseconds())
+			v.outcome.Reply = clip(m.Err.Error())
+			made[of[i]] = &envelope{verdict: v}
+		case m.Err != nil:
+			made[of[i]] = fault(m.Send, reasonRendering, m.Err.Error(), now)
+		default:
+			made[of[i]] = &envelope{Envelope: m.Envelope}
+		}
 	}
-	return &envelope{Envelope: made}
+	return made
 }
 
 // fault is a send that fails before it is attempted.
@@ -81,10 +94,34 @@ func clip(s string) string { return s[:min(len(s), sluice.MaxReplyBytes)] }
 // Plain makes envelopes of contents that go out as they are.
 type Plain struct{}
 
-// Make returns the content as it is. A template is an error.
-func (Plain) Make(_ context.Context, s *sluice.Send, content []byte, _ *[sluice.Stages]time.Duration) (sluice.Envelope, error) {
-	if s.Form != sluice.ContentMIME {
-		return sluice.Envelope{}, fmt.Errorf("content of form %d cannot be rendered here", s.Form)
+// Make takes contents as they are. A template is an error.
+func (Plain) Make(_ context.Context, mails []Mail) {
+	for i := range mails {
+		m := &mails[i]
+		if m.Send.Form != sluice.ContentMIME {
+			m.Err = fmt.Errorf("content of form %d cannot be rendered here", m.Send.Form)
+			continue
+		}
+		m.Envelope = envelopeOf(m.Send, m.Content)
 	}
-	return sluice.Envelope{Send: s.ID(), From: s.From, To: s.To, Content: content}, nil
+}
+
+// envelopeOf is the envelope of a send that is ready to go.
+func envelopeOf(s *sluice.Send, content []byte) sluice.Envelope {
+	e := sluice.Envelope{Send: s.ID(), From: s.From, To: s.To, Content: content}
+	e.EightBit, e.UTF8 = mime.Octets(content)
+	e.UTF8 = e.UTF8 || !isASCII(s.From) || !isASCII(s.To)
+	if s.Tags != "" {
+		e.Tags = strings.Split(s.Tags, ",")
+	}
+	return e
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }

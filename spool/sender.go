@@ -88,14 +88,23 @@ type Take struct {
 	Lane string
 }
 
-// Maker makes the envelope of a send: its content rendered, complete and signed.
-// An error says what is wrong with this send.
+// Maker makes envelopes: contents rendered, complete and signed, for a window at
+// once. What cannot be made gets an Err of its own.
 type Maker interface {
-	Make(ctx context.Context, s *sluice.Send, content []byte, took *[sluice.Stages]time.Duration) (sluice.Envelope, error)
+	Make(ctx context.Context, mails []Mail)
 }
 
-// ErrNotNow in an error of a Maker says that it is not the send's fault: it is
-// tried again.
+// Mail is a send with its content, and what a Maker makes of it.
+type Mail struct {
+	Send    *sluice.Send
+	Content []byte
+	Took    *[sluice.Stages]time.Duration
+
+	Envelope sluice.Envelope
+	Err      error // of this send; ErrNotNow: no fault of its own, it is tried again
+}
+
+// ErrNotNow in a Mail's Err says that it is tried again.
 var ErrNotNow = errors.New("cannot be made now")
 
 // bodiesAgain is how long a worker waits that could not read contents.
@@ -346,10 +355,7 @@ func (s *Sender) attempt(ctx context.Context, t sluice.Transport, window []*item
 		}
 		return
 	}
-	made := make(map[*item]*envelope, len(window))
-	for _, it := range window {
-		made[it] = s.make(ctx, it, bodies)
-	}
+	made := s.make(ctx, window, bodies)
 	var ready []*item
 	for _, marked := range s.markAll(ctx, t, window) {
 		e := made[marked.item]

@@ -1,0 +1,168 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"sluice"
+	"sluice/dkim"
+	"sluice/mime"
+	"sluice/profile"
+	"sluice/template"
+)
+
+// Mailer is the Maker of the program: it renders templates, and signs for the
+// domains whose keys it has.
+type Mailer struct {
+	Templates *template.Cache
+	Users     Users
+
+	// Signers are the keys of sender domains, in lower case. Mail of other domains
+	// goes out unsigned: its provider signs, or nobody does.
+	Signers map[string]*dkim.Signer
+
+	Clock sluice.Clock
+}
+
+// Users is where recipients are looked up. sluice.UserStore is one.
+type Users interface {
+	Users(ctx context.Context, q sluice.UserQuery) (sluice.UserAnswer, error)
+}
+
+// Make renders and signs. Who is mailed by a template is looked up for all of
+// the window at once.
+func (m *Mailer) Make(ctx context.Context, mails []Mail) {
+	started := m.Clock.Now()
+	profiles, err := m.profiles(ctx, mails)
+	looked := m.Clock.Now().Sub(started)
+	for i := range mails {
+		mail := &mails[i]
+		if mail.Send.Form == sluice.ContentTemplate {
+			mail.Took[sluice.StageProfile] += looked / time.Duration(len(mails))
+			if err != nil {
+				mail.Err = fmt.Errorf("look up the recipient: %w: %w", ErrNotNow, err)
+				continue
+			}
+			started = m.Clock.Now()
+			mail.Content, mail.Err = m.render(ctx, mail.Send, mail.Content, profiles[keyOf(mail.Send)])
+			mail.Took[sluice.StageRender] += m.Clock.Now().Sub(started)
+		}
+		if mail.Err != nil {
+			continue
+		}
+		started = m.Clock.Now()
+		var content []byte
+		if content, mail.Err = m.sign(mail.Send, mail.Content, started); mail.Err == nil {
+			mail.Envelope = envelopeOf(mail.Send, content)
+		}
+		mail.Took[sluice.StageSign] += m.Clock.Now().Sub(started)
+	}
+}
+
+// keyOf is by what the recipient of a send is looked up.
+func keyOf(s *sluice.Send) sluice.UserKey {
+	if s.User != "" {
+		return sluice.UserKey{Kind: sluice.KeyExternal, Name: s.User}
+	}
+	address, _ := profile.NormalEmail(s.To) // nobody has one that is none
+	return sluice.UserKey{Kind: sluice.KeyEmail, Name: address}
+}
+
+// profiles looks up the recipients of mails that are templates. Who is not there
+// is left out; of several who share an address it is nobody.
+func (m *Mailer) profiles(ctx context.Context, mails []Mail) (map[sluice.UserKey]*profile.Profile, error) {
+	var q sluice.UserQuery
+	for i := range mails {
+		if mails[i].Send.Form == sluice.ContentTemplate {
+			q.Keys = append(q.Keys, keyOf(mails[i].Send))
+		}
+	}
+	if len(q.Keys) == 0 {
+		return nil, nil
+	}
+	found, err := m.Users.Users(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	profiles := make(map[sluice.UserKey]*profile.Profile, len(q.Keys))
+	for key, ids := range found.ByKey {
+		if len(ids) != 1 {
+			continue
+		}
+		row, ok := found.Users[ids[0]]
+		for n := 0; ok && !row.MergedInto.IsZero() && n < len(found.Users); n++ {
+			row, ok = found.Users[row.MergedInto]
+		}
+		if !ok || row.Profile == "" {
+			continue
+		}
+		if p, err := profile.Parse(row.Profile); err == nil {
+			profiles[key] = p
+		}
+	}
+	return profiles, nil
+}
+
+// render makes the message of a template.
+func (m *Mailer) render(ctx context.Context, s *sluice.Send, content []byte, p *profile.Profile) ([]byte, error) {
+	c, err := template.ParseContent(string(content))
+	if err != nil {
+		return nil, err
+	}
+	t, err := m.Templates.Get(ctx, c.Template, c.Version)
+	if err != nil {
+		if _, own := errors.AsType[*template.Error](err); own {
+			return nil, err
+		}
+		return nil, fmt.Errorf("read template %s: %w: %w", c.Template, ErrNotNow, err)
+	}
+	made, err := t.Render(&template.Input{Variables: c.Variables, Profile: p, Clock: m.Clock})
+	if err != nil {
+		return nil, err
+	}
+	return m.build(s, &made)
+}
+
+// build makes a message of what was rendered.
+func (m *Mailer) build(s *sluice.Send, made *template.Message) ([]byte, error) {
+	from := made.From
+	if from == "" {
+		from = s.From
+	}
+	sender, err := mime.ParseMailbox(from)
+	if err != nil {
+		return nil, err
+	}
+	to, err := mime.ParseMailbox(s.To)
+	if err != nil {
+		return nil, err
+	}
+	common := mime.Common{From: sender}
+	for _, h := range made.Headers {
+		common.Headers = append(common.Headers, mime.Header{Name: h.Name, Value: h.Value})
+	}
+	return mime.Build(&common, &mime.Fields{
+		To: []mime.Mailbox{to}, Subject: made.Subject, Text: made.Text, HTML: made.HTML, Preheader: made.Preheader,
+		ID: s.ID() + "@" + sender.Address.Domain, Date: time.UnixMilli(max(s.AcceptedMillis, s.DueMillis)).UTC(),
+	})
+}
+
+// sign puts the signatures of the sender's domain before a message.
+func (m *Mailer) sign(s *sluice.Send, content []byte, now time.Time) ([]byte, error) {
+	_, domain, _ := strings.Cut(s.From, "@")
+	signer := m.Signers[strings.ToLower(domain)]
+	if signer == nil {
+		return content, nil
+	}
+	signed, err := signer.SignMessage(make([]byte, 0, len(content)+signatureBytes), now, content)
+	if err != nil {
+		return nil, fmt.Errorf("sign for %s: %w", domain, err)
+	}
+	return append(signed, content...), nil
+}
+
+// signatureBytes is about how long a signature is.
+const signatureBytes = 1024

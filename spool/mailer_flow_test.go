@@ -1,0 +1,92 @@
+package spool_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	verify "github.com/emersion/go-msgauth/dkim"
+
+	"sluice"
+	"sluice/dkim"
+	"sluice/spool"
+	"sluice/template"
+)
+
+// TestTemplatesAreRenderedAndSigned: what cannot be rendered costs its own send
+// and no other, and what goes out is signed for its sender's domain.
+func TestTemplatesAreRenderedAndSigned(t *testing.T) {
+	b := newBed(t)
+	var mu sync.Mutex
+	sent := make(map[string][]byte) // by recipient
+	w := newWire(func(e *sluice.Envelope, _ int) sluice.Result {
+		mu.Lock()
+		defer mu.Unlock()
+		sent[e.To] = bytes.Clone(e.Content)
+		return sluice.Result{Kind: sluice.ResultSent}
+	})
+	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	key, _, err := dkim.Generate("example.com", "s1", "ed25519")
+	b.must(err)
+	signer, err := dkim.NewSigner(key)
+	b.must(err)
+	o.sender.Maker = &spool.Mailer{
+		Templates: template.NewCache(o.store, template.DefaultCacheBytes), Users: o.store,
+		Signers: map[string]*dkim.Signer{"example.com": signer}, Clock: sluice.SystemClock{},
+	}
+	now := time.Now().UnixMilli()
+	b.must(o.store.AddTemplate(t.Context(), sluice.Template{ID: "hello", Name: "Hello", CreatedMillis: now, UpdatedMillis: now},
+		sluice.TemplateVersion{Subject: "Order {{ order }}", HTML: "<p>Thank you for {{ order }}</p>", Class: sluice.ClassTransactional, Strict: true, CreatedMillis: now}))
+	o.run()
+	templated := func(to, variables string) sluice.Draft {
+		c := template.Content{Template: "hello", Version: 1, Variables: variables}
+		return sluice.Draft{Priority: sluice.PriorityHigh, Class: sluice.ClassTransactional, Form: sluice.ContentTemplate,
+			From: "shop@example.com", To: []string{to}, Content: c.Append(nil)}
+	}
+	o.submit(templated("ann@example.net", `{"order":"<7>"}`), templated("bob@example.net", `{}`),
+		draft("cid@example.net", sluice.PriorityHigh, sluice.ClassTransactional))
+	b.eventually("the ledger has all", func() bool { return o.totals() == "sent 2, failed 1" })
+	for _, out := range b.outcomes() {
+		if out.To == "bob@example.net" && (out.Reason != "rendering" || out.Reply == "") {
+			t.Errorf("the one that cannot be rendered: %+v", out)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !bytes.Contains(sent["ann@example.net"], []byte("Subject: Order <7>\r\n")) || !bytes.Contains(sent["ann@example.net"], []byte("&lt;7&gt;")) {
+		t.Errorf("rendered:\n%s", sent["ann@example.net"])
+	}
+	record, err := key.Record()
+	b.must(err)
+	options := &verify.VerifyOptions{LookupTXT: func(string) ([]string, error) { return []string{record}, nil }}
+	for to, message := range sent {
+		all, err := verify.VerifyWithOptions(bytes.NewReader(message), options)
+		if err != nil || len(all) != 1 || all[0].Err != nil || all[0].Domain != "example.com" {
+			t.Errorf("mail to %s: %v, %v\n%.600s", to, all, err, message)
+		}
+	}
+}
+
+// awayUsers is a database that does not answer: one that is really away would
+// end everything else of the test.
+type awayUsers struct{}
+
+func (awayUsers) Users(context.Context, sluice.UserQuery) (sluice.UserAnswer, error) {
+	return sluice.UserAnswer{}, context.DeadlineExceeded
+}
+
+// TestRecipientsThatCannotBeLookedUp wait: it is not their fault.
+func TestRecipientsThatCannotBeLookedUp(t *testing.T) {
+	m := &spool.Mailer{Users: awayUsers{}, Clock: sluice.SystemClock{}}
+	mails := []spool.Mail{{
+		Send:    &sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Form: sluice.ContentTemplate, To: "ann@example.com"},
+		Content: []byte(`{"template":"hello","version":1}`), Took: new([sluice.Stages]time.Duration),
+	}}
+	m.Make(t.Context(), mails)
+	if err := mails[0].Err; err == nil || !strings.Contains(err.Error(), spool.ErrNotNow.Error()) {
+		t.Errorf("error: %v", err)
+	}
+}
