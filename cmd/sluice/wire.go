@@ -19,6 +19,7 @@ import (
 	"sluice/mongostore"
 	"sluice/segment"
 	"sluice/servers"
+	"sluice/spool"
 	"sluice/sqlstore"
 )
 
@@ -47,6 +48,9 @@ func (e *engine) followers() []follower {
 	if e.config.Alerts.On() {
 		all = append(all, follower{"", "alerts", e.watcher().Run})
 	}
+	if e.sending.sender != nil {
+		all = append(all, follower{config.RoleSend, spool.Role, e.sending.sender.Run})
+	}
 	for i, list := range e.lists {
 		all = append(all, follower{config.RoleIntake, list.Source(), e.listFollowers[i]})
 	}
@@ -69,6 +73,7 @@ type engine struct {
 	scanner *segment.Scanner
 
 	consent *consent.Service
+	sending *sending
 
 	mirror     *ingest.Mirror // nil: the series are not mirrored, or not here
 	mongo      *mongostore.Mirror
@@ -132,6 +137,9 @@ func (e *engine) open(ctx context.Context) error {
 		if err := e.keeper().MakeDays(ctx); err != nil { // before the store runs
 			e.log.Warn("days of events could not be made; they will be, while the program runs", "error", err)
 		}
+	}
+	if err := e.openSending(partitions); err != nil {
+		return err
 	}
 	if err := e.openMirror(ctx); err != nil {
 		return err
@@ -224,7 +232,7 @@ func (e *engine) openList(ctx context.Context, i int) error {
 
 // storeFollower returns what stores the logs.
 func (e *engine) storeFollower() *ingest.StoreFollower {
-	return &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store, Clock: e.clock, Log: e.log, Stats: e.stats, AcceptGaps: e.config.AcceptGaps}
+	return &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store, Clock: e.clock, Log: e.log, Stats: e.stats, AcceptGaps: e.config.AcceptGaps, Queue: e.sending.queuer}
 }
 
 // keeper returns what makes the days of events and removes what is too old.
