@@ -1,6 +1,11 @@
 package sluice
 
-import "context"
+import (
+	"context"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // Template is a mail that is written once and sent to many: its name, and which
 // of its versions is in use. What it says is in its versions.
@@ -70,6 +75,11 @@ func ValidTemplateID(id string) bool {
 		}
 	}
 	return id != "" && len(id) <= MaxTemplateIDBytes
+}
+
+// ValidTemplateName reports whether a text can be what people call a template.
+func ValidTemplateName(name string) bool {
+	return name != "" && utf8.RuneCountInString(name) <= MaxTemplateNameRunes && strings.TrimSpace(name) == name && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
 // TemplateQuery says which templates are listed.

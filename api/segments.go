@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"sluice"
 	"sluice/jsonscan"
@@ -228,7 +230,7 @@ func parseSegment(text string) (name, definition string, err error) {
 	if given["name"].Kind == jsonscan.String {
 		name = given["name"].Text()
 	}
-	if !isTitle(name, sluice.MaxSegmentNameRunes) {
+	if name == "" || utf8.RuneCountInString(name) > sluice.MaxSegmentNameRunes || strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl) {
 		return "", "", refusal(sluice.CodeInvalid, "name: want a text of 1 to %d characters, no control characters, no blank at its ends", sluice.MaxSegmentNameRunes)
 	}
 	if _, ok := given["rule"]; !ok {

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"sluice"
 	"sluice/jsonscan"
@@ -419,7 +417,7 @@ func parseTemplate(text string) (w written, err error) {
 	if err != nil {
 		return w, err
 	}
-	if _, ok := given["name"]; ok && !isTitle(w.name, sluice.MaxTemplateNameRunes) {
+	if _, ok := given["name"]; ok && !sluice.ValidTemplateName(w.name) {
 		return w, refusal(sluice.CodeInvalid, "name: want a text of 1 to %d characters, no control characters, no blank at its ends", sluice.MaxTemplateNameRunes)
 	}
 	var ok bool
@@ -436,11 +434,6 @@ func parseTemplate(text string) (w written, err error) {
 		v.Headers, err = parseHeaders(headers)
 	}
 	return w, err
-}
-
-// isTitle reports whether a text can be what people call something.
-func isTitle(name string, mostRunes int) bool {
-	return name != "" && utf8.RuneCountInString(name) <= mostRunes && strings.TrimSpace(name) == name && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
 // parseHeaders reads [{"name": "...", "value": "..."}, ...].

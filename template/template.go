@@ -134,8 +134,8 @@ func checkText(text string) *Error {
 	if !utf8.ValidString(text) {
 		return newError(KindSyntax, 0, "it is not UTF-8")
 	}
-	for i := range len(text) {
-		if c := text[i]; c < ' ' && c != '\t' && c != '\r' && c != '\n' || c == 0x7f {
+	for i, c := range text {
+		if c < ' ' && c != '\t' && c != '\r' && c != '\n' || c >= 0x7f && c < 0xa0 {
 			return newError(KindSyntax, 1+strings.Count(text[:i], "\n"), "there is a control character, 0x%02x", c)
 		}
 	}
