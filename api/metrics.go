@@ -53,6 +53,11 @@ var (
 	descMirror     = desc("mirror_write_seconds", "How long messages took that wrote documents of the series to MongoDB.")
 	descDocuments  = desc("mirror_documents_total", "Documents of the series written to MongoDB.")
 	descMirrorErrs = desc("mirror_errors_total", "How often mirroring the series failed; it begins again by itself.")
+	descSMTP       = desc("smtp_accepted_messages_total", "Messages that were handed in by SMTP and durably written.")
+	descSMTPSends  = desc("smtp_accepted_recipients_total", "Recipients of messages that were handed in by SMTP.")
+	descSMTPNot    = desc("smtp_refused_total", "What was refused by SMTP: senders, recipients, messages, commands.", "reason")
+	descSMTPTook   = desc("smtp_accept_seconds", "How long messages that were handed in by SMTP took from their last byte to the answer.")
+	descSMTPOpen   = desc("smtp_connections", "Connections of SMTP that are open.")
 	descLag        = desc("follower_lag_seconds", "How far a follower is behind its log, in time.", "follower", "partition")
 	descLagItems   = desc("follower_lag_items", "How far a follower is behind: what is held of its list; of a log only that it is 0.", "follower", "partition")
 	descLog        = desc("log_batches", "Batches in the log of a partition that this process stores. The newest 8 of those stored stay in it.", "partition")
@@ -100,6 +105,14 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 	if s.Mirror != nil {
 		counter(descDocuments, s.Mirror.Documents)
 		counter(descMirrorErrs, s.Mirror.Errors)
+	}
+	if s.SMTP != nil {
+		counter(descSMTP, s.SMTP.Messages)
+		counter(descSMTPSends, s.SMTP.Recipients)
+		for reason, n := range s.SMTP.Refused {
+			counter(descSMTPNot, n, reason)
+		}
+		gauge(descSMTPOpen, float64(s.SMTP.Open))
 	}
 	for _, f := range s.Followers {
 		partition := strconv.Itoa(f.Partition)
@@ -152,6 +165,9 @@ func (m metrics) collectTimes(ch chan<- prometheus.Metric, s *Stats) {
 	histogram(descAppend, s.AppendItems)
 	if s.Mirror != nil {
 		histogram(descMirror, s.Mirror.Took)
+	}
+	if s.SMTP != nil {
+		histogram(descSMTPTook, s.SMTP.Took)
 	}
 	for _, r := range s.Redis {
 		histogram(descCall, r.Took, label(r.Server))

@@ -77,6 +77,7 @@ type Stats struct {
 
 	LeaseChanges map[string]LeaseChanges // by role
 	Mirror       *Mirror                 // nil: the series are not mirrored
+	SMTP         *SMTP                   // nil: no mail is taken in by SMTP
 
 	// Gauges.
 	Followers []Follower
@@ -94,6 +95,15 @@ type Mirror struct {
 	Took      meter.Snapshot // messages with documents
 	Documents int64
 	Errors    int64 // sessions that failed
+}
+
+// SMTP is what the SMTP listener did.
+type SMTP struct {
+	Messages   int64            // accepted
+	Recipients int64            // of these
+	Refused    map[string]int64 // senders, recipients, messages and commands, by reason
+	Took       meter.Snapshot   // from the end of a message to its answer
+	Open       int64            // connections
 }
 
 // RedisCalls is what was asked of a server.

@@ -90,6 +90,7 @@ type Config struct {
 	OptIn           []OptIn   `yaml:"optin" only:"file" doc:"Forms of double opt-in: the form's name, then its settings. POST /v1/optin/NAME asks, a link that is mailed confirms; docs/consent.md explains it. Needs public_url."`
 	RootKey         Secret    `yaml:"root_key" only:"noflag" doc:"A key of the HTTP API with all permissions, which needs no database to be checked, at least 32 characters: head -c 32 /dev/urandom | base64. Better given as SLUICE_ROOT_KEY than written down here. Never printed."`
 	Log             Log       `yaml:"log" doc:"The program's own log, on standard error."`
+	SMTPD           SMTPD     `yaml:"smtpd" doc:"The SMTP listener: whatever sends mail by SMTP can hand it in here, with any name and a key of the API that has the permission messages:send for a password. docs/operate.md explains it."`
 	Alerts          Alerts    `yaml:"alerts" doc:"Who is told when something is wrong, and when. Nobody is without a webhook or an e-mail address. Give all processes the same."`
 	StartSeconds    int       `yaml:"start_seconds" doc:"How long the start waits for Redis and the database to answer, 0 to 3600: after a power cut all start together. What is wrong in another way is said at once."`
 	ShutdownSeconds int       `yaml:"shutdown_seconds" doc:"How long the program may finish what is in hand after SIGTERM or SIGINT, 1 to 600. A second signal ends it at once. Nothing accepted is lost either way: the next start goes on from the cursors."`
@@ -212,6 +213,7 @@ func Default() *Config {
 		BacklogMB:       256,
 		SeriesNames:     sluice.DefaultSeriesNames,
 		TimeSeriesBulk:  mongostore.DefaultBulk,
+		SMTPD:           SMTPD{RequireAuth: true, MaxMessageMB: MaxSMTPMessageMB},
 		Alerts:          Alerts{LagSeconds: 300, DeadLetters: 1, DiskFreePercent: 10, HoldSeconds: 60, RepeatHours: 24},
 		Log:             Log{Level: "info", Format: "text"},
 		StartSeconds:    60,

@@ -51,7 +51,7 @@ func TestPrecedence(t *testing.T) {
 		partitions, nroles int
 		origin             string
 	}{
-		{"defaults", mustLoad(t, "", nil, nil), "embedded", "info", 16, 2, "default"},
+		{"defaults", mustLoad(t, "", nil, nil), "embedded", "info", 16, 3, "default"},
 		{"file", mustLoad(t, file, nil, nil), "redis://file:1", "warn", 4, 1, "sluice.yaml:1"},
 		{"environment", mustLoad(t, file, env, nil), "redis://env:1", "error", 4, 1, "SLUICE_REDIS"},
 		{"flags", mustLoad(t, file, env, flags), "redis://flag:1", "error", 4, 2, "--redis"},
@@ -348,6 +348,7 @@ func TestSampleLoads(t *testing.T) {
 	want.Alerts.Webhook, want.Alerts.SMTP = "https://example.com/alerts", "smtp://USER:PASSWORD@mail.example.com:587"
 	want.TimeSeries = "mongodb://USER:PASSWORD@10.0.0.9:27017/sluice"
 	want.Alerts.Email, want.Alerts.From = "ops@example.com", "sluice@example.com"
+	want.SMTPD = SMTPD{Listen: "127.0.0.1:2525", TLSCert: "/etc/sluice/fullchain.pem", TLSKey: "/etc/sluice/privkey.pem", Hostname: "mail.example.com", RequireAuth: true, MaxMessageMB: 25}
 	want.origins, c.origins = nil, nil
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v\nfrom\n%s", c, want, strings.Join(on, ""))

@@ -5,7 +5,9 @@
 #                                    mariadb-server, mariadb-client, postgresql
 #                                    (demo, benches)
 #   scripts/install-deps.sh --test   to test it: gcc and libc6-dev as well,
-#                                    python3 with venv, nodejs and npm, and in
+#                                    python3 with venv, nodejs and npm, swaks, PHP
+#                                    with symfony/mailer and postfix (programs that
+#                                    send mail), and in
 #                                    directories of their own below the user's
 #                                    cache what requirements-test.txt and
 #                                    npm-test/package-lock.json list; FerretDB,
@@ -143,6 +145,17 @@ if [ "${1:-}" = --test ]; then
 	fi
 	need node nodejs "which runs a client of Braze's API"
 	need npm npm "which installs it"
+	need swaks swaks "which hands in mail"
+	if ! perl -MNet::SSLeay -e 1 2>/dev/null; then
+		say "Net::SSLeay is missing: package libnet-ssleay-perl, for TLS in swaks"
+		packages+=(libnet-ssleay-perl)
+	fi
+	need php php-cli "which runs Symfony's mailer"
+	if [ ! -e /usr/share/php/Symfony/Component/Mailer/autoload.php ]; then
+		say "Symfony's mailer is missing: package php-symfony-mailer, which hands in mail"
+		packages+=(php-symfony-mailer)
+	fi
+	need smtp-source postfix "whose smtp-source hands in mail, fast"
 fi
 
 # finish does what needs the packages.
@@ -201,6 +214,7 @@ if have systemctl; then
 		redis-server) unit=redis-server ;;
 		mariadb-server) unit=mariadb ;;
 		postgresql) unit=postgresql ;;
+		postfix) unit=postfix ;;
 		*) continue ;;
 		esac
 		"${as_root[@]}" systemctl disable --quiet "$unit" 2>/dev/null || say "could not disable the service $unit at boot: do so by hand if you do not want it"

@@ -19,6 +19,7 @@ import (
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/segment"
+	"sluice/smtpd"
 	"sluice/sqlstore"
 )
 
@@ -37,6 +38,7 @@ type Program struct {
 	state  state
 	engine *engine // nil until it has been opened
 	intake *ingest.Intake
+	smtp   *smtpd.Server // nil: there is none
 }
 
 // state is what the program is doing. It only moves down this list.
@@ -92,6 +94,9 @@ func (p *Program) Start(ctx context.Context) error {
 	p.mu.Lock()
 	p.engine, p.intake, p.state = e, e.intake(), stateRunning
 	p.mu.Unlock()
+	if err := p.startSMTP(ctx); err != nil {
+		return errors.Join(err, p.Stop(ctx))
+	}
 	p.log.Info("sluice runs", "listen", p.server.Address(), "redis", p.config.Redis, "database", p.config.Database,
 		"roles", p.config.Roles, "partitions", p.config.Partitions, "lists", len(p.config.Lists), "hashes", len(p.config.Hashes))
 	return nil
@@ -146,14 +151,18 @@ func (p *Program) open(ctx context.Context) (*engine, error) {
 // finished until ctx ends. It may be called twice, and after a failed Start.
 func (p *Program) Stop(ctx context.Context) error {
 	p.mu.Lock()
-	e, before := p.engine, p.state
+	e, smtp, before := p.engine, p.smtp, p.state
 	p.state, p.intake = max(p.state, stateStopping), nil
 	p.mu.Unlock()
 	if e == nil || before >= stateStopping {
 		return nil
 	}
 	p.log.Info("sluice stops: nothing more is taken in, what is in hand is finished", "at most", time.Duration(p.config.ShutdownSeconds)*time.Second)
-	err := e.stop(ctx)
+	var err error
+	if smtp != nil {
+		err = smtp.Stop(ctx)
+	}
+	err = errors.Join(err, e.stop(ctx))
 	p.mu.Lock()
 	p.state, p.engine = stateStopped, nil
 	p.mu.Unlock()
@@ -191,7 +200,9 @@ func (p *Program) Stats() api.Stats {
 	if e == nil || s != stateRunning {
 		return api.Stats{}
 	}
-	return e.snapshot()
+	stats := e.snapshot()
+	stats.SMTP = p.smtpStats()
+	return stats
 }
 
 // Intake returns where the events of requests go, nil while there is nowhere.

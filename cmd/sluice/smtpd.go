@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+
+	"sluice"
+	"sluice/api"
+	"sluice/config"
+	"sluice/smtpd"
+)
+
+// startSMTP starts the SMTP listener, if the configuration wants one. The keys
+// are those of the HTTP server.
+func (p *Program) startSMTP(ctx context.Context) error {
+	cfg := &p.config.SMTPD
+	if cfg.Listen == "" {
+		return nil
+	}
+	clock := sluice.SystemClock{}
+	hostname := p.config.SMTPHostname()
+	certificates, err := smtpCertificates(cfg, hostname, clock, p)
+	if err != nil {
+		return err
+	}
+	s := smtpd.New(smtpd.Options{
+		Hostname: hostname, MaxMessageBytes: cfg.MaxMessageMB << 20, OpenLoopback: !cfg.RequireAuth, Certificates: certificates,
+		Authority: p.server, Submitter: p.Submitter, Clock: clock, Log: p.log,
+	})
+	if err := s.Start(ctx, cfg.Listen); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.smtp = s
+	p.mu.Unlock()
+	p.log.Info("mail is taken in by SMTP", "smtp", s.Address(), "hostname", hostname, "require_auth", cfg.RequireAuth)
+	return nil
+}
+
+func smtpCertificates(cfg *config.SMTPD, hostname string, clock sluice.Clock, p *Program) (*smtpd.Certificates, error) {
+	if cfg.TLSCert != "" {
+		return smtpd.LoadCertificates(cfg.TLSCert, cfg.TLSKey, clock, p.log)
+	}
+	p.log.Warn("the SMTP listener has no tls_cert: it shows one that it has made itself, which clients do not believe; good enough on this machine", "hostname", hostname)
+	return smtpd.SelfSigned(hostname, clock)
+}
+
+// Submitter returns where messages go, nil while the program does not run.
+func (p *Program) Submitter() sluice.Submitter {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil {
+		return nil
+	}
+	return p.engine.sending.intake
+}
+
+// SMTPAddress returns where mail is taken in, empty if it is not.
+func (p *Program) SMTPAddress() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.smtp == nil {
+		return ""
+	}
+	return p.smtp.Address()
+}
+
+// smtpStats returns what the listener has counted, nil without one.
+func (p *Program) smtpStats() *api.SMTP {
+	p.mu.Lock()
+	s := p.smtp
+	p.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	x := s.Stats()
+	return &api.SMTP{Messages: x.Messages, Recipients: x.Recipients, Refused: x.Refused, Took: x.Seconds, Open: x.Open}
+}

@@ -1,0 +1,27 @@
+// Hands in mail by nodemailer, pooled: HOST PORT KEY CERTIFICATE COUNT.
+const nodemailer = require("nodemailer");
+const fs = require("fs");
+
+const [host, port, key, certificate, count] = process.argv.slice(2);
+const transport = nodemailer.createTransport({
+  host, port: Number(port), requireTLS: true, pool: true, maxConnections: 3,
+  auth: { user: "node", pass: key }, tls: { ca: fs.readFileSync(certificate) },
+});
+
+async function main() {
+  const all = [];
+  for (let i = 0; i < Number(count); i++) {
+    all.push(transport.sendMail({
+      from: '"Jürgen, the shop" <shop@example.com>', to: `nodemailer-${i}@example.com`, bcc: "nodemailer-bcc@example.com", subject: `Grüße ${i} 🌍`,
+      text: "Hello\n.\n..two dots\nend, öäü\n", html: "<p>Hello €</p>".repeat(500), headers: { "X-Sluice-Tag": "nodemailer, für" },
+      attachments: [{ filename: "ü.bin", content: Buffer.alloc(10000, 0x0a) }],
+    }));
+  }
+  for (const info of await Promise.all(all)) {
+    if (!/^250 2\.0\.0 Accepted as [0-9a-f]{32}$/.test(info.response) || info.rejected.length) throw new Error(JSON.stringify(info));
+  }
+  transport.close();
+  console.log("done");
+}
+
+main().catch((e) => { console.error(e); process.exit(1); });

@@ -1,0 +1,68 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"sluice"
+)
+
+// MaxSMTPMessageMB bounds a message that is handed in by SMTP.
+const MaxSMTPMessageMB = sluice.MaxMessageBytes >> 20
+
+// SMTPD is the SMTP listener.
+type SMTPD struct {
+	Listen       string `yaml:"listen" doc:"Where mail is taken in by SMTP: 127.0.0.1:2525 for programs on this machine, 0.0.0.0:587 for others, which needs tls_cert. Empty: nowhere." sample:"127.0.0.1:2525"`
+	TLSCert      string `yaml:"tls_cert" doc:"File with the certificate and its chain (PEM), for STARTTLS. Read again when it changes. Without it, on loopback only, one is made at the start that no client has reason to believe." sample:"/etc/sluice/fullchain.pem"`
+	TLSKey       string `yaml:"tls_key" doc:"File with the certificate's key (PEM)." sample:"/etc/sluice/privkey.pem"`
+	Hostname     string `yaml:"hostname" doc:"What the listener calls itself, and what stands behind the @ of a Message-ID that it adds. Default: the machine's name." sample:"mail.example.com"`
+	RequireAuth  bool   `yaml:"require_auth" doc:"false: programs on this machine (127.0.0.1, ::1) may hand in mail without a key. All others need one."`
+	MaxMessageMB int    `yaml:"max_message_megabytes" doc:"The largest message, with its attachments, 1 to 25."`
+}
+
+func (c *Config) validateSMTPD() error {
+	s := &c.SMTPD
+	errs := []error{c.wrong("smtpd.max_message_megabytes", between(s.MaxMessageMB, 1, MaxSMTPMessageMB))}
+	if s.Hostname != "" && !isHostname(s.Hostname) {
+		errs = append(errs, c.wrong("smtpd.hostname", fmt.Errorf("is %q, want a name such as mail.example.com", s.Hostname)))
+	}
+	if (s.TLSCert == "") != (s.TLSKey == "") {
+		errs = append(errs, c.wrong("smtpd.tls_cert", errors.New("and smtpd.tls_key belong together: give both or neither")))
+	}
+	if s.Listen != "" {
+		err := checkListen(s.Listen)
+		if err == nil && s.TLSCert == "" && !isLoopback(s.Listen) {
+			err = fmt.Errorf("%s can be reached from other machines, and there is no tls_cert to protect their keys; listen on 127.0.0.1, or set smtpd.tls_cert and smtpd.tls_key", s.Listen)
+		}
+		errs = append(errs, c.wrong("smtpd.listen", err))
+	}
+	return errors.Join(errs...)
+}
+
+// SMTPHostname returns what the SMTP listener calls itself.
+func (c *Config) SMTPHostname() string {
+	if c.SMTPD.Hostname != "" {
+		return c.SMTPD.Hostname
+	}
+	if name, err := os.Hostname(); err == nil && isHostname(name) {
+		return name
+	}
+	return "localhost"
+}
+
+// isHostname reports whether a text is the name of a host (RFC 1123, 2.1).
+func isHostname(s string) bool {
+	for label := range strings.SplitSeq(s, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+		for i := range len(label) {
+			if b := label[i]; (b < 'a' || b > 'z') && (b < 'A' || b > 'Z') && (b < '0' || b > '9') && b != '-' {
+				return false
+			}
+		}
+	}
+	return len(s) <= 253
+}
