@@ -21,6 +21,7 @@ import (
 	"sluice/ingest"
 	"sluice/meter"
 	"sluice/segment"
+	"sluice/suppress"
 )
 
 // program answers what a test sets.
@@ -37,6 +38,8 @@ type program struct {
 	scanner   *segment.Scanner
 	users     sluice.UserStore
 	forms     *consent.Service
+
+	suppressions *suppress.Service
 }
 
 func (p *program) Ready() error {
@@ -55,6 +58,8 @@ func (p *program) Templates() sluice.TemplateStore { return p.templates }
 func (p *program) Scanner() *segment.Scanner       { return p.scanner }
 
 func (p *program) Users() sluice.UserStore { return p.users }
+
+func (p *program) Suppressions() *suppress.Service { return p.suppressions }
 
 func (p *program) Consent() *consent.Service { return p.forms }
 

@@ -68,6 +68,8 @@ var (
 	descChanges    = desc("lease_changes_total", "Leases this process took, lost to another that held it for dead, and gave back.", "role", "change")
 	descFree       = desc("data_free_bytes", "Free space on the file system of the data directory.")
 	descSize       = desc("data_size_bytes", "Size of the file system of the data directory.")
+	descSuppressed = desc("suppressed_entries", "Addresses and domains that are not mailed, as this process has them in memory.")
+	descSupprAge   = desc("suppressions_age_seconds", "How long ago it was known that no suppression has changed but those that are in force here.")
 	descBuild      = desc("build_info", "1; the labels say what runs.", "version", "revision", "goversion")
 	descProcesses  = desc("live_processes", "Processes that share the roles, this one included.")
 	descReady      = desc("ready", "1 if the program is ready, else 0.")
@@ -152,7 +154,7 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge(descReady, b2f(m.program.Ready() == nil))
 }
 
-// collectTimes sends the histograms.
+// collectTimes sends the histograms, and how suppressions stand.
 func (m metrics) collectTimes(ch chan<- prometheus.Metric, s *Stats) {
 	histogram := func(d *prometheus.Desc, h meter.Snapshot, labels ...string) {
 		ch <- prometheus.MustNewConstHistogram(d, h.Count, h.Sum, h.Buckets, labels...)
@@ -163,6 +165,8 @@ func (m metrics) collectTimes(ch chan<- prometheus.Metric, s *Stats) {
 	}
 	histogram(descRows, s.CommitRows)
 	histogram(descAppend, s.AppendItems)
+	ch <- prometheus.MustNewConstMetric(descSuppressed, prometheus.GaugeValue, float64(s.Suppressed))
+	ch <- prometheus.MustNewConstMetric(descSupprAge, prometheus.GaugeValue, s.SuppressionsAge)
 	if s.Mirror != nil {
 		histogram(descMirror, s.Mirror.Took)
 	}

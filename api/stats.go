@@ -8,6 +8,7 @@ import (
 	"sluice/ingest"
 	"sluice/meter"
 	"sluice/segment"
+	"sluice/suppress"
 )
 
 // Program is what the HTTP server asks. Its methods are called from several
@@ -45,6 +46,9 @@ type Program interface {
 	// Templates returns where the templates are, nil while the program does not
 	// run.
 	Templates() sluice.TemplateStore
+
+	// Suppressions returns who is not mailed, nil while the program does not run.
+	Suppressions() *suppress.Service
 
 	// Applied returns when what was written to the logs of these keys before is
 	// applied to their users, or why that cannot be said.
@@ -85,6 +89,11 @@ type Stats struct {
 	Lists     []List
 	Leases    map[string]int // held by this process, by role
 	Processes int            // alive, this one included
+
+	// Suppressed is how many entries of suppressions are in memory, and
+	// SuppressionsAge how long ago it was known that there are no others.
+	Suppressed      int
+	SuppressionsAge float64 // in seconds
 
 	// Of the file system of the data directory; size 0: not known.
 	DiskFreeBytes, DiskSizeBytes uint64

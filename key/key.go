@@ -89,6 +89,9 @@ const (
 	OptInWrite     Permission = "optin:write"
 	MessagesSend   Permission = "messages:send"
 	Admin          Permission = "admin"
+
+	SuppressionsRead  Permission = "suppressions:read"
+	SuppressionsWrite Permission = "suppressions:write"
 )
 
 // The permissions of calls of Braze's REST API, by the names that its users
@@ -123,6 +126,8 @@ var Permissions = []struct {
 	{SegmentsWrite, "make, change and archive segments"},
 	{TemplatesRead, "read /v1/templates, and preview them: values of users"},
 	{TemplatesWrite, "make, change and archive templates"},
+	{SuppressionsRead, "read /v1/suppressions, and ask /v1/suppressions/check"},
+	{SuppressionsWrite, "add and remove suppressions"},
 	{MetricsRead, "read /metrics, where it is not open"},
 	{MessagesSend, "hand in messages to be mailed, by SMTP"},
 	{OptInWrite, "get the link to be mailed from /v1/optin"},

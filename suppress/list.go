@@ -229,3 +229,15 @@ func (s *sets) change(c *sluice.Suppression, nowMillis int64) {
 	}
 	in.Add(in.Hash(text), mark, set.EndSeconds(c.EndMillis))
 }
+
+// Reasons asks a List, and tells of its verdicts the reason's word.
+type Reasons struct{ *List }
+
+// Check is List.Check.
+func (r Reasons) Check(address string, class sluice.Class, app string) (reason string, suppressed bool) {
+	v, suppressed := r.List.Check(address, class, app)
+	if !suppressed {
+		return "", false
+	}
+	return v.Reason.String(), true
+}

@@ -21,6 +21,7 @@ import (
 	"sluice/segment"
 	"sluice/smtpd"
 	"sluice/sqlstore"
+	"sluice/suppress"
 )
 
 // Program is the whole of it: the engine (wire.go) and the HTTP server before
@@ -281,6 +282,16 @@ func (p *Program) Scanner() *segment.Scanner {
 		return nil
 	}
 	return p.engine.scanner
+}
+
+// Suppressions returns who is not mailed, nil while the program does not run.
+func (p *Program) Suppressions() *suppress.Service {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil {
+		return nil
+	}
+	return &suppress.Service{Store: p.engine.store, List: p.engine.suppressions.List, Clock: p.engine.clock}
 }
 
 // Applied returns when what was written for these keys before is applied.

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"time"
 
-	"sluice"
 	"sluice/config"
 	"sluice/dkim"
 	"sluice/flow"
 	"sluice/sinkbox"
 	"sluice/spool"
+	"sluice/suppress"
 	"sluice/template"
 )
 
@@ -37,7 +37,7 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 		s.lanes = append(s.lanes, l.Lanes())
 	}
 	s.intake = &spool.Intake{Writer: e.writer, Bodies: &spool.BodyWriter{Store: e.store}, Partitions: len(e.logs), Clock: e.clock}
-	s.queuer = &spool.Queuer{Lanes: s.lanes, Logs: e.logs, Suppress: nobodySuppressed{}, Clock: e.clock}
+	s.queuer = &spool.Queuer{Lanes: s.lanes, Logs: e.logs, Suppress: suppress.Reasons{List: e.suppressions.List}, Clock: e.clock}
 	s.canceller = &spool.Canceller{Writer: e.writer, Ledger: e.store, Clock: e.clock}
 	e.sending = s
 	if !e.config.HasRole(config.RoleSend) {
@@ -49,7 +49,7 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 	}
 	e.leases.AddPartitions(spool.Role, e.redis, partitions)
 	s.sender = &spool.Sender{
-		Process: e.leases.ID(), Lanes: s.lanes, Leases: e.leases, Bodies: e.store, Suppress: nobodySuppressed{},
+		Process: e.leases.ID(), Lanes: s.lanes, Leases: e.leases, Bodies: e.store, Suppress: suppress.Reasons{List: e.suppressions.List},
 		Routes: &spool.OneRoute{Transport: s.box}, Maker: e.mailer(), Clock: e.clock, Log: e.log, Stats: s.stats, DoubtAfter: doubtAfter,
 	}
 	return nil
@@ -59,8 +59,3 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 func (e *engine) mailer() *spool.Mailer {
 	return &spool.Mailer{Templates: template.NewCache(e.store, template.DefaultCacheBytes), Users: e.store, Signers: map[string]*dkim.Signer{}, Clock: e.clock}
 }
-
-// nobodySuppressed lets everybody be mailed.
-type nobodySuppressed struct{}
-
-func (nobodySuppressed) Check(string, sluice.Class, string) (string, bool) { return "", false }

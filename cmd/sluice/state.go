@@ -77,6 +77,7 @@ func (e *engine) snapshot() api.Stats {
 	for role, c := range status.Changes {
 		s.LeaseChanges[role] = api.LeaseChanges(c)
 	}
+	s.Suppressed, s.SuppressionsAge = e.suppressions.List.Len(), e.clock.Now().Sub(e.suppressions.Status().Looked).Seconds()
 	// Without an answer the metrics are missing, and an alert can ask for that.
 	s.DiskFreeBytes, s.DiskSizeBytes, _ = freeBytes(e.config.Data)
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)

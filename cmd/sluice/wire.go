@@ -21,6 +21,7 @@ import (
 	"sluice/servers"
 	"sluice/spool"
 	"sluice/sqlstore"
+	"sluice/suppress"
 )
 
 // This file builds the program out of its parts. followers below is the one
@@ -41,6 +42,7 @@ func (e *engine) followers() []follower {
 		{config.RoleStore, "store", e.storeFollower().Run},
 		{config.RoleStore, "keep", e.keeper().Run},
 		{"", "spill", e.spilled().Run},
+		{"", "suppressions", e.suppressions.Run},
 	}
 	if e.mirror != nil {
 		all = append(all, follower{config.RoleStore, "mirror", e.mirror.Run})
@@ -74,6 +76,8 @@ type engine struct {
 
 	consent *consent.Service
 	sending *sending
+
+	suppressions *suppress.Follower // and the list that it keeps
 
 	mirror     *ingest.Mirror // nil: the series are not mirrored, or not here
 	mongo      *mongostore.Mirror
@@ -127,6 +131,10 @@ func (e *engine) open(ctx context.Context) error {
 		return err
 	}
 	if e.consent, err = e.openConsent(ctx); err != nil {
+		return err
+	}
+	e.suppressions = &suppress.Follower{List: suppress.NewList(e.clock), Store: e.store, Clock: e.clock, Log: e.log}
+	if err := e.suppressions.Load(ctx); err != nil { // before anybody sends
 		return err
 	}
 	e.leases = flow.NewLeases(e.redis, e.store, e.log)

@@ -1,0 +1,322 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"sluice"
+	"sluice/config"
+	"sluice/profile"
+	"sluice/sqlstore"
+	"sluice/suppress"
+	"sluice/transfer"
+)
+
+const suppressionLong = `
+Who is not mailed, and why. An ENTRY is an address, a domain, or a dot and a domain,
+which is that domain and all below it. What is changed is in force in every process
+within a second.
+
+    sluice suppression add ann@example.com .bad.example --reason bad_domain
+    sluice suppression remove ann@example.com
+    sluice suppression list                  all that hold; --entry: of one, removed ones too
+    sluice suppression check ann@example.com --class transactional
+    sluice suppression import bad.txt.gz --reason hard_bounce
+
+A line of an imported file is an entry, or an entry, a comma and a reason, or a JSON
+object: {"entry": "...", "reason": "...", "scope": "marketing", "app_id": "...", "ends":
+"2027-01-31T00:00:00Z"}. The file may be packed with gzip or zstd; - is standard input.
+Lines that are none of these are told, and the exit code is 1. Run again, it does no harm.
+
+Reasons: complaint, unsubscribe, hard_bounce, soft_bounces, bad_domain, manual.
+`
+
+var suppressionFlags = []flagSpec{
+	{name: "reason", value: "REASON", help: "add, import: why (manual); remove: only those for this reason", check: aReason},
+	{name: "scope", value: "SCOPE", help: "add, import: all mail (without it) or marketing; remove: only those of this scope", check: oneOf("all", "marketing")},
+	{name: "app-id", value: "APP", help: "only this app's mail", check: atMostBytes(sluice.MaxAppIDBytes)},
+	{name: "ends", value: "TIME", help: "add: it holds until then, such as 2027-01-31T00:00:00Z"},
+	{name: "class", value: "CLASS", preset: "marketing", help: "check: marketing or transactional", check: oneOf("marketing", "transactional")},
+	{name: "entry", value: "ENTRY", help: "list: only those of this one"},
+	{name: "json", help: "list, check: one JSON object a line"},
+}
+
+func aReason(s string) error {
+	if _, ok := sluice.ParseSuppressReason(s); !ok {
+		return fmt.Errorf("want one of %v", sluice.SuppressReasons)
+	}
+	return nil
+}
+
+// suppressing is the command at work.
+type suppressing struct {
+	*call
+	store *sqlstore.Store
+	clock sluice.Clock
+}
+
+func runSuppression(ctx context.Context, c *call) (err error) {
+	words := []string{"add", "remove", "list", "import", "check"}
+	if len(c.given.args) == 0 {
+		return usagef("suppression: want one of %s; `sluice help suppression` explains them", strings.Join(words, ", "))
+	}
+	s := &suppressing{call: c, clock: sluice.SystemClock{}}
+	what, args := c.given.args[0], c.given.args[1:]
+	action, ok := map[string]func(context.Context, []string) error{
+		"add": s.add, "remove": s.remove, "list": s.list, "import": s.imported, "check": s.check,
+	}[what]
+	switch {
+	case !ok:
+		return usagef("suppression: unknown %q%s", what, config.DidYouMean(what, words))
+	case what == "list" && len(args) > 0:
+		return usagef("suppression list: takes no arguments, but %q is one", args[0])
+	case what == "import" && len(args) != 1:
+		return usagef("suppression import: want one file, or - for standard input")
+	case what != "list" && len(args) == 0, len(args) > sluice.MaxSuppressChanges:
+		return usagef("suppression %s: want 1 to %d, not %d; a file takes more: `sluice suppression import`", what, sluice.MaxSuppressChanges, len(args))
+	}
+	cfg, err := c.load(nil)
+	if err != nil {
+		return err
+	}
+	if s.store, err = openStore(ctx, cfg); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.store.Close()) }()
+	if err := s.store.Ping(ctx); err != nil {
+		return err
+	}
+	return action(ctx, args)
+}
+
+// preset is what the flags say of those that are added.
+func (s *suppressing) preset() sluice.Suppression {
+	reason, ok := sluice.ParseSuppressReason(s.given.text("reason"))
+	if !ok {
+		reason = sluice.SuppressManual
+	}
+	scope, _ := sluice.ParseScope(s.given.text("scope"))
+	return sluice.Suppression{Reason: reason, Scope: scope, App: s.given.text("app-id"), Source: "cli", TimeMillis: s.clock.Now().UnixMilli()}
+}
+
+func (s *suppressing) add(ctx context.Context, args []string) error {
+	changes := make([]sluice.Suppression, len(args))
+	for i, text := range args {
+		object := map[string]string{"entry": text}
+		if s.given.has("ends") {
+			object["ends"] = s.given.text("ends")
+		}
+		line, err := json.Marshal(object)
+		if err == nil {
+			changes[i], err = suppress.Parse(string(line), s.preset())
+		}
+		if err != nil {
+			return usagef("suppression add: %w", err)
+		}
+	}
+	n, err := s.store.Suppress(ctx, changes)
+	if err == nil {
+		s.print("%d added; no process mails them in a second from now", n)
+	}
+	return err
+}
+
+func (s *suppressing) remove(ctx context.Context, args []string) error {
+	entries := make([]string, len(args))
+	for i, text := range args {
+		entry, ok := suppress.ParseEntry(text)
+		if !ok {
+			return usagef("suppression remove: %q is no address, no domain, and no dot and a domain", text)
+		}
+		entries[i] = entry
+	}
+	preset, which := s.preset(), suppress.Which{}
+	if s.given.has("reason") {
+		which.Reasons = []sluice.SuppressReason{preset.Reason}
+	}
+	if s.given.has("scope") {
+		which.Scope = &preset.Scope
+	}
+	if s.given.has("app-id") {
+		which.App = &preset.App
+	}
+	service := suppress.Service{Store: s.store, Clock: s.clock}
+	n, err := service.Remove(ctx, entries, which, "cli")
+	if err == nil {
+		s.print("%d removed", n)
+	}
+	return err
+}
+
+// suppressionPage is how many are listed at once.
+const suppressionPage = 1000
+
+func (s *suppressing) list(ctx context.Context, _ []string) error {
+	if s.given.has("entry") {
+		entry, ok := suppress.ParseEntry(s.given.text("entry"))
+		if !ok {
+			return usagef("suppression list: --entry is no address, no domain, and no dot and a domain")
+		}
+		all, err := s.store.SuppressionsOf(ctx, []string{entry})
+		return errors.Join(err, s.show(all))
+	}
+	q := sluice.SuppressionQuery{Limit: suppressionPage}
+	for {
+		page, err := s.store.Suppressions(ctx, q)
+		if err == nil {
+			err = s.show(page)
+		}
+		if err != nil || len(page) < suppressionPage {
+			return err
+		}
+		q.After = page[len(page)-1].Key()
+	}
+}
+
+// show prints suppressions. What --json prints, import reads, but for source and
+// time.
+func (s *suppressing) show(all []sluice.Suppression) error {
+	for i := range all {
+		x, ends, removed := &all[i], "", ""
+		if x.EndMillis != 0 {
+			ends = profile.TimeText(x.EndMillis)
+		}
+		if s.given.has("json") {
+			line, err := json.Marshal(struct {
+				Entry   string `json:"entry"`
+				Reason  string `json:"reason"`
+				Scope   string `json:"scope"`
+				App     string `json:"app_id,omitempty"`
+				Source  string `json:"source"`
+				Time    string `json:"time"`
+				Ends    string `json:"ends,omitempty"`
+				Removed bool   `json:"removed,omitempty"`
+			}{x.Entry, x.Reason.String(), x.Scope.String(), x.App, x.Source, profile.TimeText(x.TimeMillis), ends, x.Removed})
+			if err != nil {
+				return fmt.Errorf("show suppression of %s: %w", x.Entry, err)
+			}
+			s.print("%s", line)
+			continue
+		}
+		if ends != "" {
+			ends = "  until " + ends
+		}
+		if x.Removed {
+			removed = "  removed"
+		}
+		s.print("%s  %s  %s  %s  %s  %s%s%s", safeText(x.Entry), x.Reason, x.Scope, safeText(x.App), profile.TimeText(x.TimeMillis), safeText(x.Source), ends, removed)
+	}
+	return nil
+}
+
+func (s *suppressing) check(ctx context.Context, args []string) error {
+	class, _ := sluice.ParseClass(s.given.text("class"))
+	for _, address := range args {
+		v, suppressed, err := suppress.CheckStored(ctx, s.store, s.clock, address, class, s.given.text("app-id"))
+		if err != nil {
+			return fmt.Errorf("check: %w", err)
+		}
+		switch {
+		case s.given.has("json"):
+			shown := map[string]any{"address": address, "suppressed": suppressed}
+			if suppressed {
+				shown["reason"], shown["scope"], shown["match"] = v.Reason.String(), v.Scope.String(), v.Match.String()
+			}
+			line, err := json.Marshal(shown)
+			if err != nil {
+				return fmt.Errorf("show %q: %w", address, err)
+			}
+			s.print("%s", line)
+		case suppressed:
+			s.print("%s  suppressed  %s  %s  by its %s", safeText(address), v.Reason, v.Scope, v.Match)
+		default:
+			s.print("%s  may be mailed", safeText(address))
+		}
+	}
+	return nil
+}
+
+// maxToldLines bounds the bad lines of a file that are told one by one.
+const maxToldLines = 20
+
+// counted counts what is read of a file.
+type counted struct {
+	io.Reader
+	n atomic.Int64
+}
+
+// Read implements io.Reader.
+func (r *counted) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.n.Add(int64(n))
+	return n, err
+}
+
+func (s *suppressing) imported(ctx context.Context, args []string) (err error) {
+	in, size := &counted{Reader: bufio.NewReader(s.main.Stdin)}, int64(0)
+	if args[0] != "-" {
+		file, err := os.Open(args[0])
+		if err != nil {
+			return fmt.Errorf("import suppressions: %w", err)
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+			size = info.Size()
+		}
+		in.Reader = file
+	}
+	lines, err := transfer.NewLineReader(in, transfer.LineOptions{Format: transfer.NDJSON}) // lines, as they are
+	if err != nil {
+		return fmt.Errorf("import suppressions: %w", err)
+	}
+	defer lines.Close()
+	bar := s.progress()
+	defer bar.end()
+	began, preset := time.Now(), s.preset()
+	var read, changed, bad int64
+	var changes []sluice.Suppression
+	write := func() error {
+		n, err := s.store.Suppress(ctx, changes)
+		changed += int64(n)
+		changes = changes[:0]
+		bar.at(partOf(in.n.Load(), size), fmt.Sprintf("%s lines, %s lines/s", grouped(read), grouped(int64(float64(read)/max(time.Since(began).Seconds(), 0.001)))))
+		return err
+	}
+	for err == nil {
+		var line sluice.Line
+		if line, err = lines.Next(); err != nil || strings.TrimSpace(line.Text) == "" {
+			continue
+		}
+		read++
+		one, wrong := suppress.ParseLine(line.Text, preset)
+		if wrong != nil {
+			if bad++; bad <= maxToldLines {
+				bar.end()
+				fmt.Fprintf(s.main.Stderr, "line %d: %s\n", line.Number, safeText(wrong.Error()))
+			}
+			continue
+		}
+		if changes = append(changes, one); len(changes) == sluice.MaxSuppressChanges {
+			err = write()
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = write()
+	}
+	s.print("%s lines: %s suppressions changed, %s lines are none", grouped(read), grouped(changed), grouped(bad))
+	if err != nil {
+		return fmt.Errorf("import suppressions, after %d lines: %w; run it again, which does no harm", read, err)
+	}
+	if bad > 0 {
+		return fmt.Errorf("import suppressions: %d lines are none", bad)
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What the command changes, a running program answers by; what it reads of a
+// file too.
+func TestSuppressionCommand(t *testing.T) {
+	dir := t.TempDir()
+	s := startServe(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+	checked := func(address string, want bool) {
+		t.Helper()
+		await(t, fmt.Sprintf("%s is suppressed: %v", address, want), func() bool {
+			status, text := s.ask(t, "POST", "/v1/suppressions/check", `{"addresses":["`+address+`"]}`, "Authorization", "Bearer "+testRoot, "Content-Type", "application/json")
+			return status == 200 && strings.Contains(text, `"suppressed":true`) == want
+		})
+		if got := mustRun(t, dir, "suppression", "check", address).stdout; strings.Contains(got, "  suppressed  ") != want {
+			t.Errorf("check %s: %s", address, got)
+		}
+	}
+	mustRun(t, dir, "suppression", "add", "Ann@Example.com", ".bad.example", "--reason", "bad_domain")
+	checked("ann@example.com", true)
+	checked("x@very.bad.example", true)
+	if got := mustRun(t, dir, "suppression", "list").stdout; strings.Count(got, "\n") != 2 || !strings.Contains(got, "ann@example.com  bad_domain  all") {
+		t.Errorf("list: %s", got)
+	}
+	if got := mustRun(t, dir, "suppression", "remove", "ann@example.com", "--reason", "manual").stdout; got != "0 removed\n" {
+		t.Errorf("removed for another reason: %s", got)
+	}
+	mustRun(t, dir, "suppression", "remove", "ann@example.com")
+	checked("ann@example.com", false)
+	if got := mustRun(t, dir, "suppression", "list", "--entry", "ann@example.com", "--json").stdout; !strings.Contains(got, `"removed":true`) {
+		t.Errorf("list of one: %s", got)
+	}
+
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	for i := range 12_345 {
+		fmt.Fprintf(z, "user-%d@example.org\n", i)
+	}
+	fmt.Fprint(z, "bob@example.com,complaint\n\n{\"entry\":\"cy@example.com\",\"scope\":\"marketing\"}\n")
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "bad.gz")
+	if err := os.WriteFile(file, packed.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustRun(t, dir, "suppression", "import", file, "--reason", "hard_bounce").stdout; got != "12,347 lines: 12,347 suppressions changed, 0 lines are none\n" {
+		t.Errorf("import: %s", got)
+	}
+	checked("user-12344@example.org", true)
+	checked("cy@example.com", true)
+	if got := mustRun(t, dir, "suppression", "check", "bob@example.com", "cy@example.com", "--class", "transactional", "--json").stdout; !strings.Contains(got, `"reason":"complaint"`) || !strings.Contains(got, `{"address":"cy@example.com","suppressed":false}`) {
+		t.Errorf("check: %s", got)
+	}
+	_, metrics := s.get(t, "/metrics")
+	if !strings.Contains(metrics, "sluice_suppressed_entries 12348\n") {
+		t.Error("the metrics do not count 12348 entries")
+	}
+	if err := os.WriteFile(file, []byte("dan@example.com\nnot an entry\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := sluiceRun(t, dir, "suppression", "import", file); got.code != 1 || !strings.Contains(got.stderr, "line 2: entry is") || !strings.Contains(got.stdout, "2 lines: 1 suppressions changed, 1 lines are none") {
+		t.Errorf("a bad line: %d %s%s", got.code, got.stdout, got.stderr)
+	}
+}

@@ -1,0 +1,112 @@
+package suppress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"sluice"
+	"sluice/jsonscan"
+	"sluice/timetext"
+)
+
+// Parse reads a suppression from a JSON object: entry, and reason, scope, app_id
+// and ends, which preset has where they are left out. preset also has what an
+// object does not say: its source and its time.
+func Parse(object string, preset sluice.Suppression) (sluice.Suppression, error) {
+	s := preset
+	v, err := jsonscan.Scan(object)
+	if err != nil || v.Kind != jsonscan.Object {
+		return s, errors.New("it is no JSON object")
+	}
+	s.Entry = ""
+	seen := make(map[string]bool, 5)
+	m := jsonscan.Read(v.Raw)
+	for m.Next() {
+		if m.Value.Kind != jsonscan.String || seen[m.Key] {
+			return s, fmt.Errorf("%.32q: want a text, once", m.Key)
+		}
+		seen[m.Key] = true
+		if err := setMember(&s, m.Key, strings.Clone(m.Value.Text())); err != nil {
+			return s, err
+		}
+	}
+	if s.Entry == "" {
+		return s, errors.New("it has no entry")
+	}
+	return s, s.Check()
+}
+
+// ParseLine reads a line of a file: a JSON object as Parse has it, or an entry
+// and, behind a comma, a reason.
+func ParseLine(line string, preset sluice.Suppression) (sluice.Suppression, error) {
+	line = strings.TrimSpace(line)
+	if strings.HasPrefix(line, "{") {
+		return Parse(line, preset)
+	}
+	s := preset
+	entry, reason, ok := strings.Cut(line, ",")
+	if err := setMember(&s, "entry", strings.Trim(entry, `" `)); err != nil {
+		return s, err
+	}
+	if ok {
+		if err := setMember(&s, "reason", strings.Trim(reason, `" `)); err != nil {
+			return s, err
+		}
+	}
+	return s, s.Check()
+}
+
+// setMember sets one thing of a suppression from its text.
+func setMember(s *sluice.Suppression, name, text string) (err error) {
+	ok := true
+	switch name {
+	case "entry":
+		if s.Entry, ok = ParseEntry(text); !ok {
+			return fmt.Errorf("entry is %.64q, want an address, a domain, or a dot and a domain", text)
+		}
+	case "reason":
+		if s.Reason, ok = sluice.ParseSuppressReason(text); !ok {
+			return fmt.Errorf("reason is %.32q, want one of %v", text, sluice.SuppressReasons)
+		}
+	case "scope":
+		if s.Scope, ok = sluice.ParseScope(text); !ok {
+			return fmt.Errorf("scope is %.32q, want all or marketing", text)
+		}
+	case "app_id":
+		if s.App = text; strings.ContainsRune(text, 0) {
+			return errors.New("app_id has a zero character")
+		}
+	case "ends":
+		if s.EndMillis, err = timetext.Parse(text, true); err != nil || s.EndMillis <= 0 {
+			return fmt.Errorf("ends is %.64q, want a time such as 2026-01-31T12:00:00Z", text)
+		}
+	default:
+		return fmt.Errorf("%.64q is not known; want entry, reason, scope, app_id, ends", name)
+	}
+	return nil
+}
+
+// CheckStored is List.Check for who has no list: it asks the store.
+func CheckStored(ctx context.Context, store sluice.SuppressionStore, clock sluice.Clock, address string, class sluice.Class, app string) (Verdict, bool, error) {
+	entry, ok := ParseEntry(address)
+	_, domain, isAddress := strings.Cut(entry, "@")
+	if !ok || !isAddress {
+		return Verdict{}, false, fmt.Errorf("%.64q is no address", address)
+	}
+	entries := []string{entry, domain, "." + domain}
+	for _, above, more := strings.Cut(domain, "."); more; _, above, more = strings.Cut(above, ".") {
+		entries = append(entries, "."+above)
+	}
+	stored, err := store.SuppressionsOf(ctx, entries)
+	if err != nil {
+		return Verdict{}, false, err
+	}
+	list := NewList(clock)
+	for i := range stored {
+		list.sets.Load().change(&stored[i], clock.Now().UnixMilli())
+	}
+	v, suppressed := list.Check(entry, class, app)
+	return v, suppressed, nil
+}

@@ -1,0 +1,78 @@
+package suppress
+
+import (
+	"context"
+	"slices"
+
+	"sluice"
+)
+
+// Service changes suppressions for people and programs that ask for it. Its
+// methods may be called from several goroutines at once.
+type Service struct {
+	Store sluice.SuppressionStore
+	List  *List
+	Clock sluice.Clock
+}
+
+// Which says which suppressions of an entry are meant: those for all of its
+// reasons (nil: all), of a scope and an app (nil: any).
+type Which struct {
+	Reasons []sluice.SuppressReason
+	Scope   *sluice.Scope
+	App     *string
+}
+
+func (w *Which) means(s *sluice.Suppression) bool {
+	return (w.Reasons == nil || slices.Contains(w.Reasons, s.Reason)) &&
+		(w.Scope == nil || *w.Scope == s.Scope) && (w.App == nil || *w.App == s.App)
+}
+
+// Remove removes what there is of entries, and returns how many suppressions
+// those were.
+func (v *Service) Remove(ctx context.Context, entries []string, which Which, source string) (int, error) {
+	changes, err := v.removals(ctx, entries, which, source)
+	if err != nil || len(changes) == 0 {
+		return 0, err
+	}
+	return v.Store.Suppress(ctx, changes)
+}
+
+func (v *Service) removals(ctx context.Context, entries []string, which Which, source string) (changes []sluice.Suppression, err error) {
+	stored, err := v.Store.SuppressionsOf(ctx, entries)
+	now := v.Clock.Now().UnixMilli()
+	for i := range stored {
+		if s := stored[i]; !s.Removed && which.means(&s) {
+			// Whoever asks knows what is stored, also where another clock is ahead.
+			s.Removed, s.EndMillis, s.Source, s.TimeMillis = true, 0, source, max(now, s.TimeMillis+1)
+			changes = append(changes, s)
+		}
+	}
+	return changes, err
+}
+
+// lifted is what somebody lifts who asks for mail again. A complaint stays: only
+// an operator removes it.
+var lifted = []sluice.SuppressReason{sluice.SuppressUnsubscribe, sluice.SuppressHardBounce, sluice.SuppressSoftBounces}
+
+// OptIn notes that somebody asks for mail again: what he has unsubscribed from
+// and what has bounced is removed, and what comes later, but happened before,
+// does not hold.
+func (v *Service) OptIn(ctx context.Context, addresses []string, source string) error {
+	changes, err := v.removals(ctx, addresses, Which{Reasons: lifted}, source)
+	if err != nil {
+		return err
+	}
+	now := v.Clock.Now().UnixMilli()
+	for _, address := range addresses {
+		for _, reason := range lifted {
+			s := sluice.Suppression{Entry: address, Reason: reason, Source: source, TimeMillis: now, Removed: true}
+			if reason == sluice.SuppressUnsubscribe {
+				s.Scope = sluice.ScopeMarketing
+			}
+			changes = append(changes, s)
+		}
+	}
+	_, err = v.Store.Suppress(ctx, changes)
+	return err
+}
