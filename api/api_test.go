@@ -39,6 +39,10 @@ type program struct {
 	users     sluice.UserStore
 	forms     *consent.Service
 
+	submitter sluice.Submitter
+	sends     sluice.SendStore
+	canceller Canceller
+
 	suppressions *suppress.Service
 }
 
@@ -58,6 +62,10 @@ func (p *program) Templates() sluice.TemplateStore { return p.templates }
 func (p *program) Scanner() *segment.Scanner       { return p.scanner }
 
 func (p *program) Users() sluice.UserStore { return p.users }
+
+func (p *program) Submitter() sluice.Submitter { return p.submitter }
+func (p *program) Sends() sluice.SendStore     { return p.sends }
+func (p *program) Canceller() Canceller        { return p.canceller }
 
 func (p *program) Suppressions() *suppress.Service { return p.suppressions }
 

@@ -50,6 +50,12 @@ type Program interface {
 	// Suppressions returns who is not mailed, nil while the program does not run.
 	Suppressions() *suppress.Service
 
+	// Submitter takes messages in, Sends knows what became of them, Canceller
+	// stops them; all nil while the program does not run.
+	Submitter() sluice.Submitter
+	Sends() sluice.SendStore
+	Canceller() Canceller
+
 	// Applied returns when what was written to the logs of these keys before is
 	// applied to their users, or why that cannot be said.
 	Applied(ctx context.Context, keys []sluice.UserKey) error

@@ -126,6 +126,18 @@ func (a *Accepted) refuse(index int, raw string, err error) {
 	a.Refused = append(a.Refused, sluice.Error{Code: code, Message: err.Error(), Index: index})
 }
 
+// Once returns when a request with an IdempotencyKey was first seen, and a name
+// for it by which what it asks for can be done once. An *sluice.Error: another
+// body came with this key before; other errors are those of Accept.
+func (in *Intake) Once(ctx context.Context, r *Request) (first time.Time, name string, err error) {
+	millis, err := in.firstSeen(ctx, r, in.Clock.Now().UnixMilli())
+	if err != nil {
+		return time.Time{}, "", err
+	}
+	hash := requestHash(r, nil)
+	return time.UnixMilli(millis), hex.EncodeToString(hash[:16]), nil
+}
+
 // firstSeen returns when a request was first seen, in milliseconds.
 func (in *Intake) firstSeen(ctx context.Context, r *Request, now int64) (int64, error) {
 	print := bodyPrint(r)

@@ -129,7 +129,7 @@ var Permissions = []struct {
 	{SuppressionsRead, "read /v1/suppressions, and ask /v1/suppressions/check"},
 	{SuppressionsWrite, "add and remove suppressions"},
 	{MetricsRead, "read /metrics, where it is not open"},
-	{MessagesSend, "hand in messages to be mailed, by SMTP"},
+	{MessagesSend, "hand in messages to be mailed, by SMTP or to /v1/messages, see what becomes of them, cancel them"},
 	{OptInWrite, "get the link to be mailed from /v1/optin"},
 	{Admin, "read /debug/pprof"},
 	{UsersTrack, "post to /users/track and /users/track/sync"},

@@ -52,18 +52,18 @@ func Scan(raw []byte, id string, now time.Time) (*Scanned, error) {
 		return nil, wrong("message", "has a NUL, in line %d: encode binary content (base64)", lineOf(raw, i))
 	}
 	head, body := cutHead(raw)
-	s := &scanner{Scanned: Scanned{EightBit: !isASCIIBytes(body)}, seen: make(map[string]bool, len(once))}
+	s := &scanner{Scanned: Scanned{EightBit: !isASCIIBytes(body)}}
 	s.Message = make([]byte, 0, len(raw)+512)
 	if err := s.fields(head); err != nil {
 		return nil, err
 	}
-	if !s.seen["from"] {
+	if !s.has("from") {
 		return nil, wrong("headers.From", "is missing: each message needs one (RFC 5322, 3.6)")
 	}
-	if !s.seen["date"] {
+	if !s.has("date") {
 		s.Message = appendDate(s.Message, now)
 	}
-	if !s.seen["message-id"] {
+	if !s.has("message-id") {
 		if err := CheckID(id); err != nil {
 			return nil, err
 		}
@@ -96,16 +96,23 @@ func cutHead(raw []byte) (head, body []byte) {
 	return raw, nil
 }
 
-// once are the headers that may be there once (RFC 5322, 3.6; RFC 2045, 3).
-var once = map[string]bool{
-	"from": true, "sender": true, "reply-to": true, "to": true, "cc": true, "bcc": true, "subject": true, "date": true, "message-id": true,
-	"in-reply-to": true, "references": true, "mime-version": true, "content-type": true, "content-transfer-encoding": true,
-}
+// once are the headers that may be there once (RFC 5322, 3.6; RFC 2045, 3), in
+// lower case, each with its bit in scanner.seen.
+var once = func() map[string]uint {
+	m := make(map[string]uint)
+	for i, name := range [...]string{"from", "sender", "reply-to", "to", "cc", "bcc", "subject", "date", "message-id",
+		"in-reply-to", "references", "mime-version", "content-type", "content-transfer-encoding"} {
+		m[name] = 1 << i
+	}
+	return m
+}()
 
 type scanner struct {
 	Scanned
-	seen map[string]bool // headers of once, in lower case
+	seen uint // bits of once
 }
+
+func (s *scanner) has(name string) bool { return s.seen&once[name] != 0 }
 
 // fields takes over the headers that go out. Their lines all end in CRLF or all
 // in LF: where both occur, somebody's text has come into a header.
@@ -156,29 +163,30 @@ func (s *scanner) field(field []byte, number int) error {
 	if colon < 0 {
 		return wrong("message", "line %d is no header, and no empty line was before it", number)
 	}
-	name := string(bytes.TrimRight(field[:colon], " \t")) // RFC 5322, 4.5: spaces were possible there
+	name := bytes.TrimRight(field[:colon], " \t") // RFC 5322, 4.5: spaces were possible there
 	if !isFieldText(name) {
-		return wrong("message", "line %d is no header: %q is no name", number, clip(name))
+		return wrong("message", "line %d is no header: %q is no name", number, clip(string(name)))
 	}
-	lower := strings.ToLower(name)
-	if once[lower] {
-		if s.seen[lower] {
-			return wrong("headers."+name, "is there twice, in line %d again: it may be there once (RFC 5322, 3.6)", number)
+	var room [longestKnown]byte
+	lower := appendLower(room[:0], name)
+	if bit := once[string(lower)]; bit != 0 {
+		if s.seen&bit != 0 {
+			return wrong("headers."+string(name), "is there twice, in line %d again: it may be there once (RFC 5322, 3.6)", number)
 		}
-		s.seen[lower] = true
+		s.seen |= bit
 	}
 	switch {
-	case strings.HasPrefix(lower, controlPrefix):
-		s.Control = append(s.Control, Header{Name: name, Value: unfold(field[colon+1:])})
+	case bytes.HasPrefix(lower, []byte(controlPrefix)):
+		s.Control = append(s.Control, Header{Name: string(name), Value: unfold(field[colon+1:])})
 		return nil
-	case lower == "bcc", lower == "resent-bcc", lower == "return-path": // RFC 5322, 3.6.3; RFC 5321, 4.4
+	case string(lower) == "bcc", string(lower) == "resent-bcc", string(lower) == "return-path": // RFC 5322, 3.6.3; RFC 5321, 4.4
 		return nil
-	case lower == "message-id":
+	case string(lower) == "message-id":
 		s.ID = strings.Trim(unfold(field[colon+1:]), "<>")
 	}
 	if !isASCIIBytes(field) {
 		if !utf8.Valid(field) {
-			return wrong("headers."+name, "has octets above 127 that are no UTF-8: encode it (RFC 2047)")
+			return wrong("headers."+string(name), "has octets above 127 that are no UTF-8: encode it (RFC 2047)")
 		}
 		s.UTF8 = true
 	}
@@ -186,7 +194,7 @@ func (s *scanner) field(field []byte, number int) error {
 }
 
 // lines takes over the value of a header, as it is folded.
-func (s *scanner) lines(name string, value []byte, number int) error {
+func (s *scanner) lines(name, value []byte, number int) error {
 	start := len(s.Message)
 	s.Message = append(append(s.Message, name...), ':')
 	for first := true; len(value) > 0; first = false {
@@ -198,7 +206,7 @@ func (s *scanner) lines(name string, value []byte, number int) error {
 		}
 		s.Message = append(s.Message, text...)
 		if len(s.Message)-start > MaxLineBytes {
-			return wrong("headers."+name, "has a line of more than %d octets, in line %d of the message or below: fold it (RFC 5322, 2.1.1)", MaxLineBytes, number)
+			return wrong("headers."+string(name), "has a line of more than %d octets, in line %d of the message or below: fold it (RFC 5322, 2.1.1)", MaxLineBytes, number)
 		}
 		s.Message = append(s.Message, crlf...)
 		start = len(s.Message)
@@ -207,18 +215,33 @@ func (s *scanner) lines(name string, value []byte, number int) error {
 }
 
 // isFieldText reports whether a text is a header's name (RFC 5322, 2.2).
-func isFieldText(s string) bool {
+func isFieldText(s []byte) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {
 			return false
 		}
 	}
-	return s != "" && len(s) <= MaxLineBytes-foldBytes
+	return len(s) > 0 && len(s) <= MaxLineBytes-foldBytes
+}
+
+// longestKnown bounds the names that mean something here.
+const longestKnown = 32
+
+// appendLower appends the beginning of a name in lower case; no known name is as
+// long as longestKnown.
+func appendLower(b, name []byte) []byte {
+	for _, c := range name[:min(len(name), longestKnown)] {
+		if c >= 'A' && c <= 'Z' {
+			c |= 0x20
+		}
+		b = append(b, c)
+	}
+	return b
 }
 
 // unfold returns a header's value without its folds (RFC 5322, 2.2.3).
 func unfold(value []byte) string {
-	return strings.TrimSpace(strings.NewReplacer("\r", "", "\n", "").Replace(string(value)))
+	return strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(string(value), "\r", ""), "\n", ""))
 }
 
 // body takes over the body, which begins in a line of the message.

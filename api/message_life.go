@@ -1,0 +1,129 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"sluice"
+	"sluice/key"
+	"sluice/profile"
+)
+
+// sendShown is what became of a message for one recipient.
+type sendShown struct {
+	Send     string            `json:"send"`
+	To       string            `json:"to"`
+	UserID   string            `json:"user_id,omitempty"`
+	State    string            `json:"state"`
+	Attempts int               `json:"attempts"`
+	Due      string            `json:"due,omitempty"`
+	Updated  string            `json:"updated"`
+	Route    string            `json:"route,omitempty"`
+	Reply    string            `json:"reply,omitempty"`
+	Reason   string            `json:"reason,omitempty"`
+	Life     []json.RawMessage `json:"life"`
+}
+
+// messageShown is the life of a message.
+type messageShown struct {
+	ID       string          `json:"id"`
+	From     string          `json:"from"`
+	Priority string          `json:"priority"`
+	Class    string          `json:"class"`
+	AppID    string          `json:"app_id,omitempty"`
+	Tags     []string        `json:"tags"`
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+	Accepted string          `json:"accepted"`
+	Sends    []sendShown     `json:"sends"`
+}
+
+// message is GET and DELETE /v1/messages/{id}.
+func (s *Server) message(w http.ResponseWriter, r *http.Request) {
+	who, err := s.allowed(w, r, key.MessagesSend)
+	if err == nil {
+		err = s.rates.admit(who)
+	}
+	if err != nil {
+		s.writeError(w, r, err)
+		return
+	}
+	s.rates.spend(who, 1)
+	id := r.PathValue("id")
+	var body any
+	switch {
+	case !sluice.ValidMessageID(id):
+		err = noMessage(id)
+	case r.Method == http.MethodDelete:
+		body, err = s.cancelMessage(r, id)
+	default:
+		body, err = s.messageLife(r, id)
+	}
+	if err != nil {
+		s.writeError(w, r, s.storeError(w, err))
+		return
+	}
+	s.writeJSON(w, http.StatusOK, body)
+}
+
+func noMessage(id string) error {
+	return refusal(sluice.CodeNotFound, "there is no message %.64q; one that was just accepted may take a moment to be seen", id)
+}
+
+// cancelledMessage is the answer of DELETE.
+type cancelledMessage struct {
+	Cancelled int `json:"cancelled"`
+	Open      int `json:"open"`
+}
+
+func (s *Server) cancelMessage(r *http.Request, id string) (any, error) {
+	canceller := s.program.Canceller()
+	if canceller == nil {
+		return nil, errNotRunning
+	}
+	cancelled, open, err := canceller.Cancel(r.Context(), id)
+	return cancelledMessage{cancelled, open}, err
+}
+
+func (s *Server) messageLife(r *http.Request, id string) (any, error) {
+	store := s.program.Sends()
+	if store == nil {
+		return nil, errNotRunning
+	}
+	rows, err := store.MessageSends(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 {
+		return nil, noMessage(id)
+	}
+	first := &rows[0]
+	shown := messageShown{
+		ID: id, From: first.From, Priority: first.Priority.String(), Class: first.Class.String(), AppID: first.App, Tags: []string{},
+		Metadata: json.RawMessage(first.Metadata), Accepted: profile.TimeText(first.AcceptedMillis), Sends: make([]sendShown, len(rows)),
+	}
+	if first.Tags != "" {
+		shown.Tags = strings.Split(first.Tags, ",")
+	}
+	for i := range rows {
+		shown.Sends[i] = shownSend(&rows[i], id)
+	}
+	return shown, nil
+}
+
+func shownSend(row *sluice.SendRow, message string) sendShown {
+	send := sluice.Send{Message: message, Number: row.Number}
+	shown := sendShown{
+		Send: send.ID(), To: row.To, UserID: row.User, State: row.State.String(), Attempts: row.Attempts, Updated: profile.TimeText(row.UpdatedMillis),
+		Route: row.Route, Reply: row.Reply, Reason: row.Reason, Life: []json.RawMessage{},
+	}
+	if row.DueMillis != 0 && row.State == sluice.SendWaiting {
+		shown.Due = profile.TimeText(row.DueMillis)
+	}
+	for line := range strings.Lines(row.Life) {
+		if line = strings.TrimSpace(line); json.Valid([]byte(line)) {
+			shown.Life = append(shown.Life, json.RawMessage(line))
+		}
+	}
+	return shown
+}

@@ -1,0 +1,177 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+	"unsafe"
+
+	"sluice"
+	"sluice/ingest"
+	"sluice/key"
+)
+
+// Paths of messages.
+const (
+	messagesPath = "/v1/messages"
+	messagePath  = messagesPath + "/{id}"
+)
+
+// MaxRequestMessages bounds the messages of one request.
+const MaxRequestMessages = 1000
+
+// Canceller stops messages. A spool.Canceller is one.
+type Canceller interface {
+	// Cancel stops what has not left yet of a message. It returns how many of its
+	// sends are cancelled, and how many are not decided yet. An *sluice.Error with
+	// CodeNotFound: there is no such message.
+	Cancel(ctx context.Context, message string) (cancelled, open int, err error)
+}
+
+// messageRoutes are the paths of messages (INTERFACES.md, section 6).
+func (s *Server) messageRoutes() []route {
+	return []route{
+		{messagesPath, []string{http.MethodPost}, s.messages},
+		{messagePath, []string{http.MethodGet, http.MethodHead, http.MethodDelete}, s.message},
+	}
+}
+
+// acceptedMessage is a message that was accepted.
+type acceptedMessage struct {
+	Index      int    `json:"index"`
+	ID         string `json:"id"`
+	Recipients int    `json:"recipients"`
+}
+
+// messagesOutcome is what became of a request's messages: the body of a 202.
+type messagesOutcome struct {
+	outcome
+	Messages []acceptedMessage `json:"messages"`
+}
+
+// messages is POST /v1/messages.
+func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
+	done, err := s.takeMessages(w, r)
+	switch {
+	case err != nil:
+		s.writeError(w, r, err)
+	case done.Accepted == 0 && done.RefusedCount > 0:
+		first := done.Refused[0]
+		first.RequestID = idOf(w)
+		s.writeJSON(w, http.StatusBadRequest, errorBody{Error: first, outcome: &done.outcome})
+	default:
+		s.writeJSON(w, http.StatusAccepted, done)
+	}
+}
+
+// takeMessages reads a request and hands its messages in.
+func (s *Server) takeMessages(w http.ResponseWriter, r *http.Request) (*messagesOutcome, error) {
+	who, err := s.allowed(w, r, key.MessagesSend)
+	if err == nil {
+		err = s.rates.admit(who)
+	}
+	if err != nil {
+		return nil, err
+	}
+	submitter, intake := s.program.Submitter(), s.program.Intake()
+	if submitter == nil || intake == nil && r.Header["Idempotency-Key"] != nil {
+		return nil, errNotRunning
+	}
+	// Another name than that of a request with events under the same key.
+	request := ingest.Request{Sender: messagesPath + " " + who.ID}
+	if request.IdempotencyKey, err = idempotencyKey(r.Header); err != nil {
+		return nil, err
+	}
+	form, err := formOf(r.Header.Get("Content-Type"))
+	if err != nil {
+		return nil, err
+	}
+	body, err := readBody(r, s.intake.budget)
+	if err != nil {
+		body.release()
+		return nil, err
+	}
+	busy(r)
+	ctx := s.intake.waits.context(s.clock.Now())
+	if err := takeSlot(ctx, s.intake.slots); err != nil {
+		body.release()
+		return nil, err
+	}
+	defer func() { <-s.intake.slots }()
+	if body, err = s.intake.unpacker.unpack(ctx, body, r.Header.Get("Content-Encoding")); err != nil {
+		return nil, err
+	}
+	defer body.release()
+	request.Body = unsafe.String(unsafe.SliceData(body.bytes), len(body.bytes))
+	if request.Items, err = split(request.Body, form, nil); err != nil {
+		return nil, err
+	}
+	if len(request.Items) > MaxRequestMessages {
+		return nil, refusal(sluice.CodeTooLarge, "the request has %d messages, at most %d are possible", len(request.Items), MaxRequestMessages)
+	}
+	now, once := s.clock.Now(), ""
+	if request.IdempotencyKey != "" {
+		if now, once, err = intake.Once(ctx, &request); err != nil {
+			return nil, s.notAccepted(w, err, repeatMessages)
+		}
+	}
+	done, drafts, err := s.drafts(ctx, w, &request, now, once)
+	if err != nil || len(drafts) == 0 {
+		return done, err
+	}
+	ids, err := submitter.Submit(ctx, once, drafts)
+	if err != nil {
+		return nil, s.notAccepted(w, err, repeatMessages)
+	}
+	recipients := 0
+	for i := range ids {
+		done.Messages[i].ID = ids[i]
+		recipients += done.Messages[i].Recipients
+	}
+	s.rates.spend(who, recipients)
+	return done, nil
+}
+
+// repeatMessages is what a caller may do whose messages may be in.
+const repeatMessages = "With an Idempotency-Key, send it again under the same one: a repeat does no harm"
+
+// drafts reads the messages of a request, each for itself: one that is no good
+// costs none of the others.
+func (s *Server) drafts(ctx context.Context, w http.ResponseWriter, request *ingest.Request, now time.Time, once string) (*messagesOutcome, []sluice.Draft, error) {
+	reader := messageReader{ctx: ctx, now: now, templates: s.program.Templates()}
+	done := &messagesOutcome{outcome: outcome{Refused: []errorDetail{}}, Messages: []acceptedMessage{}}
+	var drafts []sluice.Draft
+	for i, text := range request.Items {
+		draft, err := reader.read(text, messageID(now, once, i))
+		if e, ok := errors.AsType[*sluice.Error](err); ok {
+			e.Index = i
+			if done.RefusedCount++; len(done.Refused) < ingest.MaxListedRefusals {
+				done.Refused = append(done.Refused, detail(e, ""))
+			}
+			continue
+		}
+		if err != nil {
+			s.log.Warn("messages were not accepted: their template could not be looked up", "id", idOf(w), "error", err)
+			return nil, nil, refusal(sluice.CodeUnavailable, "the database does not answer, or not in time; nothing of this request was taken in, send it again")
+		}
+		drafts = append(drafts, draft)
+		done.Accepted++
+		done.Messages = append(done.Messages, acceptedMessage{Index: i, Recipients: len(draft.To)})
+	}
+	return done, drafts, nil
+}
+
+// messageID makes a message's id; that of a request with a name is always the
+// same.
+func messageID(now time.Time, once string, index int) string {
+	if once == "" {
+		return sluice.NewMessageID(now.UnixMilli())
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", once, index))
+	const clockDigits = 12
+	return fmt.Sprintf("%0*x", clockDigits, now.UnixMilli()&(1<<48-1)) + hex.EncodeToString(sum[:])[:sluice.MessageIDBytes-clockDigits]
+}

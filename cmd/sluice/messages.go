@@ -1,0 +1,27 @@
+package main
+
+import (
+	"sluice"
+	"sluice/api"
+)
+
+// Sends returns where it is known what became of messages, nil while the program
+// does not run.
+func (p *Program) Sends() sluice.SendStore {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil {
+		return nil
+	}
+	return p.engine.store
+}
+
+// Canceller returns what stops messages, nil while the program does not run.
+func (p *Program) Canceller() api.Canceller {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil {
+		return nil
+	}
+	return p.engine.sending.canceller
+}

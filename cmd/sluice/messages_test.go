@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Mail that is handed in is in the ledger once, whatever is repeated; large
+// contents are stored beside it. What waits is cancelled, what is due goes out.
+func TestMessages(t *testing.T) {
+	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
+	body := `[{"from":"Shop <shop@example.com>","to":["ann@example.com","bob@example.com"],"subject":"small","text":"hello","send_at":"2027-06-01T00:00:00Z"},
+		{"from":"nobody","to":"ann@example.com","text":"refused"},
+		{"from":"shop@example.com","to":{"email":"cy@example.com","user_id":"u-7"},"subject":"large","send_at":"2027-06-01T00:00:00Z","html":"<p>` + strings.Repeat("many words ", 1000) + `"}]`
+	var first, again struct {
+		Accepted int
+		Refused  []struct{ Index int }
+		Messages []struct {
+			Index, Recipients int
+			ID                string
+		}
+	}
+	for _, answer := range []any{&first, &again} {
+		status, text := s.ask(t, http.MethodPost, "/v1/messages", body, "Idempotency-Key", "mail-1")
+		if err := json.Unmarshal([]byte(text), answer); err != nil || status != http.StatusAccepted {
+			t.Fatalf("%d %s: %v", status, text, err)
+		}
+	}
+	if first.Accepted != 2 || len(first.Messages) != 2 || first.Refused[0].Index != 1 || first.Messages[1].Index != 2 || first.Messages[0].Recipients != 2 {
+		t.Fatalf("%+v", first)
+	}
+	for i := range first.Messages {
+		if first.Messages[i] != again.Messages[i] {
+			t.Errorf("a repeat was answered %+v, the first %+v", again.Messages[i], first.Messages[i])
+		}
+	}
+	if status, text := s.ask(t, http.MethodPost, "/v1/messages", strings.Replace(body, "hello", "bye", 1), "Idempotency-Key", "mail-1"); status != http.StatusBadRequest || !strings.Contains(text, "Idempotency-Key") {
+		t.Errorf("another body under the same key: %d %s", status, text)
+	}
+	path := "/v1/messages/" + first.Messages[0].ID
+	await(t, "the message is in the ledger", func() bool {
+		status, _ := s.ask(t, http.MethodGet, path, "")
+		return status == http.StatusOK
+	})
+	await(t, "the other one, too", func() bool {
+		status, text := s.ask(t, http.MethodGet, "/v1/messages/"+first.Messages[1].ID, "")
+		return status == http.StatusOK && strings.Contains(text, `"user_id":"u-7"`)
+	})
+	if _, text := s.ask(t, http.MethodGet, path, ""); !strings.Contains(text, `"to":"ann@example.com","state":"waiting"`) || !strings.Contains(text, `"to":"bob@example.com"`) {
+		t.Errorf("%s", text)
+	}
+	if got := strings.Join(s.texts(t, "SELECT COUNT(*) FROM sends"), ""); got != "3" {
+		t.Errorf("%s sends are in the ledger, 3 were accepted", got)
+	}
+	if got := strings.Join(s.texts(t, "SELECT COUNT(*) FROM bodies"), ""); got != "1" {
+		t.Errorf("%s contents are stored, of one large message", got)
+	}
+	var left struct{ Cancelled, Open int }
+	status, text := s.ask(t, http.MethodDelete, path, "")
+	if err := json.Unmarshal([]byte(text), &left); err != nil || status != http.StatusOK || left.Cancelled != 2 || left.Open != 0 {
+		t.Errorf("%d %s: %v", status, text, err)
+	}
+	_, text = s.ask(t, http.MethodPost, "/v1/messages", `{"from":"shop@example.com","to":"dan@example.com","subject":"now","text":"hello"}`)
+	if err := json.Unmarshal([]byte(text), &first); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	await(t, "a message is sent", func() bool {
+		_, text := s.ask(t, http.MethodGet, "/v1/messages/"+first.Messages[0].ID, "")
+		return strings.Contains(text, `"state":"sent"`)
+	})
+}
