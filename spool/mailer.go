@@ -120,6 +120,9 @@ func (m *Mailer) render(ctx context.Context, s *sluice.Send, content []byte, p *
 		return nil, fmt.Errorf("read template %s: %w: %w", c.Template, ErrNotNow, err)
 	}
 	made, err := t.Render(&template.Input{Variables: c.Variables, Profile: p, Clock: m.Clock})
+	if e, ok := errors.AsType[*template.Error](err); ok && e.Kind == template.KindTime {
+		return nil, fmt.Errorf("render template %s: %w: %w", c.Template, ErrNotNow, err) // perhaps the machine is busy
+	}
 	if err != nil {
 		return nil, err
 	}

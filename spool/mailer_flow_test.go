@@ -3,6 +3,7 @@ package spool_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -87,6 +88,40 @@ func TestRecipientsThatCannotBeLookedUp(t *testing.T) {
 	}}
 	m.Make(t.Context(), mails)
 	if err := mails[0].Err; err == nil || !strings.Contains(err.Error(), spool.ErrNotNow.Error()) {
+		t.Errorf("error: %v", err)
+	}
+}
+
+// noUsers is a database without users, slowTemplate one whose template has some
+// work to do, and leapingClock is a second later each time it is looked at.
+type (
+	noUsers      struct{}
+	slowTemplate struct{ sluice.TemplateStore }
+	leapingClock struct{ looks int64 }
+)
+
+func (noUsers) Users(context.Context, sluice.UserQuery) (sluice.UserAnswer, error) {
+	return sluice.UserAnswer{}, nil
+}
+
+func (slowTemplate) TemplateVersion(_ context.Context, id string, version int) (sluice.TemplateVersion, error) {
+	return sluice.TemplateVersion{Template: id, Version: version, Subject: "s", Text: "{% for i in (1..20000) %}{% endfor %}", Class: sluice.ClassTransactional}, nil
+}
+
+func (c *leapingClock) Now() time.Time {
+	c.looks++
+	return time.Unix(1_700_000_000+c.looks, 0)
+}
+
+// TestRenderingThatTakesTooLong waits: perhaps the machine is busy.
+func TestRenderingThatTakesTooLong(t *testing.T) {
+	m := &spool.Mailer{Users: noUsers{}, Templates: template.NewCache(slowTemplate{}, 0), Clock: &leapingClock{}}
+	mails := []spool.Mail{{
+		Send:    &sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Form: sluice.ContentTemplate, From: "shop@example.com", To: "ann@example.com"},
+		Content: []byte(`{"template":"hello","version":1}`), Took: new([sluice.Stages]time.Duration),
+	}}
+	m.Make(t.Context(), mails)
+	if err := mails[0].Err; !errors.Is(err, spool.ErrNotNow) {
 		t.Errorf("error: %v", err)
 	}
 }

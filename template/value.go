@@ -28,8 +28,12 @@ type object struct {
 	places map[string]int // nil of few members
 }
 
-// manyMembers is from where an object has an index.
-const manyMembers = 12
+// fewMembers is what an object has room for at once, manyMembers from where it
+// has an index.
+const (
+	fewMembers  = 4
+	manyMembers = 12
+)
 
 // span is a range: the numbers from one to another, both included.
 type span struct{ from, to int64 }
@@ -144,7 +148,7 @@ func decoded(v jsonscan.Value) value {
 
 // decodedObject has each name once: the last one of a name wins.
 func decodedObject(raw string) *object {
-	o := &object{}
+	o := &object{names: make([]string, 0, fewMembers), values: make([]value, 0, fewMembers)}
 	m := jsonscan.Read(raw)
 	for m.Next() {
 		o.names, o.values = append(o.names, m.Key), append(o.values, decoded(m.Value))
@@ -186,11 +190,14 @@ func (o *object) find(name string, kept int) (int, bool) {
 // decodedNumber keeps a whole number beyond 64 bits as the text that it is: an
 // id that was rounded would be another one.
 func decodedNumber(raw string) value {
-	if n, err := strconv.ParseInt(raw, 10, 64); err == nil {
-		return n
+	if !strings.ContainsAny(raw, ".eE") {
+		if n, err := strconv.ParseInt(raw, 10, 64); err == nil {
+			return n
+		}
+		return raw
 	}
 	f, err := strconv.ParseFloat(raw, 64)
-	if err != nil || math.IsInf(f, 0) || strings.Trim(raw, "-0123456789") == "" {
+	if err != nil || math.IsInf(f, 0) {
 		return raw
 	}
 	return f
