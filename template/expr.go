@@ -166,7 +166,7 @@ func numberLength(s string) int {
 func markLength(s string) int {
 	if len(s) > 1 {
 		switch s[:2] {
-		case "==", "!=", "<>", "<=", ">=", "..":
+		case "==", "!=", "<>", "<=", ">=", "..", "{{", "}}":
 			return 2
 		}
 	}
@@ -288,6 +288,9 @@ func (r *reader) operand(depth int) operand {
 		return operand{literal: v}
 	case tokenProfile:
 		start := r.begin
+		if !isAttribute(l.text) {
+			r.fail("${%.64s} is no standard attribute; one of your own is custom_attribute.${%.64s}, a variable is written without ${}", l.text, l.text)
+		}
 		r.advance()
 		return r.path(&variable{name: l.text, profile: true}, start, depth)
 	case tokenName:
@@ -296,10 +299,20 @@ func (r *reader) operand(depth int) operand {
 		if v, ok := literals[l.text]; ok {
 			return operand{literal: v}
 		}
+		if l.text == contentBlocks {
+			r.fail("%s is not available: %s", l.text, unavailable[l.text])
+		}
 		return r.path(&variable{name: l.text}, start, depth)
 	}
 	if r.mark("(") {
 		return r.span(depth)
+	}
+	if r.mark("{{") { // as in {% if {{${first_name}}} == "Ann" %}: so Braze's users write
+		o := r.operand(depth + 1)
+		if r.err == nil && !r.mark("}}") {
+			r.fail("want }}, got %s", r.shown())
+		}
+		return o
 	}
 	r.fail("want a value, got %s", r.shown())
 	return operand{}

@@ -102,8 +102,11 @@ func TestSyntaxErrors(t *testing.T) {
 		"{% for a in b max: 3 %}{% endfor %}": "for: want reversed, limit: N or offset: N",
 		"a\n{%\n\n if a b %}{% endif %}":      `line 4: unexpected "b"`,
 		"a\x00b":                              "control character, 0x00",
-		"a\n\u009b":                           "line 2: there is a control character, 0x9b",
-		"a\xff":                               "not UTF-8",
+		"{{${preference_center_url}}}":        "${preference_center_url} is no standard attribute",
+		"{{content_blocks.${footer}}}":        "content_blocks is not available",
+		"{% if {{a}} %}{% if {{a %}{% endif %}{% endif %}": "want }}, got nothing",
+		"a\n\u009b": "line 2: there is a control character, 0x9b",
+		"a\xff":     "not UTF-8",
 	} {
 		if e := failure(t, source, ""); e.Kind != KindSyntax || !strings.Contains(e.Error(), want) {
 			t.Errorf("%q: got %s: %q, want %q", source, e.Kind, e.Error(), want)

@@ -90,11 +90,14 @@ func output(x piece) (node, *Error) {
 	return n, r.end()
 }
 
+// contentBlocks is a variable to Braze's users; it would be empty here.
+const contentBlocks = "content_blocks"
+
 // unavailable are tags of other programs, which people bring along, and what
 // is to be done instead.
 var unavailable = map[string]string{
 	"include": "write its text here", "render": "write its text here", "layout": "write it into each template",
-	"content_blocks":    "write its text here",
+	contentBlocks:       "write its text here",
 	"connected_content": "nothing is fetched while a mail is made; send the values as variables",
 	"catalog_items":     "send the values as variables", "catalog_selection_items": "send the values as variables",
 	"tablerow": "write a loop", "ifchanged": "keep the value before by assign, and compare",

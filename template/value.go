@@ -88,6 +88,13 @@ var attributeNames = map[string]string{
 	"email_address": "email", "phone_number": "phone", "city": "home_city", "date_of_birth": "dob",
 }
 
+// isAttribute reports whether ${name} can be something. It would be empty for
+// everybody else, and an empty link or greeting is noticed when it is sent.
+func isAttribute(name string) bool {
+	_, other := attributeNames[name]
+	return other || name == "external_id" || name == "user_id" || profile.IsField(name)
+}
+
 func (r *run) attribute(u user, name string) (value, bool) {
 	if u.p == nil {
 		return nil, false
