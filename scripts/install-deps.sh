@@ -7,7 +7,7 @@
 #   scripts/install-deps.sh --test   to test it: gcc and libc6-dev as well,
 #                                    python3 with venv, nodejs and npm, swaks, PHP
 #                                    with symfony/mailer and postfix (programs that
-#                                    send mail), and in
+#                                    send and take mail), and in
 #                                    directories of their own below the user's
 #                                    cache what requirements-test.txt and
 #                                    npm-test/package-lock.json list; FerretDB,
@@ -155,7 +155,7 @@ if [ "${1:-}" = --test ]; then
 		say "Symfony's mailer is missing: package php-symfony-mailer, which hands in mail"
 		packages+=(php-symfony-mailer)
 	fi
-	need smtp-source postfix "whose smtp-source hands in mail, fast"
+	need smtp-source postfix "a mail server; its smtp-source hands in mail, its smtp-sink takes it, fast"
 fi
 
 # finish does what needs the packages.

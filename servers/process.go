@@ -36,6 +36,7 @@ type spec struct {
 	user    *account
 	held    []*os.File     // stay open in the child: see lock.go
 	ending  syscall.Signal // asks it to end; 0: SIGTERM
+	session bool           // it wants to lead a session
 }
 
 // process is a running child.
@@ -75,6 +76,9 @@ func start(name string, s spec) (*process, error) {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = s.held
 	cmd.SysProcAttr = childAttributes(s.user)
+	if s.session { // which has a process group of its own as well
+		cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setpgid = true, false
+	}
 
 	if s.ending == 0 {
 		s.ending = syscall.SIGTERM

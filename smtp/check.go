@@ -140,7 +140,7 @@ func (s *session) addMail(e *sluice.Envelope, p plan) {
 	if s.offers.size {
 		var digits [20]byte
 		s.out.say(" SIZE=")
-		s.out.sayBytes(strconv.AppendInt(digits[:0], int64(len(e.Content)), 10))
+		s.out.put(strconv.AppendInt(digits[:0], int64(len(e.Content)), 10))
 	}
 	if p.eightBit {
 		s.out.say(" BODY=8BITMIME")
@@ -158,7 +158,7 @@ func (s *session) addRcpt(e *sluice.Envelope) { s.out.say("RCPT TO:<", e.To, ">\
 func (s *session) addBdat(e *sluice.Envelope) {
 	var digits [20]byte
 	s.out.say("BDAT ")
-	s.out.sayBytes(strconv.AppendInt(digits[:0], int64(len(e.Content)), 10))
+	s.out.put(strconv.AppendInt(digits[:0], int64(len(e.Content)), 10))
 	s.out.say(" LAST\r\n")
 }
 

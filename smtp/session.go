@@ -205,8 +205,7 @@ func (r *Relay) dial(ctx context.Context) (*session, error) {
 		s.remote = r.opt.Address
 	}
 	s.in = newReplies(s)
-	s.out.s = s
-	s.out.start(raw, false)
+	s.out.s, s.out.to, s.out.waiting = s, raw, make([]byte, 0, blockBytes)
 	stop := context.AfterFunc(ctx, func() { s.halt(ctx.Err(), 0) })
 	defer stop()
 
@@ -344,7 +343,7 @@ func (s *session) secure(ctx context.Context) error {
 	s.mu.Lock()
 	s.conn = conn
 	s.mu.Unlock()
-	s.out.start(conn, true)
+	s.out.to = conn
 	return nil
 }
 

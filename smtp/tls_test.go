@@ -71,6 +71,10 @@ func (a *authority) server(t testing.TB, name string) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
 }
 
+func clientConfig(a *authority, name string) *tls.Config {
+	return &tls.Config{RootCAs: a.pool(), ServerName: name}
+}
+
 func TestTLSIsVerified(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	good := Options{TLS: TLSStart, ServerName: "relay.test", Roots: ours.pool()}
