@@ -9,6 +9,8 @@ import (
 
 	"sluice"
 	"sluice/mongostore"
+	"sluice/route"
+	"sluice/sinkbox"
 	"sluice/token"
 )
 
@@ -88,6 +90,10 @@ type Config struct {
 	Secret          Secret    `yaml:"secret" only:"noflag" doc:"Signs the links in mails, at least 32 characters: head -c 32 /dev/urandom | base64. The same for all processes. Without it one is made and kept in the database. Never printed."`
 	SecretPrevious  Secret    `yaml:"secret_previous" only:"noflag" doc:"The secret before this one: links that it has signed stay good until they expire. Never printed."`
 	OptIn           []OptIn   `yaml:"optin" only:"file" doc:"Forms of double opt-in: the form's name, then its settings. POST /v1/optin/NAME asks, a link that is mailed confirms; docs/consent.md explains it. Needs public_url."`
+	Sending         string    `yaml:"sending" doc:"What is mailed at all: off (nothing, it waits), sink (all goes into built-in mailboxes, nobody gets any), allow-list (those of allow_list get theirs by the routes, all other goes into the mailboxes), on."`
+	AllowList       []string  `yaml:"allow_list" doc:"Who gets mail with sending: allow-list. Addresses, domains, '*.example.com' for all domains below one. On a command line or in the environment: separated by commas." sample:"[me@example.com, example.org]"`
+	Routes          []Route   `yaml:"routes" only:"file" doc:"Ways out for mail: the route's name, then its settings. Mail that several could take is shared by weight; what fails is left alone for a while, and its mail goes by others or waits. docs/routes.md explains it."`
+	Mailboxes       Mailboxes `yaml:"mailboxes" doc:"The built-in mailboxes. What they do to mail is always the same for an address; 0 to 1000 of 1000 addresses each."`
 	RootKey         Secret    `yaml:"root_key" only:"noflag" doc:"A key of the HTTP API with all permissions, which needs no database to be checked, at least 32 characters: head -c 32 /dev/urandom | base64. Better given as SLUICE_ROOT_KEY than written down here. Never printed."`
 	Log             Log       `yaml:"log" doc:"The program's own log, on standard error."`
 	SMTPD           SMTPD     `yaml:"smtpd" doc:"The SMTP listener: whatever sends mail by SMTP can hand it in here, with any name and a key of the API that has the permission messages:send for a password. docs/operate.md explains it."`
@@ -215,6 +221,8 @@ func Default() *Config {
 		TimeSeriesBulk:  mongostore.DefaultBulk,
 		SMTPD:           SMTPD{RequireAuth: true, MaxMessageMB: MaxSMTPMessageMB},
 		Alerts:          Alerts{LagSeconds: 300, DeadLetters: 1, DiskFreePercent: 10, HoldSeconds: 60, RepeatHours: 24},
+		Sending:         string(route.Sink),
+		Mailboxes:       Mailboxes{Keep: sinkbox.DefaultMails, Megabytes: sinkbox.DefaultBytes >> 20, WithinSeconds: int(sinkbox.DefaultWithin.Seconds())},
 		Log:             Log{Level: "info", Format: "text"},
 		StartSeconds:    60,
 		ShutdownSeconds: 20,
@@ -273,6 +281,11 @@ func (c *Config) File() (name string, secret bool) {
 		if !slices.Equal(h.Redis, []URL{c.Redis}) { // else it may be the default
 			urls = append(urls, h.Redis...)
 		}
+	}
+	for i := range c.Routes {
+		r := &c.Routes[i]
+		urls = append(urls, r.SMTP.URL)
+		secret = secret || r.SES.SecretKey != "" || r.HTTP.URL != "" || len(r.HTTP.Headers) > 0
 	}
 	hidden := func(u URL) bool {
 		return strings.Contains(u.String(), hiddenPassword) || strings.HasSuffix(u.String(), redacted)

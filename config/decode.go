@@ -107,6 +107,18 @@ func (d *decoder) value(n ast.Node, path string, into reflect.Value) {
 	case *[]OptIn:
 		*target = named(d, n, path, newOptIn)
 		return
+	case *[]Route:
+		*target = named(d, n, path, newRoute)
+		return
+	case *[]Pair:
+		for _, e := range d.entries(n, path) {
+			key, ok1 := d.text(e.Key, path)
+			value, ok2 := d.text(e.Value, joinPath(path, key))
+			if ok1 && ok2 {
+				*target = append(*target, Pair{key, Secret(value)})
+			}
+		}
+		return
 	case *[]Hashes:
 		*target = d.hashes(n, path)
 		return

@@ -30,7 +30,7 @@ func sampleStruct(b *strings.Builder, v reflect.Value, indent, prefix string) {
 	}
 	for f := range v.Type().Fields() {
 		key := f.Tag.Get("yaml")
-		if key == "" {
+		if key == "" || v.Type() == reflect.TypeFor[Route]() && !ofSample(v.Interface().(Route).Name, key) {
 			continue
 		}
 		doc := f.Tag.Get("doc")
@@ -53,6 +53,14 @@ func sampleStruct(b *strings.Builder, v reflect.Value, indent, prefix string) {
 		case f.Type == reflect.TypeFor[[]OptIn]():
 			fmt.Fprintf(b, "%s#%s:\n%s  #newsletter:\n", indent, key, indent)
 			sampleStruct(b, reflect.ValueOf(newOptIn("newsletter")), indent+"    ", "optin.")
+		case f.Type == reflect.TypeFor[[]Route]():
+			fmt.Fprintf(b, "%s#%s:\n", indent, key)
+			for _, name := range sampleRoutes {
+				fmt.Fprintf(b, "%s  #%s:\n", indent, name)
+				sampleStruct(b, reflect.ValueOf(newRoute(name)), indent+"    ", "routes.")
+			}
+		case f.Type == reflect.TypeFor[[]Pair]():
+			fmt.Fprintf(b, "%s#%s:\n%s  #%s\n", indent, key, indent, samplePairs[key])
 		case f.Type == reflect.TypeFor[[]Hashes]():
 			fmt.Fprintf(b, "%s#%s:\n%s  #-\n", indent, key, indent)
 			sampleStruct(b, reflect.ValueOf(Hashes{}), indent+"    ", "hashes.")
@@ -65,6 +73,24 @@ func sampleStruct(b *strings.Builder, v reflect.Value, indent, prefix string) {
 			b.WriteString(strings.TrimRight(fmt.Sprintf("%s#%s: %s", indent, key, sampleValue(field, f.Tag.Get("sample"))), " ") + "\n")
 		}
 	}
+}
+
+// sampleRoutes are routes of each kind: the first has what all may have.
+var sampleRoutes = []string{"relay", "amazon", "provider"}
+
+var samplePairs = map[string]string{"paces": "slow.example: 30/m", "headers": "Authorization: Bearer SECRET"}
+
+// ofSample reports whether a sample's route shows a setting.
+func ofSample(name, key string) bool {
+	switch key {
+	case "smtp":
+		return name == sampleRoutes[0]
+	case "ses":
+		return name == sampleRoutes[1]
+	case "http":
+		return name == sampleRoutes[2]
+	}
+	return name == sampleRoutes[0]
 }
 
 // sampleColumns show the common case and a field inside an object.

@@ -111,8 +111,8 @@ func bucketOf(p Pace, window int, domain string) *flow.Bucket {
 	return &flow.Bucket{Domain: domain, PerSecond: p.PerSecond, Size: p.Size, Least: leastShare, Growth: growth}
 }
 
-// check says what is wrong with a route.
-func (s *Settings) check() error {
+// Check says what is wrong with a route, nil if nothing is.
+func (s *Settings) Check() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if s.Weight < 0 || s.Weight > 1000 {
@@ -122,7 +122,7 @@ func (s *Settings) check() error {
 		wrong("domains and except have %d entries, the most is %d", len(s.Domains)+len(s.Except), MaxPatterns)
 	}
 	for _, p := range slices.Concat(s.Domains, s.Except) {
-		if err := checkPattern(p); err != nil {
+		if err := CheckDomain(p); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -140,7 +140,7 @@ func (s *Settings) check() error {
 	window := s.Transport.Window()
 	paces := map[string]Pace{"pace": s.Pace, "pace_per_domain": s.PerDomain}
 	for domain, p := range s.Paces {
-		if checkPattern(domain) != nil || strings.HasPrefix(domain, "*") {
+		if CheckDomain(domain) != nil || strings.HasPrefix(domain, "*") {
 			wrong("paces has %q, want a domain", domain)
 		}
 		paces["paces."+domain] = p
@@ -155,7 +155,8 @@ func (s *Settings) check() error {
 	return errors.Join(errs...)
 }
 
-func checkPattern(p string) error {
+// CheckDomain says what is wrong with a domain of settings, nil if nothing is.
+func CheckDomain(p string) error {
 	name := strings.TrimPrefix(p, "*.")
 	if name == "" || len(name) > 253 || name != strings.ToLower(name) || strings.ContainsAny(name, "*@/ \t") || strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".") {
 		return fmt.Errorf("%q is no domain; want example.com, or *.example.com for all below it, in lower case, of others the form with xn--", p)

@@ -116,7 +116,7 @@ func New(o Options) (*Router, error) {
 			r.addresses[strings.ToLower(a)] = true
 			continue
 		}
-		if err := checkPattern(a); err != nil {
+		if err := CheckDomain(a); err != nil {
 			return nil, fmt.Errorf("prepare routes: allow: %w", err)
 		}
 		domains = append(domains, a)
@@ -126,7 +126,7 @@ func New(o Options) (*Router, error) {
 	for i := range o.Routes {
 		s := &o.Routes[i]
 		name := s.Transport.Name()
-		if err := s.check(); err != nil {
+		if err := s.Check(); err != nil {
 			return nil, fmt.Errorf("prepare route %s: %w", name, err)
 		}
 		if names[name] {

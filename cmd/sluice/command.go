@@ -57,6 +57,7 @@ func commands() []command {
 		{name: "doctor", line: "look for what is wrong, and say what to do", long: doctorLong, setting: true, flags: doctorFlags, run: runDoctor},
 		{name: "migrate", line: "bring the database's schema up", long: migrateLong, setting: true, run: runMigrate},
 		{name: "tail", line: "show the events that pass through", long: tailLong, setting: true, flags: tailFlags, run: runTail},
+		{name: "sending", args: "show | stop [NOTE] | resume", line: "stop all marketing mail, or let it go on", long: sendingLong, setting: true, run: runSending},
 		{name: "dead", args: "list | show ID | replay ID... | drop ID...", line: "look after items that could not be applied", long: deadLong, setting: true, flags: deadFlags, run: runDead},
 		{name: "alert", args: "test", line: "try whether alerts arrive", long: alertLong, setting: true, run: runAlert},
 		{name: "key", args: "create | list | revoke ID", line: "look after the keys of the HTTP API", long: keyLong, setting: true, flags: keyFlags, run: runKey},

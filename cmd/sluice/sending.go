@@ -1,13 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
+	"sluice"
 	"sluice/config"
 	"sluice/dkim"
 	"sluice/flow"
-	"sluice/sinkbox"
+	"sluice/route"
 	"sluice/spool"
 	"sluice/suppress"
 	"sluice/template"
@@ -27,7 +27,9 @@ type sending struct {
 	canceller *spool.Canceller
 	sender    *spool.Sender // nil: not the role of this process
 	stats     *spool.Stats
-	box       *sinkbox.Box
+
+	router     *route.Router // nil: not the role of this process
+	transports []sluice.Transport
 }
 
 // openSending builds it. Nothing runs yet.
@@ -43,14 +45,13 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 	if !e.config.HasRole(config.RoleSend) {
 		return nil
 	}
-	var err error
-	if s.box, err = sinkbox.New(sinkbox.Settings{Name: "sink"}, e.clock, nil); err != nil {
-		return fmt.Errorf("make the built-in mailboxes: %w", err)
+	if err := e.openRoutes(s); err != nil {
+		return err
 	}
 	e.leases.AddPartitions(spool.Role, e.redis, partitions)
 	s.sender = &spool.Sender{
 		Process: e.leases.ID(), Lanes: s.lanes, Leases: e.leases, Bodies: e.store, Suppress: suppress.Reasons{List: e.suppressions.List},
-		Routes: &spool.OneRoute{Transport: s.box}, Maker: e.mailer(), Clock: e.clock, Log: e.log, Stats: s.stats, DoubtAfter: doubtAfter,
+		Routes: routes{s.router}, Maker: e.mailer(), Clock: e.clock, Log: e.log, Stats: s.stats, DoubtAfter: doubtAfter,
 	}
 	return nil
 }

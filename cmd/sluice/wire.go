@@ -51,7 +51,8 @@ func (e *engine) followers() []follower {
 		all = append(all, follower{"", "alerts", e.watcher().Run})
 	}
 	if e.sending.sender != nil {
-		all = append(all, follower{config.RoleSend, spool.Role, e.sending.sender.Run})
+		all = append(all, follower{config.RoleSend, spool.Role, e.sending.sender.Run},
+			follower{config.RoleSend, "routes", func(fetch, _ context.Context) { e.sending.router.Run(fetch, e.log) }})
 	}
 	for i, list := range e.lists {
 		all = append(all, follower{config.RoleIntake, list.Source(), e.listFollowers[i]})
@@ -328,7 +329,7 @@ const closeTimeout = 10 * time.Second
 
 // close ends the connections, then the embedded Redis.
 func (e *engine) close(ctx context.Context) error {
-	var errs []error
+	errs := []error{e.closeRoutes()}
 	if e.mongo != nil {
 		errs = append(errs, e.mongo.Close(ctx))
 	}

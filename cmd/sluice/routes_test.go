@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice"
+	"sluice/config"
+)
+
+// The switch is there for programs that run and that will, and stays.
+func TestSendingStops(t *testing.T) {
+	dir := t.TempDir()
+	startServe(t, dir)
+	show := func(want string) {
+		t.Helper()
+		out := mustRun(t, dir, "sending", "show").stdout
+		if !strings.HasPrefix(out, "sending: sink (default)\n") || !strings.Contains(out, want) {
+			t.Fatalf("%q, want %q", out, want)
+		}
+	}
+	show("marketing mail: not stopped\n")
+	mustRun(t, dir, "sending", "stop", "wrong", "list")
+	show("Z wrong list\n")
+	for _, want := range []string{"marketing mail goes on\n", "marketing mail was not stopped\n"} {
+		if out := mustRun(t, dir, "sending", "resume").stdout; out != want {
+			t.Errorf("%q, want %q", out, want)
+		}
+	}
+	show("marketing mail: not stopped\n")
+	for _, args := range [][]string{{"sending"}, {"sending", "pause"}, {"sending", "show", "x"}, {"sending", "stop", strings.Repeat("x", maxNoteBytes+1)}} {
+		if r := sluiceRun(t, dir, args...); r.code != exitUsage {
+			t.Errorf("%v: %d %s", args, r.code, r.stderr)
+		}
+	}
+}
+
+// Routes are opened at the start, and what is wrong with them ends it.
+func TestRoutesAreOpened(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, config.DefaultFile)
+	write := func(routes string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte("listen: 127.0.0.1:0\ndata: "+filepath.Join(dir, "data")+"\nstart_seconds: 20\nsending: allow-list\nallow_list: [example.com]\n"+routes), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	write("routes: {a: {ses: {region: eu-west-1}}}\n")
+	if r := sluiceRun(t, dir, "serve"); r.code != exitFailed || !strings.Contains(r.stderr, "open route a: ") || !strings.Contains(r.stderr, "AWS_ACCESS_KEY_ID") {
+		t.Fatalf("%d %s", r.code, r.stderr)
+	}
+	write("routes:\n  a: {ses: {region: eu-west-1, access_key: k, secret_key: s}, pace: 10/s}\n  b: {smtp: {url: 'smtp://127.0.0.1:2525'}, backup: true}\n  c: {http: {url: 'http://127.0.0.1:1/', body: '{\"to\":\"{{to}}\"}'}}\n")
+	serveConfigured(t, dir)
+}
+
+// A mail goes by a route of the configuration, and one that may not go anywhere
+// into the mailboxes.
+func TestMailGoesByARoute(t *testing.T) {
+	got := make(chan string, 10)
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- string(body)
+		_, _ = io.WriteString(w, `{"id":"p-1"}`)
+	}))
+	t.Cleanup(provider.Close)
+	cfg := config.Default()
+	cfg.Data, cfg.Partitions = t.TempDir(), 2
+	cfg.Database = config.URL("sqlite:" + filepath.Join(cfg.Data, "sluice.db"))
+	cfg.Sending, cfg.AllowList = "allow-list", []string{"allowed.example"}
+	cfg.Routes = []config.Route{{Name: "provider", Pace: "1000/s", HTTP: config.HTTPRoute{
+		URL: config.Secret(provider.URL), ID: "/id", Body: `{"to":"{{to}}","subject":"{{subject}}"}`}}}
+	e, err := openEngine(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.start()
+	t.Cleanup(func() {
+		if err := e.stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	ids, err := e.sending.intake.Submit(t.Context(), "", []sluice.Draft{{
+		Priority: sluice.PriorityNormal, Class: sluice.ClassMarketing, Form: sluice.ContentMIME, From: "news@example.com",
+		Content: []byte("From: news@example.com\r\nTo: all@example.com\r\nSubject: hello\r\n\r\nhi\r\n"), To: []string{"a@allowed.example", "b@other.example"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []sluice.SendRow
+	await(t, "both are sent", func() bool {
+		if rows, err = e.store.MessageSends(t.Context(), ids[0]); err != nil {
+			t.Fatal(err)
+		}
+		return len(rows) == 2 && rows[0].State == sluice.SendSent && rows[1].State == sluice.SendSent
+	})
+	if rows[0].Route != "provider" || rows[1].Route != config.SinkRoute {
+		t.Errorf("%+v", rows)
+	}
+	if body := <-got; body != `{"to":"a@allowed.example","subject":"hello"}` || len(got) != 0 {
+		t.Errorf("the provider got %s and %d more", body, len(got))
+	}
+}
