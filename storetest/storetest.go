@@ -119,6 +119,7 @@ var suite = []struct {
 	{"SuppressionsInOrder", testSuppressionOrder},
 	{"Templates", testTemplates},
 	{"TemplateVersionsAtOnce", testTemplateVersionsAtOnce},
+	{"SendsOfAnyLife", testAnyOutcomes},
 	{"DumpAndRestore", testDump},
 	{"EventDays", testEventDays},
 	{"DeleteEvents", testDeleteEvents},

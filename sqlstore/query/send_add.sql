@@ -1,1 +1,0 @@
-INSERT INTO sends (message, number, part, state, priority, class, from_address, to_address, user_ref, app_id, route, tags, metadata, attempts, reply, reason, accepted, updated, due, life) VALUES $ROWS
