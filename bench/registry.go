@@ -19,6 +19,7 @@ var benches = []bench{
 	{"rules", "ten rules about users over a million profiles in SQLite, read and matched", nil, runRules},
 	{"http", "events and counters by HTTP: requests of 1,000 and of one, durable, with the store running", httpParts, runHTTP},
 	{"track", "users by HTTP: calls of one event beside a handler that reads, changes and commits; calls of 75 objects", trackParts, runTrack},
+	{"send", "mails out: over 50 ms by SMTP and by API, in lockstep and by Sluice; CPU a mail beside Postfix", sendParts, runSend},
 	{"spool", "mails into the spool and out of it, with nothing and with a million waiting: a table with SKIP LOCKED, Sluice", nil, runSpool},
 	{"users", "a file of users into the tables of users, and being told of one of them meanwhile", usersParts, runUsers},
 }

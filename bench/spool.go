@@ -128,10 +128,12 @@ func spoolSluice(ctx context.Context, e *env, waiting int) (err error) {
 	if err := errors.Join(e.maria.fresh(ctx), e.redis.Clear(ctx)); err != nil {
 		return err
 	}
-	s, err := openSpool(ctx, e)
+	wire := &swallower{}
+	s, err := openSpool(ctx, e, wire, spool.Plain{})
 	if err != nil {
 		return err
 	}
+	s.wire = wire
 	defer func() { err = errors.Join(err, s.close(ctx)) }()
 	body := []byte(strings.Repeat("x", spoolBodyBytes))
 	for _, fill := range []struct {
@@ -174,14 +176,16 @@ type spoolRig struct {
 	leases *flow.Leases
 	intake *spool.Intake
 	sender *spool.Sender
-	wire   *swallower
+	stats  *spool.Stats
+	wire   *swallower // nil: another transport
 
 	running   sync.WaitGroup
 	stopStore []context.CancelFunc
 }
 
-func openSpool(ctx context.Context, e *env) (*spoolRig, error) {
-	s := &spoolRig{}
+// openSpool builds it around a transport. It takes mails in; send sends.
+func openSpool(ctx context.Context, e *env, t sluice.Transport, maker spool.Maker) (*spoolRig, error) {
+	s := &spoolRig{stats: &spool.Stats{}}
 	var err error
 	if s.redis, err = flow.Dial(ctx, e.redisURL); err != nil {
 		return nil, err
@@ -205,10 +209,9 @@ func openSpool(ctx context.Context, e *env) (*spoolRig, error) {
 	s.intake = &spool.Intake{Writer: flow.NewWriter(logs, "api:"+s.leases.ID(), 256<<20), Bodies: &spool.BodyWriter{Store: s.store}, Partitions: spoolPartitions, Clock: clock}
 	queuer := &spool.Queuer{Lanes: s.lanes, Logs: logs, Suppress: everybody{}, Clock: clock}
 	stored := &ingest.StoreFollower{Logs: logs, Leases: s.leases, Store: s.store, Users: s.store, Clock: clock, Log: log, Stats: &ingest.Stats{}, Queue: queuer}
-	s.wire = &swallower{}
 	s.sender = &spool.Sender{
-		Process: s.leases.ID(), Lanes: s.lanes, Leases: s.leases, Bodies: s.store, Suppress: everybody{}, Routes: &spool.OneRoute{Transport: s.wire},
-		Maker: spool.Plain{}, Clock: clock, Log: log, Stats: &spool.Stats{}, DoubtAfter: time.Minute,
+		Process: s.leases.ID(), Lanes: s.lanes, Leases: s.leases, Bodies: s.store, Suppress: everybody{}, Routes: &spool.OneRoute{Transport: t},
+		Maker: maker, Clock: clock, Log: log, Stats: s.stats, DoubtAfter: time.Minute,
 	}
 	leasing, stopLeases := context.WithCancel(context.WithoutCancel(ctx))
 	storing, stopStoring := context.WithCancel(context.WithoutCancel(ctx))
