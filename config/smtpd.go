@@ -12,10 +12,14 @@ import (
 // MaxSMTPMessageMB bounds a message that is handed in by SMTP.
 const MaxSMTPMessageMB = sluice.MaxMessageBytes >> 20
 
+// SelfSigned is the value of smtpd.tls_cert that asks for a certificate made at
+// the start.
+const SelfSigned = "self-signed"
+
 // SMTPD is the SMTP listener.
 type SMTPD struct {
 	Listen       string `yaml:"listen" doc:"Where mail is taken in by SMTP: 127.0.0.1:2525 for programs on this machine, 0.0.0.0:587 for others, which needs tls_cert. Empty: nowhere." sample:"127.0.0.1:2525"`
-	TLSCert      string `yaml:"tls_cert" doc:"File with the certificate and its chain (PEM), for STARTTLS. Read again when it changes. Without it, on loopback only, one is made at the start that no client has reason to believe." sample:"/etc/sluice/fullchain.pem"`
+	TLSCert      string `yaml:"tls_cert" doc:"File with the certificate and its chain (PEM), for STARTTLS. Read again when it changes. Without it there is no TLS, on loopback, where keys may go in clear. 'self-signed' makes one at the start, to try TLS out on loopback: most mailers use TLS where it is offered, and refuse that one." sample:"/etc/sluice/fullchain.pem"`
 	TLSKey       string `yaml:"tls_key" doc:"File with the certificate's key (PEM)." sample:"/etc/sluice/privkey.pem"`
 	Hostname     string `yaml:"hostname" doc:"What the listener calls itself, and what stands behind the @ of a Message-ID that it adds. Default: the machine's name." sample:"mail.example.com"`
 	RequireAuth  bool   `yaml:"require_auth" doc:"false: programs on this machine (127.0.0.1, ::1) may hand in mail without a key. All others need one."`
@@ -28,13 +32,13 @@ func (c *Config) validateSMTPD() error {
 	if s.Hostname != "" && !isHostname(s.Hostname) {
 		errs = append(errs, c.wrong("smtpd.hostname", fmt.Errorf("is %q, want a name such as mail.example.com", s.Hostname)))
 	}
-	if (s.TLSCert == "") != (s.TLSKey == "") {
-		errs = append(errs, c.wrong("smtpd.tls_cert", errors.New("and smtpd.tls_key belong together: give both or neither")))
+	if files := s.TLSCert != "" && s.TLSCert != SelfSigned; files != (s.TLSKey != "") {
+		errs = append(errs, c.wrong("smtpd.tls_cert", errors.New("and smtpd.tls_key belong together: give the files of both or neither")))
 	}
 	if s.Listen != "" {
 		err := checkListen(s.Listen)
-		if err == nil && s.TLSCert == "" && !isLoopback(s.Listen) {
-			err = fmt.Errorf("%s can be reached from other machines, and there is no tls_cert to protect their keys; listen on 127.0.0.1, or set smtpd.tls_cert and smtpd.tls_key", s.Listen)
+		if err == nil && s.TLSKey == "" && !isLoopback(s.Listen) {
+			err = fmt.Errorf("%s can be reached from other machines, and there is no certificate in files to protect their keys; listen on 127.0.0.1, or set smtpd.tls_cert and smtpd.tls_key", s.Listen)
 		}
 		errs = append(errs, c.wrong("smtpd.listen", err))
 	}

@@ -290,7 +290,7 @@ func (c *conn) greet(name string, extended bool) error {
 	// Not CHUNKING: content by DATA is what every client can do.
 	c.say("250-" + c.server.Hostname + "\r\n250-PIPELINING\r\n250-SIZE " + strconv.Itoa(c.server.MaxMessageBytes) +
 		"\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-ENHANCEDSTATUSCODES\r\n")
-	if !c.tls {
+	if !c.tls && c.server.tls != nil {
 		c.say("250-STARTTLS\r\n")
 	}
 	if c.mayLogIn() {
@@ -317,6 +317,8 @@ func isHello(s string) bool {
 // something said under TLS (R3): it ends the connection.
 func (c *conn) startTLS(arg string) error {
 	switch {
+	case c.server.tls == nil:
+		return c.wrong(502, "5.5.1", "There is no TLS here")
 	case c.tls:
 		return c.wrong(503, "5.5.1", "This is TLS already")
 	case arg != "":

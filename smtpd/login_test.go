@@ -219,6 +219,17 @@ func TestStartTLS(t *testing.T) {
 	}
 }
 
+// Without a certificate TLS is not offered: mailers use it where it is.
+func TestNoTLS(t *testing.T) {
+	r := start(t, func(o *Options) { o.Certificates = nil })
+	c := r.dial()
+	if got := c.say("EHLO me", "250"); strings.Contains(got, "STARTTLS") || !strings.Contains(got, "AUTH PLAIN LOGIN") {
+		t.Errorf("offers %q", got)
+	}
+	c.say("STARTTLS", "502")
+	c.say(plain(goodKey), "235")
+}
+
 // A certificate is read again when its files change; what cannot be read, or
 // does not belong together, leaves the one before in force.
 func TestCertificateIsReadAgain(t *testing.T) {

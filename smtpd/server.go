@@ -64,7 +64,7 @@ type Options struct {
 	// OpenLoopback lets clients on this machine send without a key.
 	OpenLoopback bool
 
-	Certificates *Certificates
+	Certificates *Certificates // nil: there is no TLS
 	Authority    Authority
 
 	// Submitter returns where messages go, nil while there is nowhere.
@@ -84,7 +84,7 @@ type Server struct {
 	Options
 	stats  stats
 	held   *crowd.Budget
-	tls    *tls.Config
+	tls    *tls.Config // nil: there is none
 	listen net.Listener
 
 	stopping atomic.Bool
@@ -105,7 +105,9 @@ func New(options Options) *Server {
 		options.limits = realTimeouts
 	}
 	s := &Server{Options: options, held: crowd.NewBudget(maxHeldBytes), conns: make(map[*conn]struct{})}
-	s.tls = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: options.Certificates.get}
+	if options.Certificates != nil {
+		s.tls = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: options.Certificates.get}
+	}
 	s.work, s.stopWork = context.WithCancel(context.Background())
 	return s
 }

@@ -32,16 +32,20 @@ func (p *Program) startSMTP(ctx context.Context) error {
 	p.mu.Lock()
 	p.smtp = s
 	p.mu.Unlock()
-	p.log.Info("mail is taken in by SMTP", "smtp", s.Address(), "hostname", hostname, "require_auth", cfg.RequireAuth)
+	p.log.Info("mail is taken in by SMTP", "smtp", s.Address(), "hostname", hostname, "tls", certificates != nil, "require_auth", cfg.RequireAuth)
 	return nil
 }
 
+// smtpCertificates returns what the listener shows, nil for no TLS.
 func smtpCertificates(cfg *config.SMTPD, hostname string, clock sluice.Clock, p *Program) (*smtpd.Certificates, error) {
-	if cfg.TLSCert != "" {
-		return smtpd.LoadCertificates(cfg.TLSCert, cfg.TLSKey, clock, p.log)
+	switch cfg.TLSCert {
+	case "":
+		return nil, nil
+	case config.SelfSigned:
+		p.log.Warn("the SMTP listener shows a certificate that it has made itself: clients that check it refuse it", "hostname", hostname)
+		return smtpd.SelfSigned(hostname, clock)
 	}
-	p.log.Warn("the SMTP listener has no tls_cert: it shows one that it has made itself, which clients do not believe; good enough on this machine", "hostname", hostname)
-	return smtpd.SelfSigned(hostname, clock)
+	return smtpd.LoadCertificates(cfg.TLSCert, cfg.TLSKey, clock, p.log)
 }
 
 // Submitter returns where messages go, nil while the program does not run.

@@ -1,11 +1,12 @@
-// Hands in mail by nodemailer, pooled: HOST PORT KEY CERTIFICATE COUNT.
+// Hands in mail by nodemailer, pooled: HOST PORT KEY CERTIFICATE COUNT. Without a
+// certificate there is no TLS.
 const nodemailer = require("nodemailer");
 const fs = require("fs");
 
 const [host, port, key, certificate, count] = process.argv.slice(2);
 const transport = nodemailer.createTransport({
-  host, port: Number(port), requireTLS: true, pool: true, maxConnections: 3,
-  auth: { user: "node", pass: key }, tls: { ca: fs.readFileSync(certificate) },
+  host, port: Number(port), pool: true, maxConnections: 3, auth: { user: "node", pass: key },
+  ...(certificate && { requireTLS: true, tls: { ca: fs.readFileSync(certificate) } }),
 });
 
 async function main() {

@@ -1,10 +1,12 @@
-# Hands in mail by smtplib: HOST PORT KEY CERTIFICATE COUNT.
+# Hands in mail by smtplib: HOST PORT KEY CERTIFICATE COUNT. Without a certificate
+# there is no TLS.
 import smtplib, ssl, sys
 from email.message import EmailMessage
 
 host, port, key, certificate, count = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5])
 with smtplib.SMTP(host, port, timeout=20) as s:
-    s.starttls(context=ssl.create_default_context(cafile=certificate))
+    if certificate:
+        s.starttls(context=ssl.create_default_context(cafile=certificate))
     s.login("python", key)
     for i in range(count):
         m = EmailMessage()
