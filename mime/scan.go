@@ -45,6 +45,12 @@ type Scanned struct {
 // it has no Message-ID and no Date. raw is not changed. Errors are *Error, the
 // field "message" or a header ("headers.Subject").
 func Scan(raw []byte, id string, now time.Time) (*Scanned, error) {
+	return ScanBehind(nil, raw, id, now)
+}
+
+// ScanBehind is Scan for a message that goes out behind other headers: the trace
+// of whoever took it in (RFC 5321, 4.4), whose lines end in CRLF.
+func ScanBehind(trace, raw []byte, id string, now time.Time) (*Scanned, error) {
 	if len(raw) > sluice.MaxMessageBytes {
 		return nil, wrong("message", "has %d octets, at most %d are possible", len(raw), sluice.MaxMessageBytes)
 	}
@@ -53,7 +59,7 @@ func Scan(raw []byte, id string, now time.Time) (*Scanned, error) {
 	}
 	head, body := cutHead(raw)
 	s := &scanner{Scanned: Scanned{EightBit: !isASCIIBytes(body)}}
-	s.Message = make([]byte, 0, len(raw)+512)
+	s.Message = append(make([]byte, 0, len(trace)+len(raw)+512), trace...)
 	if err := s.fields(head); err != nil {
 		return nil, err
 	}

@@ -61,6 +61,14 @@ func TestScan(t *testing.T) {
 	}
 }
 
+func TestScanBehind(t *testing.T) {
+	const trace = "Received: from a\r\n\tby b; now\r\n"
+	s, err := ScanBehind([]byte(trace), []byte("From: a@b.test\nDate: x\nMessage-ID: <c@d>\n\nhi\n"), "", time.Time{})
+	if want := trace + "From: a@b.test\r\nDate: x\r\nMessage-ID: <c@d>\r\n\r\nhi\r\n"; err != nil || string(s.Message) != want {
+		t.Errorf("%v, %q, want %q", err, s.Message, want)
+	}
+}
+
 func TestScanRefuses(t *testing.T) {
 	for name, tt := range map[string]struct{ in, field, reason string }{
 		"nothing":            {"", "headers.From", "missing"},

@@ -197,14 +197,14 @@ func (c *conn) draft(mail transaction, raw []byte) (sluice.Draft, error) {
 		ID: id, Priority: sluice.PriorityNormal, Class: sluice.ClassTransactional, Form: sluice.ContentMIME,
 		From: mail.from, To: withoutRepeats(mail.to),
 	}
-	scanned, err := mime.Scan(raw, id+"@"+c.server.Hostname, now)
+	scanned, err := mime.ScanBehind(c.received(id, mail.utf8, now), raw, id+"@"+c.server.Hostname, now)
 	if err != nil {
 		return d, err
 	}
 	if scanned.UTF8 && !mail.utf8 { // RFC 6531, 3.2
 		return d, errors.New("a header has octets above 127: encode it (RFC 2047), or say SMTPUTF8 in MAIL")
 	}
-	if hops(scanned.Message) > maxHops {
+	if hops(scanned.Message) > maxHops+1 { // ours included
 		return d, fmt.Errorf("the message has been through more than %d servers, it goes round in circles", maxHops)
 	}
 	for _, h := range scanned.Control {
@@ -212,11 +212,7 @@ func (c *conn) draft(mail transaction, raw []byte) (sluice.Draft, error) {
 			return d, fmt.Errorf("%s %w", h.Name, err)
 		}
 	}
-	received := c.received(id, mail.utf8, now)
-	d.Content = append(append(make([]byte, 0, len(received)+len(scanned.Message)), received...), scanned.Message...)
-	if len(d.Content) > sluice.MaxMessageBytes {
-		return d, fmt.Errorf("the message has %d octets with the headers that it gets, at most %d are possible", len(d.Content), sluice.MaxMessageBytes)
-	}
+	d.Content = scanned.Message
 	return d, nil
 }
 
