@@ -7,14 +7,15 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"mime"
+	stdmime "mime"
 	"mime/quotedprintable"
 	"net"
-	"net/mail"
 	"net/smtp"
 	"net/url"
 	"strings"
 	"time"
+
+	"sluice/mime"
 )
 
 // maxRecipients bounds the addresses of a mail.
@@ -54,15 +55,15 @@ func NewMail(server, from, to string) (*Mail, error) {
 	return m, nil
 }
 
-// address takes NAME@HOST and nothing around it, in ASCII: what ends up in a
-// header and in a command must not be able to end either.
+// address takes NAME@HOST and nothing around it. Beyond ASCII before the @, or in
+// quotes, it is refused: not every server carries that.
 func address(s string) (string, error) {
 	s = strings.TrimSpace(s)
-	a, err := mail.ParseAddress(s)
-	if err != nil || a.Address != s || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`<>"\,`, r) }) {
+	a, err := mime.ParseAddress(s)
+	if err != nil || a.UTF8() || strings.HasPrefix(a.String(), `"`) {
 		return "", fmt.Errorf("%q is no address, want NAME@HOST", s)
 	}
-	return s, nil
+	return a.String(), nil
 }
 
 // Name implements Channel.
@@ -177,7 +178,7 @@ func (m *Mail) text(msg *Message) []byte {
 	fmt.Fprintf(&b, "From: %s\r\nTo: %s\r\nDate: %s\r\nMessage-ID: <%s@%s>\r\n", m.from, strings.Join(m.to, ", "),
 		msg.At.Format(time.RFC1123Z), rand.Text(), m.from[strings.LastIndexByte(m.from, '@')+1:])
 	fmt.Fprintf(&b, "Subject: %s\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\nAuto-Submitted: auto-generated\r\n\r\n",
-		mime.QEncoding.Encode("utf-8", subject))
+		stdmime.QEncoding.Encode("utf-8", subject))
 	q := quotedprintable.NewWriter(&b)
 	for _, n := range msg.Alerts {
 		fmt.Fprintf(q, "%s: %s\r\n%s\r\nsince %s", strings.ToUpper(n.Status), oneLine(n.about()), oneLine(n.Summary), n.Since.Format(time.RFC3339))
