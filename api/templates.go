@@ -288,7 +288,7 @@ func (s *Server) previewTemplate(_ http.ResponseWriter, r *http.Request, store s
 	select {
 	case s.previews <- struct{}{}:
 		defer func() { <-s.previews }()
-	case <-ctx.Done():
+	default:
 		return 0, nil, refusal(sluice.CodeUnavailable, "%d previews are being made, and no more are at a time; ask again", parallelPreviews)
 	}
 	m, err := render(&v, in)

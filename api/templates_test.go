@@ -223,3 +223,19 @@ func TestTemplatePermissions(t *testing.T) {
 	x.p.templates = nil
 	x.ask(t, "GET", "/welcome", "", http.StatusServiceUnavailable, nil)
 }
+
+// Two previews are made at a time; a third is sent away.
+func TestPreviewsAreBounded(t *testing.T) {
+	x := startTemplates(t)
+	x.ask(t, "POST", "", `{"id":"a","subject":"s","text":"t"}`, 201, nil)
+	for range parallelPreviews {
+		x.s.previews <- struct{}{}
+	}
+	if got := x.ask(t, "POST", "/a/preview", `{}`, 503, nil); got.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	<-x.s.previews
+	for range 3 { // each gives its place back
+		x.ask(t, "POST", "/a/preview", `{}`, 200, nil)
+	}
+}

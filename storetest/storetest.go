@@ -120,6 +120,7 @@ var suite = []struct {
 	{"Templates", testTemplates},
 	{"TemplateVersionsAtOnce", testTemplateVersionsAtOnce},
 	{"SendsOfAnyLife", testAnyOutcomes},
+	{"TemplateBounds", testTemplateBounds},
 	{"DumpAndRestore", testDump},
 	{"EventDays", testEventDays},
 	{"DeleteEvents", testDeleteEvents},

@@ -94,6 +94,34 @@ func testTemplates(t *testing.T, f *fixture) {
 	}
 }
 
+// testTemplateBounds: there are so many templates, and so many versions of one.
+func testTemplateBounds(t *testing.T, f *fixture) {
+	store := f.store.(sluice.TemplateStore)
+	a, v := aTemplate("a")
+	must(t, store.AddTemplate(f.ctx, a, v))
+	full := func(err error) {
+		t.Helper()
+		if e, ok := errors.AsType[*sluice.Error](err); !ok || e.Code != sluice.CodeInvalid || !strings.Contains(e.Message, "no more are possible") {
+			t.Errorf("got %v", err)
+		}
+	}
+	f.Exec(t, fmt.Sprintf("UPDATE templates SET latest = %d", sluice.MaxTemplateVersions-1))
+	got, err := store.AddTemplateVersion(f.ctx, "", v)
+	if err != nil || got.Latest != sluice.MaxTemplateVersions {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for range 2 { // what is refused counts nothing
+		full(onlyError(store.AddTemplateVersion(f.ctx, "", v)))
+	}
+	for c := 'b'; c <= 'o'; c++ { // each doubles them
+		f.Exec(t, fmt.Sprintf("INSERT INTO templates (id, name, in_use, latest, created, updated) SELECT CONCAT(id, '%c'), name, in_use, latest, created, updated FROM templates", c))
+	}
+	z, v := aTemplate("z")
+	full(store.AddTemplate(f.ctx, z, v))
+	f.Exec(t, "DELETE FROM templates WHERE id > 'a'")
+	must(t, store.AddTemplate(f.ctx, z, v))
+}
+
 // holdsVersion compares a version with what another connection reads of it.
 func (f *fixture) holdsVersion(t *testing.T, id string, version int, want sluice.TemplateVersion) {
 	t.Helper()

@@ -1,9 +1,7 @@
 package template
 
 import (
-	"maps"
 	"math"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -269,9 +267,4 @@ func indexFold(s, tag string) int {
 			return i
 		}
 	}
-}
-
-// Filters returns the names of all filters, sorted.
-func Filters() []string {
-	return slices.Sorted(maps.Keys(filters))
 }

@@ -171,12 +171,6 @@ func checkHeader(before []sluice.TemplateHeader, name string) *Error {
 	return nil
 }
 
-// Version is which template it is, and which of its versions.
-func (t *Template) Version() (id string, version int) { return t.id, t.version }
-
-// Bytes is about what the template takes in memory.
-func (t *Template) Bytes() int { return t.bytes }
-
 // Render makes the mail for a recipient. The error is an *Error.
 func (t *Template) Render(in *Input) (Message, error) {
 	r, err := newRun(in, t.strict)
