@@ -16,8 +16,8 @@ const (
 )
 
 // SetAttributes applies an attributes object that Check has let pass, and
-// returns the names that it changed, in the object's order. Standard names go
-// to Fields, all others to Custom. Of a value,
+// reports whether anything has changed. Standard names go to Fields, all others
+// to Custom. Of a value,
 //
 //	null                            removes the attribute
 //	{"inc": n}                      adds to a number, or to nothing
@@ -30,7 +30,7 @@ const (
 //
 // What cannot be applied to what is there (adding 1 to "x") changes nothing:
 // the caller has its answer already, and so do all other changes.
-func (p *Profile) SetAttributes(object string, nowMillis int64) (changed []string) {
+func (p *Profile) SetAttributes(object string, nowMillis int64) (changed bool) {
 	merge := false
 	m := jsonscan.Read(object)
 	for strings.Contains(object, mergeObjects) && m.Next() {
@@ -44,7 +44,7 @@ func (p *Profile) SetAttributes(object string, nowMillis int64) (changed []strin
 			continue
 		}
 		if p.setAttribute(m.Key, m.Value, merge, nowMillis) {
-			changed = append(changed, m.Key)
+			changed = true
 		}
 	}
 	return changed

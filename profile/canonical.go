@@ -45,7 +45,7 @@ const fewMembers = 16
 // members reads the members of a scanned object, their values canonical, in
 // the order in which their names occur first.
 func members(object string) []Value {
-	var all []Value
+	all := make([]Value, 0, fewMembers)
 	var index map[string]int
 	m := jsonscan.Read(object)
 	for m.Next() {

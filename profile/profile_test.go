@@ -127,7 +127,7 @@ func TestBounds(t *testing.T) {
 	if list := elements(p.Custom.Get("l")); len(list) != MaxArrayItems || list[0].Raw != "50" {
 		t.Errorf("%d items in the list, the first is %s", len(list), list[0].Raw)
 	}
-	if p.SetAttributes(`{"l":"`+strings.Repeat("x", MaxValueBytes)+`"}`, 0) != nil {
+	if p.SetAttributes(`{"l":"`+strings.Repeat("x", MaxValueBytes)+`"}`, 0) {
 		t.Error("a value of more than MaxValueBytes is kept")
 	}
 }

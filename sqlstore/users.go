@@ -96,8 +96,18 @@ func compareIDs(a, b sluice.UserID) int {
 	return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Number, b.Number))
 }
 
+// inOrder returns rows in an order: themselves, if they are in it.
+func inOrder[T any](rows []T, compare func(a, b T) int) []T {
+	if slices.IsSortedFunc(rows, compare) {
+		return rows
+	}
+	rows = slices.Clone(rows)
+	slices.SortFunc(rows, compare)
+	return rows
+}
+
 func keyArgs(rows []sluice.KeyRow) []any {
-	sorted := slices.SortedFunc(slices.Values(rows), func(a, b sluice.KeyRow) int {
+	sorted := inOrder(rows, func(a, b sluice.KeyRow) int {
 		return cmp.Or(cmp.Compare(a.Key.Kind, b.Key.Kind), cmp.Compare(a.Key.Name, b.Key.Name), compareIDs(a.ID, b.ID))
 	})
 	args := make([]any, 0, 4*len(rows))
@@ -108,8 +118,8 @@ func keyArgs(rows []sluice.KeyRow) []any {
 }
 
 func (t *txn) putUsers(ctx context.Context, u *sluice.UserChanges) error {
-	sorted := slices.SortedFunc(slices.Values(u.Put), func(a, b sluice.UserRow) int { return compareIDs(a.ID, b.ID) })
-	var args []any
+	sorted := inOrder(u.Put, func(a, b sluice.UserRow) int { return compareIDs(a.ID, b.ID) })
+	args := make([]any, 0, 6*len(sorted))
 	bytes := 0
 	flush := func() error {
 		_, err := t.rows(ctx, "user_put", 6, args)

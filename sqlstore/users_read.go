@@ -36,8 +36,6 @@ func (s *Store) usersByKey(ctx context.Context, q *sluice.UserQuery, a *sluice.U
 		names[k.Kind] = append(names[k.Kind], k.Name)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(names)) {
-		// In the order of the index, pages are read once.
-		slices.SortFunc(names[kind], func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
 		find := s.keyOwners
 		switch kind {
 		case sluice.KeyExternal, sluice.KeyAlias:
@@ -55,6 +53,8 @@ func (s *Store) usersByKey(ctx context.Context, q *sluice.UserQuery, a *sluice.U
 		default:
 			return fmt.Errorf("keys of kind %d are not looked up", kind)
 		}
+		// In the order of the index, pages are read once.
+		slices.SortFunc(names[kind], func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
 		most := s.d.keysAtOnce()
 		for piece := range slices.Chunk(names[kind], most) {
 			n := len(piece)

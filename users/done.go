@@ -1,7 +1,7 @@
 package users
 
 import (
-	"maps"
+	"context"
 	"math"
 	"slices"
 	"strconv"
@@ -26,12 +26,31 @@ const (
 )
 
 // done writes down what became of everybody.
-func (u *Unit) done() Result {
+func (u *Unit) done(ctx context.Context, store Reader) (Result, error) {
 	c := u.result.Changes
-	for _, id := range slices.SortedFunc(maps.Keys(u.users), compareIDs) {
-		if x := u.users[id]; x.dirty {
-			u.put(id, x)
+	var changed []sluice.UserID
+	var gained []sluice.UserKey
+	for id, x := range u.users {
+		if !x.dirty {
+			continue
 		}
+		changed = append(changed, id)
+		if !x.row.MergedInto.IsZero() {
+			continue
+		}
+		x.after = addresses(x.profile)
+		for i, k := range x.after {
+			if k, ok := k.Remembered(); ok && x.after[i] != x.before[i] {
+				gained = append(gained, k)
+			}
+		}
+	}
+	if err := u.readRemembered(ctx, store, gained); err != nil {
+		return Result{}, err
+	}
+	slices.SortFunc(changed, compareIDs)
+	for _, id := range changed {
+		u.put(id, u.users[id])
 	}
 	for p, n := range u.numbers {
 		if *n == u.read.Numbers[p] {
@@ -47,7 +66,30 @@ func (u *Unit) done() Result {
 		count.By = by
 		u.result.Counts = append(u.result.Counts, count)
 	}
-	return u.result
+	return u.result, nil
+}
+
+// readRemembered reads who remembers something for addresses. It is done last, so
+// that nothing is looked for in updates that give nobody an address.
+func (u *Unit) readRemembered(ctx context.Context, store Reader, keys []sluice.UserKey) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	more, err := read(ctx, store, sluice.UserQuery{Keys: keys})
+	if err != nil {
+		return err
+	}
+	for k, ids := range more.ByKey {
+		if _, known := u.keys[k]; !known {
+			u.keys[k], u.read.ByKey[k] = ids, ids
+		}
+	}
+	for id, row := range more.Users {
+		if u.users[id] == nil {
+			u.users[id] = &user{row: row}
+		}
+	}
+	return nil
 }
 
 // roomBytes is what a profile has beside what was there and what has come.
@@ -56,12 +98,10 @@ const roomBytes = 128
 // put writes a user, and his addresses.
 func (u *Unit) put(id sluice.UserID, x *user) {
 	row := sluice.UserRow{ID: id, UpdatedMillis: u.now, MergedInto: x.row.MergedInto}
-	after := addressKeys{}
 	if row.MergedInto.IsZero() {
-		after = addresses(x.profile)
-		for i := range after {
-			if after[i] != x.before[i] && after[i].Name != "" {
-				u.inherit(id, x, after[i])
+		for i, k := range x.after {
+			if k != x.before[i] && k.Name != "" {
+				u.inherit(id, x, k)
 			}
 		}
 		text := x.profile.Append(make([]byte, 0, len(x.row.Profile)+len(x.last.Body)+roomBytes))
@@ -73,13 +113,16 @@ func (u *Unit) put(id sluice.UserID, x *user) {
 		}
 	}
 	u.result.Changes.Put = append(u.result.Changes.Put, row)
-	u.moveAddresses(id, x.before, after)
+	u.moveAddresses(id, x.before, x.after)
 }
 
 // settleKeys leaves one row of each key: what the last merge made of it. A key
 // that was claimed here and is dropped again was never there.
 func (u *Unit) settleKeys() {
 	c := u.result.Changes
+	if len(c.MoveKeys)+len(c.DropKeys) == 0 {
+		return // nearly always: each was given once
+	}
 	added := make(map[sluice.UserKey]bool)
 	for _, r := range c.AddKeys {
 		added[r.Key] = true
@@ -113,10 +156,14 @@ func addresses(p *profile.Profile) (a addressKeys) {
 		field string
 		kind  sluice.UserKeyKind
 	}{{"email", sluice.KeyEmail}, {"phone", sluice.KeyPhone}} {
-		if raw := p.Fields.Get(f.field); raw != "" {
-			if v, err := jsonscan.Scan(raw); err == nil && v.Kind == jsonscan.String {
-				a[i] = sluice.UserKey{Kind: f.kind, Name: v.Text()}
-			}
+		raw := p.Fields.Get(f.field)
+		if raw == "" {
+			continue
+		}
+		if raw[0] == '"' && !strings.Contains(raw, `\`) { // nearly always
+			a[i] = sluice.UserKey{Kind: f.kind, Name: raw[1 : len(raw)-1]}
+		} else if v, err := jsonscan.Scan(raw); err == nil && v.Kind == jsonscan.String {
+			a[i] = sluice.UserKey{Kind: f.kind, Name: v.Text()}
 		}
 	}
 	return a

@@ -101,6 +101,7 @@ type user struct {
 	gone    bool             // he is not there: erased, or never was
 	dirty   bool
 	before  addressKeys // as they are stored
+	after   addressKeys // as they will be
 	last    *Update     // that changed him
 }
 
@@ -112,21 +113,24 @@ func Apply(ctx context.Context, store Reader, partitions int, now int64, updates
 		return Result{}, fmt.Errorf("apply updates of users: %w", err)
 	}
 	u := newUnit(partitions, now, len(updates), &answer)
-	done := u.all(updates)
+	done, err := u.all(ctx, store, updates)
 	if u.full {
 		u = newUnit(partitions, now, len(updates), &answer)
 		u.careful = true
-		done = u.all(updates)
+		done, err = u.all(ctx, store, updates)
+	}
+	if err != nil {
+		return Result{}, fmt.Errorf("apply updates of users: %w", err)
 	}
 	return done, nil
 }
 
 // all applies all updates.
-func (u *Unit) all(updates []Update) Result {
+func (u *Unit) all(ctx context.Context, store Reader, updates []Update) (Result, error) {
 	for i := range updates {
 		u.apply(&updates[i])
 	}
-	return u.done()
+	return u.done(ctx, store)
 }
 
 // read asks for all that a query has, in pieces.
@@ -187,12 +191,6 @@ func queryOf(updates []Update) (q sluice.UserQuery) {
 			add(u.Address)
 		}
 		switch u.Op {
-		case sluice.OpAttributes:
-			for _, k := range AddressesIn(u.Body) {
-				if k, ok := k.Remembered(); ok {
-					add(k)
-				}
-			}
 		case sluice.OpGroup:
 			if k, ok := u.Key.Remembered(); ok {
 				add(k)
