@@ -17,6 +17,7 @@ var benches = []bench{
 	{"hashes", "counters in Redis hashes on 12 servers into the series: the published flush, Sluice", nil, runHashes},
 	{"series", "counters mirrored in MongoDB: one $inc for each event, Sluice", nil, runSeries},
 	{"rules", "ten rules about users over a million profiles in SQLite, read and matched", nil, runRules},
+	{"suppression", "is a recipient on a list: a Redis set fetched or asked for each, Sluice's list of 10 million; changes through MariaDB", suppressionParts, runSuppression},
 	{"http", "events and counters by HTTP: requests of 1,000 and of one, durable, with the store running", httpParts, runHTTP},
 	{"track", "users by HTTP: calls of one event beside a handler that reads, changes and commits; calls of 75 objects", trackParts, runTrack},
 	{"send", "mails out: over 50 ms by SMTP and by API, in lockstep and by Sluice; CPU a mail beside Postfix", sendParts, runSend},

@@ -101,6 +101,8 @@ type Config struct {
 	StartSeconds    int       `yaml:"start_seconds" doc:"How long the start waits for Redis and the database to answer, 0 to 3600: after a power cut all start together. What is wrong in another way is said at once."`
 	ShutdownSeconds int       `yaml:"shutdown_seconds" doc:"How long the program may finish what is in hand after SIGTERM or SIGINT, 1 to 600. A second signal ends it at once. Nothing accepted is lost either way: the next start goes on from the cursors."`
 
+	SuppressionSets []SuppressionSet `yaml:"suppression_sets" only:"file" doc:"Redis sets of domains and addresses that are not mailed, followed where they are: the set's key, then its settings. SADD and SREM are in force within a second; the set is never changed."`
+
 	AcceptGaps bool `yaml:"accept_gaps" doc:"true: a follower that finds a part of its log or list missing goes on behind it, and what is missing is lost. Without it such a follower stands still and says so. Set it for one start, to recover, never for good."`
 
 	// origins says where the value of a key path comes from: FILE:LINE, an

@@ -119,6 +119,9 @@ func (d *decoder) value(n ast.Node, path string, into reflect.Value) {
 			}
 		}
 		return
+	case *[]SuppressionSet:
+		*target = named(d, n, path, newSuppressionSet)
+		return
 	case *[]Hashes:
 		*target = d.hashes(n, path)
 		return

@@ -61,6 +61,9 @@ func sampleStruct(b *strings.Builder, v reflect.Value, indent, prefix string) {
 			}
 		case f.Type == reflect.TypeFor[[]Pair]():
 			fmt.Fprintf(b, "%s#%s:\n%s  #%s\n", indent, key, indent, samplePairs[key])
+		case f.Type == reflect.TypeFor[[]SuppressionSet]():
+			fmt.Fprintf(b, "%s#%s:\n%s  #sender_bad_domains:\n", indent, key, indent)
+			sampleStruct(b, reflect.ValueOf(newSuppressionSet("sender_bad_domains")), indent+"    ", "suppression_sets.")
 		case f.Type == reflect.TypeFor[[]Hashes]():
 			fmt.Fprintf(b, "%s#%s:\n%s  #-\n", indent, key, indent)
 			sampleStruct(b, reflect.ValueOf(Hashes{}), indent+"    ", "hashes.")

@@ -48,7 +48,7 @@ func (c *Config) validate() error {
 	for _, l := range c.Lists {
 		errs = append(errs, c.validateList(l))
 	}
-	errs = append(errs, c.validateHashes(), c.validateRetention(), c.validateAlerts(), c.validateBraze(), c.validateOptIn(), c.validateRoutes(), c.validateSMTPD())
+	errs = append(errs, c.validateHashes(), c.validateRetention(), c.validateAlerts(), c.validateBraze(), c.validateOptIn(), c.validateSuppressionSets(), c.validateRoutes(), c.validateSMTPD())
 	return errors.Join(errs...)
 }
 

@@ -145,6 +145,9 @@ func (k listKeys) stateKey() string { return k.base + ":state" }
 // leaseKey: hash {owner, number, token}.
 func (k listKeys) leaseKey() string { return k.base + ":lease" }
 
+// seenKey: set, the members of a foreign set that have been taken over.
+func (k listKeys) seenKey() string { return k.base + ":seen" }
+
 // replayKey: string that lives a day, a replay that was done.
 func (k listKeys) replayKey(name string) string { return k.base + ":replayed:" + name }
 

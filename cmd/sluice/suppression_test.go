@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sluice/config"
 )
 
 // What the command changes, a running program answers by; what it reads of a
@@ -70,5 +72,57 @@ func TestSuppressionCommand(t *testing.T) {
 	}
 	if got := sluiceRun(t, dir, "suppression", "import", file); got.code != 1 || !strings.Contains(got.stderr, "line 2: entry is") || !strings.Contains(got.stdout, "2 lines: 1 suppressions changed, 1 lines are none") {
 		t.Errorf("a bad line: %d %s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+// A set of bad domains is followed where it is: what is added and removed there,
+// also while the program is down, and also on a server that is cut off meanwhile.
+// What somebody else has suppressed stays.
+func TestSuppressionSet(t *testing.T) {
+	other, do := startOther(t)
+	do("SADD", "sender_bad_domains", "bad.example", "Worse.Example", "Ann@Example.com", "not an entry", "stays.example")
+	for i := range 2_000 {
+		do("SADD", "sender_bad_domains", fmt.Sprintf("bad-%d.example", i))
+	}
+	dir := t.TempDir()
+	text := fmt.Sprintf("listen: 127.0.0.1:0\npartitions: 4\ndata: %s\nsuppression_sets: {sender_bad_domains: {redis: %q, subdomains: true}}\n", filepath.Join(dir, "data"), other.URL())
+	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+	checked := func(address string, want bool) {
+		t.Helper()
+		await(t, fmt.Sprintf("%s is suppressed: %v", address, want), func() bool {
+			status, text := s.ask(t, "POST", "/v1/suppressions/check", `{"addresses":["`+address+`"]}`, "Authorization", "Bearer "+testRoot, "Content-Type", "application/json")
+			return status == 200 && strings.Contains(text, `"suppressed":true`) == want
+		})
+	}
+	for _, address := range []string{"x@bad.example", "x@a.worse.example", "ann@example.com", "x@bad-1999.example"} {
+		checked(address, true)
+	}
+	do("SADD", "sender_bad_domains", "new.example")
+	do("SREM", "sender_bad_domains", "bad.example") // as many as before
+	checked("x@sub.new.example", true)
+	checked("x@bad.example", false)
+	checked("x@bad-7.example", true)
+	mustRun(t, dir, "suppression", "add", ".stays.example", "--reason", "bad_domain")
+	do("SREM", "sender_bad_domains", "stays.example", "Worse.Example")
+	checked("x@worse.example", false)
+	checked("x@stays.example", true)
+
+	do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	do("SADD", "sender_bad_domains", "cut.example")
+	checked("x@cut.example", true)
+
+	s.stop(t)
+	do("SADD", "sender_bad_domains", "down.example")
+	do("SREM", "sender_bad_domains", "new.example")
+	do("DEL", "sluice:{sender_bad_domains}:set:sender_bad_domains:seen", "sluice:{sender_bad_domains}:set:sender_bad_domains:state") // it has forgotten what was seen
+	s = serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+	checked("x@down.example", true)
+	checked("x@new.example", false)
+	checked("x@bad-7.example", true)
+	if list := mustRun(t, dir, "suppression", "list", "--entry", ".down.example").stdout; !strings.Contains(list, "set:sender_bad_domains") {
+		t.Errorf("list: %s", list)
 	}
 }

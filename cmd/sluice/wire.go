@@ -57,6 +57,9 @@ func (e *engine) followers() []follower {
 	for i, list := range e.lists {
 		all = append(all, follower{config.RoleIntake, list.Source(), e.listFollowers[i]})
 	}
+	for _, f := range e.sets {
+		all = append(all, follower{config.RoleIntake, sluice.SetSource + f.Set.Name(), f.Run})
+	}
 	return all
 }
 
@@ -67,18 +70,20 @@ type engine struct {
 	clock  sluice.Clock
 	stats  *ingest.Stats
 
-	child   *servers.Redis // embedded; nil: the configuration names a server
-	redis   *flow.Redis
-	others  map[config.URL]*flow.Redis // of lists on other servers
-	store   *sqlstore.Store
-	writer  *flow.Writer // of the events of requests; nil: not open yet
-	leases  *flow.Leases
-	scanner *segment.Scanner
+	child    *servers.Redis // embedded; nil: the configuration names a server
+	redis    *flow.Redis
+	redisURL string                     // its own, also if it is embedded
+	others   map[config.URL]*flow.Redis // of lists on other servers
+	store    *sqlstore.Store
+	writer   *flow.Writer // of the events of requests; nil: not open yet
+	leases   *flow.Leases
+	scanner  *segment.Scanner
 
 	consent *consent.Service
 	sending *sending
 
 	suppressions *suppress.Follower // and the list that it keeps
+	sets         []*suppress.SetFollower
 
 	mirror     *ingest.Mirror // nil: the series are not mirrored, or not here
 	mongo      *mongostore.Mirror
@@ -134,8 +139,7 @@ func (e *engine) open(ctx context.Context) error {
 	if e.consent, err = e.openConsent(ctx); err != nil {
 		return err
 	}
-	e.suppressions = &suppress.Follower{List: suppress.NewList(e.clock), Store: e.store, Clock: e.clock, Log: e.log}
-	if err := e.suppressions.Load(ctx); err != nil { // before anybody sends
+	if err := e.openSuppressions(ctx); err != nil { // before anybody sends
 		return err
 	}
 	e.leases = flow.NewLeases(e.redis, e.store, e.log)
@@ -170,6 +174,9 @@ func (e *engine) open(ctx context.Context) error {
 	if err := e.openHashes(ctx); err != nil {
 		return err
 	}
+	if err := e.openSets(ctx, partitions); err != nil {
+		return err
+	}
 	if len(e.lists) > 0 {
 		e.leases.AddLists(ingest.ListRole, e.lists)
 	}
@@ -190,6 +197,7 @@ func (e *engine) openRedis(ctx context.Context) (*flow.Redis, error) {
 		}
 		e.child, url = child, child.URL()
 	}
+	e.redisURL = url
 	return flow.Dial(ctx, url)
 }
 
@@ -332,6 +340,9 @@ func (e *engine) close(ctx context.Context) error {
 	errs := []error{e.closeRoutes()}
 	if e.mongo != nil {
 		errs = append(errs, e.mongo.Close(ctx))
+	}
+	for _, f := range e.sets {
+		f.Set.Close()
 	}
 	for _, r := range e.others {
 		r.Close()

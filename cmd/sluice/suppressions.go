@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"sluice"
+	"sluice/config"
+	"sluice/flow"
+	"sluice/suppress"
+)
+
+// openSuppressions loads who is not mailed.
+func (e *engine) openSuppressions(ctx context.Context) error {
+	e.suppressions = &suppress.Follower{List: suppress.NewList(e.clock), Store: e.store, Clock: e.clock, Log: e.log}
+	return e.suppressions.Load(ctx)
+}
+
+// openSets prepares the foreign sets of the configuration: a follower each.
+func (e *engine) openSets(ctx context.Context, partitions []flow.Partition) error {
+	if len(e.config.SuppressionSets) == 0 || !e.config.HasRole(config.RoleIntake) {
+		return nil
+	}
+	for _, cfg := range e.config.SuppressionSets {
+		url := e.redisURL
+		if cfg.Redis != "" {
+			url = cfg.Redis.Reveal()
+		}
+		set, err := flow.OpenSet(ctx, url, cfg.Name)
+		if err != nil {
+			return fmt.Errorf("suppression set %s: %w", cfg.Name, err)
+		}
+		reason, _ := sluice.ParseSuppressReason(cfg.Reason) // it was checked
+		e.sets = append(e.sets, &suppress.SetFollower{
+			Set: set, Below: cfg.Subdomains, Reason: reason,
+			Store: e.store, Leases: e.leases, Deployment: e.deployment, Clock: e.clock, Log: e.log,
+		})
+	}
+	e.leases.AddPartitions(suppress.SetsRole, e.redis, partitions[:1])
+	return nil
+}

@@ -1,0 +1,49 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+
+	"sluice"
+)
+
+// Limits of foreign sets.
+const (
+	MaxSuppressionSets = 16
+
+	// MaxSetNameBytes leaves room in the source of a suppression.
+	MaxSetNameBytes = 160
+)
+
+// SuppressionSet is a foreign set that is followed: its members are not mailed.
+type SuppressionSet struct {
+	Name       string // its key in Redis: the key of the mapping
+	Redis      URL    `yaml:"redis" doc:"The server of the set. Default: the main one." sample:"redis://10.0.0.7:6379/0"`
+	Subdomains bool   `yaml:"subdomains" doc:"true: a domain stands for all below it too."`
+	Reason     string `yaml:"reason" doc:"Why its members are not mailed: bad_domain, manual, hard_bounce."`
+}
+
+// newSuppressionSet is one that nothing is set of.
+func newSuppressionSet(name string) SuppressionSet {
+	return SuppressionSet{Name: name, Reason: sluice.SuppressBadDomain.String()}
+}
+
+func (c *Config) validateSuppressionSets() error {
+	var errs []error
+	if n := len(c.SuppressionSets); n > MaxSuppressionSets {
+		errs = append(errs, c.wrong("suppression_sets", fmt.Errorf("has %d entries, the most is %d", n, MaxSuppressionSets)))
+	}
+	for _, s := range c.SuppressionSets {
+		path := joinPath("suppression_sets", s.Name)
+		if s.Name == "" || len(s.Name) > MaxSetNameBytes {
+			errs = append(errs, c.wrongIn(path, "", fmt.Errorf("is no name of a set, want 1 to %d bytes", MaxSetNameBytes)))
+		}
+		if reason, ok := sluice.ParseSuppressReason(s.Reason); !ok || !reason.Ends() {
+			errs = append(errs, c.wrongIn(path, "reason", fmt.Errorf("is %q, want bad_domain, manual or hard_bounce", s.Reason)))
+		}
+		if s.Redis != "" {
+			errs = append(errs, c.wrongIn(path, "redis", checkRedis(s.Redis, false)))
+		}
+	}
+	return errors.Join(errs...)
+}
