@@ -58,9 +58,9 @@ func newIntake() *intake {
 	in := &intake{
 		budget: b, unpacker: newUnpacker(b), slots: make(chan struct{}, maxTakenIn),
 		accepted: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_http_accepted_items_total", Help: "Items of requests that were durably written."}),
-		refused:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_http_refused_items_total", Help: "Items of requests that are no events, no counters, or no good objects of calls of Braze's API."}),
-		answers:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_http_events_requests_total", Help: "Requests with events or counters, and posted calls of Braze's API, by the status of their answers."}, []string{"status"}),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "sluice_http_accept_seconds", Help: "How long requests with events or counters took that were accepted, from their first byte to the answer.",
+		refused:  prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_http_refused_items_total", Help: "Items of requests that are no events, no counters, no messages, or no good objects of calls of Braze's API."}),
+		answers:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_http_events_requests_total", Help: "Requests with events, counters or messages, and posted calls of Braze's API, by the status of their answers."}, []string{"status"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "sluice_http_accept_seconds", Help: "How long requests with events, counters or messages took that were accepted, from their first byte to the answer.",
 			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5}}),
 	}
 	in.answered = in.answers.WithLabelValues(strconv.Itoa(http.StatusAccepted))
@@ -133,6 +133,11 @@ func (s *Server) posted(w http.ResponseWriter, r *http.Request, p key.Permission
 		}
 		in.seconds.Observe(s.clock.Now().Sub(started).Seconds())
 	}
+	in.answeredWith(w)
+}
+
+// answeredWith counts an answer by its status.
+func (in *intake) answeredWith(w http.ResponseWriter) {
 	switch a, ok := w.(*answer); {
 	case !ok:
 	case a.status == http.StatusAccepted:

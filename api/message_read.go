@@ -73,7 +73,7 @@ func (m *messageReader) read(text, id string) (sluice.Draft, error) {
 		err = in.readRest(m.now)
 	}
 	if e, ok := errors.AsType[*mime.Error](err); ok {
-		return sluice.Draft{}, refusal(sluice.CodeInvalid, "%s", strings.TrimPrefix(e.Error(), ": "))
+		return sluice.Draft{}, refusal(sluice.CodeInvalid, "%s", e)
 	}
 	return in.draft, err
 }

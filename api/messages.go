@@ -55,7 +55,12 @@ type messagesOutcome struct {
 
 // messages is POST /v1/messages.
 func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
+	started := s.clock.Now()
 	done, err := s.takeMessages(w, r)
+	in := s.intake
+	if err == nil {
+		in.refused.Add(float64(done.RefusedCount))
+	}
 	switch {
 	case err != nil:
 		s.writeError(w, r, err)
@@ -64,8 +69,11 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 		first.RequestID = idOf(w)
 		s.writeJSON(w, http.StatusBadRequest, errorBody{Error: first, outcome: &done.outcome})
 	default:
+		in.accepted.Add(float64(done.Accepted))
 		s.writeJSON(w, http.StatusAccepted, done)
+		in.seconds.Observe(s.clock.Now().Sub(started).Seconds())
 	}
+	in.answeredWith(w)
 }
 
 // takeMessages reads a request and hands its messages in.

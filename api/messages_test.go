@@ -259,6 +259,12 @@ func TestMessagesAsAWhole(t *testing.T) {
 			t.Errorf("%v: %d %s", err, got.status, got.body)
 		}
 	}
+	got := callBraze(t, strings.TrimSuffix(x.url, messagesPath)+"/metrics", http.MethodGet, "", "")
+	for _, line := range []string{"sluice_http_accepted_items_total 1000", "sluice_http_refused_items_total 151", `sluice_http_events_requests_total{status="202"} 2`, `sluice_http_events_requests_total{status="503"} 2`} {
+		if !strings.Contains(got.body, "\n"+line+"\n") {
+			t.Errorf("no line %s in the metrics", line)
+		}
+	}
 	x.p.submitter = nil
 	if got := callBraze(t, x.url, http.MethodPost, x.key, good); got.status != 503 {
 		t.Errorf("not running: %d %s", got.status, got.body)

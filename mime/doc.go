@@ -12,14 +12,20 @@ import "fmt"
 
 // Error says why something cannot be a part of a mail: Field is which part, as
 // a caller would name it ("to[3]", "headers.X-Campaign"), Reason what is wrong
-// with it and what would be right.
+// with it and what would be right. Of a single address or header nobody knows
+// here what it is a part of: its Field is empty.
 type Error struct {
 	Field  string
 	Reason string
 }
 
-// Error returns the field and the reason.
-func (e *Error) Error() string { return e.Field + ": " + e.Reason }
+// Error returns the field, if it is known, and the reason.
+func (e *Error) Error() string {
+	if e.Field == "" {
+		return e.Reason
+	}
+	return e.Field + ": " + e.Reason
+}
 
 // wrong returns an *Error.
 func wrong(field, reason string, args ...any) error {
