@@ -121,6 +121,37 @@ func TestUsers(t *testing.T) {
 	})
 }
 
+// What one call of Braze's API says of an address that it has just given to
+// somebody, or that nobody has, makes one user; a state in a group of an address
+// that nobody has is there for who comes with it.
+func TestUsersByNewAddresses(t *testing.T) {
+	onEach(t, func(b *bed) {
+		p := startPeople(b)
+		const n = 12
+		mail := func(i int) sluice.UserKey {
+			return sluice.UserKey{Kind: sluice.KeyEmail, Name: fmt.Sprintf("u%d@example.com", i)}
+		}
+		came := func(k, address sluice.UserKey) sluice.UserUpdate {
+			return sluice.UserUpdate{Op: sluice.OpEvent, Key: k, Address: address, Name: "came"}
+		}
+		for i := range n {
+			p.send(attributes(external(i), `{"email":"`+mail(i).Name+`"}`), came(external(i), mail(i)), came(external(i), mail(n+i)))
+		}
+		p.send(sluice.UserUpdate{Op: sluice.OpGroup, Key: mail(3 * n), Name: "g", Body: "unsubscribed"})
+		for i := range 2 * n {
+			p.awaitUser("his event is his", mail(i), func(u *profile.Profile) bool {
+				return len(u.Events) == 1 && u.Events[0].Count == 1 && (u.ExternalID != "") == (i < n)
+			})
+		}
+		p.eventually("it is remembered", func() bool { return p.who(mail(3*n)) != nil })
+		if got := b.count("users"); got != 2*n+1 {
+			b.Errorf("%d users, want %d", got, 2*n+1)
+		}
+		p.send(attributes(external(n), `{"email":"`+mail(3*n).Name+`"}`))
+		p.awaitUser("he has the state", external(n), func(u *profile.Profile) bool { return len(u.Groups) == 1 && !u.Groups[0].Subscribed })
+	})
+}
+
 // Sessions that end anywhere apply each increment once, also those that were
 // forwarded, and keep every event.
 func TestUsersSurviveFailures(t *testing.T) {
