@@ -110,6 +110,9 @@ func (d *decoder) value(n ast.Node, path string, into reflect.Value) {
 	case *[]Route:
 		*target = named(d, n, path, newRoute)
 		return
+	case *[]DKIM:
+		*target = named(d, n, path, newDKIM)
+		return
 	case *[]Pair:
 		for _, e := range d.entries(n, path) {
 			key, ok1 := d.text(e.Key, path)

@@ -59,6 +59,9 @@ func sampleStruct(b *strings.Builder, v reflect.Value, indent, prefix string) {
 				fmt.Fprintf(b, "%s  #%s:\n", indent, name)
 				sampleStruct(b, reflect.ValueOf(newRoute(name)), indent+"    ", "routes.")
 			}
+		case f.Type == reflect.TypeFor[[]DKIM]():
+			fmt.Fprintf(b, "%s#%s:\n%s  #example.com:\n", indent, key, indent)
+			sampleStruct(b, reflect.ValueOf(newDKIM("example.com")), indent+"    ", "dkim.")
 		case f.Type == reflect.TypeFor[[]Pair]():
 			fmt.Fprintf(b, "%s#%s:\n%s  #%s\n", indent, key, indent, samplePairs[key])
 		case f.Type == reflect.TypeFor[[]SuppressionSet]():
@@ -81,7 +84,7 @@ func sampleStruct(b *strings.Builder, v reflect.Value, indent, prefix string) {
 // sampleRoutes are routes of each kind: the first has what all may have.
 var sampleRoutes = []string{"relay", "amazon", "provider"}
 
-var samplePairs = map[string]string{"paces": "slow.example: 30/m", "headers": "Authorization: Bearer SECRET"}
+var samplePairs = map[string]string{"paces": "slow.example: 30/m", "headers": "Authorization: Bearer SECRET", "keys": "s1: /etc/sluice/dkim-s1.pem"}
 
 // ofSample reports whether a sample's route shows a setting.
 func ofSample(name, key string) bool {

@@ -30,6 +30,7 @@ func (c *Config) validate() error {
 		c.wrong("series_names", between(c.SeriesNames, 1, MaxSeriesNames)),
 		c.wrong("timeseries", checkTimeSeries(c.TimeSeries)),
 		c.wrong("timeseries_bulk", between(c.TimeSeriesBulk, 1, mongostore.MaxBulk)),
+		c.wrong("in_doubt_seconds", between(c.InDoubtSeconds, 1, MaxInDoubtSeconds)),
 		c.wrong("start_seconds", between(c.StartSeconds, 0, MaxStartSeconds)),
 		c.wrong("shutdown_seconds", between(c.ShutdownSeconds, 1, MaxShutdownSeconds)),
 	}
@@ -48,7 +49,7 @@ func (c *Config) validate() error {
 	for _, l := range c.Lists {
 		errs = append(errs, c.validateList(l))
 	}
-	errs = append(errs, c.validateHashes(), c.validateRetention(), c.validateAlerts(), c.validateBraze(), c.validateOptIn(), c.validateSuppressionSets(), c.validateRoutes(), c.validateSMTPD())
+	errs = append(errs, c.validateHashes(), c.validateRetention(), c.validateAlerts(), c.validateBraze(), c.validateOptIn(), c.validateSuppressionSets(), c.validateRoutes(), c.validateDKIM(), c.validateSMTPD())
 	return errors.Join(errs...)
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"sluice"
 	"sluice/config"
-	"sluice/dkim"
 	"sluice/flow"
 	"sluice/route"
 	"sluice/spool"
@@ -14,10 +13,6 @@ import (
 )
 
 // This file builds what sends.
-
-// doubtAfter is how long transactional mail in doubt waits for its last attempt:
-// the longest that a relay may take to answer (RFC 5321, 4.5.3.2.6), and a lease.
-const doubtAfter = 10*time.Minute + 2*flow.LeaseTimeout
 
 // sending is what takes messages in and sends them.
 type sending struct {
@@ -48,15 +43,23 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 	if err := e.openRoutes(s); err != nil {
 		return err
 	}
+	mailer, err := e.mailer()
+	if err != nil {
+		return err
+	}
 	e.leases.AddPartitions(spool.Role, e.redis, partitions)
 	s.sender = &spool.Sender{
 		Process: e.leases.ID(), Lanes: s.lanes, Leases: e.leases, Bodies: e.store, Suppress: suppress.Reasons{List: e.suppressions.List},
-		Routes: routes{s.router}, Maker: e.mailer(), Clock: e.clock, Log: e.log, Stats: s.stats, DoubtAfter: doubtAfter,
+		Routes: routes{s.router}, Maker: mailer, Clock: e.clock, Log: e.log, Stats: s.stats, DoubtAfter: time.Duration(e.config.InDoubtSeconds) * time.Second,
 	}
 	return nil
 }
 
 // mailer returns what makes mails.
-func (e *engine) mailer() *spool.Mailer {
-	return &spool.Mailer{Templates: template.NewCache(e.store, template.DefaultCacheBytes), Users: e.store, Signers: map[string]*dkim.Signer{}, Clock: e.clock}
+func (e *engine) mailer() (*spool.Mailer, error) {
+	signers, err := e.config.Signers()
+	if err != nil {
+		return nil, err
+	}
+	return &spool.Mailer{Templates: template.NewCache(e.store, template.DefaultCacheBytes), Users: e.store, Signers: signers, Clock: e.clock}, nil
 }
