@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/faults"
 	"sluice/smtp/sink"
 )
 
@@ -122,5 +123,69 @@ func compare(t *testing.T, s *sink.Sink, all []sluice.Envelope, results []sluice
 		case len(one.Text) > sluice.MaxReplyBytes:
 			t.Errorf("mail %d: the text has %d bytes", i, len(one.Text))
 		}
+	}
+}
+
+// The connection is cut behind every so many octets, to the server and from it,
+// in clear and under TLS: on the way, where neither end knows what the other
+// has seen.
+func TestCutsAtAnyOctet(t *testing.T) {
+	ca := newAuthority(t)
+	server := ca.server(t, "relay.test")
+	for _, mode := range modes {
+		for _, secure := range []bool{false, true} {
+			for _, direction := range []faults.Direction{faults.ToServer, faults.ToClient} {
+				t.Run(fmt.Sprintf("%s/TLS %v/%s", mode.name, secure, direction), func(t *testing.T) {
+					t.Parallel()
+					so, ro := sink.Options{Without: mode.without}, Options{}
+					if secure {
+						so.TLS = server
+						ro = Options{TLS: TLSStart, ServerName: "relay.test", Roots: ca.pool()}
+					}
+					step := int64(29)
+					if direction == faults.ToClient {
+						step = 11
+					}
+					for octets := step; ; octets += step {
+						if !tryCut(t, so, ro, faults.Rule{Direction: direction, Bytes: octets}) {
+							return // that is more than there are
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// tryCut reports whether the rule has struck.
+func tryCut(t *testing.T, so sink.Options, ro Options, rule faults.Rule) bool {
+	s := startSink(t, so)
+	proxy, err := faults.NewProxy("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	armed, err := proxy.Arm(rule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRelay(t, proxy.Addr(), ro)
+	all := envelopes(4, 200)
+	results := deliver(t, limit(t), r, all)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Drain(limit(t)); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, s, all, results)
+	select {
+	case <-armed.Fired():
+		return true
+	default:
+		if got := kinds(results); got != "SSSS" {
+			t.Errorf("%s, and nothing was cut", got)
+		}
+		return false
 	}
 }
