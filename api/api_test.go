@@ -20,6 +20,7 @@ import (
 	"sluice/consent"
 	"sluice/ingest"
 	"sluice/meter"
+	routing "sluice/route"
 	"sluice/segment"
 	"sluice/suppress"
 )
@@ -205,6 +206,7 @@ func fullStats() Stats {
 		LeaseChanges:  map[string]LeaseChanges{"store": {16, 1, 2}},
 		Mirror:        &Mirror{took, 9, 1},
 		SMTP:          &SMTP{5, 8, map[string]int64{"login": 2}, took, 1},
+		Routes:        []routing.Snapshot{{Name: "relay", Breaker: "open", Opened: 1, Taken: 9, Throttled: 2, Share: 0.5, LeftToday: 7}},
 		DiskFreeBytes: 1 << 30, DiskSizeBytes: 1 << 32,
 		Followers: []Follower{{"store", 0, 0.25, 12, 9}, {"list:q", 0, 1, -1, -1}},
 		Lists:     []List{{"q", 5, 3}, {"gone", -1, -1}},

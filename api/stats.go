@@ -7,6 +7,7 @@ import (
 	"sluice/consent"
 	"sluice/ingest"
 	"sluice/meter"
+	routing "sluice/route"
 	"sluice/segment"
 	"sluice/suppress"
 )
@@ -100,6 +101,9 @@ type Stats struct {
 	// SuppressionsAge how long ago it was known that there are no others.
 	Suppressed      int
 	SuppressionsAge float64 // in seconds
+
+	Routes           []routing.Snapshot // nil: this process does not send
+	MarketingStopped bool
 
 	// Of the file system of the data directory; size 0: not known.
 	DiskFreeBytes, DiskSizeBytes uint64

@@ -64,13 +64,20 @@ func (b *breaker) report(ok bool, after time.Duration, now time.Time) {
 	b.probed, b.until = false, now.Add(max(b.length, after))
 }
 
+// What a breaker may be.
+const (
+	BreakerClosed   = "closed"
+	BreakerOpen     = "open"
+	BreakerHalfOpen = "half-open"
+)
+
 // state is what metrics show.
 func (b *breaker) state(now time.Time) string {
 	switch {
 	case b.length == 0:
-		return "closed"
+		return BreakerClosed
 	case b.wait(now) > 0 && !b.probed:
-		return "open"
+		return BreakerOpen
 	}
-	return "half-open"
+	return BreakerHalfOpen
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"sluice"
 	"sluice/config"
+	"sluice/flow"
 	"sluice/route"
 	"sluice/sinkbox"
 	"sluice/spool"
@@ -18,12 +20,12 @@ import (
 // openRoutes prepares the ways out for mail. Nothing is connected to yet, but
 // what is wrong with them is found.
 func (e *engine) openRoutes(s *sending) error {
-	box, err := sinkbox.New(e.config.Mailboxes.Box(), e.clock, nil)
+	box, err := sinkbox.New(e.config.Mailboxes.Box(), e.clock, e.happened)
 	if err != nil {
 		return fmt.Errorf("make the built-in mailboxes: %w", err)
 	}
 	o := route.Options{Mode: route.Mode(e.config.Sending), Allow: e.config.AllowList, Sink: box, Redis: e.redis, Clock: e.clock}
-	s.transports = append(s.transports, box)
+	s.box, s.transports = box, append(s.transports, box)
 	for i := range e.config.Routes {
 		r := &e.config.Routes[i]
 		t, err := r.Transport(os.Getenv, e.clock)
@@ -40,6 +42,44 @@ func (e *engine) openRoutes(s *sending) error {
 	s.router, err = route.New(o)
 	return err
 }
+
+// happened writes what has happened in the built-in mailboxes as mail events.
+// They are made up: what cannot be written now is not kept for later.
+func (e *engine) happened(all []sinkbox.Happening) {
+	parts := make([]flow.Part, len(e.logs))
+	for i := range all {
+		h := &all[i]
+		message, _, ok := sluice.ParseSendID(h.Send)
+		if !ok {
+			continue
+		}
+		about := map[string]string{"send": h.Send, "route": config.SinkRoute}
+		if h.Code != "" {
+			about["reply"] = h.Code + " " + h.Reason
+		}
+		properties, _ := json.Marshal(about) // texts always can be
+		p := &parts[sluice.SendPartition(h.To, len(parts))]
+		p.Items = sluice.AppendEvent(p.Items, &sluice.Event{
+			Kind: sluice.KindMail, TimeMillis: h.Time.UnixMilli(), ID: "sink:" + h.Send + ":" + h.Event, Name: h.Event,
+			Email: h.To, Message: message, Properties: string(properties),
+		})
+		p.Count++
+	}
+	var some []flow.Part
+	for i := range parts {
+		if parts[i].Partition = i; parts[i].Count > 0 {
+			some = append(some, parts[i])
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), happenedWithin)
+	defer cancel()
+	if err := e.writer.Write(ctx, some...); err != nil && !errors.Is(err, flow.ErrClosed) {
+		e.log.Warn("what happened in the built-in mailboxes could not be written", "events", len(all), "error", err)
+	}
+}
+
+// happenedWithin bounds the writing of what has happened.
+const happenedWithin = 10 * time.Second
 
 // closeRoutes ends the connections of the ways out.
 func (e *engine) closeRoutes() error {

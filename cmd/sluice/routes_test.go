@@ -75,6 +75,7 @@ func TestMailGoesByARoute(t *testing.T) {
 	cfg.Data, cfg.Partitions = t.TempDir(), 2
 	cfg.Database = config.URL("sqlite:" + filepath.Join(cfg.Data, "sluice.db"))
 	cfg.Sending, cfg.AllowList = "allow-list", []string{"allowed.example"}
+	cfg.Mailboxes.WithinSeconds = 1
 	cfg.Routes = []config.Route{{Name: "provider", Pace: "1000/s", HTTP: config.HTTPRoute{
 		URL: config.Secret(provider.URL), ID: "/id", Body: `{"to":"{{to}}","subject":"{{subject}}"}`}}}
 	e, err := openEngine(t.Context(), cfg, slog.New(slog.DiscardHandler))
@@ -104,6 +105,10 @@ func TestMailGoesByARoute(t *testing.T) {
 	if rows[0].Route != "provider" || rows[1].Route != config.SinkRoute {
 		t.Errorf("%+v", rows)
 	}
+	await(t, "what happens in a mailbox is an event", func() bool {
+		lines := mustRun(t, filepath.Dir(cfg.Data), "export", "events", "--data", cfg.Data, "--name", sluice.EventDelivered).stdout
+		return strings.Contains(lines, "b@other.example") && strings.Contains(lines, ids[0])
+	})
 	if body := <-got; body != `{"to":"a@allowed.example","subject":"hello"}` || len(got) != 0 {
 		t.Errorf("the provider got %s and %d more", body, len(got))
 	}

@@ -7,6 +7,7 @@ import (
 	"sluice/config"
 	"sluice/flow"
 	"sluice/route"
+	"sluice/sinkbox"
 	"sluice/spool"
 	"sluice/suppress"
 	"sluice/template"
@@ -25,6 +26,7 @@ type sending struct {
 
 	router     *route.Router // nil: not the role of this process
 	transports []sluice.Transport
+	box        *sinkbox.Box // one of them
 }
 
 // openSending builds it. Nothing runs yet.

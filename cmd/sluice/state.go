@@ -77,6 +77,10 @@ func (e *engine) snapshot() api.Stats {
 	for role, c := range status.Changes {
 		s.LeaseChanges[role] = api.LeaseChanges(c)
 	}
+	if r := e.sending.router; r != nil {
+		s.Routes = r.Routes()
+		_, s.MarketingStopped = r.Stopped()
+	}
 	s.Suppressed, s.SuppressionsAge = e.suppressions.List.Len(), e.clock.Now().Sub(e.suppressions.Status().Looked).Seconds()
 	// Without an answer the metrics are missing, and an alert can ask for that.
 	s.DiskFreeBytes, s.DiskSizeBytes, _ = freeBytes(e.config.Data)

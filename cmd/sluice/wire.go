@@ -52,7 +52,8 @@ func (e *engine) followers() []follower {
 	}
 	if e.sending.sender != nil {
 		all = append(all, follower{config.RoleSend, spool.Role, e.sending.sender.Run},
-			follower{config.RoleSend, "routes", func(fetch, _ context.Context) { e.sending.router.Run(fetch, e.log) }})
+			follower{config.RoleSend, "routes", func(fetch, _ context.Context) { e.sending.router.Run(fetch, e.log) }},
+			follower{config.RoleSend, config.SinkRoute, func(fetch, _ context.Context) { e.sending.box.Run(fetch) }})
 	}
 	for i, list := range e.lists {
 		all = append(all, follower{config.RoleIntake, list.Source(), e.listFollowers[i]})
