@@ -34,6 +34,15 @@ type KeepStore interface {
 	// before a moment. more: there are others.
 	DeleteDeadLetters(ctx context.Context, beforeMillis int64) (deleted int, more bool, err error)
 
+	// DeleteSends deletes sends that have ended and that were accepted, and last
+	// changed, before a moment, some thousands at most, in the order of their
+	// messages after one. Their totals stay. next is where to go on; empty: none
+	// is left.
+	DeleteSends(ctx context.Context, afterMessage string, beforeMillis int64) (deleted int, next string, err error)
+
+	// DropOrphans is that of SendStore.
+	DropOrphans(ctx context.Context, beforeMillis int64) (dropped int, err error)
+
 	// Erasures returns at most limit names of users who are to be erased from the
 	// events, in their order, after one: those written in a half-open range of
 	// time.

@@ -178,6 +178,7 @@ type Retention struct {
 	SeriesHours int            `yaml:"series_hours" doc:"The series by hour are kept so many days."`
 	SeriesDays  int            `yaml:"series_days" doc:"The series by day are kept so many days."`
 	DeadLetters int            `yaml:"dead_letters" doc:"Dead letters are kept so many days from when they were found."`
+	Sends       int            `yaml:"sends" doc:"Sends that have ended (sent, failed, in doubt, ...) are kept so many days from when they last changed. Their totals stay."`
 }
 
 // EventRetention says for how many days events of each kind are kept.

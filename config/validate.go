@@ -64,7 +64,7 @@ func (c *Config) validateRetention() error {
 		days int
 	}{
 		{"events.mail", r.Events.Mail}, {"events.custom", r.Events.Custom}, {"events.purchase", r.Events.Purchase}, {"events.system", r.Events.System},
-		{"series_hours", r.SeriesHours}, {"series_days", r.SeriesDays}, {"dead_letters", r.DeadLetters},
+		{"series_hours", r.SeriesHours}, {"series_days", r.SeriesDays}, {"dead_letters", r.DeadLetters}, {"sends", r.Sends},
 	} {
 		path := "retention." + s.key
 		past := c.EventTime.PastDays

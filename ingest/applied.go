@@ -44,6 +44,12 @@ func (a *Applied) Await(ctx context.Context, keys []sluice.UserKey) error {
 	return nil
 }
 
+// All returns when all that the logs have by now has been applied, or an error
+// when ctx ends before that.
+func (a *Applied) All(ctx context.Context) error {
+	return a.logs(ctx, func(int) bool { return true })
+}
+
 // logs waits until all that stands in the logs of some partitions by now has
 // been applied.
 func (a *Applied) logs(ctx context.Context, wanted func(partition int) bool) error {

@@ -21,6 +21,12 @@ const (
 	keepEvery     = time.Hour
 	keepAgain     = 5 * time.Minute // after something failed
 	keepDaysAhead = 7
+
+	// orphanAge is how long a message takes at most from its body to its log.
+	orphanAge = time.Hour
+
+	// settledWithin is how long the keeper waits for what is in the logs.
+	settledWithin = time.Minute
 )
 
 const dayMillis = int64(24 * time.Hour / time.Millisecond)
@@ -31,6 +37,7 @@ type Retention struct {
 	SeriesHours int
 	SeriesDays  int
 	DeadLetters int
+	Sends       int
 }
 
 // eventKinds are the kinds of events.
@@ -99,6 +106,10 @@ type Keeper struct {
 
 	// OtherClock returns the main Redis's time, in milliseconds since 1970.
 	OtherClock func(ctx context.Context) (millis int64, err error)
+
+	// Settled waits until all that the logs have by now is in the database. nil:
+	// bodies stay.
+	Settled func(ctx context.Context) error
 
 	clean    map[sluice.EventKind]int64 // before this, none of the kind is left
 	erasedTo int64                      // names written before it have been passed once, by this holder
@@ -173,7 +184,7 @@ func (k *Keeper) Pass(ctx context.Context) error {
 		errs = append(errs, k.deleteEvents(ctx, kind, now))
 	}
 	errs = append(errs, k.deleteSeries(ctx, false, k.Retention.SeriesHours, now), k.deleteSeries(ctx, true, k.Retention.SeriesDays, now),
-		k.deleteDead(ctx, now), k.erase(ctx, now))
+		k.deleteDead(ctx, now), k.deleteSends(ctx, now), k.erase(ctx, now), k.dropOrphans(ctx, now))
 	return errors.Join(errs...)
 }
 
@@ -255,6 +266,51 @@ func (k *Keeper) deleteDead(ctx context.Context, now time.Time) error {
 		n, more, err := k.Store.DeleteDeadLetters(ctx, before)
 		deleted += n
 		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+func (k *Keeper) deleteSends(ctx context.Context, now time.Time) error {
+	before, ok := cutoff(k.Retention.Sends, now)
+	if !ok {
+		return nil
+	}
+	deleted := 0
+	defer func() { k.tell(deleted, "sends") }()
+	for after := ""; ; {
+		n, next, err := k.Store.DeleteSends(ctx, after, before)
+		deleted += n
+		if err != nil || next == "" {
+			return err
+		}
+		after = next
+	}
+}
+
+// dropOrphans removes bodies of messages that were never accepted. A body is in
+// the database before its sends are, and they wait in a log first: if the store
+// is behind, nobody can tell.
+func (k *Keeper) dropOrphans(ctx context.Context, now time.Time) error {
+	if k.Settled == nil {
+		return nil
+	}
+	settled, stop := context.WithTimeout(ctx, settledWithin)
+	err := k.Settled(settled)
+	stop()
+	if err != nil {
+		return fmt.Errorf("look for bodies that no send needs: %w", err)
+	}
+	dropped := 0
+	defer func() {
+		if dropped > 0 {
+			k.Log.Info("bodies of messages that were not accepted were removed", "bodies", dropped)
+		}
+	}()
+	for {
+		n, err := k.Store.DropOrphans(ctx, now.Add(-orphanAge).UnixMilli())
+		dropped += n
+		if err != nil || n == 0 {
 			return err
 		}
 	}

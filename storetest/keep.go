@@ -168,6 +168,53 @@ func testDeleteDeadLetters(t *testing.T, f *fixture) {
 	want(t, "pieces of payloads", f.count(t, "dead_chunks"), 0)
 }
 
+// testDeleteSends: sends go that have ended and are old by their id and by their
+// last change; their totals stay, and say how many are gone.
+func testDeleteSends(t *testing.T, f *fixture) {
+	keep := f.store.(sluice.KeepStore)
+	f.start(t)
+	var e sluice.Effect
+	end := func(s sluice.StoredSend, state sluice.SendState, due int64) {
+		o := anOutcome(&s, sluice.SendWaiting, state, 1)
+		o.TimeMillis, o.DueMillis = s.AcceptedMillis, due
+		e.Sends, e.Outcomes = append(e.Sends, s), append(e.Outcomes, o)
+	}
+	const old = 5000
+	for n := range old {
+		end(aSend(n, n%3, 3), []sluice.SendState{sluice.SendSent, sluice.SendInDoubt, sluice.SendFailed}[n%3], 0)
+	}
+	e.Sends = append(e.Sends, aSend(20, 10, 11), aSend(21, 10, 11))
+	again := anOutcome(&e.Sends[old], sluice.SendWaiting, sluice.SendInDoubt, 1)
+	again.DueMillis = sendTime
+	e.Outcomes = append(e.Outcomes, again)
+	end(aSend(old, 0, 1), sluice.SendSent, 0)
+	late := aSend(22, 10, 11)
+	end(late, sluice.SendSent, 0)
+	e.Outcomes[len(e.Outcomes)-1].TimeMillis = sendTime + old
+	f.apply(t, e, old+4, 0)
+	deleted, after := 0, ""
+	for {
+		n, next, err := keep.DeleteSends(f.ctx, after, sendTime+old)
+		must(t, err)
+		if n > 2100 {
+			t.Fatalf("%d at once", n)
+		}
+		if deleted += n; next == "" {
+			break
+		}
+		after = next
+	}
+	want(t, "deleted", deleted, old)
+	f.wantRows(t, "SELECT message, state FROM sends ORDER BY message", []string{messageID(20), "in_doubt"}, []string{messageID(21), "waiting"},
+		[]string{messageID(22), "sent"}, []string{messageID(old), "sent"})
+	f.wantRows(t, "SELECT state, SUM(count), SUM(removed) FROM send_totals WHERE class = 'transactional' GROUP BY state ORDER BY state",
+		[]string{"failed", "1666", "1666"}, []string{"in_doubt", "1668", "1667"}, []string{"sent", "1669", "1667"}, []string{"waiting", "1", "0"})
+	n, next, err := keep.DeleteSends(f.ctx, "", sendTime+old)
+	must(t, err)
+	want(t, "deleted again", n, 0)
+	want(t, "next", next, "")
+}
+
 // testKeepersTogether: two keepers make and drop the same days while a store
 // writes; nobody fails but by losing patience, and no event of a day that stays
 // is lost or doubled.

@@ -126,6 +126,7 @@ var suite = []struct {
 	{"DeleteEvents", testDeleteEvents},
 	{"DeleteSeries", testDeleteSeries},
 	{"DeleteDeadLetters", testDeleteDeadLetters},
+	{"DeleteSends", testDeleteSends},
 	{"Erasures", testErasures},
 	{"EraseEvents", testEraseEvents},
 	{"KeepersTogether", testKeepersTogether},

@@ -255,7 +255,8 @@ func (e *engine) storeFollower() *ingest.StoreFollower {
 
 // keeper returns what makes the days of events and removes what is too old.
 func (e *engine) keeper() *ingest.Keeper {
-	return &ingest.Keeper{Store: e.store, Leases: e.leases, Clock: e.clock, OtherClock: e.redis.TimeMillis, Log: e.log, Retention: retention(e.config)}
+	return &ingest.Keeper{Store: e.store, Leases: e.leases, Clock: e.clock, OtherClock: e.redis.TimeMillis, Log: e.log, Retention: retention(e.config),
+		Settled: (&ingest.Applied{Store: e.store, Users: e.store, Logs: e.logs}).All}
 }
 
 func retention(cfg *config.Config) ingest.Retention {
@@ -265,7 +266,7 @@ func retention(cfg *config.Config) ingest.Retention {
 			sluice.KindMail: r.Events.Mail, sluice.KindCustom: r.Events.Custom,
 			sluice.KindPurchase: r.Events.Purchase, sluice.KindSystem: r.Events.System,
 		},
-		SeriesHours: r.SeriesHours, SeriesDays: r.SeriesDays, DeadLetters: r.DeadLetters,
+		SeriesHours: r.SeriesHours, SeriesDays: r.SeriesDays, DeadLetters: r.DeadLetters, Sends: r.Sends,
 	}
 }
 

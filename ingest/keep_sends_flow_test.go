@@ -1,0 +1,85 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"sluice"
+	"sluice/ingest"
+)
+
+// Old sends that have ended go, and bodies that nobody needs; but no body goes
+// while sends may be in a log that is not stored yet.
+func TestKeeperOfSends(t *testing.T) {
+	onEach(t, func(b *bed) {
+		k := newKept(b, ingest.Retention{Sends: 3})
+		now := k.clock.Now().UnixMilli()
+		send := func(n int, accepted int64) sluice.Send {
+			s := aSend(n, "")
+			s.Message, s.AcceptedMillis = fmt.Sprintf("%012x%020x", accepted, n), accepted
+			b.must(k.store.AddBodies(b.Context(), []sluice.Body{{Message: s.Message, Recipients: 1, CreatedMillis: accepted, Data: []byte("x")}}))
+			return s
+		}
+		old, young, waiting, lost := send(1, now-5*aDay.Milliseconds()), send(2, now-aDay.Milliseconds()), send(3, now-5*aDay.Milliseconds()), send(4, now-2*60*60*1000)
+		fresh := send(5, now-50*60*1000)
+		effect := &sluice.Effect{Moves: []sluice.Move{{Follower: ingest.StoreRole, To: sluice.Position{Major: 1}}}}
+		for _, s := range []sluice.Send{old, young, waiting} {
+			effect.Sends = append(effect.Sends, sluice.StoredSend{Send: s})
+		}
+		for _, s := range []sluice.Send{old, young} {
+			effect.Outcomes = append(effect.Outcomes, sluice.StoredOutcome{Outcome: anOutcome(&s, sluice.SendWaiting, sluice.SendSent, "", 1)})
+		}
+		p, err := k.store.Prepare(effect)
+		b.must(err)
+		_, err = k.store.Apply(b.Context(), p)
+		b.must(err)
+
+		messages := func(table string) string {
+			return strings.Join(b.query("SELECT message FROM "+table+" ORDER BY message"), " ")
+		}
+		want := func(what, got string, sends ...sluice.Send) {
+			b.Helper()
+			var ids []string
+			for _, s := range sends {
+				ids = append(ids, s.Message)
+			}
+			if got != strings.Join(ids, " ") {
+				b.Errorf("%s: %s, want %v", what, got, ids)
+			}
+		}
+		behind := errors.New("the store is behind")
+		k.keeper.Settled = func(context.Context) error { return behind }
+		if err := k.keeper.Pass(b.Context()); !errors.Is(err, behind) {
+			b.Errorf("error %v", err)
+		}
+		want("sends", messages("sends"), waiting, young)
+		want("bodies while the store is behind", messages("bodies"), waiting, lost, fresh)
+		k.keeper.Settled = func(context.Context) error { return nil }
+		k.pass()
+		want("bodies", messages("bodies"), waiting, fresh)
+	})
+}
+
+// What stands in the logs is waited for.
+func TestAppliedAll(t *testing.T) {
+	onEach(t, func(b *bed) {
+		e := newEngine(b, setup{})
+		s := aSend(1, "x")
+		e.write(2, "test", sluice.AppendSend(sluice.NewBatch(0), &s))
+		applied := &ingest.Applied{Store: e.store, Users: e.store.(sluice.UserStore), Logs: e.logs}
+		ended, end := context.WithCancel(b.Context())
+		end()
+		if err := applied.All(ended); !errors.Is(err, context.Canceled) {
+			b.Errorf("with nobody who stores: %v", err)
+		}
+		e.run()
+		b.must(applied.All(b.Context()))
+		if n := b.count("sends"); n != 1 {
+			b.Errorf("%d sends", n)
+		}
+		e.stop()
+	})
+}

@@ -1,0 +1,67 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+
+	"sluice"
+)
+
+// keepSends is about how many sends are deleted in one transaction. All of a
+// message go together.
+const keepSends = 2000
+
+// keepStripe is that of totals that no follower writes, so that deleting waits
+// for nobody who counts.
+const keepStripe = sluice.MaxPartitions
+
+// DeleteSends implements sluice.KeepStore. The ids of messages begin with the
+// time, so old sends are the first of the key: no index is needed for them. The
+// state and the time are looked at all the same, since ids may be made by others.
+func (s *Store) DeleteSends(ctx context.Context, afterMessage string, beforeMillis int64) (deleted int, next string, err error) {
+	before, last := s.d.millis(beforeMillis), fmt.Sprintf("%012x", max(0, beforeMillis))
+	err = s.each(ctx, rawQuery(s.d, "sends_nth"), []any{afterMessage, last, before, keepSends - 1}, func(scan func(...any) error) error {
+		err := scan(&next)
+		last = next
+		return err
+	})
+	if err == nil {
+		err = s.write(ctx, func(tx *txn) error {
+			deleted, err = tx.deleteSends(ctx, afterMessage, last, before)
+			return err
+		})
+	}
+	if err != nil {
+		return 0, "", fmt.Errorf("delete old sends of %s: %w", s.where, err)
+	}
+	return deleted, next, nil
+}
+
+// deleteSends deletes by class and state, so that the server itself says how
+// many of each there were: a row may change until it is locked.
+func (t *txn) deleteSends(ctx context.Context, after, last string, before any) (deleted int, err error) {
+	rows, err := t.conn.QueryContext(ctx, query(t.store.d, "sends_old"), after, last, before)
+	if err != nil {
+		return 0, err
+	}
+	var totals []sendTotal
+	err = eachRow(rows, func(scan func(...any) error) error {
+		var k sendTotal
+		err := scan(&k.class, &k.state)
+		totals = append(totals, k)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	removed := make(map[sendTotal]int64)
+	for _, k := range totals {
+		n, err := t.delete(ctx, query(t.store.d, "sends_delete"), after, last, k.class, k.state, before)
+		if err != nil {
+			return 0, err
+		}
+		removed[k] = int64(n)
+		deleted += n
+	}
+	return deleted, t.putSendTotals(ctx, nil, removed, keepStripe)
+}
