@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Suppression says that an address, or a domain, is not to be mailed. There is
@@ -139,8 +140,8 @@ func (s *Suppression) Check() error {
 		return fmt.Errorf("entry has %d bytes, want 1 to %d", len(s.Entry), MaxSuppressEntryBytes)
 	case s.Scope > ScopeMarketing || word == "unknown":
 		return fmt.Errorf("scope %d or reason %d is none", s.Scope, s.Reason)
-	case len(s.App) > MaxAppIDBytes:
-		return fmt.Errorf("app has %d bytes, the most is %d", len(s.App), MaxAppIDBytes)
+	case len(s.App) > MaxAppIDBytes || !utf8.ValidString(s.App) || strings.ContainsRune(s.App, 0):
+		return fmt.Errorf("app has %d bytes, want UTF-8 without zeros, at most %d", len(s.App), MaxAppIDBytes)
 	case s.TimeMillis <= 0 || s.TimeMillis >= MaxEventTimeMillis || s.EndMillis < 0 || s.EndMillis >= MaxEventTimeMillis:
 		return fmt.Errorf("time %d or end %d is outside what can be stored", s.TimeMillis, s.EndMillis)
 	case s.EndMillis != 0 && !s.Reason.Ends():

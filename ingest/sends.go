@@ -40,13 +40,15 @@ func (t *storing) addOutcome(place sluice.Place, payload []byte) error {
 		return nil
 	}
 	send := sluice.Send{Message: o.Message, Number: o.Number}
-	t.addMailEvent(place, &sluice.Event{
+	e := &sluice.Event{
 		TimeMillis: o.TimeMillis, ID: mailEventID(send.ID(), o.Attempts, o.Event), Name: o.Event,
 		App: o.App, Email: o.To, User: o.User, Message: o.Message,
 		Properties: mailProperties{
 			Send: send.ID(), Attempt: o.Attempts, Route: o.Route, Code: o.Code, Reply: o.Reply, Reason: o.Reason, Tags: splitTags(o.Tags),
 		}.text(o.Metadata),
-	})
+	}
+	t.addMailEvent(place, e)
+	t.suppress(e, o.Reply)
 	return nil
 }
 

@@ -405,6 +405,7 @@ func (t *storing) addItem(b flow.Batch, r *sluice.BatchReader) {
 		}
 		if last.Kind == sluice.KindMail {
 			t.names[last.Name]++ // the name points into the batch; Stats keeps its own
+			t.suppress(&last.Event, "")
 		} else {
 			t.names[last.Kind.String()]++
 		}
