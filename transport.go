@@ -108,7 +108,7 @@ type Result struct {
 
 // Repeatable is what a transport may be as well: one whose other side knows an
 // attempt again by Envelope.Send and takes it once. What is in doubt with it may
-// be attempted again, whatever its class.
+// be attempted again by it, whatever its class; by no other.
 type Repeatable interface {
 	Repeatable() bool
 }

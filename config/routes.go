@@ -75,7 +75,7 @@ type HTTPRoute struct {
 	Headers           []Pair   `yaml:"headers" doc:"NAME: VALUE of headers, 32 at most. Values are never printed."`
 	Body              string   `yaml:"body" doc:"JSON with placeholders in its texts: {{from}} {{to}} {{id}} {{tags}} {{raw_base64}} {{subject}} {{text}} {{html}} {{header:NAME}}. '{{tags}}' alone becomes a list." sample:"'{\"from\": \"{{header:From}}\", \"to\": \"{{to}}\", \"html\": \"{{html}}\"}'"`
 	ID                string   `yaml:"id" doc:"Where the message's id is in the answer, a JSON pointer." sample:"/id"`
-	IdempotencyHeader string   `yaml:"idempotency_header" doc:"A header by which the provider takes a mail once, however often it comes: what is in doubt may then be sent again." sample:"Idempotency-Key"`
+	IdempotencyHeader string   `yaml:"idempotency_header" doc:"A header that carries the send's id, by which the provider takes a mail once, however often it comes." sample:"Idempotency-Key"`
 	NotTaken          []string `yaml:"not_taken" doc:"Statuses from 500 on that say that the mail was not taken. The others leave it in doubt, but for 503, which is asked to slow down by." sample:"[502]"`
 	Workers           int      `yaml:"workers" doc:"How many requests at once, 0 to 1024; 0: 16." sample:"32"`
 	TimeoutSeconds    int      `yaml:"timeout_seconds" doc:"How long an answer is waited for, 0 to 600; 0: 60. What is not answered is in doubt." sample:"60"`
