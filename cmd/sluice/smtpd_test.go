@@ -201,6 +201,22 @@ func TestManyMailsBySMTP(t *testing.T) {
 	}
 }
 
+// What is handed in is sent, and what is for later waits.
+func TestMailBySMTPIsSent(t *testing.T) {
+	s, address, certificate := startSMTP(t, "SLUICE_ROLES=store,send")
+	made := keyFor(t, s, key.MessagesSend)
+	later := time.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
+	swaks(t, address, certificate, made, "250 2.0.0 Accepted as", "--add-header", "X-Sluice-Send-At: "+later.Format(time.RFC3339), "--add-header", "X-Sluice-Class: marketing")
+	swaks(t, address, certificate, made, "250 2.0.0 Accepted as", "--to", "ben@example.com,cy@example.org", "--body", strings.Repeat("large\n", 2000))
+	await(t, "what is due is sent", func() bool {
+		return len(s.texts(t, `SELECT message FROM sends WHERE state = 'sent' AND class = 'transactional' AND to_address IN ('ben@example.com', 'cy@example.org')`)) == 2
+	})
+	due := s.texts(t, `SELECT CAST(due AS TEXT) FROM sends WHERE state = 'waiting' AND class = 'marketing' AND attempts = 0`)
+	if len(due) != 1 || due[0] != fmt.Sprint(later.UnixMilli()) {
+		t.Errorf("what is for later is due at %v, want %d", due, later.UnixMilli())
+	}
+}
+
 // A key that is revoked sends nothing more over a connection that is open.
 func TestRevokedKeySendsNoMail(t *testing.T) {
 	s, address, certificate := startSMTP(t)
