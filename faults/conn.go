@@ -24,9 +24,10 @@ type conn struct {
 // muting limits what still goes to the client, after a rule has acted on a
 // request.
 type muting struct {
-	on   bool
-	left int  // bytes that may still pass
-	rule Rule // what to do when the answer has come this far
+	on    bool
+	left  int  // bytes that may still pass
+	rule  Rule // what to do when the answer has come this far
+	opens int  // of the stall, when the rule fired
 }
 
 // run dials the server, moves bytes until both directions have ended, and
@@ -119,27 +120,30 @@ func (c *conn) forward(d Direction, to net.Conn, chunk []byte, watches map[*Arme
 	if !c.wait() {
 		return false
 	}
+	// Whoever sees that a rule has fired may resume before it has shut the gate:
+	// then it does not any more, or nobody would open it again.
+	opens := c.stall.opened()
 	rule, at, acts := c.judge(d, chunk, watches)
 	if !acts {
 		return c.write(d, to, chunk)
 	}
 	switch {
 	case rule.Moment == Before:
-		return c.write(d, to, chunk[:at]) && c.end(rule) && c.write(d, to, chunk[at:])
+		return c.write(d, to, chunk[:at]) && c.end(rule, opens) && c.write(d, to, chunk[at:])
 	case rule.Moment == After && rule.Stall:
-		c.stall.shut() // before the request is on its way: the answer meets it
+		c.stall.shutSince(opens) // before the request is on its way: the answer meets it
 		return c.write(d, to, chunk)
 	}
-	c.silence(rule)
+	c.silence(rule, opens)
 	return c.write(d, to, chunk) && rule.Moment == Replied
 }
 
 // end does what the rule says: false is a cut, true goes on after a stall.
-func (c *conn) end(rule Rule) bool {
+func (c *conn) end(rule Rule, opens int) bool {
 	if !rule.Stall {
 		return false
 	}
-	c.stall.shut()
+	c.stall.shutSince(opens)
 	return c.wait()
 }
 
@@ -190,10 +194,10 @@ func (c *conn) judge(d Direction, chunk []byte, watches map[*Armed]*watch) (rule
 
 // silence limits what goes to the client, from before the request is
 // forwarded, so that the answer cannot be faster than the limit.
-func (c *conn) silence(rule Rule) {
+func (c *conn) silence(rule Rule, opens int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mute = muting{on: true, left: rule.ReplyBytes, rule: rule}
+	c.mute = muting{on: true, left: rule.ReplyBytes, rule: rule, opens: opens}
 }
 
 // write sends bytes on, to the client only as many as it may still get. It
@@ -225,7 +229,7 @@ func (c *conn) write(d Direction, to net.Conn, b []byte) bool {
 	if m.rule.Moment == After {
 		return true // dropped; the direction to the server cuts
 	}
-	if !c.end(m.rule) {
+	if !c.end(m.rule, m.opens) {
 		return false
 	}
 	c.mu.Lock()

@@ -196,8 +196,9 @@ func (p *Proxy) serve(client net.Conn) {
 
 // gate lets pass, or makes wait. The zero gate is open.
 type gate struct {
-	mu sync.Mutex
-	ch chan struct{} // nil: open; else closed by open
+	mu    sync.Mutex
+	ch    chan struct{} // nil: open; else closed by open
+	opens int           // how often it was opened, shut or not
 }
 
 func (g *gate) shut() {
@@ -208,9 +209,26 @@ func (g *gate) shut() {
 	}
 }
 
+// opened returns how often the gate was opened.
+func (g *gate) opened() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.opens
+}
+
+// shutSince shuts the gate, unless it was opened since opened returned that.
+func (g *gate) shutSince(opens int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ch == nil && g.opens == opens {
+		g.ch = make(chan struct{})
+	}
+}
+
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.opens++
 	if g.ch != nil {
 		close(g.ch)
 		g.ch = nil
