@@ -38,6 +38,7 @@ const (
 	CheckDatabaseTimeZone  Check = "database-time-zone"
 	CheckDatabaseClock     Check = "database-clock"
 	CheckDatabaseShared    Check = "database-shared"
+	CheckLedger            Check = "ledger"
 
 	CheckMirrorReachable Check = "mirror-reachable"
 	CheckMirrorIndex     Check = "mirror-index"
@@ -70,7 +71,7 @@ func Checks() []Check {
 		CheckRedisReachable, CheckRedisVersion, CheckRedisCluster, CheckRedisReplica, CheckRedisPersistence, CheckRedisDisk,
 		CheckRedisEviction, CheckRedisMemory, CheckRedisClock,
 		CheckDatabaseReachable, CheckDatabaseVersion, CheckDatabaseEncoding, CheckDatabaseWritable, CheckDatabaseSchema, CheckDatabaseRights,
-		CheckDatabasePacket, CheckDatabaseInfile, CheckDatabaseStrict, CheckDatabaseTimeZone, CheckDatabaseClock, CheckDatabaseShared,
+		CheckDatabasePacket, CheckDatabaseInfile, CheckDatabaseStrict, CheckDatabaseTimeZone, CheckDatabaseClock, CheckDatabaseShared, CheckLedger,
 		CheckMirrorReachable, CheckMirrorIndex,
 		CheckDiskFree, CheckSpillFiles,
 		CheckDeployment, CheckProcesses, CheckLeases, CheckFollowers, CheckLag, CheckGaps, CheckDeadLetters, CheckListTable,

@@ -75,6 +75,9 @@ func (x *Examiner) mysql(ctx context.Context, e *sluice.Examination, rest string
 	x.judgeRights(e, func(verb, table string, columns []string) (bool, error) {
 		return d.may(ctx, conn, verb, table, columns)
 	}, complete)
+	if complete {
+		x.ledger(ctx, e, s)
+	}
 	x.ownTables(ctx, e, s)
 	if host, _, err := net.SplitHostPort(cfg.Addr); cfg.Net == "unix" || err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback()) {
 		e.Directory = is.directory

@@ -67,6 +67,9 @@ func (x *Examiner) postgres(ctx context.Context, e *sluice.Examination) {
 	complete := x.schema(ctx, e, s)
 	x.postgresRights(e, complete, schema, mayCreate, owner, d.temp)
 	x.judgeRights(e, func(verb, table string, _ []string) (bool, error) { return d.may(ctx, conn, verb, table) }, complete)
+	if complete {
+		x.ledger(ctx, e, s)
+	}
 	x.ownTables(ctx, e, s)
 	if strings.HasPrefix(cfg.Host, "/") || cfg.Host == "localhost" || net.ParseIP(cfg.Host).IsLoopback() {
 		// Only some users are told; a server that does not tell is no finding.
