@@ -22,6 +22,8 @@ type item struct {
 	broken []byte
 	cannot string
 
+	untried int // how often it went to a transport and was not attempted
+
 	ready time.Time // since when it could have been taken
 	took  [sluice.Stages]time.Duration
 }

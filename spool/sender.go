@@ -107,6 +107,14 @@ type Mail struct {
 // ErrNotNow in a Mail's Err says that it is tried again.
 var ErrNotNow = errors.New("cannot be made now")
 
+// A mail that was not attempted maxUntried times in a row makes room for others
+// for untriedAfter: it may be its content at which somebody on the way ends the
+// connection.
+const (
+	maxUntried   = 10
+	untriedAfter = 1 * time.Minute
+)
+
 // bodiesAgain is how long a worker waits that could not read contents.
 const bodiesAgain = 1 * time.Second
 
@@ -394,10 +402,14 @@ func (s *Sender) done(ctx context.Context, t sluice.Transport, it *item, r *slui
 		it.took[stage] += took
 	}
 	f := finished{item: it, kind: r.Kind, route: t.Name()}
-	if r.Kind == sluice.ResultUntried {
-		f.waits = true
-	} else {
+	switch it.untried++; {
+	case r.Kind != sluice.ResultUntried:
 		f.verdict = judge(&it.send, t.Name(), r, s.DoubtAfter, now.UnixMilli())
+	case it.untried < maxUntried:
+		f.waits = true
+	default: // it may be what it says that ends each connection
+		f.verdict = deferred(&it.send, now.UnixMilli(), now.Add(untriedAfter).UnixMilli())
+		f.verdict.outcome.Route, f.verdict.outcome.Reply = t.Name(), reply(r)
 	}
 	s.hand(ctx, f)
 }

@@ -275,6 +275,26 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
+// TestAMailThatEndsEveryConnection makes room for others.
+func TestAMailThatEndsEveryConnection(t *testing.T) {
+	b := newBed(t)
+	w := newWire(func(e *sluice.Envelope, _ int) sluice.Result {
+		if e.To == "poison@example.com" {
+			return sluice.Result{Kind: sluice.ResultUntried, Text: "connection reset"}
+		}
+		return sluice.Result{Kind: sluice.ResultSent}
+	})
+	w.workers, w.window = 1, 1
+	o := b.start(w, nil)
+	o.submit(draft("poison@example.com", sluice.PriorityHigh, sluice.ClassTransactional))
+	b.eventually("it is put off", func() bool { return len(b.outcomes()) == 1 })
+	if out := b.outcomes()[0]; out.State != sluice.SendWaiting || out.DueMillis == 0 || out.Attempts != 0 || out.Reply == "" {
+		t.Errorf("outcome: %+v, want it to wait, without an attempt", out)
+	}
+	o.submit(draft("ann@example.com", sluice.PriorityHigh, sluice.ClassTransactional))
+	b.eventually("others go", func() bool { return o.totals() == "waiting 1, sent 1" })
+}
+
 func TestWhatTheWireLeavesInDoubt(t *testing.T) {
 	b := newBed(t)
 	w := newWire(func(_ *sluice.Envelope, nth int) sluice.Result {
