@@ -3,6 +3,7 @@ package sluice
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -160,8 +161,9 @@ const (
 	// for what the sender puts before it: DKIM-Signature, List-Unsubscribe.
 	ContentMIME ContentForm = 1
 
-	// ContentTemplate is a JSON object that names a stored template, its version
-	// and its variables; it is rendered when the send is attempted.
+	// ContentTemplate is a JSON object that names a stored template and its
+	// version, or is a mail in the language of templates, with its variables; it is
+	// rendered when the send is attempted.
 	ContentTemplate ContentForm = 2
 )
 
@@ -213,6 +215,14 @@ func NewMessageID(nowMillis int64) string {
 	binary.BigEndian.PutUint64(id[:], uint64(nowMillis)<<16)
 	_, _ = rand.Read(id[6:]) // never fails (crypto/rand)
 	return hex.EncodeToString(id[:])
+}
+
+// NamedMessageID makes the id of a message of a request that has a name: always
+// the same for the same time, name and index.
+func NamedMessageID(millis int64, once string, index int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", once, index))
+	const clockDigits = 12
+	return fmt.Sprintf("%0*x", clockDigits, millis&(1<<48-1)) + hex.EncodeToString(sum[:])[:MessageIDBytes-clockDigits]
 }
 
 // ValidMessageID reports whether a text has the form of a message's id.
@@ -438,8 +448,9 @@ type Draft struct {
 	Form     ContentForm
 	Content  []byte
 
-	DueMillis     int64 // 0: now
-	ExpiresMillis int64 // 0: DefaultExpiryMillis after it is due
+	DueMillis     int64   // 0: now
+	DueMillisOf   []int64 // for each of To instead, or nil
+	ExpiresMillis int64   // 0: DefaultExpiryMillis after it is due
 
 	From  string   // envelope
 	To    []string // envelope, 1 to MaxRecipients

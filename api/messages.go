@@ -2,10 +2,7 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 	"unsafe"
@@ -179,7 +176,5 @@ func messageID(now time.Time, once string, index int) string {
 	if once == "" {
 		return sluice.NewMessageID(now.UnixMilli())
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", once, index))
-	const clockDigits = 12
-	return fmt.Sprintf("%0*x", clockDigits, now.UnixMilli()&(1<<48-1)) + hex.EncodeToString(sum[:])[:sluice.MessageIDBytes-clockDigits]
+	return sluice.NamedMessageID(now.UnixMilli(), once, index)
 }

@@ -80,6 +80,10 @@ func (in *Intake) add(parts []flow.Part, d *sluice.Draft, id, content string, no
 		if n < len(d.Users) {
 			s.User = d.Users[n]
 		}
+		if n < len(d.DueMillisOf) {
+			s.DueMillis = max(d.DueMillisOf[n], now)
+			s.ExpiresMillis = s.DueMillis + sluice.DefaultExpiryMillis
+		}
 		p := &parts[sluice.SendPartition(to, in.Partitions)]
 		p.Items = sluice.AppendSend(p.Items, &s)
 		p.Count++

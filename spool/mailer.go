@@ -62,7 +62,8 @@ func (m *Mailer) Make(ctx context.Context, mails []Mail) {
 	}
 }
 
-// keyOf is by what the recipient of a send is looked up.
+// keyOf is by what the recipient of a send is looked up. A user without an
+// external id is named by the number that he has here, as in events.
 func keyOf(s *sluice.Send) sluice.UserKey {
 	if s.User != "" {
 		return sluice.UserKey{Kind: sluice.KeyExternal, Name: s.User}
@@ -75,9 +76,14 @@ func keyOf(s *sluice.Send) sluice.UserKey {
 // is left out; of several who share an address it is nobody.
 func (m *Mailer) profiles(ctx context.Context, mails []Mail) (map[sluice.UserKey]*profile.Profile, error) {
 	var q sluice.UserQuery
+	numbers := make(map[sluice.UserKey]sluice.UserID) // of names that could be a user's number
 	for i := range mails {
-		if mails[i].Send.Form == sluice.ContentTemplate {
-			q.Keys = append(q.Keys, keyOf(mails[i].Send))
+		if s := mails[i].Send; s.Form == sluice.ContentTemplate {
+			key := keyOf(s)
+			q.Keys = append(q.Keys, key)
+			if id, ok := sluice.ParseUserID(s.User); ok {
+				q.IDs, numbers[key] = append(q.IDs, id), id
+			}
 		}
 	}
 	if len(q.Keys) == 0 {
@@ -88,19 +94,18 @@ func (m *Mailer) profiles(ctx context.Context, mails []Mail) (map[sluice.UserKey
 		return nil, err
 	}
 	profiles := make(map[sluice.UserKey]*profile.Profile, len(q.Keys))
-	for key, ids := range found.ByKey {
-		if len(ids) != 1 {
+	for _, key := range q.Keys {
+		ids := found.ByKey[key]
+		if id, ok := numbers[key]; ok && len(ids) == 0 {
+			ids = []sluice.UserID{id}
+		}
+		if len(ids) != 1 || profiles[key] != nil {
 			continue
 		}
-		row, ok := found.Users[ids[0]]
-		for n := 0; ok && !row.MergedInto.IsZero() && n < len(found.Users); n++ {
-			row, ok = found.Users[row.MergedInto]
-		}
-		if !ok || row.Profile == "" {
-			continue
-		}
-		if p, err := profile.Parse(row.Profile); err == nil {
-			profiles[key] = p
+		if row, ok := found.Owner(ids[0]); ok && row.Profile != "" {
+			if p, err := profile.Parse(row.Profile); err == nil {
+				profiles[key] = p
+			}
 		}
 	}
 	return profiles, nil
@@ -112,12 +117,12 @@ func (m *Mailer) render(ctx context.Context, s *sluice.Send, content []byte, p *
 	if err != nil {
 		return nil, err
 	}
-	t, err := m.Templates.Get(ctx, c.Template, c.Version)
+	if c.State != "" && !p.InAudience(c.State) {
+		return nil, ErrUnwanted
+	}
+	t, err := m.compiled(ctx, s, &c)
 	if err != nil {
-		if _, own := errors.AsType[*template.Error](err); own {
-			return nil, err
-		}
-		return nil, fmt.Errorf("read template %s: %w: %w", c.Template, ErrNotNow, err)
+		return nil, err
 	}
 	made, err := t.Render(&template.Input{Variables: c.Variables, Profile: p, Clock: m.Clock})
 	if e, ok := errors.AsType[*template.Error](err); ok && e.Kind == template.KindTime {
@@ -127,6 +132,22 @@ func (m *Mailer) render(ctx context.Context, s *sluice.Send, content []byte, p *
 		return nil, err
 	}
 	return m.build(s, &made)
+}
+
+// compiled returns the template of a send. What a mail says itself is compiled
+// once for all who get it.
+func (m *Mailer) compiled(ctx context.Context, s *sluice.Send, c *template.Content) (*template.Template, error) {
+	switch {
+	case c.Mail != nil && s.Recipients > 1:
+		return m.Templates.Compiled(s.Message, c.Mail)
+	case c.Mail != nil:
+		return template.Compile(c.Mail)
+	}
+	t, err := m.Templates.Get(ctx, c.Template, c.Version)
+	if _, own := errors.AsType[*template.Error](err); err != nil && !own {
+		return nil, fmt.Errorf("read template %s: %w: %w", c.Template, ErrNotNow, err)
+	}
+	return t, err
 }
 
 // build makes a message of what was rendered.
@@ -145,6 +166,17 @@ func (m *Mailer) build(s *sluice.Send, made *template.Message) ([]byte, error) {
 	}
 	common := mime.Common{From: sender}
 	for _, h := range made.Headers {
+		if h.Value == "" {
+			continue // nothing is known for it of this recipient
+		}
+		if strings.EqualFold(h.Name, "Reply-To") {
+			to, err := mime.ParseMailbox(h.Value)
+			if err != nil {
+				return nil, fmt.Errorf("header Reply-To: %w", err)
+			}
+			common.ReplyTo = append(common.ReplyTo, to)
+			continue
+		}
 		common.Headers = append(common.Headers, mime.Header{Name: h.Name, Value: h.Value})
 	}
 	return mime.Build(&common, &mime.Fields{

@@ -73,6 +73,8 @@ func (s *Sender) make(ctx context.Context, window []*item, bodies map[string][]b
 			v := deferred(m.Send, now, now+notNowAfter.Milliseconds())
 			v.outcome.Reply = clip(m.Err.Error())
 			made[of[i]] = &envelope{verdict: v}
+		case errors.Is(m.Err, ErrUnwanted):
+			made[of[i]] = &envelope{verdict: verdict{outcome: suppressedOutcome(m.Send, sluice.SuppressUnsubscribe.String(), now)}}
 		case m.Err != nil:
 			made[of[i]] = fault(m.Send, reasonRendering, m.Err.Error(), now)
 		default:

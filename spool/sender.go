@@ -101,11 +101,15 @@ type Mail struct {
 	Took    *[sluice.Stages]time.Duration
 
 	Envelope sluice.Envelope
-	Err      error // of this send; ErrNotNow: no fault of its own, it is tried again
+	Err      error // of this send: one of the two below, or why it fails
 }
 
-// ErrNotNow in a Mail's Err says that it is tried again.
-var ErrNotNow = errors.New("cannot be made now")
+// ErrNotNow in a Mail's Err says that it is tried again; ErrUnwanted, that its
+// recipient is not among those for whom it is.
+var (
+	ErrNotNow   = errors.New("cannot be made now")
+	ErrUnwanted = errors.New("the recipient does not want it")
+)
 
 // A mail that was not attempted maxUntried times in a row makes room for others
 // for untriedAfter: it may be its content at which somebody on the way ends the

@@ -85,6 +85,23 @@ func (c *Cache) Get(ctx context.Context, id string, version int) (*Template, err
 	}
 }
 
+// Compiled returns a mail that is no stored template, compiled. It is kept under
+// its name, which is no other mail's, as long as stored ones are. The error is an
+// *Error.
+func (c *Cache) Compiled(name string, v *sluice.TemplateVersion) (*Template, error) {
+	key := cacheKey{id: name} // stored ones have versions from 1
+	if t := c.look(key); t != nil {
+		return t, nil
+	}
+	t, err := Compile(v)
+	if err != nil {
+		return nil, err
+	}
+	t.id, t.version = name, 0
+	c.add(key, t)
+	return t, nil
+}
+
 func (c *Cache) look(key cacheKey) *Template {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -106,16 +107,41 @@ func TestCacheReadsOnce(t *testing.T) {
 	}
 }
 
+// A mail of its own is compiled once for all who get it, beside stored ones.
+func TestCacheOfOwnMails(t *testing.T) {
+	store := &counted{size: 10}
+	c := NewCache(store, 0)
+	mail := &sluice.TemplateVersion{Subject: "s", Text: "t", Class: sluice.ClassTransactional}
+	first, err := c.Compiled("m-1", mail)
+	again, err2 := c.Compiled("m-1", mail)
+	other, err3 := c.Compiled("m-2", mail)
+	if err := errors.Join(err, err2, err3); err != nil || first != again || first == other || len(c.known) != 2 {
+		t.Errorf("%p %p %p, %d known: %v", first, again, other, len(c.known), err)
+	}
+	if _, err := c.Compiled("m-3", &sluice.TemplateVersion{Subject: "s", Text: "{% if %}"}); err == nil || len(c.known) != 2 {
+		t.Errorf("a mail that is none: %v, %d known", err, len(c.known))
+	}
+	if _, err := c.Get(t.Context(), "m-1", 1); err != nil || store.reads.Load() != 1 {
+		t.Errorf("a stored one of the same name: %v, %d reads", err, store.reads.Load())
+	}
+}
+
 func TestContent(t *testing.T) {
-	for _, c := range []Content{{"a", 1, ""}, {"a-b", 1000, `{"x":[1,"}"]}`}} {
+	mail := &sluice.TemplateVersion{
+		Subject: "a \"b\" \u2028", Preheader: "p", From: "A <a@example.com>", HTML: "<p>\\ä\n</p>", Text: "t", Strict: true, Class: sluice.ClassTransactional,
+		Headers: []sluice.TemplateHeader{{Name: "X-A", Value: `{{ "x" }}`}, {Name: "X-B", Value: "b"}},
+	}
+	for _, c := range []Content{{Template: "a", Version: 1}, {Template: "a-b", Version: 1000, Variables: `{"x":[1,"}"]}`, State: "opted_in"},
+		{Mail: mail, State: "subscribed", Variables: "{}"}, {Mail: &sluice.TemplateVersion{Text: "t", Class: sluice.ClassTransactional}}} {
 		text := string(c.Append(nil))
 		got, err := ParseContent(text)
-		if err != nil || got != c {
+		if err != nil || !reflect.DeepEqual(got, c) {
 			t.Errorf("%s: got %+v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{``, `[]`, `{}`, `{"template":"a"}`, `{"template":"A","version":1}`, `{"template":"a","version":0}`,
-		`{"template":"a","version":1.5}`, `{"template":"a","version":1,"variables":[]}`, `{"template":"a","version":1,"x":1}`} {
+		`{"template":"a","version":1.5}`, `{"template":"a","version":1,"variables":[]}`, `{"template":"a","version":1,"x":1}`,
+		`{"template":"a","version":1,"state":"unsubscribed"}`, `{"template":"a","version":1,"mail":{}}`, `{"mail":[]}`, `{"mail":{"x":"y"}}`, `{"mail":{"html":1}}`, `{"mail":{"headers":[["a"]]}}`} {
 		if got, err := ParseContent(text); err == nil {
 			t.Errorf("%s: %s", text, fmt.Sprint(got))
 		}

@@ -1,0 +1,138 @@
+package spool_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/spool"
+	"sluice/sqlstore"
+	"sluice/template"
+)
+
+// newMailer returns a mailer on a database with users: ann has opted in, bob
+// never said anything, cid has unsubscribed, and one has no external id.
+func newMailer(t testing.TB) (m *spool.Mailer, nameless sluice.UserID) {
+	t.Helper()
+	store, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	if err := store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	u := &sluice.UserChanges{}
+	for i, fields := range []string{
+		`"external_id":"ann","fields":{"email":"ann@example.com","email_subscribe":"opted_in","first_name":"Ann"}`,
+		`"external_id":"bob","fields":{"email":"bob@example.com","first_name":"Bob"}`,
+		`"external_id":"cid","fields":{"email":"cid@example.com","email_subscribe":"unsubscribed","first_name":"Cid"}`,
+		`"fields":{"email":"bob@example.com","first_name":"Another"},"custom":{"plan":"<gold>"}`,
+	} {
+		id := sluice.UserID{Partition: 3, Number: int64(i + 1)}
+		u.Put = append(u.Put, sluice.UserRow{ID: id, UpdatedMillis: 1, Profile: "{" + fields + "}"})
+		_, address, _ := strings.Cut(fields, `"email":"`)
+		address, _, _ = strings.Cut(address, `"`)
+		u.AddAddress = append(u.AddAddress, sluice.KeyRow{Key: sluice.UserKey{Kind: sluice.KeyEmail, Name: address}, ID: id})
+		if i < 3 {
+			u.AddKeys = append(u.AddKeys, sluice.KeyRow{Key: sluice.UserKey{Kind: sluice.KeyExternal, Name: []string{"ann", "bob", "cid"}[i]}, ID: id})
+		}
+		nameless = id
+	}
+	p, err := store.Prepare(&sluice.Effect{Users: u})
+	if err == nil {
+		_, err = store.Apply(t.Context(), p)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &spool.Mailer{Templates: template.NewCache(store, 0), Users: store, Clock: sluice.SystemClock{}}, nameless
+}
+
+// mailsTo are sends of one message to users.
+func mailsTo(content string, users ...string) []spool.Mail {
+	mails := make([]spool.Mail, len(users))
+	for i, user := range users {
+		mails[i] = spool.Mail{Content: []byte(content), Took: new([sluice.Stages]time.Duration), Send: &sluice.Send{
+			Message: strings.Repeat("a", sluice.MessageIDBytes), Number: i, Recipients: len(users), Form: sluice.ContentTemplate,
+			From: "shop@example.com", To: user + "@example.com", User: user,
+		}}
+	}
+	return mails
+}
+
+// A mail that is no stored template is made for each as one that is, by what is
+// known of him; who has no external id is found by his number. Whoever is not
+// among those for whom it is gets none.
+func TestMailsOfTheirOwn(t *testing.T) {
+	m, nameless := newMailer(t)
+	mail := &sluice.TemplateVersion{
+		Subject: "Hello {{${first_name}}}", HTML: `<p>{{custom_attribute.${plan}}}</p>`, From: "Shop {{ n }} <shop@example.com>",
+		Headers: []sluice.TemplateHeader{{Name: "X-Name", Value: "{{${first_name}}}"}, {Name: "Reply-To", Value: "Help <help@example.com>"}},
+	}
+	for state, want := range map[string]string{"": "ann bob cid " + nameless.String(), "subscribed": "ann bob " + nameless.String(), "opted_in": "ann"} {
+		content := template.Content{Mail: mail, State: state, Variables: `{"n":7}`}
+		mails := mailsTo(string(content.Append(nil)), "ann", "bob", "cid", nameless.String(), "gone")
+		m.Make(t.Context(), mails)
+		var made []string
+		for i := range mails {
+			switch x := &mails[i]; {
+			case errors.Is(x.Err, spool.ErrUnwanted):
+			case x.Err != nil:
+				t.Errorf("%s: %v", x.Send.User, x.Err)
+			case x.Send.User != "gone":
+				made = append(made, x.Send.User)
+			case state != "":
+				t.Errorf("%q: nobody knows whether he wants it", state)
+			}
+		}
+		if fmt.Sprint(strings.Join(made, " ")) != want {
+			t.Errorf("%q: made for %v, want %s", state, made, want)
+		}
+		if state != "" {
+			continue
+		}
+		for i, texts := range map[int][]string{
+			0: {"Subject: Hello Ann\r\n", "From: Shop 7 <shop@example.com>\r\n", "Reply-To: Help <help@example.com>\r\n", "X-Name: Ann\r\n"},
+			3: {"Subject: Hello Another\r\n", "&lt;gold&gt;"},
+		} {
+			for _, text := range texts {
+				if !bytes.Contains(mails[i].Envelope.Content, []byte(text)) {
+					t.Errorf("mail to %s has no %q:\n%s", mails[i].Send.User, text, mails[i].Envelope.Content)
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkOwnMails makes windows of mails of 10 KB that are no stored
+// templates: profiles read, rendered, built.
+func BenchmarkOwnMails(b *testing.B) {
+	for _, many := range []int{1, 50} {
+		b.Run(fmt.Sprint(many), func(b *testing.B) {
+			m, _ := newMailer(b)
+			mail := &sluice.TemplateVersion{Subject: "Hello {{${first_name}}}", HTML: strings.Repeat("<p>Dear {{${first_name}}}, \"this\" is a line of some length, as mails have it, and another.</p>\n", 100)}
+			content := template.Content{Mail: mail, State: "subscribed"}
+			users := make([]string, many)
+			for i := range users {
+				users[i] = []string{"ann", "bob"}[i%2]
+			}
+			mails := mailsTo(string(content.Append(nil)), users...)
+			b.ReportAllocs()
+			for b.Loop() {
+				m.Make(b.Context(), mails)
+				for i := range mails {
+					if mails[i].Err != nil {
+						b.Fatal(mails[i].Err)
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*many), "ns/mail")
+		})
+	}
+}
