@@ -10,7 +10,7 @@ import (
 // Segment is a rule with a name: the users for whom it holds at the moment one
 // asks.
 type Segment struct {
-	ID             string // NewSegmentID
+	ID             string // NewUUID
 	Name           string // one segment has it; archived ones keep theirs
 	Definition     string // JSON, as package rule writes it
 	CreatedMillis  int64
@@ -27,9 +27,9 @@ const (
 	MaxSegmentNameRunes = 255
 )
 
-// NewSegmentID returns a UUID of version 7 (RFC 9562, 5.7): their order is that
+// NewUUID returns a UUID of version 7 (RFC 9562, 5.7): their order is that
 // of the milliseconds in which they were made.
-func NewSegmentID(now time.Time) string {
+func NewUUID(now time.Time) string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
 	ms := uint64(now.UnixMilli())

@@ -133,7 +133,7 @@ func (s *Server) addSegment(w http.ResponseWriter, r *http.Request, store sluice
 		return 0, nil, err
 	}
 	now := s.clock.Now()
-	g := sluice.Segment{ID: sluice.NewSegmentID(now), Name: name, Definition: definition, CreatedMillis: now.UnixMilli(), UpdatedMillis: now.UnixMilli()}
+	g := sluice.Segment{ID: sluice.NewUUID(now), Name: name, Definition: definition, CreatedMillis: now.UnixMilli(), UpdatedMillis: now.UnixMilli()}
 	if err := store.AddSegment(r.Context(), g); err != nil {
 		return 0, nil, err
 	}

@@ -132,7 +132,7 @@ func TestSegmentsRefused(t *testing.T) {
 	s := startSegments(t)
 	path := s.add(t, "taken", goldRule)
 	other := s.add(t, "other", goldRule)
-	none := "/" + sluice.NewSegmentID(sluice.SystemClock{}.Now())
+	none := "/" + sluice.NewUUID(sluice.SystemClock{}.Now())
 	for _, x := range []struct {
 		method, path, body string
 		status             int

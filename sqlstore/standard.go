@@ -112,6 +112,10 @@ var standardTables = []standardTable{
 		{Name: "sender", Kind: sluice.DumpText}, {Name: "html", Kind: sluice.DumpText}, {Name: "plain", Kind: sluice.DumpText},
 		{Name: "headers", Kind: sluice.DumpText}, {Name: "created", Kind: sluice.DumpTime},
 	}},
+	{name: "schedules", key: []string{"id"}, columns: []sluice.DumpColumn{
+		{Name: "id", Kind: sluice.DumpText}, {Name: "state", Kind: sluice.DumpText}, {Name: "revision", Kind: sluice.DumpNumber},
+		{Name: "due", Kind: sluice.DumpTime}, {Name: "request", Kind: sluice.DumpText}, {Name: "created", Kind: sluice.DumpTime}, {Name: "updated", Kind: sluice.DumpTime},
+	}},
 	{name: "series_changes", key: []string{"app_id", "name", "bucket", "stripe"}, columns: []sluice.DumpColumn{
 		{Name: "app_id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "bucket", Kind: sluice.DumpTime},
 		{Name: "stripe", Kind: sluice.DumpNumber}, {Name: "stamp", Kind: sluice.DumpNumber},

@@ -14,7 +14,7 @@ import (
 // aSegment is one that was made at a second.
 func aSegment(second int64, name string) sluice.Segment {
 	return sluice.Segment{
-		ID: sluice.NewSegmentID(time.Unix(second, 0)), Name: name, Definition: `{"attribute":"a","is":"equals","value":"ä🌍'\\n"}`,
+		ID: sluice.NewUUID(time.Unix(second, 0)), Name: name, Definition: `{"attribute":"a","is":"equals","value":"ä🌍'\\n"}`,
 		CreatedMillis: second * 1000, UpdatedMillis: second*1000 + 1,
 	}
 }

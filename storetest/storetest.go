@@ -121,6 +121,7 @@ var suite = []struct {
 	{"TemplateVersionsAtOnce", testTemplateVersionsAtOnce},
 	{"SendsOfAnyLife", testAnyOutcomes},
 	{"TemplateBounds", testTemplateBounds},
+	{"Schedules", testSchedules},
 	{"DumpAndRestore", testDump},
 	{"EventDays", testEventDays},
 	{"DeleteEvents", testDeleteEvents},

@@ -1,0 +1,68 @@
+package sluice
+
+import (
+	"context"
+	"strings"
+)
+
+// A schedule is mail that somebody has asked for at a time to come. Until it is
+// time it is a row that can be changed, and nothing of it is among the sends:
+// who gets it, at which address, and whether he wants it, is found out when it
+// is released. It is released in two steps, so that nothing is sent twice: first
+// it is written who gets it, then the mail is handed in under the schedule's
+// name. Whoever finds the first step done does the second one again.
+
+// ScheduleState is where a schedule stands.
+type ScheduleState string
+
+// The states. Released and cancelled are final.
+const (
+	ScheduleWaiting   ScheduleState = "waiting"
+	ScheduleReleasing ScheduleState = "releasing" // who gets it is written
+	ScheduleReleased  ScheduleState = "released"
+	ScheduleCancelled ScheduleState = "cancelled"
+)
+
+// Schedule is a row of the table.
+type Schedule struct {
+	ID        string // a UUID, whose digits are also the id of the message
+	State     ScheduleState
+	Revision  int    // counts its changes
+	DueMillis int64  // when it is released
+	Request   string // JSON; who made it knows what it means
+
+	CreatedMillis, UpdatedMillis int64
+}
+
+// Message is the id of the message that a schedule becomes.
+func (s *Schedule) Message() string { return strings.ReplaceAll(s.ID, "-", "") }
+
+// Bounds of schedules.
+const (
+	// MaxSchedules bounds, roughly, how many may wait.
+	MaxSchedules = 100_000
+
+	// MaxScheduleBytes bounds the request of one.
+	MaxScheduleBytes = 2 << 20
+)
+
+// ScheduleStore is where schedules are kept. The stores of package sqlstore are
+// ones; what is promised of Store's methods holds for these.
+type ScheduleStore interface {
+	// AddSchedule stores a new one. An *Error with CodeInvalid: too many wait.
+	AddSchedule(ctx context.Context, s Schedule) error
+
+	// Schedule returns one; an *Error with CodeNotFound if there is none.
+	Schedule(ctx context.Context, id string) (Schedule, error)
+
+	// ChangeSchedule writes state, due and request, and counts the revision up.
+	// ErrConflict: its revision is another one by now, nothing was written.
+	ChangeSchedule(ctx context.Context, s Schedule) error
+
+	// Schedules returns at most limit of a state that are due before a moment, the
+	// earliest first.
+	Schedules(ctx context.Context, state ScheduleState, beforeMillis int64, limit int) ([]Schedule, error)
+
+	// DropSchedules removes them.
+	DropSchedules(ctx context.Context, ids []string) error
+}

@@ -1,0 +1,1 @@
+INSERT INTO schedules (id, state, revision, due, request, created, updated) VALUES (?, ?, ?, ?, ?, ?, ?)

@@ -1,0 +1,1 @@
+SELECT id, state, revision, due, request, created, updated FROM schedules WHERE id = ?

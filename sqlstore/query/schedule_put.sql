@@ -1,0 +1,1 @@
+UPDATE schedules SET state = ?, revision = ?, due = ?, request = ?, updated = ? WHERE id = ? AND revision = ?

@@ -1,0 +1,83 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice"
+)
+
+// aSchedule is one that waits, with what is hard to keep.
+func aSchedule(letter string, due int64) sluice.Schedule {
+	return sluice.Schedule{
+		ID: "019aa5c0-7a00-7abc-8def-0123456789a" + letter, State: sluice.ScheduleWaiting, DueMillis: due,
+		Request: `{"a":"ä🌍\\n\t'` + strings.Repeat("x", 100_000) + `"}`, CreatedMillis: 1_700_000_000_123, UpdatedMillis: 1_700_000_000_124,
+	}
+}
+
+// testSchedules: schedules are kept as they are, changed by who has read their
+// last revision, and listed by when they are due.
+func testSchedules(t *testing.T, f *fixture) {
+	store := f.store.(sluice.ScheduleStore)
+	holds := func(want sluice.Schedule) {
+		t.Helper()
+		got, err := f.Open(t).(sluice.ScheduleStore).Schedule(f.ctx, want.ID)
+		if err != nil || got != want {
+			t.Errorf("got %.200s, %v\nwant %.200s", fmt.Sprint(got), err, fmt.Sprint(want))
+		}
+	}
+	list := func(state sluice.ScheduleState, before int64, limit int, want ...string) {
+		t.Helper()
+		var got []string
+		all, err := store.Schedules(f.ctx, state, before, limit)
+		for _, s := range all {
+			got = append(got, s.ID[len(s.ID)-1:])
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s before %d, %d: got %v, %v, want %v", state, before, limit, got, err, want)
+		}
+	}
+	c, a, b := aSchedule("c", 3_000), aSchedule("a", 1_000), aSchedule("b", 1_000)
+	for _, s := range []sluice.Schedule{c, b, a} {
+		must(t, store.AddSchedule(f.ctx, s))
+	}
+	holds(a)
+	holds(c)
+	if a.Message() != "019aa5c07a007abc8def0123456789aa" || !sluice.ValidMessageID(a.Message()) {
+		t.Errorf("message %s", a.Message())
+	}
+	if store.AddSchedule(f.ctx, a) == nil {
+		t.Error("added twice")
+	}
+	if e, ok := errors.AsType[*sluice.Error](onlyError(store.Schedule(f.ctx, "x"))); !ok || e.Code != sluice.CodeNotFound {
+		t.Errorf("one that is not there: %v", e)
+	}
+	list(sluice.ScheduleWaiting, 10_000, 10, "a", "b", "c")
+	list(sluice.ScheduleWaiting, 10_000, 2, "a", "b")
+	list(sluice.ScheduleWaiting, 3_000, 10, "a", "b")
+	list(sluice.ScheduleWaiting, 1_000, 10)
+	list(sluice.ScheduleReleased, 10_000, 10)
+
+	// Of two who have read the same one changes it.
+	stale := a
+	a.State, a.DueMillis, a.Request, a.UpdatedMillis = sluice.ScheduleReleasing, 2_000, "{}", 1_700_000_000_999
+	must(t, store.ChangeSchedule(f.ctx, a))
+	a.Revision++
+	holds(a)
+	stale.State = sluice.ScheduleCancelled
+	for _, s := range []sluice.Schedule{stale, aSchedule("d", 1)} {
+		if err := store.ChangeSchedule(f.ctx, s); !errors.Is(err, sluice.ErrConflict) {
+			t.Errorf("%s: %v, want a conflict", s.ID, err)
+		}
+	}
+	holds(a)
+	list(sluice.ScheduleWaiting, 10_000, 10, "b", "c")
+	list(sluice.ScheduleReleasing, 10_000, 10, "a")
+	must(t, store.ChangeSchedule(f.ctx, a)) // the same again is a change
+	must(t, store.DropSchedules(f.ctx, []string{a.ID, b.ID, "x"}))
+	list(sluice.ScheduleWaiting, 10_000, 10, "c")
+	list(sluice.ScheduleReleasing, 10_000, 10)
+}
