@@ -36,6 +36,7 @@ type program struct {
 
 	segments  sluice.SegmentStore
 	templates sluice.TemplateStore
+	schedules sluice.ScheduleStore
 	scanner   *segment.Scanner
 	users     sluice.UserStore
 	forms     *consent.Service
@@ -60,6 +61,7 @@ func (p *program) Keys() sluice.KeyStore  { return p.keys }
 func (p *program) Series() sluice.SeriesStore      { return p.series }
 func (p *program) Segments() sluice.SegmentStore   { return p.segments }
 func (p *program) Templates() sluice.TemplateStore { return p.templates }
+func (p *program) Schedules() sluice.ScheduleStore { return p.schedules }
 func (p *program) Scanner() *segment.Scanner       { return p.scanner }
 
 func (p *program) Users() sluice.UserStore { return p.users }

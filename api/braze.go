@@ -15,6 +15,7 @@ import (
 	"sluice"
 	"sluice/braze"
 	"sluice/crowd"
+	"sluice/ingest"
 	"sluice/key"
 )
 
@@ -126,6 +127,56 @@ func (c *brazeCall) Series() sluice.SeriesStore { return c.s.program.Series() }
 // Segments implements braze.Core.
 func (c *brazeCall) Segments() sluice.SegmentStore { return c.s.program.Segments() }
 
+// Templates implements braze.Core.
+func (c *brazeCall) Templates() sluice.TemplateStore { return c.s.program.Templates() }
+
+// Sends implements braze.Core.
+func (c *brazeCall) Sends() sluice.SendStore { return c.s.program.Sends() }
+
+// Schedules implements braze.Core.
+func (c *brazeCall) Schedules() sluice.ScheduleStore { return c.s.program.Schedules() }
+
+// Cancel implements braze.Core.
+func (c *brazeCall) Cancel(ctx context.Context, message string) (cancelled, open int, err error) {
+	canceller := c.s.program.Canceller()
+	if canceller == nil {
+		return 0, 0, errNotRunning
+	}
+	return canceller.Cancel(ctx, message)
+}
+
+// brazeMailAgain is what the sender of a call is told whose mail may be in.
+const brazeMailAgain = "With an external_send_id, send it again: nothing is mailed twice. Without one, what is sent again may be"
+
+// Submit implements braze.Core.
+func (c *brazeCall) Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error) {
+	submitter := c.s.program.Submitter()
+	if submitter == nil {
+		return nil, errNotRunning
+	}
+	ids, err := submitter.Submit(ctx, once, drafts)
+	if err != nil {
+		return nil, c.s.notAccepted(c.w, err, brazeMailAgain)
+	}
+	return ids, nil
+}
+
+// Once implements braze.Core. The names are one room for all keys.
+func (c *brazeCall) Once(ctx context.Context, name, content string) (first time.Time, once string, same bool, err error) {
+	in := c.s.program.Intake()
+	if in == nil {
+		return first, "", false, errNotRunning
+	}
+	first, once, err = in.Once(ctx, &ingest.Request{Sender: "braze", IdempotencyKey: name, Body: content})
+	if errors.Is(err, ingest.ErrOtherBody) {
+		return first, once, false, nil
+	}
+	if err != nil {
+		return first, "", false, c.s.notAccepted(c.w, err, brazeMailAgain)
+	}
+	return first, once, true, nil
+}
+
 func (c *brazeCall) release() { c.body.release() }
 
 // text is the body. It is changed by nobody.
@@ -154,8 +205,10 @@ func (c *brazeCall) answer() (done braze.Reply, err error) {
 	if !who.May(c.e.Permission) {
 		return done, refusal(sluice.CodeForbidden, braze.AccessDenied)
 	}
-	if err := s.rates.admit(who); err != nil {
-		return done, err
+	if c.e.Limit != braze.LimitNone {
+		if err := s.rates.admit(who); err != nil {
+			return done, err
+		}
 	}
 	if c.e.Method == http.MethodPost && c.body == nil {
 		if c.body, err = readBody(c.r, s.intake.budget); err != nil {
@@ -177,8 +230,8 @@ func (c *brazeCall) answer() (done braze.Reply, err error) {
 			return done, err
 		}
 	}
-	done, err = c.e.Answer(ctx, &braze.Request{Body: c.text(), Query: c.query, Now: c.started, Core: c})
-	if err == nil {
+	done, err = c.e.Answer(ctx, &braze.Request{Body: c.text(), Query: c.query, ID: c.r.PathValue(braze.CampaignID), Now: c.started, Core: c})
+	if err == nil && c.e.Limit != braze.LimitNone {
 		s.rates.spend(who, max(1, done.Accepted+done.Refused))
 	}
 	return done, err

@@ -48,6 +48,10 @@ type Program interface {
 	// run.
 	Templates() sluice.TemplateStore
 
+	// Schedules returns where mail for a time to come is, nil while the program
+	// does not run.
+	Schedules() sluice.ScheduleStore
+
 	// Suppressions returns who is not mailed, nil while the program does not run.
 	Suppressions() *suppress.Service
 

@@ -27,12 +27,27 @@ type Core interface {
 	Users() sluice.UserStore
 	Series() sluice.SeriesStore
 	Segments() sluice.SegmentStore
+	Templates() sluice.TemplateStore
+	Sends() sluice.SendStore
+	Schedules() sluice.ScheduleStore
+
+	// Cancel stops what has not left yet of a message (spool.Canceller).
+	Cancel(ctx context.Context, message string) (cancelled, open int, err error)
+
+	// Submit hands in mail (sluice.Submitter).
+	Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error)
+
+	// Once remembers for a day that something of this name is asked for, with what
+	// content. It returns when that was first so, and a name for Submit. same is
+	// false if the content was another one then.
+	Once(ctx context.Context, name, content string) (first time.Time, once string, same bool, err error)
 }
 
 // Request is a call. Its body must stay unchanged until the reply is there.
 type Request struct {
 	Body  string // of a POST
 	Query url.Values
+	ID    string // of the path, where it has one: CampaignID
 	Now   time.Time
 	Core  Core
 }
@@ -56,6 +71,9 @@ type Endpoint struct {
 	Answer       func(ctx context.Context, r *Request) (Reply, error)
 }
 
+// CampaignID is what paths call the id that they have.
+const CampaignID = "campaign_id"
+
 // Endpoints is the table of all calls.
 func Endpoints() []Endpoint {
 	const get, post = http.MethodGet, http.MethodPost
@@ -78,6 +96,12 @@ func Endpoints() []Endpoint {
 		{get, "/kpi/dau/data_series", key.KPIDAU, LimitOther, kpi(users.ActiveDay, "dau")},
 		{get, "/kpi/mau/data_series", key.KPIMAU, LimitOther, mau},
 		{get, "/segments/list", key.SegmentsList, LimitOther, listSegments},
+		{post, "/messages/send", key.BrazeSend, LimitOther, sendMessages},
+		{post, "/messages/schedule/create", key.ScheduleCreate, LimitOther, createSchedule},
+		{post, "/messages/schedule/update", key.ScheduleUpdate, LimitOther, updateSchedule},
+		{post, "/messages/schedule/delete", key.ScheduleDelete, LimitOther, deleteSchedule},
+		{get, "/messages/scheduled_broadcasts", key.ScheduleBroadcasts, LimitOther, listScheduled},
+		{post, "/transactional/v1/campaigns/{" + CampaignID + "}/send", key.TransactionalSend, LimitNone, sendTransactional},
 	}
 }
 

@@ -23,6 +23,12 @@ type written struct {
 	err     error
 	late    error // of Applied
 	store   *sqlstore.Store
+
+	drafts []sluice.Draft
+	once   map[string]string // by name: the content it came with first
+
+	cancelled []string // messages
+	left      int      // how many sends of each are stopped
 }
 
 func (w *written) Update(_ context.Context, updates []sluice.UserUpdate) error {
@@ -39,6 +45,33 @@ func (w *written) Series() sluice.SeriesStore                      { return w.st
 func (w *written) Segments() sluice.SegmentStore { return w.store }
 
 func (w *written) Users() sluice.UserStore { return w.store }
+
+func (w *written) Templates() sluice.TemplateStore { return w.store }
+func (w *written) Sends() sluice.SendStore         { return w.store }
+func (w *written) Schedules() sluice.ScheduleStore { return w.store }
+
+func (w *written) Cancel(_ context.Context, message string) (cancelled, open int, err error) {
+	w.cancelled = append(w.cancelled, message)
+	return w.left, 0, w.err
+}
+
+func (w *written) Submit(_ context.Context, _ string, drafts []sluice.Draft) (ids []string, err error) {
+	for _, d := range drafts {
+		ids = append(ids, d.ID)
+	}
+	w.drafts = append(w.drafts, drafts...)
+	return ids, w.err
+}
+
+func (w *written) Once(_ context.Context, name, content string) (time.Time, string, bool, error) {
+	if w.once == nil {
+		w.once = make(map[string]string)
+	}
+	if _, ok := w.once[name]; !ok {
+		w.once[name] = content
+	}
+	return now, "once " + name, w.once[name] == content, w.err
+}
 
 // newCore returns one with an empty database.
 func newCore(t *testing.T) *written {
@@ -92,11 +125,16 @@ func (w *written) call(t *testing.T, path, body string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	id := ""
+	if rest, ok := strings.CutPrefix(path, "/transactional/v1/campaigns/"); ok {
+		id, _, _ = strings.Cut(rest, "/")
+		path = "/transactional/v1/campaigns/{" + CampaignID + "}/send"
+	}
 	for _, e := range Endpoints() {
 		if e.Path != path {
 			continue
 		}
-		r, err := e.Answer(t.Context(), &Request{Body: body, Query: values, Now: now, Core: w})
+		r, err := e.Answer(t.Context(), &Request{Body: body, Query: values, ID: id, Now: now, Core: w})
 		if err != nil {
 			return 0, err.Error()
 		}

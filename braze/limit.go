@@ -19,6 +19,7 @@ const (
 	LimitGroups                    // setting states in subscription groups: a minute
 	LimitLists                     // lists of names: an hour
 	LimitOther                     // everything else: an hour
+	LimitNone                      // what is never slowed down, not even by the bound of its key
 	limitCount
 )
 
@@ -26,6 +27,7 @@ const (
 var windows = [limitCount]time.Duration{
 	LimitTrack: 3 * time.Second, LimitSync: time.Minute, LimitIdentity: time.Minute,
 	LimitExport: time.Minute, LimitGroups: time.Minute, LimitLists: time.Hour, LimitOther: time.Hour,
+	LimitNone: time.Hour,
 }
 
 // Unlimited is the limit that replies name where there is none: a client that

@@ -27,6 +27,11 @@ func (r *Request) find(ctx context.Context, keys []sluice.UserKey) (found people
 	if err != nil {
 		return found, err
 	}
+	return findIn(ctx, store, keys)
+}
+
+// findIn is find for who has a store and no call.
+func findIn(ctx context.Context, store sluice.UserStore, keys []sluice.UserKey) (found people, err error) {
 	q := sluice.UserQuery{}
 	for _, k := range keys {
 		if id, ok := sluice.ParseUserID(k.Name); ok && k.Kind == sluice.KeyUser {

@@ -82,7 +82,7 @@ func (in *Intake) countOnce(ctx context.Context, r *Request, sums map[sluice.Cou
 	}
 	err := in.Writer.WriteOnce(ctx, part, hex.EncodeToString(name[:16]), bodyPrint(r), idempotencyTTL)
 	if errors.Is(err, flow.ErrOtherBody) {
-		return errOtherBody()
+		return ErrOtherBody
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -127,15 +128,16 @@ func (a *Accepted) refuse(index int, raw string, err error) {
 }
 
 // Once returns when a request with an IdempotencyKey was first seen, and a name
-// for it by which what it asks for can be done once. An *sluice.Error: another
-// body came with this key before; other errors are those of Accept.
+// for it by which what it asks for can be done once. ErrOtherBody: another body
+// came with this key before; the time and the name are those of that one. Other
+// errors are those of Accept.
 func (in *Intake) Once(ctx context.Context, r *Request) (first time.Time, name string, err error) {
 	millis, err := in.firstSeen(ctx, r, in.Clock.Now().UnixMilli())
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrOtherBody) {
 		return time.Time{}, "", err
 	}
 	hash := requestHash(r, nil)
-	return time.UnixMilli(millis), hex.EncodeToString(hash[:16]), nil
+	return time.UnixMilli(millis), hex.EncodeToString(hash[:16]), err
 }
 
 // firstSeen returns when a request was first seen, in milliseconds.
@@ -147,12 +149,12 @@ func (in *Intake) firstSeen(ctx context.Context, r *Request, now int64) (int64, 
 		return 0, err
 	}
 	when, seen, _ := strings.Cut(first, "|")
-	if seen != print {
-		return 0, errOtherBody()
-	}
 	millis, err := strconv.ParseInt(when, 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("read when a request was first seen: %q: %w", first, err)
+	}
+	if seen != print {
+		return millis, ErrOtherBody
 	}
 	return millis, nil
 }
@@ -163,10 +165,10 @@ func bodyPrint(r *Request) string {
 	return hex.EncodeToString(body[:16])
 }
 
-func errOtherBody() error {
-	return &sluice.Error{Code: sluice.CodeInvalid, Index: -1,
-		Message: "this Idempotency-Key came with another body before: give each request a key of its own, and repeat a request as it was"}
-}
+// ErrOtherBody is that of a request whose Idempotency-Key came with another body
+// before.
+var ErrOtherBody error = &sluice.Error{Code: sluice.CodeInvalid, Index: -1,
+	Message: "this Idempotency-Key came with another body before: give each request a key of its own, and repeat a request as it was"}
 
 // requestHash hashes who sent a request, its key, and more. The parts carry
 // their lengths, so that no two requests are the same text.

@@ -112,6 +112,12 @@ const (
 	KPIDAU                Permission = "kpi.dau.data_series"
 	KPIMAU                Permission = "kpi.mau.data_series"
 	SegmentsList          Permission = "segments.list"
+	BrazeSend             Permission = "messages.send"
+	ScheduleCreate        Permission = "messages.schedule.create"
+	ScheduleUpdate        Permission = "messages.schedule.update"
+	ScheduleDelete        Permission = "messages.schedule.delete"
+	ScheduleBroadcasts    Permission = "messages.schedule_broadcasts"
+	TransactionalSend     Permission = "transactional.send"
 )
 
 // Permissions is the table of all permissions, with what each allows.
@@ -147,6 +153,12 @@ var Permissions = []struct {
 	{KPIDAU, "read /kpi/dau/data_series"},
 	{KPIMAU, "read /kpi/mau/data_series"},
 	{SegmentsList, "read /segments/list"},
+	{BrazeSend, "post to /messages/send: mail to users"},
+	{ScheduleCreate, "post to /messages/schedule/create"},
+	{ScheduleUpdate, "post to /messages/schedule/update"},
+	{ScheduleDelete, "post to /messages/schedule/delete"},
+	{ScheduleBroadcasts, "read /messages/scheduled_broadcasts"},
+	{TransactionalSend, "post to /transactional/v1/campaigns/ID/send: mail to one user"},
 }
 
 // ParsePermissions reads words separated by commas. Each must be in the table.

@@ -232,7 +232,7 @@ func (u *Unit) claim(k sluice.UserKey, id sluice.UserID) {
 func (u *Unit) event(up *Update, kind sluice.EventKind, id sluice.UserID, p *profile.Profile) {
 	u.active(up, p)
 	u.result.Events = append(u.result.Events, sluice.StoredEvent{Place: up.Place, Event: sluice.Event{
-		Kind: kind, TimeMillis: up.TimeMillis, Name: up.Name, App: up.App, User: nameOf(id, p), Properties: up.Body,
+		Kind: kind, TimeMillis: up.TimeMillis, Name: up.Name, App: up.App, User: NameOf(id, p), Properties: up.Body,
 	}})
 }
 
@@ -437,8 +437,8 @@ func (u *Unit) send(up *sluice.UserUpdate, from, to int) {
 	u.result.Changes.Forward = append(u.result.Changes.Forward, sluice.Forward{From: from, To: to, ID: n.Forward, Items: sluice.AppendUpdate(nil, up)})
 }
 
-// nameOf is what events call a user: his external id, if it fits there.
-func nameOf(id sluice.UserID, p *profile.Profile) string {
+// NameOf is what events and sends call a user: his external id, if it fits there.
+func NameOf(id sluice.UserID, p *profile.Profile) string {
 	if p.ExternalID != "" && len(p.ExternalID) <= sluice.MaxReferenceBytes {
 		return p.ExternalID
 	}

@@ -160,6 +160,9 @@ func TestBrazeClients(t *testing.T) {
 	python := pythonTool(t, "python")
 	node := testTools(t, "node", "npm-test/package-lock.json")
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
+	if status, text := s.ask(t, http.MethodPost, "/v1/templates", `{"id":"receipt","subject":"Order {{ order }}","text":"{{ order }}","from":"shop@example.com"}`); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, text)
+	}
 	for _, x := range [][]string{{python, "testdata/braze_client.py"}, {"node", "testdata/braze_api.cjs"}} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		cmd := exec.CommandContext(ctx, x[0], x[1], s.url, testRoot)

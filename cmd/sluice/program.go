@@ -274,6 +274,17 @@ func (p *Program) Templates() sluice.TemplateStore {
 	return p.engine.store
 }
 
+// Schedules returns where mail for a time to come is, nil while the program does
+// not run.
+func (p *Program) Schedules() sluice.ScheduleStore {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil {
+		return nil
+	}
+	return p.engine.store
+}
+
 // Scanner finds who is in a segment, nil while the program does not run.
 func (p *Program) Scanner() *segment.Scanner {
 	p.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/braze"
 	"sluice/config"
 	"sluice/flow"
 	"sluice/route"
@@ -39,6 +40,9 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 	s.queuer = &spool.Queuer{Lanes: s.lanes, Logs: e.logs, Suppress: suppress.Reasons{List: e.suppressions.List}, Clock: e.clock}
 	s.canceller = &spool.Canceller{Writer: e.writer, Ledger: e.store, Clock: e.clock}
 	e.sending = s
+	if e.config.HasRole(config.RoleStore) {
+		e.leases.AddPartitions(braze.ScheduleRole, e.redis, partitions[:1])
+	}
 	if !e.config.HasRole(config.RoleSend) {
 		return nil
 	}
@@ -55,6 +59,11 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 		Routes: routes{s.router}, Maker: mailer, Clock: e.clock, Log: e.log, Stats: s.stats, DoubtAfter: time.Duration(e.config.InDoubtSeconds) * time.Second,
 	}
 	return nil
+}
+
+// releaser returns what hands in mail that was scheduled.
+func (e *engine) releaser() *braze.Releaser {
+	return &braze.Releaser{Store: e.store, Submitter: e.sending.intake, Leases: e.leases, Clock: e.clock, Log: e.log}
 }
 
 // mailer returns what makes mails.

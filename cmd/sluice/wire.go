@@ -41,6 +41,7 @@ func (e *engine) followers() []follower {
 	all := []follower{
 		{config.RoleStore, "store", e.storeFollower().Run},
 		{config.RoleStore, "keep", e.keeper().Run},
+		{config.RoleStore, "schedules", e.releaser().Run},
 		{"", "spill", e.spilled().Run},
 		{"", "suppressions", e.suppressions.Run},
 	}

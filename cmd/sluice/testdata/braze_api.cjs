@@ -42,9 +42,41 @@ async function main(url, key) {
     }],
   })
 
+  await mail(braze, success)
+
   assert.deepEqual(await braze.users.delete({ external_ids: ['js-1'] }), { ...success, deleted: 1 })
   await until(async () => (await braze.users.export.ids({ external_ids: ['js-1'] })).invalid_user_ids?.[0] === 'js-1')
   await refused(new Braze(url, 'stranger').users.delete({ external_ids: ['js-1'] }), 401, /^Invalid API key: stranger$/)
+}
+
+// What sends mail. The client's types want the recipient in a list.
+async function mail(braze, success) {
+  const email = { app_id: 'shop', from: 'Shop <shop@example.com>', subject: 'Hello {{${first_name}}}', body: '<p>Hello</p>' }
+  const sent = await braze.messages.send({ external_user_ids: ['js-1', 'none'], recipient_subscription_state: 'all', override_frequency_capping: true, messages: { email } })
+  assert.match(sent.dispatch_id, /^[0-9a-f]{32}$/)
+  assert.deepEqual(sent, { ...success, dispatch_id: sent.dispatch_id, errors: ['external_user_ids[1]: there is no such user'] })
+  await refused(braze.messages.send({ external_user_ids: ['none'], messages: { email } }), 400, /^No Recipients$/)
+  await refused(braze.messages.send({ external_user_ids: ['js-1'], messages: { sms: {} } }), 400, /^No message to send$/)
+
+  // A year has more than 90 days; these are 30.
+  const time = (days) => new Date(Date.now() + days * 86_400_000).toISOString()
+  const later = await braze.messages.schedule.create({ external_user_ids: ['js-1'], override_messaging_limits: true, schedule: { time: time(30) }, messages: { email } })
+  assert.deepEqual(later, { ...success, dispatch_id: later.schedule_id.replaceAll('-', ''), schedule_id: later.schedule_id })
+  assert.deepEqual(await braze.messages.schedule.update({ schedule_id: later.schedule_id, schedule: { time: time(60).slice(0, 19), in_local_time: true }, messages: { email } }), success)
+  const listed = (await braze.messages.scheduled_broadcasts({ end_time: time(90) })).scheduled_broadcasts
+  assert.deepEqual(listed.map((b) => [b.id, b.type, b.schedule_type]), [[later.schedule_id, 'Campaign', 'local_time_zones']])
+  assert.deepEqual(await braze.messages.schedule.delete({ schedule_id: later.schedule_id }), success)
+  assert.deepEqual((await braze.messages.scheduled_broadcasts({ end_time: time(90) })).scheduled_broadcasts, [])
+  await refused(braze.messages.schedule.update({ schedule_id: later.schedule_id, schedule: { time: time(1) } }), 400, /sent or deleted/)
+  await refused(braze.messages.schedule.create({ external_user_ids: ['js-1'], schedule: { time: time(-1) }, messages: { email } }), 400, /^Bad Request$/)
+
+  const recipient = [{ external_user_id: 'js-1', attributes: { plan: 'silver' } }]
+  const order = { external_send_id: 'js/7=', trigger_properties: { order: 7 }, recipient }
+  const first = await braze.transactional.v1.campaigns.send('receipt', order)
+  assert.equal(first.status, 'sent')
+  assert.equal(first.metadata.external_send_id, 'js/7=')
+  assert.equal((await braze.transactional.v1.campaigns.send('receipt', order)).dispatch_id, first.dispatch_id)
+  await refused(braze.transactional.v1.campaigns.send('none', order), 400, /^Campaign does not exist$/)
 }
 
 async function refused(call, status, message) {

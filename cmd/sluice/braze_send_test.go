@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice/config"
+	"sluice/smtp/sink"
+)
+
+// startSending starts a program whose mail goes to a real server, and makes the
+// users of the tests: ann has opted in, bob has unsubscribed, and cid is known by
+// an alias alone.
+func startSending(t *testing.T) (*served, *sink.Sink) {
+	t.Helper()
+	relay, err := sink.Start(sink.Options{Keep: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = relay.Close() })
+	dir := t.TempDir()
+	file := fmt.Sprintf(serveFile, filepath.Join(dir, "data")) + "sending: on\nroutes: {relay: {smtp: {url: 'smtp://" + relay.Addr() + "', plain: true}}}\n"
+	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+	for _, user := range []string{
+		`"external_id":"ann","email":"ann@example.com","first_name":"Ann","email_subscribe":"opted_in","plan":"<gold>"`,
+		`"external_id":"bob","email":"bob@example.com","first_name":"Bob","email_subscribe":"unsubscribed"`,
+		`"user_alias":{"alias_name":"c","alias_label":"cookie"},"_update_existing_only":false,"email":"cid@example.com","first_name":"Cid"`,
+	} {
+		s.sent(t, http.StatusCreated, "/users/track/sync", `{"attributes":[{`+user+`}]}`)
+	}
+	return s, relay
+}
+
+// awaitMail waits until so many mails have come, and returns them by recipient.
+func awaitMail(t *testing.T, relay *sink.Sink, count int) map[string][]byte {
+	t.Helper()
+	if err := relay.Await(t.Context(), count); err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string][]byte)
+	for _, m := range relay.Mails() {
+		got[m.To[0]] = m.Content
+	}
+	return got
+}
+
+// What a call says is mailed to those who want it, with what is known of each at
+// that moment; of the others the ledger says why not.
+func TestBrazeSends(t *testing.T) {
+	s, relay := startSending(t)
+	var sent struct {
+		DispatchID string `json:"dispatch_id"`
+		Errors     []string
+	}
+	text := s.sent(t, http.StatusCreated, "/messages/send", `{"external_user_ids":["ann","none","bob"],"user_aliases":[{"alias_name":"c","alias_label":"cookie"}],
+		"messages":{"email":{"app_id":"shop","from":"Shop <shop@example.com>","reply_to":"help@example.com","subject":"Hello {{${first_name}}}","body":"<p>{{custom_attribute.${plan} | default: 'none'}}</p>","headers":{"X-Ref":"7"}}}}`)
+	if err := json.Unmarshal([]byte(text), &sent); err != nil || len(sent.Errors) != 1 || sent.Errors[0] != "external_user_ids[1]: there is no such user" {
+		t.Fatalf("%s: %v", text, err)
+	}
+	got := awaitMail(t, relay, 2)
+	for to, parts := range map[string][]string{
+		"ann@example.com": {"Subject: Hello Ann\r\n", "&lt;gold&gt;", "Reply-To: help@example.com\r\n", "X-Ref: 7\r\n", "From: Shop <shop@example.com>\r\n"},
+		"cid@example.com": {"Subject: Hello Cid\r\n", "none"},
+	} {
+		for _, part := range parts {
+			if !bytes.Contains(got[to], []byte(part)) {
+				t.Errorf("mail to %s has no %q:\n%s", to, part, got[to])
+			}
+		}
+	}
+	await(t, "the ledger has all", func() bool {
+		_, life := s.ask(t, http.MethodGet, "/v1/messages/"+sent.DispatchID, "")
+		return strings.Count(life, `"state":"sent","attempts":1`) == 2 && strings.Contains(life, `"user_id":"bob","state":"suppressed"`) && strings.Contains(life, `"reason":"unsubscribe"`)
+	})
+	if all := strings.Join(s.texts(t, "SELECT COUNT(*) FROM bodies"), ""); all != "0" {
+		t.Errorf("%s contents are kept", all)
+	}
+}
+
+// A transactional mail is sent once, whatever is repeated, and the repeat says
+// what has become of it. What is written with it is in it.
+func TestBrazeTransactional(t *testing.T) {
+	s, relay := startSending(t)
+	if status, text := s.ask(t, http.MethodPost, "/v1/templates", `{"id":"receipt","subject":"Order {{ order }} of {{${first_name}}}","text":"{{api_trigger_properties.${order}}}","from":"Shop <shop@example.com>"}`); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, text)
+	}
+	const path = "/transactional/v1/campaigns/receipt/send"
+	call := func(body string) (a struct {
+		DispatchID string `json:"dispatch_id"`
+		Status     string
+	}) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(s.sent(t, http.StatusCreated, path, body)), &a); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	// A user who is made by the call: his address comes with it.
+	const body = `{"external_send_id":"o-7","trigger_properties":{"order":7},"recipient":{"external_user_id":"new","attributes":{"email":"new@example.com","first_name":"Nina"}}}`
+	first := call(body)
+	if first.Status != "sent" {
+		t.Errorf("%+v", first)
+	}
+	got := awaitMail(t, relay, 1)
+	if !bytes.Contains(got["new@example.com"], []byte("Subject: Order 7 of Nina\r\n")) {
+		t.Errorf("%s", got["new@example.com"])
+	}
+	await(t, "a repeat says that it was taken", func() bool {
+		again := call(body)
+		if again.DispatchID != first.DispatchID {
+			t.Fatalf("%+v, the first was %+v", again, first)
+		}
+		return again.Status == "processed"
+	})
+	if other := call(strings.Replace(body, `"new"`, `"ann"`, 1)); other.DispatchID != first.DispatchID {
+		t.Errorf("another user under the same name: %+v", other)
+	}
+	call(strings.Replace(body, "o-7", "o-8", 1))
+	awaitMail(t, relay, 2)
+	if got := relay.Received(); got != 2 {
+		t.Errorf("%d mails, want 2", got)
+	}
+}
