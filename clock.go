@@ -14,3 +14,15 @@ type SystemClock struct{}
 
 // Now returns the machine's time.
 func (SystemClock) Now() time.Time { return time.Now() }
+
+// Rest returns how long it is until the next multiple of every, at least a
+// tenth of it. Whoever looks at something again and again rests so between the
+// looks: all look at the same instants then, and an idle process is woken a few
+// times a second in all instead of a few times by each.
+func Rest(now time.Time, every time.Duration) time.Duration {
+	rest := every - now.Sub(now.Truncate(every))
+	if rest < every/10 {
+		rest += every
+	}
+	return rest
+}

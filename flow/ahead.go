@@ -2,7 +2,6 @@ package flow
 
 import (
 	"context"
-	"time"
 )
 
 // Ahead reads the pages of a list while the one before is worked on: waiting
@@ -52,11 +51,8 @@ func (a *Ahead) read(ctx context.Context) {
 			}
 			continue
 		}
-		select {
-		case a.empty <- struct{}{}:
-		case <-time.After(pause):
-			pause = min(2*pause, pollLatest)
-		case <-ctx.Done():
+		pause = a.reader.await(ctx, pause, a.empty)
+		if ctx.Err() != nil {
 			a.err = ctx.Err()
 			return
 		}

@@ -15,7 +15,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/rueidis"
 	"golang.org/x/sync/errgroup"
+
+	"sluice"
 )
 
 // Times of the lease protocol.
@@ -239,8 +242,6 @@ func (l *Leases) Run(ctx context.Context) error {
 // every takes a turn each Beat until the context ends. What fails in the same
 // way again and again is logged once in a while.
 func (l *Leases) every(ctx context.Context, what string, last *error, turn func(context.Context) error) {
-	ticker := time.NewTicker(l.Beat)
-	defer ticker.Stop()
 	var told string
 	var toldAt time.Time
 	for {
@@ -260,7 +261,7 @@ func (l *Leases) every(ctx context.Context, what string, last *error, turn func(
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-time.After(sluice.Rest(time.Now(), l.Beat)):
 		}
 	}
 }
@@ -411,18 +412,29 @@ const (
 	lookTimeout   = time.Second
 )
 
-// lookAtAll reads all leases of a role; nil stands for one whose server does
-// not answer.
+// lookAtAll reads all leases of a role, those on one server in one call; nil
+// stands for one whose server does not answer.
 func (l *Leases) lookAtAll(ctx context.Context, r *role) ([]*seen, error) {
 	state := make([]*seen, len(r.places))
 	errs := make([]error, len(r.places))
+	servers := make(map[*Redis][]int)
+	for i, p := range r.places {
+		servers[p.redis] = append(servers[p.redis], i)
+	}
 	var group errgroup.Group
 	group.SetLimit(parallelLooks)
-	for i, p := range r.places {
+	for redis, places := range servers {
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 			defer cancel()
-			state[i], errs[i] = p.look(ctx)
+			calls := make([]rueidis.Completed, len(places))
+			for n, i := range places {
+				calls[n] = redis.client.B().Hmget().Key(r.places[i].key).Field("owner", "token").Build()
+			}
+			for n, answer := range redis.client.DoMulti(ctx, calls...) {
+				i := places[n]
+				state[i], errs[i] = r.places[i].seen(ctx, answer)
+			}
 			return nil
 		})
 	}
@@ -443,10 +455,9 @@ func joinOnce(errs []error) error {
 	})...)
 }
 
-// look reads a lease as it stands.
-func (p *place) look(ctx context.Context) (*seen, error) {
-	c := p.redis.client
-	v, err := c.Do(ctx, c.B().Hmget().Key(p.key).Field("owner", "token").Build()).ToArray()
+// seen is a lease as it stood when Redis answered.
+func (p *place) seen(ctx context.Context, answer rueidis.RedisResult) (*seen, error) {
+	v, err := answer.ToArray()
 	if err != nil {
 		return nil, p.redis.wrap("read a lease", err)
 	}

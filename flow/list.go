@@ -35,8 +35,9 @@ const (
 	unevenBytes  = 4 << 20
 	sampledNodes = 64
 
-	// A list is looked at this often while it is empty, growing slowly. None of
-	// the looks writes, but each costs half a millisecond of a slow core: 40 a
+	// A list is looked at this often while it is empty, growing slowly, until
+	// Redis is asked to say when it is not (listen.go), or if it cannot say. None
+	// of the looks writes, but each costs half a millisecond of a slow core: 40 a
 	// second are 2 % of it. With the store's wait an element of a quiet list is a
 	// row within 100 ms all the same.
 	pollSoonest = 2 * time.Millisecond
@@ -86,7 +87,10 @@ type List struct {
 	deployment string // whose list it is; empty: nobody asks
 	replace    bool   // take it over from another deployment
 
+	listenFor time.Duration // listenWait, but in tests
+
 	heldTotal atomic.Int64 // elements held, by this process
+	deafUntil atomic.Int64 // Redis is not asked to say what changes before, in milliseconds since 1970
 }
 
 // BelongTo makes Open refuse a list that another deployment drains: each would
@@ -126,7 +130,7 @@ func NewList(r *Redis, key string, side Side) (*List, error) {
 	if side != Left && side != Right {
 		return nil, fmt.Errorf("list %s: take %q: want left or right", key, side)
 	}
-	return &List{redis: r, keys: keys, name: key, side: side}, nil
+	return &List{redis: r, keys: keys, name: key, side: side, listenFor: listenWait}, nil
 }
 
 // Name returns the list's key; of hashes, the set's key, "@" and their id.
@@ -191,6 +195,7 @@ type ListReader struct {
 	raised uint64            // (open.lua)
 	sizes  map[uint64]uint64 // of chunks read but not dropped yet
 	due    time.Time         // when hashes are drained next
+	empty  bool              // a list had nothing at the last look
 
 	mu        sync.Mutex
 	committed sluice.Position
@@ -422,18 +427,17 @@ func (r *ListReader) Next(ctx context.Context, wait bool) (Page, error) {
 		if !wait {
 			return Page{}, nil
 		}
-		select {
-		case <-ctx.Done():
+		pause = r.await(ctx, pause, nil)
+		if ctx.Err() != nil {
 			return Page{}, ctx.Err()
-		case <-time.After(pause):
 		}
-		pause = min(2*pause, pollLatest)
 	}
 }
 
 // hold takes what waits in the list, if anything, as the next chunk. Nothing
 // is held while maxHeldChunks are not dropped yet.
 func (r *ListReader) hold(ctx context.Context) (bool, error) {
+	r.empty = false
 	if r.last+1-r.first >= maxHeldChunks || time.Now().Before(r.due) {
 		return false, nil
 	}
@@ -466,6 +470,7 @@ func (r *ListReader) hold(ctx context.Context) (bool, error) {
 	}
 	switch {
 	case n == 0:
+		r.empty = l.id == ""
 		return false, nil
 	case last != r.last+1:
 		return false, fmt.Errorf("hold %s: %w: chunk %d was held last, redis says %d; it has gone back in time", l, sluice.ErrConflict, r.last, last)

@@ -155,7 +155,7 @@ func Pull(ctx context.Context, logs []*Log, cursors map[int]sluice.Position, emi
 		group.Go(func() error {
 			cursor := cursors[l.Partition()]
 			for {
-				batches, err := l.Read(ctx, cursor, pullBatches, pullWait)
+				batches, err := l.Read(ctx, cursor, pullBatches, sluice.Rest(time.Now(), pullWait))
 				if err != nil {
 					return err
 				}

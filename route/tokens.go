@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"sluice"
 	"sluice/flow"
 )
 
@@ -19,7 +20,7 @@ const (
 	leaseEvery = 50 * time.Millisecond
 
 	// stopsEvery is how often a process looks what is stopped.
-	stopsEvery = 250 * time.Millisecond
+	stopsEvery = 500 * time.Millisecond
 
 	// callFor bounds a call to Redis: a late token is none, and what is stopped is
 	// asked again at once.
@@ -203,8 +204,6 @@ func (r *Router) Run(ctx context.Context, log *slog.Logger) {
 // that is given; while nobody calls, it rests. The first of several failures is
 // told.
 func (r *Router) repeat(ctx context.Context, log *slog.Logger, failed string, every time.Duration, wake <-chan struct{}, turn func(context.Context) error) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
 	failing := false
 	for ctx.Err() == nil {
 		err := turn(ctx)
@@ -213,7 +212,7 @@ func (r *Router) repeat(ctx context.Context, log *slog.Logger, failed string, ev
 		}
 		failing = err != nil
 		select {
-		case <-tick.C:
+		case <-time.After(sluice.Rest(time.Now(), every)):
 		case <-ctx.Done():
 			return
 		}

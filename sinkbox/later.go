@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// turnEvery is how often it is looked what has become due.
+	// turnEvery is how often it is looked what has become due, while something is
+	// to happen at all.
 	turnEvery = 50 * time.Millisecond
 
 	// maxReport is how much is reported at once.
@@ -84,6 +85,12 @@ func (b *Box) plan(send, to, address string, now time.Time) {
 		slices.SortStableFunc(l.steps, func(x, y step) int { return cmp.Compare(x.at.UnixNano(), y.at.UnixNano()) })
 	}
 	heap.Push(&b.pending, l)
+	if len(b.pending) == 1 {
+		select {
+		case b.planned <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // Turn reports what has become due, a bounded number at once, and returns whether
@@ -120,8 +127,15 @@ func (b *Box) Run(ctx context.Context) {
 	for {
 		for ctx.Err() == nil && b.Turn() {
 		}
+		next := tick.C
+		if pending, _ := b.Pending(); pending == 0 {
+			tick.Stop()
+			next = nil
+		}
 		select {
-		case <-tick.C:
+		case <-next:
+		case <-b.planned:
+			tick.Reset(turnEvery)
 		case <-ctx.Done():
 			return
 		}

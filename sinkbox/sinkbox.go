@@ -117,6 +117,8 @@ type Box struct {
 	missed   int64
 
 	pendingAtMost, deferredAtMost int
+
+	planned chan struct{} // something is to happen where nothing was
 }
 
 // New returns mailboxes. report is told what has happened, of several mails at
@@ -134,7 +136,8 @@ func New(s Settings, clock sluice.Clock, report func([]Happening)) (*Box, error)
 	if s.Within == 0 {
 		s.Within = DefaultWithin
 	}
-	return &Box{s: s, clock: clock, report: report, deferred: make(map[string]bool), pendingAtMost: maxPending, deferredAtMost: maxDeferred}, nil
+	return &Box{s: s, clock: clock, report: report, deferred: make(map[string]bool), pendingAtMost: maxPending, deferredAtMost: maxDeferred,
+		planned: make(chan struct{}, 1)}, nil
 }
 
 // Name implements sluice.Transport.

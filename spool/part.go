@@ -178,7 +178,7 @@ func (s *Sender) read(ctx context.Context, p *part) error {
 			return err
 		}
 		wanted, all := s.wanted(p)
-		wait := laneWait
+		wait := sluice.Rest(time.Now(), laneWait)
 		if !all { // a full queue may be short before a blocked read ends
 			wait = 0
 		}

@@ -14,7 +14,7 @@ import (
 const (
 	// lookEvery is how often the number of the last change is read: what is
 	// committed is in force after that and the time of a look or two.
-	lookEvery = 250 * time.Millisecond
+	lookEvery = 500 * time.Millisecond
 
 	// lookTimeout bounds one look.
 	lookTimeout = 10 * time.Second
@@ -28,7 +28,7 @@ const (
 )
 
 // Follower keeps a List as the database has it: it reads all suppressions once,
-// and from then on the number of the last change, four times a second, which is
+// and from then on the number of the last change, twice a second, which is
 // one row by its key. Where that has risen it reads what has changed. Nobody has
 // to tell it, so it matters to nobody whether Redis answers. While the database
 // does not, the list stays as it is: nothing is changed then, since changes are
@@ -105,15 +105,13 @@ func (f *Follower) Load(ctx context.Context) error {
 
 // Run follows until a context ends.
 func (f *Follower) Run(fetch, work context.Context) {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
 	for {
 		select {
 		case <-fetch.Done():
 			return
 		case <-work.Done():
 			return
-		case <-ticker.C:
+		case <-time.After(sluice.Rest(time.Now(), lookEvery)):
 		}
 		if err := f.Look(fetch); err != nil && fetch.Err() == nil {
 			f.fail(err)
