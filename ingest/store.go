@@ -36,8 +36,8 @@ type StoreFollower struct {
 	Log    *slog.Logger
 	Stats  *Stats
 
-	// Queue is given every batch before it is stored, in the order of its log;
-	// nil: nobody is.
+	// Queue is given every batch before it is stored, in the order of its log,
+	// perhaps long before if the store is behind (ahead); nil: nobody is.
 	Queue Queue
 
 	free chan struct{} // of the session: has an element while no unit with updates of users is on its way
@@ -193,36 +193,20 @@ func (s *StoreFollower) begin(ctx context.Context, logs []*flow.Log, partitions 
 	return s.Queue.Begin(ctx, partitions)
 }
 
-// queue hands batches to who moves sends to their lanes.
-func (s *StoreFollower) queue(ctx context.Context, held map[int]*flow.Lease, batches []flow.Batch) error {
-	if s.Queue == nil {
-		return nil
-	}
-	for i := range batches {
-		if err := s.Queue.Queue(ctx, held[batches[i].Partition], &batches[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // read gathers batches of all logs to transactions.
 func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[int]sluice.Position, held map[int]*flow.Lease, emit func(storeUnit) error) error {
 	pulled := make(chan []flow.Batch)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	failed := make(chan error, 1)
+	reading := make(map[int]*ahead) // by partition, each of one goroutine
+	for _, l := range logs {
+		p := l.Partition()
+		reading[p] = &ahead{store: s, log: l, lease: held[p], after: cursors[p]}
+	}
 	go func() { // ends with ctx
 		failed <- flow.Pull(ctx, logs, maps.Clone(cursors), func(b []flow.Batch) error {
-			if err := s.queue(ctx, held, b); err != nil {
-				return err
-			}
-			select {
-			case pulled <- b:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+			return reading[b[0].Partition].offer(ctx, b, pulled)
 		})
 	}()
 	for {

@@ -51,6 +51,7 @@ func TestMain(m *testing.M) {
 type bed struct {
 	*testing.T
 	database string
+	patience time.Duration // of the store with a locked database; 0: its own
 	log      *lockedBuffer
 
 	mu   sync.Mutex
@@ -147,7 +148,7 @@ func (b *bed) open(routes spool.Routes, suppress nobody) *office {
 	var err error
 	o.redis, err = flow.Dial(b.Context(), testRedis.URL())
 	b.must(err)
-	o.store, err = sqlstore.Open(b.Context(), b.database, sqlstore.Options{})
+	o.store, err = sqlstore.Open(b.Context(), b.database, sqlstore.Options{SessionTimeout: b.patience})
 	b.must(err)
 	log := slog.New(slog.NewTextHandler(b.log, nil))
 	partitions := flow.Partitions(testPartitions)

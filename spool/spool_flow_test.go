@@ -1,6 +1,7 @@
 package spool_test
 
 import (
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,6 +64,32 @@ func TestHighOvertakes(t *testing.T) {
 	b.eventually("all are recorded", func() bool { return o.waiting() == 0 })
 	if at := slices.Index(w.came(), "now@example.com"); at < 0 || at >= 2*w.window {
 		t.Errorf("the urgent one went as number %d, want it in the window after the one under way", at)
+	}
+}
+
+// TestSendsDoNotWaitForTheLedger: sends leave while the store stands still, far
+// behind the end of the logs, and nothing is sent twice when it goes on.
+func TestSendsDoNotWaitForTheLedger(t *testing.T) {
+	b := newBed(t)
+	b.patience = time.Hour
+	w := newWire(nil)
+	o := b.start(w, nil)
+	urgent := draft("now@example.com", sluice.PriorityHigh, sluice.ClassTransactional)
+	o.submit(urgent)
+	b.eventually("the ledger has one", func() bool { return o.totals() == "sent 1" })
+	other := must(sql.Open("sqlite", strings.TrimPrefix(b.database, "sqlite:")))
+	defer other.Close()
+	other.SetMaxOpenConns(1)
+	must(other.ExecContext(t.Context(), "BEGIN IMMEDIATE")) // nobody else writes now
+	const mails = 25                                        // more than the store has in hand
+	for n := range mails {
+		o.submit(urgent)
+		b.eventually("the mail has left", func() bool { return len(w.came()) == n+2 })
+	}
+	must(other.ExecContext(t.Context(), "ROLLBACK"))
+	b.eventually("the ledger has all", func() bool { return o.totals() == fmt.Sprintf("sent %d", mails+1) })
+	if n := len(w.came()); n != mails+1 {
+		t.Fatalf("%d mails have left, want %d", n, mails+1)
 	}
 }
 

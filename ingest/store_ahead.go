@@ -1,0 +1,83 @@
+package ingest
+
+import (
+	"context"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+)
+
+const (
+	// aheadAfter is how long batches wait for the store before what is behind them
+	// is looked at for sends, and how often it is looked for more.
+	aheadAfter = 200 * time.Millisecond
+
+	aheadBatches = 4
+)
+
+// ahead hands the batches of one log to the store. One goroutine calls it.
+//
+// A send waits in the log for the store follower, which queues what it reads; but
+// the store may be behind, by seconds, and an urgent mail would be too. So while
+// batches wait for the store, the log is read on for its sends alone. They are
+// queued before their batches are stored, as always, only earlier; what else is
+// in the batches is forgotten, and read again when the store comes to it. A store
+// that keeps up reads every log once.
+type ahead struct {
+	store *StoreFollower
+	log   *flow.Log
+	lease *flow.Lease
+	after sluice.Position // up to there sends are queued
+}
+
+// offer queues the sends of batches and hands the batches over, when the store
+// takes them.
+func (a *ahead) offer(ctx context.Context, batches []flow.Batch, to chan<- []flow.Batch) error {
+	if err := a.queue(ctx, batches); err != nil {
+		return err
+	}
+	for pause := aheadAfter; ; {
+		timer := time.NewTimer(pause)
+		select {
+		case to <- batches:
+			timer.Stop()
+			return nil
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
+		}
+		if a.store.Queue == nil {
+			continue
+		}
+		more, err := a.log.Read(ctx, a.after, aheadBatches, 0)
+		if err != nil {
+			return err
+		}
+		if err := a.queue(ctx, more); err != nil {
+			return err
+		}
+		if pause = 0; len(more) == 0 {
+			pause = aheadAfter
+		}
+	}
+}
+
+// queue hands batches to who moves sends to their lanes, those that were not
+// looked at before.
+func (a *ahead) queue(ctx context.Context, batches []flow.Batch) error {
+	for i := range batches {
+		b := &batches[i]
+		if !a.after.Before(b.Position) {
+			continue
+		}
+		if a.store.Queue != nil {
+			if err := a.store.Queue.Queue(ctx, a.lease, b); err != nil {
+				return err
+			}
+		}
+		a.after = b.Position
+	}
+	return nil
+}
