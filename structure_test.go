@@ -51,6 +51,7 @@ var layers = map[string]int{
 	"mailhttp":         1, // any provider that takes mail by HTTP, as a transport
 	"sinkbox":          1, // built-in mailboxes, as a transport
 	"template":         1, // mails, and what becomes of them for a recipient
+	"dns":              1, // asks resolvers for records
 	"smtp":             1, // a client: mail to one relay
 	"smtp/sink":        1, // a receiver for tests and benches
 	"bench/plot":       1, // draws charts, knows nothing of the program
@@ -80,6 +81,7 @@ var layers = map[string]int{
 	"apitest":   6,
 	"clocktest": 6, // a clock that a test moves
 	"storetest": 6,
+	"dnstest":   6, // a DNS server
 	"flowtest":  6,
 	"chaos":     6,
 }

@@ -1,0 +1,68 @@
+// Package dns asks a resolver for records: the little of it that checks of
+// domains need.
+//
+// Not net.Resolver, which tells neither the aliases on the way to a record, nor
+// a name that is not there from one without such records, and takes its server
+// from the machine alone. Messages are packed and parsed by x/net/dns/dnsmessage.
+package dns
+
+import (
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// Kind is a type of records.
+type Kind dnsmessage.Type
+
+// The kinds that can be asked for.
+const (
+	A    = Kind(dnsmessage.TypeA)
+	AAAA = Kind(dnsmessage.TypeAAAA)
+	MX   = Kind(dnsmessage.TypeMX)
+	TXT  = Kind(dnsmessage.TypeTXT)
+)
+
+// String returns the kind's word.
+func (k Kind) String() string {
+	switch k {
+	case A:
+		return "A"
+	case AAAA:
+		return "AAAA"
+	case MX:
+		return "MX"
+	case TXT:
+		return "TXT"
+	}
+	return fmt.Sprintf("TYPE%d", uint16(k)) // RFC 3597, 5
+}
+
+// Status says whether there are records.
+type Status byte
+
+// The statuses.
+const (
+	Found  Status = 1
+	NoData Status = 2 // the name is there, and has no such records
+	NoName Status = 3 // there is no such name, or what it is an alias of is not there
+)
+
+// Answer is what a resolver says of a name. Its texts are what a stranger has
+// published: any octets.
+type Answer struct {
+	Status  Status
+	Aliases []string // the names that the name leads to by CNAME, in order
+	TTL     uint32   // in seconds, the least of all records
+
+	Addresses []netip.Addr // of A and AAAA
+	Texts     []string     // of TXT: each record's strings in one
+	Mailers   []Mailer     // of MX, the preferred first
+}
+
+// Mailer is a server that takes mail for a domain.
+type Mailer struct {
+	Host       string // without a dot at its end; empty: it takes none (RFC 7505)
+	Preference uint16
+}
