@@ -8,7 +8,7 @@ import (
 )
 
 // What `sluice doctor` finds. Whoever speaks a technology looks at it: flow at
-// Redis, sqlstore at the database, package doctor at what runs. Nobody changes
+// Redis, sqlstore at the database, domain at DNS, ingest at what runs. Nobody changes
 // anything, and what cannot be looked at is a finding too.
 
 // Check names what was looked at, for machines: it never changes its meaning.
@@ -55,6 +55,12 @@ const (
 	CheckDeadLetters Check = "dead-letters"
 	CheckListTable   Check = "list-table"
 
+	CheckDomainMX        Check = "domain-mx"
+	CheckDomainSPF       Check = "domain-spf"
+	CheckDomainDKIM      Check = "domain-dkim"
+	CheckDomainDMARC     Check = "domain-dmarc"
+	CheckDomainAlignment Check = "domain-alignment"
+
 	CheckConfigValid   Check = "config-valid"
 	CheckConfigRootKey Check = "config-root-key"
 	CheckConfigListen  Check = "config-listen"
@@ -74,6 +80,7 @@ func Checks() []Check {
 		CheckDatabasePacket, CheckDatabaseInfile, CheckDatabaseStrict, CheckDatabaseTimeZone, CheckDatabaseClock, CheckDatabaseShared, CheckLedger,
 		CheckMirrorReachable, CheckMirrorIndex,
 		CheckDiskFree, CheckSpillFiles,
+		CheckDomainMX, CheckDomainSPF, CheckDomainDKIM, CheckDomainDMARC, CheckDomainAlignment,
 		CheckDeployment, CheckProcesses, CheckLeases, CheckFollowers, CheckLag, CheckGaps, CheckDeadLetters, CheckListTable,
 	}
 }
@@ -106,6 +113,37 @@ type Examination struct {
 	// Directory is where a server keeps its data, if that is a directory of
 	// this machine; empty: it is not, or the server does not tell.
 	Directory string
+}
+
+// Report is what was found, in the order in which it was looked at.
+type Report struct {
+	Summary  Summary   `json:"summary"`
+	Findings []Finding `json:"findings"`
+}
+
+// Summary counts findings.
+type Summary struct {
+	Errors   int `json:"errors"`
+	Warnings int `json:"warnings"`
+	OK       int `json:"ok"`
+	Unknown  int `json:"unknown"`
+}
+
+// Add adds what was found about one thing.
+func (r *Report) Add(e Examination) {
+	for _, f := range e.Findings {
+		switch f.Severity {
+		case SeverityError:
+			r.Summary.Errors++
+		case SeverityWarning:
+			r.Summary.Warnings++
+		case SeverityUnknown:
+			r.Summary.Unknown++
+		default:
+			r.Summary.OK++
+		}
+		r.Findings = append(r.Findings, f)
+	}
 }
 
 // Examiner looks at one thing and changes nothing. It ends when ctx does; what

@@ -66,6 +66,7 @@ var layers = map[string]int{
 	"alert":    3, // tells people what is wrong
 	"segment":  3, // who is in a segment
 	"suppress": 3, // who must not be mailed
+	"domain":   3, // whether receivers will take mail from a domain
 	"consent":  3, // who has asked for mail, and has confirmed it
 	"spool":    3, // messages on their way out
 	"braze":    3, // the dialect of Braze's API: requests to updates, users to replies
@@ -80,8 +81,8 @@ var layers = map[string]int{
 
 	"apitest":   6,
 	"clocktest": 6, // a clock that a test moves
-	"storetest": 6,
 	"dnstest":   6, // a DNS server
+	"storetest": 6,
 	"flowtest":  6,
 	"chaos":     6,
 }

@@ -21,6 +21,7 @@ const (
 	Gap         = "gap"
 	Follower    = "follower"
 	Disk        = "disk"
+	Domain      = "domain"
 	Test        = "test" // not a problem: somebody tries whether alerts arrive
 )
 

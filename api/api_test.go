@@ -46,6 +46,8 @@ type program struct {
 	canceller Canceller
 
 	suppressions *suppress.Service
+
+	domains DomainLooker
 }
 
 func (p *program) Ready() error {
@@ -71,6 +73,8 @@ func (p *program) Sends() sluice.SendStore     { return p.sends }
 func (p *program) Canceller() Canceller        { return p.canceller }
 
 func (p *program) Suppressions() *suppress.Service { return p.suppressions }
+
+func (p *program) Domains() DomainLooker { return p.domains }
 
 func (p *program) Consent() *consent.Service { return p.forms }
 
@@ -209,6 +213,7 @@ func fullStats() Stats {
 		Mirror:        &Mirror{took, 9, 1},
 		SMTP:          &SMTP{5, 8, map[string]int64{"login": 2}, took, 1},
 		Routes:        []routing.Snapshot{{Name: "relay", Breaker: "open", Opened: 1, Taken: 9, Throttled: 2, Share: 0.5, LeftToday: 7}},
+		Domains:       []SenderDomain{{"example.com", sluice.Summary{Errors: 1, Warnings: 2}}},
 		DiskFreeBytes: 1 << 30, DiskSizeBytes: 1 << 32,
 		Followers: []Follower{{"store", 0, 0.25, 12, 9}, {"list:q", 0, 1, -1, -1}},
 		Lists:     []List{{"q", 5, 3}, {"gone", -1, -1}},
@@ -234,6 +239,7 @@ func TestMetrics(t *testing.T) {
 		"sluice_mirror_write_seconds_count 3", "sluice_mirror_documents_total 9", "sluice_mirror_errors_total 1",
 		"sluice_smtp_accepted_messages_total 5", "sluice_smtp_accepted_recipients_total 8", `sluice_smtp_refused_total{reason="login"} 2`, "sluice_smtp_accept_seconds_count 3", "sluice_smtp_connections 1",
 		`sluice_stage_seconds_bucket{stage="trim",le="0.1"} 2`, "sluice_commit_rows_sum 0.5", "sluice_append_items_count 3",
+		`sluice_sender_domain_findings{domain="example.com",severity="error"} 1`, `sluice_sender_domain_findings{domain="example.com",severity="warning"} 2`,
 		`sluice_redis_call_seconds_count{server="127.0.0.1:6379"} 3`, `sluice_redis_errors_total{server="127.0.0.1:6379"} 2`,
 		"sluice_data_free_bytes 1.073741824e+09", "sluice_data_size_bytes 4.294967296e+09", `sluice_build_info{goversion="go`, "sluice_live_processes 2", "sluice_ready 1", "go_goroutines",
 	} {

@@ -78,6 +78,7 @@ var (
 	descRouteShare = desc("route_pace_share_ratio", "How much of its pace a route has now, 0 to 1: less while the other side wants fewer.", "route")
 	descRouteDay   = desc("route_day_left_mails", "What a route that is warmed up may still send today, all processes together.", "route")
 	descStopped    = desc("marketing_stopped", "1 while all marketing mail is stopped (sluice sending stop), else 0.")
+	descDomain     = desc("sender_domain_findings", "Of a domain that mail is sent from: what is wrong with it in DNS. At most 100 domains.", "domain", "severity")
 	descBuild      = desc("build_info", "1; the labels say what runs.", "version", "revision", "goversion")
 	descProcesses  = desc("live_processes", "Processes that share the roles, this one included.")
 	descReady      = desc("ready", "1 if the program is ready, else 0.")
@@ -197,6 +198,10 @@ func (m metrics) collectTimes(ch chan<- prometheus.Metric, s *Stats) {
 	ch <- prometheus.MustNewConstMetric(descSuppressed, prometheus.GaugeValue, float64(s.Suppressed))
 	ch <- prometheus.MustNewConstMetric(descSupprAge, prometheus.GaugeValue, s.SuppressionsAge)
 	m.collectRoutes(ch, s)
+	for _, d := range s.Domains {
+		ch <- prometheus.MustNewConstMetric(descDomain, prometheus.GaugeValue, float64(d.Summary.Errors), label(d.Name), string(sluice.SeverityError))
+		ch <- prometheus.MustNewConstMetric(descDomain, prometheus.GaugeValue, float64(d.Summary.Warnings), label(d.Name), string(sluice.SeverityWarning))
+	}
 	if s.Mirror != nil {
 		histogram(descMirror, s.Mirror.Took)
 	}

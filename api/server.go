@@ -88,6 +88,7 @@ type Server struct {
 
 	seriesSlots chan struct{}
 	previews    chan struct{}
+	domainSlots chan struct{}
 	stopping    chan struct{} // closed when the server stops: profiles end
 	stopOnce    sync.Once
 	requests    requestIDs
@@ -107,6 +108,7 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	s.version, s.revision = options.Version, options.Revision
 	s.seriesSlots = make(chan struct{}, parallelSeries)
 	s.previews = make(chan struct{}, parallelPreviews)
+	s.domainSlots = make(chan struct{}, parallelDomains)
 	s.stopping = make(chan struct{})
 	s.requests.init()
 	s.http = &http.Server{
@@ -147,7 +149,7 @@ func (s *Server) routes() []route {
 		{pingPath, get, s.ping},
 		{optInPath, []string{http.MethodPost, http.MethodOptions}, s.optIn},
 		{consent.ConfirmPath, []string{http.MethodGet, http.MethodHead, http.MethodPost}, s.optInConfirm},
-	}, slices.Concat(s.segmentRoutes(), s.templateRoutes(), s.suppressionRoutes(), s.messageRoutes(), s.brazeRoutes())...)
+	}, slices.Concat(s.segmentRoutes(), s.templateRoutes(), s.suppressionRoutes(), s.messageRoutes(), s.domainRoutes(), s.brazeRoutes())...)
 }
 
 // handler answers by the table. Only what is posted has a body to speak of,

@@ -61,6 +61,9 @@ type Program interface {
 	Sends() sluice.SendStore
 	Canceller() Canceller
 
+	// Domains looks at sender domains, nil while the program does not run.
+	Domains() DomainLooker
+
 	// Applied returns when what was written to the logs of these keys before is
 	// applied to their users, or why that cannot be said.
 	Applied(ctx context.Context, keys []sluice.UserKey) error
@@ -105,6 +108,10 @@ type Stats struct {
 	// SuppressionsAge how long ago it was known that there are no others.
 	Suppressed      int
 	SuppressionsAge float64 // in seconds
+
+	// Domains are those that mail was sent from, a hundred at most; nil: nobody
+	// looks at them.
+	Domains []SenderDomain
 
 	Routes           []routing.Snapshot // nil: this process does not send
 	MarketingStopped bool

@@ -95,6 +95,7 @@ type Config struct {
 	AllowList       []string  `yaml:"allow_list" doc:"Who gets mail with sending: allow-list. Addresses, domains, '*.example.com' for all domains below one. On a command line or in the environment: separated by commas." sample:"[me@example.com, example.org]"`
 	Routes          []Route   `yaml:"routes" only:"file" doc:"Ways out for mail: the route's name, then its settings. Mail that several could take is shared by weight; what fails is left alone for a while, and its mail goes by others or waits. docs/routes.md explains it."`
 	DKIM            []DKIM    `yaml:"dkim" only:"file" doc:"Mail of which senders' domains is signed here, and with what: the domain, then its keys. Leave out domains for which your provider signs."`
+	Domains         Domains   `yaml:"domains" doc:"The domains that mail is sent from; docs/domains.md explains what is looked at."`
 	InDoubtSeconds  int       `yaml:"in_doubt_seconds" doc:"After what time transactional mail is sent once more of which nobody knows whether it has arrived, 1 to 86400. A relay may take 600 s to answer."`
 	Mailboxes       Mailboxes `yaml:"mailboxes" doc:"The built-in mailboxes. What they do to mail is always the same for an address; 0 to 1000 of 1000 addresses each."`
 	RootKey         Secret    `yaml:"root_key" only:"noflag" doc:"A key of the HTTP API with all permissions, which needs no database to be checked, at least 32 characters: head -c 32 /dev/urandom | base64. Better given as SLUICE_ROOT_KEY than written down here. Never printed."`
@@ -228,6 +229,7 @@ func Default() *Config {
 		SMTPD:           SMTPD{RequireAuth: true, MaxMessageMB: MaxSMTPMessageMB},
 		Alerts:          Alerts{LagSeconds: 300, DeadLetters: 1, DiskFreePercent: 10, HoldSeconds: 60, RepeatHours: 24},
 		Sending:         string(route.Sink),
+		Domains:         Domains{Check: true},
 		InDoubtSeconds:  605,
 		Mailboxes:       Mailboxes{Keep: sinkbox.DefaultMails, Megabytes: sinkbox.DefaultBytes >> 20, WithinSeconds: int(sinkbox.DefaultWithin.Seconds())},
 		Log:             Log{Level: "info", Format: "text"},

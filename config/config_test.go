@@ -351,6 +351,7 @@ func TestSampleLoads(t *testing.T) {
 	want.Alerts.Webhook, want.Alerts.SMTP = "https://example.com/alerts", "smtp://USER:PASSWORD@mail.example.com:587"
 	want.TimeSeries = "mongodb://USER:PASSWORD@10.0.0.9:27017/sluice"
 	want.Alerts.Email, want.Alerts.From = "ops@example.com", "sluice@example.com"
+	want.Domains.Resolver = "127.0.0.53"
 	want.SMTPD = SMTPD{Listen: "127.0.0.1:2525", TLSCert: "/etc/sluice/fullchain.pem", TLSKey: "/etc/sluice/privkey.pem", Hostname: "mail.example.com", RequireAuth: true, MaxMessageMB: 25}
 	want.origins, c.origins = nil, nil
 	if !reflect.DeepEqual(c, want) {

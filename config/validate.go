@@ -49,7 +49,7 @@ func (c *Config) validate() error {
 	for _, l := range c.Lists {
 		errs = append(errs, c.validateList(l))
 	}
-	errs = append(errs, c.validateHashes(), c.validateRetention(), c.validateAlerts(), c.validateBraze(), c.validateOptIn(), c.validateSuppressionSets(), c.validateRoutes(), c.validateDKIM(), c.validateSMTPD())
+	errs = append(errs, c.validateHashes(), c.validateRetention(), c.validateAlerts(), c.validateBraze(), c.validateOptIn(), c.validateSuppressionSets(), c.validateRoutes(), c.validateDKIM(), c.validateDomains(), c.validateSMTPD())
 	return errors.Join(errs...)
 }
 

@@ -109,6 +109,9 @@ func isName(s string) bool {
 // Domain returns the domain that the key signs for.
 func (k *Key) Domain() string { return k.domain }
 
+// Public returns the public key.
+func (k *Key) Public() crypto.PublicKey { return k.signer.Public() }
+
 // RecordName returns the name of the TXT record that publishes the key.
 func (k *Key) RecordName() string { return k.selector + "._domainkey." + k.domain }
 

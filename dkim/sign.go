@@ -68,6 +68,9 @@ func NewSigner(keys ...*Key) (*Signer, error) {
 	return &Signer{keys: slices.Clone(keys), scratch: sync.Pool{New: func() any { return &scratch{hash: sha256.New()} }}}, nil
 }
 
+// Keys returns the keys that a signature each is made with.
+func (s *Signer) Keys() []*Key { return slices.Clone(s.keys) }
+
 // scratch is what one signature needs for a moment.
 type scratch struct {
 	hash   hash.Hash

@@ -117,6 +117,13 @@ func paceKey(route, domain string) string { return prefix + "{route:" + route + 
 // stopsKey: hash, what is stopped in all processes -> who has stopped it.
 func stopsKey() string { return prefix + "{members}:stops" }
 
+// senderDomainKey: string that expires, what was found about a domain that mail
+// is sent from. It is in the slot of senderDomainsKey.
+func senderDomainKey(domain string) string { return prefix + "{members}:domain:" + domain }
+
+// senderDomainsKey: sorted set, these domains by when they were looked at.
+func senderDomainsKey() string { return prefix + "{members}:domains" }
+
 // onceKey: string, the first value given under a name; it expires.
 func onceKey(name string) string { return prefix + "once:" + name }
 

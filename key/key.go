@@ -92,6 +92,8 @@ const (
 
 	SuppressionsRead  Permission = "suppressions:read"
 	SuppressionsWrite Permission = "suppressions:write"
+
+	DomainsRead Permission = "domains:read"
 )
 
 // The permissions of calls of Braze's REST API, by the names that its users
@@ -134,6 +136,7 @@ var Permissions = []struct {
 	{TemplatesWrite, "make, change and archive templates"},
 	{SuppressionsRead, "read /v1/suppressions, and ask /v1/suppressions/check"},
 	{SuppressionsWrite, "add and remove suppressions"},
+	{DomainsRead, "look at sender domains by /v1/domains"},
 	{MetricsRead, "read /metrics, where it is not open"},
 	{MessagesSend, "hand in messages to be mailed, by SMTP or to /v1/messages, see what becomes of them, cancel them"},
 	{OptInWrite, "get the link to be mailed from /v1/optin"},

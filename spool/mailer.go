@@ -24,6 +24,10 @@ type Mailer struct {
 	// goes out unsigned: its provider signs, or nobody does.
 	Signers map[string]*dkim.Signer
 
+	// Meet is told the domain that each mail is from, in lower case; nil: nobody
+	// wants to know.
+	Meet func(domain string)
+
 	Clock sluice.Clock
 }
 
@@ -131,7 +135,7 @@ func (m *Mailer) render(ctx context.Context, s *sluice.Send, content []byte, p *
 	if err != nil {
 		return nil, err
 	}
-	return m.build(s, &made)
+	return buildMail(&made, s.From, s.To, s.ID(), time.UnixMilli(max(s.AcceptedMillis, s.DueMillis)))
 }
 
 // compiled returns the template of a send. What a mail says itself is compiled
@@ -150,17 +154,17 @@ func (m *Mailer) compiled(ctx context.Context, s *sluice.Send, c *template.Conte
 	return t, err
 }
 
-// build makes a message of what was rendered.
-func (m *Mailer) build(s *sluice.Send, made *template.Message) ([]byte, error) {
-	from := made.From
-	if from == "" {
-		from = s.From
+// buildMail makes a message of what was rendered, from an address unless the
+// template says another one.
+func buildMail(made *template.Message, from, to, id string, date time.Time) ([]byte, error) {
+	if made.From != "" {
+		from = made.From
 	}
 	sender, err := mime.ParseMailbox(from)
 	if err != nil {
 		return nil, err
 	}
-	to, err := mime.ParseMailbox(s.To)
+	recipient, err := mime.ParseMailbox(to)
 	if err != nil {
 		return nil, err
 	}
@@ -180,15 +184,19 @@ func (m *Mailer) build(s *sluice.Send, made *template.Message) ([]byte, error) {
 		common.Headers = append(common.Headers, mime.Header{Name: h.Name, Value: h.Value})
 	}
 	return mime.Build(&common, &mime.Fields{
-		To: []mime.Mailbox{to}, Subject: made.Subject, Text: made.Text, HTML: made.HTML, Preheader: made.Preheader,
-		ID: s.ID() + "@" + sender.Address.Domain, Date: time.UnixMilli(max(s.AcceptedMillis, s.DueMillis)).UTC(),
+		To: []mime.Mailbox{recipient}, Subject: made.Subject, Text: made.Text, HTML: made.HTML, Preheader: made.Preheader,
+		ID: id + "@" + sender.Address.Domain, Date: date.UTC(),
 	})
 }
 
 // sign puts the signatures of the sender's domain before a message.
 func (m *Mailer) sign(s *sluice.Send, content []byte, now time.Time) ([]byte, error) {
 	_, domain, _ := strings.Cut(s.From, "@")
-	signer := m.Signers[strings.ToLower(domain)]
+	domain = strings.ToLower(domain)
+	if m.Meet != nil {
+		m.Meet(domain)
+	}
+	signer := m.Signers[domain]
 	if signer == nil {
 		return content, nil
 	}

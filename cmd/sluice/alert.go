@@ -101,6 +101,7 @@ func (e *engine) problems(ctx context.Context, tells bool) (found []alert.Proble
 		found = append(found, alert.Problem{Kind: alert.Disk, Subject: host,
 			Summary: fmt.Sprintf("%.1f %% of the disk of the data directory on %s are free (%d MB), less than %d %%", 100*float64(free)/float64(size), host, free>>20, a.DiskFreePercent)})
 	}
+	found = append(found, e.domainProblems()...)
 	if tells && a.DeadLetters > 0 {
 		n, err := e.store.CountDeadLetters(ctx)
 		switch {

@@ -55,6 +55,7 @@ func commands() []command {
 		{name: "demo", line: "watch made-up mail events flow through", long: demoLong, flags: demoFlags, run: runDemo},
 		{name: "health", line: "ask whether the program lives, for supervisors", long: healthLong, setting: true, flags: healthFlags, run: runHealth},
 		{name: "doctor", line: "look for what is wrong, and say what to do", long: doctorLong, setting: true, flags: doctorFlags, run: runDoctor},
+		{name: "domain", args: "check DOMAIN...", line: "look whether receivers will take mail from a domain", long: domainLong, setting: true, flags: domainFlags, run: runDomain},
 		{name: "migrate", line: "bring the database's schema up", long: migrateLong, setting: true, run: runMigrate},
 		{name: "tail", line: "show the events that pass through", long: tailLong, setting: true, flags: tailFlags, run: runTail},
 		{name: "sending", args: "show | stop [NOTE] | resume", line: "stop all marketing mail, or let it go on", long: sendingLong, setting: true, run: runSending},

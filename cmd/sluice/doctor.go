@@ -25,9 +25,10 @@ import (
 const doctorLong = `
 Looks at everything the program depends on and says what is wrong and what to do: the
 configuration, every Redis of it, the database, the mirror of the series, the free space
-of their directories, and what runs: who holds which role, what is behind, what stands
-still. It changes nothing, works beside a program that runs and without one, and goes on
-when a server does not answer. Exits with 1 if it finds an error; warnings do not count.
+of their directories, the domains that mail is sent from, and what runs: who holds which
+role, what is behind, what stands still. It changes nothing, works beside a program that
+runs and without one, and goes on when a server does not answer. Exits with 1 if it finds
+an error; warnings do not count.
 docs/doctor.md explains every check.
 `
 
@@ -53,7 +54,7 @@ func runDoctor(ctx context.Context, c *call) error {
 	if err != nil {
 		e := sluice.Examination{Where: "configuration"}
 		e.Fail(sluice.CheckConfigValid, "mend it; nothing else was looked at", "%s", sluice.OneLine(err))
-		report.add(e)
+		report.Add(e)
 	} else {
 		(&doctor{config: cfg, clock: sluice.SystemClock{}, report: &report}).examine(ctx)
 	}
@@ -83,16 +84,17 @@ type doctor struct {
 
 // examine looks at the servers side by side, then at what runs on them.
 func (d *doctor) examine(ctx context.Context) {
-	d.report.add(examineConfig(d.config))
+	d.report.Add(examineConfig(d.config))
 	d.servers(ctx)
 	seen := make(map[string]bool)
 	for _, dir := range append([]string{d.config.Data}, d.directories...) {
 		if dir, err := filepath.Abs(dir); err == nil && !seen[dir] {
 			seen[dir] = true
-			d.report.add(examineDisk(dir))
+			d.report.Add(examineDisk(dir))
 		}
 	}
-	d.report.add(examineSpill(spillDir(d.config), d.clock))
+	d.report.Add(examineSpill(spillDir(d.config), d.clock))
+	d.domains(ctx)
 	d.running(ctx)
 	d.followers(ctx)
 }
@@ -141,7 +143,7 @@ func (d *doctor) servers(ctx context.Context) {
 		if examiners[i] == nil {
 			continue
 		}
-		d.report.add(e)
+		d.report.Add(e)
 		if e.Directory != "" {
 			d.directories = append(d.directories, e.Directory)
 		}
@@ -187,7 +189,7 @@ func (d *doctor) embedded() string {
 	if err != nil {
 		e := sluice.Examination{Where: "embedded redis"}
 		e.Unknown(errors.New("it runs only while sluice does, and none runs on the data directory "+d.config.Data), sluice.CheckRedisReachable)
-		d.report.add(e)
+		d.report.Add(e)
 		return ""
 	}
 	return string(note)
@@ -245,7 +247,7 @@ func (d *doctor) running(ctx context.Context) {
 			}
 		}
 	}
-	d.report.add(x.Examine(ctx))
+	d.report.Add(x.Examine(ctx))
 }
 
 // lists returns the lists and hashes whose server answers.
@@ -279,7 +281,7 @@ func (d *doctor) lists(ctx context.Context, main *flow.Redis) (lists []*flow.Lis
 			}
 		}
 	}
-	d.report.add(e)
+	d.report.Add(e)
 	return lists, func() {
 		for _, r := range servers {
 			if r != nil && r != main {
@@ -302,5 +304,5 @@ func (d *doctor) followers(ctx context.Context) {
 	default:
 		e.Fail(sluice.CheckFollowers, "mend what it names; it tries again by itself", "the program here is not ready: %s", answer)
 	}
-	d.report.add(e)
+	d.report.Add(e)
 }

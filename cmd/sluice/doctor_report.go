@@ -8,35 +8,8 @@ import (
 	"sluice"
 )
 
-// doctorReport is what was found, in the order in which it was looked at.
-type doctorReport struct {
-	Summary  doctorSummary    `json:"summary"`
-	Findings []sluice.Finding `json:"findings"`
-}
-
-// doctorSummary counts findings.
-type doctorSummary struct {
-	Errors   int `json:"errors"`
-	Warnings int `json:"warnings"`
-	OK       int `json:"ok"`
-	Unknown  int `json:"unknown"`
-}
-
-func (r *doctorReport) add(e sluice.Examination) {
-	for _, f := range e.Findings {
-		switch f.Severity {
-		case sluice.SeverityError:
-			r.Summary.Errors++
-		case sluice.SeverityWarning:
-			r.Summary.Warnings++
-		case sluice.SeverityUnknown:
-			r.Summary.Unknown++
-		default:
-			r.Summary.OK++
-		}
-		r.Findings = append(r.Findings, f)
-	}
-}
+// doctorReport is a report on its way to people or machines.
+type doctorReport struct{ sluice.Report }
 
 func (r *doctorReport) writeJSON(c *call) error {
 	text, err := safeJSON(r)
@@ -49,7 +22,7 @@ func (r *doctorReport) writeJSON(c *call) error {
 // doctorGroups are the headings, by the beginnings of the checks' names. What
 // belongs to none is about what runs.
 var doctorGroups = []struct{ title, prefix string }{
-	{"Configuration", "config-"}, {"Redis", "redis-"}, {"Database", "database-"}, {"Disk", "disk-"}, {"Running", ""},
+	{"Configuration", "config-"}, {"Redis", "redis-"}, {"Database", "database-"}, {"Disk", "disk-"}, {"Sender domains", "domain-"}, {"Running", ""},
 }
 
 func groupOf(c sluice.Check) string {

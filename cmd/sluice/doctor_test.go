@@ -31,7 +31,7 @@ func diagnosed(t *testing.T, dir string, args ...string) (int, map[sluice.Check]
 	}
 	rank := map[sluice.Severity]int{sluice.SeverityOK: 1, sluice.SeverityUnknown: 2, sluice.SeverityWarning: 3, sluice.SeverityError: 4}
 	worst := make(map[sluice.Check]sluice.Severity)
-	var counted doctorSummary
+	var counted sluice.Summary
 	for _, f := range report.Findings {
 		t.Logf("%-8s %s: %s: %s", f.Severity, f.Check, f.Where, f.Found)
 		if !slices.Contains(sluice.Checks(), f.Check) || rank[f.Severity] == 0 || f.Where == "" || f.Found == "" {

@@ -17,6 +17,7 @@ import (
 	"sluice"
 	"sluice/apitest"
 	"sluice/consent"
+	"sluice/dnstest"
 	"sluice/sqlstore"
 )
 
@@ -155,7 +156,7 @@ func (s *served) makeExamples(t *testing.T) {
 // Every example of the document is answered by a real program as it says; a
 // request without a body by a success.
 func TestDocumentExamples(t *testing.T) {
-	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
+	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot, "SLUICE_DOMAINS_RESOLVER="+dnstest.Start(t).Addr())
 	s.makeExamples(t)
 	bodies := 0
 	for _, e := range examples(described(t, s.url).Document) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/dnstest"
 	"sluice/servers"
 )
 
@@ -42,7 +43,7 @@ func pythonTool(t *testing.T, name string) string {
 // refused without one; other methods are answered 405, with Allow.
 func TestFuzzedBySchema(t *testing.T) {
 	tool := pythonTool(t, "st")
-	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
+	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot, "SLUICE_DOMAINS_RESOLVER="+dnstest.Start(t).Addr())
 	dir := t.TempDir()
 	for _, file := range []string{"schemathesis.toml", "schemathesis_hooks.py"} {
 		text, err := os.ReadFile(filepath.Join("testdata", file))

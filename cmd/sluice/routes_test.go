@@ -75,7 +75,7 @@ func TestMailGoesByARoute(t *testing.T) {
 	cfg.Data, cfg.Partitions = t.TempDir(), 2
 	cfg.Database = config.URL("sqlite:" + filepath.Join(cfg.Data, "sluice.db"))
 	cfg.Sending, cfg.AllowList = "allow-list", []string{"allowed.example"}
-	cfg.Mailboxes.WithinSeconds = 1
+	cfg.Mailboxes.WithinSeconds, cfg.Domains.Check = 1, false
 	cfg.Routes = []config.Route{{Name: "provider", Pace: "1000/s", HTTP: config.HTTPRoute{
 		URL: config.Secret(provider.URL), ID: "/id", Body: `{"to":"{{to}}","subject":"{{subject}}"}`}}}
 	e, err := openEngine(t.Context(), cfg, slog.New(slog.DiscardHandler))

@@ -32,6 +32,9 @@ type sending struct {
 
 // openSending builds it. Nothing runs yet.
 func (e *engine) openSending(partitions []flow.Partition) error {
+	if err := e.openDomains(); err != nil {
+		return err
+	}
 	s := &sending{stats: &spool.Stats{Health: e.stats}}
 	for _, l := range e.logs {
 		s.lanes = append(s.lanes, l.Lanes())
@@ -72,5 +75,5 @@ func (e *engine) mailer() (*spool.Mailer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &spool.Mailer{Templates: template.NewCache(e.store, template.DefaultCacheBytes), Users: e.store, Signers: signers, Clock: e.clock}, nil
+	return &spool.Mailer{Templates: template.NewCache(e.store, template.DefaultCacheBytes), Users: e.store, Signers: signers, Meet: e.meet(), Clock: e.clock}, nil
 }

@@ -55,6 +55,9 @@ func (p *Program) Submitter() sluice.Submitter {
 	if p.engine == nil {
 		return nil
 	}
+	if p.config.Domains.Require && p.engine.watchesDomains() {
+		return gate{p.engine.sending.intake, p.engine.domains}
+	}
 	return p.engine.sending.intake
 }
 

@@ -73,6 +73,7 @@ func (e *engine) snapshot() api.Stats {
 	}
 	e.snapshotTimes(&s)
 	e.snapshotMirror(&s)
+	e.snapshotDomains(&s)
 	s.LeaseChanges = make(map[string]api.LeaseChanges)
 	for role, c := range status.Changes {
 		s.LeaseChanges[role] = api.LeaseChanges(c)

@@ -14,6 +14,7 @@ import (
 	"sluice/alert"
 	"sluice/config"
 	"sluice/consent"
+	"sluice/domain"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/mongostore"
@@ -47,6 +48,9 @@ func (e *engine) followers() []follower {
 	}
 	if e.mirror != nil {
 		all = append(all, follower{config.RoleStore, "mirror", e.mirror.Run})
+	}
+	if e.watchesDomains() {
+		all = append(all, follower{"", "domains", e.domains.Run})
 	}
 	if e.config.Alerts.On() {
 		all = append(all, follower{"", "alerts", e.watcher().Run})
@@ -83,6 +87,7 @@ type engine struct {
 
 	consent *consent.Service
 	sending *sending
+	domains *domain.Watcher
 
 	suppressions *suppress.Follower // and the list that it keeps
 	sets         []*suppress.SetFollower

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sluice"
+	"sluice/alert"
+	"sluice/api"
+	"sluice/config"
+	"sluice/dkim"
+	"sluice/dns"
+	"sluice/domain"
+	"sluice/flow"
+	"sluice/mime"
+)
+
+const domainLong = `
+Looks in DNS whether receivers will take mail from a domain: SPF, the records of the keys
+that the setting dkim signs with, DMARC, whether anything proves that mail is the domain's,
+and where bounces go. Each finding has its remedy, with the record to publish. Needs
+neither Redis nor the database, and no program that runs; changes nothing. The routes of
+the configuration say which servers SPF has to name.
+
+    sluice domain check example.com news.example.com
+
+Exits with 1 if it finds an error; warnings do not count. docs/domains.md explains it.
+`
+
+var domainFlags = []flagSpec{
+	{name: "json", help: "one JSON object: summary and findings (INTERFACES.md, section 7)"},
+	{name: "all", help: "also show what is in order"},
+}
+
+// Bounds of a look from the command line, and by doctor.
+const (
+	maxDomainsGiven  = 100
+	parallelDomains  = 8
+	domainTimeout    = 20 * time.Second
+	maxDoctorDomains = 50
+	doctorDomainAge  = 7 * 24 * time.Hour
+)
+
+func runDomain(ctx context.Context, c *call) error {
+	if len(c.given.args) < 2 || c.given.args[0] != "check" || len(c.given.args) > maxDomainsGiven+1 {
+		return usagef("domain: want check and 1 to %d domains; `sluice help domain` explains it", maxDomainsGiven)
+	}
+	var names []string
+	for _, arg := range c.given.args[1:] {
+		name, err := domainName(arg)
+		if err != nil {
+			return usagef("domain check: %w", err)
+		}
+		names = append(names, name)
+	}
+	cfg, err := c.load(nil)
+	if err != nil {
+		return err
+	}
+	checker, err := domainChecker(cfg)
+	if err != nil {
+		return err
+	}
+	report := doctorReport{}
+	for _, e := range checkDomains(ctx, checker, names) {
+		report.Add(e)
+	}
+	if c.given.has("json") {
+		err = report.writeJSON(c)
+	} else {
+		err = report.write(c, c.given.has("all"))
+	}
+	if err == nil && report.Summary.Errors > 0 {
+		err = fmt.Errorf("domain check: errors found: %d", report.Summary.Errors)
+	}
+	return err
+}
+
+// domainName returns a domain as DNS has it.
+func domainName(text string) (string, error) {
+	a, err := mime.ParseAddress("postmaster@" + strings.TrimSuffix(text, "."))
+	if err != nil || !strings.Contains(a.Domain, ".") || strings.Contains(text, "@") {
+		return "", fmt.Errorf("%.80q is no domain, want a name such as example.com", text)
+	}
+	return strings.ToLower(a.Domain), nil
+}
+
+// domainChecker returns what looks at domains.
+func domainChecker(cfg *config.Config) (*domain.Checker, error) {
+	resolver, err := dns.New(cfg.Domains.Resolver)
+	if err != nil {
+		return nil, fmt.Errorf("domains.resolver: %w", err)
+	}
+	c := &domain.Checker{DNS: resolver, Ways: cfg.Ways(), Keys: make(map[string][]*dkim.Key)}
+	signers, err := cfg.Signers()
+	if err != nil {
+		c.KeysErr = err
+		return c, nil
+	}
+	for name, s := range signers {
+		c.Keys[name] = s.Keys()
+	}
+	return c, nil
+}
+
+// checkDomains looks at domains side by side.
+func checkDomains(ctx context.Context, c *domain.Checker, names []string) []sluice.Examination {
+	results := make([]sluice.Examination, len(names))
+	var group errgroup.Group
+	group.SetLimit(parallelDomains)
+	for i, name := range names {
+		group.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, domainTimeout)
+			defer cancel()
+			results[i] = c.Check(ctx, name)
+			return nil
+		})
+	}
+	_ = group.Wait() // examinations do not fail
+	return results
+}
+
+// domains looks at the domains that mail is signed for, and at those that mail
+// was sent from; not where nothing leaves.
+func (d *doctor) domains(ctx context.Context) {
+	if !d.config.Leaves() || !d.config.Domains.Check {
+		return
+	}
+	var names []string
+	for _, k := range d.config.DKIM {
+		names = append(names, strings.ToLower(k.Domain))
+	}
+	if d.answering[d.config.Redis] {
+		if main, err := flow.Dial(ctx, d.mainURL); err == nil { // what is wrong with it was found above
+			met, err := flow.SenderDomains{Redis: main}.Names(ctx, d.clock.Now().Add(-doctorDomainAge).UnixMilli(), maxDoctorDomains)
+			main.Close()
+			if err != nil {
+				e := sluice.Examination{Where: "sender domains"}
+				e.Unknown(err, sluice.CheckDomainMX)
+				d.report.Add(e)
+			}
+			names = append(names, met...)
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	checker, err := domainChecker(d.config)
+	if err != nil {
+		e := sluice.Examination{Where: "sender domains"}
+		e.Unknown(err, sluice.CheckDomainMX)
+		d.report.Add(e)
+		return
+	}
+	for _, e := range checkDomains(ctx, checker, names[:min(len(names), maxDoctorDomains)]) {
+		d.report.Add(e)
+	}
+}
+
+// openDomains prepares the look at the domains that mail is sent from; where
+// nothing leaves, nobody looks.
+func (e *engine) openDomains() error {
+	checker, err := domainChecker(e.config)
+	if err != nil {
+		return err
+	}
+	e.domains = domain.NewWatcher(checker.Check, flow.SenderDomains{Redis: e.redis}, e.clock, e.log)
+	return nil
+}
+
+// watchesDomains reports whether domains are looked at by themselves.
+func (e *engine) watchesDomains() bool { return e.config.Domains.Check && e.config.Leaves() }
+
+// meet returns who is told of the domains that mail is sent from, nil: nobody.
+func (e *engine) meet() func(string) {
+	if !e.watchesDomains() {
+		return nil
+	}
+	return e.domains.Meet
+}
+
+// gate refuses mail from domains that are surely wrong, before it is accepted.
+type gate struct {
+	sluice.Submitter
+	domains *domain.Watcher
+}
+
+// Submit implements sluice.Submitter. Drafts are accepted or refused together.
+func (g gate) Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error) {
+	seen := make(map[string]bool)
+	for i := range drafts {
+		name := senderDomain(drafts[i].From)
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		if err := g.domains.Refusal(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	return g.Submitter.Submit(ctx, once, drafts)
+}
+
+// senderDomain is the domain of an address, empty if there is none.
+func senderDomain(address string) string {
+	return strings.ToLower(address[strings.LastIndexByte(address, '@')+1:])
+}
+
+// Domains returns what looks at sender domains, nil while the program does not
+// run.
+func (p *Program) Domains() api.DomainLooker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil {
+		return nil
+	}
+	return p.engine.domains
+}
+
+// domainProblems are the domains from which mail is refused.
+func (e *engine) domainProblems() (found []alert.Problem) {
+	if !e.watchesDomains() {
+		return nil
+	}
+	for _, r := range e.domains.Results() {
+		if f := r.Worst(sluice.SeverityError); f != nil {
+			found = append(found, alert.Problem{Kind: alert.Domain, Subject: r.Domain, Summary: fmt.Sprintf("%s: %s: %s", r.Domain, f.Check, f.Found)})
+		}
+	}
+	return found
+}
+
+// maxShownDomains bounds the labels of a metric.
+const maxShownDomains = 100
+
+// snapshotDomains adds what was found about the domains that mail is sent from.
+func (e *engine) snapshotDomains(s *api.Stats) {
+	if !e.watchesDomains() {
+		return
+	}
+	results := e.domains.Results()
+	for _, r := range results[:min(len(results), maxShownDomains)] {
+		var report sluice.Report
+		report.Add(sluice.Examination{Findings: r.Findings})
+		s.Domains = append(s.Domains, api.SenderDomain{Name: r.Domain, Summary: report.Summary})
+	}
+}

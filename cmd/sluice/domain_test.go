@@ -1,0 +1,163 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice"
+	"sluice/config"
+	"sluice/dkim"
+	"sluice/dnstest"
+)
+
+// signing writes a key for a domain beside the configuration of a test, and
+// returns what is to be set and published for it.
+func signing(t *testing.T, dir, domain string) (setting, line string) {
+	t.Helper()
+	k, text, err := dkim.Generate(domain, "s1", dkim.KindEd25519)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, domain+".pem")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	record, err := k.Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("dkim: {%s: {keys: {s1: '%s'}}}\n", domain, file), k.RecordName() + " TXT " + record
+}
+
+// goodDomain is what receivers want to see of a domain, but for its key.
+func goodDomain(domain string) []string {
+	return []string{domain + " MX 10 mx." + domain, "mx." + domain + " A 192.0.2.1", domain + " TXT v=spf1 mx -all", "_dmarc." + domain + " TXT v=DMARC1; p=none; rua=mailto:d@" + domain}
+}
+
+// The command says what is wrong and what to publish, to people and to machines,
+// and ends with 1 on an error.
+func TestDomainCheck(t *testing.T) {
+	dir := t.TempDir()
+	setting, key := signing(t, dir, "example.com")
+	names := dnstest.Start(t, append(goodDomain("example.com"), key, "bad.example MX 0 .")...)
+	file := setting + "domains: {resolver: '" + names.Addr() + "'}\nsending: on\nroutes: {r: {smtp: {url: 'smtp://127.0.0.1:1', plain: true}}}\n"
+	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	good := mustRun(t, dir, "domain", "check", "Example.com.").stdout
+	if !strings.HasPrefix(good, "Sender domains\n  ok       domain-mx, domain-spf, domain-dkim, domain-dmarc, domain-alignment\n") {
+		t.Error(good)
+	}
+	if all := mustRun(t, dir, "domain", "check", "--all", "example.com").stdout; !strings.Contains(all, "ok       domain-dkim: example.com: the record s1._domainkey.example.com has the key that") {
+		t.Error(all)
+	}
+	bad := sluiceRun(t, dir, "domain", "check", "example.com", "bad.example", "bücher.example")
+	if bad.code != exitFailed || !strings.Contains(bad.stdout, "error    domain-mx: bad.example: its MX record says that it takes no mail") ||
+		!strings.Contains(bad.stdout, "error    domain-mx: xn--bcher-kva.example: there is no such domain") || !strings.Contains(bad.stdout, "\n           -> ") || !strings.Contains(bad.stderr, "errors found: 2") {
+		t.Errorf("%d %s %s", bad.code, bad.stdout, bad.stderr)
+	}
+	names.Set(t, goodDomain("example.com")...)
+	lost := sluiceRun(t, dir, "domain", "check", "--json", "example.com")
+	var report sluice.Report
+	if err := json.Unmarshal([]byte(lost.stdout), &report); err != nil || lost.code != exitFailed || report.Summary.Errors != 1 {
+		t.Fatalf("%d %s: %v", lost.code, lost.stdout, err)
+	}
+	for _, f := range report.Findings {
+		_, record, _ := strings.Cut(key, " TXT ")
+		if want := `publish s1._domainkey.example.com. IN TXT "` + record + `"`; f.Check == sluice.CheckDomainDKIM && f.Remedy != want {
+			t.Errorf("%+v, want %s", f, want)
+		}
+	}
+	for _, args := range []string{"", "check", "chek example.com", "check example", "check a@example.com", "check exa_mple..com", "check " + strings.Repeat("example.com ", maxDomainsGiven+1)} {
+		if r := sluiceRun(t, dir, append([]string{"domain"}, strings.Fields(args)...)...); r.code != exitUsage {
+			t.Errorf("domain %.50s: %d %s", args, r.code, r.stderr)
+		}
+	}
+	if r := sluiceRun(t, dir, "domain", "check", "example.com", "--domains-resolver", "dns.example"); r.code != exitFailed || !strings.Contains(r.stderr, "want IP or IP:PORT") {
+		t.Errorf("%d %s", r.code, r.stderr)
+	}
+}
+
+// domainsFile is a program whose mail leaves, to a receiver.
+const domainsFile = `
+listen: 127.0.0.1:0
+partitions: 2
+data: %s
+start_seconds: 30
+event_time: {past_days: 30, future_minutes: 60}
+sending: 'on'
+routes: {relay: {smtp: {url: 'smtp://%s', plain: true}}}
+domains: {resolver: '%s', require: %t}
+%s`
+
+// A domain is looked at when mail of it is met for the first time: the log, the
+// metrics, doctor and the API tell what is wrong, and no mail waits for DNS.
+func TestSenderDomainsAreLookedAt(t *testing.T) {
+	dir, receiver := t.TempDir(), startReceiver(t)
+	setting, key := signing(t, dir, "good.example")
+	names := dnstest.Start(t, append(goodDomain("good.example"), key, "mute.example MUTE")...)
+	write := func(require bool) {
+		t.Helper()
+		file := fmt.Sprintf(domainsFile, filepath.Join(dir, "data"), receiver.Addr(), names.Addr(), require, setting)
+		if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(false)
+	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+	message := func(domain string) string {
+		return `{"from":"shop@` + domain + `","to":"ann@example.com","subject":"s","text":"t"}`
+	}
+	for range 3 {
+		for _, domain := range []string{"good.example", "Bad.example", "mute.example"} {
+			s.mailed(t, message(domain))
+		}
+	}
+	await(t, "all mail arrives, whatever is wrong with its domain", func() bool { return receiver.Received() == 9 })
+	await(t, "the log tells what is wrong", func() bool {
+		return strings.Contains(s.log.String(), "domain=bad.example check=domain-mx severity=error found=\"there is no such domain\"")
+	})
+	line := `sluice_sender_domain_findings{domain="%s",severity="error"}`
+	await(t, "the metrics tell it", func() bool {
+		return s.sample(t, fmt.Sprintf(line, "bad.example")) >= 1 && s.sample(t, fmt.Sprintf(line, "good.example")) == 0
+	})
+	if strings.Contains(s.log.String(), "domain=good.example") {
+		t.Errorf("the good one is told of:\n%s", s.log)
+	}
+	if names.Asked("s1._domainkey.good.example") != 1 {
+		t.Errorf("a domain of which 3 mails were met was looked at %d times", names.Asked("s1._domainkey.good.example"))
+	}
+	doctor := sluiceRun(t, dir, "doctor", "--json", "--listen", strings.TrimPrefix(s.url, "http://"))
+	if doctor.code != exitFailed || !strings.Contains(doctor.stdout, `{"check":"domain-mx","severity":"error","where":"bad.example","found":"there is no such domain"`) || !strings.Contains(doctor.stdout, `{"check":"domain-dkim","severity":"ok","where":"good.example"`) {
+		t.Errorf("%d %s", doctor.code, doctor.stdout)
+	}
+	var answer struct {
+		Domain, Checked string
+		sluice.Report
+	}
+	status, text := s.ask(t, http.MethodGet, "/v1/domains/GOOD.example", "")
+	if err := json.Unmarshal([]byte(text), &answer); err != nil || status != http.StatusOK || answer.Domain != "good.example" || answer.Checked == "" || answer.Summary != (sluice.Summary{OK: 5}) {
+		t.Errorf("%d %s: %v", status, text, err)
+	}
+	if code := s.stop(t); code != exitOK {
+		t.Fatalf("exit code %d", code)
+	}
+
+	// Where a good domain is required, mail of a bad one is not accepted, from the
+	// first one on.
+	write(true)
+	names.Set(t, append(goodDomain("good.example"), key, "new.example MX 0 .")...)
+	s = serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+	for _, domain := range []string{"bad.example", "new.example"} {
+		if status, text := s.ask(t, http.MethodPost, "/v1/messages", message(domain)); status != http.StatusBadRequest || !strings.Contains(text, "mail from "+domain+" is not accepted") || !strings.Contains(text, "domain-mx") {
+			t.Errorf("%s: %d %s", domain, status, text)
+		}
+	}
+	s.mailed(t, message("good.example"))
+	await(t, "mail of the good one arrives", func() bool { return receiver.Received() == 10 })
+}

@@ -1,0 +1,314 @@
+package domain
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"sluice"
+)
+
+// Bounds of a Watcher.
+const (
+	// MaxWatched is how many domains are remembered; the one met longest ago makes
+	// room for the next.
+	MaxWatched = 1000
+
+	parallelLooks = 2
+	lookTimeout   = 20 * time.Second
+
+	// boardTimeout bounds a question to the board.
+	boardTimeout = 2 * time.Second
+
+	// What was found is believed for goodFor, and where something is wrong or could
+	// not be looked at for badFor: who has mended it does not want to wait.
+	goodFor = 6 * time.Hour
+	badFor  = 10 * time.Minute
+
+	// forgottenAfter is when a domain that sends nothing is no longer told of.
+	forgottenAfter = 7 * 24 * time.Hour
+)
+
+// Result is what was found about a domain, and when.
+type Result struct {
+	Domain        string           `json:"domain"`
+	CheckedMillis int64            `json:"checked_ms"`
+	Findings      []sluice.Finding `json:"findings"`
+}
+
+// Checked is when it was looked at.
+func (r *Result) Checked() time.Time { return time.UnixMilli(r.CheckedMillis) }
+
+// Worst returns the first finding of a severity, nil if there is none.
+func (r *Result) Worst(s sluice.Severity) *sluice.Finding {
+	i := slices.IndexFunc(r.Findings, func(f sluice.Finding) bool { return f.Severity == s })
+	if i < 0 {
+		return nil
+	}
+	return &r.Findings[i]
+}
+
+// Refusal is why mail of the domain is not to be accepted, nil if it may be.
+func (r *Result) Refusal() error {
+	f := r.Worst(sluice.SeverityError)
+	if f == nil {
+		return nil
+	}
+	return &sluice.Error{Code: sluice.CodeInvalid, Index: -1,
+		Message: fmt.Sprintf("mail from %s is not accepted, for receivers would refuse it: %s: %s; %s", r.Domain, f.Check, f.Found, f.Remedy)}
+}
+
+// fresh reports whether it is still believed.
+func (r *Result) fresh(now time.Time) bool {
+	age := now.Sub(r.Checked())
+	if r.CheckedMillis == 0 || age < 0 { // a clock that was ahead
+		return false
+	}
+	if r.Worst(sluice.SeverityError) != nil || r.Worst(sluice.SeverityUnknown) != nil {
+		return age < badFor
+	}
+	return age < goodFor
+}
+
+// problems are the findings that ask somebody to do something, as one text.
+func (r *Result) problems() string {
+	var all []string
+	for _, f := range r.Findings {
+		if f.Severity == sluice.SeverityError || f.Severity == sluice.SeverityWarning {
+			all = append(all, string(f.Check)+" "+string(f.Severity))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// Board is where processes keep what they have found for each other, by domain.
+// flow.SenderDomains is one.
+type Board interface {
+	// Found returns what is kept of a domain, empty if nothing is.
+	Found(ctx context.Context, domain string) (string, error)
+
+	// Keep keeps it, and forgets what was kept before a time.
+	Keep(ctx context.Context, domain, text string, atMillis, forgetMillis int64) error
+}
+
+// Watcher has sender domains looked at when mail of theirs is met for the first
+// time, and again when what was found has grown old: in the background, so that
+// no mail waits for DNS. Its methods may be called from several goroutines.
+type Watcher struct {
+	Look  func(ctx context.Context, domain string) sluice.Examination
+	Board Board
+	Clock sluice.Clock
+	Log   *slog.Logger
+
+	mu      sync.Mutex
+	watched map[string]*watched
+	queue   chan string
+}
+
+// watched is a domain that was met.
+type watched struct {
+	met    time.Time
+	queued bool          // it waits, or is being looked at
+	first  chan struct{} // closed when it was looked at once
+	result Result
+	told   string // the problems that the log has
+}
+
+// NewWatcher returns a watcher; what is met before Run waits for it.
+func NewWatcher(look func(context.Context, string) sluice.Examination, board Board, clock sluice.Clock, log *slog.Logger) *Watcher {
+	return &Watcher{Look: look, Board: board, Clock: clock, Log: log, watched: make(map[string]*watched), queue: make(chan string, MaxWatched)}
+}
+
+// Meet notes that mail of a domain, in lower case, is on its way. It waits for
+// nothing.
+func (w *Watcher) Meet(domain string) {
+	if domain == "" { // the null reverse-path
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.meet(domain)
+}
+
+func (w *Watcher) meet(domain string) *watched {
+	now := w.Clock.Now()
+	d := w.watched[domain]
+	if d == nil {
+		if len(w.watched) >= MaxWatched {
+			w.forgetOne()
+		}
+		d = &watched{first: make(chan struct{})}
+		w.watched[domain] = d
+	}
+	d.met = now
+	if !d.queued && !d.result.fresh(now) {
+		select {
+		case w.queue <- domain:
+			d.queued = true
+		default: // it is met again
+		}
+	}
+	return d
+}
+
+// forgetOne forgets the domain that was met longest ago.
+func (w *Watcher) forgetOne() {
+	oldest := ""
+	for name, d := range w.watched {
+		if oldest == "" || d.met.Before(w.watched[oldest].met) {
+			oldest = name
+		}
+	}
+	delete(w.watched, oldest)
+}
+
+// Await returns what was found about a domain; of one that nobody has looked at
+// yet it waits until somebody has, or ctx ends: then false.
+func (w *Watcher) Await(ctx context.Context, domain string) (Result, bool) {
+	w.mu.Lock()
+	d := w.meet(domain)
+	w.mu.Unlock()
+	select {
+	case <-d.first:
+	case <-ctx.Done():
+		return Result{}, false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return d.result, true
+}
+
+// Results returns what was found about the domains that are met, by name.
+func (w *Watcher) Results() []Result {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.Clock.Now()
+	var all []Result
+	for _, name := range slices.Sorted(maps.Keys(w.watched)) {
+		if d := w.watched[name]; d.result.CheckedMillis != 0 && now.Sub(d.met) < forgottenAfter {
+			all = append(all, d.result)
+		}
+	}
+	return all
+}
+
+// Run looks at domains until fetch ends.
+func (w *Watcher) Run(fetch, _ context.Context) {
+	var running sync.WaitGroup
+	for range parallelLooks {
+		running.Go(func() {
+			for {
+				select {
+				case <-fetch.Done():
+					return
+				case domain := <-w.queue:
+					w.one(fetch, domain)
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
+// one finds out about a domain: from the board, or by a look.
+func (w *Watcher) one(ctx context.Context, domain string) {
+	if r, found := w.kept(ctx, domain); found {
+		w.note(&r)
+		return
+	}
+	w.Refresh(ctx, domain)
+}
+
+// Refresh looks at a domain now. Of one that mail is sent from it keeps what was
+// found.
+func (w *Watcher) Refresh(ctx context.Context, domain string) Result {
+	looking, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	e := w.Look(looking, domain)
+	r := Result{Domain: domain, CheckedMillis: w.Clock.Now().UnixMilli(), Findings: e.Findings}
+	if ctx.Err() == nil && w.note(&r) { // else who asked has gone, and it is not what is so
+		w.keep(ctx, &r)
+	}
+	return r
+}
+
+func (w *Watcher) kept(ctx context.Context, domain string) (r Result, found bool) {
+	ctx, cancel := context.WithTimeout(ctx, boardTimeout)
+	defer cancel()
+	text, err := w.Board.Found(ctx, domain)
+	if err != nil || text == "" {
+		return r, false // then this process looks for itself
+	}
+	if err := json.Unmarshal([]byte(text), &r); err != nil || r.Domain != domain {
+		return r, false
+	}
+	return r, r.fresh(w.Clock.Now())
+}
+
+func (w *Watcher) keep(ctx context.Context, r *Result) {
+	text, err := json.Marshal(r)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, boardTimeout)
+		defer cancel()
+		err = w.Board.Keep(ctx, r.Domain, string(text), r.CheckedMillis, r.Checked().Add(-forgottenAfter).UnixMilli())
+	}
+	if err != nil {
+		w.Log.Warn("what was found about a sender domain could not be kept; other processes look for themselves", "domain", r.Domain, "error", err)
+	}
+}
+
+// note takes over what was found, and tells the log what has changed. false: the
+// domain is none that is met.
+func (w *Watcher) note(r *Result) bool {
+	w.mu.Lock()
+	d := w.watched[r.Domain]
+	if d == nil {
+		w.mu.Unlock()
+		return false
+	}
+	d.queued = false
+	if d.result.CheckedMillis == 0 {
+		close(d.first)
+	}
+	d.result = *r
+	before, now := d.told, r.problems()
+	d.told = now
+	w.mu.Unlock()
+	switch {
+	case now == before:
+	case now == "":
+		w.Log.Info("sender domain is as it should be again", "domain", r.Domain)
+	default:
+		for _, f := range r.Findings {
+			if f.Severity == sluice.SeverityError || f.Severity == sluice.SeverityWarning {
+				w.Log.Warn("sender domain is not as it should be; `sluice domain check` says more", "domain", r.Domain, "check", f.Check, "severity", f.Severity, "found", f.Found, "remedy", f.Remedy)
+			}
+		}
+	}
+	return true
+}
+
+// maxWait is how long the acceptance of a mail may wait for the first look at
+// its domain, where a good one is required.
+const maxWait = 5 * time.Second
+
+// Refusal returns why mail of a domain is not to be accepted, nil if it may be:
+// what DNS did not say in time is no reason.
+func (w *Watcher) Refusal(ctx context.Context, domain string) error {
+	if domain == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	r, ok := w.Await(ctx, domain)
+	if !ok {
+		return nil
+	}
+	return r.Refusal()
+}
