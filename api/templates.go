@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +15,9 @@ import (
 	"sluice"
 	"sluice/jsonscan"
 	"sluice/key"
+	"sluice/mime"
 	"sluice/profile"
+	"sluice/spool"
 	"sluice/template"
 )
 
@@ -86,6 +90,7 @@ func (s *Server) templateRoutes() []route {
 			http.MethodPut: s.putTemplate, http.MethodDelete: s.archiveTemplate}, s.getTemplate)},
 		{templatePath + "/current", []string{http.MethodPut}, s.ofTemplates(map[string]templateAnswer{http.MethodPut: s.chooseVersion}, nil)},
 		{templatePath + "/preview", []string{http.MethodPost}, s.ofTemplates(nil, s.previewTemplate)},
+		{templatePath + "/test", []string{http.MethodPost}, ofStore(s, s.program.Templates, key.MessagesSend, key.MessagesSend, nil, s.testTemplate)},
 	}
 }
 
@@ -261,41 +266,95 @@ type previewed struct {
 // previewTemplate is POST /v1/templates/{id}/preview. Nothing is fetched from
 // anywhere, whatever the HTML names.
 func (s *Server) previewTemplate(_ http.ResponseWriter, r *http.Request, store sluice.TemplateStore) (int, any, error) {
-	var version int
-	var variables string
-	who := url.Values{}
-	err := s.readObject(r, maxPreviewBody, func(text string) (err error) {
-		version, variables, err = parsePreview(text, who)
-		return err
-	})
+	v, in, err := s.readPreview(r, store, nil)
 	if err != nil {
 		return 0, nil, err
 	}
-	t, err := templateOf(r, store)
+	done, err := s.takePreview()
 	if err != nil {
 		return 0, nil, err
 	}
-	in := &template.Input{Variables: variables, Clock: s.clock}
-	ctx, cancel := context.WithTimeout(r.Context(), previewTimeout)
-	defer cancel()
-	if in.Profile, err = s.previewUser(ctx, who); err != nil {
-		return 0, nil, err
-	}
-	v, err := store.TemplateVersion(ctx, t.ID, version)
-	if err != nil {
-		return 0, nil, err
-	}
-	select {
-	case s.previews <- struct{}{}:
-		defer func() { <-s.previews }()
-	default:
-		return 0, nil, refusal(sluice.CodeUnavailable, "%d previews are being made, and no more are at a time; ask again", parallelPreviews)
-	}
-	m, err := render(&v, in)
+	defer done()
+	m, err := render(v, in)
 	if err != nil {
 		return 0, nil, err
 	}
 	return http.StatusOK, previewed{v.Version, m.Subject, m.Preheader, m.From, m.HTML, m.Text, m.Class.String(), append([]sluice.TemplateHeader{}, m.Headers...)}, nil
+}
+
+// readPreview reads what is to be rendered: the version that path and body name,
+// and its values. texts are further members of the body.
+func (s *Server) readPreview(r *http.Request, store sluice.TemplateStore, texts map[string]*string) (*sluice.TemplateVersion, *template.Input, error) {
+	var version int
+	in := &template.Input{Clock: s.clock}
+	who := url.Values{}
+	err := s.readObject(r, maxPreviewBody, func(text string) (err error) {
+		version, in.Variables, err = parsePreview(text, who, texts)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := templateOf(r, store)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), previewTimeout)
+	defer cancel()
+	if in.Profile, err = s.previewUser(ctx, who); err != nil {
+		return nil, nil, err
+	}
+	v, err := store.TemplateVersion(ctx, t.ID, version)
+	return &v, in, err
+}
+
+// takePreview takes one of the places of those who render; done gives it back.
+func (s *Server) takePreview() (done func(), err error) {
+	select {
+	case s.previews <- struct{}{}:
+		return func() { <-s.previews }, nil
+	default:
+		return nil, refusal(sluice.CodeUnavailable, "%d previews are being made, and no more are at a time; ask again", parallelPreviews)
+	}
+}
+
+// tested is a mail that was sent to be looked at.
+type tested struct {
+	ID      string `json:"id"`
+	Version int    `json:"version"`
+	Subject string `json:"subject"`
+}
+
+// testTemplate is POST /v1/templates/{id}/test: a mail to one address, which
+// goes the way of all mail.
+func (s *Server) testTemplate(w http.ResponseWriter, r *http.Request, store sluice.TemplateStore) (int, any, error) {
+	t := spool.Trial{}
+	v, in, err := s.readPreview(r, store, map[string]*string{"to": &t.To, "from": &t.From})
+	if err != nil {
+		return 0, nil, err
+	}
+	submitter := s.program.Submitter()
+	if submitter == nil {
+		return 0, nil, errNotRunning
+	}
+	done, err := s.takePreview()
+	if err != nil {
+		return 0, nil, err
+	}
+	defer done()
+	t.Version, t.Input = v, *in
+	draft, subject, err := t.Draft(s.clock.Now())
+	if e, ok := errors.AsType[*mime.Error](err); ok {
+		return 0, nil, refusal(sluice.CodeInvalid, "%s", e)
+	}
+	if err != nil {
+		return 0, nil, templateRefusal(err)
+	}
+	ids, err := submitter.Submit(r.Context(), "", []sluice.Draft{draft})
+	if err != nil {
+		return 0, nil, s.notAccepted(w, err, "Look whether it arrives before you send it again")
+	}
+	return http.StatusAccepted, tested{ids[0], v.Version, subject}, nil
 }
 
 func render(v *sluice.TemplateVersion, in *template.Input) (template.Message, error) {
@@ -471,9 +530,14 @@ func versionOf(v jsonscan.Value) (int, error) {
 	return n, nil
 }
 
-// parsePreview reads {"version": 3, "variables": {...}, "external_id": "..."}.
-func parsePreview(text string, who url.Values) (version int, variables string, err error) {
-	given, err := membersOf(text, "version", "variables", "external_id", "braze_id")
+// parsePreview reads {"version": 3, "variables": {...}, "external_id": "..."} and
+// texts, which may be there as well.
+func parsePreview(text string, who url.Values, texts map[string]*string) (version int, variables string, err error) {
+	known := append([]string{"version", "variables", "external_id", "braze_id"}, slices.Sorted(maps.Keys(texts))...)
+	given, err := membersOf(text, known...)
+	if err == nil {
+		err = textsOf(given, texts)
+	}
 	if err != nil {
 		return 0, "", err
 	}

@@ -62,7 +62,7 @@ func commands() []command {
 		{name: "dead", args: "list | show ID | replay ID... | drop ID...", line: "look after items that could not be applied", long: deadLong, setting: true, flags: deadFlags, run: runDead},
 		{name: "alert", args: "test", line: "try whether alerts arrive", long: alertLong, setting: true, run: runAlert},
 		{name: "key", args: "create | list | revoke ID", line: "look after the keys of the HTTP API", long: keyLong, setting: true, flags: keyFlags, run: runKey},
-		{name: "template", args: "list | show ID | put FILE | preview ID | use ID VERSION | archive ID", line: "look after mails that are written once", long: templateLong, setting: true, flags: templateFlags, run: runTemplate},
+		{name: "template", args: "list | put FILE | show|preview|test|archive ID | use ID VERSION", line: "look after mails that are written once", long: templateLong, setting: true, flags: templateFlags, run: runTemplate},
 		{name: "suppression", args: "add|remove ENTRY... | list | check ADDRESS... | import FILE", line: "look after who is not mailed", long: suppressionLong, setting: true, flags: suppressionFlags, run: runSuppression},
 		{name: "backup", args: "DIR|FILE", line: "write the tables and the logs to a file", long: backupLong, setting: true, run: runBackup},
 		{name: "restore", args: "FILE", line: "put a backup back", long: restoreLong, setting: true, flags: restoreFlags, run: runRestore},

@@ -210,6 +210,17 @@ func senderDomain(address string) string {
 	return strings.ToLower(address[strings.LastIndexByte(address, '@')+1:])
 }
 
+// refusedDomain is what gate says, for a command that hands mail in by itself.
+func refusedDomain(ctx context.Context, cfg *config.Config, from string) error {
+	checker, err := domainChecker(cfg)
+	if err != nil {
+		return err
+	}
+	name := senderDomain(from)
+	r := domain.Result{Domain: name, Findings: checkDomains(ctx, checker, []string{name})[0].Findings}
+	return r.Refusal()
+}
+
 // Domains returns what looks at sender domains, nil while the program does not
 // run.
 func (p *Program) Domains() api.DomainLooker {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -84,6 +86,39 @@ func TestNothingButTheAllowedLeaves(t *testing.T) {
 	await(t, "all are sent", func() bool { return s.counted(t, sluice.SendSent) == "relay 4, sink 9" })
 	if all, want := got(receiver), []string{"ME@allowed.example", "a@list.example", "b@x.open.example", "me@allowed.example"}; !slices.Equal(all, want) {
 		t.Errorf("%v got mail, want %v", all, want)
+	}
+
+	// So it is with mails that are sent to be looked at.
+	if status, text := s.ask(t, http.MethodPost, "/v1/templates", `{"id":"welcome","subject":"Hi {{ name }}","html":"<p>{{ name }} {{${first_name}}}</p>","class":"marketing","from":"Shop <shop@example.com>"}`); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, text)
+	}
+	s.sent(t, http.StatusCreated, "/users/track/sync", `{"attributes":[{"external_id":"u-7","first_name":"Ann"}]}`)
+	for _, to := range []string{"me@allowed.example", "you@other.example"} {
+		status, text := s.ask(t, http.MethodPost, "/v1/templates/welcome/test", `{"to":"`+to+`","variables":{"name":"Bob"},"external_id":"u-7"}`)
+		var answer struct {
+			ID, Subject string
+			Version     int
+		}
+		if err := json.Unmarshal([]byte(text), &answer); err != nil || status != http.StatusAccepted || answer.Subject != "[Test] Hi Bob" || answer.Version != 1 || len(answer.ID) != 32 {
+			t.Fatalf("%d %s: %v", status, text, err)
+		}
+	}
+	values := filepath.Join(s.dir, "values.json")
+	if err := os.WriteFile(values, []byte(`{"name":"Cy"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{"x@list.example", "you@other.example"} {
+		if out := mustRun(t, s.dir, "template", "test", "welcome", "--to", to, "--vars", values).stdout; !strings.Contains(out, "on its way to "+to+" as message ") || !strings.Contains(out, "if allow_list has the address") {
+			t.Error(out)
+		}
+	}
+	await(t, "all are sent", func() bool { return s.counted(t, sluice.SendSent) == "relay 6, sink 11" })
+	mails := receiver.Mails()[4:]
+	if len(mails) != 2 || !bytes.Contains(mails[0].Content, []byte("Subject: [Test] Hi Bob\r\n")) || !bytes.Contains(mails[0].Content, []byte("Bob Ann")) || !bytes.Contains(mails[1].Content, []byte("Subject: [Test] Hi Cy\r\n")) {
+		t.Errorf("%d mails to be looked at: %v", len(mails), got(receiver))
+	}
+	if tags := s.texts(t, "SELECT DISTINCT priority || ' ' || class || ' ' || tags FROM sends WHERE tags <> ''"); !slices.Equal(tags, []string{"high transactional template-test"}) {
+		t.Errorf("they are %q", tags)
 	}
 	if problems := receiver.Problems(); len(problems) > 0 {
 		t.Error(problems)

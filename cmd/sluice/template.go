@@ -35,18 +35,24 @@ a file: short lines, then the long texts.
     sluice template list                 all of them
     sluice template show welcome         as such a file; --version N: an older one
     sluice template preview welcome --variables '{"order":{"number":7}}' --user u-7
+    sluice template test welcome --to me@example.com --vars values.json    mail it there
     sluice template use welcome 2        version 2 is current again
     sluice template archive welcome      lists leave it out; put brings it back
 
-Versions never change. A preview sends nothing and fetches nothing.
+Versions never change. A preview sends nothing and fetches nothing. A test is a
+transactional mail of high priority, with [Test] before its subject and the tag
+template-test; it goes the way of all mail: with sending: sink into the mailboxes.
 `
 
 var templateFlags = []flagSpec{
-	{name: "version", value: "N", help: "show, preview: not the current version, but this one", check: wholeNumber(1, sluice.MaxTemplateVersions)},
+	{name: "version", value: "N", help: "show, preview, test: not the current version, but this one", check: wholeNumber(1, sluice.MaxTemplateVersions)},
 	{name: "archived", help: "list: archived ones too"},
 	{name: "json", help: "list: one JSON object a line"},
-	{name: "variables", value: "JSON", help: "preview: an object, the variables"},
-	{name: "user", value: "EXTERNAL_ID", help: "preview: for this user"},
+	{name: "variables", value: "JSON", help: "preview, test: an object, the variables"},
+	{name: "vars", value: "FILE", help: "preview, test: a file with that object, - for standard input"},
+	{name: "user", value: "EXTERNAL_ID", help: "preview, test: for this user"},
+	{name: "to", value: "ADDRESS", help: "test: where it goes"},
+	{name: "from", value: "ADDRESS", help: "test: whom it is from, if the template does not say it"},
 	{name: "part", value: "PART", help: "preview: subject, html or text alone, byte by byte, for a file or a pipe", check: oneOf("subject", "html", "text")},
 }
 
@@ -56,13 +62,13 @@ var templateWords = []struct {
 	args       int
 }{
 	{"list", "no arguments", 0}, {"show", "one ID", 1}, {"put", "one FILE, or - for standard input", 1},
-	{"preview", "one ID", 1}, {"use", "an ID and a version", 2}, {"archive", "one ID", 1},
+	{"preview", "one ID", 1}, {"test", "one ID", 1}, {"use", "an ID and a version", 2}, {"archive", "one ID", 1},
 }
 
 func runTemplate(ctx context.Context, c *call) (err error) {
 	actions := map[string]func(context.Context, *sqlstore.Store, []string) error{
 		"list": c.templateList, "show": c.templateShow, "put": c.templatePut,
-		"preview": c.templatePreview, "use": c.templateUse, "archive": c.templateArchive,
+		"preview": c.templatePreview, "test": c.templateTest, "use": c.templateUse, "archive": c.templateArchive,
 	}
 	var words []string
 	for _, w := range templateWords {
@@ -228,21 +234,11 @@ func (c *call) templatePut(ctx context.Context, store *sqlstore.Store, args []st
 }
 
 func (c *call) templatePreview(ctx context.Context, store *sqlstore.Store, args []string) error {
-	t, err := store.Template(ctx, args[0])
+	t, v, in, err := c.templateInput(ctx, store, args[0])
 	if err != nil {
 		return err
 	}
-	v, err := store.TemplateVersion(ctx, t.ID, c.versionGiven())
-	if err != nil {
-		return err
-	}
-	in := &template.Input{Variables: c.given.text("variables")}
-	if name := c.given.text("user"); name != "" {
-		if in.Profile, err = profileOf(ctx, store, name); err != nil {
-			return err
-		}
-	}
-	compiled, err := template.Compile(&v)
+	compiled, err := template.Compile(v)
 	if err != nil {
 		return fmt.Errorf("compile template %s: %w", t.ID, err)
 	}
@@ -256,7 +252,7 @@ func (c *call) templatePreview(ctx context.Context, store *sqlstore.Store, args 
 		return err
 	}
 	// Values of users are in it, and they may be anything.
-	for line := range strings.SplitSeq(strings.TrimSuffix(template.Format(t.Name, &v), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSuffix(template.Format(t.Name, v), "\n"), "\n") {
 		c.print("%s", safeText(strings.TrimSuffix(line, "\r")))
 	}
 	return nil
