@@ -177,6 +177,25 @@ func TestBrazeLimits(t *testing.T) {
 	}
 }
 
+// Transactional mail is never slowed down: neither by the bound of its key, nor
+// by a limit of calls.
+func TestTransactionalIsNotSlowedDown(t *testing.T) {
+	limits := braze.Limits{braze.LimitOther: 1}
+	s, url, p, _ := startBraze(t, Options{Clock: clocktest.At(time.UnixMilli(1_700_000_001_500)), BrazeLimits: limits, KeyItemsPerSecond: 1})
+	defer stop(t, s)
+	_, text := addKey(t, p.keys.(*sqlstore.Store), "transactional.send", "messages.send")
+	for i := range 20 {
+		got := callBraze(t, url+"/transactional/v1/campaigns/none/send", "POST", "Bearer "+text, `{"recipient":{"external_user_id":"u"}}`)
+		if got.status != 400 || got.body != `{"message":"Campaign does not exist"}` || got.header.Get("X-RateLimit-Remaining") != "1000000000" {
+			t.Fatalf("call %d: %d %s %v", i, got.status, got.body, got.header)
+		}
+		other := callBraze(t, url+"/messages/send", "POST", "Bearer "+text, `{}`)
+		if want := map[bool]int{true: 400, false: 429}[i == 0]; other.status != want {
+			t.Fatalf("call %d of another sort: %d %s", i, other.status, other.body)
+		}
+	}
+}
+
 // While the program starts, and without a database, calls are refused in the
 // same shape, to be sent again.
 func TestBrazeUnavailable(t *testing.T) {

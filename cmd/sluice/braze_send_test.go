@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/config"
 	"sluice/smtp/sink"
@@ -84,6 +86,53 @@ func TestBrazeSends(t *testing.T) {
 	if all := strings.Join(s.texts(t, "SELECT COUNT(*) FROM bodies"), ""); all != "0" {
 		t.Errorf("%s contents are kept", all)
 	}
+}
+
+// What is scheduled goes when it is time, as it was changed last, once; what is
+// deleted does not.
+func TestBrazeSchedules(t *testing.T) {
+	s, relay := startSending(t)
+	soon := func() string { return time.Now().Add(time.Second).UTC().Format("2006-01-02T15:04:05.000Z") }
+	create := func(subject, schedule string) (id string) {
+		t.Helper()
+		var a struct {
+			ScheduleID string `json:"schedule_id"`
+		}
+		text := s.sent(t, http.StatusCreated, "/messages/schedule/create", `{"external_user_ids":["ann","bob"],"schedule":{`+schedule+`},
+			"messages":{"email":{"app_id":"shop","from":"shop@example.com","subject":"`+subject+`","body":"b"}}}`)
+		if err := json.Unmarshal([]byte(text), &a); err != nil {
+			t.Fatal(err)
+		}
+		return a.ScheduleID
+	}
+	later := time.Now().AddDate(0, 0, 2).UTC().Format(time.RFC3339)
+	moved, gone := create("moved", `"time":"`+later+`"`), create("gone", `"time":"`+later+`"`)
+	local := create("local", `"time":"`+time.Now().Add(2*time.Hour).UTC().Format("2006-01-02T15:04:05")+`","in_local_time":true`) // released at once
+	s.sent(t, http.StatusCreated, "/messages/schedule/delete", `{"schedule_id":"`+gone+`"}`)
+	s.sent(t, http.StatusCreated, "/messages/schedule/update", `{"schedule_id":"`+moved+`","schedule":{"time":"`+soon()+`"}}`)
+	create("soon", `"time":"`+soon()+`"`)
+	awaitMail(t, relay, 2)
+	await(t, "mail for a zone waits", func() bool {
+		_, life := s.ask(t, http.MethodGet, "/v1/messages/"+strings.ReplaceAll(local, "-", ""), "")
+		return strings.Contains(life, `"user_id":"ann","state":"waiting"`)
+	})
+	s.sent(t, http.StatusCreated, "/messages/schedule/delete", `{"schedule_id":"`+local+`"}`)
+	await(t, "all are over", func() bool {
+		return strings.Join(s.texts(t, "SELECT state || ' ' || COUNT(*) FROM schedules GROUP BY state ORDER BY state"), ", ") == "cancelled 1, released 3"
+	})
+	var subjects []string
+	for _, m := range relay.Mails() {
+		_, subject, _ := strings.Cut(string(m.Content), "Subject: ")
+		subject, _, _ = strings.Cut(subject, "\r\n")
+		subjects = append(subjects, subject)
+	}
+	slices.Sort(subjects)
+	if fmt.Sprint(subjects) != "[moved soon]" {
+		t.Errorf("sent: %v", subjects)
+	}
+	await(t, "the ledger has all", func() bool {
+		return strings.Join(s.texts(t, "SELECT state || ' ' || COUNT(*) FROM sends GROUP BY state ORDER BY state"), ", ") == "cancelled 2, sent 2, suppressed 2"
+	})
 }
 
 // A transactional mail is sent once, whatever is repeated, and the repeat says
