@@ -15,12 +15,13 @@ import (
 // ScheduleState is where a schedule stands.
 type ScheduleState string
 
-// The states. Released and cancelled are final.
+// The states. The last three are final.
 const (
 	ScheduleWaiting   ScheduleState = "waiting"
 	ScheduleReleasing ScheduleState = "releasing" // who gets it is written
 	ScheduleReleased  ScheduleState = "released"
 	ScheduleCancelled ScheduleState = "cancelled"
+	ScheduleInDoubt   ScheduleState = "in_doubt" // due between a dump and its restore
 )
 
 // Schedule is a row of the table.

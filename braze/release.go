@@ -23,6 +23,10 @@ const (
 	// scheduleKept is for how long the row of a schedule stays that is over.
 	scheduleKept  = 30 * 24 * time.Hour
 	scheduleSweep = time.Hour
+
+	// overRequest is the request of a schedule that is over: of those who got the
+	// mail the ledger knows, and forgets who is erased.
+	overRequest = "{}"
 )
 
 // Releaser hands in mail that was scheduled, when it is time.
@@ -106,7 +110,7 @@ func (x *Releaser) Pass(ctx context.Context) (more bool, err error) {
 
 // sweep removes schedules that are over since a moment.
 func (x *Releaser) sweep(ctx context.Context, before time.Time) error {
-	for _, state := range []sluice.ScheduleState{sluice.ScheduleReleased, sluice.ScheduleCancelled} {
+	for _, state := range []sluice.ScheduleState{sluice.ScheduleReleased, sluice.ScheduleCancelled, sluice.ScheduleInDoubt} {
 		for more := true; more; {
 			rows, err := x.Store.Schedules(ctx, state, before.UnixMilli(), releasePage)
 			if err != nil {
@@ -148,6 +152,9 @@ func (x *Releaser) release(ctx context.Context, row *sluice.Schedule) error {
 // write writes a schedule's next state.
 func (x *Releaser) write(ctx context.Context, row *sluice.Schedule, state sluice.ScheduleState) error {
 	row.State, row.UpdatedMillis = state, x.Clock.Now().UnixMilli()
+	if state == sluice.ScheduleReleased {
+		row.Request = overRequest
+	}
 	if err := x.Store.ChangeSchedule(ctx, *row); err != nil {
 		return err
 	}

@@ -243,7 +243,7 @@ func deleteSchedule(ctx context.Context, r *Request) (Reply, error) {
 		return refuse(BadRequest)
 	}
 	row, err := r.change(ctx, id, func(row *sluice.Schedule) error {
-		row.State = sluice.ScheduleCancelled
+		row.State, row.Request = sluice.ScheduleCancelled, overRequest
 		return nil
 	})
 	if row != nil && row.State == sluice.ScheduleReleased {

@@ -190,7 +190,7 @@ func TestReleaseGoesOn(t *testing.T) {
 		if !handed && (len(drafts) != 1 || drafts[0].To[0] != "ann@example.com") {
 			t.Errorf("%+v", drafts)
 		}
-		if s, err := w.store.Schedule(t.Context(), id); err != nil || s.State != sluice.ScheduleReleased {
+		if s, err := w.store.Schedule(t.Context(), id); err != nil || s.State != sluice.ScheduleReleased || s.Request != "{}" {
 			t.Errorf("%+v, %v", s, err)
 		}
 	}

@@ -237,6 +237,11 @@ func (r *restore) Finish(ctx context.Context, cursors []sluice.DumpCursor, lease
 				return fmt.Errorf("set the cursor of %s: %w", c.Follower, err)
 			}
 		}
+		// Of schedules that were due after the dump nobody knows whether they were
+		// released: what may have been mailed is not mailed again.
+		if _, err := tx.exec(ctx, "schedules_doubt", string(sluice.ScheduleInDoubt), string(sluice.ScheduleWaiting), string(sluice.ScheduleReleasing), s.d.millis(s.clock.Now().UnixMilli())); err != nil {
+			return fmt.Errorf("set schedules in doubt: %w", err)
+		}
 		if err := tx.recountSuppressions(ctx); err != nil {
 			return fmt.Errorf("count the changes of suppressions: %w", err)
 		}

@@ -108,7 +108,7 @@ func Fill(t *testing.T, store sluice.Store) {
 	must(t, store.(sluice.SegmentStore).AddSegment(f.ctx, aSegment(1_700_000_000, "für Ann")))
 	mail, version := aTemplate("welcome")
 	must(t, store.(sluice.TemplateStore).AddTemplate(f.ctx, mail, version))
-	must(t, store.(sluice.ScheduleStore).AddSchedule(f.ctx, aSchedule("a", 1_760_000_000_123)))
+	must(t, store.(sluice.ScheduleStore).AddSchedule(f.ctx, aSchedule("a", 4_000_000_000_123)))
 	_, err := store.(sluice.SecretStore).Secret(f.ctx, "token", every[100:228])
 	must(t, err)
 	_, err = store.TakeLease(f.ctx, follower, []int{0, 3})

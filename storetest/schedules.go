@@ -81,3 +81,28 @@ func testSchedules(t *testing.T, f *fixture) {
 	list(sluice.ScheduleWaiting, 10_000, 10, "c")
 	list(sluice.ScheduleReleasing, 10_000, 10)
 }
+
+// testSchedulesRestored: a schedule that was due before the restore may have
+// been released after the dump. It is not released again.
+func testSchedulesRestored(t *testing.T, f *fixture) {
+	store := f.store.(sluice.DumpStore)
+	schedules := f.store.(sluice.ScheduleStore)
+	past, begun, ahead := aSchedule("a", 1_700_000_000_000), aSchedule("b", 1_700_000_000_000), aSchedule("c", 4_000_000_000_000)
+	begun.State = sluice.ScheduleReleasing
+	for _, s := range []sluice.Schedule{past, begun, ahead} {
+		must(t, schedules.AddSchedule(f.ctx, s))
+	}
+	dump := Dump(t, store)
+	r, err := store.BeginRestore(f.ctx, true)
+	must(t, err)
+	PutBack(t, r, dump)
+	must(t, r.Finish(f.ctx, nil, nil))
+	for _, want := range []sluice.Schedule{past, begun, ahead} {
+		if want.DueMillis < 4_000_000_000_000 {
+			want.State, want.Revision = sluice.ScheduleInDoubt, 1
+		}
+		if got, err := schedules.Schedule(f.ctx, want.ID); err != nil || got != want {
+			t.Errorf("%.200s, %v", fmt.Sprint(got), err)
+		}
+	}
+}

@@ -122,6 +122,7 @@ var suite = []struct {
 	{"SendsOfAnyLife", testAnyOutcomes},
 	{"TemplateBounds", testTemplateBounds},
 	{"Schedules", testSchedules},
+	{"SchedulesRestored", testSchedulesRestored},
 	{"DumpAndRestore", testDump},
 	{"EventDays", testEventDays},
 	{"DeleteEvents", testDeleteEvents},

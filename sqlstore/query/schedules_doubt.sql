@@ -1,0 +1,1 @@
+UPDATE schedules SET state = ?, revision = revision + 1 WHERE state IN (?, ?) AND due < ?
