@@ -74,7 +74,7 @@ func (w *written) Once(_ context.Context, name, content string) (time.Time, stri
 }
 
 // newCore returns one with an empty database.
-func newCore(t *testing.T) *written {
+func newCore(t testing.TB) *written {
 	t.Helper()
 	s, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
 	if err != nil {
@@ -88,7 +88,7 @@ func newCore(t *testing.T) *written {
 }
 
 // apply writes an effect to the core's database.
-func (w *written) apply(t *testing.T, e sluice.Effect) {
+func (w *written) apply(t testing.TB, e sluice.Effect) {
 	t.Helper()
 	p, err := w.store.Prepare(&e)
 	if err == nil {
@@ -100,7 +100,7 @@ func (w *written) apply(t *testing.T, e sluice.Effect) {
 }
 
 // put stores users, each with what he is called by.
-func (w *written) put(t *testing.T, number int64, p *profile.Profile, updated int64, addresses ...sluice.UserKey) sluice.UserID {
+func (w *written) put(t testing.TB, number int64, p *profile.Profile, updated int64, addresses ...sluice.UserKey) sluice.UserID {
 	t.Helper()
 	id := sluice.UserID{Partition: 1, Number: number}
 	u := &sluice.UserChanges{Put: []sluice.UserRow{{ID: id, UpdatedMillis: updated, Profile: string(p.Append(nil))}}}
