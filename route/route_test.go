@@ -3,6 +3,7 @@ package route
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,9 +95,21 @@ func (b *bed) wantTaker(want, to string) {
 	}
 }
 
-func (b *bed) report(name, to string, r sluice.Result) {
+// report tells how a call of Deliver has ended, all of whose mails went to one
+// recipient.
+func (b *bed) report(name, to string, results ...sluice.Result) {
 	b.t.Helper()
-	b.Report(b.byName(name).transport, mailTo(to), &r, b.clock.Now())
+	sends := make([]*sluice.Send, len(results))
+	for i := range results {
+		sends[i] = mailTo(to)
+		b.Report(b.byName(name).transport, sends[i], &results[i], b.clock.Now())
+	}
+	b.Ended(b.byName(name).transport, sends, results, b.clock.Now())
+}
+
+// window is a result that many mails of a call have.
+func window(mails int, r sluice.Result) []sluice.Result {
+	return slices.Repeat([]sluice.Result{r}, mails)
 }
 
 // shares counts who takes each of so many mails.
@@ -264,6 +277,43 @@ func TestBreaker(t *testing.T) {
 	}
 	if s := b.Routes()[0]; s.Breaker != "closed" || s.Opened != 2 {
 		t.Fatalf("%+v", s)
+	}
+}
+
+// What counts is a connection, whatever becomes of how many mails.
+func TestConnectionsCount(t *testing.T) {
+	doubt := sluice.Result{Kind: sluice.ResultInDoubt, Blame: sluice.BlameRoute}
+	stopped := sluice.Result{Kind: sluice.ResultUntried}
+	closed := sluice.Result{Kind: sluice.ResultDeferred, Blame: sluice.BlameRoute, Code: 421}
+	for name, c := range map[string]struct {
+		connections [][]sluice.Result
+		opens       bool
+	}{
+		"one is lost with its window":      {[][]sluice.Result{window(64, untried)}, false},
+		"one is lost, half in doubt":       {[][]sluice.Result{slices.Concat(window(2, sent), window(30, doubt), window(32, untried))}, false},
+		"every third is lost":              {slices.Repeat([][]sluice.Result{window(64, untried), window(64, sent), window(64, sent)}, 30), false},
+		"four in a row are":                {slices.Repeat([][]sluice.Result{window(64, untried), window(1, doubt), window(9, untried), window(8, doubt), window(1, theirs)}, 9), false},
+		"five in a row are":                {slices.Repeat([][]sluice.Result{window(64, untried)}, openAfter), true},
+		"five are, each after a mail":      {slices.Repeat([][]sluice.Result{slices.Concat(window(1, sent), window(63, doubt))}, openAfter), true},
+		"nobody answers":                   {slices.Repeat([][]sluice.Result{window(1, untried)}, openAfter), true},
+		"each mail of one is refused":      {[][]sluice.Result{window(64, ours)}, false},
+		"each mail of five is":             {slices.Repeat([][]sluice.Result{window(64, ours)}, openAfter), true},
+		"some mails are, on each":          {slices.Repeat([][]sluice.Result{slices.Concat(window(30, ours), window(1, theirs))}, 20), false},
+		"we have stopped":                  {slices.Repeat([][]sluice.Result{window(64, stopped)}, 20), false},
+		"each closes after some mails":     {slices.Repeat([][]sluice.Result{slices.Concat(window(9, sent), window(1, closed), window(6, untried))}, 20), false},
+		"a connection in thirty, at worst": {slices.Repeat(slices.Concat(slices.Repeat([][]sluice.Result{window(64, sent)}, 29), [][]sluice.Result{window(64, doubt)}), 10), false},
+	} {
+		for _, direct := range []bool{false, true} {
+			s := named("x")
+			s.Direct = direct
+			b := newBed(t, Options{Routes: []Settings{s}})
+			for _, results := range c.connections {
+				b.report("x", "x@example.com", results...)
+			}
+			if opened := b.Routes()[0].Opened; (opened > 0) != c.opens {
+				t.Errorf("direct %v, %s: it opened %d times", direct, name, opened)
+			}
+		}
 	}
 }
 

@@ -193,7 +193,7 @@ func (r *Router) refuse(me *route, set, up uint64, d *domain, now time.Time) Tak
 	return t
 }
 
-// Report tells what has become of an attempt.
+// Report tells what has become of an attempt, for the pace.
 func (r *Router) Report(t sluice.Transport, s *sluice.Send, result *sluice.Result, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,18 +202,14 @@ func (r *Router) Report(t sluice.Transport, s *sluice.Send, result *sluice.Resul
 		return
 	}
 	d := r.domain(domainOf(s.To), now)
-	ls := x.lines(d)
 	if result.Kind == sluice.ResultUntried {
-		for _, l := range ls {
+		for _, l := range x.lines(d) {
 			if l != nil {
 				l.bucket.giveBack()
 			}
 		}
 	}
-	l := ls[0]
-	if x.direct {
-		l = ls[1]
-	}
+	l := x.told(d)
 	switch {
 	case wantsFewer(result):
 		x.throttled++
@@ -221,12 +217,39 @@ func (r *Router) Report(t sluice.Transport, s *sluice.Send, result *sluice.Resul
 		if l.bucket != nil {
 			r.slower(l.bucket)
 		}
-	case result.Blame == sluice.BlameRoute:
-		l.breaker.report(false, result.RetryAfter, now)
-	case result.Kind != sluice.ResultUntried && result.Kind != sluice.ResultInDoubt:
-		l.breaker.report(true, 0, now)
+	case result.Blame != sluice.BlameRoute && result.Kind != sluice.ResultUntried && result.Kind != sluice.ResultInDoubt:
 		l.pauseFor = 0
 	}
+}
+
+// Ended tells how a call of Deliver has ended, for the breakers.
+func (r *Router) Ended(t sluice.Transport, sends []*sluice.Send, results []sluice.Result, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.byTransport(t)
+	if x == nil || x == r.sink {
+		return
+	}
+	endings := make(map[*line]*ending, 1)
+	for i, s := range sends {
+		l := x.told(r.domain(domainOf(s.To), now))
+		if endings[l] == nil {
+			endings[l] = &ending{}
+		}
+		endings[l].add(&results[i])
+	}
+	for l, e := range endings {
+		e.tell(&l.breaker, now)
+	}
+}
+
+// told returns the line that hears what is said of us: the route's, or of a
+// direct one, the domain's.
+func (x *route) told(d *domain) *line {
+	if x.direct {
+		return d.lines[x.place]
+	}
+	return &x.line
 }
 
 // wantsFewer reports whether the other side wants fewer (R8): it says so, it

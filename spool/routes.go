@@ -48,3 +48,6 @@ func (r *OneRoute) Report(_ sluice.Transport, _ *sluice.Send, result *sluice.Res
 		r.until = now.Add(r.length)
 	}
 }
+
+// Ended adds nothing to that.
+func (*OneRoute) Ended(sluice.Transport, []*sluice.Send, []sluice.Result, time.Time) {}

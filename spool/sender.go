@@ -72,8 +72,12 @@ type Routes interface {
 	// send, often more than once, and takes no more than a microsecond.
 	Takes(t sluice.Transport, s *sluice.Send, now time.Time) Take
 
-	// Report tells what has become of an attempt.
+	// Report tells what has become of an attempt, as soon as it is known.
 	Report(t sluice.Transport, s *sluice.Send, r *sluice.Result, now time.Time)
+
+	// Ended tells the same of all attempts of a call of Deliver, when it has ended:
+	// of those that shared a connection, mostly.
+	Ended(t sluice.Transport, sends []*sluice.Send, results []sluice.Result, now time.Time)
 }
 
 // Take is an answer of Routes.
@@ -391,11 +395,16 @@ func (s *Sender) attempt(ctx context.Context, t sluice.Transport, window []*item
 	if len(ready) == 0 {
 		return
 	}
-	envelopes := make([]sluice.Envelope, len(ready))
+	envelopes, sends := make([]sluice.Envelope, len(ready)), make([]*sluice.Send, len(ready))
 	for i, it := range ready {
-		envelopes[i] = made[it].Envelope
+		envelopes[i], sends[i] = made[it].Envelope, &it.send
 	}
-	t.Deliver(ctx, envelopes, func(i int, r sluice.Result) { s.done(ctx, t, ready[i], &r) })
+	results := make([]sluice.Result, len(ready))
+	t.Deliver(ctx, envelopes, func(i int, r sluice.Result) {
+		results[i] = r
+		s.done(ctx, t, ready[i], &r)
+	})
+	s.Routes.Ended(t, sends, results, s.Clock.Now())
 }
 
 // done hands the result of an attempt to the recorder.
