@@ -52,6 +52,21 @@ type Error struct {
 	Index   int
 }
 
+// Refusals are why some items of a request are no good, an Error for each, in the
+// order of the items. Nothing was done for any; without these it can be.
+type Refusals []*Error
+
+// Error tells the first of them, and how many there are.
+func (r Refusals) Error() string {
+	if len(r) == 1 {
+		return r[0].Error()
+	}
+	return fmt.Sprintf("%d items are refused, the first: %v", len(r), r[0])
+}
+
+// Unwrap returns the first.
+func (r Refusals) Unwrap() error { return r[0] }
+
 // Error returns the message with its code.
 func (e *Error) Error() string {
 	if e.Index >= 0 {

@@ -1,9 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -128,17 +130,54 @@ func (s *Server) takeMessages(w http.ResponseWriter, r *http.Request) (*messages
 	if err != nil || len(drafts) == 0 {
 		return done, err
 	}
-	ids, err := submitter.Submit(ctx, once, drafts)
+	recipients, err := done.submit(ctx, submitter, once, drafts)
 	if err != nil {
 		return nil, s.notAccepted(w, err, repeatMessages)
 	}
-	recipients := 0
-	for i := range ids {
-		done.Messages[i].ID = ids[i]
-		recipients += done.Messages[i].Recipients
-	}
 	s.rates.spend(who, recipients)
 	return done, nil
+}
+
+// submit hands in the drafts of the accepted messages, and returns how many
+// recipients those have that can be sent.
+func (o *messagesOutcome) submit(ctx context.Context, to sluice.Submitter, once string, drafts []sluice.Draft) (recipients int, err error) {
+	ids, err := to.Submit(ctx, once, drafts)
+	if refused, ok := errors.AsType[sluice.Refusals](err); ok {
+		if drafts = o.without(drafts, refused); len(drafts) == 0 {
+			return 0, nil
+		}
+		ids, err = to.Submit(ctx, once, drafts)
+	}
+	for i := range ids {
+		o.Messages[i].ID = ids[i]
+		recipients += o.Messages[i].Recipients
+	}
+	return recipients, err
+}
+
+// without takes out of the drafts those that are refused.
+func (o *messagesOutcome) without(drafts []sluice.Draft, refused sluice.Refusals) (left []sluice.Draft) {
+	messages := o.Messages
+	o.Messages, o.Accepted = messages[:0], 0
+	for i := range drafts {
+		if len(refused) > 0 && refused[0].Index == i {
+			o.refuse(refused[0], messages[i].Index)
+			refused = refused[1:]
+			continue
+		}
+		left, o.Messages = append(left, drafts[i]), append(o.Messages, messages[i])
+		o.Accepted++
+	}
+	slices.SortStableFunc(o.Refused, func(a, b errorDetail) int { return cmp.Compare(*a.Index, *b.Index) })
+	return left
+}
+
+// refuse lists a refusal of the message with an index, if there is room.
+func (o *messagesOutcome) refuse(e *sluice.Error, index int) {
+	e.Index = index
+	if o.RefusedCount++; len(o.Refused) < ingest.MaxListedRefusals {
+		o.Refused = append(o.Refused, detail(e, ""))
+	}
 }
 
 // repeatMessages is what a caller may do whose messages may be in.
@@ -153,10 +192,7 @@ func (s *Server) drafts(ctx context.Context, w http.ResponseWriter, request *ing
 	for i, text := range request.Items {
 		draft, err := reader.read(text, messageID(now, once, i))
 		if e, ok := errors.AsType[*sluice.Error](err); ok {
-			e.Index = i
-			if done.RefusedCount++; len(done.Refused) < ingest.MaxListedRefusals {
-				done.Refused = append(done.Refused, detail(e, ""))
-			}
+			done.refuse(e, i)
 			continue
 		}
 		if err != nil {

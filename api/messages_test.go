@@ -25,6 +25,7 @@ type submitted struct {
 	mu     sync.Mutex
 	drafts []sluice.Draft
 	err    error
+	never  string // a route by which nothing can be sent
 }
 
 func (s *submitted) Submit(_ context.Context, _ string, drafts []sluice.Draft) (ids []string, err error) {
@@ -32,6 +33,15 @@ func (s *submitted) Submit(_ context.Context, _ string, drafts []sluice.Draft) (
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return nil, s.err
+	}
+	var refused sluice.Refusals
+	for i := range drafts {
+		if s.never != "" && drafts[i].Route == s.never {
+			refused = append(refused, &sluice.Error{Code: sluice.CodeInvalid, Index: i, Message: "no route takes it"})
+		}
+	}
+	if refused != nil {
+		return nil, refused
 	}
 	s.drafts = append(s.drafts, drafts...)
 	for i := range drafts {
@@ -231,6 +241,33 @@ func TestMessagesThatAreRefused(t *testing.T) {
 		if !strings.HasPrefix(outcome.Refused[0].Message, want) || strings.ContainsAny(outcome.Refused[0].Message, "\r\n") {
 			t.Errorf("%.200s: %q, want %q", body, outcome.Refused[0].Message, want)
 		}
+	}
+}
+
+// What can never be sent is refused by its place among all, the others are taken.
+func TestMessagesWithoutARoute(t *testing.T) {
+	x := startMails(t)
+	x.to.never = "gone"
+	good, gone := `{`+goodMail+`,"text":"x"}`, `{`+goodMail+`,"text":"x","route":"gone"}`
+	got, outcome, drafts := x.post(t, "["+strings.Join([]string{good, gone, `{}`, good, gone, good}, ",")+"]")
+	if got.status != 202 || outcome.Accepted != 3 || outcome.RefusedCount != 3 || len(drafts) != 3 {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	var refused, accepted []int
+	for _, r := range outcome.Refused {
+		refused = append(refused, *r.Index)
+	}
+	for i, m := range outcome.Messages {
+		accepted = append(accepted, m.Index)
+		if m.ID != drafts[i].ID || m.ID == "" {
+			t.Errorf("message %d has the id %q, its draft %q", m.Index, m.ID, drafts[i].ID)
+		}
+	}
+	if !slices.Equal(refused, []int{1, 2, 4}) || !slices.Equal(accepted, []int{0, 3, 5}) || outcome.Refused[0].Message != "no route takes it" {
+		t.Errorf("%s", got.body)
+	}
+	if got, outcome, drafts := x.post(t, "["+gone+","+gone+"]"); got.status != 400 || outcome.RefusedCount != 2 || len(drafts) != 0 {
+		t.Errorf("none can be sent: %d %s", got.status, got.body)
 	}
 }
 

@@ -212,5 +212,9 @@ func (x *Releaser) hand(ctx context.Context, row *sluice.Schedule, s *scheduled,
 		d.To, d.Users, d.DueMillisOf = append(d.To, f.Address), append(d.Users, f.User), append(d.DueMillisOf, f.Due)
 	}
 	_, err = x.Submitter.Submit(ctx, "schedule-"+row.ID, []sluice.Draft{d})
+	if refused, ok := errors.AsType[sluice.Refusals](err); ok { // it would be each time
+		x.Log.Error("a scheduled mail can never be sent, and is given up; see to the routes of the configuration", "schedule", row.ID, "error", refused)
+		return nil
+	}
 	return err
 }

@@ -111,7 +111,7 @@ func (m *mailing) draft(id string, to []recipient) (sluice.Draft, error) {
 	content := template.Content{Mail: &m.Email.Mail, State: m.State}
 	d := sluice.Draft{
 		ID: id, Priority: sluice.PriorityNormal, Class: sluice.ClassMarketing, Form: sluice.ContentTemplate, Content: content.Append(nil),
-		From: m.Email.Sender, App: m.Email.App, Metadata: metadata,
+		From: m.Email.Sender, App: m.Email.App, Metadata: metadata, Partly: true,
 	}
 	if m.State == "" {
 		d.Class = sluice.ClassTransactional

@@ -179,7 +179,7 @@ var ErrNoRoute = errors.New("no route takes it")
 // accepted. asked is the route that it asks for; empty: whichever.
 func (r *Router) Check(to string, class sluice.Class, asked string) error {
 	if asked != "" && r.byName(asked) == nil {
-		return fmt.Errorf("%w: there is no route %q", ErrNoRoute, asked)
+		return fmt.Errorf("%w: there is no route %.64q", ErrNoRoute, asked)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,10 +187,13 @@ func (r *Router) Check(to string, class sluice.Class, asked string) error {
 	if r.mode == Off || r.intoSink(to, d) {
 		return nil
 	}
-	if r.candidates(d, class, asked) == 0 {
-		return fmt.Errorf("%w: mail of the class %s to %s", ErrNoRoute, class, domainOf(to))
+	switch {
+	case r.candidates(d, class, asked) != 0:
+		return nil
+	case asked != "":
+		return fmt.Errorf("%w: by the settings of the route %s it takes no %s mail to %s", ErrNoRoute, asked, class, d.name)
 	}
-	return nil
+	return fmt.Errorf("%w: by their settings none takes %s mail to %s", ErrNoRoute, class, d.name)
 }
 
 func (r *Router) byName(name string) *route {

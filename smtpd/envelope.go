@@ -208,6 +208,12 @@ func (c *conn) rcptTo(arg string) error {
 	if !ok {
 		return nil
 	}
+	if c.server.Check != nil {
+		if err := c.server.Check(address); err != nil { // refused alone: the mail's other recipients get it
+			c.refuse(refusedAddress, 550, "5.4.4", err.Error()) // RFC 3463, 3.5: unable to route
+			return nil
+		}
+	}
 	c.mail.to = append(c.mail.to, address)
 	c.say("250 2.1.5 Go on\r\n")
 	return nil

@@ -176,7 +176,10 @@ func (c *conn) accept(mail transaction, buf *content, wrong error) {
 // notAccepted says why a message was not taken.
 func (c *conn) notAccepted(err error) {
 	e, ok := errors.AsType[*sluice.Error](err)
+	_, never := errors.AsType[sluice.Refusals](err)
 	switch {
+	case never:
+		c.refuse(refusedAddress, 550, "5.7.1", e.Message) // RFC 3463, 3.8: not authorized, refused
 	case errors.Is(err, sluice.ErrFull):
 		c.refuse(refusedUnavailable, 452, "4.3.1", "There is no room for more mail now, send it again later")
 	case ok && e.Code == sluice.CodeInvalid:

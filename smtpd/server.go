@@ -67,6 +67,10 @@ type Options struct {
 	Certificates *Certificates // nil: there is no TLS
 	Authority    Authority
 
+	// Check says why nobody can send to an address, nil: somebody can. A nil Check
+	// takes all. Whether a mail as it is can be sent is the Submitter's to say.
+	Check func(to string) error
+
 	// Submitter returns where messages go, nil while there is nowhere.
 	Submitter func() sluice.Submitter
 

@@ -23,21 +23,25 @@ type Intake struct {
 	Bodies     *BodyWriter
 	Partitions int
 	Clock      sluice.Clock
+
+	// Check says why a draft can never be sent, nil: it can. A nil Check lets all
+	// in.
+	Check func(*sluice.Draft) error
 }
 
 var _ sluice.Submitter = (*Intake)(nil)
 
 // Submit accepts drafts. See sluice.Submitter.
 func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error) {
+	if err := in.check(drafts); err != nil {
+		return nil, err
+	}
 	now := in.Clock.Now().UnixMilli()
 	ids := make([]string, len(drafts))
 	parts := make([]flow.Part, in.Partitions)
 	var bodies []sluice.Body
 	for i := range drafts {
 		d := &drafts[i]
-		if len(d.To) == 0 || len(d.To) > sluice.MaxRecipients {
-			return nil, &sluice.Error{Code: sluice.CodeInvalid, Index: i, Message: fmt.Sprintf("%d recipients, want 1 to %d", len(d.To), sluice.MaxRecipients)}
-		}
 		ids[i] = d.ID
 		if ids[i] == "" {
 			ids[i] = newID(once, i, now)
@@ -63,6 +67,28 @@ func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft
 		return ids, in.Writer.Write(ctx, written...)
 	}
 	return ids, in.writeOnce(ctx, once, written)
+}
+
+// check returns Refusals of those that can never be sent: waiting for days would
+// tell whoever hands them in too late.
+func (in *Intake) check(drafts []sluice.Draft) error {
+	var refused sluice.Refusals
+	refuse := func(i int, why string) {
+		refused = append(refused, &sluice.Error{Code: sluice.CodeInvalid, Index: i, Message: why})
+	}
+	for i := range drafts {
+		if n := len(drafts[i].To); n == 0 || n > sluice.MaxRecipients {
+			refuse(i, fmt.Sprintf("%d recipients, want 1 to %d", n, sluice.MaxRecipients))
+		} else if in.Check == nil {
+			continue
+		} else if err := in.Check(&drafts[i]); err != nil {
+			refuse(i, err.Error())
+		}
+	}
+	if refused == nil {
+		return nil
+	}
+	return refused
 }
 
 // add puts the sends of a draft into their partitions' parts.

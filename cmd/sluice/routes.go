@@ -28,11 +28,13 @@ func (e *engine) openRoutes(s *sending) error {
 	s.box, s.transports = box, append(s.transports, box)
 	for i := range e.config.Routes {
 		r := &e.config.Routes[i]
-		t, err := r.Transport(os.Getenv, e.clock)
-		if err != nil {
-			return fmt.Errorf("open route %s: %w", r.Name, err)
+		t := sluice.Transport(elsewhere{name: r.Name})
+		if e.config.HasRole(config.RoleSend) {
+			if t, err = r.Transport(os.Getenv, e.clock); err != nil {
+				return fmt.Errorf("open route %s: %w", r.Name, err)
+			}
+			s.transports = append(s.transports, t)
 		}
-		s.transports = append(s.transports, t)
 		settings, err := r.Settings(t)
 		if err != nil {
 			return fmt.Errorf("open route %s: %w", r.Name, err)
@@ -42,6 +44,17 @@ func (e *engine) openRoutes(s *sending) error {
 	s.router, err = route.New(o)
 	return err
 }
+
+// elsewhere stands for the transport of a route in a process that sends nothing
+// and may lack what it takes to (a password in the environment): it has a name,
+// and is never asked for more.
+type elsewhere struct {
+	sluice.Transport
+	name string
+}
+
+func (x elsewhere) Name() string { return x.name }
+func (elsewhere) Window() int    { return 1 }
 
 // happened writes what has happened in the built-in mailboxes as mail events.
 // They are made up: what cannot be written now is not kept for later.

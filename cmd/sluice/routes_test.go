@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/smtp"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -111,5 +114,73 @@ func TestMailGoesByARoute(t *testing.T) {
 	})
 	if body := <-got; body != `{"to":"a@allowed.example","subject":"hello"}` || len(got) != 0 {
 		t.Errorf("the provider got %s and %d more", body, len(got))
+	}
+}
+
+// What no route ever takes is refused when it is handed in, also by a process that
+// does not send and could not; by SMTP a recipient alone, or the mail.
+func TestMailThatNoRouteTakes(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	text := "listen: 127.0.0.1:0\ndata: " + filepath.Join(dir, "data") + "\nstart_seconds: 20\nsending: \"on\"\nsmtpd: {listen: '127.0.0.1:0', require_auth: false}\n" +
+		"routes: {only: {ses: {region: eu-west-1}, domains: [example.com], classes: [transactional]}}\n"
+	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot, "SLUICE_ROLES=store")
+	mail := func(to, more string) string {
+		return `{"from":"shop@example.com","to":"` + to + `","text":"hello"` + more + `}`
+	}
+	status, answer := s.ask(t, http.MethodPost, "/v1/messages", "["+strings.Join([]string{mail("ann@example.org", ""), mail("ann@example.com", ""),
+		mail("ann@example.com", `,"route":"gone"`), mail("ann@example.com", `,"route":"only"`), mail("ann@example.com", `,"class":"marketing"`)}, ",")+"]")
+	var outcome struct {
+		Accepted int
+		Refused  []struct {
+			Index   int
+			Message string
+		}
+	}
+	if err := json.Unmarshal([]byte(answer), &outcome); err != nil || status != http.StatusAccepted || outcome.Accepted != 2 || len(outcome.Refused) != 3 {
+		t.Fatalf("%d %s: %v", status, answer, err)
+	}
+	for i, want := range []struct {
+		index int
+		text  string
+	}{{0, "transactional mail to example.org"}, {2, `there is no route "gone"`}, {4, "marketing mail to example.com"}} {
+		if r := outcome.Refused[i]; r.Index != want.index || !strings.Contains(r.Message, want.text) {
+			t.Errorf("refused: %+v, want %+v", r, want)
+		}
+	}
+	c, err := smtp.Dial(regexp.MustCompile(`smtp=(\S+)`).FindStringSubmatch(s.log.String())[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	send := func(header string, to ...string) error {
+		if err := c.Mail("shop@example.com"); err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range to {
+			if err := c.Rcpt(a); err != nil {
+				return err
+			}
+		}
+		w, err := c.Data()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, header+"From: shop@example.com\r\n\r\nhello\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		return w.Close()
+	}
+	if err := send("", "ann@example.com"); err != nil {
+		t.Fatal(err)
+	}
+	if err := send("X-Sluice-Class: marketing\r\n", "ann@example.com"); err == nil || !strings.Contains(err.Error(), `550 "5.7.1 `) {
+		t.Errorf("marketing mail: %v", err)
+	}
+	if err := send("", "ann@example.com", "ann@example.org"); err == nil || !strings.Contains(err.Error(), `550 "5.4.4 `) {
+		t.Errorf("to another domain: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"sluice"
@@ -25,7 +26,7 @@ type sending struct {
 	sender    *spool.Sender // nil: not the role of this process
 	stats     *spool.Stats
 
-	router     *route.Router // nil: not the role of this process
+	router     *route.Router // without that role it only says what could be sent
 	transports []sluice.Transport
 	box        *sinkbox.Box // one of them
 }
@@ -39,18 +40,18 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 	for _, l := range e.logs {
 		s.lanes = append(s.lanes, l.Lanes())
 	}
-	s.intake = &spool.Intake{Writer: e.writer, Bodies: &spool.BodyWriter{Store: e.store}, Partitions: len(e.logs), Clock: e.clock}
+	s.intake = &spool.Intake{Writer: e.writer, Bodies: &spool.BodyWriter{Store: e.store}, Partitions: len(e.logs), Clock: e.clock, Check: s.check}
 	s.queuer = &spool.Queuer{Lanes: s.lanes, Logs: e.logs, Suppress: suppress.Reasons{List: e.suppressions.List}, Clock: e.clock}
 	s.canceller = &spool.Canceller{Writer: e.writer, Ledger: e.store, Clock: e.clock}
 	e.sending = s
 	if e.config.HasRole(config.RoleStore) {
 		e.leases.AddPartitions(braze.ScheduleRole, e.redis, partitions[:1])
 	}
-	if !e.config.HasRole(config.RoleSend) {
-		return nil
-	}
 	if err := e.openRoutes(s); err != nil {
 		return err
+	}
+	if !e.config.HasRole(config.RoleSend) {
+		return nil
 	}
 	mailer, err := e.mailer()
 	if err != nil {
@@ -67,6 +68,31 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 // releaser returns what hands in mail that was scheduled.
 func (e *engine) releaser() *braze.Releaser {
 	return &braze.Releaser{Store: e.store, Submitter: e.sending.intake, Leases: e.leases, Clock: e.clock, Log: e.log}
+}
+
+// check says why a draft can never be sent. What is taken although some of its
+// recipients cannot be reached waits for a route to them, or expires.
+func (s *sending) check(d *sluice.Draft) (err error) {
+	unreached := 0
+	for _, to := range d.To {
+		if e := s.router.Check(to, d.Class, d.Route); e != nil {
+			unreached++
+			err = fmt.Errorf("to %s: %w", to, e)
+		}
+	}
+	if d.Partly && unreached < len(d.To) {
+		return nil
+	}
+	return err
+}
+
+// reaches says why no mail of any class can be sent to an address.
+func (s *sending) reaches(to string) error {
+	err := s.router.Check(to, sluice.ClassTransactional, "")
+	if err != nil && s.router.Check(to, sluice.ClassMarketing, "") == nil {
+		return nil
+	}
+	return err
 }
 
 // mailer returns what makes mails.

@@ -24,7 +24,7 @@ func (p *Program) startSMTP(ctx context.Context) error {
 	}
 	s := smtpd.New(smtpd.Options{
 		Hostname: hostname, MaxMessageBytes: cfg.MaxMessageMB << 20, OpenLoopback: !cfg.RequireAuth, Certificates: certificates,
-		Authority: p.server, Submitter: p.Submitter, Clock: clock, Log: p.log,
+		Authority: p.server, Check: p.reaches, Submitter: p.Submitter, Clock: clock, Log: p.log,
 	})
 	if err := s.Start(ctx, cfg.Listen); err != nil {
 		return err
@@ -59,6 +59,18 @@ func (p *Program) Submitter() sluice.Submitter {
 		return gate{p.engine.sending.intake, p.engine.domains}
 	}
 	return p.engine.sending.intake
+}
+
+// reaches says why nobody can send to an address; while the program does not run
+// nobody knows.
+func (p *Program) reaches(to string) error {
+	p.mu.Lock()
+	e := p.engine
+	p.mu.Unlock()
+	if e == nil {
+		return nil
+	}
+	return e.sending.reaches(to)
 }
 
 // SMTPAddress returns where mail is taken in, empty if it is not.

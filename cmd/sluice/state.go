@@ -78,7 +78,7 @@ func (e *engine) snapshot() api.Stats {
 	for role, c := range status.Changes {
 		s.LeaseChanges[role] = api.LeaseChanges(c)
 	}
-	if r := e.sending.router; r != nil {
+	if r := e.sending.router; e.sending.sender != nil {
 		s.Routes = r.Routes()
 		_, s.MarketingStopped = r.Stopped()
 	}
