@@ -183,7 +183,7 @@ type Send struct {
 	AcceptedMillis, DueMillis, ExpiresMillis int64
 
 	Attempts int  // made so far
-	Doubted  bool // it was in doubt once and is attempted for the last time
+	Doubted  bool // it was in doubt once: it is attempted for the last time, or by a route that knows it
 
 	From  string // envelope; empty: the null reverse-path (RFC 5321, 4.5.5)
 	To    string // envelope

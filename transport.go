@@ -107,8 +107,8 @@ type Result struct {
 }
 
 // Repeatable is what a transport may be as well: one whose other side knows an
-// attempt again by Envelope.Send and takes it once. What is in doubt with it may
-// be attempted again by it, whatever its class; by no other.
+// attempt again by Envelope.Send for a day, and takes it once. What is in doubt
+// with it is attempted again by it, whatever its class; by no other.
 type Repeatable interface {
 	Repeatable() bool
 }

@@ -7,11 +7,15 @@ import (
 	"sluice"
 )
 
-// outcomeOf begins the outcome of a send.
+// outcomeOf begins the outcome of a send. One that was in doubt stays so unless
+// it is sent: whatever keeps it from going out now, it may have arrived before.
 func outcomeOf(s *sluice.Send, state sluice.SendState, event string, nowMillis int64) *sluice.Outcome {
 	was := sluice.SendWaiting
 	if s.Doubted {
 		was = sluice.SendInDoubt
+		if state != sluice.SendSent {
+			state = sluice.SendInDoubt
+		}
 	}
 	return &sluice.Outcome{
 		Message: s.Message, Number: s.Number, Recipients: s.Recipients,
@@ -69,8 +73,8 @@ type verdict struct {
 	again   *sluice.Send
 }
 
-// judge turns the result of an attempt into what is recorded.
-func judge(s *sluice.Send, route string, r *sluice.Result, doubtAfter time.Duration, nowMillis int64) verdict {
+// judge turns the result of an attempt by a route into what is recorded.
+func judge(s *sluice.Send, route string, knows bool, r *sluice.Result, doubtAfter time.Duration, nowMillis int64) verdict {
 	attempted := *s
 	attempted.Attempts++
 	s = &attempted
@@ -79,7 +83,7 @@ func judge(s *sluice.Send, route string, r *sluice.Result, doubtAfter time.Durat
 	case sluice.ResultSent:
 		v.outcome = outcomeOf(s, sluice.SendSent, sluice.EventSent, nowMillis)
 	case sluice.ResultInDoubt:
-		v = inDoubt(s, nowMillis, nowMillis+doubtAfter.Milliseconds())
+		v = inDoubt(s, route, knows, nowMillis, nowMillis+doubtAfter.Milliseconds())
 	case sluice.ResultDeferred:
 		v = deferred(s, nowMillis, nowMillis+backoff(s.Attempts, r).Milliseconds())
 	default:
@@ -99,14 +103,35 @@ func reply(r *sluice.Result) string {
 	return text[:min(len(text), sluice.MaxReplyBytes)]
 }
 
-// inDoubt is the verdict on a send that may have arrived. Marketing mail stays
-// so. Transactional mail is attempted once more, at a time when whoever had it
-// can do nothing with it any more (rule R11).
-func inDoubt(s *sluice.Send, nowMillis, againMillis int64) verdict {
+// repeatWithin is how long attempts in doubt are repeated with somebody who knows
+// them again: less than the day for which providers commonly do.
+const repeatWithin = 20 * time.Hour
+
+// inDoubt is the verdict on a send that may have arrived by a route. Marketing
+// mail stays so. Transactional mail is attempted once more, at a time when whoever
+// had it can do nothing with it any more (rule R11).
+//
+// Where the other side of the route knows an attempt again and takes it once
+// (sluice.Repeatable), each class is attempted again until it is known what has
+// become of it: by that route alone, for any other would take it a second time,
+// and only as long as it is remembered there, which is what expires then.
+func inDoubt(s *sluice.Send, route string, knows bool, nowMillis, againMillis int64) verdict {
 	v := verdict{outcome: outcomeOf(s, sluice.SendInDoubt, "", nowMillis)}
+	again := *s
+	again.Doubted = true
+	if knows {
+		if again.Route = route; !s.Doubted || s.Route != route { // the first time there
+			again.ExpiresMillis = min(s.ExpiresMillis, nowMillis+repeatWithin.Milliseconds())
+		} else {
+			againMillis = max(againMillis, nowMillis+backoff(s.Attempts, &sluice.Result{}).Milliseconds())
+		}
+		if againMillis <= again.ExpiresMillis {
+			v.wait(&again, againMillis)
+			return v
+		}
+		again.Route, again.ExpiresMillis = s.Route, s.ExpiresMillis
+	}
 	if s.Class == sluice.ClassTransactional && !s.Doubted {
-		again := *s
-		again.Doubted = true
 		v.wait(&again, againMillis)
 	}
 	return v
@@ -121,26 +146,18 @@ func deferred(s *sluice.Send, nowMillis, againMillis int64) verdict {
 		return v
 	}
 	v := verdict{outcome: outcomeOf(s, sluice.SendWaiting, sluice.EventDeferred, nowMillis)}
-	if s.Doubted {
-		v.outcome.State = sluice.SendInDoubt
-	}
 	again := *s
 	v.wait(&again, againMillis)
 	return v
 }
 
-// failed is the verdict on a send that nobody takes. One that was in doubt stays
-// so: what is refused now may have arrived before.
+// failed is the verdict on a send that nobody takes.
 func failed(s *sluice.Send, blame sluice.Blame, nowMillis int64) verdict {
 	event := sluice.EventFailed
 	if blame == sluice.BlameRecipient {
 		event = sluice.EventBounced
 	}
-	v := verdict{outcome: outcomeOf(s, sluice.SendFailed, event, nowMillis)}
-	if s.Doubted {
-		v.outcome.State = sluice.SendInDoubt
-	}
-	return v
+	return verdict{outcome: outcomeOf(s, sluice.SendFailed, event, nowMillis)}
 }
 
 func (v *verdict) wait(again *sluice.Send, untilMillis int64) {

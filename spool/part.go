@@ -343,7 +343,8 @@ func (s *Sender) doubt(ctx context.Context, it *item, e evidence, now time.Time)
 	}
 	attempted := it.send
 	attempted.Attempts++
-	v := inDoubt(&attempted, now.UnixMilli(), max(now.UnixMilli(), e.millis+s.DoubtAfter.Milliseconds()))
+	again := slices.ContainsFunc(s.Routes.Transports(), func(t sluice.Transport) bool { return t.Name() == e.route && knows(t) })
+	v := inDoubt(&attempted, e.route, again, now.UnixMilli(), max(now.UnixMilli(), e.millis+s.DoubtAfter.Milliseconds()))
 	v.outcome.Route = e.route
 	v.outcome.Reply = "its process died; it had marked it at " + time.UnixMilli(e.millis).UTC().Format(time.RFC3339Nano)
 	s.hand(ctx, finished{item: it, verdict: v})

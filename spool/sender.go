@@ -417,7 +417,7 @@ func (s *Sender) done(ctx context.Context, t sluice.Transport, it *item, r *slui
 	f := finished{item: it, kind: r.Kind, route: t.Name()}
 	switch it.untried++; {
 	case r.Kind != sluice.ResultUntried:
-		f.verdict = judge(&it.send, t.Name(), r, s.DoubtAfter, now.UnixMilli())
+		f.verdict = judge(&it.send, t.Name(), knows(t), r, s.DoubtAfter, now.UnixMilli())
 	case it.untried < maxUntried:
 		f.waits = true
 	default: // it may be what it says that ends each connection
@@ -425,6 +425,12 @@ func (s *Sender) done(ctx context.Context, t sluice.Transport, it *item, r *slui
 		f.verdict.outcome.Route, f.verdict.outcome.Reply = t.Name(), reply(r)
 	}
 	s.hand(ctx, f)
+}
+
+// knows reports whether the other side of a transport knows an attempt again.
+func knows(t sluice.Transport) bool {
+	r, ok := t.(sluice.Repeatable)
+	return ok && r.Repeatable()
 }
 
 // Held returns how many sends have been read of the lanes and not taken by a
