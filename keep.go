@@ -34,6 +34,10 @@ type KeepStore interface {
 	// before a moment. more: there are others.
 	DeleteDeadLetters(ctx context.Context, beforeMillis int64) (deleted int, more bool, err error)
 
+	// DeleteSoftBounces deletes those of the oldest day before a moment. more: there
+	// may be others.
+	DeleteSoftBounces(ctx context.Context, beforeMillis int64) (deleted int, more bool, err error)
+
 	// DeleteSends deletes sends that have ended and that were accepted, and last
 	// changed, before a moment, some thousands at most, in the order of their
 	// messages after one. Their totals stay. next is where to go on; empty: none

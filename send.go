@@ -469,8 +469,9 @@ type Draft struct {
 // Submitter takes messages in. It returns their ids when all are durably
 // accepted. Refusals says that some can never be sent as they are, and that
 // nothing was taken; any other error leaves open which are accepted, unless it is
-// ErrFull. once, if not empty, names the request: repeated under the same name with the same drafts
-// within a day, it is accepted once and answered with the same ids.
+// ErrFull. once, if not empty, names the request: repeated under the same name
+// with the same drafts within a day, it is accepted once and answered with the
+// same ids.
 type Submitter interface {
 	Submit(ctx context.Context, once string, drafts []Draft) (ids []string, err error)
 }

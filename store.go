@@ -165,8 +165,10 @@ type Effect struct {
 	Outcomes []StoredOutcome
 
 	// Suppress changes suppressions, as SuppressionStore.Suppress does. Each must
-	// pass its Check.
-	Suppress []Suppression
+	// pass its Check. SoftBounces are counted, and may add to them: those count
+	// that happened after a suppression for that reason was removed last.
+	Suppress    []Suppression
+	SoftBounces []SoftBounce
 
 	// Stripe keeps the rows of the series that one process writes apart from
 	// those of others: the lowest partition that it holds.

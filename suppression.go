@@ -68,7 +68,7 @@ const (
 	SuppressComplaint   SuppressReason = 1 // called it spam
 	SuppressUnsubscribe SuppressReason = 2
 	SuppressHardBounce  SuppressReason = 3 // there is no such mailbox
-	SuppressSoftBounces SuppressReason = 4 // deferred too often
+	SuppressSoftBounces SuppressReason = 4 // mail to it was given up on too many days
 	SuppressBadDomain   SuppressReason = 5
 	SuppressManual      SuppressReason = 6
 )
@@ -178,6 +178,22 @@ type SuppressionKey struct {
 
 // Key returns the suppression's key.
 func (s *Suppression) Key() SuppressionKey { return SuppressionKey{s.Entry, s.Scope, s.App, s.Reason} }
+
+// SoftBounce says that a mail to an address was given up for a reason that may
+// pass. Where that happens on SoftBounceDays different days (UTC) within
+// SoftBounceWindowDays, the address is suppressed. Days are counted and not mails:
+// a mailbox that is out of order for an afternoon refuses many.
+type SoftBounce struct {
+	Entry      string // an address, as Suppression.Entry has it
+	Source     string // as Suppression.Source
+	TimeMillis int64
+}
+
+// When soft bounces suppress.
+const (
+	SoftBounceDays       = 5
+	SoftBounceWindowDays = 60
+)
 
 // SuppressionStore is where suppressions are kept: their one truth, which all
 // processes follow. The stores of package sqlstore are ones; what is promised of

@@ -184,7 +184,7 @@ func (k *Keeper) Pass(ctx context.Context) error {
 		errs = append(errs, k.deleteEvents(ctx, kind, now))
 	}
 	errs = append(errs, k.deleteSeries(ctx, false, k.Retention.SeriesHours, now), k.deleteSeries(ctx, true, k.Retention.SeriesDays, now),
-		k.deleteDead(ctx, now), k.deleteSends(ctx, now), k.erase(ctx, now), k.dropOrphans(ctx, now))
+		k.deleteDead(ctx, now), k.deleteSoftBounces(ctx, now), k.deleteSends(ctx, now), k.erase(ctx, now), k.dropOrphans(ctx, now))
 	return errors.Join(errs...)
 }
 
@@ -264,6 +264,20 @@ func (k *Keeper) deleteDead(ctx context.Context, now time.Time) error {
 	defer func() { k.tell(deleted, "dead letters") }()
 	for {
 		n, more, err := k.Store.DeleteDeadLetters(ctx, before)
+		deleted += n
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// deleteSoftBounces deletes those that count no more.
+func (k *Keeper) deleteSoftBounces(ctx context.Context, now time.Time) error {
+	before, _ := cutoff(sluice.SoftBounceWindowDays, now)
+	deleted := 0
+	defer func() { k.tell(deleted, "soft bounces") }()
+	for {
+		n, more, err := k.Store.DeleteSoftBounces(ctx, before)
 		deleted += n
 		if err != nil || !more {
 			return err

@@ -14,9 +14,25 @@ import (
 // not a message that was not liked; nor a refusal that gives no such code.
 var hardBounces = []string{"5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"}
 
+// softBounce reports whether an enhanced code is one that says that an address
+// cannot be reached, for a reason that may pass. Not a full mailbox or one that
+// takes no message of that size (x.2.2, x.2.3), nor what is about the sender's
+// address (x.1.7, x.1.8).
+func softBounce(code string) bool {
+	if len(code) < 5 || code[0] != '4' && code[0] != '5' {
+		return false
+	}
+	subject := code[1:4]
+	return (subject == ".1." || subject == ".2.") && !slices.Contains([]string{".2.2", ".2.3", ".1.7", ".1.8"}, code[1:])
+}
+
 // suppress adds what a mail event says of whom to mail no more, or again, to the
 // transaction that stores it. reply is what the other side said, if anything. Of
 // two events the later one counts, whichever is stored first (Suppression).
+//
+// Soft bounces are mails that were given up, by a refusal or by their time: not
+// one more attempt of those that were deferred and may yet arrive, or who greylists
+// would be suppressed.
 //
 // A complaint is about all mail: whoever judges ours by it does not tell classes
 // apart. An unsubscribe is about marketing, of the app that the event names.
@@ -31,10 +47,20 @@ func (t *storing) suppress(e *sluice.Event, reply string) {
 		s.Reason, s.Scope, s.App, s.Removed = sluice.SuppressUnsubscribe, sluice.ScopeMarketing, e.App, true
 	case sluice.EventBounced:
 		code, _, _ := strings.Cut(reply, " ")
-		if !slices.Contains(hardBounces, code) {
+		switch {
+		case slices.Contains(hardBounces, code):
+			s.Reason = sluice.SuppressHardBounce
+		case softBounce(code):
+			s.Reason = sluice.SuppressSoftBounces
+		default:
 			return
 		}
-		s.Reason = sluice.SuppressHardBounce
+	case sluice.EventFailed:
+		code, _, _ := strings.Cut(reply, " ")
+		if !softBounce(code) || code[0] != '4' { // else it is not for the recipient that it has failed
+			return
+		}
+		s.Reason = sluice.SuppressSoftBounces
 	default:
 		return
 	}
@@ -47,14 +73,20 @@ func (t *storing) suppress(e *sluice.Event, reply string) {
 	}
 	s.Entry, s.App, s.Source = strings.Clone(s.Entry), strings.Clone(s.App), strings.Clone(s.Source) // they may share the memory of a batch
 	t.addSuppression(s)
-	if s.Removed { // a bounce before somebody has asked for mail again says nothing about now
-		s.Reason, s.Scope, s.App = sluice.SuppressHardBounce, sluice.ScopeAll, ""
-		t.addSuppression(s)
+	if s.Removed { // bounces before somebody has asked for mail again say nothing about now
+		s.Scope, s.App = sluice.ScopeAll, ""
+		for _, s.Reason = range []sluice.SuppressReason{sluice.SuppressHardBounce, sluice.SuppressSoftBounces} {
+			t.addSuppression(s)
+		}
 	}
 }
 
 func (t *storing) addSuppression(s sluice.Suppression) {
-	if s.Check() == nil { // its time may be one that cannot be stored here
+	switch {
+	case s.Check() != nil: // its time may be one that cannot be stored here
+	case s.Reason == sluice.SuppressSoftBounces && !s.Removed:
+		t.effect.SoftBounces = append(t.effect.SoftBounces, sluice.SoftBounce{Entry: s.Entry, Source: s.Source, TimeMillis: s.TimeMillis})
+	default:
 		t.effect.Suppress = append(t.effect.Suppress, s)
 	}
 }

@@ -34,6 +34,19 @@ func TestStoreSuppresses(t *testing.T) {
 		event(sluice.EventOpened, "open@example.com", "shop", 1)
 		event(sluice.EventComplained, "nobody", "shop", 1)
 		event(sluice.EventUnsubscribed, "odd@example.com", "sh\x00p", 1)
+		for day := range int64(sluice.SoftBounceDays) { // mails to addresses that cannot be reached for now
+			for i, x := range []struct{ event, reply string }{
+				{sluice.EventBounced, "5.2.0 try to ask him"}, {sluice.EventFailed, "4.2.1 out of order"}, {sluice.EventFailed, "5.2.0 we do not like you"},
+				{sluice.EventDeferred, "4.2.0 greylisted"}, {sluice.EventBounced, "5.2.2 full"}, {sluice.EventFailed, "4.7.1 slow down"}, {sluice.EventBounced, "5.1.8 bad sender"},
+			} {
+				s := aSend(100+10*int(day)+i, "x")
+				s.To = []string{"soft", "late", "ours", "grey", "full", "slow", "sender"}[i] + "@example.com"
+				o := anOutcome(&s, sluice.SendWaiting, sluice.SendFailed, x.event, 1)
+				o.Reply = x.reply
+				o.TimeMillis += day * 24 * 3_600_000
+				batch = sluice.AppendOutcome(sluice.AppendSend(batch, &s), &o)
+			}
+		}
 		e := newEngine(b, setup{})
 		e.write(1, "test", batch)
 		e.run()
@@ -42,7 +55,7 @@ func TestStoreSuppresses(t *testing.T) {
 		})
 		e.stop()
 		got := strings.Join(b.query("SELECT entry, scope, app_id, reason FROM suppressions WHERE removed = 0 ORDER BY entry"), "; ")
-		if want := "off@example.com|marketing|shop|unsubscribe; spam@example.com|all||complaint; u1@example.com|all||hard_bounce"; got != want {
+		if want := "late@example.com|all||soft_bounces; off@example.com|marketing|shop|unsubscribe; soft@example.com|all||soft_bounces; spam@example.com|all||complaint; u1@example.com|all||hard_bounce"; got != want {
 			b.Errorf("suppressed: %s\nwant %s", got, want)
 		}
 	})

@@ -99,8 +99,7 @@ func (t *txn) applyEach(ctx context.Context, p *prepared, rows int, applied *slu
 	if err := t.bury(ctx, letters); err != nil {
 		return err
 	}
-	_, err = t.suppress(ctx, p.effect.Suppress)
-	return err
+	return t.applySuppressions(ctx, p.effect)
 }
 
 // writeEach writes a section and returns its refused rows. Events that it

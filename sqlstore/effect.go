@@ -171,7 +171,7 @@ func (s *Store) Apply(ctx context.Context, prep sluice.Prepared) (sluice.Applied
 		if err := tx.buryLarge(ctx, p.large); err != nil {
 			return err
 		}
-		if _, err := tx.suppress(ctx, p.effect.Suppress); err != nil {
+		if err := tx.applySuppressions(ctx, p.effect); err != nil {
 			return err
 		}
 		return faults.Hit("commit")

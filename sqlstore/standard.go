@@ -101,6 +101,9 @@ var standardTables = []standardTable{
 		{Name: "source", Kind: sluice.DumpText}, {Name: "happened", Kind: sluice.DumpTime}, {Name: "ends", Kind: sluice.DumpTime},
 		{Name: "removed", Kind: sluice.DumpNumber}, {Name: "number", Kind: sluice.DumpNumber},
 	}},
+	{name: "soft_bounces", key: []string{"entry", "day"}, columns: []sluice.DumpColumn{
+		{Name: "entry", Kind: sluice.DumpText}, {Name: "day", Kind: sluice.DumpTime},
+	}},
 	{name: "templates", key: []string{"id"}, columns: []sluice.DumpColumn{
 		{Name: "id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "in_use", Kind: sluice.DumpNumber},
 		{Name: "latest", Kind: sluice.DumpNumber}, {Name: "created", Kind: sluice.DumpTime}, {Name: "updated", Kind: sluice.DumpTime},

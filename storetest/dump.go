@@ -100,6 +100,7 @@ func Fill(t *testing.T, store sluice.Store) {
 	must(t, store.(sluice.SendStore).AddBodies(f.ctx, []sluice.Body{{Message: e.Sends[0].Message, Recipients: 2, CreatedMillis: 1_760_000_000_123, Data: every}}))
 	e.Suppress = []sluice.Suppression{aSuppression("ä@example.com", sluice.SuppressComplaint, 1), aSuppression(".example.org", sluice.SuppressManual, 2)}
 	e.Suppress[1].EndMillis, e.Suppress[1].App, e.Suppress[1].Removed, e.Suppress[1].Source = 1_760_000_000_123, "ä", true, "set:\\"
+	e.SoftBounces = []sluice.SoftBounce{{Entry: "ä@example.com", TimeMillis: 1_760_000_000_123}}
 	f.apply(t, e, len(e.Events)+2, 0)
 	keys := store.(sluice.KeyStore)
 	must(t, keys.AddKey(f.ctx, sluice.APIKey{ID: "k1", Name: "für Ann", Permissions: []string{"events:write"}, Hash: every[128:160], CreatedMillis: 1_700_000_000_123}))

@@ -117,6 +117,7 @@ var suite = []struct {
 	{"SendsInDoubt", testInDoubt},
 	{"Suppressions", testSuppressions},
 	{"SuppressionsInOrder", testSuppressionOrder},
+	{"SoftBounces", testSoftBounces},
 	{"Templates", testTemplates},
 	{"TemplateVersionsAtOnce", testTemplateVersionsAtOnce},
 	{"SendsOfAnyLife", testAnyOutcomes},

@@ -1,0 +1,1 @@
+SELECT entry, day FROM soft_bounces WHERE entry IN ($NAMES)

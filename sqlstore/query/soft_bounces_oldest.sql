@@ -1,0 +1,1 @@
+SELECT MIN(day) FROM soft_bounces WHERE day < ?

@@ -1,0 +1,138 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sluice"
+)
+
+// Soft bounces are days: a row says that on a day mail to an address was given
+// up, however many mails. So a repeat changes nothing, they are right in whatever
+// order they come, and those that count are the rows of a span of time.
+
+// applySuppressions writes what an effect suppresses, and what its soft bounces
+// come to. It is done last, see suppressions.go.
+func (t *txn) applySuppressions(ctx context.Context, e *sluice.Effect) error {
+	changes := e.Suppress
+	if len(e.SoftBounces) > 0 {
+		more, err := t.softBounces(ctx, e.SoftBounces)
+		if err != nil {
+			return fmt.Errorf("count soft bounces: %w", err)
+		}
+		changes = append(slices.Clip(changes), more...)
+	}
+	_, err := t.suppress(ctx, changes)
+	return err
+}
+
+// softBounces notes soft bounces and returns what is to be suppressed for them.
+func (t *txn) softBounces(ctx context.Context, all []sluice.SoftBounce) (changes []sluice.Suppression, err error) {
+	newest := make(map[string]*sluice.SoftBounce, len(all)) // by entry
+	type row struct {
+		entry string
+		day   int64
+	}
+	rows := make(map[row]bool, len(all))
+	for i := range all {
+		b := &all[i]
+		rows[row{b.Entry, b.TimeMillis - b.TimeMillis%dayMillis}] = true
+		if n := newest[b.Entry]; n == nil || n.TimeMillis < b.TimeMillis {
+			newest[b.Entry] = b
+		}
+	}
+	args := make([]any, 0, 2*len(rows))
+	for _, r := range slices.SortedFunc(maps.Keys(rows), func(a, b row) int {
+		return cmp.Or(strings.Compare(a.entry, b.entry), cmp.Compare(a.day, b.day))
+	}) {
+		args = append(args, r.entry, t.store.d.millis(r.day))
+	}
+	if _, err := t.rows(ctx, "soft_bounce_add", 2, args); err != nil {
+		return nil, err
+	}
+	entries := slices.Sorted(maps.Keys(newest))
+	days, err := t.softDays(ctx, entries)
+	if err != nil {
+		return nil, err
+	}
+	many := slices.DeleteFunc(entries, func(entry string) bool { return len(days[entry]) < sluice.SoftBounceDays })
+	if len(many) == 0 {
+		return nil, nil
+	}
+	removed := make(map[string]int64, len(many)) // when somebody said that the address is well
+	err = t.store.suppressionsOf(ctx, t.conn, many, func(s sluice.Suppression) {
+		if s.Reason == sluice.SuppressSoftBounces && s.Scope == sluice.ScopeAll && s.App == "" && s.Removed {
+			removed[s.Entry] = s.TimeMillis
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range many {
+		last := newest[entry]
+		counted := 0
+		for _, day := range days[entry] {
+			if day > removed[entry] && day <= last.TimeMillis && day > last.TimeMillis-sluice.SoftBounceWindowDays*dayMillis {
+				counted++
+			}
+		}
+		if counted >= sluice.SoftBounceDays {
+			changes = append(changes, sluice.Suppression{Entry: entry, Reason: sluice.SuppressSoftBounces, Source: last.Source, TimeMillis: last.TimeMillis})
+		}
+	}
+	return changes, nil
+}
+
+// softDays returns the days of soft bounces of entries.
+func (t *txn) softDays(ctx context.Context, entries []string) (map[string][]int64, error) {
+	days := make(map[string][]int64, len(entries))
+	for piece := range slices.Chunk(entries, t.store.d.keysAtOnce()) {
+		statement := strings.Replace(rawQuery(t.store.d, "soft_bounces_of"), "$NAMES", marks(len(piece)), 1)
+		rows, err := t.conn.QueryContext(ctx, t.store.d.placeholders(statement), anys(piece)...)
+		if err != nil {
+			return nil, err
+		}
+		err = eachRow(rows, func(scan func(...any) error) error {
+			var entry string
+			var at any
+			if err := scan(&entry, &at); err != nil {
+				return err
+			}
+			day, err := t.store.d.scanMillis(at)
+			days[entry] = append(days[entry], day)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return days, nil
+}
+
+// DeleteSoftBounces implements sluice.KeepStore.
+func (s *Store) DeleteSoftBounces(ctx context.Context, beforeMillis int64) (deleted int, more bool, err error) {
+	var oldest int64
+	err = s.each(ctx, rawQuery(s.d, "soft_bounces_oldest"), []any{s.d.millis(beforeMillis)}, func(scan func(...any) error) error {
+		var at any
+		err := scan(&at)
+		if err == nil && at != nil {
+			more = true
+			oldest, err = s.d.scanMillis(at)
+		}
+		return err
+	})
+	if err == nil && more {
+		err = s.write(ctx, func(tx *txn) error {
+			deleted, err = tx.delete(ctx, query(s.d, "soft_bounces_delete"), s.d.millis(oldest))
+			return err
+		})
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("delete old soft bounces of %s: %w", s.where, err)
+	}
+	return deleted, more, nil
+}

@@ -1,0 +1,67 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+
+	"sluice"
+)
+
+// testSoftBounces: days count and not mails, in whatever order they come, those
+// of a span of time, and those alone that came after an address was let off.
+func testSoftBounces(t *testing.T, f *fixture) {
+	f.start(t)
+	const hour, dayHours = 3_600_000, 24
+	bounce := func(entry string, day, hours int) sluice.SoftBounce {
+		return sluice.SoftBounce{Entry: entry, Source: fmt.Sprintf("event:%d", day), TimeMillis: sendTime + int64(day*dayHours+hours)*hour}
+	}
+	note := func(bounces ...sluice.SoftBounce) {
+		t.Helper()
+		f.apply(t, sluice.Effect{SoftBounces: bounces}, 0, 0)
+	}
+	held := func(want ...string) {
+		t.Helper()
+		var rows [][]string
+		for _, entry := range want {
+			rows = append(rows, []string{entry, "soft_bounces", "all"})
+		}
+		f.wantRows(t, "SELECT entry, reason, scope FROM suppressions WHERE removed = 0 ORDER BY entry", rows...)
+	}
+	for range 2 { // a repeat changes nothing
+		for day := range sluice.SoftBounceDays - 1 {
+			note(bounce("days@example.com", day, 0), bounce("days@example.com", day, 1), bounce("hours@example.com", 0, day))
+		}
+	}
+	held()
+	// The last day in the middle, and beside it one who has them all at once.
+	var at []sluice.SoftBounce
+	for day := range sluice.SoftBounceDays {
+		at = append(at, bounce("once@example.com", 9-day, 2), bounce("rare@example.com", day*20, 0))
+	}
+	note(append(at, bounce("days@example.com", 4, 0))...)
+	held("days@example.com", "once@example.com")
+	last, err := f.store.(sluice.SuppressionStore).SuppressionsOf(f.ctx, []string{"once@example.com"})
+	must(t, err)
+	want(t, "what it comes from", last[0].Source, "event:9")
+	want(t, "when", last[0].TimeMillis, bounce("", 9, 2).TimeMillis)
+
+	off := last[0]
+	off.Removed, off.TimeMillis = true, bounce("", 10, 0).TimeMillis
+	f.apply(t, sluice.Effect{Suppress: []sluice.Suppression{off}, SoftBounces: []sluice.SoftBounce{bounce("once@example.com", 8, 0)}}, 0, 0)
+	for day := 11; day < 10+sluice.SoftBounceDays; day++ {
+		note(bounce("once@example.com", day, 0))
+	}
+	held("days@example.com")
+	note(bounce("once@example.com", 20, 0))
+	held("days@example.com", "once@example.com")
+
+	keep := f.store.(sluice.KeepStore)
+	before, deleted, passes := bounce("", 4, 0).TimeMillis, 0, 0
+	for more := true; more; passes++ {
+		var n int
+		n, more, err = keep.DeleteSoftBounces(f.ctx, before-before%(dayHours*hour))
+		must(t, err)
+		deleted += n
+	}
+	want(t, "old days", fmt.Sprint(deleted, passes), fmt.Sprint(4+1+1, 4+1))
+}
