@@ -398,6 +398,10 @@ type SendStore interface {
 	// SendTotals returns how many sends are in each state, by class.
 	SendTotals(ctx context.Context) ([]SendTotal, error)
 
+	// OpenDoubts returns how many sends are in doubt and will not be attempted
+	// again by themselves: somebody has to decide.
+	OpenDoubts(ctx context.Context) (int64, error)
+
 	// InDoubt lists sends in doubt, oldest first, after one, at most limit.
 	InDoubt(ctx context.Context, afterMessage string, afterNumber, limit int) ([]SendRow, error)
 }

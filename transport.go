@@ -55,7 +55,20 @@ const (
 	ResultFailed   ResultKind = 3 // never
 	ResultInDoubt  ResultKind = 4 // it may have been taken
 	ResultUntried  ResultKind = 5 // surely not taken, and not its fault: it is no attempt
+
+	resultKinds = 6
 )
+
+// ResultKinds are all kinds, in their order.
+var ResultKinds = [...]ResultKind{ResultSent, ResultDeferred, ResultFailed, ResultInDoubt, ResultUntried}
+
+// String returns the kind's word.
+func (k ResultKind) String() string {
+	if k >= resultKinds {
+		k = 0
+	}
+	return [resultKinds]string{"unknown", "sent", "deferred", "failed", "in_doubt", "untried"}[k]
+}
 
 // Blame says whose problem a refusal is: what is to be slowed or paused, and
 // whether the recipient may be suppressed.
@@ -69,25 +82,29 @@ const (
 	BlameRoute     Blame = 3 // us: our address, our credentials, our reputation, our pace
 )
 
-// Stage is a part of the time that an attempt takes.
+// Stage is a part of the time from when a mail came into its lane to when its
+// result was recorded: each instant of it is in one of them.
 type Stage byte
 
-// The stages, in their order.
+// The stages, in their order. The mails of a window go through those before the
+// wire together: each spends in them what the window does.
 const (
 	StageLane    Stage = iota // waiting in the lane, once it was due
 	StageProfile              // reading user and body
 	StageRender
 	StageSign
+	StageMark
 	StageConnect
-	StageTLS  // and the login
-	StageWait // writing it and waiting for replies
-	StageRecord
-	Stages // how many there are
+	StageTLS    // and the login
+	StageWait   // writing it and waiting for replies
+	StageRecord // and waiting for it
+	StageOther  // all that is in none of these: waiting for a connection, handing over
+	Stages      // how many there are
 )
 
 // String returns the stage's word.
 func (s Stage) String() string {
-	return [...]string{"lane", "profile", "render", "sign", "connect", "tls", "wait", "record"}[s]
+	return [Stages]string{"lane", "profile", "render", "sign", "mark", "connect", "tls", "wait", "record", "other"}[s]
 }
 
 // Result is what is known of an attempt.

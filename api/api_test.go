@@ -22,6 +22,7 @@ import (
 	"sluice/meter"
 	routing "sluice/route"
 	"sluice/segment"
+	"sluice/spool"
 	"sluice/suppress"
 )
 
@@ -207,13 +208,18 @@ func fullStats() Stats {
 		Accepted: 11, Stored: 10, Duplicates: 1, Dead: 2, Conflicts: 3, Refused: 4, Updates: 7, Ignored: 5, Users: 6,
 		Names:         map[string]int64{"opened": 7, "bro\xffken\n": 1},
 		CommitSeconds: took, CommitRows: took, AppendItems: took,
-		Stages:        map[string]meter.Snapshot{"read": took, "encode": took, "trim": took},
-		Redis:         []RedisCalls{{"127.0.0.1:6379", took, 2}},
-		LeaseChanges:  map[string]LeaseChanges{"store": {16, 1, 2}},
-		Mirror:        &Mirror{took, 9, 1},
-		SMTP:          &SMTP{5, 8, map[string]int64{"login": 2}, took, 1},
-		Routes:        []routing.Snapshot{{Name: "relay", Breaker: "open", Opened: 1, Taken: 9, Throttled: 2, Share: 0.5, LeftToday: 7}},
-		Domains:       []SenderDomain{{"example.com", sluice.Summary{Errors: 1, Warnings: 2}}},
+		Stages:       map[string]meter.Snapshot{"read": took, "encode": took, "trim": took},
+		Redis:        []RedisCalls{{"127.0.0.1:6379", took, 2}},
+		LeaseChanges: map[string]LeaseChanges{"store": {16, 1, 2}},
+		Mirror:       &Mirror{took, 9, 1},
+		SMTP:         &SMTP{5, 8, map[string]int64{"login": 2}, took, 1},
+		Routes:       []routing.Snapshot{{Name: "relay", Breaker: "open", Opened: 1, Taken: 9, Throttled: 2, Share: 0.5, LeftToday: 7}},
+		Domains:      []SenderDomain{{"example.com", sluice.Summary{Errors: 1, Warnings: 2}}},
+		Mail: []spool.RouteProfile{{Route: "relay", Results: map[sluice.ResultKind]int64{sluice.ResultSent: 3},
+			All:    spool.StageProfile{Seconds: 100, Mails: 3, Stages: [sluice.Stages]meter.Snapshot{took, took, took, took, took, took, took, took, took, took}},
+			Recent: spool.StageProfile{Seconds: 50, Mails: 3, Stages: [sluice.Stages]meter.Snapshot{sluice.StageLane: took, sluice.StageWait: took}}}},
+		Waiting: map[string]Waiting{"high": {4, 1.5}, "normal": {Sends: -1}, "low": {}}, Later: 6,
+		Sends: []sluice.SendTotal{{Class: sluice.ClassMarketing, State: sluice.SendSent, Count: 5}}, InDoubt: 2,
 		DiskFreeBytes: 1 << 30, DiskSizeBytes: 1 << 32,
 		Followers: []Follower{{"store", 0, 0.25, 12, 9}, {"list:q", 0, 1, -1, -1}},
 		Lists:     []List{{"q", 5, 3}, {"gone", -1, -1}},

@@ -14,7 +14,6 @@ import (
 	"sluice"
 	"sluice/key"
 	"sluice/meter"
-	routing "sluice/route"
 )
 
 // metrics turns snapshots into metrics when they are asked for. Nothing is
@@ -71,13 +70,6 @@ var (
 	descSize       = desc("data_size_bytes", "Size of the file system of the data directory.")
 	descSuppressed = desc("suppressed_entries", "Addresses and domains that are not mailed, as this process has them in memory.")
 	descSupprAge   = desc("suppressions_age_seconds", "How long ago it was known that no suppression has changed but those that are in force here.")
-	descRouteMails = desc("route_mails_total", "Mails that a route was given to attempt.", "route")
-	descRouteSlow  = desc("route_throttled_total", "Answers to a route that wanted fewer mails.", "route")
-	descRouteOpens = desc("route_openings_total", "How often a route, or a domain of one, was left alone because its attempts failed.", "route")
-	descRouteDown  = desc("route_down", "1 while a route is left alone because its attempts fail, or only tried; else 0.", "route")
-	descRouteShare = desc("route_pace_share_ratio", "How much of its pace a route has now, 0 to 1: less while the other side wants fewer.", "route")
-	descRouteDay   = desc("route_day_left_mails", "What a route that is warmed up may still send today, all processes together.", "route")
-	descStopped    = desc("marketing_stopped", "1 while all marketing mail is stopped (sluice sending stop), else 0.")
 	descDomain     = desc("sender_domain_findings", "Of a domain that mail is sent from: what is wrong with it in DNS. At most 100 domains.", "domain", "severity")
 	descBuild      = desc("build_info", "1; the labels say what runs.", "version", "revision", "goversion")
 	descProcesses  = desc("live_processes", "Processes that share the roles, this one included.")
@@ -163,27 +155,6 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge(descReady, b2f(m.program.Ready() == nil))
 }
 
-// collectRoutes sends how the ways out for mail stand.
-func (m metrics) collectRoutes(ch chan<- prometheus.Metric, s *Stats) {
-	if s.Routes == nil {
-		return // this process does not send
-	}
-	send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
-	}
-	for _, r := range s.Routes {
-		send(descRouteMails, prometheus.CounterValue, float64(r.Taken), label(r.Name))
-		send(descRouteSlow, prometheus.CounterValue, float64(r.Throttled), label(r.Name))
-		send(descRouteOpens, prometheus.CounterValue, float64(r.Opened), label(r.Name))
-		send(descRouteDown, prometheus.GaugeValue, b2f(r.Breaker != routing.BreakerClosed), label(r.Name))
-		send(descRouteShare, prometheus.GaugeValue, r.Share, label(r.Name))
-		if r.LeftToday >= 0 {
-			send(descRouteDay, prometheus.GaugeValue, float64(r.LeftToday), label(r.Name))
-		}
-	}
-	send(descStopped, prometheus.GaugeValue, b2f(s.MarketingStopped))
-}
-
 // collectTimes sends the histograms, and how suppressions and routes stand.
 func (m metrics) collectTimes(ch chan<- prometheus.Metric, s *Stats) {
 	histogram := func(d *prometheus.Desc, h meter.Snapshot, labels ...string) {
@@ -197,6 +168,7 @@ func (m metrics) collectTimes(ch chan<- prometheus.Metric, s *Stats) {
 	histogram(descAppend, s.AppendItems)
 	ch <- prometheus.MustNewConstMetric(descSuppressed, prometheus.GaugeValue, float64(s.Suppressed))
 	ch <- prometheus.MustNewConstMetric(descSupprAge, prometheus.GaugeValue, s.SuppressionsAge)
+	m.collectLedger(ch, s)
 	m.collectRoutes(ch, s)
 	for _, d := range s.Domains {
 		ch <- prometheus.MustNewConstMetric(descDomain, prometheus.GaugeValue, float64(d.Summary.Errors), label(d.Name), string(sluice.SeverityError))

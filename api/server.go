@@ -149,7 +149,7 @@ func (s *Server) routes() []route {
 		{pingPath, get, s.ping},
 		{optInPath, []string{http.MethodPost, http.MethodOptions}, s.optIn},
 		{consent.ConfirmPath, []string{http.MethodGet, http.MethodHead, http.MethodPost}, s.optInConfirm},
-	}, slices.Concat(s.segmentRoutes(), s.templateRoutes(), s.suppressionRoutes(), s.messageRoutes(), s.domainRoutes(), s.brazeRoutes())...)
+	}, slices.Concat(s.segmentRoutes(), s.templateRoutes(), s.suppressionRoutes(), s.messageRoutes(), s.domainRoutes(), s.watchRoutes(), s.brazeRoutes())...)
 }
 
 // handler answers by the table. Only what is posted has a body to speak of,

@@ -9,6 +9,7 @@ import (
 	"sluice/meter"
 	routing "sluice/route"
 	"sluice/segment"
+	"sluice/spool"
 	"sluice/suppress"
 )
 
@@ -116,8 +117,27 @@ type Stats struct {
 	Routes           []routing.Snapshot // nil: this process does not send
 	MarketingStopped bool
 
+	// Where the time of mails went, by route, and what waits in the lanes that this
+	// process has: by priority, and how many sends wait for their time.
+	Mail    []spool.RouteProfile
+	Waiting map[string]Waiting
+	Later   int64
+
+	// What the ledger says, of all processes: sends by class and state, and those in
+	// doubt about which somebody has to decide; -1: the database does not say.
+	Sends   []sluice.SendTotal
+	InDoubt int64
+
+	Process string // its name in leases and marks
+
 	// Of the file system of the data directory; size 0: not known.
 	DiskFreeBytes, DiskSizeBytes uint64
+}
+
+// Waiting is what waits in the lanes of a priority.
+type Waiting struct {
+	Sends         int64   // those under way among them; -1: not known
+	OldestSeconds float64 // how long the oldest that nobody has taken waits; 0: there is none
 }
 
 // Mirror is what was done for the mirror of the series.

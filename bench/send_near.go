@@ -168,7 +168,7 @@ func nearSluice(ctx context.Context, e *env, id, label, sinkAddress string, mail
 		if err := pause(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
-		sent = s.stats.Routes()["sink"].Results[sluice.ResultSent]
+		sent = s.stats.Results("sink")[sluice.ResultSent]
 	}
 	took := time.Since(started)
 	after, err := cpuTimeOf(os.Getpid())

@@ -24,8 +24,8 @@ const (
 	// yet in their lane.
 	maxCancels = 1_000_000
 
-	// laterName is under what all that waits for a time is counted.
-	laterName = "later"
+	// LaterName is under what all that waits for a time is counted.
+	LaterName = "later"
 
 	// maxDueWords bounds one ZADD: a script cannot unpack more than some 8,000.
 	maxDueWords = 900
@@ -135,7 +135,7 @@ func (l *Lanes) Operations(batches []*Packed) []Operation {
 			counts[p.Lane] += p.Size
 			continue
 		}
-		counts[laterName] += p.Size
+		counts[LaterName] += p.Size
 		due = append(due, second, second)
 	}
 	for words := due[2:]; len(words) > 0; words = words[min(len(words), maxDueWords):] {

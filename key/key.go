@@ -137,7 +137,7 @@ var Permissions = []struct {
 	{SuppressionsRead, "read /v1/suppressions, and ask /v1/suppressions/check"},
 	{SuppressionsWrite, "add and remove suppressions"},
 	{DomainsRead, "look at sender domains by /v1/domains"},
-	{MetricsRead, "read /metrics, where it is not open"},
+	{MetricsRead, "read /metrics, /v1/profile and /v1/status, where they are not open"},
 	{MessagesSend, "hand in messages to be mailed, by SMTP or to /v1/messages, see what becomes of them, cancel them"},
 	{OptInWrite, "get the link to be mailed from /v1/optin"},
 	{Admin, "read /debug/pprof"},

@@ -6,6 +6,7 @@ package meter
 import (
 	"maps"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -45,17 +46,88 @@ type Seconds struct {
 
 // Observe counts one duration.
 func (s *Seconds) Observe(took time.Duration) {
+	s.within[within(secondsBounds[:], took)].Add(1)
+	s.nanos.Add(took.Nanoseconds())
+}
+
+// within is the number of the first of some bounds that a duration is at most.
+func within(bounds []int64, took time.Duration) int {
 	i, micros := 0, (took.Nanoseconds()+999)/1000
-	for i < len(secondsBounds) && micros > secondsBounds[i] {
+	for i < len(bounds) && micros > bounds[i] {
 		i++
 	}
-	s.within[i].Add(1)
-	s.nanos.Add(took.Nanoseconds())
+	return i
 }
 
 // Snapshot returns what was counted so far.
 func (s *Seconds) Snapshot() Snapshot {
 	return snapshot(s.within[:], float64(s.nanos.Load())/1e9, func(i int) float64 { return float64(secondsBounds[i]) / 1e6 })
+}
+
+// waitBounds are those of Waits: those of Seconds, and on to six hours.
+var waitBounds = slices.Concat(secondsBounds[:], []int64{30_000_000, 60_000_000, 300_000_000, 1_800_000_000, 21_600_000_000})
+
+const waitBuckets = len(secondsBounds) + 5 + 1 // the last: longer than all bounds
+
+// Waits counts durations from a tenth of a millisecond to six hours, for somebody
+// who has a lock anyway: one goroutine at a time may use it. The zero value is
+// ready.
+type Waits struct {
+	within [waitBuckets]uint64
+	nanos  int64
+}
+
+// Observe counts one duration.
+func (w *Waits) Observe(took time.Duration) {
+	w.within[within(waitBounds[:], took)]++
+	w.nanos += took.Nanoseconds()
+}
+
+// Add counts what another one has counted.
+func (w *Waits) Add(other *Waits) {
+	for i := range w.within {
+		w.within[i] += other.within[i]
+	}
+	w.nanos += other.nanos
+}
+
+// Snapshot returns what was counted so far.
+func (w *Waits) Snapshot() Snapshot {
+	h := Snapshot{Sum: float64(w.nanos) / 1e9, Buckets: make(map[float64]uint64, len(waitBounds))}
+	for i, n := range w.within {
+		h.Count += n
+		if i < len(waitBounds) {
+			h.Buckets[float64(waitBounds[i])/1e6] = h.Count
+		}
+	}
+	return h
+}
+
+// Mean returns the mean, 0 of nothing.
+func (h *Snapshot) Mean() float64 {
+	if h.Count == 0 {
+		return 0
+	}
+	return h.Sum / float64(h.Count)
+}
+
+// Quantile returns what a part of all, 0 to 1, was at most: between two bounds as
+// if all there were evenly spread. Of what is longer than all bounds it is the
+// last one; 0 of nothing.
+func (h *Snapshot) Quantile(part float64) float64 {
+	wanted := part * float64(h.Count)
+	below, lower, last := uint64(0), 0.0, 0.0
+	for _, bound := range slices.Sorted(maps.Keys(h.Buckets)) {
+		n := h.Buckets[bound]
+		if float64(n) >= wanted && n > below {
+			return lower + (bound-lower)*(wanted-float64(below))/float64(n-below)
+		}
+		below, lower, last = n, bound, bound
+	}
+	if h.Count == 0 {
+		return 0
+	}
+	return last
 }
 
 // Sizes counts numbers of items from 1 to 65,536. The zero value is ready; its

@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -56,5 +57,33 @@ func BenchmarkSeconds(b *testing.B) {
 	var s Seconds
 	for b.Loop() {
 		s.Observe(3 * time.Millisecond)
+	}
+}
+
+// Quantiles lie between the bounds of their bucket, and those of what is longer
+// than all bounds at the last one; waits are counted as far as six hours.
+func TestWaits(t *testing.T) {
+	var w, other Waits
+	for range 98 {
+		w.Observe(20 * time.Millisecond)
+	}
+	other.Observe(2 * time.Hour)
+	other.Observe(12 * time.Hour)
+	w.Add(&other)
+	h := w.Snapshot()
+	if h.Count != 100 || math.Abs(h.Sum-(98*0.02+14*3600)) > 1e-6 || h.Buckets[0.025] != 98 || h.Buckets[21600] != 99 {
+		t.Errorf("%+v", h)
+	}
+	if p50 := h.Quantile(0.5); p50 <= 0.01 || p50 > 0.025 {
+		t.Errorf("half are at most %v", p50)
+	}
+	if p99 := h.Quantile(0.99); p99 <= 1800 || p99 > 21600 {
+		t.Errorf("99 %% are at most %v", p99)
+	}
+	if last := h.Quantile(1); last != 21600 {
+		t.Errorf("all are at most %v", last)
+	}
+	if none := new(Snapshot); none.Quantile(0.5) != 0 || none.Mean() != 0 {
+		t.Error("of nothing there is a quantile, or a mean")
 	}
 }

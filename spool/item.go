@@ -25,7 +25,37 @@ type item struct {
 	untried int // how often it went to a transport and was not attempted
 
 	ready time.Time // since when it could have been taken
+
+	// took is where its time went from ready up to since; spend and report move
+	// that on, so that no instant is counted twice or left out.
 	took  [sluice.Stages]time.Duration
+	since time.Time
+}
+
+// spend counts the time up to now as a stage's. It may be negative once: when it
+// came into its lane was said by Redis's clock.
+func (it *item) spend(stage sluice.Stage, now time.Time) {
+	it.took[stage] += max(0, now.Sub(it.since))
+	it.since = now
+}
+
+// report counts the time up to now as somebody says who knows the stages in it,
+// and what he leaves as other.
+func (it *item) report(took *[sluice.Stages]time.Duration, now time.Time) {
+	left := now.Sub(it.since)
+	for stage, d := range took {
+		it.took[stage] += d
+		left -= d
+	}
+	it.took[sluice.StageOther] += max(0, left)
+	it.since = now
+}
+
+// spendAll is spend for a window.
+func spendAll(window []*item, stage sluice.Stage, now time.Time) {
+	for _, it := range window {
+		it.spend(stage, now)
+	}
 }
 
 // id names it among the marks.

@@ -41,28 +41,33 @@ type Users interface {
 func (m *Mailer) Make(ctx context.Context, mails []Mail) {
 	started := m.Clock.Now()
 	profiles, err := m.profiles(ctx, mails)
-	looked := m.Clock.Now().Sub(started)
+	looked := m.Clock.Now()
 	for i := range mails {
 		mail := &mails[i]
-		if mail.Send.Form == sluice.ContentTemplate {
-			mail.Took[sluice.StageProfile] += looked / time.Duration(len(mails))
-			if err != nil {
-				mail.Err = fmt.Errorf("look up the recipient: %w: %w", ErrNotNow, err)
-				continue
-			}
-			started = m.Clock.Now()
-			mail.Content, mail.Err = m.render(ctx, mail.Send, mail.Content, profiles[keyOf(mail.Send)])
-			mail.Took[sluice.StageRender] += m.Clock.Now().Sub(started)
+		if mail.Send.Form != sluice.ContentTemplate {
+			continue
 		}
+		if err != nil {
+			mail.Err = fmt.Errorf("look up the recipient: %w: %w", ErrNotNow, err)
+			continue
+		}
+		mail.Content, mail.Err = m.render(ctx, mail.Send, mail.Content, profiles[keyOf(mail.Send)])
+	}
+	rendered := m.Clock.Now()
+	for i := range mails {
+		mail := &mails[i]
 		if mail.Err != nil {
 			continue
 		}
-		started = m.Clock.Now()
 		var content []byte
-		if content, mail.Err = m.sign(mail.Send, mail.Content, started); mail.Err == nil {
+		if content, mail.Err = m.sign(mail.Send, mail.Content, rendered); mail.Err == nil {
 			mail.Envelope = envelopeOf(mail.Send, content)
 		}
-		mail.Took[sluice.StageSign] += m.Clock.Now().Sub(started)
+	}
+	signed := m.Clock.Now()
+	for i := range mails {
+		took := mails[i].Took
+		took[sluice.StageProfile], took[sluice.StageRender], took[sluice.StageSign] = looked.Sub(started), rendered.Sub(looked), signed.Sub(rendered)
 	}
 }
 

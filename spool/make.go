@@ -35,13 +35,7 @@ func (s *Sender) bodies(ctx context.Context, window []*item) (map[string][]byte,
 	if len(messages) == 0 {
 		return nil, nil
 	}
-	started := time.Now()
-	bodies, err := s.Bodies.Bodies(ctx, messages)
-	took := time.Since(started) / time.Duration(len(window))
-	for _, it := range window {
-		it.took[sluice.StageProfile] += took
-	}
-	return bodies, err
+	return s.Bodies.Bodies(ctx, messages)
 }
 
 // make makes a window ready.
@@ -49,6 +43,7 @@ func (s *Sender) make(ctx context.Context, window []*item, bodies map[string][]b
 	now := s.Clock.Now().UnixMilli()
 	made := make(map[*item]*envelope, len(window))
 	mails, of := make([]Mail, 0, len(window)), make([]*item, 0, len(window))
+	took := make([][sluice.Stages]time.Duration, len(window))
 	for _, it := range window {
 		content := []byte(it.send.Content)
 		if len(content) == 0 {
@@ -62,12 +57,14 @@ func (s *Sender) make(ctx context.Context, window []*item, bodies map[string][]b
 		case content == nil:
 			made[it] = fault(&it.send, reasonNoBody, "its content is not in the database any more", now)
 		default:
-			mails, of = append(mails, Mail{Send: &it.send, Content: content, Took: &it.took}), append(of, it)
+			mails, of = append(mails, Mail{Send: &it.send, Content: content, Took: &took[len(mails)]}), append(of, it)
 		}
 	}
 	s.Maker.Make(ctx, mails)
+	ended := s.Clock.Now()
 	for i := range mails {
 		m := &mails[i]
+		of[i].report(m.Took, ended)
 		switch {
 		case errors.Is(m.Err, ErrNotNow):
 			v := deferred(m.Send, now, now+notNowAfter.Milliseconds())

@@ -231,7 +231,7 @@ func (s *Sender) take(p *part, b *flow.LaneBatch) error {
 	entered := enteredAt(b.Entry)
 	var waiting, marked []*item
 	for r.Next() {
-		it := &item{spot: flow.Spot{Batch: b, Index: r.Index}, part: p, ready: entered}
+		it := &item{spot: flow.Spot{Batch: b, Index: r.Index}, part: p, ready: entered, since: entered}
 		if r.Index >= b.Size || letters[r.Index] == flow.LetterDone {
 			continue
 		}

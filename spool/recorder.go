@@ -88,13 +88,12 @@ func (r *recorder) record(work context.Context, batch []finished) {
 	packed, sends := r.compose(batch)
 	wait := recordAgainSoonest
 	for {
-		started := time.Now()
 		_, refused, err := r.lanes.Record(work, packed, sends)
 		if err == nil {
 			for _, text := range refused {
 				s.Log.Error("redis refused a part of what was recorded of sends", "partition", r.lanes.Partition(), "error", text)
 			}
-			r.recorded(batch, time.Since(started))
+			r.recorded(batch)
 			return
 		}
 		if work.Err() != nil {
@@ -114,24 +113,21 @@ func (r *recorder) record(work context.Context, batch []finished) {
 }
 
 // recorded tells the rest of the program of a batch that is recorded.
-func (r *recorder) recorded(batch []finished, took time.Duration) {
-	s := r.sender
-	each := took / time.Duration(len(batch))
+func (r *recorder) recorded(batch []finished) {
+	s, now := r.sender, r.sender.Clock.Now()
 	var back []*item
 	for i := range batch {
 		f := &batch[i]
-		f.item.took[sluice.StageRecord] += each
+		f.item.spend(sluice.StageRecord, now)
 		s.landed(f.item.mark, 1)
 		switch {
 		case f.waits:
 			back = append(back, f.item)
-			continue
 		case f.aside != "":
 			s.openSublane(f.item.part, f.aside)
-			continue
 		}
-		s.Stats.recorded(f)
 	}
+	s.Stats.recorded(batch, now)
 	if len(back) > 0 {
 		s.putBack(back)
 		s.mu.Lock()

@@ -102,7 +102,10 @@ type Maker interface {
 type Mail struct {
 	Send    *sluice.Send
 	Content []byte
-	Took    *[sluice.Stages]time.Duration
+
+	// Took is for the Maker to say what of its time was profile, render and sign: of
+	// the whole window, for the mail waited for the others of it.
+	Took *[sluice.Stages]time.Duration
 
 	Envelope sluice.Envelope
 	Err      error // of this send: one of the two below, or why it fails
@@ -133,6 +136,7 @@ const urgentOf = 8
 // work at the latest.
 func (s *Sender) Run(fetch, work context.Context) {
 	s.mu.Lock()
+	s.Stats.begin(s.Clock.Now())
 	s.flying, s.news, s.recorders = make(map[string]int), make(chan struct{}), make(map[int]*recorder)
 	for i, l := range s.Lanes {
 		s.recorders[i] = newRecorder(s, l)
@@ -341,7 +345,7 @@ func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transpor
 		it, short := q.pop()
 		wake = wake || short
 		if take.OK {
-			it.took[sluice.StageLane] = now.Sub(it.ready)
+			it.spend(sluice.StageLane, now)
 			w.items = append(w.items, it)
 			continue
 		}
@@ -362,6 +366,7 @@ func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transpor
 // attempt makes ready, marks and delivers a window.
 func (s *Sender) attempt(ctx context.Context, t sluice.Transport, window []*item) {
 	bodies, err := s.bodies(ctx, window)
+	spendAll(window, sluice.StageProfile, s.Clock.Now())
 	if err != nil {
 		s.Log.Warn("contents of sends could not be read; they wait as before", "sends", len(window), "error", err)
 		s.putBack(window)
@@ -373,7 +378,9 @@ func (s *Sender) attempt(ctx context.Context, t sluice.Transport, window []*item
 	}
 	made := s.make(ctx, window, bodies)
 	var ready []*item
-	for _, marked := range s.markAll(ctx, t, window) {
+	all := s.markAll(ctx, t, window)
+	spendAll(window, sluice.StageMark, s.Clock.Now())
+	for _, marked := range all {
 		e := made[marked.item]
 		now := s.Clock.Now()
 		switch {
@@ -411,9 +418,7 @@ func (s *Sender) attempt(ctx context.Context, t sluice.Transport, window []*item
 func (s *Sender) done(ctx context.Context, t sluice.Transport, it *item, r *sluice.Result) {
 	now := s.Clock.Now()
 	s.Routes.Report(t, &it.send, r, now)
-	for stage, took := range r.Took {
-		it.took[stage] += took
-	}
+	it.report(&r.Took, now)
 	f := finished{item: it, kind: r.Kind, route: t.Name()}
 	switch it.untried++; {
 	case r.Kind != sluice.ResultUntried:

@@ -453,6 +453,15 @@ func (s *Store) InDoubt(ctx context.Context, afterMessage string, afterNumber, l
 	return list, nil
 }
 
+// OpenDoubts implements sluice.SendStore.
+func (s *Store) OpenDoubts(ctx context.Context) (n int64, err error) {
+	err = s.each(ctx, rawQuery(s.d, "sends_open_doubts"), nil, func(scan func(...any) error) error { return scan(&n) })
+	if err != nil {
+		return 0, fmt.Errorf("count sends in doubt in %s: %w", s.where, err)
+	}
+	return n, nil
+}
+
 // sendRows reads whole rows.
 func (s *Store) sendRows(ctx context.Context, name string, args ...any) (list []sluice.SendRow, err error) {
 	err = s.each(ctx, strings.Replace(rawQuery(s.d, name), "$COLUMNS", strings.Join(sendColumns, ", "), 1), args, func(scan func(...any) error) error {

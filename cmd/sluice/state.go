@@ -72,21 +72,19 @@ func (e *engine) snapshot() api.Stats {
 		Processes:  status.Live,
 	}
 	e.snapshotTimes(&s)
+	e.snapshotLedger(&s)
 	e.snapshotMirror(&s)
 	e.snapshotDomains(&s)
 	s.LeaseChanges = make(map[string]api.LeaseChanges)
 	for role, c := range status.Changes {
 		s.LeaseChanges[role] = api.LeaseChanges(c)
 	}
-	if r := e.sending.router; e.sending.sender != nil {
-		s.Routes = r.Routes()
-		_, s.MarketingStopped = r.Stopped()
-	}
 	s.Suppressed, s.SuppressionsAge = e.suppressions.List.Len(), e.clock.Now().Sub(e.suppressions.Status().Looked).Seconds()
 	// Without an answer the metrics are missing, and an alert can ask for that.
 	s.DiskFreeBytes, s.DiskSizeBytes, _ = freeBytes(e.config.Data)
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
+	e.snapshotSending(ctx, &s)
 	s.Failing = make(map[string]bool)
 	for name, err := range e.stats.Followers(e.clock.Now()) {
 		s.Failing[name] = err != nil

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+
+	"sluice"
+	"sluice/api"
+)
+
+// snapshotSending adds how mail on its way out stands.
+func (e *engine) snapshotSending(ctx context.Context, s *api.Stats) {
+	s.Process = e.leases.ID()
+	if e.sending.sender == nil {
+		return
+	}
+	now := e.clock.Now()
+	s.Routes = e.sending.router.Routes()
+	_, s.MarketingStopped = e.sending.router.Stopped()
+	s.Mail = e.sending.stats.Routes(now)
+	waiting, err := e.sending.sender.Waiting(ctx)
+	s.Later, s.Waiting = orUnknown(waiting.Later, err), make(map[string]api.Waiting)
+	for p := sluice.PriorityHigh; p <= sluice.PriorityLow; p++ {
+		w := api.Waiting{Sends: orUnknown(waiting.Sends[p], err)}
+		if oldest, ok := waiting.Oldest[p]; ok {
+			w.OldestSeconds = max(0, now.Sub(oldest).Seconds())
+		}
+		s.Waiting[p.String()] = w
+	}
+}
+
+// snapshotLedger adds what the ledger says.
+func (e *engine) snapshotLedger(s *api.Stats) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	s.InDoubt = -1
+	if totals, err := e.store.SendTotals(ctx); err == nil {
+		s.Sends = totals
+		s.InDoubt = orUnknown(e.store.OpenDoubts(ctx))
+	}
+}
