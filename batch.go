@@ -37,6 +37,7 @@ const (
 	ItemSend    ItemKind = 6 // a Send that was accepted
 	ItemOutcome ItemKind = 7 // an Outcome
 	ItemCancel  ItemKind = 8 // an Outcome that holds if the send is not attempted yet
+	ItemDecide  ItemKind = 9 // an Outcome that somebody has decided on, of a send in doubt
 )
 
 // ItemHeaderBytes is what an item costs beyond its payload.

@@ -3,8 +3,10 @@ package sluice
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -42,6 +44,40 @@ type lifeLine struct {
 	Code    int    `json:"code,omitempty"`
 	Reply   string `json:"reply,omitempty"`
 	Reason  string `json:"reason,omitempty"`
+	Late    bool   `json:"late,omitempty"` // written by late
+}
+
+// words says what a line says to a person.
+func (l *lifeLine) words() string {
+	words := []string{time.UnixMilli(l.At).UTC().Format("2006-01-02T15:04:05.000Z"), l.State}
+	add := func(format string, value any, there bool) {
+		if there {
+			words = append(words, fmt.Sprintf(format, value))
+		}
+	}
+	add("(%s)", l.Event, l.Event != "" && l.Event != l.State)
+	add("attempt %d", l.Attempt, l.Attempt > 0)
+	add("by %s", l.Route, l.Route != "")
+	add("at %s", l.Remote, l.Remote != "")
+	add("%d", l.Code, l.Code != 0)
+	add("%s", l.Reason, l.Reason != "")
+	add("due %s", time.UnixMilli(l.Due).UTC().Format(time.RFC3339), l.Due != 0)
+	add("%q", l.Reply, l.Reply != "")
+	add("%s", "too late: it changed nothing", l.Late)
+	return strings.Join(words, " ")
+}
+
+// LifeTexts says to a person what happened to a send, a line each, oldest first.
+func LifeTexts(life string) (texts []string) {
+	for line := range strings.Lines(life) {
+		var l lifeLine
+		if rest, ok := strings.CutPrefix(line, leftOut); ok {
+			texts = append(texts, strings.TrimRight(rest, "}\n")+" more, left out")
+		} else if json.Unmarshal([]byte(line), &l) == nil {
+			texts = append(texts, l.words())
+		}
+	}
+	return texts
 }
 
 // text returns the line, with the newline at its end. Bytes that are no UTF-8
@@ -71,8 +107,11 @@ func NewSendRow(s *StoredSend) SendRow {
 	}
 }
 
-// Ended reports whether nothing more is to be done for a send.
-func (r *SendRow) Ended() bool { return r.State != SendWaiting && r.DueMillis == 0 }
+// Ended reports whether nothing more is to be done for a send. For one in doubt
+// somebody may still decide that it is attempted again.
+func (r *SendRow) Ended() bool {
+	return r.State != SendWaiting && r.State != SendInDoubt && r.DueMillis == 0
+}
 
 // Recording is what Record has made of an outcome.
 type Recording byte

@@ -272,10 +272,6 @@ type Outcome struct {
 	HasBody        bool // its content is a row of `bodies`
 }
 
-// Final reports whether the send's life ends with the outcome, so that its body
-// is not needed any more.
-func (o *Outcome) Final() bool { return o.State != SendWaiting && o.DueMillis == 0 }
-
 // AppendSend appends a send to a batch.
 func AppendSend(batch []byte, s *Send) []byte {
 	start := len(batch)
@@ -319,6 +315,11 @@ func AppendOutcome(batch []byte, o *Outcome) []byte { return appendOutcome(batch
 
 // AppendCancel appends an outcome that holds if the send is not attempted yet.
 func AppendCancel(batch []byte, o *Outcome) []byte { return appendOutcome(batch, ItemCancel, o) }
+
+// AppendDecision appends what somebody has decided about a send in doubt: that it
+// is sent, that it has failed, or, still in doubt and due, that it is to be
+// attempted once more.
+func AppendDecision(batch []byte, o *Outcome) []byte { return appendOutcome(batch, ItemDecide, o) }
 
 func appendOutcome(batch []byte, kind ItemKind, o *Outcome) []byte {
 	start := len(batch)

@@ -22,6 +22,7 @@ const (
 	Follower    = "follower"
 	Disk        = "disk"
 	Domain      = "domain"
+	InDoubt     = "in-doubt"
 	Test        = "test" // not a problem: somebody tries whether alerts arrive
 )
 

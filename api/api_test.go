@@ -45,6 +45,8 @@ type program struct {
 	submitter sluice.Submitter
 	sends     sluice.SendStore
 	canceller Canceller
+	ledger    sluice.LedgerStore
+	decider   Decider
 
 	suppressions *suppress.Service
 
@@ -72,6 +74,8 @@ func (p *program) Users() sluice.UserStore { return p.users }
 func (p *program) Submitter() sluice.Submitter { return p.submitter }
 func (p *program) Sends() sluice.SendStore     { return p.sends }
 func (p *program) Canceller() Canceller        { return p.canceller }
+func (p *program) Ledger() sluice.LedgerStore  { return p.ledger }
+func (p *program) Decider() Decider            { return p.decider }
 
 func (p *program) Suppressions() *suppress.Service { return p.suppressions }
 

@@ -128,13 +128,18 @@ func (s *Server) writePage(w http.ResponseWriter, status int, origin string, pag
 	if err := optInPage.Execute(&b, page); err != nil {
 		s.log.Error("make the page of opt-in", "id", idOf(w), "error", err)
 	}
+	s.writeHTML(w, status, optInStyle, strings.TrimSpace("'self' "+origin), b.Bytes())
+}
+
+// writeHTML answers with a page that has nothing but its own style and, at most,
+// forms that lead to where formAction says.
+func (s *Server) writeHTML(w http.ResponseWriter, status int, style, formAction string, html []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src "+optInStyle+"; base-uri 'none'; form-action "+
-		strings.TrimSpace("'self' "+origin)+"; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src "+style+"; base-uri 'none'; form-action "+formAction+"; frame-ancestors 'none'")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("X-Robots-Tag", "noindex")
 	w.WriteHeader(status)
-	s.write(w, b.Bytes())
+	s.write(w, html)
 }

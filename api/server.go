@@ -86,6 +86,7 @@ type Server struct {
 	version, revision string
 	openMetrics       bool // only this machine reaches the server: /metrics needs no key
 
+	ledgerLooks ledgerLooks
 	seriesSlots chan struct{}
 	previews    chan struct{}
 	domainSlots chan struct{}
@@ -149,7 +150,7 @@ func (s *Server) routes() []route {
 		{pingPath, get, s.ping},
 		{optInPath, []string{http.MethodPost, http.MethodOptions}, s.optIn},
 		{consent.ConfirmPath, []string{http.MethodGet, http.MethodHead, http.MethodPost}, s.optInConfirm},
-	}, slices.Concat(s.segmentRoutes(), s.templateRoutes(), s.suppressionRoutes(), s.messageRoutes(), s.domainRoutes(), s.watchRoutes(), s.brazeRoutes())...)
+	}, slices.Concat(s.segmentRoutes(), s.templateRoutes(), s.suppressionRoutes(), s.messageRoutes(), s.domainRoutes(), s.watchRoutes(), s.ledgerRoutes(), s.brazeRoutes())...)
 }
 
 // handler answers by the table. Only what is posted has a body to speak of,

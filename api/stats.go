@@ -65,6 +65,11 @@ type Program interface {
 	// Domains looks at sender domains, nil while the program does not run.
 	Domains() DomainLooker
 
+	// Ledger compares the sums of sends with their rows, Decider takes what somebody
+	// decides about mails in doubt; nil while the program does not run.
+	Ledger() sluice.LedgerStore
+	Decider() Decider
+
 	// Applied returns when what was written to the logs of these keys before is
 	// applied to their users, or why that cannot be said.
 	Applied(ctx context.Context, keys []sluice.UserKey) error

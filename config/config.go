@@ -199,6 +199,7 @@ type Alerts struct {
 	SMTP            URL    `yaml:"smtp" only:"noflag" doc:"The mail server for them: smtp://USER:PASSWORD@HOST:587, which must offer STARTTLS unless it is this machine, or smtps://USER:PASSWORD@HOST:465." sample:"smtp://USER:PASSWORD@mail.example.com:587"`
 	LagSeconds      int    `yaml:"lag_seconds" doc:"Alert when a follower is so far behind. 0 to 86400."`
 	DeadLetters     int    `yaml:"dead_letters" doc:"Alert when so many dead letters wait. 0 to 1000000000."`
+	InDoubt         int    `yaml:"in_doubt" doc:"Alert when so many mails are in doubt that will not be sent again by themselves. 0 to 1000000000."`
 	DiskFreePercent int    `yaml:"disk_free_percent" doc:"Alert when less of the data directory's disk is free. 0 to 99."`
 	HoldSeconds     int    `yaml:"hold_seconds" doc:"Something must be wrong so long before it is told, and well again so long before its end is. 0 to 3600."`
 	RepeatHours     int    `yaml:"repeat_hours" doc:"While it lasts, it is told again so often. 0: it is not; at most 8760."`
@@ -227,7 +228,7 @@ func Default() *Config {
 		SeriesNames:     sluice.DefaultSeriesNames,
 		TimeSeriesBulk:  mongostore.DefaultBulk,
 		SMTPD:           SMTPD{RequireAuth: true, MaxMessageMB: MaxSMTPMessageMB},
-		Alerts:          Alerts{LagSeconds: 300, DeadLetters: 1, DiskFreePercent: 10, HoldSeconds: 60, RepeatHours: 24},
+		Alerts:          Alerts{LagSeconds: 300, DeadLetters: 1, InDoubt: 1, DiskFreePercent: 10, HoldSeconds: 60, RepeatHours: 24},
 		Sending:         string(route.Sink),
 		Domains:         Domains{Check: true},
 		InDoubtSeconds:  605,

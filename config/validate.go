@@ -94,6 +94,7 @@ func (c *Config) validateAlerts() error {
 	errs := []error{
 		c.wrong("alerts.lag_seconds", between(a.LagSeconds, 0, 86_400)),
 		c.wrong("alerts.dead_letters", between(a.DeadLetters, 0, 1_000_000_000)),
+		c.wrong("alerts.in_doubt", between(a.InDoubt, 0, 1_000_000_000)),
 		c.wrong("alerts.disk_free_percent", between(a.DiskFreePercent, 0, 99)),
 		c.wrong("alerts.hold_seconds", between(a.HoldSeconds, 0, 3600)),
 		c.wrong("alerts.repeat_hours", between(a.RepeatHours, 0, 8760)),

@@ -98,6 +98,9 @@ func (p Partition) marksKey() string { return prefix + "{" + p.tag + "}:marks" }
 // cancelsKey: hash, id of a send -> when it was cancelled, in ms.
 func (p Partition) cancelsKey() string { return prefix + "{" + p.tag + "}:cancels" }
 
+// doubtsKey: hash, id of a send in doubt -> the send, as an item.
+func (p Partition) doubtsKey() string { return prefix + "{" + p.tag + "}:doubts" }
+
 // waitingKey: hash, lane or "later" -> how many sends are in it.
 func (p Partition) waitingKey() string { return prefix + "{" + p.tag + "}:waiting" }
 

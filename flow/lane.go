@@ -24,6 +24,10 @@ const (
 	// yet in their lane.
 	maxCancels = 1_000_000
 
+	// maxDoubts bounds the sends in doubt of a partition that are kept for somebody
+	// to decide that they are sent again: at most 4.5 KB each.
+	maxDoubts = 2_000
+
 	// LaterName is under what all that waits for a time is counted.
 	LaterName = "later"
 
@@ -89,10 +93,12 @@ type LaneBatch struct {
 func (b *LaneBatch) Place() string { return b.Lane + " " + b.Entry }
 
 // Packed is a batch of sends that is to wait: in a lane, in a sublane, or for a
-// second (Second not 0), to enter its lane then.
+// second (Second not 0), to enter its lane then; or sends in doubt, each of which
+// waits by itself until somebody decides (Doubt).
 type Packed struct {
 	Lane   string
 	Second int64
+	Doubt  bool
 
 	// What Operations needs; Record packs by itself.
 	Size int
@@ -105,6 +111,8 @@ func Sublane(lane, domain string) string { return lane + "@" + domain }
 // how says it to record.lua.
 func (p *Packed) how() (how, second string) {
 	switch {
+	case p.Doubt:
+		return "doubt", strconv.Itoa(maxDoubts)
 	case p.Second != 0:
 		return "later", strconv.FormatInt(p.Second, 10)
 	case strings.Contains(p.Lane, "@"):
@@ -115,7 +123,10 @@ func (p *Packed) how() (how, second string) {
 
 // key is the stream that it goes to.
 func (p *Packed) key(partition Partition) string {
-	if p.Second != 0 {
+	switch {
+	case p.Doubt:
+		return partition.doubtsKey()
+	case p.Second != 0:
 		return partition.laterKey(p.Second)
 	}
 	return partition.laneKey(p.Lane)
@@ -402,6 +413,34 @@ func (l *Lanes) Cancel(ctx context.Context, lease *Lease, ids []string, items []
 		args = append(args, id, rueidis.BinaryString(items[i]))
 	}
 	return l.log.redis.callInt(ctx, "cancel sends", "cancel", []string{lease.key, p.marksKey(), p.cancelsKey(), p.logKey(), p.sourcesKey()}, args)
+}
+
+// Doubts returns the sends that are kept in doubt, as items, by their ids; nil: it
+// is not, or not any more.
+func (l *Lanes) Doubts(ctx context.Context, ids []string) ([][]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := l.log.redis.client
+	answers, err := c.Do(ctx, c.B().Hmget().Key(l.log.partition.doubtsKey()).Field(ids...).Build()).ToArray()
+	if err == nil && len(answers) != len(ids) {
+		err = fmt.Errorf("%d answers for %d ids", len(answers), len(ids))
+	}
+	if err != nil {
+		return nil, l.log.redis.wrap("read sends in doubt", err)
+	}
+	items := make([][]byte, len(ids))
+	for i := range answers {
+		if items[i], err = answers[i].AsBytes(); err != nil && !rueidis.IsRedisNil(err) {
+			return nil, l.log.redis.wrap("read sends in doubt", err)
+		}
+	}
+	return items, nil
+}
+
+// Settled is the operation of a commit by which sends are kept in doubt no more.
+func (l *Lanes) Settled(ids []string) Operation {
+	key := l.log.partition.doubtsKey()
+	return Operation{Keys: []string{key}, Words: slices.Concat([]string{"HDEL", key}, ids)}
 }
 
 // Waiting returns how many sends are in each lane, and under "later" how many

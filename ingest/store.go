@@ -425,7 +425,7 @@ func (t *storing) addItem(b flow.Batch, r *sluice.BatchReader) {
 		if err = t.addOutcome(place, r.Item.Payload); err == nil {
 			return
 		}
-	case sluice.ItemCancel: // for the lanes; what became of it comes as an outcome
+	case sluice.ItemCancel, sluice.ItemDecide: // for the lanes; what became of it comes as an outcome
 		if err = sluice.DecodeOutcome(r.Item.Payload, new(sluice.Outcome)); err == nil {
 			return
 		}

@@ -90,6 +90,9 @@ const (
 	MessagesSend   Permission = "messages:send"
 	Admin          Permission = "admin"
 
+	LedgerRead  Permission = "ledger:read"
+	LedgerWrite Permission = "ledger:write"
+
 	SuppressionsRead  Permission = "suppressions:read"
 	SuppressionsWrite Permission = "suppressions:write"
 
@@ -139,6 +142,8 @@ var Permissions = []struct {
 	{DomainsRead, "look at sender domains by /v1/domains"},
 	{MetricsRead, "read /metrics, /v1/profile and /v1/status, where they are not open"},
 	{MessagesSend, "hand in messages to be mailed, by SMTP or to /v1/messages, see what becomes of them, cancel them"},
+	{LedgerRead, "read /v1/ledger, the page /ledger, and who the mails in doubt are to"},
+	{LedgerWrite, "decide what becomes of mails in doubt"},
 	{OptInWrite, "get the link to be mailed from /v1/optin"},
 	{Admin, "read /debug/pprof"},
 	{UsersTrack, "post to /users/track and /users/track/sync"},

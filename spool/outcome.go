@@ -66,11 +66,13 @@ func backoff(n int, r *sluice.Result) time.Duration {
 	return wait*3/4 + rand.N(wait/2)
 }
 
-// verdict is what follows of a result: the outcome, and the send as it waits
-// for its next attempt, nil if there is none.
+// verdict is what follows of a result: the outcome; the send as it waits for its
+// next attempt, nil if there is none; and one that stays in doubt as it would be
+// attempted if somebody decides so.
 type verdict struct {
 	outcome *sluice.Outcome
 	again   *sluice.Send
+	kept    *sluice.Send
 }
 
 // judge turns the result of an attempt by a route into what is recorded.
@@ -133,8 +135,20 @@ func inDoubt(s *sluice.Send, route string, knows bool, nowMillis, againMillis in
 	}
 	if s.Class == sluice.ClassTransactional && !s.Doubted {
 		v.wait(&again, againMillis)
+	} else {
+		v.keep(s)
+		if knows { // what it knows it will have forgotten when somebody decides
+			v.kept.Route = ""
+		}
 	}
 	return v
+}
+
+// keep keeps a send that stays in doubt.
+func (v *verdict) keep(s *sluice.Send) {
+	kept := *s
+	kept.Doubted = true
+	v.kept = &kept
 }
 
 // deferred is the verdict on a send that is to be tried again, if its time is
@@ -157,7 +171,11 @@ func failed(s *sluice.Send, blame sluice.Blame, nowMillis int64) verdict {
 	if blame == sluice.BlameRecipient {
 		event = sluice.EventBounced
 	}
-	return verdict{outcome: outcomeOf(s, sluice.SendFailed, event, nowMillis)}
+	v := verdict{outcome: outcomeOf(s, sluice.SendFailed, event, nowMillis)}
+	if s.Doubted {
+		v.keep(s)
+	}
+	return v
 }
 
 func (v *verdict) wait(again *sluice.Send, untilMillis int64) {

@@ -86,7 +86,7 @@ func hasSends(data []byte) bool {
 		return false
 	}
 	for r.Next() {
-		if r.Item.Kind == sluice.ItemSend || r.Item.Kind == sluice.ItemCancel {
+		if r.Item.Kind == sluice.ItemSend || r.Item.Kind == sluice.ItemCancel || r.Item.Kind == sluice.ItemDecide || settles(&r.Item) {
 			return true
 		}
 	}
@@ -103,6 +103,7 @@ type packing struct {
 type spot struct {
 	lane   string
 	second int64
+	doubt  bool // until somebody decides
 }
 
 // add packs an item.
@@ -130,6 +131,7 @@ func (q *Queuer) queue(ctx context.Context, lease *flow.Lease, b *flow.Batch, fr
 	packing := packing{open: make(map[spot]*flow.Packed)}
 	commit := flow.Commit{Follower: QueueCursor, From: from, To: b.Position}
 	var cancels cancelling
+	var decisions deciding
 	for r.Next() {
 		switch r.Item.Kind {
 		case sluice.ItemSend:
@@ -144,15 +146,20 @@ func (q *Queuer) queue(ctx context.Context, lease *flow.Lease, b *flow.Batch, fr
 			packing.add(spotOf(&s, now), &s)
 		case sluice.ItemCancel:
 			cancels.add(r.Item.Payload)
+		case sluice.ItemDecide, sluice.ItemOutcome:
+			decisions.add(&r.Item)
 		}
 	}
 	lanes := q.Lanes[b.Partition]
+	if err := decisions.settle(ctx, lanes, &packing, &commit, now); err != nil {
+		return err
+	}
 	if len(cancels.ids) > 0 { // before the cursor: a repeat notes nothing twice
 		if _, err := lanes.Cancel(ctx, lease, cancels.ids, cancels.items, now); err != nil {
 			return err
 		}
 	}
-	commit.Operations = lanes.Operations(packing.ready)
+	commit.Operations = append(commit.Operations, lanes.Operations(packing.ready)...)
 	dead, err := q.Logs[b.Partition].Commit(ctx, lease, &commit, now)
 	if err == nil && dead > 0 {
 		err = fmt.Errorf("%d of %d operations were refused; see `sluice dead list`", dead, len(commit.Operations))

@@ -157,7 +157,7 @@ func (r *recorder) compose(batch []finished) (packed []flow.Packed, sends []flow
 			if !ok || sizes[g] >= sluice.MaxBatchBytes {
 				g = len(packed)
 				groups[at] = g
-				packed, sizes = append(packed, flow.Packed{Lane: at.lane, Second: at.second}), append(sizes, 0)
+				packed, sizes = append(packed, flow.Packed{Lane: at.lane, Second: at.second, Doubt: at.doubt}), append(sizes, 0)
 			}
 			rec.Packed, rec.Item = g, sluice.AppendSend(nil, again)
 			sizes[g] += len(rec.Item)
@@ -174,6 +174,8 @@ func (f *finished) waitsAt(nowMillis int64) (*sluice.Send, spot) {
 		return &f.item.send, spot{lane: f.aside}
 	case f.verdict.again != nil:
 		return f.verdict.again, spotOf(f.verdict.again, nowMillis)
+	case f.verdict.kept != nil:
+		return f.verdict.kept, spot{doubt: true}
 	}
 	return nil, spot{}
 }

@@ -60,6 +60,9 @@ type dialect interface {
 	millis(ms int64) any
 	scanMillis(v any) (int64, error)
 
+	// dayOf is the day of a column with a time, as days since 1970.
+	dayOf(column string) string
+
 	// sumCount is the sum of the column count, as an integer within 64 bits.
 	sumCount() string
 

@@ -1,58 +1,51 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sluice"
 )
 
-// maxCountedSends bounds the rows of sends that are counted for an examination.
-const maxCountedSends = 1_000_000
-
-// totalsRemedy makes the totals those of the rows.
-const totalsRemedy = "stop every sluice; DELETE FROM send_totals; INSERT INTO send_totals (class, state, stripe, count, removed) SELECT class, state, 0, COUNT(*), 0 FROM sends GROUP BY class, state"
-
-// ledger compares the totals of sends with their rows, both at one moment.
+// ledger compares the totals of sends with their rows.
 func (x *Examiner) ledger(ctx context.Context, e *sluice.Examination, s *Store) {
-	totals, rows, err := s.compareSends(ctx)
+	c, err := s.CheckLedger(ctx)
+	if err == nil && !c.Complete {
+		err = fmt.Errorf("there are more than %d sends, and no more are counted for this", sluice.MaxCountedSends)
+	}
 	if err != nil {
 		e.Unknown(fmt.Errorf("compare the totals of sends with their rows: %w", err), sluice.CheckLedger)
 		return
 	}
-	keys := slices.Collect(maps.Keys(totals))
-	for k := range rows {
-		if _, ok := totals[k]; !ok {
-			keys = append(keys, k)
-		}
-	}
-	slices.SortFunc(keys, func(a, b sendTotal) int { return strings.Compare(a.class+" "+a.state, b.class+" "+b.state) })
 	var wrong []string
-	sum := int64(0)
-	for _, k := range keys {
-		sum += rows[k]
-		if totals[k] != rows[k] {
-			wrong = append(wrong, fmt.Sprintf("%s %s: %d by the totals, %d rows", k.class, k.state, totals[k], rows[k]))
+	rows := int64(0)
+	for i := range c.Sums {
+		sum := &c.Sums[i]
+		rows += sum.Rows
+		if c.Off(sum) != 0 {
+			wrong = append(wrong, fmt.Sprintf("%s %s: %d by the totals, %d rows", sum.Class, sum.State, sum.Total-sum.Removed, sum.Rows))
 		}
 	}
 	if len(wrong) > 0 {
-		e.Fail(sluice.CheckLedger, totalsRemedy, "the totals of sends are not those of the rows (%s): were rows changed by hand?", strings.Join(wrong, "; "))
+		e.Fail(sluice.CheckLedger, sluice.LedgerRemedy, "the totals of sends are not those of the rows (%s): were rows changed by hand?", strings.Join(wrong, "; "))
 		return
 	}
-	e.Fine(sluice.CheckLedger, "the totals of sends are those of their %d rows", sum)
+	e.Fine(sluice.CheckLedger, "the totals of sends are those of their %d rows", rows)
 }
 
-// compareSends returns how many sends are in each state by the totals, but for
-// those that have no row any more, and by the rows.
-func (s *Store) compareSends(ctx context.Context) (totals, rows map[sendTotal]int64, err error) {
+var _ sluice.LedgerStore = (*Store)(nil)
+
+// CheckLedger implements sluice.LedgerStore.
+func (s *Store) CheckLedger(ctx context.Context) (c sluice.LedgerCheck, err error) {
 	conn, err := s.reads.Conn(ctx)
 	if err != nil {
-		return nil, nil, err
+		return c, err
 	}
 	defer func() { // with its transaction
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
@@ -60,32 +53,53 @@ func (s *Store) compareSends(ctx context.Context) (totals, rows map[sendTotal]in
 	}()
 	for _, statement := range s.d.snapshot() {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
-			return nil, nil, err
+			return c, err
 		}
 	}
-	totals, rows = make(map[sendTotal]int64), make(map[sendTotal]int64)
-	sum := int64(0)
-	err = eachTotal(ctx, conn, "SELECT class, state, count - removed FROM send_totals", func(k sendTotal, n int64) { totals[k] += n; sum += n })
+	sums := make(map[sendTotal]*sluice.LedgerSum)
+	of := func(k sendTotal) *sluice.LedgerSum {
+		if sums[k] == nil {
+			sums[k] = &sluice.LedgerSum{Class: parseClass(k.class), State: parseState(k.state)}
+		}
+		return sums[k]
+	}
+	rows, err := conn.QueryContext(ctx, "SELECT class, state, count, removed FROM send_totals")
 	if err != nil {
-		return nil, nil, err
+		return c, err
 	}
-	if sum > maxCountedSends {
-		return nil, nil, fmt.Errorf("there are %d sends, and no more than %d are counted for this", sum, maxCountedSends)
-	}
-	err = eachTotal(ctx, conn, "SELECT class, state, COUNT(*) FROM sends GROUP BY class, state", func(k sendTotal, n int64) { rows[k] = n })
-	return totals, rows, err
-}
-
-func eachTotal(ctx context.Context, conn *sql.Conn, statement string, f func(k sendTotal, n int64)) error {
-	rows, err := conn.QueryContext(ctx, statement)
-	if err != nil {
-		return err
-	}
-	return eachRow(rows, func(scan func(...any) error) error {
+	err = eachRow(rows, func(scan func(...any) error) error {
 		var k sendTotal
-		var n int64
-		err := scan(&k.class, &k.state, &n)
-		f(k, n)
+		var count, removed int64
+		err := scan(&k.class, &k.state, &count, &removed)
+		of(k).Total += count
+		of(k).Removed += removed
 		return err
 	})
+	if err != nil {
+		return c, err
+	}
+	statement := strings.NewReplacer("$DAY", s.d.dayOf("accepted"), "$LIMIT", strconv.Itoa(sluice.MaxCountedSends+1)).Replace(rawQuery(s.d, "sends_by_day"))
+	if rows, err = conn.QueryContext(ctx, statement); err != nil {
+		return c, err
+	}
+	counted := int64(0)
+	err = eachRow(rows, func(scan func(...any) error) error {
+		var day, n int64
+		var k sendTotal
+		err := scan(&day, &k.class, &k.state, &n)
+		counted += n
+		of(k).Rows += n
+		c.Days = append(c.Days, sluice.LedgerDay{Day: day, Class: parseClass(k.class), State: parseState(k.state), Rows: n})
+		return err
+	})
+	c.Complete = counted <= sluice.MaxCountedSends
+	for _, k := range slices.SortedFunc(maps.Keys(sums), func(a, b sendTotal) int {
+		return cmp.Or(strings.Compare(a.class, b.class), strings.Compare(a.state, b.state))
+	}) {
+		c.Sums = append(c.Sums, *sums[k])
+	}
+	slices.SortFunc(c.Days, func(a, b sluice.LedgerDay) int {
+		return cmp.Or(cmp.Compare(b.Day, a.Day), cmp.Compare(a.Class, b.Class), cmp.Compare(a.State, b.State))
+	})
+	return c, err
 }

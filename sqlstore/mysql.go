@@ -184,6 +184,8 @@ func (d *mysqlDialect) name() string           { return "mysql" }
 func (d *mysqlDialect) begin() string          { return "BEGIN" }
 func (d *mysqlDialect) transactionalDDL() bool { return false }
 
+func (d *mysqlDialect) dayOf(column string) string { return "DATEDIFF(" + column + ", '1970-01-01')" }
+
 // sumCount: sums are decimals here, and cannot overflow.
 func (d *mysqlDialect) sumCount() string {
 	return "CAST(LEAST(9223372036854775807, GREATEST(-9223372036854775807, SUM(count))) AS SIGNED)"

@@ -118,6 +118,10 @@ func (d *postgresDialect) name() string                   { return "postgres" }
 func (d *postgresDialect) expand(statement string) string { return statement }
 func (d *postgresDialect) transactionalDDL() bool         { return true }
 
+func (d *postgresDialect) dayOf(column string) string {
+	return "CAST(FLOOR(EXTRACT(EPOCH FROM " + column + ") / 86400) AS bigint)"
+}
+
 // sumCount: sums are decimals here, and cannot overflow.
 func (d *postgresDialect) sumCount() string {
 	return "LEAST(9223372036854775807, GREATEST(-9223372036854775807, SUM(count)))::bigint"

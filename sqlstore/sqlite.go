@@ -86,6 +86,8 @@ func (d *sqliteDialect) snapshot() []string             { return []string{"BEGIN
 func (d *sqliteDialect) expand(statement string) string { return statement }
 func (d *sqliteDialect) transactionalDDL() bool         { return true }
 
+func (d *sqliteDialect) dayOf(column string) string { return column + " / 86400000" }
+
 // sumCount: TOTAL adds as floating point and never fails, SUM ends the query
 // when it overflows.
 func (d *sqliteDialect) sumCount() string {

@@ -111,6 +111,15 @@ func (e *engine) problems(ctx context.Context, tells bool) (found []alert.Proble
 			found = append(found, alert.Problem{Kind: alert.DeadLetters, Summary: fmt.Sprintf("%d dead letters wait; `sluice dead list` shows them", n)})
 		}
 	}
+	if tells && a.InDoubt > 0 {
+		n, err := e.store.OpenDoubts(ctx)
+		switch {
+		case err != nil:
+			all = false
+		case n >= int64(a.InDoubt):
+			found = append(found, alert.Problem{Kind: alert.InDoubt, Summary: fmt.Sprintf("%d mails are in doubt: nobody knows whether they arrived; `sluice doubt list` shows them", n)})
+		}
+	}
 	return found, all
 }
 

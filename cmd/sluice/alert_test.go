@@ -106,7 +106,7 @@ func alertHeadings(t *testing.T) map[string]bool {
 // Each alert of the program is explained.
 func TestEveryAlertIsExplained(t *testing.T) {
 	headings := alertHeadings(t)
-	for _, kind := range []string{alert.Lag, alert.DeadLetters, alert.Gap, alert.Follower, alert.Disk, alert.Domain, alert.Test} {
+	for _, kind := range []string{alert.Lag, alert.DeadLetters, alert.Gap, alert.Follower, alert.Disk, alert.InDoubt, alert.Domain, alert.Test} {
 		if !headings["alert-"+kind] {
 			t.Errorf("docs/alerts.md has no heading alert-%s", kind)
 		}

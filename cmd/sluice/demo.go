@@ -118,7 +118,7 @@ func (d *demo) run(ctx context.Context, c *call) error {
 		failed = errors.Join(failed, errors.New("ended before what was under way was stored"))
 	}
 	d.after = d.program.Stats()
-	d.view.draw(d.moved(d.after), d.pushed.Load(), time.Now())
+	d.view.show(d.moved(d.after), d.pushed.Load(), time.Now())
 	return failed
 }
 
@@ -138,7 +138,7 @@ func (d *demo) watch(ctx context.Context, produced <-chan error) error {
 			for _, l := range s.Lists {
 				d.waiting.Store(l.Waiting)
 			}
-			d.view.draw(d.moved(s), d.pushed.Load(), now)
+			d.view.show(d.moved(s), d.pushed.Load(), now)
 		}
 	}
 }

@@ -23,7 +23,7 @@ var healthFlags = []flagSpec{
 
 const (
 	healthTimeout  = 5 * time.Second
-	maxHealthBytes = 64 << 10
+	maxAnswerBytes = 1 << 20
 )
 
 func runHealth(ctx context.Context, c *call) error {
@@ -51,19 +51,29 @@ func runHealth(ctx context.Context, c *call) error {
 
 // askProgram asks the program that listens at an address.
 func askProgram(ctx context.Context, listen, path string) (status int, answer string, err error) {
-	url := "http://" + reachable(listen) + path
+	return ask(ctx, "http://"+reachable(listen)+path, "")
+}
+
+// ask asks for something, with a key if it is not empty.
+func ask(ctx context.Context, url, key string) (status int, answer string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, "", fmt.Errorf("ask %s: %w; is --listen right?", url, err)
 	}
-	// A proxy of the environment is not meant for this.
-	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	// A proxy of the environment is not meant for this, and a redirect must not get
+	// the key.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Do(r)
 	if err != nil {
 		return 0, "", fmt.Errorf("ask the program: %w; does it run, and is --listen right?", err)
 	}
-	text, err := io.ReadAll(io.LimitReader(res.Body, maxHealthBytes))
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
 	if err = errors.Join(err, res.Body.Close()); err != nil {
 		return 0, "", fmt.Errorf("read the answer of %s: %w", url, err)
 	}

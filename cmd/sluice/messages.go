@@ -25,3 +25,25 @@ func (p *Program) Canceller() api.Canceller {
 	}
 	return p.engine.sending.canceller
 }
+
+// Ledger returns what compares the sums of sends with their rows, nil while the
+// program does not run.
+func (p *Program) Ledger() sluice.LedgerStore {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil {
+		return nil
+	}
+	return p.engine.store
+}
+
+// Decider returns what takes decisions about mails in doubt, nil while the
+// program does not run.
+func (p *Program) Decider() api.Decider {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil {
+		return nil
+	}
+	return p.engine.sending.decider
+}

@@ -23,6 +23,7 @@ type sending struct {
 	intake    *spool.Intake
 	queuer    *spool.Queuer
 	canceller *spool.Canceller
+	decider   *spool.Decider
 	sender    *spool.Sender // nil: not the role of this process
 	stats     *spool.Stats
 
@@ -43,6 +44,7 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 	s.intake = &spool.Intake{Writer: e.writer, Bodies: &spool.BodyWriter{Store: e.store}, Partitions: len(e.logs), Clock: e.clock, Check: s.check}
 	s.queuer = &spool.Queuer{Lanes: s.lanes, Logs: e.logs, Suppress: suppress.Reasons{List: e.suppressions.List}, Clock: e.clock}
 	s.canceller = &spool.Canceller{Writer: e.writer, Ledger: e.store, Clock: e.clock}
+	s.decider = &spool.Decider{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Clock: e.clock}
 	e.sending = s
 	if e.config.HasRole(config.RoleStore) {
 		e.leases.AddPartitions(braze.ScheduleRole, e.redis, partitions[:1])

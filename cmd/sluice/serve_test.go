@@ -388,7 +388,7 @@ func TestDemoView(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
 	for i := range 3 {
 		s := api.Stats{Stored: int64(i) * 2000, Names: map[string]int64{"opened": 5, "\x1b[2J": 3}}
-		v.draw(s, int64(i)*2000, now.Add(time.Duration(i)*time.Second))
+		v.show(s, int64(i)*2000, now.Add(time.Duration(i)*time.Second))
 	}
 	text := out.String()
 	lines := strings.Count(text, "\n") / 3

@@ -5,9 +5,10 @@
 -- first: if it cannot be written, nothing is.
 -- Keys:    1 states (hash), 2 marks (hash), 3 waiting (hash), 4 log (stream),
 --          5 sources (hash), 6 due (sorted set), 7 sublanes (set), 8 cancels
---          (hash), 9.. streams: lanes and later
+--          (hash), 9.. streams: lanes and later, and a hash: doubts
 -- Args:    1 how many batches may be packed; each: number of its key, its lane,
---          how: 'lane', 'sublane' or 'later', its second or '';
+--          how: 'lane', 'sublane', 'later' or 'doubt', its second or '', of
+--          'doubt' how many sends may be kept;
 --          then for each send: its id, its mark, number of its lane's key, the
 --          lane, id of its entry, how many sends that has, its index from 0, its
 --          letter now (d, or w: it was not attempted), item for the log or '',
@@ -38,7 +39,10 @@ while i <= #ARGV do
     if letter == 100 then change.left = change.left + 1 end -- d
     if ARGV[i + 8] ~= '' then items[#items + 1] = ARGV[i + 8] end
     local group = groups[tonumber(ARGV[i + 9])]
-    if group then
+    if group and group.how == 'doubt' then
+      group.items[#group.items + 1] = { id, ARGV[i + 10] }
+      over[#over + 1] = id
+    elseif group then
       group.items[#group.items + 1] = ARGV[i + 10]
     elseif letter == 100 then
       over[#over + 1] = id
@@ -62,7 +66,11 @@ end
 
 for _, group in ipairs(groups) do
   local size, lane = #group.items, group.lane
-  if size > 0 then
+  if group.how == 'doubt' then
+    -- Beyond the bound it is in doubt all the same: it cannot be sent again.
+    local room = tonumber(group.second) - redis.call('HLEN', group.key)
+    for i = 1, math.min(size, room) do try('HSET', group.key, group.items[i][1], group.items[i][2]) end
+  elseif size > 0 then
     try('XADD', group.key, '*', 'lane', lane, 'n', size, 'batch', string.char(1) .. table.concat(group.items))
     if group.how == 'later' then
       try('ZADD', KEYS[6], group.second, group.second)

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os/user"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice"
+	"sluice/config"
+	"sluice/flow"
+	"sluice/spool"
+	"sluice/sqlstore"
+)
+
+const doubtLong = `
+Mails in doubt were attempted, and nobody knows with what end: the other side had them
+and its answer never came, or the process that sent them was killed. They are not sent
+again by themselves, lest somebody gets one twice; transactional mail is, once.
+
+    sluice doubt list                          what there is with its evidence, oldest first
+    sluice doubt resolve SEND... --as sent     it has arrived
+    sluice doubt resolve SEND... --as again    it is sent once more
+    sluice doubt resolve SEND... --as give_up  it has not arrived, and is not sent again
+    sluice doubt resolve --all --as sent --note 'the log of the relay has them'
+
+A decision is carried out by the program that runs, within a second, and written into
+the life of the send: who, when, and the note. What one that is sent again says is kept
+in Redis, 2,000 mails a partition at most.
+`
+
+var doubtFlags = []flagSpec{
+	{name: "limit", value: "N", preset: "50", help: "list: at most so many", check: wholeNumber(1, 1_000_000)},
+	{name: "after", value: "SEND", help: "list: those behind this one"},
+	{name: "json", help: "list: one JSON object a line"},
+	{name: "as", value: "DECISION", help: "resolve: sent, again or give_up"},
+	{name: "note", value: "TEXT", help: "resolve: why, for those who ask later", check: atMostBytes(spool.MaxNoteBytes)},
+	{name: "all", help: "resolve: all that are to be decided about when it begins"},
+}
+
+// doubtPage is how many sends in doubt are asked for at once.
+const doubtPage = 200
+
+func runDoubt(ctx context.Context, c *call) error {
+	words := []string{"list", "resolve"}
+	if len(c.given.args) == 0 {
+		return usagef("doubt: want list or resolve; `sluice help doubt` explains them")
+	}
+	what, sends := c.given.args[0], c.given.args[1:]
+	for _, send := range sends {
+		if _, _, ok := sluice.ParseSendID(send); !ok {
+			return usagef("doubt %s: %q is no send; `sluice doubt list` shows them", what, send)
+		}
+	}
+	decision := spool.Decision(c.given.text("as"))
+	switch {
+	case !slices.Contains(words, what):
+		return usagef("doubt: unknown %q%s", what, config.DidYouMean(what, words))
+	case what == "list" && len(sends) > 0:
+		return usagef("doubt list: takes no arguments, but %q is one", sends[0])
+	case what == "list":
+		return c.doubtList(ctx)
+	case c.given.has("all") == (len(sends) > 0):
+		return usagef("doubt resolve: want either SENDs or --all")
+	case !slices.Contains(spool.Decisions, decision):
+		return usagef("doubt resolve: --as %q: want sent, again or give_up", string(decision))
+	}
+	return c.doubtResolve(ctx, decision, sends)
+}
+
+// shownDoubt is a send in doubt as --json shows it.
+type shownDoubt struct {
+	Send      string   `json:"send"`
+	To        string   `json:"to"`
+	From      string   `json:"from"`
+	Class     string   `json:"class"`
+	Priority  string   `json:"priority"`
+	Route     string   `json:"route"`
+	Attempts  int      `json:"attempts"`
+	Accepted  string   `json:"accepted"`
+	Undecided bool     `json:"undecided"`
+	Life      []string `json:"life"`
+}
+
+func (c *call) doubtList(ctx context.Context) (err error) {
+	after, number := "", -1
+	if text := c.given.text("after"); text != "" {
+		var ok bool
+		if after, number, ok = sluice.ParseSendID(text); !ok {
+			return usagef("doubt list: --after %q is no send", text)
+		}
+	}
+	cfg, err := c.load(nil)
+	if err != nil {
+		return err
+	}
+	store, err := openStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	left, last := c.given.number("limit"), ""
+	err = eachDoubt(ctx, store, after, number, func(row *sluice.SendRow, id string) error {
+		if left == 0 {
+			return errEnough
+		}
+		left, last = left-1, id
+		return c.printDoubt(row, id)
+	})
+	if errors.Is(err, errEnough) {
+		fmt.Fprintf(c.main.Stderr, "there are more: sluice doubt list --after %s\n", last)
+		return nil
+	}
+	if err == nil && last == "" {
+		fmt.Fprintln(c.main.Stderr, "nothing is in doubt")
+	}
+	return err
+}
+
+// eachDoubt hands sends in doubt on, oldest first, after one.
+func eachDoubt(ctx context.Context, store *sqlstore.Store, after string, number int, fn func(row *sluice.SendRow, id string) error) error {
+	for {
+		rows, err := store.InDoubt(ctx, after, number, doubtPage)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			row := &rows[i]
+			after, number = row.Message, row.Number
+			if err := fn(row, (&sluice.Send{Message: row.Message, Number: row.Number}).ID()); err != nil {
+				return err
+			}
+		}
+		if len(rows) < doubtPage {
+			return nil
+		}
+	}
+}
+
+func (c *call) printDoubt(row *sluice.SendRow, id string) error {
+	s := shownDoubt{
+		Send: id, To: row.To, From: row.From, Class: row.Class.String(), Priority: row.Priority.String(), Route: row.Route, Attempts: row.Attempts,
+		Accepted: time.UnixMilli(row.AcceptedMillis).UTC().Format(time.RFC3339), Undecided: row.DueMillis == 0, Life: sluice.LifeTexts(row.Life),
+	}
+	if c.given.has("json") {
+		line, err := safeJSON(s)
+		if err == nil {
+			c.print("%s", line)
+		}
+		return err
+	}
+	todo := ""
+	if !s.Undecided {
+		todo = ", attempted once more by itself"
+	}
+	c.print("%s  to %s  from %s  %s, %s%s", s.Send, safeText(s.To), safeText(s.From), s.Class, s.Priority, todo)
+	for _, line := range s.Life {
+		c.print("    %s", safeText(line))
+	}
+	return nil
+}
+
+// operator names who runs this program.
+func operator() string {
+	name := "somebody"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	return name + "@" + hostName()
+}
+
+func (c *call) doubtResolve(ctx context.Context, decision spool.Decision, sends []string) (err error) {
+	running, err := c.joinRunning(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, running.close()) }()
+	if c.given.has("all") {
+		err := eachDoubt(ctx, running.store, "", -1, func(row *sluice.SendRow, id string) error {
+			if row.DueMillis == 0 {
+				sends = append(sends, id)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	logs := logsOf(running.redis, running.config)
+	decider := &spool.Decider{Ledger: running.store, Clock: sluice.SystemClock{}, Writer: flow.NewWriter(logs, "doubt:"+strings.ToLower(rand.Text()), running.config.BacklogMB<<20)}
+	for _, l := range logs {
+		decider.Lanes = append(decider.Lanes, l.Lanes())
+	}
+	defer func() { err = errors.Join(err, decider.Writer.Close(ctx)) }()
+	by, done, open := operator(), 0, 0
+	var failed []error
+	for _, send := range sends {
+		row, settled, err := decider.Decide(ctx, send, decision, by, c.given.text("note"))
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("interrupted at send %s; %d were decided about: %w", send, done, ctx.Err())
+		case err != nil:
+			failed = append(failed, err)
+		case !settled:
+			open++
+		default:
+			done++
+			if row.State == sluice.SendInDoubt && decision != spool.DecideAgain {
+				failed = append(failed, fmt.Errorf("send %s stays in doubt: somebody else decided meanwhile", send))
+			}
+		}
+	}
+	c.print("%d decided about, %d not seen in the ledger yet, %d failed", done, open, len(failed))
+	if n := len(failed); n > 1 {
+		return fmt.Errorf("%w (the first of %d failures)", failed[0], n)
+	}
+	return errors.Join(failed...)
+}
