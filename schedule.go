@@ -21,7 +21,7 @@ const (
 	ScheduleReleasing ScheduleState = "releasing" // who gets it is written
 	ScheduleReleased  ScheduleState = "released"
 	ScheduleCancelled ScheduleState = "cancelled"
-	ScheduleInDoubt   ScheduleState = "in_doubt" // due between a dump and its restore
+	ScheduleInDoubt   ScheduleState = "in_doubt" // due between a dump and its restore, or nobody can read it
 )
 
 // Schedule is a row of the table.
@@ -43,7 +43,7 @@ const (
 	// MaxSchedules bounds, roughly, how many may wait.
 	MaxSchedules = 100_000
 
-	// MaxScheduleBytes bounds the request of one.
+	// MaxScheduleBytes bounds the request of one, before it is written who gets it.
 	MaxScheduleBytes = 2 << 20
 )
 

@@ -108,9 +108,10 @@ func (x *Releaser) Pass(ctx context.Context) (more bool, err error) {
 	return more, errors.Join(errs...)
 }
 
-// sweep removes schedules that are over since a moment.
+// sweep removes schedules that are over since a moment. Those in doubt stay for
+// somebody to look at.
 func (x *Releaser) sweep(ctx context.Context, before time.Time) error {
-	for _, state := range []sluice.ScheduleState{sluice.ScheduleReleased, sluice.ScheduleCancelled, sluice.ScheduleInDoubt} {
+	for _, state := range []sluice.ScheduleState{sluice.ScheduleReleased, sluice.ScheduleCancelled} {
 		for more := true; more; {
 			rows, err := x.Store.Schedules(ctx, state, before.UnixMilli(), releasePage)
 			if err != nil {
@@ -134,8 +135,8 @@ func (x *Releaser) sweep(ctx context.Context, before time.Time) error {
 // release does the steps of a schedule that are left.
 func (x *Releaser) release(ctx context.Context, row *sluice.Schedule) error {
 	s, err := parseScheduled(row.Request)
-	if err != nil {
-		return err
+	if err != nil { // it would keep a place of each page for ever
+		return errors.Join(err, x.write(ctx, row, sluice.ScheduleInDoubt))
 	}
 	again := row.State == sluice.ScheduleReleasing
 	if !again {

@@ -45,10 +45,17 @@ type frozen struct {
 // text is what is stored.
 func (s *scheduled) text() (string, error) {
 	b, err := json.Marshal(s)
-	if err == nil && len(b) > sluice.MaxScheduleBytes {
-		err = complaint(fmt.Sprintf("The mail is too large: with its recipients it has %d bytes, at most %d are possible", len(b), sluice.MaxScheduleBytes))
-	}
 	return string(b), err
+}
+
+// bounded is text, of what somebody asks for: a mail has its own bound, but is
+// longer where it is stored.
+func (s *scheduled) bounded() (string, error) {
+	text, err := s.text()
+	if err == nil && len(text) > sluice.MaxScheduleBytes {
+		err = complaint(fmt.Sprintf("The mail is too large: as it is stored it has %d bytes, at most %d are possible", len(text), sluice.MaxScheduleBytes))
+	}
+	return text, err
 }
 
 func parseScheduled(text string) (*scheduled, error) {
@@ -113,7 +120,7 @@ func createSchedule(ctx context.Context, r *Request) (Reply, error) {
 	}
 	row := sluice.Schedule{ID: sluice.NewUUID(r.Now), State: sluice.ScheduleWaiting, CreatedMillis: r.Now.UnixMilli(), UpdatedMillis: r.Now.UnixMilli()}
 	if row.DueMillis, err = s.readSchedule(f.schedule, r.Now); err == nil {
-		row.Request, err = s.text()
+		row.Request, err = s.bounded()
 	}
 	if err != nil {
 		return wrong(err, n)
@@ -225,7 +232,7 @@ func updateSchedule(ctx context.Context, r *Request) (Reply, error) {
 				return err
 			}
 		}
-		row.Request, err = s.text()
+		row.Request, err = s.bounded()
 		return err
 	})
 	if err != nil {

@@ -196,6 +196,27 @@ func TestReleaseGoesOn(t *testing.T) {
 	}
 }
 
+// What cannot be read is put aside, and keeps nobody waiting.
+func TestScheduleThatCannotBeRead(t *testing.T) {
+	w := newMailing(t)
+	x, clock := w.releaser()
+	id := w.create(t, `{"time":"2026-11-21T11:00:00Z"}`)
+	bad := sluice.Schedule{ID: sluice.NewUUID(now), State: sluice.ScheduleWaiting, DueMillis: 1, Request: "{", CreatedMillis: 1, UpdatedMillis: 1}
+	if err := w.store.AddSchedule(t.Context(), bad); err != nil {
+		t.Fatal(err)
+	}
+	clock.Move(time.Hour)
+	if _, err := x.Pass(t.Context()); err == nil || !strings.Contains(err.Error(), bad.ID) {
+		t.Errorf("told: %v", err)
+	}
+	if drafts := w.pass(t, x); len(drafts) != 1 || drafts[0].ID != strings.ReplaceAll(id, "-", "") {
+		t.Errorf("%+v", drafts)
+	}
+	if s, err := w.store.Schedule(t.Context(), bad.ID); err != nil || s.State != sluice.ScheduleInDoubt {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 func TestSchedulesThatAreRefused(t *testing.T) {
 	w := newMailing(t)
 	users := `"external_user_ids":["ann"],` + anEmail

@@ -202,6 +202,48 @@ func TestSendsThatAreRefused(t *testing.T) {
 	}
 }
 
+// Whatever stands in a field, the call is answered: it is done, or refused.
+func TestOddValues(t *testing.T) {
+	w := newCampaigns(t)
+	values := []string{"null", "true", "0", "1e400", `""`, `"x"`, `"\u0000"`, `"\ud800"`, `"{{"`, `"{% if %}"`, `"\r\nBcc: x@example.com"`, "[]", "[[]]", "[null]", `["ann"]`, "{}", `{"a":{"b":[1,null]}}`,
+		`{"alias_name":"c","alias_label":"cookie"}`, `"2026-12-01T00:00:00"`, strings.Repeat("[", 60) + strings.Repeat("]", 60), `"` + strings.Repeat("ä", 40_000) + `"`}
+	put := func(fields []string, format string, rest map[string]string) (all []string) {
+		for _, field := range fields {
+			for _, value := range values {
+				object := ""
+				for name, raw := range rest {
+					if name != field {
+						object += fmt.Sprintf("%q:%s,", name, raw)
+					}
+				}
+				all = append(all, fmt.Sprintf(format, object+fmt.Sprintf("%q:%s", field, value)))
+			}
+		}
+		return all
+	}
+	call := map[string]string{"external_user_ids": `["ann"]`, "messages": strings.TrimPrefix(anEmail, `"messages":`), "schedule": `{"time":"2026-12-01T00:00:00Z"}`}
+	email := map[string]string{"app_id": `"a"`, "from": `"a@example.com"`, "subject": `"s"`, "body": `"b"`}
+	bodies := append(put([]string{"external_user_ids", "user_aliases", "segment_id", "broadcast", "campaign_id", "send_id", "recipient_subscription_state", "messages", "schedule", "schedule_id", "override_frequency_capping"}, "{%s}", call),
+		put(emailMembers, `{"external_user_ids":["ann"],"schedule":{"time":"2026-12-01T00:00:00Z"},"messages":{"email":{%s}}}`, email)...)
+	bodies = append(bodies, put([]string{"time", "in_local_time", "at_optimal_time"}, `{"external_user_ids":["ann"],`+anEmail+`,"schedule":{%s}}`, map[string]string{"time": `"2026-12-01T00:00:00Z"`})...)
+	bodies = append(bodies, put([]string{"external_send_id", "trigger_properties", "recipient"}, "{%s}", map[string]string{"recipient": `{"external_user_id":"ann"}`})...)
+	bodies = append(bodies, put([]string{"external_user_id", "user_alias", "attributes"}, `{"recipient":{%s}}`, map[string]string{"external_user_id": `"ann"`})...)
+	done := make(map[int]int)
+	for _, body := range bodies {
+		for _, path := range []string{"/messages/send", "/messages/schedule/create", "/messages/schedule/update", "/messages/schedule/delete", receipt} {
+			status, text := w.call(t, path, body)
+			if status != 201 && status != 400 {
+				t.Errorf("%s %.200s: %d %s", path, body, status, text)
+			}
+			done[status]++
+		}
+		w.handed(t)
+	}
+	if done[201] < 100 || done[400] < 100 {
+		t.Errorf("%v", done)
+	}
+}
+
 // BenchmarkSend takes in calls with a mail of 10 KB to 50 users: cut, looked up
 // in SQLite, the mail compiled, a message made.
 func BenchmarkSend(b *testing.B) {
