@@ -54,7 +54,8 @@ const (
 	KeyUser     UserKeyKind = 5 // UserID.String
 
 	// KeyRemembered* belong to users who were made of an address alone, by a state
-	// in a subscription group: whoever comes with the address later gets it.
+	// of mail or in a subscription group: whoever comes with the address later gets
+	// it.
 	KeyRememberedEmail UserKeyKind = 6
 	KeyRememberedPhone UserKeyKind = 7
 )
@@ -164,6 +165,12 @@ const (
 	// OpAbsorb is the other half of a merge, in the log of the user who stays:
 	// Body is the profile of the one who goes, Name his id.
 	OpAbsorb UserOp = 9
+
+	// OpSubscribe sets whether somebody gets mail: Body is "opted_in", "subscribed"
+	// or "unsubscribed", which becomes email_subscribe. Of an address it is about
+	// all who have it, MaxSharing at most; of one that nobody has it makes a user
+	// who remembers it.
+	OpSubscribe UserOp = 10
 )
 
 // UserUpdate is a change of one user, or a fact about him.

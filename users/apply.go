@@ -11,6 +11,9 @@ import (
 
 // apply applies one update, or says where it goes.
 func (u *Unit) apply(up *Update) {
+	if up.Op == sluice.OpSubscribe && u.applyToAll(up) {
+		return
+	}
 	id, x := u.target(up)
 	switch {
 	case up.Address.Name != "" && !u.meant(up, id, x):
@@ -37,7 +40,7 @@ func (u *Unit) apply(up *Update) {
 	}
 	change(p, up)
 	switch up.Op {
-	case sluice.OpAttributes, sluice.OpGroup:
+	case sluice.OpAttributes, sluice.OpGroup, sluice.OpSubscribe:
 	case sluice.OpEvent:
 		u.event(up, sluice.KindCustom, id, p)
 	case sluice.OpPurchase:
@@ -72,7 +75,26 @@ func change(p *profile.Profile, up *Update) {
 		p.CountPurchase(up.Name, b.currency, b.micros, b.quantity, up.TimeMillis)
 	case sluice.OpGroup:
 		p.SetGroup(up.Name, up.Body == "subscribed", up.TimeMillis)
+	case sluice.OpSubscribe:
+		p.Fields.Set(subscribeField, profile.Quoted(up.Body))
 	}
+}
+
+// subscribeField is the attribute that OpSubscribe sets.
+const subscribeField = "email_subscribe"
+
+// applyToAll applies an update of an address to each who has it. It reports
+// whether there are several.
+func (u *Unit) applyToAll(up *Update) bool {
+	if _, address := up.Key.Remembered(); !address || len(u.keys[up.Key]) < 2 {
+		return false
+	}
+	for _, id := range slices.Clone(u.keys[up.Key]) {
+		one := *up
+		one.Key = sluice.UserKey{Kind: sluice.KeyUser, Name: id.String()}
+		u.apply(&one)
+	}
+	return true
 }
 
 // sizeWith returns how many bytes a profile would have after a change, if each
@@ -143,7 +165,7 @@ func creates(up *Update) bool {
 		return !up.ExistingOnly
 	case sluice.OpAlias: // of itself: a user who has nothing else
 		return up.Key.Kind == sluice.KeyAlias && up.Key.Name == up.Body
-	case sluice.OpGroup:
+	case sluice.OpGroup, sluice.OpSubscribe:
 		_, address := up.Key.Remembered()
 		return address && !up.ExistingOnly
 	}
@@ -194,15 +216,15 @@ func (u *Unit) create(up *Update) (sluice.UserID, *user) {
 		p.Fields.Set("phone", profile.Quoted(up.Key.Name))
 		u.keys[up.Key] = append(u.keys[up.Key], id)
 	}
-	if k, ok := up.Key.Remembered(); ok && up.Op == sluice.OpGroup {
+	if k, ok := up.Key.Remembered(); ok && (up.Op == sluice.OpGroup || up.Op == sluice.OpSubscribe) {
 		u.claim(k, id)
 	}
 	u.count(NewUser, up.App, u.now, 1)
 	return id, x
 }
 
-// inherit gives a user who has got an address the states in groups that were set
-// for it when nobody had it, but where he has one himself.
+// inherit gives a user who has got an address the states of mail and in groups
+// that were set for it when nobody had it, but where he has one himself.
 func (u *Unit) inherit(id sluice.UserID, x *user, address sluice.UserKey) {
 	k, _ := address.Remembered()
 	from, owner := u.owner(k)
@@ -214,6 +236,9 @@ func (u *Unit) inherit(id sluice.UserID, x *user, address sluice.UserKey) {
 		if !slices.ContainsFunc(x.profile.Groups, same) {
 			x.profile.SetGroup(g.ID, g.Subscribed, g.SinceMillis)
 		}
+	}
+	if state := owner.profile.Fields.Get(subscribeField); state != "" && x.profile.Fields.Get(subscribeField) == "" {
+		x.profile.Fields.Set(subscribeField, state)
 	}
 }
 

@@ -191,7 +191,7 @@ func queryOf(updates []Update) (q sluice.UserQuery) {
 			add(u.Address)
 		}
 		switch u.Op {
-		case sluice.OpGroup:
+		case sluice.OpGroup, sluice.OpSubscribe:
 			if k, ok := u.Key.Remembered(); ok {
 				add(k)
 			}
