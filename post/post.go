@@ -95,7 +95,7 @@ type Answer struct {
 	Took [sluice.Stages]time.Duration
 }
 
-// Do sends a request with a body, which must not be empty.
+// Do sends a request. What has an empty body has none.
 func (c *Client) Do(ctx context.Context, method, address string, header http.Header, body []byte) Answer {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -106,6 +106,9 @@ func (c *Client) Do(ctx context.Context, method, address string, header http.Hea
 	}
 	out := &once{rest: body}
 	r.Body, r.ContentLength, r.Header = out, int64(len(body)), header
+	if len(body) == 0 {
+		r.Body = http.NoBody
+	}
 	answer := Answer{}
 	response, err := c.http.Do(r)
 	if err == nil {

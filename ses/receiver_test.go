@@ -19,7 +19,7 @@ func ask(t *testing.T, method, address, body string) []byte {
 		t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	testKeys.sign(r.Header, r.Host, r.URL.Path, "eu-west-1", []byte(body), testNow)
+	testKeys.sign(r.Header, method, r.Host, r.URL.Path, "eu-west-1", []byte(body), testNow)
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ type Settings struct {
 type Transport struct {
 	s      Settings
 	host   string
-	url    string
+	url    string // without a slash at its end
 	clock  sluice.Clock
 	client *post.Client
 }
@@ -110,7 +110,7 @@ func New(s Settings, clock sluice.Clock) (*Transport, error) {
 		return nil, fmt.Errorf("prepare SES route %s: %w", s.Name, err)
 	}
 	return &Transport{
-		s: s, host: u.Host, url: strings.TrimSuffix(s.Endpoint, "/") + sendPath, clock: clock,
+		s: s, host: u.Host, url: strings.TrimSuffix(s.Endpoint, "/"), clock: clock,
 		client: post.NewClient(post.Options{Workers: s.Workers, Timeout: s.Timeout}),
 	}, nil
 }
@@ -147,8 +147,8 @@ func (t *Transport) send(ctx context.Context, e *sluice.Envelope) sluice.Result 
 	}
 	body := t.body(e)
 	header := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"sluice"}}
-	t.s.Credentials.sign(header, t.host, sendPath, t.s.Region, body, t.clock.Now())
-	answer := t.client.Do(ctx, http.MethodPost, t.url, header, body)
+	t.s.Credentials.sign(header, http.MethodPost, t.host, sendPath, t.s.Region, body, t.clock.Now())
+	answer := t.client.Do(ctx, http.MethodPost, t.url+sendPath, header, body)
 	if answer.Status == 0 {
 		return answer.Lost(ctx)
 	}

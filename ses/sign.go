@@ -33,21 +33,25 @@ const (
 	dateFormat = "20060102"
 )
 
-// sign adds to a POST of a body what AWS's Signature Version 4 wants: the time,
-// the token of temporary credentials, and the signature over them, the host, the
+// sign adds to a request what AWS's Signature Version 4 wants: the time, the
+// token of temporary credentials, and the signature over them, the host, the
 // type and the length of the content, and the content
 // (https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html).
-// The path has nothing that must be escaped, and there is no query.
-func (c *Credentials) sign(header http.Header, host, path, region string, body []byte, now time.Time) {
+// path is as the canonical request has it: what the request's path has escaped is
+// escaped once more. There is no query.
+func (c *Credentials) sign(header http.Header, method, host, path, region string, body []byte, now time.Time) {
 	now = now.UTC()
 	header.Set("X-Amz-Date", now.Format(timeFormat))
-	names, values := "content-type;host;x-amz-date", "content-type:"+header.Get("Content-Type")+"\nhost:"+host+"\nx-amz-date:"+now.Format(timeFormat)+"\n"
+	names, values := "host;x-amz-date", "host:"+host+"\nx-amz-date:"+now.Format(timeFormat)+"\n"
+	if kind := header.Get("Content-Type"); kind != "" {
+		names, values = "content-type;"+names, "content-type:"+kind+"\n"+values
+	}
 	if c.SessionToken != "" {
 		header.Set("X-Amz-Security-Token", c.SessionToken)
 		names += ";x-amz-security-token"
 		values += "x-amz-security-token:" + c.SessionToken + "\n"
 	}
-	request := http.MethodPost + "\n" + path + "\n\n" + values + "\n" + names + "\n" + hash(body)
+	request := method + "\n" + path + "\n\n" + values + "\n" + names + "\n" + hash(body)
 	scope := now.Format(dateFormat) + "/" + region + "/" + service + "/aws4_request"
 	key := []byte("AWS4" + c.SecretKey)
 	for _, part := range [...]string{now.Format(dateFormat), region, service, "aws4_request"} {
