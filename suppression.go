@@ -236,6 +236,7 @@ type SuppressionQuery struct {
 	Reason               SuppressReason // 0: of all
 	FromMillis, ToMillis int64          // when it happened, half-open
 	Oldest               bool           // the oldest first; else the newest
+	Addresses            bool           // not of domains
 	Skip                 int
 
 	Limit int

@@ -83,6 +83,8 @@ func (p *program) Domains() DomainLooker { return p.domains }
 
 func (p *program) Consent() *consent.Service { return p.forms }
 
+func (p *program) Unlist(context.Context, []string) map[string]error { return nil }
+
 func (p *program) Applied(context.Context, []sluice.UserKey) error { return nil }
 
 func start(t *testing.T, p Program) (*Server, string) {

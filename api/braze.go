@@ -17,6 +17,7 @@ import (
 	"sluice/crowd"
 	"sluice/ingest"
 	"sluice/key"
+	"sluice/suppress"
 )
 
 // Bounds of calls of Braze's API, beside those of all requests.
@@ -96,6 +97,7 @@ type brazeCall struct {
 	e       *braze.Endpoint
 	started time.Time
 	key     string // as it was sent
+	sender  string // the id of the key
 	query   url.Values
 	body    *buffer // nil: not read yet
 	taken   braze.Taken
@@ -177,6 +179,23 @@ func (c *brazeCall) Once(ctx context.Context, name, content string) (first time.
 	return first, once, true, nil
 }
 
+// Suppressions implements braze.Core.
+func (c *brazeCall) Suppressions() braze.Suppressions {
+	v := c.s.program.Suppressions()
+	if v == nil {
+		return nil
+	}
+	return struct {
+		sluice.SuppressionStore
+		*suppress.Service
+	}{v.Store, v}
+}
+
+// Unlist implements braze.Core.
+func (c *brazeCall) Unlist(ctx context.Context, addresses []string) map[string]error {
+	return c.s.program.Unlist(ctx, addresses)
+}
+
 func (c *brazeCall) release() { c.body.release() }
 
 // text is the body. It is changed by nobody.
@@ -230,7 +249,7 @@ func (c *brazeCall) answer() (done braze.Reply, err error) {
 			return done, err
 		}
 	}
-	done, err = c.e.Answer(ctx, &braze.Request{Body: c.text(), Query: c.query, ID: c.r.PathValue(braze.CampaignID), Now: c.started, Core: c})
+	done, err = c.e.Answer(ctx, &braze.Request{Body: c.text(), Query: c.query, ID: c.r.PathValue(braze.CampaignID), Now: c.started, Core: c, Sender: sourceAPI + c.sender})
 	if err == nil && c.e.Limit != braze.LimitNone {
 		s.rates.spend(who, max(1, done.Accepted+done.Refused))
 	}
@@ -260,6 +279,7 @@ func (c *brazeCall) identify() (key.Identity, error) {
 	if errors.Is(err, errUnauthorized) {
 		err = errBrazeKey
 	}
+	c.sender = who.ID
 	if a, ok := c.w.(*answer); ok && err == nil {
 		a.sender = who.ID
 	}

@@ -56,6 +56,10 @@ type Program interface {
 	// Suppressions returns who is not mailed, nil while the program does not run.
 	Suppressions() *suppress.Service
 
+	// Unlist takes addresses off providers' lists of whom they mail no more, and
+	// says of which it could not.
+	Unlist(ctx context.Context, addresses []string) map[string]error
+
 	// Submitter takes messages in, Sends knows what became of them, Canceller
 	// stops them; all nil while the program does not run.
 	Submitter() sluice.Submitter

@@ -23,6 +23,9 @@ const (
 	maxSuppressions     = 1000    // of a request, and of a page
 	defaultSuppressions = 100     // of a page
 	maxSuppressionBytes = 1 << 20 // of a body
+
+	// sourceAPI begins the sources of what came by a key of the API.
+	sourceAPI = "api:"
 )
 
 // suppressionShown is a suppression in an answer.
@@ -309,7 +312,7 @@ func (s *Server) addSuppressions(r *http.Request, who key.Identity, v *suppress.
 		return nil, 0, err
 	}
 	changes := make([]sluice.Suppression, len(all))
-	preset := sluice.Suppression{Reason: sluice.SuppressManual, Source: "api:" + who.ID, TimeMillis: s.clock.Now().UnixMilli()}
+	preset := sluice.Suppression{Reason: sluice.SuppressManual, Source: sourceAPI + who.ID, TimeMillis: s.clock.Now().UnixMilli()}
 	for i, element := range all {
 		if changes[i], err = suppress.Parse(element.Raw, preset); err != nil {
 			return nil, 0, at(i, refusal(sluice.CodeInvalid, "%s", err))
@@ -355,7 +358,7 @@ func (s *Server) removeSuppressions(r *http.Request, who key.Identity, v *suppre
 		}
 		which.Reasons = []sluice.SuppressReason{one}
 	}
-	n, err := v.Remove(r.Context(), entries, which, "api:"+who.ID)
+	n, err := v.Remove(r.Context(), entries, which, sourceAPI+who.ID)
 	return changed{n}, len(all), err
 }
 

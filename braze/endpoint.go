@@ -41,6 +41,11 @@ type Core interface {
 	// content. It returns when that was first so, and a name for Submit. same is
 	// false if the content was another one then.
 	Once(ctx context.Context, name, content string) (first time.Time, once string, same bool, err error)
+	Suppressions() Suppressions
+
+	// Unlist takes addresses off the lists that providers keep of whom they mail
+	// no more, and returns why not, of those that may be on one still.
+	Unlist(ctx context.Context, addresses []string) map[string]error
 }
 
 // Request is a call. Its body must stay unchanged until the reply is there.
@@ -50,6 +55,9 @@ type Request struct {
 	ID    string // of the path, where it has one: CampaignID
 	Now   time.Time
 	Core  Core
+
+	// Sender is who sends it, as sources of suppressions name him.
+	Sender string
 }
 
 // Reply is the answer to a call: a JSON object.
@@ -102,6 +110,13 @@ func Endpoints() []Endpoint {
 		{post, "/messages/schedule/delete", key.ScheduleDelete, LimitOther, deleteSchedule},
 		{get, "/messages/scheduled_broadcasts", key.ScheduleBroadcasts, LimitOther, listScheduled},
 		{post, "/transactional/v1/campaigns/{" + CampaignID + "}/send", key.TransactionalSend, LimitNone, sendTransactional},
+		{get, "/email/hard_bounces", key.EmailHardBounces, LimitOther, listEmails(sluice.SuppressHardBounce, asHardBounced)},
+		{get, "/email/unsubscribes", key.EmailUnsubscribe, LimitOther, listEmails(sluice.SuppressUnsubscribe, asUnsubscribed)},
+		{post, "/email/status", key.EmailStatus, LimitOther, setEmailState},
+		{post, "/email/blocklist", key.EmailBlacklist, LimitOther, blocklist},
+		{post, "/email/blacklist", key.EmailBlacklist, LimitOther, blocklist},
+		{post, "/email/bounce/remove", key.EmailBounceRemove, LimitOther, removeEmails(sluice.SuppressHardBounce, sluice.SuppressSoftBounces)},
+		{post, "/email/spam/remove", key.EmailSpamRemove, LimitOther, removeEmails(sluice.SuppressComplaint)},
 	}
 }
 

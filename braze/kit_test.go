@@ -73,6 +73,10 @@ func (w *written) Once(_ context.Context, name, content string) (time.Time, stri
 	return now, "once " + name, w.once[name] == content, w.err
 }
 
+func (w *written) Suppressions() Suppressions { return nil }
+
+func (w *written) Unlist(context.Context, []string) map[string]error { return nil }
+
 // newCore returns one with an empty database.
 func newCore(t testing.TB) *written {
 	t.Helper()

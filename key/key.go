@@ -123,6 +123,12 @@ const (
 	ScheduleDelete        Permission = "messages.schedule.delete"
 	ScheduleBroadcasts    Permission = "messages.schedule_broadcasts"
 	TransactionalSend     Permission = "transactional.send"
+	EmailHardBounces      Permission = "email.hard_bounces"
+	EmailUnsubscribe      Permission = "email.unsubscribe" // singular, unlike the path
+	EmailStatus           Permission = "email.status"
+	EmailBlacklist        Permission = "email.blacklist"
+	EmailBounceRemove     Permission = "email.bounce.remove"
+	EmailSpamRemove       Permission = "email.spam.remove"
 )
 
 // Permissions is the table of all permissions, with what each allows.
@@ -167,6 +173,12 @@ var Permissions = []struct {
 	{ScheduleDelete, "post to /messages/schedule/delete"},
 	{ScheduleBroadcasts, "read /messages/scheduled_broadcasts"},
 	{TransactionalSend, "post to /transactional/v1/campaigns/ID/send: mail to one user"},
+	{EmailHardBounces, "read /email/hard_bounces"},
+	{EmailUnsubscribe, "read /email/unsubscribes"},
+	{EmailStatus, "post to /email/status"},
+	{EmailBlacklist, "post to /email/blocklist, and to /email/blacklist"},
+	{EmailBounceRemove, "post to /email/bounce/remove"},
+	{EmailSpamRemove, "post to /email/spam/remove"},
 }
 
 // ParsePermissions reads words separated by commas. Each must be in the table.

@@ -227,6 +227,9 @@ func (s *Store) Suppressions(ctx context.Context, q sluice.SuppressionQuery) (al
 	case q.Reason != 0:
 		statement += " AND reason = ? AND happened >= ? AND happened < ?"
 		args = append(args, q.Reason.String(), s.d.millis(q.FromMillis), s.d.millis(q.ToMillis))
+		if q.Addresses {
+			statement += " AND entry LIKE '%@%'"
+		}
 		order = "happened DESC, entry, scope, app_id"
 		if q.Oldest {
 			order = "happened, entry, scope, app_id"

@@ -51,21 +51,16 @@ func (v *Service) removals(ctx context.Context, entries []string, which Which, s
 	return changes, err
 }
 
-// lifted is what somebody lifts who asks for mail again. A complaint stays: only
-// an operator removes it.
-var lifted = []sluice.SuppressReason{sluice.SuppressUnsubscribe, sluice.SuppressHardBounce, sluice.SuppressSoftBounces}
-
-// OptIn notes that somebody asks for mail again: what he has unsubscribed from
-// and what has bounced is removed, and what comes later, but happened before,
-// does not hold.
-func (v *Service) OptIn(ctx context.Context, addresses []string, source string) error {
-	changes, err := v.removals(ctx, addresses, Which{Reasons: lifted}, source)
+// Lift removes what there is of addresses for some reasons, and notes that it is
+// over: what comes later, but happened before, does not hold.
+func (v *Service) Lift(ctx context.Context, addresses []string, reasons []sluice.SuppressReason, source string) error {
+	changes, err := v.removals(ctx, addresses, Which{Reasons: reasons}, source)
 	if err != nil {
 		return err
 	}
 	now := v.Clock.Now().UnixMilli()
 	for _, address := range addresses {
-		for _, reason := range lifted {
+		for _, reason := range reasons {
 			s := sluice.Suppression{Entry: address, Reason: reason, Source: source, TimeMillis: now, Removed: true}
 			if reason == sluice.SuppressUnsubscribe {
 				s.Scope = sluice.ScopeMarketing

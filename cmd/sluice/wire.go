@@ -91,6 +91,7 @@ type engine struct {
 
 	suppressions *suppress.Follower // and the list that it keeps
 	sets         []*suppress.SetFollower
+	unlisters    []unlister
 
 	mirror     *ingest.Mirror // nil: the series are not mirrored, or not here
 	mongo      *mongostore.Mirror

@@ -43,6 +43,10 @@ async function main(url, key) {
   })
 
   await mail(braze, success)
+  assert.deepEqual(await braze.email.blacklist({ email: 'js@example.com' }), success)
+  assert.deepEqual(await braze.email.bounce.remove({ email: ['js@example.com', 'other@example.com'] }), success)
+  assert.deepEqual(await braze.email.spam.remove({ email: 'js@example.com' }), success)
+  await refused(braze.email.blacklist({ email: [] }), 400, /^'email' is required/)
 
   assert.deepEqual(await braze.users.delete({ external_ids: ['js-1'] }), { ...success, deleted: 1 })
   await until(async () => (await braze.users.export.ids({ external_ids: ['js-1'] })).invalid_user_ids?.[0] === 'js-1')

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"sluice"
+	"sluice/route"
+)
+
+// Providers keep lists of their own, of whom they mail no more: an address that
+// is good again here must come off them as well. Whoever answers requests does
+// it, which need not be a process that sends. It is done while the caller waits:
+// what failed he is told, and may send again, so nothing waits in memory to be
+// lost. Providers are left alone where nothing goes to them (sending: off, sink).
+
+// unlistWithin bounds it, for all addresses of a request.
+const unlistWithin = 10 * time.Second
+
+// unlister is a provider with such a list.
+type unlister interface {
+	sluice.Transport
+	Unlist(ctx context.Context, address string) error
+}
+
+// findUnlisters finds them among the transports of the routes.
+func (e *engine) findUnlisters(transports []sluice.Transport) {
+	if mode := route.Mode(e.config.Sending); mode != route.On && mode != route.AllowList {
+		return
+	}
+	for _, t := range transports {
+		if u, ok := t.(unlister); ok {
+			e.unlisters = append(e.unlisters, u)
+		}
+	}
+}
+
+// unlist takes addresses off the providers' lists, one after the other, since
+// they take such calls once a second, and several providers at once. It returns
+// and logs what failed.
+func (e *engine) unlist(ctx context.Context, addresses []string) map[string]error {
+	if len(e.unlisters) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, unlistWithin)
+	defer cancel()
+	left := make(map[string]error)
+	var mu sync.Mutex
+	var working sync.WaitGroup
+	for _, u := range e.unlisters {
+		working.Go(func() {
+			for _, address := range addresses {
+				err := ctx.Err()
+				if err == nil {
+					err = u.Unlist(ctx, address)
+				}
+				if err == nil {
+					continue
+				}
+				e.log.Warn("an address may be on a provider's list still, who would mail nothing to it; ask for its removal again, or remove it there",
+					"route", u.Name(), "address", address, "error", err)
+				mu.Lock()
+				left[address] = errors.Join(left[address], fmt.Errorf("route %s: %w", u.Name(), err))
+				mu.Unlock()
+			}
+		})
+	}
+	working.Wait()
+	return left
+}
+
+// Unlist takes addresses off providers' lists, and says of which it could not.
+func (p *Program) Unlist(ctx context.Context, addresses []string) map[string]error {
+	p.mu.Lock()
+	e := p.engine
+	p.mu.Unlock()
+	if e == nil {
+		return nil // and nothing was removed here either
+	}
+	return e.unlist(ctx, addresses)
+}
