@@ -68,12 +68,14 @@ const (
 	CheckConfigGaps    Check = "config-accept-gaps"
 	CheckConfigTimes   Check = "config-event-time"
 	CheckConfigData    Check = "config-data"
+
+	CheckConfigUnsubscribe Check = "config-unsubscribe"
 )
 
 // Checks returns all checks, in the order of a report.
 func Checks() []Check {
 	return []Check{
-		CheckConfigValid, CheckConfigRootKey, CheckConfigListen, CheckConfigSecrets, CheckConfigGaps, CheckConfigTimes, CheckConfigData,
+		CheckConfigValid, CheckConfigRootKey, CheckConfigListen, CheckConfigSecrets, CheckConfigGaps, CheckConfigTimes, CheckConfigData, CheckConfigUnsubscribe,
 		CheckRedisReachable, CheckRedisVersion, CheckRedisCluster, CheckRedisReplica, CheckRedisPersistence, CheckRedisDisk,
 		CheckRedisEviction, CheckRedisMemory, CheckRedisClock,
 		CheckDatabaseReachable, CheckDatabaseVersion, CheckDatabaseEncoding, CheckDatabaseWritable, CheckDatabaseSchema, CheckDatabaseRights,

@@ -39,10 +39,20 @@ func styleHash(page string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"
 }
 
-// confirmPage is what the page shows; with a Token it has the button.
+// confirmPage is what the page shows; with a Button it has one, which posts to
+// Action, and a Token if there is one.
 type confirmPage struct {
-	Title, Text string
-	Token       string
+	Title, Text    string
+	Button, Action string
+	Token          string
+}
+
+// badLink is what a person is told whose link cannot be taken.
+type badLink struct{ failed, expired confirmPage }
+
+var badOptIn = badLink{
+	failed:  confirmPage{Title: "This cannot be confirmed now", Text: "Please try again in a minute."},
+	expired: confirmPage{Title: "This link has expired", Text: "Please fill in the form once more."},
 }
 
 // optInConfirm is GET and POST /optin/confirm.
@@ -55,12 +65,13 @@ func (s *Server) optInConfirm(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err != nil:
-		s.writeBadLink(w, r, err)
+		s.writeBadLink(w, r, err, &badOptIn)
 	case r.Method != http.MethodPost:
 		// A browser holds the redirect that follows the button against the
 		// policy as well.
 		s.writePage(w, http.StatusOK, opened.Form.ConfirmedOrigin(), confirmPage{Title: "Please confirm",
-			Text: "Press the button to confirm that mail may be sent to " + opened.Email + ".", Token: text})
+			Text:   "Press the button to confirm that mail may be sent to " + opened.Email + ".",
+			Button: "Confirm", Action: "confirm", Token: text})
 	case opened.Form.ConfirmedURL != "":
 		w.Header().Set("Location", opened.Form.ConfirmedURL)
 		s.writePage(w, http.StatusSeeOther, "", confirmPage{Title: "Confirmed", Text: "Thank you."})
@@ -94,16 +105,16 @@ func (s *Server) openLink(w http.ResponseWriter, r *http.Request) (*consent.Open
 	return opened, text, err
 }
 
-// writeBadLink says to a person why there is nothing to confirm.
-func (s *Server) writeBadLink(w http.ResponseWriter, r *http.Request, err error) {
-	page := confirmPage{Title: "This cannot be confirmed now", Text: "Please try again in a minute."}
+// writeBadLink says to a person why a link cannot be taken.
+func (s *Server) writeBadLink(w http.ResponseWriter, r *http.Request, err error, bad *badLink) {
+	page := bad.failed
 	status := http.StatusInternalServerError
 	e, known := errors.AsType[*sluice.Error](err)
 	special, hasStatus := errors.AsType[*statusError](err)
 	switch {
 	case errors.Is(err, token.ErrExpired):
 		status = http.StatusGone
-		page = confirmPage{Title: "This link has expired", Text: "Please fill in the form once more."}
+		page = bad.expired
 	case errors.Is(err, token.ErrInvalid):
 		status = http.StatusBadRequest
 		page = confirmPage{Title: "This link is not valid", Text: "Please take the whole link from the mail, to its last character."}

@@ -150,6 +150,7 @@ func (s *Server) routes() []route {
 		{pingPath, get, s.ping},
 		{optInPath, []string{http.MethodPost, http.MethodOptions}, s.optIn},
 		{consent.ConfirmPath, []string{http.MethodGet, http.MethodHead, http.MethodPost}, s.optInConfirm},
+		{consent.UnsubscribePath, []string{http.MethodGet, http.MethodHead, http.MethodPost}, s.unsubscribe},
 	}, slices.Concat(s.segmentRoutes(), s.templateRoutes(), s.suppressionRoutes(), s.messageRoutes(), s.domainRoutes(), s.watchRoutes(), s.ledgerRoutes(), s.brazeRoutes())...)
 }
 

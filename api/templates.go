@@ -287,6 +287,9 @@ func (s *Server) previewTemplate(_ http.ResponseWriter, r *http.Request, store s
 func (s *Server) readPreview(r *http.Request, store sluice.TemplateStore, texts map[string]*string) (*sluice.TemplateVersion, *template.Input, error) {
 	var version int
 	in := &template.Input{Clock: s.clock}
+	if service := s.program.Consent(); service != nil {
+		in.Unsubscribe = service.SampleUnsubscribeURL()
+	}
 	who := url.Values{}
 	err := s.readObject(r, maxPreviewBody, func(text string) (err error) {
 		version, in.Variables, err = parsePreview(text, who, texts)

@@ -107,6 +107,8 @@ type Config struct {
 
 	SuppressionSets []SuppressionSet `yaml:"suppression_sets" only:"file" doc:"Redis sets of domains and addresses that are not mailed, followed where they are: the set's key, then its settings. SADD and SREM are in force within a second; the set is never changed."`
 
+	UnsubscribeMailto string `yaml:"unsubscribe_mailto" doc:"An address of yours that takes mails of those who want no more: it goes into the headers of marketing mail, beside the link. Somebody has to read them. Needs public_url." sample:"unsubscribe@example.com"`
+
 	AcceptGaps bool `yaml:"accept_gaps" doc:"true: a follower that finds a part of its log or list missing goes on behind it, and what is missing is lost. Without it such a follower stands still and says so. Set it for one start, to recover, never for good."`
 
 	// origins says where the value of a key path comes from: FILE:LINE, an

@@ -98,6 +98,9 @@ func (c *Config) validateOptIn() error {
 	if c.PublicURL != "" {
 		errs = append(errs, c.wrong("public_url", checkWebURL(c.PublicURL)))
 	}
+	if c.UnsubscribeMailto != "" {
+		errs = append(errs, c.wrong("unsubscribe_mailto", c.checkMailto()))
+	}
 	if len(c.OptIn) == 0 {
 		return errors.Join(errs...)
 	}
@@ -111,6 +114,20 @@ func (c *Config) validateOptIn() error {
 		errs = append(errs, c.validateForm(&c.OptIn[i]))
 	}
 	return errors.Join(errs...)
+}
+
+// checkMailto checks the address of mails to unsubscribe by: it stands in a
+// header as it is, so it has none but plain characters.
+func (c *Config) checkMailto() error {
+	plain := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("<>\"(),:;?&%\\[]", r) }
+	address, ok := profile.NormalEmail(c.UnsubscribeMailto)
+	switch {
+	case !ok || strings.ContainsFunc(address, plain):
+		return fmt.Errorf("is %.64q, want an address, in ASCII", c.UnsubscribeMailto)
+	case !strings.HasPrefix(c.PublicURL, "https://"):
+		return errors.New("is set, and public_url is no https://HOST: without it no mail gets these headers")
+	}
+	return nil
 }
 
 func (c *Config) validateForm(f *OptIn) error {

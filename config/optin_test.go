@@ -43,6 +43,8 @@ func TestOptInRefusals(t *testing.T) {
 		publicURL + "optin: {a: {origins: ['https://example.com/']}}":    "sluice.yaml:2: optin.a.origins has \"https://example.com/\", want https://HOST, in lower case, without a path",
 		publicURL + "optin: {a: {origins: ['*']}}":                       "sluice.yaml:2: optin.a.origins has \"*\", want https://HOST, in lower case, without a path",
 		publicURL + "optin: {a: {per_ip_per_hour: -1}}":                  "sluice.yaml:2: optin.a.per_ip_per_hour is -1, want 0 to 1000000",
+		publicURL + "unsubscribe_mailto: 'a@example.com?x'":              "sluice.yaml:2: unsubscribe_mailto is \"a@example.com?x\", want an address, in ASCII",
+		"unsubscribe_mailto: a@example.com":                              "sluice.yaml:1: unsubscribe_mailto is set, and public_url is no https://HOST: ...",
 		"public_url: example.com":                                        "sluice.yaml:1: public_url is example.com; want https://HOST/PATH, ...",
 		"proxies: [everybody]":                                           "sluice.yaml:1: proxies has \"everybody\", want an address or a network: 10.0.0.7 or 10.0.0.0/8",
 		"secret: hunter2":                                                "sluice.yaml:1: secret has 7 characters, want at least 32; make one: head -c 32 /dev/urandom | base64",

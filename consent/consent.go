@@ -95,10 +95,14 @@ type Service struct {
 	clock     sluice.Clock
 	addresses *limiter
 	senders   *limiter
+
+	// Unsubscribed says whether an address is known to have unsubscribed from all
+	// marketing mail; nil: nothing is known. Set it before anything is asked.
+	Unsubscribed func(address string) bool
 }
 
 // New returns a service whose links begin with base, a URL without a slash at
-// its end.
+// its end; empty: there are no links.
 func New(forms []Form, base string, keys *token.Keys, clock sluice.Clock) *Service {
 	s := &Service{forms: make(map[string]*Form), base: base, keys: keys, clock: clock, addresses: newLimiter(maxKnown), senders: newLimiter(maxKnown)}
 	for i := range forms {
@@ -209,12 +213,9 @@ type Opened struct {
 // Open reads a link's token. The error is token.ErrInvalid or token.ErrExpired;
 // that of a form that is no more is the latter.
 func (s *Service) Open(text string) (*Opened, error) {
-	fields, err := s.keys.Open(purpose, text, s.clock.Now())
+	fields, err := s.open(purpose, text, 6)
 	if err != nil {
 		return nil, err
-	}
-	if len(fields) != 6 {
-		return nil, token.ErrInvalid
 	}
 	asked, err1 := strconv.ParseInt(fields[3], 10, 64)
 	expires, err2 := strconv.ParseInt(fields[5], 10, 64)
@@ -230,6 +231,18 @@ func (s *Service) Open(text string) (*Opened, error) {
 		return nil, token.ErrExpired
 	}
 	return o, nil
+}
+
+// open reads a token of so many fields.
+func (s *Service) open(purpose, text string, fields int) ([]string, error) {
+	if s.keys == nil {
+		return nil, token.ErrInvalid // none was ever made
+	}
+	found, err := s.keys.Open(purpose, text, s.clock.Now())
+	if err == nil && len(found) != fields {
+		err = token.ErrInvalid
+	}
+	return found, err
 }
 
 // Confirm writes that a link was followed and its button pressed: the user, his
@@ -257,8 +270,11 @@ func (s *Service) Confirm(ctx context.Context, w Writer, o *Opened, ip netip.Add
 	if err != nil {
 		return fmt.Errorf("write down a confirmation of form %s: %w", o.Form.Name, err)
 	}
-	event := sluice.Event{Kind: sluice.KindSystem, TimeMillis: now.UnixMilli(), ID: o.name, Name: EventConfirmed, Email: o.Email, Properties: string(properties)}
-	return w.Record(ctx, key, []sluice.Event{event}, updates, o.name, o.Expires.Sub(now)+keptMore)
+	events := []sluice.Event{{Kind: sluice.KindSystem, TimeMillis: now.UnixMilli(), ID: o.name, Name: EventConfirmed, Email: o.Email, Properties: string(properties)}}
+	if o.Form.EmailSubscribe { // who had unsubscribed gets mail again: the event lifts what held it back
+		events = append(events, sluice.Event{Kind: sluice.KindMail, TimeMillis: now.UnixMilli(), ID: o.name + "-mail", Name: sluice.EventSubscribed, Email: o.Email})
+	}
+	return w.Record(ctx, key, events, updates, o.name, o.Expires.Sub(now)+keptMore)
 }
 
 // withMember puts a member behind the others of an object.

@@ -163,6 +163,19 @@ func cutField(head []byte) (field []byte, lines int) {
 	}
 }
 
+// HasField reports whether a message that is ready to go has a header of a name.
+func HasField(message []byte, name string) bool {
+	head, _ := cutHead(message)
+	for len(head) > 0 {
+		field, _ := cutField(head)
+		if colon := bytes.IndexByte(field, ':'); colon >= 0 && bytes.EqualFold(bytes.TrimRight(field[:colon], " \t"), []byte(name)) {
+			return true
+		}
+		head = head[max(len(field), 1):] // what has no end is no header
+	}
+	return false
+}
+
 // field takes over one header.
 func (s *scanner) field(field []byte, number int) error {
 	colon := bytes.IndexByte(field, ':')

@@ -20,6 +20,11 @@ type Mailer struct {
 	Templates *template.Cache
 	Users     Users
 
+	// Links makes the links by which recipients unsubscribe; nil: there are none.
+	// UnsubscribeMailto is an address that takes their mails as well; empty: none.
+	Links             Links
+	UnsubscribeMailto string
+
 	// Signers are the keys of sender domains, in lower case. Mail of other domains
 	// goes out unsigned: its provider signs, or nobody does.
 	Signers map[string]*dkim.Signer
@@ -34,6 +39,12 @@ type Mailer struct {
 // Users is where recipients are looked up. sluice.UserStore is one.
 type Users interface {
 	Users(ctx context.Context, q sluice.UserQuery) (sluice.UserAnswer, error)
+}
+
+// Links makes the link by which the recipient of a send unsubscribes, empty where
+// there is none. consent.Service is one.
+type Links interface {
+	UnsubscribeURL(s *sluice.Send) (string, error)
 }
 
 // Make renders and signs. Who is mailed by a template is looked up for all of
@@ -60,7 +71,10 @@ func (m *Mailer) Make(ctx context.Context, mails []Mail) {
 			continue
 		}
 		var content []byte
-		if content, mail.Err = m.sign(mail.Send, mail.Content, rendered); mail.Err == nil {
+		if content, mail.Err = m.unsubscribable(mail.Send, mail.Content); mail.Err == nil {
+			content, mail.Err = m.sign(mail.Send, content, rendered)
+		}
+		if mail.Err == nil {
 			mail.Envelope = envelopeOf(mail.Send, content)
 		}
 	}
@@ -133,7 +147,11 @@ func (m *Mailer) render(ctx context.Context, s *sluice.Send, content []byte, p *
 	if err != nil {
 		return nil, err
 	}
-	made, err := t.Render(&template.Input{Variables: c.Variables, Profile: p, Clock: m.Clock})
+	link, err := m.link(s)
+	if err != nil {
+		return nil, err
+	}
+	made, err := t.Render(&template.Input{Variables: c.Variables, Profile: p, Unsubscribe: link, Clock: m.Clock})
 	if e, ok := errors.AsType[*template.Error](err); ok && e.Kind == template.KindTime {
 		return nil, fmt.Errorf("render template %s: %w: %w", c.Template, ErrNotNow, err) // perhaps the machine is busy
 	}
@@ -193,6 +211,44 @@ func buildMail(made *template.Message, from, to, id string, date time.Time) ([]b
 		ID: id + "@" + sender.Address.Domain, Date: date.UTC(),
 	})
 }
+
+// link is the one by which the recipient unsubscribes, empty if there is none.
+func (m *Mailer) link(s *sluice.Send) (string, error) {
+	if m.Links == nil {
+		return "", nil
+	}
+	return m.Links.UnsubscribeURL(s)
+}
+
+// unsubscribable puts the headers by which mailboxes unsubscribe their owner with
+// one click before marketing mail (R18, R19), unless its sender has his own. They
+// are there before it is signed, for they count only if they are signed, and only
+// with an https link (RFC 8058, 3.1).
+func (m *Mailer) unsubscribable(s *sluice.Send, content []byte) ([]byte, error) {
+	if s.Class != sluice.ClassMarketing || m.Links == nil || mime.HasField(content, "List-Unsubscribe") {
+		return content, nil
+	}
+	link, err := m.link(s)
+	if err != nil || !strings.HasPrefix(link, "https://") {
+		return content, err
+	}
+	headers, err := mime.AppendUnsubscribe(make([]byte, 0, len(content)+len(link)+unsubscribeBytes+signatureBytes), link, m.mailto())
+	if err != nil {
+		return nil, err
+	}
+	return append(headers, content...), nil
+}
+
+// mailto is what a mail to unsubscribe by is addressed to.
+func (m *Mailer) mailto() string {
+	if m.UnsubscribeMailto == "" {
+		return ""
+	}
+	return m.UnsubscribeMailto + "?subject=unsubscribe"
+}
+
+// unsubscribeBytes is about how long these headers are without the link.
+const unsubscribeBytes = 256
 
 // sign puts the signatures of the sender's domain before a message.
 func (m *Mailer) sign(s *sluice.Send, content []byte, now time.Time) ([]byte, error) {

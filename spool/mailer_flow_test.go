@@ -71,6 +71,72 @@ func TestTemplatesAreRenderedAndSigned(t *testing.T) {
 	}
 }
 
+// links are made by the send's id.
+type links string
+
+func (l links) UnsubscribeURL(s *sluice.Send) (string, error) { return string(l) + s.ID(), nil }
+
+// TestMarketingMailCanBeUnsubscribed: the two headers are there once, and signed;
+// not in transactional mail, not beside the sender's own, and not with a link
+// that is no https.
+func TestMarketingMailCanBeUnsubscribed(t *testing.T) {
+	key, _, err := dkim.Generate("example.com", "s1", "ed25519")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := dkim.NewSigner(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := key.Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const head, body = "From: shop@example.com\r\nTo: ann@example.net\r\nSubject: s\r\n", "\r\nlist-unsubscribe: not a header\r\n"
+	for _, x := range []struct {
+		name    string
+		links   spool.Links
+		class   sluice.Class
+		content string
+		want    string
+		headers int
+	}{
+		{"marketing", links("https://m.example.com/unsubscribe?t="), sluice.ClassMarketing, head + body, "https://m.example.com/unsubscribe?t=" + strings.Repeat("a", 32) + ".0>,\r\n <mailto:leave@example.com?subject=unsubscribe>", 2},
+		{"transactional", links("https://m.example.com/unsubscribe?t="), sluice.ClassTransactional, head + body, "", 0},
+		{"its own", links("https://m.example.com/unsubscribe?t="), sluice.ClassMarketing, head + "LIST-unsubscribe : <https://own>\r\n" + body, "https://own", 1},
+		{"no https", links("http://m.example.com/unsubscribe?t="), sluice.ClassMarketing, head + body, "", 0},
+		{"no links", nil, sluice.ClassMarketing, head + body, "", 0},
+	} {
+		m := &spool.Mailer{Links: x.links, UnsubscribeMailto: "leave@example.com", Signers: map[string]*dkim.Signer{"example.com": signer}, Clock: sluice.SystemClock{}}
+		mails := []spool.Mail{{
+			Send:    &sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Class: x.class, Form: sluice.ContentMIME, From: "shop@example.com", To: "ann@example.net"},
+			Content: []byte(x.content), Took: new([sluice.Stages]time.Duration),
+		}}
+		m.Make(t.Context(), mails)
+		if mails[0].Err != nil {
+			t.Fatalf("%s: %v", x.name, mails[0].Err)
+		}
+		message := mails[0].Envelope.Content
+		header, _, _ := bytes.Cut(message, []byte("\r\n\r\n"))
+		lower := bytes.ToLower(header)
+		post := x.headers == 2
+		if got := bytes.Count(lower, []byte("\nlist-unsubscribe")); got != x.headers || !bytes.Contains(header, []byte(x.want)) {
+			t.Errorf("%s: %d headers\n%s", x.name, got, message)
+		}
+		if got := bytes.Contains(header, []byte("\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n")); got != post {
+			t.Errorf("%s: one click %v\n%s", x.name, got, message)
+		}
+		all, err := verify.VerifyWithOptions(bytes.NewReader(message), &verify.VerifyOptions{LookupTXT: func(string) ([]string, error) { return []string{record}, nil }})
+		if err != nil || len(all) != 1 || all[0].Err != nil {
+			t.Fatalf("%s: %v %+v", x.name, err, all)
+		}
+		signed := strings.ToLower(strings.Join(all[0].HeaderKeys, " ")) + " "
+		if post != (strings.Contains(signed, " list-unsubscribe ") && strings.Contains(signed, " list-unsubscribe-post ")) {
+			t.Errorf("%s: signed are %s", x.name, signed)
+		}
+	}
+}
+
 // awayUsers is a database that does not answer: one that is really away would
 // end everything else of the test.
 type awayUsers struct{}

@@ -143,6 +143,32 @@ func TestStrict(t *testing.T) {
 	}
 }
 
+// The link to unsubscribe by has two names. Where there is none, it cannot be put
+// out, in a template that is not strict neither; what is given with the mail, and
+// defaults, go first.
+func TestUnsubscribeLink(t *testing.T) {
+	for _, x := range []struct{ source, variables, link, want, wrong string }{
+		{"{{unsubscribe_url}} {{${set_user_to_unsubscribed_url}}}", "", "https://m/u?t=a&b", "https://m/u?t=a&b https://m/u?t=a&b", ""},
+		{"{{ unsubscribe_url | upcase }}", "", "l", "L", ""},
+		{"{{unsubscribe_url}}", `{"unsubscribe_url":"mine"}`, "l", "mine", ""},
+		{"{{unsubscribe_url}}", `{"unsubscribe_url":"mine"}`, "", "mine", ""},
+		{"{{ unsubscribe_url | default: 'd' }}{{ ${set_user_to_unsubscribed_url} | default: 'd' }}", "", "", "dd", ""},
+		{"{% if unsubscribe_url %}yes{% else %}no{% endif %}", "", "", "no", ""},
+		{"a\n{{unsubscribe_url}}", "", "", "", "text, line 2: unsubscribe_url: there is no link"},
+		{"{{${set_user_to_unsubscribed_url}}}", "", "", "", "there is no link"},
+		{"{{ unsubscribe_url | upcase }}", "", "", "", "there is no link"},
+	} {
+		c, err := Compile(&sluice.TemplateVersion{Subject: "s", Text: x.source, Class: sluice.ClassMarketing})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := c.Render(&Input{Variables: x.variables, Unsubscribe: x.link})
+		if x.wrong == "" && (err != nil || m.Text != x.want) || x.wrong != "" && (err == nil || !strings.Contains(err.Error(), x.wrong)) {
+			t.Errorf("%s: %q, %v; want %q %q", x.source, m.Text, err, x.want, x.wrong)
+		}
+	}
+}
+
 func TestOrderOfUnlikeIsRefused(t *testing.T) {
 	if e := failure(t, `{% if age > 18 %}x{% endif %}`, `{"age":"20"}`); e.Kind != KindValue || !strings.Contains(e.Message, "a text and a number cannot be compared") {
 		t.Error(e)

@@ -16,6 +16,10 @@ type Input struct {
 	// Profile is what is known of the recipient; nil: nothing.
 	Profile *profile.Profile
 
+	// Unsubscribe is the link by which the recipient unsubscribes; empty: there is
+	// none, and a template that wants it is not rendered.
+	Unsubscribe string
+
 	// Clock says what time it is, for "now" and for the bound of time; nil: the
 	// machine's.
 	Clock sluice.Clock
@@ -62,6 +66,7 @@ type run struct {
 
 	variables *object
 	profile   *profile.Profile
+	leave     string // Input.Unsubscribe
 	strict    bool
 	zones     map[string]*time.Location
 
@@ -105,7 +110,7 @@ func protect(f func()) (err *Error) {
 }
 
 func newRun(in *Input, strict bool) (*run, *Error) {
-	r := &run{limits: in.Limits, clock: in.Clock, profile: in.Profile, strict: strict, variables: &object{}}
+	r := &run{limits: in.Limits, clock: in.Clock, profile: in.Profile, leave: in.Unsubscribe, strict: strict, variables: &object{}}
 	if r.limits.OutputBytes <= 0 {
 		r.limits.OutputBytes = DefaultLimits.OutputBytes
 	}
@@ -250,8 +255,13 @@ func (r *run) appendText(dst []byte, v value) []byte {
 // evaluate returns what an expression is.
 func (r *run) evaluate(x *expression) value {
 	v, found := r.operand(&x.base)
-	if !found && r.strict && !hasDefault(x) {
-		r.missing(&x.base)
+	if !found && !hasDefault(x) {
+		if x.base.isUnsubscribe() {
+			r.fail(KindMissing, "%s: there is no link to unsubscribe by, for public_url is not set", x.base.path.text)
+		}
+		if r.strict {
+			r.missing(&x.base)
+		}
 	}
 	for i := range x.filters {
 		c := &x.filters[i]
@@ -266,6 +276,19 @@ func (r *run) evaluate(x *expression) value {
 		v = c.filter.apply(r, v, args)
 	}
 	return v
+}
+
+// The names of the link to unsubscribe by: ours, and Braze's.
+const (
+	unsubscribeVariable  = "unsubscribe_url"
+	unsubscribeAttribute = "set_user_to_unsubscribed_url"
+)
+
+// isUnsubscribe reports whether an operand is that link. An empty one in a mail
+// is noticed by those who want no more of them.
+func (o *operand) isUnsubscribe() bool {
+	return o.path != nil && len(o.path.keys) == 0 &&
+		(o.path.profile && o.path.name == unsubscribeAttribute || !o.path.profile && o.path.name == unsubscribeVariable)
 }
 
 func hasDefault(x *expression) bool {
@@ -323,6 +346,9 @@ func (r *run) lookUp(p *variable) (v value, found bool) {
 // is always there.
 func (r *run) root(p *variable) (value, bool) {
 	if p.profile {
+		if p.name == unsubscribeAttribute {
+			return r.leave, r.leave != ""
+		}
 		return r.attribute(user{p: r.profile}, p.name)
 	}
 	for i := len(r.locals) - 1; i >= 0; i-- {
@@ -340,6 +366,8 @@ func (r *run) root(p *variable) (value, bool) {
 		return n, true
 	}
 	switch p.name {
+	case unsubscribeVariable:
+		return r.leave, r.leave != ""
 	case "user":
 		return user{p: r.profile}, true
 	case "custom_attribute":

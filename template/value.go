@@ -92,7 +92,7 @@ var attributeNames = map[string]string{
 // everybody else, and an empty link or greeting is noticed when it is sent.
 func isAttribute(name string) bool {
 	_, other := attributeNames[name]
-	return other || name == "external_id" || name == "user_id" || profile.IsField(name)
+	return other || name == "external_id" || name == "user_id" || name == unsubscribeAttribute || profile.IsField(name)
 }
 
 func (r *run) attribute(u user, name string) (value, bool) {

@@ -4,19 +4,21 @@ import (
 	"context"
 	"crypto/rand"
 
+	"sluice"
 	"sluice/consent"
+	"sluice/suppress"
 	"sluice/token"
 )
 
 // tokenSecret is the name of the secret in the database that signs links.
 const tokenSecret = "token"
 
-// openConsent prepares the forms of double opt-in. Links are signed by the
-// configuration's secret, or by one that is made once and kept in the database;
+// openConsent prepares the forms of double opt-in, and the links by which
+// somebody unsubscribes. Links are signed by the configuration's secret, or by one that is made once and kept in the database;
 // what that has signed stays good when a secret is configured later.
 func (e *engine) openConsent(ctx context.Context) (*consent.Service, error) {
 	forms := e.config.Forms()
-	if len(forms) == 0 {
+	if e.config.PublicURL == "" { // then there are no forms
 		return consent.New(nil, "", nil, e.clock), nil
 	}
 	var secrets [][]byte
@@ -40,5 +42,11 @@ func (e *engine) openConsent(ctx context.Context) (*consent.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return consent.New(forms, e.config.PublicURL, keys, e.clock), nil
+	service := consent.New(forms, e.config.PublicURL, keys, e.clock)
+	list := e.suppressions.List
+	service.Unsubscribed = func(address string) bool {
+		v, suppressed := list.Check(address, sluice.ClassMarketing, "")
+		return suppressed && v.Match == suppress.MatchAddress && v.Reason == sluice.SuppressUnsubscribe
+	}
+	return service, nil
 }

@@ -3,9 +3,12 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"sluice"
 	"sluice/config"
+	"sluice/route"
 )
 
 // maxSensibleFutureMinutes is how far ahead a clock may be wrong, generously.
@@ -37,6 +40,7 @@ func examineConfig(cfg *config.Config) sluice.Examination {
 		e.Fine(sluice.CheckConfigGaps, "gaps are not passed over")
 	}
 	examineTimes(&e, cfg)
+	examineUnsubscribe(&e, cfg)
 	if info, err := os.Stat(cfg.Data); err != nil {
 		e.Unknown(fmt.Errorf("look at the data directory: %w; the first start makes it", err), sluice.CheckConfigData)
 	} else if open := info.Mode().Perm() & 0o007; open != 0 {
@@ -60,6 +64,23 @@ func examineFile(e *sluice.Examination, file string, secret bool) {
 		e.Fail(sluice.CheckConfigSecrets, "set it by the environment instead (SLUICE_...), or chmod o-rwx "+file+"; change what was readable", "a key or password stands in it, and every user of this machine can read it (mode %s)", info.Mode().Perm())
 	default:
 		e.Fine(sluice.CheckConfigSecrets, "a key or password stands in it, which not every user of this machine can read")
+	}
+}
+
+// examineUnsubscribe looks whether marketing mail can leave without a link by
+// which mailboxes unsubscribe their owner: large providers refuse it then (R18).
+func examineUnsubscribe(e *sluice.Examination, cfg *config.Config) {
+	leaves := slices.ContainsFunc(cfg.Routes, func(r config.Route) bool {
+		return len(r.Classes) == 0 || slices.Contains(r.Classes, sluice.ClassMarketing.String())
+	})
+	switch mode := route.Mode(cfg.Sending); {
+	case strings.HasPrefix(cfg.PublicURL, "https://"):
+		e.Fine(sluice.CheckConfigUnsubscribe, "marketing mail gets a link to unsubscribe by, below %s", cfg.PublicURL)
+	case mode != route.On && mode != route.AllowList, !leaves:
+		e.Fine(sluice.CheckConfigUnsubscribe, "no marketing mail leaves")
+	default:
+		e.Warn(sluice.CheckConfigUnsubscribe, "set public_url to the https:// address by which browsers reach this server, or give each marketing mail a List-Unsubscribe of your own",
+			"marketing mail leaves, and public_url is no https:// address: it has no List-Unsubscribe, without which large providers refuse it")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"sluice"
 	"sluice/config"
+	"sluice/consent"
 	"sluice/flow"
 	"sluice/route"
 	"sluice/spool"
@@ -27,7 +28,11 @@ func (c *call) templateInput(ctx context.Context, store *sqlstore.Store, id stri
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	in := &template.Input{}
+	cfg, err := c.load(nil)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	in := &template.Input{Unsubscribe: consent.New(nil, cfg.PublicURL, nil, sluice.SystemClock{}).SampleUnsubscribeURL()}
 	if in.Variables, err = c.variables(); err != nil {
 		return nil, nil, nil, err
 	}

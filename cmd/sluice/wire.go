@@ -144,10 +144,10 @@ func (e *engine) open(ctx context.Context) error {
 	if err := ingest.RaiseAll(ctx, e.store, e.logs, e.log); err != nil { // before anybody writes
 		return err
 	}
-	if e.consent, err = e.openConsent(ctx); err != nil {
+	if err := e.openSuppressions(ctx); err != nil { // before anybody sends
 		return err
 	}
-	if err := e.openSuppressions(ctx); err != nil { // before anybody sends
+	if e.consent, err = e.openConsent(ctx); err != nil {
 		return err
 	}
 	e.leases = flow.NewLeases(e.redis, e.store, e.log)

@@ -1,0 +1,55 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"sluice/consent"
+	"sluice/token"
+)
+
+var badUnsubscribe = badLink{
+	failed:  confirmPage{Title: "You are not unsubscribed yet", Text: "Please try again in a minute."},
+	expired: confirmPage{Title: "This link has expired", Text: "Please take that of a newer mail."},
+}
+
+// unsubscribe is GET and POST /unsubscribe. A POST comes from the button of the
+// page, or from a mailbox whose owner has pressed its own: with
+// List-Unsubscribe=One-Click in its body, of whichever type, no cookies, and
+// nobody who would follow a redirect (RFC 8058, 3.2). So the link says all, and
+// the body is not looked into (R19).
+func (s *Server) unsubscribe(w http.ResponseWriter, r *http.Request) {
+	u, text, err := s.openUnsubscribe(r)
+	if err == nil && r.Method == http.MethodPost {
+		_, _ = readSmall(w, r) // what it says, or lacks, is no reason to go on mailing him
+		_, err = s.record(w, func(ctx context.Context, to consent.Writer) (consent.Link, error) {
+			return consent.Link{}, s.program.Consent().Unsubscribe(ctx, to, u)
+		})
+	}
+	switch {
+	case err != nil:
+		s.writeBadLink(w, r, err, &badUnsubscribe)
+	case r.Method != http.MethodPost:
+		s.writePage(w, http.StatusOK, "", confirmPage{Title: "Unsubscribe?",
+			Text: "Press the button, and no more newsletters and offers will be sent to " + u.Email + ".", Button: "Unsubscribe", Action: "?t=" + text})
+	default:
+		s.writePage(w, http.StatusOK, "", confirmPage{Title: "You are unsubscribed",
+			Text: "No more newsletters and offers will be sent to " + u.Email + "."})
+	}
+}
+
+// openUnsubscribe reads the token of a link.
+func (s *Server) openUnsubscribe(r *http.Request) (*consent.Unsubscription, string, error) {
+	service := s.program.Consent()
+	if service == nil {
+		return nil, "", errNotRunning
+	}
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil || len(values["t"]) != 1 {
+		return nil, "", token.ErrInvalid
+	}
+	text := values.Get("t")
+	u, err := service.OpenUnsubscribe(text)
+	return u, text, err
+}
