@@ -1,6 +1,9 @@
 package sluice
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // KeepStore is a store from which what is too old goes. The stores of sqlstore
 // are ones. All of it may be done by several processes at once, and while
@@ -53,11 +56,21 @@ type KeepStore interface {
 	Erasures(ctx context.Context, after string, fromMillis, toMillis int64, limit int) ([]Erasure, error)
 
 	// EraseEvents erases those who are named, MaxErasures at most, from some
-	// thousand events at most, from a moment and id on and before toMillis. The
-	// rows stay, without address, user, message and properties. What was accepted
+	// thousand events at most, from a moment and id on and before toMillis. Named
+	// are they by their user or their address. The rows stay, without address, user, message and properties. What was accepted
 	// later than ErasureMarginMillis after a name was written is somebody else's.
 	// It returns where to go on; that is toMillis when it is done.
 	EraseEvents(ctx context.Context, names []Erasure, from EventKey, toMillis int64) (erased int, next EventKey, err error)
+
+	// SendsOf returns the sends to those who are named, MaxErasures at most, among
+	// some thousand messages after one, but those that were accepted later than
+	// ErasureMarginMillis after a name was written. next is where to go on; empty:
+	// there are no more messages.
+	SendsOf(ctx context.Context, names []Erasure, afterMessage string) (sends []SendRow, next string, err error)
+
+	// EraseSends erases who sends were to: their rows stay, in their states,
+	// without address, user and metadata, and without what servers replied.
+	EraseSends(ctx context.Context, sends []SendRow) error
 
 	// DeadLetters, DeadLetter and DropDeadLetter are those of Store.
 	DeadLetters(ctx context.Context, after int64, limit int) ([]DeadLetter, error)
@@ -76,11 +89,22 @@ const MaxErasures = 1000
 // loses the events of that time.
 const ErasureMarginMillis = 60 * 60 * 1000
 
-// Erasure is a name that events have of a user who is to be erased.
+// Erasure is a name that events and sends have of a user who is to be erased: his
+// own, or an address that nobody else has.
 type Erasure struct {
 	Name          string
 	CreatedMillis int64 // when it was written
 }
+
+// addressMark begins the names that are addresses. No external id begins with a
+// control character.
+const addressMark = "\x01"
+
+// AddressErasure is the name that stands for an address.
+func AddressErasure(address string) string { return addressMark + address }
+
+// Address returns the address that the name stands for.
+func (e *Erasure) Address() (address string, ok bool) { return strings.CutPrefix(e.Name, addressMark) }
 
 // EventKey is a place in the order of the events: those after it in time, or at
 // its time with a larger id.

@@ -150,6 +150,33 @@ func (r *SendRow) Record(o *Outcome) Recording {
 	return RecordedChange
 }
 
+// Erase takes out of a row who it is about: what is left says what happened, and
+// when. Replies often repeat the address, and a host's name may tell as much.
+func (r *SendRow) Erase() {
+	r.To, r.User, r.Metadata, r.Reply = "", "", "", ""
+	var b strings.Builder
+	for line := range strings.Lines(r.Life) {
+		var l struct {
+			lifeLine
+			Late bool `json:"late,omitempty"`
+		}
+		if strings.HasPrefix(line, leftOut) {
+			b.WriteString(line)
+			continue
+		}
+		if json.Unmarshal([]byte(line), &l) != nil {
+			continue // nobody has written it like that
+		}
+		l.Reply, l.Remote = "", ""
+		if text := l.text(); l.Late {
+			b.WriteString(late(text))
+		} else {
+			b.WriteString(text)
+		}
+	}
+	r.Life = b.String()
+}
+
 // leftOut begins the line that stands for those that were left out.
 const leftOut = `{"left_out":`
 

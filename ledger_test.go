@@ -53,3 +53,34 @@ func TestRecordEvidence(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", row, want)
 	}
 }
+
+// Of who is erased a row tells nothing, and still what happened, and when.
+func TestSendRowErase(t *testing.T) {
+	s := StoredSend{Send: Send{Message: strings.Repeat("a", MessageIDBytes), To: "ann@example.com", User: "u-7", Metadata: `{"who":"ann"}`, Tags: "autumn", AcceptedMillis: 1}}
+	r := NewSendRow(&s)
+	outcome := func(was, state SendState, at int64, attempt int) {
+		r.Record(&Outcome{Was: was, State: state, Event: EventDeferred, TimeMillis: at, Attempts: attempt, Route: "relay", Remote: "mx.ann.example", Code: 450, Reply: "4.2.1 <ann@example.com> is busy", Reason: "slow"})
+	}
+	outcome(SendWaiting, SendWaiting, 2, 1)
+	outcome(SendSent, SendFailed, 3, 2) // too late
+	for i := range 300 {
+		outcome(SendWaiting, SendWaiting, int64(10+i), 3+i)
+	}
+	before := r
+	r.Erase()
+	if strings.Contains(fmt.Sprintf("%+v", r), "ann") || r.To+r.User+r.Metadata+r.Reply != "" {
+		t.Errorf("left: %+v", r)
+	}
+	if r.State != before.State || r.Attempts != before.Attempts || r.Tags != "autumn" || r.Reason != "slow" || strings.Count(r.Life, "\n") != strings.Count(before.Life, "\n") {
+		t.Errorf("lost: %+v", r)
+	}
+	for _, want := range []string{`{"at":1,"event":"queued","state":"waiting"}`, `{"at":3,"event":"deferred","was":"sent","state":"failed","attempt":2,"route":"relay","code":450,"reason":"slow","late":true}`, `{"left_out":`} {
+		if !strings.Contains(r.Life, want) {
+			t.Errorf("no %s in\n%.600s", want, r.Life)
+		}
+	}
+	once := r
+	if r.Erase(); r != once {
+		t.Error("erased twice is something else")
+	}
+}

@@ -14,9 +14,18 @@ const (
 
 	// eraseOverlap is how long the transaction may take that writes a name.
 	eraseOverlap = 5 * time.Minute
+
+	// eraseSendsEvery is how often new names are looked for, to stop the mail to
+	// them; a pass through all sends is followed by a rest of so many times as long.
+	eraseSendsEvery = 5 * time.Second
+	eraseSendsRest  = 10
+
+	// eraseSendsOverlap is how long after its name a user's sends are looked for
+	// again: some may have been on their way into the ledger.
+	eraseSendsOverlap = 15 * time.Second
 )
 
-// erase erases users from events and dead letters: a name at once, that is in
+// erase erases users from sends, events and dead letters: a name at once, that is in
 // the first pass after it was written, and once more a day later, when it is done
 // with. A pass looks through all of them for up to sluice.MaxErasures names.
 //
@@ -36,24 +45,83 @@ func (k *Keeper) erase(ctx context.Context, now time.Time) error {
 
 // erasePasses erases the names that were written in a range of time.
 func (k *Keeper) erasePasses(ctx context.Context, from, to int64, done bool) error {
-	after := ""
-	for {
+	return k.eachErasure(ctx, from, to, func(names []sluice.Erasure) error {
+		// Events are last: what becomes of a send that is stopped is one.
+		for _, pass := range []func(context.Context, []sluice.Erasure) error{k.eraseSends, k.erasePass, k.eraseDead} {
+			if err := pass(ctx, names); err != nil {
+				return err
+			}
+		}
+		if !done {
+			return nil
+		}
+		return k.Store.Erased(ctx, names, to)
+	})
+}
+
+// eachErasure calls f with the names that were written in a range of time, in
+// pieces.
+func (k *Keeper) eachErasure(ctx context.Context, from, to int64, f func(names []sluice.Erasure) error) error {
+	for after := ""; ; {
 		names, err := k.Store.Erasures(ctx, after, from, to, sluice.MaxErasures)
 		if err != nil || len(names) == 0 {
 			return err
 		}
-		if err := k.erasePass(ctx, names); err != nil {
+		if err := f(names); err != nil {
 			return err
-		}
-		if err := k.eraseDead(ctx, names); err != nil {
-			return err
-		}
-		if done {
-			if err := k.Store.Erased(ctx, names, to); err != nil {
-				return err
-			}
 		}
 		after = names[len(names)-1].Name
+	}
+}
+
+// EraseSends stops the mail to those who were named since it was called last, and
+// erases them from the ledger.
+func (k *Keeper) EraseSends(ctx context.Context) error {
+	now, err := k.now(ctx)
+	if err != nil {
+		return err
+	}
+	from := max(k.sendsTo, now.Add(-eraseAgain).UnixMilli())
+	if err := k.eachErasure(ctx, from, now.UnixMilli(), func(names []sluice.Erasure) error { return k.eraseSends(ctx, names) }); err != nil {
+		return err
+	}
+	k.sendsTo = now.Add(-eraseSendsOverlap).UnixMilli()
+	return nil
+}
+
+// eraseSends looks through the ledger. What waits is stopped before its row is
+// erased: a row that nobody can find again would leave its mail to go.
+func (k *Keeper) eraseSends(ctx context.Context, names []sluice.Erasure) error {
+	erased, stopped := 0, 0
+	defer func() {
+		if erased > 0 {
+			k.Log.Info("users who were deleted were erased from sends", "names", len(names), "sends", erased, "stopped", stopped)
+		}
+	}()
+	for after := ""; ; {
+		sends, next, err := k.Store.SendsOf(ctx, names, after)
+		if err != nil {
+			return err
+		}
+		var waiting []sluice.SendRow
+		for _, s := range sends {
+			if s.State == sluice.SendWaiting {
+				waiting = append(waiting, s)
+			}
+		}
+		if len(waiting) > 0 && k.Cancel != nil {
+			if err := k.Cancel(ctx, waiting); err != nil {
+				return err
+			}
+			stopped += len(waiting)
+		}
+		if err := k.Store.EraseSends(ctx, sends); err != nil {
+			return err
+		}
+		if erased += len(sends); next == "" {
+			return nil
+		}
+		after = next
 	}
 }
 

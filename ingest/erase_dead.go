@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"sluice"
 	"sluice/jsonscan"
@@ -82,12 +83,25 @@ func usersOf(l *sluice.DeadLetter) []string {
 		return nil
 	}
 	var names []string
+	named := func(user, address string) {
+		names = append(names, user, sluice.AddressErasure(strings.ToLower(address)))
+	}
 	for r.Next() {
 		switch r.Item.Kind {
 		case sluice.ItemEvent:
 			var e sluice.Event
 			if sluice.DecodeEvent(r.Item.Payload, &e) == nil {
-				names = append(names, e.User)
+				named(e.User, e.Email)
+			}
+		case sluice.ItemSend:
+			var s sluice.Send
+			if sluice.DecodeSend(r.Item.Payload, &s) == nil {
+				named(s.User, s.To)
+			}
+		case sluice.ItemOutcome, sluice.ItemCancel:
+			var o sluice.Outcome
+			if sluice.DecodeOutcome(r.Item.Payload, &o) == nil {
+				named(o.User, o.To)
 			}
 		case sluice.ItemUser:
 			var u sluice.UserUpdate
@@ -104,12 +118,15 @@ func usersOf(l *sluice.DeadLetter) []string {
 	return names
 }
 
-// updateUsers are the external ids and numbers in an update.
+// updateUsers are the external ids, numbers and addresses in an update.
 func updateUsers(u *sluice.UserUpdate) []string {
 	var names []string
 	add := func(k sluice.UserKey) {
-		if k.Kind == sluice.KeyExternal || k.Kind == sluice.KeyUser {
+		switch k.Kind {
+		case sluice.KeyExternal, sluice.KeyUser:
 			names = append(names, k.Name)
+		case sluice.KeyEmail:
+			names = append(names, sluice.AddressErasure(k.Name))
 		}
 	}
 	add(u.Key)
@@ -133,8 +150,12 @@ func updateUsers(u *sluice.UserUpdate) []string {
 func elementUsers(element string) (names []string) {
 	m := jsonscan.Read(element)
 	for m.Next() {
-		if to, _ := fieldOf(m.Key); to == placeUser && usable(to, &m.Value) {
+		switch to, _ := fieldOf(m.Key); {
+		case !usable(to, &m.Value):
+		case to == placeUser:
 			names = append(names, m.Value.Text())
+		case to == placeEmail:
+			names = append(names, sluice.AddressErasure(strings.ToLower(m.Value.Text())))
 		}
 	}
 	return names

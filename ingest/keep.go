@@ -107,12 +107,16 @@ type Keeper struct {
 	// OtherClock returns the main Redis's time, in milliseconds since 1970.
 	OtherClock func(ctx context.Context) (millis int64, err error)
 
+	// Cancel stops sends that wait, of who is erased. nil: they stay.
+	Cancel func(ctx context.Context, sends []sluice.SendRow) error
+
 	// Settled waits until all that the logs have by now is in the database. nil:
 	// bodies stay.
 	Settled func(ctx context.Context) error
 
 	clean    map[sluice.EventKind]int64 // before this, none of the kind is left
 	erasedTo int64                      // names written before it have been passed once, by this holder
+	sendsTo  int64                      // the same of sends
 }
 
 // Run works while this process has the lease, until fetch ends.
@@ -120,7 +124,7 @@ func (k *Keeper) Run(fetch, _ context.Context) {
 	for fetch.Err() == nil {
 		held, changed := k.Leases.Held(KeepRole)
 		if len(held) == 0 {
-			k.clean, k.erasedTo = nil, 0
+			k.clean, k.erasedTo, k.sendsTo = nil, 0, 0
 			select {
 			case <-changed:
 			case <-fetch.Done():
@@ -132,12 +136,29 @@ func (k *Keeper) Run(fetch, _ context.Context) {
 			pause = keepAgain
 			k.Log.Warn("days of events could not be made, or old rows not be removed; it is tried again", "in", pause, "error", err)
 		}
-		timer := time.NewTimer(pause)
+		k.between(fetch, pause)
+	}
+}
+
+// between waits for the next pass. Meanwhile mail to who is erased is stopped:
+// that does not wait for an hour.
+func (k *Keeper) between(ctx context.Context, pause time.Duration) {
+	end := k.Clock.Now().Add(pause)
+	for ctx.Err() == nil && k.Clock.Now().Before(end) {
+		began := k.Clock.Now()
+		if err := k.EraseSends(ctx); err != nil && ctx.Err() == nil {
+			k.Log.Warn("mail to users who were deleted could not be stopped; it is tried again", "error", err)
+		}
+		// Who looks through all sends again and again would do nothing else.
+		timer := time.NewTimer(min(pause, max(eraseSendsEvery, eraseSendsRest*k.Clock.Now().Sub(began))))
 		select {
 		case <-timer.C:
-		case <-fetch.Done():
+		case <-ctx.Done():
 		}
 		timer.Stop()
+		if held, _ := k.Leases.Held(KeepRole); len(held) == 0 {
+			return
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice"
 	"sluice/ingest"
@@ -81,5 +82,57 @@ func TestAppliedAll(t *testing.T) {
 			b.Errorf("%d sends", n)
 		}
 		e.stop()
+	})
+}
+
+// Who was deleted is erased from sends, and the mail that waits for him is
+// stopped, before his row is: where that fails, it is found again.
+func TestKeeperErasesSends(t *testing.T) {
+	onEach(t, func(b *bed) {
+		k := newKept(b, ingest.Retention{})
+		now := k.clock.Now().UnixMilli()
+		effect := &sluice.Effect{Moves: []sluice.Move{{Follower: ingest.StoreRole, To: sluice.Position{Major: 1}}}}
+		for n, to := range []string{"gone@example.com", "Ann@example.com", "stays@example.com"} {
+			s := aSend(n, "x")
+			s.AcceptedMillis, s.To = now, to
+			s.User = []string{"gone", "", "stays"}[n]
+			effect.Sends = append(effect.Sends, sluice.StoredSend{Send: s})
+		}
+		effect.Users = &sluice.UserChanges{Erase: []string{"gone", sluice.AddressErasure("ann@example.com")}}
+		p, err := k.store.Prepare(effect)
+		b.must(err)
+		_, err = k.store.Apply(b.Context(), p)
+		b.must(err)
+		k.clock.Move(time.Millisecond)
+		left := func(want string) {
+			b.Helper()
+			if got := fmt.Sprint(b.query("SELECT to_address FROM sends ORDER BY to_address")); got != want {
+				b.Errorf("left are %s, want %s", got, want)
+			}
+		}
+		away := errors.New("redis is away")
+		k.keeper.Cancel = func(context.Context, []sluice.SendRow) error { return away }
+		if err := k.keeper.EraseSends(b.Context()); !errors.Is(err, away) {
+			b.Errorf("error %v", err)
+		}
+		left("[Ann@example.com gone@example.com stays@example.com]")
+		var cancelled []string
+		k.keeper.Cancel = func(_ context.Context, sends []sluice.SendRow) error {
+			for _, s := range sends {
+				cancelled = append(cancelled, s.To)
+			}
+			return nil
+		}
+		b.must(k.keeper.EraseSends(b.Context()))
+		left("[  stays@example.com]")
+		if got := fmt.Sprint(cancelled); got != "[gone@example.com Ann@example.com]" {
+			b.Errorf("cancelled %s", got)
+		}
+		b.must(k.keeper.EraseSends(b.Context()))
+		k.clock.Move(25 * time.Hour)
+		k.pass()
+		if len(cancelled) != 2 || b.count("erasures") != 0 {
+			b.Errorf("cancelled %s, and %d names are left", cancelled, b.count("erasures"))
+		}
 	})
 }

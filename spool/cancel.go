@@ -2,6 +2,7 @@ package spool
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"sluice"
@@ -41,6 +42,26 @@ func (c *Canceller) Cancel(ctx context.Context, message string) (cancelled, open
 	if len(rows) == 0 {
 		return 0, 0, &sluice.Error{Code: sluice.CodeNotFound, Index: -1, Message: "there is no message " + message + "; one that was just accepted may take a moment"}
 	}
+	if err := c.write(ctx, rows, len(rows)); err != nil {
+		return 0, 0, err
+	}
+	return c.await(ctx, message)
+}
+
+// CancelSends stops sends that wait, of whichever messages, and returns when that
+// is durable. It says nothing of their recipients: it is for who is erased.
+func (c *Canceller) CancelSends(ctx context.Context, rows []sluice.SendRow) error {
+	nameless := slices.Clone(rows)
+	for i := range nameless {
+		nameless[i].To, nameless[i].User, nameless[i].Metadata = "", "", ""
+	}
+	// That a message has others is not known here, so its body is counted down.
+	return c.write(ctx, nameless, sluice.MaxRecipients)
+}
+
+// write writes that sends are cancelled, those that wait, of messages with so
+// many recipients.
+func (c *Canceller) write(ctx context.Context, rows []sluice.SendRow, recipients int) error {
 	now := c.Clock.Now().UnixMilli()
 	parts := make(map[int]*flow.Part)
 	for i := range rows {
@@ -54,22 +75,20 @@ func (c *Canceller) Cancel(ctx context.Context, message string) (cancelled, open
 			parts[r.Partition] = p
 		}
 		p.Items = sluice.AppendCancel(p.Items, &sluice.Outcome{
-			Message: message, Number: r.Number, Recipients: len(rows), Was: sluice.SendWaiting, State: sluice.SendCancelled,
+			Message: r.Message, Number: r.Number, Recipients: recipients, Was: sluice.SendWaiting, State: sluice.SendCancelled,
 			TimeMillis: now, Attempts: r.Attempts, To: r.To, User: r.User, App: r.App, Tags: r.Tags, Metadata: r.Metadata,
 			HasBody: true, // or not: counting down one that is not there changes nothing
 		})
 		p.Count++
 	}
-	if len(parts) > 0 {
-		all := make([]flow.Part, 0, len(parts))
-		for _, p := range parts {
-			all = append(all, *p)
-		}
-		if err := c.Writer.Write(ctx, all...); err != nil {
-			return 0, 0, err
-		}
+	if len(parts) == 0 {
+		return nil
 	}
-	return c.await(ctx, message)
+	all := make([]flow.Part, 0, len(parts))
+	for _, p := range parts {
+		all = append(all, *p)
+	}
+	return c.Writer.Write(ctx, all...)
 }
 
 // await looks at the ledger until nothing of the message waits, or time is up.

@@ -2,7 +2,10 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"sluice"
@@ -33,9 +36,49 @@ func (s *Store) Erasures(ctx context.Context, after string, fromMillis, toMillis
 
 // foundEvent is an event of somebody who is named.
 type foundEvent struct {
-	key  sluice.EventKey
-	user string
-	at   uint64 // when it was accepted, in ms, by Redis
+	key   sluice.EventKey
+	user  sql.NullString
+	email sql.NullString
+	at    uint64 // when it was accepted, in ms, by Redis
+}
+
+// erased are names, and until when what they name is of who is erased.
+type erased map[string]int64
+
+func newErased(names []sluice.Erasure) erased {
+	until := make(erased, len(names))
+	for _, n := range names {
+		until[n.Name] = n.CreatedMillis + sluice.ErasureMarginMillis
+	}
+	return until
+}
+
+// has reports whether what was accepted at a moment is about one of them.
+func (e erased) has(user, address string, millis int64) bool {
+	byUser, ok := e[user]
+	byAddress, ok2 := e[sluice.AddressErasure(strings.ToLower(address))]
+	return user != "" && ok && millis <= byUser || address != "" && ok2 && millis <= byAddress
+}
+
+// namesOf puts names and addresses into a statement that has a list of each, and
+// returns their arguments. Of what is not there the list has a NULL, which
+// nothing is equal to.
+func namesOf(statement string, names []sluice.Erasure) (filled string, args []any) {
+	var users, emails []any
+	for i := range names {
+		if address, ok := names[i].Address(); ok {
+			emails = append(emails, address)
+		} else {
+			users = append(users, names[i].Name)
+		}
+	}
+	for _, list := range []*[]any{&users, &emails} {
+		if len(*list) == 0 {
+			*list = []any{nil}
+		}
+	}
+	filled = strings.NewReplacer("$NAMES", marks(len(users)), "$ADDRESSES", marks(len(emails))).Replace(statement)
+	return filled, append(users, emails...)
 }
 
 // EraseEvents erases a piece.
@@ -45,13 +88,10 @@ func (s *Store) EraseEvents(ctx context.Context, names []sluice.Erasure, from sl
 	}
 	found, err := s.eventsOf(ctx, names, from, toMillis)
 	if err == nil && len(found) > 0 {
-		until := make(map[string]int64, len(names))
-		for _, n := range names {
-			until[n.Name] = n.CreatedMillis + sluice.ErasureMarginMillis
-		}
+		until := newErased(names)
 		err = s.write(ctx, func(tx *txn) error {
 			for _, f := range found {
-				if f.at > uint64(until[f.user]) {
+				if !until.has(f.user.String, f.email.String, int64(min(f.at, math.MaxInt64))) {
 					continue
 				}
 				if _, err := tx.exec(ctx, "event_erase", s.d.millis(f.key.Millis), f.key.ID); err != nil {
@@ -73,14 +113,11 @@ func (s *Store) EraseEvents(ctx context.Context, names []sluice.Erasure, from sl
 
 func (s *Store) eventsOf(ctx context.Context, names []sluice.Erasure, from sluice.EventKey, toMillis int64) (found []foundEvent, err error) {
 	args := []any{s.d.millis(from.Millis), s.d.millis(toMillis), s.d.millis(from.Millis), from.ID}
-	for _, n := range names {
-		args = append(args, n.Name)
-	}
-	statement := strings.Replace(rawQuery(s.d, "erasure_events"), "$NAMES", marks(len(names)), 1)
-	err = s.each(ctx, statement, append(args, erasePieceRows), func(scan func(...any) error) error {
+	statement, named := namesOf(rawQuery(s.d, "erasure_events"), names)
+	err = s.each(ctx, statement, append(append(args, named...), erasePieceRows), func(scan func(...any) error) error {
 		var f foundEvent
 		var at any
-		err := scan(&at, &f.key.ID, &f.user, (*number)(&f.at))
+		err := scan(&at, &f.key.ID, &f.user, &f.email, (*number)(&f.at))
 		if err == nil {
 			f.key.Millis, err = s.d.scanMillis(at)
 		}
@@ -105,3 +142,71 @@ func (s *Store) Erased(ctx context.Context, names []sluice.Erasure, beforeMillis
 	}
 	return nil
 }
+
+// sendsAhead is among about how many sends those of who is erased are looked for
+// at once. All of a message are looked at together.
+const sendsAhead = 20_000
+
+// SendsOf implements sluice.KeepStore.
+func (s *Store) SendsOf(ctx context.Context, names []sluice.Erasure, afterMessage string) (sends []sluice.SendRow, next string, err error) {
+	if len(names) == 0 || len(names) > sluice.MaxErasures {
+		return nil, "", fmt.Errorf("look for the sends of %d users at once: want 1 to %d", len(names), sluice.MaxErasures)
+	}
+	last := strings.Repeat("g", sluice.MessageIDBytes) // behind all ids, which are hexadecimal
+	err = s.each(ctx, rawQuery(s.d, "sends_ahead"), []any{afterMessage, sendsAhead}, func(scan func(...any) error) error {
+		err := scan(&next)
+		last = next
+		return err
+	})
+	if err == nil {
+		var found []sluice.SendRow
+		statement, named := namesOf(rawQuery(s.d, "sends_named"), names)
+		found, err = s.scanSends(ctx, statement, append([]any{afterMessage, last}, named...))
+		until := newErased(names)
+		for _, r := range found {
+			if until.has(r.User, r.To, r.AcceptedMillis) {
+				sends = append(sends, r)
+			}
+		}
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("look for the sends of users in %s: %w", s.where, err)
+	}
+	return sends, next, nil
+}
+
+// EraseSends implements sluice.KeepStore. A row's life is read under its lock: it
+// may have grown since the row was found.
+func (s *Store) EraseSends(ctx context.Context, sends []sluice.SendRow) error {
+	keys := make([]sendKey, len(sends))
+	for i := range sends {
+		keys[i] = sendKey{sends[i].Message, sends[i].Number}
+	}
+	slices.SortFunc(keys, sendKey.compare)
+	for piece := range slices.Chunk(keys, erasePieceSends) {
+		err := s.write(ctx, func(tx *txn) error {
+			l := &ledger{rows: make(map[sendKey]*ledgerRow, len(piece))}
+			if err := tx.lockLedger(ctx, piece, l); err != nil {
+				return err
+			}
+			for _, k := range piece {
+				r := l.rows[k]
+				if r == nil {
+					continue // past its retention
+				}
+				r.Erase()
+				if _, err := tx.exec(ctx, "send_erase", r.Life, k.message, k.number); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("erase users from sends of %s: %w", s.where, err)
+		}
+	}
+	return nil
+}
+
+// erasePieceSends are erased in one transaction.
+const erasePieceSends = 500

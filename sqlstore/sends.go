@@ -183,7 +183,11 @@ func (t *txn) readLedger(ctx context.Context, e *sluice.Effect, l *ledger) error
 	for i := range e.Outcomes {
 		want(e.Outcomes[i].Message, e.Outcomes[i].Number)
 	}
-	keys := slices.SortedFunc(maps.Keys(l.rows), sendKey.compare)
+	return t.lockLedger(ctx, slices.SortedFunc(maps.Keys(l.rows), sendKey.compare), l)
+}
+
+// lockLedger reads and locks rows, in the order of their keys.
+func (t *txn) lockLedger(ctx context.Context, keys []sendKey, l *ledger) error {
 	for piece := range slices.Chunk(keys, maxUserRows) {
 		statement, args := t.store.d.lockSends(piece)
 		rows, err := t.conn.QueryContext(ctx, statement, args...)
@@ -463,8 +467,12 @@ func (s *Store) OpenDoubts(ctx context.Context) (n int64, err error) {
 }
 
 // sendRows reads whole rows.
-func (s *Store) sendRows(ctx context.Context, name string, args ...any) (list []sluice.SendRow, err error) {
-	err = s.each(ctx, strings.Replace(rawQuery(s.d, name), "$COLUMNS", strings.Join(sendColumns, ", "), 1), args, func(scan func(...any) error) error {
+func (s *Store) sendRows(ctx context.Context, name string, args ...any) ([]sluice.SendRow, error) {
+	return s.scanSends(ctx, rawQuery(s.d, name), args)
+}
+
+func (s *Store) scanSends(ctx context.Context, statement string, args []any) (list []sluice.SendRow, err error) {
+	err = s.each(ctx, strings.Replace(statement, "$COLUMNS", strings.Join(sendColumns, ", "), 1), args, func(scan func(...any) error) error {
 		var r sluice.SendRow
 		var state, priority, class string
 		var times [3]any

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,4 +84,63 @@ func testEraseEvents(t *testing.T, f *fixture) {
 	want(t, "those of others", count("user_ref IN ('Gone', 'stays') AND email IS NOT NULL AND message_ref = 'm' AND properties IS NOT NULL"), 2)
 	want(t, "those outside the range", count("user_ref = 'gone'"), 1)
 	want(t, "once more", fmt.Sprint(erase(sluice.Erasure{Name: "gone", CreatedMillis: accepted})), "[0]")
+	want(t, "by an address", fmt.Sprint(erase(sluice.Erasure{Name: sluice.AddressErasure("gone@example.com"), CreatedMillis: accepted}, sluice.Erasure{Name: sluice.AddressErasure("none@example.com"), CreatedMillis: accepted})), "[1]")
+	want(t, "of which case is all the same", count("user_ref = 'Gone'"), 0)
+}
+
+// testEraseSends: of those who are named, by their names or addresses, and of
+// nobody else, the rows stay in their states and tell nothing.
+func testEraseSends(t *testing.T, f *fixture) {
+	f.start(t)
+	keep := f.store.(sluice.KeepStore)
+	const at = 1_760_000_000_000
+	var e sluice.Effect
+	add := func(n, number int, to, user string, accepted int64, sent bool) {
+		s := sluice.Send{Message: fmt.Sprintf("%012x%020x", at+n, n), Number: number, Recipients: 2, Priority: sluice.PriorityHigh, Class: sluice.ClassMarketing, AcceptedMillis: accepted,
+			From: "shop@example.com", To: to, User: user, App: "shop", Tags: "autumn", Metadata: `{"who":"ann"}`}
+		e.Sends = append(e.Sends, sluice.StoredSend{Send: s})
+		if sent {
+			e.Outcomes = append(e.Outcomes, sluice.StoredOutcome{Outcome: sluice.Outcome{Message: s.Message, Number: number, Recipients: 2, Was: sluice.SendWaiting, State: sluice.SendSent,
+				Event: sluice.EventSent, TimeMillis: at + 1, Attempts: 1, Route: "relay", Remote: "mx.ann.example", Code: 250, Reply: "2.0.0 <ann@example.com> ok"}})
+		}
+	}
+	add(1, 0, "other@example.com", "gone", at, true)
+	add(1, 1, "Ann@Example.com", "", at, false)
+	add(2, 0, "bob@example.com", "stays'", at, true)
+	add(3, 0, "ann@example.com", "stays'", at, true)
+	add(4, 0, "late@example.com", "gone", at+sluice.ErasureMarginMillis+1, true)
+	add(5, 0, "bob@example.com", "Gone", at, false)
+	f.apply(t, e, len(e.Sends), 0)
+	names := []sluice.Erasure{{Name: "gone", CreatedMillis: at}, {Name: sluice.AddressErasure("ann@example.com"), CreatedMillis: at}}
+	find := func(names ...sluice.Erasure) (sends []sluice.SendRow, ids string) {
+		t.Helper()
+		for after := ""; ; {
+			piece, next, err := keep.SendsOf(f.ctx, names, after)
+			must(t, err)
+			for _, s := range piece {
+				ids += fmt.Sprintf("%s.%d ", s.Message[30:], s.Number)
+			}
+			if sends = append(sends, piece...); next == "" {
+				return sends, ids
+			}
+			after = next
+		}
+	}
+	found, ids := find(names...)
+	want(t, "found", ids, "01.0 01.1 03.0 ")
+	_, ids = find(names[1])
+	want(t, "by the address alone", ids, "01.1 03.0 ")
+	_, ids = find(sluice.Erasure{Name: "stays'", CreatedMillis: at - sluice.ErasureMarginMillis - 1})
+	want(t, "of somebody who had the name before", ids, "")
+	want(t, "states", fmt.Sprint(found[0].State, found[1].State), "sent waiting")
+	totals := fmt.Sprint(f.Query(t, "SELECT class, state, SUM(count) FROM send_totals GROUP BY class, state ORDER BY state"))
+	must(t, keep.EraseSends(f.ctx, append(found, sluice.SendRow{Message: strings.Repeat("f", sluice.MessageIDBytes)})))
+	_, ids = find(names...)
+	want(t, "found again", ids, "")
+	want(t, "erased rows", f.one(t, "SELECT COUNT(*) FROM sends WHERE to_address = '' AND user_ref = '' AND metadata = '' AND reply = '' AND tags = 'autumn' AND app_id = 'shop'"), 3)
+	want(t, "that tell of her", f.one(t, "SELECT COUNT(*) FROM sends WHERE life LIKE '%ann%' AND to_address = ''"), 0)
+	want(t, "and of what happened", f.one(t, "SELECT COUNT(*) FROM sends WHERE life LIKE '%\"sent\"%' AND to_address = ''"), 2)
+	want(t, "those of others", f.one(t, "SELECT COUNT(*) FROM sends WHERE to_address <> '' AND metadata <> ''"), 3)
+	want(t, "the totals", fmt.Sprint(f.Query(t, "SELECT class, state, SUM(count) FROM send_totals GROUP BY class, state ORDER BY state")), totals)
+	want(t, "the states", fmt.Sprint(f.Query(t, "SELECT state, COUNT(*) FROM sends GROUP BY state ORDER BY state")), "[[sent 4] [waiting 2]]")
 }

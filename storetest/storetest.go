@@ -132,6 +132,7 @@ var suite = []struct {
 	{"DeleteSends", testDeleteSends},
 	{"Erasures", testErasures},
 	{"EraseEvents", testEraseEvents},
+	{"EraseSends", testEraseSends},
 	{"KeepersTogether", testKeepersTogether},
 	{"DaysWaitForReaders", testDaysWait},
 	{"CommitUnknown", testCommitUnknown},

@@ -127,3 +127,74 @@ func TestRemembered(t *testing.T) {
 		}
 	}
 }
+
+// Whether mail is wanted is the state of all who have an address, of whatever
+// partition; of one that nobody has it is kept for whoever gets it, unless he says
+// otherwise himself.
+func TestSubscribed(t *testing.T) {
+	const partitions = 4
+	subscribe := func(k sluice.UserKey, state string) sluice.UserUpdate {
+		return sluice.UserUpdate{Op: sluice.OpSubscribe, Key: k, Body: state}
+	}
+	for i := range 20 {
+		m := newModel(t, partitions)
+		mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: fmt.Sprintf("%d@example.com", i)}
+		state := func(u, want string) {
+			t.Helper()
+			if _, p := m.who(external(u)); p.Fields.Get("email_subscribe") != want {
+				t.Fatalf("%d: %s is %s, want %s", i, u, dump(p), want)
+			}
+		}
+		m.add(subscribe(mail, "unsubscribed"))
+		m.settle()
+		for _, u := range []string{"a", "b", "c", "d", "e"} { // of several partitions
+			m.add(set(external(u), `{"email":"`+mail.Name+`"}`))
+		}
+		m.add(set(external("f"), `{"email":"`+mail.Name+`","email_subscribe":"opted_in"}`))
+		m.add(set(external("g"), `{"email":"other@example.com"}`))
+		m.settle()
+		state("a", `"unsubscribed"`)
+		state("f", `"opted_in"`)
+		m.add(subscribe(mail, "subscribed"))
+		m.settle()
+		for _, u := range []string{"a", "b", "c", "d", "e", "f"} {
+			state(u, `"subscribed"`)
+		}
+		state("g", "")
+		m.add(set(external("a"), `{"email":null}`))
+		m.settle()
+		m.add(subscribe(mail, "unsubscribed"))
+		m.settle()
+		state("a", `"subscribed"`)
+		state("b", `"unsubscribed"`)
+		if len(m.dead) != 0 {
+			t.Fatalf("%+v", m.dead)
+		}
+	}
+}
+
+// The address of who is erased is a name of his as well, unless somebody else has
+// it, also if that one has got it in the same transaction.
+func TestEraseAddresses(t *testing.T) {
+	m := newModel(t, 1)
+	erase := func(u string) { m.add(sluice.UserUpdate{Op: sluice.OpDelete, Key: external(u)}) }
+	for u, address := range map[string]string{"a": "alone@example.com", "b": "shared@example.com", "c": "shared@example.com", "d": "late@example.com"} {
+		m.add(set(external(u), `{"email":"`+address+`"}`))
+	}
+	m.settle()
+	erase("a")
+	erase("b")
+	erase("d")
+	m.add(set(external("e"), `{"email":"late@example.com"}`))
+	m.step(9, 0)
+	for address, want := range map[string]bool{"alone@example.com": true, "shared@example.com": false, "late@example.com": false} {
+		if m.erased[sluice.AddressErasure(address)] != want {
+			t.Errorf("%s: %v, want %v", address, !want, want)
+		}
+	}
+	erase("c")
+	m.settle()
+	if !m.erased[sluice.AddressErasure("shared@example.com")] {
+		t.Error("the address of the last who had it is no name of his")
+	}
+}

@@ -408,12 +408,15 @@ func (u *Unit) remove(id sluice.UserID, x *user) {
 	x.gone, x.dirty = true, false
 }
 
-// erase notes the names that events have of a user.
+// erase notes the names that events and sends have of a user.
 func (u *Unit) erase(id string, p *profile.Profile) {
 	for _, name := range append([]string{id, p.ExternalID}, p.Former...) {
 		if name != "" && len(name) <= sluice.MaxReferenceBytes {
 			u.result.Changes.Erase = append(u.result.Changes.Erase, name)
 		}
+	}
+	if address := addresses(p)[0]; address.Name != "" {
+		u.erased[address] = true
 	}
 }
 

@@ -2,6 +2,7 @@ package users
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -45,7 +46,10 @@ func (u *Unit) done(ctx context.Context, store Reader) (Result, error) {
 			}
 		}
 	}
-	if err := u.readRemembered(ctx, store, gained); err != nil {
+	if err := u.readLate(ctx, store, gained); err != nil {
+		return Result{}, err
+	}
+	if err := u.eraseAddresses(ctx, store); err != nil {
 		return Result{}, err
 	}
 	slices.SortFunc(changed, compareIDs)
@@ -69,9 +73,33 @@ func (u *Unit) done(ctx context.Context, store Reader) (Result, error) {
 	return u.result, nil
 }
 
-// readRemembered reads who remembers something for addresses. It is done last, so
-// that nothing is looked for in updates that give nobody an address.
-func (u *Unit) readRemembered(ctx context.Context, store Reader, keys []sluice.UserKey) error {
+// eraseAddresses notes the addresses of who is erased as names of his, but those
+// that somebody else has: what knows only such an address may be about that one.
+func (u *Unit) eraseAddresses(ctx context.Context, store Reader) error {
+	if len(u.erased) == 0 {
+		return nil
+	}
+	keys := slices.Collect(maps.Keys(u.erased))
+	if err := u.readLate(ctx, store, keys); err != nil {
+		return err
+	}
+	for _, x := range u.users { // also who has got one in this transaction
+		if !x.gone && x.row.MergedInto.IsZero() {
+			if p, err := x.look(); err == nil {
+				delete(u.erased, addresses(p)[0])
+			}
+		}
+	}
+	for k := range u.erased {
+		u.result.Changes.Erase = append(u.result.Changes.Erase, sluice.AddressErasure(k.Name))
+	}
+	return nil
+}
+
+// readLate reads whose keys are that turn out to matter when all is applied: who
+// remembers something for addresses that somebody has got, who else has those of
+// who is erased. So nothing is looked for in updates that do neither.
+func (u *Unit) readLate(ctx context.Context, store Reader, keys []sluice.UserKey) error {
 	if len(keys) == 0 {
 		return nil
 	}

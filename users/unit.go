@@ -84,6 +84,7 @@ type Unit struct {
 	keys    map[sluice.UserKey][]sluice.UserID
 	numbers map[int]*sluice.UserNumbers
 	took    map[sluice.UserID][]sluice.UserID // whom each took over in this transaction
+	erased  map[sluice.UserKey]bool           // e-mail addresses of who is erased
 
 	careful bool   // each update is tried first: see fits
 	full    bool   // somebody's profile would be too large
@@ -246,6 +247,7 @@ func newUnit(partitions int, now int64, updates int, a *sluice.UserAnswer) *Unit
 		numbers: make(map[int]*sluice.UserNumbers, len(a.Numbers)),
 		counts:  make(map[sluice.Count]int64),
 		took:    make(map[sluice.UserID][]sluice.UserID),
+		erased:  make(map[sluice.UserKey]bool),
 		read:    a,
 		result:  Result{Changes: &sluice.UserChanges{}},
 	}

@@ -1,2 +1,2 @@
-SELECT time, event_id, user_ref, pos_major FROM events WHERE time >= ? AND time < ? AND (time > ? OR event_id > ?) AND user_ref IN ($NAMES)
+SELECT time, event_id, user_ref, email, pos_major FROM events WHERE time >= ? AND time < ? AND (time > ? OR event_id > ?) AND (user_ref IN ($NAMES) OR LOWER(email) IN ($ADDRESSES))
 ORDER BY time, event_id LIMIT ?
