@@ -52,7 +52,7 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 	if err := e.openRoutes(s); err != nil {
 		return err
 	}
-	e.findUnlisters(s.transports)
+	e.openUnlisters()
 	if !e.config.HasRole(config.RoleSend) {
 		return nil
 	}

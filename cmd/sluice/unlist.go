@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
-	"sluice"
+	"sluice/config"
 	"sluice/route"
 )
 
@@ -22,20 +23,48 @@ const unlistWithin = 10 * time.Second
 
 // unlister is a provider with such a list.
 type unlister interface {
-	sluice.Transport
+	Name() string
 	Unlist(ctx context.Context, address string) error
+	Close() error
 }
 
-// findUnlisters finds them among the transports of the routes.
-func (e *engine) findUnlisters(transports []sluice.Transport) {
+// openUnlisters prepares the providers of the routes, also in a process that does
+// not send. One that lacks what it takes to, a password in its environment, says
+// so when it is asked.
+func (e *engine) openUnlisters() {
 	if mode := route.Mode(e.config.Sending); mode != route.On && mode != route.AllowList {
 		return
 	}
-	for _, t := range transports {
-		if u, ok := t.(unlister); ok {
+	for i := range e.config.Routes {
+		r := &e.config.Routes[i]
+		if r.SES == (config.SESRoute{}) {
+			continue
+		}
+		t, err := r.Transport(os.Getenv, e.clock)
+		if u, ok := t.(unlister); ok && err == nil {
 			e.unlisters = append(e.unlisters, u)
+		} else {
+			e.unlisters = append(e.unlisters, mute{r.Name, err})
 		}
 	}
+}
+
+// mute is a provider that this process cannot speak to.
+type mute struct {
+	name string
+	why  error
+}
+
+func (m mute) Name() string                         { return m.name }
+func (m mute) Unlist(context.Context, string) error { return m.why }
+func (mute) Close() error                           { return nil }
+
+func (e *engine) closeUnlisters() error {
+	var errs []error
+	for _, u := range e.unlisters {
+		errs = append(errs, u.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // unlist takes addresses off the providers' lists, one after the other, since

@@ -352,7 +352,7 @@ const closeTimeout = 10 * time.Second
 
 // close ends the connections, then the embedded Redis.
 func (e *engine) close(ctx context.Context) error {
-	errs := []error{e.closeRoutes()}
+	errs := []error{e.closeRoutes(), e.closeUnlisters()}
 	if e.mongo != nil {
 		errs = append(errs, e.mongo.Close(ctx))
 	}
