@@ -38,6 +38,7 @@ const (
 	ItemOutcome ItemKind = 7 // an Outcome
 	ItemCancel  ItemKind = 8 // an Outcome that holds if the send is not attempted yet
 	ItemDecide  ItemKind = 9 // an Outcome that somebody has decided on, of a send in doubt
+	ItemKnown   ItemKind = 10 // a Send that waits in a lane and is not in the ledger
 )
 
 // ItemHeaderBytes is what an item costs beyond its payload.

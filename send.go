@@ -198,6 +198,9 @@ type Send struct {
 	Content string
 }
 
+// Key names the send.
+func (s *Send) Key() SendKey { return SendKey{s.Message, s.Number} }
+
 // ID names the send: the message's id, a dot, and its number.
 func (s *Send) ID() string { return s.Message + "." + strconv.Itoa(s.Number) }
 
@@ -273,13 +276,18 @@ type Outcome struct {
 }
 
 // AppendSend appends a send to a batch.
-func AppendSend(batch []byte, s *Send) []byte {
+func AppendSend(batch []byte, s *Send) []byte { return appendSend(batch, ItemSend, s) }
+
+// AppendKnown appends a send for the ledger alone: it waits in a lane already.
+func AppendKnown(batch []byte, s *Send) []byte { return appendSend(batch, ItemKnown, s) }
+
+func appendSend(batch []byte, kind ItemKind, s *Send) []byte {
 	start := len(batch)
 	doubted := byte(0)
 	if s.Doubted {
 		doubted = 1
 	}
-	batch = append(batch, 0, 0, 0, 0, byte(ItemSend), byte(s.Priority), byte(s.Class), byte(s.Form), doubted)
+	batch = append(batch, 0, 0, 0, 0, byte(kind), byte(s.Priority), byte(s.Class), byte(s.Form), doubted)
 	for _, n := range [...]int64{s.AcceptedMillis, s.DueMillis, s.ExpiresMillis} {
 		batch = binary.LittleEndian.AppendUint64(batch, uint64(n))
 	}
@@ -403,6 +411,14 @@ type SendStore interface {
 	// again by themselves: somebody has to decide.
 	OpenDoubts(ctx context.Context) (int64, error)
 
+	// SendRows returns the rows of sends, those that there are, in any order.
+	SendRows(ctx context.Context, keys []SendKey) ([]SendRow, error)
+
+	// WaitingSends lists the sends of a partition that wait, in the order of their
+	// keys, after one, at most limit; WaitingKeys only their keys.
+	WaitingSends(ctx context.Context, partition int, after SendKey, limit int) ([]SendRow, error)
+	WaitingKeys(ctx context.Context, partition int, after SendKey, limit int) ([]SendKey, error)
+
 	// InDoubt lists sends in doubt, oldest first, after one, at most limit.
 	InDoubt(ctx context.Context, afterMessage string, afterNumber, limit int) ([]SendRow, error)
 }
@@ -413,6 +429,12 @@ type Body struct {
 	Recipients    int
 	CreatedMillis int64
 	Data          []byte
+}
+
+// SendKey names a send.
+type SendKey struct {
+	Message string
+	Number  int
 }
 
 // SendRow is a row of the ledger.

@@ -47,6 +47,7 @@ type program struct {
 	canceller Canceller
 	ledger    sluice.LedgerStore
 	decider   Decider
+	operator  Operator
 
 	suppressions *suppress.Service
 
@@ -76,6 +77,7 @@ func (p *program) Sends() sluice.SendStore     { return p.sends }
 func (p *program) Canceller() Canceller        { return p.canceller }
 func (p *program) Ledger() sluice.LedgerStore  { return p.ledger }
 func (p *program) Decider() Decider            { return p.decider }
+func (p *program) Operator() Operator          { return p.operator }
 
 func (p *program) Suppressions() *suppress.Service { return p.suppressions }
 

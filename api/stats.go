@@ -74,6 +74,9 @@ type Program interface {
 	Ledger() sluice.LedgerStore
 	Decider() Decider
 
+	// Operator stops mail and purges it, nil while the program does not run.
+	Operator() Operator
+
 	// Applied returns when what was written to the logs of these keys before is
 	// applied to their users, or why that cannot be said.
 	Applied(ctx context.Context, keys []sluice.UserKey) error

@@ -35,7 +35,8 @@ type muting struct {
 func (c *conn) run() {
 	defer c.close()
 	dialer := net.Dialer{Timeout: dialWithin}
-	server, err := dialer.DialContext(c.ctx, c.proxy.network, c.proxy.target)
+	network, target := c.proxy.to()
+	server, err := dialer.DialContext(c.ctx, network, target)
 	if err != nil {
 		return // the client sees its connection end, as it would without us
 	}

@@ -31,19 +31,19 @@ const (
 // A rule cuts with an orderly close, since it promises exactly which bytes
 // arrive, and a reset could overtake them. Cut resets, as a network does.
 type Proxy struct {
-	network, target string
-	listener        net.Listener
-	ctx             context.Context // ends with Close
-	cancel          context.CancelFunc
-	running         sync.WaitGroup
-	refuse          atomic.Bool
-	delay           atomic.Int64 // nanoseconds
-	stall           gate
+	listener net.Listener
+	ctx      context.Context // ends with Close
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	refuse   atomic.Bool
+	delay    atomic.Int64 // nanoseconds
+	stall    gate
 
-	mu     sync.Mutex
-	closed bool
-	conns  map[*conn]struct{}
-	rules  []*Armed // replaced, never changed: goroutines read it without mu
+	mu              sync.Mutex
+	network, target string
+	closed          bool
+	conns           map[*conn]struct{}
+	rules           []*Armed // replaced, never changed: goroutines read it without mu
 }
 
 // NewProxy starts a proxy to a server, such as ("unix", "/dir/redis.sock") or
@@ -93,6 +93,20 @@ func (p *Proxy) Cut() int {
 // Refuse makes the proxy reset new connections as soon as they are made (true)
 // or serve them again (false). Those that are there go on.
 func (p *Proxy) Refuse(refuse bool) { p.refuse.Store(refuse) }
+
+// Redirect has new connections go to another server: it takes the place of the
+// first one. Those that are there go on.
+func (p *Proxy) Redirect(network, target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.network, p.target = network, target
+}
+
+func (p *Proxy) to() (network, target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.network, p.target
+}
 
 // Delay holds every chunk, in both directions, for so long before it is
 // forwarded; 0 ends it. What is delayed is one read of a connection, so a long

@@ -104,6 +104,11 @@ func (p Partition) doubtsKey() string { return prefix + "{" + p.tag + "}:doubts"
 // waitingKey: hash, lane or "later" -> how many sends are in it.
 func (p Partition) waitingKey() string { return prefix + "{" + p.tag + "}:waiting" }
 
+// standingKey: hash {server, moved, compared, found}, which Redis the lanes are
+// worked on, and whether they have been compared with the ledger since it was
+// another one.
+func (p Partition) standingKey() string { return prefix + "{" + p.tag + "}:standing" }
+
 // alertsKey: hash, what is wrong with each process, and what was told of it.
 func (p Partition) alertsKey() string { return prefix + "{" + p.tag + "}:alerts" }
 

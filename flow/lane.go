@@ -2,7 +2,6 @@ package flow
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -214,36 +213,6 @@ func (l *Lanes) batch(lane string, entry rueidis.XRangeEntry) (LaneBatch, error)
 	return LaneBatch{Lane: lane, Entry: entry.ID, Size: size, Data: []byte(entry.FieldValues["batch"])}, nil
 }
 
-// Standing is what somebody who begins to send finds.
-type Standing struct {
-	States   map[string]string // place (LaneBatch.place) -> letters
-	Marks    map[string]string // id of a send -> evidence
-	Sublanes []string
-}
-
-// Letters returns the letters of a batch.
-func (s *Standing) Letters(b *LaneBatch) string {
-	if letters := s.States[b.Place()]; len(letters) == b.Size {
-		return letters
-	}
-	return strings.Repeat(string(LetterWaiting), b.Size)
-}
-
-// Stand reads how the lanes stand.
-func (l *Lanes) Stand(ctx context.Context) (Standing, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c, p := l.log.redis.client, l.log.partition
-	answers := c.DoMulti(ctx, c.B().Hgetall().Key(p.statesKey()).Build(), c.B().Hgetall().Key(p.marksKey()).Build(),
-		c.B().Smembers().Key(p.sublanesKey()).Build())
-	var s Standing
-	var errs [3]error
-	s.States, errs[0] = answers[0].AsStrMap()
-	s.Marks, errs[1] = answers[1].AsStrMap()
-	s.Sublanes, errs[2] = answers[2].AsStrSlice()
-	return s, l.log.redis.wrap("read how lanes stand", errors.Join(errs[:]...))
-}
-
 // The letters of sends.
 const (
 	LetterWaiting = 'w'
@@ -304,10 +273,13 @@ func (s *streams) number(key string) string {
 // Mark notes durably that sends are about to be attempted. evidence says by
 // whom, when, for what; it is the key to recording them, so it must be new each
 // time. Sends of one batch stand together. The answer has a letter for each.
-func (l *Lanes) Mark(ctx context.Context, lease *Lease, evidence string, spots []Spot, ids []string) (string, error) {
+//
+// server is that of the Standing that the spots were read with: in another
+// Redis, which may lack marks of a moment ago, nothing is marked (ErrConflict).
+func (l *Lanes) Mark(ctx context.Context, lease *Lease, server, evidence string, spots []Spot, ids []string) (string, error) {
 	p := l.log.partition
-	args := make([]string, 0, 2+5*len(spots))
-	args = append(args, lease.token, evidence)
+	args := make([]string, 0, 3+5*len(spots))
+	args = append(args, lease.token, evidence, server)
 	for i := 0; i < len(spots); {
 		b, n := spots[i].Batch, i+1
 		for n < len(spots) && spots[n].Batch == b {
@@ -345,7 +317,8 @@ type Recorded struct {
 
 // Record records sends. Who has marked them may do so as long as their marks
 // stand, also without the lease; those whose marks do not stand are passed
-// over, so it may be repeated. It returns how many were recorded, and what
+// over, so it may be repeated; but a mark that Redis has forgotten counts for one
+// that stands (record.lua). It returns how many were recorded, and what
 // Redis refused of the rest of it.
 func (l *Lanes) Record(ctx context.Context, packed []Packed, sends []Recorded) (recorded int, refused []string, err error) {
 	p := l.log.partition

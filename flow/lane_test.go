@@ -73,11 +73,21 @@ func mark(t *testing.T, l *Lanes, lease *Lease, evidence string, b *LaneBatch, i
 		spots = append(spots, Spot{Batch: b, Index: i})
 		ids = append(ids, fmt.Sprintf("%s/%d", b.Entry, i))
 	}
-	answer, err := l.Mark(t.Context(), lease, evidence, spots, ids)
+	answer, err := l.Mark(t.Context(), lease, serverOf(t, l, lease), evidence, spots, ids)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return answer
+}
+
+// serverOf is the Redis that lanes are on.
+func serverOf(t *testing.T, l *Lanes, lease *Lease) string {
+	t.Helper()
+	s, err := l.Stand(t.Context(), lease, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Server
 }
 
 func recorded(b *LaneBatch, i int, evidence string) Recorded {
@@ -128,14 +138,14 @@ func TestSendsAreMarkedOnceAndRecordedByWhoHasMarkedThem(t *testing.T) {
 	if got := waiting(t, l); got["low"] != 2 {
 		t.Fatalf("waiting: %v, want 2", got)
 	}
-	s, err := l.Stand(t.Context())
+	s, err := l.Stand(t.Context(), lease, 1000)
 	if err != nil || s.Letters(b) != "dmm" || len(s.Marks) != 2 {
 		t.Fatalf("standing: %+v, %v", s, err)
 	}
 	if _, _, err := l.Record(t.Context(), nil, []Recorded{recorded(b, 1, "two"), recorded(b, 2, "one")}); err != nil {
 		t.Fatal(err)
 	}
-	s, err = l.Stand(t.Context())
+	s, err = l.Stand(t.Context(), lease, 1000)
 	if err != nil || len(s.States) != 0 || len(s.Marks) != 0 || len(readAll(t, l, "low")) != 0 || len(waiting(t, l)) != 0 {
 		t.Fatalf("all is recorded, and there is still %+v, %v, %v", s, waiting(t, l), err)
 	}
@@ -147,8 +157,9 @@ func TestMarkingNeedsTheLease(t *testing.T) {
 	queue(t, log, lease, &cursor, "low", 0, "a")
 	b := &readAll(t, l, "low")[0]
 	mark(t, l, lease, "one", b, 0)
+	server := serverOf(t, l, lease)
 	leaseOn(t, r, lease.key) // another takes it
-	if _, err := l.Mark(t.Context(), lease, "two", []Spot{{Batch: b}}, []string{"x"}); !errors.Is(err, sluice.ErrLeaseLost) {
+	if _, err := l.Mark(t.Context(), lease, server, "two", []Spot{{Batch: b}}, []string{"x"}); !errors.Is(err, sluice.ErrLeaseLost) {
 		t.Fatalf("mark with a lost lease: %v", err)
 	}
 	if n, _, err := l.Record(t.Context(), nil, []Recorded{recorded(b, 0, "one")}); err != nil || n != 1 {
@@ -260,7 +271,7 @@ func TestSublanesAreKnown(t *testing.T) {
 	if _, _, err := l.Record(t.Context(), []Packed{{Lane: lane}}, []Recorded{moved}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := l.Stand(t.Context())
+	s, err := l.Stand(t.Context(), lease, 1000)
 	if err != nil || !slices.Equal(s.Sublanes, []string{lane}) {
 		t.Fatalf("sublanes: %v, %v", s.Sublanes, err)
 	}
@@ -276,13 +287,14 @@ func TestRecordingWorksWhenRedisIsFull(t *testing.T) {
 	queue(t, log, lease, &cursor, "low", 0, "a", "b")
 	b := &readAll(t, l, "low")[0]
 	mark(t, l, lease, "one", b, 0)
+	server := serverOf(t, l, lease)
 	do(t, r, "CONFIG", "SET", "maxmemory", "1")
 	done := recorded(b, 0, "one")
 	done.Log = sluice.AppendOutcome(nil, &sluice.Outcome{Message: "a", Reply: strings.Repeat("x", 200)})
 	if n, refused, err := l.Record(t.Context(), nil, []Recorded{done}); err != nil || n != 1 || len(refused) != 0 {
 		t.Fatalf("record in a full redis: %d, %v, %v", n, refused, err)
 	}
-	if _, err := l.Mark(t.Context(), lease, "two", []Spot{{Batch: b, Index: 1}}, []string{"x"}); err != nil {
+	if _, err := l.Mark(t.Context(), lease, server, "two", []Spot{{Batch: b, Index: 1}}, []string{"x"}); err != nil {
 		t.Fatalf("mark in a full redis: %v; what waits must be able to leave", err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"sluice"
 )
 
 // Bucket is what tokens come out of: one for each mail that goes by a route, or
@@ -86,11 +88,13 @@ func (r *Redis) Stops(ctx context.Context) (map[string]string, error) {
 }
 
 // Stop stops something in all processes until Unstop. note says who, when, why.
-func (r *Redis) Stop(ctx context.Context, name, note string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := r.client
-	return r.wrap("stop "+name, c.Do(ctx, c.B().Hset().Key(stopsKey()).FieldValue().FieldValue(name, note).Build()).Error())
+// Beyond most names nothing more is stopped: ErrFull.
+func (r *Redis) Stop(ctx context.Context, name, note string, most int) error {
+	n, err := r.callInt(ctx, "stop "+name, "stop", []string{stopsKey()}, []string{name, note, strconv.Itoa(most)})
+	if err == nil && n == 0 {
+		err = fmt.Errorf("stop %s: %w: %d things are stopped already, let some go on", name, sluice.ErrFull, most)
+	}
+	return err
 }
 
 // Unstop lets it go on, and reports whether it was stopped.

@@ -142,7 +142,7 @@ func TestStops(t *testing.T) {
 	if stops, err := r.Stops(t.Context()); err != nil || len(stops) != 0 {
 		t.Fatal(stops, err)
 	}
-	if err := r.Stop(t.Context(), "marketing", "ann: too many"); err != nil {
+	if err := r.Stop(t.Context(), "marketing", "ann: too many", 2); err != nil {
 		t.Fatal(err)
 	}
 	if stops, err := r.Stops(t.Context()); err != nil || stops["marketing"] != "ann: too many" {

@@ -417,7 +417,7 @@ func (t *storing) addItem(b flow.Batch, r *sluice.BatchReader) {
 			return
 		}
 		t.updates = t.updates[:len(t.updates)-1]
-	case sluice.ItemSend:
+	case sluice.ItemSend, sluice.ItemKnown:
 		if err = t.addSend(place, r.Item.Payload); err == nil {
 			return
 		}

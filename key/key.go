@@ -88,6 +88,8 @@ const (
 	MetricsRead    Permission = "metrics:read"
 	OptInWrite     Permission = "optin:write"
 	MessagesSend   Permission = "messages:send"
+	SendingRead    Permission = "sending:read"
+	SendingWrite   Permission = "sending:write"
 	Admin          Permission = "admin"
 
 	LedgerRead  Permission = "ledger:read"
@@ -150,6 +152,8 @@ var Permissions = []struct {
 	{MessagesSend, "hand in messages to be mailed, by SMTP or to /v1/messages, see what becomes of them, cancel them"},
 	{LedgerRead, "read /v1/ledger, the page /ledger, and who the mails in doubt are to"},
 	{LedgerWrite, "decide what becomes of mails in doubt"},
+	{SendingRead, "read /v1/sending: what mail is stopped"},
+	{SendingWrite, "stop mail, let it go on, and purge it"},
 	{OptInWrite, "get the link to be mailed from /v1/optin"},
 	{Admin, "read /debug/pprof"},
 	{UsersTrack, "post to /users/track and /users/track/sync"},

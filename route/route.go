@@ -20,10 +20,6 @@ type Redis interface {
 	Stops(ctx context.Context) (map[string]string, error)
 }
 
-// StopMarketing is the name under which all marketing mail is stopped
-// (flow.Redis.Stop).
-const StopMarketing = "marketing"
-
 // Router says by which route mail goes.
 //
 // The idea. Each transport's workers ask for the mail at the head of a lane. Of
@@ -54,9 +50,7 @@ type Router struct {
 
 	mu      sync.Mutex
 	domains map[string]*domain
-	looked  bool // what is stopped is known
-	stopped bool // marketing mail
-	note    string
+	stops   *stops // nil: it is not known yet what is stopped
 	asking  []*bucket
 }
 
@@ -75,6 +69,7 @@ type route struct {
 	paces     map[string]Pace
 
 	line
+	stopped   bool      // by an operator
 	asked     time.Time // when its workers last did
 	taken     int64
 	throttled int64

@@ -156,7 +156,7 @@ func TestModes(t *testing.T) {
 
 // Nothing goes before it is known what is stopped; then marketing mail may be.
 func TestStopMarketing(t *testing.T) {
-	stops := map[string]string{StopMarketing: "ann"}
+	stops := map[string]string{"marketing": "ann"}
 	r, err := New(Options{Mode: On, Sink: &carrier{name: "sink"}, Routes: []Settings{named("a")}, Redis: noRedis{stops}, Clock: clocktest.At(testNow)})
 	if err != nil {
 		t.Fatal(err)
@@ -176,10 +176,10 @@ func TestStopMarketing(t *testing.T) {
 	if !r.Takes(a, mail, testNow).OK || r.Takes(a, marketing, testNow).OK {
 		t.Fatal("marketing alone is to be stopped")
 	}
-	if note, stopped := r.Stopped(); !stopped || note != "ann" {
-		t.Fatal(note, stopped)
+	if stopped := r.Stopped(); stopped["marketing"] != "ann" {
+		t.Fatal(stopped)
 	}
-	delete(stops, StopMarketing)
+	delete(stops, "marketing")
 	look()
 	if !r.Takes(a, marketing, testNow).OK {
 		t.Fatal("it is not stopped any more")
@@ -447,5 +447,64 @@ func BenchmarkTakes(b *testing.B) {
 	for b.Loop() {
 		i++
 		r.Takes(routes[i%4].Transport, mails[i%1000], testNow)
+	}
+}
+
+// What is stopped is stopped, and nothing else: whole lanes by class and
+// priority; a tag or a message apart from the others; a route as if it were down.
+func TestStops(t *testing.T) {
+	stops := map[string]string{}
+	r, err := New(Options{Mode: On, Sink: &carrier{name: "sink"}, Routes: []Settings{named("a"), named("b")}, Redis: noRedis{stops}, Clock: clocktest.At(testNow)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mail := mailTo("x@example.com")
+	mail.Tags, mail.Message, mail.Priority = "news,spring", strings.Repeat("0a", 16), sluice.PriorityNormal
+	takes := func() (by string, lane string) {
+		t.Helper()
+		if err := r.Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // so that both routes have asked
+			by, lane = "", ""
+			for _, x := range r.routes {
+				take := r.Takes(x.transport, mail, testNow)
+				if take.OK {
+					by += x.name
+				} else if take.Wait > maxWait {
+					t.Errorf("to be asked again after %v", take.Wait)
+				}
+				lane += take.Lane
+			}
+		}
+		return by, lane
+	}
+	for _, test := range []struct {
+		name string
+		free bool
+		lane string
+	}{
+		{"all", false, ""}, {"transactional", false, ""}, {"marketing", true, ""}, {"priority:normal", false, ""}, {"priority:low", true, ""},
+		{"tag:spring", false, "tag:springtag:spring"}, {"tag:spr", true, ""}, {"message:" + mail.Message, false, "message:" + mail.Message + "message:" + mail.Message},
+		{"of a newer program", true, ""},
+	} {
+		clear(stops)
+		stops[test.name] = "note"
+		if by, lane := takes(); (by != "") != test.free || lane != test.lane {
+			t.Errorf("%s: taken by %q, lane %q; want free %v, lane %q", test.name, by, lane, test.free, test.lane)
+		}
+	}
+	clear(stops)
+	stops["route:a"] = "note"
+	if by, _ := takes(); by != "b" {
+		t.Errorf("a is stopped: taken by %q, want b", by)
+	}
+	stops["route:b"] = "note"
+	if by, _ := takes(); by != "" {
+		t.Errorf("both are stopped: taken by %q", by)
+	}
+	clear(stops)
+	if by, _ := takes(); by == "" {
+		t.Error("nothing is stopped any more, and nobody takes it")
 	}
 }

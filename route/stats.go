@@ -5,6 +5,7 @@ type Snapshot struct {
 	Name      string
 	Breaker   string  // closed, open, half-open; of a direct route those of its domains count in Paused
 	Opened    int64   // how often breakers of it have opened
+	Stopped   bool    // by an operator
 	Paused    int     // domains of it that nothing goes to now
 	Taken     int64   // mails that were let through
 	Throttled int64   // answers that wanted fewer
@@ -20,7 +21,7 @@ func (r *Router) Routes() []Snapshot {
 	defer r.mu.Unlock()
 	all := make([]Snapshot, 0, len(r.routes)+1)
 	for _, x := range append(append([]*route{}, r.routes...), r.sink) {
-		s := Snapshot{Name: x.name, Breaker: x.breaker.state(now), Opened: x.breaker.opened, Taken: x.taken, Throttled: x.throttled, Share: 1, LeftToday: -1}
+		s := Snapshot{Name: x.name, Stopped: x.stopped, Breaker: x.breaker.state(now), Opened: x.breaker.opened, Taken: x.taken, Throttled: x.throttled, Share: 1, LeftToday: -1}
 		if x.bucket != nil {
 			s.Share, s.LeftToday = x.bucket.share, x.bucket.left
 		}
@@ -38,13 +39,6 @@ func (r *Router) Routes() []Snapshot {
 		}
 	}
 	return all
-}
-
-// Stopped reports whether marketing mail is stopped, and what was said of it.
-func (r *Router) Stopped() (note string, stopped bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.note, r.stopped
 }
 
 // Mode returns what is sent at all.

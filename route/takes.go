@@ -42,11 +42,17 @@ func (r *Router) Takes(t sluice.Transport, s *sluice.Send, now time.Time) Take {
 		return Take{Wait: maxWait}
 	}
 	me.asked = now
-	if !r.looked || r.stopped && s.Class == sluice.ClassMarketing {
+	if r.stops == nil || r.stops.lane(s) {
 		return Take{Wait: stopsEvery}
+	}
+	if lane := r.stops.apart(s); lane != "" {
+		return Take{Wait: stopsEvery, Lane: lane}
 	}
 	d := r.domain(domainOf(s.To), now)
 	if r.intoSink(s.To, d) {
+		if me == r.sink && me.stopped {
+			return Take{Wait: stopsEvery}
+		}
 		if me == r.sink {
 			me.taken++
 			return Take{OK: true}
@@ -89,7 +95,7 @@ func (r *Router) preferred(set uint64, d *domain, now time.Time) uint64 {
 		if !x.backup {
 			first |= 1 << i
 		}
-		if ls := x.lines(d); ls[0].wait(now) > 0 || ls[1].wait(now) > 0 {
+		if ls := x.lines(d); x.stopped || ls[0].wait(now) > 0 || ls[1].wait(now) > 0 {
 			continue
 		}
 		if up |= 1 << i; x.backup {
@@ -147,6 +153,9 @@ const noToken time.Duration = -1
 // wait returns 0 if a mail to a domain may go now, else how long it may not, and
 // whether it is for its domain.
 func (x *route) wait(d *domain, now time.Time) (wait time.Duration, domain bool) {
+	if x.stopped {
+		return stopsEvery, false
+	}
 	ls := x.lines(d)
 	for i, l := range ls {
 		if w := l.wait(now); w > 0 {

@@ -169,24 +169,6 @@ func (r *Router) lease(ctx context.Context, of *route, buckets []*bucket, asks m
 	return err
 }
 
-// Look reads what is stopped, once; Run calls it again and again.
-func (r *Router) Look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callFor)
-	defer cancel()
-	stops, err := r.redis.Stops(ctx)
-	if err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.note, r.stopped = stops[StopMarketing], false
-	if _, stopped := stops[StopMarketing]; stopped {
-		r.stopped = true
-	}
-	r.looked = true
-	return nil
-}
-
 // Run leases tokens and looks what is stopped, until ctx ends. What Redis does not
 // answer is asked again; meanwhile mail with a pace waits, and what was stopped
 // stays so.

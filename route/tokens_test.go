@@ -258,14 +258,14 @@ func TestRun(t *testing.T) {
 			t.Errorf("process %d took none: %v", i, taken)
 		}
 	}
-	if err := redis.Stop(t.Context(), StopMarketing, "test"); err != nil {
+	if err := redis.Stop(t.Context(), "marketing", "test", sluice.MaxStops); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(20 * time.Second)
 	for stopped := 0; stopped < processes; {
 		stopped = 0
 		for _, r := range routers {
-			if _, yes := r.Stopped(); yes {
+			if _, yes := r.Stopped()["marketing"]; yes {
 				stopped++
 			}
 		}
@@ -274,7 +274,7 @@ func TestRun(t *testing.T) {
 			t.Fatal("marketing mail is not stopped everywhere")
 		}
 	}
-	if _, err := redis.Unstop(t.Context(), StopMarketing); err != nil {
+	if _, err := redis.Unstop(t.Context(), "marketing"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -74,11 +74,7 @@ func (c *Canceller) write(ctx context.Context, rows []sluice.SendRow, recipients
 			p = &flow.Part{Partition: r.Partition}
 			parts[r.Partition] = p
 		}
-		p.Items = sluice.AppendCancel(p.Items, &sluice.Outcome{
-			Message: r.Message, Number: r.Number, Recipients: recipients, Was: sluice.SendWaiting, State: sluice.SendCancelled,
-			TimeMillis: now, Attempts: r.Attempts, To: r.To, User: r.User, App: r.App, Tags: r.Tags, Metadata: r.Metadata,
-			HasBody: true, // or not: counting down one that is not there changes nothing
-		})
+		p.Items = sluice.AppendCancel(p.Items, cancelOf(r, recipients, now))
 		p.Count++
 	}
 	if len(parts) == 0 {
@@ -89,6 +85,15 @@ func (c *Canceller) write(ctx context.Context, rows []sluice.SendRow, recipients
 		all = append(all, *p)
 	}
 	return c.Writer.Write(ctx, all...)
+}
+
+// cancelOf is the outcome of a row that is cancelled.
+func cancelOf(r *sluice.SendRow, recipients int, nowMillis int64) *sluice.Outcome {
+	return &sluice.Outcome{
+		Message: r.Message, Number: r.Number, Recipients: recipients, Was: sluice.SendWaiting, State: sluice.SendCancelled,
+		TimeMillis: nowMillis, Attempts: r.Attempts, To: r.To, User: r.User, App: r.App, Tags: r.Tags, Metadata: r.Metadata,
+		HasBody: true, // or not: counting down one that is not there changes nothing
+	}
 }
 
 // await looks at the ledger until nothing of the message waits, or time is up.

@@ -51,6 +51,7 @@ func TestMain(m *testing.M) {
 type bed struct {
 	*testing.T
 	database string
+	redis    string        // its URL
 	patience time.Duration // of the store with a locked database; 0: its own
 	log      *lockedBuffer
 
@@ -60,8 +61,14 @@ type bed struct {
 
 func newBed(t *testing.T) *bed {
 	t.Helper()
-	b := &bed{T: t, database: "sqlite:" + filepath.Join(t.TempDir(), "test.db"), log: &lockedBuffer{}}
-	raw, err := rueidis.NewClient(must(rueidis.ParseURL(testRedis.URL())))
+	return newBedOn(t, testRedis.URL())
+}
+
+// newBedOn is newBed with a Redis of its own.
+func newBedOn(t *testing.T, redis string) *bed {
+	t.Helper()
+	b := &bed{T: t, redis: redis, database: "sqlite:" + filepath.Join(t.TempDir(), "test.db"), log: &lockedBuffer{}}
+	raw, err := rueidis.NewClient(plainOption(b.redis))
 	b.must(err)
 	defer raw.Close()
 	b.must(raw.Do(t.Context(), raw.B().Flushall().Build()).Error())
@@ -76,6 +83,13 @@ func newBed(t *testing.T) *bed {
 		}
 	})
 	return b
+}
+
+// plainOption is for a client of a test's own.
+func plainOption(url string) rueidis.ClientOption {
+	option := must(rueidis.ParseURL(url))
+	option.DisableCache = true
+	return option
 }
 
 func (b *bed) must(err error) {
@@ -146,7 +160,7 @@ func (b *bed) open(routes spool.Routes, suppress nobody) *office {
 	b.Helper()
 	o := &office{b: b}
 	var err error
-	o.redis, err = flow.Dial(b.Context(), testRedis.URL())
+	o.redis, err = flow.Dial(b.Context(), b.redis)
 	b.must(err)
 	o.store, err = sqlstore.Open(b.Context(), b.database, sqlstore.Options{SessionTimeout: b.patience})
 	b.must(err)
@@ -166,7 +180,7 @@ func (b *bed) open(routes spool.Routes, suppress nobody) *office {
 	o.queuer = &spool.Queuer{Lanes: o.lanes, Logs: o.logs, Suppress: suppress, Clock: clock}
 	o.stored = &ingest.StoreFollower{Logs: o.logs, Leases: o.leases, Store: o.store, Users: o.store, Clock: clock, Log: log, Stats: &ingest.Stats{}, Queue: o.queuer}
 	o.sender = &spool.Sender{
-		Process: o.leases.ID(), Lanes: o.lanes, Leases: o.leases, Bodies: o.store, Suppress: suppress, Routes: routes,
+		Process: o.leases.ID(), Lanes: o.lanes, Leases: o.leases, Bodies: o.store, Record: o.store, StoredBy: ingest.StoreRole, Suppress: suppress, Routes: routes,
 		Maker: spool.Plain{}, Clock: clock, Log: log, Stats: &spool.Stats{}, DoubtAfter: 500 * time.Millisecond,
 	}
 	b.Cleanup(o.stop)
@@ -276,7 +290,7 @@ func (o *office) waiting() (n int64) {
 // that it has not seen.
 func (b *bed) tap() {
 	b.Helper()
-	r, err := flow.Dial(b.Context(), testRedis.URL())
+	r, err := flow.Dial(b.Context(), b.redis)
 	b.must(err)
 	logs := flow.NewLogCopy(r, testPartitions)
 	_, err = logs.Begin(b.Context())

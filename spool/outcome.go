@@ -36,6 +36,7 @@ const (
 	reasonExpired   = "timed_out"
 	reasonRendering = "rendering"
 	reasonNoBody    = "no_body"
+	reasonPurged    = "purged"
 )
 
 // retryAfter is how long a deferred send waits, by the attempts made.

@@ -55,14 +55,20 @@ type part struct {
 	orphans []*item           // marked by others
 	over    bool              // the lease is lost: nothing more is taken
 
-	// Owned by the goroutine that reads.
+	lookUntil time.Time // till when the records of sends are looked up before they are marked
+
+	// Owned by the goroutine that reads, but for start.Server.
 	start  flow.Standing
 	looked time.Time // for orphans
+	swept  time.Time
 }
 
 func newPart(number int, lanes *flow.Lanes, lease *flow.Lease, start flow.Standing) *part {
 	p := &part{number: number, lanes: lanes, lease: lease, start: start, room: make(chan struct{}, 1),
 		queues: make(map[string]*queue)}
+	if !start.Moved.IsZero() {
+		p.lookUntil = start.Moved.Add(AfterMove)
+	}
 	for _, lane := range slices.Concat(flow.LaneNames, start.Sublanes) {
 		p.queues[lane] = newQueue(lane)
 	}
@@ -175,6 +181,9 @@ func (s *Sender) read(ctx context.Context, p *part) error {
 			}
 		}
 		if err := s.settleOrphans(ctx, p); err != nil {
+			return err
+		}
+		if err := s.sweep(ctx, p); err != nil {
 			return err
 		}
 		wanted, all := s.wanted(p)

@@ -154,8 +154,9 @@ func (q *Queuer) queue(ctx context.Context, lease *flow.Lease, b *flow.Batch, fr
 	if err := decisions.settle(ctx, lanes, &packing, &commit, now); err != nil {
 		return err
 	}
-	if len(cancels.ids) > 0 { // before the cursor: a repeat notes nothing twice
-		if _, err := lanes.Cancel(ctx, lease, cancels.ids, cancels.items, now); err != nil {
+	for i := 0; i < len(cancels.ids); i += flow.MaxLaneSends { // before the cursor: a repeat notes nothing twice
+		end := min(i+flow.MaxLaneSends, len(cancels.ids))
+		if _, err := lanes.Cancel(ctx, lease, cancels.ids[i:end], cancels.items[i:end], now); err != nil {
 			return err
 		}
 	}

@@ -40,6 +40,8 @@ type Sender struct {
 	Lanes      []*flow.Lanes
 	Leases     *flow.Leases
 	Bodies     Bodies
+	Record     Record
+	StoredBy   string // the follower whose cursor says what of the log is in the ledger
 	Suppress   Suppressor
 	Routes     Routes
 	Maker      Maker
@@ -48,7 +50,8 @@ type Sender struct {
 	Stats      *Stats
 	DoubtAfter time.Duration // how long what is in doubt waits for its last attempt
 
-	marks atomic.Uint64 // how often this process has marked
+	marks     atomic.Uint64 // how often this process has marked
+	comparing chan struct{} // room for so many comparisons
 
 	mu        sync.Mutex
 	parts     []*part        // that are held
@@ -137,6 +140,7 @@ const urgentOf = 8
 func (s *Sender) Run(fetch, work context.Context) {
 	s.mu.Lock()
 	s.Stats.begin(s.Clock.Now())
+	s.comparing = make(chan struct{}, comparisons)
 	s.flying, s.news, s.recorders = make(map[string]int), make(chan struct{}), make(map[int]*recorder)
 	for i, l := range s.Lanes {
 		s.recorders[i] = newRecorder(s, l)
@@ -184,9 +188,17 @@ func (s *Sender) session(fetch, work context.Context, number int) error {
 			held, _ = s.Leases.Held(Role)
 		}
 	}()
-	start, err := s.Lanes[number].Stand(work)
+	start, err := s.Lanes[number].Stand(work, lease, s.Clock.Now().UnixMilli())
 	if err != nil {
 		return err
+	}
+	if !start.Compared {
+		if err := s.compare(ctx, s.Lanes[number], lease, &start); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
 	}
 	p := newPart(number, s.Lanes[number], lease, start)
 	s.mu.Lock()
@@ -365,10 +377,15 @@ func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transpor
 
 // attempt makes ready, marks and delivers a window.
 func (s *Sender) attempt(ctx context.Context, t sluice.Transport, window []*item) {
-	bodies, err := s.bodies(ctx, window)
+	var bodies map[string][]byte
+	left, err := s.known(ctx, t.Name(), window)
+	if err == nil {
+		window = left
+		bodies, err = s.bodies(ctx, window)
+	}
 	spendAll(window, sluice.StageProfile, s.Clock.Now())
 	if err != nil {
-		s.Log.Warn("contents of sends could not be read; they wait as before", "sends", len(window), "error", err)
+		s.Log.Warn("records or contents of sends could not be read; they wait as before", "sends", len(window), "error", err)
 		s.putBack(window)
 		select { // the database is asked again in a moment
 		case <-time.After(bodiesAgain):
@@ -378,7 +395,7 @@ func (s *Sender) attempt(ctx context.Context, t sluice.Transport, window []*item
 	}
 	made := s.make(ctx, window, bodies)
 	var ready []*item
-	all := s.markAll(ctx, t, window)
+	all := s.markAll(ctx, t.Name(), window)
 	spendAll(window, sluice.StageMark, s.Clock.Now())
 	for _, marked := range all {
 		e := made[marked.item]
@@ -454,7 +471,7 @@ func (s *Sender) Held() (n int) {
 // moveAside moves sends to the sublane of their domain, where they keep nobody
 // else waiting. Each moves once: out of a sublane it is only attempted.
 func (s *Sender) moveAside(ctx context.Context, t sluice.Transport, domain string, items []*item) {
-	for _, m := range s.markAll(ctx, t, items) {
+	for _, m := range s.markAll(ctx, t.Name(), items) {
 		f := finished{item: m.item}
 		if m.letter == flow.Cancelled {
 			f.verdict.outcome = outcomeOf(&m.item.send, sluice.SendCancelled, "", s.Clock.Now().UnixMilli())
@@ -485,7 +502,7 @@ type marked struct {
 // markAll marks the sends of a window, each partition's by one call, and returns
 // those that are marked now. What nobody knows of, because a call failed, is
 // found when the partition is read anew.
-func (s *Sender) markAll(ctx context.Context, t sluice.Transport, window []*item) []marked {
+func (s *Sender) markAll(ctx context.Context, route string, window []*item) []marked {
 	byPart := make(map[*part][]*item, 2)
 	for _, it := range window {
 		byPart[it.part] = append(byPart[it.part], it)
@@ -495,24 +512,24 @@ func (s *Sender) markAll(ctx context.Context, t sluice.Transport, window []*item
 	var calls sync.WaitGroup
 	for i, p := range parts {
 		if i == len(parts)-1 { // mostly the only one
-			answers[i] = s.mark(ctx, t, p, byPart[p])
+			answers[i] = s.mark(ctx, route, p, byPart[p])
 			break
 		}
-		calls.Go(func() { answers[i] = s.mark(ctx, t, p, byPart[p]) })
+		calls.Go(func() { answers[i] = s.mark(ctx, route, p, byPart[p]) })
 	}
 	calls.Wait()
 	return slices.Concat(answers...)
 }
 
-func (s *Sender) mark(ctx context.Context, t sluice.Transport, p *part, items []*item) []marked {
+func (s *Sender) mark(ctx context.Context, route string, p *part, items []*item) []marked {
 	slices.SortStableFunc(items, func(a, b *item) int { return compareSpots(&a.spot, &b.spot) })
-	e := evidence{process: s.Process, millis: s.Clock.Now().UnixMilli(), route: t.Name(), number: s.marks.Add(1)}.String()
+	e := evidence{process: s.Process, millis: s.Clock.Now().UnixMilli(), route: route, number: s.marks.Add(1)}.String()
 	spots, ids := make([]flow.Spot, len(items)), make([]string, len(items))
 	for i, it := range items {
 		spots[i], ids[i], it.mark = it.spot, it.id(), e
 	}
 	s.fly(e, len(items))
-	letters, err := p.lanes.Mark(ctx, p.lease, e, spots, ids)
+	letters, err := p.lanes.Mark(ctx, p.lease, p.start.Server, e, spots, ids)
 	if err != nil {
 		s.landed(e, len(items))
 		if ctx.Err() == nil && !errors.Is(err, sluice.ErrLeaseLost) {

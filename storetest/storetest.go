@@ -115,6 +115,7 @@ var suite = []struct {
 	{"SendBodies", testBodies},
 	{"SendOrphans", testOrphans},
 	{"SendsInDoubt", testInDoubt},
+	{"SendsWaiting", testSendsWaiting},
 	{"Suppressions", testSuppressions},
 	{"SuppressionsInOrder", testSuppressionOrder},
 	{"SoftBounces", testSoftBounces},

@@ -20,6 +20,7 @@ import (
 type Database interface {
 	sluice.Store
 	sluice.DumpStore
+	SendTotals(ctx context.Context) ([]sluice.SendTotal, error)
 }
 
 // Backup writes a whole deployment to an archive, beside a running program.

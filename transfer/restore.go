@@ -30,6 +30,11 @@ import (
 //
 // Cursors into the logs are set to what the logs still hold. What lies between a
 // cursor and the beginning of its log is lost, and reported.
+//
+// Lanes are in no backup: what waited then has been sent since, or nobody knows.
+// Those that are there stay with the database's restore, since they are what has
+// not been sent; with the logs' they go, and nothing of the logs is queued anew.
+// Either way lanes and ledger are compared before anything is sent again.
 type Restore struct {
 	Database Database
 	Redis    *flow.Redis
@@ -51,6 +56,10 @@ type Restore struct {
 	// LogFollowers are the followers whose cursors are positions in the logs.
 	LogFollowers []string
 
+	// LaneFollower is the follower that moves sends from the logs to the lanes,
+	// whose cursor is in Redis.
+	LaneFollower string
+
 	// Lists are the foreign lists and hashes of the configuration.
 	Lists []*flow.List
 
@@ -60,12 +69,14 @@ type Restore struct {
 
 // Restored is what a restore did.
 type Restored struct {
-	Rows        map[string]int64
-	LeftOut     int64 // events that were too old
-	Entries     int64 // of the logs
-	Elements    int64 // held of lists
-	Gaps        []Gap
-	KeptCursors []sluice.DumpCursor // of users' own tables
+	Rows         map[string]int64
+	LeftOut      int64 // events that were too old
+	Entries      int64 // of the logs
+	Elements     int64 // held of lists
+	Gaps         []Gap
+	SendsWaiting int64               // in the database
+	InLanes      int64               // sends in Redis
+	KeptCursors  []sluice.DumpCursor // of users' own tables
 }
 
 // Gap is what is lost of a log, entries behind From up to To, whose Majors are
@@ -145,6 +156,9 @@ func (r *Restore) run(ctx context.Context, done *Restored) error {
 	if err != nil {
 		return err
 	}
+	if err := r.countSends(ctx, done); err != nil {
+		return err
+	}
 	return into.Finish(ctx, append(append(cursors, done.KeptCursors...), to.Cursor()), leases)
 }
 
@@ -181,7 +195,35 @@ func (r *Restore) join(ctx context.Context, owners []uint64) (to flow.Deployment
 			return to, err
 		}
 	}
+	for _, p := range flow.Partitions(r.Archive.Partitions) {
+		if err := flow.NewLog(r.Redis, p).Lanes().CompareAgain(ctx); err != nil {
+			return to, err
+		}
+	}
 	return to, faults.Hit("restore-finish")
+}
+
+// countSends counts what waits to be sent, in the database and in Redis.
+func (r *Restore) countSends(ctx context.Context, done *Restored) error {
+	totals, err := r.Database.SendTotals(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range totals {
+		if t.State == sluice.SendWaiting {
+			done.SendsWaiting += t.Count
+		}
+	}
+	for _, p := range flow.Partitions(r.Archive.Partitions) {
+		lanes, err := flow.NewLog(r.Redis, p).Lanes().Waiting(ctx)
+		if err != nil {
+			return err
+		}
+		for _, n := range lanes {
+			done.InLanes += n
+		}
+	}
+	return nil
 }
 
 // runLogs restores the logs under a database that stays.
@@ -233,6 +275,9 @@ func (r *Restore) runLogs(ctx context.Context, owners []uint64, done *Restored) 
 	}
 	to, err := r.join(ctx, owners)
 	if err != nil {
+		return err
+	}
+	if err := r.countSends(ctx, done); err != nil {
 		return err
 	}
 	return flow.Rejoin(ctx, r.Database, there, to, before, after)
@@ -386,7 +431,7 @@ func (r *Restore) startOf(ctx context.Context, c sluice.DumpCursor, logs map[int
 	return c.Position, nil
 }
 
-// putBackLogs empties the logs and fills them from the archive.
+// putBackLogs empties the logs and the lanes, and fills the logs from the archive.
 func (r *Restore) putBackLogs(ctx context.Context, done *Restored) error {
 	if err := faults.Hit("restore-logs"); err != nil {
 		return err
@@ -398,6 +443,9 @@ func (r *Restore) putBackLogs(ctx context.Context, done *Restored) error {
 	for _, p := range flow.Partitions(r.Archive.Partitions) {
 		logs[p.Number] = flow.NewLog(r.Redis, p)
 		if err := logs[p.Number].Clear(ctx); err != nil {
+			return err
+		}
+		if err := logs[p.Number].ClearLanes(ctx); err != nil {
 			return err
 		}
 	}
@@ -441,6 +489,14 @@ func (r *Restore) putBackLogs(ctx context.Context, done *Restored) error {
 	}
 	if err != nil {
 		return err
+	}
+	for p, end := range ends { // what comes back was in a lane once, and may have been sent
+		if logs[p] == nil {
+			continue
+		}
+		if err := logs[p].SkipTo(ctx, r.LaneFollower, end); err != nil {
+			return err
+		}
 	}
 	return r.putBackSources(ctx, logs)
 }

@@ -13,6 +13,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/spool"
 	"sluice/sqlstore"
 	"sluice/transfer"
 )
@@ -157,7 +158,7 @@ func (c *call) restore(ctx context.Context, archive *transfer.Archive, progress 
 		Database: store, Redis: redis, Archive: archive,
 		Tables: only != "redis", Logs: only != "database",
 		Replace: c.given.has("replace"), ListCursors: c.given.has("list-cursors"), EventsFromMillis: c.given.millis("events-from"),
-		LogFollowers: []string{ingest.StoreRole}, Lists: lists, Progress: progress.say,
+		LogFollowers: []string{ingest.StoreRole}, LaneFollower: spool.QueueCursor, Lists: lists, Progress: progress.say,
 	}
 	done, err := r.Run(ctx)
 	if err != nil {
@@ -176,6 +177,10 @@ func (c *call) showRestored(done *transfer.Restored, archive *transfer.Archive, 
 	}
 	c.print("  %-14s %15s entries", "logs", grouped(done.Entries))
 	c.print("  %-14s %15s elements held", "lists", grouped(done.Elements))
+	c.print("  %-14s %15s wait in the database, %s in the lanes of redis", "sends", grouped(done.SendsWaiting), grouped(done.InLanes))
+	if done.SendsWaiting+done.InLanes > 0 {
+		c.print("before the program sends anything, it compares both: what waits in the database and in no lane is in doubt then; `sluice sending show` says what was found")
+	}
 	var kept []string
 	for _, k := range done.KeptCursors {
 		kept = append(kept, strings.TrimPrefix(k.Follower, "list:"))

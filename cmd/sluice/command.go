@@ -59,7 +59,7 @@ func commands() []command {
 		{name: "migrate", line: "bring the database's schema up", long: migrateLong, setting: true, run: runMigrate},
 		{name: "tail", line: "show the events that pass through", long: tailLong, setting: true, flags: tailFlags, run: runTail},
 		{name: "top", line: "watch what a running program does", long: topLong, setting: true, flags: topFlags, run: runTop},
-		{name: "sending", args: "show | stop [NOTE] | resume", line: "stop all marketing mail, or let it go on", long: sendingLong, setting: true, run: runSending},
+		{name: "sending", args: "show | pause [NOTE] | resume | purge | stop [NOTE]", line: "stop mail, let it go on, or purge it", long: sendingLong, setting: true, flags: sendingFlags, run: runSending},
 		{name: "doubt", args: "list | resolve SEND... --as DECISION", line: "decide about mails that may have arrived or not", long: doubtLong, setting: true, flags: doubtFlags, run: runDoubt},
 		{name: "dead", args: "list | show ID | replay ID... | drop ID...", line: "look after items that could not be applied", long: deadLong, setting: true, flags: deadFlags, run: runDead},
 		{name: "alert", args: "test", line: "try whether alerts arrive", long: alertLong, setting: true, run: runAlert},

@@ -47,3 +47,14 @@ func (p *Program) Decider() api.Decider {
 	}
 	return p.engine.sending.decider
 }
+
+// Operator returns what stops mail and purges it, nil while the program does not
+// run.
+func (p *Program) Operator() api.Operator {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil {
+		return nil
+	}
+	return p.engine.sending.operator
+}

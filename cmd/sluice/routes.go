@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"sluice"
@@ -112,76 +111,4 @@ type routes struct{ *route.Router }
 // Takes implements spool.Routes.
 func (r routes) Takes(t sluice.Transport, s *sluice.Send, now time.Time) spool.Take {
 	return spool.Take(r.Router.Takes(t, s, now))
-}
-
-const sendingLong = `
-What is mailed, and one switch that stops all marketing mail in all processes within a
-second. It stays stopped, through restarts, until somebody lets it go on; it waits
-meanwhile, and what is transactional goes on.
-
-    sluice sending show           what the configuration sends, and what is stopped
-    sluice sending stop [NOTE]    stop all marketing mail; NOTE says why
-    sluice sending resume         let it go on
-
-The running program need not be asked: the switch is in Redis.
-`
-
-// maxNoteBytes bounds what is said of a stop.
-const maxNoteBytes = 500
-
-func runSending(ctx context.Context, c *call) error {
-	words := []string{"show", "stop", "resume"}
-	if len(c.given.args) == 0 {
-		return usagef("sending: want %s; `sluice help sending` explains them", strings.Join(words, ", "))
-	}
-	what, rest := c.given.args[0], c.given.args[1:]
-	note := strings.Join(rest, " ")
-	switch {
-	case what != "show" && what != "stop" && what != "resume":
-		return usagef("sending: unknown %q%s", what, config.DidYouMean(what, words))
-	case what != "stop" && len(rest) > 0:
-		return usagef("sending %s: takes no arguments, but %q is one", what, rest[0])
-	case len(note) > maxNoteBytes:
-		return usagef("sending stop: the note has %d bytes, the most is %d", len(note), maxNoteBytes)
-	}
-	cfg, err := c.load(nil)
-	if err != nil {
-		return err
-	}
-	redis, err := dialRunning(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer redis.Close()
-	switch what {
-	case "stop":
-		note = strings.TrimSpace(time.Now().UTC().Format(time.RFC3339) + " " + note)
-		if err := redis.Stop(ctx, route.StopMarketing, note); err != nil {
-			return err
-		}
-		c.print("all marketing mail is stopped, in all processes within a second; `sluice sending resume` lets it go on")
-		return nil
-	case "resume":
-		was, err := redis.Unstop(ctx, route.StopMarketing)
-		switch {
-		case err != nil:
-			return err
-		case was:
-			c.print("marketing mail goes on")
-		default:
-			c.print("marketing mail was not stopped")
-		}
-		return nil
-	}
-	stops, err := redis.Stops(ctx)
-	if err != nil {
-		return err
-	}
-	c.print("sending: %s (%s)", cfg.Sending, cfg.Origin("sending"))
-	if note, stopped := stops[route.StopMarketing]; stopped {
-		c.print("marketing mail: stopped %s", safeText(note))
-	} else {
-		c.print("marketing mail: not stopped")
-	}
-	return nil
 }

@@ -38,7 +38,7 @@ func TestSendingStops(t *testing.T) {
 		}
 	}
 	show("marketing mail: not stopped\n")
-	for _, args := range [][]string{{"sending"}, {"sending", "pause"}, {"sending", "show", "x"}, {"sending", "stop", strings.Repeat("x", maxNoteBytes+1)}} {
+	for _, args := range [][]string{{"sending"}, {"sending", "paws"}, {"sending", "show", "x"}, {"sending", "stop", strings.Repeat("x", maxNoteBytes+1)}} {
 		if r := sluiceRun(t, dir, args...); r.code != exitUsage {
 			t.Errorf("%v: %d %s", args, r.code, r.stderr)
 		}

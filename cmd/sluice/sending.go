@@ -8,6 +8,7 @@ import (
 	"sluice/braze"
 	"sluice/config"
 	"sluice/flow"
+	"sluice/ingest"
 	"sluice/route"
 	"sluice/sinkbox"
 	"sluice/spool"
@@ -24,6 +25,7 @@ type sending struct {
 	queuer    *spool.Queuer
 	canceller *spool.Canceller
 	decider   *spool.Decider
+	operator  *spool.Operator
 	sender    *spool.Sender // nil: not the role of this process
 	stats     *spool.Stats
 
@@ -45,6 +47,7 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 	s.queuer = &spool.Queuer{Lanes: s.lanes, Logs: e.logs, Suppress: suppress.Reasons{List: e.suppressions.List}, Clock: e.clock}
 	s.canceller = &spool.Canceller{Writer: e.writer, Ledger: e.store, Clock: e.clock}
 	s.decider = &spool.Decider{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Clock: e.clock}
+	s.operator = &spool.Operator{Redis: e.redis, Writer: e.writer, Ledger: e.store, Partitions: len(e.logs), Clock: e.clock}
 	e.sending = s
 	if e.config.HasRole(config.RoleStore) {
 		e.leases.AddPartitions(braze.ScheduleRole, e.redis, partitions[:1])
@@ -62,7 +65,7 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 	}
 	e.leases.AddPartitions(spool.Role, e.redis, partitions)
 	s.sender = &spool.Sender{
-		Process: e.leases.ID(), Lanes: s.lanes, Leases: e.leases, Bodies: e.store, Suppress: suppress.Reasons{List: e.suppressions.List},
+		Process: e.leases.ID(), Lanes: s.lanes, Leases: e.leases, Bodies: e.store, Record: e.store, StoredBy: ingest.StoreRole, Suppress: suppress.Reasons{List: e.suppressions.List},
 		Routes: routes{s.router}, Maker: mailer, Clock: e.clock, Log: e.log, Stats: s.stats, DoubtAfter: time.Duration(e.config.InDoubtSeconds) * time.Second,
 	}
 	return nil

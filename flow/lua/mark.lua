@@ -1,16 +1,21 @@
 #!lua flags=allow-oom
 -- Marks sends before they are attempted. Only what waits is marked.
 -- Keys:    1 lease, 2 states (hash), 3 marks (hash), 4 cancels (hash)
--- Args:    1 token, 2 evidence: who marks, when, for what; for each batch: its
---          place, how many sends it has, how many of them, and for each of these
---          its index from 0 and its id
+-- Args:    1 token, 2 evidence: who marks, when, for what, 3 the replication id of
+--          the Redis that the lanes were read on; for each batch: its place, how
+--          many sends it has, how many of them, and for each of these its index
+--          from 0 and its id
 -- Returns: a text with a letter for each send: m it is marked, c marked as well,
 --          but it was cancelled, - it does not wait
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return redis.error_reply('LEASE of the role is held by another process')
 end
+-- Another one may lack marks of a moment ago: first is looked what it has.
+if not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. ARGV[3], 1, true) then
+  return redis.error_reply('ELSEWHERE the lanes were read on another redis')
+end
 local cancels = redis.call('HLEN', KEYS[4]) > 0
-local answers, marks, i = {}, {}, 3
+local answers, marks, i = {}, {}, 4
 while i <= #ARGV do
   local place, size, count, changed = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), false
   i = i + 3

@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
 -- Records what has become of marked sends. A send that is not marked, or whose
 -- evidence is not the one named, is passed over: so a repeat changes nothing,
--- and neither does somebody whose sends were given up by others. The log goes
--- first: if it cannot be written, nothing is.
+-- and neither does somebody whose sends were given up by others. One that waits
+-- without a mark is recorded all the same: a Redis that has gone back in time has
+-- forgotten the mark, but who attempted it knows what has become of it. The log
+-- goes first: if it cannot be written, nothing is.
 -- Keys:    1 states (hash), 2 marks (hash), 3 waiting (hash), 4 log (stream),
 --          5 sources (hash), 6 due (sorted set), 7 sublanes (set), 8 cancels
 --          (hash), 9.. streams: lanes and later, and a hash: doubts
@@ -26,10 +28,15 @@ while i <= #ARGV do
   local change = changes[place]
   if not change then
     change = { key = KEYS[tonumber(ARGV[i + 2])], lane = ARGV[i + 3], entry = ARGV[i + 4], left = 0 }
-    change.state = { string.byte(redis.call('HGET', KEYS[1], place) or '', 1, -1) }
+    local letters = redis.call('HGET', KEYS[1], place)
+    if not letters and #redis.call('XRANGE', change.key, change.entry, change.entry) > 0 then
+      letters = string.rep('w', tonumber(ARGV[i + 5]))
+    end
+    change.state = { string.byte(letters or '', 1, -1) }
     changes[place] = change
   end
-  if change.state[at] == 109 and (redis.call('HGET', KEYS[2], id) or '') == ARGV[i + 1] then -- m
+  local mark, state = redis.call('HGET', KEYS[2], id), change.state[at]
+  if state == 109 and (mark or '') == ARGV[i + 1] or state == 119 and not mark and ARGV[i + 7] == 'd' then -- m, w
     ids[#ids + 1] = id
     if not change.changed then
       change.changed, places[#places + 1] = true, place

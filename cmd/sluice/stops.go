@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice"
+	"sluice/config"
+	"sluice/flow"
+	"sluice/spool"
+)
+
+const sendingLong = `
+What is mailed, and switches that stop mail in all processes within a second. What is
+stopped waits, through restarts, until somebody lets it go on or purges it, or until
+its time is over. The running program need not be asked: the switches are in Redis.
+
+    sluice sending show                            what is sent, what is stopped
+    sluice sending pause --route relay-1 [NOTE]    stop some mail; NOTE says why
+    sluice sending resume --route relay-1          let it go on
+    sluice sending purge --tag spring              count what waits and is meant
+    sluice sending purge --tag spring --yes        cancel it
+    sluice sending purge --tag spring --count 500  cancel 500 of it at most
+    sluice sending stop [NOTE]                     the same as pause --class marketing
+
+Mail is selected by one of --class, --priority, --route, --tag, --message or --all.
+A route that is stopped takes nothing: what other routes take goes by them. Resume
+without a selection lets marketing mail go on. To purge, that is what asked for the
+route or was tried by it last. What is purged is cancelled in the ledger, with the
+reason purged; what is on the wire just then, only if it has to wait once more.
+`
+
+var sendingFlags = []flagSpec{
+	{name: sluice.SelectAll, help: "all mail"},
+	{name: sluice.SelectClass, value: "CLASS", help: "mail of a class: transactional or marketing"},
+	{name: sluice.SelectPriority, value: "PRIORITY", help: "mail of a priority: high, normal or low"},
+	{name: sluice.SelectRoute, value: "NAME", help: "mail by a route"},
+	{name: sluice.SelectTag, value: "TAG", help: "mail with a tag"},
+	{name: sluice.SelectMessage, value: "ID", help: "one message"},
+	{name: "yes", help: "purge all that is meant"},
+	{name: "count", value: "N", help: "purge so many at most", check: wholeNumber(1, 1_000_000_000)},
+}
+
+// maxNoteBytes bounds what is said of a stop.
+const maxNoteBytes = 500
+
+// sendingWords are what `sluice sending` can do.
+var sendingWords = []string{"show", "pause", "resume", "purge", "stop"}
+
+func runSending(ctx context.Context, c *call) error {
+	if len(c.given.args) == 0 {
+		return usagef("sending: want %s; `sluice help sending` explains them", strings.Join(sendingWords, ", "))
+	}
+	what, rest := c.given.args[0], c.given.args[1:]
+	note := strings.Join(rest, " ")
+	switch {
+	case !slices.Contains(sendingWords, what):
+		return usagef("sending: unknown %q%s", what, config.DidYouMean(what, sendingWords))
+	case what != "stop" && what != "pause" && len(rest) > 0:
+		return usagef("sending %s: takes no arguments, but %q is one", what, rest[0])
+	case len(note) > maxNoteBytes:
+		return usagef("sending %s: the note has %d bytes, the most is %d", what, len(note), maxNoteBytes)
+	case what != "purge" && (c.given.has("yes") || c.given.has("count")):
+		return usagef("sending %s: --yes and --count are for purge", what)
+	}
+	s, err := c.selected(what)
+	if err != nil {
+		return err
+	}
+	cfg, err := c.load(nil)
+	if err != nil {
+		return err
+	}
+	redis, err := dialRunning(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer redis.Close()
+	o := &spool.Operator{Redis: redis, Partitions: cfg.Partitions, Clock: sluice.SystemClock{}}
+	switch what {
+	case "stop", "pause":
+		if err := o.Stop(ctx, s, note); err != nil {
+			return err
+		}
+		c.print("%s is stopped, in all processes within a second; `sluice sending resume%s` lets it go on", safeText(s.String()), resumeFlag(s))
+		return nil
+	case "resume":
+		was, err := o.Resume(ctx, s)
+		switch {
+		case err != nil:
+			return err
+		case was:
+			c.print("%s goes on", safeText(s.String()))
+		default:
+			c.print("%s was not stopped", safeText(s.String()))
+		}
+		return nil
+	case "purge":
+		return c.purge(ctx, cfg, o, s)
+	}
+	return c.showSending(ctx, cfg, o)
+}
+
+// selected reads which mail is meant.
+func (c *call) selected(what string) (sluice.Selector, error) {
+	var by []string
+	for _, word := range sluice.SelectorWords {
+		if c.given.has(word) {
+			by = append(by, word)
+		}
+	}
+	switch {
+	case len(by) == 0 && (what == "stop" || what == "resume"):
+		return sluice.NewSelector(sluice.SelectClass, sluice.ClassMarketing.String())
+	case len(by) == 0 && what == "show":
+		return sluice.Selector{}, nil
+	case len(by) != 1 || what == "stop" || what == "show":
+		return sluice.Selector{}, usagef("sending %s: want %s of --%s", what, map[bool]string{true: "none", false: "one"}[what == "stop" || what == "show"], strings.Join(sluice.SelectorWords, ", --"))
+	}
+	value := c.given.text(by[0])
+	if by[0] == sluice.SelectAll {
+		value = ""
+	}
+	s, err := sluice.NewSelector(by[0], value)
+	if err != nil {
+		return s, usageError{err}
+	}
+	return s, nil
+}
+
+func resumeFlag(s sluice.Selector) string {
+	switch {
+	case s.Name() == sluice.ClassMarketing.String():
+		return ""
+	case s.By == sluice.SelectAll:
+		return " --all"
+	}
+	return " --" + s.By + " " + safeText(s.Value)
+}
+
+// purge cancels what waits, or counts it.
+func (c *call) purge(ctx context.Context, cfg *config.Config, o *spool.Operator, s sluice.Selector) (err error) {
+	store, err := openStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	o.Ledger = store
+	o.Writer = flow.NewWriter(logsOf(o.Redis, cfg), fmt.Sprintf("purge:%d", time.Now().UnixNano()), cfg.BacklogMB<<20)
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		err = errors.Join(err, o.Writer.Close(closing))
+	}()
+	most, count := 0, !c.given.has("yes") && !c.given.has("count")
+	if c.given.has("count") {
+		most = c.given.number("count")
+	}
+	progress := c.progress()
+	defer progress.end()
+	total, after := 0, ""
+	for {
+		step := spool.PurgeStep
+		if most > 0 {
+			step = min(step, most-total)
+		}
+		n, next, err := o.Purge(ctx, s, after, step, count)
+		if total += n; err != nil {
+			return fmt.Errorf("%w; %d were cancelled, run it again for the rest", err, total)
+		}
+		if after = next; after == "" || most > 0 && total >= most {
+			break
+		}
+		progress.say(fmt.Sprintf("%s so far", grouped(int64(total))))
+	}
+	if count {
+		c.print("%s sends wait that are meant by %s; nothing is changed: --yes cancels them, --count N so many at most", grouped(int64(total)), safeText(s.String()))
+		return nil
+	}
+	c.print("%s sends are cancelled; those whose attempt was under way, only if they have to wait once more", grouped(int64(total)))
+	return nil
+}
+
+// showSending says what is sent, what is stopped, and what the lanes lacked.
+func (c *call) showSending(ctx context.Context, cfg *config.Config, o *spool.Operator) error {
+	stopped, err := o.Stopped(ctx)
+	if err != nil {
+		return err
+	}
+	c.print("sending: %s (%s)", cfg.Sending, cfg.Origin("sending"))
+	marketing := sluice.ClassMarketing.String()
+	if note, is := stopped[marketing]; is {
+		c.print("marketing mail: stopped %s", safeText(note))
+	} else {
+		c.print("marketing mail: not stopped")
+	}
+	delete(stopped, marketing)
+	for _, name := range slices.Sorted(maps.Keys(stopped)) {
+		if s, ok := sluice.ParseSelector(name); ok {
+			c.print("%s: stopped %s", safeText(s.String()), safeText(stopped[name]))
+		}
+	}
+	var all spool.Found
+	var moved time.Time
+	due := 0
+	for _, l := range logsOf(o.Redis, cfg) {
+		found, at, open, err := l.Lanes().Found(ctx)
+		if err != nil {
+			return err
+		}
+		var f spool.Found
+		if found != "" && json.Unmarshal([]byte(found), &f) == nil {
+			all.Add(f)
+		}
+		if open {
+			due++
+		}
+		if at.After(moved) {
+			moved = at
+		}
+	}
+	if due > 0 {
+		c.print("lanes and ledger are still to be compared in %d partitions: nothing of them is sent before", due)
+	}
+	if all.At != 0 {
+		c.print("redis or the database was another one at %s; lanes and ledger were compared: %s waited in both, %s in the ledger alone (in doubt now), "+
+			"%s in a lane alone (in the ledger now), %s had ended (not sent again)", showTime(moved), grouped(int64(all.Waiting)), grouped(int64(all.Doubt)),
+			grouped(int64(all.Known)), grouped(int64(all.Ended)))
+	}
+	return nil
+}

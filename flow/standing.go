@@ -1,0 +1,322 @@
+package flow
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"sluice"
+)
+
+// A Redis can go back in time: a replica that lagged is promoted, a disk has not
+// got what was written last, an empty server takes the place of another. Marks
+// are gone then, so what was sent seems to wait. Its replication id tells: it is
+// new with every start and every promotion (INFO replication). mark.lua compares
+// it with the one that the lanes were read on, in the same step as it marks, so
+// that nothing is attempted out of lanes of which nobody has looked what they
+// lack. Asked beside the step, it could change in between; in a cluster the
+// answer would come from any node.
+
+// Standing is what somebody who begins to send finds.
+type Standing struct {
+	States   map[string]string // place (LaneBatch.Place) -> letters
+	Marks    map[string]string // id of a send -> evidence
+	Sublanes []string
+
+	Server   string    // replication id of the Redis
+	Moved    time.Time // when it was first seen to be another one; zero: never
+	Compared bool      // lanes and ledger have been compared since
+}
+
+// Letters returns the letters of a batch.
+func (s *Standing) Letters(b *LaneBatch) string {
+	if letters := s.States[b.Place()]; len(letters) == b.Size {
+		return letters
+	}
+	return strings.Repeat(string(LetterWaiting), b.Size)
+}
+
+// Stand reads how the lanes stand, and notes on which Redis they are from now on.
+func (l *Lanes) Stand(ctx context.Context, lease *Lease, nowMillis int64) (Standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c, p := l.log.redis.client, l.log.partition
+	var s Standing
+	worked := ""
+	if lease.Number > 1 { // from SQL: it rises also when Redis forgets
+		worked = "1"
+	}
+	noted, err := l.log.redis.callTexts(ctx, "note on which redis lanes are", "stand", []string{lease.key, p.standingKey()},
+		[]string{lease.token, strconv.FormatInt(nowMillis, 10), worked})
+	if err != nil {
+		return s, err
+	}
+	s.Server, s.Compared = noted[0], noted[2] == "1"
+	if s.Server == "" {
+		return s, fmt.Errorf("note on which redis lanes are: redis %s: INFO replication names no master_replid", l.log.redis)
+	}
+	if moved, err := strconv.ParseInt(noted[1], 10, 64); err == nil {
+		s.Moved = time.UnixMilli(moved)
+	}
+	answers := c.DoMulti(ctx, c.B().Hgetall().Key(p.statesKey()).Build(), c.B().Hgetall().Key(p.marksKey()).Build())
+	var errs [3]error
+	s.States, errs[0] = answers[0].AsStrMap()
+	s.Marks, errs[1] = answers[1].AsStrMap()
+	s.Sublanes, errs[2] = l.sublanes(ctx)
+	return s, l.log.redis.wrap("read how lanes stand", errors.Join(errs[:]...))
+}
+
+func (l *Lanes) sublanes(ctx context.Context) ([]string, error) {
+	c := l.log.redis.client
+	return c.Do(ctx, c.B().Smembers().Key(l.log.partition.sublanesKey()).Build()).AsStrSlice()
+}
+
+// Walk hands out all batches that wait: those of lanes, of sublanes, then those
+// that wait for a time, whose Lane is the one that they enter then and whose
+// Entry is no place among the letters. While the lease is held and Due not
+// called, what others record meanwhile moves only towards the end of this order,
+// so nothing is passed over; some may come twice.
+func (l *Lanes) Walk(ctx context.Context, each func(b *LaneBatch, later bool) error) error {
+	for _, lane := range LaneNames {
+		if err := l.walkLane(ctx, lane, each); err != nil {
+			return err
+		}
+	}
+	read, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	sublanes, err := l.sublanes(read)
+	if err != nil {
+		return l.log.redis.wrap("read which sublanes there are", err)
+	}
+	for _, lane := range sublanes {
+		if err := l.walkLane(ctx, lane, each); err != nil {
+			return err
+		}
+	}
+	return l.walkLater(ctx, each)
+}
+
+// walkBatches is how many batches a read of a walk asks for.
+const walkBatches = 4
+
+func (l *Lanes) walkLane(ctx context.Context, lane string, each func(b *LaneBatch, later bool) error) error {
+	after := "0-0"
+	for {
+		read, err := l.Read(ctx, map[string]string{lane: after}, walkBatches, 0)
+		if err != nil || len(read[lane]) == 0 {
+			return err
+		}
+		for i := range read[lane] {
+			if err := each(&read[lane][i], false); err != nil {
+				return err
+			}
+			after = read[lane][i].Entry
+		}
+	}
+}
+
+// dueSeconds is how many seconds a read of the index gives out.
+const dueSeconds = 1000
+
+func (l *Lanes) walkLater(ctx context.Context, each func(b *LaneBatch, later bool) error) error {
+	c, p := l.log.redis.client, l.log.partition
+	from := "-inf"
+	for {
+		seconds, err := answer(ctx, c, c.B().Zrangebyscore().Key(p.dueKey()).Min(from).Max("+inf").Limit(0, dueSeconds).Build(), rueidis.RedisResult.AsStrSlice)
+		if err != nil {
+			return l.log.redis.wrap("read for what sends wait", err)
+		}
+		if len(seconds) == 0 {
+			return nil
+		}
+		for _, text := range seconds {
+			second, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return fmt.Errorf("read for what sends of partition %d wait: second %q is no number", p.Number, text)
+			}
+			if err := l.walkSecond(ctx, p.laterKey(second), each); err != nil {
+				return err
+			}
+			from = "(" + text
+		}
+	}
+}
+
+func (l *Lanes) walkSecond(ctx context.Context, key string, each func(b *LaneBatch, later bool) error) error {
+	c, from := l.log.redis.client, "-"
+	for {
+		entries, err := answer(ctx, c, c.B().Xrange().Key(key).Start(from).End("+").Count(walkBatches).Build(), rueidis.RedisResult.AsXRange)
+		if err != nil {
+			return l.log.redis.wrap("read what waits for a time", err)
+		}
+		if len(entries) == 0 {
+			return nil
+		}
+		for _, entry := range entries {
+			b, err := l.batch(entry.FieldValues["lane"], entry)
+			if err != nil {
+				return err
+			}
+			if err := each(&b, true); err != nil {
+				return err
+			}
+			from = "(" + entry.ID
+		}
+	}
+}
+
+// answer does a command within callTimeout.
+func answer[T any](ctx context.Context, c rueidis.Client, command rueidis.Completed, as func(rueidis.RedisResult) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return as(c.Do(ctx, command))
+}
+
+// Compared notes that the lanes have been compared with the ledger, and in a text
+// what was found. ErrConflict: it is another Redis by now.
+func (l *Lanes) Compared(ctx context.Context, lease *Lease, server, found string) error {
+	p := l.log.partition
+	n, err := l.log.redis.callInt(ctx, "note that lanes were compared", "compared", []string{lease.key, p.standingKey()}, []string{lease.token, server, found})
+	if err == nil && n == 0 {
+		err = fmt.Errorf("note that lanes were compared: %w: it is another redis by now", sluice.ErrConflict)
+	}
+	return err
+}
+
+// Found returns what was found when the lanes were compared the last time, and
+// since when the Redis is the one it is; zero if it never was another. due: they
+// are still to be compared.
+func (l *Lanes) Found(ctx context.Context) (found string, moved time.Time, due bool, err error) {
+	c := l.log.redis.client
+	fields, err := answer(ctx, c, c.B().Hgetall().Key(l.log.partition.standingKey()).Build(), rueidis.RedisResult.AsStrMap)
+	if err != nil {
+		return "", moved, false, l.log.redis.wrap("read how lanes were compared", err)
+	}
+	if ms, err := strconv.ParseInt(fields["moved"], 10, 64); err == nil {
+		moved = time.UnixMilli(ms)
+	}
+	return fields["found"], moved, len(fields) > 0 && fields["compared"] != "1", nil
+}
+
+// CompareAgain has the lanes compared with the ledger before anything of them is
+// sent: whoever has put another ledger, or other logs, in the place of those that
+// were there. Nobody may be at work.
+func (l *Lanes) CompareAgain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := l.log.redis.client
+	return l.log.redis.wrap("have lanes compared", c.Do(ctx, c.B().Hset().Key(l.log.partition.standingKey()).FieldValue().FieldValue("server", "restored").Build()).Error())
+}
+
+// LogEnd returns the position of the last entry of the partition's log.
+func (l *Lanes) LogEnd(ctx context.Context) (sluice.Position, error) { return l.log.Last(ctx) }
+
+// noteSource is the source of what Note writes.
+const noteSource = "lanes"
+
+// Note writes items about sends to the end of the log, in entries of at most
+// sluice.MaxBatchBytes. An error leaves open how many.
+func (l *Lanes) Note(ctx context.Context, items []byte) error {
+	stands, err := l.log.Seq(ctx, noteSource)
+	for err == nil && len(items) > 0 {
+		end := 0
+		for end < len(items) {
+			n := 4 + int(binary.LittleEndian.Uint32(items[end:]))
+			if end > 0 && end+n > sluice.MaxBatchBytes {
+				break
+			}
+			end += n
+		}
+		seq := newToken()
+		_, err = l.log.Append(ctx, noteSource, stands, seq, append(sluice.NewBatch(end), items[:end]...), true)
+		stands, items = seq, items[end:]
+	}
+	return err
+}
+
+// Spare notes that sends are not to be attempted any more, whose end is recorded
+// already. It returns how many there was no room for.
+func (l *Lanes) Spare(ctx context.Context, lease *Lease, ids []string, nowMillis int64) (left int64, err error) {
+	args := append([]string{lease.token, strconv.FormatInt(nowMillis, 10), strconv.Itoa(maxCancels)}, ids...)
+	return l.log.redis.callInt(ctx, "note what is not to be sent again", "spare", []string{lease.key, l.log.partition.cancelsKey()}, args)
+}
+
+// Cancelled returns which of the sends are noted as not to be attempted any more;
+// nil: none is.
+func (l *Lanes) Cancelled(ctx context.Context, ids []string) ([]bool, error) {
+	c, key := l.log.redis.client, l.log.partition.cancelsKey()
+	n, err := answer(ctx, c, c.B().Hlen().Key(key).Build(), rueidis.RedisResult.AsInt64)
+	if err != nil || n == 0 || len(ids) == 0 {
+		return nil, l.log.redis.wrap("count cancelled sends", err)
+	}
+	answers, err := answer(ctx, c, c.B().Hmget().Key(key).Field(ids...).Build(), rueidis.RedisResult.ToArray)
+	if err == nil && len(answers) != len(ids) {
+		err = fmt.Errorf("%d answers for %d ids", len(answers), len(ids))
+	}
+	if err != nil {
+		return nil, l.log.redis.wrap("read cancelled sends", err)
+	}
+	all := make([]bool, len(ids))
+	for i := range answers {
+		all[i] = !answers[i].IsNil()
+	}
+	return all, nil
+}
+
+// ClearLanes removes all that waits, and what is known of it.
+func (l *Log) ClearLanes(ctx context.Context) error {
+	c, p := l.redis.client, l.partition
+	keys := []string{p.statesKey(), p.marksKey(), p.cancelsKey(), p.doubtsKey(), p.waitingKey(), p.standingKey(), p.sublanesKey(), p.dueKey()}
+	sublanes, err := answer(ctx, c, c.B().Smembers().Key(p.sublanesKey()).Build(), rueidis.RedisResult.AsStrSlice)
+	if err != nil {
+		return l.redis.wrap("empty lanes", err)
+	}
+	for _, lane := range append(sublanes, LaneNames...) {
+		keys = append(keys, p.laneKey(lane))
+	}
+	for {
+		seconds, err := answer(ctx, c, c.B().Zrangebyscore().Key(p.dueKey()).Min("-inf").Max("+inf").Limit(0, dueSeconds).Build(), rueidis.RedisResult.AsStrSlice)
+		if err != nil {
+			return l.redis.wrap("empty lanes", err)
+		}
+		if len(seconds) == 0 {
+			break
+		}
+		later := make([]string, 0, len(seconds))
+		for _, text := range seconds {
+			if second, err := strconv.ParseInt(text, 10, 64); err == nil {
+				later = append(later, p.laterKey(second))
+			}
+		}
+		if len(later) > 0 {
+			if err := l.unlink(ctx, later); err != nil {
+				return err
+			}
+		}
+		if _, err := answer(ctx, c, c.B().Zrem().Key(p.dueKey()).Member(seconds...).Build(), rueidis.RedisResult.AsInt64); err != nil {
+			return l.redis.wrap("empty lanes", err)
+		}
+	}
+	return l.unlink(ctx, keys)
+}
+
+func (l *Log) unlink(ctx context.Context, keys []string) error {
+	c := l.redis.client
+	_, err := answer(ctx, c, c.B().Unlink().Key(keys...).Build(), rueidis.RedisResult.AsInt64)
+	return l.redis.wrap("empty lanes", err)
+}
+
+// SkipTo moves a cursor whose follower's effect is in Redis, whoever runs it:
+// nobody may be at work.
+func (l *Log) SkipTo(ctx context.Context, follower string, to sluice.Position) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := l.redis.client
+	return l.redis.wrap("move a cursor", c.Do(ctx, c.B().Hset().Key(l.partition.cursorsKey()).FieldValue().FieldValue(follower, to.String()).Build()).Error())
+}

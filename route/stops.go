@@ -1,0 +1,95 @@
+package route
+
+import (
+	"context"
+
+	"sluice"
+)
+
+// stops is what an operator has stopped, as a Router asks for it at each mail.
+type stops struct {
+	names      map[string]string // all, with their notes
+	all        bool
+	classes    [3]bool
+	priorities [4]bool
+	tags       []string
+	messages   map[string]bool
+}
+
+// newStops reads what is stopped. A name that this program does not know is of a
+// newer one, which heeds it.
+func newStops(names map[string]string, routes []*route, sink *route) *stops {
+	s := &stops{names: names, messages: make(map[string]bool)}
+	stopped := make(map[string]bool)
+	for name := range names {
+		sel, ok := sluice.ParseSelector(name)
+		if !ok {
+			continue
+		}
+		switch sel.By {
+		case sluice.SelectAll:
+			s.all = true
+		case sluice.SelectClass:
+			c, _ := sluice.ParseClass(sel.Value)
+			s.classes[c] = true
+		case sluice.SelectPriority:
+			p, _ := sluice.ParsePriority(sel.Value)
+			s.priorities[p] = true
+		case sluice.SelectTag:
+			s.tags = append(s.tags, sel.Value)
+		case sluice.SelectMessage:
+			s.messages[sel.Value] = true
+		case sluice.SelectRoute:
+			stopped[sel.Value] = true
+		}
+	}
+	for _, x := range routes {
+		x.stopped = stopped[x.name]
+	}
+	sink.stopped = stopped[sink.name]
+	return s
+}
+
+// lane reports whether the whole lane that a mail is in is stopped.
+func (s *stops) lane(m *sluice.Send) bool {
+	return s.all || int(m.Class) < len(s.classes) && s.classes[m.Class] || int(m.Priority) < len(s.priorities) && s.priorities[m.Priority]
+}
+
+// apart returns the sublane in which a mail waits that is stopped, and others of
+// its lane are not; empty: it is not stopped.
+func (s *stops) apart(m *sluice.Send) string {
+	for _, tag := range s.tags {
+		if sluice.HasTag(m.Tags, tag) {
+			return sluice.Selector{By: sluice.SelectTag, Value: tag}.Name()
+		}
+	}
+	if len(s.messages) > 0 && s.messages[m.Message] {
+		return sluice.Selector{By: sluice.SelectMessage, Value: m.Message}.Name()
+	}
+	return ""
+}
+
+// Look reads what is stopped, once; Run calls it again and again.
+func (r *Router) Look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callFor)
+	defer cancel()
+	names, err := r.redis.Stops(ctx)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stops = newStops(names, r.routes, r.sink)
+	return nil
+}
+
+// Stopped returns what is stopped, by the names of selectors, with what was said
+// of it.
+func (r *Router) Stopped() map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stops == nil {
+		return nil
+	}
+	return r.stops.names
+}

@@ -1,0 +1,313 @@
+package spool_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"sluice"
+	"sluice/faults"
+	"sluice/flow"
+	"sluice/servers"
+	"sluice/spool"
+)
+
+// valve lets nothing pass until it is opened.
+type valve struct {
+	spool.OneRoute
+	open atomic.Bool
+}
+
+func (v *valve) Takes(t sluice.Transport, s *sluice.Send, now time.Time) spool.Take {
+	if !v.open.Load() {
+		return spool.Take{Wait: 10 * time.Millisecond}
+	}
+	return v.OneRoute.Takes(t, s, now)
+}
+
+// inTheLedger hands messages in and waits until they are there.
+func (o *office) inTheLedger(from, count int, class sluice.Class) (ids []string) {
+	o.b.Helper()
+	for i := range count {
+		ids = append(ids, o.submit(draft(fmt.Sprintf("u%d@example.com", from+i), sluice.PriorityNormal, class))...)
+	}
+	o.b.eventually("they are in the ledger", func() bool {
+		rows, err := o.store.MessageSends(o.b.Context(), ids[len(ids)-1])
+		o.b.must(err)
+		return len(rows) == 1
+	})
+	return ids
+}
+
+// found adds up what the comparisons have found; all: in every partition.
+func (o *office) found() (sum spool.Found, all bool) {
+	o.b.Helper()
+	all = true
+	for _, l := range o.lanes {
+		text, _, due, err := l.Found(o.b.Context())
+		o.b.must(err)
+		var f spool.Found
+		if text == "" || due || json.Unmarshal([]byte(text), &f) != nil {
+			all = false
+		}
+		sum.Add(f)
+	}
+	return sum, all
+}
+
+// wantOnce fails if something was on the wire more than once.
+func (w *wire) wantOnce(t *testing.T) {
+	t.Helper()
+	for send, n := range w.times() {
+		if n != 1 {
+			t.Errorf("%s was on the wire %d times", send, n)
+		}
+	}
+}
+
+// TestALaggingReplicaTakesOver: the marks of all that was sent are lost with the
+// master, and its replica has it waiting. What the ledger knows is not sent again.
+func TestALaggingReplicaTakesOver(t *testing.T) {
+	start := func(extra ...string) *servers.Redis {
+		r, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: filepath.Join(t.TempDir(), "r"), AppendFsync: "no", Listen: "tcp", Extra: extra})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Kill() })
+		return r
+	}
+	master := start()
+	host, port := "127.0.0.1", portOf(t, master)
+	replica := start("--replicaof", host, port)
+	proxy, err := faults.NewProxy("tcp", master.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = proxy.Close() })
+	b := newBedOn(t, "redis://"+proxy.Addr())
+	w := newWire(nil)
+	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	o := b.startRoutes(v, nil)
+	const messages = 100
+	o.inTheLedger(0, messages, sluice.ClassTransactional)
+	b.eventually("all wait", func() bool { return o.waiting() == messages && o.totals() == "waiting 100" })
+	other := must(rueidis.NewClient(plainOption(replica.URL())))
+	defer other.Close()
+	lanes := flow.NewLog(must(flow.Dial(t.Context(), replica.URL())), flow.Partitions(testPartitions)[0]).Lanes()
+	b.eventually("the replica has what waits", func() bool {
+		here, err := o.lanes[0].Waiting(t.Context())
+		b.must(err)
+		there, err := lanes.Waiting(t.Context())
+		b.must(err)
+		return fmt.Sprint(here) == fmt.Sprint(there)
+	})
+	b.must(other.Do(t.Context(), other.B().Arbitrary("REPLICAOF", "NO", "ONE").Build()).Error()) // it hears nothing more
+	v.open.Store(true)
+	b.eventually("all are sent, and the ledger knows", func() bool { return o.totals() == "sent 100" })
+	v.open.Store(false)
+	proxy.Redirect("tcp", replica.Addr())
+	b.must(master.Kill())
+	proxy.Cut()
+	b.eventually("the lanes are compared", func() bool {
+		found, all := o.foundOn(replica.URL())
+		return all && found.Ended == messages
+	})
+	v.open.Store(true)
+	b.eventually("nothing waits any more", func() bool { return o.waitingOn(replica.URL()) == 0 })
+	w.wantOnce(t)
+	if got := o.totals(); got != "sent 100" {
+		t.Errorf("the ledger has %s", got)
+	}
+}
+
+func portOf(t *testing.T, r *servers.Redis) string {
+	t.Helper()
+	addr := r.Addr()
+	return addr[len("127.0.0.1:"):]
+}
+
+// TestTheRecordIsLookedUpAfterAMove: what was written to the ledger even after
+// the comparison, by whoever still had the log of before, is not sent again.
+func TestTheRecordIsLookedUpAfterAMove(t *testing.T) {
+	b := newBed(t)
+	w := newWire(nil)
+	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	first := b.startRoutes(v, nil)
+	ids := first.inTheLedger(0, 20, sluice.ClassTransactional)
+	first.stop()
+	second := b.open(v, nil)
+	for _, l := range second.lanes {
+		b.must(l.CompareAgain(t.Context()))
+	}
+	second.run()
+	b.eventually("lanes and ledger are compared", func() bool { _, all := second.found(); return all })
+	late := sluice.Effect{}
+	for _, id := range ids[:7] {
+		late.Outcomes = append(late.Outcomes, sluice.StoredOutcome{Outcome: sluice.Outcome{
+			Message: id, Recipients: 1, Was: sluice.SendWaiting, State: sluice.SendSent, TimeMillis: time.Now().UnixMilli(), Attempts: 1, Route: "wire", Code: 250,
+		}})
+	}
+	prepared, err := second.store.Prepare(&late)
+	b.must(err)
+	_, err = second.store.Apply(t.Context(), prepared)
+	b.must(err)
+	v.open.Store(true)
+	b.eventually("nothing waits", func() bool { return second.waiting() == 0 && second.totals() == "sent 20" })
+	w.wantOnce(t)
+	for _, id := range ids[:7] {
+		if w.times()[id+".0"] != 0 {
+			t.Errorf("%s had been sent, and was sent again", id)
+		}
+	}
+}
+
+// TestAnEmptyRedisTakesOver: what waits in the ledger and in no lane is in doubt,
+// and stays so; what comes after it is sent.
+func TestAnEmptyRedisTakesOver(t *testing.T) {
+	b := newBed(t)
+	w := newWire(nil)
+	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	first := b.startRoutes(v, nil)
+	large := draft("large@example.com", sluice.PriorityNormal, sluice.ClassTransactional)
+	large.Content = append(large.Content, make([]byte, 2*sluice.MaxInlineBytes)...)
+	scheduled := draft("later@example.com", sluice.PriorityNormal, sluice.ClassMarketing)
+	scheduled.DueMillis = time.Now().Add(time.Hour).UnixMilli()
+	lost := first.submit(large, scheduled)
+	lost = append(lost, first.inTheLedger(0, 30, sluice.ClassTransactional)...)
+	b.eventually("all wait", func() bool { return first.totals() == "waiting 32" })
+	first.stop()
+	raw := must(rueidis.NewClient(plainOption(b.redis)))
+	defer raw.Close()
+	b.must(raw.Do(t.Context(), raw.B().Flushall().Build()).Error())
+	b.tap()
+	second := b.startRoutes(v, nil)
+	v.open.Store(true)
+	b.eventually("they are in doubt", func() bool { return second.totals() == "in_doubt 32" })
+	second.inTheLedger(1000, 10, sluice.ClassMarketing)
+	b.eventually("what comes after it is sent", func() bool { return second.totals() == "sent 10, in_doubt 32" })
+	w.wantOnce(t)
+	if n := len(w.times()); n != 10 {
+		t.Errorf("%d sends were on the wire, want the 10 new ones", n)
+	}
+	left, err := second.store.Bodies(t.Context(), lost)
+	b.must(err)
+	if len(left) != 1 {
+		t.Errorf("%d contents are kept for whoever decides, want the large one", len(left))
+	}
+	if found, all := second.found(); !all || found.Doubt != 32 || found.Known != 0 {
+		t.Errorf("found %+v, in all partitions: %v", found, all)
+	}
+}
+
+// foundOn is found on another Redis than the office's.
+func (o *office) foundOn(url string) (spool.Found, bool) {
+	o.b.Helper()
+	other, done := o.on(url)
+	defer done()
+	return other.found()
+}
+
+func (o *office) waitingOn(url string) int64 {
+	o.b.Helper()
+	other, done := o.on(url)
+	defer done()
+	return other.waiting()
+}
+
+func (o *office) on(url string) (*office, func()) {
+	o.b.Helper()
+	r, err := flow.Dial(o.b.Context(), url)
+	o.b.must(err)
+	other := &office{b: o.b}
+	for _, p := range flow.Partitions(testPartitions) {
+		other.lanes = append(other.lanes, flow.NewLog(r, p).Lanes())
+	}
+	return other, r.Close
+}
+
+// TestWhatWaitsEndsWithoutItsTurn: the head of a lane that nothing passes is emptied of
+// what is cancelled and of what has expired, in lanes, sublanes, and later.
+func TestWhatWaitsEndsWithoutItsTurn(t *testing.T) {
+	b := newBed(t)
+	w := newWire(nil)
+	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	aside := &gated{OneRoute: spool.OneRoute{Transport: w}, domain: "aside.example"}
+	o := b.startRoutes(both{v, aside}, nil)
+	soon := time.Now().Add(2 * time.Second)
+	var drafts []sluice.Draft
+	for i := range 40 {
+		d := draft(fmt.Sprintf("u%d@example.com", i), sluice.PriorityNormal, sluice.ClassMarketing)
+		switch i % 4 {
+		case 0:
+			d.ExpiresMillis = soon.UnixMilli()
+		case 1:
+			d.To = []string{fmt.Sprintf("u%d@aside.example", i)} // it moves to a sublane
+			d.ExpiresMillis = soon.UnixMilli()
+		case 2:
+			d.DueMillis, d.ExpiresMillis = soon.UnixMilli(), soon.Add(time.Millisecond).UnixMilli() // later, and over when it is due
+		case 3:
+			d.Tags = []string{"spring"}
+		}
+		drafts = append(drafts, d)
+	}
+	o.submit(drafts...)
+	b.eventually("three quarters expire", func() bool { return o.totals() == "waiting 10, failed 30" })
+	for _, out := range b.outcomes() {
+		if out.State == sluice.SendFailed && out.Reason != "timed_out" {
+			t.Errorf("%+v", out)
+		}
+	}
+	op := &spool.Operator{Redis: o.redis, Writer: o.writer, Ledger: o.store, Partitions: testPartitions, Clock: sluice.SystemClock{}}
+	spring, err := sluice.NewSelector(sluice.SelectTag, "spring")
+	b.must(err)
+	other, err := sluice.NewSelector(sluice.SelectTag, "autumn")
+	b.must(err)
+	purge := func(s sluice.Selector, most int, count bool) (total int) {
+		for after := ""; ; {
+			n, next, err := op.Purge(t.Context(), s, after, most, count)
+			b.must(err)
+			if total += n; next == "" {
+				return total
+			}
+			after = next
+		}
+	}
+	if n := purge(other, 100, false); n != 0 {
+		t.Errorf("%d of another tag were purged", n)
+	}
+	if n := purge(spring, 3, true); n != 10 {
+		t.Errorf("%d are counted, want 10", n)
+	}
+	if n := purge(spring, 3, false); n != 10 {
+		t.Errorf("%d are purged, want 10", n)
+	}
+	b.eventually("they are cancelled", func() bool { return o.totals() == "failed 30, cancelled 10" })
+	b.eventually("they have left the lanes", func() bool { return o.waiting() == 0 })
+	if came := w.came(); len(came) != 0 {
+		t.Errorf("attempted: %v", came)
+	}
+	if !slices.ContainsFunc(b.outcomes(), func(out sluice.Outcome) bool {
+		return out.State == sluice.SendCancelled && out.Reason == "purged"
+	}) {
+		t.Error("nothing says that they were purged")
+	}
+}
+
+// both asks a second one what the first does not move aside.
+type both struct {
+	*valve
+	aside *gated
+}
+
+func (r both) Takes(t sluice.Transport, s *sluice.Send, now time.Time) spool.Take {
+	if take := r.aside.Takes(t, s, now); take.Lane != "" {
+		return take
+	}
+	return r.valve.Takes(t, s, now)
+}

@@ -1,0 +1,89 @@
+package spool
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+)
+
+const (
+	// sweepEvery is how often what is in memory is looked through.
+	sweepEvery = 1 * time.Second
+
+	// sweepIDs is how many cancelled sends one call asks for.
+	sweepIDs = 1000
+)
+
+// sweep ends sends in memory that wait for nothing any more: they are cancelled,
+// or their time is over. Where mail goes, that is seen when their turn comes; but
+// in the lane of a route that is stopped, or is down for days, no turn comes. So
+// that lane is emptied from its head, as far as memory reaches at a time.
+func (s *Sender) sweep(ctx context.Context, p *part) error {
+	if time.Since(p.swept) < sweepEvery {
+		return nil
+	}
+	p.swept = time.Now()
+	now := s.Clock.Now().UnixMilli()
+	expired := func(it *item) bool { return it.broken == nil && now > it.send.ExpiresMillis }
+	var all []*item
+	s.mu.Lock()
+	for _, q := range p.queues {
+		all = append(all, q.items...)
+	}
+	s.mu.Unlock()
+	ends := make(map[*item]bool)
+	for chunk := range slices.Chunk(all, sweepIDs) {
+		ids := make([]string, len(chunk))
+		for i, it := range chunk {
+			ids[i] = it.id()
+		}
+		cancelled, err := p.lanes.Cancelled(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for i, it := range chunk {
+			if expired(it) || cancelled != nil && cancelled[i] {
+				ends[it] = true
+			}
+		}
+	}
+	if len(ends) == 0 {
+		return nil
+	}
+	for chunk := range slices.Chunk(s.pull(p, ends), recordSends) {
+		for _, m := range s.markAll(ctx, "", chunk) {
+			f := finished{item: m.item}
+			switch {
+			case m.letter == flow.Cancelled:
+				f.verdict.outcome = outcomeOf(&m.item.send, sluice.SendCancelled, "", now)
+			case expired(m.item):
+				f.verdict = fault(&m.item.send, reasonExpired, "it was not sent in time", now).verdict
+			default:
+				f.waits = true
+			}
+			s.hand(ctx, f)
+		}
+	}
+	return nil
+}
+
+// pull takes sends out of the queues of a partition, those that nobody has taken
+// meanwhile.
+func (s *Sender) pull(p *part, ends map[*item]bool) (pulled []*item) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, q := range p.queues {
+		q.items = slices.DeleteFunc(q.items, func(it *item) bool {
+			if !ends[it] {
+				return false
+			}
+			pulled = append(pulled, it)
+			q.bytes -= it.bytes()
+			return true
+		})
+	}
+	return pulled
+}

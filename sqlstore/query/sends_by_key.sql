@@ -1,0 +1,1 @@
+SELECT $COLUMNS FROM sends WHERE number = ? AND message IN ($NAMES)
