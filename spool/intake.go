@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"sluice"
@@ -23,6 +24,9 @@ type Intake struct {
 	Bodies     *BodyWriter
 	Partitions int
 	Clock      sluice.Clock
+
+	// Accepted counts the sends that were accepted; nil: nobody asks.
+	Accepted *atomic.Int64
 
 	// Check says why a draft can never be sent, nil: it can. A nil Check lets all
 	// in.
@@ -63,10 +67,18 @@ func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft
 			written = append(written, parts[p])
 		}
 	}
+	var err error
 	if once == "" {
-		return ids, in.Writer.Write(ctx, written...)
+		err = in.Writer.Write(ctx, written...)
+	} else {
+		err = in.writeOnce(ctx, once, written)
 	}
-	return ids, in.writeOnce(ctx, once, written)
+	if err == nil && in.Accepted != nil {
+		for i := range written {
+			in.Accepted.Add(int64(written[i].Count))
+		}
+	}
+	return ids, err
 }
 
 // check returns Refusals of those that can never be sent: waiting for days would

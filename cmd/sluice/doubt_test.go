@@ -63,6 +63,9 @@ func serveDoubts(t *testing.T, environ []string, to ...string) (*served, *doubte
 		}
 		sends[address] = done.Messages[0].ID + ".0"
 	}
+	if n := s.metric(t, "sluice_accepted_items_total"); n != len(to) {
+		t.Errorf("%d items are counted as taken in, want %d", n, len(to))
+	}
 	await(t, "all are in doubt", func() bool { return s.metric(t, "sluice_in_doubt_sends") == len(to) })
 	return s, d, sends
 }

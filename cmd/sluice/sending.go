@@ -43,7 +43,7 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 	for _, l := range e.logs {
 		s.lanes = append(s.lanes, l.Lanes())
 	}
-	s.intake = &spool.Intake{Writer: e.writer, Bodies: &spool.BodyWriter{Store: e.store}, Partitions: len(e.logs), Clock: e.clock, Check: s.check}
+	s.intake = &spool.Intake{Writer: e.writer, Bodies: &spool.BodyWriter{Store: e.store}, Partitions: len(e.logs), Clock: e.clock, Check: s.check, Accepted: &e.stats.Accepted}
 	s.queuer = &spool.Queuer{Lanes: s.lanes, Logs: e.logs, Suppress: suppress.Reasons{List: e.suppressions.List}, Clock: e.clock}
 	s.canceller = &spool.Canceller{Writer: e.writer, Ledger: e.store, Clock: e.clock}
 	s.decider = &spool.Decider{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Clock: e.clock}
