@@ -246,6 +246,22 @@ func (c *child) peakMemoryMB() (float64, error) {
 // cpuTime returns how long the process has computed, in user and system mode.
 func (c *child) cpuTime() (time.Duration, error) { return cpuTimeOf(c.cmd.Process.Pid) }
 
+// cpuTimes is cpuTime of the process and of the servers that were started here, by
+// their names.
+func (e *env) cpuTimes(c *child) (map[string]time.Duration, error) {
+	all := make(map[string]time.Duration)
+	var err error
+	if all["Sluice"], err = c.cpuTime(); err != nil {
+		return nil, err
+	}
+	for name, pid := range e.pids {
+		if all[name], err = cpuTimeOf(pid()); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
 // cpuTimeOf is cpuTime of any process.
 func cpuTimeOf(pid int) (time.Duration, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -22,6 +22,7 @@ type env struct {
 	redis    *baseline.Redis
 	maria    *mariaStore // nil: not wanted
 	closers  []func() error
+	pids     map[string]func() int // of the servers that were started here, by name
 
 	lastPeakMB float64 // of the last process of Sluice that drained a backlog
 }
@@ -30,6 +31,9 @@ const (
 	listName = "pepi_queue"
 	nextName = "pepi_queue:next" // filled, then renamed into place
 
+	redisServer = "Redis"
+	mariaServer = "MariaDB"
+
 	closeWithin     = 60 * time.Second
 	rewriteInterval = 20 * time.Millisecond
 )
@@ -37,7 +41,7 @@ const (
 // openEnv starts the servers, or connects to those that were named. The caller
 // closes it, also after an error.
 func openEnv(ctx context.Context, r *run, withMaria bool) (*env, error) {
-	e := &env{run: r}
+	e := &env{run: r, pids: make(map[string]func() int)}
 	dir, err := os.MkdirTemp("", "sluice-bench-")
 	if err != nil {
 		return e, fmt.Errorf("make a directory for the bench: %w", err)
@@ -84,6 +88,7 @@ func (e *env) openRedis(ctx context.Context) error {
 		}
 		e.closers = append(e.closers, stopServer(server.Stop))
 		e.redisURL = server.URL()
+		e.pids[redisServer] = server.Pid
 	}
 	redis, err := baseline.Dial(e.redisURL)
 	if err != nil {
@@ -124,6 +129,7 @@ func (e *env) openMaria(ctx context.Context) error {
 			return err
 		}
 		url = server.URL("bench")
+		e.pids[mariaServer] = server.Pid
 	}
 	db, err := baseline.OpenMySQL(url)
 	if err != nil {

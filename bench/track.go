@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -221,6 +223,10 @@ func (e *env) trackCalls(ctx context.Context, n int) (err error) {
 	if err != nil {
 		return err
 	}
+	computed, err := e.cpuTimes(c)
+	if err != nil {
+		return err
+	}
 	started := time.Now()
 	all, err := e.runCalls(ctx, strings.TrimPrefix(c.base, "http://"), int64(pick(e.run, trackCalls, trackCallsQuick)))
 	if err != nil {
@@ -235,6 +241,13 @@ func (e *env) trackCalls(ctx context.Context, n int) (err error) {
 		return err
 	}
 	r := e.run.report
+	cpu, err := e.cpuTimes(c)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(cpu)) {
+		r.add("track_cpu_"+strings.ToLower(name), "computing of "+name+" for a call, until it is written", "µs", float64((cpu[name]-computed[name]).Microseconds())/float64(all.requests))
+	}
 	r.add("track_calls", "the same by Sluice, durable", "1/s", float64(all.requests)/all.took.Seconds())
 	r.add("track_p99", "answer to a call, p99", "s", percentile(all.latencies, 0.99))
 	r.add("track_stored", "the same, from the first call to the last write", "1/s", float64(all.requests)/stored.Seconds())
