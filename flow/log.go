@@ -224,23 +224,47 @@ func (l *Log) Raise(ctx context.Context, cursor sluice.Position) (raised bool, e
 // cursor is no gap: Redis has gone back to there and somebody has written
 // before Raise could; what lay between is applied.
 func (l *Log) Read(ctx context.Context, cursor sluice.Position, count int64, wait time.Duration) ([]Batch, error) {
-	c := l.redis.client
+	all, err := l.redis.readLogs(ctx, []*Log{l}, []sluice.Position{cursor}, count, wait)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// readLogs is Read for several logs, in one command: up to count batches of
+// each. The logs must be together (Redis.together). It waits for the first
+// batch of any, which may be all that comes then, whatever the others have.
+func (r *Redis) readLogs(ctx context.Context, logs []*Log, cursors []sluice.Position, count int64, wait time.Duration) ([][]Batch, error) {
+	keys, ids := make([]string, len(logs)), make([]string, len(logs))
+	for i, l := range logs {
+		keys[i], ids[i] = l.partition.logKey(), cursors[i].String()
+	}
 	var command rueidis.Completed
 	if wait > 0 {
-		command = c.B().Xread().Count(count).Block(wait.Milliseconds()).Streams().Key(l.partition.logKey()).Id(cursor.String()).Build()
+		command = r.client.B().Xread().Count(count).Block(wait.Milliseconds()).Streams().Key(keys...).Id(ids...).Build()
 	} else {
-		command = c.B().Xread().Count(count).Streams().Key(l.partition.logKey()).Id(cursor.String()).Build()
+		command = r.client.B().Xread().Count(count).Streams().Key(keys...).Id(ids...).Build()
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait+callTimeout)
 	defer cancel()
-	streams, err := c.Do(ctx, command).AsXRead()
+	all := make([][]Batch, len(logs))
+	streams, err := r.client.Do(ctx, command).AsXRead()
 	if rueidis.IsRedisNil(err) {
-		return nil, nil
+		return all, nil
 	}
 	if err != nil {
-		return nil, l.redis.wrap("read a log", err)
+		return nil, r.wrap("read a log", err)
 	}
-	entries := streams[l.partition.logKey()]
+	for i, l := range logs {
+		if all[i], err = l.follow(cursors[i], streams[keys[i]]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// follow returns the batches of entries, up to a gap.
+func (l *Log) follow(cursor sluice.Position, entries []rueidis.XRangeEntry) ([]Batch, error) {
 	batches := make([]Batch, 0, len(entries))
 	for _, entry := range entries {
 		b, err := l.batch(entry)

@@ -139,38 +139,145 @@ func Follow(fetch, work context.Context, name string, log *slog.Logger, health H
 	}
 }
 
-// How a log is pulled.
+// How logs are pulled.
 const (
-	pullBatches = 4               // a read: at most 4 x MaxBatchBytes in hand for each partition
-	pullWait    = 1 * time.Second // a blocked read wakes up this often
+	pullWait = 1 * time.Second // a blocked read wakes up this often
+
+	// pullPause is how long logs are left alone that have given all they had:
+	// what comes meanwhile is read together.
+	pullPause = 5 * time.Millisecond
+
+	// A read takes so many batches of each log: fewBatches, up to
+	// sluice.MaxBatchBytes each, or manyBatches after a read of less than
+	// littleBytes. Small ones may be very many: each append leaves one a log.
+	fewBatches  = 4
+	manyBatches = 16
+	littleBytes = 1 << 20
 )
 
 // Pull reads logs from their cursors, each in order, and hands on what it
-// reads until the context ends, a read or emit fails. emit is called from
-// several goroutines, one a log. One blocked read for each log is all that an
-// idle follower costs.
+// reads until the context ends, a read or emit fails. emit is called with
+// batches of one log, by one goroutine a log at a time; while it has not
+// returned, its log is not read on, and the others are. One blocked read for all
+// logs of a Redis is all that an idle follower costs.
 func Pull(ctx context.Context, logs []*Log, cursors map[int]sluice.Position, emit func([]Batch) error) error {
+	if len(logs) == 0 {
+		return nil
+	}
 	group, ctx := errgroup.WithContext(ctx)
-	for _, l := range logs {
-		group.Go(func() error {
-			cursor := cursors[l.Partition()]
-			for {
-				batches, err := l.Read(ctx, cursor, pullBatches, sluice.Rest(time.Now(), pullWait))
-				if err != nil {
-					return err
-				}
-				if len(batches) == 0 {
-					if ctx.Err() != nil {
-						return ctx.Err()
-					}
-					continue
-				}
-				cursor = batches[len(batches)-1].Position
-				if err := emit(batches); err != nil {
-					return err
-				}
-			}
-		})
+	for _, places := range logs[0].redis.together(len(logs)) {
+		p := puller{count: fewBatches, emit: emit, group: group, taken: make(chan int, len(places)), held: make(map[int]bool)}
+		for _, i := range places {
+			p.logs, p.cursors = append(p.logs, logs[i]), append(p.cursors, cursors[logs[i].Partition()])
+		}
+		group.Go(func() error { return p.run(ctx) })
 	}
 	return group.Wait()
+}
+
+// puller pulls logs that are together.
+//
+// What was tried and dropped. A blocked read for each log: 16 logs, into which
+// each append brings two items, were 14 reads for each append, and those cost
+// Redis and this program more than the append.
+type puller struct {
+	logs    []*Log
+	cursors []sluice.Position // as the logs
+	count   int64             // batches of each that are asked for
+	emit    func([]Batch) error
+	group   *errgroup.Group
+	held    map[int]bool // logs whose batches emit has
+	taken   chan int     // those of which it has returned
+}
+
+func (p *puller) run(ctx context.Context) error {
+	for {
+		places := p.free()
+		if len(places) == 0 {
+			if err := p.settle(ctx, nil, len(p.logs)-1); err != nil {
+				return err
+			}
+			continue
+		}
+		logs, cursors := make([]*Log, len(places)), make([]sluice.Position, len(places))
+		for n, i := range places {
+			logs[n], cursors[n] = p.logs[i], p.cursors[i]
+		}
+		wait, asked := time.Duration(0), p.count
+		if len(p.held) == 0 { // else those would have to wait for these
+			wait = sluice.Rest(time.Now(), pullWait)
+		}
+		read, err := logs[0].redis.readLogs(ctx, logs, cursors, asked, wait)
+		if err != nil {
+			return err
+		}
+		enough := -1 // the whole pause
+		most := p.handOn(places, read)
+		if most == asked {
+			enough = 0 // there is more
+		}
+		if most > 0 || wait == 0 {
+			err = p.settle(ctx, time.After(pullPause), enough)
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// free returns the logs that can be read on.
+func (p *puller) free() (places []int) {
+	for i := range p.logs {
+		if !p.held[i] {
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+// settle waits until the pause is over, or no more than so many logs are held.
+func (p *puller) settle(ctx context.Context, pause <-chan time.Time, enough int) error {
+	for len(p.held) > enough {
+		select {
+		case i := <-p.taken:
+			delete(p.held, i)
+		case <-pause:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// handOn hands on what was read of some logs. It returns how many batches the
+// log has given that gave the most.
+func (p *puller) handOn(places []int, read [][]Batch) (most int64) {
+	bytes := 0
+	for n, batches := range read {
+		if len(batches) == 0 {
+			continue
+		}
+		for j := range batches {
+			bytes += len(batches[j].Data)
+		}
+		most = max(most, int64(len(batches)))
+		i := places[n]
+		p.cursors[i], p.held[i] = batches[len(batches)-1].Position, true
+		p.group.Go(func() error { // ends when they are taken, or with emit's context
+			err := p.emit(batches)
+			if err == nil {
+				p.taken <- i
+			}
+			return err
+		})
+	}
+	p.count = fewBatches
+	if bytes < littleBytes {
+		p.count = manyBatches
+	}
+	return most
 }
