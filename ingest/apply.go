@@ -28,6 +28,13 @@ const (
 	flushUpdates = 131_072
 	flushUsers   = 16_384
 
+	// A transaction of updates of users begins usersEvery after the one before
+	// began, or sooner: after usersRest times as long as that one took. So users
+	// who come again and again are read and written less often when there is much,
+	// and nobody waits when there is little.
+	usersEvery = 500 * time.Millisecond
+	usersRest  = 4
+
 	// countsWait is how long a transaction of nothing but counts waits.
 	countsWait = 500 * time.Millisecond
 )

@@ -40,7 +40,9 @@ type StoreFollower struct {
 	// perhaps long before if the store is behind (ahead); nil: nobody is.
 	Queue Queue
 
-	free chan struct{} // of the session: has an element while no unit with updates of users is on its way
+	// free is the session's: has an element while no unit with updates of users is
+	// on its way, the time before which the next is not begun.
+	free chan time.Time
 
 	// AcceptGaps lets the follower go on behind gaps instead of standing still:
 	// the operator has decided that what is missing is lost.
@@ -118,8 +120,8 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 		return err
 	}
 	reading := maps.Clone(cursors) // owned by the reading side
-	s.free = make(chan struct{}, 1)
-	s.free <- struct{}{}
+	s.free = make(chan time.Time, 1)
+	s.free <- time.Time{}
 	forwarder, forwarding := newForwarder(s), make(chan error, 1)
 	fetch, stop := context.WithCancel(fetch)
 	go func() { // ends with the session
@@ -130,6 +132,7 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 	err = flow.Pipe(fetch, work, func(ctx context.Context, emit func(storeUnit) error) error {
 		return s.read(ctx, logs, reading, held, emit)
 	}, func(ctx context.Context, u storeUnit) error {
+		began := s.Clock.Now()
 		if err := s.resolve(ctx, &u); err != nil {
 			return err
 		}
@@ -139,12 +142,12 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 		if err := forwarder.tell(ctx, u.effect.Users); err != nil {
 			return err
 		}
+		now := s.Clock.Now()
 		if len(u.updates) > 0 {
-			s.free <- struct{}{} // it was taken for this unit
+			s.free <- nextUsers(began, now) // it was taken for this unit
 		}
 		s.Stats.countNames(u.names)
 		s.Stats.countUsers(&u)
-		now := s.Clock.Now()
 		for _, m := range u.moves {
 			s.Stats.setLag(StoreRole, m.Partition, m.To, now.Sub(time.UnixMilli(int64(m.To.Major))))
 		}
@@ -280,22 +283,35 @@ func (s *StoreFollower) gather(pulled <-chan []flow.Batch, failed chan error, cu
 	return t, nil
 }
 
+// nextUsers returns before when no transaction with updates of users is begun,
+// after one that took from began to ended.
+func nextUsers(began, ended time.Time) time.Time {
+	return began.Add(min(usersRest*ended.Sub(began), usersEvery))
+}
+
 // gatherMore adds what comes until the last transaction with updates of users
-// has been applied. They have to wait for it anyway, for what it writes is read
-// for them; and the more come together, the more a user is read and written for.
+// has been applied, and some time after it, if it took long. They have to wait
+// for that one anyway, for what it writes is read for them; and the more come
+// together, the more a user is read and written for.
 func (t *storing) gatherMore(ctx context.Context, pulled <-chan []flow.Batch, failed chan error, cursors map[int]sluice.Position) error {
 	var late error
-	for {
+	var rested <-chan time.Time
+	free := t.s.free
+	for free != nil || (rested != nil && !t.full() && late == nil) {
 		more := pulled
 		if t.full() || late != nil {
 			more = nil
 		}
 		select {
-		case <-t.s.free:
-			if late != nil {
-				failed <- late // what was read before is applied; then the next call meets it
+		case next := <-free:
+			free = nil
+			if rest := next.Sub(t.s.Clock.Now()); rest > 0 {
+				timer := time.NewTimer(rest)
+				defer timer.Stop()
+				rested = timer.C
 			}
-			return nil
+		case <-rested:
+			rested = nil
 		case batches := <-more:
 			t.addAll(batches, cursors)
 		case late = <-failed:
@@ -303,6 +319,10 @@ func (t *storing) gatherMore(ctx context.Context, pulled <-chan []flow.Batch, fa
 			return ctx.Err()
 		}
 	}
+	if late != nil {
+		failed <- late // what was read before is applied; then the next call meets it
+	}
+	return nil
 }
 
 // storing is a transaction that fills.
