@@ -95,6 +95,10 @@ type dialect interface {
 	// pieces, and returns how many rows it changed.
 	insertRows(ctx context.Context, tx *txn, statement string, columns int, args []any) (changed int64, err error)
 
+	// putUsers writes users, some of whom may be there: one, or up to
+	// maxUserRowBytes of profiles.
+	putUsers(ctx context.Context, tx *txn, rows []sluice.UserRow) error
+
 	// inserter writes the rows of a section one at a time.
 	inserter(ctx context.Context, tx *txn, sec *section) (inserter, error)
 

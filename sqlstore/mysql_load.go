@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"sluice"
@@ -67,8 +69,65 @@ func (d *mysqlDialect) loadStatement(sec *section) string {
 	if set != "" {
 		set = " SET" + set[1:]
 	}
-	return "LOAD DATA LOCAL INFILE 'Reader::" + d.reader + "' INTO TABLE " + sec.target.name + " CHARACTER SET " + charset +
-		` FIELDS TERMINATED BY '\t' ESCAPED BY '\\' LINES TERMINATED BY '\n' (` + columns + ")" + set
+	return d.infile("INTO TABLE "+sec.target.name+" CHARACTER SET "+charset, columns) + set
+}
+
+// infile is LOAD DATA of what is fed.
+func (d *mysqlDialect) infile(into, columns string) string {
+	return "LOAD DATA LOCAL INFILE 'Reader::" + d.reader + "' " + into + ` FIELDS TERMINATED BY '\t' ESCAPED BY '\\' LINES TERMINATED BY '\n' (` + columns + ")"
+}
+
+// putUsers writes users by LOAD DATA as well: REPLACE changes a row in its place,
+// the table having no second unique key, and the server parses no statement of
+// megabytes.
+func (d *mysqlDialect) putUsers(ctx context.Context, tx *txn, rows []sluice.UserRow) error {
+	if d.noInfile.Load() {
+		return d.plainSQL.putUsers(ctx, tx, rows)
+	}
+	for piece := range slices.Chunk(rows, maxLoadRows) {
+		err := d.loadUsers(ctx, tx, piece)
+		if infileForbidden(err) {
+			d.noInfile.Store(true)
+			return d.plainSQL.putUsers(ctx, tx, rows)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *mysqlDialect) loadUsers(ctx context.Context, tx *txn, rows []sluice.UserRow) error {
+	buf := buffers.Get().(*[]byte)
+	dst := (*buf)[:0]
+	defer func() {
+		d.feed, *buf = nil, dst
+		buffers.Put(buf)
+	}()
+	var clock datetime
+	valid := true
+	for i := range rows {
+		r := &rows[i]
+		dst = append(strconv.AppendInt(dst, int64(r.ID.Partition), 10), '\t')
+		dst = append(strconv.AppendInt(dst, r.ID.Number, 10), '\t')
+		dst = append(clock.append(dst, r.UpdatedMillis), '\t')
+		dst = append(strconv.AppendInt(dst, int64(r.MergedInto.Partition), 10), '\t')
+		dst = append(strconv.AppendInt(dst, r.MergedInto.Number, 10), '\t')
+		if dst, valid = appendText(dst, r.Profile); !valid {
+			return fmt.Errorf("profile of user %s: %w", r.ID, errNotUTF8)
+		}
+		dst = append(dst, '\n')
+	}
+	d.feed = dst
+	if _, err := tx.conn.ExecContext(ctx, d.infile("REPLACE INTO TABLE users CHARACTER SET utf8mb4", "part, number, updated, to_part, to_number, profile")); err != nil {
+		return err
+	}
+	// LOCAL makes warnings of errors, and here none is expected.
+	duplicates, err := d.warnings(ctx, tx, &target{name: "users"})
+	if err == nil && duplicates > 0 {
+		err = fmt.Errorf("%d rows were left out as duplicates", duplicates)
+	}
+	return err
 }
 
 // Bounds of a multi-row INSERT: rows, bytes of its cells, placeholders.

@@ -371,3 +371,7 @@ func (d *postgresDialect) refusal(err error) (string, bool) {
 	}
 	return reason, false
 }
+
+func (d *postgresDialect) putUsers(ctx context.Context, t *txn, rows []sluice.UserRow) error {
+	return plainSQL{}.putUsers(ctx, t, rows)
+}

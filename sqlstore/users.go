@@ -119,24 +119,28 @@ func keyArgs(rows []sluice.KeyRow) []any {
 
 func (t *txn) putUsers(ctx context.Context, u *sluice.UserChanges) error {
 	sorted := inOrder(u.Put, func(a, b sluice.UserRow) int { return compareIDs(a.ID, b.ID) })
-	args := make([]any, 0, 6*len(sorted))
-	bytes := 0
-	flush := func() error {
-		_, err := t.rows(ctx, "user_put", 6, args)
-		args, bytes = args[:0], 0
-		return err
-	}
-	for i := range sorted {
-		r := &sorted[i]
-		if bytes+len(r.Profile) > maxUserRowBytes && bytes > 0 {
-			if err := flush(); err != nil {
-				return err
-			}
+	for from := 0; from < len(sorted); {
+		to, bytes := from, 0
+		for to < len(sorted) && (to == from || bytes+len(sorted[to].Profile) <= maxUserRowBytes) {
+			bytes += len(sorted[to].Profile)
+			to++
 		}
-		bytes += len(r.Profile)
+		if err := t.store.d.putUsers(ctx, t, sorted[from:to]); err != nil {
+			return fmt.Errorf("user_put: %w", err)
+		}
+		from = to
+	}
+	return nil
+}
+
+func (plainSQL) putUsers(ctx context.Context, t *txn, rows []sluice.UserRow) error {
+	args := make([]any, 0, 6*len(rows))
+	for i := range rows {
+		r := &rows[i]
 		args = append(args, r.ID.Partition, r.ID.Number, t.store.d.millis(r.UpdatedMillis), r.MergedInto.Partition, r.MergedInto.Number, r.Profile)
 	}
-	return flush()
+	_, err := t.store.d.insertRows(ctx, t, rawQuery(t.store.d, "user_put"), 6, args)
+	return err
 }
 
 // addUserKeys refuses the whole transaction if somebody else has taken one of
