@@ -29,11 +29,15 @@ func asking(t *testing.T, lines ...string) (*Resolver, *dnstest.Server) {
 // is not there differs from one without such records.
 func TestAsk(t *testing.T) {
 	long := strings.Repeat("0123456789", 100)
-	r, s := asking(t,
+	endless := []string{fmt.Sprintf("d%d.example TXT end", maxAliases+1)} // but for one alias too many
+	for i := range maxAliases + 1 {
+		endless = append(endless, fmt.Sprintf("d%d.example CNAME d%d.example", i, i+1))
+	}
+	r, s := asking(t, append(endless,
 		"example.com A 192.0.2.1", "example.com A 192.0.2.2", "example.com AAAA 2001:db8::1", "example.com MX 20 B.example.com", "example.com MX 10 a.example.com",
 		"none.example MX 0 .", "text.example TXT one", "text.example TXT "+long, "www.example CNAME text.example",
 		"c0.example CNAME c1.example", "c1.example CNAME c2.example", "c2.example CNAME c3.example", "c3.example CNAME c4.example", "c4.example CNAME c5.example", "c5.example TXT end",
-		"gone.example CNAME nowhere.example", "loop.example CNAME loop.example")
+		"gone.example CNAME nowhere.example", "loop.example CNAME loop.example")...)
 	for _, test := range []struct {
 		name string
 		kind Kind
@@ -58,8 +62,10 @@ func TestAsk(t *testing.T) {
 	if s.ByTCP() != 0 {
 		t.Errorf("%d questions came by TCP: the answers fit into a packet", s.ByTCP())
 	}
-	if _, err := r.Ask(t.Context(), "loop.example", TXT); err == nil || !strings.Contains(err.Error(), "alias of an alias") {
-		t.Error(err)
+	for _, name := range []string{"loop.example", "d0.example"} {
+		if _, err := r.Ask(t.Context(), name, TXT); err == nil || !strings.Contains(err.Error(), "alias of an alias") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	for _, name := range []string{strings.Repeat("a.", 200) + "example", strings.Repeat("a", 64) + ".example", "a..example"} {
 		if _, err := r.Ask(t.Context(), name, A); err == nil {
@@ -122,6 +128,35 @@ func TestNew(t *testing.T) {
 	}
 	if r, err := system(file + "-none"); err != nil || len(r.servers) != 1 {
 		t.Errorf("%+v %v", r, err)
+	}
+}
+
+// Only what answers this question, by its number, name and type, is an answer.
+func TestAnswersOfOthers(t *testing.T) {
+	name := dnsmessage.MustNewName("example.com.")
+	query, id, err := pack(name, TXT)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		id       uint16
+		response bool
+		name     string
+		kind     dnsmessage.Type
+		want     bool
+	}{
+		{id, true, "EXAMPLE.com.", dnsmessage.TypeTXT, true}, {id + 1, true, "example.com.", dnsmessage.TypeTXT, false}, {id, false, "example.com.", dnsmessage.TypeTXT, false},
+		{id, true, "example.org.", dnsmessage.TypeTXT, false}, {id, true, "example.com.", dnsmessage.TypeA, false},
+	} {
+		m := dnsmessage.Message{Header: dnsmessage.Header{ID: test.id, Response: test.response},
+			Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName(test.name), Type: test.kind, Class: dnsmessage.ClassINET}}}
+		text, err := m.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := answers(text, query, id) != nil; got != test.want {
+			t.Errorf("%+v is an answer: %t", test, got)
+		}
 	}
 }
 
