@@ -12,6 +12,10 @@ import (
 // QueueCursor is the name of the Queuer's cursors.
 const QueueCursor = "spool"
 
+// cancelsAtOnce is how many sends one call cancels: it costs Redis 3.5 µs for
+// each, and everybody else waits meanwhile.
+const cancelsAtOnce = 128
+
 // Role is the role of sending, one lease for each partition.
 const Role = "send"
 
@@ -154,8 +158,8 @@ func (q *Queuer) queue(ctx context.Context, lease *flow.Lease, b *flow.Batch, fr
 	if err := decisions.settle(ctx, lanes, &packing, &commit, now); err != nil {
 		return err
 	}
-	for i := 0; i < len(cancels.ids); i += flow.MaxLaneSends { // before the cursor: a repeat notes nothing twice
-		end := min(i+flow.MaxLaneSends, len(cancels.ids))
+	for i := 0; i < len(cancels.ids); i += cancelsAtOnce { // before the cursor: a repeat notes nothing twice
+		end := min(i+cancelsAtOnce, len(cancels.ids))
 		if _, err := lanes.Cancel(ctx, lease, cancels.ids[i:end], cancels.items[i:end], now); err != nil {
 			return err
 		}
