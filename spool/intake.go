@@ -50,9 +50,10 @@ func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft
 		if ids[i] == "" {
 			ids[i] = newID(once, i, now)
 		}
-		content := string(d.Content)
-		if len(d.Content) > sluice.MaxInlineBytes {
-			content = ""
+		content := ""
+		if len(d.Content) <= sluice.MaxInlineBytes {
+			content = string(d.Content)
+		} else {
 			bodies = append(bodies, sluice.Body{Message: ids[i], Recipients: len(d.To), CreatedMillis: now, Data: d.Content})
 		}
 		in.add(parts, d, ids[i], content, now)

@@ -55,8 +55,11 @@ type bed struct {
 	patience time.Duration // of the store with a locked database; 0: its own
 	log      *lockedBuffer
 
+	taps []*flow.Log // what is tapped
+
 	mu   sync.Mutex
 	seen []sluice.Outcome
+	at   map[int]sluice.Position // how far it was read, by partition
 }
 
 func newBed(t *testing.T) *bed {
@@ -67,7 +70,7 @@ func newBed(t *testing.T) *bed {
 // newBedOn is newBed with a Redis of its own.
 func newBedOn(t *testing.T, redis string) *bed {
 	t.Helper()
-	b := &bed{T: t, redis: redis, database: "sqlite:" + filepath.Join(t.TempDir(), "test.db"), log: &lockedBuffer{}}
+	b := &bed{T: t, redis: redis, database: "sqlite:" + filepath.Join(t.TempDir(), "test.db"), log: &lockedBuffer{}, at: make(map[int]sluice.Position)}
 	raw, err := rueidis.NewClient(plainOption(b.redis))
 	b.must(err)
 	defer raw.Close()
@@ -176,11 +179,12 @@ func (b *bed) open(routes spool.Routes, suppress nobody) *office {
 	o.leases.AddPartitions(spool.Role, o.redis, partitions)
 	o.writer = flow.NewWriter(o.logs, "api:"+o.leases.ID(), 64<<20)
 	clock := sluice.SystemClock{}
-	o.intake = &spool.Intake{Writer: o.writer, Bodies: &spool.BodyWriter{Store: o.store}, Partitions: testPartitions, Clock: clock}
+	bodies := &spool.FreshBodies{Store: o.store}
+	o.intake = &spool.Intake{Writer: o.writer, Bodies: &spool.BodyWriter{Store: bodies}, Partitions: testPartitions, Clock: clock}
 	o.queuer = &spool.Queuer{Lanes: o.lanes, Logs: o.logs, Suppress: suppress, Clock: clock}
 	o.stored = &ingest.StoreFollower{Logs: o.logs, Leases: o.leases, Store: o.store, Users: o.store, Clock: clock, Log: log, Stats: &ingest.Stats{}, Queue: o.queuer}
 	o.sender = &spool.Sender{
-		Process: o.leases.ID(), Lanes: o.lanes, Leases: o.leases, Bodies: o.store, Record: o.store, StoredBy: ingest.StoreRole, Suppress: suppress, Routes: routes,
+		Process: o.leases.ID(), Lanes: o.lanes, Leases: o.leases, Bodies: bodies, Record: o.store, StoredBy: ingest.StoreRole, Suppress: suppress, Routes: routes,
 		Maker: spool.Plain{}, Clock: clock, Log: log, Stats: &spool.Stats{}, DoubtAfter: 500 * time.Millisecond,
 	}
 	b.Cleanup(o.stop)
@@ -292,6 +296,9 @@ func (b *bed) tap() {
 	b.Helper()
 	r, err := flow.Dial(b.Context(), b.redis)
 	b.must(err)
+	for _, p := range flow.Partitions(testPartitions) {
+		b.taps = append(b.taps, flow.NewLog(r, p))
+	}
 	logs := flow.NewLogCopy(r, testPartitions)
 	_, err = logs.Begin(b.Context())
 	b.must(err)
@@ -309,6 +316,7 @@ func (b *bed) tapped(batches []flow.Batch) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, batch := range batches {
+		b.at[batch.Partition] = batch.Position
 		r, err := sluice.ReadBatch(batch.Data)
 		if err != nil {
 			return err
@@ -326,8 +334,19 @@ func (b *bed) tapped(batches []flow.Batch) error {
 	return nil
 }
 
-// outcomes are those that went through the logs, in their order in each partition.
+// outcomes are those that went through the logs until it was called, in their
+// order in each partition.
 func (b *bed) outcomes() []sluice.Outcome {
+	b.Helper()
+	for _, l := range b.taps {
+		last, err := l.Last(b.Context())
+		b.must(err)
+		b.eventually("what is in the logs has been read", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return !b.at[l.Partition()].Before(last)
+		})
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.seen)

@@ -52,15 +52,18 @@ type part struct {
 
 	// Guarded by Sender.mu.
 	queues  map[string]*queue // by lane
+	waiting int               // sends in all of them
 	orphans []*item           // marked by others
 	over    bool              // the lease is lost: nothing more is taken
 
 	lookUntil time.Time // till when the records of sends are looked up before they are marked
 
 	// Owned by the goroutine that reads, but for start.Server.
-	start  flow.Standing
-	looked time.Time // for orphans
-	swept  time.Time
+	start      flow.Standing
+	looked     time.Time // for orphans
+	swept      time.Time
+	lookedDue  time.Time // for what is due, by the machine's clock
+	lastSecond int64     // and by ours
 }
 
 func newPart(number int, lanes *flow.Lanes, lease *flow.Lease, start flow.Standing) *part {
@@ -90,6 +93,10 @@ func newQueue(lane string) *queue {
 }
 
 func (q *queue) sublane() bool { return q.main != q.lane }
+
+func (q *queue) urgent() bool {
+	return q.main == flow.LaneName(sluice.PriorityHigh, sluice.ClassTransactional) || q.main == flow.LaneName(sluice.PriorityHigh, sluice.ClassMarketing)
+}
 
 // short reports whether the lane is to be read on.
 func (q *queue) short() bool {
@@ -174,11 +181,8 @@ func (p *part) next(priority sluice.Priority, stopped map[*queue]bool) (next *qu
 // what is in the lanes to the queues, as far as there is room.
 func (s *Sender) read(ctx context.Context, p *part) error {
 	for ctx.Err() == nil && !p.isOver(s) {
-		for more := true; more; {
-			var err error
-			if more, err = p.lanes.Due(ctx, p.lease, s.Clock.Now().Unix()); err != nil {
-				return err
-			}
+		if err := s.release(ctx, p); err != nil {
+			return err
 		}
 		if err := s.settleOrphans(ctx, p); err != nil {
 			return err
@@ -211,6 +215,23 @@ func (s *Sender) read(ctx context.Context, p *part) error {
 			}
 		}
 	}
+	return nil
+}
+
+// release moves what is due to the lanes. What waits is packed by seconds, so it
+// is looked for once a second, and not with each read.
+func (s *Sender) release(ctx context.Context, p *part) error {
+	second := s.Clock.Now().Unix()
+	if second == p.lastSecond && time.Since(p.lookedDue) < laneWait {
+		return nil
+	}
+	for more := true; more; {
+		var err error
+		if more, err = p.lanes.Due(ctx, p.lease, second); err != nil {
+			return err
+		}
+	}
+	p.lastSecond, p.lookedDue = second, time.Now()
 	return nil
 }
 
@@ -266,8 +287,11 @@ func (s *Sender) take(p *part, b *flow.LaneBatch) error {
 	q := p.queues[b.Lane]
 	q.after = b.Entry
 	q.push(waiting)
+	p.waiting += len(waiting)
 	p.orphans = append(p.orphans, marked...)
-	s.wakeLocked(len(waiting))
+	if len(waiting) > 0 {
+		s.wakeLocked(q.urgent())
+	}
 	return nil
 }
 

@@ -101,6 +101,7 @@ func hasSends(data []byte) bool {
 type packing struct {
 	open  map[spot]*flow.Packed // that are not full
 	ready []*flow.Packed
+	bytes int // about what one of them takes
 }
 
 // spot is where sends wait together.
@@ -114,7 +115,7 @@ type spot struct {
 func (p *packing) add(at spot, s *sluice.Send) {
 	w := p.open[at]
 	if w == nil {
-		w = &flow.Packed{Lane: at.lane, Second: at.second, Data: sluice.NewBatch(sluice.MaxInlineBytes)}
+		w = &flow.Packed{Lane: at.lane, Second: at.second, Data: sluice.NewBatch(p.bytes)}
 		p.open[at] = w
 		p.ready = append(p.ready, w)
 	}
@@ -132,7 +133,7 @@ func (q *Queuer) queue(ctx context.Context, lease *flow.Lease, b *flow.Batch, fr
 		return nil // the store makes it a dead letter
 	}
 	now := q.Clock.Now().UnixMilli()
-	packing := packing{open: make(map[spot]*flow.Packed)}
+	packing := packing{open: make(map[spot]*flow.Packed), bytes: min(len(b.Data), sluice.MaxInlineBytes)}
 	commit := flow.Commit{Follower: QueueCursor, From: from, To: b.Position}
 	var cancels cancelling
 	var decisions deciding

@@ -131,7 +131,7 @@ func (r *recorder) recorded(batch []finished) {
 	if len(back) > 0 {
 		s.putBack(back)
 		s.mu.Lock()
-		s.wakeLocked(len(back))
+		s.wakeLocked(true)
 		s.mu.Unlock()
 	}
 }

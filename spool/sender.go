@@ -57,7 +57,7 @@ type Sender struct {
 	parts     []*part        // that are held
 	turn      int            // which of parts is asked first
 	flying    map[string]int // by mark: how many of its sends are on their way
-	news      chan struct{}  // closed and replaced when there is something to take
+	bells     []bells        // of each transport
 	recorders map[int]*recorder
 }
 
@@ -141,9 +141,14 @@ func (s *Sender) Run(fetch, work context.Context) {
 	s.mu.Lock()
 	s.Stats.begin(s.Clock.Now())
 	s.comparing = make(chan struct{}, comparisons)
-	s.flying, s.news, s.recorders = make(map[string]int), make(chan struct{}), make(map[int]*recorder)
+	s.flying, s.recorders = make(map[string]int), make(map[int]*recorder)
 	for i, l := range s.Lanes {
 		s.recorders[i] = newRecorder(s, l)
+	}
+	transports := s.Routes.Transports()
+	s.bells = make([]bells, len(transports))
+	for i := range s.bells {
+		s.bells[i] = bells{all: newBell(), urgent: newBell()}
 	}
 	s.mu.Unlock()
 
@@ -154,9 +159,9 @@ func (s *Sender) Run(fetch, work context.Context) {
 			flow.Follow(fetch, work, Role, s.Log, s.Stats, func(fetch, work context.Context) error { return s.session(fetch, work, i) })
 		})
 	}
-	for _, t := range s.Routes.Transports() {
+	for i, t := range transports {
 		for n := range max(1, t.Workers()) {
-			working.Go(func() { s.work(fetch, work, t, n > 0 && n%urgentOf == urgentOf-1) })
+			working.Go(func() { s.work(fetch, work, t, s.bells[i], n > 0 && n%urgentOf == urgentOf-1) })
 		}
 	}
 	reading.Wait()
@@ -238,11 +243,31 @@ func (s *Sender) end(p *part) {
 	}
 }
 
+// bell wakes one of those who wait for it, or the next who is about to. Who has
+// heard it and leaves something rings it again: if all woke for each mail, ten
+// workers would look through all queues for it.
+type bell chan struct{}
+
+func newBell() bell { return make(bell, 1) }
+
+func (b bell) ring() {
+	select {
+	case b <- struct{}{}:
+	default: // it rings already
+	}
+}
+
+// bells are those of a transport's workers: for all, and for those who take high
+// priority only.
+type bells struct{ all, urgent bell }
+
 // wakeLocked tells workers that there is something to take.
-func (s *Sender) wakeLocked(n int) {
-	if n > 0 {
-		close(s.news)
-		s.news = make(chan struct{})
+func (s *Sender) wakeLocked(urgent bool) {
+	for _, b := range s.bells {
+		b.all.ring()
+		if urgent {
+			b.urgent.ring()
+		}
 	}
 }
 
@@ -269,9 +294,16 @@ func (s *Sender) landed(mark string, sends int) {
 }
 
 // work is one worker of a transport.
-func (s *Sender) work(fetch, work context.Context, t sluice.Transport, urgent bool) {
+func (s *Sender) work(fetch, work context.Context, t sluice.Transport, b bells, urgent bool) {
+	news := b.all
+	if urgent {
+		news = b.urgent
+	}
 	for fetch.Err() == nil {
 		w := s.window(t, urgent)
+		if len(w.items)+len(w.aside) > 0 && (w.more || w.wait > 0) {
+			news.ring() // this one will be busy: somebody else shall look, or wait
+		}
 		for domain, items := range w.aside {
 			s.moveAside(work, t, domain, items)
 		}
@@ -286,7 +318,7 @@ func (s *Sender) work(fetch, work context.Context, t sluice.Transport, urgent bo
 			timer = time.After(w.wait)
 		}
 		select {
-		case <-w.news:
+		case <-news:
 		case <-timer:
 		case <-fetch.Done():
 		}
@@ -297,10 +329,10 @@ func (s *Sender) work(fetch, work context.Context, t sluice.Transport, urgent bo
 type window struct {
 	items []*item            // to attempt
 	aside map[string][]*item // to move to the sublane of their domain
+	more  bool               // it is full: others may be left
 
-	// If there are none: news is closed when there may be, and after wait those
-	// that may not go now are to be asked about again; 0: there are none.
-	news <-chan struct{}
+	// After wait, those that may not go now are to be asked about again; 0: there
+	// are none.
 	wait time.Duration
 }
 
@@ -310,7 +342,7 @@ const asideSends = 256
 
 // window takes a window of sends for a transport: by priority, and of partitions
 // in turn.
-func (s *Sender) window(t sluice.Transport, urgent bool) window {
+func (s *Sender) window(t sluice.Transport, urgent bool) (w window) {
 	now := s.Clock.Now()
 	priorities := []sluice.Priority{sluice.PriorityHigh, sluice.PriorityNormal, sluice.PriorityLow}
 	if urgent {
@@ -319,15 +351,15 @@ func (s *Sender) window(t sluice.Transport, urgent bool) window {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turn++
-	w := window{news: s.news}
 	for _, priority := range priorities {
 		for i := range s.parts {
 			p := s.parts[(s.turn+i)%len(s.parts)]
-			if p.over {
+			if p.over || p.waiting == 0 {
 				continue
 			}
 			s.fromLocked(p, priority, t, &w, now)
 			if len(w.items) >= t.Window() {
+				w.more = true
 				return w
 			}
 		}
@@ -339,7 +371,7 @@ func (s *Sender) window(t sluice.Transport, urgent bool) window {
 // first, which have waited longest, then both classes in the order in which they
 // came.
 func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transport, w *window, now time.Time) {
-	stopped := make(map[*queue]bool) // whose head may not go
+	var stopped map[*queue]bool // whose head may not go
 	wake, aside := false, 0
 	for len(w.items) < t.Window() && aside < asideSends {
 		q := p.next(priority, stopped)
@@ -351,9 +383,13 @@ func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transpor
 			w.wait = take.Wait
 		}
 		if !take.OK && (take.Lane == "" || q.sublane()) {
+			if stopped == nil {
+				stopped = make(map[*queue]bool)
+			}
 			stopped[q] = true
 			continue
 		}
+		p.waiting--
 		it, short := q.pop()
 		wake = wake || short
 		if take.OK {
@@ -366,6 +402,7 @@ func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transpor
 		}
 		w.aside[take.Lane] = append(w.aside[take.Lane], it)
 		aside++
+		w.more = w.more || aside >= asideSends
 	}
 	if wake {
 		select {
@@ -461,9 +498,7 @@ func (s *Sender) Held() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.parts {
-		for _, q := range p.queues {
-			n += len(q.items)
-		}
+		n += p.waiting
 	}
 	return n
 }
@@ -489,6 +524,7 @@ func (s *Sender) putBack(items []*item) {
 	for _, it := range slices.Backward(items) {
 		if !it.part.over {
 			it.part.queues[it.spot.Batch.Lane].unpop(it)
+			it.part.waiting++
 		}
 	}
 }

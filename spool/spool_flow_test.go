@@ -93,6 +93,28 @@ func TestSendsDoNotWaitForTheLedger(t *testing.T) {
 	}
 }
 
+// TestWorkersCallEachOther: who takes a part of what has come, and is busy with
+// it, has called another for the rest.
+func TestWorkersCallEachOther(t *testing.T) {
+	b := newBed(t)
+	gate := make(chan struct{})
+	w := newWire(func(*sluice.Envelope, int) sluice.Result {
+		<-gate
+		return sluice.Result{Kind: sluice.ResultSent}
+	})
+	w.workers, w.window = 5, 2
+	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	drafts := make([]sluice.Draft, 5*w.window)
+	for i := range drafts {
+		drafts[i] = draft("ann@example.com", sluice.PriorityNormal, sluice.ClassMarketing) // one partition: they come as one batch
+	}
+	o.run()
+	o.submit(drafts...)
+	b.eventually("all workers have something", func() bool { return len(w.came()) == w.workers })
+	close(gate)
+	b.eventually("all are recorded", func() bool { return o.waiting() == 0 && len(w.came()) == len(drafts) })
+}
+
 // TestOrderInALane: first in, first out, in a lane of a partition. Those of the
 // other class go by the millisecond in which they were queued.
 func TestOrderInALane(t *testing.T) {

@@ -43,7 +43,8 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 	for _, l := range e.logs {
 		s.lanes = append(s.lanes, l.Lanes())
 	}
-	s.intake = &spool.Intake{Writer: e.writer, Bodies: &spool.BodyWriter{Store: e.store}, Partitions: len(e.logs), Clock: e.clock, Check: s.check, Accepted: &e.stats.Accepted}
+	bodies := &spool.FreshBodies{Store: e.store}
+	s.intake = &spool.Intake{Writer: e.writer, Bodies: &spool.BodyWriter{Store: bodies}, Partitions: len(e.logs), Clock: e.clock, Check: s.check, Accepted: &e.stats.Accepted}
 	s.queuer = &spool.Queuer{Lanes: s.lanes, Logs: e.logs, Suppress: suppress.Reasons{List: e.suppressions.List}, Clock: e.clock}
 	s.canceller = &spool.Canceller{Writer: e.writer, Ledger: e.store, Clock: e.clock}
 	s.decider = &spool.Decider{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Clock: e.clock}
@@ -65,7 +66,7 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 	}
 	e.leases.AddPartitions(spool.Role, e.redis, partitions)
 	s.sender = &spool.Sender{
-		Process: e.leases.ID(), Lanes: s.lanes, Leases: e.leases, Bodies: e.store, Record: e.store, StoredBy: ingest.StoreRole, Suppress: suppress.Reasons{List: e.suppressions.List},
+		Process: e.leases.ID(), Lanes: s.lanes, Leases: e.leases, Bodies: bodies, Record: e.store, StoredBy: ingest.StoreRole, Suppress: suppress.Reasons{List: e.suppressions.List},
 		Routes: routes{s.router}, Maker: mailer, Clock: e.clock, Log: e.log, Stats: s.stats, DoubtAfter: time.Duration(e.config.InDoubtSeconds) * time.Second,
 	}
 	return nil
