@@ -31,7 +31,7 @@ func (t *txn) addBodies(ctx context.Context, bodies []sluice.Body) error {
 	var args []any
 	bytes := 0
 	flush := func() error {
-		_, err := t.rows(ctx, "body_add", 6, args)
+		err := t.store.d.insertBodies(ctx, t, args)
 		args, bytes = args[:0], 0
 		return err
 	}
@@ -57,6 +57,44 @@ func (t *txn) addBodies(ctx context.Context, bodies []sluice.Body) error {
 		}
 	}
 	return flush()
+}
+
+// insertBodies writes rows of bodies.
+func (plainSQL) insertBodies(ctx context.Context, t *txn, args []any) error {
+	_, err := t.rows(ctx, "body_add", 6, args)
+	return err
+}
+
+func (d *postgresDialect) insertBodies(ctx context.Context, t *txn, args []any) error {
+	return plainSQL{}.insertBodies(ctx, t, args)
+}
+
+// maxPreparedRows bounds the rows of a prepared statement, of which there is one
+// for each number of rows.
+const maxPreparedRows = 32
+
+// insertBodies goes by statements that stay prepared. In the text of one a body
+// would be escaped, copied twice, and parsed by the server.
+func (d *mysqlDialect) insertBodies(ctx context.Context, t *txn, args []any) error {
+	const columns = 6
+	for piece := range slices.Chunk(args, columns*maxPreparedRows) {
+		statement := withRows(query(d, "body_add"), columns, len(piece)/columns)
+		stmt := d.prepared[statement]
+		if stmt == nil {
+			var err error
+			if stmt, err = t.conn.PrepareContext(ctx, statement); err != nil {
+				return fmt.Errorf("body_add: %w", err)
+			}
+			if d.prepared == nil {
+				d.prepared = make(map[string]*sql.Stmt)
+			}
+			d.prepared[statement] = stmt
+		}
+		if _, err := stmt.ExecContext(ctx, piece...); err != nil {
+			return fmt.Errorf("body_add: %w", err)
+		}
+	}
+	return nil
 }
 
 // Bodies implements sluice.SendStore.

@@ -98,6 +98,8 @@ type dialect interface {
 	// putUsers writes users, some of whom may be there: one, or up to
 	// maxUserRowBytes of profiles.
 	putUsers(ctx context.Context, tx *txn, rows []sluice.UserRow) error
+	// insertBodies inserts rows of bodies.
+	insertBodies(ctx context.Context, tx *txn, args []any) error
 
 	// inserter writes the rows of a section one at a time.
 	inserter(ctx context.Context, tx *txn, sec *section) (inserter, error)

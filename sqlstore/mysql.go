@@ -27,8 +27,9 @@ type mysqlDialect struct {
 	reader    string // the name the driver knows feed by
 	feed      []byte // what LOAD DATA reads next
 	noInfile  atomic.Bool
-	limits    string           // the statement that limits the writer's session
-	patient   driver.Connector // waits as long as a statement takes
+	limits    string               // the statement that limits the writer's session
+	patient   driver.Connector     // waits as long as a statement takes
+	prepared  map[string]*sql.Stmt // of the writer's connection, by text
 }
 
 var _ dialect = (*mysqlDialect)(nil)
@@ -219,7 +220,7 @@ func (d *mysqlDialect) scanMillis(v any) (int64, error) {
 	return t.UnixMilli(), nil
 }
 
-func (d *mysqlDialect) forget() {}
+func (d *mysqlDialect) forget() { d.prepared = nil } // they are closed with the connection
 
 func (d *mysqlDialect) bulkPath() string {
 	if d.noInfile.Load() {

@@ -119,13 +119,27 @@ func TestStoppedProcessIsThrownOut(t *testing.T) {
 }
 
 // TestWriterReconnects ends the writer's connection as the server does with an
-// idle one.
+// idle one. What was prepared on it ends with it.
 func TestWriterReconnects(t *testing.T) {
 	database := newDatabase(t)
 	s := migrated(t, mariadb.SocketURL(database), sqlstore.Options{})
 	db := bypass(t, "mysql", mariadb.DSN(database))
 	for n := range uint64(3) {
 		must(t, apply(t.Context(), s, effectTo(n+1, events(1))))
+		bodies := make([]sluice.Body, 40) // more than one statement has
+		ids := make([]string, len(bodies))
+		for i := range bodies {
+			ids[i] = sluice.NewMessageID(int64(n))
+			bodies[i] = sluice.Body{Message: ids[i], Recipients: 1, CreatedMillis: 1, Data: []byte(ids[i])}
+		}
+		must(t, s.AddBodies(t.Context(), bodies))
+		found, err := s.Bodies(t.Context(), ids)
+		must(t, err)
+		for _, id := range ids {
+			if string(found[id]) != id {
+				t.Fatalf("body %s is %q", id, found[id])
+			}
+		}
 		for _, row := range queryTexts(t, db, "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = '"+database+"' AND ID <> CONNECTION_ID()") {
 			exec(t, db, "KILL "+row[0])
 		}
