@@ -98,6 +98,7 @@ type dialect interface {
 	// putUsers writes users, some of whom may be there: one, or up to
 	// maxUserRowBytes of profiles.
 	putUsers(ctx context.Context, tx *txn, rows []sluice.UserRow) error
+
 	// insertBodies inserts rows of bodies.
 	insertBodies(ctx context.Context, tx *txn, args []any) error
 
