@@ -11,7 +11,7 @@ import (
 const (
 	// aheadAfter is how long batches wait for the store before what is behind them
 	// is looked at for sends, and how often it is looked for more.
-	aheadAfter = 200 * time.Millisecond
+	aheadAfter = 100 * time.Millisecond
 
 	aheadBatches = 4
 )
