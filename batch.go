@@ -34,10 +34,10 @@ const (
 	ItemCount  ItemKind = 4 // a Count
 	ItemUser   ItemKind = 5 // a UserUpdate
 
-	ItemSend    ItemKind = 6 // a Send that was accepted
-	ItemOutcome ItemKind = 7 // an Outcome
-	ItemCancel  ItemKind = 8 // an Outcome that holds if the send is not attempted yet
-	ItemDecide  ItemKind = 9 // an Outcome that somebody has decided on, of a send in doubt
+	ItemSend    ItemKind = 6  // a Send that was accepted
+	ItemOutcome ItemKind = 7  // an Outcome
+	ItemCancel  ItemKind = 8  // an Outcome that holds if the send is not attempted yet
+	ItemDecide  ItemKind = 9  // an Outcome that somebody has decided on, of a send in doubt
 	ItemKnown   ItemKind = 10 // a Send that waits in a lane and is not in the ledger
 )
 
