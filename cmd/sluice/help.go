@@ -29,7 +29,7 @@ func runHelp(_ context.Context, c *call) error {
 
 // writeOverview lists all commands.
 func writeOverview(w io.Writer) {
-	fmt.Fprint(w, "Sluice takes events out of Redis lists and into a database, in batches, losing and\ndoubling nothing.\n\nUsage: sluice COMMAND [FLAGS]\n\n")
+	fmt.Fprint(w, "Sluice takes in users, events and mail, keeps them in a database and sends the mail,\nin batches, losing and doubling nothing.\n\nUsage: sluice COMMAND [FLAGS]\n\n")
 	for _, cmd := range commands() {
 		fmt.Fprintf(w, "  %-9s %s\n", cmd.name, cmd.line)
 	}

@@ -1,5 +1,5 @@
-// Command sluice takes events out of Redis lists and into a database, in
-// batches, losing and doubling nothing. Its commands are listed in command.go.
+// Command sluice takes in users, events and mail, keeps them in a database and
+// sends the mail, losing and doubling nothing. Its commands are listed in command.go.
 package main
 
 import (
