@@ -2,8 +2,6 @@ package spool
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -48,7 +46,10 @@ func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft
 		d := &drafts[i]
 		ids[i] = d.ID
 		if ids[i] == "" {
-			ids[i] = newID(once, i, now)
+			if once != "" {
+				return nil, fmt.Errorf("accept message %d of the request %q: it has no id, and a repeat would make another; name it by sluice.NamedMessageID", i, once)
+			}
+			ids[i] = sluice.NewMessageID(now)
 		}
 		content := ""
 		if len(d.Content) <= sluice.MaxInlineBytes {
@@ -139,13 +140,4 @@ func (in *Intake) writeOnce(ctx context.Context, once string, parts []flow.Part)
 		}
 	}
 	return nil
-}
-
-// newID makes a message's id: of a request with a name always the same.
-func newID(once string, index int, nowMillis int64) string {
-	if once == "" {
-		return sluice.NewMessageID(nowMillis)
-	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", once, index))
-	return hex.EncodeToString(sum[:sluice.MessageIDBytes/2])
 }
