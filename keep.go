@@ -72,6 +72,11 @@ type KeepStore interface {
 	// without address, user and metadata, and without what servers replied.
 	EraseSends(ctx context.Context, sends []SendRow) error
 
+	// EraseSoftBounces deletes the soft bounces of the addresses that are named,
+	// but those of days that begin later than ErasureMarginMillis after a name was
+	// written.
+	EraseSoftBounces(ctx context.Context, names []Erasure) (erased int, err error)
+
 	// DeadLetters, DeadLetter and DropDeadLetter are those of Store.
 	DeadLetters(ctx context.Context, after int64, limit int) ([]DeadLetter, error)
 	DeadLetter(ctx context.Context, id int64) (DeadLetter, error)

@@ -25,7 +25,7 @@ const (
 	eraseSendsOverlap = 15 * time.Second
 )
 
-// erase erases users from sends, events and dead letters: a name at once, that is in
+// erase erases users from sends, events, soft bounces and dead letters: a name at once, that is in
 // the first pass after it was written, and once more a day later, when it is done
 // with. A pass looks through all of them for up to sluice.MaxErasures names.
 //
@@ -47,7 +47,7 @@ func (k *Keeper) erase(ctx context.Context, now time.Time) error {
 func (k *Keeper) erasePasses(ctx context.Context, from, to int64, done bool) error {
 	return k.eachErasure(ctx, from, to, func(names []sluice.Erasure) error {
 		// Events are last: what becomes of a send that is stopped is one.
-		for _, pass := range []func(context.Context, []sluice.Erasure) error{k.eraseSends, k.erasePass, k.eraseDead} {
+		for _, pass := range []func(context.Context, []sluice.Erasure) error{k.eraseSends, k.erasePass, k.eraseSoftBounces, k.eraseDead} {
 			if err := pass(ctx, names); err != nil {
 				return err
 			}
@@ -123,6 +123,16 @@ func (k *Keeper) eraseSends(ctx context.Context, names []sluice.Erasure) error {
 		}
 		after = next
 	}
+}
+
+// eraseSoftBounces deletes on which days addresses did not take mail. What
+// suppresses them stays: it keeps mail from people, and is theirs.
+func (k *Keeper) eraseSoftBounces(ctx context.Context, names []sluice.Erasure) error {
+	erased, err := k.Store.EraseSoftBounces(ctx, names)
+	if erased > 0 {
+		k.Log.Info("users who were deleted were erased from soft bounces", "names", len(names), "rows", erased)
+	}
+	return err
 }
 
 // erasePass looks through all events, day by day: so no statement runs for long.

@@ -247,6 +247,31 @@ func TestKeeperErases(t *testing.T) {
 	})
 }
 
+// The days on which the address of who was deleted took no mail go, those of
+// others stay.
+func TestKeeperErasesSoftBounces(t *testing.T) {
+	onEach(t, func(b *bed) {
+		k := newKept(b, ingest.Retention{})
+		apply := func(e sluice.Effect) {
+			b.Helper()
+			k.at++
+			e.Moves = []sluice.Move{{Follower: ingest.StoreRole, From: sluice.Position{Major: k.at - 1}, To: sluice.Position{Major: k.at}}}
+			p, err := k.store.Prepare(&e)
+			b.must(err)
+			_, err = k.store.Apply(b.Context(), p)
+			b.must(err)
+		}
+		now := k.clock.Now().UnixMilli()
+		apply(sluice.Effect{SoftBounces: []sluice.SoftBounce{{Entry: "gone@example.com", Source: "event", TimeMillis: now}, {Entry: "stays@example.com", Source: "event", TimeMillis: now}}})
+		apply(sluice.Effect{Users: &sluice.UserChanges{Erase: []string{"u", sluice.AddressErasure("gone@example.com")}}})
+		k.clock.Move(time.Millisecond)
+		b.must(k.keeper.Pass(b.Context()))
+		if got := fmt.Sprint(b.query("SELECT entry FROM soft_bounces")); got != "[stays@example.com]" {
+			b.Errorf("soft bounces of %s are left", got)
+		}
+	})
+}
+
 // Dead letters of who was deleted go, whatever they are; not those of others, nor
 // what somebody does long after, who has the name now.
 func TestKeeperErasesDeadLetters(t *testing.T) {

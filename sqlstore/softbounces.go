@@ -136,3 +136,35 @@ func (s *Store) DeleteSoftBounces(ctx context.Context, beforeMillis int64) (dele
 	}
 	return deleted, more, nil
 }
+
+// EraseSoftBounces implements sluice.KeepStore. That of today goes too: it may be
+// of the one who was erased, and whoever has the address now loses one day of five.
+func (s *Store) EraseSoftBounces(ctx context.Context, names []sluice.Erasure) (erased int, err error) {
+	if len(names) > sluice.MaxErasures {
+		return 0, fmt.Errorf("erase the soft bounces of %d users at once: want at most %d", len(names), sluice.MaxErasures)
+	}
+	until := make(map[string]int64, len(names))
+	for i := range names {
+		if address, ok := names[i].Address(); ok {
+			until[address] = names[i].CreatedMillis + sluice.ErasureMarginMillis
+		}
+	}
+	if len(until) == 0 {
+		return 0, nil
+	}
+	err = s.write(ctx, func(tx *txn) error {
+		erased = 0
+		for _, address := range slices.Sorted(maps.Keys(until)) { // as softBounces locks them
+			n, err := tx.delete(ctx, query(s.d, "soft_bounces_erase"), address, s.d.millis(until[address]))
+			if err != nil {
+				return err
+			}
+			erased += n
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("erase users from soft bounces of %s: %w", s.where, err)
+	}
+	return erased, nil
+}

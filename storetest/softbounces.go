@@ -65,3 +65,27 @@ func testSoftBounces(t *testing.T, f *fixture) {
 	}
 	want(t, "old days", fmt.Sprint(deleted, passes), fmt.Sprint(4+1+1, 4+1))
 }
+
+// testEraseSoftBounces: the days of addresses that are named go, not those of
+// others, of users who are named the same, or of whoever has the address later.
+func testEraseSoftBounces(t *testing.T, f *fixture) {
+	f.start(t)
+	const day = 24 * 3_600_000
+	today := int64(sendTime - sendTime%day)
+	var e sluice.Effect
+	for _, entry := range []string{"gone@example.com", "stays@example.com", "user@example.com"} {
+		for n := range int64(3) {
+			e.SoftBounces = append(e.SoftBounces, sluice.SoftBounce{Entry: entry, Source: "event:1", TimeMillis: today + n*day})
+		}
+	}
+	f.apply(t, e, 0, 0)
+	named := today + day + day/2
+	erased, err := f.store.(sluice.KeepStore).EraseSoftBounces(f.ctx, []sluice.Erasure{
+		{Name: sluice.AddressErasure("gone@example.com"), CreatedMillis: named}, {Name: "user@example.com", CreatedMillis: named},
+		{Name: sluice.AddressErasure("nobody@example.com"), CreatedMillis: named},
+	})
+	must(t, err)
+	want(t, "erased", erased, 2)
+	f.wantRows(t, "SELECT entry, COUNT(*) FROM soft_bounces GROUP BY entry ORDER BY entry",
+		[]string{"gone@example.com", "1"}, []string{"stays@example.com", "3"}, []string{"user@example.com", "3"})
+}

@@ -134,6 +134,7 @@ var suite = []struct {
 	{"Erasures", testErasures},
 	{"EraseEvents", testEraseEvents},
 	{"EraseSends", testEraseSends},
+	{"EraseSoftBounces", testEraseSoftBounces},
 	{"KeepersTogether", testKeepersTogether},
 	{"DaysWaitForReaders", testDaysWait},
 	{"CommitUnknown", testCommitUnknown},
