@@ -7,8 +7,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/net/idna"
 	"golang.org/x/text/language"
 	"golang.org/x/text/language/display"
+	"golang.org/x/text/unicode/norm"
 
 	"sluice"
 	"sluice/jsonscan"
@@ -98,9 +100,14 @@ func email(v jsonscan.Value) (string, bool) {
 
 // NormalEmail brings an address into the form in which it is kept and
 // compared, and reports whether it is one: RFC 5321, 4.1.2, with the local
-// part a dot-string, in UTF-8 if need be (RFC 6531, 3.3).
+// part a dot-string, in UTF-8 if need be (RFC 6531, 3.3). A domain beyond ASCII
+// is written as envelopes have it (A-labels, RFC 5890): whoever is not to be
+// mailed under one of the two names is not under the other.
 func NormalEmail(address string) (string, bool) {
 	address = strings.ToLower(strings.TrimSpace(address))
+	if strings.ContainsFunc(address, func(r rune) bool { return r >= utf8.RuneSelf }) && len(address) <= 4*sluice.MaxEmailBytes {
+		address = beyondASCII(address)
+	}
 	local, domain, ok := strings.Cut(address, "@")
 	if !ok || local == "" || len(local) > 64 || len(address) > sluice.MaxEmailBytes || !utf8.ValidString(address) {
 		return "", false
@@ -117,6 +124,19 @@ func NormalEmail(address string) (string, bool) {
 		}
 	}
 	return address, len(labels) > 1
+}
+
+// domains maps as package mime does when it reads an address.
+var domains = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.BidiRule(), idna.CheckJoiners(true), idna.CheckHyphens(true), idna.VerifyDNSLength(true))
+
+// beyondASCII gives the local part its normal form (RFC 6532, 3.1), and turns the
+// domain into ASCII. One that cannot be stays as it is: nobody can be mailed there.
+func beyondASCII(address string) string {
+	local, domain, ok := strings.Cut(address, "@")
+	if ascii, err := domains.ToASCII(domain); ok && err == nil {
+		return norm.NFC.String(local) + "@" + ascii
+	}
+	return address
 }
 
 // notInAtom tells what an atom cannot have: RFC 5322, 3.2.3.

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"sluice"
+	"sluice/profile"
 	"sluice/suppress/set"
 )
 
@@ -96,7 +97,7 @@ func (l *List) Len() int {
 
 // Check reports whether mail of a class and an app is not to be sent to an
 // address, and the strongest reason. The address may be written in any case. It
-// allocates nothing and waits for nobody.
+// waits for nobody, and allocates nothing for an address in ASCII.
 func (l *List) Check(address string, class sluice.Class, app string) (Verdict, bool) {
 	s := l.sets.Load()
 	var buffer [maxTextBytes]byte
@@ -205,12 +206,17 @@ func fold(dst []byte, address string) ([]byte, bool) {
 // Words of eight equal bytes.
 const everyByte, everyHigh = 0x0101010101010101, 0x8080808080808080
 
-// foldRunes does what strings.ToLower does.
+// foldRunes appends an address that is not ASCII. What NormalEmail takes for none
+// is written in small letters: its domain may be an entry.
 func foldRunes(dst []byte, rest string) ([]byte, bool) {
+	if normal, ok := profile.NormalEmail(rest); ok {
+		return append(dst, normal...), true
+	}
+	begin := len(dst)
 	for _, r := range rest {
 		r = unicode.ToLower(r)
-		if len(dst)+utf8.RuneLen(r) > sluice.MaxSuppressEntryBytes {
-			return dst, false
+		if len(dst)+utf8.RuneLen(r) > sluice.MaxSuppressEntryBytes { // small letters may be longer
+			return append(dst[:begin], rest...), true
 		}
 		dst = utf8.AppendRune(dst, r)
 	}
