@@ -280,6 +280,44 @@ func TestSublanesAreKnown(t *testing.T) {
 	}
 }
 
+// TestACancelOutlivesALostMark: the answer that says that a send was cancelled
+// may be lost, so it is said again to whoever marks it next, until it is recorded.
+func TestACancelOutlivesALostMark(t *testing.T) {
+	r, l, lease, log := lanesOf(t)
+	var cursor sluice.Position
+	queue(t, log, lease, &cursor, "low", 0, "a", "b")
+	b := &readAll(t, l, "low")[0]
+	ids := []string{b.Entry + "/0", b.Entry + "/1"}
+	item := sluice.AppendOutcome(nil, &sluice.Outcome{Message: "a"})
+	if _, err := l.Cancel(t.Context(), lease, ids, [][]byte{item, item}, 5); err != nil {
+		t.Fatal(err)
+	}
+	if got := mark(t, l, lease, "lost", b, 0, 1); got != "cc" {
+		t.Fatalf("mark: %q", got)
+	}
+	// Who has marked them finds them as his own; or his successor has one of them
+	// in doubt and attempts it once more.
+	back, again := recorded(b, 0, "lost"), recorded(b, 1, "lost")
+	back.Waits = true
+	again.Packed, again.Item = 0, sluice.AppendSend(nil, &sluice.Send{Message: "b"})
+	if n, _, err := l.Record(t.Context(), []Packed{{Lane: "low"}}, []Recorded{back, again}); err != nil || n != 2 {
+		t.Fatalf("record: %d, %v", n, err)
+	}
+	second := &readAll(t, l, "low")[1]
+	spots := []Spot{{Batch: b, Index: 0}, {Batch: second, Index: 0}}
+	if got, err := l.Mark(t.Context(), lease, "two", spots, ids); err != nil || got != "cc" {
+		t.Fatalf("mark again: %q, %v; want both cancelled", got, err)
+	}
+	first, last := recorded(b, 0, "two"), recorded(second, 0, "two")
+	last.ID = ids[1]
+	if n, _, err := l.Record(t.Context(), nil, []Recorded{first, last}); err != nil || n != 2 {
+		t.Fatalf("record: %d, %v", n, err)
+	}
+	if n := do(t, r, "HLEN", log.partition.cancelsKey()); n != "0" {
+		t.Fatalf("%s cancels are left", n)
+	}
+}
+
 // TestRecordingWorksWhenRedisIsFull: what is inside must be able to leave.
 func TestRecordingWorksWhenRedisIsFull(t *testing.T) {
 	r, l, lease, log := lanesOf(t)

@@ -27,7 +27,9 @@ while i <= #ARGV do
       answer, changed, state[at] = 'm', true, 109 -- m
       marks[#marks + 1] = id
       marks[#marks + 1] = ARGV[2]
-      if cancels and redis.call('HDEL', KEYS[4], id) == 1 then answer = 'c' end
+      -- The note stays until it is recorded: the answer may be lost, or who marks
+      -- it may die, and then it is marked or attempted anew.
+      if cancels and redis.call('HEXISTS', KEYS[4], id) == 1 then answer = 'c' end
     end
     answers[#answers + 1] = answer
   end
