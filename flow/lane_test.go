@@ -305,7 +305,7 @@ func TestACancelOutlivesALostMark(t *testing.T) {
 	}
 	second := &readAll(t, l, "low")[1]
 	spots := []Spot{{Batch: b, Index: 0}, {Batch: second, Index: 0}}
-	if got, err := l.Mark(t.Context(), lease, "two", spots, ids); err != nil || got != "cc" {
+	if got, err := l.Mark(t.Context(), lease, serverOf(t, l, lease), "two", spots, ids); err != nil || got != "cc" {
 		t.Fatalf("mark again: %q, %v; want both cancelled", got, err)
 	}
 	first, last := recorded(b, 0, "two"), recorded(second, 0, "two")

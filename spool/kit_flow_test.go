@@ -257,6 +257,19 @@ func draft(to string, p sluice.Priority, c sluice.Class) sluice.Draft {
 // pack puts a batch into a lane of a partition, past the queuer.
 func (o *office) pack(partition int, lane string, sends int, batch []byte) {
 	o.b.Helper()
+	o.leased(partition, func(lease *flow.Lease) {
+		commit := flow.Commit{Follower: "test", To: sluice.Position{Major: 1}, Operations: o.lanes[partition].Operations([]*flow.Packed{{Lane: lane, Size: sends, Data: batch}})}
+		dead, err := o.logs[partition].Commit(o.b.Context(), lease, &commit, 0)
+		o.b.must(err)
+		if dead > 0 {
+			o.b.Fatal("the batch was refused")
+		}
+	})
+}
+
+// leased does something under a lease of a partition.
+func (o *office) leased(partition int, do func(*flow.Lease)) {
+	o.b.Helper()
 	leases := flow.NewLeases(o.redis, o.store, slog.New(slog.DiscardHandler))
 	leases.AddPartitions("test", o.redis, flow.Partitions(testPartitions)[partition:partition+1])
 	ctx, stop := context.WithCancel(o.b.Context())
@@ -269,12 +282,7 @@ func (o *office) pack(partition int, lane string, sends int, batch []byte) {
 		held, _ = leases.Held("test")
 		return len(held) == 1
 	})
-	commit := flow.Commit{Follower: "test", To: sluice.Position{Major: 1}, Operations: o.lanes[partition].Operations([]*flow.Packed{{Lane: lane, Size: sends, Data: batch}})}
-	dead, err := o.logs[partition].Commit(o.b.Context(), held[partition], &commit, 0)
-	o.b.must(err)
-	if dead > 0 {
-		o.b.Fatal("the batch was refused")
-	}
+	do(held[partition])
 }
 
 // waiting is how many sends are in Redis.

@@ -88,8 +88,11 @@ func (r *recorder) record(work context.Context, batch []finished) {
 	packed, sends := r.compose(batch)
 	wait := recordAgainSoonest
 	for {
-		_, refused, err := r.lanes.Record(work, packed, sends)
+		done, refused, err := r.lanes.Record(work, packed, sends)
 		if err == nil {
+			if done < len(sends) {
+				r.anew(batch)
+			}
 			for _, text := range refused {
 				s.Log.Error("redis refused a part of what was recorded of sends", "partition", r.lanes.Partition(), "error", text)
 			}
@@ -109,6 +112,18 @@ func (r *recorder) record(work context.Context, batch []finished) {
 		case <-work.Done():
 		}
 		wait = min(2*wait, recordAgainLatest)
+	}
+}
+
+// anew has the partitions of a batch read anew: marks in it did not stand. Somebody
+// else has recorded those, and the sends may wait where nobody here looks.
+func (r *recorder) anew(batch []finished) {
+	var last *part
+	for i := range batch {
+		if p := batch[i].item.part; p != last {
+			r.sender.end(p)
+			last = p
+		}
 	}
 }
 

@@ -378,7 +378,7 @@ func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transpor
 		if q == nil {
 			break
 		}
-		take := s.Routes.Takes(t, &q.items[0].send, now)
+		take := s.ask(t, q.items[0], now)
 		if !take.OK && take.Wait > 0 && (w.wait == 0 || take.Wait < w.wait) {
 			w.wait = take.Wait
 		}
@@ -410,6 +410,15 @@ func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transpor
 		default:
 		}
 	}
+}
+
+// ask asks whether a send may go by a transport. One that cannot be read needs
+// none: it would wait for ever for a route to nobody, and all of its lane with it.
+func (s *Sender) ask(t sluice.Transport, it *item, now time.Time) Take {
+	if it.broken != nil {
+		return Take{OK: true}
+	}
+	return s.Routes.Takes(t, &it.send, now)
 }
 
 // attempt makes ready, marks and delivers a window.

@@ -85,5 +85,6 @@ func (s *Sender) pull(p *part, ends map[*item]bool) (pulled []*item) {
 			return true
 		})
 	}
+	p.waiting -= len(pulled)
 	return pulled
 }
