@@ -71,3 +71,35 @@ func TestMessages(t *testing.T) {
 		return strings.Contains(text, `"state":"sent"`)
 	})
 }
+
+// A repeat is not answered as accepted with messages that were refused when the
+// request came first: what is written under its name is written once, and they
+// would never be sent.
+func TestRepeatWithMoreMessages(t *testing.T) {
+	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
+	var body strings.Builder
+	for range 8 { // in the partition of the other one too
+		body.WriteString(`{"from":"shop@example.com","to":"ann@example.com","text":"hello","send_at":"2027-06-01T00:00:00Z"},`)
+	}
+	request := "[" + body.String() + `{"from":"shop@example.com","to":"ann@example.com","template":{"id":"late"},"send_at":"2027-06-01T00:00:00Z"}]`
+	post := func(key string) (int, string) {
+		return s.ask(t, http.MethodPost, "/v1/messages", request, "Idempotency-Key", key)
+	}
+	for range 2 {
+		if status, text := post("one"); status != http.StatusAccepted || !strings.Contains(text, `"accepted":8,"refused_count":1`) {
+			t.Fatalf("%d %s", status, text)
+		}
+	}
+	if status, text := s.ask(t, http.MethodPost, "/v1/templates", `{"id":"late","name":"late","class":"transactional","subject":"s","html":"<p>x</p>","from":"shop@example.com"}`); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, text)
+	}
+	if status, text := post("one"); status != http.StatusBadRequest || !strings.Contains(text, "another key") {
+		t.Errorf("a repeat of which more could be taken: %d %s", status, text)
+	}
+	if status, text := post("two"); status != http.StatusAccepted || !strings.Contains(text, `"accepted":9,"refused_count":0`) {
+		t.Errorf("%d %s", status, text)
+	}
+	await(t, "all that was answered as accepted is in the ledger", func() bool {
+		return strings.Join(s.texts(t, "SELECT COUNT(*) FROM sends"), "") == "17"
+	})
+}
