@@ -244,7 +244,7 @@ func TestTableFloodOfBadElements(t *testing.T) {
 
 // Half of a flood is refused by the database, not by us.
 func TestTableFloodOfRefusedRows(t *testing.T) {
-	const n = 20_000
+	const n = 8_000
 	onEach(t, func(b *bed) {
 		makeTarget(b)
 		var elements []string

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"sluice"
@@ -195,7 +196,19 @@ func (f *finished) waitsAt(nowMillis int64) (*sluice.Send, spot) {
 	return nil, spot{}
 }
 
-// compareSpots orders sends so that those of one batch stand together.
+// compareSpots orders sends so that those of one batch stand together, and those
+// of a lane as they wait there.
 func compareSpots(a, b *flow.Spot) int {
-	return cmp.Or(cmp.Compare(a.Batch.Lane, b.Batch.Lane), cmp.Compare(a.Batch.Entry, b.Batch.Entry), cmp.Compare(a.Index, b.Index))
+	return cmp.Or(cmp.Compare(a.Batch.Lane, b.Batch.Lane), compareEntries(a.Batch.Entry, b.Batch.Entry), cmp.Compare(a.Index, b.Index))
+}
+
+// compareEntries orders the ids of entries, which are TIME-NUMBER: 7-10 comes after
+// 7-9, and 8-0 after both. Neither number has zeros before it.
+func compareEntries(a, b string) int {
+	if a == b {
+		return 0
+	}
+	aTime, aNumber, _ := strings.Cut(a, "-")
+	bTime, bNumber, _ := strings.Cut(b, "-")
+	return cmp.Or(cmp.Compare(len(aTime), len(bTime)), cmp.Compare(aTime, bTime), cmp.Compare(len(aNumber), len(bNumber)), cmp.Compare(aNumber, bNumber))
 }
