@@ -85,10 +85,7 @@ type decided struct {
 
 // decide is POST /v1/ledger/doubts/{send}.
 func (s *Server) decide(w http.ResponseWriter, r *http.Request) {
-	who, err := s.allowed(w, r, key.LedgerWrite)
-	if err == nil {
-		err = s.rates.admit(who)
-	}
+	who, err := s.admitted(w, r, key.LedgerWrite)
 	if err != nil {
 		s.writeError(w, r, err)
 		return

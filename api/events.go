@@ -165,6 +165,16 @@ func outcomeOf(a *ingest.Accepted) *outcome {
 	return o
 }
 
+// admitted returns who sent a request, if that key has a permission and has not
+// used up what it may send.
+func (s *Server) admitted(w http.ResponseWriter, r *http.Request, p key.Permission) (key.Identity, error) {
+	who, err := s.allowed(w, r, p)
+	if err == nil {
+		err = s.rates.admit(who)
+	}
+	return who, err
+}
+
 // allowed returns who sent a request, if that key has a permission.
 func (s *Server) allowed(w http.ResponseWriter, r *http.Request, p key.Permission) (key.Identity, error) {
 	who, err := s.authority.identify(r.Context(), r.Header.Get("Authorization"))
@@ -183,10 +193,7 @@ func (s *Server) allowed(w http.ResponseWriter, r *http.Request, p key.Permissio
 // takeIn reads a request and has its items written.
 func (s *Server) takeIn(w http.ResponseWriter, r *http.Request, p key.Permission, write accept) (ingest.Accepted, error) {
 	var none ingest.Accepted
-	who, err := s.allowed(w, r, p)
-	if err == nil {
-		err = s.rates.admit(who)
-	}
+	who, err := s.admitted(w, r, p)
 	if err != nil {
 		return none, err
 	}

@@ -40,10 +40,7 @@ type messageShown struct {
 
 // message is GET and DELETE /v1/messages/{id}.
 func (s *Server) message(w http.ResponseWriter, r *http.Request) {
-	who, err := s.allowed(w, r, key.MessagesSend)
-	if err == nil {
-		err = s.rates.admit(who)
-	}
+	who, err := s.admitted(w, r, key.MessagesSend)
 	if err != nil {
 		s.writeError(w, r, err)
 		return

@@ -78,10 +78,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 
 // takeMessages reads a request and hands its messages in.
 func (s *Server) takeMessages(w http.ResponseWriter, r *http.Request) (*messagesOutcome, error) {
-	who, err := s.allowed(w, r, key.MessagesSend)
-	if err == nil {
-		err = s.rates.admit(who)
-	}
+	who, err := s.admitted(w, r, key.MessagesSend)
 	if err != nil {
 		return nil, err
 	}

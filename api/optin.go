@@ -83,10 +83,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request) (asked, error) {
 	}
 	request := &consent.Request{Form: form, IP: senderOf(r, s.proxies)}
 	if r.Header.Get("Authorization") != "" {
-		who, err := s.allowed(w, r, key.OptInWrite)
-		if err == nil {
-			err = s.rates.admit(who)
-		}
+		who, err := s.admitted(w, r, key.OptInWrite)
 		if err != nil {
 			return done, err
 		}

@@ -63,10 +63,7 @@ type seriesAnswer struct {
 
 // series is GET /v1/series (INTERFACES.md, section 6).
 func (s *Server) series(w http.ResponseWriter, r *http.Request) {
-	who, err := s.allowed(w, r, key.SeriesRead)
-	if err == nil {
-		err = s.rates.admit(who)
-	}
+	who, err := s.admitted(w, r, key.SeriesRead)
 	if err != nil {
 		s.writeError(w, r, err)
 		return

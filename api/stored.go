@@ -22,10 +22,7 @@ func ofStore[S comparable](s *Server, store func() S, reads, changes key.Permiss
 		if answer == nil {
 			answer, permission = read, reads
 		}
-		who, err := s.allowed(w, r, permission)
-		if err == nil {
-			err = s.rates.admit(who)
-		}
+		who, err := s.admitted(w, r, permission)
 		if err != nil {
 			s.writeError(w, r, err)
 			return

@@ -73,10 +73,7 @@ type suppressionAnswer func(r *http.Request, who key.Identity, v *suppress.Servi
 
 func (s *Server) ofSuppressions(permission key.Permission, answer suppressionAnswer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		who, err := s.allowed(w, r, permission)
-		if err == nil {
-			err = s.rates.admit(who)
-		}
+		who, err := s.admitted(w, r, permission)
 		v := s.program.Suppressions()
 		if err == nil && v == nil {
 			err = errNotRunning
