@@ -163,16 +163,12 @@ func TestAServerThatIsDownIsNamedOnce(t *testing.T) {
 	if err := down.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	said := ""
-	eventually(t, "reading the leases fails", func() bool {
-		if err := l.Status().Err; err != nil {
-			said = err.Error()
-		}
-		return strings.Contains(said, "read a lease")
+	// In the turn in which the server goes, one lease may see it going and the
+	// next one that it is gone.
+	eventually(t, "it is said once that the leases cannot be read", func() bool {
+		err := l.Status().Err
+		return err != nil && strings.Count(err.Error(), "read a lease") == 1
 	})
-	if n := strings.Count(said, "read a lease"); n != 1 {
-		t.Errorf("it is said %d times: %s", n, said)
-	}
 }
 
 func TestWaitForChangeLooksAtItsOwnRole(t *testing.T) {
