@@ -9,7 +9,7 @@ BUILD    = CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VE
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # The bounds of one run. All of `make test` stays below 25 minutes on 2 cores.
-TEST_TIMEOUT  := 15m
+TEST_TIMEOUT  := 30m
 CHAOS_TIMEOUT := 30m
 KILLS         := 200
 FUZZ_SECONDS  := 20
