@@ -43,7 +43,9 @@ import (
 // What was tried and dropped. Words without tags, in places one by one or in
 // lines: every look waits for memory, 220 to 320 ns on a machine that others
 // use, where one read of memory takes 220. Locks of readers (sync.RWMutex, one a
-// table): every look reads the few domains, and would write to their lock.
+// table): every look reads the few domains, and would write to their lock. Large
+// pages for the words too: they are read for one look in ten, and one large piece
+// of memory would stay until the last of the tables has outgrown it.
 type Set struct {
 	seed   maphash.Seed
 	clock  sluice.Clock
@@ -92,9 +94,16 @@ type places struct {
 }
 
 func newPlaces(n int) *places {
-	lines := max(1, (n+linePlaces-1)/linePlaces)
-	return &places{tags: make([]atomic.Uint64, lines), words: make([]atomic.Uint64, lines*linePlaces)}
+	return placesOf(make([]atomic.Uint64, linesOf(n)))
 }
+
+// placesOf returns empty places with such tags, one word for each line.
+func placesOf(tags []atomic.Uint64) *places {
+	return &places{tags: tags, words: make([]atomic.Uint64, len(tags)*linePlaces)}
+}
+
+// linesOf is how many lines so many places are.
+func linesOf(places int) int { return max(1, (places+linePlaces-1)/linePlaces) }
 
 // New returns an empty set. The clock says when entries end.
 func New(clock sluice.Clock) *Set { return &Set{seed: maphash.MakeSeed(), clock: clock} }
@@ -195,7 +204,7 @@ func (s *Set) Add(h Hash, mark Mark, end uint32) {
 	}
 	p := t.places.Load()
 	if p == nil {
-		p = t.rewrite(s, linePlaces)
+		p = t.rewrite(s, newPlaces(linePlaces))
 	}
 	i, there := p.search(word)
 	switch {
@@ -204,7 +213,7 @@ func (s *Set) Add(h Hash, mark Mark, end uint32) {
 		return
 	case p.tag(i) == tagGone:
 	case (t.used+1)*fullDen > len(p.words)*fullNum:
-		p = t.rewrite(s, (t.lasting(s.clock)+1)*roomNum/roomDen)
+		p = t.rewrite(s, newPlaces((t.lasting(s.clock)+1)*roomNum/roomDen))
 		i, _ = p.search(word)
 		t.used++
 	default:
@@ -297,10 +306,9 @@ func (p *places) lastsAt(i int, clock sluice.Clock) bool {
 	return p.tag(i) > tagGone && (word&mayEnd == 0 || p.lasts(i, word, clock))
 }
 
-// rewrite writes a table anew with so many places, without what is gone or has
-// ended. Readers go on in the old one until the new one is whole.
-func (t *table) rewrite(s *Set, n int) *places {
-	next := newPlaces(n)
+// rewrite writes a table anew into empty places, without what is gone or has
+// ended. Readers go on in the old ones until the new ones are whole.
+func (t *table) rewrite(s *Set, next *places) *places {
 	before := t.live
 	t.live = 0
 	if p := t.places.Load(); p != nil {
@@ -325,14 +333,17 @@ func (t *table) rewrite(s *Set, n int) *places {
 }
 
 // Reserve makes room for so many entries in all, so that adding them writes no
-// table anew. It is for a set that is empty.
+// table anew. It is for a set that is empty. The tags of all tables are one
+// piece of memory then, in large pages where the system has them.
 func (s *Set) Reserve(entries int) {
 	each := float64(entries) / tables
 	each += 4 * math.Sqrt(each) // how far one table is from the mean
+	lines := linesOf(int(each)*fullDen/fullNum + linePlaces)
+	tags := makeWords(lines * tables)
 	for i := range s.tables {
 		t := &s.tables[i]
 		t.mu.Lock()
-		t.rewrite(s, int(each)*fullDen/fullNum+linePlaces)
+		t.rewrite(s, placesOf(tags[i*lines:(i+1)*lines:(i+1)*lines]))
 		t.mu.Unlock()
 	}
 }
