@@ -149,10 +149,11 @@ const (
 
 	// A read takes so many batches of each log: fewBatches, up to
 	// sluice.MaxBatchBytes each, or manyBatches after a read of less than
-	// littleBytes. Small ones may be very many: each append leaves one a log.
+	// littleBytes from each. Small ones may be very many: each append leaves one a
+	// log.
 	fewBatches  = 4
 	manyBatches = 16
-	littleBytes = 1 << 20
+	littleBytes = 64 << 10
 )
 
 // Pull reads logs from their cursors, each in order, and hands on what it
@@ -276,7 +277,7 @@ func (p *puller) handOn(places []int, read [][]Batch) (most int64) {
 		})
 	}
 	p.count = fewBatches
-	if bytes < littleBytes {
+	if bytes < littleBytes*len(places) {
 		p.count = manyBatches
 	}
 	return most

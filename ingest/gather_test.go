@@ -32,7 +32,7 @@ func TestUpdatesAreGatheredWhileUsersRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		pulled := make(chan []flow.Batch)
+		pulled := newOffers()
 		go func() { // ends with ctx
 			for n := 1; ; n++ {
 				select {
@@ -40,11 +40,7 @@ func TestUpdatesAreGatheredWhileUsersRest(t *testing.T) {
 				case <-ctx.Done():
 					return
 				}
-				select {
-				case pulled <- oneUpdate(n):
-				case <-ctx.Done():
-					return
-				}
+				_ = pulled.offer(ctx, oneUpdate(n))
 			}
 		}()
 		began := time.Now()
@@ -64,12 +60,12 @@ func TestAFullTransactionDoesNotRest(t *testing.T) {
 		began := time.Now()
 		full := gathering(time.Hour)
 		full.updates = make([]users.Update, flushUpdates)
-		if err := full.gatherMore(t.Context(), nil, make(chan error, 1), map[int]sluice.Position{}); err != nil {
+		if err := full.gatherMore(t.Context(), newOffers(), make(chan error, 1), map[int]sluice.Position{}); err != nil {
 			t.Fatal(err)
 		}
 		failed := make(chan error, 1)
 		failed <- errors.New("a log cannot be read")
-		if err := gathering(time.Hour).gatherMore(t.Context(), nil, failed, map[int]sluice.Position{}); err != nil {
+		if err := gathering(time.Hour).gatherMore(t.Context(), newOffers(), failed, map[int]sluice.Position{}); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took != 0 || len(failed) != 1 {

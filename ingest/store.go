@@ -198,7 +198,7 @@ func (s *StoreFollower) begin(ctx context.Context, logs []*flow.Log, partitions 
 
 // read gathers batches of all logs to transactions.
 func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[int]sluice.Position, held map[int]*flow.Lease, emit func(storeUnit) error) error {
-	pulled := make(chan []flow.Batch)
+	pulled := newOffers()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	failed := make(chan error, 1)
@@ -239,17 +239,15 @@ func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[
 // full, or nothing more came for a short while. It moves the cursors. Counts
 // alone wait longer for company: the more of them are added up, the fewer rows
 // are written, and nobody looks for a single one.
-func (s *StoreFollower) gather(pulled <-chan []flow.Batch, failed chan error, cursors map[int]sluice.Position) (*storing, error) {
+func (s *StoreFollower) gather(pulled *offers, failed chan error, cursors map[int]sluice.Position) (*storing, error) {
 	t := &storing{s: s, moved: make(map[int]sluice.Move), names: make(map[string]int64), entries: make(map[int][]sluice.Position), counts: make(map[sluice.Count]int64), keys: make(map[sluice.UserKey]struct{})}
 	var timer *time.Timer
 	var timeout <-chan time.Time
 	patient := false // it waits for more counts
 	for !t.full() {
-		select {
-		case batches := <-pulled: // what is there already goes in, timeout or not
-			t.addAll(batches, cursors)
+		if b := pulled.take(); b != nil { // what is there already goes in, timeout or not
+			t.add(b, cursors)
 			continue
-		default:
 		}
 		if len(t.effect.Events)+len(t.updates) >= flushSoon {
 			break
@@ -264,8 +262,7 @@ func (s *StoreFollower) gather(pulled <-chan []flow.Batch, failed chan error, cu
 			timer.Reset(flushWait)
 		}
 		select {
-		case batches := <-pulled:
-			t.addAll(batches, cursors)
+		case <-pulled.some:
 		case <-timeout:
 			if patient || !t.onlyCounts() {
 				return t, nil
@@ -293,14 +290,18 @@ func nextUsers(began, ended time.Time) time.Time {
 // has been applied, and some time after it, if it took long. They have to wait
 // for that one anyway, for what it writes is read for them; and the more come
 // together, the more a user is read and written for.
-func (t *storing) gatherMore(ctx context.Context, pulled <-chan []flow.Batch, failed chan error, cursors map[int]sluice.Position) error {
+func (t *storing) gatherMore(ctx context.Context, pulled *offers, failed chan error, cursors map[int]sluice.Position) error {
 	var late error
 	var rested <-chan time.Time
 	free := t.s.free
 	for free != nil || (rested != nil && !t.full() && late == nil) {
-		more := pulled
-		if t.full() || late != nil {
-			more = nil
+		var more <-chan struct{}
+		if !t.full() && late == nil {
+			if b := pulled.take(); b != nil {
+				t.add(b, cursors)
+				continue
+			}
+			more = pulled.some
 		}
 		select {
 		case next := <-free:
@@ -312,8 +313,7 @@ func (t *storing) gatherMore(ctx context.Context, pulled <-chan []flow.Batch, fa
 			}
 		case <-rested:
 			rested = nil
-		case batches := <-more:
-			t.addAll(batches, cursors)
+		case <-more:
 		case late = <-failed:
 		case <-ctx.Done():
 			return ctx.Err()
@@ -341,15 +341,6 @@ type storing struct {
 	entries map[int][]sluice.Position // of the batches added, by partition
 }
 
-func (t *storing) addAll(batches []flow.Batch, cursors map[int]sluice.Position) {
-	if len(t.moved) == 0 {
-		t.began = t.s.Clock.Now()
-	}
-	for _, b := range batches {
-		t.add(b, cursors)
-	}
-}
-
 func (t *storing) full() bool {
 	return len(t.effect.Events)+len(t.effect.Outcomes)+len(t.effect.Dead)+len(t.counts) >= flushRows || t.bytes >= 4*flushBytes ||
 		len(t.updates) >= flushUpdates || len(t.keys) >= flushUsers
@@ -373,8 +364,11 @@ func (t *storing) done() *storing {
 }
 
 // add adds a batch's items and moves its partition's cursor behind it.
-func (t *storing) add(b flow.Batch, cursors map[int]sluice.Position) {
-	t.s.tellLoss(&b, cursors[b.Partition])
+func (t *storing) add(b *flow.Batch, cursors map[int]sluice.Position) {
+	if len(t.moved) == 0 {
+		t.began = t.s.Clock.Now()
+	}
+	t.s.tellLoss(b, cursors[b.Partition])
 	move, ok := t.moved[b.Partition]
 	if !ok {
 		move = sluice.Move{Follower: StoreRole, Partition: b.Partition, From: cursors[b.Partition]}
@@ -396,7 +390,7 @@ func (t *storing) add(b flow.Batch, cursors map[int]sluice.Position) {
 	}
 }
 
-func (t *storing) addItem(b flow.Batch, r *sluice.BatchReader) {
+func (t *storing) addItem(b *flow.Batch, r *sluice.BatchReader) {
 	place := sluice.Place{Partition: b.Partition, Position: b.Position, Index: r.Index}
 	var err error
 	switch r.Item.Kind {
@@ -466,7 +460,7 @@ func (t *storing) count(c sluice.Count) {
 }
 
 // bury makes a dead letter of what cannot be read.
-func (t *storing) bury(b flow.Batch, index int, form sluice.Form, source, reason string, payload []byte) {
+func (t *storing) bury(b *flow.Batch, index int, form sluice.Form, source, reason string, payload []byte) {
 	t.effect.Dead = append(t.effect.Dead, sluice.DeadLetter{
 		Source: source, Form: form, Reason: reason, Payload: payload,
 		Place:      sluice.Place{Partition: b.Partition, Position: b.Position, Index: index},

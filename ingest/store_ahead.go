@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"sluice"
 	"sluice/flow"
 )
@@ -33,23 +35,32 @@ type ahead struct {
 
 // offer queues the sends of batches and hands the batches over, when the store
 // takes them.
-func (a *ahead) offer(ctx context.Context, batches []flow.Batch, to chan<- []flow.Batch) error {
+func (a *ahead) offer(ctx context.Context, batches []flow.Batch, to *offers) error {
 	if err := a.queue(ctx, batches); err != nil {
 		return err
 	}
+	if a.store.Queue == nil {
+		return to.offer(ctx, batches)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	taken := make(chan struct{})
+	group.Go(func() error {
+		defer close(taken)
+		return to.offer(ctx, batches)
+	})
+	group.Go(func() error { return a.readOn(ctx, taken) })
+	return group.Wait()
+}
+
+// readOn queues the sends behind batches that wait, until they are taken.
+func (a *ahead) readOn(ctx context.Context, taken <-chan struct{}) error {
 	for pause := aheadAfter; ; {
 		timer := time.NewTimer(pause)
 		select {
-		case to <- batches:
+		case <-taken:
 			timer.Stop()
 			return nil
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
 		case <-timer.C:
-		}
-		if a.store.Queue == nil {
-			continue
 		}
 		more, err := a.log.Read(ctx, a.after, aheadBatches, 0)
 		if err != nil {
