@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"sluice"
 	"sluice/key"
@@ -21,7 +22,12 @@ type doubtShown struct {
 	AppID     string `json:"app_id,omitempty"`
 	Accepted  string `json:"accepted"`
 	Undecided bool   `json:"undecided"` // it is not attempted again by itself
+
+	evidence []string // its life, in words
 }
+
+// Evidence is what happened to a send, a line each, for the page.
+func (d doubtShown) Evidence() string { return strings.Join(d.evidence, "\n") }
 
 // doubtsShown is a page of them.
 type doubtsShown struct {
@@ -33,6 +39,7 @@ func shownDoubt(row *sluice.SendRow) doubtShown {
 	shown := doubtShown{
 		sendShown: shownSend(row, row.Message), From: row.From, Priority: row.Priority.String(), Class: row.Class.String(), AppID: row.App,
 		Accepted: profile.TimeText(row.AcceptedMillis), Undecided: row.State == sluice.SendInDoubt && row.DueMillis == 0,
+		evidence: sluice.LifeTexts(row.Life),
 	}
 	if row.DueMillis != 0 {
 		shown.Due = profile.TimeText(row.DueMillis)

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"html/template"
 	"net/http"
-	"strings"
 
 	"sluice"
 	"sluice/key"
@@ -83,13 +82,4 @@ func (s *Server) viewLedger(w http.ResponseWriter, r *http.Request) (*ledgerView
 	list, err := listDoubts(r, store, values)
 	view.Doubts, view.Next = list.Doubts, list.Next
 	return view, err
-}
-
-// Evidence is what happened to a send, a line each.
-func (d doubtShown) Evidence() string {
-	var life strings.Builder
-	for _, line := range d.Life {
-		life.Write(append(line, '\n'))
-	}
-	return strings.Join(sluice.LifeTexts(life.String()), "\n")
 }

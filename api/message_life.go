@@ -12,17 +12,59 @@ import (
 
 // sendShown is what became of a message for one recipient.
 type sendShown struct {
-	Send     string            `json:"send"`
-	To       string            `json:"to"`
-	UserID   string            `json:"user_id,omitempty"`
-	State    string            `json:"state"`
-	Attempts int               `json:"attempts"`
-	Due      string            `json:"due,omitempty"`
-	Updated  string            `json:"updated"`
-	Route    string            `json:"route,omitempty"`
-	Reply    string            `json:"reply,omitempty"`
-	Reason   string            `json:"reason,omitempty"`
-	Life     []json.RawMessage `json:"life"`
+	Send     string      `json:"send"`
+	To       string      `json:"to"`
+	UserID   string      `json:"user_id,omitempty"`
+	State    string      `json:"state"`
+	Attempts int         `json:"attempts"`
+	Due      string      `json:"due,omitempty"`
+	Updated  string      `json:"updated"`
+	Route    string      `json:"route,omitempty"`
+	Reply    string      `json:"reply,omitempty"`
+	Reason   string      `json:"reason,omitempty"`
+	Life     []lifeShown `json:"life"`
+}
+
+// lifeShown is what happened to a send once: a line of its row's life, with times
+// as they are written everywhere else.
+type lifeShown struct {
+	At      string `json:"at,omitempty"`
+	Event   string `json:"event,omitempty"`
+	Was     string `json:"was,omitempty"`
+	State   string `json:"state,omitempty"`
+	Attempt int    `json:"attempt,omitempty"`
+	Due     string `json:"due,omitempty"`
+	Route   string `json:"route,omitempty"`
+	Remote  string `json:"remote,omitempty"`
+	Code    int    `json:"code,omitempty"`
+	Reply   string `json:"reply,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Late    bool   `json:"late,omitempty"`
+	LeftOut int    `json:"left_out,omitempty"`
+}
+
+// shownLife reads a row's life. A line that cannot be read is left out: nobody
+// has written it so.
+func shownLife(life string) []lifeShown {
+	shown := []lifeShown{}
+	for text := range strings.Lines(life) {
+		var line struct {
+			lifeShown
+			At  int64 `json:"at"` // ms since 1970
+			Due int64 `json:"due"`
+		}
+		if json.Unmarshal([]byte(text), &line) != nil {
+			continue
+		}
+		if line.At != 0 {
+			line.lifeShown.At = profile.TimeText(line.At)
+		}
+		if line.Due != 0 {
+			line.lifeShown.Due = profile.TimeText(line.Due)
+		}
+		shown = append(shown, line.lifeShown)
+	}
+	return shown
 }
 
 // messageShown is the life of a message.
@@ -112,15 +154,10 @@ func shownSend(row *sluice.SendRow, message string) sendShown {
 	send := sluice.Send{Message: message, Number: row.Number}
 	shown := sendShown{
 		Send: send.ID(), To: row.To, UserID: row.User, State: row.State.String(), Attempts: row.Attempts, Updated: profile.TimeText(row.UpdatedMillis),
-		Route: row.Route, Reply: row.Reply, Reason: row.Reason, Life: []json.RawMessage{},
+		Route: row.Route, Reply: row.Reply, Reason: row.Reason, Life: shownLife(row.Life),
 	}
 	if row.DueMillis != 0 && row.State == sluice.SendWaiting {
 		shown.Due = profile.TimeText(row.DueMillis)
-	}
-	for line := range strings.Lines(row.Life) {
-		if line = strings.TrimSpace(line); json.Valid([]byte(line)) {
-			shown.Life = append(shown.Life, json.RawMessage(line))
-		}
 	}
 	return shown
 }
