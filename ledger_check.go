@@ -1,6 +1,9 @@
 package sluice
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // LedgerCheck is the ledger of sends compared with itself, at one moment. Totals
 // are added up by every transaction that changes rows; rows are counted. Every
@@ -48,13 +51,23 @@ func (c *LedgerCheck) Off(s *LedgerSum) int64 {
 }
 
 // OffBy is by how many sends the ledger does not add up, over all classes and
-// states; 0: it does, as far as it was compared.
+// states; 0: it does, or it was not compared (Complete).
 func (c *LedgerCheck) OffBy() (by int64) {
 	for i := range c.Sums {
 		off := c.Off(&c.Sums[i])
 		by += max(off, -off)
 	}
 	return by
+}
+
+// Differences says of each sum that is not that of its rows what both are.
+func (c *LedgerCheck) Differences() (texts []string) {
+	for i := range c.Sums {
+		if s := &c.Sums[i]; c.Off(s) != 0 {
+			texts = append(texts, fmt.Sprintf("%s %s: %d by the totals, %d rows", s.Class, s.State, s.Total-s.Removed, s.Rows))
+		}
+	}
+	return texts
 }
 
 // LedgerStore is where the ledger is compared with itself. The stores of sqlstore

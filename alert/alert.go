@@ -23,6 +23,7 @@ const (
 	Disk        = "disk"
 	Domain      = "domain"
 	InDoubt     = "in-doubt"
+	Ledger      = "ledger"
 	Test        = "test" // not a problem: somebody tries whether alerts arrive
 )
 

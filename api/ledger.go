@@ -165,7 +165,7 @@ func (s *Server) readLedger(ctx context.Context, store sluice.LedgerStore) (*Led
 	if l.DeadLetters, err = store.CountDeadLetters(ctx); err != nil {
 		return nil, err
 	}
-	l.AddsUp = l.OffBy == 0
+	l.AddsUp = l.Compared && l.OffBy == 0
 	for i := range c.Sums {
 		sum := &c.Sums[i]
 		line := lineOf(&l.Classes, "", sum.Class)
@@ -185,7 +185,7 @@ func (s *Server) readLedger(ctx context.Context, store sluice.LedgerStore) (*Led
 	if looks.first.IsZero() {
 		looks.first = now
 	}
-	if l.AddsUp && l.Compared {
+	if l.AddsUp {
 		looks.good = now
 	}
 	l.say(looks.first, looks.good)
@@ -246,7 +246,7 @@ func (l *Ledger) say(first, good time.Time) {
 		l.LastAddedUp = profile.TimeText(good.UnixMilli())
 	}
 	switch {
-	case !l.AddsUp:
+	case l.OffBy != 0:
 		since := "it has not since this process first looked, at " + profile.TimeText(first.UnixMilli())
 		if !good.IsZero() {
 			since = "it last did at " + l.LastAddedUp
@@ -254,7 +254,7 @@ func (l *Ledger) say(first, good time.Time) {
 		l.Statement = fmt.Sprintf("The ledger does NOT add up: by %d, %s: %s", l.OffBy, since, sum)
 		l.Remedy = "Somebody has changed rows by hand, or it is a fault of Sluice: tell us if nobody did. To make the totals those of the rows: " + sluice.LedgerRemedy
 	case !l.Compared:
-		l.Statement = fmt.Sprintf("The totals were not compared with the rows, of which there are more than %d: %s", sluice.MaxCountedSends, sum)
+		l.Statement = fmt.Sprintf("The ledger was NOT compared with its rows, for there are more than %d; whether it adds up is not known. Its totals: %s", sluice.MaxCountedSends, sum)
 	default:
 		l.Statement = "The ledger adds up: " + sum
 	}

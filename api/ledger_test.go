@@ -120,7 +120,7 @@ func TestLedger(t *testing.T) {
 	}
 	b.check.Complete = false
 	clock.Move(ledgerKept)
-	if l = look(); l.Compared || !l.AddsUp || !strings.Contains(l.Statement, "were not compared") || len(l.Days) != 1 {
+	if l = look(); l.Compared || l.AddsUp || l.OffBy != 0 || l.Remedy != "" || !strings.Contains(l.Statement, "was NOT compared") || l.LastAddedUp != "2025-10-09T08:55:00.000Z" || len(l.Days) != 1 {
 		t.Errorf("%+v", l)
 	}
 	for path, want := range map[string]int{ledgerPath + "?x=1": 400, doubtsPath + "?after=x": 400, doubtsPath + "?limit=501": 400} {
@@ -221,7 +221,15 @@ func TestLedgerPage(t *testing.T) {
 	if strings.Contains(got.body, "<script") || strings.Contains(got.body, "style=\"") || strings.Contains(got.body, "ZgotmplZ") {
 		t.Errorf("the page:\n%s", got.body)
 	}
-	b.check.Sums[2].Rows = 0
+	b.check.Sums[2].Rows, b.check.Complete = 0, false
+	clock.Move(ledgerKept)
+	got = callBraze(t, url+ledgerPagePath, http.MethodGet, basic(reader), "")
+	for _, want := range []string{"<title>The ledger was NOT compared</title>", `<p class="open">The ledger was NOT compared with its rows`, "Older ones were not counted"} {
+		if !strings.Contains(got.body, want) {
+			t.Errorf("the page lacks %s:\n%s", want, got.body)
+		}
+	}
+	b.check.Complete = true
 	clock.Move(ledgerKept)
 	got = callBraze(t, url+ledgerPagePath+"?after="+b.rows[2].Message+".0", http.MethodGet, "Bearer "+reader, "")
 	for _, want := range []string{`<p class="wrong">The ledger does NOT add up: by 1, it last did at`, "stop every sluice", "<td>transactional<td>waiting", "There are none behind this one"} {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"sluice"
@@ -120,7 +122,49 @@ func (e *engine) problems(ctx context.Context, tells bool) (found []alert.Proble
 			found = append(found, alert.Problem{Kind: alert.InDoubt, Summary: fmt.Sprintf("%d mails are in doubt: nobody knows whether they arrived; `sluice doubt list` shows them", n)})
 		}
 	}
+	if tells {
+		found = append(found, e.audit.look(ctx, e.store, e.clock.Now(), e.log)...)
+	}
 	return found, all
+}
+
+const (
+	// auditEvery is how often the ledger is looked at for alerts, auditTimeout how
+	// long a look may take: it may read a million rows.
+	auditEvery   = 10 * time.Minute
+	auditTimeout = 30 * time.Second
+)
+
+// audit is what the process that tells knows of the ledger. One goroutine, that of
+// the watcher, uses it.
+type audit struct {
+	looked time.Time
+	found  []alert.Problem
+}
+
+// look returns what is wrong with the ledger, as it was found when it was last
+// compared. What was not compared is neither well nor wrong: what was known of it
+// before goes on.
+func (a *audit) look(ctx context.Context, store interface {
+	CheckLedger(ctx context.Context) (sluice.LedgerCheck, error)
+}, now time.Time, log *slog.Logger) []alert.Problem {
+	if since := now.Sub(a.looked); !a.looked.IsZero() && since >= 0 && since < auditEvery {
+		return a.found
+	}
+	a.looked = now
+	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
+	defer cancel()
+	c, err := store.CheckLedger(ctx)
+	switch {
+	case err != nil:
+		log.Warn("the ledger could not be compared with its rows for the alerts; it is tried again", "in", auditEvery, "error", err)
+	case !c.Complete: // a page, a call and the doctor say so to who asks
+	case c.OffBy() != 0:
+		a.found = []alert.Problem{{Kind: alert.Ledger, Summary: fmt.Sprintf("the ledger of mail does not add up, by %d sends: %s; `sluice doctor` names the remedy", c.OffBy(), strings.Join(c.Differences(), "; "))}}
+	default:
+		a.found = nil
+	}
+	return a.found
 }
 
 // problemsOf tells which followers are behind by lagSeconds (0: that is no

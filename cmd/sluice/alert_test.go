@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice"
 	"sluice/alert"
@@ -67,6 +71,84 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// Somebody is told that the ledger does not add up: a row of it was removed by
+// hand.
+func TestLedgerIsTold(t *testing.T) {
+	dir := t.TempDir()
+	s := startServe(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+	if status, text := s.ask(t, http.MethodPost, "/v1/messages", `{"from":"shop@example.com","to":"a@example.com","subject":"s","text":"hello"}`); status != http.StatusAccepted {
+		t.Fatalf("%d %s", status, text)
+	}
+	bypass, err := sql.Open("sqlite", s.database()+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bypass.Close()
+	removed := func() int64 {
+		result, err := bypass.Exec("DELETE FROM sends WHERE state = 'sent'")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := result.RowsAffected()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	await(t, "it is sent, and its row is removed", func() bool { return removed() == 1 })
+	s.stop(t)
+	url, messages := hook(t)
+	startServe(t, dir, "SLUICE_ALERTS_WEBHOOK="+url, "SLUICE_ALERTS_SECRET=0123456789abcdef", "SLUICE_ALERTS_HOLD_SECONDS=0", "SLUICE_ALERTS_DISK_FREE_PERCENT=0")
+	if m := <-messages; !slices.ContainsFunc(m.Alerts, func(n alert.Notice) bool {
+		return n.Alert == alert.Ledger && strings.Contains(n.Summary, "by 1 sends: transactional sent: 1 by the totals, 0 rows; ")
+	}) {
+		t.Errorf("told %+v", m)
+	}
+}
+
+// looked is what the next look at a ledger finds.
+type looked struct {
+	check sluice.LedgerCheck
+	err   error
+	looks int
+}
+
+func (l *looked) CheckLedger(context.Context) (sluice.LedgerCheck, error) {
+	l.looks++
+	return l.check, l.err
+}
+
+// The ledger is looked at now and then; until it was compared again, what was
+// known of it stays.
+func TestAuditOfTheLedger(t *testing.T) {
+	good := sluice.LedgerCheck{Complete: true, Sums: []sluice.LedgerSum{{Class: sluice.ClassMarketing, State: sluice.SendSent, Total: 3, Rows: 3}}}
+	wrong := sluice.LedgerCheck{Complete: true, Sums: []sluice.LedgerSum{{Class: sluice.ClassMarketing, State: sluice.SendSent, Total: 3, Removed: 1, Rows: 1}}}
+	many := sluice.LedgerCheck{Sums: good.Sums}
+	var a audit
+	l, now := &looked{}, time.Unix(1_800_000_000, 0)
+	for i, step := range []struct {
+		check sluice.LedgerCheck
+		err   error
+		after time.Duration
+		told  int
+		looks int
+	}{
+		{check: good, looks: 1},
+		{check: wrong, after: auditEvery - 1, looks: 1},
+		{check: wrong, after: 1, told: 1, looks: 2},
+		{check: many, after: auditEvery, told: 1, looks: 3},
+		{err: errors.New("away"), after: auditEvery, told: 1, looks: 4},
+		{check: good, after: -time.Hour, looks: 5}, // the clock was set back
+		{check: many, after: auditEvery, looks: 6},
+	} {
+		l.check, l.err = step.check, step.err
+		now = now.Add(step.after)
+		if found := a.look(t.Context(), l, now, slog.New(slog.DiscardHandler)); len(found) != step.told || l.looks != step.looks {
+			t.Errorf("step %d: looked %d times, want %d; found %+v, want %d", i, l.looks, step.looks, found, step.told)
+		}
+	}
+}
+
 // A follower is told of once, by what is wrong with it.
 func TestProblemsOfFollowers(t *testing.T) {
 	followers := []api.Follower{{Name: "store", Partition: 0, LagSeconds: 299}, {Name: "store", Partition: 1, LagSeconds: 400}, {Name: "list:q", LagSeconds: 2}}
@@ -106,7 +188,7 @@ func alertHeadings(t *testing.T) map[string]bool {
 // Each alert of the program is explained.
 func TestEveryAlertIsExplained(t *testing.T) {
 	headings := alertHeadings(t)
-	for _, kind := range []string{alert.Lag, alert.DeadLetters, alert.Gap, alert.Follower, alert.Disk, alert.InDoubt, alert.Domain, alert.Test} {
+	for _, kind := range []string{alert.Lag, alert.DeadLetters, alert.Gap, alert.Follower, alert.Disk, alert.InDoubt, alert.Ledger, alert.Domain, alert.Test} {
 		if !headings["alert-"+kind] {
 			t.Errorf("docs/alerts.md has no heading alert-%s", kind)
 		}

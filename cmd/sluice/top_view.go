@@ -124,10 +124,10 @@ func ledgerLines(look *topLook) []string {
 	}
 	word := "ledger adds up"
 	switch {
-	case !l.AddsUp:
+	case l.OffBy != 0:
 		word = fmt.Sprintf("LEDGER DOES NOT ADD UP, BY %d", l.OffBy)
 	case !l.Compared:
-		word = "ledger, rows not compared"
+		word = "ledger NOT compared with its rows, too many"
 	}
 	return []string{
 		fmt.Sprintf("%s: accepted %s", word, grouped(all.Accepted)),

@@ -98,6 +98,7 @@ type engine struct {
 	deployment string // what Redis and the database are of
 	logs       []*flow.Log
 	channels   []alert.Channel
+	audit      audit
 	lists      []*flow.List // hashes come after the lists
 
 	listFollowers []func(fetch, work context.Context)
