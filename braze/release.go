@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/faults"
 	"sluice/flow"
 )
 
@@ -143,8 +144,14 @@ func (x *Releaser) release(ctx context.Context, row *sluice.Schedule) error {
 		if err := x.freeze(ctx, row, s); err != nil {
 			return err
 		}
+		if err := faults.Hit("schedule-frozen"); err != nil {
+			return err
+		}
 	}
 	if err := x.hand(ctx, row, s, again); err != nil {
+		return err
+	}
+	if err := faults.Hit("schedule-handed"); err != nil {
 		return err
 	}
 	return x.write(ctx, row, sluice.ScheduleReleased)
@@ -189,6 +196,9 @@ func (x *Releaser) freeze(ctx context.Context, row *sluice.Schedule, s *schedule
 		s.Frozen = append(s.Frozen, frozen{User: r.name, Address: r.address, Due: due})
 	}
 	if row.Request, err = s.text(); err != nil {
+		return err
+	}
+	if err := faults.Hit("schedule-freeze"); err != nil {
 		return err
 	}
 	return x.write(ctx, row, sluice.ScheduleReleasing)

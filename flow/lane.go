@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
+	"sluice/faults"
 )
 
 // Bounds of lanes.
@@ -369,7 +370,13 @@ func (l *Lanes) Due(ctx context.Context, lease *Lease, nowSecond int64) (more bo
 	for _, lane := range LaneNames {
 		keys, args = append(keys, p.laneKey(lane)), append(args, lane)
 	}
+	if err := faults.Hit("due"); err != nil {
+		return false, err
+	}
 	answer, err := l.log.redis.callTexts(ctx, "release what is due", "due", keys, args)
+	if err == nil {
+		err = faults.Hit("due-moved")
+	}
 	if err != nil {
 		return false, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/faults"
 	"sluice/flow"
 )
 
@@ -80,7 +81,13 @@ func (d *Decider) Decide(ctx context.Context, send string, what Decision, by, no
 	default:
 		return row, false, invalid("decision %.32q is none of %v", what, Decisions)
 	}
+	if err := faults.Hit("decide"); err != nil {
+		return row, false, err
+	}
 	if err := d.Writer.Write(ctx, flow.Part{Partition: row.Partition, Items: sluice.AppendDecision(nil, o), Count: 1}); err != nil {
+		return row, false, err
+	}
+	if err := faults.Hit("decided"); err != nil {
 		return row, false, err
 	}
 	return d.await(ctx, send, row)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/faults"
 	"sluice/flow"
 )
 
@@ -136,6 +137,9 @@ func (in *Intake) add(parts []flow.Part, d *sluice.Draft, id, content string, no
 func (in *Intake) writeOnce(ctx context.Context, once string, parts []flow.Part) error {
 	for _, p := range parts {
 		if err := in.Writer.WriteOnce(ctx, p, "send-"+once, "", onceTTL); err != nil {
+			return err
+		}
+		if err := faults.Hit("submit-part"); err != nil {
 			return err
 		}
 	}

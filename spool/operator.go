@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/faults"
 	"sluice/flow"
 )
 
@@ -126,10 +127,13 @@ func (o *Operator) purge(ctx context.Context, s sluice.Selector, at *purgePlace,
 	if part.Count == 0 || count {
 		return part.Count, nil
 	}
+	if err := faults.Hit("purge"); err != nil {
+		return 0, err
+	}
 	for waited := time.Duration(0); ; waited += purgeAgain {
 		err := o.Writer.Write(ctx, part)
 		if err == nil {
-			return part.Count, nil
+			return part.Count, faults.Hit("purged")
 		}
 		if !errors.Is(err, sluice.ErrFull) || waited >= purgeFull {
 			return 0, err

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"sluice"
+	"sluice/faults"
 	"sluice/flow"
 )
 
@@ -166,7 +167,13 @@ func (q *Queuer) queue(ctx context.Context, lease *flow.Lease, b *flow.Batch, fr
 		}
 	}
 	commit.Operations = append(commit.Operations, lanes.Operations(packing.ready)...)
+	if err := faults.Hit("queue"); err != nil {
+		return err
+	}
 	dead, err := q.Logs[b.Partition].Commit(ctx, lease, &commit, now)
+	if err == nil {
+		err = faults.Hit("queued")
+	}
 	if err == nil && dead > 0 {
 		err = fmt.Errorf("%d of %d operations were refused; see `sluice dead list`", dead, len(commit.Operations))
 	}
