@@ -21,7 +21,7 @@ import (
 // One walk over the tokens, no tree: mails are made of tables in tables, whose
 // order in the source is the order of reading.
 func Text(source string) string {
-	w := textWriter{out: make([]byte, 0, len(source)/2)}
+	w := textWriter{out: make([]byte, 0, len(source)/2), most: maxTextGrowth*len(source) + spareTextBytes}
 	z := html.NewTokenizer(strings.NewReader(source))
 	for {
 		switch z.Next() {
@@ -45,10 +45,20 @@ func Text(source string) string {
 // maxNested bounds lists, links and quotations that are kept open.
 const maxNested = 32
 
+// A text is at most maxTextGrowth times as long as its HTML, and a little more:
+// what would follow is left out. An item of a list has four octets, and before
+// it, 32 lists and quotations deep, the text has 128: of the longest HTML there
+// may be, 130 MB were made. What people write becomes shorter.
+const (
+	maxTextGrowth  = 4
+	spareTextBytes = 1 << 10
+)
+
 // textWriter writes a text. What is between two words is decided when the second
 // comes: a space, a line, an empty line.
 type textWriter struct {
 	out      []byte
+	most     int  // no word is begun behind so many octets
 	newlines int  // wanted before the next word
 	space    bool // wanted before the next word
 	pre      int  // how deep in <pre>
@@ -243,6 +253,9 @@ func isFiller(r rune) bool {
 
 // word writes a piece of a line, and before it what is due.
 func (w *textWriter) word(s string) {
+	if len(w.out) > w.most {
+		return
+	}
 	switch {
 	case len(w.out) == 0:
 		w.indent()

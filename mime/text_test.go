@@ -59,6 +59,27 @@ func TestText(t *testing.T) {
 	}
 }
 
+// However deep lists and quotations are, their marks do not make of a mail a
+// hundred times its size.
+func TestTextIsBounded(t *testing.T) {
+	deep := strings.Repeat("<blockquote><ul>", 40)
+	for name, source := range map[string]string{
+		"items":          deep + strings.Repeat("<li>", 50_000),
+		"lines":          deep + strings.Repeat("<br>x", 50_000),
+		"lines of a pre": deep + "<pre>" + strings.Repeat("x\n", 100_000),
+		"rules":          deep + strings.Repeat("<hr>", 50_000),
+	} {
+		if got := Text(source); len(got) > (maxTextGrowth+1)*len(source)+2*spareTextBytes {
+			t.Errorf("%s: %d octets of text from %d of HTML", name, len(got), len(source))
+		}
+	}
+	// What people write is there as a whole.
+	source := strings.Repeat("<ul><li>one<ol><li>two<blockquote>three<br>four</blockquote></ol></ul>", 1000)
+	if got := Text(source); strings.Count(got, "four") != 1000 {
+		t.Errorf("%d of 1000 are there", strings.Count(got, "four"))
+	}
+}
+
 func TestPreheader(t *testing.T) {
 	for in, before := range map[string]string{
 		"<p>x": "",
