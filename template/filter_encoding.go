@@ -166,6 +166,8 @@ func (r *run) appendJSON(dst []byte, v value) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
+			r.spendBytes(len(name))
+			r.room(len(dst) + len(name))
 			dst = append(appendQuoted(dst, name), ':')
 			dst = r.appendJSON(dst, v.values[i])
 		}

@@ -46,6 +46,7 @@ func TestHostile(t *testing.T) {
 		"wide delimiter":      {"{{ 1" + strings.Repeat("0", 60) + ".0 | money: s }}", `{"s":"` + strings.Repeat("x", 250_000) + `"}`, "a text becomes longer"},
 		"escapes":             {"{% assign s = '&&' %}{% for i in (1..20) %}{% assign s = s | append: s %}{% endfor %}{{ s | escape }}", ``, "a text becomes longer"},
 		"json of itself":      {`{% assign s = '"' %}{% for i in (1..40) %}{% assign s = s | json %}{% endfor %}`, ``, "longer than 4194304"},
+		"json of long names":  {"{% assign l = '' | split: ',' %}{% assign l = o | concat: l %}{% for i in (1..14) %}{% assign l = l | concat: l %}{% endfor %}{{ l | json }}", `{"o":{"` + strings.Repeat("x", 200_000) + `":1}}`, "a text becomes longer"},
 		"time formats":        {"{% assign f = '%c' %}{% for i in (1..20) %}{% assign f = f | append: f %}{% endfor %}{{ 'now' | date: f }}", ``, "a text becomes longer"},
 		"zones":               {"{% for i in (1..10) %}{{ 'now' | time_zone: 'Mars/Olympus' }}{% endfor %}", ``, `there is no zone "Mars/Olympus"`},
 		"zone outside":        {"{{ 'now' | time_zone: '../../../etc/passwd' }}", ``, "there is no zone"},
