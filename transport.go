@@ -131,13 +131,14 @@ type Repeatable interface {
 }
 
 // ReplyText makes a text of the other side, or of an error, what Result.Text may
-// hold: valid UTF-8, one line, at most MaxReplyBytes.
+// hold: valid UTF-8, one line, at most MaxReplyBytes, and nothing that turns the
+// direction in which it and what follows are read.
 func ReplyText(text string) string {
 	if len(text) > MaxReplyBytes {
 		text = text[:MaxReplyBytes]
 	}
 	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r) {
 			return ' '
 		}
 		return r

@@ -108,6 +108,7 @@ func TestEnhancedCodesAndIDs(t *testing.T) {
 		{"550 55.1.1 x", "", "55.1.1 x", ""},
 		{"250", "", "", ""},
 		{"550 control \x01\x1b[2J and \xff", "", "control   [2J and ?", ""},
+		{"550 \u202egpj.exe\u2066 \u2028 and \u0085", "", "gpj.exe    and", ""},
 	} {
 		r, err := readReply(x.line + "\r\n")
 		if err != nil {

@@ -13,6 +13,9 @@ import "fmt"
 func (s *session) flights(w *window) {
 	open := -1 // whose DATA was answered with 354
 	for i := w.first; i <= w.last; i++ {
+		if s.unasked() {
+			return
+		}
 		var p plan
 		if i < w.last {
 			how, refused := s.check(&w.envelopes[i])
@@ -106,10 +109,15 @@ func (s *session) readEnd(w *window, i int) bool {
 		return false
 	}
 	if r.positive() && s.out.handed.Load() < w.mails[i].end {
-		s.halt(fmt.Errorf("%w: %s takes a content that it does not have", errDesync, s.remote), 0)
-		return false
+		return s.takesNothing()
 	}
 	return s.answered(w, i, stepEnd, r)
+}
+
+// takesNothing ends a session whose server has taken a content before it had it.
+func (s *session) takesNothing() bool {
+	s.halt(fmt.Errorf("%w: %s takes a content that it does not have", errDesync, s.remote), 0)
+	return false
 }
 
 // lockstep carries messages to a server that wants to be asked one thing at a
@@ -137,6 +145,9 @@ func (s *session) step(w *window, i int, p plan) bool {
 		}
 	}
 	for _, at := range [...]step{stepMail, stepRcpt, stepData} {
+		if s.unasked() {
+			return false
+		}
 		wait := t.Command
 		switch at {
 		case stepMail:

@@ -31,7 +31,8 @@ type outlet struct {
 	waiting []byte // not yet handed over; its memory is one block
 
 	added  int64        // octets since the session began
-	handed atomic.Int64 // of them, taken by the kernel
+	begun  atomic.Int64 // of them, given to the kernel
+	handed atomic.Int64 // of them, taken by it
 	failed error        // why nothing more is written
 }
 
@@ -64,6 +65,7 @@ func (o *outlet) flush() error {
 		return o.failed
 	}
 	o.s.armWrite()
+	o.begun.Add(int64(len(o.waiting)))
 	n, err := o.to.Write(o.waiting)
 	o.handed.Add(int64(n))
 	o.waiting = o.waiting[:0]

@@ -244,7 +244,8 @@ func TestTimeOfReplyBeginsWithTheLastOctet(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.quit()
-	c.wait, c.need = time.Millisecond, c.out.added+5
+	c.await(time.Millisecond)
+	c.need = c.out.added + 5
 	got := make(chan error, 1)
 	go func() {
 		_, err := c.in.next(nil)

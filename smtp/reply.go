@@ -46,6 +46,11 @@ func newReplies(from io.Reader) replies {
 // buffered is how much has been read and not yet consumed.
 func (r *replies) buffered() int { return r.end - r.start }
 
+// begins reports whether that begins so.
+func (r *replies) begins(text string) bool {
+	return bytes.HasPrefix(r.buf[r.start:r.end], []byte(text))
+}
+
 // next reads one reply. each, if not nil, is called with each line's text.
 // An error of the connection is returned as it is.
 func (r *replies) next(each func(line []byte)) (reply, error) {
@@ -166,8 +171,7 @@ func cutEnhanced(code int, text []byte) (enhanced string, rest []byte) {
 	return string(text[:n]), rest
 }
 
-// oneLine makes a text fit for a ledger: UTF-8, no control characters, at most
-// MaxReplyBytes.
+// oneLine is sluice.ReplyText of a text that mostly is one already.
 func oneLine(text string) string {
 	clean := len(text) <= sluice.MaxReplyBytes
 	for i := 0; clean && i < len(text); i++ {
@@ -176,15 +180,5 @@ func oneLine(text string) string {
 	if clean {
 		return text
 	}
-	text = strings.ToValidUTF8(text, "?")
-	text = strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f || c >= 0x80 && c < 0xa0 {
-			return ' '
-		}
-		return c
-	}, text)
-	if len(text) > sluice.MaxReplyBytes {
-		text = strings.ToValidUTF8(text[:sluice.MaxReplyBytes], "")
-	}
-	return text
+	return sluice.ReplyText(strings.ToValidUTF8(text, "?"))
 }

@@ -39,8 +39,9 @@ type session struct {
 
 	connectTook, secureTook time.Duration
 
-	wait time.Duration // how long the next reply may take
+	wait time.Duration // how long the next reply may take, all of it
 	need int64         // and from when: so many octets are handed over
+	by   time.Time     // until when it has to be there; zero: that time has not begun
 
 	closing bool // the server has said 421: only who reads touches these
 	over    bool // and then it has closed
@@ -60,14 +61,19 @@ type offers struct {
 	maxBytes                       int64 // 0: not said
 }
 
+// await begins the time of a reply.
+func (s *session) await(wait time.Duration) { s.wait, s.by = wait, time.Time{} }
+
 // Read reads for replies. It waits as long as the step allows, counted from
 // when the server had what it is to answer: content may take longer to write
 // than its reply may take to come, and as long as it is being taken the
-// writer's own timeout watches over it.
+// writer's own timeout watches over it. The time is that of the whole reply: who
+// sends an octet of it now and then would else hold the connection for weeks,
+// with the mails on it.
 func (s *session) Read(p []byte) (int, error) {
 	for {
 		complete := s.out.handed.Load() >= s.need
-		s.armRead()
+		s.armRead(complete)
 		n, err := s.conn.Read(p)
 		var late net.Error
 		if n > 0 || !errors.As(err, &late) || !late.Timeout() || complete || s.ended() {
@@ -76,10 +82,16 @@ func (s *session) Read(p []byte) (int, error) {
 	}
 }
 
-func (s *session) armRead() {
+func (s *session) armRead(complete bool) {
+	by := s.by
+	if by.IsZero() {
+		by = time.Now().Add(s.wait)
+	}
+	if complete {
+		s.by = by
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	by := time.Now().Add(s.wait)
 	if !s.readBy.IsZero() && s.readBy.Before(by) {
 		by = s.readBy
 	}
@@ -153,7 +165,7 @@ func (s *session) room() int {
 
 // reply reads one reply. An error has ended the session.
 func (s *session) reply(wait time.Duration) (reply, error) {
-	s.wait = wait
+	s.await(wait)
 	r, err := s.in.next(nil)
 	if err != nil {
 		var late net.Error
@@ -168,8 +180,22 @@ func (s *session) reply(wait time.Duration) (reply, error) {
 	return r, nil
 }
 
+// unasked ends a session whose server has answered before it was asked: all that
+// it says from there on would be taken for the reply to something else, a mail
+// for taken that was refused. Only 421 may come at any time (RFC 5321, 3.8).
+func (s *session) unasked() bool {
+	if s.in.buffered() == 0 || s.in.begins("421") {
+		return false
+	}
+	s.halt(fmt.Errorf("%w: %s has answered before it was asked", errDesync, s.remote), 0)
+	return true
+}
+
 // ask sends one command and reads its reply.
 func (s *session) ask(wait time.Duration, parts ...string) (reply, error) {
+	if s.unasked() {
+		return reply{}, s.why()
+	}
 	s.out.say(parts...)
 	s.out.say("\r\n")
 	if err := s.out.flush(); err != nil {
@@ -255,11 +281,15 @@ func (s *session) greet() error {
 // hello says EHLO and notes what the server offers. There is no HELO: a relay
 // without extensions has no TLS either, nor anything else we need.
 func (s *session) hello() error {
+	if s.unasked() {
+		return s.why()
+	}
 	s.out.say("EHLO ", s.relay.opt.Hello, "\r\n")
 	if err := s.out.flush(); err != nil {
 		return err
 	}
-	s.wait, s.need = s.relay.opt.Timeouts.Command, s.out.added
+	s.await(s.relay.opt.Timeouts.Command)
+	s.need = s.out.added
 	s.offers = offers{}
 	first := true
 	r, err := s.in.next(func(line []byte) {

@@ -55,13 +55,18 @@ func (a *authority) pool() *x509.CertPool {
 // server makes what a server of that name needs.
 func (a *authority) server(t testing.TB, name string) *tls.Config {
 	t.Helper()
+	return a.serverUntil(t, name, time.Now().Add(24*time.Hour))
+}
+
+func (a *authority) serverUntil(t testing.TB, name string, until time.Time) *tls.Config {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: until,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
@@ -88,6 +93,7 @@ func TestTLSIsVerified(t *testing.T) {
 		{"starttls", sink.Options{TLS: ours.server(t, "relay.test")}, good, "SSS", ""},
 		{"implicit", sink.Options{TLS: ours.server(t, "relay.test"), Implicit: true}, Options{TLS: TLSImplicit, ServerName: "relay.test", Roots: ours.pool()}, "SSS", ""},
 		{"another authority", sink.Options{TLS: theirs.server(t, "relay.test")}, good, "---", "unknown authority"},
+		{"expired", sink.Options{TLS: ours.serverUntil(t, "relay.test", time.Now().Add(-time.Minute))}, good, "---", "expired"},
 		{"another name", sink.Options{TLS: ours.server(t, "other.test")}, good, "---", "not relay.test"},
 		{"no starttls", sink.Options{}, good, "---", "offers no STARTTLS"},
 		{"starttls is refused", sink.Options{TLS: ours.server(t, "relay.test"), Fault: func(at sink.At) sink.Act {

@@ -3,6 +3,7 @@ package smtp
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"sluice"
@@ -62,6 +63,7 @@ func (s *session) deliver(ctx context.Context, w *window) {
 	s.carried += w.last - w.first
 	stop := context.AfterFunc(ctx, func() { s.halt(ctx.Err(), 0) })
 	switch {
+	case s.unasked():
 	case s.offers.pipelining && s.offers.chunking && !s.relay.noChunk.Load():
 		s.chunks(w)
 	case s.offers.pipelining:
@@ -121,8 +123,9 @@ type sent struct {
 // where it does not, and who therefore answers a MAIL with 503, gets RSET before
 // every message from then on (relay.resets), and the messages are deferred.
 //
-// A chunk that is answered as an unknown command was read as commands: that
-// session is over, and the relay gets no chunks any more (relay.noChunk).
+// A chunk that is answered as an unknown command, or as one that is wrong, was
+// read as commands: that session is over, and the relay gets no chunks any more
+// (relay.noChunk).
 func (s *session) chunks(w *window) {
 	written := make(chan sent, w.last-w.first)
 	ended := make(chan struct{})
@@ -185,15 +188,38 @@ func (s *session) readChunk(w *window, next sent) bool {
 			wait = t.End
 		}
 		r, err := s.reply(wait)
-		if err != nil || !s.answered(w, next.i, at, r) {
+		if err != nil || at == stepEnd && s.refusesChunks(w, next.i, r) {
 			return false
 		}
-		if enhanced, _ := cutEnhanced(r.code, r.text); at == stepEnd && unknownCommand(r.code, enhanced) {
-			s.relay.noChunk.Store(true)
-			s.halt(fmt.Errorf("%s offers CHUNKING and does not know BDAT", s.remote), 0)
+		// What is being handed over may have been taken; what was not begun, not.
+		if at == stepEnd && r.positive() && s.out.begun.Load() < w.mails[next.i].end {
+			return s.takesNothing()
+		}
+		if !s.answered(w, next.i, at, r) {
 			return false
 		}
 	}
+	return true
+}
+
+// refusesChunks reports whether a server that offers CHUNKING shows that it has
+// none: it does not know BDAT, or does not like how or when it is said, although
+// it has taken the recipient. Nothing is wrong with the mail then.
+func (s *session) refusesChunks(w *window, i int, r reply) bool {
+	m := &w.mails[i]
+	enhanced, _ := cutEnhanced(r.code, r.text)
+	command := enhanced == "" || strings.HasPrefix(enhanced, "5.5.")
+	odd := command && m.rcptOK && !m.said && (r.code == 501 || r.code == 503 || r.code == 504)
+	if !odd && !unknownCommand(r.code, enhanced) {
+		return false
+	}
+	if !m.said {
+		m.said, m.verdict = true, s.refused(stepEnd, r)
+		m.verdict.Kind, m.verdict.Blame = sluice.ResultDeferred, sluice.BlameNobody
+	}
+	w.settle(i, m.verdict)
+	s.relay.noChunk.Store(true)
+	s.halt(fmt.Errorf("%s offers CHUNKING and does not know BDAT", s.remote), 0)
 	return true
 }
 

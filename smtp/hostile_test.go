@@ -1,0 +1,264 @@
+package smtp
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice"
+)
+
+// answering is a server that says what a test wants it to. answer is asked for
+// each command, by its verb, for "CONNECT", and for "." behind a content by DATA;
+// it returns what is written, and may write itself. A chunk is read before it is
+// asked about.
+func answering(t *testing.T, answer func(c net.Conn, verb string) string) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() {
+				defer c.Close()
+				_ = c.SetDeadline(time.Now().Add(testWithin))
+				converse(c, answer)
+			})
+		}
+	})
+	t.Cleanup(func() { l.Close(); running.Wait() })
+	return l.Addr().String()
+}
+
+func converse(c net.Conn, answer func(c net.Conn, verb string) string) {
+	r := bufio.NewReader(c)
+	for verb, content := "CONNECT", false; ; {
+		text := answer(c, verb)
+		if _, err := io.WriteString(c, text); err != nil || verb == "QUIT" {
+			return
+		}
+		content = verb == "DATA" && strings.HasPrefix(text, "354")
+		for {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			if !content {
+				words := strings.Fields(line)
+				if verb = words[0]; verb == "BDAT" {
+					n, _ := strconv.ParseInt(words[1], 10, 64) // it is our client that says it
+					if _, err := io.CopyN(io.Discard, r, n); err != nil {
+						return
+					}
+				}
+				break
+			}
+			if verb = "."; line == ".\r\n" {
+				break
+			}
+		}
+	}
+}
+
+// polite answers as servers do. offers are lines of EHLO's reply.
+func polite(verb string, offers ...string) string {
+	switch verb {
+	case "CONNECT":
+		return "220 hello\r\n"
+	case "EHLO":
+		return "250-me\r\n" + strings.Join(append(offers, "250 SIZE\r\n"), "")
+	case "DATA":
+		return "354 go on\r\n"
+	case "QUIT":
+		return "221 bye\r\n"
+	}
+	return "250 2.0.0 fine\r\n"
+}
+
+// offersOf are the lines by which a mode is offered.
+var offersOf = map[string][]string{
+	"chunking":   {"250-PIPELINING\r\n", "250-CHUNKING\r\n"},
+	"pipelining": {"250-PIPELINING\r\n"},
+	"lockstep":   nil,
+}
+
+// drip writes an octet now and then, never the end of a reply, until nobody is
+// there any more. It counts them.
+func drip(c net.Conn, count *atomic.Int64) string {
+	for text := "250-"; ; text = "x" {
+		for i := range len(text) {
+			if _, err := c.Write([]byte{text[i]}); err != nil {
+				return ""
+			}
+			count.Add(1)
+			<-time.After(time.Millisecond)
+		}
+	}
+}
+
+// The time of a reply is that of the whole of it: a server that sends an octet
+// now and then does not hold a connection for longer, with the mails on it.
+func TestRepliesThatDrip(t *testing.T) {
+	const short = 100 * time.Millisecond
+	for mode, offers := range offersOf {
+		for _, step := range []string{"CONNECT", "EHLO", "MAIL", "RCPT", "DATA", ".", "BDAT"} {
+			if (step == "BDAT") != (mode == "chunking") && (step == "DATA" || step == "." || step == "BDAT") {
+				continue
+			}
+			t.Run(mode+" "+step, func(t *testing.T) {
+				t.Parallel()
+				var octets atomic.Int64
+				address := answering(t, func(c net.Conn, verb string) string {
+					if verb == step {
+						return drip(c, &octets)
+					}
+					return polite(verb, offers...)
+				})
+				r := newRelay(t, address, Options{Timeouts: Timeouts{Greeting: short, Command: short, Data: short, Block: short, End: short, Closing: short}})
+				for _, one := range deliver(t, limit(t), r, envelopes(3, 300)) {
+					if one.Kind != sluice.ResultUntried && one.Kind != sluice.ResultInDoubt || !strings.Contains(one.Text, "timeout") {
+						t.Errorf("%+v", one)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Nor does it hold whoever closes its connections, which is a program that stops.
+func TestFarewellThatDrips(t *testing.T) {
+	var octets atomic.Int64
+	address := answering(t, func(c net.Conn, verb string) string {
+		if verb == "QUIT" {
+			return drip(c, &octets)
+		}
+		return polite(verb)
+	})
+	r := newRelay(t, address, Options{Timeouts: Timeouts{Closing: 50 * time.Millisecond}})
+	if got := kinds(deliver(t, limit(t), r, envelopes(1, 300))); got != "S" {
+		t.Fatal(got)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := octets.Load(); n >= replyBufferBytes {
+		t.Errorf("it was listened to for %d octets", n)
+	}
+}
+
+// Replies that come before what they would answer are no replies: else a mail
+// that is refused would be held for taken.
+func TestRepliesBeforeCommands(t *testing.T) {
+	const more = "250 ok\r\n250 ok\r\n250 2.0.0 taken\r\n"
+	for _, x := range []struct{ mode, step, want string }{
+		{"chunking", "CONNECT", "---"}, {"chunking", "EHLO", "---"}, {"pipelining", "EHLO", "---"}, {"lockstep", "EHLO", "---"},
+		{"lockstep", "MAIL", "---"}, {"lockstep", "RCPT", "---"}, {"lockstep", ".", "S--"},
+	} {
+		t.Run(x.mode+" "+x.step, func(t *testing.T) {
+			t.Parallel()
+			address := answering(t, func(_ net.Conn, verb string) string {
+				text := polite(verb, offersOf[x.mode]...)
+				if verb == x.step {
+					text += more
+				}
+				return text
+			})
+			r := newRelay(t, address, Options{})
+			results := deliver(t, limit(t), r, envelopes(3, 300))
+			if got := kinds(results); got != x.want || !strings.Contains(results[2].Text, "before it was asked") {
+				t.Errorf("%s, want %s: %+v", got, x.want, results[2])
+			}
+		})
+	}
+	t.Run("a chunk that has not left", func(t *testing.T) {
+		over := make(chan struct{})
+		address := answering(t, func(c net.Conn, verb string) string {
+			if verb == "MAIL" {
+				_, _ = io.WriteString(c, "250 ok\r\n250 ok\r\n250 2.0.0 taken\r\n") // the client looks at it
+				<-over                                                              // and nothing is read
+			}
+			return polite(verb, offersOf["chunking"]...)
+		})
+		defer close(over)
+		r := newRelay(t, address, Options{})
+		results := deliver(t, limit(t), r, envelopes(2, 24<<20)) // more than the kernel takes
+		if got := kinds(results); got != "--" || !strings.Contains(results[0].Text, "does not have") {
+			t.Errorf("%s: %+v", got, results[0])
+		}
+	})
+}
+
+// A server that offers CHUNKING and refuses BDAT, however it puts it, gets the
+// mail by DATA.
+func TestChunksThatAreRefused(t *testing.T) {
+	for _, refusal := range []string{"500 what", "502 5.5.1 no", "501 5.5.4 bad arguments", "503 5.5.1 bad sequence", "503 DATA first", "504 5.5.4 not here"} {
+		t.Run(refusal, func(t *testing.T) {
+			t.Parallel()
+			address := answering(t, func(_ net.Conn, verb string) string {
+				if verb == "BDAT" {
+					return refusal + "\r\n"
+				}
+				return polite(verb, offersOf["chunking"]...)
+			})
+			r := newRelay(t, address, Options{})
+			if got := kinds(deliver(t, limit(t), r, envelopes(1, 300))); got != "D" {
+				t.Errorf("by BDAT: %s", got)
+			}
+			if got := kinds(deliver(t, limit(t), r, envelopes(3, 300))); got != "SSS" {
+				t.Errorf("then: %s", got)
+			}
+		})
+	}
+	t.Run("a mail that it does not want", func(t *testing.T) {
+		address := answering(t, func(_ net.Conn, verb string) string {
+			if verb == "BDAT" {
+				return "550 5.7.1 spam\r\n"
+			}
+			return polite(verb, offersOf["chunking"]...)
+		})
+		r := newRelay(t, address, Options{})
+		if got := kinds(deliver(t, limit(t), r, envelopes(2, 300))); got != "FF" || r.noChunk.Load() {
+			t.Error(got)
+		}
+	})
+}
+
+// What never ends is not read to its end.
+func TestEndlessReplies(t *testing.T) {
+	for name, text := range map[string]string{
+		"lines": "250-x\r\n", "a line": "250 xxxxxxxxxxxxxxxx", "codes that are none": "150 wait\r\n", "other codes": "250-a\r\n220 b\r\n",
+	} {
+		for _, step := range []string{"CONNECT", "EHLO", "MAIL", "."} {
+			t.Run(name+" "+step, func(t *testing.T) {
+				t.Parallel()
+				address := answering(t, func(c net.Conn, verb string) string {
+					if verb != step {
+						return polite(verb)
+					}
+					for block := strings.Repeat(text, 1000); ; {
+						if _, err := io.WriteString(c, block); err != nil {
+							return ""
+						}
+					}
+				})
+				r := newRelay(t, address, Options{})
+				one := deliver(t, limit(t), r, envelopes(1, 300))[0]
+				if one.Kind != sluice.ResultUntried && (step != "." || one.Kind != sluice.ResultInDoubt) || !strings.Contains(one.Text, "speak SMTP") && !strings.Contains(one.Text, "asked") {
+					t.Errorf("%+v", one)
+				}
+			})
+		}
+	}
+}
