@@ -31,6 +31,11 @@ import (
 // so where the server is writing: who sends more without reading its answers
 // has bytes there for good.
 //
+// Whoever the server knows (Conn.Known: a client that has logged in) goes only
+// when no stranger is quiet. Else those who open connections and say nothing, a
+// thousand a second, would cut off whoever takes more than two seconds over a
+// message.
+//
 // What was tried and dropped. Only accepting `most` at a time: whoever opens
 // as many and stays silent locks everybody out, for the 90 s that a connection
 // may be idle, again and again. Closing those without a request before those
@@ -49,7 +54,8 @@ type Listener struct {
 
 	mu    sync.Mutex
 	open  int
-	quiet list.List // of *Conn, the longest quiet first
+	quiet list.List // of *Conn, strangers, the longest quiet first
+	known list.List // of *Conn, likewise of those whom the server knows
 }
 
 // NewListener returns a listener that has at most so many connections of l open. One
@@ -104,8 +110,12 @@ func (l *Listener) toClose() (conn *Conn, wait time.Duration, ok bool) {
 	if l.open < l.most {
 		return nil, 0, true
 	}
+	row := &l.quiet
+	if row.Len() == 0 {
+		row = &l.known
+	}
 	now := l.clock.Now()
-	for first := l.quiet.Front(); first != nil; first = l.quiet.Front() {
+	for first := row.Front(); first != nil; first = row.Front() {
 		conn := first.Value.(*Conn)
 		if wait = l.grace - now.Sub(conn.since); wait > 0 {
 			return nil, wait, false
@@ -115,7 +125,7 @@ func (l *Listener) toClose() (conn *Conn, wait time.Duration, ok bool) {
 		}
 		conn.spared++
 		conn.since = now
-		l.quiet.MoveToBack(first)
+		row.MoveToBack(first)
 	}
 	return nil, 0, false
 }
@@ -180,6 +190,7 @@ type Conn struct {
 	since  time.Time     // when it became quiet
 	spared int           // graces since then that it was kept for unread bytes
 	closed bool
+	known  bool
 
 	writing atomic.Bool // the server waits for room in its client's window
 }
@@ -194,11 +205,34 @@ func (c *Conn) Quiet() {
 	}
 	c.since, c.spared = l.clock.Now(), 0
 	if c.place != nil {
-		l.quiet.MoveToBack(c.place)
+		c.row().MoveToBack(c.place)
 		return
 	}
-	c.place = l.quiet.PushBack(c)
+	c.place = c.row().PushBack(c)
 	l.tell()
+}
+
+// Known says whether the server knows who the client is. Of those who are quiet,
+// strangers make room first.
+func (c *Conn) Known(is bool) {
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	if c.known == is {
+		return
+	}
+	quiet := c.place != nil
+	c.leave()
+	if c.known = is; quiet {
+		c.place = c.row().PushBack(c)
+	}
+}
+
+// row is where the connection stands when it is quiet.
+func (c *Conn) row() *list.List {
+	if c.known {
+		return &c.listener.known
+	}
+	return &c.listener.quiet
 }
 
 // Busy keeps the connection from being closed for another.
@@ -212,7 +246,7 @@ func (c *Conn) Busy() {
 // leave takes the connection out of the quiet. The lock is held.
 func (c *Conn) leave() {
 	if c.place != nil {
-		c.listener.quiet.Remove(c.place)
+		c.row().Remove(c.place)
 		c.place = nil
 	}
 }

@@ -98,6 +98,31 @@ func TestQuietConnectionsMakeRoom(t *testing.T) {
 	}
 }
 
+// Who is known goes when no stranger is left to go.
+func TestStrangersGoFirst(t *testing.T) {
+	d := openDoor(t, 3, 0, clocktest.At(time.Time{}))
+	knownClient, known := d.next()
+	known.Known(true)
+	revokedClient, revoked := d.next()
+	revoked.Known(true)
+	strangerClient, _ := d.next()
+	_, fourth := d.next()
+	d.mustBeClosed(strangerClient, "a stranger")
+	fourth.Busy()
+	revoked.Known(false)
+	_, fifth := d.next()
+	d.mustBeClosed(revokedClient, "one that is known no more")
+	fifth.Known(true)
+	fifth.Busy()
+	fourth.Known(true) // while it is busy, it is none of the quiet
+	d.next()
+	d.mustBeClosed(knownClient, "the only one that is quiet")
+	fourth.Quiet()
+	if d.l.open != 3 || d.l.quiet.Len() != 1 || d.l.known.Len() != 1 {
+		t.Errorf("%d open, quiet are %d strangers and %d others", d.l.open, d.l.quiet.Len(), d.l.known.Len())
+	}
+}
+
 // While all are busy the next waits, until one is closed or done.
 func TestBusyConnectionsAreWaitedFor(t *testing.T) {
 	d := openDoor(t, 1, 0, clocktest.At(time.Time{}))

@@ -23,6 +23,10 @@ const (
 	maxWrongCommands = 20
 	maxWrongLogins   = 3
 
+	// maxStrangerCommands ends a connection that has not logged in: five are
+	// enough to.
+	maxStrangerCommands = 100
+
 	maxReplyBytes = 500 // RFC 5321, 4.5.3.1.5: 512 with code and CRLF
 	// lastWords is how long a client may take to hear why its connection ends.
 	lastWords = 5 * time.Second
@@ -52,6 +56,7 @@ type conn struct {
 	contentEnd    time.Time   // until when it has to be here
 	wrongCommands int
 	wrongLogins   int
+	commands      int // before the login
 
 	hello    string // what the client calls itself; empty: it has not said
 	extended bool   // it has by EHLO
@@ -216,6 +221,12 @@ func (c *conn) command(line []byte) error {
 			return err
 		}
 	}
+	if c.keyText == "" && !c.openTo() {
+		if c.commands++; c.commands > maxStrangerCommands {
+			c.refuse(refusedLogin, 421, "4.7.0", "Too many commands without a login; goodbye")
+			return errOver
+		}
+	}
 	verb, arg, _ := bytes.Cut(line, []byte{' '})
 	var name [8]byte // longer than all but STARTTLS, which is as long
 	if len(verb) > len(name) {
@@ -272,6 +283,9 @@ func (c *conn) unknown(verb string) error {
 	}
 	return c.wrong(500, "5.5.2", "What was sent is no command of SMTP")
 }
+
+// openTo reports whether the client needs no key.
+func (c *conn) openTo() bool { return c.server.OpenLoopback && c.remote.IsLoopback() }
 
 // mayLogIn reports whether a key may be sent on this connection (R31).
 func (c *conn) mayLogIn() bool { return c.tls || c.remote.IsLoopback() }

@@ -51,24 +51,14 @@ func (c *conn) mailFrom(arg string) error {
 func (c *conn) maySend() bool {
 	switch {
 	case c.keyText != "":
-		who, err := c.identify(c.keyText)
-		if err == nil && !who.May(key.MessagesSend) {
-			err = &sluice.Error{Code: sluice.CodeUnauthorized}
-		}
-		if e, ok := errors.AsType[*sluice.Error](err); ok && e.Code == sluice.CodeUnauthorized {
-			c.keyText, c.who = "", key.Identity{}
-			c.refuse(refusedLogin, 530, "5.7.0", "The key was revoked, or may not send any more")
+		if !c.keyHolds() {
 			return false
 		}
-		if err != nil {
-			c.refuse(refusedUnavailable, 451, "4.3.0", "Keys cannot be checked now, send it again")
-			return false
-		}
-		if err := c.server.Authority.Admit(who); err != nil {
+		if err := c.server.Authority.Admit(c.who); err != nil {
 			c.refuse(refusedRate, 452, "4.7.0", messageOf(err))
 			return false
 		}
-	case c.server.OpenLoopback && c.remote.IsLoopback():
+	case c.openTo():
 	case c.mayLogIn():
 		c.refuse(refusedLogin, 530, "5.7.0", "AUTH first: any name, and for a password a key with the permission messages:send")
 		return false
@@ -80,6 +70,27 @@ func (c *conn) maySend() bool {
 		c.refuse(refusedUnavailable, 451, "4.3.2", "Mail cannot be taken in now, send it again")
 		return false
 	}
+	return true
+}
+
+// keyHolds reports whether the client's key may still send, and refuses what it
+// is about to do if not.
+func (c *conn) keyHolds() bool {
+	who, err := c.identify(c.keyText)
+	if err == nil && !who.May(key.MessagesSend) {
+		err = &sluice.Error{Code: sluice.CodeUnauthorized}
+	}
+	if e, ok := errors.AsType[*sluice.Error](err); ok && e.Code == sluice.CodeUnauthorized {
+		c.keyText, c.who = "", key.Identity{}
+		c.wire.Known(false)
+		c.refuse(refusedLogin, 530, "5.7.0", "The key was revoked, or may not send any more")
+		return false
+	}
+	if err != nil {
+		c.refuse(refusedUnavailable, 451, "4.3.0", "Keys cannot be checked now, send it again")
+		return false
+	}
+	c.who = who
 	return true
 }
 

@@ -260,6 +260,50 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
+// Who has not logged in may say what a login takes, and not go on for ever.
+func TestStrangersThatTalk(t *testing.T) {
+	r := start(t)
+	for _, line := range []string{"NOOP\r\n", "RSET\r\n", "VRFY ann\r\n", hello, "HELP\r\n"} {
+		c := r.dial()
+		got := c.replies(strings.Repeat(line, 300), 300)
+		if n := strings.Count(got, " "); n != maxStrangerCommands+1 || !strings.HasSuffix(got, " 421 -") {
+			t.Errorf("%q: answered %d times, %s in the end", line, n, got[max(0, len(got)-20):])
+		}
+	}
+	c := r.dial()
+	c.say("EHLO me", "250")
+	c.say(plain(goodKey), "235")
+	if got := c.replies(strings.Repeat("NOOP\r\n", 1000), 1000); strings.Count(got, "250") != 1000 {
+		t.Error("who has logged in is put out")
+	}
+}
+
+// Strangers, however many and however slowly they speak, neither keep out who
+// has a key nor cut him off in the middle of his message.
+func TestStrangersMakeRoom(t *testing.T) {
+	r := start(t, func(o *Options) { o.maxConns = 50 })
+	c := r.dial()
+	c.say("EHLO me", "250")
+	c.say(plain(goodKey), "235")
+	c.replies(envelope, 3)
+	for range 6 {
+		for range 50 {
+			stranger := r.dial()
+			stranger.send("E")
+		}
+		c.send(plainMail[:10])
+		c.send("x\r\nX-")
+		late := r.dial()
+		late.say("EHLO me", "250")
+		late.say(plain(goodKey), "235")
+		if got := late.replies(envelope+plainMail+".\r\n", 4); got != "250 250 354 250" {
+			t.Fatalf("who comes later: %s", got)
+		}
+	}
+	c.send("End: here\r\n\r\nhello\r\n")
+	c.say(".", "250")
+}
+
 // A thousand who say nothing do not keep out who speaks; beyond the bound the
 // one that was quiet longest goes.
 func TestIdleConnections(t *testing.T) {

@@ -59,6 +59,7 @@ func (c *conn) logIn(text string) error {
 		return c.failed(535, "5.7.8", "The key "+who.ID+" has no permission messages:send")
 	}
 	c.keyText, c.who = text, who
+	c.wire.Known(true)
 	c.say("235 2.7.0 Welcome\r\n")
 	return nil
 }

@@ -159,6 +159,15 @@ func TestKeyIsAskedAboutForEachMail(t *testing.T) {
 	c.say("MAIL FROM:<a@b.test>", "530 5.7.0")
 	r.keys.change(func() { delete(r.keys.known, goodKey) })
 	c.say("MAIL FROM:<a@b.test>", "530 5.7.0")
+	r.keys.change(func() {
+		r.keys.known[goodKey] = key.NewIdentity("good", "good", []string{string(key.MessagesSend)})
+	})
+	c.say(plain(goodKey), "235")
+	c.replies(envelope, 3)
+	c.send(plainMail)
+	r.keys.change(func() { delete(r.keys.known, goodKey) }) // a MAIL from before does not outlive its key
+	c.say(".", "530 5.7.0")
+	c.say("MAIL FROM:<a@b.test>", "530 5.7.0")
 	if r.refusedOf("rate") != 1 || len(r.memory.all()) != 1 {
 		t.Errorf("%d refused for their rate, %d messages", r.refusedOf("rate"), len(r.memory.all()))
 	}

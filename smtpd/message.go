@@ -146,6 +146,8 @@ func (c *conn) accept(mail transaction, buf *content, wrong error) {
 	case wrong != nil:
 		c.refuse(refusedContent, 550, "5.6.0", wrong.Error())
 		return
+	case c.keyText != "" && !c.keyHolds(): // since MAIL hours may have passed
+		return
 	}
 	draft, err := c.draft(mail, buf.bytes)
 	if err != nil {
