@@ -26,7 +26,8 @@ const (
 	maxUnknownKeys = 4096
 
 	// parallelLooks bounds what strangers with made-up keys can ask of the
-	// database at once.
+	// database at once. Keys that were there before have as many of their own, else
+	// a crowd of such strangers in front of a slow database would lock them out.
 	parallelLooks = 2
 )
 
@@ -44,7 +45,8 @@ type authority struct {
 	keys    func() sluice.KeyStore // nil: the program does not run
 	clock   sluice.Clock
 	looks   singleflight.Group
-	looking chan struct{}
+	looking chan struct{} // for keys that are new here
+	again   chan struct{} // for those that are known
 
 	mu      sync.Mutex
 	known   map[string]knownKey
@@ -61,7 +63,7 @@ type knownKey struct {
 func newAuthority(rootKey string, keys func() sluice.KeyStore, clock sluice.Clock) *authority {
 	return &authority{
 		root: key.HashOf(rootKey), hasRoot: rootKey != "", keys: keys, clock: clock,
-		looking: make(chan struct{}, parallelLooks),
+		looking: make(chan struct{}, parallelLooks), again: make(chan struct{}, parallelLooks),
 		known:   make(map[string]knownKey), unknown: make(map[string]time.Time),
 	}
 }
@@ -117,7 +119,11 @@ func (a *authority) lookUp(ctx context.Context, id string) (knownKey, bool, erro
 	result, err, _ := a.looks.Do(id, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookKeyTimeout)
 		defer cancel()
-		return a.ask(ctx, id)
+		slots := a.looking
+		if found {
+			slots = a.again
+		}
+		return a.ask(ctx, id, slots)
 	})
 	if err != nil {
 		return knownKey{}, false, err
@@ -127,14 +133,14 @@ func (a *authority) lookUp(ctx context.Context, id string) (knownKey, bool, erro
 }
 
 // ask asks the database; the zero knownKey: there is no such key.
-func (a *authority) ask(ctx context.Context, id string) (knownKey, error) {
+func (a *authority) ask(ctx context.Context, id string, slots chan struct{}) (knownKey, error) {
 	keys := a.keys()
 	if keys == nil {
 		return knownKey{}, errors.New("the program does not run")
 	}
 	select {
-	case a.looking <- struct{}{}:
-		defer func() { <-a.looking }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	case <-ctx.Done():
 		return knownKey{}, ctx.Err()
 	}

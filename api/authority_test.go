@@ -105,6 +105,26 @@ func TestAuthority(t *testing.T) {
 	good("Bearer "+root, key.RootID)
 }
 
+// However many guess keys, and however long the database takes over them, whose
+// key is known is looked up.
+func TestGuessesDoNotLockOut(t *testing.T) {
+	store := openKeys(t)
+	defer store.Close()
+	clock := clocktest.At(time.UnixMilli(1_700_000_000_000))
+	a := newAuthority("", func() sluice.KeyStore { return store }, clock)
+	_, text := addKey(t, store, "events:write")
+	if _, err := a.identify(t.Context(), "Bearer "+text); err != nil {
+		t.Fatal(err)
+	}
+	for range parallelLooks {
+		a.looking <- struct{}{} // those who guess
+	}
+	clock.Move(believeFor)
+	if _, err := a.identify(t.Context(), "Bearer "+text); err != nil {
+		t.Error(err)
+	}
+}
+
 // What is remembered is bounded, and guesses do not drive out real keys.
 func TestAuthorityIsBounded(t *testing.T) {
 	store := openKeys(t)
