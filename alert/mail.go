@@ -18,8 +18,13 @@ import (
 	"sluice/mime"
 )
 
-// maxRecipients bounds the addresses of a mail.
-const maxRecipients = 20
+const (
+	// maxRecipients bounds the addresses of a mail.
+	maxRecipients = 20
+
+	// maxSaidBytes bounds what a server may say in all, its certificate included.
+	maxSaidBytes = 256 << 10
+)
 
 // Mail sends messages by a mail server: the operator's own, not the way of the
 // mail that Sluice sends for others.
@@ -123,12 +128,37 @@ func (m *Mail) dial(ctx context.Context) (net.Conn, error) {
 	if port == "" {
 		port = map[string]string{"smtp": "587", "smtps": "465"}[m.server.Scheme]
 	}
-	place := net.JoinHostPort(m.server.Hostname(), port)
-	if m.server.Scheme == "smtps" {
-		return (&tls.Dialer{Config: m.tlsConfig()}).DialContext(ctx, "tcp", place)
-	}
 	var d net.Dialer
-	return d.DialContext(ctx, "tcp", place)
+	raw, err := d.DialContext(ctx, "tcp", net.JoinHostPort(m.server.Hostname(), port))
+	if err != nil {
+		return nil, err
+	}
+	conn := &listened{raw, maxSaidBytes}
+	if m.server.Scheme == "smtp" {
+		return conn, nil
+	}
+	secure := tls.Client(conn, m.tlsConfig())
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, raw.Close())
+	}
+	return secure, nil
+}
+
+// listened is a connection that is listened to for so many bytes: net/smtp keeps
+// a line until it ends.
+type listened struct {
+	net.Conn
+	left int
+}
+
+// Read implements net.Conn.
+func (l *listened) Read(b []byte) (int, error) {
+	if l.left == 0 {
+		return 0, fmt.Errorf("it has said more than %d bytes", maxSaidBytes)
+	}
+	n, err := l.Conn.Read(b[:min(len(b), l.left)])
+	l.left -= n
+	return n, err
 }
 
 func (m *Mail) tlsConfig() *tls.Config {

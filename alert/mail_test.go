@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
@@ -210,6 +211,39 @@ func TestMailFails(t *testing.T) {
 		if _, err := NewMail(url, "a@example.com", "a@example.com"); err == nil || strings.Contains(err.Error(), "%zz") {
 			t.Errorf("%q: %v", url, err)
 		}
+	}
+}
+
+// A server that says more than a server has to is not listened to for longer.
+func TestMailServerThatNeverEnds(t *testing.T) {
+	for name, text := range map[string]string{"a line": "220 " + strings.Repeat("x", 60_000), "lines": strings.Repeat("220-hello\r\n", 1000)} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		talked := make(chan struct{})
+		go func() { // ends when the client closes
+			defer close(talked)
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			for err == nil {
+				_, err = io.WriteString(c, text)
+			}
+		}()
+		m, err := NewMail("smtp://"+l.Addr().String(), "a@example.com", "b@example.com")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		if err := m.Send(ctx, testMessage()); err == nil || !strings.Contains(err.Error(), "more than 262144 bytes") {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
+		<-talked
+		l.Close()
 	}
 }
 

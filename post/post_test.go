@@ -63,6 +63,25 @@ func TestNothingIsRepeated(t *testing.T) {
 	}
 }
 
+// A redirect is an answer: mail and secrets go to no other place.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	var elsewhere atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	defer other.Close()
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		server := httptest.NewServer(http.RedirectHandler(other.URL, status))
+		c := NewClient(Options{Workers: 1, Timeout: patience})
+		if a := c.Do(t.Context(), http.MethodPost, server.URL, http.Header{"Authorization": {"Bearer secret"}}, []byte("mail")); a.Status != status {
+			t.Errorf("%d: %+v", status, a)
+		}
+		c.Close()
+		server.Close()
+	}
+	if n := elsewhere.Load(); n != 0 {
+		t.Errorf("%d requests went elsewhere", n)
+	}
+}
+
 // Where nobody listens nothing was taken.
 func TestUntried(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
