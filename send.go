@@ -393,8 +393,9 @@ type SendStore interface {
 	AddBodies(ctx context.Context, bodies []Body) error
 
 	// Bodies returns the contents of bodies by the id of their message. One that
-	// is not there is left out.
-	Bodies(ctx context.Context, messages []string) (map[string][]byte, error)
+	// is not there is left out, as are others once there are mostBytes together;
+	// 0: all are returned.
+	Bodies(ctx context.Context, messages []string, mostBytes int) (map[string][]byte, error)
 
 	// DropOrphans removes bodies, some hundreds at most, that were stored before
 	// a moment and that no row of `sends` needs: their message was never accepted,

@@ -195,7 +195,7 @@ func TestAnEmptyRedisTakesOver(t *testing.T) {
 	if n := len(w.times()); n != 10 {
 		t.Errorf("%d sends were on the wire, want the 10 new ones", n)
 	}
-	left, err := second.store.Bodies(t.Context(), lost)
+	left, err := second.store.Bodies(t.Context(), lost, 0)
 	b.must(err)
 	if len(left) != 1 {
 		t.Errorf("%d contents are kept for whoever decides, want the large one", len(left))

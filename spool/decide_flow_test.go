@@ -97,7 +97,7 @@ func TestDecisionsAboutDoubts(t *testing.T) {
 	if life := o.row(ids[1]).Life; strings.Count(life, "again, decided by op") != 1 {
 		t.Errorf("decided more than once:\n%s", life)
 	}
-	bodies, err := o.store.Bodies(t.Context(), ids)
+	bodies, err := o.store.Bodies(t.Context(), ids, 0)
 	b.must(err)
 	if len(bodies) != 0 {
 		t.Errorf("%d bodies are left", len(bodies))

@@ -65,12 +65,12 @@ func (f *FreshBodies) dropLocked(e *list.Element) {
 
 // Bodies implements Bodies. What belongs to a single send is given out once.
 // Nobody may change what it returns.
-func (f *FreshBodies) Bodies(ctx context.Context, messages []string) (map[string][]byte, error) {
+func (f *FreshBodies) Bodies(ctx context.Context, messages []string, mostBytes int) (map[string][]byte, error) {
 	found, missing := f.take(messages)
 	if len(missing) == 0 {
 		return found, nil
 	}
-	read, err := f.Store.Bodies(ctx, missing)
+	read, err := f.Store.Bodies(ctx, missing, mostBytes)
 	if err != nil {
 		return nil, err
 	}

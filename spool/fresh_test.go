@@ -16,9 +16,9 @@ type counted struct {
 	reads int
 }
 
-func (c *counted) Bodies(ctx context.Context, messages []string) (map[string][]byte, error) {
+func (c *counted) Bodies(ctx context.Context, messages []string, mostBytes int) (map[string][]byte, error) {
 	c.reads += len(messages)
-	return c.Store.Bodies(ctx, messages)
+	return c.Store.Bodies(ctx, messages, mostBytes)
 }
 
 func freshBodies(t *testing.T) (*FreshBodies, *counted) {
@@ -42,7 +42,7 @@ func freshBodies(t *testing.T) (*FreshBodies, *counted) {
 // give checks that a message's content comes, and with how many reads so far.
 func (c *counted) give(t *testing.T, f *FreshBodies, message string, want []byte, reads int) {
 	t.Helper()
-	found, err := f.Bodies(t.Context(), []string{message})
+	found, err := f.Bodies(t.Context(), []string{message}, 0)
 	if err != nil || !bytes.Equal(found[message], want) || len(found) != 1 {
 		t.Fatalf("got %d contents, %d bytes (%v), want 1 of %d", len(found), len(found[message]), err, len(want))
 	}

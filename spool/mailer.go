@@ -53,16 +53,19 @@ func (m *Mailer) Make(ctx context.Context, mails []Mail) {
 	started := m.Clock.Now()
 	profiles, err := m.profiles(ctx, mails)
 	looked := m.Clock.Now()
+	slow, bytes := make(slowTemplates), 0
 	for i := range mails {
 		mail := &mails[i]
-		if mail.Send.Form != sluice.ContentTemplate {
-			continue
-		}
-		if err != nil {
+		switch {
+		case bytes >= maxWindowBytes:
+			mail.Err = ErrNoRoom
+		case mail.Send.Form != sluice.ContentTemplate:
+		case err != nil:
 			mail.Err = fmt.Errorf("look up the recipient: %w: %w", ErrNotNow, err)
-			continue
+		default:
+			mail.Content, mail.Err = m.render(ctx, mail.Send, mail.Content, profiles[keyOf(mail.Send)], slow)
 		}
-		mail.Content, mail.Err = m.render(ctx, mail.Send, mail.Content, profiles[keyOf(mail.Send)])
+		bytes += len(mail.Content)
 	}
 	rendered := m.Clock.Now()
 	for i := range mails {
@@ -134,14 +137,28 @@ func (m *Mailer) profiles(ctx context.Context, mails []Mail) (map[sluice.UserKey
 	return profiles, nil
 }
 
+// maxSlow is how many mails of one template may take too long before no other of
+// the window is tried: others wait for the window.
+const maxSlow = 2
+
+// slowTemplates are those of a window that took too long, with the errors.
+type slowTemplates map[string][]error
+
 // render makes the message of a template.
-func (m *Mailer) render(ctx context.Context, s *sluice.Send, content []byte, p *profile.Profile) ([]byte, error) {
+func (m *Mailer) render(ctx context.Context, s *sluice.Send, content []byte, p *profile.Profile, slow slowTemplates) ([]byte, error) {
 	c, err := template.ParseContent(string(content))
 	if err != nil {
 		return nil, err
 	}
 	if c.State != "" && !p.InAudience(c.State) {
 		return nil, ErrUnwanted
+	}
+	name := fmt.Sprint(c.Template, " ", c.Version)
+	if c.Mail != nil {
+		name = s.Message
+	}
+	if before := slow[name]; len(before) == maxSlow {
+		return nil, before[0]
 	}
 	t, err := m.compiled(ctx, s, &c)
 	if err != nil {
@@ -153,7 +170,9 @@ func (m *Mailer) render(ctx context.Context, s *sluice.Send, content []byte, p *
 	}
 	made, err := t.Render(&template.Input{Variables: c.Variables, Profile: p, Unsubscribe: link, Clock: m.Clock})
 	if e, ok := errors.AsType[*template.Error](err); ok && e.Kind == template.KindTime {
-		return nil, fmt.Errorf("render template %s: %w: %w", c.Template, ErrNotNow, err) // perhaps the machine is busy
+		err = fmt.Errorf("render template %s: %w: %w", c.Template, ErrSlow, err) // perhaps the machine is busy
+		slow[name] = append(slow[name], err)
+		return nil, err
 	}
 	if err != nil {
 		return nil, err

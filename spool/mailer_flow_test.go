@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,6 +70,54 @@ func TestTemplatesAreRenderedAndSigned(t *testing.T) {
 		if err != nil || len(all) != 1 || all[0].Err != nil || all[0].Domain != "example.com" {
 			t.Errorf("mail to %s: %v, %v\n%.600s", to, all, err, message)
 		}
+	}
+}
+
+// weighed is a wire that notes how much it was handed at once, at most.
+type weighed struct {
+	*wire
+	most atomic.Int64
+}
+
+func (w *weighed) Deliver(ctx context.Context, envelopes []sluice.Envelope, done func(i int, r sluice.Result)) {
+	var bytes int64
+	for i := range envelopes {
+		bytes += int64(len(envelopes[i].Content))
+	}
+	for most := w.most.Load(); bytes > most && !w.most.CompareAndSwap(most, bytes); most = w.most.Load() {
+	}
+	w.wire.Deliver(ctx, envelopes, done)
+}
+
+// TestLargeMailsGoInSmallWindows: what a worker has in memory is bounded by its
+// size, not by a number of mails. All go out, once each.
+func TestLargeMailsGoInSmallWindows(t *testing.T) {
+	const size, window = 3 << 20, 16 << 20
+	b := newBed(t)
+	w := &weighed{wire: newWire(nil)}
+	w.wire.window = 64
+	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	o.sender.Maker = &spool.Mailer{Templates: template.NewCache(o.store, 0), Users: o.store, Clock: sluice.SystemClock{}}
+	large := draft("ann@example.net", sluice.PriorityNormal, sluice.ClassTransactional)
+	large.Content = append(large.Content, strings.Repeat(strings.Repeat("x", 98)+"\r\n", size/100)...)
+	for range 12 {
+		large.ID = ""
+		o.submit(large)
+	}
+	large.ID, large.To = "", nil
+	for i := range 40 {
+		large.To = append(large.To, fmt.Sprintf("r%d@example.net", i))
+	}
+	o.submit(large)
+	o.run()
+	b.eventually("all are sent", func() bool { return o.totals() == "sent 52" })
+	for send, n := range w.times() {
+		if n != 1 {
+			t.Errorf("%s came %d times", send, n)
+		}
+	}
+	if most := w.most.Load(); most > window+size+4096 {
+		t.Errorf("a window had %d bytes", most)
 	}
 }
 
@@ -171,7 +221,11 @@ func (noUsers) Users(context.Context, sluice.UserQuery) (sluice.UserAnswer, erro
 }
 
 func (slowTemplate) TemplateVersion(_ context.Context, id string, version int) (sluice.TemplateVersion, error) {
-	return sluice.TemplateVersion{Template: id, Version: version, Subject: "s", Text: "{% for i in (1..20000) %}{% endfor %}", Class: sluice.ClassTransactional}, nil
+	text := "{% for i in (1..20000) %}{% endfor %}"
+	if id == "quick" {
+		text = "hello"
+	}
+	return sluice.TemplateVersion{Template: id, Version: version, Subject: "s", Text: text, Class: sluice.ClassTransactional}, nil
 }
 
 func (c *leapingClock) Now() time.Time {
@@ -179,15 +233,32 @@ func (c *leapingClock) Now() time.Time {
 	return time.Unix(1_700_000_000+c.looks, 0)
 }
 
-// TestRenderingThatTakesTooLong waits: perhaps the machine is busy.
+// TestRenderingThatTakesTooLong waits: perhaps the machine is busy. It does not
+// take the time of all mails of the template that are in a window.
 func TestRenderingThatTakesTooLong(t *testing.T) {
-	m := &spool.Mailer{Users: noUsers{}, Templates: template.NewCache(slowTemplate{}, 0), Clock: &leapingClock{}}
-	mails := []spool.Mail{{
-		Send:    &sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Form: sluice.ContentTemplate, From: "shop@example.com", To: "ann@example.com"},
-		Content: []byte(`{"template":"hello","version":1}`), Took: new([sluice.Stages]time.Duration),
-	}}
+	clock := &leapingClock{}
+	m := &spool.Mailer{Users: noUsers{}, Templates: template.NewCache(slowTemplate{}, 0), Clock: clock}
+	mails := make([]spool.Mail, 20)
+	for i := range mails {
+		name := "slow"
+		if i == len(mails)-1 {
+			name = "quick"
+		}
+		mails[i] = spool.Mail{
+			Send:    &sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Number: i, Recipients: 20, Form: sluice.ContentTemplate, From: "shop@example.com", To: "ann@example.com"},
+			Content: []byte(`{"template":"` + name + `","version":1}`), Took: new([sluice.Stages]time.Duration),
+		}
+	}
 	m.Make(t.Context(), mails)
-	if err := mails[0].Err; !errors.Is(err, spool.ErrNotNow) {
-		t.Errorf("error: %v", err)
+	for i := range mails[:19] {
+		if err := mails[i].Err; !errors.Is(err, spool.ErrSlow) || !strings.Contains(err.Error(), "it takes longer than 200ms") {
+			t.Errorf("mail %d: %v", i, err)
+		}
+	}
+	if err := mails[19].Err; err != nil {
+		t.Errorf("the mail of another template: %v", err)
+	}
+	if clock.looks > 12 { // 4 of the window, 2 of each rendering
+		t.Errorf("%d looks at the clock: more was rendered than had to be", clock.looks)
 	}
 }

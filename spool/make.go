@@ -16,6 +16,21 @@ import (
 // fault of its own.
 const notNowAfter = 1 * time.Minute
 
+// maxWindowBytes bounds the contents of a window, up to one more. Of the largest
+// mails that there may be, ten workers with 16 each, signed, would have 8 GB.
+const maxWindowBytes = 16 << 20
+
+// ErrNotNow in a Mail's Err says that it is tried again; ErrSlow, that too, but
+// as what was attempted: each time later. ErrUnwanted says that its recipient is
+// not among those for whom it is, ErrNoRoom that the mails before it are as much
+// as a window may have: it is of the next.
+var (
+	ErrNoRoom   = errors.New("the window is full")
+	ErrNotNow   = errors.New("cannot be made now")
+	ErrSlow     = errors.New("takes too long to make")
+	ErrUnwanted = errors.New("the recipient does not want it")
+)
+
 // envelope is a send made ready, or what follows if it could not be.
 type envelope struct {
 	sluice.Envelope
@@ -35,13 +50,17 @@ func (s *Sender) bodies(ctx context.Context, window []*item) (map[string][]byte,
 	if len(messages) == 0 {
 		return nil, nil
 	}
-	return s.Bodies.Bodies(ctx, messages)
+	return s.Bodies.Bodies(ctx, messages, maxWindowBytes)
 }
 
-// make makes a window ready.
+// make makes a window ready. Those that there is no room for are left out.
 func (s *Sender) make(ctx context.Context, window []*item, bodies map[string][]byte) map[*item]*envelope {
 	now := s.Clock.Now().UnixMilli()
 	made := make(map[*item]*envelope, len(window))
+	read := 0
+	for _, b := range bodies {
+		read += len(b)
+	}
 	mails, of := make([]Mail, 0, len(window)), make([]*item, 0, len(window))
 	took := make([][sluice.Stages]time.Duration, len(window))
 	for _, it := range window {
@@ -54,6 +73,7 @@ func (s *Sender) make(ctx context.Context, window []*item, bodies map[string][]b
 			made[it] = &envelope{}
 		case now > it.send.ExpiresMillis:
 			made[it] = fault(&it.send, reasonExpired, "it was not sent in time", now)
+		case content == nil && read >= maxWindowBytes: // it was not asked for to the end
 		case content == nil:
 			made[it] = fault(&it.send, reasonNoBody, "its content is not in the database any more", now)
 		default:
@@ -66,10 +86,9 @@ func (s *Sender) make(ctx context.Context, window []*item, bodies map[string][]b
 		m := &mails[i]
 		of[i].report(m.Took, ended)
 		switch {
-		case errors.Is(m.Err, ErrNotNow):
-			v := deferred(m.Send, now, now+notNowAfter.Milliseconds())
-			v.outcome.Reply = clip(m.Err.Error())
-			made[of[i]] = &envelope{verdict: v}
+		case errors.Is(m.Err, ErrNoRoom):
+		case errors.Is(m.Err, ErrNotNow), errors.Is(m.Err, ErrSlow):
+			made[of[i]] = &envelope{verdict: notNow(m.Send, m.Err, now)}
 		case errors.Is(m.Err, ErrUnwanted):
 			made[of[i]] = &envelope{verdict: verdict{outcome: suppressedOutcome(m.Send, sluice.SuppressUnsubscribe.String(), now)}}
 		case m.Err != nil:
@@ -79,6 +98,42 @@ func (s *Sender) make(ctx context.Context, window []*item, bodies map[string][]b
 		}
 	}
 	return made
+}
+
+// fitting returns those of a window that were made, and puts the others back: they
+// are of the next.
+func (s *Sender) fitting(window []*item, made map[*item]*envelope) []*item {
+	if len(made) == len(window) {
+		return window
+	}
+	var fit, later []*item
+	for _, it := range window {
+		if made[it] != nil {
+			fit = append(fit, it)
+		} else {
+			later = append(later, it)
+		}
+	}
+	s.putBack(later)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wakeLocked(true) // others may take them meanwhile
+	return fit
+}
+
+// notNow is the verdict on a send that could not be made now. What was too slow
+// counts as an attempt: of a template that is too slow for good, thousands of
+// mails, made again every minute until they expire, would leave no time for any
+// other mail.
+func notNow(send *sluice.Send, err error, nowMillis int64) verdict {
+	again, after := *send, notNowAfter
+	if errors.Is(err, ErrSlow) {
+		again.Attempts++
+		after = backoff(again.Attempts, &sluice.Result{})
+	}
+	v := deferred(&again, nowMillis, nowMillis+after.Milliseconds())
+	v.outcome.Reply = clip(err.Error())
+	return v
 }
 
 // fault is a send that fails before it is attempted.

@@ -63,7 +63,7 @@ type Sender struct {
 
 // Bodies is where contents are that do not travel inside their sends.
 type Bodies interface {
-	Bodies(ctx context.Context, messages []string) (map[string][]byte, error)
+	Bodies(ctx context.Context, messages []string, mostBytes int) (map[string][]byte, error)
 }
 
 // Routes says by which transport a send goes.
@@ -111,15 +111,8 @@ type Mail struct {
 	Took *[sluice.Stages]time.Duration
 
 	Envelope sluice.Envelope
-	Err      error // of this send: one of the two below, or why it fails
+	Err      error // of this send: ErrNoRoom, ErrNotNow, ErrSlow, ErrUnwanted, or why it fails
 }
-
-// ErrNotNow in a Mail's Err says that it is tried again; ErrUnwanted, that its
-// recipient is not among those for whom it is.
-var (
-	ErrNotNow   = errors.New("cannot be made now")
-	ErrUnwanted = errors.New("the recipient does not want it")
-)
 
 // A mail that was not attempted maxUntried times in a row makes room for others
 // for untriedAfter: it may be its content at which somebody on the way ends the
@@ -440,6 +433,9 @@ func (s *Sender) attempt(ctx context.Context, t sluice.Transport, window []*item
 		return
 	}
 	made := s.make(ctx, window, bodies)
+	if window = s.fitting(window, made); len(window) == 0 {
+		return
+	}
 	var ready []*item
 	all := s.markAll(ctx, t.Name(), window)
 	spendAll(window, sluice.StageMark, s.Clock.Now())

@@ -442,7 +442,7 @@ func TestLargeContents(t *testing.T) {
 			t.Errorf("the content of %d bytes came %d times, want %d", len(content), got[content], n)
 		}
 	}
-	left, err := o.store.Bodies(t.Context(), ids)
+	left, err := o.store.Bodies(t.Context(), ids, 0)
 	b.must(err)
 	if len(left) != 0 {
 		t.Errorf("%d contents are left", len(left))

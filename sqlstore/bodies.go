@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -97,18 +98,31 @@ func (d *mysqlDialect) insertBodies(ctx context.Context, t *txn, args []any) err
 	return nil
 }
 
+// errEnough ends a reading of bodies.
+var errEnough = errors.New("there are enough bodies")
+
 // Bodies implements sluice.SendStore.
-func (s *Store) Bodies(ctx context.Context, messages []string) (map[string][]byte, error) {
-	found := make(map[string][]byte, len(messages))
+func (s *Store) Bodies(ctx context.Context, messages []string, mostBytes int) (map[string][]byte, error) {
+	found, bytes := make(map[string][]byte, len(messages)), 0
 	for piece := range slices.Chunk(messages, maxUserKeys) {
 		statement := strings.Replace(rawQuery(s.d, "bodies_get"), "$NAMES", marks(len(piece)), 1)
 		err := s.each(ctx, statement, anys(piece), func(scan func(...any) error) error {
 			var message string
 			var data sql.RawBytes
-			err := scan(&message, &data)
-			found[message] = append(found[message], data...)
-			return err
+			if err := scan(&message, &data); err != nil {
+				return err
+			}
+			before, begun := found[message]
+			if !begun && mostBytes > 0 && bytes >= mostBytes {
+				return errEnough
+			}
+			found[message] = append(before, data...)
+			bytes += len(data)
+			return nil
 		})
+		if errors.Is(err, errEnough) {
+			break
+		}
 		if err != nil {
 			return nil, fmt.Errorf("read %d bodies from %s: %w", len(messages), s.where, err)
 		}

@@ -133,7 +133,7 @@ func TestWriterReconnects(t *testing.T) {
 			bodies[i] = sluice.Body{Message: ids[i], Recipients: 1, CreatedMillis: 1, Data: []byte(ids[i])}
 		}
 		must(t, s.AddBodies(t.Context(), bodies))
-		found, err := s.Bodies(t.Context(), ids)
+		found, err := s.Bodies(t.Context(), ids, 0)
 		must(t, err)
 		for _, id := range ids {
 			if string(found[id]) != id {

@@ -227,7 +227,7 @@ func testBodies(t *testing.T, f *fixture) {
 	}
 	wantBodies := func(want map[string][]byte) {
 		t.Helper()
-		got, err := store.Bodies(f.ctx, []string{messageID(9), three[0].Message, one.Message, none.Message})
+		got, err := store.Bodies(f.ctx, []string{messageID(9), three[0].Message, one.Message, none.Message}, 0)
 		must(t, err)
 		if len(got) != len(want) {
 			t.Fatalf("%d bodies, want %d", len(got), len(want))
@@ -243,6 +243,7 @@ func testBodies(t *testing.T, f *fixture) {
 		must(t, store.AddBodies(f.ctx, bodies))
 		wantBodies(all)
 	}
+	wantBodiesUpTo(t, f, bodies[:2])
 	if err := store.AddBodies(f.ctx, []sluice.Body{{Message: "x"}}); err == nil {
 		t.Fatal("a body was stored under no id")
 	}
@@ -267,6 +268,25 @@ func testBodies(t *testing.T, f *fixture) {
 	f.record(t, nil, []sluice.StoredOutcome{end(&one, sluice.SendSent, 0), last}, 0)
 	wantBodies(nil)
 	want(t, "pieces left", f.count(t, "bodies"), 0)
+}
+
+// wantBodiesUpTo reads two bodies with a bound: what is begun is whole, and one is
+// there however low it is.
+func wantBodiesUpTo(t *testing.T, f *fixture, bodies []sluice.Body) {
+	t.Helper()
+	all := len(bodies[0].Data) + len(bodies[1].Data)
+	for most, want := range map[int]int{1: 1, all: 2, 1 << 30: 2} {
+		got, err := f.sends(t).Bodies(f.ctx, []string{bodies[0].Message, bodies[1].Message}, most)
+		must(t, err)
+		if len(got) != want {
+			t.Fatalf("up to %d bytes: %d bodies, want %d", most, len(got), want)
+		}
+		for i := range bodies {
+			if data, ok := got[bodies[i].Message]; ok && !bytes.Equal(data, bodies[i].Data) {
+				t.Fatalf("up to %d bytes: body %d has %d of %d", most, i, len(data), len(bodies[i].Data))
+			}
+		}
+	}
 }
 
 // testOrphans: bodies go that no send needs and that are old enough.

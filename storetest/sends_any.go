@@ -145,7 +145,7 @@ func (f *fixture) wantModel(t *testing.T, items []ledgerItem, messages [][]sluic
 				open++
 			}
 		}
-		bodies, err := f.sends(t).Bodies(f.ctx, []string{m[0].Message})
+		bodies, err := f.sends(t).Bodies(f.ctx, []string{m[0].Message}, 0)
 		must(t, err)
 		want(t, "a body is there", len(bodies) == 1, open > 0)
 	}

@@ -1,0 +1,44 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"sluice"
+)
+
+// What takes too long to make is tried less and less often, what only cannot be
+// made now a minute later each time; of both it is said why, and both expire.
+func TestTooSlowIsTriedLessOften(t *testing.T) {
+	for _, x := range []struct {
+		err  error
+		most int // tries within the five days that a mail has
+	}{{ErrSlow, 50}, {ErrNotNow, 10_000}} {
+		now := int64(1_700_000_000_000)
+		send := &sluice.Send{Message: "m", ExpiresMillis: now + (5 * 24 * time.Hour).Milliseconds()}
+		tries, longest := 0, time.Duration(0)
+		for {
+			tries++
+			v := notNow(send, fmt.Errorf("render: %w", x.err), now)
+			if v.outcome.Reply != "render: "+x.err.Error() {
+				t.Fatalf("the reason is %q", v.outcome.Reply)
+			}
+			if v.again == nil {
+				if v.outcome.State != sluice.SendFailed || v.outcome.Reason != reasonExpired {
+					t.Errorf("%v: in the end %+v", x.err, v.outcome)
+				}
+				break
+			}
+			if v.outcome.State != sluice.SendWaiting || v.outcome.Attempts != v.again.Attempts {
+				t.Fatalf("%v: %+v", x.err, v.outcome)
+			}
+			longest = max(longest, time.Duration(v.again.DueMillis-now)*time.Millisecond)
+			send, now = v.again, v.again.DueMillis
+		}
+		if tries > x.most || (longest > notNowAfter) != errors.Is(x.err, ErrSlow) {
+			t.Errorf("%v: %d tries, the longest wait %s", x.err, tries, longest)
+		}
+	}
+}
