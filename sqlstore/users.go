@@ -108,7 +108,10 @@ func inOrder[T any](rows []T, compare func(a, b T) int) []T {
 
 func keyArgs(rows []sluice.KeyRow) []any {
 	sorted := inOrder(rows, func(a, b sluice.KeyRow) int {
-		return cmp.Or(cmp.Compare(a.Key.Kind, b.Key.Kind), cmp.Compare(a.Key.Name, b.Key.Name), compareIDs(a.ID, b.ID))
+		if c := strings.Compare(a.Key.Name, b.Key.Name); c != 0 && a.Key.Kind == b.Key.Kind {
+			return c // nearly always
+		}
+		return cmp.Or(cmp.Compare(a.Key.Kind, b.Key.Kind), strings.Compare(a.Key.Name, b.Key.Name), compareIDs(a.ID, b.ID))
 	})
 	args := make([]any, 0, 4*len(rows))
 	for _, r := range sorted {

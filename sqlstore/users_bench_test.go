@@ -1,6 +1,7 @@
 package sqlstore_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -10,7 +11,9 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/profile"
 	"sluice/sqlstore"
+	"sluice/users"
 )
 
 // benchUsers is about how many users a transaction changes under load.
@@ -88,4 +91,65 @@ func BenchmarkMariaDBUsers(b *testing.B) { benchmarkUsers(b, mariadbStore(b), ma
 func BenchmarkSQLiteUsers(b *testing.B) {
 	s, _ := sqliteStore(b)
 	benchmarkUsers(b, s, 0)
+}
+
+// newUsers are the updates that make so many users after some others, in so many
+// partitions, as an import has them.
+func newUsers(b *testing.B, after, many int) []users.Update {
+	b.Helper()
+	all := make([]users.Update, 0, many)
+	for i := after; i < after+many; i++ {
+		r := uint64(i+1) * 0x9e3779b97f4a7c15
+		r ^= r >> 29
+		r *= 0xbf58476d1ce4e5b9
+		body, err := profile.Check(fmt.Sprintf(`{"email":"first.%x@example.com","first_name":"First","last_name":"Last%d","country":"AT","language":"de","time_zone":"Europe/Vienna",`+
+			`"email_subscribe":"opted_in","plan":"gold","score":%d.5,"visits":%d,"paying":true,"tags":["t%d","t%d"],"signed_up":"2026-05-01"}`, uint32(r>>32), i%1000, i%100, i%1000, i%20, 20+i%20))
+		must(b, err)
+		key := sluice.UserKey{Kind: sluice.KeyExternal, Name: fmt.Sprintf("%x", r)}
+		place := sluice.Place{Partition: key.Partition(16), Position: sluice.Position{Major: uint64(i)}}
+		all = append(all, users.Update{UserUpdate: sluice.UserUpdate{Op: sluice.OpAttributes, Key: key, TimeMillis: 1_760_000_000_000, Body: body}, Place: place})
+	}
+	return all
+}
+
+// timedReader adds up what reading users costs.
+type timedReader struct {
+	*sqlstore.Store
+	b    *testing.B
+	took time.Duration
+}
+
+func (r *timedReader) Users(ctx context.Context, q sluice.UserQuery) (sluice.UserAnswer, error) {
+	began, _ := computed(r.b, 0)
+	a, err := r.Store.Users(ctx, q)
+	ended, _ := computed(r.b, 0)
+	r.took += ended - began
+	return a, err
+}
+
+// BenchmarkSQLiteNewUsers makes users who were not there, 16,384 a transaction,
+// in a table that grows: -benchtime 40x makes 655,360.
+func BenchmarkSQLiteNewUsers(b *testing.B) {
+	const many = 16_384
+	s, _ := sqliteStore(b)
+	reader := &timedReader{Store: s, b: b}
+	var times [3]time.Duration // read, change, write
+	for i := range b.N {
+		updates := newUsers(b, i*many, many)
+		reader.took = 0
+		began, _ := computed(b, 0)
+		done, err := users.Apply(b.Context(), reader, 16, 1_760_000_000_000, updates)
+		must(b, err)
+		changed, _ := computed(b, 0)
+		e := effectTo(uint64(i)+1, done.Events)
+		e.Users, e.Counts = done.Changes, done.Counts
+		must(b, apply(b.Context(), s, e))
+		written, _ := computed(b, 0)
+		for j, d := range [...]time.Duration{reader.took, changed - began - reader.took, written - changed} {
+			times[j] += d
+		}
+	}
+	for j, unit := range [...]string{"read-µs", "change-µs", "write-µs"} {
+		b.ReportMetric(float64(times[j].Nanoseconds())/1000/float64(b.N*many), unit)
+	}
 }

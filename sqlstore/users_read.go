@@ -31,7 +31,7 @@ func (s *Store) Users(ctx context.Context, q sluice.UserQuery) (sluice.UserAnswe
 }
 
 func (s *Store) usersByKey(ctx context.Context, q *sluice.UserQuery, a *sluice.UserAnswer) error {
-	names := make(map[sluice.UserKeyKind][]any)
+	names := make(map[sluice.UserKeyKind][]string)
 	for _, k := range q.Keys {
 		names[k.Kind] = append(names[k.Kind], k.Name)
 	}
@@ -54,7 +54,7 @@ func (s *Store) usersByKey(ctx context.Context, q *sluice.UserQuery, a *sluice.U
 			return fmt.Errorf("keys of kind %d are not looked up", kind)
 		}
 		// In the order of the index, pages are read once.
-		slices.SortFunc(names[kind], func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+		slices.Sort(names[kind])
 		most := s.d.keysAtOnce()
 		for piece := range slices.Chunk(names[kind], most) {
 			n := len(piece)
@@ -73,7 +73,7 @@ func (s *Store) usersByKey(ctx context.Context, q *sluice.UserQuery, a *sluice.U
 }
 
 // keyOwners finds the users of keys that have one each, by a statement for n.
-func (s *Store) keyOwners(ctx context.Context, kind sluice.UserKeyKind, names []any, n int, a *sluice.UserAnswer) error {
+func (s *Store) keyOwners(ctx context.Context, kind sluice.UserKeyKind, names []string, n int, a *sluice.UserAnswer) error {
 	_, err := s.owners(ctx, "user_by_key", kind, names, n, a)
 	return err
 }
@@ -82,7 +82,7 @@ func (s *Store) keyOwners(ctx context.Context, kind sluice.UserKeyKind, names []
 // address may be very many: the statement gives out some more rows than it has
 // addresses. If that is not enough, each half of them is asked for by itself;
 // so a crowd is read in some ten pieces of a few hundred rows, not whole.
-func (s *Store) addressOwners(ctx context.Context, kind sluice.UserKeyKind, names []any, n int, a *sluice.UserAnswer) error {
+func (s *Store) addressOwners(ctx context.Context, kind sluice.UserKeyKind, names []string, n int, a *sluice.UserAnswer) error {
 	most := n + 2*sluice.MaxSharing
 	piece := sluice.UserAnswer{ByKey: make(map[sluice.UserKey][]sluice.UserID), Users: make(map[sluice.UserID]sluice.UserRow)}
 	rows, err := s.owners(ctx, "user_by_address", kind, names, n, &piece, most)
@@ -96,7 +96,7 @@ func (s *Store) addressOwners(ctx context.Context, kind sluice.UserKeyKind, name
 		}
 		return s.addressOwners(ctx, kind, names[half:], n, a)
 	default:
-		k := sluice.UserKey{Kind: kind, Name: names[0].(string)}
+		k := sluice.UserKey{Kind: kind, Name: names[0]}
 		if piece.ByKey[k], err = s.Sharing(ctx, k, sluice.UserID{}, sluice.MaxSharing+1); err != nil {
 			return err
 		}
@@ -124,9 +124,12 @@ func (s *Store) addressOwners(ctx context.Context, kind sluice.UserKeyKind, name
 }
 
 // owners runs a statement for n names, of which there are so many or fewer.
-func (s *Store) owners(ctx context.Context, query string, kind sluice.UserKeyKind, names []any, n int, a *sluice.UserAnswer, more ...any) (found int, err error) {
+func (s *Store) owners(ctx context.Context, query string, kind sluice.UserKeyKind, names []string, n int, a *sluice.UserAnswer, more ...any) (found int, err error) {
 	args := append(make([]any, 0, n+1+len(more)), int(kind))
-	for args = append(args, names...); len(args) <= n; {
+	for _, name := range names {
+		args = append(args, name)
+	}
+	for len(args) <= n {
 		args = append(args, names[0])
 	}
 	rows, err := s.fixed(ctx, strings.Replace(rawQuery(s.d, query), "$NAMES", marks(n), 1), append(args, more...))
