@@ -83,7 +83,7 @@ func (s *Stats) countNames(names map[string]int64) {
 
 // countUsers counts what a transaction has done to users.
 func (s *Stats) countUsers(u *storeUnit) {
-	s.Updates.Add(int64(len(u.updates)))
+	s.Updates.Add(int64(u.many))
 	s.Ignored.Add(int64(u.ignored))
 	if u.effect.Users != nil {
 		s.UsersWritten.Add(int64(len(u.effect.Users.Put)))

@@ -87,8 +87,9 @@ func (s *StoreFollower) session(fetch, work context.Context) error {
 // updates of users, when these have been applied to what is stored of them.
 type storeUnit struct {
 	effect   *sluice.Effect
-	updates  []users.Update
-	ignored  int // of these
+	updates  []users.Update // nil when they have been applied
+	many     int            // of these
+	ignored  int            // of these
 	prepared sluice.Prepared
 	names    map[string]int64
 	moves    []sluice.Move
@@ -143,7 +144,7 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 			return err
 		}
 		now := s.Clock.Now()
-		if len(u.updates) > 0 {
+		if u.many > 0 {
 			s.free <- nextUsers(began, now) // it was taken for this unit
 		}
 		s.Stats.countNames(u.names)
@@ -223,7 +224,8 @@ func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[
 		t.done()
 		t.effect.Stripe = slices.Min(slices.Collect(maps.Keys(held)))
 		s.Stats.Read.Observe(s.Clock.Now().Sub(t.began))
-		u := storeUnit{effect: &t.effect, updates: t.updates, names: t.names, moves: t.effect.Moves, entries: t.entries}
+		u := storeUnit{effect: &t.effect, updates: t.updates, many: len(t.updates), names: t.names, moves: t.effect.Moves, entries: t.entries}
+		t.updates, t.keys = nil, nil // the effect keeps the rest of t
 		if len(u.updates) == 0 {
 			if u.prepared, err = prepare(s.Store, s.Stats, &t.effect); err != nil {
 				return err

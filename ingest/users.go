@@ -41,6 +41,7 @@ func (s *StoreFollower) resolve(ctx context.Context, u *storeUnit) error {
 	for i := range done.Events {
 		u.names[done.Events[i].Kind.String()]++
 	}
+	u.updates = nil // and their batches with them, while the transaction is written
 	u.prepared, err = prepare(s.Store, s.Stats, effect)
 	return err
 }

@@ -164,11 +164,31 @@ func number(f float64) string {
 // arrayOf is a list with each scalar once, at the place of its last
 // occurrence, and no more than MaxArrayItems: the last ones.
 func arrayOf(array string) string {
+	if allOnce(array) {
+		return array
+	}
 	var kept []jsonscan.Value
 	for _, v := range elements(array) {
 		kept = append(without(kept, v), v)
 	}
 	return joined(kept)
+}
+
+// allOnce reports whether a list is surely as arrayOf would have it: a few
+// scalars, each once, in their canonical form.
+func allOnce(array string) bool {
+	var seen [fewMembers]string
+	n, size := 0, len("[]")
+	e := jsonscan.ReadArray(array)
+	for ; e.Next(); n++ {
+		v := e.Value
+		if n == len(seen) || v.Escaped || v.Kind == jsonscan.Object || v.Kind == jsonscan.Array || slices.Contains(seen[:n], v.Raw) {
+			return false
+		}
+		seen[n] = v.Raw
+		size += len(v.Raw)
+	}
+	return e.Err() == nil && size+max(n-1, 0) == len(array) // no white space
 }
 
 // without leaves out a scalar; objects and lists are not compared.

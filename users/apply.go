@@ -197,8 +197,10 @@ func (u *Unit) create(up *Update) (sluice.UserID, *user) {
 	n := u.numbers[up.Place.Partition]
 	n.User++
 	id := sluice.UserID{Partition: up.Place.Partition, Number: n.User}
-	p := &profile.Profile{CreatedMillis: u.now}
-	x := &user{row: sluice.UserRow{ID: id}, profile: p, dirty: true, last: up}
+	x := u.room()
+	p := x.profile
+	p.CreatedMillis = u.now
+	x.row.ID, x.dirty, x.last = id, true, up
 	u.users[id] = x
 	switch up.Key.Kind {
 	case sluice.KeyExternal:
@@ -250,7 +252,32 @@ func (u *Unit) claim(k sluice.UserKey, id sluice.UserID) {
 	} else {
 		c.AddKeys = append(c.AddKeys, sluice.KeyRow{Key: k, ID: id})
 	}
-	u.keys[k] = []sluice.UserID{id}
+	if len(u.ids) == cap(u.ids) {
+		u.ids = make([]sluice.UserID, 0, roomUsers)
+	}
+	u.ids = append(u.ids, id)
+	n := len(u.ids)
+	u.keys[k] = u.ids[n-1 : n : n]
+}
+
+// roomUsers is for how many new users room is made at once.
+const roomUsers = 64
+
+// born is a user who was not there, and his profile.
+type born struct {
+	user
+	its profile.Profile
+}
+
+// room makes a user with an empty profile.
+func (u *Unit) room() *user {
+	if len(u.born) == cap(u.born) {
+		u.born = make([]born, 0, roomUsers)
+	}
+	u.born = append(u.born, born{})
+	b := &u.born[len(u.born)-1]
+	b.profile = &b.its
+	return &b.user
 }
 
 // event keeps an event, beside its count in the profile.

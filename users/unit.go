@@ -90,6 +90,9 @@ type Unit struct {
 	full    bool   // somebody's profile would be too large
 	scratch []byte // of fits
 
+	born []born          // room for new users, some of it taken
+	ids  []sluice.UserID // room for whose a key is
+
 	result Result
 	counts map[sluice.Count]int64 // without their By
 	read   *sluice.UserAnswer
