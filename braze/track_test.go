@@ -202,3 +202,17 @@ func BenchmarkTrack(b *testing.B) {
 		})
 	}
 }
+
+// A line of a file of users, from its text to the update.
+func BenchmarkUserLine(b *testing.B) {
+	line := `{"external_id":"9e3779b97f4a7c15","email":"Ann.9e3779b9@example.com","first_name":"Ann","last_name":"Other","country":"AT","language":"de","time_zone":"Europe/Vienna",` +
+		`"email_subscribe":"opted_in","plan":"gold","score":17.5,"visits":170,"paying":true,"tags":["t1","t22"],"signed_up":"2026-05-01"}`
+	b.SetBytes(int64(len(line)))
+	b.ReportAllocs()
+	for b.Loop() {
+		var u sluice.UserUpdate
+		if err := UserLine(line, &u); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -248,7 +248,7 @@ func (im *Import) add(line sluice.Line, have []int64, u *importUnit, done *Impor
 	done.Written++
 	b := &u.batches[item.partition]
 	if b.data == nil {
-		b.data = sluice.NewBatch(4 << 10)
+		b.data = sluice.NewBatch(min(sluice.MaxBatchBytes, flushBytes/len(im.Logs))) // nearly always it gets full
 	}
 	before := len(b.data)
 	b.data = item.append(b.data)

@@ -3,6 +3,7 @@ package profile
 import (
 	"fmt"
 	"strings"
+	"unsafe"
 
 	"sluice"
 	"sluice/jsonscan"
@@ -69,10 +70,7 @@ func Check(object string) (string, error) {
 		if notAttributes[v.Name] {
 			continue
 		}
-		value, err := jsonscan.Scan(v.Raw)
-		if err != nil {
-			return "", err
-		}
+		value := scanned(v.Raw)
 		if !levelsFit(v.Raw) {
 			return "", &FieldError{v.Name, fmt.Sprintf("at most %d levels", maxValueLevels)}
 		}
@@ -93,7 +91,13 @@ func Check(object string) (string, error) {
 			kept = append(kept, v)
 		}
 	}
-	return string(appendValues(make([]byte, 0, len(object)), kept)), nil
+	text := appendValues(make([]byte, 0, len(object)), kept)
+	return unsafe.String(unsafe.SliceData(text), len(text)), nil
+}
+
+// scanned is a canonical value, whose text was scanned before.
+func scanned(raw string) jsonscan.Value {
+	return jsonscan.Value{Raw: raw, Kind: kindOf(raw), Escaped: raw[0] == '"' && strings.Contains(raw, `\`)}
 }
 
 // levelsFit reports whether a value can stand two levels down, in "custom" of a

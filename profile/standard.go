@@ -117,13 +117,14 @@ func NormalEmail(address string) (string, bool) {
 			return "", false
 		}
 	}
-	labels := strings.Split(domain, ".")
-	for _, label := range labels {
+	labels := 0
+	for label := range strings.SplitSeq(domain, ".") {
+		labels++
 		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' || strings.ContainsFunc(label, notInLabel) {
 			return "", false
 		}
 	}
-	return address, len(labels) > 1
+	return address, labels > 1
 }
 
 // domains maps as package mime does when it reads an address.
@@ -223,12 +224,20 @@ func country(v jsonscan.Value) (string, bool) {
 	}
 	word := strings.TrimSpace(v.Text())
 	if code, ok := spellings().countries[strings.ToLower(word)]; ok {
+		return code, true
+	}
+	if code, ok := countryCode(word); ok {
 		return Quoted(code), true
 	}
-	if r, err := language.ParseRegion(word); err == nil && r.IsCountry() {
-		return Quoted(r.Canonicalize().String()), true
-	}
 	return "null", true
+}
+
+func countryCode(word string) (string, bool) {
+	r, err := language.ParseRegion(word)
+	if err != nil || !r.IsCountry() {
+		return "", false
+	}
+	return r.Canonicalize().String(), true
 }
 
 // languageCode keeps the two letters of ISO 639-1.
@@ -238,17 +247,25 @@ func languageCode(v jsonscan.Value) (string, bool) {
 	}
 	word := strings.TrimSpace(v.Text())
 	if code, ok := spellings().languages[strings.ToLower(word)]; ok {
-		return Quoted(code), true
+		return code, true
 	}
-	if tag, err := language.Parse(word); err == nil {
-		if base, sure := tag.Base(); sure != language.No && len(base.String()) == 2 {
-			return Quoted(base.String()), true
-		}
+	if code, ok := baseCode(word); ok {
+		return Quoted(code), true
 	}
 	return "null", true
 }
 
-// names are English names in lower case, and the codes they stand for.
+func baseCode(word string) (string, bool) {
+	tag, err := language.Parse(word)
+	if err != nil {
+		return "", false
+	}
+	base, sure := tag.Base()
+	return base.String(), sure != language.No && len(base.String()) == 2
+}
+
+// names are English names and two letters, in lower case, and the codes they
+// stand for, as JSON.
 type names struct{ countries, languages map[string]string }
 
 // spellings is made when it is first asked for: it takes some milliseconds.
@@ -257,11 +274,17 @@ var spellings = sync.OnceValue(func() names {
 	for a := 'a'; a <= 'z'; a++ {
 		for b := 'a'; b <= 'z'; b++ {
 			code := string([]rune{a, b})
+			if short, ok := countryCode(code); ok {
+				n.countries[code] = Quoted(short)
+			}
+			if short, ok := baseCode(code); ok {
+				n.languages[code] = Quoted(short)
+			}
 			if r, err := language.ParseRegion(code); err == nil && r.IsCountry() && r.Canonicalize().String() == strings.ToUpper(code) {
-				n.countries[strings.ToLower(display.English.Regions().Name(r))] = strings.ToUpper(code)
+				n.countries[strings.ToLower(display.English.Regions().Name(r))] = Quoted(strings.ToUpper(code))
 			}
 			if base, err := language.ParseBase(code); err == nil && base.String() == code {
-				n.languages[strings.ToLower(display.English.Languages().Name(base))] = code
+				n.languages[strings.ToLower(display.English.Languages().Name(base))] = Quoted(code)
 			}
 		}
 	}
