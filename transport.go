@@ -117,6 +117,11 @@ type Result struct {
 	Remote   string // who answered
 	ID       string // what the other side calls it, if it said so
 
+	// Closed says that the other side takes nothing now: there is no connection to
+	// it, or it has said 421. What it left untried or deferred so may be asked of
+	// another at once.
+	Closed bool
+
 	Throttled  bool          // the other side wants fewer
 	RetryAfter time.Duration // what the other side asks for; 0: nothing
 

@@ -89,8 +89,9 @@ type Answer struct {
 	Err    error
 
 	// Begun says that some of the body was handed to a connection, so that
-	// without an answer nobody knows whether it was taken.
-	Begun bool
+	// without an answer nobody knows whether it was taken. Connected says that there
+	// was one.
+	Begun, Connected bool
 
 	Took [sluice.Stages]time.Duration
 }
@@ -129,8 +130,9 @@ func (a *Answer) Lost(ctx context.Context) sluice.Result {
 	if a.Begun {
 		r.Kind = sluice.ResultInDoubt
 	}
+	r.Closed = !a.Begun && !a.Connected
 	if ctx.Err() != nil {
-		r.Blame = sluice.BlameNobody
+		r.Blame, r.Closed = sluice.BlameNobody, false
 	}
 	return r
 }
@@ -213,7 +215,7 @@ func (w *watch) into(a *Answer) {
 	defer w.mu.Unlock()
 	a.Remote = w.remote
 	a.Took[sluice.StageConnect], a.Took[sluice.StageTLS] = w.connected, w.shaken
-	if !w.ready.IsZero() {
+	if a.Connected = !w.ready.IsZero(); a.Connected {
 		a.Took[sluice.StageWait] = time.Since(w.ready)
 	}
 }

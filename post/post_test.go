@@ -55,7 +55,7 @@ func TestNothingIsRepeated(t *testing.T) {
 	if a.Status != 0 {
 		t.Fatalf("answered %d, the server has got %d bodies: it was repeated", a.Status, bodies.Load())
 	}
-	if r := a.Lost(t.Context()); r.Kind != sluice.ResultInDoubt || r.Blame != sluice.BlameRoute || r.Remote == "" || r.Text == "" {
+	if r := a.Lost(t.Context()); r.Kind != sluice.ResultInDoubt || r.Blame != sluice.BlameRoute || r.Remote == "" || r.Text == "" || r.Closed {
 		t.Fatalf("%+v %+v", a, r)
 	}
 	if n := bodies.Load(); n != 2 {
@@ -92,13 +92,13 @@ func TestUntried(t *testing.T) {
 	_ = l.Close()
 	c := NewClient(Options{Workers: 1, Timeout: patience})
 	a := do(t, c, address)
-	if r := a.Lost(t.Context()); a.Begun || r.Kind != sluice.ResultUntried || r.Blame != sluice.BlameRoute || strings.Contains(r.Text, "s3cret") {
+	if r := a.Lost(t.Context()); a.Begun || r.Kind != sluice.ResultUntried || r.Blame != sluice.BlameRoute || !r.Closed || strings.Contains(r.Text, "s3cret") {
 		t.Fatalf("%+v %+v", a, r)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	a = c.Do(ctx, http.MethodPost, address, nil, []byte("body"))
-	if r := a.Lost(ctx); r.Kind != sluice.ResultUntried || r.Blame != sluice.BlameNobody {
+	if r := a.Lost(ctx); r.Kind != sluice.ResultUntried || r.Blame != sluice.BlameNobody || r.Closed {
 		t.Fatalf("%+v", r)
 	}
 }

@@ -290,6 +290,11 @@ func (l *line) wait(now time.Time) time.Duration {
 	return wait
 }
 
+// healthy reports whether a line is up, and its breaker closed.
+func (l *line) healthy(now time.Time) bool {
+	return l == nil || l.breaker.length == 0 && l.wait(now) == 0
+}
+
 // choose returns one of a set of routes, by weight and by a mail's number: the
 // same to whoever asks.
 func (r *Router) choose(set uint64, s *sluice.Send) *route {

@@ -75,7 +75,7 @@ func (b *bed) taker(s *sluice.Send) (string, map[string]Take) {
 	said := make(map[string]Take)
 	for range 2 {
 		for _, t := range b.Transports() {
-			take := b.Takes(t, s, b.clock.Now())
+			take := b.Takes(t, s, nil, b.clock.Now())
 			if take.OK {
 				return t.Name(), said
 			}
@@ -162,7 +162,7 @@ func TestStopMarketing(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, mail := r.routes[0].transport, mailTo("x@example.com")
-	if take := r.Takes(a, mail, testNow); take.OK || take.Wait > stopsEvery {
+	if take := r.Takes(a, mail, nil, testNow); take.OK || take.Wait > stopsEvery {
 		t.Fatalf("before it was asked: %+v", take)
 	}
 	look := func() {
@@ -173,7 +173,7 @@ func TestStopMarketing(t *testing.T) {
 	look()
 	marketing := mailTo("x@example.com")
 	marketing.Class = sluice.ClassMarketing
-	if !r.Takes(a, mail, testNow).OK || r.Takes(a, marketing, testNow).OK {
+	if !r.Takes(a, mail, nil, testNow).OK || r.Takes(a, marketing, nil, testNow).OK {
 		t.Fatal("marketing alone is to be stopped")
 	}
 	if stopped := r.Stopped(); stopped["marketing"] != "ann" {
@@ -181,7 +181,7 @@ func TestStopMarketing(t *testing.T) {
 	}
 	delete(stops, "marketing")
 	look()
-	if !r.Takes(a, marketing, testNow).OK {
+	if !r.Takes(a, marketing, nil, testNow).OK {
 		t.Fatal("it is not stopped any more")
 	}
 }
@@ -205,7 +205,7 @@ func TestConditions(t *testing.T) {
 	if _, said := b.taker(s); said["some"].Lane != nowhere {
 		t.Errorf("%v", said)
 	}
-	if s.Class = sluice.ClassMarketing; !b.Takes(b.byName("bulk").transport, s, testNow).OK {
+	if s.Class = sluice.ClassMarketing; !b.Takes(b.byName("bulk").transport, s, nil, testNow).OK {
 		t.Error("marketing mail is not taken")
 	}
 	for _, asked := range []string{"rest", "gone"} { // a route takes nothing that its settings deny, even if it is asked for
@@ -226,14 +226,14 @@ func TestWeights(t *testing.T) {
 	heavy.Weight = 3
 	b := newBed(t, Options{Routes: []Settings{heavy, named("light")}})
 	b.wantTaker("heavy", "warm@example.com") // the other has not asked yet
-	b.Takes(b.byName("light").transport, mailTo("x@example.com"), b.clock.Now())
+	b.Takes(b.byName("light").transport, mailTo("x@example.com"), nil, b.clock.Now())
 	got := b.shares(4000)
 	if got["heavy"] < 2800 || got["heavy"] > 3200 || got["heavy"]+got["light"] != 4000 {
 		t.Fatalf("%v", got)
 	}
 	// A route whose workers are all busy keeps no mail waiting.
 	b.clock.Move(absentAfter + 1)
-	if take := b.Takes(b.byName("light").transport, mailTo("x@example.com"), b.clock.Now()); !take.OK {
+	if take := b.Takes(b.byName("light").transport, mailTo("x@example.com"), nil, b.clock.Now()); !take.OK {
 		t.Fatalf("%+v", take)
 	}
 }
@@ -277,6 +277,66 @@ func TestBreaker(t *testing.T) {
 	}
 	if s := b.Routes()[0]; s.Breaker != "closed" || s.Opened != 2 {
 		t.Fatalf("%+v", s)
+	}
+}
+
+// What a route has turned away goes by one that has not, as long as one is up and
+// its breaker closed; then by any.
+func TestTurnedAwayMail(t *testing.T) {
+	heavy, backup, other := named("heavy"), named("backup"), named("other")
+	heavy.Weight, backup.Backup, other.Domains = 1000, true, []string{"other.example"}
+	b := newBed(t, Options{Routes: []Settings{heavy, named("light"), backup, other}})
+	mail := mailTo("x@example.com")
+	of := func(names ...string) (passed []sluice.Transport) {
+		for _, name := range names {
+			passed = append(passed, b.byName(name).transport)
+		}
+		return passed
+	}
+	want := func(taker string, elsewhere bool, names ...string) {
+		t.Helper()
+		passed := of(names...)
+		if got := b.Elsewhere(mail, passed, b.clock.Now()); got != elsewhere {
+			t.Errorf("%v have turned it away, and that it goes elsewhere is %v", names, got)
+		}
+		for range 2 { // all are asked twice: whoever has not asked lately counts as busy
+			for _, r := range b.routes {
+				if take := b.Takes(r.transport, mail, passed, b.clock.Now()); take.OK {
+					if r.name != taker {
+						t.Errorf("%v have turned it away, and %s takes it, want %s", names, r.name, taker)
+					}
+					return
+				} else if take.Lane != "" {
+					t.Errorf("%v have turned it away, and %s moves it to %s", names, r.name, take.Lane)
+				}
+			}
+		}
+		t.Errorf("%v have turned it away, and nobody takes it, want %s", names, taker)
+	}
+	want("heavy", false)
+	want("light", true, "heavy")
+	want("heavy", true, "light")
+	want("backup", true, "heavy", "light")
+	want("heavy", false, "heavy", "light", "backup") // a new turn
+	for range openAfter {
+		b.report("light", "x@example.com", untried)
+	}
+	want("backup", true, "heavy")
+	b.clock.Move(openFirst) // half open: what another has refused is no probe
+	want("backup", true, "heavy")
+	for range openAfter {
+		b.report("backup", "x@example.com", untried)
+	}
+	want("heavy", false, "heavy")
+	b.clock.Move(time.Hour)
+	b.report("backup", "x@example.com", sluice.Result{Kind: sluice.ResultDeferred, Blame: sluice.BlameRoute, Code: 421, Closed: true})
+	if b.Elsewhere(mail, of("heavy"), b.clock.Now()) {
+		t.Error("it goes to one that is paused")
+	}
+	asks := mailTo("x@other.example")
+	asks.Route = "other"
+	if b.Elsewhere(asks, of("other"), b.clock.Now()) {
+		t.Error("what asks for a route goes elsewhere")
 	}
 }
 
@@ -417,7 +477,7 @@ func TestForget(t *testing.T) {
 	b := newBed(t, Options{Routes: []Settings{named("a")}})
 	for i := range MaxDomains + 10 {
 		b.clock.Move(time.Millisecond)
-		b.Takes(b.routes[0].transport, mailTo(fmt.Sprintf("x@d%d.example", i)), b.clock.Now())
+		b.Takes(b.routes[0].transport, mailTo(fmt.Sprintf("x@d%d.example", i)), nil, b.clock.Now())
 	}
 	if n := len(b.domains); n > MaxDomains || n < MaxDomains/3 || b.domains[fmt.Sprintf("d%d.example", MaxDomains)] == nil {
 		t.Fatalf("%d domains", n)
@@ -446,7 +506,7 @@ func BenchmarkTakes(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		i++
-		r.Takes(routes[i%4].Transport, mails[i%1000], testNow)
+		r.Takes(routes[i%4].Transport, mails[i%1000], nil, testNow)
 	}
 }
 
@@ -468,7 +528,7 @@ func TestStops(t *testing.T) {
 		for range 2 { // so that both routes have asked
 			by, lane = "", ""
 			for _, x := range r.routes {
-				take := r.Takes(x.transport, mail, testNow)
+				take := r.Takes(x.transport, mail, nil, testNow)
 				if take.OK {
 					by += x.name
 				} else if take.Wait > maxWait {

@@ -33,8 +33,9 @@ const (
 
 // Takes says whether a mail may go by a transport now, and if so it is to be
 // attempted: its tokens are taken. It takes less than a microsecond, and
-// allocates nothing if the domain is known and in lower case.
-func (r *Router) Takes(t sluice.Transport, s *sluice.Send, now time.Time) Take {
+// allocates nothing if the domain is known and in lower case. passed are those
+// that have just turned it away: while another is up, it goes by none of them.
+func (r *Router) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) Take {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	me := r.byTransport(t)
@@ -67,10 +68,48 @@ func (r *Router) Takes(t sluice.Transport, s *sluice.Send, now time.Time) Take {
 		return Take{Wait: maxWait}
 	}
 	up := r.preferred(set, d, now)
+	if others := r.others(set, passed, d, now); others != 0 {
+		up = others
+	}
 	if ready := r.ready(me, up, d, now); ready != 0 {
 		return r.among(me, up, ready, d, s, now)
 	}
 	return r.refuse(me, set, up, d, now)
+}
+
+// Elsewhere reports whether a mail that some routes have just turned away may be
+// asked of another at once.
+func (r *Router) Elsewhere(s *sluice.Send, passed []sluice.Transport, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mode == Off || r.stops == nil || r.stops.lane(s) || r.stops.apart(s) != "" {
+		return false
+	}
+	d := r.domain(domainOf(s.To), now)
+	return !r.intoSink(s.To, d) && r.others(r.candidates(d, s.Class, s.Route), passed, d, now) != 0
+}
+
+// others returns those of a set that are up, without the ones that have just
+// turned a mail away, and without those whose breaker is not closed: what one
+// route has refused is no probe of another. None if nobody has turned it away.
+func (r *Router) others(set uint64, passed []sluice.Transport, d *domain, now time.Time) uint64 {
+	if len(passed) == 0 {
+		return 0
+	}
+	for _, t := range passed {
+		if x := r.byTransport(t); x != nil && x.place >= 0 {
+			set &^= 1 << x.place
+		}
+	}
+	var up uint64
+	for rest := set; rest != 0; rest &= rest - 1 {
+		i := bits.TrailingZeros64(rest)
+		x := r.routes[i]
+		if ls := x.lines(d); !x.stopped && ls[0].healthy(now) && ls[1].healthy(now) {
+			up |= 1 << i
+		}
+	}
+	return r.preferred(up, d, now)
 }
 
 func (r *Router) byTransport(t sluice.Transport) *route {
@@ -211,7 +250,7 @@ func (r *Router) Report(t sluice.Transport, s *sluice.Send, result *sluice.Resul
 		return
 	}
 	d := r.domain(domainOf(s.To), now)
-	if result.Kind == sluice.ResultUntried {
+	if result.Kind == sluice.ResultUntried || result.Closed {
 		for _, l := range x.lines(d) {
 			if l != nil {
 				l.bucket.giveBack()

@@ -61,7 +61,7 @@ func (b *bed) lease() {
 // drain takes mails to a domain until none is taken, and returns how many were.
 func (b *bed) drain(domain string) (taken int, last Take) {
 	for {
-		if last = b.Takes(b.routes[0].transport, mailTo("x@"+domain), b.clock.Now()); !last.OK {
+		if last = b.Takes(b.routes[0].transport, mailTo("x@"+domain), nil, b.clock.Now()); !last.OK {
 			return taken, last
 		}
 		taken++
@@ -240,7 +240,7 @@ func TestRun(t *testing.T) {
 	for total := 0; total < 200; {
 		before := total
 		for i, r := range routers {
-			if r.Takes(r.routes[0].transport, mail, time.Now()).OK {
+			if r.Takes(r.routes[0].transport, mail, nil, time.Now()).OK {
 				taken[i]++
 				total++
 			}

@@ -126,7 +126,7 @@ func (s *session) refused(at step, r reply) sluice.Result {
 	kind, blame, throttled := judge(at, r.code, enhanced, text)
 	return sluice.Result{
 		Kind: kind, Blame: blame, Throttled: throttled,
-		Code: r.code, Enhanced: enhanced, Text: oneLine(string(text)), Remote: s.remote,
+		Code: r.code, Enhanced: enhanced, Text: oneLine(string(text)), Remote: s.remote, Closed: r.code == 421,
 	}
 }
 

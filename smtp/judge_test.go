@@ -164,6 +164,11 @@ func TestRefusalsTouchOneMessage(t *testing.T) {
 				if one := results[2]; one.Code != x.code || one.Blame != x.blame {
 					t.Errorf("mail 2: %+v", one)
 				}
+				for i, one := range results {
+					if closed := x.code == 421 && i >= 2; one.Closed != closed {
+						t.Errorf("mail %d: that the server is closed is %v: %+v", i, one.Closed, one)
+					}
+				}
 				if again := kinds(deliver(t, limit(t), r, all[:1])); again != "S" { // nobody's transaction lies open
 					t.Errorf("the next window: %s", again)
 				}

@@ -149,7 +149,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 	r := newRelay(t, address, Options{})
 	for _, one := range deliver(t, limit(t), r, envelopes(3, 100)) {
-		if one.Kind != sluice.ResultUntried || one.Blame != sluice.BlameRoute || !strings.Contains(one.Text, "refused") {
+		if one.Kind != sluice.ResultUntried || one.Blame != sluice.BlameRoute || !one.Closed || !strings.Contains(one.Text, "refused") {
 			t.Errorf("%+v", one)
 		}
 	}

@@ -271,14 +271,16 @@ func (r *Relay) Deliver(ctx context.Context, envelopes []sluice.Envelope, done f
 // failedToConnect says what a connection that could not be had means for those
 // who wanted to use it: nothing but that the route does not work (R8).
 func failedToConnect(ctx context.Context, err error) sluice.Result {
+	r := untried(err, sluice.BlameRoute)
 	var refused *refusal
 	switch {
 	case errors.As(err, &refused):
-		return refused.result
+		r = refused.result
 	case ctx.Err() != nil:
 		return untried(ctx.Err(), sluice.BlameNobody)
 	}
-	return untried(err, sluice.BlameRoute)
+	r.Closed = true
+	return r
 }
 
 // take returns a connection that is ready for MAIL: an idle one that still

@@ -151,7 +151,7 @@ func (s *session) untried() sluice.Result {
 		blame = sluice.BlameNobody
 	}
 	r := untried(why, blame)
-	r.Remote = s.remote
+	r.Remote, r.Closed = s.remote, s.closing
 	return r
 }
 

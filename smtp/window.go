@@ -89,7 +89,7 @@ func (s *session) unanswered(m *mail) sluice.Result {
 	case m.end == 0 || s.out.handed.Load() < m.end:
 	case s.over: // 421, and then it closed: it has told us that it goes no further
 	default:
-		r.Kind = sluice.ResultInDoubt
+		r.Kind, r.Closed = sluice.ResultInDoubt, false
 	}
 	return r
 }

@@ -24,11 +24,11 @@ type valve struct {
 	open atomic.Bool
 }
 
-func (v *valve) Takes(t sluice.Transport, s *sluice.Send, now time.Time) spool.Take {
+func (v *valve) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) spool.Take {
 	if !v.open.Load() {
 		return spool.Take{Wait: 10 * time.Millisecond}
 	}
-	return v.OneRoute.Takes(t, s, now)
+	return v.OneRoute.Takes(t, s, passed, now)
 }
 
 // inTheLedger hands messages in and waits until they are there.
@@ -305,9 +305,9 @@ type both struct {
 	aside *gated
 }
 
-func (r both) Takes(t sluice.Transport, s *sluice.Send, now time.Time) spool.Take {
-	if take := r.aside.Takes(t, s, now); take.Lane != "" {
+func (r both) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) spool.Take {
+	if take := r.aside.Takes(t, s, passed, now); take.Lane != "" {
 		return take
 	}
-	return r.valve.Takes(t, s, now)
+	return r.valve.Takes(t, s, passed, now)
 }

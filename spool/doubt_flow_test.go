@@ -60,13 +60,13 @@ type bound struct {
 	routes []string
 }
 
-func (r *bound) Takes(t sluice.Transport, s *sluice.Send, now time.Time) spool.Take {
+func (r *bound) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) spool.Take {
 	if s.Doubted {
 		r.mu.Lock()
 		r.routes = append(r.routes, s.Route)
 		r.mu.Unlock()
 	}
-	return r.OneRoute.Takes(t, s, now)
+	return r.OneRoute.Takes(t, s, passed, now)
 }
 
 // A provider that knows mails again is asked again, of whatever class they are,

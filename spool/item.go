@@ -24,6 +24,9 @@ type item struct {
 
 	untried int // how often it went to a transport and was not attempted
 
+	passed      []sluice.Transport // that have turned it away in this turn (turn.go)
+	passedSince time.Time          // when the last of them did
+
 	ready time.Time // since when it could have been taken
 
 	// took is where its time went from ready up to since; spend and report move

@@ -27,7 +27,7 @@ type OneRoute struct {
 func (r *OneRoute) Transports() []sluice.Transport { return []sluice.Transport{r.Transport} }
 
 // Takes is OK unless it waits.
-func (r *OneRoute) Takes(_ sluice.Transport, _ *sluice.Send, now time.Time) Take {
+func (r *OneRoute) Takes(_ sluice.Transport, _ *sluice.Send, _ []sluice.Transport, now time.Time) Take {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now.Before(r.until) {
@@ -35,6 +35,9 @@ func (r *OneRoute) Takes(_ sluice.Transport, _ *sluice.Send, now time.Time) Take
 	}
 	return Take{OK: true}
 }
+
+// Elsewhere is false: there is no other.
+func (*OneRoute) Elsewhere(*sluice.Send, []sluice.Transport, time.Time) bool { return false }
 
 // Report looks whether the attempt was one.
 func (r *OneRoute) Report(_ sluice.Transport, _ *sluice.Send, result *sluice.Result, now time.Time) {

@@ -72,8 +72,13 @@ type Routes interface {
 	Transports() []sluice.Transport
 
 	// Takes says whether a send may go by a transport now. It is asked about each
-	// send, often more than once, and takes no more than a microsecond.
-	Takes(t sluice.Transport, s *sluice.Send, now time.Time) Take
+	// send, often more than once, and takes no more than a microsecond. passed are
+	// those that have turned it away in this turn (turn.go).
+	Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) Take
+
+	// Elsewhere reports whether a send that those have turned away may be asked of
+	// another at once.
+	Elsewhere(s *sluice.Send, passed []sluice.Transport, now time.Time) bool
 
 	// Report tells what has become of an attempt, as soon as it is known.
 	Report(t sluice.Transport, s *sluice.Send, r *sluice.Result, now time.Time)
@@ -113,14 +118,6 @@ type Mail struct {
 	Envelope sluice.Envelope
 	Err      error // of this send: ErrNoRoom, ErrNotNow, ErrSlow, ErrUnwanted, or why it fails
 }
-
-// A mail that was not attempted maxUntried times in a row makes room for others
-// for untriedAfter: it may be its content at which somebody on the way ends the
-// connection.
-const (
-	maxUntried   = 10
-	untriedAfter = 1 * time.Minute
-)
 
 // bodiesAgain is how long a worker waits that could not read contents.
 const bodiesAgain = 1 * time.Second
@@ -387,6 +384,7 @@ func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transpor
 		wake = wake || short
 		if take.OK {
 			it.spend(sluice.StageLane, now)
+			it.taken(t)
 			w.items = append(w.items, it)
 			continue
 		}
@@ -411,7 +409,7 @@ func (s *Sender) ask(t sluice.Transport, it *item, now time.Time) Take {
 	if it.broken != nil {
 		return Take{OK: true}
 	}
-	return s.Routes.Takes(t, &it.send, now)
+	return s.Routes.Takes(t, &it.send, it.passedBy(now), now)
 }
 
 // attempt makes ready, marks and delivers a window.
@@ -471,30 +469,6 @@ func (s *Sender) attempt(ctx context.Context, t sluice.Transport, window []*item
 		s.done(ctx, t, ready[i], &r)
 	})
 	s.Routes.Ended(t, sends, results, s.Clock.Now())
-}
-
-// done hands the result of an attempt to the recorder.
-func (s *Sender) done(ctx context.Context, t sluice.Transport, it *item, r *sluice.Result) {
-	now := s.Clock.Now()
-	s.Routes.Report(t, &it.send, r, now)
-	it.report(&r.Took, now)
-	f := finished{item: it, kind: r.Kind, route: t.Name()}
-	switch it.untried++; {
-	case r.Kind != sluice.ResultUntried:
-		f.verdict = judge(&it.send, t.Name(), knows(t), r, s.DoubtAfter, now.UnixMilli())
-	case it.untried < maxUntried:
-		f.waits = true
-	default: // it may be what it says that ends each connection
-		f.verdict = deferred(&it.send, now.UnixMilli(), now.Add(untriedAfter).UnixMilli())
-		f.verdict.outcome.Route, f.verdict.outcome.Reply = t.Name(), reply(r)
-	}
-	s.hand(ctx, f)
-}
-
-// knows reports whether the other side of a transport knows an attempt again.
-func knows(t sluice.Transport) bool {
-	r, ok := t.(sluice.Repeatable)
-	return ok && r.Repeatable()
 }
 
 // Held returns how many sends have been read of the lanes and not taken by a

@@ -252,11 +252,11 @@ type gated struct {
 	open   atomic.Bool
 }
 
-func (g *gated) Takes(t sluice.Transport, s *sluice.Send, now time.Time) spool.Take {
+func (g *gated) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) spool.Take {
 	if strings.HasSuffix(s.To, "@"+g.domain) && !g.open.Load() {
 		return spool.Take{Wait: 20 * time.Millisecond, Lane: g.domain}
 	}
-	return g.OneRoute.Takes(t, s, now)
+	return g.OneRoute.Takes(t, s, passed, now)
 }
 
 // TestASlowDomainKeepsNobodyWaiting: what may not go to one domain now waits

@@ -16,7 +16,7 @@ import (
 // shut is a route that takes nothing, as if it had gone from the settings.
 type shut struct{ spool.OneRoute }
 
-func (*shut) Takes(sluice.Transport, *sluice.Send, time.Time) spool.Take {
+func (*shut) Takes(sluice.Transport, *sluice.Send, []sluice.Transport, time.Time) spool.Take {
 	return spool.Take{Wait: 10 * time.Millisecond, Lane: "no-route"}
 }
 

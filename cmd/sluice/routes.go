@@ -109,6 +109,6 @@ func (e *engine) closeRoutes() error {
 type routes struct{ *route.Router }
 
 // Takes implements spool.Routes.
-func (r routes) Takes(t sluice.Transport, s *sluice.Send, now time.Time) spool.Take {
-	return spool.Take(r.Router.Takes(t, s, now))
+func (r routes) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) spool.Take {
+	return spool.Take(r.Router.Takes(t, s, passed, now))
 }
