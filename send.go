@@ -467,6 +467,13 @@ type SendTotal struct {
 	Count int64
 }
 
+// Cancelled is what cancelling a message came to, by its recipients.
+type Cancelled struct {
+	Cancelled int // now or before
+	Left      int // it was too late: it has been sent, or nobody knows whether
+	Open      int // under way, or not decided yet: cancelled if it has to wait once more
+}
+
 // Draft is a message as somebody hands it in: checked, and as it goes out.
 type Draft struct {
 	ID string // MessageIDBytes long; empty: one is made

@@ -139,10 +139,10 @@ func (c *brazeCall) Sends() sluice.SendStore { return c.s.program.Sends() }
 func (c *brazeCall) Schedules() sluice.ScheduleStore { return c.s.program.Schedules() }
 
 // Cancel implements braze.Core.
-func (c *brazeCall) Cancel(ctx context.Context, message string) (cancelled, open int, err error) {
+func (c *brazeCall) Cancel(ctx context.Context, message string) (sluice.Cancelled, error) {
 	canceller := c.s.program.Canceller()
 	if canceller == nil {
-		return 0, 0, errNotRunning
+		return sluice.Cancelled{}, errNotRunning
 	}
 	return canceller.Cancel(ctx, message)
 }

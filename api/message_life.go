@@ -112,6 +112,7 @@ func noMessage(id string) error {
 // cancelledMessage is the answer of DELETE.
 type cancelledMessage struct {
 	Cancelled int `json:"cancelled"`
+	Left      int `json:"left"`
 	Open      int `json:"open"`
 }
 
@@ -120,8 +121,8 @@ func (s *Server) cancelMessage(r *http.Request, id string) (any, error) {
 	if canceller == nil {
 		return nil, errNotRunning
 	}
-	cancelled, open, err := canceller.Cancel(r.Context(), id)
-	return cancelledMessage{cancelled, open}, err
+	what, err := canceller.Cancel(r.Context(), id)
+	return cancelledMessage(what), err
 }
 
 func (s *Server) messageLife(r *http.Request, id string) (any, error) {

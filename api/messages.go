@@ -26,10 +26,10 @@ const MaxRequestMessages = 1000
 
 // Canceller stops messages. A spool.Canceller is one.
 type Canceller interface {
-	// Cancel stops what has not left yet of a message. It returns how many of its
-	// sends are cancelled, and how many are not decided yet. An *sluice.Error with
-	// CodeNotFound: there is no such message.
-	Cancel(ctx context.Context, message string) (cancelled, open int, err error)
+	// Cancel stops what has not left yet of a message, and returns what became of
+	// its sends. An *sluice.Error with CodeNotFound: there is no such message; with
+	// CodeUnavailable: no more can be cancelled now.
+	Cancel(ctx context.Context, message string) (sluice.Cancelled, error)
 }
 
 // messageRoutes are the paths of messages (INTERFACES.md, section 6).

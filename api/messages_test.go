@@ -343,7 +343,7 @@ func TestMessageLife(t *testing.T) {
 		}
 	}
 	x.p.canceller = canceller{id}
-	if got := callBraze(t, x.url+"/"+id, http.MethodDelete, x.key, ""); got.status != 200 || strings.TrimSpace(got.body) != `{"cancelled":1,"open":1}` {
+	if got := callBraze(t, x.url+"/"+id, http.MethodDelete, x.key, ""); got.status != 200 || strings.TrimSpace(got.body) != `{"cancelled":1,"left":2,"open":1}` {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	if got := callBraze(t, x.url+"/"+sluice.NewMessageID(1), http.MethodDelete, x.key, ""); got.status != 404 {
@@ -354,11 +354,11 @@ func TestMessageLife(t *testing.T) {
 // canceller knows one message.
 type canceller struct{ id string }
 
-func (c canceller) Cancel(_ context.Context, id string) (cancelled, open int, err error) {
+func (c canceller) Cancel(_ context.Context, id string) (sluice.Cancelled, error) {
 	if id != c.id {
-		return 0, 0, noMessage(id)
+		return sluice.Cancelled{}, noMessage(id)
 	}
-	return 1, 1, nil
+	return sluice.Cancelled{Cancelled: 1, Left: 2, Open: 1}, nil
 }
 
 func TestMessageIDs(t *testing.T) {

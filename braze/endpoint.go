@@ -32,7 +32,7 @@ type Core interface {
 	Schedules() sluice.ScheduleStore
 
 	// Cancel stops what has not left yet of a message (spool.Canceller).
-	Cancel(ctx context.Context, message string) (cancelled, open int, err error)
+	Cancel(ctx context.Context, message string) (sluice.Cancelled, error)
 
 	// Submit hands in mail (sluice.Submitter).
 	Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error)

@@ -50,9 +50,9 @@ func (w *written) Templates() sluice.TemplateStore { return w.store }
 func (w *written) Sends() sluice.SendStore         { return w.store }
 func (w *written) Schedules() sluice.ScheduleStore { return w.store }
 
-func (w *written) Cancel(_ context.Context, message string) (cancelled, open int, err error) {
+func (w *written) Cancel(_ context.Context, message string) (sluice.Cancelled, error) {
 	w.cancelled = append(w.cancelled, message)
-	return w.left, 0, w.err
+	return sluice.Cancelled{Cancelled: w.left}, w.err
 }
 
 func (w *written) Submit(_ context.Context, _ string, drafts []sluice.Draft) (ids []string, err error) {

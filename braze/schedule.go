@@ -254,14 +254,14 @@ func deleteSchedule(ctx context.Context, r *Request) (Reply, error) {
 		return nil
 	})
 	if row != nil && row.State == sluice.ScheduleReleased {
-		stopped, open, stopErr := r.Core.Cancel(ctx, row.Message())
-		if _, missing := errors.AsType[*sluice.Error](stopErr); stopErr != nil && !missing {
+		what, stopErr := r.Core.Cancel(ctx, row.Message())
+		if e, ok := errors.AsType[*sluice.Error](stopErr); stopErr != nil && (!ok || e.Code != sluice.CodeNotFound) {
 			return Reply{}, unread(stopErr)
 		}
-		if stopped > 0 {
+		if what.Cancelled > 0 {
 			err = nil
 		}
-		if open > 0 {
+		if what.Open > 0 {
 			n.add("some of the mail is on its way")
 		}
 	}

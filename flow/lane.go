@@ -20,10 +20,6 @@ const (
 	// letters of a batch as a whole.
 	MaxLaneSends = 512
 
-	// maxCancels bounds the cancelled sends of a partition that nobody has met
-	// yet in their lane.
-	maxCancels = 1_000_000
-
 	// maxDoubts bounds the sends in doubt of a partition that are kept for somebody
 	// to decide that they are sent again: at most 4.5 KB each.
 	maxDoubts = 2_000
@@ -381,18 +377,6 @@ func (l *Lanes) Due(ctx context.Context, lease *Lease, nowSecond int64) (more bo
 		return false, err
 	}
 	return len(seconds) > 1 || answer[1] != "0", nil
-}
-
-// Cancel notes that sends are not to be attempted any more. For each that is not
-// marked, its item goes to the log; a marked one is cancelled if it has to wait
-// once more. The lease is that of the log.
-func (l *Lanes) Cancel(ctx context.Context, lease *Lease, ids []string, items [][]byte, nowMillis int64) (noted int64, err error) {
-	p := l.log.partition
-	args := []string{lease.token, strconv.FormatInt(nowMillis, 10), strconv.Itoa(maxCancels)}
-	for i, id := range ids {
-		args = append(args, id, rueidis.BinaryString(items[i]))
-	}
-	return l.log.redis.callInt(ctx, "cancel sends", "cancel", []string{lease.key, p.marksKey(), p.cancelsKey(), p.logKey(), p.sourcesKey()}, args)
 }
 
 // Doubts returns the sends that are kept in doubt, as items, by their ids; nil: it

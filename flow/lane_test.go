@@ -239,8 +239,8 @@ func TestCancelledSendsAreNotAttempted(t *testing.T) {
 	ids := []string{b.Entry + "/0", b.Entry + "/1"}
 	items := [][]byte{sluice.AppendOutcome(nil, &sluice.Outcome{Message: "a"}), sluice.AppendOutcome(nil, &sluice.Outcome{Message: "b"})}
 	for range 2 { // the second time changes nothing
-		if _, err := l.Cancel(t.Context(), lease, ids, items, 5); err != nil {
-			t.Fatal(err)
+		if refused, err := l.Cancel(t.Context(), lease, ids, items, 5); err != nil || refused != 0 {
+			t.Fatalf("cancel: %d refused, %v", refused, err)
 		}
 	}
 	batches, err := log.Read(t.Context(), sluice.Position{}, 10, 0)
@@ -334,5 +334,45 @@ func TestRecordingWorksWhenRedisIsFull(t *testing.T) {
 	}
 	if _, err := l.Mark(t.Context(), lease, server, "two", []Spot{{Batch: b, Index: 1}}, []string{"x"}); err != nil {
 		t.Fatalf("mark in a full redis: %v; what waits must be able to leave", err)
+	}
+}
+
+// TestNotesOfCancelsAreTidied: those of Cancel go, or are kept for good, if they
+// are what they were; those of Spare are none of them.
+func TestNotesOfCancelsAreTidied(t *testing.T) {
+	r, l, lease, log := lanesOf(t)
+	key := log.partition.cancelsKey()
+	if _, err := l.Cancel(t.Context(), lease, []string{"gone", "kept", "new"}, make([][]byte, 3), 5); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := l.Spare(t.Context(), lease, []string{"spared"}, 5); err != nil || left != 0 {
+		t.Fatalf("spare: %d left, %v", left, err)
+	}
+	notes, next, err := l.Notes(t.Context(), "0", 100)
+	if err != nil || next != "0" || len(notes) != 3 {
+		t.Fatalf("notes: %v, next %q, %v; want those of Cancel", notes, next, err)
+	}
+	by := make(map[string]CancelNote)
+	for _, n := range notes {
+		by[n.ID] = n
+	}
+	do(t, r, "HSET", key, "new", "7") // it is spared since
+	if err := l.Tidy(t.Context(), lease, []CancelNote{by["gone"], by["new"]}, []CancelNote{by["kept"]}); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]string{"kept": "5", "new": "7", "spared": "5"} {
+		if got := do(t, r, "HGET", key, id); got != want {
+			t.Errorf("%s is %q, want %q", id, got, want)
+		}
+	}
+	if n := do(t, r, "HLEN", key); n != "3" {
+		t.Errorf("%s notes", n)
+	}
+	if room, err := l.CancelRoom(t.Context()); err != nil || room != MaxCancels-3 {
+		t.Errorf("room for %d, %v", room, err)
+	}
+	leaseOn(t, r, lease.key) // another takes it
+	if err := l.Tidy(t.Context(), lease, []CancelNote{by["kept"]}, nil); !errors.Is(err, sluice.ErrLeaseLost) {
+		t.Errorf("tidied without the lease: %v", err)
 	}
 }

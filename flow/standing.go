@@ -240,35 +240,6 @@ func (l *Lanes) Note(ctx context.Context, items []byte) error {
 	return err
 }
 
-// Spare notes that sends are not to be attempted any more, whose end is recorded
-// already. It returns how many there was no room for.
-func (l *Lanes) Spare(ctx context.Context, lease *Lease, ids []string, nowMillis int64) (left int64, err error) {
-	args := append([]string{lease.token, strconv.FormatInt(nowMillis, 10), strconv.Itoa(maxCancels)}, ids...)
-	return l.log.redis.callInt(ctx, "note what is not to be sent again", "spare", []string{lease.key, l.log.partition.cancelsKey()}, args)
-}
-
-// Cancelled returns which of the sends are noted as not to be attempted any more;
-// nil: none is.
-func (l *Lanes) Cancelled(ctx context.Context, ids []string) ([]bool, error) {
-	c, key := l.log.redis.client, l.log.partition.cancelsKey()
-	n, err := answer(ctx, c, c.B().Hlen().Key(key).Build(), rueidis.RedisResult.AsInt64)
-	if err != nil || n == 0 || len(ids) == 0 {
-		return nil, l.log.redis.wrap("count cancelled sends", err)
-	}
-	answers, err := answer(ctx, c, c.B().Hmget().Key(key).Field(ids...).Build(), rueidis.RedisResult.ToArray)
-	if err == nil && len(answers) != len(ids) {
-		err = fmt.Errorf("%d answers for %d ids", len(answers), len(ids))
-	}
-	if err != nil {
-		return nil, l.log.redis.wrap("read cancelled sends", err)
-	}
-	all := make([]bool, len(ids))
-	for i := range answers {
-		all[i] = !answers[i].IsNil()
-	}
-	return all, nil
-}
-
 // ClearLanes removes all that waits, and what is known of it.
 func (l *Log) ClearLanes(ctx context.Context) error {
 	c, p := l.redis.client, l.partition

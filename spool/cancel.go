@@ -2,6 +2,7 @@ package spool
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -26,24 +27,24 @@ type Ledger interface {
 // Canceller cancels messages.
 type Canceller struct {
 	Writer *flow.Writer
+	Lanes  []*flow.Lanes // by partition
 	Ledger Ledger
 	Clock  sluice.Clock
 }
 
-// Cancel stops what has not left yet of a message, and returns how many of its
-// sends are cancelled, and how many are not decided: those whose attempt is under
-// way are cancelled if they have to wait once more. An *sluice.Error with
-// CodeNotFound: there is no such message.
-func (c *Canceller) Cancel(ctx context.Context, message string) (cancelled, open int, err error) {
+// Cancel stops what has not left yet of a message, and returns what became of its
+// sends. An *sluice.Error with CodeNotFound: there is no such message; with
+// CodeUnavailable: too many are cancelled already, and nothing was done.
+func (c *Canceller) Cancel(ctx context.Context, message string) (sluice.Cancelled, error) {
 	rows, err := c.Ledger.MessageSends(ctx, message)
 	if err != nil {
-		return 0, 0, err
+		return sluice.Cancelled{}, err
 	}
 	if len(rows) == 0 {
-		return 0, 0, &sluice.Error{Code: sluice.CodeNotFound, Index: -1, Message: "there is no message " + message + "; one that was just accepted may take a moment"}
+		return sluice.Cancelled{}, &sluice.Error{Code: sluice.CodeNotFound, Index: -1, Message: "there is no message " + message + "; one that was just accepted may take a moment"}
 	}
 	if err := c.write(ctx, rows, len(rows)); err != nil {
-		return 0, 0, err
+		return sluice.Cancelled{}, err
 	}
 	return c.await(ctx, message)
 }
@@ -84,8 +85,32 @@ func (c *Canceller) write(ctx context.Context, rows []sluice.SendRow, recipients
 	for _, p := range parts {
 		all = append(all, *p)
 	}
+	if err := roomToCancel(ctx, c.Lanes, all); err != nil {
+		return err
+	}
 	return c.Writer.Write(ctx, all...)
 }
+
+// roomToCancel returns an *sluice.Error if parts of cancels would find no room.
+// Between this and their turn others may take it: that is logged.
+func roomToCancel(ctx context.Context, lanes []*flow.Lanes, parts []flow.Part) error {
+	for i := range parts {
+		p := &parts[i]
+		room, err := lanes[p.Partition].CancelRoom(ctx)
+		if err != nil {
+			return err
+		}
+		if int64(p.Count) > room {
+			return &sluice.Error{Code: sluice.CodeUnavailable, Index: -1, Message: fmt.Sprintf(
+				"%d sends cannot be cancelled: partition %d has room for %d. %s", p.Count, p.Partition, room, noRoomToCancel)}
+		}
+	}
+	return nil
+}
+
+// noRoomToCancel says what that means, and what to do.
+var noRoomToCancel = fmt.Sprintf("%d cancelled sends of a partition are remembered until their turn in their lane, or their time, has come; "+
+	"pause what must not leave (`sluice sending pause`), and cancel it when some of these are gone", flow.MaxCancels)
 
 // cancelOf is the outcome of a row that is cancelled.
 func cancelOf(r *sluice.SendRow, recipients int, nowMillis int64) *sluice.Outcome {
@@ -97,32 +122,39 @@ func cancelOf(r *sluice.SendRow, recipients int, nowMillis int64) *sluice.Outcom
 }
 
 // await looks at the ledger until nothing of the message waits, or time is up.
-func (c *Canceller) await(ctx context.Context, message string) (cancelled, open int, err error) {
+func (c *Canceller) await(ctx context.Context, message string) (what sluice.Cancelled, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cancelWithin)
 	defer cancel()
 	for {
 		rows, err := c.Ledger.MessageSends(ctx, message)
 		if err != nil && ctx.Err() == nil {
-			return 0, 0, err
+			return sluice.Cancelled{}, err
 		}
 		if err == nil {
-			cancelled, open = 0, 0
-			for i := range rows {
-				switch rows[i].State {
-				case sluice.SendCancelled:
-					cancelled++
-				case sluice.SendWaiting:
-					open++
-				}
-			}
+			what = became(rows)
 		}
-		if open == 0 {
-			return cancelled, 0, nil
+		if what.Open == 0 {
+			return what, nil
 		}
 		select {
 		case <-time.After(cancelLook):
 		case <-ctx.Done():
-			return cancelled, open, nil
+			return what, nil
 		}
 	}
+}
+
+// became counts what became of the sends of a message.
+func became(rows []sluice.SendRow) (what sluice.Cancelled) {
+	for i := range rows {
+		switch rows[i].State {
+		case sluice.SendCancelled:
+			what.Cancelled++
+		case sluice.SendWaiting:
+			what.Open++
+		case sluice.SendSent, sluice.SendInDoubt:
+			what.Left++
+		}
+	}
+	return what
 }

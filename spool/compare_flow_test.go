@@ -263,7 +263,7 @@ func TestWhatWaitsEndsWithoutItsTurn(t *testing.T) {
 			t.Errorf("%+v", out)
 		}
 	}
-	op := &spool.Operator{Redis: o.redis, Writer: o.writer, Ledger: o.store, Partitions: testPartitions, Clock: sluice.SystemClock{}}
+	op := &spool.Operator{Redis: o.redis, Writer: o.writer, Lanes: o.lanes, Ledger: o.store, Partitions: testPartitions, Clock: sluice.SystemClock{}}
 	spring, err := sluice.NewSelector(sluice.SelectTag, "spring")
 	b.must(err)
 	other, err := sluice.NewSelector(sluice.SelectTag, "autumn")

@@ -199,6 +199,7 @@ const (
 // settle adds to a commit what the decisions come to.
 func (d *deciding) settle(ctx context.Context, lanes *flow.Lanes, packing *packing, commit *flow.Commit, nowMillis int64) error {
 	over := d.settled
+	var again []string
 	if len(d.ids) > 0 {
 		kept, err := lanes.Doubts(ctx, d.ids)
 		if err != nil {
@@ -215,6 +216,7 @@ func (d *deciding) settle(ctx context.Context, lanes *flow.Lanes, packing *packi
 				room -= len(kept[i])
 				s.DueMillis, s.ExpiresMillis = o.DueMillis, max(s.ExpiresMillis, nowMillis+sluice.DefaultExpiryMillis)
 				packing.add(spotOf(&s, nowMillis), &s)
+				again = append(again, id)
 			}
 			commit.Log = sluice.AppendOutcome(commit.Log, o)
 			over = append(over, id)
@@ -224,6 +226,9 @@ func (d *deciding) settle(ctx context.Context, lanes *flow.Lanes, packing *packi
 				}
 			}
 		}
+	}
+	if len(again) > 0 { // a cancel that came before somebody has decided so
+		commit.Operations = append(commit.Operations, lanes.Revived(again))
 	}
 	for len(over) > 0 {
 		n := min(len(over), maxSettledWords)

@@ -23,8 +23,9 @@ import (
 // is begun again and finds what is left, and what is on the wire is let alone.
 type Operator struct {
 	Redis      *flow.Redis
-	Writer     *flow.Writer // purging only
-	Ledger     Listing      // purging only
+	Writer     *flow.Writer  // purging only
+	Lanes      []*flow.Lanes // purging only, by partition
+	Ledger     Listing       // purging only
 	Partitions int
 	Clock      sluice.Clock
 }
@@ -126,6 +127,9 @@ func (o *Operator) purge(ctx context.Context, s sluice.Selector, at *purgePlace,
 	}
 	if part.Count == 0 || count {
 		return part.Count, nil
+	}
+	if err := roomToCancel(ctx, o.Lanes, []flow.Part{part}); err != nil {
+		return 0, err
 	}
 	if err := faults.Hit("purge"); err != nil {
 		return 0, err

@@ -62,6 +62,7 @@ type part struct {
 	start      flow.Standing
 	looked     time.Time // for orphans
 	swept      time.Time
+	notes      rounds    // of notes of cancelled sends
 	lookedDue  time.Time // for what is due, by the machine's clock
 	lastSecond int64     // and by ours
 }
@@ -188,6 +189,9 @@ func (s *Sender) read(ctx context.Context, p *part) error {
 			return err
 		}
 		if err := s.sweep(ctx, p); err != nil {
+			return err
+		}
+		if err := s.tidy(ctx, p); err != nil {
 			return err
 		}
 		wanted, all := s.wanted(p)

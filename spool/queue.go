@@ -3,6 +3,7 @@ package spool
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"sluice"
@@ -34,6 +35,7 @@ type Queuer struct {
 	Logs     []*flow.Log
 	Suppress Suppressor
 	Clock    sluice.Clock
+	Log      *slog.Logger
 
 	mu      sync.Mutex
 	cursors map[int]sluice.Position // of the partitions that this process stores
@@ -162,8 +164,12 @@ func (q *Queuer) queue(ctx context.Context, lease *flow.Lease, b *flow.Batch, fr
 	}
 	for i := 0; i < len(cancels.ids); i += cancelsAtOnce { // before the cursor: a repeat notes nothing twice
 		end := min(i+cancelsAtOnce, len(cancels.ids))
-		if _, err := lanes.Cancel(ctx, lease, cancels.ids[i:end], cancels.items[i:end], now); err != nil {
+		refused, err := lanes.Cancel(ctx, lease, cancels.ids[i:end], cancels.items[i:end], now)
+		if err != nil {
 			return err
+		}
+		if refused > 0 {
+			q.Log.Error("sends could not be cancelled, and will leave: there is no room", "partition", b.Partition, "sends", refused, "first_of", cancels.ids[i], "remedy", noRoomToCancel)
 		}
 	}
 	commit.Operations = append(commit.Operations, lanes.Operations(packing.ready)...)

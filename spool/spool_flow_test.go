@@ -448,33 +448,3 @@ func TestLargeContents(t *testing.T) {
 		t.Errorf("%d contents are left", len(left))
 	}
 }
-
-// TestCancelling: what waits is not attempted, what is done with stays as it is.
-func TestCancelling(t *testing.T) {
-	b := newBed(t)
-	w := newWire(nil)
-	o := b.start(w, nil)
-	later := draft("ann@example.com", sluice.PriorityNormal, sluice.ClassMarketing)
-	later.DueMillis = time.Now().Add(time.Hour).UnixMilli()
-	soon := draft("bob@example.com", sluice.PriorityNormal, sluice.ClassMarketing)
-	soon.DueMillis = time.Now().Add(3 * time.Second).UnixMilli()
-	ids := o.submit(later, soon, draft("cid@example.com", sluice.PriorityNormal, sluice.ClassMarketing))
-	b.eventually("one is sent", func() bool { return o.totals() == "waiting 2, sent 1" })
-	c := &spool.Canceller{Writer: o.writer, Ledger: o.store, Clock: sluice.SystemClock{}}
-	for i, want := range []int{1, 1, 0} {
-		cancelled, open, err := c.Cancel(t.Context(), ids[i])
-		if err != nil || cancelled != want || open != 0 {
-			t.Errorf("cancel %d: %d cancelled, %d open, %v; want %d", i, cancelled, open, err, want)
-		}
-	}
-	if got := o.totals(); got != "sent 1, cancelled 2" {
-		t.Errorf("ledger: %s", got)
-	}
-	b.eventually("the second would have been due", func() bool { return o.waiting() == 1 })
-	if came := w.came(); !slices.Equal(came, []string{"cid@example.com"}) {
-		t.Errorf("attempted: %v", came)
-	}
-	if _, _, err := c.Cancel(t.Context(), strings.Repeat("0", sluice.MessageIDBytes)); err == nil {
-		t.Error("a message that there is not was cancelled")
-	}
-}

@@ -191,10 +191,7 @@ func (c *call) doubtResolve(ctx context.Context, decision spool.Decision, sends 
 		}
 	}
 	logs := logsOf(running.redis, running.config)
-	decider := &spool.Decider{Ledger: running.store, Clock: sluice.SystemClock{}, Writer: flow.NewWriter(logs, "doubt:"+strings.ToLower(rand.Text()), running.config.BacklogMB<<20)}
-	for _, l := range logs {
-		decider.Lanes = append(decider.Lanes, l.Lanes())
-	}
+	decider := &spool.Decider{Lanes: lanesOf(logs), Ledger: running.store, Clock: sluice.SystemClock{}, Writer: flow.NewWriter(logs, "doubt:"+strings.ToLower(rand.Text()), running.config.BacklogMB<<20)}
 	defer func() { err = errors.Join(err, decider.Writer.Close(ctx)) }()
 	by, done, open := operator(), 0, 0
 	var failed []error

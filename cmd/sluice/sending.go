@@ -40,15 +40,13 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 		return err
 	}
 	s := &sending{stats: &spool.Stats{Health: e.stats}}
-	for _, l := range e.logs {
-		s.lanes = append(s.lanes, l.Lanes())
-	}
+	s.lanes = lanesOf(e.logs)
 	bodies := &spool.FreshBodies{Store: e.store}
 	s.intake = &spool.Intake{Writer: e.writer, Bodies: &spool.BodyWriter{Store: bodies}, Partitions: len(e.logs), Clock: e.clock, Check: s.check, Accepted: &e.stats.Accepted}
-	s.queuer = &spool.Queuer{Lanes: s.lanes, Logs: e.logs, Suppress: suppress.Reasons{List: e.suppressions.List}, Clock: e.clock}
-	s.canceller = &spool.Canceller{Writer: e.writer, Ledger: e.store, Clock: e.clock}
+	s.queuer = &spool.Queuer{Lanes: s.lanes, Logs: e.logs, Suppress: suppress.Reasons{List: e.suppressions.List}, Clock: e.clock, Log: e.log}
+	s.canceller = &spool.Canceller{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Clock: e.clock}
 	s.decider = &spool.Decider{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Clock: e.clock}
-	s.operator = &spool.Operator{Redis: e.redis, Writer: e.writer, Ledger: e.store, Partitions: len(e.logs), Clock: e.clock}
+	s.operator = &spool.Operator{Redis: e.redis, Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Partitions: len(e.logs), Clock: e.clock}
 	e.sending = s
 	if e.config.HasRole(config.RoleStore) {
 		e.leases.AddPartitions(braze.ScheduleRole, e.redis, partitions[:1])
@@ -70,6 +68,14 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 		Routes: routes{s.router}, Maker: mailer, Clock: e.clock, Log: e.log, Stats: s.stats, DoubtAfter: time.Duration(e.config.InDoubtSeconds) * time.Second,
 	}
 	return nil
+}
+
+// lanesOf are the lanes of logs.
+func lanesOf(logs []*flow.Log) (lanes []*flow.Lanes) {
+	for _, l := range logs {
+		lanes = append(lanes, l.Lanes())
+	}
+	return lanes
 }
 
 // releaser returns what hands in mail that was scheduled.

@@ -151,8 +151,9 @@ func (c *call) purge(ctx context.Context, cfg *config.Config, o *spool.Operator,
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	o.Ledger = store
-	o.Writer = flow.NewWriter(logsOf(o.Redis, cfg), fmt.Sprintf("purge:%d", time.Now().UnixNano()), cfg.BacklogMB<<20)
+	logs := logsOf(o.Redis, cfg)
+	o.Ledger, o.Lanes = store, lanesOf(logs)
+	o.Writer = flow.NewWriter(logs, fmt.Sprintf("purge:%d", time.Now().UnixNano()), cfg.BacklogMB<<20)
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()

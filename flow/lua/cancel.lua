@@ -1,18 +1,21 @@
 -- Notes that sends are not to be attempted any more. One that is not marked is
--- cancelled with it, and what that means goes to the log.
+-- cancelled with it, and what that means goes to the log. The note says that it
+-- is of this kind: its send may have left before, and then it can go (tidy.lua).
 -- Keys:    1 lease of the log, 2 marks (hash), 3 cancels (hash), 4 log (stream),
 --          5 sources (hash)
 -- Args:    1 token, 2 now in ms, 3 notes at most, then for each send: its id,
 --          item for the log
--- Returns: how many were noted
+-- Returns: {how many were noted, for how many there was no room}
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return redis.error_reply('LEASE of the log is held by another process')
 end
 local room = tonumber(ARGV[3]) - redis.call('HLEN', KEYS[3])
-local items, noted = {}, 0
+local items, noted, refused = {}, 0, 0
 for i = 4, #ARGV, 2 do
   local id = ARGV[i]
-  if noted < room and redis.call('HSETNX', KEYS[3], id, ARGV[2]) == 1 then
+  if room <= noted then
+    if redis.call('HEXISTS', KEYS[3], id) == 0 then refused = refused + 1 end
+  elseif redis.call('HSETNX', KEYS[3], id, 'c' .. ARGV[2]) == 1 then
     noted = noted + 1
     if redis.call('HEXISTS', KEYS[2], id) == 0 then items[#items + 1] = ARGV[i + 1] end
   end
@@ -22,4 +25,4 @@ if #items > 0 then
   local id = redis.call('XADD', KEYS[4], '*', 'prev', prev, 'batch', string.char(1) .. table.concat(items))
   redis.call('HSET', KEYS[5], '@tail', id)
 end
-return noted
+return { noted, refused }

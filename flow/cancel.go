@@ -1,0 +1,129 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// What is cancelled is noted beside the lanes until it is met in its lane and
+// recorded; a note is the send's id and when it was made. Nobody knows in Redis
+// whether a send is in a lane: one that had left before its cancel came would
+// keep its note for ever. So a note of Cancel says that it is one, and whoever
+// sends looks in the ledger for what became of it (Notes, Tidy). Notes of Spare
+// are of sends that are in a lane although the ledger has them as ended: they
+// stay until they are met, whatever the ledger says.
+
+// MaxCancels bounds the cancelled sends of a partition that nobody has met yet in
+// their lane.
+const MaxCancels = 1_000_000
+
+// openNote begins the notes of Cancel.
+const openNote = "c"
+
+// Cancel notes that sends are not to be attempted any more. For each that is not
+// marked, its item goes to the log; a marked one is cancelled if it has to wait
+// once more. It returns for how many there was no room. The lease is that of the
+// log.
+func (l *Lanes) Cancel(ctx context.Context, lease *Lease, ids []string, items [][]byte, nowMillis int64) (refused int, err error) {
+	p := l.log.partition
+	args := []string{lease.token, strconv.FormatInt(nowMillis, 10), strconv.Itoa(MaxCancels)}
+	for i, id := range ids {
+		args = append(args, id, rueidis.BinaryString(items[i]))
+	}
+	answer, err := l.log.redis.callTexts(ctx, "cancel sends", "cancel", []string{lease.key, p.marksKey(), p.cancelsKey(), p.logKey(), p.sourcesKey()}, args)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(answer[1])
+}
+
+// CancelRoom returns how many more sends can be cancelled.
+func (l *Lanes) CancelRoom(ctx context.Context) (int64, error) {
+	c := l.log.redis.client
+	n, err := answer(ctx, c, c.B().Hlen().Key(l.log.partition.cancelsKey()).Build(), rueidis.RedisResult.AsInt64)
+	return max(0, MaxCancels-n), l.log.redis.wrap("count cancelled sends", err)
+}
+
+// Revived is the operation of a commit by which sends are not cancelled any more.
+func (l *Lanes) Revived(ids []string) Operation {
+	key := l.log.partition.cancelsKey()
+	return Operation{Keys: []string{key}, Words: append([]string{"HDEL", key}, ids...)}
+}
+
+// Spare notes that sends are not to be attempted any more, whose end is recorded
+// already. It returns how many there was no room for.
+func (l *Lanes) Spare(ctx context.Context, lease *Lease, ids []string, nowMillis int64) (left int64, err error) {
+	args := append([]string{lease.token, strconv.FormatInt(nowMillis, 10), strconv.Itoa(MaxCancels)}, ids...)
+	return l.log.redis.callInt(ctx, "note what is not to be sent again", "spare", []string{lease.key, l.log.partition.cancelsKey()}, args)
+}
+
+// Cancelled returns which of the sends are noted as not to be attempted any more;
+// nil: none is.
+func (l *Lanes) Cancelled(ctx context.Context, ids []string) ([]bool, error) {
+	c, key := l.log.redis.client, l.log.partition.cancelsKey()
+	n, err := answer(ctx, c, c.B().Hlen().Key(key).Build(), rueidis.RedisResult.AsInt64)
+	if err != nil || n == 0 || len(ids) == 0 {
+		return nil, l.log.redis.wrap("count cancelled sends", err)
+	}
+	answers, err := answer(ctx, c, c.B().Hmget().Key(key).Field(ids...).Build(), rueidis.RedisResult.ToArray)
+	if err == nil && len(answers) != len(ids) {
+		err = fmt.Errorf("%d answers for %d ids", len(answers), len(ids))
+	}
+	if err != nil {
+		return nil, l.log.redis.wrap("read cancelled sends", err)
+	}
+	all := make([]bool, len(ids))
+	for i := range answers {
+		all[i] = !answers[i].IsNil()
+	}
+	return all, nil
+}
+
+// CancelNote is a note of Cancel.
+type CancelNote struct {
+	ID       string
+	AtMillis int64
+
+	value string
+}
+
+// Notes reads notes of Cancel, a page at a time, in no order: about so many notes
+// of all kinds are looked at. next is where to go on, "0" at the end; cursor is
+// "0" at first. A note may come twice.
+func (l *Lanes) Notes(ctx context.Context, cursor string, count int64) (notes []CancelNote, next string, err error) {
+	at, err := strconv.ParseUint(cursor, 10, 64)
+	if err != nil {
+		return nil, "", fmt.Errorf("read notes of cancelled sends: cursor %q is no number", cursor)
+	}
+	c := l.log.redis.client
+	page, err := answer(ctx, c, c.B().Hscan().Key(l.log.partition.cancelsKey()).Cursor(at).Count(count).Build(), rueidis.RedisResult.AsScanEntry)
+	if err != nil {
+		return nil, "", l.log.redis.wrap("read notes of cancelled sends", err)
+	}
+	for i := 0; i+1 < len(page.Elements); i += 2 {
+		value := page.Elements[i+1]
+		digits, open := strings.CutPrefix(value, openNote)
+		if millis, err := strconv.ParseInt(digits, 10, 64); open && err == nil {
+			notes = append(notes, CancelNote{ID: page.Elements[i], AtMillis: millis, value: value})
+		}
+	}
+	return notes, strconv.FormatUint(page.Cursor, 10), nil
+}
+
+// Tidy lets notes go whose sends have left, and keeps those of sends that are in
+// a lane until they are met there. The lease is that of sending.
+func (l *Lanes) Tidy(ctx context.Context, lease *Lease, gone, kept []CancelNote) error {
+	args := []string{lease.token}
+	for i := range gone {
+		args = append(args, gone[i].ID, gone[i].value, "")
+	}
+	for i := range kept {
+		args = append(args, kept[i].ID, kept[i].value, strconv.FormatInt(kept[i].AtMillis, 10))
+	}
+	_, err := l.log.redis.callInt(ctx, "tidy notes of cancelled sends", "tidy", []string{lease.key, l.log.partition.cancelsKey()}, args)
+	return err
+}

@@ -1,0 +1,82 @@
+package spool
+
+import (
+	"context"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+)
+
+const (
+	// notesEvery is how often a page of the notes of cancelled sends is looked at,
+	// notesPage how many they are, about; notesAgain is after what time a round
+	// through all of them begins anew.
+	notesEvery = 1 * time.Second
+	notesPage  = 500
+	notesAgain = 1 * time.Minute
+
+	// notesAfter is how old a note is at least that is looked at. What became of
+	// most is known by then.
+	notesAfter = 5 * time.Minute
+)
+
+// rounds is where a round through the notes of a partition is.
+type rounds struct {
+	cursor string // "" between rounds
+	looked time.Time
+}
+
+// tidy lets notes of cancelled sends go that nobody will ever meet: the send had
+// left when its cancel came, and the ledger knows. A note of one that the ledger
+// has as cancelled is kept until it is met in its lane, and is not looked up
+// again: so each costs one look at its row.
+func (s *Sender) tidy(ctx context.Context, p *part) error {
+	since := time.Since(p.notes.looked)
+	if since < notesEvery || p.notes.cursor == "" && since < notesAgain {
+		return nil
+	}
+	p.notes.looked = time.Now()
+	if p.notes.cursor == "" {
+		p.notes.cursor = "0"
+	}
+	notes, next, err := p.lanes.Notes(ctx, p.notes.cursor, notesPage)
+	if err != nil {
+		return err
+	}
+	if p.notes.cursor = next; next == "0" {
+		p.notes.cursor = ""
+	}
+	byKey := make(map[sluice.SendKey]flow.CancelNote)
+	var keys []sluice.SendKey
+	before := s.Clock.Now().Add(-notesAfter).UnixMilli()
+	for _, n := range notes {
+		if message, number, ok := sluice.ParseSendID(n.ID); ok && n.AtMillis < before {
+			key := sluice.SendKey{Message: message, Number: number}
+			byKey[key] = n
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	rows, err := s.Record.SendRows(ctx, keys)
+	if err != nil {
+		return err
+	}
+	var gone, kept []flow.CancelNote
+	for i := range rows {
+		r := &rows[i]
+		note := byKey[sluice.SendKey{Message: r.Message, Number: r.Number}]
+		switch {
+		case r.State == sluice.SendCancelled:
+			kept = append(kept, note)
+		case r.Ended() || r.State == sluice.SendInDoubt && r.DueMillis == 0:
+			gone = append(gone, note)
+		}
+	}
+	if len(gone)+len(kept) == 0 {
+		return nil
+	}
+	return p.lanes.Tidy(ctx, p.lease, gone, kept)
+}
