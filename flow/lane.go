@@ -344,6 +344,25 @@ func (l *Lanes) Record(ctx context.Context, packed []Packed, sends []Recorded) (
 	return recorded, answer[1:], err
 }
 
+// CloseSublanes removes those of some sublanes that are empty, and returns for
+// each whether it is removed. The lease of sending must be held: whoever has marked
+// may still move sends to a sublane, which is there again then.
+func (l *Lanes) CloseSublanes(ctx context.Context, lease *Lease, names []string) (closed []bool, err error) {
+	p := l.log.partition
+	keys, args := []string{lease.key, p.sublanesKey(), p.waitingKey()}, []string{lease.token}
+	for _, name := range names {
+		keys, args = append(keys, p.laneKey(name)), append(args, name)
+	}
+	answer, err := l.log.redis.callTexts(ctx, "remove empty sublanes", "close", keys, args)
+	if err == nil && len(answer) != len(names) {
+		err = fmt.Errorf("remove empty sublanes of partition %d: %d answers for %d", p.Number, len(answer), len(names))
+	}
+	for i := range answer {
+		closed = append(closed, answer[i] == "1")
+	}
+	return closed, err
+}
+
 // Due moves what is due by now to the ends of its lanes, a few batches, and
 // reports whether there is more. The lease of sending must be held.
 func (l *Lanes) Due(ctx context.Context, lease *Lease, nowSecond int64) (more bool, err error) {

@@ -376,3 +376,52 @@ func TestNotesOfCancelsAreTidied(t *testing.T) {
 		t.Errorf("tidied without the lease: %v", err)
 	}
 }
+
+// TestEmptySublanesAreRemoved: with their names, and never with something in them,
+// marked or not. Who moves a send to one that was removed makes it anew.
+func TestEmptySublanesAreRemoved(t *testing.T) {
+	r, l, lease, log := lanesOf(t)
+	var cursor sluice.Position
+	queue(t, log, lease, &cursor, "low", 0, "a", "b")
+	b := &readAll(t, l, "low")[0]
+	lane, other := Sublane("low", "example.com"), Sublane("low", "example.net")
+	move := func(i int, message string) {
+		t.Helper()
+		mark(t, l, lease, message, b, i)
+		moved := recorded(b, i, message)
+		moved.Packed, moved.Item = 0, sluice.AppendSend(nil, &sluice.Send{Message: message})
+		if n, _, err := l.Record(t.Context(), []Packed{{Lane: lane}}, []Recorded{moved}); err != nil || n != 1 {
+			t.Fatalf("record: %d, %v", n, err)
+		}
+	}
+	closes := func(want ...bool) {
+		t.Helper()
+		if got, err := l.CloseSublanes(t.Context(), lease, []string{lane, other}); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("removed %v, %v; want %v", got, err, want)
+		}
+	}
+	move(0, "a")
+	closes(false, true)
+	in := &readAll(t, l, lane)[0]
+	mark(t, l, lease, "in", in, 0)
+	closes(false, true)
+	if n, _, err := l.Record(t.Context(), nil, []Recorded{recorded(in, 0, "in")}); err != nil || n != 1 {
+		t.Fatalf("record: %d, %v", n, err)
+	}
+	closes(true, true)
+	if s, err := l.Stand(t.Context(), lease, 1000); err != nil || len(s.Sublanes) != 0 {
+		t.Errorf("sublanes: %v, %v", s.Sublanes, err)
+	}
+	if n := do(t, r, "HEXISTS", log.partition.waitingKey(), lane) + do(t, r, "EXISTS", log.partition.laneKey(lane)); n != "00" {
+		t.Errorf("something is left of the sublane: %s", n)
+	}
+	move(1, "b")
+	if got := messagesOf(t, readAll(t, l, lane)); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("the sublane has %v", got)
+	}
+	closes(false, true)
+	leaseOn(t, r, lease.key) // another takes it
+	if _, err := l.CloseSublanes(t.Context(), lease, []string{other}); !errors.Is(err, sluice.ErrLeaseLost) {
+		t.Errorf("removed without the lease: %v", err)
+	}
+}

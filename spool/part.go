@@ -20,11 +20,6 @@ const (
 	laneBytes    = 256 << 10
 	sublaneSends = 64
 
-	// maxSublanes bounds the sublanes of a partition. What belongs to further
-	// domains waits together in one, otherDomains.
-	maxSublanes  = 32
-	otherDomains = "*"
-
 	// laneBatches is how many batches of each lane a read asks for: at most that
 	// many times MaxBatchBytes come at once.
 	laneBatches = 2
@@ -62,6 +57,7 @@ type part struct {
 	start      flow.Standing
 	looked     time.Time // for orphans
 	swept      time.Time
+	closed     time.Time // when empty sublanes were looked for
 	notes      rounds    // of notes of cancelled sends
 	lookedDue  time.Time // for what is due, by the machine's clock
 	lastSecond int64     // and by ours
@@ -75,6 +71,7 @@ func newPart(number int, lanes *flow.Lanes, lease *flow.Lease, start flow.Standi
 	}
 	for _, lane := range slices.Concat(flow.LaneNames, start.Sublanes) {
 		p.queues[lane] = newQueue(lane)
+		p.queues[lane].found = true
 	}
 	return p
 }
@@ -86,6 +83,12 @@ type queue struct {
 	after string // the last entry that was read
 	items []*item
 	bytes int
+
+	// Of a sublane (sublane.go).
+	found   bool            // it was there when the partition's session began
+	coming  int             // sends that are on their way to it
+	closing bool            // it is being removed, and nothing has come to it since
+	domains map[string]bool // of the one for others: those of which something may be in it
 }
 
 func newQueue(lane string) *queue {
@@ -129,36 +132,6 @@ func (q *queue) unpop(it *item) {
 	q.bytes += it.bytes()
 }
 
-// sublaneFor is the lane in which a domain's sends wait apart from the others of
-// a lane.
-func (s *Sender) sublaneFor(p *part, lane, domain string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	name := flow.Sublane(lane, domain)
-	if p.queues[name] != nil {
-		return name
-	}
-	n := 0
-	for _, q := range p.queues {
-		if q.sublane() {
-			n++
-		}
-	}
-	if n >= maxSublanes {
-		name = flow.Sublane(lane, otherDomains)
-	}
-	return name
-}
-
-// openSublane has a sublane read from now on.
-func (s *Sender) openSublane(p *part, lane string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p.queues[lane] == nil {
-		p.queues[lane] = newQueue(lane)
-	}
-}
-
 // next is the queue of a priority whose head is to go next: a sublane, or of both
 // classes the one that came first. Those that are stopped are left out; nil:
 // there is none.
@@ -192,6 +165,9 @@ func (s *Sender) read(ctx context.Context, p *part) error {
 			return err
 		}
 		if err := s.tidy(ctx, p); err != nil {
+			return err
+		}
+		if err := s.closeSublanes(ctx, p); err != nil {
 			return err
 		}
 		wanted, all := s.wanted(p)

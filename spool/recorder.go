@@ -140,7 +140,7 @@ func (r *recorder) recorded(batch []finished) {
 		case f.waits:
 			back = append(back, f.item)
 		case f.aside != "":
-			s.openSublane(f.item.part, f.aside)
+			s.arrived(f.item.part, f.aside)
 		}
 	}
 	s.Stats.recorded(batch, now)

@@ -501,8 +501,8 @@ func (s *Sender) putBack(items []*item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, it := range slices.Backward(items) {
-		if !it.part.over {
-			it.part.queues[it.spot.Batch.Lane].unpop(it)
+		if q := it.part.queues[it.spot.Batch.Lane]; q != nil && !it.part.over {
+			q.unpop(it)
 			it.part.waiting++
 		}
 	}

@@ -1,0 +1,120 @@
+package spool
+
+import (
+	"context"
+	"time"
+
+	"sluice/flow"
+)
+
+// Sublanes are where the sends of a domain wait apart from the others of a lane.
+//
+// One is made by whoever moves a send to it, and removed when it is empty, so
+// their number is bounded by what is in use. Removing it (close.lua) and moving a
+// send to it (record.lua) are one step each, in Redis: so it is removed empty or
+// not at all. Here its queue is kept as long as a send is on its way to it; what
+// comes to one while it is being removed is read of a new one from its beginning,
+// since the ids of its entries begin anew.
+//
+// The order of a domain's sends in a lane holds: as long as something of it may
+// wait among the others, more of it goes there, although it could have a sublane
+// of its own by now.
+
+const (
+	// maxSublanes bounds the sublanes of a partition. What belongs to further
+	// domains waits together in one, otherDomains.
+	maxSublanes  = 32
+	otherDomains = "*"
+
+	// maxOthers bounds the domains that are remembered of that one. Beyond it, all
+	// are held to be in it.
+	maxOthers = 1000
+
+	// closeEvery is how often is looked for sublanes that are empty.
+	closeEvery = 1 * time.Second
+)
+
+// mayHold reports whether something of a domain may be in the sublane for others.
+func (q *queue) mayHold(domain string) bool {
+	return q.found || len(q.domains) >= maxOthers || q.domains[domain]
+}
+
+// sublaneFor is the lane in which a domain's sends wait apart from the others of
+// a lane. One is on its way there until it has arrived.
+func (s *Sender) sublaneFor(p *part, lane, domain string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, others := flow.Sublane(lane, domain), flow.Sublane(lane, otherDomains)
+	if p.queues[name] == nil {
+		n := 0
+		for _, q := range p.queues {
+			if q.sublane() {
+				n++
+			}
+		}
+		if o := p.queues[others]; n >= maxSublanes || o != nil && o.mayHold(domain) {
+			name = others
+		}
+	}
+	q := p.queues[name]
+	if q == nil {
+		q = newQueue(name)
+		p.queues[name] = q
+	}
+	if name == others && len(q.domains) < maxOthers {
+		if q.domains == nil {
+			q.domains = make(map[string]bool)
+		}
+		q.domains[domain] = true
+	}
+	q.coming, q.closing = q.coming+1, false
+	return name
+}
+
+// arrived notes that a send has come to its sublane, or will not.
+func (s *Sender) arrived(p *part, lane string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q := p.queues[lane]; q != nil {
+		q.coming--
+	}
+}
+
+// closeSublanes removes sublanes that are empty.
+func (s *Sender) closeSublanes(ctx context.Context, p *part) error {
+	if time.Since(p.closed) < closeEvery {
+		return nil
+	}
+	p.closed = time.Now()
+	var names []string
+	s.mu.Lock()
+	for name, q := range p.queues {
+		if q.sublane() && len(q.items) == 0 && q.coming == 0 {
+			q.closing = true
+			names = append(names, name)
+		}
+	}
+	s.mu.Unlock()
+	if len(names) == 0 {
+		return nil
+	}
+	closed, err := p.lanes.CloseSublanes(ctx, p.lease, names)
+	if err != nil {
+		return err // the partition is read anew
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, name := range names {
+		q := p.queues[name]
+		switch {
+		case !closed[i]:
+			q.closing = false
+		case q.closing:
+			delete(p.queues, name)
+		default:
+			p.queues[name] = newQueue(name)
+			p.queues[name].coming, p.queues[name].domains = q.coming, q.domains
+		}
+	}
+	return nil
+}
