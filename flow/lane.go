@@ -303,6 +303,7 @@ func (l *Lanes) Mark(ctx context.Context, lease *Lease, server, evidence string,
 type Recorded struct {
 	Spot
 	ID, Evidence string // of its mark
+	Server       string // that of the Standing that it was marked, or seen marked, with
 
 	Waits bool   // it was not attempted and waits where it was
 	Log   []byte // an item, or nil
@@ -314,13 +315,13 @@ type Recorded struct {
 
 // Record records sends. Who has marked them may do so as long as their marks
 // stand, also without the lease; those whose marks do not stand are passed
-// over, so it may be repeated; but a mark that Redis has forgotten counts for one
-// that stands (record.lua). It returns how many were recorded, and what
-// Redis refused of the rest of it.
+// over, so it may be repeated; but a mark that Redis has forgotten, being another
+// one by now, counts for one that stands (record.lua). It returns how many were
+// recorded, and what Redis refused of the rest of it.
 func (l *Lanes) Record(ctx context.Context, packed []Packed, sends []Recorded) (recorded int, refused []string, err error) {
 	p := l.log.partition
 	s := streams{numbers: make(map[string]string, 8), keys: []string{p.statesKey(), p.marksKey(), p.waitingKey(), p.logKey(), p.sourcesKey(), p.dueKey(), p.sublanesKey(), p.cancelsKey()}}
-	args := make([]string, 0, 1+4*len(packed)+11*len(sends))
+	args := make([]string, 0, 1+4*len(packed)+12*len(sends))
 	args = append(args, strconv.Itoa(len(packed)))
 	for i := range packed {
 		w := &packed[i]
@@ -334,7 +335,7 @@ func (l *Lanes) Record(ctx context.Context, packed []Packed, sends []Recorded) (
 			letter = "w"
 		}
 		args = append(args, r.ID, r.Evidence, s.number(p.laneKey(r.Batch.Lane)), r.Batch.Lane, r.Batch.Entry, strconv.Itoa(r.Batch.Size), strconv.Itoa(r.Index),
-			letter, rueidis.BinaryString(r.Log), strconv.Itoa(r.Packed+1), rueidis.BinaryString(r.Item))
+			letter, rueidis.BinaryString(r.Log), strconv.Itoa(r.Packed+1), rueidis.BinaryString(r.Item), r.Server)
 	}
 	answer, err := l.log.redis.callTexts(ctx, "record sends", "record", s.keys, args)
 	if err != nil {

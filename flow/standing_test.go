@@ -62,7 +62,7 @@ func TestNothingIsMarkedOnAnotherRedis(t *testing.T) {
 
 // TestAForgottenMarkIsRecorded: a Redis that has gone back in time has the send
 // waiting; who attempted it knows better. Who has marked it since is not
-// overruled.
+// overruled, nor on the same Redis who has recorded that it was not attempted.
 func TestAForgottenMarkIsRecorded(t *testing.T) {
 	r, l, lease, log := lanesOf(t)
 	var cursor sluice.Position
@@ -76,6 +76,10 @@ func TestAForgottenMarkIsRecorded(t *testing.T) {
 	first.Log = sluice.AppendOutcome(nil, &sluice.Outcome{Message: "a", State: sluice.SendSent})
 	second.Log = sluice.AppendOutcome(nil, &sluice.Outcome{Message: "b", State: sluice.SendSent})
 	third.Waits = true
+	if n, _, err := l.Record(t.Context(), nil, []Recorded{first, second, third}); err != nil || n != 0 {
+		t.Fatalf("record on the same redis: %d, %v; want nothing", n, err)
+	}
+	first.Server, second.Server, third.Server = "another", "another", "another"
 	n, refused, err := l.Record(t.Context(), nil, []Recorded{first, second, third})
 	if err != nil || n != 1 || len(refused) != 0 {
 		t.Fatalf("record: %d, %v, %v; want the one that waits and has an end", n, refused, err)

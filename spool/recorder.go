@@ -160,7 +160,7 @@ func (r *recorder) compose(batch []finished) (packed []flow.Packed, sends []flow
 	sizes := make([]int, 0, 4)
 	for i := range batch {
 		f := &batch[i]
-		rec := flow.Recorded{Spot: f.item.spot, ID: f.item.id(), Evidence: f.item.mark, Waits: f.waits, Packed: -1}
+		rec := flow.Recorded{Spot: f.item.spot, ID: f.item.id(), Evidence: f.item.mark, Server: f.item.part.start.Server, Waits: f.waits, Packed: -1}
 		switch {
 		case f.item.broken != nil && !f.waits:
 			rec.Log = sluice.AppendDead(nil, f.item.dead(now))

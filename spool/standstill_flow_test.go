@@ -58,40 +58,66 @@ func (m *meddling) Transports() []sluice.Transport {
 	return m.OneRoute.Transports()
 }
 
-// TestWhoWasDeadMovesItAsideAfterAll: a process that was stopped for so long that
-// its mail is held to be in doubt goes on, and moves it to a sublane, just before
-// that is recorded. It is found there.
-func TestWhoWasDeadMovesItAsideAfterAll(t *testing.T) {
-	b := newBed(t)
-	w := newWire(nil)
-	routes := &meddling{OneRoute: spool.OneRoute{Transport: w}}
+// startOfDead is the beginning of a test in which a process that is held to be dead
+// has marked a send. It returns the office that is to find it, and what of the send
+// can be recorded.
+func startOfDead(b *bed, routes spool.Routes, lane string) (*office, flow.Recorded) {
+	b.Helper()
 	o := b.open(routes, nil)
 	s := sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Recipients: 1, Priority: sluice.PriorityLow, Class: sluice.ClassMarketing,
 		Form: sluice.ContentMIME, To: "ann@example.com", Content: "x", ExpiresMillis: time.Now().Add(time.Hour).UnixMilli()}
-	lane := "low-marketing"
 	o.pack(0, lane, 1, sluice.AppendSend(sluice.NewBatch(64), &s))
-	read, err := o.lanes[0].Read(t.Context(), map[string]string{lane: "0-0"}, 1, 0)
+	read, err := o.lanes[0].Read(b.Context(), map[string]string{lane: "0-0"}, 1, 0)
 	b.must(err)
-	spot := flow.Spot{Batch: &read[lane][0]}
-	evidence := fmt.Sprintf("gone|%d|wire|1", time.Now().UnixMilli())
+	r := flow.Recorded{Spot: flow.Spot{Batch: &read[lane][0]}, ID: s.ID(), Evidence: fmt.Sprintf("gone|%d|wire|1", time.Now().UnixMilli()), Packed: -1}
 	o.leased(0, func(lease *flow.Lease) {
-		start, err := o.lanes[0].Stand(t.Context(), lease, time.Now().UnixMilli())
+		start, err := o.lanes[0].Stand(b.Context(), lease, time.Now().UnixMilli())
 		b.must(err)
-		letters, err := o.lanes[0].Mark(t.Context(), lease, start.Server, evidence, []flow.Spot{spot}, []string{s.ID()})
+		letters, err := o.lanes[0].Mark(b.Context(), lease, start.Server, r.Evidence, []flow.Spot{r.Spot}, []string{r.ID})
 		if err != nil || letters != "m" {
-			t.Fatalf("mark: %q, %v", letters, err)
+			b.Fatalf("mark: %q, %v", letters, err)
 		}
 	})
-	routes.do = func() {
-		n, _, err := o.lanes[0].Record(t.Context(), []flow.Packed{{Lane: flow.Sublane(lane, "example.com")}},
-			[]flow.Recorded{{Spot: spot, ID: s.ID(), Evidence: evidence, Item: sluice.AppendSend(nil, &s)}})
-		if err != nil || n != 1 {
-			t.Errorf("record: %d, %v", n, err)
-		}
-	}
-	o.run()
-	b.eventually("nothing waits", func() bool { return o.waiting() == 0 })
-	if came := w.came(); !slices.Equal(came, []string{"ann@example.com"}) {
-		t.Errorf("attempted: %v", came)
+	r.Item = sluice.AppendSend(nil, &s)
+	return o, r
+}
+
+// TestWhoWasDeadGoesOnAfterAll: a process that was stopped for so long that its mail
+// is held to be in doubt goes on, just before that is recorded: it moves it to a
+// sublane, where it is found; or it says that it was not attempted, and it waits.
+func TestWhoWasDeadGoesOnAfterAll(t *testing.T) {
+	const lane = "low-marketing"
+	for name, change := range map[string]func(*flow.Recorded) []flow.Packed{
+		"moved aside": func(r *flow.Recorded) []flow.Packed {
+			r.Packed = 0
+			return []flow.Packed{{Lane: flow.Sublane(lane, "example.com")}}
+		},
+		"not attempted": func(r *flow.Recorded) []flow.Packed {
+			r.Waits, r.Item = true, nil
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			w := newWire(nil)
+			routes := &meddling{OneRoute: spool.OneRoute{Transport: w}}
+			o, r := startOfDead(b, routes, lane)
+			routes.do = func() {
+				n, _, err := o.lanes[0].Record(t.Context(), change(&r), []flow.Recorded{r})
+				if err != nil || n != 1 {
+					t.Errorf("record: %d, %v", n, err)
+				}
+			}
+			o.run()
+			b.eventually("nothing waits", func() bool { return o.waiting() == 0 })
+			if came := w.came(); !slices.Equal(came, []string{"ann@example.com"}) {
+				t.Errorf("attempted: %v", came)
+			}
+			for _, out := range b.outcomes() {
+				if out.State == sluice.SendInDoubt {
+					t.Errorf("it was in doubt: %+v", out)
+				}
+			}
+		})
 	}
 }

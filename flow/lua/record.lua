@@ -2,9 +2,11 @@
 -- Records what has become of marked sends. A send that is not marked, or whose
 -- evidence is not the one named, is passed over: so a repeat changes nothing,
 -- and neither does somebody whose sends were given up by others. One that waits
--- without a mark is recorded all the same: a Redis that has gone back in time has
--- forgotten the mark, but who attempted it knows what has become of it. The log
--- goes first: if it cannot be written, nothing is.
+-- without a mark is recorded all the same if this is another Redis than the one
+-- that the mark was seen on: it has gone back in time and forgotten the mark, but
+-- who attempted it knows what has become of it. On the same one somebody has
+-- recorded meanwhile that it was not attempted, and it waits. The log goes first:
+-- if it cannot be written, nothing is.
 -- Keys:    1 states (hash), 2 marks (hash), 3 waiting (hash), 4 log (stream),
 --          5 sources (hash), 6 due (sorted set), 7 sublanes (set), 8 cancels
 --          (hash), 9.. streams: lanes and later, and a hash: doubts
@@ -14,12 +16,19 @@
 --          then for each send: its id, its mark, number of its lane's key, the
 --          lane, id of its entry, how many sends that has, its index from 0, its
 --          letter now (d, or w: it was not attempted), item for the log or '',
---          which packed batch it goes to or 0, its item there or ''
+--          which packed batch it goes to or 0, its item there or '', the
+--          replication id of the Redis that its mark was seen on
 -- Returns: {sends recorded, errors...}
 local groups, i = {}, 2
 for g = 1, tonumber(ARGV[1]) do
   groups[g] = { key = KEYS[tonumber(ARGV[i])], lane = ARGV[i + 1], how = ARGV[i + 2], second = ARGV[i + 3], items = {} }
   i = i + 4
+end
+
+local replication
+local function moved(server)
+  replication = replication or redis.call('INFO', 'replication')
+  return not string.find(replication, 'master_replid:' .. server, 1, true)
 end
 
 local items, ids, over, changes, places = {}, {}, {}, {}, {}
@@ -36,7 +45,7 @@ while i <= #ARGV do
     changes[place] = change
   end
   local mark, state = redis.call('HGET', KEYS[2], id), change.state[at]
-  if state == 109 and (mark or '') == ARGV[i + 1] or state == 119 and not mark and ARGV[i + 7] == 'd' then -- m, w
+  if state == 109 and (mark or '') == ARGV[i + 1] or state == 119 and not mark and ARGV[i + 7] == 'd' and moved(ARGV[i + 11]) then -- m, w
     ids[#ids + 1] = id
     if not change.changed then
       change.changed, places[#places + 1] = true, place
@@ -55,7 +64,7 @@ while i <= #ARGV do
       over[#over + 1] = id
     end
   end
-  i = i + 11
+  i = i + 12
 end
 if #ids == 0 then return { 0 } end
 
