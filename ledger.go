@@ -31,6 +31,9 @@ const (
 	MaxReasonBytes = 255
 )
 
+// ReasonDecided is the reason of an outcome that somebody has decided on.
+const ReasonDecided = "decided"
+
 // lifeLine is a line of a row's life.
 type lifeLine struct {
 	At      int64  `json:"at"` // ms since 1970
@@ -123,18 +126,39 @@ const (
 	RecordedChange
 )
 
-// Record records an outcome in its row.
-func (r *SendRow) Record(o *Outcome) Recording {
-	line := lifeLine{
+// lineOf is the line of an outcome.
+func lineOf(o *Outcome) lifeLine {
+	return lifeLine{
 		At: o.TimeMillis, Event: o.Event, Was: o.Was.String(), State: o.State.String(), Attempt: o.Attempts, Due: o.DueMillis,
 		Route: Clip(o.Route, MaxRouteBytes), Remote: Clip(o.Remote, MaxRemoteBytes), Code: o.Code,
 		Reply: Clip(o.Reply, MaxReplyBytes), Reason: Clip(o.Reason, MaxReasonBytes),
 	}
+}
+
+// Undecided reports whether somebody may still decide about the row, who knows of
+// so many attempts: it is in doubt, and neither is it attempted again by itself,
+// or because somebody has decided so, nor has it been since.
+func (r *SendRow) Undecided(attempts int) bool {
+	return r.State == SendInDoubt && r.DueMillis == 0 && r.Attempts <= attempts
+}
+
+// Knows reports whether an outcome has been recorded in the row, and whether it
+// came too late.
+func (r *SendRow) Knows(o *Outcome) (recorded, tooLate bool) {
+	line := lineOf(o)
 	text := line.text()
-	if strings.Contains(r.Life, text) || strings.Contains(r.Life, late(text)) {
+	tooLate = strings.Contains(r.Life, late(text))
+	return tooLate || strings.Contains(r.Life, text), tooLate
+}
+
+// Record records an outcome in its row.
+func (r *SendRow) Record(o *Outcome) Recording {
+	line := lineOf(o)
+	text := line.text()
+	if recorded, _ := r.Knows(o); recorded {
 		return RecordedNothing
 	}
-	if r.State != o.Was {
+	if r.State != o.Was || o.Reason == ReasonDecided && !r.Undecided(o.Attempts) {
 		r.Life = cutLife(r.Life + late(text))
 		return RecordedLate
 	}

@@ -13,9 +13,14 @@ import (
 // What somebody decides about a send in doubt is an item of the log, as handing
 // it in was. Whoever queues the sends of that log carries it out, in one step
 // with his cursor: the outcome goes to the log, the send leaves those that are
-// kept in doubt, and goes to its lane if it is to be sent again. Decisions about
-// one send are in one log, so they are carried out one after the other: the
-// second of two "send it again" finds nothing to send.
+// kept in doubt, and goes to its lane if it is to be sent again.
+//
+// Of several decisions about one doubt one holds. They are in one log, so they are
+// carried out one after the other: "send it again" holds if the send is still
+// kept, and any of them in the ledger if the row is as it was decided about
+// (sluice.SendRow.Undecided). Each names how many attempts its author knew of: so
+// one that comes when the send has been attempted again, and is in doubt anew, is
+// not about that.
 
 // Decision is what somebody decides about a send in doubt.
 type Decision string
@@ -29,9 +34,6 @@ const (
 
 // Decisions are all of them.
 var Decisions = []Decision{DecideSent, DecideAgain, DecideGiveUp}
-
-// ReasonDecided is the reason of an outcome that somebody has decided on.
-const ReasonDecided = "decided"
 
 // MaxNoteBytes bounds what is said of a decision.
 const MaxNoteBytes = 200
@@ -51,16 +53,21 @@ type Decider struct {
 // Decide decides about a send in doubt. by and note are written into its life. It
 // returns the send's row when the ledger has it, or, with settled false, as it
 // was, when that takes too long: look again later what it came to. An
-// *sluice.Error says why it cannot be decided.
+// *sluice.Error says why it cannot be decided, or that somebody else was faster.
 func (d *Decider) Decide(ctx context.Context, send string, what Decision, by, note string) (row sluice.SendRow, settled bool, err error) {
 	row, recipients, err := d.look(ctx, send)
 	if err != nil {
 		return row, false, err
 	}
+	kept, err := d.Lanes[row.Partition].Doubts(ctx, []string{send})
+	if err != nil {
+		return row, false, err
+	}
 	now := d.Clock.Now().UnixMilli()
 	o := &sluice.Outcome{
-		Message: row.Message, Number: row.Number, Recipients: recipients, Was: sluice.SendInDoubt, TimeMillis: now, Attempts: row.Attempts,
-		Reason: ReasonDecided, Reply: decidedText(what, by, note),
+		Message: row.Message, Number: row.Number, Recipients: recipients, Was: sluice.SendInDoubt, TimeMillis: now,
+		Attempts: max(row.Attempts, attemptsOf(kept[0])), // a ledger that was restored knows of fewer
+		Reason:   sluice.ReasonDecided, Reply: decidedText(what, by, note),
 		To: row.To, User: row.User, App: row.App, Tags: row.Tags, Metadata: row.Metadata,
 		HasBody: true, // or not: counting down one that is not there changes nothing
 	}
@@ -71,10 +78,6 @@ func (d *Decider) Decide(ctx context.Context, send string, what Decision, by, no
 		o.State, o.Event = sluice.SendFailed, sluice.EventFailed
 	case DecideAgain:
 		o.State, o.DueMillis = sluice.SendInDoubt, now
-		kept, err := d.Lanes[row.Partition].Doubts(ctx, []string{send})
-		if err != nil {
-			return row, false, err
-		}
 		if kept[0] == nil {
 			return row, false, invalid("send %s cannot be sent again: what it says is not kept any more, or never was; hand the message in anew, and decide sent or give_up about this one", send)
 		}
@@ -90,7 +93,7 @@ func (d *Decider) Decide(ctx context.Context, send string, what Decision, by, no
 	if err := faults.Hit("decided"); err != nil {
 		return row, false, err
 	}
-	return d.await(ctx, send, row)
+	return d.await(ctx, send, row, o)
 }
 
 func decidedText(what Decision, by, note string) string {
@@ -137,17 +140,24 @@ func (d *Decider) look(ctx context.Context, send string) (row sluice.SendRow, re
 	return row, recipients, err
 }
 
-// await looks at the ledger until it has something new of the send, or time is up.
-func (d *Decider) await(ctx context.Context, send string, before sluice.SendRow) (row sluice.SendRow, settled bool, err error) {
+// await looks at the ledger until it says what has become of a decision, or time
+// is up.
+func (d *Decider) await(ctx context.Context, send string, before sluice.SendRow, o *sluice.Outcome) (row sluice.SendRow, settled bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cancelWithin)
 	defer cancel()
 	for {
 		row, _, err := d.find(ctx, send)
-		switch {
-		case err == nil && row.Life != before.Life:
-			return row, true, nil
-		case err != nil && ctx.Err() == nil:
+		if err != nil && ctx.Err() == nil {
 			return before, false, err
+		}
+		if err == nil {
+			recorded, tooLate := row.Knows(o)
+			switch {
+			case recorded && !tooLate:
+				return row, true, nil
+			case recorded || !row.Undecided(o.Attempts): // one that sends nothing again has no line
+				return row, true, invalid("somebody else, or evidence, was faster: send %s %s", send, stands(&row))
+			}
 		}
 		select {
 		case <-time.After(cancelLook):
@@ -155,6 +165,24 @@ func (d *Decider) await(ctx context.Context, send string, before sluice.SendRow)
 			return before, false, nil
 		}
 	}
+}
+
+// stands says how a row stands about which is not to be decided.
+func stands(r *sluice.SendRow) string {
+	if r.State == sluice.SendInDoubt && r.DueMillis != 0 {
+		return "is attempted once more"
+	}
+	return "is " + r.State.String()
+}
+
+// attemptsOf is how many attempts were made of a send that is kept, 0 if it
+// cannot be read.
+func attemptsOf(kept []byte) int {
+	var s sluice.Send
+	if kept == nil || decodeItem(kept, &s) != nil {
+		return 0
+	}
+	return s.Attempts
 }
 
 // settles reports whether an item is an outcome by which a send is in doubt no
@@ -177,6 +205,9 @@ func (d *deciding) add(item *sluice.Item) {
 	var o sluice.Outcome
 	if item.Kind == sluice.ItemOutcome && !settles(item) || sluice.DecodeOutcome(item.Payload, &o) != nil {
 		return
+	}
+	if item.Kind == sluice.ItemOutcome && o.Reason == sluice.ReasonDecided {
+		return // it was carried out when it was written, or did not hold
 	}
 	id := (&sluice.Send{Message: o.Message, Number: o.Number}).ID()
 	if item.Kind == sluice.ItemOutcome {
@@ -208,9 +239,10 @@ func (d *deciding) settle(ctx context.Context, lanes *flow.Lanes, packing *packi
 		room := maxAgainBytes
 		for i := range d.decided {
 			o, id := &d.decided[i], d.ids[i]
-			if o.State == sluice.SendInDoubt { // again
+			stale := attemptsOf(kept[i]) > o.Attempts // it is about an earlier doubt
+			if o.State == sluice.SendInDoubt {        // again
 				var s sluice.Send
-				if room <= 0 || kept[i] == nil || decodeItem(kept[i], &s) != nil {
+				if room <= 0 || stale || kept[i] == nil || decodeItem(kept[i], &s) != nil {
 					continue // somebody was faster
 				}
 				room -= len(kept[i])
@@ -219,6 +251,9 @@ func (d *deciding) settle(ctx context.Context, lanes *flow.Lanes, packing *packi
 				again = append(again, id)
 			}
 			commit.Log = sluice.AppendOutcome(commit.Log, o)
+			if kept[i] == nil || stale {
+				continue // what is kept by the time of the commit is another doubt
+			}
 			over = append(over, id)
 			for j := range d.ids { // a later decision of this batch
 				if d.ids[j] == id {

@@ -151,7 +151,7 @@ func TestNothingKeptIsNotSentAgain(t *testing.T) {
 	b.eventually("it is in doubt", func() bool { return o.totals() == "in_doubt 1" })
 	row := o.row(id)
 	decision := func(state sluice.SendState, due int64) *sluice.Outcome {
-		return &sluice.Outcome{Message: row.Message, Recipients: 1, Was: sluice.SendInDoubt, State: state, DueMillis: due, TimeMillis: row.UpdatedMillis + 1, Attempts: 1, Reason: spool.ReasonDecided}
+		return &sluice.Outcome{Message: row.Message, Recipients: 1, Was: sluice.SendInDoubt, State: state, DueMillis: due, TimeMillis: row.UpdatedMillis + 1, Attempts: 1, Reason: sluice.ReasonDecided}
 	}
 	// Both in one batch: the second finds nothing.
 	items := sluice.AppendDecision(sluice.AppendDecision(nil, decision(sluice.SendFailed, 0)), decision(sluice.SendInDoubt, row.UpdatedMillis+1))
@@ -163,4 +163,102 @@ func TestNothingKeptIsNotSentAgain(t *testing.T) {
 	if _, _, err := o.decider().Decide(t.Context(), id+".0", spool.DecideAgain, "ann", ""); err == nil {
 		t.Error("it was sent again")
 	}
+}
+
+// TestOneOfTwoDecisionsHolds: of two that are made about a doubt at the same time
+// one is carried out, and who made the other is told so.
+func TestOneOfTwoDecisionsHolds(t *testing.T) {
+	b := newBed(t)
+	w := doubtedOnce()
+	o := b.start(w, nil)
+	pairs := [][2]spool.Decision{{spool.DecideAgain, spool.DecideSent}, {spool.DecideSent, spool.DecideAgain}, {spool.DecideAgain, spool.DecideGiveUp}, {spool.DecideSent, spool.DecideGiveUp}, {spool.DecideAgain, spool.DecideAgain}}
+	const rounds = 8
+	var drafts []sluice.Draft
+	for i := range rounds * len(pairs) {
+		drafts = append(drafts, draft(fmt.Sprintf("u%d@example.com", i), sluice.PriorityNormal, sluice.ClassMarketing))
+	}
+	ids := o.submit(drafts...)
+	b.eventually("all are in doubt", func() bool { return o.totals() == fmt.Sprintf("in_doubt %d", len(ids)) })
+	errs := make([][2]error, len(ids))
+	var deciding sync.WaitGroup
+	for i, id := range ids {
+		for k, what := range pairs[i%len(pairs)] {
+			deciding.Go(func() {
+				_, settled, err := o.decider().Decide(t.Context(), id+".0", what, fmt.Sprintf("op%d", k), "")
+				if errs[i][k] = err; err == nil && !settled {
+					errs[i][k] = errors.New("not seen in time")
+				}
+			})
+		}
+	}
+	deciding.Wait()
+	want := make(map[sluice.SendState]int)
+	for i, id := range ids {
+		pair, winner := pairs[i%len(pairs)], 0
+		if errs[i][0] != nil {
+			winner = 1
+		}
+		if e, ok := errors.AsType[*sluice.Error](errs[i][1-winner]); errs[i][winner] != nil || !ok || e.Code != sluice.CodeInvalid {
+			t.Errorf("%v: %v and %v; want one that holds, and one that is told so", pair, errs[i][0], errs[i][1])
+		}
+		times, state := 1, sluice.SendSent
+		switch pair[winner] {
+		case spool.DecideAgain:
+			times = 2
+		case spool.DecideGiveUp:
+			state = sluice.SendFailed
+		}
+		b.eventually("it is as decided", func() bool { return o.row(id).State == state && w.times()[id+".0"] == times })
+		want[state]++
+	}
+	words := fmt.Sprintf("sent %d", want[sluice.SendSent])
+	if n := want[sluice.SendFailed]; n > 0 {
+		words += fmt.Sprintf(", failed %d", n)
+	}
+	b.eventually("the ledger adds up", func() bool { return o.totals() == words && o.waiting() == 0 })
+}
+
+// TestADecisionIsAboutOneDoubt: when a send goes out once more, nothing else holds
+// that was decided about it before, also if that is carried out when it is in doubt
+// anew.
+func TestADecisionIsAboutOneDoubt(t *testing.T) {
+	b := newBed(t)
+	w := newWire(func(*sluice.Envelope, int) sluice.Result {
+		return sluice.Result{Kind: sluice.ResultInDoubt, Text: "gone"}
+	})
+	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	v.open.Store(true)
+	o := b.startRoutes(v, nil)
+	id := o.submit(draft("news@example.com", sluice.PriorityLow, sluice.ClassMarketing))[0]
+	b.eventually("it is in doubt", func() bool { return o.totals() == "in_doubt 1" && o.kept(id+".0") == 1 })
+	v.open.Store(false)
+	first := o.row(id)
+	if _, settled, err := o.decider().Decide(t.Context(), id+".0", spool.DecideAgain, "ann", ""); err != nil || !settled {
+		t.Fatalf("%v, %v", settled, err)
+	}
+	late := 0
+	decide := func(state sluice.SendState, dueMillis int64) {
+		t.Helper()
+		out := &sluice.Outcome{Message: id, Recipients: 1, Was: sluice.SendInDoubt, State: state, DueMillis: dueMillis, TimeMillis: first.UpdatedMillis + 5, Attempts: first.Attempts, Reason: sluice.ReasonDecided, To: first.To}
+		b.must(o.writer.Write(t.Context(), flow.Part{Partition: first.Partition, Items: sluice.AppendDecision(nil, out), Count: 1}))
+	}
+	tooLate := func() {
+		t.Helper()
+		late++
+		b.eventually("it came too late", func() bool { return strings.Count(o.row(id).Life, `"late":true`) == late })
+	}
+	decide(sluice.SendSent, 0) // while it waits for its last attempt
+	tooLate()
+	v.open.Store(true)
+	b.eventually("it is in doubt anew", func() bool { return o.row(id).Attempts == 2 && o.kept(id+".0") == 1 })
+	decide(sluice.SendInDoubt, first.UpdatedMillis+5)
+	decide(sluice.SendFailed, 0) // behind it, so both have been carried out, or not, when this one is seen
+	tooLate()
+	if row := o.row(id); row.State != sluice.SendInDoubt || row.DueMillis != 0 || o.kept(id+".0") != 1 || o.waiting() != 0 || w.times()[id+".0"] != 2 {
+		t.Errorf("%+v; %d are kept, %d wait, it went out %d times", row, o.kept(id+".0"), o.waiting(), w.times()[id+".0"])
+	}
+	if _, settled, err := o.decider().Decide(t.Context(), id+".0", spool.DecideGiveUp, "bob", ""); err != nil || !settled {
+		t.Errorf("%v, %v", settled, err)
+	}
+	b.eventually("that holds", func() bool { return o.totals() == "failed 1" && o.kept(id+".0") == 0 })
 }

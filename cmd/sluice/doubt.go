@@ -196,7 +196,7 @@ func (c *call) doubtResolve(ctx context.Context, decision spool.Decision, sends 
 	by, done, open := operator(), 0, 0
 	var failed []error
 	for _, send := range sends {
-		row, settled, err := decider.Decide(ctx, send, decision, by, c.given.text("note"))
+		_, settled, err := decider.Decide(ctx, send, decision, by, c.given.text("note"))
 		switch {
 		case ctx.Err() != nil:
 			return fmt.Errorf("interrupted at send %s; %d were decided about: %w", send, done, ctx.Err())
@@ -206,9 +206,6 @@ func (c *call) doubtResolve(ctx context.Context, decision spool.Decision, sends 
 			open++
 		default:
 			done++
-			if row.State == sluice.SendInDoubt && decision != spool.DecideAgain {
-				failed = append(failed, fmt.Errorf("send %s stays in doubt: somebody else decided meanwhile", send))
-			}
 		}
 	}
 	c.print("%d decided about, %d not seen in the ledger yet, %d failed", done, open, len(failed))
