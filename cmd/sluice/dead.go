@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"sluice"
-	"sluice/config"
+	"sluice/sqlstore"
 )
 
 const deadLong = `
@@ -41,20 +41,10 @@ var deadFlags = []flagSpec{
 // deadPage is how many dead letters are asked for at once.
 const deadPage = 500
 
-func runDead(ctx context.Context, c *call) (err error) {
-	what, rest := "", []string{}
-	if len(c.given.args) > 0 {
-		what, rest = c.given.args[0], c.given.args[1:]
-	}
-	actions := map[string]func(context.Context, sluice.Store, []int64) error{
-		"list": c.deadList, "show": c.deadShow, "replay": c.deadReplay, "drop": c.deadDrop,
-	}
-	action, ok := actions[what]
-	if !ok {
-		if what == "" {
-			return usagef("dead: want list, show, replay or drop; `sluice help dead` explains them")
-		}
-		return usagef("dead: unknown %q%s", what, config.DidYouMean(what, []string{"list", "show", "replay", "drop"}))
+func runDead(ctx context.Context, c *call) error {
+	what, rest, err := c.word("list", "show", "replay", "drop")
+	if err != nil {
+		return err
 	}
 	ids, err := deadIDs(rest)
 	if err != nil {
@@ -68,19 +58,10 @@ func runDead(ctx context.Context, c *call) (err error) {
 	case (what == "replay" || what == "drop") && all == (len(ids) > 0):
 		return usagef("dead %s: want either IDs or --all", what)
 	}
-	cfg, err := c.load(nil)
-	if err != nil {
-		return err
-	}
-	store, err := openStore(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	if err := store.Ping(ctx); err != nil {
-		return err
-	}
-	return action(ctx, store, ids)
+	action := map[string]func(context.Context, sluice.Store, []int64) error{
+		"list": c.deadList, "show": c.deadShow, "replay": c.deadReplay, "drop": c.deadDrop,
+	}[what]
+	return c.withStore(ctx, func(store *sqlstore.Store) error { return action(ctx, store, ids) })
 }
 
 func deadIDs(args []string) ([]int64, error) {
@@ -141,33 +122,19 @@ func shown(d sluice.DeadLetter) shownDead {
 }
 
 func (c *call) deadList(ctx context.Context, store sluice.Store, _ []int64) error {
-	left := c.given.number("limit")
-	last := int64(0)
-	err := c.eachDead(ctx, store, int64(c.given.number("after")), func(d sluice.DeadLetter) error {
-		if left == 0 {
-			return errEnough
-		}
-		left--
-		last = d.ID
-		s := shown(d)
-		if c.given.has("json") {
-			line, err := safeJSON(s)
-			if err == nil {
-				c.print("%s", line)
-			}
-			return err
-		}
-		c.print("%6d  %s  %s  %s  %s", s.ID, s.Time, safeText(s.Source), s.Form, safeText(s.Reason))
-		return nil
+	return c.upToLimit("no dead letters", func(show func(string, func() error) error) error {
+		return c.eachDead(ctx, store, int64(c.given.number("after")), func(d sluice.DeadLetter) error {
+			return show(strconv.FormatInt(d.ID, 10), func() error { return c.printDead(shown(d)) })
+		})
 	})
-	if errors.Is(err, errEnough) {
-		fmt.Fprintf(c.main.Stderr, "there are more: sluice dead list --after %d\n", last)
-		return nil
+}
+
+func (c *call) printDead(s shownDead) error {
+	if c.given.has("json") {
+		return c.printJSON(s)
 	}
-	if err == nil && last == 0 {
-		fmt.Fprintln(c.main.Stderr, "no dead letters")
-	}
-	return err
+	c.print("%6d  %s  %s  %s  %s", s.ID, s.Time, safeText(s.Source), s.Form, safeText(s.Reason))
+	return nil
 }
 
 func (c *call) deadShow(ctx context.Context, store sluice.Store, ids []int64) error {
@@ -181,11 +148,7 @@ func (c *call) deadShow(ctx context.Context, store sluice.Store, ids []int64) er
 		_, err := c.main.Stdout.Write(d.Payload)
 		return err
 	case c.given.has("json"):
-		line, err := safeJSON(s)
-		if err == nil {
-			c.print("%s", line)
-		}
-		return err
+		return c.printJSON(s)
 	}
 	c.print("id      %d\ntime    %s\nsource  %s\nform    %s\nplace   %s\nreason  %s\npayload %d bytes",
 		s.ID, s.Time, safeText(s.Source), s.Form, s.Place, safeText(s.Reason), len(d.Payload))

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/config"
 	"sluice/flow"
 	"sluice/spool"
 	"sluice/sqlstore"
@@ -46,11 +45,10 @@ var doubtFlags = []flagSpec{
 const doubtPage = 200
 
 func runDoubt(ctx context.Context, c *call) error {
-	words := []string{"list", "resolve"}
-	if len(c.given.args) == 0 {
-		return usagef("doubt: want list or resolve; `sluice help doubt` explains them")
+	what, sends, err := c.word("list", "resolve")
+	if err != nil {
+		return err
 	}
-	what, sends := c.given.args[0], c.given.args[1:]
 	for _, send := range sends {
 		if _, _, ok := sluice.ParseSendID(send); !ok {
 			return usagef("doubt %s: %q is no send; `sluice doubt list` shows them", what, send)
@@ -58,8 +56,6 @@ func runDoubt(ctx context.Context, c *call) error {
 	}
 	decision := spool.Decision(c.given.text("as"))
 	switch {
-	case !slices.Contains(words, what):
-		return usagef("doubt: unknown %q%s", what, config.DidYouMean(what, words))
 	case what == "list" && len(sends) > 0:
 		return usagef("doubt list: takes no arguments, but %q is one", sends[0])
 	case what == "list":
@@ -86,7 +82,7 @@ type shownDoubt struct {
 	Life      []string `json:"life"`
 }
 
-func (c *call) doubtList(ctx context.Context) (err error) {
+func (c *call) doubtList(ctx context.Context) error {
 	after, number := "", -1
 	if text := c.given.text("after"); text != "" {
 		var ok bool
@@ -94,31 +90,13 @@ func (c *call) doubtList(ctx context.Context) (err error) {
 			return usagef("doubt list: --after %q is no send", text)
 		}
 	}
-	cfg, err := c.load(nil)
-	if err != nil {
-		return err
-	}
-	store, err := openStore(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	left, last := c.given.number("limit"), ""
-	err = eachDoubt(ctx, store, after, number, func(row *sluice.SendRow, id string) error {
-		if left == 0 {
-			return errEnough
-		}
-		left, last = left-1, id
-		return c.printDoubt(row, id)
+	return c.withStore(ctx, func(store *sqlstore.Store) error {
+		return c.upToLimit("nothing is in doubt", func(show func(string, func() error) error) error {
+			return eachDoubt(ctx, store, after, number, func(row *sluice.SendRow, id string) error {
+				return show(id, func() error { return c.printDoubt(row, id) })
+			})
+		})
 	})
-	if errors.Is(err, errEnough) {
-		fmt.Fprintf(c.main.Stderr, "there are more: sluice doubt list --after %s\n", last)
-		return nil
-	}
-	if err == nil && last == "" {
-		fmt.Fprintln(c.main.Stderr, "nothing is in doubt")
-	}
-	return err
 }
 
 // eachDoubt hands sends in doubt on, oldest first, after one.
@@ -147,11 +125,7 @@ func (c *call) printDoubt(row *sluice.SendRow, id string) error {
 		Accepted: time.UnixMilli(row.AcceptedMillis).UTC().Format(time.RFC3339), Undecided: row.DueMillis == 0, Life: sluice.LifeTexts(row.Life),
 	}
 	if c.given.has("json") {
-		line, err := safeJSON(s)
-		if err == nil {
-			c.print("%s", line)
-		}
-		return err
+		return c.printJSON(s)
 	}
 	todo := ""
 	if !s.Undecided {

@@ -71,7 +71,7 @@ func (g given) millis(name string) int64 {
 	return t.UnixMilli()
 }
 
-func runExport(ctx context.Context, c *call) (err error) {
+func runExport(ctx context.Context, c *call) error {
 	what := strings.Join(c.given.args, " ")
 	switch {
 	case what != "events" && what != "series" && what != "users":
@@ -84,25 +84,18 @@ func runExport(ctx context.Context, c *call) (err error) {
 			return usagef("export users: it takes no --%s", flag)
 		}
 	}
-	cfg, err := c.load(nil)
-	if err != nil {
-		return err
-	}
-	store, err := openStore(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	out, finish, err := c.exportTo()
-	if err != nil {
-		return err
-	}
-	n, err := c.exportRows(ctx, what, store, out)
-	if err = errors.Join(err, finish(err == nil)); err != nil {
-		return fmt.Errorf("export %s, after %s rows: %w", what, grouped(n), err)
-	}
-	fmt.Fprintf(c.main.Stderr, "%s %s\n", grouped(n), what)
-	return nil
+	return c.withStore(ctx, func(store *sqlstore.Store) error {
+		out, finish, err := c.exportTo()
+		if err != nil {
+			return err
+		}
+		n, err := c.exportRows(ctx, what, store, out)
+		if err = errors.Join(err, finish(err == nil)); err != nil {
+			return fmt.Errorf("export %s, after %s rows: %w", what, grouped(n), err)
+		}
+		fmt.Fprintf(c.main.Stderr, "%s %s\n", grouped(n), what)
+		return nil
+	})
 }
 
 // exportTo opens the output. finish completes it, or removes a file that is

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -45,18 +44,10 @@ func keyName(s string) error {
 }
 
 func runKey(ctx context.Context, c *call) (err error) {
-	actions := map[string]func(context.Context, *sqlstore.Store, []string) error{
-		"create": c.keyCreate, "list": c.keyList, "revoke": c.keyRevoke,
-	}
-	words := []string{"create", "list", "revoke"}
-	if len(c.given.args) == 0 {
-		return usagef("key: want create, list or revoke; `sluice help key` explains them")
-	}
-	what, rest := c.given.args[0], c.given.args[1:]
-	action, ok := actions[what]
+	what, rest, err := c.word("create", "list", "revoke")
 	switch {
-	case !ok:
-		return usagef("key: unknown %q%s", what, config.DidYouMean(what, words))
+	case err != nil:
+		return err
 	case what != "revoke" && len(rest) > 0:
 		return usagef("key %s: takes no arguments, but %q is one", what, rest[0])
 	case what == "revoke" && len(rest) != 1:
@@ -74,7 +65,9 @@ func runKey(ctx context.Context, c *call) (err error) {
 	if err := store.Ping(ctx); err != nil {
 		return err
 	}
-	return action(ctx, store, rest)
+	return map[string]func(context.Context, *sqlstore.Store, []string) error{
+		"create": c.keyCreate, "list": c.keyList, "revoke": c.keyRevoke,
+	}[what](ctx, store, rest)
 }
 
 // openKeys connects to the database. A first key may be made before the first
@@ -153,11 +146,9 @@ func (c *call) keyList(ctx context.Context, store *sqlstore.Store, _ []string) e
 			state = "revoked " + s.Revoked
 		}
 		if c.given.has("json") {
-			line, err := json.Marshal(s)
-			if err != nil {
-				return fmt.Errorf("show key %s: %w", k.ID, err)
+			if err := c.printJSON(s); err != nil {
+				return err
 			}
-			c.print("%s", line)
 			continue
 		}
 		c.print("%s  %s  %s  %s  %s", s.ID, s.Created, safeText(strings.Join(s.Permissions, ",")), state, safeText(s.Name))

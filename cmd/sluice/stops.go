@@ -50,18 +50,13 @@ var sendingFlags = []flagSpec{
 // maxNoteBytes bounds what is said of a stop.
 const maxNoteBytes = 500
 
-// sendingWords are what `sluice sending` can do.
-var sendingWords = []string{"show", "pause", "resume", "purge", "stop"}
-
 func runSending(ctx context.Context, c *call) error {
-	if len(c.given.args) == 0 {
-		return usagef("sending: want %s; `sluice help sending` explains them", strings.Join(sendingWords, ", "))
+	what, rest, err := c.word("show", "pause", "resume", "purge", "stop")
+	if err != nil {
+		return err
 	}
-	what, rest := c.given.args[0], c.given.args[1:]
 	note := strings.Join(rest, " ")
 	switch {
-	case !slices.Contains(sendingWords, what):
-		return usagef("sending: unknown %q%s", what, config.DidYouMean(what, sendingWords))
 	case what != "stop" && what != "pause" && len(rest) > 0:
 		return usagef("sending %s: takes no arguments, but %q is one", what, rest[0])
 	case len(note) > maxNoteBytes:

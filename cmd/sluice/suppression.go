@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/config"
 	"sluice/profile"
 	"sluice/sqlstore"
 	"sluice/suppress"
@@ -63,19 +62,11 @@ type suppressing struct {
 	clock sluice.Clock
 }
 
-func runSuppression(ctx context.Context, c *call) (err error) {
-	words := []string{"add", "remove", "list", "import", "check"}
-	if len(c.given.args) == 0 {
-		return usagef("suppression: want one of %s; `sluice help suppression` explains them", strings.Join(words, ", "))
-	}
-	s := &suppressing{call: c, clock: sluice.SystemClock{}}
-	what, args := c.given.args[0], c.given.args[1:]
-	action, ok := map[string]func(context.Context, []string) error{
-		"add": s.add, "remove": s.remove, "list": s.list, "import": s.imported, "check": s.check,
-	}[what]
+func runSuppression(ctx context.Context, c *call) error {
+	what, args, err := c.word("add", "remove", "list", "import", "check")
 	switch {
-	case !ok:
-		return usagef("suppression: unknown %q%s", what, config.DidYouMean(what, words))
+	case err != nil:
+		return err
 	case what == "list" && len(args) > 0:
 		return usagef("suppression list: takes no arguments, but %q is one", args[0])
 	case what == "import" && len(args) != 1:
@@ -83,18 +74,12 @@ func runSuppression(ctx context.Context, c *call) (err error) {
 	case what != "list" && len(args) == 0, len(args) > sluice.MaxSuppressChanges:
 		return usagef("suppression %s: want 1 to %d, not %d; a file takes more: `sluice suppression import`", what, sluice.MaxSuppressChanges, len(args))
 	}
-	cfg, err := c.load(nil)
-	if err != nil {
-		return err
-	}
-	if s.store, err = openStore(ctx, cfg); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.store.Close()) }()
-	if err := s.store.Ping(ctx); err != nil {
-		return err
-	}
-	return action(ctx, args)
+	return c.withStore(ctx, func(store *sqlstore.Store) error {
+		s := &suppressing{call: c, store: store, clock: sluice.SystemClock{}}
+		return map[string]func(context.Context, []string) error{
+			"add": s.add, "remove": s.remove, "list": s.list, "import": s.imported, "check": s.check,
+		}[what](ctx, args)
+	})
 }
 
 // preset is what the flags say of those that are added.
@@ -190,7 +175,7 @@ func (s *suppressing) show(all []sluice.Suppression) error {
 			ends = profile.TimeText(x.EndMillis)
 		}
 		if s.given.has("json") {
-			line, err := json.Marshal(struct {
+			err := s.printJSON(struct {
 				Entry   string `json:"entry"`
 				Reason  string `json:"reason"`
 				Scope   string `json:"scope"`
@@ -201,9 +186,8 @@ func (s *suppressing) show(all []sluice.Suppression) error {
 				Removed bool   `json:"removed,omitempty"`
 			}{x.Entry, x.Reason.String(), x.Scope.String(), x.App, x.Source, profile.TimeText(x.TimeMillis), ends, x.Removed})
 			if err != nil {
-				return fmt.Errorf("show suppression of %s: %w", x.Entry, err)
+				return err
 			}
-			s.print("%s", line)
 			continue
 		}
 		if ends != "" {
@@ -230,11 +214,9 @@ func (s *suppressing) check(ctx context.Context, args []string) error {
 			if suppressed {
 				shown["reason"], shown["scope"], shown["match"] = v.Reason.String(), v.Scope.String(), v.Match.String()
 			}
-			line, err := json.Marshal(shown)
-			if err != nil {
-				return fmt.Errorf("show %q: %w", address, err)
+			if err := s.printJSON(shown); err != nil {
+				return err
 			}
-			s.print("%s", line)
 		case suppressed:
 			s.print("%s  suppressed  %s  %s  by its %s", safeText(address), v.Reason, v.Scope, v.Match)
 		default:

@@ -27,9 +27,6 @@ var tailFlags = []flagSpec{
 	{name: "json", help: "one JSON object a line"},
 }
 
-// errEnough ends a tail whose limit is reached.
-var errEnough = errors.New("limit reached")
-
 func runTail(ctx context.Context, c *call) error {
 	if len(c.given.args) > 0 {
 		return usagef("tail: takes no arguments, but %q is one", c.given.args[0])

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"sluice"
-	"sluice/config"
 	"sluice/profile"
 	"sluice/sqlstore"
 	"sluice/template"
@@ -65,39 +64,23 @@ var templateWords = []struct {
 	{"preview", "one ID", 1}, {"test", "one ID", 1}, {"use", "an ID and a version", 2}, {"archive", "one ID", 1},
 }
 
-func runTemplate(ctx context.Context, c *call) (err error) {
-	actions := map[string]func(context.Context, *sqlstore.Store, []string) error{
-		"list": c.templateList, "show": c.templateShow, "put": c.templatePut,
-		"preview": c.templatePreview, "test": c.templateTest, "use": c.templateUse, "archive": c.templateArchive,
-	}
+func runTemplate(ctx context.Context, c *call) error {
 	var words []string
 	for _, w := range templateWords {
 		words = append(words, w.word)
 	}
-	if len(c.given.args) == 0 {
-		return usagef("template: want %s; `sluice help template` explains them", strings.Join(words, ", "))
-	}
-	what, rest := c.given.args[0], c.given.args[1:]
-	i := slices.Index(words, what)
-	switch {
-	case i < 0:
-		return usagef("template: unknown %q%s", what, config.DidYouMean(what, words))
-	case len(rest) != templateWords[i].args:
-		return usagef("template %s: want %s", what, templateWords[i].want)
-	}
-	cfg, err := c.load(nil)
+	what, rest, err := c.word(words...)
 	if err != nil {
 		return err
 	}
-	store, err := openStore(ctx, cfg)
-	if err != nil {
-		return err
+	if w := templateWords[slices.Index(words, what)]; len(rest) != w.args {
+		return usagef("template %s: want %s", what, w.want)
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	if err := store.Ping(ctx); err != nil {
-		return err
-	}
-	return actions[what](ctx, store, rest)
+	action := map[string]func(context.Context, *sqlstore.Store, []string) error{
+		"list": c.templateList, "show": c.templateShow, "put": c.templatePut,
+		"preview": c.templatePreview, "test": c.templateTest, "use": c.templateUse, "archive": c.templateArchive,
+	}[what]
+	return c.withStore(ctx, func(store *sqlstore.Store) error { return action(ctx, store, rest) })
 }
 
 // listedTemplate is a template as --json shows it.
@@ -143,11 +126,7 @@ func (c *call) listTemplate(t *sluice.Template) error {
 		state = "  archived " + s.Archived
 	}
 	if c.given.has("json") {
-		line, err := safeJSON(s)
-		if err == nil {
-			c.print("%s", line)
-		}
-		return err
+		return c.printJSON(s)
 	}
 	c.print("%s  version %d of %d  %s  %s%s", s.ID, s.Current, s.Latest, s.Updated, safeText(s.Name), state)
 	return nil

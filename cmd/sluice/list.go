@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sluice/config"
+	"sluice/sqlstore"
+)
+
+// This file is what the commands have in common that do one of several things
+// with what is in the database: `sluice dead list`, `sluice key revoke`.
+
+// word takes the first argument, which says what is to be done.
+func (c *call) word(words ...string) (what string, rest []string, err error) {
+	if len(c.given.args) == 0 {
+		last := len(words) - 1
+		return "", nil, usagef("%s: want %s or %s; `sluice help %s` explains them", c.cmd.name, strings.Join(words[:last], ", "), words[last], c.cmd.name)
+	}
+	if what, rest = c.given.args[0], c.given.args[1:]; !slices.Contains(words, what) {
+		return "", nil, usagef("%s: unknown %q%s", c.cmd.name, what, config.DidYouMean(what, words))
+	}
+	return what, rest, nil
+}
+
+// withStore does something with the database of the configuration, beside
+// whoever serves.
+func (c *call) withStore(ctx context.Context, do func(*sqlstore.Store) error) (err error) {
+	cfg, err := c.load(nil)
+	if err != nil {
+		return err
+	}
+	store, err := openStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := store.Ping(ctx); err != nil {
+		return err
+	}
+	return do(store)
+}
+
+// errEnough ends a list or a tail whose limit is reached.
+var errEnough = errors.New("limit reached")
+
+// upToLimit shows rows until --limit of them are shown, then says how to go on.
+// each hands show the name that --after takes of a row and what prints it.
+func (c *call) upToLimit(none string, each func(show func(name string, print func() error) error) error) error {
+	left, last := c.given.number("limit"), ""
+	err := each(func(name string, print func() error) error {
+		if left == 0 {
+			return errEnough
+		}
+		left, last = left-1, name
+		return print()
+	})
+	switch {
+	case errors.Is(err, errEnough):
+		fmt.Fprintf(c.main.Stderr, "there are more: sluice %s list --after %s\n", c.cmd.name, last)
+		return nil
+	case err == nil && last == "":
+		fmt.Fprintln(c.main.Stderr, none)
+	}
+	return err
+}
+
+// printJSON writes a value as a line of output.
+func (c *call) printJSON(v any) error {
+	line, err := safeJSON(v)
+	if err == nil {
+		c.print("%s", line)
+	}
+	return err
+}
