@@ -99,22 +99,23 @@ type LedgerDifference struct {
 	Rows   int64  `json:"rows"`
 }
 
-// add adds to the sum of a state.
-func (l *LedgerLine) add(state sluice.SendState, n int64) {
+// sum is the sum of a state.
+func (l *LedgerLine) sum(state sluice.SendState) *int64 {
 	switch state {
 	case sluice.SendWaiting:
-		l.Waiting += n
+		return &l.Waiting
 	case sluice.SendSent:
-		l.Sent += n
+		return &l.Sent
 	case sluice.SendFailed:
-		l.Failed += n
+		return &l.Failed
 	case sluice.SendSuppressed:
-		l.Suppressed += n
+		return &l.Suppressed
 	case sluice.SendInDoubt:
-		l.InDoubt += n
+		return &l.InDoubt
 	case sluice.SendCancelled:
-		l.Cancelled += n
+		return &l.Cancelled
 	}
+	return new(int64) // there is no such state
 }
 
 // ledgerLooks keeps the last look at the ledger, and when it was last seen to add
@@ -169,7 +170,7 @@ func (s *Server) readLedger(ctx context.Context, store sluice.LedgerStore) (*Led
 	for i := range c.Sums {
 		sum := &c.Sums[i]
 		line := lineOf(&l.Classes, "", sum.Class)
-		line.add(sum.State, sum.Total)
+		*line.sum(sum.State) += sum.Total
 		if c.Complete {
 			line.Accepted += sum.Rows + sum.Removed
 		} else {
@@ -222,7 +223,7 @@ func daysOf(c *sluice.LedgerCheck) []LedgerLine {
 		}
 		line := lineOf(&days, time.Unix(d.Day*24*60*60, 0).UTC().Format(time.DateOnly), d.Class)
 		line.Accepted += d.Rows
-		line.add(d.State, d.Rows)
+		*line.sum(d.State) += d.Rows
 	}
 	return days
 }
@@ -234,12 +235,12 @@ func (l *Ledger) say(first, good time.Time) {
 		c := &l.Classes[i]
 		all.Accepted += c.Accepted
 		for _, state := range sluice.SendStates {
-			all.add(state, c.of(state))
+			*all.sum(state) += *c.sum(state)
 		}
 	}
 	var parts []string
 	for _, state := range sluice.SendStates {
-		parts = append(parts, fmt.Sprintf("%d %s", all.of(state), strings.ReplaceAll(state.String(), "_", " ")))
+		parts = append(parts, fmt.Sprintf("%d %s", *all.sum(state), strings.ReplaceAll(state.String(), "_", " ")))
 	}
 	sum := fmt.Sprintf("%d accepted, %s", all.Accepted, strings.Join(parts, " + "))
 	if !good.IsZero() {
@@ -258,25 +259,6 @@ func (l *Ledger) say(first, good time.Time) {
 	default:
 		l.Statement = "The ledger adds up: " + sum
 	}
-}
-
-// of is the sum of a state.
-func (l *LedgerLine) of(state sluice.SendState) int64 {
-	switch state {
-	case sluice.SendWaiting:
-		return l.Waiting
-	case sluice.SendSent:
-		return l.Sent
-	case sluice.SendFailed:
-		return l.Failed
-	case sluice.SendSuppressed:
-		return l.Suppressed
-	case sluice.SendInDoubt:
-		return l.InDoubt
-	case sluice.SendCancelled:
-		return l.Cancelled
-	}
-	return 0
 }
 
 // ledger is GET /v1/ledger.
