@@ -181,6 +181,9 @@ func TestWhatIsMarkedWhenAProcessDies(t *testing.T) {
 	var ids []string
 	for i := range 2 * each {
 		ids = append(ids, first.submit(draft(fmt.Sprintf("u%d@example.com", i), sluice.PriorityNormal, sluice.Class(1+i%2)))...)
+		if i < 2 { // one of each class is on the wire, whatever the third worker takes
+			b.eventually("it is on the wire", func() bool { return len(w.came()) == i+1 })
+		}
 	}
 	b.eventually("all workers are at work", func() bool { return len(w.came()) == w.workers })
 	dying := make(chan struct{})
@@ -209,6 +212,11 @@ func TestWhatIsMarkedWhenAProcessDies(t *testing.T) {
 			t.Errorf("transactional mail %s is %s", id, last[id])
 		case last[id] == sluice.SendInDoubt:
 			doubted++
+		}
+	}
+	for i, want := range []int{2, 1} { // those that were on the wire for certain
+		if n := before[ids[i]+".0"] + after[ids[i]+".0"]; n != want {
+			t.Errorf("mail %d was on the wire %d times, want %d", i, n, want)
 		}
 	}
 	if bound := w.workers * w.window; doubted == 0 || doubted > bound {
