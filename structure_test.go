@@ -83,7 +83,6 @@ var layers = map[string]int{
 	"clocktest": 6, // a clock that a test moves
 	"dnstest":   6, // a DNS server
 	"storetest": 6,
-	"flowtest":  6,
 	"chaos":     6,
 }
 
@@ -110,9 +109,6 @@ var sameLayer = map[string]string{
 	"bench imports config":          "it runs the program as configured",
 	"bench/baseline imports config": "it runs the program as configured",
 	"chaos imports storetest":       "one test kit",
-	"chaos imports flowtest":        "one test kit",
-	"flowtest imports storetest":    "one test kit",
-	"storetest imports flowtest":    "one test kit",
 }
 
 // speakers may import a technology's driver; everybody else goes through them.

@@ -35,7 +35,9 @@ func TestGuides(t *testing.T) {
 	if err != nil || len(pages) < 3 {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
-	pages = append(pages, filepath.Join(root, "README.md"))
+	for _, page := range []string{"README.md", "ARCHITECTURE.md", "INTERFACES.md", "CONTRIBUTING.md", "CHANGELOG.md", "sqlstore/TABLES.md"} {
+		pages = append(pages, filepath.Join(root, page))
+	}
 	var settings strings.Builder
 	if err := config.WriteSample(&settings); err != nil {
 		t.Fatal(err)
