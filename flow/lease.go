@@ -231,9 +231,18 @@ func (l *Leases) WaitForChange(ctx context.Context, name string, held map[int]*L
 func (l *Leases) Run(ctx context.Context) error {
 	l.joined = time.Now()
 	var beating sync.WaitGroup
+	beaten := make(chan struct{})
+	first := sync.OnceFunc(func() { close(beaten) })
 	beating.Go(func() {
-		l.every(ctx, "show life", &l.beatErr, l.showLife)
+		l.every(ctx, "show life", &l.beatErr, func(ctx context.Context) error {
+			defer first()
+			return l.showLife(ctx)
+		})
 	})
+	select {
+	case <-beaten: // without it nobody is known to live, and the first look would be a beat late
+	case <-ctx.Done():
+	}
 	l.every(ctx, "look after leases", &l.tendErr, l.tendAll)
 	beating.Wait()
 	return l.giveBackAll()
