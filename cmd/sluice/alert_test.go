@@ -42,6 +42,7 @@ func hook(t *testing.T) (url string, messages chan alert.Message) {
 // A program tells what is wrong with it: a dead letter, and a disk that is not
 // as free as is asked for. The command tries the same way.
 func TestAlerts(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := startServe(t, dir)
 	pushAll(t, dir, "no JSON")

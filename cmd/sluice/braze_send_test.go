@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"sluice/config"
 	"sluice/smtp/sink"
 )
 
@@ -21,16 +18,8 @@ import (
 // an alias alone.
 func startSending(t *testing.T) (*served, *sink.Sink) {
 	t.Helper()
-	relay, err := sink.Start(sink.Options{Keep: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = relay.Close() })
-	dir := t.TempDir()
-	file := fmt.Sprintf(serveFile, filepath.Join(dir, "data")) + "sending: on\nroutes: {relay: {smtp: {url: 'smtp://" + relay.Addr() + "', plain: true}}}\n"
-	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir, relay := t.TempDir(), startReceiver(t)
+	configure(t, dir, serveFile+"sending: on\nroutes: {relay: {smtp: {url: 'smtp://"+relay.Addr()+"', plain: true}}}\n")
 	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
 	for _, user := range []string{
 		`"external_id":"ann","email":"ann@example.com","first_name":"Ann","email_subscribe":"opted_in","plan":"<gold>"`,
@@ -58,6 +47,7 @@ func awaitMail(t *testing.T, relay *sink.Sink, count int) map[string][]byte {
 // What a call says is mailed to those who want it, with what is known of each at
 // that moment; of the others the ledger says why not.
 func TestBrazeSends(t *testing.T) {
+	t.Parallel()
 	s, relay := startSending(t)
 	var sent struct {
 		DispatchID string `json:"dispatch_id"`
@@ -91,6 +81,7 @@ func TestBrazeSends(t *testing.T) {
 // What is scheduled goes when it is time, as it was changed last, once; what is
 // deleted does not.
 func TestBrazeSchedules(t *testing.T) {
+	t.Parallel()
 	s, relay := startSending(t)
 	soon := func() string { return time.Now().Add(time.Second).UTC().Format("2006-01-02T15:04:05.000Z") }
 	create := func(subject, schedule string) (id string) {
@@ -138,6 +129,7 @@ func TestBrazeSchedules(t *testing.T) {
 // A transactional mail is sent once, whatever is repeated, and the repeat says
 // what has become of it. What is written with it is in it.
 func TestBrazeTransactional(t *testing.T) {
+	t.Parallel()
 	s, relay := startSending(t)
 	if status, text := s.ask(t, http.MethodPost, "/v1/templates", `{"id":"receipt","subject":"Order {{ order }} of {{${first_name}}}","text":"{{api_trigger_properties.${order}}}","from":"Shop <shop@example.com>"}`); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)

@@ -73,6 +73,7 @@ func (s *served) export(t *testing.T, body string) []exported {
 
 // What is sent by one call is read by another, once it has been applied.
 func TestBrazeUsers(t *testing.T) {
+	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
 	s.sent(t, 201, "/users/track", `{
 		"purchases":[{"external_id":"u-7","product_id":"sku","currency":"EUR","price":9.5,"quantity":2,"time":"2026-11-20T10:00:00Z"}],
@@ -157,6 +158,7 @@ func TestBrazeUsers(t *testing.T) {
 // Clients of Braze's API make their calls as they are, with another base URL
 // and another key: one from PyPI, one from npm.
 func TestBrazeClients(t *testing.T) {
+	t.Parallel()
 	python := pythonTool(t, "python")
 	node := testTools(t, "node", "npm-test/package-lock.json")
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
@@ -177,6 +179,7 @@ func TestBrazeClients(t *testing.T) {
 // Whatever a body holds, it is answered, and what was taken of it is stored:
 // nothing becomes a dead letter or stops the store.
 func TestBrazeHostileBodies(t *testing.T) {
+	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
 	texts := []string{
 		"u", " u ", "U", "\U0001f30d", "e\u0301", "'; DROP TABLE users; --", "\\", "\"", "\t", "\x00", "\x7f", "\u2028", "\ufeff", "..", "__proto__", "$where", "null", "{}",
@@ -228,6 +231,7 @@ func TestBrazeHostileBodies(t *testing.T) {
 
 // Each limit that is set is that of its calls, and no other's.
 func TestBrazeLimitsAreSet(t *testing.T) {
+	t.Parallel()
 	limits := []struct{ setting, calls string }{
 		{"TRACK_PER_3_SECONDS", "POST /users/track"},
 		{"SYNC_PER_MINUTE", "POST /users/track/sync"},

@@ -45,6 +45,7 @@ func (s *served) raw(t *testing.T, bytes string, want int) (statuses []int) {
 // Requests that a library would not send are answered as the standards say,
 // and nothing behind them is taken for another request.
 func TestOddRequests(t *testing.T) {
+	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
 	const get, end = "GET /healthz HTTP/1.1\r\nHost: a\r\n", "\r\n"
 	const post = "POST /v1/events HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer " + testRoot + "\r\n"

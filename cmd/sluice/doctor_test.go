@@ -54,6 +54,7 @@ func diagnosed(t *testing.T, dir string, args ...string) (int, map[sluice.Check]
 // A program that runs is found well, but for a setting of its configuration;
 // once it has ended, that is said, and nothing is changed.
 func TestDoctorOfAProgram(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := startServe(t, dir)
 	listen := strings.TrimPrefix(s.url, "http://")

@@ -156,6 +156,7 @@ func (s *served) makeExamples(t *testing.T) {
 // Every example of the document is answered by a real program as it says; a
 // request without a body by a success.
 func TestDocumentExamples(t *testing.T) {
+	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot, "SLUICE_DOMAINS_RESOLVER="+dnstest.Start(t).Addr())
 	s.makeExamples(t)
 	bodies := 0

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/config"
 	"sluice/dkim"
 	"sluice/dnstest"
 )
@@ -45,10 +44,7 @@ func TestDomainCheck(t *testing.T) {
 	dir := t.TempDir()
 	setting, key := signing(t, dir, "example.com")
 	names := dnstest.Start(t, append(goodDomain("example.com"), key, "bad.example MX 0 .")...)
-	file := setting + "domains: {resolver: '" + names.Addr() + "'}\nsending: on\nroutes: {r: {smtp: {url: 'smtp://127.0.0.1:1', plain: true}}}\n"
-	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, dir, setting+"domains: {resolver: '"+names.Addr()+"'}\nsending: on\nroutes: {r: {smtp: {url: 'smtp://127.0.0.1:1', plain: true}}}\n")
 	good := mustRun(t, dir, "domain", "check", "Example.com.").stdout
 	if !strings.HasPrefix(good, "Sender domains\n  ok       domain-mx, domain-spf, domain-dkim, domain-dmarc, domain-alignment\n") {
 		t.Error(good)
@@ -85,9 +81,7 @@ func TestDomainCheck(t *testing.T) {
 
 // domainsFile is a program whose mail leaves, to a receiver.
 const domainsFile = `
-listen: 127.0.0.1:0
 partitions: 2
-data: %s
 start_seconds: 30
 event_time: {past_days: 30, future_minutes: 60}
 sending: 'on'
@@ -98,15 +92,13 @@ domains: {resolver: '%s', require: %t}
 // A domain is looked at when mail of it is met for the first time: the log, the
 // metrics, doctor and the API tell what is wrong, and no mail waits for DNS.
 func TestSenderDomainsAreLookedAt(t *testing.T) {
+	t.Parallel()
 	dir, receiver := t.TempDir(), startReceiver(t)
 	setting, key := signing(t, dir, "good.example")
 	names := dnstest.Start(t, append(goodDomain("good.example"), key, "mute.example MUTE")...)
 	write := func(require bool) {
 		t.Helper()
-		file := fmt.Sprintf(domainsFile, filepath.Join(dir, "data"), receiver.Addr(), names.Addr(), require, setting)
-		if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte(file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		configure(t, dir, fmt.Sprintf(domainsFile, receiver.Addr(), names.Addr(), require, setting))
 	}
 	write(false)
 	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)

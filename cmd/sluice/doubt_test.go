@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,7 +15,6 @@ import (
 
 	"sluice/alert"
 	"sluice/api"
-	"sluice/config"
 )
 
 // doubter is a provider that takes each mail and says so from the second time on.
@@ -49,10 +47,7 @@ func serveDoubts(t *testing.T, environ []string, to ...string) (*served, *doubte
 	provider := httptest.NewServer(d)
 	t.Cleanup(provider.Close)
 	dir := t.TempDir()
-	text := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %s\npartitions: 2\nsending: \"on\"\nroutes:\n  provider: {http: {url: '%s', body: '{\"to\":\"{{to}}\"}', id: /id}}\n", filepath.Join(dir, "data"), provider.URL)
-	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, dir, "partitions: 2\nsending: 'on'\nroutes:\n  provider: {http: {url: '"+provider.URL+"', body: '{\"to\":\"{{to}}\"}', id: /id}}\n")
 	s := serveConfigured(t, dir, append(environ, "SLUICE_ROOT_KEY="+testRoot)...)
 	sends := make(map[string]string)
 	for _, address := range to {
@@ -92,6 +87,7 @@ func (s *served) state(t *testing.T, send string) (state, life string) {
 // What is in doubt is listed with its evidence and decided about, by HTTP and by
 // the command, and who has decided stays.
 func TestDoubts(t *testing.T) {
+	t.Parallel()
 	s, d, sends := serveDoubts(t, nil, "a@example.com", "b@example.com", "c@example.com")
 	list := mustRun(t, s.dir, "doubt", "list").stdout
 	for to, send := range sends {
@@ -148,6 +144,7 @@ func TestDoubts(t *testing.T) {
 
 // Somebody is told that there is something to decide about.
 func TestDoubtsAreTold(t *testing.T) {
+	t.Parallel()
 	url, messages := hook(t)
 	serveDoubts(t, []string{"SLUICE_ALERTS_WEBHOOK=" + url, "SLUICE_ALERTS_SECRET=0123456789abcdef", "SLUICE_ALERTS_HOLD_SECONDS=0"}, "a@example.com", "b@example.com")
 	if m := <-messages; !slices.ContainsFunc(m.Alerts, func(n alert.Notice) bool {
@@ -159,6 +156,7 @@ func TestDoubtsAreTold(t *testing.T) {
 
 // The program is watched: one frame without a terminal, and live until Ctrl-C.
 func TestTop(t *testing.T) {
+	t.Parallel()
 	s, _, _ := serveDoubts(t, nil, "a@example.com")
 	out := mustRun(t, s.dir, "top", "--once", "--url", s.url).stdout
 	for _, want := range []string{"ready\n", "accepted ", "high ", "for a time ", "provider ", "closed ", "ledger: not shown without a key with ledger:read\n", " %"} {

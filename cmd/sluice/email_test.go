@@ -4,13 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-
-	"sluice/config"
 )
 
 // emails returns what a list of addresses says.
@@ -28,6 +24,7 @@ const anyDay = "?start_date=2020-01-01&end_date=2100-01-01"
 // What one call sets another lists, and senders ask; an address that nobody has
 // is remembered for whoever gets it.
 func TestBrazeEmailLists(t *testing.T) {
+	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
 	const done = `{"message":"success"}`
 	suppressed := func(address, class, reason string) {
@@ -91,6 +88,7 @@ func TestBrazeEmailLists(t *testing.T) {
 
 // Lists come in pages, by time; named addresses alone, whatever the days.
 func TestBrazeEmailPages(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := startServe(t, dir, "SLUICE_ROOT_KEY="+testRoot)
 	for i, day := range []string{"10", "11", "12"} {
@@ -151,6 +149,7 @@ func TestBrazeEmailPages(t *testing.T) {
 // cannot is said to the caller and in the log. None of the servers that stand in
 // for SES has such a list (aws-ses-v2-local, moto), so a handler is it.
 func TestBrazeEmailProviders(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var asked []string
 	amazon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -170,10 +169,7 @@ func TestBrazeEmailProviders(t *testing.T) {
 	start := func(sending string) *served {
 		t.Helper()
 		dir := t.TempDir()
-		text := fmt.Sprintf("listen: 127.0.0.1:0\npartitions: 2\ndata: %s\nsending: '%s'\nroles: [intake, store]\nroutes:\n  amazon: {ses: {region: eu-west-1, access_key: k, secret_key: s, endpoint: '%s'}}\n  relay: {smtp: {url: 'smtp://127.0.0.1:1'}}\n", filepath.Join(dir, "data"), sending, amazon.URL)
-		if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		configure(t, dir, fmt.Sprintf("partitions: 2\nsending: '%s'\nroles: [intake, store]\nroutes:\n  amazon: {ses: {region: eu-west-1, access_key: k, secret_key: s, endpoint: '%s'}}\n  relay: {smtp: {url: 'smtp://127.0.0.1:1'}}\n", sending, amazon.URL))
 		return serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
 	}
 	s := start("sink")

@@ -9,6 +9,7 @@ import (
 // Who is deleted gets no mail any more that waits for him, and the ledger knows
 // him no more: neither by his name nor by his address. What it counts stays.
 func TestDeletedUserGetsNoMail(t *testing.T) {
+	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
 	s.sent(t, 201, "/users/track", `{"attributes":[{"external_id":"gone","email":"ann@example.com"},{"external_id":"stays","email":"bob@example.com"}]}`)
 	await(t, "both are there", func() bool { return len(s.texts(t, "SELECT part FROM user_addresses")) == 2 })

@@ -131,6 +131,7 @@ func (s *served) awaitRows(t *testing.T, rows, duplicates int) {
 
 // Every form of a body goes in, and what is repeated is stored once.
 func TestEventsOverHTTP(t *testing.T) {
+	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
 	s.accepted(t, 1, `{"event":"open","email":"Ann@Example.COM","time":"2026-01-02T03:04:05Z","plan":"pro"}`)
 	s.accepted(t, 2, ` [{"event":"click","user_id":"u1"}, {"event":"bought","user_id":"u1"}]`, "Content-Type", "application/json")
@@ -177,6 +178,7 @@ func TestEventsOverHTTP(t *testing.T) {
 
 // What is no event is refused item by item; what is no request, as a whole.
 func TestEventsRefused(t *testing.T) {
+	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot, "SLUICE_LOG_LEVEL=debug")
 	a := s.post(t, `[{"event":"a"},{"no":"name"},7,{"event":"b","time":"no time"},{"event":"c"},{bad},{"event":"d","event_id":"x"}]`, "X-Request-Id", "my-id")
 	if a.status != 202 || a.body.Accepted != 2 || a.body.RefusedCount != 5 || len(a.body.Refused) != 5 || a.header.Get("X-Request-Id") != "my-id" {
@@ -233,6 +235,7 @@ func TestEventsRefused(t *testing.T) {
 
 // 100 MB are refused without being held, whether their size is said or not.
 func TestEventsTooLarge(t *testing.T) {
+	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
 	const size = 100 << 20
 	for _, chunked := range []bool{false, true} {
@@ -276,6 +279,7 @@ func (spaces) Read(p []byte) (int, error) {
 
 // A user's events keep their order, within a request and from one to the next.
 func TestEventsKeepTheirOrder(t *testing.T) {
+	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
 	const users, requests, each = 7, 20, 140
 	var wait sync.WaitGroup
@@ -319,6 +323,7 @@ func TestEventsKeepTheirOrder(t *testing.T) {
 // A client whose connection was closed without an answer, since the machine is
 // too busy for it to speak in time, sends its event again.
 func TestThousandClients(t *testing.T) {
+	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
 	const clients, each = 1000, 3
 	var repeats atomic.Int64
@@ -354,6 +359,7 @@ func TestThousandClients(t *testing.T) {
 
 // Keys by the command: made, listed, used, lacking a permission, revoked.
 func TestKeys(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := startServe(t, dir)
 	made := mustRun(t, dir, "key", "create", "--name", "shop")
@@ -403,6 +409,7 @@ func TestKeys(t *testing.T) {
 
 // A full Redis is told as such, and what is repeated afterwards is in once.
 func TestEventsWhenRedisIsFull(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := startServe(t, dir, "SLUICE_ROOT_KEY="+testRoot)
 	cfg := config.Default()
@@ -443,6 +450,7 @@ func TestEventsWhenRedisIsFull(t *testing.T) {
 // While the program stops, everything that was answered 202 is stored, and
 // everybody else is told to come again or finds nobody there.
 func TestEventsWhileStopping(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := startServe(t, dir, "SLUICE_ROOT_KEY="+testRoot)
 	var mu sync.Mutex
@@ -502,6 +510,7 @@ func addKeyWithout(t *testing.T, store *sqlstore.Store) string {
 // A key that sends more than it may is told when to come again, and nothing of
 // that request is taken; others are not concerned.
 func TestKeysAreBounded(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := startServe(t, dir, "SLUICE_ROOT_KEY="+testRoot, "SLUICE_KEY_ITEMS_PER_SECOND=1")
 	words := []string{"--permission", "events:write,counters:write,series:read"}

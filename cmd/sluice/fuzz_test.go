@@ -42,6 +42,7 @@ func pythonTool(t *testing.T, name string) string {
 // promise; good requests are taken, bad ones refused; what needs a key is
 // refused without one; other methods are answered 405, with Allow.
 func TestFuzzedBySchema(t *testing.T) {
+	t.Parallel()
 	tool := pythonTool(t, "st")
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot, "SLUICE_DOMAINS_RESOLVER="+dnstest.Start(t).Addr())
 	dir := t.TempDir()

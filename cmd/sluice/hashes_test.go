@@ -3,21 +3,17 @@ package main
 import (
 	"database/sql"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/redis/rueidis"
 
-	"sluice/config"
 	"sluice/servers"
 )
 
 const hashesFile = `
-listen: 127.0.0.1:0
 partitions: 4
-data: %s
 hashes:
   - redis: [%s]
     dirty: buffered
@@ -29,10 +25,7 @@ hashes:
 func hashesDir(t *testing.T, urls ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	text := fmt.Appendf(nil, hashesFile, filepath.Join(dir, "data"), `"`+strings.Join(urls, `", "`)+`"`)
-	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, dir, fmt.Sprintf(hashesFile, `"`+strings.Join(urls, `", "`)+`"`))
 	return dir
 }
 
@@ -64,6 +57,7 @@ func startOther(t *testing.T) (*servers.Redis, func(words ...string)) {
 // The whole program: from two servers into the series, dead letters replayed
 // from the command line, metrics of both.
 func TestServeDrainsHashes(t *testing.T) {
+	t.Parallel()
 	one, doOne := startOther(t)
 	two, doTwo := startOther(t)
 	dir := hashesDir(t, one.URL(), two.URL())
@@ -109,6 +103,7 @@ func TestServeDrainsHashes(t *testing.T) {
 
 // Two names of one server would take turns at its lease, for ever.
 func TestHashesOfOneServerByTwoNames(t *testing.T) {
+	t.Parallel()
 	one, _ := startOther(t)
 	dir := hashesDir(t, one.URL(), strings.Replace(one.URL(), "127.0.0.1", "localhost", 1))
 	if r := sluiceRun(t, dir, "serve"); r.code != exitFailed || !strings.Contains(r.stderr, "has the same hashes as a server before it") {

@@ -31,6 +31,7 @@ func write(t *testing.T, file, text string) {
 // A file goes in once however often and however it is imported; what it has
 // grown by goes in; what is no event is reported.
 func TestImportEvents(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	writePlain(t, dir)
 	file := filepath.Join(dir, "old.ndjson")
@@ -84,6 +85,7 @@ func TestImportEvents(t *testing.T) {
 
 // What is exported goes in elsewhere as it was: import(export(x)) is x.
 func TestImportOfExport(t *testing.T) {
+	t.Parallel()
 	from, to := t.TempDir(), t.TempDir()
 	storedBy(t, from, append([]string{recent("e1", "hard_bounce", 1), recent("e2", "bought", 2), `{"event":"näme \"x\"","ts":` + fmt.Sprint(time.Now().UnixMilli()) + `,"event_id":"a,b","deep":{"a":[1,2.50]}}`}, recent("e4", "=1+1", 4))...)
 	writePlain(t, to)
@@ -106,6 +108,7 @@ func TestImportOfExport(t *testing.T) {
 // Users go in once, what is wrong is reported, and what is exported goes in
 // elsewhere as it was.
 func TestImportUsers(t *testing.T) {
+	t.Parallel()
 	from, to := t.TempDir(), t.TempDir()
 	var b strings.Builder
 	for i := range 3000 {

@@ -162,6 +162,7 @@ func TestUsageErrors(t *testing.T) {
 // What is wrong with the configuration or the world is exit code 1, in one
 // line that says what to do.
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
 	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte("lists:\n  q:\n    tabel: t\n"), 0o600); err != nil {

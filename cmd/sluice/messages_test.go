@@ -10,6 +10,7 @@ import (
 // Mail that is handed in is in the ledger once, whatever is repeated; large
 // contents are stored beside it. What waits is cancelled, what is due goes out.
 func TestMessages(t *testing.T) {
+	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
 	body := `[{"from":"Shop <shop@example.com>","to":["ann@example.com","bob@example.com"],"subject":"small","text":"hello","send_at":"2027-06-01T00:00:00Z"},
 		{"from":"nobody","to":"ann@example.com","text":"refused"},
@@ -76,6 +77,7 @@ func TestMessages(t *testing.T) {
 // request came first: what is written under its name is written once, and they
 // would never be sent.
 func TestRepeatWithMoreMessages(t *testing.T) {
+	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
 	var body strings.Builder
 	for range 8 { // in the partition of the other one too

@@ -24,6 +24,7 @@ func (s *served) sample(t *testing.T, line string) float64 {
 
 // What a transaction went through is measured, from the request to the trim.
 func TestMetricsOfARunningProgram(t *testing.T) {
+	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot, "SLUICE_PARTITIONS=1")
 	const requests = 12 // more than the entries that stay in a log
 	for i := range requests {

@@ -108,6 +108,7 @@ func (s *served) awaitMirrored(t *testing.T, m *mirrored) {
 // The whole program: what was there before, events and counters, while the
 // mirror is away and after it was emptied, turned off and on again.
 func TestServeMirrorsTheSeries(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := startServe(t, dir, "SLUICE_ROOT_KEY="+testRoot)
 	const day = "2026-01-31T"
@@ -203,6 +204,7 @@ func TestServeMirrorsTheSeries(t *testing.T) {
 
 // A password in the mirror's URL is in no log, no error and no listing.
 func TestMirrorPasswordIsNotShown(t *testing.T) {
+	t.Parallel()
 	const secret = "geheim"
 	for _, url := range []string{"mongodb://u:" + secret + "@127.0.0.1:1/db?serverSelectionTimeoutMS=50", "mongodb://u:" + secret + "@127.0.0.1:1,127.0.0.1:2/db?serverSelectionTimeoutMS=50&tlsCertificateKeyFilePassword=" + secret} {
 		dir := t.TempDir()

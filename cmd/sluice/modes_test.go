@@ -12,14 +12,11 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/config"
 	"sluice/smtp/sink"
 )
 
 const modesFile = `
-listen: 127.0.0.1:0
 partitions: 2
-data: %s
 start_seconds: 30
 in_doubt_seconds: 1
 domains: {check: false}
@@ -32,10 +29,7 @@ sending: '%s'
 // startMode starts a program in a mode, whose only route leads to a receiver.
 func startMode(t *testing.T, dir, mode string, receiver *sink.Sink) *served {
 	t.Helper()
-	file := fmt.Sprintf(modesFile, filepath.Join(dir, "data"), receiver.Addr(), mode)
-	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, dir, fmt.Sprintf(modesFile, receiver.Addr(), mode))
 	return serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
 }
 
@@ -75,6 +69,7 @@ func (s *served) counted(t *testing.T, state sluice.SendState) string {
 // With allow-list nobody gets mail but who is on the list, whatever the mail asks
 // for and whatever the receiver says first; all other goes into the mailboxes.
 func TestNothingButTheAllowedLeaves(t *testing.T) {
+	t.Parallel()
 	receiver := startReceiver(t)
 	s := startMode(t, t.TempDir(), "allow-list", receiver)
 	s.mailed(t, `{"from":"shop@example.com","subject":"s","text":"t","to":["ME@allowed.example","you@allowed.example","a@list.example"],"cc":["a@sub.list.example","a@LIST.example","b@x.open.example"],
@@ -128,6 +123,7 @@ func TestNothingButTheAllowedLeaves(t *testing.T) {
 // With off nothing is even connected to, and mail waits; with sink it goes into
 // the mailboxes; what has waited leaves with on, once.
 func TestModes(t *testing.T) {
+	t.Parallel()
 	dir, receiver := t.TempDir(), startReceiver(t)
 	message := func(to string) string {
 		return `{"from":"shop@example.com","subject":"s","text":"t","to":"` + to + `"}`

@@ -33,6 +33,7 @@ var (
 // The dashboard and the rules ask for metrics that the program has, and the
 // dashboard for all of them.
 func TestDashboardAndRulesKnowTheMetrics(t *testing.T) {
+	t.Parallel()
 	known := metricNames(t)
 	var dashboard struct {
 		Panels []struct {

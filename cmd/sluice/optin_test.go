@@ -18,9 +18,7 @@ import (
 )
 
 const optInFile = `
-listen: 127.0.0.1:0
 partitions: 4
-data: %s
 public_url: https://mail.example.com
 proxies: [127.0.0.1]
 optin:
@@ -38,9 +36,7 @@ optin:
 func startOptIn(t *testing.T) *served {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), fmt.Appendf(nil, optInFile, filepath.Join(dir, "data")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, dir, optInFile)
 	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
 	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return s
@@ -109,6 +105,7 @@ func (s *served) written(t *testing.T, name string, count int) []string {
 // there before the button is pressed, whatever fetches the link; a second press
 // writes nothing.
 func TestOptIn(t *testing.T) {
+	t.Parallel()
 	s := startOptIn(t)
 	res, text := s.form(t, "POST", "/v1/optin/newsletter", "email=Ann%40Example.com&first_name=Ann+%C3%A4&website=&plan=gold&stolen=1", "X-Forwarded-For", "6.6.6.6, 203.0.113.7")
 	if res.StatusCode != http.StatusAccepted || text != "{\"accepted\":true}\n" {
@@ -198,6 +195,7 @@ func (s *served) stillUnsubscribed(t *testing.T, token string) {
 // The answer to a form is the same for whoever is known; what cannot be a
 // request is refused; nothing is written of what machines fill in.
 func TestOptInRequests(t *testing.T) {
+	t.Parallel()
 	s := startOptIn(t)
 	if status, text := s.braze(t, "POST", "/users/track", `{"attributes":[{"email":"known@example.com","email_subscribe":"opted_in"}]}`); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
@@ -257,6 +255,7 @@ func TestOptInRequests(t *testing.T) {
 // A sender and an address have their bounds; that of an address is told to
 // nobody but those with a key.
 func TestOptInRates(t *testing.T) {
+	t.Parallel()
 	s := startOptIn(t)
 	for i := range 7 {
 		res, text := s.form(t, "POST", "/v1/optin/newsletter", fmt.Sprintf("email=u%d%%40example.com", i), "X-Forwarded-For", "198.51.100.1")
@@ -278,6 +277,7 @@ func TestOptInRates(t *testing.T) {
 
 // Only the origins of a form may use it from a page.
 func TestOptInOrigins(t *testing.T) {
+	t.Parallel()
 	s := startOptIn(t)
 	for _, method := range []string{"OPTIONS", "POST"} {
 		body := map[string]string{"POST": `{"email":"a@example.com"}`}[method]
@@ -300,6 +300,7 @@ func TestOptInOrigins(t *testing.T) {
 // A link that was changed, was made elsewhere, or whose form is no more confirms
 // nothing; the secret outlives a restart.
 func TestOptInLinks(t *testing.T) {
+	t.Parallel()
 	s := startOptIn(t)
 	token := s.link(t, "plain", `{"email":"a@example.com"}`)
 	changed := []byte(token)
@@ -345,6 +346,7 @@ func TestOptInLinks(t *testing.T) {
 
 // The commands of docs/consent.md do what it says, with its own configuration.
 func TestConsentGuide(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "consent.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -355,10 +357,7 @@ func TestConsentGuide(t *testing.T) {
 	var s *served
 	for _, b := range blocks {
 		if b[1] == "yaml" {
-			text := fmt.Sprintf("listen: 127.0.0.1:0\ndata: %s\n%s", filepath.Join(dir, "data"), b[2])
-			if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			configure(t, dir, b[2])
 			s = serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
 			continue
 		}

@@ -236,6 +236,7 @@ func TestUnit(t *testing.T) {
 // The command that supervisors run: 0 while the program lives, 1 when it does
 // not, is not ready, or is not there.
 func TestHealthCommand(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if r := sluiceRun(t, dir, "health", "--listen", "127.0.0.1:1"); r.code != exitFailed || !strings.Contains(r.stderr, "does it run") {
 		t.Errorf("%+v", r)

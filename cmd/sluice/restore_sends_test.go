@@ -26,7 +26,7 @@ type postOffice struct {
 	got map[string]int // recipients
 }
 
-const postOfficeFile = "listen: 127.0.0.1:0\npartitions: 2\ndata: %s\nsending: 'on'\nroutes: {provider: {http: {url: '%s', body: '{\"to\":\"{{to}}\"}'}}}\n"
+const postOfficeFile = "partitions: 2\nsending: 'on'\nroutes: {provider: {http: {url: '%s', body: '{\"to\":\"{{to}}\"}'}}}\n"
 
 func openPostOffice(t *testing.T) *postOffice {
 	p := &postOffice{t: t, dir: t.TempDir(), got: make(map[string]int)}
@@ -38,10 +38,7 @@ func openPostOffice(t *testing.T) *postOffice {
 		p.got[to]++
 	}))
 	t.Cleanup(provider.Close)
-	text := fmt.Appendf(nil, postOfficeFile, filepath.Join(p.dir, "data"), provider.URL)
-	if err := os.WriteFile(filepath.Join(p.dir, "sluice.yaml"), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, p.dir, fmt.Sprintf(postOfficeFile, provider.URL))
 	p.start()
 	return p
 }
@@ -179,6 +176,7 @@ const few = 6
 // since is known by the log, or is in doubt; what still waits is sent, once,
 // whether or not the database knows of it.
 func TestRestoreOfTheDatabaseUnderLanes(t *testing.T) {
+	t.Parallel()
 	p := openPostOffice(t)
 	p.pause("first", "second", "kept")
 	p.mail("first", few, `,"tags":["first"]`)
@@ -220,6 +218,7 @@ func TestRestoreOfTheDatabaseUnderLanes(t *testing.T) {
 // Today's database under last night's logs, and both of last night: no lane is
 // in a backup, so what waits is in doubt, and nothing of the logs is sent again.
 func TestRestoreWithoutLanes(t *testing.T) {
+	t.Parallel()
 	for name, only := range map[string][]string{"redis": {"--only", "redis"}, "both": nil} {
 		t.Run(name, func(t *testing.T) {
 			p := openPostOffice(t)
@@ -250,6 +249,7 @@ func TestRestoreWithoutLanes(t *testing.T) {
 // What was in the logs of a backup and not stored yet has been sent since: it
 // comes to be in the ledger, in doubt, and is not sent again.
 func TestRestoreOfLogsThatWereSent(t *testing.T) {
+	t.Parallel()
 	p := openPostOffice(t)
 	p.stop()
 	p.start("SLUICE_ROLES=intake")
@@ -270,6 +270,7 @@ func TestRestoreOfLogsThatWereSent(t *testing.T) {
 // What an operator stops is stopped by the next look; what he purges is
 // cancelled, and nothing else is.
 func TestPausingAndPurging(t *testing.T) {
+	t.Parallel()
 	p := openPostOffice(t)
 	stop := func(want int, body string) string {
 		t.Helper()

@@ -16,9 +16,10 @@ import (
 // What is past its retention when the program starts goes, the rest stays: by
 // kind, and the dead letters too. An import of such events is refused.
 func TestRetention(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	writeRetention := func(retention string) {
-		write(t, filepath.Join(dir, "sluice.yaml"), fmt.Sprintf("listen: 127.0.0.1:0\npartitions: 4\ndata: %s\n%s\nlists:\n  q: {dedupe: event_id}\n", filepath.Join(dir, "data"), retention))
+		configure(t, dir, "partitions: 4\n"+retention+"\nlists:\n  q: {dedupe: event_id}\n")
 	}
 	ago := func(days int) string { return time.Now().UTC().AddDate(0, 0, -days).Format(time.RFC3339) }
 	line := func(id, name string, days int) string {
@@ -64,6 +65,7 @@ func TestRetention(t *testing.T) {
 
 // On MariaDB a day past its retention goes with its partition.
 func TestRetentionDropsDays(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	maria, err := servers.StartMariaDB(t.Context(), servers.MariaDBOptions{Dir: filepath.Join(dir, "maria")})
 	if err != nil {
@@ -79,8 +81,7 @@ func TestRetentionDropsDays(t *testing.T) {
 	}
 	defer db.Close()
 	start := func(settings string) *served {
-		write(t, filepath.Join(dir, "sluice.yaml"), fmt.Sprintf("listen: 127.0.0.1:0\npartitions: 4\ndata: %s\ndatabase: mysql://root@%s/kept\n%s\nlists:\n  q: {dedupe: event_id}\n",
-			filepath.Join(dir, "data"), maria.Addr(), settings))
+		configure(t, dir, fmt.Sprintf("partitions: 4\ndatabase: mysql://root@%s/kept\n%s\nlists:\n  q: {dedupe: event_id}\n", maria.Addr(), settings))
 		return serveConfigured(t, dir)
 	}
 	event := func(days int) string {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/smtp"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -20,6 +19,7 @@ import (
 
 // The switch is there for programs that run and that will, and stays.
 func TestSendingStops(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	startServe(t, dir)
 	show := func(want string) {
@@ -48,12 +48,9 @@ func TestSendingStops(t *testing.T) {
 // Routes are opened at the start, and what is wrong with them ends it.
 func TestRoutesAreOpened(t *testing.T) {
 	dir := t.TempDir()
-	file := filepath.Join(dir, config.DefaultFile)
 	write := func(routes string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte("listen: 127.0.0.1:0\ndata: "+filepath.Join(dir, "data")+"\nstart_seconds: 20\nsending: allow-list\nallow_list: [example.com]\n"+routes), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		configure(t, dir, "start_seconds: 20\nsending: allow-list\nallow_list: [example.com]\n"+routes)
 	}
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	write("routes: {a: {ses: {region: eu-west-1}}}\n")
@@ -67,6 +64,7 @@ func TestRoutesAreOpened(t *testing.T) {
 // A mail goes by a route of the configuration, and one that may not go anywhere
 // into the mailboxes.
 func TestMailGoesByARoute(t *testing.T) {
+	t.Parallel()
 	got := make(chan string, 10)
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -122,11 +120,8 @@ func TestMailGoesByARoute(t *testing.T) {
 func TestMailThatNoRouteTakes(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
-	text := "listen: 127.0.0.1:0\ndata: " + filepath.Join(dir, "data") + "\nstart_seconds: 20\nsending: \"on\"\nsmtpd: {listen: '127.0.0.1:0', require_auth: false}\n" +
-		"routes: {only: {ses: {region: eu-west-1}, domains: [example.com], classes: [transactional]}}\n"
-	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, dir, "start_seconds: 20\nsending: \"on\"\nsmtpd: {listen: '127.0.0.1:0', require_auth: false}\n"+
+		"routes: {only: {ses: {region: eu-west-1}, domains: [example.com], classes: [transactional]}}\n")
 	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot, "SLUICE_ROLES=store")
 	mail := func(to, more string) string {
 		return `{"from":"shop@example.com","to":"` + to + `","text":"hello"` + more + `}`

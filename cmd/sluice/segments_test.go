@@ -22,6 +22,7 @@ func fenced(page, language string) (all []string) {
 
 // The rules of the guide are rules, and its requests are answered as it says.
 func TestSegmentsGuide(t *testing.T) {
+	t.Parallel()
 	content, err := os.ReadFile("../../docs/segments.md")
 	if err != nil {
 		t.Fatal(err)

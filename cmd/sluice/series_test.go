@@ -59,6 +59,7 @@ func (s *served) series(t *testing.T, query string) string {
 // Events and counters are counted by hour and read by hour, day and zone; a
 // repeat with an Idempotency-Key counts once.
 func TestSeries(t *testing.T) {
+	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
 	at := func(d time.Duration) string {
 		return time.Now().UTC().Truncate(24 * time.Hour).Add(-48*time.Hour + d).Format(time.RFC3339)
@@ -150,6 +151,7 @@ func (s *served) seriesCSV(t *testing.T, whole string) {
 
 // A key reads or writes what its permissions say, and nothing else.
 func TestSeriesPermissions(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := startServe(t, dir, "SLUICE_ROOT_KEY="+testRoot)
 	for permission, path := range map[string]string{"counters:write": "/v1/counters", "series:read": "/v1/series", "events:write": "/v1/events"} {
@@ -166,6 +168,7 @@ func TestSeriesPermissions(t *testing.T) {
 // Times far from now are refused in requests and kept of lists; a change of
 // the bounds lets them in.
 func TestEventTimeBounds(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := startServe(t, dir, "SLUICE_ROOT_KEY="+testRoot, "SLUICE_EVENT_TIME_PAST_DAYS=7", "SLUICE_EVENT_TIME_FUTURE_MINUTES=10")
 	item := func(d time.Duration) string {

@@ -33,9 +33,7 @@ type served struct {
 }
 
 const serveFile = `
-listen: 127.0.0.1:0
 partitions: 4
-data: %s
 event_time: {past_days: 0}
 public_url: https://mail.example.com
 optin: {newsletter: {fields: [first_name], per_address_per_hour: 0, per_ip_per_hour: 0}}
@@ -49,11 +47,14 @@ var listening = regexp.MustCompile(`listen=(\S+)`)
 // startServe starts `sluice serve` on a directory and waits until it is ready.
 func startServe(t *testing.T, dir string, environ ...string) *served {
 	t.Helper()
-	file := filepath.Join(dir, config.DefaultFile)
-	if err := os.WriteFile(file, fmt.Appendf(nil, serveFile, filepath.Join(dir, "data")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, dir, serveFile)
 	return serveConfigured(t, dir, environ...)
+}
+
+// configure writes the configuration of a directory: its own data, and a text.
+func configure(t *testing.T, dir, text string) {
+	t.Helper()
+	write(t, filepath.Join(dir, config.DefaultFile), "listen: 127.0.0.1:0\ndata: "+filepath.Join(dir, "data")+"\n"+text)
 }
 
 // serveConfigured is startServe on a directory with a configuration.
@@ -168,6 +169,7 @@ func element(id, name string) string {
 // From a list to the database and back to the operator: stored once, tailed,
 // the broken one listed, shown, replayed, dropped; stopped and started again.
 func TestServe(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := startServe(t, dir)
 	if status, body := s.get(t, "/v1/users/track"); status != 404 || !strings.Contains(body, `"code":"not_found"`) {
@@ -261,6 +263,7 @@ func checkDead(t *testing.T, dir string, s *served) {
 // Dead letters can be replayed while no program runs: the element waits in the
 // embedded Redis for the next start.
 func TestReplayWithoutAProgram(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := startServe(t, dir)
 	pushAll(t, dir, "broken")
@@ -280,6 +283,7 @@ func TestReplayWithoutAProgram(t *testing.T) {
 
 // A program whose embedded Redis is gone ends and says so.
 func TestEmbeddedRedisEnds(t *testing.T) {
+	t.Parallel()
 	cfg := config.Default()
 	cfg.Listen, cfg.Data, cfg.ShutdownSeconds = "127.0.0.1:0", t.TempDir(), 5
 	cfg.Database = config.URL("sqlite:" + filepath.Join(cfg.Data, "sluice.db"))
@@ -314,6 +318,7 @@ var sum = regexp.MustCompile(`(?m)^pushed ([\d,]+) = stored ([\d,]+) \+ dead ([\
 
 // The demo's sum comes out, and is that of the database.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
 	for run := 1; run <= 2; run++ { // the second on what the first left

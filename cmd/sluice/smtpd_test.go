@@ -74,6 +74,7 @@ func makeCertificate(t *testing.T, certFile, keyFile string) {
 
 // Mailers of four languages hand in mail, with TLS and a key, as they are.
 func TestMailersHandInMail(t *testing.T) {
+	t.Parallel()
 	s, address, certificate := startSMTP(t)
 	made := keyFor(t, s, key.MessagesSend)
 	const count = 20
@@ -127,6 +128,7 @@ func mailers(t *testing.T, address, password, certificate string, count int) {
 // On this machine, and without a certificate, they do so in clear: nothing is
 // offered to them that they would refuse.
 func TestMailersHandInMailWithoutTLS(t *testing.T) {
+	t.Parallel()
 	s, address, _ := startSMTP(t, "SLUICE_SMTPD_TLS_CERT=", "SLUICE_SMTPD_TLS_KEY=")
 	mailers(t, address, keyFor(t, s, key.MessagesSend), "", 2)
 	if n := s.metric(t, "sluice_smtp_accepted_messages_total"); n != 3*2+1 {
@@ -186,6 +188,7 @@ func swaks(t *testing.T, address, certificate, password, want string, more ...st
 // Twenty connections at once, by Postfix's generator: all that it was told is
 // accepted is kept.
 func TestManyMailsBySMTP(t *testing.T) {
+	t.Parallel()
 	s, address, _ := startSMTP(t, "SLUICE_SMTPD_REQUIRE_AUTH=false")
 	ctx, cancel := context.WithTimeout(t.Context(), 6*patience)
 	defer cancel()
@@ -203,6 +206,7 @@ func TestManyMailsBySMTP(t *testing.T) {
 
 // What is handed in is sent, and what is for later waits.
 func TestMailBySMTPIsSent(t *testing.T) {
+	t.Parallel()
 	s, address, certificate := startSMTP(t, "SLUICE_ROLES=store,send")
 	made := keyFor(t, s, key.MessagesSend)
 	later := time.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
@@ -219,6 +223,7 @@ func TestMailBySMTPIsSent(t *testing.T) {
 
 // A key that is revoked sends nothing more over a connection that is open.
 func TestRevokedKeySendsNoMail(t *testing.T) {
+	t.Parallel()
 	s, address, certificate := startSMTP(t)
 	made := keyFor(t, s, key.MessagesSend)
 	pool := x509.NewCertPool()

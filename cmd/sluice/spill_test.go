@@ -51,6 +51,7 @@ func deploymentIn(t *testing.T, dir string) string {
 // A spill file is replayed once: by hand, as a copy with a torn end, and by the
 // program that finds it. Package chaos kills it.
 func TestSpillFilesAreReplayedOnce(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := startServe(t, dir)
 	id := deploymentIn(t, dir)

@@ -11,16 +11,13 @@ import (
 	"syscall"
 	"testing"
 
-	"sluice/config"
 	"sluice/servers"
 )
 
 const startFile = `
-listen: 127.0.0.1:0
 partitions: 1
 redis: %s
 database: %s
-data: %s
 `
 
 // awayServers are a Redis and a MariaDB that have been killed, and a
@@ -41,10 +38,7 @@ func awayServers(t *testing.T) (dir string, redis *servers.Redis, maria *servers
 	if err := maria.CreateDatabase(t.Context(), "late"); err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf(startFile, redis.URL(), "mysql://root@"+maria.Addr()+"/late", filepath.Join(dir, "data"))
-	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, dir, fmt.Sprintf(startFile, redis.URL(), "mysql://root@"+maria.Addr()+"/late"))
 	if err := redis.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -57,6 +51,7 @@ func awayServers(t *testing.T) (dir string, redis *servers.Redis, maria *servers
 // After a power cut the program, Redis and the database start together: it
 // waits for them, and says for whom.
 func TestStartWaitsForServers(t *testing.T) {
+	t.Parallel()
 	dir, redis, maria := awayServers(t)
 	s := &served{client: http.DefaultClient, dir: dir, log: &buffer{}, signals: make(chan os.Signal, 2), done: make(chan int, 1)}
 	m := Main{Args: []string{"serve"}, Dir: dir, Stdout: io.Discard, Stderr: s.log, Signals: s.signals}
@@ -85,6 +80,7 @@ func TestStartWaitsForServers(t *testing.T) {
 
 // Its patience has an end.
 func TestStartGivesUp(t *testing.T) {
+	t.Parallel()
 	dir, redis, _ := awayServers(t)
 	r := sluiceRun(t, dir, "serve", "--start-seconds", "0")
 	if r.code != exitFailed || !strings.Contains(r.stderr, "sluice: start: connect to redis "+redis.URL()) {

@@ -11,14 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"sluice/config"
 )
 
 const tableFile = `
-listen: 127.0.0.1:0
 partitions: 4
-data: %s
 lists:
   q: {table: opens, columns: {n: n}}
 `
@@ -26,10 +22,9 @@ lists:
 // An operator sees that a follower stands still, why, and how much waits; and
 // that it gets on again.
 func TestAFollowerThatStandsStillIsSeen(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), fmt.Appendf(nil, tableFile, filepath.Join(dir, "data")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, dir, tableFile)
 	if err := os.Mkdir(filepath.Join(dir, "data"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -92,6 +87,7 @@ func TestAFollowerThatStandsStillIsSeen(t *testing.T) {
 
 // A second program on the same data is told why it does not start.
 func TestSecondProgramOnTheSameData(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := startServe(t, dir)
 	var log bytes.Buffer

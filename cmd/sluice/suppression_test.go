@@ -8,13 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"sluice/config"
 )
 
 // What the command changes, a running program answers by; what it reads of a
 // file too.
 func TestSuppressionCommand(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := startServe(t, dir, "SLUICE_ROOT_KEY="+testRoot)
 	checked := func(address string, want bool) {
@@ -79,16 +78,14 @@ func TestSuppressionCommand(t *testing.T) {
 // also while the program is down, and also on a server that is cut off meanwhile.
 // What somebody else has suppressed stays.
 func TestSuppressionSet(t *testing.T) {
+	t.Parallel()
 	other, do := startOther(t)
 	do("SADD", "sender_bad_domains", "bad.example", "Worse.Example", "Ann@Example.com", "not an entry", "stays.example")
 	for i := range 2_000 {
 		do("SADD", "sender_bad_domains", fmt.Sprintf("bad-%d.example", i))
 	}
 	dir := t.TempDir()
-	text := fmt.Sprintf("listen: 127.0.0.1:0\npartitions: 4\ndata: %s\nsuppression_sets: {sender_bad_domains: {redis: %q, subdomains: true}}\n", filepath.Join(dir, "data"), other.URL())
-	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, dir, fmt.Sprintf("partitions: 4\nsuppression_sets: {sender_bad_domains: {redis: %q, subdomains: true}}\n", other.URL()))
 	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
 	checked := func(address string, want bool) {
 		t.Helper()

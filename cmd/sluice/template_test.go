@@ -20,6 +20,7 @@ header Reply-To: {{ n }} <h@example.com>
 // Templates are put from files beside a running program, shown as such files,
 // previewed for a user, put back to an older version and archived.
 func TestTemplateCommand(t *testing.T) {
+	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
 	s.sent(t, 201, "/users/track/sync", `{"attributes":[{"external_id":"u-7","first_name":"A\u001b[2Jnn"}]}`)
 	file := filepath.Join(s.dir, "welcome.mail")
@@ -76,6 +77,7 @@ func TestTemplateCommand(t *testing.T) {
 
 // What cannot be done says why, and which line of which file.
 func TestTemplateCommandRefuses(t *testing.T) {
+	t.Parallel()
 	s := startServe(t, t.TempDir())
 	file := filepath.Join(s.dir, "x.mail")
 	for text, want := range map[string]string{

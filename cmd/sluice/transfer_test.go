@@ -104,19 +104,18 @@ func anonymous(from, count int) []string {
 	return all
 }
 
-const plainFile = "listen: 127.0.0.1:0\npartitions: 4\ndata: %s\nlists:\n  q: {app_id: shop}\n"
+const plainFile = "partitions: 4\nlists:\n  q: {app_id: shop}\n"
 
 func writePlain(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "sluice.yaml"), fmt.Appendf(nil, plainFile, filepath.Join(dir, "data")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, dir, plainFile)
 }
 
 // A backup beside a running program, put back into nothing: what was pushed
 // before it began is there, what was pushed while it ran is there once or not
 // at all, and the restored deployment goes on.
 func TestBackupAndRestoreIntoNothing(t *testing.T) {
+	t.Parallel()
 	from, to := t.TempDir(), t.TempDir()
 	writePlain(t, from)
 	writePlain(t, to)
@@ -187,6 +186,7 @@ func TestBackupAndRestoreIntoNothing(t *testing.T) {
 // still have is stored again, nothing twice. Then last night's Redis under
 // today's database: nothing is stored again.
 func TestRestoreOneUnderTheOther(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	writePlain(t, dir)
 	s := serveConfigured(t, dir)
@@ -242,16 +242,15 @@ func TestRestoreOneUnderTheOther(t *testing.T) {
 	}
 }
 
-const ownTableFile = "listen: 127.0.0.1:0\npartitions: 2\ndata: %s\nlists:\n  q: {table: mine, columns: {n: n}}\n"
+const ownTableFile = "partitions: 2\nlists:\n  q: {table: mine, columns: {n: n}}\n"
 
 // A table of the user's own is not restored. Where it is, its list goes on where
 // it was; where it comes from elsewhere, only the operator knows as of when.
 func TestRestoreLeavesOwnTablesAlone(t *testing.T) {
+	t.Parallel()
 	dir, other := t.TempDir(), t.TempDir()
 	for _, d := range []string{dir, other} {
-		if err := os.WriteFile(filepath.Join(d, "sluice.yaml"), fmt.Appendf(nil, ownTableFile, filepath.Join(d, "data")), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		configure(t, d, ownTableFile)
 		mustRun(t, d, "migrate")
 	}
 	file := filepath.Join(dir, "data", "sluice.db")

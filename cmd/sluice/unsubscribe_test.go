@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	netmail "net/mail"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -21,9 +19,7 @@ import (
 )
 
 const unsubscribeFile = `
-listen: 127.0.0.1:0
 partitions: 4
-data: %s
 public_url: https://mail.example.com/sluice
 unsubscribe_mailto: leave@example.com
 sending: "on"
@@ -43,9 +39,7 @@ func startMailing(t *testing.T) (s *served, next func(to string) *netmail.Messag
 	}))
 	t.Cleanup(provider.Close)
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, config.DefaultFile), fmt.Appendf(nil, unsubscribeFile, filepath.Join(dir, "data"), provider.URL), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, dir, fmt.Sprintf(unsubscribeFile, provider.URL))
 	s = serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
 	return s, func(to string) *netmail.Message {
 		t.Helper()
@@ -126,6 +120,7 @@ const plainMail = `,"subject":"s","text":"t"`
 // comes; transactional mail goes on; and who has subscribed again may leave by
 // the same mail.
 func TestUnsubscribe(t *testing.T) {
+	t.Parallel()
 	s, next := startMailing(t)
 	s.sent(t, 201, "/users/track", `{"attributes":[{"external_id":"u-1","email":"Ann@Example.com","email_subscribe":"opted_in"},{"external_id":"u-2","email":"ann@example.com"}]}`)
 	await(t, "both have the address", func() bool { return len(s.texts(t, "SELECT part FROM user_addresses")) == 2 })
@@ -188,6 +183,7 @@ func TestUnsubscribe(t *testing.T) {
 
 // A token that was changed, or that is for something else, unsubscribes nobody.
 func TestUnsubscribeRefuses(t *testing.T) {
+	t.Parallel()
 	s, next := startMailing(t)
 	s.mails(t, "marketing", "bob@example.com", plainMail)
 	link := linkOf(t, next("bob@example.com"))
@@ -220,6 +216,7 @@ func TestUnsubscribeRefuses(t *testing.T) {
 // Templates have the link, in marketing mail the same as the header; a preview
 // shows one that is good for nothing.
 func TestUnsubscribeInTemplates(t *testing.T) {
+	t.Parallel()
 	s, next := startMailing(t)
 	body := `{"id":"news","subject":"s","class":"marketing","from":"news@example.com","text":"ours {{unsubscribe_url}} braze {{${set_user_to_unsubscribed_url}}} end"}`
 	if status, text := s.ask(t, http.MethodPost, "/v1/templates", body); status != http.StatusCreated {
