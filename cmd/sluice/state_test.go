@@ -91,7 +91,7 @@ func TestSecondProgramOnTheSameData(t *testing.T) {
 	dir := t.TempDir()
 	s := startServe(t, dir)
 	var log bytes.Buffer
-	second := Main{Args: []string{"serve"}, Dir: dir, Stdout: io.Discard, Stderr: &log, Signals: make(chan os.Signal)}
+	second := Main{Args: []string{"serve", "--start-seconds", "1"}, Dir: dir, Stdout: io.Discard, Stderr: &log, Signals: make(chan os.Signal)}
 	if code := second.Run(context.Background()); code != exitFailed || !strings.Contains(log.String(), filepath.Join(dir, "data", "redis")) || !strings.Contains(log.String(), "of a program that still runs") {
 		t.Errorf("exit code %d:\n%s", code, &log)
 	}
