@@ -64,7 +64,7 @@ func newAuthority(rootKey string, keys func() sluice.KeyStore, clock sluice.Cloc
 	return &authority{
 		root: key.HashOf(rootKey), hasRoot: rootKey != "", keys: keys, clock: clock,
 		looking: make(chan struct{}, parallelLooks), again: make(chan struct{}, parallelLooks),
-		known:   make(map[string]knownKey), unknown: make(map[string]time.Time),
+		known: make(map[string]knownKey), unknown: make(map[string]time.Time),
 	}
 }
 
