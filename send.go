@@ -493,6 +493,10 @@ type Draft struct {
 	App   string
 	Route string
 
+	// Author is what its template has for From, where that is not the envelope's
+	// address: its readers see it. A content in MIME says so itself.
+	Author string
+
 	// Partly says that it is taken if some of To can be reached: who handed it in
 	// did not name addresses.
 	Partly bool

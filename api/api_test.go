@@ -54,6 +54,8 @@ type program struct {
 	domains DomainLooker
 }
 
+func (p *program) SenderRefused(context.Context, string) error { return nil }
+
 func (p *program) Ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -163,6 +163,11 @@ func (c *brazeCall) Submit(ctx context.Context, once string, drafts []sluice.Dra
 	return ids, nil
 }
 
+// SenderRefused implements braze.Core.
+func (c *brazeCall) SenderRefused(ctx context.Context, address string) error {
+	return c.s.program.SenderRefused(ctx, address)
+}
+
 // Once implements braze.Core. The names are one room for all keys.
 func (c *brazeCall) Once(ctx context.Context, name, content string) (first time.Time, once string, same bool, err error) {
 	in := c.s.program.Intake()

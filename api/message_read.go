@@ -347,6 +347,7 @@ func (m *messageReader) readTemplate(in *incoming) error {
 	}
 	in.draft.Form, in.draft.Class = sluice.ContentTemplate, version.Class
 	if _, ok := in.given["from"]; ok {
+		in.draft.Author = version.From
 		err = in.readFrom()
 		if err == nil && in.from.Name != "" {
 			err = refusal(sluice.CodeInvalid, "from: with a template it is an address without a name; the template's own from may have one")

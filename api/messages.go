@@ -162,7 +162,9 @@ func sameMessages(ctx context.Context, intake *ingest.Intake, request ingest.Req
 // recipients those have that can be sent.
 func (o *messagesOutcome) submit(ctx context.Context, to sluice.Submitter, once string, drafts []sluice.Draft) (recipients int, err error) {
 	ids, err := to.Submit(ctx, once, drafts)
-	if refused, ok := errors.AsType[sluice.Refusals](err); ok {
+	// They may be refused for one reason and then others for the next; each time
+	// there are fewer.
+	for refused, ok := errors.AsType[sluice.Refusals](err); ok; refused, ok = errors.AsType[sluice.Refusals](err) {
 		if drafts = o.without(drafts, refused); len(drafts) == 0 {
 			return 0, nil
 		}

@@ -26,6 +26,7 @@ type submitted struct {
 	drafts []sluice.Draft
 	err    error
 	never  string // a route by which nothing can be sent
+	later  string // another one, which is looked at when nothing else is refused
 }
 
 func (s *submitted) Submit(_ context.Context, _ string, drafts []sluice.Draft) (ids []string, err error) {
@@ -38,6 +39,11 @@ func (s *submitted) Submit(_ context.Context, _ string, drafts []sluice.Draft) (
 	for i := range drafts {
 		if s.never != "" && drafts[i].Route == s.never {
 			refused = append(refused, &sluice.Error{Code: sluice.CodeInvalid, Index: i, Message: "no route takes it"})
+		}
+	}
+	for i := range drafts {
+		if refused == nil && s.later != "" && drafts[i].Route == s.later {
+			return nil, sluice.Refusals{{Code: sluice.CodeInvalid, Index: i, Message: "nor this one"}}
 		}
 	}
 	if refused != nil {
@@ -265,6 +271,13 @@ func TestMessagesWithoutARoute(t *testing.T) {
 	}
 	if !slices.Equal(refused, []int{1, 2, 4}) || !slices.Equal(accepted, []int{0, 3, 5}) || outcome.Refused[0].Message != "no route takes it" {
 		t.Errorf("%s", got.body)
+	}
+	// For one reason, and for another that is found when those are left out.
+	x.to.later = "far"
+	far := `{` + goodMail + `,"text":"x","route":"far"}`
+	if got, outcome, drafts := x.post(t, "["+strings.Join([]string{far, good, gone, far}, ",")+"]"); got.status != 202 || outcome.Accepted != 1 || outcome.RefusedCount != 3 || len(drafts) != 1 ||
+		outcome.Messages[0].Index != 1 || outcome.Messages[0].ID != drafts[0].ID || *outcome.Refused[2].Index != 3 || outcome.Refused[2].Message != "nor this one" {
+		t.Errorf("%d %s", got.status, got.body)
 	}
 	if got, outcome, drafts := x.post(t, "["+gone+","+gone+"]"); got.status != 400 || outcome.RefusedCount != 2 || len(drafts) != 0 {
 		t.Errorf("none can be sent: %d %s", got.status, got.body)

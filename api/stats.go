@@ -66,6 +66,9 @@ type Program interface {
 	Sends() sluice.SendStore
 	Canceller() Canceller
 
+	// SenderRefused returns why no mail from an address is accepted, nil: it is.
+	SenderRefused(ctx context.Context, address string) error
+
 	// Domains looks at sender domains, nil while the program does not run.
 	Domains() DomainLooker
 

@@ -37,6 +37,9 @@ type Core interface {
 	// Submit hands in mail (sluice.Submitter).
 	Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error)
 
+	// SenderRefused returns why no mail from an address is accepted, nil: it is.
+	SenderRefused(ctx context.Context, address string) error
+
 	// Once remembers for a day that something of this name is asked for, with what
 	// content. It returns when that was first so, and a name for Submit. same is
 	// false if the content was another one then.

@@ -27,6 +27,8 @@ type written struct {
 	drafts []sluice.Draft
 	once   map[string]string // by name: the content it came with first
 
+	refused string // an address from which nothing is sent
+
 	cancelled []string // messages
 	left      int      // how many sends of each are stopped
 }
@@ -71,6 +73,13 @@ func (w *written) Once(_ context.Context, name, content string) (time.Time, stri
 		w.once[name] = content
 	}
 	return now, "once " + name, w.once[name] == content, w.err
+}
+
+func (w *written) SenderRefused(_ context.Context, address string) error {
+	if w.refused != "" && address == w.refused {
+		return &sluice.Error{Code: sluice.CodeInvalid, Index: -1, Message: "mail from " + address + " is not accepted"}
+	}
+	return nil
 }
 
 func (w *written) Suppressions() Suppressions { return nil }

@@ -114,6 +114,9 @@ func createSchedule(ctx context.Context, r *Request) (Reply, error) {
 	if len(m.To) == 0 {
 		return wrong(noRecipients, n)
 	}
+	if err := r.Core.SenderRefused(ctx, m.Email.Sender); err != nil {
+		return Reply{}, err
+	}
 	s := &scheduled{Mailing: *m}
 	for _, c := range m.To {
 		s.Users = append(s.Users, c.key)
@@ -214,6 +217,9 @@ func updateSchedule(ctx context.Context, r *Request) (Reply, error) {
 	if messages.Kind != jsonscan.None {
 		if mail, err = r.readMessages(ctx, messages, &n); err != nil {
 			return wrong(err, n)
+		}
+		if err := r.Core.SenderRefused(ctx, mail.Sender); err != nil {
+			return Reply{}, err
 		}
 	}
 	_, err = r.change(ctx, id, func(row *sluice.Schedule) error {

@@ -252,3 +252,27 @@ func TestSchedulesThatAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// Where the domain of a sender is one that mail is not accepted from, that is said
+// when the mail is scheduled, or changed, and not found out when it is time.
+func TestSchedulesOfRefusedSenders(t *testing.T) {
+	w := newMailing(t)
+	id := w.create(t, `{"time":"2026-11-21T11:00:00Z"}`)
+	w.refused = "bad@example.com"
+	const mail = `"messages":{"email":{"app_id":"b","from":"Shop <bad@example.com>","subject":"New","body":"b"}}`
+	for path, body := range map[string]string{
+		"create": `{"external_user_ids":["ann"],"schedule":{"time":"2026-11-21T11:00:00Z"},` + mail + `}`,
+		"update": `{"schedule_id":"` + id + `",` + mail + `}`,
+	} {
+		if status, text := w.call(t, "/messages/schedule/"+path, body); status != 0 || !strings.Contains(text, "mail from bad@example.com is not accepted") {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	row, err := w.store.Schedule(t.Context(), id)
+	if err != nil || strings.Contains(row.Request, "bad@example.com") {
+		t.Errorf("%+v, %v", row, err)
+	}
+	if status, text := w.call(t, "/messages/schedule/update", `{"schedule_id":"`+id+`","schedule":{"time":"2026-11-22T11:00:00Z"}}`); status != 201 {
+		t.Errorf("%d %s", status, text)
+	}
+}

@@ -55,7 +55,7 @@ func (r *Result) Worst(s sluice.Severity) *sluice.Finding {
 }
 
 // Refusal is why mail of the domain is not to be accepted, nil if it may be.
-func (r *Result) Refusal() error {
+func (r *Result) Refusal() *sluice.Error {
 	f := r.Worst(sluice.SeverityError)
 	if f == nil {
 		return nil
@@ -175,9 +175,13 @@ func (w *Watcher) Await(ctx context.Context, domain string) (Result, bool) {
 	d := w.meet(domain)
 	w.mu.Unlock()
 	select {
-	case <-d.first:
-	case <-ctx.Done():
-		return Result{}, false
+	case <-d.first: // also where ctx has ended
+	default:
+		select {
+		case <-d.first:
+		case <-ctx.Done():
+			return Result{}, false
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -294,21 +298,29 @@ func (w *Watcher) note(r *Result) bool {
 	return true
 }
 
-// maxWait is how long the acceptance of a mail may wait for the first look at
-// its domain, where a good one is required.
+// maxWait is how long the acceptance of mails may wait for the first look at
+// their domains, where good ones are required: of a request for all together.
 const maxWait = 5 * time.Second
 
-// Refusal returns why mail of a domain is not to be accepted, nil if it may be:
-// what DNS did not say in time is no reason.
-func (w *Watcher) Refusal(ctx context.Context, domain string) error {
-	if domain == "" {
-		return nil
-	}
+// Refusals returns of domains, in lower case, why mail of them is not to be
+// accepted; of those that are not in it, it may be: what DNS did not say in time
+// is no reason.
+func (w *Watcher) Refusals(ctx context.Context, domains []string) map[string]*sluice.Error {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	r, ok := w.Await(ctx, domain)
-	if !ok {
-		return nil
+	for _, name := range domains {
+		w.Meet(name) // so that the looks run side by side
 	}
-	return r.Refusal()
+	refused := make(map[string]*sluice.Error)
+	for _, name := range domains {
+		if name == "" || refused[name] != nil { // the null reverse-path
+			continue
+		}
+		if r, ok := w.Await(ctx, name); ok {
+			if err := r.Refusal(); err != nil {
+				refused[name] = err
+			}
+		}
+	}
+	return refused
 }

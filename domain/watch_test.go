@@ -206,18 +206,21 @@ func TestWatcherWaits(t *testing.T) {
 	until(t, "the look has begun", func() bool { return x.looks.count("bad.example") == 1 })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := x.Refusal(ctx, "bad.example"); err != nil {
-		t.Errorf("%v, before anybody knows", err)
+	if refused := x.Refusals(ctx, []string{"bad.example"}); len(refused) != 0 {
+		t.Errorf("%v, before anybody knows", refused)
 	}
 	close(x.looks.wait)
-	err := x.Refusal(t.Context(), "bad.example")
-	if e, ok := errors.AsType[*sluice.Error](err); !ok || e.Code != sluice.CodeInvalid || !strings.Contains(e.Message, "bad.example") || !strings.Contains(e.Message, "it is broken; mend it") {
-		t.Error(err)
+	all := []string{"", "good.example", "bad.example", "mute.example", "bad.example"}
+	refused := x.Refusals(t.Context(), all)
+	if e := refused["bad.example"]; e == nil || e.Code != sluice.CodeInvalid || !strings.Contains(e.Message, "bad.example") || !strings.Contains(e.Message, "it is broken; mend it") {
+		t.Error(e)
 	}
-	for _, domain := range []string{"", "good.example", "mute.example"} {
-		if err := x.Refusal(t.Context(), domain); err != nil {
-			t.Errorf("%s: %v", domain, err)
-		}
+	if len(refused) != 1 {
+		t.Errorf("%v", refused)
+	}
+	// What is known is told, however little time there is.
+	if refused := x.Refusals(ctx, all); refused["bad.example"] == nil {
+		t.Error("what is known was not told")
 	}
 }
 

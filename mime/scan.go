@@ -165,15 +165,22 @@ func cutField(head []byte) (field []byte, lines int) {
 
 // HasField reports whether a message that is ready to go has a header of a name.
 func HasField(message []byte, name string) bool {
+	_, ok := fieldOf(message, name)
+	return ok
+}
+
+// fieldOf returns the value, as it is folded, of the first header of a name that
+// a message has which is ready to go.
+func fieldOf(message []byte, name string) (value []byte, ok bool) {
 	head, _ := cutHead(message)
 	for len(head) > 0 {
 		field, _ := cutField(head)
 		if colon := bytes.IndexByte(field, ':'); colon >= 0 && bytes.EqualFold(bytes.TrimRight(field[:colon], " \t"), []byte(name)) {
-			return true
+			return field[colon+1:], true
 		}
 		head = head[max(len(field), 1):] // what has no end is no header
 	}
-	return false
+	return nil, false
 }
 
 // field takes over one header.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,11 @@ type Mailer struct {
 	// wants to know.
 	Meet func(domain string)
 
+	// Refused returns of domains, in lower case, those from which no mail is to go
+	// out, and why. It is asked about those that templates put into From beside the
+	// envelope's: nobody could know them when the mail was accepted. nil: all goes.
+	Refused func(ctx context.Context, domains []string) map[string]*sluice.Error
+
 	Clock sluice.Clock
 }
 
@@ -54,6 +60,7 @@ func (m *Mailer) Make(ctx context.Context, mails []Mail) {
 	profiles, err := m.profiles(ctx, mails)
 	looked := m.Clock.Now()
 	slow, bytes := make(slowTemplates), 0
+	authors := make([]string, len(mails))
 	for i := range mails {
 		mail := &mails[i]
 		switch {
@@ -63,10 +70,11 @@ func (m *Mailer) Make(ctx context.Context, mails []Mail) {
 		case err != nil:
 			mail.Err = fmt.Errorf("look up the recipient: %w: %w", ErrNotNow, err)
 		default:
-			mail.Content, mail.Err = m.render(ctx, mail.Send, mail.Content, profiles[keyOf(mail.Send)], slow)
+			mail.Content, authors[i], mail.Err = m.render(ctx, mail.Send, mail.Content, profiles[keyOf(mail.Send)], slow)
 		}
 		bytes += len(mail.Content)
 	}
+	m.judge(ctx, mails, authors)
 	rendered := m.Clock.Now()
 	for i := range mails {
 		mail := &mails[i]
@@ -144,38 +152,65 @@ const maxSlow = 2
 // slowTemplates are those of a window that took too long, with the errors.
 type slowTemplates map[string][]error
 
-// render makes the message of a template.
-func (m *Mailer) render(ctx context.Context, s *sluice.Send, content []byte, p *profile.Profile, slow slowTemplates) ([]byte, error) {
+// judge parks mails from domains that they are not to go out from, one for each:
+// they wait until that is mended. All are asked about at once, for it may take its
+// time.
+func (m *Mailer) judge(ctx context.Context, mails []Mail, domains []string) {
+	if m.Refused == nil {
+		return
+	}
+	var asked []string
+	for i, domain := range domains {
+		if mails[i].Err != nil || domain == domainOf(mails[i].Send.From) { // that was known when it was accepted
+			domains[i] = ""
+		} else if domain != "" && !slices.Contains(asked, domain) {
+			asked = append(asked, domain)
+		}
+	}
+	if len(asked) == 0 {
+		return
+	}
+	refused := m.Refused(ctx, asked)
+	for i, domain := range domains {
+		if wrong := refused[domain]; wrong != nil {
+			mails[i].Err = fmt.Errorf("%w: %s", ErrParked, wrong.Message)
+		}
+	}
+}
+
+// render makes the message of a template, and returns the domain that its readers
+// see it is from.
+func (m *Mailer) render(ctx context.Context, s *sluice.Send, content []byte, p *profile.Profile, slow slowTemplates) (message []byte, domain string, err error) {
 	c, err := template.ParseContent(string(content))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if c.State != "" && !p.InAudience(c.State) {
-		return nil, ErrUnwanted
+		return nil, "", ErrUnwanted
 	}
 	name := fmt.Sprint(c.Template, " ", c.Version)
 	if c.Mail != nil {
 		name = s.Message
 	}
 	if before := slow[name]; len(before) == maxSlow {
-		return nil, before[0]
+		return nil, "", before[0]
 	}
 	t, err := m.compiled(ctx, s, &c)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	link, err := m.link(s)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	made, err := t.Render(&template.Input{Variables: c.Variables, Profile: p, Unsubscribe: link, Clock: m.Clock})
 	if e, ok := errors.AsType[*template.Error](err); ok && e.Kind == template.KindTime {
 		err = fmt.Errorf("render template %s: %w: %w", c.Template, ErrSlow, err) // perhaps the machine is busy
 		slow[name] = append(slow[name], err)
-		return nil, err
+		return nil, "", err
 	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	return buildMail(&made, s.From, s.To, s.ID(), time.UnixMilli(max(s.AcceptedMillis, s.DueMillis)))
 }
@@ -197,18 +232,18 @@ func (m *Mailer) compiled(ctx context.Context, s *sluice.Send, c *template.Conte
 }
 
 // buildMail makes a message of what was rendered, from an address unless the
-// template says another one.
-func buildMail(made *template.Message, from, to, id string, date time.Time) ([]byte, error) {
+// template says another one, and returns the domain that it is from.
+func buildMail(made *template.Message, from, to, id string, date time.Time) (message []byte, domain string, err error) {
 	if made.From != "" {
 		from = made.From
 	}
 	sender, err := mime.ParseMailbox(from)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	recipient, err := mime.ParseMailbox(to)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	common := mime.Common{From: sender}
 	for _, h := range made.Headers {
@@ -218,17 +253,18 @@ func buildMail(made *template.Message, from, to, id string, date time.Time) ([]b
 		if strings.EqualFold(h.Name, "Reply-To") {
 			to, err := mime.ParseMailbox(h.Value)
 			if err != nil {
-				return nil, fmt.Errorf("header Reply-To: %w", err)
+				return nil, "", fmt.Errorf("header Reply-To: %w", err)
 			}
 			common.ReplyTo = append(common.ReplyTo, to)
 			continue
 		}
 		common.Headers = append(common.Headers, mime.Header{Name: h.Name, Value: h.Value})
 	}
-	return mime.Build(&common, &mime.Fields{
+	message, err = mime.Build(&common, &mime.Fields{
 		To: []mime.Mailbox{recipient}, Subject: made.Subject, Text: made.Text, HTML: made.HTML, Preheader: made.Preheader,
-		ID: id + "@" + sender.Address.Domain, Date: date.UTC(),
+		ID: id + "@" + sender.Domain, Date: date.UTC(),
 	})
+	return message, sender.Domain, err
 }
 
 // link is the one by which the recipient unsubscribes, empty if there is none.
@@ -271,8 +307,7 @@ const unsubscribeBytes = 256
 
 // sign puts the signatures of the sender's domain before a message.
 func (m *Mailer) sign(s *sluice.Send, content []byte, now time.Time) ([]byte, error) {
-	_, domain, _ := strings.Cut(s.From, "@")
-	domain = strings.ToLower(domain)
+	domain := domainOf(s.From)
 	if m.Meet != nil {
 		m.Meet(domain)
 	}
@@ -285,6 +320,12 @@ func (m *Mailer) sign(s *sluice.Send, content []byte, now time.Time) ([]byte, er
 		return nil, fmt.Errorf("sign for %s: %w", domain, err)
 	}
 	return append(signed, content...), nil
+}
+
+// domainOf is the domain of an envelope's sender, in lower case.
+func domainOf(from string) string {
+	_, domain, _ := strings.Cut(from, "@")
+	return strings.ToLower(domain)
 }
 
 // signatureBytes is about how long a signature is.

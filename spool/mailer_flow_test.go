@@ -262,3 +262,38 @@ func TestRenderingThatTakesTooLong(t *testing.T) {
 		t.Errorf("%d looks at the clock: more was rendered than had to be", clock.looks)
 	}
 }
+
+// TestAuthorsOfTemplates: a template that makes its own From for each recipient
+// does not get past the rule of domains; its mail waits, and costs no other.
+func TestAuthorsOfTemplates(t *testing.T) {
+	var asked []string
+	m := &spool.Mailer{Users: noUsers{}, Templates: template.NewCache(fromTemplate{}, 0), Clock: sluice.SystemClock{},
+		Refused: func(_ context.Context, domains []string) map[string]*sluice.Error {
+			asked = append(asked, domains...)
+			return map[string]*sluice.Error{"bad.example": {Message: "bad.example has no records"}, "example.com": {Message: "has been accepted before"}}
+		}}
+	var mails []spool.Mail
+	for _, domain := range []string{"Bad.example", "good.example", "EXAMPLE.com", "bad.example", "no domain"} {
+		mails = append(mails, spool.Mail{
+			Send:    &sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Form: sluice.ContentTemplate, From: "shop@example.com", To: "ann@example.com"},
+			Content: []byte(`{"template":"hello","version":1,"variables":{"domain":"` + domain + `"}}`), Took: new([sluice.Stages]time.Duration),
+		})
+	}
+	m.Make(t.Context(), mails)
+	for i, parked := range []bool{true, false, false, true, false} {
+		err := mails[i].Err
+		if parked != errors.Is(err, spool.ErrParked) || parked && !strings.Contains(err.Error(), "bad.example has no records") || (err != nil) != (parked || i == 4) {
+			t.Errorf("mail %d: %v", i, err)
+		}
+	}
+	if strings.Join(asked, " ") != "bad.example good.example" {
+		t.Errorf("asked about %q", asked)
+	}
+}
+
+// fromTemplate says for each recipient who it is from.
+type fromTemplate struct{ sluice.TemplateStore }
+
+func (fromTemplate) TemplateVersion(_ context.Context, id string, version int) (sluice.TemplateVersion, error) {
+	return sluice.TemplateVersion{Template: id, Version: version, Subject: "s", Text: "t", From: "Ann <ann@{{ domain }}>", Class: sluice.ClassTransactional}, nil
+}

@@ -21,15 +21,21 @@ const notNowAfter = 1 * time.Minute
 const maxWindowBytes = 16 << 20
 
 // ErrNotNow in a Mail's Err says that it is tried again; ErrSlow, that too, but
-// as what was attempted: each time later. ErrUnwanted says that its recipient is
-// not among those for whom it is, ErrNoRoom that the mails before it are as much
-// as a window may have: it is of the next.
+// as what was attempted: each time later. ErrParked says that it waits until
+// somebody has put right what the error tells, ErrUnwanted that its recipient is not
+// among those for whom it is, ErrNoRoom that the mails before it are as much as a
+// window may have: it is of the next.
 var (
 	ErrNoRoom   = errors.New("the window is full")
 	ErrNotNow   = errors.New("cannot be made now")
+	ErrParked   = errors.New("waits")
 	ErrSlow     = errors.New("takes too long to make")
 	ErrUnwanted = errors.New("the recipient does not want it")
 )
+
+// parkedFor is when a parked send is looked at again: each time is an event in
+// its life, and somebody has to do something before.
+const parkedFor = 30 * time.Minute
 
 // envelope is a send made ready, or what follows if it could not be.
 type envelope struct {
@@ -87,7 +93,7 @@ func (s *Sender) make(ctx context.Context, window []*item, bodies map[string][]b
 		of[i].report(m.Took, ended)
 		switch {
 		case errors.Is(m.Err, ErrNoRoom):
-		case errors.Is(m.Err, ErrNotNow), errors.Is(m.Err, ErrSlow):
+		case errors.Is(m.Err, ErrNotNow), errors.Is(m.Err, ErrSlow), errors.Is(m.Err, ErrParked):
 			made[of[i]] = &envelope{verdict: notNow(m.Send, m.Err, now)}
 		case errors.Is(m.Err, ErrUnwanted):
 			made[of[i]] = &envelope{verdict: verdict{outcome: suppressedOutcome(m.Send, sluice.SuppressUnsubscribe.String(), now)}}
@@ -127,9 +133,12 @@ func (s *Sender) fitting(window []*item, made map[*item]*envelope) []*item {
 // other mail.
 func notNow(send *sluice.Send, err error, nowMillis int64) verdict {
 	again, after := *send, notNowAfter
-	if errors.Is(err, ErrSlow) {
+	switch {
+	case errors.Is(err, ErrSlow):
 		again.Attempts++
 		after = backoff(again.Attempts, &sluice.Result{})
+	case errors.Is(err, ErrParked):
+		after = parkedFor
 	}
 	v := deferred(&again, nowMillis, nowMillis+after.Milliseconds())
 	v.outcome.Reply = clip(err.Error())

@@ -116,7 +116,7 @@ type Mail struct {
 	Took *[sluice.Stages]time.Duration
 
 	Envelope sluice.Envelope
-	Err      error // of this send: ErrNoRoom, ErrNotNow, ErrSlow, ErrUnwanted, or why it fails
+	Err      error // of this send: ErrNoRoom, ErrNotNow, ErrSlow, ErrParked, ErrUnwanted, or why it fails
 }
 
 // bodiesAgain is how long a worker waits that could not read contents.

@@ -56,6 +56,6 @@ func (t *Trial) Draft(now time.Time) (draft sluice.Draft, subject string, err er
 		ID: sluice.NewMessageID(now.UnixMilli()), Priority: sluice.PriorityHigh, Class: sluice.ClassTransactional, Form: sluice.ContentMIME,
 		From: sender.Address.String(), To: []string{to.String()}, Tags: []string{TrialTag},
 	}
-	draft.Content, err = buildMail(&made, draft.From, draft.To[0], draft.ID, now)
+	draft.Content, _, err = buildMail(&made, draft.From, draft.To[0], draft.ID, now)
 	return draft, made.Subject, err
 }

@@ -183,26 +183,70 @@ func (e *engine) meet() func(string) {
 	return e.domains.Meet
 }
 
+// refused returns who is asked about the domains of mails that are made, nil:
+// nobody.
+func (e *engine) refused() func(context.Context, []string) map[string]*sluice.Error {
+	if !e.requiresDomains() {
+		return nil
+	}
+	return e.domains.Refusals
+}
+
+// requiresDomains reports whether mail is accepted only from domains that are not
+// surely wrong.
+func (e *engine) requiresDomains() bool { return e.config.Domains.Require && e.watchesDomains() }
+
 // gate refuses mail from domains that are surely wrong, before it is accepted.
 type gate struct {
 	sluice.Submitter
 	domains *domain.Watcher
 }
 
-// Submit implements sluice.Submitter. Drafts are accepted or refused together.
+// Submit implements sluice.Submitter. Each draft is refused for itself.
 func (g gate) Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error) {
-	seen := make(map[string]bool)
-	for i := range drafts {
-		name := senderDomain(drafts[i].From)
-		if seen[name] {
-			continue
-		}
-		seen[name] = true
-		if err := g.domains.Refusal(ctx, name); err != nil {
-			return nil, err
-		}
+	if refused := g.refused(ctx, drafts); refused != nil {
+		return nil, refused
 	}
 	return g.Submitter.Submit(ctx, once, drafts)
+}
+
+func (g gate) refused(ctx context.Context, drafts []sluice.Draft) (refused sluice.Refusals) {
+	senders, unread := make([][]string, len(drafts)), make([]error, len(drafts))
+	var all []string
+	for i := range drafts {
+		senders[i], unread[i] = sendersOf(&drafts[i])
+		all = append(all, senders[i]...)
+	}
+	slices.Sort(all)
+	wrong := g.domains.Refusals(ctx, slices.Compact(all))
+	for i, names := range senders {
+		if unread[i] != nil {
+			refused = append(refused, &sluice.Error{Code: sluice.CodeInvalid, Index: i, Message: unread[i].Error()})
+			continue
+		}
+		for _, name := range names {
+			if e := wrong[name]; e != nil {
+				refused = append(refused, &sluice.Error{Code: e.Code, Index: i, Message: e.Message})
+				break
+			}
+		}
+	}
+	return refused
+}
+
+// sendersOf returns the domains that a mail says it is from: to servers in its
+// envelope, to readers in its header From. What a template makes of its From for
+// each recipient is looked at when it is made.
+func sendersOf(d *sluice.Draft) ([]string, error) {
+	all := []string{senderDomain(d.From)}
+	if d.Form == sluice.ContentMIME {
+		authors, err := mime.AuthorDomains(d.Content)
+		return append(all, authors...), err
+	}
+	if author, err := mime.ParseMailbox(d.Author); err == nil {
+		all = append(all, author.Domain)
+	}
+	return all, nil
 }
 
 // senderDomain is the domain of an address, empty if there is none.
@@ -210,15 +254,40 @@ func senderDomain(address string) string {
 	return strings.ToLower(address[strings.LastIndexByte(address, '@')+1:])
 }
 
+// SenderRefused returns why no mail from an address is accepted, nil: it is.
+func (p *Program) SenderRefused(ctx context.Context, address string) error {
+	p.mu.Lock()
+	e := p.engine
+	p.mu.Unlock()
+	if e == nil || !e.requiresDomains() {
+		return nil
+	}
+	name := senderDomain(address)
+	if wrong := e.domains.Refusals(ctx, []string{name})[name]; wrong != nil {
+		return wrong
+	}
+	return nil
+}
+
 // refusedDomain is what gate says, for a command that hands mail in by itself.
-func refusedDomain(ctx context.Context, cfg *config.Config, from string) error {
+func refusedDomain(ctx context.Context, cfg *config.Config, draft *sluice.Draft) error {
 	checker, err := domainChecker(cfg)
 	if err != nil {
 		return err
 	}
-	name := senderDomain(from)
-	r := domain.Result{Domain: name, Findings: checkDomains(ctx, checker, []string{name})[0].Findings}
-	return r.Refusal()
+	names, err := sendersOf(draft)
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	for i, e := range checkDomains(ctx, checker, names) {
+		r := domain.Result{Domain: names[i], Findings: e.Findings}
+		if wrong := r.Refusal(); wrong != nil {
+			return wrong
+		}
+	}
+	return nil
 }
 
 // Domains returns what looks at sender domains, nil while the program does not

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/smtp"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice"
 	"sluice/dkim"
@@ -152,4 +155,72 @@ func TestSenderDomainsAreLookedAt(t *testing.T) {
 	}
 	s.mailed(t, message("good.example"))
 	await(t, "mail of the good one arrives", func() bool { return receiver.Received() == 10 })
+}
+
+// A good domain is required of each mail for itself, of all whom it says it is
+// from, and whichever way it comes in.
+func TestSenderDomainsAreRequired(t *testing.T) {
+	t.Parallel()
+	dir, receiver := t.TempDir(), startReceiver(t)
+	setting, key := signing(t, dir, "good.example")
+	names := dnstest.Start(t, append(goodDomain("good.example"), key)...)
+	configure(t, dir, fmt.Sprintf(domainsFile, receiver.Addr(), names.Addr(), true, setting)+"smtpd: {listen: '127.0.0.1:0', require_auth: false}\n")
+	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+	const ann, refused = `"to":"ann@example.com"`, "mail from bad.example is not accepted"
+	good, bad := `{"from":"shop@good.example",`+ann+`,"text":"t"}`, `{"from":"shop@bad.example",`+ann+`,"text":"t"}`
+	s.sent(t, http.StatusCreated, "/v1/templates", `{"id":"bad","subject":"s","text":"t","from":"Shop <shop@bad.example>"}`)
+	s.sent(t, http.StatusCreated, "/v1/templates", `{"id":"any","subject":"s","text":"t","from":"Shop <shop@{{ domain }}>"}`)
+	raw := func(from string) string {
+		return `{"from":"shop@good.example",` + ann + `,"raw":"` + base64.StdEncoding.EncodeToString([]byte("From: "+from+"\r\n\r\nt\r\n")) + `"}`
+	}
+	templated := func(id, domain string) string {
+		return `{"from":"shop@good.example",` + ann + `,"template":{"id":"` + id + `","variables":{"domain":"` + domain + `"}}}`
+	}
+	text := s.sent(t, http.StatusAccepted, "/v1/messages", "["+strings.Join([]string{
+		good, bad, raw("Shop <shop@good.example>"), raw("shop@good.example, Bad <shop@bad.example>"), templated("bad", ""), templated("any", "good.example"), good,
+	}, ",")+"]")
+	var outcome struct {
+		Accepted int
+		Refused  []struct {
+			Index   int
+			Message string
+		}
+		Messages []struct{ Index int }
+	}
+	if err := json.Unmarshal([]byte(text), &outcome); err != nil || outcome.Accepted != 4 || fmt.Sprint(outcome.Messages) != "[{0} {2} {5} {6}]" || len(outcome.Refused) != 3 {
+		t.Fatalf("%s: %v", text, err)
+	}
+	for i, r := range outcome.Refused {
+		if r.Index != []int{1, 3, 4}[i] || !strings.Contains(r.Message, refused) {
+			t.Errorf("%+v", r)
+		}
+	}
+	await(t, "what was accepted arrives", func() bool { return receiver.Received() == 4 })
+
+	// By SMTP, where the header says more than the envelope.
+	_, after, _ := strings.Cut(s.log.String(), "smtp=")
+	address, _, _ := strings.Cut(after, " ")
+	for from, wrong := range map[string]string{
+		"shop@good.example": "", "shop@good.example,\r\n Bad <shop@bad.example>": refused, "nobody": "cannot be read",
+	} {
+		err := smtp.SendMail(address, nil, "shop@good.example", []string{"ann@example.com"}, []byte("From: "+from+"\r\n\r\nt\r\n"))
+		if (err == nil) != (wrong == "") || wrong != "" && (!strings.HasPrefix(err.Error(), "550 ") || !strings.Contains(err.Error(), wrong)) {
+			t.Errorf("From: %s: %v", from, err)
+		}
+	}
+	// Scheduled, and what is made for each recipient: that waits, and says why.
+	if status, text := s.ask(t, http.MethodPost, "/messages/schedule/create", `{"external_user_ids":["ann"],"schedule":{"time":"`+time.Now().Add(time.Hour).UTC().Format(time.RFC3339)+`"},
+		"messages":{"email":{"app_id":"shop","from":"shop@bad.example","subject":"s","body":"b"}}}`); status != http.StatusBadRequest || !strings.Contains(text, refused) {
+		t.Errorf("%d %s", status, text)
+	}
+	s.sent(t, http.StatusAccepted, "/v1/messages", templated("any", "bad.example"))
+	await(t, "it waits, and says why", func() bool {
+		return len(s.texts(t, "SELECT message FROM sends WHERE state = 'waiting' AND attempts = 0 AND reply LIKE '%"+refused+"%'")) == 1
+	})
+	if n := receiver.Received(); n != 5 {
+		t.Errorf("%d mails arrived, want 5", n)
+	}
+	if r := sluiceRun(t, dir, "template", "test", "bad", "--to", "ann@example.com", "--from", "shop@good.example"); r.code == exitOK || !strings.Contains(r.stderr, refused) {
+		t.Errorf("%d %s %s", r.code, r.stdout, r.stderr)
+	}
 }

@@ -114,5 +114,5 @@ func (e *engine) mailer() (*spool.Mailer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &spool.Mailer{Templates: template.NewCache(e.store, template.DefaultCacheBytes), Users: e.store, Links: e.consent, UnsubscribeMailto: e.config.UnsubscribeMailto, Signers: signers, Meet: e.meet(), Clock: e.clock}, nil
+	return &spool.Mailer{Templates: template.NewCache(e.store, template.DefaultCacheBytes), Users: e.store, Links: e.consent, UnsubscribeMailto: e.config.UnsubscribeMailto, Signers: signers, Meet: e.meet(), Refused: e.refused(), Clock: e.clock}, nil
 }

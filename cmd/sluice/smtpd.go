@@ -55,7 +55,7 @@ func (p *Program) Submitter() sluice.Submitter {
 	if p.engine == nil {
 		return nil
 	}
-	if p.config.Domains.Require && p.engine.watchesDomains() {
+	if p.engine.requiresDomains() {
 		return gate{p.engine.sending.intake, p.engine.domains}
 	}
 	return p.engine.sending.intake

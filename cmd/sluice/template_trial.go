@@ -108,7 +108,7 @@ func (c *call) templateTest(ctx context.Context, store *sqlstore.Store, args []s
 // submitDraft hands a message in as the program itself does.
 func submitDraft(ctx context.Context, cfg *config.Config, store *sqlstore.Store, redis *flow.Redis, draft sluice.Draft) error {
 	if cfg.Domains.Require && cfg.Leaves() {
-		if err := refusedDomain(ctx, cfg, draft.From); err != nil {
+		if err := refusedDomain(ctx, cfg, &draft); err != nil {
 			return err
 		}
 	}

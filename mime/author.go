@@ -1,0 +1,43 @@
+package mime
+
+import (
+	"io"
+	stdmime "mime"
+	"net/mail"
+	"slices"
+	"strings"
+)
+
+// authors reads lists of addresses as strangers write them: with comments, groups
+// (RFC 6854) and names in any encoding, which nobody looks at here.
+var authors = mail.AddressParser{WordDecoder: &stdmime.WordDecoder{
+	CharsetReader: func(_ string, input io.Reader) (io.Reader, error) { return input, nil },
+}}
+
+// AuthorDomains returns the domains of those whom a message that is ready to go
+// names as its authors, in its header From: one or several (RFC 5322, 3.6.2), each
+// domain once. Whoever is to answer for a mail must be readable: the error, an
+// *Error, says why somebody is not.
+func AuthorDomains(message []byte) ([]string, error) {
+	value, ok := fieldOf(message, "From")
+	if !ok {
+		return nil, wrong("headers.From", "is missing: each message needs one (RFC 5322, 3.6)")
+	}
+	text := unfold(value)
+	all, err := authors.ParseList(text)
+	if err != nil || len(all) == 0 {
+		return nil, wrong("headers.From", "%q cannot be read, want the addresses of the mail's authors, with commas between them (RFC 5322, 3.6.2)", clip(text))
+	}
+	var found []string
+	for _, a := range all {
+		// A local part that was in quotes may have an @, a domain has none.
+		domain, err := parseDomain(a.Address[strings.LastIndexByte(a.Address, '@')+1:])
+		if err != nil {
+			return nil, wrong("headers.From", "%s", err)
+		}
+		if !slices.Contains(found, domain) {
+			found = append(found, domain)
+		}
+	}
+	return found, nil
+}
