@@ -206,7 +206,7 @@ func (m *Mail) text(msg *Message) []byte {
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "From: %s\r\nTo: %s\r\nDate: %s\r\nMessage-ID: <%s@%s>\r\n", m.from, strings.Join(m.to, ", "),
-		msg.At.Format(time.RFC1123Z), rand.Text(), m.from[strings.LastIndexByte(m.from, '@')+1:])
+		msg.At.Format(time.RFC1123Z), rand.Text(), mime.DomainOf(m.from))
 	fmt.Fprintf(&b, "Subject: %s\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\nAuto-Submitted: auto-generated\r\n\r\n",
 		stdmime.QEncoding.Encode("utf-8", subject))
 	q := quotedprintable.NewWriter(&b)

@@ -59,6 +59,17 @@ func ParseAddress(s string) (Address, error) {
 	return a, nil
 }
 
+// DomainOf returns the domain of an address, in lower case; empty if it has none.
+// It is what stands behind the last @: a local part in quotes may have others (RFC
+// 5321, 4.1.2), a domain has none.
+func DomainOf(address string) string {
+	at := strings.LastIndexByte(address, '@')
+	if at < 0 {
+		return ""
+	}
+	return strings.ToLower(address[at+1:])
+}
+
 // cutAddress cuts at the @, and undoes the quotes of the local part.
 func cutAddress(s string) (local, domain string, err error) {
 	if strings.HasPrefix(s, `"`) {

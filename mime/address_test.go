@@ -62,6 +62,21 @@ func TestParseAddress(t *testing.T) {
 	}
 }
 
+// The domain is behind the last @, whatever stands in quotes before it.
+func TestDomainOf(t *testing.T) {
+	for address, want := range map[string]string{
+		"a@Example.com": "example.com", `"a@b.example"@example.com`: "example.com", `"a\"@b.example"@EXAMPLE.com`: "example.com", "root@localhost": "localhost",
+		"": "", "nobody": "", "nobody@": "",
+	} {
+		if got := DomainOf(address); got != want {
+			t.Errorf("%q: %q, want %q", address, got, want)
+		}
+		if a, err := ParseAddress(address); err == nil && a.Domain != want {
+			t.Errorf("%q is read as being of %q", address, a.Domain)
+		}
+	}
+}
+
 func TestParseMailbox(t *testing.T) {
 	for _, tt := range []struct{ in, name, address string }{
 		{"a@b.com", "", "a@b.com"},

@@ -5,7 +5,6 @@ import (
 	stdmime "mime"
 	"net/mail"
 	"slices"
-	"strings"
 )
 
 // authors reads lists of addresses as strangers write them: with comments, groups
@@ -30,8 +29,7 @@ func AuthorDomains(message []byte) ([]string, error) {
 	}
 	var found []string
 	for _, a := range all {
-		// A local part that was in quotes may have an @, a domain has none.
-		domain, err := parseDomain(a.Address[strings.LastIndexByte(a.Address, '@')+1:])
+		domain, err := parseDomain(DomainOf(a.Address)) // its local part is without quotes
 		if err != nil {
 			return nil, wrong("headers.From", "%s", err)
 		}

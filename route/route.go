@@ -12,6 +12,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mime"
 )
 
 // Redis is what all processes share.
@@ -178,7 +179,7 @@ func (r *Router) Check(to string, class sluice.Class, asked string) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	d := r.domain(domainOf(to), r.clock.Now())
+	d := r.domain(mime.DomainOf(to), r.clock.Now())
 	if r.mode == Off || r.intoSink(to, d) {
 		return nil
 	}
@@ -219,11 +220,6 @@ func (r *Router) candidates(d *domain, class sluice.Class, asked string) uint64 
 // intoSink reports whether a mail goes into the mailboxes.
 func (r *Router) intoSink(to string, d *domain) bool {
 	return r.mode == Sink || r.mode == AllowList && !d.allowed && !r.addresses[strings.ToLower(to)]
-}
-
-// domainOf returns the domain of an address, in lower case.
-func domainOf(address string) string {
-	return strings.ToLower(address[strings.LastIndexByte(address, '@')+1:])
 }
 
 // domain returns what is known of a domain.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mime"
 )
 
 // Take says whether a mail may go by the transport that asks. It is what package
@@ -49,7 +50,7 @@ func (r *Router) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Trans
 	if lane := r.stops.apart(s); lane != "" {
 		return Take{Wait: stopsEvery, Lane: lane}
 	}
-	d := r.domain(domainOf(s.To), now)
+	d := r.domain(mime.DomainOf(s.To), now)
 	if r.intoSink(s.To, d) {
 		if me == r.sink && me.stopped {
 			return Take{Wait: stopsEvery}
@@ -85,7 +86,7 @@ func (r *Router) Elsewhere(s *sluice.Send, passed []sluice.Transport, now time.T
 	if r.mode == Off || r.stops == nil || r.stops.lane(s) || r.stops.apart(s) != "" {
 		return false
 	}
-	d := r.domain(domainOf(s.To), now)
+	d := r.domain(mime.DomainOf(s.To), now)
 	return !r.intoSink(s.To, d) && r.others(r.candidates(d, s.Class, s.Route), passed, d, now) != 0
 }
 
@@ -249,7 +250,7 @@ func (r *Router) Report(t sluice.Transport, s *sluice.Send, result *sluice.Resul
 	if x == nil || x == r.sink {
 		return
 	}
-	d := r.domain(domainOf(s.To), now)
+	d := r.domain(mime.DomainOf(s.To), now)
 	if result.Kind == sluice.ResultUntried || result.Closed {
 		for _, l := range x.lines(d) {
 			if l != nil {
@@ -280,7 +281,7 @@ func (r *Router) Ended(t sluice.Transport, sends []*sluice.Send, results []sluic
 	}
 	endings := make(map[*line]*ending, 1)
 	for i, s := range sends {
-		l := x.told(r.domain(domainOf(s.To), now))
+		l := x.told(r.domain(mime.DomainOf(s.To), now))
 		if endings[l] == nil {
 			endings[l] = &ending{}
 		}

@@ -161,7 +161,7 @@ func (m *Mailer) judge(ctx context.Context, mails []Mail, domains []string) {
 	}
 	var asked []string
 	for i, domain := range domains {
-		if mails[i].Err != nil || domain == domainOf(mails[i].Send.From) { // that was known when it was accepted
+		if mails[i].Err != nil || domain == mime.DomainOf(mails[i].Send.From) { // that was known when it was accepted
 			domains[i] = ""
 		} else if domain != "" && !slices.Contains(asked, domain) {
 			asked = append(asked, domain)
@@ -307,7 +307,7 @@ const unsubscribeBytes = 256
 
 // sign puts the signatures of the sender's domain before a message.
 func (m *Mailer) sign(s *sluice.Send, content []byte, now time.Time) ([]byte, error) {
-	domain := domainOf(s.From)
+	domain := mime.DomainOf(s.From)
 	if m.Meet != nil {
 		m.Meet(domain)
 	}
@@ -320,12 +320,6 @@ func (m *Mailer) sign(s *sluice.Send, content []byte, now time.Time) ([]byte, er
 		return nil, fmt.Errorf("sign for %s: %w", domain, err)
 	}
 	return append(signed, content...), nil
-}
-
-// domainOf is the domain of an envelope's sender, in lower case.
-func domainOf(from string) string {
-	_, domain, _ := strings.Cut(from, "@")
-	return strings.ToLower(domain)
 }
 
 // signatureBytes is about how long a signature is.

@@ -297,3 +297,34 @@ type fromTemplate struct{ sluice.TemplateStore }
 func (fromTemplate) TemplateVersion(_ context.Context, id string, version int) (sluice.TemplateVersion, error) {
 	return sluice.TemplateVersion{Template: id, Version: version, Subject: "s", Text: "t", From: "Ann <ann@{{ domain }}>", Class: sluice.ClassTransactional}, nil
 }
+
+// TestSignedForTheDomain: a sender with an @ in quotes before his domain is signed
+// for that domain, and it is the one that is looked at.
+func TestSignedForTheDomain(t *testing.T) {
+	signers := make(map[string]*dkim.Signer)
+	for _, domain := range []string{"example.com", "b.example"} {
+		key, _, err := dkim.Generate(domain, "s1", "ed25519")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if signers[domain], err = dkim.NewSigner(key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, from := range []string{`"a@b.example"@example.com`, `"a@b.example"@Example.COM`, `"@b.example\"@b.example"@example.com`, "a@example.com"} {
+		var met []string
+		m := &spool.Mailer{Signers: signers, Meet: func(domain string) { met = append(met, domain) }, Clock: sluice.SystemClock{}}
+		mails := []spool.Mail{{
+			Send:    &sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Form: sluice.ContentMIME, From: from, To: "ann@example.net"},
+			Content: []byte("From: " + from + "\r\n\r\nt\r\n"), Took: new([sluice.Stages]time.Duration),
+		}}
+		m.Make(t.Context(), mails)
+		if mails[0].Err != nil {
+			t.Fatal(mails[0].Err)
+		}
+		head, _, _ := bytes.Cut(mails[0].Envelope.Content, []byte("From:"))
+		if !bytes.Contains(head, []byte("d=example.com;")) || bytes.Contains(head, []byte("d=b.example")) || len(met) != 1 || met[0] != "example.com" {
+			t.Errorf("%s: met %q, signed\n%s", from, met, head)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"sluice"
 	"sluice/jsonscan"
+	"sluice/mime"
 	"sluice/timetext"
 )
 
@@ -91,8 +92,8 @@ func setMember(s *sluice.Suppression, name, text string) (err error) {
 // CheckStored is List.Check for who has no list: it asks the store.
 func CheckStored(ctx context.Context, store sluice.SuppressionStore, clock sluice.Clock, address string, class sluice.Class, app string) (Verdict, bool, error) {
 	entry, ok := ParseEntry(address)
-	_, domain, isAddress := strings.Cut(entry, "@")
-	if !ok || !isAddress {
+	domain := mime.DomainOf(entry)
+	if !ok || domain == "" {
 		return Verdict{}, false, fmt.Errorf("%.64q is no address", address)
 	}
 	entries := []string{entry, domain, "." + domain}

@@ -238,7 +238,7 @@ func (g gate) refused(ctx context.Context, drafts []sluice.Draft) (refused sluic
 // envelope, to readers in its header From. What a template makes of its From for
 // each recipient is looked at when it is made.
 func sendersOf(d *sluice.Draft) ([]string, error) {
-	all := []string{senderDomain(d.From)}
+	all := []string{mime.DomainOf(d.From)}
 	if d.Form == sluice.ContentMIME {
 		authors, err := mime.AuthorDomains(d.Content)
 		return append(all, authors...), err
@@ -249,11 +249,6 @@ func sendersOf(d *sluice.Draft) ([]string, error) {
 	return all, nil
 }
 
-// senderDomain is the domain of an address, empty if there is none.
-func senderDomain(address string) string {
-	return strings.ToLower(address[strings.LastIndexByte(address, '@')+1:])
-}
-
 // SenderRefused returns why no mail from an address is accepted, nil: it is.
 func (p *Program) SenderRefused(ctx context.Context, address string) error {
 	p.mu.Lock()
@@ -262,7 +257,7 @@ func (p *Program) SenderRefused(ctx context.Context, address string) error {
 	if e == nil || !e.requiresDomains() {
 		return nil
 	}
-	name := senderDomain(address)
+	name := mime.DomainOf(address)
 	if wrong := e.domains.Refusals(ctx, []string{name})[name]; wrong != nil {
 		return wrong
 	}
