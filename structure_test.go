@@ -94,6 +94,7 @@ var sameLayer = map[string]string{
 	"ses imports post":              "a provider is asked by HTTP",
 	"mailhttp imports post":         "a provider is asked by HTTP",
 	"profile imports jsonscan":      "values stay the JSON text that they came as",
+	"profile imports mime":          "what can be suppressed is what mail can be sent to",
 	"profile imports timetext":      "some standard fields are times",
 	"template imports jsonscan":     "variables are JSON",
 	"template imports profile":      "a recipient is one",

@@ -13,7 +13,7 @@ import (
 // arrive; and one that was removed stays as a row, with when, so that a bounce
 // that is older than a new opt-in changes nothing.
 type Suppression struct {
-	// Entry is an address as profile.NormalEmail has it; a domain in lower case;
+	// Entry is an address as profile.NormalAddress has it; a domain in lower case;
 	// or a dot and a domain, which is that domain and all below it.
 	Entry string
 

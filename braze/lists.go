@@ -60,9 +60,13 @@ func readEmails(r *Request, members form) (l emails, refused Reply, ok bool) {
 		wrong, all = tooManyIDs, nil
 	}
 	for i, v := range all {
-		k, err := emailKey(v)
+		var err error
+		address, ok := profile.NormalAddress(v.Text()) // also one that only mail has, and no user
+		if !ok || v.Kind != jsonscan.String {
+			err = invalid("email", "")
+		}
 		if l.add("email", i, err); err == nil {
-			l.addresses, l.places = append(l.addresses, k.Name), append(l.places, i)
+			l.addresses, l.places = append(l.addresses, address), append(l.places, i)
 		}
 	}
 	switch {
@@ -262,7 +266,7 @@ func emailQuery(values url.Values) (q sluice.SuppressionQuery, addresses []strin
 		}
 		addresses = []string{}
 		for _, text := range named {
-			if address, ok := profile.NormalEmail(text); ok { // nothing is known of what is no address
+			if address, ok := profile.NormalAddress(text); ok { // nothing is known of what is no address
 				addresses = append(addresses, address)
 			}
 		}

@@ -51,7 +51,7 @@ func (s *Service) UnsubscribeURL(send *sluice.Send) (string, error) {
 	if s.base == "" {
 		return "", nil
 	}
-	address, ok := profile.NormalEmail(send.To)
+	address, ok := profile.NormalAddress(send.To)
 	if !ok {
 		return "", fmt.Errorf("make a link to unsubscribe: %.64q is no address", send.To)
 	}

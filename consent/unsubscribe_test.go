@@ -95,6 +95,19 @@ func TestLargestUnsubscribeLink(t *testing.T) {
 	}
 }
 
+// Whoever can be mailed can unsubscribe, however odd his address is.
+func TestUnsubscribeOddAddresses(t *testing.T) {
+	s, _ := service(t)
+	for to, want := range map[string]string{`"A b"@example.com`: `"a b"@example.com`, "Root@localhost": "root@localhost", `"a@b"@example.com`: `"a@b"@example.com`} {
+		send := aSend
+		send.To = to
+		u, err := s.OpenUnsubscribe(tokenOf(t, s, send))
+		if err != nil || u.Email != want {
+			t.Errorf("%s: %+v, %v", to, u, err)
+		}
+	}
+}
+
 // The first press is an event; a repeat of somebody who is known to have left
 // writes his state alone.
 func TestUnsubscribeWrites(t *testing.T) {

@@ -65,7 +65,7 @@ func (t *storing) suppress(e *sluice.Event, reply string) {
 		return
 	}
 	var ok bool
-	if s.Entry, ok = profile.NormalEmail(e.Email); !ok {
+	if s.Entry, ok = profile.NormalAddress(e.Email); !ok {
 		return // nobody is named
 	}
 	if e.ID != "" {

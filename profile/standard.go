@@ -14,6 +14,7 @@ import (
 
 	"sluice"
 	"sluice/jsonscan"
+	"sluice/mime"
 	"sluice/timetext"
 )
 
@@ -125,6 +126,26 @@ func NormalEmail(address string) (string, bool) {
 		}
 	}
 	return address, labels > 1
+}
+
+// NormalAddress brings an address that mail can be sent to, which is more than a
+// user can have (mime.ParseAddress: a local part in quotes, a domain of one label),
+// into the form in which it is suppressed and looked for. What NormalEmail takes
+// has its form, so mail to a user is held back by what is known of him.
+func NormalAddress(address string) (string, bool) {
+	a, err := mime.ParseAddress(strings.TrimSpace(address))
+	if err != nil {
+		return NormalEmail(address) // of old, or from elsewhere
+	}
+	text := a.String()
+	if normal, ok := NormalEmail(text); ok {
+		return normal, true
+	}
+	small := strings.ToLower(text)
+	if _, err := mime.ParseAddress(small); err != nil { // small letters may be longer, and have no room
+		return text, true
+	}
+	return small, true
 }
 
 // domains maps as package mime does when it reads an address.

@@ -102,7 +102,7 @@ func keyOf(s *sluice.Send) sluice.UserKey {
 	if s.User != "" {
 		return sluice.UserKey{Kind: sluice.KeyExternal, Name: s.User}
 	}
-	address, _ := profile.NormalEmail(s.To) // nobody has one that is none
+	address, _ := profile.NormalAddress(s.To) // nobody has one that is none
 	return sluice.UserKey{Kind: sluice.KeyEmail, Name: address}
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // ParseEntry brings an entry into the form in which it is kept: an address as
-// profile.NormalEmail has it, a domain in lower case, or a dot and a domain (or
+// profile.NormalAddress has it, a domain in lower case, or a dot and a domain (or
 // `*.` and a domain, as some write it), which stands for the domain and all below
 // it. It reports whether it is one of these.
 func ParseEntry(text string) (string, bool) {
@@ -16,7 +16,7 @@ func ParseEntry(text string) (string, bool) {
 		if domain, ok := strings.CutPrefix(text, "@"); ok { // as some write a domain
 			return parseDomain(domain)
 		}
-		return profile.NormalEmail(text)
+		return profile.NormalAddress(text)
 	}
 	if below, ok := strings.CutPrefix(strings.TrimPrefix(text, "*"), "."); ok {
 		domain, ok := parseDomain(below)

@@ -170,13 +170,16 @@ func stronger(a, b Verdict) Verdict {
 	return a
 }
 
-// fold appends an address as profile.NormalEmail would write it, and reports
+// fold appends an address as profile.NormalAddress would write it, and reports
 // whether it has room in an entry. It folds eight letters at a time, which is
 // 10 ns where one at a time was 60, of a check of 200.
 func fold(dst []byte, address string) ([]byte, bool) {
 	address = strings.TrimSpace(address)
 	if len(address) > sluice.MaxEmailBytes {
 		return dst, false
+	}
+	if strings.HasPrefix(address, `"`) { // there may be other ways to quote it
+		return foldRunes(dst, address)
 	}
 	begin := len(dst)
 	dst = append(dst, address...)
@@ -206,10 +209,11 @@ func fold(dst []byte, address string) ([]byte, bool) {
 // Words of eight equal bytes.
 const everyByte, everyHigh = 0x0101010101010101, 0x8080808080808080
 
-// foldRunes appends an address that is not ASCII. What NormalEmail takes for none
-// is written in small letters: its domain may be an entry.
+// foldRunes appends an address that has more than folding to it. What
+// NormalAddress takes for none is written in small letters: its domain may be an
+// entry.
 func foldRunes(dst []byte, rest string) ([]byte, bool) {
-	if normal, ok := profile.NormalEmail(rest); ok {
+	if normal, ok := profile.NormalAddress(rest); ok {
 		return append(dst, normal...), true
 	}
 	begin := len(dst)

@@ -140,7 +140,8 @@ func TestParseEntry(t *testing.T) {
 	for text, want := range map[string]string{
 		" Ann@Example.COM ": "ann@example.com", "Example.com": "example.com", "example.com.": "example.com", ".Example.com": ".example.com",
 		"*.example.com": ".example.com", "@example.com": "example.com", "zip": "zip", ".zip": ".zip",
-		"": "", ".": "", "*": "", "a b": "", "a..b": "", "a@": "", "a@b": "", "-a.com": "", "*.": "", "a@b@c.com": "", "*example.com": "", "a\x00.com": "",
+		`"A b"@Example.com`: `"a b"@example.com`, `"ab"@example.com`: "ab@example.com", "a@B": "a@b",
+		"": "", ".": "", "*": "", "a b": "", "a..b": "", "a@": "", `"a b"@`: "", `"a@example.com`: "", "-a.com": "", "*.": "", "a@b@c.com": "", "*example.com": "", "a\x00.com": "",
 	} {
 		got, ok := ParseEntry(text)
 		if ok != (want != "") || ok && got != want {
@@ -196,13 +197,61 @@ func TestLongLetters(t *testing.T) {
 	}
 }
 
-// Whatever NormalEmail takes for one address, Check does too.
+// Every address that mail can be sent to can be suppressed, however it is written
+// then and there, and is not mailed any more.
+func TestWhatCanBeMailedCanBeSuppressed(t *testing.T) {
+	long := strings.Repeat("a", 63)
+	for _, text := range []string{"ann@example.com.", "(c)ann@example.com", "ann@example.com (c)", "ann(c)@example.com", "ann@[192.0.2.1]", `"a"b@example.com`, "a b@example.com", "<ann@example.com>", `""@example.com`} {
+		if a, err := mime.ParseAddress(text); err == nil {
+			t.Errorf("%q can be mailed, as %q: it belongs below", text, a)
+		}
+	}
+	for _, text := range []string{
+		"ann@example.com", "Ann.B+c@EXAMPLE.Com", "!#$%&'*+-/=?^_`{|}~@example.com", "root@localhost", "ROOT@LocalHost", "a@zip", "a@r3---sn.example.com",
+		`"a b"@example.com`, `"A B"@Example.com`, `"a@b"@example.com`, `"a@b"@localhost`, `"a\"b\\c"@example.com`, `"a..b"@example.com`, `"a,b"@example.com`, `"."@example.com`,
+		`"ab"@example.com`, `"\a\b"@example.com`, `"a(b)"@example.com`, `" "@example.com`, `"\""@example.com`, `"@b"@example.com`, `"a\"@b"@example.com`,
+		"a@bücher.example", "a@BÜCHER.example", "a@xn--bcher-kva.example", "a@XN--BCHER-KVA.example", "a@straße.example", "a@例え.テスト", "a@ｂücher。example", "a@рф",
+		"用户@例子.广告", "JÖRG@bücher.example", "u\u0308@example.com", "I\u0307@example.com", "İ@example.com", "\u212a@example.com", `"Ö @ Ü"@bücher.example`, `"u\u0308 x"@example.com`,
+		"jörg@localhost", strings.Repeat("Ⱥ", 32) + "@example.com", strings.Repeat("Ⱥ", 32) + "@" + long + "." + long + "." + strings.Repeat("b", 50) + ".example",
+		long + "a@" + long + "." + long + "." + strings.Repeat("b", 61), `"` + strings.Repeat("A ", 31) + `"@example.com`,
+	} {
+		a, err := mime.ParseAddress(text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		entry, ok := ParseEntry(text)
+		if !ok || len(entry) > sluice.MaxSuppressEntryBytes {
+			t.Errorf("%q can be mailed and cannot be suppressed", text)
+			continue
+		}
+		l := NewList(clocktest.At(now))
+		l.sets.Load().change(&sluice.Suppression{Entry: entry, Reason: sluice.SuppressManual}, 0)
+		for _, to := range []string{a.String(), text, entry, " " + text + " "} {
+			if _, found := l.Check(to, sluice.ClassTransactional, ""); !found {
+				t.Errorf("%q is mailed at %q although there is %q", text, to, entry)
+			}
+			if again, ok := ParseEntry(to); !ok || again != entry {
+				t.Errorf("%q is the entry %q, and %q is %q", text, entry, to, again)
+			}
+		}
+		if got, err := ParseLine(text+",complaint", sluice.Suppression{TimeMillis: 1}); err != nil || got.Entry != entry || got.Reason != sluice.SuppressComplaint {
+			t.Errorf("%q in a file is %q, %v", text, got.Entry, err)
+		}
+		l = held(t, clocktest.At(now), a.Domain+" manual")
+		if v, found := l.Check(a.String(), sluice.ClassTransactional, ""); !found || v.Match != MatchDomain {
+			t.Errorf("%q is mailed although its domain is suppressed", text)
+		}
+	}
+}
+
+// Whatever NormalAddress takes for one address, Check does too.
 func FuzzFold(f *testing.F) {
-	for _, s := range []string{"Ann@Example.com", " JÖRG@Bücher.de", "ABCDEFGHIJKLMNOPQRSTUVWXYZ@[`{z}.example.COM", "12345678ü@example.com", "İ@example.com", "a@b.c\u00a0", "\u212a@example.com"} {
+	for _, s := range []string{"Ann@Example.com", " JÖRG@Bücher.de", "ABCDEFGHIJKLMNOPQRSTUVWXYZ@[`{z}.example.COM", "12345678ü@example.com", "İ@example.com", "a@b.c\u00a0", "\u212a@example.com", `"a B"@localhost`, "I\u0307@example.com"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, address string) {
-		want, ok := profile.NormalEmail(address)
+		want, ok := profile.NormalAddress(address)
 		if !ok {
 			return
 		}

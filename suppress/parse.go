@@ -47,8 +47,8 @@ func ParseLine(line string, preset sluice.Suppression) (sluice.Suppression, erro
 		return Parse(line, preset)
 	}
 	s := preset
-	entry, reason, ok := strings.Cut(line, ",")
-	if err := setMember(&s, "entry", strings.Trim(entry, `" `)); err != nil {
+	entry, reason, ok := cutEntry(line)
+	if err := setMember(&s, "entry", entry); err != nil {
 		return s, err
 	}
 	if ok {
@@ -57,6 +57,21 @@ func ParseLine(line string, preset sluice.Suppression) (sluice.Suppression, erro
 		}
 	}
 	return s, s.Check()
+}
+
+// cutEntry cuts a line behind its entry. A quote at its beginning is that of the
+// line's first value, or of a local part, if an @ follows the second one (RFC 5321,
+// 4.1.2): that has no need of others.
+func cutEntry(line string) (entry, reason string, ok bool) {
+	local := 0
+	if strings.HasPrefix(line, `"`) {
+		local = max(0, strings.LastIndex(line, `"@`))
+	}
+	domain, reason, ok := strings.Cut(line[local:], ",")
+	if entry = line[:local] + domain; local == 0 {
+		entry = strings.Trim(entry, `" `)
+	}
+	return entry, reason, ok
 }
 
 // setMember sets one thing of a suppression from its text.

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,6 +73,61 @@ func TestSuppressionCommand(t *testing.T) {
 	}
 	if got := sluiceRun(t, dir, "suppression", "import", file); got.code != 1 || !strings.Contains(got.stderr, "line 2: entry is") || !strings.Contains(got.stdout, "2 lines: 1 suppressions changed, 1 lines are none") {
 		t.Errorf("a bad line: %d %s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+// Whatever mail can be sent to can be suppressed, by hand and by what comes back,
+// and is mailed no more.
+func TestOddAddressesAreSuppressed(t *testing.T) {
+	t.Parallel()
+	dir, receiver := t.TempDir(), startReceiver(t)
+	configure(t, dir, serveFile+"sending: on\nroutes: {relay: {smtp: {url: 'smtp://"+receiver.Addr()+"', plain: true}}}\n")
+	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+	// As it is suppressed, and as it is mailed.
+	odd := [][2]string{
+		{`"a b"@example.com`, `"A b"@Example.com`}, {"root@localhost", "Root@LOCALHOST"}, {`"ann"@example.com`, "ann@example.com"}, {"bob@example.com", `"bob"@example.com`},
+		{"jörg@bücher.example", "JÖRG@xn--bcher-kva.example"}, {`"a@b"@xn--bcher-kva.example`, `"A@B"@Bücher.example`},
+	}
+	text := func(address string) string {
+		t.Helper()
+		b, err := json.Marshal(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	message := func(address, class string) string {
+		return `{"from":"shop@example.com","to":` + text(address) + `,"text":"t","class":"` + class + `"}`
+	}
+	var entries []string
+	for _, x := range odd {
+		entries = append(entries, `{"entry":`+text(x[0])+`,"reason":"manual"}`)
+	}
+	if status, answer := s.ask(t, http.MethodPost, "/v1/suppressions", `{"suppressions":[`+strings.Join(entries, ",")+`]}`); status != http.StatusOK || !strings.Contains(answer, fmt.Sprintf(`"changed":%d`, len(odd))) {
+		t.Fatalf("%d %s", status, answer)
+	}
+	// By a complaint, which any provider may tell of.
+	if status, answer := s.ask(t, http.MethodPost, "/v1/events", `{"event":"complained","email":"\"Dan D\"@localhost"}`); status != http.StatusAccepted {
+		t.Fatalf("%d %s", status, answer)
+	}
+	odd = append(odd, [2]string{"", `"dan d"@localhost`})
+	await(t, "all are known to be suppressed", func() bool {
+		var all []string
+		for _, x := range odd {
+			all = append(all, text(x[1]))
+		}
+		_, answer := s.ask(t, http.MethodPost, "/v1/suppressions/check", `{"addresses":[`+strings.Join(all, ",")+`]}`)
+		return strings.Count(answer, `"suppressed":true`) == len(odd)
+	})
+	for _, x := range odd {
+		s.mailed(t, message(x[1], "transactional"))
+	}
+	s.mailed(t, message(`"eve e"@localhost`, "marketing"))
+	await(t, "only who is not suppressed is mailed", func() bool {
+		return strings.Join(s.texts(t, "SELECT state || ' ' || COUNT(*) FROM sends GROUP BY state ORDER BY state"), ", ") == fmt.Sprintf("sent 1, suppressed %d", len(odd))
+	})
+	if n := receiver.Received(); n != 1 {
+		t.Errorf("%d mails arrived", n)
 	}
 }
 
