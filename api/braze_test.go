@@ -23,7 +23,7 @@ type called struct {
 }
 
 // callBraze sends a call; key is a header of authorization, or empty.
-func callBraze(t *testing.T, url, method, authorization, body string) called {
+func callBraze(t *testing.T, url, method, authorization, body string, headers ...string) called {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
@@ -31,6 +31,9 @@ func callBraze(t *testing.T, url, method, authorization, body string) called {
 	}
 	if authorization != "" {
 		r.Header.Set("Authorization", authorization)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
 	}
 	client, _ := checked(t)
 	res, err := client.Do(r)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 	"unsafe"
 
@@ -128,34 +127,12 @@ func (s *Server) takeMessages(w http.ResponseWriter, r *http.Request) (*messages
 	if err != nil || len(drafts) == 0 {
 		return done, err
 	}
-	if once != "" {
-		if err := sameMessages(ctx, intake, request, drafts); err != nil {
-			return nil, s.notAccepted(w, err, repeatMessages)
-		}
-	}
 	recipients, err := done.submit(ctx, submitter, once, drafts)
 	if err != nil {
 		return nil, s.notAccepted(w, err, repeatMessages)
 	}
 	s.rates.spend(who, recipients)
 	return done, nil
-}
-
-// sameMessages reports an error where a request with a name was taken in before
-// with others of its messages, as when a template was missing that is there now.
-// What is written under a name is written once, so those that are new would be
-// answered as accepted and never sent.
-func sameMessages(ctx context.Context, intake *ingest.Intake, request ingest.Request, drafts []sluice.Draft) error {
-	ids := make([]string, len(drafts))
-	for i := range drafts {
-		ids[i] = drafts[i].ID
-	}
-	request.Sender, request.Body = request.Sender+" taken", strings.Join(ids, " ")
-	_, _, err := intake.Once(ctx, &request)
-	if errors.Is(err, ingest.ErrOtherBody) {
-		return refusal(sluice.CodeInvalid, "when this Idempotency-Key came first, other messages of the request could be taken; only those are under it, and nothing was taken in now. Send what was refused then by itself, with another key")
-	}
-	return err
 }
 
 // submit hands in the drafts of the accepted messages, and returns how many

@@ -15,6 +15,9 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/flow"
+	"sluice/ingest"
+	"sluice/servers"
 	"sluice/sqlstore"
 	"sluice/template"
 )
@@ -318,6 +321,46 @@ func TestMessagesAsAWhole(t *testing.T) {
 	x.p.submitter = nil
 	if got := callBraze(t, x.url, http.MethodPost, x.key, good); got.status != 503 {
 		t.Errorf("not running: %d %s", got.status, got.body)
+	}
+}
+
+// A request that was answered 503 is judged anew when it comes again, also if more
+// of its messages can be taken by then.
+func TestMessagesAfter503(t *testing.T) {
+	x := startMails(t)
+	server, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir(), AppendFsync: "no"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Kill() })
+	redis, err := flow.Dial(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(redis.Close)
+	x.p.intake = &ingest.Intake{Redis: redis, Clock: sluice.SystemClock{}}
+	body := `[{` + goodMail + `,"text":"x"},{"to":"bob@example.com","template":{"id":"late"}}]`
+	post := func() called { return callBraze(t, x.url, http.MethodPost, x.key, body, "Idempotency-Key", "one") }
+	x.to.err = sluice.ErrFull
+	if got := post(); got.status != 503 {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	if err := x.store.AddTemplate(t.Context(), sluice.Template{ID: "late", Name: "late"}, sluice.TemplateVersion{Template: "late", Version: 1, Subject: "s", Text: "x", From: "shop@example.com", Class: sluice.ClassTransactional}); err != nil {
+		t.Fatal(err)
+	}
+	x.to.err = nil
+	var ids []string
+	for range 2 {
+		x.to.drafts = nil
+		if got := post(); got.status != 202 || len(x.to.drafts) != 2 {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+		for _, d := range x.to.drafts {
+			ids = append(ids, d.ID)
+		}
+	}
+	if !slices.Equal(ids[:2], ids[2:]) {
+		t.Errorf("the ids of a repeat are others: %v", ids)
 	}
 }
 

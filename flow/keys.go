@@ -73,6 +73,11 @@ func (p Partition) onceKey(name string) string {
 	return prefix + "{" + p.tag + "}:once:" + name
 }
 
+// takenKey: hash that expires, the names of what was written of a request.
+func (p Partition) takenKey(request string) string {
+	return prefix + "{" + p.tag + "}:taken:" + request
+}
+
 // laneKey: stream, the batches of sends that wait in a lane (LaneName), or in a
 // sublane: a lane's name, '@' and a domain.
 func (p Partition) laneKey(lane string) string { return prefix + "{" + p.tag + "}:lane:" + lane }

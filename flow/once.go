@@ -68,3 +68,44 @@ func (w *Writer) WriteOnce(ctx context.Context, part Part, name, print string, t
 	w.open[part.Partition].noteAppended(entries, len(batch))
 	return nil
 }
+
+// Named is the name of some items of a Part: those behind the ones of the name
+// before, up to End.
+type Named struct {
+	Name string
+	End  int
+}
+
+// WriteEach writes items to one partition, in a batch of their own, those of each
+// name once: what was written under its name for the same request within ttl is
+// left out, and the others are written. Names and items are written in one step, so
+// whoever got no answer may repeat, with more names or fewer. Errors are those of
+// Write.
+func (w *Writer) WriteEach(ctx context.Context, part Part, request string, names []Named, ttl time.Duration) error {
+	if !w.enter() {
+		return ErrClosed
+	}
+	defer w.leave()
+	if err := w.room(ctx, part.Partition); err != nil {
+		return err
+	}
+	l := w.logs[part.Partition]
+	args := make([]string, 0, 2+2*len(names))
+	args = append(args, rueidis.BinaryString(sluice.NewBatch(0)), strconv.FormatInt(ttl.Milliseconds(), 10))
+	from := 0
+	for _, n := range names {
+		args = append(args, n.Name, rueidis.BinaryString(part.Items[from:n.End]))
+		from = n.End
+	}
+	answer, err := l.redis.callTexts(ctx, "append each to log once", "append_each",
+		[]string{l.partition.logKey(), l.partition.sourcesKey(), l.partition.takenKey(request)}, args)
+	if err != nil {
+		return fmt.Errorf("write batch of %d bytes: %w", len(part.Items), err)
+	}
+	entries, err := strconv.Atoi(answer[0])
+	if err != nil {
+		return fmt.Errorf("read how many entries a log has: %w", err)
+	}
+	w.open[part.Partition].noteAppended(entries, len(part.Items))
+	return nil
+}

@@ -338,3 +338,70 @@ func TestWriteOnce(t *testing.T) {
 		t.Error("what was not written is remembered")
 	}
 }
+
+// Of a request that comes again with more items, and others than before, those are
+// written that were not yet, each once; a full Redis takes nothing of it.
+func TestWriteEach(t *testing.T) {
+	r := dial(t)
+	logs := []*Log{NewLog(r, Partitions(1)[0])}
+	w, other := NewWriter(logs, "api:a", testBacklogBytes), NewWriter(logs, "api:b", testBacklogBytes)
+	write := func(w *Writer, request, names string) error {
+		var p Part
+		var named []Named
+		for name := range strings.FieldsSeq(names) {
+			p.Items = append(p.Items, oneEvent(name)[1:]...)
+			p.Items = append(p.Items, oneEvent(name + "2")[1:]...)
+			p.Count += 2
+			named = append(named, Named{name, len(p.Items)})
+		}
+		return w.WriteEach(t.Context(), p, request, named, time.Hour)
+	}
+	for i, names := range []string{"a c", "a c", "a b c d", "d", "b e"} {
+		if err := write([]*Writer{w, other}[i%2], "request", names); err != nil {
+			t.Fatalf("%s: %v", names, err)
+		}
+	}
+	if err := write(w, "another", "a"); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	at := sluice.Position{}
+	for len(got) < 12 {
+		batches, err := logs[0].Read(t.Context(), at, 10, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range batches {
+			at = b.Position
+			br, err := sluice.ReadBatch(b.Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for br.Next() {
+				var e sluice.Event
+				if err := sluice.DecodeEvent(br.Item.Payload, &e); err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, e.Name)
+			}
+		}
+	}
+	if names := strings.Join(got, " "); names != "a a2 c c2 b b2 d d2 e e2 a a2" {
+		t.Errorf("the log has %s", names)
+	}
+	if n, err := logs[0].Entries(t.Context()); err != nil || n != 4 { // what has nothing new is no entry
+		t.Errorf("%d entries, %v", n, err)
+	}
+	key := Partitions(1)[0].takenKey("request")
+	if ttl := do(t, r, "PTTL", key); ttl == "-1" {
+		t.Error("it is remembered for ever")
+	}
+	do(t, r, "CONFIG", "SET", "maxmemory", "1")
+	defer do(t, r, "CONFIG", "SET", "maxmemory", "0")
+	if err := write(w, "request", "f"); !errors.Is(err, sluice.ErrFull) {
+		t.Errorf("redis is full: %v", err)
+	}
+	if n := do(t, r, "HEXISTS", key, "f"); n != "0" {
+		t.Error("what was not written is remembered")
+	}
+}

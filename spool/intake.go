@@ -41,7 +41,7 @@ func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft
 	}
 	now := in.Clock.Now().UnixMilli()
 	ids := make([]string, len(drafts))
-	parts := make([]flow.Part, in.Partitions)
+	parts := make([]share, in.Partitions)
 	var bodies []sluice.Body
 	for i := range drafts {
 		d := &drafts[i]
@@ -59,22 +59,27 @@ func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft
 			bodies = append(bodies, sluice.Body{Message: ids[i], Recipients: len(d.To), CreatedMillis: now, Data: d.Content})
 		}
 		in.add(parts, d, ids[i], content, now)
+		for p := range parts {
+			if once != "" {
+				parts[p].name(ids[i])
+			}
+		}
 	}
 	if err := in.Bodies.Add(ctx, bodies); err != nil { // before the sends that name them
 		return nil, fmt.Errorf("store the contents of %d messages: %w", len(bodies), err)
 	}
-	written := parts[:0]
+	var written []flow.Part
 	for p := range parts {
 		if parts[p].Count > 0 {
 			parts[p].Partition = p
-			written = append(written, parts[p])
+			written = append(written, parts[p].Part)
 		}
 	}
 	var err error
 	if once == "" {
 		err = in.Writer.Write(ctx, written...)
 	} else {
-		err = in.writeOnce(ctx, once, written)
+		err = in.writeOnce(ctx, once, parts)
 	}
 	if err == nil && in.Accepted != nil {
 		for i := range written {
@@ -82,6 +87,23 @@ func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft
 		}
 	}
 	return ids, err
+}
+
+// share is what a partition gets of a request.
+type share struct {
+	flow.Part
+	messages []flow.Named // if the request has a name
+}
+
+// name says of which message the sends are that came since it was called last.
+func (s *share) name(message string) {
+	named := 0
+	if n := len(s.messages); n > 0 {
+		named = s.messages[n-1].End
+	}
+	if len(s.Items) > named {
+		s.messages = append(s.messages, flow.Named{Name: message, End: len(s.Items)})
+	}
 }
 
 // check returns Refusals of those that can never be sent: waiting for days would
@@ -107,7 +129,7 @@ func (in *Intake) check(drafts []sluice.Draft) error {
 }
 
 // add puts the sends of a draft into their partitions' parts.
-func (in *Intake) add(parts []flow.Part, d *sluice.Draft, id, content string, now int64) {
+func (in *Intake) add(parts []share, d *sluice.Draft, id, content string, now int64) {
 	s := sluice.Send{
 		Message: id, Recipients: len(d.To), Priority: d.Priority, Class: d.Class, Form: d.Form,
 		AcceptedMillis: now, DueMillis: max(d.DueMillis, now), ExpiresMillis: d.ExpiresMillis,
@@ -131,13 +153,16 @@ func (in *Intake) add(parts []flow.Part, d *sluice.Draft, id, content string, no
 	}
 }
 
-// writeOnce writes the parts of a request that has a name, each in the step that
-// remembers it: whoever got no answer may repeat it. That it is the same request
-// is for him to see who took the name.
-func (in *Intake) writeOnce(ctx context.Context, once string, parts []flow.Part) error {
-	for _, p := range parts {
-		if err := in.Writer.WriteOnce(ctx, p, "send-"+once, "", onceTTL); err != nil {
-			return err
+// writeOnce writes the shares of a request that has a name, each in the step that
+// remembers which messages it has: whoever got no answer may repeat it, and of what
+// was refused the first time, that is written which is not any more. That it is the
+// same request is for him to see who took the name.
+func (in *Intake) writeOnce(ctx context.Context, once string, parts []share) error {
+	for i := range parts {
+		if p := &parts[i]; p.Count > 0 {
+			if err := in.Writer.WriteEach(ctx, p.Part, once, p.messages, onceTTL); err != nil {
+				return err
+			}
 		}
 		if err := faults.Hit("submit-part"); err != nil {
 			return err

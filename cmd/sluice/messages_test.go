@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -73,9 +75,8 @@ func TestMessages(t *testing.T) {
 	})
 }
 
-// A repeat is not answered as accepted with messages that were refused when the
-// request came first: what is written under its name is written once, and they
-// would never be sent.
+// A message that was refused when its request came first, for its template was
+// missing, is taken and sent when the request is repeated and it is there.
 func TestRepeatWithMoreMessages(t *testing.T) {
 	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
@@ -95,13 +96,54 @@ func TestRepeatWithMoreMessages(t *testing.T) {
 	if status, text := s.ask(t, http.MethodPost, "/v1/templates", `{"id":"late","name":"late","class":"transactional","subject":"s","html":"<p>x</p>","from":"shop@example.com"}`); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
-	if status, text := post("one"); status != http.StatusBadRequest || !strings.Contains(text, "another key") {
-		t.Errorf("a repeat of which more could be taken: %d %s", status, text)
+	if status, text := post("one"); status != http.StatusAccepted || !strings.Contains(text, `"accepted":9,"refused_count":0`) {
+		t.Errorf("a repeat of which more can be taken: %d %s", status, text)
 	}
 	if status, text := post("two"); status != http.StatusAccepted || !strings.Contains(text, `"accepted":9,"refused_count":0`) {
 		t.Errorf("%d %s", status, text)
 	}
 	await(t, "all that was answered as accepted is in the ledger", func() bool {
-		return strings.Join(s.texts(t, "SELECT COUNT(*) FROM sends"), "") == "17"
+		return strings.Join(s.texts(t, "SELECT COUNT(*) FROM sends"), "") == "18"
 	})
+}
+
+// What no route takes was not accepted: repeated when the routes have changed, it
+// is taken then, and what was accepted before is not sent again.
+func TestRepeatAfterRoutesChange(t *testing.T) {
+	t.Parallel()
+	dir, receiver := t.TempDir(), startReceiver(t)
+	start := func(domains string) *served {
+		t.Helper()
+		configure(t, dir, serveFile+"sending: on\nroutes: {relay: {smtp: {url: 'smtp://"+receiver.Addr()+"', plain: true}"+domains+"}}\n")
+		return serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+	}
+	s := start(", domains: [example.com]")
+	var messages []string
+	for i := range 12 { // some in each partition, and one in some
+		messages = append(messages, fmt.Sprintf(`{"from":"shop@example.com","to":["u%d@example.com","v%d@example.com"],"text":"t"}`, i, i))
+	}
+	messages = slices.Insert(messages, 5, `{"from":"shop@example.com","to":["bob@other.example","cy@other.example","dan@other.example"],"text":"t"}`)
+	post := func(want string) {
+		t.Helper()
+		status, text := s.ask(t, http.MethodPost, "/v1/messages", "["+strings.Join(messages, ",")+"]", "Idempotency-Key", "one")
+		if status != http.StatusAccepted || !strings.Contains(text, want) {
+			t.Fatalf("%d %s, want %s", status, text, want)
+		}
+	}
+	for range 2 {
+		post(`"accepted":12,"refused_count":1`)
+	}
+	if code := s.stop(t); code != exitOK {
+		t.Fatalf("exit code %d", code)
+	}
+	s = start("")
+	for range 2 {
+		post(`"accepted":13,"refused_count":0`)
+	}
+	await(t, "all that was accepted is sent", func() bool {
+		return strings.Join(s.texts(t, "SELECT state || ' ' || COUNT(*) FROM sends GROUP BY state"), ", ") == "sent 27"
+	})
+	if n := receiver.Received(); n != 27 {
+		t.Errorf("%d mails arrived, want 27: each once", n)
+	}
 }
