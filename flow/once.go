@@ -109,3 +109,23 @@ func (w *Writer) WriteEach(ctx context.Context, part Part, request string, names
 	w.open[part.Partition].noteAppended(entries, len(part.Items))
 	return nil
 }
+
+// Taken returns those of some names that WriteEach has written to a partition for a
+// request, within its ttl.
+func (w *Writer) Taken(ctx context.Context, partition int, request string, names []string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	l := w.logs[partition]
+	c := l.redis.client
+	answers, err := c.Do(ctx, c.B().Hmget().Key(l.partition.takenKey(request)).Field(names...).Build()).ToArray()
+	if err != nil {
+		return nil, l.redis.wrap("read what of a request is taken", err)
+	}
+	var taken []string
+	for i := range answers {
+		if !answers[i].IsNil() {
+			taken = append(taken, names[i])
+		}
+	}
+	return taken, nil
+}

@@ -392,6 +392,11 @@ func TestWriteEach(t *testing.T) {
 	if n, err := logs[0].Entries(t.Context()); err != nil || n != 4 { // what has nothing new is no entry
 		t.Errorf("%d entries, %v", n, err)
 	}
+	for request, want := range map[string]string{"request": "a c e", "another": "a", "none": ""} {
+		if taken, err := w.Taken(t.Context(), 0, request, []string{"a", "x", "c", "e"}); err != nil || strings.Join(taken, " ") != want {
+			t.Errorf("%s: %q are taken, %v; want %q", request, taken, err, want)
+		}
+	}
 	key := Partitions(1)[0].takenKey("request")
 	if ttl := do(t, r, "PTTL", key); ttl == "-1" {
 		t.Error("it is remembered for ever")

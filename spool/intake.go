@@ -3,6 +3,7 @@ package spool
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -36,8 +37,12 @@ var _ sluice.Submitter = (*Intake)(nil)
 
 // Submit accepts drafts. See sluice.Submitter.
 func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error) {
-	if err := in.check(drafts); err != nil {
+	refused, err := in.Still(ctx, once, drafts, in.check(drafts))
+	if err != nil {
 		return nil, err
+	}
+	if len(refused) > 0 {
+		return nil, refused
 	}
 	now := in.Clock.Now().UnixMilli()
 	ids := make([]string, len(drafts))
@@ -75,7 +80,6 @@ func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft
 			written = append(written, parts[p].Part)
 		}
 	}
-	var err error
 	if once == "" {
 		err = in.Writer.Write(ctx, written...)
 	} else {
@@ -108,8 +112,7 @@ func (s *share) name(message string) {
 
 // check returns Refusals of those that can never be sent: waiting for days would
 // tell whoever hands them in too late.
-func (in *Intake) check(drafts []sluice.Draft) error {
-	var refused sluice.Refusals
+func (in *Intake) check(drafts []sluice.Draft) (refused sluice.Refusals) {
 	refuse := func(i int, why string) {
 		refused = append(refused, &sluice.Error{Code: sluice.CodeInvalid, Index: i, Message: why})
 	}
@@ -122,10 +125,40 @@ func (in *Intake) check(drafts []sluice.Draft) error {
 			refuse(i, err.Error())
 		}
 	}
-	if refused == nil {
-		return nil
-	}
 	return refused
+}
+
+// Still returns those of some refusals that hold for a request that may be a
+// repeat: what was accepted under its name before, be it in part, stays accepted,
+// whatever has changed since.
+func (in *Intake) Still(ctx context.Context, once string, drafts []sluice.Draft, refused sluice.Refusals) (sluice.Refusals, error) {
+	if once == "" || len(refused) == 0 {
+		return refused, nil
+	}
+	messages := make([][]string, in.Partitions)
+	for _, r := range refused {
+		d := &drafts[r.Index]
+		for _, to := range d.To {
+			p := sluice.SendPartition(to, in.Partitions)
+			if n := len(messages[p]); n == 0 || messages[p][n-1] != d.ID {
+				messages[p] = append(messages[p], d.ID)
+			}
+		}
+	}
+	accepted := make(map[string]bool)
+	for p, ids := range messages {
+		if len(ids) == 0 {
+			continue
+		}
+		taken, err := in.Writer.Taken(ctx, p, once, ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range taken {
+			accepted[id] = true
+		}
+	}
+	return slices.DeleteFunc(refused, func(e *sluice.Error) bool { return accepted[drafts[e.Index].ID] }), nil
 }
 
 // add puts the sends of a draft into their partitions' parts.

@@ -18,6 +18,7 @@ import (
 	"sluice/domain"
 	"sluice/flow"
 	"sluice/mime"
+	"sluice/spool"
 )
 
 const domainLong = `
@@ -198,16 +199,20 @@ func (e *engine) requiresDomains() bool { return e.config.Domains.Require && e.w
 
 // gate refuses mail from domains that are surely wrong, before it is accepted.
 type gate struct {
-	sluice.Submitter
+	*spool.Intake
 	domains *domain.Watcher
 }
 
 // Submit implements sluice.Submitter. Each draft is refused for itself.
 func (g gate) Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error) {
-	if refused := g.refused(ctx, drafts); refused != nil {
+	refused, err := g.Still(ctx, once, drafts, g.refused(ctx, drafts))
+	if err != nil {
+		return nil, err
+	}
+	if len(refused) > 0 {
 		return nil, refused
 	}
-	return g.Submitter.Submit(ctx, once, drafts)
+	return g.Intake.Submit(ctx, once, drafts)
 }
 
 func (g gate) refused(ctx context.Context, drafts []sluice.Draft) (refused sluice.Refusals) {

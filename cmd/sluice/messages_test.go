@@ -143,6 +143,12 @@ func TestRepeatAfterRoutesChange(t *testing.T) {
 	await(t, "all that was accepted is sent", func() bool {
 		return strings.Join(s.texts(t, "SELECT state || ' ' || COUNT(*) FROM sends GROUP BY state"), ", ") == "sent 27"
 	})
+	if code := s.stop(t); code != exitOK {
+		t.Fatalf("exit code %d", code)
+	}
+	// What was accepted stays so, also where it would be refused by now.
+	s = start(", domains: [example.net]")
+	post(`"accepted":13,"refused_count":0`)
 	if n := receiver.Received(); n != 27 {
 		t.Errorf("%d mails arrived, want 27: each once", n)
 	}
