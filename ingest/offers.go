@@ -14,7 +14,7 @@ import (
 // and rows go to where the indexes of a table end. A log far behind the others
 // would have its rows written in between, into pages that are in memory no more:
 // of a million waiting events, MariaDB with its packaged 128 MB of pages stored
-// 72,000 a second so, 120,000 in order.
+// 72,000 a second so, 114,000 in order.
 //
 // The zero value is not ready; see newOffers. Its methods may be called from
 // several goroutines at once.
