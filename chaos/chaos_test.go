@@ -23,11 +23,11 @@ var failpoints = []string{
 // TestKillAtEveryFailpoint kills the program with SIGKILL at each step, some
 // hits in, and lets the next one go on.
 func TestKillAtEveryFailpoint(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.startPushing()
 	for i, name := range failpoints {
-		p := w.start(fmt.Sprintf("%s=kill,%d", name, 2+i%3))
-		w.exits(p, "the program has killed itself at "+name)
+		w.dies(fmt.Sprintf("%s=kill,%d", name, 2+i%3))
 		next := w.start("")
 		w.passed()
 		next.kill()
@@ -40,12 +40,12 @@ func TestKillAtEveryFailpoint(t *testing.T) {
 // TestKillWhileHashesAreDrained kills the program at each step of a count's way,
 // with nothing but hashes to drain.
 func TestKillWhileHashesAreDrained(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.writeConfig(inputHashes)
 	w.startPushing()
 	for i, name := range []string{"take", "taken", "read", "load", "transaction", "commit", "committed", "drop"} {
-		p := w.start(fmt.Sprintf("%s=kill,%d", name, 1+i%2))
-		w.exits(p, "the program has killed itself at "+name)
+		w.dies(fmt.Sprintf("%s=kill,%d", name, 1+i%2))
 	}
 	w.start("")
 	w.counted()
@@ -55,6 +55,7 @@ func TestKillWhileHashesAreDrained(t *testing.T) {
 
 // TestErrorAtEveryFailpoint makes each step fail once, in one program.
 func TestErrorAtEveryFailpoint(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	spec := ""
 	for i, name := range failpoints {
@@ -70,20 +71,13 @@ func TestErrorAtEveryFailpoint(t *testing.T) {
 
 // TestRandomKills kills the program, Redis or MariaDB at random instants.
 func TestRandomKills(t *testing.T) {
+	t.Parallel()
 	random := seeded(t)
 	w := newWorld(t)
-	p := w.start("")
+	w.start("")
 	w.startPushing()
 	w.passed()
-	until := time.Now().Add(*bound)
-	done := 0
-	for ; done < *kills && time.Now().Before(until); done++ {
-		pause(t.Context(), time.Duration(random.IntN(400))*time.Millisecond)
-		p = w.killAny(random, p)
-		if random.IntN(3) == 0 {
-			w.passed()
-		}
-	}
+	done := w.killAtRandom(random, *kills, func() {}, w.passed)
 	t.Logf("%d kills", done)
 	w.passed()
 	w.stopPushing()
@@ -127,6 +121,7 @@ func (w *world) killAny(random *rand.Rand, p *program) *program {
 // TestZombie stops a program past its lease, lets another take over, and
 // continues it: at a random instant, and inside its transaction.
 func TestZombie(t *testing.T) {
+	t.Parallel()
 	for _, where := range []string{"", "transaction", "commit", "appended"} {
 		t.Run("at="+where, func(t *testing.T) {
 			w := newWorld(t)
@@ -154,6 +149,7 @@ func TestZombie(t *testing.T) {
 // TestCutConnections cuts the program's connections before a request, after
 // it, and after the server has acted on it but before the program hears of it.
 func TestCutConnections(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start("")
 	w.startPushing()
@@ -198,7 +194,8 @@ func TestCutConnections(t *testing.T) {
 }
 
 // TestTakeOver is the promise that after kill -9 of the only process the next
-// one is at work on all partitions within 5 s of its start.
+// one is at work on all partitions within 5 s of its start. It runs alone, for it
+// looks at the time.
 func TestTakeOver(t *testing.T) {
 	w := newWorld(t)
 	p := w.start("")
@@ -219,6 +216,7 @@ func TestTakeOver(t *testing.T) {
 // TestStopUnderLoad is the graceful stop: it ends by itself, leaves nothing in
 // between, and its successor need not wait for leases to run out.
 func TestStopUnderLoad(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.startPushing()
 	for range 3 {

@@ -6,37 +6,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 )
 
 const httpRoot = "root-key-of-the-chaos-0123456789abcdef"
-
-var httpListening = regexp.MustCompile(`listen=(127\.0\.0\.1:\d+)`)
-
-// awaitListen returns where the newest of the world's programs listens.
-func (w *world) awaitListen() string {
-	w.t.Helper()
-	var at string
-	w.eventually("the program listens", func() bool {
-		w.mu.Lock()
-		file := w.programs[len(w.programs)-1].cmd.Stderr.(*os.File).Name()
-		w.mu.Unlock()
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return false
-		}
-		found := httpListening.FindSubmatch(text)
-		if found != nil {
-			at = "http://" + string(found[1])
-		}
-		return found != nil
-	})
-	return at
-}
 
 // post sends one request and returns its status, 0 if it got no answer.
 func post(client *http.Client, url, body, idempotencyKey string) int {
@@ -61,6 +35,7 @@ func post(client *http.Client, url, body, idempotencyKey string) int {
 // end a program that stores finds every event of every request, once, although
 // many were sent several times and nearly all lack a time or an id.
 func TestAcceptedByHTTPIsStored(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	file := filepath.Join(w.dir, "sluice.yaml")
 	text, err := os.ReadFile(file)
@@ -70,98 +45,32 @@ func TestAcceptedByHTTPIsStored(t *testing.T) {
 	if err := os.WriteFile(file, append(text, "root_key: "+httpRoot+"\n"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("SLUICE_ROLES", "intake")
-	const rounds, senders, each = 6, 8, 25
-	var mu sync.Mutex
-	url, stop := "", false
-	fresh := make(chan struct{}) // somebody has just got a 202
-	accepted, repeats := 0, 0    // requests; answers other than 202
-	deliver := func(client *http.Client, body, name string) bool {
-		for {
-			mu.Lock()
-			at, end := url, stop
-			mu.Unlock()
-			status := post(client, at+"/v1/events", body, name)
-			mu.Lock()
-			if status == http.StatusAccepted {
-				accepted++
-				mu.Unlock()
-				select {
-				case fresh <- struct{}{}:
-				default:
-				}
-				return true
-			}
-			repeats++
-			mu.Unlock()
-			if status != 0 && status != http.StatusServiceUnavailable {
-				t.Errorf("request %s: %d", name, status)
-				return false
-			}
-			if end {
-				return false
-			}
-			pause(t.Context(), 5*time.Millisecond)
+	w.roles = "intake"
+	const senders, each = 8, 25
+	w.start("")
+	c := &clients{at: w.awaitListen(), fresh: make(chan struct{})}
+	c.run(senders, func(client *http.Client, who, n int) bool {
+		var body strings.Builder
+		for i := range each {
+			fmt.Fprintf(&body, `,{"event":"e","user_id":"u%d","message_id":"%d-%d-%d"}`, i%5, who, n, i)
 		}
-	}
-	p := w.start("")
-	url = w.awaitListen()
-	var sending sync.WaitGroup
-	for s := range senders {
-		sending.Go(func() {
-			client := &http.Client{Transport: &http.Transport{}}
-			defer client.CloseIdleConnections()
-			for n := 0; ; n++ {
-				var body strings.Builder
-				for i := range each {
-					fmt.Fprintf(&body, `,{"event":"e","user_id":"u%d","message_id":"%d-%d-%d"}`, i%5, s, n, i)
-				}
-				ok := deliver(client, "["+body.String()[1:]+"]", fmt.Sprintf("%d-%d", s, n))
-				mu.Lock()
-				end := stop
-				mu.Unlock()
-				if !ok || end {
-					return
-				}
-			}
+		name := fmt.Sprintf("%d-%d", who, n)
+		return c.deliver(t, "request "+name, settleWithin, func(at string) (int, int, func()) {
+			return post(client, at+"/v1/events", "["+body.String()[1:]+"]", name), 1, func() {}
 		})
-	}
-	count := func() int { mu.Lock(); defer mu.Unlock(); return accepted }
-	for range rounds {
-		before := count()
-		w.eventually("some requests are accepted", func() bool { return count() >= before+20 })
-		<-fresh
-		p.kill() // whoever got a 202 an instant ago has it
-		if n := w.highest("SELECT COUNT(*) FROM events"); n > 0 {
-			t.Fatalf("%d events are stored already: this test shows nothing", n)
-		}
-		p = w.start("")
-		next := w.awaitListen()
-		mu.Lock()
-		url = next
-		mu.Unlock()
-	}
-	before := count()
-	w.eventually("the last program accepts", func() bool { return count() >= before+senders })
-	mu.Lock()
-	stop = true
-	mu.Unlock()
-	sending.Wait()
-	p.kill()
+	})
+	w.killFresh(c, 6, w.awaitListen, "SELECT COUNT(*) FROM events")
 	if t.Failed() {
 		return
 	}
-	if repeats == 0 {
-		t.Error("no request was repeated: this test shows little")
-	}
-	t.Setenv("SLUICE_ROLES", "store")
+	w.roles = "store"
 	w.start("")
-	want := int64(accepted * each)
+	want := int64(c.accepted() * each)
 	w.eventually("all that was accepted is stored", func() bool {
 		return w.highest("SELECT COUNT(DISTINCT message_ref) FROM events") >= want
 	})
 	if total := w.highest("SELECT COUNT(*) FROM events"); total != want {
 		t.Errorf("%d events accepted, %d rows", want, total)
 	}
-	t.Logf("%d requests accepted, %d answers other than 202", accepted, repeats)
+	t.Logf("%d requests accepted, %d answers other than 202", c.accepted(), c.repeats)
 }

@@ -148,6 +148,7 @@ var mirrorFailpoints = []string{"mirror-epoch", "mirror-write", "mirror-settle",
 // TestKillWhileMirroring kills the program at each step of a document's way,
 // then whatever there is at random instants.
 func TestKillWhileMirroring(t *testing.T) {
+	t.Parallel()
 	random := seeded(t)
 	w := newMirrorWorld(t)
 	w.startPushing()
@@ -156,8 +157,7 @@ func TestKillWhileMirroring(t *testing.T) {
 		if name == "mirror-epoch" {
 			nth = 1 // a session has one
 		}
-		p := w.start(fmt.Sprintf("%s=kill,%d", name, nth))
-		w.exits(p, "the program has killed itself at "+name)
+		w.dies(fmt.Sprintf("%s=kill,%d", name, nth))
 	}
 	p := w.start("")
 	w.reached()
@@ -194,6 +194,7 @@ func (w *mirrorWorld) killMirrored(random *rand.Rand, p *program) *program {
 // TestZombieMirror stops a mirror with totals in its hands, lets another take
 // over and write newer ones, and continues it.
 func TestZombieMirror(t *testing.T) {
+	t.Parallel()
 	for _, where := range []string{"mirror-write", "mirror-settle"} {
 		t.Run(where, func(t *testing.T) {
 			w := newMirrorWorld(t)

@@ -1,28 +1,17 @@
 package chaos
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
-	"os/exec"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
-	"sluice/faults"
 	"sluice/flow"
 	"sluice/smtp/sink"
 )
-
-// rolesVariable is the setting by which a program does only a part of the work:
-// one that does not send has nothing on the wire when it dies, so what is in
-// doubt afterwards is a fault.
-const rolesVariable = "SLUICE_ROLES"
 
 // newSending is a world that mails by a relay.
 func newSending(t *testing.T, opt sink.Options) (*world, *sink.Sink) {
@@ -36,45 +25,6 @@ func newSending(t *testing.T, opt sink.Options) (*world, *sink.Sink) {
 	t.Cleanup(func() { _ = relay.Close() })
 	w.writeConfig(fmt.Sprintf("root_key: %s\nsending: \"on\"\nroutes:\n  relay: {smtp: {url: 'smtp://%s', plain: true, connections: 1, window: 16}}\n", httpRoot, relay.Addr()))
 	return w, relay
-}
-
-// ask posts until it is answered with what is wanted. What is posted may be
-// repeated.
-func (w *world) ask(at, path, body, idempotencyKey string, want int) {
-	w.t.Helper()
-	client := &http.Client{Timeout: settleWithin / 2}
-	defer client.CloseIdleConnections()
-	w.eventually(fmt.Sprintf("%s is answered %d", path, want), func() bool { return post(client, at+path, body, idempotencyKey) == want })
-}
-
-// dies starts a program that kills itself at a failpoint, and waits for it.
-func (w *world) dies(failpoint string) {
-	w.t.Helper()
-	w.exits(w.start(failpoint), "the program has killed itself at "+failpoint)
-}
-
-// command runs a command of the program in the world's directory. With a
-// failpoint it has to kill itself there.
-func (w *world) command(failpoint string, args ...string) {
-	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), settleWithin)
-	defer cancel()
-	c := exec.CommandContext(ctx, binary, args...)
-	c.Dir = w.dir
-	c.Env = os.Environ()
-	if failpoint != "" {
-		c.Env = append(c.Env, faults.EnvFailpoint+"="+failpoint)
-	}
-	out, err := c.CombinedOutput()
-	killed := false
-	exit, failed := errors.AsType[*exec.ExitError](err)
-	if failed {
-		status, ok := exit.Sys().(syscall.WaitStatus)
-		killed = ok && status.Signaled() && ctx.Err() == nil
-	}
-	if killed != (failpoint != "") || err != nil && !failed {
-		w.t.Fatalf("%v with the failpoint %q: killed %v, %v\n%s", args, failpoint, killed, err, out)
-	}
 }
 
 // taken is how often the relay has taken each message for each recipient.
@@ -174,21 +124,21 @@ func mails(name string, count int, more string) string {
 // that says that it was. Then the same with mail for a time: at its way into a
 // lane. Each mail goes out once.
 func TestKillWhileSchedulesAreReleased(t *testing.T) {
+	t.Parallel()
 	const schedules, users, later = 6, 30, 60
 	w, relay := newSending(t, sink.Options{})
 	p := w.start("")
-	at := w.awaitListen()
 	var known, named strings.Builder
 	for i := range users {
 		fmt.Fprintf(&known, `,{"external_id":"u%d","email":"u%d@example.net"}`, i, i)
 		fmt.Fprintf(&named, `,"u%d"`, i)
 	}
-	w.ask(at, "/users/track", `{"attributes":[`+known.String()[1:]+`]}`, "", http.StatusCreated)
+	w.ask("/users/track", `{"attributes":[`+known.String()[1:]+`]}`, "", http.StatusCreated)
 	w.eventually("the users are known", func() bool { return w.highest("SELECT COUNT(*) FROM user_keys WHERE kind = 1") == users })
 	due := time.Now().Add(12 * time.Second) // they are made, and the program killed, well before
 	for i := range schedules {
 		body := strings.Repeat("hello ", 10+i%2*1500) // some are kept in the database
-		w.ask(at, "/messages/schedule/create", fmt.Sprintf(`{"external_user_ids":[%s],"schedule":{"time":%q},"messages":{"email":{"app_id":"shop","from":"shop@example.com","subject":"order","body":%q}}}`,
+		w.ask("/messages/schedule/create", fmt.Sprintf(`{"external_user_ids":[%s],"schedule":{"time":%q},"messages":{"email":{"app_id":"shop","from":"shop@example.com","subject":"order","body":%q}}}`,
 			named.String()[1:], due.UTC().Format(time.RFC3339), body), "", http.StatusCreated)
 	}
 	p.kill()
@@ -197,7 +147,7 @@ func TestKillWhileSchedulesAreReleased(t *testing.T) {
 		t.Fatalf("%d schedules wait, want %d", n, schedules)
 	}
 	pause(t.Context(), time.Until(due))
-	t.Setenv(rolesVariable, "store")
+	w.roles = "store"
 	for _, failpoint := range []string{
 		"schedule-freeze=kill,2", // the first goes all its way, the second has not begun
 		"schedule-frozen=kill",   // the second: it is written who gets it
@@ -211,14 +161,14 @@ func TestKillWhileSchedulesAreReleased(t *testing.T) {
 	if n := w.highest(inState + "'released'"); n != 3 {
 		t.Errorf("%d schedules are released, want 3", n)
 	}
-	t.Setenv(rolesVariable, "intake,store,send")
+	w.roles = "intake,store,send"
 	p = w.start("")
 	w.ledgerIs(map[string]int64{"sent": schedules * users})
 	w.eventually("all are released", func() bool { return w.highest(inState+"'released'") == schedules })
 	w.onlyOnce(relay, schedules*users)
 
 	// Mail for a time. Marketing mail is stopped until the last program runs.
-	w.ask(w.awaitListen(), "/v1/sending/pause", stopMarketing, "", http.StatusOK)
+	w.ask("/v1/sending/pause", stopMarketing, "", http.StatusOK)
 	p.kill()
 	due = time.Now().Add(30 * time.Second)
 	body := mails("later", later, fmt.Sprintf(`,"send_at":%q`, due.UTC().Format(time.RFC3339)))
@@ -230,7 +180,7 @@ func TestKillWhileSchedulesAreReleased(t *testing.T) {
 		w.exits(p, "the program has killed itself at "+failpoint)
 	}
 	p = w.start("")
-	w.ask(w.awaitListen(), "/v1/messages", body, "later", http.StatusAccepted)
+	w.ask("/v1/messages", body, "later", http.StatusAccepted)
 	w.ledgerIs(map[string]int64{"sent": schedules * users, "waiting": later})
 	if time.Now().After(due) {
 		t.Fatal("it is due already: this test shows nothing")
@@ -241,7 +191,7 @@ func TestKillWhileSchedulesAreReleased(t *testing.T) {
 		w.dies(failpoint)
 	}
 	w.start("")
-	w.ask(w.awaitListen(), "/v1/sending/resume", stopMarketing, "", http.StatusOK)
+	w.ask("/v1/sending/resume", stopMarketing, "", http.StatusOK)
 	w.ledgerIs(map[string]int64{"sent": schedules*users + later})
 	w.onlyOnce(relay, schedules*users+later)
 	w.lanesEmpty()
@@ -255,6 +205,7 @@ func TestKillWhileSchedulesAreReleased(t *testing.T) {
 // program before and behind the step that carries it out. A command that died is
 // run again. What is decided is done once, and what is purged is not sent.
 func TestKillWhileAnOperatorIsAtWork(t *testing.T) {
+	t.Parallel()
 	const doubts = 10
 	var cutting atomic.Bool
 	cutting.Store(true)
@@ -265,7 +216,7 @@ func TestKillWhileAnOperatorIsAtWork(t *testing.T) {
 		return sink.Act{}
 	}})
 	p := w.start("")
-	w.ask(w.awaitListen(), "/v1/messages", mails("doubt", doubts, ""), "doubts", http.StatusAccepted)
+	w.ask("/v1/messages", mails("doubt", doubts, ""), "doubts", http.StatusAccepted)
 	w.ledgerIs(map[string]int64{"in_doubt": doubts})
 	p.kill()
 	cutting.Store(false)
@@ -287,7 +238,7 @@ func TestKillWhileAnOperatorIsAtWork(t *testing.T) {
 		t.Fatalf("%d sends, %v", len(sends), rows.Err())
 	}
 
-	t.Setenv(rolesVariable, "intake")
+	w.roles = "intake"
 	w.start("") // commands want somebody to be at work
 	resolve := func(failpoint, as string, sends ...string) {
 		t.Helper()
@@ -296,7 +247,7 @@ func TestKillWhileAnOperatorIsAtWork(t *testing.T) {
 	resolve("decide=kill", "again", sends[0])
 	resolve("decided=kill", "again", sends[0])
 	resolve("decided=kill", "again", sends[0]) // nobody knows that it was written: it is decided again
-	t.Setenv(rolesVariable, "store")
+	w.roles = "store"
 	w.dies("queue=kill")
 	w.dies("queued=kill")
 	for _, group := range []struct {
@@ -309,7 +260,7 @@ func TestKillWhileAnOperatorIsAtWork(t *testing.T) {
 		}
 		w.exits(p, "the program has killed itself at "+group.failpoint)
 	}
-	t.Setenv(rolesVariable, "intake,store,send")
+	w.roles = "intake,store,send"
 	p = w.start("")
 	w.ledgerIs(map[string]int64{"sent": 7, "failed": 3})
 	for i, send := range sends {
@@ -326,26 +277,26 @@ func TestKillWhileAnOperatorIsAtWork(t *testing.T) {
 
 	// What waits is purged.
 	const purged, others = 800, 40
-	w.ask(w.awaitListen(), "/v1/sending/pause", stopMarketing, "", http.StatusOK)
+	w.ask("/v1/sending/pause", stopMarketing, "", http.StatusOK)
 	p.kill() // one that runs may take a second to see it
 	p = w.start("")
-	w.ask(w.awaitListen(), "/v1/messages", mails("spring", purged, `,"tags":["spring"]`), "spring", http.StatusAccepted)
-	w.ask(w.awaitListen(), "/v1/messages", mails("other", others, ""), "others", http.StatusAccepted)
+	w.ask("/v1/messages", mails("spring", purged, `,"tags":["spring"]`), "spring", http.StatusAccepted)
+	w.ask("/v1/messages", mails("other", others, ""), "others", http.StatusAccepted)
 	w.ledgerIs(map[string]int64{"sent": 7, "failed": 3, "waiting": purged + others})
 	p.kill()
 	purge := []string{"sending", "purge", "--tag", "spring", "--yes"}
 	w.command("purge=kill,2", purge...)
 	w.command("purged=kill,2", purge...)
-	t.Setenv(rolesVariable, "store")
+	w.roles = "store"
 	w.dies("queue=kill") // what is cancelled is noted, the cursor has not moved
 	w.dies("queued=kill,2")
 	w.command("purged=kill", purge...)
 	w.command("", purge...)
-	t.Setenv(rolesVariable, "intake,store,send")
+	w.roles = "intake,store,send"
 	w.start("")
 	w.ledgerIs(map[string]int64{"sent": 7, "failed": 3, "cancelled": purged, "waiting": others})
 	was := relay.Received()
-	w.ask(w.awaitListen(), "/v1/sending/resume", stopMarketing, "", http.StatusOK)
+	w.ask("/v1/sending/resume", stopMarketing, "", http.StatusOK)
 	w.ledgerIs(map[string]int64{"sent": 7 + others, "failed": 3, "cancelled": purged})
 	w.lanesEmpty()
 	if n := relay.Received() - was; n != others {

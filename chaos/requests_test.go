@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -20,28 +19,17 @@ import (
 // event is stored once, and the series have, per app, name and hour, exactly
 // what was accepted.
 func TestRandomKillsWithRequests(t *testing.T) {
+	t.Parallel()
 	for _, base := range []string{onMariaDB, onPostgres} {
 		t.Run(base, func(t *testing.T) {
 			random := seeded(t)
 			w := newWorldOn(t, base)
 			w.writeConfig(inputHashes + "root_key: " + httpRoot + "\n")
-			p := w.start("")
-			s := &senders{counted: map[bucket]int64{}, at: w.awaitListen()}
+			w.start("")
+			s := &senders{clients: clients{at: w.awaitListen()}, counted: map[bucket]int64{}}
 			w.startPushing()
 			s.start(t)
-			until := time.Now().Add(*bound)
-			done := 0
-			for ; done < *kills && time.Now().Before(until); done++ {
-				pause(t.Context(), time.Duration(random.IntN(400))*time.Millisecond)
-				before := p
-				if p = w.killAny(random, p); p != before {
-					s.moveTo(w.awaitListen())
-				}
-				if random.IntN(3) == 0 {
-					n := s.accepted()
-					w.eventually("requests are accepted", func() bool { return s.accepted() > n+4 })
-				}
-			}
+			done := w.killBeside(random, *kills, &s.clients)
 			s.finish()
 			w.stopPushing()
 			t.Logf("%d kills, %d requests accepted, %d answers other than 202", done, s.accepted(), s.repeats)
@@ -58,15 +46,9 @@ type bucket struct{ App, Name, Kind, Time string }
 
 // senders post events and counters in turn, and know what was accepted.
 type senders struct {
-	mu      sync.Mutex
-	at      string // where the program listens now
-	ending  bool
-	posted  int // requests that got their 202
-	repeats int
+	clients
 	events  int64
 	counted map[bucket]int64
-
-	sending sync.WaitGroup
 }
 
 const (
@@ -74,36 +56,12 @@ const (
 	itemsEach     = 20
 )
 
-func (s *senders) moveTo(at string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.at = at
-}
-
-func (s *senders) accepted() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.posted
-}
-
 func (s *senders) start(t *testing.T) {
-	for who := range sendersAtOnce {
-		s.sending.Go(func() { // ends after finish
-			client := &http.Client{Transport: &http.Transport{}, Timeout: settleWithin / 2}
-			defer client.CloseIdleConnections()
-			random := rand.New(rand.NewPCG(uint64(who), 1))
-			for n := 0; s.post(t, client, random, who, n); n++ {
-			}
-		})
+	random := make([]*rand.Rand, sendersAtOnce)
+	for who := range random {
+		random[who] = rand.New(rand.NewPCG(uint64(who), 1))
 	}
-}
-
-// finish lets every sender end with its request.
-func (s *senders) finish() {
-	s.mu.Lock()
-	s.ending = true
-	s.mu.Unlock()
-	s.sending.Wait()
+	s.run(sendersAtOnce, func(client *http.Client, who, n int) bool { return s.post(t, client, random[who], who, n) })
 }
 
 // post sends one request until it is accepted, and reports whether to go on.
@@ -112,32 +70,16 @@ func (s *senders) post(t *testing.T, client *http.Client, random *rand.Rand, who
 	if n%2 == 1 {
 		path, body, sums = countersRequest(random)
 	}
-	for until := time.Now().Add(settleWithin); ; {
-		s.mu.Lock()
-		at := s.at
-		s.mu.Unlock()
-		status := post(client, at+path, body, fmt.Sprintf("%d-%d", who, n))
-		s.mu.Lock()
-		if status == http.StatusAccepted {
-			s.posted++
+	return s.deliver(t, path, settleWithin, func(at string) (int, int, func()) {
+		return post(client, at+path, body, fmt.Sprintf("%d-%d", who, n)), 1, func() {
 			if n%2 == 0 {
 				s.events += itemsEach
 			}
 			for b, by := range sums {
 				s.counted[b] += by
 			}
-			ending := s.ending
-			s.mu.Unlock()
-			return !ending
 		}
-		s.repeats++
-		s.mu.Unlock()
-		if status != 0 && status != http.StatusServiceUnavailable || time.Now().After(until) {
-			t.Errorf("%s is answered %d", path, status)
-			return false
-		}
-		pause(t.Context(), 5*time.Millisecond)
-	}
+	})
 }
 
 // someHour is one of three, over the end of a day.

@@ -1,11 +1,8 @@
 package chaos
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,27 +14,14 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
-	"sluice/faults"
 	"sluice/flow"
 	"sluice/spill"
 )
 
-// run runs a command of the program to its end and returns what it says.
-func (w *world) run(failpoints string, args ...string) (string, error) {
-	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), settleWithin)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, append(args, "--config", filepath.Join(w.dir, "sluice.yaml"))...)
-	cmd.Dir = w.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Env = append(os.Environ(), faults.EnvFailpoint+"="+failpoints)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
-
 // TestKilledRestore kills a restore at each of its steps. No program starts on
 // what it leaves, and the next restore puts everything back.
 func TestKilledRestore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.start("")
 	w.startPushing()
@@ -54,10 +38,7 @@ func TestKilledRestore(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	<-p.exited
 	for _, step := range []string{"restore-logs", "restore-rows", "restore-finish"} {
-		out, err := w.run(step+"=kill,1", "restore", "--replace", file)
-		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != -1 {
-			t.Fatalf("the restore was not killed at %s: %v\n%s", step, err, out)
-		}
+		w.command(step+"=kill,1", "restore", "--replace", file)
 		if out, err := w.run("", "serve"); err == nil || !strings.Contains(out, "half restored") {
 			t.Fatalf("after a restore that was killed at %s the program starts: %v\n%s", step, err, out)
 		}
@@ -75,6 +56,7 @@ func TestKilledRestore(t *testing.T) {
 // TestKilledImport kills an import while it appends, and between appends. The
 // next one goes on: every line is stored once, though none has an id.
 func TestKilledImport(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start("")
 	w.awaitListen()
@@ -89,10 +71,7 @@ func TestKilledImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, step := range []string{"import=kill,2", "imported=kill,1"} {
-		out, err := w.run(step, "import", "events", file)
-		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != -1 {
-			t.Fatalf("the import was not killed at %s: %v\n%s", step, err, out)
-		}
+		w.command(step, "import", "events", file)
 	}
 	out, err := w.run("", "import", "events", file)
 	if err != nil || !strings.Contains(out, "60,000 lines: ") || strings.Contains(out, " 0 of an earlier run") {
@@ -108,6 +87,7 @@ func TestKilledImport(t *testing.T) {
 // appends, and while it forgets what it has appended: every increment is applied
 // once. Imported again after that, it is applied again.
 func TestKilledImportOfUsers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start("")
 	w.awaitListen()
@@ -121,10 +101,7 @@ func TestKilledImportOfUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, step := range []string{"import=kill,2", "imported=kill,1", "import-forget=kill,1", "import-forget=kill,2"} {
-		out, err := w.run(step, "import", "users", file)
-		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != -1 {
-			t.Fatalf("the import was not killed at %s: %v\n%s", step, err, out)
-		}
+		w.command(step, "import", "users", file)
 	}
 	out, err := w.run("", "import", "users", file)
 	if err != nil || !strings.Contains(out, "40,000 lines: 0 users, 40,000 of an earlier run, 0 rejected") {
@@ -145,9 +122,10 @@ func TestKilledImportOfUsers(t *testing.T) {
 // logs are full, since nobody stores. Redis is emptied; what was held and in
 // the logs comes back, each element once.
 func TestRestoreOfWhatWasHeld(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.writeConfig(inputLists)
-	t.Setenv("SLUICE_ROLES", "intake")
+	w.roles = "intake"
 	p := w.start("")
 	w.startPushing()
 	option, err := rueidis.ParseURL(w.redis.URL())
@@ -201,7 +179,7 @@ func TestRestoreOfWhatWasHeld(t *testing.T) {
 	if err := client.Do(t.Context(), client.B().Set().Key("pushed").Value(fmt.Sprint(w.pushed)).Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("SLUICE_ROLES", "intake,store")
+	w.roles = "intake,store"
 	w.start("")
 	w.checkElements()
 }
@@ -210,6 +188,7 @@ func TestRestoreOfWhatWasHeld(t *testing.T) {
 // behind its appends, and before the file is removed, then lets two do it at
 // once: every event is stored once.
 func TestKilledSpillReplay(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start("")
 	w.awaitListen()
@@ -249,10 +228,7 @@ func TestKilledSpillReplay(t *testing.T) {
 	}
 	file := write()
 	for _, step := range []string{"import=kill,1", "imported=kill,1", "import=kill,2", "replayed=kill,1"} {
-		out, err := w.run(step, "spill", "replay", file)
-		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != -1 {
-			t.Fatalf("the replay was not killed at %s: %v\n%s", step, err, out)
-		}
+		w.command(step, "spill", "replay", file)
 	}
 	// A copy, and the file itself in the data directory of the program.
 	content, err := os.ReadFile(file)

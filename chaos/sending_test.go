@@ -21,6 +21,7 @@ import (
 // for those that the ledger has as refused or in doubt; transactional ones that
 // were in doubt may have been taken twice. The ledger adds up.
 func TestRandomKillsWhileSending(t *testing.T) {
+	t.Parallel()
 	bases := []string{onMariaDB}
 	if *kills >= manyKills {
 		bases = append(bases, onPostgres)
@@ -35,25 +36,14 @@ func TestRandomKillsWhileSending(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = relay.Close() })
 			w.writeConfig(fmt.Sprintf("root_key: %s\nsending: \"on\"\nin_doubt_seconds: 5\nroutes:\n  relay: {smtp: {url: 'smtp://%s', plain: true, connections: 4, window: 8}}\n", httpRoot, relay.Addr()))
-			p := w.start("")
-			m := &mailers{at: w.awaitListen(), class: make(map[string]string)}
+			w.start("")
+			m := &mailers{clients: clients{at: w.awaitListen()}, class: make(map[string]string)}
 			m.start(t)
-			until := time.Now().Add(*bound)
-			done, most := 0, *kills
+			most := *kills
 			if most < manyKills {
 				most = fewKills
 			}
-			for ; done < most && time.Now().Before(until); done++ {
-				pause(t.Context(), time.Duration(random.IntN(400))*time.Millisecond)
-				before := p
-				if p = w.killAny(random, p); p != before {
-					m.moveTo(w.awaitListen())
-				}
-				if random.IntN(3) == 0 {
-					n := m.accepted()
-					w.eventually("messages are accepted", func() bool { return m.accepted() > n+2 })
-				}
-			}
+			done := w.killBeside(random, most, &m.clients)
 			w.eventually("enough is accepted to show something", func() bool { return m.accepted() >= leastMessages })
 			m.finish()
 			w.checkSent(m, relay)
@@ -94,45 +84,15 @@ const (
 
 // mailers hand in messages, and know which were accepted.
 type mailers struct {
-	mu      sync.Mutex
-	at      string // where the program listens now
-	ending  bool
-	class   map[string]string // of accepted messages, by id
-	repeats int
-
-	sending sync.WaitGroup
-}
-
-func (m *mailers) moveTo(at string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.at = at
-}
-
-func (m *mailers) accepted() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.class)
+	clients
+	class map[string]string // of accepted messages, by id
 }
 
 func (m *mailers) start(t *testing.T) {
-	for who := range mailersAtOnce {
-		m.sending.Go(func() { // ends after finish
-			client := &http.Client{Transport: &http.Transport{}, Timeout: settleWithin / 2}
-			defer client.CloseIdleConnections()
-			for n := 0; m.hand(t, client, who, n); n++ {
-				<-time.After(handInEvery)
-			}
-		})
-	}
-}
-
-// finish lets every mailer end with its request.
-func (m *mailers) finish() {
-	m.mu.Lock()
-	m.ending = true
-	m.mu.Unlock()
-	m.sending.Wait()
+	m.run(mailersAtOnce, func(client *http.Client, who, n int) bool {
+		pause(t.Context(), handInEvery)
+		return m.hand(t, client, who, n)
+	})
 }
 
 // hand hands in a request until it is accepted, and reports whether to go on.
@@ -145,29 +105,17 @@ func (m *mailers) hand(t *testing.T, client *http.Client, who, n int) bool {
 			who, n, i, text, class, []string{"high", "normal", "low"}[i%3]))
 		classes = append(classes, class)
 	}
-	body := "[" + strings.Join(messages, ",") + "]"
-	for until := time.Now().Add(3 * settleWithin); ; {
-		m.mu.Lock()
-		at := m.at
-		m.mu.Unlock()
-		ids, status := postMessages(client, at, body, fmt.Sprintf("m-%d-%d", who, n))
-		m.mu.Lock()
-		if status == http.StatusAccepted && len(ids) == messagesEach {
+	return m.deliver(t, "a request of messages", 3*settleWithin, func(at string) (int, int, func()) {
+		ids, status := postMessages(client, at, "["+strings.Join(messages, ",")+"]", fmt.Sprintf("m-%d-%d", who, n))
+		if len(ids) != messagesEach {
+			ids = nil
+		}
+		return status, len(ids), func() {
 			for i, id := range ids {
 				m.class[id] = classes[i]
 			}
-			ending := m.ending
-			m.mu.Unlock()
-			return !ending
 		}
-		m.repeats++
-		m.mu.Unlock()
-		if status != 0 && status != http.StatusServiceUnavailable || time.Now().After(until) {
-			t.Errorf("messages are answered %d with %d ids", status, len(ids))
-			return false
-		}
-		<-time.After(20 * time.Millisecond)
-	}
+	})
 }
 
 // postMessages returns the ids of what was accepted, and the status; 0: there was

@@ -33,84 +33,54 @@ type tracked struct{ accepted, unanswered int64 }
 // in events and the series are the same number, between what was accepted and
 // what was sent.
 func TestRandomKillsWithUsers(t *testing.T) {
+	t.Parallel()
 	for _, base := range []string{onMariaDB, onPostgres} {
 		t.Run(base, func(t *testing.T) {
 			random := seeded(t)
 			w := newWorldOn(t, base)
 			w.writeConfig("root_key: " + httpRoot + "\n")
-			p := w.start("")
-			s := &senders{at: w.awaitListen()}
-			w.makeTracked(s)
+			w.start("")
+			c := &clients{at: w.awaitListen()}
+			w.makeTracked()
 			sums := make([]tracked, trackedUsers)
-			s.track(sums)
-			until := time.Now().Add(*bound)
-			done := 0
-			for ; done < *kills && time.Now().Before(until); done++ {
-				pause(t.Context(), time.Duration(random.IntN(400))*time.Millisecond)
-				if done == *kills/2 {
-					w.mergeTracked(s)
-				}
-				before := p
-				if p = w.killAny(random, p); p != before {
-					s.moveTo(w.awaitListen())
-				}
-				if random.IntN(3) == 0 {
-					n := s.accepted()
-					w.eventually("calls are accepted", func() bool { return s.accepted() > n+4 })
-				}
-			}
-			s.finish()
-			t.Logf("%d kills, %d calls accepted, %d not answered with 201", done, s.accepted(), s.repeats)
+			c.track(sums)
+			done := w.killBeside(random, *kills/2, c)
+			w.mergeTracked()
+			done += w.killBeside(random, *kills-*kills/2, c)
+			c.finish()
+			t.Logf("%d kills, %d calls accepted, %d not answered with 201", done, c.accepted(), c.repeats)
 			w.checkTracked(sums)
 		})
 	}
 }
 
-// sendUntil repeats a request that may be repeated until it gets its answer.
-func (w *world) sendUntil(s *senders, path, body string, want int) {
-	w.t.Helper()
-	client := &http.Client{Timeout: settleWithin / 2}
-	defer client.CloseIdleConnections()
-	w.eventually(path+" is answered", func() bool {
-		s.mu.Lock()
-		at := s.at
-		s.mu.Unlock()
-		return post(client, at+path, body, "") == want
-	})
-}
-
-func (w *world) makeTracked(s *senders) {
+func (w *world) makeTracked() {
 	w.t.Helper()
 	for i := range trackedUsers {
-		w.sendUntil(s, "/users/track", fmt.Sprintf(`{"attributes":[{"external_id":"u-%d","n":0}]}`, i), http.StatusCreated)
-		w.sendUntil(s, "/users/alias/new", fmt.Sprintf(`{"user_aliases":[{"external_id":"u-%d","alias_label":"l","alias_name":"%d"}]}`, i, i), http.StatusCreated)
+		w.ask("/users/track", fmt.Sprintf(`{"attributes":[{"external_id":"u-%d","n":0}]}`, i), "", http.StatusCreated)
+		w.ask("/users/alias/new", fmt.Sprintf(`{"user_aliases":[{"external_id":"u-%d","alias_label":"l","alias_name":"%d"}]}`, i, i), "", http.StatusCreated)
 	}
 	w.eventually("all have their aliases", func() bool { return w.highest("SELECT COUNT(*) FROM user_keys WHERE kind = 2") == trackedUsers })
 }
 
-func (w *world) mergeTracked(s *senders) {
+func (w *world) mergeTracked() {
 	w.t.Helper()
 	for i := 0; i < mergedUsers; i += 2 {
-		w.sendUntil(s, "/users/merge", fmt.Sprintf(`{"merge_updates":[{"identifier_to_merge":{"external_id":"u-%d"},"identifier_to_keep":{"external_id":"u-%d"}}]}`, i, i+1), http.StatusAccepted)
+		w.ask("/users/merge", fmt.Sprintf(`{"merge_updates":[{"identifier_to_merge":{"external_id":"u-%d"},"identifier_to_keep":{"external_id":"u-%d"}}]}`, i, i+1), "", http.StatusAccepted)
 	}
 }
 
-// track has the senders send calls of one user each, and notes what became of
-// them.
-func (s *senders) track(sums []tracked) {
-	for who := range sendersAtOnce {
-		s.sending.Go(func() { // ends after finish
-			client := &http.Client{Transport: &http.Transport{}, Timeout: settleWithin / 2}
-			defer client.CloseIdleConnections()
-			random := rand.New(rand.NewPCG(uint64(who), 2))
-			for !s.call(client, random, sums) {
-			}
-		})
+// track has calls of one user each sent, and notes what became of them.
+func (c *clients) track(sums []tracked) {
+	random := make([]*rand.Rand, sendersAtOnce)
+	for who := range random {
+		random[who] = rand.New(rand.NewPCG(uint64(who), 2))
 	}
+	c.run(sendersAtOnce, func(client *http.Client, who, _ int) bool { return c.call(client, random[who], sums) })
 }
 
-// call sends one call, and reports whether it was the last.
-func (s *senders) call(client *http.Client, random *rand.Rand, sums []tracked) (last bool) {
+// call sends one call, and reports whether to go on.
+func (c *clients) call(client *http.Client, random *rand.Rand, sums []tracked) bool {
 	user := random.IntN(trackedUsers)
 	key := fmt.Sprintf(`"external_id":"u-%d"`, user)
 	if random.IntN(2) == 0 {
@@ -118,24 +88,11 @@ func (s *senders) call(client *http.Client, random *rand.Rand, sums []tracked) (
 	}
 	at := someHour(random).Format(time.RFC3339)
 	body := fmt.Sprintf(`{"attributes":[{%s,"n":{"inc":1}}],"events":[{%s,"name":"e","app_id":"shop","time":%q}],"purchases":[{%s,"product_id":"p","currency":"EUR","price":1.5,"time":%q}]}`, key, key, at, key, at)
-	s.mu.Lock()
-	to := s.at
-	s.mu.Unlock()
-	status := post(client, to+"/users/track", body, "")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch status {
-	case http.StatusCreated:
-		s.posted++
-		sums[user].accepted++
-	case 0:
-		s.repeats++
-		sums[user].unanswered++
-	default: // refused, or the answer is "unavailable": it may be in as well
-		s.repeats++
-		sums[user].unanswered++
+	to, _ := c.now()
+	if post(client, to+"/users/track", body, "") == http.StatusCreated {
+		return c.took(1, func() { sums[user].accepted++ })
 	}
-	return s.ending
+	return c.missed(func() { sums[user].unanswered++ }) // also what is refused as unavailable may be in
 }
 
 // drained waits until the store has applied all that is in the logs. An update

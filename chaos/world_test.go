@@ -68,8 +68,13 @@ type world struct {
 	dir   string
 	redis *servers.Redis
 	base  database
-	db    *sql.DB // of the database, past the proxy
-	url   string  // of the database, by the proxy
+	db    *sql.DB   // of the database, past the proxy
+	url   string    // of the database, by the proxy
+	until time.Time // no random kill after
+
+	// roles is what programs do from now on; empty: all. One that does not send
+	// has nothing on the wire when it dies, so that nothing may be in doubt.
+	roles string
 
 	redisProxy, baseProxy *faults.Proxy // between the program and its servers
 
@@ -123,7 +128,7 @@ func newWorld(t *testing.T) *world {
 
 func newWorldOn(t *testing.T, kind string) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir()}
+	w := &world{t: t, dir: t.TempDir(), until: time.Now().Add(*bound)}
 	ctx := t.Context()
 	var err error
 	if w.redis, err = servers.StartRedis(ctx, servers.RedisOptions{Dir: filepath.Join(w.dir, "redis"), Listen: "tcp"}); err != nil {
@@ -211,9 +216,7 @@ func (w *world) start(failpoints string) *program {
 	p.cmd = exec.Command(binary, "serve", "--config", filepath.Join(w.dir, "sluice.yaml"))
 	p.cmd.Dir = w.dir
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if failpoints != "" {
-		p.cmd.Env = append(os.Environ(), faults.EnvFailpoint+"="+failpoints)
-	}
+	p.cmd.Env = w.environ(failpoints)
 	file, err := os.CreateTemp(w.dir, "log")
 	if err != nil {
 		w.t.Fatal(err)
@@ -237,6 +240,18 @@ func (w *world) start(failpoints string) *program {
 		}
 	})
 	return p
+}
+
+// environ is what a program is started with.
+func (w *world) environ(failpoints string) []string {
+	all := os.Environ()
+	if failpoints != "" {
+		all = append(all, faults.EnvFailpoint+"="+failpoints)
+	}
+	if w.roles != "" {
+		all = append(all, "SLUICE_ROLES="+w.roles)
+	}
+	return all
 }
 
 func lastBytes(b []byte, n int) []byte { return b[max(0, len(b)-n):] }
