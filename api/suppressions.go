@@ -393,15 +393,21 @@ func (s *Server) checkSuppressions(r *http.Request, _ key.Identity, v *suppress.
 	if err != nil {
 		return nil, 0, err
 	}
-	results := make([]checkedAddress, len(all))
+	results, addresses := make([]checkedAddress, len(all)), make([]string, len(all))
 	for i, element := range all {
 		address := element.Text()
 		if element.Kind != jsonscan.String || len(address) > sluice.MaxEmailBytes || !strings.Contains(address, "@") {
 			return nil, 0, at(i, refusal(sluice.CodeInvalid, "address: want a text of at most %d bytes with an @", sluice.MaxEmailBytes))
 		}
-		results[i].Address = strings.Clone(address)
+		addresses[i] = strings.Clone(address)
+	}
+	for i, address := range addresses {
+		if i%suppress.MaxReady == 0 {
+			v.List.Ready(addresses[i:])
+		}
+		results[i].Address = address
 		if verdict, suppressed := v.List.Check(address, of, ofApp); suppressed {
-			results[i] = checkedAddress{results[i].Address, true, verdict.Reason.String(), verdict.Scope.String(), verdict.Match.String()}
+			results[i] = checkedAddress{address, true, verdict.Reason.String(), verdict.Scope.String(), verdict.Match.String()}
 		}
 	}
 	return struct {

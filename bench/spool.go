@@ -237,6 +237,8 @@ type everybody struct{}
 
 func (everybody) Check(string, sluice.Class, string) (string, bool) { return "", false }
 
+func (everybody) Ready([]string) {}
+
 // swallower is a transport that takes everything at once.
 type swallower struct {
 	took   atomic.Int64

@@ -158,6 +158,8 @@ func (n nobody) Check(address string, _ sluice.Class, _ string) (string, bool) {
 	return reason, ok
 }
 
+func (nobody) Ready([]string) {}
+
 // open builds a process; nothing runs yet.
 func (b *bed) open(routes spool.Routes, suppress nobody) *office {
 	b.Helper()

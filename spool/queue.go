@@ -45,6 +45,10 @@ type Queuer struct {
 // (bounced, unsubscribed, spam, ...).
 type Suppressor interface {
 	Check(address string, class sluice.Class, app string) (reason string, suppressed bool)
+
+	// Ready is told of addresses that are checked next, so that it need not read
+	// of them one after the other.
+	Ready(addresses []string)
 }
 
 // Begin reads where partitions stand. Whoever stores them calls it before he

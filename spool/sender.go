@@ -437,6 +437,7 @@ func (s *Sender) attempt(ctx context.Context, t sluice.Transport, window []*item
 	var ready []*item
 	all := s.markAll(ctx, t.Name(), window)
 	spendAll(window, sluice.StageMark, s.Clock.Now())
+	s.Suppress.Ready(addressesOf(all))
 	for _, marked := range all {
 		e := made[marked.item]
 		now := s.Clock.Now()
@@ -564,4 +565,13 @@ func (s *Sender) mark(ctx context.Context, route string, p *part, items []*item)
 		s.end(p)
 	}
 	return all
+}
+
+// addressesOf are the recipients of sends.
+func addressesOf(all []marked) []string {
+	addresses := make([]string, len(all))
+	for i := range all {
+		addresses[i] = all[i].item.send.To
+	}
+	return addresses
 }

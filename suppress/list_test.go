@@ -136,6 +136,60 @@ func TestCheckAllocatesNothing(t *testing.T) {
 	}
 }
 
+// An address is plain if nothing in it is to be folded, wherever it stands.
+func TestPlain(t *testing.T) {
+	for n := 8; n < 40; n++ {
+		for at := 1; at < n; at++ {
+			address := []byte(strings.Repeat("z", n))
+			address[at] = '@'
+			if got, ok := plain(string(address)); !ok || got != at {
+				t.Fatalf("plain(%q) = %d, %v", address, got, ok)
+			}
+			for _, odd := range []byte{'A', 'Z', 0x80, 0xff} {
+				for i := range n {
+					if i == at {
+						continue
+					}
+					address[i] = odd
+					if _, ok := plain(string(address)); ok {
+						t.Fatalf("plain(%q)", address)
+					}
+					address[i] = 'z'
+				}
+			}
+		}
+	}
+	for _, address := range []string{"", "a@b", " abc@example.com", "abc@example.com\n", `"a b"@example.com`, "a@b@example.com", "no-address", strings.Repeat("a", 250) + "@b.de"} {
+		if _, ok := plain(address); ok {
+			t.Errorf("plain(%q)", address)
+		}
+	}
+	if _, ok := plain("a[`{@~.example"); !ok {
+		t.Error("the neighbours of letters are not letters")
+	}
+}
+
+// Reading ahead changes no verdict, allocates nothing, and takes any number.
+func TestReady(t *testing.T) {
+	l := held(t, clocktest.At(now), "a1@example.com hard_bounce")
+	many := make([]string, 2*MaxReady)
+	for i := range many {
+		many[i] = fmt.Sprintf("a%d@example.com", i)
+	}
+	many[3], many[4] = "", "Ann@Example.com"
+	for _, addresses := range [][]string{nil, many[:1], many} {
+		if n := testing.AllocsPerRun(10, func() { l.Ready(addresses) }); n != 0 {
+			t.Errorf("Ready for %d: %v allocations", len(addresses), n)
+		}
+	}
+	for i, address := range many {
+		if _, found := l.Check(address, sluice.ClassMarketing, ""); found != (i == 1) {
+			t.Errorf("%q is found: %v", address, found)
+		}
+	}
+	NewList(clocktest.At(now)).Ready(many) // of nothing
+}
+
 func TestParseEntry(t *testing.T) {
 	for text, want := range map[string]string{
 		" Ann@Example.COM ": "ann@example.com", "Example.com": "example.com", "example.com.": "example.com", ".Example.com": ".example.com",
@@ -254,6 +308,9 @@ func FuzzFold(f *testing.F) {
 		want, ok := profile.NormalAddress(address)
 		if !ok {
 			return
+		}
+		if at, ok := plain(address); ok && (address != want || at != strings.LastIndexByte(want, '@')) {
+			t.Errorf("%q is plain, with its @ at %d: want %q", address, at, want)
 		}
 		if got, _ := fold(nil, address); string(got) != want {
 			t.Errorf("fold(%q) = %q, want %q", address, got, want)

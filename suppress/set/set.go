@@ -45,7 +45,8 @@ import (
 // use, where one read of memory takes 220. Locks of readers (sync.RWMutex, one a
 // table): every look reads the few domains, and would write to their lock. Large
 // pages for the words too: they are read for one look in ten, and one large piece
-// of memory would stay until the last of the tables has outgrown it.
+// of memory would stay until the last of the tables has outgrown it. Fewer places
+// in use, 5/8, for fewer looks at a second line: they cost as much, and 24 MB more.
 type Set struct {
 	seed   maphash.Seed
 	clock  sluice.Clock
@@ -142,6 +143,17 @@ func (s *Set) Find(h Hash, with, without Mark) (found Mark) {
 		}
 		if places8(tags, tagFree) != 0 {
 			return found
+		}
+	}
+}
+
+// Near reads the tags that looks for these hashes begin with, and so brings them
+// into the processor's caches. Reads that do not wait for each other take 4 to
+// 12 ns each where one alone takes 70 to 160: worth it for a few at once.
+func (s *Set) Near(hashes []Hash) {
+	for _, h := range hashes {
+		if p := s.tables[h>>(64-tableBits)].places.Load(); p != nil {
+			p.tags[p.start(uint64(h)<<tableBits)].Load()
 		}
 	}
 }
