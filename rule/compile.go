@@ -263,7 +263,7 @@ func orNothing(v jsonscan.Value) string {
 // momentIn reads a time that, unless it says so itself, is one of a zone.
 func momentIn(text string, quoted bool, zone *time.Location) (millis int64, err error) {
 	if quoted {
-		return timetext.ParseIn(text, zone)
+		return timetext.ParseAnyIn(text, zone) // whoever was born before 1970 was born before 1980
 	}
 	return timetext.Parse(text, false)
 }

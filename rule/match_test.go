@@ -23,7 +23,7 @@ func oneOf(r *rand.Rand, words ...string) string { return words[r.IntN(len(words
 
 var someTimes = []string{
 	`"2026-03-29"`, `"2026-03-30"`, `"2026-03-28T23:30:00"`, `"2026-03-29T02:30"`, `"2026-03-29T22:30:00Z"`, `"2026-04-01T00:00:00+02:00"`,
-	`"2026-03-26T22:30:00Z"`, `"2025-01-01"`, `1774823400`, `1774823401000`, `"soon"`, `"20260330"`, `"9999-12-31T23:59:59"`,
+	`"2026-03-26T22:30:00Z"`, `"2025-01-01"`, `1774823400`, `1774823401000`, `"soon"`, `"20260330"`, `"1958-03-30"`, `"19580330"`, `"0001-01-01T00:00:00Z"`, `"9999-12-31T23:59:59"`,
 }
 
 // someProfile makes a user up, out of few names and values.
@@ -36,7 +36,7 @@ func someProfile(r *rand.Rand) *profile.Profile {
 		}
 	}
 	for _, f := range [][]string{{"country", `"AT"`, `"DE"`}, {"email_subscribe", `"opted_in"`, `"unsubscribed"`}, {"push_subscribe", `"subscribed"`, `"unsubscribed"`},
-		{"dob", `"1990-03-30"`}, {"time_zone", `"Europe/Vienna"`, `"Asia/Tokyo"`, `"America/New_York"`, `"Nowhere/At_All"`}} {
+		{"dob", `"1990-03-30"`, `"1958-03-29"`, `"0000-01-01"`}, {"time_zone", `"Europe/Vienna"`, `"Asia/Tokyo"`, `"America/New_York"`, `"Nowhere/At_All"`}} {
 		if r.IntN(2) == 0 {
 			p.Fields.Set(f[0], oneOf(r, f[1:]...))
 		}
@@ -223,6 +223,23 @@ func TestMatchesAtOnce(t *testing.T) {
 	for _, out := range results {
 		if !slices.Equal(out, results[0]) {
 			t.Fatalf("got %x and %x", out, results[0])
+		}
+	}
+}
+
+// Whoever was born before 1970 was born before 1980.
+func TestBirthdays(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"field":"dob","is":"before","value":"1980-01-01"}`: true, `{"field":"dob","is":"before","value":"1958-03-30"}`: true, `{"field":"dob","is":"after","value":"1958-03-30"}`: false,
+		`{"field":"dob","is":"greater_than_x_days_ago","value":20000,"zone":"user"}`: true, `{"field":"dob","is":"less_than_x_days_ago","value":36500}`: true, `{"field":"created","is":"before","value":"1958-01-01"}`: false,
+	} {
+		r, err := Compile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := r.Explain(`{"created":7,"fields":{"dob":"1958-03-29","time_zone":"Asia/Tokyo"}}`, 1, nowMillis)
+		if err != nil || f.Holds != want {
+			t.Errorf("%s: %v, %v", text, f, err)
 		}
 	}
 }

@@ -43,6 +43,7 @@ func TestErrorsNameThePlace(t *testing.T) {
 		{`{"attribute":"a","is":"matches_regex","value":"` + strings.Repeat("a", MaxRegexBytes+1) + `"}`, "value", "at most 1024 bytes"},
 		{`{"or":` + many(`{"attribute":"a","is":"matches_regex","value":"a"},`, MaxRegexes+1) + `}`, "or[16].is", "at most 16 regular"},
 		{`{"attribute":"a","is":"before","value":"soon"}`, "value", "want a time"},
+		{`{"attribute":"a","is":"before","value":"0000-12-31"}`, "value", "the years 1 to 9999"},
 		{`{"attribute":"a","is":"less_than_x_days_ago","value":36501}`, "value", "0 to 36500"},
 		{`{"attribute":"a","is":"less_than_x_days_ago","value":"7"}`, "value", "whole number of days"},
 		{`{"attribute":"a","is":"before","value":"2026-01-01","zone":"Mars/Olympus"}`, "zone", "IANA"},

@@ -173,7 +173,7 @@ func moment(v any, zone *time.Location) (time.Time, bool) {
 	case json.Number:
 		ms, err = timetext.Parse(x.String(), false)
 	case string:
-		ms, err = timetext.ParseIn(x, zone)
+		ms, err = timetext.ParseAnyIn(x, zone)
 	default:
 		return time.Time{}, false
 	}

@@ -61,3 +61,28 @@ func TestParseIn(t *testing.T) {
 		t.Errorf("soon is %d", ms)
 	}
 }
+
+// What is no event's time may be older than events: birthdays are.
+func TestParseAnyIn(t *testing.T) {
+	vienna, err := time.LoadLocation("Europe/Vienna")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"1958-03-30": "1958-03-30T00:00:00+01:00", "19580330": "1958-03-30T00:00:00+01:00", "1969-12-31T23:59:59.999Z": "1970-01-01T00:59:59+01:00",
+		"0001-01-02T00:00:00Z": "0001-01-02T01:05:21+01:05", "2026-11-01": "2026-11-01T00:00:00+01:00", "86400": "1970-01-02T01:00:00+01:00",
+	} {
+		ms, err := ParseAnyIn(text, vienna)
+		if got := time.UnixMilli(ms).In(vienna).Format(time.RFC3339); err != nil || got != want {
+			t.Errorf("%q: %s, %v, want %s", text, got, err, want)
+		}
+		if _, err := ParseIn(text, vienna); (err == nil) != (ms >= 0) && text != "19580330" {
+			t.Errorf("%q as an event's time: %v", text, err)
+		}
+	}
+	for _, text := range []string{"0000-12-31", "10000-01-01", "-1", "soon"} {
+		if ms, err := ParseAnyIn(text, vienna); err == nil {
+			t.Errorf("%q is %d", text, ms)
+		}
+	}
+}

@@ -31,6 +31,9 @@ const (
 	maxEpochSeconds = sluice.MaxEventTimeMillis / 1000
 	maxEpochMillis  = sluice.MaxEventTimeMillis
 	maxEpochMicros  = sluice.MaxEventTimeMillis*1000 + 999
+
+	// yearOneMillis is 0001-01-01, the earliest that a text may say.
+	yearOneMillis = -62_135_596_800_000
 )
 
 // Parse reads a time and returns its milliseconds. quoted says that it was
@@ -38,29 +41,40 @@ const (
 // that make a date (20240131) are one there, not seconds of the year 1970.
 // The errors begin "time out of range" or "time not understood".
 func Parse(s string, quoted bool) (int64, error) {
-	ms, _, err := parse(s, quoted)
+	ms, _, err := parse(s, quoted, sluice.MinEventTimeMillis)
 	return ms, err
 }
 
 // ParseIn is Parse of a text that a person wrote who has a zone in mind: a date
 // and a time of day without a zone are of that one.
 func ParseIn(s string, zone *time.Location) (int64, error) {
-	ms, zoned, err := parse(s, true)
+	return parseIn(s, zone, sluice.MinEventTimeMillis)
+}
+
+// ParseAnyIn is ParseIn of what need not be the time of an event, as a birthday:
+// of the years 1 to 9999. Numbers since the epoch are from 1970 on here too.
+func ParseAnyIn(s string, zone *time.Location) (int64, error) {
+	return parseIn(s, zone, yearOneMillis)
+}
+
+func parseIn(s string, zone *time.Location, least int64) (int64, error) {
+	ms, zoned, err := parse(s, true, least)
 	if err == nil && !zoned {
 		ms = firstMoment(time.UnixMilli(ms).UTC(), zone).UnixMilli()
 	}
 	return ms, err
 }
 
-// parse also says whether the text left no doubt about the zone.
-func parse(s string, quoted bool) (ms int64, zoned bool, err error) {
+// parse also says whether the text left no doubt about the zone. A date before
+// least is none.
+func parse(s string, quoted bool, least int64) (ms int64, zoned bool, err error) {
 	if quoted {
 		s = strings.TrimSpace(s)
 		if isoShape(s) {
-			return parseISO(s)
+			return parseISO(s, least)
 		}
 		if len(s) == len("20240131") {
-			if ms, ok := parseDate(s[:4], s[4:6], s[6:]); ok && ms >= sluice.MinEventTimeMillis {
+			if ms, ok := parseDate(s[:4], s[4:6], s[6:]); ok && ms >= least {
 				return ms, false, nil
 			}
 		}
@@ -205,9 +219,9 @@ func parseDate(year, month, day string) (ms int64, ok bool) {
 // that is RFC 3339, section 5.6, and the loose forms of it that databases and
 // scripts write (10:20:30:123 is what Braze's documentation asks for). Without a zone it is UTC. A leap second (:60) is the first
 // moment of the next minute.
-func parseISO(s string) (ms int64, zoned bool, err error) {
+func parseISO(s string, least int64) (ms int64, zoned bool, err error) {
 	if s[4] != '-' {
-		return 0, false, fmt.Errorf("time out of range: year %.20s, want the years 1970 to 9999", s[:strings.IndexByte(s, '-')])
+		return 0, false, fmt.Errorf("time out of range: year %.20s, want the years %d to 9999", s[:strings.IndexByte(s, '-')], yearOf(least))
 	}
 	if len(s) < 10 || s[7] != '-' {
 		return 0, false, errNotTime(s)
@@ -221,11 +235,13 @@ func parseISO(s string) (ms int64, zoned bool, err error) {
 	if !ok {
 		return 0, false, errNotTime(s)
 	}
-	if ms < sluice.MinEventTimeMillis || ms > sluice.MaxEventTimeMillis {
-		return 0, false, fmt.Errorf("time out of range: year %d, want the years 1970 to 9999 in UTC", time.UnixMilli(ms).UTC().Year())
+	if ms < least || ms > sluice.MaxEventTimeMillis {
+		return 0, false, fmt.Errorf("time out of range: year %d, want the years %d to 9999 in UTC", yearOf(ms), yearOf(least))
 	}
 	return ms, zoned, nil
 }
+
+func yearOf(millis int64) int { return time.UnixMilli(millis).UTC().Year() }
 
 // parseClock reads what follows the date, from its T, and returns how many
 // milliseconds it is behind the day's first moment in UTC: with a zone it may
