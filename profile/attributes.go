@@ -152,10 +152,11 @@ func add(old, by string) (raw string, ok bool) {
 	return "", false
 }
 
-// number is a number as JSON (and JavaScript) writes it.
+// number is a number as JSON (and JavaScript) writes it, but that none without an
+// exponent is beyond 64 bits: such numbers are taken in nowhere.
 func number(f float64) string {
 	format := byte('f')
-	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1<<63) {
 		format = 'e'
 	}
 	return strconv.FormatFloat(f, format, -1, 64)
@@ -169,9 +170,17 @@ func arrayOf(array string) string {
 	}
 	var kept []jsonscan.Value
 	for _, v := range elements(array) {
-		kept = append(without(kept, v), v)
+		kept = moved(kept, v)
 	}
-	return joined(kept)
+	return string(appendArray(nil, kept))
+}
+
+// moved is a list with a value at its end, and no more than MaxArrayItems: the
+// last ones. What is beyond them goes at once, so that a long list costs no more
+// than its length, each time.
+func moved(list []jsonscan.Value, v jsonscan.Value) []jsonscan.Value {
+	list = append(without(list, v), v)
+	return list[max(0, len(list)-MaxArrayItems):]
 }
 
 // allOnce reports whether a list is surely as arrayOf would have it: a few
@@ -214,7 +223,7 @@ func editArray(old string, o operator) (raw string, ok bool) {
 		list = without(list, v)
 	}
 	for _, v := range elements(o.add) {
-		list = append(without(list, v), v)
+		list = moved(list, v)
 	}
 	return joined(list), true
 }

@@ -10,10 +10,14 @@ import (
 // merged in turn, all else is set. There is no null inside: see nestedFits.
 func mergeObject(old, object string) string {
 	all := members(old)
-	for _, v := range members(object) {
-		i := slices.IndexFunc(all, func(x Value) bool { return x.Name == v.Name })
+	at := make(map[string]int, len(all))
+	for i, v := range all {
+		at[v.Name] = i
+	}
+	for _, v := range members(object) { // each name once
+		i, ok := at[v.Name]
 		switch {
-		case i < 0:
+		case !ok:
 			all = append(all, v)
 		case kindOf(v.Raw) == jsonscan.Object && kindOf(all[i].Raw) == jsonscan.Object:
 			all[i].Raw = mergeObject(all[i].Raw, v.Raw)

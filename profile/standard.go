@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,7 +43,7 @@ var standard = map[string]field{
 	"gender":                       {oneOf("M", "F", "O", "N", "P"), "M, F, O, N, P or null"},
 	"email_subscribe":              {subscription, stateWords},
 	"push_subscribe":               {subscription, stateWords},
-	groupsField:                    {groups, "a list of objects with subscription_group_id and subscription_state"},
+	groupsField:                    {groups, "a list of at most 200 objects with subscription_group_id, of at most 255 characters, and subscription_state"},
 	"current_location":             {location, "an object with longitude and latitude"},
 	"push_tokens":                  {tokens, "a list of at most 20 objects with app_id and token"},
 	"email_open_tracking_disabled": {boolean, aBoolean}, "email_click_tracking_disabled": {boolean, aBoolean},
@@ -357,7 +358,8 @@ func groups(v jsonscan.Value) (string, bool) {
 	all := elements(v.Raw)
 	for _, group := range all {
 		state := memberOf(group, groupState)
-		if id := memberOf(group, groupID); kindOf(id) != jsonscan.String || state != Quoted(subscribed) && state != Quoted(unsubscribed) {
+		id := scanned(cmp.Or(memberOf(group, groupID), "null"))
+		if id.Kind != jsonscan.String || !NameFits(id.Text()) || state != Quoted(subscribed) && state != Quoted(unsubscribed) {
 			return "", false
 		}
 	}
