@@ -3,6 +3,7 @@ package transfer
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -123,6 +124,42 @@ func TestExportedUsersComeBack(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s:\n%s\nwant\n%s", format, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// What is known of a user may be more than a line that is imported has room for:
+// then he has several, and all of them together are he.
+func TestExportedUsersHaveLinesThatAreImported(t *testing.T) {
+	many, long := &profile.Profile{ExternalID: "many"}, &profile.Profile{}
+	for i := range profile.MaxCustomAmount {
+		many.Custom.Set(fmt.Sprint("a", i), "1")
+	}
+	for i := range 60 {
+		long.Custom.Set(fmt.Sprint("a", i), profile.Quoted(strings.Repeat("\"", 25_000-10)))
+	}
+	for _, p := range []*profile.Profile{many, long} {
+		p.Fields.Set("email", `"a@example.com"`)
+		p.Fields.Set("first_name", `"Ann"`)
+		p.SetGroup("g", true, 7)
+		var b bytes.Buffer
+		if n, err := ExportUsers(t.Context(), usersTable{profiles: []string{string(p.Append(nil))}}, NDJSON, &b); err != nil || n != 1 {
+			t.Fatalf("%d users, %v", n, err)
+		}
+		got := &profile.Profile{ExternalID: p.ExternalID}
+		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+		for i, line := range lines {
+			body, err := profile.Check(line)
+			if err != nil || len(line) > sluice.MaxElementBytes {
+				t.Fatalf("line %d has %d bytes: %v", i, len(line), err)
+			}
+			if who := keyOf(line); who != p.ExternalID || who == "" && !strings.Contains(line, `"email":"a@example.com"`) {
+				t.Errorf("line %d is of %q", i, who)
+			}
+			got.SetAttributes(body, 7)
+		}
+		if len(lines) < 3 || string(got.Append(nil)) != string(p.Append(nil)) {
+			t.Errorf("%d lines make a profile of %d bytes, it had %d", len(lines), len(got.Append(nil)), len(p.Append(nil)))
 		}
 	}
 }

@@ -15,12 +15,19 @@ import (
 	"sluice/profile"
 )
 
-// maxUserColumns bounds the columns of a CSV of users.
-const maxUserColumns = 10_000
+// Bounds of an export of users.
+const (
+	maxUserColumns = 10_000 // of a CSV
+
+	// A line with more members, or that is longer, ends behind its member: no
+	// import takes one of more than 1,000, or of more than sluice.MaxElementBytes.
+	maxLineMembers = 500
+	maxLineBytes   = sluice.MaxElementBytes / 2
+)
 
 // ExportUsers writes all users but those who were merged into another, in the
-// order of their ids, as lines that an import of users reads, and returns how many. Of a
-// CSV the columns are all attributes that somebody has: it reads the table
+// order of their ids, as lines that an import of users reads, and returns how many.
+// Of whom very much is known there are several lines, each with his name. Of a CSV the columns are all attributes that somebody has: it reads the table
 // twice. It needs the memory of one user, and of the columns.
 func ExportUsers(ctx context.Context, snapshot sluice.Snapshot, format Format, to io.Writer) (rows int64, err error) {
 	if format != CSV {
@@ -96,14 +103,39 @@ func userValues(p *profile.Profile) []profile.Value {
 	return append(all, p.Custom...)
 }
 
-// appendUser appends a user as a JSON object.
+// nameIn is the member of a user's values that says who he is, as an import
+// reads it; if none does, it has no name.
+func nameIn(all []profile.Value) (who profile.Value) {
+	for _, name := range []string{"external_id", "user_alias", "email", "phone"} {
+		if i := slices.IndexFunc(all, func(v profile.Value) bool { return v.Name == name }); i >= 0 {
+			return all[i]
+		}
+	}
+	return who
+}
+
+// appendUser appends a user as JSON objects: nearly always as one.
 func appendUser(b []byte, p *profile.Profile) []byte {
+	appendMember := func(v profile.Value) {
+		b = append(append(appendJSONText(b, v.Name), ':'), v.Raw...)
+	}
+	all := userValues(p)
+	who := nameIn(all)
 	b = append(b, '{')
-	for i, v := range userValues(p) {
-		if i > 0 {
+	start, members := len(b), 0
+	for _, v := range all {
+		if members >= maxLineMembers || len(b)-start > maxLineBytes {
+			b = append(b, "}\n{"...)
+			start, members = len(b), 0
+			if who.Name != "" && v.Name != who.Name {
+				appendMember(who)
+				members++
+			}
+		}
+		if members++; len(b) > start {
 			b = append(b, ',')
 		}
-		b = append(append(appendJSONText(b, v.Name), ':'), v.Raw...)
+		appendMember(v)
 	}
 	return append(b, '}')
 }
