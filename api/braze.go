@@ -34,12 +34,17 @@ const (
 // dialect is what the handlers of Braze's API share.
 type dialect struct {
 	limits    *braze.Limiter
+	calls     map[string]braze.LimitName // by their paths
 	strangers *crowd.Budget
 	slots     chan struct{}
 }
 
 func newDialect(limits braze.Limits) *dialect {
-	return &dialect{limits: braze.NewLimiter(limits), strangers: crowd.NewBudget(maxStrangersBytes), slots: make(chan struct{}, parallelBraze)}
+	d := &dialect{limits: braze.NewLimiter(limits), calls: make(map[string]braze.LimitName), strangers: crowd.NewBudget(maxStrangersBytes), slots: make(chan struct{}, parallelBraze)}
+	for _, e := range braze.Endpoints() {
+		d.calls[e.Path] = e.Limit
+	}
+	return d
 }
 
 // brazeRoutes are the paths of Braze's API.
@@ -320,12 +325,34 @@ func (c *brazeCall) refusal(err error) braze.Reply {
 	return braze.Reply{Status: status, Body: braze.ErrorBody(e.Message)}
 }
 
+// brazeMessage is what a client of Braze's API reads of a refusal that no call of
+// it has made: of another method, of a call that there is not. It also sets the
+// headers that every reply has there. Empty: it is about a path of ours.
+func (s *Server) brazeMessage(w http.ResponseWriter, r *http.Request, e *sluice.Error) string {
+	limit, ok := s.dialect.calls[r.Pattern]
+	if !ok {
+		if e.Code != sluice.CodeNotFound || r.Pattern != "" && r.Pattern != "/" || strings.HasPrefix(r.URL.Path, "/v1/") {
+			return ""
+		}
+		limit = braze.LimitOther
+	}
+	setLimits(w.Header(), s.dialect.limits.Look(limit, s.clock.Now()))
+	if e.Code == sluice.CodeNotFound {
+		return braze.NotFound
+	}
+	return e.Message
+}
+
+func setLimits(h http.Header, t braze.Taken) {
+	h["X-RateLimit-Limit"], h["X-RateLimit-Remaining"], h["X-RateLimit-Reset"] = t.Limit, t.Remaining, t.Reset
+}
+
 // write writes a reply with the headers that all of them have. The names of
 // headers are written as they are sent.
 func (c *brazeCall) write(done braze.Reply) {
 	h := c.w.Header()
 	h["Content-Type"] = headerJSON
-	h["X-RateLimit-Limit"], h["X-RateLimit-Remaining"], h["X-RateLimit-Reset"] = c.taken.Limit, c.taken.Remaining, c.taken.Reset
+	setLimits(h, c.taken)
 	sum := fnv.New64a()
 	_, _ = sum.Write(done.Body)
 	values := []string{

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -110,6 +111,31 @@ func TestBrazePermissions(t *testing.T) {
 	stop(t, s)
 	if strings.Contains(log.String(), "ong-key") || strings.Contains(log.String(), none) {
 		t.Error("the log has a key that was sent")
+	}
+}
+
+// A call that there is not, and one by another method, are refused in words that
+// clients of Braze's API read.
+func TestBrazeRefusals(t *testing.T) {
+	s, url, _, _ := startBraze(t, Options{BrazeLimits: braze.Limits{braze.LimitTrack: 7}})
+	defer stop(t, s)
+	for _, x := range []struct{ method, path, message, limit string }{
+		{"GET", "/users/track", "GET is not possible here, only POST", "7"}, {"DELETE", "/events/list", "DELETE is not possible here, only GET and HEAD", "1000000000"},
+		{"PUT", "/transactional/v1/campaigns/c/send", "PUT is not possible here, only POST", "1000000000"},
+		{"POST", "/campaigns/trigger/send", "Not Found", "1000000000"}, {"GET", "/users/track/", "Not Found", "1000000000"}, {"POST", "//users/track", "Not Found", "1000000000"},
+		{"GET", "/v1/nothing", "", ""}, {"GET", "/v1/events", "", ""}, {"POST", "/healthz", "", ""}, {"GET", "/v1/segments/none", "", ""},
+	} {
+		got := callBraze(t, url+x.path, x.method, "", "{}")
+		var body struct {
+			Message string
+			Error   struct{ Message string }
+		}
+		if err := json.Unmarshal([]byte(got.body), &body); err != nil || got.status/100 != 4 || body.Message != x.message || body.Error.Message == "" {
+			t.Errorf("%s %s: %d %s %v", x.method, x.path, got.status, got.body, err)
+		}
+		if limit := got.header.Get("X-RateLimit-Limit"); limit != x.limit || (limit == "") != (got.header.Get("X-RateLimit-Reset") == "") {
+			t.Errorf("%s %s: %v", x.method, x.path, got.header)
+		}
 	}
 }
 

@@ -14,8 +14,11 @@ import (
 //	{"error": {"code": "not_found", "message": "...", "index": 3, "request_id": "..."}}
 //
 // Index is the place of the item in the request, absent if it is about none.
+//
+// Message is there for who may be a client of Braze's API: it looks for that.
 type errorBody struct {
-	Error errorDetail `json:"error"`
+	Message string      `json:"message,omitempty"`
+	Error   errorDetail `json:"error"`
 
 	*outcome // of the items, if the request came so far
 }
@@ -70,7 +73,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	case sluice.CodeUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
-	s.writeJSON(w, status, errorBody{Error: detail(e, idOf(w))})
+	s.writeJSON(w, status, errorBody{s.brazeMessage(w, r, e), detail(e, idOf(w)), nil})
 }
 
 // errInternal is all that a caller learns of an error that is the operator's.

@@ -278,8 +278,8 @@ func (s *Server) only(methods []string, next http.HandlerFunc) http.Handler {
 			return
 		}
 		w.Header().Set("Allow", strings.Join(methods, ", "))
-		s.writeJSON(w, http.StatusMethodNotAllowed, errorBody{Error: errorDetail{Code: sluice.CodeInvalid, RequestID: idOf(w),
-			Message: r.Method + " is not possible here, only " + strings.Join(methods, " and ")}})
+		s.writeError(w, r, &statusError{http.StatusMethodNotAllowed,
+			refusal(sluice.CodeInvalid, "%s is not possible here, only %s", r.Method, strings.Join(methods, " and "))})
 	})
 }
 

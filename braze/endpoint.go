@@ -154,6 +154,7 @@ func ErrorBody(message string) []byte { return reply(0, fatal{Message: message})
 const (
 	BadRequest   = "Bad Request"
 	AccessDenied = "Access Denied"
+	NotFound     = "Not Found"
 	RateLimited  = "Rate Limited"
 )
 
