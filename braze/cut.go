@@ -166,10 +166,10 @@ func space(s string, i int) int {
 	return i
 }
 
-// numbersFit reports whether every number in a scanned value is one that can be
+// NumbersFit reports whether every number in a scanned value is one that can be
 // counted with: whole ones of 64 bits, others within floating point. A profile
 // keeps numbers by their digits, and whoever reads it must be able to.
-func numbersFit(s string) bool {
+func NumbersFit(s string) bool {
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c == '"' {

@@ -118,6 +118,10 @@ func fieldsOf(v jsonscan.Value) map[string]bool {
 		return nil
 	}
 	wanted := make(map[string]bool)
+	if v.Kind != jsonscan.Array {
+		wanted[v.Text()] = true // one, without its brackets
+		return wanted
+	}
 	e := jsonscan.ReadArray(v.Raw)
 	for e.Next() {
 		wanted[e.Value.Text()] = true
@@ -166,7 +170,9 @@ func appendUser(b []byte, p person, wanted map[string]bool) []byte {
 	m.text("braze_id", p.row.ID.String())
 	m.text("appboy_id", p.row.ID.String())
 	for _, name := range exported {
-		m.add(name, p.profile.Fields.Get(name))
+		if raw := p.profile.Fields.Get(name); raw != `""` {
+			m.add(name, raw)
+		}
 	}
 	if at := p.profile.Fields.Get("current_location"); at != "" {
 		var long, lat jsonscan.Value

@@ -35,6 +35,9 @@ func TestExport(t *testing.T) {
 	bobID := w.put(t, 2, bob, 7).String()
 	gone := sluice.UserID{Partition: 1, Number: 3}
 	w.apply(t, sluice.Effect{Users: &sluice.UserChanges{Put: []sluice.UserRow{{ID: gone, MergedInto: sluice.UserID{Partition: 1, Number: 2}}}}})
+	empty := &profile.Profile{ExternalID: "empty"}
+	empty.SetAttributes(`{"first_name":"","home_city":" "}`, 7)
+	w.put(t, 4, empty, 7)
 	const path = "/users/export/ids"
 	bucket := func(number int64) string {
 		return `"random_bucket":` + strconv.FormatInt(rule.Bucket(sluice.UserID{Partition: 1, Number: number}, ""), 10)
@@ -58,7 +61,8 @@ func TestExport(t *testing.T) {
 		{`{"phone":"+431"}`, all("", "")}, {`{"device_id":"d"}`, all("", "")},
 		{`{"external_ids":[5,"a\u0000b"]}`, all("", `"a\u0000b","5"`)},
 		{`{"external_ids":["ann"],"fields_to_export":["email","braze_id","random_bucket","apps"]}`, all(`{"braze_id":"`+id+`","email":"ann@example.com",`+bucket(1)+`}`, "")},
-		{`{"external_ids":["ann"],"fields_to_export":[]}`, all(`{}`, "")},
+		{`{"external_ids":["ann"],"fields_to_export":[]}`, all(`{}`, "")}, {`{"external_ids":["ann"],"fields_to_export":"email"}`, all(`{"email":"ann@example.com"}`, "")},
+		{`{"external_ids":["empty"],"fields_to_export":["external_id","first_name","home_city"]}`, all(`{"external_id":"empty","home_city":" "}`, "")},
 	} {
 		w.check(t, path, x.body, 201, x.want, "")
 	}
@@ -118,6 +122,17 @@ func TestGroups(t *testing.T) {
 	w.check(t, user+"?external_id[]=ann&external_id[]=old&offset=1&limit=1", "", 200, `{"users":[`+oldGroups+`],"total_count":2,"message":"success"}`, "")
 	w.check(t, user+"?external_id=none&offset=7", "", 200, `{"users":[],"total_count":0,"message":"success"}`, "")
 	w.check(t, user+"?external_id=none&limit=x", "", 400, "*", "")
+}
+
+// Of those who share an address sync shows the one whom the object was about.
+func TestSyncOfSharedAddress(t *testing.T) {
+	w := newCore(t)
+	for i, p := range []*profile.Profile{{}, {ExternalID: "old"}, {ExternalID: "new"}, {}} {
+		p.Custom.Set("number", strconv.Itoa(i))
+		w.put(t, int64(i+1), p, []int64{9, 5, 6, 9}[i], emailOf("all@example.com"))
+	}
+	w.check(t, "/users/track/sync", `{"attributes":[{"email":"all@example.com"}]}`, 201, `{"users":[{"custom_attributes":{"number":2},"custom_events":[],"purchase_events":[]}],"message":"success"}`,
+		`1 3:all@example.com ||{"email":"all@example.com"}`)
 }
 
 // The bucket that is exported is the one that rules see.

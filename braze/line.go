@@ -17,7 +17,7 @@ func UserLine(raw string, u *sluice.UserUpdate) error {
 	if err := attributes(raw, u); err != nil {
 		return err
 	}
-	if !numbersFit(raw) {
+	if !NumbersFit(raw) {
 		return errNumber
 	}
 	if u.Key.Kind == sluice.KeyAlias {

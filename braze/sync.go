@@ -32,10 +32,7 @@ func trackSync(ctx context.Context, r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	b := []byte(`{"users":[`)
-	for i, p := range found.by[keys[0]] {
-		if i > 0 {
-			b = append(b, ',')
-		}
+	if p, ok := meant(found.by[keys[0]]); ok {
 		m := members{b: append(b, '{')}
 		m.add("custom_attributes", orElse(customText(p.profile.Custom), "{}"))
 		m.add("custom_events", orElse(talliesText(p.profile.Events, "name"), "[]"))
@@ -44,6 +41,18 @@ func trackSync(ctx context.Context, r *Request) (Reply, error) {
 	}
 	done.Body = append(b, `],"message":"success"}`...)
 	return done, nil
+}
+
+// meant is who an update of an address was about, of those who have it: the one
+// who was written last, those with an external id before those without.
+func meant(found []person) (best person, ok bool) {
+	for _, p := range found {
+		named, known := p.profile.ExternalID != "", ok && best.profile.ExternalID != ""
+		if !ok || named && !known || named == known && p.row.UpdatedMillis > best.row.UpdatedMillis {
+			best, ok = p, true
+		}
+	}
+	return best, ok
 }
 
 func orElse(text, other string) string {

@@ -25,6 +25,7 @@ const (
 	maxBoughtPropertyBytes = 50 << 10
 	maxQuantity            = 100
 	maxPrice               = 1e12 // its millionths, a hundred times, are within 64 bits
+	maxPriceDigits         = 64   // and what else a number has: it is kept as it came
 	maxMistakeBytes        = 500
 )
 
@@ -212,7 +213,7 @@ func (t *tracking) object(kind, index int, raw string) {
 			err = purchase(raw, u, t.now)
 		}
 	}
-	if err == nil && !numbersFit(raw) {
+	if err == nil && !NumbersFit(raw) {
 		err = errNumber
 	}
 	if err == nil {
@@ -381,8 +382,8 @@ func bought(money, price, quantity, props jsonscan.Value) (string, error) {
 	if !ok {
 		return "", invalid("currency", "a code of ISO 4217, as EUR")
 	}
-	if n, err := strconv.ParseFloat(price.Raw, 64); price.Kind != jsonscan.Number || err != nil || math.Abs(n) > maxPrice {
-		return "", invalid("price", "a number")
+	if n, err := strconv.ParseFloat(price.Raw, 64); price.Kind != jsonscan.Number || err != nil || math.Abs(n) > maxPrice || len(price.Raw) > maxPriceDigits {
+		return "", invalid("price", "a number within ±1000000000000, of at most 64 digits")
 	}
 	many := "1"
 	if quantity.Kind > jsonscan.Null {
@@ -397,6 +398,9 @@ func bought(money, price, quantity, props jsonscan.Value) (string, error) {
 		return "", err
 	}
 	if more != "" {
+		if !profile.LevelsFit(more) { // in a line of an export they are deeper than here
+			return "", invalid("properties", "at most 62 levels")
+		}
 		more = `,"properties":` + more
 	}
 	return `{"currency":"` + code + `","price":` + price.Raw + `,"quantity":` + many + more + `}`, nil

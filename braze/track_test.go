@@ -88,6 +88,8 @@ func TestTrackMistakes(t *testing.T) {
 		{"events", `{` + event + `,"properties":{"a":1E400}}`, "number"},
 		{"purchases", `{` + purchase + `,"product_id":""}`, "'product_id'"}, {"purchases", `{` + purchase + `,"product_id":null}`, "'product_id'"}, {"purchases", `{` + purchase + `,"currency":"XXZ"}`, "'currency'"}, {"purchases", `{` + purchase + `,"currency":5}`, "'currency'"},
 		{"purchases", `{` + purchase + `,"price":"9"}`, "'price'"}, {"purchases", `{` + purchase + `,"price":1e13}`, "'price'"}, {"purchases", `{` + purchase + `,"price":null}`, "'price'"},
+		{"purchases", `{` + purchase + `,"price":0.` + strings.Repeat("1", 63) + `}`, "'price'"}, {"purchases", `{` + purchase + `,"price":0.` + strings.Repeat("1", 62) + `}`, ""},
+		{"purchases", `{` + purchase + `,"properties":` + nested(63) + `}`, "62 levels"}, {"purchases", `{` + purchase + `,"properties":` + nested(62) + `}`, ""}, {"events", `{` + event + `,"properties":` + nested(63) + `}`, ""},
 		{"purchases", `{` + purchase + `,"quantity":101}`, "'quantity'"}, {"purchases", `{` + purchase + `,"quantity":0}`, "'quantity'"}, {"purchases", `{` + purchase + `,"quantity":1.5}`, "'quantity'"}, {"purchases", `{` + purchase + `,"quantity":"1"}`, "'quantity'"},
 		{"purchases", `{` + purchase + `,"properties":{"a":[` + strings.Repeat("1,", 30<<10) + `1]}}`, "50 KB"},
 	} {
@@ -117,6 +119,11 @@ func TestTrackMistakes(t *testing.T) {
 			t.Errorf("%.120s: %.2000s", x.object, text)
 		}
 	}
+}
+
+// nested is an object of so many levels.
+func nested(levels int) string {
+	return strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels)
 }
 
 // Calls as a whole.

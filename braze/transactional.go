@@ -258,7 +258,7 @@ func (r *Request) recipientOf(t *triggered, raw string) (err error) {
 	if err != nil || attributes.Kind == jsonscan.None {
 		return err
 	}
-	if attributes.Kind != jsonscan.Object || !numbersFit(attributes.Raw) {
+	if attributes.Kind != jsonscan.Object || !NumbersFit(attributes.Raw) {
 		return invalid("attributes", "an object, its whole numbers of 64 bits")
 	}
 	// An alias alone makes nobody: he would have no external id to go by.

@@ -71,7 +71,7 @@ func Check(object string) (string, error) {
 			continue
 		}
 		value := scanned(v.Raw)
-		if !levelsFit(v.Raw) {
+		if !LevelsFit(v.Raw) {
 			return "", &FieldError{v.Name, fmt.Sprintf("at most %d levels", maxValueLevels)}
 		}
 		if v.Name == mergeObjects {
@@ -100,10 +100,10 @@ func scanned(raw string) jsonscan.Value {
 	return jsonscan.Value{Raw: raw, Kind: kindOf(raw), Escaped: raw[0] == '"' && strings.Contains(raw, `\`)}
 }
 
-// levelsFit reports whether a value can stand two levels down, in "custom" of a
+// LevelsFit reports whether a value can stand two levels down, in "custom" of a
 // profile: one level deeper than in the object that it came in. A profile that
 // nests too deep could never be read again, nor its user be erased.
-func levelsFit(raw string) bool {
+func LevelsFit(raw string) bool {
 	if len(raw) <= 2*maxValueLevels { // a level takes two brackets
 		return true
 	}
