@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/braze"
 	"sluice/consent"
 	"sluice/jsonscan"
 	"sluice/key"
@@ -230,6 +231,9 @@ func jsonFields(body string) (fields []profile.Value, err error) {
 			}
 			fields = append(fields, profile.Value{Name: m.Key, Raw: profile.Quoted(v.Text())})
 		default:
+			if !braze.NumbersFit(v.Raw) {
+				return nil, refusal(sluice.CodeInvalid, "field %.64q is a number that is too large", m.Key)
+			}
 			fields = append(fields, profile.Value{Name: m.Key, Raw: v.Raw})
 		}
 	}

@@ -231,6 +231,7 @@ func TestOptInRequests(t *testing.T) {
 		`{"email":"a@example.com","first_name":"x\ny"}`:                       400,
 		`{"email":"a@example.com","plan":{"inc":1}}`:                          400,
 		`{"email":"a@example.com","first_name":7}`:                            400,
+		`{"email":"a@example.com","plan":1e999}`:                              400,
 		`{"email":"a@example.com","plan":"` + strings.Repeat("x", 600) + `"}`: 413,
 		"email=" + strings.Repeat("x", 9000):                                  413,
 	} {
