@@ -448,15 +448,6 @@ func (s *Store) MessageSends(ctx context.Context, message string) ([]sluice.Send
 	return list, nil
 }
 
-// InDoubt implements sluice.SendStore.
-func (s *Store) InDoubt(ctx context.Context, afterMessage string, afterNumber, limit int) ([]sluice.SendRow, error) {
-	list, err := s.sendRows(ctx, "sends_in_doubt", afterMessage, afterMessage, afterNumber, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list sends in doubt in %s: %w", s.where, err)
-	}
-	return list, nil
-}
-
 // OpenDoubts implements sluice.SendStore.
 func (s *Store) OpenDoubts(ctx context.Context) (n int64, err error) {
 	err = s.each(ctx, rawQuery(s.d, "sends_open_doubts"), nil, func(scan func(...any) error) error { return scan(&n) })

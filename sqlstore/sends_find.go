@@ -52,3 +52,45 @@ func (s *Store) WaitingKeys(ctx context.Context, partition int, after sluice.Sen
 	}
 	return list, nil
 }
+
+// InDoubt implements sluice.SendStore. Where the index of sends in doubt has the
+// partition first, a page is put together of one of each partition: of the keys,
+// which the index has, and then come the rows of the first of them.
+func (s *Store) InDoubt(ctx context.Context, afterMessage string, afterNumber, limit int) (list []sluice.SendRow, err error) {
+	statement, args := rawQuery(s.d, "sends_in_doubt"), []any{afterMessage, afterMessage, afterNumber, limit}
+	if strings.Contains(statement, "$PARTS") {
+		var partitions []int
+		if partitions, err = s.doubtPartitions(ctx); err == nil && len(partitions) == 0 {
+			return nil, nil
+		}
+		var pages []string
+		var all []any
+		for _, p := range partitions {
+			pages, all = append(pages, rawQuery(s.d, "sends_in_doubt_of")), append(append(all, p), args...)
+		}
+		statement, args = strings.Replace(statement, "$PARTS", strings.Join(pages, " UNION ALL "), 1), append(all, limit)
+	}
+	if err == nil {
+		list, err = s.scanSends(ctx, statement, args)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list sends in doubt in %s: %w", s.where, err)
+	}
+	return list, nil
+}
+
+// doubtPartitions are the partitions that have sends in doubt: the server would
+// read all of these for a DISTINCT.
+func (s *Store) doubtPartitions(ctx context.Context) (list []int, err error) {
+	for last, found := -1, true; found && err == nil; {
+		found = false
+		err = s.each(ctx, rawQuery(s.d, "sends_doubt_part"), []any{last}, func(scan func(...any) error) error {
+			found = true
+			return scan(&last)
+		})
+		if found {
+			list = append(list, last)
+		}
+	}
+	return list, err
+}

@@ -326,6 +326,7 @@ func testInDoubt(t *testing.T, f *fixture) {
 	var outcomes []sluice.StoredOutcome
 	for n := range 1200 {
 		s := aSend(n/3, n%3, 3)
+		s.Place.Partition = n % 5 // of a message in several
 		sends = append(sends, s)
 		switch n % 4 {
 		case 0:

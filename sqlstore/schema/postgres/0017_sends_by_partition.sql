@@ -1,0 +1,2 @@
+-- send_waiting has the partition first already.
+SELECT 1;
