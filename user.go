@@ -183,6 +183,11 @@ type UserUpdate struct {
 	// goes the way of what has just given it to somebody, and not past it.
 	Address UserKey
 
+	// IfGone: the user of Key is meant, whatever he has, and Address is any key,
+	// by which somebody is found or made only if he is no more. So what was sent
+	// on to somebody who was erased meanwhile is not lost.
+	IfGone bool
+
 	ExistingOnly bool  // creates nobody
 	TimeMillis   int64 // when it happened, or was accepted
 	Name         string
@@ -190,12 +195,18 @@ type UserUpdate struct {
 	Body         string
 }
 
+// ifGoneBit is that of UserUpdate.IfGone, beside the kind of its address.
+const ifGoneBit = 1 << 7
+
 // AppendUpdate appends a user update to a batch.
 func AppendUpdate(batch []byte, u *UserUpdate) []byte {
 	start := len(batch)
 	how := byte(u.Address.Kind) << 1
 	if u.ExistingOnly {
 		how |= 1
+	}
+	if u.IfGone {
+		how |= ifGoneBit
 	}
 	batch = append(batch, 0, 0, 0, 0, byte(ItemUser), byte(u.Op), byte(u.Key.Kind), how)
 	batch = binary.LittleEndian.AppendUint64(batch, uint64(u.TimeMillis))
@@ -218,7 +229,7 @@ func DecodeUpdate(payload []byte, u *UserUpdate) error {
 		return fmt.Errorf("decode user update: %w: %d bytes", ErrBatchBroken, len(payload))
 	}
 	u.Op, u.Key.Kind, u.ExistingOnly = UserOp(payload[0]), UserKeyKind(payload[1]), payload[2]&1 != 0
-	u.Address = UserKey{Kind: UserKeyKind(payload[2] >> 1)}
+	u.Address, u.IfGone = UserKey{Kind: UserKeyKind(payload[2] &^ ifGoneBit >> 1)}, payload[2]&ifGoneBit != 0
 	u.TimeMillis = int64(binary.LittleEndian.Uint64(payload[3:]))
 	b := payload[fixed:]
 	texts := [...]*string{&u.Key.Name, &u.Name, &u.App, &u.Address.Name}

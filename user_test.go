@@ -40,7 +40,9 @@ func TestUpdateEncoding(t *testing.T) {
 	plain := UserUpdate{Op: OpEvent, Key: AliasKey("a\"", "b"), ExistingOnly: true, TimeMillis: 1_700_000_000_000, Name: "n", App: "app", Body: `{"a":1}`}
 	addressed := plain
 	addressed.ExistingOnly, addressed.Address = false, UserKey{KeyPhone, "+431"}
-	for _, want := range []UserUpdate{plain, addressed} {
+	gone := plain
+	gone.ExistingOnly, gone.Address, gone.IfGone = false, AliasKey("l", "n"), true
+	for _, want := range []UserUpdate{plain, addressed, gone} {
 		r, err := ReadBatch(AppendUpdate(NewBatch(0), &want))
 		if err != nil || !r.Next() || r.Item.Kind != ItemUser {
 			t.Fatal(err)

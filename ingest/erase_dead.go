@@ -130,6 +130,9 @@ func updateUsers(u *sluice.UserUpdate) []string {
 		}
 	}
 	add(u.Key)
+	if u.IfGone {
+		add(u.Address)
+	}
 	switch u.Op {
 	case sluice.OpIdentify:
 		names = append(names, u.Name)

@@ -132,7 +132,7 @@ func (u *Unit) target(up *Update) (id sluice.UserID, x *user) {
 // meant reports whether an update that has an address is about the user of its
 // key. Of one of another partition that is known there.
 func (u *Unit) meant(up *Update, id sluice.UserID, x *user) bool {
-	if x == nil || id.Partition != up.Place.Partition {
+	if x == nil || up.IfGone || id.Partition != up.Place.Partition {
 		return x != nil
 	}
 	p, err := x.look()
@@ -150,7 +150,7 @@ func (u *Unit) meant(up *Update, id sluice.UserID, x *user) bool {
 // taken in.
 func (u *Unit) applyByAddress(up *Update) {
 	by := *up
-	by.Key, by.Address = up.Address, sluice.UserKey{}
+	by.Key, by.Address, by.IfGone = up.Address, sluice.UserKey{}, false
 	if home := by.Key.Partition(u.partitions); home != by.Place.Partition {
 		u.send(&by.UserUpdate, by.Place.Partition, home)
 		return
@@ -476,9 +476,15 @@ func (u *Unit) bury(up *Update, reason string) {
 // forwardBits leaves room for a thousand a millisecond.
 const forwardBits = 10
 
-// forward sends an update to the log of a user of another partition.
+// forward sends an update to the log of a user of another partition. One that
+// would make him says by which key, for he may be erased before it arrives: who
+// is deleted and comes back at once is not lost. One that would not is about him
+// alone: a second deletion must not meet who has come back.
 func (u *Unit) forward(up *Update, id sluice.UserID) {
 	out := up.UserUpdate
+	if out.Address.Name == "" && out.Key.Kind != sluice.KeyUser && creates(up) {
+		out.Address, out.IfGone = out.Key, true
+	}
 	out.Key = sluice.UserKey{Kind: sluice.KeyUser, Name: id.String()}
 	u.send(&out, up.Place.Partition, id.Partition)
 }

@@ -53,6 +53,9 @@ type Dead struct {
 // the user that it names or, if he has been merged, to the one who took him
 // over, over as many merges as there were.
 //
+// Who was erased before a forwarded update arrived may have come back with it: it
+// goes back to where its key is taken in, if it is one that makes users.
+//
 // An update that names a user by an address which the same request has just given
 // to somebody goes to that one's log, with both names. There it is known whether
 // he has the address by then; if not, it is forwarded to where the address is

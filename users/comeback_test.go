@@ -1,0 +1,52 @@
+package users
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"sluice"
+)
+
+// Who is deleted and comes back under his name at once is there again, with what
+// he came with, wherever he lived and in whatever order the logs are read.
+func TestDeletedComesBack(t *testing.T) {
+	const partitions = 4
+	r := rand.New(rand.NewPCG(15, 16))
+	mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: "x@example.com"}
+	for i := range 200 {
+		m := newModel(t, partitions)
+		k, alias := external(fmt.Sprint("u", i)), sluice.AliasKey("l", fmt.Sprint(i))
+		m.add(set(alias, `{"email":"x@example.com","old":1}`))
+		m.settle()
+		m.add(sluice.UserUpdate{Op: sluice.OpIdentify, Key: alias, Name: k.Name, Body: "merge"})
+		m.settle()
+		by := []sluice.UserKey{k, alias, mail}[i%3]
+		m.add(sluice.UserUpdate{Op: sluice.OpDelete, Key: by, ExistingOnly: true})
+		m.add(set(by, `{"new":1}`))
+		m.add(did(by, "e", m.now))
+		m.add(sluice.UserUpdate{Op: sluice.OpAttributes, Key: by, ExistingOnly: true, Body: `{"only":1}`})
+		if r.IntN(2) == 0 {
+			m.add(sluice.UserUpdate{Op: sluice.OpGroup, Key: mail, Name: "g", Body: "unsubscribed"})
+		}
+		for range 3 * partitions { // in any order
+			from, to := r.IntN(partitions), r.IntN(partitions)
+			m.step(1+r.IntN(3), from)
+			m.deliver(from, to)
+		}
+		m.settle()
+		back := 0
+		for _, row := range m.users {
+			p := m.profileOf(row)
+			if p.Custom.Get("old") != "" {
+				t.Fatalf("%v: he is still there: %s", by, row.Profile)
+			}
+			if p.Custom.Get("new") == "1" && len(p.Events) == 1 {
+				back++
+			}
+		}
+		if back != 1 || len(m.events) != 1 {
+			t.Fatalf("run %d, %v: %d users are back of %d, %d events", i, by, back, len(m.users), len(m.events))
+		}
+	}
+}
