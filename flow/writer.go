@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"sluice"
 	"sluice/meter"
@@ -28,6 +29,13 @@ const (
 
 	// LeastBacklogBytes is what a log may hold in any case.
 	LeastBacklogBytes = 1 << 20
+
+	// Those who are expected are waited for as long as the write before took,
+	// within these bounds. enoughParts wait for nobody: a call costs little for
+	// each of so many.
+	shortestWait = time.Millisecond
+	longestWait  = 5 * time.Millisecond
+	enoughParts  = 128
 
 	// meanOver is over how many batches their mean size is taken, roughly.
 	meanOver = 8
@@ -69,6 +77,13 @@ var ErrClosed = errors.New("writer is closed")
 // batches fill: the slower the disk, the larger the batches, and `appendfsync
 // always` costs next to nothing.
 //
+// After a write, those who were in it are answered and come again with their
+// next request, some before and some after all of those who came during the
+// write. Batches that left at once would hold half of them, and what a write
+// costs whatever is in it, above all the disk's part, would be paid twice as
+// often. So both are expected, and waited for, about as long as the write took.
+// Who comes alone expects nobody and waits for nobody.
+//
 // The invariants. A partition has at most one write under way. Each batch has a
 // seq of its own, random, and names the one before it. A write whose answer was
 // lost is repeated with the same seq and the same bytes, which the log answers
@@ -79,10 +94,8 @@ var ErrClosed = errors.New("writer is closed")
 //
 // What was tried and dropped. A call for each partition's batch: 32 callers fill
 // 16 batches of two items, and 16 such calls cost Redis 390 µs, all in one 210.
-// With those, batches that left as soon as they could were too small, and had to
-// wait for company: up to 3 ms, or until everybody was there who had been there
-// before. In one call they leave as soon as they can: waits of 0.5 to 5 ms gave
-// nothing more, neither with 32 callers nor with 256.
+// To leave at once: see above; with 32 callers a write had 16 of them. To wait
+// for a fixed time: it costs whoever comes alone the same as all others.
 //
 // Back pressure. Every append tells how many entries the log has now; their
 // number by the mean size of this writer's batches is the backlog. Above the
@@ -108,8 +121,11 @@ type Writer struct {
 type group struct {
 	mu         sync.Mutex // guards the open batches of the partitions, too
 	partitions []int
-	waiting    *flight // of the open batches; nil: all are empty
-	writing    bool    // a goroutine is writing the group
+	waiting    *flight       // of the open batches; nil: all are empty
+	writing    bool          // a goroutine is writing the group
+	expected   int           // parts that are waited for
+	patience   time.Duration // for so long
+	together   chan struct{} // closed when they are there; nil: nobody waits for it
 }
 
 // openBatch is the batch of one partition that fills, and its writer's state.
@@ -131,6 +147,7 @@ type openBatch struct {
 // set.
 type flight struct {
 	done   chan struct{}
+	parts  int
 	failed map[int]error // by partition; those that are not there are written
 }
 
@@ -286,6 +303,7 @@ func (w *Writer) add(ctx context.Context, p *Part) (*flight, error) {
 			break
 		}
 		before := g.waiting
+		g.leave() // it waits for nobody else
 		g.mu.Unlock()
 		select { // the open batch is full: wait until it has left
 		case <-before.done:
@@ -302,6 +320,7 @@ func (w *Writer) add(ctx context.Context, p *Part) (*flight, error) {
 	}
 	o.data = append(o.data, p.Items...)
 	o.items += p.Count
+	g.joined()
 	if !g.writing {
 		g.writing = true
 		w.mu.Lock()

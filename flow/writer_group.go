@@ -22,6 +22,7 @@ type closedBatch struct {
 func (w *Writer) write(g *group) {
 	defer w.leave()
 	for {
+		g.gather()
 		g.mu.Lock()
 		f, batches := w.take(g)
 		if f == nil {
@@ -30,7 +31,9 @@ func (w *Writer) write(g *group) {
 			return
 		}
 		g.mu.Unlock()
+		began := time.Now()
 		f.failed = w.append(batches)
+		g.expect(f, time.Since(began))
 		for i := range batches {
 			if f.failed[batches[i].partition] == nil {
 				w.sizes.Observe(batches[i].items)
@@ -53,8 +56,54 @@ func (w *Writer) take(g *group) (*flight, []closedBatch) {
 			o.data, o.items = nil, 0
 		}
 	}
-	g.waiting = nil
+	g.waiting, g.together = nil, nil
 	return f, batches
+}
+
+// gather waits for those who are expected, not for long.
+func (g *group) gather() {
+	g.mu.Lock()
+	if g.waiting == nil || g.waiting.parts >= g.expected {
+		g.mu.Unlock()
+		return
+	}
+	together, patience := make(chan struct{}), g.patience
+	g.together = together
+	g.mu.Unlock()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-together:
+	case <-timer.C:
+	}
+}
+
+// joined notes that a part has come. The group's lock is held.
+func (g *group) joined() {
+	if g.waiting.parts++; g.waiting.parts >= g.expected {
+		g.leave()
+	}
+}
+
+// leave ends gather. The group's lock is held.
+func (g *group) leave() {
+	if g.together != nil {
+		close(g.together)
+		g.together = nil
+	}
+}
+
+// expect notes who will come after a flight that took so long: those who were in
+// it, and those who have come meanwhile.
+func (g *group) expect(f *flight, took time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.expected = f.parts
+	if g.waiting != nil {
+		g.expected += g.waiting.parts
+	}
+	g.expected = min(g.expected, enoughParts)
+	g.patience = min(max(took, shortestWait), longestWait)
 }
 
 // append writes batches of a group, in one call of Redis or, where they are
