@@ -30,7 +30,7 @@ const openNote = "c"
 // log.
 func (l *Lanes) Cancel(ctx context.Context, lease *Lease, ids []string, items [][]byte, nowMillis int64) (refused int, err error) {
 	p := l.log.partition
-	args := []string{lease.token, strconv.FormatInt(nowMillis, 10), strconv.Itoa(MaxCancels)}
+	args := []string{lease.token, strconv.FormatInt(nowMillis, 10), strconv.Itoa(l.CancelsAtMost)}
 	for i, id := range ids {
 		args = append(args, id, rueidis.BinaryString(items[i]))
 	}
@@ -45,7 +45,7 @@ func (l *Lanes) Cancel(ctx context.Context, lease *Lease, ids []string, items []
 func (l *Lanes) CancelRoom(ctx context.Context) (int64, error) {
 	c := l.log.redis.client
 	n, err := answer(ctx, c, c.B().Hlen().Key(l.log.partition.cancelsKey()).Build(), rueidis.RedisResult.AsInt64)
-	return max(0, MaxCancels-n), l.log.redis.wrap("count cancelled sends", err)
+	return max(0, int64(l.CancelsAtMost)-n), l.log.redis.wrap("count cancelled sends", err)
 }
 
 // Revived is the operation of a commit by which sends are not cancelled any more.
@@ -57,7 +57,7 @@ func (l *Lanes) Revived(ids []string) Operation {
 // Spare notes that sends are not to be attempted any more, whose end is recorded
 // already. It returns how many there was no room for.
 func (l *Lanes) Spare(ctx context.Context, lease *Lease, ids []string, nowMillis int64) (left int64, err error) {
-	args := append([]string{lease.token, strconv.FormatInt(nowMillis, 10), strconv.Itoa(MaxCancels)}, ids...)
+	args := append([]string{lease.token, strconv.FormatInt(nowMillis, 10), strconv.Itoa(l.CancelsAtMost)}, ids...)
 	return l.log.redis.callInt(ctx, "note what is not to be sent again", "spare", []string{lease.key, l.log.partition.cancelsKey()}, args)
 }
 

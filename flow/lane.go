@@ -57,10 +57,14 @@ const (
 // what finishes out of order has to be removed from its middle.
 type Lanes struct {
 	log *Log
+
+	// CancelsAtMost is MaxCancels; set before the lanes are used, where a test has
+	// no time for so many.
+	CancelsAtMost int
 }
 
 // Lanes returns the lanes of the log's partition.
-func (l *Log) Lanes() *Lanes { return &Lanes{log: l} }
+func (l *Log) Lanes() *Lanes { return &Lanes{log: l, CancelsAtMost: MaxCancels} }
 
 // Partition returns the partition's number.
 func (l *Lanes) Partition() int { return l.log.Partition() }

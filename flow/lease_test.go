@@ -56,6 +56,19 @@ func TestLeasesAreSharedFairlyAndTakenOver(t *testing.T) {
 	eventually(t, "the last holds all", func() bool { return heldBy(c) == 16 })
 }
 
+// TestLeasesAreTakenWithTheFirstBeat: who starts does not wait for a second one.
+func TestLeasesAreTakenWithTheFirstBeat(t *testing.T) {
+	r := dial(t)
+	l := NewLeases(r, &numbers{}, quiet())
+	l.AddPartitions("store", r, Partitions(16))
+	l.Beat, l.Timeout = 24*time.Hour, time.Minute // there is no second one
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+	eventually(t, "all are held", func() bool { return heldBy(l) == 16 })
+}
+
 func TestALostLeaseIsNoticed(t *testing.T) {
 	r := dial(t)
 	a, _, _ := join(t, r, &numbers{})

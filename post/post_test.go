@@ -95,6 +95,10 @@ func TestUntried(t *testing.T) {
 	if r := a.Lost(t.Context()); a.Begun || r.Kind != sluice.ResultUntried || r.Blame != sluice.BlameRoute || !r.Closed || strings.Contains(r.Text, "s3cret") {
 		t.Fatalf("%+v %+v", a, r)
 	}
+	had := Answer{Err: io.ErrUnexpectedEOF, Connected: true} // perhaps it is the request
+	if r := had.Lost(t.Context()); r.Kind != sluice.ResultUntried || r.Closed {
+		t.Errorf("%+v", r)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	a = c.Do(ctx, http.MethodPost, address, nil, []byte("body"))

@@ -340,6 +340,19 @@ func TestTurnedAwayMail(t *testing.T) {
 	}
 }
 
+// What is stopped by then, or goes into the mailboxes, goes by no other either.
+func TestTurnedAwayAndStopped(t *testing.T) {
+	marketing := mailTo("x@example.com")
+	marketing.Class = sluice.ClassMarketing
+	for name, o := range map[string]Options{"on": {Mode: On}, "off": {Mode: Off}, "sink": {Mode: Sink}, "stopped": {Redis: noRedis{map[string]string{"marketing": "ann"}}}} {
+		o.Routes = []Settings{named("a"), named("b")}
+		b := newBed(t, o)
+		if got := b.Elsewhere(marketing, []sluice.Transport{b.byName("a").transport}, b.clock.Now()); got != (name == "on") {
+			t.Errorf("%s: that it goes elsewhere is %v", name, got)
+		}
+	}
+}
+
 // What counts is a connection, whatever becomes of how many mails.
 func TestConnectionsCount(t *testing.T) {
 	doubt := sluice.Result{Kind: sluice.ResultInDoubt, Blame: sluice.BlameRoute}

@@ -111,9 +111,11 @@ func TestTokensGoBack(t *testing.T) {
 	if n, _ := b.drain("example.com"); n != 1 {
 		t.Fatalf("%d: the token was lost", n)
 	}
-	b.report(t.Name(), "x@example.com", untried)
-	if n, _ := b.drain("example.com"); n != 1 {
-		t.Fatalf("%d: what was not attempted costs a token", n)
+	for _, r := range []sluice.Result{untried, {Kind: sluice.ResultDeferred, Blame: sluice.BlameRoute, Code: 421, Closed: true}} {
+		b.report(t.Name(), "x@example.com", r)
+		if n, _ := b.drain("example.com"); n != 1 {
+			t.Fatalf("%d: what was not attempted (%s) costs a token", n, r.Kind)
+		}
 	}
 	for range 3 { // whoever is not asked rests
 		b.clock.Move(leaseFor)

@@ -1,6 +1,7 @@
 package spool_test
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"slices"
@@ -164,6 +165,40 @@ func TestSuppressedSendsAreNeverAttempted(t *testing.T) {
 	b.eventually("the ledger has both", func() bool { return o.totals() == "sent 1, suppressed 1" })
 	if came := w.came(); !slices.Equal(came, []string{"ann@example.com"}) {
 		t.Errorf("attempted: %v", came)
+	}
+}
+
+// lately is a Suppressor of all, from a moment on.
+type lately struct{ on atomic.Bool }
+
+func (l *lately) Check(string, sluice.Class, string) (string, bool) { return "complaint", l.on.Load() }
+
+func (*lately) Ready([]string) {}
+
+// telling is a Maker that tells when a window is made.
+type telling struct {
+	spool.Maker
+	made func()
+}
+
+func (m telling) Make(ctx context.Context, mails []spool.Mail) {
+	m.Maker.Make(ctx, mails)
+	m.made()
+}
+
+// TestSuppressedAtTheLastMoment: who is suppressed when his mail has been queued,
+// read and made is not mailed.
+func TestSuppressedAtTheLastMoment(t *testing.T) {
+	b := newBed(t)
+	w := newWire(nil)
+	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	late := &lately{}
+	o.sender.Suppress, o.sender.Maker = late, telling{spool.Plain{}, func() { late.on.Store(true) }}
+	o.run()
+	o.submit(draft("bob@example.com", sluice.PriorityHigh, sluice.ClassTransactional))
+	b.eventually("it is recorded", func() bool { return len(b.outcomes()) == 1 })
+	if out := b.outcomes()[0]; out.State != sluice.SendSuppressed || out.Reason != "complaint" || len(w.came()) != 0 {
+		t.Errorf("%+v, attempted: %v", out, w.came())
 	}
 }
 

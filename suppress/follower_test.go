@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice"
@@ -146,6 +148,50 @@ func TestFollowRun(t *testing.T) {
 	}
 	stop()
 	<-done
+}
+
+// counted is a store that has the addresses 1@example.com and so on, one a change.
+type counted struct {
+	sluice.SuppressionStore
+	last atomic.Int64
+}
+
+func (c *counted) LastSuppression(context.Context) (int64, error) { return c.last.Load(), nil }
+
+func (c *counted) SuppressionChanges(_ context.Context, after int64, _ int, do func(*sluice.Suppression)) error {
+	for n := after + 1; n <= c.last.Load(); n++ {
+		do(&sluice.Suppression{Entry: fmt.Sprintf("%d@example.com", n), Reason: sluice.SuppressManual, Number: n})
+	}
+	return nil
+}
+
+// A change is in force within a second of its commit, whenever that is, in every
+// process that follows.
+func TestChangesAreInForceWithinASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &counted{}
+		var lists []*List
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		for range 3 {
+			f := &Follower{List: NewList(sluice.SystemClock{}), Store: store, Clock: sluice.SystemClock{}, Log: slog.New(slog.DiscardHandler)}
+			lists = append(lists, f.List)
+			go f.Run(ctx, ctx) // ends with ctx
+			<-time.After(170 * time.Millisecond)
+		}
+		for n := range 50 {
+			<-time.After(time.Duration(n) * 37 * time.Millisecond)
+			address, committed := fmt.Sprintf("%d@example.com", store.last.Add(1)), time.Now()
+			for _, l := range lists {
+				for held := false; !held; {
+					<-time.After(time.Millisecond)
+					if _, held = l.Check(address, sluice.ClassTransactional, ""); time.Since(committed) > time.Second {
+						t.Fatalf("%s is not in force a second after its commit", address)
+					}
+				}
+			}
+		}
+	})
 }
 
 // failing fails at the first look.

@@ -1,0 +1,69 @@
+package spool
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"sluice"
+)
+
+// elsewhere are routes of which another would take what one has turned away.
+type elsewhere struct {
+	Routes
+	passed []sluice.Transport // that it was asked without
+}
+
+func (e *elsewhere) Elsewhere(_ *sluice.Send, passed []sluice.Transport, _ time.Time) bool {
+	e.passed = passed
+	return true
+}
+
+// named is a transport that is told from others, and nothing else.
+type named struct {
+	sluice.Transport
+	name string
+}
+
+// Only what a route surely has not taken, because it takes nothing now, goes by
+// another: whatever a transport says of one that may have arrived, that waits.
+func TestWhatAnotherRouteIsAskedFor(t *testing.T) {
+	for _, kind := range sluice.ResultKinds {
+		for _, closed := range []bool{false, true} {
+			s, it := &Sender{Routes: &elsewhere{}}, &item{}
+			want := closed && (kind == sluice.ResultUntried || kind == sluice.ResultDeferred)
+			if got := s.passOn(&named{}, it, &sluice.Result{Kind: kind, Closed: closed}, time.Time{}); got != want || (len(it.passed) == 1) != want {
+				t.Errorf("%s, closed: %v: it is passed on: %v, by %d; want %v", kind, closed, got, len(it.passed), want)
+			}
+		}
+	}
+}
+
+// A turn has each route once. It ends when a route has a second turn, when those
+// that are left have had no room for a while, and when it does not end otherwise.
+func TestTurns(t *testing.T) {
+	routes := &elsewhere{}
+	s, it, now := &Sender{Routes: routes}, &item{}, time.UnixMilli(1_760_000_000_000)
+	first, second := &named{name: "first"}, &named{name: "second"}
+	passOn := func(by *named, want ...sluice.Transport) {
+		t.Helper()
+		if !s.passOn(by, it, &sluice.Result{Kind: sluice.ResultUntried, Closed: true}, now) {
+			t.Fatal("it is not passed on")
+		}
+		if got := it.passedBy(now); !slices.Equal(got, want) || !slices.Equal(routes.passed, want) {
+			t.Fatalf("%d have turned it away, and %d were left out; want %d", len(got), len(routes.passed), len(want))
+		}
+	}
+	passOn(first, first)
+	it.taken(second) // in the same turn
+	passOn(second, first, second)
+	it.taken(first)
+	passOn(first, first)
+	if it.passedBy(now.Add(turnFor-1)) == nil || it.passedBy(now.Add(turnFor)) != nil {
+		t.Errorf("a turn does not last %s", turnFor)
+	}
+	it.untried = maxUntried
+	if s.passOn(first, it, &sluice.Result{Kind: sluice.ResultUntried, Closed: true}, now) {
+		t.Errorf("it is passed on after %d attempts that were none", maxUntried)
+	}
+}
