@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice"
@@ -192,6 +193,42 @@ func TestWatcher(t *testing.T) {
 	x.clock.Move(forgottenAfter)
 	if all := x.Results(); len(all) != 0 {
 		t.Errorf("domains that send nothing are still told of: %+v", all)
+	}
+}
+
+// empty is a board that has nothing.
+type empty struct{}
+
+func (empty) Found(context.Context, string) (string, error)            { return "", nil }
+func (empty) Keep(context.Context, string, string, int64, int64) error { return nil }
+
+// The domains of a request are looked at side by side, and all of them together
+// are waited for once.
+func TestDomainsOfARequestShareOneWait(t *testing.T) {
+	for took, want := range map[time.Duration]struct {
+		waited  time.Duration
+		refused int
+	}{3 * time.Second: {3 * time.Second, 2}, time.Hour: {maxWait, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := NewWatcher(func(ctx context.Context, domain string) sluice.Examination {
+				e := sluice.Examination{Where: domain}
+				select {
+				case <-time.After(took):
+					e.Fail(sluice.CheckDomainSPF, "mend it", "it is broken")
+				case <-ctx.Done():
+					e.Unknown(ctx.Err(), sluice.CheckDomainSPF)
+				}
+				return e
+			}, empty{}, sluice.SystemClock{}, slog.New(slog.DiscardHandler))
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			go w.Run(ctx, ctx) // ends with ctx
+			began := time.Now()
+			refused := w.Refusals(t.Context(), []string{"a.example", "b.example"})
+			if waited := time.Since(began); waited != want.waited || len(refused) != want.refused {
+				t.Errorf("looks of %s: %d are refused after %s, want %d after %s", took, len(refused), waited, want.refused, want.waited)
+			}
+		})
 	}
 }
 

@@ -161,17 +161,19 @@ func TestFarewellThatDrips(t *testing.T) {
 // Replies that come before what they would answer are no replies: else a mail
 // that is refused would be held for taken.
 func TestRepliesBeforeCommands(t *testing.T) {
-	const more = "250 ok\r\n250 ok\r\n250 2.0.0 taken\r\n"
-	for _, x := range []struct{ mode, step, want string }{
-		{"chunking", "CONNECT", "---"}, {"chunking", "EHLO", "---"}, {"pipelining", "EHLO", "---"}, {"lockstep", "EHLO", "---"},
-		{"lockstep", "MAIL", "---"}, {"lockstep", "RCPT", "---"}, {"lockstep", ".", "S--"},
+	const more, start = "250 ok\r\n250 ok\r\n250 2.0.0 taken\r\n", "250 ok\r\n250 ok\r\n354 go on\r\n250 2.0.0 taken\r\n"
+	for _, x := range []struct{ mode, step, more, want string }{
+		{"chunking", "CONNECT", more, "---"}, {"chunking", "EHLO", more, "---"}, {"pipelining", "EHLO", more, "---"}, {"lockstep", "EHLO", more, "---"},
+		{"lockstep", "MAIL", more, "---"}, {"lockstep", "RCPT", more, "---"}, {"lockstep", ".", more, "S--"},
+		{"chunking", "CONNECT", "250-me\r\n250-PIPELINING\r\n250 CHUNKING\r\n", "---"}, // else each reply is that to the command before
+		{"pipelining", ".", start, "S--"},                                              // MAIL, RCPT and DATA of the next are on their way by then
 	} {
 		t.Run(x.mode+" "+x.step, func(t *testing.T) {
 			t.Parallel()
 			address := answering(t, func(_ net.Conn, verb string) string {
 				text := polite(verb, offersOf[x.mode]...)
 				if verb == x.step {
-					text += more
+					text += x.more
 				}
 				return text
 			})
@@ -182,6 +184,24 @@ func TestRepliesBeforeCommands(t *testing.T) {
 			}
 		})
 	}
+	t.Run("behind a refusal", func(t *testing.T) { // what comes next is RSET
+		t.Parallel()
+		var resets atomic.Int64
+		address := answering(t, func(_ net.Conn, verb string) string {
+			switch verb {
+			case "RSET":
+				resets.Add(1)
+			case "RCPT":
+				return "550 5.1.1 nobody\r\n250 ok\r\n"
+			}
+			return polite(verb)
+		})
+		r := newRelay(t, address, Options{})
+		results := deliver(t, limit(t), r, envelopes(3, 300))
+		if got := kinds(results); got != "F--" || !strings.Contains(results[2].Text, "before it was asked") || resets.Load() != 0 {
+			t.Errorf("%s: %+v, and it was asked on", got, results[2])
+		}
+	})
 	t.Run("a chunk that has not left", func(t *testing.T) {
 		over := make(chan struct{})
 		address := answering(t, func(c net.Conn, verb string) string {
@@ -198,6 +218,49 @@ func TestRepliesBeforeCommands(t *testing.T) {
 			t.Errorf("%s: %+v", got, results[0])
 		}
 	})
+}
+
+// A content is not held for taken that the server did not have as a whole, whatever
+// it says of it.
+func TestContentsTakenTooEarly(t *testing.T) {
+	for _, mode := range []string{"pipelining", "lockstep"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			over := make(chan struct{})
+			address := answering(t, func(c net.Conn, verb string) string {
+				if verb == "DATA" {
+					_, _ = io.WriteString(c, "354 go on\r\n")
+					_, _ = c.Read(make([]byte, 1)) // the content is on its way
+					_, _ = io.WriteString(c, "250 2.0.0 taken\r\n")
+					<-over // and nothing more is read
+				}
+				return polite(verb, offersOf[mode]...)
+			})
+			defer close(over)
+			r := newRelay(t, address, Options{Timeouts: Timeouts{Block: 300 * time.Millisecond}})
+			results := deliver(t, limit(t), r, envelopes(2, 24<<20)) // more than the kernel takes
+			if got := kinds(results); got != "--" {
+				t.Errorf("%s: %+v", got, results[0])
+			}
+		})
+	}
+}
+
+// Only that it closes may a server say at any time (RFC 5321, 3.8): then it takes
+// nothing, and who asks next is told so.
+func TestClosingBeforeCommands(t *testing.T) {
+	address := answering(t, func(_ net.Conn, verb string) string {
+		text := polite(verb)
+		if verb == "." {
+			text += "421 4.3.2 closing\r\n"
+		}
+		return text
+	})
+	r := newRelay(t, address, Options{})
+	results := deliver(t, limit(t), r, envelopes(3, 300))
+	if got := kinds(results); got != "SD-" || !results[1].Closed || !results[2].Closed {
+		t.Errorf("%s: %+v", got, results[1:])
+	}
 }
 
 // A server that offers CHUNKING and refuses BDAT, however it puts it, gets the
@@ -221,18 +284,20 @@ func TestChunksThatAreRefused(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a mail that it does not want", func(t *testing.T) {
-		address := answering(t, func(_ net.Conn, verb string) string {
-			if verb == "BDAT" {
-				return "550 5.7.1 spam\r\n"
+	for _, refusal := range []string{"550 5.7.1 spam", "501 5.6.0 what a content"} {
+		t.Run("a mail that it does not want, "+refusal, func(t *testing.T) {
+			address := answering(t, func(_ net.Conn, verb string) string {
+				if verb == "BDAT" {
+					return refusal + "\r\n"
+				}
+				return polite(verb, offersOf["chunking"]...)
+			})
+			r := newRelay(t, address, Options{})
+			if got := kinds(deliver(t, limit(t), r, envelopes(2, 300))); got != "FF" || r.noChunk.Load() {
+				t.Error(got)
 			}
-			return polite(verb, offersOf["chunking"]...)
 		})
-		r := newRelay(t, address, Options{})
-		if got := kinds(deliver(t, limit(t), r, envelopes(2, 300))); got != "FF" || r.noChunk.Load() {
-			t.Error(got)
-		}
-	})
+	}
 }
 
 // What never ends is not read to its end.

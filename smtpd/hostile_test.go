@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/key"
 )
 
 // Whatever others take for the end of a message, here it is none: nothing that
@@ -302,6 +303,25 @@ func TestStrangersMakeRoom(t *testing.T) {
 	}
 	c.send("End: here\r\n\r\nhello\r\n")
 	c.say(".", "250")
+}
+
+// Nor does it serve a stranger that he had a key that is revoked by now.
+func TestWhoseKeyIsRevokedMakesRoom(t *testing.T) {
+	const otherKey = "another-key"
+	r := start(t, func(o *Options) { o.maxConns = 2 })
+	r.keys.change(func() {
+		r.keys.known[otherKey] = key.NewIdentity("other", "other", []string{string(key.MessagesSend)})
+	})
+	holds, revoked := r.dial(), r.dial()
+	for c, text := range map[*client]string{holds: otherKey, revoked: goodKey} {
+		c.say("EHLO me", "250")
+		c.say(plain(text), "235")
+	}
+	r.keys.change(func() { delete(r.keys.known, goodKey) })
+	revoked.say("MAIL FROM:<a@b.test>", "530 5.7.0") // it has been quiet for less long
+	r.dial().say("EHLO me", "250")
+	revoked.want("")
+	holds.say("NOOP", "250")
 }
 
 // A thousand who say nothing do not keep out who speaks; beyond the bound the

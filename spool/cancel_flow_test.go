@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,30 +85,41 @@ func (o *office) cancelLate(message string) {
 // ledger says so; of one that is still to come, be it once more, the note stays
 // until it is met.
 func TestCancelsThatComeTooLate(t *testing.T) {
-	b := newBed(t)
+	b, noted := newBed(t), make(chan struct{})
 	w := newWire(func(e *sluice.Envelope, _ int) sluice.Result {
-		if strings.HasSuffix(e.To, "@again.example") {
+		switch _, domain, _ := strings.Cut(e.To, "@"); domain {
+		case "again.example":
 			return sluice.Result{Kind: sluice.ResultInDoubt}
+		case "deferred.example":
+			<-noted
+			return sluice.Result{Kind: sluice.ResultDeferred}
 		}
 		return sluice.Result{Kind: sluice.ResultSent}
 	})
 	o := b.open(&spool.OneRoute{Transport: w}, nil)
 	o.sender.DoubtAfter = time.Hour
+	release := sync.OnceFunc(func() { close(noted) })
+	t.Cleanup(release)
 	clock := clocktest.At(time.Now())
 	o.queuer.Clock = clock
 	o.run()
-	to := inOnePartition([]string{"left.example", "waits.example", "again.example"}) // so that all notes are looked at together
+	to := inOnePartition([]string{"left.example", "waits.example", "again.example", "deferred.example"}) // so that all notes are looked at together
 	scheduled := draft(to[1], sluice.PriorityNormal, sluice.ClassMarketing)
 	scheduled.DueMillis = time.Now().Add(time.Hour).UnixMilli()
+	deferred := o.submit(draft(to[3], sluice.PriorityNormal, sluice.ClassMarketing))[0]
+	b.eventually("it is on the wire", func() bool { return len(w.came()) == 1 })
 	ids := o.submit(draft(to[0], sluice.PriorityNormal, sluice.ClassMarketing), scheduled, draft(to[2], sluice.PriorityNormal, sluice.ClassTransactional))
-	b.eventually("one is sent, and one in doubt", func() bool { return o.totals() == "waiting 1, sent 1, in_doubt 1" })
+	b.eventually("one is sent, and one in doubt", func() bool { return o.totals() == "waiting 2, sent 1, in_doubt 1" })
 	clock.Move(-time.Hour) // so that the notes are old
+	o.cancelLate(deferred)
+	release()
+	b.eventually("it waits once more", func() bool { return o.row(deferred).Attempts == 1 })
 	o.cancelLate(ids[0])
 	o.cancelLate(ids[2])
 	if what, err := o.canceller().Cancel(t.Context(), ids[1]); err != nil || what.Cancelled != 1 {
 		t.Fatalf("%+v, %v", what, err)
 	}
-	if got := o.totals(); got != "sent 1, in_doubt 1, cancelled 1" {
+	if got := o.totals(); got != "waiting 1, sent 1, in_doubt 1, cancelled 1" {
 		t.Errorf("the ledger has %s", got)
 	}
 	o.stop()
@@ -116,10 +128,10 @@ func TestCancelsThatComeTooLate(t *testing.T) {
 	b.eventually("the note of what has left is gone, and the other is for good", func() bool {
 		notes, _ = b.notes()
 		value, there := notes[ids[1]+".0"]
-		return len(notes) == 2 && there && !strings.HasPrefix(value, "c")
+		return len(notes) == 3 && there && !strings.HasPrefix(value, "c")
 	})
-	if notes[ids[2]+".0"] == "" {
-		t.Error("what is in doubt and is attempted once more is not cancelled any more")
+	if notes[ids[2]+".0"] == "" || notes[deferred+".0"] == "" {
+		t.Errorf("what is attempted once more, in doubt or not, is not cancelled any more: %v", notes)
 	}
 	w.wantOnce(t)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -130,6 +131,49 @@ func portOf(t *testing.T, r *servers.Redis) string {
 	t.Helper()
 	addr := r.Addr()
 	return addr[len("127.0.0.1:"):]
+}
+
+// TestWhatWasOnTheWireIsRecordedAfterAMove: the mark of a mail that is on the wire
+// is lost with the master, and its replica has it waiting. What becomes of it is
+// recorded there, and it is not sent again.
+func TestWhatWasOnTheWireIsRecordedAfterAMove(t *testing.T) {
+	server, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: filepath.Join(t.TempDir(), "r"), AppendFsync: "no"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Kill() })
+	b, moved := newBedOn(t, server.URL()), make(chan struct{})
+	w := newWire(func(*sluice.Envelope, int) sluice.Result {
+		<-moved
+		return sluice.Result{Kind: sluice.ResultSent}
+	})
+	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	v.open.Store(true)
+	o := b.startRoutes(v, nil)
+	move := sync.OnceFunc(func() { close(moved) })
+	t.Cleanup(move)
+	o.inTheLedger(0, 1, sluice.ClassMarketing)
+	b.eventually("it is on the wire", func() bool { return len(w.came()) == 1 })
+	v.open.Store(false)
+	raw := must(rueidis.NewClient(plainOption(b.redis)))
+	defer raw.Close()
+	do := func(words ...string) rueidis.RedisResult {
+		return raw.Do(t.Context(), raw.B().Arbitrary(words...).Build())
+	}
+	b.must(do("REPLICAOF", "127.0.0.1", "1").Error()) // so that it is another one
+	b.must(do("REPLICAOF", "NO", "ONE").Error())
+	for _, what := range []string{"states", "marks"} {
+		keys := must(do("KEYS", "sluice:*:"+what).AsStrSlice())
+		if len(keys) == 0 {
+			t.Fatalf("there are no %s: this test shows nothing", what)
+		}
+		b.must(do(append([]string{"DEL"}, keys...)...).Error())
+	}
+	move()
+	b.eventually("it is recorded", func() bool { return o.totals() == "sent 1" })
+	v.open.Store(true)
+	b.eventually("nothing waits", func() bool { return o.waiting() == 0 })
+	w.wantOnce(t)
 }
 
 // TestTheRecordIsLookedUpAfterAMove: what was written to the ledger even after

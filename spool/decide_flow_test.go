@@ -1,6 +1,7 @@
 package spool_test
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -261,4 +262,21 @@ func TestADecisionIsAboutOneDoubt(t *testing.T) {
 		t.Errorf("%v, %v", settled, err)
 	}
 	b.eventually("that holds", func() bool { return o.totals() == "failed 1" && o.kept(id+".0") == 0 })
+}
+
+// TestALedgerThatWasPutBackIsDecidedIn: one that was restored knows of fewer
+// attempts than who keeps the send, and what is decided about it holds.
+func TestALedgerThatWasPutBackIsDecidedIn(t *testing.T) {
+	b := newBed(t)
+	w := doubtedOnce()
+	o := b.start(w, nil)
+	id := o.submit(draft("news@example.com", sluice.PriorityLow, sluice.ClassMarketing))[0]
+	b.eventually("it is in doubt", func() bool { return o.totals() == "in_doubt 1" && o.kept(id+".0") == 1 })
+	other := must(sql.Open("sqlite", strings.TrimPrefix(b.database, "sqlite:")))
+	defer other.Close()
+	must(other.ExecContext(t.Context(), "UPDATE sends SET attempts = 0"))
+	if _, settled, err := o.decider().Decide(t.Context(), id+".0", spool.DecideAgain, "ann", ""); err != nil || !settled {
+		t.Fatalf("%v, %v", settled, err)
+	}
+	b.eventually("it is sent", func() bool { return o.totals() == "sent 1" && o.waiting() == 0 })
 }

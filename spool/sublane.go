@@ -86,15 +86,7 @@ func (s *Sender) closeSublanes(ctx context.Context, p *part) error {
 		return nil
 	}
 	p.closed = time.Now()
-	var names []string
-	s.mu.Lock()
-	for name, q := range p.queues {
-		if q.sublane() && len(q.items) == 0 && q.coming == 0 {
-			q.closing = true
-			names = append(names, name)
-		}
-	}
-	s.mu.Unlock()
+	names := s.closing(p)
 	if len(names) == 0 {
 		return nil
 	}
@@ -102,6 +94,25 @@ func (s *Sender) closeSublanes(ctx context.Context, p *part) error {
 	if err != nil {
 		return err // the partition is read anew
 	}
+	s.haveClosed(p, names, closed)
+	return nil
+}
+
+// closing notes which sublanes are being removed: those that seem to be empty.
+func (s *Sender) closing(p *part) (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, q := range p.queues {
+		if q.sublane() && len(q.items) == 0 && q.coming == 0 {
+			q.closing = true
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// haveClosed notes which of them are removed.
+func (s *Sender) haveClosed(p *part, names []string, closed []bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, name := range names {
@@ -116,5 +127,4 @@ func (s *Sender) closeSublanes(ctx context.Context, p *part) error {
 			p.queues[name].coming, p.queues[name].domains = q.coming, q.domains
 		}
 	}
-	return nil
 }
