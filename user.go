@@ -151,7 +151,7 @@ const (
 	OpIdentify UserOp = 5
 
 	// OpMerge merges the user into another: Name is the kind of the other's key
-	// (a digit) and the key, "1u-7".
+	// (a digit) and the key, "1u-7". Body: empty, or MergeAgain.
 	OpMerge UserOp = 6
 
 	// OpDelete erases the user.
@@ -172,6 +172,11 @@ const (
 	// who remembers it.
 	OpSubscribe UserOp = 10
 )
+
+// MergeAgain is the Body of an OpMerge that has found nobody to merge into, and has
+// been in the log where that one's key is taken in since: he may have been on his
+// way there.
+const MergeAgain = "again"
 
 // UserUpdate is a change of one user, or a fact about him.
 type UserUpdate struct {

@@ -337,11 +337,17 @@ func (u *Unit) merge(up *Update, id sluice.UserID, x *user) {
 			to, owner = u.find(to)
 		}
 	}
-	if owner == nil || owner == x {
+	home := k.Partition(u.partitions)
+	switch {
+	case owner == nil && k.Kind != sluice.KeyUser && up.Body == "" && home != up.Place.Partition:
+		again := up.UserUpdate
+		again.Key, again.Body = sluice.UserKey{Kind: sluice.KeyUser, Name: id.String()}, sluice.MergeAgain
+		u.send(&again, up.Place.Partition, home) // from where it comes back
+	case owner == nil || owner == x:
 		u.result.Ignored++
-		return
+	default:
+		u.hand(up, id, x, x.profile, to, owner)
 	}
-	u.hand(up, id, x, x.profile, to, owner)
 }
 
 // hand merges x into another, with what goes of his: he becomes a tombstone, his

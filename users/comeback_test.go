@@ -50,3 +50,31 @@ func TestDeletedComesBack(t *testing.T) {
 		}
 	}
 }
+
+// Two who are made by one call and merged by the next are one, in whatever order
+// their logs are read; a merge into nobody ends.
+func TestMergedAtOnce(t *testing.T) {
+	const partitions = 4
+	r := rand.New(rand.NewPCG(17, 18))
+	for i := range 200 {
+		m := newModel(t, partitions)
+		from, to := external(fmt.Sprint("from", i)), external(fmt.Sprint("to", i))
+		if i%2 == 0 {
+			to = sluice.AliasKey("l", fmt.Sprint("to", i))
+		}
+		m.add(set(from, `{"a":1}`))
+		m.add(set(to, `{"b":1}`))
+		m.add(sluice.UserUpdate{Op: sluice.OpMerge, Key: from, ExistingOnly: true, Name: MergeName(external("nobody"))})
+		m.add(sluice.UserUpdate{Op: sluice.OpMerge, Key: from, ExistingOnly: true, Name: MergeName(to)})
+		m.add(did(from, "e", m.now))
+		for range 2 * partitions {
+			m.step(1+r.IntN(3), r.IntN(partitions))
+			m.deliver(r.IntN(partitions), r.IntN(partitions))
+		}
+		m.settle()
+		id, p := m.who(from)
+		if other, _ := m.who(to); id != other || p.Custom.Get("a") != "1" || p.Custom.Get("b") != "1" || len(p.Events) != 1 || len(m.dead) > 0 {
+			t.Fatalf("run %d: %v and %v, %s", i, id, other, p.Append(nil))
+		}
+	}
+}

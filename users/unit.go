@@ -53,6 +53,9 @@ type Dead struct {
 // the user that it names or, if he has been merged, to the one who took him
 // over, over as many merges as there were.
 //
+// Whoever others are merged into may be made by a log that is read later. So a
+// merge into nobody goes to the log of his key, and from there back, once.
+//
 // Who was erased before a forwarded update arrived may have come back with it: it
 // goes back to where its key is taken in, if it is one that makes users.
 //
