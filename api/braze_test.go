@@ -49,6 +49,22 @@ func callBraze(t *testing.T, url, method, authorization, body string, headers ..
 	return called{res.StatusCode, res.Header, string(text)}
 }
 
+// callJSON is callBraze for an answer of a status that is wanted, which is read
+// into to unless that is nil.
+func callJSON(t *testing.T, url, method, authorization, body string, want int, to any) called {
+	t.Helper()
+	got := callBraze(t, url, method, authorization, body)
+	if got.status != want {
+		t.Fatalf("%s %s %.300s: %d %s, want %d", method, url, body, got.status, got.body, want)
+	}
+	if to != nil {
+		if err := json.Unmarshal([]byte(got.body), to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return got
+}
+
 // startBraze starts a server with an empty database, whose log is kept.
 func startBraze(t *testing.T, options Options) (s *Server, url string, p *program, log *bytes.Buffer) {
 	t.Helper()

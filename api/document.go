@@ -37,35 +37,24 @@ func (s *Server) docs(w http.ResponseWriter, r *http.Request) {
 		s.writeError(w, r, err)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", p.policy)
-	w.Header().Set("Referrer-Policy", "no-referrer")
-	s.write(w, p.html)
-}
-
-// page is HTML with the only policy under which it is shown: no script, no
-// frame, nothing from elsewhere, and no style but its own.
-type page struct {
-	html   []byte
-	policy string
+	s.writeHTML(w, http.StatusOK, styleHash(p), noForms, []byte(p))
 }
 
 // docsPage makes the page when it is first asked for.
-var docsPage = sync.OnceValues(func() (page, error) {
+var docsPage = sync.OnceValues(func() (string, error) {
 	var d apiDocument
 	if err := json.Unmarshal(openAPI, &d); err != nil {
-		return page{}, fmt.Errorf("read openapi.json: %w", err)
+		return "", fmt.Errorf("read openapi.json: %w", err)
 	}
 	t, err := template.New("docs").Funcs(template.FuncMap{"prose": prose, "last": last, "pretty": pretty, "join": join, "bounds": bounds}).Parse(docsTemplate)
 	if err != nil {
-		return page{}, fmt.Errorf("read docs.html: %w", err)
+		return "", fmt.Errorf("read docs.html: %w", err)
 	}
 	var b bytes.Buffer
 	if err := t.Execute(&b, &d); err != nil {
-		return page{}, fmt.Errorf("make the page of openapi.json: %w", err)
+		return "", fmt.Errorf("make the page of openapi.json: %w", err)
 	}
-	return page{b.Bytes(), "default-src 'none'; style-src " + styleHash(b.String()) +
-		"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}, nil
+	return b.String(), nil
 })
 
 // apiDocument is what the page shows of an OpenAPI document.

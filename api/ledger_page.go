@@ -1,9 +1,7 @@
 package api
 
 import (
-	"bytes"
 	_ "embed"
-	"html/template"
 	"net/http"
 
 	"sluice"
@@ -17,8 +15,7 @@ var (
 	//go:embed ledger.html
 	ledgerHTML string
 
-	ledgerTemplate = template.Must(template.New("ledger").Parse(ledgerHTML))
-	ledgerStyle    = styleHash(ledgerHTML)
+	ledgerPage = newPage("ledger", ledgerHTML)
 )
 
 // ledgerView is what the page shows.
@@ -55,12 +52,7 @@ func (s *Server) ledgerPage(w http.ResponseWriter, r *http.Request) {
 		s.writeError(w, r, s.storeError(w, err))
 		return
 	}
-	var b bytes.Buffer
-	if err := ledgerTemplate.Execute(&b, view); err != nil {
-		s.writeError(w, r, err)
-		return
-	}
-	s.writeHTML(w, http.StatusOK, ledgerStyle, "'none'", b.Bytes())
+	s.makePage(w, http.StatusOK, ledgerPage, noForms, view)
 }
 
 func (s *Server) viewLedger(w http.ResponseWriter, r *http.Request) (*ledgerView, error) {

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -95,10 +94,7 @@ func TestLedger(t *testing.T) {
 	reader := "Bearer " + keyOf("ledger:read")
 	look := func() (l Ledger) {
 		t.Helper()
-		got := callBraze(t, url+ledgerPath, http.MethodGet, reader, "")
-		if err := json.Unmarshal([]byte(got.body), &l); err != nil || got.status != 200 {
-			t.Fatalf("%d %s %v", got.status, got.body, err)
-		}
+		callJSON(t, url+ledgerPath, http.MethodGet, reader, "", 200, &l)
 		return l
 	}
 	l := look()
@@ -136,11 +132,8 @@ func TestDoubtsArePaged(t *testing.T) {
 	reader := "Bearer " + keyOf("ledger:read")
 	after, seen := "", []string{}
 	for {
-		got := callBraze(t, url+doubtsPath+"?limit=2"+after, http.MethodGet, reader, "")
 		var page doubtsShown
-		if err := json.Unmarshal([]byte(got.body), &page); err != nil || got.status != 200 {
-			t.Fatalf("%d %s %v", got.status, got.body, err)
-		}
+		callJSON(t, url+doubtsPath+"?limit=2"+after, http.MethodGet, reader, "", 200, &page)
 		for _, d := range page.Doubts {
 			seen = append(seen, d.Send)
 			if !d.Undecided || d.Class != "marketing" || len(d.Life) != 1 {

@@ -380,11 +380,8 @@ func TestMessageLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := callBraze(t, x.url+"/"+id, http.MethodGet, x.key, "")
 	var shown messageShown
-	if err := json.Unmarshal([]byte(got.body), &shown); err != nil || got.status != 200 {
-		t.Fatalf("%d %s: %v", got.status, got.body, err)
-	}
+	got := callJSON(t, x.url+"/"+id, http.MethodGet, x.key, "", 200, &shown)
 	if shown.ID != id || shown.From != "ann@example.com" || shown.Priority != "high" || shown.Class != "marketing" || shown.AppID != "shop" || !slices.Equal(shown.Tags, []string{"a", "b"}) ||
 		string(shown.Metadata) != `{"order":7}` || len(shown.Sends) != 2 {
 		t.Fatalf("%s", got.body)

@@ -1,13 +1,9 @@
 package api
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/base64"
 	"errors"
-	"html/template"
 	"mime"
 	"net/http"
 	"net/url"
@@ -25,19 +21,8 @@ var (
 	//go:embed optin.html
 	optInHTML string
 
-	optInPage = template.Must(template.New("optin").Parse(optInHTML))
-
-	// optInStyle is what a policy calls the page's style.
-	optInStyle = styleHash(optInHTML)
+	optInPage = newPage("optin", optInHTML)
 )
-
-// styleHash is the name of a page's one style in a policy (CSP 3, 6.7.3.3).
-func styleHash(page string) string {
-	_, style, _ := strings.Cut(page, "<style>")
-	style, _, _ = strings.Cut(style, "</style>")
-	hash := sha256.Sum256([]byte(style))
-	return "'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"
-}
 
 // confirmPage is what the page shows; with a Button it has one, which posts to
 // Action, and a Token if there is one.
@@ -135,22 +120,5 @@ func (s *Server) writeBadLink(w http.ResponseWriter, r *http.Request, err error,
 
 // writePage answers with the page; its button may lead to one more origin.
 func (s *Server) writePage(w http.ResponseWriter, status int, origin string, page confirmPage) {
-	var b bytes.Buffer
-	if err := optInPage.Execute(&b, page); err != nil {
-		s.log.Error("make the page of opt-in", "id", idOf(w), "error", err)
-	}
-	s.writeHTML(w, status, optInStyle, strings.TrimSpace("'self' "+origin), b.Bytes())
-}
-
-// writeHTML answers with a page that has nothing but its own style and, at most,
-// forms that lead to where formAction says.
-func (s *Server) writeHTML(w http.ResponseWriter, status int, style, formAction string, html []byte) {
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src "+style+"; base-uri 'none'; form-action "+formAction+"; frame-ancestors 'none'")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("X-Robots-Tag", "noindex")
-	w.WriteHeader(status)
-	s.write(w, html)
+	s.makePage(w, status, optInPage, strings.TrimSpace("'self' "+origin), page)
 }

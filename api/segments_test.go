@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -52,19 +51,10 @@ func startSegments(t *testing.T) *segments {
 	return s
 }
 
-// ask sends a request, and reads a JSON answer into to unless that is nil.
+// ask is callJSON with the key that may write.
 func (s *segments) ask(t *testing.T, method, path, body string, want int, to any) called {
 	t.Helper()
-	got := callBraze(t, s.url+path, method, s.write, body)
-	if got.status != want {
-		t.Fatalf("%s %s %s: %d %s, want %d", method, path, body, got.status, got.body, want)
-	}
-	if to != nil {
-		if err := json.Unmarshal([]byte(got.body), to); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return got
+	return callJSON(t, s.url+path, method, s.write, body, want, to)
 }
 
 const goldRule = `{"attribute":"plan","is":"equals","value":"gold"}`

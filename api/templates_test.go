@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -44,19 +43,10 @@ func startTemplates(t *testing.T) *templates {
 	return x
 }
 
-// ask sends a request, and reads a JSON answer into to unless that is nil.
+// ask is callJSON with the key that may write.
 func (x *templates) ask(t *testing.T, method, path, body string, want int, to any) called {
 	t.Helper()
-	got := callBraze(t, x.url+path, method, x.write, body)
-	if got.status != want {
-		t.Fatalf("%s %s %.300s: %d %s, want %d", method, path, body, got.status, got.body, want)
-	}
-	if to != nil {
-		if err := json.Unmarshal([]byte(got.body), to); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return got
+	return callJSON(t, x.url+path, method, x.write, body, want, to)
 }
 
 const welcome = `{"id":"welcome","name":"Wel 🌍","subject":"Hi {{${first_name}}}","preheader":"p","from":"S <s@example.com>","html":"<p>{{${first_name}}} {{ n }}</p>",
