@@ -33,6 +33,10 @@ type Mailbox struct {
 // mapping of capitals and wide letters that people expect (RFC 5895).
 var domains = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.BidiRule(), idna.CheckJoiners(true), idna.CheckHyphens(true), idna.VerifyDNSLength(true))
 
+// DomainToASCII returns the name of a host as DNS has it. It may still be none
+// that mail can be sent to: ParseAddress says that.
+func DomainToASCII(name string) (string, error) { return domains.ToASCII(name) }
+
 // ParseAddress reads LOCAL@DOMAIN and nothing around it: the one way into the
 // program for an address. The domain is a name, in ASCII or not; literals
 // ([192.0.2.1]) are refused. A local part beyond ASCII is taken (RFC 6531, 3.3)

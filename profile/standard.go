@@ -8,7 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/net/idna"
 	"golang.org/x/text/language"
 	"golang.org/x/text/language/display"
 	"golang.org/x/text/unicode/norm"
@@ -149,14 +148,11 @@ func NormalAddress(address string) (string, bool) {
 	return small, true
 }
 
-// domains maps as package mime does when it reads an address.
-var domains = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.BidiRule(), idna.CheckJoiners(true), idna.CheckHyphens(true), idna.VerifyDNSLength(true))
-
 // beyondASCII gives the local part its normal form (RFC 6532, 3.1), and turns the
 // domain into ASCII. One that cannot be stays as it is: nobody can be mailed there.
 func beyondASCII(address string) string {
 	local, domain, ok := strings.Cut(address, "@")
-	if ascii, err := domains.ToASCII(domain); ok && err == nil {
+	if ascii, err := mime.DomainToASCII(domain); ok && err == nil {
 		return norm.NFC.String(local) + "@" + ascii
 	}
 	return address
