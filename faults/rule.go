@@ -116,13 +116,6 @@ func newArmed(r Rule) *Armed {
 // count for the first time and begins to act.
 func (a *Armed) Fired() <-chan struct{} { return a.fired }
 
-// Disarm spends the rule: it will not act any more.
-func (a *Armed) Disarm() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.times = 0
-}
-
 func (a *Armed) spent() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

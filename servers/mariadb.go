@@ -109,22 +109,12 @@ func (m *MariaDB) findPrograms() (err error) {
 	return err
 }
 
-// startOnSomePort starts on the given port, or on a free one, taking another
-// if somebody was faster.
+// startOnSomePort starts on the given port, or on a free one.
 func (m *MariaDB) startOnSomePort(ctx context.Context) error {
 	if m.opt.Port != 0 {
 		return m.start(ctx)
 	}
-	var err error
-	for range portAttempts {
-		if m.port, err = freePort(); err != nil {
-			return fmt.Errorf("start mariadb: %w", err)
-		}
-		if err = m.start(ctx); err == nil || !portTaken(err) {
-			return err
-		}
-	}
-	return fmt.Errorf("start mariadb: %d free ports were taken by others before MariaDB could bind them: %w", portAttempts, err)
+	return onFreePort("mariadb", &m.port, func() error { return m.start(ctx) })
 }
 
 // start runs the server with the port and socket that m has.

@@ -77,15 +77,7 @@ func StartPostfix(ctx context.Context, opt PostfixOptions) (*Postfix, error) {
 		return nil, fmt.Errorf("start postfix: %w", err)
 	}
 	p := &Postfix{dir: dir}
-	for range portAttempts {
-		if p.port, err = freePort(); err != nil {
-			return nil, fmt.Errorf("start postfix: %w", err)
-		}
-		if err = p.start(ctx, control, account, opt); err == nil || !portTaken(err) {
-			break
-		}
-	}
-	if err != nil {
+	if err := onFreePort("postfix", &p.port, func() error { return p.start(ctx, control, account, opt) }); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -226,8 +218,3 @@ func StartSMTPSink(ctx context.Context, dir string, args ...string) (*SMTPSink, 
 
 // Addr returns where it takes mail, host:port.
 func (s *SMTPSink) Addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
-
-// Stop ends it.
-func (s *SMTPSink) Stop(ctx context.Context) error {
-	return s.current().stop(ctx, postfixStopPatience)
-}

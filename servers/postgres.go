@@ -138,22 +138,12 @@ func postgresVersion(path string) int {
 	return n
 }
 
-// startOnSomePort starts on the given port, or on a free one, taking another
-// if somebody was faster.
+// startOnSomePort starts on the given port, or on a free one.
 func (p *Postgres) startOnSomePort(ctx context.Context) error {
 	if p.opt.Port != 0 {
 		return p.start(ctx)
 	}
-	var err error
-	for range portAttempts {
-		if p.port, err = freePort(); err != nil {
-			return fmt.Errorf("start postgres: %w", err)
-		}
-		if err = p.start(ctx); err == nil || !portTaken(err) {
-			return err
-		}
-	}
-	return fmt.Errorf("start postgres: %d free ports were taken by others before PostgreSQL could bind them: %w", portAttempts, err)
+	return onFreePort("postgres", &p.port, func() error { return p.start(ctx) })
 }
 
 // start runs the server with the port and socket that p has.

@@ -212,6 +212,20 @@ func portTaken(err error) bool {
 	return errors.As(err, &e) && strings.Contains(e.log, "Address already in use")
 }
 
+// onFreePort starts a server on a free port, and on another if somebody was
+// faster.
+func onFreePort(name string, port *int, start func() error) (err error) {
+	for range portAttempts {
+		if *port, err = freePort(); err != nil {
+			return fmt.Errorf("start %s: %w", name, err)
+		}
+		if err = start(); err == nil || !portTaken(err) {
+			return err
+		}
+	}
+	return fmt.Errorf("start %s: %d free ports were taken by others before it could bind them: %w", name, portAttempts, err)
+}
+
 // tail returns the end of a file, or what kept it from being read.
 func tail(path string) string {
 	f, err := os.Open(path)

@@ -108,22 +108,12 @@ func StartRedis(ctx context.Context, opt RedisOptions) (*Redis, error) {
 	return r, nil
 }
 
-// startOnSomePort starts on the given port, or on a free one, taking another
-// if somebody was faster.
+// startOnSomePort starts on the given port, or on a free one.
 func (r *Redis) startOnSomePort(ctx context.Context) error {
 	if r.opt.Listen != "tcp" || r.opt.Port != 0 {
 		return r.start(ctx)
 	}
-	var err error
-	for range portAttempts {
-		if r.port, err = freePort(); err != nil {
-			return fmt.Errorf("start redis: %w", err)
-		}
-		if err = r.start(ctx); err == nil || !portTaken(err) {
-			return err
-		}
-	}
-	return fmt.Errorf("start redis: %d free ports were taken by others before Redis could bind them: %w", portAttempts, err)
+	return onFreePort("redis", &r.port, func() error { return r.start(ctx) })
 }
 
 // start runs the server with the port and socket that r has.

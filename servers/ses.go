@@ -14,10 +14,7 @@ import (
 	"time"
 )
 
-const (
-	sesAnswerWithin = 30 * time.Second // they load a lot of Python or JavaScript
-	sesStopPatience = 10 * time.Second
-)
+const sesAnswerWithin = 30 * time.Second // they load a lot of Python or JavaScript
 
 // SES is a private server that stands in for Amazon SES, in the memory of a
 // process. Neither checks signatures.
@@ -100,9 +97,6 @@ func answers(ctx context.Context, address string) (bool, error) {
 	_, err = io.Copy(io.Discard, answer.Body)
 	return answer.StatusCode == http.StatusOK, err
 }
-
-// Stop ends the server, and returns when it is gone.
-func (s *SES) Stop(ctx context.Context) error { return s.current().stop(ctx, sesStopPatience) }
 
 // Tools returns the directory of the tests' tools of a kind, python or node, as
 // install-deps.sh has made it of a list below scripts: its name says what the

@@ -293,7 +293,7 @@ func (d *mysqlDialect) inspect(ctx context.Context, db *sql.DB, spec sluice.Tabl
 	if !t.dedupe {
 		return t, nil
 	}
-	keys, err := d.uniqueKeys(ctx, db, schema, name)
+	keys, err := uniqueKeys(ctx, db, query(d, "unique_keys"), schema, name)
 	if err != nil {
 		return nil, err
 	}
@@ -334,33 +334,6 @@ func (d *mysqlDialect) columns(ctx context.Context, db *sql.DB, schema, name str
 		columns = append(columns, c)
 	}
 	return columns, rows.Err()
-}
-
-// uniqueKeys leaves out keys over the beginnings of texts or over expressions:
-// they call different ids the same.
-func (d *mysqlDialect) uniqueKeys(ctx context.Context, db *sql.DB, schema, name string) ([]key, error) {
-	rows, err := db.QueryContext(ctx, query(d, "unique_keys"), schema, name)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var keys []key
-	for rows.Next() {
-		var index, col string
-		var prefix bool
-		if err := rows.Scan(&index, &col, &prefix); err != nil {
-			return nil, err
-		}
-		if len(keys) == 0 || keys[len(keys)-1].name != index {
-			keys = append(keys, key{name: index})
-		}
-		if prefix {
-			col = ""
-		}
-		k := &keys[len(keys)-1]
-		k.columns = append(k.columns, col) // "" is no mapped column
-	}
-	return keys, rows.Err()
 }
 
 func mysqlQuote(names ...string) string {

@@ -258,7 +258,7 @@ func (d *postgresDialect) inspect(ctx context.Context, db *sql.DB, spec sluice.T
 	if !t.dedupe {
 		return t, nil
 	}
-	keys, err := d.uniqueKeys(ctx, db, id)
+	keys, err := uniqueKeys(ctx, db, query(d, "unique_keys"), id)
 	if err != nil {
 		return nil, err
 	}
@@ -317,27 +317,6 @@ func (d *postgresDialect) columns(ctx context.Context, db *sql.DB, id int64) ([]
 		columns = append(columns, c)
 	}
 	return columns, rows.Err()
-}
-
-func (d *postgresDialect) uniqueKeys(ctx context.Context, db *sql.DB, id int64) ([]key, error) {
-	rows, err := db.QueryContext(ctx, query(d, "unique_keys"), id)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var keys []key
-	for rows.Next() {
-		var index, col string
-		if err := rows.Scan(&index, &col); err != nil {
-			return nil, err
-		}
-		if len(keys) == 0 || keys[len(keys)-1].name != index {
-			keys = append(keys, key{name: index})
-		}
-		k := &keys[len(keys)-1]
-		k.columns = append(k.columns, col) // "" (an expression) is no mapped column
-	}
-	return keys, rows.Err()
 }
 
 func postgresQuote(names ...string) string {

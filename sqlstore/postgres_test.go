@@ -1,12 +1,10 @@
 package sqlstore_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"sluice"
 	"sluice/faults"
@@ -72,32 +70,7 @@ func TestPostgresStoppedProcess(t *testing.T) {
 			database, proxy := newPostgresDatabase(t), newPostgresProxy(t)
 			successor := migrated(t, postgres.SocketURL(database), sqlstore.Options{})
 			stopped := open(t, throughPostgres(proxy, database), sqlstore.Options{})
-			armed, err := proxy.Arm(rule)
-			must(t, err)
-			zombie := make(chan error, 1)
-			go func() { zombie <- apply(t.Context(), stopped, effectTo(1, events(20_000))) }()
-			<-armed.Fired()
-			ctx, cancel := context.WithTimeout(t.Context(), stallLimit)
-			defer cancel()
-			began := time.Now()
-			err = apply(ctx, successor, effectTo(1, events(100)))
-			for err != nil && ctx.Err() == nil {
-				t.Logf("after %s: %v", time.Since(began).Round(time.Millisecond), err)
-				err = apply(ctx, successor, effectTo(1, events(100)))
-			}
-			must(t, err)
-			t.Logf("the successor got through after %s", time.Since(began).Round(time.Millisecond))
-			proxy.Resume()
-			if err := <-zombie; err == nil {
-				t.Error("the stopped process, continued, believes that it has written")
-			}
-			if err := apply(t.Context(), stopped, effectTo(1, events(20_000))); !errors.Is(err, sluice.ErrConflict) {
-				t.Errorf("the stopped process's next attempt: %v, want a conflict", err)
-			}
-			db := bypass(t, "pgx", postgres.SocketURL(database))
-			if n := queryTexts(t, db, "SELECT COUNT(*) FROM events")[0][0]; n != "100" {
-				t.Errorf("%s events, want 100", n)
-			}
+			checkThrownOut(t, successor, stopped, proxy, rule, bypass(t, "pgx", postgres.SocketURL(database)))
 		})
 	}
 }

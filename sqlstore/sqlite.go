@@ -163,7 +163,7 @@ func (d *sqliteDialect) inspect(ctx context.Context, db *sql.DB, spec sluice.Tab
 	if !t.dedupe {
 		return t, nil
 	}
-	keys, err := d.uniqueKeys(ctx, db, name)
+	keys, err := uniqueKeys(ctx, db, query(d, "unique_keys"), name)
 	if err != nil {
 		return nil, err
 	}
@@ -207,27 +207,6 @@ func (d *sqliteDialect) columns(ctx context.Context, db *sql.DB, name string, st
 		columns = append(columns, c)
 	}
 	return columns, primary, rows.Err()
-}
-
-func (d *sqliteDialect) uniqueKeys(ctx context.Context, db *sql.DB, name string) ([]key, error) {
-	rows, err := db.QueryContext(ctx, query(d, "unique_keys"), name)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var keys []key
-	for rows.Next() {
-		var index, col string
-		if err := rows.Scan(&index, &col); err != nil {
-			return nil, err
-		}
-		if len(keys) == 0 || keys[len(keys)-1].name != index {
-			keys = append(keys, key{name: index})
-		}
-		k := &keys[len(keys)-1]
-		k.columns = append(k.columns, col) // "" (an expression) is no mapped column
-	}
-	return keys, rows.Err()
 }
 
 // affinity is what SQLite makes of a declared type

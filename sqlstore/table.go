@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,6 +34,28 @@ type target struct {
 type key struct {
 	name    string
 	columns []string
+}
+
+// uniqueKeys reads rows of an index and one of its columns, in their order.
+func uniqueKeys(ctx context.Context, db *sql.DB, statement string, args ...any) ([]key, error) {
+	rows, err := db.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var keys []key
+	for rows.Next() {
+		var index, col string
+		if err := rows.Scan(&index, &col); err != nil {
+			return nil, err
+		}
+		if len(keys) == 0 || keys[len(keys)-1].name != index {
+			keys = append(keys, key{name: index})
+		}
+		k := &keys[len(keys)-1]
+		k.columns = append(k.columns, col) // "" (an expression) is no mapped column
+	}
+	return keys, rows.Err()
 }
 
 // table is a user's table that the store has looked at.

@@ -145,13 +145,6 @@ func (s *Sink) Received() int {
 	return s.received
 }
 
-// Distinct returns how many different Message-IDs were taken.
-func (s *Sink) Distinct() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.counts)
-}
-
 // Duplicates returns how many mails were taken whose Message-ID had come before.
 func (s *Sink) Duplicates() int {
 	s.mu.Lock()
