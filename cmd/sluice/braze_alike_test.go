@@ -88,7 +88,7 @@ func quotedText(s string) string {
 func (a *alike) send(path, format string, args ...any) {
 	a.t.Helper()
 	body := fmt.Sprintf(format, args...)
-	status, text := a.s.braze(a.t, http.MethodPost, path, body)
+	status, text := a.s.ask(a.t, http.MethodPost, path, body)
 	if status >= 500 {
 		a.t.Fatalf("%s %.300s: %d %s", path, body, status, text)
 	}
@@ -97,7 +97,7 @@ func (a *alike) send(path, format string, args ...any) {
 
 func (a *alike) get(path string) {
 	a.t.Helper()
-	status, text := a.s.braze(a.t, http.MethodGet, path, "")
+	status, text := a.s.ask(a.t, http.MethodGet, path, "")
 	if status >= 500 {
 		a.t.Fatalf("%s: %d %s", path, status, text)
 	}
@@ -206,19 +206,19 @@ func (a *alike) segments() {
 	for i, name := range alikeNames[:12] {
 		q := quotedText(name)
 		label := fmt.Sprintf("%s %d", "s"+strings.TrimSpace(name), len(a.said))
-		status, text := a.s.braze(a.t, http.MethodPost, "/v1/segments", fmt.Sprintf(`{"name":%s,"rule":{"or":[{"attribute":%s,"is":"equals","value":%d},{"attribute":"of","is":"equals","value":%s},{"field":"external_id","is":"equals","value":%s},{"event":%s,"is":"exists"}]}}`, quotedText(label), q, i, q, q, q))
+		status, text := a.s.ask(a.t, http.MethodPost, "/v1/segments", fmt.Sprintf(`{"name":%s,"rule":{"or":[{"attribute":%s,"is":"equals","value":%d},{"attribute":"of","is":"equals","value":%s},{"field":"external_id","is":"equals","value":%s},{"event":%s,"is":"exists"}]}}`, quotedText(label), q, i, q, q, q))
 		var made struct{ ID string }
 		if err := json.Unmarshal([]byte(text), &made); err != nil || status != http.StatusCreated {
 			a.t.Fatalf("%d %s %v", status, text, err)
 		}
 		var count struct{ Count, Users int }
-		status, text = a.s.braze(a.t, http.MethodGet, "/v1/segments/"+made.ID+"/count", "")
+		status, text = a.s.ask(a.t, http.MethodGet, "/v1/segments/"+made.ID+"/count", "")
 		if err := json.Unmarshal([]byte(text), &count); err != nil || status != http.StatusOK {
 			a.t.Fatalf("%d %s %v", status, text, err)
 		}
 		ids, many := []string{}, 0
 		for after := ""; ; {
-			status, text := a.s.braze(a.t, http.MethodGet, "/v1/segments/"+made.ID+"/members?limit=1"+after, "")
+			status, text := a.s.ask(a.t, http.MethodGet, "/v1/segments/"+made.ID+"/members?limit=1"+after, "")
 			var page struct {
 				Members []struct {
 					ExternalID string `json:"external_id"`

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,31 +12,10 @@ import (
 	"testing"
 )
 
-// braze sends a call of Braze's API by a client that compares every answer with
-// the document, and returns its status and body.
-func (s *served) braze(t *testing.T, method, path, body string) (int, string) {
-	t.Helper()
-	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+testRoot)
-	res, err := s.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(text)
-}
-
-// sent is braze for a call that must have this status.
+// sent is ask for a call that must have this status.
 func (s *served) sent(t *testing.T, status int, path, body string) string {
 	t.Helper()
-	got, text := s.braze(t, http.MethodPost, path, body)
+	got, text := s.ask(t, http.MethodPost, path, body)
 	if got != status {
 		t.Fatalf("%s %.200s: %d %s, want %d", path, body, got, text, status)
 	}
@@ -134,15 +112,15 @@ func TestBrazeUsers(t *testing.T) {
 	user(`{"email_address":"ANN@example.com"}`, func(u exported) bool { return u.ExternalID == "u-7" })
 	s.sent(t, 201, "/subscription/status/set", `{"subscription_group_id":"g-1","subscription_state":"unsubscribed","email":"ann@example.com"}`)
 	await(t, "the state in a group", func() bool {
-		_, text := s.braze(t, http.MethodGet, "/subscription/status/get?subscription_group_id=g-1&external_id[]=u-7&external_id[]=none", "")
+		_, text := s.ask(t, http.MethodGet, "/subscription/status/get?subscription_group_id=g-1&external_id[]=u-7&external_id[]=none", "")
 		return text == `{"status":{"none":"unknown","u-7":"Unsubscribed"},"message":"success"}`
 	})
 
 	// Counted.
 	await(t, "the counts", func() bool {
-		_, events := s.braze(t, http.MethodGet, "/events/data_series?event=signed_up&length=3&ending_at=2026-11-20T12:00:00Z", "")
-		_, names := s.braze(t, http.MethodGet, "/events/list", "")
-		_, products := s.braze(t, http.MethodGet, "/purchases/product_list", "")
+		_, events := s.ask(t, http.MethodGet, "/events/data_series?event=signed_up&length=3&ending_at=2026-11-20T12:00:00Z", "")
+		_, names := s.ask(t, http.MethodGet, "/events/list", "")
+		_, products := s.ask(t, http.MethodGet, "/purchases/product_list", "")
 		return strings.Count(events, `"count":1`) == 3 && names == `{"events":["open","signed_up"],"message":"success"}` && products == `{"products":["sku"],"message":"success"}`
 	})
 
@@ -209,7 +187,7 @@ func TestBrazeHostileBodies(t *testing.T) {
 	for _, o := range objects {
 		body := strings.ReplaceAll(`{"attributes":[{OBJECT}],"events":[{OBJECT}],"purchases":[{OBJECT}],"aliases_to_identify":[{OBJECT}],"user_aliases":[{OBJECT}],"merge_updates":[{"identifier_to_merge":{OBJECT},"identifier_to_keep":{OBJECT}}],"subscription_group_id":"g","subscription_state":"subscribed",OBJECT}`, "OBJECT", o)
 		for _, path := range []string{"/users/track", "/users/identify", "/users/alias/new", "/users/merge", "/users/export/ids", "/subscription/status/set"} {
-			if status, text := s.braze(t, http.MethodPost, path, body); status >= 500 || !json.Valid([]byte(text)) {
+			if status, text := s.ask(t, http.MethodPost, path, body); status >= 500 || !json.Valid([]byte(text)) {
 				t.Errorf("%s %.300q: %d %s", path, body, status, text)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 // emails returns what a list of addresses says.
 func (s *served) emails(t *testing.T, path string) string {
 	t.Helper()
-	status, text := s.braze(t, http.MethodGet, path, "")
+	status, text := s.ask(t, http.MethodGet, path, "")
 	if status != http.StatusOK {
 		t.Fatalf("%s: %d %s", path, status, text)
 	}
@@ -122,7 +122,7 @@ func TestBrazeEmailPages(t *testing.T) {
 		"?start_date=2026-11-10&end_date=tomorrow", "?start_date=2026-11-10&end_date=2026-11-13&limit=501", "?start_date=2026-11-10&end_date=2026-11-13&limit=0",
 		"?start_date=2026-11-10&end_date=2026-11-13&offset=-1", "?start_date=2026-11-10&end_date=2026-11-13&sort_direction=up", "?end_date=2026-11-10" + strings.Repeat("&email[]=a", 51),
 	} {
-		if status, text := s.braze(t, http.MethodGet, "/email/unsubscribes"+query, ""); status != http.StatusBadRequest {
+		if status, text := s.ask(t, http.MethodGet, "/email/unsubscribes"+query, ""); status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", query, status, text)
 		}
 	}
@@ -136,7 +136,7 @@ func TestBrazeEmailPages(t *testing.T) {
 		`{"email":"a@example.com"`:  "Bad Request",
 		`{"email":"a@example.com","subscription_state":"Subscribed"}`: "'subscription_state' must be 'subscribed', 'unsubscribed' or 'opted_in'",
 	} {
-		if status, text := s.braze(t, http.MethodPost, "/email/status", body); status != http.StatusBadRequest || !strings.HasPrefix(text, `{"message":"`+message+`"`) {
+		if status, text := s.ask(t, http.MethodPost, "/email/status", body); status != http.StatusBadRequest || !strings.HasPrefix(text, `{"message":"`+message+`"`) {
 			t.Errorf("%.100s: %d %s", body, status, text)
 		}
 	}

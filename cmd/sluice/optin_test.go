@@ -156,7 +156,7 @@ func TestOptIn(t *testing.T) {
 	if strings.Contains(profile, "stolen") {
 		t.Errorf("what is not in fields is in %s", profile)
 	}
-	_, found := s.braze(t, "GET", "/subscription/status/get?subscription_group_id=offers&email=ann%40example.com", "")
+	_, found := s.ask(t, "GET", "/subscription/status/get?subscription_group_id=offers&email=ann%40example.com", "")
 	if !strings.Contains(found, `"ann@example.com":"Subscribed"`) {
 		t.Errorf("groups: %s", found)
 	}
@@ -174,7 +174,7 @@ func TestOptIn(t *testing.T) {
 func (s *served) stillUnsubscribed(t *testing.T, token string) {
 	t.Helper()
 	unsubscribed := `SELECT part FROM users WHERE profile LIKE '%"email_subscribe":"unsubscribed"%'`
-	if status, text := s.braze(t, "POST", "/users/track", `{"attributes":[{"email":"ann@example.com","email_subscribe":"unsubscribed"}]}`); status != http.StatusCreated {
+	if status, text := s.ask(t, "POST", "/users/track", `{"attributes":[{"email":"ann@example.com","email_subscribe":"unsubscribed"}]}`); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
 	await(t, "she is unsubscribed", func() bool { return len(s.texts(t, unsubscribed)) == 1 })
@@ -182,7 +182,7 @@ func (s *served) stillUnsubscribed(t *testing.T, token string) {
 		t.Errorf("once more: %d", res.StatusCode)
 	}
 	// The mark goes the same way to the log, behind what the press would write.
-	if status, text := s.braze(t, "POST", "/users/track", `{"attributes":[{"email":"ann@example.com","mark":1}]}`); status != http.StatusCreated {
+	if status, text := s.ask(t, "POST", "/users/track", `{"attributes":[{"email":"ann@example.com","mark":1}]}`); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
 	await(t, "the mark is stored", func() bool { return len(s.texts(t, `SELECT part FROM users WHERE profile LIKE '%"mark":1%'`)) == 1 })
@@ -197,7 +197,7 @@ func (s *served) stillUnsubscribed(t *testing.T, token string) {
 func TestOptInRequests(t *testing.T) {
 	t.Parallel()
 	s := startOptIn(t)
-	if status, text := s.braze(t, "POST", "/users/track", `{"attributes":[{"email":"known@example.com","email_subscribe":"opted_in"}]}`); status != http.StatusCreated {
+	if status, text := s.ask(t, "POST", "/users/track", `{"attributes":[{"email":"known@example.com","email_subscribe":"opted_in"}]}`); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
 	await(t, "somebody is known", func() bool { return len(s.texts(t, "SELECT part FROM users")) == 1 })

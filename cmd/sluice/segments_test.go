@@ -45,7 +45,7 @@ func TestSegmentsGuide(t *testing.T) {
 		first, body, _ := strings.Cut(request, "\n")
 		method, path, _ := strings.Cut(first, " ")
 		status, want, _ := strings.Cut(answer, "\n")
-		gotStatus, got := s.braze(t, method, path, body)
+		gotStatus, got := s.ask(t, method, path, body)
 		var gotValue, wantValue any
 		if err := json.Unmarshal([]byte(got), &gotValue); err != nil {
 			t.Fatalf("%s: %s: %v", first, got, err)

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// ask sends a request with the root key and returns the answer.
+// ask sends a request with the root key, by a client that compares every answer
+// with the document, and returns its status and body.
 func (s *served) ask(t *testing.T, method, path, body string, headers ...string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
@@ -23,7 +24,7 @@ func (s *served) ask(t *testing.T, method, path, body string, headers ...string)
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	res, err := http.DefaultClient.Do(r)
+	res, err := s.client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
