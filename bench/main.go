@@ -181,9 +181,9 @@ func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 func usage(w io.Writer) {
 	fmt.Fprint(w, "Usage: sluice bench NAME [--quick] [--assert] [--json FILE] [--plot FILE] [--redis URL] [--database URL]\n\n")
 	for _, b := range benches {
-		fmt.Fprintf(w, "  %-9s %s\n", b.name, b.line)
+		fmt.Fprintf(w, "  %-11s %s\n", b.name, b.line)
 		if b.parts != nil {
-			fmt.Fprintf(w, "  %-9s --only %s\n", "", strings.Join(b.parts, ","))
+			fmt.Fprintf(w, "  %-11s --only %s\n", "", strings.Join(b.parts, ","))
 		}
 	}
 	fmt.Fprint(w, "\nWithout --redis and --database it starts private servers and removes them after. Those you\n"+

@@ -20,9 +20,9 @@ import (
 
 const backupLong = `
 Writes the standard tables, as they are at one moment, and what is in the logs behind
-them, to one file: DIR/sluice-TIME.tar, or FILE. It works beside running programs and
-slows them a little. The file holds personal data and the hashes of keys: nobody else
-may read it, and you encrypt it where it is kept.
+them, to one file: DIR/sluice-TIME.tar, in a directory that is there, or a new FILE. It
+works beside running programs and slows them a little. The file holds personal data and
+the hashes of keys: nobody else may read it, and you encrypt it where it is kept.
 
     sluice backup /var/backups/sluice
     sluice restore --check /var/backups/sluice/sluice-20261121T053000Z.tar
@@ -90,20 +90,20 @@ func (c *call) showManifest(m *transfer.Manifest) {
 	c.print("deployment %s, %d partitions, schema %d of %s, by sluice %s", m.Deployment, m.Partitions, m.Schema, m.Dialect, m.Program)
 	c.print("tables as at %s, logs up to %s", showTime(m.Snapshot), showTime(m.Ended))
 	for _, t := range m.Tables {
-		c.print("  %-14s %15s rows", t.Name, grouped(t.Rows))
+		c.print("  %-17s %15s rows", t.Name, grouped(t.Rows))
 	}
 	entries := int64(0)
 	for _, l := range m.Logs {
 		entries += l.Entries
 	}
-	c.print("  %-14s %15s entries", "logs", grouped(entries))
+	c.print("  %-17s %15s entries", "logs", grouped(entries))
 	held := 0
 	for _, member := range m.Members {
 		if strings.HasPrefix(member.Name, "held.") {
 			held += member.Lines
 		}
 	}
-	c.print("  %-14s %15s pages held", "lists", grouped(int64(held)))
+	c.print("  %-17s %15s pages held", "lists", grouped(int64(held)))
 }
 
 func showTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000Z") }
@@ -170,14 +170,14 @@ func (c *call) restore(ctx context.Context, archive *transfer.Archive, progress 
 
 func (c *call) showRestored(done *transfer.Restored, archive *transfer.Archive, redis *flow.Redis) {
 	for _, name := range slices.Sorted(maps.Keys(done.Rows)) {
-		c.print("  %-14s %15s rows", name, grouped(done.Rows[name]))
+		c.print("  %-17s %15s rows", name, grouped(done.Rows[name]))
 	}
 	if done.LeftOut > 0 {
-		c.print("  %-14s %15s events left out as too old", "", grouped(done.LeftOut))
+		c.print("  %-17s %15s events left out as too old", "", grouped(done.LeftOut))
 	}
-	c.print("  %-14s %15s entries", "logs", grouped(done.Entries))
-	c.print("  %-14s %15s elements held", "lists", grouped(done.Elements))
-	c.print("  %-14s %15s wait in the database, %s in the lanes of redis", "sends", grouped(done.SendsWaiting), grouped(done.InLanes))
+	c.print("  %-17s %15s entries", "logs", grouped(done.Entries))
+	c.print("  %-17s %15s elements held", "lists", grouped(done.Elements))
+	c.print("  %-17s %15s wait in the database, %s in the lanes of redis", "sends", grouped(done.SendsWaiting), grouped(done.InLanes))
 	if done.SendsWaiting+done.InLanes > 0 {
 		c.print("before the program sends anything, it compares both: what waits in the database and in no lane is in doubt then; `sluice sending show` says what was found")
 	}

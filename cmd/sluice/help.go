@@ -31,7 +31,7 @@ func runHelp(_ context.Context, c *call) error {
 func writeOverview(w io.Writer) {
 	fmt.Fprint(w, "Sluice takes in users, events and mail, keeps them in a database and sends the mail,\nin batches, losing and doubling nothing.\n\nUsage: sluice COMMAND [FLAGS]\n\n")
 	for _, cmd := range commands() {
-		fmt.Fprintf(w, "  %-9s %s\n", cmd.name, cmd.line)
+		fmt.Fprintf(w, "  %-11s %s\n", cmd.name, cmd.line)
 	}
 	fmt.Fprint(w, "\nStart with `sluice demo`. `sluice help COMMAND` explains one, `sluice config` prints every\nsetting. Exit codes: 0 done, 1 failed, 2 the command line is wrong.\n")
 }
