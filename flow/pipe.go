@@ -144,8 +144,10 @@ const (
 	pullWait = 1 * time.Second // a blocked read wakes up this often
 
 	// pullPause is how long logs are left alone that have given all they had:
-	// what comes meanwhile is read together.
-	pullPause = 5 * time.Millisecond
+	// what comes meanwhile is read together. pullBusyPause is it for logs that have
+	// given several batches: where so much comes, nobody waits for a single one.
+	pullPause     = 5 * time.Millisecond
+	pullBusyPause = 20 * time.Millisecond
 
 	// A read takes so many batches of each log: fewBatches, up to
 	// sluice.MaxBatchBytes each, or manyBatches after a read of less than
@@ -212,13 +214,16 @@ func (p *puller) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		enough := -1 // the whole pause
+		pause, enough := pullPause, -1 // the whole pause
 		most := p.handOn(places, read)
+		if most > 1 {
+			pause = pullBusyPause
+		}
 		if most == asked {
 			enough = 0 // there is more
 		}
 		if most > 0 || wait == 0 {
-			err = p.settle(ctx, time.After(pullPause), enough)
+			err = p.settle(ctx, time.After(pause), enough)
 		}
 		if err == nil {
 			err = ctx.Err()
