@@ -13,7 +13,7 @@ import (
 // that is full must not stop what else its user does.
 const (
 	MaxNameRunes    = 255      // of an attribute, an event, a product, and of names and texts inside nested attributes
-	MaxValueBytes   = 50 << 10 // of one custom attribute
+	MaxValueBytes   = 50 << 10 // of one attribute
 	MaxArrayItems   = 100      // of a list; the last ones stay
 	MaxTallies      = 1000     // names of events, and of products
 	MaxGroups       = 200      // subscription groups
@@ -85,6 +85,9 @@ func Check(object string) (string, error) {
 			}
 			if !fits {
 				return "", &FieldError{v.Name, field.want}
+			}
+			if len(raw) > MaxValueBytes && v.Name != groupsField { // as long as MaxGroups of them may be
+				return "", &FieldError{v.Name, fmt.Sprintf("at most %d KB", MaxValueBytes>>10)}
 			}
 			kept = append(kept, Value{v.Name, raw})
 		} else if customFits(v.Name, value) {

@@ -84,10 +84,10 @@ func TestCheckRefuses(t *testing.T) {
 		"time_zone":        {`"Mars/Olympus"`, `"../../etc/passwd"`, `"Local"`, `""`},
 		"email_subscribe":  {`"maybe"`},
 		"first_name":       {`5`, `"` + strings.Repeat("é", 256) + `"`},
-		"current_location": {`{"longitude":181,"latitude":1}`, `{"longitude":1}`, `"here"`, `{"longitude":"1","latitude":1}`},
+		"current_location": {`{"longitude":181,"latitude":1}`, `{"longitude":1}`, `{"longitude":1,"latitude":0.` + strings.Repeat("1", 50<<10) + `}`, `"here"`, `{"longitude":"1","latitude":1}`},
 		"subscription_groups": {`{}`, `[{"subscription_group_id":"g","subscription_state":"maybe"}]`, `[5]`,
 			`[{"subscription_group_id":"","subscription_state":"subscribed"}]`, `[{"subscription_group_id":"` + strings.Repeat("x", 256) + `","subscription_state":"subscribed"}]`},
-		"push_tokens":             {`[{"app_id":"a"}]`},
+		"push_tokens":             {`[{"app_id":"a"}]`, `[{"app_id":"a","token":"` + strings.Repeat("x", 50<<10) + `"}]`},
 		"date_of_last_session":    {`"yesterday"`},
 		"marked_email_as_spam_at": {`true`},
 	} {
