@@ -367,6 +367,12 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
+// unpaused is a route that is asked again at once when it has attempted nothing:
+// its pauses would be most of a test that has it attempt nothing many times.
+type unpaused struct{ spool.OneRoute }
+
+func (*unpaused) Report(sluice.Transport, *sluice.Send, *sluice.Result, time.Time) {}
+
 // TestAMailThatEndsEveryConnection makes room for others.
 func TestAMailThatEndsEveryConnection(t *testing.T) {
 	b := newBed(t)
@@ -377,7 +383,7 @@ func TestAMailThatEndsEveryConnection(t *testing.T) {
 		return sluice.Result{Kind: sluice.ResultSent}
 	})
 	w.workers, w.window = 1, 1
-	o := b.start(w, nil)
+	o := b.startRoutes(&unpaused{spool.OneRoute{Transport: w}}, nil)
 	o.submit(draft("poison@example.com", sluice.PriorityHigh, sluice.ClassTransactional))
 	b.eventually("it is put off", func() bool { return len(b.outcomes()) == 1 })
 	if out := b.outcomes()[0]; out.State != sluice.SendWaiting || out.DueMillis == 0 || out.Attempts != 0 || out.Reply == "" {
