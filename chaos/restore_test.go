@@ -125,7 +125,7 @@ func TestRestoreOfWhatWasHeld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.writeConfig(inputLists)
-	w.roles = "intake"
+	w.roles, w.flood = "intake", true
 	p := w.start("")
 	w.startPushing()
 	option, err := rueidis.ParseURL(w.redis.URL())

@@ -59,6 +59,10 @@ const (
 	// pushed in one go, by each push
 	pushElements = 200
 
+	// pushEvery is the pause between pushes. What piles up while nobody is at
+	// work has to be stored before a test goes on.
+	pushEvery = 40 * time.Millisecond
+
 	partitions = 4
 )
 
@@ -83,6 +87,7 @@ type world struct {
 
 	pushing  sync.WaitGroup
 	stopPush context.CancelFunc
+	flood    bool  // push without a pause
 	pushed   int64 // elements in each of the two lists; set when pushing ends
 }
 
@@ -93,7 +98,7 @@ type program struct {
 	exited chan struct{}
 }
 
-// The inputs of a program. The list q_table goes to a table without any key,
+// The inputs of a program. The list q_table goes to a table without a unique key,
 // the list q_events to the standard table, both without dedupe: what is doubled
 // is seen, as it is in the counts of the hashes.
 const (
@@ -140,8 +145,11 @@ func newWorldOn(t *testing.T, kind string) *world {
 	} else {
 		w.startMariaDB()
 	}
-	if _, err := w.db.ExecContext(ctx, "CREATE TABLE target (id BIGINT, event VARCHAR(32))"); err != nil {
-		t.Fatal(err)
+	// The index is for passed, which asks again and again what was stored last.
+	for _, statement := range []string{"CREATE TABLE target (id BIGINT, event VARCHAR(32))", "CREATE INDEX target_id ON target (id)"} {
+		if _, err := w.db.ExecContext(ctx, statement); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if w.redisProxy, err = faults.NewProxy("tcp", w.redis.Addr()); err != nil {
 		t.Fatal(err)
@@ -312,7 +320,9 @@ func (w *world) startPushing() {
 				client.Close()
 				client = nil
 			}
-			pause(ctx, 10*time.Millisecond)
+			if !w.flood {
+				pause(ctx, pushEvery)
+			}
 		}
 		if client != nil {
 			client.Close()
