@@ -77,29 +77,47 @@ func (l *Lanes) sublanes(ctx context.Context) ([]string, error) {
 	return c.Do(ctx, c.B().Smembers().Key(l.log.partition.sublanesKey()).Build()).AsStrSlice()
 }
 
+// Sublanes returns the names of the sublanes that there are.
+func (l *Lanes) Sublanes(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	names, err := l.sublanes(ctx)
+	return names, l.log.redis.wrap("read which sublanes there are", err)
+}
+
 // Walk hands out all batches that wait: those of lanes, of sublanes, then those
 // that wait for a time, whose Lane is the one that they enter then and whose
 // Entry is no place among the letters. While the lease is held and Due not
-// called, what others record meanwhile moves only towards the end of this order,
-// so nothing is passed over; some may come twice.
+// called, what is recorded meanwhile, by whom ever, moves only towards the end of
+// this order, so nothing is passed over; some may come twice.
 func (l *Lanes) Walk(ctx context.Context, each func(b *LaneBatch, later bool) error) error {
-	for _, lane := range LaneNames {
-		if err := l.walkLane(ctx, lane, each); err != nil {
-			return err
-		}
-	}
-	read, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	sublanes, err := l.sublanes(read)
-	if err != nil {
-		return l.log.redis.wrap("read which sublanes there are", err)
-	}
-	for _, lane := range sublanes {
-		if err := l.walkLane(ctx, lane, each); err != nil {
-			return err
-		}
+	if err := l.WalkLanes(ctx, func(string) bool { return true }, each); err != nil {
+		return err
 	}
 	return l.walkLater(ctx, each)
+}
+
+// WalkLanes is Walk for some of the lanes and sublanes.
+func (l *Lanes) WalkLanes(ctx context.Context, which func(lane string) bool, each func(b *LaneBatch, later bool) error) error {
+	walk := func(lanes []string) error {
+		for _, lane := range lanes {
+			if !which(lane) {
+				continue
+			}
+			if err := l.walkLane(ctx, lane, each); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := walk(LaneNames); err != nil {
+		return err
+	}
+	sublanes, err := l.Sublanes(ctx) // after the lanes: what moves goes there
+	if err != nil {
+		return err
+	}
+	return walk(sublanes)
 }
 
 // walkBatches is how many batches a read of a walk asks for.

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -19,7 +20,7 @@ import (
 // when a replica that lagged takes over, or an empty server; the database when a
 // backup is put back. Then the ledger has sends as waiting that are in no lane,
 // lanes hold sends that have ended, or that no row knows. Comparing them brings
-// both together, before anything of the partition is sent.
+// both together, before anything of the partition is sent but urgent mail.
 //
 // The idea. Everything that the log knows is let into the ledger first; then
 // the keys of all that wait there are read, then the lanes are walked. A send is
@@ -30,6 +31,13 @@ import (
 // not, it gets; what the ledger has as ended is noted, and not attempted when its
 // turn comes.
 //
+// Urgent mail does not wait for all that. Its lanes and sublanes are looked through
+// first, for what has ended and what no row knows, and then worked off beside the
+// comparison of all lanes. Nothing is released meanwhile, so what is recorded of it
+// moves only towards the end of the walk (lane, sublane, later), and is met there if
+// it was not before; what has been recorded for good when the walk comes by is so in
+// the log, which the ledger has before anything is said to be lost.
+//
 // What comes of it goes by the log, as everything does: so rows, totals and
 // bodies are changed by their one owner, and a comparison that was broken off
 // begins again and finds less to do.
@@ -37,7 +45,7 @@ import (
 // What was dropped. Deciding in `sluice restore`, out of the ledger and the
 // lanes alone: outcomes that are still in the log would come too late for rows
 // that had been taken for lost. Reading the lanes while they are worked on: what
-// moves from one to another in between is seen in neither.
+// moves backwards in between, as what is released does, is seen in neither.
 
 // AfterMove is for how long a sender looks the record of each send up before it
 // marks it, once Redis was seen to be another one: a process that had read from
@@ -57,6 +65,10 @@ const (
 	// storedLate is after what time of waiting for that it is said, again and again.
 	storedLate = 30 * time.Second
 )
+
+// comparePage is how many keys are in memory at a time, 18 MB: for each page of
+// them the lanes are walked once. A test has smaller ones.
+var comparePage = 1_000_000
 
 // reasonLost is the reason of sends in doubt that no lane has any more.
 const reasonLost = "lost"
@@ -83,18 +95,21 @@ func (f *Found) Add(g Found) {
 	f.Waiting, f.Doubt, f.Known, f.Ended = f.Waiting+g.Waiting, f.Doubt+g.Doubt, f.Known+g.Known, f.Ended+g.Ended
 }
 
-// shortKey is a key in as few bytes as it takes: there may be millions.
+// shortKey is a key in as few bytes as it takes, for there may be millions; their
+// order is that of the keys.
 type shortKey [sluice.MessageIDBytes/2 + 2]byte
 
 func short(k sluice.SendKey) (b shortKey) {
-	_, _ = hex.Decode(b[2:], []byte(k.Message)) // valid ids are hexadecimal
-	binary.BigEndian.PutUint16(b[:], uint16(k.Number))
+	_, _ = hex.Decode(b[:], []byte(k.Message)) // valid ids are hexadecimal
+	binary.BigEndian.PutUint16(b[len(b)-2:], uint16(k.Number))
 	return b
 }
 
 func (b shortKey) key() sluice.SendKey {
-	return sluice.SendKey{Message: hex.EncodeToString(b[2:]), Number: int(binary.BigEndian.Uint16(b[:]))}
+	return sluice.SendKey{Message: hex.EncodeToString(b[:len(b)-2]), Number: int(binary.BigEndian.Uint16(b[len(b)-2:]))}
 }
+
+func compareShort(a, b shortKey) int { return bytes.Compare(a[:], b[:]) }
 
 // comparison is one of a partition's lanes with its ledger.
 type comparison struct {
@@ -102,58 +117,150 @@ type comparison struct {
 	lanes   *flow.Lanes
 	lease   *flow.Lease
 	start   *flow.Standing
-	waiting map[shortKey]bool // in the ledger; met in a lane: true
-	missing []sluice.Send     // in a lane, and without a row when it was looked; at most compareKeys and a batch
+	first   bool          // the urgent lanes are looked through, before all others
+	waiting waitingPage   // in the ledger
+	unsure  []sluice.Send // in a lane, and the ledger lacked it, or that it was in doubt, when it was looked; at most compareKeys and a batch
 	found   Found
 }
 
-// compare brings lanes and ledger of a partition together.
-func (s *Sender) compare(ctx context.Context, lanes *flow.Lanes, lease *flow.Lease, start *flow.Standing) error {
-	c := &comparison{s: s, lanes: lanes, lease: lease, start: start, waiting: make(map[shortKey]bool)}
-	select { // each has the keys of all that wait in its partition in memory
-	case s.comparing <- struct{}{}:
-		defer func() { <-s.comparing }()
+// waitingPage is a page of the keys that wait in the ledger: those between two.
+type waitingPage struct {
+	after, until shortKey
+	last         bool // until is open
+	keys         []shortKey
+	met          []uint64 // a bit for each key: it was met in a lane
+}
+
+// has reports whether a key is one of this page, if it waits in the ledger.
+func (w *waitingPage) has(k shortKey) bool {
+	return compareShort(k, w.after) > 0 && (w.last || compareShort(k, w.until) <= 0)
+}
+
+// meet notes that a key was met. It reports whether it waits, and whether it was
+// met before.
+func (w *waitingPage) meet(k shortKey) (waits, before bool) {
+	at, waits := slices.BinarySearchFunc(w.keys, k, compareShort)
+	if !waits {
+		return false, false
+	}
+	bit := uint64(1) << (at % 64)
+	before = w.met[at/64]&bit != 0
+	w.met[at/64] |= bit
+	return true, before
+}
+
+// compare brings lanes and ledger of a partition together. It returns when that
+// is done, or the context ends.
+func (s *Sender) compare(ctx, work context.Context, lanes *flow.Lanes, lease *flow.Lease, start flow.Standing) error {
+	own := start
+	own.States = maps.Clone(start.States) // whoever works off the urgent lanes changes his
+	c := &comparison{s: s, lanes: lanes, lease: lease, start: &own}
+	err := c.urgent(ctx)
+	if err == nil {
+		err = c.beside(ctx, work, start)
+	}
+	if err != nil {
+		return fmt.Errorf("compare the lanes of partition %d with the ledger: %w", lanes.Partition(), err)
+	}
+	return nil
+}
+
+// urgent looks through the urgent lanes: what has ended is noted, and what no row
+// knows gets one. What the ledger has and they have not is for later.
+func (c *comparison) urgent(ctx context.Context) error {
+	if err := c.awaitStored(ctx); err != nil {
+		return err
+	}
+	c.first = true
+	defer func() { c.first = false }()
+	if err := c.lanes.WalkLanes(ctx, urgentLane, func(b *flow.LaneBatch, later bool) error { return c.batch(ctx, b, later) }); err != nil {
+		return err
+	}
+	return c.enter(ctx)
+}
+
+// beside compares all lanes while the urgent ones are worked off.
+func (c *comparison) beside(ctx, work context.Context, start flow.Standing) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { // it is waited for below
+		err := c.whole(ctx)
+		done <- err
+		stop()
+	}()
+	failed := c.s.serveUrgent(ctx, work, c.lanes, c.lease, start)
+	stop()
+	if err := <-done; failed == nil {
+		return err
+	}
+	return failed
+}
+
+// serveUrgent works off the urgent lanes of a partition until the context ends.
+func (s *Sender) serveUrgent(ctx, work context.Context, lanes *flow.Lanes, lease *flow.Lease, start flow.Standing) (err error) {
+	for server := start.Server; ; {
+		if err := s.serve(ctx, newPart(lanes.Partition(), lanes, lease, start).onlyUrgent()); err != nil || ctx.Err() != nil {
+			return err
+		}
+		if start, err = lanes.Stand(work, lease, s.Clock.Now().UnixMilli()); err != nil {
+			return err
+		}
+		if start.Server != server {
+			return fmt.Errorf("work off the urgent lanes: %w: it is another redis by now", sluice.ErrConflict)
+		}
+	}
+}
+
+// whole compares all lanes, and notes what was found.
+func (c *comparison) whole(ctx context.Context) error {
+	select { // each has a page of keys in memory
+	case c.s.comparing <- struct{}{}:
+		defer func() { <-c.s.comparing }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := c.run(ctx); err != nil {
-		return fmt.Errorf("compare the lanes of partition %d with the ledger: %w", lanes.Partition(), err)
+	began := c.s.Clock.Now()
+	for !c.waiting.last {
+		if err := c.page(ctx); err != nil {
+			return err
+		}
 	}
-	c.found.At = s.Clock.Now().UnixMilli()
+	c.found.At = c.s.Clock.Now().UnixMilli()
 	text, err := json.Marshal(c.found)
 	if err == nil {
-		err = lanes.Compared(ctx, lease, start.Server, string(text))
+		err = c.lanes.Compared(ctx, c.lease, c.start.Server, string(text))
 	}
 	if err == nil {
-		start.Compared = true
 		level := slog.LevelDebug
 		if c.found.Doubt+c.found.Known+c.found.Ended > 0 {
 			level = slog.LevelWarn
 		}
-		s.Log.Log(ctx, level, "lanes and ledger were compared, since one of them may have gone back in time", "partition", lanes.Partition(),
+		c.s.Log.Log(ctx, level, "lanes and ledger were compared, since one of them may have gone back in time", "partition", c.lanes.Partition(), "took", c.s.Clock.Now().Sub(began),
 			"waiting", c.found.Waiting, "in_doubt", c.found.Doubt, "entered_in_the_ledger", c.found.Known, "ended_before", c.found.Ended)
 	}
 	return err
 }
 
-func (c *comparison) run(ctx context.Context) error {
-	if err := c.awaitStored(ctx); err != nil {
-		return err
-	}
-	var after sluice.SendKey
-	for {
-		keys, err := c.s.Record.WaitingKeys(ctx, c.lanes.Partition(), after, compareKeys)
+// page compares the next comparePage keys that wait in the ledger, and what lanes
+// have between them.
+func (c *comparison) page(ctx context.Context) error {
+	w := &c.waiting
+	w.after, w.keys = w.until, w.keys[:0]
+	for !w.last && len(w.keys) < comparePage {
+		ask := min(compareKeys, comparePage-len(w.keys))
+		keys, err := c.s.Record.WaitingKeys(ctx, c.lanes.Partition(), w.until.key(), ask)
 		if err != nil {
 			return err
 		}
 		for _, k := range keys {
-			c.waiting[short(k)] = false
+			w.keys = append(w.keys, short(k))
 		}
-		if len(keys) < compareKeys {
-			break
+		if w.last = len(keys) < ask; !w.last {
+			w.until = short(keys[ask-1])
 		}
-		after = keys[len(keys)-1]
 	}
+	w.met = make([]uint64, (len(w.keys)+63)/64)
 	if err := c.lanes.Walk(ctx, func(b *flow.LaneBatch, later bool) error { return c.batch(ctx, b, later) }); err != nil {
 		return err
 	}
@@ -201,36 +308,43 @@ func (c *comparison) batch(ctx context.Context, b *flow.LaneBatch, later bool) e
 	if err != nil {
 		return fmt.Errorf("read lane %s, entry %s: %w", b.Lane, b.Entry, err)
 	}
+	known := !c.first && !later && urgentLane(b.Lane) // who was there has been looked at, and may have left since
 	unknown, marked := make(map[sluice.SendKey]*sluice.Send), make(map[sluice.SendKey]bool)
-	var items []byte
-	now := c.s.Clock.Now().UnixMilli()
 	for r.Next() {
 		var send sluice.Send
 		if r.Index >= b.Size || letters != "" && letters[r.Index] == flow.LetterDone ||
 			r.Item.Kind != sluice.ItemSend || sluice.DecodeSend(r.Item.Payload, &send) != nil {
 			continue // what cannot be read becomes a dead letter when its turn comes
 		}
-		met, waits := c.waiting[short(send.Key())]
+		key := short(send.Key())
+		if !c.first && !c.waiting.has(key) {
+			continue // its turn is another page's
+		}
+		waits, before := c.waiting.meet(key)
 		if !waits {
-			unknown[send.Key()] = &send
-			marked[send.Key()] = letters != "" && letters[r.Index] == flow.LetterMarked
+			if !known {
+				unknown[send.Key()] = &send
+				marked[send.Key()] = letters != "" && letters[r.Index] == flow.LetterMarked
+			}
 			continue
 		}
-		c.waiting[short(send.Key())] = true
-		if !met {
+		if !before {
 			c.found.Waiting++
 		}
 		if send.Doubted {
-			items = sluice.AppendOutcome(items, doubtedBefore(&send, now))
+			if err := c.lookAgain(&send); err != nil {
+				return err
+			}
 		}
 	}
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("read lane %s, entry %s: %w", b.Lane, b.Entry, err)
 	}
-	if items, err = c.unknown(ctx, unknown, marked, items, now); err != nil {
-		return err
+	items, err := c.unknown(ctx, unknown, marked)
+	if err == nil {
+		err = c.write(ctx, items)
 	}
-	if err := c.write(ctx, items); err != nil || len(c.missing) < compareKeys {
+	if err != nil || len(c.unsure) < compareKeys {
 		return err
 	}
 	return c.enter(ctx)
@@ -246,11 +360,13 @@ func doubtedBefore(s *sluice.Send, nowMillis int64) *sluice.Outcome {
 	return o
 }
 
-// unknown looks at sends of lanes that do not wait in the ledger.
-func (c *comparison) unknown(ctx context.Context, sends map[sluice.SendKey]*sluice.Send, marked map[sluice.SendKey]bool, items []byte, nowMillis int64) ([]byte, error) {
+// unknown looks at sends of lanes that do not wait in the ledger, and returns what
+// is to be written about them.
+func (c *comparison) unknown(ctx context.Context, sends map[sluice.SendKey]*sluice.Send, marked map[sluice.SendKey]bool) (items []byte, err error) {
 	if len(sends) == 0 {
-		return items, nil
+		return nil, nil
 	}
+	nowMillis := c.s.Clock.Now().UnixMilli()
 	rows, err := c.s.Record.SendRows(ctx, slices.Collect(maps.Keys(sends)))
 	if err != nil {
 		return nil, err
@@ -262,6 +378,11 @@ func (c *comparison) unknown(ctx context.Context, sends map[sluice.SendKey]*slui
 		delete(sends, s.Key())
 		switch {
 		case !over(r, s):
+			if s.Doubted && r.State == sluice.SendWaiting {
+				if err := c.lookAgain(s); err != nil {
+					return nil, err
+				}
+			}
 			continue
 		case marked[s.Key()]:
 			perhaps = append(perhaps, s.ID())
@@ -273,12 +394,9 @@ func (c *comparison) unknown(ctx context.Context, sends map[sluice.SendKey]*slui
 		}
 	}
 	for _, s := range sends {
-		s.Content = ""
-		var own sluice.Send // which keeps no batch in memory
-		if err := sluice.DecodeSend(sluice.AppendSend(nil, s)[sluice.ItemHeaderBytes:], &own); err != nil {
+		if err := c.lookAgain(s); err != nil {
 			return nil, err
 		}
-		c.missing = append(c.missing, own)
 	}
 	if len(perhaps) > 0 { // one that was recorded a moment ago has no mark any more
 		marks, err := c.lanes.Marks(ctx, perhaps)
@@ -302,13 +420,25 @@ func (c *comparison) unknown(ctx context.Context, sends map[sluice.SendKey]*slui
 	return items, err
 }
 
-// enter enters sends in the ledger that no row knows. Those that were accepted a
-// moment ago have one once the log is stored.
+// lookAgain has enter look at a send again.
+func (c *comparison) lookAgain(s *sluice.Send) error {
+	s.Content = ""
+	var own sluice.Send // which keeps no batch in memory
+	if err := sluice.DecodeSend(sluice.AppendSend(nil, s)[sluice.ItemHeaderBytes:], &own); err != nil {
+		return err
+	}
+	c.unsure = append(c.unsure, own)
+	return nil
+}
+
+// enter enters in the ledger what it lacks: sends that no row knows, and that one
+// was in doubt. Of what was accepted or recorded a moment ago it has all once the
+// log is stored.
 func (c *comparison) enter(ctx context.Context) error {
 	if err := c.awaitStored(ctx); err != nil {
 		return err
 	}
-	for chunk := range slices.Chunk(c.missing, flow.MaxLaneSends) {
+	for chunk := range slices.Chunk(c.unsure, flow.MaxLaneSends) {
 		missing := make(map[sluice.SendKey]*sluice.Send, len(chunk))
 		for i := range chunk {
 			missing[chunk[i].Key()] = &chunk[i]
@@ -317,11 +447,15 @@ func (c *comparison) enter(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for i := range rows {
-			delete(missing, sluice.SendKey{Message: rows[i].Message, Number: rows[i].Number})
-		}
 		var items []byte
 		now := c.s.Clock.Now().UnixMilli()
+		for i := range rows {
+			key := sluice.SendKey{Message: rows[i].Message, Number: rows[i].Number}
+			if s := missing[key]; s.Doubted && rows[i].State == sluice.SendWaiting {
+				items = sluice.AppendOutcome(items, doubtedBefore(s, now))
+			}
+			delete(missing, key)
+		}
 		for _, s := range missing {
 			known := *s
 			known.Doubted = false
@@ -335,7 +469,7 @@ func (c *comparison) enter(ctx context.Context) error {
 			return err
 		}
 	}
-	c.missing = c.missing[:0]
+	c.unsure = c.unsure[:0]
 	return nil
 }
 
@@ -370,8 +504,8 @@ func (c *comparison) lost(ctx context.Context) error {
 		keys = keys[:0]
 		return c.write(ctx, items)
 	}
-	for k, met := range c.waiting {
-		if met {
+	for i, k := range c.waiting.keys {
+		if c.waiting.met[i/64]&(1<<(i%64)) != 0 {
 			continue
 		}
 		if keys = append(keys, k.key()); len(keys) == cap(keys) {

@@ -33,7 +33,7 @@ type rounds struct {
 // again: so each costs one look at its row.
 func (s *Sender) tidy(ctx context.Context, p *part) error {
 	since := time.Since(p.notes.looked)
-	if since < notesEvery || p.notes.cursor == "" && since < notesAgain {
+	if p.urgent || since < notesEvery || p.notes.cursor == "" && since < notesAgain {
 		return nil
 	}
 	p.notes.looked = time.Now()

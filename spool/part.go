@@ -45,6 +45,8 @@ type part struct {
 
 	room chan struct{} // has an element when a queue has become short
 
+	urgent bool // only the urgent lanes are worked off, while all are compared
+
 	// Guarded by Sender.mu.
 	queues  map[string]*queue // by lane
 	waiting int               // sends in all of them
@@ -57,7 +59,7 @@ type part struct {
 	start      flow.Standing
 	looked     time.Time // for orphans
 	swept      time.Time
-	closed     time.Time // when empty sublanes were looked for
+	tended     time.Time // when sublanes were looked at
 	notes      rounds    // of notes of cancelled sends
 	lookedDue  time.Time // for what is due, by the machine's clock
 	lastSecond int64     // and by ours
@@ -76,6 +78,31 @@ func newPart(number int, lanes *flow.Lanes, lease *flow.Lease, start flow.Standi
 	return p
 }
 
+// urgentLanes are the lanes of high priority.
+var urgentLanes = flow.LaneNames[:2]
+
+// urgentLane reports whether a lane is urgent, or a sublane of one that is.
+func urgentLane(lane string) bool { return slices.Contains(urgentLanes, mainLane(lane)) }
+
+// mainLane is the lane of which one is a sublane, or itself.
+func mainLane(lane string) string {
+	main, _, _ := strings.Cut(lane, "@")
+	return main
+}
+
+// onlyUrgent has nothing but the urgent lanes and their sublanes worked off, beside
+// a walk through all (compare.go): so what waits for a time is not released, which
+// would move it to where the walk has been. Notes of cancelled sends stay, since
+// what the ledger has as ended may be in a lane all the same; and no sublane is
+// removed, so that nobody has to think about one that goes while it is read.
+func (p *part) onlyUrgent() *part {
+	p.urgent = true
+	return p
+}
+
+// reads reports whether a lane is worked off.
+func (p *part) reads(q *queue) bool { return !p.urgent || q.urgent() }
+
 // queue is what is in memory of one lane.
 type queue struct {
 	lane  string
@@ -92,15 +119,12 @@ type queue struct {
 }
 
 func newQueue(lane string) *queue {
-	main, _, _ := strings.Cut(lane, "@")
-	return &queue{lane: lane, main: main, after: "0-0"}
+	return &queue{lane: lane, main: mainLane(lane), after: "0-0"}
 }
 
 func (q *queue) sublane() bool { return q.main != q.lane }
 
-func (q *queue) urgent() bool {
-	return q.main == flow.LaneName(sluice.PriorityHigh, sluice.ClassTransactional) || q.main == flow.LaneName(sluice.PriorityHigh, sluice.ClassMarketing)
-}
+func (q *queue) urgent() bool { return urgentLane(q.lane) }
 
 // short reports whether the lane is to be read on.
 func (q *queue) short() bool {
@@ -151,6 +175,20 @@ func (p *part) next(priority sluice.Priority, stopped map[*queue]bool) (next *qu
 	return next
 }
 
+// serve reads the lanes of a partition and gives workers of them, until the
+// context ends, or what was read is not how it is.
+func (s *Sender) serve(ctx context.Context, p *part) error {
+	s.mu.Lock()
+	s.parts = append(s.parts, p)
+	s.mu.Unlock()
+	defer s.drop(p)
+	err := s.read(ctx, p)
+	if ctx.Err() != nil || p.isOver(s) {
+		return nil
+	}
+	return err
+}
+
 // read reads the lanes until the context ends: what is due goes to the lanes,
 // what is in the lanes to the queues, as far as there is room.
 func (s *Sender) read(ctx context.Context, p *part) error {
@@ -167,7 +205,7 @@ func (s *Sender) read(ctx context.Context, p *part) error {
 		if err := s.tidy(ctx, p); err != nil {
 			return err
 		}
-		if err := s.closeSublanes(ctx, p); err != nil {
+		if err := s.tendSublanes(ctx, p); err != nil {
 			return err
 		}
 		wanted, all := s.wanted(p)
@@ -202,7 +240,7 @@ func (s *Sender) read(ctx context.Context, p *part) error {
 // is looked for once a second, and not with each read.
 func (s *Sender) release(ctx context.Context, p *part) error {
 	second := s.Clock.Now().Unix()
-	if second == p.lastSecond && time.Since(p.lookedDue) < laneWait {
+	if p.urgent || second == p.lastSecond && time.Since(p.lookedDue) < laneWait {
 		return nil
 	}
 	for more := true; more; {
@@ -216,17 +254,21 @@ func (s *Sender) release(ctx context.Context, p *part) error {
 }
 
 // wanted are the lanes that are to be read on, with the place from which, and
-// whether these are all lanes.
+// whether these are all that are worked off.
 func (s *Sender) wanted(p *part) (wanted map[string]string, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	wanted = make(map[string]string, len(p.queues))
+	wanted, all = make(map[string]string, len(p.queues)), true
 	for lane, q := range p.queues {
-		if q.short() {
+		switch {
+		case !p.reads(q):
+		case q.short():
 			wanted[lane] = q.after
+		default:
+			all = false
 		}
 	}
-	return wanted, len(wanted) == len(p.queues)
+	return wanted, all
 }
 
 // take puts the sends of a batch into the queue of their lane, but those that

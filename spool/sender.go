@@ -188,20 +188,11 @@ func (s *Sender) session(fetch, work context.Context, number int) error {
 		return err
 	}
 	if !start.Compared {
-		if err := s.compare(ctx, s.Lanes[number], lease, &start); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
+		err = s.compare(ctx, work, s.Lanes[number], lease, start)
+	} else {
+		err = s.serve(ctx, newPart(number, s.Lanes[number], lease, start))
 	}
-	p := newPart(number, s.Lanes[number], lease, start)
-	s.mu.Lock()
-	s.parts = append(s.parts, p)
-	s.mu.Unlock()
-	defer s.drop(p)
-	err = s.read(ctx, p)
-	if ctx.Err() != nil || p.isOver(s) {
+	if ctx.Err() != nil {
 		return nil
 	}
 	return err

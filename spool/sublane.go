@@ -16,6 +16,9 @@ import (
 // comes to one while it is being removed is read of a new one from its beginning,
 // since the ids of its entries begin anew.
 //
+// Others make sublanes too: whoever had marked before this session began may move a
+// send to one that nobody here knows, so once a second it is looked which there are.
+//
 // The order of a domain's sends in a lane holds: as long as something of it may
 // wait among the others, more of it goes there, although it could have a sublane
 // of its own by now.
@@ -30,8 +33,8 @@ const (
 	// are held to be in it.
 	maxOthers = 1000
 
-	// closeEvery is how often is looked for sublanes that are empty.
-	closeEvery = 1 * time.Second
+	// tendEvery is how often is looked for sublanes that are new, and empty.
+	tendEvery = 1 * time.Second
 )
 
 // mayHold reports whether something of a domain may be in the sublane for others.
@@ -80,12 +83,39 @@ func (s *Sender) arrived(p *part, lane string) {
 	}
 }
 
-// closeSublanes removes sublanes that are empty.
-func (s *Sender) closeSublanes(ctx context.Context, p *part) error {
-	if time.Since(p.closed) < closeEvery {
+// tendSublanes looks once a second for sublanes that are new or empty.
+func (s *Sender) tendSublanes(ctx context.Context, p *part) error {
+	if time.Since(p.tended) < tendEvery {
 		return nil
 	}
-	p.closed = time.Now()
+	p.tended = time.Now()
+	if err := s.findSublanes(ctx, p); err != nil || p.urgent {
+		return err
+	}
+	return s.closeSublanes(ctx, p)
+}
+
+// findSublanes takes up sublanes that others have made since this session began. It
+// cannot be told by what is in the lanes: the entry of what was moved may be gone
+// before it is read here.
+func (s *Sender) findSublanes(ctx context.Context, p *part) error {
+	names, err := p.lanes.Sublanes(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range names {
+		if p.queues[name] == nil {
+			p.queues[name] = newQueue(name)
+			p.queues[name].found = true
+		}
+	}
+	return nil
+}
+
+// closeSublanes removes sublanes that are empty.
+func (s *Sender) closeSublanes(ctx context.Context, p *part) error {
 	names := s.closing(p)
 	if len(names) == 0 {
 		return nil

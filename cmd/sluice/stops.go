@@ -222,7 +222,7 @@ func (c *call) showSending(ctx context.Context, cfg *config.Config, o *spool.Ope
 		}
 	}
 	if due > 0 {
-		c.print("lanes and ledger are still to be compared in %d partitions: nothing of them is sent before", due)
+		c.print("lanes and ledger are still to be compared in %d partitions: only urgent mail of them is sent before", due)
 	}
 	if all.At != 0 {
 		c.print("redis or the database was another one at %s; lanes and ledger were compared: %s waited in both, %s in the ledger alone (in doubt now), "+
