@@ -292,6 +292,7 @@ func TestKillWhileAnOperatorIsAtWork(t *testing.T) {
 	w.dies("queued=kill,2")
 	w.command("purged=kill", purge...)
 	w.command("", purge...)
+	w.dies("queued=kill") // nobody purges again: what this one has begun is gone on with
 	w.roles = "intake,store,send"
 	w.start("")
 	w.ledgerIs(map[string]int64{"sent": 7, "failed": 3, "cancelled": purged, "waiting": others})
