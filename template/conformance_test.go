@@ -81,6 +81,7 @@ var documented = []struct{ page, source, variables, want string }{
 	{"concat", `{% assign fruits = "apples, oranges, peaches" | split: ", " %}{% assign vegetables = "carrots, turnips, potatoes" | split: ", " %}{% assign everything = fruits | concat: vegetables %}{% for item in everything %}- {{ item }} {% endfor %}`, ``, "- apples - oranges - peaches - carrots - turnips - potatoes "},
 	{"date", `{{ at | date: "%a, %b %d, %y" }} {{ at | date: "%Y" }}`, `{"at":"2015-07-17T10:00:00Z"}`, "Fri, Jul 17, 15 2015"},
 	{"date", `{{ "March 14, 2016" | date: "%b %d, %y" }}`, ``, "March 14, 2016"}, // the reference reads more forms
+	{"date", `{{ at | date: "%d.%m.%Y" }} {{ "1958-03-30T01:00:00+02:00" | date: "%d" }}`, `{"at":"1958-03-30"}`, "30.03.1958 30"},
 	{"date", `{{ "now" | date: "%Y-%m-%d %H:%M" }}`, ``, "2023-11-14 22:13"},
 	{"default", `{{ product_price | default: 2.99 }}`, ``, "2.99"},
 	{"default", `{{ product_price | default: 2.99 }}`, `{"product_price":4.99}`, "4.99"},

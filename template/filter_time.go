@@ -67,7 +67,7 @@ func (r *run) moment(v value) (time.Time, bool) {
 	if text == "now" || text == "today" {
 		return r.started.UTC(), true
 	}
-	millis, err := timetext.Parse(strings.Trim(text, blanks), true)
+	millis, err := timetext.ParseAnyIn(strings.Trim(text, blanks), time.UTC)
 	if err != nil {
 		return time.Time{}, false
 	}
