@@ -18,7 +18,8 @@ import (
 	"sluice/storetest"
 )
 
-// mariadb and postgres are the servers of all tests of this binary.
+// mariadb and postgres are the servers of all tests of this binary. Nobody kills
+// them or cuts the power, so nothing waits for the disk.
 var (
 	mariadb  *servers.MariaDB
 	postgres *servers.Postgres
@@ -37,13 +38,13 @@ func run(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	mariadb, err = servers.StartMariaDB(ctx, servers.MariaDBOptions{Dir: filepath.Join(dir, "mariadb")})
+	mariadb, err = servers.StartMariaDB(ctx, servers.MariaDBOptions{Dir: filepath.Join(dir, "mariadb"), Extra: []string{"--loose-debug-no-sync"}})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer mariadb.Stop(context.Background())
-	postgres, err = servers.StartPostgres(ctx, servers.PostgresOptions{Dir: filepath.Join(dir, "postgres")})
+	postgres, err = servers.StartPostgres(ctx, servers.PostgresOptions{Dir: filepath.Join(dir, "postgres"), Extra: []string{"-c", "fsync=off"}})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
