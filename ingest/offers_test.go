@@ -52,3 +52,27 @@ func TestTheOldestOfferIsTaken(t *testing.T) {
 		}
 	})
 }
+
+// noted is a Queue that notes what it is given.
+type noted []uint64
+
+func (*noted) Begin(context.Context, []int) error { return nil }
+
+func (n *noted) Queue(_ context.Context, _ *flow.Lease, b *flow.Batch) error {
+	*n = append(*n, b.Position.Major)
+	return nil
+}
+
+// What was looked at ahead is not queued once more when the store comes to it.
+func TestWhatWasLookedAtAheadIsQueuedOnce(t *testing.T) {
+	var got noted
+	a := &ahead{store: &StoreFollower{Queue: &got}, after: sluice.Position{Major: 10}}
+	for _, batches := range [][]flow.Batch{{batchAt(0, 10), batchAt(0, 20)}, {batchAt(0, 30)}, {batchAt(0, 20), batchAt(0, 30), batchAt(0, 40)}} {
+		if err := a.queue(t.Context(), batches); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := (noted{20, 30, 40}); !slices.Equal(got, want) {
+		t.Errorf("queued: %d, want %d", got, want)
+	}
+}

@@ -287,6 +287,30 @@ func TestRenderingThatTakesTooLong(t *testing.T) {
 	}
 }
 
+// TestOwnMailsThatTakeTooLong: nor that of other messages, where each says itself
+// what it is.
+func TestOwnMailsThatTakeTooLong(t *testing.T) {
+	m := &spool.Mailer{Users: noUsers{}, Templates: template.NewCache(slowTemplate{}, 0), Clock: &leapingClock{}}
+	var mails []spool.Mail
+	for i, message := range []string{"a", "a", "a", "b"} {
+		text := "{% for i in (1..20000) %}{% endfor %}"
+		if message == "b" {
+			text = "hello"
+		}
+		content := template.Content{Mail: &sluice.TemplateVersion{Subject: "s", Text: text}}
+		mails = append(mails, spool.Mail{
+			Send:    &sluice.Send{Message: strings.Repeat(message, sluice.MessageIDBytes), Number: i, Recipients: 3, Form: sluice.ContentTemplate, From: "shop@example.com", To: "ann@example.com"},
+			Content: content.Append(nil), Took: new([sluice.Stages]time.Duration),
+		})
+	}
+	m.Make(t.Context(), mails)
+	for i := range mails {
+		if err := mails[i].Err; errors.Is(err, spool.ErrSlow) != (i < 3) || (err == nil) != (i == 3) {
+			t.Errorf("mail %d: %v", i, err)
+		}
+	}
+}
+
 // TestAuthorsOfTemplates: a template that makes its own From for each recipient
 // does not get past the rule of domains; its mail waits, and costs no other.
 func TestAuthorsOfTemplates(t *testing.T) {

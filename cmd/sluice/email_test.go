@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -81,6 +82,15 @@ func TestBrazeEmailLists(t *testing.T) {
 	suppressed("bob@example.com", "transactional", "complaint")
 	s.sent(t, 201, "/email/spam/remove", `{"email":["bob@example.com"]}`)
 	suppressed("bob@example.com", "transactional", "")
+
+	const odd = `\"Ann Smith\"@LocalHost` // which mail can be sent to, and no user can have
+	s.sent(t, 201, "/email/blocklist", `{"email":"`+odd+`"}`)
+	suppressed(odd, "transactional", "hard_bounce")
+	if got := s.emails(t, "/email/hard_bounces?end_date=2100-01-01&email="+url.QueryEscape(`"ANN Smith"@localhost`)); !strings.HasPrefix(got, `{"emails":[{"email":"\"ann smith\"@localhost","hard_bounced_at":"20`) {
+		t.Errorf("bounced: %s", got)
+	}
+	s.sent(t, 201, "/email/bounce/remove", `{"email":"`+odd+`"}`)
+	suppressed(odd, "transactional", "")
 	if n := s.metric(t, "sluice_dead_letters_total"); n != 0 {
 		t.Errorf("%d dead letters", n)
 	}
