@@ -73,7 +73,7 @@ func runTests(m *testing.M) int {
 		})
 	}
 	s.maria = sync.OnceValues(func() (*servers.MariaDB, error) {
-		d, err := servers.StartMariaDB(ctx, servers.MariaDBOptions{Dir: filepath.Join(s.dir, "maria"), Extra: []string{"--innodb-flush-log-at-trx-commit=0"}})
+		d, err := servers.StartMariaDB(ctx, servers.MariaDBOptions{Dir: filepath.Join(s.dir, "maria"), Extra: []string{"--innodb-flush-log-at-trx-commit=0", "--loose-debug-no-sync"}})
 		if err == nil {
 			mu.Lock()
 			defer mu.Unlock()
