@@ -88,7 +88,7 @@ func TestCancelsThatComeTooLate(t *testing.T) {
 	b, noted := newBed(t), make(chan struct{})
 	w := newWire(func(e *sluice.Envelope, _ int) sluice.Result {
 		switch _, domain, _ := strings.Cut(e.To, "@"); domain {
-		case "again.example":
+		case "again.example", "doubt.example":
 			return sluice.Result{Kind: sluice.ResultInDoubt}
 		case "deferred.example":
 			<-noted
@@ -103,23 +103,29 @@ func TestCancelsThatComeTooLate(t *testing.T) {
 	clock := clocktest.At(time.Now())
 	o.queuer.Clock = clock
 	o.run()
-	to := inOnePartition([]string{"left.example", "waits.example", "again.example", "deferred.example"}) // so that all notes are looked at together
+	to := inOnePartition([]string{"left.example", "waits.example", "again.example", "deferred.example", "doubt.example"}) // so that all notes are looked at together
 	scheduled := draft(to[1], sluice.PriorityNormal, sluice.ClassMarketing)
 	scheduled.DueMillis = time.Now().Add(time.Hour).UnixMilli()
 	deferred := o.submit(draft(to[3], sluice.PriorityNormal, sluice.ClassMarketing))[0]
 	b.eventually("it is on the wire", func() bool { return len(w.came()) == 1 })
-	ids := o.submit(draft(to[0], sluice.PriorityNormal, sluice.ClassMarketing), scheduled, draft(to[2], sluice.PriorityNormal, sluice.ClassTransactional))
-	b.eventually("one is sent, and one in doubt", func() bool { return o.totals() == "waiting 2, sent 1, in_doubt 1" })
+	ids := o.submit(draft(to[0], sluice.PriorityNormal, sluice.ClassMarketing), scheduled, draft(to[2], sluice.PriorityNormal, sluice.ClassTransactional), draft(to[4], sluice.PriorityNormal, sluice.ClassMarketing))
+	b.eventually("one is sent, and two are in doubt", func() bool { return o.totals() == "waiting 2, sent 1, in_doubt 2" })
 	clock.Move(-time.Hour) // so that the notes are old
 	o.cancelLate(deferred)
 	release()
 	b.eventually("it waits once more", func() bool { return o.row(deferred).Attempts == 1 })
 	o.cancelLate(ids[0])
 	o.cancelLate(ids[2])
+	o.cancelLate(ids[3])
 	if what, err := o.canceller().Cancel(t.Context(), ids[1]); err != nil || what.Cancelled != 1 {
 		t.Fatalf("%+v, %v", what, err)
 	}
-	if got := o.totals(); got != "waiting 1, sent 1, in_doubt 1, cancelled 1" {
+	for _, doubted := range ids[2:] {
+		if what, err := o.canceller().Cancel(t.Context(), doubted); err != nil || what != (sluice.Cancelled{Left: 1}) {
+			t.Errorf("what is in doubt: %+v, %v", what, err)
+		}
+	}
+	if got := o.totals(); got != "waiting 1, sent 1, in_doubt 2, cancelled 1" {
 		t.Errorf("the ledger has %s", got)
 	}
 	o.stop()

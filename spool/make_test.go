@@ -34,6 +34,9 @@ func TestTooSlowIsTriedLessOften(t *testing.T) {
 			if v.outcome.State != sluice.SendWaiting || v.outcome.Attempts != v.again.Attempts {
 				t.Fatalf("%v: %+v", x.err, v.outcome)
 			}
+			if counts := v.again.Attempts == send.Attempts+1; counts != errors.Is(x.err, ErrSlow) {
+				t.Fatalf("%v: that it counts as an attempt is %v", x.err, counts)
+			}
 			longest = max(longest, time.Duration(v.again.DueMillis-now)*time.Millisecond)
 			send, now = v.again, v.again.DueMillis
 		}
