@@ -1,11 +1,13 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,9 +52,14 @@ func (o *Operator) Stopped(ctx context.Context) (map[string]string, error) { ret
 
 // Bounds of one step of a purge.
 const (
-	// purgePage is how many sends one read of the ledger gives, and one batch of
-	// the log cancels at most.
+	// purgePage is how many sends one read of a partition's ledger gives at most, and
+	// one batch of the log cancels.
 	purgePage = 500
+
+	// purgeRows is about how many rows are in memory, but purgeLeast of each
+	// partition, and after how many of them is cancelled what is meant.
+	purgeRows  = 4096
+	purgeLeast = 64
 
 	// purgeLook is how many sends a step looks at, of which perhaps none is meant.
 	purgeLook = 50_000
@@ -65,11 +72,10 @@ const (
 	purgeFull  = 20 * time.Second
 )
 
-// purgePlace is where a purge goes on.
+// purgePlace is where a purge goes on: behind a key, in all partitions.
 type purgePlace struct {
-	Partition int            `json:"p"`
-	After     sluice.SendKey `json:"a"`
-	Before    int64          `json:"b"` // ms: what was accepted later is let alone
+	Behind sluice.SendKey `json:"k"`
+	Before int64          `json:"b"` // ms: what was accepted later is let alone
 }
 
 // Purge cancels sends that wait and are meant, at most so many, and returns how
@@ -83,69 +89,131 @@ func (o *Operator) Purge(ctx context.Context, s sluice.Selector, after string, m
 		if err == nil {
 			err = json.Unmarshal(text, &at)
 		}
-		if err != nil || at.Partition < 0 || at.Partition >= o.Partitions {
+		if err != nil {
 			return 0, "", &sluice.Error{Code: sluice.CodeInvalid, Index: -1, Message: fmt.Sprintf("after is %.64q, want what an answer had as next", after)}
 		}
 	}
-	for looked := 0; at.Partition < o.Partitions; {
-		if looked >= purgeLook || n >= most {
-			text, err := json.Marshal(at)
-			return n, base64.RawURLEncoding.EncodeToString(text), err
+	waiting := o.backlog(at.Behind)
+	for looked := 0; looked < purgeLook && n < most; {
+		meant, through := make([][]sluice.SendRow, o.Partitions), false
+		for left, end := most-n, looked+purgeRows; looked < end && left > 0; looked++ {
+			r, err := waiting.next(ctx)
+			if err != nil {
+				return n, "", fmt.Errorf("purge: %w", err)
+			}
+			if through = r == nil; through {
+				break
+			}
+			if at.Behind = rowKey(r); r.AcceptedMillis <= at.Before && s.TakesRow(r) {
+				meant[r.Partition] = append(meant[r.Partition], *r)
+				left--
+			}
 		}
-		rows, err := o.Ledger.WaitingSends(ctx, at.Partition, at.After, min(purgePage, most-n))
-		if err != nil {
-			return n, "", fmt.Errorf("purge: %w", err)
+		for partition, all := range meant {
+			for rows := range slices.Chunk(all, purgePage) {
+				if !count {
+					err = o.purge(ctx, partition, rows)
+				}
+				if err != nil {
+					return n, "", fmt.Errorf("purge: %w", err)
+				}
+				n += len(rows)
+			}
 		}
-		if len(rows) == 0 {
-			at.Partition, at.After = at.Partition+1, sluice.SendKey{}
-			continue
+		if through {
+			return n, "", nil
 		}
-		looked += len(rows)
-		cancelled, err := o.purge(ctx, s, &at, rows, count)
-		n += cancelled
-		if err != nil {
-			return n, "", fmt.Errorf("purge: %w", err)
-		}
-		last := &rows[len(rows)-1]
-		at.After = sluice.SendKey{Message: last.Message, Number: last.Number}
 	}
-	return n, "", nil
+	text, err := json.Marshal(at)
+	return n, base64.RawURLEncoding.EncodeToString(text), err
 }
 
-// purge cancels those of some rows of a partition that are meant.
-func (o *Operator) purge(ctx context.Context, s sluice.Selector, at *purgePlace, rows []sluice.SendRow, count bool) (int, error) {
-	part := flow.Part{Partition: at.Partition}
-	now := o.Clock.Now().UnixMilli()
-	for i := range rows {
-		if r := &rows[i]; r.AcceptedMillis <= at.Before && s.TakesRow(r) {
-			// However many its message has: with more than one they are counted.
-			c := cancelOf(r, 2, now)
-			c.Reason = reasonPurged
-			part.Items = sluice.AppendCancel(part.Items, c)
-			part.Count++
+// backlog is all that waits, of all partitions, in the order of its keys, which is
+// that of the table: partition by partition the whole of it would be read for
+// each, again and again where it is larger than the server's memory.
+type backlog struct {
+	ledger Listing
+	limit  int // of a page
+	parts  []backlogPart
+}
+
+// backlogPart is a page of one partition.
+type backlogPart struct {
+	rows  []sluice.SendRow // what is left of it
+	after sluice.SendKey   // its last
+	ended bool             // nothing comes after it
+}
+
+func (o *Operator) backlog(after sluice.SendKey) *backlog {
+	b := &backlog{ledger: o.Ledger, limit: min(purgePage, max(purgeLeast, purgeRows/o.Partitions)), parts: make([]backlogPart, o.Partitions)}
+	for i := range b.parts {
+		b.parts[i].after = after
+	}
+	return b
+}
+
+// next returns the next row; nil: there is none.
+func (b *backlog) next(ctx context.Context) (*sluice.SendRow, error) {
+	var first *backlogPart
+	for i := range b.parts {
+		p := &b.parts[i]
+		if len(p.rows) == 0 && !p.ended {
+			var err error
+			if p.rows, err = b.ledger.WaitingSends(ctx, i, p.after, b.limit); err != nil {
+				return nil, err
+			}
+			if p.ended = len(p.rows) < b.limit; len(p.rows) > 0 {
+				p.after = rowKey(&p.rows[len(p.rows)-1])
+			}
+		}
+		if len(p.rows) > 0 && (first == nil || compareSendKeys(rowKey(&p.rows[0]), rowKey(&first.rows[0])) < 0) {
+			first = p
 		}
 	}
-	if part.Count == 0 || count {
-		return part.Count, nil
+	if first == nil {
+		return nil, nil
+	}
+	row := &first.rows[0]
+	first.rows = first.rows[1:]
+	return row, nil
+}
+
+func rowKey(r *sluice.SendRow) sluice.SendKey {
+	return sluice.SendKey{Message: r.Message, Number: r.Number}
+}
+
+func compareSendKeys(a, b sluice.SendKey) int {
+	return cmp.Or(strings.Compare(a.Message, b.Message), cmp.Compare(a.Number, b.Number))
+}
+
+// purge cancels some sends of a partition.
+func (o *Operator) purge(ctx context.Context, partition int, rows []sluice.SendRow) error {
+	part := flow.Part{Partition: partition, Count: len(rows)}
+	now := o.Clock.Now().UnixMilli()
+	for i := range rows {
+		// However many its message has: with more than one they are counted.
+		c := cancelOf(&rows[i], 2, now)
+		c.Reason = reasonPurged
+		part.Items = sluice.AppendCancel(part.Items, c)
 	}
 	if err := roomToCancel(ctx, o.Lanes, []flow.Part{part}); err != nil {
-		return 0, err
+		return err
 	}
 	if err := faults.Hit("purge"); err != nil {
-		return 0, err
+		return err
 	}
 	for waited := time.Duration(0); ; waited += purgeAgain {
 		err := o.Writer.Write(ctx, part)
 		if err == nil {
-			return part.Count, faults.Hit("purged")
+			return faults.Hit("purged")
 		}
 		if !errors.Is(err, sluice.ErrFull) || waited >= purgeFull {
-			return 0, err
+			return err
 		}
 		select {
 		case <-time.After(purgeAgain):
 		case <-ctx.Done():
-			return 0, ctx.Err()
+			return ctx.Err()
 		}
 	}
 }
