@@ -193,12 +193,19 @@ func (w *Writer) Write(ctx context.Context, parts ...Part) error {
 	}
 	var few [4]*flight
 	flights := few[:0] // of the parts
+	var failed error
 	for i := range parts {
 		f, err := w.add(ctx, &parts[i])
-		if err != nil {
-			return err
+		if failed = err; failed != nil {
+			break
 		}
 		flights = append(flights, f)
+	}
+	for i := range flights { // now that all are there: they leave together
+		w.start(w.open[parts[i].Partition].group)
+	}
+	if failed != nil {
+		return failed
 	}
 	var first error
 	for i, f := range flights {
@@ -305,6 +312,7 @@ func (w *Writer) add(ctx context.Context, p *Part) (*flight, error) {
 		before := g.waiting
 		g.leave() // it waits for nobody else
 		g.mu.Unlock()
+		w.start(g)
 		select { // the open batch is full: wait until it has left
 		case <-before.done:
 		case <-ctx.Done():
@@ -321,12 +329,19 @@ func (w *Writer) add(ctx context.Context, p *Part) (*flight, error) {
 	o.data = append(o.data, p.Items...)
 	o.items += p.Count
 	g.joined()
-	if !g.writing {
-		g.writing = true
-		w.mu.Lock()
-		w.active++ // the caller is inside, so it is not closed yet
-		w.mu.Unlock()
-		go w.write(g) // ends when the open batches are empty
-	}
 	return g.waiting, nil
+}
+
+// start has the open batches of a group written, unless that is under way.
+func (w *Writer) start(g *group) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.writing || g.waiting == nil {
+		return
+	}
+	g.writing = true
+	w.mu.Lock()
+	w.active++ // the caller is inside, so it is not closed yet
+	w.mu.Unlock()
+	go w.write(g) // ends when the open batches are empty
 }
