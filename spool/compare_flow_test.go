@@ -341,10 +341,10 @@ func TestWhatWaitsEndsWithoutItsTurn(t *testing.T) {
 	}
 }
 
-// both asks a second one what the first does not move aside.
+// both asks a valve about what others do not move aside.
 type both struct {
 	*valve
-	aside *gated
+	aside spool.Routes
 }
 
 func (r both) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) spool.Take {

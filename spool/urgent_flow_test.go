@@ -109,7 +109,7 @@ func TestUrgentMailThatWaitsApartLeaves(t *testing.T) {
 	w := newWire(nil)
 	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
 	slow := &closedDomains{OneRoute: spool.OneRoute{Transport: w}, closed: map[string]bool{"one.example": true, "two.example": true}}
-	routes := apartFirst{v, slow}
+	routes := both{v, slow}
 	first := b.startRoutes(routes, nil)
 	first.submit(urgent("a@one.example"), urgent("b@one.example"))
 	first.inTheLedger(0, 30, sluice.ClassTransactional)
@@ -136,19 +136,6 @@ func TestUrgentMailThatWaitsApartLeaves(t *testing.T) {
 	b.eventually("all have left, and the sublanes are gone", func() bool { return second.totals() == "sent 35" && len(b.sublanes("high-marketing")) == 0 })
 	w.wantOnce(t)
 	b.wantNoneLost()
-}
-
-// apartFirst asks a valve about what is not moved aside.
-type apartFirst struct {
-	*valve
-	domains *closedDomains
-}
-
-func (r apartFirst) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) spool.Take {
-	if take := r.domains.Takes(t, s, passed, now); take.Lane != "" {
-		return take
-	}
-	return r.valve.Takes(t, s, passed, now)
 }
 
 // ahead is the machine's clock, or an hour ahead of it and more.
