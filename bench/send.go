@@ -25,7 +25,7 @@ const (
 	sendSpan      = 30 * time.Second
 	sendSpanQuick = 4 * time.Second
 	sendBytes     = 2 << 10
-	sendFillEach  = 5_000 // mails a second that are handed in before, at most
+	sendFillEach  = 10_000 // mails a second that are handed in before, at most
 
 	wantOneConnection = 100
 	wantPool          = 500
