@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"sluice"
 	"sluice/sqlstore"
@@ -92,7 +91,7 @@ func TestLeaseOfAnotherDeploymentIsLeftAlone(t *testing.T) {
 		list.BelongTo(deployment, replace)
 		l := NewLeases(r, &numbers{}, quiet())
 		l.AddLists("intake", []*List{list})
-		l.live, l.joined = 1, time.Now().Add(-time.Hour) // whoever is not among its members is dead to it
+		aloneForLong(l) // whoever is not among its members is dead to it
 		return l, list
 	}
 	first, list := keeper("1", false)

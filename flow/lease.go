@@ -11,7 +11,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -60,16 +59,18 @@ type numberStore interface {
 // The idea. One key a process would be enough to see who lives, but comparing
 // its time with a clock asks two machines to agree. Instead every process
 // counts up a field of one hash, and every process watches the others' counts
-// by its own monotonic clock: who has not counted for LeaseTimeout is dead to
-// the watcher. A wrong judgement costs nothing but work: a lease changes only
-// at take-over, by compare-and-set on its token, and what the old holder still
-// does is refused at its commit.
+// by its own monotonic clock: one that has not counted for LeaseTimeout, while the
+// watcher looked without a gap, is dead to the watcher (members.go). A wrong
+// judgement costs work and no data: a lease changes only at take-over, by
+// compare-and-set on its token, and what the old holder still does is refused at
+// its commit.
 //
 // The invariants. Nobody renews a lease, so an idle process writes one small
 // field every beat and nothing else. A process takes a lease only if it is
-// free or its holder is dead to it, and only up to its fair share:
-// ceil(partitions of the role / living processes that run it). It gives back what
-// exceeds the share. The number is taken from SQL before the token is written.
+// free or its holder is dead to it, only up to its fair share (fairShare), and
+// never while its own beat is unconfirmed or others have had no time to beat again
+// since it could not look. It gives back what exceeds the share. The number is
+// taken from SQL before the token is written.
 //
 // What was dropped. Leases that expire by PX: after ten seconds without Redis
 // all of them are gone although everybody lives, and each renewal is a write
@@ -84,24 +85,16 @@ type Leases struct {
 	// in all processes, where tests have no time.
 	Beat, Timeout time.Duration
 
-	beat   int64 // owned by the goroutine that beats
-	joined time.Time
+	beat int64 // owned by the goroutine that beats
 
 	mu      sync.Mutex
-	members map[string]member
+	members *members
+	says    map[string]func() string // by name
 	roles   []*role
 	changed chan struct{} // closed and replaced at every change of held leases
 	live    int
 	beatErr error // of the last beat
 	tendErr error // of the last look at the leases
-}
-
-// member is what a process has said of itself: its beat, and between whom it
-// shares what (role.group).
-type member struct {
-	beat    string
-	groups  []string
-	changed time.Time // by this process's clock
 }
 
 // role is what is shared out together: the places of one role.
@@ -112,6 +105,8 @@ type role struct {
 	held    map[int]*Lease // by place; guarded by Leases.mu
 	changes Changes        // guarded by Leases.mu
 	orphan  int            // places without a living holder at the last look; guarded by Leases.mu
+
+	freeSince time.Time // when its places were last all taken; guarded by Leases.mu
 }
 
 type place struct {
@@ -125,10 +120,11 @@ type place struct {
 
 // NewLeases returns the lease keeper of a process. Call Add for each role, then Run.
 func NewLeases(home *Redis, numbers numberStore, log *slog.Logger) *Leases {
+	id := newToken()
 	return &Leases{
-		home: home, numbers: numbers, log: log, id: newToken(),
+		home: home, numbers: numbers, log: log, id: id,
 		Beat: beatEvery, Timeout: LeaseTimeout,
-		members: make(map[string]member),
+		members: newMembers(id, LeaseTimeout), says: make(map[string]func() string),
 		changed: make(chan struct{}),
 	}
 }
@@ -206,9 +202,6 @@ func (l *Leases) Status() Status {
 	return s
 }
 
-// share is ceil(places / live).
-func share(places, live int) int { return (places + live - 1) / live }
-
 // WaitForChange waits until this process holds other leases of a role than
 // those, or the context ends.
 func (l *Leases) WaitForChange(ctx context.Context, name string, held map[int]*Lease) {
@@ -229,7 +222,9 @@ func (l *Leases) WaitForChange(ctx context.Context, name string, held map[int]*L
 // Life is shown by a goroutine of its own: taking a lease may have to wait for
 // the database, and whoever waits is not dead.
 func (l *Leases) Run(ctx context.Context) error {
-	l.joined = time.Now()
+	l.mu.Lock()
+	l.members.timeout = l.Timeout
+	l.mu.Unlock()
 	var beating sync.WaitGroup
 	beaten := make(chan struct{})
 	first := sync.OnceFunc(func() { close(beaten) })
@@ -290,64 +285,6 @@ func (l *Leases) tendAll(ctx context.Context) error {
 	return joinOnce(errs)
 }
 
-// showLife counts up this process's beat and watches those of the others.
-func (l *Leases) showLife(ctx context.Context) error {
-	l.beat++
-	l.mu.Lock()
-	say := strconv.FormatInt(l.beat, 10)
-	for _, r := range l.roles {
-		say += " " + r.group
-	}
-	args := []string{l.id, say}
-	for id, m := range l.members {
-		if time.Since(m.changed) > forgetAfter {
-			args = append(args, id)
-		}
-	}
-	l.mu.Unlock()
-	beats, err := l.home.call(ctx, "beat", []string{membersKey()}, args).AsStrMap()
-	if err != nil {
-		return l.home.wrap("show life", err)
-	}
-	now := time.Now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for id, beat := range beats {
-		if m, ok := l.members[id]; !ok || m.beat != beat {
-			l.members[id] = member{beat: beat, groups: strings.Fields(beat)[1:], changed: now}
-		}
-	}
-	l.live = 0
-	for id := range l.members {
-		if _, ok := beats[id]; !ok {
-			delete(l.members, id)
-		} else if !l.deadLocked(id) {
-			l.live++
-		}
-	}
-	return nil
-}
-
-// Dead reports whether a process has been silent for longer than Timeout
-// while this one watched. A process that is not among the members at all (it
-// went and gave back its beat, or Redis forgot it) is dead once this process
-// has been here that long.
-func (l *Leases) Dead(id string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.deadLocked(id)
-}
-
-func (l *Leases) deadLocked(id string) bool {
-	if id == l.id {
-		return false
-	}
-	if m, ok := l.members[id]; ok {
-		return time.Since(m.changed) > l.Timeout
-	}
-	return time.Since(l.joined) > l.Timeout
-}
-
 // seen is what stands in a lease's hash. Of a list that another deployment
 // drains nothing is taken: its holder would lose the lease to a process whose
 // follower is then refused, and again with every turn.
@@ -358,45 +295,61 @@ type seen struct {
 
 // tend looks after one role: drops leases that others have taken, gives back
 // what is too much, takes what is free up to the fair share. What one server
-// refuses keeps nobody from the places on others.
+// refuses keeps nobody from the places on others. While this process's own life is
+// not confirmed it only drops.
 func (l *Leases) tend(ctx context.Context, r *role) error {
 	state, err := l.lookAtAll(ctx, r)
 	errs := []error{err}
 	var free []int
+	holds := make(map[string]int)
 	orphans := 0
 	for i, s := range state {
 		l.mu.Lock()
 		held := r.held[i]
 		l.mu.Unlock()
-		switch {
-		case s == nil:
+		if s == nil {
 			continue // its server does not answer
+		}
+		switch {
 		case s.foreign:
 			errs = append(errs, l.giveBack(ctx, r, i)) // taken before the other had opened it
 			continue
 		case held != nil && held.token != s.token:
 			l.log.Warn("lease lost", "role", r.name, "partition", r.places[i].partition, "owner", s.owner)
 			l.setHeld(r, i, nil, &r.changes.Lost)
-		case held == nil && (s.token == "" || s.owner == l.id || l.Dead(s.owner)):
+		case held == nil && l.mayTake(s):
 			free = append(free, i)
 		}
 		if s.token == "" || l.Dead(s.owner) {
 			orphans++
+		} else {
+			holds[s.owner]++
 		}
 	}
+	now := time.Now()
 	l.mu.Lock()
-	r.orphan = orphans
 	mine := slices.Sorted(maps.Keys(r.held))
-	want := share(len(r.places), max(l.liveIn(r.group), 1))
-	l.mu.Unlock()
-	for len(mine) > want {
-		last := mine[len(mine)-1]
-		mine = mine[:len(mine)-1]
-		errs = append(errs, l.giveBack(ctx, r, last))
+	holds[l.id] = len(mine)
+	sure, settled := l.members.sure(now), l.members.settled(now)
+	living := l.members.living(r.group, now)
+	if sure {
+		r.orphan = orphans
 	}
-	if len(free) > 0 {
+	if len(free) == 0 || r.freeSince.IsZero() {
+		r.freeSince = now
+	}
+	want := fairShare(len(r.places), living, holds, l.id, now.Sub(r.freeSince) > l.Timeout)
+	l.mu.Unlock()
+	if !sure {
+		return errors.Join(errs...)
+	}
+	if len(mine) > want {
+		errs = append(errs, each(mine[want:], func(i int) error { return l.giveBack(ctx, r, i) }))
+		mine = mine[:want]
+	}
+	if len(free) > 0 && settled {
 		// Not everybody begins at the same place, or all but one lose the race.
-		start := int(l.id[0]) % len(free)
+		start := max(slices.Index(living, l.id), 0) * len(free) / max(len(living), 1)
 		free = append(free[start:], free[:start]...)
 		room := min(max(want-len(mine), 0), len(free))
 		errs = append(errs, l.take(ctx, r, free[:room], state), l.disown(ctx, r, free[room:], state))
@@ -404,20 +357,45 @@ func (l *Leases) tend(ctx context.Context, r *role) error {
 	return errors.Join(errs...)
 }
 
-// liveIn counts the living processes of a group. l.mu is held.
-func (l *Leases) liveIn(group string) int {
-	n := 0
-	for id, m := range l.members {
-		if !l.deadLocked(id) && slices.Contains(m.groups, group) {
-			n++
+// mayTake reports whether a lease has no living holder that knows that it has it.
+func (l *Leases) mayTake(s *seen) bool {
+	return s.token == "" || s.owner == l.id || l.Dead(s.owner)
+}
+
+// fairShare is how many of a role's places a process is to hold: as many as all
+// others, rounded down, and one more if there are some left over. Whoever has one
+// of those keeps it; one that is free goes to the first process without one, by
+// their order, and to any if it is late: the first may be unable to take it.
+func fairShare(places int, living []string, holds map[string]int, self string, late bool) int {
+	if !slices.Contains(living, self) {
+		return 0
+	}
+	each, left := places/len(living), places%len(living)
+	before := 0 // processes before this one that hold one more, or that hold none more
+	for _, id := range living {
+		if holds[id] > each {
+			left--
 		}
 	}
-	return n
+	for _, id := range living {
+		if id == self {
+			break
+		}
+		if (holds[id] > each) == (holds[self] > each) {
+			before++
+		}
+	}
+	switch {
+	case holds[self] > each && before < places%len(living),
+		holds[self] <= each && left > 0 && (late || before < left):
+		return each + 1
+	}
+	return each
 }
 
 // Bounds of a look at all leases of a role.
 const (
-	parallelLooks = 16
+	parallelCalls = 16
 	lookTimeout   = time.Second
 )
 
@@ -431,7 +409,7 @@ func (l *Leases) lookAtAll(ctx context.Context, r *role) ([]*seen, error) {
 		servers[p.redis] = append(servers[p.redis], i)
 	}
 	var group errgroup.Group
-	group.SetLimit(parallelLooks)
+	group.SetLimit(parallelCalls)
 	for redis, places := range servers {
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, lookTimeout)
@@ -499,14 +477,34 @@ func (l *Leases) take(ctx context.Context, r *role, places []int, state []*seen)
 			errs = append(errs, fmt.Errorf("take leases of role %s: %w", r.name, err))
 			continue
 		}
-		for _, i := range indexes {
-			errs = append(errs, l.claim(ctx, r, i, state[i], numbers[r.places[i].number]))
-		}
+		errs = append(errs, each(indexes, func(i int) error { return l.claim(ctx, r, i, state[i], numbers[r.places[i].number]) }))
 	}
 	return errors.Join(errs...)
 }
 
+// each does something for some places, several at once: so a Redis that syncs its
+// disk for each write does it once for many.
+func each(places []int, do func(i int) error) error {
+	errs := make([]error, len(places))
+	var group errgroup.Group
+	group.SetLimit(parallelCalls)
+	for n, i := range places {
+		group.Go(func() error {
+			errs[n] = do(i)
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in errs
+	return joinOnce(errs)
+}
+
 func (l *Leases) claim(ctx context.Context, r *role, i int, before *seen, number uint64) error {
+	l.mu.Lock()
+	sure := l.members.sure(time.Now())
+	l.mu.Unlock()
+	if !sure || !l.mayTake(before) {
+		return nil // the database took its time for the number, and things have changed
+	}
 	p := r.places[i]
 	lease := &Lease{Role: r.name, Partition: p.partition, Number: number, key: p.key, token: newToken()}
 	n, err := p.redis.callInt(ctx, "take a lease", "claim", []string{p.key},
@@ -567,9 +565,10 @@ func (l *Leases) giveBackAll() error {
 	defer cancel()
 	var errs []error
 	for _, r := range l.roles {
-		for i := range r.places {
-			errs = append(errs, l.giveBack(ctx, r, i))
-		}
+		l.mu.Lock()
+		held := slices.Sorted(maps.Keys(r.held))
+		l.mu.Unlock()
+		errs = append(errs, each(held, func(i int) error { return l.giveBack(ctx, r, i) }))
 	}
 	c := l.home.client
 	errs = append(errs, l.home.wrap("leave the members", c.Do(ctx, c.B().Hdel().Key(membersKey()).Field(l.id).Build()).Error()))

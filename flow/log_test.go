@@ -303,7 +303,7 @@ func TestFullRedisRefusesInputAndGoesOnDraining(t *testing.T) {
 	if _, err := l.Trim(t.Context(), logLease, a.Position); err != nil {
 		t.Fatalf("trim: %v", err)
 	}
-	if _, err := r.call(t.Context(), "beat", []string{membersKey()}, []string{"id", "1"}).AsStrMap(); err != nil {
+	if _, err := r.call(t.Context(), "beat", []string{membersKey()}, []string{"id", "1"}).ToArray(); err != nil {
 		t.Fatalf("beat: %v", err)
 	}
 }
