@@ -34,7 +34,7 @@ func (l *Lanes) Cancel(ctx context.Context, lease *Lease, ids []string, items []
 	for i, id := range ids {
 		args = append(args, id, rueidis.BinaryString(items[i]))
 	}
-	answer, err := l.log.redis.callTexts(ctx, "cancel sends", "cancel", []string{lease.key, p.marksKey(), p.cancelsKey(), p.logKey(), p.sourcesKey()}, args)
+	answer, err := l.log.writeTexts(ctx, "cancel sends", "cancel", []string{lease.key, p.marksKey(), p.cancelsKey(), p.logKey(), p.sourcesKey()}, args)
 	if err != nil {
 		return 0, err
 	}

@@ -63,7 +63,7 @@ func (l *Log) Commit(ctx context.Context, lease *Lease, c *Commit, nowMillis int
 	if size > maxCommitBytes {
 		return 0, fmt.Errorf("commit %s: %d bytes, at most %d fit one commit", c.Follower, size, maxCommitBytes)
 	}
-	answer, err := l.redis.callTexts(ctx, "commit", "commit", keys, args)
+	answer, err := l.writeTexts(ctx, "commit", "commit", keys, args)
 	if err != nil {
 		return 0, err
 	}

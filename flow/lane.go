@@ -341,7 +341,7 @@ func (l *Lanes) Record(ctx context.Context, packed []Packed, sends []Recorded) (
 		args = append(args, r.ID, r.Evidence, s.number(p.laneKey(r.Batch.Lane)), r.Batch.Lane, r.Batch.Entry, strconv.Itoa(r.Batch.Size), strconv.Itoa(r.Index),
 			letter, rueidis.BinaryString(r.Log), strconv.Itoa(r.Packed+1), rueidis.BinaryString(r.Item), r.Server)
 	}
-	answer, err := l.log.redis.callTexts(ctx, "record sends", "record", s.keys, args)
+	answer, err := l.log.writeTexts(ctx, "record sends", "record", s.keys, args)
 	if err != nil {
 		return 0, nil, err
 	}

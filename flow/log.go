@@ -98,14 +98,20 @@ func (r *Redis) appendAll(ctx context.Context, source string, entries []Entry, i
 	if internal {
 		script = "append-internal"
 	}
-	keys, args := make([]string, 0, 2*len(entries)), make([]string, 1, 1+3*len(entries))
+	keys, args := make([]string, 0, 2*len(entries)), make([]string, 1, 2+3*len(entries))
 	args[0] = source
+	logs := make([]*Log, len(entries))
 	for i := range entries {
 		e := &entries[i]
+		logs[i] = e.Log
 		keys = append(keys, e.Log.partition.logKey(), e.Log.partition.sourcesKey())
 		args = append(args, e.PrevSeq, e.Seq, rueidis.BinaryString(e.Batch))
 	}
-	answers, err := r.call(ctx, script, keys, args).ToArray()
+	result, err := r.writeEnd(ctx, script, logs, keys, args)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", verb, err)
+	}
+	answers, err := result.ToArray()
 	if err == nil && len(answers) != len(entries) {
 		err = fmt.Errorf("%d answers for %d batches", len(answers), len(entries))
 	}
@@ -120,7 +126,9 @@ func (r *Redis) appendAll(ctx context.Context, source string, entries []Entry, i
 		}
 		if all[i].Appended, err = readAppended(&answers[i]); err != nil {
 			all[i].Err = fmt.Errorf("%s of partition %d, source %s at %q: %w", verb, entries[i].Log.partition.Number, source, entries[i].PrevSeq, err)
+			continue
 		}
+		r.floors.see(entries[i].Log.partition.Number, all[i].Position, !all[i].Repeated)
 	}
 	return all, nil
 }
@@ -206,18 +214,6 @@ func (l *Log) Entries(ctx context.Context) (int, error) {
 	return int(n), l.redis.wrap("count a log's entries", err)
 }
 
-// Raise makes sure that the log's last id is at least the cursor.
-func (l *Log) Raise(ctx context.Context, cursor sluice.Position) (raised bool, err error) {
-	if cursor.IsZero() {
-		return false, nil
-	}
-	marker := sluice.AppendItem(sluice.NewBatch(sluice.ItemHeaderBytes), sluice.ItemMarker, func(b []byte) []byte { return b })
-	n, err := l.redis.callInt(ctx, "raise a log", "raise",
-		[]string{l.partition.logKey(), l.partition.sourcesKey()},
-		[]string{strconv.FormatUint(cursor.Major, 10), strconv.FormatUint(cursor.Minor, 10), rueidis.BinaryString(marker)})
-	return n == 1, err
-}
-
 // Read returns up to count batches after the cursor. It waits up to `wait` for
 // the first one and returns none if there is none; wait 0 does not wait. The
 // error is ErrGap if what comes right after the cursor is missing: the first
@@ -259,6 +255,9 @@ func (r *Redis) readLogs(ctx context.Context, logs []*Log, cursors []sluice.Posi
 	for i, l := range logs {
 		if all[i], err = l.follow(cursors[i], streams[keys[i]]); err != nil {
 			return nil, err
+		}
+		if n := len(all[i]); n > 0 {
+			r.floors.see(l.partition.Number, all[i][n-1].Position, false)
 		}
 	}
 	return all, nil
@@ -316,7 +315,7 @@ func (l *Log) trim(ctx context.Context, lease *Lease, id sluice.Position, margin
 // the same name does nothing for a day.
 func (l *Log) Again(ctx context.Context, name string, batch []byte) error {
 	p := l.partition
-	_, err := l.redis.callInt(ctx, "append to log again", "again",
+	_, err := l.writeTexts(ctx, "append to log again", "again",
 		[]string{p.logKey(), p.sourcesKey(), p.replayKey(name)}, []string{rueidis.BinaryString(batch)})
 	return err
 }

@@ -35,7 +35,7 @@ var ErrOtherBody = errors.New("another body came under this name")
 // appendOnce writes a batch under a name that is remembered for ttl; a repeat
 // with the same print writes nothing. It returns how many entries the log has.
 func (l *Log) appendOnce(ctx context.Context, name, print string, batch []byte, ttl time.Duration) (entries int, err error) {
-	answer, err := l.redis.callTexts(ctx, "append to log once", "append_once",
+	answer, err := l.writeTexts(ctx, "append to log once", "append_once",
 		[]string{l.partition.logKey(), l.partition.sourcesKey(), l.partition.onceKey(name)},
 		[]string{rueidis.BinaryString(batch), print, strconv.FormatInt(ttl.Milliseconds(), 10)})
 	if err != nil {
@@ -97,7 +97,7 @@ func (w *Writer) WriteEach(ctx context.Context, part Part, request string, names
 		args = append(args, n.Name, rueidis.BinaryString(part.Items[from:n.End]))
 		from = n.End
 	}
-	answer, err := l.redis.callTexts(ctx, "append each to log once", "append_each",
+	answer, err := l.writeTexts(ctx, "append each to log once", "append_each",
 		[]string{l.partition.logKey(), l.partition.sourcesKey(), l.partition.takenKey(request)}, args)
 	if err != nil {
 		return fmt.Errorf("write batch of %d bytes: %w", len(part.Items), err)

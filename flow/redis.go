@@ -36,6 +36,8 @@ type Redis struct {
 
 	calls  meter.Seconds // scripts
 	failed atomic.Int64  // commands and scripts
+
+	floors floors
 }
 
 // Dial connects to redis://, rediss:// or unix:// URLs. It fails if nobody
@@ -208,7 +210,7 @@ func (r *Redis) wrap(verb string, err error) error {
 			return fmt.Errorf("%s: redis %s: %w: %s; it takes nothing in until it has been drained", verb, r.name, sluice.ErrFull, text)
 		case strings.HasPrefix(text, "LEASE"):
 			return fmt.Errorf("%s: redis %s: %w", verb, r.name, sluice.ErrLeaseLost)
-		case strings.HasPrefix(text, "ELSEWHERE"):
+		case strings.HasPrefix(text, "ELSEWHERE"), strings.HasPrefix(text, "BEHIND"):
 			return fmt.Errorf("%s: redis %s: %w: it has gone back in time", verb, r.name, sluice.ErrConflict)
 		}
 	}
@@ -226,7 +228,7 @@ func IsAway(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-//go:embed lua/*.lua
+//go:embed lua/*.lua lua/part/*.lua
 var luaFiles embed.FS
 
 // scripts are all scripts by file name without ending. Each is sent whole only
@@ -245,15 +247,36 @@ func loadScripts() map[string]*rueidis.Lua {
 		if err != nil {
 			panic(err) // the file is part of the program
 		}
-		short := strings.TrimSuffix(path.Base(name), ".lua")
-		all[short] = rueidis.NewLuaScript(string(text))
+		short, script := strings.TrimSuffix(path.Base(name), ".lua"), string(text)
+		if writesEnds[short] {
+			script = guarded(script)
+		}
+		all[short] = rueidis.NewLuaScript(script)
 		if short == "append" {
 			// What is inside already must be able to move on when Redis is
 			// full; what comes from outside must not (Script flags, Redis 7.0).
-			all["append-internal"] = rueidis.NewLuaScript("#!lua flags=allow-oom\n" + string(text))
+			all["append-internal"] = rueidis.NewLuaScript("#!lua flags=allow-oom\n" + script)
 		}
 	}
 	return all
+}
+
+// writesEnds are the scripts that write to the ends of logs: Redis.writeEnd runs
+// them.
+var writesEnds = map[string]bool{"append": true, "append_each": true, "append_once": true, "again": true, "cancel": true, "commit": true, "record": true}
+
+// guarded returns a script that begins with guard.lua.
+func guarded(script string) string {
+	guard, err := luaFiles.ReadFile("lua/part/guard.lua")
+	if err != nil {
+		panic(err) // the file is part of the program
+	}
+	flags := ""
+	if strings.HasPrefix(script, "#!") {
+		flags, script, _ = strings.Cut(script, "\n")
+		flags += "\n"
+	}
+	return flags + string(guard) + script
 }
 
 // call runs a script.
@@ -268,7 +291,11 @@ func (r *Redis) call(ctx context.Context, script string, keys, args []string) ru
 func (r *Redis) callTexts(ctx context.Context, verb, script string, keys, args []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	answer, err := r.call(ctx, script, keys, args).ToArray()
+	return r.readTexts(verb, r.call(ctx, script, keys, args))
+}
+
+func (r *Redis) readTexts(verb string, result rueidis.RedisResult) ([]string, error) {
+	answer, err := result.ToArray()
 	if err != nil {
 		return nil, r.wrap(verb, err)
 	}

@@ -189,6 +189,14 @@ func RaiseAll(ctx context.Context, store sluice.Store, logs []*flow.Log, log *sl
 	return nil
 }
 
+// RaiseBy has whoever writes to logs of a Redis raise them above what the store has
+// applied of them, when the Redis is another one than before.
+func RaiseBy(r *flow.Redis, store sluice.Store, log *slog.Logger) {
+	r.RaiseBy(log, func(ctx context.Context, partitions []int) (map[int]sluice.Position, error) {
+		return store.Cursors(ctx, StoreRole, partitions)
+	})
+}
+
 // begin makes logs and lanes ready to be read on.
 func (s *StoreFollower) begin(ctx context.Context, logs []*flow.Log, partitions []int) error {
 	if err := RaiseAll(ctx, s.Store, logs, s.Log); err != nil || s.Queue == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,6 +112,7 @@ func openReplayer(ctx context.Context, cfg *config.Config, store sluice.Store) (
 	if err != nil {
 		return nil, nil, err
 	}
+	ingest.RaiseBy(main, store, slog.Default())
 	replayer := &ingest.Replayer{Store: store, Lists: map[string]*flow.List{}, Logs: logsOf(main, cfg)}
 	for _, l := range lists {
 		replayer.Lists[l.Source()] = l

@@ -142,6 +142,7 @@ func (e *engine) open(ctx context.Context) error {
 	for _, p := range partitions {
 		e.logs = append(e.logs, flow.NewLog(e.redis, p))
 	}
+	ingest.RaiseBy(e.redis, e.store, e.log)
 	if err := ingest.RaiseAll(ctx, e.store, e.logs, e.log); err != nil { // before anybody writes
 		return err
 	}

@@ -1,0 +1,229 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"sluice"
+)
+
+// A Redis that has gone back in time, and whose clock is behind, would give out
+// ids again that were given out before: what is written then lies at or below the
+// cursor in SQL, and nobody reads it. So nothing is written to a log before the
+// log has been raised on this Redis, by the one who writes.
+//
+// The idea. Every script that writes to the end of a log is told the replication
+// id of the Redis on which its process has raised the log (INFO replication,
+// 1.6 µs; it is new with every start and every promotion). On another one it
+// writes nothing. The process asks SQL for the cursor then, raises the log above
+// it (raise.lua), and calls again: so no writer's knowledge can be old.
+//
+// Beyond the cursor. A transaction may be open that moves the cursor to what the
+// Redis of before had, and that nobody knows but its process. So the log is also
+// raised above all that this process has seen of it, and, where the clock of the
+// new Redis is behind that of the old one, above the latest id that the old one
+// can have given out by now.
+
+const (
+	// raiseTries is how often a write is begun anew because the Redis is another
+	// one again.
+	raiseTries = 3
+
+	// storedTimeout bounds the question for the cursors. Who gets no answer goes by
+	// what the process has seen: a database that is away keeps nobody from writing.
+	storedTimeout = 2 * time.Second
+
+	// driftOver: the clock of a Redis and that of this machine drift apart by less
+	// than one part in so many.
+	driftOver = 10_000
+)
+
+// floors is what a process knows of the ends of the logs of a Redis.
+type floors struct {
+	settling sync.Mutex // held by who raises logs for a write
+
+	mu     sync.Mutex
+	stored func(ctx context.Context, partitions []int) (map[int]sluice.Position, error)
+	log    *slog.Logger
+	of     map[int]*floor // by partition
+
+	// A fresh id of any log, and when it came: the clock of the Redis.
+	millis uint64
+	at     time.Time
+}
+
+// floor is what is known of the end of one log.
+type floor struct {
+	server string          // replication id of the Redis on which it was raised; "": on none
+	seen   sluice.Position // no id up to here may be given out again
+}
+
+// RaiseBy has writers ask for the cursors of the logs, before they write to a
+// Redis that is another one than before.
+func (r *Redis) RaiseBy(log *slog.Logger, stored func(ctx context.Context, partitions []int) (map[int]sluice.Position, error)) {
+	r.floors.mu.Lock()
+	defer r.floors.mu.Unlock()
+	r.floors.log, r.floors.stored = log, stored
+}
+
+func (f *floors) locked(partition int) *floor {
+	known := f.of[partition]
+	if known == nil {
+		if f.of == nil {
+			f.of = make(map[int]*floor)
+		}
+		known = new(floor)
+		f.of[partition] = known
+	}
+	return known
+}
+
+// server returns the Redis on which some logs were raised; "": not all of them on
+// one.
+func (f *floors) server(logs []*Log) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	server := f.locked(logs[0].partition.Number).server
+	for _, l := range logs[1:] {
+		if f.locked(l.partition.Number).server != server {
+			return ""
+		}
+	}
+	return server
+}
+
+// see notes an id of a log. fresh: it was given out just now.
+func (f *floors) see(partition int, at sluice.Position, fresh bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known := f.locked(partition); known.seen.Before(at) {
+		known.seen = at
+	}
+	if now := time.Now(); fresh && at.Major >= f.clockLocked(now) {
+		f.millis, f.at = at.Major, now
+	}
+}
+
+// clockLocked is what the clock of the Redis says at least, were it the one that
+// gave out the ids that were seen; 0: none was.
+func (f *floors) clockLocked(now time.Time) uint64 {
+	if f.millis == 0 {
+		return 0
+	}
+	passed := now.Sub(f.at)
+	return f.millis + uint64((passed - passed/driftOver).Milliseconds())
+}
+
+// above returns what a log is to be raised above, and the clock of before.
+func (f *floors) above(partition int, cursor sluice.Position) (at sluice.Position, clock uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at = cursor
+	if seen := f.locked(partition).seen; at.Before(seen) {
+		at = seen
+	}
+	return at, f.clockLocked(time.Now())
+}
+
+func (f *floors) raised(partition int, server string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.locked(partition).server = server
+}
+
+// writeEnd runs a script that writes to the ends of logs, and raises them before,
+// if this is another Redis than they were raised on. args has no element for the
+// replication id yet.
+func (r *Redis) writeEnd(ctx context.Context, script string, logs []*Log, keys, args []string) (rueidis.RedisResult, error) {
+	for try := 1; ; try++ {
+		server := r.floors.server(logs)
+		if server == "" {
+			if err := r.raiseFor(ctx, logs, server); err != nil {
+				return rueidis.RedisResult{}, err
+			}
+			server = r.floors.server(logs)
+		}
+		answer := r.call(ctx, script, keys, append(args, server))
+		reply, ok := rueidis.IsRedisErr(answer.Error())
+		if !ok || try == raiseTries || !strings.HasPrefix(reply.Error(), "BEHIND") {
+			return answer, nil
+		}
+		if err := r.raiseFor(ctx, logs, server); err != nil {
+			return rueidis.RedisResult{}, err
+		}
+	}
+}
+
+// raiseFor raises those of some logs that were raised on a Redis, "" for any, and
+// on no other since.
+func (r *Redis) raiseFor(ctx context.Context, logs []*Log, on string) error {
+	f := &r.floors
+	f.settling.Lock()
+	defer f.settling.Unlock()
+	if now := f.server(logs); now != "" && now != on {
+		return nil // somebody else has
+	}
+	var partitions []int
+	for _, l := range logs {
+		partitions = append(partitions, l.partition.Number)
+	}
+	f.mu.Lock()
+	stored, log := f.stored, f.log
+	f.mu.Unlock()
+	var cursors map[int]sluice.Position
+	if stored != nil {
+		ask, cancel := context.WithTimeout(ctx, storedTimeout)
+		defer cancel()
+		var err error
+		if cursors, err = stored(ask, partitions); err != nil {
+			log.Warn("redis is another one, and the database does not say what it has stored: logs are raised above what this process has seen of them", "error", err)
+		}
+	}
+	for _, l := range logs {
+		raised, err := l.Raise(ctx, cursors[l.partition.Number])
+		if err != nil {
+			return err
+		}
+		if raised && log != nil {
+			log.Warn("log was behind and has been raised before it is written: redis has gone back in time", "partition", l.partition.Number)
+		}
+	}
+	return nil
+}
+
+// Raise makes sure that no id up to the cursor is given out again, nor one that
+// this process has seen, nor one that a Redis whose clock was ahead of this one's
+// can have given out.
+func (l *Log) Raise(ctx context.Context, cursor sluice.Position) (raised bool, err error) {
+	f := &l.redis.floors
+	above, clock := f.above(l.partition.Number, cursor)
+	marker := sluice.AppendItem(sluice.NewBatch(sluice.ItemHeaderBytes), sluice.ItemMarker, func(b []byte) []byte { return b })
+	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
+	answer, err := l.redis.callTexts(ctx, "raise a log", "raise",
+		[]string{l.partition.logKey(), l.partition.sourcesKey()},
+		[]string{number(cursor.Major), number(cursor.Minor), number(above.Major), number(above.Minor), number(clock), rueidis.BinaryString(marker)})
+	if err != nil {
+		return false, err
+	}
+	f.raised(l.partition.Number, answer[1])
+	f.see(l.partition.Number, cursor, false)
+	return answer[0] == "1", nil
+}
+
+// writeTexts is callTexts for a script that writes to the end of the log.
+func (l *Log) writeTexts(ctx context.Context, verb, script string, keys, args []string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	result, err := l.redis.writeEnd(ctx, script, []*Log{l}, keys, args)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", verb, err)
+	}
+	return l.redis.readTexts(verb, result)
+}
