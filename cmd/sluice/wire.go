@@ -139,9 +139,7 @@ func (e *engine) open(ctx context.Context) error {
 		return err
 	}
 	partitions := flow.Partitions(e.config.Partitions)
-	for _, p := range partitions {
-		e.logs = append(e.logs, flow.NewLog(e.redis, p))
-	}
+	e.logs = logsOf(e.redis, e.config)
 	ingest.RaiseBy(e.redis, e.store, e.log)
 	if err := ingest.RaiseAll(ctx, e.store, e.logs, e.log); err != nil { // before anybody writes
 		return err
