@@ -254,7 +254,7 @@ func TestSlowClient(t *testing.T) {
 		}
 		defer c.Close()
 		conns = append(conns, c)
-		fmt.Fprintf(c, "POST /v1/events HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nContent-Length: 1000000\r\n\r\n%s", root, strings.Repeat("[", 100_000))
+		fmt.Fprintf(c, "POST /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Length: 1000000\r\n\r\n%s", root, strings.Repeat("[", 100_000))
 	}
 	for _, c := range conns {
 		if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {

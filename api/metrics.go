@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sluice"
-	"sluice/key"
 	"sluice/meter"
 )
 
@@ -203,11 +202,9 @@ func (s *Server) metrics() http.HandlerFunc {
 	registry := newRegistry(metrics{s.program, s.version, s.revision}, s.intake)
 	scrapes := make(chan struct{}, maxParallelScrapes)
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !s.openMetrics {
-			if _, err := s.allowed(w, r, key.MetricsRead); err != nil {
-				s.writeError(w, r, err)
-				return
-			}
+		if err := s.mayWatch(w, r); err != nil {
+			s.writeError(w, r, err)
+			return
 		}
 		select {
 		case scrapes <- struct{}{}:

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"sluice"
-	"sluice/key"
 	"sluice/spool"
 )
 
@@ -25,17 +24,12 @@ func (s *Server) watchRoutes() []route {
 	}
 }
 
-// watches says who may see what a process does: whoever reaches it, if only this
-// machine does, else who has a key for it.
+// watches reads the request of somebody who watches: it has no query.
 func (s *Server) watches(w http.ResponseWriter, r *http.Request) error {
 	if _, err := readQuery(r, nil); err != nil {
 		return err
 	}
-	if s.openMetrics {
-		return nil
-	}
-	_, err := s.allowed(w, r, key.MetricsRead)
-	return err
+	return s.mayWatch(w, r)
 }
 
 // Profile is the answer of GET /v1/profile: where the time of mails went, in one

@@ -38,7 +38,7 @@ func TestProfile(t *testing.T) {
 		len(now.Lanes) != 3 || now.Lanes[0] != (LaneStatus{"high", 4, 1.5}) || now.LagSeconds != 1 || !now.Ready {
 		t.Errorf("%d %s %v", status, body, err)
 	}
-	s.openMetrics = false // as if other machines reached it
+	s.exposure.loopback = false // as if other machines reached it
 	for _, path := range []string{profilePath, statusPath} {
 		if status, _, body := do(t, "GET", url+path); status != 401 || !strings.Contains(body, "unauthorized") {
 			t.Errorf("%s without a key: %d %s", path, status, body)

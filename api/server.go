@@ -62,6 +62,14 @@ type Options struct {
 	// Proxies are believed when they say whose request they pass on.
 	Proxies []netip.Prefix
 
+	// Proxied says that a proxy stands before the server: a caller from loopback
+	// may be anybody. Proxies imply it.
+	Proxied bool
+
+	// Hosts are names by which a server on loopback may be addressed, beside those
+	// of loopback and of its own address.
+	Hosts []string
+
 	// Clock is where times come from; nil: the machine's.
 	Clock sluice.Clock
 }
@@ -84,7 +92,7 @@ type Server struct {
 	proxies   []netip.Prefix
 
 	version, revision string
-	openMetrics       bool // only this machine reaches the server: /metrics needs no key
+	exposure          exposure
 
 	ledgerLooks ledgerLooks
 	seriesSlots chan struct{}
@@ -106,6 +114,7 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	s.intake = newIntake()
 	s.dialect = newDialect(options.BrazeLimits)
 	s.proxies = options.Proxies
+	s.exposure = newExposure(&options)
 	s.version, s.revision = options.Version, options.Revision
 	s.seriesSlots = make(chan struct{}, parallelSeries)
 	s.previews = make(chan struct{}, parallelPreviews)
@@ -193,8 +202,8 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w; is another sluice running? choose another address with --listen", s.address, err)
 	}
+	s.exposure.listens(s.address, l.Addr())
 	s.address = l.Addr().String()
-	s.openMetrics = isLoopback(l.Addr())
 	s.started = true
 	go func() { // ends when Stop closes the listener
 		defer close(s.served)
@@ -203,12 +212,6 @@ func (s *Server) Start(ctx context.Context) error {
 		}
 	}()
 	return nil
-}
-
-// isLoopback reports whether only this machine reaches a listener.
-func isLoopback(address net.Addr) bool {
-	tcp, ok := address.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
 }
 
 // Address returns where the server listens, with the real port once started.
@@ -237,8 +240,8 @@ var (
 	headerJSON    = []string{"application/json"}
 )
 
-// guard sets what every answer carries, turns a panic into an answer, and
-// writes the access log.
+// guard sets what every answer carries, refuses hosts that are not ours, turns a
+// panic into an answer, and writes the access log.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &answer{ResponseWriter: rw, id: s.requests.idOf(r)}
@@ -265,6 +268,10 @@ func (s *Server) guard(next http.Handler) http.Handler {
 					"seconds", s.clock.Now().Sub(started).Seconds(), "from", r.RemoteAddr, "key", w.sender)
 			}
 		}()
+		if err := s.exposure.check(r); err != nil {
+			s.writeError(w, r, err)
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }

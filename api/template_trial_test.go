@@ -33,7 +33,7 @@ func TestTemplateTest(t *testing.T) {
 	x := startTemplates(t)
 	taken := &taker{}
 	x.p.submitter = taken
-	_, text := addKey(t, x.store, "messages:send")
+	_, text := addKey(t, x.store, "messages:send", "templates:read")
 	x.ask(t, "POST", "", welcome, 201, nil)
 	send := func(key, body string) called { return callBraze(t, x.url+"/welcome/test", "POST", key, body) }
 	got := send("Bearer "+text, `{"to":"Ann@Bücher.example","variables":{"n":"<5>"},"external_id":"u-7"}`)
@@ -75,8 +75,37 @@ func TestTemplateTest(t *testing.T) {
 			t.Errorf("%d %s, want %d", got.status, got.body, want)
 		}
 	}
+	x.ownProfileOnly(t, send)
 	taken.err = errors.New("redis is away")
-	if got := send("Bearer "+text, `{"to":"a@example.com","from":"me@example.com"}`); got.status != 503 || len(taken.drafts) != 2 {
+	if got := send("Bearer "+text, `{"to":"a@example.com","from":"me@example.com"}`); got.status != 503 || len(taken.drafts) != 3 {
 		t.Errorf("%d %s, %d drafts", got.status, got.body, len(taken.drafts))
+	}
+}
+
+// ownProfileOnly: with messages:send and nothing else a test is made for a user
+// only if it goes to his own address, and nobody learns who there is.
+func (x *templates) ownProfileOnly(t *testing.T, send func(key, body string) called) {
+	t.Helper()
+	_, text := addKey(t, x.store, "messages:send")
+	x.ask(t, "PUT", "/welcome", `{"subject":"Hi {{${first_name}}}","text":"t","from":"s@example.com"}`, 200, nil)
+	var refusals []string
+	for _, user := range []string{`"external_id":"u-7"`, `"external_id":"nobody"`, `"braze_id":"000000010000000000000001"`, `"braze_id":"000000010000000000000009"`} {
+		got := send("Bearer "+text, `{"to":"thief@example.com",`+user+`}`)
+		if got.status != 403 || strings.Contains(got.body, "Ann") {
+			t.Errorf("%s: %d %s", user, got.status, got.body)
+		}
+		refused, _, _ := strings.Cut(got.body, `"request_id"`)
+		refusals = append(refusals, refused)
+	}
+	for _, r := range refusals {
+		if r != refusals[0] {
+			t.Errorf("the refusals tell who there is: %s", refusals)
+		}
+	}
+	if got := send("Bearer "+text, `{"to":"ANN@example.com","external_id":"u-7"}`); got.status != 202 || strings.Contains(got.body, "Ann") || strings.Contains(got.body, "subject") {
+		t.Errorf("to his own address: %d %s", got.status, got.body)
+	}
+	if got := send("Bearer "+text, `{"to":"thief@example.com","template":"nothing"}`); got.status != 400 {
+		t.Errorf("%d %s", got.status, got.body)
 	}
 }

@@ -325,7 +325,7 @@ func (s *Server) takePreview() (done func(), err error) {
 type tested struct {
 	ID      string `json:"id"`
 	Version int    `json:"version"`
-	Subject string `json:"subject"`
+	Subject string `json:"subject,omitempty"`
 }
 
 // testTemplate is POST /v1/templates/{id}/test: a mail to one address, which
@@ -333,6 +333,10 @@ type tested struct {
 func (s *Server) testTemplate(w http.ResponseWriter, r *http.Request, store sluice.TemplateStore) (int, any, error) {
 	t := spool.Trial{}
 	v, in, err := s.readPreview(r, store, map[string]*string{"to": &t.To, "from": &t.From})
+	readsAll := s.has(r, key.TemplatesRead)
+	if !readsAll {
+		err = onlyOwnProfile(err, in, t.To)
+	}
 	if err != nil {
 		return 0, nil, err
 	}
@@ -356,6 +360,9 @@ func (s *Server) testTemplate(w http.ResponseWriter, r *http.Request, store slui
 	ids, err := submitter.Submit(r.Context(), "", []sluice.Draft{draft})
 	if err != nil {
 		return 0, nil, s.notAccepted(w, err, "Look whether it arrives before you send it again")
+	}
+	if in.Profile != nil && !readsAll {
+		subject = "" // it may say what is known of the recipient
 	}
 	return http.StatusAccepted, tested{ids[0], v.Version, subject}, nil
 }
@@ -384,6 +391,27 @@ func templateRefusal(err error) error {
 	return refusal(sluice.CodeInvalid, "%s", e.Error())
 }
 
+// has reports whether the key of a request that was let in has another permission.
+func (s *Server) has(r *http.Request, p key.Permission) bool {
+	who, err := s.authority.identify(r.Context(), r.Header.Get("Authorization"))
+	return err == nil && who.May(p)
+}
+
+// onlyOwnProfile refuses a test that would show a user's profile to somebody
+// else's mailbox. It does not tell whether the user exists.
+func onlyOwnProfile(err error, in *template.Input, to string) error {
+	if _, nobody := errors.AsType[*noUser](err); nobody || err == nil && in.Profile != nil && !in.Profile.HasAddress(to) {
+		return refusal(sluice.CodeForbidden, "with messages:send alone a test is made for a user only if it goes to his own address, and %.100q is not known as that; a key that has templates:read as well may name any user", to)
+	}
+	return err
+}
+
+// noUser is the error of a preview whose user is not there.
+type noUser struct{ err *sluice.Error }
+
+func (e *noUser) Error() string { return e.err.Error() }
+func (e *noUser) Unwrap() error { return e.err }
+
 // previewUser reads the user for whom a preview is, if it names one.
 func (s *Server) previewUser(ctx context.Context, who url.Values) (*profile.Profile, error) {
 	if len(who) == 0 {
@@ -394,6 +422,9 @@ func (s *Server) previewUser(ctx context.Context, who url.Values) (*profile.Prof
 		return nil, errNotRunning
 	}
 	user, err := userOf(ctx, users, who)
+	if e, ok := errors.AsType[*sluice.Error](err); ok && e.Code == sluice.CodeNotFound {
+		return nil, &noUser{e}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func startTemplates(t *testing.T) *templates {
 	_, text = addKey(t, x.store, "templates:read")
 	x.read = "Bearer " + text
 	person := &profile.Profile{ExternalID: "u-7"}
-	person.SetAttributes(`{"first_name":"Ann <3","plan":"gold"}`, 0)
+	person.SetAttributes(`{"first_name":"Ann <3","plan":"gold","email":"ann@example.com"}`, 0)
 	id := sluice.UserID{Partition: 1, Number: 1}
 	e, err := x.store.Prepare(&sluice.Effect{Users: &sluice.UserChanges{
 		Put:     []sluice.UserRow{{ID: id, UpdatedMillis: 1, Profile: string(person.Append(nil))}},

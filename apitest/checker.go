@@ -71,6 +71,9 @@ func init() {
 
 // Check says why an answer is none that the document promises, if so.
 func (c *Checker) Check(r *http.Request, status int, header http.Header, body []byte) error {
+	if status == http.StatusMisdirectedRequest { // the Host is wrong, whatever the path
+		return c.checkRefusal(status, status, header, body, r.Method)
+	}
 	route, refused := c.find(r.Method, r.URL.Path)
 	if route == nil {
 		return c.checkRefusal(refused, status, header, body, r.Method)

@@ -39,7 +39,7 @@ const (
 	// list, beside it, has no bound at all. With the default's 256 MB a run of
 	// 10 s reaches the bound and measures the store.
 	httpBacklog      = "backlog_megabytes: 2048"
-	httpPingRequest  = "GET /v1/ping HTTP/1.1\r\nHost: bench\r\n\r\n"
+	httpPingRequest  = "GET /v1/ping HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	httpPingAnswer   = 204
 	httpEventsAnswer = 202
 )
@@ -123,7 +123,7 @@ func (s *eventSource) next(dst []byte) ([]byte, int) {
 // openRequest appends the head of a request of NDJSON. patch is called when
 // the body is there: it writes the length into its place, with leading zeros.
 func openRequest(dst []byte, path string) (_ []byte, patch func([]byte)) {
-	dst = append(dst, "POST "+path+" HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer "+benchRootKey+
+	dst = append(dst, "POST "+path+" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+benchRootKey+
 		"\r\nContent-Type: application/x-ndjson\r\nContent-Length: 0000000\r\n\r\n"...)
 	body := len(dst)
 	return dst, func(whole []byte) {

@@ -189,7 +189,7 @@ func repeat(clients, readBytes int, send func(c net.Conn) error) func(context.Co
 }
 
 func head(lines ...string) string {
-	return "POST /v1/events HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer " + httpRoot + "\r\n" + strings.Join(append(lines, "", ""), "\r\n")
+	return "POST /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + httpRoot + "\r\n" + strings.Join(append(lines, "", ""), "\r\n")
 }
 
 func text(s string) func(net.Conn) error {
@@ -260,22 +260,22 @@ func rivals(t *testing.T) []rival {
 	}
 	return []rival{
 		{"silent connections", hold(floodConns, "", "")},
-		{"connections kept after one request", hold(floodConns, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n", "")},
-		{"slow headers", hold(2000, "GET /healthz HTTP/1.1\r\nHost: a\r\nX: ", "x")},
+		{"connections kept after one request", hold(floodConns, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "")},
+		{"slow headers", hold(2000, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ", "x")},
 		{"slow bodies", hold(2000, head("Content-Length: 1000000")+strings.Repeat("[", 20_000), "[")},
-		{"slow bodies without a key", hold(2000, "POST /v1/events HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n", "[")},
-		{"answers that nobody reads", hold(2000, strings.Repeat("GET /docs HTTP/1.1\r\nHost: a\r\n\r\n", 200), "")},
+		{"slow bodies without a key", hold(2000, "POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n", "[")},
+		{"answers that nobody reads", hold(2000, strings.Repeat("GET /docs HTTP/1.1\r\nHost: localhost\r\n\r\n", 200), "")},
 		{"half requests", repeat(16, 0, text(head("Content-Length: 1000")+`{"event":`))},
 		{"half heads", repeat(16, 0, text("POST /v1/ev"))},
 		{"100 MB", repeat(4, 512, large(head("Content-Length: 104857600"), false))},
 		{"100 MB in chunks", repeat(4, 512, large(head("Transfer-Encoding: chunked"), true))},
 		{"100 MB of no said length", repeat(4, 512, large(head(), false))},
-		{"100 MB without a key", repeat(4, 512, large("POST /v1/events HTTP/1.1\r\nHost: a\r\nContent-Length: 104857600\r\n\r\n", false))},
+		{"100 MB without a key", repeat(4, 512, large("POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 104857600\r\n\r\n", false))},
 		{"gzip bombs", repeat(8, 512, text(body("gzip", gz)))},
 		{"zstd bombs", repeat(8, 512, text(body("zstd", zs)))},
 		{"nested bombs", repeat(8, 512, text(body("gzip", nested)))},
-		{"large headers", repeat(8, 512, text("GET /healthz HTTP/1.1\r\nHost: a\r\nX: "+strings.Repeat("x", 4<<20)+"\r\n\r\n"))},
-		{"many headers", repeat(8, 512, text("GET /healthz HTTP/1.1\r\nHost: a\r\n"+strings.Repeat("X: x\r\n", 200_000)+"\r\n"))},
+		{"large headers", repeat(8, 512, text("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x", 4<<20)+"\r\n\r\n"))},
+		{"many headers", repeat(8, 512, text("GET /healthz HTTP/1.1\r\nHost: localhost\r\n"+strings.Repeat("X: x\r\n", 200_000)+"\r\n"))},
 		{"no HTTP", repeat(8, 512, text(strings.Repeat("\x16\x03\x01\xff\x00\r\n", 1000)))},
 	}
 }

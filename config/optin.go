@@ -14,8 +14,11 @@ import (
 	"sluice/profile"
 )
 
-// MaxProxies bounds `proxies`.
-const MaxProxies = 100
+// MaxProxies bounds `proxies`, MaxHosts `hosts`.
+const (
+	MaxProxies = 100
+	MaxHosts   = 100
+)
 
 // OptIn is a form of double opt-in.
 type OptIn struct {
@@ -59,6 +62,16 @@ func (c *Config) ProxyPrefixes() []netip.Prefix {
 	return all
 }
 
+// HostNames returns the names by which a server on loopback may be addressed,
+// beside those of loopback: public_url's and hosts.
+func (c *Config) HostNames() []string {
+	names := slices.Clone(c.Hosts)
+	if u, err := url.Parse(c.PublicURL); err == nil && u.Host != "" {
+		names = append(names, u.Host)
+	}
+	return names
+}
+
 func parseProxy(text string) (netip.Prefix, error) {
 	if ip, err := netip.ParseAddr(text); err == nil {
 		ip = ip.Unmap().WithZone("")
@@ -94,6 +107,14 @@ func (c *Config) validateOptIn() error {
 	for _, text := range c.Proxies {
 		_, err := parseProxy(text)
 		errs = append(errs, c.wrong("proxies", err))
+	}
+	if len(c.Hosts) > MaxHosts {
+		errs = append(errs, c.wrong("hosts", fmt.Errorf("has %d entries, the most is %d", len(c.Hosts), MaxHosts)))
+	}
+	for _, host := range c.Hosts {
+		if _, err := netip.ParseAddr(host); err != nil && !isHostname(host) {
+			errs = append(errs, c.wrong("hosts", fmt.Errorf("has %.100q, want a name such as api.example.com, without a port", host)))
+		}
 	}
 	if c.PublicURL != "" {
 		errs = append(errs, c.wrong("public_url", checkWebURL(c.PublicURL)))

@@ -70,7 +70,7 @@ func (m *Mailer) Make(ctx context.Context, mails []Mail) {
 		case err != nil:
 			mail.Err = fmt.Errorf("look up the recipient: %w: %w", ErrNotNow, err)
 		default:
-			mail.Content, authors[i], mail.Err = m.render(ctx, mail.Send, mail.Content, profiles[keyOf(mail.Send)], slow)
+			mail.Content, authors[i], mail.Err = m.render(ctx, mail.Send, mail.Content, ofRecipient(mail.Send, profiles[keyOf(mail.Send)]), slow)
 		}
 		bytes += len(mail.Content)
 	}
@@ -104,6 +104,17 @@ func keyOf(s *sluice.Send) sluice.UserKey {
 	}
 	address, _ := profile.NormalAddress(s.To) // nobody has one that is none
 	return sluice.UserKey{Kind: sluice.KeyEmail, Name: address}
+}
+
+// ofRecipient returns the profile that a send is rendered with: the one that was
+// looked up, if it is the recipient's own, else nil. Whoever hands in mail may
+// name any user and any address. What is known of one user must not be read in a
+// mailbox of somebody else, so the user has to have the address.
+func ofRecipient(s *sluice.Send, p *profile.Profile) *profile.Profile {
+	if p == nil || s.User == "" || p.HasAddress(s.To) { // without a user it was found by the address
+		return p
+	}
+	return nil
 }
 
 // profiles looks up the recipients of mails that are templates. Who is not there

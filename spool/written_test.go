@@ -66,6 +66,26 @@ func mailsTo(content string, users ...string) []spool.Mail {
 	return mails
 }
 
+// What is known of a user is read in his own mailbox only: whoever hands in mail
+// may name any user and any address.
+func TestNobodyElseReadsAProfile(t *testing.T) {
+	m, nameless := newMailer(t)
+	mail := &sluice.TemplateVersion{Subject: "Hello {{${first_name}}}", HTML: `<p>{{custom_attribute.${plan}}}</p>`}
+	content := template.Content{Mail: mail}
+	for to, want := range map[string]string{"thief@example.com": "Hello\r\n", "ann@example.com": "Hello Ann\r\n", "ANN@Example.COM": "Hello Ann\r\n", "ann@example.com.evil.example": "Hello\r\n"} {
+		mails := mailsTo(string(content.Append(nil)), "ann")
+		mails[0].Send.To = to
+		if m.Make(t.Context(), mails); mails[0].Err != nil || !bytes.Contains(mails[0].Envelope.Content, []byte("Subject: "+want)) {
+			t.Errorf("a mail for ann to %s: %v\n%s", to, mails[0].Err, mails[0].Envelope.Content)
+		}
+	}
+	mails := mailsTo(string(content.Append(nil)), nameless.String(), "cid")
+	mails[0].Send.To, mails[1].Send.To = "thief@example.com", "thief@example.com"
+	if m.Make(t.Context(), mails); bytes.Contains(mails[0].Envelope.Content, []byte("gold")) || bytes.Contains(mails[1].Envelope.Content, []byte("Cid")) {
+		t.Errorf("%s\n%s", mails[0].Envelope.Content, mails[1].Envelope.Content)
+	}
+}
+
 // A mail that is no stored template is made for each as one that is, by what is
 // known of him; who has no external id is found by his number. Whoever is not
 // among those for whom it is gets none.
@@ -78,6 +98,7 @@ func TestMailsOfTheirOwn(t *testing.T) {
 	for state, want := range map[string]string{"": "ann bob cid " + nameless.String(), "subscribed": "ann bob " + nameless.String(), "opted_in": "ann"} {
 		content := template.Content{Mail: mail, State: state, Variables: `{"n":7}`}
 		mails := mailsTo(string(content.Append(nil)), "ann", "bob", "cid", nameless.String(), "gone")
+		mails[3].Send.To = "bob@example.com"
 		m.Make(t.Context(), mails)
 		var made []string
 		for i := range mails {

@@ -47,10 +47,10 @@ func (s *served) raw(t *testing.T, bytes string, want int) (statuses []int) {
 func TestOddRequests(t *testing.T) {
 	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
-	const get, end = "GET /healthz HTTP/1.1\r\nHost: a\r\n", "\r\n"
-	const post = "POST /v1/events HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer " + testRoot + "\r\n"
+	const get, end = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n", "\r\n"
+	const post = "POST /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + testRoot + "\r\n"
 	const event = `{"event":"a"}`
-	smuggled := "DELETE /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
+	smuggled := "DELETE /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	sized := func(body string) string { return fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body) }
 	tests := []struct {
 		name, bytes string
@@ -62,24 +62,24 @@ func TestOddRequests(t *testing.T) {
 		{"HTTP/1.0", "GET /healthz HTTP/1.0\r\n\r\n" + get + end, "200"}, // closed, as 1.0 is
 		{"HTTP/0.9", "GET /healthz\r\n\r\n", "400"},
 		{"HTTP/2 without asking", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "400"},
-		{"HTTP/9", "GET / HTTP/9.9\r\nHost: a\r\n\r\n", "505"},
-		{"absolute form", "GET http://a/healthz HTTP/1.1\r\nHost: b\r\n\r\n", "[200]"}, // RFC 9112, 3.2.2
-		{"absolute form without a path", "GET http://a HTTP/1.1\r\nHost: a\r\n\r\n", "[404]"},
-		{"authority form", "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", "[404]"},
-		{"asterisk form", "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", "[200]"}, // RFC 9110, 9.3.7
+		{"HTTP/9", "GET / HTTP/9.9\r\nHost: localhost\r\n\r\n", "505"},
+		{"absolute form", "GET http://localhost/healthz HTTP/1.1\r\nHost: b\r\n\r\n", "[200]"}, // RFC 9112, 3.2.2
+		{"absolute form without a path", "GET http://localhost HTTP/1.1\r\nHost: localhost\r\n\r\n", "[404]"},
+		{"authority form", "CONNECT localhost:443 HTTP/1.1\r\nHost: localhost:443\r\n\r\n", "[404]"},
+		{"asterisk form", "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", "[200]"}, // RFC 9110, 9.3.7
 		{"no host", "GET /healthz HTTP/1.1\r\n\r\n", "400"},
 		{"two hosts", get + "Host: b\r\n" + end, "400"}, // RFC 9112, 3.2
 		{"space in a name", get + "X : 1\r\n" + end, "400"},
 		{"folded header", get + "X: 1\r\n 2\r\n" + end, "[200]"}, // RFC 9112, 5.2: replaced by a space
 		{"control character", get + "X: \x01\r\n" + end, "400"},
 		{"bytes beyond ASCII in a header", get + "X-Request-Id: \xff\xfe\r\n" + end, "[200]"},
-		{"bytes beyond ASCII in a path", "GET /\xff\xfe HTTP/1.1\r\nHost: a\r\n\r\n", "[404]"},
-		{"escaped bytes in a path", "GET /%ff%00 HTTP/1.1\r\nHost: a\r\n\r\n", "[404]"},
-		{"a wrong escape", "GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n", "400"},
+		{"bytes beyond ASCII in a path", "GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n", "[404]"},
+		{"escaped bytes in a path", "GET /%ff%00 HTTP/1.1\r\nHost: localhost\r\n\r\n", "[404]"},
+		{"a wrong escape", "GET /%zz HTTP/1.1\r\nHost: localhost\r\n\r\n", "400"},
 		{"bytes that are no UTF-8 in a body", post + sized("{\"event\":\"\xff\"}"), "[400]"},
 		{"large header", get + "X: " + strings.Repeat("x", 64<<10) + "\r\n" + end, "431"},
 		{"many headers", get + strings.Repeat("X: x\r\n", 20_000) + end, "431"},
-		{"long path", "GET /" + strings.Repeat("x", 64<<10) + " HTTP/1.1\r\nHost: a\r\n\r\n", "431"},
+		{"long path", "GET /" + strings.Repeat("x", 64<<10) + " HTTP/1.1\r\nHost: localhost\r\n\r\n", "431"},
 		{"two keys", post + "Authorization: Bearer x\r\n" + sized(event), "[202]"}, // the first counts
 		{"two Idempotency-Keys", post + "Idempotency-Key: a\r\nIdempotency-Key: b\r\n" + sized(event), "[400]"},
 		{"unknown expectation", post + "Expect: miracles\r\n" + sized(event), "417"},

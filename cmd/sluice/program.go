@@ -56,7 +56,8 @@ const (
 func NewProgram(cfg *config.Config, log *slog.Logger) *Program {
 	p := &Program{config: cfg, log: log}
 	p.server = api.New(cfg.Listen, p, log, api.Options{
-		RootKey: cfg.RootKey.Reveal(), KeyItemsPerSecond: cfg.KeyRate, BrazeLimits: brazeLimits(&cfg.Braze), Proxies: cfg.ProxyPrefixes(), Version: version, Revision: revision(),
+		RootKey: cfg.RootKey.Reveal(), KeyItemsPerSecond: cfg.KeyRate, BrazeLimits: brazeLimits(&cfg.Braze), Proxies: cfg.ProxyPrefixes(),
+		Proxied: cfg.PublicURL != "", Hosts: cfg.HostNames(), Version: version, Revision: revision(),
 	})
 	return p
 }

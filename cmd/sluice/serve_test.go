@@ -48,7 +48,7 @@ var listening = regexp.MustCompile(`listen=(\S+)`)
 func startServe(t *testing.T, dir string, environ ...string) *served {
 	t.Helper()
 	configure(t, dir, serveFile)
-	return serveConfigured(t, dir, environ...)
+	return serveConfigured(t, dir, append([]string{"SLUICE_ROOT_KEY=" + testRoot}, environ...)...)
 }
 
 // configure writes the configuration of a directory: its own data, and a text.
@@ -89,7 +89,12 @@ func serveConfigured(t *testing.T, dir string, environ ...string) *served {
 
 func (s *served) get(t *testing.T, path string) (int, string) {
 	t.Helper()
-	res, err := s.client.Get(s.url + path)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+testRoot) // with public_url the metrics want a key
+	res, err := s.client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

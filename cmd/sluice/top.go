@@ -28,9 +28,10 @@ goes, whether the ledger adds up, and what somebody has to decide about. Ctrl-C 
 
 It asks one process, by its API: that which listens where the configuration says, or
 --url. Each process shows what it does itself; the ledger is that of all. While the
-server listens on loopback no key is needed but for the ledger; else one with the
-permissions metrics:read and ledger:read. Without --key-file the root_key of the
-configuration is used, if there is one.
+server listens on loopback and no proxy stands before it (public_url, proxies), no key
+is needed but for the ledger; else one with the permissions metrics:read and
+ledger:read. Without --key-file the root_key of the configuration is used, if there is
+one.
 `
 
 var topFlags = []flagSpec{
