@@ -69,6 +69,7 @@ var (
 	descSize       = desc("data_size_bytes", "Size of the file system of the data directory.")
 	descSuppressed = desc("suppressed_entries", "Addresses and domains that are not mailed, as this process has them in memory.")
 	descSupprAge   = desc("suppressions_age_seconds", "How long ago it was known that no suppression has changed but those that are in force here.")
+	descSupprStale = desc("suppressions_stale", "1 while mail of a class waits because the suppressions here are too old for it (suppression_age_seconds), else 0.", "class")
 	descDomain     = desc("sender_domain_findings", "Of a domain that mail is sent from: what is wrong with it in DNS. At most 100 domains.", "domain", "severity")
 	descBuild      = desc("build_info", "1; the labels say what runs.", "version", "revision", "goversion")
 	descProcesses  = desc("live_processes", "Processes that share the roles, this one included.")
@@ -167,6 +168,9 @@ func (m metrics) collectTimes(ch chan<- prometheus.Metric, s *Stats) {
 	histogram(descAppend, s.AppendItems)
 	ch <- prometheus.MustNewConstMetric(descSuppressed, prometheus.GaugeValue, float64(s.Suppressed))
 	ch <- prometheus.MustNewConstMetric(descSupprAge, prometheus.GaugeValue, s.SuppressionsAge)
+	for class, stale := range s.SuppressionsStale {
+		ch <- prometheus.MustNewConstMetric(descSupprStale, prometheus.GaugeValue, b2f(stale), class.String())
+	}
 	m.collectLedger(ch, s)
 	m.collectRoutes(ch, s)
 	for _, d := range s.Domains {

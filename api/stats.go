@@ -125,6 +125,10 @@ type Stats struct {
 	Suppressed      int
 	SuppressionsAge float64 // in seconds
 
+	// SuppressionsStale tells of each class whether its mail waits for them: they are
+	// too old. nil: this process does not send.
+	SuppressionsStale map[sluice.Class]bool
+
 	// Domains are those that mail was sent from, a hundred at most; nil: nobody
 	// looks at them.
 	Domains []SenderDomain

@@ -239,6 +239,8 @@ func (everybody) Check(string, sluice.Class, string) (string, bool) { return "",
 
 func (everybody) Ready([]string) {}
 
+func (everybody) Fresh(sluice.Class) bool { return true }
+
 // swallower is a transport that takes everything at once.
 type swallower struct {
 	took   atomic.Int64

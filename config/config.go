@@ -108,6 +108,8 @@ type Config struct {
 
 	SuppressionSets []SuppressionSet `yaml:"suppression_sets" only:"file" doc:"Redis sets of domains and addresses that are not mailed, followed where they are: the set's key, then its settings. SADD and SREM are in force within a second; the set is never changed."`
 
+	SuppressionAge SuppressionAge `yaml:"suppression_age_seconds" doc:"How old the list of those who are not mailed may be when mail is taken to be sent. A process that cannot reach the database does not know who has unsubscribed: from then on mail waits, none is lost. /readyz says so."`
+
 	UnsubscribeMailto string `yaml:"unsubscribe_mailto" doc:"An address of yours that takes mails of those who want no more: it goes into the headers of marketing mail, beside the link. Somebody has to read them. Needs public_url." sample:"unsubscribe@example.com"`
 
 	AcceptGaps bool `yaml:"accept_gaps" doc:"true: a follower that finds a part of its log or list missing goes on behind it, and what is missing is lost. Without it such a follower stands still and says so. Set it for one start, to recover, never for good."`
@@ -235,6 +237,7 @@ func Default() *Config {
 		Sending:         string(route.Sink),
 		Domains:         Domains{Check: true},
 		InDoubtSeconds:  605,
+		SuppressionAge:  SuppressionAge{Marketing: 5, Transactional: 60},
 		Mailboxes:       Mailboxes{Keep: sinkbox.DefaultMails, Megabytes: sinkbox.DefaultBytes >> 20, WithinSeconds: int(sinkbox.DefaultWithin.Seconds())},
 		Log:             Log{Level: "info", Format: "text"},
 		StartSeconds:    60,

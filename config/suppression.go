@@ -15,6 +15,15 @@ const (
 	MaxSetNameBytes = 160
 )
 
+// MaxSuppressionAgeSeconds bounds the age of the list of those who are not mailed.
+const MaxSuppressionAgeSeconds = 86_400
+
+// SuppressionAge is how old the list may be, by the class of mail.
+type SuppressionAge struct {
+	Marketing     int `yaml:"marketing" doc:"Marketing mail waits while the list is older, 1 to 86400 seconds."`
+	Transactional int `yaml:"transactional" doc:"Transactional mail waits while the list is older, 1 to 86400 seconds."`
+}
+
 // SuppressionSet is a foreign set that is followed: its members are not mailed.
 type SuppressionSet struct {
 	Name       string // its key in Redis: the key of the mapping

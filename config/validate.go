@@ -31,6 +31,8 @@ func (c *Config) validate() error {
 		c.wrong("timeseries", checkTimeSeries(c.TimeSeries)),
 		c.wrong("timeseries_bulk", between(c.TimeSeriesBulk, 1, mongostore.MaxBulk)),
 		c.wrong("in_doubt_seconds", between(c.InDoubtSeconds, 1, MaxInDoubtSeconds)),
+		c.wrong("suppression_age_seconds.marketing", between(c.SuppressionAge.Marketing, 1, MaxSuppressionAgeSeconds)),
+		c.wrong("suppression_age_seconds.transactional", between(c.SuppressionAge.Transactional, 1, MaxSuppressionAgeSeconds)),
 		c.wrong("start_seconds", between(c.StartSeconds, 0, MaxStartSeconds)),
 		c.wrong("shutdown_seconds", between(c.ShutdownSeconds, 1, MaxShutdownSeconds)),
 	}

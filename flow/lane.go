@@ -77,6 +77,9 @@ func LaneName(p sluice.Priority, c sluice.Class) string {
 	return LaneNames[2*int(p-sluice.PriorityHigh)+int(c-sluice.ClassTransactional)]
 }
 
+// MarketingLane is how the names of lanes of marketing mail end.
+const MarketingLane = "-marketing"
+
 // LaneNames are all lanes but sublanes, the most urgent first, of each priority
 // those of transactional mail first.
 var LaneNames = []string{"high", "high-marketing", "normal", "normal-marketing", "low", "low-marketing"}

@@ -160,6 +160,8 @@ func (n nobody) Check(address string, _ sluice.Class, _ string) (string, bool) {
 
 func (nobody) Ready([]string) {}
 
+func (nobody) Fresh(sluice.Class) bool { return true }
+
 // open builds a process; nothing runs yet.
 func (b *bed) open(routes spool.Routes, suppress nobody) *office {
 	b.Helper()

@@ -49,6 +49,10 @@ type Suppressor interface {
 	// Ready is told of addresses that are checked next, so that it need not read
 	// of them one after the other.
 	Ready(addresses []string)
+
+	// Fresh reports whether Check is recent enough for mail of a class to leave. It
+	// waits for nobody.
+	Fresh(class sluice.Class) bool
 }
 
 // Begin reads where partitions stand. Whoever stores them calls it before he

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -359,7 +360,10 @@ func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transpor
 		if q == nil {
 			break
 		}
-		take := s.ask(t, q.items[0], now)
+		take := Take{Wait: staleAgain}
+		if s.fresh(q) {
+			take = s.ask(t, q.items[0], now)
+		}
 		if !take.OK && take.Wait > 0 && (w.wait == 0 || take.Wait < w.wait) {
 			w.wait = take.Wait
 		}
@@ -392,6 +396,19 @@ func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transpor
 		default:
 		}
 	}
+}
+
+// staleAgain is after what time a worker looks again at a lane whose class the list
+// of the suppressed is too old for.
+const staleAgain = 500 * time.Millisecond
+
+// fresh reports whether the list of the suppressed is recent enough for a lane. If
+// not, its sends wait there, unmarked.
+func (s *Sender) fresh(q *queue) bool {
+	if strings.HasSuffix(q.main, flow.MarketingLane) {
+		return s.Suppress.Fresh(sluice.ClassMarketing)
+	}
+	return s.Suppress.Fresh(sluice.ClassTransactional)
 }
 
 // ask asks whether a send may go by a transport. One that cannot be read needs
@@ -440,6 +457,8 @@ func (s *Sender) attempt(ctx context.Context, t sluice.Transport, window []*item
 			s.hand(ctx, finished{item: marked.item})
 		case e.verdict.outcome != nil:
 			s.hand(ctx, finished{item: marked.item, verdict: e.verdict})
+		case !s.Suppress.Fresh(marked.item.send.Class): // this process was stopped meanwhile
+			s.hand(ctx, finished{item: marked.item, waits: true})
 		default:
 			if reason, suppressed := s.Suppress.Check(marked.item.send.To, marked.item.send.Class, marked.item.send.App); suppressed {
 				s.hand(ctx, finished{item: marked.item, verdict: verdict{outcome: suppressedOutcome(&marked.item.send, reason, now.UnixMilli())}})

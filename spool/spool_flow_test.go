@@ -175,6 +175,8 @@ func (l *lately) Check(string, sluice.Class, string) (string, bool) { return "co
 
 func (*lately) Ready([]string) {}
 
+func (*lately) Fresh(sluice.Class) bool { return true }
+
 // telling is a Maker that tells when a window is made.
 type telling struct {
 	spool.Maker

@@ -32,36 +32,42 @@ const (
 // one row by its key. Where that has risen it reads what has changed. Nobody has
 // to tell it, so it matters to nobody whether Redis answers. While the database
 // does not, the list stays as it is: nothing is changed then, since changes are
-// transactions.
+// transactions. But another process may reach the database and take an
+// unsubscribe: so the list has an age, and senders take no mail with a list that is
+// too old (age.go).
 type Follower struct {
 	List  *List
 	Store sluice.SuppressionStore
 	Clock sluice.Clock
 	Log   *slog.Logger
 
+	// Oldest bounds the age of a list that mail is checked against.
+	Oldest Ages
+
 	mu     sync.Mutex
-	at     int64 // all changes up to it are in the list
-	looked time.Time
+	at     int64     // all changes up to it are in the list
+	looked time.Time // when the last successful look began, by the machine's own clock (age.go)
 	failed error
+	stale  [2]bool // what the log was told, by class: owned by the goroutine that follows
 }
 
 // Status is how far a follower is.
 type Status struct {
-	Number int64     // of the last change that is in force here
-	Looked time.Time // when it was last known that there is no other
-	Err    error     // why it is not known now
+	Number int64         // of the last change that is in force here
+	Age    time.Duration // how long ago it was last known that there is no other
+	Err    error         // why it is not known now
 }
 
 // Status returns how far it is.
 func (f *Follower) Status() Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return Status{f.at, f.looked, f.failed}
+	return Status{f.at, age(f.looked, time.Now()), f.failed}
 }
 
 // Load reads all suppressions. Nothing may be sent before it has returned.
 func (f *Follower) Load(ctx context.Context) error {
-	began := f.Clock.Now()
+	began, looked := f.Clock.Now(), time.Now()
 	// First the number, then the rows: what changes meanwhile is read again.
 	last, err := f.Store.LastSuppression(ctx)
 	if err != nil {
@@ -99,7 +105,7 @@ func (f *Follower) Load(ctx context.Context) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.at, f.looked, f.failed = last, began, nil
+	f.at, f.looked, f.failed = last, looked, nil
 	return nil
 }
 
@@ -116,6 +122,7 @@ func (f *Follower) Run(fetch, work context.Context) {
 		if err := f.Look(fetch); err != nil && fetch.Err() == nil {
 			f.fail(err)
 		}
+		f.tellAge()
 	}
 }
 
@@ -134,7 +141,7 @@ func (f *Follower) fail(err error) {
 func (f *Follower) Look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	began := f.Clock.Now()
+	began, looked := f.Clock.Now(), time.Now()
 	at := f.Status().Number // nobody else changes it
 	last, err := f.Store.LastSuppression(ctx)
 	if err != nil {
@@ -160,7 +167,7 @@ func (f *Follower) Look(ctx context.Context) error {
 		}
 		f.reached(at, time.Time{})
 	}
-	f.reached(at, began)
+	f.reached(at, looked)
 	return nil
 }
 

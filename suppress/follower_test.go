@@ -47,7 +47,7 @@ func suppress(t *testing.T, s *sqlstore.Store, removed bool, millis int64, entri
 	}
 }
 
-func follow(t *testing.T, s *sqlstore.Store) (*Follower, func(address string) bool) {
+func follow(t *testing.T, s sluice.SuppressionStore) (*Follower, func(address string) bool) {
 	t.Helper()
 	f := &Follower{List: NewList(sluice.SystemClock{}), Store: s, Clock: sluice.SystemClock{}, Log: slog.New(slog.DiscardHandler)}
 	if err := f.Load(t.Context()); err != nil {

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"sluice"
 	"sluice/api"
+	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/meter"
@@ -33,6 +35,11 @@ func (e *engine) ready() error {
 	}
 	if err := e.store.Ping(ctx); err != nil {
 		errs = append(errs, fmt.Errorf("database: %w", err))
+	}
+	if e.config.HasRole(config.RoleSend) {
+		if err := e.suppressions.Stale(); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	status := e.leases.Status()
 	if status.Err != nil {
@@ -79,7 +86,13 @@ func (e *engine) snapshot() api.Stats {
 	for role, c := range status.Changes {
 		s.LeaseChanges[role] = api.LeaseChanges(c)
 	}
-	s.Suppressed, s.SuppressionsAge = e.suppressions.List.Len(), e.clock.Now().Sub(e.suppressions.Status().Looked).Seconds()
+	s.Suppressed, s.SuppressionsAge = e.suppressions.List.Len(), e.suppressions.Status().Age.Seconds()
+	if e.config.HasRole(config.RoleSend) {
+		s.SuppressionsStale = make(map[sluice.Class]bool)
+		for _, class := range []sluice.Class{sluice.ClassMarketing, sluice.ClassTransactional} {
+			s.SuppressionsStale[class] = !e.suppressions.Fresh(class)
+		}
+	}
 	// Without an answer the metrics are missing, and an alert can ask for that.
 	s.DiskFreeBytes, s.DiskSizeBytes, _ = freeBytes(e.config.Data)
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"sluice"
 	"sluice/config"
@@ -12,7 +13,10 @@ import (
 
 // openSuppressions loads who is not mailed.
 func (e *engine) openSuppressions(ctx context.Context) error {
-	e.suppressions = &suppress.Follower{List: suppress.NewList(e.clock), Store: e.store, Clock: e.clock, Log: e.log}
+	age := &e.config.SuppressionAge
+	e.suppressions = &suppress.Follower{List: suppress.NewList(e.clock), Store: e.store, Clock: e.clock, Log: e.log, Oldest: suppress.Ages{
+		Marketing: time.Duration(age.Marketing) * time.Second, Transactional: time.Duration(age.Transactional) * time.Second,
+	}}
 	return e.suppressions.Load(ctx)
 }
 

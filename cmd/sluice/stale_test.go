@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/faults"
+	"sluice/servers"
+	"sluice/sqlstore"
+)
+
+const staleFile = `
+partitions: 2
+database: %s
+domains: {check: false}
+suppression_age_seconds: {marketing: 1, transactional: 60}
+routes: {relay: {smtp: {url: 'smtp://%s', plain: true}}}
+sending: on
+`
+
+// A process that is cut off from the database mails nobody who unsubscribes
+// meanwhile by another process; transactional mail goes on for a while. /readyz
+// says so, nothing is lost, and all others get their mail when it is back.
+func TestCutOffFromTheDatabaseNobodyUnsubscribedIsMailed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	maria, err := servers.StartMariaDB(t.Context(), servers.MariaDBOptions{Dir: filepath.Join(dir, "maria")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = maria.Kill() })
+	if err := maria.CreateDatabase(t.Context(), "stale"); err != nil {
+		t.Fatal(err)
+	}
+	proxy, err := faults.NewProxy("tcp", maria.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = proxy.Close() })
+	receiver := startReceiver(t)
+	configure(t, dir, fmt.Sprintf(staleFile, "mysql://root@"+proxy.Addr()+"/stale", receiver.Addr()))
+	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+
+	other, err := sqlstore.Open(t.Context(), "mysql://root@"+maria.Addr()+"/stale", sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	ledger := func(state sluice.SendState) (n int64) {
+		t.Helper()
+		totals, err := other.SendTotals(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range totals {
+			if of.State == state {
+				n += of.Count
+			}
+		}
+		return n
+	}
+
+	// The mail waits in its lane when the database goes away.
+	mustRun(t, dir, "sending", "stop")
+	await(t, "marketing mail is stopped", func() bool { return s.metric(t, "sluice_marketing_stopped") == 1 })
+	s.mailed(t, `{"from":"shop@example.com","subject":"s","text":"t","to":["ann@example.com","bob@example.com"],"class":"marketing"}`)
+	await(t, "the mail is in its lanes", func() bool { return ledger(sluice.SendWaiting) == 2 })
+	proxy.Refuse(true)
+	proxy.Cut()
+	if _, err := other.Suppress(t.Context(), []sluice.Suppression{{Entry: "ann@example.com", Reason: sluice.SuppressUnsubscribe, Scope: sluice.ScopeMarketing, TimeMillis: time.Now().UnixMilli()}}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the program says that marketing mail waits", func() bool {
+		_, text := s.get(t, "/readyz")
+		_, metrics := s.get(t, "/metrics")
+		return strings.Contains(text, "marketing mail waits until the database answers") && strings.Contains(metrics, `sluice_suppressions_stale{class="marketing"} 1`)
+	})
+	mustRun(t, dir, "sending", "resume")
+	await(t, "marketing mail is not stopped", func() bool { return s.metric(t, "sluice_marketing_stopped") == 0 })
+	s.mailed(t, `{"from":"shop@example.com","subject":"s","text":"t","to":"cy@example.com","class":"transactional"}`)
+	await(t, "transactional mail leaves", func() bool { return slices.Contains(got(receiver), "cy@example.com") })
+
+	proxy.Refuse(false)
+	await(t, "the others get theirs", func() bool { return len(got(receiver)) >= 2 })
+	await(t, "who has unsubscribed is left out", func() bool { return ledger(sluice.SendSuppressed) == 1 })
+	if all := got(receiver); slices.Contains(all, "ann@example.com") {
+		t.Errorf("%v got mail: one of them had unsubscribed", all)
+	}
+}
