@@ -12,14 +12,17 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TEST_TIMEOUT  := 30m
 CHAOS_TIMEOUT := 30m
 KILLS         := 200
+ROUNDS        := 500
+ROUNDS_FILE   := $(CURDIR)/chaos-rounds.txt
+AT_ONCE       := 1
 FUZZ_SECONDS  := 20
 BENCH_ARGS    :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint chaos bench fuzz deps deps-test clean
+.PHONY: help run build test lint chaos chaos-rounds bench fuzz deps deps-test clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: deps build ## install what is missing, build, run the demo
 	./$(BIN) demo
@@ -40,6 +43,10 @@ lint: ## gofmt, go vet, staticcheck with every check: see CONTRIBUTING.md
 
 chaos: deps ## the long crash suite: KILLS (200) kills at random instants
 	go test ./chaos -count=1 -timeout 120m -args -kills=$(KILLS)
+
+# Goes on after the rounds that the file has, so it may be ended at any time.
+chaos-rounds: deps ## ROUNDS (500) rounds of faults, noted in ROUNDS_FILE; AT_ONCE (1) side by side
+	go test ./chaos -count=1 -timeout 24h -run 'TestRounds$$' -args -rounds=$(ROUNDS) -rounds-file=$(ROUNDS_FILE) -at-once=$(AT_ONCE)
 
 bench: deps-test build ## measure this machine: small benchmarks, then the program's own
 	go test -run '^$$' -bench . -benchmem ./...

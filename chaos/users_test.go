@@ -1,7 +1,7 @@
 package chaos
 
 import (
-	"encoding/json"
+	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -178,28 +178,38 @@ func countOf(all []profile.Tally) (n int64) {
 func (w *world) profiles() map[int]*profile.Profile {
 	w.t.Helper()
 	all := map[int]*profile.Profile{}
-	rows, err := w.db.QueryContext(w.t.Context(), "SELECT profile FROM users WHERE to_number = 0")
+	for name, p := range profilesOf(w.t, w.db) {
+		i, err := strconv.Atoi(name[len("u-"):])
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		all[i] = p
+	}
+	return all
+}
+
+// profilesOf returns all users by their external ids.
+func profilesOf(t *testing.T, db *sql.DB) map[string]*profile.Profile {
+	t.Helper()
+	all := map[string]*profile.Profile{}
+	rows, err := db.QueryContext(t.Context(), "SELECT profile FROM users WHERE to_number = 0")
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var text string
 		if err := rows.Scan(&text); err != nil {
-			w.t.Fatal(err)
+			t.Fatal(err)
 		}
 		p, err := profile.Parse(text)
 		if err != nil {
-			w.t.Fatal(err)
+			t.Fatal(err)
 		}
-		var i int
-		if err := json.Unmarshal([]byte(p.ExternalID[len("u-"):]), &i); err != nil {
-			w.t.Fatal(err)
-		}
-		all[i] = p
+		all[p.ExternalID] = p
 	}
 	if err := rows.Err(); err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return all
 }

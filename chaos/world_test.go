@@ -94,7 +94,6 @@ type world struct {
 // program is one running sluice.
 type program struct {
 	cmd    *exec.Cmd
-	log    *bytes.Buffer
 	exited chan struct{}
 }
 
@@ -220,34 +219,50 @@ event_time: {past_days: 0}
 // start starts a program, with failpoints armed if any are named.
 func (w *world) start(failpoints string) *program {
 	w.t.Helper()
-	p := &program{log: &bytes.Buffer{}, exited: make(chan struct{})}
-	p.cmd = exec.Command(binary, "serve", "--config", filepath.Join(w.dir, "sluice.yaml"))
-	p.cmd.Dir = w.dir
+	p := startBinary(w.t, binary, w.dir, filepath.Join(w.dir, "sluice.yaml"), w.environ(failpoints), failpoints)
+	w.mu.Lock()
+	w.programs = append(w.programs, p)
+	w.mu.Unlock()
+	return p
+}
+
+// startBinary starts a program. If the test fails, the end of its log is printed.
+func startBinary(t *testing.T, binary, dir, config string, environ []string, what string) *program {
+	t.Helper()
+	p := &program{exited: make(chan struct{})}
+	p.cmd = exec.Command(binary, "serve", "--config", config)
+	p.cmd.Dir = dir
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	p.cmd.Env = w.environ(failpoints)
-	file, err := os.CreateTemp(w.dir, "log")
+	p.cmd.Env = environ
+	file, err := os.CreateTemp(dir, "log")
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	p.cmd.Stdout, p.cmd.Stderr = file, file
 	if err := p.cmd.Start(); err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	go func() { // ends with the program
 		_ = p.cmd.Wait()
 		_ = file.Close()
 		close(p.exited)
 	}()
-	w.mu.Lock()
-	w.programs = append(w.programs, p)
-	w.mu.Unlock()
-	w.t.Cleanup(func() {
-		if w.t.Failed() {
-			text, _ := os.ReadFile(file.Name())
-			w.t.Logf("log of the program started with failpoints %q:\n%s", failpoints, lastBytes(text, 6000))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log of the program started with %q:\n%s", what, lastBytes(p.logged(t), 6000))
 		}
 	})
 	return p
+}
+
+// logged is what the program has written.
+func (p *program) logged(t *testing.T) []byte {
+	t.Helper()
+	text, err := os.ReadFile(p.cmd.Stderr.(*os.File).Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // environ is what a program is started with.

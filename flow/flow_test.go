@@ -74,6 +74,14 @@ func dialClusterNode(t *testing.T) *Redis {
 	return &Redis{client: client, name: "cluster node"}
 }
 
+// A start waits for a cluster of which a node is away, as it does for a server.
+func TestAClusterThatIsDownIsAway(t *testing.T) {
+	r := dialClusterNode(t) // of the slots it knows nobody
+	if _, err := r.Get(t.Context(), "key"); !IsAway(err) {
+		t.Errorf("%v does not say that the cluster is away", err)
+	}
+}
+
 // do runs any command and fails the test if it fails.
 func do(t *testing.T, r *Redis, words ...string) string {
 	t.Helper()

@@ -219,13 +219,14 @@ func (r *Redis) wrap(verb string, err error) error {
 
 // IsAway reports whether an error says that a Redis does not answer now, but
 // may in a moment, with nothing changed in the configuration: it is not there,
-// was there until now, or reads its file.
+// was there until now, reads its file, or is of a cluster that is down.
 func IsAway(err error) bool {
 	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
-		return strings.HasPrefix(reply.Error(), "LOADING")
+		word, _, _ := strings.Cut(reply.Error(), " ")
+		return word == "LOADING" || word == "CLUSTERDOWN" || word == "MASTERDOWN"
 	}
 	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return errors.Is(err, rueidis.ErrNoSlot) || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 //go:embed lua/*.lua lua/part/*.lua

@@ -275,6 +275,9 @@ func (r *Redis) Network() string {
 	return "unix"
 }
 
+// Dir returns the directory of its files.
+func (r *Redis) Dir() string { return r.opt.Dir }
+
 // Socket returns the path of the unix socket, which is there also for "tcp".
 func (r *Redis) Socket() string { return r.socket }
 

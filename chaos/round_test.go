@@ -1,0 +1,351 @@
+package chaos
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"sluice/faults"
+	"sluice/flow"
+	"sluice/servers"
+	"sluice/smtp/sink"
+)
+
+const (
+	// roundWithin bounds one round.
+	roundWithin = 4 * time.Minute
+
+	roundPartitions = 8
+)
+
+// round is servers, processes, a load and a fault.
+type round struct {
+	plan
+	t      *testing.T
+	ctx    context.Context
+	rig    *rig
+	random *rand.Rand // of the test's own goroutine
+	dir    string
+
+	nodes   []*servers.Redis // one, or those of a cluster
+	cluster *servers.RedisCluster
+	client  rueidis.Client // ours
+	name    string         // of the database
+	db      *sql.DB        // past the proxies
+	relay   *sink.Sink
+	peers   []*peer
+	load    *load
+
+	// What may be lost: what was accepted between the two. They are set by faults
+	// that put Redis back.
+	lossFrom, lossTo time.Time
+
+	// known has the sends that may be taken twice without a doubt: they waited by
+	// the database when Redis was put back.
+	repeatable map[string]bool
+
+	checks []func() // after the load, at the far end
+}
+
+// peer is one of the processes, with ways to its servers of its own.
+type peer struct {
+	*program
+	config    string
+	redis     *faults.Proxy // nil on a cluster
+	base      *faults.Proxy // nil with SQLite
+	at        string        // its URL, guarded by load.mu
+	redisUser string        // on a cluster, where it is cut off by it
+}
+
+func newRound(t *testing.T, g *rig, p plan, random *rand.Rand) *round {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), roundWithin)
+	t.Cleanup(cancel)
+	r := &round{plan: p, t: t, ctx: ctx, rig: g, random: random, dir: t.TempDir(), name: fmt.Sprintf("r%d", p.seed), repeatable: map[string]bool{}}
+	if p.clustered {
+		r.cluster = g.needCluster(t)
+		r.nodes = r.cluster.Nodes
+		if err := emptyCluster(ctx, r.cluster); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		one, err := servers.StartRedis(ctx, servers.RedisOptions{Dir: filepath.Join(r.dir, "redis"), Listen: "tcp", Extra: roundRedis})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = one.Kill() })
+		r.nodes = []*servers.Redis{one}
+	}
+	r.dial()
+	db, address, url := g.connect(t, p.base, r.name)
+	r.db = db
+	t.Cleanup(r.dropDatabase)
+	var err error
+	if r.relay, err = sink.Start(sink.Options{Fault: r.receiver(random.Uint64())}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.relay.Close() })
+	for i := range p.processes {
+		r.addPeer(i, address, url)
+	}
+	return r
+}
+
+// dial connects our own client.
+func (r *round) dial() {
+	r.t.Helper()
+	var err error
+	if r.client, err = dialNode(r.nodes[0], r.clustered); err != nil {
+		r.t.Fatal(err)
+	}
+	client := r.client
+	r.t.Cleanup(client.Close)
+}
+
+// receiver is how the relay takes mail: slowly, or at once.
+func (r *round) receiver(seed uint64) func(sink.At) sink.Act {
+	if !r.slow {
+		return nil
+	}
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(seed, 4))
+	return func(at sink.At) sink.Act {
+		if at.Step != sink.OnEnd {
+			return sink.Act{}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return sink.Act{Delay: time.Duration(random.IntN(80)) * time.Millisecond}
+	}
+}
+
+// addPeer makes a process's configuration and the ways to its servers.
+func (r *round) addPeer(i int, address, url string) {
+	r.t.Helper()
+	p := &peer{config: filepath.Join(r.dir, fmt.Sprintf("sluice%d.yaml", i))}
+	redis := ""
+	if r.clustered {
+		p.redisUser = fmt.Sprintf("process%d", i)
+		r.allow(p, true, r.nodes...)
+		redis = fmt.Sprintf("redis://%s:secret@%s", p.redisUser, r.nodes[0].Addr())
+	} else {
+		p.redis = r.proxy(r.nodes[0].Addr())
+		redis = "redis://" + p.redis.Addr()
+	}
+	if address != "" {
+		p.base = r.proxy(address)
+		url = fmt.Sprintf(url, p.base.Addr())
+	}
+	text := fmt.Sprintf(`
+listen: 127.0.0.1:0
+redis: %s
+database: %s
+data: %s
+partitions: %d
+event_time: {past_days: 0}
+root_key: %s
+sending: "on"
+in_doubt_seconds: 5
+start_seconds: 30
+domains: {check: false}
+routes:
+  relay: {smtp: {url: 'smtp://%s', plain: true, connections: 2, window: 8}}
+lists:
+  q_events: {}
+%s`, redis, url, filepath.Join(r.dir, fmt.Sprint("data", i)), roundPartitions, httpRoot, r.relay.Addr(), r.kind.config)
+	if err := os.WriteFile(p.config, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	r.peers = append(r.peers, p)
+}
+
+func (r *round) proxy(address string) *faults.Proxy {
+	r.t.Helper()
+	p, err := faults.NewProxy("tcp", address)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// allow lets a process use nodes of the cluster, or cuts it off: its connections end, and
+// it gets no other.
+func (r *round) allow(p *peer, yes bool, nodes ...*servers.Redis) {
+	r.t.Helper()
+	for _, node := range nodes {
+		client, err := dialNode(node, false)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		command := client.B().Arbitrary("ACL", "SETUSER", p.redisUser, "reset", "on", ">secret", "~*", "&*", "+@all").Build()
+		if !yes {
+			command = client.B().Arbitrary("ACL", "DELUSER", p.redisUser).Build()
+		}
+		err = client.Do(r.ctx, command).Error()
+		client.Close()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// start starts a process and waits until it listens.
+func (r *round) start(p *peer, failpoints string) {
+	r.t.Helper()
+	environ := os.Environ()
+	if failpoints != "" {
+		environ = append(environ, faults.EnvFailpoint+"="+failpoints)
+	}
+	p.program = startProgram(r.t, r.dir, p.config, environ, filepath.Base(p.config)+" "+failpoints)
+	started := p.program
+	r.t.Cleanup(func() {
+		started.signal(continued)
+		started.kill()
+	})
+	r.await("the program listens", func() bool {
+		parts := httpListening.FindSubmatch(p.logged(r.t))
+		if parts == nil {
+			return false
+		}
+		at := "http://" + string(parts[1])
+		if r.load != nil {
+			r.load.mu.Lock()
+			defer r.load.mu.Unlock()
+		}
+		p.at = at
+		return true
+	})
+}
+
+// make is the round.
+func (r *round) make() {
+	for i, p := range r.peers {
+		failpoints := ""
+		if i == 0 && r.kind.failpoints != nil {
+			failpoints = r.kind.failpoints(r)
+		}
+		r.start(p, failpoints)
+	}
+	r.allReady()
+	before := r.leaseNumbers()
+	r.load = startLoad(r)
+	r.load.progress()
+	r.kind.strike(r)
+	r.load.progress()
+	r.load.finish()
+	r.allReady()
+	r.checkAll()
+	if after := r.leaseNumbers(); r.kind.strict && after != before {
+		r.t.Errorf("leases have moved %d times between processes that live", after-before)
+	}
+}
+
+// allReady waits until every process says that it is.
+func (r *round) allReady() {
+	r.t.Helper()
+	client := &http.Client{Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	for i, p := range r.peers {
+		said := ""
+		r.awaitOr(fmt.Sprintf("process %d is ready", i), func() bool {
+			res, err := client.Get(p.at + "/readyz")
+			if err != nil {
+				said = err.Error()
+				return false
+			}
+			defer res.Body.Close()
+			text, _ := io.ReadAll(res.Body)
+			said = string(text)
+			return res.StatusCode == http.StatusOK
+		}, func() string { return said })
+	}
+	r.await("all leases are shared out", func() bool { return r.leasesHeld() })
+}
+
+// leasesHeld reports whether each partition has somebody who stores it.
+func (r *round) leasesHeld() bool {
+	return r.number("SELECT COUNT(*) FROM leases WHERE role = 'store'") == roundPartitions
+}
+
+// leaseNumbers is how often leases were taken in all.
+func (r *round) leaseNumbers() int64 {
+	r.t.Helper()
+	n := int64(-1)
+	r.await("the database says how often leases were taken", func() bool {
+		n = r.number("SELECT COALESCE(SUM(number), 0) FROM leases WHERE role IN ('store', 'send')")
+		return n >= 0
+	})
+	return n
+}
+
+// number returns what a query finds, -1 if the database does not answer.
+func (r *round) number(query string, args ...any) int64 {
+	ctx, cancel := context.WithTimeout(r.ctx, 10*time.Second)
+	defer cancel()
+	var n int64
+	if err := r.db.QueryRowContext(ctx, query, args...).Scan(&n); err != nil {
+		return -1
+	}
+	return n
+}
+
+// await waits for a condition.
+func (r *round) await(what string, ok func() bool) {
+	r.t.Helper()
+	r.awaitOr(what, ok, func() string { return "" })
+}
+
+// awaitOr is await that says more when it was in vain.
+func (r *round) awaitOr(what string, ok func() bool, said func() string) {
+	r.t.Helper()
+	limit := time.Now().Add(settleWithin)
+	for !ok() {
+		if time.Now().After(limit) || r.ctx.Err() != nil {
+			r.t.Fatalf("waited %s in vain until %s. %s", settleWithin, what, said())
+		}
+		pause(r.ctx, 20*time.Millisecond)
+	}
+}
+
+// applied reports whether the store's cursors are at the ends of all logs.
+func (r *round) applied(redis *flow.Redis) bool {
+	for _, p := range flow.Partitions(roundPartitions) {
+		last, err := flow.NewLog(redis, p).Last(r.ctx)
+		if err != nil {
+			return false
+		}
+		const query = "SELECT %s FROM cursors WHERE follower = 'store' AND part = "
+		if uint64(r.number(fmt.Sprintf(query, "pos_major")+strconv.Itoa(p.Number))) != last.Major ||
+			uint64(r.number(fmt.Sprintf(query, "pos_minor")+strconv.Itoa(p.Number))) != last.Minor {
+			return false
+		}
+	}
+	return true
+}
+
+// dropDatabase removes what the round has stored.
+func (r *round) dropDatabase() {
+	if r.base != onMariaDB || r.t.Failed() {
+		return // PostgreSQL does it only without sessions; its files are small
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for _, name := range []string{r.name, r.name + "_snapshot"} {
+		if _, err := r.db.ExecContext(ctx, "DROP DATABASE IF EXISTS "+name); err != nil && !errors.Is(err, sql.ErrConnDone) {
+			r.t.Log(err)
+		}
+	}
+}
