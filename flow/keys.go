@@ -106,6 +106,9 @@ func (p Partition) cancelsKey() string { return prefix + "{" + p.tag + "}:cancel
 // doubtsKey: hash, id of a send in doubt -> the send, as an item.
 func (p Partition) doubtsKey() string { return prefix + "{" + p.tag + "}:doubts" }
 
+// givenKey: hash, id of a send whose process was taken for dead -> its mark.
+func (p Partition) givenKey() string { return prefix + "{" + p.tag + "}:given" }
+
 // waitingKey: hash, lane or "later" -> how many sends are in it.
 func (p Partition) waitingKey() string { return prefix + "{" + p.tag + "}:waiting" }
 

@@ -312,6 +312,11 @@ type Recorded struct {
 	ID, Evidence string // of its mark
 	Server       string // that of the Standing that it was marked, or seen marked, with
 
+	// Given says that somebody else has marked it and is taken for dead: it is in
+	// doubt. Late, that it was given up like that, and its own process says what has
+	// become of it all the same; of one call all are, or none.
+	Given, Late bool
+
 	Waits bool   // it was not attempted and waits where it was
 	Log   []byte // an item, or nil
 
@@ -323,12 +328,14 @@ type Recorded struct {
 // Record records sends. Who has marked them may do so as long as their marks
 // stand, also without the lease; those whose marks do not stand are passed
 // over, so it may be repeated; but a mark that Redis has forgotten, being another
-// one by now, counts for one that stands (record.lua). It returns how many were
-// recorded, and what Redis refused of the rest of it.
+// one by now, counts for one that stands (record.lua). One that was passed over may
+// be recorded as late: that counts if it was given up and nothing has been recorded
+// of it since. It returns how many were recorded, and what Redis refused of the
+// rest of it.
 func (l *Lanes) Record(ctx context.Context, packed []Packed, sends []Recorded) (recorded int, refused []string, err error) {
 	p := l.log.partition
-	s := streams{numbers: make(map[string]string, 8), keys: []string{p.statesKey(), p.marksKey(), p.waitingKey(), p.logKey(), p.sourcesKey(), p.dueKey(), p.sublanesKey(), p.cancelsKey()}}
-	args := make([]string, 0, 1+4*len(packed)+12*len(sends))
+	s := streams{numbers: make(map[string]string, 8), keys: []string{p.statesKey(), p.marksKey(), p.waitingKey(), p.logKey(), p.sourcesKey(), p.dueKey(), p.sublanesKey(), p.cancelsKey(), p.givenKey(), p.doubtsKey()}}
+	args := make([]string, 0, 1+4*len(packed)+13*len(sends))
 	args = append(args, strconv.Itoa(len(packed)))
 	for i := range packed {
 		w := &packed[i]
@@ -342,7 +349,7 @@ func (l *Lanes) Record(ctx context.Context, packed []Packed, sends []Recorded) (
 			letter = "w"
 		}
 		args = append(args, r.ID, r.Evidence, s.number(p.laneKey(r.Batch.Lane)), r.Batch.Lane, r.Batch.Entry, strconv.Itoa(r.Batch.Size), strconv.Itoa(r.Index),
-			letter, rueidis.BinaryString(r.Log), strconv.Itoa(r.Packed+1), rueidis.BinaryString(r.Item), r.Server)
+			letter, rueidis.BinaryString(r.Log), strconv.Itoa(r.Packed+1), rueidis.BinaryString(r.Item), r.Server, r.how())
 	}
 	answer, err := l.log.writeTexts(ctx, "record sends", "record", s.keys, args)
 	if err != nil {
@@ -350,6 +357,17 @@ func (l *Lanes) Record(ctx context.Context, packed []Packed, sends []Recorded) (
 	}
 	recorded, err = strconv.Atoi(answer[0])
 	return recorded, answer[1:], err
+}
+
+// how says it to record.lua.
+func (r *Recorded) how() string {
+	switch {
+	case r.Given:
+		return "given"
+	case r.Late:
+		return "late"
+	}
+	return ""
 }
 
 // CloseSublanes removes those of some sublanes that are empty, and returns for

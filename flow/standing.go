@@ -261,7 +261,7 @@ func (l *Lanes) Note(ctx context.Context, items []byte) error {
 // ClearLanes removes all that waits, and what is known of it.
 func (l *Log) ClearLanes(ctx context.Context) error {
 	c, p := l.redis.client, l.partition
-	keys := []string{p.statesKey(), p.marksKey(), p.cancelsKey(), p.doubtsKey(), p.waitingKey(), p.standingKey(), p.sublanesKey(), p.dueKey()}
+	keys := []string{p.statesKey(), p.marksKey(), p.cancelsKey(), p.doubtsKey(), p.givenKey(), p.waitingKey(), p.standingKey(), p.sublanesKey(), p.dueKey()}
 	sublanes, err := answer(ctx, c, c.B().Smembers().Key(p.sublanesKey()).Build(), rueidis.RedisResult.AsStrSlice)
 	if err != nil {
 		return l.redis.wrap("empty lanes", err)

@@ -165,9 +165,15 @@ func (nobody) Fresh(sluice.Class) bool { return true }
 // open builds a process; nothing runs yet.
 func (b *bed) open(routes spool.Routes, suppress nobody) *office {
 	b.Helper()
+	return b.openBy(b.redis, routes, suppress)
+}
+
+// openBy is open by a way to Redis of its own.
+func (b *bed) openBy(redis string, routes spool.Routes, suppress nobody) *office {
+	b.Helper()
 	o := &office{b: b}
 	var err error
-	o.redis, err = flow.Dial(b.Context(), b.redis)
+	o.redis, err = flow.Dial(b.Context(), redis)
 	b.must(err)
 	o.store, err = sqlstore.Open(b.Context(), b.database, sqlstore.Options{SessionTimeout: b.patience})
 	b.must(err)

@@ -402,5 +402,5 @@ func (s *Sender) doubt(ctx context.Context, it *item, e evidence, now time.Time)
 	v := inDoubt(&attempted, e.route, again, now.UnixMilli(), max(now.UnixMilli(), e.millis+s.DoubtAfter.Milliseconds()))
 	v.outcome.Route = e.route
 	v.outcome.Reply = "its process died; it had marked it at " + time.UnixMilli(e.millis).UTC().Format(time.RFC3339Nano)
-	s.hand(ctx, finished{item: it, verdict: v})
+	s.hand(ctx, finished{item: it, verdict: v, given: true})
 }

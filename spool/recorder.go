@@ -28,6 +28,8 @@ type finished struct {
 	item    *item
 	verdict verdict
 	waits   bool   // it was not attempted, and waits as before
+	given   bool   // its process is taken for dead
+	late    bool   // this process was taken for dead
 	aside   string // it was not attempted, and waits in this sublane
 	kind    sluice.ResultKind
 	route   string
@@ -87,13 +89,17 @@ func (f *finished) bytes() int {
 func (r *recorder) record(work context.Context, batch []finished) {
 	s := r.sender
 	packed, sends := r.compose(batch)
-	wait := recordAgainSoonest
+	wait, late := recordAgainSoonest, false
 	for {
 		done, refused, err := r.lanes.Record(work, packed, sends)
-		if err == nil {
-			if done < len(sends) {
-				r.anew(batch)
+		if err == nil && done < len(sends) && !late {
+			r.anew(batch)
+			late = true
+			if packed, sends = r.compose(lateOnes(batch)); len(sends) > 0 {
+				continue
 			}
+		}
+		if err == nil {
 			for _, text := range refused {
 				s.Log.Error("redis refused a part of what was recorded of sends", "partition", r.lanes.Partition(), "error", text)
 			}
@@ -128,6 +134,22 @@ func (r *recorder) anew(batch []finished) {
 	}
 }
 
+// lateOnes are what can be said of a batch, of which some was passed over, in case
+// this process was taken for dead meanwhile and those were put in doubt. Of what
+// was recorded nothing is said twice: it was not given up.
+func lateOnes(batch []finished) (late []finished) {
+	for _, f := range batch {
+		if f.item.broken != nil || f.given || f.verdict.outcome == nil || f.verdict.outcome.State == sluice.SendInDoubt {
+			continue // it is in doubt anyway, or was never attempted
+		}
+		o := *f.verdict.outcome
+		o.Was = sluice.SendInDoubt
+		f.late, f.verdict.outcome = true, &o
+		late = append(late, f)
+	}
+	return late
+}
+
 // recorded tells the rest of the program of a batch that is recorded.
 func (r *recorder) recorded(batch []finished) {
 	s, now := r.sender, r.sender.Clock.Now()
@@ -160,7 +182,7 @@ func (r *recorder) compose(batch []finished) (packed []flow.Packed, sends []flow
 	sizes := make([]int, 0, 4)
 	for i := range batch {
 		f := &batch[i]
-		rec := flow.Recorded{Spot: f.item.spot, ID: f.item.id(), Evidence: f.item.mark, Server: f.item.part.start.Server, Waits: f.waits, Packed: -1}
+		rec := flow.Recorded{Spot: f.item.spot, ID: f.item.id(), Evidence: f.item.mark, Server: f.item.part.start.Server, Given: f.given, Late: f.late, Waits: f.waits, Packed: -1}
 		switch {
 		case f.item.broken != nil && !f.waits:
 			rec.Log = sluice.AppendDead(nil, f.item.dead(now))

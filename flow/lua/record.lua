@@ -7,9 +7,14 @@
 -- who attempted it knows what has become of it. On the same one somebody has
 -- recorded meanwhile that it was not attempted, and it waits. The log goes first:
 -- if it cannot be written, nothing is.
+-- A send whose process is taken for dead is given up: it is in doubt, and whose
+-- mark that was is noted. If that process lives after all, what it says of it comes
+-- late and counts, once: unless an attempt has been recorded since. One that is
+-- kept in doubt is so no more; one that waits for another attempt is not attempted.
 -- Keys:    1 states (hash), 2 marks (hash), 3 waiting (hash), 4 log (stream),
 --          5 sources (hash), 6 due (sorted set), 7 sublanes (set), 8 cancels
---          (hash), 9.. streams: lanes and later, and a hash: doubts
+--          (hash), 9 given (hash), 10 doubts (hash), 11.. streams: lanes and later,
+--          and a hash: doubts
 -- Args:    1 how many batches may be packed; each: number of its key, its lane,
 --          how: 'lane', 'sublane', 'later' or 'doubt', its second or '', of
 --          'doubt' how many sends may be kept;
@@ -17,7 +22,8 @@
 --          lane, id of its entry, how many sends that has, its index from 0, its
 --          letter now (d, or w: it was not attempted), item for the log or '',
 --          which packed batch it goes to or 0, its item there or '', the
---          replication id of the Redis that its mark was seen on
+--          replication id of the Redis that its mark was seen on, 'given' if its
+--          process is taken for dead, 'late' if it says so of one that was given up
 -- Returns: {sends recorded, errors...}
 local groups, i = {}, 2
 for g = 1, tonumber(ARGV[1]) do
@@ -32,6 +38,27 @@ local function moved(server)
 end
 
 local items, ids, over, changes, places = {}, {}, {}, {}, {}
+local told, given, late, kept, spared = {}, {}, {}, {}, {}
+
+-- tell takes what a process says late of a send that was given up.
+local function tell(id, mark, item, group, packed)
+  if redis.call('HGET', KEYS[9], id) ~= mark then return end
+  late[#late + 1] = id
+  if redis.call('HEXISTS', KEYS[10], id) == 1 then
+    kept[#kept + 1] = id
+    if group then group.items[#group.items + 1] = packed end
+  elseif group then
+    return -- it was not sent, and waits to be
+  else
+    spared[#spared + 1] = id
+  end
+  items[#items + 1] = item
+end
+
+while ARGV[i + 12] == 'late' do -- then all are
+  tell(ARGV[i], ARGV[i + 1], ARGV[i + 8], groups[tonumber(ARGV[i + 9])], ARGV[i + 10])
+  i = i + 13
+end
 while i <= #ARGV do
   local id, place, at = ARGV[i], ARGV[i + 3] .. ' ' .. ARGV[i + 4], tonumber(ARGV[i + 6]) + 1
   local change = changes[place]
@@ -53,7 +80,11 @@ while i <= #ARGV do
     local letter = string.byte(ARGV[i + 7])
     change.state[at] = letter
     if letter == 100 then change.left = change.left + 1 end -- d
-    if ARGV[i + 8] ~= '' then items[#items + 1] = ARGV[i + 8] end
+    if ARGV[i + 8] ~= '' then items[#items + 1], told[#told + 1] = ARGV[i + 8], id end
+    if ARGV[i + 12] == 'given' then
+      given[#given + 1] = id
+      given[#given + 1] = ARGV[i + 1]
+    end
     local group = groups[tonumber(ARGV[i + 9])]
     if group and group.how == 'doubt' then
       group.items[#group.items + 1] = { id, ARGV[i + 10] }
@@ -64,9 +95,9 @@ while i <= #ARGV do
       over[#over + 1] = id
     end
   end
-  i = i + 12
+  i = i + 13
 end
-if #ids == 0 then return { 0 } end
+if #ids + #late == 0 then return { 0 } end
 
 if #items > 0 then
   local prev = redis.call('HGET', KEYS[5], '@tail') or '0-0'
@@ -74,7 +105,7 @@ if #items > 0 then
   redis.call('HSET', KEYS[5], '@tail', at)
 end
 
-local answer = { #ids }
+local answer = { #ids + #late }
 local function try(...)
   local done = redis.pcall(...)
   if type(done) == 'table' and done.err then answer[#answer + 1] = done.err end
@@ -108,6 +139,14 @@ for _, place in ipairs(places) do
   end
   if change.left > 0 then try('HINCRBY', KEYS[3], change.lane, -change.left) end
 end
-try('HDEL', KEYS[2], unpack(ids))
+if #ids > 0 then try('HDEL', KEYS[2], unpack(ids)) end
 if #over > 0 and redis.call('HLEN', KEYS[8]) > 0 then try('HDEL', KEYS[8], unpack(over)) end
+if #told > 0 and redis.call('EXISTS', KEYS[9]) == 1 then try('HDEL', KEYS[9], unpack(told)) end -- this is newer
+if #late > 0 then try('HDEL', KEYS[9], unpack(late)) end
+if #kept > 0 then try('HDEL', KEYS[10], unpack(kept)) end
+for _, id in ipairs(spared) do try('HSETNX', KEYS[8], id, redis.call('TIME')[1] .. '000') end
+if #given > 0 and redis.call('HLEN', KEYS[9]) < 10000 then -- beyond it, what comes late is passed over
+  try('HSET', KEYS[9], unpack(given))
+  try('EXPIRE', KEYS[9], 86400)
+end
 return answer
