@@ -49,10 +49,35 @@ func ParseEventKind(word string) (EventKind, bool) {
 	return 0, false
 }
 
+// Origin says who reported an event, hence what it changes beyond its row: which
+// address is mailed (package ingest, suppress.go).
+type Origin uint8
+
+// The origins. Their numbers are stored in logs: never change one.
+const (
+	// OriginOther is a list, or a key of the API, that is not trusted with consent:
+	// its opt-outs and bounces count, its opt-ins do not. Events that older versions
+	// wrote have it.
+	OriginOther Origin = 0
+
+	// OriginTrusted is one that is: it has the permission consent:write, or
+	// `consent: true`, or an operator imports it.
+	OriginTrusted Origin = 1
+
+	// OriginOwn is Sluice itself: a person pressed a button of its pages. It counts
+	// when it was accepted, whatever its time says.
+	OriginOwn Origin = 2
+
+	// OriginOwnRepeat is OriginOwn of an event that has a row already: it changes who
+	// is mailed and is not stored again.
+	OriginOwnRepeat Origin = 3
+)
+
 // Event is one thing that happened. Its texts may share memory with the batch
 // they were read from: they are never changed.
 type Event struct {
 	Kind       EventKind
+	Origin     Origin // in logs only: the table events has no column for it
 	TimeMillis int64  // since the epoch, UTC
 	ID         string // the event's own id; empty: it is named by its place in the log
 	Name       string // mail events: one of the words below

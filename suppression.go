@@ -12,6 +12,11 @@ import (
 // one the later wins, by when it happened, whatever the order in which they
 // arrive; and one that was removed stays as a row, with when, so that a bounce
 // that is older than a new opt-in changes nothing.
+//
+// A time that a producer claims is never later than when its event was accepted
+// (package ingest), so what is accepted now is later than all that is stored. What
+// a person or a program says here and now (Said) is later than all that is stored
+// whatever the clocks of two machines say.
 type Suppression struct {
 	// Entry is an address as profile.NormalAddress has it; a domain in lower case;
 	// or a dot and a domain, which is that domain and all below it.
@@ -25,11 +30,20 @@ type Suppression struct {
 	// "set:NAME" (a Redis set that is followed).
 	Source string
 
-	TimeMillis int64 // when what it comes from happened
+	TimeMillis int64 // when what it comes from happened, never later than it was accepted
 	EndMillis  int64 // it holds until then; 0: for good
 	Removed    bool  // it holds no more, since TimeMillis
 
 	Number int64 // of the last change of it; the store counts them
+
+	// Said: somebody says so in this call (the API, the CLI, by hand), so the store
+	// makes its time that of what it finds, if that is later. It is not stored.
+	Said bool
+
+	// Own: a person said so on our own pages, at TimeMillis by the clock of Redis.
+	// What is stored for up to SuppressAheadMillis later may have come before, from a
+	// machine whose clock is ahead, and is taken for that. It is not stored.
+	Own bool
 }
 
 // Scope is which mail a suppression is about.
@@ -122,6 +136,16 @@ const (
 	// MaxSuppressChanges bounds what one call of Suppress changes.
 	MaxSuppressChanges = 10_000
 
+	// SuppressAheadMillis is how far clocks of two machines may differ: a time that
+	// is further ahead is none that anything can be later than. Older versions stored
+	// such times.
+	SuppressAheadMillis = 60_000
+
+	// OptOutWindowMillis is how close an opt-in and an opt-out that others report may
+	// be for the opt-out to win, whichever is later: their clocks differ, and their
+	// reports pass each other.
+	OptOutWindowMillis = 10 * 60_000
+
 	// SetSource is how the sources of sets that are followed begin.
 	SetSource = "set:"
 )
@@ -150,18 +174,34 @@ func (s *Suppression) Check() error {
 	return nil
 }
 
+// Settle gives what somebody says (Said, Own) its time beside what is stored (nil:
+// nothing is): the later of both, unless what is stored is still to come.
+func (s *Suppression) Settle(stored *Suppression, nowMillis int64) {
+	if stored != nil && (s.Said && !stored.ahead(nowMillis) || s.Own && !stored.ahead(s.TimeMillis)) {
+		s.TimeMillis = max(s.TimeMillis, stored.TimeMillis)
+	}
+}
+
+// ahead reports whether its time is still to come.
+func (s *Suppression) ahead(nowMillis int64) bool {
+	return s.TimeMillis > nowMillis+SuppressAheadMillis
+}
+
 // Changes reports whether a change of a suppression, as it is stored (nil: there
-// is none), is one. The later wins; at the same moment what suppresses does. A
-// set that is followed gives way: it neither takes over nor removes what holds
-// for another source.
-func (s *Suppression) Changes(stored *Suppression) bool {
+// is none), is one; settle it before. The later wins; at the same moment what
+// suppresses does, unless the change is said now. A set that is followed gives
+// way: it neither takes over nor removes what holds for another source. Where what
+// is stored is still to come, what suppresses wins, and what is said now.
+func (s *Suppression) Changes(stored *Suppression, nowMillis int64) bool {
 	switch {
 	case stored == nil:
 		return true
+	case stored.ahead(nowMillis) && !s.ahead(nowMillis):
+		return s.Said || !s.Removed
 	case s.TimeMillis < stored.TimeMillis:
 		return false
 	case s.TimeMillis == stored.TimeMillis:
-		return !s.Removed && (stored.Removed || s.EndMillis != stored.EndMillis)
+		return (s.Said || !s.Removed) && (s.Removed != stored.Removed || s.EndMillis != stored.EndMillis)
 	case strings.HasPrefix(s.Source, SetSource):
 		return s.Source == stored.Source || stored.Removed && !s.Removed
 	}

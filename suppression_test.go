@@ -11,11 +11,26 @@ func TestSuppressionChanges(t *testing.T) {
 	}
 	ends := at(1, "cli", false)
 	ends.EndMillis = 9
-	const set = "set:bad"
+	said := func(s *Suppression) *Suppression { s.Said = true; return s }
+	own := func(s *Suppression) *Suppression { s.Own = true; return s }
+	const set, now = "set:bad", 1000
+	const ahead = now + SuppressAheadMillis + 1
 	for i, c := range []struct {
 		stored, by *Suppression
 		want       bool
 	}{
+		{at(9, "event", true), said(at(5, "cli", false)), true}, // what is said now is later than all that is stored
+		{at(9, "event", false), said(at(5, "cli", true)), true},
+		{at(9, "event", false), said(at(9, "cli", true)), true},
+		{at(9, "event", false), said(at(5, "cli", false)), false}, // a repeat
+		{at(9, "api", true), own(at(5, "event", false)), true},    // from a machine whose clock is ahead
+		{at(6+SuppressAheadMillis, "api", true), own(at(5, "event", false)), false},
+		{at(ahead, "event", true), at(now, "event", false), true}, // no time is still to come
+		{at(ahead, "event", true), own(at(now, "event", false)), true},
+		{at(ahead, "event", true), said(at(now, "cli", false)), true},
+		{at(ahead, "event", false), said(at(now, "cli", true)), true},
+		{at(ahead, "event", false), at(now, "event", true), false},
+		{at(ahead-1, "event", true), at(now, "event", false), false}, // but clocks differ
 		{nil, at(1, "cli", false), true},
 		{nil, at(1, "cli", true), true}, // so that what is older comes too late
 		{at(1, "cli", false), at(2, "api", false), true},
@@ -33,7 +48,8 @@ func TestSuppressionChanges(t *testing.T) {
 		{at(1, "set:other", false), at(2, set, true), false},
 		{at(1, set, false), at(2, "cli", false), true},
 	} {
-		if got := c.by.Changes(c.stored); got != c.want {
+		c.by.Settle(c.stored, now)
+		if got := c.by.Changes(c.stored, now); got != c.want {
 			t.Errorf("case %d: %v, want %v", i, got, c.want)
 		}
 	}

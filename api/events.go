@@ -201,7 +201,7 @@ func (s *Server) takeIn(w http.ResponseWriter, r *http.Request, p key.Permission
 	if target == nil {
 		return none, errNotRunning
 	}
-	request := ingest.Request{Sender: who.ID}
+	request := ingest.Request{Sender: who.ID, Consent: who.May(key.ConsentWrite)}
 	if request.IdempotencyKey, err = idempotencyKey(r.Header); err != nil {
 		return none, err
 	}

@@ -309,7 +309,7 @@ func (s *Server) addSuppressions(r *http.Request, who key.Identity, v *suppress.
 		return nil, 0, err
 	}
 	changes := make([]sluice.Suppression, len(all))
-	preset := sluice.Suppression{Reason: sluice.SuppressManual, Source: sourceAPI + who.ID, TimeMillis: s.clock.Now().UnixMilli()}
+	preset := sluice.Suppression{Reason: sluice.SuppressManual, Source: sourceAPI + who.ID, TimeMillis: s.clock.Now().UnixMilli(), Said: true}
 	for i, element := range all {
 		if changes[i], err = suppress.Parse(element.Raw, preset); err != nil {
 			return nil, 0, at(i, refusal(sluice.CodeInvalid, "%s", err))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"time"
 
 	"sluice/consent"
 	"sluice/token"
@@ -13,6 +14,13 @@ var badUnsubscribe = badLink{
 	failed:  confirmPage{Title: "You are not unsubscribed yet", Text: "Please try again in a minute."},
 	expired: confirmPage{Title: "This link has expired", Text: "Please take that of a newer mail."},
 }
+
+// How long a page waits until an unsubscription is in force in this process, and
+// how often it looks: a suppression takes half a second (suppress.Follower).
+const (
+	unsubscribedWithin = 3 * time.Second
+	unsubscribedLook   = 50 * time.Millisecond
+)
 
 // unsubscribe is GET and POST /unsubscribe. A POST comes from the button of the
 // page, or from a mailbox whose owner has pressed its own: with
@@ -33,10 +41,33 @@ func (s *Server) unsubscribe(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 		s.writePage(w, http.StatusOK, "", confirmPage{Title: "Unsubscribe?",
 			Text: "Press the button, and no more newsletters and offers will be sent to " + u.Email + ".", Button: "Unsubscribe", Action: "?t=" + text})
+	case !unsubscribed(r.Context(), s.program.Consent(), u.Email): // it is durable, and the store is behind
+		s.writePage(w, http.StatusOK, "", confirmPage{Title: "You will be unsubscribed",
+			Text: "We have noted that no more newsletters and offers are to be sent to " + u.Email + ". There is nothing more to do. It may take some minutes until it is in force."})
 	default:
 		s.writePage(w, http.StatusOK, "", confirmPage{Title: "You are unsubscribed",
 			Text: "No more newsletters and offers will be sent to " + u.Email + "."})
 	}
+}
+
+// unsubscribed waits until an unsubscription is in force, not for long, and
+// reports whether it is.
+func unsubscribed(ctx context.Context, service *consent.Service, address string) bool {
+	if service.Unsubscribed == nil {
+		return false
+	}
+	ctx, stop := context.WithTimeout(ctx, unsubscribedWithin)
+	defer stop()
+	look := time.NewTicker(unsubscribedLook)
+	defer look.Stop()
+	for !service.Unsubscribed(address) {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }
 
 // openUnsubscribe reads the token of a link.

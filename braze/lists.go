@@ -91,7 +91,7 @@ func (l *emails) state(r *Request, state string) {
 // suppress suppresses the addresses for a reason.
 func (l *emails) suppress(r *Request, changes []sluice.Suppression, reason sluice.SuppressReason, scope sluice.Scope) []sluice.Suppression {
 	for _, address := range l.addresses {
-		changes = append(changes, sluice.Suppression{Entry: address, Reason: reason, Scope: scope, Source: r.Sender, TimeMillis: r.Now.UnixMilli()})
+		changes = append(changes, sluice.Suppression{Entry: address, Reason: reason, Scope: scope, Source: r.Sender, TimeMillis: r.Now.UnixMilli(), Said: true})
 	}
 	return changes
 }

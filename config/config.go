@@ -129,6 +129,7 @@ type List struct {
 	Dedupe  string   `yaml:"dedupe" doc:"FIELD that holds the event's own id: a repeat with the same id is left out. For a table its column needs a unique key of its own. Without it nothing is taken for a repeat." sample:"event_id"`
 	Take    string   `yaml:"take" doc:"The end that is taken from: left if the producers use RPUSH, right if they use LPUSH." sample:"left"`
 	AppID   string   `yaml:"app_id" doc:"The app of events that name none." sample:"newsletter"`
+	Consent bool     `yaml:"consent" doc:"true: the events 'subscribed' of this list lift what held mail back, and 'complained' stops transactional mail too. Without it 'complained' stops marketing mail alone, and 'subscribed' changes nothing. Who pushes to the list is trusted with both."`
 }
 
 // Hashes are foreign hashes of counters to drain, on any number of servers.

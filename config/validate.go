@@ -158,6 +158,9 @@ func (c *Config) validateList(l List) error {
 		}
 		return errors.Join(errs...)
 	}
+	if l.Consent {
+		errs = append(errs, wrong("consent", errors.New("is given with a table; rows of your own tables say nothing of consent: leave it out")))
+	}
 	if strings.Count(l.Table, ".") > 1 || strings.HasPrefix(l.Table, ".") || strings.HasSuffix(l.Table, ".") {
 		errs = append(errs, wrong("table", fmt.Errorf("is %q, want TABLE or SCHEMA.TABLE", l.Table)))
 	}

@@ -81,9 +81,9 @@ type Form struct {
 // Writer writes events and updates that are about one key, in one step.
 type Writer interface {
 	// Record writes them and returns when they are durable. With a name that was
-	// written under within ttl it writes nothing. Errors are those of
-	// ingest.Intake.Accept.
-	Record(ctx context.Context, key sluice.UserKey, events []sluice.Event, updates []sluice.UserUpdate, name string, ttl time.Duration) error
+	// written under within ttl it writes nothing, and reports that. Errors are those
+	// of ingest.Intake.Accept.
+	Record(ctx context.Context, key sluice.UserKey, events []sluice.Event, updates []sluice.UserUpdate, name string, ttl time.Duration) (written bool, err error)
 }
 
 // Service answers requests and confirmations. Its methods may be called from
@@ -180,7 +180,8 @@ func (s *Service) Ask(ctx context.Context, w Writer, r *Request) (Link, error) {
 		return Link{}, fmt.Errorf("write down a request of form %s: %w", f.Name, err)
 	}
 	event := sluice.Event{Kind: sluice.KindSystem, TimeMillis: now.UnixMilli(), Name: EventRequested, Email: address, Properties: string(properties)}
-	return link, w.Record(ctx, sluice.UserKey{Kind: sluice.KeyEmail, Name: address}, []sluice.Event{event}, nil, "", 0)
+	_, err = w.Record(ctx, sluice.UserKey{Kind: sluice.KeyEmail, Name: address}, []sluice.Event{event}, nil, "", 0)
+	return link, err
 }
 
 // checkAttributes returns the attributes as a profile takes them.
@@ -272,9 +273,10 @@ func (s *Service) Confirm(ctx context.Context, w Writer, o *Opened, ip netip.Add
 	}
 	events := []sluice.Event{{Kind: sluice.KindSystem, TimeMillis: now.UnixMilli(), ID: o.name, Name: EventConfirmed, Email: o.Email, Properties: string(properties)}}
 	if o.Form.EmailSubscribe { // who had unsubscribed gets mail again: the event lifts what held it back
-		events = append(events, sluice.Event{Kind: sluice.KindMail, TimeMillis: now.UnixMilli(), ID: o.name + "-mail", Name: sluice.EventSubscribed, Email: o.Email})
+		events = append(events, sluice.Event{Kind: sluice.KindMail, Origin: sluice.OriginOwn, TimeMillis: now.UnixMilli(), ID: o.name + "-mail", Name: sluice.EventSubscribed, Email: o.Email})
 	}
-	return w.Record(ctx, key, events, updates, o.name, o.Expires.Sub(now)+keptMore)
+	_, err = w.Record(ctx, key, events, updates, o.name, o.Expires.Sub(now)+keptMore)
+	return err
 }
 
 // withMember puts a member behind the others of an object.

@@ -20,11 +20,18 @@ type notes struct {
 	events  []sluice.Event
 	updates []sluice.UserUpdate
 	ttl     time.Duration
+	known   map[string]bool // names
 }
 
-func (n *notes) Record(_ context.Context, _ sluice.UserKey, events []sluice.Event, updates []sluice.UserUpdate, _ string, ttl time.Duration) error {
+func (n *notes) Record(_ context.Context, _ sluice.UserKey, events []sluice.Event, updates []sluice.UserUpdate, name string, ttl time.Duration) (bool, error) {
+	if n.known[name] {
+		return false, nil
+	}
+	if name != "" {
+		n.known = map[string]bool{name: true}
+	}
 	n.events, n.updates, n.ttl = append(n.events, events...), append(n.updates, updates...), ttl
-	return nil
+	return true, nil
 }
 
 func service(t *testing.T, forms ...Form) (*Service, *clocktest.Clock) {

@@ -23,9 +23,10 @@ import (
 //
 // A link is good as often as it is used: who has subscribed again since then may
 // unsubscribe by the same mail. So what has been used is not remembered. A repeat
-// writes the state once more and no second event: whether the address is
-// suppressed already is known in memory, but for the moment that the event takes
-// to get there, for which its name is kept.
+// writes the state and the suppression once more, and no second row of events:
+// that the address is suppressed is known in memory, but for the moment that the
+// event takes to get there, for which its name is kept. Neither says that nothing
+// need be written: an opt-in that was accepted just before may still wait in a log.
 
 // UnsubscribePath is where links lead by which somebody unsubscribes, below the
 // public URL.
@@ -41,7 +42,7 @@ const (
 	unsubscribeGood = 10 * 365 * 24 * time.Hour
 
 	// unsubscribeOnce is how long an event takes at most until its suppression is
-	// known to all processes: a repeat within that writes nothing.
+	// known to all processes: a repeat within that makes no second row.
 	unsubscribeOnce = 10 * time.Second
 )
 
@@ -90,23 +91,28 @@ func (s *Service) OpenUnsubscribe(text string) (*Unsubscription, error) {
 	return &Unsubscription{Email: fields[0], send: fields[1], user: fields[2], name: "unsubscribe-" + base64.RawURLEncoding.EncodeToString(hash[:16])}, nil
 }
 
-// Unsubscribe writes that somebody wants no more marketing mail. Errors are those
-// of Writer.
+// Unsubscribe writes that somebody wants no more marketing mail: it is in force
+// before all that is accepted later, and after all that was accepted before.
+// Errors are those of Writer.
 func (s *Service) Unsubscribe(ctx context.Context, w Writer, u *Unsubscription) error {
 	now := s.clock.Now().UnixMilli()
 	key := sluice.UserKey{Kind: sluice.KeyEmail, Name: u.Email}
-	var events []sluice.Event
-	if s.Unsubscribed == nil || !s.Unsubscribed(u.Email) {
-		properties, err := json.Marshal(map[string]string{"send": u.send, "by": "link"})
-		if err != nil {
-			return fmt.Errorf("write down that somebody unsubscribes: %w", err)
-		}
-		message, _, _ := sluice.ParseSendID(u.send)
-		// Of no app: it is about the marketing mail of all of them, as is what
-		// becomes of email_subscribe.
-		events = []sluice.Event{{Kind: sluice.KindMail, TimeMillis: now, ID: u.name, Name: sluice.EventUnsubscribed,
-			Email: u.Email, User: u.user, Message: message, Properties: string(properties)}}
+	properties, err := json.Marshal(map[string]string{"send": u.send, "by": "link"})
+	if err != nil {
+		return fmt.Errorf("write down that somebody unsubscribes: %w", err)
 	}
+	message, _, _ := sluice.ParseSendID(u.send)
+	// Of no app: it is about the marketing mail of all of them, as is what becomes
+	// of email_subscribe.
+	events := []sluice.Event{{Kind: sluice.KindMail, Origin: sluice.OriginOwn, TimeMillis: now, ID: u.name, Name: sluice.EventUnsubscribed,
+		Email: u.Email, User: u.user, Message: message, Properties: string(properties)}}
 	updates := []sluice.UserUpdate{{Op: sluice.OpSubscribe, Key: key, TimeMillis: now, Body: "unsubscribed"}}
-	return w.Record(ctx, key, events, updates, u.name, unsubscribeOnce)
+	if s.Unsubscribed == nil || !s.Unsubscribed(u.Email) {
+		if written, err := w.Record(ctx, key, events, updates, u.name, unsubscribeOnce); err != nil || written {
+			return err
+		}
+	}
+	events[0].Origin = sluice.OriginOwnRepeat
+	_, err = w.Record(ctx, key, events, updates, "", 0)
+	return err
 }

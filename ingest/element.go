@@ -16,6 +16,7 @@ import (
 type EventOptions struct {
 	Now    int64  // milliseconds: the time of events that carry none
 	App    string // the app of events that name none
+	Origin sluice.Origin
 	Dedupe string // the field that holds the event's own id; empty: none does
 
 	// Optional: an event may lack the dedupe field, and then has no id.
@@ -86,7 +87,7 @@ func ParseEvent(raw string, opts *EventOptions, e *sluice.Event) error {
 	if err := f.gather(raw, opts.Dedupe); err != nil {
 		return err
 	}
-	*e = sluice.Event{App: opts.App}
+	*e = sluice.Event{App: opts.App, Origin: opts.Origin}
 	if err := f.readID(opts, e); err != nil {
 		return err
 	}

@@ -316,6 +316,7 @@ func (im *Import) parse(text string, e *sluice.Event) error {
 	}
 	options := im.Options
 	options.Now, options.Arena = -1, &im.arena // no event has that time
+	options.Origin = sluice.OriginTrusted      // an operator imports it
 	if err := ParseEvent(text, &options, e); err != nil {
 		return err
 	}

@@ -68,6 +68,7 @@ type Intake struct {
 type Request struct {
 	Items          []string // JSON objects
 	Sender         string   // who sent it: the id of a key of the API
+	Consent        bool     // it is trusted with consent: its opt-ins count
 	IdempotencyKey string   // empty: none was given
 	Body           string   // what the items were cut out of: tells repeats from other requests
 }
@@ -89,6 +90,9 @@ func (in *Intake) Accept(ctx context.Context, r *Request) (Accepted, error) {
 	defer d.giveBack()
 	d.reset(in.Partitions)
 	options := EventOptions{Now: in.Clock.Now().UnixMilli(), Dedupe: idField, Optional: true, Arena: &d.arena}
+	if r.Consent {
+		options.Origin = sluice.OriginTrusted
+	}
 	if r.IdempotencyKey != "" {
 		first, err := in.firstSeen(ctx, r, options.Now)
 		if err != nil {

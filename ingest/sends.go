@@ -48,7 +48,7 @@ func (t *storing) addOutcome(place sluice.Place, payload []byte) error {
 		}.text(o.Metadata),
 	}
 	t.addMailEvent(place, e)
-	t.suppress(e, o.Reply)
+	t.suppress(e, o.Reply, place.Position)
 	return nil
 }
 

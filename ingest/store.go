@@ -412,8 +412,12 @@ func (t *storing) addItem(b *flow.Batch, r *sluice.BatchReader) {
 			break
 		}
 		if last.Kind == sluice.KindMail {
+			t.suppress(&last.Event, "", b.Position)
+			if last.Origin == sluice.OriginOwnRepeat {
+				t.effect.Events = t.effect.Events[:len(t.effect.Events)-1]
+				return
+			}
 			t.names[last.Name]++ // the name points into the batch; Stats keeps its own
-			t.suppress(&last.Event, "")
 		} else {
 			t.names[last.Kind.String()]++
 		}

@@ -30,21 +30,45 @@ func softBounce(code string) bool {
 // transaction that stores it. reply is what the other side said, if anything. Of
 // two events the later one counts, whichever is stored first (Suppression).
 //
+// Times are claimed by producers, so none counts as later than when its event was
+// accepted, by the clock of Redis: a producer whose clock is ahead would else make
+// void what people say after it. What a person says on our own pages counts from
+// when it was accepted. Of what others report, an opt-in counts
+// OptOutWindowMillis before its time, so that an opt-out within that time of it
+// wins, whichever is stored first.
+//
+// An opt-in, and a complaint about all mail, change what a person gets against
+// what he has said, or cut him off from mail that he asked for. So they count only
+// from who is trusted with consent (Origin); of all others a complaint stops
+// marketing mail, and an opt-in is stored and changes nothing.
+//
 // Soft bounces are mails that were given up, by a refusal or by their time: not
 // one more attempt of those that were deferred and may yet arrive, or who greylists
 // would be suppressed.
 //
 // A complaint is about all mail: whoever judges ours by it does not tell classes
 // apart. An unsubscribe is about marketing, of the app that the event names.
-func (t *storing) suppress(e *sluice.Event, reply string) {
-	s := sluice.Suppression{TimeMillis: e.TimeMillis, Source: "event"}
+func (t *storing) suppress(e *sluice.Event, reply string, accepted sluice.Position) {
+	at := min(e.TimeMillis, int64(min(accepted.Major, sluice.MaxEventTimeMillis)))
+	own := e.Origin == sluice.OriginOwn || e.Origin == sluice.OriginOwnRepeat
+	if own {
+		at = int64(min(accepted.Major, sluice.MaxEventTimeMillis))
+	}
+	s := sluice.Suppression{TimeMillis: at, Source: "event"}
 	switch e.Name {
 	case sluice.EventComplained:
-		s.Reason = sluice.SuppressComplaint
+		if s.Reason = sluice.SuppressComplaint; e.Origin == sluice.OriginOther {
+			s.Scope = sluice.ScopeMarketing
+		}
 	case sluice.EventUnsubscribed:
-		s.Reason, s.Scope, s.App = sluice.SuppressUnsubscribe, sluice.ScopeMarketing, e.App
+		s.Reason, s.Scope, s.App, s.Own = sluice.SuppressUnsubscribe, sluice.ScopeMarketing, e.App, own
 	case sluice.EventSubscribed:
-		s.Reason, s.Scope, s.App, s.Removed = sluice.SuppressUnsubscribe, sluice.ScopeMarketing, e.App, true
+		if e.Origin == sluice.OriginOther {
+			return
+		}
+		if s.Reason, s.Scope, s.App, s.Removed = sluice.SuppressUnsubscribe, sluice.ScopeMarketing, e.App, true; !own {
+			s.TimeMillis -= sluice.OptOutWindowMillis
+		}
 	case sluice.EventBounced:
 		code, _, _ := strings.Cut(reply, " ")
 		switch {
@@ -74,7 +98,7 @@ func (t *storing) suppress(e *sluice.Event, reply string) {
 	s.Entry, s.App, s.Source = strings.Clone(s.Entry), strings.Clone(s.App), strings.Clone(s.Source) // they may share the memory of a batch
 	t.addSuppression(s)
 	if s.Removed { // bounces before somebody has asked for mail again say nothing about now
-		s.Scope, s.App = sluice.ScopeAll, ""
+		s.Scope, s.App, s.TimeMillis = sluice.ScopeAll, "", at
 		for _, s.Reason = range []sluice.SuppressReason{sluice.SuppressHardBounce, sluice.SuppressSoftBounces} {
 			t.addSuppression(s)
 		}

@@ -1,8 +1,10 @@
 package ingest_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice"
 )
@@ -23,12 +25,12 @@ func TestStoreSuppresses(t *testing.T) {
 		bounced(3, "no such user")
 		bounced(4, "5.2.2 full")
 		event := func(name, email, app string, second int64) {
-			e := sluice.Event{Kind: sluice.KindMail, Name: name, Email: email, App: app, TimeMillis: 1_760_000_000_000 + second*1000}
+			e := sluice.Event{Kind: sluice.KindMail, Origin: sluice.OriginTrusted, Name: name, Email: email, App: app, TimeMillis: 1_760_000_000_000 + second*1000}
 			batch = sluice.AppendEvent(batch, &e)
 		}
 		event(sluice.EventComplained, "Spam@Example.com", "shop", 1)
 		event(sluice.EventUnsubscribed, "off@example.com", "shop", 1)
-		event(sluice.EventSubscribed, "back@example.com", "shop", 5)
+		event(sluice.EventSubscribed, "back@example.com", "shop", 605)
 		event(sluice.EventUnsubscribed, "back@example.com", "shop", 4) // came late
 		event(sluice.EventSubscribed, "u1@example.com", "shop", 0)     // before the bounce
 		event(sluice.EventOpened, "open@example.com", "shop", 1)
@@ -57,6 +59,80 @@ func TestStoreSuppresses(t *testing.T) {
 		got := strings.Join(b.query("SELECT entry, scope, app_id, reason FROM suppressions WHERE removed = 0 ORDER BY entry"), "; ")
 		if want := "late@example.com|all||soft_bounces; off@example.com|marketing|shop|unsubscribe; soft@example.com|all||soft_bounces; spam@example.com|all||complaint; u1@example.com|all||hard_bounce"; got != want {
 			b.Errorf("suppressed: %s\nwant %s", got, want)
+		}
+	})
+}
+
+// What somebody says of his mail counts in the order of acceptance, whatever times
+// producers claim; of what others report, an opt-out within ten minutes of an
+// opt-in wins, whichever is stored first, and an opt-in, or a complaint about all
+// mail, counts only from who is trusted with it.
+func TestStoreConsent(t *testing.T) {
+	const minute = 60_000
+	type said struct {
+		name   string
+		origin sluice.Origin
+		at     int64 // minutes from when it is accepted
+	}
+	const in, out, spam, other, trusted, own, again = sluice.EventSubscribed, sluice.EventUnsubscribed, sluice.EventComplained,
+		sluice.OriginOther, sluice.OriginTrusted, sluice.OriginOwn, sluice.OriginOwnRepeat
+	cases := []struct {
+		what string
+		said []said
+		want string // what holds then
+	}{
+		{"opt-in, dated ahead, then our page", []said{{in, trusted, 58}, {out, own, 0}}, "unsubscribe"},
+		{"opt-in, dated ahead, then our page once more", []said{{in, trusted, 58}, {out, again, 0}}, "unsubscribe"},
+		{"our page, opt-in dated ahead", []said{{out, own, 0}, {in, trusted, 58}}, "unsubscribe"},
+		{"our page, our confirmation, our page", []said{{out, own, 0}, {in, own, 0}, {out, again, 0}}, "unsubscribe"},
+		{"our page, our confirmation with a clock behind", []said{{out, own, 0}, {in, own, -60}}, ""},
+		{"our confirmation, our page with a clock behind", []said{{in, own, 0}, {out, own, -60}}, "unsubscribe"},
+		{"opt-out, opt-in nine minutes later", []said{{out, other, -20}, {in, trusted, -11}}, "unsubscribe"},
+		{"opt-in, then the opt-out of nine minutes before", []said{{in, trusted, -11}, {out, other, -20}}, "unsubscribe"},
+		{"opt-in, opt-out nine minutes later", []said{{in, trusted, -20}, {out, other, -11}}, "unsubscribe"},
+		{"opt-out, opt-in eleven minutes later", []said{{out, other, -22}, {in, trusted, -11}}, ""},
+		{"opt-in, then the opt-out of eleven minutes before", []said{{in, trusted, -11}, {out, other, -22}}, ""},
+		{"opt-out, dated ahead, then our confirmation", []said{{out, other, 58}, {in, own, 0}}, ""},
+		{"an old opt-out after our confirmation", []said{{in, own, 0}, {out, other, -5}}, ""},
+		{"opt-in of who is not trusted", []said{{out, other, -60}, {in, other, 0}}, "unsubscribe"},
+		{"complaint of who is not trusted", []said{{spam, other, 0}}, "complaint marketing"},
+		{"complaint of who is trusted", []said{{spam, trusted, 0}}, "complaint all"},
+	}
+	onEach(t, func(b *bed) {
+		now := time.Now().UnixMilli()
+		e := newEngine(b, setup{})
+		most := 0
+		for _, c := range cases {
+			most = max(most, len(c.said))
+		}
+		for i := range most { // one batch each: a moment of acceptance of its own
+			batch := sluice.NewBatch(0)
+			for n, c := range cases {
+				if i < len(c.said) {
+					x := c.said[i]
+					batch = sluice.AppendEvent(batch, &sluice.Event{Kind: sluice.KindMail, Origin: x.origin, Name: x.name,
+						Email: fmt.Sprintf("case%d@example.com", n), TimeMillis: now + x.at*minute})
+				}
+			}
+			e.write(1, fmt.Sprint("test", i), batch)
+			written := time.Now()
+			b.eventually("the next millisecond", func() bool { return time.Since(written) > 2*time.Millisecond })
+		}
+		e.write(1, "last", sluice.AppendEvent(sluice.NewBatch(0), &sluice.Event{Kind: sluice.KindMail, Name: sluice.EventOpened, TimeMillis: now}))
+		e.run()
+		b.eventually("all is stored", func() bool { return len(b.query("SELECT name FROM events WHERE name = 'opened'")) == 1 })
+		e.stop()
+		for n, c := range cases {
+			got := strings.ReplaceAll(strings.Join(b.query(fmt.Sprintf("SELECT reason, scope FROM suppressions WHERE removed = 0 AND entry = 'case%d@example.com'", n)), "; "), "|", " ")
+			if want := strings.Replace(c.want, "unsubscribe", "unsubscribe marketing", 1); got != want {
+				b.Errorf("%s: suppressed %q, want %q", c.what, got, want)
+			}
+		}
+		for n, want := range map[int]int{1: 0, 2: 1, 3: 1} { // a repeat is no second row
+			rows := b.query(fmt.Sprintf("SELECT name FROM events WHERE name = 'unsubscribed' AND email = 'case%d@example.com'", n))
+			if len(rows) != want {
+				b.Errorf("%s: %d rows of unsubscribed, want %d", cases[n].what, len(rows), want)
+			}
 		}
 	})
 }

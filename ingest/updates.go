@@ -2,6 +2,8 @@ package ingest
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"time"
 
 	"sluice"
@@ -34,9 +36,9 @@ func (in *Intake) Update(ctx context.Context, updates []sluice.UserUpdate) error
 // Record writes events and updates that belong together, in the order given,
 // and returns when they are durable: all of them, in one step, or none. They go
 // to the partition of the key, which is that of all the updates. With a name it
-// writes them once: a repeat under that name within ttl writes nothing. Errors
-// are those of Accept.
-func (in *Intake) Record(ctx context.Context, key sluice.UserKey, events []sluice.Event, updates []sluice.UserUpdate, name string, ttl time.Duration) error {
+// writes them once: a repeat under that name within ttl writes nothing, and is
+// told so. Errors are those of Accept.
+func (in *Intake) Record(ctx context.Context, key sluice.UserKey, events []sluice.Event, updates []sluice.UserUpdate, name string, ttl time.Duration) (written bool, err error) {
 	part := flow.Part{Partition: key.Partition(in.Partitions), Count: len(events) + len(updates)}
 	for i := range events {
 		part.Items = sluice.AppendEvent(part.Items, &events[i])
@@ -44,14 +46,13 @@ func (in *Intake) Record(ctx context.Context, key sluice.UserKey, events []sluic
 	for i := range updates {
 		part.Items = sluice.AppendUpdate(part.Items, &updates[i])
 	}
-	var err error
 	if name == "" {
 		err = in.Writer.Write(ctx, part)
-	} else {
-		err = in.Writer.WriteOnce(ctx, part, name, name, ttl) // the name tells bodies apart
+	} else if err = in.Writer.WriteOnce(ctx, part, name, rand.Text(), ttl); errors.Is(err, flow.ErrOtherBody) { // each call is another body
+		return false, nil
 	}
 	if err == nil {
 		in.Stats.Accepted.Add(int64(part.Count))
 	}
-	return err
+	return err == nil, err
 }

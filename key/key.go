@@ -87,6 +87,7 @@ const (
 	TemplatesWrite Permission = "templates:write"
 	MetricsRead    Permission = "metrics:read"
 	OptInWrite     Permission = "optin:write"
+	ConsentWrite   Permission = "consent:write"
 	MessagesSend   Permission = "messages:send"
 	SendingRead    Permission = "sending:read"
 	SendingWrite   Permission = "sending:write"
@@ -139,6 +140,7 @@ var Permissions = []struct {
 	Allows string
 }{
 	{EventsWrite, "post events to /v1/events"},
+	{ConsentWrite, "with events:write: have `subscribed` lift what held mail back, and `complained` stop transactional mail too"},
 	{CountersWrite, "post counters to /v1/counters"},
 	{SeriesRead, "read /v1/series"},
 	{SegmentsRead, "read /v1/segments, who is in them, and what explains it: values of users"},

@@ -77,14 +77,14 @@ func (t *txn) suppress(ctx context.Context, changes []sluice.Suppression) (int, 
 	if err != nil {
 		return 0, err
 	}
-	now := make(map[sluice.SuppressionKey]*sluice.Suppression, len(changes))
-	for i := range changes {
-		c, before := &changes[i], now[changes[i].Key()]
+	now, millis := make(map[sluice.SuppressionKey]*sluice.Suppression, len(changes)), t.store.clock.Now().UnixMilli()
+	for _, c := range changes { // a copy: the transaction may be tried again
+		before := now[c.Key()]
 		if row, ok := stored[c.Key()]; ok && before == nil {
 			before = &row
 		}
-		if c.Changes(before) {
-			now[c.Key()] = c
+		if c.Settle(before, millis); c.Changes(before, millis) {
+			now[c.Key()] = &c
 		}
 	}
 	write := make([]*sluice.Suppression, 0, len(now))

@@ -43,8 +43,7 @@ func (v *Service) removals(ctx context.Context, entries []string, which Which, s
 	now := v.Clock.Now().UnixMilli()
 	for i := range stored {
 		if s := stored[i]; !s.Removed && which.means(&s) {
-			// Whoever asks knows what is stored, also where another clock is ahead.
-			s.Removed, s.EndMillis, s.Source, s.TimeMillis = true, 0, source, max(now, s.TimeMillis+1)
+			s.Removed, s.EndMillis, s.Source, s.TimeMillis, s.Said = true, 0, source, now, true
 			changes = append(changes, s)
 		}
 	}
@@ -61,11 +60,14 @@ func (v *Service) Lift(ctx context.Context, addresses []string, reasons []sluice
 	now := v.Clock.Now().UnixMilli()
 	for _, address := range addresses {
 		for _, reason := range reasons {
-			s := sluice.Suppression{Entry: address, Reason: reason, Source: source, TimeMillis: now, Removed: true}
-			if reason == sluice.SuppressUnsubscribe {
-				s.Scope = sluice.ScopeMarketing
+			s := sluice.Suppression{Entry: address, Reason: reason, Source: source, TimeMillis: now, Removed: true, Said: true}
+			if reason != sluice.SuppressUnsubscribe {
+				changes = append(changes, s)
 			}
-			changes = append(changes, s)
+			if reason == sluice.SuppressUnsubscribe || reason == sluice.SuppressComplaint {
+				s.Scope = sluice.ScopeMarketing
+				changes = append(changes, s)
+			}
 		}
 	}
 	_, err = v.Store.Suppress(ctx, changes)

@@ -22,7 +22,9 @@ database has only a hash of it, so a key is shown once, when it is made.
     sluice key list                  all of them, oldest first, revoked ones too
     sluice key revoke ID             for good; in force everywhere within 5 seconds
 
-Permissions: events:write, counters:write (post them), series:read, segments:read,
+Permissions: events:write, counters:write (post them), consent:write (with
+events:write: "subscribed" lifts what held mail back, and "complained" stops
+transactional mail too; without it neither does), series:read, segments:read,
 segments:write, templates:read, templates:write, suppressions:read,
 suppressions:write, messages:send (hand in mail), optin:write (links to confirm,
 docs/consent.md), metrics:read (needed beyond loopback), admin (/debug/pprof); for

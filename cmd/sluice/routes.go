@@ -72,7 +72,7 @@ func (e *engine) happened(all []sinkbox.Happening) {
 		properties, _ := json.Marshal(about) // texts always can be
 		p := &parts[sluice.SendPartition(h.To, len(parts))]
 		p.Items = sluice.AppendEvent(p.Items, &sluice.Event{
-			Kind: sluice.KindMail, TimeMillis: h.Time.UnixMilli(), ID: "sink:" + h.Send + ":" + h.Event, Name: h.Event,
+			Kind: sluice.KindMail, Origin: sluice.OriginTrusted, TimeMillis: h.Time.UnixMilli(), ID: "sink:" + h.Send + ":" + h.Event, Name: h.Event,
 			Email: h.To, Message: message, Properties: string(properties),
 		})
 		p.Count++

@@ -89,7 +89,7 @@ func (s *suppressing) preset() sluice.Suppression {
 		reason = sluice.SuppressManual
 	}
 	scope, _ := sluice.ParseScope(s.given.text("scope"))
-	return sluice.Suppression{Reason: reason, Scope: scope, App: s.given.text("app-id"), Source: "cli", TimeMillis: s.clock.Now().UnixMilli()}
+	return sluice.Suppression{Reason: reason, Scope: scope, App: s.given.text("app-id"), Source: "cli", TimeMillis: s.clock.Now().UnixMilli(), Said: true}
 }
 
 func (s *suppressing) add(ctx context.Context, args []string) error {

@@ -242,7 +242,11 @@ func (e *engine) openList(ctx context.Context, i int) error {
 		Log: e.log.With("list", cfg.Name), Stats: e.stats, AcceptGaps: e.config.AcceptGaps,
 	}
 	if cfg.Table == "" {
-		router := &ingest.Router{Lister: lister, Logs: e.logs, Options: ingest.EventOptions{Dedupe: cfg.Dedupe, App: cfg.AppID}, Bounds: e.timeBounds()}
+		options := ingest.EventOptions{Dedupe: cfg.Dedupe, App: cfg.AppID}
+		if cfg.Consent {
+			options.Origin = sluice.OriginTrusted
+		}
+		router := &ingest.Router{Lister: lister, Logs: e.logs, Options: options, Bounds: e.timeBounds()}
 		e.listFollowers = append(e.listFollowers, router.Run)
 		return nil
 	}
