@@ -26,19 +26,24 @@ const (
 	CheckRedisMemory      Check = "redis-memory"
 	CheckRedisClock       Check = "redis-clock"
 
-	CheckDatabaseReachable Check = "database-reachable"
-	CheckDatabaseVersion   Check = "database-version"
-	CheckDatabaseEncoding  Check = "database-encoding"
-	CheckDatabaseWritable  Check = "database-writable"
-	CheckDatabaseSchema    Check = "database-schema"
-	CheckDatabaseRights    Check = "database-rights"
-	CheckDatabasePacket    Check = "database-packet"
-	CheckDatabaseInfile    Check = "database-infile"
-	CheckDatabaseStrict    Check = "database-strict"
-	CheckDatabaseTimeZone  Check = "database-time-zone"
-	CheckDatabaseClock     Check = "database-clock"
-	CheckDatabaseShared    Check = "database-shared"
-	CheckLedger            Check = "ledger"
+	CheckDatabaseReachable   Check = "database-reachable"
+	CheckDatabaseVersion     Check = "database-version"
+	CheckDatabaseEncoding    Check = "database-encoding"
+	CheckDatabaseWritable    Check = "database-writable"
+	CheckDatabaseSchema      Check = "database-schema"
+	CheckDatabaseRights      Check = "database-rights"
+	CheckDatabaseDurability  Check = "database-durability"
+	CheckDatabaseConnections Check = "database-connections"
+	CheckDatabasePacket      Check = "database-packet"
+	CheckDatabaseInfile      Check = "database-infile"
+	CheckDatabaseStrict      Check = "database-strict"
+	CheckDatabaseTimeZone    Check = "database-time-zone"
+	CheckDatabaseClock       Check = "database-clock"
+	CheckDatabaseShared      Check = "database-shared"
+	CheckLedger              Check = "ledger"
+
+	CheckServerTLS      Check = "server-tls"
+	CheckServerPassword Check = "server-password"
 
 	CheckMirrorReachable Check = "mirror-reachable"
 	CheckMirrorIndex     Check = "mirror-index"
@@ -78,9 +83,10 @@ func Checks() []Check {
 		CheckConfigValid, CheckConfigRootKey, CheckConfigListen, CheckConfigSecrets, CheckConfigGaps, CheckConfigTimes, CheckConfigData, CheckConfigUnsubscribe,
 		CheckRedisReachable, CheckRedisVersion, CheckRedisCluster, CheckRedisReplica, CheckRedisPersistence, CheckRedisDisk,
 		CheckRedisEviction, CheckRedisMemory, CheckRedisClock,
-		CheckDatabaseReachable, CheckDatabaseVersion, CheckDatabaseEncoding, CheckDatabaseWritable, CheckDatabaseSchema, CheckDatabaseRights,
+		CheckDatabaseReachable, CheckDatabaseVersion, CheckDatabaseEncoding, CheckDatabaseWritable, CheckDatabaseSchema, CheckDatabaseRights, CheckDatabaseDurability, CheckDatabaseConnections,
 		CheckDatabasePacket, CheckDatabaseInfile, CheckDatabaseStrict, CheckDatabaseTimeZone, CheckDatabaseClock, CheckDatabaseShared, CheckLedger,
 		CheckMirrorReachable, CheckMirrorIndex,
+		CheckServerTLS, CheckServerPassword,
 		CheckDiskFree, CheckSpillFiles,
 		CheckDomainMX, CheckDomainSPF, CheckDomainDKIM, CheckDomainDMARC, CheckDomainAlignment,
 		CheckDeployment, CheckProcesses, CheckLeases, CheckFollowers, CheckLag, CheckGaps, CheckDeadLetters, CheckListTable,

@@ -345,7 +345,7 @@ func TestSampleLoads(t *testing.T) {
 	form := newOptIn("newsletter")
 	form.Groups, form.ConfirmedURL, form.Fields, form.Origins = []string{"newsletter"}, "https://example.com/welcome", []string{"first_name", "language"}, []string{"https://example.com"}
 	want.OptIn, want.PublicURL, want.Proxies = []OptIn{form}, "https://mail.example.com", []string{"10.0.0.7", "10.1.0.0/16"}
-	want.Hosts = []string{"api.example.com"}
+	want.Hosts, want.PlainServers = []string{"api.example.com"}, []string{"10.0.0.0/8", "redis.internal"}
 	want.UnsubscribeMailto = "unsubscribe@example.com"
 	want.AllowList, want.Routes = []string{"me@example.com", "example.org"}, sampledRoutes()
 	want.SuppressionSets = []SuppressionSet{{Name: "sender_bad_domains", Redis: "redis://10.0.0.7:6379/0", Reason: "bad_domain"}}

@@ -36,6 +36,7 @@ func (c *Config) validate() error {
 		c.wrong("start_seconds", between(c.StartSeconds, 0, MaxStartSeconds)),
 		c.wrong("shutdown_seconds", between(c.ShutdownSeconds, 1, MaxShutdownSeconds)),
 	}
+	errs = append(errs, c.validatePlainServers())
 	if c.Data == "" {
 		errs = append(errs, c.wrong("data", errors.New("is empty; name a directory, such as ./sluice-data")))
 	}

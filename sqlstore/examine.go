@@ -17,6 +17,14 @@ type Examiner struct {
 	Tables []sluice.TableSpec // of the user's own, that lists fill
 	Keeps  bool               // what is too old is removed
 	Clock  sluice.Clock
+
+	// Processes returns how many processes live; nil: one is assumed. It is asked of
+	// servers only.
+	Processes func(ctx context.Context) int
+
+	// Brief leaves out the schema, rights, sums and tables: what a start finds out
+	// by itself.
+	Brief bool
 }
 
 var _ sluice.Examiner = (*Examiner)(nil)

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
@@ -27,6 +28,7 @@ const (
 var mysqlChecks = []sluice.Check{
 	sluice.CheckDatabaseVersion, sluice.CheckDatabaseWritable, sluice.CheckDatabaseSchema, sluice.CheckDatabaseRights, sluice.CheckDatabasePacket,
 	sluice.CheckDatabaseInfile, sluice.CheckDatabaseStrict, sluice.CheckDatabaseTimeZone, sluice.CheckDatabaseClock,
+	sluice.CheckDatabaseDurability, sluice.CheckDatabaseConnections,
 }
 
 // mysqlServer is what a server says of itself to a session without settings.
@@ -68,7 +70,21 @@ func (x *Examiner) mysql(ctx context.Context, e *sluice.Examination, rest string
 	}
 	is.judge(e)
 	x.clock(ctx, e, d, conn)
-	s := newStore(d, Options{ReadOnly: true, ReadConns: 2, Clock: x.Clock}, e.Where, db, sql.OpenDB(connector))
+	mysqlDurability(ctx, e, conn, d)
+	most, used, err := mysqlConnections(ctx, conn, d)
+	x.connections(ctx, e, most, used, err)
+	if host := hostOf(cfg.Addr); cfg.Net == "unix" || host == "localhost" || net.ParseIP(host).IsLoopback() {
+		e.Directory = is.directory
+	}
+	if !x.Brief {
+		x.mysqlTables(ctx, e, conn, d, connector)
+	}
+}
+
+// mysqlTables looks at the tables, and at the rights on them.
+func (x *Examiner) mysqlTables(ctx context.Context, e *sluice.Examination, conn *sql.Conn, d *mysqlDialect, connector driver.Connector) {
+	s := newStore(d, Options{ReadOnly: true, ReadConns: 2, Clock: x.Clock}, e.Where, sql.OpenDB(connector), sql.OpenDB(connector))
+	defer s.reads.Close()
 	defer s.writes.Close()
 	complete := x.schema(ctx, e, s)
 	x.mysqlTableRights(ctx, e, conn, d, complete)
@@ -79,9 +95,6 @@ func (x *Examiner) mysql(ctx context.Context, e *sluice.Examination, rest string
 		x.ledger(ctx, e, s)
 	}
 	x.ownTables(ctx, e, s)
-	if host, _, err := net.SplitHostPort(cfg.Addr); cfg.Net == "unix" || err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback()) {
-		e.Directory = is.directory
-	}
 }
 
 func mysqlRemedy(err error) string {

@@ -17,7 +17,7 @@ import (
 // postgresChecks are what is unknown of a server that does not answer.
 var postgresChecks = []sluice.Check{
 	sluice.CheckDatabaseVersion, sluice.CheckDatabaseEncoding, sluice.CheckDatabaseWritable, sluice.CheckDatabaseSchema,
-	sluice.CheckDatabaseRights, sluice.CheckDatabaseTimeZone, sluice.CheckDatabaseClock,
+	sluice.CheckDatabaseRights, sluice.CheckDatabaseTimeZone, sluice.CheckDatabaseClock, sluice.CheckDatabaseDurability, sluice.CheckDatabaseConnections,
 }
 
 func (x *Examiner) postgres(ctx context.Context, e *sluice.Examination) {
@@ -62,6 +62,17 @@ func (x *Examiner) postgres(ctx context.Context, e *sluice.Examination) {
 	}
 	e.Fine(sluice.CheckDatabaseTimeZone, "its time zone is %s; times are stored with theirs, so none is wrong, but days in your queries are of that zone", zone)
 	x.clock(ctx, e, d, conn)
+	postgresDurability(ctx, e, conn, d)
+	var most, used int64
+	err = conn.QueryRowContext(ctx, query(d, "connections")).Scan(&most, &used)
+	x.connections(ctx, e, most, used, err)
+	if strings.HasPrefix(cfg.Host, "/") || cfg.Host == "localhost" || net.ParseIP(cfg.Host).IsLoopback() {
+		// Only some users are told; a server that does not tell is no finding.
+		_ = conn.QueryRowContext(ctx, "SHOW data_directory").Scan(&e.Directory)
+	}
+	if x.Brief {
+		return
+	}
 	s := newStore(d, Options{ReadOnly: true, ReadConns: 2, Clock: x.Clock}, e.Where, db, stdlib.OpenDB(*cfg))
 	defer s.writes.Close()
 	complete := x.schema(ctx, e, s)
@@ -71,10 +82,6 @@ func (x *Examiner) postgres(ctx context.Context, e *sluice.Examination) {
 		x.ledger(ctx, e, s)
 	}
 	x.ownTables(ctx, e, s)
-	if strings.HasPrefix(cfg.Host, "/") || cfg.Host == "localhost" || net.ParseIP(cfg.Host).IsLoopback() {
-		// Only some users are told; a server that does not tell is no finding.
-		_ = conn.QueryRowContext(ctx, "SHOW data_directory").Scan(&e.Directory)
-	}
 }
 
 func postgresRemedy(err error) string {

@@ -48,10 +48,12 @@ func (x *Examiner) sqlite(ctx context.Context, e *sluice.Examination, rest strin
 		e.Fine(sluice.CheckDatabaseWritable, "this user may write to it")
 	}
 	judgeFileSystem(e, fileSystem(filepath.Dir(path)))
-	if complete := x.schema(ctx, e, s); complete {
-		x.ledger(ctx, e, s)
+	if !x.Brief {
+		if complete := x.schema(ctx, e, s); complete {
+			x.ledger(ctx, e, s)
+		}
+		x.ownTables(ctx, e, s)
 	}
-	x.ownTables(ctx, e, s)
 	e.Directory = filepath.Dir(path)
 }
 

@@ -82,7 +82,7 @@ func TestExamineMariaDB(t *testing.T) {
 	var packet, infile, mode, zone string
 	must(t, db.QueryRowContext(t.Context(), "SELECT @@GLOBAL.max_allowed_packet, @@GLOBAL.local_infile, @@GLOBAL.sql_mode, @@GLOBAL.time_zone").Scan(&packet, &infile, &mode, &zone))
 	t.Cleanup(func() {
-		for _, statement := range []string{"max_allowed_packet = " + packet, "local_infile = " + infile, "sql_mode = '" + mode + "'", "time_zone = 'SYSTEM'", "read_only = 0"} {
+		for _, statement := range []string{"max_allowed_packet = " + packet, "local_infile = " + infile, "sql_mode = '" + mode + "'", "time_zone = 'SYSTEM'", "read_only = 0", "innodb_flush_log_at_trx_commit = 1", "max_connections = 151"} {
 			if _, err := db.Exec("SET GLOBAL " + statement); err != nil {
 				t.Error(err)
 			}
@@ -94,6 +94,11 @@ func TestExamineMariaDB(t *testing.T) {
 		{"SET GLOBAL max_allowed_packet = 16777216; SET GLOBAL local_infile = 0", "", sluice.CheckDatabaseInfile, sluice.SeverityWarning},
 		{"SET GLOBAL sql_mode = ''", "", sluice.CheckDatabaseStrict, sluice.SeverityWarning},
 		{"SET GLOBAL time_zone = '+05:30'", "", sluice.CheckDatabaseTimeZone, sluice.SeverityWarning},
+		{"SET GLOBAL innodb_flush_log_at_trx_commit = 2", "", sluice.CheckDatabaseDurability, sluice.SeverityWarning},
+		{"SET GLOBAL innodb_flush_log_at_trx_commit = 0", "", sluice.CheckDatabaseDurability, sluice.SeverityError},
+		{"SET GLOBAL innodb_flush_log_at_trx_commit = 1", "", sluice.CheckDatabaseDurability, sluice.SeverityOK},
+		{"SET GLOBAL max_connections = 12", "", sluice.CheckDatabaseConnections, sluice.SeverityError},
+		{"SET GLOBAL max_connections = 151", "", sluice.CheckDatabaseConnections, sluice.SeverityOK},
 		{"SET GLOBAL read_only = 1", "", sluice.CheckDatabaseWritable, sluice.SeverityError},
 		{"SET GLOBAL read_only = 0; CREATE USER reader@'%' IDENTIFIED BY 's3cret'", user("reader"), sluice.CheckDatabaseReachable, sluice.SeverityError},
 		{"DO 1", strings.Replace(user("reader"), "s3cret", "s3cret2", 1), sluice.CheckDatabaseReachable, sluice.SeverityError},
@@ -136,7 +141,11 @@ func TestExaminePostgres(t *testing.T) {
 	}
 	migrated(t, postgres.SocketURL(name), sqlstore.Options{})
 	exec(t, db, "CREATE TABLE mine (id INT NOT NULL)")
-	wantAll(t, "a good database", examined(t, x), sluice.SeverityOK)
+	found := examined(t, x)
+	wantAll(t, "a good database", found, sluice.SeverityOK, sluice.CheckDatabaseDurability)
+	if found[sluice.CheckDatabaseDurability] != sluice.SeverityError { // this server, which saves time in tests, has fsync=off
+		t.Errorf("fsync=off is %q", found[sluice.CheckDatabaseDurability])
+	}
 	exec(t, db, "CREATE USER reader PASSWORD 's3cret'")
 	t.Cleanup(func() { _, _ = db.Exec("DROP OWNED BY reader; DROP USER reader") })
 	reader := strings.Replace(postgres.URL(name), "postgres@", "reader:s3cret@", 1)
@@ -147,6 +156,8 @@ func TestExaminePostgres(t *testing.T) {
 		{"REVOKE postgres FROM reader; ALTER TABLE events OWNER TO reader; GRANT CREATE ON SCHEMA public TO reader", reader, sluice.CheckDatabaseRights, sluice.SeverityOK},
 		{"REVOKE TEMPORARY ON DATABASE " + name + " FROM PUBLIC", reader, sluice.CheckDatabaseRights, sluice.SeverityWarning},
 		{"DELETE FROM schema_version WHERE version > 2; REVOKE CREATE ON SCHEMA public FROM reader", reader, sluice.CheckDatabaseRights, sluice.SeverityError},
+		{"ALTER USER reader CONNECTION LIMIT 12", reader, sluice.CheckDatabaseConnections, sluice.SeverityError},
+		{"ALTER USER reader CONNECTION LIMIT 13", reader, sluice.CheckDatabaseConnections, sluice.SeverityOK},
 		{"ALTER USER reader SET default_transaction_read_only = on", reader, sluice.CheckDatabaseWritable, sluice.SeverityError},
 		{"REVOKE CONNECT ON DATABASE " + name + " FROM PUBLIC", reader, sluice.CheckDatabaseReachable, sluice.SeverityError},
 		{"SELECT 1", strings.Replace(reader, name, "absent", 1), sluice.CheckDatabaseReachable, sluice.SeverityError},

@@ -86,6 +86,7 @@ type doctor struct {
 func (d *doctor) examine(ctx context.Context) {
 	d.report.Add(examineConfig(d.config))
 	d.servers(ctx)
+	d.report.Add(examineTransport(d.config))
 	seen := make(map[string]bool)
 	for _, dir := range append([]string{d.config.Data}, d.directories...) {
 		if dir, err := filepath.Abs(dir); err == nil && !seen[dir] {
@@ -120,7 +121,7 @@ func (d *doctor) servers(ctx context.Context) {
 		}
 	}
 	examiners = append(examiners, &sqlstore.Examiner{URL: d.config.Database.Reveal(), Tables: tableSpecs(d.config),
-		Keeps: d.config.Retention != (config.Retention{}), Clock: d.clock})
+		Keeps: d.config.Retention != (config.Retention{}), Clock: d.clock, Processes: d.living})
 	if d.config.TimeSeries != "" {
 		examiners = append(examiners, &mongostore.Examiner{URL: d.config.TimeSeries.Reveal()})
 	}
@@ -156,6 +157,23 @@ func (d *doctor) servers(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// living returns how many processes live; 0: Redis does not say.
+func (d *doctor) living(ctx context.Context) int {
+	if d.mainURL == "" {
+		return 0
+	}
+	main, err := flow.Dial(ctx, d.mainURL)
+	if err != nil {
+		return 0 // another check says so
+	}
+	defer main.Close()
+	n, err := flow.Living(ctx, main)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // redisURLs returns every Redis of a configuration once, the main one first.

@@ -164,11 +164,83 @@ func TestDoctorOfDisks(t *testing.T) {
 		want        sluice.Severity
 	}{
 		{50 * gib, 100 * gib, sluice.SeverityOK}, {6 * gib, 1000 * gib, sluice.SeverityOK}, {4 * gib, 1000 * gib, sluice.SeverityWarning},
-		{gib / 2, 1000 * gib, sluice.SeverityWarning}, {gib / 3, 1000 * gib, sluice.SeverityError}, {gib / 3, 2 * gib, sluice.SeverityOK}, {0, gib, sluice.SeverityError},
+		{gib / 2, 1000 * gib, sluice.SeverityWarning}, {gib / 3, 1000 * gib, sluice.SeverityError}, {gib / 3, 2 * gib, sluice.SeverityOK}, {0, gib, sluice.SeverityError}, {0, 40, sluice.SeverityError},
 	} {
 		var e sluice.Examination
 		if judgeDisk(&e, test.free, test.total); e.Findings[0].Severity != test.want {
 			t.Errorf("%d of %d: %+v", test.free, test.total, e.Findings)
+		}
+	}
+}
+
+// A disk is full of files as well as of bytes.
+func TestDoctorOfDisksFullOfFiles(t *testing.T) {
+	for _, test := range []struct {
+		left, most uint64
+		want       sluice.Severity
+	}{{0, 0, ""}, {0, 1000, sluice.SeverityError}, {5, 1000, sluice.SeverityWarning}, {20_000, 1 << 20, ""}, {9_000, 1 << 20, sluice.SeverityWarning}} {
+		var e sluice.Examination
+		judgeFiles(&e, test.left, test.most)
+		got := sluice.Severity("")
+		for _, f := range e.Findings {
+			got = f.Severity
+		}
+		if got != test.want {
+			t.Errorf("room for %d of %d files: %q, want %q", test.left, test.most, got, test.want)
+		}
+	}
+}
+
+// What goes to another machine goes by TLS and with a password, or the operator
+// has said that it need not.
+func TestDoctorOfTheWaysToServers(t *testing.T) {
+	ok, warning, failed := sluice.SeverityOK, sluice.SeverityWarning, sluice.SeverityError
+	for _, test := range []struct {
+		redis, database, mongo string
+		plain                  []string
+		tls, password          sluice.Severity
+	}{
+		{"embedded", "sqlite:a.db", "", nil, ok, ok},
+		{"redis://127.0.0.1:6379", "mysql://u@127.0.0.1/d", "mongodb://localhost/d", nil, ok, ok},
+		{"unix:///run/redis.sock", "mysql://u@unix(/run/m.sock)/d", "", nil, ok, ok},
+		{"redis://[::1]:6379", "postgres://u@/d?host=/run/postgresql", "", nil, ok, ok},
+		{"redis://10.0.0.7:6379", "sqlite:a.db", "", nil, failed, failed},
+		{"redis://u:s3cret@10.0.0.7:6379", "sqlite:a.db", "", nil, failed, ok},
+		{"rediss://u:s3cret@10.0.0.7:6379", "sqlite:a.db", "", nil, ok, ok},
+		{"rediss://redis.internal:6379", "sqlite:a.db", "", nil, ok, failed},
+		{"rediss://u:s3cret@10.0.0.7:6379?skip_verify=true", "sqlite:a.db", "", nil, warning, ok},
+		{"redis://10.0.0.7:6379", "sqlite:a.db", "", []string{"10.0.0.0/8"}, ok, ok},
+		{"redis://10.0.0.7:6379", "sqlite:a.db", "", []string{"10.1.0.0/16", "redis.internal"}, failed, failed},
+		{"redis://Redis.Internal.:6379", "sqlite:a.db", "", []string{"redis.internal"}, ok, ok},
+		{"embedded", "mysql://u@10.0.0.7/d", "", nil, failed, failed},
+		{"embedded", "mysql://u:s3cret@10.0.0.7/d?tls=preferred", "", nil, failed, ok},
+		{"embedded", "mysql://u:s3cret@10.0.0.7/d?tls=skip-verify", "", nil, warning, ok},
+		{"embedded", "mysql://u:s3cret@10.0.0.7/d?tls=true", "", nil, ok, ok},
+		{"embedded", "postgres://u:s3cret@10.0.0.7/d", "", nil, failed, ok}, // sslmode=prefer
+		{"embedded", "postgres://u:s3cret@10.0.0.7/d?sslmode=disable", "", nil, failed, ok},
+		{"embedded", "postgres://u:s3cret@10.0.0.7/d?sslmode=require", "", nil, warning, ok},
+		{"embedded", "postgres://u@10.0.0.7/d?sslmode=verify-full", "", nil, ok, failed},
+		{"embedded", "postgres://u:s3cret@10.0.0.7/d?sslmode=verify-full", "", nil, ok, ok},
+		{"embedded", "sqlite:a.db", "mongodb://a.example:27017,b.example:27017/d", nil, failed, failed},
+		{"embedded", "sqlite:a.db", "mongodb://u:s3cret@a.example:27017,b.example:27017/d?tls=true", nil, ok, ok},
+		{"embedded", "sqlite:a.db", "mongodb://u:s3cret@a.example/d?tls=true&tlsInsecure=true", nil, warning, ok},
+		{"embedded", "sqlite:a.db", "mongodb+srv://u:s3cret@a.example/d", nil, ok, ok},
+		{"embedded", "sqlite:a.db", "mongodb://a.example,b.example/d", []string{"a.example"}, failed, failed},
+		{"embedded", "sqlite:a.db", "mongodb://a.example,b.example/d", []string{"a.example", "b.example"}, ok, ok},
+	} {
+		cfg := config.Default()
+		cfg.Redis, cfg.Database, cfg.TimeSeries, cfg.PlainServers = config.URL(test.redis), config.URL(test.database), config.URL(test.mongo), test.plain
+		worst := make(map[sluice.Check]sluice.Severity)
+		for _, f := range examineTransport(cfg).Findings {
+			if worst[f.Check] == "" || worst[f.Check] == ok || f.Severity == failed {
+				worst[f.Check] = f.Severity
+			}
+			if strings.Contains(f.Where+f.Found+f.Remedy, "s3cret") {
+				t.Errorf("it shows the password: %+v", f)
+			}
+		}
+		if worst[sluice.CheckServerTLS] != test.tls || worst[sluice.CheckServerPassword] != test.password {
+			t.Errorf("%+v: TLS %s, password %s", test, worst[sluice.CheckServerTLS], worst[sluice.CheckServerPassword])
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -91,7 +92,7 @@ func (p *Program) Start(ctx context.Context) error {
 		defer cancel()
 		return errors.Join(err, p.server.Stop(closing))
 	}
-	p.warnOfRedis(ctx)
+	p.warnOfServers(ctx)
 	e.start()
 	p.mu.Lock()
 	p.engine, p.intake, p.state = e, e.intake(), stateRunning
@@ -104,16 +105,37 @@ func (p *Program) Start(ctx context.Context) error {
 	return nil
 }
 
-// warnOfRedis says at the start what doctor would say of the main Redis: whoever
-// reads the log and nothing else must learn that it forgets.
-func (p *Program) warnOfRedis(ctx context.Context) {
-	if p.config.Redis == config.RedisEmbedded {
-		return // it was started as it should be
+// warnOfServers says at the start what doctor would say of the main Redis, the
+// database, the ways to all servers and the disk: whoever reads the log and nothing
+// else must learn what a power cut would cost. It refuses no start: a server that
+// forgets is better than none, and may be somebody else's to set.
+func (p *Program) warnOfServers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
+	defer cancel()
+	clock := sluice.SystemClock{}
+	all := []sluice.Examination{examineTransport(p.config), examineDisk(p.config.Data)}
+	if p.config.Redis != config.RedisEmbedded { // an embedded one was started as it should be
+		all = append(all, (&flow.Examiner{URL: p.config.Redis.Reveal(), Main: true, Clock: clock}).Examine(ctx))
 	}
-	x := flow.Examiner{URL: p.config.Redis.Reveal(), Main: true, Clock: sluice.SystemClock{}}
-	for _, f := range x.Examine(ctx).Findings {
-		if f.Severity == sluice.SeverityWarning || f.Severity == sluice.SeverityError {
-			p.log.Warn("redis is not as it should be; `sluice doctor` says more", "check", f.Check, "server", f.Where, "found", f.Found, "remedy", f.Remedy)
+	if !strings.HasPrefix(string(p.config.Database), "sqlite:") { // so was that
+		all = append(all, (&sqlstore.Examiner{URL: p.config.Database.Reveal(), Clock: clock, Brief: true}).Examine(ctx))
+	}
+	for _, e := range all[2:] {
+		if e.Directory != "" && e.Directory != p.config.Data {
+			all = append(all, examineDisk(e.Directory))
+		}
+	}
+	for _, e := range all {
+		for _, f := range e.Findings {
+			level := slog.LevelWarn
+			switch f.Severity {
+			case sluice.SeverityWarning:
+			case sluice.SeverityError:
+				level = slog.LevelError
+			default:
+				continue
+			}
+			p.log.Log(ctx, level, "a server is not as it should be; `sluice doctor` says more", "check", f.Check, "server", f.Where, "found", f.Found, "remedy", f.Remedy)
 		}
 	}
 }

@@ -30,7 +30,8 @@ func awayServers(t *testing.T) (dir string, redis *servers.Redis, maria *servers
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = redis.Kill() })
-	maria, err = servers.StartMariaDB(t.Context(), servers.MariaDBOptions{Dir: filepath.Join(dir, "maria")})
+	maria, err = servers.StartMariaDB(t.Context(), servers.MariaDBOptions{Dir: filepath.Join(dir, "maria"),
+		Extra: []string{"--innodb-flush-log-at-trx-commit=0", "--log-bin", "--sync-binlog=0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +72,10 @@ func TestStartWaitsForServers(t *testing.T) {
 	}
 	await(t, "the program runs", func() bool { return listening.MatchString(s.log.String()) })
 	says("check=redis-persistence") // it may lose a second, and whoever starts it must learn that
+	says("check=database-durability")
+	for _, what := range []string{"innodb_flush_log_at_trx_commit is 0", "sync_binlog is 0", "level=ERROR"} {
+		says(what)
+	}
 	s.url = "http://" + listening.FindStringSubmatch(s.log.String())[1]
 	await(t, "it is ready", func() bool { status, _ := s.get(t, "/readyz"); return status == http.StatusOK })
 	if code := s.stop(t); code != exitOK {

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"sluice"
+	"sluice/config"
+	"sluice/sqlstore"
+)
+
+// reach is how the configuration says that a server is reached.
+type reach struct {
+	where         string
+	hosts         []string // none: it is on this machine, by a socket or as a file
+	tls, verified bool
+	password      bool
+	tlsForm       string // how its URL asks for TLS
+}
+
+// examineTransport looks at the URLs of all servers: what goes to another machine
+// should go by TLS, and that machine should ask who comes. The addresses of users
+// and the contents of mails are in each of them. It connects to nothing.
+func examineTransport(cfg *config.Config) sluice.Examination {
+	e := sluice.Examination{Where: "servers"}
+	var all []reach
+	for _, u := range redisURLs(cfg) {
+		if u != config.RedisEmbedded {
+			all = append(all, redisTransport(u))
+		}
+	}
+	for _, s := range cfg.SuppressionSets {
+		if s.Redis != "" && s.Redis != config.RedisEmbedded {
+			all = append(all, redisTransport(s.Redis))
+		}
+	}
+	if t, err := sqlstore.TransportOf(cfg.Database.Reveal()); err == nil { // else another check says so
+		one := reach{where: t.Where, tls: t.TLS, verified: t.Verified, password: t.Password, tlsForm: "?tls=true (MariaDB, MySQL) or ?sslmode=verify-full (PostgreSQL) behind its URL"}
+		if t.Host != "" {
+			one.hosts = []string{t.Host}
+		}
+		all = append(all, one)
+	}
+	if cfg.TimeSeries != "" {
+		all = append(all, mongoTransport(cfg.TimeSeries))
+	}
+	seen := make(map[string]bool)
+	for _, t := range all {
+		if !seen[t.where] {
+			seen[t.where] = true
+			t.judge(&e, cfg)
+		}
+	}
+	return e
+}
+
+// judge enters what is wrong with a server; what is in order is one finding each.
+func (t *reach) judge(e *sluice.Examination, cfg *config.Config) {
+	of := sluice.Examination{Where: t.where}
+	var remote []string
+	for _, host := range t.hosts {
+		if !thisMachine(host) && !cfg.Plain(host) {
+			remote = append(remote, host)
+		}
+	}
+	why := "it is on this machine"
+	if len(t.hosts) > 0 && !thisMachine(t.hosts[0]) {
+		why = "plain_servers allows it"
+	}
+	const allow = ", or, if nobody else is on the way, name it in plain_servers"
+	switch {
+	case t.tls && t.verified:
+		of.Fine(sluice.CheckServerTLS, "it is reached by TLS, and its certificate is checked")
+	case len(remote) == 0:
+		of.Fine(sluice.CheckServerTLS, "no TLS is needed: %s", why)
+	case t.tls:
+		of.Warn(sluice.CheckServerTLS, "have the certificate checked: "+t.tlsForm+allow, "it is reached by TLS, and its certificate is not checked: whoever is on the way can read and change everything")
+	default:
+		of.Fail(sluice.CheckServerTLS, "use "+t.tlsForm+allow, "%s is another machine and is reached without TLS, or with TLS that may be left out: addresses, mails and passwords can be read on the way", strings.Join(remote, ", "))
+	}
+	switch {
+	case t.password:
+		of.Fine(sluice.CheckServerPassword, "the program shows a password or a certificate")
+	case len(remote) == 0:
+		of.Fine(sluice.CheckServerPassword, "no password is needed: %s", why)
+	default:
+		of.Fail(sluice.CheckServerPassword, "give it a user with a password, and write both into the URL"+allow, "%s is another machine and takes the program without a password: so it takes everybody who reaches it", strings.Join(remote, ", "))
+	}
+	e.Findings = append(e.Findings, of.Findings...)
+}
+
+// thisMachine reports whether a host of a URL is this machine.
+func thisMachine(host string) bool {
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return host == "" || host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+func redisTransport(address config.URL) reach {
+	t := reach{where: address.String(), tlsForm: "rediss:// in its URL"}
+	u, err := url.Parse(address.Reveal())
+	if err != nil || u.Scheme == "unix" {
+		return t
+	}
+	_, t.password = u.User.Password()
+	t.hosts, t.tls = []string{u.Hostname()}, u.Scheme == "rediss"
+	t.verified = t.tls && u.Query().Get("skip_verify") != "true"
+	return t
+}
+
+// mongoTransport reads a URL of MongoDB, which may have several hosts.
+func mongoTransport(address config.URL) reach {
+	t := reach{where: address.String(), tlsForm: "tls=true in its URL"}
+	scheme, rest, _ := strings.Cut(address.Reveal(), "://")
+	rest, query, _ := strings.Cut(rest, "?")
+	head, _, _ := strings.Cut(rest, "/")
+	if at := strings.LastIndexByte(head, '@'); at >= 0 {
+		t.password = strings.Contains(head[:at], ":")
+		head = head[at+1:]
+	}
+	for host := range strings.SplitSeq(head, ",") {
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		if !strings.HasPrefix(host, "%2F") && !strings.HasPrefix(host, "/") { // a socket
+			t.hosts = append(t.hosts, host)
+		}
+	}
+	options, err := url.ParseQuery(query)
+	if err != nil {
+		return t
+	}
+	has := func(name string) bool {
+		for key, values := range options {
+			if strings.EqualFold(key, name) && len(values) > 0 {
+				return strings.EqualFold(values[0], "true")
+			}
+		}
+		return false
+	}
+	t.tls = scheme == "mongodb+srv" || has("tls") || has("ssl")
+	t.verified = t.tls && !has("tlsInsecure") && !has("tlsAllowInvalidCertificates") && !has("sslInsecure")
+	t.password = t.password || strings.Contains(strings.ToLower(query), "tlscertificatekeyfile=")
+	return t
+}

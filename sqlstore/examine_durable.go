@@ -1,0 +1,176 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"sluice"
+)
+
+// What a process takes of a server's connections, and what is left for commands,
+// backups and people.
+const (
+	connsPerProcess = defaultReadConns + 1
+	spareConns      = 8
+)
+
+// Why a cursor that goes back is worse than the events of that second: the logs
+// behind it may be trimmed.
+const goesBack = "a power cut takes back what was committed in the last second or so, the cursors with it, and what the logs have no longer is lost"
+
+// mysqlDurability looks at what of a commit is on the disk when the server has
+// answered. An InnoDB with a binary log asks that, after a crash, which of the
+// prepared transactions were committed: one that is not synced takes them back.
+func mysqlDurability(ctx context.Context, e *sluice.Examination, conn *sql.Conn, d *mysqlDialect) {
+	var flush, binlog, sync int64
+	if err := conn.QueryRowContext(ctx, query(d, "durability")).Scan(&flush, &binlog, &sync); err != nil {
+		e.Unknown(fmt.Errorf("ask what is on the disk after a commit: %w", err), sluice.CheckDatabaseDurability)
+		return
+	}
+	const flushes = "SET GLOBAL innodb_flush_log_at_trx_commit = 1, and the same in my.cnf: Sluice commits many rows at once, so it costs little"
+	fine := true
+	switch flush {
+	case 0:
+		e.Fail(sluice.CheckDatabaseDurability, flushes, "innodb_flush_log_at_trx_commit is 0: the end of the server, or %s", goesBack)
+		fine = false
+	case 2:
+		e.Warn(sluice.CheckDatabaseDurability, flushes, "innodb_flush_log_at_trx_commit is 2: %s", goesBack)
+		fine = false
+	}
+	if binlog != 0 && sync != 1 {
+		e.Warn(sluice.CheckDatabaseDurability, "SET GLOBAL sync_binlog = 1, and the same in my.cnf", "the binary log is on and sync_binlog is %d: %s; replicas may then have what the server has not", sync, goesBack)
+		fine = false
+	}
+	if fine {
+		e.Fine(sluice.CheckDatabaseDurability, "innodb_flush_log_at_trx_commit is %d; binary log %s, sync_binlog %d", flush, map[bool]string{true: "on", false: "off"}[binlog != 0], sync)
+	}
+}
+
+// postgresDurability looks at what of a commit is on the disk when the server has
+// answered, in a session as the program's are.
+func postgresDurability(ctx context.Context, e *sluice.Examination, conn *sql.Conn, d *postgresDialect) {
+	var fsync, pages, commit string
+	if err := conn.QueryRowContext(ctx, query(d, "durability")).Scan(&fsync, &pages, &commit); err != nil {
+		e.Unknown(fmt.Errorf("ask what is on the disk after a commit: %w", err), sluice.CheckDatabaseDurability)
+		return
+	}
+	fine := true
+	for _, s := range []struct{ name, value string }{{"fsync", fsync}, {"full_page_writes", pages}} {
+		if s.value == "off" {
+			e.Fail(sluice.CheckDatabaseDurability, "ALTER SYSTEM SET "+s.name+" = on; SELECT pg_reload_conf()", "%s is off: a power cut can destroy the database", s.name)
+			fine = false
+		}
+	}
+	if commit == "off" {
+		e.Warn(sluice.CheckDatabaseDurability, "ALTER SYSTEM SET synchronous_commit = on; SELECT pg_reload_conf(); or see the user's and the URL's own settings",
+			"synchronous_commit is off: the end of the server, or %s", goesBack)
+		fine = false
+	}
+	if fine {
+		e.Fine(sluice.CheckDatabaseDurability, "fsync and full_page_writes are on, synchronous_commit is %s", commit)
+	}
+}
+
+// mysqlConnections returns how many connections there may be, and are.
+func mysqlConnections(ctx context.Context, conn *sql.Conn, d *mysqlDialect) (most, used int64, err error) {
+	if err = conn.QueryRowContext(ctx, query(d, "connections")).Scan(&most); err != nil {
+		return 0, 0, err
+	}
+	var name, text string
+	if err = conn.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Threads_connected'").Scan(&name, &text); err != nil {
+		return 0, 0, err
+	}
+	used, err = strconv.ParseInt(text, 10, 64)
+	return most, used, err
+}
+
+// connections says whether the server has enough connections for the processes
+// that live, and for one more to start.
+func (x *Examiner) connections(ctx context.Context, e *sluice.Examination, most, used int64, err error) {
+	if err != nil {
+		e.Unknown(fmt.Errorf("ask for the bound on connections: %w", err), sluice.CheckDatabaseConnections)
+		return
+	}
+	processes := 1
+	if x.Processes != nil {
+		processes = max(1, x.Processes(ctx))
+	}
+	const remedy = "raise max_connections (or the user's own bound, if that is less), or take connections from other programs"
+	switch need := int64(processes)*connsPerProcess + spareConns; {
+	case most < need:
+		e.Fail(sluice.CheckDatabaseConnections, remedy, "it takes %d connections, and %d are needed: %d for each process (%d of them), %d for commands and people", most, need, connsPerProcess, processes, spareConns)
+	case most-used < connsPerProcess:
+		e.Warn(sluice.CheckDatabaseConnections, remedy, "%d of its %d connections are in use: a process that starts, or comes back, may not get its %d", used, most, connsPerProcess)
+	default:
+		e.Fine(sluice.CheckDatabaseConnections, "it takes %d connections, %d are in use; %d are enough for the processes", most, used, need)
+	}
+}
+
+// Transport is how the URL of a database says that its server is reached.
+type Transport struct {
+	Where    string // without user and password
+	Host     string // empty: a socket or a file of this machine
+	TLS      bool   // never without
+	Verified bool   // and the server's certificate is checked
+	Password bool   // or a certificate of the client
+}
+
+// TransportOf reads a URL. It connects to nothing.
+func TransportOf(url string) (Transport, error) {
+	scheme, rest, err := splitURL(url)
+	if err != nil {
+		return Transport{}, err
+	}
+	switch scheme {
+	case "sqlite":
+		return Transport{Where: "database"}, nil
+	case "postgres":
+		return postgresTransport(url)
+	}
+	cfg, err := mysqlConfig(rest)
+	if err != nil {
+		return Transport{}, err
+	}
+	t := Transport{Where: whereMySQL(cfg), Password: cfg.Passwd != ""}
+	if cfg.Net != "unix" {
+		t.Host = hostOf(cfg.Addr)
+	}
+	// preferred goes on without TLS if the server, or somebody between, has none.
+	if cfg.TLSConfig != "" && cfg.TLSConfig != "false" && cfg.TLSConfig != "preferred" {
+		t.TLS, t.Verified = true, cfg.TLSConfig != "skip-verify"
+		t.Password = t.Password || cfg.TLS != nil && len(cfg.TLS.Certificates) > 0
+	}
+	return t, nil
+}
+
+func postgresTransport(url string) (Transport, error) {
+	cfg, err := postgresConfig(url)
+	if err != nil {
+		return Transport{}, err
+	}
+	t := Transport{Where: wherePostgres(cfg), Password: cfg.Password != ""}
+	if !strings.HasPrefix(cfg.Host, "/") {
+		t.Host = cfg.Host
+	}
+	t.TLS = cfg.TLSConfig != nil
+	for _, other := range cfg.Fallbacks { // sslmode=prefer and allow: the same server without TLS
+		t.TLS = t.TLS && other.TLSConfig != nil
+	}
+	if t.TLS {
+		t.Verified = !cfg.TLSConfig.InsecureSkipVerify || cfg.TLSConfig.VerifyPeerCertificate != nil || cfg.TLSConfig.VerifyConnection != nil
+		t.Password = t.Password || len(cfg.TLSConfig.Certificates) > 0 || cfg.TLSConfig.GetClientCertificate != nil
+	}
+	return t, nil
+}
+
+// hostOf is HOST:PORT without its port.
+func hostOf(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
+}
