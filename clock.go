@@ -9,6 +9,38 @@ type Clock interface {
 	Now() time.Time
 }
 
+// SharedClock is a Clock that is compared with one that all processes share. Its Now
+// is the earlier of both times.
+type SharedClock interface {
+	Clock
+
+	// Later returns the later of both times: until when something is good is
+	// reckoned from it, so that a clock that is behind makes nothing expire early.
+	Later() time.Time
+
+	// Ahead returns how far the process's own clock is ahead of the shared one.
+	Ahead() time.Duration
+}
+
+// Later is SharedClock.Later; of a clock that is not compared it is Now.
+func Later(c Clock) time.Time {
+	if shared, ok := c.(SharedClock); ok {
+		return shared.Later()
+	}
+	return c.Now()
+}
+
+// ClocksApart reports whether a clock and the one that all share are further apart
+// than MaxClockApart. One of them is wrong, and nobody knows which: nothing is due,
+// and nothing is over, until they agree.
+func ClocksApart(c Clock) bool {
+	shared, ok := c.(SharedClock)
+	return ok && shared.Ahead().Abs() > MaxClockApart
+}
+
+// MaxClockApart is how far a process's clock and the shared one may be apart.
+const MaxClockApart = 5 * time.Minute
+
 // SystemClock is the machine's clock.
 type SystemClock struct{}
 

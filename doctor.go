@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // What `sluice doctor` finds. Whoever speaks a technology looks at it: flow at
@@ -207,7 +208,7 @@ func OneLine(err error) string {
 // none, and ids of the logs, come from clocks of different machines.
 const (
 	clockWarnMillis  = 2_000
-	clockErrorMillis = 5 * 60_000
+	clockErrorMillis = int64(MaxClockApart / time.Millisecond)
 )
 
 // CompareClocks asks a server for its time, in milliseconds since 1970, and
@@ -225,7 +226,7 @@ func (e *Examination) CompareClocks(c Check, ours Clock, ask func() (int64, erro
 		ahead, side = -ahead, "behind"
 	}
 	text := fmt.Sprintf("its clock is %.1f s %s of this machine's", float64(ahead)/1000, side)
-	const remedy = "set both clocks by NTP (timedatectl, chrony); which of the two is wrong cannot be known here"
+	const remedy = "set both clocks by NTP (timedatectl, chrony); which of the two is wrong cannot be known here. Where Redis and a process are more than 5 minutes apart, that process releases no mail that waits for a time, and lets none expire"
 	switch off := ahead - took.Milliseconds(); { // no more than this is certain
 	case off > clockErrorMillis:
 		e.Fail(c, remedy, "%s", text)

@@ -24,6 +24,7 @@ const (
 	Domain      = "domain"
 	InDoubt     = "in-doubt"
 	Ledger      = "ledger"
+	Clock       = "clock"
 	Test        = "test" // not a problem: somebody tries whether alerts arrive
 )
 

@@ -234,7 +234,7 @@ func fullStats() Stats {
 		Followers: []Follower{{"store", 0, 0.25, 12, 9}, {"list:q", 0, 1, -1, -1}},
 		Lists:     []List{{"q", 5, 3}, {"gone", -1, -1}},
 		Failing:   map[string]bool{"store": false, "table:q": true},
-		Leases:    map[string]int{"store": 16, "intake": 1}, Processes: 2, SuppressionsStale: map[sluice.Class]bool{sluice.ClassMarketing: true},
+		Leases:    map[string]int{"store": 16, "intake": 1}, Processes: 2, SuppressionsStale: map[sluice.Class]bool{sluice.ClassMarketing: true}, ClockAhead: 1.5,
 	}
 }
 

@@ -71,6 +71,7 @@ var (
 	descSupprAge   = desc("suppressions_age_seconds", "How long ago it was known that no suppression has changed but those that are in force here.")
 	descSupprStale = desc("suppressions_stale", "1 while mail of a class waits because the suppressions here are too old for it (suppression_age_seconds), else 0.", "class")
 	descDomain     = desc("sender_domain_findings", "Of a domain that mail is sent from: what is wrong with it in DNS. At most 100 domains.", "domain", "severity")
+	descClock      = desc("clock_ahead_seconds", "How far this process's clock is ahead of Redis's, less than 0 if it is behind; 0 within a second.")
 	descBuild      = desc("build_info", "1; the labels say what runs.", "version", "revision", "goversion")
 	descProcesses  = desc("live_processes", "Processes that share the roles, this one included.")
 	descReady      = desc("ready", "1 if the program is ready, else 0.")
@@ -168,6 +169,7 @@ func (m metrics) collectTimes(ch chan<- prometheus.Metric, s *Stats) {
 	histogram(descAppend, s.AppendItems)
 	ch <- prometheus.MustNewConstMetric(descSuppressed, prometheus.GaugeValue, float64(s.Suppressed))
 	ch <- prometheus.MustNewConstMetric(descSupprAge, prometheus.GaugeValue, s.SuppressionsAge)
+	ch <- prometheus.MustNewConstMetric(descClock, prometheus.GaugeValue, s.ClockAhead)
 	for class, stale := range s.SuppressionsStale {
 		ch <- prometheus.MustNewConstMetric(descSupprStale, prometheus.GaugeValue, b2f(stale), class.String())
 	}

@@ -120,6 +120,8 @@ type Stats struct {
 	Leases    map[string]int // held by this process, by role
 	Processes int            // alive, this one included
 
+	ClockAhead float64 // how far this process's clock is ahead of Redis's, in seconds
+
 	// Suppressed is how many entries of suppressions are in memory, and
 	// SuppressionsAge how long ago it was known that there are no others.
 	Suppressed      int

@@ -12,6 +12,7 @@ import (
 
 	"sluice"
 	"sluice/clocktest"
+	"sluice/flow"
 	"sluice/profile"
 )
 
@@ -274,5 +275,30 @@ func TestSchedulesOfRefusedSenders(t *testing.T) {
 	}
 	if status, text := w.call(t, "/messages/schedule/update", `{"schedule_id":"`+id+`","schedule":{"time":"2026-11-22T11:00:00Z"}}`); status != 201 {
 		t.Errorf("%d %s", status, text)
+	}
+}
+
+// A schedule is not released by a process whose clock is a week ahead of Redis's, and
+// none is dropped that is over for less long than it is kept.
+func TestAWrongClockReleasesNoSchedule(t *testing.T) {
+	w := newMailing(t)
+	x, own := w.releaser()
+	w.create(t, `{"time":"2026-11-21T12:00:00+01:00"}`)
+	clock := flow.NewClock(own)
+	clock.Heard(now, time.Now(), time.Now())
+	x.Clock = clock
+	own.Move(7 * 24 * time.Hour)
+	if drafts := w.pass(t, x); len(drafts) != 0 {
+		t.Errorf("a week too early: %+v", drafts)
+	}
+	own.Move(-7*24*time.Hour - time.Minute)
+	clock.Heard(now.Add(40*time.Minute), time.Now(), time.Now()) // Redis's is ahead
+	if drafts := w.pass(t, x); len(drafts) != 0 {
+		t.Errorf("before its time by the process's own clock: %+v", drafts)
+	}
+	own.Move(41 * time.Minute)
+	clock.Heard(now.Add(40*time.Minute), time.Now(), time.Now())
+	if drafts := w.pass(t, x); len(drafts) == 0 {
+		t.Error("it is time, and nothing goes")
 	}
 }

@@ -164,7 +164,7 @@ func (s *Service) Ask(ctx context.Context, w Writer, r *Request) (Link, error) {
 	if wait := s.addresses.take(f.Name+"\x00"+address, f.PerAddressPerHour, now); wait > 0 {
 		return Link{}, &TooOftenError{Wait: wait}
 	}
-	expires := now.Add(time.Duration(f.Hours) * time.Hour).Truncate(time.Second)
+	expires := sluice.Later(s.clock).Add(time.Duration(f.Hours) * time.Hour).Truncate(time.Second)
 	text, err := s.keys.Sign(purpose, expires, f.Name, address, attributes, strconv.FormatInt(now.UnixMilli(), 10), ipText(r.IP), strconv.FormatInt(expires.Unix(), 10))
 	if err != nil {
 		return Link{}, err

@@ -85,6 +85,9 @@ type Leases struct {
 	// in all processes, where tests have no time.
 	Beat, Timeout time.Duration
 
+	// Clock is told Redis's time with every beat; nil: nobody wants to know it.
+	Clock *Clock
+
 	beat int64 // owned by the goroutine that beats
 
 	mu      sync.Mutex

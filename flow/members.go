@@ -246,9 +246,10 @@ func (l *Leases) showLife(ctx context.Context) error {
 	args := append([]string{l.id, l.beatText()}, l.forgotten(began)...)
 	answer, err := l.home.call(ctx, "beat", []string{membersKey()}, args).ToArray()
 	var server string
+	var at time.Time
 	var beats map[string]string
 	if err == nil {
-		server, beats, err = readBeats(answer)
+		server, beats, at, err = readBeats(answer)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -256,7 +257,11 @@ func (l *Leases) showLife(ctx context.Context) error {
 		l.members.miss()
 		return l.home.wrap("show life", err)
 	}
-	l.members.look(began, time.Now(), server, beats)
+	ended := time.Now()
+	l.members.look(began, ended, server, beats)
+	if l.Clock != nil {
+		l.Clock.Heard(at, began, ended)
+	}
 	l.live = len(l.members.living("", l.members.ended))
 	return nil
 }
@@ -284,13 +289,17 @@ func (l *Leases) forgotten(now time.Time) []string {
 }
 
 // readBeats reads what beat.lua answers.
-func readBeats(answer []rueidis.RedisMessage) (server string, beats map[string]string, err error) {
-	if len(answer) != 2 {
-		return "", nil, fmt.Errorf("the script answered %d values, want 2", len(answer))
+func readBeats(answer []rueidis.RedisMessage) (server string, beats map[string]string, at time.Time, err error) {
+	if len(answer) != 3 {
+		return "", nil, at, fmt.Errorf("the script answered %d values, want 3", len(answer))
 	}
 	if server, err = answer[0].ToString(); err != nil {
-		return "", nil, err
+		return "", nil, at, err
+	}
+	millis, err := answer[2].AsInt64()
+	if err != nil {
+		return "", nil, at, err
 	}
 	beats, err = answer[1].AsStrMap()
-	return server, beats, err
+	return server, beats, time.UnixMilli(millis), err
 }

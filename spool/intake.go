@@ -168,8 +168,9 @@ func (in *Intake) add(parts []share, d *sluice.Draft, id, content string, now in
 		AcceptedMillis: now, DueMillis: max(d.DueMillis, now), ExpiresMillis: d.ExpiresMillis,
 		From: d.From, App: d.App, Route: d.Route, Tags: strings.Join(d.Tags, ","), Metadata: d.Metadata, Content: content,
 	}
+	later := sluice.Later(in.Clock).UnixMilli() // nothing expires early because this clock is behind
 	if s.ExpiresMillis == 0 {
-		s.ExpiresMillis = s.DueMillis + sluice.DefaultExpiryMillis
+		s.ExpiresMillis = max(s.DueMillis, later) + sluice.DefaultExpiryMillis
 	}
 	for n, to := range d.To {
 		s.Number, s.To, s.User = n, to, ""
@@ -178,7 +179,7 @@ func (in *Intake) add(parts []share, d *sluice.Draft, id, content string, now in
 		}
 		if n < len(d.DueMillisOf) {
 			s.DueMillis = max(d.DueMillisOf[n], now)
-			s.ExpiresMillis = s.DueMillis + sluice.DefaultExpiryMillis
+			s.ExpiresMillis = max(s.DueMillis, later) + sluice.DefaultExpiryMillis
 		}
 		p := &parts[sluice.SendPartition(to, in.Partitions)]
 		p.Items = sluice.AppendSend(p.Items, &s)

@@ -53,6 +53,7 @@ type bed struct {
 	database string
 	redis    string        // its URL
 	patience time.Duration // of the store with a locked database; 0: its own
+	clock    sluice.Clock  // of its processes, compared with Redis's; nil: the machine's, alone
 	log      *lockedBuffer
 
 	taps []*flow.Log // what is tapped
@@ -188,7 +189,12 @@ func (b *bed) openBy(redis string, routes spool.Routes, suppress nobody) *office
 	o.leases.AddPartitions(ingest.StoreRole, o.redis, partitions)
 	o.leases.AddPartitions(spool.Role, o.redis, partitions)
 	o.writer = flow.NewWriter(o.logs, "api:"+o.leases.ID(), 64<<20)
-	clock := sluice.SystemClock{}
+	clock := sluice.Clock(sluice.SystemClock{})
+	if b.clock != nil {
+		shared := flow.NewClock(b.clock)
+		b.must(shared.Compare(b.Context(), o.redis))
+		clock, o.leases.Clock = shared, shared
+	}
 	bodies := &spool.FreshBodies{Store: o.store}
 	o.intake = &spool.Intake{Writer: o.writer, Bodies: &spool.BodyWriter{Store: bodies}, Partitions: testPartitions, Clock: clock}
 	o.queuer = &spool.Queuer{Lanes: o.lanes, Logs: o.logs, Suppress: suppress, Clock: clock, Log: log}

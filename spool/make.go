@@ -61,7 +61,7 @@ func (s *Sender) bodies(ctx context.Context, window []*item) (map[string][]byte,
 
 // make makes a window ready. Those that there is no room for are left out.
 func (s *Sender) make(ctx context.Context, window []*item, bodies map[string][]byte) map[*item]*envelope {
-	now := s.Clock.Now().UnixMilli()
+	now, apart := s.Clock.Now().UnixMilli(), sluice.ClocksApart(s.Clock)
 	made := make(map[*item]*envelope, len(window))
 	read := 0
 	for _, b := range bodies {
@@ -77,7 +77,7 @@ func (s *Sender) make(ctx context.Context, window []*item, bodies map[string][]b
 		switch {
 		case it.broken != nil:
 			made[it] = &envelope{}
-		case now > it.send.ExpiresMillis:
+		case now > it.send.ExpiresMillis && !apart:
 			made[it] = fault(&it.send, reasonExpired, "it was not sent in time", now)
 		case content == nil && read >= maxWindowBytes: // it was not asked for to the end
 		case content == nil:

@@ -26,8 +26,8 @@ func (s *Sender) sweep(ctx context.Context, p *part) error {
 		return nil
 	}
 	p.swept = time.Now()
-	now := s.Clock.Now().UnixMilli()
-	expired := func(it *item) bool { return it.broken == nil && now > it.send.ExpiresMillis }
+	now, apart := s.Clock.Now().UnixMilli(), sluice.ClocksApart(s.Clock)
+	expired := func(it *item) bool { return !apart && it.broken == nil && now > it.send.ExpiresMillis }
 	var all []*item
 	s.mu.Lock()
 	for _, q := range p.queues {

@@ -104,6 +104,9 @@ func (e *engine) problems(ctx context.Context, tells bool) (found []alert.Proble
 			Summary: fmt.Sprintf("%.1f %% of the disk of the data directory on %s are free (%d MB), less than %d %%", 100*float64(free)/float64(size), host, free>>20, a.DiskFreePercent)})
 	}
 	found = append(found, e.domainProblems()...)
+	if err := e.clockApart(); err != nil {
+		found = append(found, alert.Problem{Kind: alert.Clock, Subject: host, Summary: host + ": " + err.Error()})
+	}
 	if tells && a.DeadLetters > 0 {
 		n, err := e.store.CountDeadLetters(ctx)
 		switch {

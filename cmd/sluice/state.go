@@ -41,6 +41,9 @@ func (e *engine) ready() error {
 			errs = append(errs, err)
 		}
 	}
+	if err := e.clockApart(); err != nil {
+		errs = append(errs, err)
+	}
 	status := e.leases.Status()
 	if status.Err != nil {
 		errs = append(errs, fmt.Errorf("leases: %w", status.Err))
@@ -93,6 +96,7 @@ func (e *engine) snapshot() api.Stats {
 			s.SuppressionsStale[class] = !e.suppressions.Fresh(class)
 		}
 	}
+	s.ClockAhead = e.clock.Ahead().Seconds()
 	// Without an answer the metrics are missing, and an alert can ask for that.
 	s.DiskFreeBytes, s.DiskSizeBytes, _ = freeBytes(e.config.Data)
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)

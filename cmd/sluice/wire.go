@@ -73,7 +73,7 @@ func (e *engine) followers() []follower {
 type engine struct {
 	config *config.Config
 	log    *slog.Logger
-	clock  sluice.Clock
+	clock  *flow.Clock
 	stats  *ingest.Stats
 
 	child    *servers.Redis // embedded; nil: the configuration names a server
@@ -112,7 +112,7 @@ type engine struct {
 // openEngine connects to everything and brings the schema up. Nothing runs yet.
 func openEngine(ctx context.Context, cfg *config.Config, log *slog.Logger) (*engine, error) {
 	e := &engine{
-		config: cfg, log: log, clock: sluice.SystemClock{}, stats: &ingest.Stats{},
+		config: cfg, log: log, clock: flow.NewClock(sluice.SystemClock{}), stats: &ingest.Stats{},
 		others: make(map[config.URL]*flow.Redis),
 	}
 	if err := e.open(ctx); err != nil {
@@ -206,7 +206,11 @@ func (e *engine) openRedis(ctx context.Context) (*flow.Redis, error) {
 		e.child, url = child, child.URL()
 	}
 	e.redisURL = url
-	return flow.Dial(ctx, url)
+	redis, err := flow.Dial(ctx, url)
+	if err == nil {
+		err = e.clock.Compare(ctx, redis) // before anything goes by it
+	}
+	return redis, err
 }
 
 // dial connects to a server of the configuration, once.
@@ -306,6 +310,7 @@ func (e *engine) timeBounds() ingest.TimeBounds {
 
 // start runs the leases and the followers of this process's roles.
 func (e *engine) start() {
+	e.leases.Clock = e.clock
 	leaseCtx, stopLeases := context.WithCancel(context.Background())
 	e.stopLeases = stopLeases
 	e.leasing.Go(func() {
