@@ -48,10 +48,9 @@ func (l *Lanes) CancelRoom(ctx context.Context) (int64, error) {
 	return max(0, int64(l.CancelsAtMost)-n), l.log.redis.wrap("count cancelled sends", err)
 }
 
-// Revived is the operation of a commit by which sends are not cancelled any more.
-func (l *Lanes) Revived(ids []string) Operation {
-	key := l.log.partition.cancelsKey()
-	return Operation{Keys: []string{key}, Words: append([]string{"HDEL", key}, ids...)}
+// Revived are the operations of a commit by which sends are not cancelled any more.
+func (l *Lanes) Revived(ids []string) []Operation {
+	return inPieces("HDEL", l.log.partition.cancelsKey(), ids)
 }
 
 // Spare notes that sends are not to be attempted any more, whose end is recorded

@@ -3,30 +3,82 @@ package flow
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/redis/rueidis"
 
 	"sluice"
 )
 
-// Bounds of one commit, so that the script never holds Redis for long.
+// What a commit should hold at most, so that the script never holds Redis for
+// long. A follower whose entry brings more commits it in pieces (Commit.Items).
+// Commit itself refuses nothing for its size: a follower that is refused can only
+// try the same again, and its partition would stand still for ever.
 const (
-	// A batch of sends that are all scheduled for another time takes the most: one
-	// for each of sluice.MaxBatchItems, some 10 ms. Else it is three or four.
-	maxCommitOperations = sluice.MaxBatchItems + 64
+	// CommitBytes is how many bytes of items, and up to an item more.
+	CommitBytes = 512 << 10
 
-	maxCommitBytes  = 1 << 20
+	// CommitItems is how many items: sends that are all scheduled for another time
+	// take an operation each, some 10 ms together.
+	CommitItems = sluice.MaxBatchItems
+
+	// maxCommandWords bounds one command: a script cannot unpack more than some
+	// 8,000 values. Whoever makes operations divides them (inPieces).
 	maxCommandWords = 1000
 )
 
 // Commit is an effect inside Redis: a follower's cursor moves and its
 // operations run in one script, in the partition's slot.
 type Commit struct {
-	Follower   string
-	From, To   sluice.Position
+	Follower string
+	From, To Reached
+
 	Operations []Operation
 	Log        []byte // items to append to the log with it
+}
+
+// Reached is how far a follower has come in a log: it is done with all entries up
+// to Position. If Items is not 0, it is done with only so many of the first items
+// of the entry at Position, and with all entries before.
+type Reached struct {
+	sluice.Position
+	Items int
+}
+
+// String returns MAJOR-MINOR, or MAJOR-MINOR/ITEMS.
+func (r Reached) String() string {
+	if r.Items == 0 {
+		return r.Position.String()
+	}
+	return r.Position.String() + "/" + strconv.Itoa(r.Items)
+}
+
+// ParseReached reads what String wrote. The empty text stands before everything.
+func ParseReached(s string) (r Reached, err error) {
+	at, items, inside := strings.Cut(s, "/")
+	if r.Position, err = sluice.ParsePosition(at); err != nil || !inside {
+		return r, err
+	}
+	if r.Items, err = strconv.Atoi(items); err == nil && (r.Items < 1 || at == "") {
+		err = strconv.ErrRange
+	}
+	if err != nil {
+		return Reached{}, fmt.Errorf("parse position %q: want MAJOR-MINOR/ITEMS: %w", s, err)
+	}
+	return r, nil
+}
+
+// inPieces makes operations of a command, a key and words: one for each
+// maxCommandWords in all. Pairs of words stay together.
+func inPieces(command, key string, words []string) (all []Operation) {
+	for len(words) > 0 {
+		n := min(len(words), maxCommandWords-2)
+		all = append(all, Operation{Keys: []string{key}, Words: slices.Concat([]string{command, key}, words[:n])})
+		words = words[n:]
+	}
+	return all
 }
 
 // Operation is one Redis command. Keys lists the keys it touches; they must be
@@ -41,14 +93,10 @@ type Operation struct {
 // whose answer was lost changes nothing. ErrConflict: the cursor stood
 // elsewhere; ErrLeaseLost: another process holds the lease.
 func (l *Log) Commit(ctx context.Context, lease *Lease, c *Commit, nowMillis int64) (dead int64, err error) {
-	if len(c.Operations) > maxCommitOperations {
-		return 0, fmt.Errorf("commit %s: %d operations, at most %d fit one commit", c.Follower, len(c.Operations), maxCommitOperations)
-	}
 	p := l.partition
 	keys := []string{lease.key, p.cursorsKey(), p.logKey(), p.sourcesKey()}
 	args := []string{lease.token, c.Follower, c.From.String(), c.To.String(),
 		strconv.FormatInt(nowMillis, 10), "commit:" + c.Follower, rueidis.BinaryString(c.Log), strconv.Itoa(len(c.Operations))}
-	size := len(c.Log)
 	for i, op := range c.Operations {
 		if len(op.Words) == 0 || len(op.Words) > maxCommandWords {
 			return 0, fmt.Errorf("commit %s: operation %d has %d words, want 1 to %d", c.Follower, i, len(op.Words), maxCommandWords)
@@ -56,12 +104,6 @@ func (l *Log) Commit(ctx context.Context, lease *Lease, c *Commit, nowMillis int
 		keys = append(keys, op.Keys...)
 		args = append(args, strconv.Itoa(len(op.Words)))
 		args = append(args, op.Words...)
-		for _, w := range op.Words {
-			size += len(w)
-		}
-	}
-	if size > maxCommitBytes {
-		return 0, fmt.Errorf("commit %s: %d bytes, at most %d fit one commit", c.Follower, size, maxCommitBytes)
 	}
 	answer, err := l.writeTexts(ctx, "commit", "commit", keys, args)
 	if err != nil {
@@ -73,18 +115,18 @@ func (l *Log) Commit(ctx context.Context, lease *Lease, c *Commit, nowMillis int
 	return strconv.ParseInt(answer[1], 10, 64)
 }
 
-// Cursor returns the position of a follower whose effect is in Redis, zero if
-// it never committed.
-func (l *Log) Cursor(ctx context.Context, follower string) (sluice.Position, error) {
+// Cursor returns how far a follower has come whose effect is in Redis, zero if it
+// never committed.
+func (l *Log) Cursor(ctx context.Context, follower string) (Reached, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	c := l.redis.client
 	at, err := c.Do(ctx, c.B().Hget().Key(l.partition.cursorsKey()).Field(follower).Build()).ToString()
 	if rueidis.IsRedisNil(err) {
-		return sluice.Position{}, nil
+		return Reached{}, nil
 	}
 	if err != nil {
-		return sluice.Position{}, l.redis.wrap("read cursor of "+follower, err)
+		return Reached{}, l.redis.wrap("read cursor of "+follower, err)
 	}
-	return sluice.ParsePosition(at)
+	return ParseReached(at)
 }

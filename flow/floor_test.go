@@ -138,7 +138,7 @@ func TestNothingIsWrittenBelowTheCursor(t *testing.T) {
 		},
 		"again": func(l *Log) error { return l.Again(t.Context(), "a dead letter", batch) },
 		"append_once": func(l *Log) error {
-			_, err := l.appendOnce(t.Context(), "name", "print", batch, time.Minute)
+			_, err := l.appendOnce(t.Context(), "name", "print", []Part{{Items: batch[1:], Count: 1}}, time.Minute)
 			return err
 		},
 	}

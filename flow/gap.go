@@ -21,3 +21,16 @@ func (e *GapError) Error() string {
 
 // Unwrap returns sluice.ErrGap.
 func (e *GapError) Unwrap() error { return sluice.ErrGap }
+
+// PartitionError says that a follower cannot get on with one partition, whatever
+// it does for others.
+type PartitionError struct {
+	Partition int
+	Err       error
+}
+
+// Error is Err's, which names the partition.
+func (e *PartitionError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *PartitionError) Unwrap() error { return e.Err }

@@ -3,7 +3,6 @@ package flow
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,9 +25,6 @@ const (
 
 	// LaterName is under what all that waits for a time is counted.
 	LaterName = "later"
-
-	// maxDueWords bounds one ZADD: a script cannot unpack more than some 8,000.
-	maxDueWords = 900
 
 	// dueBatches is how many batches one call moves to the lanes.
 	dueBatches = 4
@@ -140,7 +136,7 @@ func (l *Lanes) Operations(batches []*Packed) []Operation {
 	partition := l.log.partition
 	all := make([]Operation, 0, len(batches)+4)
 	counts := make(map[string]int, 4)
-	due := []string{"ZADD", partition.dueKey()}
+	var due []string
 	for _, p := range batches {
 		key := p.key(partition)
 		all = append(all, Operation{Keys: []string{key}, Words: []string{"XADD", key, "*", "lane", p.Lane, "n", strconv.Itoa(p.Size), "batch", rueidis.BinaryString(p.Data)}})
@@ -152,9 +148,7 @@ func (l *Lanes) Operations(batches []*Packed) []Operation {
 		counts[LaterName] += p.Size
 		due = append(due, second, second)
 	}
-	for words := due[2:]; len(words) > 0; words = words[min(len(words), maxDueWords):] {
-		all = append(all, Operation{Keys: due[1:2], Words: slices.Concat(due[:2], words[:min(len(words), maxDueWords)])})
-	}
+	all = append(all, inPieces("ZADD", partition.dueKey(), due)...)
 	for lane, n := range counts {
 		all = append(all, Operation{Keys: []string{partition.waitingKey()}, Words: []string{"HINCRBY", partition.waitingKey(), lane, strconv.Itoa(n)}})
 	}
@@ -446,10 +440,9 @@ func (l *Lanes) Doubts(ctx context.Context, ids []string) ([][]byte, error) {
 	return items, nil
 }
 
-// Settled is the operation of a commit by which sends are kept in doubt no more.
-func (l *Lanes) Settled(ids []string) Operation {
-	key := l.log.partition.doubtsKey()
-	return Operation{Keys: []string{key}, Words: slices.Concat([]string{"HDEL", key}, ids)}
+// Settled are the operations of a commit by which sends are kept in doubt no more.
+func (l *Lanes) Settled(ids []string) []Operation {
+	return inPieces("HDEL", l.log.partition.doubtsKey(), ids)
 }
 
 // Waiting returns how many sends are in each lane, and under "later" how many

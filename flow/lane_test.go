@@ -28,7 +28,7 @@ func queue(t *testing.T, log *Log, lease *Lease, cursor *sluice.Position, lane s
 	}
 	from := *cursor
 	cursor.Major++
-	c := Commit{Follower: "spool", From: from, To: *cursor,
+	c := Commit{Follower: "spool", From: Reached{Position: from}, To: Reached{Position: *cursor},
 		Operations: log.Lanes().Operations([]*Packed{{Lane: lane, Second: second, Size: len(messages), Data: data}})}
 	if dead, err := log.Commit(t.Context(), lease, &c, 0); err != nil || dead != 0 {
 		t.Fatalf("queue: %d dead, %v", dead, err)

@@ -315,7 +315,7 @@ func TestCommitWithAFailingOperationIsDoneOnce(t *testing.T) {
 	lease := leaseOn(t, r, p.leaseKey("journey"))
 	good, bad := p.cursorsKey()+":good", p.cursorsKey()+":bad"
 	do(t, r, "SET", bad, "text")
-	c := &Commit{Follower: "journey", To: sluice.Position{Major: 1}, Operations: []Operation{
+	c := &Commit{Follower: "journey", To: Reached{Position: sluice.Position{Major: 1}}, Operations: []Operation{
 		{Keys: []string{good}, Words: []string{"INCR", good}},
 		{Keys: []string{bad}, Words: []string{"INCR", bad}},
 		{Keys: []string{good}, Words: []string{"INCR", good}},
@@ -344,12 +344,12 @@ func TestCommitWithAFailingOperationIsDoneOnce(t *testing.T) {
 	if d.Source != "commit:journey" || d.Form != sluice.FormCommand || d.TimeMillis != 1234 || !strings.Contains(d.Reason, "not an integer") || items.Next() {
 		t.Fatalf("dead letter %+v", d)
 	}
-	c.From, c.To = sluice.Position{Major: 7}, sluice.Position{Major: 8}
+	c.From, c.To = Reached{Position: sluice.Position{Major: 7}}, Reached{Position: sluice.Position{Major: 8}}
 	if _, err := l.Commit(t.Context(), lease, c, 1); !errors.Is(err, sluice.ErrConflict) {
 		t.Fatalf("commit from elsewhere: %v, want ErrConflict", err)
 	}
 	leaseOn(t, r, p.leaseKey("journey"))
-	c.From, c.To = sluice.Position{Major: 1}, sluice.Position{Major: 2}
+	c.From, c.To = Reached{Position: sluice.Position{Major: 1}}, Reached{Position: sluice.Position{Major: 2}}
 	if _, err := l.Commit(t.Context(), lease, c, 1); !errors.Is(err, sluice.ErrLeaseLost) {
 		t.Fatalf("commit of a zombie: %v, want ErrLeaseLost", err)
 	}

@@ -32,12 +32,16 @@ func (r *Redis) Once(ctx context.Context, name, value string, ttl time.Duration)
 // Nothing was written.
 var ErrOtherBody = errors.New("another body came under this name")
 
-// appendOnce writes a batch under a name that is remembered for ttl; a repeat
+// appendOnce writes batches under a name that is remembered for ttl; a repeat
 // with the same print writes nothing. It returns how many entries the log has.
-func (l *Log) appendOnce(ctx context.Context, name, print string, batch []byte, ttl time.Duration) (entries int, err error) {
+func (l *Log) appendOnce(ctx context.Context, name, print string, batches []Part, ttl time.Duration) (entries int, err error) {
+	args := make([]string, 0, 3+len(batches))
+	args = append(args, rueidis.BinaryString(sluice.NewBatch(0)), print, strconv.FormatInt(ttl.Milliseconds(), 10))
+	for i := range batches {
+		args = append(args, rueidis.BinaryString(batches[i].Items))
+	}
 	answer, err := l.writeTexts(ctx, "append to log once", "append_once",
-		[]string{l.partition.logKey(), l.partition.sourcesKey(), l.partition.onceKey(name)},
-		[]string{rueidis.BinaryString(batch), print, strconv.FormatInt(ttl.Milliseconds(), 10)})
+		[]string{l.partition.logKey(), l.partition.sourcesKey(), l.partition.onceKey(name)}, args)
 	if err != nil {
 		return 0, err
 	}
@@ -47,9 +51,9 @@ func (l *Log) appendOnce(ctx context.Context, name, print string, batch []byte, 
 	return strconv.Atoi(answer[1])
 }
 
-// WriteOnce writes items to one partition, in a batch of their own, once: a
+// WriteOnce writes items to one partition, in batches of their own, once: a
 // repeat under the same name within ttl writes nothing and is told the same.
-// The name and the batch are written in one step, so whoever got no answer may
+// The name and the batches are written in one step, so whoever got no answer may
 // repeat. print tells bodies apart: ErrOtherBody if another came under the
 // name. Other errors are those of Write.
 func (w *Writer) WriteOnce(ctx context.Context, part Part, name, print string, ttl time.Duration) error {
@@ -60,12 +64,12 @@ func (w *Writer) WriteOnce(ctx context.Context, part Part, name, print string, t
 	if err := w.room(ctx, part.Partition); err != nil {
 		return err
 	}
-	batch := append(sluice.NewBatch(len(part.Items)), part.Items...)
-	entries, err := w.logs[part.Partition].appendOnce(ctx, name, print, batch, ttl)
+	batches := part.cut(nil)
+	entries, err := w.logs[part.Partition].appendOnce(ctx, name, print, batches, ttl)
 	if err != nil {
-		return fmt.Errorf("write batch of %d bytes: %w", len(batch), err)
+		return fmt.Errorf("write %d bytes: %w", len(part.Items), err)
 	}
-	w.open[part.Partition].noteAppended(entries, len(batch))
+	w.open[part.Partition].noteAppended(entries, len(part.Items)/len(batches))
 	return nil
 }
 
@@ -76,11 +80,11 @@ type Named struct {
 	End  int
 }
 
-// WriteEach writes items to one partition, in a batch of their own, those of each
+// WriteEach writes items to one partition, in batches of their own, those of each
 // name once: what was written under its name for the same request within ttl is
-// left out, and the others are written. Names and items are written in one step, so
-// whoever got no answer may repeat, with more names or fewer. Errors are those of
-// Write.
+// left out, and the others are written. A name and its items are written in one
+// step, so whoever got no answer may repeat, with more names or fewer. Errors are
+// those of Write.
 func (w *Writer) WriteEach(ctx context.Context, part Part, request string, names []Named, ttl time.Duration) error {
 	if !w.enter() {
 		return ErrClosed
@@ -90,23 +94,29 @@ func (w *Writer) WriteEach(ctx context.Context, part Part, request string, names
 		return err
 	}
 	l := w.logs[part.Partition]
-	args := make([]string, 0, 2+2*len(names))
-	args = append(args, rueidis.BinaryString(sluice.NewBatch(0)), strconv.FormatInt(ttl.Milliseconds(), 10))
-	from := 0
-	for _, n := range names {
-		args = append(args, n.Name, rueidis.BinaryString(part.Items[from:n.End]))
-		from = n.End
+	head := []string{rueidis.BinaryString(sluice.NewBatch(0)), strconv.FormatInt(ttl.Milliseconds(), 10), strconv.Itoa(sluice.MaxBatchBytes), strconv.Itoa(sluice.MaxBatchItems)}
+	args, from, began := head, 0, 0
+	for i, n := range names {
+		pieces := cutItems(nil, part.Partition, part.Items[from:n.End])
+		args = append(args, n.Name, strconv.Itoa(len(pieces)))
+		for j := range pieces {
+			args = append(args, rueidis.BinaryString(pieces[j].Items), strconv.Itoa(pieces[j].Count))
+		}
+		if from = n.End; i < len(names)-1 && from-began < maxCallBytes {
+			continue
+		}
+		answer, err := l.writeTexts(ctx, "append each to log once", "append_each",
+			[]string{l.partition.logKey(), l.partition.sourcesKey(), l.partition.takenKey(request)}, args)
+		if err != nil {
+			return fmt.Errorf("write %d bytes of %d: %w", from-began, len(part.Items), err)
+		}
+		entries, err := strconv.Atoi(answer[0])
+		if err != nil {
+			return fmt.Errorf("read how many entries a log has: %w", err)
+		}
+		w.open[part.Partition].noteAppended(entries, min(from-began, sluice.MaxBatchBytes))
+		args, began = head, from
 	}
-	answer, err := l.writeTexts(ctx, "append each to log once", "append_each",
-		[]string{l.partition.logKey(), l.partition.sourcesKey(), l.partition.takenKey(request)}, args)
-	if err != nil {
-		return fmt.Errorf("write batch of %d bytes: %w", len(part.Items), err)
-	}
-	entries, err := strconv.Atoi(answer[0])
-	if err != nil {
-		return fmt.Errorf("read how many entries a log has: %w", err)
-	}
-	w.open[part.Partition].noteAppended(entries, len(part.Items))
 	return nil
 }
 

@@ -43,7 +43,8 @@ const (
 
 // Part is what one request has for one partition: items, encoded
 // (sluice.AppendEvent and the like, without the version byte). A request may
-// have several parts for a partition; they keep their order.
+// have several parts for a partition; they keep their order. A part may be of any
+// size: what is too large for a batch is cut between two items.
 type Part struct {
 	Partition int
 	Items     []byte
@@ -191,6 +192,7 @@ func (w *Writer) Write(ctx context.Context, parts ...Part) error {
 			return err
 		}
 	}
+	parts = cutParts(parts)
 	var few [4]*flight
 	flights := few[:0] // of the parts
 	var failed error

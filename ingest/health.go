@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,6 +24,13 @@ type Failure struct {
 const (
 	failingTimes  = 3
 	failingWithin = 20 * time.Second // several times the longest pause between two sessions
+
+	// stuckWithin is it for single partitions: a session ends with the first of them
+	// that fails, so each of several fails in some sessions only.
+	stuckWithin = 5 * time.Minute
+
+	// maxToldStuck is how many of them are named.
+	maxToldStuck = 4
 )
 
 var _ flow.Health = (*Stats)(nil)
@@ -30,14 +38,36 @@ var _ flow.Health = (*Stats)(nil)
 // Fine implements flow.Health. It is also called when a unit was applied.
 func (s *Stats) Fine(follower string) { s.setFailure(follower, func(f *Failure) { *f = Failure{} }) }
 
-// Failed implements flow.Health.
+// Failed implements flow.Health. A failure with one partition stays until that
+// partition gets on: that others do says nothing about it.
 func (s *Stats) Failed(follower string, err error, at time.Time) {
-	s.setFailure(follower, func(f *Failure) {
-		if f.Times == 0 {
-			f.Since = at
+	s.setFailure(follower, func(f *Failure) { f.again(err, at) })
+	if stuck, ok := errors.AsType[*flow.PartitionError](err); ok {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.stuck == nil {
+			s.stuck = make(map[LagKey]Failure)
 		}
-		f.Times, f.Err, f.Last = f.Times+1, err, at
-	})
+		place := LagKey{follower, stuck.Partition}
+		f := s.stuck[place]
+		f.again(err, at)
+		s.stuck[place] = f
+	}
+}
+
+func (f *Failure) again(err error, at time.Time) {
+	if f.Times == 0 {
+		f.Since = at
+	}
+	f.Times, f.Err, f.Last = f.Times+1, err, at
+}
+
+// holds forgets what was wrong with partitions that this process does not hold any
+// more.
+func (s *Stats) holds(follower string, held map[int]*flow.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.stuck, func(place LagKey, _ Failure) bool { return place.Follower == follower && held[place.Partition] == nil })
 }
 
 func (s *Stats) setFailure(follower string, change func(*Failure)) {
@@ -58,9 +88,18 @@ func (s *Stats) setStanding(standing map[int]error) {
 	s.standing = standing
 }
 
+func (f *Failure) text() error {
+	return fmt.Errorf("%w (%d times in a row, since %s)", f.Err, f.Times, f.Since.UTC().Format(time.RFC3339))
+}
+
+func compareLagKeys(a, b LagKey) int {
+	return cmp.Or(cmp.Compare(a.Follower, b.Follower), cmp.Compare(a.Partition, b.Partition))
+}
+
 // Followers returns, for each follower of this process, nil or why it does not
 // get on: it has failed several times in a row until just now, or (at once)
-// stands still at a gap, wholly or in some of its partitions.
+// stands still at a gap, wholly or in some of its partitions. A single partition that
+// has failed several times without getting on in between counts, whatever the others do.
 func (s *Stats) Followers(now time.Time) map[string]error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,8 +108,19 @@ func (s *Stats) Followers(now time.Time) map[string]error {
 		all[name] = nil
 		gap := errors.Is(f.Err, sluice.ErrGap)
 		if (f.Times >= failingTimes || gap) && now.Sub(f.Last) <= failingWithin {
-			all[name] = fmt.Errorf("%w (%d times in a row, since %s)", f.Err, f.Times, f.Since.UTC().Format(time.RFC3339))
+			all[name] = f.text()
 		}
+	}
+	told := make(map[string]int)
+	for _, place := range slices.SortedFunc(maps.Keys(s.stuck), compareLagKeys) {
+		f := s.stuck[place]
+		if f.Times < failingTimes || now.Sub(f.Last) > stuckWithin || told[place.Follower] >= maxToldStuck {
+			continue
+		}
+		if told[place.Follower]++; told[place.Follower] == 1 {
+			all[place.Follower] = nil // it is one of these
+		}
+		all[place.Follower] = errors.Join(all[place.Follower], fmt.Errorf("partition %d stands still: %w", place.Partition, f.text()))
 	}
 	for _, p := range slices.Sorted(maps.Keys(s.standing)) {
 		all[StoreRole] = errors.Join(all[StoreRole], fmt.Errorf("partition %d stands still: %w", p, s.standing[p]))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/flow"
 	"sluice/ingest"
 )
 
@@ -34,6 +35,30 @@ func TestWhenAFollowerCountsAsFailing(t *testing.T) {
 	look(at.Add(3*time.Second), "")
 	s.Failed("f", fmt.Errorf("list: %w", sluice.ErrGap), at)
 	look(at, "list: ")
+}
+
+// That the other partitions of a follower get on hides none that stands still.
+func TestAPartitionThatStandsStillIsSeen(t *testing.T) {
+	var s ingest.Stats
+	at := time.Unix(1_700_000_000, 0)
+	look := func(want string) {
+		t.Helper()
+		if err := s.Followers(at)["store"]; fmt.Sprint(err) == "<nil>" != (want == "") || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	for n := range 8 {
+		at = at.Add(7 * time.Second)
+		s.Failed("store", &flow.PartitionError{Partition: n % 2, Err: errors.New("too large")}, at)
+		s.Fine("store") // another partition's batch is stored
+		if n < 4 {
+			look("")
+		}
+	}
+	look("partition 0 stands still: too large (4 times in a row")
+	look("partition 1 stands still: too large (4 times in a row")
+	at = at.Add(10 * time.Minute) // neither is tried any more
+	look("")
 }
 
 // failing returns what a follower of an engine says, "" if it gets on.

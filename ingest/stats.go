@@ -41,6 +41,7 @@ type Stats struct {
 	names    map[string]int64
 	lags     map[LagKey]Lag
 	failures map[string]Failure
+	stuck    map[LagKey]Failure // of single partitions
 	standing map[int]error
 }
 
@@ -106,6 +107,7 @@ func (s *Stats) setLag(follower string, partition int, position sluice.Position,
 		s.lags = make(map[LagKey]Lag)
 	}
 	s.lags[LagKey{follower, partition}] = Lag{Position: position, Seconds: max(0, behind.Seconds())}
+	delete(s.stuck, LagKey{follower, partition})
 }
 
 // beginList notes that a list is followed from now on.

@@ -66,6 +66,7 @@ func (s *StoreFollower) Run(fetch, work context.Context) {
 // session waits for leases and follows their logs until they change.
 func (s *StoreFollower) session(fetch, work context.Context) error {
 	held, changed := s.Leases.Held(StoreRole)
+	s.Stats.holds(StoreRole, held)
 	if len(held) == 0 {
 		s.Stats.setStanding(nil)
 		select {

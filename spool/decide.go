@@ -217,16 +217,6 @@ func (d *deciding) add(item *sluice.Item) {
 	d.decided, d.ids = append(d.decided, o), append(d.ids, id)
 }
 
-const (
-	// maxSettledWords bounds the ids of one operation.
-	maxSettledWords = 500
-
-	// maxAgainBytes bounds what goes to the lanes by the decisions of one batch,
-	// and up to a send more: it has to fit the commit (flow.Commit). Sends beyond
-	// it stay in doubt, and may be decided about again.
-	maxAgainBytes = 256 << 10
-)
-
 // settle adds to a commit what the decisions come to.
 func (d *deciding) settle(ctx context.Context, lanes *flow.Lanes, packing *packing, commit *flow.Commit, nowMillis int64) error {
 	over := d.settled
@@ -236,16 +226,14 @@ func (d *deciding) settle(ctx context.Context, lanes *flow.Lanes, packing *packi
 		if err != nil {
 			return err
 		}
-		room := maxAgainBytes
 		for i := range d.decided {
 			o, id := &d.decided[i], d.ids[i]
 			stale := attemptsOf(kept[i]) > o.Attempts // it is about an earlier doubt
 			if o.State == sluice.SendInDoubt {        // again
 				var s sluice.Send
-				if room <= 0 || stale || kept[i] == nil || decodeItem(kept[i], &s) != nil {
+				if stale || kept[i] == nil || decodeItem(kept[i], &s) != nil {
 					continue // somebody was faster
 				}
-				room -= len(kept[i])
 				s.DueMillis, s.ExpiresMillis = o.DueMillis, max(s.ExpiresMillis, nowMillis+sluice.DefaultExpiryMillis)
 				packing.add(spotOf(&s, nowMillis), &s)
 				again = append(again, id)
@@ -262,14 +250,8 @@ func (d *deciding) settle(ctx context.Context, lanes *flow.Lanes, packing *packi
 			}
 		}
 	}
-	if len(again) > 0 { // a cancel that came before somebody has decided so
-		commit.Operations = append(commit.Operations, lanes.Revived(again))
-	}
-	for len(over) > 0 {
-		n := min(len(over), maxSettledWords)
-		commit.Operations = append(commit.Operations, lanes.Settled(over[:n]))
-		over = over[n:]
-	}
+	commit.Operations = append(commit.Operations, lanes.Revived(again)...) // a cancel that came before somebody has decided so
+	commit.Operations = append(commit.Operations, lanes.Settled(over)...)
 	return nil
 }
 

@@ -274,7 +274,7 @@ func draft(to string, p sluice.Priority, c sluice.Class) sluice.Draft {
 func (o *office) pack(partition int, lane string, sends int, batch []byte) {
 	o.b.Helper()
 	o.leased(partition, func(lease *flow.Lease) {
-		commit := flow.Commit{Follower: "test", To: sluice.Position{Major: 1}, Operations: o.lanes[partition].Operations([]*flow.Packed{{Lane: lane, Size: sends, Data: batch}})}
+		commit := flow.Commit{Follower: "test", To: flow.Reached{Position: sluice.Position{Major: 1}}, Operations: o.lanes[partition].Operations([]*flow.Packed{{Lane: lane, Size: sends, Data: batch}})}
 		dead, err := o.logs[partition].Commit(o.b.Context(), lease, &commit, 0)
 		o.b.must(err)
 		if dead > 0 {

@@ -28,6 +28,11 @@ const Role = "send"
 // lanes are in Redis, and so is the cursor that moves with them: a batch that
 // the store reads again after a crash is at or before it, and is left out.
 //
+// A batch may be of any size: one item of a request may become thousands of sends,
+// and what one commit takes is bounded (flow.CommitBytes). So a large batch is
+// queued by several commits, and the cursor stands inside it meanwhile
+// (flow.Reached): whoever goes on after a crash passes over its first items.
+//
 // The invariant. A batch is queued before its cursor in SQL moves past it: what
 // the ledger counts as waiting is in a lane, or has been.
 type Queuer struct {
@@ -38,7 +43,7 @@ type Queuer struct {
 	Log      *slog.Logger
 
 	mu      sync.Mutex
-	cursors map[int]sluice.Position // of the partitions that this process stores
+	cursors map[int]flow.Reached // of the partitions that this process stores
 }
 
 // Suppressor knows to whom no mail may go. reason is a word for the event
@@ -58,7 +63,7 @@ type Suppressor interface {
 // Begin reads where partitions stand. Whoever stores them calls it before he
 // reads them.
 func (q *Queuer) Begin(ctx context.Context, partitions []int) error {
-	cursors := make(map[int]sluice.Position, len(partitions))
+	cursors := make(map[int]flow.Reached, len(partitions))
 	for _, p := range partitions {
 		at, err := q.Logs[p].Cursor(ctx, QueueCursor)
 		if err != nil {
@@ -82,15 +87,16 @@ func (q *Queuer) Queue(ctx context.Context, lease *flow.Lease, b *flow.Batch) er
 	q.mu.Lock()
 	at := q.cursors[b.Partition]
 	q.mu.Unlock()
-	if !at.Before(b.Position) {
+	if !at.Before(b.Position) && (at.Position != b.Position || at.Items == 0) {
 		return nil
 	}
-	if err := q.queue(ctx, lease, b, at); err != nil {
-		return fmt.Errorf("queue sends of partition %d: %w", b.Partition, err)
-	}
+	err := q.queue(ctx, lease, b, &at)
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.cursors[b.Partition] = b.Position
+	q.cursors[b.Partition] = at
+	q.mu.Unlock()
+	if err != nil {
+		return &flow.PartitionError{Partition: b.Partition, Err: fmt.Errorf("queue sends of partition %d: %w", b.Partition, err)}
+	}
 	return nil
 }
 
@@ -137,61 +143,133 @@ func (p *packing) add(at spot, s *sluice.Send) {
 	}
 }
 
-// queue is Queue for a batch that has something.
-func (q *Queuer) queue(ctx context.Context, lease *flow.Lease, b *flow.Batch, from sluice.Position) error {
+// queue is Queue for a batch that has something. It moves at on to the end of the
+// batch, by as many commits as it takes.
+func (q *Queuer) queue(ctx context.Context, lease *flow.Lease, b *flow.Batch, at *flow.Reached) error {
 	r, err := sluice.ReadBatch(b.Data)
 	if err != nil {
 		return nil // the store makes it a dead letter
 	}
-	now := q.Clock.Now().UnixMilli()
-	packing := packing{open: make(map[spot]*flow.Packed), bytes: min(len(b.Data), sluice.MaxInlineBytes)}
-	commit := flow.Commit{Follower: QueueCursor, From: from, To: b.Position}
-	var cancels cancelling
-	var decisions deciding
-	for r.Next() {
-		switch r.Item.Kind {
-		case sluice.ItemSend:
-			var s sluice.Send
-			if sluice.DecodeSend(r.Item.Payload, &s) != nil {
-				continue // the same
-			}
-			if reason, suppressed := q.Suppress.Check(s.To, s.Class, s.App); suppressed {
-				commit.Log = sluice.AppendOutcome(commit.Log, suppressedOutcome(&s, reason, now))
-				continue
-			}
-			packing.add(spotOf(&s, now), &s)
-		case sluice.ItemCancel:
-			cancels.add(r.Item.Payload)
-		case sluice.ItemDecide, sluice.ItemOutcome:
-			decisions.add(&r.Item)
-		}
+	done := 0 // items of the batch
+	if at.Position == b.Position {
+		done = at.Items
 	}
-	lanes := q.Lanes[b.Partition]
-	if err := decisions.settle(ctx, lanes, &packing, &commit, now); err != nil {
+	g := q.gathering(b)
+	for r.Next() {
+		if r.Index < done {
+			continue
+		}
+		if g.full(&r.Item) {
+			if err := q.commit(ctx, lease, g, at, flow.Reached{Position: b.Position, Items: r.Index}); err != nil {
+				return err
+			}
+			g = q.gathering(b)
+		}
+		g.add(&r.Item, q.Suppress)
+	}
+	return q.commit(ctx, lease, g, at, flow.Reached{Position: b.Position})
+}
+
+// gathered is what one commit brings of a batch.
+type gathered struct {
+	nowMillis int64
+	lanes     *flow.Lanes
+	packing   packing
+	cancels   cancelling
+	decisions deciding
+	commit    flow.Commit
+
+	items, bytes int // of the commit, roughly
+}
+
+func (q *Queuer) gathering(b *flow.Batch) *gathered {
+	return &gathered{
+		nowMillis: q.Clock.Now().UnixMilli(),
+		lanes:     q.Lanes[b.Partition],
+		packing:   packing{open: make(map[spot]*flow.Packed), bytes: min(len(b.Data), sluice.MaxInlineBytes)},
+		commit:    flow.Commit{Follower: QueueCursor},
+	}
+}
+
+// keptBytes is about what a send takes that is kept in doubt.
+const keptBytes = 2 * sluice.MaxInlineBytes
+
+// cost is about what an item takes of a commit.
+func cost(item *sluice.Item) int {
+	switch item.Kind {
+	case sluice.ItemSend, sluice.ItemCancel:
+		return len(item.Payload)
+	case sluice.ItemDecide:
+		return len(item.Payload) + keptBytes
+	case sluice.ItemOutcome:
+		return sluice.MessageIDBytes
+	}
+	return 0
+}
+
+// full reports whether the next item is to be left to the next commit.
+func (g *gathered) full(item *sluice.Item) bool {
+	return g.items >= flow.CommitItems || g.items > 0 && g.bytes+cost(item) > flow.CommitBytes
+}
+
+// add takes an item. What cannot be read the store makes a dead letter.
+func (g *gathered) add(item *sluice.Item, suppress Suppressor) {
+	size := cost(item)
+	if size == 0 {
+		return // it is for the store alone
+	}
+	g.items, g.bytes = g.items+1, g.bytes+size
+	switch item.Kind {
+	case sluice.ItemSend:
+		var s sluice.Send
+		if sluice.DecodeSend(item.Payload, &s) != nil {
+			return
+		}
+		if reason, suppressed := suppress.Check(s.To, s.Class, s.App); suppressed {
+			g.commit.Log = sluice.AppendOutcome(g.commit.Log, suppressedOutcome(&s, reason, g.nowMillis))
+			return
+		}
+		g.packing.add(spotOf(&s, g.nowMillis), &s)
+	case sluice.ItemCancel:
+		g.cancels.add(item.Payload)
+	case sluice.ItemDecide, sluice.ItemOutcome:
+		g.decisions.add(item)
+	}
+}
+
+// commit carries out what was gathered and moves the cursor from at on.
+func (q *Queuer) commit(ctx context.Context, lease *flow.Lease, g *gathered, at *flow.Reached, to flow.Reached) error {
+	if err := g.decisions.settle(ctx, g.lanes, &g.packing, &g.commit, g.nowMillis); err != nil {
 		return err
 	}
+	partition, cancels := g.lanes.Partition(), &g.cancels
 	for i := 0; i < len(cancels.ids); i += cancelsAtOnce { // before the cursor: a repeat notes nothing twice
 		end := min(i+cancelsAtOnce, len(cancels.ids))
-		refused, err := lanes.Cancel(ctx, lease, cancels.ids[i:end], cancels.items[i:end], now)
+		refused, err := g.lanes.Cancel(ctx, lease, cancels.ids[i:end], cancels.items[i:end], g.nowMillis)
 		if err != nil {
 			return err
 		}
 		if refused > 0 {
-			q.Log.Error("sends could not be cancelled, and will leave: there is no room", "partition", b.Partition, "sends", refused, "first_of", cancels.ids[i], "remedy", noRoomToCancel)
+			q.Log.Error("sends could not be cancelled, and will leave: there is no room", "partition", partition, "sends", refused, "first_of", cancels.ids[i], "remedy", noRoomToCancel)
 		}
 	}
-	commit.Operations = append(commit.Operations, lanes.Operations(packing.ready)...)
+	g.commit.From, g.commit.To = *at, to
+	g.commit.Operations = append(g.commit.Operations, g.lanes.Operations(g.packing.ready)...)
 	if err := faults.Hit("queue"); err != nil {
 		return err
 	}
-	dead, err := q.Logs[b.Partition].Commit(ctx, lease, &commit, now)
-	if err == nil {
-		err = faults.Hit("queued")
+	dead, err := q.Logs[partition].Commit(ctx, lease, &g.commit, g.nowMillis)
+	if err != nil {
+		return err
 	}
-	if err == nil && dead > 0 {
-		err = fmt.Errorf("%d of %d operations were refused; see `sluice dead list`", dead, len(commit.Operations))
+	*at = to
+	if err := faults.Hit("queued"); err != nil {
+		return err
 	}
-	return err
+	if dead > 0 {
+		q.Log.Error("redis refused a part of what queues sends; it is a dead letter", "partition", partition, "refused", dead, "of", len(g.commit.Operations), "remedy", "see `sluice dead list`")
+	}
+	return nil
 }
 
 // cancelling is what Lanes.Cancel is given.
