@@ -88,7 +88,8 @@ type Leases struct {
 	// Clock is told Redis's time with every beat; nil: nobody wants to know it.
 	Clock *Clock
 
-	beat int64 // owned by the goroutine that beats
+	beat  int64  // owned by the goroutine that beats
+	reach *reach // nil: it does not look
 
 	mu      sync.Mutex
 	members *members
@@ -232,23 +233,29 @@ func (l *Leases) Run(ctx context.Context) error {
 	beaten := make(chan struct{})
 	first := sync.OnceFunc(func() { close(beaten) })
 	beating.Go(func() {
-		l.every(ctx, "show life", &l.beatErr, func(ctx context.Context) error {
+		l.every(ctx, "show life", l.Beat, &l.beatErr, func(ctx context.Context) error {
 			defer first()
 			return l.showLife(ctx)
 		})
 	})
+	if l.reach != nil {
+		beating.Go(func() {
+			var last error // readiness asks for itself
+			l.every(ctx, "reach the database", 2*l.Beat, &last, l.lookForDatabase)
+		})
+	}
 	select {
 	case <-beaten: // without it nobody is known to live, and the first look would be a beat late
 	case <-ctx.Done():
 	}
-	l.every(ctx, "look after leases", &l.tendErr, l.tendAll)
+	l.every(ctx, "look after leases", l.Beat, &l.tendErr, l.tendAll)
 	beating.Wait()
 	return l.giveBackAll()
 }
 
-// every takes a turn each Beat until the context ends. What fails in the same
+// every takes a turn again and again until the context ends. What fails in the same
 // way again and again is logged once in a while.
-func (l *Leases) every(ctx context.Context, what string, last *error, turn func(context.Context) error) {
+func (l *Leases) every(ctx context.Context, what string, pause time.Duration, last *error, turn func(context.Context) error) {
 	var told string
 	var toldAt time.Time
 	for {
@@ -268,7 +275,7 @@ func (l *Leases) every(ctx context.Context, what string, last *error, turn func(
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(sluice.Rest(time.Now(), l.Beat)):
+		case <-time.After(sluice.Rest(time.Now(), pause)):
 		}
 	}
 }

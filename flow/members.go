@@ -275,9 +275,11 @@ func (l *Leases) beatText() string {
 	for name, value := range says {
 		words[name] = value()
 	}
-	groups := make([]string, len(roles))
-	for i, r := range roles {
-		groups[i] = r.group
+	var groups []string
+	for _, r := range roles {
+		if !l.reach.left(r) {
+			groups = append(groups, r.group)
+		}
 	}
 	return beatText(l.beat, groups, words)
 }

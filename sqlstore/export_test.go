@@ -122,3 +122,19 @@ func MissingSpans(now, before time.Time, have int) (ends []time.Time) {
 
 // JudgeFileSystem is what is found of a directory on a file system of a network.
 var JudgeFileSystem = judgeFileSystem
+
+// WhileWriting does something in the middle of a transaction on the writing
+// connection, which has changed the position of a follower.
+func WhileWriting(t *testing.T, s *Store, follower string, do func()) {
+	t.Helper()
+	err := s.write(t.Context(), func(tx *txn) error {
+		if _, err := tx.exec(t.Context(), "cursor_create", follower, 0, s.now()); err != nil {
+			return err
+		}
+		do()
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -14,7 +14,7 @@ var _ sluice.KeyStore = (*Store)(nil)
 
 // AddKey stores a new key.
 func (s *Store) AddKey(ctx context.Context, k sluice.APIKey) error {
-	err := s.write(ctx, func(tx *txn) error {
+	err := s.writeSmall(ctx, func(tx *txn) error {
 		_, err := tx.exec(ctx, "key_add", k.ID, k.Name, strings.Join(k.Permissions, ","), k.Hash, s.d.millis(k.CreatedMillis))
 		return err
 	})
@@ -77,7 +77,7 @@ func (s *Store) RevokeKey(ctx context.Context, id string) error {
 	if _, err := s.APIKey(ctx, id); err != nil {
 		return err
 	}
-	err := s.write(ctx, func(tx *txn) error {
+	err := s.writeSmall(ctx, func(tx *txn) error {
 		_, err := tx.exec(ctx, "key_revoke", s.now(), id)
 		return err
 	})

@@ -72,9 +72,11 @@ func openMySQL(ctx context.Context, rest string, options Options) (*Store, error
 		_ = reads.Close()
 		return nil, fmt.Errorf("open database %s: %w", where, err)
 	}
-	writes := sql.OpenDB(&session{connector, func() []string { return []string{sessionSettings, readCommitted, d.limits} }})
+	writing := &session{connector, func() []string { return []string{sessionSettings, readCommitted, d.limits} }}
+	writes := sql.OpenDB(writing)
 	mysql.RegisterReaderHandler(d.reader, func() io.Reader { return &feedReader{d.feed} })
 	s := newStore(d, options, where, reads, writes)
+	s.setSmall(sql.OpenDB(writing))
 	s.unlock = func() error { mysql.DeregisterReaderHandler(d.reader); return nil }
 	return s, nil
 }

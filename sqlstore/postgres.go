@@ -68,7 +68,7 @@ func openPostgres(ctx context.Context, address string, options Options) (*Store,
 	}
 	idle := strconv.FormatInt(options.SessionTimeout.Milliseconds(), 10)
 	lock := strconv.FormatInt(d.lock.Milliseconds(), 10)
-	writes := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+	writing := stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 		if err := setUpPostgres(ctx, conn); err != nil {
 			return err
 		}
@@ -76,8 +76,10 @@ func openPostgres(ctx context.Context, address string, options Options) (*Store,
 			return fmt.Errorf("limit session: %w", err)
 		}
 		return nil
-	}))
-	return newStore(d, options, where, reads, writes), nil
+	})
+	s := newStore(d, options, where, reads, stdlib.OpenDB(*cfg, writing))
+	s.setSmall(stdlib.OpenDB(*cfg, writing, stdlib.OptionShouldPing(always)))
+	return s, nil
 }
 
 // wherePostgres is what messages call a database.

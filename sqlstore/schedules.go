@@ -20,7 +20,7 @@ func (s *Store) AddSchedule(ctx context.Context, c sluice.Schedule) error {
 		return &sluice.Error{Code: sluice.CodeInvalid, Index: -1, Message: fmt.Sprintf("%d schedules wait, and no more are possible; delete some that are not needed, or schedule this one later", n)}
 	}
 	if err == nil {
-		err = s.write(ctx, func(tx *txn) error {
+		err = s.writeSmall(ctx, func(tx *txn) error {
 			_, err := tx.exec(ctx, "schedule_add", c.ID, string(c.State), c.Revision, s.d.millis(c.DueMillis), c.Request, s.d.millis(c.CreatedMillis), s.d.millis(c.UpdatedMillis))
 			return err
 		})
@@ -33,7 +33,7 @@ func (s *Store) AddSchedule(ctx context.Context, c sluice.Schedule) error {
 
 // ChangeSchedule implements sluice.ScheduleStore.
 func (s *Store) ChangeSchedule(ctx context.Context, c sluice.Schedule) error {
-	err := s.write(ctx, func(tx *txn) error {
+	err := s.writeSmall(ctx, func(tx *txn) error {
 		result, err := tx.exec(ctx, "schedule_put", string(c.State), c.Revision+1, s.d.millis(c.DueMillis), c.Request, s.d.millis(c.UpdatedMillis), c.ID, c.Revision)
 		if err != nil {
 			return err
@@ -77,7 +77,7 @@ func (s *Store) Schedules(ctx context.Context, state sluice.ScheduleState, befor
 
 // DropSchedules implements sluice.ScheduleStore.
 func (s *Store) DropSchedules(ctx context.Context, ids []string) error {
-	err := s.write(ctx, func(tx *txn) error {
+	err := s.writeSmall(ctx, func(tx *txn) error {
 		for _, id := range ids {
 			if _, err := tx.exec(ctx, "schedule_drop", id); err != nil {
 				return err

@@ -15,7 +15,7 @@ var _ sluice.SecretStore = (*Store)(nil)
 func (s *Store) Secret(ctx context.Context, name string, fresh []byte) ([]byte, error) {
 	data, err := s.readSecret(ctx, name)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = s.write(ctx, func(tx *txn) error {
+		err = s.writeSmall(ctx, func(tx *txn) error {
 			_, err := tx.exec(ctx, "secret_add", name, fresh, s.now())
 			return err
 		})

@@ -42,7 +42,7 @@ func (s *Store) PutSegment(ctx context.Context, g sluice.Segment) error {
 // time on another connection is refused by the table's key.
 func (s *Store) writeSegment(ctx context.Context, what string, g sluice.Segment, write func(*txn) error) error {
 	taken := &sluice.Error{Code: sluice.CodeInvalid, Index: -1, Message: fmt.Sprintf("another segment is called %.64q, perhaps an archived one; choose another name", g.Name)}
-	err := s.write(ctx, func(tx *txn) error {
+	err := s.writeSmall(ctx, func(tx *txn) error {
 		var other string
 		err := tx.conn.QueryRowContext(ctx, query(s.d, "segment_named"), g.Name, g.ID).Scan(&other)
 		if err == nil {

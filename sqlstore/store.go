@@ -59,6 +59,7 @@ type Store struct {
 	where   string // what messages call the database; no password
 	reads   *sql.DB
 	writes  *sql.DB // one connection
+	small   *sql.DB // for small writes that are not to wait for a large one; nil: there is one writer
 	writing chan struct{}
 	conn    *sql.Conn
 	names   seriesNames // the same
@@ -139,6 +140,9 @@ func (s *Store) Close() error {
 	// What was committed is durable, so an error of a closing connection (the
 	// server may have closed it first) says nothing that matters.
 	_, _ = s.writes.Close(), s.reads.Close()
+	if s.small != nil {
+		_ = s.small.Close()
+	}
 	var err error
 	if s.unlock != nil {
 		err = s.unlock()
@@ -242,7 +246,7 @@ func (s *Store) now() any { return s.d.millis(s.clock.Now().UnixMilli()) }
 func (s *Store) TakeLease(ctx context.Context, role string, partitions []int) (map[int]uint64, error) {
 	parts := slices.Sorted(slices.Values(partitions))
 	numbers := make(map[int]uint64, len(parts))
-	err := s.write(ctx, func(tx *txn) error {
+	err := s.writeSmall(ctx, func(tx *txn) error {
 		for _, part := range slices.Compact(parts) {
 			if _, err := tx.exec(ctx, "lease_raise", role, part, s.now()); err != nil {
 				return err

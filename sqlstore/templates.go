@@ -22,7 +22,7 @@ func invalidTemplate(format string, args ...any) error {
 
 // AddTemplate implements sluice.TemplateStore.
 func (s *Store) AddTemplate(ctx context.Context, t sluice.Template, v sluice.TemplateVersion) error {
-	err := s.write(ctx, func(tx *txn) error {
+	err := s.writeSmall(ctx, func(tx *txn) error {
 		var n int
 		if err := tx.conn.QueryRowContext(ctx, query(s.d, "template_count")).Scan(&n); err != nil {
 			return err
@@ -61,7 +61,7 @@ func (t *txn) addTemplateVersion(ctx context.Context, id string, version int, v 
 
 // AddTemplateVersion implements sluice.TemplateStore.
 func (s *Store) AddTemplateVersion(ctx context.Context, name string, v sluice.TemplateVersion) (t sluice.Template, err error) {
-	err = s.write(ctx, func(tx *txn) error {
+	err = s.writeSmall(ctx, func(tx *txn) error {
 		// Whoever counts up first has the row until the end, and the others wait.
 		if _, err := tx.exec(ctx, "template_next", v.Template); err != nil {
 			return err
@@ -108,7 +108,7 @@ func (s *Store) PutTemplate(ctx context.Context, t sluice.Template) error {
 	if t.Current < 1 || t.Current > before.Latest {
 		return noTemplateVersion(t.ID, t.Current)
 	}
-	if err := s.write(ctx, func(tx *txn) error { return tx.putTemplate(ctx, &t) }); err != nil {
+	if err := s.writeSmall(ctx, func(tx *txn) error { return tx.putTemplate(ctx, &t) }); err != nil {
 		return fmt.Errorf("write template %s in %s: %w", t.ID, s.where, err)
 	}
 	return nil

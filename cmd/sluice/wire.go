@@ -151,6 +151,7 @@ func (e *engine) open(ctx context.Context) error {
 		return err
 	}
 	e.leases = flow.NewLeases(e.redis, e.store, e.log)
+	e.leases.Reach(e.store.Reach, ingest.StoreRole, spool.Role)
 	e.writer = flow.NewWriter(e.logs, "api:"+e.leases.ID(), e.config.BacklogMB<<20)
 	if e.config.HasRole(config.RoleStore) {
 		e.leases.AddPartitions(ingest.StoreRole, e.redis, partitions)
