@@ -53,6 +53,8 @@ type Router struct {
 	domains map[string]*domain
 	stops   *stops // nil: it is not known yet what is stopped
 	asking  []*bucket
+
+	apartNames map[uint64]string // by set of routes
 }
 
 // route is a route, guarded by the Router's lock but for what is set once.
@@ -72,6 +74,7 @@ type route struct {
 	line
 	stopped   bool      // by an operator
 	asked     time.Time // when its workers last did
+	busy      time.Time // since when all of them are at work; zero: one is free
 	taken     int64
 	throttled int64
 }
@@ -98,7 +101,7 @@ type domain struct {
 func New(o Options) (*Router, error) {
 	r := &Router{
 		mode: o.Mode, addresses: make(map[string]bool), redis: o.Redis, clock: o.Clock, wake: make(chan struct{}, 1),
-		domains: make(map[string]*domain), sink: &route{name: o.Sink.Name(), transport: o.Sink, place: -1},
+		domains: make(map[string]*domain), apartNames: make(map[uint64]string), sink: &route{name: o.Sink.Name(), transport: o.Sink, place: -1},
 	}
 	if !slices.Contains([]Mode{Off, Sink, AllowList, On}, o.Mode) {
 		return nil, fmt.Errorf("prepare routes: sending is %q, want off, sink, allow-list or on", o.Mode)

@@ -1,7 +1,9 @@
 package route
 
 import (
+	"fmt"
 	"math/bits"
+	"strings"
 	"time"
 
 	"sluice"
@@ -21,6 +23,11 @@ const (
 	// are all held to be busy, so that mail does not wait for them. Idle ones ask
 	// at least every maxWait.
 	absentAfter = 2 * maxWait
+
+	// busyAfter is after what time without a free worker the mail of a route is moved
+	// aside by others. A relay that is fast has one free sooner; one that hangs has
+	// none.
+	busyAfter = 250 * time.Millisecond
 
 	// nowhere is the lane of mail that no route takes: routes have gone from the
 	// settings since it was accepted. It waits for their return, or expires.
@@ -52,21 +59,20 @@ func (r *Router) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Trans
 	}
 	d := r.domain(mime.DomainOf(s.To), now)
 	if r.intoSink(s.To, d) {
-		if me == r.sink && me.stopped {
+		switch {
+		case r.sink.stopped && r.mode == AllowList:
+			return Take{Wait: stopsEvery, Lane: r.sink.name} // other mail goes by the routes
+		case r.sink.stopped:
 			return Take{Wait: stopsEvery}
+		case me != r.sink:
+			return Take{Wait: maxWait}
 		}
-		if me == r.sink {
-			me.taken++
-			return Take{OK: true}
-		}
-		return Take{Wait: maxWait}
+		me.taken++
+		return Take{OK: true}
 	}
 	set := r.candidates(d, s.Class, s.Route)
-	switch {
-	case set == 0:
+	if set == 0 {
 		return Take{Wait: nowhereWait, Lane: nowhere}
-	case me == r.sink:
-		return Take{Wait: maxWait}
 	}
 	up := r.preferred(set, d, now)
 	if others := r.others(set, passed, d, now); others != 0 {
@@ -159,7 +165,7 @@ func (r *Router) ready(me *route, set uint64, d *domain, now time.Time) (ready u
 	for rest := set; rest != 0; rest &= rest - 1 {
 		i := bits.TrailingZeros64(rest)
 		x := r.routes[i]
-		if x != me && now.Sub(x.asked) > absentAfter {
+		if x != me && (now.Sub(x.asked) > absentAfter || x.isBusy(now)) {
 			continue
 		}
 		if wait, _ := x.wait(d, now); wait == 0 {
@@ -172,7 +178,7 @@ func (r *Router) ready(me *route, set uint64, d *domain, now time.Time) (ready u
 // among decides between routes that are ready, of those that are up.
 func (r *Router) among(me *route, up, ready uint64, d *domain, s *sluice.Send, now time.Time) Take {
 	if r.choose(ready, s) != me {
-		if up&^ready&(1<<me.place) != 0 {
+		if me.place >= 0 && up&^ready&(1<<me.place) != 0 {
 			r.noteWant(me, d, now) // so that it is ready for the next
 		}
 		return Take{Wait: maxWait} // whoever is chosen takes it, or is busy by then
@@ -222,24 +228,86 @@ func (r *Router) noteWant(x *route, d *domain, now time.Time) time.Duration {
 	return wait
 }
 
-// refuse says when to ask again for a mail that no route takes now. set are those
-// whose settings take it, up those of them that are up.
+// refuse says when to ask again for a mail that no route takes now, and whether it
+// is to wait apart from others. set are those whose settings take it, up those of
+// them that are up.
 func (r *Router) refuse(me *route, set, up uint64, d *domain, now time.Time) Take {
-	if up&(1<<me.place) == 0 {
-		return Take{Wait: maxWait} // those that are say when
+	if me.place < 0 || up&(1<<me.place) == 0 {
+		if r.anyoneAsks(up, d, now) {
+			return Take{Wait: busyAfter} // they say when, or are busy by then
+		}
+		return Take{Wait: maxWait, Lane: r.apart(set, d, now)}
 	}
-	wait, ofDomain := me.wait(d, now)
+	wait, _ := me.wait(d, now)
 	if wait == noToken {
 		wait = r.noteWant(me, d, now)
 	}
-	t := Take{Wait: min(wait, maxWait)}
-	switch {
-	case ofDomain:
-		t.Lane = d.name
-	case set != 1<<len(r.routes)-1 || r.mode == AllowList:
-		t.Lane = me.name // other mail may go otherwise meanwhile
+	return Take{Wait: min(wait, maxWait), Lane: r.apart(set, d, now)}
+}
+
+// anyoneAsks reports whether one of a set could take a mail, or would if it had a
+// token, and has workers that ask for it.
+func (r *Router) anyoneAsks(set uint64, d *domain, now time.Time) bool {
+	for rest := set; rest != 0; rest &= rest - 1 {
+		x := r.routes[bits.TrailingZeros64(rest)]
+		if wait, _ := x.wait(d, now); wait <= 0 && !x.isBusy(now) {
+			return true
+		}
 	}
-	return t
+	return false
+}
+
+// apart names with what a mail waits that no route of a set takes now: its domain, if
+// other mail may go by one of them; else these routes, if there are more; empty:
+// nothing goes anyway. By one name wait only mails that may go by the same routes:
+// otherwise one would wait behind another that may not go when it may.
+func (r *Router) apart(set uint64, d *domain, now time.Time) string {
+	for rest := set; rest != 0; rest &= rest - 1 {
+		if _, ofDomain := r.routes[bits.TrailingZeros64(rest)].wait(d, now); ofDomain {
+			return d.name
+		}
+	}
+	if set == 1<<len(r.routes)-1 && r.mode != AllowList {
+		return ""
+	}
+	name := r.apartNames[set]
+	if name == "" {
+		var names []string
+		for rest := set; rest != 0; rest &= rest - 1 {
+			names = append(names, r.routes[bits.TrailingZeros64(rest)].name)
+		}
+		if name = strings.Join(names, "+"); len(name) > maxApartName {
+			name = fmt.Sprintf("%.*s+%x", maxApartName, name, set)
+		}
+		if len(r.apartNames) < maxApartNames {
+			r.apartNames[set] = name
+		}
+	}
+	return name
+}
+
+// Bounds of the names of routes with which mail waits: bytes, and how many are
+// remembered.
+const (
+	maxApartName  = 100
+	maxApartNames = 1000
+)
+
+// Busy tells that all workers of a transport are at work, or that one is free
+// again.
+func (r *Router) Busy(t sluice.Transport, busy bool, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x := r.byTransport(t); x != nil {
+		if x.busy = (time.Time{}); busy {
+			x.busy = now
+		}
+	}
+}
+
+// isBusy reports whether all workers of a route have been at work for a while.
+func (x *route) isBusy(now time.Time) bool {
+	return !x.busy.IsZero() && now.Sub(x.busy) >= busyAfter
 }
 
 // Report tells what has become of an attempt, for the pace.

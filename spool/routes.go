@@ -52,5 +52,8 @@ func (r *OneRoute) Report(_ sluice.Transport, _ *sluice.Send, result *sluice.Res
 	}
 }
 
+// Busy changes nothing: there is no other.
+func (*OneRoute) Busy(sluice.Transport, bool, time.Time) {}
+
 // Ended adds nothing to that.
 func (*OneRoute) Ended(sluice.Transport, []*sluice.Send, []sluice.Result, time.Time) {}

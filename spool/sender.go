@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,7 +57,7 @@ type Sender struct {
 	parts     []*part        // that are held
 	turn      int            // which of parts is asked first
 	flying    map[string]int // by mark: how many of its sends are on their way
-	bells     []bells        // of each transport
+	crews     []*crew        // of each transport
 	recorders map[int]*recorder
 }
 
@@ -81,6 +80,10 @@ type Routes interface {
 	// another at once.
 	Elsewhere(s *sluice.Send, passed []sluice.Transport, now time.Time) bool
 
+	// Busy tells that all workers of a transport are at work, so that none asks for
+	// mail, or that one is free again.
+	Busy(t sluice.Transport, busy bool, now time.Time)
+
 	// Report tells what has become of an attempt, as soon as it is known.
 	Report(t sluice.Transport, s *sluice.Send, r *sluice.Result, now time.Time)
 
@@ -97,7 +100,8 @@ type Take struct {
 	Wait time.Duration
 
 	// Lane, if not empty, is what the send has to wait with, and apart from others:
-	// its domain. Empty: nothing goes by this transport.
+	// its domain, or the routes that take it. Whoever asks moves it there. Empty: it
+	// stays where it is, and a worker of another transport takes it.
 	Lane string
 }
 
@@ -123,9 +127,6 @@ type Mail struct {
 // bodiesAgain is how long a worker waits that could not read contents.
 const bodiesAgain = 1 * time.Second
 
-// urgentOf: of so many workers of a transport one takes high priority only.
-const urgentOf = 8
-
 // Run sends until fetch ends, then waits for what is on its way, and ends with
 // work at the latest.
 func (s *Sender) Run(fetch, work context.Context) {
@@ -137,9 +138,9 @@ func (s *Sender) Run(fetch, work context.Context) {
 		s.recorders[i] = newRecorder(s, l)
 	}
 	transports := s.Routes.Transports()
-	s.bells = make([]bells, len(transports))
-	for i := range s.bells {
-		s.bells[i] = bells{all: newBell(), urgent: newBell()}
+	s.crews = make([]*crew, len(transports))
+	for i, t := range transports {
+		s.crews[i] = newCrew(t)
 	}
 	s.mu.Unlock()
 
@@ -150,9 +151,9 @@ func (s *Sender) Run(fetch, work context.Context) {
 			flow.Follow(fetch, work, Role, s.Log, s.Stats, func(fetch, work context.Context) error { return s.session(fetch, work, i) })
 		})
 	}
-	for i, t := range transports {
-		for n := range max(1, t.Workers()) {
-			working.Go(func() { s.work(fetch, work, t, s.bells[i], n > 0 && n%urgentOf == urgentOf-1) })
+	for _, c := range s.crews {
+		for n := range max(1, c.transport.Workers()) {
+			working.Go(func() { s.work(fetch, work, c, urgentWorker(n)) })
 		}
 	}
 	reading.Wait()
@@ -225,34 +226,6 @@ func (s *Sender) end(p *part) {
 	}
 }
 
-// bell wakes one of those who wait for it, or the next who is about to. Who has
-// heard it and leaves something rings it again: if all woke for each mail, ten
-// workers would look through all queues for it.
-type bell chan struct{}
-
-func newBell() bell { return make(bell, 1) }
-
-func (b bell) ring() {
-	select {
-	case b <- struct{}{}:
-	default: // it rings already
-	}
-}
-
-// bells are those of a transport's workers: for all, and for those who take high
-// priority only.
-type bells struct{ all, urgent bell }
-
-// wakeLocked tells workers that there is something to take.
-func (s *Sender) wakeLocked(urgent bool) {
-	for _, b := range s.bells {
-		b.all.ring()
-		if urgent {
-			b.urgent.ring()
-		}
-	}
-}
-
 func (s *Sender) isFlying(it *item) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,153 +248,9 @@ func (s *Sender) landed(mark string, sends int) {
 	}
 }
 
-// work is one worker of a transport.
-func (s *Sender) work(fetch, work context.Context, t sluice.Transport, b bells, urgent bool) {
-	news := b.all
-	if urgent {
-		news = b.urgent
-	}
-	for fetch.Err() == nil {
-		w := s.window(t, urgent)
-		if len(w.items)+len(w.aside) > 0 && (w.more || w.wait > 0) {
-			news.ring() // this one will be busy: somebody else shall look, or wait
-		}
-		for domain, items := range w.aside {
-			s.moveAside(work, t, domain, items)
-		}
-		if len(w.items) > 0 {
-			s.attempt(work, t, w.items)
-		}
-		if len(w.items)+len(w.aside) > 0 {
-			continue
-		}
-		var timer <-chan time.Time
-		if w.wait > 0 {
-			timer = time.After(w.wait)
-		}
-		select {
-		case <-news:
-		case <-timer:
-		case <-fetch.Done():
-		}
-	}
-}
-
-// window is what a worker gets.
-type window struct {
-	items []*item            // to attempt
-	aside map[string][]*item // to move to the sublane of their domain
-	more  bool               // it is full: others may be left
-
-	// After wait, those that may not go now are to be asked about again; 0: there
-	// are none.
-	wait time.Duration
-}
-
-// asideSends bounds how many a worker moves aside before it attempts what it
-// has.
-const asideSends = 256
-
-// window takes a window of sends for a transport: by priority, and of partitions
-// in turn.
-func (s *Sender) window(t sluice.Transport, urgent bool) (w window) {
-	now := s.Clock.Now()
-	priorities := []sluice.Priority{sluice.PriorityHigh, sluice.PriorityNormal, sluice.PriorityLow}
-	if urgent {
-		priorities = priorities[:1]
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.turn++
-	for _, priority := range priorities {
-		for i := range s.parts {
-			p := s.parts[(s.turn+i)%len(s.parts)]
-			if p.over || p.waiting == 0 {
-				continue
-			}
-			s.fromLocked(p, priority, t, &w, now)
-			if len(w.items) >= t.Window() {
-				w.more = true
-				return w
-			}
-		}
-	}
-	return w
-}
-
-// fromLocked takes sends of one priority of one partition: those of sublanes
-// first, which have waited longest, then both classes in the order in which they
-// came.
-func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transport, w *window, now time.Time) {
-	var stopped map[*queue]bool // whose head may not go
-	wake, aside := false, 0
-	for len(w.items) < t.Window() && aside < asideSends {
-		q := p.next(priority, stopped)
-		if q == nil {
-			break
-		}
-		take := Take{Wait: staleAgain}
-		if s.fresh(q) {
-			take = s.ask(t, q.items[0], now)
-		}
-		if !take.OK && take.Wait > 0 && (w.wait == 0 || take.Wait < w.wait) {
-			w.wait = take.Wait
-		}
-		if !take.OK && (take.Lane == "" || q.sublane()) {
-			if stopped == nil {
-				stopped = make(map[*queue]bool)
-			}
-			stopped[q] = true
-			continue
-		}
-		p.waiting--
-		it, short := q.pop()
-		wake = wake || short
-		if take.OK {
-			it.spend(sluice.StageLane, now)
-			it.taken(t)
-			w.items = append(w.items, it)
-			continue
-		}
-		if w.aside == nil {
-			w.aside = make(map[string][]*item)
-		}
-		w.aside[take.Lane] = append(w.aside[take.Lane], it)
-		aside++
-		w.more = w.more || aside >= asideSends
-	}
-	if wake {
-		select {
-		case p.room <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// staleAgain is after what time a worker looks again at a lane whose class the list
-// of the suppressed is too old for.
-const staleAgain = 500 * time.Millisecond
-
-// fresh reports whether the list of the suppressed is recent enough for a lane. If
-// not, its sends wait there, unmarked.
-func (s *Sender) fresh(q *queue) bool {
-	if strings.HasSuffix(q.main, flow.MarketingLane) {
-		return s.Suppress.Fresh(sluice.ClassMarketing)
-	}
-	return s.Suppress.Fresh(sluice.ClassTransactional)
-}
-
-// ask asks whether a send may go by a transport. One that cannot be read needs
-// none: it would wait for ever for a route to nobody, and all of its lane with it.
-func (s *Sender) ask(t sluice.Transport, it *item, now time.Time) Take {
-	if it.broken != nil {
-		return Take{OK: true}
-	}
-	return s.Routes.Takes(t, &it.send, it.passedBy(now), now)
-}
-
 // attempt makes ready, marks and delivers a window.
-func (s *Sender) attempt(ctx context.Context, t sluice.Transport, window []*item) {
+func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
+	t := c.transport
 	var bodies map[string][]byte
 	left, err := s.known(ctx, t.Name(), window)
 	if err == nil {
@@ -474,12 +303,14 @@ func (s *Sender) attempt(ctx context.Context, t sluice.Transport, window []*item
 	for i, it := range ready {
 		envelopes[i], sends[i] = made[it].Envelope, &it.send
 	}
-	results := make([]sluice.Result, len(ready))
+	results, times := make([]sluice.Result, len(ready)), lap{began: time.Now()}
 	t.Deliver(ctx, envelopes, func(i int, r sluice.Result) {
 		results[i] = r
+		times.note(&r, time.Now())
 		s.done(ctx, t, ready[i], &r)
 	})
 	s.Routes.Ended(t, sends, results, s.Clock.Now())
+	s.learn(c, len(ready), &times)
 }
 
 // Held returns how many sends have been read of the lanes and not taken by a
@@ -491,20 +322,6 @@ func (s *Sender) Held() (n int) {
 		n += p.waiting
 	}
 	return n
-}
-
-// moveAside moves sends to the sublane of their domain, where they keep nobody
-// else waiting. Each moves once: out of a sublane it is only attempted.
-func (s *Sender) moveAside(ctx context.Context, t sluice.Transport, domain string, items []*item) {
-	for _, m := range s.markAll(ctx, t.Name(), items) {
-		f := finished{item: m.item}
-		if m.letter == flow.Cancelled {
-			f.verdict.outcome = outcomeOf(&m.item.send, sluice.SendCancelled, "", s.Clock.Now().UnixMilli())
-		} else {
-			f.aside = s.sublaneFor(m.item.part, m.item.spot.Batch.Lane, domain)
-		}
-		s.hand(ctx, f)
-	}
 }
 
 // putBack puts sends that are not marked to the heads of their queues.

@@ -86,5 +86,8 @@ func (s *Sender) pull(p *part, ends map[*item]bool) (pulled []*item) {
 		})
 	}
 	p.waiting -= len(pulled)
+	if len(pulled) > 0 {
+		s.wakeLocked(true) // others have come to the heads of their lanes
+	}
 	return pulled
 }

@@ -1,0 +1,291 @@
+package spool
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+)
+
+// crew is the workers of a transport.
+//
+// A worker that has no window waits for a bell. Each mail that comes rings for one
+// worker of each transport. A worker that has taken something and meets a mail that
+// another transport will take rings for one worker of each other transport: only
+// what has been taken can have brought that mail to the head of its lane, so the
+// bells come to rest.
+//
+// A transport whose workers are all at work, in a relay that hangs perhaps, cannot
+// ask for its mail. Routes is told so, and has the workers of other transports move
+// that mail aside: no head of a lane waits for a window of another transport.
+type crew struct {
+	transport sluice.Transport
+	all       bell // for all, and for those who take high priority only
+	urgent    bell
+
+	// Guarded by Sender.mu: how many workers of all priorities there are, and how
+	// many of them are at work.
+	workers, working int
+	tempo            tempo
+}
+
+func newCrew(t sluice.Transport) *crew {
+	c := &crew{transport: t, all: newBell(), urgent: newBell(), tempo: newTempo(t.Window())}
+	for n := range max(1, t.Workers()) {
+		if !urgentWorker(n) {
+			c.workers++
+		}
+	}
+	return c
+}
+
+// urgentOf: of so many workers of a transport one takes high priority only.
+const urgentOf = 8
+
+// urgentWorker reports whether a worker takes high priority only, by its number.
+func urgentWorker(n int) bool { return n%urgentOf == urgentOf-1 }
+
+// bell wakes one of those who wait for it, or the next who is about to. Who has
+// heard it and leaves something rings it again: if all woke for each mail, ten
+// workers would look through all queues for it.
+type bell chan struct{}
+
+func newBell() bell { return make(bell, 1) }
+
+func (b bell) ring() {
+	select {
+	case b <- struct{}{}:
+	default: // it rings already
+	}
+}
+
+// wakeLocked tells workers that there is something to take.
+func (s *Sender) wakeLocked(urgent bool) {
+	for _, c := range s.crews {
+		c.all.ring()
+		if urgent {
+			c.urgent.ring()
+		}
+	}
+}
+
+// wakeOthers tells the workers of other transports that the mail at the head of a
+// lane is theirs.
+func (s *Sender) wakeOthers(than *crew) {
+	for _, c := range s.crews {
+		if c != than {
+			c.all.ring()
+			c.urgent.ring()
+		}
+	}
+}
+
+// atWork notes that a worker of all priorities has begun, or has ended, and tells
+// the routes when it was the last one that was free, or is the first.
+func (s *Sender) atWork(c *crew, begins bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if begins {
+		if c.working++; c.working == c.workers {
+			s.Routes.Busy(c.transport, true, s.Clock.Now())
+		}
+		return
+	}
+	if c.working--; c.working == c.workers-1 {
+		s.Routes.Busy(c.transport, false, s.Clock.Now())
+	}
+}
+
+// work is one worker of a transport.
+func (s *Sender) work(fetch, work context.Context, c *crew, urgent bool) {
+	news := c.all
+	if urgent {
+		news = c.urgent
+	}
+	for fetch.Err() == nil {
+		w := s.window(c, urgent)
+		some := len(w.items)+len(w.aside) > 0
+		if some && (w.more || w.wait > 0) {
+			news.ring() // this one will be busy: somebody else shall look, or wait
+		}
+		if w.left {
+			s.wakeOthers(c)
+		}
+		if some {
+			s.turnTo(work, c, &w, urgent)
+			continue
+		}
+		var timer <-chan time.Time
+		if w.wait > 0 {
+			timer = time.After(w.wait)
+		}
+		select {
+		case <-news:
+		case <-timer:
+		case <-fetch.Done():
+		}
+	}
+}
+
+// turnTo moves aside and attempts what a worker has been given.
+func (s *Sender) turnTo(ctx context.Context, c *crew, w *window, urgent bool) {
+	if !urgent {
+		s.atWork(c, true)
+		defer s.atWork(c, false)
+	}
+	if len(w.aside) > 0 {
+		s.moveAside(ctx, c.transport, w.aside)
+	}
+	if len(w.items) > 0 {
+		s.attempt(ctx, c, w.items)
+	}
+}
+
+// window is what a worker gets.
+type window struct {
+	room  int     // how many it may have to attempt
+	items []*item // to attempt
+	aside []apart // to move to sublanes
+	more  bool    // it is full: others may be left
+	left  bool    // something was taken, and behind it is what other transports take
+
+	// After wait, those that may not go now are to be asked about again; 0: there
+	// are none.
+	wait time.Duration
+}
+
+// full reports whether a window has as much as it may have.
+func (w *window) full() bool { return len(w.items) >= w.room || len(w.aside) >= asideSends }
+
+// apart is a send that is to wait in a sublane.
+type apart struct {
+	item *item
+	with string // the sublane's name within its lane: a domain, routes
+}
+
+// asideSends bounds how many a worker moves aside before it attempts what it
+// has.
+const asideSends = 256
+
+// window takes a window of sends for a transport: by priority, and of partitions
+// in turn.
+func (s *Sender) window(c *crew, urgent bool) (w window) {
+	now := s.Clock.Now()
+	priorities := []sluice.Priority{sluice.PriorityHigh, sluice.PriorityNormal, sluice.PriorityLow}
+	if urgent {
+		priorities = priorities[:1]
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn++
+	w.room = c.tempo.window()
+	for _, priority := range priorities {
+		for i := range s.parts {
+			p := s.parts[(s.turn+i)%len(s.parts)]
+			if p.over || p.waiting == 0 {
+				continue
+			}
+			if s.fromLocked(p, priority, c.transport, &w, now); w.full() {
+				w.more = true
+				return w
+			}
+		}
+	}
+	return w
+}
+
+// fromLocked takes sends of one priority of one partition: those of sublanes
+// first, which have waited longest, then both classes in the order in which they
+// came.
+func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transport, w *window, now time.Time) {
+	var stopped map[*queue]bool // whose head may not go
+	wake, before := false, len(w.items)+len(w.aside)
+	for !w.full() {
+		q := p.next(priority, stopped)
+		if q == nil {
+			break
+		}
+		single := alone(&q.items[0].send)
+		if single && len(w.items) > 0 {
+			w.room = len(w.items) // it is for the next window
+			break
+		}
+		take := Take{Wait: staleAgain}
+		if s.fresh(q) {
+			take = s.ask(t, q.items[0], now)
+		}
+		if !take.OK && take.Wait > 0 && (w.wait == 0 || take.Wait < w.wait) {
+			w.wait = take.Wait
+		}
+		if !take.OK && (take.Lane == "" || q.sublane()) {
+			if stopped == nil {
+				stopped = make(map[*queue]bool)
+			}
+			stopped[q] = true
+			continue
+		}
+		p.waiting--
+		it, short := q.pop()
+		wake = wake || short
+		if take.OK {
+			it.spend(sluice.StageLane, now)
+			it.taken(t)
+			w.items = append(w.items, it)
+			if single {
+				w.room = 1
+			}
+			continue
+		}
+		w.aside = append(w.aside, apart{it, take.Lane})
+	}
+	w.left = w.left || len(stopped) > 0 && len(w.items)+len(w.aside) > before
+	if wake {
+		select {
+		case p.room <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// staleAgain is after what time a worker looks again at a lane whose class the list
+// of the suppressed is too old for.
+const staleAgain = 500 * time.Millisecond
+
+// fresh reports whether the list of the suppressed is recent enough for a lane. If
+// not, its sends wait there, unmarked.
+func (s *Sender) fresh(q *queue) bool {
+	if strings.HasSuffix(q.main, flow.MarketingLane) {
+		return s.Suppress.Fresh(sluice.ClassMarketing)
+	}
+	return s.Suppress.Fresh(sluice.ClassTransactional)
+}
+
+// ask asks whether a send may go by a transport. One that cannot be read needs
+// none: it would wait for ever for a route to nobody, and all of its lane with it.
+func (s *Sender) ask(t sluice.Transport, it *item, now time.Time) Take {
+	if it.broken != nil {
+		return Take{OK: true}
+	}
+	return s.Routes.Takes(t, &it.send, it.passedBy(now), now)
+}
+
+// moveAside moves sends to sublanes, where they keep nobody else waiting. Each
+// moves once: out of a sublane it is only attempted.
+func (s *Sender) moveAside(ctx context.Context, t sluice.Transport, aside []apart) {
+	items, with := make([]*item, len(aside)), make(map[*item]string, len(aside))
+	for i, a := range aside {
+		items[i], with[a.item] = a.item, a.with
+	}
+	for _, m := range s.markAll(ctx, t.Name(), items) {
+		f := finished{item: m.item}
+		switch m.letter {
+		case flow.Cancelled:
+			f.verdict.outcome = outcomeOf(&m.item.send, sluice.SendCancelled, "", s.Clock.Now().UnixMilli())
+		default:
+			f.aside = s.sublaneFor(m.item.part, m.item.spot.Batch.Lane, with[m.item])
+		}
+		s.hand(ctx, f)
+	}
+}
