@@ -21,8 +21,12 @@ import (
 // their lane.
 const MaxCancels = 1_000_000
 
-// openNote begins the notes of Cancel.
-const openNote = "c"
+// openNote begins the notes of Cancel; toldNote ends them if the outcome is in the
+// log.
+const (
+	openNote = "c"
+	toldNote = "!"
+)
 
 // Cancel notes that sends are not to be attempted any more. For each that is not
 // marked, its item goes to the log; a marked one is cancelled if it has to wait
@@ -105,7 +109,7 @@ func (l *Lanes) Notes(ctx context.Context, cursor string, count int64) (notes []
 	}
 	for i := 0; i+1 < len(page.Elements); i += 2 {
 		value := page.Elements[i+1]
-		digits, open := strings.CutPrefix(value, openNote)
+		digits, open := strings.CutPrefix(strings.TrimSuffix(value, toldNote), openNote)
 		if millis, err := strconv.ParseInt(digits, 10, 64); open && err == nil {
 			notes = append(notes, CancelNote{ID: page.Elements[i], AtMillis: millis, value: value})
 		}

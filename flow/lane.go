@@ -249,6 +249,7 @@ type Spot struct {
 const (
 	Marked    = 'm'
 	Cancelled = 'c' // marked as well, but not to be attempted
+	Ended     = 'e' // the same, and its outcome is in the log already
 	NotHere   = '-' // it does not wait: somebody else has it
 )
 

@@ -247,7 +247,7 @@ func TestCancelledSendsAreNotAttempted(t *testing.T) {
 	if err != nil || len(batches) != 1 || string(batches[0].Data[1:]) != string(items[0]) {
 		t.Fatalf("the log has %d batches, %v; want the cancelled one that was not marked", len(batches), err)
 	}
-	if got := mark(t, l, lease, "two", b, 0, 2); got != "cm" {
+	if got := mark(t, l, lease, "two", b, 0, 2); got != "em" { // the log was told
 		t.Fatalf("mark: %q", got)
 	}
 	// The marked one was sent after all: nothing is left of its cancel.
@@ -292,7 +292,7 @@ func TestACancelOutlivesALostMark(t *testing.T) {
 	if _, err := l.Cancel(t.Context(), lease, ids, [][]byte{item, item}, 5); err != nil {
 		t.Fatal(err)
 	}
-	if got := mark(t, l, lease, "lost", b, 0, 1); got != "cc" {
+	if got := mark(t, l, lease, "lost", b, 0, 1); got != "ee" {
 		t.Fatalf("mark: %q", got)
 	}
 	// Who has marked them finds them as his own; or his successor has one of them
@@ -305,7 +305,7 @@ func TestACancelOutlivesALostMark(t *testing.T) {
 	}
 	second := &readAll(t, l, "low")[1]
 	spots := []Spot{{Batch: b, Index: 0}, {Batch: second, Index: 0}}
-	if got, err := l.Mark(t.Context(), lease, serverOf(t, l, lease), "two", spots, ids); err != nil || got != "cc" {
+	if got, err := l.Mark(t.Context(), lease, serverOf(t, l, lease), "two", spots, ids); err != nil || got != "ee" {
 		t.Fatalf("mark again: %q, %v; want both cancelled", got, err)
 	}
 	first, last := recorded(b, 0, "two"), recorded(second, 0, "two")

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/faults"
 	"sluice/flow"
 )
 
@@ -93,7 +92,7 @@ func (o *Operator) Purge(ctx context.Context, s sluice.Selector, after string, m
 			return 0, "", &sluice.Error{Code: sluice.CodeInvalid, Index: -1, Message: fmt.Sprintf("after is %.64q, want what an answer had as next", after)}
 		}
 	}
-	waiting := o.backlog(at.Behind)
+	waiting, pace := o.backlog(at.Behind), newPurgePace(o.Ledger)
 	for looked := 0; looked < purgeLook && n < most; {
 		meant, through := make([][]sluice.SendRow, o.Partitions), false
 		for left, end := most-n, looked+purgeRows; looked < end && left > 0; looked++ {
@@ -112,7 +111,7 @@ func (o *Operator) Purge(ctx context.Context, s sluice.Selector, after string, m
 		for partition, all := range meant {
 			for rows := range slices.Chunk(all, purgePage) {
 				if !count {
-					err = o.purge(ctx, partition, rows)
+					err = errors.Join(o.purge(ctx, partition, rows), pace.written(ctx, partition, rows))
 				}
 				if err != nil {
 					return n, "", fmt.Errorf("purge: %w", err)
@@ -184,36 +183,4 @@ func rowKey(r *sluice.SendRow) sluice.SendKey {
 
 func compareSendKeys(a, b sluice.SendKey) int {
 	return cmp.Or(strings.Compare(a.Message, b.Message), cmp.Compare(a.Number, b.Number))
-}
-
-// purge cancels some sends of a partition.
-func (o *Operator) purge(ctx context.Context, partition int, rows []sluice.SendRow) error {
-	part := flow.Part{Partition: partition, Count: len(rows)}
-	now := o.Clock.Now().UnixMilli()
-	for i := range rows {
-		// However many its message has: with more than one they are counted.
-		c := cancelOf(&rows[i], 2, now)
-		c.Reason = reasonPurged
-		part.Items = sluice.AppendCancel(part.Items, c)
-	}
-	if err := roomToCancel(ctx, o.Lanes, []flow.Part{part}); err != nil {
-		return err
-	}
-	if err := faults.Hit("purge"); err != nil {
-		return err
-	}
-	for waited := time.Duration(0); ; waited += purgeAgain {
-		err := o.Writer.Write(ctx, part)
-		if err == nil {
-			return faults.Hit("purged")
-		}
-		if !errors.Is(err, sluice.ErrFull) || waited >= purgeFull {
-			return err
-		}
-		select {
-		case <-time.After(purgeAgain):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

@@ -282,7 +282,7 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 		case marked.letter == flow.Cancelled:
 			o := outcomeOf(&marked.item.send, sluice.SendCancelled, "", now.UnixMilli())
 			s.hand(ctx, finished{item: marked.item, verdict: verdict{outcome: o}})
-		case marked.item.broken != nil:
+		case marked.letter == flow.Ended, marked.item.broken != nil:
 			s.hand(ctx, finished{item: marked.item})
 		case e.verdict.outcome != nil:
 			s.hand(ctx, finished{item: marked.item, verdict: e.verdict})
@@ -383,8 +383,12 @@ func (s *Sender) mark(ctx context.Context, route string, p *part, items []*item)
 	}
 	all := make([]marked, 0, len(items))
 	for i, it := range items {
-		if letters[i] != flow.NotHere {
-			all = append(all, marked{it, letters[i]})
+		letter := letters[i]
+		if letter == flow.Ended && it.send.Doubted {
+			letter = flow.Cancelled // that it was in doubt was told after it
+		}
+		if letter != flow.NotHere {
+			all = append(all, marked{it, letter})
 		}
 	}
 	if gone := len(items) - len(all); gone > 0 { // what is in memory is not how it is

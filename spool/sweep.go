@@ -57,6 +57,7 @@ func (s *Sender) sweep(ctx context.Context, p *part) error {
 		for _, m := range s.markAll(ctx, "", chunk) {
 			f := finished{item: m.item}
 			switch {
+			case m.letter == flow.Ended: // the log has its outcome
 			case m.letter == flow.Cancelled:
 				f.verdict.outcome = outcomeOf(&m.item.send, sluice.SendCancelled, "", now)
 			case expired(m.item):

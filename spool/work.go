@@ -281,6 +281,7 @@ func (s *Sender) moveAside(ctx context.Context, t sluice.Transport, aside []apar
 	for _, m := range s.markAll(ctx, t.Name(), items) {
 		f := finished{item: m.item}
 		switch m.letter {
+		case flow.Ended: // the log has its outcome
 		case flow.Cancelled:
 			f.verdict.outcome = outcomeOf(&m.item.send, sluice.SendCancelled, "", s.Clock.Now().UnixMilli())
 		default:

@@ -1,6 +1,9 @@
 -- Notes that sends are not to be attempted any more. One that is not marked is
 -- cancelled with it, and what that means goes to the log. The note says that it
 -- is of this kind: its send may have left before, and then it can go (tidy.lua).
+-- It ends with '!' if the log has been told, so that whoever meets the send in its
+-- lane need not say it again (mark.lua). Programs before 0.2 did not write that, and
+-- say it again.
 -- Keys:    1 lease of the log, 2 marks (hash), 3 cancels (hash), 4 log (stream),
 --          5 sources (hash)
 -- Args:    1 token, 2 now in ms, 3 notes at most, then for each send: its id,
@@ -15,9 +18,14 @@ for i = 4, #ARGV, 2 do
   local id = ARGV[i]
   if room <= noted then
     if redis.call('HEXISTS', KEYS[3], id) == 0 then refused = refused + 1 end
-  elseif redis.call('HSETNX', KEYS[3], id, 'c' .. ARGV[2]) == 1 then
+  elseif redis.call('HEXISTS', KEYS[3], id) == 0 then
     noted = noted + 1
-    if redis.call('HEXISTS', KEYS[2], id) == 0 then items[#items + 1] = ARGV[i + 1] end
+    if redis.call('HEXISTS', KEYS[2], id) == 0 then
+      items[#items + 1] = ARGV[i + 1]
+      redis.call('HSET', KEYS[3], id, 'c' .. ARGV[2] .. '!')
+    else
+      redis.call('HSET', KEYS[3], id, 'c' .. ARGV[2])
+    end
   end
 end
 if #items > 0 then

@@ -6,7 +6,8 @@
 --          many sends it has, how many of them, and for each of these its index
 --          from 0 and its id
 -- Returns: a text with a letter for each send: m it is marked, c marked as well,
---          but it was cancelled, - it does not wait
+--          but it was cancelled, e the same, and the log was told so, - it does not
+--          wait
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return redis.error_reply('LEASE of the role is held by another process')
 end
@@ -29,7 +30,8 @@ while i <= #ARGV do
       marks[#marks + 1] = ARGV[2]
       -- The note stays until it is recorded: the answer may be lost, or who marks
       -- it may die, and then it is marked or attempted anew.
-      if cancels and redis.call('HEXISTS', KEYS[4], id) == 1 then answer = 'c' end
+      local note = cancels and redis.call('HGET', KEYS[4], id)
+      if note then answer = string.sub(note, -1) == '!' and 'e' or 'c' end
     end
     answers[#answers + 1] = answer
   end
