@@ -132,6 +132,7 @@ func (s *session) chunks(w *window) {
 	go func() {
 		defer close(ended)
 		defer close(written)
+		defer s.writerBroke()
 		s.writeChunks(w, written)
 	}()
 	for next := range written {
@@ -144,6 +145,14 @@ func (s *session) chunks(w *window) {
 		}
 	}
 	<-ended
+}
+
+// writerBroke ends the session if its writer has panicked: that would end the
+// program. What was handed over and is not answered is in doubt then.
+func (s *session) writerBroke() {
+	if p := recover(); p != nil {
+		s.halt(fmt.Errorf("write to %s: panic: %v", s.remote, p), 0)
+	}
 }
 
 // writeChunks is the writer of chunks.

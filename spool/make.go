@@ -86,7 +86,12 @@ func (s *Sender) make(ctx context.Context, window []*item, bodies map[string][]b
 			mails, of = append(mails, Mail{Send: &it.send, Content: content, Took: &took[len(mails)]}), append(of, it)
 		}
 	}
-	s.Maker.Make(ctx, mails)
+	s.makeAll(ctx, mails, func(i int) []byte {
+		if own := mails[i].Send.Content; own != "" {
+			return []byte(own)
+		}
+		return bodies[mails[i].Send.Message]
+	})
 	ended := s.Clock.Now()
 	for i := range mails {
 		m := &mails[i]

@@ -303,14 +303,8 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 	for i, it := range ready {
 		envelopes[i], sends[i] = made[it].Envelope, &it.send
 	}
-	results, times := make([]sluice.Result, len(ready)), lap{began: time.Now()}
-	t.Deliver(ctx, envelopes, func(i int, r sluice.Result) {
-		results[i] = r
-		times.note(&r, time.Now())
-		s.done(ctx, t, ready[i], &r)
-	})
+	results := s.deliver(ctx, c, ready, envelopes)
 	s.Routes.Ended(t, sends, results, s.Clock.Now())
-	s.learn(c, len(ready), &times)
 }
 
 // Held returns how many sends have been read of the lanes and not taken by a

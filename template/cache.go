@@ -57,7 +57,12 @@ func (c *Cache) Get(ctx context.Context, id string, version int) (*Template, err
 		return t, nil
 	}
 	// Of all who miss it at once, one reads and compiles it.
-	loaded := c.loads.DoChan(fmt.Sprintf("%s %d", id, version), func() (any, error) {
+	loaded := c.loads.DoChan(fmt.Sprintf("%s %d", id, version), func() (loaded any, err error) {
+		defer func() { // in this goroutine a panic would end the program
+			if p := recover(); p != nil {
+				err = fmt.Errorf("compile version %d of template %s: panic: %v", version, id, p)
+			}
+		}()
 		if t := c.look(key); t != nil {
 			return t, nil
 		}
