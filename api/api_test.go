@@ -48,6 +48,7 @@ type program struct {
 	ledger    sluice.LedgerStore
 	decider   Decider
 	operator  Operator
+	mailboxes Mailboxes
 
 	suppressions *suppress.Service
 
@@ -80,6 +81,7 @@ func (p *program) Canceller() Canceller        { return p.canceller }
 func (p *program) Ledger() sluice.LedgerStore  { return p.ledger }
 func (p *program) Decider() Decider            { return p.decider }
 func (p *program) Operator() Operator          { return p.operator }
+func (p *program) Mailboxes() Mailboxes        { return p.mailboxes }
 
 func (p *program) Suppressions() *suppress.Service { return p.suppressions }
 

@@ -160,7 +160,7 @@ func (s *Server) routes() []route {
 		{optInPath, []string{http.MethodPost, http.MethodOptions}, s.optIn},
 		{consent.ConfirmPath, []string{http.MethodGet, http.MethodHead, http.MethodPost}, s.optInConfirm},
 		{consent.UnsubscribePath, []string{http.MethodGet, http.MethodHead, http.MethodPost}, s.unsubscribe},
-	}, slices.Concat(s.segmentRoutes(), s.templateRoutes(), s.suppressionRoutes(), s.messageRoutes(), s.domainRoutes(), s.watchRoutes(), s.ledgerRoutes(), s.sendingRoutes(), s.brazeRoutes())...)
+	}, slices.Concat(s.segmentRoutes(), s.templateRoutes(), s.suppressionRoutes(), s.messageRoutes(), s.domainRoutes(), s.watchRoutes(), s.ledgerRoutes(), s.sendingRoutes(), s.mailboxRoutes(), s.brazeRoutes())...)
 }
 
 // handler answers by the table. Only what is posted has a body to speak of,

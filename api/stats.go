@@ -80,6 +80,10 @@ type Program interface {
 	// Operator stops mail and purges it, nil while the program does not run.
 	Operator() Operator
 
+	// Mailboxes are the built-in mailboxes of this process, nil while the program does
+	// not run, or does not send.
+	Mailboxes() Mailboxes
+
 	// Applied returns when what was written to the logs of these keys before is
 	// applied to their users, or why that cannot be said.
 	Applied(ctx context.Context, keys []sluice.UserKey) error

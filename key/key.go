@@ -91,6 +91,7 @@ const (
 	MessagesSend   Permission = "messages:send"
 	SendingRead    Permission = "sending:read"
 	SendingWrite   Permission = "sending:write"
+	MailboxesRead  Permission = "mailboxes:read"
 	Admin          Permission = "admin"
 
 	LedgerRead  Permission = "ledger:read"
@@ -156,6 +157,7 @@ var Permissions = []struct {
 	{LedgerWrite, "decide what becomes of mails in doubt"},
 	{SendingRead, "read /v1/sending: what mail is stopped"},
 	{SendingWrite, "stop mail, let it go on, and purge it"},
+	{MailboxesRead, "read the mails in the built-in mailboxes, with all that they say"},
 	{OptInWrite, "get the link to be mailed from /v1/optin"},
 	{Admin, "read /debug/pprof"},
 	{UsersTrack, "post to /users/track and /users/track/sync"},

@@ -211,9 +211,9 @@ func (b *Box) keep(k Kept) {
 	b.kept = b.kept[drop:]
 }
 
-// Mails returns mails that are kept, the newest first, at most limit, those
-// before a number; 0: from the newest on.
-func (b *Box) Mails(before int64, limit int) []Kept {
+// Mails returns mails that are kept, the newest first, at most limit, those to an
+// address, in whichever case (empty: to all), before a number (0: from the newest on).
+func (b *Box) Mails(to string, before int64, limit int) []Kept {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var all []Kept
@@ -221,7 +221,7 @@ func (b *Box) Mails(before int64, limit int) []Kept {
 		if len(all) == limit {
 			break
 		}
-		if before == 0 || k.Number < before {
+		if (before == 0 || k.Number < before) && (to == "" || strings.EqualFold(k.To, to)) {
 			all = append(all, k)
 		}
 	}

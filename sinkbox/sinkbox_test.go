@@ -112,10 +112,13 @@ func TestKept(t *testing.T) {
 		}
 	}
 	var numbers []int64
-	for _, k := range b.Mails(0, 10) {
+	for _, k := range b.Mails("", 0, 10) {
 		numbers = append(numbers, k.Number)
 	}
-	if fmt.Sprint(numbers) != "[5 4 3]" || len(b.Mails(5, 1)) != 1 || b.Mails(5, 1)[0].Number != 4 {
+	if to := b.Mails("A@example.com", 0, 2); len(to) != 2 || len(b.Mails("b@example.com", 0, 10)) != 0 {
+		t.Errorf("mails to one address: %+v", to)
+	}
+	if fmt.Sprint(numbers) != "[5 4 3]" || len(b.Mails("", 5, 1)) != 1 || b.Mails("", 5, 1)[0].Number != 4 {
 		t.Errorf("%v", numbers)
 	}
 	if k, ok := b.Mail(4); !ok || string(k.Content) != "mail 3" || k.Send != "m.3" || k.To != "a@example.com" || !k.Time.Equal(testNow) {
@@ -128,7 +131,7 @@ func TestKept(t *testing.T) {
 	for i := range 5 {
 		deliver(b, i, "a@example.com")
 	}
-	if n := len(b.Mails(0, 10)); n != 2 || b.bytes != 12 {
+	if n := len(b.Mails("", 0, 10)); n != 2 || b.bytes != 12 {
 		t.Errorf("%d mails of %d bytes", n, b.bytes)
 	}
 }

@@ -60,6 +60,7 @@ func commands() []command {
 		{name: "tail", line: "show the events that pass through", long: tailLong, setting: true, flags: tailFlags, run: runTail},
 		{name: "top", line: "watch what a running program does", long: topLong, setting: true, flags: topFlags, run: runTop},
 		{name: "sending", args: "show | pause [NOTE] | resume | purge | stop [NOTE]", line: "stop mail, let it go on, or purge it", long: sendingLong, setting: true, flags: sendingFlags, run: runSending},
+		{name: "mailbox", args: "list | show NUMBER", line: "read the mails in the built-in mailboxes", long: mailboxLong, setting: true, flags: mailboxFlags, run: runMailbox},
 		{name: "doubt", args: "list | resolve SEND... --as DECISION", line: "decide about mails that may have arrived or not", long: doubtLong, setting: true, flags: doubtFlags, run: runDoubt},
 		{name: "dead", args: "list | show ID | replay ID... | drop ID...", line: "look after items that could not be applied", long: deadLong, setting: true, flags: deadFlags, run: runDead},
 		{name: "alert", args: "test", line: "try whether alerts arrive", long: alertLong, setting: true, run: runAlert},

@@ -56,6 +56,11 @@ func askProgram(ctx context.Context, listen, path string) (status int, answer st
 
 // ask asks for something, with a key if it is not empty.
 func ask(ctx context.Context, url, key string) (status int, answer string, err error) {
+	return askUpTo(ctx, url, key, maxAnswerBytes)
+}
+
+// askUpTo is ask for an answer of so many bytes at most.
+func askUpTo(ctx context.Context, url, key string, most int64) (status int, answer string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -73,7 +78,7 @@ func ask(ctx context.Context, url, key string) (status int, answer string, err e
 	if err != nil {
 		return 0, "", fmt.Errorf("ask the program: %w; does it run, and is --listen right?", err)
 	}
-	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
+	text, err := io.ReadAll(io.LimitReader(res.Body, most))
 	if err = errors.Join(err, res.Body.Close()); err != nil {
 		return 0, "", fmt.Errorf("read the answer of %s: %w", url, err)
 	}

@@ -58,3 +58,14 @@ func (p *Program) Operator() api.Operator {
 	}
 	return p.engine.sending.operator
 }
+
+// Mailboxes returns the built-in mailboxes, nil while the program does not run, or
+// does not send.
+func (p *Program) Mailboxes() api.Mailboxes {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil || p.engine.sending.box == nil {
+		return nil
+	}
+	return p.engine.sending.box
+}
