@@ -42,7 +42,7 @@ func TestKilledRestore(t *testing.T) {
 		if out, err := w.run("", "serve"); err == nil || !strings.Contains(out, "half restored") {
 			t.Fatalf("after a restore that was killed at %s the program starts: %v\n%s", step, err, out)
 		}
-		if out, err := w.run("", "backup", file+".2"); err == nil || !strings.Contains(out, "half restored") {
+		if out, err := w.run("", "backup", filepath.Join(w.dir, "b2.tar")); err == nil || !strings.Contains(out, "half restored") {
 			t.Fatalf("what is half restored is backed up: %v\n%s", err, out)
 		}
 	}

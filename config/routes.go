@@ -63,14 +63,14 @@ type SESRoute struct {
 	AccessKey        string `yaml:"access_key" doc:"Of who may ses:SendEmail and ses:SendRawEmail. Default: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the environment." sample:"AKIAEXAMPLE"`
 	SecretKey        Secret `yaml:"secret_key" doc:"Never printed." sample:"SECRET"`
 	ConfigurationSet string `yaml:"configuration_set" doc:"The configuration set that says where events go." sample:"newsletter"`
-	Endpoint         string `yaml:"endpoint" doc:"Another address than the region's." sample:"https://email.eu-west-1.amazonaws.com"`
+	Endpoint         string `yaml:"endpoint" doc:"Another address than the region's: https://, or http:// to this machine." sample:"https://email.eu-west-1.amazonaws.com"`
 	Workers          int    `yaml:"workers" doc:"How many requests at once, 0 to 1024; 0: 32." sample:"64"`
 	TimeoutSeconds   int    `yaml:"timeout_seconds" doc:"How long an answer is waited for, 0 to 600; 0: 60. What is not answered is in doubt." sample:"60"`
 }
 
 // HTTPRoute is any provider.
 type HTTPRoute struct {
-	URL               Secret   `yaml:"url" doc:"Where mail is posted to. Redirects are not followed. Never printed: it may hold a secret." sample:"https://api.example.com/v1/send"`
+	URL               Secret   `yaml:"url" doc:"Where mail is posted to: https://, or http:// to this machine. Redirects are not followed. Never printed: it may hold a secret." sample:"https://api.example.com/v1/send"`
 	Method            string   `yaml:"method" doc:"POST, PUT or PATCH." sample:"POST"`
 	Headers           []Pair   `yaml:"headers" doc:"NAME: VALUE of headers, 32 at most. Values are never printed."`
 	Body              string   `yaml:"body" doc:"JSON with placeholders in its texts: {{from}} {{to}} {{id}} {{tags}} {{raw_base64}} {{subject}} {{text}} {{html}} {{header:NAME}}. '{{tags}}' alone becomes a list." sample:"'{\"from\": \"{{header:From}}\", \"to\": \"{{to}}\", \"html\": \"{{html}}\"}'"`

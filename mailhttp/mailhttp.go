@@ -38,7 +38,7 @@ type Header struct{ Name, Value string }
 // Settings are of one route.
 type Settings struct {
 	Name    string // of the transport
-	URL     string // https://, or http://; may hold a secret
+	URL     string // https://, or http:// to this machine; may hold a secret
 	Method  string // POST, PUT or PATCH; empty: POST
 	Headers []Header
 	Body    string // JSON with placeholders: see template.go
@@ -80,6 +80,8 @@ func (s *Settings) Check() error {
 		wrong("url cannot be read, want https://HOST/PATH")
 	} else if u.User != nil {
 		wrong("url has a user; give a header Authorization instead")
+	} else if err := post.CheckWay(u); err != nil {
+		wrong("url %w", err)
 	}
 	if s.Method != "" && !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, s.Method) {
 		wrong("method is %q, want POST, PUT or PATCH", s.Method)

@@ -74,6 +74,8 @@ func (s *Settings) Check() error {
 		u, err := url.Parse(s.Endpoint)
 		if err != nil || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http") || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
 			errs = append(errs, errors.New("endpoint is no address of a server, want https://HOST, without a path"))
+		} else if err := post.CheckWay(u); err != nil {
+			errs = append(errs, fmt.Errorf("endpoint %w", err))
 		}
 	}
 	if s.Credentials.AccessKey == "" || s.Credentials.SecretKey == "" {

@@ -33,9 +33,15 @@ const userJump = 1_000_000
 // The cursors stay until then, for those of users' own tables: these tables are
 // not touched, and a cursor belongs to its table. One that went back without
 // it would have the rows in between stored a second time.
+//
+// The secrets stay until others are written in their place: backups leave them
+// out, and with another one the links in mails of before would be no good.
 type restore struct {
-	store *Store
+	store       *Store
+	keptSecrets bool // what is in that table is of before
 }
+
+const secretsTable = "secrets"
 
 // Restoring reports whether a restore was begun and not finished.
 func (s *Store) Restoring(ctx context.Context) (bool, error) {
@@ -48,7 +54,7 @@ func (s *Store) Restoring(ctx context.Context) (bool, error) {
 
 // BeginRestore marks the database and empties it.
 func (s *Store) BeginRestore(ctx context.Context, replace bool) (sluice.Restore, error) {
-	r := &restore{store: s}
+	r := &restore{store: s, keptSecrets: true}
 	if err := r.begin(ctx, replace); err != nil {
 		return nil, fmt.Errorf("begin to restore %s: %w", s.where, err)
 	}
@@ -80,8 +86,8 @@ func (r *restore) begin(ctx context.Context, replace bool) error {
 		return fmt.Errorf("mark it: %w", err)
 	}
 	for _, t := range standardTables {
-		if t.held {
-			continue // until Finish
+		if t.held || t.name == secretsTable {
+			continue // until Finish, or until others are written
 		}
 		if err := s.write(ctx, func(tx *txn) error { return s.d.empty(ctx, tx.conn, t.name) }); err != nil {
 			return fmt.Errorf("empty table %s: %w", t.name, err)
@@ -137,6 +143,10 @@ func (r *restore) Tables() []sluice.DumpTable { return dumpTables() }
 // Write adds rows to a table.
 func (r *restore) Write(ctx context.Context, name string, columns []string, cells []sluice.Cell) error {
 	sec, err := r.section(name, columns, cells)
+	if err == nil && name == secretsTable && r.keptSecrets && sec.len() > 0 {
+		r.keptSecrets = false
+		err = r.store.write(ctx, func(tx *txn) error { return r.store.d.empty(ctx, tx.conn, name) })
+	}
 	if err == nil && sec.len() > 0 {
 		err = r.load(ctx, sec)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"sluice"
+	"sluice/faults"
 )
 
 // An archive is a tar file, so that any machine can look into it:
@@ -62,6 +63,10 @@ type Manifest struct {
 	Began      time.Time `json:"began"`
 	Snapshot   time.Time `json:"snapshot"`
 	Ended      time.Time `json:"ended"`
+
+	// Secrets says what was done with the secrets of the database: SecretsLeftOut,
+	// SecretsSealed, or empty: they are as they were (backups of before).
+	Secrets string `json:"secrets,omitempty"`
 
 	Tables  []ManifestTable `json:"tables"`
 	Logs    []ManifestLog   `json:"logs"`
@@ -119,7 +124,7 @@ func createArchive(path string) (*archiveWriter, error) {
 	}
 	packer, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault))
 	if err != nil {
-		return nil, errors.Join(err, file.Close())
+		return nil, errors.Join(err, file.Close(), os.Remove(path+".part"))
 	}
 	return &archiveWriter{path: path, file: file, tar: tar.NewWriter(file), packer: packer, numbers: make(map[string]int)}, nil
 }
@@ -165,10 +170,10 @@ func (w *archiveWriter) finish(m *Manifest) error {
 		err = w.write(manifestName, append(text, '\n'))
 	}
 	if err == nil {
-		err = errors.Join(w.tar.Close(), w.file.Sync(), w.file.Close(), os.Rename(w.path+".part", w.path))
+		err = w.tar.Close()
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(w.path))
+		err = w.durable()
 	}
 	if err != nil {
 		return fmt.Errorf("finish backup %s: %w", w.path, err)
@@ -176,9 +181,43 @@ func (w *archiveWriter) finish(m *Manifest) error {
 	return nil
 }
 
+// durable gives the file its name once all of it is on the disk, and takes the
+// name away again if that cannot be made durable: whatever has the name is whole.
+func (w *archiveWriter) durable() error {
+	err := faults.Hit("backup-sync")
+	if err == nil {
+		err = w.file.Sync()
+	}
+	if err != nil {
+		return err // it keeps the name of a part, which abandon removes
+	}
+	if err := w.file.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(w.path+".part", w.path); err != nil {
+		return err
+	}
+	err = faults.Hit("backup-sync-directory")
+	if err == nil {
+		err = syncDir(filepath.Dir(w.path))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(w.path))
+	}
+	return nil
+}
+
 // abandon removes what is not whole.
 func (w *archiveWriter) abandon() error {
-	return errors.Join(w.file.Close(), os.Remove(w.path+".part"))
+	err := w.file.Close()
+	if errors.Is(err, os.ErrClosed) {
+		err = nil
+	}
+	removed := os.Remove(w.path + ".part")
+	if errors.Is(removed, fs.ErrNotExist) {
+		removed = nil
+	}
+	return errors.Join(err, removed)
 }
 
 func syncDir(dir string) error {

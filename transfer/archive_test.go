@@ -2,11 +2,15 @@ package transfer
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sluice"
+	"sluice/faults"
 )
 
 // writeArchive writes an archive of some lines and returns its bytes.
@@ -101,4 +105,75 @@ func TestDamagedArchiveIsRefused(t *testing.T) {
 	refuse("another format", bytes.Replace(whole, []byte(archiveFormat), []byte("sluice-BACKUP"), 1))
 	refuse("a newer version", bytes.Replace(whole, []byte(`"version": 1`), []byte(`"version": 9`), 1))
 	refuse("no archive", []byte("hello"))
+}
+
+// What has the name of a backup is whole and on the disk; what failed leaves
+// nothing, whatever failed.
+func TestFailedArchiveLeavesNothing(t *testing.T) {
+	for _, point := range []string{"backup-sync", "backup-sync-directory"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "a.tar")
+		w, err := createArchive(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		disarm, err := faults.Arm(point + "=error")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = w.finish(&Manifest{Partitions: 4})
+		disarm()
+		if !errors.Is(err, faults.ErrInjected) {
+			t.Errorf("%s: %v", point, err)
+		}
+		if _, err := os.Lstat(path); err == nil {
+			t.Errorf("%s: what is not durable has the name of a backup", point)
+		}
+		if err := w.abandon(); err != nil {
+			t.Errorf("%s: abandon: %v", point, err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%s: it leaves %v, %v", point, left, err)
+		}
+	}
+}
+
+func TestArchiveName(t *testing.T) {
+	dir := t.TempDir()
+	b := &Backup{Clock: sluice.SystemClock{}}
+	if name, err := b.ArchiveName(dir); err != nil || filepath.Dir(name) != dir || !strings.HasSuffix(name, "Z.tar") {
+		t.Errorf("in a directory: %s, %v", name, err)
+	}
+	if name, err := b.ArchiveName(filepath.Join(dir, "new.tar")); err != nil || name != filepath.Join(dir, "new.tar") {
+		t.Errorf("a new file: %s, %v", name, err)
+	}
+	for _, path := range []string{filepath.Join(dir, "absent"), filepath.Join(dir, "absent") + "/", filepath.Join(dir, "a", "b")} {
+		if name, err := b.ArchiveName(path); err == nil || !strings.Contains(err.Error(), "there is no directory "+path) {
+			t.Errorf("a directory that is not there: %s, %v", name, err)
+		}
+	}
+}
+
+func TestSealedSecrets(t *testing.T) {
+	const pass, name, data = "correct horse battery", "tokens", "0123456789abcdef\x00\xff"
+	sealed, err := seal(pass, name, data)
+	if err != nil || strings.Contains(sealed, data) {
+		t.Fatalf("%q, %v", sealed, err)
+	}
+	if again, err := seal(pass, name, data); err != nil || again == sealed {
+		t.Errorf("two seals are alike: %v", err)
+	}
+	if got, err := unseal(pass, name, sealed); err != nil || got != data {
+		t.Errorf("%q, %v", got, err)
+	}
+	changed := []byte(sealed)
+	changed[len(changed)-1] ^= 1
+	for what, try := range map[string][3]string{
+		"another passphrase": {pass + "!", name, sealed}, "another secret's name": {pass, "other", sealed}, "changed": {pass, name, string(changed)},
+		"not sealed": {pass, name, data}, "cut": {pass, name, sealed[:40]},
+	} {
+		if got, err := unseal(try[0], try[1], try[2]); err == nil {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
 }

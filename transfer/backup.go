@@ -6,11 +6,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"sluice"
 	"sluice/flow"
@@ -37,17 +39,34 @@ type Backup struct {
 	Clock    sluice.Clock
 	Program  string // its version
 
+	// Passphrase seals the secrets of the database; empty: they are left out.
+	Passphrase string
+
 	// Progress, if set, is told now and then what is being done.
 	Progress func(what string)
 }
 
+// archiveSuffix is how the name of a new file ends. A name without it is meant to
+// be a directory.
+const archiveSuffix = ".tar"
+
 // ArchiveName returns the file that a backup to path goes to: in a directory, one
-// named after the time.
-func (b *Backup) ArchiveName(path string) string {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return filepath.Join(path, "sluice-"+b.Clock.Now().UTC().Format("20060102T150405Z")+".tar")
+// named after the time. A directory that is not there is an error: a file in its
+// place would be written over by nothing, found by no clean-up, and not be where
+// the next backup is.
+func (b *Backup) ArchiveName(path string) (string, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return filepath.Join(path, "sluice-"+b.Clock.Now().UTC().Format("20060102T150405Z")+archiveSuffix), nil
+	case err == nil:
+		return path, nil // it is there: createArchive says so
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("write backup: %w", err)
+	case !strings.HasSuffix(path, archiveSuffix):
+		return "", fmt.Errorf("write backup: there is no directory %s; make it (install -d -m 0700 %s), or name a new file that ends in %s", path, path, archiveSuffix)
 	}
-	return path
+	return path, nil
 }
 
 // Run writes the archive. A file that is not whole is removed.
@@ -139,7 +158,12 @@ func (b *Backup) dump(ctx context.Context, w *archiveWriter, m *Manifest, logs *
 	}
 	m.Snapshot, m.Dialect, m.Schema = b.Clock.Now().UTC(), snapshot.Dialect(), snapshot.SchemaVersion()
 	for _, table := range snapshot.Tables() {
-		if err = b.dumpTable(ctx, w, m, snapshot, table); err != nil {
+		if table.Name == secretsTable {
+			err = b.dumpSecrets(ctx, w, m, snapshot, table)
+		} else {
+			err = b.dumpTable(ctx, w, m, snapshot, table)
+		}
+		if err != nil {
 			break
 		}
 	}

@@ -63,6 +63,11 @@ type Restore struct {
 	// Lists are the foreign lists and hashes of the configuration.
 	Lists []*flow.List
 
+	// Passphrase opens the secrets of the archive, if they are sealed. WithoutSecrets
+	// leaves them out.
+	Passphrase     string
+	WithoutSecrets bool
+
 	// Progress, if set, is told now and then what is being done.
 	Progress func(what string)
 }
@@ -126,6 +131,9 @@ func (r *Restore) run(ctx context.Context, done *Restored) error {
 	if err := r.checkLogs(ctx); err != nil {
 		return err
 	}
+	if err := r.openSecrets(); err != nil {
+		return err
+	}
 	into, err := r.Database.BeginRestore(ctx, r.Replace)
 	if err != nil {
 		return err
@@ -141,6 +149,9 @@ func (r *Restore) run(ctx context.Context, done *Restored) error {
 	for _, table := range r.Archive.Tables {
 		if table.Name == "cursors" || table.Name == "leases" {
 			continue // Finish writes them
+		}
+		if table.Name == secretsTable && r.WithoutSecrets {
+			continue
 		}
 		if err := r.putBackTable(ctx, into, table, done); err != nil {
 			return err

@@ -45,6 +45,11 @@ func (r *Restore) putBackTable(ctx context.Context, into sluice.Restore, table M
 		if cells, err = row.read(cells, line); err != nil {
 			return err
 		}
+		if table.Name == secretsTable {
+			if err := r.unsealRow(table.Columns, cells[before:]); err != nil {
+				return err
+			}
+		}
 		if table.Name == "events" && row.time < r.EventsFromMillis {
 			cells = cells[:before]
 			done.LeftOut++

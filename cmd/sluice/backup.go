@@ -25,10 +25,13 @@ works beside running programs and slows them a little. The file holds personal d
 the hashes of keys: nobody else may read it, and you encrypt it where it is kept.
 
     sluice backup /var/backups/sluice
+    sluice backup /var/backups/sluice --passphrase-file /etc/sluice/passphrase
     sluice restore --check /var/backups/sluice/sluice-20261121T053000Z.tar
 
-Not in it: tables of your own (back them up with the database's tools), elements of
-lists that are not held yet, counts in hashes, the configuration. docs/backup.md says more.
+The secret that signs links in mails is in it only with a passphrase, which seals it;
+else it is left out. Not in it either: tables of your own (back them up with the
+database's tools), elements of lists that are not held yet, counts in hashes, the
+configuration. docs/backup.md says more.
 `
 
 const restoreLong = `
@@ -46,7 +49,13 @@ It reports what is lost for good: the time between the backup and what the logs 
 have, for each partition. docs/backup.md says when to use which.
 `
 
+var passphraseFlag = flagSpec{name: "passphrase-file", value: "FILE", help: "a file whose first line is the passphrase that seals the secret of links, 16 characters or more"}
+
+var backupFlags = []flagSpec{passphraseFlag}
+
 var restoreFlags = []flagSpec{
+	passphraseFlag,
+	{name: "without-secrets", help: "leave out what is sealed: links in mails of before need the secret in the configuration"},
 	{name: "only", value: "WHAT", help: "database: keep what is in Redis; redis: keep the database", check: oneOf("database", "redis")},
 	{name: "replace", help: "empty what has something in it, and lose that"},
 	{name: "list-cursors", help: "tables of your own that lists fill are as they were when the backup was taken, or empty"},
@@ -75,14 +84,41 @@ func runBackup(ctx context.Context, c *call) (err error) {
 	progress := c.progress()
 	defer progress.end()
 	b := &transfer.Backup{Database: store, Redis: redis, Lists: lists, Clock: sluice.SystemClock{}, Program: version, Progress: progress.say}
-	file := b.ArchiveName(c.given.args[0])
+	if b.Passphrase, err = c.passphrase(); err != nil {
+		return err
+	}
+	file, err := b.ArchiveName(c.given.args[0])
+	if err != nil {
+		return err
+	}
 	m, err := b.Run(ctx, file)
 	if err != nil {
 		return err
 	}
 	c.print("%s", file)
 	c.showManifest(m)
+	if m.Secrets == transfer.SecretsLeftOut && cfg.Secret == "" {
+		c.print("NOT in it: the secret that signs links in mails, which is kept in the database. Back up with --passphrase-file to have it sealed in the file, or set `secret` and keep the configuration; restored without it on a new database, links in mails of before are no good")
+	}
 	return nil
+}
+
+// passphrase reads the file of --passphrase-file: its first line.
+func (c *call) passphrase() (string, error) {
+	file := c.given.text("passphrase-file")
+	if file == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read the passphrase: %w", err)
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	first = strings.TrimSuffix(first, "\r")
+	if len(first) < transfer.MinPassphraseBytes || len(first) > transfer.MaxPassphraseBytes {
+		return "", fmt.Errorf("read the passphrase: the first line of %s has %d bytes, want %d to %d: head -c 24 /dev/urandom | base64 makes one", file, len(first), transfer.MinPassphraseBytes, transfer.MaxPassphraseBytes)
+	}
+	return first, nil
 }
 
 // showManifest says what is in a backup.
@@ -153,12 +189,17 @@ func (c *call) restore(ctx context.Context, archive *transfer.Archive, progress 
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
+	passphrase, err := c.passphrase()
+	if err != nil {
+		return err
+	}
 	only := c.given.text("only")
 	r := &transfer.Restore{
 		Database: store, Redis: redis, Archive: archive,
 		Tables: only != "redis", Logs: only != "database",
 		Replace: c.given.has("replace"), ListCursors: c.given.has("list-cursors"), EventsFromMillis: c.given.millis("events-from"),
 		LogFollowers: []string{ingest.StoreRole}, LaneFollower: spool.QueueCursor, Lists: lists, Progress: progress.say,
+		Passphrase: passphrase, WithoutSecrets: c.given.has("without-secrets"),
 	}
 	done, err := r.Run(ctx)
 	if err != nil {
@@ -195,6 +236,9 @@ func (c *call) showRestored(done *transfer.Restored, archive *transfer.Archive, 
 		}
 		c.print("LOST, partition %d: what was accepted from %s to %s (behind %s, up to %s)", g.Partition,
 			showTime(time.UnixMilli(int64(g.From.Major))), showTime(time.UnixMilli(int64(g.To.Major))), g.From, g.To)
+	}
+	if _, put := done.Rows["secrets"]; !put && archive.Secrets != "" && c.given.text("only") != "redis" {
+		c.print("the secret that signs links in mails was not put back: the database keeps the one it had, or the next start makes one. If the configuration had it (secret), nothing is lost; else links in mails of before are no good")
 	}
 	if len(done.Gaps) == 0 {
 		c.print("no gap: the logs of redis %s go on from the tables as at %s", redis, showTime(archive.Snapshot))

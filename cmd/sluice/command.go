@@ -67,7 +67,7 @@ func commands() []command {
 		{name: "key", args: "create | list | revoke ID", line: "look after the keys of the HTTP API", long: keyLong, setting: true, flags: keyFlags, run: runKey},
 		{name: "template", args: "list | put FILE | show|preview|test|archive ID | use ID VERSION", line: "look after mails that are written once", long: templateLong, setting: true, flags: templateFlags, run: runTemplate},
 		{name: "suppression", args: "add|remove ENTRY... | list | check ADDRESS... | import FILE", line: "look after who is not mailed", long: suppressionLong, setting: true, flags: suppressionFlags, run: runSuppression},
-		{name: "backup", args: "DIR|FILE", line: "write the tables and the logs to a file", long: backupLong, setting: true, run: runBackup},
+		{name: "backup", args: "DIR|FILE", line: "write the tables and the logs to a file", long: backupLong, flags: backupFlags, setting: true, run: runBackup},
 		{name: "restore", args: "FILE", line: "put a backup back", long: restoreLong, setting: true, flags: restoreFlags, run: runRestore},
 		{name: "import", args: "events | users FILE", line: "read events or users of a file in", long: importLong, setting: true, flags: importFlags, run: runImport},
 		{name: "spill", args: "list | replay FILE...", line: "look after events that were kept while Redis was away", long: spillLong, setting: true, run: runSpill},
