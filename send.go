@@ -130,9 +130,16 @@ const (
 	// MaxMessageBytes bounds a message with its attachments, as it goes out.
 	MaxMessageBytes = 25 << 20
 
-	// MaxInlineBytes is up to where a message's content travels inside its sends;
-	// a larger one is a row of `bodies`, which the sends name.
+	// MaxInlineBytes is up to where a message's content travels inside its sends:
+	// of all of them together. A larger one is a row of `bodies`, which the sends
+	// name, so that a content is held once, not once a recipient.
 	MaxInlineBytes = 4 << 10
+
+	// MaxRequestSends and MaxRequestSendBytes bound what one request comes to: its
+	// recipients, and the bytes of its sends as they wait in Redis, contents that
+	// are shared left out. Tags and metadata are in each send.
+	MaxRequestSends     = 50_000
+	MaxRequestSendBytes = 32 << 20
 
 	// DefaultExpiryMillis is how long a message is tried: five days (RFC 5321,
 	// 4.5.4.1: at least 4 to 5).
@@ -503,6 +510,47 @@ type Draft struct {
 
 	Tags     []string
 	Metadata string
+}
+
+// Inline reports whether the content travels inside the sends.
+func (d *Draft) Inline() bool { return len(d.Content)*len(d.To) <= MaxInlineBytes }
+
+// sendOverheadBytes is about what a send takes beside its texts.
+const sendOverheadBytes = ItemHeaderBytes + sendHeadBytes + MessageIDBytes + 16
+
+// SendBytes is about how many bytes the message's sends take as they wait.
+func (d *Draft) SendBytes() int {
+	each := sendOverheadBytes + len(d.From) + len(d.App) + len(d.Route) + len(d.Metadata)
+	for _, tag := range d.Tags {
+		each += len(tag) + 1
+	}
+	if d.Inline() {
+		each += len(d.Content)
+	}
+	all := each * len(d.To)
+	for _, to := range d.To {
+		all += len(to)
+	}
+	for _, user := range d.Users {
+		all += len(user)
+	}
+	return all
+}
+
+// RequestSize adds up what the messages of a request come to.
+type RequestSize struct{ Sends, Bytes int }
+
+// Add adds a message. The error, an *Error with CodeTooLarge and the index, says
+// that the request is too large with it.
+func (r *RequestSize) Add(d *Draft, index int) error {
+	r.Sends, r.Bytes = r.Sends+len(d.To), r.Bytes+d.SendBytes()
+	switch {
+	case r.Sends > MaxRequestSends:
+		return &Error{Code: CodeTooLarge, Index: index, Message: fmt.Sprintf("the messages up to this one have %d recipients, a request at most %d; send them in several requests", r.Sends, MaxRequestSends)}
+	case r.Bytes > MaxRequestSendBytes:
+		return &Error{Code: CodeTooLarge, Index: index, Message: fmt.Sprintf("the messages up to this one come to %d bytes, a request to at most %d: addresses, tags and metadata count for each recipient; send them in several requests", r.Bytes, MaxRequestSendBytes)}
+	}
+	return nil
 }
 
 // Submitter takes messages in. It returns their ids when all are durably

@@ -188,6 +188,7 @@ func (s *Server) drafts(ctx context.Context, w http.ResponseWriter, request *ing
 	reader := messageReader{ctx: ctx, now: now, templates: s.program.Templates()}
 	done := &messagesOutcome{outcome: outcome{Refused: []errorDetail{}}, Messages: []acceptedMessage{}}
 	var drafts []sluice.Draft
+	var size sluice.RequestSize
 	for i, text := range request.Items {
 		draft, err := reader.read(text, messageID(now, once, i))
 		if e, ok := errors.AsType[*sluice.Error](err); ok {
@@ -197,6 +198,9 @@ func (s *Server) drafts(ctx context.Context, w http.ResponseWriter, request *ing
 		if err != nil {
 			s.log.Warn("messages were not accepted: their template could not be looked up", "id", idOf(w), "error", err)
 			return nil, nil, refusal(sluice.CodeUnavailable, "the database does not answer, or not in time; nothing of this request was taken in, send it again")
+		}
+		if err := size.Add(&draft, i); err != nil { // as a whole, before anything is built of it
+			return nil, nil, err
 		}
 		drafts = append(drafts, draft)
 		done.Accepted++

@@ -297,6 +297,20 @@ func TestMessagesAsAWhole(t *testing.T) {
 	if got := callBraze(t, x.url, http.MethodPost, x.key, "["+strings.Repeat(good+",", MaxRequestMessages)+good+"]"); got.status != 413 {
 		t.Errorf("too many: %d %s", got.status, got.body)
 	}
+	var to []string
+	for i := range sluice.MaxRecipients {
+		to = append(to, fmt.Sprintf(`"u%d@example.com"`, i))
+	}
+	wide := `{"from":"me@example.com","subject":"s","text":"x","to":[` + strings.Join(to, ",") + `]}`
+	for name, request := range map[string]string{
+		`,"index":50}`: strings.Repeat(wide+",", 60),
+		`,"index":15}`: strings.Repeat(strings.Replace(wide, "{", `{"metadata":{"m":"`+strings.Repeat("x", 2000)+`"},`, 1)+",", 20),
+	} {
+		got := callBraze(t, x.url, http.MethodPost, x.key, "["+strings.TrimSuffix(request, ",")+"]")
+		if got.status != 413 || !strings.Contains(got.body, "in several requests") || !strings.Contains(got.body, strings.Trim(name, ",}")) {
+			t.Errorf("too many recipients or bytes: %d %.300s, want %s", got.status, got.body, name)
+		}
+	}
 	if got, outcome, drafts := x.post(t, "["+strings.Repeat(good+",", MaxRequestMessages-1)+good+"]"); got.status != 202 || outcome.Accepted != MaxRequestMessages || len(drafts) != MaxRequestMessages {
 		t.Errorf("as many as may be: %d %.300s", got.status, got.body)
 	}

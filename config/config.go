@@ -30,6 +30,8 @@ const (
 	MaxInDoubtSeconds   = 86_400
 	MaxSeriesNames      = 1_000_000
 	MaxBacklogMB        = 1 << 20
+	MinRedisMB          = 64
+	MaxRedisMB          = 1 << 20
 	MaxKeyRate          = 1_000_000_000
 	MaxBrazeCalls       = 1_000_000_000
 	MaxPastDays         = 36_500
@@ -80,6 +82,7 @@ type Config struct {
 	Retention       Retention `yaml:"retention" doc:"For how many days what is stored is kept, 0 to 36500. 0: for ever, until you delete it: nothing is removed unasked. Days (UTC) go as a whole: what is kept for 30 days is gone after 31."`
 	KeyRate         int       `yaml:"key_items_per_second" doc:"How many events and counters each key of the API may send to a process, 0 to 1000000000; 0: as many as it likes. What is unused is saved up for 5 seconds. Beyond it requests are answered 429. The root_key is not bounded."`
 	Braze           Braze     `yaml:"braze" doc:"How many calls of Braze's REST API this process answers, all keys together; 0 to 1000000000, 0: as many as come. Beyond it calls are answered 429. The headers X-RateLimit-... of each answer say what is set; where nothing is, a limit of 1000000000. Braze's own limits stand beside each. What a key may send is key_items_per_second."`
+	RedisMB         int       `yaml:"redis_megabytes" doc:"How much memory the embedded Redis may take, 64 to 1048576; beyond it requests are answered 503, and what is there is worked off. 0: half of the machine's. Another Redis has maxmemory in its own configuration."`
 	BacklogMB       int       `yaml:"backlog_megabytes" doc:"How much of what came by HTTP may wait in the logs, in Redis's memory, while the database is away or slow, 1 to 1048576; beyond it requests are answered 503. A million events are some 160 MB. Each partition has an equal share."`
 	SeriesNames     int       `yaml:"series_names" doc:"How many names (of events and counters) of an app are counted by themselves, 1 to 1000000; those that come after are counted together as (other). A program that puts numbers into names must not fill the database. A hundred times as many in all."`
 	TimeSeries      URL       `yaml:"timeseries" only:"noflag" doc:"MongoDB that gets the series as well, a document for each app, name and day: mongodb://USER:PASSWORD@HOST:PORT/DATABASE, or mongodb+srv://. Without it there is none. Give it to all processes with the role store; docs/operate.md explains it. A password in it is never printed." sample:"mongodb://USER:PASSWORD@10.0.0.9:27017/sluice"`

@@ -26,6 +26,7 @@ func (c *Config) validate() error {
 		c.wrong("event_time.past_days", between(c.EventTime.PastDays, 0, MaxPastDays)),
 		c.wrong("event_time.future_minutes", between(c.EventTime.FutureMinutes, 0, MaxFutureMinutes)),
 		c.wrong("key_items_per_second", between(c.KeyRate, 0, MaxKeyRate)),
+		c.wrong("redis_megabytes", zeroOr(c.RedisMB, MinRedisMB, MaxRedisMB)),
 		c.wrong("backlog_megabytes", between(c.BacklogMB, 1, MaxBacklogMB)),
 		c.wrong("series_names", between(c.SeriesNames, 1, MaxSeriesNames)),
 		c.wrong("timeseries", checkTimeSeries(c.TimeSeries)),
@@ -201,6 +202,14 @@ func between(n, low, high int) error {
 		return nil
 	}
 	return fmt.Errorf("is %d, want %d to %d", n, low, high)
+}
+
+// zeroOr is between, for a number that may also be 0.
+func zeroOr(n, low, high int) error {
+	if n == 0 {
+		return nil
+	}
+	return between(n, low, high)
 }
 
 func checkRoles(roles []string) error {

@@ -1,8 +1,9 @@
 package spool_test
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,8 @@ import (
 	"sluice/spool"
 )
 
-// bulk makes messages of so many recipients with so many bytes of content each.
+// bulk makes messages of so many recipients with so many bytes of metadata, which
+// each send has.
 func bulk(messages, recipients, bytesEach int) []sluice.Draft {
 	drafts := make([]sluice.Draft, messages)
 	for m := range drafts {
@@ -22,7 +24,7 @@ func bulk(messages, recipients, bytesEach int) []sluice.Draft {
 		for r := range recipients {
 			d.To = append(d.To, fmt.Sprintf("u%d-%d@example.com", m, r))
 		}
-		d.Content = append(d.Content, bytes.Repeat([]byte("x"), bytesEach-len(d.Content))...)
+		d.Metadata = `{"a":"` + strings.Repeat("x", bytesEach-8) + `"}`
 	}
 	return drafts
 }
@@ -34,7 +36,7 @@ func TestManyRecipientsOfOneRequest(t *testing.T) {
 	w := newWire(nil)
 	w.window = 64
 	o := b.start(w, nil)
-	o.submit(bulk(4, 1000, 3500)...)
+	o.submit(bulk(4, 1000, sluice.MaxMetadataBytes)...)
 	o.submit(draft("behind@example.com", sluice.PriorityHigh, sluice.ClassTransactional))
 	o.awaitTotals("sent 4001")
 	for send, n := range w.times() {
@@ -51,7 +53,7 @@ func TestManyRecipientsOfARequestWithAName(t *testing.T) {
 	w := newWire(nil)
 	w.window = 64
 	o := b.start(w, nil)
-	drafts := bulk(2, 500, 3500)
+	drafts := bulk(2, 500, sluice.MaxMetadataBytes)
 	for i := range drafts {
 		drafts[i].ID = sluice.NamedMessageID(1, "name", i)
 	}
@@ -240,6 +242,54 @@ func TestALargeBatchIsQueuedOnce(t *testing.T) {
 			if len(times) != each {
 				t.Errorf("%s %d: %d sends went out", point, crash, len(times))
 			}
+		}
+	}
+}
+
+// A content is held once, however many its recipients, unless it is very small.
+func TestAContentIsHeldOnce(t *testing.T) {
+	b := newBed(t)
+	o := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil)
+	const recipients = 1000
+	d := bulk(1, recipients, 8)[0]
+	d.Content = append(d.Content, strings.Repeat("content ", 400)...)
+	ids := o.submit(d)
+	bytes := 0
+	for _, l := range o.logs {
+		batches, err := l.Read(t.Context(), sluice.Position{}, 100, 0)
+		b.must(err)
+		for _, batch := range batches {
+			bytes += len(batch.Data)
+		}
+	}
+	if each := bytes / recipients; each > 200 {
+		t.Errorf("a send takes %d bytes in the log", each)
+	}
+	o.run()
+	o.awaitTotals(fmt.Sprintf("sent %d", recipients))
+	if left, err := o.store.Bodies(t.Context(), ids, 0); err != nil || len(left) != 0 {
+		t.Errorf("contents are left: %d, %v", len(left), err)
+	}
+}
+
+// A request that comes to too much is refused as a whole, with the message by which
+// it does, and nothing of it is built.
+func TestARequestIsBounded(t *testing.T) {
+	b := newBed(t)
+	o := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil)
+	for name, drafts := range map[string][]sluice.Draft{
+		"recipients": slices.Repeat(bulk(1, 1000, 8), 51),
+		"bytes":      slices.Repeat(bulk(1, 1000, sluice.MaxMetadataBytes), 16),
+	} {
+		_, err := o.intake.Submit(t.Context(), "", drafts)
+		e, ok := errors.AsType[*sluice.Error](err)
+		if !ok || e.Code != sluice.CodeTooLarge || e.Index != len(drafts)-1 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, l := range o.logs {
+		if n, err := l.Entries(t.Context()); err != nil || n != 0 {
+			t.Errorf("partition %d has %d entries, %v", l.Partition(), n, err)
 		}
 	}
 }

@@ -44,6 +44,12 @@ func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft
 	if len(refused) > 0 {
 		return nil, refused
 	}
+	var size sluice.RequestSize
+	for i := range drafts { // before anything is built of them
+		if err := size.Add(&drafts[i], i); err != nil {
+			return nil, err
+		}
+	}
 	now := in.Clock.Now().UnixMilli()
 	ids := make([]string, len(drafts))
 	parts := make([]share, in.Partitions)
@@ -58,7 +64,7 @@ func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft
 			ids[i] = sluice.NewMessageID(now)
 		}
 		content := ""
-		if len(d.Content) <= sluice.MaxInlineBytes {
+		if d.Inline() {
 			content = string(d.Content)
 		} else {
 			bodies = append(bodies, sluice.Body{Message: ids[i], Recipients: len(d.To), CreatedMillis: now, Data: d.Content})

@@ -81,7 +81,7 @@ func dialOrStart(ctx context.Context, cfg *config.Config) (*flow.Redis, func() e
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("make the embedded redis's directory: %w", err)
 	}
-	child, err := servers.StartRedis(ctx, servers.RedisOptions{Dir: dir})
+	child, err := servers.StartRedis(ctx, servers.RedisOptions{Dir: dir, MaxMemory: embeddedLimit(cfg)})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -200,7 +200,7 @@ func (e *engine) openRedis(ctx context.Context) (*flow.Redis, error) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("make the embedded redis's directory: %w", err)
 		}
-		child, err := servers.StartRedis(ctx, servers.RedisOptions{Dir: dir})
+		child, err := servers.StartRedis(ctx, servers.RedisOptions{Dir: dir, MaxMemory: embeddedLimit(e.config)})
 		if err != nil {
 			return nil, err
 		}
