@@ -185,7 +185,7 @@ func (x *Releaser) freeze(ctx context.Context, row *sluice.Schedule, s *schedule
 		return err
 	}
 	if len(n) > 0 {
-		x.Log.Info("a scheduled mail is not for all whom it names", "schedule", row.ID, "users", len(s.Users), "mailed", len(to), "first", n[0])
+		x.Log.Info("a scheduled mail is not for all whom it names", "schedule", row.ID, "users", len(s.Users), "mailed", len(to), "left_out", len(n))
 	}
 	for _, r := range to {
 		zone, err := time.LoadLocation(r.zone) // empty: UTC

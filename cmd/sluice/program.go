@@ -397,7 +397,7 @@ func newLogger(cfg *config.Config, w io.Writer) *slog.Logger {
 	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
 		level = slog.LevelInfo // the configuration was checked
 	}
-	options := &slog.HandlerOptions{Level: level}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: maskAttr}
 	if cfg.Log.Format == "json" {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}

@@ -117,7 +117,7 @@ func (c *call) spillReplay(ctx context.Context, files []string) (err error) {
 	}
 	s := &ingest.Spilled{
 		Deployment: strconv.FormatUint(deployment, 10), Logs: logsOf(running.redis, running.config), Kept: retention(running.config), Clock: sluice.SystemClock{},
-		Log: slog.New(slog.NewTextHandler(c.main.Stderr, nil)),
+		Log: slog.New(slog.NewTextHandler(c.main.Stderr, &slog.HandlerOptions{ReplaceAttr: maskAttr})),
 	}
 	progress := c.progress()
 	defer progress.end()
