@@ -84,6 +84,11 @@ type KeepStore interface {
 
 	// Erased removes names that were not written again since a moment.
 	Erased(ctx context.Context, names []Erasure, beforeMillis int64) error
+
+	// Overwrite overwrites what was deleted or changed in the files of the database,
+	// where the store writes these itself (SQLite): the pages that are free, and its
+	// log. It takes as long as writing so much, in pieces that let others in between.
+	Overwrite(ctx context.Context) error
 }
 
 // MaxErasures bounds the names that are erased in one pass over the events.

@@ -151,8 +151,14 @@ func (r *SendRow) Knows(o *Outcome) (recorded, tooLate bool) {
 	return tooLate || strings.Contains(r.Life, text), tooLate
 }
 
-// Record records an outcome in its row.
+// Record records an outcome in its row. Of who was erased it records what a server
+// said as little as before: that often repeats the address.
 func (r *SendRow) Record(o *Outcome) Recording {
+	if (o.Reply != "" || o.Remote != "") && strings.Contains(r.Life, erasedMark) {
+		nameless := *o
+		nameless.Reply, nameless.Remote = "", ""
+		o = &nameless
+	}
 	line := lineOf(o)
 	text := line.text()
 	if recorded, _ := r.Knows(o); recorded {
@@ -174,9 +180,13 @@ func (r *SendRow) Record(o *Outcome) Recording {
 	return RecordedChange
 }
 
+// erasedMark is in the life of a row whose recipient was erased. In the texts of a
+// line are no quotes without a backslash.
+const erasedMark = `"event":"erased"`
+
 // Erase takes out of a row who it is about: what is left says what happened, and
 // when. Replies often repeat the address, and a host's name may tell as much.
-func (r *SendRow) Erase() {
+func (r *SendRow) Erase(nowMillis int64) {
 	r.To, r.User, r.Metadata, r.Reply = "", "", "", ""
 	var b strings.Builder
 	for line := range strings.Lines(r.Life) {
@@ -198,7 +208,11 @@ func (r *SendRow) Erase() {
 			b.WriteString(text)
 		}
 	}
-	r.Life = b.String()
+	if !strings.Contains(r.Life, erasedMark) {
+		line := lifeLine{At: nowMillis, Event: "erased", State: r.State.String()}
+		b.WriteString(line.text())
+	}
+	r.Life = cutLife(b.String())
 }
 
 // leftOut begins the line that stands for those that were left out.

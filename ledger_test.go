@@ -67,20 +67,26 @@ func TestSendRowErase(t *testing.T) {
 		outcome(SendWaiting, SendWaiting, int64(10+i), 3+i)
 	}
 	before := r
-	r.Erase()
+	r.Erase(900)
 	if strings.Contains(fmt.Sprintf("%+v", r), "ann") || r.To+r.User+r.Metadata+r.Reply != "" {
 		t.Errorf("left: %+v", r)
 	}
-	if r.State != before.State || r.Attempts != before.Attempts || r.Tags != "autumn" || r.Reason != "slow" || strings.Count(r.Life, "\n") != strings.Count(before.Life, "\n") {
+	if r.State != before.State || r.Attempts != before.Attempts || r.Tags != "autumn" || r.Reason != "slow" || strings.Count(r.Life, "\n") != strings.Count(before.Life, "\n")+1 {
 		t.Errorf("lost: %+v", r)
 	}
-	for _, want := range []string{`{"at":1,"event":"queued","state":"waiting"}`, `{"at":3,"event":"deferred","was":"sent","state":"failed","attempt":2,"route":"relay","code":450,"reason":"slow","late":true}`, `{"left_out":`} {
+	for _, want := range []string{`{"at":1,"event":"queued","state":"waiting"}`, `{"at":3,"event":"deferred","was":"sent","state":"failed","attempt":2,"route":"relay","code":450,"reason":"slow","late":true}`, `{"left_out":`, `{"at":900,"event":"erased","state":"waiting"}`} {
 		if !strings.Contains(r.Life, want) {
 			t.Errorf("no %s in\n%.600s", want, r.Life)
 		}
 	}
 	once := r
-	if r.Erase(); r != once {
+	if r.Erase(901); r != once {
 		t.Error("erased twice is something else")
+	}
+	// What becomes of it later is recorded, and what a server says of it is not.
+	outcome(SendWaiting, SendFailed, 950, 400)
+	outcome(SendWaiting, SendFailed, 951, 401)
+	if r.State != SendFailed || r.Reply != "" || strings.Contains(r.Life, "ann") || !strings.Contains(r.Life, `"at":950,`) || !strings.Contains(r.Life, `"at":951,`) {
+		t.Errorf("after it: %+v", r)
 	}
 }

@@ -21,8 +21,9 @@ const (
 	eraseSendsRest  = 10
 
 	// eraseSendsOverlap is how long after its name a user's sends are looked for
-	// again: some may have been on their way into the ledger.
-	eraseSendsOverlap = 15 * time.Second
+	// again: some may have been on their way into the ledger, or be read again of the
+	// log, where what is applied stays for a minute.
+	eraseSendsOverlap = 90 * time.Second
 )
 
 // erase erases users from sends, events, soft bounces and dead letters: a name at once, that is in
@@ -40,6 +41,18 @@ func (k *Keeper) erase(ctx context.Context, now time.Time) error {
 		return err
 	}
 	k.erasedTo = now.Add(-eraseOverlap).UnixMilli()
+	return k.overwrite(ctx)
+}
+
+// overwrite has what was erased overwritten in the database's files.
+func (k *Keeper) overwrite(ctx context.Context) error {
+	if !k.erased {
+		return nil
+	}
+	if err := k.Store.Overwrite(ctx); err != nil {
+		return err
+	}
+	k.erased = false
 	return nil
 }
 
@@ -47,12 +60,17 @@ func (k *Keeper) erase(ctx context.Context, now time.Time) error {
 func (k *Keeper) erasePasses(ctx context.Context, from, to int64, done bool) error {
 	return k.eachErasure(ctx, from, to, func(names []sluice.Erasure) error {
 		// Events are last: what becomes of a send that is stopped is one.
-		for _, pass := range []func(context.Context, []sluice.Erasure) error{k.eraseSends, k.erasePass, k.eraseSoftBounces, k.eraseDead} {
+		open, err := k.eraseSends(ctx, names)
+		if err != nil {
+			return err
+		}
+		for _, pass := range []func(context.Context, []sluice.Erasure) error{k.erasePass, k.eraseSoftBounces, k.eraseDead} {
 			if err := pass(ctx, names); err != nil {
 				return err
 			}
 		}
-		if !done {
+		k.erased = true
+		if !done || open > 0 {
 			return nil
 		}
 		return k.Store.Erased(ctx, names, to)
@@ -81,17 +99,23 @@ func (k *Keeper) EraseSends(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	from := max(k.sendsTo, now.Add(-eraseAgain).UnixMilli())
-	if err := k.eachErasure(ctx, from, now.UnixMilli(), func(names []sluice.Erasure) error { return k.eraseSends(ctx, names) }); err != nil {
+	from, open := max(k.sendsTo, now.Add(-eraseAgain).UnixMilli()), 0
+	err = k.eachErasure(ctx, from, now.UnixMilli(), func(names []sluice.Erasure) error {
+		n, err := k.eraseSends(ctx, names)
+		open += n
 		return err
+	})
+	if err == nil && open == 0 { // else all of these names are looked for again
+		k.sendsTo = now.Add(-eraseSendsOverlap).UnixMilli()
 	}
-	k.sendsTo = now.Add(-eraseSendsOverlap).UnixMilli()
-	return nil
+	return err
 }
 
-// eraseSends looks through the ledger. What waits is stopped before its row is
-// erased: a row that nobody can find again would leave its mail to go.
-func (k *Keeper) eraseSends(ctx context.Context, names []sluice.Erasure) error {
+// eraseSends looks through the ledger. What waits, or is in doubt, is stopped, and
+// its row is erased when it has ended, by a later pass: a row that nobody can find
+// again would leave its mail to go, or, if it is on the wire, what it says in Redis
+// for as long as it is in doubt. It returns how many have not ended.
+func (k *Keeper) eraseSends(ctx context.Context, names []sluice.Erasure) (open int, err error) {
 	erased, stopped := 0, 0
 	defer func() {
 		if erased > 0 {
@@ -101,25 +125,27 @@ func (k *Keeper) eraseSends(ctx context.Context, names []sluice.Erasure) error {
 	for after := ""; ; {
 		sends, next, err := k.Store.SendsOf(ctx, names, after)
 		if err != nil {
-			return err
+			return open, err
 		}
-		var waiting []sluice.SendRow
+		var going, ended []sluice.SendRow
 		for _, s := range sends {
-			if s.State == sluice.SendWaiting {
-				waiting = append(waiting, s)
+			if !s.Ended() && k.Cancel != nil {
+				going = append(going, s)
+			} else {
+				ended = append(ended, s)
 			}
 		}
-		if len(waiting) > 0 && k.Cancel != nil {
-			if err := k.Cancel(ctx, waiting); err != nil {
-				return err
+		if len(going) > 0 {
+			if err := k.Cancel(ctx, going); err != nil {
+				return open, err
 			}
-			stopped += len(waiting)
+			open, stopped = open+len(going), stopped+len(going)
 		}
-		if err := k.Store.EraseSends(ctx, sends); err != nil {
-			return err
+		if err := k.Store.EraseSends(ctx, ended); err != nil {
+			return open, err
 		}
-		if erased += len(sends); next == "" {
-			return nil
+		if erased += len(ended); next == "" {
+			return open, nil
 		}
 		after = next
 	}

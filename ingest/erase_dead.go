@@ -75,9 +75,16 @@ func usersOf(l *sluice.DeadLetter) []string {
 	case sluice.FormItem:
 		batch = append(sluice.NewBatch(len(l.Payload)), l.Payload...)
 	case sluice.FormBatch:
+	case sluice.FormCommand:
+		return commandUsers(l.Payload)
 	default:
 		return nil
 	}
+	return batchUsers(batch)
+}
+
+// batchUsers are the users in a batch of items.
+func batchUsers(batch []byte) []string {
 	r, err := sluice.ReadBatch(batch)
 	if err != nil {
 		return nil
@@ -110,12 +117,62 @@ func usersOf(l *sluice.DeadLetter) []string {
 			}
 		case sluice.ItemDead:
 			var dead sluice.DeadLetter
-			if sluice.DecodeDead(r.Item.Payload, &dead) == nil && dead.Form == sluice.FormElement {
-				names = append(names, elementUsers(string(dead.Payload))...)
+			if sluice.DecodeDead(r.Item.Payload, &dead) == nil && dead.Form != sluice.FormItem && dead.Form != sluice.FormBatch {
+				names = append(names, usersOf(&dead)...) // one of a batch would be read as deep as it is nested
 			}
 		}
 	}
 	return names
+}
+
+// commandUsers are the users in a command of Redis that was refused (commit.lua):
+// an array of texts in MessagePack, of which some are batches and some single items.
+func commandUsers(payload []byte) (names []string) {
+	for _, word := range packedTexts(payload) {
+		if len(word) > 0 && word[0] == sluice.BatchVersion {
+			names = append(names, batchUsers(word)...)
+		}
+		names = append(names, batchUsers(append(sluice.NewBatch(len(word)), word...))...)
+	}
+	return names
+}
+
+// packedTexts reads an array of texts in MessagePack, up to where it is broken.
+func packedTexts(b []byte) (texts [][]byte) {
+	cut := func(n int) (head []byte) {
+		if n < 0 || n > len(b) {
+			n = len(b)
+		}
+		head, b = b[:n], b[n:]
+		return head
+	}
+	size := func(width int) (n int) {
+		for _, c := range cut(width) {
+			n = n<<8 | int(c)
+		}
+		return n
+	}
+	switch kind := size(1); kind {
+	case 0xdc:
+		cut(2)
+	case 0xdd:
+		cut(4)
+	}
+	for len(b) > 0 {
+		switch kind := size(1); {
+		case kind&0xe0 == 0xa0:
+			texts = append(texts, cut(kind&0x1f))
+		case kind == 0xd9 || kind == 0xc4:
+			texts = append(texts, cut(size(1)))
+		case kind == 0xda || kind == 0xc5:
+			texts = append(texts, cut(size(2)))
+		case kind == 0xdb || kind == 0xc6:
+			texts = append(texts, cut(size(4)))
+		default:
+			return texts
+		}
+	}
+	return texts
 }
 
 // updateUsers are the external ids, numbers and addresses in an update.

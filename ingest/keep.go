@@ -117,6 +117,7 @@ type Keeper struct {
 	clean    map[sluice.EventKind]int64 // before this, none of the kind is left
 	erasedTo int64                      // names written before it have been passed once, by this holder
 	sendsTo  int64                      // the same of sends
+	erased   bool                       // and the database has not overwritten it yet
 }
 
 // Run works while this process has the lease, until fetch ends.

@@ -306,6 +306,27 @@ func TestKeeperErasesDeadLetters(t *testing.T) {
 		}
 		put("event", sluice.FormItem, at, event("gone"))
 		put("batch", sluice.FormBatch, at, append(append(sluice.NewBatch(0), event("stays")...), event("gone")...))
+		command := func(words ...string) []byte { // as cmsgpack packs it (flow/lua/commit.lua)
+			packed := []byte{0x90 | byte(len(words))}
+			for _, w := range words {
+				if len(w) < 32 {
+					packed = append(packed, 0xa0|byte(len(w)))
+				} else {
+					packed = append(packed, 0xda, byte(len(w)>>8), byte(len(w)))
+				}
+				packed = append(packed, w...)
+			}
+			return packed
+		}
+		send := func(user string) string {
+			return string(sluice.AppendSend(nil, &sluice.Send{User: user, To: "x@example.com", Message: strings.Repeat("0", 32)}))
+		}
+		put("command of a batch", sluice.FormCommand, at, command("XADD", "k", "*", "batch", string(sluice.NewBatch(0))+send("stays")+send("gone")))
+		put("command of a send", sluice.FormCommand, at, command("HSET", "k", "id", send("gone")))
+		put("KEPT command", sluice.FormCommand, at, command("HSET", "gone", "gone", send("stays")))
+		put("KEPT broken command", sluice.FormCommand, at, []byte("\x94\xdb\xff\xff\xff\xffgone"))
+		nested := sluice.DeadLetter{Form: sluice.FormCommand, Payload: command("HSET", "k", "id", send("gone"))}
+		put("command in a batch", sluice.FormBatch, at, sluice.AppendDead(sluice.NewBatch(0), &nested))
 		put("element", sluice.FormElement, sluice.Place{}, []byte(`{"name":"n","user":"gone"}`))
 		put("KEPT element", sluice.FormElement, sluice.Place{}, []byte(`{"name":"gone","user_id":"stays"}`))
 		put("KEPT no JSON", sluice.FormElement, sluice.Place{}, []byte(`gone`))
@@ -318,7 +339,7 @@ func TestKeeperErasesDeadLetters(t *testing.T) {
 		b.must(err)
 		k.clock.Move(time.Millisecond)
 		k.pass()
-		want := "[KEPT an alias KEPT another's KEPT element KEPT later KEPT no JSON KEPT no item]"
+		want := "[KEPT an alias KEPT another's KEPT broken command KEPT command KEPT element KEPT later KEPT no JSON KEPT no item]"
 		if got := fmt.Sprint(b.query("SELECT reason FROM dead_letters ORDER BY reason")); got != want {
 			b.Errorf("left are %s\nwant %s", got, want)
 		}

@@ -49,16 +49,50 @@ func (c *Canceller) Cancel(ctx context.Context, message string) (sluice.Cancelle
 	return c.await(ctx, message)
 }
 
-// CancelSends stops sends that wait, of whichever messages, and returns when that
-// is durable. It says nothing of their recipients: it is for who is erased.
+// CancelSends stops sends that wait, of whichever messages, and gives up those in
+// doubt: what they say is kept no more. It returns when that is durable. It says
+// nothing of their recipients: it is for who is erased.
 func (c *Canceller) CancelSends(ctx context.Context, rows []sluice.SendRow) error {
 	nameless := slices.Clone(rows)
 	for i := range nameless {
 		nameless[i].To, nameless[i].User, nameless[i].Metadata = "", "", ""
 	}
+	if err := c.attempted(ctx, nameless); err != nil {
+		return err
+	}
 	// That a message has others is not known here, so its body is counted down.
 	return c.write(ctx, nameless, sluice.MaxRecipients)
 }
+
+// attempted makes sure that a decision is about the last attempt: a ledger that was
+// restored knows of fewer than what is kept in doubt.
+func (c *Canceller) attempted(ctx context.Context, rows []sluice.SendRow) error {
+	kept := make(map[int][]*sluice.SendRow)
+	for i := range rows {
+		if r := &rows[i]; r.State == sluice.SendInDoubt && r.DueMillis == 0 {
+			kept[r.Partition] = append(kept[r.Partition], r)
+		}
+	}
+	for partition, of := range kept {
+		for piece := range slices.Chunk(of, doubtsAtOnce) {
+			ids := make([]string, len(piece))
+			for i, r := range piece {
+				ids[i] = (&sluice.Send{Message: r.Message, Number: r.Number}).ID()
+			}
+			items, err := c.Lanes[partition].Doubts(ctx, ids)
+			if err != nil {
+				return err
+			}
+			for i, r := range piece {
+				r.Attempts = max(r.Attempts, attemptsOf(items[i]))
+			}
+		}
+	}
+	return nil
+}
+
+// doubtsAtOnce is how many sends in doubt are read at once.
+const doubtsAtOnce = 500
 
 // write writes that sends are cancelled, those that wait, of messages with so
 // many recipients.
@@ -67,15 +101,19 @@ func (c *Canceller) write(ctx context.Context, rows []sluice.SendRow, recipients
 	parts := make(map[int]*flow.Part)
 	for i := range rows {
 		r := &rows[i]
-		if r.State != sluice.SendWaiting {
-			continue
+		if r.State != sluice.SendWaiting && (r.State != sluice.SendInDoubt || r.To != "") {
+			continue // in doubt: it may have arrived, and only who is erased is not asked
 		}
 		p := parts[r.Partition]
 		if p == nil {
 			p = &flow.Part{Partition: r.Partition}
 			parts[r.Partition] = p
 		}
-		p.Items = sluice.AppendCancel(p.Items, cancelOf(r, recipients, now))
+		if o := cancelOf(r, recipients, now); r.State == sluice.SendInDoubt && r.DueMillis == 0 {
+			p.Items = sluice.AppendDecision(p.Items, o)
+		} else {
+			p.Items = sluice.AppendCancel(p.Items, o)
+		}
 		p.Count++
 	}
 	if len(parts) == 0 {
@@ -112,13 +150,22 @@ func roomToCancel(ctx context.Context, lanes []*flow.Lanes, parts []flow.Part) e
 var noRoomToCancel = fmt.Sprintf("%d cancelled sends of a partition are remembered until their turn in their lane, or their time, has come; "+
 	"pause what must not leave (`sluice sending pause`), and cancel it when some of these are gone", flow.MaxCancels)
 
-// cancelOf is the outcome of a row that is cancelled.
+// cancelOf is the outcome of a row that is cancelled, or, in doubt, given up. One in
+// doubt that is attempted again is cancelled: its note stays until it is met in its
+// lane (notes.go).
 func cancelOf(r *sluice.SendRow, recipients int, nowMillis int64) *sluice.Outcome {
-	return &sluice.Outcome{
+	o := &sluice.Outcome{
 		Message: r.Message, Number: r.Number, Recipients: recipients, Was: sluice.SendWaiting, State: sluice.SendCancelled,
 		TimeMillis: nowMillis, Attempts: r.Attempts, To: r.To, User: r.User, App: r.App, Tags: r.Tags, Metadata: r.Metadata,
 		HasBody: true, // or not: counting down one that is not there changes nothing
 	}
+	if r.State == sluice.SendInDoubt {
+		o.Was, o.Reason = sluice.SendInDoubt, reasonErased
+		if r.DueMillis == 0 { // it is not attempted again by itself: this decides
+			o.State, o.Reason, o.Reply = sluice.SendFailed, sluice.ReasonDecided, decidedText(DecideGiveUp, "the erasure of its recipient", "")
+		}
+	}
+	return o
 }
 
 // await looks at the ledger until nothing of the message waits, or time is up.

@@ -37,6 +37,7 @@ const (
 	reasonRendering = "rendering"
 	reasonNoBody    = "no_body"
 	reasonPurged    = "purged"
+	reasonErased    = "erased"
 )
 
 // retryAfter is how long a deferred send waits, by the attempts made.

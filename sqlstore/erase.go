@@ -194,7 +194,7 @@ func (s *Store) EraseSends(ctx context.Context, sends []sluice.SendRow) error {
 				if r == nil {
 					continue // past its retention
 				}
-				r.Erase()
+				r.Erase(s.clock.Now().UnixMilli())
 				if _, err := tx.exec(ctx, "send_erase", r.Life, k.message, k.number); err != nil {
 					return err
 				}

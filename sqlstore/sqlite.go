@@ -61,6 +61,7 @@ func openSQLite(ctx context.Context, rest string, options Options) (*Store, erro
 	}
 	if !options.ReadOnly {
 		params.Add("_pragma", "journal_mode(WAL)")
+		params.Add("_pragma", "secure_delete(FAST)") // what is deleted is zeroed where its page is written anyway (overwrite.go)
 		params.Add("_pragma", "cache_size(-"+strconv.Itoa(writerCacheKB)+")")
 	}
 	writes, err := sql.Open("sqlite", sqliteDSN(path, params))

@@ -407,13 +407,11 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A full Redis is told as such, and what is repeated afterwards is in once.
-func TestEventsWhenRedisIsFull(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s := startServe(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+// redis is a connection to the embedded Redis.
+func (s *served) redis(t *testing.T) rueidis.Client {
+	t.Helper()
 	cfg := config.Default()
-	cfg.Data = filepath.Join(dir, "data")
+	cfg.Data = filepath.Join(s.dir, "data")
 	url, err := os.ReadFile(embeddedNote(cfg))
 	if err != nil {
 		t.Fatal(err)
@@ -427,7 +425,16 @@ func TestEventsWhenRedisIsFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(c.Close)
+	return c
+}
+
+// A full Redis is told as such, and what is repeated afterwards is in once.
+func TestEventsWhenRedisIsFull(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := startServe(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+	c := s.redis(t)
 	memory := func(bytes string) {
 		t.Helper()
 		if err := c.Do(t.Context(), c.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", bytes).Build()).Error(); err != nil {
