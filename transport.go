@@ -122,6 +122,10 @@ type Result struct {
 	// another at once.
 	Closed bool
 
+	// Cause is why the route does not work, of what is its fault; empty: it does, or
+	// nobody knows.
+	Cause Cause
+
 	Throttled  bool          // the other side wants fewer
 	RetryAfter time.Duration // what the other side asks for; 0: nothing
 

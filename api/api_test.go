@@ -225,7 +225,7 @@ func fullStats() Stats {
 		LeaseChanges: map[string]LeaseChanges{"store": {16, 1, 2}},
 		Mirror:       &Mirror{took, 9, 1},
 		SMTP:         &SMTP{5, 8, map[string]int64{"login": 2}, took, 1},
-		Routes:       []routing.Snapshot{{Name: "relay", Breaker: "open", Opened: 1, Taken: 9, Throttled: 2, Share: 0.5, LeftToday: 7}},
+		Routes:       []routing.Snapshot{{Name: "relay", Breaker: "open", Why: routing.Down{Cause: sluice.CauseRefused, Text: "connection refused", Since: time.Unix(1_700_000_000, 0)}, Opened: 1, Taken: 9, Throttled: 2, Share: 0.5, LeftToday: 7}},
 		Domains:      []SenderDomain{{"example.com", sluice.Summary{Errors: 1, Warnings: 2}}},
 		Mail: []spool.RouteProfile{{Route: "relay", Results: map[sluice.ResultKind]int64{sluice.ResultSent: 3},
 			All:    spool.StageProfile{Seconds: 100, Mails: 3, Stages: [sluice.Stages]meter.Snapshot{took, took, took, took, took, took, took, took, took, took}},

@@ -20,6 +20,7 @@ var (
 	descRouteSlow  = desc("route_throttled_total", "Answers to a route that wanted fewer mails.", "route")
 	descRouteOpens = desc("route_openings_total", "How often a route, or a domain of one, was left alone because its attempts failed.", "route")
 	descRouteDown  = desc("route_down", "1 while a route is left alone because its attempts fail, or only tried; else 0.", "route")
+	descRouteWhy   = desc("route_failing", "1 while a route does not work, by why: dns, refused, unreachable, timeout, certificate, tls, login, rejected, lost.", "route", "cause")
 	descRouteShare = desc("route_pace_share_ratio", "How much of its pace a route has now, 0 to 1: less while the other side wants fewer.", "route")
 	descRouteDay   = desc("route_day_left_mails", "What a route that is warmed up may still send today, all processes together.", "route")
 	descStopped    = desc("marketing_stopped", "1 while all marketing mail is stopped (sluice sending stop), else 0.")
@@ -49,6 +50,9 @@ func (m metrics) collectRoutes(ch chan<- prometheus.Metric, s *Stats) {
 		send(descRouteSlow, prometheus.CounterValue, float64(r.Throttled), label(r.Name))
 		send(descRouteOpens, prometheus.CounterValue, float64(r.Opened), label(r.Name))
 		send(descRouteDown, prometheus.GaugeValue, b2f(r.Breaker != routing.BreakerClosed), label(r.Name))
+		if r.Why.Cause != "" {
+			send(descRouteWhy, prometheus.GaugeValue, 1, label(r.Name), string(r.Why.Cause))
+		}
 		send(descRouteShare, prometheus.GaugeValue, r.Share, label(r.Name))
 		if r.LeftToday >= 0 {
 			send(descRouteDay, prometheus.GaugeValue, float64(r.LeftToday), label(r.Name))

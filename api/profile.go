@@ -137,6 +137,8 @@ type RouteStatus struct {
 	Mails         int64   `json:"mails"`
 	Throttled     int64   `json:"throttled"`
 	PaceShare     float64 `json:"pace_share"`
+	Cause         string  `json:"cause,omitempty"`
+	Why           string  `json:"why,omitempty"`
 	LeftToday     *int    `json:"left_today,omitempty"`
 }
 
@@ -164,7 +166,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for _, x := range stats.Routes {
-		route := RouteStatus{Route: label(x.Name), Breaker: x.Breaker, PausedDomains: x.Paused, Mails: x.Taken, Throttled: x.Throttled, PaceShare: rounded(x.Share)}
+		route := RouteStatus{Route: label(x.Name), Breaker: x.Breaker, PausedDomains: x.Paused, Mails: x.Taken, Throttled: x.Throttled, PaceShare: rounded(x.Share), Cause: string(x.Why.Cause), Why: x.Why.String()}
 		if x.LeftToday >= 0 {
 			route.LeftToday = &x.LeftToday
 		}

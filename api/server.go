@@ -299,20 +299,30 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	s.writeJSON(w, http.StatusOK, map[string]bool{"alive": true})
 }
 
-// readiness is the answer of /readyz; Reasons is empty if Ready.
+// readiness is the answer of /readyz; Reasons is empty if Ready. Warnings are what is
+// wrong outside: routes that do not work.
 type readiness struct {
-	Ready   bool     `json:"ready"`
-	Reasons []string `json:"reasons"`
+	Ready    bool     `json:"ready"`
+	Reasons  []string `json:"reasons"`
+	Warnings []string `json:"warnings,omitempty"`
 }
 
+// Warner is what a Program may be as well: it knows what is wrong outside, for which
+// no other process does better.
+type Warner interface{ Warnings() []string }
+
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	var warnings []string
+	if p, ok := s.program.(Warner); ok {
+		warnings = p.Warnings()
+	}
 	err := s.program.Ready()
 	if err == nil {
-		s.writeJSON(w, http.StatusOK, readiness{true, []string{}})
+		s.writeJSON(w, http.StatusOK, readiness{true, []string{}, warnings})
 		return
 	}
 	w.Header().Set("Retry-After", "1")
-	s.writeJSON(w, http.StatusServiceUnavailable, readiness{false, reasons(err)})
+	s.writeJSON(w, http.StatusServiceUnavailable, readiness{false, reasons(err), warnings})
 }
 
 // reasons takes joined errors apart.

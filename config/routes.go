@@ -2,11 +2,13 @@ package config
 
 import (
 	"cmp"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/mail"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,6 +53,7 @@ type Route struct {
 type SMTPRoute struct {
 	URL         URL    `yaml:"url" doc:"smtp://USER:PASSWORD@HOST:587 (STARTTLS where the server has it; a password is never sent without) or smtps://USER:PASSWORD@HOST:465. Certificates are verified." sample:"smtp://USER:PASSWORD@mail.example.com:587"`
 	Plain       bool   `yaml:"plain" doc:"true: no TLS at all, for a server on this machine or a network of your own."`
+	CAFile      string `yaml:"ca_file" doc:"A file with the certificates (PEM) of those who may sign the server's, instead of this machine's: for a private CA. Read at the start."`
 	Hello       string `yaml:"hello" doc:"What EHLO says we are. Default: this machine's name." sample:"mail.example.com"`
 	Connections int    `yaml:"connections" doc:"How many at once, 0 to 1000; 0: 10." sample:"20"`
 	Window      int    `yaml:"window" doc:"How many mails may be on their way on a connection, 0 to 256; 0: 16. When it dies, so many are in doubt." sample:"32"`
@@ -136,6 +139,20 @@ func (r *Route) relay() (smtp.Options, error) {
 		o.TLS, o.Insecure = smtp.TLSNone, true
 	case u.Scheme == "smtps":
 		o.TLS = smtp.TLSImplicit
+	}
+	if s.CAFile == "" {
+		return o, nil
+	}
+	if s.Plain {
+		return o, errors.New("is without TLS (plain is true), and ca_file is set; want one of them")
+	}
+	text, err := os.ReadFile(s.CAFile)
+	if err != nil {
+		return o, fmt.Errorf("cannot be trusted: read ca_file: %w", err)
+	}
+	o.Roots = x509.NewCertPool()
+	if !o.Roots.AppendCertsFromPEM(text) {
+		return o, fmt.Errorf("cannot be trusted: ca_file %s has no certificate; want PEM, -----BEGIN CERTIFICATE-----", s.CAFile)
 	}
 	return o, nil
 }

@@ -126,7 +126,7 @@ func (c *Client) Do(ctx context.Context, method, address string, header http.Hea
 // Lost returns the result of a request that got no answer. ctx is the caller's:
 // what it ended was nobody's fault.
 func (a *Answer) Lost(ctx context.Context) sluice.Result {
-	r := sluice.Result{Kind: sluice.ResultUntried, Blame: sluice.BlameRoute, Text: sluice.ReplyText(a.Err.Error()), Remote: a.Remote, Took: a.Took}
+	r := sluice.Result{Kind: sluice.ResultUntried, Blame: sluice.BlameRoute, Cause: sluice.CauseOf(a.Err), Text: sluice.ReplyText(a.Err.Error()), Remote: a.Remote, Took: a.Took}
 	if a.Begun {
 		r.Kind = sluice.ResultInDoubt
 	}

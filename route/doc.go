@@ -6,6 +6,7 @@ package route
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"strconv"
@@ -92,6 +93,7 @@ type Options struct {
 
 	Redis Redis
 	Clock sluice.Clock
+	Log   *slog.Logger // why routes do not work; nil: nobody wants to know
 }
 
 // What a bucket does when the other side says that it is too much.

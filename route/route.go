@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/bits"
 	"slices"
 	"strings"
@@ -49,6 +50,8 @@ type Router struct {
 	clock     sluice.Clock
 	wake      chan struct{}
 
+	log *slog.Logger
+
 	mu      sync.Mutex
 	domains map[string]*domain
 	stops   *stops // nil: it is not known yet what is stopped
@@ -72,6 +75,7 @@ type route struct {
 	paces     map[string]Pace
 
 	line
+	why       Down      // it does not work; its Cause is empty while it does
 	stopped   bool      // by an operator
 	asked     time.Time // when its workers last did
 	busy      time.Time // since when all of them are at work; zero: one is free
@@ -100,8 +104,11 @@ type domain struct {
 // nothing goes.
 func New(o Options) (*Router, error) {
 	r := &Router{
-		mode: o.Mode, addresses: make(map[string]bool), redis: o.Redis, clock: o.Clock, wake: make(chan struct{}, 1),
+		mode: o.Mode, addresses: make(map[string]bool), redis: o.Redis, clock: o.Clock, log: o.Log, wake: make(chan struct{}, 1),
 		domains: make(map[string]*domain), apartNames: make(map[uint64]string), sink: &route{name: o.Sink.Name(), transport: o.Sink, place: -1},
+	}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
 	}
 	if !slices.Contains([]Mode{Off, Sink, AllowList, On}, o.Mode) {
 		return nil, fmt.Errorf("prepare routes: sending is %q, want off, sink, allow-list or on", o.Mode)

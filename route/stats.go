@@ -10,6 +10,7 @@ type Snapshot struct {
 	Taken     int64   // mails that were let through
 	Throttled int64   // answers that wanted fewer
 	Share     float64 // of its pace, as the other side has let it be; 1 without a pace
+	Why       Down    // it does not work; empty while it does
 	LeftToday int     // of its warm-up, -1: there is none, or it is not known yet
 }
 
@@ -21,7 +22,7 @@ func (r *Router) Routes() []Snapshot {
 	defer r.mu.Unlock()
 	all := make([]Snapshot, 0, len(r.routes)+1)
 	for _, x := range append(append([]*route{}, r.routes...), r.sink) {
-		s := Snapshot{Name: x.name, Stopped: x.stopped, Breaker: x.breaker.state(now), Opened: x.breaker.opened, Taken: x.taken, Throttled: x.throttled, Share: 1, LeftToday: -1}
+		s := Snapshot{Name: x.name, Why: x.why, Stopped: x.stopped, Breaker: x.breaker.state(now), Opened: x.breaker.opened, Taken: x.taken, Throttled: x.throttled, Share: 1, LeftToday: -1}
 		if x.bucket != nil {
 			s.Share, s.LeftToday = x.bucket.share, x.bucket.left
 		}

@@ -326,6 +326,7 @@ func (r *Router) Report(t sluice.Transport, s *sluice.Send, result *sluice.Resul
 			}
 		}
 	}
+	x.note(r.log, result, now)
 	l := x.told(d)
 	switch {
 	case wantsFewer(result):

@@ -124,8 +124,18 @@ func unknownCommand(code int, enhanced string) bool {
 func (s *session) refused(at step, r reply) sluice.Result {
 	enhanced, text := cutEnhanced(r.code, r.text)
 	kind, blame, throttled := judge(at, r.code, enhanced, text)
+	cause := sluice.Cause("")
+	switch {
+	case at == stepLogin:
+		cause = sluice.CauseLogin
+	case at == stepTLS:
+		cause = sluice.CauseTLS
+	case blame == sluice.BlameRoute:
+		cause = sluice.CauseRejected
+	}
 	return sluice.Result{
-		Kind: kind, Blame: blame, Throttled: throttled,
+		Cause: cause,
+		Kind:  kind, Blame: blame, Throttled: throttled,
 		Code: r.code, Enhanced: enhanced, Text: oneLine(string(text)), Remote: s.remote, Closed: r.code == 421,
 	}
 }
@@ -153,7 +163,7 @@ func queueID(text string) string {
 
 // untried is the result of a mail that was surely not taken.
 func untried(err error, blame sluice.Blame) sluice.Result {
-	return sluice.Result{Kind: sluice.ResultUntried, Blame: blame, Text: oneLine(err.Error())}
+	return sluice.Result{Kind: sluice.ResultUntried, Blame: blame, Cause: sluice.CauseOf(err), Text: oneLine(err.Error())}
 }
 
 // refusal is the error of a server that does not let us in.

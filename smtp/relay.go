@@ -279,6 +279,9 @@ func failedToConnect(ctx context.Context, err error) sluice.Result {
 	case ctx.Err() != nil:
 		return untried(ctx.Err(), sluice.BlameNobody)
 	}
+	if _, ok := errors.AsType[noTLS](err); ok {
+		r.Cause = sluice.CauseTLS
+	}
 	r.Closed = true
 	return r
 }

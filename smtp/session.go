@@ -264,6 +264,11 @@ func (r *Relay) dial(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
+// noTLS is the error of a server without the TLS that is wanted.
+type noTLS string
+
+func (e noTLS) Error() string { return string(e) }
+
 func (s *session) tls() bool { return s.conn != s.raw }
 
 // greet reads the server's greeting and says EHLO.
@@ -343,7 +348,7 @@ func (o *offers) add(line string) {
 // said before it counts for nothing (RFC 3207, 4.2).
 func (s *session) upgrade(ctx context.Context) error {
 	if !s.offers.startTLS {
-		return errors.New("it offers no STARTTLS: mail does not go to it in clear; see to its certificate, or set tls to implicit, or to none if that is meant")
+		return noTLS("it offers no STARTTLS: mail does not go to it in clear; see to its certificate, or set tls to implicit, or to none if that is meant")
 	}
 	r, err := s.ask(s.relay.opt.Timeouts.Command, "STARTTLS")
 	if err != nil {
@@ -384,7 +389,7 @@ func (s *session) login() error {
 		return nil
 	}
 	if !s.tls() {
-		return errors.New("a password is never sent without TLS")
+		return noTLS("a password is never sent without TLS")
 	}
 	var r reply
 	var err error

@@ -317,6 +317,8 @@ func (d *doctor) followers(ctx context.Context) {
 	switch {
 	case err != nil:
 		e.Unknown(err, sluice.CheckFollowers)
+	case status == http.StatusOK && strings.Contains(answer, `"warnings"`):
+		e.Warn(sluice.CheckFollowers, "see to the routes that it names; their mail waits, or goes by others", "the program here is ready, but not all of its routes work: %s", answer)
 	case status == http.StatusOK:
 		e.Fine(sluice.CheckFollowers, "the program here is ready, and its followers get on")
 	default:

@@ -216,6 +216,22 @@ func (p *Program) Ready() error {
 	return e.ready()
 }
 
+// Warnings implements api.Warner.
+func (p *Program) Warnings() (all []string) {
+	p.mu.Lock()
+	e := p.engine
+	p.mu.Unlock()
+	if e == nil || e.sending == nil || e.sending.sender == nil {
+		return nil
+	}
+	for _, r := range e.sending.router.Routes() {
+		if why := r.Why.String(); why != "" {
+			all = append(all, "route "+r.Name+" does not work: "+why)
+		}
+	}
+	return all
+}
+
 // Stats returns the engine's counters; none while it does not run.
 func (p *Program) Stats() api.Stats {
 	p.mu.Lock()

@@ -90,6 +90,9 @@ func (v *topView) routeLines(look *topLook, now time.Time) []string {
 			state += fmt.Sprintf(" -%d", r.PausedDomains)
 		}
 		lines = append(lines, fmt.Sprintf("%-*.*s %-10s %10s %4.0f %% %10s", topNameCells, topNameCells, safeText(r.Route), safeText(state), perSecond(r.rate), 100*r.PaceShare, left))
+		if r.Why != "" {
+			lines = append(lines, "  "+safeText(r.Why))
+		}
 		lines = append(lines, stageLines(look, r.Route)...)
 	}
 	return lines
