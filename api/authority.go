@@ -29,6 +29,14 @@ const (
 	// database at once. Keys that were there before have as many of their own, else
 	// a crowd of such strangers in front of a slow database would lock them out.
 	parallelLooks = 2
+
+	// maxListedKeys bounds the ids that are taken from the list of all keys.
+	maxListedKeys = 100_000
+
+	// listKeysTimeout bounds reading that list, relistAfter is when it is read again
+	// if a key is asked for that it has not.
+	listKeysTimeout = 10 * time.Second
+	relistAfter     = 30 * time.Second
 )
 
 // authority says who a request comes from.
@@ -39,6 +47,10 @@ const (
 // database nothing. When the database is away, keys cannot be checked once the
 // last look is too old: a revoked key must not live on because of it. The root
 // key needs no database.
+//
+// Which ids there are is read as a whole when the first key is asked for, by one
+// query that has no place to wait for: so a key that was not seen since a restart
+// is not taken for a made-up one, and has the places of those that are known.
 type authority struct {
 	root    key.Hash
 	hasRoot bool
@@ -46,11 +58,13 @@ type authority struct {
 	clock   sluice.Clock
 	looks   singleflight.Group
 	looking chan struct{} // for keys that are new here
-	again   chan struct{} // for those that are known
+	again   chan struct{} // for those that are known, or in the list
 
 	mu      sync.Mutex
 	known   map[string]knownKey
 	unknown map[string]time.Time // until when it is believed
+	listed  map[string]bool      // the ids of all keys as of the last list; nil: not read yet
+	listAt  time.Time            // when it was last begun to be read
 }
 
 type knownKey struct {
@@ -115,6 +129,11 @@ func (a *authority) lookUp(ctx context.Context, id string) (knownKey, bool, erro
 	case now.Before(until):
 		return knownKey{}, false, nil
 	}
+	if !found {
+		if k, found = a.list(ctx, id, now); found && now.Before(k.until) {
+			return k, true, nil
+		}
+	}
 	// Shared by all who ask for this key now, so it outlives each of them.
 	result, err, _ := a.looks.Do(id, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookKeyTimeout)
@@ -130,6 +149,76 @@ func (a *authority) lookUp(ctx context.Context, id string) (knownKey, bool, erro
 	}
 	k = result.(knownKey)
 	return k, k.identity.ID != "", nil
+}
+
+// list reports whether a key is in the list of all keys, and what the list said of
+// it. While there is no list callers wait for it, a second at most; later it is
+// read again beside them, if it is old.
+func (a *authority) list(ctx context.Context, id string, now time.Time) (knownKey, bool) {
+	a.mu.Lock()
+	first, old := a.listed == nil, now.Sub(a.listAt) >= relistAfter
+	if old {
+		a.listAt = now
+	}
+	a.mu.Unlock()
+	if first || old {
+		read := a.looks.DoChan("", func() (any, error) { // no key has this id; it ends with its deadline
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listKeysTimeout)
+			defer cancel()
+			return nil, a.readList(ctx, first)
+		})
+		if first {
+			timer := time.NewTimer(lookKeyTimeout)
+			defer timer.Stop()
+			select {
+			case <-read:
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.known[id], a.listed[id]
+}
+
+// readList reads all keys, unless somebody has just done so. They are known from
+// then on, as after a look.
+func (a *authority) readList(ctx context.Context, first bool) error {
+	a.mu.Lock()
+	done := first && a.listed != nil
+	a.mu.Unlock()
+	if done {
+		return nil
+	}
+	keys := a.keys()
+	if keys == nil {
+		return errors.New("the program does not run")
+	}
+	until := a.clock.Now().Add(believeFor)
+	all, err := keys.APIKeys(ctx)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.listed = make(map[string]bool, min(len(all), maxListedKeys))
+	for i := range all[:min(len(all), maxListedKeys)] {
+		a.listed[all[i].ID] = true
+		if _, seen := a.known[all[i].ID]; !seen && len(a.known) < maxKnownKeys {
+			a.known[all[i].ID] = knownOf(&all[i], until)
+		}
+	}
+	return nil
+}
+
+// knownOf is what is remembered of a key.
+func knownOf(stored *sluice.APIKey, until time.Time) knownKey {
+	k := knownKey{identity: key.NewIdentity(stored.ID, stored.Name, stored.Permissions), revoked: stored.RevokedMillis != 0, until: until}
+	if copy(k.hash[:], stored.Hash) != len(k.hash) {
+		k.revoked = true // a hash of another length is no hash of a key
+	}
+	return k
 }
 
 // ask asks the database; the zero knownKey: there is no such key.
@@ -157,10 +246,7 @@ func (a *authority) ask(ctx context.Context, id string, slots chan struct{}) (kn
 	if err != nil {
 		return knownKey{}, err
 	}
-	k := knownKey{identity: key.NewIdentity(stored.ID, stored.Name, stored.Permissions), revoked: stored.RevokedMillis != 0, until: until}
-	if copy(k.hash[:], stored.Hash) != len(k.hash) {
-		k.revoked = true // a hash of another length is no hash of a key
-	}
+	k := knownOf(&stored, until)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.unknown, id)

@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
 	"sluice"
 	"sluice/clocktest"
+	"sluice/faults"
 	"sluice/key"
+	"sluice/servers"
 	"sluice/sqlstore"
 )
 
@@ -160,4 +163,60 @@ func TestAuthorityIsBounded(t *testing.T) {
 	if _, err := a.identify(t.Context(), "Bearer "); !errors.Is(err, errUnauthorized) {
 		t.Error("the empty key is the root key")
 	}
+}
+
+// A key that was not seen since a restart is good at once, while 10,000 made-up
+// ones are asked for and the database is far away.
+func TestAFloodOfGuessesAfterARestart(t *testing.T) {
+	server, err := servers.StartMariaDB(t.Context(), servers.MariaDBOptions{Dir: filepath.Join(t.TempDir(), "mariadb")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Kill() })
+	if err := server.CreateDatabase(t.Context(), "d"); err != nil {
+		t.Fatal(err)
+	}
+	line, err := faults.NewLine("tcp", server.Addr(), 50*time.Millisecond) // 100 ms a question: 20 guesses a second
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = line.Close() })
+	near, err := sqlstore.Open(t.Context(), "mysql://root@"+server.Addr()+"/d", sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Close()
+	if err := near.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	id, text := addKey(t, near, "events:write")
+	revokedID, revoked := addKey(t, near, "events:write")
+	if err := near.RevokeKey(t.Context(), revokedID); err != nil {
+		t.Fatal(err)
+	}
+	far, err := sqlstore.Open(t.Context(), "mysql://root@"+line.Addr()+"/d", sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	a := newAuthority("", func() sluice.KeyStore { return far }, sluice.SystemClock{})
+	var flood, begun sync.WaitGroup
+	begun.Add(10_000)
+	for range 10_000 {
+		flood.Go(func() {
+			_, guess := key.New()
+			begun.Done()
+			if who, err := a.identify(t.Context(), "Bearer "+guess); err == nil {
+				t.Errorf("a made-up key is that of %s", who.ID)
+			}
+		})
+	}
+	begun.Wait()
+	if who, err := a.identify(t.Context(), "Bearer "+text); err != nil || who.ID != id {
+		t.Errorf("a key that was not seen since the start: %v, %v", who, err)
+	}
+	if _, err := a.identify(t.Context(), "Bearer "+revoked); !errors.Is(err, errUnauthorized) {
+		t.Errorf("a revoked key: %v", err)
+	}
+	flood.Wait()
 }
