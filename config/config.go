@@ -77,7 +77,7 @@ type Config struct {
 	Database        URL       `yaml:"database" doc:"The database: sqlite:FILE (one process only) or mysql://USER:PASSWORD@HOST:PORT/NAME for MySQL and MariaDB, or postgres://USER:PASSWORD@HOST:PORT/NAME for PostgreSQL. Default: sluice.db in the data directory." sample:"sqlite:sluice-data/sluice.db"`
 	Data            string    `yaml:"data" doc:"Directory of what this process keeps on disk: the embedded Redis and SQLite. Created if missing."`
 	Roles           []string  `yaml:"roles" doc:"What this process does: intake drains the lists into logs, store writes the logs to the database and moves what waits to be sent to its lanes, send sends it. Several processes share a role fairly. On a command line or in the environment: separated by commas."`
-	Partitions      int       `yaml:"partitions" doc:"How many slices the users are spread over, 1 to 256: the most processes that can share a role. Fixed once there is data; changing it means export and import."`
+	Partitions      int       `yaml:"partitions" doc:"How many slices the users are spread over, 1 to 256: the most processes that can share a role. Fixed once there is data; changing it means export and import. If it is not set, a deployment that has data keeps the number it was set up with."`
 	EventTime       EventTime `yaml:"event_time" doc:"How far from now the time of an event or counter may be. What is outside is refused (requests) or becomes a dead letter (lists), which can be replayed after a change of the bounds."`
 	Retention       Retention `yaml:"retention" doc:"For how many days what is stored is kept, 0 to 36500. 0: for ever, until you delete it: nothing is removed unasked. Days (UTC) go as a whole: what is kept for 30 days is gone after 31."`
 	KeyRate         int       `yaml:"key_items_per_second" doc:"How many events and counters each key of the API may send to a process, 0 to 1000000000; 0: as many as it likes. What is unused is saved up for 5 seconds. Beyond it requests are answered 429. The root_key is not bounded."`
@@ -232,7 +232,7 @@ func Default() *Config {
 		Redis:           RedisEmbedded,
 		Data:            "./sluice-data",
 		Roles:           AllRoles(),
-		Partitions:      16,
+		Partitions:      64,
 		EventTime:       EventTime{PastDays: 30, FutureMinutes: 60},
 		BacklogMB:       256,
 		SeriesNames:     sluice.DefaultSeriesNames,
@@ -262,6 +262,9 @@ func (c *Config) Origin(path string) string {
 	}
 	return "default"
 }
+
+// Named reports whether somebody has set a setting.
+func (c *Config) Named(path string) bool { return c.origins[path] != "" }
 
 // Shown returns the value of a setting by its key path, for people: of secrets
 // and passwords a stand-in.

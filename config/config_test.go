@@ -51,7 +51,7 @@ func TestPrecedence(t *testing.T) {
 		partitions, nroles int
 		origin             string
 	}{
-		{"defaults", mustLoad(t, "", nil, nil), "embedded", "info", 16, 3, "default"},
+		{"defaults", mustLoad(t, "", nil, nil), "embedded", "info", 64, 3, "default"},
 		{"file", mustLoad(t, file, nil, nil), "redis://file:1", "warn", 4, 1, "sluice.yaml:1"},
 		{"environment", mustLoad(t, file, env, nil), "redis://env:1", "error", 4, 1, "SLUICE_REDIS"},
 		{"flags", mustLoad(t, file, env, flags), "redis://flag:1", "error", 4, 2, "--redis"},

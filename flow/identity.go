@@ -70,6 +70,17 @@ func identify(ctx context.Context, r *Redis, store sluice.Store, partitions int,
 	return r.replaceIdentity(ctx, store, there, partitions)
 }
 
+// PartitionsOf returns with how many partitions a database was set up, by the
+// cursors in it; 0: it is new.
+func PartitionsOf(cursors []sluice.Standing) int {
+	for _, c := range cursors {
+		if c.Follower == identityFollower {
+			return int(c.Position.Minor)
+		}
+	}
+	return 0
+}
+
 func samePartitions(there sluice.Position, partitions int) error {
 	if there.Minor != 0 && there.Minor != uint64(partitions) {
 		return fmt.Errorf("this database was set up for %d partitions, the configuration says %d; set partitions: %d (changing it takes export and import)", there.Minor, partitions, there.Minor)

@@ -170,6 +170,9 @@ func (c *call) restore(ctx context.Context, archive *transfer.Archive, progress 
 	if err != nil {
 		return err
 	}
+	if !cfg.Named("partitions") {
+		cfg.Partitions = archive.Partitions
+	}
 	if cfg.Partitions != archive.Partitions {
 		return fmt.Errorf("restore: the backup has %d partitions, the configuration says %d; set partitions: %d", archive.Partitions, cfg.Partitions, archive.Partitions)
 	}

@@ -47,6 +47,9 @@ func openStore(ctx context.Context, cfg *config.Config) (*sqlstore.Store, error)
 	if err != nil {
 		return nil, fmt.Errorf("%w; does it run, and is --database right?", err)
 	}
+	if err := adoptPartitions(ctx, cfg, store); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
 	return store, nil
 }
 

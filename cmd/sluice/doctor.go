@@ -258,10 +258,10 @@ func (d *doctor) running(ctx context.Context) {
 	if d.database {
 		if store, err := sqlstore.Open(ctx, d.config.Database.Reveal(), sqlstore.Options{ReadOnly: true, Clock: d.clock}); err == nil {
 			defer store.Close()
-			if have, _, err := store.SchemaVersion(ctx); err == nil && have > 0 {
-				x.Store = store
+			if have, _, err := store.SchemaVersion(ctx); err == nil && have > 0 && adoptPartitions(ctx, d.config, store) == nil {
+				x.Store, x.Partitions = store, d.config.Partitions
 			} else {
-				x.Empty = err == nil
+				x.Empty = err == nil && have == 0
 			}
 		}
 	}

@@ -77,6 +77,11 @@ func runSending(ctx context.Context, c *call) error {
 		return err
 	}
 	defer redis.Close()
+	if what == "show" { // stopping must do without the database
+		if err := lookUpPartitions(ctx, cfg); err != nil {
+			return err
+		}
+	}
 	o := &spool.Operator{Redis: redis, Partitions: cfg.Partitions, Clock: sluice.SystemClock{}}
 	switch what {
 	case "stop", "pause":
@@ -146,6 +151,7 @@ func (c *call) purge(ctx context.Context, cfg *config.Config, o *spool.Operator,
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	o.Partitions = cfg.Partitions
 	logs := logsOf(o.Redis, cfg)
 	o.Ledger, o.Lanes = store, lanesOf(logs)
 	o.Writer = flow.NewWriter(logs, fmt.Sprintf("purge:%d", time.Now().UnixNano()), cfg.BacklogMB<<20)

@@ -40,6 +40,9 @@ func runTail(ctx context.Context, c *call) error {
 		return err
 	}
 	defer redis.Close()
+	if err := lookUpPartitions(ctx, cfg); err != nil {
+		return err
+	}
 	shown := 0
 	err = flow.Tail(ctx, logsOf(redis, cfg), c.given.text("from") == "start", func(b flow.Batch) error {
 		return c.tailBatch(b, &shown)

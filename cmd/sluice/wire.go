@@ -126,15 +126,10 @@ func (e *engine) open(ctx context.Context) error {
 	if e.redis, err = e.openRedis(ctx); err != nil {
 		return err
 	}
-	store, err := sqlstore.Open(ctx, string(e.config.Database), sqlstore.Options{Exclusive: true, Clock: e.clock, SeriesNames: e.config.SeriesNames})
-	if err != nil {
+	if err := e.openDatabase(ctx); err != nil {
 		return err
 	}
-	e.store = store
-	e.scanner = segment.NewScanner(store, e.config.Partitions, e.clock)
-	if err := e.migrate(ctx); err != nil {
-		return err
-	}
+	e.scanner = segment.NewScanner(e.store, e.config.Partitions, e.clock)
 	if e.deployment, err = flow.Identify(ctx, e.redis, e.store, e.config.Partitions, e.config.AcceptGaps); err != nil {
 		return err
 	}
@@ -190,6 +185,20 @@ func (e *engine) open(ctx context.Context) error {
 		e.leases.AddLists(ingest.ListRole, e.lists)
 	}
 	return nil
+}
+
+// openDatabase connects to the database and brings its schema up. The partitions
+// are those that it was set up with, unless the configuration names a number.
+func (e *engine) openDatabase(ctx context.Context) error {
+	store, err := sqlstore.Open(ctx, string(e.config.Database), sqlstore.Options{Exclusive: true, Clock: e.clock, SeriesNames: e.config.SeriesNames})
+	if err != nil {
+		return err
+	}
+	e.store = store
+	if err := e.migrate(ctx); err != nil {
+		return err
+	}
+	return adoptPartitions(ctx, e.config, store)
 }
 
 // openRedis connects to the main server, starting it first if it is embedded.
