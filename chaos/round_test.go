@@ -240,7 +240,7 @@ func (r *round) make() {
 		r.start(p, failpoints)
 	}
 	r.allReady()
-	before := r.leaseNumbers()
+	before := r.settledLeases()
 	r.load = startLoad(r)
 	r.load.progress()
 	r.kind.strike(r)
@@ -287,6 +287,20 @@ func (r *round) leaseNumbers() int64 {
 	r.await("the database says how often leases were taken", func() bool {
 		n = r.number("SELECT COALESCE(SUM(number), 0) FROM leases WHERE role IN ('store', 'send')")
 		return n >= 0
+	})
+	return n
+}
+
+// settledLeases is leaseNumbers when the processes have shared the leases out: none
+// is taken any more. Only strict kinds need to know.
+func (r *round) settledLeases() int64 {
+	r.t.Helper()
+	n, since := r.leaseNumbers(), time.Now()
+	r.await("no lease is taken any more", func() bool {
+		if now := r.leaseNumbers(); now != n {
+			n, since = now, time.Now()
+		}
+		return !r.kind.strict || time.Since(since) > 2*flow.LeaseTimeout
 	})
 	return n
 }

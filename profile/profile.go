@@ -25,6 +25,10 @@ import (
 //	revenue      {currency: millionths, ...}
 //	groups       {subscription group: [state, since ms], ...}
 //
+// Members of other names are of a newer program. They are kept as they are, behind
+// those above, so that two versions can share users: what a version adds to users
+// is a new member here, never a new form of an old one.
+//
 // The invariants: what is a list here is sorted by name and has each name
 // once; values are canonical; Parse(p.Append(nil)) is p.
 type Profile struct {
@@ -39,6 +43,7 @@ type Profile struct {
 	Purchases     []Tally
 	Revenue       []Money
 	Groups        []Group
+	Newer         Values // members that this program does not know
 }
 
 // Alias is another name of a user, one of many under its label.
@@ -161,7 +166,8 @@ func (p *Profile) parseMember(name string, v jsonscan.Value) (err error) {
 	case "groups":
 		p.Groups, err = parseGroups(v.Raw)
 	default:
-		err = fmt.Errorf("it is of a newer version of Sluice")
+		i, _ := p.Newer.find(name)
+		p.Newer = slices.Insert(p.Newer, i, Value{name, v.Raw})
 	}
 	return err
 }
@@ -223,6 +229,7 @@ func (p *Profile) Clone() *Profile {
 	c.Fields, c.Custom = slices.Clone(p.Fields), slices.Clone(p.Custom)
 	c.Events, c.Purchases = slices.Clone(p.Events), slices.Clone(p.Purchases)
 	c.Revenue, c.Groups = slices.Clone(p.Revenue), slices.Clone(p.Groups)
+	c.Newer = slices.Clone(p.Newer)
 	return &c
 }
 
@@ -272,6 +279,10 @@ func (p *Profile) Append(dst []byte) []byte {
 		}
 		w.dst = append(w.dst, '}')
 	}
+	for _, v := range p.Newer {
+		w.name(v.Name)
+		w.dst = append(w.dst, v.Raw...)
+	}
 	return append(w.dst, '}')
 }
 
@@ -287,6 +298,15 @@ func (w *writer) member(name string) {
 	}
 	w.any = true
 	w.dst = append(append(append(w.dst, '"'), name...), '"', ':')
+}
+
+// name is member for a name that is not ours.
+func (w *writer) name(name string) {
+	if w.any {
+		w.dst = append(w.dst, ',')
+	}
+	w.any = true
+	w.dst = append(appendString(w.dst, name), ':')
 }
 
 func (w *writer) number(name string, n int64) {

@@ -64,6 +64,30 @@ func TestNobody(t *testing.T) {
 	}
 }
 
+// What a newer program knows of a user outlives what this one does to him, also
+// a merge over partitions.
+func TestWhatNewerProgramsKnowIsKept(t *testing.T) {
+	m := newModel(t, 16)
+	for _, name := range []string{"x", "y"} {
+		m.add(set(external(name), `{"a":1}`))
+	}
+	m.settle()
+	id, _ := m.who(external("x"))
+	row := m.users[id]
+	row.Profile = `{"external_id":"x","devices":{"d":[1]}}`
+	m.users[id] = row
+	m.add(set(external("x"), `{"b":1}`))
+	m.settle()
+	if _, got := m.who(external("x")); got.Newer.Get("devices") != `{"d":[1]}` || got.Custom.Get("b") != "1" {
+		t.Errorf("after an update: %s", got.Append(nil))
+	}
+	m.add(mergeInto(external("x"), external("y")))
+	m.settle()
+	if _, got := m.who(external("y")); got.Newer.Get("devices") != `{"d":[1]}` {
+		t.Errorf("after a merge: %s", got.Append(nil))
+	}
+}
+
 // An alias leads to its user wherever it is taken in, and a second owner gets
 // nothing.
 func TestAliases(t *testing.T) {
