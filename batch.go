@@ -39,6 +39,8 @@ const (
 	ItemCancel  ItemKind = 8  // an Outcome that holds if the send is not attempted yet
 	ItemDecide  ItemKind = 9  // an Outcome that somebody has decided on, of a send in doubt
 	ItemKnown   ItemKind = 10 // a Send that waits in a lane and is not in the ledger
+
+	newestItem = ItemKnown // raise it with each new kind; see Forms
 )
 
 // ItemHeaderBytes is what an item costs beyond its payload.
@@ -76,6 +78,9 @@ func AppendEvent(batch []byte, e *Event) []byte {
 		batch = appendText(batch, s)
 	}
 	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
+	if PretendNext && mayWriteNext.Load() {
+		batch[start+4] = byte(ItemNext)
+	}
 	return batch
 }
 

@@ -27,6 +27,11 @@ var (
 	// ErrFull: Redis has reached its memory limit. Input is refused, draining
 	// goes on; try again later.
 	ErrFull = errors.New("redis is full")
+
+	// ErrNewer: a newer program has written what this one does not read, or has
+	// changed the schema so that this one cannot use it. What was written is left
+	// alone; a process of the newer program goes on with it.
+	ErrNewer = errors.New("a newer program has been here")
 )
 
 // Code names the kind of a failure for machines, in the API's error shape.

@@ -171,6 +171,8 @@ const (
 	// all who have it, MaxSharing at most; of one that nobody has it makes a user
 	// who remembers it.
 	OpSubscribe UserOp = 10
+
+	newestUpdate = OpSubscribe // raise it with each new operation; see Forms
 )
 
 // MergeAgain is the Body of an OpMerge that has found nobody to merge into, and has

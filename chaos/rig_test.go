@@ -133,12 +133,6 @@ func copyTree(from, to string) error {
 	return os.CopyFS(to, os.DirFS(from))
 }
 
-// startProgram starts the program with a configuration.
-func startProgram(t *testing.T, dir, config string, environ []string, what string) *program {
-	t.Helper()
-	return startBinary(t, binary, dir, config, environ, what)
-}
-
 // tables lists the tables of a database.
 func tables(ctx context.Context, db *sql.DB, base string) ([]string, error) {
 	query := "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' ORDER BY table_name"

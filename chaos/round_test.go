@@ -209,7 +209,13 @@ func (r *round) start(p *peer, failpoints string) {
 	if failpoints != "" {
 		environ = append(environ, faults.EnvFailpoint+"="+failpoints)
 	}
-	p.program = startProgram(r.t, r.dir, p.config, environ, filepath.Base(p.config)+" "+failpoints)
+	p.program = startBinary(r.t, binary, r.dir, p.config, environ, filepath.Base(p.config)+" "+failpoints)
+	r.listens(p)
+}
+
+// listens waits until a process listens that has been started.
+func (r *round) listens(p *peer) {
+	r.t.Helper()
 	started := p.program
 	r.t.Cleanup(func() {
 		started.signal(continued)
@@ -220,12 +226,11 @@ func (r *round) start(p *peer, failpoints string) {
 		if parts == nil {
 			return false
 		}
-		at := "http://" + string(parts[1])
 		if r.load != nil {
 			r.load.mu.Lock()
 			defer r.load.mu.Unlock()
 		}
-		p.at = at
+		p.at = "http://" + string(parts[1])
 		return true
 	})
 }

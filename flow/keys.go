@@ -126,6 +126,10 @@ func membersKey() string { return prefix + "{members}:beats" }
 // identityKey: hash {id, settled}, the deployment that this Redis belongs to.
 func identityKey() string { return prefix + "{members}:deployment" }
 
+// formsKey: hash {item, update, scripts}, the newest forms that may stand in this
+// Redis (sluice.Forms).
+func formsKey() string { return prefix + "{members}:forms" }
+
 // paceKey: hash {tokens, at, share, slowed, day, used} that expires, the bucket
 // of a route, or of a domain of it.
 func paceKey(route, domain string) string { return prefix + "{route:" + route + "}:pace:" + domain }

@@ -99,6 +99,7 @@ type Leases struct {
 	live    int
 	beatErr error // of the last beat
 	tendErr error // of the last look at the leases
+	left    error // why this process takes no leases any more; nil: it does
 }
 
 // role is what is shared out together: the places of one role.
@@ -283,10 +284,13 @@ func (l *Leases) every(ctx context.Context, what string, pause time.Duration, la
 // tendAll looks after every role, once it is known who lives.
 func (l *Leases) tendAll(ctx context.Context) error {
 	l.mu.Lock()
-	roles, live := slices.Clone(l.roles), l.live
+	roles, live, left := slices.Clone(l.roles), l.live, l.left
 	l.mu.Unlock()
 	if live == 0 {
 		return nil // before the first beat
+	}
+	if left != nil {
+		return errors.Join(left, l.abstain(ctx, roles))
 	}
 	var errs []error
 	for _, r := range roles {

@@ -270,6 +270,9 @@ func (l *Leases) showLife(ctx context.Context) error {
 func (l *Leases) beatText() string {
 	l.mu.Lock()
 	says, roles := maps.Clone(l.says), slices.Clone(l.roles)
+	if l.left != nil {
+		roles = nil // it shares nothing
+	}
 	l.mu.Unlock()
 	words := make(map[string]string, len(says))
 	for name, value := range says {

@@ -404,7 +404,11 @@ func (t *storing) add(b *flow.Batch, cursors map[int]sluice.Position) {
 func (t *storing) addItem(b *flow.Batch, r *sluice.BatchReader) {
 	place := sluice.Place{Partition: b.Partition, Position: b.Position, Index: r.Index}
 	var err error
-	switch r.Item.Kind {
+	kind := r.Item.Kind
+	if sluice.PretendNext && kind == sluice.ItemNext {
+		kind = sluice.ItemEvent
+	}
+	switch kind {
 	case sluice.ItemEvent:
 		t.effect.Events = append(t.effect.Events, sluice.StoredEvent{Place: place})
 		last := &t.effect.Events[len(t.effect.Events)-1]

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -75,6 +76,21 @@ func (a *ahead) readOn(ctx context.Context, taken <-chan struct{}) error {
 	}
 }
 
+// readable reports whether this program reads all of a batch. What it does not,
+// though newer programs do, waits for them. A kind that nobody is known to write is
+// left to the store, which makes dead letters of its items.
+func (s *StoreFollower) readable(ctx context.Context, b *flow.Batch) error {
+	found, ok := sluice.KnownForms().Beyond(b.Data)
+	if ok {
+		return nil
+	}
+	used, err := s.Logs[b.Partition].FormsInUse(ctx)
+	if err != nil || !used.Cover(found) {
+		return err
+	}
+	return fmt.Errorf("read entry %s of the log of partition %d: forms %s: %w; its process goes on with it", b.Position, b.Partition, found, sluice.ErrNewer)
+}
+
 // queue hands batches to who moves sends to their lanes, those that were not
 // looked at before.
 func (a *ahead) queue(ctx context.Context, batches []flow.Batch) error {
@@ -82,6 +98,9 @@ func (a *ahead) queue(ctx context.Context, batches []flow.Batch) error {
 		b := &batches[i]
 		if !a.after.Before(b.Position) {
 			continue
+		}
+		if err := a.store.readable(ctx, b); err != nil {
+			return err
 		}
 		if a.store.Queue != nil {
 			if err := a.store.Queue.Queue(ctx, a.lease, b); err != nil {

@@ -92,6 +92,8 @@ func (x *Examiner) schema(ctx context.Context, e *sluice.Examination, s *Store) 
 		e.Warn(sluice.CheckDatabaseSchema, "start sluice, or run `sluice migrate`", "it has no tables of Sluice yet")
 	case have < want:
 		e.Warn(sluice.CheckDatabaseSchema, "start this program, or run `sluice migrate`; older programs cannot go on after that", "its schema has version %d, this program brings it to %d", have, want)
+	case have > want && s.Ping(ctx) == nil:
+		e.Fine(sluice.CheckDatabaseSchema, "its schema has version %d, this program knows %d and can use it: a newer program has been here", have, want)
 	case have > want:
 		e.Fail(sluice.CheckDatabaseSchema, "run the newer program that has been here", "its schema has version %d, this program knows up to %d and does not start", have, want)
 	default:

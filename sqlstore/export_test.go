@@ -138,3 +138,16 @@ func WhileWriting(t *testing.T, s *Store, follower string, do func()) {
 		t.Fatal(err)
 	}
 }
+
+// Pretend has this program know a migration more, or two with a breaking one.
+func Pretend(kind string) (undo func()) {
+	before := pretended
+	pretended = func(last int) []migration {
+		list := []migration{{version: last + 1, name: "pretended", statements: []string{"CREATE TABLE IF NOT EXISTS pretended (n INTEGER)"}, readable: last}}
+		if kind == "breaking" {
+			list = append(list, migration{version: last + 2, name: "breaking", statements: []string{"CREATE TABLE IF NOT EXISTS breaking (n INTEGER)"}, readable: last + 2})
+		}
+		return list
+	}
+	return func() { pretended = before }
+}

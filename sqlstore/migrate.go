@@ -9,15 +9,41 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"sluice"
 )
 
 // migration is one file of schema/DIALECT/: NNNN_name.sql. A file that has
-// been released is never changed. On MySQL each statement commits by itself,
+// been released is never changed. A line "-- Readable from version N" says from
+// which version's program on the schema can be used behind it: such a program goes
+// on running while newer ones start. Without that line it is the migration's own
+// version, and all older programs are refused. On MySQL each statement commits by itself,
 // so every statement must be harmless when repeated (IF NOT EXISTS).
 type migration struct {
 	version    int
 	name       string
 	statements []string
+	readable   int // from which version on
+}
+
+// pretended are migrations that a test's build has beyond those of the files.
+var pretended func(last int) []migration
+
+// readableMark begins the line that says from which version on.
+const readableMark = "-- Readable from version "
+
+// readableFrom reads that line of the text of a migration.
+func readableFrom(text string, version int) (int, error) {
+	_, rest, found := strings.Cut(text, readableMark)
+	if !found {
+		return version, nil
+	}
+	digits, _, _ := strings.Cut(rest, "\n")
+	from, err := strconv.Atoi(strings.TrimSpace(digits))
+	if err != nil || from < 1 || from > version {
+		return 0, fmt.Errorf("%s%s: want a number from 1 to %d", readableMark, digits, version)
+	}
+	return from, nil
 }
 
 // firstDayMark stands in a migration for Store.firstDay.
@@ -41,7 +67,14 @@ func migrations(d dialect) ([]migration, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read migrations: %w", err)
 		}
-		list = append(list, migration{version: version, name: name, statements: statements(d.expand(string(text)))})
+		from, err := readableFrom(string(text), version)
+		if err != nil {
+			return nil, fmt.Errorf("read migrations: %s/%s: %w", dir, f.Name(), err)
+		}
+		list = append(list, migration{version: version, name: name, statements: statements(d.expand(string(text))), readable: from})
+	}
+	if pretended != nil {
+		list = append(list, pretended(len(list))...)
 	}
 	return list, nil
 }
@@ -72,7 +105,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	}
 	// Most starts find nothing to do, and need no lock to see it.
 	if version, err := s.version(ctx, s.reads); err == nil && version >= len(list) {
-		return newer(version, len(list))
+		return s.newer(ctx, s.reads, version, len(list))
 	}
 	if s.d.transactionalDDL() {
 		return s.write(ctx, func(tx *txn) error { return s.migrateOn(ctx, tx.conn, list) })
@@ -89,25 +122,40 @@ func (s *Store) migrate(ctx context.Context) error {
 }
 
 func (s *Store) migrateOn(ctx context.Context, conn *sql.Conn, list []migration) error {
-	if _, err := conn.ExecContext(ctx, query(s.d, "version_table")); err != nil {
-		return fmt.Errorf("create schema_version: %w", err)
+	for _, table := range []string{"version_table", "readable_table"} {
+		if _, err := conn.ExecContext(ctx, query(s.d, table)); err != nil {
+			return fmt.Errorf("create the tables of the schema's version: %w", err)
+		}
 	}
 	version, err := s.version(ctx, conn)
 	if err != nil {
 		return err
 	}
 	if version > len(list) {
-		return newer(version, len(list))
+		return s.newer(ctx, conn, version, len(list))
 	}
 	for _, m := range list[version:] {
 		if err := s.applyMigration(ctx, conn, m); err != nil {
 			return fmt.Errorf("apply migration %04d_%s: %w", m.version, m.name, err)
+		}
+		if err := s.noteReadable(ctx, conn, m); err != nil {
+			return fmt.Errorf("note migration %04d_%s: %w", m.version, m.name, err)
 		}
 		if _, err := conn.ExecContext(ctx, query(s.d, "version_add"), m.version, m.name, s.now()); err != nil {
 			return fmt.Errorf("note migration %04d_%s: %w", m.version, m.name, err)
 		}
 	}
 	return nil
+}
+
+// noteReadable notes from which version on the schema can be used behind a
+// migration, before the migration itself is noted.
+func (s *Store) noteReadable(ctx context.Context, conn *sql.Conn, m migration) error {
+	_, err := conn.ExecContext(ctx, query(s.d, "readable_drop"), m.version)
+	if err == nil {
+		_, err = conn.ExecContext(ctx, query(s.d, "readable_add"), m.version, m.readable)
+	}
+	return err
 }
 
 func (s *Store) applyMigration(ctx context.Context, conn *sql.Conn, m migration) error {
@@ -126,15 +174,57 @@ func (s *Store) applyMigration(ctx context.Context, conn *sql.Conn, m migration)
 	return nil
 }
 
-func newer(version, known int) error {
+// newer returns nil if a program that knows the schema up to a version can use
+// one of another version, else why not.
+func (s *Store) newer(ctx context.Context, q querier, version, known int) error {
 	if version <= known {
 		return nil
 	}
-	return fmt.Errorf("its schema has version %d, this program knows up to %d: a newer program has been here; run that one", version, known)
+	from, err := s.readable(ctx, q, version)
+	if err != nil {
+		return err
+	}
+	if from <= known {
+		return nil
+	}
+	return fmt.Errorf("its schema has version %d, which programs that know version %d can use; this program knows up to %d: %w; run that one", version, from, known, sluice.ErrNewer)
+}
+
+// readable returns from which version on the schema can be used.
+func (s *Store) readable(ctx context.Context, q querier, version int) (int, error) {
+	var noted, from int
+	err := q.QueryRowContext(ctx, query(s.d, "readable_get")).Scan(&noted, &from)
+	if err != nil && s.d.noTable(err) {
+		return version, nil // a program that did not know the table was the last
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read from which version on the schema can be used: %w", err)
+	}
+	if noted < version {
+		return version, nil
+	}
+	return from, nil
 }
 
 type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// Pending says what Migrate would do: have is the version of the schema, 0 if
+// there is none, want the one that Migrate brings it to, and from the version that
+// a program must know to use the schema after that.
+func (s *Store) Pending(ctx context.Context) (have, want, from int, err error) {
+	list, err := migrations(s.d)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	if have, err = s.version(ctx, s.reads); err != nil {
+		return 0, 0, 0, err
+	}
+	for _, m := range list[min(have, len(list)):] {
+		from = max(from, m.readable)
+	}
+	return have, len(list), from, nil
 }
 
 // SchemaVersion returns the version of the schema, 0 if there is none yet, and
@@ -169,7 +259,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	}
 	version, err := s.version(ctx, s.reads)
 	if err == nil {
-		err = newer(version, len(list))
+		err = s.newer(ctx, s.reads, version, len(list))
 	}
 	if err == nil && version < len(list) {
 		err = fmt.Errorf("its schema has version %d, this program needs %d: migrate it", version, len(list))

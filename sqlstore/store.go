@@ -246,6 +246,10 @@ func (s *Store) now() any { return s.d.millis(s.clock.Now().UnixMilli()) }
 func (s *Store) TakeLease(ctx context.Context, role string, partitions []int) (map[int]uint64, error) {
 	parts := slices.Sorted(slices.Values(partitions))
 	numbers := make(map[int]uint64, len(parts))
+	// A newer program may have migrated meanwhile. This is rare enough to look.
+	if err := s.Ping(ctx); err != nil {
+		return nil, fmt.Errorf("take lease %q: %w", role, err)
+	}
 	err := s.writeSmall(ctx, func(tx *txn) error {
 		for _, part := range slices.Compact(parts) {
 			if _, err := tx.exec(ctx, "lease_raise", role, part, s.now()); err != nil {

@@ -44,6 +44,7 @@ func (e *engine) followers() []follower {
 		{config.RoleStore, "keep", e.keeper().Run},
 		{config.RoleStore, "schedules", e.releaser().Run},
 		{"", "spill", e.spilled().Run},
+		{"", "forms", func(fetch, _ context.Context) { e.forms.Run(fetch) }},
 		{"", "suppressions", e.suppressions.Run},
 	}
 	if e.mirror != nil {
@@ -81,8 +82,10 @@ type engine struct {
 	redisURL string                     // its own, also if it is embedded
 	others   map[config.URL]*flow.Redis // of lists on other servers
 	store    *sqlstore.Store
+	schema   int          // the version of the tables that this program knows
 	writer   *flow.Writer // of the events of requests; nil: not open yet
 	leases   *flow.Leases
+	forms    *flow.Forms
 	scanner  *segment.Scanner
 
 	consent *consent.Service
@@ -145,9 +148,9 @@ func (e *engine) open(ctx context.Context) error {
 	if e.consent, err = e.openConsent(ctx); err != nil {
 		return err
 	}
-	e.leases = flow.NewLeases(e.redis, e.store, e.log)
-	e.leases.Reach(e.store.Reach, ingest.StoreRole, spool.Role)
-	e.writer = flow.NewWriter(e.logs, "api:"+e.leases.ID(), e.config.BacklogMB<<20)
+	if err := e.openLeases(ctx); err != nil {
+		return err
+	}
 	if e.config.HasRole(config.RoleStore) {
 		e.leases.AddPartitions(ingest.StoreRole, e.redis, partitions)
 		e.leases.AddPartitions(ingest.KeepRole, e.redis, partitions[:1])

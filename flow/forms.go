@@ -1,0 +1,188 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"sluice"
+)
+
+// readsWord is the name under which processes say what they read, SchemaWord that
+// under which they say up to which version they know the schema of the database.
+const (
+	readsWord  = "reads"
+	SchemaWord = "schema"
+)
+
+// formsEvery is how often a process looks which forms are in use, and whether all
+// that live read its own.
+const formsEvery = time.Second
+
+// schemaTurns is in how many of these looks once the database is asked as well.
+const schemaTurns = 5
+
+// Forms keeps a process and those of other versions apart: sluice.Forms.
+type Forms struct {
+	Redis  *Redis
+	Leases *Leases
+	Schema func(context.Context) error // says by sluice.ErrNewer that the database cannot be used any more
+	Log    *slog.Logger
+}
+
+// newer says that forms are in use that this program does not read.
+func (f *Forms) newer(used sluice.Forms) error {
+	return fmt.Errorf("redis %s: forms %s are in use, this program reads %s: %w; run that one", f.Redis, used, sluice.KnownForms(), sluice.ErrNewer)
+}
+
+// Begin has the process say what it reads. It fails if newer programs have written
+// what this one does not read. Call it before Leases.Run.
+func (f *Forms) Begin(ctx context.Context) error {
+	used, err := f.Redis.forms(ctx, sluice.Forms{})
+	if err != nil {
+		return err
+	}
+	if known := sluice.KnownForms(); !known.Cover(used) {
+		return f.newer(used)
+	}
+	f.Leases.Say(readsWord, func() string { return sluice.KnownForms().String() })
+	return nil
+}
+
+// Run lets the process write its new forms as soon as all living processes read
+// them, and gives up its leases for good once newer ones are in use than it reads.
+// It ends with the context.
+func (f *Forms) Run(ctx context.Context) {
+	known := sluice.KnownForms()
+	writes, left, told := false, false, ""
+	for turn := 0; ; turn++ {
+		used, err := f.Redis.forms(ctx, sluice.Forms{})
+		if err == nil && !known.Cover(used) {
+			err = f.newer(used)
+		}
+		if err == nil && turn%schemaTurns == 0 {
+			if wrong := f.Schema(ctx); errors.Is(wrong, sluice.ErrNewer) {
+				err = wrong
+			}
+		}
+		if err == nil && !writes {
+			writes, err = f.begin(ctx, known, used)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, sluice.ErrNewer) && !left:
+			left = true
+			f.Leases.Leave(err)
+			f.Log.Error("this process gives up its leases: stop it, or run the newer program in its place", "error", err)
+		case err != nil && err.Error() != told && !left:
+			told = err.Error()
+			f.Log.Warn("look which forms are in use failed, trying again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(sluice.Rest(time.Now(), formsEvery)):
+		}
+	}
+}
+
+// begin notes that the new forms are in use, if all living processes read them.
+func (f *Forms) begin(ctx context.Context, known, used sluice.Forms) (bool, error) {
+	if !used.Cover(known) {
+		living, sure := f.Leases.Living()
+		if !sure {
+			return false, nil
+		}
+		for _, m := range living {
+			if !sluice.ParseForms(m.Words[readsWord]).Cover(known) {
+				return false, nil
+			}
+		}
+		if _, err := f.Redis.forms(ctx, known); err != nil {
+			return false, err
+		}
+	}
+	sluice.WriteNewForms()
+	return true, nil
+}
+
+// FormsInUse returns the newest forms that may stand in the logs.
+func (l *Log) FormsInUse(ctx context.Context) (sluice.Forms, error) {
+	return l.redis.forms(ctx, sluice.Forms{})
+}
+
+// forms notes forms as in use and returns the newest of all that were noted.
+func (r *Redis) forms(ctx context.Context, f sluice.Forms) (sluice.Forms, error) {
+	const verb = "read which forms are in use"
+	all, err := r.call(ctx, "forms", []string{formsKey()}, []string{
+		strconv.Itoa(int(f.Item)), strconv.Itoa(int(f.Update)), strconv.Itoa(f.Scripts),
+	}).AsIntSlice()
+	if err != nil {
+		return sluice.Forms{}, r.wrap(verb, err)
+	}
+	if len(all) != 3 {
+		return sluice.Forms{}, fmt.Errorf("%s: redis %s: the script answered %d values, want 3", verb, r, len(all))
+	}
+	return sluice.Forms{Item: sluice.ItemKind(all[0]), Update: sluice.UserOp(all[1]), Scripts: int(all[2])}, nil
+}
+
+// Words returns what the processes that live say under a name, by their ids; "" of
+// one that does not say it. It takes no part: it looks whose beats change, for up
+// to LeaseTimeout if there are any.
+func Words(ctx context.Context, r *Redis, name string) (map[string]string, error) {
+	first, err := r.beats(ctx)
+	if err != nil || len(first) == 0 {
+		return nil, err
+	}
+	said := make(map[string]string)
+	for until := time.Now().Add(LeaseTimeout); len(said) < len(first) && time.Now().Before(until); {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("look which processes live: %w", ctx.Err())
+		case <-time.After(beatEvery):
+		}
+		now, err := r.beats(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for id, beat := range now {
+			if first[id] != beat {
+				first[id] = beat
+				said[id] = heard(beat, time.Time{}).words[name]
+			}
+		}
+	}
+	return said, nil
+}
+
+// Leave has this process give back all its leases and take none any more: others
+// share them as if it were not there. why is what Status says from then on.
+func (l *Leases) Leave(why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left = why
+}
+
+// abstain gives back all leases, and frees those that still stand in this
+// process's name.
+func (l *Leases) abstain(ctx context.Context, roles []*role) error {
+	var errs []error
+	for _, r := range roles {
+		var all []int
+		for i := range r.places {
+			errs, all = append(errs, l.giveBack(ctx, r, i)), append(all, i)
+		}
+		state, err := l.lookAtAll(ctx, r)
+		for i := range state {
+			if state[i] == nil {
+				state[i] = &seen{} // its server does not answer
+			}
+		}
+		errs = append(errs, err, l.disown(ctx, r, all, state))
+	}
+	return joinOnce(errs)
+}

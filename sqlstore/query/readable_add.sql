@@ -1,0 +1,1 @@
+INSERT INTO schema_readable (version, readable_from) VALUES (?, ?)
