@@ -110,6 +110,18 @@ func NewSendRow(s *StoredSend) SendRow {
 	}
 }
 
+// RestoredRow returns the row of a send of which only an outcome is known: its
+// class and priority are not, nor when it was accepted.
+func RestoredRow(o *StoredOutcome) SendRow {
+	line := lifeLine{At: o.TimeMillis, State: o.Was.String(), Reason: "restored", Reply: "the database had gone back, and its row was lost"}
+	return SendRow{
+		Message: o.Message, Number: o.Number, Partition: o.Place.Partition,
+		State: o.Was, Priority: PriorityNormal, Class: ClassTransactional,
+		To: o.To, User: o.User, App: o.App, Tags: o.Tags, Metadata: o.Metadata,
+		AcceptedMillis: o.TimeMillis, UpdatedMillis: o.TimeMillis, Life: line.text(),
+	}
+}
+
 // Ended reports whether nothing more is to be done for a send. For one in doubt
 // somebody may still decide that it is attempted again.
 func (r *SendRow) Ended() bool {

@@ -200,6 +200,10 @@ type StoredSend struct {
 type StoredOutcome struct {
 	Outcome
 	Place Place
+
+	// Restored: the row of its send may be lost, since the database has gone back; it
+	// gets one then.
+	Restored bool
 }
 
 // TableSpec says how the elements of a list become rows of a table.

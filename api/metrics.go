@@ -59,7 +59,8 @@ var (
 	descSMTPOpen   = desc("smtp_connections", "Connections of SMTP that are open.")
 	descLag        = desc("follower_lag_seconds", "How far a follower is behind its log, in time.", "follower", "partition")
 	descLagItems   = desc("follower_lag_items", "How far a follower is behind: what is held of its list; of a log only that it is 0.", "follower", "partition")
-	descLog        = desc("log_batches", "Batches in the log of a partition that this process stores. The newest 8 of those stored stay in it.", "partition")
+	descLog        = desc("log_batches", "Batches in the log of a partition that this process stores, but those that are stored.", "partition")
+	descMargin     = desc("log_margin_seconds", "How far back the log of a partition that this process stores keeps what is stored, 60 at most: so far the database may go back without a gap.", "partition")
 	descFailing    = desc("follower_failing", "1 if a follower does not get on: it fails again and again, or stands still at a gap; else 0.", "follower")
 	descHeld       = desc("list_held_items", "Elements of a list that are taken and not committed yet.", "list")
 	descWaiting    = desc("list_waiting_items", "Elements of a list that are not taken yet.", "list")
@@ -118,19 +119,7 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 		}
 		gauge(descSMTPOpen, float64(s.SMTP.Open))
 	}
-	for _, f := range s.Followers {
-		partition := strconv.Itoa(f.Partition)
-		gauge(descLag, f.LagSeconds, label(f.Name), partition)
-		if f.LagItems >= 0 {
-			gauge(descLagItems, float64(f.LagItems), label(f.Name), partition)
-		}
-		if f.LogBatches >= 0 {
-			gauge(descLog, float64(f.LogBatches), partition)
-		}
-	}
-	for name, failing := range s.Failing {
-		gauge(descFailing, b2f(failing), label(name))
-	}
+	m.collectFollowers(&s, gauge)
 	for _, l := range s.Lists {
 		if l.Held >= 0 {
 			gauge(descHeld, float64(l.Held), label(l.Name))
@@ -154,6 +143,26 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge(descBuild, 1, label(m.version), label(m.revision), runtime.Version())
 	gauge(descProcesses, float64(s.Processes))
 	gauge(descReady, b2f(m.program.Ready() == nil))
+}
+
+// collectFollowers sends where followers stand.
+func (m metrics) collectFollowers(s *Stats, gauge func(d *prometheus.Desc, v float64, labels ...string)) {
+	for _, f := range s.Followers {
+		partition := strconv.Itoa(f.Partition)
+		gauge(descLag, f.LagSeconds, label(f.Name), partition)
+		if f.LagItems >= 0 {
+			gauge(descLagItems, float64(f.LagItems), label(f.Name), partition)
+		}
+		if f.LogBatches >= 0 {
+			gauge(descLog, float64(f.LogBatches), partition)
+		}
+	}
+	for partition, covered := range s.Margins {
+		gauge(descMargin, covered.Seconds(), strconv.Itoa(partition))
+	}
+	for name, failing := range s.Failing {
+		gauge(descFailing, b2f(failing), label(name))
+	}
 }
 
 // collectTimes sends the histograms, and how suppressions and routes stand.

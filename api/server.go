@@ -305,6 +305,10 @@ type readiness struct {
 	Ready    bool     `json:"ready"`
 	Reasons  []string `json:"reasons"`
 	Warnings []string `json:"warnings,omitempty"`
+
+	// How far back the logs that this process stores keep what is stored, the least
+	// of all; nil: it stores none.
+	Margin *int `json:"log_margin_seconds,omitempty"`
 }
 
 // Warner is what a Program may be as well: it knows what is wrong outside, for which
@@ -312,17 +316,22 @@ type readiness struct {
 type Warner interface{ Warnings() []string }
 
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
-	var warnings []string
+	answer := readiness{Ready: true, Reasons: []string{}}
+	if covered, known := s.program.Margin(); known {
+		seconds := int(covered.Seconds())
+		answer.Margin = &seconds
+	}
 	if p, ok := s.program.(Warner); ok {
-		warnings = p.Warnings()
+		answer.Warnings = p.Warnings()
 	}
 	err := s.program.Ready()
 	if err == nil {
-		s.writeJSON(w, http.StatusOK, readiness{true, []string{}, warnings})
+		s.writeJSON(w, http.StatusOK, answer)
 		return
 	}
 	w.Header().Set("Retry-After", "1")
-	s.writeJSON(w, http.StatusServiceUnavailable, readiness{false, reasons(err), warnings})
+	answer.Ready, answer.Reasons = false, reasons(err)
+	s.writeJSON(w, http.StatusServiceUnavailable, answer)
 }
 
 // reasons takes joined errors apart.

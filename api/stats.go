@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"sluice"
 	"sluice/consent"
@@ -20,6 +21,10 @@ type Program interface {
 	// reasons are joined (errors.Join), each naming what is not ready first:
 	// "redis: ...", "database: ...", "leases: ...", "follower store: ...".
 	Ready() error
+
+	// Margin returns how far back the database may go without a gap, by the logs
+	// that this process stores; known: it stores some.
+	Margin() (covered time.Duration, known bool)
 
 	// Stats returns a snapshot of the counters.
 	Stats() Stats
@@ -119,7 +124,8 @@ type Stats struct {
 
 	// Gauges.
 	Followers []Follower
-	Failing   map[string]bool // of each follower that runs in this process: whether it does not get on
+	Margins   map[int]time.Duration // how far back the logs that this process stores keep what is stored, by partition
+	Failing   map[string]bool       // of each follower that runs in this process: whether it does not get on
 	Lists     []List
 	Leases    map[string]int // held by this process, by role
 	Processes int            // alive, this one included

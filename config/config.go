@@ -84,6 +84,7 @@ type Config struct {
 	Braze           Braze     `yaml:"braze" doc:"How many calls of Braze's REST API this process answers, all keys together; 0 to 1000000000, 0: as many as come. Beyond it calls are answered 429. The headers X-RateLimit-... of each answer say what is set; where nothing is, a limit of 1000000000. Braze's own limits stand beside each. What a key may send is key_items_per_second."`
 	RedisMB         int       `yaml:"redis_megabytes" doc:"How much memory the embedded Redis may take, 64 to 1048576; beyond it requests are answered 503, and what is there is worked off. 0: half of the machine's. Another Redis has maxmemory in its own configuration."`
 	BacklogMB       int       `yaml:"backlog_megabytes" doc:"How much of what came by HTTP may wait in the logs, in Redis's memory, while the database is away or slow, 1 to 1048576; beyond it requests are answered 503. A million events are some 160 MB. Each partition has an equal share."`
+	LogMarginMB     int       `yaml:"log_margin_megabytes" doc:"How much of what is stored already the logs keep, in Redis's memory, 1 to 1048576, all partitions together, each its equal share: for 60 seconds or as much as this, whichever is less. A database that fails over to a replica which lags by less loses nothing: what follows its cursors is stored again. 1,000 events/s are some 10 MB a minute. The metric sluice_log_margin_seconds says how far it reaches."`
 	SeriesNames     int       `yaml:"series_names" doc:"How many names (of events and counters) of an app are counted by themselves, 1 to 1000000; those that come after are counted together as (other). A program that puts numbers into names must not fill the database. A hundred times as many in all."`
 	TimeSeries      URL       `yaml:"timeseries" only:"noflag" doc:"MongoDB that gets the series as well, a document for each app, name and day: mongodb://USER:PASSWORD@HOST:PORT/DATABASE, or mongodb+srv://. Without it there is none. Give it to all processes with the role store; docs/operate.md explains it. A password in it is never printed." sample:"mongodb://USER:PASSWORD@10.0.0.9:27017/sluice"`
 	TimeSeriesBulk  int       `yaml:"timeseries_bulk" doc:"How many documents go to MongoDB in one message, 1 to 10000. Servers that only speak its protocol may want fewer: FerretDB 1.x 50."`
@@ -235,6 +236,7 @@ func Default() *Config {
 		Partitions:      64,
 		EventTime:       EventTime{PastDays: 30, FutureMinutes: 60},
 		BacklogMB:       256,
+		LogMarginMB:     64,
 		SeriesNames:     sluice.DefaultSeriesNames,
 		TimeSeriesBulk:  mongostore.DefaultBulk,
 		SMTPD:           SMTPD{RequireAuth: true, MaxMessageMB: MaxSMTPMessageMB},

@@ -28,6 +28,7 @@ func (c *Config) validate() error {
 		c.wrong("key_items_per_second", between(c.KeyRate, 0, MaxKeyRate)),
 		c.wrong("redis_megabytes", zeroOr(c.RedisMB, MinRedisMB, MaxRedisMB)),
 		c.wrong("backlog_megabytes", between(c.BacklogMB, 1, MaxBacklogMB)),
+		c.wrong("log_margin_megabytes", between(c.LogMarginMB, 1, MaxBacklogMB)),
 		c.wrong("series_names", between(c.SeriesNames, 1, MaxSeriesNames)),
 		c.wrong("timeseries", checkTimeSeries(c.TimeSeries)),
 		c.wrong("timeseries_bulk", between(c.TimeSeriesBulk, 1, mongostore.MaxBulk)),

@@ -269,7 +269,7 @@ func (l *Log) Clear(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	p := l.partition
-	return l.redis.wrap("empty a log", l.redis.client.Do(ctx, l.redis.client.B().Unlink().Key(p.logKey(), p.sourcesKey(), p.cursorsKey(), p.holdKey()).Build()).Error())
+	return l.redis.wrap("empty a log", l.redis.client.Do(ctx, l.redis.client.B().Unlink().Key(p.logKey(), p.sourcesKey(), p.cursorsKey(), p.holdKey(), p.removedKey()).Build()).Error())
 }
 
 // Span is what a log holds: entries behind From, the last one at To. Both are

@@ -16,7 +16,7 @@ type GapError struct {
 
 // Error says what happened and what an operator can do.
 func (e *GapError) Error() string {
-	return fmt.Sprintf("%s: %v: committed up to %s, Redis holds from %s on; was the database restored from a backup, or Redis emptied? Start once with --accept-gaps to go on from there", e.What, sluice.ErrGap, e.Cursor, e.Start)
+	return fmt.Sprintf("%s: %v: committed up to %s, Redis holds from %s on; was the database restored from a backup, or Redis emptied? What lies between is lost unless you bring it back; `sluice gaps accept` goes on from there", e.What, sluice.ErrGap, e.Cursor, e.Start)
 }
 
 // Unwrap returns sluice.ErrGap.

@@ -120,6 +120,14 @@ func (p Partition) standingKey() string { return prefix + "{" + p.tag + "}:stand
 // alertsKey: hash, what is wrong with each process, and what was told of it.
 func (p Partition) alertsKey() string { return prefix + "{" + p.tag + "}:alerts" }
 
+// removedKey: list of "ID COUNT", how many entries of the log before that id had
+// been removed by then.
+func (p Partition) removedKey() string { return prefix + "{" + p.tag + "}:removed" }
+
+// gapsKey: hash, what something is missing of -> where, and since when; "accepted "
+// and that -> where, if somebody has accepted it.
+func gapsKey() string { return prefix + "{members}:gaps" }
+
 // membersKey: hash, process id -> how often it has beaten.
 func membersKey() string { return prefix + "{members}:beats" }
 

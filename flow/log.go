@@ -3,7 +3,6 @@ package flow
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 	"unsafe"
@@ -31,7 +30,8 @@ type Batch struct {
 // The invariants. Entries are never edited. Each names the one before it
 // (prev), so a reader whose cursor is not its next entry's prev knows that
 // something is missing; Redis itself skips a trimmed gap silently. Entries are
-// removed only below the cursors of those who hold the trim. An id that was
+// removed only below the cursors of those who hold the trim, and not at once: a
+// cursor may go back (margin.go). An id that was
 // applied is never handed out again: whoever takes over a log raises it to the
 // cursor (Raise) before reading on.
 //
@@ -53,7 +53,7 @@ func (l *Log) Partition() int { return l.partition.Number }
 type Appended struct {
 	Position sluice.Position
 	Repeated bool // it had been written before
-	Entries  int  // in the log now
+	Entries  int  // in the log now that are not applied
 }
 
 // Entry is a batch for a log, and the step of its source that it is.
@@ -205,13 +205,22 @@ func (r *Redis) seqs(ctx context.Context, source string, logs []*Log) []standing
 	return all
 }
 
-// Entries returns how many entries the log has.
+// Entries returns how many entries the log has that are not applied yet, as far
+// as who applies them has said so (Settle).
 func (l *Log) Entries(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	c := l.redis.client
-	n, err := c.Do(ctx, c.B().Xlen().Key(l.partition.logKey()).Build()).AsInt64()
-	return int(n), l.redis.wrap("count a log's entries", err)
+	answers := c.DoMulti(ctx, c.B().Xlen().Key(l.partition.logKey()).Build(), c.B().Hget().Key(l.partition.sourcesKey()).Field(appliedField).Build())
+	n, err := answers[0].AsInt64()
+	if err != nil {
+		return 0, l.redis.wrap("count a log's entries", err)
+	}
+	applied, err := answers[1].AsInt64()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return 0, l.redis.wrap("count a log's entries", err)
+	}
+	return int(max(0, n-applied)), nil
 }
 
 // Read returns up to count batches after the cursor. It waits up to `wait` for
@@ -298,17 +307,7 @@ func (l *Log) batch(entry rueidis.XRangeEntry) (Batch, error) {
 
 // Trim removes all entries before the one at keep. The lease must be held.
 func (l *Log) Trim(ctx context.Context, lease *Lease, keep sluice.Position) (int64, error) {
-	return l.trim(ctx, lease, keep, 0)
-}
-
-// TrimTo removes all entries but the newest `margin` up to the one at applied.
-func (l *Log) TrimTo(ctx context.Context, lease *Lease, applied sluice.Position, margin int) (int64, error) {
-	return l.trim(ctx, lease, applied, margin)
-}
-
-func (l *Log) trim(ctx context.Context, lease *Lease, id sluice.Position, margin int) (int64, error) {
-	return l.redis.callInt(ctx, "trim a log", "trim",
-		[]string{lease.key, l.partition.logKey(), l.partition.holdKey()}, []string{lease.token, id.String(), strconv.Itoa(margin)})
+	return l.trim(ctx, lease, keep, "")
 }
 
 // Again writes an item of a dead letter at the end of the log. A repeat under

@@ -148,7 +148,8 @@ func TestReadFollowsAForkFromBeforeTheCursor(t *testing.T) {
 	}
 }
 
-func TestTrimToKeepsAMargin(t *testing.T) {
+// TestAppliedEntriesAreNoBacklog: they stay, and nobody counts them as waiting.
+func TestAppliedEntriesAreNoBacklog(t *testing.T) {
 	r := dial(t)
 	p := Partitions(1)[0]
 	l := NewLog(r, p)
@@ -161,14 +162,42 @@ func TestTrimToKeepsAMargin(t *testing.T) {
 		}
 		at = append(at, a.Position)
 	}
-	for _, want := range []int64{4, 0} {
-		if n, err := l.TrimTo(t.Context(), lease, at[6], 3); err != nil || n != want {
-			t.Fatalf("trimmed %d, %v; want %d", n, err, want)
+	all, whole, err := l.Applied(t.Context(), at[6], 1<<20)
+	entries, bytes := 0, 0
+	for _, s := range all {
+		entries, bytes = entries+s.Entries, bytes+s.Bytes
+	}
+	if err != nil || !whole || entries != 7 || all[len(all)-1].First != at[0] || all[0].Last != at[6] || bytes != 7*len(oneEvent("a")) {
+		t.Fatalf("applied are %+v, whole %v, %v", all, whole, err)
+	}
+	if n, err := l.Settle(t.Context(), lease, sluice.Position{}, 7); err != nil || n != 0 {
+		t.Fatalf("%d removed, %v; want it only noted", n, err)
+	}
+	check := func(want int) {
+		t.Helper()
+		if n, err := l.Entries(t.Context()); err != nil || n != want {
+			t.Errorf("%d entries wait, %v; want %d", n, err, want)
 		}
 	}
-	if oldest, ok, err := l.Oldest(t.Context()); err != nil || !ok || oldest.Position != at[4] {
-		t.Fatalf("oldest %v, %v; want %v", oldest, err, at[4])
+	check(3)
+	a, err := l.Append(t.Context(), "s", "10", "11", oneEvent("a"), false)
+	if err != nil || a.Entries != 4 {
+		t.Errorf("%d entries wait, %v; want 4", a.Entries, err)
 	}
+	if n, err := l.appendOnce(t.Context(), "name", "print", []Part{{Items: oneEvent("a")[1:], Count: 1}}, time.Minute); err != nil || n != 5 {
+		t.Errorf("%d entries wait, %v; want 5", n, err)
+	}
+	if n, err := l.Settle(t.Context(), lease, at[4], 8); err != nil || n != 4 {
+		t.Fatalf("%d removed, %v; want 4", n, err)
+	}
+	if oldest, ok, err := l.Oldest(t.Context()); err != nil || !ok || oldest.Position != at[4] {
+		t.Errorf("oldest %v, %v; want %v", oldest.Position, err, at[4])
+	}
+	check(4)
+	if _, err := l.Settle(t.Context(), lease, sluice.Position{}, 100); err != nil { // somebody has removed more
+		t.Fatal(err)
+	}
+	check(0)
 }
 
 func TestAgainWritesOnce(t *testing.T) {

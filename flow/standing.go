@@ -222,9 +222,20 @@ func (l *Lanes) Found(ctx context.Context) (found string, moved time.Time, due b
 	return fields["found"], moved, len(fields) > 0 && fields["compared"] != "1", nil
 }
 
-// CompareAgain has the lanes compared with the ledger before anything of them is
-// sent: whoever has put another ledger, or other logs, in the place of those that
-// were there. Nobody may be at work.
+// Server returns the replication id of the Redis on which the lanes are worked off,
+// or another text if they are to be compared with the ledger.
+func (l *Lanes) Server(ctx context.Context) (string, error) {
+	c := l.log.redis.client
+	server, err := answer(ctx, c, c.B().Hget().Key(l.log.partition.standingKey()).Field("server").Build(), rueidis.RedisResult.ToString)
+	if rueidis.IsRedisNil(err) {
+		return "", nil
+	}
+	return server, l.log.redis.wrap("read on which redis lanes are", err)
+}
+
+// CompareAgain has the lanes compared with the ledger: whoever has put another
+// ledger, or other logs, in the place of those that were there. Who is at work
+// notices it within seconds.
 func (l *Lanes) CompareAgain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

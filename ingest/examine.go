@@ -200,7 +200,7 @@ func (x *Examiner) logs(ctx context.Context, e *sluice.Examination, cursors []sl
 	}
 }
 
-const gapRemedy = "if the database or Redis was restored, restore the other too (docs/backup.md); or start once with --accept-gaps: what is missing is lost"
+const gapRemedy = "if the database or Redis was restored, restore the other too (docs/backup.md); or `sluice gaps accept`: what is missing is lost"
 
 func lasting(millis int64) time.Duration {
 	return (time.Duration(millis) * time.Millisecond).Round(100 * time.Millisecond)

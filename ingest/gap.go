@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"sluice"
 	"sluice/flow"
@@ -11,15 +12,36 @@ import (
 
 // Gaps: what comes after a cursor is no longer in Redis. Whoever meets one
 // applies what comes before it and stands still, and says so, until an operator
-// starts the program with AcceptGaps: then the cursor moves over the gap, by
-// the compare-and-set that every other step makes, and stays there.
+// accepts it (flow.Gaps), or starts the program with AcceptGaps: then the cursor
+// moves over the gap, by the compare-and-set that every other step makes, and
+// stays there.
+
+// gapEvery is how often is asked whether a gap has been accepted.
+const gapEvery = 2 * time.Second
 
 // accepted returns the gap that a session ended at if the operator has accepted
 // it, else nil.
-func (l *Lister) accepted(err error) *flow.GapError {
+func (l *Lister) accepted(ctx context.Context, err error) *flow.GapError {
 	var gap *flow.GapError
-	if !errors.As(err, &gap) || !l.AcceptGaps {
+	if !errors.As(err, &gap) {
 		return nil
+	}
+	if !l.AcceptGaps {
+		if l.Gaps == nil {
+			return nil
+		}
+		accepted, err := l.Gaps.Tell(ctx, &flow.Gap{What: gap.What, Cursor: gap.Cursor, Start: gap.Start, SinceMillis: l.Clock.Now().UnixMilli()})
+		if err != nil {
+			l.Log.Warn("nobody is told of a gap", "in", gap.What, "error", err)
+		}
+		if !accepted {
+			return nil
+		}
+	}
+	if l.Gaps != nil {
+		if err := l.Gaps.Over(ctx, gap.What); err != nil {
+			l.Log.Warn("a gap that is accepted stays in the list", "in", gap.What, "error", err)
+		}
 	}
 	l.Log.Error("gap accepted: what lay between is lost", "in", gap.What, "from", gap.Cursor.String(), "to", gap.Start.String())
 	return gap
@@ -41,32 +63,87 @@ func moveOver(ctx context.Context, store sluice.Store, move sluice.Move) error {
 // still, alone: each partition is a log of its own, and a session that failed
 // with one of them would hold up all. Cursors are moved over gaps that are
 // accepted.
-func (s *StoreFollower) withoutGaps(ctx context.Context, logs []*flow.Log, cursors map[int]sluice.Position) ([]*flow.Log, error) {
-	var whole []*flow.Log
+func (s *StoreFollower) withoutGaps(ctx context.Context, logs []*flow.Log, cursors map[int]sluice.Position) (whole []*flow.Log, gaps []*flow.GapError, err error) {
 	standing := make(map[int]error)
 	defer func() { s.Stats.setStanding(standing) }()
 	for _, log := range logs {
 		p := log.Partition()
 		_, err := log.Read(ctx, cursors[p], 1, 0)
 		var gap *flow.GapError
-		switch {
-		case err == nil:
-		case !errors.As(err, &gap):
-			return nil, err
-		case !s.AcceptGaps:
-			s.Log.Error("partition stands still: something is missing", "partition", p, "error", gap)
-			standing[p] = gap
-			continue
-		default:
-			s.Log.Error("gap accepted: what lay between is lost", "partition", p, "from", gap.Cursor.String(), "to", gap.Start.String())
-			if err := moveOver(ctx, s.Store, sluice.Move{Follower: StoreRole, Partition: p, From: gap.Cursor, To: gap.Start}); err != nil {
-				return nil, err
+		if err != nil && !errors.As(err, &gap) {
+			return nil, nil, err
+		}
+		if gap != nil {
+			accepted, err := s.judge(ctx, log, gap)
+			if err != nil {
+				return nil, nil, err
+			}
+			if !accepted {
+				standing[p], gaps = gap, append(gaps, gap)
+				continue
 			}
 			cursors[p] = gap.Start
 		}
 		whole = append(whole, log)
 	}
-	return whole, nil
+	return whole, gaps, nil
+}
+
+// judge moves the cursor over a gap that is accepted, and says so of any.
+func (s *StoreFollower) judge(ctx context.Context, log *flow.Log, gap *flow.GapError) (accepted bool, err error) {
+	p := log.Partition()
+	lost, err := log.Lost(ctx, gap.Cursor)
+	if err != nil {
+		return false, err
+	}
+	accepted = s.AcceptGaps
+	if !accepted && s.Gaps != nil {
+		accepted, err = s.Gaps.Tell(ctx, &flow.Gap{What: gap.What, Cursor: gap.Cursor, Start: gap.Start, SinceMillis: s.Clock.Now().UnixMilli(), Lost: lost})
+		if err != nil {
+			return false, err
+		}
+	}
+	if !accepted {
+		s.Log.Error("partition stands still: something is missing", "partition", p, "lost", lost.String(), "error", gap)
+		return false, nil
+	}
+	s.Log.Error("gap accepted: what lay between is lost", "partition", p, "lost", lost.String(), "from", gap.Cursor.String(), "to", gap.Start.String())
+	if s.Queue != nil {
+		if err := s.Queue.GoneBack(ctx, p); err != nil {
+			return false, err
+		}
+	}
+	end, err := log.Last(ctx)
+	if err != nil {
+		return false, err
+	}
+	if s.lostUpTo == nil {
+		s.lostUpTo = make(map[int]sluice.Position)
+	}
+	s.lostUpTo[p] = end
+	if err := moveOver(ctx, s.Store, sluice.Move{Follower: StoreRole, Partition: p, From: gap.Cursor, To: gap.Start}); err != nil {
+		return false, err
+	}
+	if s.Gaps == nil {
+		return true, nil
+	}
+	return true, s.Gaps.Over(ctx, gap.What)
+}
+
+// awaitAccepted ends a session in which some logs stand still, when one of their
+// gaps is accepted.
+func (s *StoreFollower) awaitAccepted(ctx context.Context, stop func(), gaps []*flow.GapError) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(sluice.Rest(time.Now(), gapEvery)):
+		}
+		if accepted, err := s.Gaps.Accepted(ctx, gaps); err == nil && accepted { // else it is asked again
+			stop()
+			return
+		}
+	}
 }
 
 // tellLoss tells of a log that goes on from before its cursor: Redis has gone

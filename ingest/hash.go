@@ -33,7 +33,7 @@ func (h *HashFollower) follow(fetch, work context.Context, lease *flow.Lease) er
 	}
 	cursor := cursors[0]
 	reader, err := h.List.Open(work, lease, cursor)
-	if gap := h.accepted(err); gap != nil {
+	if gap := h.accepted(work, err); gap != nil {
 		return moveOver(work, h.Store, sluice.Move{Follower: follower, From: cursor, To: gap.Start})
 	}
 	if err != nil {
@@ -54,7 +54,7 @@ func (h *HashFollower) follow(fetch, work context.Context, lease *flow.Lease) er
 		reader.Committed(u.move.To)
 		return nil
 	})
-	if gap := h.accepted(err); gap != nil {
+	if gap := h.accepted(work, err); gap != nil {
 		return moveOver(work, h.Store, sluice.Move{Follower: follower, From: committed, To: gap.Start})
 	}
 	if err != nil {

@@ -379,7 +379,7 @@ func newEngine(b *bed, s setup) *engine {
 	e.leases.Beat, e.leases.Timeout = 200*time.Millisecond, time.Second // successors of killed ones need not wait
 	if !s.noStore {
 		e.leases.AddPartitions(ingest.StoreRole, e.redis, partitions)
-		f := &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store.(sluice.UserStore), Clock: sluice.SystemClock{}, Log: log, Stats: e.stats, AcceptGaps: s.acceptGaps}
+		f := &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store.(sluice.UserStore), Clock: sluice.SystemClock{}, Log: log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: s.acceptGaps, MarginBytes: 16 << 20}
 		e.followers = append(e.followers, f.Run)
 	}
 	for i, l := range s.lists {
@@ -409,7 +409,7 @@ func (e *engine) addList(i int, l listSetup, s setup, log *slog.Logger) {
 	if s.noIntake {
 		return
 	}
-	lister := ingest.Lister{List: list, Place: i, Leases: e.leases, Store: e.store, Clock: sluice.SystemClock{}, Log: log, Stats: e.stats, AcceptGaps: s.acceptGaps}
+	lister := ingest.Lister{List: list, Place: i, Leases: e.leases, Store: e.store, Clock: sluice.SystemClock{}, Log: log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: s.acceptGaps}
 	if l.table == "" {
 		r := &ingest.Router{Lister: lister, Logs: e.logs, Options: ingest.EventOptions{Dedupe: l.dedupe, App: l.app}}
 		e.followers = append(e.followers, r.Run)

@@ -56,7 +56,8 @@ func TestTheOldestOfferIsTaken(t *testing.T) {
 // noted is a Queue that notes what it is given.
 type noted []uint64
 
-func (*noted) Begin(context.Context, []int) error { return nil }
+func (*noted) Begin(context.Context, []int) error  { return nil }
+func (*noted) GoneBack(context.Context, int) error { return nil }
 
 func (n *noted) Queue(_ context.Context, _ *flow.Lease, b *flow.Batch) error {
 	*n = append(*n, b.Position.Major)

@@ -98,7 +98,7 @@ func (r *Router) follow(fetch, work context.Context, lease *flow.Lease) error {
 		reader.Committed(u.to)
 		return nil
 	})
-	if gap := r.accepted(err); gap != nil {
+	if gap := r.accepted(work, err); gap != nil {
 		reader.Committed(gap.Start)
 		err = nil
 	}

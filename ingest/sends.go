@@ -35,6 +35,8 @@ func (t *storing) addOutcome(place sluice.Place, payload []byte) error {
 	if err := sluice.DecodeOutcome(payload, &o.Outcome); err != nil {
 		return err
 	}
+	end, lost := t.s.lostUpTo[place.Partition]
+	o.Restored = lost && !end.Before(place.Position)
 	t.effect.Outcomes = append(t.effect.Outcomes, o)
 	if o.Event == "" {
 		return nil

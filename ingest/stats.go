@@ -43,6 +43,7 @@ type Stats struct {
 	failures map[string]Failure
 	stuck    map[LagKey]Failure // of single partitions
 	standing map[int]error
+	margins  map[int]time.Duration
 }
 
 // LagKey names a follower's place.
@@ -154,6 +155,21 @@ func (s *Stats) Names() map[string]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.names)
+}
+
+// setMargins notes how long back the logs keep what is applied, by partition.
+func (s *Stats) setMargins(covers map[int]time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.margins = covers
+}
+
+// Margins returns for each partition that this process stores how long back its
+// log keeps what is applied: so far the database may go back without a gap.
+func (s *Stats) Margins() map[int]time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.margins)
 }
 
 // Lags returns how far each place was behind at its last commit.

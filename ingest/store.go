@@ -9,20 +9,13 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"sluice"
-	"sluice/faults"
 	"sluice/flow"
 	"sluice/users"
 )
 
 // StoreRole is the role of storing the logs, and the name of its cursors.
 const StoreRole = "store"
-
-// trimMargin is how many applied entries stay in a log, for whoever looks at
-// it and for a database that fails over to a replica a moment behind.
-const trimMargin = 8
 
 // StoreFollower stores the logs of the partitions whose lease this process
 // holds: all of them in one transaction at a time, one bulk load and many
@@ -40,9 +33,23 @@ type StoreFollower struct {
 	// perhaps long before if the store is behind (ahead); nil: nobody is.
 	Queue Queue
 
+	// MarginBytes is how much the logs may keep of what is applied, all together
+	// (margin.go).
+	MarginBytes int
+
+	margins margins
+
+	// lostUpTo has, for partitions with a gap that was accepted, where the log ended
+	// then: up to there the rows of sends may be lost that outcomes speak of.
+	lostUpTo map[int]sluice.Position
+
 	// free is the session's: has an element while no unit with updates of users is
 	// on its way, the time before which the next is not begun.
 	free chan time.Time
+
+	// Gaps is where it says at which gaps it stands still, and learns that somebody
+	// accepts them; nil: nowhere.
+	Gaps *flow.Gaps
 
 	// AcceptGaps lets the follower go on behind gaps instead of standing still:
 	// the operator has decided that what is missing is lost.
@@ -56,6 +63,10 @@ type Queue interface {
 
 	// Queue is called from several goroutines at once, one a partition.
 	Queue(ctx context.Context, lease *flow.Lease, b *flow.Batch) error
+
+	// GoneBack is called before the store goes on behind a gap of a partition: the
+	// database, or Redis, is another one than before.
+	GoneBack(ctx context.Context, partition int) error
 }
 
 // Run follows the logs until fetch ends.
@@ -69,6 +80,7 @@ func (s *StoreFollower) session(fetch, work context.Context) error {
 	s.Stats.holds(StoreRole, held)
 	if len(held) == 0 {
 		s.Stats.setStanding(nil)
+		s.Stats.setMargins(nil)
 		select {
 		case <-changed:
 		case <-fetch.Done():
@@ -94,7 +106,7 @@ type storeUnit struct {
 	prepared sluice.Prepared
 	names    map[string]int64
 	moves    []sluice.Move
-	entries  map[int][]sluice.Position // applied with it, by partition
+	entries  map[int]flow.Stretch // applied with it, by partition
 }
 
 func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.Lease) error {
@@ -110,60 +122,76 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 	if err := s.begin(work, logs, partitions); err != nil {
 		return err
 	}
-	if logs, err = s.withoutGaps(work, logs, cursors); err != nil {
+	logs, standing, err := s.withoutGaps(work, logs, cursors)
+	if err != nil {
 		return err
+	}
+	fetch, stop := context.WithCancel(fetch)
+	defer stop()
+	if len(standing) > 0 && s.Gaps != nil {
+		go s.awaitAccepted(fetch, stop, standing) // ends with the session
 	}
 	if len(logs) == 0 {
 		<-fetch.Done() // other leases may come
 		return nil
 	}
-	trimmer := &trimmer{logs: s.Logs, held: held, recent: make(map[int][]sluice.Position)}
-	if err := trimmer.begin(work, cursors); err != nil {
+	if err := s.margins.begin(work, s, held, cursors); err != nil {
 		return err
 	}
 	reading := maps.Clone(cursors) // owned by the reading side
 	s.free = make(chan time.Time, 1)
 	s.free <- time.Time{}
 	forwarder, forwarding := newForwarder(s), make(chan error, 1)
-	fetch, stop := context.WithCancel(fetch)
 	go func() { // ends with the session
 		err := forwarder.run(fetch, partitions)
 		stop()
 		forwarding <- err
 	}()
+	letting := make(chan error, 1)
+	go func() { // ends with the session
+		err := s.margins.run(fetch)
+		stop()
+		letting <- err
+	}()
 	err = flow.Pipe(fetch, work, func(ctx context.Context, emit func(storeUnit) error) error {
 		return s.read(ctx, logs, reading, held, emit)
-	}, func(ctx context.Context, u storeUnit) error {
-		began := s.Clock.Now()
-		if err := s.resolve(ctx, &u); err != nil {
-			return err
-		}
-		if err := apply(ctx, s.Store, s.Stats, StoreRole, u.prepared); err != nil {
-			return err
-		}
-		if err := forwarder.tell(ctx, u.effect.Users); err != nil {
-			return err
-		}
-		now := s.Clock.Now()
-		if u.many > 0 {
-			s.free <- nextUsers(began, now) // it was taken for this unit
-		}
-		s.Stats.countNames(u.names)
-		s.Stats.countUsers(&u)
-		for _, m := range u.moves {
-			s.Stats.setLag(StoreRole, m.Partition, m.To, now.Sub(time.UnixMilli(int64(m.To.Major))))
-		}
-		err := trimmer.applied(ctx, u.entries)
-		s.Stats.Trim.Observe(s.Clock.Now().Sub(now))
-		return err
-	})
+	}, func(ctx context.Context, u storeUnit) error { return s.store(ctx, &u, forwarder) })
 	stop()
+	if failed := <-letting; err == nil {
+		err = failed
+	}
 	if failed := <-forwarding; err == nil && !errors.Is(failed, context.Canceled) {
 		err = failed
 	}
 	if errors.Is(err, sluice.ErrGap) {
 		return nil // the next session judges it, before it begins
 	}
+	return err
+}
+
+// store applies a unit, and lets those know who wait for it.
+func (s *StoreFollower) store(ctx context.Context, u *storeUnit, forwarder *forwarder) error {
+	began := s.Clock.Now()
+	if err := s.resolve(ctx, u); err != nil {
+		return err
+	}
+	if err := apply(ctx, s.Store, s.Stats, StoreRole, u.prepared); err != nil {
+		return err
+	}
+	if err := forwarder.tell(ctx, u.effect.Users); err != nil {
+		return err
+	}
+	now := s.Clock.Now()
+	if u.many > 0 {
+		s.free <- nextUsers(began, now) // it was taken for this unit
+	}
+	s.Stats.countNames(u.names)
+	s.Stats.countUsers(u)
+	for _, m := range u.moves {
+		s.Stats.setLag(StoreRole, m.Partition, m.To, now.Sub(time.UnixMilli(int64(m.To.Major))))
+	}
+	err := s.margins.applied(ctx, u.entries)
+	s.Stats.Trim.Observe(s.Clock.Now().Sub(now))
 	return err
 }
 
@@ -251,7 +279,7 @@ func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[
 // alone wait longer for company: the more of them are added up, the fewer rows
 // are written, and nobody looks for a single one.
 func (s *StoreFollower) gather(pulled *offers, failed chan error, cursors map[int]sluice.Position) (*storing, error) {
-	t := &storing{s: s, moved: make(map[int]sluice.Move), names: make(map[string]int64), entries: make(map[int][]sluice.Position), counts: make(map[sluice.Count]int64), keys: make(map[sluice.UserKey]struct{})}
+	t := &storing{s: s, moved: make(map[int]sluice.Move), names: make(map[string]int64), entries: make(map[int]flow.Stretch), counts: make(map[sluice.Count]int64), keys: make(map[sluice.UserKey]struct{})}
 	var timer *time.Timer
 	var timeout <-chan time.Time
 	patient := false // it waits for more counts
@@ -349,7 +377,7 @@ type storing struct {
 	bytes   int
 	began   time.Time // when its first batches came
 
-	entries map[int][]sluice.Position // of the batches added, by partition
+	entries map[int]flow.Stretch // of the batches added, by partition
 }
 
 func (t *storing) full() bool {
@@ -386,7 +414,9 @@ func (t *storing) add(b *flow.Batch, cursors map[int]sluice.Position) {
 	}
 	move.To = b.Position
 	t.moved[b.Partition], cursors[b.Partition] = move, b.Position
-	t.entries[b.Partition] = append(t.entries[b.Partition], b.Position)
+	added := t.entries[b.Partition]
+	added.Last, added.Entries, added.Bytes = b.Position, added.Entries+1, added.Bytes+len(b.Data)
+	t.entries[b.Partition] = added
 	t.bytes += len(b.Data)
 	r, err := sluice.ReadBatch(b.Data)
 	if err != nil {
@@ -485,52 +515,4 @@ func (t *storing) bury(b *flow.Batch, index int, form sluice.Form, source, reaso
 		Place:      sluice.Place{Partition: b.Partition, Position: b.Position, Index: index},
 		TimeMillis: t.s.Clock.Now().UnixMilli(),
 	})
-}
-
-// trimmer removes applied entries from the logs, but for a margin.
-type trimmer struct {
-	logs   []*flow.Log
-	held   map[int]*flow.Lease
-	recent map[int][]sluice.Position // the newest applied entries of each partition
-}
-
-// begin removes what an earlier session has applied and not trimmed: a log
-// that stayed full of it would keep its writers waiting for ever.
-func (t *trimmer) begin(ctx context.Context, cursors map[int]sluice.Position) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for p, cursor := range cursors {
-		group.Go(func() error {
-			_, err := t.logs[p].TrimTo(ctx, t.held[p], cursor, trimMargin)
-			return err
-		})
-	}
-	return group.Wait()
-}
-
-// applied remembers applied entries and trims those far enough behind.
-func (t *trimmer) applied(ctx context.Context, entries map[int][]sluice.Position) error {
-	if err := faults.Hit("trim"); err != nil {
-		return err
-	}
-	keep := make(map[int]sluice.Position)
-	for p, positions := range entries {
-		recent := append(t.recent[p], positions...)
-		if len(recent) > trimMargin {
-			recent = slices.Clone(recent[len(recent)-trimMargin:])
-			keep[p] = recent[0]
-		}
-		t.recent[p] = recent
-	}
-	return t.trim(ctx, keep)
-}
-
-func (t *trimmer) trim(ctx context.Context, keep map[int]sluice.Position) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for p, position := range keep {
-		group.Go(func() error {
-			_, err := t.logs[p].Trim(ctx, t.held[p], position)
-			return err
-		})
-	}
-	return group.Wait()
 }

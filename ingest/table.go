@@ -25,6 +25,10 @@ type Lister struct {
 	Log    *slog.Logger
 	Stats  *Stats
 
+	// Gaps is where it says at which gap it stands still, and learns that somebody
+	// accepts it; nil: nowhere.
+	Gaps *flow.Gaps
+
 	// AcceptGaps lets the follower go on behind gaps instead of standing still:
 	// the operator has decided that what is missing is lost.
 	AcceptGaps bool
@@ -107,7 +111,7 @@ func (t *TableFollower) follow(fetch, work context.Context, lease *flow.Lease) e
 	}
 	cursor := cursors[0]
 	reader, err := t.List.Open(work, lease, cursor)
-	if gap := t.accepted(err); gap != nil {
+	if gap := t.accepted(work, err); gap != nil {
 		return moveOver(work, t.Store, sluice.Move{Follower: follower, From: cursor, To: gap.Start})
 	}
 	if err != nil {
@@ -125,7 +129,7 @@ func (t *TableFollower) follow(fetch, work context.Context, lease *flow.Lease) e
 		reader.Committed(u.to)
 		return nil
 	})
-	if gap := t.accepted(err); gap != nil {
+	if gap := t.accepted(work, err); gap != nil {
 		return moveOver(work, t.Store, sluice.Move{Follower: follower, From: committed, To: gap.Start})
 	}
 	if err != nil {

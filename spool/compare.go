@@ -22,9 +22,12 @@ import (
 // lanes hold sends that have ended, or that no row knows. Comparing them brings
 // both together, before anything of the partition is sent but urgent mail.
 //
-// The idea. Everything that the log knows is let into the ledger first; then
-// the keys of all that wait there are read, then the lanes are walked. A send is
-// queued before its row is there, so whoever waits in the ledger and is not met
+// The idea. Everything that the log knows is let into the ledger first. A
+// transaction may be open that stores what only the Redis of before had: so a
+// marker is written to the end of the log, above all that anybody has seen of it,
+// and once the cursor in the database has passed it, whatever was open has ended
+// one way or the other. Then the keys of all that wait there are read, then the
+// lanes are walked. A send is queued before its row is there, so whoever waits in the ledger and is not met
 // in the lanes has left them: it was recorded meanwhile, which the log tells once
 // more, or its place is lost. Nobody knows then whether it was attempted: it is
 // in doubt, and is not attempted again. What the lanes have and the ledger has
@@ -168,6 +171,10 @@ func (s *Sender) compare(ctx, work context.Context, lanes *flow.Lanes, lease *fl
 // urgent looks through the urgent lanes: what has ended is noted, and what no row
 // knows gets one. What the ledger has and they have not is for later.
 func (c *comparison) urgent(ctx context.Context) error {
+	marker := sluice.AppendItem(nil, sluice.ItemMarker, func(b []byte) []byte { return b })
+	if err := c.write(ctx, marker); err != nil {
+		return err
+	}
 	if err := c.awaitStored(ctx); err != nil {
 		return err
 	}

@@ -32,6 +32,10 @@ const (
 	// for sends in others.
 	busyWait = 50 * time.Millisecond
 
+	// moveEvery is how often is looked whether somebody has said that the ledger, or
+	// the log, is another one than before.
+	moveEvery = 2 * time.Second
+
 	// orphanEvery is how often is looked whether the process of a mark has died.
 	orphanEvery = 1 * time.Second
 )
@@ -58,6 +62,7 @@ type part struct {
 	// Owned by the goroutine that reads, but for start.Server.
 	start      flow.Standing
 	looked     time.Time // for orphans
+	asked      time.Time // whether the ledger is another one
 	swept      time.Time
 	tended     time.Time // when sublanes were looked at
 	notes      rounds    // of notes of cancelled sends
@@ -196,6 +201,9 @@ func (s *Sender) read(ctx context.Context, p *part) error {
 		if err := s.release(ctx, p); err != nil {
 			return err
 		}
+		if err := s.sameLedger(ctx, p); err != nil {
+			return err
+		}
 		if err := s.settleOrphans(ctx, p); err != nil {
 			return err
 		}
@@ -251,6 +259,20 @@ func (s *Sender) release(ctx context.Context, p *part) error {
 	}
 	p.lastSecond, p.lookedDue = second, time.Now()
 	return nil
+}
+
+// sameLedger fails when lanes and ledger are to be compared that were not when the
+// partition's session began.
+func (s *Sender) sameLedger(ctx context.Context, p *part) error {
+	if p.urgent || time.Since(p.asked) < moveEvery {
+		return nil
+	}
+	p.asked = time.Now()
+	server, err := p.lanes.Server(ctx)
+	if err == nil && server != p.start.Server {
+		err = fmt.Errorf("work off the lanes: %w: they are to be compared with the ledger, which is another one than before", sluice.ErrConflict)
+	}
+	return err
 }
 
 // wanted are the lanes that are to be read on, with the place from which, and

@@ -100,6 +100,12 @@ func (q *Queuer) Queue(ctx context.Context, lease *flow.Lease, b *flow.Batch) er
 	return nil
 }
 
+// GoneBack has lanes and ledger of a partition compared, before anything of it is
+// sent: one of the two is another one than before.
+func (q *Queuer) GoneBack(ctx context.Context, partition int) error {
+	return q.Lanes[partition].CompareAgain(ctx)
+}
+
 // hasSends reports whether a batch has items for the lanes.
 func hasSends(data []byte) bool {
 	r, err := sluice.ReadBatch(data)

@@ -31,7 +31,8 @@ import (
 // A send that is there already is a repeat. An outcome whose send is not there
 // (its row is past its retention) becomes a dead letter: a row made up for it
 // would count the send twice, and to drop it would hide that a send itself was
-// lost.
+// lost. But where the database has gone back, and what it had is given up, rows
+// and totals have gone back together: there it gets one.
 
 // sendKey names a row.
 type sendKey struct {
@@ -124,6 +125,11 @@ func (l *ledger) apply(e *sluice.Effect, nowMillis int64) {
 		o := &e.Outcomes[i]
 		r := l.rows[sendKey{o.Message, o.Number}]
 		err := checkOutcome(o)
+		if err == nil && r == nil && o.Restored {
+			row := sluice.RestoredRow(o)
+			r = &ledgerRow{SendRow: row}
+			l.rows[sendKey{o.Message, o.Number}] = r
+		}
 		if err == nil && r == nil {
 			err = fmt.Errorf("the ledger has no send %s.%d: it is past its retention, or a dead letter itself", o.Message, o.Number)
 		}

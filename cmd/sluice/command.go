@@ -63,6 +63,7 @@ func commands() []command {
 		{name: "mailbox", args: "list | show NUMBER", line: "read the mails in the built-in mailboxes", long: mailboxLong, setting: true, flags: mailboxFlags, run: runMailbox},
 		{name: "doubt", args: "list | resolve SEND... --as DECISION", line: "decide about mails that may have arrived or not", long: doubtLong, setting: true, flags: doubtFlags, run: runDoubt},
 		{name: "dead", args: "list | show ID | replay ID... | drop ID...", line: "look after items that could not be applied", long: deadLong, setting: true, flags: deadFlags, run: runDead},
+		{name: "gaps", args: "list | accept NAME...", line: "see where something is missing, and go on without it", long: gapsLong, setting: true, flags: gapsFlags, run: runGaps},
 		{name: "alert", args: "test", line: "try whether alerts arrive", long: alertLong, setting: true, run: runAlert},
 		{name: "key", args: "create | list | revoke ID", line: "look after the keys of the HTTP API", long: keyLong, setting: true, flags: keyFlags, run: runKey},
 		{name: "template", args: "list | put FILE | show|preview|test|archive ID | use ID VERSION", line: "look after mails that are written once", long: templateLong, setting: true, flags: templateFlags, run: runTemplate},

@@ -28,7 +28,7 @@ func (e *engine) openHashes(ctx context.Context) error {
 			follower := &ingest.HashFollower{
 				Lister: ingest.Lister{
 					List: hashes, Place: len(e.lists), Leases: e.leases, Store: e.store, Clock: e.clock,
-					Log: e.log.With("hashes", hashes.Name(), "redis", url), Stats: e.stats, AcceptGaps: e.config.AcceptGaps,
+					Log: e.log.With("hashes", hashes.Name(), "redis", url), Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps,
 				},
 				Template: template, Group: group,
 			}

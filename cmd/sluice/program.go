@@ -232,6 +232,23 @@ func (p *Program) Warnings() (all []string) {
 	return all
 }
 
+// Margin returns how far back the logs that it stores keep what is stored, the
+// least of all.
+func (p *Program) Margin() (covered time.Duration, known bool) {
+	p.mu.Lock()
+	e := p.engine
+	p.mu.Unlock()
+	if e == nil {
+		return 0, false
+	}
+	for _, c := range e.stats.Margins() {
+		if !known || c < covered {
+			covered, known = c, true
+		}
+	}
+	return covered, known
+}
+
 // Stats returns the engine's counters; none while it does not run.
 func (p *Program) Stats() api.Stats {
 	p.mu.Lock()

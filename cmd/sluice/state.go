@@ -80,6 +80,7 @@ func (e *engine) snapshot() api.Stats {
 		Names:      e.stats.Names(),
 		Leases:     status.Held,
 		Processes:  status.Live,
+		Margins:    e.stats.Margins(),
 	}
 	e.snapshotTimes(&s)
 	e.snapshotLedger(&s)

@@ -256,7 +256,7 @@ func (e *engine) openList(ctx context.Context, i int) error {
 	e.lists = append(e.lists, list)
 	lister := ingest.Lister{
 		List: list, Place: i, Leases: e.leases, Store: e.store, Clock: e.clock,
-		Log: e.log.With("list", cfg.Name), Stats: e.stats, AcceptGaps: e.config.AcceptGaps,
+		Log: e.log.With("list", cfg.Name), Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps,
 	}
 	if cfg.Table == "" {
 		options := ingest.EventOptions{Dedupe: cfg.Dedupe, App: cfg.AppID}
@@ -278,7 +278,7 @@ func (e *engine) openList(ctx context.Context, i int) error {
 
 // storeFollower returns what stores the logs.
 func (e *engine) storeFollower() *ingest.StoreFollower {
-	return &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store, Clock: e.clock, Log: e.log, Stats: e.stats, AcceptGaps: e.config.AcceptGaps, Queue: e.sending.queuer}
+	return &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store, Clock: e.clock, Log: e.log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps, MarginBytes: e.config.LogMarginMB << 20, Queue: e.sending.queuer}
 }
 
 // keeper returns what makes the days of events and removes what is too old.

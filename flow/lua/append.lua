@@ -4,22 +4,26 @@
 -- Keys:    of each log: log (stream), sources (hash)
 -- Args:    1 source; of each log: its seq before this batch ('' for none), its
 --          seq now, batch
--- Returns: of each log: {1, id, entries in the log} written; {0, id, entries}
+-- Returns: of each log: {1, id, entries in the log that are not applied} written; {0, id, entries}
 --          it was already; {-1, seq} the source stands at another seq; or the
 --          error
 local source = ARGV[1]
 
+local function entries(log, applied)
+  return math.max(0, redis.call('XLEN', log) - tonumber(applied or '0'))
+end
+
 local function append(log, sources, before, now, batch)
-  local stands = redis.call('HMGET', sources, source, '@tail')
+  local stands = redis.call('HMGET', sources, source, '@tail', '@applied')
   local seq, id = string.match(stands[1] or '', '^(.-)|(.*)$')
   seq = seq or ''
   if seq ~= before then
-    if seq == now then return {0, id, redis.call('XLEN', log)} end
+    if seq == now then return {0, id, entries(log, stands[3])} end
     return {-1, seq}
   end
   id = redis.call('XADD', log, '*', 'prev', stands[2] or '0-0', 'batch', batch)
   redis.call('HSET', sources, '@tail', id, source, now .. '|' .. id)
-  return {1, id, redis.call('XLEN', log)}
+  return {1, id, entries(log, stands[3])}
 end
 
 local answers = {}

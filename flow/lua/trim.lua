@@ -1,27 +1,38 @@
 #!lua flags=allow-oom
--- Removes the entries of a log that every holder has applied, but none that a
--- backup has not copied yet.
--- Keys:    1 lease, 2 log (stream), 3 hold (string, a position; none: nobody copies)
--- Args:    1 token of the lease, 2 an id, 3 how many entries up to it to keep;
---          0: it is the oldest to keep
+-- Notes how many of a log's entries are applied and still there, and removes
+-- those before one, but none that a backup has not copied yet.
+-- Keys:    1 lease, 2 log (stream), 3 hold (string, a position; none: nobody
+--          copies), 4 sources (hash), 5 removed (list): counts that say how much
+--          a gap has lost, one for ten seconds, 1000 at most
+-- Args:    1 token of the lease, 2 id of the oldest entry to keep, '' for all,
+--          3 how many are applied before any is removed; '' if nobody has counted
 -- Returns: entries removed
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return redis.error_reply('LEASE of the log is held by another process')
 end
-local keep, margin = ARGV[2], tonumber(ARGV[3])
-if margin > 0 then
-  local newest = redis.call('XREVRANGE', KEYS[2], keep, '-', 'COUNT', margin)
-  if #newest < margin then return 0 end
-  keep = newest[margin][1]
-end
-local hold = redis.call('GET', KEYS[3])
-if hold then
-  local function halves(id)
-    local major, minor = string.match(id, '^(%d+)-(%d+)$')
-    return tonumber(major), tonumber(minor)
+local keep, removed = ARGV[2], 0
+if keep ~= '' then
+  local hold = redis.call('GET', KEYS[3])
+  if hold then
+    local function halves(id)
+      local major, minor = string.match(id, '^(%d+)-(%d+)$')
+      return tonumber(major), tonumber(minor)
+    end
+    local keep_major, keep_minor = halves(keep)
+    local hold_major, hold_minor = halves(hold)
+    if hold_major < keep_major or (hold_major == keep_major and hold_minor < keep_minor) then keep = hold end
   end
-  local keep_major, keep_minor = halves(keep)
-  local hold_major, hold_minor = halves(hold)
-  if hold_major < keep_major or (hold_major == keep_major and hold_minor < keep_minor) then keep = hold end
+  removed = redis.call('XTRIM', KEYS[2], 'MINID', '=', keep)
 end
-return redis.call('XTRIM', KEYS[2], 'MINID', '=', keep)
+if removed > 0 then
+  local all = redis.call('HINCRBY', KEYS[4], '@removed', removed)
+  local last = redis.call('LINDEX', KEYS[5], -1)
+  if not last or tonumber(string.match(keep, '^%d+')) >= tonumber(string.match(last, '^%d+')) + 10000 then
+    redis.call('RPUSH', KEYS[5], keep .. ' ' .. string.format('%.0f', all))
+    redis.call('LTRIM', KEYS[5], -1000, -1)
+  end
+end
+if ARGV[3] ~= '' then
+  redis.call('HSET', KEYS[4], '@applied', string.format('%.0f', math.max(0, ARGV[3] - removed)))
+end
+return removed

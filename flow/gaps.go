@@ -1,0 +1,165 @@
+package flow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"sluice"
+)
+
+// Gap is one at which a follower stands still.
+type Gap struct {
+	What        string          `json:"-"` // as in GapError
+	Cursor      sluice.Position `json:"-"`
+	Start       sluice.Position `json:"-"`
+	SinceMillis int64           `json:"since"`
+	Lost        Lost            `json:"lost"`
+}
+
+// Lost is how many entries lie in a gap of a log.
+type Lost struct {
+	Entries int64 `json:"entries"`
+	Known   bool  `json:"known"`
+	About   bool  `json:"about,omitempty"` // the cursor is from before the oldest count
+}
+
+// String says how many in words.
+func (n Lost) String() string {
+	switch {
+	case !n.Known:
+		return "nobody knows how many entries"
+	case n.About:
+		return fmt.Sprintf("about %d entries", n.Entries)
+	}
+	return fmt.Sprintf("%d entries at most", n.Entries)
+}
+
+// Gaps is where followers say at which gaps they stand still, and learn that
+// somebody has accepted what is lost: a hash in the main Redis.
+type Gaps struct{ Redis *Redis }
+
+const acceptedBefore = "accepted " // before what it is
+
+func (g *Gap) span() string { return g.Cursor.String() + " " + g.Start.String() }
+
+// Tell says that somebody stands still, and reports whether that gap, and no other
+// in its place, has been accepted.
+func (g Gaps) Tell(ctx context.Context, gap *Gap) (accepted bool, err error) {
+	text, err := json.Marshal(gap)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := g.Redis.client
+	answers := c.DoMulti(ctx, c.B().Hset().Key(gapsKey()).FieldValue().FieldValue(gap.What, gap.span()+" "+string(text)).Build(),
+		c.B().Hget().Key(gapsKey()).Field(acceptedBefore+gap.What).Build())
+	if err := answers[0].Error(); err != nil {
+		return false, g.Redis.wrap("say that something is missing", err)
+	}
+	span, err := answers[1].ToString()
+	if rueidis.IsRedisNil(err) {
+		return false, nil
+	}
+	return span == gap.span(), g.Redis.wrap("ask whether a gap is accepted", err)
+}
+
+// Accepted reports whether any of some gaps has been accepted.
+func (g Gaps) Accepted(ctx context.Context, gaps []*GapError) (bool, error) {
+	fields, err := answer(ctx, g.Redis.client, g.Redis.client.B().Hgetall().Key(gapsKey()).Build(), rueidis.RedisResult.AsStrMap)
+	if err != nil {
+		return false, g.Redis.wrap("ask whether a gap is accepted", err)
+	}
+	return slices.ContainsFunc(gaps, func(e *GapError) bool {
+		at := Gap{Cursor: e.Cursor, Start: e.Start}
+		return fields[acceptedBefore+e.What] == at.span()
+	}), nil
+}
+
+// Over forgets a gap: its follower has gone on.
+func (g Gaps) Over(ctx context.Context, what string) error {
+	c := g.Redis.client
+	_, err := answer(ctx, c, c.B().Hdel().Key(gapsKey()).Field(what, acceptedBefore+what).Build(), rueidis.RedisResult.AsInt64)
+	return g.Redis.wrap("forget a gap", err)
+}
+
+// List returns the gaps at which somebody stands still, by what they are in.
+func (g Gaps) List(ctx context.Context) (all []Gap, err error) {
+	c := g.Redis.client
+	fields, err := answer(ctx, c, c.B().Hgetall().Key(gapsKey()).Build(), rueidis.RedisResult.AsStrMap)
+	if err != nil {
+		return nil, g.Redis.wrap("read the gaps", err)
+	}
+	for what, text := range fields {
+		if strings.HasPrefix(what, acceptedBefore) {
+			continue
+		}
+		gap := Gap{What: what}
+		words := strings.SplitN(text, " ", 3)
+		if len(words) != 3 {
+			return nil, fmt.Errorf("read the gap of %s: %q is none", what, text)
+		}
+		if gap.Cursor, err = sluice.ParsePosition(words[0]); err == nil {
+			gap.Start, err = sluice.ParsePosition(words[1])
+		}
+		if err == nil {
+			err = json.Unmarshal([]byte(words[2]), &gap)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the gap of %s: %w", what, err)
+		}
+		all = append(all, gap)
+	}
+	slices.SortFunc(all, func(a, b Gap) int { return strings.Compare(a.What, b.What) })
+	return all, nil
+}
+
+// Accept says that what is missing is lost: who stands still goes on behind it.
+func (g Gaps) Accept(ctx context.Context, gap *Gap) error {
+	c := g.Redis.client
+	_, err := answer(ctx, c, c.B().Hset().Key(gapsKey()).FieldValue().FieldValue(acceptedBefore+gap.What, gap.span()).Build(), rueidis.RedisResult.AsInt64)
+	return g.Redis.wrap("accept a gap", err)
+}
+
+// Lost returns how many entries behind a cursor the log had, applied and removed
+// since. It is counted when entries are removed (trim.lua).
+func (l *Log) Lost(ctx context.Context, cursor sluice.Position) (n Lost, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c, p := l.redis.client, l.partition
+	answers := c.DoMulti(ctx, c.B().Hget().Key(p.sourcesKey()).Field(removedField).Build(), c.B().Lrange().Key(p.removedKey()).Start(0).Stop(-1).Build())
+	all, err := answers[0].AsInt64()
+	if rueidis.IsRedisNil(err) {
+		return n, nil
+	}
+	if err != nil {
+		return n, l.redis.wrap("count what a log has lost", err)
+	}
+	counts, err := answers[1].AsStrSlice()
+	if err != nil {
+		return n, l.redis.wrap("count what a log has lost", err)
+	}
+	n = Lost{Entries: all, Known: len(counts) > 0, About: true}
+	for _, text := range counts {
+		id, count, _ := strings.Cut(text, " ")
+		at, err := sluice.ParsePosition(id)
+		if err != nil {
+			return Lost{}, fmt.Errorf("count what the log of partition %d has lost: %w", p.Number, err)
+		}
+		before, err := strconv.ParseInt(count, 10, 64)
+		if err != nil {
+			return Lost{}, fmt.Errorf("count what the log of partition %d has lost: %q is no number", p.Number, count)
+		}
+		if cursor.Before(at) {
+			break
+		}
+		n.Entries, n.About = all-before, false
+	}
+	return n, nil
+}

@@ -1,0 +1,97 @@
+package flow
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"sluice"
+)
+
+// Applied entries stay in a log for a while: a database that fails over to a
+// replica which lagged takes the cursor back, and what follows it is read again.
+// They are no backlog; so whoever applies a log says how many there are.
+
+// appliedField is the field of the sources that holds how many of the log's
+// entries are applied.
+const appliedField = "@applied"
+
+// A read of a log's applied end asks for leastStretch entries first, then for as
+// many as let expect stretchBytes, mostStretch at most.
+const (
+	leastStretch = 4
+	mostStretch  = 1000
+	stretchBytes = 1 << 20
+)
+
+// removedField is the field of the sources that holds how many entries have been
+// removed from the log.
+const removedField = "@removed"
+
+// Stretch is some entries of a log that follow each other.
+type Stretch struct {
+	First, Last sluice.Position
+	Entries     int
+	Bytes       int // of their batches
+}
+
+// Applied returns what the log holds up to a cursor, newest first, and at most so
+// many bytes and a read more; whole: that is all of it.
+func (l *Log) Applied(ctx context.Context, cursor sluice.Position, mostBytes int) (all []Stretch, whole bool, err error) {
+	c, end, count := l.redis.client, cursor.String(), int64(leastStretch)
+	for bytes := 0; bytes < mostBytes; {
+		command := c.B().Xrevrange().Key(l.partition.logKey()).End(end).Start("-").Count(count).Build()
+		entries, err := answer(ctx, c, command, rueidis.RedisResult.AsXRange)
+		if err != nil {
+			return nil, false, l.redis.wrap("read what of a log is applied", err)
+		}
+		if len(entries) == 0 {
+			return all, true, nil
+		}
+		s := Stretch{Entries: len(entries)}
+		for _, entry := range entries {
+			s.Bytes += len(entry.FieldValues["batch"])
+		}
+		if s.Last, err = sluice.ParsePosition(entries[0].ID); err != nil {
+			return nil, false, err
+		}
+		if s.First, err = sluice.ParsePosition(entries[len(entries)-1].ID); err != nil {
+			return nil, false, err
+		}
+		all, bytes = append(all, s), bytes+s.Bytes
+		count = int64(min(max(leastStretch, stretchBytes*s.Entries/max(1, s.Bytes)), mostStretch))
+		end = "(" + entries[len(entries)-1].ID
+	}
+	return all, false, nil
+}
+
+// Settle notes how many of the log's entries are applied, and removes those of
+// them that are before keep; zero: none. The lease must be held.
+func (l *Log) Settle(ctx context.Context, lease *Lease, keep sluice.Position, applied int) (removed int64, err error) {
+	return l.trim(ctx, lease, keep, strconv.Itoa(applied))
+}
+
+func (l *Log) trim(ctx context.Context, lease *Lease, keep sluice.Position, applied string) (int64, error) {
+	id := ""
+	if !keep.IsZero() {
+		id = keep.String()
+	}
+	p := l.partition
+	return l.redis.callInt(ctx, "trim a log", "trim", []string{lease.key, p.logKey(), p.holdKey(), p.sourcesKey(), p.removedKey()}, []string{lease.token, id, applied})
+}
+
+// MemoryPercent returns how much of its memory the log's Redis uses; 0: it has no
+// bound.
+func (l *Log) MemoryPercent(ctx context.Context) (int, error) {
+	info, err := l.redis.Info(ctx, "memory")
+	if err != nil {
+		return 0, err
+	}
+	most, _ := strconv.ParseInt(info["maxmemory"], 10, 64)
+	used, _ := strconv.ParseInt(info["used_memory"], 10, 64)
+	if most <= 0 {
+		return 0, nil
+	}
+	return int(100 * used / most), nil
+}

@@ -1,0 +1,273 @@
+package ingest_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+)
+
+// tables are the tables of the bed's database.
+func (b *bed) tables() []string {
+	b.Helper()
+	if b.dialect == "sqlite" {
+		return b.query("SELECT name FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+	}
+	return b.query("SELECT table_name FROM information_schema.tables WHERE table_schema = database()")
+}
+
+// putBack keeps what the database has now, and returns what puts it back, in one
+// transaction, whoever works with it: a failover to a replica that lagged is no
+// more than that for whoever is connected anew.
+func (b *bed) putBack() func() {
+	b.Helper()
+	conn, err := b.db.Conn(b.Context())
+	b.must(err)
+	b.Cleanup(func() { _ = conn.Close() })
+	do := func(statement string) {
+		b.Helper()
+		if _, err := conn.ExecContext(b.Context(), statement); err != nil {
+			b.Fatalf("%s: %v", statement, err)
+		}
+	}
+	tables := b.tables()
+	if b.dialect == "sqlite" {
+		do(fmt.Sprintf("ATTACH '%s' AS kept", filepath.Join(b.TempDir(), "kept.db")))
+	} else {
+		do("CREATE DATABASE kept_" + strings.ReplaceAll(b.query("SELECT database()")[0], "-", "_"))
+	}
+	kept := func(table string) string {
+		if b.dialect == "sqlite" {
+			return "kept." + table
+		}
+		return "kept_" + b.query("SELECT database()")[0] + "." + table
+	}
+	for _, table := range tables {
+		do("CREATE TABLE " + kept(table) + " AS SELECT * FROM " + table)
+	}
+	return func() {
+		b.Helper()
+		b.eventually("the database is put back", func() bool {
+			begin := "BEGIN"
+			if b.dialect == "sqlite" {
+				begin = "BEGIN IMMEDIATE"
+			}
+			statements := []string{begin}
+			for _, table := range tables {
+				statements = append(statements, "DELETE FROM "+table, "INSERT INTO "+table+" SELECT * FROM "+kept(table))
+			}
+			for _, statement := range append(statements, "COMMIT") {
+				if _, err := conn.ExecContext(b.Context(), statement); err != nil { // a deadlock with who is at work
+					b.Logf("%s: %v", statement, err)
+					do("ROLLBACK")
+					return false
+				}
+			}
+			return true
+		})
+	}
+}
+
+// TestADatabaseThatGoesBackIsNoGap: what was applied since is read again, while the
+// program runs under load, or when it is started anew: nothing is lost, nothing is
+// there twice, and no gap is met.
+func TestADatabaseThatGoesBackIsNoGap(t *testing.T) {
+	for _, running := range []bool{true, false} {
+		t.Run(map[bool]string{true: "running", false: "restarted"}[running], func(t *testing.T) {
+			onEach(t, func(b *bed) {
+				e := start(b, setup{})
+				var written atomic.Int64
+				load := func(source string, rounds int, stop func() bool) {
+					for round := 0; round < rounds && !stop(); round++ {
+						for p := range testPartitions {
+							if _, err := e.logs[p].Append(b.Context(), source, before(round), after(round), named(fmt.Sprint(source, round)), false); err != nil {
+								b.Error(err)
+								return
+							}
+							written.Add(1)
+						}
+					}
+				}
+				never := func() bool { return false }
+				load("first", 10, never)
+				b.awaitSum("events", int(written.Load()))
+				putBack := b.putBack()
+				load("second", 50, never)
+				b.awaitSum("events", int(written.Load()))
+				b.eventually("what is applied is no backlog", func() bool {
+					n, err := e.logs[0].Entries(b.Context())
+					return err == nil && n == 0
+				})
+				if !running {
+					e.stop()
+					putBack()
+					e = start(b, setup{})
+				} else {
+					var loading sync.WaitGroup
+					var over atomic.Bool
+					loading.Go(func() { load("third", 1_000_000, over.Load) })
+					putBack()
+					b.eventually("it has noticed", func() bool { return e.log.has("follower starts over", "follower=store") })
+					over.Store(true)
+					loading.Wait()
+				}
+				load("last", 5, never)
+				b.eventually("all is there", func() bool { return b.count("events") >= int(written.Load()) })
+				e.stop()
+				b.checkCounts("events", int(written.Load()), 0)
+				if e.log.has("gap") {
+					b.Error("it speaks of a gap")
+				}
+			})
+		})
+	}
+}
+
+func before(round int) string {
+	if round == 0 {
+		return ""
+	}
+	return after(round - 1)
+}
+
+func after(round int) string { return fmt.Sprint(round + 1) }
+
+// TestTheMarginIsBounded: more than there is room for is not kept, and what is
+// covered says so.
+func TestTheMarginIsBounded(t *testing.T) {
+	b := newBed(t, "sqlite")
+	e := start(b, setup{partitions: 1})
+	entry := named(strings.Repeat("x", 200), strings.Repeat("y", 200), strings.Repeat("z", 200))
+	const entries = 40_000 // 24 MB, of which 16 are kept
+	source := 0
+	var bytes int
+	for range entries / 1000 {
+		batches := make([][]byte, 10)
+		for i := range batches {
+			big := append([]byte(nil), entry...)
+			for range 99 {
+				big = append(big, entry[1:]...)
+			}
+			batches[i], bytes = big, bytes+len(big)
+		}
+		source++
+		e.write(0, fmt.Sprint(source), batches...)
+	}
+	b.eventually("all is applied, and what is too much has gone", func() bool {
+		n, err := e.logs[0].Entries(b.Context())
+		return err == nil && n == 0 && b.count("events") > 0
+	})
+	last, err := e.logs[0].Last(b.Context())
+	b.must(err)
+	kept, _, err := e.logs[0].Applied(b.Context(), last, 1<<30)
+	b.must(err)
+	var all flow.Stretch
+	for _, s := range kept {
+		all.Bytes += s.Bytes
+	}
+	if all.Bytes > 16<<20 || all.Bytes < 8<<20 || bytes < 20<<20 {
+		b.Errorf("%d bytes of %d are kept; want nearly 16 MiB", all.Bytes, bytes)
+	}
+	if covers := e.stats.Margins(); len(covers) != 1 || covers[0] > 59e9 {
+		b.Errorf("covered are %v; want less than a minute", covers)
+	}
+	e.stop()
+}
+
+// TestAGapIsAcceptedWhileItRuns: what stands still is listed with what is lost, and
+// goes on when that is accepted, without a restart; another gap is another matter.
+func TestAGapIsAcceptedWhileItRuns(t *testing.T) {
+	b := newBed(t, "sqlite")
+	makeTarget(b)
+	list := tableList("")
+	list.name = "rows"
+	for chunk := 1; chunk <= 3; chunk++ {
+		b.hold("rows", chunk, fmt.Sprintf(`{"id":%d}`, chunk))
+	}
+	b.do("DEL", "sluice:{rows}:list:rows:held:2")
+	e := newEngine(b, setup{lists: []listSetup{list}})
+	at := e.write(1, "test", named("1"), named("2"), named("3"), named("4"))
+	b.do("XTRIM", b.logKey(1), "MINID", at[2].String())
+	sources := strings.TrimSuffix(b.logKey(1), "log") + "sources"
+	b.do("HSET", sources, "@removed", "2")
+	b.do("RPUSH", strings.TrimSuffix(b.logKey(1), "log")+"removed", at[2].String()+" 2")
+	e.run()
+	gaps := flow.Gaps{Redis: e.redis}
+	var found []flow.Gap
+	b.eventually("both are listed", func() bool {
+		var err error
+		found, err = gaps.List(b.Context())
+		b.must(err)
+		return len(found) == 2
+	})
+	if g := found[1]; g.What != "log of partition 1" || g.Start != at[1] || g.Lost.String() != "about 2 entries" {
+		t.Errorf("listed: %+v, %s", g, g.Lost)
+	}
+	other := found[1]
+	other.Start.Major++
+	b.must(gaps.Accept(b.Context(), &other)) // of another gap, which is not there
+	e.write(0, "other", named("5"))
+	b.awaitSum("events", 1)
+	if found, err := gaps.List(b.Context()); err != nil || len(found) != 2 {
+		t.Fatalf("%+v, %v; want both to stand still", found, err)
+	}
+	for i := range found {
+		b.must(gaps.Accept(b.Context(), &found[i]))
+	}
+	b.awaitSum("events", 3)
+	b.eventually("the list goes on", func() bool { return b.count("target") == 2 })
+	b.eventually("nothing is listed any more", func() bool {
+		found, err := gaps.List(b.Context())
+		return err == nil && len(found) == 0
+	})
+	e.stop()
+	b.checkCounts("events", 3, 0)
+	if !e.log.has("gap accepted", "partition=1", "about 2 entries") {
+		t.Error("it is not told how much is lost")
+	}
+}
+
+// TestWhatIsLostIsCounted: of what was applied and removed, behind a cursor.
+func TestWhatIsLostIsCounted(t *testing.T) {
+	b := newBed(t, "sqlite")
+	e := newEngine(b, setup{partitions: 1})
+	var at []sluice.Position
+	for i := range 4 { // ten seconds apart, as their ids go
+		_, err := e.logs[0].Raise(b.Context(), sluice.Position{Major: uint64(time.Now().Add(time.Hour).UnixMilli() + int64(i)*10_000)})
+		b.must(err)
+		at = append(at, e.write(0, fmt.Sprint("s", i), named("a"), named("b"))...)
+	}
+	leases := flow.NewLeases(e.redis, e.store, slog.New(slog.DiscardHandler))
+	leases.AddPartitions("test", e.redis, flow.Partitions(1))
+	ctx, stop := context.WithCancel(b.Context())
+	var leasing sync.WaitGroup
+	leasing.Go(func() { _ = leases.Run(ctx) })
+	defer leasing.Wait()
+	defer stop()
+	var lease *flow.Lease
+	b.eventually("the lease is held", func() bool {
+		held, _ := leases.Held("test")
+		lease = held[0]
+		return lease != nil
+	})
+	if lost, err := e.logs[0].Lost(b.Context(), at[0]); err != nil || lost.Known {
+		t.Errorf("before anything was removed: %s, %v", lost, err)
+	}
+	for _, keep := range []int{2, 4, 6} {
+		_, err := e.logs[0].Trim(b.Context(), lease, at[keep])
+		b.must(err)
+	}
+	for cursor, want := range map[int]string{0: "about 10 entries", 2: "6 entries at most", 3: "6 entries at most", 4: "3 entries at most", 6: "0 entries at most"} {
+		if lost, err := e.logs[0].Lost(b.Context(), at[cursor]); err != nil || lost.String() != want {
+			t.Errorf("behind entry %d: %s, %v; want %s", cursor, lost, err, want)
+		}
+	}
+}
