@@ -43,6 +43,7 @@ const (
 	CodeUnauthorized Code = "unauthorized"
 	CodeForbidden    Code = "forbidden"
 	CodeNotFound     Code = "not_found"
+	CodeConflict     Code = "conflict"
 	CodeTooLarge     Code = "too_large"
 	CodeTooFast      Code = "too_fast"
 	CodeUnavailable  Code = "unavailable"

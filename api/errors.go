@@ -41,6 +41,8 @@ func statusOf(code sluice.Code) int {
 		return http.StatusForbidden
 	case sluice.CodeNotFound:
 		return http.StatusNotFound
+	case sluice.CodeConflict:
+		return http.StatusConflict
 	case sluice.CodeTooLarge:
 		return http.StatusRequestEntityTooLarge
 	case sluice.CodeTooFast:

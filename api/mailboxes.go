@@ -8,6 +8,7 @@ import (
 	"net/mail"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"sluice"
 	"sluice/key"
@@ -22,6 +23,7 @@ const (
 	mailboxPage    = 20 // mails of an answer
 	maxMailboxPage = 100
 	maxSubject     = 1000 // bytes
+	maxMailboxTo   = 320  // characters
 )
 
 // Mailboxes are the mails that are kept in this process. A sinkbox.Box is one.
@@ -76,7 +78,11 @@ func (s *Server) listMailboxes(_ http.ResponseWriter, r *http.Request, box Mailb
 		}
 	}
 	page := MailboxPage{Mails: []MailboxMail{}}
-	for _, k := range box.Mails(query.Get("to"), before, int(limit)+1) {
+	to := query.Get("to")
+	if utf8.RuneCountInString(to) > maxMailboxTo {
+		return 0, nil, refusal(sluice.CodeInvalid, "to has more than %d characters, want an address", maxMailboxTo)
+	}
+	for _, k := range box.Mails(to, before, int(limit)+1) {
 		if len(page.Mails) == int(limit) {
 			page.Next = page.Mails[limit-1].Number
 			break

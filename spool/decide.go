@@ -79,7 +79,7 @@ func (d *Decider) Decide(ctx context.Context, send string, what Decision, by, no
 	case DecideAgain:
 		o.State, o.DueMillis = sluice.SendInDoubt, now
 		if kept[0] == nil {
-			return row, false, invalid("send %s cannot be sent again: what it says is not kept any more, or never was; hand the message in anew, and decide sent or give_up about this one", send)
+			return row, false, conflict("send %s cannot be sent again: what it says is not kept any more, or never was; hand the message in anew, and decide sent or give_up about this one", send)
 		}
 	default:
 		return row, false, invalid("decision %.32q is none of %v", what, Decisions)
@@ -108,6 +108,11 @@ func invalid(format string, args ...any) error {
 	return &sluice.Error{Code: sluice.CodeInvalid, Index: -1, Message: fmt.Sprintf(format, args...)}
 }
 
+// conflict refuses a decision that is well formed, but not about what the send is now.
+func conflict(format string, args ...any) error {
+	return &sluice.Error{Code: sluice.CodeConflict, Index: -1, Message: fmt.Sprintf(format, args...)}
+}
+
 // find returns the row of a send, and how many its message has.
 func (d *Decider) find(ctx context.Context, send string) (row sluice.SendRow, recipients int, err error) {
 	message, number, ok := sluice.ParseSendID(send)
@@ -131,9 +136,9 @@ func (d *Decider) look(ctx context.Context, send string) (row sluice.SendRow, re
 	switch {
 	case err != nil:
 	case row.State != sluice.SendInDoubt:
-		err = invalid("send %s is not in doubt, it is %s", send, row.State)
+		err = conflict("send %s is not in doubt, it is %s", send, row.State)
 	case row.DueMillis != 0:
-		err = invalid("send %s is attempted once more by itself at %s; decide when that has left it in doubt", send, time.UnixMilli(row.DueMillis).UTC().Format(time.RFC3339))
+		err = conflict("send %s is attempted once more by itself at %s; decide when that has left it in doubt", send, time.UnixMilli(row.DueMillis).UTC().Format(time.RFC3339))
 	case row.Partition < 0 || row.Partition >= len(d.Lanes):
 		err = fmt.Errorf("send %s is in partition %d of %d", send, row.Partition, len(d.Lanes))
 	}
@@ -156,7 +161,7 @@ func (d *Decider) await(ctx context.Context, send string, before sluice.SendRow,
 			case recorded && !tooLate:
 				return row, true, nil
 			case recorded || !row.Undecided(o.Attempts): // one that sends nothing again has no line
-				return row, true, invalid("somebody else, or evidence, was faster: send %s %s", send, stands(&row))
+				return row, true, conflict("somebody else, or evidence, was faster: send %s %s", send, stands(&row))
 			}
 		}
 		select {

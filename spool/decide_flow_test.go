@@ -106,7 +106,7 @@ func TestDecisionsAboutDoubts(t *testing.T) {
 	refused := func(send, want string) {
 		t.Helper()
 		_, _, err := d.Decide(t.Context(), send, spool.DecideAgain, "ann", "")
-		if e, ok := errors.AsType[*sluice.Error](err); !ok || !strings.Contains(e.Message, want) {
+		if e, ok := errors.AsType[*sluice.Error](err); !ok || e.Code != sluice.CodeConflict || !strings.Contains(e.Message, want) {
 			t.Errorf("%s: %v, want %q", send, err, want)
 		}
 	}
