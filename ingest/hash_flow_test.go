@@ -231,8 +231,9 @@ func TestAServerAwayHoldsUpNoOther(t *testing.T) {
 	b.must(c.count(2, "app", "meanwhile", 2, 1))
 	c.awaitCounts()
 	b.must(c.servers[1].Restart(t.Context()))
-	b.eventually("it is back", func() bool { return c.count(1, "app", "after", 3, 1) == nil })
-	b.must(c.count(1, "app", "after", 3, 1))
+	for range 2 { // a second connection of the client may still be the dead one
+		b.eventually("it is back", func() bool { return c.count(1, "app", "after", 3, 1) == nil })
+	}
 	c.awaitCounts()
 }
 

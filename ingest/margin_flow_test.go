@@ -145,15 +145,15 @@ func after(round int) string { return fmt.Sprint(round + 1) }
 func TestTheMarginIsBounded(t *testing.T) {
 	b := newBed(t, "sqlite")
 	e := start(b, setup{partitions: 1})
-	entry := named(strings.Repeat("x", 200), strings.Repeat("y", 200), strings.Repeat("z", 200))
-	const entries = 40_000 // 24 MB, of which 16 are kept
+	entry := sluice.AppendEvent(sluice.NewBatch(64), &sluice.Event{Kind: sluice.KindCustom, TimeMillis: 1700000000000, Name: "wide", Properties: `{"text":"` + strings.Repeat("x", 6000) + `"}`})
+	const entries = 4_000 // 24 MB, of which 16 are kept
 	source := 0
 	var bytes int
-	for range entries / 1000 {
+	for range entries / 100 {
 		batches := make([][]byte, 10)
 		for i := range batches {
 			big := append([]byte(nil), entry...)
-			for range 99 {
+			for range 9 {
 				big = append(big, entry[1:]...)
 			}
 			batches[i], bytes = big, bytes+len(big)
