@@ -17,7 +17,7 @@ type standardTable struct {
 	held bool
 }
 
-// standardTables is the one list of our tables. schema_version is no part of a
+// standardTables is the one list of our tables. schema_version and schema_readable are no part of a
 // dump: a restore has the schema of the program that does it. A migration that
 // adds a table or a column enters it here; a test compares the list with what
 // the migrations have made.
