@@ -24,6 +24,8 @@ const (
 	maxMailboxPage = 100
 	maxSubject     = 1000 // bytes
 	maxMailboxTo   = 320  // characters
+
+	maxExactNumber = 1<<53 - 1 // beyond it JSON's numbers are not exact in every client
 )
 
 // Mailboxes are the mails that are kept in this process. A sinkbox.Box is one.
@@ -68,7 +70,7 @@ func (s *Server) listMailboxes(_ http.ResponseWriter, r *http.Request, box Mailb
 	}
 	before, limit := int64(0), int64(mailboxPage)
 	if text := query.Get("before"); text != "" {
-		if before, err = strconv.ParseInt(text, 10, 64); err != nil || before < 1 {
+		if before, err = strconv.ParseInt(text, 10, 64); err != nil || before < 1 || before > maxExactNumber {
 			return 0, nil, refusal(sluice.CodeInvalid, "before is %.32q, want the number of a mail, from 1", text)
 		}
 	}

@@ -103,16 +103,16 @@ func TestDecisionsAboutDoubts(t *testing.T) {
 	if len(bodies) != 0 {
 		t.Errorf("%d bodies are left", len(bodies))
 	}
-	refused := func(send, want string) {
+	refused := func(send string, code sluice.Code, want string) {
 		t.Helper()
 		_, _, err := d.Decide(t.Context(), send, spool.DecideAgain, "ann", "")
-		if e, ok := errors.AsType[*sluice.Error](err); !ok || e.Code != sluice.CodeConflict || !strings.Contains(e.Message, want) {
+		if e, ok := errors.AsType[*sluice.Error](err); !ok || e.Code != code || !strings.Contains(e.Message, want) {
 			t.Errorf("%s: %v, want %q", send, err, want)
 		}
 	}
-	refused(sends[0], "is not in doubt, it is sent")
-	refused(strings.Repeat("0", 32)+".0", "there is no send")
-	refused("nonsense", "there is no send")
+	refused(sends[0], sluice.CodeConflict, "is not in doubt, it is sent")
+	refused(strings.Repeat("0", 32)+".0", sluice.CodeNotFound, "there is no send")
+	refused("nonsense", sluice.CodeNotFound, "there is no send")
 }
 
 // TestDoubtsThatSettleThemselves: one that is attempted once more by itself is not
@@ -197,7 +197,7 @@ func TestOneOfTwoDecisionsHolds(t *testing.T) {
 		if errs[i][0] != nil {
 			winner = 1
 		}
-		if e, ok := errors.AsType[*sluice.Error](errs[i][1-winner]); errs[i][winner] != nil || !ok || e.Code != sluice.CodeInvalid {
+		if e, ok := errors.AsType[*sluice.Error](errs[i][1-winner]); errs[i][winner] != nil || !ok || e.Code != sluice.CodeConflict {
 			t.Errorf("%v: %v and %v; want one that holds, and one that is told so", pair, errs[i][0], errs[i][1])
 		}
 		times, state := 1, sluice.SendSent

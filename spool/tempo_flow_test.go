@@ -98,9 +98,11 @@ func TestUrgentMailBySlowRelay(t *testing.T) {
 		return true
 	})
 	var took []time.Duration
+	timed.mu.Lock()
 	for to, at := range handed {
 		took = append(took, timed.sent[to].Sub(at))
 	}
+	timed.mu.Unlock()
 	slices.Sort(took)
 	t.Logf("a reply takes %v: %d urgent mails left within %v (p50), %v (p99)", *slowReply, len(took), took[len(took)/2], took[len(took)-1])
 	if *slowReply >= time.Second && took[len(took)-1] > 3**slowReply {

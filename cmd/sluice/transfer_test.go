@@ -198,9 +198,19 @@ func TestRestoreOneUnderTheOther(t *testing.T) {
 	file := filepath.Join(dir, "b.tar")
 	mustRun(t, dir, "backup", file)
 	last := 100
-	for range 16 { // many batches: the logs are trimmed behind the backup
+	for range 16 {
 		store(last, 20)
 		last += 20
+	}
+	redis := s.redis(t)
+	keys, err := redis.Do(t.Context(), redis.B().Keys().Pattern("sluice:{p*}:log").Build()).AsStrSlice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys { // as if the minute had passed for which they keep what is stored
+		if err := redis.Do(t.Context(), redis.B().Xtrim().Key(key).Maxlen().Threshold("8").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if code := s.stop(t); code != exitOK {
 		t.Fatalf("exit code %d:\n%s", code, s.log)
