@@ -144,19 +144,24 @@ func startThree(t *testing.T) *three {
 	return s
 }
 
-// settled waits until every process knows that all live, and all is shared.
+// settled waits until every process knows that all live, and all is shared evenly.
 func (s *three) settled() {
 	s.Helper()
 	s.eventually("all share everything", func() bool {
-		held := 0
-		for _, o := range s.all {
-			living, sure := o.leases.Living()
-			held += o.leases.Status().Held[spool.Role] + o.leases.Status().Held["store"]
-			if !sure || len(living) != len(s.all) {
+		for _, role := range []string{spool.Role, "store"} {
+			held, least, most := 0, testPartitions, 0
+			for _, o := range s.all {
+				n := o.leases.Status().Held[role]
+				held, least, most = held+n, min(least, n), max(most, n)
+				if living, sure := o.leases.Living(); !sure || len(living) != len(s.all) {
+					return false
+				}
+			}
+			if held != testPartitions || most > least+1 {
 				return false
 			}
 		}
-		return held == 2*testPartitions
+		return true
 	})
 }
 

@@ -34,7 +34,7 @@ func TestWhereTheTimeGoes(t *testing.T) {
 		var err error
 		waiting, err = o.sender.Waiting(t.Context())
 		b.must(err)
-		return waiting.Sends[sluice.PriorityLow] == mails && waiting.Later == 1 && len(w.came()) > 0
+		return waiting.Sends[sluice.PriorityLow] == mails && waiting.Later == 1 && len(waiting.Oldest) > 0 && len(w.came()) > 0
 	})
 	if oldest := waiting.Oldest[sluice.PriorityLow]; oldest.Before(began.Add(-time.Second)) || oldest.After(time.Now().Add(time.Second)) {
 		t.Errorf("the oldest waits since %v, the test began at %v", oldest, began)

@@ -18,7 +18,7 @@ const staleFile = `
 partitions: 2
 database: %s
 domains: {check: false}
-suppression_age_seconds: {marketing: 1, transactional: 60}
+suppression_age_seconds: {marketing: 1, transactional: 600}
 routes: {relay: {smtp: {url: 'smtp://%s', plain: true}}}
 sending: on
 `
