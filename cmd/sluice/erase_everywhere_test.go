@@ -35,7 +35,7 @@ func TestErasedUserStandsNowhere(t *testing.T) {
 	await(t, "his mail in doubt is given up, and he is in no send", func() bool {
 		return strings.Join(s.texts(t, "SELECT to_address || ' ' || state FROM sends ORDER BY state"), "; ") == " cancelled;  failed; bob@example.com in_doubt"
 	})
-	if status, text := s.ask(t, http.MethodPost, "/v1/ledger/doubts/"+sends[address], `{"decision":"again"}`); status != http.StatusBadRequest {
+	if status, text := s.ask(t, http.MethodPost, "/v1/ledger/doubts/"+sends[address], `{"decision":"again"}`); status != http.StatusConflict {
 		t.Errorf("it is sent again: %d %s", status, text)
 	}
 	dir, logs := s.dir, s.log.String()
