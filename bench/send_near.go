@@ -124,13 +124,18 @@ func nearSluice(ctx context.Context, e *env, id, label, sinkAddress string, mail
 		return err
 	}
 	clock := sluice.SystemClock{}
-	mailer := &spool.Mailer{Signers: map[string]*dkim.Signer{}, Clock: clock}
+	mailer := &spool.Mailer{Clock: clock}
 	if signed {
 		k, _, err := dkim.Generate("example.com", "bench", dkim.KindRSA)
 		if err != nil {
 			return err
 		}
-		if mailer.Signers["example.com"], err = dkim.NewSigner(k); err != nil {
+		signer, err := dkim.NewSigner(k)
+		if err != nil {
+			return err
+		}
+		mailer.Signers = &dkim.Ring{}
+		if err := mailer.Signers.Add(signer); err != nil {
 			return err
 		}
 	}

@@ -349,7 +349,7 @@ func TestSampleLoads(t *testing.T) {
 	want.UnsubscribeMailto = "unsubscribe@example.com"
 	want.AllowList, want.Routes = []string{"me@example.com", "example.org"}, sampledRoutes()
 	want.SuppressionSets = []SuppressionSet{{Name: "sender_bad_domains", Redis: "redis://10.0.0.7:6379/0", Reason: "bad_domain"}}
-	want.DKIM = []DKIM{{Domain: "example.com", Keys: []Pair{{"s1", "/etc/sluice/dkim-s1.pem"}}}}
+	want.DKIM = []DKIM{{Domain: "example.com", Keys: []Pair{{"s1", "/etc/sluice/dkim-s1.pem"}}, Senders: []string{"example.com", "news.example.com"}}}
 	want.Alerts.Webhook, want.Alerts.SMTP = "https://example.com/alerts", "smtp://USER:PASSWORD@mail.example.com:587"
 	want.TimeSeries = "mongodb://USER:PASSWORD@10.0.0.9:27017/sluice"
 	want.Alerts.Email, want.Alerts.From = "ops@example.com", "sluice@example.com"

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/net/publicsuffix"
-
 	"sluice"
 	"sluice/dkim"
 	"sluice/dns"
@@ -46,9 +44,9 @@ type Way struct {
 type Checker struct {
 	DNS *dns.Resolver
 
-	// Keys are those that mail of a domain, in lower case, is signed with. KeysErr
-	// says why they are not known.
-	Keys    map[string][]*dkim.Key
+	// Signers has the keys that mail is signed with. KeysErr says why they are not
+	// known.
+	Signers *dkim.Ring
 	KeysErr error
 
 	Ways []Way // by which mail leaves; none: nobody knows
@@ -62,8 +60,9 @@ type look struct {
 	asked  int
 	known  map[question]known
 
-	spf  proof
-	dkim proof
+	spf    proof
+	dkim   proof
+	signer *dkim.Signer // of its mail; nil: nobody here
 }
 
 type question struct {
@@ -220,18 +219,12 @@ func (l *look) mailers(ctx context.Context, mx *dns.Answer, want string) {
 	}
 }
 
-// organisation is the domain that somebody has registered (RFC 7489, 3.2).
-func organisation(domain string) string {
-	org, err := publicsuffix.EffectiveTLDPlusOne(domain)
-	if err != nil {
-		return domain // a public suffix itself, or a name of no registry
-	}
-	return org
-}
-
 // checkDKIM looks for the records of the keys that mail is signed with.
 func (l *look) checkDKIM(ctx context.Context) {
-	keys := l.Keys[l.domain]
+	var keys []*dkim.Key
+	if l.signer = l.Signers.For(l.domain); l.signer != nil {
+		keys = l.signer.Keys()
+	}
 	signs := slices.ContainsFunc(l.Ways, func(w Way) bool { return w.Signs })
 	switch {
 	case l.KeysErr != nil:
@@ -251,10 +244,12 @@ func (l *look) checkDKIM(ctx context.Context) {
 	}
 }
 
-// others tells of keys of the domain above one that has none.
+// others tells of keys of a domain above one that has none.
 func (l *look) others() string {
-	if name := organisation(l.domain); name != l.domain && len(l.Keys[name]) > 0 {
-		return ": there are keys for " + name + ", but they are for mail from exactly that domain"
+	for _, name := range l.Signers.Domains() {
+		if strings.HasSuffix(l.domain, "."+name) {
+			return ": there are keys of " + name + ", but they are for other senders"
+		}
 	}
 	return ""
 }

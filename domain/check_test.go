@@ -17,7 +17,9 @@ import (
 // bed is a checker and the DNS that it asks.
 type bed struct {
 	*Checker
-	dns *dnstest.Server
+	dns     *dnstest.Server
+	keys    map[string][]*dkim.Key
+	senders map[string][]string // that a domain's keys are bound to
 }
 
 func newBed(t *testing.T, lines ...string) *bed {
@@ -27,7 +29,7 @@ func newBed(t *testing.T, lines ...string) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bed{&Checker{DNS: r, Keys: map[string][]*dkim.Key{}, Ways: []Way{{Name: "relay"}}}, s}
+	return &bed{&Checker{DNS: r, Ways: []Way{{Name: "relay"}}}, s, map[string][]*dkim.Key{}, map[string][]string{}}
 }
 
 // key makes a key for a domain, and returns its record's line of a zone.
@@ -37,12 +39,28 @@ func (b *bed) key(t *testing.T, domain, selector, kind string) (line string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Keys[domain] = append(b.Keys[domain], k)
+	b.keys[domain] = append(b.keys[domain], k)
+	b.ring(t)
 	text, err := k.Record()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return k.RecordName() + " TXT " + text
+}
+
+// ring takes over the keys, and whom they are bound to.
+func (b *bed) ring(t *testing.T) {
+	t.Helper()
+	b.Signers = &dkim.Ring{}
+	for domain, keys := range b.keys {
+		s, err := dkim.NewSigner(keys...)
+		if err == nil {
+			err = b.Signers.Add(s, b.senders[domain]...)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // found checks a domain and returns "severity: found -> remedy" of each finding
@@ -231,7 +249,10 @@ func TestDKIM(t *testing.T) {
 		b.want(t, "x.example", sluice.CheckDomainDKIM, want[0], want[1:]...)
 	}
 	b.dns.Set(t)
-	b.want(t, "news.x.example", sluice.CheckDomainDKIM, "warning: its mail is not signed here: there are keys for x.example", "dkim: {news.x.example:")
+	b.want(t, "news.x.example", sluice.CheckDomainDKIM, "error: mail is signed with a key whose record is not there: "+name)
+	b.senders["x.example"] = []string{"x.example"}
+	b.ring(t)
+	b.want(t, "news.x.example", sluice.CheckDomainDKIM, "warning: its mail is not signed here: there are keys of x.example, but they are for other senders", "dkim: {news.x.example:")
 	b.want(t, "y.example", sluice.CheckDomainDKIM, "warning: its mail is not signed here ->")
 	b.Ways = append(b.Ways, Way{Name: "amazon", Signs: true})
 	b.want(t, "y.example", sluice.CheckDomainDKIM, "unknown: there are no keys for it")
@@ -247,7 +268,7 @@ func TestDMARC(t *testing.T) {
 		"_dmarc.strict.example TXT v=DMARC1; p=reject", "_dmarc.spf.example TXT v=DMARC1; p=reject", "spf.example TXT v=spf1 -all", "_dmarc.own.strict.example TXT v=DMARC1; p=none", "_dmarc.off.example TXT v=DMARC1; p=reject; pct=0")
 	for domain, want := range map[string][2]string{
 		"signed.co.uk":       {"ok: the DMARC record of signed.co.uk says reject for mail that is not proven to be its; reports go to somebody", "ok: signatures prove"},
-		"news.signed.co.uk":  {"ok: the DMARC record of signed.co.uk says none", "warning: neither SPF nor a signature proves"},
+		"news.signed.co.uk":  {"ok: the DMARC record of signed.co.uk says none", "ok: signatures prove"},
 		"none.example":       {"warning: it has no DMARC record", "warning: neither SPF nor a signature proves"},
 		"deep.er.none.co.uk": {"warning: it has no DMARC record: large receivers want one of whoever sends much -> publish _dmarc.none.co.uk. IN TXT \"v=DMARC1; p=none; rua=mailto:postmaster@none.co.uk\"", "warning:"},
 		"two.example":        {"error: _dmarc.two.example has 2 DMARC records", "warning:"},

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/dkim"
 	"sluice/dns"
 )
 
@@ -165,7 +166,7 @@ func isPublic(ip netip.Addr) bool {
 func (l *look) checkDMARC(ctx context.Context) {
 	at := l.domain
 	text, all, err := l.policyAt(ctx, at)
-	if org := organisation(l.domain); err == nil && all == 0 && org != l.domain { // RFC 7489, 6.6.3
+	if org := dkim.Organisation(l.domain); err == nil && all == 0 && org != l.domain { // RFC 7489, 6.6.3
 		at = org
 		text, all, err = l.policyAt(ctx, at)
 	}
@@ -174,7 +175,7 @@ func (l *look) checkDMARC(ctx context.Context) {
 		return
 	}
 	const example = "v=DMARC1; p=none; rua=mailto:postmaster@"
-	publish := "publish " + record("_dmarc."+organisation(l.domain), example+organisation(l.domain)) + "; p=quarantine or p=reject, once the reports show that all of your own mail passes"
+	publish := "publish " + record("_dmarc."+dkim.Organisation(l.domain), example+dkim.Organisation(l.domain)) + "; p=quarantine or p=reject, once the reports show that all of your own mail passes"
 	strict := false
 	switch {
 	case all == 0:
@@ -198,7 +199,7 @@ func (l *look) checkDMARC(ctx context.Context) {
 		}
 		l.e.Fine(sluice.CheckDomainDMARC, "the DMARC record of %s says %s for mail that is not proven to be its; %s", at, word, reports)
 	}
-	l.checkAlignment(strict)
+	l.checkAlignment(ctx, strict)
 }
 
 // policyAt finds the DMARC record at a domain.
@@ -216,10 +217,21 @@ func (l *look) policyAt(ctx context.Context, domain string) (text string, all in
 }
 
 // checkAlignment judges whether anything proves that mail is the domain's (RFC
-// 7489, 3.1): a signature of exactly this domain, which is how mail is signed
-// here, or SPF of an envelope of this domain. So it holds for adkim=s and aspf=s,
-// too.
-func (l *look) checkAlignment(strict bool) {
+// 7489, 3.1): a signature that DMARC accepts for it, or SPF of an envelope of this
+// domain.
+func (l *look) checkAlignment(ctx context.Context, strict bool) {
+	if l.signer != nil {
+		why, err := l.unaligned(ctx, l.signer.Domain())
+		if err != nil {
+			l.e.Unknown(err, sluice.CheckDomainAlignment)
+			return
+		}
+		if why != "" {
+			l.e.Fail(sluice.CheckDomainAlignment, "make a key of its own, and set dkim: {"+l.domain+": {keys: {s1: s1.pem}}}; docs/domains.md shows how",
+				"its mail is signed with a key of %s, which DMARC does not accept for it: %s", l.signer.Domain(), why)
+			return
+		}
+	}
 	spf := l.spf
 	if len(l.Ways) > 0 && !slices.ContainsFunc(l.Ways, func(w Way) bool { return !w.Foreign }) && spf == proofGiven {
 		spf = proofOpen // it is about the provider's domain, if nobody has changed that

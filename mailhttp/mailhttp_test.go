@@ -243,3 +243,43 @@ func FuzzFill(f *testing.F) {
 		}
 	})
 }
+
+// TestNamesKeepTheirQuotes: what was one name in a header is one name when the
+// provider reads it.
+func TestNamesKeepTheirQuotes(t *testing.T) {
+	tmpl, err := parseTemplate(`{"to":"{{to}}","from":"{{header:from}}"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from, want := range map[string]string{
+		`ann@example.com`:                                                                         `ann@example.com`,
+		`Ann Smith <ann@example.com>`:                                                             `Ann Smith <ann@example.com>`,
+		`"Smith, Ann" <ann@example.com>`:                                                          `"Smith, Ann" <ann@example.com>`,
+		`"Smith \"A\", Ann" <ann@example.com>`:                                                    `"Smith \"A\", Ann" <ann@example.com>`,
+		`=?utf-8?q?J=C3=BCrgen?= <j@example.com>`:                                                 `Jürgen <j@example.com>`,
+		`=?utf-8?q?M=C3=BCller=2C_Anna?= <a@example.com>`:                                         `"Müller, Anna" <a@example.com>`,
+		`=?utf-8?b?TcO8bGxlciwgImEi?= <a@example.com>`:                                            `"Müller, \"a\"" <a@example.com>`,
+		`=?utf-8?q?M=C3=BC?= =?utf-8?q?ller=2C?= A <a@example.com>`:                               `"Müller, A" <a@example.com>`,
+		`=?iso-8859-1?Q?Z=F6_=3Cx=40bad.example=3E?= <a@example.com>`:                             `"Zö <x@bad.example>" <a@example.com>`,
+		`=?utf-8?q?Shop=0D=0ABcc:_x=40bad.example?= <a@example.com>`:                              `=?utf-8?q?Shop=0D=0ABcc:_x=40bad.example?= <a@example.com>`,
+		`=?utf-8?q?A=09B=C3=9C=2C?= <a@example.com>`:                                              `"A BÜ," <a@example.com>`,
+		`=?utf-8?q?Dr=2E_=C3=9C?= <a@example.com>, "Smith, Bob" <b@example.com>, c@example.com`:   `"Dr. Ü" <a@example.com>, "Smith, Bob" <b@example.com>, c@example.com`,
+		`=?utf-8?q?Team?=: =?utf-8?q?=C3=9C=2C?= <"a b"@example.com>, b@example.com;`:             `"Ü," <"a b"@example.com>, b@example.com`,
+		`"=?utf-8?q?M=C3=BCller=2C?=" <a@example.com>`:                                            `"=?utf-8?q?M=C3=BCller=2C?=" <a@example.com>`, // no encoded word inside quotes
+		`=?utf-8?q?=3D=3Futf-8=3Fq=3Fx=3F=3D?= <a@example.com>`:                                   `"=?utf-8?q?x?=" <a@example.com>`,
+		`=?utf-8?q?Shop=2C_Inc?= a@example.com`:                                                   `=?utf-8?q?Shop=2C_Inc?= a@example.com`, // unreadable
+		`=?x-unknown?q?Shop=2C?= <a@example.com>`:                                                 `=?x-unknown?q?Shop=2C?= <a@example.com>`,
+		`=?utf-8?q?=C3=9C=2C?= <a@example.com>, =?x-unknown?q?Shop=2C?= <a@example.com>, x@[1.2.`: `=?utf-8?q?=C3=9C=2C?= <a@example.com>, =?x-unknown?q?Shop=2C?= <a@example.com>, x@[1.2.`,
+	} {
+		e := envelope()
+		e.Content = []byte("From: " + from + "\r\n\r\nt\r\n")
+		b, err := tmpl.fill(&e)
+		var got struct{ From string }
+		if err == nil {
+			err = json.Unmarshal(b, &got)
+		}
+		if err != nil || got.From != want {
+			t.Errorf("%s is %s, want %s: %v", from, got.From, want, err)
+		}
+	}
+}

@@ -11,7 +11,9 @@ import (
 	"mime/quotedprintable"
 	"net/mail"
 	"net/textproto"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/text/encoding/htmlindex"
 
@@ -115,13 +117,68 @@ func toUTF8(charset string, body io.Reader) (io.Reader, error) {
 	return e.NewDecoder().Reader(body), nil
 }
 
+// ofAddresses are the headers that are lists of addresses (RFC 5322, 3.6.2, 3.6.3,
+// 3.6.6), in the form of textproto.
+var ofAddresses = []string{"From", "Sender", "Reply-To", "To", "Cc", "Resent-From", "Resent-Sender", "Resent-To", "Resent-Cc"}
+
 // decoded returns a header of the message (RFC 2047), as it is if it cannot be
 // decoded.
 func (p *parts) decoded(name string) string {
 	text := p.header.Get(name)
 	d := mime.WordDecoder{CharsetReader: toUTF8}
-	if out, err := d.DecodeHeader(text); err == nil {
-		return out
+	out, err := d.DecodeHeader(text)
+	switch {
+	case err != nil || out == text:
+		return text
+	case slices.Contains(ofAddresses, textproto.CanonicalMIMEHeaderKey(name)):
+		return decodedAddresses(&d, text)
 	}
-	return text
+	return out
+}
+
+// decodedAddresses decodes the names in a list of addresses. A name is in quotes
+// where it has more than words: what was one name, such as "Smith, Ann", must not
+// become two addresses when its provider reads it. A list that cannot be read
+// stays as it is, encoded.
+func decodedAddresses(d *mime.WordDecoder, text string) string {
+	all, err := (&mail.AddressParser{WordDecoder: d}).ParseList(text)
+	if err != nil {
+		return text
+	}
+	var b strings.Builder
+	for i, a := range all {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		address := (&mail.Address{Address: a.Address}).String() // in angle brackets
+		if a.Name == "" {
+			b.WriteString(address[1 : len(address)-1])
+			continue
+		}
+		appendName(&b, a.Name)
+		b.WriteString(" " + address)
+	}
+	return b.String()
+}
+
+// appendName appends a name as a phrase in UTF-8 (RFC 5322, 3.2.5; RFC 6532, 3.2).
+func appendName(b *strings.Builder, name string) {
+	words := !strings.ContainsFunc(name, func(r rune) bool {
+		return r < utf8.RuneSelf && (r < ' ' || r == 0x7f || strings.ContainsRune("()<>[]:;@\\,.\"", r))
+	})
+	if words && name == strings.Join(strings.Fields(name), " ") && !strings.Contains(name, "=?") {
+		b.WriteString(name)
+		return
+	}
+	b.WriteByte('"')
+	for _, r := range name {
+		switch {
+		case r < ' ' || r == 0x7f: // CR and LF would end the header
+			r = ' '
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	b.WriteByte('"')
 }

@@ -26,12 +26,12 @@ type Mailer struct {
 	Links             Links
 	UnsubscribeMailto string
 
-	// Signers are the keys of sender domains, in lower case. Mail of other domains
-	// goes out unsigned: its provider signs, or nobody does.
-	Signers map[string]*dkim.Signer
+	// Signers has the keys of sender domains. Mail of other domains goes out
+	// unsigned: its provider signs, or nobody does. nil: no mail is signed.
+	Signers *dkim.Ring
 
-	// Meet is told the domain that each mail is from, in lower case; nil: nobody
-	// wants to know.
+	// Meet is told the domains that each mail is from, in lower case: that of its
+	// envelope and those of its header From; nil: nobody wants to know.
 	Meet func(domain string)
 
 	// Refused returns of domains, in lower case, those from which no mail is to go
@@ -83,7 +83,7 @@ func (m *Mailer) Make(ctx context.Context, mails []Mail) {
 		}
 		var content []byte
 		if content, mail.Err = m.unsubscribable(mail.Send, mail.Content); mail.Err == nil {
-			content, mail.Err = m.sign(mail.Send, content, rendered)
+			content, mail.Err = m.sign(mail.Send, content, authors[i], rendered)
 		}
 		if mail.Err == nil {
 			mail.Envelope = envelopeOf(mail.Send, content)
@@ -316,19 +316,55 @@ func (m *Mailer) mailto() string {
 // unsubscribeBytes is about how long these headers are without the link.
 const unsubscribeBytes = 256
 
-// sign puts the signatures of the sender's domain before a message.
-func (m *Mailer) sign(s *sluice.Send, content []byte, now time.Time) ([]byte, error) {
-	domain := mime.DomainOf(s.From)
-	if m.Meet != nil {
-		m.Meet(domain)
+// maxAuthors bounds for how many domains of a header From a mail is signed.
+const maxAuthors = 4
+
+// sendersOf returns the domains that readers see a mail is from: those of its
+// header From, author if that is known (RFC 7489, 3.1.1). The envelope's sender is
+// another matter: it is empty in bounces (RFC 5321, 4.5.5), and many providers put
+// a domain of their own there. It stands in only where the header names nobody who
+// can be read.
+func sendersOf(s *sluice.Send, content []byte, author string) []string {
+	if author != "" {
+		return []string{author}
 	}
-	signer := m.Signers[domain]
-	if signer == nil {
+	if authors, err := mime.AuthorDomains(content); err == nil {
+		return authors[:min(len(authors), maxAuthors)]
+	}
+	return []string{mime.DomainOf(s.From)}
+}
+
+// sign puts the signatures of the senders' domains before a message, one for each
+// domain that has a key of its own. author is the domain in its header From, empty
+// if that has to be read.
+func (m *Mailer) sign(s *sluice.Send, content []byte, author string, now time.Time) ([]byte, error) {
+	if m.Meet == nil && m.Signers == nil {
 		return content, nil
 	}
-	signed, err := signer.SignMessage(make([]byte, 0, len(content)+signatureBytes), now, content)
-	if err != nil {
-		return nil, fmt.Errorf("sign for %s: %w", domain, err)
+	senders := sendersOf(s, content, author)
+	if envelope := mime.DomainOf(s.From); m.Meet != nil && !slices.Contains(senders, envelope) {
+		m.Meet(envelope)
+	}
+	var signers []*dkim.Signer
+	for _, domain := range senders {
+		if m.Meet != nil {
+			m.Meet(domain)
+		}
+		if signer := m.Signers.For(domain); signer != nil && !slices.Contains(signers, signer) {
+			signers = append(signers, signer)
+		}
+	}
+	if len(signers) == 0 {
+		return content, nil
+	}
+	header, body := dkim.Split(content)
+	sum := dkim.HashBody(body)
+	signed := make([]byte, 0, len(content)+len(signers)*signatureBytes)
+	for _, signer := range signers {
+		var err error
+		if signed, err = signer.Sign(signed, now, sum, header); err != nil {
+			return nil, fmt.Errorf("sign for %s: %w", signer.Domain(), err)
+		}
 	}
 	return append(signed, content...), nil
 }

@@ -13,7 +13,6 @@ import (
 	"sluice/alert"
 	"sluice/api"
 	"sluice/config"
-	"sluice/dkim"
 	"sluice/dns"
 	"sluice/domain"
 	"sluice/flow"
@@ -97,15 +96,8 @@ func domainChecker(cfg *config.Config) (*domain.Checker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("domains.resolver: %w", err)
 	}
-	c := &domain.Checker{DNS: resolver, Ways: cfg.Ways(), Keys: make(map[string][]*dkim.Key)}
-	signers, err := cfg.Signers()
-	if err != nil {
-		c.KeysErr = err
-		return c, nil
-	}
-	for name, s := range signers {
-		c.Keys[name] = s.Keys()
-	}
+	c := &domain.Checker{DNS: resolver, Ways: cfg.Ways()}
+	c.Signers, c.KeysErr = cfg.Signers()
 	return c, nil
 }
 
@@ -132,9 +124,18 @@ func (d *doctor) domains(ctx context.Context) {
 	if !d.config.Leaves() || !d.config.Domains.Check {
 		return
 	}
-	var names []string
-	for _, k := range d.config.DKIM {
-		names = append(names, strings.ToLower(k.Domain))
+	checker, err := domainChecker(d.config)
+	if err != nil {
+		e := sluice.Examination{Where: "sender domains"}
+		e.Unknown(err, sluice.CheckDomainMX)
+		d.report.Add(e)
+		return
+	}
+	names := checker.Signers.Senders()
+	if checker.KeysErr != nil {
+		for _, k := range d.config.DKIM {
+			names = append(names, strings.ToLower(k.Domain))
+		}
 	}
 	if d.answering[d.config.Redis] {
 		if main, err := flow.Dial(ctx, d.mainURL); err == nil { // what is wrong with it was found above
@@ -150,13 +151,6 @@ func (d *doctor) domains(ctx context.Context) {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	checker, err := domainChecker(d.config)
-	if err != nil {
-		e := sluice.Examination{Where: "sender domains"}
-		e.Unknown(err, sluice.CheckDomainMX)
-		d.report.Add(e)
-		return
-	}
 	for _, e := range checkDomains(ctx, checker, names[:min(len(names), maxDoctorDomains)]) {
 		d.report.Add(e)
 	}
