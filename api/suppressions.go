@@ -115,7 +115,7 @@ func (s *Server) listSuppressions(r *http.Request, _ key.Identity, v *suppress.S
 	if values.Has("entry") {
 		entry, ok := suppress.ParseEntry(values.Get("entry"))
 		if !ok || values.Has("after") || values.Has("limit") {
-			return nil, 0, refusal(sluice.CodeInvalid, "entry is %.64q, want an address, a domain, or a dot and a domain; and neither after nor limit", values.Get("entry"))
+			return nil, 0, refusal(sluice.CodeInvalid, "entry is %.64q, %s; and neither after nor limit", values.Get("entry"), suppress.WantEntry)
 		}
 		all, err := v.Store.SuppressionsOf(r.Context(), []string{entry})
 		for i := range all {
@@ -286,7 +286,7 @@ func entryOf(v jsonscan.Value) (string, error) {
 	}
 	entry, ok := suppress.ParseEntry(text)
 	if !ok {
-		return "", refusal(sluice.CodeInvalid, "entry is %.64q, want an address, a domain, or a dot and a domain", text)
+		return "", refusal(sluice.CodeInvalid, "entry is %.64q, %s", text, suppress.WantEntry)
 	}
 	return entry, nil
 }
@@ -298,8 +298,8 @@ type changed struct {
 
 // addSuppressions is POST /v1/suppressions.
 func (s *Server) addSuppressions(r *http.Request, who key.Identity, v *suppress.Service) (any, int, error) {
-	var array jsonscan.Value
-	release, err := s.readSuppressions(r, map[string]*jsonscan.Value{"suppressions": &array})
+	var array, force jsonscan.Value
+	release, err := s.readSuppressions(r, map[string]*jsonscan.Value{"suppressions": &array, "force": &force})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -308,14 +308,19 @@ func (s *Server) addSuppressions(r *http.Request, who key.Identity, v *suppress.
 	if err != nil {
 		return nil, 0, err
 	}
+	if force.Kind != jsonscan.None && force.Kind != jsonscan.Bool {
+		return nil, 0, refusal(sluice.CodeInvalid, "force: want true or false")
+	}
 	changes := make([]sluice.Suppression, len(all))
-	preset := sluice.Suppression{Reason: sluice.SuppressManual, Source: sourceAPI + who.ID, TimeMillis: s.clock.Now().UnixMilli(), Said: true}
+	reader := suppress.Reader{Force: force.Kind == jsonscan.Bool && force.Raw == "true", Preset: sluice.Suppression{
+		Reason: sluice.SuppressManual, Source: sourceAPI + who.ID, TimeMillis: s.clock.Now().UnixMilli(), Said: true,
+	}}
 	for i, element := range all {
-		if changes[i], err = suppress.Parse(element.Raw, preset); err != nil {
+		if changes[i], err = reader.Parse(element.Raw); err != nil {
 			return nil, 0, at(i, refusal(sluice.CodeInvalid, "%s", err))
 		}
 	}
-	n, err := v.Store.Suppress(r.Context(), changes)
+	n, err := v.Add(r.Context(), changes)
 	return changed{n}, len(all), err
 }
 

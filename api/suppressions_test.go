@@ -103,6 +103,7 @@ func TestSuppressionsRefused(t *testing.T) {
 		{"", `{"suppressions":[{"entry":"a@example.com","reason":"complaint","ends":"2999-01-31T12:00:00Z"}]}`, "holds for good"},
 		{"", `{"suppressions":[{"entry":"a@example.com","app_id":7}]}`, "want a text"},
 		{"", `{"suppressions":[{"entry":"a@example.com","entry":"b@example.com"}]}`, "once"},
+		{"", `{"suppressions":[{"entry":"a@example.com"},{"entry":".co.uk"}]}`, `"index":1`}, {"", `{"suppressions":[{"entry":"a@example.com"}],"force":"yes"}`, "true or false"},
 		{"", `{"suppressions":[{"entry":"a@example.com","email":"b"}]}`, "not known"},
 		{"", `{"suppressions":[]}`, "1 to 1000"}, {"", `{}`, "1 to 1000"}, {"", `[]`, "no JSON object"}, {"", `{`, "no JSON object"},
 		{"/remove", `{"entries":["a@example.com"],"reason":"x"}`, "want one of"}, {"/remove", `{"entries":"a@example.com"}`, "1 to 1000"}, {"/remove", `{"entries":[` + many + `]}`, "1 to 1000"},

@@ -289,7 +289,7 @@ func TestWhatCanBeMailedCanBeSuppressed(t *testing.T) {
 				t.Errorf("%q is the entry %q, and %q is %q", text, entry, to, again)
 			}
 		}
-		if got, err := ParseLine(text+",complaint", sluice.Suppression{TimeMillis: 1}); err != nil || got.Entry != entry || got.Reason != sluice.SuppressComplaint {
+		if got, err := (&Reader{Preset: sluice.Suppression{TimeMillis: 1}}).ParseLine(text + ",complaint"); err != nil || got.Entry != entry || got.Reason != sluice.SuppressComplaint {
 			t.Errorf("%q in a file is %q, %v", text, got.Entry, err)
 		}
 		l = held(t, clocktest.At(now), a.Domain+" manual")

@@ -9,14 +9,31 @@ import (
 	"sluice"
 	"sluice/jsonscan"
 	"sluice/mime"
+	"sluice/profile"
 	"sluice/timetext"
 )
 
+// Reader reads suppressions as people and programs write them.
+type Reader struct {
+	// Preset is what is not said of one: reason, scope and app, source and time.
+	Preset sluice.Suppression
+
+	// Scoped: the scope of Preset was asked for. Without it, and where no scope
+	// stands beside the entry, an unsubscription is about marketing alone, as one
+	// that is an event is; all others are about all mail.
+	Scoped bool
+
+	// Force takes entries that CheckWidth refuses.
+	Force bool
+
+	header  map[string]string // of a file, see Header
+	implied bool              // a column of the header says why by what is in it
+}
+
 // Parse reads a suppression from a JSON object: entry, and reason, scope, app_id
-// and ends, which preset has where they are left out. preset also has what an
-// object does not say: its source and its time.
-func Parse(object string, preset sluice.Suppression) (sluice.Suppression, error) {
-	s := preset
+// and ends, which are those of Preset where they are left out.
+func (r *Reader) Parse(object string) (sluice.Suppression, error) {
+	s := r.Preset
 	v, err := jsonscan.Scan(object)
 	if err != nil || v.Kind != jsonscan.Object {
 		return s, errors.New("it is no JSON object")
@@ -33,30 +50,48 @@ func Parse(object string, preset sluice.Suppression) (sluice.Suppression, error)
 			return s, err
 		}
 	}
+	return r.done(s, seen["scope"])
+}
+
+// done gives a suppression the scope of its reason, and checks it.
+func (r *Reader) done(s sluice.Suppression, scoped bool) (sluice.Suppression, error) {
 	if s.Entry == "" {
 		return s, errors.New("it has no entry")
+	}
+	if s.Reason == sluice.SuppressUnsubscribe && !scoped && !r.Scoped {
+		s.Scope = sluice.ScopeMarketing
+	}
+	if !r.Force {
+		if err := CheckWidth(s.Entry); err != nil {
+			return s, err
+		}
 	}
 	return s, s.Check()
 }
 
-// ParseLine reads a line of a file: a JSON object as Parse has it, or an entry
-// and, behind a comma, a reason.
-func ParseLine(line string, preset sluice.Suppression) (sluice.Suppression, error) {
+// ParseLine reads a line of a file: a record under a header (Header), as
+// transfer.LineReader has it; a JSON object as Parse has it; or an entry and, behind
+// a comma, a reason, which may be a word that others have for it.
+func (r *Reader) ParseLine(line string) (sluice.Suppression, error) {
 	line = strings.TrimSpace(line)
-	if strings.HasPrefix(line, "{") {
-		return Parse(line, preset)
+	switch {
+	case r.header != nil:
+		return r.parseRecord(line)
+	case strings.HasPrefix(line, "{"):
+		return r.Parse(line)
 	}
-	s := preset
+	s := r.Preset
 	entry, reason, ok := cutEntry(line)
 	if err := setMember(&s, "entry", entry); err != nil {
 		return s, err
 	}
 	if ok {
-		if err := setMember(&s, "reason", strings.Trim(reason, `" `)); err != nil {
-			return s, err
+		reason = strings.Trim(reason, `" `)
+		if s.Reason = foreignReason(reason); s.Reason == 0 {
+			return s, setMember(&s, "reason", reason)
 		}
 	}
-	return s, s.Check()
+	return r.done(s, false)
 }
 
 // cutEntry cuts a line behind its entry. A quote at its beginning is that of the
@@ -80,7 +115,7 @@ func setMember(s *sluice.Suppression, name, text string) (err error) {
 	switch name {
 	case "entry":
 		if s.Entry, ok = ParseEntry(text); !ok {
-			return fmt.Errorf("entry is %.64q, want an address, a domain, or a dot and a domain", text)
+			return fmt.Errorf("entry is %.64q, %s", text, WantEntry)
 		}
 	case "reason":
 		if s.Reason, ok = sluice.ParseSuppressReason(text); !ok {
@@ -106,7 +141,7 @@ func setMember(s *sluice.Suppression, name, text string) (err error) {
 
 // CheckStored is List.Check for who has no list: it asks the store.
 func CheckStored(ctx context.Context, store sluice.SuppressionStore, clock sluice.Clock, address string, class sluice.Class, app string) (Verdict, bool, error) {
-	entry, ok := ParseEntry(address)
+	entry, ok := profile.NormalAddress(address)
 	domain := mime.DomainOf(entry)
 	if !ok || domain == "" {
 		return Verdict{}, false, fmt.Errorf("%.64q is no address", address)

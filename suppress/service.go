@@ -28,6 +28,38 @@ func (w *Which) means(s *sluice.Suppression) bool {
 		(w.Scope == nil || *w.Scope == s.Scope) && (w.App == nil || *w.App == s.App)
 }
 
+// Add suppresses, and returns how many suppressions are another than before: those
+// that are there already, with the same end, and those that are named twice are
+// repeats. Those count as said again now, and are no others.
+func (v *Service) Add(ctx context.Context, changes []sluice.Suppression) (added int, err error) {
+	if len(changes) == 0 {
+		return 0, nil
+	}
+	entries := make([]string, len(changes))
+	for i := range changes {
+		entries[i] = changes[i].Entry
+	}
+	stored, err := v.Store.SuppressionsOf(ctx, entries)
+	if err != nil {
+		return 0, err
+	}
+	ends, now := make(map[sluice.SuppressionKey]int64, len(changes)), v.Clock.Now().UnixMilli()
+	for i := range stored {
+		if stored[i].Holds(now) {
+			ends[stored[i].Key()] = stored[i].EndMillis
+		}
+	}
+	for i := range changes {
+		c := &changes[i]
+		if end, ok := ends[c.Key()]; !ok || end != c.EndMillis {
+			added++
+		}
+		ends[c.Key()] = c.EndMillis
+	}
+	_, err = v.Store.Suppress(ctx, changes)
+	return added, err
+}
+
 // Remove removes what there is of entries, and returns how many suppressions
 // those were.
 func (v *Service) Remove(ctx context.Context, entries []string, which Which, source string) (int, error) {

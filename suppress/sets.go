@@ -164,6 +164,10 @@ func (f *SetFollower) take(ctx context.Context, members []string, removed bool) 
 			f.Log.Warn("a member of a set of suppressions is no address and no domain", "set", f.Set.Name(), "member", m[:min(len(m), 100)])
 			continue
 		}
+		if err := CheckWidth(entry); err != nil && !removed {
+			f.Log.Warn("a member of a set of suppressions is too much and does not count; add it by hand with --force if it is meant", "set", f.Set.Name(), "member", m[:min(len(m), 100)])
+			continue
+		}
 		changes = append(changes, sluice.Suppression{Entry: entry, Reason: f.Reason, Source: f.source(), TimeMillis: now, Removed: removed})
 	}
 	if _, err := f.Store.Suppress(ctx, changes); err != nil {

@@ -32,9 +32,14 @@ const (
 
 // LineOptions say how a file is read.
 type LineOptions struct {
-	Format    Format            // empty: told by the first character
-	Delimiter rune              // of CSV; 0: a comma
-	Columns   map[string]string // names of columns and members that are made others
+	Format    Format // empty: told by the first character
+	Delimiter rune   // of CSV; 0: a comma
+
+	// Header, with no Format, says by the first line whether the file is a CSV and
+	// what its cells are parted by; what it is not, is read as lines of any form.
+	Header func(first string) (delimiter rune, ok bool)
+
+	Columns map[string]string // names of columns and members that are made others
 
 	// Cell appends a cell of a CSV as JSON; nil: as a text.
 	Cell func(dst []byte, column, cell string) []byte
@@ -110,6 +115,14 @@ func (r *LineReader) format() (Format, error) {
 		return "", err
 	}
 	switch head = bytes.TrimLeft(head, " \t\r\n"); {
+	case r.options.Header != nil:
+		first, _, _ := bytes.Cut(head, []byte{'\n'})
+		delimiter, ok := r.options.Header(strings.TrimSpace(string(first)))
+		if !ok {
+			return NDJSON, nil
+		}
+		r.options.Delimiter = delimiter
+		return CSV, nil
 	case len(head) == 0:
 		return NDJSON, nil
 	case head[0] == '[':

@@ -21,8 +21,8 @@ import (
 
 const suppressionLong = `
 Who is not mailed, and why. An ENTRY is an address, a domain, or a dot and a domain,
-which is that domain and all below it. What is changed is in force in every process
-within a second.
+which is that domain and all below it (*.example.com is the same as .example.com).
+What is changed is in force in every process within a second.
 
     sluice suppression add ann@example.com .bad.example --reason bad_domain
     sluice suppression remove ann@example.com
@@ -32,17 +32,22 @@ within a second.
 
 A line of an imported file is an entry, or an entry, a comma and a reason, or a JSON
 object: {"entry": "...", "reason": "...", "scope": "marketing", "app_id": "...", "ends":
-"2027-01-31T00:00:00Z"}. The file may be packed with gzip or zstd; - is standard input.
-Lines that are none of these are told, and the exit code is 1. Run again, it does no harm.
+"2027-01-31T00:00:00Z"}. A file whose first line names columns, as SendGrid, Mailgun,
+Postmark, Mailchimp and others export it, is read by these names. The file may be packed
+with gzip or zstd; - is standard input. Lines that are none of these are told, and the
+exit code is 1. Run again, it does no harm: what is there already is counted as a repeat.
 
-Reasons: complaint, unsubscribe, hard_bounce, soft_bounces, bad_domain, manual.
+Reasons: complaint, unsubscribe, hard_bounce, soft_bounces, bad_domain, manual. An
+unsubscribe is about marketing mail alone, unless --scope says all. A top-level domain
+(.com, .co.uk) is refused without --force.
 `
 
 var suppressionFlags = []flagSpec{
 	{name: "reason", value: "REASON", help: "add, import: why (manual); remove: only those for this reason", check: aReason},
-	{name: "scope", value: "SCOPE", help: "add, import: all mail (without it) or marketing; remove: only those of this scope", check: oneOf("all", "marketing")},
+	{name: "scope", value: "SCOPE", help: "add, import: all (without it, but for unsubscribe) or marketing; remove: only those of this scope", check: oneOf("all", "marketing")},
 	{name: "app-id", value: "APP", help: "only this app's mail", check: atMostBytes(sluice.MaxAppIDBytes)},
 	{name: "ends", value: "TIME", help: "add: it holds until then, such as 2027-01-31T00:00:00Z"},
+	{name: "force", help: "add, import: take top-level domains too, such as .com"},
 	{name: "class", value: "CLASS", preset: "marketing", help: "check: marketing or transactional", check: oneOf("marketing", "transactional")},
 	{name: "entry", value: "ENTRY", help: "list: only those of this one"},
 	{name: "json", help: "list, check: one JSON object a line"},
@@ -82,6 +87,16 @@ func runSuppression(ctx context.Context, c *call) error {
 	})
 }
 
+// reader reads those that are added, by the flags.
+func (s *suppressing) reader() *suppress.Reader {
+	return &suppress.Reader{Preset: s.preset(), Scoped: s.given.has("scope"), Force: s.given.has("force")}
+}
+
+// service changes suppressions.
+func (s *suppressing) service() *suppress.Service {
+	return &suppress.Service{Store: s.store, Clock: s.clock}
+}
+
 // preset is what the flags say of those that are added.
 func (s *suppressing) preset() sluice.Suppression {
 	reason, ok := sluice.ParseSuppressReason(s.given.text("reason"))
@@ -93,7 +108,7 @@ func (s *suppressing) preset() sluice.Suppression {
 }
 
 func (s *suppressing) add(ctx context.Context, args []string) error {
-	changes := make([]sluice.Suppression, len(args))
+	changes, reader := make([]sluice.Suppression, len(args)), s.reader()
 	for i, text := range args {
 		object := map[string]string{"entry": text}
 		if s.given.has("ends") {
@@ -101,15 +116,15 @@ func (s *suppressing) add(ctx context.Context, args []string) error {
 		}
 		line, err := json.Marshal(object)
 		if err == nil {
-			changes[i], err = suppress.Parse(string(line), s.preset())
+			changes[i], err = reader.Parse(string(line))
 		}
 		if err != nil {
 			return usagef("suppression add: %w", err)
 		}
 	}
-	n, err := s.store.Suppress(ctx, changes)
+	n, err := s.service().Add(ctx, changes)
 	if err == nil {
-		s.print("%d added; no process mails them in a second from now", n)
+		s.print("%d added, %d repeats; no process mails them in a second from now", n, len(changes)-n)
 	}
 	return err
 }
@@ -119,7 +134,7 @@ func (s *suppressing) remove(ctx context.Context, args []string) error {
 	for i, text := range args {
 		entry, ok := suppress.ParseEntry(text)
 		if !ok {
-			return usagef("suppression remove: %q is no address, no domain, and no dot and a domain", text)
+			return usagef("suppression remove: entry is %q, %s", text, suppress.WantEntry)
 		}
 		entries[i] = entry
 	}
@@ -133,8 +148,7 @@ func (s *suppressing) remove(ctx context.Context, args []string) error {
 	if s.given.has("app-id") {
 		which.App = &preset.App
 	}
-	service := suppress.Service{Store: s.store, Clock: s.clock}
-	n, err := service.Remove(ctx, entries, which, "cli")
+	n, err := s.service().Remove(ctx, entries, which, "cli")
 	if err == nil {
 		s.print("%d removed", n)
 	}
@@ -148,7 +162,7 @@ func (s *suppressing) list(ctx context.Context, _ []string) error {
 	if s.given.has("entry") {
 		entry, ok := suppress.ParseEntry(s.given.text("entry"))
 		if !ok {
-			return usagef("suppression list: --entry is no address, no domain, and no dot and a domain")
+			return usagef("suppression list: --entry: %s", suppress.WantEntry)
 		}
 		all, err := s.store.SuppressionsOf(ctx, []string{entry})
 		return errors.Join(err, s.show(all))
@@ -255,32 +269,52 @@ func (s *suppressing) imported(ctx context.Context, args []string) (err error) {
 		}
 		in.Reader = file
 	}
-	lines, err := transfer.NewLineReader(in, transfer.LineOptions{Format: transfer.NDJSON}) // lines, as they are
+	reader := s.reader()
+	lines, err := transfer.NewLineReader(in, transfer.LineOptions{Header: reader.Header})
 	if err != nil {
 		return fmt.Errorf("import suppressions: %w", err)
 	}
 	defer lines.Close()
-	bar := s.progress()
+	n, err := s.importLines(ctx, lines, reader, func() float64 { return partOf(in.n.Load(), size) })
+	s.print("%s lines: %s added, %s repeats, %s lines are none", grouped(n.read), grouped(n.added), grouped(n.repeats), grouped(n.bad))
+	if err != nil {
+		return fmt.Errorf("import suppressions, after %d lines: %w; run it again, which does no harm", n.read, err)
+	}
+	if n.bad > 0 {
+		return fmt.Errorf("import suppressions: %d lines are none", n.bad)
+	}
+	return nil
+}
+
+// importCount is what became of the lines of a file.
+type importCount struct{ read, added, repeats, bad int64 }
+
+// importLines brings lines in, in pieces. part says how much of the file is read.
+func (s *suppressing) importLines(ctx context.Context, lines *transfer.LineReader, reader *suppress.Reader, part func() float64) (n importCount, err error) {
+	bar, began := s.progress(), time.Now()
 	defer bar.end()
-	began, preset := time.Now(), s.preset()
-	var read, changed, bad int64
 	var changes []sluice.Suppression
 	write := func() error {
-		n, err := s.store.Suppress(ctx, changes)
-		changed += int64(n)
+		added, err := s.service().Add(ctx, changes)
+		if err == nil {
+			n.added, n.repeats = n.added+int64(added), n.repeats+int64(len(changes)-added)
+		}
 		changes = changes[:0]
-		bar.at(partOf(in.n.Load(), size), fmt.Sprintf("%s lines, %s lines/s", grouped(read), grouped(int64(float64(read)/max(time.Since(began).Seconds(), 0.001)))))
+		bar.at(part(), fmt.Sprintf("%s lines, %s lines/s", grouped(n.read), grouped(int64(float64(n.read)/max(time.Since(began).Seconds(), 0.001)))))
 		return err
 	}
 	for err == nil {
 		var line sluice.Line
-		if line, err = lines.Next(); err != nil || strings.TrimSpace(line.Text) == "" {
+		if line, err = lines.Next(); err != nil || line.Refused == nil && strings.TrimSpace(line.Text) == "" {
 			continue
 		}
-		read++
-		one, wrong := suppress.ParseLine(line.Text, preset)
+		n.read++
+		one, wrong := sluice.Suppression{}, line.Refused
+		if wrong == nil {
+			one, wrong = reader.ParseLine(line.Text)
+		}
 		if wrong != nil {
-			if bad++; bad <= maxToldLines {
+			if n.bad++; n.bad <= maxToldLines {
 				bar.end()
 				fmt.Fprintf(s.main.Stderr, "line %d: %s\n", line.Number, safeText(wrong.Error()))
 			}
@@ -293,12 +327,5 @@ func (s *suppressing) imported(ctx context.Context, args []string) (err error) {
 	if errors.Is(err, io.EOF) {
 		err = write()
 	}
-	s.print("%s lines: %s suppressions changed, %s lines are none", grouped(read), grouped(changed), grouped(bad))
-	if err != nil {
-		return fmt.Errorf("import suppressions, after %d lines: %w; run it again, which does no harm", read, err)
-	}
-	if bad > 0 {
-		return fmt.Errorf("import suppressions: %d lines are none", bad)
-	}
-	return nil
+	return n, err
 }

@@ -56,7 +56,7 @@ func TestSuppressionCommand(t *testing.T) {
 	if err := os.WriteFile(file, packed.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := mustRun(t, dir, "suppression", "import", file, "--reason", "hard_bounce").stdout; got != "12,347 lines: 12,347 suppressions changed, 0 lines are none\n" {
+	if got := mustRun(t, dir, "suppression", "import", file, "--reason", "hard_bounce").stdout; got != "12,347 lines: 12,347 added, 0 repeats, 0 lines are none\n" {
 		t.Errorf("import: %s", got)
 	}
 	checked("user-12344@example.org", true)
@@ -71,8 +71,77 @@ func TestSuppressionCommand(t *testing.T) {
 	if err := os.WriteFile(file, []byte("dan@example.com\nnot an entry\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := sluiceRun(t, dir, "suppression", "import", file); got.code != 1 || !strings.Contains(got.stderr, "line 2: entry is") || !strings.Contains(got.stdout, "2 lines: 1 suppressions changed, 1 lines are none") {
+	if got := sluiceRun(t, dir, "suppression", "import", file); got.code != 1 || !strings.Contains(got.stderr, "line 2: entry is") || !strings.Contains(got.stdout, "2 lines: 1 added, 0 repeats, 1 lines are none") {
 		t.Errorf("a bad line: %d %s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+// What is in a file twice, or on the list already, is counted as a repeat; an
+// unsubscription out of a file holds back marketing mail alone; and all of a
+// top-level domain is refused wherever it is not asked for by force.
+func TestSuppressionFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := startServe(t, dir, "SLUICE_ROOT_KEY="+testRoot)
+	file := filepath.Join(dir, "export.csv")
+	var lines strings.Builder
+	lines.WriteString("EmailAddress,SuppressionReason,Origin,CreatedAt\n")
+	for i := range 10_500 { // two pieces: one half is of the same addresses, by other letters
+		fmt.Fprintf(&lines, "User-%d@Example.org,ManualSuppression,Recipient,2019-12-10T08:58:33-05:00\n", i%5_250)
+	}
+	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"10,500 lines: 5,250 added, 5,250 repeats, 0 lines are none\n", "10,500 lines: 0 added, 10,500 repeats, 0 lines are none\n"} {
+		if got := mustRun(t, dir, "suppression", "import", file).stdout; got != want {
+			t.Errorf("import: %swant %s", got, want)
+		}
+	}
+	for class, want := range map[string]string{"marketing": `"suppressed":true`, "transactional": `"suppressed":false`} {
+		await(t, class+" mail is judged", func() bool {
+			_, text := s.ask(t, "POST", "/v1/suppressions/check", `{"addresses":["user-7@example.org"],"class":"`+class+`"}`)
+			return strings.Contains(text, want)
+		})
+		if got := mustRun(t, dir, "suppression", "check", "user-7@example.org", "--class", class, "--json").stdout; !strings.Contains(got, want) {
+			t.Errorf("check, %s: %s", class, got)
+		}
+	}
+	if got := mustRun(t, dir, "suppression", "add", "*.bad.example", ".bad.example", "new@example.org").stdout; !strings.HasPrefix(got, "2 added, 1 repeats;") {
+		t.Errorf("add: %s", got)
+	}
+	status, text := s.ask(t, "POST", "/v1/suppressions", `{"suppressions":[{"entry":"*.bad.example"},{"entry":"*.worse.example"}]}`)
+	if status != http.StatusOK || !strings.Contains(text, `"changed":1`) {
+		t.Errorf("added by the API: %d %s", status, text)
+	}
+	if _, text := s.ask(t, "GET", "/v1/suppressions?entry=*.bad.example", ""); !strings.Contains(text, `"entry":".bad.example"`) {
+		t.Errorf("shown by the API: %s", text)
+	}
+
+	if err := os.WriteFile(file, []byte("*.com\n.co.uk\nann@example.com\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := sluiceRun(t, dir, "suppression", "add", ".com"); got.code == 0 || !strings.Contains(got.stderr, "force") {
+		t.Errorf("add .com: %d %s", got.code, got.stderr)
+	}
+	if status, text := s.ask(t, "POST", "/v1/suppressions", `{"suppressions":[{"entry":"*.com"}]}`); status != http.StatusBadRequest || !strings.Contains(text, "force") {
+		t.Errorf("*.com by the API: %d %s", status, text)
+	}
+	if got := sluiceRun(t, dir, "suppression", "import", file); got.code != 1 || !strings.Contains(got.stdout, "3 lines: 1 added, 0 repeats, 2 lines are none") {
+		t.Errorf("import .com: %d %s%s", got.code, got.stdout, got.stderr)
+	}
+	if got := mustRun(t, dir, "suppression", "import", file, "--force").stdout; got != "3 lines: 2 added, 1 repeats, 0 lines are none\n" {
+		t.Errorf("import .com by force: %s", got)
+	}
+	if got := mustRun(t, dir, "suppression", "remove", "*.com").stdout; got != "1 removed\n" {
+		t.Errorf("remove .com: %s", got)
+	}
+	if status, text := s.ask(t, "POST", "/v1/suppressions", `{"suppressions":[{"entry":"*.com"}],"force":true}`); status != http.StatusOK {
+		t.Errorf("*.com by force: %d %s", status, text)
+	}
+	for _, entry := range []string{"*.com", "bad.example", "@bad.example"} { // what is checked is an address
+		if got := sluiceRun(t, dir, "suppression", "check", entry); got.code == 0 {
+			t.Errorf("check %s: %s", entry, got.stdout)
+		}
 	}
 }
 
