@@ -14,8 +14,8 @@ import (
 
 // How much of a lane is held in memory, for each partition.
 const (
-	// laneSends and laneBytes are where a lane is not read on, sublaneSends where a
-	// sublane is not.
+	// laneSends and laneBytes are where a lane is not read on, and the sublane for
+	// others; sublaneSends where a sublane is not.
 	laneSends    = 512
 	laneBytes    = 256 << 10
 	sublaneSends = 64
@@ -121,10 +121,17 @@ type queue struct {
 	coming  int             // sends that are on their way to it
 	closing bool            // it is being removed, and nothing has come to it since
 	domains map[string]bool // of the one for others: those of which something may be in it
+
+	// Whether it is the one for others (others.go), and of that: when transports look through it again, since
+	// when its sends go round, and when they do so again.
+	others            bool
+	scanned           map[sluice.Transport]time.Time
+	round, roundAgain time.Time
 }
 
 func newQueue(lane string) *queue {
-	return &queue{lane: lane, main: mainLane(lane), after: "0-0"}
+	main := mainLane(lane)
+	return &queue{lane: lane, main: main, after: "0-0", others: lane == flow.Sublane(main, otherDomains)}
 }
 
 func (q *queue) sublane() bool { return q.main != q.lane }
@@ -133,17 +140,21 @@ func (q *queue) urgent() bool { return urgentLane(q.lane) }
 
 // short reports whether the lane is to be read on.
 func (q *queue) short() bool {
-	if q.sublane() {
+	if q.sublane() && !q.others {
 		return len(q.items) < sublaneSends
 	}
 	return len(q.items) < laneSends && q.bytes < laneBytes
 }
 
-// pop takes the head. It reports whether the lane is to be read on since then.
-func (q *queue) pop() (it *item, short bool) {
+// pop takes one: 0 is the head. It reports whether the lane is to be read on since
+// then.
+func (q *queue) pop(at int) (it *item, short bool) {
 	before := q.short()
-	it = q.items[0]
-	q.items[0], q.items = nil, q.items[1:]
+	if it = q.items[at]; at == 0 {
+		q.items[0], q.items = nil, q.items[1:]
+	} else {
+		q.items = slices.Delete(q.items, at, at+1)
+	}
 	q.bytes -= it.bytes()
 	return it, !before && q.short()
 }

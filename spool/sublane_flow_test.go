@@ -147,6 +147,79 @@ func TestSublanesThatAreEmptyMakeRoom(t *testing.T) {
 	}
 }
 
+// TestDeadDomainsAmongOthers: mail to 64 domains that take nothing stands before mail
+// to one that takes it again, in the sublane for others, where it cannot have one of
+// its own: few sends, and more than are in memory.
+func TestDeadDomainsAmongOthers(t *testing.T) {
+	for _, each := range []int{1, 20} { // of each dead domain: 32, and 640 before it
+		t.Run(fmt.Sprint(each), func(t *testing.T) {
+			b := newBed(t)
+			w := newWire(nil)
+			w.workers = 1
+			var dead []string
+			for i := range 64 {
+				dead = append(dead, fmt.Sprintf("d%02d.example", i))
+			}
+			routes := &closedDomains{OneRoute: spool.OneRoute{Transport: w}, closed: make(map[string]bool)}
+			routes.close(true, append(dead, "live.example")...)
+			o := b.startRoutes(routes, nil)
+			apart := func(n int) {
+				t.Helper()
+				b.eventually(fmt.Sprintf("%d wait apart", n), func() bool {
+					counts, err := o.lanes[0].Waiting(t.Context())
+					b.must(err)
+					got := int64(0)
+					for name, c := range counts {
+						if strings.Contains(name, "@") {
+							got += c
+						}
+					}
+					return got == int64(n)
+				})
+			}
+			for _, domain := range dead {
+				one := draft("", sluice.PriorityNormal, sluice.ClassMarketing)
+				one.To = nil
+				for i := 0; len(one.To) < each; i++ {
+					if to := fmt.Sprintf("u%d@%s", i, domain); sluice.SendPartition(to, testPartitions) == 0 {
+						one.To = append(one.To, to)
+					}
+				}
+				o.submit(one)
+			}
+			apart(64 * each)
+			if got := b.sublanes("normal-marketing"); len(got) != 33 || got[0] != "*" {
+				t.Fatalf("sublanes: %v", got)
+			}
+			live := inOnePartition([]string{"live.example"})[0]
+			var want []string
+			for range 20 {
+				want = append(want, o.submit(draft(live, sluice.PriorityNormal, sluice.ClassMarketing))...)
+			}
+			apart(64*each + 20)
+			if got := b.sublanes("normal-marketing"); len(got) != 33 {
+				t.Fatalf("sublanes: %v", got)
+			}
+			routes.close(false, "live.example")
+			began := time.Now()
+			b.eventually("mail to the live domain is sent", func() bool { return len(w.came()) == 20 })
+			t.Logf("20 mails behind %d of dead domains have left after %v", 32*each, time.Since(began))
+			routes.close(false, dead...)
+			b.eventually("all are sent", func() bool { return o.totals() == fmt.Sprintf("sent %d", 64*each+20) })
+			w.wantOnce(t)
+			var got []string
+			for _, out := range b.outcomes() {
+				if out.To == live {
+					got = append(got, out.Message)
+				}
+			}
+			if each == 1 && !slices.Equal(got, want) {
+				t.Errorf("sent in the order %v, want %v", got, want)
+			}
+		})
+	}
+}
+
 // TestSublanesComeAndGo: mail is moved to sublanes while these are removed, again
 // and again: nothing is left behind, or sent twice.
 func TestSublanesComeAndGo(t *testing.T) {

@@ -201,20 +201,25 @@ func (s *Sender) window(c *crew, urgent bool) (w window) {
 // came.
 func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transport, w *window, now time.Time) {
 	var stopped map[*queue]bool // whose head may not go
+	var others scan
 	wake, before := false, len(w.items)+len(w.aside)
 	for !w.full() {
 		q := p.next(priority, stopped)
 		if q == nil {
 			break
 		}
-		single := alone(&q.items[0].send)
-		if single && len(w.items) > 0 {
-			w.room = len(w.items) // it is for the next window
-			break
-		}
-		take := Take{Wait: staleAgain}
-		if s.fresh(q) {
+		at, take := 0, Take{Wait: staleAgain}
+		switch fresh := s.fresh(q); {
+		case fresh && q.others:
+			at, take = s.scan(&others, q, t, len(w.items) > 0, now)
+		case alone(&q.items[0].send) && len(w.items) > 0:
+			at = -1
+		case fresh:
 			take = s.ask(t, q.items[0], now)
+		}
+		if at < 0 {
+			w.room = len(w.items) // what is next is for a window of its own
+			break
 		}
 		if !take.OK && take.Wait > 0 && (w.wait == 0 || take.Wait < w.wait) {
 			w.wait = take.Wait
@@ -224,16 +229,17 @@ func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transpor
 				stopped = make(map[*queue]bool)
 			}
 			stopped[q] = true
+			wake = p.goRound(q, &others, w, now) || wake
 			continue
 		}
 		p.waiting--
-		it, short := q.pop()
+		it, short := q.pop(at)
 		wake = wake || short
 		if take.OK {
 			it.spend(sluice.StageLane, now)
 			it.taken(t)
 			w.items = append(w.items, it)
-			if single {
+			if alone(&it.send) {
 				w.room = 1
 			}
 			continue
@@ -272,7 +278,8 @@ func (s *Sender) ask(t sluice.Transport, it *item, now time.Time) Take {
 }
 
 // moveAside moves sends to sublanes, where they keep nobody else waiting. Each
-// moves once: out of a sublane it is only attempted.
+// moves once, but in the one for others (others.go): out of a sublane it is only
+// attempted.
 func (s *Sender) moveAside(ctx context.Context, t sluice.Transport, aside []apart) {
 	items, with := make([]*item, len(aside)), make(map[*item]string, len(aside))
 	for i, a := range aside {
@@ -285,7 +292,7 @@ func (s *Sender) moveAside(ctx context.Context, t sluice.Transport, aside []apar
 		case flow.Cancelled:
 			f.verdict.outcome = outcomeOf(&m.item.send, sluice.SendCancelled, "", s.Clock.Now().UnixMilli())
 		default:
-			f.aside = s.sublaneFor(m.item.part, m.item.spot.Batch.Lane, with[m.item])
+			f.aside = s.sublaneFor(m.item.part, mainLane(m.item.spot.Batch.Lane), with[m.item])
 		}
 		s.hand(ctx, f)
 	}

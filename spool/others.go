@@ -1,0 +1,108 @@
+package spool
+
+import (
+	"strings"
+	"time"
+
+	"sluice"
+)
+
+// The sublane for others holds mail of many domains and routes, of which some take
+// nothing and others do. So it is not worked off by its head alone.
+//
+// The idea. What of it is in memory is looked through in order. Of sends that go the
+// same way (to one domain, by one route asked for, of one class) only the first is
+// asked about, and the others stay behind it, so the order of a domain holds. If
+// nothing of all that is in memory may go, and there is more in Redis, the first
+// half goes to the end of the sublane: what is behind it comes to be read. When all
+// have gone round once, that rests for roundRest, since each move is a mark and a
+// record. Only there the order of a domain's mail may change.
+const (
+	// scanAgain is after what time a transport looks again that has found nothing: it
+	// looks at up to laneSends sends, while all others wait.
+	scanAgain = 50 * time.Millisecond
+
+	// roundRest is how long nothing goes round when all has.
+	roundRest = 5 * time.Second
+)
+
+// way is what sends have in common that may go, or not, together.
+type way struct {
+	domain, route string
+	class         sluice.Class
+}
+
+func wayOf(s *sluice.Send) way {
+	return way{domain: s.To[strings.LastIndexByte(s.To, '@')+1:], route: s.Route, class: s.Class}
+}
+
+// scan is how far a worker has looked through one of those queues, and what may not
+// go: with the names of the sublanes in which it belongs.
+type scan struct {
+	queue   *queue
+	at      int
+	refused map[way]string
+	wait    time.Duration
+}
+
+// scan asks for the first send in the sublane for others that may go by a transport.
+// at is -1 if that is to go alone, and the window has others; else where it stands
+// if take is OK.
+func (s *Sender) scan(sc *scan, q *queue, t sluice.Transport, others bool, now time.Time) (at int, take Take) {
+	if rest := q.scanned[t].Sub(now); rest > 0 {
+		return 0, Take{Wait: rest}
+	}
+	if sc.queue != q {
+		*sc = scan{queue: q, refused: make(map[way]string)}
+	}
+	for ; sc.at < len(q.items); sc.at++ {
+		it := q.items[sc.at]
+		key := wayOf(&it.send)
+		if _, ok := sc.refused[key]; ok && it.broken == nil {
+			continue
+		}
+		if others && alone(&it.send) {
+			return -1, Take{}
+		}
+		take := s.ask(t, it, now)
+		if take.OK {
+			return sc.at, take
+		}
+		sc.refused[key] = take.Lane
+		if take.Wait > 0 && (sc.wait == 0 || take.Wait < sc.wait) {
+			sc.wait = take.Wait
+		}
+	}
+	if q.scanned == nil {
+		q.scanned = make(map[sluice.Transport]time.Time)
+	}
+	q.scanned[t] = now.Add(scanAgain)
+	return 0, Take{Wait: max(scanAgain, min(sc.wait, staleAgain))}
+}
+
+// goRound has what stands first in the sublane for others go to its end, if nothing
+// that is in memory of it may go and there is more. It reports whether the sublane
+// is to be read on.
+func (p *part) goRound(q *queue, sc *scan, w *window, now time.Time) (short bool) {
+	if sc.queue != q || sc.at < len(q.items) || q.short() || now.Before(q.roundAgain) {
+		return false
+	}
+	if q.round.IsZero() {
+		q.round = now
+	}
+	if !q.items[0].ready.Before(q.round) { // it has gone round already
+		q.round, q.roundAgain = time.Time{}, now.Add(roundRest)
+		return false
+	}
+	for n := len(q.items) / 2; n > 0 && len(w.aside) < asideSends; n-- {
+		name := sc.refused[wayOf(&q.items[0].send)]
+		if name == "" {
+			break // nothing goes anyway
+		}
+		it, _ := q.pop(0)
+		p.waiting--
+		w.aside = append(w.aside, apart{it, name})
+		short = true
+	}
+	return short
+}
