@@ -13,9 +13,9 @@ import (
 // recorded; a note is the send's id and when it was made. Nobody knows in Redis
 // whether a send is in a lane: one that had left before its cancel came would
 // keep its note for ever. So a note of Cancel says that it is one, and whoever
-// sends looks in the ledger for what became of it (Notes, Tidy). Notes of Spare
-// are of sends that are in a lane although the ledger has them as ended: they
-// stay until they are met, whatever the ledger says.
+// sends looks in the ledger for what became of it (Notes, Tidy). Notes of Remove
+// are of sends that are marked although the ledger has them as ended: they stay
+// until they are met, whatever the ledger says.
 
 // MaxCancels bounds the cancelled sends of a partition that nobody has met yet in
 // their lane.
@@ -55,13 +55,6 @@ func (l *Lanes) CancelRoom(ctx context.Context) (int64, error) {
 // Revived are the operations of a commit by which sends are not cancelled any more.
 func (l *Lanes) Revived(ids []string) []Operation {
 	return inPieces("HDEL", l.log.partition.cancelsKey(), ids)
-}
-
-// Spare notes that sends are not to be attempted any more, whose end is recorded
-// already. It returns how many there was no room for.
-func (l *Lanes) Spare(ctx context.Context, lease *Lease, ids []string, nowMillis int64) (left int64, err error) {
-	args := append([]string{lease.token, strconv.FormatInt(nowMillis, 10), strconv.Itoa(l.CancelsAtMost)}, ids...)
-	return l.log.redis.callInt(ctx, "note what is not to be sent again", "spare", []string{lease.key, l.log.partition.cancelsKey()}, args)
 }
 
 // Cancelled returns which of the sends are noted as not to be attempted any more;

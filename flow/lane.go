@@ -86,6 +86,8 @@ type LaneBatch struct {
 	Entry string // its id in the lane's stream
 	Size  int    // sends
 	Data  []byte // a batch of items
+
+	Second int64 // for which it waits before it enters the lane; 0: it is there
 }
 
 // Place names the batch among the letters.

@@ -158,7 +158,7 @@ func (l *Lanes) walkLater(ctx context.Context, each func(b *LaneBatch, later boo
 			if err != nil {
 				return fmt.Errorf("read for what sends of partition %d wait: second %q is no number", p.Number, text)
 			}
-			if err := l.walkSecond(ctx, p.laterKey(second), each); err != nil {
+			if err := l.walkSecond(ctx, second, each); err != nil {
 				return err
 			}
 			from = "(" + text
@@ -166,8 +166,8 @@ func (l *Lanes) walkLater(ctx context.Context, each func(b *LaneBatch, later boo
 	}
 }
 
-func (l *Lanes) walkSecond(ctx context.Context, key string, each func(b *LaneBatch, later bool) error) error {
-	c, from := l.log.redis.client, "-"
+func (l *Lanes) walkSecond(ctx context.Context, second int64, each func(b *LaneBatch, later bool) error) error {
+	c, key, from := l.log.redis.client, l.log.partition.laterKey(second), "-"
 	for {
 		entries, err := answer(ctx, c, c.B().Xrange().Key(key).Start(from).End("+").Count(walkBatches).Build(), rueidis.RedisResult.AsXRange)
 		if err != nil {
@@ -181,6 +181,7 @@ func (l *Lanes) walkSecond(ctx context.Context, key string, each func(b *LaneBat
 			if err != nil {
 				return err
 			}
+			b.Second = second
 			if err := each(&b, true); err != nil {
 				return err
 			}

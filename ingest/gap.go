@@ -47,14 +47,20 @@ func (l *Lister) accepted(ctx context.Context, err error) *flow.GapError {
 	return gap
 }
 
-// moveOver moves a cursor and does nothing else.
-func moveOver(ctx context.Context, store sluice.Store, move sluice.Move) error {
-	p, err := store.Prepare(&sluice.Effect{Moves: []sluice.Move{move}})
+// gapCursor names, among the cursors, up to where the rows of sends may be lost that
+// outcomes of a log speak of: its end when its last gap was accepted. It moves in the
+// transaction that moves the log's cursor over the gap, and goes
+// back with it if the database does: the gap is met anew then.
+const gapCursor = "gap"
+
+// moveOver moves cursors and does nothing else, the first of them over a gap.
+func moveOver(ctx context.Context, store sluice.Store, moves ...sluice.Move) error {
+	p, err := store.Prepare(&sluice.Effect{Moves: moves})
 	if err == nil {
 		_, err = store.Apply(ctx, p)
 	}
 	if err != nil {
-		return fmt.Errorf("move the cursor of %s over a gap: %w", move.Follower, err)
+		return fmt.Errorf("move the cursor of %s over a gap: %w", moves[0].Follower, err)
 	}
 	return nil
 }
@@ -117,12 +123,15 @@ func (s *StoreFollower) judge(ctx context.Context, log *flow.Log, gap *flow.GapE
 	if err != nil {
 		return false, err
 	}
-	if s.lostUpTo == nil {
-		s.lostUpTo = make(map[int]sluice.Position)
+	moves := []sluice.Move{{Follower: StoreRole, Partition: p, From: gap.Cursor, To: gap.Start}}
+	if before := s.lostUpTo[p]; before.Before(end) {
+		moves = append(moves, sluice.Move{Follower: gapCursor, Partition: p, From: before, To: end})
 	}
-	s.lostUpTo[p] = end
-	if err := moveOver(ctx, s.Store, sluice.Move{Follower: StoreRole, Partition: p, From: gap.Cursor, To: gap.Start}); err != nil {
+	if err := moveOver(ctx, s.Store, moves...); err != nil {
 		return false, err
+	}
+	if s.lostUpTo[p].Before(end) {
+		s.lostUpTo[p] = end
 	}
 	if s.Gaps == nil {
 		return true, nil

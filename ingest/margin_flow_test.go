@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -269,5 +270,64 @@ func TestWhatIsLostIsCounted(t *testing.T) {
 		if lost, err := e.logs[0].Lost(b.Context(), at[cursor]); err != nil || lost.String() != want {
 			t.Errorf("behind entry %d: %s, %v; want %s", cursor, lost, err, want)
 		}
+	}
+}
+
+// refusing is a store that stores no outcomes.
+type refusing struct {
+	sluice.Store
+	sluice.UserStore
+	refused chan struct{} // gets one when it does so
+}
+
+func (r *refusing) Apply(ctx context.Context, p sluice.Prepared) (sluice.Applied, error) {
+	if len(p.Effect().Outcomes) > 0 {
+		select {
+		case r.refused <- struct{}{}:
+		default:
+		}
+		return sluice.Applied{}, errors.New("refused")
+	}
+	return r.Store.Apply(ctx, p)
+}
+
+// TestACrashBehindAGap: a gap is accepted, and the process dies before it has stored
+// what lies behind it. The process that goes on knows that rows may be lost: outcomes
+// of such make them anew, up to where the log ended then, and become no dead letters.
+func TestACrashBehindAGap(t *testing.T) {
+	b := newBed(t, "sqlite")
+	r := &refusing{refused: make(chan struct{}, 1)}
+	first := newEngine(b, setup{partitions: 1, acceptGaps: true, store: func(s sluice.Store) sluice.Store {
+		r.Store, r.UserStore = s, s.(sluice.UserStore)
+		return r
+	}})
+	writer := flow.NewWriter(first.logs, "first", 1<<20)
+	outcome := func() string {
+		t.Helper()
+		o := &sluice.Outcome{Message: sluice.NewMessageID(time.Now().UnixMilli()), Recipients: 1, Was: sluice.SendWaiting, State: sluice.SendSent, TimeMillis: time.Now().UnixMilli(), Attempts: 1, To: "ann@example.com"}
+		b.must(writer.Write(b.Context(), flow.Part{Items: sluice.AppendOutcome(nil, o), Count: 1}))
+		return o.Message
+	}
+	first.write(0, "test", named("1"))
+	lost := outcome()
+	at, err := first.logs[0].Last(b.Context())
+	b.must(err)
+	outcome()
+	outcome()
+	b.do("XTRIM", b.logKey(0), "MINID", at.String())
+	first.run()
+	<-r.refused
+	first.abort()
+	second := newEngine(b, setup{partitions: 1})
+	second.run()
+	b.eventually("what lies behind the gap is stored", func() bool { return b.count("sends")+b.count("dead_letters") == 3 })
+	writer = flow.NewWriter(second.logs, "second", 1<<20)
+	outcome() // nothing is said of the rows of later ones
+	b.eventually("a later one is a dead letter", func() bool { return b.count("dead_letters") == 1 })
+	if rows := b.query("SELECT state FROM sends WHERE message = '" + lost + "'"); len(rows) != 1 {
+		t.Errorf("the row of %s: %v", lost, rows)
+	}
+	if n := b.count("sends"); n != 3 {
+		t.Errorf("%d rows, want 3", n)
 	}
 }

@@ -40,7 +40,8 @@ type StoreFollower struct {
 	margins margins
 
 	// lostUpTo has, for partitions with a gap that was accepted, where the log ended
-	// then: up to there the rows of sends may be lost that outcomes speak of.
+	// then: up to there the rows of sends may be lost that outcomes speak of. It is
+	// read with the cursors (gapCursor).
 	lostUpTo map[int]sluice.Position
 
 	// free is the session's: has an element while no unit with updates of users is
@@ -120,6 +121,9 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 		logs = append(logs, s.Logs[p])
 	}
 	if err := s.begin(work, logs, partitions); err != nil {
+		return err
+	}
+	if s.lostUpTo, err = s.Store.Cursors(work, gapCursor, partitions); err != nil {
 		return err
 	}
 	logs, standing, err := s.withoutGaps(work, logs, cursors)

@@ -120,10 +120,17 @@ type comparison struct {
 	lanes   *flow.Lanes
 	lease   *flow.Lease
 	start   *flow.Standing
-	first   bool          // the urgent lanes are looked through, before all others
-	waiting waitingPage   // in the ledger
-	unsure  []sluice.Send // in a lane, and the ledger lacked it, or that it was in doubt, when it was looked; at most compareKeys and a batch
+	first   bool        // the urgent lanes are looked through, before all others
+	waiting waitingPage // in the ledger
+	unsure  []met       // in a lane, and the ledger lacked it, or may know more of it by now; at most compareKeys and a batch
 	found   Found
+}
+
+// met is a send that was met in a lane.
+type met struct {
+	send  sluice.Send
+	batch *flow.LaneBatch
+	index int
 }
 
 // waitingPage is a page of the keys that wait in the ledger: those between two.
@@ -280,27 +287,40 @@ func (c *comparison) page(ctx context.Context) error {
 
 // awaitStored waits until the ledger has all that is in the log now.
 func (c *comparison) awaitStored(ctx context.Context) error {
-	end, err := c.lanes.LogEnd(ctx)
-	if err != nil {
-		return err
-	}
-	number := c.lanes.Partition()
-	for waited := storedWait; ; waited += storedWait {
-		at, err := c.s.Record.Cursors(ctx, c.s.StoredBy, []int{number})
-		if err != nil {
-			return err
-		}
-		if !at[number].Before(end) {
-			return nil
-		}
+	_, err := c.s.stored(ctx, c.lanes, func(waited time.Duration, at, end sluice.Position) bool {
 		if waited%storedLate == 0 {
 			c.s.Log.Warn("nothing of a partition is sent before its log is stored: lanes and ledger are to be compared; does a process with the role store run?",
-				"partition", number, "stored_up_to", at[number].String(), "log_ends_at", end.String())
+				"partition", c.lanes.Partition(), "stored_up_to", at.String(), "log_ends_at", end.String())
+		}
+		return true
+	})
+	return err
+}
+
+// stored waits until the ledger has all that is in the log of a partition now, and
+// reports whether it has: else it is behind, and goesOn has said that it is not to
+// be waited for any longer.
+func (s *Sender) stored(ctx context.Context, lanes *flow.Lanes, goesOn func(waited time.Duration, at, end sluice.Position) bool) (bool, error) {
+	end, err := lanes.LogEnd(ctx)
+	if err != nil {
+		return false, err
+	}
+	number := lanes.Partition()
+	for waited := storedWait; ; waited += storedWait {
+		at, err := s.Record.Cursors(ctx, s.StoredBy, []int{number})
+		if err != nil {
+			return false, err
+		}
+		if !at[number].Before(end) {
+			return true, nil
+		}
+		if !goesOn(waited, at[number], end) {
+			return false, nil
 		}
 		select {
 		case <-time.After(storedWait):
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 	}
 }
@@ -316,30 +336,31 @@ func (c *comparison) batch(ctx context.Context, b *flow.LaneBatch, later bool) e
 		return fmt.Errorf("read lane %s, entry %s: %w", b.Lane, b.Entry, err)
 	}
 	known := !c.first && !later && urgentLane(b.Lane) // who was there has been looked at, and may have left since
-	unknown, marked := make(map[sluice.SendKey]*sluice.Send), make(map[sluice.SendKey]bool)
+	unknown := make(map[sluice.SendKey]*met)
+	place := *b // without what is in it
+	place.Data = nil
 	for r.Next() {
-		var send sluice.Send
+		m := &met{batch: &place, index: r.Index}
 		if r.Index >= b.Size || letters != "" && letters[r.Index] == flow.LetterDone ||
-			r.Item.Kind != sluice.ItemSend || sluice.DecodeSend(r.Item.Payload, &send) != nil {
+			r.Item.Kind != sluice.ItemSend || sluice.DecodeSend(r.Item.Payload, &m.send) != nil {
 			continue // what cannot be read becomes a dead letter when its turn comes
 		}
-		key := short(send.Key())
+		key := short(m.send.Key())
 		if !c.first && !c.waiting.has(key) {
 			continue // its turn is another page's
 		}
 		waits, before := c.waiting.meet(key)
 		if !waits {
 			if !known {
-				unknown[send.Key()] = &send
-				marked[send.Key()] = letters != "" && letters[r.Index] == flow.LetterMarked
+				unknown[m.send.Key()] = m
 			}
 			continue
 		}
 		if !before {
 			c.found.Waiting++
 		}
-		if send.Doubted {
-			if err := c.lookAgain(&send); err != nil {
+		if m.send.Doubted {
+			if err := c.lookAgain(m); err != nil {
 				return err
 			}
 		}
@@ -347,11 +368,7 @@ func (c *comparison) batch(ctx context.Context, b *flow.LaneBatch, later bool) e
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("read lane %s, entry %s: %w", b.Lane, b.Entry, err)
 	}
-	items, err := c.unknown(ctx, unknown, marked)
-	if err == nil {
-		err = c.write(ctx, items)
-	}
-	if err != nil || len(c.unsure) < compareKeys {
+	if err := c.unknown(ctx, unknown); err != nil || len(c.unsure) < compareKeys {
 		return err
 	}
 	return c.enter(ctx)
@@ -367,71 +384,59 @@ func doubtedBefore(s *sluice.Send, nowMillis int64) *sluice.Outcome {
 	return o
 }
 
-// unknown looks at sends of lanes that do not wait in the ledger, and returns what
-// is to be written about them.
-func (c *comparison) unknown(ctx context.Context, sends map[sluice.SendKey]*sluice.Send, marked map[sluice.SendKey]bool) (items []byte, err error) {
+// unknown looks at sends of lanes that do not wait in the ledger. What has ended
+// leaves its lane. One that is in doubt in the ledger may have been decided about
+// since, or evidence may have come: enter looks at it again.
+func (c *comparison) unknown(ctx context.Context, sends map[sluice.SendKey]*met) error {
 	if len(sends) == 0 {
-		return nil, nil
+		return nil
 	}
-	nowMillis := c.s.Clock.Now().UnixMilli()
 	rows, err := c.s.Record.SendRows(ctx, slices.Collect(maps.Keys(sends)))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var ended, perhaps []string
+	var ended []*met
 	for i := range rows {
 		r := &rows[i]
-		s := sends[sluice.SendKey{Message: r.Message, Number: r.Number}]
-		delete(sends, s.Key())
+		m := sends[sluice.SendKey{Message: r.Message, Number: r.Number}]
 		switch {
-		case !over(r, s):
-			if s.Doubted && r.State == sluice.SendWaiting {
-				if err := c.lookAgain(s); err != nil {
-					return nil, err
-				}
-			}
+		case r.State == sluice.SendInDoubt && over(r, &m.send), r.State == sluice.SendWaiting && m.send.Doubted:
 			continue
-		case marked[s.Key()]:
-			perhaps = append(perhaps, s.ID())
-			continue
+		case over(r, &m.send):
+			ended = append(ended, m)
 		}
-		ended = append(ended, s.ID())
-		if r.State == sluice.SendInDoubt && r.DueMillis != 0 { // its last attempt is lost
-			items = sluice.AppendOutcome(items, lostOutcome(r, s.Recipients, nowMillis))
+		delete(sends, m.send.Key())
+	}
+	for _, m := range sends {
+		if err := c.lookAgain(m); err != nil {
+			return err
 		}
 	}
-	for _, s := range sends {
-		if err := c.lookAgain(s); err != nil {
-			return nil, err
-		}
+	return c.remove(ctx, ended)
+}
+
+// remove takes sends out of the lanes that have ended in the ledger.
+func (c *comparison) remove(ctx context.Context, ended []*met) error {
+	byBatch := make(map[*flow.LaneBatch][]flow.Placed)
+	for _, m := range ended {
+		byBatch[m.batch] = append(byBatch[m.batch], flow.Placed{Index: m.index, ID: m.send.ID()})
 	}
-	if len(perhaps) > 0 { // one that was recorded a moment ago has no mark any more
-		marks, err := c.lanes.Marks(ctx, perhaps)
+	now := c.s.Clock.Now().UnixMilli()
+	for batch, sends := range byBatch {
+		n, err := c.lanes.Remove(ctx, c.lease, batch, sends, now)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for i, id := range perhaps {
-			if marks[i] != "" {
-				ended = append(ended, id)
-			}
-		}
+		c.found.Ended += int(n)
 	}
-	c.found.Ended += len(ended)
-	if len(ended) == 0 {
-		return items, nil
-	}
-	left, err := c.lanes.Spare(ctx, c.lease, ended, nowMillis)
-	if err == nil && left > 0 {
-		err = fmt.Errorf("too many sends of it are cancelled and still in a lane: there is no room for %d that have ended", left)
-	}
-	return items, err
+	return nil
 }
 
 // lookAgain has enter look at a send again.
-func (c *comparison) lookAgain(s *sluice.Send) error {
-	s.Content = ""
-	var own sluice.Send // which keeps no batch in memory
-	if err := sluice.DecodeSend(sluice.AppendSend(nil, s)[sluice.ItemHeaderBytes:], &own); err != nil {
+func (c *comparison) lookAgain(m *met) error {
+	m.send.Content = ""
+	own := met{batch: m.batch, index: m.index} // which keeps no batch in memory
+	if err := sluice.DecodeSend(sluice.AppendSend(nil, &m.send)[sluice.ItemHeaderBytes:], &own.send); err != nil {
 		return err
 	}
 	c.unsure = append(c.unsure, own)
@@ -440,39 +445,51 @@ func (c *comparison) lookAgain(s *sluice.Send) error {
 
 // enter enters in the ledger what it lacks: sends that no row knows, and that one
 // was in doubt. Of what was accepted or recorded a moment ago it has all once the
-// log is stored.
+// log is stored. What has ended by then leaves its lane.
 func (c *comparison) enter(ctx context.Context) error {
 	if err := c.awaitStored(ctx); err != nil {
 		return err
 	}
 	for chunk := range slices.Chunk(c.unsure, flow.MaxLaneSends) {
-		missing := make(map[sluice.SendKey]*sluice.Send, len(chunk))
+		missing := make(map[sluice.SendKey]*met, len(chunk))
 		for i := range chunk {
-			missing[chunk[i].Key()] = &chunk[i]
+			missing[chunk[i].send.Key()] = &chunk[i]
 		}
 		rows, err := c.s.Record.SendRows(ctx, slices.Collect(maps.Keys(missing)))
 		if err != nil {
 			return err
 		}
 		var items []byte
+		var ended []*met
 		now := c.s.Clock.Now().UnixMilli()
 		for i := range rows {
-			key := sluice.SendKey{Message: rows[i].Message, Number: rows[i].Number}
-			if s := missing[key]; s.Doubted && rows[i].State == sluice.SendWaiting {
-				items = sluice.AppendOutcome(items, doubtedBefore(s, now))
+			r := &rows[i]
+			key := sluice.SendKey{Message: r.Message, Number: r.Number}
+			m := missing[key]
+			switch {
+			case over(r, &m.send):
+				ended = append(ended, m)
+				if r.State == sluice.SendInDoubt && r.DueMillis != 0 { // its last attempt is lost
+					items = sluice.AppendOutcome(items, lostOutcome(r, m.send.Recipients, now))
+				}
+			case m.send.Doubted && r.State == sluice.SendWaiting:
+				items = sluice.AppendOutcome(items, doubtedBefore(&m.send, now))
 			}
 			delete(missing, key)
 		}
-		for _, s := range missing {
-			known := *s
+		for _, m := range missing {
+			known := m.send
 			known.Doubted = false
 			items = sluice.AppendKnown(items, &known)
-			if s.Doubted {
-				items = sluice.AppendOutcome(items, doubtedBefore(s, now))
+			if m.send.Doubted {
+				items = sluice.AppendOutcome(items, doubtedBefore(&m.send, now))
 			}
 		}
 		c.found.Known += len(missing)
-		if err := c.write(ctx, items); err != nil {
+		if err := c.write(ctx, items); err != nil { // first: a send in doubt that left its lane would stay so
+			return err
+		}
+		if err := c.remove(ctx, ended); err != nil {
 			return err
 		}
 	}
@@ -541,47 +558,4 @@ func (c *comparison) write(ctx context.Context, items []byte) error {
 		return nil
 	}
 	return c.lanes.Note(ctx, items)
-}
-
-// known takes those out of a window that the ledger has as ended, if Redis has
-// been another one for less than AfterMove, and gives their marks up.
-func (s *Sender) known(ctx context.Context, route string, window []*item) (left []*item, err error) {
-	now := s.Clock.Now()
-	byKey := make(map[sluice.SendKey]*item)
-	var keys []sluice.SendKey
-	for _, it := range window {
-		if it.broken == nil && now.Before(it.part.lookUntil) {
-			byKey[it.send.Key()] = it
-			keys = append(keys, it.send.Key())
-		}
-	}
-	if len(keys) == 0 {
-		return window, nil
-	}
-	rows, err := s.Record.SendRows(ctx, keys)
-	if err != nil {
-		return nil, err
-	}
-	ended := make(map[*item]bool)
-	var marks []*item
-	for i := range rows {
-		it := byKey[sluice.SendKey{Message: rows[i].Message, Number: rows[i].Number}]
-		if over(&rows[i], &it.send) && !ended[it] {
-			ended[it] = true
-			marks = append(marks, it)
-		}
-	}
-	if len(marks) == 0 {
-		return window, nil
-	}
-	for _, it := range window {
-		if !ended[it] {
-			left = append(left, it)
-		}
-	}
-	s.Log.Warn("sends that have ended stood as waiting in redis; they are not attempted again", "sends", len(marks), "first", marks[0].id())
-	for _, m := range s.markAll(ctx, route, marks) {
-		s.hand(ctx, finished{item: m.item})
-	}
-	return left, nil
 }

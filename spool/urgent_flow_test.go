@@ -21,10 +21,12 @@ import (
 // gatedRecord is a ledger that says what waits in it only when it is let.
 type gatedRecord struct {
 	spool.Record
-	gate chan struct{}
+	gate  chan struct{}
+	waits atomic.Int64 // how many have come to it
 }
 
 func (g *gatedRecord) WaitingKeys(ctx context.Context, partition int, after sluice.SendKey, limit int) ([]sluice.SendKey, error) {
+	g.waits.Add(1)
 	select {
 	case <-g.gate:
 		return g.Record.WaitingKeys(ctx, partition, after, limit)

@@ -286,14 +286,24 @@ func (s *Sender) moveAside(ctx context.Context, t sluice.Transport, aside []apar
 		items[i], with[a.item] = a.item, a.with
 	}
 	for _, m := range s.markAll(ctx, t.Name(), items) {
-		f := finished{item: m.item}
-		switch m.letter {
-		case flow.Ended: // the log has its outcome
-		case flow.Cancelled:
-			f.verdict.outcome = outcomeOf(&m.item.send, sluice.SendCancelled, "", s.Clock.Now().UnixMilli())
-		default:
+		f, over := s.notAttempted(m)
+		if !over {
 			f.aside = s.sublaneFor(m.item.part, mainLane(m.item.spot.Batch.Lane), with[m.item])
 		}
 		s.hand(ctx, f)
 	}
+}
+
+// notAttempted is what is recorded of a marked send that is not to be attempted now,
+// and reports whether it is over: it was cancelled.
+func (s *Sender) notAttempted(m marked) (f finished, over bool) {
+	f = finished{item: m.item}
+	switch m.letter {
+	case flow.Ended: // the log has its outcome
+		return f, true
+	case flow.Cancelled:
+		f.verdict.outcome = outcomeOf(&m.item.send, sluice.SendCancelled, "", s.Clock.Now().UnixMilli())
+		return f, true
+	}
+	return f, false
 }

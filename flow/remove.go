@@ -1,0 +1,74 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"sluice"
+)
+
+// Placed is a send in a batch: its index there, from 0, and its id.
+type Placed struct {
+	Index int
+	ID    string
+}
+
+// Remove takes sends out of a batch that waits, whose end the ledger has already.
+// What is marked stays, and is not attempted again. It returns how many were taken
+// out or are not attempted again; the others have left the batch before. Data of
+// the batch is not looked at.
+//
+// Notes of sends that are not to be attempted have a bound, MaxCancels, and where
+// more had ended nothing of the partition was sent at all. So what has ended leaves
+// at once; a note is left of what is marked alone.
+func (l *Lanes) Remove(ctx context.Context, lease *Lease, b *LaneBatch, sends []Placed, nowMillis int64) (int64, error) {
+	p := l.log.partition
+	key, stays, left := p.laneKey(b.Lane), "", 0
+	if b.Second != 0 {
+		var err error
+		key = p.laterKey(b.Second)
+		if stays, left, err = l.without(ctx, key, b, sends); err != nil || stays == "" {
+			return 0, err
+		}
+	}
+	args := []string{lease.token, strconv.FormatInt(nowMillis, 10), b.Lane, b.Entry, strconv.Itoa(b.Size), stays, strconv.Itoa(left)}
+	for i := range sends {
+		args = append(args, strconv.Itoa(sends[i].Index), sends[i].ID)
+	}
+	return l.log.redis.callInt(ctx, "take out of a lane what has ended", "remove",
+		[]string{lease.key, p.statesKey(), p.marksKey(), p.waitingKey(), p.cancelsKey(), key}, args)
+}
+
+// without reads a batch that waits for a time and returns it without some of its
+// sends, and how many are left; "": it is not there any more.
+func (l *Lanes) without(ctx context.Context, key string, b *LaneBatch, sends []Placed) (stays string, left int, err error) {
+	c := l.log.redis.client
+	entries, err := answer(ctx, c, c.B().Xrange().Key(key).Start(b.Entry).End(b.Entry).Build(), rueidis.RedisResult.AsXRange)
+	if err != nil || len(entries) == 0 {
+		return "", 0, l.log.redis.wrap("read what waits for a time", err)
+	}
+	data := []byte(entries[0].FieldValues["batch"])
+	r, err := sluice.ReadBatch(data)
+	if err != nil {
+		return "", 0, fmt.Errorf("read entry %s of what waits for second %d: %w", b.Entry, b.Second, err)
+	}
+	gone := make(map[int]bool, len(sends))
+	for i := range sends {
+		gone[sends[i].Index] = true
+	}
+	rest := sluice.NewBatch(len(data))
+	for r.Next() {
+		if r.Index >= b.Size || gone[r.Index] {
+			continue
+		}
+		left++
+		rest = sluice.AppendItem(rest, r.Item.Kind, func(batch []byte) []byte { return append(batch, r.Item.Payload...) })
+	}
+	if err := r.Err(); err != nil {
+		return "", 0, fmt.Errorf("read entry %s of what waits for second %d: %w", b.Entry, b.Second, err)
+	}
+	return rueidis.BinaryString(rest), left, nil
+}

@@ -1,0 +1,92 @@
+package flow
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"sluice"
+)
+
+// TestWhatHasEndedLeaves: what is taken out of a batch in a lane, or of one that
+// waits for a time, waits no more, once; the others do. What is marked stays with
+// a note, whose process says what has become of it. Notes have no part in it
+// otherwise.
+func TestWhatHasEndedLeaves(t *testing.T) {
+	r, l, lease, log := lanesOf(t)
+	var cursor sluice.Position
+	queue(t, log, lease, &cursor, "low", 0, "a", "b", "c", "d")
+	queue(t, log, lease, &cursor, "low", 7, "e", "f", "g")
+	b := &readAll(t, l, "low")[0]
+	if got := mark(t, l, lease, "one", b, 3); got != "m" {
+		t.Fatalf("mark: %q", got)
+	}
+	placed := func(b *LaneBatch, indexes ...int) (all []Placed) {
+		for _, i := range indexes {
+			all = append(all, Placed{Index: i, ID: fmt.Sprintf("%s/%d", b.Entry, i)})
+		}
+		return all
+	}
+	remove := func(b *LaneBatch, want int64, indexes ...int) {
+		t.Helper()
+		if n, err := l.Remove(t.Context(), lease, b, placed(b, indexes...), 5); err != nil || n != want {
+			t.Fatalf("remove %v of %s: %d, %v; want %d", indexes, b.Entry, n, err, want)
+		}
+	}
+	key := log.partition.cancelsKey()
+	do(t, r, "HSET", key, fmt.Sprintf("%s/0", b.Entry), "c5") // it was cancelled as well
+	remove(b, 3, 0, 2, 3)
+	remove(b, 1, 0, 2, 3) // the note, again
+	if got := mark(t, l, lease, "two", b, 0, 1, 2, 3); got != "-m--" {
+		t.Errorf("mark what is left: %q", got)
+	}
+	if got := do(t, r, "HKEYS", key); got != fmt.Sprintf("[%s/3]", b.Entry) {
+		t.Errorf("noted are %v", got)
+	}
+	walked := func() (later []LaneBatch) {
+		t.Helper()
+		if err := l.Walk(t.Context(), func(b *LaneBatch, waits bool) error {
+			if waits {
+				later = append(later, *b)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return later
+	}
+	later := walked()
+	if len(later) != 1 || later[0].Second != 7 {
+		t.Fatalf("for a time wait %+v", later)
+	}
+	remove(&later[0], 1, 1)
+	remove(&later[0], 0, 1) // its entry is another one by now
+	if got := messagesOf(t, walked()); !slices.Equal(got, []string{"e", "g"}) {
+		t.Errorf("for a time wait %v", got)
+	}
+	if got := waiting(t, l); got["low"] != 2 || got[LaterName] != 2 {
+		t.Errorf("waiting: %v", got)
+	}
+	again := walked()
+	remove(&again[0], 2, 0, 1)
+	if more, err := l.Due(t.Context(), lease, 7); err != nil || more {
+		t.Errorf("due: %v, %v", more, err)
+	}
+	if got := do(t, r, "ZCARD", log.partition.dueKey()); got != "0" {
+		t.Errorf("%v seconds are left", got)
+	}
+	for i, evidence := range map[int]string{1: "two", 3: "one"} {
+		if n, _, err := l.Record(t.Context(), nil, []Recorded{recorded(b, i, evidence)}); err != nil || n != 1 {
+			t.Fatalf("record: %d, %v", n, err)
+		}
+	}
+	if left := readAll(t, l, "low"); len(left) != 0 || len(waiting(t, l)) != 0 {
+		t.Errorf("left are %v, %v", messagesOf(t, left), waiting(t, l))
+	}
+	remove(b, 0, 0)
+	leaseOn(t, r, lease.key) // another takes it
+	if _, err := l.Remove(t.Context(), lease, b, placed(b, 1), 5); !errors.Is(err, sluice.ErrLeaseLost) {
+		t.Errorf("with a lost lease: %v", err)
+	}
+}
