@@ -279,21 +279,22 @@ func (s *streams) number(key string) string {
 // Redis, which may lack marks of a moment ago, nothing is marked (ErrConflict).
 func (l *Lanes) Mark(ctx context.Context, lease *Lease, server, evidence string, spots []Spot, ids []string) (string, error) {
 	p := l.log.partition
-	args := make([]string, 0, 3+5*len(spots))
+	s := streams{numbers: make(map[string]string, 2), keys: []string{lease.key, p.statesKey(), p.marksKey(), p.cancelsKey()}}
+	args := make([]string, 0, 3+7*len(spots))
 	args = append(args, lease.token, evidence, server)
 	for i := 0; i < len(spots); {
 		b, n := spots[i].Batch, i+1
 		for n < len(spots) && spots[n].Batch == b {
 			n++
 		}
-		args = append(args, b.Place(), strconv.Itoa(b.Size), strconv.Itoa(n-i))
+		args = append(args, b.Place(), s.number(p.laneKey(b.Lane)), b.Entry, strconv.Itoa(b.Size), strconv.Itoa(n-i))
 		for ; i < n; i++ {
 			args = append(args, strconv.Itoa(spots[i].Index), ids[i])
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	answer, err := l.log.redis.call(ctx, "mark", []string{lease.key, p.statesKey(), p.marksKey(), p.cancelsKey()}, args).ToString()
+	answer, err := l.log.redis.call(ctx, "mark", s.keys, args).ToString()
 	if err != nil {
 		return "", l.log.redis.wrap("mark sends", err)
 	}

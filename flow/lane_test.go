@@ -149,6 +149,10 @@ func TestSendsAreMarkedOnceAndRecordedByWhoHasMarkedThem(t *testing.T) {
 	if err != nil || len(s.States) != 0 || len(s.Marks) != 0 || len(readAll(t, l, "low")) != 0 || len(waiting(t, l)) != 0 {
 		t.Fatalf("all is recorded, and there is still %+v, %v, %v", s, waiting(t, l), err)
 	}
+	// Who read the batch before that, and comes late, would attempt it again.
+	if got := mark(t, l, lease, "three", b, 0, 1, 2); got != "---" || len(waiting(t, l)) != 0 {
+		t.Fatalf("what is done and gone is marked: %q, waiting: %v", got, waiting(t, l))
+	}
 }
 
 func TestMarkingNeedsTheLease(t *testing.T) {

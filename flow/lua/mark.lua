@@ -1,10 +1,13 @@
 #!lua flags=allow-oom
--- Marks sends before they are attempted. Only what waits is marked.
--- Keys:    1 lease, 2 states (hash), 3 marks (hash), 4 cancels (hash)
+-- Marks sends before they are attempted. Only what waits is marked. A batch of
+-- which nothing was marked yet has no letters; one of which all is done neither, and
+-- its entry is gone: who read it before that is told that it is not there.
+-- Keys:    1 lease, 2 states (hash), 3 marks (hash), 4 cancels (hash), 5.. streams:
+--          lanes
 -- Args:    1 token, 2 evidence: who marks, when, for what, 3 the replication id of
---          the Redis that the lanes were read on; for each batch: its place, how
---          many sends it has, how many of them, and for each of these its index
---          from 0 and its id
+--          the Redis that the lanes were read on; for each batch: its place, number of
+--          its lane's key, id of its entry, how many sends it has, how many of
+--          them, and for each of these its index from 0 and its id
 -- Returns: a text with a letter for each send: m it is marked, c marked as well,
 --          but it was cancelled, e the same, and the log was told so, - it does not
 --          wait
@@ -18,9 +21,14 @@ end
 local cancels = redis.call('HLEN', KEYS[4]) > 0
 local answers, marks, i = {}, {}, 4
 while i <= #ARGV do
-  local place, size, count, changed = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), false
-  i = i + 3
-  local state = { string.byte(redis.call('HGET', KEYS[2], place) or string.rep('w', size), 1, -1) }
+  local place, lane, entry, changed = ARGV[i], KEYS[tonumber(ARGV[i + 1])], ARGV[i + 2], false
+  local size, count = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4])
+  i = i + 5
+  local letters = redis.call('HGET', KEYS[2], place)
+  if not letters then
+    letters = string.rep(#redis.call('XRANGE', lane, entry, entry) > 0 and 'w' or 'd', size)
+  end
+  local state = { string.byte(letters, 1, -1) }
   for _ = 1, count do
     local at, id, answer = tonumber(ARGV[i]) + 1, ARGV[i + 1], '-'
     i = i + 2
