@@ -159,41 +159,43 @@ func tables(ctx context.Context, db *sql.DB, base string) ([]string, error) {
 // this test knows. Writers wait meanwhile (MariaDB) or do not notice
 // (PostgreSQL).
 func snapshotSQL(ctx context.Context, db *sql.DB, base, name string) error {
-	all, err := tables(ctx, db, base)
-	if err != nil {
-		return err
-	}
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	var steps []string
-	if base == onPostgres {
-		steps = append(steps, "BEGIN ISOLATION LEVEL REPEATABLE READ", "CREATE SCHEMA snapshot")
-		for _, table := range all {
-			steps = append(steps, fmt.Sprintf("CREATE TABLE snapshot.%s AS TABLE public.%[1]s", table))
+	return runTables(ctx, db, base, func(all []string) (steps []string) {
+		if base == onPostgres {
+			steps = append(steps, "BEGIN ISOLATION LEVEL REPEATABLE READ", "CREATE SCHEMA snapshot")
+			for _, table := range all {
+				steps = append(steps, fmt.Sprintf("CREATE TABLE snapshot.%s AS TABLE public.%[1]s", table))
+			}
+			return append(steps, "COMMIT")
 		}
-		steps = append(steps, "COMMIT")
-	} else {
 		steps = append(steps, "CREATE DATABASE "+name+"_snapshot")
-		var locks []string
+		var locks, copies []string
 		for _, table := range all {
 			steps = append(steps, fmt.Sprintf("CREATE TABLE %s_snapshot.%s LIKE %[1]s.%[2]s", name, table))
 			locks = append(locks, fmt.Sprintf("%s.%s READ, %[1]s_snapshot.%[2]s WRITE", name, table))
+			copies = append(copies, fmt.Sprintf("INSERT INTO %s_snapshot.%s SELECT * FROM %[1]s.%[2]s", name, table))
 		}
 		steps = append(steps, "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'", "LOCK TABLES "+strings.Join(locks, ", "))
-		for _, table := range all {
-			steps = append(steps, fmt.Sprintf("INSERT INTO %s_snapshot.%s SELECT * FROM %[1]s.%[2]s", name, table))
-		}
-		steps = append(steps, "UNLOCK TABLES")
-	}
-	return run(ctx, conn, steps)
+		return append(append(steps, copies...), "UNLOCK TABLES")
+	})
 }
 
 // putBackSQL puts the tables back as snapshotSQL found them. Nobody may be
 // connected.
 func putBackSQL(ctx context.Context, db *sql.DB, base, name string) error {
+	return runTables(ctx, db, base, func(all []string) []string {
+		steps, copied := []string{"SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'"}, "INSERT INTO %[1]s.%[2]s SELECT * FROM %[1]s_snapshot.%[2]s"
+		if base == onPostgres {
+			name, steps, copied = "public", []string{"BEGIN"}, "INSERT INTO %[1]s.%[2]s OVERRIDING SYSTEM VALUE SELECT * FROM snapshot.%[2]s"
+		}
+		for _, table := range all {
+			steps = append(steps, fmt.Sprintf("TRUNCATE %s.%s", name, table), fmt.Sprintf(copied, name, table))
+		}
+		return append(steps, "COMMIT")
+	})
+}
+
+// runTables runs the steps for all tables of a database in one session.
+func runTables(ctx context.Context, db *sql.DB, base string, steps func(tables []string) []string) error {
 	all, err := tables(ctx, db, base)
 	if err != nil {
 		return err
@@ -203,24 +205,7 @@ func putBackSQL(ctx context.Context, db *sql.DB, base, name string) error {
 		return err
 	}
 	defer conn.Close()
-	var steps []string
-	if base == onPostgres {
-		steps = append(steps, "BEGIN")
-		for _, table := range all {
-			steps = append(steps, "TRUNCATE public."+table, fmt.Sprintf("INSERT INTO public.%s OVERRIDING SYSTEM VALUE SELECT * FROM snapshot.%[1]s", table))
-		}
-		steps = append(steps, "COMMIT")
-	} else {
-		steps = append(steps, "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'")
-		for _, table := range all {
-			steps = append(steps, fmt.Sprintf("TRUNCATE %s.%s", name, table), fmt.Sprintf("INSERT INTO %s.%s SELECT * FROM %[1]s_snapshot.%[2]s", name, table))
-		}
-	}
-	return run(ctx, conn, steps)
-}
-
-func run(ctx context.Context, conn *sql.Conn, steps []string) error {
-	for _, step := range steps {
+	for _, step := range steps(all) {
 		if _, err := conn.ExecContext(ctx, step); err != nil {
 			return fmt.Errorf("%s: %w", step, err)
 		}

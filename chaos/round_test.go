@@ -1,18 +1,20 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -25,7 +27,11 @@ import (
 
 const (
 	// roundWithin bounds one round.
-	roundWithin = 4 * time.Minute
+	roundWithin = 7 * time.Minute
+
+	// roundSettles bounds every wait of a round: other rounds may run beside it, on a
+	// machine that others use as well.
+	roundSettles = 2 * settleWithin
 
 	roundPartitions = 8
 )
@@ -33,7 +39,7 @@ const (
 // round is servers, processes, a load and a fault.
 type round struct {
 	plan
-	t      *testing.T
+	t      *recorder
 	ctx    context.Context
 	rig    *rig
 	random *rand.Rand // of the test's own goroutine
@@ -52,11 +58,18 @@ type round struct {
 	// that put Redis back.
 	lossFrom, lossTo time.Time
 
-	// known has the sends that may be taken twice without a doubt: they waited by
-	// the database when Redis was put back.
-	repeatable map[string]bool
+	// Large contents may be lost of what was accepted between these two: they are in
+	// the database alone, which was put back.
+	bodiesFrom, bodiesTo time.Time
+
+	// ended has the sends that had ended by the database when Redis was put back; nil:
+	// it was not. Others that were accepted before may leave twice: nobody knows of
+	// their attempts any more.
+	ended map[string]bool
 
 	checks []func() // after the load, at the far end
+
+	states map[string]int // of the sends in the ledger, at the end
 }
 
 // peer is one of the processes, with ways to its servers of its own.
@@ -69,13 +82,13 @@ type peer struct {
 	redisUser string        // on a cluster, where it is cut off by it
 }
 
-func newRound(t *testing.T, g *rig, p plan, random *rand.Rand) *round {
+func newRound(t *recorder, g *rig, p plan, random *rand.Rand) *round {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), roundWithin)
 	t.Cleanup(cancel)
-	r := &round{plan: p, t: t, ctx: ctx, rig: g, random: random, dir: t.TempDir(), name: fmt.Sprintf("r%d", p.seed), repeatable: map[string]bool{}}
+	r := &round{plan: p, t: t, ctx: ctx, rig: g, random: random, dir: t.TempDir(), name: fmt.Sprintf("r%d", p.seed)}
 	if p.clustered {
-		r.cluster = g.needCluster(t)
+		r.cluster = g.needCluster(t.T)
 		r.nodes = r.cluster.Nodes
 		if err := emptyCluster(ctx, r.cluster); err != nil {
 			t.Fatal(err)
@@ -89,9 +102,10 @@ func newRound(t *testing.T, g *rig, p plan, random *rand.Rand) *round {
 		r.nodes = []*servers.Redis{one}
 	}
 	r.dial()
-	db, address, url := g.connect(t, p.base, r.name)
+	db, address, url := g.connect(t.T, p.base, r.name)
 	r.db = db
 	t.Cleanup(r.dropDatabase)
+	t.Cleanup(r.keepLogs)
 	var err error
 	if r.relay, err = sink.Start(sink.Options{Fault: r.receiver(random.Uint64())}); err != nil {
 		t.Fatal(err)
@@ -209,7 +223,7 @@ func (r *round) start(p *peer, failpoints string) {
 	if failpoints != "" {
 		environ = append(environ, faults.EnvFailpoint+"="+failpoints)
 	}
-	p.program = startBinary(r.t, binary, r.dir, p.config, environ, filepath.Base(p.config)+" "+failpoints)
+	p.program = startBinary(r.t.T, binary, r.dir, p.config, environ, filepath.Base(p.config)+" "+failpoints)
 	r.listens(p)
 }
 
@@ -222,7 +236,7 @@ func (r *round) listens(p *peer) {
 		started.kill()
 	})
 	r.await("the program listens", func() bool {
-		parts := httpListening.FindSubmatch(p.logged(r.t))
+		parts := httpListening.FindSubmatch(p.logged(r.t.T))
 		if parts == nil {
 			return false
 		}
@@ -247,14 +261,66 @@ func (r *round) make() {
 	r.allReady()
 	before := r.settledLeases()
 	r.load = startLoad(r)
-	r.load.progress()
+	if r.kind.failpoints == nil { // else it strikes by itself, and soon
+		r.load.progress()
+	}
 	r.kind.strike(r)
 	r.load.progress()
 	r.load.finish()
 	r.allReady()
 	r.checkAll()
-	if after := r.leaseNumbers(); r.kind.strict && after != before {
+	if after := r.leaseNumbers(); r.kind.strict && after != before && !r.starved() {
 		r.t.Errorf("leases have moved %d times between processes that live", after-before)
+	}
+}
+
+// starved reports whether a process has rightly given up its leases: the machine was
+// so busy that it did not reach the database for seconds.
+func (r *round) starved() bool {
+	r.t.Helper()
+	for _, p := range r.peers {
+		if bytes.Contains(p.logged(r.t.T), []byte("the database cannot be reached from here, and from another process it can")) {
+			r.t.Log("the machine was too busy: a process did not reach the database, and gave up its leases")
+			return true
+		}
+	}
+	return false
+}
+
+// amounts says how much was handed in, and what has become of it.
+func (r *round) amounts() string {
+	if r.load == nil {
+		return ""
+	}
+	c := r.load.counts()
+	text := fmt.Sprintf("events=%d users=%d mails=%d pushes=%d refused=%d taken=%d", c[0]*loadEvents, c[1], c[2], c[3]*loadList, r.load.refused(), r.relay.Received())
+	for _, state := range slices.Sorted(maps.Keys(r.states)) {
+		text += fmt.Sprintf(" %s=%d", state, r.states[state])
+	}
+	return text
+}
+
+// keepLogs keeps the logs of the processes of a round that has failed.
+func (r *round) keepLogs() {
+	dir := failedDir(&r.plan)
+	if dir == "" || !r.t.Failed() {
+		return
+	}
+	logs, err := filepath.Glob(filepath.Join(r.dir, "log*"))
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	for _, name := range logs {
+		var text []byte
+		if text, err = os.ReadFile(name); err == nil {
+			err = os.WriteFile(filepath.Join(dir, filepath.Base(name)), text, 0o644)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err != nil {
+		r.t.Error(err)
 	}
 }
 
@@ -296,18 +362,36 @@ func (r *round) leaseNumbers() int64 {
 	return n
 }
 
-// settledLeases is leaseNumbers when the processes have shared the leases out: none
-// is taken any more. Only strict kinds need to know.
+// settledLeases is leaseNumbers when the processes have shared the leases out evenly
+// and none has been taken for two beats. Only strict kinds need to know.
 func (r *round) settledLeases() int64 {
 	r.t.Helper()
 	n, since := r.leaseNumbers(), time.Now()
-	r.await("no lease is taken any more", func() bool {
-		if now := r.leaseNumbers(); now != n {
+	r.await("the leases are shared out evenly, and none is taken any more", func() bool {
+		if now := r.leaseNumbers(); now != n || !r.even() {
 			n, since = now, time.Now()
 		}
-		return !r.kind.strict || time.Since(since) > 2*flow.LeaseTimeout
+		return !r.kind.strict || time.Since(since) > time.Second
 	})
 	return n
+}
+
+// even reports whether each process holds as many leases as the others, but for one.
+func (r *round) even() bool {
+	for _, role := range []string{"store", "send"} {
+		least, most := roundPartitions, 0
+		for _, p := range r.peers {
+			n, err := strconv.Atoi(r.metric(p, `sluice_leases{role="`+role+`"}`))
+			if err != nil {
+				return false
+			}
+			least, most = min(least, n), max(most, n)
+		}
+		if most-least > 1 || most == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // number returns what a query finds, -1 if the database does not answer.
@@ -330,10 +414,10 @@ func (r *round) await(what string, ok func() bool) {
 // awaitOr is await that says more when it was in vain.
 func (r *round) awaitOr(what string, ok func() bool, said func() string) {
 	r.t.Helper()
-	limit := time.Now().Add(settleWithin)
+	limit := time.Now().Add(roundSettles)
 	for !ok() {
 		if time.Now().After(limit) || r.ctx.Err() != nil {
-			r.t.Fatalf("waited %s in vain until %s. %s", settleWithin, what, said())
+			r.t.Fatalf("waited %s in vain until %s. %s", roundSettles, what, said())
 		}
 		pause(r.ctx, 20*time.Millisecond)
 	}
@@ -346,9 +430,7 @@ func (r *round) applied(redis *flow.Redis) bool {
 		if err != nil {
 			return false
 		}
-		const query = "SELECT %s FROM cursors WHERE follower = 'store' AND part = "
-		if uint64(r.number(fmt.Sprintf(query, "pos_major")+strconv.Itoa(p.Number))) != last.Major ||
-			uint64(r.number(fmt.Sprintf(query, "pos_minor")+strconv.Itoa(p.Number))) != last.Minor {
+		if r.cursor("cursors", p.Number) != last {
 			return false
 		}
 	}

@@ -1,18 +1,10 @@
 package chaos
 
 import (
-	"bufio"
-	"cmp"
-	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
-	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,6 +15,7 @@ var (
 	roundsFile = flag.String("rounds-file", "", "where TestRounds notes each round that has ended, a line each; it goes on after those that are there")
 	atOnce     = flag.Int("at-once", 1, "how many rounds run side by side")
 	onlyKind   = flag.String("kind", "", "TestRounds makes rounds of this kind only")
+	onBinary   = flag.String("binary", "", "a program to try in place of one that is built from here")
 )
 
 // beginWithin is after what time a run without -rounds begins no further round.
@@ -57,17 +50,13 @@ type kind struct {
 
 	// losesRedis: Redis goes back, and what it had not received is lost.
 	losesRedis bool
-
-	// later: it takes no turns yet, but can be asked for by its name.
-	later bool
 }
 
 // planOf derives a round from its seed: the kinds take turns.
 func planOf(seed uint64) (plan, *rand.Rand) {
 	random := rand.New(rand.NewPCG(seed, 3))
 	all := kinds()
-	turns := slices.DeleteFunc(kinds(), func(k kind) bool { return k.later })
-	p := plan{seed: seed, kind: turns[seed%uint64(len(turns))]}
+	p := plan{seed: seed, kind: all[seed%uint64(len(all))]}
 	if *onlyKind != "" {
 		i := slices.IndexFunc(all, func(k kind) bool { return k.name == *onlyKind })
 		if i < 0 {
@@ -88,7 +77,10 @@ func planOf(seed uint64) (plan, *rand.Rand) {
 	return p, random
 }
 
-func (p *plan) String() string {
+func (p *plan) String() string { return p.kind.name + " " + p.setUp() }
+
+// setUp says what a round is made on.
+func (p *plan) setUp() string {
 	redis, receiver := "one", "fast"
 	if p.clustered {
 		redis = "cluster"
@@ -96,23 +88,12 @@ func (p *plan) String() string {
 	if p.slow {
 		receiver = "slow"
 	}
-	return fmt.Sprintf("%s processes=%d redis=%s base=%s receiver=%s", p.kind.name, p.processes, redis, p.base, receiver)
+	return fmt.Sprintf("processes=%d redis=%s base=%s receiver=%s", p.processes, redis, p.base, receiver)
 }
 
-// command repeats the round.
+// command repeats the round, also when there are more kinds to take turns.
 func (p *plan) command() string {
-	again := fmt.Sprintf("go test ./chaos -count=1 -run 'TestRounds$' -args -seed=%d", p.seed)
-	if *onlyKind != "" {
-		again += " -kind=" + *onlyKind
-	}
-	return again
-}
-
-// verdict is how a round has ended.
-type verdict struct {
-	seed   uint64
-	kind   string
-	passed bool
+	return fmt.Sprintf("go test ./chaos -count=1 -run 'TestRounds$' -args -seed=%d -kind=%s", p.seed, p.kind.name)
 }
 
 // TestRounds makes rounds of faults: each starts processes and servers, loads
@@ -135,7 +116,7 @@ func TestRounds(t *testing.T) {
 				v := makeRound(t, rig, seed)
 				mu.Lock()
 				done = append(done, v)
-				noteVerdict(t, v)
+				noteLine(t, v.String())
 				mu.Unlock()
 			}
 		})
@@ -168,98 +149,24 @@ func feedSeeds(t *testing.T, done []verdict, to chan<- uint64) {
 // makeRound makes one round. A round that fails does not end the others.
 func makeRound(t *testing.T, rig *rig, seed uint64) verdict {
 	p, random := planOf(seed)
+	v := verdict{seed: seed, kind: p.kind.name, setUp: p.setUp()}
 	began := time.Now()
-	passed := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-		t.Logf("%s; repeat it with: %s", &p, p.command())
-		r := newRound(t, rig, p, random)
+	v.passed = t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+		rec := &recorder{T: t}
+		t.Cleanup(func() {
+			if t.Failed() {
+				keepOutput(t, &p, rec.text())
+			}
+		})
+		rec.Logf("%s; repeat it with: %s", &p, p.command())
+		r := newRound(rec, rig, p, random)
+		defer func() { v.amounts = r.amounts() }() // also when it fails
 		r.make()
 	})
-	word := "passed"
-	if !passed {
-		word = "FAILED"
-	}
-	fmt.Printf("round %d %s in %.0f s: %s\n", seed, word, time.Since(began).Seconds(), &p)
-	if !passed {
+	v.took = time.Since(began)
+	fmt.Printf("round %s\n", v)
+	if !v.passed {
 		fmt.Printf("  repeat it with: %s\n", p.command())
 	}
-	return verdict{seed, p.kind.name, passed}
-}
-
-// readVerdicts returns the rounds that the file has.
-func readVerdicts(t *testing.T) (all []verdict) {
-	t.Helper()
-	if *roundsFile == "" {
-		return nil
-	}
-	file, err := os.Open(*roundsFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		words := strings.Fields(lines.Text())
-		if len(words) != 3 {
-			continue // a run was killed while it wrote
-		}
-		s, err := strconv.ParseUint(words[0], 10, 64)
-		if err != nil || words[2] != "passed" && words[2] != "FAILED" {
-			continue
-		}
-		all = append(all, verdict{s, words[1], words[2] == "passed"})
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
-// noteVerdict writes a line: seed, kind, passed or FAILED.
-func noteVerdict(t *testing.T, v verdict) {
-	t.Helper()
-	if *roundsFile == "" {
-		return
-	}
-	file, err := os.OpenFile(*roundsFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer file.Close()
-	word := map[bool]string{true: "passed", false: "FAILED"}[v.passed]
-	if _, err := fmt.Fprintf(file, "%d %s %s\n", v.seed, v.kind, word); err != nil {
-		t.Error(err)
-	}
-}
-
-// sumUp prints how many rounds of each kind have passed, and the seeds of those
-// that have not; these also fail the test if an earlier run made them.
-func sumUp(t *testing.T, done []verdict) {
-	t.Helper()
-	made, failed := map[string]int{}, map[string][]uint64{}
-	for _, v := range done {
-		made[v.kind]++
-		if !v.passed {
-			failed[v.kind] = append(failed[v.kind], v.seed)
-		}
-	}
-	var text strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(made)) {
-		slices.SortFunc(failed[name], cmp.Compare[uint64])
-		fmt.Fprintf(&text, "  %-16s %4d of %4d passed", name, made[name]-len(failed[name]), made[name])
-		if len(failed[name]) > 0 {
-			fmt.Fprintf(&text, "; failed: seeds %v", failed[name])
-		}
-		text.WriteByte('\n')
-	}
-	fmt.Printf("%d rounds:\n%s", len(done), text.String())
-	if len(failed) > 0 && !t.Failed() {
-		t.Errorf("rounds of earlier runs have failed; take their lines out of %s to make them again", *roundsFile)
-	}
-	if len(done) == 0 {
-		t.Error("no round was made")
-	}
+	return v
 }

@@ -86,7 +86,7 @@ func TestUpgrade(t *testing.T) {
 		t.Run(base, func(t *testing.T) {
 			p, random := planOf(1)
 			p.kind, p.processes, p.clustered, p.base, p.slow = upgrading, 3, base == onPostgres, base, false
-			r := newRound(t, newRig(t, 0), p, random)
+			r := newRound(&recorder{T: t}, newRig(t, 0), p, random)
 			for _, p := range r.peers {
 				r.startOf(older, p, nil)
 			}
@@ -140,7 +140,7 @@ func (r *round) sleepThrough(pretends bool) {
 	r.load.progress()
 	asleep.signal(continued)
 	if pretends {
-		r.await("it gives up its leases", func() bool { return bytes.Contains(asleep.logged(r.t), []byte("gives up its leases")) })
+		r.await("it gives up its leases", func() bool { return bytes.Contains(asleep.logged(r.t.T), []byte("gives up its leases")) })
 	}
 	r.load.mu.Lock()
 	asleep.at = at // it still takes in
@@ -163,21 +163,21 @@ func (r *round) formsInUse() string {
 // startOf starts a process of a version.
 func (r *round) startOf(program string, p *peer, environ []string) {
 	r.t.Helper()
-	p.program = startBinary(r.t, program, r.dir, p.config, append(os.Environ(), environ...), filepath.Base(program)+" "+filepath.Base(p.config))
+	p.program = startBinary(r.t.T, program, r.dir, p.config, append(os.Environ(), environ...), filepath.Base(program)+" "+filepath.Base(p.config))
 	r.listens(p)
 }
 
 // refuses wants a program not to start, and to say why.
 func (r *round) refuses(program string, environ []string, why string) {
 	r.t.Helper()
-	p := startBinary(r.t, program, r.dir, r.peers[0].config, append(os.Environ(), environ...), "refused")
+	p := startBinary(r.t.T, program, r.dir, r.peers[0].config, append(os.Environ(), environ...), "refused")
 	select {
 	case <-p.exited:
 	case <-time.After(settleWithin):
 		r.t.Errorf("%s does not end by itself, want: %s", program, why)
 		p.kill()
 	}
-	if text := p.logged(r.t); p.cmd.ProcessState.Success() || !bytes.Contains(text, []byte(why)) {
+	if text := p.logged(r.t.T); p.cmd.ProcessState.Success() || !bytes.Contains(text, []byte(why)) {
 		r.t.Errorf("%s says %s; want %q", program, lastBytes(text, 500), why)
 	}
 }

@@ -36,6 +36,9 @@ var binary string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if binary = *onBinary; binary != "" {
+		os.Exit(m.Run())
+	}
 	dir, err := os.MkdirTemp("", "sluice-chaos-")
 	if err != nil {
 		panic(err)

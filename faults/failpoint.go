@@ -24,6 +24,7 @@ import (
 //	stop          SIGSTOP to the program itself; it goes on after SIGCONT
 //	error         Hit returns ErrInjected
 //	pause:FILE    Hit makes FILE.reached and returns once FILE exists
+//	ahead:TIME    Hit does nothing, and Ahead returns TIME, such as 168h or -1h
 //
 // A value that cannot be read ends the program at once with status 2: a test
 // whose fault never comes would pass for the wrong reason.
@@ -46,7 +47,8 @@ var ErrInjected = errors.New("injected failure")
 // point is one armed failpoint.
 type point struct {
 	action string
-	file   string // of pause
+	file   string        // of pause
+	ahead  time.Duration // of ahead
 	count  int64
 	hits   atomic.Int64
 }
@@ -78,10 +80,19 @@ func Hit(name string) error {
 		return nil
 	}
 	p := (*points)[name]
-	if p == nil || p.hits.Add(1) != p.count {
+	if p == nil || p.ahead != 0 || p.hits.Add(1) != p.count {
 		return nil
 	}
 	return p.act(name)
+}
+
+// Ahead returns by how much a clock is to be set wrong: the time of the failpoint of
+// that name, less than 0 for one that is behind, 0 if there is none.
+func Ahead(name string) time.Duration {
+	if points := armed.Load(); points != nil && (*points)[name] != nil {
+		return (*points)[name].ahead
+	}
+	return 0
 }
 
 // Arm arms the failpoints of a spec, in the form of EnvFailpoint, in place of
@@ -156,8 +167,14 @@ func parse(spec string) (map[string]*point, error) {
 		case p.action == "pause" && p.file == "":
 			return nil, fmt.Errorf("parse failpoint %q: want pause:FILE", one)
 		case p.action == "pause":
+		case p.action == "ahead":
+			by, err := time.ParseDuration(p.file)
+			if err != nil || by == 0 {
+				return nil, fmt.Errorf("parse failpoint %q: want ahead:TIME, such as ahead:168h or ahead:-1h", one)
+			}
+			p.ahead = by
 		case p.file != "" || (p.action != "kill" && p.action != "stop" && p.action != "error"):
-			return nil, fmt.Errorf("parse failpoint %q: action %q: want kill, stop, error or pause:FILE", one, rest)
+			return nil, fmt.Errorf("parse failpoint %q: action %q: want kill, stop, error, pause:FILE or ahead:TIME", one, rest)
 		}
 		if points[name] != nil {
 			return nil, fmt.Errorf("parse failpoint %q: the name is there twice", one)

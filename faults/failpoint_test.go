@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // asVictim names the variable with which the test binary is started as a
@@ -113,7 +114,7 @@ func TestFailpointPause(t *testing.T) {
 }
 
 func TestUnreadableFailpointEndsTheProgram(t *testing.T) {
-	for _, spec := range []string{"x", "=kill", "x=explode", "x=kill,0", "x=kill,two", "x=pause", "x=kill:y", "x=kill;x=stop", "x=kill;"} {
+	for _, spec := range []string{"x", "=kill", "x=explode", "x=kill,0", "x=kill,two", "x=pause", "x=kill:y", "x=ahead", "x=ahead:0s", "x=ahead:week", "x=kill;x=stop", "x=kill;"} {
 		var stderr bytes.Buffer
 		cmd := victim(t, spec)
 		cmd.Stderr = &stderr
@@ -125,6 +126,20 @@ func TestUnreadableFailpointEndsTheProgram(t *testing.T) {
 		if !strings.HasPrefix(stderr.String(), "parse failpoint") {
 			t.Errorf("%s: said %q", spec, stderr.String())
 		}
+	}
+}
+
+func TestClockSetWrong(t *testing.T) {
+	disarm, err := Arm("clock=ahead:-168h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if by, err := Ahead("clock"), Hit("clock"); by != -7*24*time.Hour || err != nil || Ahead("other") != 0 {
+		t.Errorf("ahead by %s, of another by %s, a hit: %v", by, Ahead("other"), err)
+	}
+	disarm()
+	if by := Ahead("clock"); by != 0 {
+		t.Errorf("disarmed, ahead by %s", by)
 	}
 }
 

@@ -5,7 +5,22 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/faults"
 )
+
+// machineClock is the machine's clock, or one that a test has set wrong.
+func machineClock() sluice.Clock {
+	if by := faults.Ahead("clock"); by != 0 {
+		return wrongClock(by)
+	}
+	return sluice.SystemClock{}
+}
+
+// wrongClock is ahead of the machine's clock by so much.
+type wrongClock time.Duration
+
+// Now is without a monotonic reading, which would be wrong as well.
+func (c wrongClock) Now() time.Time { return time.Now().Add(time.Duration(c)).Round(0) }
 
 // clockApart returns what is wrong with the process's clock or Redis's, nil if they
 // agree well enough for mail to be released and to expire.

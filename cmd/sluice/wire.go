@@ -115,7 +115,7 @@ type engine struct {
 // openEngine connects to everything and brings the schema up. Nothing runs yet.
 func openEngine(ctx context.Context, cfg *config.Config, log *slog.Logger) (*engine, error) {
 	e := &engine{
-		config: cfg, log: log, clock: flow.NewClock(sluice.SystemClock{}), stats: &ingest.Stats{},
+		config: cfg, log: log, clock: flow.NewClock(machineClock()), stats: &ingest.Stats{},
 		others: make(map[config.URL]*flow.Redis),
 	}
 	if err := e.open(ctx); err != nil {
