@@ -223,7 +223,8 @@ func strikeBelowCursor(r *round) {
 	r.snapshotRedis("snapshot")
 	const ahead = `
 local tail = redis.call('HGET', KEYS[2], '@tail') or '0-0'
-local id = redis.call('XADD', KEYS[1], ARGV[1], 'prev', tail, 'batch', '\1\1\0\0\0\3')
+local id = redis.pcall('XADD', KEYS[1], ARGV[1], 'prev', tail, 'batch', '\1\1\0\0\0\3')
+if type(id) == 'table' then return tail end -- it is there already: the call was repeated
 redis.call('HSET', KEYS[2], '@tail', id)
 return id`
 	at := time.Now().Add(10 * time.Minute).UnixMilli()

@@ -3,6 +3,8 @@ package ingest
 import (
 	"fmt"
 	"time"
+
+	"sluice"
 )
 
 // TimeBounds says how far from now an event's or a count's time may be. The
@@ -13,16 +15,21 @@ type TimeBounds struct {
 	FutureMillis int64 // 0: any
 }
 
-// Check says why a time is out of bounds.
-func (b TimeBounds) Check(millis, now int64) error {
+// Check says why a time is out of bounds. now is the earlier and later the later of
+// this process's time and the one that all share (sluice.SharedClock): while one of
+// the two clocks is wrong, no event is refused that by the other is in bounds.
+func (b TimeBounds) Check(millis, now, later int64) error {
 	switch {
 	case b.PastMillis > 0 && millis < now-b.PastMillis:
 		return fmt.Errorf("time out of bounds: %s is more than %s back (setting event_time.past_days)", timeText(millis), boundText(b.PastMillis))
-	case b.FutureMillis > 0 && millis > now+b.FutureMillis:
+	case b.FutureMillis > 0 && millis > later+b.FutureMillis:
 		return fmt.Errorf("time out of bounds: %s is more than %s ahead (setting event_time.future_minutes)", timeText(millis), boundText(b.FutureMillis))
 	}
 	return nil
 }
+
+// laterMillis is the later time of a clock, but not before now.
+func laterMillis(c sluice.Clock, now int64) int64 { return max(now, sluice.Later(c).UnixMilli()) }
 
 func timeText(millis int64) string { return time.UnixMilli(millis).UTC().Format(time.RFC3339) }
 

@@ -31,11 +31,12 @@ func (in *Intake) Count(ctx context.Context, r *Request) (Accepted, error) {
 	var done Accepted
 	sums := make(map[sluice.Count]int64)
 	now := in.Clock.Now().UnixMilli()
+	later := laterMillis(in.Clock, now)
 	for i, raw := range r.Items {
 		c := sluice.Count{Kind: sluice.KindCounter, TimeMillis: now, By: 1}
 		err := parseCounter(raw, &c)
 		if err == nil {
-			err = in.Bounds.Check(c.TimeMillis, now)
+			err = in.Bounds.Check(c.TimeMillis, now, later)
 		}
 		if err != nil {
 			done.refuse(i, raw, err)

@@ -100,9 +100,10 @@ func (in *Intake) Accept(ctx context.Context, r *Request) (Accepted, error) {
 		}
 		options.Now, options.StableNow = first, true
 	}
+	later := laterMillis(in.Clock, options.Now)
 	var done Accepted
 	for i, raw := range r.Items {
-		if err := d.take(raw, i, r, &options, in.Bounds); err != nil {
+		if err := d.take(raw, i, r, &options, in.Bounds, later); err != nil {
 			done.refuse(i, raw, err)
 			continue
 		}
@@ -235,13 +236,13 @@ func (d *draft) giveBack() {
 }
 
 // take parses an item and encodes it for its partition, or says why not.
-func (d *draft) take(raw string, index int, r *Request, options *EventOptions, bounds TimeBounds) error {
+func (d *draft) take(raw string, index int, r *Request, options *EventOptions, bounds TimeBounds, later int64) error {
 	var e sluice.Event
 	d.arena.Reset()
 	if err := ParseEvent(raw, options, &e); err != nil {
 		return err
 	}
-	if err := bounds.Check(e.TimeMillis, options.Now); err != nil {
+	if err := bounds.Check(e.TimeMillis, options.Now, later); err != nil {
 		return err
 	}
 	if e.ID == "" && r.IdempotencyKey != "" {

@@ -163,6 +163,7 @@ func (r *Router) read(ctx context.Context, reader *flow.ListReader, have []sluic
 // returns their bytes. What a partition's log has already is left out.
 func (r *Router) encode(page flow.Page, have []sluice.Position, u *routed, arena *Arena) int {
 	now := r.Clock.Now().UnixMilli()
+	later := laterMillis(r.Clock, now)
 	options := r.Options
 	options.Now, options.Arena = now, arena
 	bytes := 0
@@ -179,7 +180,7 @@ func (r *Router) encode(page flow.Page, have []sluice.Position, u *routed, arena
 			p = partitionOf(&e, raw, len(r.Logs))
 			// Bounds move with the clock: read again, the element may pass, and
 			// must be known to the same log.
-			err = r.Bounds.Check(e.TimeMillis, now)
+			err = r.Bounds.Check(e.TimeMillis, now, later)
 		} else {
 			p = int(hashText(raw) % uint64(len(r.Logs)))
 		}
