@@ -138,6 +138,10 @@ func (f *floors) raised(partition int, server string) {
 	f.locked(partition).server = server
 }
 
+// errManyServers is of a Redis that is another one again and again. Nothing was
+// written.
+var errManyServers = fmt.Errorf("redis was another one %d times while logs were raised on it: is it being restarted, or promoted, again and again?", raiseTries)
+
 // writeEnd runs a script that writes to the ends of logs, and raises them before,
 // if this is another Redis than they were raised on. args has no element for the
 // replication id yet.
@@ -148,7 +152,12 @@ func (r *Redis) writeEnd(ctx context.Context, script string, logs []*Log, keys, 
 			if err := r.raiseFor(ctx, logs, server); err != nil {
 				return rueidis.RedisResult{}, err
 			}
-			server = r.floors.server(logs)
+			if server = r.floors.server(logs); server == "" { // it became another one between two of them
+				if try == raiseTries {
+					return rueidis.RedisResult{}, errManyServers
+				}
+				continue
+			}
 		}
 		answer := r.call(ctx, script, keys, append(args, server))
 		reply, ok := rueidis.IsRedisErr(answer.Error())

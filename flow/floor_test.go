@@ -11,6 +11,8 @@ import (
 
 	"log/slog"
 
+	"github.com/redis/rueidis"
+
 	"sluice"
 	"sluice/faults"
 	"sluice/servers"
@@ -199,5 +201,35 @@ func TestWhoCannotAskForTheCursorWritesAllTheSame(t *testing.T) {
 	})
 	if _, err := NewLog(r, Partitions(1)[0]).Append(t.Context(), "source", "", "1", sluice.NewBatch(0), false); err != nil {
 		t.Error(err)
+	}
+}
+
+// Logs of one call that were raised on different servers are raised anew; a script
+// that is not told on which one they were writes nothing.
+func TestNothingIsWrittenWithoutOneServer(t *testing.T) {
+	t.Parallel()
+	m := replicated(t)
+	r := m.dial(m.proxy.Addr())
+	var logs []*Log
+	for _, p := range Partitions(2) {
+		logs = append(logs, NewLog(r, p))
+	}
+	r.floors.raised(0, "one")
+	r.floors.raised(1, "other")
+	batch := rueidis.BinaryString(sluice.NewBatch(0))
+	keys := []string{logs[0].partition.logKey(), logs[0].partition.sourcesKey(), logs[1].partition.logKey(), logs[1].partition.sourcesKey()}
+	args := []string{"source", "", "1", batch, "", "1", batch}
+	if err := r.call(t.Context(), "append", keys, append(slices.Clone(args), "")).Error(); err == nil || !strings.HasPrefix(err.Error(), "BEHIND") {
+		t.Fatalf("a write on no server: %v", err)
+	}
+	answer, err := r.writeEnd(t.Context(), "append", logs, keys, args)
+	if err == nil {
+		err = answer.Error()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if server := r.floors.server(logs); len(server) != 40 {
+		t.Errorf("the logs were raised on %q, want one server", server)
 	}
 }
