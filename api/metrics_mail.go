@@ -17,6 +17,7 @@ var (
 	descLater      = desc("later_sends", "Sends that wait for a time: scheduled, or deferred; of the partitions that this process sends.")
 	descSends      = desc("sends", "Sends by where they stand in the ledger, of all processes together: the same from each.", "class", "state")
 	descDoubts     = desc("in_doubt_sends", "Sends in doubt about which somebody has to decide, of all processes together: the same from each.")
+	descLost       = desc("sends_without_lane_total", "Sends that the ledger had as waiting and that were in no lane, found by this process since it began; they are in doubt.")
 	descRouteSlow  = desc("route_throttled_total", "Answers to a route that wanted fewer mails.", "route")
 	descRouteOpens = desc("route_openings_total", "How often a route, or a domain of one, was left alone because its attempts failed.", "route")
 	descRouteDown  = desc("route_down", "1 while a route is left alone because its attempts fail, or only tried; else 0.", "route")
@@ -76,5 +77,6 @@ func (m metrics) collectRoutes(ch chan<- prometheus.Metric, s *Stats) {
 	if s.Later >= 0 {
 		send(descLater, prometheus.GaugeValue, float64(s.Later))
 	}
+	send(descLost, prometheus.CounterValue, float64(s.Lost))
 	send(descStopped, prometheus.GaugeValue, b2f(s.MarketingStopped))
 }

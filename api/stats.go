@@ -153,6 +153,7 @@ type Stats struct {
 	Mail    []spool.RouteProfile
 	Waiting map[string]Waiting
 	Later   int64
+	Lost    int64 // sends that waited in the ledger alone, since it began
 
 	// What the ledger says, of all processes: sends by class and state, and those in
 	// doubt about which somebody has to decide; -1: the database does not say.

@@ -94,7 +94,7 @@ func (l *Lanes) Walk(ctx context.Context, each func(b *LaneBatch, later bool) er
 	if err := l.WalkLanes(ctx, func(string) bool { return true }, each); err != nil {
 		return err
 	}
-	return l.walkLater(ctx, each)
+	return l.WalkLater(ctx, each)
 }
 
 // WalkLanes is Walk for some of the lanes and sublanes.
@@ -142,7 +142,8 @@ func (l *Lanes) walkLane(ctx context.Context, lane string, each func(b *LaneBatc
 // dueSeconds is how many seconds a read of the index gives out.
 const dueSeconds = 1000
 
-func (l *Lanes) walkLater(ctx context.Context, each func(b *LaneBatch, later bool) error) error {
+// WalkLater is Walk for what waits for a time.
+func (l *Lanes) WalkLater(ctx context.Context, each func(b *LaneBatch, later bool) error) error {
 	c, p := l.log.redis.client, l.log.partition
 	from := "-inf"
 	for {

@@ -15,3 +15,10 @@ func WindowTime(d time.Duration) (restore func()) {
 	windowTime = d
 	return func() { windowTime = before }
 }
+
+// LookEvery has partitions looked through so often, until restore is called.
+func LookEvery(d time.Duration) (restore func()) {
+	every, again := lookEvery, lookAgain
+	lookEvery, lookAgain = d, d
+	return func() { lookEvery, lookAgain = every, again }
+}

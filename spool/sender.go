@@ -151,6 +151,7 @@ func (s *Sender) Run(fetch, work context.Context) {
 			flow.Follow(fetch, work, Role, s.Log, s.Stats, func(fetch, work context.Context) error { return s.session(fetch, work, i) })
 		})
 	}
+	reading.Go(func() { s.lookThrough(fetch) })
 	for _, c := range s.crews {
 		for n := range max(1, c.transport.Workers()) {
 			working.Go(func() { s.work(fetch, work, c, urgentWorker(n)) })

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice"
@@ -13,6 +14,8 @@ import (
 // Stats is what a process has seen of its sends. The zero value is ready.
 type Stats struct {
 	Health flowHealth
+
+	looks, lost atomic.Int64
 
 	mu     sync.Mutex
 	began  time.Time
@@ -38,6 +41,13 @@ func (s *Stats) Failed(follower string, err error, at time.Time) {
 		s.Health.Failed(follower, err, at)
 	}
 }
+
+// Lost returns how many sends were found in doubt because they waited in the ledger
+// and in no lane (lost.go).
+func (s *Stats) Lost() int64 { return s.lost.Load() }
+
+// Looks returns how often a partition was looked through for such sends.
+func (s *Stats) Looks() int64 { return s.looks.Load() }
 
 // Of the last minute there are slices, the oldest of which is forgotten as a
 // whole: "the last minute" is 55 to 60 seconds.

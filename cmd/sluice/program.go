@@ -229,6 +229,9 @@ func (p *Program) Warnings() (all []string) {
 			all = append(all, "route "+r.Name+" does not work: "+why)
 		}
 	}
+	if n := e.sending.stats.Lost(); n > 0 {
+		all = append(all, fmt.Sprintf("%d sends waited in no lane, found since this process began; they are in doubt: sluice doubt list", n))
+	}
 	return all
 }
 

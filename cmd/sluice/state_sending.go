@@ -16,7 +16,7 @@ func (e *engine) snapshotSending(ctx context.Context, s *api.Stats) {
 	now := e.clock.Now()
 	s.Routes = e.sending.router.Routes()
 	_, s.MarketingStopped = e.sending.router.Stopped()[sluice.ClassMarketing.String()]
-	s.Mail = e.sending.stats.Routes(now)
+	s.Mail, s.Lost = e.sending.stats.Routes(now), e.sending.stats.Lost()
 	waiting, err := e.sending.sender.Waiting(ctx)
 	s.Later, s.Waiting = orUnknown(waiting.Later, err), make(map[string]api.Waiting)
 	for p := sluice.PriorityHigh; p <= sluice.PriorityLow; p++ {

@@ -1,0 +1,236 @@
+package spool
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+)
+
+// A send that the ledger has as waiting and that is in no lane waits for ever, and
+// nothing says so: totals and rows agree. The comparison finds such sends when it is
+// known that one of the two stores has gone back. What nobody has thought of leaves
+// no such hint; so each partition is looked through from time to time.
+//
+// The idea. A look reads a page of the keys that wait in the ledger, and then what
+// waits in Redis: first what waits for a time, then lanes, then sublanes. That is the
+// way that sends go without a word of the log, so what moves is met. What moves the
+// other way, as a deferred send does, has its outcome in the log. So a send was lost
+// if two looks have not met it, and its row is the same before the second and, once
+// the log is stored, after it. It is in doubt then, as if a comparison had found it.
+//
+// A look costs reading what waits, so it goes slowly, one partition of a process at a
+// time. Without mail that waits it is one small question.
+
+var (
+	// lookEvery is how long a partition is let alone after a look that found nothing,
+	// lookAgain after one that met not all.
+	lookEvery = 10 * time.Minute
+	lookAgain = 1 * time.Minute
+)
+
+const (
+	// lookTick is how often is seen to whose turn it is.
+	lookTick = 1 * time.Second
+
+	// lookAtMost is how long a look may take.
+	lookAtMost = 30 * time.Minute
+
+	// lookKeys is how many keys a look asks for at most: of more it goes on the next
+	// time. 18 bytes each are in memory.
+	lookKeys = 100_000
+
+	// lookLost is how many sends a look takes for lost at most.
+	lookLost = 512
+
+	// lookBytes is after how much that was read of the lanes a look pauses for
+	// lookPause.
+	lookBytes = 256 << 10
+	lookPause = 50 * time.Millisecond
+
+	// lookStored is how long a look waits until the ledger has what is in the log.
+	lookStored = 30 * time.Second
+)
+
+// looked is what is known of a partition between two looks.
+type looked struct {
+	next    time.Time
+	after   shortKey                  // where the keys of the next one begin
+	missing map[sluice.SendKey]string // what the last one did not meet, and how its rows were
+}
+
+// lookThrough looks through the partitions that this process sends of, until the
+// context ends.
+func (s *Sender) lookThrough(ctx context.Context) {
+	all := make(map[int]*looked)
+	for {
+		select {
+		case <-time.After(sluice.Rest(time.Now(), lookTick)):
+		case <-ctx.Done():
+			return
+		}
+		s.mu.Lock()
+		parts := slices.Clone(s.parts)
+		s.mu.Unlock()
+		for _, p := range parts {
+			l := all[p.number]
+			if l == nil {
+				l = &looked{next: time.Now().Add(lookEvery / 10)} // a start has enough to do
+				all[p.number] = l
+			}
+			if p.urgent || time.Now().Before(l.next) || ctx.Err() != nil || p.isOver(s) {
+				continue
+			}
+			err := s.look(ctx, p, l)
+			s.Stats.looks.Add(1)
+			if err != nil && ctx.Err() == nil && !p.isOver(s) {
+				s.Log.Warn("what waits in a partition could not be looked through; it is done later", "partition", p.number, "in", lookEvery, "error", err)
+			}
+			if l.next = time.Now().Add(lookEvery); len(l.missing) > 0 {
+				l.next = time.Now().Add(lookAgain)
+			}
+		}
+	}
+}
+
+// look looks for sends of a partition that wait in the ledger alone.
+func (s *Sender) look(ctx context.Context, p *part, l *looked) error {
+	ctx, cancel := context.WithTimeout(ctx, lookAtMost)
+	defer cancel()
+	w := waitingPage{after: l.after, until: l.after}
+	for !w.last && len(w.keys) < lookKeys {
+		keys, err := s.Record.WaitingKeys(ctx, p.number, w.until.key(), compareKeys)
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			w.keys = append(w.keys, short(k))
+		}
+		if w.last = len(keys) < compareKeys; !w.last {
+			w.until = short(keys[len(keys)-1])
+		}
+	}
+	var missing []sluice.SendKey
+	if len(w.keys) > 0 {
+		w.met = make([]uint64, (len(w.keys)+63)/64)
+		if err := s.meetAll(ctx, p, &w); err != nil {
+			return err
+		}
+		missing = w.unmet(lookLost)
+	}
+	before := l.missing
+	if l.missing = nil; len(missing) > 0 {
+		rows, err := s.Record.SendRows(ctx, missing)
+		if err != nil {
+			return err
+		}
+		if l.missing = waitingRows(rows); len(before) > 0 {
+			return s.giveUp(ctx, p, before, l)
+		}
+	}
+	if len(l.missing) == 0 {
+		if l.after = w.until; w.last {
+			l.after = shortKey{}
+		}
+	}
+	return nil
+}
+
+// meetAll meets all that waits in Redis, slowly.
+func (s *Sender) meetAll(ctx context.Context, p *part, w *waitingPage) error {
+	read := 0
+	each := func(b *flow.LaneBatch, _ bool) error {
+		r, err := sluice.ReadBatch(b.Data)
+		if err != nil {
+			return fmt.Errorf("read lane %s, entry %s: %w", b.Lane, b.Entry, err)
+		}
+		for r.Next() {
+			var send sluice.Send
+			if r.Item.Kind == sluice.ItemSend && sluice.DecodeSend(r.Item.Payload, &send) == nil {
+				w.meet(short(send.Key())) // also what has left it since: so none is missing that is here
+			}
+		}
+		if p.isOver(s) {
+			return fmt.Errorf("partition %d is read anew: %w", p.number, sluice.ErrConflict)
+		}
+		if read += len(b.Data); read < lookBytes {
+			return r.Err()
+		}
+		read = 0
+		select {
+		case <-time.After(lookPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		return r.Err()
+	}
+	if err := p.lanes.WalkLater(ctx, each); err != nil {
+		return err
+	}
+	return p.lanes.WalkLanes(ctx, func(string) bool { return true }, each)
+}
+
+// unmet returns the first of the keys that were not met.
+func (w *waitingPage) unmet(most int) (keys []sluice.SendKey) {
+	for i, k := range w.keys {
+		if w.met[i/64]&(1<<(i%64)) == 0 && len(keys) < most {
+			keys = append(keys, k.key())
+		}
+	}
+	return keys
+}
+
+// waitingRows are those rows that wait, and how they are: each outcome leaves a line
+// in the life of its row.
+func waitingRows(rows []sluice.SendRow) map[sluice.SendKey]string {
+	all := make(map[sluice.SendKey]string)
+	for i := range rows {
+		if r := &rows[i]; r.State == sluice.SendWaiting {
+			all[rowKey(r)] = fmt.Sprint(r.Attempts, r.UpdatedMillis, r.DueMillis, len(r.Life))
+		}
+	}
+	return all
+}
+
+// giveUp says of sends that two looks did not meet, and whose rows are as they were
+// before the second, that they are in doubt.
+func (s *Sender) giveUp(ctx context.Context, p *part, before map[sluice.SendKey]string, l *looked) error {
+	maps.DeleteFunc(before, func(k sluice.SendKey, how string) bool { return l.missing[k] != how })
+	if len(before) == 0 {
+		return nil
+	}
+	has, err := s.stored(ctx, p.lanes, func(waited time.Duration, _, _ sluice.Position) bool { return waited < lookStored })
+	if err != nil || !has {
+		return err // the next look decides
+	}
+	rows, err := s.Record.SendRows(ctx, slices.Collect(maps.Keys(before)))
+	if err != nil {
+		return err
+	}
+	still := waitingRows(rows)
+	var items []byte
+	var lost []string
+	now := s.Clock.Now().UnixMilli()
+	for i := range rows {
+		r := &rows[i]
+		delete(l.missing, rowKey(r))
+		if how, waits := still[rowKey(r)]; waits && how == before[rowKey(r)] {
+			items = sluice.AppendOutcome(items, lostOutcome(r, 0, now))
+			lost = append(lost, (&sluice.Send{Message: r.Message, Number: r.Number}).ID())
+		}
+	}
+	if len(lost) == 0 || p.isOver(s) {
+		return nil
+	}
+	if err := p.lanes.Note(ctx, items); err != nil {
+		return err
+	}
+	s.Stats.lost.Add(int64(len(lost)))
+	s.Log.Error("sends waited in no lane and would have waited for ever; they are in doubt now, with the reason lost", "partition", p.number, "sends", len(lost), "first", lost[0],
+		"remedy", "`sluice doubt list` shows them")
+	return nil
+}
