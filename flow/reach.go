@@ -116,9 +116,11 @@ func (l *Leases) judgeReach(yes bool, now time.Time) {
 }
 
 // othersReach reports whether another living process of a role says that it
-// reaches the database. l.mu is held.
+// reaches the database. One that has not beaten since this one could not look says
+// nothing: it may be dead, and what it said is old. l.mu is held.
 func (l *Leases) othersReach(r *role, now time.Time) bool {
 	return l.members.sure(now) && slices.ContainsFunc(l.members.living(r.group, now), func(id string) bool {
-		return id != l.id && l.members.all[id].words[reachWord] == reachYes
+		other := l.members.all[id]
+		return id != l.id && other.fresh && other.words[reachWord] == reachYes
 	})
 }
