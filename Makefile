@@ -14,7 +14,7 @@ CHAOS_TIMEOUT := 30m
 KILLS         := 200
 ROUNDS        := 500
 ROUNDS_FILE   := $(CURDIR)/chaos-rounds.txt
-AT_ONCE       := 1
+AT_ONCE       := 3
 FUZZ_SECONDS  := 20
 BENCH_ARGS    :=
 
@@ -45,7 +45,7 @@ chaos: deps ## the long crash suite: KILLS (200) kills at random instants
 	go test ./chaos -count=1 -timeout 120m -args -kills=$(KILLS)
 
 # Goes on after the rounds that the file has, so it may be ended at any time.
-chaos-rounds: deps ## ROUNDS (500) rounds of faults, noted in ROUNDS_FILE; AT_ONCE (1) side by side
+chaos-rounds: deps ## ROUNDS (500) rounds of faults, noted in ROUNDS_FILE; AT_ONCE (3) side by side
 	go test ./chaos -count=1 -timeout 24h -run 'TestRounds$$' -args -rounds=$(ROUNDS) -rounds-file=$(ROUNDS_FILE) -at-once=$(AT_ONCE)
 
 bench: deps-test build ## measure this machine: small benchmarks, then the program's own
