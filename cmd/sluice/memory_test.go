@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -34,6 +35,20 @@ func TestEmbeddedLimit(t *testing.T) {
 	} {
 		if got := machineMB(test.meminfo, test.cgroup); got != test.want {
 			t.Errorf("%s, %s: %d MB, want %d", test.meminfo, test.cgroup, got, test.want)
+		}
+	}
+}
+
+// The embedded Redis that runs has the bound on its memory that the configuration
+// says, and at it forgets nothing.
+func TestEmbeddedRedisIsBounded(t *testing.T) {
+	t.Parallel()
+	s := startServe(t, t.TempDir(), "SLUICE_REDIS_MEGABYTES=77")
+	redis := s.redis(t)
+	for setting, want := range map[string]string{"maxmemory": fmt.Sprint(77 << 20), "maxmemory-policy": "noeviction"} {
+		got, err := redis.Do(t.Context(), redis.B().ConfigGet().Parameter(setting).Build()).AsStrMap()
+		if err != nil || got[setting] != want {
+			t.Errorf("%s of the running server: %q, want %s (%v)", setting, got, want, err)
 		}
 	}
 }
