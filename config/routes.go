@@ -67,6 +67,7 @@ type SESRoute struct {
 	SecretKey        Secret `yaml:"secret_key" doc:"Never printed." sample:"SECRET"`
 	ConfigurationSet string `yaml:"configuration_set" doc:"The configuration set that says where events go." sample:"newsletter"`
 	Endpoint         string `yaml:"endpoint" doc:"Another address than the region's: https://, or http:// to this machine." sample:"https://email.eu-west-1.amazonaws.com"`
+	CAFile           string `yaml:"ca_file" doc:"As ca_file of smtp: who may sign the certificate of endpoint, instead of this machine's authorities."`
 	Workers          int    `yaml:"workers" doc:"How many requests at once, 0 to 1024; 0: 32." sample:"64"`
 	TimeoutSeconds   int    `yaml:"timeout_seconds" doc:"How long an answer is waited for, 0 to 600; 0: 60. What is not answered is in doubt." sample:"60"`
 }
@@ -74,6 +75,7 @@ type SESRoute struct {
 // HTTPRoute is any provider.
 type HTTPRoute struct {
 	URL               Secret   `yaml:"url" doc:"Where mail is posted to: https://, or http:// to this machine. Redirects are not followed. Never printed: it may hold a secret." sample:"https://api.example.com/v1/send"`
+	CAFile            string   `yaml:"ca_file" doc:"As ca_file of smtp: who may sign the server's certificate, instead of this machine's authorities."`
 	Method            string   `yaml:"method" doc:"POST, PUT or PATCH." sample:"POST"`
 	Headers           []Pair   `yaml:"headers" doc:"NAME: VALUE of headers, 32 at most. Values are never printed."`
 	Body              string   `yaml:"body" doc:"JSON with placeholders in its texts: {{from}} {{to}} {{id}} {{tags}} {{raw_base64}} {{subject}} {{text}} {{html}} {{header:NAME}}. '{{tags}}' alone becomes a list." sample:"'{\"from\": \"{{header:From}}\", \"to\": \"{{to}}\", \"html\": \"{{html}}\"}'"`
@@ -146,15 +148,25 @@ func (r *Route) relay() (smtp.Options, error) {
 	if s.Plain {
 		return o, errors.New("is without TLS (plain is true), and ca_file is set; want one of them")
 	}
-	text, err := os.ReadFile(s.CAFile)
+	o.Roots, err = authorities(s.CAFile)
+	return o, err
+}
+
+// authorities reads the certificates of those who may sign a server's, nil of no
+// file: this machine's.
+func authorities(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
 	if err != nil {
-		return o, fmt.Errorf("cannot be trusted: read ca_file: %w", err)
+		return nil, fmt.Errorf("cannot be trusted: read ca_file: %w", err)
 	}
-	o.Roots = x509.NewCertPool()
-	if !o.Roots.AppendCertsFromPEM(text) {
-		return o, fmt.Errorf("cannot be trusted: ca_file %s has no certificate; want PEM, -----BEGIN CERTIFICATE-----", s.CAFile)
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("cannot be trusted: ca_file %s has no certificate; want PEM, -----BEGIN CERTIFICATE-----", file)
 	}
-	return o, nil
+	return pool, nil
 }
 
 func (r *Route) amazon(getenv func(string) string) (ses.Settings, error) {
@@ -164,6 +176,9 @@ func (r *Route) amazon(getenv func(string) string) (ses.Settings, error) {
 		Timeout: time.Duration(s.TimeoutSeconds) * time.Second, Credentials: ses.Credentials{AccessKey: s.AccessKey, SecretKey: s.SecretKey.Reveal()},
 	}
 	var err error
+	if out.Roots, err = authorities(s.CAFile); err != nil {
+		return out, fmt.Errorf("endpoint %w", err)
+	}
 	if s.AccessKey == "" && s.SecretKey == "" {
 		out.Credentials, err = ses.FromEnvironment(getenv)
 	}
@@ -175,6 +190,10 @@ func (r *Route) provider() (mailhttp.Settings, error) {
 	out := mailhttp.Settings{
 		Name: r.Name, URL: h.URL.Reveal(), Method: h.Method, Body: h.Body, ID: h.ID, IdempotencyHeader: h.IdempotencyHeader, Workers: h.Workers,
 		Timeout: time.Duration(h.TimeoutSeconds) * time.Second,
+	}
+	var err error
+	if out.Roots, err = authorities(h.CAFile); err != nil {
+		return out, fmt.Errorf("url %w", err)
 	}
 	for _, p := range h.Headers {
 		out.Headers = append(out.Headers, mailhttp.Header{Name: p.Key, Value: p.Value.Reveal()})
@@ -197,7 +216,7 @@ func (r *Route) kinds() (kinds []string) {
 	if r.SES != (SESRoute{}) {
 		kinds = append(kinds, "ses")
 	}
-	if h := &r.HTTP; h.URL != "" || h.Body != "" || len(h.Headers) > 0 || h.Method+h.ID+h.IdempotencyHeader != "" || len(h.NotTaken) > 0 || h.Workers+h.TimeoutSeconds != 0 {
+	if h := &r.HTTP; h.URL != "" || h.Body != "" || len(h.Headers) > 0 || h.Method+h.ID+h.IdempotencyHeader+h.CAFile != "" || len(h.NotTaken) > 0 || h.Workers+h.TimeoutSeconds != 0 {
 		kinds = append(kinds, "http")
 	}
 	return kinds

@@ -4,6 +4,7 @@ package mailhttp
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,6 +55,8 @@ type Settings struct {
 	// NotTaken are statuses from 500 on that say that the mail was not taken. The
 	// others leave it in doubt.
 	NotTaken []int
+
+	Roots *x509.CertPool // who may sign the server's certificate; nil: the system's
 
 	Workers int           // 0: DefaultWorkers
 	Timeout time.Duration // of a request; 0: DefaultTimeout
@@ -144,7 +147,7 @@ func New(s Settings, clock sluice.Clock) (*Transport, error) {
 	}
 	return &Transport{
 		s: s, host: u.Host, body: body, pointer: pointer, clock: clock,
-		client: post.NewClient(post.Options{Workers: s.Workers, Timeout: s.Timeout}),
+		client: post.NewClient(post.Options{Workers: s.Workers, Timeout: s.Timeout, Roots: s.Roots}),
 	}, nil
 }
 
@@ -215,6 +218,9 @@ func (t *Transport) judge(a *post.Answer) sluice.Result {
 	case slices.Contains(ours, a.Status):
 	default:
 		r.Kind, r.Blame = sluice.ResultFailed, sluice.BlameMessage
+	}
+	if r.Blame == sluice.BlameRoute && !r.Throttled {
+		r.Cause = a.Cause()
 	}
 	if r.Text == "" {
 		r.Text = http.StatusText(a.Status)

@@ -149,6 +149,13 @@ func TestJudge(t *testing.T) {
 		if n := s.asked.Load(); n != 1 {
 			t.Errorf("%d: asked %d times", c.status, n)
 		}
+		want := map[int]sluice.Cause{401: sluice.CauseLogin, 0: sluice.CauseLost}[c.status]
+		if want == "" && c.blame == route && !c.throttled {
+			want = sluice.CauseRejected
+		}
+		if r.Cause != want {
+			t.Errorf("%d: cause %q, want %q", c.status, r.Cause, want)
+		}
 	}
 }
 

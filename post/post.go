@@ -123,6 +123,16 @@ func (c *Client) Do(ctx context.Context, method, address string, header http.Hea
 	return answer
 }
 
+// Cause returns the cause that the status of an answer tells of, which refuses a
+// request for our sake.
+func (a *Answer) Cause() sluice.Cause {
+	switch a.Status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
+		return sluice.CauseLogin
+	}
+	return sluice.CauseRejected
+}
+
 // Lost returns the result of a request that got no answer. ctx is the caller's:
 // what it ended was nobody's fault.
 func (a *Answer) Lost(ctx context.Context) sluice.Result {

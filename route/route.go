@@ -75,7 +75,6 @@ type route struct {
 	paces     map[string]Pace
 
 	line
-	why       Down      // it does not work; its Cause is empty while it does
 	stopped   bool      // by an operator
 	asked     time.Time // when its workers last did
 	busy      time.Time // since when all of them are at work; zero: one is free
@@ -89,6 +88,7 @@ type line struct {
 	breaker  breaker
 	pause    time.Time // before when the other side wants nothing
 	pauseFor time.Duration
+	why      Down // it does not work; its Cause is empty while it does
 }
 
 // domain is what is known of a domain.

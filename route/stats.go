@@ -1,5 +1,7 @@
 package route
 
+import "fmt"
+
 // Snapshot is how a route stands.
 type Snapshot struct {
 	Name      string
@@ -11,7 +13,10 @@ type Snapshot struct {
 	Throttled int64   // answers that wanted fewer
 	Share     float64 // of its pace, as the other side has let it be; 1 without a pace
 	Why       Down    // it does not work; empty while it does
+	Failing   int     // domains of a direct route to which it does not work; Why is of one of them
 	LeftToday int     // of its warm-up, -1: there is none, or it is not known yet
+
+	longest string // the domain that Why is of
 }
 
 // Routes returns how routes stand, in the order of the settings, the mailboxes
@@ -36,6 +41,17 @@ func (r *Router) Routes() []Snapshot {
 			all[i].Opened += l.breaker.opened
 			if l.wait(now) > 0 {
 				all[i].Paused++
+			}
+			if l.why.Cause != "" {
+				all[i].addDirect(d.name, l.why)
+			}
+		}
+	}
+	for i := range all {
+		if s := &all[i]; s.Failing > 0 {
+			s.Why.Text = fmt.Sprintf("%s: %s", s.longest, s.Why.Text)
+			if s.Failing > 1 {
+				s.Why.Text += fmt.Sprintf("; domains that it does not reach: %d", s.Failing)
 			}
 		}
 	}

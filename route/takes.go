@@ -326,8 +326,8 @@ func (r *Router) Report(t sluice.Transport, s *sluice.Send, result *sluice.Resul
 			}
 		}
 	}
-	x.note(r.log, result, now)
 	l := x.told(d)
+	x.note(r.log, l, d, result, now)
 	switch {
 	case wantsFewer(result):
 		x.throttled++

@@ -100,6 +100,9 @@ func judge(a *post.Answer) sluice.Result {
 	if r.Kind == 0 {
 		r.Kind = sluice.ResultDeferred
 	}
+	if r.Blame == sluice.BlameRoute && !r.Throttled {
+		r.Cause = a.Cause()
+	}
 	switch text := strings.ToLower(body.Message); {
 	case strings.Contains(text, "is not verified"), strings.Contains(text, "are not verified"):
 		// "Email address is not verified": a sender that SES does not know, or the

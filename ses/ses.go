@@ -8,6 +8,7 @@ package ses
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -48,6 +49,8 @@ type Settings struct {
 	Endpoint         string // https://HOST; empty: that of the region
 	Credentials      Credentials
 	ConfigurationSet string // empty: none, or the identity's own
+
+	Roots *x509.CertPool // who may sign the endpoint's certificate; nil: the system's
 
 	Workers int           // 0: DefaultWorkers
 	Timeout time.Duration // of a request; 0: DefaultTimeout
@@ -113,7 +116,7 @@ func New(s Settings, clock sluice.Clock) (*Transport, error) {
 	}
 	return &Transport{
 		s: s, host: u.Host, url: strings.TrimSuffix(s.Endpoint, "/"), clock: clock,
-		client: post.NewClient(post.Options{Workers: s.Workers, Timeout: s.Timeout}),
+		client: post.NewClient(post.Options{Workers: s.Workers, Timeout: s.Timeout, Roots: s.Roots}),
 	}, nil
 }
 
