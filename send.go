@@ -467,6 +467,13 @@ type SendRow struct {
 	Life string
 }
 
+// RouteDayStore knows how many mails a route attempted on a day.
+type RouteDayStore interface {
+	// RouteDay returns how many mails a route attempted on a day (days since 1970,
+	// UTC), as far as it is stored; fewer if it has attempted any on a later day.
+	RouteDay(ctx context.Context, route string, day int64) (attempts int64, err error)
+}
+
 // SendTotal is how many sends of a class are in a state.
 type SendTotal struct {
 	Class Class

@@ -34,6 +34,13 @@ type PaceAsk struct {
 	Want   int // tokens, 0 to 1,000,000
 	Back   int // of earlier ones, which were not used
 	Slow   bool
+
+	// Used is how many tokens of a day's limit were used at least, as far as is
+	// known elsewhere, and UsedDay that day (since 1970, UTC; 0: it is not known).
+	// Looked says that it has been looked up for this ask.
+	Used    int64
+	UsedDay int64
+	Looked  bool
 }
 
 // PaceGrant is what it gets.
@@ -41,7 +48,13 @@ type PaceGrant struct {
 	Tokens    int
 	Wait      time.Duration // until there may be another one
 	Share     float64       // of the rate, as it is now
-	LeftToday int           // -1: there is no limit
+	Day       int64         // today, as Redis has it
+	LeftToday int           // -1: there is no limit, or Unknown
+
+	// Unknown says that Redis does not know how many tokens of the day's limit were
+	// used: it is new, or was emptied. It gives none until it is told by an ask with
+	// Looked.
+	Unknown bool
 }
 
 // MaxPaceAsks bounds what is asked in one call.
@@ -52,28 +65,32 @@ const MaxPaceAsks = 500
 func (r *Redis) Pace(ctx context.Context, route string, asks []PaceAsk) ([]PaceGrant, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	keys, args := make([]string, len(asks)), make([]string, 0, 9*len(asks))
+	keys, args := make([]string, len(asks)), make([]string, 0, 12*len(asks))
 	for i := range asks {
 		a, b := &asks[i], asks[i].Bucket
-		slow := "0"
+		slow, looked := "0", "0"
 		if a.Slow {
 			slow = "1"
 		}
+		if a.Looked {
+			looked = "1"
+		}
 		keys[i] = paceKey(route, b.Domain)
 		args = append(args, strconv.Itoa(a.Want), strconv.Itoa(a.Back), strconv.FormatFloat(b.PerSecond, 'f', -1, 64), strconv.Itoa(b.Size), slow,
-			strconv.FormatInt(int64(b.Least*1e6), 10), strconv.FormatInt(b.Growth.Milliseconds(), 10), strconv.FormatInt(b.FirstDay, 10), b.DayLimits)
+			strconv.FormatInt(int64(b.Least*1e6), 10), strconv.FormatInt(b.Growth.Milliseconds(), 10), strconv.FormatInt(b.FirstDay, 10), b.DayLimits,
+			strconv.FormatInt(a.Used, 10), strconv.FormatInt(a.UsedDay, 10), looked)
 	}
 	numbers, err := r.call(ctx, "pace", keys, args).AsIntSlice()
 	if err != nil {
 		return nil, r.wrap("lease tokens of route "+route, err)
 	}
-	if len(numbers) != 4*len(asks) {
+	if len(numbers) != 5*len(asks) {
 		return nil, fmt.Errorf("lease tokens of route %s: redis %s: %d numbers for %d buckets", route, r.name, len(numbers), len(asks))
 	}
 	grants := make([]PaceGrant, len(asks))
 	for i := range grants {
-		n := numbers[4*i:]
-		grants[i] = PaceGrant{Tokens: int(n[0]), Wait: time.Duration(n[1]) * time.Millisecond, Share: float64(n[2]) / 1e6, LeftToday: int(n[3])}
+		n := numbers[5*i:]
+		grants[i] = PaceGrant{Tokens: int(n[0]), Wait: time.Duration(n[1]) * time.Millisecond, Share: float64(n[2]) / 1e6, LeftToday: max(int(n[3]), -1), Unknown: n[3] == -2, Day: n[4]}
 	}
 	return grants, nil
 }

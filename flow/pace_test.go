@@ -97,7 +97,7 @@ func TestPaceOfDays(t *testing.T) {
 	}
 	today := millis / 86_400_000
 	b := &Bucket{PerSecond: 1000, Size: 1000, Least: 0.1, Growth: time.Minute, FirstDay: today - 1, DayLimits: "5,30"}
-	if g := pace(t, r, b, 0, PaceAsk{Want: 20}); g.Tokens != 20 || g.LeftToday != 10 {
+	if g := pace(t, r, b, 0, PaceAsk{Want: 20, UsedDay: today, Looked: true}); g.Tokens != 20 || g.LeftToday != 10 || g.Day != today {
 		t.Fatalf("%+v", g)
 	}
 	if g := pace(t, r, b, 0, PaceAsk{Want: 20, Back: 2}); g.Tokens != 12 || g.LeftToday != 0 || g.Wait <= 0 || g.Wait > 24*time.Hour {
@@ -117,6 +117,37 @@ func TestPaceOfDays(t *testing.T) {
 	b.FirstDay = today + 1
 	if g := pace(t, r, b, time.Minute, PaceAsk{Want: 20}); g.Tokens != 0 || g.LeftToday != 0 {
 		t.Fatalf("before the first day its limit is that of the first: %+v", g)
+	}
+}
+
+// A Redis that has forgotten a day gives nothing of it before it is told what was
+// used, and one that knows less than it is told believes that.
+func TestPaceOfForgottenDays(t *testing.T) {
+	r := dial(t)
+	millis, err := r.TimeMillis(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	today := millis / 86_400_000
+	b := &Bucket{PerSecond: 1000, Size: 1000, Least: 0.1, Growth: time.Minute, FirstDay: today, DayLimits: "30"}
+	for range 2 {
+		for _, ask := range []PaceAsk{{Want: 5}, {Want: 5, Used: 7, UsedDay: today}, {Want: 5, Used: 7, UsedDay: today - 1, Looked: true}, {}} {
+			if g := pace(t, r, b, 0, ask); g.Tokens != 0 || !g.Unknown || g.LeftToday != -1 || g.Day != today {
+				t.Fatalf("%+v: %+v", ask, g)
+			}
+		}
+		if g := pace(t, r, b, 0, PaceAsk{Want: 5, Used: 7, UsedDay: today, Looked: true}); g.Tokens != 5 || g.Unknown || g.LeftToday != 18 {
+			t.Fatalf("%+v", g)
+		}
+		for _, ask := range []PaceAsk{{Used: 4, UsedDay: today, Looked: true}, {Used: 29, UsedDay: today - 1, Looked: true}, {Used: 29}} {
+			if g := pace(t, r, b, 0, ask); g.Unknown || g.LeftToday != 18 {
+				t.Fatalf("%+v: %+v", ask, g)
+			}
+		}
+		if g := pace(t, r, b, time.Minute, PaceAsk{Want: 9, Used: 26, UsedDay: today}); g.Tokens != 4 || g.LeftToday != 0 {
+			t.Fatalf("%+v", g)
+		}
+		do(t, r, "FLUSHALL")
 	}
 }
 

@@ -4,6 +4,7 @@
 package route
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -92,8 +93,15 @@ type Options struct {
 	Routes []Settings
 
 	Redis Redis
+	Days  Days // nil: Redis alone knows what was sent today
 	Clock sluice.Clock
 	Log   *slog.Logger // why routes do not work; nil: nobody wants to know
+}
+
+// Days knows how many mails a route attempted on a day (since 1970, UTC), as far
+// as that is stored. sluice.RouteDayStore is one.
+type Days interface {
+	RouteDay(ctx context.Context, route string, day int64) (int64, error)
 }
 
 // What a bucket does when the other side says that it is too much.

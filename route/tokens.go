@@ -43,6 +43,7 @@ type bucket struct {
 	next   time.Time // when there may be more
 	share  float64
 	left   int // of the day, -1: there is no limit
+	today  dayUse
 
 	asked  int // since the last lease: taken, or wanted in vain
 	slow   bool
@@ -151,6 +152,7 @@ func (r *Router) lease(ctx context.Context, of *route, buckets []*bucket, asks m
 	for i, b := range buckets {
 		list[i] = asks[b]
 	}
+	failed := r.look(ctx, of, buckets, list)
 	ctx, cancel := context.WithTimeout(ctx, callFor)
 	defer cancel()
 	grants, err := r.redis.Pace(ctx, of.name, list)
@@ -160,13 +162,18 @@ func (r *Router) lease(ctx context.Context, of *route, buckets []*bucket, asks m
 	for i, b := range buckets {
 		if err != nil {
 			b.slow = b.slow || list[i].Slow // that must not be lost
+			b.doubt(now)
 			continue
 		}
 		g := grants[i]
 		b.tokens += g.Tokens
+		b.today.granted(&g, list[i].Back)
 		b.until, b.next, b.share, b.left = now.Add(leaseFor), now.Add(g.Wait), g.Share, g.LeftToday
+		if g.Unknown {
+			b.doubt(now)
+		}
 	}
-	return err
+	return errors.Join(failed, err)
 }
 
 // Run leases tokens and looks what is stopped, until ctx ends. What Redis does not

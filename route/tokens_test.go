@@ -165,6 +165,7 @@ func TestTokensAdapt(t *testing.T) {
 // The first days of a route have limits.
 func TestWarmup(t *testing.T) {
 	b := paced(t, dial(t), func(s *Settings) { s.Warmup, s.WarmupFrom = []int{3, 5}, time.Now() })
+	b.clock.Move(time.Since(testNow))
 	for range 20 {
 		b.drain("example.com")
 	}

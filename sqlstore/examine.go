@@ -52,6 +52,7 @@ var rights = []struct {
 	{"erasures", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
 	{"sends", []string{"SELECT", "INSERT", "UPDATE"}},
 	{"send_totals", []string{"SELECT", "INSERT", "UPDATE"}},
+	{"route_days", []string{"SELECT", "INSERT", "UPDATE"}},
 	{"bodies", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
 	{"api_keys", []string{"SELECT", "INSERT", "UPDATE"}},
 	{"secrets", []string{"SELECT", "INSERT"}},

@@ -63,6 +63,8 @@ type ledger struct {
 	rows    map[sendKey]*ledgerRow
 	repeats int
 	letters []sluice.DeadLetter
+
+	attempts map[routeDay]int64
 }
 
 // applySends writes an effect's sends and outcomes, and returns as dead letters
@@ -96,6 +98,9 @@ func (t *txn) applySends(ctx context.Context, e *sluice.Effect, applied *sluice.
 		return nil, fmt.Errorf("count bodies down: %w", err)
 	}
 	if err := t.addSendTotals(ctx, added, changed, e.Stripe); err != nil {
+		return nil, err
+	}
+	if err := t.addRouteDays(ctx, l.attempts, e.Stripe); err != nil {
 		return nil, err
 	}
 	applied.Rows += len(added)
@@ -140,8 +145,10 @@ func (l *ledger) apply(e *sluice.Effect, nowMillis int64) {
 		switch r.Record(&o.Outcome) {
 		case sluice.RecordedChange:
 			r.changed, r.body, r.recipients = true, o.HasBody, o.Recipients
+			l.attempt(&o.Outcome)
 		case sluice.RecordedLate:
 			r.changed = true
+			l.attempt(&o.Outcome)
 		}
 	}
 }

@@ -92,6 +92,9 @@ var standardTables = []standardTable{
 		{Name: "class", Kind: sluice.DumpText}, {Name: "state", Kind: sluice.DumpText}, {Name: "stripe", Kind: sluice.DumpNumber},
 		{Name: "count", Kind: sluice.DumpNumber}, {Name: "removed", Kind: sluice.DumpNumber},
 	}},
+	{name: "route_days", key: []string{"route", "stripe"}, columns: []sluice.DumpColumn{
+		{Name: "route", Kind: sluice.DumpText}, {Name: "stripe", Kind: sluice.DumpNumber}, {Name: "day", Kind: sluice.DumpNumber}, {Name: "attempts", Kind: sluice.DumpNumber},
+	}},
 	{name: "bodies", key: []string{"message", "n"}, columns: []sluice.DumpColumn{
 		{Name: "message", Kind: sluice.DumpText}, {Name: "n", Kind: sluice.DumpNumber}, {Name: "recipients", Kind: sluice.DumpNumber},
 		{Name: "remaining", Kind: sluice.DumpNumber}, {Name: "created", Kind: sluice.DumpTime}, {Name: "data", Kind: sluice.DumpBytes},

@@ -57,6 +57,47 @@ func (f *fixture) record(t *testing.T, sends []sluice.StoredSend, outcomes []slu
 	f.apply(t, sluice.Effect{Sends: sends, Outcomes: outcomes, Stripe: int(f.at.Major % 3)}, added, len(sends)-added)
 }
 
+// testRouteDays: what a route attempted on its last day is counted once, and with
+// what is written; what was deferred is not.
+func testRouteDays(t *testing.T, f *fixture) {
+	f.start(t)
+	const day = int64(86_400_000)
+	today := sendTime / day
+	var sends []sluice.StoredSend
+	for n := range 8 {
+		sends = append(sends, aSend(n, 0, 1))
+	}
+	f.record(t, sends, nil, len(sends))
+	attempt := func(n, attempt int, state sluice.SendState, route string, days int64) sluice.StoredOutcome {
+		o := anOutcome(&sends[n], sluice.SendWaiting, state, attempt)
+		o.Route, o.TimeMillis = route, o.TimeMillis+days*day
+		return o
+	}
+	is := func(route string, days, want int64) {
+		t.Helper()
+		got, err := f.store.(sluice.RouteDayStore).RouteDay(f.ctx, route, today+days)
+		must(t, err)
+		if got != want {
+			t.Errorf("route %s attempted %d mails on day %d, want %d", route, got, days, want)
+		}
+	}
+	is("relay", 0, 0)
+	first := []sluice.StoredOutcome{attempt(0, 1, sluice.SendSent, "relay", 0), attempt(1, 1, sluice.SendFailed, "relay", 0), attempt(2, 1, sluice.SendWaiting, "relay", 0), attempt(3, 1, sluice.SendSent, "other", 0)}
+	f.record(t, nil, first, 0)
+	f.record(t, nil, first, 0) // a repeat
+	is("relay", 0, 2)
+	is("other", 0, 1)
+	is("relay", 1, 0)
+	f.record(t, nil, []sluice.StoredOutcome{attempt(2, 2, sluice.SendInDoubt, "relay", 0)}, 0)
+	is("relay", 0, 3)
+	f.record(t, nil, []sluice.StoredOutcome{attempt(4, 1, sluice.SendSent, "relay", 0), attempt(5, 1, sluice.SendSent, "relay", 1), attempt(6, 0, sluice.SendCancelled, "", 1)}, 0)
+	is("relay", 1, 1)
+	f.record(t, nil, []sluice.StoredOutcome{attempt(7, 1, sluice.SendSent, "relay", 1)}, 0)
+	is("relay", 1, 2)
+	is("other", 0, 1)
+	is("other", 1, 0)
+}
+
 // row returns the row of a send.
 func (f *fixture) row(t *testing.T, s *sluice.StoredSend) sluice.SendRow {
 	t.Helper()

@@ -119,6 +119,7 @@ var suite = []struct {
 	{"Suppressions", testSuppressions},
 	{"SuppressionsInOrder", testSuppressionOrder},
 	{"SoftBounces", testSoftBounces},
+	{"RouteDays", testRouteDays},
 	{"Templates", testTemplates},
 	{"TemplateVersionsAtOnce", testTemplateVersionsAtOnce},
 	{"SendsOfAnyLife", testAnyOutcomes},

@@ -1,0 +1,1 @@
+SELECT attempts FROM route_days WHERE route = ? AND day = ?

@@ -1,0 +1,72 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sluice"
+)
+
+// What routes attempted on a day is counted by the transactions that write what
+// became of the attempts. Deferred attempts are left out: some of them were given
+// no mail (421), and their tokens went back. So the sum is never more than the
+// tokens that were used, and less by these and by what is not stored yet. Each route has a row a stripe, of its last day: so
+// the table stays small without anybody who removes from it.
+
+var _ sluice.RouteDayStore = (*Store)(nil)
+
+// routeDay names a sum of a route's attempts.
+type routeDay struct {
+	route string
+	day   int64
+}
+
+// attempt counts an outcome that has changed a row, if it is of an attempt.
+func (l *ledger) attempt(o *sluice.Outcome) {
+	if o.Route == "" || o.Attempts == 0 || o.State == sluice.SendWaiting {
+		return
+	}
+	if l.attempts == nil {
+		l.attempts = make(map[routeDay]int64)
+	}
+	l.attempts[routeDay{sluice.Clip(o.Route, sluice.MaxRouteBytes), o.TimeMillis / dayMillis}]++
+}
+
+// addRouteDays adds what routes attempted, of each its last day.
+func (t *txn) addRouteDays(ctx context.Context, attempts map[routeDay]int64, stripe int) error {
+	last := make(map[string]int64, len(attempts))
+	for k := range attempts {
+		last[k.route] = max(last[k.route], k.day)
+	}
+	keys := slices.SortedFunc(maps.Keys(attempts), func(a, b routeDay) int {
+		return cmp.Or(strings.Compare(a.route, b.route), cmp.Compare(a.day, b.day))
+	})
+	var args []any
+	for _, k := range keys {
+		if last[k.route] == k.day {
+			args = append(args, t.store.d.text(k.route), stripe, k.day, attempts[k])
+		}
+	}
+	if _, err := t.rows(ctx, "route_day_add", 4, args); err != nil {
+		return fmt.Errorf("count what routes attempted: %w", err)
+	}
+	return nil
+}
+
+// RouteDay implements sluice.RouteDayStore.
+func (s *Store) RouteDay(ctx context.Context, route string, day int64) (attempts int64, err error) {
+	err = s.each(ctx, rawQuery(s.d, "route_day"), []any{route, day}, func(scan func(...any) error) error {
+		var n int64
+		err := scan(&n)
+		attempts += n
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read what route %s attempted in %s: %w", route, s.where, err)
+	}
+	return attempts, nil
+}
