@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -83,7 +84,7 @@ var watched = []string{"/metrics", "/v1/status", "/v1/profile"}
 func TestStrangersBehindAProxyNeedAKey(t *testing.T) {
 	store := openKeys(t)
 	_, reader := addKey(t, store, string(key.MetricsRead))
-	p := &program{keys: store, stats: fullStats()}
+	p := &program{keys: store, stats: fullStats(), ready: errors.New("follower table:orders: redis 10.0.0.7: refused")}
 	silent := func(r *httputil.ProxyRequest) { r.Out.Header["X-Forwarded-For"] = nil }
 	says := func(name, value string) func(*httputil.ProxyRequest) {
 		return func(r *httputil.ProxyRequest) { silent(r); r.Out.Header.Set(name, value) }
@@ -118,9 +119,19 @@ func TestStrangersBehindAProxyNeedAKey(t *testing.T) {
 			if status, _ := ask(t, proxy, "/healthz", host, ""); status != http.StatusOK {
 				t.Errorf("/healthz: %d", status)
 			}
+			// The state is for everybody, the names are not.
+			for bearer, named := range map[string]bool{"": false, "slk_made_up": false, reader: true} {
+				status, text := ask(t, proxy, "/readyz", host, bearer)
+				if status != http.StatusServiceUnavailable || strings.Contains(text, "orders") != named || strings.Contains(text, "not shown") == named {
+					t.Errorf("/readyz with the key %.8q: %d %.300s", bearer, status, text)
+				}
+			}
 		})
 	}
 	direct := startWith(t, p, Options{})
+	if _, text := ask(t, direct, "/readyz", "", ""); !strings.Contains(text, "orders") {
+		t.Errorf("/readyz from this machine: %s", text)
+	}
 	for _, path := range watched {
 		if status, _ := ask(t, direct, path, "", ""); status != http.StatusOK {
 			t.Errorf("%s from this machine: %d", path, status)

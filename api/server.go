@@ -315,14 +315,21 @@ type readiness struct {
 // no other process does better.
 type Warner interface{ Warnings() []string }
 
-func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+// hidden is what stands in the place of reasons and warnings for a caller who may not
+// watch: they name servers, lists and routes.
+const hidden = "not shown without a key: ask on this machine past the proxy, or with the permission metrics:read"
+
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	answer := readiness{Ready: true, Reasons: []string{}}
+	watched := s.exposure.open(r) || r.Header.Get("Authorization") != "" && s.mayWatch(w, r) == nil
 	if covered, known := s.program.Margin(); known {
 		seconds := int(covered.Seconds())
 		answer.Margin = &seconds
 	}
 	if p, ok := s.program.(Warner); ok {
-		answer.Warnings = p.Warnings()
+		if answer.Warnings = p.Warnings(); len(answer.Warnings) > 0 && !watched {
+			answer.Warnings = []string{hidden}
+		}
 	}
 	err := s.program.Ready()
 	if err == nil {
@@ -330,7 +337,9 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Retry-After", "1")
-	answer.Ready, answer.Reasons = false, reasons(err)
+	if answer.Ready, answer.Reasons = false, reasons(err); !watched {
+		answer.Reasons = []string{hidden}
+	}
 	s.writeJSON(w, http.StatusServiceUnavailable, answer)
 }
 

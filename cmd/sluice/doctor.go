@@ -313,7 +313,7 @@ func (d *doctor) lists(ctx context.Context, main *flow.Redis) (lists []*flow.Lis
 // follower fails.
 func (d *doctor) followers(ctx context.Context) {
 	e := sluice.Examination{Where: "http://" + reachable(d.config.Listen)}
-	status, answer, err := askProgram(ctx, d.config.Listen, "/readyz")
+	status, answer, err := askProgram(ctx, d.config, "/readyz")
 	switch {
 	case err != nil:
 		e.Unknown(err, sluice.CheckFollowers)

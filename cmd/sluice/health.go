@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"sluice/config"
 )
 
 const healthLong = `
@@ -38,7 +40,7 @@ func runHealth(ctx context.Context, c *call) error {
 	if c.given.has("ready") {
 		path = "/readyz"
 	}
-	status, answer, err := askProgram(ctx, cfg.Listen, path)
+	status, answer, err := askProgram(ctx, cfg, path)
 	if err != nil {
 		return err
 	}
@@ -49,9 +51,9 @@ func runHealth(ctx context.Context, c *call) error {
 	return nil
 }
 
-// askProgram asks the program that listens at an address.
-func askProgram(ctx context.Context, listen, path string) (status int, answer string, err error) {
-	return ask(ctx, "http://"+reachable(listen)+path, "")
+// askProgram asks the program of a configuration, with its root key if it has one.
+func askProgram(ctx context.Context, cfg *config.Config, path string) (status int, answer string, err error) {
+	return ask(ctx, "http://"+reachable(cfg.Listen)+path, cfg.RootKey.Reveal())
 }
 
 // ask asks for something, with a key if it is not empty.
