@@ -14,7 +14,7 @@ import (
 // in the file who holds it. The file stays: removing it would let two
 // processes lock two files of one name.
 func lockFile(path string) (unlock func() error, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock file: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 
@@ -54,6 +55,11 @@ func openSQLite(ctx context.Context, rest string, options Options) (*Store, erro
 	if options.ReadOnly {
 		params.Set("mode", "rw") // a reader creates no database
 		params.Add("_pragma", "query_only(1)")
+	} else if err := createPrivate(path); err != nil {
+		if unlock != nil {
+			err = errors.Join(err, unlock())
+		}
+		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
 	reads, err := sql.Open("sqlite", sqliteDSN(path, params))
 	if err != nil {
@@ -79,6 +85,17 @@ func openSQLite(ctx context.Context, rest string, options Options) (*Store, erro
 	s := newStore(&sqliteDialect{}, options, path, reads, writes)
 	s.unlock = unlock
 	return s, nil
+}
+
+// createPrivate makes the file of a database that is not there, for its owner alone;
+// SQLite's own would be for everybody. Its log gets the same mode from SQLite. One
+// that is there keeps its mode.
+func createPrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("create the file: %w", err)
+	}
+	return f.Close()
 }
 
 func (d *sqliteDialect) name() string                   { return "sqlite" }

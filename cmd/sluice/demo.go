@@ -68,7 +68,7 @@ func runDemo(ctx context.Context, c *call) error {
 		return fmt.Errorf("make the data directory: %w; choose another with --data", err)
 	}
 	logPath := filepath.Join(cfg.Data, "demo.log")
-	logFile, err := os.Create(logPath)
+	logFile, err := os.OpenFile(logPath, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("make the demo's log: %w; choose another directory with --data", err)
 	}
