@@ -115,6 +115,30 @@ func (l *Log) FormsInUse(ctx context.Context) (sluice.Forms, error) {
 	return l.redis.forms(ctx, sluice.Forms{})
 }
 
+// Readable returns ErrNewer if a batch has forms that newer programs write and this
+// one does not read: it waits for one that does. A kind that nobody is known to write
+// is left to whoever reads the batch, who makes dead letters of its items. It asks
+// Redis only where this program does not read all.
+func (l *Log) Readable(ctx context.Context, batch []byte) error {
+	found, ok := sluice.KnownForms().Beyond(batch)
+	if ok {
+		return nil
+	}
+	used, err := l.FormsInUse(ctx)
+	if err != nil || !used.Cover(found) {
+		return err
+	}
+	return fmt.Errorf("forms %s: %w; its process goes on with it", found, sluice.ErrNewer)
+}
+
+// Readable is Log.Readable for a batch in a lane.
+func (l *Lanes) Readable(ctx context.Context, b *LaneBatch) error {
+	if err := l.log.Readable(ctx, b.Data); err != nil {
+		return fmt.Errorf("read lane %s of partition %d, entry %s: %w", b.Lane, l.Partition(), b.Entry, err)
+	}
+	return nil
+}
+
 // forms notes forms as in use and returns the newest of all that were noted.
 func (r *Redis) forms(ctx context.Context, f sluice.Forms) (sluice.Forms, error) {
 	const verb = "read which forms are in use"

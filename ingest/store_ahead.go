@@ -76,19 +76,15 @@ func (a *ahead) readOn(ctx context.Context, taken <-chan struct{}) error {
 	}
 }
 
-// readable reports whether this program reads all of a batch. What it does not,
-// though newer programs do, waits for them. A kind that nobody is known to write is
-// left to the store, which makes dead letters of its items.
+// readable returns ErrNewer if a batch is to wait for a newer program.
 func (s *StoreFollower) readable(ctx context.Context, b *flow.Batch) error {
-	found, ok := sluice.KnownForms().Beyond(b.Data)
-	if ok {
+	if _, ok := sluice.KnownForms().Beyond(b.Data); ok {
 		return nil
 	}
-	used, err := s.Logs[b.Partition].FormsInUse(ctx)
-	if err != nil || !used.Cover(found) {
-		return err
+	if err := s.Logs[b.Partition].Readable(ctx, b.Data); err != nil {
+		return fmt.Errorf("read entry %s of the log of partition %d: %w", b.Position, b.Partition, err)
 	}
-	return fmt.Errorf("read entry %s of the log of partition %d: forms %s: %w; its process goes on with it", b.Position, b.Partition, found, sluice.ErrNewer)
+	return nil
 }
 
 // queue hands batches to who moves sends to their lanes, those that were not

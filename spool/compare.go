@@ -327,6 +327,9 @@ func (s *Sender) stored(ctx context.Context, lanes *flow.Lanes, goesOn func(wait
 
 // batch compares the sends of a batch in a lane.
 func (c *comparison) batch(ctx context.Context, b *flow.LaneBatch, later bool) error {
+	if err := c.lanes.Readable(ctx, b); err != nil {
+		return err
+	}
 	letters := ""
 	if !later {
 		letters = c.start.Letters(b)

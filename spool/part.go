@@ -246,6 +246,9 @@ func (s *Sender) read(ctx context.Context, p *part) error {
 		}
 		for _, read := range batches {
 			for i := range read {
+				if err := p.lanes.Readable(ctx, &read[i]); err != nil {
+					return err
+				}
 				if err := s.take(p, &read[i]); err != nil {
 					return err
 				}

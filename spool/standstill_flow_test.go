@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"sluice"
 	"sluice/flow"
 	"sluice/spool"
@@ -119,5 +121,39 @@ func TestWhoWasDeadGoesOnAfterAll(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLanesOfANewerProgram: what a newer program has put into a lane waits for one
+// that reads it; it becomes no dead letter, and nothing behind it is taken.
+func TestLanesOfANewerProgram(t *testing.T) {
+	b := newBed(t)
+	w := newWire(nil)
+	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	raw := must(rueidis.NewClient(plainOption(b.redis)))
+	defer raw.Close()
+	forms := raw.B().Arbitrary("HSET").Keys("sluice:{members}:forms").Args("item", fmt.Sprint(int(sluice.ItemNext))).Build()
+	b.must(raw.Do(t.Context(), forms).Error())
+	s := sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Recipients: 1, Priority: sluice.PriorityLow, Class: sluice.ClassMarketing,
+		Form: sluice.ContentMIME, To: "ann@example.com", Content: "x", ExpiresMillis: time.Now().Add(time.Hour).UnixMilli()}
+	batch := sluice.AppendItem(sluice.NewBatch(64), sluice.ItemNext, func(b []byte) []byte { return append(b, "of the next version"...) })
+	o.pack(0, "low-marketing", 2, sluice.AppendSend(batch, &s))
+	o.run()
+	elsewhere := inPartition(1)
+	o.submit(draft(elsewhere, sluice.PriorityNormal, sluice.ClassMarketing))
+	b.eventually("other partitions go on, and this one is tried again", func() bool {
+		return len(w.came()) == 1 && strings.Contains(b.log.String(), "a newer program has been here")
+	})
+	if dead, err := o.store.CountDeadLetters(t.Context()); err != nil || dead != 0 || o.waiting() != 2 || !slices.Equal(w.came(), []string{elsewhere}) {
+		t.Errorf("%d dead letters, %v; %d wait, attempted: %v", dead, err, o.waiting(), w.came())
+	}
+}
+
+// inPartition is an address of a partition.
+func inPartition(partition int) string {
+	for i := 0; ; i++ {
+		if to := fmt.Sprintf("u%d@example.com", i); sluice.SendPartition(to, testPartitions) == partition {
+			return to
+		}
 	}
 }
