@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/spool"
@@ -83,7 +82,7 @@ func runBackup(ctx context.Context, c *call) (err error) {
 	defer func() { err = errors.Join(err, stop()) }()
 	progress := c.progress()
 	defer progress.end()
-	b := &transfer.Backup{Database: store, Redis: redis, Lists: lists, Clock: sluice.SystemClock{}, Program: version, Progress: progress.say}
+	b := &transfer.Backup{Database: store, Redis: redis, Lists: lists, Clock: c.clockOf(ctx, redis), Program: version, Progress: progress.say}
 	if b.Passphrase, err = c.passphrase(); err != nil {
 		return err
 	}

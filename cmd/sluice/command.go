@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice"
 	"sluice/config"
 )
 
@@ -31,6 +32,9 @@ type Main struct {
 	Stdin   io.Reader // what `import -` reads
 	Stdout  io.Writer
 	Stderr  io.Writer
+
+	// Clock is this machine's; nil: it is asked.
+	Clock sluice.Clock
 
 	// Signals ends the program: the first in order, the second at once.
 	Signals <-chan os.Signal

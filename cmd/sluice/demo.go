@@ -73,7 +73,7 @@ func runDemo(ctx context.Context, c *call) error {
 		return fmt.Errorf("make the demo's log: %w; choose another directory with --data", err)
 	}
 	defer logFile.Close()
-	d := &demo{program: NewProgram(cfg, newLogger(cfg, logFile)), rate: c.given.number("rate")}
+	d := &demo{program: NewProgram(cfg, newLogger(cfg, logFile), c.main.own()), rate: c.given.number("rate")}
 	d.view = newDemoView(c.main.Stdout, d.rate)
 	if err := c.serve(ctx, d.program, func(ctx context.Context) error { return d.run(ctx, c) }); err != nil {
 		return fmt.Errorf("%w; its log is %s", err, logPath)

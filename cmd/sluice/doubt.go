@@ -165,7 +165,7 @@ func (c *call) doubtResolve(ctx context.Context, decision spool.Decision, sends 
 		}
 	}
 	logs := logsOf(running.redis, running.config)
-	decider := &spool.Decider{Lanes: lanesOf(logs), Ledger: running.store, Clock: sluice.SystemClock{}, Writer: flow.NewWriter(logs, "doubt:"+strings.ToLower(rand.Text()), running.config.BacklogMB<<20)}
+	decider := &spool.Decider{Lanes: lanesOf(logs), Ledger: running.store, Clock: c.clockOf(ctx, running.redis), Writer: flow.NewWriter(logs, "doubt:"+strings.ToLower(rand.Text()), running.config.BacklogMB<<20)}
 	defer func() { err = errors.Join(err, decider.Writer.Close(ctx)) }()
 	by, done, open := operator(), 0, 0
 	var failed []error

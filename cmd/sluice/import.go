@@ -109,7 +109,7 @@ func runImport(ctx context.Context, c *call) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.close()) }()
-	return in.run(ctx, logsOf(running.redis, running.config))
+	return in.run(ctx, logsOf(running.redis, running.config), c.clockOf(ctx, running.redis))
 }
 
 // importing is one file being imported.
@@ -226,7 +226,7 @@ func (in *importing) close() error {
 	return errors.Join(errs...)
 }
 
-func (in *importing) run(ctx context.Context, logs []*flow.Log) error {
+func (in *importing) run(ctx context.Context, logs []*flow.Log, clock sluice.Clock) error {
 	g := in.call.given
 	options := ingest.EventOptions{App: g.text("app-id"), Dedupe: g.text("dedupe")}
 	if options.Dedupe == "" {
@@ -237,7 +237,7 @@ func (in *importing) run(ctx context.Context, logs []*flow.Log) error {
 	in.started = time.Now()
 	im := &ingest.Import{
 		Logs: logs, Source: in.source, Known: in.size > 0, Options: options,
-		Kept: in.kept, Clock: sluice.SystemClock{}, Reject: in.reject, Waiting: progress.say,
+		Kept: in.kept, Clock: clock, Reject: in.reject, Waiting: progress.say,
 	}
 	if g.has("exported") {
 		im.Parse = transfer.ParseExported

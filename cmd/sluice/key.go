@@ -111,7 +111,7 @@ func (c *call) keyCreate(ctx context.Context, store *sqlstore.Store, _ []string)
 	}
 	id, text := key.New()
 	hash := key.HashOf(text)
-	stored := sluice.APIKey{ID: id, Name: c.given.text("name"), Hash: hash[:], CreatedMillis: sluice.SystemClock{}.Now().UnixMilli()}
+	stored := sluice.APIKey{ID: id, Name: c.given.text("name"), Hash: hash[:], CreatedMillis: c.clock(ctx).Now().UnixMilli()}
 	for _, p := range permissions {
 		stored.Permissions = append(stored.Permissions, string(p))
 	}

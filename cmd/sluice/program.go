@@ -34,6 +34,7 @@ import (
 type Program struct {
 	config *config.Config
 	log    *slog.Logger
+	clock  *flow.Clock
 	server *api.Server
 
 	mu     sync.Mutex
@@ -53,12 +54,12 @@ const (
 	stateStopped
 )
 
-// NewProgram returns a program that is not started.
-func NewProgram(cfg *config.Config, log *slog.Logger) *Program {
-	p := &Program{config: cfg, log: log}
+// NewProgram returns a program that is not started. own is this machine's clock.
+func NewProgram(cfg *config.Config, log *slog.Logger, own sluice.Clock) *Program {
+	p := &Program{config: cfg, log: log, clock: flow.NewClock(own)}
 	p.server = api.New(cfg.Listen, p, log, api.Options{
 		RootKey: cfg.RootKey.Reveal(), KeyItemsPerSecond: cfg.KeyRate, BrazeLimits: brazeLimits(&cfg.Braze), Proxies: cfg.ProxyPrefixes(),
-		Proxied: cfg.PublicURL != "", Hosts: cfg.HostNames(), Version: version, Revision: revision(),
+		Proxied: cfg.PublicURL != "", Hosts: cfg.HostNames(), Version: version, Revision: revision(), Clock: p.clock,
 	})
 	return p
 }
@@ -155,7 +156,7 @@ func (p *Program) open(ctx context.Context) (*engine, error) {
 	defer late.Stop()
 	pause := openSoonest
 	for {
-		e, err := openEngine(ctx, p.config, p.log)
+		e, err := openEngine(ctx, p.config, p.log, p.clock)
 		if err == nil || patience == 0 || !(flow.IsAway(err) || sqlstore.IsAway(err)) {
 			return e, err
 		}

@@ -15,6 +15,7 @@ import (
 
 	"sluice"
 	"sluice/config"
+	"sluice/flow"
 )
 
 // The switch is there for programs that run and that will, and stays.
@@ -79,7 +80,7 @@ func TestMailGoesByARoute(t *testing.T) {
 	cfg.Mailboxes.WithinSeconds, cfg.Domains.Check = 1, false
 	cfg.Routes = []config.Route{{Name: "provider", Pace: "1000/s", HTTP: config.HTTPRoute{
 		URL: config.Secret(provider.URL), ID: "/id", Body: `{"to":"{{to}}","subject":"{{subject}}"}`}}}
-	e, err := openEngine(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	e, err := openEngine(t.Context(), cfg, slog.New(slog.DiscardHandler), flow.NewClock(sluice.SystemClock{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,5 +46,5 @@ func (c *call) serveWith(ctx context.Context, change func(*config.Sources)) erro
 	if err != nil {
 		return err
 	}
-	return c.serve(ctx, NewProgram(cfg, newLogger(cfg, c.main.Stderr)), nil)
+	return c.serve(ctx, NewProgram(cfg, newLogger(cfg, c.main.Stderr), c.main.own()), nil)
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice"
 	"sluice/api"
 	"sluice/config"
 )
@@ -60,8 +61,14 @@ func configure(t *testing.T, dir, text string) {
 // serveConfigured is startServe on a directory with a configuration.
 func serveConfigured(t *testing.T, dir string, environ ...string) *served {
 	t.Helper()
+	return serveAt(t, nil, dir, environ...)
+}
+
+// serveAt is serveConfigured on a machine with a clock of its own.
+func serveAt(t *testing.T, clock sluice.Clock, dir string, environ ...string) *served {
+	t.Helper()
 	s := &served{dir: dir, log: &buffer{}, signals: make(chan os.Signal, 2), done: make(chan int, 1)}
-	m := Main{Args: []string{"serve"}, Environ: environ, Dir: dir, Stdout: io.Discard, Stderr: s.log, Signals: s.signals}
+	m := Main{Args: []string{"serve"}, Environ: environ, Dir: dir, Stdout: io.Discard, Stderr: s.log, Signals: s.signals, Clock: clock}
 	ended := false
 	go func() { s.done <- m.Run(context.Background()) }()
 	t.Cleanup(func() {
@@ -292,7 +299,7 @@ func TestEmbeddedRedisEnds(t *testing.T) {
 	cfg := config.Default()
 	cfg.Listen, cfg.Data, cfg.ShutdownSeconds = "127.0.0.1:0", t.TempDir(), 5
 	cfg.Database = config.URL("sqlite:" + filepath.Join(cfg.Data, "sluice.db"))
-	p := NewProgram(cfg, slog.New(slog.DiscardHandler))
+	p := NewProgram(cfg, slog.New(slog.DiscardHandler), sluice.SystemClock{})
 	if err := p.Ready(); err == nil || !strings.Contains(err.Error(), "starting") {
 		t.Errorf("ready before it was started: %v", err)
 	}

@@ -16,7 +16,7 @@ func (p *Program) startSMTP(ctx context.Context) error {
 	if cfg.Listen == "" {
 		return nil
 	}
-	clock := sluice.SystemClock{}
+	clock := p.clock
 	hostname := p.config.SMTPHostname()
 	certificates, err := smtpCertificates(cfg, hostname, clock, p)
 	if err != nil {

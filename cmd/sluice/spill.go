@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"sluice"
 	"sluice/config"
 	"sluice/filelock"
 	"sluice/ingest"
@@ -116,7 +115,7 @@ func (c *call) spillReplay(ctx context.Context, files []string) (err error) {
 		return err
 	}
 	s := &ingest.Spilled{
-		Deployment: strconv.FormatUint(deployment, 10), Logs: logsOf(running.redis, running.config), Kept: retention(running.config), Clock: sluice.SystemClock{},
+		Deployment: strconv.FormatUint(deployment, 10), Logs: logsOf(running.redis, running.config), Kept: retention(running.config), Clock: c.clockOf(ctx, running.redis),
 		Log: slog.New(slog.NewTextHandler(c.main.Stderr, &slog.HandlerOptions{ReplaceAttr: maskAttr})),
 	}
 	progress := c.progress()

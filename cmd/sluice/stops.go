@@ -82,7 +82,7 @@ func runSending(ctx context.Context, c *call) error {
 			return err
 		}
 	}
-	o := &spool.Operator{Redis: redis, Partitions: cfg.Partitions, Clock: sluice.SystemClock{}}
+	o := &spool.Operator{Redis: redis, Partitions: cfg.Partitions, Clock: c.clockOf(ctx, redis)}
 	switch what {
 	case "stop", "pause":
 		if err := o.Stop(ctx, s, note); err != nil {

@@ -80,7 +80,7 @@ func runSuppression(ctx context.Context, c *call) error {
 		return usagef("suppression %s: want 1 to %d, not %d; a file takes more: `sluice suppression import`", what, sluice.MaxSuppressChanges, len(args))
 	}
 	return c.withStore(ctx, func(store *sqlstore.Store) error {
-		s := &suppressing{call: c, store: store, clock: sluice.SystemClock{}}
+		s := &suppressing{call: c, store: store, clock: c.clock(ctx)}
 		return map[string]func(context.Context, []string) error{
 			"add": s.add, "remove": s.remove, "list": s.list, "import": s.imported, "check": s.check,
 		}[what](ctx, args)

@@ -196,7 +196,7 @@ func (c *call) templatePut(ctx context.Context, store *sqlstore.Store, args []st
 	if _, err := template.Compile(&v); err != nil {
 		return fmt.Errorf("%s: %w", args[0], err)
 	}
-	v.CreatedMillis = sluice.SystemClock{}.Now().UnixMilli()
+	v.CreatedMillis = c.clock(ctx).Now().UnixMilli()
 	t, err := store.AddTemplateVersion(ctx, name, v)
 	if e, ok := errors.AsType[*sluice.Error](err); ok && e.Code == sluice.CodeNotFound {
 		if name == "" {
@@ -265,7 +265,7 @@ func (c *call) templateUse(ctx context.Context, store *sqlstore.Store, args []st
 	if err != nil {
 		return err
 	}
-	t.Current, t.UpdatedMillis = version, sluice.SystemClock{}.Now().UnixMilli()
+	t.Current, t.UpdatedMillis = version, c.clock(ctx).Now().UnixMilli()
 	if err := store.PutTemplate(ctx, t); err != nil {
 		return err
 	}
@@ -279,7 +279,7 @@ func (c *call) templateArchive(ctx context.Context, store *sqlstore.Store, args 
 		return err
 	}
 	if t.ArchivedMillis == 0 {
-		t.ArchivedMillis = sluice.SystemClock{}.Now().UnixMilli()
+		t.ArchivedMillis = c.clock(ctx).Now().UnixMilli()
 		t.UpdatedMillis = t.ArchivedMillis
 		if err := store.PutTemplate(ctx, t); err != nil {
 			return err

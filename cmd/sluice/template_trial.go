@@ -82,10 +82,6 @@ func (c *call) templateTest(ctx context.Context, store *sqlstore.Store, args []s
 		return err
 	}
 	trial := spool.Trial{Version: v, Input: *in, From: c.given.text("from"), To: c.given.text("to")}
-	draft, _, err := trial.Draft(sluice.SystemClock{}.Now())
-	if err != nil {
-		return fmt.Errorf("make a mail of template %s: %w", t.ID, err)
-	}
 	cfg, err := c.load(nil)
 	if err != nil {
 		return err
@@ -98,7 +94,12 @@ func (c *call) templateTest(ctx context.Context, store *sqlstore.Store, args []s
 	if err := checkRunning(ctx, cfg, store, redis); err != nil {
 		return err
 	}
-	if err := submitDraft(ctx, cfg, store, redis, draft); err != nil {
+	clock := c.clockOf(ctx, redis)
+	draft, _, err := trial.Draft(clock.Now())
+	if err != nil {
+		return fmt.Errorf("make a mail of template %s: %w", t.ID, err)
+	}
+	if err := submitDraft(ctx, cfg, store, redis, clock, draft); err != nil {
 		return fmt.Errorf("hand the mail in: %w", err)
 	}
 	c.print("template %s, version %d: on its way to %s as message %s%s", t.ID, v.Version, safeText(draft.To[0]), draft.ID, whereItGoes(cfg))
@@ -106,14 +107,14 @@ func (c *call) templateTest(ctx context.Context, store *sqlstore.Store, args []s
 }
 
 // submitDraft hands a message in as the program itself does.
-func submitDraft(ctx context.Context, cfg *config.Config, store *sqlstore.Store, redis *flow.Redis, draft sluice.Draft) error {
+func submitDraft(ctx context.Context, cfg *config.Config, store *sqlstore.Store, redis *flow.Redis, clock sluice.Clock, draft sluice.Draft) error {
 	if cfg.Domains.Require && cfg.Leaves() {
 		if err := refusedDomain(ctx, cfg, &draft); err != nil {
 			return err
 		}
 	}
 	writer := flow.NewWriter(logsOf(redis, cfg), "command:"+draft.ID, cfg.BacklogMB<<20)
-	intake := spool.Intake{Writer: writer, Bodies: &spool.BodyWriter{Store: store}, Partitions: cfg.Partitions, Clock: sluice.SystemClock{}}
+	intake := spool.Intake{Writer: writer, Bodies: &spool.BodyWriter{Store: store}, Partitions: cfg.Partitions, Clock: clock}
 	_, err := intake.Submit(ctx, "", []sluice.Draft{draft})
 	return errors.Join(err, writer.Close(ctx))
 }

@@ -8,6 +8,7 @@ import (
 
 	"sluice"
 	"sluice/config"
+	"sluice/flow"
 	"sluice/smtp/sink"
 )
 
@@ -26,7 +27,7 @@ func twoRelays(t *testing.T, first, second config.URL) *engine {
 	if second != "" {
 		cfg.Routes = append(cfg.Routes, config.Route{Name: "second", Backup: true, SMTP: relay(second)})
 	}
-	e, err := openEngine(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	e, err := openEngine(t.Context(), cfg, slog.New(slog.DiscardHandler), flow.NewClock(sluice.SystemClock{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,9 +113,9 @@ type engine struct {
 }
 
 // openEngine connects to everything and brings the schema up. Nothing runs yet.
-func openEngine(ctx context.Context, cfg *config.Config, log *slog.Logger) (*engine, error) {
+func openEngine(ctx context.Context, cfg *config.Config, log *slog.Logger, clock *flow.Clock) (*engine, error) {
 	e := &engine{
-		config: cfg, log: log, clock: flow.NewClock(machineClock()), stats: &ingest.Stats{},
+		config: cfg, log: log, clock: clock, stats: &ingest.Stats{},
 		others: make(map[config.URL]*flow.Redis),
 	}
 	if err := e.open(ctx); err != nil {
