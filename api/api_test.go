@@ -56,6 +56,7 @@ type program struct {
 	domains DomainLooker
 }
 
+func (p *program) WaitsFor(string, sluice.Class) []string      { return []string{"relay refused"} }
 func (p *program) SenderRefused(context.Context, string) error { return nil }
 
 func (p *program) Ready() error {

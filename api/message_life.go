@@ -22,6 +22,7 @@ type sendShown struct {
 	Route    string      `json:"route,omitempty"`
 	Reply    string      `json:"reply,omitempty"`
 	Reason   string      `json:"reason,omitempty"`
+	WaitsFor []string    `json:"waits_for,omitempty"`
 	Life     []lifeShown `json:"life"`
 }
 
@@ -147,6 +148,9 @@ func (s *Server) messageLife(r *http.Request, id string) (any, error) {
 	}
 	for i := range rows {
 		shown.Sends[i] = shownSend(&rows[i], id)
+		if rows[i].State == sluice.SendWaiting {
+			shown.Sends[i].WaitsFor = s.program.WaitsFor(rows[i].To, rows[i].Class)
+		}
 	}
 	return shown, nil
 }

@@ -400,7 +400,7 @@ func TestMessageLife(t *testing.T) {
 		string(shown.Metadata) != `{"order":7}` || len(shown.Sends) != 2 {
 		t.Fatalf("%s", got.body)
 	}
-	if s := shown.Sends[1]; s.Send != id+".1" || s.To != "cy@example.com" || s.State != "waiting" || s.UserID != "u-7" || s.Due == "" ||
+	if s := shown.Sends[1]; s.Send != id+".1" || s.To != "cy@example.com" || s.State != "waiting" || s.UserID != "u-7" || s.Due == "" || !slices.Equal(s.WaitsFor, []string{"relay refused"}) ||
 		len(s.Life) != 1 || s.Life[0] != (lifeShown{At: "1970-01-01T00:00:01.000Z", Event: "queued", State: "waiting", Due: "1970-01-01T00:00:02.000Z"}) {
 		t.Errorf("%+v", s)
 	}

@@ -74,6 +74,10 @@ type Program interface {
 	// SenderRefused returns why no mail from an address is accepted, nil: it is.
 	SenderRefused(ctx context.Context, address string) error
 
+	// WaitsFor returns why the routes do not work that would take a mail, one
+	// line each, as far as this process has tried them.
+	WaitsFor(to string, class sluice.Class) []string
+
 	// Domains looks at sender domains, nil while the program does not run.
 	Domains() DomainLooker
 

@@ -114,6 +114,14 @@ func TestWhyARouteDoesNotWork(t *testing.T) {
 			return status == 200 && strings.Contains(ready, "route "+route+" does not work: "+cause+" since ") &&
 				strings.Contains(metrics, fmt.Sprintf("sluice_route_failing{cause=%q,route=%q} 1", cause, route)) && strings.Contains(text, `"cause":"`+cause+`"`)
 		})
+		await(t, "the life of a mail that waits for "+route+" says so", func() bool {
+			ids := s.texts(t, "SELECT message FROM sends WHERE to_address = 'ann@"+route+".example' AND state = 'waiting'")
+			if len(ids) != 1 {
+				return false
+			}
+			_, life := s.ask(t, "GET", "/v1/messages/"+ids[0], "")
+			return strings.Contains(life, `"waits_for":["`+route+" "+cause+" since ")
+		})
 		if n := strings.Count(s.log.String(), "route="+route+" cause="+cause); n != 1 {
 			t.Errorf("the log says %d times why %s does not work:\n%s", n, route, s.log)
 		}

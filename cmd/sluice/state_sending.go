@@ -38,3 +38,18 @@ func (e *engine) snapshotLedger(s *api.Stats) {
 		s.InDoubt = orUnknown(e.store.OpenDoubts(ctx))
 	}
 }
+
+// WaitsFor returns why the routes do not work that would take a mail, one line
+// each, as far as this process has tried them.
+func (p *Program) WaitsFor(to string, class sluice.Class) (all []string) {
+	p.mu.Lock()
+	e := p.engine
+	p.mu.Unlock()
+	if e == nil || e.sending.router == nil {
+		return nil
+	}
+	for _, down := range e.sending.router.Why(to, class) {
+		all = append(all, down.String())
+	}
+	return all
+}
