@@ -213,6 +213,7 @@ func (c *call) joinRunning(ctx context.Context) (*running, error) {
 	if err != nil {
 		return nil, errors.Join(err, r.close())
 	}
+	ingest.RaiseBy(r.redis, r.store, slog.Default())
 	return r, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"sluice"
 	"sluice/config"
 	"sluice/flow"
+	"sluice/ingest"
 	"sluice/spool"
 )
 
@@ -152,6 +154,7 @@ func (c *call) purge(ctx context.Context, cfg *config.Config, o *spool.Operator,
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	o.Partitions = cfg.Partitions
+	ingest.RaiseBy(o.Redis, store, slog.Default())
 	logs := logsOf(o.Redis, cfg)
 	o.Ledger, o.Lanes = store, lanesOf(logs)
 	o.Writer = flow.NewWriter(logs, fmt.Sprintf("purge:%d", time.Now().UnixNano()), cfg.BacklogMB<<20)

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 
 	"sluice"
 	"sluice/config"
 	"sluice/consent"
 	"sluice/flow"
+	"sluice/ingest"
 	"sluice/route"
 	"sluice/spool"
 	"sluice/sqlstore"
@@ -113,6 +115,7 @@ func submitDraft(ctx context.Context, cfg *config.Config, store *sqlstore.Store,
 			return err
 		}
 	}
+	ingest.RaiseBy(redis, store, slog.Default())
 	writer := flow.NewWriter(logsOf(redis, cfg), "command:"+draft.ID, cfg.BacklogMB<<20)
 	intake := spool.Intake{Writer: writer, Bodies: &spool.BodyWriter{Store: store}, Partitions: cfg.Partitions, Clock: clock}
 	_, err := intake.Submit(ctx, "", []sluice.Draft{draft})
