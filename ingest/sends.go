@@ -50,7 +50,7 @@ func (t *storing) addOutcome(place sluice.Place, payload []byte) error {
 		}.text(o.Metadata),
 	}
 	t.addMailEvent(place, e)
-	t.suppress(e, o.Reply, place.Position)
+	t.suppress(e, ownBounce(o.Event, o.Reply), place.Position)
 	return nil
 }
 

@@ -451,7 +451,7 @@ func (t *storing) addItem(b *flow.Batch, r *sluice.BatchReader) {
 			break
 		}
 		if last.Kind == sluice.KindMail {
-			t.suppress(&last.Event, "", b.Position)
+			t.suppressReported(&last.Event, b.Position)
 			if last.Origin == sluice.OriginOwnRepeat {
 				t.effect.Events = t.effect.Events[:len(t.effect.Events)-1]
 				return

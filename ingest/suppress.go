@@ -1,34 +1,16 @@
 package ingest
 
 import (
-	"slices"
 	"strings"
 
 	"sluice"
 	"sluice/profile"
 )
 
-// hardBounces are the enhanced codes (RFC 3463, 3.2 and 3.3) by which an address
-// is no more: no such mailbox, no such domain, bad syntax, moved without a trace,
-// null MX (RFC 7505), disabled. Not 5.7.x, which is about us, not a full mailbox,
-// not a message that was not liked; nor a refusal that gives no such code.
-var hardBounces = []string{"5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"}
-
-// softBounce reports whether an enhanced code is one that says that an address
-// cannot be reached, for a reason that may pass. Not a full mailbox or one that
-// takes no message of that size (x.2.2, x.2.3), nor what is about the sender's
-// address (x.1.7, x.1.8).
-func softBounce(code string) bool {
-	if len(code) < 5 || code[0] != '4' && code[0] != '5' {
-		return false
-	}
-	subject := code[1:4]
-	return (subject == ".1." || subject == ".2.") && !slices.Contains([]string{".2.2", ".2.3", ".1.7", ".1.8"}, code[1:])
-}
-
 // suppress adds what a mail event says of whom to mail no more, or again, to the
-// transaction that stores it. reply is what the other side said, if anything. Of
-// two events the later one counts, whichever is stored first (Suppression).
+// transaction that stores it. bounce is what `bounced`, or `failed`, says of the
+// address. Of two events the later one counts, whichever is stored first
+// (Suppression).
 //
 // Times are claimed by producers, so none counts as later than when its event was
 // accepted, by the clock of Redis: a producer whose clock is ahead would else make
@@ -48,7 +30,7 @@ func softBounce(code string) bool {
 //
 // A complaint is about all mail: whoever judges ours by it does not tell classes
 // apart. An unsubscribe is about marketing, of the app that the event names.
-func (t *storing) suppress(e *sluice.Event, reply string, accepted sluice.Position) {
+func (t *storing) suppress(e *sluice.Event, bounce verdict, accepted sluice.Position) {
 	at := min(e.TimeMillis, int64(min(accepted.Major, sluice.MaxEventTimeMillis)))
 	own := e.Origin == sluice.OriginOwn || e.Origin == sluice.OriginOwnRepeat
 	if own {
@@ -69,22 +51,15 @@ func (t *storing) suppress(e *sluice.Event, reply string, accepted sluice.Positi
 		if s.Reason, s.Scope, s.App, s.Removed = sluice.SuppressUnsubscribe, sluice.ScopeMarketing, e.App, true; !own {
 			s.TimeMillis -= sluice.OptOutWindowMillis
 		}
-	case sluice.EventBounced:
-		code, _, _ := strings.Cut(reply, " ")
-		switch {
-		case slices.Contains(hardBounces, code):
+	case sluice.EventBounced, sluice.EventFailed:
+		switch bounce {
+		case hard:
 			s.Reason = sluice.SuppressHardBounce
-		case softBounce(code):
+		case soft:
 			s.Reason = sluice.SuppressSoftBounces
 		default:
 			return
 		}
-	case sluice.EventFailed:
-		code, _, _ := strings.Cut(reply, " ")
-		if !softBounce(code) || code[0] != '4' { // else it is not for the recipient that it has failed
-			return
-		}
-		s.Reason = sluice.SuppressSoftBounces
 	default:
 		return
 	}
@@ -103,6 +78,16 @@ func (t *storing) suppress(e *sluice.Event, reply string, accepted sluice.Positi
 			t.addSuppression(s)
 		}
 	}
+}
+
+// suppressReported is suppress for an event that was reported to us: by a list, by
+// /v1/events, by our pages.
+func (t *storing) suppressReported(e *sluice.Event, accepted sluice.Position) {
+	bounce := silent
+	if e.Name == sluice.EventBounced || e.Name == sluice.EventFailed {
+		bounce = bounceOf(e)
+	}
+	t.suppress(e, bounce, accepted)
 }
 
 func (t *storing) addSuppression(s sluice.Suppression) {

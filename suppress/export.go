@@ -21,21 +21,23 @@ import (
 // and marks. Of several in one file the first of these is it: an export of
 // Mailchimp may have a postal `Address` beside `Email Address`.
 var entryColumns = []string{
-	"entry", "email", // our own; SendGrid, Braze and SES
-	"emailaddress", // Postmark (EmailAddress), Mailchimp (Email Address), SES
+	"entry", "email", // our own; SendGrid
+	"emailaddress", // Postmark (EmailAddress), Mailchimp (Email Address)
 	"address",      // Mailgun
 	"recipient", "domain",
 }
 
-// otherColumns are those that say more. In exports of Postmark and SES the reason
-// is a word (SuppressionReason, Reason); in those of SendGrid `reason` is what a
-// server said, which no word of foreignReasons is like.
+// otherColumns are those that say more. In exports of Postmark the reason is a word
+// (SuppressionReason), as in the API of SES (BOUNCE, COMPLAINT), whose files were not
+// seen; in those of SendGrid `reason` is what a server said, which no word of
+// foreignReasons is like.
 var otherColumns = map[string]string{
 	"reason": "reason", "suppressionreason": "reason", "scope": "scope", "appid": "app_id", "ends": "ends",
 }
 
 // impliedReasons are columns of times of one reason: those of Mailchimp
-// (UNSUB_TIME, CLEAN_TIME) and Braze (unsubscribed_at, hard_bounced_at).
+// (UNSUB_TIME, CLEAN_TIME), as programs that read its exports name them, and those of
+// Braze's API (unsubscribed_at, hard_bounced_at), whose files were not seen.
 var impliedReasons = map[string]sluice.SuppressReason{
 	"unsubtime": sluice.SuppressUnsubscribe, "unsubscribedat": sluice.SuppressUnsubscribe,
 	"cleantime": sluice.SuppressHardBounce, "hardbouncedat": sluice.SuppressHardBounce,

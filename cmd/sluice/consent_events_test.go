@@ -48,7 +48,8 @@ func TestUnsubscribeAfterOptInAhead(t *testing.T) {
 }
 
 // A key that may post events cannot undo what a person has said, nor cut him off
-// from mail that he has asked for; one with consent:write can.
+// from mail that he has asked for by a complaint; one with consent:write can. Opt-outs
+// and bounces count from both.
 func TestKeysAndConsent(t *testing.T) {
 	t.Parallel()
 	s, _ := startMailing(t)
@@ -69,6 +70,8 @@ func TestKeysAndConsent(t *testing.T) {
 	if held := s.texts(t, "SELECT entry FROM suppressions WHERE removed = 0 AND entry = 'ann@example.com'"); len(held) != 1 {
 		t.Error("a key without consent:write has undone what she said")
 	}
+	write(plain, "hard_bounce", "gone@example.com", 0)
+	s.suppressed(t, "gone@example.com", "transactional", `"reason":"hard_bounce"`)
 	write(trusted, "subscribed", "ann@example.com", 0)
 	s.suppressed(t, "ann@example.com", "marketing", `"suppressed":false`)
 	write(trusted, "complained", "bob@example.com", 0)

@@ -1,0 +1,331 @@
+package ingest
+
+import (
+	"strings"
+
+	"sluice"
+	"sluice/jsonscan"
+)
+
+// verdict is what a mail that came back says of its address.
+type verdict uint8
+
+const (
+	silent verdict = iota // nothing: it is about the sender, the message, or a full mailbox
+	soft                  // it cannot be reached, for a reason that may pass
+	hard                  // there is no such mailbox
+)
+
+// hardBounces are the enhanced codes (RFC 3463, 3.2 and 3.3) by which an address
+// is no more: no such mailbox, no such domain, bad syntax, moved without a trace,
+// null MX (RFC 7505), disabled. Not 5.7.x, which is about us, not a full mailbox,
+// not a message that was not liked; nor a refusal that gives no such code.
+var hardBounces = map[string]bool{"5.1.1": true, "5.1.2": true, "5.1.3": true, "5.1.6": true, "5.1.10": true, "5.2.1": true}
+
+// passedOver are the ends of enhanced codes that say nothing of an address: a full
+// mailbox or one that takes no message of that size, and what is about the sender's
+// address.
+var passedOver = map[string]bool{".2.2": true, ".2.3": true, ".1.7": true, ".1.8": true}
+
+// byCode judges an enhanced code.
+func byCode(code string) verdict {
+	switch {
+	case hardBounces[code]:
+		return hard
+	case len(code) < 5 || code[0] != '4' && code[0] != '5' || passedOver[code[1:]]:
+		return silent
+	case code[1:4] == ".1." || code[1:4] == ".2.":
+		return soft
+	}
+	return silent
+}
+
+// ownBounce judges what became of a mail of ours: `bounced`, or `failed` because its
+// time was over after a last reply that may pass.
+func ownBounce(name, reply string) verdict {
+	code, _, _ := strings.Cut(reply, " ")
+	switch v := byCode(code); {
+	case name == sluice.EventBounced, name == sluice.EventFailed && v == soft && code[0] == '4':
+		return v
+	}
+	return silent // it is not for the recipient that it has failed
+}
+
+// A mail that others have sent comes back as an event whose members are in the
+// producer's words. Those read here are of the webhooks of SES, SendGrid, Mailgun,
+// Postmark, SparkPost and Netcore, as they are or inside the objects that these have;
+// and ours.
+//
+// The rules. A code that says that it is about the sender or the message, or that
+// the mailbox is full, is never held against the address, whatever the provider
+// calls it. Else what the provider calls it counts: hard at once, but with a code
+// 4.x.x, or soft. Where it says neither, the code decides as in our own sending.
+// An event that has neither word nor code counts as soft: five days of it suppress,
+// one does not. But a reply of three digits alone says nothing, as in our own
+// sending: most such refusals are about whoever sent it.
+
+// bounceFacts is what the members of an event say.
+type bounceFacts struct {
+	address   string
+	word      verdict
+	worded    bool // word counts
+	about     bool // it is no bounce of an address: an answer, a full mailbox, the message
+	general   bool // SES's subtype: of a transient bounce it may be the answer of an absent person
+	blocked   bool // SendGrid: it was refused for who sent it, unless the code says more
+	sendgrid  bool
+	typed     bool // it has SendGrid's `type` "bounce"
+	permanent bool // Mailgun: nobody tries again
+	bare      bool // a reply without an enhanced code
+	code      string
+	rank      int // of the member that code is of; 1 is the best
+}
+
+// bounceOf judges an event `bounced`, or `failed`, that a producer reports.
+func bounceOf(e *sluice.Event) verdict {
+	f := bounceFacts{address: e.Email}
+	f.read(e.Properties, 0)
+	if e.Name == sluice.EventFailed && !f.permanent {
+		return silent // not for the recipient; only Mailgun's word for a bounce is this one
+	}
+	return f.verdict()
+}
+
+func (f *bounceFacts) verdict() verdict {
+	if f.typed && f.sendgrid && !f.worded {
+		f.word, f.worded = hard, true
+	}
+	code := f.code
+	switch {
+	case f.about || aboutUs(code):
+		return silent
+	case f.blocked:
+		return min(byCode(code), soft)
+	case f.worded && f.word == soft && f.general && code == "":
+		return silent
+	case f.worded && f.word == hard && code != "" && code[0] == '4':
+		return byCode(code)
+	case f.worded:
+		return f.word
+	case f.permanent && (code == "" || code[0] == '5'):
+		return max(byCode(code), soft)
+	case code != "":
+		return byCode(code)
+	case f.bare:
+		return silent
+	}
+	return soft
+}
+
+// aboutUs reports whether an enhanced code is about the message or the sender, or
+// says that the mailbox is full: x.3.4 and x.6 are about the message, x.7 about who
+// sends it (RFC 3463).
+func aboutUs(code string) bool {
+	if len(code) < 5 {
+		return false
+	}
+	return passedOver[code[1:]] || code[1:] == ".3.4" || code[1:4] == ".6." || code[1:4] == ".7."
+}
+
+// maxBounceLevels is how deep objects are looked into: SES has a status in a list in
+// an object.
+const maxBounceLevels = 3
+
+// read reads the members of an object.
+func (f *bounceFacts) read(object string, level int) {
+	if level > maxBounceLevels || object == "" {
+		return
+	}
+	m := jsonscan.Read(object)
+	for m.Next() {
+		key := foldWord(m.Key)
+		switch m.Value.Kind {
+		case jsonscan.Object:
+			switch key {
+			case "bounce", "deliverystatus", "eventdata", "properties":
+				f.read(m.Value.Raw, level+1)
+			}
+		case jsonscan.Array:
+			if key == "bouncedrecipients" {
+				f.recipients(m.Value.Raw, level+1)
+			}
+		case jsonscan.String, jsonscan.Number:
+			f.member(key, m.Value.Text())
+		}
+	}
+}
+
+// recipients reads what SES says of the one of several addresses that the event is of.
+func (f *bounceFacts) recipients(list string, level int) {
+	all := jsonscan.ReadArray(list)
+	for all.Next() {
+		if all.Value.Kind != jsonscan.Object {
+			continue
+		}
+		mine, m := true, jsonscan.Read(all.Value.Raw)
+		for m.Next() {
+			if foldWord(m.Key) == "emailaddress" {
+				mine = strings.EqualFold(strings.TrimSpace(m.Value.Text()), f.address)
+			}
+		}
+		if mine {
+			f.read(all.Value.Raw, level)
+		}
+	}
+}
+
+// member reads a member by its name without case, spaces, `_` and `-`.
+func (f *bounceFacts) member(key, value string) {
+	switch key {
+	case "sgmessageid", "sgeventid":
+		f.sendgrid = true
+	case "event", "eventname", "name":
+		f.named(foldWord(value))
+	case "type":
+		f.typedAs(foldWord(value))
+	case "bouncetype":
+		f.bounceType(foldWord(value))
+	case "bouncesubtype":
+		switch foldWord(value) {
+		case "general":
+			f.general = true
+		case "mailboxfull", "messagetoolarge", "contentrejected", "attachmentrejected":
+			f.about = true
+		}
+	case "bounceclass":
+		f.sparkpost(value)
+	case "severity":
+		f.permanent = f.permanent || foldWord(value) == "permanent"
+		f.about = f.about || foldWord(value) == "temporary" // it is tried again
+	case "status", "enhancedcode", "enhancedstatuscode":
+		f.coded(value, 1)
+	case "reply", "response", "mtaresponse", "diagnosticcode", "rawreason", "bouncereason":
+		f.coded(value, 2)
+	case "reason", "description", "details", "message", "code":
+		f.coded(value, 3)
+	}
+	if key == "reason" && (value == "suppress-complaint" || value == "suppress-unsubscribe") {
+		f.about = true // Mailgun has not sent it because of what a person had said
+	}
+}
+
+// named reads a name of an event that says more than `bounced`.
+func (f *bounceFacts) named(word string) {
+	switch word {
+	case "hardbounce", "hardbounced":
+		f.say(hard)
+	case "softbounce", "softbounced":
+		f.say(soft)
+	case "virusnotification":
+		f.about = true
+	}
+}
+
+// typedAs reads Postmark's Type, or SendGrid's type. What else Postmark calls a bounce
+// is an answer, a complaint, about the message, or it is tried again.
+func (f *bounceFacts) typedAs(word string) {
+	switch word {
+	case "bounce":
+		f.typed = true
+	case "blocked":
+		f.blocked = true
+	case "transient", "dnserror", "openrelaytest", "autoresponder", "addresschange", "challengeverification", "spamnotification",
+		"bademailaddress", "manuallydeactivated", "dmarcpolicy", "unconfirmed":
+		f.about = true
+	default:
+		f.named(word)
+	}
+}
+
+// bounceType reads what SES and Netcore call it.
+func (f *bounceFacts) bounceType(word string) {
+	switch word {
+	case "permanent", "hard", "hardbounce":
+		f.say(hard)
+	case "transient", "temporary", "soft", "softbounce":
+		f.say(soft)
+	}
+}
+
+// say takes the word; of two the milder one counts.
+func (f *bounceFacts) say(word verdict) {
+	if !f.worded || word < f.word {
+		f.word, f.worded = word, true
+	}
+}
+
+// sparkpost reads the class that SparkPost gives: 10 and 30 are hard, blocks and
+// what is about the message say nothing.
+func (f *bounceFacts) sparkpost(class string) {
+	switch class {
+	case "10", "30":
+		f.say(hard)
+	case "20", "21", "24", "40", "70":
+		f.say(soft)
+	default:
+		f.about = true
+	}
+}
+
+// coded takes the enhanced code of a reply, if its member is a better place than the
+// one before.
+func (f *bounceFacts) coded(reply string, rank int) {
+	code, bare := enhancedCode(reply)
+	f.bare = f.bare || bare
+	if code != "" && (f.rank == 0 || rank < f.rank) {
+		f.code, f.rank = code, rank
+	}
+}
+
+// enhancedCode finds the enhanced code (RFC 3463) of a reply: at its start, or right
+// behind a code of three digits of the same class. bare: there is only such a code.
+// What else has dots, as addresses of machines do, is none.
+func enhancedCode(reply string) (code string, bare bool) {
+	reply = strings.TrimSpace(reply)
+	if rest, found := strings.CutPrefix(strings.ToLower(reply), "smtp;"); found { // RFC 3464, 2.3.6
+		reply = strings.TrimSpace(rest)
+	}
+	digits := digitsOf(reply)
+	if digits == 3 && (reply[0] == '4' || reply[0] == '5') {
+		class := reply[0]
+		rest := strings.TrimLeft(reply[digits:], " -#")
+		if code := leadingCode(rest); code != "" && code[0] == class && len(rest) < len(reply)-digits {
+			return code, false
+		}
+		return "", true
+	}
+	return leadingCode(reply), false
+}
+
+// leadingCode returns the enhanced code that a text begins with, or "".
+func leadingCode(s string) string {
+	if s == "" || s[0] != '2' && s[0] != '4' && s[0] != '5' {
+		return ""
+	}
+	at := 1
+	for range 2 {
+		if at >= len(s) || s[at] != '.' {
+			return ""
+		}
+		n := digitsOf(s[at+1:])
+		if n == 0 || n > 3 {
+			return ""
+		}
+		at += 1 + n
+	}
+	if at < len(s) && (s[at] == '.' || 'a' <= s[at]|0x20 && s[at]|0x20 <= 'z') {
+		return ""
+	}
+	return s[:at]
+}
+
+func digitsOf(s string) (n int) {
+	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+// foldWord makes one of what differs in case, spaces, `_` and `-` alone.
+func foldWord(s string) string {
+	return strings.ToLower(strings.NewReplacer(" ", "", "_", "", "-", "").Replace(s))
+}
