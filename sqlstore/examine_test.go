@@ -105,6 +105,7 @@ func TestExamineMariaDB(t *testing.T) {
 		{"GRANT SELECT ON " + name + ".* TO reader@'%'", user("reader"), sluice.CheckDatabaseRights, sluice.SeverityError},
 		{"GRANT INSERT, UPDATE, DELETE ON " + name + ".* TO reader@'%'", user("reader"), sluice.CheckDatabaseRights, sluice.SeverityWarning},
 		{"GRANT CREATE, ALTER, DROP ON " + name + ".* TO reader@'%'", user("reader"), sluice.CheckDatabaseRights, sluice.SeverityOK},
+		{"DROP TABLE schema_readable", user("reader"), sluice.CheckDatabaseRights, sluice.SeverityOK},
 		{"DELETE FROM schema_version WHERE version > 2", user("reader"), sluice.CheckDatabaseRights, sluice.SeverityWarning},
 		{"GRANT INDEX ON " + name + ".* TO reader@'%'", user("reader"), sluice.CheckDatabaseRights, sluice.SeverityOK},
 		{"DO 1", "", sluice.CheckDatabaseSchema, sluice.SeverityWarning},
@@ -152,6 +153,8 @@ func TestExaminePostgres(t *testing.T) {
 	for _, test := range []examineCase{
 		{"SELECT 1", reader, sluice.CheckDatabaseRights, sluice.SeverityError},
 		{"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO reader", reader, sluice.CheckDatabaseRights, sluice.SeverityWarning},
+		{"REVOKE SELECT ON schema_readable FROM reader", reader, sluice.CheckDatabaseRights, sluice.SeverityError},
+		{"DROP TABLE schema_readable", reader, sluice.CheckDatabaseRights, sluice.SeverityWarning},
 		{"GRANT postgres TO reader", reader, sluice.CheckDatabaseRights, sluice.SeverityOK},
 		{"REVOKE postgres FROM reader; ALTER TABLE events OWNER TO reader; GRANT CREATE ON SCHEMA public TO reader", reader, sluice.CheckDatabaseRights, sluice.SeverityOK},
 		{"REVOKE TEMPORARY ON DATABASE " + name + " FROM PUBLIC", reader, sluice.CheckDatabaseRights, sluice.SeverityWarning},
@@ -192,6 +195,8 @@ func TestExamineSQLite(t *testing.T) {
 	}
 	migrated(t, "sqlite:"+file, sqlstore.Options{})
 	wantAll(t, "a good file", examined(t, x), sluice.SeverityOK)
+	exec(t, bypass(t, "sqlite", "file:"+file), "DROP TABLE schema_readable")
+	wantAll(t, "a file without schema_readable", examined(t, x), sluice.SeverityOK)
 	must(t, os.WriteFile(file+"2", []byte(strings.Repeat("no database ", 100)), 0o600))
 	x.URL += "2"
 	if got := examined(t, x)[sluice.CheckDatabaseReachable]; got != sluice.SeverityError {
