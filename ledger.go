@@ -128,6 +128,18 @@ func (r *SendRow) Ended() bool {
 	return r.State != SendWaiting && r.State != SendInDoubt && r.DueMillis == 0
 }
 
+// LastDueMillis is until when the send waited at last, by its life; 0: it did not
+// wait for a time.
+func (r *SendRow) LastDueMillis() (due int64) {
+	for line := range strings.Lines(r.Life) {
+		var l lifeLine
+		if json.Unmarshal([]byte(line), &l) == nil && l.Due != 0 {
+			due = l.Due
+		}
+	}
+	return due
+}
+
 // Recording is what Record has made of an outcome.
 type Recording byte
 

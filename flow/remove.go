@@ -19,13 +19,17 @@ type Placed struct {
 // Remove takes sends out of a batch that waits, whose end the ledger has already.
 // What is marked stays, and is not attempted again. It returns how many were taken
 // out or are not attempted again; the others have left the batch before. Data of
-// the batch is not looked at.
+// the batch is not looked at. Of what waits for a time the lease may be nil.
 //
 // Notes of sends that are not to be attempted have a bound, MaxCancels, and where
 // more had ended nothing of the partition was sent at all. So what has ended leaves
 // at once; a note is left of what is marked alone.
 func (l *Lanes) Remove(ctx context.Context, lease *Lease, b *LaneBatch, sends []Placed, nowMillis int64) (int64, error) {
 	p := l.log.partition
+	leaseKey, token := p.waitingKey(), "" // none is asked for
+	if lease != nil {
+		leaseKey, token = lease.key, lease.token
+	}
 	key, stays, left := p.laneKey(b.Lane), "", 0
 	if b.Second != 0 {
 		var err error
@@ -34,12 +38,40 @@ func (l *Lanes) Remove(ctx context.Context, lease *Lease, b *LaneBatch, sends []
 			return 0, err
 		}
 	}
-	args := []string{lease.token, strconv.FormatInt(nowMillis, 10), b.Lane, b.Entry, strconv.Itoa(b.Size), stays, strconv.Itoa(left)}
+	args := []string{token, strconv.FormatInt(nowMillis, 10), b.Lane, b.Entry, strconv.Itoa(b.Size), stays, strconv.Itoa(left)}
 	for i := range sends {
 		args = append(args, strconv.Itoa(sends[i].Index), sends[i].ID)
 	}
 	return l.log.redis.callInt(ctx, "take out of a lane what has ended", "remove",
-		[]string{lease.key, p.statesKey(), p.marksKey(), p.waitingKey(), p.cancelsKey(), key}, args)
+		[]string{leaseKey, p.statesKey(), p.marksKey(), p.waitingKey(), p.cancelsKey(), key}, args)
+}
+
+// RemoveLater takes sends, by their ids, out of what waits for a second; the ledger
+// has their end already. It needs no lease: an entry is exchanged as a whole, if it is
+// still there. What has gone to its lane before is met there. pause is called with the
+// size of each batch that was read. It returns how many were taken out.
+func (l *Lanes) RemoveLater(ctx context.Context, second int64, ids map[string]bool, nowMillis int64, pause func(bytes int) error) (removed int64, err error) {
+	err = l.walkSecond(ctx, second, func(b *LaneBatch, _ bool) error {
+		r, err := sluice.ReadBatch(b.Data)
+		if err != nil {
+			return fmt.Errorf("read entry %s of what waits for second %d: %w", b.Entry, second, err)
+		}
+		var found []Placed
+		for r.Next() {
+			var s sluice.Send
+			if r.Index < b.Size && r.Item.Kind == sluice.ItemSend && sluice.DecodeSend(r.Item.Payload, &s) == nil && ids[s.ID()] {
+				found = append(found, Placed{r.Index, s.ID()})
+			}
+		}
+		if len(found) > 0 {
+			n, err := l.Remove(ctx, nil, b, found, nowMillis)
+			if removed += n; err != nil {
+				return err
+			}
+		}
+		return pause(len(b.Data))
+	})
+	return removed, err
 }
 
 // without reads a batch that waits for a time and returns it without some of its

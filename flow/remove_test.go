@@ -68,6 +68,9 @@ func TestWhatHasEndedLeaves(t *testing.T) {
 	if got := waiting(t, l); got["low"] != 2 || got[LaterName] != 2 {
 		t.Errorf("waiting: %v", got)
 	}
+	if n, err := l.RemoveLater(t.Context(), 7, map[string]bool{"h.0": true}, 5, func(int) error { return nil }); err != nil || n != 0 {
+		t.Fatalf("take out what is not there: %d, %v", n, err)
+	}
 	again := walked()
 	remove(&again[0], 2, 0, 1)
 	if more, err := l.Due(t.Context(), lease, 7); err != nil || more {

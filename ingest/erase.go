@@ -141,6 +141,11 @@ func (k *Keeper) eraseSends(ctx context.Context, names []sluice.Erasure) (open i
 			}
 			open, stopped = open+len(going), stopped+len(going)
 		}
+		if len(ended) > 0 && k.TakeOut != nil { // before its row is erased, or nobody would find it again
+			if err := k.TakeOut(ctx, ended); err != nil {
+				return open, err
+			}
+		}
 		if err := k.Store.EraseSends(ctx, ended); err != nil {
 			return open, err
 		}

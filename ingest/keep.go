@@ -110,6 +110,10 @@ type Keeper struct {
 	// Cancel stops sends that wait, of who is erased. nil: they stay.
 	Cancel func(ctx context.Context, sends []sluice.SendRow) error
 
+	// TakeOut takes sends that were cancelled, of who is erased, out of what waits for a
+	// time. nil: they stay there until then.
+	TakeOut func(ctx context.Context, sends []sluice.SendRow) error
+
 	// Settled waits until all that the logs have by now is in the database. nil:
 	// bodies stay.
 	Settled func(ctx context.Context) error

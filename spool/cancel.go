@@ -64,6 +64,50 @@ func (c *Canceller) CancelSends(ctx context.Context, rows []sluice.SendRow) erro
 	return c.write(ctx, nameless, sluice.MaxRecipients)
 }
 
+// TakeOut takes sends that are cancelled in the ledger out of what waits for a time,
+// which would else have their addresses until then. What is in a lane by now leaves it
+// when it is met. It reads what waits for these seconds, slowly.
+func (c *Canceller) TakeOut(ctx context.Context, rows []sluice.SendRow) error {
+	type place struct {
+		partition int
+		second    int64
+	}
+	ids, now := make(map[place]map[string]bool), c.Clock.Now().UnixMilli()
+	for i := range rows {
+		r := &rows[i]
+		due := r.LastDueMillis()
+		if r.State != sluice.SendCancelled || due == 0 {
+			continue
+		}
+		// It was rounded up to one second, or to ten (slot).
+		for _, second := range []int64{slot(due, due), slot(due, 0)} {
+			at := place{r.Partition, second}
+			if ids[at] == nil {
+				ids[at] = make(map[string]bool)
+			}
+			ids[at][(&sluice.Send{Message: r.Message, Number: r.Number}).ID()] = true
+		}
+	}
+	read := 0
+	pause := func(bytes int) error {
+		if read += bytes; read < lookBytes {
+			return ctx.Err()
+		}
+		read = 0
+		select {
+		case <-time.After(lookPause):
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	}
+	for at, of := range ids {
+		if _, err := c.Lanes[at.partition].RemoveLater(ctx, at.second, of, now, pause); err != nil {
+			return fmt.Errorf("take cancelled sends out of what waits for second %d: %w", at.second, err)
+		}
+	}
+	return nil
+}
+
 // attempted makes sure that a decision is about the last attempt: a ledger that was
 // restored knows of fewer than what is kept in doubt.
 func (c *Canceller) attempted(ctx context.Context, rows []sluice.SendRow) error {

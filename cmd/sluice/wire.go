@@ -284,13 +284,18 @@ func (e *engine) storeFollower() *ingest.StoreFollower {
 // keeper returns what makes the days of events and removes what is too old.
 func (e *engine) keeper() *ingest.Keeper {
 	return &ingest.Keeper{Store: e.store, Leases: e.leases, Clock: e.clock, OtherClock: e.redis.TimeMillis, Log: e.log, Retention: retention(e.config),
-		Cancel: e.cancelSends, Settled: (&ingest.Applied{Store: e.store, Users: e.store, Logs: e.logs}).All}
+		Cancel: e.cancelSends, TakeOut: e.takeOut, Settled: (&ingest.Applied{Store: e.store, Users: e.store, Logs: e.logs}).All}
 }
 
 // cancelSends stops sends of who is erased. The keeper is made, and makes days,
 // before there is what cancels.
 func (e *engine) cancelSends(ctx context.Context, sends []sluice.SendRow) error {
 	return e.sending.canceller.CancelSends(ctx, sends)
+}
+
+// takeOut takes what was cancelled of who is erased out of what waits for a time.
+func (e *engine) takeOut(ctx context.Context, sends []sluice.SendRow) error {
+	return e.sending.canceller.TakeOut(ctx, sends)
 }
 
 func retention(cfg *config.Config) ingest.Retention {

@@ -5,11 +5,11 @@
 -- are no more of those than are on their way.
 -- Keys:    1 lease, 2 states (hash), 3 marks (hash), 4 waiting (hash), 5 cancels
 --          (hash), 6 the batch's stream
--- Args:    1 token, 2 now in ms, 3 its lane, 4 its entry, 5 how many sends it has,
+-- Args:    1 token ('' for what waits for a time: no lease is asked), 2 now in ms, 3 its lane, 4 its entry, 5 how many sends it has,
 --          6 '' in a lane; of what waits for a time, what stays of the batch,
 --          7 how many that are; then of each send its index from 0 and its id
 -- Returns: how many were taken out or noted
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
+if not (ARGV[1] == '' and ARGV[6] ~= '') and redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return redis.error_reply('LEASE of the role is held by another process')
 end
 local lane, entry, size, ids, done = ARGV[3], ARGV[4], tonumber(ARGV[5]), {}, 0
