@@ -37,6 +37,10 @@ func TestErasedUserStandsNowhere(t *testing.T) {
 	await(t, "his mail in doubt is given up, and he is in no send", func() bool {
 		return strings.Join(s.texts(t, "SELECT to_address || ' ' || state FROM sends ORDER BY state"), "; ") == " cancelled;  failed; bob@example.com in_doubt; carl@example.com waiting"
 	})
+	// At once, not when a restart compares lanes and ledger.
+	if found := s.redisWith(t, local); slices.ContainsFunc(found, func(key string) bool { return strings.Contains(key, ":later:") }) {
+		t.Errorf("what waits for a time has him: %q", found)
+	}
 	if status, text := s.ask(t, http.MethodPost, "/v1/ledger/doubts/"+sends[address], `{"decision":"again"}`); status != http.StatusConflict {
 		t.Errorf("it is sent again: %d %s", status, text)
 	}
