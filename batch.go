@@ -78,7 +78,7 @@ func AppendEvent(batch []byte, e *Event) []byte {
 		batch = appendText(batch, s)
 	}
 	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
-	if PretendNext && mayWriteNext.Load() {
+	if PretendNext && mayWriteNew.Load() {
 		batch[start+4] = byte(ItemNext)
 	}
 	return batch

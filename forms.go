@@ -23,8 +23,9 @@ type Forms struct {
 }
 
 // scriptsVersion is raised when a script leaves something in Redis that scripts
-// of the version before cannot work on.
-const scriptsVersion = 1
+// of the version before cannot work on. 2: sends name the account that they are
+// counted in while they wait (Send.Account), and record.lua takes them out of it.
+const scriptsVersion = 2
 
 // KnownForms are those that this program reads and writes.
 func KnownForms() Forms {
@@ -56,13 +57,16 @@ func ParseForms(text string) (f Forms) {
 // tests of upgrades (PretendNext): a kind that no other program knows.
 const ItemNext = newestItem + 1
 
-// mayWriteNext is set when a program that pretends to be the next version may
-// write ItemNext.
-var mayWriteNext atomic.Bool
+// mayWriteNew is set when this program may write the forms that are new in its
+// version.
+var mayWriteNew atomic.Bool
 
-// WriteNewForms lets this program write the forms that are new in its version.
-// There are none yet but that of PretendNext.
-func WriteNewForms() { mayWriteNext.Store(true) }
+// WriteNewForms lets this program write the forms that are new in its version:
+// accounts of sends, and that of PretendNext.
+func WriteNewForms() { mayWriteNew.Store(true) }
+
+// WritesNewForms reports whether it may.
+func WritesNewForms() bool { return mayWriteNew.Load() }
 
 // Beyond returns the first form in a batch that these forms do not have: ok is
 // false then, and found what it takes to read it. What is broken is nobody's form.

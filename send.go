@@ -203,6 +203,11 @@ type Send struct {
 
 	// Content is in its Form; empty: it is the row of `bodies` with the id Message.
 	Content string
+
+	// Account is under what it is counted while it waits, empty: it is not (Count).
+	// Weight is as how many bytes.
+	Account string
+	Weight  int
 }
 
 // Key names the send.
@@ -304,6 +309,7 @@ func appendSend(batch []byte, kind ItemKind, s *Send) []byte {
 	for _, t := range [...]string{s.Message, s.From, s.To, s.User, s.App, s.Route, s.Tags, s.Metadata, s.Content} {
 		batch = appendText(batch, t)
 	}
+	batch = appendAccount(batch, s)
 	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
 	return batch
 }
@@ -322,7 +328,11 @@ func DecodeSend(payload []byte, s *Send) error {
 	for i, n := range [...]*int{&s.Number, &s.Recipients, &s.Attempts} {
 		*n = int(binary.LittleEndian.Uint16(payload[28+2*i:]))
 	}
-	return cutTexts("send", payload[sendHeadBytes:], &s.Message, &s.From, &s.To, &s.User, &s.App, &s.Route, &s.Tags, &s.Metadata, &s.Content)
+	rest, err := cutSome("send", payload[sendHeadBytes:], &s.Message, &s.From, &s.To, &s.User, &s.App, &s.Route, &s.Tags, &s.Metadata, &s.Content)
+	if err != nil {
+		return err
+	}
+	return cutAccount(rest, s)
 }
 
 // AppendOutcome appends an outcome to a batch.
@@ -375,16 +385,22 @@ func DecodeOutcome(payload []byte, o *Outcome) error {
 
 // cutTexts reads texts to the end of an item.
 func cutTexts(what string, b []byte, texts ...*string) error {
+	rest, err := cutSome(what, b, texts...)
+	if err == nil && len(rest) != 0 {
+		err = fmt.Errorf("decode %s: %w: %d bytes too many", what, ErrBatchBroken, len(rest))
+	}
+	return err
+}
+
+// cutSome reads texts and returns what is behind them.
+func cutSome(what string, b []byte, texts ...*string) (rest []byte, err error) {
 	for _, t := range texts {
 		var ok bool
 		if *t, b, ok = cutText(b); !ok {
-			return fmt.Errorf("decode %s: %w: a text is cut short", what, ErrBatchBroken)
+			return nil, fmt.Errorf("decode %s: %w: a text is cut short", what, ErrBatchBroken)
 		}
 	}
-	if len(b) != 0 {
-		return fmt.Errorf("decode %s: %w: %d bytes too many", what, ErrBatchBroken, len(b))
-	}
-	return nil
+	return b, nil
 }
 
 // SendStore is where the ledger of sends is, and the bodies of those that are
@@ -511,6 +527,10 @@ type Draft struct {
 	// address: its readers see it. A content in MIME says so itself.
 	Author string
 
+	// Key is the id of the API's key that hands it in, for the bound of what waits of
+	// a key; empty: there is none.
+	Key string
+
 	// Partly says that it is taken if some of To can be reached: who handed it in
 	// did not name addresses.
 	Partly bool
@@ -563,7 +583,7 @@ func (r *RequestSize) Add(d *Draft, index int) error {
 // Submitter takes messages in. It returns their ids when all are durably
 // accepted. Refusals says that some can never be sent as they are, and that
 // nothing was taken; any other error leaves open which are accepted, unless it is
-// ErrFull. once, if not empty, names the request: repeated under the same name
+// ErrFull or a *WaitingFull. once, if not empty, names the request: repeated under the same name
 // with the same drafts within a day, it is accepted once and answered with the
 // same ids.
 type Submitter interface {

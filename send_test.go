@@ -77,6 +77,17 @@ func TestCutSendIsBroken(t *testing.T) {
 			t.Errorf("the first %d of %d bytes were read as a send", n, len(whole))
 		}
 	}
+	send.Count("key", 300)
+	counted := AppendSend(nil, &send)[ItemHeaderBytes:]
+	for n := len(whole) + 1; n < len(counted); n++ {
+		if err := DecodeSend(counted[:n], &Send{}); err == nil {
+			t.Errorf("the first %d of %d bytes were read as a send", n, len(counted))
+		}
+	}
+	old := Send{Account: "of another", Weight: 1}
+	if err := DecodeSend(whole, &old); err != nil || old.Account != "" || old.Weight != 0 {
+		t.Errorf("a send as it was before accounts: %+v, %v", old, err)
+	}
 	outcome := Outcome{Message: send.Message, To: send.To, Reply: "2.0.0 taken"}
 	whole = AppendOutcome(nil, &outcome)[ItemHeaderBytes:]
 	for n := range whole {

@@ -103,6 +103,7 @@ type brazeCall struct {
 	started time.Time
 	key     string // as it was sent
 	sender  string // the id of the key
+	bounded string // the same, empty of the root key
 	query   url.Values
 	body    *buffer // nil: not read yet
 	taken   braze.Taken
@@ -160,6 +161,9 @@ func (c *brazeCall) Submit(ctx context.Context, once string, drafts []sluice.Dra
 	submitter := c.s.program.Submitter()
 	if submitter == nil {
 		return nil, errNotRunning
+	}
+	for i := range drafts {
+		drafts[i].Key = c.bounded
 	}
 	ids, err := submitter.Submit(ctx, once, drafts)
 	if err != nil {
@@ -289,7 +293,7 @@ func (c *brazeCall) identify() (key.Identity, error) {
 	if errors.Is(err, errUnauthorized) {
 		err = errBrazeKey
 	}
-	c.sender = who.ID
+	c.sender, c.bounded = who.ID, who.Bounded()
 	if a, ok := c.w.(*answer); ok && err == nil {
 		a.sender = who.ID
 	}
@@ -315,7 +319,9 @@ func (c *brazeCall) refusal(err error) braze.Reply {
 		c.s.log.Error("request failed", "id", idOf(c.w), "method", c.r.Method, "path", c.r.URL.Path, "error", err)
 		e = errInternal
 	}
-	if e.Code == sluice.CodeUnavailable {
+	if _, full := errors.AsType[*sluice.WaitingFull](err); full {
+		c.w.Header().Set("Retry-After", waitingRetrySeconds)
+	} else if e.Code == sluice.CodeUnavailable {
 		c.w.Header().Set("Retry-After", "1")
 	}
 	status := statusOf(e.Code)

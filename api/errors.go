@@ -69,14 +69,21 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if special, ok := errors.AsType[*statusError](err); ok {
 		status = special.status
 	}
-	switch e.Code {
-	case sluice.CodeUnavailable:
+	full, _ := errors.AsType[*sluice.WaitingFull](err)
+	switch {
+	case full != nil:
+		w.Header().Set("Retry-After", waitingRetrySeconds)
+	case e.Code == sluice.CodeUnavailable:
 		w.Header().Set("Retry-After", "1")
-	case sluice.CodeUnauthorized:
+	case e.Code == sluice.CodeUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	s.writeJSON(w, status, errorBody{s.brazeMessage(w, r, e), detail(e, idOf(w)), nil})
 }
+
+// waitingRetrySeconds is after what time somebody may try again whose mail was
+// refused because too much waits.
+const waitingRetrySeconds = "10"
 
 // errInternal is all that a caller learns of an error that is the operator's.
 var errInternal = refusal(sluice.CodeInternal, "the request failed; the log of the server says why")

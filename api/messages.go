@@ -127,6 +127,9 @@ func (s *Server) takeMessages(w http.ResponseWriter, r *http.Request) (*messages
 	if err != nil || len(drafts) == 0 {
 		return done, err
 	}
+	for i := range drafts {
+		drafts[i].Key = who.Bounded()
+	}
 	recipients, err := done.submit(ctx, submitter, once, drafts)
 	if err != nil {
 		return nil, s.notAccepted(w, err, repeatMessages)

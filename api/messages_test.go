@@ -94,6 +94,9 @@ const goodMail = `"from":"Ann <ann@example.com>","to":"bob@example.com"`
 
 func TestMessages(t *testing.T) {
 	x := startMails(t)
+	if _, _, drafts := x.post(t, `{`+goodMail+`,"text":"x"}`); len(drafts) != 1 || len(drafts[0].Key) != 16 {
+		t.Errorf("the draft has no key: %+v", drafts)
+	}
 	got, outcome, drafts := x.post(t, `{"from":{"email":"ann@bücher.example","name":"Zoë"},"to":["Bob <bob@example.com>",{"email":"cy@example.com","user_id":"u-7"}],
 		"cc":"dan@example.com","bcc":["eve@example.com","BOB@example.com"],"reply_to":"r@example.com","subject":"Grüße 🎉","html":"<p>Hello <b>you</b>","preheader":"soon",
 		"headers":[{"name":"X-Campaign","value":"autumn"}],"attachments":[{"name":"a.txt","content":"aGVsbG8="}],"priority":"high","class":"marketing",
@@ -326,8 +329,16 @@ func TestMessagesAsAWhole(t *testing.T) {
 			t.Errorf("%v: %d %s", err, got.status, got.body)
 		}
 	}
+	for _, full := range []*sluice.WaitingFull{{Most: sluice.Load{Bytes: 1}}, {Key: true, Most: sluice.Load{Sends: 1}}} {
+		x.to.err = full
+		got := callBraze(t, x.url, http.MethodPost, x.key, good)
+		want := map[bool]int{false: 503, true: 429}[full.Key]
+		if got.status != want || got.header.Get("Retry-After") != waitingRetrySeconds || !strings.Contains(got.body, "wait to be sent") {
+			t.Errorf("%v: %d %s", full, got.status, got.body)
+		}
+	}
 	got := callBraze(t, strings.TrimSuffix(x.url, messagesPath)+"/metrics", http.MethodGet, "", "")
-	for _, line := range []string{"sluice_http_accepted_items_total 1000", "sluice_http_refused_items_total 151", `sluice_http_events_requests_total{status="202"} 2`, `sluice_http_events_requests_total{status="503"} 2`} {
+	for _, line := range []string{"sluice_http_accepted_items_total 1000", "sluice_http_refused_items_total 151", `sluice_http_events_requests_total{status="202"} 2`, `sluice_http_events_requests_total{status="503"} 3`} {
 		if !strings.Contains(got.body, "\n"+line+"\n") {
 			t.Errorf("no line %s in the metrics", line)
 		}
@@ -352,7 +363,7 @@ func TestMessagesAfter503(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(redis.Close)
-	x.p.intake = &ingest.Intake{Redis: redis, Clock: sluice.SystemClock{}}
+	x.p.intake = &ingest.Intake{Names: &flow.OnceNames{Redis: redis, Clock: sluice.SystemClock{}}, Clock: sluice.SystemClock{}}
 	body := `[{` + goodMail + `,"text":"x"},{"to":"bob@example.com","template":{"id":"late"}}]`
 	post := func() called { return callBraze(t, x.url, http.MethodPost, x.key, body, "Idempotency-Key", "one") }
 	x.to.err = sluice.ErrFull

@@ -357,6 +357,7 @@ func (s *Server) testTemplate(w http.ResponseWriter, r *http.Request, store slui
 	if err != nil {
 		return 0, nil, templateRefusal(err)
 	}
+	draft.Key = s.boundedOf(r)
 	ids, err := submitter.Submit(r.Context(), "", []sluice.Draft{draft})
 	if err != nil {
 		return 0, nil, s.notAccepted(w, err, "Look whether it arrives before you send it again")

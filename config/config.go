@@ -30,6 +30,9 @@ const (
 	MaxInDoubtSeconds   = 86_400
 	MaxSeriesNames      = 1_000_000
 	MaxBacklogMB        = 1 << 20
+	MaxWaitingMails     = 1_000_000_000
+	MinOnceNames        = 1000
+	MaxOnceNames        = 1_000_000_000
 	MinRedisMB          = 64
 	MaxRedisMB          = 1 << 20
 	MaxKeyRate          = 1_000_000_000
@@ -85,6 +88,8 @@ type Config struct {
 	RedisMB         int       `yaml:"redis_megabytes" doc:"How much memory the embedded Redis may take, 64 to 1048576; beyond it requests are answered 503, and what is there is worked off. 0: half of the machine's. Another Redis has maxmemory in its own configuration."`
 	BacklogMB       int       `yaml:"backlog_megabytes" doc:"How much of what came by HTTP may wait in the logs, in Redis's memory, while the database is away or slow, 1 to 1048576; beyond it requests are answered 503. A million events are some 160 MB. Each partition has an equal share."`
 	LogMarginMB     int       `yaml:"log_margin_megabytes" doc:"How much of what is stored already the logs keep, in Redis's memory, 1 to 1048576, all partitions together, each its equal share: for 60 seconds or as much as this, whichever is less. A database that fails over to a replica which lags by less loses nothing: what follows its cursors is stored again. 1,000 events/s are some 10 MB a minute. The metric sluice_log_margin_seconds says how far it reaches."`
+	Waiting         Waiting   `yaml:"waiting" doc:"How much mail may wait to be sent, the mail that is scheduled for later included. Beyond it mail alone is refused: with 503, with 429 if it is the bound of the key, by SMTP with 452. Events, users and everything else go on. Give all processes the same. A megabyte is a million bytes."`
+	OnceNames       int       `yaml:"idempotency_names" doc:"How many requests with an Idempotency-Key Redis remembers, each for 24 hours, 1000 to 1000000000; a request with mail counts once more for each partition that its mail is in. Each takes some 250 bytes of Redis. Beyond it requests with a new Idempotency-Key are answered 503, all others are accepted. 0: as many as take a quarter of what the embedded Redis may have; 5000000 with another Redis."`
 	SeriesNames     int       `yaml:"series_names" doc:"How many names (of events and counters) of an app are counted by themselves, 1 to 1000000; those that come after are counted together as (other). A program that puts numbers into names must not fill the database. A hundred times as many in all."`
 	TimeSeries      URL       `yaml:"timeseries" only:"noflag" doc:"MongoDB that gets the series as well, a document for each app, name and day: mongodb://USER:PASSWORD@HOST:PORT/DATABASE, or mongodb+srv://. Without it there is none. Give it to all processes with the role store; docs/operate.md explains it. A password in it is never printed." sample:"mongodb://USER:PASSWORD@10.0.0.9:27017/sluice"`
 	TimeSeriesBulk  int       `yaml:"timeseries_bulk" doc:"How many documents go to MongoDB in one message, 1 to 10000. Servers that only speak its protocol may want fewer: FerretDB 1.x 50."`
@@ -223,6 +228,14 @@ func (a *Alerts) On() bool { return a.Webhook != "" || a.Email != "" }
 type Log struct {
 	Level  string `yaml:"level" doc:"debug, info, warn or error."`
 	Format string `yaml:"format" doc:"text or json, one line an entry."`
+}
+
+// Waiting bounds what waits to be sent.
+type Waiting struct {
+	Megabytes    int `yaml:"megabytes" doc:"Megabytes of mail, 1 to 1048576: sends in Redis and their contents in the database. 0: half of what the embedded Redis may have (redis_megabytes); 1024 with another Redis."`
+	Mails        int `yaml:"mails" doc:"Mails, one for each recipient, 1 to 1000000000. 0: no bound but that of megabytes."`
+	KeyMegabytes int `yaml:"key_megabytes" doc:"Megabytes of mail that one key of the API has handed in. 0: half of megabytes. The root_key is not bounded."`
+	KeyMails     int `yaml:"key_mails" doc:"Mails that one key of the API has handed in. 0: half of mails."`
 }
 
 // Default returns the configuration of a program nobody has set anything for.

@@ -112,6 +112,10 @@ func (p Partition) givenKey() string { return prefix + "{" + p.tag + "}:given" }
 // waitingKey: hash, lane or "later" -> how many sends are in it.
 func (p Partition) waitingKey() string { return prefix + "{" + p.tag + "}:waiting" }
 
+// owedKey: hash, account -> how many sends that are counted in it wait, "b " and
+// account -> their bytes (sluice.Send.Account).
+func (p Partition) owedKey() string { return prefix + "{" + p.tag + "}:owed" }
+
 // standingKey: hash {server, moved, compared, found}, which Redis the lanes are
 // worked on, and whether they have been compared with the ledger since it was
 // another one.
@@ -130,6 +134,10 @@ func gapsKey() string { return prefix + "{members}:gaps" }
 
 // membersKey: hash, process id -> how often it has beaten.
 func membersKey() string { return prefix + "{members}:beats" }
+
+// namesKey: hash, hour since 1970 -> how many names of requests were remembered in
+// it (OnceNames).
+func namesKey() string { return prefix + "{members}:names" }
 
 // identityKey: hash {id, settled}, the deployment that this Redis belongs to.
 func identityKey() string { return prefix + "{members}:deployment" }

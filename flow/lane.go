@@ -321,6 +321,11 @@ type Recorded struct {
 	// Packed is where it waits anew: an index of Record's, from 0; -1: nowhere.
 	Packed int
 	Item   []byte // for that batch
+
+	// Account is under what it is counted while it waits, with so many bytes; empty:
+	// it is not.
+	Account string
+	Weight  int
 }
 
 // Record records sends. Who has marked them may do so as long as their marks
@@ -332,8 +337,8 @@ type Recorded struct {
 // rest of it.
 func (l *Lanes) Record(ctx context.Context, packed []Packed, sends []Recorded) (recorded int, refused []string, err error) {
 	p := l.log.partition
-	s := streams{numbers: make(map[string]string, 8), keys: []string{p.statesKey(), p.marksKey(), p.waitingKey(), p.logKey(), p.sourcesKey(), p.dueKey(), p.sublanesKey(), p.cancelsKey(), p.givenKey(), p.doubtsKey()}}
-	args := make([]string, 0, 1+4*len(packed)+13*len(sends))
+	s := streams{numbers: make(map[string]string, 8), keys: []string{p.statesKey(), p.marksKey(), p.waitingKey(), p.logKey(), p.sourcesKey(), p.dueKey(), p.sublanesKey(), p.cancelsKey(), p.givenKey(), p.doubtsKey(), p.owedKey()}}
+	args := make([]string, 0, 1+4*len(packed)+15*len(sends))
 	args = append(args, strconv.Itoa(len(packed)))
 	for i := range packed {
 		w := &packed[i]
@@ -347,7 +352,7 @@ func (l *Lanes) Record(ctx context.Context, packed []Packed, sends []Recorded) (
 			letter = "w"
 		}
 		args = append(args, r.ID, r.Evidence, s.number(p.laneKey(r.Batch.Lane)), r.Batch.Lane, r.Batch.Entry, strconv.Itoa(r.Batch.Size), strconv.Itoa(r.Index),
-			letter, rueidis.BinaryString(r.Log), strconv.Itoa(r.Packed+1), rueidis.BinaryString(r.Item), r.Server, r.how())
+			letter, rueidis.BinaryString(r.Log), strconv.Itoa(r.Packed+1), rueidis.BinaryString(r.Item), r.Server, r.how(), r.Account, strconv.Itoa(r.Weight))
 	}
 	answer, err := l.log.writeTexts(ctx, "record sends", "record", s.keys, args)
 	if err != nil {

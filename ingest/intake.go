@@ -56,7 +56,7 @@ const (
 // needs an index on random ids, which collapses when it outgrows memory.
 type Intake struct {
 	Writer     *flow.Writer
-	Redis      *flow.Redis
+	Names      *flow.OnceNames // of requests with an IdempotencyKey
 	Partitions int
 	Clock      sluice.Clock
 	Stats      *Stats
@@ -149,7 +149,7 @@ func (in *Intake) Once(ctx context.Context, r *Request) (first time.Time, name s
 func (in *Intake) firstSeen(ctx context.Context, r *Request, now int64) (int64, error) {
 	print := bodyPrint(r)
 	name := requestHash(r, nil)
-	first, err := in.Redis.Once(ctx, hex.EncodeToString(name[:16]), strconv.FormatInt(now, 10)+"|"+print, idempotencyTTL)
+	first, err := in.Names.Once(ctx, hex.EncodeToString(name[:16]), strconv.FormatInt(now, 10)+"|"+print, idempotencyTTL)
 	if err != nil {
 		return 0, err
 	}

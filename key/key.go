@@ -221,6 +221,15 @@ type Identity struct {
 	permissions []Permission
 }
 
+// Bounded is the id under which what is bounded for each key is counted: empty of
+// the root key, which is the operator's own.
+func (i Identity) Bounded() string {
+	if i.root {
+		return ""
+	}
+	return i.ID
+}
+
 // RootID is the identity of the root key. No key's id looks like it.
 const RootID = "root"
 

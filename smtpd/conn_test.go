@@ -124,6 +124,7 @@ func TestAcceptedIsDurable(t *testing.T) {
 	}{
 		{fmt.Errorf("append: %w", sluice.ErrFull), "452 4.3.1"},
 		{errors.New("the database is away"), "451 4.3.0"},
+		{&sluice.WaitingFull{Key: true, Most: sluice.Load{Sends: 1}, Adds: sluice.Load{Sends: 2}}, "452 4.3.1 0 mails of this key wait"},
 		{&sluice.Error{Code: sluice.CodeUnavailable, Message: "away"}, "451 4.3.0"},
 		{&sluice.Error{Code: sluice.CodeInvalid, Message: "no"}, "550 5.6.0 no"},
 		{&sluice.Error{Code: sluice.CodeTooLarge, Message: "large"}, "552 5.3.4 large"},

@@ -154,6 +154,9 @@ func (c *conn) accept(mail transaction, buf *content, wrong error) {
 		c.refuse(refusedContent, 550, "5.6.0", reasonOf(err))
 		return
 	}
+	if c.keyText != "" {
+		draft.Key = c.who.Bounded()
+	}
 	submitter := c.server.Submitter()
 	if submitter == nil {
 		c.refuse(refusedUnavailable, 451, "4.3.2", "Mail cannot be taken in now, send it again")
@@ -179,7 +182,10 @@ func (c *conn) accept(mail transaction, buf *content, wrong error) {
 func (c *conn) notAccepted(err error) {
 	e, ok := errors.AsType[*sluice.Error](err)
 	_, never := errors.AsType[sluice.Refusals](err)
+	full, _ := errors.AsType[*sluice.WaitingFull](err)
 	switch {
+	case full != nil: // RFC 5321, 4.2.2: insufficient system storage
+		c.refuse(refusedUnavailable, 452, "4.3.1", full.Error())
 	case never:
 		c.refuse(refusedAddress, 550, "5.7.1", e.Message) // RFC 3463, 3.8: not authorized, refused
 	case errors.Is(err, sluice.ErrFull):

@@ -35,7 +35,9 @@ func TestManyRecipientsOfOneRequest(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
 	w.window = 64
-	o := b.start(w, nil)
+	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	o.leases.Timeout = time.Minute // a busy machine is no dead process
+	o.run()
 	o.submit(bulk(4, 1000, sluice.MaxMetadataBytes)...)
 	o.submit(draft("behind@example.com", sluice.PriorityHigh, sluice.ClassTransactional))
 	o.awaitTotals("sent 4001")
@@ -83,7 +85,7 @@ func (o *office) stand(partition int, batch []byte) {
 func largest(n int) sluice.Send {
 	fill := func(length int) string { return strings.Repeat("\"", length) } // what JSON makes more of
 	to := fmt.Sprintf("u%d@", n)
-	return sluice.Send{
+	s := sluice.Send{
 		Message: fmt.Sprintf("%032x", n+1), Number: sluice.MaxRecipients - 1, Recipients: sluice.MaxRecipients, Priority: sluice.PriorityLow, Class: sluice.ClassMarketing, Form: sluice.ContentMIME,
 		AcceptedMillis: 1_760_000_000_000, ExpiresMillis: sluice.MaxEventTimeMillis, Attempts: 9,
 		From: strings.Repeat("f", sluice.MaxEmailBytes-12) + "@example.com", To: to + strings.Repeat("d", sluice.MaxEmailBytes-len(to)-4) + ".com",
@@ -92,12 +94,17 @@ func largest(n int) sluice.Send {
 		Metadata: `{"a":"` + strings.Repeat("m", sluice.MaxMetadataBytes-8) + `"}`,
 		Content:  "Subject: x\r\n\r\n" + strings.Repeat("x", sluice.MaxInlineBytes-16),
 	}
+	s.Count(fill(32), sluice.MaxMessageBytes)
+	return s
 }
 
 // smallest makes the send number n with the smallest.
 func smallest(n int) sluice.Send {
-	return sluice.Send{Message: fmt.Sprintf("%032x", n+1), Recipients: 1, Priority: sluice.PriorityHigh, Class: sluice.ClassMarketing, Form: sluice.ContentMIME,
-		AcceptedMillis: 1_760_000_000_000, ExpiresMillis: sluice.MaxEventTimeMillis, To: fmt.Sprintf("u%d@example.com", n), Content: "S: x\r\n\r\nx"}
+	const day = 24 * 60 * 60 * 1000
+	s := sluice.Send{Message: fmt.Sprintf("%032x", n+1), Recipients: 1, Priority: sluice.PriorityHigh, Class: sluice.ClassMarketing, Form: sluice.ContentMIME,
+		AcceptedMillis: 1_760_000_000_000, ExpiresMillis: sluice.MaxEventTimeMillis - day*int64(n), To: fmt.Sprintf("u%d@example.com", n), Content: "S: x\r\n\r\nx"}
+	s.Count("", 1) // each in an account of its own
+	return s
 }
 
 // outcome is one of a send, with the largest values.

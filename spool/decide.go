@@ -240,6 +240,7 @@ func (d *deciding) settle(ctx context.Context, lanes *flow.Lanes, packing *packi
 					continue // somebody was faster
 				}
 				s.DueMillis, s.ExpiresMillis = o.DueMillis, max(s.ExpiresMillis, nowMillis+sluice.DefaultExpiryMillis)
+				s.Recount()
 				packing.add(spotOf(&s, nowMillis), &s)
 				again = append(again, id)
 			}

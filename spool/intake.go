@@ -28,6 +28,12 @@ type Intake struct {
 	// Accepted counts the sends that were accepted; nil: nobody asks.
 	Accepted *atomic.Int64
 
+	// Room bounds what waits to be sent; nil: nothing does.
+	Room *Room
+
+	// Names bounds what is remembered of requests; nil: nothing does.
+	Names *flow.OnceNames
+
 	// Check says why a draft can never be sent, nil: it can. A nil Check lets all
 	// in.
 	Check func(*sluice.Draft) error
@@ -50,8 +56,58 @@ func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft
 			return nil, err
 		}
 	}
+	giveBack, err := in.room(ctx, once, drafts)
+	if err != nil {
+		return nil, err
+	}
+	ids, written, err := in.write(ctx, once, drafts)
+	if err != nil {
+		giveBack() // what is in all the same is counted in Redis
+		return nil, err
+	}
+	if in.Accepted != nil {
+		in.Accepted.Add(int64(written))
+	}
+	return ids, nil
+}
+
+// room takes room for the drafts of a request, all of one key, and returns what
+// gives it back. What was accepted under its name before needs none.
+func (in *Intake) room(ctx context.Context, once string, drafts []sluice.Draft) (giveBack func(), err error) {
+	if len(drafts) == 0 {
+		return func() {}, nil
+	}
+	key, load := drafts[0].Key, sluice.Load{}
+	for i := range drafts {
+		load.Add(drafts[i].Load())
+	}
+	if err := in.Room.Take(ctx, key, load); err != nil {
+		if in.repeated(ctx, once, drafts) {
+			return func() {}, nil
+		}
+		return nil, err
+	}
+	return func() { in.Room.GiveBack(key, load) }, nil
+}
+
+// repeated reports whether all drafts of a request were accepted under its name
+// before.
+func (in *Intake) repeated(ctx context.Context, once string, drafts []sluice.Draft) bool {
+	if once == "" {
+		return false
+	}
+	var all sluice.Refusals
+	for i := range drafts {
+		all = append(all, &sluice.Error{Index: i})
+	}
+	left, err := in.Still(ctx, once, drafts, all)
+	return err == nil && len(left) == 0
+}
+
+// write builds what drafts come to and writes it.
+func (in *Intake) write(ctx context.Context, once string, drafts []sluice.Draft) (ids []string, sends int, err error) {
 	now := in.Clock.Now().UnixMilli()
-	ids := make([]string, len(drafts))
+	ids = make([]string, len(drafts))
 	parts := make([]share, in.Partitions)
 	var bodies []sluice.Body
 	for i := range drafts {
@@ -59,7 +115,7 @@ func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft
 		ids[i] = d.ID
 		if ids[i] == "" {
 			if once != "" {
-				return nil, fmt.Errorf("accept message %d of the request %q: it has no id, and a repeat would make another; name it by sluice.NamedMessageID", i, once)
+				return nil, 0, fmt.Errorf("accept message %d of the request %q: it has no id, and a repeat would make another; name it by sluice.NamedMessageID", i, once)
 			}
 			ids[i] = sluice.NewMessageID(now)
 		}
@@ -77,13 +133,14 @@ func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft
 		}
 	}
 	if err := in.Bodies.Add(ctx, bodies); err != nil { // before the sends that name them
-		return nil, fmt.Errorf("store the contents of %d messages: %w", len(bodies), err)
+		return nil, 0, fmt.Errorf("store the contents of %d messages: %w", len(bodies), err)
 	}
 	var written []flow.Part
 	for p := range parts {
 		if parts[p].Count > 0 {
 			parts[p].Partition = p
 			written = append(written, parts[p].Part)
+			sends += parts[p].Count
 		}
 	}
 	if once == "" {
@@ -91,12 +148,7 @@ func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft
 	} else {
 		err = in.writeOnce(ctx, once, parts)
 	}
-	if err == nil && in.Accepted != nil {
-		for i := range written {
-			in.Accepted.Add(int64(written[i].Count))
-		}
-	}
-	return ids, err
+	return ids, sends, err
 }
 
 // share is what a partition gets of a request.
@@ -174,6 +226,7 @@ func (in *Intake) add(parts []share, d *sluice.Draft, id, content string, now in
 		AcceptedMillis: now, DueMillis: max(d.DueMillis, now), ExpiresMillis: d.ExpiresMillis,
 		From: d.From, App: d.App, Route: d.Route, Tags: strings.Join(d.Tags, ","), Metadata: d.Metadata, Content: content,
 	}
+	weight, counted := d.Weight(), sluice.WritesNewForms()
 	later := sluice.Later(in.Clock).UnixMilli() // nothing expires early because this clock is behind
 	if s.ExpiresMillis == 0 {
 		s.ExpiresMillis = max(s.DueMillis, later) + sluice.DefaultExpiryMillis
@@ -186,6 +239,9 @@ func (in *Intake) add(parts []share, d *sluice.Draft, id, content string, now in
 		if n < len(d.DueMillisOf) {
 			s.DueMillis = max(d.DueMillisOf[n], now)
 			s.ExpiresMillis = max(s.DueMillis, later) + sluice.DefaultExpiryMillis
+		}
+		if counted && (n == 0 || n < len(d.DueMillisOf)) {
+			s.Count(d.Key, weight)
 		}
 		p := &parts[sluice.SendPartition(to, in.Partitions)]
 		p.Items = sluice.AppendSend(p.Items, &s)
@@ -203,6 +259,7 @@ func (in *Intake) writeOnce(ctx context.Context, once string, parts []share) err
 			if err := in.Writer.WriteEach(ctx, p.Part, once, p.messages, onceTTL); err != nil {
 				return err
 			}
+			in.Names.Add(1)
 		}
 		if err := faults.Hit("submit-part"); err != nil {
 			return err

@@ -58,6 +58,8 @@ type bed struct {
 
 	taps []*flow.Log // what is tapped
 
+	uncounted bool // sends were put into lanes or logs that no account has
+
 	mu   sync.Mutex
 	seen []sluice.Outcome
 	at   map[int]sluice.Position // how far it was read, by partition
@@ -81,6 +83,8 @@ func newBedOn(t *testing.T, redis string) *bed {
 	b.must(store.Migrate(t.Context()))
 	b.must(store.Close())
 	b.tap()
+	sluice.WriteNewForms() // what waits is counted
+	t.Cleanup(b.checkOwed)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("log:\n%.8000s", b.log.String())
@@ -273,6 +277,7 @@ func draft(to string, p sluice.Priority, c sluice.Class) sluice.Draft {
 // pack puts a batch into a lane of a partition, past the queuer.
 func (o *office) pack(partition int, lane string, sends int, batch []byte) {
 	o.b.Helper()
+	o.b.uncounted = true
 	o.leased(partition, func(lease *flow.Lease) {
 		commit := flow.Commit{Follower: "test", To: flow.Reached{Position: sluice.Position{Major: 1}}, Operations: o.lanes[partition].Operations([]*flow.Packed{{Lane: lane, Size: sends, Data: batch}})}
 		dead, err := o.logs[partition].Commit(o.b.Context(), lease, &commit, 0)
@@ -299,6 +304,37 @@ func (o *office) leased(partition int, do func(*flow.Lease)) {
 		return len(held) == 1
 	})
 	do(held[partition])
+}
+
+// checkOwed checks that no more is counted than waits: an account is changed in the
+// steps that change a lane.
+func (b *bed) checkOwed() {
+	r, err := flow.Dial(context.Background(), b.redis)
+	if err != nil {
+		return // the test has ended it
+	}
+	defer r.Close()
+	for _, p := range flow.Partitions(testPartitions) {
+		lanes := flow.NewLog(r, p).Lanes()
+		owed, err := flow.Owed(context.Background(), []*flow.Lanes{lanes}, time.Now().UnixMilli())
+		if err != nil {
+			return
+		}
+		counts, err := lanes.Waiting(context.Background())
+		if err != nil {
+			return
+		}
+		all, waiting := sluice.Load{}, int64(0)
+		for _, l := range owed {
+			all.Add(l)
+		}
+		for _, n := range counts {
+			waiting += n
+		}
+		if all.Sends < 0 || all.Bytes < 0 || all.Sends > waiting || all.Sends < waiting && !b.uncounted {
+			b.Errorf("partition %d: %d sends wait, %+v are counted", p.Number, waiting, owed)
+		}
+	}
 }
 
 // waiting is how many sends are in Redis.

@@ -124,7 +124,8 @@ func hasSends(data []byte) bool {
 type packing struct {
 	open  map[spot]*flow.Packed // that are not full
 	ready []*flow.Packed
-	bytes int // about what one of them takes
+	bytes int                    // about what one of them takes
+	owed  map[string]sluice.Load // by account, of those that are counted; nil: none is
 }
 
 // spot is where sends wait together.
@@ -144,6 +145,14 @@ func (p *packing) add(at spot, s *sluice.Send) {
 	}
 	w.Data = sluice.AppendSend(w.Data, s)
 	w.Size++
+	if s.Account != "" {
+		if p.owed == nil {
+			p.owed = make(map[string]sluice.Load)
+		}
+		load := p.owed[s.Account]
+		load.Add(sluice.Load{Sends: 1, Bytes: int64(s.Weight)})
+		p.owed[s.Account] = load
+	}
 	if w.Size >= flow.MaxLaneSends || len(w.Data) >= sluice.MaxBatchBytes {
 		delete(p.open, at)
 	}
@@ -213,9 +222,12 @@ func cost(item *sluice.Item) int {
 	return 0
 }
 
+// accountBytes is about what an account takes of a commit.
+const accountBytes = 512
+
 // full reports whether the next item is to be left to the next commit.
 func (g *gathered) full(item *sluice.Item) bool {
-	return g.items >= flow.CommitItems || g.items > 0 && g.bytes+cost(item) > flow.CommitBytes
+	return g.items >= flow.CommitItems || g.items > 0 && g.bytes+len(g.packing.owed)*accountBytes+cost(item) > flow.CommitBytes
 }
 
 // add takes an item. What cannot be read the store makes a dead letter.
@@ -261,6 +273,7 @@ func (q *Queuer) commit(ctx context.Context, lease *flow.Lease, g *gathered, at 
 	}
 	g.commit.From, g.commit.To = *at, to
 	g.commit.Operations = append(g.commit.Operations, g.lanes.Operations(g.packing.ready)...)
+	g.commit.Operations = append(g.commit.Operations, g.lanes.Owe(g.packing.owed)...)
 	if err := faults.Hit("queue"); err != nil {
 		return err
 	}

@@ -182,7 +182,7 @@ func (r *recorder) compose(batch []finished) (packed []flow.Packed, sends []flow
 	sizes := make([]int, 0, 4)
 	for i := range batch {
 		f := &batch[i]
-		rec := flow.Recorded{Spot: f.item.spot, ID: f.item.id(), Evidence: f.item.mark, Server: f.item.part.start.Server, Given: f.given, Late: f.late, Waits: f.waits, Packed: -1}
+		rec := flow.Recorded{Spot: f.item.spot, ID: f.item.id(), Evidence: f.item.mark, Server: f.item.part.start.Server, Given: f.given, Late: f.late, Waits: f.waits, Packed: -1, Account: f.item.send.Account, Weight: f.item.send.Weight}
 		switch {
 		case f.item.broken != nil && !f.waits:
 			rec.Log = sluice.AppendDead(nil, f.item.dead(now))

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sluice"
 	"sluice/config"
 )
 
@@ -14,12 +15,53 @@ const unknownMachineMB = 4096
 // embeddedLimit is how much memory the embedded Redis may take, as Redis reads it:
 // what is set, or half of the machine's. At the limit Redis refuses what would add
 // to it, and goes on with what takes away.
-func embeddedLimit(cfg *config.Config) string {
-	megabytes := cfg.RedisMB
-	if megabytes == 0 {
-		megabytes = max(config.MinRedisMB, machineMB("/proc/meminfo", "/sys/fs/cgroup/memory.max")/2)
+func embeddedLimit(cfg *config.Config) string { return strconv.Itoa(embeddedMB(cfg)) + "mb" }
+
+func embeddedMB(cfg *config.Config) int {
+	if cfg.RedisMB != 0 {
+		return cfg.RedisMB
 	}
-	return strconv.Itoa(megabytes) + "mb"
+	return max(config.MinRedisMB, machineMB("/proc/meminfo", "/sys/fs/cgroup/memory.max")/2)
+}
+
+// Of a Redis that is not ours the size is not known.
+const (
+	otherWaitingMB = 1024
+	otherNames     = 5_000_000
+
+	// nameBytes is what a name of a request takes in Redis.
+	nameBytes = 250
+)
+
+// waitingBounds are how much may wait to be sent, of all senders and of a key.
+func waitingBounds(cfg *config.Config) (all, key sluice.Load) {
+	w := cfg.Waiting
+	if w.Megabytes == 0 {
+		w.Megabytes = otherWaitingMB
+		if cfg.Redis == config.RedisEmbedded {
+			w.Megabytes = embeddedMB(cfg) / 2
+		}
+	}
+	if w.KeyMegabytes == 0 {
+		w.KeyMegabytes = max(1, w.Megabytes/2)
+	}
+	if w.KeyMails == 0 {
+		w.KeyMails = (w.Mails + 1) / 2
+	}
+	const megabyte = 1_000_000
+	return sluice.Load{Sends: int64(w.Mails), Bytes: int64(w.Megabytes) * megabyte},
+		sluice.Load{Sends: int64(w.KeyMails), Bytes: int64(w.KeyMegabytes) * megabyte}
+}
+
+// mostNames is how many names of requests Redis remembers.
+func mostNames(cfg *config.Config) int64 {
+	switch {
+	case cfg.OnceNames != 0:
+		return int64(cfg.OnceNames)
+	case cfg.Redis == config.RedisEmbedded:
+		return int64(embeddedMB(cfg)) << 20 / 4 / nameBytes
+	}
+	return otherNames
 }
 
 // machineMB is the machine's memory, or what the program's container may have of

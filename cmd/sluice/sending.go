@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -42,7 +43,7 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 	s := &sending{stats: &spool.Stats{Health: e.stats}}
 	s.lanes = lanesOf(e.logs)
 	bodies := &spool.FreshBodies{Store: e.store}
-	s.intake = &spool.Intake{Writer: e.writer, Bodies: &spool.BodyWriter{Store: bodies}, Partitions: len(e.logs), Clock: e.clock, Check: s.check, Accepted: &e.stats.Accepted}
+	s.intake = &spool.Intake{Writer: e.writer, Bodies: &spool.BodyWriter{Store: bodies}, Partitions: len(e.logs), Clock: e.clock, Check: s.check, Accepted: &e.stats.Accepted, Room: e.room(s.lanes), Names: e.names}
 	s.queuer = &spool.Queuer{Lanes: s.lanes, Logs: e.logs, Suppress: suppress.Reasons{List: e.suppressions.List}, Clock: e.clock, Log: e.log}
 	s.canceller = &spool.Canceller{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Clock: e.clock}
 	s.decider = &spool.Decider{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Clock: e.clock}
@@ -68,6 +69,14 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 		Routes: routes{s.router}, Maker: mailer, Clock: e.clock, Log: e.log, Stats: s.stats, DoubtAfter: time.Duration(e.config.InDoubtSeconds) * time.Second,
 	}
 	return nil
+}
+
+// room returns what bounds the mail that waits.
+func (e *engine) room(lanes []*flow.Lanes) *spool.Room {
+	all, key := waitingBounds(e.config)
+	return &spool.Room{All: all, Key: key, Clock: e.clock, Log: e.log, Read: func(ctx context.Context) (map[string]sluice.Load, error) {
+		return flow.Owed(ctx, lanes, e.clock.Now().UnixMilli())
+	}}
 }
 
 // lanesOf are the lanes of logs.

@@ -100,6 +100,7 @@ type engine struct {
 	mongo      *mongostore.Mirror
 	deployment string // what Redis and the database are of
 	logs       []*flow.Log
+	names      *flow.OnceNames
 	channels   []alert.Channel
 	audit      audit
 	lists      []*flow.List // hashes come after the lists
@@ -138,6 +139,7 @@ func (e *engine) open(ctx context.Context) error {
 	}
 	partitions := flow.Partitions(e.config.Partitions)
 	e.logs = logsOf(e.redis, e.config)
+	e.names = &flow.OnceNames{Redis: e.redis, Most: mostNames(e.config), Clock: e.clock}
 	ingest.RaiseBy(e.redis, e.store, e.log)
 	if err := ingest.RaiseAll(ctx, e.store, e.logs, e.log); err != nil { // before anybody writes
 		return err
@@ -316,7 +318,7 @@ func (e *engine) spilled() *ingest.Spilled {
 
 // intake returns what takes in the events of requests.
 func (e *engine) intake() *ingest.Intake {
-	return &ingest.Intake{Writer: e.writer, Redis: e.redis, Partitions: len(e.logs), Clock: e.clock, Stats: e.stats, Bounds: e.timeBounds()}
+	return &ingest.Intake{Writer: e.writer, Names: e.names, Partitions: len(e.logs), Clock: e.clock, Stats: e.stats, Bounds: e.timeBounds()}
 }
 
 func (e *engine) timeBounds() ingest.TimeBounds {

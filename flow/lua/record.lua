@@ -13,8 +13,8 @@
 -- kept in doubt is so no more; one that waits for another attempt is not attempted.
 -- Keys:    1 states (hash), 2 marks (hash), 3 waiting (hash), 4 log (stream),
 --          5 sources (hash), 6 due (sorted set), 7 sublanes (set), 8 cancels
---          (hash), 9 given (hash), 10 doubts (hash), 11.. streams: lanes and later,
---          and a hash: doubts
+--          (hash), 9 given (hash), 10 doubts (hash), 11 owed (hash), 12.. streams:
+--          lanes and later, and a hash: doubts
 -- Args:    1 how many batches may be packed; each: number of its key, its lane,
 --          how: 'lane', 'sublane', 'later' or 'doubt', its second or '', of
 --          'doubt' how many sends may be kept;
@@ -23,7 +23,8 @@
 --          letter now (d, or w: it was not attempted), item for the log or '',
 --          which packed batch it goes to or 0, its item there or '', the
 --          replication id of the Redis that its mark was seen on, 'given' if its
---          process is taken for dead, 'late' if it says so of one that was given up
+--          process is taken for dead, 'late' if it says so of one that was given up,
+--          the account that it is counted in or '', with how many bytes
 -- Returns: {sends recorded, errors...}
 local groups, i = {}, 2
 for g = 1, tonumber(ARGV[1]) do
@@ -39,14 +40,25 @@ end
 
 local items, ids, over, changes, places = {}, {}, {}, {}, {}
 local told, given, late, kept, spared = {}, {}, {}, {}, {}
+local counts, weights = {}, {} -- what accounts lose, or get
+
+-- count takes a send out of its account, or with the sign -1 puts it in.
+local function count(account, weight, sign)
+  if account == '' then return end
+  counts[account] = (counts[account] or 0) - sign
+  weights[account] = (weights[account] or 0) - sign * tonumber(weight)
+end
 
 -- tell takes what a process says late of a send that was given up.
-local function tell(id, mark, item, group, packed)
+local function tell(id, mark, item, group, packed, account, weight)
   if redis.call('HGET', KEYS[9], id) ~= mark then return end
   late[#late + 1] = id
   if redis.call('HEXISTS', KEYS[10], id) == 1 then
     kept[#kept + 1] = id
-    if group then group.items[#group.items + 1] = packed end
+    if group then
+      group.items[#group.items + 1] = packed
+      count(account, weight, -1)
+    end
   elseif group then
     return -- it was not sent, and waits to be
   else
@@ -56,8 +68,8 @@ local function tell(id, mark, item, group, packed)
 end
 
 while ARGV[i + 12] == 'late' do -- then all are
-  tell(ARGV[i], ARGV[i + 1], ARGV[i + 8], groups[tonumber(ARGV[i + 9])], ARGV[i + 10])
-  i = i + 13
+  tell(ARGV[i], ARGV[i + 1], ARGV[i + 8], groups[tonumber(ARGV[i + 9])], ARGV[i + 10], ARGV[i + 13], ARGV[i + 14])
+  i = i + 15
 end
 while i <= #ARGV do
   local id, place, at = ARGV[i], ARGV[i + 3] .. ' ' .. ARGV[i + 4], tonumber(ARGV[i + 6]) + 1
@@ -89,13 +101,15 @@ while i <= #ARGV do
     if group and group.how == 'doubt' then
       group.items[#group.items + 1] = { id, ARGV[i + 10] }
       over[#over + 1] = id
+      count(ARGV[i + 13], ARGV[i + 14], 1)
     elseif group then
       group.items[#group.items + 1] = ARGV[i + 10]
     elseif letter == 100 then
       over[#over + 1] = id
+      count(ARGV[i + 13], ARGV[i + 14], 1)
     end
   end
-  i = i + 13
+  i = i + 15
 end
 if #ids + #late == 0 then return { 0 } end
 
@@ -138,6 +152,17 @@ for _, place in ipairs(places) do
     try('XDEL', change.key, change.entry)
   end
   if change.left > 0 then try('HINCRBY', KEYS[3], change.lane, -change.left) end
+end
+for account, n in pairs(counts) do
+  -- One that was dropped (sluice.AccountGraceDays) does not come again below 0.
+  local left = redis.pcall('HINCRBY', KEYS[11], account, n)
+  if type(left) == 'table' then
+    answer[#answer + 1] = left.err
+  elseif left <= 0 then
+    try('HDEL', KEYS[11], account, 'b ' .. account)
+  else
+    try('HINCRBY', KEYS[11], 'b ' .. account, weights[account])
+  end
 end
 if #ids > 0 then try('HDEL', KEYS[2], unpack(ids)) end
 if #over > 0 and redis.call('HLEN', KEYS[8]) > 0 then try('HDEL', KEYS[8], unpack(over)) end

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/smtp"
+	"strings"
+	"testing"
+
+	"sluice/config"
+	"sluice/key"
+)
+
+// When as much mail waits as may, mail alone is refused: of a key with 429, of all
+// with 503, by SMTP with 452. Events and users go on, and so it is after a restart.
+func TestTooMuchMailWaits(t *testing.T) {
+	t.Parallel()
+	environ := []string{"SLUICE_WAITING_MAILS=10", "SLUICE_WAITING_KEY_MAILS=5", "SLUICE_SMTPD_TLS_CERT=", "SLUICE_SMTPD_TLS_KEY="}
+	s, address, _ := startSMTP(t, environ...)
+	bearer := []string{"Authorization", "Bearer " + keyFor(t, s, key.MessagesSend)}
+	post := func(recipients int, header ...string) (int, string) {
+		t.Helper()
+		var to []string
+		for n := range recipients {
+			to = append(to, fmt.Sprintf(`"u%d@example.com"`, n))
+		}
+		return s.ask(t, http.MethodPost, "/v1/messages", `{"from":"shop@example.com","to":[`+strings.Join(to, ",")+`],"subject":"x","text":"x","send_at":"2027-10-01T00:00:00Z"}`, header...)
+	}
+	check := func(what string, want int, words ...string) func(int, string) {
+		return func(got int, text string) {
+			t.Helper()
+			if got != want {
+				t.Errorf("%s: %d %s", what, got, text)
+			}
+			for _, w := range words {
+				if !strings.Contains(text, w) {
+					t.Errorf("%s: %s lacks %q", what, text, w)
+				}
+			}
+		}
+	}
+	check("a key's own", 202)(post(5, bearer...))
+	check("one more of the key", 429, "of this key wait", "waiting.key_mails")(post(1, bearer...))
+	check("without a bound of its own", 202)(post(5))
+	all := func() {
+		t.Helper()
+		check("one more of all", 503, "10 mails of all senders wait", "waiting.mails", "Nothing was taken in")(post(1))
+		s.sent(t, http.StatusCreated, "/users/track", `{"attributes":[{"external_id":"ann","email":"ann@example.com","email_subscribe":"opted_in"}],"events":[{"external_id":"ann","name":"x","time":"2026-11-01T00:00:00Z"}]}`)
+		check("events", 202)(s.ask(t, http.MethodPost, "/v1/events", `{"event":"opened","email":"ann@example.com","time":"2026-11-20T00:00:00Z"}`))
+		await(t, "the user is there", func() bool {
+			_, text := s.ask(t, http.MethodPost, "/users/export/ids", `{"external_ids":["ann"],"fields_to_export":["external_id"]}`)
+			return strings.Contains(text, `"external_id":"ann"`)
+		})
+		check("Braze's call", 503, "waiting.mails")(s.ask(t, http.MethodPost, "/messages/send", `{"external_user_ids":["ann"],"messages":{"email":{"app_id":"shop","from":"Shop <shop@example.com>","subject":"x","body":"x"}}}`))
+	}
+	all()
+	err := smtp.SendMail(address, nil, "shop@example.com", []string{"bob@example.com"}, []byte("From: shop@example.com\r\nSubject: x\r\n\r\nx\r\n"))
+	if err == nil || !strings.HasPrefix(err.Error(), "530") { // a key is wanted
+		t.Errorf("by SMTP without a key: %v", err)
+	}
+	host, _, _ := strings.Cut(address, ":")
+	password := strings.TrimPrefix(bearer[1], "Bearer ")
+	err = smtp.SendMail(address, smtp.PlainAuth("", "any", password, host), "shop@example.com", []string{"bob@example.com"}, []byte("From: shop@example.com\r\nSubject: x\r\n\r\nx\r\n"))
+	if err == nil || !strings.HasPrefix(err.Error(), "452") || !strings.Contains(err.Error(), "4.3.1") || !strings.Contains(err.Error(), "waiting.") {
+		t.Errorf("by SMTP: %v", err)
+	}
+	s.stop(t)
+	s = serveConfigured(t, s.dir, append([]string{"SLUICE_ROOT_KEY=" + testRoot, "SLUICE_ROLES=store"}, environ...)...)
+	all()
+}
+
+// The embedded Redis has the bound on its memory that the configuration says.
+func TestEmbeddedRedisIsBounded(t *testing.T) {
+	t.Parallel()
+	s := startServe(t, t.TempDir(), "SLUICE_REDIS_MEGABYTES=77")
+	redis := s.redis(t)
+	for setting, want := range map[string]string{"maxmemory": fmt.Sprint(77 << 20), "maxmemory-policy": "noeviction"} {
+		got, err := redis.Do(t.Context(), redis.B().ConfigGet().Parameter(setting).Build()).AsStrMap()
+		if err != nil || got[setting] != want {
+			t.Errorf("%s of the running server: %q, want %s (%v)", setting, got, want, err)
+		}
+	}
+}
+
+// What is bounded by the size of the embedded Redis is a part of it, and what is set
+// is taken as it is.
+func TestBoundsOfWhatWaits(t *testing.T) {
+	cfg := config.Default()
+	cfg.RedisMB = 1000
+	all, own := waitingBounds(cfg)
+	if all.Bytes != 500_000_000 || own.Bytes != 250_000_000 || all.Sends != 0 || own.Sends != 0 || mostNames(cfg) != 1_048_576 {
+		t.Errorf("%+v, %+v, %d names", all, own, mostNames(cfg))
+	}
+	cfg.Redis = "redis://10.0.0.7:6379"
+	if all, own = waitingBounds(cfg); all.Bytes != 1_024_000_000 || own.Bytes != 512_000_000 || mostNames(cfg) != otherNames {
+		t.Errorf("another Redis: %+v, %+v, %d names", all, own, mostNames(cfg))
+	}
+	cfg.Waiting, cfg.OnceNames = config.Waiting{Megabytes: 10, Mails: 9, KeyMegabytes: 8}, 7000
+	if all, own = waitingBounds(cfg); all.Bytes != 10_000_000 || all.Sends != 9 || own.Bytes != 8_000_000 || own.Sends != 5 || mostNames(cfg) != 7000 {
+		t.Errorf("set: %+v, %+v, %d names", all, own, mostNames(cfg))
+	}
+}

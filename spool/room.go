@@ -1,0 +1,164 @@
+package spool
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"sluice"
+)
+
+const (
+	// roomEvery is how old the sums of what waits may be before they are read again;
+	// roomShare is how many times as long as a read took it rests.
+	roomEvery = time.Second
+	roomShare = 20
+
+	// roomAwaited is how old they may be before everybody waits for the next read.
+	roomAwaited = 5 * time.Second
+
+	// roomTold is how often is logged that mail is refused.
+	roomTold = time.Minute
+)
+
+// Room bounds what waits to be sent, of all senders and of each key.
+//
+// The idea. What waits is counted in Redis, in the steps that put it into a lane
+// and take it out (flow.Lanes.Owe, record.lua), by key. A process reads the sums
+// when mail is handed in and they are a second old, never in the background; what it
+// has accepted itself since that read began is added. So the bound is exact to what
+// other processes have accepted within that second, and to what is in the logs and
+// not in the lanes yet (backlog_megabytes).
+//
+// While the sums cannot be read, the last ones count, and all that this process
+// accepts meanwhile: it goes on until its own mail fills what was left. What cannot
+// be read for long can hardly be written either, being the same Redis.
+//
+// What is counted wrongly does not stay: an account is dropped some days after all
+// of its mail has expired (sluice.Send.Count).
+//
+// What was dropped. Sums in the ledger's transactions: each row would need the key
+// and its bytes, and what is stored late is counted late. A sum per message id,
+// without accounts in the items: an older process would not take out what it sends.
+type Room struct {
+	All, Key sluice.Load // the most that may wait; 0: no bound
+	Read     func(context.Context) (map[string]sluice.Load, error)
+	Clock    sluice.Clock
+	Log      *slog.Logger
+
+	reading sync.Mutex // held by the one who reads
+
+	mu     sync.Mutex
+	read   time.Time // when the last read was over; zero: there was none
+	rest   time.Duration
+	waits  map[string]sluice.Load // by key, as it was read
+	all    sluice.Load
+	taken  map[string]sluice.Load // by this process since
+	before map[string]sluice.Load // before the read that is under way
+	told   time.Time
+}
+
+// Take takes room for mail of a key; empty: it comes without one. A
+// *sluice.WaitingFull says that there is none. What is not handed in after that
+// goes back with GiveBack.
+func (r *Room) Take(ctx context.Context, key string, load sluice.Load) error {
+	if r == nil || r.All == (sluice.Load{}) && r.Key == (sluice.Load{}) {
+		return nil
+	}
+	r.refresh(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all, own := r.all, r.waits[key]
+	for _, accepted := range [...]map[string]sluice.Load{r.before, r.taken} {
+		own.Add(accepted[key])
+		for _, l := range accepted {
+			all.Add(l)
+		}
+	}
+	err := tooMuch(r.All, all, load, false)
+	if err == nil && key != "" {
+		err = tooMuch(r.Key, own, load, true)
+	}
+	if err != nil {
+		if now := r.Clock.Now(); now.Sub(r.told) > roomTold {
+			r.told = now
+			r.Log.Warn("mail is refused: as much waits to be sent as may", "key", key, "error", err)
+		}
+		return err
+	}
+	r.add(key, load)
+	return nil
+}
+
+// GiveBack gives back room that was taken.
+func (r *Room) GiveBack(key string, load sluice.Load) {
+	if r == nil || r.All == (sluice.Load{}) && r.Key == (sluice.Load{}) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.add(key, sluice.Load{Sends: -load.Sends, Bytes: -load.Bytes})
+}
+
+func (r *Room) add(key string, load sluice.Load) {
+	if r.taken == nil {
+		r.taken = make(map[string]sluice.Load)
+	}
+	l := r.taken[key]
+	l.Add(load)
+	r.taken[key] = l
+}
+
+// tooMuch returns why a load is too much, nil: it is not.
+func tooMuch(most, have, load sluice.Load, key bool) error {
+	if most.Sends > 0 && have.Sends+load.Sends > most.Sends || most.Bytes > 0 && have.Bytes+load.Bytes > most.Bytes {
+		return &sluice.WaitingFull{Key: key, Have: have, Most: most, Adds: load}
+	}
+	return nil
+}
+
+// refresh reads the sums if they are old. One reads; the others go on with what is
+// known, unless that is very old.
+func (r *Room) refresh(ctx context.Context) {
+	r.mu.Lock()
+	age, first := r.Clock.Now().Sub(r.read), r.read.IsZero()
+	due, awaited := first || age > max(roomEvery, r.rest), first || age > max(roomAwaited, r.rest)
+	r.mu.Unlock()
+	switch {
+	case !due:
+		return
+	case awaited:
+		r.reading.Lock()
+	case !r.reading.TryLock():
+		return
+	}
+	defer r.reading.Unlock()
+	r.mu.Lock()
+	if !first && r.Clock.Now().Sub(r.read) < age { // somebody has read meanwhile
+		r.mu.Unlock()
+		return
+	}
+	r.before, r.taken = r.taken, nil
+	r.mu.Unlock()
+	began := r.Clock.Now()
+	waits, err := r.Read(ctx)
+	now := r.Clock.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read, r.rest = now, roomShare*now.Sub(began)
+	if err != nil {
+		for key, l := range r.before {
+			r.add(key, l)
+		}
+		r.before = nil
+		if ctx.Err() == nil {
+			r.Log.Warn("what waits to be sent could not be counted; the last count and what is accepted meanwhile hold", "error", err)
+		}
+		return
+	}
+	r.before, r.waits, r.all = nil, waits, sluice.Load{}
+	for _, l := range waits {
+		r.all.Add(l)
+	}
+}
