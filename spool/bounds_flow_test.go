@@ -136,7 +136,7 @@ func (o *office) awaitTotals(want string) {
 		if got != last {
 			last, since = got, time.Now()
 		}
-		if time.Since(since) > time.Minute {
+		if time.Since(since) > 3*time.Minute { // a transaction of thousands, on a busy machine
 			o.b.Fatalf("the ledger has: %s; want: %s", got, want)
 		}
 		<-time.After(20 * time.Millisecond)
