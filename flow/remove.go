@@ -14,6 +14,11 @@ import (
 type Placed struct {
 	Index int
 	ID    string
+
+	// Account is under what it is counted while it waits, with so many bytes; empty:
+	// it is not.
+	Account string
+	Weight  int
 }
 
 // Remove takes sends out of a batch that waits, whose end the ledger has already.
@@ -40,10 +45,10 @@ func (l *Lanes) Remove(ctx context.Context, lease *Lease, b *LaneBatch, sends []
 	}
 	args := []string{token, strconv.FormatInt(nowMillis, 10), b.Lane, b.Entry, strconv.Itoa(b.Size), stays, strconv.Itoa(left)}
 	for i := range sends {
-		args = append(args, strconv.Itoa(sends[i].Index), sends[i].ID)
+		args = append(args, strconv.Itoa(sends[i].Index), sends[i].ID, sends[i].Account, strconv.Itoa(sends[i].Weight))
 	}
 	return l.log.redis.callInt(ctx, "take out of a lane what has ended", "remove",
-		[]string{leaseKey, p.statesKey(), p.marksKey(), p.waitingKey(), p.cancelsKey(), key}, args)
+		[]string{leaseKey, p.statesKey(), p.marksKey(), p.waitingKey(), p.cancelsKey(), key, p.owedKey()}, args)
 }
 
 // RemoveLater takes sends, by their ids, out of what waits for a second; the ledger
@@ -60,7 +65,7 @@ func (l *Lanes) RemoveLater(ctx context.Context, second int64, ids map[string]bo
 		for r.Next() {
 			var s sluice.Send
 			if r.Index < b.Size && r.Item.Kind == sluice.ItemSend && sluice.DecodeSend(r.Item.Payload, &s) == nil && ids[s.ID()] {
-				found = append(found, Placed{r.Index, s.ID()})
+				found = append(found, Placed{Index: r.Index, ID: s.ID(), Account: s.Account, Weight: s.Weight})
 			}
 		}
 		if len(found) > 0 {

@@ -422,7 +422,7 @@ func (c *comparison) unknown(ctx context.Context, sends map[sluice.SendKey]*met)
 func (c *comparison) remove(ctx context.Context, ended []*met) error {
 	byBatch := make(map[*flow.LaneBatch][]flow.Placed)
 	for _, m := range ended {
-		byBatch[m.batch] = append(byBatch[m.batch], flow.Placed{Index: m.index, ID: m.send.ID()})
+		byBatch[m.batch] = append(byBatch[m.batch], flow.Placed{Index: m.index, ID: m.send.ID(), Account: m.send.Account, Weight: m.send.Weight})
 	}
 	now := c.s.Clock.Now().UnixMilli()
 	for batch, sends := range byBatch {

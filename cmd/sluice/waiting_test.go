@@ -69,19 +69,6 @@ func TestTooMuchMailWaits(t *testing.T) {
 	all()
 }
 
-// The embedded Redis has the bound on its memory that the configuration says.
-func TestEmbeddedRedisIsBounded(t *testing.T) {
-	t.Parallel()
-	s := startServe(t, t.TempDir(), "SLUICE_REDIS_MEGABYTES=77")
-	redis := s.redis(t)
-	for setting, want := range map[string]string{"maxmemory": fmt.Sprint(77 << 20), "maxmemory-policy": "noeviction"} {
-		got, err := redis.Do(t.Context(), redis.B().ConfigGet().Parameter(setting).Build()).AsStrMap()
-		if err != nil || got[setting] != want {
-			t.Errorf("%s of the running server: %q, want %s (%v)", setting, got, want, err)
-		}
-	}
-}
-
 // What is bounded by the size of the embedded Redis is a part of it, and what is set
 // is taken as it is.
 func TestBoundsOfWhatWaits(t *testing.T) {
