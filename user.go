@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 	"unsafe"
 )
 
@@ -59,6 +60,9 @@ const (
 	KeyRememberedEmail UserKeyKind = 6
 	KeyRememberedPhone UserKeyKind = 7
 )
+
+// Known reports whether it is one of these.
+func (k UserKeyKind) Known() bool { return k >= KeyExternal && k <= KeyRememberedPhone }
 
 // UserKey is what somebody calls a user.
 type UserKey struct {
@@ -251,6 +255,17 @@ func DecodeUpdate(payload []byte, u *UserUpdate) error {
 		}
 	}
 	u.Body = unsafe.String(unsafe.SliceData(b), len(b))
+	if !u.Key.Kind.Known() || u.Address.Kind != 0 && !u.Address.Kind.Known() {
+		return fmt.Errorf("decode user update: it names users by keys of kind %d and %d, which this program does not know; was it written by a newer one?", u.Key.Kind, u.Address.Kind)
+	}
+	if u.TimeMillis < MinEventTimeMillis || u.TimeMillis > MaxEventTimeMillis {
+		return fmt.Errorf("decode user update: time %d ms is outside the years 1970 to 9999", u.TimeMillis)
+	}
+	for _, text := range [...]string{u.Key.Name, u.Address.Name, u.Name, u.App, u.Body} { // no database takes another
+		if !utf8.ValidString(text) {
+			return fmt.Errorf("decode user update: %w: a text is not UTF-8", ErrBatchBroken)
+		}
+	}
 	return nil
 }
 

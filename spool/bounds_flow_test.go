@@ -3,6 +3,8 @@ package spool_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	"sluice"
 	"sluice/faults"
+	"sluice/servers"
 	"sluice/spool"
 )
 
@@ -120,8 +123,62 @@ func outcome(s *sluice.Send, was, state sluice.SendState) *sluice.Outcome {
 // the smallest values of every field, thousands of them in one batch, go through
 // log, lanes and ledger, and what comes behind them does too.
 func TestNoBatchStopsAPartition(t *testing.T) {
-	t.Run("largest", func(t *testing.T) { testNoBatchStops(t, 150, largest) })    // more than a commit holds
-	t.Run("smallest", func(t *testing.T) { testNoBatchStops(t, 1010, smallest) }) // more than a command has words
+	for _, open := range []struct {
+		name     string
+		database func(t *testing.T, name string) string
+	}{
+		{"sqlite", func(t *testing.T, _ string) string { return "sqlite:" + filepath.Join(t.TempDir(), "test.db") }},
+		{"mariadb", func(t *testing.T, name string) string {
+			s := must(servers.StartMariaDB(t.Context(), servers.MariaDBOptions{Dir: filepath.Join(t.TempDir(), "maria"), Extra: []string{"--innodb-flush-log-at-trx-commit=0", "--loose-debug-no-sync"}}))
+			t.Cleanup(func() { _ = s.Kill() })
+			if err := s.CreateDatabase(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+			return s.URL(name)
+		}},
+		{"postgres", func(t *testing.T, name string) string {
+			s := must(servers.StartPostgres(t.Context(), servers.PostgresOptions{Dir: filepath.Join(t.TempDir(), "postgres"), Extra: []string{"-c", "fsync=off"}}))
+			t.Cleanup(func() { _ = s.Kill() })
+			if err := s.CreateDatabase(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+			return s.URL(name)
+		}},
+	} {
+		t.Run(open.name, func(t *testing.T) {
+			t.Run("largest", func(t *testing.T) { testNoBatchStops(t, open.database(t, "largest"), 150, largest) })     // more than a commit holds
+			t.Run("smallest", func(t *testing.T) { testNoBatchStops(t, open.database(t, "smallest"), 1010, smallest) }) // more than a command has words
+		})
+	}
+}
+
+// updates makes user updates of every operation, of every kind of key, with values at
+// their bounds and beyond them, in a partition.
+func updates(partition, each int, now int64) []byte {
+	random := rand.New(rand.NewPCG(uint64(each), 14))
+	pick := func(from ...string) string { return from[random.IntN(len(from))] }
+	long := strings.Repeat("x", sluice.MaxElementBytes-64)
+	batch, large := sluice.NewBatch(0), 0
+	for n := 0; n < each; {
+		u := sluice.UserUpdate{
+			Op: sluice.UserOp(random.IntN(12)), TimeMillis: []int64{now, 0, -1, sluice.MaxEventTimeMillis, sluice.MaxEventTimeMillis + 1}[random.IntN(5)], ExistingOnly: random.IntN(8) == 0, IfGone: random.IntN(8) == 0,
+			Key:  sluice.UserKey{Kind: sluice.UserKeyKind(random.IntN(9)), Name: pick("", fmt.Sprint("u", n), fmt.Sprint(n, strings.Repeat("\U0001F600", 250)), fmt.Sprintf("u%d@example.com", n), `["label","name"]`, "\xff\x00")},
+			Name: pick("", "1u-7", "9u-7", fmt.Sprint("u", n/2), strings.Repeat("n", sluice.MaxNameBytes), strings.Repeat("\u00e9", 600)), App: pick("", strings.Repeat("a", sluice.MaxAppIDBytes+1)),
+			Body: pick("", "null", "{", `{"plan":"gold","n":1}`, `{"first_name":"`+strings.Repeat("f", 300)+`"}`, `{"currency":"EUR","price":1e308,"quantity":1000000}`, "merge", "none", "again", "subscribed", "opted_in", "unsubscribed", `["a","b"]`, "\xff\x00"),
+		}
+		if random.IntN(4) == 0 {
+			u.Address = sluice.UserKey{Kind: sluice.KeyEmail, Name: fmt.Sprintf("u%d@example.com", n/2)}
+		}
+		if u.Key.Partition(testPartitions) != partition {
+			continue
+		}
+		if large < 6 && u.Op == sluice.OpAttributes { // one user grows beyond what a profile may have
+			large++
+			u.Body = fmt.Sprintf(`{"a%d":"%s"}`, large, long)
+		}
+		n, batch = n+1, sluice.AppendUpdate(batch, &u)
+	}
+	return batch
 }
 
 // awaitTotals waits as long as the ledger moves.
@@ -143,9 +200,9 @@ func (o *office) awaitTotals(want string) {
 	}
 }
 
-func testNoBatchStops(t *testing.T, each int, make func(int) sluice.Send) {
+func testNoBatchStops(t *testing.T, database string, each int, make func(int) sluice.Send) {
 	const partition = 1
-	b := newBed(t)
+	b := newBedIn(t, testRedis.URL(), database)
 	w := doubtedOnce()
 	w.window = 64
 	suppressed := nobody{}
@@ -207,6 +264,7 @@ func testNoBatchStops(t *testing.T, each int, make func(int) sluice.Send) {
 		})
 	}
 	o.stand(partition, batch)
+	o.stand(partition, updates(partition, each, now))
 
 	behind := smallest(9 * each)
 	behind.Class = sluice.ClassTransactional

@@ -73,7 +73,13 @@ func newBed(t *testing.T) *bed {
 // newBedOn is newBed with a Redis of its own.
 func newBedOn(t *testing.T, redis string) *bed {
 	t.Helper()
-	b := &bed{T: t, redis: redis, database: "sqlite:" + filepath.Join(t.TempDir(), "test.db"), log: &lockedBuffer{}, at: make(map[int]sluice.Position)}
+	return newBedIn(t, redis, "sqlite:"+filepath.Join(t.TempDir(), "test.db"))
+}
+
+// newBedIn is newBedOn with an empty database of its own.
+func newBedIn(t *testing.T, redis, database string) *bed {
+	t.Helper()
+	b := &bed{T: t, redis: redis, database: database, log: &lockedBuffer{}, at: make(map[int]sluice.Position)}
 	raw, err := rueidis.NewClient(plainOption(b.redis))
 	b.must(err)
 	defer raw.Close()
