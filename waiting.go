@@ -73,13 +73,16 @@ func (d *Draft) Load() Load {
 const (
 	accountDayMillis = 24 * 60 * 60 * 1000
 
+	// maxWeight bounds as how many bytes a send counts.
+	maxWeight = 2 * MaxMessageBytes
+
 	// AccountGraceDays is how many days after its day an account is dropped.
 	AccountGraceDays = 7
 )
 
 // Count has the send counted while it waits, as one of a key; key may be empty.
 func (s *Send) Count(key string, weight int) {
-	s.Account, s.Weight = key+"|"+strconv.FormatInt(s.ExpiresMillis/accountDayMillis, 10), weight
+	s.Account, s.Weight = key+"|"+strconv.FormatInt(s.ExpiresMillis/accountDayMillis, 10), min(max(1, weight), maxWeight)
 }
 
 // Recount moves a send that is counted to the account of its new day of expiry.
@@ -115,7 +118,7 @@ func cutAccount(b []byte, s *Send) error {
 	}
 	account, rest, ok := cutText(b)
 	weight, n := binary.Uvarint(rest)
-	if !ok || account == "" || n <= 0 || n != len(rest) || weight > MaxMessageBytes*2 {
+	if !ok || account == "" || n <= 0 || n != len(rest) || weight > maxWeight {
 		return fmt.Errorf("decode send: %w: its account cannot be read", ErrBatchBroken)
 	}
 	s.Account, s.Weight = account, int(weight)

@@ -238,7 +238,7 @@ func fullStats() Stats {
 		Mail: []spool.RouteProfile{{Route: "relay", Results: map[sluice.ResultKind]int64{sluice.ResultSent: 3},
 			All:    spool.StageProfile{Seconds: 100, Mails: 3, Stages: [sluice.Stages]meter.Snapshot{took, took, took, took, took, took, took, took, took, took}},
 			Recent: spool.StageProfile{Seconds: 50, Mails: 3, Stages: [sluice.Stages]meter.Snapshot{sluice.StageLane: took, sluice.StageWait: took}}}},
-		Waiting: map[string]Waiting{"high": {4, 1.5}, "normal": {Sends: -1}, "low": {}}, Later: 6,
+		Waiting: map[string]Waiting{"high": {4, 1.5}, "normal": {Sends: -1}, "low": {}}, Later: 6, Bounds: map[string]float64{"waiting.mails": 0.5},
 		Sends: []sluice.SendTotal{{Class: sluice.ClassMarketing, State: sluice.SendSent, Count: 5}}, InDoubt: 2,
 		DiskFreeBytes: 1 << 30, DiskSizeBytes: 1 << 32,
 		Followers: []Follower{{"store", 0, 0.25, 12, 9}, {"list:q", 0, 1, -1, -1}},
@@ -268,6 +268,7 @@ func TestMetrics(t *testing.T) {
 		`sluice_stage_seconds_bucket{stage="trim",le="0.1"} 2`, "sluice_commit_rows_sum 0.5", "sluice_append_items_count 3",
 		`sluice_sender_domain_findings{domain="example.com",severity="error"} 1`, `sluice_sender_domain_findings{domain="example.com",severity="warning"} 2`,
 		`sluice_redis_call_seconds_count{server="127.0.0.1:6379"} 3`, `sluice_redis_errors_total{server="127.0.0.1:6379"} 2`,
+		`sluice_mail_bound_used_ratio{setting="waiting.mails"} 0.5`,
 		"sluice_data_free_bytes 1.073741824e+09", "sluice_data_size_bytes 4.294967296e+09", `sluice_build_info{goversion="go`, "sluice_live_processes 2", "sluice_ready 1", "go_goroutines",
 	} {
 		if !strings.Contains(body, "\n"+line) {

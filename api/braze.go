@@ -183,7 +183,7 @@ func (c *brazeCall) Once(ctx context.Context, name, content string) (first time.
 	if in == nil {
 		return first, "", false, errNotRunning
 	}
-	first, once, err = in.Once(ctx, &ingest.Request{Sender: "braze", IdempotencyKey: name, Body: content})
+	first, once, err = in.Once(ctx, &ingest.Request{Sender: "braze", IdempotencyKey: name, Key: c.bounded, Body: content})
 	if errors.Is(err, ingest.ErrOtherBody) {
 		return first, once, false, nil
 	}
@@ -319,7 +319,7 @@ func (c *brazeCall) refusal(err error) braze.Reply {
 		c.s.log.Error("request failed", "id", idOf(c.w), "method", c.r.Method, "path", c.r.URL.Path, "error", err)
 		e = errInternal
 	}
-	if _, full := errors.AsType[*sluice.WaitingFull](err); full {
+	if _, full := errors.AsType[*sluice.WaitingFull](err); full || e.Code == sluice.CodeTooFast && c.w.Header().Get("Retry-After") == "" {
 		c.w.Header().Set("Retry-After", waitingRetrySeconds)
 	} else if e.Code == sluice.CodeUnavailable {
 		c.w.Header().Set("Retry-After", "1")

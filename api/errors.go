@@ -71,7 +71,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	full, _ := errors.AsType[*sluice.WaitingFull](err)
 	switch {
-	case full != nil:
+	case full != nil, e.Code == sluice.CodeTooFast && w.Header().Get("Retry-After") == "":
 		w.Header().Set("Retry-After", waitingRetrySeconds)
 	case e.Code == sluice.CodeUnavailable:
 		w.Header().Set("Retry-After", "1")

@@ -119,6 +119,7 @@ func (s *Server) takeMessages(w http.ResponseWriter, r *http.Request) (*messages
 	}
 	now, once := s.clock.Now(), ""
 	if request.IdempotencyKey != "" {
+		request.Key = who.Bounded()
 		if now, once, err = intake.Once(ctx, &request); err != nil {
 			return nil, s.notAccepted(w, err, repeatMessages)
 		}

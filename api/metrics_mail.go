@@ -24,6 +24,7 @@ var (
 	descRouteWhy   = desc("route_failing", "1 while a route does not work, by why: dns, refused, unreachable, timeout, certificate, tls, login, rejected, lost.", "route", "cause")
 	descRouteShare = desc("route_pace_share_ratio", "How much of its pace a route has now, 0 to 1: less while the other side wants fewer.", "route")
 	descRouteDay   = desc("route_day_left_mails", "What a route that is warmed up may still send today, all processes together.", "route")
+	descBounds     = desc("mail_bound_used_ratio", "How much is taken of a bound of mail that waits, or of what is remembered of requests for mail, 0 to 1, of all processes together: the same from each. Of a bound for each key: by the key that takes the most. 0: there is no bound.", "setting")
 	descStopped    = desc("marketing_stopped", "1 while all marketing mail is stopped (sluice sending stop), else 0.")
 )
 
@@ -40,6 +41,9 @@ func (m metrics) collectLedger(ch chan<- prometheus.Metric, s *Stats) {
 
 // collectRoutes sends how the ways out for mail stand, and what waits for them.
 func (m metrics) collectRoutes(ch chan<- prometheus.Metric, s *Stats) {
+	for setting, share := range s.Bounds {
+		ch <- prometheus.MustNewConstMetric(descBounds, prometheus.GaugeValue, share, setting)
+	}
 	if s.Routes == nil {
 		return // this process does not send
 	}

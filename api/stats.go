@@ -159,6 +159,10 @@ type Stats struct {
 	Later   int64
 	Lost    int64 // sends that waited in the ledger alone, since it began
 
+	// Bounds is how much is taken of each bound of mail that waits, 0 to 1 and beyond, by
+	// its setting.
+	Bounds map[string]float64
+
 	// What the ledger says, of all processes: sends by class and state, and those in
 	// doubt about which somebody has to decide; -1: the database does not say.
 	Sends   []sluice.SendTotal

@@ -63,7 +63,8 @@ func TestEveryWayInCuts(t *testing.T) {
 				func() error { return w.WriteOnce(t.Context(), part, "request", "body", time.Hour) },
 				func() error {
 					names := []Named{{"first", half}, {"second", len(part.Items)}}
-					return w.WriteEach(t.Context(), part, "request", names, time.Hour)
+					_, err := w.WriteEach(t.Context(), part, "request", names, time.Hour)
+					return err
 				},
 			} {
 				before := len(batchesOf(t, logs[0]))

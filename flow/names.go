@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,13 +24,15 @@ const (
 	namesHours = 24
 )
 
-// OnceNames remembers names of requests for a day (Redis.Once), up to a number:
-// they wait in Redis's memory for as long as they are known.
+// OnceNames remembers names of requests for mail for a day (Redis.Once), up to a
+// number, and up to half of it of one key of the API: they are in Redis's memory for
+// as long as they are known. Names of requests with events are not among them: no
+// mail may keep events from being accepted.
 //
-// How many there are is counted by the hour, in a hash that all processes add to,
-// once a second, when names come. What a process has not added yet when it is killed
-// is missing, and an answer that was lost is added twice: either is forgotten with
-// its hour, a day later.
+// How many there are is counted by the hour and key, in a hash that all processes add
+// to, once a second, when names come. What a process has not added yet when it is
+// killed is missing, and an answer that was lost is added twice: either is forgotten
+// with its hour, a day later.
 type OnceNames struct {
 	Redis *Redis
 	Most  int64 // 0: no bound
@@ -38,15 +41,34 @@ type OnceNames struct {
 	adding sync.Mutex // held by the one who adds up
 
 	mu      sync.Mutex
-	pending map[int64]int64 // by hour: remembered here and not added yet
-	known   map[int64]int64 // by hour, of all processes
-	added   time.Time       // when that was known last
+	pending map[namesOf]int64 // remembered here and not added yet
+	known   map[namesOf]int64 // of all processes
+	added   time.Time         // when that was known last
 }
 
-// Once is Redis.Once. An *sluice.Error says that no more names are remembered;
-// those that are known are answered all the same.
-func (o *OnceNames) Once(ctx context.Context, name, value string, ttl time.Duration) (first string, err error) {
-	if full := o.Admit(ctx); full != nil {
+// namesOf are the names that one key has given in one hour.
+type namesOf struct {
+	hour int64  // since 1970
+	key  string // empty: none, or that of the operator
+}
+
+// String is its field in Redis: HOUR, or HOUR and KEY.
+func (n namesOf) String() string {
+	return strings.TrimSuffix(strconv.FormatInt(n.hour, 10)+" "+n.key, " ")
+}
+
+func parseNamesOf(field string) (n namesOf, err error) {
+	hour, key, _ := strings.Cut(field, " ")
+	n.key = key
+	n.hour, err = strconv.ParseInt(hour, 10, 64)
+	return n, err
+}
+
+// Once is Redis.Once for a name that a key of the API gives; empty: the bound of a
+// key is not asked. An *sluice.Error says that no more names are remembered; those
+// that are known are answered all the same.
+func (o *OnceNames) Once(ctx context.Context, key, name, value string, ttl time.Duration) (first string, err error) {
+	if full := o.admit(ctx, key); full != nil {
 		c := o.Redis.client
 		first, err = answer(ctx, c, c.B().Get().Key(onceKey(name)).Build(), rueidis.RedisResult.ToString)
 		if rueidis.IsRedisNil(err) {
@@ -56,53 +78,72 @@ func (o *OnceNames) Once(ctx context.Context, name, value string, ttl time.Durat
 	}
 	first, err = o.Redis.Once(ctx, name, value, ttl)
 	if err == nil && first == value {
-		o.Add(1)
+		o.Add(key, 1)
 	}
 	return first, err
 }
 
-// Admit returns an *sluice.Error if no more names are remembered.
-func (o *OnceNames) Admit(ctx context.Context) error {
-	if o == nil || o.Most == 0 {
+// admit returns an *sluice.Error if no more names are remembered.
+func (o *OnceNames) admit(ctx context.Context, key string) error {
+	if o.Most == 0 {
 		return nil
 	}
 	o.addUp(ctx)
-	have := o.have()
-	if have < o.Most {
-		return nil
+	have, ofKey := o.have(key)
+	const advice = "Nothing was taken in. Send mail without the key, send it later, or raise idempotency_names"
+	switch half := o.Most / 2; {
+	case have >= o.Most:
+		return &sluice.Error{Code: sluice.CodeUnavailable, Index: -1, Message: fmt.Sprintf(
+			"Redis remembers %d names of requests for mail of the last 24 hours, and at most %d; this Idempotency-Key would be one more. "+advice, have, o.Most)}
+	case key != "" && ofKey >= half:
+		return &sluice.Error{Code: sluice.CodeTooFast, Index: -1, Message: fmt.Sprintf(
+			"Redis remembers %d names of requests for mail that this key has sent in the last 24 hours, and at most %d, half of all; this Idempotency-Key would be one more. "+advice, ofKey, half)}
 	}
-	return &sluice.Error{Code: sluice.CodeUnavailable, Index: -1, Message: fmt.Sprintf(
-		"Redis remembers %d names of requests of the last 24 hours, and at most %d; this Idempotency-Key would be one more. Nothing was taken in. Send events with event_id and time and without the key, send other requests later, or raise idempotency_names", have, o.Most)}
+	return nil
 }
 
-// Add counts keys of Redis that were written to remember names, for a day.
-func (o *OnceNames) Add(keys int64) {
+// Used is how much of the bound is taken, 0 to 1 and beyond; 0 without a bound.
+func (o *OnceNames) Used(ctx context.Context) float64 {
 	if o == nil || o.Most == 0 {
+		return 0
+	}
+	o.addUp(ctx)
+	have, _ := o.have("")
+	return float64(have) / float64(o.Most)
+}
+
+// Add counts what was written to remember names of a key for a day, in names.
+func (o *OnceNames) Add(key string, names int64) {
+	if o == nil || o.Most == 0 || names == 0 {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.pending == nil {
-		o.pending = make(map[int64]int64)
+		o.pending = make(map[namesOf]int64)
 	}
-	o.pending[o.hour()] += keys
+	o.pending[namesOf{o.hour(), key}] += names
 }
 
 func (o *OnceNames) hour() int64 { return o.Clock.Now().Unix() / 3600 }
 
-// have is how many names there are, as far as this process knows.
-func (o *OnceNames) have() (sum int64) {
+// have is how many names there are, and how many of a key, as far as this process
+// knows.
+func (o *OnceNames) have(key string) (all, ofKey int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	oldest := o.hour() - namesHours
-	for _, hours := range [...]map[int64]int64{o.known, o.pending} {
-		for hour, n := range hours {
-			if hour >= oldest {
-				sum += n
+	for _, hours := range [...]map[namesOf]int64{o.known, o.pending} {
+		for of, n := range hours {
+			if of.hour < oldest {
+				continue
+			}
+			if all += n; of.key == key {
+				ofKey += n
 			}
 		}
 	}
-	return sum
+	return all, ofKey
 }
 
 // addUp adds what was remembered here and reads what all have, if that was not done
@@ -128,9 +169,9 @@ func (o *OnceNames) addUp(ctx context.Context) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for hour, n := range sent {
-		if o.pending[hour] -= n; o.pending[hour] == 0 {
-			delete(o.pending, hour)
+	for of, n := range sent {
+		if o.pending[of] -= n; o.pending[of] == 0 {
+			delete(o.pending, of)
 		}
 	}
 	o.known = known
@@ -138,14 +179,14 @@ func (o *OnceNames) addUp(ctx context.Context) {
 
 // countNames adds names to hours and returns how many all hours have from the oldest
 // on; those before go.
-func (r *Redis) countNames(ctx context.Context, add map[int64]int64, oldest int64) (map[int64]int64, error) {
+func (r *Redis) countNames(ctx context.Context, add map[namesOf]int64, oldest int64) (map[namesOf]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	const verb = "count names of requests"
 	c, key := r.client, namesKey()
 	commands := make(rueidis.Commands, 0, len(add)+1)
-	for hour, n := range add {
-		commands = append(commands, c.B().Hincrby().Key(key).Field(strconv.FormatInt(hour, 10)).Increment(n).Build())
+	for of, n := range add {
+		commands = append(commands, c.B().Hincrby().Key(key).Field(of.String()).Increment(n).Build())
 	}
 	answers := c.DoMulti(ctx, append(commands, c.B().Hgetall().Key(key).Build())...)
 	for i := range answers {
@@ -157,16 +198,16 @@ func (r *Redis) countNames(ctx context.Context, add map[int64]int64, oldest int6
 	if err != nil {
 		return nil, r.wrap(verb, err)
 	}
-	known, old := make(map[int64]int64, len(fields)), []string(nil)
+	known, old := make(map[namesOf]int64, len(fields)), []string(nil)
 	for field, n := range fields {
-		if hour, err := strconv.ParseInt(field, 10, 64); err != nil || hour < oldest {
+		if of, err := parseNamesOf(field); err != nil || of.hour < oldest {
 			old = append(old, field)
 		} else {
-			known[hour] = n
+			known[of] = n
 		}
 	}
 	if len(old) > 0 {
-		err = c.Do(ctx, c.B().Hdel().Key(key).Field(old...).Build()).Error()
+		err = c.Do(ctx, c.B().Hdel().Key(key).Field(old[:min(len(old), maxCommandWords)]...).Build()).Error()
 	}
 	return known, r.wrap(verb, err)
 }

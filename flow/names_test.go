@@ -17,7 +17,7 @@ func TestNamesAreBounded(t *testing.T) {
 	clock := clocktest.At(time.Now())
 	first, second := &OnceNames{Redis: r, Most: 10, Clock: clock}, &OnceNames{Redis: r, Most: 10, Clock: clock}
 	once := func(o *OnceNames, name string) (string, error) {
-		return o.Once(t.Context(), name, "value of "+name, time.Hour)
+		return o.Once(t.Context(), "", name, "value of "+name, time.Hour)
 	}
 	for i := range 10 {
 		o := []*OnceNames{first, second}[i%2]
@@ -26,14 +26,10 @@ func TestNamesAreBounded(t *testing.T) {
 		}
 		clock.Move(2 * namesEvery) // so each has added what it had
 	}
-	for _, o := range []*OnceNames{first, second} {
-		if err := o.Admit(t.Context()); err != nil && o == first {
-			t.Error(err)
-		}
-	}
+	second.Used(t.Context()) // it adds its last
 	for i, o := range []*OnceNames{first, second, {Redis: r, Most: 10, Clock: clock}} {
 		clock.Move(2 * namesEvery)
-		e, ok := errors.AsType[*sluice.Error](o.Admit(t.Context()))
+		e, ok := errors.AsType[*sluice.Error](o.admit(t.Context(), ""))
 		if !ok || e.Code != sluice.CodeUnavailable {
 			t.Errorf("%d: %v", i, e)
 		}
@@ -43,7 +39,7 @@ func TestNamesAreBounded(t *testing.T) {
 		if _, err := once(o, "new"); err == nil {
 			t.Error("one more is remembered")
 		}
-		if got, err := o.Once(t.Context(), "3", "another value", time.Hour); err != nil || got != "value of 3" {
+		if got, err := o.Once(t.Context(), "a key", "3", "another value", time.Hour); err != nil || got != "value of 3" {
 			t.Errorf("one that is known: %q, %v", got, err)
 		}
 	}
@@ -56,5 +52,33 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 	if n, err := r.client.Do(t.Context(), r.client.B().Hlen().Key(namesKey()).Build()).AsInt64(); err != nil || n > 2 {
 		t.Errorf("%d hours are kept, %v", n, err)
+	}
+}
+
+// A key has half of the room for names: the other keys go on when it has no more.
+func TestNamesOfAKeyAreBounded(t *testing.T) {
+	o := &OnceNames{Redis: dial(t), Most: 11, Clock: clocktest.At(time.Now())}
+	for i := range 8 {
+		_, err := o.Once(t.Context(), "one", fmt.Sprint(i), "value", time.Hour)
+		if e, refused := errors.AsType[*sluice.Error](err); refused != (i >= 5) || refused && e.Code != sluice.CodeTooFast {
+			t.Errorf("name %d of the key: %v", i, err)
+		}
+	}
+	if _, err := o.Once(t.Context(), "two", "a", "value", time.Hour); err != nil {
+		t.Errorf("another key: %v", err)
+	}
+	if used := o.Used(t.Context()); used != 6.0/11 {
+		t.Errorf("%g of the room is taken", used)
+	}
+	o.Add("two", 3)
+	o.Clock.(*clocktest.Clock).Move(2 * namesEvery)
+	again := &OnceNames{Redis: o.Redis, Most: 11, Clock: o.Clock}
+	for _, o := range []*OnceNames{o, again} { // a process adds its own first
+		if _, err := o.Once(t.Context(), "one", "new", "value", time.Hour); err == nil {
+			t.Error("one more of the key is remembered")
+		}
+		if used := o.Used(t.Context()); used != 9.0/11 {
+			t.Errorf("%g of the room is taken", used)
+		}
 	}
 }

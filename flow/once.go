@@ -83,15 +83,15 @@ type Named struct {
 // WriteEach writes items to one partition, in batches of their own, those of each
 // name once: what was written under its name for the same request within ttl is
 // left out, and the others are written. A name and its items are written in one
-// step, so whoever got no answer may repeat, with more names or fewer. Errors are
-// those of Write.
-func (w *Writer) WriteEach(ctx context.Context, part Part, request string, names []Named, ttl time.Duration) error {
+// step, so whoever got no answer may repeat, with more names or fewer. fresh is how
+// many names were new, also with an error. Errors are those of Write.
+func (w *Writer) WriteEach(ctx context.Context, part Part, request string, names []Named, ttl time.Duration) (fresh int, err error) {
 	if !w.enter() {
-		return ErrClosed
+		return 0, ErrClosed
 	}
 	defer w.leave()
 	if err := w.room(ctx, part.Partition); err != nil {
-		return err
+		return 0, err
 	}
 	l := w.logs[part.Partition]
 	head := []string{rueidis.BinaryString(sluice.NewBatch(0)), strconv.FormatInt(ttl.Milliseconds(), 10), strconv.Itoa(sluice.MaxBatchBytes), strconv.Itoa(sluice.MaxBatchItems)}
@@ -108,16 +108,21 @@ func (w *Writer) WriteEach(ctx context.Context, part Part, request string, names
 		answer, err := l.writeTexts(ctx, "append each to log once", "append_each",
 			[]string{l.partition.logKey(), l.partition.sourcesKey(), l.partition.takenKey(request)}, args)
 		if err != nil {
-			return fmt.Errorf("write %d bytes of %d: %w", from-began, len(part.Items), err)
+			return fresh, fmt.Errorf("write %d bytes of %d: %w", from-began, len(part.Items), err)
 		}
 		entries, err := strconv.Atoi(answer[0])
 		if err != nil {
-			return fmt.Errorf("read how many entries a log has: %w", err)
+			return fresh, fmt.Errorf("read how many entries a log has: %w", err)
 		}
+		written, err := strconv.Atoi(answer[1])
+		if err != nil {
+			return fresh, fmt.Errorf("read how many names of a request are new: %w", err)
+		}
+		fresh += written
 		w.open[part.Partition].noteAppended(entries, min(from-began, sluice.MaxBatchBytes))
 		args, began = head, from
 	}
-	return nil
+	return fresh, nil
 }
 
 // Taken returns those of some names that WriteEach has written to a partition for a

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"sluice"
 )
@@ -92,4 +93,66 @@ func TestWhatHasEndedLeaves(t *testing.T) {
 	if _, err := l.Remove(t.Context(), lease, b, placed(b, 1), 5); !errors.Is(err, sluice.ErrLeaseLost) {
 		t.Errorf("with a lost lease: %v", err)
 	}
+}
+
+// What is taken out of a lane, or of what waits for a time, leaves the account that
+// counted it; what is marked stays in it until its process has recorded it.
+func TestWhatHasEndedLeavesItsAccount(t *testing.T) {
+	r, l, lease, log := lanesOf(t)
+	var cursor sluice.Position
+	queue(t, log, lease, &cursor, "low", 0, "a", "b", "c")
+	queue(t, log, lease, &cursor, "low", 7, "e", "f")
+	today := fmt.Sprint("key|", time.Now().UnixMilli()/(24*60*60*1000))
+	for _, o := range l.Owe(map[string]sluice.Load{today: {Sends: 5, Bytes: 500}}) {
+		do(t, r, o.Words...)
+	}
+	owed := func(want sluice.Load) {
+		t.Helper()
+		got, err := Owed(t.Context(), []*Lanes{l}, time.Now().UnixMilli())
+		if err != nil || got["key"] != want {
+			t.Errorf("owed are %+v, %v; want %+v", got, err, want)
+		}
+	}
+	owed(sluice.Load{Sends: 5, Bytes: 500})
+	b := &readAll(t, l, "low")[0]
+	mark(t, l, lease, "one", b, 2)
+	counted := func(b *LaneBatch, i int) Placed {
+		return Placed{Index: i, ID: fmt.Sprintf("%s/%d", b.Entry, i), Account: today, Weight: 100}
+	}
+	remove := func(b *LaneBatch, indexes ...int) {
+		t.Helper()
+		var sends []Placed
+		for _, i := range indexes {
+			sends = append(sends, counted(b, i))
+		}
+		if _, err := l.Remove(t.Context(), lease, b, sends, 5); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove(b, 0, 2) // the one that is marked is noted
+	owed(sluice.Load{Sends: 4, Bytes: 400})
+	remove(b, 0, 2) // again
+	owed(sluice.Load{Sends: 4, Bytes: 400})
+	var later []LaneBatch
+	if err := l.Walk(t.Context(), func(b *LaneBatch, waits bool) error {
+		if waits {
+			later = append(later, *b)
+		}
+		return nil
+	}); err != nil || len(later) != 1 {
+		t.Fatalf("for a time wait %+v, %v", later, err)
+	}
+	remove(&later[0], 1)
+	owed(sluice.Load{Sends: 3, Bytes: 300})
+	remove(&later[0], 1) // its entry is another one by now
+	owed(sluice.Load{Sends: 3, Bytes: 300})
+	over := recorded(b, 2, "one")
+	over.Account, over.Weight = today, 100
+	if n, _, err := l.Record(t.Context(), nil, []Recorded{over}); err != nil || n != 1 {
+		t.Fatalf("record: %d, %v", n, err)
+	}
+	owed(sluice.Load{Sends: 2, Bytes: 200})
+	do(t, r, "DEL", log.partition.owedKey()) // as if its week were over
+	remove(b, 1)
+	owed(sluice.Load{})
 }

@@ -345,6 +345,7 @@ func TestWriteEach(t *testing.T) {
 	r := dial(t)
 	logs := []*Log{NewLog(r, Partitions(1)[0])}
 	w, other := NewWriter(logs, "api:a", testBacklogBytes), NewWriter(logs, "api:b", testBacklogBytes)
+	fresh := 0
 	write := func(w *Writer, request, names string) error {
 		var p Part
 		var named []Named
@@ -354,7 +355,9 @@ func TestWriteEach(t *testing.T) {
 			p.Count += 2
 			named = append(named, Named{name, len(p.Items)})
 		}
-		return w.WriteEach(t.Context(), p, request, named, time.Hour)
+		n, err := w.WriteEach(t.Context(), p, request, named, time.Hour)
+		fresh += n
+		return err
 	}
 	for i, names := range []string{"a c", "a c", "a b c d", "d", "b e"} {
 		if err := write([]*Writer{w, other}[i%2], "request", names); err != nil {
@@ -363,6 +366,9 @@ func TestWriteEach(t *testing.T) {
 	}
 	if err := write(w, "another", "a"); err != nil {
 		t.Fatal(err)
+	}
+	if fresh != 6 {
+		t.Errorf("%d names are new", fresh)
 	}
 	var got []string
 	at := sluice.Position{}

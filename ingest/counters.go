@@ -75,9 +75,6 @@ func (in *Intake) Count(ctx context.Context, r *Request) (Accepted, error) {
 
 // countOnce writes the sums of a request that has a key.
 func (in *Intake) countOnce(ctx context.Context, r *Request, sums map[sluice.Count]int64) error {
-	if err := in.Names.Admit(ctx); err != nil {
-		return err
-	}
 	name := requestHash(r, nil)
 	part := flow.Part{Partition: int(hashText(hex.EncodeToString(name[:])) % uint64(in.Partitions)), Count: len(sums)}
 	for c, by := range sums {
@@ -87,9 +84,6 @@ func (in *Intake) countOnce(ctx context.Context, r *Request, sums map[sluice.Cou
 	err := in.Writer.WriteOnce(ctx, part, hex.EncodeToString(name[:16]), bodyPrint(r), idempotencyTTL)
 	if errors.Is(err, flow.ErrOtherBody) {
 		return ErrOtherBody
-	}
-	if err == nil {
-		in.Names.Add(1)
 	}
 	return err
 }

@@ -56,7 +56,8 @@ const (
 // needs an index on random ids, which collapses when it outgrows memory.
 type Intake struct {
 	Writer     *flow.Writer
-	Names      *flow.OnceNames // of requests with an IdempotencyKey
+	Redis      *flow.Redis
+	Names      *flow.OnceNames // bounds those of requests for mail (Once); nil: nothing does
 	Partitions int
 	Clock      sluice.Clock
 	Stats      *Stats
@@ -70,6 +71,7 @@ type Request struct {
 	Sender         string   // who sent it: the id of a key of the API
 	Consent        bool     // it is trusted with consent: its opt-ins count
 	IdempotencyKey string   // empty: none was given
+	Key            string   // under which key its name is counted (Once); empty: the bound of a key is not asked
 	Body           string   // what the items were cut out of: tells repeats from other requests
 }
 
@@ -94,7 +96,7 @@ func (in *Intake) Accept(ctx context.Context, r *Request) (Accepted, error) {
 		options.Origin = sluice.OriginTrusted
 	}
 	if r.IdempotencyKey != "" {
-		first, err := in.firstSeen(ctx, r, options.Now)
+		first, err := firstSeen(ctx, r, options.Now, in.Redis.Once)
 		if err != nil {
 			return Accepted{}, err
 		}
@@ -132,12 +134,18 @@ func (a *Accepted) refuse(index int, raw string, err error) {
 	a.Refused = append(a.Refused, sluice.Error{Code: code, Message: err.Error(), Index: index})
 }
 
-// Once returns when a request with an IdempotencyKey was first seen, and a name
-// for it by which what it asks for can be done once. ErrOtherBody: another body
+// Once returns when a request for mail with an IdempotencyKey was first seen, and a
+// name for it by which what it asks for can be done once. ErrOtherBody: another body
 // came with this key before; the time and the name are those of that one. Other
 // errors are those of Accept.
 func (in *Intake) Once(ctx context.Context, r *Request) (first time.Time, name string, err error) {
-	millis, err := in.firstSeen(ctx, r, in.Clock.Now().UnixMilli())
+	once := in.Redis.Once
+	if in.Names != nil {
+		once = func(ctx context.Context, name, value string, ttl time.Duration) (string, error) {
+			return in.Names.Once(ctx, r.Key, name, value, ttl)
+		}
+	}
+	millis, err := firstSeen(ctx, r, in.Clock.Now().UnixMilli(), once)
 	if err != nil && !errors.Is(err, ErrOtherBody) {
 		return time.Time{}, "", err
 	}
@@ -145,11 +153,12 @@ func (in *Intake) Once(ctx context.Context, r *Request) (first time.Time, name s
 	return time.UnixMilli(millis), hex.EncodeToString(hash[:16]), err
 }
 
-// firstSeen returns when a request was first seen, in milliseconds.
-func (in *Intake) firstSeen(ctx context.Context, r *Request, now int64) (int64, error) {
+// firstSeen returns when a request was first seen, in milliseconds; once remembers
+// its name.
+func firstSeen(ctx context.Context, r *Request, now int64, once func(ctx context.Context, name, value string, ttl time.Duration) (string, error)) (int64, error) {
 	print := bodyPrint(r)
 	name := requestHash(r, nil)
-	first, err := in.Names.Once(ctx, hex.EncodeToString(name[:16]), strconv.FormatInt(now, 10)+"|"+print, idempotencyTTL)
+	first, err := once(ctx, hex.EncodeToString(name[:16]), strconv.FormatInt(now, 10)+"|"+print, idempotencyTTL)
 	if err != nil {
 		return 0, err
 	}

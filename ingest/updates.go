@@ -50,8 +50,6 @@ func (in *Intake) Record(ctx context.Context, key sluice.UserKey, events []sluic
 		err = in.Writer.Write(ctx, part)
 	} else if err = in.Writer.WriteOnce(ctx, part, name, rand.Text(), ttl); errors.Is(err, flow.ErrOtherBody) { // each call is another body
 		return false, nil
-	} else if err == nil {
-		in.Names.Add(1) // never refused: people say this
 	}
 	if err == nil {
 		in.Stats.Accepted.Add(int64(part.Count))

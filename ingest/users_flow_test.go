@@ -25,7 +25,7 @@ func startPeople(b *bed) *people {
 	b.Helper()
 	e := start(b, setup{})
 	p := &people{bed: b, e: e}
-	p.intake = &ingest.Intake{Writer: flow.NewWriter(e.logs, "test", 1<<28), Names: &flow.OnceNames{Redis: e.redis, Clock: sluice.SystemClock{}}, Partitions: len(e.logs), Clock: sluice.SystemClock{}, Stats: e.stats}
+	p.intake = &ingest.Intake{Writer: flow.NewWriter(e.logs, "test", 1<<28), Redis: e.redis, Partitions: len(e.logs), Clock: sluice.SystemClock{}, Stats: e.stats}
 	return p
 }
 

@@ -16,6 +16,10 @@ import (
 // onceTTL is how long the name of a request is remembered.
 const onceTTL = 24 * time.Hour
 
+// namesTogether is how many messages of a request take as much of Redis as a name of
+// a request does (flow.OnceNames).
+const namesTogether = 3
+
 // Intake takes drafts in: their contents to the database if they are large,
 // then their sends to the logs. Both are written in groups with those of others
 // (flow.Writer, bodyWriter). It is a sluice.Submitter.
@@ -31,7 +35,7 @@ type Intake struct {
 	// Room bounds what waits to be sent; nil: nothing does.
 	Room *Room
 
-	// Names bounds what is remembered of requests; nil: nothing does.
+	// Names counts what is remembered of requests; nil: nothing does.
 	Names *flow.OnceNames
 
 	// Check says why a draft can never be sent, nil: it can. A nil Check lets all
@@ -146,7 +150,7 @@ func (in *Intake) write(ctx context.Context, once string, drafts []sluice.Draft)
 	if once == "" {
 		err = in.Writer.Write(ctx, written...)
 	} else {
-		err = in.writeOnce(ctx, once, parts)
+		err = in.writeOnce(ctx, once, drafts, parts)
 	}
 	return ids, sends, err
 }
@@ -253,13 +257,14 @@ func (in *Intake) add(parts []share, d *sluice.Draft, id, content string, now in
 // remembers which messages it has: whoever got no answer may repeat it, and of what
 // was refused the first time, that is written which is not any more. That it is the
 // same request is for him to see who took the name.
-func (in *Intake) writeOnce(ctx context.Context, once string, parts []share) error {
+func (in *Intake) writeOnce(ctx context.Context, once string, drafts []sluice.Draft, parts []share) error {
 	for i := range parts {
 		if p := &parts[i]; p.Count > 0 {
-			if err := in.Writer.WriteEach(ctx, p.Part, once, p.messages, onceTTL); err != nil {
+			fresh, err := in.Writer.WriteEach(ctx, p.Part, once, p.messages, onceTTL)
+			in.Names.Add(drafts[0].Key, int64(fresh+namesTogether-1)/namesTogether)
+			if err != nil {
 				return err
 			}
-			in.Names.Add(1)
 		}
 		if err := faults.Hit("submit-part"); err != nil {
 			return err

@@ -66,7 +66,7 @@ func (r *Room) Take(ctx context.Context, key string, load sluice.Load) error {
 	if r == nil || r.All == (sluice.Load{}) && r.Key == (sluice.Load{}) {
 		return nil
 	}
-	r.refresh(ctx)
+	r.refresh(ctx, true)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all, own := r.all, r.waits[key]
@@ -118,24 +118,65 @@ func tooMuch(most, have, load sluice.Load, key bool) error {
 	return nil
 }
 
-// refresh reads the sums if they are old. One reads; the others go on with what is
-// known, unless that is very old.
-func (r *Room) refresh(ctx context.Context) {
+// Used is how much of a bound is taken.
+type Used struct {
+	Setting string  // that has the bound
+	Key     string  // of the bound of a key: the one with the most; empty: there is none
+	Share   float64 // 0 to 1, and beyond
+}
+
+// Used returns how much of each bound is taken. It waits for Redis, but for nobody
+// else who does.
+func (r *Room) Used(ctx context.Context) []Used {
+	if r == nil || r.All == (sluice.Load{}) && r.Key == (sluice.Load{}) {
+		return nil
+	}
+	r.refresh(ctx, false)
 	r.mu.Lock()
-	age, first := r.Clock.Now().Sub(r.read), r.read.IsZero()
+	defer r.mu.Unlock()
+	used := []Used{
+		{Setting: "waiting.mails", Share: shareOf(r.all.Sends, r.All.Sends)}, {Setting: "waiting.megabytes", Share: shareOf(r.all.Bytes, r.All.Bytes)},
+		{Setting: "waiting.key_mails"}, {Setting: "waiting.key_megabytes"},
+	}
+	for key, l := range r.waits {
+		if key == "" {
+			continue
+		}
+		for i, share := range [...]float64{shareOf(l.Sends, r.Key.Sends), shareOf(l.Bytes, r.Key.Bytes)} {
+			if u := &used[2+i]; share > u.Share {
+				u.Key, u.Share = key, share
+			}
+		}
+	}
+	return used
+}
+
+// shareOf is how much of a bound something is; 0: there is no bound.
+func shareOf(n, most int64) float64 {
+	if most == 0 {
+		return 0
+	}
+	return float64(n) / float64(most)
+}
+
+// refresh reads the sums if they are old. One reads; the others go on with what is
+// known, unless that is very old and they may wait.
+func (r *Room) refresh(ctx context.Context, wait bool) {
+	r.mu.Lock()
+	seen, age, first := r.read, r.Clock.Now().Sub(r.read), r.read.IsZero()
 	due, awaited := first || age > max(roomEvery, r.rest), first || age > max(roomAwaited, r.rest)
 	r.mu.Unlock()
 	switch {
 	case !due:
 		return
-	case awaited:
+	case awaited && wait:
 		r.reading.Lock()
 	case !r.reading.TryLock():
 		return
 	}
 	defer r.reading.Unlock()
 	r.mu.Lock()
-	if !first && r.Clock.Now().Sub(r.read) < age { // somebody has read meanwhile
+	if r.read != seen { // somebody has read meanwhile, or failed to
 		r.mu.Unlock()
 		return
 	}

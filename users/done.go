@@ -67,6 +67,9 @@ func (u *Unit) done(ctx context.Context, store Reader) (Result, error) {
 	}
 	u.settleKeys()
 	for count, by := range u.counts {
+		if count.Check() != nil {
+			continue // who is active at the end of all times leaves the month after it
+		}
 		count.By = by
 		u.result.Counts = append(u.result.Counts, count)
 	}

@@ -57,6 +57,30 @@ func TestForwardsOfADatabaseThatWasPutBack(t *testing.T) {
 	}
 }
 
+// Who is active in the last days of all times leaves the month after them: that is
+// counted nowhere, for no database takes it.
+func TestActiveAtTheEndOfAllTimes(t *testing.T) {
+	m := newModel(t, 1)
+	m.add(did(external("ann"), "e", sluice.MaxEventTimeMillis))
+	r, err := Apply(t.Context(), m, 1, m.now, m.logs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := 0
+	for i := range r.Counts {
+		c := &r.Counts[i]
+		if err := c.Check(); err != nil {
+			t.Errorf("%s: %v", c.Name, err)
+		}
+		if c.Name == MonthIn {
+			in++
+		}
+	}
+	if in != 1 {
+		t.Errorf("counts: %+v", r.Counts)
+	}
+}
+
 // The sum of who comes in and who leaves, up to a day, is how many were active in
 // the 30 days that end with it; on a day itself each counts once, also where two
 // turn out to be one.

@@ -222,8 +222,12 @@ func (p *Program) Warnings() (all []string) {
 	p.mu.Lock()
 	e := p.engine
 	p.mu.Unlock()
-	if e == nil || e.sending == nil || e.sending.sender == nil {
+	if e == nil || e.sending == nil {
 		return nil
+	}
+	all = e.nearBounds()
+	if e.sending.sender == nil {
+		return all
 	}
 	for _, r := range e.sending.router.Routes() {
 		if why := r.Why.String(); why != "" {

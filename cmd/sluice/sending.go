@@ -79,6 +79,32 @@ func (e *engine) room(lanes []*flow.Lanes) *spool.Room {
 	}}
 }
 
+// boundsUsed is how much is taken of each bound of the mail that waits, and of what is
+// remembered of requests for mail.
+func (e *engine) boundsUsed(ctx context.Context) []spool.Used {
+	return append(e.sending.intake.Room.Used(ctx), spool.Used{Setting: "idempotency_names", Share: e.names.Used(ctx)})
+}
+
+// nearBoundShare is from which share of a bound on it is warned of.
+const nearBoundShare = 0.9
+
+// nearBounds says which bounds are nearly reached: beyond them mail is refused.
+func (e *engine) nearBounds() (warnings []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	for _, u := range e.boundsUsed(ctx) {
+		if u.Share < nearBoundShare {
+			continue
+		}
+		by := ""
+		if u.Key != "" {
+			by = " by the key " + u.Key
+		}
+		warnings = append(warnings, fmt.Sprintf("%.0f %% of %s is taken%s; mail beyond it is refused", 100*u.Share, u.Setting, by))
+	}
+	return warnings
+}
+
 // lanesOf are the lanes of logs.
 func lanesOf(logs []*flow.Log) (lanes []*flow.Lanes) {
 	for _, l := range logs {

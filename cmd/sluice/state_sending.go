@@ -10,6 +10,10 @@ import (
 // snapshotSending adds how mail on its way out stands.
 func (e *engine) snapshotSending(ctx context.Context, s *api.Stats) {
 	s.Process = e.leases.ID()
+	s.Bounds = make(map[string]float64)
+	for _, u := range e.boundsUsed(ctx) {
+		s.Bounds[u.Setting] = u.Share
+	}
 	if e.sending.sender == nil {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"net/smtp"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/config"
 	"sluice/key"
@@ -18,13 +19,14 @@ func TestTooMuchMailWaits(t *testing.T) {
 	environ := []string{"SLUICE_WAITING_MAILS=10", "SLUICE_WAITING_KEY_MAILS=5", "SLUICE_SMTPD_TLS_CERT=", "SLUICE_SMTPD_TLS_KEY="}
 	s, address, _ := startSMTP(t, environ...)
 	bearer := []string{"Authorization", "Bearer " + keyFor(t, s, key.MessagesSend)}
+	later, past := time.Now().AddDate(0, 10, 0).UTC().Format(time.RFC3339), time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	post := func(recipients int, header ...string) (int, string) {
 		t.Helper()
 		var to []string
 		for n := range recipients {
 			to = append(to, fmt.Sprintf(`"u%d@example.com"`, n))
 		}
-		return s.ask(t, http.MethodPost, "/v1/messages", `{"from":"shop@example.com","to":[`+strings.Join(to, ",")+`],"subject":"x","text":"x","send_at":"2027-10-01T00:00:00Z"}`, header...)
+		return s.ask(t, http.MethodPost, "/v1/messages", `{"from":"shop@example.com","to":[`+strings.Join(to, ",")+`],"subject":"x","text":"x","send_at":"`+later+`"}`, header...)
 	}
 	check := func(what string, want int, words ...string) func(int, string) {
 		return func(got int, text string) {
@@ -45,8 +47,8 @@ func TestTooMuchMailWaits(t *testing.T) {
 	all := func() {
 		t.Helper()
 		check("one more of all", 503, "10 mails of all senders wait", "waiting.mails", "Nothing was taken in")(post(1))
-		s.sent(t, http.StatusCreated, "/users/track", `{"attributes":[{"external_id":"ann","email":"ann@example.com","email_subscribe":"opted_in"}],"events":[{"external_id":"ann","name":"x","time":"2026-11-01T00:00:00Z"}]}`)
-		check("events", 202)(s.ask(t, http.MethodPost, "/v1/events", `{"event":"opened","email":"ann@example.com","time":"2026-11-20T00:00:00Z"}`))
+		s.sent(t, http.StatusCreated, "/users/track", `{"attributes":[{"external_id":"ann","email":"ann@example.com","email_subscribe":"opted_in"}],"events":[{"external_id":"ann","name":"x","time":"`+past+`"}]}`)
+		check("events", 202)(s.ask(t, http.MethodPost, "/v1/events", `{"event":"opened","email":"ann@example.com","time":"`+past+`"}`))
 		await(t, "the user is there", func() bool {
 			_, text := s.ask(t, http.MethodPost, "/users/export/ids", `{"external_ids":["ann"],"fields_to_export":["external_id"]}`)
 			return strings.Contains(text, `"external_id":"ann"`)
@@ -54,6 +56,12 @@ func TestTooMuchMailWaits(t *testing.T) {
 		check("Braze's call", 503, "waiting.mails")(s.ask(t, http.MethodPost, "/messages/send", `{"external_user_ids":["ann"],"messages":{"email":{"app_id":"shop","from":"Shop <shop@example.com>","subject":"x","body":"x"}}}`))
 	}
 	all()
+	await(t, "it is warned of", func() bool {
+		_, text := s.get(t, "/readyz")
+		_, metrics := s.get(t, "/metrics")
+		return strings.Contains(text, "100 % of waiting.mails is taken; mail") && strings.Contains(text, "100 % of waiting.key_mails is taken by the key ") && !strings.Contains(text, "names is taken") &&
+			strings.Contains(metrics, `sluice_mail_bound_used_ratio{setting="waiting.mails"} 1`+"\n") && strings.Contains(metrics, `sluice_mail_bound_used_ratio{setting="idempotency_names"} 0`+"\n")
+	})
 	err := smtp.SendMail(address, nil, "shop@example.com", []string{"bob@example.com"}, []byte("From: shop@example.com\r\nSubject: x\r\n\r\nx\r\n"))
 	if err == nil || !strings.HasPrefix(err.Error(), "530") { // a key is wanted
 		t.Errorf("by SMTP without a key: %v", err)

@@ -318,7 +318,7 @@ func (e *engine) spilled() *ingest.Spilled {
 
 // intake returns what takes in the events of requests.
 func (e *engine) intake() *ingest.Intake {
-	return &ingest.Intake{Writer: e.writer, Names: e.names, Partitions: len(e.logs), Clock: e.clock, Stats: e.stats, Bounds: e.timeBounds()}
+	return &ingest.Intake{Writer: e.writer, Redis: e.redis, Names: e.names, Partitions: len(e.logs), Clock: e.clock, Stats: e.stats, Bounds: e.timeBounds()}
 }
 
 func (e *engine) timeBounds() ingest.TimeBounds {

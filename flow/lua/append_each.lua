@@ -6,7 +6,7 @@
 -- Args:    1 head of a batch, 2 how long the names are remembered, in ms, 3 bytes
 --          and 4 items of a batch at most; of each name: name, number of pieces,
 --          then of each piece: items, how many
--- Returns: {entries in the log that are not applied}
+-- Returns: {entries in the log that are not applied, how many names are new}
 local most_bytes, most_items = tonumber(ARGV[3]), tonumber(ARGV[4])
 local names, batch, bytes, count = {}, {ARGV[1]}, 0, 0
 
@@ -35,4 +35,4 @@ end
 write()
 for _, name in ipairs(names) do redis.call('HSET', KEYS[3], name, '') end
 if #names > 0 then redis.call('PEXPIRE', KEYS[3], ARGV[2]) end
-return {math.max(0, redis.call('XLEN', KEYS[1]) - tonumber(redis.call('HGET', KEYS[2], '@applied') or '0'))}
+return {math.max(0, redis.call('XLEN', KEYS[1]) - tonumber(redis.call('HGET', KEYS[2], '@applied') or '0')), #names}
