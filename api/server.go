@@ -300,7 +300,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 }
 
 // readiness is the answer of /readyz; Reasons is empty if Ready. Warnings are what is
-// wrong outside: routes that do not work.
+// wrong outside: routes that do not work, bounds that are nearly reached.
 type readiness struct {
 	Ready    bool     `json:"ready"`
 	Reasons  []string `json:"reasons"`
