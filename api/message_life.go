@@ -148,7 +148,7 @@ func (s *Server) messageLife(r *http.Request, id string) (any, error) {
 	}
 	for i := range rows {
 		shown.Sends[i] = shownSend(&rows[i], id)
-		if rows[i].State == sluice.SendWaiting {
+		if r := &rows[i]; r.State == sluice.SendWaiting || r.State == sluice.SendInDoubt && r.DueMillis != 0 {
 			shown.Sends[i].WaitsFor = s.program.WaitsFor(rows[i].To, rows[i].Class)
 		}
 	}

@@ -115,9 +115,12 @@ func TestWhyARouteDoesNotWork(t *testing.T) {
 				strings.Contains(metrics, fmt.Sprintf("sluice_route_failing{cause=%q,route=%q} 1", cause, route)) && strings.Contains(text, `"cause":"`+cause+`"`)
 		})
 		await(t, "the life of a mail that waits for "+route+" says so", func() bool {
-			ids := s.texts(t, "SELECT message FROM sends WHERE to_address = 'ann@"+route+".example' AND state = 'waiting'")
+			ids := s.texts(t, "SELECT message FROM sends WHERE to_address = 'ann@"+route+".example'")
 			if len(ids) != 1 {
 				return false
+			}
+			if route == "mute" {
+				return true // it took the mail and said nothing: that is in doubt, and does not wait
 			}
 			_, life := s.ask(t, "GET", "/v1/messages/"+ids[0], "")
 			return strings.Contains(life, `"waits_for":["`+route+" "+cause+" since ")
