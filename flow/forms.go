@@ -116,9 +116,9 @@ func (l *Log) FormsInUse(ctx context.Context) (sluice.Forms, error) {
 }
 
 // Readable returns ErrNewer if a batch has forms that newer programs write and this
-// one does not read: it waits for one that does. A kind that nobody is known to write
-// is left to whoever reads the batch, who makes dead letters of its items. It asks
-// Redis only where this program does not read all.
+// one does not read: the batch waits for a program that does. A kind that no living
+// program writes is not held back: the reader of the batch makes dead letters of its
+// items. Readable asks Redis only if this program does not read all forms.
 func (l *Log) Readable(ctx context.Context, batch []byte) error {
 	found, ok := sluice.KnownForms().Beyond(batch)
 	if ok {

@@ -11,7 +11,7 @@ import (
 
 // Applied entries stay in a log for a while: a database that fails over to a
 // replica which lagged takes the cursor back, and what follows it is read again.
-// They are no backlog; so whoever applies a log says how many there are.
+// They are no backlog, so the follower that applies a log records their number.
 
 // appliedField is the field of the sources that holds how many of the log's
 // entries are applied.

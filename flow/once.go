@@ -83,7 +83,7 @@ type Named struct {
 // WriteEach writes items to one partition, in batches of their own, those of each
 // name once: what was written under its name for the same request within ttl is
 // left out, and the others are written. A name and its items are written in one
-// step, so whoever got no answer may repeat, with more names or fewer. fresh is how
+// step, so a caller that got no answer may repeat, with more names or fewer. fresh is how
 // many names were new, also with an error. Errors are those of Write.
 func (w *Writer) WriteEach(ctx context.Context, part Part, request string, names []Named, ttl time.Duration) (fresh int, err error) {
 	if !w.enter() {

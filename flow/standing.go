@@ -235,9 +235,9 @@ func (l *Lanes) Server(ctx context.Context) (string, error) {
 	return server, l.log.redis.wrap("read on which redis lanes are", err)
 }
 
-// CompareAgain has the lanes compared with the ledger: whoever has put another
-// ledger, or other logs, in the place of those that were there. Who is at work
-// notices it within seconds.
+// CompareAgain has the lanes compared with the ledger. To be called after another
+// ledger, or other logs, were put in place. Running processes notice it within
+// seconds.
 func (l *Lanes) CompareAgain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

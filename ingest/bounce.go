@@ -62,7 +62,7 @@ func ownBounce(name, reply string) verdict {
 // 4.x.x, or soft. Where it says neither, the code decides as in our own sending.
 // An event that has neither word nor code counts as soft: five days of it suppress,
 // one does not. But a reply of three digits alone says nothing, as in our own
-// sending: most such refusals are about whoever sent it.
+// sending: most such refusals are about the sender.
 
 // bounceFacts is what the members of an event say.
 type bounceFacts struct {

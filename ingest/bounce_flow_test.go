@@ -11,7 +11,7 @@ import (
 )
 
 // A bounce that a list or /v1/events reports suppresses its address as one of our
-// own mail does, whoever reports it: at once what is hard, after five days what is
+// own mail does, from any key or list: at once what is hard, after five days what is
 // soft, never what is about the sender, the message or a full mailbox.
 func TestStoreJudgesReportedBounces(t *testing.T) {
 	const none, soft, hard = "", "soft_bounces", "hard_bounce"

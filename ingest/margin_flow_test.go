@@ -26,8 +26,8 @@ func (b *bed) tables() []string {
 }
 
 // putBack keeps what the database has now, and returns what puts it back, in one
-// transaction, whoever works with it: a failover to a replica that lagged is no
-// more than that for whoever is connected anew.
+// transaction, while the store works with it: a client that connects anew sees no
+// more than that of a failover to a replica that lagged.
 func (b *bed) putBack() func() {
 	b.Helper()
 	conn, err := b.db.Conn(b.Context())

@@ -27,7 +27,7 @@ import (
 // marker is written to the end of the log, above all that anybody has seen of it,
 // and once the cursor in the database has passed it, whatever was open has ended
 // one way or the other. Then the keys of all that wait there are read, then the
-// lanes are walked. A send is queued before its row is there, so whoever waits in the ledger and is not met
+// lanes are walked. A send is queued before its row is there, so one that waits in the ledger and is not met
 // in the lanes has left them: it was recorded meanwhile, which the log tells once
 // more, or its place is lost. Nobody knows then whether it was attempted: it is
 // in doubt, and is not attempted again. What the lanes have and the ledger has

@@ -64,8 +64,8 @@ func TestNobody(t *testing.T) {
 	}
 }
 
-// What a newer program knows of a user outlives what this one does to him, also
-// a merge over partitions.
+// What a newer program has stored of a user is kept when this program changes the
+// user, also in a merge over partitions.
 func TestWhatNewerProgramsKnowIsKept(t *testing.T) {
 	m := newModel(t, 16)
 	for _, name := range []string{"x", "y"} {

@@ -47,9 +47,9 @@ func TestUnsubscribeAfterOptInAhead(t *testing.T) {
 	}
 }
 
-// A key that may post events cannot undo what a person has said, nor cut him off
-// from mail that he has asked for by a complaint; one with consent:write can. Opt-outs
-// and bounces count from both.
+// A key with events:write alone cannot lift a person's opt-out, and its complaints do
+// not stop transactional mail; with consent:write it can do both. Opt-outs and bounces
+// count from both keys.
 func TestKeysAndConsent(t *testing.T) {
 	t.Parallel()
 	s, _ := startMailing(t)

@@ -39,7 +39,7 @@ func TestErasedUserStandsNowhere(t *testing.T) {
 	})
 	// At once, not when a restart compares lanes and ledger.
 	if found := s.redisWith(t, local); slices.ContainsFunc(found, func(key string) bool { return strings.Contains(key, ":later:") }) {
-		t.Errorf("what waits for a time has him: %q", found)
+		t.Errorf("the erased user stands in what waits for a time: %q", found)
 	}
 	if status, text := s.ask(t, http.MethodPost, "/v1/ledger/doubts/"+sends[address], `{"decision":"again"}`); status != http.StatusConflict {
 		t.Errorf("it is sent again: %d %s", status, text)
