@@ -71,6 +71,11 @@ func (p *program) Margin() (time.Duration, bool) {
 	return p.margin, p.margin > 0
 }
 
+func (p *program) ListMargin() (time.Duration, bool) {
+	covered, known := p.Margin()
+	return covered / 2, known
+}
+
 func (p *program) Stats() Stats           { return p.stats }
 func (p *program) Intake() *ingest.Intake { return p.intake }
 func (p *program) Keys() sluice.KeyStore  { return p.keys }
@@ -168,7 +173,7 @@ func TestAnswers(t *testing.T) {
 	p.mu.Lock()
 	p.ready, p.margin = nil, 12*time.Second
 	p.mu.Unlock()
-	if status, _, body := do(t, "GET", url+"/readyz"); status != 200 || strings.TrimSpace(body) != `{"ready":true,"reasons":[],"log_margin_seconds":12}` {
+	if status, _, body := do(t, "GET", url+"/readyz"); status != 200 || strings.TrimSpace(body) != `{"ready":true,"reasons":[],"log_margin_seconds":12,"list_margin_seconds":6}` {
 		t.Errorf("ready: %d %s", status, body)
 	}
 }
@@ -243,9 +248,9 @@ func fullStats() Stats {
 		DiskFreeBytes: 1 << 30, DiskSizeBytes: 1 << 32,
 		Followers: []Follower{{"store", 0, 0.25, 12, 9}, {"list:q", 0, 1, -1, -1}},
 		Lists:     []List{{"q", 5, 3}, {"gone", -1, -1}},
-		Margins:   map[int]time.Duration{3: 12 * time.Second},
-		Failing:   map[string]bool{"store": false, "table:q": true},
-		Leases:    map[string]int{"store": 16, "intake": 1}, Processes: 2, SuppressionsStale: map[sluice.Class]bool{sluice.ClassMarketing: true}, ClockAhead: 1.5,
+		Margins:   map[int]time.Duration{3: 12 * time.Second}, ListMargin: map[string]time.Duration{"q": 6 * time.Second},
+		Failing: map[string]bool{"store": false, "table:q": true},
+		Leases:  map[string]int{"store": 16, "intake": 1}, Processes: 2, SuppressionsStale: map[sluice.Class]bool{sluice.ClassMarketing: true}, ClockAhead: 1.5,
 	}
 }
 
@@ -262,7 +267,7 @@ func TestMetrics(t *testing.T) {
 		"sluice_commit_seconds_count 3", `sluice_follower_lag_seconds{follower="store",partition="0"} 0.25`,
 		`sluice_follower_lag_items{follower="store",partition="0"} 12`, `sluice_list_waiting_items{list="q"} 5`,
 		`sluice_list_held_items{list="q"} 3`, `sluice_follower_failing{follower="store"} 0`, `sluice_follower_failing{follower="table:q"} 1`,
-		`sluice_log_margin_seconds{partition="3"} 12`, `sluice_leases{role="store"} 16`, `sluice_lease_changes_total{change="lost",role="store"} 1`, `sluice_log_batches{partition="0"} 9`,
+		`sluice_log_margin_seconds{partition="3"} 12`, `sluice_list_margin_seconds{list="q"} 6`, `sluice_leases{role="store"} 16`, `sluice_lease_changes_total{change="lost",role="store"} 1`, `sluice_log_batches{partition="0"} 9`,
 		"sluice_mirror_write_seconds_count 3", "sluice_mirror_documents_total 9", "sluice_mirror_errors_total 1",
 		"sluice_smtp_accepted_messages_total 5", "sluice_smtp_accepted_recipients_total 8", `sluice_smtp_refused_total{reason="login"} 2`, "sluice_smtp_accept_seconds_count 3", "sluice_smtp_connections 1",
 		`sluice_stage_seconds_bucket{stage="trim",le="0.1"} 2`, "sluice_commit_rows_sum 0.5", "sluice_append_items_count 3",

@@ -61,6 +61,7 @@ var (
 	descLagItems   = desc("follower_lag_items", "How far a follower is behind: what is held of its list; of a log only that it is 0.", "follower", "partition")
 	descLog        = desc("log_batches", "Batches in the log of a partition that this process stores, but those that are stored.", "partition")
 	descMargin     = desc("log_margin_seconds", "How far back the log of a partition that this process stores keeps what is stored, 60 at most: so far the database may go back without a gap.", "partition")
+	descListMargin = desc("list_margin_seconds", "How far back a list, or hashes, that this process stores in tables keeps what is stored, 60 at most: so far the database may go back without a gap.", "list")
 	descFailing    = desc("follower_failing", "1 if a follower does not get on: it fails again and again, or stands still at a gap; else 0.", "follower")
 	descHeld       = desc("list_held_items", "Elements of a list that are taken and not committed yet.", "list")
 	descWaiting    = desc("list_waiting_items", "Elements of a list that are not taken yet.", "list")
@@ -159,6 +160,9 @@ func (m metrics) collectFollowers(s *Stats, gauge func(d *prometheus.Desc, v flo
 	}
 	for partition, covered := range s.Margins {
 		gauge(descMargin, covered.Seconds(), strconv.Itoa(partition))
+	}
+	for name, covered := range s.ListMargin {
+		gauge(descListMargin, covered.Seconds(), label(name))
 	}
 	for name, failing := range s.Failing {
 		gauge(descFailing, b2f(failing), label(name))

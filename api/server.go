@@ -309,6 +309,9 @@ type readiness struct {
 	// How far back the logs that this process stores keep what is stored, the least
 	// of all; nil: it stores none.
 	Margin *int `json:"log_margin_seconds,omitempty"`
+
+	// The same of lists, and hashes, that go into tables.
+	ListMargin *int `json:"list_margin_seconds,omitempty"`
 }
 
 // Warner is what a Program may be as well: it knows what is wrong outside, for which
@@ -325,6 +328,10 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	if covered, known := s.program.Margin(); known {
 		seconds := int(covered.Seconds())
 		answer.Margin = &seconds
+	}
+	if covered, known := s.program.ListMargin(); known {
+		seconds := int(covered.Seconds())
+		answer.ListMargin = &seconds
 	}
 	if p, ok := s.program.(Warner); ok {
 		if answer.Warnings = p.Warnings(); len(answer.Warnings) > 0 && !watched {

@@ -26,6 +26,9 @@ type Program interface {
 	// that this process stores; known: it stores some.
 	Margin() (covered time.Duration, known bool)
 
+	// ListMargin is Margin of the lists, and hashes, that it stores in tables.
+	ListMargin() (covered time.Duration, known bool)
+
 	// Stats returns a snapshot of the counters.
 	Stats() Stats
 
@@ -130,9 +133,11 @@ type Stats struct {
 	Followers []Follower
 	Margins   map[int]time.Duration // how far back the logs that this process stores keep what is stored, by partition
 	Failing   map[string]bool       // of each follower that runs in this process: whether it does not get on
-	Lists     []List
-	Leases    map[string]int // held by this process, by role
-	Processes int            // alive, this one included
+
+	ListMargin map[string]time.Duration // as Margins, of lists and hashes that go into tables
+	Lists      []List
+	Leases     map[string]int // held by this process, by role
+	Processes  int            // alive, this one included
 
 	ClockAhead float64 // how far this process's clock is ahead of Redis's, in seconds
 

@@ -23,7 +23,7 @@ const (
 	firstPageElements = 64
 	pageBytes         = 512 << 10
 
-	// maxHeldChunks bounds how many chunks are held and not dropped.
+	// maxHeldChunks bounds how many chunks are held that are not applied.
 	maxHeldChunks = 256
 
 	// evenElementBytes is the mean element size up to which a chunk is read by
@@ -64,14 +64,16 @@ const (
 // LRANGE, LTRIM and XADD in Lua costs 1.3 to 1.7 µs an element, most of what a
 // second core has to give beside a bulk load (measured; ARCHITECTURE.md). The
 // held chunk is nobody else's: it is read by pages, bounded in count and
-// bytes, and dropped from its head as far as its follower has committed.
+// bytes, and dropped from its head as far as its follower has committed, at once
+// or a while later (kept.go).
 //
 // The invariants. An element is in the list or in a chunk, never in both or
 // neither. Chunks are numbered upwards and never pushed to. A Position is
 // (number of the chunk, elements of it consumed); the follower's cursor stands
-// with its effect, so the state here (last, first, base) is only what remains
-// in Redis, and may lag behind the cursor but never lead it. At most
-// maxHeldChunks are held: beyond that the list itself is the back pressure.
+// with its effect, so the state here (last, first, base, done) is only what remains
+// in Redis and what of it is applied, and may lag behind the cursor but never lead
+// it. At most maxHeldChunks are not applied: beyond that the list itself is the back
+// pressure.
 //
 // What was dropped. Copying batches into a stream (see above); reading the
 // list in place and trimming it by count (a producer that pushes at the other
@@ -174,65 +176,102 @@ func (l *List) Again(ctx context.Context, name string, element []byte) error {
 type Page struct {
 	From, To sluice.Position
 	Elements []string
+	Bytes    int // about what they take in Redis
+}
+
+// Stretch is the page as what is kept of a list.
+func (p *Page) Stretch() Stretch {
+	return Stretch{First: p.From, Last: sluice.Position{Major: p.To.Major, Minor: p.To.Minor - 1}, Entries: len(p.Elements), Bytes: p.Bytes}
 }
 
 // ListReader reads a list under a lease, from a cursor. One goroutine calls
-// Next and Close; any may call Committed.
+// Next and Close; any may call Committed and KeepFrom.
 type ListReader struct {
 	list  *List
 	lease *Lease
 
 	// Owned by the goroutine that calls Next.
-	last   uint64            // the newest chunk held
-	chunk  uint64            // the one being read; last+1: none
-	next   uint64            // offset of the next element to read
-	size   uint64            // elements of the chunk in all, dropped ones included
-	even   bool              // elements of the chunk are small
-	limit  int               // elements of the next page
-	first  uint64            // the oldest chunk still in Redis
-	base   uint64            // elements dropped from its head
-	hole   uint64            // chunks hole+1 to raised were never there
-	raised uint64            // (open.lua)
-	sizes  map[uint64]uint64 // of chunks read but not dropped yet
-	due    time.Time         // when hashes are drained next
-	empty  bool              // a list had nothing at the last look
+	last   uint64          // the newest chunk held
+	chunk  uint64          // the one being read; last+1: none
+	next   uint64          // offset of the next element to read
+	size   uint64          // elements of the chunk in all, dropped ones included
+	even   bool            // elements of the chunk are small
+	limit  int             // elements of the next page
+	first  uint64          // the oldest chunk still in Redis
+	base   uint64          // elements dropped from its head
+	hole   uint64          // chunks hole+1 to raised were never there
+	raised uint64          // (open.lua)
+	done   sluice.Position // up to here it is applied, as Redis was told
+	due    time.Time       // when hashes are drained next
+	empty  bool            // a list had nothing at the last look
+
+	keeps bool // what is applied stays until KeepFrom says otherwise (kept.go)
 
 	mu        sync.Mutex
 	committed sluice.Position
+	keep      sluice.Position // what lies before it is not kept
 }
 
 // Open begins to read after the cursor. It brings the list's state up to the
-// cursor. It fails with a *GapError if elements after the cursor are gone.
+// cursor, and drops what is committed. It fails with a *GapError if elements after
+// the cursor are gone.
 func (l *List) Open(ctx context.Context, lease *Lease, cursor sluice.Position) (*ListReader, error) {
+	return l.openAt(ctx, lease, cursor, false)
+}
+
+func (l *List) openAt(ctx context.Context, lease *Lease, cursor sluice.Position, keeps bool) (*ListReader, error) {
 	r, ended, err := l.open(ctx, lease, cursor)
 	if err != nil {
 		return nil, err
 	}
 	if r.gapBehind(cursor, ended) {
-		return nil, &GapError{What: l.String(), Cursor: cursor, Start: sluice.Position{Major: r.first, Minor: r.base}}
+		return nil, &GapError{What: l.String(), Cursor: cursor, Start: r.start()}
 	}
-	r.committed = cursor
+	r.committed, r.keeps = cursor, keeps
+	if r.first <= r.hole && r.hole < cursor.Major {
+		r.keep = cursor // what is missing in the hole was applied: nobody can read on from before it
+	}
+	r.goTo(cursor)
 	if err := r.enter(ctx); err != nil {
 		return nil, err
 	}
-	return r, r.skipTo(ctx, cursor)
+	return r, r.drop(ctx)
+}
+
+// start is where what is in Redis begins.
+func (r *ListReader) start() sluice.Position {
+	return sluice.Position{Major: r.first, Minor: r.base}
+}
+
+// goTo has the reader go on at a position, or at the first one after it that is
+// there.
+func (r *ListReader) goTo(p sluice.Position) {
+	if p.Before(r.start()) {
+		p = r.start()
+	}
+	if r.chunk, r.next = p.Major, p.Minor; r.chunk > r.hole && r.chunk <= r.raised {
+		r.chunk, r.next = r.raised+1, 0
+	}
 }
 
 // gapBehind reports whether elements after the cursor are gone.
 func (r *ListReader) gapBehind(cursor, ended sluice.Position) bool {
-	start := sluice.Position{Major: r.first, Minor: r.base}
+	start := r.start()
 	untouched := r.first == 1 && r.base == 0
 	behindHole := r.first == r.raised+1 && cursor.Major > r.hole && cursor.Major <= r.raised
 	return cursor.Before(start) && cursor != ended && !untouched && !behindHole
 }
 
 // OpenOldest begins to read with the oldest element that is held, for a
-// follower whose cursors are in many places. newest is the furthest of them.
+// follower whose cursors are in many places. newest is the furthest of them. What
+// another follower has kept of what it has applied is dropped.
 func (l *List) OpenOldest(ctx context.Context, lease *Lease, newest sluice.Position) (*ListReader, error) {
 	r, _, err := l.open(ctx, lease, newest)
 	if err != nil {
 		return nil, err
 	}
+	r.committed = r.done
+	r.goTo(r.done)
 	return r, r.enter(ctx)
 }
 
@@ -251,27 +290,13 @@ func (l *List) open(ctx context.Context, lease *Lease, cursor sluice.Position) (
 			return nil, ended, fmt.Errorf("open %s: its state %q cannot be read: %w", l, answer, err)
 		}
 	}
-	if ended, err = sluice.ParsePosition(answer[3]); err != nil {
-		return nil, ended, fmt.Errorf("open %s: its state %q cannot be read: %w", l, answer, err)
+	done, doneErr := sluice.ParsePosition(answer[6])
+	if ended, err = sluice.ParsePosition(answer[3]); err != nil || doneErr != nil {
+		return nil, ended, fmt.Errorf("open %s: its state %q cannot be read: %w", l, answer, errors.Join(err, doneErr))
 	}
-	return &ListReader{
-		list: l, lease: lease, limit: firstPageElements, sizes: make(map[uint64]uint64),
-		last: n[0], first: n[1], base: n[2], hole: n[3], raised: n[4], chunk: n[1], next: n[2],
-	}, ended, nil
-}
-
-// skipTo goes past what the cursor says is committed: its drop was lost.
-func (r *ListReader) skipTo(ctx context.Context, cursor sluice.Position) error {
-	for r.chunk < cursor.Major {
-		r.leave()
-		if err := r.enter(ctx); err != nil {
-			return err
-		}
-	}
-	if r.chunk == cursor.Major {
-		r.next = max(r.next, cursor.Minor)
-	}
-	return r.drop(ctx)
+	r = &ListReader{list: l, lease: lease, limit: firstPageElements, last: n[0], first: n[1], base: n[2], hole: n[3], raised: n[4]}
+	r.done = r.applied(done)
+	return r, ended, nil
 }
 
 // enter looks at the chunk to be read: its size, and whether it is even.
@@ -316,10 +341,6 @@ func isEven(n, memory, expected int64) bool {
 
 // leave goes on to the next chunk.
 func (r *ListReader) leave() {
-	if r.size == lostChunk {
-		r.size = r.next
-	}
-	r.sizes[r.chunk] = r.size
 	r.chunk, r.next, r.size = r.after(r.chunk), 0, 0
 }
 
@@ -329,73 +350,6 @@ func (r *ListReader) after(chunk uint64) uint64 {
 		return r.raised + 1
 	}
 	return chunk
-}
-
-// Committed tells up to where the effect of what was read is committed. It is
-// dropped from Redis with the next call of Next or Close.
-func (r *ListReader) Committed(position sluice.Position) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.committed.Before(position) {
-		r.committed = position
-	}
-}
-
-// Close drops what is committed. It does not give the lease back.
-func (r *ListReader) Close(ctx context.Context) error { return r.drop(ctx) }
-
-// drop removes from Redis what is committed.
-func (r *ListReader) drop(ctx context.Context) error {
-	r.mu.Lock()
-	committed := r.committed
-	r.mu.Unlock()
-	for r.first <= min(committed.Major, r.last) {
-		size, read := r.sizes[r.first]
-		if r.first == r.chunk {
-			size, read = r.size, r.next >= r.size
-		}
-		whole := r.first < committed.Major || (read && committed.Minor >= size)
-		if !whole {
-			if committed.Minor <= r.base {
-				return nil
-			}
-			if err := r.dropHead(ctx, committed.Minor, "part"); err != nil {
-				return err
-			}
-			r.base = committed.Minor
-			return nil
-		}
-		if r.first == committed.Major {
-			size = max(size, committed.Minor) // a chunk that Redis has forgotten
-		}
-		if err := r.dropHead(ctx, size, "whole"); err != nil {
-			return err
-		}
-		current := r.first == r.chunk
-		if current {
-			r.leave()
-		}
-		delete(r.sizes, r.first)
-		r.first, r.base = r.after(r.first), 0
-		if current {
-			if err := r.enter(ctx); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (r *ListReader) dropHead(ctx context.Context, offset uint64, how string) error {
-	l := r.list
-	if err := faults.Hit("drop"); err != nil {
-		return err
-	}
-	_, err := l.redis.callInt(ctx, "drop from "+l.String(), "drop",
-		[]string{r.lease.key, l.keys.stateKey(), l.keys.heldKey(r.first)},
-		[]string{r.lease.token, strconv.FormatUint(r.first, 10), strconv.FormatUint(offset, 10), how, string(l.side),
-			strconv.FormatUint(r.after(r.first), 10)})
-	return err
 }
 
 // Next returns the next page. With wait it waits for one until the context
@@ -435,10 +389,10 @@ func (r *ListReader) Next(ctx context.Context, wait bool) (Page, error) {
 }
 
 // hold takes what waits in the list, if anything, as the next chunk. Nothing
-// is held while maxHeldChunks are not dropped yet.
+// is held while maxHeldChunks are not applied yet.
 func (r *ListReader) hold(ctx context.Context) (bool, error) {
 	r.empty = false
-	if r.last+1-r.first >= maxHeldChunks || time.Now().Before(r.due) {
+	if r.last+1 >= r.done.Major+maxHeldChunks || time.Now().Before(r.due) {
 		return false, nil
 	}
 	l := r.list
@@ -502,17 +456,20 @@ func (r *ListReader) read(ctx context.Context) (Page, error) {
 		return Page{}, &GapError{What: r.list.String(), Cursor: at, Start: sluice.Position{Major: r.chunk + 1}}
 	}
 	r.next += uint64(len(elements))
-	r.learn(elements)
-	return Page{From: at, To: sluice.Position{Major: r.chunk, Minor: r.next}, Elements: elements}, nil
+	bytes := r.learn(elements) + len(elements)*heldElementBytes
+	if at.Minor == 0 {
+		bytes += heldChunkBytes
+	}
+	return Page{From: at, To: sluice.Position{Major: r.chunk, Minor: r.next}, Elements: elements, Bytes: bytes}, nil
 }
 
-// learn sizes the next page by this one.
-func (r *ListReader) learn(elements []string) {
-	total := 0
+// learn sizes the next page by this one, and returns how many bytes this one has.
+func (r *ListReader) learn(elements []string) (total int) {
 	for _, e := range elements {
 		total += len(e)
 	}
 	r.limit = max(1, min(pageElements, 4*r.limit, pageBytes/(total/len(elements)+1)))
+	return total
 }
 
 // elements reads n elements of the chunk from an index on. The index counts

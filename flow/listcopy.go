@@ -38,14 +38,14 @@ func (l *List) CopyHeld(ctx context.Context, emit func(HeldPage) error) (map[str
 		return nil, err
 	}
 	state := map[string]string{"last": strconv.FormatUint(now.last, 10), "hole": strconv.FormatUint(now.hole, 10), "raised": strconv.FormatUint(now.raised, 10)}
-	last, chunk, next, fresh := now.last, now.first, now.base, true
+	last, at, fresh := now.last, now.done, true // what is kept though it is applied is not copied
 	copied := false
-	for tries := 0; chunk <= last; {
-		if chunk < now.first || (chunk == now.first && next < now.base) {
-			chunk, next, fresh = now.first, now.base, true
+	for tries := 0; at.Major <= last; {
+		if at.Before(now.start()) {
+			at, fresh = now.done, true
 			continue
 		}
-		elements, err := l.copyPage(ctx, now, chunk, next)
+		elements, err := l.copyPage(ctx, now, at.Major, at.Minor)
 		if errors.Is(err, sluice.ErrConflict) && tries < copyTries {
 			tries++
 			if now, err = l.copyState(ctx); err != nil {
@@ -58,27 +58,28 @@ func (l *List) CopyHeld(ctx context.Context, emit func(HeldPage) error) (map[str
 		}
 		tries = 0
 		if len(elements) == 0 {
-			chunk, next = now.after(chunk), 0
+			at = sluice.Position{Major: now.after(at.Major)}
 			continue
 		}
-		if err := emit(HeldPage{Chunk: chunk, Offset: next, Fresh: fresh, Elements: elements}); err != nil {
+		if err := emit(HeldPage{Chunk: at.Major, Offset: at.Minor, Fresh: fresh, Elements: elements}); err != nil {
 			return nil, err
 		}
-		next, fresh, copied = next+uint64(len(elements)), false, true
+		at.Minor += uint64(len(elements))
+		fresh, copied = false, true
 	}
 	if fresh && copied {
-		return state, emit(HeldPage{Chunk: chunk, Fresh: true})
+		return state, emit(HeldPage{Chunk: at.Major, Fresh: true})
 	}
 	return state, nil
 }
 
 func (l *List) copyState(ctx context.Context) (*ListReader, error) {
-	state, err := l.state(ctx, "last", "first", "base", "hole", "raised")
+	state, err := l.state(ctx, "last", "first", "base", "hole", "raised", "done")
 	if err != nil {
 		return nil, err
 	}
 	n := [5]uint64{1: 1}
-	for i, text := range state {
+	for i, text := range state[:len(n)] {
 		if text == "" {
 			continue
 		}
@@ -86,7 +87,13 @@ func (l *List) copyState(ctx context.Context) (*ListReader, error) {
 			return nil, fmt.Errorf("look at %s: its state %q cannot be read: %w", l, state, err)
 		}
 	}
-	return &ListReader{list: l, last: n[0], first: n[1], base: n[2], hole: n[3], raised: n[4]}, nil
+	done, err := sluice.ParsePosition(state[len(n)])
+	if err != nil {
+		return nil, fmt.Errorf("look at %s: its state %q cannot be read: %w", l, state, err)
+	}
+	r := &ListReader{list: l, last: n[0], first: n[1], base: n[2], hole: n[3], raised: n[4]}
+	r.done = r.applied(done)
+	return r, nil
 }
 
 // copyPage reads a page, measured inside Redis, if the list is where `at` saw it.

@@ -29,11 +29,11 @@ const (
 // removed from the log.
 const removedField = "@removed"
 
-// Stretch is some entries of a log that follow each other.
+// Stretch is some entries of a log, or elements of a list, that follow each other.
 type Stretch struct {
 	First, Last sluice.Position
 	Entries     int
-	Bytes       int // of their batches
+	Bytes       int // of their batches; of elements, about what they take in Redis
 }
 
 // Applied returns what the log holds up to a cursor, newest first, and at most so
@@ -83,8 +83,13 @@ func (l *Log) trim(ctx context.Context, lease *Lease, keep sluice.Position, appl
 
 // MemoryPercent returns how much of its memory the log's Redis uses; 0: it has no
 // bound.
-func (l *Log) MemoryPercent(ctx context.Context) (int, error) {
-	info, err := l.redis.Info(ctx, "memory")
+func (l *Log) MemoryPercent(ctx context.Context) (int, error) { return l.redis.memoryPercent(ctx) }
+
+// MemoryPercent is Log.MemoryPercent of the list's Redis.
+func (l *List) MemoryPercent(ctx context.Context) (int, error) { return l.redis.memoryPercent(ctx) }
+
+func (r *Redis) memoryPercent(ctx context.Context) (int, error) {
+	info, err := r.Info(ctx, "memory")
 	if err != nil {
 		return 0, err
 	}

@@ -32,35 +32,27 @@ func (h *HashFollower) follow(fetch, work context.Context, lease *flow.Lease) er
 		return fmt.Errorf("read cursor of %s: %w", follower, err)
 	}
 	cursor := cursors[0]
-	reader, err := h.List.Open(work, lease, cursor)
-	if gap := h.accepted(work, err); gap != nil {
-		return moveOver(work, h.Store, sluice.Move{Follower: follower, From: cursor, To: gap.Start})
-	}
-	if err != nil {
-		return err
-	}
-	h.Group.enter()
-	defer h.Group.leave()
 	committed := cursor
-	err = flow.Pipe(fetch, work, func(ctx context.Context, emit func(*countUnit) error) error {
-		return h.read(ctx, reader, cursor, emit)
-	}, func(ctx context.Context, u *countUnit) error {
-		if err := h.Group.apply(ctx, u); err != nil {
-			return err
-		}
-		committed = u.move.To
-		h.Stats.Accepted.Add(int64(u.fields))
-		h.Stats.setListLag(follower, u.move.To, u.taken, h.Clock.Now())
-		reader.Committed(u.move.To)
-		return nil
+	err = h.keeping(fetch, work, lease, cursor, func(fetch context.Context, reader *flow.ListReader, kept *listMargin) error {
+		h.Group.enter()
+		defer h.Group.leave()
+		return flow.Pipe(fetch, work, func(ctx context.Context, emit func(*countUnit) error) error {
+			return h.read(ctx, reader, cursor, emit)
+		}, func(ctx context.Context, u *countUnit) error {
+			if err := h.Group.apply(ctx, u); err != nil {
+				return err
+			}
+			committed = u.move.To
+			h.Stats.Accepted.Add(int64(u.fields))
+			h.Stats.setListLag(follower, u.move.To, u.taken, h.Clock.Now())
+			kept.applied(u.move.To, u.pages)
+			return nil
+		})
 	})
 	if gap := h.accepted(work, err); gap != nil {
 		return moveOver(work, h.Store, sluice.Move{Follower: follower, From: committed, To: gap.Start})
 	}
-	if err != nil {
-		return err
-	}
-	return reader.Close(work)
+	return err
 }
 
 // countUnit is what one server gives to a transaction.
@@ -71,6 +63,7 @@ type countUnit struct {
 	taken  time.Time // when its first element was read
 	fields int
 	bytes  int
+	pages  []flow.Stretch
 }
 
 // read gathers what one drain, or several full ones, have taken.
@@ -89,6 +82,7 @@ func (h *HashFollower) read(ctx context.Context, reader *flow.ListReader, cursor
 				h.add(u, raw, &element, place)
 			}
 			u.move.To = page.To
+			u.pages = append(u.pages, page.Stretch())
 		}
 		// Nothing is waited for: what waits is summed up in its hashes.
 		if err := gatherPages(ctx, h.Clock, 0, reader, add, func() (int, int) { return u.fields, u.bytes }); err != nil {

@@ -325,7 +325,16 @@ type setup struct {
 	noIntake   bool
 	acceptGaps bool
 	partitions int                             // 0: testPartitions
+	listBytes  int                             // that a list to a table keeps; 0: 16 MiB
+	clock      sluice.Clock                    // of lists; nil: the system's
 	store      func(sluice.Store) sluice.Store // wraps it; nil: as it is
+}
+
+func (s *setup) listMargin() int {
+	if s.listBytes == 0 {
+		return 16 << 20
+	}
+	return s.listBytes
 }
 
 type listSetup struct {
@@ -371,6 +380,9 @@ func newEngine(b *bed, s setup) *engine {
 	if s.partitions == 0 {
 		s.partitions = testPartitions
 	}
+	if s.clock == nil {
+		s.clock = sluice.SystemClock{}
+	}
 	partitions := flow.Partitions(s.partitions)
 	for _, p := range partitions {
 		e.logs = append(e.logs, flow.NewLog(e.redis, p))
@@ -409,7 +421,7 @@ func (e *engine) addList(i int, l listSetup, s setup, log *slog.Logger) {
 	if s.noIntake {
 		return
 	}
-	lister := ingest.Lister{List: list, Place: i, Leases: e.leases, Store: e.store, Clock: sluice.SystemClock{}, Log: log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: s.acceptGaps}
+	lister := ingest.Lister{List: list, Place: i, Leases: e.leases, Store: e.store, Clock: s.clock, Log: log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: s.acceptGaps, MarginBytes: s.listMargin()}
 	if l.table == "" {
 		r := &ingest.Router{Lister: lister, Logs: e.logs, Options: ingest.EventOptions{Dedupe: l.dedupe, App: l.app}}
 		e.followers = append(e.followers, r.Run)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -60,7 +61,7 @@ type margins struct {
 	of   map[int]*margin // by partition
 }
 
-// margin is the applied entries that one log keeps.
+// margin is the applied entries that one log keeps, or the elements of one list.
 type margin struct {
 	lease   *flow.Lease
 	at      sluice.Position // up to here its log is applied
@@ -208,21 +209,25 @@ func (m *margins) tell() {
 
 // run removes what becomes too old while nothing is applied, until its context
 // ends, or a cursor has gone back.
-func (m *margins) run(ctx context.Context) error {
+func (m *margins) run(ctx context.Context) error { return letGo(ctx, m.store.Log, m.let) }
+
+// letGo calls let every marginEvery until its context ends, or a cursor has gone
+// back.
+func letGo(ctx context.Context, log *slog.Logger, let func(context.Context) error) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(sluice.Rest(time.Now(), marginEvery)):
 		}
-		err := m.let(ctx)
+		err := let(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, sluice.ErrConflict):
 			return err
 		case err != nil && !errors.Is(err, sluice.ErrLeaseLost): // the session ends by itself, or tries again
-			m.store.Log.Debug("applied entries of the logs could not be removed", "error", err)
+			log.Debug("what is applied and kept no longer could not be removed", "error", err)
 		}
 	}
 }

@@ -44,6 +44,7 @@ type Stats struct {
 	stuck    map[LagKey]Failure // of single partitions
 	standing map[int]error
 	margins  map[int]time.Duration
+	kept     map[string]time.Duration // of lists
 }
 
 // LagKey names a follower's place.
@@ -170,6 +171,30 @@ func (s *Stats) Margins() map[int]time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.margins)
+}
+
+// setListMargin notes how long back a list keeps what is applied; below 0: it is
+// not followed here any more.
+func (s *Stats) setListMargin(list string, covers time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if covers < 0 {
+		delete(s.kept, list)
+		return
+	}
+	if s.kept == nil {
+		s.kept = make(map[string]time.Duration)
+	}
+	s.kept[list] = covers
+}
+
+// ListMargins returns for each list, or hashes, that this process stores in tables
+// how long back it keeps what is applied: so far the database may go back without a
+// gap.
+func (s *Stats) ListMargins() map[string]time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.kept)
 }
 
 // Lags returns how far each place was behind at its last commit.

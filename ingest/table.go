@@ -33,7 +33,14 @@ type Lister struct {
 	// the operator has decided that what is missing is lost.
 	AcceptGaps bool
 
+	// MarginBytes is how much the list may keep of what is applied, if it goes to
+	// tables (margin_list.go).
+	MarginBytes int
+
 	last *flow.Lease // of the session before
+
+	cut      time.Time // as margin.cut, under a lease
+	cutUnder *flow.Lease
 }
 
 // session waits for the lease and runs one session of the list under it. The
@@ -95,6 +102,7 @@ type tableUnit struct {
 	prepared sluice.Prepared
 	taken    time.Time // when its first element was read
 	to       sluice.Position
+	pages    []flow.Stretch
 }
 
 func (t *TableFollower) follow(fetch, work context.Context, lease *flow.Lease) error {
@@ -110,32 +118,24 @@ func (t *TableFollower) follow(fetch, work context.Context, lease *flow.Lease) e
 		return fmt.Errorf("read cursor of %s: %w", follower, err)
 	}
 	cursor := cursors[0]
-	reader, err := t.List.Open(work, lease, cursor)
-	if gap := t.accepted(work, err); gap != nil {
-		return moveOver(work, t.Store, sluice.Move{Follower: follower, From: cursor, To: gap.Start})
-	}
-	if err != nil {
-		return err
-	}
 	committed := cursor
-	err = flow.Pipe(fetch, work, func(ctx context.Context, emit func(tableUnit) error) error {
-		return t.read(ctx, reader, cursor, emit)
-	}, func(ctx context.Context, u tableUnit) error {
-		if err := apply(ctx, t.Store, t.Stats, t.name(), u.prepared); err != nil {
-			return err
-		}
-		committed = u.to
-		t.Stats.setListLag(follower, u.to, u.taken, t.Clock.Now())
-		reader.Committed(u.to)
-		return nil
+	err = t.keeping(fetch, work, lease, cursor, func(fetch context.Context, reader *flow.ListReader, kept *listMargin) error {
+		return flow.Pipe(fetch, work, func(ctx context.Context, emit func(tableUnit) error) error {
+			return t.read(ctx, reader, cursor, emit)
+		}, func(ctx context.Context, u tableUnit) error {
+			if err := apply(ctx, t.Store, t.Stats, t.name(), u.prepared); err != nil {
+				return err
+			}
+			committed = u.to
+			t.Stats.setListLag(follower, u.to, u.taken, t.Clock.Now())
+			kept.applied(u.to, u.pages)
+			return nil
+		})
 	})
 	if gap := t.accepted(work, err); gap != nil {
 		return moveOver(work, t.Store, sluice.Move{Follower: follower, From: committed, To: gap.Start})
 	}
-	if err != nil {
-		return err
-	}
-	return reader.Close(work)
+	return err
 }
 
 // read gathers pages to transactions: full ones at once while there is much,
@@ -155,7 +155,7 @@ func (t *TableFollower) read(ctx context.Context, reader *flow.ListReader, curso
 			return err
 		}
 		t.Stats.taken(g.rows.Source, g.to)
-		if err := emit(tableUnit{prepared, g.taken, g.to}); err != nil {
+		if err := emit(tableUnit{prepared, g.taken, g.to, g.pages}); err != nil {
 			return err
 		}
 		t.Stats.Accepted.Add(int64(g.elements))
@@ -215,6 +215,7 @@ type gather struct {
 	taken    time.Time
 	elements int
 	bytes    int
+	pages    []flow.Stretch
 }
 
 func (t *TableFollower) newGather(cursor sluice.Position, rows int) *gather {
@@ -252,6 +253,7 @@ func (g *gather) add(page flow.Page) {
 		g.rows.Places = append(g.rows.Places, place)
 	}
 	g.elements += len(page.Elements)
+	g.pages = append(g.pages, page.Stretch())
 	g.to = page.To
 	g.effect = sluice.Effect{
 		Moves: []sluice.Move{{Follower: g.t.List.Source(), From: g.from, To: g.to}},

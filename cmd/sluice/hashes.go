@@ -28,7 +28,7 @@ func (e *engine) openHashes(ctx context.Context) error {
 			follower := &ingest.HashFollower{
 				Lister: ingest.Lister{
 					List: hashes, Place: len(e.lists), Leases: e.leases, Store: e.store, Clock: e.clock,
-					Log: e.log.With("hashes", hashes.Name(), "redis", url), Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps,
+					Log: e.log.With("hashes", hashes.Name(), "redis", url), Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps, MarginBytes: e.listMargin(),
 				},
 				Template: template, Group: group,
 			}
@@ -55,4 +55,19 @@ func (e *engine) namedHashes(ctx context.Context, cfg config.Hashes, url config.
 	}
 	hashes.BelongTo(e.deployment, e.config.AcceptGaps)
 	return hashes, nil
+}
+
+// listMargin is how much each list with a table, and the hashes of each server, may
+// keep of what is applied: all of them as much as the logs.
+func (e *engine) listMargin() int {
+	n := 0
+	for _, l := range e.config.Lists {
+		if l.Table != "" {
+			n++
+		}
+	}
+	for _, h := range e.config.Hashes {
+		n += len(h.Redis)
+	}
+	return e.config.LogMarginMB << 20 / max(1, n)
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -243,18 +245,34 @@ func (p *Program) Warnings() (all []string) {
 // Margin returns how far back the logs that it stores keep what is stored, the
 // least of all.
 func (p *Program) Margin() (covered time.Duration, known bool) {
-	p.mu.Lock()
-	e := p.engine
-	p.mu.Unlock()
-	if e == nil {
-		return 0, false
+	if e := p.current(); e != nil {
+		return least(maps.Values(e.stats.Margins()))
 	}
-	for _, c := range e.stats.Margins() {
-		if !known || c < covered {
-			covered, known = c, true
+	return 0, false
+}
+
+// ListMargin is Margin of the lists, and hashes, that it stores in tables.
+func (p *Program) ListMargin() (covered time.Duration, known bool) {
+	if e := p.current(); e != nil {
+		return least(maps.Values(e.stats.ListMargins()))
+	}
+	return 0, false
+}
+
+func (p *Program) current() *engine {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.engine
+}
+
+// least returns the least of some durations; known: there is one.
+func least(all iter.Seq[time.Duration]) (least time.Duration, known bool) {
+	for d := range all {
+		if !known || d < least {
+			least, known = d, true
 		}
 	}
-	return covered, known
+	return least, known
 }
 
 // Stats returns the engine's counters; none while it does not run.

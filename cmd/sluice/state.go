@@ -81,6 +81,7 @@ func (e *engine) snapshot() api.Stats {
 		Leases:     status.Held,
 		Processes:  status.Live,
 		Margins:    e.stats.Margins(),
+		ListMargin: e.stats.ListMargins(),
 	}
 	e.snapshotTimes(&s)
 	e.snapshotLedger(&s)

@@ -258,7 +258,7 @@ func (e *engine) openList(ctx context.Context, i int) error {
 	e.lists = append(e.lists, list)
 	lister := ingest.Lister{
 		List: list, Place: i, Leases: e.leases, Store: e.store, Clock: e.clock,
-		Log: e.log.With("list", cfg.Name), Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps,
+		Log: e.log.With("list", cfg.Name), Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps, MarginBytes: e.listMargin(),
 	}
 	if cfg.Table == "" {
 		options := ingest.EventOptions{Dedupe: cfg.Dedupe, App: cfg.AppID}

@@ -1,32 +1,46 @@
 #!lua flags=allow-oom
--- Drops elements of the oldest held chunk whose effect is committed. The
--- offset is absolute, so a repeat changes nothing.
--- Keys:    1 lease, 2 state (hash), 3 the chunk
--- Args:    1 token of the lease, 2 number of the chunk, 3 elements of it
---          committed so far, 4 'whole' if that is all of it, 5 'left' or 'right',
---          6 number of the chunk after it
--- Returns: 1 dropped, 0 nothing to drop
+-- Notes up to where the effect of what is held is committed, and drops of the
+-- oldest chunks what is not kept any more. Places are absolute, so a repeat changes
+-- nothing.
+-- Keys:    1 lease, 2 state (hash), 3.. the oldest chunks, of which something is
+--          dropped; none: nothing is
+-- Args:    1 token of the lease, 2 'left' or 'right', 3 position up to which the
+--          effect is committed, 4 how many elements of the last of the chunks are
+--          dropped, from its first one on, those included that are gone before;
+--          '': all, as of those before it; 5.. the numbers of the chunks, and of
+--          the one after them
+-- Returns: {oldest chunk that is left, elements dropped from its head}
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return redis.error_reply('LEASE of the list is held by another process')
 end
 local state = redis.call('HMGET', KEYS[2], 'first', 'base')
-local first, base = tonumber(state[1] or '1'), tonumber(state[2] or '0')
-local chunk = tonumber(ARGV[2])
-if chunk < first then return 0 end
-if chunk > first then
-  return redis.error_reply('ORDER chunk ' .. ARGV[2] .. ' is not the oldest, that is ' .. first)
+local first, base, ended = state[1] or '1', tonumber(state[2] or '0'), nil
+for i = 3, #KEYS do
+  local chunk = ARGV[i + 2]
+  if tonumber(chunk) > tonumber(first) then
+    return redis.error_reply('ORDER chunk ' .. chunk .. ' is not the oldest, that is ' .. first)
+  end
+  if chunk == first then
+    local drop = i == #KEYS and tonumber(ARGV[4]) or math.huge
+    local n = redis.call('LLEN', KEYS[i])
+    if drop < base + n or n == 0 and drop < math.huge then -- a part of it, or of one that is lost
+      if drop > base then
+        if ARGV[2] == 'right' then
+          redis.call('LTRIM', KEYS[i], 0, base - drop - 1)
+        else
+          redis.call('LTRIM', KEYS[i], drop - base, -1)
+        end
+        base = drop
+      end
+    else
+      redis.call('UNLINK', KEYS[i])
+      first, base, ended = ARGV[i + 3], 0, chunk .. '-' .. string.format('%.0f', base + n)
+    end
+  end
 end
-if ARGV[4] == 'whole' then
-  redis.call('UNLINK', KEYS[3])
-  redis.call('HSET', KEYS[2], 'first', ARGV[6], 'base', 0, 'ended', ARGV[2] .. '-' .. ARGV[3])
-  return 1
+redis.call('HSET', KEYS[2], 'done', ARGV[3])
+if #KEYS > 2 then
+  redis.call('HSET', KEYS[2], 'first', first, 'base', string.format('%.0f', base))
+  if ended then redis.call('HSET', KEYS[2], 'ended', ended) end
 end
-local n = tonumber(ARGV[3]) - base
-if n <= 0 then return 0 end
-if ARGV[5] == 'right' then
-  redis.call('LTRIM', KEYS[3], 0, -n - 1)
-else
-  redis.call('LTRIM', KEYS[3], n, -1)
-end
-redis.call('HSET', KEYS[2], 'base', ARGV[3])
-return 1
+return {first, string.format('%.0f', base)}

@@ -8,7 +8,8 @@
 --          3 the cursor, 4 the deployment that drains the list, 5 'true' to take
 --          it over from another, 6 the id that it was given, '' for none
 -- Returns: {last, first, base, position at which the chunk before first ended,
---          last chunk before the hole, last number of the hole}
+--          last chunk before the hole, last number of the hole, position up to
+--          which it is applied as far as is noted}
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return redis.error_reply('LEASE of the list is held by another process')
 end
@@ -33,5 +34,5 @@ if last < cursor then
   end
   redis.call('HSET', KEYS[2], 'last', ARGV[2], 'hole', string.format('%.0f', last), 'raised', ARGV[2])
 end
-state = redis.call('HMGET', KEYS[2], 'last', 'first', 'base', 'ended', 'hole', 'raised')
-return {state[1] or '0', state[2] or '1', state[3] or '0', state[4] or '', state[5] or '0', state[6] or '0'}
+state = redis.call('HMGET', KEYS[2], 'last', 'first', 'base', 'ended', 'hole', 'raised', 'done')
+return {state[1] or '0', state[2] or '1', state[3] or '0', state[4] or '', state[5] or '0', state[6] or '0', state[7] or ''}

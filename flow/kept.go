@@ -1,0 +1,206 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"sluice"
+	"sluice/faults"
+)
+
+// What is kept of a list.
+//
+// A database that fails over to a replica which lagged takes the cursor back, and
+// what follows it is read again (margin.go). So a follower whose effect is in the
+// database may keep what it has applied in its chunks for a while. The state says
+// up to where it is applied (done) beside where what is there begins (first, base):
+// what lies between is no backlog, for back pressure, metrics and doctor. Who knows
+// only first and base reads rightly too, since the cursor says where to go on; it
+// keeps nothing.
+
+// About how much memory of Redis an element takes beside its bytes, and a chunk.
+const (
+	heldElementBytes = 8
+	heldChunkBytes   = 256
+)
+
+// dropChunks bounds how many chunks one call drops, or measures.
+const dropChunks = 128
+
+// keptPieces is into how many pieces at least what is kept is cut.
+const keptPieces = 8
+
+// OpenKeeping is Open for a follower that keeps what is applied until it tells
+// KeepFrom otherwise.
+func (l *List) OpenKeeping(ctx context.Context, lease *Lease, cursor sluice.Position) (*ListReader, error) {
+	return l.openAt(ctx, lease, cursor, true)
+}
+
+// Committed tells up to where the effect of what was read is committed. With the
+// next call of Next or Close Redis is told, and it is dropped if it is not kept.
+func (r *ListReader) Committed(position sluice.Position) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.committed.Before(position) {
+		r.committed = position
+	}
+}
+
+// KeepFrom tells from where on what is applied is still kept.
+func (r *ListReader) KeepFrom(position sluice.Position) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.keep.Before(position) {
+		r.keep = position
+	}
+}
+
+// Close drops what is committed and not kept. It does not give the lease back.
+func (r *ListReader) Close(ctx context.Context) error { return r.drop(ctx) }
+
+// applied is up to where the list is applied, for somebody who has noted a
+// position: what is not there any more was.
+func (r *ListReader) applied(noted sluice.Position) sluice.Position {
+	if noted.Before(r.start()) {
+		return r.start()
+	}
+	return noted
+}
+
+// drop tells Redis what is committed, and removes what of it is not kept.
+func (r *ListReader) drop(ctx context.Context) error {
+	r.mu.Lock()
+	committed, keep := r.committed, r.keep
+	r.mu.Unlock()
+	if !r.keeps || committed.Before(keep) {
+		keep = committed
+	}
+	for {
+		chunks := r.before(keep)
+		done := r.applied(committed)
+		if len(chunks) == 0 && done == r.done {
+			return nil
+		}
+		if err := r.dropHead(ctx, done, keep, chunks); err != nil {
+			return err
+		}
+		if r.chunk < r.first {
+			r.goTo(r.start())
+			if err := r.enter(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// before returns the oldest chunks of which something lies before a position.
+func (r *ListReader) before(keep sluice.Position) (chunks []uint64) {
+	for at := r.start(); at.Before(keep) && at.Major <= r.last && len(chunks) < dropChunks; {
+		chunks = append(chunks, at.Major)
+		at = sluice.Position{Major: r.after(at.Major)}
+	}
+	return chunks
+}
+
+// dropHead notes what is done, and drops what some chunks, the oldest, have before
+// keep.
+func (r *ListReader) dropHead(ctx context.Context, done, keep sluice.Position, chunks []uint64) error {
+	l := r.list
+	if err := faults.Hit("drop"); err != nil {
+		return err
+	}
+	keys := []string{r.lease.key, l.keys.stateKey()}
+	args := []string{r.lease.token, string(l.side), done.String(), ""}
+	for _, chunk := range chunks {
+		keys, args = append(keys, l.keys.heldKey(chunk)), append(args, strconv.FormatUint(chunk, 10))
+	}
+	if n := len(chunks); n > 0 {
+		last := chunks[n-1]
+		if last == keep.Major {
+			args[3] = strconv.FormatUint(keep.Minor, 10)
+		}
+		args = append(args, strconv.FormatUint(r.after(last), 10))
+	}
+	answer, err := l.redis.callTexts(ctx, "drop from "+l.String(), "drop", keys, args)
+	if err != nil {
+		return err
+	}
+	first, err := strconv.ParseUint(answer[0], 10, 64)
+	if err == nil {
+		r.base, err = strconv.ParseUint(answer[1], 10, 64)
+	}
+	if err != nil {
+		return fmt.Errorf("drop from %s: the answer %q cannot be read: %w", l, answer, err)
+	}
+	r.first, r.done = first, done
+	return nil
+}
+
+// Kept returns what is kept of what is applied, newest first and in pieces, at most
+// so many bytes and a piece more; whole: that is all of it. It is for who has just
+// opened the list.
+func (r *ListReader) Kept(ctx context.Context, mostBytes int) (all []Stretch, whole bool, err error) {
+	var chunks []uint64
+	for chunk := r.first; chunk <= min(r.done.Major, r.last); chunk = r.after(chunk) {
+		chunks = append(chunks, chunk)
+	}
+	for bytes := 0; len(chunks) > 0; {
+		some := chunks[max(0, len(chunks)-dropChunks):]
+		chunks = chunks[:len(chunks)-len(some)]
+		pieces, err := r.measure(ctx, some, max(1, mostBytes/keptPieces))
+		if err != nil {
+			return nil, false, err
+		}
+		for _, piece := range pieces {
+			if bytes >= mostBytes {
+				return all, false, nil
+			}
+			all, bytes = append(all, piece), bytes+piece.Bytes
+		}
+	}
+	return all, true, nil
+}
+
+// measure returns what is applied of some chunks, newest first, in pieces of so
+// many bytes.
+func (r *ListReader) measure(ctx context.Context, chunks []uint64, pieceBytes int) (pieces []Stretch, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	l, c := r.list, r.list.redis.client
+	var commands rueidis.Commands
+	for _, chunk := range chunks {
+		key := l.keys.heldKey(chunk)
+		commands = append(commands, c.B().Llen().Key(key).Build(), c.B().MemoryUsage().Key(key).Samples(sampledNodes).Build())
+	}
+	answers := c.DoMulti(ctx, commands...)
+	for i := len(chunks) - 1; i >= 0; i-- {
+		n, err := answers[2*i].AsInt64()
+		var memory int64
+		if err == nil {
+			memory, err = answers[2*i+1].AsInt64()
+		}
+		if err != nil && !rueidis.IsRedisNil(err) {
+			return nil, l.redis.wrap("measure what is kept of "+l.String(), err)
+		}
+		from := uint64(0)
+		if chunks[i] == r.first {
+			from = r.base
+		}
+		to := from + uint64(n)
+		if chunks[i] == r.done.Major {
+			to = min(to, r.done.Minor)
+		}
+		for to > from {
+			many := min(to-from, max(1, uint64(pieceBytes)*uint64(n)/max(1, uint64(memory))))
+			pieces = append(pieces, Stretch{
+				First: sluice.Position{Major: chunks[i], Minor: to - many}, Last: sluice.Position{Major: chunks[i], Minor: to - 1},
+				Entries: int(many), Bytes: int(uint64(memory) * many / uint64(n)),
+			})
+			to -= many
+		}
+	}
+	return pieces, nil
+}
