@@ -1,12 +1,18 @@
 package ingest_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"sluice"
+	"sluice/ingest"
+	"sluice/sqlstore"
 )
 
 // elements are elements of a list that goes to the table target.
@@ -164,4 +170,42 @@ func TestWhatListsKeepIsBounded(t *testing.T) {
 	within("a process that has less room keeps less", room/4+room/8)
 	e.stop()
 	b.checkCounts("target", pushed, 0)
+}
+
+// TestErasedOfAListThatIsReadAgain: what names a deleted user in a list to a table
+// comes again when the database goes back, is erased again with him, and has left
+// Redis after a minute.
+func TestErasedOfAListThatIsReadAgain(t *testing.T) {
+	b := newBed(t, "sqlite")
+	makeTarget(b)
+	clock := &aheadClock{}
+	e := start(b, setup{lists: []listSetup{tableList("")}, noStore: true, clock: clock})
+	agrees := func(context.Context) (int64, error) { return clock.Now().UnixMilli(), nil }
+	keeper := &ingest.Keeper{Store: e.store.(*sqlstore.Store), Clock: clock, OtherClock: agrees, Log: slog.New(slog.DiscardHandler)}
+	_, err := e.store.Cursors(b.Context(), ingest.StoreRole, []int{0})
+	b.must(err)
+	b.push("q", elements(0, 1)...)
+	b.awaitSum("target", 1)
+	putBack := b.putBack()
+	b.push("q", append(elements(1, 1), `{"id":"no number","user_id":"gone"}`)...)
+	b.awaitSum("target", 3)
+	erased := func() {
+		b.Helper()
+		p, err := e.store.Prepare(&sluice.Effect{Users: &sluice.UserChanges{Erase: []string{"gone"}}, Moves: []sluice.Move{{Follower: ingest.StoreRole, To: sluice.Position{Major: 1}}}})
+		b.must(err)
+		_, err = e.store.Apply(b.Context(), p)
+		b.must(err)
+		clock.by.Add(int64(time.Millisecond))
+		b.must(keeper.Pass(b.Context()))
+		b.checkCounts("target", 2, 0)
+	}
+	erased()
+	putBack()
+	b.awaitSum("target", 3)
+	b.checkCounts("target", 2, 1)
+	erased() // the log has kept it as well
+	clock.by.Add(int64(time.Minute))
+	b.eventually("nobody finds him in Redis", func() bool { return b.heldBytes() == 0 })
+	e.stop()
+	b.checkCounts("target", 2, 0)
 }
