@@ -30,10 +30,15 @@ run: deps build ## install what is missing, build, run the demo
 build: ## build bin/sluice
 	$(BUILD) -o $(BIN) ./cmd/sluice
 
+# SQLite is C in the form of Go, used by one goroutine at a time: watched by the
+# race detector it takes four times as long, and tells nothing. Only this package:
+# one with generic code would hand its unwatched copies to all others.
+RACE_BUT := -gcflags=modernc.org/sqlite/lib=-race=false
+
 # The crash suite runs without the race detector: it starts the built program
 # again and again, and a detector in the test would only watch the test.
 test: deps-test lint ## lint, then every test against real servers, with the race detector
-	go test -race -timeout $(TEST_TIMEOUT) $$(go list ./... | grep -v /chaos)
+	go test -race $(RACE_BUT) -timeout $(TEST_TIMEOUT) $$(go list ./... | grep -v /chaos)
 	go test -count=1 -timeout $(CHAOS_TIMEOUT) ./chaos
 
 lint: ## gofmt, go vet, staticcheck with every check: see CONTRIBUTING.md

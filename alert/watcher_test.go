@@ -128,7 +128,7 @@ func (o *office) start() *process {
 
 func (o *office) await(what string, done func() bool) {
 	o.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(3 * time.Minute)
 	for !done() {
 		select {
 		case <-deadline:

@@ -135,7 +135,7 @@ func TestStopEndsAProfile(t *testing.T) {
 			t.Fatalf("a second profile is answered %d", status)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := s.Stop(ctx); err != nil {
 		t.Fatal(err)

@@ -129,7 +129,7 @@ func newBoard(t *testing.T) flow.SenderDomains {
 // until waits for a condition.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	end := time.After(20 * time.Second)
+	end := time.After(3 * time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {

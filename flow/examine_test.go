@@ -24,7 +24,7 @@ func severities(t *testing.T, x *Examiner) map[sluice.Check]sluice.Severity {
 	if x.Clock == nil {
 		x.Clock = sluice.SystemClock{}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	found := make(map[sluice.Check]sluice.Severity)
 	for _, f := range x.Examine(ctx).Findings {

@@ -31,7 +31,7 @@ import (
 
 const (
 	// settleWithin bounds every wait.
-	settleWithin = 60 * time.Second
+	settleWithin = 5 * time.Minute
 
 	testPartitions = 4
 )

@@ -15,7 +15,7 @@ import (
 	"sluice"
 )
 
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 func do(t *testing.T, c *Client, address string) Answer {
 	t.Helper()

@@ -264,7 +264,7 @@ func TestRun(t *testing.T) {
 	if err := redis.Stop(t.Context(), "marketing", "test", sluice.MaxStops); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(3 * time.Minute)
 	for stopped := 0; stopped < processes; {
 		stopped = 0
 		for _, r := range routers {

@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 // memory takes messages in and keeps them here. The durable way of the spool is
 // tested with it, and with this listener before it, in cmd/sluice; here it is

@@ -115,7 +115,7 @@ func (b *bed) must(err error) {
 
 func (b *bed) eventually(what string, ok func() bool) {
 	b.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(5 * time.Minute)
 	for !ok() {
 		if time.Now().After(deadline) {
 			b.Fatalf("waited in vain until %s", what)

@@ -47,7 +47,7 @@ func TestExamineAPostgresThatForgets(t *testing.T) {
 	// A reload reaches a session a moment after it is asked for.
 	settles := func(what string, want sluice.Severity) {
 		t.Helper()
-		deadline := time.Now().Add(20 * time.Second)
+		deadline := time.Now().Add(3 * time.Minute)
 		for got := sluice.Severity(""); got != want; got = examined(t, x)[sluice.CheckDatabaseDurability] {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: it is %q, want %q", what, got, want)

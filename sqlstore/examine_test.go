@@ -24,7 +24,7 @@ func examined(t *testing.T, x sqlstore.Examiner) map[sluice.Check]sluice.Severit
 	if x.Clock == nil {
 		x.Clock = sluice.SystemClock{}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	found := make(map[sluice.Check]sluice.Severity)
 	rank := map[sluice.Severity]int{"": 0, sluice.SeverityOK: 1, sluice.SeverityUnknown: 2, sluice.SeverityWarning: 3, sluice.SeverityError: 4}

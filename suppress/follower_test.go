@@ -136,7 +136,7 @@ func TestFollowRun(t *testing.T) {
 	go func() { defer close(done); f.Run(ctx, t.Context()) }()
 	<-broken.broken
 	suppress(t, writer, false, 1000, "a@example.com")
-	late := time.After(20 * time.Second)
+	late := time.After(3 * time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !held("a@example.com") || f.Status().Err != nil {

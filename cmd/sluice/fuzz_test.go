@@ -14,11 +14,11 @@ import (
 	"sluice/servers"
 )
 
-// fuzzWithin bounds the fuzzer: with 40 examples it takes a minute, with the
-// 2,000 of `make fuzz` much longer.
+// fuzzWithin bounds the fuzzer: with 12 examples it takes a minute or two beside
+// other tests, with the 2,000 of `make fuzz` much longer.
 const fuzzWithin = 20 * time.Minute
 
-var fuzzExamples = flag.Int("examples", 40, "how many requests TestFuzzedBySchema makes up for each operation")
+var fuzzExamples = flag.Int("examples", 12, "how many requests TestFuzzedBySchema makes up for each operation")
 
 // testTools returns a directory of tools that scripts/install-deps.sh --test
 // makes, named by the list of what it consists of.
