@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/redis/rueidis"
+	"golang.org/x/sync/errgroup"
 
 	"sluice"
 )
@@ -53,7 +54,7 @@ func (l *Log) Partition() int { return l.partition.Number }
 type Appended struct {
 	Position sluice.Position
 	Repeated bool // it had been written before
-	Entries  int  // in the log now that are not applied
+	Entries  int  // in the log now that are not applied; -1: not counted
 }
 
 // Entry is a batch for a log, and the step of its source that it is.
@@ -72,25 +73,59 @@ type Entry struct {
 // compared for equality only; it may be any text without '|'.
 func (l *Log) Append(ctx context.Context, source, prevSeq, seq string, batch []byte, internal bool) (Appended, error) {
 	entries := [1]Entry{{Log: l, PrevSeq: prevSeq, Seq: seq, Batch: batch}}
-	done, err := l.redis.appendAll(ctx, source, entries[:], internal)
+	done, err := l.redis.appendAll(ctx, source, entries[:], internal, true)
 	if err != nil {
 		return Appended{}, err
 	}
 	return done[0].Appended, done[0].Err
 }
 
-// outcome is what became of an entry.
-type outcome struct {
+// Outcome is what became of an entry.
+type Outcome struct {
 	Appended
 	Err error
 }
 
-// appendAll is Append for entries of several logs, in one call of a script,
-// which Redis runs as a whole: a batch costs less than half of what it costs by
-// itself. The logs must be together (Redis.together). Each entry has an outcome
-// of its own; the error says that there is none, and leaves open what was
-// written.
-func (r *Redis) appendAll(ctx context.Context, source string, entries []Entry, internal bool) ([]outcome, error) {
+// AppendAll is Append for entries of several logs of one Redis, in as few calls
+// as may be: entries of one call cost Redis less than half of what each costs by
+// itself. It returns an outcome for each entry, in their order, whose Err may
+// leave open whether it was written.
+func AppendAll(ctx context.Context, source string, entries []Entry, internal bool) []Outcome {
+	if len(entries) == 0 {
+		return nil
+	}
+	r := entries[0].Log.redis
+	all := make([]Outcome, len(entries))
+	var group errgroup.Group
+	group.SetLimit(parallelAppends)
+	from := 0
+	for _, call := range cutCalls(entries, func(e *Entry) int {
+		if !r.oneServer() {
+			return maxCallBytes // each by itself
+		}
+		return len(e.Batch)
+	}) {
+		out := all[from : from+len(call)]
+		from += len(call)
+		group.Go(func() error {
+			done, err := r.appendAll(ctx, source, call, internal, true)
+			copy(out, done)
+			for i := range out {
+				if err != nil {
+					out[i].Err = err
+				}
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // each outcome has its own error
+	return all
+}
+
+// appendAll is AppendAll in one call of a script, which Redis runs as a whole. The
+// logs must be together (Redis.together). The error says that there is no outcome,
+// and leaves open what was written. count asks how many entries the logs have now.
+func (r *Redis) appendAll(ctx context.Context, source string, entries []Entry, internal, count bool) ([]Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	const verb = "append to log"
@@ -98,8 +133,12 @@ func (r *Redis) appendAll(ctx context.Context, source string, entries []Entry, i
 	if internal {
 		script = "append-internal"
 	}
-	keys, args := make([]string, 0, 2*len(entries)), make([]string, 1, 2+3*len(entries))
-	args[0] = source
+	keys, args := make([]string, 0, 2*len(entries)), make([]string, 2, 3+3*len(entries))
+	args[0], args[1] = source, "0"
+	wanted := len(entries)
+	if count {
+		args[1], wanted = "1", 2*wanted
+	}
 	logs := make([]*Log, len(entries))
 	for i := range entries {
 		e := &entries[i]
@@ -112,14 +151,14 @@ func (r *Redis) appendAll(ctx context.Context, source string, entries []Entry, i
 		return nil, fmt.Errorf("%s: %w", verb, err)
 	}
 	answers, err := result.ToArray()
-	if err == nil && len(answers) != len(entries) {
+	if err == nil && len(answers) != wanted {
 		err = fmt.Errorf("%d answers for %d batches", len(answers), len(entries))
 	}
 	if err != nil {
 		return nil, r.wrap(verb, err)
 	}
-	all := make([]outcome, len(entries))
-	for i := range answers {
+	all := make([]Outcome, len(entries))
+	for i := range entries {
 		if err := answers[i].Error(); err != nil {
 			all[i].Err = r.wrap(fmt.Sprintf("%s of partition %d", verb, entries[i].Log.partition.Number), err)
 			continue
@@ -128,6 +167,14 @@ func (r *Redis) appendAll(ctx context.Context, source string, entries []Entry, i
 			all[i].Err = fmt.Errorf("%s of partition %d, source %s at %q: %w", verb, entries[i].Log.partition.Number, source, entries[i].PrevSeq, err)
 			continue
 		}
+		if count {
+			n, err := answers[len(entries)+i].AsInt64()
+			if err != nil {
+				all[i].Err = r.wrap("count a log's entries", err)
+				continue
+			}
+			all[i].Entries = int(n)
+		}
 		r.floors.see(entries[i].Log.partition.Number, all[i].Position, !all[i].Repeated)
 	}
 	return all, nil
@@ -135,11 +182,20 @@ func (r *Redis) appendAll(ctx context.Context, source string, entries []Entry, i
 
 // readAppended reads what append.lua answers of a log.
 func readAppended(answer *rueidis.RedisMessage) (done Appended, err error) {
+	done.Entries = -1
+	if answer.IsString() {
+		text, err := answer.ToString()
+		if err != nil {
+			return done, err
+		}
+		done.Position, err = sluice.ParsePosition(text)
+		return done, err
+	}
 	fields, err := answer.ToArray()
 	if err != nil {
 		return done, err
 	}
-	if len(fields) < 2 {
+	if len(fields) != 2 {
 		return done, fmt.Errorf("%d fields are no answer of the script", len(fields))
 	}
 	how, err := fields[0].AsInt64()
@@ -153,14 +209,8 @@ func readAppended(answer *rueidis.RedisMessage) (done Appended, err error) {
 	if how < 0 {
 		return done, fmt.Errorf("%w: it stands at %q", sluice.ErrConflict, text)
 	}
-	if len(fields) < 3 {
-		return done, fmt.Errorf("%d fields are no answer of the script", len(fields))
-	}
-	if done.Position, err = sluice.ParsePosition(text); err != nil {
-		return done, err
-	}
-	entries, err := fields[2].AsInt64()
-	done.Repeated, done.Entries = how == 0, int(entries)
+	done.Repeated = true
+	done.Position, err = sluice.ParsePosition(text)
 	return done, err
 }
 

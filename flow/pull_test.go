@@ -25,7 +25,7 @@ func TestPullReadsLogsTogether(t *testing.T) {
 		for _, l := range logs {
 			entries = append(entries, Entry{Log: l, PrevSeq: seqText(n), Seq: seqText(n + 1), Batch: oneEvent(fmt.Sprintf("%d/%d", l.Partition(), n))})
 		}
-		done, err := r.appendAll(t.Context(), "s", entries, false)
+		done, err := r.appendAll(t.Context(), "s", entries, false, false)
 		if err != nil || done[0].Err != nil {
 			t.Fatal(err, done[0].Err)
 		}

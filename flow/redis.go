@@ -111,11 +111,14 @@ func (r *Redis) Calls() (took meter.Snapshot, failed int64) {
 // Close ends all connections.
 func (r *Redis) Close() { r.client.Close() }
 
+// oneServer reports whether all keys are on one server: it is no cluster.
+func (r *Redis) oneServer() bool { return r.client.Mode() != rueidis.ClientModeCluster }
+
 // together splits partitions into those whose keys one script may touch: all
 // of them on one server, each alone on a cluster, where its keys are in a slot
 // of its own.
 func (r *Redis) together(partitions int) [][]int {
-	if r.client.Mode() != rueidis.ClientModeCluster {
+	if r.oneServer() {
 		all := make([]int, partitions)
 		for p := range all {
 			all[p] = p

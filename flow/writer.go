@@ -37,6 +37,13 @@ const (
 	longestWait  = 5 * time.Millisecond
 	enoughParts  = 128
 
+	// countEvery is how often Redis is asked how many entries the logs have. In
+	// between each append counts as one more.
+	countEvery = 100 * time.Millisecond
+
+	// parallelAppends bounds the calls of AppendAll that run at once.
+	parallelAppends = 16
+
 	// meanOver is over how many batches their mean size is taken, roughly.
 	meanOver = 8
 )
@@ -98,8 +105,9 @@ var ErrClosed = errors.New("writer is closed")
 // To leave at once: see above; with 32 callers a write had 16 of them. To wait
 // for a fixed time: it costs whoever comes alone the same as all others.
 //
-// Back pressure. Every append tells how many entries the log has now; their
-// number by the mean size of this writer's batches is the backlog. Above the
+// Back pressure. Ten times a second an append tells how many entries the log has
+// now, and in between each adds one (to count costs Redis a fifth of the append);
+// their number by the mean size of this writer's batches is the backlog. Above the
 // bound a request is refused before anything of it is written. Whether the
 // backlog has fallen is seen when somebody wants to write: one of those who do
 // asks the log, the others are refused meanwhile; so no timer runs, and a
@@ -126,6 +134,7 @@ type group struct {
 	writing    bool          // a goroutine is writing the group
 	expected   int           // parts that are waited for
 	patience   time.Duration // for so long
+	counted    time.Time     // when Redis was asked for the logs' entries last; of the goroutine that writes
 	together   chan struct{} // closed when they are there; nil: nobody waits for it
 }
 

@@ -32,7 +32,7 @@ func (w *Writer) write(g *group) {
 		}
 		g.mu.Unlock()
 		began := time.Now()
-		f.failed = w.append(batches)
+		f.failed = w.append(g, batches)
 		g.expect(f, time.Since(began))
 		for i := range batches {
 			if f.failed[batches[i].partition] == nil {
@@ -108,15 +108,20 @@ func (g *group) expect(f *flight, took time.Duration) {
 
 // append writes batches of a group, in one call of Redis or, where they are
 // many bytes, in several at once, and returns those that failed.
-func (w *Writer) append(batches []closedBatch) (failed map[int]error) {
-	calls := cutCalls(batches)
+func (w *Writer) append(g *group, batches []closedBatch) (failed map[int]error) {
+	now := time.Now()
+	count := now.Sub(g.counted) >= countEvery
+	if count {
+		g.counted = now
+	}
+	calls := cutCalls(batches, func(b *closedBatch) int { return len(b.data) })
 	if len(calls) == 1 {
-		return w.appendTogether(calls[0])
+		return w.appendTogether(calls[0], count)
 	}
 	var wait sync.WaitGroup
 	all := make([]map[int]error, len(calls))
 	for i, call := range calls {
-		wait.Go(func() { all[i] = w.appendTogether(call) })
+		wait.Go(func() { all[i] = w.appendTogether(call, count) })
 	}
 	wait.Wait()
 	failed = make(map[int]error)
@@ -126,12 +131,12 @@ func (w *Writer) append(batches []closedBatch) (failed map[int]error) {
 	return failed
 }
 
-// cutCalls cuts batches into calls of some maxCallBytes.
-func cutCalls(batches []closedBatch) (calls [][]closedBatch) {
+// cutCalls cuts what is to be written into calls of some maxCallBytes.
+func cutCalls[T any](all []T, size func(*T) int) (calls [][]T) {
 	from, bytes := 0, 0
-	for i := range batches {
-		if bytes += len(batches[i].data); bytes >= maxCallBytes || i == len(batches)-1 {
-			calls = append(calls, batches[from:i+1])
+	for i := range all {
+		if bytes += size(&all[i]); bytes >= maxCallBytes || i == len(all)-1 {
+			calls = append(calls, all[from:i+1])
 			from, bytes = i+1, 0
 		}
 	}
@@ -140,7 +145,7 @@ func cutCalls(batches []closedBatch) (calls [][]closedBatch) {
 
 // appendTogether writes batches by one call, repeating for those whose fate is
 // open, and returns those that failed.
-func (w *Writer) appendTogether(batches []closedBatch) (failed map[int]error) {
+func (w *Writer) appendTogether(batches []closedBatch, count bool) (failed map[int]error) {
 	ctx, cancel := context.WithTimeout(context.Background(), appendTries*callTimeout)
 	defer cancel()
 	failed = w.learnSeqs(ctx, batches)
@@ -155,7 +160,7 @@ func (w *Writer) appendTogether(batches []closedBatch) (failed map[int]error) {
 		left = append(left, Entry{Log: w.logs[p], PrevSeq: w.open[p].seq, Seq: newToken(), Batch: batches[i].data})
 	}
 	for try := range appendTries {
-		if left = w.try(ctx, left, failed); len(left) == 0 {
+		if left = w.try(ctx, left, failed, count); len(left) == 0 {
 			break
 		}
 		select {
@@ -195,11 +200,11 @@ func (w *Writer) learnSeqs(ctx context.Context, batches []closedBatch) (failed m
 
 // try offers entries to Redis once, notes in failed which are not written, and
 // returns those of them that may be tried again.
-func (w *Writer) try(ctx context.Context, entries []Entry, failed map[int]error) (left []Entry) {
+func (w *Writer) try(ctx context.Context, entries []Entry, failed map[int]error, count bool) (left []Entry) {
 	if len(entries) == 0 {
 		return nil
 	}
-	done, err := entries[0].Log.redis.appendAll(ctx, w.source, entries, false)
+	done, err := entries[0].Log.redis.appendAll(ctx, w.source, entries, false, count)
 	left = entries[:0]
 	for i := range entries {
 		e := entries[i]
@@ -223,9 +228,14 @@ func (w *Writer) try(ctx context.Context, entries []Entry, failed map[int]error)
 	return left
 }
 
+// noteAppended notes how many entries the log has now; -1: nobody has counted, it
+// is one more.
 func (o *openBatch) noteAppended(entries, size int) {
 	o.group.mu.Lock()
 	defer o.group.mu.Unlock()
+	if entries < 0 {
+		entries = o.entries + 1
+	}
 	o.entries = entries
 	if o.mean == 0 {
 		o.mean = size

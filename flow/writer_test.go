@@ -155,7 +155,7 @@ func TestWriterGroupsAndCalls(t *testing.T) {
 			batches[i] = closedBatch{partition: i, data: make([]byte, n)}
 		}
 		var got []int
-		for _, call := range cutCalls(batches) {
+		for _, call := range cutCalls(batches, func(b *closedBatch) int { return len(b.data) }) {
 			got = append(got, len(call))
 		}
 		if fmt.Sprint(got) != c.want {

@@ -24,6 +24,9 @@ import (
 
 // Bounds of an import.
 const (
+	// parallelImports bounds how many partitions are written at once.
+	parallelImports = 16
+
 	// importGiveUp is how long an append that fails is tried again.
 	importGiveUp = time.Minute
 	importPause  = 500 * time.Millisecond
@@ -337,7 +340,7 @@ func (im *Import) append(ctx context.Context, u *importUnit, at []int64) (again 
 		return false, err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(parallelAppends)
+	group.SetLimit(parallelImports)
 	retried := make([]bool, len(u.batches))
 	for p := range u.batches {
 		if u.batches[p].items == 0 {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"sluice"
 	"sluice/faults"
 	"sluice/flow"
@@ -22,9 +20,6 @@ const (
 	// routeWait is how long elements wait for company on their way to a log;
 	// they wait again on their way to the database.
 	routeWait = 10 * time.Millisecond
-
-	// parallelAppends bounds how many partitions are written at once.
-	parallelAppends = 16
 )
 
 // Router turns the elements of a list into events and appends them to the logs
@@ -210,26 +205,27 @@ func (r *Router) append(ctx context.Context, u routed, at []sluice.Position) err
 	if err := faults.Hit("append"); err != nil {
 		return err
 	}
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(parallelAppends)
+	var entries []flow.Entry
 	for p := range u.batches {
 		if u.batches[p].items == 0 {
 			continue
 		}
-		group.Go(func() error {
-			prev := ""
-			if !at[p].IsZero() {
-				prev = at[p].String()
-			}
-			done, err := r.Logs[p].Append(groupCtx, r.source(), prev, u.to.String(), u.batches[p].data, true)
-			if err != nil {
-				return err
-			}
-			at[p] = u.to
-			return waitForRoom(groupCtx, r.Logs[p], done.Entries)
-		})
+		prev := ""
+		if !at[p].IsZero() {
+			prev = at[p].String()
+		}
+		entries = append(entries, flow.Entry{Log: r.Logs[p], PrevSeq: prev, Seq: u.to.String(), Batch: u.batches[p].data})
 	}
-	err := group.Wait()
+	var err error
+	for i, done := range flow.AppendAll(ctx, r.source(), entries, true) {
+		if done.Err == nil {
+			at[entries[i].Log.Partition()] = u.to
+			done.Err = waitForRoom(ctx, entries[i].Log, done.Entries)
+		}
+		if err == nil {
+			err = done.Err
+		}
+	}
 	if err == nil {
 		err = faults.Hit("appended")
 	}
