@@ -125,7 +125,7 @@ func TestMainReadsItsArguments(t *testing.T) {
 // testEnv starts private servers, as a bench does.
 func testEnv(t *testing.T, withMaria bool) *env {
 	t.Helper()
-	r := &run{report: newReport("test"), progress: t.Output(), started: time.Now()}
+	r := &run{report: newReport("test"), progress: t.Output(), started: time.Now(), options: options{partitions: somePartitions}}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	e, err := openEnv(ctx, r, withMaria)

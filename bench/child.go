@@ -56,8 +56,8 @@ func (e *env) startSluice(ctx context.Context, s store, list string, more ...str
 		return nil, err
 	}
 	file := filepath.Join(dir, "sluice.yaml")
-	text := fmt.Sprintf("listen: 127.0.0.1:%d\nredis: %q\ndatabase: %q\ndata: %q\nroot_key: %s\nevent_time: {past_days: 0, future_minutes: 0}\nlists:\n  %s: {%s}\n%s\n",
-		port, e.redisURL, s.url(), filepath.Join(dir, "data"), benchRootKey, listName, list, strings.Join(more, "\n"))
+	text := fmt.Sprintf("listen: 127.0.0.1:%d\nredis: %q\ndatabase: %q\ndata: %q\nroot_key: %s\npartitions: %d\nevent_time: {past_days: 0, future_minutes: 0}\nlists:\n  %s: {%s}\n%s\n",
+		port, e.redisURL, s.url(), filepath.Join(dir, "data"), benchRootKey, e.run.partitions, listName, list, strings.Join(more, "\n"))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("write sluice's configuration: %w", err)
 	}

@@ -340,8 +340,8 @@ func takeover(ctx context.Context, e *env) (err error) {
 		if err != nil {
 			return fmt.Errorf("look at the table: %w", err)
 		}
-		if rows == takeoverEvents && parts != somePartitions {
-			return fmt.Errorf("verify take-over: the fresh events came from %d partitions, wanted %d", parts, somePartitions)
+		if rows == takeoverEvents && parts != e.run.partitions {
+			return fmt.Errorf("verify take-over: the fresh events came from %d partitions, wanted %d", parts, e.run.partitions)
 		}
 		if time.Since(killed) > takeoverWithin {
 			return fmt.Errorf("wait for the next process: %d of %d fresh events after %s%s", rows, takeoverEvents, takeoverWithin, next.tail())

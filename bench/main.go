@@ -32,6 +32,8 @@ type options struct {
 	database string
 	only     string
 	program  string
+
+	partitions int // of the program that is measured
 }
 
 // run is one bench being run.
@@ -151,6 +153,7 @@ func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 	f.StringVar(&r.redis, "redis", "", "use the Redis at this `URL`, an empty database of it; default: a private one")
 	f.StringVar(&r.database, "database", "", "use the MariaDB or MySQL at this `URL`, an empty database of it; default: a private one")
 	f.StringVar(&r.program, "program", "", "the sluice `FILE` to measure; default: this one")
+	f.IntVar(&r.partitions, "partitions", somePartitions, "how many `PARTITIONS` the measured program has; a new deployment has 64, which cost more of small writes")
 	if b.parts != nil {
 		f.StringVar(&r.only, "only", "", "measure only these `PARTS`: "+strings.Join(b.parts, ","))
 	}
@@ -174,6 +177,7 @@ func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 			return nil, fmt.Errorf("find this program's file, which the bench starts: %w", err)
 		}
 	}
+	r.report.Settings["partitions"] = fmt.Sprint(r.partitions)
 	r.report.Settings["quick"] = fmt.Sprint(r.quick)
 	return r, nil
 }
