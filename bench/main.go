@@ -33,7 +33,8 @@ type options struct {
 	only     string
 	program  string
 
-	partitions int // of the program that is measured
+	partitions int    // of the program that is measured
+	against    string // the other program, of bench turns
 }
 
 // run is one bench being run.
@@ -154,6 +155,9 @@ func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 	f.StringVar(&r.database, "database", "", "use the MariaDB or MySQL at this `URL`, an empty database of it; default: a private one")
 	f.StringVar(&r.program, "program", "", "the sluice `FILE` to measure; default: this one")
 	f.IntVar(&r.partitions, "partitions", somePartitions, "how many `PARTITIONS` the measured program has; a new deployment has 64, which cost more of small writes")
+	if b.name == turnsName {
+		f.StringVar(&r.against, "against", "", "the other sluice `FILE`, an older one for instance")
+	}
 	if b.parts != nil {
 		f.StringVar(&r.only, "only", "", "measure only these `PARTS`: "+strings.Join(b.parts, ","))
 	}
