@@ -41,7 +41,9 @@ const (
 	clockTicks = 100
 )
 
-var http1 = &http.Client{Timeout: answerWithin}
+// http1 asks for nothing compressed: that would cost the program more than many
+// rows.
+var http1 = &http.Client{Timeout: answerWithin, Transport: &http.Transport{DisableCompression: true}}
 
 // startSluice starts the program with one list in the configuration and waits
 // until it is ready. list is the list's settings in YAML's short form, more are

@@ -35,6 +35,7 @@ type options struct {
 
 	partitions int    // of the program that is measured
 	against    string // the other program, of bench turns
+	others     int    // partitions of the other program; 0: as many
 }
 
 // run is one bench being run.
@@ -157,6 +158,7 @@ func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 	f.IntVar(&r.partitions, "partitions", somePartitions, "how many `PARTITIONS` the measured program has; a new deployment has 64, which cost more of small writes")
 	if b.name == turnsName {
 		f.StringVar(&r.against, "against", "", "the other sluice `FILE`, an older one for instance")
+		f.IntVar(&r.others, "against-partitions", 0, "how many `PARTITIONS` the other program has; default: as many")
 	}
 	if b.parts != nil {
 		f.StringVar(&r.only, "only", "", "measure only these `PARTS`: "+strings.Join(b.parts, ","))

@@ -89,6 +89,10 @@ func runTurns(ctx context.Context, r *run) (err error) {
 	}
 	other := *r
 	other.program = r.against
+	if r.others > 0 {
+		other.partitions = r.others
+		r.report.Settings["partitions_of_the_other"] = fmt.Sprint(r.others)
+	}
 	var sides [2]*side
 	for i, of := range []*run{r, &other} {
 		e, err := openEnv(ctx, of, true)

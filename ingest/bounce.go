@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"sluice"
 	"sluice/jsonscan"
@@ -325,7 +326,16 @@ func digitsOf(s string) (n int) {
 	return n
 }
 
-// foldWord makes one of what differs in case, spaces, `_` and `-` alone.
+// foldWord makes one of what differs in case, spaces, `_` and `-` alone. Most
+// members of events are one already: they cost nothing.
 func foldWord(s string) string {
-	return strings.ToLower(strings.NewReplacer(" ", "", "_", "", "-", "").Replace(s))
+	at := strings.IndexFunc(s, func(r rune) bool {
+		return r == ' ' || r == '_' || r == '-' || 'A' <= r && r <= 'Z' || r >= utf8.RuneSelf
+	})
+	if at < 0 {
+		return s
+	}
+	return strings.ToLower(wordSigns.Replace(s))
 }
+
+var wordSigns = strings.NewReplacer(" ", "", "_", "", "-", "")

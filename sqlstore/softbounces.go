@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sluice"
@@ -54,14 +55,13 @@ func (t *txn) softBounces(ctx context.Context, all []sluice.SoftBounce) (changes
 	if _, err := t.rows(ctx, "soft_bounce_add", 2, args); err != nil {
 		return nil, err
 	}
-	entries := slices.Sorted(maps.Keys(newest))
-	days, err := t.softDays(ctx, entries)
-	if err != nil {
+	many, err := t.softMany(ctx, slices.Sorted(maps.Keys(newest)))
+	if err != nil || len(many) == 0 {
 		return nil, err
 	}
-	many := slices.DeleteFunc(entries, func(entry string) bool { return len(days[entry]) < sluice.SoftBounceDays })
-	if len(many) == 0 {
-		return nil, nil
+	days, err := t.softDays(ctx, many)
+	if err != nil {
+		return nil, err
 	}
 	removed := make(map[string]int64, len(many)) // when somebody said that the address is well
 	err = t.store.suppressionsOf(ctx, t.conn, many, func(s sluice.Suppression) {
@@ -87,30 +87,48 @@ func (t *txn) softBounces(ctx context.Context, all []sluice.SoftBounce) (changes
 	return changes, nil
 }
 
+// softMany returns those of entries that have enough days to be looked at: few.
+func (t *txn) softMany(ctx context.Context, entries []string) (many []string, err error) {
+	err = t.softOf(ctx, "soft_bounces_many", entries, func(scan func(...any) error) error {
+		var entry string
+		err := scan(&entry)
+		many = append(many, entry)
+		return err
+	})
+	slices.Sort(many)
+	return many, err
+}
+
 // softDays returns the days of soft bounces of entries.
 func (t *txn) softDays(ctx context.Context, entries []string) (map[string][]int64, error) {
 	days := make(map[string][]int64, len(entries))
+	err := t.softOf(ctx, "soft_bounces_of", entries, func(scan func(...any) error) error {
+		var entry string
+		var at any
+		if err := scan(&entry, &at); err != nil {
+			return err
+		}
+		day, err := t.store.d.scanMillis(at)
+		days[entry] = append(days[entry], day)
+		return err
+	})
+	return days, err
+}
+
+// softOf runs a query about entries, as many at once as may be.
+func (t *txn) softOf(ctx context.Context, name string, entries []string, row func(scan func(...any) error) error) error {
 	for piece := range slices.Chunk(entries, t.store.d.keysAtOnce()) {
-		statement := strings.Replace(rawQuery(t.store.d, "soft_bounces_of"), "$NAMES", marks(len(piece)), 1)
+		statement := strings.Replace(rawQuery(t.store.d, name), "$NAMES", marks(len(piece)), 1)
+		statement = strings.Replace(statement, "$LEAST", strconv.Itoa(sluice.SoftBounceDays), 1)
 		rows, err := t.conn.QueryContext(ctx, t.store.d.placeholders(statement), anys(piece)...)
 		if err != nil {
-			return nil, err
-		}
-		err = eachRow(rows, func(scan func(...any) error) error {
-			var entry string
-			var at any
-			if err := scan(&entry, &at); err != nil {
-				return err
-			}
-			day, err := t.store.d.scanMillis(at)
-			days[entry] = append(days[entry], day)
 			return err
-		})
-		if err != nil {
-			return nil, err
+		}
+		if err := eachRow(rows, row); err != nil {
+			return err
 		}
 	}
-	return days, nil
+	return nil
 }
 
 // DeleteSoftBounces implements sluice.KeepStore.

@@ -1,0 +1,1 @@
+SELECT entry FROM soft_bounces WHERE entry IN ($NAMES) GROUP BY entry HAVING COUNT(*) >= $LEAST
