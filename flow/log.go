@@ -220,6 +220,40 @@ func (l *Log) Seq(ctx context.Context, source string) (string, error) {
 	return stands[0].seq, stands[0].err
 }
 
+// SeqsOf is Seq for several sources, in one call.
+func (l *Log) SeqsOf(ctx context.Context, sources []string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := l.redis.client
+	values, err := c.Do(ctx, c.B().Hmget().Key(l.partition.sourcesKey()).Field(sources...).Build()).ToArray()
+	if err != nil {
+		return nil, l.redis.wrap("read seqs of sources", err)
+	}
+	seqs := make([]string, len(values))
+	for i := range values {
+		if values[i].IsNil() {
+			continue
+		}
+		value, err := values[i].ToString()
+		if err == nil {
+			seqs[i], err = seqIn(value)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read seq of source %s in partition %d: %w", sources[i], l.partition.Number, err)
+		}
+	}
+	return seqs, nil
+}
+
+// seqIn returns the seq of what is kept of a source.
+func seqIn(value string) (string, error) {
+	end := strings.LastIndexByte(value, '|')
+	if end < 0 {
+		return "", fmt.Errorf("%q has no id", value)
+	}
+	return value[:end], nil
+}
+
 // standing is where a source stands in a log.
 type standing struct {
 	seq string
@@ -245,12 +279,9 @@ func (r *Redis) seqs(ctx context.Context, source string, logs []*Log) []standing
 			all[i].err = r.wrap("read a source's seq", err)
 			continue
 		}
-		end := strings.LastIndexByte(value, '|')
-		if end < 0 {
-			all[i].err = fmt.Errorf("read seq of source %s in partition %d: %q has no id", source, logs[i].partition.Number, value)
-			continue
+		if all[i].seq, err = seqIn(value); err != nil {
+			all[i].err = fmt.Errorf("read seq of source %s in partition %d: %w", source, logs[i].partition.Number, err)
 		}
-		all[i].seq = value[:end]
 	}
 	return all
 }

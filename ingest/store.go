@@ -44,6 +44,10 @@ type StoreFollower struct {
 	// read with the cursors (gapCursor).
 	lostUpTo map[int]sluice.Position
 
+	// forwarded has, by partition, the highest number of a forward that a log has
+	// seen when the session began (numbered).
+	forwarded map[int]int64
+
 	// free is the session's: has an element while no unit with updates of users is
 	// on its way, the time before which the next is not begun.
 	free chan time.Time
@@ -124,6 +128,9 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 		return err
 	}
 	if s.lostUpTo, err = s.Store.Cursors(work, gapCursor, partitions); err != nil {
+		return err
+	}
+	if err := s.readForwarded(work, partitions); err != nil {
 		return err
 	}
 	logs, standing, err := s.withoutGaps(work, logs, cursors)

@@ -6,6 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"sluice"
 	"sluice/faults"
@@ -22,7 +25,7 @@ func (s *StoreFollower) resolve(ctx context.Context, u *storeUnit) error {
 	}
 	began := s.Clock.Now()
 	now := began.UnixMilli()
-	done, err := users.Apply(ctx, s.Users, len(s.Logs), now, u.updates)
+	done, err := users.Apply(ctx, numbered{s.Users, s.forwarded}, len(s.Logs), now, u.updates)
 	if err != nil {
 		return err
 	}
@@ -44,6 +47,70 @@ func (s *StoreFollower) resolve(ctx context.Context, u *storeUnit) error {
 	u.updates = nil // and their batches with them, while the transaction is written
 	u.prepared, err = prepare(s.Store, s.Stats, effect)
 	return err
+}
+
+// numbered reads users with numbers of forwards that no log has seen.
+//
+// The number of a forward is at least the time, and one more than the last that the
+// database knows. A database that goes back forgets some, and the next process may
+// have a clock behind that of the one before: then a number comes again that a log
+// has seen, and what has it would be taken for something that arrived. So who begins
+// asks the logs.
+type numbered struct {
+	users.Reader
+	forwarded map[int]int64 // by partition, the highest number that a log has of it
+}
+
+// Users implements users.Reader.
+func (n numbered) Users(ctx context.Context, q sluice.UserQuery) (sluice.UserAnswer, error) {
+	a, err := n.Reader.Users(ctx, q)
+	for p, numbers := range a.Numbers {
+		numbers.Forward = max(numbers.Forward, n.forwarded[p])
+		a.Numbers[p] = numbers
+	}
+	return a, err
+}
+
+// readForwarded asks all logs what they have seen of partitions' forwards.
+func (s *StoreFollower) readForwarded(ctx context.Context, partitions []int) error {
+	sources := make([]string, len(partitions))
+	for i, p := range partitions {
+		sources[i] = forwardSource(p)
+	}
+	forwarded := make(map[int]int64, len(partitions))
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	for _, log := range s.Logs {
+		group.Go(func() error {
+			seqs, err := log.SeqsOf(ctx, sources)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for i, seq := range seqs {
+				n, err := forwardNumber(seq)
+				if err != nil {
+					return fmt.Errorf("read where %s stands: %w", sources[i], err)
+				}
+				forwarded[partitions[i]] = max(forwarded[partitions[i]], n)
+			}
+			return nil
+		})
+	}
+	s.forwarded = forwarded
+	return group.Wait()
+}
+
+// forwardSource names, in logs, who forwards from a partition.
+func forwardSource(from int) string { return "forward:" + strconv.Itoa(from) }
+
+// forwardNumber reads the seq of such a source.
+func forwardNumber(seq string) (int64, error) {
+	if seq == "" {
+		return 0, nil
+	}
+	return strconv.ParseInt(seq, 10, 64)
 }
 
 // Bounds of what is forwarded at once.
@@ -122,16 +189,14 @@ func (f *forwarder) append(ctx context.Context, from, to int, rows []sluice.Forw
 	if to >= len(f.logs) {
 		return fmt.Errorf("there is no partition %d", to)
 	}
-	source := "forward:" + strconv.Itoa(from)
+	source := forwardSource(from)
 	seq, err := f.logs[to].Seq(ctx, source)
 	if err != nil {
 		return err
 	}
-	var arrived int64
-	if seq != "" {
-		if arrived, err = strconv.ParseInt(seq, 10, 64); err != nil {
-			return fmt.Errorf("read seq %q of %s: %w", seq, source, err)
-		}
+	arrived, err := forwardNumber(seq)
+	if err != nil {
+		return fmt.Errorf("read where %s stands: %w", source, err)
 	}
 	last := rows[len(rows)-1].ID
 	for len(rows) > 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice"
 	"sluice/faults"
@@ -72,6 +73,35 @@ func external(n int) sluice.UserKey {
 
 func attributes(k sluice.UserKey, body string) sluice.UserUpdate {
 	return sluice.UserUpdate{Op: sluice.OpAttributes, Key: k, Body: body}
+}
+
+// A database that went back, under a process whose clock is behind: the logs have
+// seen higher numbers of forwards than the next ones would get. They arrive.
+func TestForwardsAfterAClockWasAhead(t *testing.T) {
+	onEach(t, func(b *bed) {
+		e := start(b, setup{})
+		ahead := fmt.Sprint(time.Now().Add(time.Hour).UnixMilli() << 10)
+		for from := range e.logs {
+			for _, to := range e.logs {
+				_, err := to.Append(b.Context(), fmt.Sprint("forward:", from), "", ahead, sluice.NewBatch(0), true)
+				b.must(err)
+			}
+		}
+		e.stop()
+		p := startPeople(b)
+		const n = 12
+		for i := range n {
+			p.send(attributes(external(i), fmt.Sprintf(`{"email":"u%d@example.com","n":1}`, i)))
+		}
+		for i := range n {
+			mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: fmt.Sprintf("u%d@example.com", i)}
+			p.awaitUser("he is found by his address", mail, func(*profile.Profile) bool { return true })
+			p.send(attributes(mail, `{"n":{"inc":1}}`)) // from the address's partition to his
+		}
+		for i := range n {
+			p.awaitUser("it has arrived", external(i), func(u *profile.Profile) bool { return u.Custom.Get("n") == "2" })
+		}
+	})
 }
 
 // Users are made, changed by every key that they have in whatever partition it
