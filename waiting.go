@@ -51,6 +51,21 @@ func (e *WaitingFull) Unwrap() error {
 	return &Error{Code: code, Message: e.Error(), Index: -1}
 }
 
+// NeverFits refuses mail that is more than may wait at all: it would be refused
+// whenever it came. Nothing of the request was taken in.
+func NeverFits(most, adds Load, key bool) *Error {
+	what, n, bound, setting := "mails", adds.Sends, most.Sends, "mails"
+	if most.Sends == 0 || adds.Sends <= most.Sends {
+		what, n, bound, setting = "bytes of mail", adds.Bytes, most.Bytes, "megabytes"
+	}
+	whose := "in all"
+	if key {
+		whose, setting = "of this key", "key_"+setting
+	}
+	return &Error{Code: CodeTooLarge, Index: -1, Message: fmt.Sprintf(
+		"the request would have %d %s wait to be sent, and at most %d may wait %s. Nothing was taken in. Send it in several parts, or raise waiting.%s", n, what, bound, whose, setting)}
+}
+
 // Weight is about how many bytes each of the message's sends takes while it waits,
 // with its share of a content that is held once.
 func (d *Draft) Weight() int {

@@ -60,7 +60,8 @@ type Room struct {
 }
 
 // Take takes room for mail of a key; empty: it comes without one. A
-// *sluice.WaitingFull says that there is none. What is not handed in after that
+// *sluice.WaitingFull says that there is none, a *sluice.Error that there is none
+// even if nothing waits. What is not handed in after that
 // goes back with GiveBack.
 func (r *Room) Take(ctx context.Context, key string, load sluice.Load) error {
 	if r == nil || r.All == (sluice.Load{}) && r.Key == (sluice.Load{}) {
@@ -112,6 +113,9 @@ func (r *Room) add(key string, load sluice.Load) {
 
 // tooMuch returns why a load is too much, nil: it is not.
 func tooMuch(most, have, load sluice.Load, key bool) error {
+	if most.Sends > 0 && load.Sends > most.Sends || most.Bytes > 0 && load.Bytes > most.Bytes {
+		return sluice.NeverFits(most, load, key)
+	}
 	if most.Sends > 0 && have.Sends+load.Sends > most.Sends || most.Bytes > 0 && have.Bytes+load.Bytes > most.Bytes {
 		return &sluice.WaitingFull{Key: key, Have: have, Most: most, Adds: load}
 	}

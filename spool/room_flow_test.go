@@ -53,9 +53,17 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	if refused, _ := first.full(scheduled("a", 2, 10)); refused {
 		t.Error("what the bound allows is refused")
 	}
-	for name, drafts := range map[string][]sluice.Draft{"one more": scheduled("a", 1, 1), "much more": scheduled("a", 3, 10)} {
+	for name, drafts := range map[string][]sluice.Draft{"one more": scheduled("a", 1, 1), "much more": scheduled("a", 2, 10)} {
 		if refused, key := first.full(drafts); !refused || !key {
 			t.Errorf("%s of a key: refused %v, by its bound %v", name, refused, key)
+		}
+	}
+	for want, drafts := range map[string][]sluice.Draft{"waiting.key_mails": scheduled("b", 3, 10), "waiting.mails": scheduled("", 6, 10)} {
+		_, err := first.intake.Submit(b.Context(), "", drafts)
+		e, _ := errors.AsType[*sluice.Error](err)
+		_, again := errors.AsType[*sluice.WaitingFull](err)
+		if e == nil || e.Code != sluice.CodeTooLarge || again || !strings.HasSuffix(e.Message, want) {
+			t.Errorf("a request that never fits %s: %v", want, err)
 		}
 	}
 	b.eventually("it is in the lanes", func() bool { return first.waiting() == 20 })
