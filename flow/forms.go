@@ -39,7 +39,9 @@ func (f *Forms) newer(used sluice.Forms) error {
 }
 
 // Begin has the process say what it reads. It fails if newer programs have written
-// what this one does not read. Call it before Leases.Run.
+// what this one does not read. Where no process has ever shown itself, it is the
+// first of a new deployment, and writes its new forms at once: else the first mail
+// would not be counted among what waits. Call it before Leases.Run.
 func (f *Forms) Begin(ctx context.Context) error {
 	used, err := f.Redis.forms(ctx, sluice.Forms{})
 	if err != nil {
@@ -49,6 +51,14 @@ func (f *Forms) Begin(ctx context.Context) error {
 		return f.newer(used)
 	}
 	f.Leases.Say(readsWord, func() string { return sluice.KnownForms().String() })
+	beats, err := f.Redis.beats(ctx)
+	if err != nil || len(beats) > 0 {
+		return err
+	}
+	if _, err := f.Redis.forms(ctx, sluice.KnownForms()); err != nil {
+		return err
+	}
+	sluice.WriteNewForms()
 	return nil
 }
 
