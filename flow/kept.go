@@ -17,8 +17,8 @@ import (
 // what follows it is read again (margin.go). So a follower whose effect is in the
 // database may keep what it has applied in its chunks for a while. The state says
 // up to where it is applied (done) beside where what is there begins (first, base):
-// what lies between is no backlog, for back pressure, metrics and doctor. Who knows
-// only first and base reads rightly too, since the cursor says where to go on; it
+// what lies between is no backlog, for back pressure, metrics and doctor. A process
+// that knows only first and base reads rightly too, by its cursor; it
 // keeps nothing.
 
 // About how much memory of Redis an element takes beside its bytes, and a chunk.
@@ -140,7 +140,7 @@ func (r *ListReader) dropHead(ctx context.Context, done, keep sluice.Position, c
 }
 
 // Kept returns what is kept of what is applied, newest first and in pieces, at most
-// so many bytes and a piece more; whole: that is all of it. It is for who has just
+// so many bytes and a piece more; whole: that is all of it. It is for a session that has just
 // opened the list.
 func (r *ListReader) Kept(ctx context.Context, mostBytes int) (all []Stretch, whole bool, err error) {
 	var chunks []uint64

@@ -54,8 +54,8 @@ func (s *StoreFollower) resolve(ctx context.Context, u *storeUnit) error {
 // The number of a forward is at least the time, and one more than the last that the
 // database knows. A database that goes back forgets some, and the next process may
 // have a clock behind that of the one before: then a number comes again that a log
-// has seen, and what has it would be taken for something that arrived. So who begins
-// asks the logs.
+// has seen, and what has it would be taken for something that arrived. So a session
+// begins by asking the logs.
 type numbered struct {
 	users.Reader
 	forwarded map[int]int64 // by partition, the highest number that a log has of it
@@ -102,7 +102,7 @@ func (s *StoreFollower) readForwarded(ctx context.Context, partitions []int) err
 	return group.Wait()
 }
 
-// forwardSource names, in logs, who forwards from a partition.
+// forwardSource names, in logs, the source of what is forwarded from a partition.
 func forwardSource(from int) string { return "forward:" + strconv.Itoa(from) }
 
 // forwardNumber reads the seq of such a source.

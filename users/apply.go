@@ -498,7 +498,7 @@ func (u *Unit) forward(up *Update, id sluice.UserID) {
 // send sends an update from a partition's log to another's.
 func (u *Unit) send(up *sluice.UserUpdate, from, to int) {
 	// A database that was restored must not give numbers again that the logs
-	// have seen: they are at least the time, and who reads them for us raises them
+	// have seen: they are at least the time, and the reader raises them
 	// to what the logs have.
 	n := u.numbers[from]
 	n.Forward = max(n.Forward+1, u.now<<forwardBits)
