@@ -113,7 +113,7 @@ func (r *ListReader) dropHead(ctx context.Context, done, keep sluice.Position, c
 		return err
 	}
 	keys := []string{r.lease.key, l.keys.stateKey()}
-	args := []string{r.lease.token, string(l.side), done.String(), ""}
+	args := []string{r.lease.token, string(l.side), done.String(), "", strconv.FormatUint(r.first, 10)}
 	for _, chunk := range chunks {
 		keys, args = append(keys, l.keys.heldKey(chunk)), append(args, strconv.FormatUint(chunk, 10))
 	}
@@ -135,7 +135,8 @@ func (r *ListReader) dropHead(ctx context.Context, done, keep sluice.Position, c
 	if err != nil {
 		return fmt.Errorf("drop from %s: the answer %q cannot be read: %w", l, answer, err)
 	}
-	r.first, r.done = first, done
+	r.first = first
+	r.done = r.applied(done) // what is dropped is applied: there is nothing more to tell
 	return nil
 }
 

@@ -295,6 +295,9 @@ func (l *List) open(ctx context.Context, lease *Lease, cursor sluice.Position) (
 		return nil, ended, fmt.Errorf("open %s: its state %q cannot be read: %w", l, answer, errors.Join(err, doneErr))
 	}
 	r = &ListReader{list: l, lease: lease, limit: firstPageElements, last: n[0], first: n[1], base: n[2], hole: n[3], raised: n[4]}
+	if done.Major > r.last+1 {
+		done = sluice.Position{} // of a Redis that knew chunks that are not there: nobody has applied these
+	}
 	r.done = r.applied(done)
 	return r, ended, nil
 }

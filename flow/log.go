@@ -168,12 +168,9 @@ func (r *Redis) appendAll(ctx context.Context, source string, entries []Entry, i
 			continue
 		}
 		if count {
-			n, err := answers[len(entries)+i].AsInt64()
-			if err != nil {
-				all[i].Err = r.wrap("count a log's entries", err)
-				continue
+			if n, err := answers[len(entries)+i].AsInt64(); err == nil { // else it is written all the same
+				all[i].Entries = int(n)
 			}
-			all[i].Entries = int(n)
 		}
 		r.floors.see(entries[i].Log.partition.Number, all[i].Position, !all[i].Repeated)
 	}

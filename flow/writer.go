@@ -105,8 +105,9 @@ var ErrClosed = errors.New("writer is closed")
 // To leave at once: see above; with 32 callers a write had 16 of them. To wait
 // for a fixed time: it costs whoever comes alone the same as all others.
 //
-// Back pressure. Ten times a second an append tells how many entries the log has
-// now, and in between each adds one (to count costs Redis a fifth of the append);
+// Back pressure. Ten times a second, and always when the log may be a quarter full,
+// an append tells how many entries the log has now; in between each adds one (to
+// count costs Redis a fifth of the append);
 // their number by the mean size of this writer's batches is the backlog. Above the
 // bound a request is refused before anything of it is written. Whether the
 // backlog has fallen is seen when somebody wants to write: one of those who do
@@ -134,7 +135,6 @@ type group struct {
 	writing    bool          // a goroutine is writing the group
 	expected   int           // parts that are waited for
 	patience   time.Duration // for so long
-	counted    time.Time     // when Redis was asked for the logs' entries last; of the goroutine that writes
 	together   chan struct{} // closed when they are there; nil: nobody waits for it
 }
 
@@ -143,9 +143,10 @@ type openBatch struct {
 	group   *group
 	data    []byte
 	items   int
-	entries int  // in the log, as far as is known
-	mean    int  // bytes of a batch
-	looking bool // somebody is counting the log's entries
+	entries int       // in the log, as far as is known
+	mean    int       // bytes of a batch
+	looking bool      // somebody is counting the log's entries
+	counted time.Time // when an append asked for them last
 
 	// Owned by the goroutine that writes.
 	seq     string // of the last batch that is surely written

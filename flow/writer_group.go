@@ -109,11 +109,7 @@ func (g *group) expect(f *flight, took time.Duration) {
 // append writes batches of a group, in one call of Redis or, where they are
 // many bytes, in several at once, and returns those that failed.
 func (w *Writer) append(g *group, batches []closedBatch) (failed map[int]error) {
-	now := time.Now()
-	count := now.Sub(g.counted) >= countEvery
-	if count {
-		g.counted = now
-	}
+	count := w.counts(g, batches)
 	calls := cutCalls(batches, func(b *closedBatch) int { return len(b.data) })
 	if len(calls) == 1 {
 		return w.appendTogether(calls[0], count)
@@ -129,6 +125,26 @@ func (w *Writer) append(g *group, batches []closedBatch) (failed map[int]error) 
 		maps.Copy(failed, some)
 	}
 	return failed
+}
+
+// counts reports whether Redis is to be asked how many entries the logs of batches
+// have: one of them was not counted for a while, or may be a quarter full. Between
+// counts a log seems to fill, whatever is applied of it meanwhile.
+func (w *Writer) counts(g *group, batches []closedBatch) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now, count := time.Now(), false
+	for i := range batches {
+		o := &w.open[batches[i].partition]
+		count = count || now.Sub(o.counted) >= countEvery ||
+			o.entries >= maxBacklogEntries/4 || o.entries*o.mean >= w.backlogBytes/4
+	}
+	if count {
+		for i := range batches {
+			w.open[batches[i].partition].counted = now
+		}
+	}
+	return count
 }
 
 // cutCalls cuts what is to be written into calls of some maxCallBytes.

@@ -83,8 +83,9 @@ func (s *StoreFollower) readForwarded(ctx context.Context, partitions []int) err
 	for _, log := range s.Logs {
 		group.Go(func() error {
 			seqs, err := log.SeqsOf(ctx, sources)
-			if err != nil {
-				return err
+			if err != nil { // of a log that cannot be read others must not wait: nothing can be forwarded to it now
+				s.Log.Warn("what a log has of forwards is not known: their numbers go by the clock alone", "partition", log.Partition(), "error", err)
+				return ctx.Err()
 			}
 			mu.Lock()
 			defer mu.Unlock()

@@ -77,6 +77,12 @@ func (r *Room) Take(ctx context.Context, key string, load sluice.Load) error {
 			all.Add(l)
 		}
 	}
+	if beyond(r.All, load) {
+		return sluice.NeverFits(r.All, load, false)
+	}
+	if key != "" && beyond(r.Key, load) {
+		return sluice.NeverFits(r.Key, load, true)
+	}
 	err := tooMuch(r.All, all, load, false)
 	if err == nil && key != "" {
 		err = tooMuch(r.Key, own, load, true)
@@ -111,12 +117,16 @@ func (r *Room) add(key string, load sluice.Load) {
 	r.taken[key] = l
 }
 
+// beyond reports whether a load is more than a bound.
+func beyond(most, load sluice.Load) bool {
+	return most.Sends > 0 && load.Sends > most.Sends || most.Bytes > 0 && load.Bytes > most.Bytes
+}
+
 // tooMuch returns why a load is too much, nil: it is not.
 func tooMuch(most, have, load sluice.Load, key bool) error {
-	if most.Sends > 0 && load.Sends > most.Sends || most.Bytes > 0 && load.Bytes > most.Bytes {
-		return sluice.NeverFits(most, load, key)
-	}
-	if most.Sends > 0 && have.Sends+load.Sends > most.Sends || most.Bytes > 0 && have.Bytes+load.Bytes > most.Bytes {
+	have.Add(load)
+	if beyond(most, have) {
+		have.Less(load)
 		return &sluice.WaitingFull{Key: key, Have: have, Most: most, Adds: load}
 	}
 	return nil

@@ -7,7 +7,7 @@
 --          for none), its seq now, batch
 -- Returns: of each log: id written; {0, id} it was already; {-1, seq} the source
 --          stands at another seq; or the error; then, if it counts, of each log
---          the number of its entries that are not applied
+--          the number of its entries that are not applied, -1 if it cannot be told
 local call, find, sub = redis.pcall, string.find, string.sub
 local source = ARGV[1]
 
@@ -17,6 +17,7 @@ local function append(log, sources, before, now, batch)
   local seq, id = '', ''
   if stands[1] then
     local bar = find(stands[1], '|', 1, true)
+    if not bar then return redis.error_reply('SEQ of source ' .. source .. ' cannot be read: ' .. stands[1]) end
     seq, id = sub(stands[1], 1, bar - 1), sub(stands[1], bar + 1)
   end
   if seq ~= before then
@@ -36,9 +37,8 @@ for i = 1, logs do
 end
 if ARGV[2] == '1' then
   for i = 1, logs do
-    local n = call('XLEN', KEYS[2 * i - 1])
-    if type(n) == 'number' then n = math.max(0, n - (redis.call('HGET', KEYS[2 * i], '@applied') or 0)) end
-    answers[logs + i] = n
+    local n, applied = call('XLEN', KEYS[2 * i - 1]), call('HGET', KEYS[2 * i], '@applied')
+    answers[logs + i] = type(n) == 'number' and math.max(0, n - (tonumber(applied) or 0)) or -1
   end
 end
 return answers

@@ -7,16 +7,19 @@
 -- Args:    1 token of the lease, 2 'left' or 'right', 3 position up to which the
 --          effect is committed, 4 how many elements of the last of the chunks are
 --          dropped, from its first one on, those included that are gone before;
---          '': all, as of those before it; 5.. the numbers of the chunks, and of
---          the one after them
+--          '': all, as of those before it; 5 the oldest chunk as the caller knows
+--          it; 6.. the numbers of the chunks, and of the one after them
 -- Returns: {oldest chunk that is left, elements dropped from its head}
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return redis.error_reply('LEASE of the list is held by another process')
 end
 local state = redis.call('HMGET', KEYS[2], 'first', 'base')
 local first, base, ended = state[1] or '1', tonumber(state[2] or '0'), nil
+if tonumber(first) < tonumber(ARGV[5]) then
+  return redis.error_reply('ORDER chunk ' .. first .. ' is there, and was gone: redis has gone back in time')
+end
 for i = 3, #KEYS do
-  local chunk = ARGV[i + 2]
+  local chunk = ARGV[i + 3]
   if tonumber(chunk) > tonumber(first) then
     return redis.error_reply('ORDER chunk ' .. chunk .. ' is not the oldest, that is ' .. first)
   end
@@ -34,7 +37,7 @@ for i = 3, #KEYS do
       end
     else
       redis.call('UNLINK', KEYS[i])
-      first, base, ended = ARGV[i + 3], 0, chunk .. '-' .. string.format('%.0f', base + n)
+      first, base, ended = ARGV[i + 4], 0, chunk .. '-' .. string.format('%.0f', base + n)
     end
   end
 end
