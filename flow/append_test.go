@@ -98,6 +98,21 @@ func TestEachLogIsCounted(t *testing.T) {
 	}
 }
 
+// readThree has a reader that keeps nothing read three chunks of a list, of an element
+// each, and calls each behind every one.
+func readThree(t *testing.T, r *Redis, l *List, reader *ListReader, each func()) {
+	t.Helper()
+	for i := range 3 {
+		do(t, r, "RPUSH", l.Name(), fmt.Sprint(i))
+		page, err := reader.Next(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader.Committed(page.To)
+		each()
+	}
+}
+
 // A follower that keeps nothing tells Redis once of what it drops.
 func TestDropIsToldOnce(t *testing.T) {
 	r := dial(t)
@@ -106,21 +121,15 @@ func TestDropIsToldOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 3 {
-		do(t, r, "RPUSH", l.Name(), fmt.Sprint(i))
-		page, err := reader.Next(t.Context(), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+	readThree(t, r, l, reader, func() {
 		do(t, r, "CONFIG", "RESETSTAT")
-		reader.Committed(page.To)
 		if err := reader.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if stats := do(t, r, "INFO", "commandstats"); strings.Count(stats, "cmdstat_evalsha:calls=1,")+strings.Count(stats, "cmdstat_eval:calls=1,") == 0 || strings.Contains(stats, "cmdstat_evalsha:calls=2") {
-			t.Errorf("drop %d: %s", i, stats)
+			t.Error(stats)
 		}
-	}
+	})
 }
 
 // A Redis that has gone back holds chunks again that were gone: they are not taken for
@@ -132,14 +141,7 @@ func TestChunksThatComeBackAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 3 {
-		do(t, r, "RPUSH", l.Name(), fmt.Sprint(i))
-		page, err := reader.Next(t.Context(), false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reader.Committed(page.To)
-	}
+	readThree(t, r, l, reader, func() {})
 	if err := reader.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -95,8 +95,8 @@ func TestForwardsAfterAClockWasAhead(t *testing.T) {
 		}
 		for i := range n {
 			mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: fmt.Sprintf("u%d@example.com", i)}
-			p.awaitUser("he is found by his address", mail, func(*profile.Profile) bool { return true })
-			p.send(attributes(mail, `{"n":{"inc":1}}`)) // from the address's partition to his
+			p.awaitUser("the user is found by the address", mail, func(*profile.Profile) bool { return true })
+			p.send(attributes(mail, `{"n":{"inc":1}}`)) // from the partition of the address to that of the user
 		}
 		for i := range n {
 			p.awaitUser("it has arrived", external(i), func(u *profile.Profile) bool { return u.Custom.Get("n") == "2" })

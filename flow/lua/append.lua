@@ -1,7 +1,7 @@
 -- Writes batches of one source at the ends of logs, once each: a repeat is
 -- answered with the id that the first call got. What fails for one log, fails
 -- for that one only. It is the script that runs most: each command that it
--- leaves out is a fifth of what a log costs (bench of flow, AppendAll).
+-- leaves out is about a fifth of what a log costs.
 -- Keys:    of each log: log (stream), sources (hash)
 -- Args:    1 source, 2 '1' to count; of each log: its seq before this batch (''
 --          for none), its seq now, batch
