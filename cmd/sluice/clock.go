@@ -51,11 +51,7 @@ const clockWithin = 2 * time.Second
 func (c *call) clock(ctx context.Context) sluice.Clock {
 	ctx, cancel := context.WithTimeout(ctx, clockWithin)
 	defer cancel()
-	cfg, err := c.load(nil)
-	if err != nil {
-		return c.main.own()
-	}
-	redis, err := dialRunning(ctx, cfg)
+	_, redis, err := c.dialConfigured(ctx)
 	if err != nil {
 		return c.main.own()
 	}

@@ -70,6 +70,20 @@ func dialRunning(ctx context.Context, cfg *config.Config) (*flow.Redis, error) {
 	return r, nil
 }
 
+// dialConfigured loads the configuration and connects to its main Redis, as
+// dialRunning does. The caller closes the connection.
+func (c *call) dialConfigured(ctx context.Context) (*config.Config, *flow.Redis, error) {
+	cfg, err := c.load(nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	redis, err := dialRunning(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	return cfg, redis, nil
+}
+
 // dialOrStart is dialRunning that starts the embedded Redis if none runs. The
 // returned function ends the connection, and the server if it was started.
 func dialOrStart(ctx context.Context, cfg *config.Config) (*flow.Redis, func() error, error) {

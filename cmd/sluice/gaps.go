@@ -42,11 +42,7 @@ func runGaps(ctx context.Context, c *call) error {
 	case what == "accept" && all == (len(names) > 0):
 		return usagef("gaps accept: want either names, as `sluice gaps list` shows them, or --all")
 	}
-	cfg, err := c.load(nil)
-	if err != nil {
-		return err
-	}
-	redis, err := dialRunning(ctx, cfg)
+	_, redis, err := c.dialConfigured(ctx)
 	if err != nil {
 		return err
 	}

@@ -70,11 +70,7 @@ func runSending(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := c.load(nil)
-	if err != nil {
-		return err
-	}
-	redis, err := dialRunning(ctx, cfg)
+	cfg, redis, err := c.dialConfigured(ctx)
 	if err != nil {
 		return err
 	}

@@ -31,11 +31,7 @@ func runTail(ctx context.Context, c *call) error {
 	if len(c.given.args) > 0 {
 		return usagef("tail: takes no arguments, but %q is one", c.given.args[0])
 	}
-	cfg, err := c.load(nil)
-	if err != nil {
-		return err
-	}
-	redis, err := dialRunning(ctx, cfg)
+	cfg, redis, err := c.dialConfigured(ctx)
 	if err != nil {
 		return err
 	}

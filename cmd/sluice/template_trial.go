@@ -84,11 +84,7 @@ func (c *call) templateTest(ctx context.Context, store *sqlstore.Store, args []s
 		return err
 	}
 	trial := spool.Trial{Version: v, Input: *in, From: c.given.text("from"), To: c.given.text("to")}
-	cfg, err := c.load(nil)
-	if err != nil {
-		return err
-	}
-	redis, err := dialRunning(ctx, cfg)
+	cfg, redis, err := c.dialConfigured(ctx)
 	if err != nil {
 		return err
 	}
