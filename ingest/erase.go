@@ -2,15 +2,17 @@ package ingest
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"sluice"
 )
 
-// When users are erased a second time: what was in the logs when they were
-// erased has been stored by then.
 const (
-	eraseAgain = 24 * time.Hour
+	// eraseAgain is how old a name is when it is done with: what was accepted so long
+	// after it is nobody's whom it names, and what was applied has left the logs.
+	eraseAgain = sluice.ErasureMarginMillis*time.Millisecond + eraseSendsOverlap
 
 	// eraseOverlap is how long the transaction may take that writes a name.
 	eraseOverlap = 5 * time.Minute
@@ -20,6 +22,10 @@ const (
 	eraseSendsEvery = 5 * time.Second
 	eraseSendsRest  = 10
 
+	// eraseSendsFor is for how long the mail to a name is looked for again and again
+	// while some of it has not ended. After that the passes over the events look.
+	eraseSendsFor = 24 * time.Hour
+
 	// eraseSendsOverlap is how long after its name a user's sends are looked for
 	// again: some may have been on their way into the ledger, or be read again of the
 	// log, where what is applied stays for a minute.
@@ -27,21 +33,34 @@ const (
 )
 
 // erase erases users from sends, events, soft bounces and dead letters: a name at once, that is in
-// the first pass after it was written, and once more a day later, when it is done
-// with. A pass looks through all of them for up to sluice.MaxErasures names.
+// the first pass after it was written, and once more after eraseAgain, when it is done
+// with and is deleted. A pass looks through all of them for up to sluice.MaxErasures names.
+//
+// A name stands in plain until then, for the database looks for it in all events; a
+// hash could be looked for only by computing that of each of them. So it stays no
+// longer than it is needed: until all that the logs have is stored, however long that
+// takes, and is looked through once more.
 //
 // What has been passed once is kept in memory only, as a moment: a new holder of
 // the lease passes all names again.
 func (k *Keeper) erase(ctx context.Context, now time.Time) error {
-	dayAgo := now.Add(-eraseAgain).UnixMilli()
-	if err := k.erasePasses(ctx, 0, dayAgo, true); err != nil {
-		return err
-	}
-	if err := k.erasePasses(ctx, max(k.erasedTo, dayAgo), now.UnixMilli(), false); err != nil {
+	if err := k.erasePasses(ctx, k.erasedTo, now.UnixMilli(), false); err != nil {
 		return err
 	}
 	k.erasedTo = now.Add(-eraseOverlap).UnixMilli()
-	return k.overwrite(ctx)
+	return errors.Join(k.eraseLast(ctx, now.Add(-eraseAgain).UnixMilli()), k.overwrite(ctx))
+}
+
+// eraseLast erases the names that were written before a moment for the last time.
+func (k *Keeper) eraseLast(ctx context.Context, before int64) error {
+	names, err := k.Store.Erasures(ctx, "", 0, before, 1)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	if err := k.settle(ctx); err != nil {
+		return fmt.Errorf("forget the names of users who were deleted, which events that are not stored yet may have: %w", err)
+	}
+	return k.erasePasses(ctx, 0, before, true)
 }
 
 // overwrite has what was erased overwritten in the database's files.
@@ -99,7 +118,7 @@ func (k *Keeper) EraseSends(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	from, open := max(k.sendsTo, now.Add(-eraseAgain).UnixMilli()), 0
+	from, open := max(k.sendsTo, now.Add(-eraseSendsFor).UnixMilli()), 0
 	err = k.eachErasure(ctx, from, now.UnixMilli(), func(names []sluice.Erasure) error {
 		n, err := k.eraseSends(ctx, names)
 		open += n

@@ -115,7 +115,7 @@ type Keeper struct {
 	TakeOut func(ctx context.Context, sends []sluice.SendRow) error
 
 	// Settled waits until all that the logs have by now is in the database. nil:
-	// bodies stay.
+	// bodies stay, and names of users who were deleted go after eraseAgain.
 	Settled func(ctx context.Context) error
 
 	clean    map[sluice.EventKind]int64 // before this, none of the kind is left
@@ -335,10 +335,7 @@ func (k *Keeper) dropOrphans(ctx context.Context, now time.Time) error {
 	if k.Settled == nil {
 		return nil
 	}
-	settled, stop := context.WithTimeout(ctx, settledWithin)
-	err := k.Settled(settled)
-	stop()
-	if err != nil {
+	if err := k.settle(ctx); err != nil {
 		return fmt.Errorf("look for bodies that no send needs: %w", err)
 	}
 	dropped := 0
@@ -354,6 +351,16 @@ func (k *Keeper) dropOrphans(ctx context.Context, now time.Time) error {
 			return err
 		}
 	}
+}
+
+// settle waits a while until all that the logs have by now is in the database.
+func (k *Keeper) settle(ctx context.Context) error {
+	if k.Settled == nil {
+		return nil
+	}
+	ctx, stop := context.WithTimeout(ctx, settledWithin)
+	defer stop()
+	return k.Settled(ctx)
 }
 
 func (k *Keeper) tell(deleted int, what string) {
