@@ -37,6 +37,16 @@ type spec struct {
 	held    []*os.File     // stay open in the child: see lock.go
 	ending  syscall.Signal // asks it to end; 0: SIGTERM
 	session bool           // it wants to lead a session
+	private bool           // the files that it makes are for its owner alone
+}
+
+// command returns the program and its arguments. A umask belongs to a whole
+// process, so for a private one a shell sets it and becomes the program.
+func (s *spec) command() (program string, args []string) {
+	if !s.private {
+		return s.program, s.args
+	}
+	return "/bin/sh", append([]string{"-c", `umask 077; exec "$@"`, "sh", s.program}, s.args...)
 }
 
 // process is a running child.
@@ -71,7 +81,8 @@ func start(name string, s spec) (*process, error) {
 		return nil, fmt.Errorf("start %s: open its log: %w", name, err)
 	}
 	defer log.Close()
-	cmd := exec.Command(s.program, s.args...)
+	program, args := s.command()
+	cmd := exec.Command(program, args...)
 	cmd.Dir = s.dir
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = s.held

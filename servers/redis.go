@@ -129,6 +129,7 @@ func (r *Redis) start(ctx context.Context) error {
 		dir:     r.opt.Dir,
 		logPath: r.logPath(),
 		held:    []*os.File{lock},
+		private: true,
 	})
 	if err != nil {
 		return err

@@ -34,6 +34,7 @@ func examineConfig(cfg *config.Config) sluice.Examination {
 			"other machines reach %s, by HTTP without TLS: keys and addresses can be read on the way", cfg.Listen)
 	}
 	examineFile(&e, file, secret)
+	examineKeys(&e, cfg)
 	if cfg.AcceptGaps {
 		e.Warn(sluice.CheckConfigGaps, "take it out again after the one start it was meant for", "accept_gaps is set (%s): whatever is found missing is passed over as lost", cfg.Origin("accept_gaps"))
 	} else {
@@ -64,6 +65,23 @@ func examineFile(e *sluice.Examination, file string, secret bool) {
 		e.Fail(sluice.CheckConfigSecrets, "set it by the environment instead (SLUICE_...), or chmod o-rwx "+file+"; change what was readable", "a key or password stands in it, and every user of this machine can read it (mode %s)", info.Mode().Perm())
 	default:
 		e.Fine(sluice.CheckConfigSecrets, "a key or password stands in it, which not every user of this machine can read")
+	}
+}
+
+// examineKeys looks who can read the private keys that mail is signed with.
+func examineKeys(e *sluice.Examination, cfg *config.Config) {
+	for _, d := range cfg.DKIM {
+		for _, k := range d.Keys {
+			file := string(k.Value)
+			switch info, err := os.Stat(file); {
+			case err != nil:
+				e.Unknown(fmt.Errorf("look at the dkim key of %s, selector %s: %w", d.Domain, k.Key, err), sluice.CheckConfigSecrets)
+			case info.Mode().Perm()&0o004 != 0:
+				e.Fail(sluice.CheckConfigSecrets, "chmod 600 "+file+"; make another key under another selector, for this one was readable", "every user of this machine can read the private key of %s, selector %s, and sign mail as that domain (mode %s)", d.Domain, k.Key, info.Mode().Perm())
+			default:
+				e.Fine(sluice.CheckConfigSecrets, "not every user of this machine can read the private key of %s, selector %s", d.Domain, k.Key)
+			}
+		}
 	}
 }
 

@@ -1,16 +1,22 @@
 package main
 
 import (
+	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"sluice"
 )
 
 // What the program writes is for its owner alone: the data directory after mail,
 // templates, spilled events and the built-in mailboxes, with the embedded Redis and
-// SQLite; backups, exports and what an import refuses. A data directory that was there
+// SQLite, each of whose files has the mode as well; backups, exports and what an
+// import refuses. Keys that mail is signed with are not the program's to make; doctor
+// says so if others can read one. A data directory that was there
 // before keeps its mode, so what is right in it must not need another.
 func TestFilesAreForTheirOwner(t *testing.T) {
 	t.Parallel()
@@ -22,7 +28,9 @@ func TestFilesAreForTheirOwner(t *testing.T) {
 	if err := os.Chmod(data, 0o755); err != nil { // whatever the umask is
 		t.Fatal(err)
 	}
-	s := startMode(t, dir, "sink", receiver)
+	setting, _ := signing(t, dir, "example.com")
+	configure(t, dir, fmt.Sprintf(modesFile, receiver.Addr(), "sink")+setting)
+	s := serveConfigured(t, dir, "SLUICE_ROOT_KEY="+testRoot)
 	if status, text := s.ask(t, http.MethodPost, "/v1/templates", `{"id":"hello","subject":"s","text":"t"}`); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
@@ -41,7 +49,7 @@ func TestFilesAreForTheirOwner(t *testing.T) {
 	mustRun(t, dir, "export", "events", "--output", filepath.Join(backups, "events.ndjson"))
 	write(t, filepath.Join(dir, "in.ndjson"), "{\"event\":\"opened\",\"email\":\"bob@example.com\",\"id\":\"1\"}\nnonsense\n")
 	sluiceRun(t, dir, "import", "events", filepath.Join(dir, "in.ndjson"), "--rejected", filepath.Join(backups, "rejected"))
-	files := 0
+	embedded := map[string]bool{} // the files of Redis
 	look := func(root string) {
 		t.Helper()
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -52,12 +60,11 @@ func TestFilesAreForTheirOwner(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			files++
+			if rel, err := filepath.Rel(filepath.Join(data, "redis"), path); err == nil && filepath.IsLocal(rel) {
+				embedded[strings.SplitN(rel, ".", 2)[0]] = true
+			}
 			if mode := info.Mode().Perm(); mode&0o077 != 0 {
 				t.Errorf("%s has the mode %s", path, mode)
-			}
-			if d.IsDir() && d.Name() == "redis" { // Redis writes its own; nobody else gets in
-				return fs.SkipDir
 			}
 			return nil
 		})
@@ -71,7 +78,19 @@ func TestFilesAreForTheirOwner(t *testing.T) {
 		t.Fatalf("it ended with %d", code)
 	}
 	look(data)
-	if files < 10 {
-		t.Errorf("it has looked at %d files", files)
+	for _, name := range []string{"redis", "url", "appendonlydir", "appendonlydir/appendonly"} {
+		if !embedded[name] {
+			t.Errorf("it has not looked at %s of the embedded Redis, only at %v", name, embedded)
+		}
+	}
+	key := filepath.Join(dir, "example.com.pem")
+	if _, found := diagnosed(t, dir); found[sluice.CheckConfigSecrets] != sluice.SeverityOK {
+		t.Errorf("a key that its owner alone can read: %s", found[sluice.CheckConfigSecrets])
+	}
+	if err := os.Chmod(key, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, found := diagnosed(t, dir); code != exitFailed || found[sluice.CheckConfigSecrets] != sluice.SeverityError {
+		t.Errorf("a key that all can read: %d %s", code, found[sluice.CheckConfigSecrets])
 	}
 }
