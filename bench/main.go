@@ -36,6 +36,8 @@ type options struct {
 	partitions int    // of the program that is measured
 	against    string // the other program, of bench turns
 	others     int    // partitions of the other program; 0: as many
+	turns      int    // 0: as many as are usual
+	whole      string // benches that both programs run whole, in turns
 }
 
 // run is one bench being run.
@@ -158,6 +160,8 @@ func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 	f.IntVar(&r.partitions, "partitions", somePartitions, "how many `PARTITIONS` the measured program has; a new deployment has 64, which cost more of small writes")
 	if b.name == turnsName {
 		f.StringVar(&r.against, "against", "", "the other sluice `FILE`, an older one for instance")
+		f.IntVar(&r.turns, "turns", 0, fmt.Sprintf("how `MANY` turns, 2 to %d; default: %d of a piece of work, %d of a whole bench", mostTurns, turns, wholeTurns))
+		f.StringVar(&r.whole, "benches", "", "instead of pieces of work, whole `BENCHES` of each program with --quick, as rules,send:cpu")
 		f.IntVar(&r.others, "against-partitions", 0, "how many `PARTITIONS` the other program has; default: as many")
 	}
 	if b.parts != nil {
@@ -176,6 +180,9 @@ func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 		if !slices.Contains(b.parts, part) {
 			return nil, fmt.Errorf("--only: there is no part %q, there are %s", part, strings.Join(b.parts, ", "))
 		}
+	}
+	if err := r.checkTurns(); err != nil {
+		return nil, err
 	}
 	if r.program == "" {
 		var err error

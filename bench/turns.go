@@ -24,6 +24,7 @@ const turnsName = "turns"
 const (
 	turns       = 40
 	turnsQuick  = 4
+	mostTurns   = 1000
 	turnsWithin = 2 * time.Minute // one piece of work
 
 	allProcesses = "all"
@@ -87,6 +88,9 @@ func runTurns(ctx context.Context, r *run) (err error) {
 	if r.redis != "" || r.database != "" {
 		return errors.New("each program has servers of its own: leave out --redis and --database")
 	}
+	if r.whole != "" {
+		return runWhole(ctx, r)
+	}
 	other := *r
 	other.program = r.against
 	if r.others > 0 {
@@ -113,6 +117,31 @@ func runTurns(ctx context.Context, r *run) (err error) {
 	return nil
 }
 
+// turnsOr is how many turns there are.
+func (r *run) turnsOr(usual int) int {
+	if r.turns > 0 {
+		return r.turns
+	}
+	return pick(r, usual, turnsQuick)
+}
+
+// checkTurns checks the flags of bench turns.
+func (r *run) checkTurns() error {
+	if r.turns != 0 && (r.turns < 2 || r.turns > mostTurns) {
+		return fmt.Errorf("--turns %d: want 2 to %d", r.turns, mostTurns)
+	}
+	if r.whole == "" {
+		return nil
+	}
+	for _, of := range strings.Split(r.whole, ",") {
+		name, _, _ := strings.Cut(of, ":")
+		if name == turnsName || !slices.ContainsFunc(benches, func(b bench) bool { return b.name == name }) {
+			return fmt.Errorf("--benches: there is no bench %q to run in turns", name)
+		}
+	}
+	return nil
+}
+
 // turnsOf measures one load.
 func turnsOf(ctx context.Context, r *run, sides [2]*side, at int) (err error) {
 	for _, s := range sides {
@@ -127,8 +156,9 @@ func turnsOf(ctx context.Context, r *run, sides [2]*side, at int) (err error) {
 		}
 	}
 	part := sides[0].load.part
-	r.say("%s: %d turns", part, pick(r, turns, turnsQuick))
-	for n := range pick(r, turns, turnsQuick) {
+	many := r.turnsOr(turns)
+	r.say("%s: %d turns", part, many)
+	for n := range many {
 		order := []*side{sides[0], sides[1]}
 		if n%2 == 1 {
 			slices.Reverse(order)

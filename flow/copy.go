@@ -380,9 +380,15 @@ func (r *Redis) LeaveDeployment(ctx context.Context) error {
 // transaction.
 func Rejoin(ctx context.Context, store sluice.Store, from, to Deployment, before, after []sluice.DumpCursor) error {
 	moves := []sluice.Move{{Follower: identityFollower, From: from.position(), To: to.position()}}
-	for i := range before {
-		if before[i] != after[i] {
-			moves = append(moves, sluice.Move{Follower: before[i].Follower, Partition: before[i].Partition, From: before[i].Position, To: after[i].Position})
+	for _, to := range after {
+		var from sluice.Position // of one that is new
+		for _, was := range before {
+			if was.Follower == to.Follower && was.Partition == to.Partition {
+				from = was.Position
+			}
+		}
+		if from != to.Position {
+			moves = append(moves, sluice.Move{Follower: to.Follower, Partition: to.Partition, From: from, To: to.Position})
 		}
 	}
 	p, err := store.Prepare(&sluice.Effect{Moves: moves})

@@ -47,12 +47,6 @@ func (l *Lister) accepted(ctx context.Context, err error) *flow.GapError {
 	return gap
 }
 
-// gapCursor names, among the cursors, up to where the rows of sends may be lost that
-// outcomes of a log speak of: its end when its last gap was accepted. It moves in the
-// transaction that moves the log's cursor over the gap, and goes
-// back with it if the database does: the gap is met anew then.
-const gapCursor = "gap"
-
 // moveOver moves cursors and does nothing else, the first of them over a gap.
 func moveOver(ctx context.Context, store sluice.Store, moves ...sluice.Move) error {
 	p, err := store.Prepare(&sluice.Effect{Moves: moves})
@@ -124,14 +118,15 @@ func (s *StoreFollower) judge(ctx context.Context, log *flow.Log, gap *flow.GapE
 		return false, err
 	}
 	moves := []sluice.Move{{Follower: StoreRole, Partition: p, From: gap.Cursor, To: gap.Start}}
-	if before := s.lostUpTo[p]; before.Before(end) {
-		moves = append(moves, sluice.Move{Follower: gapCursor, Partition: p, From: before, To: end})
+	before, lostTo := s.lostUpTo[p], flow.LostUpTo(end)
+	if before.Before(lostTo) {
+		moves = append(moves, sluice.Move{Follower: flow.LostRowsFollower, Partition: p, From: before, To: lostTo})
 	}
 	if err := moveOver(ctx, s.Store, moves...); err != nil {
 		return false, err
 	}
-	if s.lostUpTo[p].Before(end) {
-		s.lostUpTo[p] = end
+	if before.Before(lostTo) {
+		s.lostUpTo[p] = lostTo
 	}
 	if s.Gaps == nil {
 		return true, nil

@@ -39,9 +39,9 @@ type StoreFollower struct {
 
 	margins margins
 
-	// lostUpTo has, for partitions with a gap that was accepted, where the log ended
-	// then: up to there the rows of sends may be lost that outcomes speak of. It is
-	// read with the cursors (gapCursor).
+	// lostUpTo has, for partitions with a gap that was accepted, up to where the rows
+	// of sends may be lost that outcomes speak of. It is read with the cursors
+	// (flow.LostRowsFollower).
 	lostUpTo map[int]sluice.Position
 
 	// forwarded has, by partition, the highest number of a forward that a log has
@@ -127,7 +127,7 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 	if err := s.begin(work, logs, partitions); err != nil {
 		return err
 	}
-	if s.lostUpTo, err = s.Store.Cursors(work, gapCursor, partitions); err != nil {
+	if s.lostUpTo, err = s.Store.Cursors(work, flow.LostRowsFollower, partitions); err != nil {
 		return err
 	}
 	if err := s.readForwarded(work, partitions); err != nil {

@@ -267,7 +267,7 @@ func (r *Restore) runLogs(ctx context.Context, owners []uint64, done *Restored) 
 		return err
 	}
 	var cursors []sluice.DumpCursor
-	for _, follower := range r.LogFollowers {
+	for _, follower := range append(slices.Clone(r.LogFollowers), flow.LostRowsFollower) {
 		at, err := r.Database.Cursors(ctx, follower, allPartitions(r.Archive.Partitions))
 		if err != nil {
 			return err
@@ -406,14 +406,15 @@ func readFields(line string, fields map[string]any) (err error) {
 
 // adjust moves cursors that stand before what the logs hold.
 func (r *Restore) adjust(ctx context.Context, cursors []sluice.DumpCursor, done *Restored) ([]sluice.DumpCursor, error) {
-	from := make(map[int]sluice.Position)
+	from, ends := make(map[int]sluice.Position), make(map[int]sluice.Position)
 	for _, p := range flow.Partitions(r.Archive.Partitions) {
-		start, _, err := flow.NewLog(r.Redis, p).Span(ctx)
+		start, end, err := flow.NewLog(r.Redis, p).Span(ctx)
 		if err != nil {
 			return nil, err
 		}
-		from[p.Number] = start
+		from[p.Number], ends[p.Number] = start, end
 	}
+	lost := make(map[int]sluice.Position) // by partition with a gap
 	for i, c := range cursors {
 		start, err := r.startOf(ctx, c, from)
 		if err != nil {
@@ -424,9 +425,27 @@ func (r *Restore) adjust(ctx context.Context, cursors []sluice.DumpCursor, done 
 		}
 		done.Gaps = append(done.Gaps, Gap{Follower: c.Follower, Partition: c.Partition, From: c.Position, To: start})
 		cursors[i].Position = start
+		if slices.Contains(r.LogFollowers, c.Follower) {
+			lost[c.Partition] = flow.LostUpTo(ends[c.Partition])
+		}
 	}
 	slices.SortFunc(done.Gaps, func(a, b Gap) int { return a.Partition - b.Partition })
-	return cursors, nil
+	return withLost(cursors, lost), nil
+}
+
+// withLost returns the cursors with those that say, by partition, up to where
+// outcomes of a log may speak of lost rows.
+func withLost(cursors []sluice.DumpCursor, lost map[int]sluice.Position) []sluice.DumpCursor {
+	for i, c := range cursors {
+		if to, is := lost[c.Partition]; is && c.Follower == flow.LostRowsFollower {
+			cursors[i].Position = to
+			delete(lost, c.Partition)
+		}
+	}
+	for p, to := range lost {
+		cursors = append(cursors, sluice.DumpCursor{Follower: flow.LostRowsFollower, Partition: p, Position: to})
+	}
+	return cursors
 }
 
 // startOf returns where a cursor goes on.

@@ -178,7 +178,7 @@ const few = 6
 func TestRestoreOfTheDatabaseUnderLanes(t *testing.T) {
 	t.Parallel()
 	p := openPostOffice(t)
-	p.pause("first", "second", "kept")
+	p.pause("first", "second", "kept", "later")
 	p.mail("first", few, `,"tags":["first"]`)
 	p.mail("second", few, `,"tags":["second"]`)
 	p.mail("kept", few, `,"tags":["kept"]`)
@@ -186,12 +186,15 @@ func TestRestoreOfTheDatabaseUnderLanes(t *testing.T) {
 	mustRun(t, p.dir, "backup", file)
 	p.resume("first")
 	p.awaitStates("first", "sent", few)
+	p.mail("later", few, `,"tags":["later"]`)
 	p.mail("new", few, `,"tags":["kept"]`)
 	p.mail("gone", few, ``)
 	p.awaitStates("gone", "sent", few)
 	p.trimmed() // nothing of that is in the logs any more
 	p.resume("second")
+	p.resume("later")
 	p.awaitStates("second", "sent", few)
+	p.awaitStates("later", "sent", few)
 	p.stop()
 
 	out := mustRun(t, p.dir, "restore", "--only", "database", "--replace", file).stdout
@@ -201,6 +204,7 @@ func TestRestoreOfTheDatabaseUnderLanes(t *testing.T) {
 	p.start()
 	p.awaitStates("first", "in_doubt", few)
 	p.awaitStates("second", "sent", few) // its outcomes are still in the logs
+	p.awaitStates("later", "sent", few)  // its too, but not that it was handed in
 	p.awaitStates("kept", "waiting", few)
 	p.awaitStates("new", "waiting", few)
 	if shown := mustRun(t, p.dir, "sending", "show").stdout; !strings.Contains(shown, "6 waited in both, 6 in the ledger alone (in doubt now), 6 in a lane alone (in the ledger now), 0 had ended") {
@@ -210,7 +214,7 @@ func TestRestoreOfTheDatabaseUnderLanes(t *testing.T) {
 	p.awaitStates("kept", "sent", few)
 	p.awaitStates("new", "sent", few)
 	p.wantSums()
-	for _, name := range []string{"first", "second", "kept", "new", "gone"} {
+	for _, name := range []string{"first", "second", "later", "kept", "new", "gone"} {
 		p.wantGot(name, few, 1)
 	}
 }
