@@ -259,7 +259,9 @@ func (l *Log) PutBackSources(ctx context.Context, sources map[string]string) err
 	defer cancel()
 	pairs := l.redis.client.B().Hset().Key(l.partition.sourcesKey()).FieldValue()
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
-		pairs = pairs.FieldValue(name, sources[name])
+		if name != cutField { // what was kept then is not put back
+			pairs = pairs.FieldValue(name, sources[name])
+		}
 	}
 	return l.redis.wrap("put back the sources of a log", l.redis.client.Do(ctx, pairs.Build()).Error())
 }

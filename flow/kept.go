@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -49,13 +50,36 @@ func (r *ListReader) Committed(position sluice.Position) {
 	}
 }
 
-// KeepFrom tells from where on what is applied is still kept.
-func (r *ListReader) KeepFrom(position sluice.Position) {
+// KeepFrom tells from where on what is applied is still kept, and how long ago that
+// was applied which went last for want of room, or NeverCut.
+func (r *ListReader) KeepFrom(position sluice.Position, cut time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.keep.Before(position) {
 		r.keep = position
 	}
+	if r.cutKnown, r.cut = true, (time.Time{}); cut >= 0 {
+		r.cut = time.Now().Add(-cut)
+	}
+}
+
+// Cut returns how long ago an applied element was applied that went last for want of
+// room, or NeverCut. known: somebody has noted it.
+func (r *ListReader) Cut(ctx context.Context) (ago time.Duration, known bool, err error) {
+	return r.list.redis.cut(ctx, "read how far back "+r.list.String()+" is kept", r.list.keys.stateKey())
+}
+
+// cutText is what drop.lua is to note of what has gone for want of room.
+func (r *ListReader) cutText() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case !r.cutKnown:
+		return ""
+	case r.cut.IsZero():
+		return "never"
+	}
+	return strconv.FormatInt(time.Since(r.cut).Milliseconds(), 10)
 }
 
 // Close drops what is committed and not kept. It does not give the lease back.
@@ -113,7 +137,7 @@ func (r *ListReader) dropHead(ctx context.Context, done, keep sluice.Position, c
 		return err
 	}
 	keys := []string{r.lease.key, l.keys.stateKey()}
-	args := []string{r.lease.token, string(l.side), done.String(), "", strconv.FormatUint(r.first, 10)}
+	args := []string{r.lease.token, string(l.side), done.String(), "", strconv.FormatUint(r.first, 10), r.cutText()}
 	for _, chunk := range chunks {
 		keys, args = append(keys, l.keys.heldKey(chunk)), append(args, strconv.FormatUint(chunk, 10))
 	}

@@ -87,7 +87,7 @@ func keptModel(t *testing.T, side Side, random *rand.Rand) {
 			}
 		case 6:
 			cursors = cursors[random.IntN(len(cursors)):]
-			reader.KeepFrom(cursors[0].at)
+			reader.KeepFrom(cursors[0].at, NeverCut)
 			reader.Committed(cursor().at)
 		case 7: // the process ends, or the database goes back
 			if random.IntN(2) == 0 {
@@ -165,7 +165,7 @@ func TestKeptChunksAreNoBackPressure(t *testing.T) {
 	if err != nil || whole || len(some) < 5 || len(some) > 20 {
 		t.Fatalf("%d kept of a room for five, whole %v, %v", len(some), whole, err)
 	}
-	reader.KeepFrom(sluice.Position{Major: 200, Minor: 1}) // in more than one call
+	reader.KeepFrom(sluice.Position{Major: 200, Minor: 1}, NeverCut) // in more than one call
 	if err := reader.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

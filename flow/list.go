@@ -210,6 +210,8 @@ type ListReader struct {
 	mu        sync.Mutex
 	committed sluice.Position
 	keep      sluice.Position // what lies before it is not kept
+	cutKnown  bool            // cut is
+	cut       time.Time       // when that was applied which went last for want of room; zero: nothing has
 }
 
 // Open begins to read after the cursor. It brings the list's state up to the
@@ -220,7 +222,7 @@ func (l *List) Open(ctx context.Context, lease *Lease, cursor sluice.Position) (
 }
 
 func (l *List) openAt(ctx context.Context, lease *Lease, cursor sluice.Position, keeps bool) (*ListReader, error) {
-	r, ended, err := l.open(ctx, lease, cursor)
+	r, ended, err := l.open(ctx, lease, cursor, keeps)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +231,7 @@ func (l *List) openAt(ctx context.Context, lease *Lease, cursor sluice.Position,
 	}
 	r.committed, r.keeps = cursor, keeps
 	if r.first <= r.hole && r.hole < cursor.Major {
-		r.keep = cursor // what is missing in the hole was applied: nobody can read on from before it
+		r.KeepFrom(cursor, 0) // what is missing in the hole was applied: nobody can read on from before it
 	}
 	r.goTo(cursor)
 	if err := r.enter(ctx); err != nil {
@@ -266,7 +268,7 @@ func (r *ListReader) gapBehind(cursor, ended sluice.Position) bool {
 // follower whose cursors are in many places. newest is the furthest of them. What
 // another follower has kept of what it has applied is dropped.
 func (l *List) OpenOldest(ctx context.Context, lease *Lease, newest sluice.Position) (*ListReader, error) {
-	r, _, err := l.open(ctx, lease, newest)
+	r, _, err := l.open(ctx, lease, newest, false)
 	if err != nil {
 		return nil, err
 	}
@@ -277,10 +279,10 @@ func (l *List) OpenOldest(ctx context.Context, lease *Lease, newest sluice.Posit
 
 // open reads the list's state and makes sure that no chunk number up to the
 // cursor's is handed out again. ended is where the chunk before the oldest ended.
-func (l *List) open(ctx context.Context, lease *Lease, cursor sluice.Position) (r *ListReader, ended sluice.Position, err error) {
+func (l *List) open(ctx context.Context, lease *Lease, cursor sluice.Position, keeps bool) (r *ListReader, ended sluice.Position, err error) {
 	answer, err := l.redis.callTexts(ctx, "open "+l.String(), "open",
 		[]string{lease.key, l.keys.stateKey()}, []string{
-			lease.token, strconv.FormatUint(cursor.Major, 10), cursor.String(), l.deployment, strconv.FormatBool(l.replace), l.id})
+			lease.token, strconv.FormatUint(cursor.Major, 10), cursor.String(), l.deployment, strconv.FormatBool(l.replace), l.id, strconv.FormatBool(keeps)})
 	if err != nil {
 		return nil, ended, err
 	}

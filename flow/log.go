@@ -383,9 +383,10 @@ func (l *Log) batch(entry rueidis.XRangeEntry) (Batch, error) {
 	return Batch{Partition: l.partition.Number, Position: position, Prev: prev, Data: unsafe.Slice(unsafe.StringData(data), len(data))}, nil
 }
 
-// Trim removes all entries before the one at keep. The lease must be held.
+// Trim removes all entries before the one at keep, for want of room, and notes that
+// they may have been applied just now. The lease must be held.
 func (l *Log) Trim(ctx context.Context, lease *Lease, keep sluice.Position) (int64, error) {
-	return l.trim(ctx, lease, keep, "")
+	return l.trim(ctx, lease, keep, "", "0")
 }
 
 // Again writes an item of a dead letter at the end of the log. A repeat under

@@ -170,7 +170,7 @@ func TestAppliedEntriesAreNoBacklog(t *testing.T) {
 	if err != nil || !whole || entries != 7 || all[len(all)-1].First != at[0] || all[0].Last != at[6] || bytes != 7*len(oneEvent("a")) {
 		t.Fatalf("applied are %+v, whole %v, %v", all, whole, err)
 	}
-	if n, err := l.Settle(t.Context(), lease, sluice.Position{}, 7); err != nil || n != 0 {
+	if n, err := l.Settle(t.Context(), lease, sluice.Position{}, 7, NeverCut); err != nil || n != 0 {
 		t.Fatalf("%d removed, %v; want it only noted", n, err)
 	}
 	check := func(want int) {
@@ -187,14 +187,14 @@ func TestAppliedEntriesAreNoBacklog(t *testing.T) {
 	if n, err := l.appendOnce(t.Context(), "name", "print", []Part{{Items: oneEvent("a")[1:], Count: 1}}, time.Minute); err != nil || n != 5 {
 		t.Errorf("%d entries wait, %v; want 5", n, err)
 	}
-	if n, err := l.Settle(t.Context(), lease, at[4], 8); err != nil || n != 4 {
+	if n, err := l.Settle(t.Context(), lease, at[4], 8, NeverCut); err != nil || n != 4 {
 		t.Fatalf("%d removed, %v; want 4", n, err)
 	}
 	if oldest, ok, err := l.Oldest(t.Context()); err != nil || !ok || oldest.Position != at[4] {
 		t.Errorf("oldest %v, %v; want %v", oldest.Position, err, at[4])
 	}
 	check(4)
-	if _, err := l.Settle(t.Context(), lease, sluice.Position{}, 100); err != nil { // somebody has removed more
+	if _, err := l.Settle(t.Context(), lease, sluice.Position{}, 100, NeverCut); err != nil { // somebody has removed more
 		t.Fatal(err)
 	}
 	check(0)

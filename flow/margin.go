@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -28,6 +29,15 @@ const (
 // removedField is the field of the sources that holds how many entries have been
 // removed from the log.
 const removedField = "@removed"
+
+// cutField is the field of the sources, and of a list's state, that holds when that
+// was applied which went last for want of room, in milliseconds of Redis's clock; 0:
+// nothing has. The process that goes on learns from it how far back is kept.
+const cutField = "@cut"
+
+// NeverCut is how long ago something applied has gone for want of room, if nothing
+// has.
+const NeverCut = time.Duration(-1)
 
 // Stretch is some entries of a log, or elements of a list, that follow each other.
 type Stretch struct {
@@ -66,19 +76,38 @@ func (l *Log) Applied(ctx context.Context, cursor sluice.Position, mostBytes int
 	return all, false, nil
 }
 
-// Settle notes how many of the log's entries are applied, and removes those of
-// them that are before keep; zero: none. The lease must be held.
-func (l *Log) Settle(ctx context.Context, lease *Lease, keep sluice.Position, applied int) (removed int64, err error) {
-	return l.trim(ctx, lease, keep, strconv.Itoa(applied))
+// Settle notes how many of the log's entries are applied, and how long ago one was
+// that went last for want of room, or NeverCut. It removes the applied entries before
+// keep; zero: none. The lease must be held.
+func (l *Log) Settle(ctx context.Context, lease *Lease, keep sluice.Position, applied int, cut time.Duration) (removed int64, err error) {
+	ago := ""
+	if cut >= 0 {
+		ago = strconv.FormatInt(cut.Milliseconds(), 10)
+	}
+	return l.trim(ctx, lease, keep, strconv.Itoa(applied), ago)
 }
 
-func (l *Log) trim(ctx context.Context, lease *Lease, keep sluice.Position, applied string) (int64, error) {
+// Cut returns how long ago an applied entry was applied that went last for want of
+// room, or NeverCut. known: somebody has noted it.
+func (l *Log) Cut(ctx context.Context) (ago time.Duration, known bool, err error) {
+	return l.redis.cut(ctx, "read how far back a log is kept", l.partition.sourcesKey())
+}
+
+func (r *Redis) cut(ctx context.Context, verb, key string) (ago time.Duration, known bool, err error) {
+	millis, err := r.callInt(ctx, verb, "cut", []string{key}, []string{cutField})
+	if err != nil || millis < 0 {
+		return NeverCut, millis == -1, err
+	}
+	return time.Duration(millis) * time.Millisecond, true, nil
+}
+
+func (l *Log) trim(ctx context.Context, lease *Lease, keep sluice.Position, applied, cut string) (int64, error) {
 	id := ""
 	if !keep.IsZero() {
 		id = keep.String()
 	}
 	p := l.partition
-	return l.redis.callInt(ctx, "trim a log", "trim", []string{lease.key, p.logKey(), p.holdKey(), p.sourcesKey(), p.removedKey()}, []string{lease.token, id, applied})
+	return l.redis.callInt(ctx, "trim a log", "trim", []string{lease.key, p.logKey(), p.holdKey(), p.sourcesKey(), p.removedKey()}, []string{lease.token, id, applied, cut})
 }
 
 // MemoryPercent returns how much of its memory the log's Redis uses; 0: it has no

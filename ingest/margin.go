@@ -33,7 +33,10 @@ import (
 //
 // What is kept is remembered by stretches, of a second or an eighth of the room,
 // so that 60 s of it take no memory here. It is forgotten with the session: the
-// next one looks how much a log holds below the cursor, and keeps that.
+// next one looks how much a log holds below the cursor, and keeps that. When that
+// was applied which has gone for want of room stands in Redis (flow.NeverCut), so
+// every process says how far back is covered. Where nobody has noted it, as in a
+// version that kept nothing, it may have been just now.
 
 const (
 	// marginFor is for how long applied entries are kept.
@@ -86,14 +89,10 @@ func (m *margins) begin(ctx context.Context, s *StoreFollower, held map[int]*flo
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.store, m.room, m.held = s, s.MarginBytes/max(1, len(s.Logs)), held
-	before := m.of
 	m.of = make(map[int]*margin, len(cursors))
 	group, ctx := errgroup.WithContext(ctx)
 	for p, cursor := range cursors {
 		g := &margin{lease: held[p], at: cursor}
-		if known := before[p]; known != nil && known.lease == g.lease {
-			g.cut = known.cut
-		}
 		m.of[p] = g
 		group.Go(func() error { return m.look(ctx, p, g, cursor) })
 	}
@@ -106,25 +105,37 @@ func (m *margins) begin(ctx context.Context, s *StoreFollower, held map[int]*flo
 func (m *margins) look(ctx context.Context, partition int, g *margin, cursor sluice.Position) error {
 	now := m.store.Clock.Now()
 	log := m.store.Logs[partition]
+	ago, known, err := log.Cut(ctx)
+	if err != nil {
+		return err
+	}
+	g.cutBefore(ago, known || cursor.IsZero(), now)
 	found, whole, err := log.Applied(ctx, cursor, max(1, m.room))
-	if err != nil || len(found) == 0 {
-		if err == nil {
-			_, err = log.Settle(ctx, g.lease, sluice.Position{}, 0)
-		}
+	if err != nil {
 		return err
 	}
 	for i := len(found) - 1; i >= 0; i-- {
 		g.add(found[i], now, m.room)
 	}
-	keep := sluice.Position{}
 	if !whole {
-		keep, g.cut = found[len(found)-1].First, now
+		g.cut = now
+		if _, err := log.Trim(ctx, g.lease, found[len(found)-1].First); err != nil { // what it removes is not counted
+			return err
+		}
 	}
-	if _, err := log.Trim(ctx, g.lease, keep); err != nil { // what it removes is not counted
-		return err
-	}
-	_, err = log.Settle(ctx, g.lease, sluice.Position{}, g.entries)
+	_, err = log.Settle(ctx, g.lease, sluice.Position{}, g.entries, g.cutAgo(now))
 	return err
+}
+
+// cutBefore takes over what is noted of what went for want of room. If nothing is,
+// something may have been applied and have gone just now.
+func (g *margin) cutBefore(ago time.Duration, known bool, now time.Time) {
+	switch {
+	case !known:
+		g.cut = now
+	case ago >= 0:
+		g.cut = now.Add(-ago)
+	}
 }
 
 // add adds what was applied to what is kept.
@@ -170,6 +181,14 @@ func (g *margin) covers(now time.Time) time.Duration {
 	return max(0, min(marginFor, now.Sub(g.cut)))
 }
 
+// cutAgo is what the next process is to know of what went for want of room.
+func (g *margin) cutAgo(now time.Time) time.Duration {
+	if covers := g.covers(now); covers < marginFor {
+		return covers
+	}
+	return flow.NeverCut
+}
+
 // applied notes what was applied, and removes what is kept no longer.
 func (m *margins) applied(ctx context.Context, entries map[int]flow.Stretch) error {
 	if err := faults.Hit("trim"); err != nil {
@@ -192,7 +211,8 @@ func (m *margins) applied(ctx context.Context, entries map[int]flow.Stretch) err
 
 // settle tells a log what of it is applied, and removes what is kept no longer.
 func (m *margins) settle(ctx context.Context, partition int, g *margin, now time.Time, room int) error {
-	removed, err := m.store.Logs[partition].Settle(ctx, g.lease, g.over(now, room), g.entries)
+	keep := g.over(now, room)
+	removed, err := m.store.Logs[partition].Settle(ctx, g.lease, keep, g.entries, g.cutAgo(now))
 	g.entries -= min(g.entries, int(removed)) // less than what is kept no longer: a backup holds the rest
 	return err
 }

@@ -181,6 +181,57 @@ func TestTheMarginIsBounded(t *testing.T) {
 		b.Errorf("covered are %v; want less than a minute", covers)
 	}
 	e.stop()
+	e = start(b, setup{partitions: 1})
+	if covers := e.covers(); covers > 59e9 {
+		b.Errorf("a process that goes on says that %s are covered; want less than a minute", covers)
+	}
+	e.stop()
+}
+
+// covers is how far back the log of partition 0 is kept, as its process first says.
+func (e *engine) covers() (covers time.Duration) {
+	e.b.Helper()
+	e.b.eventually("it says what is covered", func() (ok bool) {
+		covers, ok = e.stats.Margins()[0]
+		return ok
+	})
+	return covers
+}
+
+// TestAMarginIsToldRightlyAtOnce: a process that goes on says a minute if nothing has
+// gone for want of room, and nothing if nobody has noted whether something has, as in
+// a version that kept nothing, or in an emptied Redis.
+func TestAMarginIsToldRightlyAtOnce(t *testing.T) {
+	b := newBed(t, "sqlite")
+	makeTarget(b)
+	s := setup{partitions: 1, lists: []listSetup{tableList("")}}
+	var e *engine
+	check := func(when string, least, most time.Duration) {
+		b.Helper()
+		e = start(b, s)
+		var ofList time.Duration
+		b.eventually("the list says what is covered", func() (ok bool) {
+			ofList, ok = e.stats.ListMargins()["q"]
+			return ok
+		})
+		for what, covers := range map[string]time.Duration{"log": e.covers(), "list": ofList} {
+			if covers < least || covers > most {
+				t.Errorf("%s, the %s says that %s are covered; want %s to %s", when, what, covers, least, most)
+			}
+		}
+	}
+	check("new", time.Minute, time.Minute)
+	e.write(0, "test", named("1"))
+	b.push("q", elements(0, 1)...)
+	b.awaitSum("target", 1)
+	b.awaitSum("events", 1)
+	e.stop()
+	check("at work before", time.Minute, time.Minute)
+	e.stop()
+	b.do("HDEL", strings.TrimSuffix(b.logKey(0), "log")+"sources", "@cut")
+	b.do("HDEL", "sluice:{q}:list:q:state", "@cut")
+	check("of another version before", 0, 50*time.Second)
+	e.stop()
 }
 
 // TestAGapIsAcceptedWhileItRuns: what stands still is listed with what is lost, and

@@ -59,21 +59,24 @@ func (l *Lister) keeping(fetch, work context.Context, lease *flow.Lease, cursor 
 // keepsOf finds out what the list keeps below the cursor.
 func (l *Lister) keepsOf(ctx context.Context, reader *flow.ListReader, lease *flow.Lease, cursor sluice.Position) (*listMargin, error) {
 	m := &listMargin{lister: l, reader: reader, margin: margin{lease: lease, at: cursor}}
-	if l.cutUnder == lease {
-		m.cut = l.cut
+	now := l.Clock.Now()
+	ago, known, err := reader.Cut(ctx)
+	if err != nil {
+		return nil, err
 	}
+	m.cutBefore(ago, known || cursor.IsZero(), now)
 	found, whole, err := reader.Kept(ctx, max(1, l.MarginBytes))
 	if err != nil {
 		return nil, err
 	}
-	now := l.Clock.Now()
 	for i := len(found) - 1; i >= 0; i-- {
 		m.add(found[i], now, l.MarginBytes)
 	}
+	keep := sluice.Position{}
 	if !whole {
-		m.cut = now
-		reader.KeepFrom(found[len(found)-1].First)
+		keep, m.cut = found[len(found)-1].First, now
 	}
+	reader.KeepFrom(keep, m.cutAgo(now))
 	m.tell(now)
 	return m, nil
 }
@@ -87,15 +90,20 @@ func (m *listMargin) applied(to sluice.Position, pages []flow.Stretch) {
 	for _, page := range pages {
 		m.add(page, now, m.lister.MarginBytes)
 	}
-	m.reader.KeepFrom(m.over(now, m.lister.MarginBytes))
+	m.keepFrom(now, m.lister.MarginBytes)
 	m.reader.Committed(to)
 	m.tell(now)
+}
+
+// keepFrom tells the reader what is kept no longer.
+func (m *listMargin) keepFrom(now time.Time, room int) {
+	keep := m.over(now, room)
+	m.reader.KeepFrom(keep, m.cutAgo(now))
 }
 
 // tell says how much is covered.
 func (m *listMargin) tell(now time.Time) {
 	l := m.lister
-	l.cut, l.cutUnder = m.cut, m.lease
 	l.Stats.setListMargin(l.List.Name(), m.covers(now))
 }
 
@@ -123,6 +131,6 @@ func (m *listMargin) let(ctx context.Context) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.reader.KeepFrom(m.over(l.Clock.Now(), room))
+	m.keepFrom(l.Clock.Now(), room)
 	return nil
 }

@@ -160,8 +160,12 @@ func TestWhatListsKeepIsBounded(t *testing.T) {
 	clock.by.Add(int64(5 * time.Second))
 	b.eventually("what is covered grows", func() bool { return covered() >= before+5*time.Second })
 	e.stop()
-	push(8000)
 	e = start(b, s)
+	b.eventually("a process that goes on says what is covered", func() bool { _, ok := e.stats.ListMargins()["q"]; return ok })
+	if covers := covered(); covers < before || covers >= time.Minute {
+		t.Errorf("a process that goes on says that %s are covered; want %s or more, and less than a minute", covers, before)
+	}
+	push(8000)
 	b.awaitSum("target", pushed)
 	within("of a large chunk no more is kept than there is room for", room)
 	e.stop()

@@ -38,9 +38,6 @@ type Lister struct {
 	MarginBytes int
 
 	last *flow.Lease // of the session before
-
-	cut      time.Time // as margin.cut, under a lease
-	cutUnder *flow.Lease
 }
 
 // session waits for the lease and runs one session of the list under it. The

@@ -8,7 +8,9 @@
 --          effect is committed, 4 how many elements of the last of the chunks are
 --          dropped, from its first one on, those included that are gone before;
 --          '': all, as of those before it; 5 the oldest chunk as the caller knows
---          it; 6.. the numbers of the chunks, and of the one after them
+--          it; 6 how many milliseconds ago that was applied which went last for
+--          want of room, 'never', or '' to leave what is noted; 7.. the numbers of
+--          the chunks, and of the one after them
 -- Returns: {oldest chunk that is left, elements dropped from its head}
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return redis.error_reply('LEASE of the list is held by another process')
@@ -19,7 +21,7 @@ if tonumber(first) < tonumber(ARGV[5]) then
   return redis.error_reply('ORDER chunk ' .. first .. ' is there, and was gone: redis has gone back in time')
 end
 for i = 3, #KEYS do
-  local chunk = ARGV[i + 3]
+  local chunk = ARGV[i + 4]
   if tonumber(chunk) > tonumber(first) then
     return redis.error_reply('ORDER chunk ' .. chunk .. ' is not the oldest, that is ' .. first)
   end
@@ -37,11 +39,20 @@ for i = 3, #KEYS do
       end
     else
       redis.call('UNLINK', KEYS[i])
-      first, base, ended = ARGV[i + 4], 0, chunk .. '-' .. string.format('%.0f', base + n)
+      first, base, ended = ARGV[i + 5], 0, chunk .. '-' .. string.format('%.0f', base + n)
     end
   end
 end
-redis.call('HSET', KEYS[2], 'done', ARGV[3])
+if ARGV[6] == '' then
+  redis.call('HSET', KEYS[2], 'done', ARGV[3])
+else
+  local cut = '0'
+  if ARGV[6] ~= 'never' then
+    local time = redis.call('TIME')
+    cut = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[6])
+  end
+  redis.call('HSET', KEYS[2], 'done', ARGV[3], '@cut', cut)
+end
 if #KEYS > 2 then
   redis.call('HSET', KEYS[2], 'first', first, 'base', string.format('%.0f', base))
   if ended then redis.call('HSET', KEYS[2], 'ended', ended) end

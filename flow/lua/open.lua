@@ -6,7 +6,8 @@
 -- Keys:    1 lease, 2 state (hash)
 -- Args:    1 token of the lease, 2 number of the chunk the cursor is in,
 --          3 the cursor, 4 the deployment that drains the list, 5 'true' to take
---          it over from another, 6 the id that it was given, '' for none
+--          it over from another, 6 the id that it was given, '' for none, 7 'true'
+--          if its follower keeps what is applied
 -- Returns: {last, first, base, position at which the chunk before first ended,
 --          last chunk before the hole, last number of the hole, position up to
 --          which it is applied as far as is noted}
@@ -26,6 +27,7 @@ if ARGV[6] ~= '' then -- a server that was emptied gets it again
     return redis.error_reply('OWNER another server answers here than when the program started; start it again')
   end
 end
+if ARGV[7] ~= 'true' then redis.call('HDEL', KEYS[2], '@cut') end -- of how much was kept
 local state = redis.call('HMGET', KEYS[2], 'last', 'first')
 local last, first, cursor = tonumber(state[1] or '0'), tonumber(state[2] or '1'), tonumber(ARGV[2])
 if last < cursor then

@@ -5,7 +5,9 @@
 --          copies), 4 sources (hash), 5 removed (list): counts that say how much
 --          a gap has lost, one for ten seconds, 1000 at most
 -- Args:    1 token of the lease, 2 id of the oldest entry to keep, '' for all,
---          3 how many are applied before any is removed; '' if nobody has counted
+--          3 how many are applied before any is removed; '' if nobody has counted,
+--          4 how many milliseconds ago that was applied which went last for want of
+--          room; '' if nothing has
 -- Returns: entries removed
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return redis.error_reply('LEASE of the log is held by another process')
@@ -32,7 +34,14 @@ if removed > 0 then
     redis.call('LTRIM', KEYS[5], -1000, -1)
   end
 end
-if ARGV[3] ~= '' then
-  redis.call('HSET', KEYS[4], '@applied', string.format('%.0f', math.max(0, ARGV[3] - removed)))
+local cut = '0'
+if ARGV[4] ~= '' then
+  local time = redis.call('TIME')
+  cut = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[4])
+end
+if ARGV[3] == '' then
+  redis.call('HSET', KEYS[4], '@cut', cut)
+else
+  redis.call('HSET', KEYS[4], '@cut', cut, '@applied', string.format('%.0f', math.max(0, ARGV[3] - removed)))
 end
 return removed
