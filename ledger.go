@@ -34,6 +34,10 @@ const (
 // ReasonDecided is the reason of an outcome that somebody has decided on.
 const ReasonDecided = "decided"
 
+// ReasonLost is the reason of sends in doubt that were to be attempted and that no
+// lane has any more.
+const ReasonLost = "lost"
+
 // lifeLine is a line of a row's life.
 type lifeLine struct {
 	At      int64  `json:"at"` // ms since 1970
@@ -120,6 +124,17 @@ func RestoredRow(o *StoredOutcome) SendRow {
 		To: o.To, User: o.User, App: o.App, Tags: o.Tags, Metadata: o.Metadata,
 		AcceptedMillis: o.TimeMillis, UpdatedMillis: o.TimeMillis, Life: line.text(),
 	}
+}
+
+// LaneKey names a send that is to be attempted.
+type LaneKey struct {
+	SendKey
+	Doubt bool // it is in doubt, and an attempt is to come; else it waits
+}
+
+// InLane reports whether a send is to be attempted by itself: so a lane has it.
+func (r *SendRow) InLane() bool {
+	return r.State == SendWaiting || r.State == SendInDoubt && r.DueMillis != 0
 }
 
 // Ended reports whether nothing more is to be done for a send. For one in doubt

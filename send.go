@@ -432,16 +432,22 @@ type SendStore interface {
 	SendTotals(ctx context.Context) ([]SendTotal, error)
 
 	// OpenDoubts returns how many sends are in doubt and will not be attempted
-	// again by themselves: somebody has to decide.
+	// again by themselves: somebody has to decide. LostSends returns how many of
+	// them were found in no lane (ReasonLost).
 	OpenDoubts(ctx context.Context) (int64, error)
+	LostSends(ctx context.Context) (int64, error)
 
 	// SendRows returns the rows of sends, those that there are, in any order.
 	SendRows(ctx context.Context, keys []SendKey) ([]SendRow, error)
 
 	// WaitingSends lists the sends of a partition that wait, in the order of their
-	// keys, after one, at most limit; WaitingKeys only their keys.
+	// keys, after one, at most limit.
 	WaitingSends(ctx context.Context, partition int, after SendKey, limit int) ([]SendRow, error)
-	WaitingKeys(ctx context.Context, partition int, after SendKey, limit int) ([]SendKey, error)
+
+	// LaneKeys lists the keys of the sends of a partition that are to be attempted,
+	// so that a lane has each: those that wait, and those in doubt with an attempt to
+	// come. In the order of keys, after one, at most limit; fewer: there are no more.
+	LaneKeys(ctx context.Context, partition int, after SendKey, limit int) ([]LaneKey, error)
 
 	// InDoubt lists sends in doubt, oldest first, after one, at most limit.
 	InDoubt(ctx context.Context, afterMessage string, afterNumber, limit int) ([]SendRow, error)

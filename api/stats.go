@@ -162,7 +162,7 @@ type Stats struct {
 	Mail    []spool.RouteProfile
 	Waiting map[string]Waiting
 	Later   int64
-	Lost    int64 // sends that waited in the ledger alone, since it began
+	Lost    int64 // sends that were to leave by the ledger alone, since it began
 
 	// Bounds is how much is taken of each bound of mail that waits, 0 to 1 and beyond, by
 	// its setting.
@@ -172,6 +172,9 @@ type Stats struct {
 	// doubt about which somebody has to decide; -1: the database does not say.
 	Sends   []sluice.SendTotal
 	InDoubt int64
+
+	// LostDoubts are those of them that were in no lane; -1: the database does not say.
+	LostDoubts int64
 
 	Process string // its name in leases and marks
 

@@ -73,21 +73,18 @@ const (
 // them the lanes are walked once. A test has smaller ones.
 var comparePage = 1_000_000
 
-// reasonLost is the reason of sends in doubt that no lane has any more.
-const reasonLost = "lost"
-
 // Record is the ledger, as a Sender needs it. The stores of sqlstore are ones.
 type Record interface {
 	SendRows(ctx context.Context, keys []sluice.SendKey) ([]sluice.SendRow, error)
-	WaitingKeys(ctx context.Context, partition int, after sluice.SendKey, limit int) ([]sluice.SendKey, error)
+	LaneKeys(ctx context.Context, partition int, after sluice.SendKey, limit int) ([]sluice.LaneKey, error)
 	Cursors(ctx context.Context, follower string, partitions []int) (map[int]sluice.Position, error)
 }
 
 // Found is what a comparison has found.
 type Found struct {
 	At      int64 `json:"at"`      // ms since 1970
-	Waiting int   `json:"waiting"` // in the ledger and in a lane
-	Doubt   int   `json:"doubt"`   // in the ledger alone: in doubt now
+	Waiting int   `json:"waiting"` // in the ledger and in a lane, those in doubt with an attempt to come among them
+	Doubt   int   `json:"doubt"`   // in the ledger alone: in doubt now, without an attempt to come
 	Known   int   `json:"known"`   // in a lane alone: in the ledger now
 	Ended   int   `json:"ended"`   // ended in the ledger: not attempted again
 }
@@ -133,12 +130,40 @@ type met struct {
 	index int
 }
 
-// waitingPage is a page of the keys that wait in the ledger: those between two.
+// waitingPage is a page of the keys that are in a lane by the ledger: those between
+// two. They wait, or are in doubt and an attempt is to come.
 type waitingPage struct {
 	after, until shortKey
 	last         bool // until is open
 	keys         []shortKey
+	doubt        []uint64 // a bit for each key: it is in doubt
 	met          []uint64 // a bit for each key: it was met in a lane
+}
+
+// read reads keys on behind the last one, until there are most.
+func (w *waitingPage) read(ctx context.Context, record Record, partition, most int) error {
+	w.after, w.keys, w.doubt = w.until, w.keys[:0], w.doubt[:0]
+	for !w.last && len(w.keys) < most {
+		ask := min(compareKeys, most-len(w.keys))
+		keys, err := record.LaneKeys(ctx, partition, w.until.key(), ask)
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			at := len(w.keys)
+			if w.keys = append(w.keys, short(k.SendKey)); at%64 == 0 {
+				w.doubt = append(w.doubt, 0)
+			}
+			if k.Doubt {
+				w.doubt[at/64] |= 1 << (at % 64)
+			}
+		}
+		if w.last = len(keys) < ask; !w.last {
+			w.until = w.keys[len(w.keys)-1]
+		}
+	}
+	w.met = make([]uint64, len(w.doubt))
+	return nil
 }
 
 // has reports whether a key is one of this page, if it waits in the ledger.
@@ -146,17 +171,18 @@ func (w *waitingPage) has(k shortKey) bool {
 	return compareShort(k, w.after) > 0 && (w.last || compareShort(k, w.until) <= 0)
 }
 
-// meet notes that a key was met. It reports whether it waits, and whether it was
-// met before.
-func (w *waitingPage) meet(k shortKey) (waits, before bool) {
-	at, waits := slices.BinarySearchFunc(w.keys, k, compareShort)
-	if !waits {
-		return false, false
+// meet notes that a key was met. It reports whether it waits or is in doubt with an
+// attempt to come, and whether it was met before.
+func (w *waitingPage) meet(k shortKey) (waits, doubt, before bool) {
+	at, found := slices.BinarySearchFunc(w.keys, k, compareShort)
+	if !found {
+		return false, false, false
 	}
 	bit := uint64(1) << (at % 64)
 	before = w.met[at/64]&bit != 0
 	w.met[at/64] |= bit
-	return true, before
+	doubt = w.doubt[at/64]&bit != 0
+	return !doubt, doubt, before
 }
 
 // compare brings lanes and ledger of a partition together. It returns when that
@@ -259,22 +285,9 @@ func (c *comparison) whole(ctx context.Context) error {
 // page compares the next comparePage keys that wait in the ledger, and what lanes
 // have between them.
 func (c *comparison) page(ctx context.Context) error {
-	w := &c.waiting
-	w.after, w.keys = w.until, w.keys[:0]
-	for !w.last && len(w.keys) < comparePage {
-		ask := min(compareKeys, comparePage-len(w.keys))
-		keys, err := c.s.Record.WaitingKeys(ctx, c.lanes.Partition(), w.until.key(), ask)
-		if err != nil {
-			return err
-		}
-		for _, k := range keys {
-			w.keys = append(w.keys, short(k))
-		}
-		if w.last = len(keys) < ask; !w.last {
-			w.until = short(keys[ask-1])
-		}
+	if err := c.waiting.read(ctx, c.s.Record, c.lanes.Partition(), comparePage); err != nil {
+		return err
 	}
-	w.met = make([]uint64, (len(w.keys)+63)/64)
 	if err := c.lanes.Walk(ctx, func(b *flow.LaneBatch, later bool) error { return c.batch(ctx, b, later) }); err != nil {
 		return err
 	}
@@ -352,8 +365,8 @@ func (c *comparison) batch(ctx context.Context, b *flow.LaneBatch, later bool) e
 		if !c.first && !c.waiting.has(key) {
 			continue // its turn is another page's
 		}
-		waits, before := c.waiting.meet(key)
-		if !waits {
+		waits, doubt, before := c.waiting.meet(key)
+		if !waits && (!doubt || !m.send.Doubted) {
 			if !known {
 				unknown[m.send.Key()] = m
 			}
@@ -362,7 +375,7 @@ func (c *comparison) batch(ctx context.Context, b *flow.LaneBatch, later bool) e
 		if !before {
 			c.found.Waiting++
 		}
-		if m.send.Doubted {
+		if waits && m.send.Doubted {
 			if err := c.lookAgain(m); err != nil {
 				return err
 			}
@@ -512,7 +525,8 @@ func over(r *sluice.SendRow, s *sluice.Send) bool {
 	return true
 }
 
-// lost says of all that was met in no lane, and still waits, that it is in doubt.
+// lost says of all that was met in no lane, and still waits or is to be attempted
+// once more, that it is in doubt.
 func (c *comparison) lost(ctx context.Context) error {
 	keys := make([]sluice.SendKey, 0, flow.MaxLaneSends)
 	decide := func() error {
@@ -523,7 +537,7 @@ func (c *comparison) lost(ctx context.Context) error {
 		var items []byte
 		now := c.s.Clock.Now().UnixMilli()
 		for i := range rows {
-			if rows[i].State == sluice.SendWaiting {
+			if rows[i].InLane() {
 				c.found.Doubt++
 				items = sluice.AppendOutcome(items, lostOutcome(&rows[i], 0, now))
 			}
@@ -549,7 +563,7 @@ func (c *comparison) lost(ctx context.Context) error {
 func lostOutcome(r *sluice.SendRow, recipients int, nowMillis int64) *sluice.Outcome {
 	return &sluice.Outcome{
 		Message: r.Message, Number: r.Number, Recipients: max(recipients, 2), Was: r.State, State: sluice.SendInDoubt,
-		TimeMillis: nowMillis, Attempts: r.Attempts, Reason: reasonLost, Reply: "redis or the database has gone back in time: it waits in no lane, and nobody knows whether it was sent",
+		TimeMillis: nowMillis, Attempts: r.Attempts, Reason: sluice.ReasonLost, Reply: "redis or the database has gone back in time: it waits in no lane, and nobody knows whether it was sent",
 		To: r.To, User: r.User, App: r.App, Tags: r.Tags, Metadata: r.Metadata,
 		HasBody: true, // or not: counting down one that is not there changes nothing
 	}

@@ -127,9 +127,9 @@ func (a *asked) Cursors(ctx context.Context, follower string, partitions []int) 
 	return a.Record.Cursors(ctx, follower, partitions)
 }
 
-func (a *asked) WaitingKeys(ctx context.Context, partition int, after sluice.SendKey, limit int) ([]sluice.SendKey, error) {
+func (a *asked) LaneKeys(ctx context.Context, partition int, after sluice.SendKey, limit int) ([]sluice.LaneKey, error) {
 	a.keys.Add(1)
-	return a.Record.WaitingKeys(ctx, partition, after, limit)
+	return a.Record.LaneKeys(ctx, partition, after, limit)
 }
 
 // TestWhatCommitsAfterTheMoveIsCompared: sends are queued on a Redis that goes back

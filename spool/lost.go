@@ -11,8 +11,8 @@ import (
 	"sluice/flow"
 )
 
-// A send that the ledger has as waiting and that is in no lane waits for ever, and
-// nothing says so: totals and rows agree. The comparison finds such sends when it is
+// A send that the ledger has as waiting, or as in doubt with an attempt to come, and
+// that is in no lane waits for ever, and nothing says so: totals and rows agree. The comparison finds such sends when it is
 // known that one of the two stores has gone back. What nobody has thought of leaves
 // no such hint; so each partition is looked through from time to time.
 //
@@ -101,22 +101,12 @@ func (s *Sender) lookThrough(ctx context.Context) {
 func (s *Sender) look(ctx context.Context, p *part, l *looked) error {
 	ctx, cancel := context.WithTimeout(ctx, lookAtMost)
 	defer cancel()
-	w := waitingPage{after: l.after, until: l.after}
-	for !w.last && len(w.keys) < lookKeys {
-		keys, err := s.Record.WaitingKeys(ctx, p.number, w.until.key(), compareKeys)
-		if err != nil {
-			return err
-		}
-		for _, k := range keys {
-			w.keys = append(w.keys, short(k))
-		}
-		if w.last = len(keys) < compareKeys; !w.last {
-			w.until = short(keys[len(keys)-1])
-		}
+	w := waitingPage{until: l.after}
+	if err := w.read(ctx, s.Record, p.number, lookKeys); err != nil {
+		return err
 	}
 	var missing []sluice.SendKey
 	if len(w.keys) > 0 {
-		w.met = make([]uint64, (len(w.keys)+63)/64)
 		if err := s.meetAll(ctx, p, &w); err != nil {
 			return err
 		}
@@ -184,12 +174,12 @@ func (w *waitingPage) unmet(most int) (keys []sluice.SendKey) {
 	return keys
 }
 
-// waitingRows are those rows that wait, and how they are: each outcome leaves a line
-// in the life of its row.
+// waitingRows are those rows that are to be attempted, and how they are: each outcome
+// leaves a line in the life of its row.
 func waitingRows(rows []sluice.SendRow) map[sluice.SendKey]string {
 	all := make(map[sluice.SendKey]string)
 	for i := range rows {
-		if r := &rows[i]; r.State == sluice.SendWaiting {
+		if r := &rows[i]; r.InLane() {
 			all[rowKey(r)] = fmt.Sprint(r.Attempts, r.UpdatedMillis, r.DueMillis, len(r.Life))
 		}
 	}

@@ -25,11 +25,11 @@ type gatedRecord struct {
 	waits atomic.Int64 // how many have come to it
 }
 
-func (g *gatedRecord) WaitingKeys(ctx context.Context, partition int, after sluice.SendKey, limit int) ([]sluice.SendKey, error) {
+func (g *gatedRecord) LaneKeys(ctx context.Context, partition int, after sluice.SendKey, limit int) ([]sluice.LaneKey, error) {
 	g.waits.Add(1)
 	select {
 	case <-g.gate:
-		return g.Record.WaitingKeys(ctx, partition, after, limit)
+		return g.Record.LaneKeys(ctx, partition, after, limit)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

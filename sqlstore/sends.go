@@ -470,6 +470,15 @@ func (s *Store) OpenDoubts(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
+// LostSends implements sluice.SendStore.
+func (s *Store) LostSends(ctx context.Context) (n int64, err error) {
+	err = s.each(ctx, rawQuery(s.d, "sends_lost"), []any{sluice.ReasonLost}, func(scan func(...any) error) error { return scan(&n) })
+	if err != nil {
+		return 0, fmt.Errorf("count sends that no lane has in %s: %w", s.where, err)
+	}
+	return n, nil
+}
+
 // sendRows reads whole rows.
 func (s *Store) sendRows(ctx context.Context, name string, args ...any) ([]sluice.SendRow, error) {
 	return s.scanSends(ctx, rawQuery(s.d, name), args)

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -38,19 +39,43 @@ func (s *Store) WaitingSends(ctx context.Context, partition int, after sluice.Se
 	return list, nil
 }
 
-// WaitingKeys implements sluice.SendStore.
-func (s *Store) WaitingKeys(ctx context.Context, partition int, after sluice.SendKey, limit int) (list []sluice.SendKey, err error) {
-	statement := strings.Replace(rawQuery(s.d, "sends_waiting"), "$COLUMNS", "message, number", 1)
-	err = s.each(ctx, statement, []any{partition, after.Message, after.Message, after.Number, limit}, func(scan func(...any) error) error {
-		var k sluice.SendKey
+// LaneKeys implements sluice.SendStore. Sends in doubt are asked for up to the last
+// that waits of the page: so each of those without an attempt to come, of which
+// there may be many, is read for one page. A send that comes to be in doubt between
+// the two questions is in both answers.
+func (s *Store) LaneKeys(ctx context.Context, partition int, after sluice.SendKey, limit int) ([]sluice.LaneKey, error) {
+	last := sluice.SendKey{Message: lastKey}
+	list, err := s.laneKeys(ctx, "sends_waiting", false, partition, after.Message, after.Message, after.Number, limit)
+	if len(list) == limit {
+		last = list[limit-1].SendKey
+	}
+	if err == nil {
+		var doubts []sluice.LaneKey
+		doubts, err = s.laneKeys(ctx, "sends_again", true, partition, after.Message, after.Message, after.Number, last.Message, last.Message, last.Number, limit)
+		list = append(list, doubts...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list sends of partition %d that are to be attempted in %s: %w", partition, s.where, err)
+	}
+	slices.SortStableFunc(list, func(a, b sluice.LaneKey) int {
+		return cmp.Or(strings.Compare(a.Message, b.Message), cmp.Compare(a.Number, b.Number))
+	})
+	list = slices.CompactFunc(list, func(a, b sluice.LaneKey) bool { return a.SendKey == b.SendKey })
+	return list[:min(len(list), limit)], nil
+}
+
+// lastKey is behind the ids of all messages, which are hexadecimal.
+const lastKey = "g"
+
+func (s *Store) laneKeys(ctx context.Context, name string, doubt bool, args ...any) (list []sluice.LaneKey, err error) {
+	statement := strings.Replace(rawQuery(s.d, name), "$COLUMNS", "message, number", 1)
+	err = s.each(ctx, statement, args, func(scan func(...any) error) error {
+		k := sluice.LaneKey{Doubt: doubt}
 		err := scan(&k.Message, &k.Number)
 		list = append(list, k)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list sends of partition %d that wait in %s: %w", partition, s.where, err)
-	}
-	return list, nil
+	return list, err
 }
 
 // InDoubt implements sluice.SendStore. Where the index of sends in doubt has the

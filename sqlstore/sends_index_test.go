@@ -77,8 +77,8 @@ func TestPagesOfSendsReadLittle(t *testing.T) {
 		most int
 		read func() (int, error)
 	}{
-		{"keys that wait", 2 * page, func() (int, error) {
-			keys, err := s.WaitingKeys(t.Context(), 3, middle, page)
+		{"keys that are in lanes, and those in doubt between them", 4 * page, func() (int, error) {
+			keys, err := s.LaneKeys(t.Context(), 3, middle, page)
 			return len(keys), err
 		}},
 		{"rows that wait", 2 * page, func() (int, error) {

@@ -7,50 +7,49 @@ import (
 	"sluice"
 )
 
-// testSendsWaiting: sends that wait are listed by partition, page by page, and
-// rows are found by their keys.
+// testSendsWaiting: sends that wait are listed by partition, page by page, and the
+// keys of those in doubt with an attempt to come with them; those that no lane had
+// are counted; and rows are found by their keys.
 func testSendsWaiting(t *testing.T, f *fixture) {
 	f.start(t)
 	var sends []sluice.StoredSend
 	var outcomes []sluice.StoredOutcome
 	var want, all []sluice.SendKey
-	for n := range 20 {
+	var lanes []sluice.LaneKey
+	const sent, again, lost = 0, 5, 11 // what becomes of the numbers
+	for n := range 40 {
 		for number := range 2 {
 			s := aSend(n, number, 2)
 			s.Place.Partition = n % 2
 			sends, all = append(sends, s), append(all, s.Key())
-			if n%3 == 0 {
+			if n%3 == sent {
 				outcomes = append(outcomes, anOutcome(&s, sluice.SendWaiting, sluice.SendSent, 1))
+			} else if n%12 == again || n%12 == lost {
+				o := anOutcome(&s, sluice.SendWaiting, sluice.SendInDoubt, 1)
+				if o.Reason = sluice.ReasonLost; n%12 == again {
+					o.DueMillis, o.Reason = o.TimeMillis+60_000, ""
+					lanes = append(lanes, sluice.LaneKey{SendKey: s.Key(), Doubt: true})
+				}
+				outcomes = append(outcomes, o)
 			} else if n%2 == 1 {
-				want = append(want, s.Key())
+				want, lanes = append(want, s.Key()), append(lanes, sluice.LaneKey{SendKey: s.Key()})
 			}
 		}
 	}
 	f.record(t, sends, outcomes, len(sends))
 	store := f.sends(t)
 	for _, limit := range []int{1, 3, 100} {
-		var keys, rows []sluice.SendKey
-		for after := (sluice.SendKey{}); ; {
-			page, err := store.WaitingKeys(f.ctx, 1, after, limit)
-			must(t, err)
-			whole, err := store.WaitingSends(f.ctx, 1, after, limit)
-			must(t, err)
-			for _, r := range whole {
-				rows = append(rows, sluice.SendKey{Message: r.Message, Number: r.Number})
-				if r.State != sluice.SendWaiting || r.Partition != 1 || r.To == "" || r.Life == "" {
-					t.Errorf("%+v", r)
-				}
-			}
-			if keys = append(keys, page...); len(page) == 0 {
-				break
-			}
-			after = page[len(page)-1]
-		}
-		if !slices.Equal(keys, want) || !slices.Equal(rows, want) {
-			t.Fatalf("in pages of %d: keys %v, rows %v, want %v", limit, keys, rows, want)
+		keys, rows := waitingPages(t, f, store, limit)
+		if !slices.Equal(keys, lanes) || !slices.Equal(rows, want) {
+			t.Fatalf("in pages of %d: keys %v, want %v; rows %v, want %v", limit, keys, lanes, rows, want)
 		}
 	}
-	none, err := store.WaitingKeys(f.ctx, 7, sluice.SendKey{}, 10)
+	count, err := store.LostSends(f.ctx)
+	must(t, err)
+	if count != 6 {
+		t.Errorf("%d are counted that no lane had, want 6", count)
+	}
+	none, err := store.LaneKeys(f.ctx, 7, sluice.SendKey{}, 10)
 	must(t, err)
 	rows, err := store.SendRows(f.ctx, append(slices.Clone(all), sluice.SendKey{Message: messageID(1000)}))
 	must(t, err)
@@ -64,6 +63,31 @@ func testSendsWaiting(t *testing.T, f *fixture) {
 	for _, k := range want {
 		if found[k] != sluice.SendWaiting {
 			t.Errorf("%v is %s", k, found[k])
+		}
+	}
+}
+
+// waitingPages lists what waits in partition 1, page by page.
+func waitingPages(t *testing.T, f *fixture, store sluice.SendStore, limit int) (keys []sluice.LaneKey, rows []sluice.SendKey) {
+	t.Helper()
+	for after := (sluice.SendKey{}); ; after = rows[len(rows)-1] {
+		page, err := store.WaitingSends(f.ctx, 1, after, limit)
+		must(t, err)
+		for _, r := range page {
+			rows = append(rows, sluice.SendKey{Message: r.Message, Number: r.Number})
+			if r.State != sluice.SendWaiting || r.Partition != 1 || r.To == "" || r.Life == "" {
+				t.Errorf("%+v", r)
+			}
+		}
+		if len(page) < limit {
+			break
+		}
+	}
+	for after := (sluice.SendKey{}); ; after = keys[len(keys)-1].SendKey {
+		page, err := store.LaneKeys(f.ctx, 1, after, limit)
+		must(t, err)
+		if keys = append(keys, page...); len(page) < limit {
+			return keys, rows
 		}
 	}
 }

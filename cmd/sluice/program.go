@@ -236,8 +236,8 @@ func (p *Program) Warnings() (all []string) {
 			all = append(all, "route "+r.Name+" does not work: "+why)
 		}
 	}
-	if n := e.sending.stats.Lost(); n > 0 {
-		all = append(all, fmt.Sprintf("%d sends waited in no lane, found since this process began; they are in doubt: sluice doubt list", n))
+	if n := e.sending.lost.count(e.store, e.clock); n > 0 {
+		all = append(all, fmt.Sprintf("%d sends were to leave and were in no lane; they are in doubt, and nobody has decided about them: sluice doubt list", n))
 	}
 	return all
 }

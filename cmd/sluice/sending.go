@@ -29,6 +29,7 @@ type sending struct {
 	operator  *spool.Operator
 	sender    *spool.Sender // nil: not the role of this process
 	stats     *spool.Stats
+	lost      lostSends
 
 	router     *route.Router // without that role it only says what could be sent
 	transports []sluice.Transport

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"sluice"
 	"sluice/api"
@@ -36,11 +38,47 @@ func (e *engine) snapshotSending(ctx context.Context, s *api.Stats) {
 func (e *engine) snapshotLedger(s *api.Stats) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
-	s.InDoubt = -1
+	s.InDoubt, s.LostDoubts = -1, -1
 	if totals, err := e.store.SendTotals(ctx); err == nil {
 		s.Sends = totals
-		s.InDoubt = orUnknown(e.store.OpenDoubts(ctx))
+		s.InDoubt, s.LostDoubts = orUnknown(e.store.OpenDoubts(ctx)), orUnknown(e.store.LostSends(ctx))
 	}
+}
+
+const (
+	// lostEvery is how old the number of lost sends may be, and lostShare how many
+	// times as long as counting them took it rests: they may be very many.
+	lostEvery = 5 * time.Second
+	lostShare = 20
+)
+
+// lostSends counts the sends in doubt that no lane had, of all processes. The
+// database has them, so they are known after a restart, and until somebody has
+// decided about them.
+type lostSends struct {
+	mu   sync.Mutex
+	next time.Time
+	n    int64
+}
+
+// count asks at most every lostEvery. While the database does not answer the last
+// number stands.
+func (l *lostSends) count(store sluice.SendStore, clock sluice.Clock) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	began := clock.Now()
+	if began.Before(l.next) && l.next.Sub(began) <= lostShare*lookTimeout+lostEvery {
+		return l.n
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	n, err := store.LostSends(ctx)
+	if err == nil {
+		l.n = n
+	}
+	now := clock.Now()
+	l.next = now.Add(max(lostEvery, lostShare*now.Sub(began)))
+	return l.n
 }
 
 // WaitsFor returns why the routes do not work that would take a mail, one line

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/sqlstore"
+)
+
+// TestLostSendsAreKnownAfterARestart: a process that has found none itself counts
+// those that the database has, until somebody has decided about them.
+func TestLostSendsAreKnownAfterARestart(t *testing.T) {
+	store, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "l.db"), sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	if err := store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	apply := func(e *sluice.Effect) {
+		t.Helper()
+		p, err := store.Prepare(e)
+		if err == nil {
+			_, err = store.Apply(t.Context(), p)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now()
+	var found sluice.Effect
+	for range 3 {
+		s := sluice.Send{Message: sluice.NewMessageID(now.UnixMilli()), Recipients: 1, Priority: sluice.PriorityNormal, Class: sluice.ClassTransactional, To: "a@example.com", AcceptedMillis: now.UnixMilli()}
+		found.Sends = append(found.Sends, sluice.StoredSend{Send: s})
+		found.Outcomes = append(found.Outcomes, sluice.StoredOutcome{Outcome: sluice.Outcome{
+			Message: s.Message, Recipients: 1, Was: sluice.SendWaiting, State: sluice.SendInDoubt, TimeMillis: now.UnixMilli(), Reason: sluice.ReasonLost,
+		}})
+	}
+	apply(&found)
+	clock := aheadBy{}
+	var lost lostSends
+	if n := lost.count(store, clock); n != 3 {
+		t.Fatalf("%d are counted, want 3", n)
+	}
+	decided := found.Outcomes[0].Outcome
+	decided.Was, decided.State, decided.Reason = sluice.SendInDoubt, sluice.SendSent, sluice.ReasonDecided
+	apply(&sluice.Effect{Outcomes: []sluice.StoredOutcome{{Outcome: decided}}})
+	if n := lost.count(store, clock); n != 3 {
+		t.Errorf("%d are counted at once: they are counted again", n)
+	}
+	clock.by = 2 * time.Minute
+	if n := lost.count(store, clock); n != 2 {
+		t.Errorf("%d are counted when one was decided about, want 2", n)
+	}
+}
+
+// aheadBy is a clock that is ahead.
+type aheadBy struct{ by time.Duration }
+
+func (c aheadBy) Now() time.Time { return time.Now().Add(c.by) }

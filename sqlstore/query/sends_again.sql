@@ -1,0 +1,1 @@
+SELECT message, number FROM sends WHERE state = 'in_doubt' AND part = ? AND due IS NOT NULL AND message >= ? AND (message > ? OR number > ?) AND message <= ? AND (message < ? OR number <= ?) ORDER BY message, number LIMIT ?

@@ -1,0 +1,1 @@
+SELECT COUNT(*) FROM sends WHERE state = 'in_doubt' AND due IS NULL AND reason = ?
