@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -110,6 +111,10 @@ func TestMainReadsItsArguments(t *testing.T) {
 		{[]string{"events", "--fast"}, exitUsage, "-fast"},
 		{[]string{"events", "more"}, exitUsage, `"more"`},
 		{[]string{"events", "--only", "backlog,lunch"}, exitUsage, `no part "lunch"`},
+		{[]string{"turns", "--quick"}, exitFailed, "--against FILE"},
+		{[]string{"turns", "--turns", "1"}, exitUsage, "want 2 to 1000"},
+		{[]string{"turns", "--benches", "rules,lunch:all"}, exitUsage, `no bench "lunch"`},
+		{[]string{"turns", "--benches", "turns"}, exitUsage, `no bench "turns"`},
 		{[]string{"filled", "--redis", "http://secret@host", "--quick"}, exitFailed, "want redis://"},
 	} {
 		var out bytes.Buffer
@@ -244,5 +249,29 @@ func TestIncrementEachCountsAll(t *testing.T) {
 	}
 	if has, err := s.mongo.Sum(t.Context(), seriesApp, seriesHour); err != nil || has != done {
 		t.Errorf("%d increments acknowledged, %d there, %v", done, has, err)
+	}
+}
+
+// TestWholeBenchesInTurns compares the results of two programs, one of which has a
+// row more.
+func TestWholeBenchesInTurns(t *testing.T) {
+	program := func(name, rows string) string {
+		file := filepath.Join(t.TempDir(), name)
+		script := `#!/bin/sh
+[ "$*" = "bench send --quick --json $5 --only cpu" ] && echo '{"rows":[` + rows + `]}' > "$5"
+`
+		if err := os.WriteFile(file, []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	r := &run{report: newReport("test"), progress: t.Output(), started: time.Now(), options: options{
+		program: program("this", `{"id":"mail","value":3},{"id":"new","value":1}`),
+		against: program("other", `{"id":"mail","value":2}`), turns: 3, whole: "send:cpu"}}
+	if err := runTurns(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.report.Rows) != 1 || len(r.report.Rows[0].Runs) != 3 || r.report.Ratios["send:cpu_mail"] != 1.5 || r.report.Ratios["send:cpu_mail_from"] != 1.5 {
+		t.Errorf("rows %+v, ratios %v", r.report.Rows, r.report.Ratios)
 	}
 }
