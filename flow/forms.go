@@ -31,6 +31,9 @@ type Forms struct {
 	Leases *Leases
 	Schema func(context.Context) error // says by sluice.ErrNewer that the database cannot be used any more
 	Log    *slog.Logger
+
+	// Standings returns where all followers stand in the database.
+	Standings func(context.Context) ([]sluice.Standing, error)
 }
 
 // newer says that forms are in use that this program does not read.
@@ -39,9 +42,11 @@ func (f *Forms) newer(used sluice.Forms) error {
 }
 
 // Begin has the process say what it reads. It fails if newer programs have written
-// what this one does not read. Where no process has ever shown itself, it is the
-// first of a new deployment, and writes its new forms at once: else the first mail
-// would not be counted among what waits. Call it before Leases.Run.
+// what this one does not read. Where no process has shown itself, and no follower has
+// moved in the database, it is the first of a new deployment, and writes its new forms
+// at once: else the first mail would not be counted among what waits. A Redis without
+// beats alone may have been emptied under processes that live. Call it before
+// Leases.Run.
 func (f *Forms) Begin(ctx context.Context) error {
 	used, err := f.Redis.forms(ctx, sluice.Forms{})
 	if err != nil {
@@ -53,6 +58,10 @@ func (f *Forms) Begin(ctx context.Context) error {
 	f.Leases.Say(readsWord, func() string { return sluice.KnownForms().String() })
 	beats, err := f.Redis.beats(ctx)
 	if err != nil || len(beats) > 0 {
+		return err
+	}
+	cursors, err := f.Standings(ctx)
+	if err != nil || anyMoved(cursors) {
 		return err
 	}
 	if _, err := f.Redis.forms(ctx, sluice.KnownForms()); err != nil {
@@ -165,15 +174,16 @@ func (r *Redis) forms(ctx context.Context, f sluice.Forms) (sluice.Forms, error)
 }
 
 // Words returns what the processes that live say under a name, by their ids; "" of
-// one that does not say it. It takes no part: it looks whose beats change, for up
-// to LeaseTimeout if there are any.
+// one that does not say it. It takes no part: it looks whose beats change, for up to
+// LeaseTimeout. It looks as long where there are none: Redis may have been emptied
+// under processes that live.
 func Words(ctx context.Context, r *Redis, name string) (map[string]string, error) {
 	first, err := r.beats(ctx)
-	if err != nil || len(first) == 0 {
+	if err != nil {
 		return nil, err
 	}
 	said := make(map[string]string)
-	for until := time.Now().Add(LeaseTimeout); len(said) < len(first) && time.Now().Before(until); {
+	for until := time.Now().Add(LeaseTimeout); (len(first) == 0 || len(said) < len(first)) && time.Now().Before(until); {
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("look which processes live: %w", ctx.Err())

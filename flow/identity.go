@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"sluice"
@@ -79,6 +80,14 @@ func PartitionsOf(cursors []sluice.Standing) int {
 		}
 	}
 	return 0
+}
+
+// anyMoved reports whether a follower has moved in a database, by the cursors in it:
+// then processes have been at work on it.
+func anyMoved(cursors []sluice.Standing) bool {
+	return slices.ContainsFunc(cursors, func(c sluice.Standing) bool {
+		return c.Follower != identityFollower && !c.Position.IsZero()
+	})
 }
 
 func samePartitions(there sluice.Position, partitions int) error {
