@@ -25,8 +25,26 @@ func (l *Load) Less(other Load) { l.Sends, l.Bytes = l.Sends-other.Sends, l.Byte
 // deployment.
 type WaitingFull struct {
 	Key        bool // the bound of a key
+	Marketing  bool // Most is what the bound leaves for marketing mail
 	Have, Most Load // 0 of Most: no bound
 	Adds       Load // what the request would add
+}
+
+// keptShare: one part in so many of each bound of what waits is kept for transactional
+// mail, so that a campaign that fills a bound has no password reset refused.
+const keptShare = 10
+
+// ForMarketing is what a bound leaves for marketing mail.
+func (l Load) ForMarketing() Load {
+	return Load{Sends: l.Sends - l.Sends/keptShare, Bytes: l.Bytes - l.Bytes/keptShare}
+}
+
+// keptFor says why a bound is smaller than its setting.
+func keptFor(marketing bool) string {
+	if !marketing {
+		return ""
+	}
+	return " (a tenth of the bound is kept for transactional mail)"
 }
 
 // Error says what waits, what the bound is, and what to do.
@@ -39,7 +57,7 @@ func (e *WaitingFull) Error() string {
 	if e.Key {
 		whose, setting = "of this key", "key_"+setting
 	}
-	return fmt.Sprintf("%d %s %s wait to be sent, and this request would add %d; at most %d%s may wait. Nothing was taken in. Send it again when mail has left, or raise waiting.%s", have, what, whose, adds, most, unit, setting)
+	return fmt.Sprintf("%d %s %s wait to be sent, and this request would add %d; at most %d%s may wait%s. Nothing was taken in. Send it again when mail has left, or raise waiting.%s", have, what, whose, adds, most, unit, keptFor(e.Marketing), setting)
 }
 
 // Unwrap returns it as a refusal of the API.
@@ -53,7 +71,7 @@ func (e *WaitingFull) Unwrap() error {
 
 // NeverFits refuses mail that is more than may wait at all: it would be refused
 // whenever it came. Nothing of the request was taken in.
-func NeverFits(most, adds Load, key bool) *Error {
+func NeverFits(most, adds Load, key, marketing bool) *Error {
 	what, n, bound, setting := "mails", adds.Sends, most.Sends, "mails"
 	if most.Sends == 0 || adds.Sends <= most.Sends {
 		what, n, bound, setting = "bytes of mail", adds.Bytes, most.Bytes, "megabytes"
@@ -63,7 +81,7 @@ func NeverFits(most, adds Load, key bool) *Error {
 		whose, setting = "of this key", "key_"+setting
 	}
 	return &Error{Code: CodeTooLarge, Index: -1, Message: fmt.Sprintf(
-		"the request would have %d %s wait to be sent, and at most %d may wait %s. Nothing was taken in. Send it in several parts, or raise waiting.%s", n, what, bound, whose, setting)}
+		"the request would have %d %s wait to be sent, and at most %d may wait %s%s. Nothing was taken in. Send it in several parts, or raise waiting.%s", n, what, bound, whose, keptFor(marketing), setting)}
 }
 
 // Weight is about how many bytes each of the message's sends takes while it waits,

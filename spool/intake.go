@@ -82,10 +82,12 @@ func (in *Intake) room(ctx context.Context, once string, drafts []sluice.Draft) 
 		return func() {}, nil
 	}
 	key, load := drafts[0].Key, sluice.Load{}
+	marketing := false
 	for i := range drafts {
 		load.Add(drafts[i].Load())
+		marketing = marketing || drafts[i].Class == sluice.ClassMarketing
 	}
-	if err := in.Room.Take(ctx, key, load); err != nil {
+	if err := in.Room.Take(ctx, key, load, marketing); err != nil {
 		if in.repeated(ctx, once, drafts) {
 			return func() {}, nil
 		}

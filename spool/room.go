@@ -38,6 +38,10 @@ const (
 // What is counted wrongly does not stay: an account is dropped some days after all
 // of its mail has expired (sluice.Send.Count).
 //
+// A tenth of each bound is for transactional mail alone: a request that has marketing
+// mail is refused before. What waits is not counted by class, so that tenth is not
+// always free: transactional mail may fill all of a bound, and then both are refused.
+//
 // What was dropped. Sums in the ledger's transactions: each row would need the key
 // and its bytes, and what is stored late is counted late. A sum per message id,
 // without accounts in the items: an older process would not take out what it sends.
@@ -59,11 +63,12 @@ type Room struct {
 	told   time.Time
 }
 
-// Take takes room for mail of a key; empty: it comes without one. A
+// Take takes room for mail of a key; empty: it comes without one. marketing: some of
+// it is marketing mail. A
 // *sluice.WaitingFull says that there is none, a *sluice.Error that there is none
 // even if nothing waits. What is not handed in after that
 // goes back with GiveBack.
-func (r *Room) Take(ctx context.Context, key string, load sluice.Load) error {
+func (r *Room) Take(ctx context.Context, key string, load sluice.Load, marketing bool) error {
 	if r == nil || r.All == (sluice.Load{}) && r.Key == (sluice.Load{}) {
 		return nil
 	}
@@ -77,15 +82,19 @@ func (r *Room) Take(ctx context.Context, key string, load sluice.Load) error {
 			all.Add(l)
 		}
 	}
-	if beyond(r.All, load) {
-		return sluice.NeverFits(r.All, load, false)
+	mostAll, mostOwn := r.All, r.Key
+	if marketing {
+		mostAll, mostOwn = mostAll.ForMarketing(), mostOwn.ForMarketing()
 	}
-	if key != "" && beyond(r.Key, load) {
-		return sluice.NeverFits(r.Key, load, true)
+	if beyond(mostAll, load) {
+		return sluice.NeverFits(mostAll, load, false, marketing)
 	}
-	err := tooMuch(r.All, all, load, false)
+	if key != "" && beyond(mostOwn, load) {
+		return sluice.NeverFits(mostOwn, load, true, marketing)
+	}
+	err := tooMuch(mostAll, all, load, false, marketing)
 	if err == nil && key != "" {
-		err = tooMuch(r.Key, own, load, true)
+		err = tooMuch(mostOwn, own, load, true, marketing)
 	}
 	if err != nil {
 		if now := r.Clock.Now(); now.Sub(r.told) > roomTold {
@@ -123,11 +132,11 @@ func beyond(most, load sluice.Load) bool {
 }
 
 // tooMuch returns why a load is too much, nil: it is not.
-func tooMuch(most, have, load sluice.Load, key bool) error {
+func tooMuch(most, have, load sluice.Load, key, marketing bool) error {
 	have.Add(load)
 	if beyond(most, have) {
 		have.Less(load)
-		return &sluice.WaitingFull{Key: key, Have: have, Most: most, Adds: load}
+		return &sluice.WaitingFull{Key: key, Marketing: marketing, Have: have, Most: most, Adds: load}
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func (o *office) room(all, key sluice.Load) {
 func scheduled(key string, messages, recipients int) []sluice.Draft {
 	drafts := bulk(messages, recipients, 100)
 	for i := range drafts {
-		drafts[i].Key, drafts[i].DueMillis = key, time.Now().AddDate(1, 0, 0).UnixMilli()
+		drafts[i].Class, drafts[i].Key, drafts[i].DueMillis = sluice.ClassTransactional, key, time.Now().AddDate(1, 0, 0).UnixMilli()
 	}
 	return drafts
 }
@@ -95,6 +95,43 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 		}
 		second.awaitTotals(fmt.Sprintf("waiting 50, sent %d", 10*(n+1)))
 		third.room(sluice.Load{Sends: 60}, key)
+	}
+}
+
+// A campaign that fills a bound, of a key or of all, leaves a tenth of it for
+// transactional mail, which may fill all of it.
+func TestMarketingMailLeavesRoomForTransactional(t *testing.T) {
+	b := newBed(t)
+	o := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil)
+	o.room(sluice.Load{Sends: 100, Bytes: 1 << 20}, sluice.Load{Sends: 50})
+	of := func(class sluice.Class, key string, recipients int) []sluice.Draft {
+		drafts := scheduled(key, 1, recipients)
+		drafts[0].Class = class
+		return drafts
+	}
+	for i, c := range []struct {
+		class        sluice.Class
+		key          string
+		recipients   int
+		refused, own bool
+	}{
+		{sluice.ClassMarketing, "a", 45, false, false},
+		{sluice.ClassMarketing, "a", 1, true, true},
+		{sluice.ClassTransactional, "a", 5, false, false},
+		{sluice.ClassTransactional, "a", 1, true, true},
+		{sluice.ClassMarketing, "b", 40, false, false},
+		{sluice.ClassMarketing, "c", 1, true, false},
+		{sluice.ClassTransactional, "c", 10, false, false},
+		{sluice.ClassTransactional, "c", 1, true, false},
+	} {
+		if refused, own := o.full(of(c.class, c.key, c.recipients)); refused != c.refused || own != c.own {
+			t.Errorf("%d: %d %s mails of %s: refused %v, by the bound of a key %v", i, c.recipients, c.class, c.key, refused, own)
+		}
+	}
+	mixed := append(of(sluice.ClassTransactional, "", 1), of(sluice.ClassMarketing, "", 90)...)
+	_, err := o.intake.Submit(b.Context(), "", mixed)
+	if e, _ := errors.AsType[*sluice.Error](err); e == nil || e.Code != sluice.CodeTooLarge || !strings.Contains(e.Message, "at most 90 may wait in all (a tenth of the bound is kept for transactional mail)") {
+		t.Errorf("a request with marketing mail that never fits: %v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"sluice"
@@ -86,8 +87,9 @@ func (e *engine) boundsUsed(ctx context.Context) []spool.Used {
 	return append(e.sending.intake.Room.Used(ctx), spool.Used{Setting: "idempotency_names", Share: e.names.Used(ctx)})
 }
 
-// nearBoundShare is from which share of a bound on it is warned of.
-const nearBoundShare = 0.9
+// nearBoundShare is from which share of a bound on it is warned of: before marketing
+// mail is refused, for which a bound of mail that waits is a tenth smaller.
+const nearBoundShare = 0.8
 
 // nearBounds says which bounds are nearly reached: beyond them mail is refused.
 func (e *engine) nearBounds() (warnings []string) {
@@ -101,7 +103,11 @@ func (e *engine) nearBounds() (warnings []string) {
 		if u.Key != "" {
 			by = " by the key " + u.Key
 		}
-		warnings = append(warnings, fmt.Sprintf("%.0f %% of %s is taken%s; mail beyond it is refused", 100*u.Share, u.Setting, by))
+		then := "marketing mail is refused from 90 % on, all mail at 100 %"
+		if !strings.HasPrefix(u.Setting, "waiting.") {
+			then = "mail beyond it is refused"
+		}
+		warnings = append(warnings, fmt.Sprintf("%.0f %% of %s is taken%s; %s", 100*u.Share, u.Setting, by, then))
 	}
 	return warnings
 }
