@@ -10,7 +10,7 @@ import (
 )
 
 // A signature counts for DMARC only if its d= belongs to the domain of the header
-// From (RFC 7489, 3.1.1; RFC 9989, 4.4.1): the same domain where adkim=s, one of
+// From (RFC 7489, 3.1.1; RFC 9989, 4.4): the same domain where adkim=s, one of
 // the same organisation else. The ring picks keys by what can be known without
 // DNS, since no mail waits for DNS: a domain's own key, else the key of the
 // nearest domain above it that belongs to the same organisation. What DNS says
