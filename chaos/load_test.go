@@ -40,6 +40,7 @@ type load struct {
 	mails  []accepted        // by id
 	class  map[string]string // of mails
 	pushed []accepted        // by the number of a push
+	tabled []accepted        // the same of the list that goes into a table
 	missed int               // answers that were no acceptance
 }
 
@@ -57,7 +58,11 @@ func startLoad(r *round) *load {
 		l.stop()
 		l.work.Wait()
 	})
-	for i, client := range []func(random *rand.Rand, client *http.Client, name string){l.postEvents, l.postEvents, l.track, l.track, l.mail, l.mail, l.push} {
+	clients := []func(random *rand.Rand, client *http.Client, name string){l.postEvents, l.postEvents, l.track, l.track, l.mail, l.mail, l.push}
+	if r.kind.table {
+		clients = append(clients, l.pushTable)
+	}
+	for i, client := range clients {
 		l.work.Go(func() { // ends with the round, or finish
 			random := rand.New(rand.NewPCG(seed, uint64(i)))
 			c := &http.Client{Transport: &http.Transport{}, Timeout: 30 * time.Second}
@@ -82,6 +87,13 @@ func (l *load) counts() [4]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return [4]int{len(l.events), len(l.users), len(l.mails), len(l.pushed)}
+}
+
+// tabledRows is how many elements were pushed that go into a table.
+func (l *load) tabledRows() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.tabled) * loadList
 }
 
 // refused is how many answers accepted nothing.
@@ -231,24 +243,36 @@ func (l *load) noteMails(ids []string, from time.Time, class func(i int) string)
 
 // push pushes elements to the list, once each: the script notes that it has.
 func (l *load) push(_ *rand.Rand, _ *http.Client, name string) {
+	if l.r.putsBack() {
+		l.note(&l.pushed, accepted{}) // what comes back into a list is stored again: not looked at
+		return
+	}
+	l.pushOnce("q_events", &l.pushed, name, func(i int) string {
+		return fmt.Sprintf(`{"event":"opened","email":"user%d@example.com","message_id":"%s-%d","ts":%d}`, i, name, i, time.Now().Unix())
+	})
+}
+
+// pushTable is push to the list that goes into a table.
+func (l *load) pushTable(_ *rand.Rand, _ *http.Client, name string) {
+	l.pushOnce("q_table", &l.tabled, name, func(i int) string { return fmt.Sprintf(`{"ref":"%s-%d"}`, name, i) })
+}
+
+// pushOnce pushes loadList elements to a list, and notes them when that is certain.
+func (l *load) pushOnce(list string, all *[]accepted, name string, element func(i int) string) {
 	words := []string{`
 if redis.call('HSETNX', KEYS[2], ARGV[1], 1) == 1 then
   redis.call('RPUSH', KEYS[1], unpack(ARGV, 2))
 end
-return 1`, "2", "q_events", "{q_events}:pushed", name}
+return 1`, "2", list, "{" + list + "}:pushed", name}
 	for i := range loadList {
-		words = append(words, fmt.Sprintf(`{"event":"opened","email":"user%d@example.com","message_id":"%s-%d","ts":%d}`, i, name, i, time.Now().Unix()))
-	}
-	if l.r.putsBack() {
-		l.note(&l.pushed, accepted{}) // what comes back into a list is stored again: not looked at
-		return
+		words = append(words, element(i))
 	}
 	for from := time.Now(); l.r.ctx.Err() == nil; pause(l.r.ctx, 50*time.Millisecond) {
 		ctx, cancel := context.WithTimeout(l.r.ctx, 5*time.Second)
 		err := l.r.client.Do(ctx, l.r.client.B().Arbitrary("EVAL").Args(words...).Build()).Error()
 		cancel()
 		if err == nil {
-			l.note(&l.pushed, accepted{name, from, time.Now()})
+			l.note(all, accepted{name, from, time.Now()})
 			return
 		}
 	}
@@ -271,9 +295,13 @@ func (r *round) lostBodies(a accepted) bool {
 // checkAll waits until all is applied and compares it with what was accepted.
 func (r *round) checkAll() {
 	r.t.Helper()
-	r.checkEvents("posted", r.load.events, loadEvents)
+	stored := func(event string) string { return "SELECT message_ref FROM events WHERE name = '" + event + "'" }
+	r.checkRows("events posted", stored("posted"), r.load.events, loadEvents)
 	if !r.putsBack() {
-		r.checkEvents("opened", r.load.pushed, loadList)
+		r.checkRows("events opened", stored("opened"), r.load.pushed, loadList)
+	}
+	if r.kind.table {
+		r.checkRows("rows of the table", "SELECT ref FROM target", r.load.tabled, loadList)
 	}
 	r.checkUsers()
 	r.checkMails()
@@ -308,8 +336,8 @@ func (r *round) texts(query string) (all []string) {
 	return all
 }
 
-// checkEvents wants every event of what was accepted, once.
-func (r *round) checkEvents(name string, all []accepted, each int) {
+// checkRows wants a row of a query for everything that was accepted, once.
+func (r *round) checkRows(name, query string, all []accepted, each int) {
 	r.t.Helper()
 	must, may := map[string]bool{}, map[string]bool{}
 	for _, a := range all {
@@ -321,10 +349,10 @@ func (r *round) checkEvents(name string, all []accepted, each int) {
 			}
 		}
 	}
-	query := "SELECT message_ref FROM events WHERE name = '" + name + "'"
 	stored := map[string]int{}
-	r.awaitOr(fmt.Sprintf("%d events %s are stored", len(must), name), func() bool {
-		if r.number(strings.Replace(query, "message_ref", "COUNT(*)", 1)) < int64(len(must)) {
+	count := "SELECT COUNT(*) FROM (" + query + ") found"
+	r.awaitOr(fmt.Sprintf("%d %s are stored", len(must), name), func() bool {
+		if r.number(count) < int64(len(must)) {
 			return false
 		}
 		clear(stored)
@@ -348,11 +376,11 @@ func (r *round) checkEvents(name string, all []accepted, each int) {
 		}
 	}
 	if twice+unasked > 0 {
-		r.t.Errorf("events %s: %d accepted, %d of which must be there; %d are there several times, %d were never accepted", name, len(may), len(must), twice, unasked)
+		r.t.Errorf("%s: %d accepted, %d of which must be there; %d are there several times, %d were never accepted", name, len(may), len(must), twice, unasked)
 	}
 }
 
-// missing says which events are missing that must be there, and when the first of
+// missing says what is missing that must be there, and when the first of
 // them were accepted.
 func (r *round) missing(all []accepted, must map[string]bool, stored map[string]int) string {
 	missing, first := 0, ""

@@ -104,6 +104,10 @@ func newRound(t *recorder, g *rig, p plan, random *rand.Rand) *round {
 	r.dial()
 	db, address, url := g.connect(t.T, p.base, r.name)
 	r.db = db
+	if p.kind.table {
+		_, err := db.ExecContext(ctx, "CREATE TABLE target (ref VARCHAR(32) NOT NULL)") // no key: what is doubled is seen
+		r.do(err)
+	}
 	t.Cleanup(r.dropDatabase)
 	t.Cleanup(r.keepLogs)
 	var err error
@@ -162,6 +166,10 @@ func (r *round) addPeer(i int, address, url string) {
 		p.base = r.proxy(address)
 		url = fmt.Sprintf(url, p.base.Addr())
 	}
+	table := ""
+	if r.kind.table {
+		table = "  q_table: {table: target, columns: {ref: ref}}\n"
+	}
 	text := fmt.Sprintf(`
 listen: 127.0.0.1:0
 redis: %s
@@ -178,7 +186,7 @@ routes:
   relay: {smtp: {url: 'smtp://%s', plain: true, connections: 2, window: 8}}
 lists:
   q_events: {}
-%s`, redis, url, filepath.Join(r.dir, fmt.Sprint("data", i)), roundPartitions, httpRoot, r.relay.Addr(), r.kind.config)
+%s%s`, redis, url, filepath.Join(r.dir, fmt.Sprint("data", i)), roundPartitions, httpRoot, r.relay.Addr(), table, r.kind.config)
 	if err := os.WriteFile(p.config, []byte(text), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
@@ -293,7 +301,7 @@ func (r *round) amounts() string {
 		return ""
 	}
 	c := r.load.counts()
-	text := fmt.Sprintf("events=%d users=%d mails=%d pushes=%d refused=%d taken=%d", c[0]*loadEvents, c[1], c[2], c[3]*loadList, r.load.refused(), r.relay.Received())
+	text := fmt.Sprintf("events=%d users=%d mails=%d pushes=%d tabled=%d refused=%d taken=%d", c[0]*loadEvents, c[1], c[2], c[3]*loadList, r.load.tabledRows(), r.load.refused(), r.relay.Received())
 	for _, state := range slices.Sorted(maps.Keys(r.states)) {
 		text += fmt.Sprintf(" %s=%d", state, r.states[state])
 	}

@@ -48,6 +48,9 @@ type kind struct {
 	// strict: nothing may be in doubt and no lease may move.
 	strict bool
 
+	// table: a list goes into a table as well.
+	table bool
+
 	// losesRedis: Redis goes back, and what it had not received is lost.
 	losesRedis bool
 }
