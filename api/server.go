@@ -263,8 +263,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			if p := recover(); p != nil && p != http.ErrAbortHandler {
 				s.writeError(w, r, fmt.Errorf("panic: %v", p))
 			}
-			if debug {
-				s.log.Debug("request", "id", w.id, "method", r.Method, "path", r.URL.Path, "status", w.status,
+			if debug { // the pattern: what a path is filled with may name a user
+				s.log.Debug("request", "id", w.id, "method", r.Method, "path", r.Pattern, "status", w.status,
 					"seconds", s.clock.Now().Sub(started).Seconds(), "from", r.RemoteAddr, "key", w.sender)
 			}
 		}()

@@ -68,7 +68,7 @@ func serveConfigured(t *testing.T, dir string, environ ...string) *served {
 func serveAt(t *testing.T, clock sluice.Clock, dir string, environ ...string) *served {
 	t.Helper()
 	s := &served{dir: dir, log: &buffer{}, signals: make(chan os.Signal, 2), done: make(chan int, 1)}
-	m := Main{Args: []string{"serve"}, Environ: environ, Dir: dir, Stdout: io.Discard, Stderr: s.log, Signals: s.signals, Clock: clock}
+	m := Main{Args: []string{"serve"}, Environ: environ, Dir: dir, Stdout: s.log, Stderr: s.log, Signals: s.signals, Clock: clock}
 	ended := false
 	go func() { s.done <- m.Run(context.Background()) }()
 	t.Cleanup(func() {
@@ -144,8 +144,14 @@ func (s *served) stop(t *testing.T) int {
 	}
 }
 
-// pushAll pushes elements to the list of a program with an embedded Redis.
+// pushAll pushes elements to the list q of a program with an embedded Redis.
 func pushAll(t *testing.T, dir string, elements ...string) {
+	t.Helper()
+	pushTo(t, dir, "q", elements...)
+}
+
+// pushTo is pushAll to another list.
+func pushTo(t *testing.T, dir, list string, elements ...string) {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Data = filepath.Join(dir, "data")
@@ -154,7 +160,7 @@ func pushAll(t *testing.T, dir string, elements ...string) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if err := r.Push(t.Context(), "q", elements); err != nil {
+	if err := r.Push(t.Context(), list, elements); err != nil {
 		t.Fatal(err)
 	}
 }
