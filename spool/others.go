@@ -15,15 +15,19 @@ import (
 // asked about, and the others stay behind it, so the order of a domain holds. If
 // nothing of all that is in memory may go, and there is more in Redis, the first
 // half goes to the end of the sublane: what is behind it comes to be read. When all
-// have gone round once, that rests for roundRest, since each move is a mark and a
-// record. Only there the order of a domain's mail may change.
+// have gone round once, that rests for roundShare times as long as it took, within
+// bounds, since each move is a mark and a record. Only there the order of a domain's mail may change.
 const (
 	// scanAgain is after what time a transport looks again that has found nothing: it
 	// looks at up to laneSends sends, while all others wait.
 	scanAgain = 50 * time.Millisecond
 
-	// roundRest is how long nothing goes round when all has.
-	roundRest = 5 * time.Second
+	// roundShare is how many times as long as a round took nothing goes round after it:
+	// at least roundRestLeast, so that mail to a domain that takes some again leaves
+	// within about a second where few wait, and at most roundRest.
+	roundShare     = 4
+	roundRestLeast = 300 * time.Millisecond
+	roundRest      = 5 * time.Second
 )
 
 // way is what sends have in common that may go, or not, together.
@@ -91,7 +95,7 @@ func (p *part) goRound(q *queue, sc *scan, w *window, now time.Time) (short bool
 		q.round = now
 	}
 	if !q.items[0].ready.Before(q.round) { // it has gone round already
-		q.round, q.roundAgain = time.Time{}, now.Add(roundRest)
+		q.round, q.roundAgain = time.Time{}, now.Add(min(max(roundShare*now.Sub(q.round), roundRestLeast), roundRest))
 		return false
 	}
 	for n := len(q.items) / 2; n > 0 && len(w.aside) < asideSends; n-- {
