@@ -48,6 +48,10 @@ type dialect interface {
 	// transactionalDDL says whether migrations roll back with a transaction.
 	transactionalDDL() bool
 
+	// unlimited are the statements that free a transaction of the server's bounds on
+	// time: a migration of large tables takes as long as it takes.
+	unlimited() []string
+
 	// refusal says whether an error is about the data of a row, and its reason.
 	refusal(err error) (string, bool)
 

@@ -108,7 +108,14 @@ func (s *Store) migrate(ctx context.Context) error {
 		return s.newer(ctx, s.reads, version, len(list))
 	}
 	if s.d.transactionalDDL() {
-		return s.write(ctx, func(tx *txn) error { return s.migrateOn(ctx, tx.conn, list) })
+		return s.write(ctx, func(tx *txn) error {
+			for _, statement := range s.d.unlimited() {
+				if _, err := tx.conn.ExecContext(ctx, statement); err != nil {
+					return fmt.Errorf("%s: %w", statement, err)
+				}
+			}
+			return s.migrateOn(ctx, tx.conn, list)
+		})
 	}
 	if s.options.ReadOnly {
 		return fmt.Errorf("it was opened read-only")

@@ -186,6 +186,7 @@ func (d *mysqlDialect) look(ctx context.Context, db *sql.DB, seconds int) error 
 func (d *mysqlDialect) name() string           { return "mysql" }
 func (d *mysqlDialect) begin() string          { return "BEGIN" }
 func (d *mysqlDialect) transactionalDDL() bool { return false }
+func (d *mysqlDialect) unlimited() []string    { return nil }
 
 func (d *mysqlDialect) dayOf(column string) string { return "DATEDIFF(" + column + ", '1970-01-01')" }
 

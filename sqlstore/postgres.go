@@ -141,13 +141,14 @@ func (d *postgresDialect) begin() string {
 	return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET CONSTRAINTS ALL IMMEDIATE"
 }
 
+func (d *postgresDialect) unlimited() []string {
+	return []string{"SET LOCAL statement_timeout = 0", "SET LOCAL idle_in_transaction_session_timeout = 0"}
+}
+
 // snapshot also has tables read along their keys: a sort would have to finish,
 // in files as large as the table, before the first row comes.
 func (d *postgresDialect) snapshot() []string {
-	return []string{
-		"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SET LOCAL statement_timeout = 0",
-		"SET LOCAL idle_in_transaction_session_timeout = 0", "SET LOCAL enable_sort = off",
-	}
+	return append(append([]string{"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}, d.unlimited()...), "SET LOCAL enable_sort = off")
 }
 
 // commit looks at the answer: the COMMIT of a transaction in which a statement

@@ -263,3 +263,24 @@ func TestPostgresWithoutTemporary(t *testing.T) {
 		t.Errorf("applied %+v, want %+v", applied, want)
 	}
 }
+
+// A server or role that bounds the time of statements to less than a migration takes
+// does not cut it off, and has its bound again behind it. It pretends, as other tests
+// do, so it does not run beside them.
+func TestMigrationTakesItsTime(t *testing.T) {
+	name := newPostgresDatabase(t)
+	db := bypass(t, "pgx", postgres.SocketURL(name))
+	for _, setting := range []string{"statement_timeout", "idle_in_transaction_session_timeout"} {
+		exec(t, db, fmt.Sprintf("ALTER DATABASE %s SET %s = '1s'", name, setting))
+	}
+	store := migrated(t, postgres.SocketURL(name), sqlstore.Options{})
+	undo := sqlstore.Pretend("slow")
+	err := store.Migrate(t.Context())
+	undo()
+	must(t, err)
+	after := bypass(t, "pgx", postgres.SocketURL(name))
+	if got := queryTexts(t, after, "SHOW statement_timeout"); fmt.Sprint(got) != "[[1s]]" {
+		t.Errorf("the bound is %v", got)
+	}
+	must(t, store.Ping(t.Context()))
+}

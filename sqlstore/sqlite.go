@@ -103,6 +103,7 @@ func (d *sqliteDialect) begin() string                  { return "BEGIN IMMEDIAT
 func (d *sqliteDialect) snapshot() []string             { return []string{"BEGIN DEFERRED"} }
 func (d *sqliteDialect) expand(statement string) string { return statement }
 func (d *sqliteDialect) transactionalDDL() bool         { return true }
+func (d *sqliteDialect) unlimited() []string            { return nil }
 
 func (d *sqliteDialect) dayOf(column string) string { return column + " / 86400000" }
 
