@@ -203,6 +203,7 @@ func (o *office) awaitTotals(want string) {
 func testNoBatchStops(t *testing.T, database string, each int, make func(int) sluice.Send) {
 	const partition = 1
 	b := newBedIn(t, testRedis.URL(), database)
+	b.patience = time.Minute // as for the leases
 	w := doubtedOnce()
 	w.window = 64
 	suppressed := nobody{}

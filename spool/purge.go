@@ -20,8 +20,8 @@ import (
 // that is less than purgeQuick, and halves if it is more.
 //
 // Where the ledger is not written, because no process runs that stores, or what is
-// purged is on the wire, a step waits for purgePatience once and then does not look
-// any more.
+// purged is on the wire, a step waits for purgePatience once; then it does not look
+// any more, and rests for purgeDeafRest after each page.
 type purgePace struct {
 	ledger Listing
 	ahead  int // sends
@@ -46,6 +46,10 @@ const (
 	purgeQuick    = 150 * time.Millisecond
 	purgePatience = 5 * time.Second
 	purgeLookEach = 10 * time.Millisecond
+
+	// purgeDeafRest is the rest after each page once the ledger has said nothing for
+	// purgePatience: 2,000 sends a second, however long it says nothing.
+	purgeDeafRest = 250 * time.Millisecond
 )
 
 func newPurgePace(ledger Listing) *purgePace {
@@ -55,7 +59,7 @@ func newPurgePace(ledger Listing) *purgePace {
 // written notes a page that is in the log, and waits until there is room for another.
 func (p *purgePace) written(ctx context.Context, partition int, rows []sluice.SendRow) error {
 	if p.deaf {
-		return nil
+		return restFor(ctx, purgeDeafRest)
 	}
 	p.open = append(p.open, purgeOpen{partition, rowKey(&rows[0]), rowKey(&rows[len(rows)-1]), len(rows), time.Now()})
 	p.sends += len(rows)
@@ -87,10 +91,8 @@ func (p *purgePace) settle(ctx context.Context, page *purgeOpen) error {
 			p.deaf = true
 			return nil
 		}
-		select {
-		case <-time.After(purgeLookEach):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := restFor(ctx, purgeLookEach); err != nil {
+			return err
 		}
 	}
 }
@@ -135,10 +137,18 @@ func (o *Operator) purge(ctx context.Context, partition int, rows []sluice.SendR
 		if !errors.Is(err, sluice.ErrFull) || waited >= purgeFull {
 			return err
 		}
-		select {
-		case <-time.After(purgeAgain):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := restFor(ctx, purgeAgain); err != nil {
+			return err
 		}
+	}
+}
+
+// restFor returns after a while, or with the context's error when that ends.
+func restFor(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
