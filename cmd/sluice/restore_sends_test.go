@@ -26,9 +26,12 @@ type postOffice struct {
 	got map[string]int // recipients
 }
 
-const postOfficeFile = "partitions: 2\nsending: 'on'\nroutes: {provider: {http: {url: '%s', body: '{\"to\":\"{{to}}\"}'}}}\n"
+const postOfficeFile = "partitions: 2\nsending: 'on'\nroutes: {provider: {http: {url: '%[1]s', body: '{\"to\":\"{{to}}\"}'}}}\n"
 
-func openPostOffice(t *testing.T) *postOffice {
+func openPostOffice(t *testing.T) *postOffice { return openPostOfficeAs(t, postOfficeFile) }
+
+// openPostOfficeAs opens one with a configuration that has the provider's URL.
+func openPostOfficeAs(t *testing.T, file string) *postOffice {
 	p := &postOffice{t: t, dir: t.TempDir(), got: make(map[string]int)}
 	provider := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -38,7 +41,7 @@ func openPostOffice(t *testing.T) *postOffice {
 		p.got[to]++
 	}))
 	t.Cleanup(provider.Close)
-	configure(t, p.dir, fmt.Sprintf(postOfficeFile, provider.URL))
+	configure(t, p.dir, fmt.Sprintf(file, provider.URL))
 	p.start()
 	return p
 }
