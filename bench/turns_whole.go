@@ -3,8 +3,10 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,8 +70,11 @@ func wholeOf(ctx context.Context, r *run, name, dir string) error {
 				}
 			}
 		}
-		if len(values[0]) == many && len(values[1]) == many {
+		switch {
+		case len(values[0]) == many && len(values[1]) == many:
 			r.compare(name+"_"+x.ID, name+": "+x.Label+" in "+x.Unit, values[0], values[1])
+		default:
+			r.say("%s: %s is not compared: one of the programs had none of it, in a turn at least", name, x.ID)
 		}
 	}
 	return nil
@@ -79,6 +84,9 @@ func wholeOf(ctx context.Context, r *run, name, dir string) error {
 func (r *run) wholeOnce(ctx context.Context, program, name, file string) (found report, err error) {
 	ctx, cancel := context.WithTimeout(ctx, wholeWithin)
 	defer cancel()
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) { // of the other program
+		return found, fmt.Errorf("remove the results of the bench before: %w", err)
+	}
 	name, part, _ := strings.Cut(name, ":")
 	args := []string{"bench", name, "--quick", "--json", file}
 	if part != "" {

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"context"
 	"fmt"
 
 	"sluice"
@@ -23,19 +24,29 @@ func (e *GapError) Error() string {
 func (e *GapError) Unwrap() error { return sluice.ErrGap }
 
 // LostRowsFollower names, among the cursors, up to where the rows of sends may be
-// lost that outcomes of a log speak of: LostUpTo of its end when its last gap was
-// accepted. It moves in the transaction that moves the log's cursor over the gap, and
-// goes back with it if the database does: the gap is met anew then.
+// lost that outcomes of a log speak of: LostUpTo when its last gap was accepted. It
+// moves in the transaction that moves the log's cursor over the gap, and goes back
+// with it if the database does: the gap is met anew then.
 const LostRowsFollower = "gap"
 
-// lostRowsMillis is for how long after that an outcome may speak of a lost row: mail
-// may be on the wire, and leaves the lanes until they are compared with the ledger.
+// lostRowsMillis is for how long after a gap was accepted an outcome may speak of a
+// lost row: mail may be on the wire, and leaves the lanes until they are compared
+// with the ledger.
 const lostRowsMillis = 3_600_000
 
-// LostUpTo is up to where outcomes may speak of sends whose rows are lost, in a log
-// that ended so when a gap was accepted.
-func LostUpTo(end sluice.Position) sluice.Position {
-	return sluice.Position{Major: end.Major + lostRowsMillis}
+// LostUpTo is up to where outcomes may speak of sends whose rows are lost, of a gap
+// that is accepted now: an hour beyond the log's end, and beyond what the clock of
+// Redis says, for a log to which nothing was written for a while.
+func (l *Log) LostUpTo(ctx context.Context) (sluice.Position, error) {
+	end, err := l.Last(ctx)
+	if err != nil {
+		return sluice.Position{}, err
+	}
+	now, err := l.redis.TimeMillis(ctx)
+	if err != nil {
+		return sluice.Position{}, err
+	}
+	return sluice.Position{Major: max(end.Major, uint64(now)) + lostRowsMillis}, nil
 }
 
 // PartitionError says that a follower cannot get on with one partition, whatever

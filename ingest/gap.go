@@ -113,12 +113,12 @@ func (s *StoreFollower) judge(ctx context.Context, log *flow.Log, gap *flow.GapE
 			return false, err
 		}
 	}
-	end, err := log.Last(ctx)
+	lostTo, err := log.LostUpTo(ctx)
 	if err != nil {
 		return false, err
 	}
 	moves := []sluice.Move{{Follower: StoreRole, Partition: p, From: gap.Cursor, To: gap.Start}}
-	before, lostTo := s.lostUpTo[p], flow.LostUpTo(end)
+	before := s.lostUpTo[p]
 	if before.Before(lostTo) {
 		moves = append(moves, sluice.Move{Follower: flow.LostRowsFollower, Partition: p, From: before, To: lostTo})
 	}

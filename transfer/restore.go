@@ -406,13 +406,17 @@ func readFields(line string, fields map[string]any) (err error) {
 
 // adjust moves cursors that stand before what the logs hold.
 func (r *Restore) adjust(ctx context.Context, cursors []sluice.DumpCursor, done *Restored) ([]sluice.DumpCursor, error) {
-	from, ends := make(map[int]sluice.Position), make(map[int]sluice.Position)
+	from, lostTo := make(map[int]sluice.Position), make(map[int]sluice.Position)
 	for _, p := range flow.Partitions(r.Archive.Partitions) {
-		start, end, err := flow.NewLog(r.Redis, p).Span(ctx)
+		log := flow.NewLog(r.Redis, p)
+		start, _, err := log.Span(ctx)
 		if err != nil {
 			return nil, err
 		}
-		from[p.Number], ends[p.Number] = start, end
+		from[p.Number] = start
+		if lostTo[p.Number], err = log.LostUpTo(ctx); err != nil {
+			return nil, err
+		}
 	}
 	lost := make(map[int]sluice.Position) // by partition with a gap
 	for i, c := range cursors {
@@ -426,7 +430,7 @@ func (r *Restore) adjust(ctx context.Context, cursors []sluice.DumpCursor, done 
 		done.Gaps = append(done.Gaps, Gap{Follower: c.Follower, Partition: c.Partition, From: c.Position, To: start})
 		cursors[i].Position = start
 		if slices.Contains(r.LogFollowers, c.Follower) {
-			lost[c.Partition] = flow.LostUpTo(ends[c.Partition])
+			lost[c.Partition] = lostTo[c.Partition]
 		}
 	}
 	slices.SortFunc(done.Gaps, func(a, b Gap) int { return a.Partition - b.Partition })
@@ -438,7 +442,9 @@ func (r *Restore) adjust(ctx context.Context, cursors []sluice.DumpCursor, done 
 func withLost(cursors []sluice.DumpCursor, lost map[int]sluice.Position) []sluice.DumpCursor {
 	for i, c := range cursors {
 		if to, is := lost[c.Partition]; is && c.Follower == flow.LostRowsFollower {
-			cursors[i].Position = to
+			if c.Position.Before(to) {
+				cursors[i].Position = to
+			}
 			delete(lost, c.Partition)
 		}
 	}
