@@ -15,8 +15,9 @@ import (
 // asked about, and the others stay behind it, so the order of a domain holds. If
 // nothing of all that is in memory may go, and there is more in Redis, the first
 // half goes to the end of the sublane: what is behind it comes to be read. When all
-// have gone round once, that rests for roundShare times as long as it took, within
-// bounds, since each move is a mark and a record. Only there the order of a domain's mail may change.
+// have gone round once, that rests for roundShare times as long as it took, and for
+// twice as long after each further round in which nothing went, within bounds: each
+// move is a mark and a record. Only there the order of a domain's mail may change.
 const (
 	// scanAgain is after what time a transport looks again that has found nothing: it
 	// looks at up to laneSends sends, while all others wait.
@@ -70,6 +71,7 @@ func (s *Sender) scan(sc *scan, q *queue, t sluice.Transport, others bool, now t
 		}
 		take := s.ask(t, it, now)
 		if take.OK {
+			q.inVain = 0
 			return sc.at, take
 		}
 		sc.refused[key] = take.Lane
@@ -95,7 +97,11 @@ func (p *part) goRound(q *queue, sc *scan, w *window, now time.Time) (short bool
 		q.round = now
 	}
 	if !q.items[0].ready.Before(q.round) { // it has gone round already
-		q.round, q.roundAgain = time.Time{}, now.Add(min(max(roundShare*now.Sub(q.round), roundRestLeast), roundRest))
+		rest := max(roundShare*now.Sub(q.round), roundRestLeast) << q.inVain
+		q.round, q.roundAgain = time.Time{}, now.Add(min(rest, roundRest))
+		if rest < roundRest {
+			q.inVain++
+		}
 		return false
 	}
 	for n := len(q.items) / 2; n > 0 && len(w.aside) < asideSends; n-- {

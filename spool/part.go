@@ -127,6 +127,7 @@ type queue struct {
 	others            bool
 	scanned           map[sluice.Transport]time.Time
 	round, roundAgain time.Time
+	inVain            int // rounds in which nothing went, one after the other (others.go)
 }
 
 func newQueue(lane string) *queue {
