@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"sluice/filelock"
@@ -60,14 +62,25 @@ func lockDir(ctx context.Context, dir string) (*os.File, error) {
 	}
 }
 
+// Ports of servers are below those that systems give to outgoing connections (32768
+// on Linux, 49152 elsewhere): else a connection may have the port of a server that is
+// down for a moment, and it cannot be started again.
+const (
+	leastPort = 10_000
+	mostPort  = 32_000
+	portTries = 100
+)
+
 // freePort returns a port of 127.0.0.1 that nobody listened on a moment ago.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
+func freePort() (port int, err error) {
+	for range portTries {
+		port = leastPort + rand.IntN(mostPort-leastPort)
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, fmt.Errorf("find a free port between %d and %d, in %d tries: %w", leastPort, mostPort, portTries, err)
 }
 
 // maxSocketPathBytes is what fits into sun_path on every Unix we run on (108
