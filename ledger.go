@@ -38,6 +38,9 @@ const ReasonDecided = "decided"
 // lane has any more.
 const ReasonLost = "lost"
 
+// MaxLostCount is up to how many sends with that reason are counted.
+const MaxLostCount = 100_000
+
 // lifeLine is a line of a row's life.
 type lifeLine struct {
 	At      int64  `json:"at"` // ms since 1970

@@ -433,7 +433,8 @@ type SendStore interface {
 
 	// OpenDoubts returns how many sends are in doubt and will not be attempted
 	// again by themselves: somebody has to decide. LostSends returns how many of
-	// them were found in no lane (ReasonLost).
+	// them were found in no lane (ReasonLost), up to MaxLostCount: after the loss of
+	// all lanes they are too many to be counted again and again.
 	OpenDoubts(ctx context.Context) (int64, error)
 	LostSends(ctx context.Context) (int64, error)
 

@@ -18,7 +18,7 @@ var (
 	descSends      = desc("sends", "Sends by where they stand in the ledger, of all processes together: the same from each.", "class", "state")
 	descDoubts     = desc("in_doubt_sends", "Sends in doubt about which somebody has to decide, of all processes together: the same from each.")
 	descLost       = desc("sends_without_lane_total", "Sends that were to leave by the ledger and that were in no lane, found by this process's looks since it began; they are in doubt.")
-	descLostOpen   = desc("lost_sends", "Of the sends in doubt about which somebody has to decide those that were in no lane, of all processes together: the same from each.")
+	descLostOpen   = desc("lost_sends", "Sends in doubt with reason lost that await a decision.")
 	descRouteSlow  = desc("route_throttled_total", "Answers to a route that wanted fewer mails.", "route")
 	descRouteOpens = desc("route_openings_total", "How often a route, or a domain of one, was left alone because its attempts failed.", "route")
 	descRouteDown  = desc("route_down", "1 while a route is left alone because its attempts fail, or only tried; else 0.", "route")
@@ -31,6 +31,9 @@ var (
 
 // collectLedger sends what the ledger says.
 func (m metrics) collectLedger(ch chan<- prometheus.Metric, s *Stats) {
+	if s.LostDoubts >= 0 {
+		ch <- prometheus.MustNewConstMetric(descLostOpen, prometheus.GaugeValue, float64(s.LostDoubts))
+	}
 	if s.InDoubt < 0 {
 		return // the database does not say
 	}
@@ -38,9 +41,6 @@ func (m metrics) collectLedger(ch chan<- prometheus.Metric, s *Stats) {
 		ch <- prometheus.MustNewConstMetric(descSends, prometheus.GaugeValue, float64(t.Count), t.Class.String(), t.State.String())
 	}
 	ch <- prometheus.MustNewConstMetric(descDoubts, prometheus.GaugeValue, float64(s.InDoubt))
-	if s.LostDoubts >= 0 {
-		ch <- prometheus.MustNewConstMetric(descLostOpen, prometheus.GaugeValue, float64(s.LostDoubts))
-	}
 }
 
 // collectRoutes sends how the ways out for mail stand, and what waits for them.

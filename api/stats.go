@@ -173,7 +173,8 @@ type Stats struct {
 	Sends   []sluice.SendTotal
 	InDoubt int64
 
-	// LostDoubts are those of them that were in no lane; -1: the database does not say.
+	// LostDoubts are those of them that were in no lane, up to sluice.MaxLostCount; -1:
+	// they could not be counted.
 	LostDoubts int64
 
 	Process string // its name in leases and marks

@@ -12,9 +12,10 @@ import (
 )
 
 // A send that the ledger has as waiting, or as in doubt with an attempt to come, and
-// that is in no lane waits for ever, and nothing says so: totals and rows agree. The comparison finds such sends when it is
-// known that one of the two stores has gone back. What nobody has thought of leaves
-// no such hint; so each partition is looked through from time to time.
+// that is in no lane waits for ever, and nothing says so: totals and rows agree. The
+// comparison finds such sends when it is known that one of the two stores has gone
+// back. What nobody has thought of leaves no such hint; so each partition is looked
+// through from time to time.
 //
 // The idea. A look reads a page of the keys that wait in the ledger, and then what
 // waits in Redis: first what waits for a time, then lanes, then sublanes. That is the
@@ -24,7 +25,8 @@ import (
 // the log is stored, after it. It is in doubt then, as if a comparison had found it.
 //
 // A look costs reading what waits, so it goes slowly, one partition of a process at a
-// time. Without mail that waits it is one small question.
+// time. Without mail that waits it is two questions that indexes answer. MySQL and
+// MariaDB read the rows in doubt of the partition for the second.
 
 var (
 	// lookEvery is how long a partition is let alone after a look that found nothing,

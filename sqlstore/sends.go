@@ -472,7 +472,7 @@ func (s *Store) OpenDoubts(ctx context.Context) (n int64, err error) {
 
 // LostSends implements sluice.SendStore.
 func (s *Store) LostSends(ctx context.Context) (n int64, err error) {
-	err = s.each(ctx, rawQuery(s.d, "sends_lost"), []any{sluice.ReasonLost}, func(scan func(...any) error) error { return scan(&n) })
+	err = s.each(ctx, rawQuery(s.d, "sends_lost"), []any{sluice.ReasonLost, sluice.MaxLostCount}, func(scan func(...any) error) error { return scan(&n) })
 	if err != nil {
 		return 0, fmt.Errorf("count sends that no lane has in %s: %w", s.where, err)
 	}

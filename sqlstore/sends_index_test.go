@@ -1,6 +1,10 @@
 package sqlstore_test
 
 import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -41,6 +45,40 @@ func TestIndexOfSendsIsChanged(t *testing.T) {
 		must(t, s.Migrate(t.Context()))
 		if got := indexesOf(t, database, "sends"); got != after {
 			t.Errorf("after %s: %s", cut, got)
+		}
+	}
+}
+
+// TestDoubtsHaveTheirIndexes: the sends in doubt that are attempted again are found
+// without those of other partitions, or those that are not; and those are counted
+// without being read.
+func TestDoubtsHaveTheirIndexes(t *testing.T) {
+	accepted, outcomes := benchSends(0)
+	accepted.Sends, accepted.Events = accepted.Sends[:4800], nil
+	outcomes.Outcomes, outcomes.Events = outcomes.Outcomes[:4800], nil
+	for i := range outcomes.Outcomes {
+		outcomes.Outcomes[i].State = sluice.SendInDoubt
+	}
+	accepted.Moves, outcomes.Moves = effectTo(1, nil).Moves, effectTo(2, nil).Moves
+	name, file := newPostgresDatabase(t), filepath.Join(t.TempDir(), "s.db")
+	for _, c := range []struct{ url, driver, dsn, explain string }{
+		{"sqlite:" + file, "sqlite", file, "EXPLAIN QUERY PLAN "},
+		{postgres.SocketURL(name), "pgx", postgres.SocketURL(name), "EXPLAIN "},
+	} {
+		s := migrated(t, c.url, sqlstore.Options{})
+		must(t, apply(t.Context(), s, &accepted))
+		must(t, apply(t.Context(), s, &outcomes))
+		db := bypass(t, c.driver, c.dsn)
+		exec(t, db, "ANALYZE sends")
+		for query, want := range map[string]string{"sends_again": "send_again", "sends_lost": "send_undecided"} {
+			text, err := os.ReadFile(filepath.Join("query", query+".sql"))
+			must(t, err)
+			for _, value := range map[string][]string{"sends_again": {"3", "'a'", "'a'", "1", "'g'", "'g'", "1", "50"}, "sends_lost": {"'lost'", "100"}}[query] {
+				text = bytes.Replace(text, []byte("?"), []byte(value), 1)
+			}
+			if plan := fmt.Sprint(queryTexts(t, db, c.explain+string(text))); !strings.Contains(plan, want) {
+				t.Errorf("%s on %s: %s", query, c.driver, plan)
+			}
 		}
 	}
 }

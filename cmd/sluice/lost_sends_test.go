@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,20 +45,41 @@ func TestLostSendsAreKnownAfterARestart(t *testing.T) {
 	apply(&found)
 	clock := aheadBy{}
 	var lost lostSends
-	if n := lost.count(store, clock); n != 3 {
-		t.Fatalf("%d are counted, want 3", n)
+	if n, err := lost.count(store, clock); n != 3 || err != nil {
+		t.Fatalf("%d are counted, want 3: %v", n, err)
 	}
 	decided := found.Outcomes[0].Outcome
 	decided.Was, decided.State, decided.Reason = sluice.SendInDoubt, sluice.SendSent, sluice.ReasonDecided
 	apply(&sluice.Effect{Outcomes: []sluice.StoredOutcome{{Outcome: decided}}})
-	if n := lost.count(store, clock); n != 3 {
-		t.Errorf("%d are counted at once: they are counted again", n)
+	if n, err := lost.count(store, clock); n != 3 || err != nil {
+		t.Errorf("%d are counted at once: they are counted again: %v", n, err)
 	}
 	clock.by = 2 * time.Minute
-	if n := lost.count(store, clock); n != 2 {
-		t.Errorf("%d are counted when one was decided about, want 2", n)
+	if n, err := lost.count(store, clock); n != 2 || err != nil {
+		t.Errorf("%d are counted when one was decided about, want 2: %v", n, err)
+	}
+	clock.by = 4 * time.Minute
+	uncounted := countStore{SendStore: store, err: errors.New("canceling statement due to timeout")}
+	if got := strings.Join(lost.warnings(uncounted, clock), "\n"); !strings.Contains(got, "how many sends are lost could not be counted: canceling statement") || !strings.Contains(got, "\n2 sends were to leave") {
+		t.Errorf("a count that failed warns %q", got)
+	}
+	if _, err := lost.count(store, clock); err == nil {
+		t.Error("at once, a count that failed is taken for one that did not")
+	}
+	clock.by = 8 * time.Minute
+	if got := strings.Join(lost.warnings(countStore{n: sluice.MaxLostCount}, clock), "\n"); !strings.HasPrefix(got, "100000 or more sends were to leave") {
+		t.Errorf("more than are counted warn %q", got)
 	}
 }
+
+// countStore is a ledger that counts so many lost sends, or fails to.
+type countStore struct {
+	sluice.SendStore
+	n   int64
+	err error
+}
+
+func (s countStore) LostSends(context.Context) (int64, error) { return s.n, s.err }
 
 // aheadBy is a clock that is ahead.
 type aheadBy struct{ by time.Duration }

@@ -236,10 +236,7 @@ func (p *Program) Warnings() (all []string) {
 			all = append(all, "route "+r.Name+" does not work: "+why)
 		}
 	}
-	if n := e.sending.lost.count(e.store, e.clock); n > 0 {
-		all = append(all, fmt.Sprintf("%d sends were to leave and were in no lane; they are in doubt, and nobody has decided about them: sluice doubt list", n))
-	}
-	return all
+	return append(all, e.sending.lost.warnings(e.store, e.clock)...)
 }
 
 // Margin returns how far back the logs that it stores keep what is stored, the

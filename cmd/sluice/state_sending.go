@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -41,7 +42,10 @@ func (e *engine) snapshotLedger(s *api.Stats) {
 	s.InDoubt, s.LostDoubts = -1, -1
 	if totals, err := e.store.SendTotals(ctx); err == nil {
 		s.Sends = totals
-		s.InDoubt, s.LostDoubts = orUnknown(e.store.OpenDoubts(ctx)), orUnknown(e.store.LostSends(ctx))
+		s.InDoubt = orUnknown(e.store.OpenDoubts(ctx))
+	}
+	if e.sending != nil { // its own time: what else is slow to count does not hide it
+		s.LostDoubts = orUnknown(e.sending.lost.count(e.store, e.clock))
 	}
 }
 
@@ -52,33 +56,50 @@ const (
 	lostShare = 20
 )
 
-// lostSends counts the sends in doubt that no lane had, of all processes. The
-// database has them, so they are known after a restart, and until somebody has
-// decided about them.
+// lostSends counts the sends in doubt that no lane had, of all processes, up to
+// sluice.MaxLostCount. The database has them, so they are known after a restart, and
+// until somebody has decided about them.
 type lostSends struct {
 	mu   sync.Mutex
 	next time.Time
 	n    int64
+	err  error
 }
 
-// count asks at most every lostEvery. While the database does not answer the last
-// number stands.
-func (l *lostSends) count(store sluice.SendStore, clock sluice.Clock) int64 {
+// count asks at most every lostEvery, for whoever wants to know. While they cannot be
+// counted it returns why, and the last number.
+func (l *lostSends) count(store sluice.SendStore, clock sluice.Clock) (int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	began := clock.Now()
 	if began.Before(l.next) && l.next.Sub(began) <= lostShare*lookTimeout+lostEvery {
-		return l.n
+		return l.n, l.err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
 	n, err := store.LostSends(ctx)
-	if err == nil {
+	if l.err = err; err == nil {
 		l.n = n
 	}
 	now := clock.Now()
 	l.next = now.Add(max(lostEvery, lostShare*now.Sub(began)))
-	return l.n
+	return l.n, l.err
+}
+
+// warnings says how many they are, and if they cannot be counted, why.
+func (l *lostSends) warnings(store sluice.SendStore, clock sluice.Clock) (all []string) {
+	n, err := l.count(store, clock)
+	if err != nil {
+		all = append(all, fmt.Sprintf("how many sends are lost could not be counted: %v", err))
+	}
+	if n > 0 {
+		more := ""
+		if n >= sluice.MaxLostCount {
+			more = " or more"
+		}
+		all = append(all, fmt.Sprintf("%d%s sends were to leave and were in no lane; they are in doubt, and nobody has decided about them: sluice doubt list", n, more))
+	}
+	return all
 }
 
 // WaitsFor returns why the routes do not work that would take a mail, one line

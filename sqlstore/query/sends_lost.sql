@@ -1,1 +1,1 @@
-SELECT COUNT(*) FROM sends WHERE state = 'in_doubt' AND due IS NULL AND reason = ?
+SELECT COUNT(*) FROM (SELECT 1 AS one FROM sends WHERE state = 'in_doubt' AND due IS NULL AND reason = ? LIMIT ?) AS lost
