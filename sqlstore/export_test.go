@@ -139,14 +139,17 @@ func WhileWriting(t *testing.T, s *Store, follower string, do func()) {
 	}
 }
 
-// Pretend has this program know a migration more, one that takes 1.5 s on PostgreSQL,
-// or two with a breaking one.
+// Pretend has this program know a migration more, one that takes 1.5 s on PostgreSQL
+// ("slow") or MariaDB ("sleep"), or two with a breaking one.
 func Pretend(kind string) (undo func()) {
 	before := pretended
 	pretended = func(last int) []migration {
 		list := []migration{{version: last + 1, name: "pretended", statements: []string{"CREATE TABLE IF NOT EXISTS pretended (n INTEGER)"}, readable: last}}
 		if kind == "slow" {
 			list[0].statements = append(list[0].statements, "SELECT pg_sleep(1.5)")
+		}
+		if kind == "sleep" {
+			list[0].statements = append(list[0].statements, "CREATE TABLE IF NOT EXISTS slept AS SELECT SLEEP(1.5) AS n FROM information_schema.tables LIMIT 1")
 		}
 		if kind == "breaking" {
 			list = append(list, migration{version: last + 2, name: "breaking", statements: []string{"CREATE TABLE IF NOT EXISTS breaking (n INTEGER)"}, readable: last + 2})

@@ -241,6 +241,10 @@ func (d *mysqlDialect) migrationConn(ctx context.Context, _ *Store) (*sql.Conn, 
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}
+	if err = noStatementTime(ctx, conn, query(d, "statement_time")); err != nil {
+		_, _ = conn.Close(), db.Close()
+		return nil, nil, err
+	}
 	var got sql.NullInt64
 	err = conn.QueryRowContext(ctx, query(d, "lock_get"), migrationLockSeconds).Scan(&got)
 	if err == nil && got.Int64 != 1 {
@@ -260,6 +264,23 @@ func (d *mysqlDialect) migrationConn(ctx context.Context, _ *Store) (*sql.Conn, 
 		_, _ = conn.Close(), db.Close()
 	}
 	return conn, done, nil
+}
+
+// noStatementTime frees a connection of MariaDB's bound on the time of any statement,
+// of the server or the user. MySQL bounds only what reads.
+func noStatementTime(ctx context.Context, conn *sql.Conn, asks string) error {
+	var name, value string
+	err := conn.QueryRowContext(ctx, asks).Scan(&name, &value)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err == nil {
+		_, err = conn.ExecContext(ctx, "SET SESSION max_statement_time = 0")
+	}
+	if err != nil {
+		return fmt.Errorf("take max_statement_time off the migration: %w", err)
+	}
+	return nil
 }
 
 // inspect looks at a user's table through information_schema. A view is

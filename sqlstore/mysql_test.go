@@ -282,3 +282,23 @@ func TestEveryRowIsAccountedFor(t *testing.T) {
 		t.Fatalf("applied %+v row by row", applied)
 	}
 }
+
+// A server or user that bounds the time of statements to less than a migration takes
+// does not cut it off. It pretends, as other tests do, so it does not run beside them.
+func TestMariaDBMigrationTakesItsTime(t *testing.T) {
+	name := newDatabase(t)
+	db := bypass(t, "mysql", mariadb.DSN(name))
+	exec(t, db, "CREATE USER hasty@'%' IDENTIFIED BY 's3cret' WITH MAX_STATEMENT_TIME 1")
+	exec(t, db, "GRANT ALL ON "+name+".* TO hasty@'%'")
+	url := strings.Replace(mariadb.URL(name), "root@", "hasty:s3cret@", 1)
+	own := bypass(t, "mysql", strings.Replace(mariadb.DSN(name), "root@", "hasty:s3cret@", 1))
+	if got := queryTexts(t, own, "SELECT @@max_statement_time"); got[0][0] != "1" {
+		t.Fatalf("the bound is %v", got)
+	}
+	store := migrated(t, url, sqlstore.Options{})
+	undo := sqlstore.Pretend("sleep")
+	err := store.Migrate(t.Context())
+	undo()
+	must(t, err)
+	must(t, store.Ping(t.Context()))
+}

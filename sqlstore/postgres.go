@@ -142,7 +142,8 @@ func (d *postgresDialect) begin() string {
 }
 
 func (d *postgresDialect) unlimited() []string {
-	return []string{"SET LOCAL statement_timeout = 0", "SET LOCAL idle_in_transaction_session_timeout = 0"}
+	// PostgreSQL has transaction_timeout from version 17 on.
+	return []string{"SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')"}
 }
 
 // snapshot also has tables read along their keys: a sort would have to finish,

@@ -1,0 +1,1 @@
+SHOW SESSION VARIABLES LIKE 'max_statement_time'
