@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -214,6 +215,28 @@ func TestErrorShape(t *testing.T) {
 	s.guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oh") })).ServeHTTP(w, req)
 	if w.status != 500 || w.header.Get("X-Request-Id") == "" || !strings.Contains(w.String(), `"internal"`) || strings.Contains(w.String(), "oh") {
 		t.Errorf("panic: %d %s", w.status, w.String())
+	}
+}
+
+// TestFailedRequestsNameNoPath: what a path is filled with may name a user.
+func TestFailedRequestsNameNoPath(t *testing.T) {
+	var log bytes.Buffer
+	s := New("", &program{}, slog.New(slog.NewTextHandler(&log, nil)), Options{})
+	failed := errors.New("table users is locked")
+	handlers := http.NewServeMux()
+	for path, fail := range map[string]func(http.ResponseWriter, *http.Request){
+		"/v1": func(w http.ResponseWriter, r *http.Request) { s.writeError(w, r, failed) },
+		"/braze": func(w http.ResponseWriter, r *http.Request) {
+			(&brazeCall{s: s, w: w, r: r}).refusal(failed)
+		},
+		"/page": func(w http.ResponseWriter, r *http.Request) { s.writeBadLink(w, r, failed, &badLink{}) },
+	} {
+		handlers.HandleFunc("GET "+path+"/{id}", fail)
+		log.Reset()
+		handlers.ServeHTTP(&recorder{header: http.Header{}}, httptest.NewRequest("GET", path+"/ann.example", nil))
+		if got := log.String(); strings.Contains(got, "ann.example") || !strings.Contains(got, path+"/{id}") || !strings.Contains(got, failed.Error()) {
+			t.Errorf("%s logs %s", path, got)
+		}
 	}
 }
 

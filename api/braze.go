@@ -316,7 +316,7 @@ func (c *brazeCall) refusal(err error) braze.Reply {
 	}
 	e, ok := errors.AsType[*sluice.Error](err)
 	if !ok {
-		c.s.log.Error("request failed", "id", idOf(c.w), "method", c.r.Method, "path", c.r.URL.Path, "error", err)
+		c.s.logFailed(c.w, c.r, err)
 		e = errInternal
 	}
 	if _, full := errors.AsType[*sluice.WaitingFull](err); full || e.Code == sluice.CodeTooFast && c.w.Header().Get("Retry-After") == "" {

@@ -62,7 +62,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", refused.retryAfter())
 		e = &sluice.Error{Code: sluice.CodeTooFast, Message: refused.Error(), Index: -1}
 	} else if !errors.As(err, &e) {
-		s.log.Error("request failed", "id", idOf(w), "method", r.Method, "path", r.URL.Path, "error", err)
+		s.logFailed(w, r, err)
 		e = errInternal
 	}
 	status := statusOf(e.Code)
@@ -79,6 +79,12 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	s.writeJSON(w, status, errorBody{s.brazeMessage(w, r, e), detail(e, idOf(w)), nil})
+}
+
+// logFailed logs an error that is the operator's. It names the pattern of the path:
+// what a path is filled with may name a user.
+func (s *Server) logFailed(w http.ResponseWriter, r *http.Request, err error) {
+	s.log.Error("request failed", "id", idOf(w), "method", r.Method, "path", r.Pattern, "error", err)
 }
 
 // waitingRetrySeconds is after what time somebody may try again whose mail was

@@ -113,7 +113,7 @@ func (s *Server) writeBadLink(w http.ResponseWriter, r *http.Request, err error,
 			page.Text = e.Message
 		}
 	default:
-		s.log.Error("request failed", "id", idOf(w), "method", r.Method, "path", r.URL.Path, "error", err)
+		s.logFailed(w, r, err)
 	}
 	s.writePage(w, status, "", page)
 }
