@@ -44,23 +44,36 @@ const (
 // What has been passed once is kept in memory only, as a moment: a new holder of
 // the lease passes all names again.
 func (k *Keeper) erase(ctx context.Context, now time.Time) error {
-	if err := k.erasePasses(ctx, k.erasedTo, now.UnixMilli(), false); err != nil {
+	last := now.Add(-eraseAgain).UnixMilli()
+	if err := k.erasePasses(ctx, max(k.erasedTo, last), now.UnixMilli(), false); err != nil {
 		return err
 	}
-	k.erasedTo = now.Add(-eraseOverlap).UnixMilli()
-	return errors.Join(k.eraseLast(ctx, now.Add(-eraseAgain).UnixMilli()), k.overwrite(ctx))
+	passed, err := k.eraseLast(ctx, last)
+	if passed {
+		k.erasedTo = now.Add(-eraseOverlap).UnixMilli()
+	}
+	return errors.Join(err, k.overwrite(ctx))
 }
 
-// eraseLast erases the names that were written before a moment for the last time.
-func (k *Keeper) eraseLast(ctx context.Context, before int64) error {
+// eraseLast erases the names that were written before a moment for the last time. As
+// long as that has to wait, those are passed that this holder has not passed yet; it
+// returns whether all of them have been.
+func (k *Keeper) eraseLast(ctx context.Context, before int64) (passed bool, err error) {
+	passed = k.erasedTo >= before
 	names, err := k.Store.Erasures(ctx, "", 0, before, 1)
 	if err != nil || len(names) == 0 {
-		return err
+		return passed || err == nil, err
 	}
-	if err := k.settle(ctx); err != nil {
-		return fmt.Errorf("forget the names of users who were deleted, which events that are not stored yet may have: %w", err)
+	if err = k.settle(ctx); err == nil {
+		err = k.erasePasses(ctx, 0, before, true)
+		return passed || err == nil, err
 	}
-	return k.erasePasses(ctx, 0, before, true)
+	err = fmt.Errorf("forget the names of users who were deleted, which events that are not stored yet may have: %w", err)
+	if !passed {
+		more := k.erasePasses(ctx, k.erasedTo, before, false)
+		passed, err = more == nil, errors.Join(err, more)
+	}
+	return passed, err
 }
 
 // overwrite has what was erased overwritten in the database's files.

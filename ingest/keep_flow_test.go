@@ -255,6 +255,57 @@ func TestKeeperErases(t *testing.T) {
 	})
 }
 
+// countedPasses is a store that counts the passes over soft bounces: one of each pass.
+type countedPasses struct {
+	*sqlstore.Store
+	n int
+}
+
+func (c *countedPasses) EraseSoftBounces(ctx context.Context, names []sluice.Erasure) (int, error) {
+	c.n++
+	return c.Store.EraseSoftBounces(ctx, names)
+}
+
+// A new holder of the lease passes a name that is over an hour old once, also while
+// the logs are not stored, and then again only to forget it.
+func TestKeeperErasesOldNamesInOnePass(t *testing.T) {
+	onEach(t, func(b *bed) {
+		k := newKept(b, ingest.Retention{})
+		name := func(user string) {
+			b.Helper()
+			p, err := k.store.Prepare(&sluice.Effect{Users: &sluice.UserChanges{Erase: []string{user}}, Moves: []sluice.Move{{Follower: ingest.StoreRole, From: sluice.Position{Major: k.at}, To: sluice.Position{Major: k.at + 1}}}})
+			b.must(err)
+			_, err = k.store.Apply(b.Context(), p)
+			b.must(err)
+			k.at++
+			k.clock.Move(2 * time.Hour)
+		}
+		passes := &countedPasses{Store: k.store}
+		k.keeper.Store = passes
+		want := func(n, names int) {
+			b.Helper()
+			if got := b.count("erasures"); passes.n != n || got != names {
+				b.Errorf("%d passes, want %d; %d names are left, want %d", passes.n, n, got, names)
+			}
+		}
+		name("gone")
+		k.pass()
+		want(1, 0)
+		name("gone too")
+		behind := errors.New("a partition stands still")
+		*k.keeper = ingest.Keeper{Store: passes, Clock: k.clock, OtherClock: k.keeper.OtherClock, Log: k.keeper.Log, Settled: func(context.Context) error { return behind }}
+		for range 2 {
+			if err := k.keeper.Pass(b.Context()); !errors.Is(err, behind) {
+				b.Errorf("with events that are not stored: %v", err)
+			}
+			want(2, 1)
+		}
+		k.keeper.Settled = nil
+		k.pass()
+		want(3, 0)
+	})
+}
+
 // The days on which the address of who was deleted took no mail go, those of
 // others stay.
 func TestKeeperErasesSoftBounces(t *testing.T) {
