@@ -288,10 +288,11 @@ func (l *Log) Span(ctx context.Context) (from, to sluice.Position, err error) {
 }
 
 // Living returns how many processes beat in a Redis. It watches for as long as
-// a process may be silent if there may be one.
-func Living(ctx context.Context, r *Redis) (int, error) {
+// a process may be silent if there may be one: if there are beats, or inUse says so,
+// since Redis may have been emptied under processes that live.
+func Living(ctx context.Context, r *Redis, inUse bool) (int, error) {
 	first, err := r.beats(ctx)
-	if err != nil || len(first) == 0 {
+	if err != nil || len(first) == 0 && !inUse {
 		return 0, err
 	}
 	deadline := time.Now().Add(LeaseTimeout)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"sluice"
 )
@@ -125,11 +126,11 @@ func TestAHoldEndsByItself(t *testing.T) {
 
 func TestLivingProcessesAreSeen(t *testing.T) {
 	r := dial(t)
-	if n, err := Living(t.Context(), r); err != nil || n != 0 {
+	if n, err := Living(t.Context(), r, false); err != nil || n != 0 {
 		t.Fatalf("%d live in an empty Redis, %v", n, err)
 	}
 	do(t, r, "HSET", membersKey(), "dead", "7 store/1/x")
-	if n, err := Living(t.Context(), r); err != nil || n != 0 {
+	if n, err := Living(t.Context(), r, false); err != nil || n != 0 {
 		t.Fatalf("%d live beside one that is silent, %v", n, err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -139,9 +140,21 @@ func TestLivingProcessesAreSeen(t *testing.T) {
 			_ = r.client.Do(ctx, r.client.B().Hset().Key(membersKey()).FieldValue().FieldValue("a", fmt.Sprint(i)).Build()).Error()
 		}
 	})
-	if n, err := Living(t.Context(), r); err != nil || n != 1 {
+	if n, err := Living(t.Context(), r, false); err != nil || n != 1 {
 		t.Errorf("%d live beside one that beats, %v", n, err)
 	}
 	stop()
+	beating.Wait()
+	do(t, r, "FLUSHALL")
+	beating.Go(func() {
+		select {
+		case <-t.Context().Done():
+		case <-time.After(3 * beatEvery / 2): // it comes back after the first looks
+			_ = r.client.Do(t.Context(), r.client.B().Hset().Key(membersKey()).FieldValue().FieldValue("a", "1").Build()).Error()
+		}
+	})
+	if n, err := Living(t.Context(), r, true); err != nil || n != 1 {
+		t.Errorf("%d live beside one that comes back to an emptied Redis, %v", n, err)
+	}
 	beating.Wait()
 }

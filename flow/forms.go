@@ -109,11 +109,13 @@ func (f *Forms) Run(ctx context.Context) {
 	}
 }
 
-// begin notes that the new forms are in use, if all living processes read them.
+// begin notes that the new forms are in use, if all living processes read them. A
+// Redis that knows of no forms may have been emptied, and who lives has yet to come
+// back: begin gives it the time for that.
 func (f *Forms) begin(ctx context.Context, known, used sluice.Forms) (bool, error) {
 	if !used.Cover(known) {
 		living, sure := f.Leases.Living()
-		if !sure {
+		if !sure || used == (sluice.Forms{}) && f.Leases.watched() < returnWithin(f.Leases.Timeout) {
 			return false, nil
 		}
 		for _, m := range living {
@@ -174,20 +176,32 @@ func (r *Redis) forms(ctx context.Context, f sluice.Forms) (sluice.Forms, error)
 }
 
 // Words returns what the processes that live say under a name, by their ids; "" of
-// one that does not say it. It takes no part: it looks whose beats change, for up to
-// LeaseTimeout. It looks as long where there are none: Redis may have been emptied
-// under processes that live.
+// one that does not say it. It takes no part: it looks whose beats change, for
+// LeaseTimeout, since one may live that has not been seen yet. In a Redis that knows
+// of no forms it looks for longer, as Forms.begin does.
 func Words(ctx context.Context, r *Redis, name string) (map[string]string, error) {
+	return words(ctx, r, name, LeaseTimeout)
+}
+
+func words(ctx context.Context, r *Redis, name string, timeout time.Duration) (map[string]string, error) {
+	used, err := r.forms(ctx, sluice.Forms{})
+	if err != nil {
+		return nil, err
+	}
 	first, err := r.beats(ctx)
 	if err != nil {
 		return nil, err
 	}
+	look := timeout
+	if used == (sluice.Forms{}) {
+		look = returnWithin(timeout)
+	}
 	said := make(map[string]string)
-	for until := time.Now().Add(LeaseTimeout); (len(first) == 0 || len(said) < len(first)) && time.Now().Before(until); {
+	for until := time.Now().Add(look); time.Now().Before(until); {
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("look which processes live: %w", ctx.Err())
-		case <-time.After(beatEvery):
+		case <-time.After(timeout / (LeaseTimeout / beatEvery)):
 		}
 		now, err := r.beats(ctx)
 		if err != nil {

@@ -13,17 +13,18 @@ import (
 // TestAnEmptiedRedisIsNoNewDeployment: the first process of a new deployment writes
 // its new forms at once. One that finds a Redis without beats beside a database with
 // cursors waits until it has heard all that live: Redis may have been emptied under
-// them.
+// them. A process that has not come back yet has its time.
 func TestAnEmptiedRedisIsNoNewDeployment(t *testing.T) {
 	r := dial(t)
 	store := newStore(t)
 	if _, err := Identify(t.Context(), r, store, 1, false); err != nil {
 		t.Fatal(err)
 	}
+	const timeout = 500 * time.Millisecond
 	begin := func() *Forms {
 		t.Helper()
 		leases := NewLeases(r, &numbers{}, quiet())
-		leases.Beat, leases.Timeout = 50*time.Millisecond, 250*time.Millisecond
+		leases.Beat, leases.Timeout = timeout/10, timeout
 		f := &Forms{Redis: r, Leases: leases, Schema: store.Ping, Standings: store.(*sqlstore.Store).Standings, Log: quiet()}
 		if err := f.Begin(t.Context()); err != nil {
 			t.Fatal(err)
@@ -53,6 +54,7 @@ func TestAnEmptiedRedisIsNoNewDeployment(t *testing.T) {
 		t.Fatal(err)
 	}
 	do(t, r, "FLUSHALL")
+	began := time.Now()
 	f := begin()
 	if used() != (sluice.Forms{}) {
 		t.Fatalf("in an emptied Redis it uses forms %s before it has heard who lives", used())
@@ -68,35 +70,62 @@ func TestAnEmptiedRedisIsNoNewDeployment(t *testing.T) {
 			t.Fatal("it is alone, and uses no new forms")
 		}
 	}
+	if waited := time.Since(began); waited < returnWithin(timeout) {
+		t.Errorf("it uses new forms after %s: one that lives had no time to come back", waited)
+	}
 }
 
 // TestWhoLivesIsHeardInAnEmptiedRedis: a process that is about to migrate the database
-// hears one whose beats went with the rest of Redis a moment ago.
+// hears all whose beats went with the rest of Redis a moment ago, also one that comes
+// back after others. It looks on for a late one where Redis knows who was there.
 func TestWhoLivesIsHeardInAnEmptiedRedis(t *testing.T) {
-	r := dial(t)
-	other := NewLeases(r, &numbers{}, quiet())
-	other.Say(SchemaWord, func() string { return "7" })
-	other.Beat = time.Second
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { _ = other.Run(ctx) })
-	defer running.Wait()
-	defer stop()
-	for deadline := time.Now().Add(time.Minute); ; <-time.After(time.Millisecond) {
-		beats, err := r.beats(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(beats) > 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("it does not beat")
-		}
-	}
-	do(t, r, "FLUSHALL")
-	said, err := Words(t.Context(), r, SchemaWord)
-	if err != nil || len(said) != 1 || said[other.ID()] != "7" {
-		t.Fatalf("heard %v, %v; want 7 of %s", said, err, other.ID())
+	for what, emptied := range map[string]bool{"emptied": true, "not emptied": false} {
+		t.Run(what, func(t *testing.T) {
+			r := dial(t)
+			timeout := time.Second // it looks for four
+			if !emptied {
+				timeout *= maxGraceTimeouts
+				if _, err := r.forms(t.Context(), sluice.KnownForms()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			defer running.Wait()
+			defer stop()
+			start := func(knows string, after time.Duration) string {
+				l := NewLeases(r, &numbers{}, quiet())
+				l.Say(SchemaWord, func() string { return knows })
+				l.Beat = timeout / 20
+				running.Go(func() {
+					select {
+					case <-ctx.Done():
+					case <-time.After(after):
+						_ = l.Run(ctx)
+					}
+				})
+				return l.ID()
+			}
+			newer, older := start("8", 0), start("7", time.Second)
+			for deadline := time.Now().Add(time.Minute); ; <-time.After(time.Millisecond) {
+				beats, err := r.beats(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(beats) > 0 {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatal("it does not beat")
+				}
+			}
+			if emptied {
+				do(t, r, "FLUSHALL")
+			}
+			said, err := words(t.Context(), r, SchemaWord, timeout)
+			if err != nil || len(said) != 2 || said[newer] != "8" || said[older] != "7" {
+				t.Fatalf("heard %v, %v; want 8 of %s and 7 of %s", said, err, newer, older)
+			}
+		})
 	}
 }

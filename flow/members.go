@@ -25,6 +25,10 @@ const (
 	gapsATimeout = 2
 )
 
+// returnWithin is within what time a process that lives beats again after Redis was
+// emptied or away.
+func returnWithin(timeout time.Duration) time.Duration { return maxGraceTimeouts * timeout }
+
 // members is what this process knows of all processes from its own looks at
 // their beats. It has no clock: times are handed in, and only compared with each
 // other.
@@ -104,7 +108,7 @@ func (m *members) look(began, ended time.Time, server string, beats map[string]s
 	if broken {
 		m.row, m.grace = ended, m.timeout
 		if !first {
-			m.grace = min(m.timeout+2*gap, maxGraceTimeouts*m.timeout)
+			m.grace = min(m.timeout+2*gap, returnWithin(m.timeout))
 		}
 	}
 	m.server, m.began, m.ended, m.failed = server, began, ended, false
@@ -227,6 +231,13 @@ func (l *Leases) Living() (all []Member, sure bool) {
 		all = append(all, Member{ID: id, Words: maps.Clone(l.members.all[id].words)})
 	}
 	return all, l.members.settled(now)
+}
+
+// watched is for how long this process has looked at the beats without a gap.
+func (l *Leases) watched() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.members.began.Sub(l.members.row)
 }
 
 // Dead reports whether a process is known to be dead: this one has looked for its

@@ -108,11 +108,11 @@ func (r *Restore) Run(ctx context.Context) (*Restored, error) {
 }
 
 func (r *Restore) run(ctx context.Context, done *Restored) error {
-	if err := r.checkNobodyRuns(ctx); err != nil {
-		return err
-	}
 	owners, err := r.owners(ctx)
 	if err != nil {
+		return err
+	}
+	if err := r.checkNobodyRuns(ctx, owners[0] != 0); err != nil {
 		return err
 	}
 	if !r.Tables {
@@ -160,7 +160,7 @@ func (r *Restore) run(ctx context.Context, done *Restored) error {
 	if cursors, err = r.adjust(ctx, cursors, done); err != nil {
 		return err
 	}
-	if err := r.checkNobodyRuns(ctx); err != nil {
+	if err := r.checkNobodyRuns(ctx, false); err != nil {
 		return err
 	}
 	to, err := r.join(ctx, owners)
@@ -281,7 +281,7 @@ func (r *Restore) runLogs(ctx context.Context, owners []uint64, done *Restored) 
 	if err != nil {
 		return err
 	}
-	if err := r.checkNobodyRuns(ctx); err != nil {
+	if err := r.checkNobodyRuns(ctx, false); err != nil {
 		return err
 	}
 	to, err := r.join(ctx, owners)
@@ -302,9 +302,10 @@ func allPartitions(count int) []int {
 	return all
 }
 
-// checkNobodyRuns refuses to work under a program that runs.
-func (r *Restore) checkNobodyRuns(ctx context.Context) error {
-	living, err := flow.Living(ctx, r.Redis)
+// checkNobodyRuns refuses to work under a program that runs. inUse: the database is
+// somebody's, so one may run whose beats went with the rest of Redis.
+func (r *Restore) checkNobodyRuns(ctx context.Context, inUse bool) error {
+	living, err := flow.Living(ctx, r.Redis, inUse)
 	if err != nil {
 		return err
 	}

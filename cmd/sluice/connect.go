@@ -253,7 +253,7 @@ func checkRunning(ctx context.Context, cfg *config.Config, store *sqlstore.Store
 	if err != nil {
 		return err
 	}
-	living, err := flow.Living(ctx, redis)
+	living, err := flow.Living(ctx, redis, false)
 	switch {
 	case err != nil:
 		return err

@@ -169,7 +169,7 @@ func (d *doctor) living(ctx context.Context) int {
 		return 0 // another check says so
 	}
 	defer main.Close()
-	n, err := flow.Living(ctx, main)
+	n, err := flow.Living(ctx, main, false)
 	if err != nil {
 		return 0
 	}
