@@ -34,9 +34,17 @@ type WaitingFull struct {
 // mail, so that a campaign that fills a bound has no password reset refused.
 const keptShare = 10
 
-// ForMarketing is what a bound leaves for marketing mail.
+// ForMarketing is what a bound leaves for marketing mail. What is kept is rounded up;
+// of a bound of 1 nothing is.
 func (l Load) ForMarketing() Load {
-	return Load{Sends: l.Sends - l.Sends/keptShare, Bytes: l.Bytes - l.Bytes/keptShare}
+	return Load{Sends: lessKept(l.Sends), Bytes: lessKept(l.Bytes)}
+}
+
+func lessKept(most int64) int64 {
+	if most < 2 {
+		return most
+	}
+	return most - (most-1)/keptShare - 1
 }
 
 // keptFor says why a bound is smaller than its setting.
