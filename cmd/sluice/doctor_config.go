@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -61,11 +62,30 @@ func examineFile(e *sluice.Examination, file string, secret bool) {
 	switch {
 	case err != nil:
 		e.Unknown(err, sluice.CheckConfigSecrets)
-	case info.Mode().Perm()&0o004 != 0:
-		e.Fail(sluice.CheckConfigSecrets, "set it by the environment instead (SLUICE_...), or chmod o-rwx "+file+"; change what was readable", "a key or password stands in it, and every user of this machine can read it (mode %s)", info.Mode().Perm())
+	case othersRead(file, info):
+		e.Warn(sluice.CheckConfigSecrets, "set it by the environment instead (SLUICE_...), or chmod o-rwx "+file+"; change what was readable", "a key or password stands in it, and every user of this machine can read it (mode %s)", info.Mode().Perm())
 	default:
 		e.Fine(sluice.CheckConfigSecrets, "a key or password stands in it, which not every user of this machine can read")
 	}
+}
+
+// othersRead returns whether every user of this machine can read a file: its mode
+// says so, and so does each directory on the way to it.
+func othersRead(file string, info os.FileInfo) bool {
+	if info.Mode().Perm()&0o004 == 0 {
+		return false
+	}
+	path, err := filepath.Abs(file)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	for err == nil && path != filepath.Dir(path) {
+		path = filepath.Dir(path)
+		if info, err = os.Stat(path); err == nil && info.Mode().Perm()&0o001 == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // examineKeys looks who can read the private keys that mail is signed with.
@@ -76,8 +96,8 @@ func examineKeys(e *sluice.Examination, cfg *config.Config) {
 			switch info, err := os.Stat(file); {
 			case err != nil:
 				e.Unknown(fmt.Errorf("look at the dkim key of %s, selector %s: %w", d.Domain, k.Key, err), sluice.CheckConfigSecrets)
-			case info.Mode().Perm()&0o004 != 0:
-				e.Fail(sluice.CheckConfigSecrets, "chmod 600 "+file+"; make another key under another selector, for this one was readable", "every user of this machine can read the private key of %s, selector %s, and sign mail as that domain (mode %s)", d.Domain, k.Key, info.Mode().Perm())
+			case othersRead(file, info):
+				e.Warn(sluice.CheckConfigSecrets, "chmod 600 "+file+"; make another key under another selector, for this one was readable", "every user of this machine can read the private key of %s, selector %s, and sign mail as that domain (mode %s)", d.Domain, k.Key, info.Mode().Perm())
 			default:
 				e.Fine(sluice.CheckConfigSecrets, "not every user of this machine can read the private key of %s, selector %s", d.Domain, k.Key)
 			}
