@@ -156,7 +156,7 @@ func strikeSQLBackFar(r *round) {
 		}
 		return len(accepted) >= roundPartitions
 	}, func() string { out, _ := r.command("gaps", "list"); return out })
-	r.await("nobody stands still any more, at the list neither", func() bool {
+	r.await("nobody stands still any more, nor at the list", func() bool {
 		out, err := r.command("gaps", "list")
 		if err == nil && strings.Contains(out, "nothing is missing") {
 			return true

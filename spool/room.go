@@ -64,10 +64,9 @@ type Room struct {
 }
 
 // Take takes room for mail of a key; empty: it comes without one. marketing: some of
-// it is marketing mail. A
-// *sluice.WaitingFull says that there is none, a *sluice.Error that there is none
-// even if nothing waits. What is not handed in after that
-// goes back with GiveBack.
+// it is marketing mail. A *sluice.WaitingFull says that there is none, a *sluice.Error
+// that there is none even if nothing waits. What is not handed in after that goes back
+// with GiveBack.
 func (r *Room) Take(ctx context.Context, key string, load sluice.Load, marketing bool) error {
 	if r == nil || r.All == (sluice.Load{}) && r.Key == (sluice.Load{}) {
 		return nil
