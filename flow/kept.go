@@ -64,9 +64,9 @@ func (r *ListReader) KeepFrom(position sluice.Position, cut time.Duration) {
 }
 
 // Cut returns how long ago an applied element was applied that went last for want of
-// room, or NeverCut. known: somebody has noted it.
+// room, or NeverCut. known: who held the lease before has noted it (Log.Cut).
 func (r *ListReader) Cut(ctx context.Context) (ago time.Duration, known bool, err error) {
-	return r.list.redis.cut(ctx, "read how far back "+r.list.String()+" is kept", r.list.keys.stateKey())
+	return r.list.redis.cut(ctx, "read how far back "+r.list.String()+" is kept", r.list.keys.stateKey(), r.lease)
 }
 
 // cutText is what drop.lua is to note of what has gone for want of room.
@@ -105,7 +105,7 @@ func (r *ListReader) drop(ctx context.Context) error {
 	for {
 		chunks := r.before(keep)
 		done := r.applied(committed)
-		if len(chunks) == 0 && done == r.done {
+		if len(chunks) == 0 && done == r.done && (r.told || r.cutText() == "") {
 			return nil
 		}
 		if err := r.dropHead(ctx, done, keep, chunks); err != nil {
@@ -137,7 +137,8 @@ func (r *ListReader) dropHead(ctx context.Context, done, keep sluice.Position, c
 		return err
 	}
 	keys := []string{r.lease.key, l.keys.stateKey()}
-	args := []string{r.lease.token, string(l.side), done.String(), "", strconv.FormatUint(r.first, 10), r.cutText()}
+	cut := r.cutText()
+	args := []string{r.lease.token, string(l.side), done.String(), "", strconv.FormatUint(r.first, 10), cut}
 	for _, chunk := range chunks {
 		keys, args = append(keys, l.keys.heldKey(chunk)), append(args, strconv.FormatUint(chunk, 10))
 	}
@@ -159,7 +160,7 @@ func (r *ListReader) dropHead(ctx context.Context, done, keep sluice.Position, c
 	if err != nil {
 		return fmt.Errorf("drop from %s: the answer %q cannot be read: %w", l, answer, err)
 	}
-	r.first = first
+	r.first, r.told = first, r.told || cut != ""
 	r.done = r.applied(done) // what is dropped is applied: there is nothing more to tell
 	return nil
 }

@@ -58,7 +58,8 @@ func (p Partition) cursorsKey() string { return prefix + "{" + p.tag + "}:cursor
 // log from being trimmed.
 func (p Partition) holdKey() string { return prefix + "{" + p.tag + "}:hold" }
 
-// leaseKey: hash {owner, number, token}, who runs a role for the partition.
+// leaseKey: hash {owner, number, token, before}, who runs a role for the partition,
+// and the number of who did so before.
 func (p Partition) leaseKey(role string) string {
 	return prefix + "{" + p.tag + "}:lease:" + role
 }
@@ -185,7 +186,7 @@ func newListKeys(kind, list string) (listKeys, error) {
 // stateKey: hash {last, first, base, ...}, see list.go; of hashes also {id}.
 func (k listKeys) stateKey() string { return k.base + ":state" }
 
-// leaseKey: hash {owner, number, token}.
+// leaseKey: hash {owner, number, token, before}.
 func (k listKeys) leaseKey() string { return k.base + ":lease" }
 
 // seenKey: set, the members of a foreign set that have been taken over.

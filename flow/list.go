@@ -204,6 +204,7 @@ type ListReader struct {
 	done   sluice.Position // up to here it is applied, as Redis was told
 	due    time.Time       // when hashes are drained next
 	empty  bool            // a list had nothing at the last look
+	told   bool            // Redis was told under this lease what cut is
 
 	keeps bool // what is applied stays until KeepFrom says otherwise (kept.go)
 

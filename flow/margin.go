@@ -32,7 +32,8 @@ const removedField = "@removed"
 
 // cutField is the field of the sources, and of a list's state, that holds when that
 // was applied which went last for want of room, in milliseconds of Redis's clock; 0:
-// nothing has. The process that goes on learns from it how far back is kept.
+// nothing has. The process that goes on learns from it how far back is kept, if the
+// lease's number beside it is its own, or that of who held the lease before.
 const cutField = "@cut"
 
 // NeverCut is how long ago something applied has gone for want of room, if nothing
@@ -88,13 +89,14 @@ func (l *Log) Settle(ctx context.Context, lease *Lease, keep sluice.Position, ap
 }
 
 // Cut returns how long ago an applied entry was applied that went last for want of
-// room, or NeverCut. known: somebody has noted it.
-func (l *Log) Cut(ctx context.Context) (ago time.Duration, known bool, err error) {
-	return l.redis.cut(ctx, "read how far back a log is kept", l.partition.sourcesKey())
+// room, or with a Redis that has gone back in time; or NeverCut. known: who held the
+// lease before has noted it. An older process does not. The lease must be held.
+func (l *Log) Cut(ctx context.Context, lease *Lease) (ago time.Duration, known bool, err error) {
+	return l.redis.cut(ctx, "read how far back a log is kept", l.partition.sourcesKey(), lease)
 }
 
-func (r *Redis) cut(ctx context.Context, verb, key string) (ago time.Duration, known bool, err error) {
-	millis, err := r.callInt(ctx, verb, "cut", []string{key}, []string{cutField})
+func (r *Redis) cut(ctx context.Context, verb, key string, lease *Lease) (ago time.Duration, known bool, err error) {
+	millis, err := r.callInt(ctx, verb, "cut", []string{key, lease.key}, nil)
 	if err != nil || millis < 0 {
 		return NeverCut, millis == -1, err
 	}

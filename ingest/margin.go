@@ -105,7 +105,7 @@ func (m *margins) begin(ctx context.Context, s *StoreFollower, held map[int]*flo
 func (m *margins) look(ctx context.Context, partition int, g *margin, cursor sluice.Position) error {
 	now := m.store.Clock.Now()
 	log := m.store.Logs[partition]
-	ago, known, err := log.Cut(ctx)
+	ago, known, err := log.Cut(ctx, g.lease)
 	if err != nil {
 		return err
 	}

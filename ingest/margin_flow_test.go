@@ -200,7 +200,8 @@ func (e *engine) covers() (covers time.Duration) {
 
 // TestAMarginIsToldRightlyAtOnce: a process that goes on says a minute if nothing has
 // gone for want of room, and nothing if nobody has noted whether something has, as in
-// a version that kept nothing, or in an emptied Redis.
+// a version that kept nothing, or in an emptied Redis; nor if an older process had the
+// lease in between, or Redis has lost the end of a log.
 func TestAMarginIsToldRightlyAtOnce(t *testing.T) {
 	b := newBed(t, "sqlite")
 	makeTarget(b)
@@ -231,6 +232,26 @@ func TestAMarginIsToldRightlyAtOnce(t *testing.T) {
 	b.do("HDEL", strings.TrimSuffix(b.logKey(0), "log")+"sources", "@cut")
 	b.do("HDEL", "sluice:{q}:list:q:state", "@cut")
 	check("of another version before", 0, 50*time.Second)
+	e.stop()
+	noted := func() { // as if it were long ago
+		b.Helper()
+		b.do("HSET", strings.TrimSuffix(b.logKey(0), "log")+"sources", "@cut", "0")
+		b.do("HSET", "sluice:{q}:list:q:state", "@cut", "0")
+	}
+	noted()
+	check("again at work before", time.Minute, time.Minute)
+	e.stop()
+	noted()
+	b.do("HINCRBY", strings.TrimSuffix(b.logKey(0), "log")+"lease:store", "number", "1")
+	b.do("HINCRBY", "sluice:{q}:list:q:lease", "number", "1")
+	check("an older one in between", 0, 50*time.Second)
+	e.stop()
+	noted()
+	b.do("DEL", b.logKey(0))
+	e = start(b, s)
+	if covers := e.covers(); covers > 50*time.Second {
+		t.Errorf("of a log that was raised it says that %s are covered", covers)
+	}
 	e.stop()
 }
 

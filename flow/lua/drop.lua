@@ -12,7 +12,8 @@
 --          want of room, 'never', or '' to leave what is noted; 7.. the numbers of
 --          the chunks, and of the one after them
 -- Returns: {oldest chunk that is left, elements dropped from its head}
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
+local lease = redis.call('HMGET', KEYS[1], 'token', 'number')
+if lease[1] ~= ARGV[1] then
   return redis.error_reply('LEASE of the list is held by another process')
 end
 local state = redis.call('HMGET', KEYS[2], 'first', 'base')
@@ -51,7 +52,7 @@ else
     local time = redis.call('TIME')
     cut = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[6])
   end
-  redis.call('HSET', KEYS[2], 'done', ARGV[3], '@cut', cut)
+  redis.call('HSET', KEYS[2], 'done', ARGV[3], '@cut', cut, '@cut_by', lease[2] or '')
 end
 if #KEYS > 2 then
   redis.call('HSET', KEYS[2], 'first', first, 'base', string.format('%.0f', base))

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Raises a log's last id, so that an id which was given out is never given out
 -- again after Redis has gone back in time. The marker entry says where that
--- happened, and links the chain to the cursor.
+-- happened, and links the chain to the cursor. What was applied may be gone: when
+-- that was is noted.
 -- Keys:    1 log (stream), 2 sources (hash)
 -- Args:    1 cursor's major, 2 its minor; 3 major, 4 minor of an id to be above;
 --          5 what the clock said that gave out the ids of before, in ms: where this
@@ -35,5 +36,5 @@ local prev = redis.call('HGET', KEYS[2], '@tail') or '0-0'
 local tail_major, tail_minor = halves(prev)
 if before(tail_major, tail_minor, tonumber(ARGV[1]), tonumber(ARGV[2])) then prev = ARGV[1] .. '-' .. ARGV[2] end
 local id = redis.call('XADD', KEYS[1], string.format('%.0f-%.0f', major, minor + 1), 'prev', prev, 'batch', ARGV[6])
-redis.call('HSET', KEYS[2], '@tail', id)
+redis.call('HSET', KEYS[2], '@tail', id, '@raised', string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000)))
 return { 1, server }

@@ -9,7 +9,8 @@
 --          4 how many milliseconds ago that was applied which went last for want of
 --          room; '' if nothing has
 -- Returns: entries removed
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
+local lease = redis.call('HMGET', KEYS[1], 'token', 'number')
+if lease[1] ~= ARGV[1] then
   return redis.error_reply('LEASE of the log is held by another process')
 end
 local keep, removed = ARGV[2], 0
@@ -40,8 +41,8 @@ if ARGV[4] ~= '' then
   cut = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[4])
 end
 if ARGV[3] == '' then
-  redis.call('HSET', KEYS[4], '@cut', cut)
+  redis.call('HSET', KEYS[4], '@cut', cut, '@cut_by', lease[2] or '')
 else
-  redis.call('HSET', KEYS[4], '@cut', cut, '@applied', string.format('%.0f', math.max(0, ARGV[3] - removed)))
+  redis.call('HSET', KEYS[4], '@cut', cut, '@cut_by', lease[2] or '', '@applied', string.format('%.0f', math.max(0, ARGV[3] - removed)))
 end
 return removed
