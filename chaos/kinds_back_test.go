@@ -133,6 +133,7 @@ func strikeSQLBackFar(r *round) {
 	defer redis.Close()
 	r.lossFrom = time.Now()
 	r.awaitStored(redis)
+	r.awaitTabled()
 	r.snapshotSQL()
 	filler := strings.Repeat("x", 8000)
 	r.await("the logs have removed what follows the copy", func() bool {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -178,6 +179,27 @@ func (r *round) awaitStored(redis *flow.Redis) {
 			}
 		}
 		return true
+	})
+}
+
+// awaitTabled waits until what has been pushed to the list with a table is in the
+// table.
+func (r *round) awaitTabled() {
+	r.t.Helper()
+	if !r.kind.table {
+		return
+	}
+	r.load.mu.Lock()
+	pushed := slices.Clone(r.load.tabled)
+	r.load.mu.Unlock()
+	r.await("what was pushed to the list with a table is in the table", func() bool {
+		stored := map[string]bool{}
+		for _, ref := range r.texts("SELECT ref FROM target") {
+			stored[ref] = true
+		}
+		return !slices.ContainsFunc(pushed, func(a accepted) bool { // an element after the other
+			return !stored[fmt.Sprintf("%s-%d", a.what, loadList-1)]
+		})
 	})
 }
 
