@@ -199,7 +199,7 @@ func TestKeepersShareALease(t *testing.T) {
 
 // Who was deleted is erased from the events of all days, and once more an hour
 // later from those that were still in the logs, when all of these are stored: then
-// nobody knows his name.
+// nobody knows the name.
 func TestKeeperErases(t *testing.T) {
 	onEach(t, func(b *bed) {
 		k := newKept(b, ingest.Retention{})
@@ -233,7 +233,7 @@ func TestKeeperErases(t *testing.T) {
 		k.clock.Move(time.Millisecond)
 		left("[stays]")
 		k.clock.Move(time.Hour)
-		left("[stays]") // his name has been passed, and waits for its hour to be over
+		left("[stays]") // the name has been passed, and waits for its hour to be over
 		apply(nil, late)
 		left("[gone stays]")
 		k.clock.Move(2 * time.Minute)

@@ -16,7 +16,7 @@ import (
 // Who is deleted stands nowhere afterwards: not in the file of the database, its
 // free pages and its log, not in Redis, not in the program's own log; also of mail
 // in doubt, which is not sent again, and of dead letters. The table erasures has
-// his name for an hour, and what was applied stays in the logs of Redis for a while,
+// the name for an hour, and what was applied stays in the logs of Redis for a while,
 // and in its append-only file until that is rewritten; so the test ends the hour by
 // hand, and passes logs and that file over. Mail that was
 // to leave later has left Redis when its row is erased; other mail of that time stays.
@@ -56,7 +56,7 @@ func TestErasedUserStandsNowhere(t *testing.T) {
 	}
 	restart()
 	s = serveConfigured(t, dir, environ) // a new holder passes all names at once
-	await(t, "he is in no event", func() bool {
+	await(t, "the user is in no event", func() bool {
 		return len(s.texts(t, "SELECT email FROM events WHERE email LIKE '%"+local+"%' OR user_ref LIKE '%"+local+"%'")) == 0
 	})
 	restart()
@@ -72,7 +72,7 @@ func TestErasedUserStandsNowhere(t *testing.T) {
 	}
 	s = serveConfigured(t, dir, environ)
 	await(t, "his name is forgotten", func() bool { return len(s.texts(t, "SELECT name FROM erasures")) == 0 })
-	await(t, "he is in no file", func() bool { return len(filesWith(t, filepath.Dir(s.database()), local)) == 0 })
+	await(t, "the user is in no file", func() bool { return len(filesWith(t, filepath.Dir(s.database()), local)) == 0 })
 	if found := s.redisWith(t, local); len(found) != 0 {
 		t.Errorf("he stands in Redis: %q", found)
 	}

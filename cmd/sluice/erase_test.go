@@ -25,7 +25,7 @@ func TestDeletedUserGetsNoMail(t *testing.T) {
 	})
 	s.sent(t, 201, "/users/delete", `{"external_ids":["gone"]}`)
 	s.became(t, byAddress, "cancelled")
-	await(t, "he is in no send", func() bool {
+	await(t, "the user is in no send", func() bool {
 		return strings.Join(s.texts(t, "SELECT to_address || ' ' || user_ref || ' ' || state FROM sends ORDER BY to_address, state"), "; ") ==
 			"  cancelled;   cancelled;   sent; bob@example.com stays waiting"
 	})

@@ -108,7 +108,7 @@ func TestLogNamesNobody(t *testing.T) {
 		return len(s.texts(t, "SELECT DISTINCT source FROM dead_letters WHERE source IN ('list:q', 'list:q_table')")) == 2
 	})
 	s.sent(t, 201, "/users/delete", `{"external_ids":["zq7user"]}`)
-	await(t, "he is in no send that has ended", func() bool {
+	await(t, "the user is in no send that has ended", func() bool {
 		return len(s.texts(t, "SELECT to_address FROM sends WHERE to_address <> '' AND state NOT IN ('waiting', 'in_doubt')")) == 0
 	})
 	if code := s.stop(t); code != exitOK {

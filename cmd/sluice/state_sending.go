@@ -66,7 +66,7 @@ type lostSends struct {
 	err  error
 }
 
-// count asks at most every lostEvery, for whoever wants to know. While they cannot be
+// count asks at most every lostEvery, for all who want to know. While they cannot be
 // counted it returns why, and the last number.
 func (l *lostSends) count(store sluice.SendStore, clock sluice.Clock) (int64, error) {
 	l.mu.Lock()
