@@ -18,7 +18,7 @@ var (
 	descSends      = desc("sends", "Sends by where they stand in the ledger, of all processes together: the same from each.", "class", "state")
 	descDoubts     = desc("in_doubt_sends", "Sends in doubt about which somebody has to decide, of all processes together: the same from each.")
 	descLost       = desc("sends_without_lane_total", "Sends that were to leave by the ledger and that were in no lane, found by this process's looks since it began; they are in doubt.")
-	descLostOpen   = desc("lost_sends", "Sends in doubt with reason lost that await a decision.")
+	descLostOpen   = desc("lost_sends", "Sends in doubt with reason lost that await a decision, 100,000 at most.")
 	descRouteSlow  = desc("route_throttled_total", "Answers to a route that wanted fewer mails.", "route")
 	descRouteOpens = desc("route_openings_total", "How often a route, or a domain of one, was left alone because its attempts failed.", "route")
 	descRouteDown  = desc("route_down", "1 while a route is left alone because its attempts fail, or only tried; else 0.", "route")

@@ -289,13 +289,21 @@ func (l *Log) Span(ctx context.Context) (from, to sluice.Position, err error) {
 
 // Living returns how many processes beat in a Redis. It watches for as long as
 // a process may be silent if there may be one: if there are beats, or inUse says so,
-// since Redis may have been emptied under processes that live.
+// since Redis may have been emptied under processes that live. A Redis that knows of
+// no forms it watches for longer, as Words does.
 func Living(ctx context.Context, r *Redis, inUse bool) (int, error) {
 	first, err := r.beats(ctx)
 	if err != nil || len(first) == 0 && !inUse {
 		return 0, err
 	}
+	used, err := r.forms(ctx, sluice.Forms{})
+	if err != nil {
+		return 0, err
+	}
 	deadline := time.Now().Add(LeaseTimeout)
+	if inUse && used == (sluice.Forms{}) {
+		deadline = time.Now().Add(returnWithin(LeaseTimeout))
+	}
 	for {
 		select {
 		case <-ctx.Done():

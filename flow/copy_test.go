@@ -146,15 +146,20 @@ func TestLivingProcessesAreSeen(t *testing.T) {
 	stop()
 	beating.Wait()
 	do(t, r, "FLUSHALL")
+	ctx, stop = context.WithCancel(t.Context())
 	beating.Go(func() {
-		select {
-		case <-t.Context().Done():
-		case <-time.After(3 * beatEvery / 2): // it comes back after the first looks
-			_ = r.client.Do(t.Context(), r.client.B().Hset().Key(membersKey()).FieldValue().FieldValue("a", "1").Build()).Error()
+		for i, rest := 0, 3*beatEvery/2; ; i, rest = i+1, beatEvery/5 { // it comes back after the first looks
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(rest):
+				_ = r.client.Do(ctx, r.client.B().Hset().Key(membersKey()).FieldValue().FieldValue("a", fmt.Sprint(i)).Build()).Error()
+			}
 		}
 	})
 	if n, err := Living(t.Context(), r, true); err != nil || n != 1 {
 		t.Errorf("%d live beside one that comes back to an emptied Redis, %v", n, err)
 	}
+	stop()
 	beating.Wait()
 }

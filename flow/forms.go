@@ -87,8 +87,12 @@ func (f *Forms) Run(ctx context.Context) {
 				err = wrong
 			}
 		}
-		if err == nil && !writes {
+		switch {
+		case err != nil:
+		case !writes:
 			writes, err = f.begin(ctx, known, used)
+		case !used.Cover(known): // Redis has gone back, or was emptied
+			_, err = f.Redis.forms(ctx, known)
 		}
 		switch {
 		case ctx.Err() != nil:

@@ -73,6 +73,12 @@ func TestAnEmptiedRedisIsNoNewDeployment(t *testing.T) {
 	if waited := time.Since(began); waited < returnWithin(timeout) {
 		t.Errorf("it uses new forms after %s: one that lives had no time to come back", waited)
 	}
+	do(t, r, "FLUSHALL")
+	for deadline := time.Now().Add(time.Minute); used() != sluice.KnownForms(); <-time.After(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it writes new forms, and a Redis that was emptied meanwhile does not know")
+		}
+	}
 }
 
 // TestWhoLivesIsHeardInAnEmptiedRedis: a process that is about to migrate the database

@@ -253,6 +253,17 @@ func TestAMarginIsToldRightlyAtOnce(t *testing.T) {
 		t.Errorf("of a log that was raised it says that %s are covered", covers)
 	}
 	e.stop()
+	b.do("DEL", "sluice:{q}:list:q:held:1")
+	b.do("HSET", "sluice:{q}:list:q:state", "@cut", "0", "@raised", "0", "last", "0", "first", "1", "base", "0")
+	e = start(b, s)
+	b.eventually("the list says what is covered", func() bool {
+		covers, ok := e.stats.ListMargins()["q"]
+		if covers > 50*time.Second {
+			t.Errorf("of a list whose chunks are gone it says that %s are covered", covers)
+		}
+		return ok
+	})
+	e.stop()
 }
 
 // TestAGapIsAcceptedWhileItRuns: what stands still is listed with what is lost, and

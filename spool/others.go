@@ -24,8 +24,8 @@ const (
 	scanAgain = 50 * time.Millisecond
 
 	// roundShare is how many times as long as a round took nothing goes round after it:
-	// at least roundRestLeast, so that mail to a domain that takes some again leaves
-	// within about a second where few wait, and at most roundRest.
+	// at least roundRestLeast, so that mail to a domain that takes some leaves within
+	// about a second where few wait, and at most roundRest, also after rounds in vain.
 	roundShare     = 4
 	roundRestLeast = 300 * time.Millisecond
 	roundRest      = 5 * time.Second

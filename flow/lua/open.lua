@@ -34,7 +34,9 @@ if last < cursor then
   if last < first then -- nothing is held
     redis.call('HSET', KEYS[2], 'first', string.format('%.0f', cursor + 1), 'base', 0, 'ended', ARGV[3])
   end
-  redis.call('HSET', KEYS[2], 'last', ARGV[2], 'hole', string.format('%.0f', last), 'raised', ARGV[2])
+  local time = redis.call('TIME') -- what it kept may be gone (cut.lua)
+  redis.call('HSET', KEYS[2], 'last', ARGV[2], 'hole', string.format('%.0f', last), 'raised', ARGV[2],
+    '@raised', string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000)))
 end
 state = redis.call('HMGET', KEYS[2], 'last', 'first', 'base', 'ended', 'hole', 'raised', 'done')
 return {state[1] or '0', state[2] or '1', state[3] or '0', state[4] or '', state[5] or '0', state[6] or '0', state[7] or ''}
