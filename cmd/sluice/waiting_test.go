@@ -59,7 +59,7 @@ func TestTooMuchMailWaits(t *testing.T) {
 	await(t, "it is warned of", func() bool {
 		_, text := s.get(t, "/readyz")
 		_, metrics := s.get(t, "/metrics")
-		return strings.Contains(text, "100 % of waiting.mails is taken; mail") && strings.Contains(text, "100 % of waiting.key_mails is taken by the key ") && !strings.Contains(text, "names is taken") &&
+		return strings.Contains(text, "100 % of waiting.mails is taken; marketing mail") && strings.Contains(text, "100 % of waiting.key_mails is taken by the key ") && !strings.Contains(text, "names is taken") &&
 			strings.Contains(metrics, `sluice_mail_bound_used_ratio{setting="waiting.mails"} 1`+"\n") && strings.Contains(metrics, `sluice_mail_bound_used_ratio{setting="idempotency_names"} 0`+"\n")
 	})
 	err := smtp.SendMail(address, nil, "shop@example.com", []string{"bob@example.com"}, []byte("From: shop@example.com\r\nSubject: x\r\n\r\nx\r\n"))
