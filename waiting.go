@@ -52,7 +52,7 @@ func keptFor(marketing bool) string {
 	if !marketing {
 		return ""
 	}
-	return " (a tenth of the bound is kept for transactional mail)"
+	return " (a tenth of the bound, at least one, is kept for transactional mail)"
 }
 
 // Error says what waits, what the bound is, and what to do.

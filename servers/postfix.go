@@ -197,23 +197,27 @@ func StartSMTPSink(ctx context.Context, dir string, args ...string) (*SMTPSink, 
 		return nil, fmt.Errorf("start smtp-sink: %w", err)
 	}
 	s := &SMTPSink{}
-	if s.port, err = freePort(); err != nil {
-		return nil, fmt.Errorf("start smtp-sink: %w", err)
+	if err := onFreePort("smtp-sink", &s.port, func() error { return s.start(ctx, program, account, dir, args) }); err != nil {
+		return nil, err
 	}
+	return s, nil
+}
+
+func (s *SMTPSink) start(ctx context.Context, program string, account *account, dir string, args []string) error {
 	log := filepath.Join(dir, "smtp-sink.log")
 	proc, err := start("smtp-sink", spec{
 		program: program, args: append(append([]string{"-d", "mail."}, args...), s.Addr(), "1000"), dir: dir, logPath: log, user: account,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, postfixAnswerWithin, fmt.Errorf("no greeting within %s", postfixAnswerWithin))
 	defer cancel()
 	if err := proc.await(ctx, log, func() (bool, error) { return greetsMail(s.Addr()) }); err != nil {
-		return nil, errors.Join(err, proc.kill())
+		return errors.Join(err, proc.kill())
 	}
 	s.set(proc)
-	return s, nil
+	return nil
 }
 
 // Addr returns where it takes mail, host:port.

@@ -15,20 +15,25 @@ import (
 // asked about, and the others stay behind it, so the order of a domain holds. If
 // nothing of all that is in memory may go, and there is more in Redis, the first
 // half goes to the end of the sublane: what is behind it comes to be read. When all
-// have gone round once, that rests for roundShare times as long as it took, and for
-// twice as long after each further round in which nothing went, within bounds: each
-// move is a mark and a record. Only there the order of a domain's mail may change.
+// have gone round once, that rests for roundShare times as long as it took. After each
+// further round in which nothing went it rests twice as long, up to a second, or up to
+// vainShare times as long as the round took: each move is a mark and a record. Only
+// there the order of a domain's mail may change.
 const (
 	// scanAgain is after what time a transport looks again that has found nothing: it
 	// looks at up to laneSends sends, while all others wait.
 	scanAgain = 50 * time.Millisecond
 
 	// roundShare is how many times as long as a round took nothing goes round after it:
-	// at least roundRestLeast, so that mail to a domain that takes some leaves within
-	// about a second where few wait, and at most roundRest, also after rounds in vain.
+	// at least roundRestLeast, and at most roundRest. After rounds in vain it is up to
+	// vainShare times, or vainRest where that is longer: so a domain that takes mail
+	// again has its mail within about a second where few wait, and where many wait the
+	// rounds of a partition take a seventeenth of the time.
 	roundShare     = 4
 	roundRestLeast = 300 * time.Millisecond
 	roundRest      = 5 * time.Second
+	vainShare      = 16
+	vainRest       = time.Second
 )
 
 // way is what sends have in common that may go, or not, together.
@@ -97,9 +102,9 @@ func (p *part) goRound(q *queue, sc *scan, w *window, now time.Time) (short bool
 		q.round = now
 	}
 	if !q.items[0].ready.Before(q.round) { // it has gone round already
-		rest := max(roundShare*now.Sub(q.round), roundRestLeast) << q.inVain
-		q.round, q.roundAgain = time.Time{}, now.Add(min(rest, roundRest))
-		if rest < roundRest {
+		rest, more := roundRestOf(now.Sub(q.round), q.inVain)
+		q.round, q.roundAgain = time.Time{}, now.Add(rest)
+		if more {
 			q.inVain++
 		}
 		return false
@@ -115,4 +120,12 @@ func (p *part) goRound(q *queue, sc *scan, w *window, now time.Time) (short bool
 		short = true
 	}
 	return short
+}
+
+// roundRestOf returns how long nothing goes round after a round that took a while,
+// after so many others in vain, and whether it is longer after one more.
+func roundRestOf(took time.Duration, inVain int) (rest time.Duration, more bool) {
+	most := min(max(vainShare*took, vainRest), roundRest)
+	rest = max(roundShare*took, roundRestLeast) << inVain
+	return min(rest, most), rest < most
 }

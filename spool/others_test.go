@@ -9,30 +9,33 @@ import (
 
 // TestRoundsRestAsLongAsTheyTake: what goes round among others that take nothing rests
 // in proportion to what a round took, so few sends go round within a second, and many
-// keep nobody busy; and longer after each round in which nothing went, so that a few
-// whose domain is dead for days do not either.
+// keep nobody busy. After each round in which nothing went it rests longer, up to a
+// second where few go round, so that these do not either while a domain is dead for
+// days, and its mail leaves within about a second when it takes mail again.
 func TestRoundsRestAsLongAsTheyTake(t *testing.T) {
 	now := time.Now()
-	for took, want := range map[time.Duration]time.Duration{0: 300 * time.Millisecond, 200 * time.Millisecond: 800 * time.Millisecond, time.Minute: 5 * time.Second} {
+	for took, rests := range map[time.Duration][]time.Duration{
+		0:                      {300 * time.Millisecond, 600 * time.Millisecond, time.Second, time.Second},
+		50 * time.Millisecond:  {300 * time.Millisecond, 600 * time.Millisecond, time.Second, time.Second},
+		200 * time.Millisecond: {800 * time.Millisecond, 1600 * time.Millisecond, 3200 * time.Millisecond, 3200 * time.Millisecond},
+		time.Second:            {4 * time.Second, 5 * time.Second, 5 * time.Second},
+		time.Minute:            {5 * time.Second, 5 * time.Second},
+	} {
 		q := newQueue(flow.Sublane("normal-marketing", otherDomains))
 		for range laneSends { // all have gone round since it began
 			q.items = append(q.items, &item{ready: now})
 		}
-		q.round = now.Add(-took)
 		p, w := &part{waiting: laneSends}, &window{}
-		if p.goRound(q, &scan{queue: q, at: laneSends}, w, now) || len(w.aside) > 0 {
-			t.Errorf("after %v: a round begins at once", took)
-		}
-		if got := q.roundAgain.Sub(now); got != want {
-			t.Errorf("a round of %v is followed by %v of rest, want %v", took, got, want)
-		}
-		for at := q.roundAgain; want < roundRest; at = q.roundAgain {
-			want = min(2*want, roundRest)
+		at := now
+		for n, want := range rests {
 			q.round, q.items[0].ready = at.Add(-took), at
-			p.goRound(q, &scan{queue: q, at: laneSends}, w, at)
-			if got := q.roundAgain.Sub(at); got != want {
-				t.Errorf("one more round of %v is followed by %v of rest, want %v", took, got, want)
+			if p.goRound(q, &scan{queue: q, at: laneSends}, w, at) || len(w.aside) > 0 {
+				t.Errorf("after %d rounds of %v: one begins at once", n+1, took)
 			}
+			if got := q.roundAgain.Sub(at); got != want {
+				t.Errorf("round %d of %v is followed by %v of rest, want %v", n+1, took, got, want)
+			}
+			at = q.roundAgain
 		}
 	}
 }

@@ -130,7 +130,7 @@ func TestMarketingMailLeavesRoomForTransactional(t *testing.T) {
 	}
 	mixed := append(of(sluice.ClassTransactional, "", 1), of(sluice.ClassMarketing, "", 90)...)
 	_, err := o.intake.Submit(b.Context(), "", mixed)
-	if e, _ := errors.AsType[*sluice.Error](err); e == nil || e.Code != sluice.CodeTooLarge || !strings.Contains(e.Message, "at most 90 may wait in all (a tenth of the bound is kept for transactional mail)") {
+	if e, _ := errors.AsType[*sluice.Error](err); e == nil || e.Code != sluice.CodeTooLarge || !strings.Contains(e.Message, "at most 90 may wait in all (a tenth of the bound, at least one, is kept for transactional mail)") {
 		t.Errorf("a request with marketing mail that never fits: %v", err)
 	}
 }
