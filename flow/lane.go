@@ -457,9 +457,30 @@ func (l *Lanes) Settled(ids []string) []Operation {
 // Waiting returns how many sends are in each lane, and under "later" how many
 // wait for a time. Marked ones are among them.
 func (l *Lanes) Waiting(ctx context.Context) (map[string]int64, error) {
+	return WaitingIn(ctx, []*Lanes{l})
+}
+
+// WaitingIn is Waiting of all these lanes together, asked for in one call.
+func WaitingIn(ctx context.Context, lanes []*Lanes) (map[string]int64, error) {
+	all := make(map[string]int64)
+	if len(lanes) == 0 {
+		return all, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	c := l.log.redis.client
-	counts, err := c.Do(ctx, c.B().Hgetall().Key(l.log.partition.waitingKey()).Build()).AsIntMap()
-	return counts, l.log.redis.wrap("count waiting sends", err)
+	redis := lanes[0].log.redis
+	ask := make(rueidis.Commands, len(lanes))
+	for i, l := range lanes {
+		ask[i] = redis.client.B().Hgetall().Key(l.log.partition.waitingKey()).Build()
+	}
+	for _, answer := range redis.client.DoMulti(ctx, ask...) {
+		counts, err := answer.AsIntMap()
+		if err != nil {
+			return all, redis.wrap("count waiting sends", err)
+		}
+		for lane, n := range counts {
+			all[lane] += n
+		}
+	}
+	return all, nil
 }

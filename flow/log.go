@@ -288,8 +288,15 @@ func (r *Redis) seqs(ctx context.Context, source string, logs []*Log) []standing
 func (l *Log) Entries(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	c := l.redis.client
-	answers := c.DoMulti(ctx, c.B().Xlen().Key(l.partition.logKey()).Build(), c.B().Hget().Key(l.partition.sourcesKey()).Field(appliedField).Build())
+	return l.entriesOf(l.redis.client.DoMulti(ctx, l.askEntries()...))
+}
+
+func (l *Log) askEntries() rueidis.Commands {
+	b := l.redis.client.B
+	return rueidis.Commands{b().Xlen().Key(l.partition.logKey()).Build(), b().Hget().Key(l.partition.sourcesKey()).Field(appliedField).Build()}
+}
+
+func (l *Log) entriesOf(answers []rueidis.RedisResult) (int, error) {
 	n, err := answers[0].AsInt64()
 	if err != nil {
 		return 0, l.redis.wrap("count a log's entries", err)
@@ -299,6 +306,39 @@ func (l *Log) Entries(ctx context.Context) (int, error) {
 		return 0, l.redis.wrap("count a log's entries", err)
 	}
 	return int(max(0, n-applied)), nil
+}
+
+// LogState is how far a log goes.
+type LogState struct {
+	Entries int             // that are not applied; -1: Redis does not tell
+	Last    sluice.Position // of the last entry, zero if there is none
+	Known   bool            // Last is known
+}
+
+// LogStates returns how far each of some logs goes. It asks for all of them at once:
+// one after the other they cost a call each, and are shown every few seconds.
+func LogStates(ctx context.Context, logs []*Log) []LogState {
+	if len(logs) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := logs[0].redis.client
+	var ask rueidis.Commands
+	for _, l := range logs {
+		ask = append(append(ask, l.askEntries()...), c.B().Hget().Key(l.partition.sourcesKey()).Field(tailField).Build())
+	}
+	answers, states := c.DoMulti(ctx, ask...), make([]LogState, len(logs))
+	for i, l := range logs {
+		s, of := &states[i], answers[3*i:]
+		var err error
+		if s.Entries, err = l.entriesOf(of); err != nil {
+			s.Entries = -1
+		}
+		s.Last, err = l.lastOf(of[2])
+		s.Known = err == nil
+	}
+	return states
 }
 
 // Read returns up to count batches after the cursor. It waits up to `wait` for
@@ -403,7 +443,11 @@ func (l *Log) Last(ctx context.Context) (sluice.Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	c := l.redis.client
-	id, err := c.Do(ctx, c.B().Hget().Key(l.partition.sourcesKey()).Field(tailField).Build()).ToString()
+	return l.lastOf(c.Do(ctx, c.B().Hget().Key(l.partition.sourcesKey()).Field(tailField).Build()))
+}
+
+func (l *Log) lastOf(answer rueidis.RedisResult) (sluice.Position, error) {
+	id, err := answer.ToString()
 	if rueidis.IsRedisNil(err) {
 		return sluice.Position{}, nil
 	}

@@ -2,7 +2,6 @@ package spool
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -47,17 +46,13 @@ func (s *Sender) Waiting(ctx context.Context) (Waiting, error) {
 		}
 	}
 	s.mu.Unlock()
-	var errs []error
-	for _, l := range lanes {
-		counts, err := l.Waiting(ctx)
-		errs = append(errs, err)
-		for lane, n := range counts {
-			if lane == flow.LaterName {
-				w.Later += n
-			} else {
-				w.Sends[priorityOf(lane)] += n
-			}
+	counts, err := flow.WaitingIn(ctx, lanes)
+	for lane, n := range counts {
+		if lane == flow.LaterName {
+			w.Later += n
+		} else {
+			w.Sends[priorityOf(lane)] += n
 		}
 	}
-	return w, errors.Join(errs...)
+	return w, err
 }

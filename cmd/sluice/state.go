@@ -108,13 +108,8 @@ func (e *engine) snapshot() api.Stats {
 	for name, err := range e.stats.Followers(e.clock.Now()) {
 		s.Failing[name] = err != nil
 	}
-	held, _ := e.leases.Held(ingest.StoreRole)
 	lags := e.stats.Lags()
-	for key, applied := range lags {
-		if key.Follower == ingest.StoreRole && held[key.Partition] != nil { // else another process follows it now
-			s.Followers = append(s.Followers, e.lag(ctx, key, applied))
-		}
-	}
+	s.Followers = append(s.Followers, e.logLags(ctx, lags)...)
 	lists, _ := e.leases.Held(ingest.ListRole)
 	for i, l := range e.lists {
 		list := api.List{Name: l.Name(), Waiting: orUnknown(l.Waiting(ctx)), Held: orUnknown(l.Remaining(ctx))}
@@ -160,20 +155,29 @@ func (e *engine) listLag(key ingest.LagKey, applied ingest.Lag, held int64) api.
 	return f
 }
 
-// lag says how far a place is behind now. A log that has more than was applied
-// is behind by the age of what was applied last, which keeps growing while its
-// follower stands still.
-func (e *engine) lag(ctx context.Context, key ingest.LagKey, applied ingest.Lag) api.Follower {
-	f := api.Follower{Name: key.Follower, Partition: key.Partition, LagSeconds: applied.Seconds, LagItems: -1}
-	entries, err := e.logs[key.Partition].Entries(ctx)
-	f.LogBatches = orUnknown(int64(entries), err)
-	last, err := e.logs[key.Partition].Last(ctx)
-	switch {
-	case err != nil:
-	case applied.Position.Before(last):
-		f.LagSeconds = max(f.LagSeconds, e.clock.Now().Sub(time.UnixMilli(int64(applied.Position.Major))).Seconds())
-	default:
-		f.LagItems = 0
+// logLags says how far the logs that this process stores are behind now. One that has
+// more than was applied is behind by the age of what was applied last, which keeps
+// growing while its follower stands still.
+func (e *engine) logLags(ctx context.Context, lags map[ingest.LagKey]ingest.Lag) (all []api.Follower) {
+	held, _ := e.leases.Held(ingest.StoreRole)
+	var keys []ingest.LagKey
+	var logs []*flow.Log
+	for key := range lags {
+		if key.Follower == ingest.StoreRole && held[key.Partition] != nil { // else another process follows it now
+			keys, logs = append(keys, key), append(logs, e.logs[key.Partition])
+		}
 	}
-	return f
+	for i, state := range flow.LogStates(ctx, logs) {
+		applied := lags[keys[i]]
+		f := api.Follower{Name: keys[i].Follower, Partition: keys[i].Partition, LagSeconds: applied.Seconds, LagItems: -1, LogBatches: int64(state.Entries)}
+		switch {
+		case !state.Known:
+		case applied.Position.Before(state.Last):
+			f.LagSeconds = max(f.LagSeconds, e.clock.Now().Sub(time.UnixMilli(int64(applied.Position.Major))).Seconds())
+		default:
+			f.LagItems = 0
+		}
+		all = append(all, f)
+	}
+	return all
 }
