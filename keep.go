@@ -37,9 +37,9 @@ type KeepStore interface {
 	// before a moment. more: there are others.
 	DeleteDeadLetters(ctx context.Context, beforeMillis int64) (deleted int, more bool, err error)
 
-	// DeleteSoftBounces deletes those of the oldest day before a moment. more: there
-	// may be others.
-	DeleteSoftBounces(ctx context.Context, beforeMillis int64) (deleted int, more bool, err error)
+	// DeleteSoftBounces deletes the days before a moment, of some thousand addresses
+	// at most, in their order after one. next is where to go on; empty: none is left.
+	DeleteSoftBounces(ctx context.Context, afterEntry string, beforeMillis int64) (deleted int, next string, err error)
 
 	// DeleteSends deletes sends that have ended and that were accepted, and last
 	// changed, before a moment, some thousands at most, in the order of their

@@ -302,12 +302,13 @@ func (k *Keeper) deleteSoftBounces(ctx context.Context, now time.Time) error {
 	before, _ := cutoff(sluice.SoftBounceWindowDays, now)
 	deleted := 0
 	defer func() { k.tell(deleted, "soft bounces") }()
-	for {
-		n, more, err := k.Store.DeleteSoftBounces(ctx, before)
+	for after := ""; ; {
+		n, next, err := k.Store.DeleteSoftBounces(ctx, after, before)
 		deleted += n
-		if err != nil || !more {
+		if err != nil || next == "" {
 			return err
 		}
+		after = next
 	}
 }
 

@@ -131,28 +131,28 @@ func (t *txn) softOf(ctx context.Context, name string, entries []string, row fun
 	return nil
 }
 
-// DeleteSoftBounces implements sluice.KeepStore.
-func (s *Store) DeleteSoftBounces(ctx context.Context, beforeMillis int64) (deleted int, more bool, err error) {
-	var oldest int64
-	err = s.each(ctx, rawQuery(s.d, "soft_bounces_oldest"), []any{s.d.millis(beforeMillis)}, func(scan func(...any) error) error {
-		var at any
-		err := scan(&at)
-		if err == nil && at != nil {
-			more = true
-			oldest, err = s.d.scanMillis(at)
-		}
-		return err
-	})
-	if err == nil && more {
+// keepBounces is how many rows a piece of the old ones' removal reads at most.
+const keepBounces = 5000
+
+// DeleteSoftBounces implements sluice.KeepStore. It goes through the table once a day:
+// an index by day, which each new row would write at a place of its own, cost a store
+// of which 4 % of the events are such bounces 4 % of its speed (MariaDB).
+func (s *Store) DeleteSoftBounces(ctx context.Context, afterEntry string, beforeMillis int64) (deleted int, next string, err error) {
+	err = s.each(ctx, rawQuery(s.d, "soft_bounces_nth"), []any{afterEntry, keepBounces - 1}, func(scan func(...any) error) error { return scan(&next) })
+	name, args := "soft_bounces_delete", []any{s.d.millis(beforeMillis), afterEntry}
+	if next != "" {
+		name, args = "soft_bounces_delete_to", append(args, next)
+	}
+	if err == nil {
 		err = s.write(ctx, func(tx *txn) error {
-			deleted, err = tx.delete(ctx, query(s.d, "soft_bounces_delete"), s.d.millis(oldest))
+			deleted, err = tx.delete(ctx, query(s.d, name), args...)
 			return err
 		})
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("delete old soft bounces of %s: %w", s.where, err)
+		return 0, "", fmt.Errorf("delete old soft bounces of %s: %w", s.where, err)
 	}
-	return deleted, more, nil
+	return deleted, next, nil
 }
 
 // EraseSoftBounces implements sluice.KeepStore. That of today goes too: it may be

@@ -56,14 +56,34 @@ func testSoftBounces(t *testing.T, f *fixture) {
 	held("days@example.com", "once@example.com")
 
 	keep := f.store.(sluice.KeepStore)
-	before, deleted, passes := bounce("", 4, 0).TimeMillis, 0, 0
-	for more := true; more; passes++ {
-		var n int
-		n, more, err = keep.DeleteSoftBounces(f.ctx, before-before%(dayHours*hour))
-		must(t, err)
-		deleted += n
+	before := bounce("", 4, 0).TimeMillis
+	before -= before % (dayHours * hour)
+	deleted, next, err := keep.DeleteSoftBounces(f.ctx, "days@example.com", before)
+	must(t, err)
+	want(t, "old days of who comes after one", fmt.Sprintf("%d %q", deleted, next), `2 ""`)
+	deleted, next, err = keep.DeleteSoftBounces(f.ctx, "", before)
+	must(t, err)
+	want(t, "old days of the others", fmt.Sprintf("%d %q", deleted, next), `4 ""`)
+	testManySoftBounces(t, f, keep)
+}
+
+// testManySoftBounces: of more addresses than a piece has, all old days go, in pieces.
+func testManySoftBounces(t *testing.T, f *fixture, keep sluice.KeepStore) {
+	const many, day = 6000, 24 * 3_600_000
+	first := int64(sendTime - sendTime%day)
+	var e sluice.Effect
+	for n := range many {
+		e.SoftBounces = append(e.SoftBounces, sluice.SoftBounce{Entry: fmt.Sprintf("many%05d@example.com", n), Source: "event:1", TimeMillis: first + int64(n%2)*day})
 	}
-	want(t, "old days", fmt.Sprint(deleted, passes), fmt.Sprint(4+1+1, 4+1))
+	f.apply(t, e, 0, 0)
+	deleted, pieces := 0, 0
+	for after := "many"; pieces == 0 || after != ""; pieces++ {
+		n, next, err := keep.DeleteSoftBounces(f.ctx, after, first+day)
+		must(t, err)
+		deleted, after = deleted+n, next
+	}
+	want(t, "old days, in pieces", fmt.Sprint(deleted, pieces), fmt.Sprint(many/2, 2))
+	f.wantRows(t, "SELECT COUNT(*) FROM soft_bounces WHERE entry LIKE 'many%'", []string{fmt.Sprint(many / 2)})
 }
 
 // testEraseSoftBounces: the days of addresses that are named go, not those of

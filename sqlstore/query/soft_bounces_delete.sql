@@ -1,1 +1,1 @@
-DELETE FROM soft_bounces WHERE day = ?
+DELETE FROM soft_bounces WHERE day < ? AND entry > ?

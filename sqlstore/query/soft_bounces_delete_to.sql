@@ -1,0 +1,1 @@
+DELETE FROM soft_bounces WHERE day < ? AND entry > ? AND entry <= ?

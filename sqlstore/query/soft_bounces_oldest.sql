@@ -1,1 +1,0 @@
-SELECT MIN(day) FROM soft_bounces WHERE day < ?
