@@ -27,8 +27,9 @@ help: ## list the targets
 run: deps build ## install what is missing, build, run the demo
 	./$(BIN) demo
 
-build: ## build bin/sluice
+build: ## build bin/sluice and bin/sluice-bench
 	$(BUILD) -o $(BIN) ./cmd/sluice
+	$(BUILD) -o $(BIN)-bench ./cmd/sluice-bench
 
 # SQLite is C in the form of Go, used by one goroutine at a time: watched by the
 # race detector it takes four times as long, and tells nothing. Only this package:
@@ -55,7 +56,7 @@ chaos-rounds: deps ## ROUNDS (500) rounds of faults, noted in ROUNDS_FILE; AT_ON
 
 bench: deps-test build ## measure this machine: small benchmarks, then the program's own
 	go test -run '^$$' -bench . -benchmem ./...
-	./$(BIN) bench $(BENCH_ARGS)
+	./$(BIN)-bench $(BENCH_ARGS)
 
 # go test fuzzes one target of one package at a time.
 fuzz: deps-test ## run each fuzz target for FUZZ_SECONDS (20), then 2,000 made-up requests a path

@@ -74,16 +74,20 @@ var layers = map[string]int{
 	"api":   4,
 	"smtpd": 4, // takes mail in by SMTP
 
-	"config":         5,
-	"bench":          5,
-	"bench/baseline": 5,
-	"cmd/sluice":     5,
+	"config": 5,
 
-	"apitest":   6,
-	"clocktest": 6, // a clock that a test moves
-	"dnstest":   6, // a DNS server
-	"storetest": 6,
-	"chaos":     6,
+	"engine": 6, // builds and runs the program
+
+	"bench":            7,
+	"bench/baseline":   7,
+	"cmd/sluice":       8,
+	"cmd/sluice-bench": 8,
+
+	"apitest":   9,
+	"clocktest": 9, // a clock that a test moves
+	"dnstest":   9, // a DNS server
+	"storetest": 9,
+	"chaos":     9,
 }
 
 // sameLayer are the imports inside one layer.
@@ -105,10 +109,6 @@ var sameLayer = map[string]string{
 	"rule imports profile":          "its bounds and its standard fields are what rules name",
 	"rule imports timetext":         "attributes are times as producers write them",
 	"bench imports bench/baseline":  "it measures the old designs beside ours",
-	"cmd/sluice imports config":     "layer 5 is one program, and the command wires it",
-	"cmd/sluice imports bench":      "`sluice bench` is a subcommand",
-	"bench imports config":          "it runs the program as configured",
-	"bench/baseline imports config": "it runs the program as configured",
 	"chaos imports storetest":       "one test kit",
 }
 
@@ -121,7 +121,7 @@ var speakers = map[string][]string{
 	"go.mongodb.org/mongo-driver":         {"mongostore", "bench/baseline"},
 	"github.com/goccy/go-yaml":            {"config"},
 	"github.com/klauspost/compress":       {"api", "transfer"},
-	"github.com/prometheus/client_golang": {"api", "flow", "ingest", "sqlstore", "cmd/sluice"},
+	"github.com/prometheus/client_golang": {"api", "flow", "ingest", "sqlstore", "engine"},
 }
 
 const (

@@ -57,9 +57,6 @@ type program struct {
 	domains DomainLooker
 }
 
-func (p *program) WaitsFor(string, sluice.Class) []string      { return []string{"relay refused"} }
-func (p *program) SenderRefused(context.Context, string) error { return nil }
-
 func (p *program) Ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,35 +74,18 @@ func (p *program) ListMargin() (time.Duration, bool) {
 	return covered / 2, known
 }
 
-func (p *program) Stats() Stats           { return p.stats }
-func (p *program) Intake() *ingest.Intake { return p.intake }
-func (p *program) Keys() sluice.KeyStore  { return p.keys }
+func (p *program) Stats() Stats { return p.stats }
 
-func (p *program) Series() sluice.SeriesStore      { return p.series }
-func (p *program) Segments() sluice.SegmentStore   { return p.segments }
-func (p *program) Templates() sluice.TemplateStore { return p.templates }
-func (p *program) Schedules() sluice.ScheduleStore { return p.schedules }
-func (p *program) Scanner() *segment.Scanner       { return p.scanner }
-
-func (p *program) Users() sluice.UserStore { return p.users }
-
-func (p *program) Submitter() sluice.Submitter { return p.submitter }
-func (p *program) Sends() sluice.SendStore     { return p.sends }
-func (p *program) Canceller() Canceller        { return p.canceller }
-func (p *program) Ledger() sluice.LedgerStore  { return p.ledger }
-func (p *program) Decider() Decider            { return p.decider }
-func (p *program) Operator() Operator          { return p.operator }
-func (p *program) Mailboxes() Mailboxes        { return p.mailboxes }
-
-func (p *program) Suppressions() *suppress.Service { return p.suppressions }
-
-func (p *program) Domains() DomainLooker { return p.domains }
-
-func (p *program) Consent() *consent.Service { return p.forms }
-
-func (p *program) Unlist(context.Context, []string) map[string]error { return nil }
-
-func (p *program) Applied(context.Context, []sluice.UserKey) error { return nil }
+func (p *program) Services() *Services {
+	return &Services{
+		Intake: p.intake, Keys: p.keys, Consent: p.forms, Series: p.series, Users: p.users, Segments: p.segments, Scanner: p.scanner,
+		Templates: p.templates, Schedules: p.schedules, Suppressions: p.suppressions, Submitter: p.submitter, Sends: p.sends,
+		Canceller: p.canceller, Ledger: p.ledger, Decider: p.decider, Operator: p.operator, Domains: p.domains, Mailboxes: p.mailboxes,
+		Applied: func(context.Context, []sluice.UserKey) error { return nil },
+		Unlist:  NotRunning.Unlist, SenderRefused: NotRunning.SenderRefused,
+		WaitsFor: func(string, sluice.Class) []string { return []string{"relay refused"} },
+	}
+}
 
 func start(t *testing.T, p Program) (*Server, string) {
 	t.Helper()

@@ -111,7 +111,7 @@ type brazeCall struct {
 
 // Update implements braze.Core.
 func (c *brazeCall) Update(ctx context.Context, updates []sluice.UserUpdate) error {
-	in := c.s.program.Intake()
+	in := c.s.program.Services().Intake
 	if in == nil {
 		return errNotRunning
 	}
@@ -123,30 +123,30 @@ func (c *brazeCall) Update(ctx context.Context, updates []sluice.UserUpdate) err
 
 // Applied implements braze.Core.
 func (c *brazeCall) Applied(ctx context.Context, keys []sluice.UserKey) error {
-	return c.s.program.Applied(ctx, keys)
+	return c.s.program.Services().Applied(ctx, keys)
 }
 
 // Users implements braze.Core.
-func (c *brazeCall) Users() sluice.UserStore { return c.s.program.Users() }
+func (c *brazeCall) Users() sluice.UserStore { return c.s.program.Services().Users }
 
 // Series implements braze.Core.
-func (c *brazeCall) Series() sluice.SeriesStore { return c.s.program.Series() }
+func (c *brazeCall) Series() sluice.SeriesStore { return c.s.program.Services().Series }
 
 // Segments implements braze.Core.
-func (c *brazeCall) Segments() sluice.SegmentStore { return c.s.program.Segments() }
+func (c *brazeCall) Segments() sluice.SegmentStore { return c.s.program.Services().Segments }
 
 // Templates implements braze.Core.
-func (c *brazeCall) Templates() sluice.TemplateStore { return c.s.program.Templates() }
+func (c *brazeCall) Templates() sluice.TemplateStore { return c.s.program.Services().Templates }
 
 // Sends implements braze.Core.
-func (c *brazeCall) Sends() sluice.SendStore { return c.s.program.Sends() }
+func (c *brazeCall) Sends() sluice.SendStore { return c.s.program.Services().Sends }
 
 // Schedules implements braze.Core.
-func (c *brazeCall) Schedules() sluice.ScheduleStore { return c.s.program.Schedules() }
+func (c *brazeCall) Schedules() sluice.ScheduleStore { return c.s.program.Services().Schedules }
 
 // Cancel implements braze.Core.
 func (c *brazeCall) Cancel(ctx context.Context, message string) (sluice.Cancelled, error) {
-	canceller := c.s.program.Canceller()
+	canceller := c.s.program.Services().Canceller
 	if canceller == nil {
 		return sluice.Cancelled{}, errNotRunning
 	}
@@ -158,7 +158,7 @@ const brazeMailAgain = "With an external_send_id, send it again: nothing is mail
 
 // Submit implements braze.Core.
 func (c *brazeCall) Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error) {
-	submitter := c.s.program.Submitter()
+	submitter := c.s.program.Services().Submitter
 	if submitter == nil {
 		return nil, errNotRunning
 	}
@@ -174,12 +174,12 @@ func (c *brazeCall) Submit(ctx context.Context, once string, drafts []sluice.Dra
 
 // SenderRefused implements braze.Core.
 func (c *brazeCall) SenderRefused(ctx context.Context, address string) error {
-	return c.s.program.SenderRefused(ctx, address)
+	return c.s.program.Services().SenderRefused(ctx, address)
 }
 
 // Once implements braze.Core. The names are one room for all keys.
 func (c *brazeCall) Once(ctx context.Context, name, content string) (first time.Time, once string, same bool, err error) {
-	in := c.s.program.Intake()
+	in := c.s.program.Services().Intake
 	if in == nil {
 		return first, "", false, errNotRunning
 	}
@@ -195,7 +195,7 @@ func (c *brazeCall) Once(ctx context.Context, name, content string) (first time.
 
 // Suppressions implements braze.Core.
 func (c *brazeCall) Suppressions() braze.Suppressions {
-	v := c.s.program.Suppressions()
+	v := c.s.program.Services().Suppressions
 	if v == nil {
 		return nil
 	}
@@ -207,7 +207,7 @@ func (c *brazeCall) Suppressions() braze.Suppressions {
 
 // Unlist implements braze.Core.
 func (c *brazeCall) Unlist(ctx context.Context, addresses []string) map[string]error {
-	return c.s.program.Unlist(ctx, addresses)
+	return c.s.program.Services().Unlist(ctx, addresses)
 }
 
 func (c *brazeCall) release() { c.body.release() }

@@ -32,7 +32,7 @@ type SenderDomain struct {
 
 // domainRoutes are the paths of sender domains (INTERFACES.md, section 6).
 func (s *Server) domainRoutes() []route {
-	return []route{{domainPath, []string{http.MethodGet, http.MethodHead}, ofStore(s, s.program.Domains, key.DomainsRead, key.DomainsRead, nil, s.checkDomain)}}
+	return []route{{domainPath, []string{http.MethodGet, http.MethodHead}, ofStore(s, func(v *Services) DomainLooker { return v.Domains }, key.DomainsRead, key.DomainsRead, nil, s.checkDomain)}}
 }
 
 // checkDomain is GET /v1/domains/{domain}: what `sluice domain check` says.

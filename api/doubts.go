@@ -115,7 +115,7 @@ func (s *Server) takeDecision(w http.ResponseWriter, r *http.Request, who *key.I
 		}
 		return textsOf(given, map[string]*string{"decision": &decision, "note": &note})
 	})
-	decider := s.program.Decider()
+	decider := s.program.Services().Decider
 	switch {
 	case err != nil:
 		return shown, err

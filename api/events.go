@@ -197,7 +197,7 @@ func (s *Server) takeIn(w http.ResponseWriter, r *http.Request, p key.Permission
 	if err != nil {
 		return none, err
 	}
-	target := s.program.Intake()
+	target := s.program.Services().Intake
 	if target == nil {
 		return none, errNotRunning
 	}

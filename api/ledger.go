@@ -52,7 +52,7 @@ type Decider interface {
 func (s *Server) ledgerRoutes() []route {
 	get := []string{http.MethodGet, http.MethodHead}
 	of := func(read storeAnswer[sluice.LedgerStore]) http.HandlerFunc {
-		return ofStore(s, func() sluice.LedgerStore { return s.program.Ledger() }, key.LedgerRead, key.LedgerWrite, nil, read)
+		return ofStore(s, func(v *Services) sluice.LedgerStore { return v.Ledger }, key.LedgerRead, key.LedgerWrite, nil, read)
 	}
 	return []route{
 		{ledgerPath, get, of(s.ledger)},

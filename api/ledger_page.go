@@ -63,7 +63,7 @@ func (s *Server) viewLedger(w http.ResponseWriter, r *http.Request) (*ledgerView
 	if err != nil {
 		return nil, err
 	}
-	store := s.program.Ledger()
+	store := s.program.Services().Ledger
 	if store == nil {
 		return nil, errNotRunning
 	}

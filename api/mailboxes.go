@@ -57,7 +57,7 @@ type MailboxPage struct {
 func (s *Server) mailboxRoutes() []route {
 	read := []string{http.MethodGet, http.MethodHead}
 	of := func(answer storeAnswer[Mailboxes]) http.HandlerFunc {
-		return ofStore(s, s.program.Mailboxes, key.MailboxesRead, key.MailboxesRead, nil, answer)
+		return ofStore(s, func(v *Services) Mailboxes { return v.Mailboxes }, key.MailboxesRead, key.MailboxesRead, nil, answer)
 	}
 	return []route{{mailboxesPath, read, of(s.listMailboxes)}, {mailboxPath, read, of(s.showMailbox)}}
 }

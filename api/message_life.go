@@ -118,7 +118,7 @@ type cancelledMessage struct {
 }
 
 func (s *Server) cancelMessage(r *http.Request, id string) (any, error) {
-	canceller := s.program.Canceller()
+	canceller := s.program.Services().Canceller
 	if canceller == nil {
 		return nil, errNotRunning
 	}
@@ -127,7 +127,7 @@ func (s *Server) cancelMessage(r *http.Request, id string) (any, error) {
 }
 
 func (s *Server) messageLife(r *http.Request, id string) (any, error) {
-	store := s.program.Sends()
+	store := s.program.Services().Sends
 	if store == nil {
 		return nil, errNotRunning
 	}
@@ -149,7 +149,7 @@ func (s *Server) messageLife(r *http.Request, id string) (any, error) {
 	for i := range rows {
 		shown.Sends[i] = shownSend(&rows[i], id)
 		if r := &rows[i]; r.State == sluice.SendWaiting || r.State == sluice.SendInDoubt && r.DueMillis != 0 {
-			shown.Sends[i].WaitsFor = s.program.WaitsFor(rows[i].To, rows[i].Class)
+			shown.Sends[i].WaitsFor = s.program.Services().WaitsFor(rows[i].To, rows[i].Class)
 		}
 	}
 	return shown, nil

@@ -81,7 +81,7 @@ func (s *Server) takeMessages(w http.ResponseWriter, r *http.Request) (*messages
 	if err != nil {
 		return nil, err
 	}
-	submitter, intake := s.program.Submitter(), s.program.Intake()
+	submitter, intake := s.program.Services().Submitter, s.program.Services().Intake
 	if submitter == nil || intake == nil && r.Header["Idempotency-Key"] != nil {
 		return nil, errNotRunning
 	}
@@ -189,7 +189,7 @@ const repeatMessages = "With an Idempotency-Key, send it again under the same on
 // drafts reads the messages of a request, each for itself: one that is no good
 // costs none of the others.
 func (s *Server) drafts(ctx context.Context, w http.ResponseWriter, request *ingest.Request, now time.Time, once string) (*messagesOutcome, []sluice.Draft, error) {
-	reader := messageReader{ctx: ctx, now: now, templates: s.program.Templates()}
+	reader := messageReader{ctx: ctx, now: now, templates: s.program.Services().Templates}
 	done := &messagesOutcome{outcome: outcome{Refused: []errorDetail{}}, Messages: []acceptedMessage{}}
 	var drafts []sluice.Draft
 	var size sluice.RequestSize

@@ -71,7 +71,7 @@ func prefersPage(r *http.Request) bool {
 // ask takes in a request of a form.
 func (s *Server) ask(w http.ResponseWriter, r *http.Request) (asked, error) {
 	done := asked{Accepted: true}
-	service := s.program.Consent()
+	service := s.program.Services().Consent
 	if service == nil {
 		return done, errNotRunning
 	}
@@ -112,7 +112,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request) (asked, error) {
 
 // record has something written by the intake.
 func (s *Server) record(w http.ResponseWriter, write func(context.Context, consent.Writer) (consent.Link, error)) (consent.Link, error) {
-	target := s.program.Intake()
+	target := s.program.Services().Intake
 	if target == nil {
 		return consent.Link{}, errNotRunning
 	}

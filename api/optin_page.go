@@ -45,7 +45,7 @@ func (s *Server) optInConfirm(w http.ResponseWriter, r *http.Request) {
 	opened, text, err := s.openLink(w, r)
 	if err == nil && r.Method == http.MethodPost {
 		_, err = s.record(w, func(ctx context.Context, to consent.Writer) (consent.Link, error) {
-			return consent.Link{}, s.program.Consent().Confirm(ctx, to, opened, senderOf(r, s.proxies))
+			return consent.Link{}, s.program.Services().Consent.Confirm(ctx, to, opened, senderOf(r, s.proxies))
 		})
 	}
 	switch {
@@ -67,7 +67,7 @@ func (s *Server) optInConfirm(w http.ResponseWriter, r *http.Request) {
 
 // openLink reads the token of a link, or of the button behind it.
 func (s *Server) openLink(w http.ResponseWriter, r *http.Request) (*consent.Opened, string, error) {
-	service := s.program.Consent()
+	service := s.program.Services().Consent
 	if service == nil {
 		return nil, "", errNotRunning
 	}

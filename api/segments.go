@@ -62,7 +62,7 @@ func (s *Server) segmentRoutes() []route {
 
 // ofSegments lets requests in that are about segments.
 func (s *Server) ofSegments(writes map[string]segmentAnswer, read segmentAnswer) http.HandlerFunc {
-	return ofStore(s, s.program.Segments, key.SegmentsRead, key.SegmentsWrite, writes, read)
+	return ofStore(s, func(v *Services) sluice.SegmentStore { return v.Segments }, key.SegmentsRead, key.SegmentsWrite, writes, read)
 }
 
 type segmentAnswer = storeAnswer[sluice.SegmentStore]

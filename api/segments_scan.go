@@ -55,7 +55,7 @@ func (s *Server) countSegment(w http.ResponseWriter, r *http.Request, store slui
 	if err != nil {
 		return 0, nil, err
 	}
-	scanner := s.program.Scanner()
+	scanner := s.program.Services().Scanner
 	if scanner == nil {
 		return 0, nil, errNotRunning
 	}
@@ -106,7 +106,7 @@ func (s *Server) segmentMembers(_ http.ResponseWriter, r *http.Request, store sl
 	if err != nil {
 		return 0, nil, err
 	}
-	scanner := s.program.Scanner()
+	scanner := s.program.Services().Scanner
 	if scanner == nil {
 		return 0, nil, errNotRunning
 	}
@@ -139,7 +139,7 @@ func (s *Server) explainSegment(_ http.ResponseWriter, r *http.Request, store sl
 	if err != nil {
 		return 0, nil, err
 	}
-	users := s.program.Users()
+	users := s.program.Services().Users
 	if users == nil {
 		return 0, nil, errNotRunning
 	}

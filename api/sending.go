@@ -41,10 +41,10 @@ type stopShown struct {
 func (s *Server) sendingRoutes() []route {
 	post := []string{http.MethodPost}
 	write := func(answer storeAnswer[Operator]) http.HandlerFunc {
-		return ofStore(s, s.program.Operator, key.SendingRead, key.SendingWrite, map[string]storeAnswer[Operator]{http.MethodPost: answer}, nil)
+		return ofStore(s, func(v *Services) Operator { return v.Operator }, key.SendingRead, key.SendingWrite, map[string]storeAnswer[Operator]{http.MethodPost: answer}, nil)
 	}
 	return []route{
-		{sendingPath, []string{http.MethodGet, http.MethodHead}, ofStore(s, s.program.Operator, key.SendingRead, key.SendingWrite, nil, s.showSending)},
+		{sendingPath, []string{http.MethodGet, http.MethodHead}, ofStore(s, func(v *Services) Operator { return v.Operator }, key.SendingRead, key.SendingWrite, nil, s.showSending)},
 		{sendingPath + "/pause", post, write(s.pauseSending)},
 		{sendingPath + "/resume", post, write(s.resumeSending)},
 		{sendingPath + "/purge", post, write(s.purgeSending)},

@@ -89,7 +89,7 @@ func (s *Server) series(w http.ResponseWriter, r *http.Request) {
 
 // readSeries asks the database and adds hours up to days, if need be.
 func (s *Server) readSeries(ctx context.Context, requestID string, q *seriesRequest) ([]seriesRow, error) {
-	store := s.program.Series()
+	store := s.program.Services().Series
 	if store == nil {
 		return nil, refusal(sluice.CodeUnavailable, "the program is starting or stopping; ask again")
 	}

@@ -109,7 +109,7 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 		options.Clock = sluice.SystemClock{}
 	}
 	s := &Server{program: program, log: log, address: address, served: make(chan struct{}), clock: options.Clock}
-	s.authority = newAuthority(options.RootKey, program.Keys, options.Clock)
+	s.authority = newAuthority(options.RootKey, func() sluice.KeyStore { return program.Services().Keys }, options.Clock)
 	s.rates = newRates(options.KeyItemsPerSecond, options.Clock)
 	s.intake = newIntake()
 	s.dialect = newDialect(options.BrazeLimits)

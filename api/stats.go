@@ -32,73 +32,57 @@ type Program interface {
 	// Stats returns a snapshot of the counters.
 	Stats() Stats
 
-	// Intake returns where events go, nil while the program does not run.
-	Intake() *ingest.Intake
-
-	// Keys returns where the keys are, nil while the program does not run.
-	Keys() sluice.KeyStore
-
-	// Consent returns what knows the forms of double opt-in, nil while the program
+	// Services returns what requests are served with: NotRunning while the program
 	// does not run.
-	Consent() *consent.Service
+	Services() *Services
+}
 
-	// Series returns where the series are, nil while the program does not run.
-	Series() sluice.SeriesStore
+// Services are the parts of a running program that requests need. Whoever serves
+// takes them once for a request. What is nil is not there: the program does not run,
+// or does not do that.
+type Services struct {
+	Intake    *ingest.Intake // where events go; nil as soon as the program stops
+	Keys      sluice.KeyStore
+	Consent   *consent.Service // knows the forms of double opt-in
+	Series    sluice.SeriesStore
+	Users     sluice.UserStore
+	Segments  sluice.SegmentStore
+	Scanner   *segment.Scanner // finds who is in a segment
+	Templates sluice.TemplateStore
+	Schedules sluice.ScheduleStore // mail for a time to come
 
-	// Users returns where the users are, nil while the program does not run.
-	Users() sluice.UserStore
-
-	// Segments returns where the segments are, Scanner who finds who is in them;
-	// both nil while the program does not run.
-	Segments() sluice.SegmentStore
-	Scanner() *segment.Scanner
-
-	// Templates returns where the templates are, nil while the program does not
-	// run.
-	Templates() sluice.TemplateStore
-
-	// Schedules returns where mail for a time to come is, nil while the program
-	// does not run.
-	Schedules() sluice.ScheduleStore
-
-	// Suppressions returns who is not mailed, nil while the program does not run.
-	Suppressions() *suppress.Service
-
-	// Unlist takes addresses off providers' lists of whom they mail no more, and
-	// says of which it could not.
-	Unlist(ctx context.Context, addresses []string) map[string]error
-
-	// Submitter takes messages in, Sends knows what became of them, Canceller
-	// stops them; all nil while the program does not run.
-	Submitter() sluice.Submitter
-	Sends() sluice.SendStore
-	Canceller() Canceller
-
-	// SenderRefused returns why no mail from an address is accepted, nil: it is.
-	SenderRefused(ctx context.Context, address string) error
-
-	// WaitsFor returns why the routes do not work that would take a mail, one
-	// line each, as far as this process has tried them.
-	WaitsFor(to string, class sluice.Class) []string
-
-	// Domains looks at sender domains, nil while the program does not run.
-	Domains() DomainLooker
-
-	// Ledger compares the sums of sends with their rows, Decider takes what somebody
-	// decides about mails in doubt; nil while the program does not run.
-	Ledger() sluice.LedgerStore
-	Decider() Decider
-
-	// Operator stops mail and purges it, nil while the program does not run.
-	Operator() Operator
-
-	// Mailboxes are the built-in mailboxes of this process, nil while the program does
-	// not run, or does not send.
-	Mailboxes() Mailboxes
+	Suppressions *suppress.Service // who is not mailed
+	Submitter    sluice.Submitter  // takes messages in
+	Sends        sluice.SendStore  // knows what became of them
+	Canceller    Canceller         // stops them
+	Ledger       sluice.LedgerStore
+	Decider      Decider  // takes what somebody decides about mails in doubt
+	Operator     Operator // stops mail and purges it
+	Domains      DomainLooker
+	Mailboxes    Mailboxes // the built-in ones of this process
 
 	// Applied returns when what was written to the logs of these keys before is
 	// applied to their users, or why that cannot be said.
-	Applied(ctx context.Context, keys []sluice.UserKey) error
+	Applied func(ctx context.Context, keys []sluice.UserKey) error
+
+	// Unlist takes addresses off providers' lists of whom they mail no more, and
+	// says of which it could not.
+	Unlist func(ctx context.Context, addresses []string) map[string]error
+
+	// SenderRefused returns why no mail from an address is accepted, nil: it is.
+	SenderRefused func(ctx context.Context, address string) error
+
+	// WaitsFor returns why the routes do not work that would take a mail, one line
+	// each, as far as this process has tried them.
+	WaitsFor func(to string, class sluice.Class) []string
+}
+
+// NotRunning are the services of a program that starts or stops.
+var NotRunning = &Services{
+	Applied:       func(context.Context, []sluice.UserKey) error { return errNotRunning },
+	Unlist:        func(context.Context, []string) map[string]error { return nil }, // nothing was removed here either
+	SenderRefused: func(context.Context, string) error { return nil },
+	WaitsFor:      func(string, sluice.Class) []string { return nil },
 }
 
 // Stats is a snapshot of what a process has done since it started, and of

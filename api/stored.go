@@ -15,8 +15,8 @@ type storeAnswer[S any] func(w http.ResponseWriter, r *http.Request, store S) (s
 
 // ofStore lets requests in that are about what a store keeps: those with a
 // method that changes something by one permission, those that read by another.
-// store returns nil while the program does not run.
-func ofStore[S comparable](s *Server, store func() S, reads, changes key.Permission, writes map[string]storeAnswer[S], read storeAnswer[S]) http.HandlerFunc {
+// store says which of the services it is.
+func ofStore[S comparable](s *Server, store func(*Services) S, reads, changes key.Permission, writes map[string]storeAnswer[S], read storeAnswer[S]) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		answer, permission := writes[r.Method], changes
 		if answer == nil {
@@ -29,7 +29,7 @@ func ofStore[S comparable](s *Server, store func() S, reads, changes key.Permiss
 		}
 		s.rates.spend(who, 1)
 		var none S
-		found := store()
+		found := store(s.program.Services())
 		if found == none {
 			s.writeError(w, r, errNotRunning)
 			return

@@ -74,7 +74,7 @@ type suppressionAnswer func(r *http.Request, who key.Identity, v *suppress.Servi
 func (s *Server) ofSuppressions(permission key.Permission, answer suppressionAnswer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who, err := s.admitted(w, r, permission)
-		v := s.program.Suppressions()
+		v := s.program.Services().Suppressions
 		if err == nil && v == nil {
 			err = errNotRunning
 		}

@@ -90,12 +90,12 @@ func (s *Server) templateRoutes() []route {
 			http.MethodPut: s.putTemplate, http.MethodDelete: s.archiveTemplate}, s.getTemplate)},
 		{templatePath + "/current", []string{http.MethodPut}, s.ofTemplates(map[string]templateAnswer{http.MethodPut: s.chooseVersion}, nil)},
 		{templatePath + "/preview", []string{http.MethodPost}, s.ofTemplates(nil, s.previewTemplate)},
-		{templatePath + "/test", []string{http.MethodPost}, ofStore(s, s.program.Templates, key.MessagesSend, key.MessagesSend, nil, s.testTemplate)},
+		{templatePath + "/test", []string{http.MethodPost}, ofStore(s, func(v *Services) sluice.TemplateStore { return v.Templates }, key.MessagesSend, key.MessagesSend, nil, s.testTemplate)},
 	}
 }
 
 func (s *Server) ofTemplates(writes map[string]templateAnswer, read templateAnswer) http.HandlerFunc {
-	return ofStore(s, s.program.Templates, key.TemplatesRead, key.TemplatesWrite, writes, read)
+	return ofStore(s, func(v *Services) sluice.TemplateStore { return v.Templates }, key.TemplatesRead, key.TemplatesWrite, writes, read)
 }
 
 // listTemplates is GET /v1/templates.
@@ -287,7 +287,7 @@ func (s *Server) previewTemplate(_ http.ResponseWriter, r *http.Request, store s
 func (s *Server) readPreview(r *http.Request, store sluice.TemplateStore, texts map[string]*string) (*sluice.TemplateVersion, *template.Input, error) {
 	var version int
 	in := &template.Input{Clock: s.clock}
-	if service := s.program.Consent(); service != nil {
+	if service := s.program.Services().Consent; service != nil {
 		in.Unsubscribe = service.SampleUnsubscribeURL()
 	}
 	who := url.Values{}
@@ -340,7 +340,7 @@ func (s *Server) testTemplate(w http.ResponseWriter, r *http.Request, store slui
 	if err != nil {
 		return 0, nil, err
 	}
-	submitter := s.program.Submitter()
+	submitter := s.program.Services().Submitter
 	if submitter == nil {
 		return 0, nil, errNotRunning
 	}
@@ -418,7 +418,7 @@ func (s *Server) previewUser(ctx context.Context, who url.Values) (*profile.Prof
 	if len(who) == 0 {
 		return nil, nil
 	}
-	users := s.program.Users()
+	users := s.program.Services().Users
 	if users == nil {
 		return nil, errNotRunning
 	}

@@ -32,7 +32,7 @@ func (s *Server) unsubscribe(w http.ResponseWriter, r *http.Request) {
 	if err == nil && r.Method == http.MethodPost {
 		_, _ = readSmall(w, r) // what it says, or lacks, is no reason to go on mailing him
 		_, err = s.record(w, func(ctx context.Context, to consent.Writer) (consent.Link, error) {
-			return consent.Link{}, s.program.Consent().Unsubscribe(ctx, to, u)
+			return consent.Link{}, s.program.Services().Consent.Unsubscribe(ctx, to, u)
 		})
 	}
 	switch {
@@ -41,7 +41,7 @@ func (s *Server) unsubscribe(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 		s.writePage(w, http.StatusOK, "", confirmPage{Title: "Unsubscribe?",
 			Text: "Press the button, and no more newsletters and offers will be sent to " + u.Email + ".", Button: "Unsubscribe", Action: "?t=" + text})
-	case !unsubscribed(r.Context(), s.program.Consent(), u.Email): // it is durable, and the store is behind
+	case !unsubscribed(r.Context(), s.program.Services().Consent, u.Email): // it is durable, and the store is behind
 		s.writePage(w, http.StatusOK, "", confirmPage{Title: "You will be unsubscribed",
 			Text: "We have noted that no more newsletters and offers are to be sent to " + u.Email + ". There is nothing more to do. It may take some minutes until it is in force."})
 	default:
@@ -72,7 +72,7 @@ func unsubscribed(ctx context.Context, service *consent.Service, address string)
 
 // openUnsubscribe reads the token of a link.
 func (s *Server) openUnsubscribe(r *http.Request) (*consent.Unsubscription, string, error) {
-	service := s.program.Consent()
+	service := s.program.Services().Consent
 	if service == nil {
 		return nil, "", errNotRunning
 	}

@@ -57,7 +57,7 @@ const (
 	wantTakeoverDelay = 5
 )
 
-// runEvents is `sluice bench events`.
+// runEvents is `sluice-bench events`.
 func runEvents(ctx context.Context, r *run) (err error) {
 	withMaria := r.does(partBacklog) || r.does(partRealtime) || r.does(partIdle) || r.does(partTakeover)
 	e, err := openEnv(ctx, r, withMaria)

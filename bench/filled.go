@@ -16,7 +16,7 @@ const (
 	wantFilled = 0.8
 )
 
-// runFilled is `sluice bench filled`: Sluice into the standard table, with
+// runFilled is `sluice-bench filled`: Sluice into the standard table, with
 // dedupe, on top of 20 million older events, against an empty one. The older
 // ones are loaded by the server from files, in the order of their time, with
 // their time before that of the measured ones.

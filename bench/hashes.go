@@ -37,7 +37,7 @@ const (
 	wantFewerRowsThanPubl = 5
 )
 
-// runHashes is `sluice bench hashes`.
+// runHashes is `sluice-bench hashes`.
 func runHashes(ctx context.Context, r *run) (err error) {
 	e, err := openEnv(ctx, r, true)
 	defer func() { err = errors.Join(err, e.close()) }()

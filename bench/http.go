@@ -52,7 +52,7 @@ const (
 	wantGeneratorCeiling = 30_000 // requests a second, or what it measures is void
 )
 
-// runHTTP is `sluice bench http`.
+// runHTTP is `sluice-bench http`.
 func runHTTP(ctx context.Context, r *run) (err error) {
 	e, err := openEnv(ctx, r, true)
 	defer func() { err = errors.Join(err, e.close()) }()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -68,7 +69,7 @@ func pick[T any](r *run, full, quick T) T {
 	return full
 }
 
-// Main is `sluice bench`: args are what follows the word bench. The table goes
+// Main is the command sluice-bench. The table goes
 // to stdout, progress and errors to stderr. It returns the exit code: 0 done,
 // 1 failed or (with --assert) a target missed, 2 the command line is wrong.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -78,7 +79,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	i := slices.IndexFunc(benches, func(b bench) bool { return b.name == args[0] })
 	if i < 0 {
-		fmt.Fprintf(stderr, "bench: there is no bench %q\n\n", args[0])
+		fmt.Fprintf(stderr, "sluice-bench: there is no bench %q\n\n", args[0])
 		usage(stderr)
 		return exitUsage
 	}
@@ -88,7 +89,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "bench %s: %v\n", b.name, err)
+		fmt.Fprintf(stderr, "sluice-bench %s: %v\n", b.name, err)
 		return exitUsage
 	}
 	return execute(ctx, b, r, stdout, stderr)
@@ -106,16 +107,16 @@ func execute(ctx context.Context, b bench, r *run, stdout, stderr io.Writer) int
 	}
 	r.report.print(stdout)
 	if runErr != nil {
-		fmt.Fprintf(stderr, "bench %s: %v\n", b.name, runErr)
+		fmt.Fprintf(stderr, "sluice-bench %s: %v\n", b.name, runErr)
 		return exitFailed
 	}
 	if err := r.write(); err != nil {
-		fmt.Fprintf(stderr, "bench %s: %v\n", b.name, err)
+		fmt.Fprintf(stderr, "sluice-bench %s: %v\n", b.name, err)
 		return exitFailed
 	}
 	missed := r.report.missed()
 	if r.assert && len(missed) > 0 {
-		fmt.Fprintf(stderr, "bench %s: missed: %s\n", b.name, strings.Join(missed, "; "))
+		fmt.Fprintf(stderr, "sluice-bench %s: missed: %s\n", b.name, strings.Join(missed, "; "))
 		return exitFailed
 	}
 	return exitOK
@@ -148,7 +149,7 @@ func writeFile(name string, write func(io.Writer) error) error {
 // parse reads the flags of a bench.
 func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 	r := &run{progress: stderr, started: time.Now(), report: newReport(b.name)}
-	f := flag.NewFlagSet("bench "+b.name, flag.ContinueOnError)
+	f := flag.NewFlagSet("sluice-bench "+b.name, flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.BoolVar(&r.quick, "quick", false, "smaller and shorter, done within 60 s")
 	f.BoolVar(&r.assert, "assert", false, "fail if a target is missed")
@@ -156,7 +157,7 @@ func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 	f.StringVar(&r.plotFile, "plot", "", "write a bar chart (SVG) to this `FILE`")
 	f.StringVar(&r.redis, "redis", "", "use the Redis at this `URL`, an empty database of it; default: a private one")
 	f.StringVar(&r.database, "database", "", "use the MariaDB or MySQL at this `URL`, an empty database of it; default: a private one")
-	f.StringVar(&r.program, "program", "", "the sluice `FILE` to measure; default: this one")
+	f.StringVar(&r.program, "program", "", "the sluice `FILE` to measure; default: the one beside this program")
 	f.IntVar(&r.partitions, "partitions", somePartitions, "how many `PARTITIONS` the measured program has; a new deployment has 64, which cost more of small writes")
 	if b.name == turnsName {
 		f.StringVar(&r.against, "against", "", "the other sluice `FILE`, an older one for instance")
@@ -185,10 +186,11 @@ func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 		return nil, err
 	}
 	if r.program == "" {
-		var err error
-		if r.program, err = os.Executable(); err != nil {
-			return nil, fmt.Errorf("find this program's file, which the bench starts: %w", err)
+		own, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("find the file of sluice, which the bench starts: %w; name it with --program", err)
 		}
+		r.program = filepath.Join(filepath.Dir(own), "sluice")
 	}
 	r.report.Settings["partitions"] = fmt.Sprint(r.partitions)
 	r.report.Settings["quick"] = fmt.Sprint(r.quick)
@@ -196,7 +198,7 @@ func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 }
 
 func usage(w io.Writer) {
-	fmt.Fprint(w, "Usage: sluice bench NAME [--quick] [--assert] [--json FILE] [--plot FILE] [--redis URL] [--database URL]\n\n")
+	fmt.Fprint(w, "Usage: sluice-bench NAME [--quick] [--assert] [--json FILE] [--plot FILE] [--redis URL] [--database URL]\n\n")
 	for _, b := range benches {
 		fmt.Fprintf(w, "  %-11s %s\n", b.name, b.line)
 		if b.parts != nil {

@@ -182,7 +182,7 @@ func (r *report) writeJSON(w io.Writer) error {
 
 func (r *report) writePlot(w io.Writer) error {
 	chart := plot.Chart{
-		Title:    "sluice bench " + r.Bench,
+		Title:    "sluice-bench " + r.Bench,
 		Subtitle: fmt.Sprintf("%s, %d cores, %s", r.Machine.CPU, r.Machine.Cores, r.At.Format("2006-01-02")),
 	}
 	for _, x := range r.Rows {

@@ -56,7 +56,7 @@ func ruleProfile(i int, nowMillis int64) string {
 	return string(p.Append(nil))
 }
 
-// runRules is `sluice bench rules`.
+// runRules is `sluice-bench rules`.
 func runRules(ctx context.Context, r *run) (err error) {
 	dir, err := os.MkdirTemp("", "sluice-bench-")
 	if err != nil {

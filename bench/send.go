@@ -34,7 +34,7 @@ const (
 
 var sendParts = []string{"distance", "cpu"}
 
-// runSend is `sluice bench send`.
+// runSend is `sluice-bench send`.
 func runSend(ctx context.Context, r *run) (err error) {
 	e, err := openEnv(ctx, r, true)
 	defer func() { err = errors.Join(err, e.close()) }()

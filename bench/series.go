@@ -41,7 +41,7 @@ const (
 	wantVsIncEach          = 10
 )
 
-// runSeries is `sluice bench series`.
+// runSeries is `sluice-bench series`.
 func runSeries(ctx context.Context, r *run) (err error) {
 	e, err := openEnv(ctx, r, true)
 	defer func() { err = errors.Join(err, e.close()) }()

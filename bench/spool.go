@@ -41,7 +41,7 @@ const (
 	wantHighP99s = 1
 )
 
-// runSpool is `sluice bench spool`.
+// runSpool is `sluice-bench spool`.
 func runSpool(ctx context.Context, r *run) (err error) {
 	e, err := openEnv(ctx, r, true)
 	defer func() { err = errors.Join(err, e.close()) }()

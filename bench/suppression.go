@@ -47,7 +47,7 @@ const (
 
 var suppressionParts = []string{"check", "store"}
 
-// runSuppression is `sluice bench suppression`.
+// runSuppression is `sluice-bench suppression`.
 func runSuppression(ctx context.Context, r *run) (err error) {
 	e, err := openEnv(ctx, r, r.does("store"))
 	defer func() { err = errors.Join(err, e.close()) }()

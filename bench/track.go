@@ -50,7 +50,7 @@ const (
 	wantStatementsPerCall = 100    // of 1,000 calls
 )
 
-// runTrack is `sluice bench track`.
+// runTrack is `sluice-bench track`.
 func runTrack(ctx context.Context, r *run) (err error) {
 	e, err := openEnv(ctx, r, true)
 	defer func() { err = errors.Join(err, e.close()) }()

@@ -76,7 +76,7 @@ type side struct {
 	computed         map[string][]float64 // CPU seconds of each process by its name, and of all
 }
 
-// runTurns is `sluice bench turns`: this program and another one get the same
+// runTurns is `sluice-bench turns`: this program and another one get the same
 // pieces of work in turns, each with a Redis and a MariaDB of its own, while the
 // other one has nothing to do. What the machine does meanwhile it does to both, so
 // the ratio of a turn holds where two runs, minutes apart, differ by a third. A

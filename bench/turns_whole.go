@@ -88,15 +88,16 @@ func (r *run) wholeOnce(ctx context.Context, program, name, file string) (found 
 		return found, fmt.Errorf("remove the results of the bench before: %w", err)
 	}
 	name, part, _ := strings.Cut(name, ":")
-	args := []string{"bench", name, "--quick", "--json", file}
+	command, args := benchOf(program)
+	args = append(args, name, "--quick", "--json", file)
 	if part != "" {
 		args = append(args, "--only", part)
 	}
-	cmd := exec.CommandContext(ctx, program, args...)
+	cmd := exec.CommandContext(ctx, command, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its servers
 	cmd.WaitDelay = stopWithin
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return found, fmt.Errorf("run %s %s: %w: %s", program, strings.Join(args, " "), err, out[max(0, len(out)-wholeOutputBytes):])
+		return found, fmt.Errorf("run %s %s: %w: %s", command, strings.Join(args, " "), err, out[max(0, len(out)-wholeOutputBytes):])
 	}
 	f, err := os.Open(file)
 	if err != nil {
@@ -107,4 +108,14 @@ func (r *run) wholeOnce(ctx context.Context, program, name, file string) (found 
 		return found, fmt.Errorf("read results of %s: %w", program, err)
 	}
 	return found, nil
+}
+
+// benchOf returns the command that measures a program: the one that lies beside it, by
+// its name with -bench behind; of an older program its own command bench.
+func benchOf(program string) (command string, args []string) {
+	beside := program + "-bench"
+	if _, err := os.Stat(beside); err != nil {
+		return program, []string{"bench"}
+	}
+	return beside, nil
 }

@@ -37,7 +37,7 @@ const (
 	wantUserAskedP99  = 0.03   // seconds
 )
 
-// runUsers is `sluice bench users`: the program takes in a file of users that
+// runUsers is `sluice-bench users`: the program takes in a file of users that
 // `sluice import users` reads, and is asked for one of them every 10 ms.
 func runUsers(ctx context.Context, r *run) (err error) {
 	e, err := openEnv(ctx, r, r.does(partUsersMariaDB))

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,12 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"sluice"
 	"sluice/alert"
-	"sluice/api"
-	"sluice/flow"
 )
 
 // hook starts a webhook's other end, which hands out what it is told.
@@ -104,71 +96,6 @@ func TestLedgerIsTold(t *testing.T) {
 		return n.Alert == alert.Ledger && strings.Contains(n.Summary, "by 1 sends: transactional sent: 1 by the totals, 0 rows; ")
 	}) {
 		t.Errorf("told %+v", m)
-	}
-}
-
-// looked is what the next look at a ledger finds.
-type looked struct {
-	check sluice.LedgerCheck
-	err   error
-	looks int
-}
-
-func (l *looked) CheckLedger(context.Context) (sluice.LedgerCheck, error) {
-	l.looks++
-	return l.check, l.err
-}
-
-// The ledger is looked at now and then; until it was compared again, what was
-// known of it stays.
-func TestAuditOfTheLedger(t *testing.T) {
-	good := sluice.LedgerCheck{Complete: true, Sums: []sluice.LedgerSum{{Class: sluice.ClassMarketing, State: sluice.SendSent, Total: 3, Rows: 3}}}
-	wrong := sluice.LedgerCheck{Complete: true, Sums: []sluice.LedgerSum{{Class: sluice.ClassMarketing, State: sluice.SendSent, Total: 3, Removed: 1, Rows: 1}}}
-	many := sluice.LedgerCheck{Sums: good.Sums}
-	var a audit
-	l, now := &looked{}, time.Unix(1_800_000_000, 0)
-	for i, step := range []struct {
-		check sluice.LedgerCheck
-		err   error
-		after time.Duration
-		told  int
-		looks int
-	}{
-		{check: good, looks: 1},
-		{check: wrong, after: auditEvery - 1, looks: 1},
-		{check: wrong, after: 1, told: 1, looks: 2},
-		{check: many, after: auditEvery, told: 1, looks: 3},
-		{err: errors.New("away"), after: auditEvery, told: 1, looks: 4},
-		{check: good, after: -time.Hour, looks: 5}, // the clock was set back
-		{check: many, after: auditEvery, looks: 6},
-	} {
-		l.check, l.err = step.check, step.err
-		now = now.Add(step.after)
-		if found := a.look(t.Context(), l, now, slog.New(slog.DiscardHandler)); len(found) != step.told || l.looks != step.looks {
-			t.Errorf("step %d: looked %d times, want %d; found %+v, want %d", i, l.looks, step.looks, found, step.told)
-		}
-	}
-}
-
-// A follower is told of once, by what is wrong with it.
-func TestProblemsOfFollowers(t *testing.T) {
-	followers := []api.Follower{{Name: "store", Partition: 0, LagSeconds: 299}, {Name: "store", Partition: 1, LagSeconds: 400}, {Name: "list:q", LagSeconds: 2}}
-	gap := fmt.Errorf("partition 3 stands still: %w", &flow.GapError{What: "log of partition 3"})
-	failing := map[string]error{"table:q": errors.New("no such table\nopens"), "store": gap, "list:r": nil}
-	found := func(lagSeconds int) string {
-		var all []string
-		for _, p := range problemsOf(followers, failing, lagSeconds) {
-			all = append(all, p.Kind+" "+p.Subject+": "+p.Summary)
-		}
-		slices.Sort(all)
-		return strings.Join(all, "\n")
-	}
-	rest := "follower table:q: no such table; opens\ngap store: " + sluice.OneLine(gap)
-	if got, want := found(300), rest+"\nlag store: store is 400 s behind"; got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	if got := found(0); got != rest {
-		t.Errorf("without a bound on the lag:\n%s", got)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/engine"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/spool"
@@ -70,12 +71,12 @@ func runBackup(ctx context.Context, c *call) (err error) {
 	if err != nil {
 		return err
 	}
-	store, err := openStore(ctx, cfg)
+	store, err := engine.OpenStore(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	redis, lists, stop, err := openRedis(ctx, cfg)
+	redis, lists, stop, err := engine.OpenRedis(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -186,7 +187,7 @@ func (c *call) restore(ctx context.Context, archive *transfer.Archive, progress 
 	if err := store.Migrate(ctx); err != nil {
 		return err
 	}
-	redis, lists, stop, err := openRedis(ctx, cfg)
+	redis, lists, stop, err := engine.OpenRedis(ctx, cfg)
 	if err != nil {
 		return err
 	}

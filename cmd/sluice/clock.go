@@ -2,32 +2,17 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"sluice"
-	"sluice/faults"
+	"sluice/engine"
 	"sluice/flow"
 )
-
-// machineClock is the machine's clock, or one that a test has set wrong.
-func machineClock() sluice.Clock {
-	if by := faults.Ahead("clock"); by != 0 {
-		return wrongClock(by)
-	}
-	return sluice.SystemClock{}
-}
-
-// wrongClock is ahead of the machine's clock by so much.
-type wrongClock time.Duration
-
-// Now is without a monotonic reading, which would be wrong as well.
-func (c wrongClock) Now() time.Time { return time.Now().Add(time.Duration(c)).Round(0) }
 
 // own returns the clock of this machine.
 func (m *Main) own() sluice.Clock {
 	if m.Clock == nil {
-		return machineClock()
+		return engine.MachineClock()
 	}
 	return m.Clock
 }
@@ -57,19 +42,4 @@ func (c *call) clock(ctx context.Context) sluice.Clock {
 	}
 	defer redis.Close()
 	return c.clockOf(ctx, redis)
-}
-
-// clockApart returns what is wrong with the process's clock or Redis's, nil if they
-// agree well enough for mail to be released and to expire.
-func (e *engine) clockApart() error {
-	ahead := e.clock.Ahead()
-	if ahead.Abs() <= sluice.MaxClockApart {
-		return nil
-	}
-	way := "ahead of"
-	if ahead < 0 {
-		way = "behind"
-	}
-	return fmt.Errorf("clock: this process is %s %s Redis, more than %s: it releases no mail that waits for a time, and lets none expire; set both clocks by NTP",
-		ahead.Abs().Round(time.Second), way, sluice.MaxClockApart)
 }

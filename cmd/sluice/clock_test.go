@@ -3,35 +3,9 @@ package main
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
-
-	"sluice/clocktest"
-	"sluice/flow"
 )
-
-// A process says that its clock is wrong only if mail stands still for it.
-func TestClockApart(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		ahead time.Duration
-		want  string
-	}{
-		{0, ""},
-		{4 * time.Minute, ""},
-		{7 * 24 * time.Hour, "clock: this process is 168h0m"},
-		{-time.Hour, "behind Redis, more than 5m0s: it releases no mail"},
-	} {
-		now := time.Now().Round(0)
-		e := &engine{clock: flow.NewClock(clocktest.At(now.Add(c.ahead)))}
-		e.clock.Heard(now, time.Now(), time.Now())
-		err := e.clockApart()
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v ahead: %v, want %q", c.ahead, err, c.want)
-		}
-	}
-}
 
 // aheadClock is a machine's clock that is wrong by so much.
 type aheadClock time.Duration

@@ -77,7 +77,6 @@ func commands() []command {
 		{name: "import", args: "events | users FILE", line: "read events or users of a file in", long: importLong, setting: true, flags: importFlags, run: runImport},
 		{name: "spill", args: "list | replay FILE...", line: "look after events that were kept while Redis was away", long: spillLong, setting: true, run: runSpill},
 		{name: "export", args: "events | series | users", line: "write events, series or users out as lines", long: exportLong, setting: true, flags: exportFlags, run: runExport},
-		{name: "bench", args: "[ARGUMENTS]", line: "measure this machine", long: benchLong, run: runBench},
 		{name: "config", args: "[show]", line: "print the commented configuration", long: configLong, setting: true, run: runConfig},
 		{name: "version", line: "print the version", long: "Prints the version, the revision it was built from, and Go's version.", run: runVersion},
 		{name: "help", args: "[COMMAND]", line: "explain a command", long: "Explains a command, or lists them all. `sluice COMMAND -h` is the same.", run: runHelp},
@@ -132,10 +131,6 @@ func (m *Main) dispatch(ctx context.Context) error {
 		return err
 	}
 	c := &call{main: m, cmd: cmd}
-	if cmd.name == "bench" { // it reads its own arguments
-		c.given.args = m.Args[1:]
-		return m.withSignals(ctx, c)
-	}
 	if c.given, err = parseArgs(m.Args[1:], cmd); err != nil {
 		return usageError{fmt.Errorf("%s: %w", cmd.name, err)}
 	}

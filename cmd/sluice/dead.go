@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"sluice"
+	"sluice/engine"
 	"sluice/sqlstore"
 )
 
@@ -176,7 +177,7 @@ func (c *call) deadReplay(ctx context.Context, store sluice.Store, ids []int64) 
 	if err != nil {
 		return err
 	}
-	replayer, stop, err := openReplayer(ctx, cfg, store)
+	replayer, stop, err := engine.OpenReplayer(ctx, cfg, store)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"sluice/api"
 	"sluice/config"
+	"sluice/engine"
 	"sluice/flow"
 )
 
@@ -46,7 +47,7 @@ const (
 
 // demo is a run of the demo.
 type demo struct {
-	program *Program
+	program *engine.Engine
 	view    *demoView
 	rate    int
 	pushed  atomic.Int64 // by the producer
@@ -73,9 +74,13 @@ func runDemo(ctx context.Context, c *call) error {
 		return fmt.Errorf("make the demo's log: %w; choose another directory with --data", err)
 	}
 	defer logFile.Close()
-	d := &demo{program: NewProgram(cfg, newLogger(cfg, logFile), c.main.own()), rate: c.given.number("rate")}
+	d := &demo{rate: c.given.number("rate")}
 	d.view = newDemoView(c.main.Stdout, d.rate)
-	if err := c.serve(ctx, d.program, func(ctx context.Context) error { return d.run(ctx, c) }); err != nil {
+	err = c.serve(ctx, cfg, logFile, func(ctx context.Context, e *engine.Engine) error {
+		d.program = e
+		return d.run(ctx, c)
+	})
+	if err != nil {
 		return fmt.Errorf("%w; its log is %s", err, logPath)
 	}
 	return d.summary(c.main.Stdout, cfg, logPath)

@@ -16,6 +16,7 @@ import (
 
 	"sluice"
 	"sluice/config"
+	"sluice/engine"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/mongostore"
@@ -39,7 +40,6 @@ var doctorFlags = []flagSpec{
 
 // Bounds of an examination. A server that is slower than that is said so.
 const (
-	examineTimeout = 10 * time.Second
 	runningTimeout = 20 * time.Second
 
 	parallelExaminations = 32
@@ -86,15 +86,15 @@ type doctor struct {
 func (d *doctor) examine(ctx context.Context) {
 	d.report.Add(examineConfig(d.config))
 	d.servers(ctx)
-	d.report.Add(examineTransport(d.config))
+	d.report.Add(engine.ExamineTransport(d.config))
 	seen := make(map[string]bool)
 	for _, dir := range append([]string{d.config.Data}, d.directories...) {
 		if dir, err := filepath.Abs(dir); err == nil && !seen[dir] {
 			seen[dir] = true
-			d.report.Add(examineDisk(dir))
+			d.report.Add(engine.ExamineDisk(dir))
 		}
 	}
-	d.report.Add(examineSpill(spillDir(d.config), d.clock))
+	d.report.Add(examineSpill(engine.SpillDir(d.config), d.clock))
 	d.domains(ctx)
 	d.running(ctx)
 	d.followers(ctx)
@@ -103,7 +103,7 @@ func (d *doctor) examine(ctx context.Context) {
 // servers examines every Redis of the configuration, the database and the
 // mirror.
 func (d *doctor) servers(ctx context.Context) {
-	urls := redisURLs(d.config)
+	urls := engine.RedisURLs(d.config)
 	d.answering = make(map[config.URL]bool)
 	examiners := make([]sluice.Examiner, 0, len(urls)+2)
 	for _, url := range urls {
@@ -120,7 +120,7 @@ func (d *doctor) servers(ctx context.Context) {
 			examiners = append(examiners, nil)
 		}
 	}
-	examiners = append(examiners, &sqlstore.Examiner{URL: d.config.Database.Reveal(), Tables: tableSpecs(d.config),
+	examiners = append(examiners, &sqlstore.Examiner{URL: d.config.Database.Reveal(), Tables: engine.TableSpecs(d.config),
 		Keeps: d.config.Retention != (config.Retention{}), Clock: d.clock, Processes: d.living})
 	if d.config.TimeSeries != "" {
 		examiners = append(examiners, &mongostore.Examiner{URL: d.config.TimeSeries.Reveal()})
@@ -133,7 +133,7 @@ func (d *doctor) servers(ctx context.Context) {
 			continue
 		}
 		group.Go(func() error {
-			ctx, cancel := context.WithTimeout(ctx, examineTimeout)
+			ctx, cancel := context.WithTimeout(ctx, engine.ExamineTimeout)
 			defer cancel()
 			results[i] = x.Examine(ctx)
 			return nil
@@ -176,31 +176,10 @@ func (d *doctor) living(ctx context.Context) int {
 	return n
 }
 
-// redisURLs returns every Redis of a configuration once, the main one first.
-func redisURLs(cfg *config.Config) []config.URL {
-	urls := []config.URL{cfg.Redis}
-	seen := map[config.URL]bool{cfg.Redis: true}
-	add := func(url config.URL) {
-		if !seen[url] {
-			seen[url] = true
-			urls = append(urls, url)
-		}
-	}
-	for _, l := range cfg.Lists {
-		add(cfg.ListRedis(l))
-	}
-	for _, h := range cfg.Hashes {
-		for _, url := range h.Redis {
-			add(url)
-		}
-	}
-	return urls
-}
-
 // embedded returns where the embedded Redis listens; empty, with a finding, if
 // it does not run. It is not started: that would change its files.
 func (d *doctor) embedded() string {
-	note, err := os.ReadFile(embeddedNote(d.config))
+	note, err := os.ReadFile(engine.EmbeddedNote(d.config))
 	if err == nil {
 		err = knock(string(note)) // its program may have ended since
 	}
@@ -219,25 +198,11 @@ func knock(address string) error {
 	if err != nil {
 		return err
 	}
-	conn, err := net.DialTimeout("unix", at.Path, lookTimeout)
+	conn, err := net.DialTimeout("unix", at.Path, engine.LookTimeout)
 	if err != nil {
 		return err
 	}
 	return conn.Close()
-}
-
-// tableSpecs are the users' tables of the configuration, as a start asks for them.
-func tableSpecs(cfg *config.Config) []sluice.TableSpec {
-	var specs []sluice.TableSpec
-	for _, l := range cfg.Lists {
-		if l.Table == "" {
-			continue
-		}
-		if spec, _, err := tableSpec(l); err == nil { // the configuration was checked
-			specs = append(specs, spec)
-		}
-	}
-	return specs
 }
 
 // running looks at what Redis and the database say together, or one of them.
@@ -258,7 +223,7 @@ func (d *doctor) running(ctx context.Context) {
 	if d.database {
 		if store, err := sqlstore.Open(ctx, d.config.Database.Reveal(), sqlstore.Options{ReadOnly: true, Clock: d.clock}); err == nil {
 			defer store.Close()
-			if have, _, err := store.SchemaVersion(ctx); err == nil && have > 0 && adoptPartitions(ctx, d.config, store) == nil {
+			if have, _, err := store.SchemaVersion(ctx); err == nil && have > 0 && engine.AdoptPartitions(ctx, d.config, store) == nil {
 				x.Store, x.Partitions = store, d.config.Partitions
 			} else {
 				x.Empty = err == nil && have == 0

@@ -17,6 +17,7 @@ import (
 
 	"sluice"
 	"sluice/config"
+	"sluice/engine"
 	"sluice/spill"
 )
 
@@ -160,40 +161,6 @@ func TestDoctorOfAProgramThatIsNotReady(t *testing.T) {
 	}
 }
 
-func TestDoctorOfDisks(t *testing.T) {
-	const gib = 1 << 30
-	for _, test := range []struct {
-		free, total uint64
-		want        sluice.Severity
-	}{
-		{50 * gib, 100 * gib, sluice.SeverityOK}, {6 * gib, 1000 * gib, sluice.SeverityOK}, {4 * gib, 1000 * gib, sluice.SeverityWarning},
-		{gib / 2, 1000 * gib, sluice.SeverityWarning}, {gib / 3, 1000 * gib, sluice.SeverityError}, {gib / 3, 2 * gib, sluice.SeverityOK}, {0, gib, sluice.SeverityError}, {0, 40, sluice.SeverityError},
-	} {
-		var e sluice.Examination
-		if judgeDisk(&e, test.free, test.total); e.Findings[0].Severity != test.want {
-			t.Errorf("%d of %d: %+v", test.free, test.total, e.Findings)
-		}
-	}
-}
-
-// A disk is full of files as well as of bytes.
-func TestDoctorOfDisksFullOfFiles(t *testing.T) {
-	for _, test := range []struct {
-		left, most uint64
-		want       sluice.Severity
-	}{{0, 0, ""}, {0, 1000, sluice.SeverityError}, {5, 1000, sluice.SeverityWarning}, {20_000, 1 << 20, ""}, {9_000, 1 << 20, sluice.SeverityWarning}} {
-		var e sluice.Examination
-		judgeFiles(&e, test.left, test.most)
-		got := sluice.Severity("")
-		for _, f := range e.Findings {
-			got = f.Severity
-		}
-		if got != test.want {
-			t.Errorf("room for %d of %d files: %q, want %q", test.left, test.most, got, test.want)
-		}
-	}
-}
-
 // What goes to another machine goes by TLS and with a password, or the operator
 // has said that it need not.
 func TestDoctorOfTheWaysToServers(t *testing.T) {
@@ -234,7 +201,7 @@ func TestDoctorOfTheWaysToServers(t *testing.T) {
 		cfg := config.Default()
 		cfg.Redis, cfg.Database, cfg.TimeSeries, cfg.PlainServers = config.URL(test.redis), config.URL(test.database), config.URL(test.mongo), test.plain
 		worst := make(map[sluice.Check]sluice.Severity)
-		for _, f := range examineTransport(cfg).Findings {
+		for _, f := range engine.ExamineTransport(cfg).Findings {
 			if worst[f.Check] == "" || worst[f.Check] == ok || f.Severity == failed {
 				worst[f.Check] = f.Severity
 			}

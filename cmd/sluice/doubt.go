@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/engine"
 	"sluice/flow"
 	"sluice/spool"
 	"sluice/sqlstore"
@@ -144,7 +145,7 @@ func operator() string {
 	if u, err := user.Current(); err == nil {
 		name = u.Username
 	}
-	return name + "@" + hostName()
+	return name + "@" + engine.HostName()
 }
 
 func (c *call) doubtResolve(ctx context.Context, decision spool.Decision, sends []string) (err error) {
@@ -152,9 +153,9 @@ func (c *call) doubtResolve(ctx context.Context, decision spool.Decision, sends 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, running.close()) }()
+	defer func() { err = errors.Join(err, running.Close()) }()
 	if c.given.has("all") {
-		err := eachDoubt(ctx, running.store, "", -1, func(row *sluice.SendRow, id string) error {
+		err := eachDoubt(ctx, running.Store, "", -1, func(row *sluice.SendRow, id string) error {
 			if row.DueMillis == 0 {
 				sends = append(sends, id)
 			}
@@ -164,8 +165,8 @@ func (c *call) doubtResolve(ctx context.Context, decision spool.Decision, sends 
 			return err
 		}
 	}
-	logs := logsOf(running.redis, running.config)
-	decider := &spool.Decider{Lanes: lanesOf(logs), Ledger: running.store, Clock: c.clockOf(ctx, running.redis), Writer: flow.NewWriter(logs, "doubt:"+strings.ToLower(rand.Text()), running.config.BacklogMB<<20)}
+	logs := engine.LogsOf(running.Redis, running.Config)
+	decider := &spool.Decider{Lanes: engine.LanesOf(logs), Ledger: running.Store, Clock: c.clockOf(ctx, running.Redis), Writer: flow.NewWriter(logs, "doubt:"+strings.ToLower(rand.Text()), running.Config.BacklogMB<<20)}
 	defer func() { err = errors.Join(err, decider.Writer.Close(ctx)) }()
 	by, done, open := operator(), 0, 0
 	var failed []error

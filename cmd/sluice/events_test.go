@@ -22,6 +22,7 @@ import (
 
 	"sluice"
 	"sluice/config"
+	"sluice/engine"
 	"sluice/key"
 	"sluice/sqlstore"
 )
@@ -408,11 +409,14 @@ func TestKeys(t *testing.T) {
 }
 
 // redis is a connection to the embedded Redis.
-func (s *served) redis(t *testing.T) rueidis.Client {
+func (s *served) redis(t *testing.T) rueidis.Client { return redisOf(t, filepath.Join(s.dir, "data")) }
+
+// redisOf connects to the embedded Redis of a data directory.
+func redisOf(t *testing.T, data string) rueidis.Client {
 	t.Helper()
 	cfg := config.Default()
-	cfg.Data = filepath.Join(s.dir, "data")
-	url, err := os.ReadFile(embeddedNote(cfg))
+	cfg.Data = data
+	url, err := os.ReadFile(engine.EmbeddedNote(cfg))
 	if err != nil {
 		t.Fatal(err)
 	}

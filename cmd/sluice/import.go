@@ -19,6 +19,7 @@ import (
 
 	"sluice"
 	"sluice/braze"
+	"sluice/engine"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/transfer"
@@ -103,13 +104,13 @@ func runImport(ctx context.Context, c *call) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, running.close()) }()
-	in := &importing{call: c, name: args[1], users: users, kept: retention(running.config)}
+	defer func() { err = errors.Join(err, running.Close()) }()
+	in := &importing{call: c, name: args[1], users: users, kept: engine.Retention(running.Config)}
 	if err := in.open(ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.close()) }()
-	return in.run(ctx, logsOf(running.redis, running.config), c.clockOf(ctx, running.redis))
+	return in.run(ctx, engine.LogsOf(running.Redis, running.Config), c.clockOf(ctx, running.Redis))
 }
 
 // importing is one file being imported.

@@ -10,6 +10,7 @@ import (
 
 	"sluice"
 	"sluice/config"
+	"sluice/engine"
 	"sluice/key"
 	"sluice/sqlstore"
 )
@@ -76,7 +77,7 @@ func runKey(ctx context.Context, c *call) (err error) {
 // start: then there is no database yet, and creating one brings the schema up.
 func (c *call) openKeys(ctx context.Context, cfg *config.Config, create bool) (*sqlstore.Store, error) {
 	if !create {
-		return openStore(ctx, cfg)
+		return engine.OpenStore(ctx, cfg)
 	}
 	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w; choose another with --data", err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sluice/config"
+	"sluice/engine"
 	"sluice/sqlstore"
 )
 
@@ -33,7 +34,7 @@ func (c *call) withStore(ctx context.Context, do func(*sqlstore.Store) error) (e
 	if err != nil {
 		return err
 	}
-	store, err := openStore(ctx, cfg)
+	store, err := engine.OpenStore(ctx, cfg)
 	if err != nil {
 		return err
 	}

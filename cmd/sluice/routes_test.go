@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/smtp"
@@ -15,7 +13,6 @@ import (
 
 	"sluice"
 	"sluice/config"
-	"sluice/flow"
 )
 
 // The switch is there for programs that run and that will, and stays.
@@ -80,17 +77,8 @@ func TestMailGoesByARoute(t *testing.T) {
 	cfg.Mailboxes.WithinSeconds, cfg.Domains.Check = 1, false
 	cfg.Routes = []config.Route{{Name: "provider", Pace: "1000/s", HTTP: config.HTTPRoute{
 		URL: config.Secret(provider.URL), ID: "/id", Body: `{"to":"{{to}}","subject":"{{subject}}"}`}}}
-	e, err := openEngine(t.Context(), cfg, slog.New(slog.DiscardHandler), flow.NewClock(sluice.SystemClock{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.start()
-	t.Cleanup(func() {
-		if err := e.stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	ids, err := e.sending.intake.Submit(t.Context(), "", []sluice.Draft{{
+	e := openEngine(t, cfg)
+	ids, err := e.Services().Submitter.Submit(t.Context(), "", []sluice.Draft{{
 		Priority: sluice.PriorityNormal, Class: sluice.ClassMarketing, Form: sluice.ContentMIME, From: "news@example.com",
 		Content: []byte("From: news@example.com\r\nTo: all@example.com\r\nSubject: hello\r\n\r\nhi\r\n"), To: []string{"a@allowed.example", "b@other.example"},
 	}})
@@ -99,7 +87,7 @@ func TestMailGoesByARoute(t *testing.T) {
 	}
 	var rows []sluice.SendRow
 	await(t, "both are sent", func() bool {
-		if rows, err = e.store.MessageSends(t.Context(), ids[0]); err != nil {
+		if rows, err = e.Services().Sends.MessageSends(t.Context(), ids[0]); err != nil {
 			t.Fatal(err)
 		}
 		return len(rows) == 2 && rows[0].State == sluice.SendSent && rows[1].State == sluice.SendSent

@@ -2,8 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
 
 	"sluice/config"
+	"sluice/engine"
 )
 
 const serveLong = `
@@ -46,5 +51,39 @@ func (c *call) serveWith(ctx context.Context, change func(*config.Sources)) erro
 	if err != nil {
 		return err
 	}
-	return c.serve(ctx, NewProgram(cfg, newLogger(cfg, c.main.Stderr), c.main.own()), nil)
+	return c.serve(ctx, cfg, c.main.Stderr, nil)
+}
+
+// serve runs an engine until its context ends or it fails, with something
+// beside it: `beside`, if any, is run in a goroutine, its end is the
+// engine's, and its context ends when the engine begins to stop. The log goes to a
+// writer.
+func (c *call) serve(ctx context.Context, cfg *config.Config, log io.Writer, beside func(context.Context, *engine.Engine) error) error {
+	e, err := engine.Open(ctx, engine.Options{Config: cfg, Log: engine.NewLogger(cfg, log), Clock: c.main.own(), Version: version, Revision: revision()})
+	if err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	besideCtx, stopBeside := context.WithCancel(ctx)
+	defer stopBeside()
+	besideDone := make(chan error, 1)
+	if beside != nil {
+		go func() { besideDone <- beside(besideCtx, e) }()
+	}
+	select {
+	case <-ctx.Done():
+	case err = <-besideDone:
+		beside = nil
+	case <-e.Failed():
+		err = e.FailedWhy()
+	}
+	stopBeside()
+	if beside != nil {
+		err = errors.Join(err, <-besideDone)
+	}
+	stopCtx, cancel := context.WithTimeout(c.kill, time.Duration(cfg.ShutdownSeconds)*time.Second)
+	defer cancel()
+	if stopErr := e.Stop(stopCtx); stopErr != nil {
+		err = errors.Join(err, fmt.Errorf("stop: %w", stopErr))
+	}
+	return err
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"sluice"
 	"sluice/api"
 	"sluice/config"
+	"sluice/engine"
 )
 
 // served is a program that runs in this process through Main.
@@ -155,7 +155,7 @@ func pushTo(t *testing.T, dir, list string, elements ...string) {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Data = filepath.Join(dir, "data")
-	r, err := dialRunning(t.Context(), cfg)
+	r, err := engine.DialRunning(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,29 +305,26 @@ func TestEmbeddedRedisEnds(t *testing.T) {
 	cfg := config.Default()
 	cfg.Listen, cfg.Data, cfg.ShutdownSeconds = "127.0.0.1:0", t.TempDir(), 5
 	cfg.Database = config.URL("sqlite:" + filepath.Join(cfg.Data, "sluice.db"))
-	p := NewProgram(cfg, slog.New(slog.DiscardHandler), sluice.SystemClock{})
-	if err := p.Ready(); err == nil || !strings.Contains(err.Error(), "starting") {
-		t.Errorf("ready before it was started: %v", err)
-	}
 	c := &call{main: &Main{}, kill: context.Background()}
-	done := make(chan error, 1)
-	go func() { done <- c.serve(t.Context(), p, nil) }()
-	await(t, "the program is ready", func() bool { return p.Ready() == nil })
-	if err := p.engine.child.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case err := <-done:
-		if err == nil || !strings.Contains(err.Error(), "embedded redis has ended") {
-			t.Errorf("got %v", err)
+	var e *engine.Engine
+	err := c.serve(t.Context(), cfg, io.Discard, func(ctx context.Context, running *engine.Engine) error {
+		e = running
+		if err := e.Ready(); err != nil {
+			t.Errorf("it is not ready when it was opened: %v", err)
 		}
-	case <-time.After(patience):
-		t.Fatal("the program goes on without its Redis")
+		// Its answer is the end of the connection.
+		redis := redisOf(t, cfg.Data)
+		_ = redis.Do(ctx, redis.B().Arbitrary("SHUTDOWN", "NOSAVE").Build()).Error()
+		<-ctx.Done()
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "embedded redis has ended") {
+		t.Errorf("got %v", err)
 	}
-	if err := p.Ready(); err == nil || !strings.Contains(err.Error(), "stopping") {
+	if err := e.Ready(); err == nil || !strings.Contains(err.Error(), "stopping") {
 		t.Errorf("ready after its end: %v", err)
 	}
-	if err := p.Stop(context.Background()); err != nil {
+	if err := e.Stop(context.Background()); err != nil {
 		t.Errorf("second stop: %v", err)
 	}
 }

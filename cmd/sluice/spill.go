@@ -7,11 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
-	"sluice/config"
+	"sluice/engine"
 	"sluice/filelock"
 	"sluice/ingest"
 	"sluice/spill"
@@ -29,9 +28,6 @@ Broken off, run it again, here or elsewhere: it goes on. A file that was replaye
 doubles nothing. A file whose end cannot be read, or with events that are past their
 retention, stays, as FILE.damaged.
 `
-
-// spillDir is where a process spills to.
-func spillDir(cfg *config.Config) string { return filepath.Join(cfg.Data, "spill") }
 
 func runSpill(ctx context.Context, c *call) error {
 	args := c.given.args
@@ -52,12 +48,12 @@ func (c *call) spillList(args []string) error {
 		return err
 	}
 	if len(args) == 0 {
-		args = []string{spillDir(cfg)}
+		args = []string{engine.SpillDir(cfg)}
 	}
 	var files []spill.File
 	for _, arg := range args {
 		// The data directory's own need not be there; what was named must be.
-		if info, err := os.Stat(arg); arg != spillDir(cfg) && (err != nil || !info.IsDir()) {
+		if info, err := os.Stat(arg); arg != engine.SpillDir(cfg) && (err != nil || !info.IsDir()) {
 			files = append(files, spill.File{Path: arg})
 			continue
 		}
@@ -109,14 +105,14 @@ func (c *call) spillReplay(ctx context.Context, files []string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, running.close()) }()
-	deployment, err := running.redis.Deployment(ctx)
+	defer func() { err = errors.Join(err, running.Close()) }()
+	deployment, err := running.Redis.Deployment(ctx)
 	if err != nil {
 		return err
 	}
 	s := &ingest.Spilled{
-		Deployment: strconv.FormatUint(deployment, 10), Logs: logsOf(running.redis, running.config), Kept: retention(running.config), Clock: c.clockOf(ctx, running.redis),
-		Log: slog.New(slog.NewTextHandler(c.main.Stderr, &slog.HandlerOptions{ReplaceAttr: maskAttr})),
+		Deployment: strconv.FormatUint(deployment, 10), Logs: engine.LogsOf(running.Redis, running.Config), Kept: engine.Retention(running.Config), Clock: c.clockOf(ctx, running.Redis),
+		Log: slog.New(slog.NewTextHandler(c.main.Stderr, &slog.HandlerOptions{ReplaceAttr: engine.MaskAttr})),
 	}
 	progress := c.progress()
 	defer progress.end()

@@ -13,6 +13,7 @@ import (
 
 	"sluice"
 	"sluice/config"
+	"sluice/engine"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/spool"
@@ -76,7 +77,7 @@ func runSending(ctx context.Context, c *call) error {
 	}
 	defer redis.Close()
 	if what == "show" { // stopping must do without the database
-		if err := lookUpPartitions(ctx, cfg); err != nil {
+		if err := engine.LookUpPartitions(ctx, cfg); err != nil {
 			return err
 		}
 	}
@@ -144,18 +145,18 @@ func resumeFlag(s sluice.Selector) string {
 
 // purge cancels what waits, or counts it.
 func (c *call) purge(ctx context.Context, cfg *config.Config, o *spool.Operator, s sluice.Selector) (err error) {
-	store, err := openStore(ctx, cfg)
+	store, err := engine.OpenStore(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	o.Partitions = cfg.Partitions
 	ingest.RaiseBy(o.Redis, store, slog.Default())
-	logs := logsOf(o.Redis, cfg)
-	o.Ledger, o.Lanes = store, lanesOf(logs)
+	logs := engine.LogsOf(o.Redis, cfg)
+	o.Ledger, o.Lanes = store, engine.LanesOf(logs)
 	o.Writer = flow.NewWriter(logs, fmt.Sprintf("purge:%d", time.Now().UnixNano()), cfg.BacklogMB<<20)
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CloseTimeout)
 		defer cancel()
 		err = errors.Join(err, o.Writer.Close(closing))
 	}()
@@ -210,7 +211,7 @@ func (c *call) showSending(ctx context.Context, cfg *config.Config, o *spool.Ope
 	var all spool.Found
 	var moved time.Time
 	due := 0
-	for _, l := range logsOf(o.Redis, cfg) {
+	for _, l := range engine.LogsOf(o.Redis, cfg) {
 		found, at, open, err := l.Lanes().Found(ctx)
 		if err != nil {
 			return err

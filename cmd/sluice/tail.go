@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/engine"
 	"sluice/flow"
 )
 
@@ -36,11 +37,11 @@ func runTail(ctx context.Context, c *call) error {
 		return err
 	}
 	defer redis.Close()
-	if err := lookUpPartitions(ctx, cfg); err != nil {
+	if err := engine.LookUpPartitions(ctx, cfg); err != nil {
 		return err
 	}
 	shown := 0
-	err = flow.Tail(ctx, logsOf(redis, cfg), c.given.text("from") == "start", func(b flow.Batch) error {
+	err = flow.Tail(ctx, engine.LogsOf(redis, cfg), c.given.text("from") == "start", func(b flow.Batch) error {
 		return c.tailBatch(b, &shown)
 	})
 	if errors.Is(err, errEnough) || ctx.Err() != nil {

@@ -11,6 +11,7 @@ import (
 	"sluice"
 	"sluice/config"
 	"sluice/consent"
+	"sluice/engine"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/route"
@@ -89,7 +90,7 @@ func (c *call) templateTest(ctx context.Context, store *sqlstore.Store, args []s
 		return err
 	}
 	defer redis.Close()
-	if err := checkRunning(ctx, cfg, store, redis); err != nil {
+	if err := engine.CheckRunning(ctx, cfg, store, redis); err != nil {
 		return err
 	}
 	clock := c.clockOf(ctx, redis)
@@ -107,12 +108,12 @@ func (c *call) templateTest(ctx context.Context, store *sqlstore.Store, args []s
 // submitDraft hands a message in as the program itself does.
 func submitDraft(ctx context.Context, cfg *config.Config, store *sqlstore.Store, redis *flow.Redis, clock sluice.Clock, draft sluice.Draft) error {
 	if cfg.Domains.Require && cfg.Leaves() {
-		if err := refusedDomain(ctx, cfg, &draft); err != nil {
+		if err := engine.RefusedDomain(ctx, cfg, &draft); err != nil {
 			return err
 		}
 	}
 	ingest.RaiseBy(redis, store, slog.Default())
-	writer := flow.NewWriter(logsOf(redis, cfg), "command:"+draft.ID, cfg.BacklogMB<<20)
+	writer := flow.NewWriter(engine.LogsOf(redis, cfg), "command:"+draft.ID, cfg.BacklogMB<<20)
 	intake := spool.Intake{Writer: writer, Bodies: &spool.BodyWriter{Store: store}, Partitions: cfg.Partitions, Clock: clock}
 	_, err := intake.Submit(ctx, "", []sluice.Draft{draft})
 	return errors.Join(err, writer.Close(ctx))

@@ -8,13 +8,13 @@ import (
 
 	"sluice"
 	"sluice/config"
-	"sluice/flow"
+	"sluice/engine"
 	"sluice/smtp/sink"
 )
 
 // twoRelays runs a program with a relay, and another for what that does not take;
 // empty: there is none.
-func twoRelays(t *testing.T, first, second config.URL) *engine {
+func twoRelays(t *testing.T, first, second config.URL) *engine.Engine {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Data, cfg.Partitions = t.TempDir(), 2
@@ -27,13 +27,19 @@ func twoRelays(t *testing.T, first, second config.URL) *engine {
 	if second != "" {
 		cfg.Routes = append(cfg.Routes, config.Route{Name: "second", Backup: true, SMTP: relay(second)})
 	}
-	e, err := openEngine(t.Context(), cfg, slog.New(slog.DiscardHandler), flow.NewClock(sluice.SystemClock{}))
+	return openEngine(t, cfg)
+}
+
+// openEngine runs an engine until the test ends.
+func openEngine(t *testing.T, cfg *config.Config) *engine.Engine {
+	t.Helper()
+	cfg.Listen = "127.0.0.1:0"
+	e, err := engine.Open(t.Context(), engine.Options{Config: cfg, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.start()
 	t.Cleanup(func() {
-		if err := e.stop(context.Background()); err != nil {
+		if err := e.Stop(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -52,9 +58,9 @@ func aRelay(t *testing.T, fault func(sink.At) sink.Act) (*sink.Sink, config.URL)
 }
 
 // sendOne hands a marketing mail in and waits until its row is as wanted.
-func sendOne(t *testing.T, e *engine, as string, holds func(*sluice.SendRow) bool) sluice.SendRow {
+func sendOne(t *testing.T, e *engine.Engine, as string, holds func(*sluice.SendRow) bool) sluice.SendRow {
 	t.Helper()
-	ids, err := e.sending.intake.Submit(t.Context(), "", []sluice.Draft{{
+	ids, err := e.Services().Submitter.Submit(t.Context(), "", []sluice.Draft{{
 		Priority: sluice.PriorityNormal, Class: sluice.ClassMarketing, Form: sluice.ContentMIME, From: "news@example.com", To: []string{"a@example.net"},
 		Content: []byte("From: news@example.com\r\nTo: a@example.net\r\nSubject: hello\r\nMessage-ID: <one@example.com>\r\n\r\nhi\r\n"),
 	}})
@@ -63,7 +69,7 @@ func sendOne(t *testing.T, e *engine, as string, holds func(*sluice.SendRow) boo
 	}
 	var rows []sluice.SendRow
 	await(t, "the mail is "+as, func() bool {
-		if rows, err = e.store.MessageSends(t.Context(), ids[0]); err != nil {
+		if rows, err = e.Services().Sends.MessageSends(t.Context(), ids[0]); err != nil {
 			t.Fatal(err)
 		}
 		return len(rows) == 1 && holds(&rows[0])
@@ -72,8 +78,8 @@ func sendOne(t *testing.T, e *engine, as string, holds func(*sluice.SendRow) boo
 }
 
 // carried is how many mails a route was given.
-func carried(e *engine, name string) int64 {
-	for _, r := range e.sending.router.Routes() {
+func carried(e *engine.Engine, name string) int64 {
+	for _, r := range e.Stats().Routes {
 		if r.Name == name {
 			return r.Taken
 		}

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 // openTable looks at the table of a list, and prepares how its elements become
 // rows of it.
-func (e *engine) openTable(ctx context.Context, list config.List) (sluice.Table, *ingest.RowMapper, error) {
+func (e *core) openTable(ctx context.Context, list config.List) (sluice.Table, *ingest.RowMapper, error) {
 	spec, columns, err := tableSpec(list)
 	if err != nil {
 		return nil, nil, err
@@ -39,4 +39,18 @@ func tableSpec(list config.List) (sluice.TableSpec, []ingest.RowColumn, error) {
 		return spec, nil, fmt.Errorf("dedupe: %s: no column holds that field; add it to columns", list.Dedupe)
 	}
 	return spec, columns, nil
+}
+
+// TableSpecs are the users' tables of the configuration, as a start asks for them.
+func TableSpecs(cfg *config.Config) []sluice.TableSpec {
+	var specs []sluice.TableSpec
+	for _, l := range cfg.Lists {
+		if l.Table == "" {
+			continue
+		}
+		if spec, _, err := tableSpec(l); err == nil { // the configuration was checked
+			specs = append(specs, spec)
+		}
+	}
+	return specs
 }

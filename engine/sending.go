@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"context"
@@ -38,12 +38,12 @@ type sending struct {
 }
 
 // openSending builds it. Nothing runs yet.
-func (e *engine) openSending(partitions []flow.Partition) error {
+func (e *core) openSending(partitions []flow.Partition) error {
 	if err := e.openDomains(); err != nil {
 		return err
 	}
 	s := &sending{stats: &spool.Stats{Health: e.stats}}
-	s.lanes = lanesOf(e.logs)
+	s.lanes = LanesOf(e.logs)
 	bodies := &spool.FreshBodies{Store: e.store}
 	s.intake = &spool.Intake{Writer: e.writer, Bodies: &spool.BodyWriter{Store: bodies}, Partitions: len(e.logs), Clock: e.clock, Check: s.check, Accepted: &e.stats.Accepted, Room: e.room(s.lanes), Names: e.names}
 	s.queuer = &spool.Queuer{Lanes: s.lanes, Logs: e.logs, Suppress: suppress.Reasons{List: e.suppressions.List}, Clock: e.clock, Log: e.log}
@@ -74,8 +74,8 @@ func (e *engine) openSending(partitions []flow.Partition) error {
 }
 
 // room returns what bounds the mail that waits.
-func (e *engine) room(lanes []*flow.Lanes) *spool.Room {
-	all, key := waitingBounds(e.config)
+func (e *core) room(lanes []*flow.Lanes) *spool.Room {
+	all, key := WaitingBounds(e.config)
 	return &spool.Room{All: all, Key: key, Clock: e.clock, Log: e.log, Read: func(ctx context.Context) (map[string]sluice.Load, error) {
 		return flow.Owed(ctx, lanes, e.clock.Now().UnixMilli())
 	}}
@@ -83,7 +83,7 @@ func (e *engine) room(lanes []*flow.Lanes) *spool.Room {
 
 // boundsUsed is how much is taken of each bound of the mail that waits, and of what is
 // remembered of requests for mail.
-func (e *engine) boundsUsed(ctx context.Context) []spool.Used {
+func (e *core) boundsUsed(ctx context.Context) []spool.Used {
 	return append(e.sending.intake.Room.Used(ctx), spool.Used{Setting: "idempotency_names", Share: e.names.Used(ctx)})
 }
 
@@ -92,8 +92,8 @@ func (e *engine) boundsUsed(ctx context.Context) []spool.Used {
 const nearBoundShare = 0.8
 
 // nearBounds says which bounds are nearly reached: beyond them mail is refused.
-func (e *engine) nearBounds() (warnings []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+func (e *core) nearBounds() (warnings []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), LookTimeout)
 	defer cancel()
 	for _, u := range e.boundsUsed(ctx) {
 		if u.Share < nearBoundShare {
@@ -112,8 +112,8 @@ func (e *engine) nearBounds() (warnings []string) {
 	return warnings
 }
 
-// lanesOf are the lanes of logs.
-func lanesOf(logs []*flow.Log) (lanes []*flow.Lanes) {
+// LanesOf are the lanes of logs.
+func LanesOf(logs []*flow.Log) (lanes []*flow.Lanes) {
 	for _, l := range logs {
 		lanes = append(lanes, l.Lanes())
 	}
@@ -121,7 +121,7 @@ func lanesOf(logs []*flow.Log) (lanes []*flow.Lanes) {
 }
 
 // releaser returns what hands in mail that was scheduled.
-func (e *engine) releaser() *braze.Releaser {
+func (e *core) releaser() *braze.Releaser {
 	return &braze.Releaser{Store: e.store, Submitter: e.sending.intake, Leases: e.leases, Clock: e.clock, Log: e.log}
 }
 
@@ -151,7 +151,7 @@ func (s *sending) reaches(to string) error {
 }
 
 // mailer returns what makes mails.
-func (e *engine) mailer() (*spool.Mailer, error) {
+func (e *core) mailer() (*spool.Mailer, error) {
 	signers, err := e.config.Signers()
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 
 // openRoutes prepares the ways out for mail. Nothing is connected to yet, but
 // what is wrong with them is found.
-func (e *engine) openRoutes(s *sending) error {
+func (e *core) openRoutes(s *sending) error {
 	box, err := sinkbox.New(e.config.Mailboxes.Box(), e.clock, e.happened)
 	if err != nil {
 		return fmt.Errorf("make the built-in mailboxes: %w", err)
@@ -57,7 +57,7 @@ func (elsewhere) Window() int    { return 1 }
 
 // happened writes what has happened in the built-in mailboxes as mail events.
 // They are made up: what cannot be written now is not kept for later.
-func (e *engine) happened(all []sinkbox.Happening) {
+func (e *core) happened(all []sinkbox.Happening) {
 	parts := make([]flow.Part, len(e.logs))
 	for i := range all {
 		h := &all[i]
@@ -94,7 +94,7 @@ func (e *engine) happened(all []sinkbox.Happening) {
 const happenedWithin = 10 * time.Second
 
 // closeRoutes ends the connections of the ways out.
-func (e *engine) closeRoutes() error {
+func (e *core) closeRoutes() error {
 	if e.sending == nil {
 		return nil
 	}

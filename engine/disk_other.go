@@ -1,11 +1,11 @@
 //go:build !linux && !darwin
 
-package main
+package engine
 
 import "errors"
 
-// freeBytes does not know here.
-func freeBytes(string) (free, total uint64, err error) {
+// FreeBytes does not know here.
+func FreeBytes(string) (free, total uint64, err error) {
 	return 0, 0, errors.New("this system is not asked")
 }
 

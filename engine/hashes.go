@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // openHashes prepares the hashes of the configuration: a follower a server, and
 // a group for those of all servers.
-func (e *engine) openHashes(ctx context.Context) error {
+func (e *core) openHashes(ctx context.Context) error {
 	group := &ingest.CountGroup{Store: e.store, Leases: e.leases, Stats: e.stats}
 	for _, cfg := range e.config.Hashes {
 		template, err := cfg.Template()
@@ -40,7 +40,7 @@ func (e *engine) openHashes(ctx context.Context) error {
 }
 
 // namedHashes returns the hashes of one server, which must not be another's.
-func (e *engine) namedHashes(ctx context.Context, cfg config.Hashes, url config.URL) (*flow.List, error) {
+func (e *core) namedHashes(ctx context.Context, cfg config.Hashes, url config.URL) (*flow.List, error) {
 	redis, err := e.dial(ctx, url)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (e *engine) namedHashes(ctx context.Context, cfg config.Hashes, url config.
 
 // listMargin is how much each list with a table, and the hashes of each server, may
 // keep of what is applied: all of them as much as the logs.
-func (e *engine) listMargin() int {
+func (e *core) listMargin() int {
 	n := 0
 	for _, l := range e.config.Lists {
 		if l.Table != "" {

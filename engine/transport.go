@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"net"
@@ -20,13 +20,13 @@ type reach struct {
 	tlsForm       string // how its URL asks for TLS
 }
 
-// examineTransport looks at the URLs of all servers: what goes to another machine
+// ExamineTransport looks at the URLs of all servers: what goes to another machine
 // should go by TLS, and that machine should ask who comes. The addresses of users
 // and the contents of mails are in each of them. It connects to nothing.
-func examineTransport(cfg *config.Config) sluice.Examination {
+func ExamineTransport(cfg *config.Config) sluice.Examination {
 	e := sluice.Examination{Where: "servers"}
 	var all []reach
-	for _, u := range redisURLs(cfg) {
+	for _, u := range RedisURLs(cfg) {
 		if u != config.RedisEmbedded {
 			all = append(all, redisTransport(u))
 		}

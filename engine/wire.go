@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"context"
@@ -38,7 +38,7 @@ type follower struct {
 }
 
 // followers lists every follower of the program by its configuration.
-func (e *engine) followers() []follower {
+func (e *core) followers() []follower {
 	all := []follower{
 		{config.RoleStore, "store", e.storeFollower().Run},
 		{config.RoleStore, "keep", e.keeper().Run},
@@ -70,8 +70,8 @@ func (e *engine) followers() []follower {
 	return all
 }
 
-// engine is Redis, the database and what runs between them.
-type engine struct {
+// core is Redis, the database and what runs between them.
+type core struct {
 	config *config.Config
 	log    *slog.Logger
 	clock  *flow.Clock
@@ -113,9 +113,9 @@ type engine struct {
 	stopLeases          context.CancelFunc
 }
 
-// openEngine connects to everything and brings the schema up. Nothing runs yet.
-func openEngine(ctx context.Context, cfg *config.Config, log *slog.Logger, clock *flow.Clock) (*engine, error) {
-	e := &engine{
+// openCore connects to everything and brings the schema up. Nothing runs yet.
+func openCore(ctx context.Context, cfg *config.Config, log *slog.Logger, clock *flow.Clock) (*core, error) {
+	e := &core{
 		config: cfg, log: log, clock: clock, stats: &ingest.Stats{},
 		others: make(map[config.URL]*flow.Redis),
 	}
@@ -125,7 +125,7 @@ func openEngine(ctx context.Context, cfg *config.Config, log *slog.Logger, clock
 	return e, nil
 }
 
-func (e *engine) open(ctx context.Context) error {
+func (e *core) open(ctx context.Context) error {
 	var err error
 	if e.redis, err = e.openRedis(ctx); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (e *engine) open(ctx context.Context) error {
 		return err
 	}
 	partitions := flow.Partitions(e.config.Partitions)
-	e.logs = logsOf(e.redis, e.config)
+	e.logs = LogsOf(e.redis, e.config)
 	e.names = &flow.OnceNames{Redis: e.redis, Most: mostNames(e.config), Clock: e.clock}
 	ingest.RaiseBy(e.redis, e.store, e.log)
 	if err := ingest.RaiseAll(ctx, e.store, e.logs, e.log); err != nil { // before anybody writes
@@ -168,7 +168,7 @@ func (e *engine) open(ctx context.Context) error {
 	}
 	if e.config.Alerts.On() {
 		e.leases.AddPartitions(alert.Role, e.redis, partitions[:1])
-		if e.channels, err = alertChannels(e.config); err != nil {
+		if e.channels, err = AlertChannels(e.config); err != nil {
 			return err
 		}
 	}
@@ -194,7 +194,7 @@ func (e *engine) open(ctx context.Context) error {
 
 // openDatabase connects to the database and brings its schema up. The partitions
 // are those that it was set up with, unless the configuration names a number.
-func (e *engine) openDatabase(ctx context.Context) error {
+func (e *core) openDatabase(ctx context.Context) error {
 	store, err := sqlstore.Open(ctx, string(e.config.Database), sqlstore.Options{Exclusive: true, Clock: e.clock, SeriesNames: e.config.SeriesNames})
 	if err != nil {
 		return err
@@ -203,11 +203,11 @@ func (e *engine) openDatabase(ctx context.Context) error {
 	if err := e.migrate(ctx); err != nil {
 		return err
 	}
-	return adoptPartitions(ctx, e.config, store)
+	return AdoptPartitions(ctx, e.config, store)
 }
 
 // openRedis connects to the main server, starting it first if it is embedded.
-func (e *engine) openRedis(ctx context.Context) (*flow.Redis, error) {
+func (e *core) openRedis(ctx context.Context) (*flow.Redis, error) {
 	url := string(e.config.Redis)
 	if e.config.Redis == config.RedisEmbedded {
 		dir := filepath.Join(e.config.Data, "redis")
@@ -229,7 +229,7 @@ func (e *engine) openRedis(ctx context.Context) (*flow.Redis, error) {
 }
 
 // dial connects to a server of the configuration, once.
-func (e *engine) dial(ctx context.Context, url config.URL) (*flow.Redis, error) {
+func (e *core) dial(ctx context.Context, url config.URL) (*flow.Redis, error) {
 	if url == e.config.Redis {
 		return e.redis, nil
 	}
@@ -244,7 +244,7 @@ func (e *engine) dial(ctx context.Context, url config.URL) (*flow.Redis, error) 
 }
 
 // openList prepares list i of the configuration and its follower.
-func (e *engine) openList(ctx context.Context, i int) error {
+func (e *core) openList(ctx context.Context, i int) error {
 	cfg := e.config.Lists[i]
 	redis, err := e.dial(ctx, e.config.ListRedis(cfg))
 	if err != nil {
@@ -279,28 +279,28 @@ func (e *engine) openList(ctx context.Context, i int) error {
 }
 
 // storeFollower returns what stores the logs.
-func (e *engine) storeFollower() *ingest.StoreFollower {
+func (e *core) storeFollower() *ingest.StoreFollower {
 	return &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store, Clock: e.clock, Log: e.log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps, MarginBytes: e.config.LogMarginMB << 20, Queue: e.sending.queuer}
 }
 
 // keeper returns what makes the days of events and removes what is too old.
-func (e *engine) keeper() *ingest.Keeper {
-	return &ingest.Keeper{Store: e.store, Leases: e.leases, Clock: e.clock, OtherClock: e.redis.TimeMillis, Log: e.log, Retention: retention(e.config),
+func (e *core) keeper() *ingest.Keeper {
+	return &ingest.Keeper{Store: e.store, Leases: e.leases, Clock: e.clock, OtherClock: e.redis.TimeMillis, Log: e.log, Retention: Retention(e.config),
 		Cancel: e.cancelSends, TakeOut: e.takeOut, Settled: (&ingest.Applied{Store: e.store, Users: e.store, Logs: e.logs}).All}
 }
 
 // cancelSends stops sends of who is erased. The keeper is made, and makes days,
 // before there is what cancels.
-func (e *engine) cancelSends(ctx context.Context, sends []sluice.SendRow) error {
+func (e *core) cancelSends(ctx context.Context, sends []sluice.SendRow) error {
 	return e.sending.canceller.CancelSends(ctx, sends)
 }
 
 // takeOut takes what was cancelled of who is erased out of what waits for a time.
-func (e *engine) takeOut(ctx context.Context, sends []sluice.SendRow) error {
+func (e *core) takeOut(ctx context.Context, sends []sluice.SendRow) error {
 	return e.sending.canceller.TakeOut(ctx, sends)
 }
 
-func retention(cfg *config.Config) ingest.Retention {
+func Retention(cfg *config.Config) ingest.Retention {
 	r := &cfg.Retention
 	return ingest.Retention{
 		Events: map[sluice.EventKind]int{
@@ -312,16 +312,16 @@ func retention(cfg *config.Config) ingest.Retention {
 }
 
 // spilled returns what brings back the spill files of the data directory.
-func (e *engine) spilled() *ingest.Spilled {
-	return &ingest.Spilled{Dir: spillDir(e.config), Deployment: e.deployment, Logs: e.logs, Kept: retention(e.config), Clock: e.clock, Log: e.log}
+func (e *core) spilled() *ingest.Spilled {
+	return &ingest.Spilled{Dir: SpillDir(e.config), Deployment: e.deployment, Logs: e.logs, Kept: Retention(e.config), Clock: e.clock, Log: e.log}
 }
 
 // intake returns what takes in the events of requests.
-func (e *engine) intake() *ingest.Intake {
+func (e *core) intake() *ingest.Intake {
 	return &ingest.Intake{Writer: e.writer, Redis: e.redis, Names: e.names, Partitions: len(e.logs), Clock: e.clock, Stats: e.stats, Bounds: e.timeBounds()}
 }
 
-func (e *engine) timeBounds() ingest.TimeBounds {
+func (e *core) timeBounds() ingest.TimeBounds {
 	return ingest.TimeBounds{
 		PastMillis:   (time.Duration(e.config.EventTime.PastDays) * 24 * time.Hour).Milliseconds(),
 		FutureMillis: (time.Duration(e.config.EventTime.FutureMinutes) * time.Minute).Milliseconds(),
@@ -329,7 +329,7 @@ func (e *engine) timeBounds() ingest.TimeBounds {
 }
 
 // start runs the leases and the followers of this process's roles.
-func (e *engine) start() {
+func (e *core) start() {
 	e.leases.Clock = e.clock
 	leaseCtx, stopLeases := context.WithCancel(context.Background())
 	e.stopLeases = stopLeases
@@ -350,7 +350,7 @@ func (e *engine) start() {
 
 // stop ends the engine in two phases: nothing new is read and what is in hand
 // is applied; when ctx ends, everything ends. Then all is closed.
-func (e *engine) stop(ctx context.Context) error {
+func (e *core) stop(ctx context.Context) error {
 	if e.writer != nil {
 		if err := e.writer.Close(ctx); err != nil {
 			e.log.Warn("requests were not finished in time, their callers do not know whether they are in", "error", err)
@@ -371,16 +371,16 @@ func (e *engine) stop(ctx context.Context) error {
 		e.stopLeases()
 		e.leasing.Wait()
 	}
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), CloseTimeout)
 	defer cancel()
 	return e.close(closing)
 }
 
-// closeTimeout bounds what remains after the followers have ended.
-const closeTimeout = 10 * time.Second
+// CloseTimeout bounds what remains after the followers have ended.
+const CloseTimeout = 10 * time.Second
 
 // close ends the connections, then the embedded Redis.
-func (e *engine) close(ctx context.Context) error {
+func (e *core) close(ctx context.Context) error {
 	errs := []error{e.closeRoutes(), e.closeUnlisters()}
 	if e.mongo != nil {
 		errs = append(errs, e.mongo.Close(ctx))

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"context"
@@ -31,7 +31,7 @@ type unlister interface {
 // openUnlisters prepares the providers of the routes, also in a process that does
 // not send. One that lacks what it takes to, a password in its environment, says
 // so when it is asked.
-func (e *engine) openUnlisters() {
+func (e *core) openUnlisters() {
 	if mode := route.Mode(e.config.Sending); mode != route.On && mode != route.AllowList {
 		return
 	}
@@ -55,11 +55,13 @@ type mute struct {
 	why  error
 }
 
-func (m mute) Name() string                         { return m.name }
-func (m mute) Unlist(context.Context, string) error { return m.why }
-func (mute) Close() error                           { return nil }
+func (m mute) Name() string { return m.name }
 
-func (e *engine) closeUnlisters() error {
+func (m mute) Unlist(context.Context, string) error { return m.why }
+
+func (mute) Close() error { return nil }
+
+func (e *core) closeUnlisters() error {
 	var errs []error
 	for _, u := range e.unlisters {
 		errs = append(errs, u.Close())
@@ -70,7 +72,7 @@ func (e *engine) closeUnlisters() error {
 // unlist takes addresses off the providers' lists, one after the other, since
 // they take such calls once a second, and several providers at once. It returns
 // and logs what failed.
-func (e *engine) unlist(ctx context.Context, addresses []string) map[string]error {
+func (e *core) unlist(ctx context.Context, addresses []string) map[string]error {
 	if len(e.unlisters) == 0 {
 		return nil
 	}
@@ -99,15 +101,4 @@ func (e *engine) unlist(ctx context.Context, addresses []string) map[string]erro
 	}
 	working.Wait()
 	return left
-}
-
-// Unlist takes addresses off providers' lists, and says of which it could not.
-func (p *Program) Unlist(ctx context.Context, addresses []string) map[string]error {
-	p.mu.Lock()
-	e := p.engine
-	p.mu.Unlock()
-	if e == nil {
-		return nil // and nothing was removed here either
-	}
-	return e.unlist(ctx, addresses)
 }

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"context"
@@ -19,24 +19,24 @@ import (
 
 // This file connects the commands that work beside a running program.
 
-// embeddedNote is the file that says where a data directory's embedded Redis
+// EmbeddedNote is the file that says where a data directory's embedded Redis
 // listens: its socket may lie elsewhere, if the directory's path is too long
 // for one.
-func embeddedNote(cfg *config.Config) string { return filepath.Join(cfg.Data, "redis", "url") }
+func EmbeddedNote(cfg *config.Config) string { return filepath.Join(cfg.Data, "redis", "url") }
 
-// noteEmbedded writes embeddedNote for an engine with an embedded Redis.
-func noteEmbedded(cfg *config.Config, e *engine) error {
+// noteEmbedded writes EmbeddedNote for an engine with an embedded Redis.
+func noteEmbedded(cfg *config.Config, e *core) error {
 	if e.child == nil {
 		return nil
 	}
-	if err := os.WriteFile(embeddedNote(cfg), []byte(e.child.URL()), 0o600); err != nil {
+	if err := os.WriteFile(EmbeddedNote(cfg), []byte(e.child.URL()), 0o600); err != nil {
 		return fmt.Errorf("note where the embedded redis listens: %w", err)
 	}
 	return nil
 }
 
-// openStore connects to the database of a configuration, beside whoever serves.
-func openStore(ctx context.Context, cfg *config.Config) (*sqlstore.Store, error) {
+// OpenStore connects to the database of a configuration, beside whoever serves.
+func OpenStore(ctx context.Context, cfg *config.Config) (*sqlstore.Store, error) {
 	if file, ok := strings.CutPrefix(string(cfg.Database), "sqlite:"); ok {
 		file, _, _ = strings.Cut(file, "?")
 		if _, err := os.Stat(file); err != nil {
@@ -47,19 +47,19 @@ func openStore(ctx context.Context, cfg *config.Config) (*sqlstore.Store, error)
 	if err != nil {
 		return nil, fmt.Errorf("%w; does it run, and is --database right?", err)
 	}
-	if err := adoptPartitions(ctx, cfg, store); err != nil {
+	if err := AdoptPartitions(ctx, cfg, store); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	return store, nil
 }
 
-// dialRunning connects to the main Redis. An embedded one is there only while
+// DialRunning connects to the main Redis. An embedded one is there only while
 // a program runs on the data directory.
-func dialRunning(ctx context.Context, cfg *config.Config) (*flow.Redis, error) {
+func DialRunning(ctx context.Context, cfg *config.Config) (*flow.Redis, error) {
 	if cfg.Redis != config.RedisEmbedded {
 		return flow.Dial(ctx, cfg.Redis.Reveal())
 	}
-	url, err := os.ReadFile(embeddedNote(cfg))
+	url, err := os.ReadFile(EmbeddedNote(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("find the embedded redis: no sluice has run on the data directory %s; start one, or name the right one with --data", cfg.Data)
 	}
@@ -70,24 +70,10 @@ func dialRunning(ctx context.Context, cfg *config.Config) (*flow.Redis, error) {
 	return r, nil
 }
 
-// dialConfigured loads the configuration and connects to its main Redis, as
-// dialRunning does. The caller closes the connection.
-func (c *call) dialConfigured(ctx context.Context) (*config.Config, *flow.Redis, error) {
-	cfg, err := c.load(nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	redis, err := dialRunning(ctx, cfg)
-	if err != nil {
-		return nil, nil, err
-	}
-	return cfg, redis, nil
-}
-
-// dialOrStart is dialRunning that starts the embedded Redis if none runs. The
+// DialOrStart is DialRunning that starts the embedded Redis if none runs. The
 // returned function ends the connection, and the server if it was started.
-func dialOrStart(ctx context.Context, cfg *config.Config) (*flow.Redis, func() error, error) {
-	r, err := dialRunning(ctx, cfg)
+func DialOrStart(ctx context.Context, cfg *config.Config) (*flow.Redis, func() error, error) {
+	r, err := DialRunning(ctx, cfg)
 	if err == nil {
 		return r, func() error { r.Close(); return nil }, nil
 	}
@@ -103,7 +89,7 @@ func dialOrStart(ctx context.Context, cfg *config.Config) (*flow.Redis, func() e
 		return nil, nil, err
 	}
 	stop := func() error {
-		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CloseTimeout)
 		defer cancel()
 		return child.Stop(stopCtx)
 	}
@@ -113,8 +99,8 @@ func dialOrStart(ctx context.Context, cfg *config.Config) (*flow.Redis, func() e
 	return r, func() error { r.Close(); return stop() }, nil
 }
 
-// logsOf returns the logs of all partitions.
-func logsOf(r *flow.Redis, cfg *config.Config) []*flow.Log {
+// LogsOf returns the logs of all partitions.
+func LogsOf(r *flow.Redis, cfg *config.Config) []*flow.Log {
 	var logs []*flow.Log
 	for _, p := range flow.Partitions(cfg.Partitions) {
 		logs = append(logs, flow.NewLog(r, p))
@@ -122,37 +108,37 @@ func logsOf(r *flow.Redis, cfg *config.Config) []*flow.Log {
 	return logs
 }
 
-// openReplayer connects what a replay needs: the logs, and the lists of the
+// OpenReplayer connects what a replay needs: the logs, and the lists of the
 // configuration on their servers. The returned function ends the connections.
-func openReplayer(ctx context.Context, cfg *config.Config, store sluice.Store) (*ingest.Replayer, func() error, error) {
-	main, lists, stop, err := openRedis(ctx, cfg)
+func OpenReplayer(ctx context.Context, cfg *config.Config, store sluice.Store) (*ingest.Replayer, func() error, error) {
+	main, lists, stop, err := OpenRedis(ctx, cfg)
 	if err != nil {
 		return nil, nil, err
 	}
 	ingest.RaiseBy(main, store, slog.Default())
-	replayer := &ingest.Replayer{Store: store, Lists: map[string]*flow.List{}, Logs: logsOf(main, cfg)}
+	replayer := &ingest.Replayer{Store: store, Lists: map[string]*flow.List{}, Logs: LogsOf(main, cfg)}
 	for _, l := range lists {
 		replayer.Lists[l.Source()] = l
 	}
 	return replayer, stop, nil
 }
 
-// openRedis is dialOrStart and openLists. The returned function undoes both.
-func openRedis(ctx context.Context, cfg *config.Config) (main *flow.Redis, lists []*flow.List, closeAll func() error, err error) {
-	main, stop, err := dialOrStart(ctx, cfg)
+// openRedis is DialOrStart and openLists. The returned function undoes both.
+func OpenRedis(ctx context.Context, cfg *config.Config) (main *flow.Redis, lists []*flow.List, closeAll func() error, err error) {
+	main, stop, err := DialOrStart(ctx, cfg)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	lists, closeLists, err := openLists(ctx, cfg, main)
+	lists, closeLists, err := OpenLists(ctx, cfg, main)
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, stop())
 	}
 	return main, lists, func() error { closeLists(); return stop() }, nil
 }
 
-// openLists connects the lists and hashes of the configuration, on the main
+// OpenLists connects the lists and hashes of the configuration, on the main
 // server and others. The returned function ends the connections to the others.
-func openLists(ctx context.Context, cfg *config.Config, main *flow.Redis) (lists []*flow.List, closeAll func(), err error) {
+func OpenLists(ctx context.Context, cfg *config.Config, main *flow.Redis) (lists []*flow.List, closeAll func(), err error) {
 	others := map[config.URL]*flow.Redis{cfg.Redis: main}
 	closeOthers := func() {
 		for _, r := range others {
@@ -203,44 +189,42 @@ func openLists(ctx context.Context, cfg *config.Config, main *flow.Redis) (lists
 	return lists, closeOthers, nil
 }
 
-// running is what a command shares with the programs that run.
-type running struct {
-	config *config.Config
-	store  *sqlstore.Store
-	redis  *flow.Redis
+// Running is what a command shares with the engines that run.
+type Running struct {
+	Config *config.Config
+	Store  *sqlstore.Store
+	Redis  *flow.Redis
 }
 
-// joinRunning connects to what the configuration names, and makes sure that a
-// program is at work on it.
-func (c *call) joinRunning(ctx context.Context) (*running, error) {
-	cfg, err := c.load(nil)
-	if err != nil {
+// Join connects to what a configuration names, and makes sure that an engine is at
+// work on it: logs that nobody stores fill up. The caller closes it.
+func Join(ctx context.Context, cfg *config.Config) (*Running, error) {
+	r := &Running{Config: cfg}
+	var err error
+	if r.Store, err = OpenStore(ctx, cfg); err != nil {
 		return nil, err
 	}
-	r := &running{config: cfg}
-	if r.store, err = openStore(ctx, cfg); err != nil {
-		return nil, err
-	}
-	if r.redis, err = dialRunning(ctx, cfg); err == nil {
-		err = checkRunning(ctx, cfg, r.store, r.redis)
+	if r.Redis, err = DialRunning(ctx, cfg); err == nil {
+		err = CheckRunning(ctx, cfg, r.Store, r.Redis)
 	}
 	if err != nil {
-		return nil, errors.Join(err, r.close())
+		return nil, errors.Join(err, r.Close())
 	}
-	ingest.RaiseBy(r.redis, r.store, slog.Default())
+	ingest.RaiseBy(r.Redis, r.Store, slog.Default())
 	return r, nil
 }
 
-func (r *running) close() error {
-	if r.redis != nil {
-		r.redis.Close()
+// Close ends the connections.
+func (r *Running) Close() error {
+	if r.Redis != nil {
+		r.Redis.Close()
 	}
-	return r.store.Close()
+	return r.Store.Close()
 }
 
-// checkRunning wants a program at work on what the configuration names: logs
+// CheckRunning wants a program at work on what the configuration names: logs
 // that nobody stores fill up, and those of other partitions nobody reads.
-func checkRunning(ctx context.Context, cfg *config.Config, store *sqlstore.Store, redis *flow.Redis) error {
+func CheckRunning(ctx context.Context, cfg *config.Config, store *sqlstore.Store, redis *flow.Redis) error {
 	half, err := store.Restoring(ctx)
 	if err != nil {
 		return err
@@ -265,4 +249,28 @@ func checkRunning(ctx context.Context, cfg *config.Config, store *sqlstore.Store
 		return fmt.Errorf("no program runs on redis %s that would store the events: start `sluice serve`", redis)
 	}
 	return nil
+}
+
+// SpillDir is where a process spills to.
+func SpillDir(cfg *config.Config) string { return filepath.Join(cfg.Data, "spill") }
+
+// RedisURLs returns every Redis of a configuration once, the main one first.
+func RedisURLs(cfg *config.Config) []config.URL {
+	urls := []config.URL{cfg.Redis}
+	seen := map[config.URL]bool{cfg.Redis: true}
+	add := func(url config.URL) {
+		if !seen[url] {
+			seen[url] = true
+			urls = append(urls, url)
+		}
+	}
+	for _, l := range cfg.Lists {
+		add(cfg.ListRedis(l))
+	}
+	for _, h := range cfg.Hashes {
+		for _, url := range h.Redis {
+			add(url)
+		}
+	}
+	return urls
 }

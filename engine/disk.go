@@ -1,13 +1,9 @@
-package main
+package engine
 
 import (
 	"fmt"
-	"os"
-	"strings"
-	"time"
 
 	"sluice"
-	"sluice/spill"
 )
 
 // How little may be free: the lesser of a share and a size, so that a large
@@ -20,10 +16,10 @@ const (
 	diskWarnFiles    = 10_000
 )
 
-// examineDisk looks how much of a directory's disk is free.
-func examineDisk(dir string) sluice.Examination {
+// ExamineDisk looks how much of a directory's disk is free.
+func ExamineDisk(dir string) sluice.Examination {
 	e := sluice.Examination{Where: dir}
-	free, total, err := freeBytes(dir)
+	free, total, err := FreeBytes(dir)
 	if err != nil {
 		e.Unknown(fmt.Errorf("ask for the free space of %s: %w", dir, err), sluice.CheckDiskFree)
 		return e
@@ -62,39 +58,4 @@ func judgeFiles(e *sluice.Examination, left, most uint64) {
 	case left < min(diskWarnFiles, most/100):
 		e.Warn(sluice.CheckDiskFree, remedy, "there is room for %d files more, of %d", left, most)
 	}
-}
-
-// spillPatience is how long a spill file may wait: programs look every 10 s.
-const spillPatience = time.Minute
-
-// examineSpill looks at the files of events that could not be written. It opens
-// none: that takes its lock, and whoever replays it would have to wait.
-func examineSpill(dir string, clock sluice.Clock) sluice.Examination {
-	e := sluice.Examination{Where: dir}
-	files, err := spill.List(dir)
-	if err != nil {
-		e.Unknown(err, sluice.CheckSpillFiles)
-		return e
-	}
-	waiting, damaged := 0, 0
-	for _, f := range files {
-		info, err := os.Stat(f.Path)
-		switch {
-		case err != nil: // it was replayed meanwhile
-		case strings.HasSuffix(f.Path, spill.DamagedSuffix):
-			damaged++
-		case clock.Now().Sub(info.ModTime()) > spillPatience:
-			waiting++
-		}
-	}
-	if damaged > 0 {
-		e.Fail(sluice.CheckSpillFiles, "`sluice spill list DIR` says how much of each cannot be read; what could be is in the logs. Keep the files elsewhere, or remove them", "files that cannot be read to their end: %d", damaged)
-	}
-	if waiting > 0 {
-		e.Warn(sluice.CheckSpillFiles, "start sluice on this data directory; `sluice spill list` shows them, `sluice spill replay` brings them back by hand", "files whose events wait for Redis for more than a minute: %d", waiting)
-	}
-	if damaged+waiting == 0 {
-		e.Fine(sluice.CheckSpillFiles, "no events wait in files")
-	}
-	return e
 }

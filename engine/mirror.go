@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // openMirror prepares the mirror of the series, before anything is counted. A
 // process that stores and is not told of a mirror ends the one that was.
-func (e *engine) openMirror(ctx context.Context) error {
+func (e *core) openMirror(ctx context.Context) error {
 	if _, err := e.store.MirrorState(ctx); err != nil { // also makes its row
 		return err
 	}
@@ -21,7 +21,7 @@ func (e *engine) openMirror(ctx context.Context) error {
 	}
 	m := &ingest.Mirror{
 		Store: e.store, Leases: e.leases, Clock: e.clock, Log: e.log, Stats: e.stats,
-		Keep: retention(e.config), OtherClock: e.redis.TimeMillis,
+		Keep: Retention(e.config), OtherClock: e.redis.TimeMillis,
 	}
 	if e.config.TimeSeries == "" {
 		return m.Off(ctx)
@@ -36,7 +36,7 @@ func (e *engine) openMirror(ctx context.Context) error {
 }
 
 // snapshotMirror adds what the mirror has done, and how far it is behind.
-func (e *engine) snapshotMirror(s *api.Stats) {
+func (e *core) snapshotMirror(s *api.Stats) {
 	if e.mirror == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"os"
@@ -33,8 +33,8 @@ const (
 	nameBytes = 250
 )
 
-// waitingBounds are how much may wait to be sent, of all senders and of a key.
-func waitingBounds(cfg *config.Config) (all, key sluice.Load) {
+// WaitingBounds are how much may wait to be sent, of all senders and of a key.
+func WaitingBounds(cfg *config.Config) (all, key sluice.Load) {
 	w := cfg.Waiting
 	if w.Megabytes == 0 {
 		w.Megabytes = otherWaitingMB

@@ -1,8 +1,10 @@
-package main
+package engine
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
+	"sluice/config"
 	"strings"
 	"unicode/utf8"
 )
@@ -15,8 +17,8 @@ import (
 // masked stands for the local part of an address.
 const masked = "***"
 
-// maskAttr masks the addresses in a value of the log. It is a ReplaceAttr.
-func maskAttr(_ []string, a slog.Attr) slog.Attr {
+// MaskAttr masks the addresses in a value of the log. It is a ReplaceAttr.
+func MaskAttr(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString:
 		if text := a.Value.String(); hasAt(text) {
@@ -83,4 +85,17 @@ func localBegin(text string) int {
 		i -= n
 	}
 	return 0
+}
+
+// NewLogger returns the program's log as the configuration wants it.
+func NewLogger(cfg *config.Config, w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
+		level = slog.LevelInfo // the configuration was checked
+	}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: MaskAttr}
+	if cfg.Log.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
 }

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // openSuppressions loads who is not mailed.
-func (e *engine) openSuppressions(ctx context.Context) error {
+func (e *core) openSuppressions(ctx context.Context) error {
 	age := &e.config.SuppressionAge
 	e.suppressions = &suppress.Follower{List: suppress.NewList(e.clock), Store: e.store, Clock: e.clock, Log: e.log, Oldest: suppress.Ages{
 		Marketing: time.Duration(age.Marketing) * time.Second, Transactional: time.Duration(age.Transactional) * time.Second,
@@ -21,7 +21,7 @@ func (e *engine) openSuppressions(ctx context.Context) error {
 }
 
 // openSets prepares the foreign sets of the configuration: a follower each.
-func (e *engine) openSets(ctx context.Context, partitions []flow.Partition) error {
+func (e *core) openSets(ctx context.Context, partitions []flow.Partition) error {
 	if len(e.config.SuppressionSets) == 0 || !e.config.HasRole(config.RoleIntake) {
 		return nil
 	}

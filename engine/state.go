@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"context"
@@ -17,12 +17,12 @@ import (
 	"sluice/meter"
 )
 
-// lookTimeout bounds what one question about the engine's state may take.
-const lookTimeout = time.Second
+// LookTimeout bounds what one question about the engine's state may take.
+const LookTimeout = time.Second
 
 // ready returns nil, or why the engine cannot do its work now.
-func (e *engine) ready() error {
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+func (e *core) ready() error {
+	ctx, cancel := context.WithTimeout(context.Background(), LookTimeout)
 	defer cancel()
 	var errs []error
 	if err := e.redis.Ping(ctx); err != nil {
@@ -65,7 +65,7 @@ func (e *engine) ready() error {
 }
 
 // snapshot returns the engine's counters and where its followers stand.
-func (e *engine) snapshot() api.Stats {
+func (e *core) snapshot() api.Stats {
 	status := e.leases.Status()
 	s := api.Stats{
 		Accepted:   e.stats.Accepted.Load(),
@@ -100,8 +100,8 @@ func (e *engine) snapshot() api.Stats {
 	}
 	s.ClockAhead = e.clock.Ahead().Seconds()
 	// Without an answer the metrics are missing, and an alert can ask for that.
-	s.DiskFreeBytes, s.DiskSizeBytes, _ = freeBytes(e.config.Data)
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	s.DiskFreeBytes, s.DiskSizeBytes, _ = FreeBytes(e.config.Data)
+	ctx, cancel := context.WithTimeout(context.Background(), LookTimeout)
 	defer cancel()
 	e.snapshotSending(ctx, &s)
 	s.Failing = make(map[string]bool)
@@ -123,7 +123,7 @@ func (e *engine) snapshot() api.Stats {
 }
 
 // snapshotTimes adds the histograms.
-func (e *engine) snapshotTimes(s *api.Stats) {
+func (e *core) snapshotTimes(s *api.Stats) {
 	s.CommitSeconds, s.CommitRows = e.stats.Commit.Snapshot(), e.stats.CommitRows.Snapshot()
 	s.Stages = map[string]meter.Snapshot{
 		"read": e.stats.Read.Snapshot(), "encode": e.stats.Encode.Snapshot(), "users": e.stats.Resolve.Snapshot(), "trim": e.stats.Trim.Snapshot(),
@@ -147,7 +147,7 @@ func orUnknown(n int64, err error) int64 {
 
 // listLag says how far a list is behind now: while something of it is held, it
 // grows until the next commit.
-func (e *engine) listLag(key ingest.LagKey, applied ingest.Lag, held int64) api.Follower {
+func (e *core) listLag(key ingest.LagKey, applied ingest.Lag, held int64) api.Follower {
 	f := api.Follower{Name: key.Follower, Partition: key.Partition, LagSeconds: applied.Seconds, LagItems: held, LogBatches: -1}
 	if held != 0 { // -1: Redis does not tell
 		f.LagSeconds = max(f.LagSeconds, e.clock.Now().Sub(applied.Since).Seconds())
@@ -158,7 +158,7 @@ func (e *engine) listLag(key ingest.LagKey, applied ingest.Lag, held int64) api.
 // logLags says how far the logs that this process stores are behind now. One that has
 // more than was applied is behind by the age of what was applied last, which keeps
 // growing while its follower stands still.
-func (e *engine) logLags(ctx context.Context, lags map[ingest.LagKey]ingest.Lag) (all []api.Follower) {
+func (e *core) logLags(ctx context.Context, lags map[ingest.LagKey]ingest.Lag) (all []api.Follower) {
 	held, _ := e.leases.Held(ingest.StoreRole)
 	var keys []ingest.LagKey
 	var logs []*flow.Log

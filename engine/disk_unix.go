@@ -1,12 +1,12 @@
 //go:build linux || darwin
 
-package main
+package engine
 
 import "syscall"
 
-// freeBytes returns how much of a directory's disk is free to this user, and
+// FreeBytes returns how much of a directory's disk is free to this user, and
 // how large it is.
-func freeBytes(dir string) (free, total uint64, err error) {
+func FreeBytes(dir string) (free, total uint64, err error) {
 	var is syscall.Statfs_t
 	if err := syscall.Statfs(dir, &is); err != nil {
 		return 0, 0, err

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // snapshotSending adds how mail on its way out stands.
-func (e *engine) snapshotSending(ctx context.Context, s *api.Stats) {
+func (e *core) snapshotSending(ctx context.Context, s *api.Stats) {
 	s.Process = e.leases.ID()
 	s.Bounds = make(map[string]float64)
 	for _, u := range e.boundsUsed(ctx) {
@@ -36,8 +36,8 @@ func (e *engine) snapshotSending(ctx context.Context, s *api.Stats) {
 }
 
 // snapshotLedger adds what the ledger says.
-func (e *engine) snapshotLedger(s *api.Stats) {
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+func (e *core) snapshotLedger(s *api.Stats) {
+	ctx, cancel := context.WithTimeout(context.Background(), LookTimeout)
 	defer cancel()
 	s.InDoubt, s.LostDoubts = -1, -1
 	if totals, err := e.store.SendTotals(ctx); err == nil {
@@ -72,10 +72,10 @@ func (l *lostSends) count(store sluice.SendStore, clock sluice.Clock) (int64, er
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	began := clock.Now()
-	if began.Before(l.next) && l.next.Sub(began) <= lostShare*lookTimeout+lostEvery {
+	if began.Before(l.next) && l.next.Sub(began) <= lostShare*LookTimeout+lostEvery {
 		return l.n, l.err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), LookTimeout)
 	defer cancel()
 	n, err := store.LostSends(ctx)
 	if l.err = err; err == nil {
@@ -102,15 +102,9 @@ func (l *lostSends) warnings(store sluice.SendStore, clock sluice.Clock) (all []
 	return all
 }
 
-// WaitsFor returns why the routes do not work that would take a mail, one line
+// waitsFor returns why the routes do not work that would take a mail, one line
 // each, as far as this process has tried them.
-func (p *Program) WaitsFor(to string, class sluice.Class) (all []string) {
-	p.mu.Lock()
-	e := p.engine
-	p.mu.Unlock()
-	if e == nil || e.sending.router == nil {
-		return nil
-	}
+func (e *core) waitsFor(to string, class sluice.Class) (all []string) {
 	for _, down := range e.sending.router.Why(to, class) {
 		all = append(all, down.String())
 	}

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"sluice/sqlstore"
 )
 
-// adoptPartitions takes the number of partitions that a database was set up with,
+// AdoptPartitions takes the number of partitions that a database was set up with,
 // unless the configuration names one: its default is for new deployments.
-func adoptPartitions(ctx context.Context, cfg *config.Config, store *sqlstore.Store) error {
+func AdoptPartitions(ctx context.Context, cfg *config.Config, store *sqlstore.Store) error {
 	if cfg.Named("partitions") {
 		return nil
 	}
@@ -29,13 +29,13 @@ func adoptPartitions(ctx context.Context, cfg *config.Config, store *sqlstore.St
 	return nil
 }
 
-// lookUpPartitions is adoptPartitions for a command that needs no database for
+// LookUpPartitions is AdoptPartitions for a command that needs no database for
 // anything else.
-func lookUpPartitions(ctx context.Context, cfg *config.Config) error {
+func LookUpPartitions(ctx context.Context, cfg *config.Config) error {
 	if cfg.Named("partitions") {
 		return nil
 	}
-	store, err := openStore(ctx, cfg)
+	store, err := OpenStore(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("look how many partitions the database has: %w; name them (partitions) to do without it", err)
 	}

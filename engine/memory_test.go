@@ -1,7 +1,6 @@
-package main
+package engine
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -39,16 +38,21 @@ func TestEmbeddedLimit(t *testing.T) {
 	}
 }
 
-// The embedded Redis that runs has the bound on its memory that the configuration
-// says, and at it forgets nothing.
-func TestEmbeddedRedisIsBounded(t *testing.T) {
-	t.Parallel()
-	s := startServe(t, t.TempDir(), "SLUICE_REDIS_MEGABYTES=77")
-	redis := s.redis(t)
-	for setting, want := range map[string]string{"maxmemory": fmt.Sprint(77 << 20), "maxmemory-policy": "noeviction"} {
-		got, err := redis.Do(t.Context(), redis.B().ConfigGet().Parameter(setting).Build()).AsStrMap()
-		if err != nil || got[setting] != want {
-			t.Errorf("%s of the running server: %q, want %s (%v)", setting, got, want, err)
-		}
+// What is bounded by the size of the embedded Redis is a part of it, and what is set
+// is taken as it is.
+func TestBoundsOfWhatWaits(t *testing.T) {
+	cfg := config.Default()
+	cfg.RedisMB = 1000
+	all, own := WaitingBounds(cfg)
+	if all.Bytes != 500_000_000 || own.Bytes != 250_000_000 || all.Sends != 0 || own.Sends != 0 || mostNames(cfg) != 1_048_576 {
+		t.Errorf("%+v, %+v, %d names", all, own, mostNames(cfg))
+	}
+	cfg.Redis = "redis://10.0.0.7:6379"
+	if all, own = WaitingBounds(cfg); all.Bytes != 1_024_000_000 || own.Bytes != 512_000_000 || mostNames(cfg) != otherNames {
+		t.Errorf("another Redis: %+v, %+v, %d names", all, own, mostNames(cfg))
+	}
+	cfg.Waiting, cfg.OnceNames = config.Waiting{Megabytes: 10, Mails: 9, KeyMegabytes: 8}, 7000
+	if all, own = WaitingBounds(cfg); all.Bytes != 10_000_000 || all.Sends != 9 || own.Bytes != 8_000_000 || own.Sends != 5 || mostNames(cfg) != 7000 {
+		t.Errorf("set: %+v, %+v, %d names", all, own, mostNames(cfg))
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"bytes"
@@ -33,7 +33,7 @@ func TestLogMasksAddresses(t *testing.T) {
 		cfg := config.Default()
 		cfg.Log.Format = format
 		var b bytes.Buffer
-		log := newLogger(cfg, &b).With("who", "ann@example.com")
+		log := NewLogger(cfg, &b).With("who", "ann@example.com")
 		log.Warn("mail to ann@example.com failed", "error", fmt.Errorf("send: %w", errors.New("550 <ann@example.com>")), "to", []string{"ann@example.com"}, "n", 7,
 			"map", map[string]int{"ann@example.com": 1})
 		log.WithGroup("g").Info("again", "address", "ann@example.com", "mailed", 3)

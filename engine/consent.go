@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"context"
@@ -16,7 +16,7 @@ const tokenSecret = "token"
 // openConsent prepares the forms of double opt-in, and the links by which
 // somebody unsubscribes. Links are signed by the configuration's secret, or by one that is made once and kept in the database;
 // what that has signed stays good when a secret is configured later.
-func (e *engine) openConsent(ctx context.Context) (*consent.Service, error) {
+func (e *core) openConsent(ctx context.Context) (*consent.Service, error) {
 	forms := e.config.Forms()
 	if e.config.PublicURL == "" { // then there are no forms
 		return consent.New(nil, "", nil, e.clock), nil

@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sluice"
+	"sluice/alert"
+	"sluice/api"
+	"sluice/config"
+	"sluice/flow"
+	"strings"
+	"time"
+)
+
+// AlertChannels returns the ways that are set.
+func AlertChannels(cfg *config.Config) (all []alert.Channel, err error) {
+	a := &cfg.Alerts
+	if a.Webhook != "" {
+		all = append(all, alert.NewWebhook(a.Webhook.Reveal(), a.Secret.Reveal()))
+	}
+	if a.Email != "" {
+		m, err := alert.NewMail(a.SMTP.Reveal(), a.From, a.Email)
+		if err != nil {
+			return nil, fmt.Errorf("alerts.email %w", err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+func HostName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown host"
+	}
+	return name
+}
+
+// watcher returns what tells people what is wrong.
+func (e *core) watcher() *alert.Watcher {
+	a := &e.config.Alerts
+	return &alert.Watcher{
+		Board: flow.NewBoard(e.redis, flow.Partitions(e.config.Partitions)[0], e.leases), Leases: e.leases,
+		Clock: e.clock, Log: e.log, Host: HostName(), Channels: e.channels, Look: e.problems,
+		Rules: alert.Rules{Hold: time.Duration(a.HoldSeconds) * time.Second, Repeat: time.Duration(a.RepeatHours) * time.Hour},
+	}
+}
+
+// problems returns what is wrong with this process and, if it tells, with what
+// all share; all: everything could be looked at.
+func (e *core) problems(ctx context.Context, tells bool) (found []alert.Problem, all bool) {
+	a := &e.config.Alerts
+	all = e.redis.Ping(ctx) == nil // without it nobody knows how far a log goes
+	found = problemsOf(e.snapshot().Followers, e.stats.Followers(e.clock.Now()), a.LagSeconds)
+	host := HostName()
+	if free, size, err := FreeBytes(e.config.Data); err == nil && size > 0 && float64(free) < float64(size)*float64(a.DiskFreePercent)/100 {
+		found = append(found, alert.Problem{Kind: alert.Disk, Subject: host,
+			Summary: fmt.Sprintf("%.1f %% of the disk of the data directory on %s are free (%d MB), less than %d %%", 100*float64(free)/float64(size), host, free>>20, a.DiskFreePercent)})
+	}
+	found = append(found, e.domainProblems()...)
+	if err := e.clockApart(); err != nil {
+		found = append(found, alert.Problem{Kind: alert.Clock, Subject: host, Summary: host + ": " + err.Error()})
+	}
+	if tells && a.DeadLetters > 0 {
+		n, err := e.store.CountDeadLetters(ctx)
+		switch {
+		case err != nil:
+			all = false
+		case n >= int64(a.DeadLetters):
+			found = append(found, alert.Problem{Kind: alert.DeadLetters, Summary: fmt.Sprintf("%d dead letters wait; `sluice dead list` shows them", n)})
+		}
+	}
+	if tells && a.InDoubt > 0 {
+		n, err := e.store.OpenDoubts(ctx)
+		switch {
+		case err != nil:
+			all = false
+		case n >= int64(a.InDoubt):
+			found = append(found, alert.Problem{Kind: alert.InDoubt, Summary: fmt.Sprintf("%d mails are in doubt: nobody knows whether they arrived; `sluice doubt list` shows them", n)})
+		}
+	}
+	if tells {
+		found = append(found, e.audit.look(ctx, e.store, e.clock.Now(), e.log)...)
+	}
+	return found, all
+}
+
+const (
+	// auditEvery is how often the ledger is looked at for alerts, auditTimeout how
+	// long a look may take: it may read a million rows.
+	auditEvery   = 10 * time.Minute
+	auditTimeout = 30 * time.Second
+)
+
+// audit is what the process that tells knows of the ledger. One goroutine, that of
+// the watcher, uses it.
+type audit struct {
+	looked time.Time
+	found  []alert.Problem
+}
+
+// look returns what is wrong with the ledger, as it was found when it was last
+// compared. What was not compared is neither well nor wrong: what was known of it
+// before goes on.
+func (a *audit) look(ctx context.Context, store interface {
+	CheckLedger(ctx context.Context) (sluice.LedgerCheck, error)
+}, now time.Time, log *slog.Logger) []alert.Problem {
+	if since := now.Sub(a.looked); !a.looked.IsZero() && since >= 0 && since < auditEvery {
+		return a.found
+	}
+	a.looked = now
+	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
+	defer cancel()
+	c, err := store.CheckLedger(ctx)
+	switch {
+	case err != nil:
+		log.Warn("the ledger could not be compared with its rows for the alerts; it is tried again", "in", auditEvery, "error", err)
+	case !c.Complete: // a page, a call and the doctor say so to who asks
+	case c.OffBy() != 0:
+		a.found = []alert.Problem{{Kind: alert.Ledger, Summary: fmt.Sprintf("the ledger of mail does not add up, by %d sends: %s; `sluice doctor` names the remedy", c.OffBy(), strings.Join(c.Differences(), "; "))}}
+	default:
+		a.found = nil
+	}
+	return a.found
+}
+
+// problemsOf tells which followers are behind by lagSeconds (0: that is no
+// problem), fail, or stand still at a gap. A follower is one problem of a kind,
+// however many partitions it has.
+func problemsOf(followers []api.Follower, failing map[string]error, lagSeconds int) (found []alert.Problem) {
+	behind := make(map[string]float64) // seconds, by follower
+	for _, f := range followers {
+		behind[f.Name] = max(behind[f.Name], f.LagSeconds)
+	}
+	for name, seconds := range behind {
+		if lagSeconds > 0 && seconds >= float64(lagSeconds) {
+			found = append(found, alert.Problem{Kind: alert.Lag, Subject: name, Summary: fmt.Sprintf("%s is %.0f s behind", name, seconds)})
+		}
+	}
+	for name, err := range failing {
+		switch {
+		case err == nil:
+		case errors.Is(err, sluice.ErrGap):
+			found = append(found, alert.Problem{Kind: alert.Gap, Subject: name, Summary: sluice.OneLine(err)})
+		default:
+			found = append(found, alert.Problem{Kind: alert.Follower, Subject: name, Summary: sluice.OneLine(err)})
+		}
+	}
+	return found
+}

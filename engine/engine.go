@@ -1,0 +1,360 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice"
+	"sluice/api"
+	"sluice/braze"
+	"sluice/config"
+	"sluice/flow"
+	"sluice/ingest"
+	"sluice/smtpd"
+	"sluice/sqlstore"
+	"sluice/suppress"
+)
+
+// Options say what Open starts.
+type Options struct {
+	// Config is the configuration, which the engine changes: it fills in what the
+	// database knows (partitions). It belongs to this engine alone.
+	Config *config.Config
+
+	// Log gets what the engine has to say; NewLogger makes one.
+	Log *slog.Logger
+
+	// Clock is this machine's; nil: the system's.
+	Clock sluice.Clock
+
+	// Version and Revision are what the metrics say that runs.
+	Version, Revision string
+}
+
+// Engine is the whole program: Redis, the database, what runs between them
+// (wire.go), and the servers for HTTP and SMTP before it. Every command that
+// serves, and every test of the whole, starts it by Open.
+//
+// The HTTP server is started first and stopped last, so that /healthz answers
+// while a long start reads Redis's file, and /readyz says why it is not ready.
+type Engine struct {
+	config *config.Config
+	log    *slog.Logger
+	clock  *flow.Clock
+	server *api.Server
+
+	// services is what requests are served with: replaced as a whole.
+	services atomic.Pointer[api.Services]
+
+	mu    sync.Mutex
+	state state
+	core  *core         // nil until it has been opened, and after it was closed
+	smtp  *smtpd.Server // nil: there is none
+}
+
+// state is what the engine is doing. It only moves down this list.
+type state int
+
+const (
+	stateStarting state = iota
+	stateRunning
+	stateStopping
+	stateStopped
+)
+
+// Open starts an engine and returns when it runs, or why it does not: then nothing
+// of it is left running. ctx bounds the start only.
+func Open(ctx context.Context, o Options) (*Engine, error) {
+	e := newEngine(o)
+	if err := e.start(ctx); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func newEngine(o Options) *Engine {
+	if o.Clock == nil {
+		o.Clock = sluice.SystemClock{}
+	}
+	cfg := o.Config
+	e := &Engine{config: cfg, log: o.Log, clock: flow.NewClock(o.Clock)}
+	e.services.Store(api.NotRunning)
+	e.server = api.New(cfg.Listen, e, o.Log, api.Options{
+		RootKey: cfg.RootKey.Reveal(), KeyItemsPerSecond: cfg.KeyRate, BrazeLimits: brazeLimits(&cfg.Braze), Proxies: cfg.ProxyPrefixes(),
+		Proxied: cfg.PublicURL != "", Hosts: cfg.HostNames(), Version: o.Version, Revision: o.Revision, Clock: e.clock,
+	})
+	return e
+}
+
+// brazeLimits are the bounds of Braze's API as they are configured.
+func brazeLimits(b *config.Braze) braze.Limits {
+	return braze.Limits{
+		braze.LimitTrack: b.Track, braze.LimitSync: b.Sync, braze.LimitIdentity: b.Identity, braze.LimitExport: b.Export,
+		braze.LimitGroups: b.Groups, braze.LimitLists: b.Lists, braze.LimitOther: b.Other,
+	}
+}
+
+func (e *Engine) start(ctx context.Context) error {
+	if err := os.MkdirAll(e.config.Data, 0o700); err != nil {
+		return fmt.Errorf("make the data directory: %w; choose another with --data", err)
+	}
+	if err := e.server.Start(ctx); err != nil {
+		return err
+	}
+	c, err := e.open(ctx)
+	if err == nil {
+		err = noteEmbedded(e.config, c)
+	}
+	if err != nil {
+		if c != nil {
+			err = errors.Join(err, c.stop(ctx))
+		}
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), CloseTimeout)
+		defer cancel()
+		return errors.Join(err, e.server.Stop(closing))
+	}
+	e.warnOfServers(ctx)
+	c.start()
+	e.services.Store(c.services())
+	e.mu.Lock()
+	e.core, e.state = c, stateRunning
+	e.mu.Unlock()
+	if err := e.startSMTP(ctx); err != nil {
+		return errors.Join(err, e.Stop(ctx))
+	}
+	e.log.Info("sluice runs", "listen", e.server.Address(), "redis", e.config.Redis, "database", e.config.Database,
+		"roles", e.config.Roles, "partitions", e.config.Partitions, "lists", len(e.config.Lists), "hashes", len(e.config.Hashes))
+	return nil
+}
+
+// ExamineTimeout bounds the examination of a server.
+const ExamineTimeout = 10 * time.Second
+
+// warnOfServers says at the start what doctor would say of the main Redis, the
+// database, the ways to all servers and the disk: whoever reads the log and nothing
+// else must learn what a power cut would cost. It refuses no start: a server that
+// forgets is better than none, and may be somebody else's to set.
+func (e *Engine) warnOfServers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, ExamineTimeout)
+	defer cancel()
+	clock := sluice.SystemClock{}
+	all := []sluice.Examination{ExamineTransport(e.config), ExamineDisk(e.config.Data)}
+	if e.config.Redis != config.RedisEmbedded { // an embedded one was started as it should be
+		all = append(all, (&flow.Examiner{URL: e.config.Redis.Reveal(), Main: true, Clock: clock}).Examine(ctx))
+	}
+	if !strings.HasPrefix(string(e.config.Database), "sqlite:") { // so was that
+		all = append(all, (&sqlstore.Examiner{URL: e.config.Database.Reveal(), Clock: clock, Brief: true}).Examine(ctx))
+	}
+	for _, x := range all[2:] {
+		if x.Directory != "" && x.Directory != e.config.Data {
+			all = append(all, ExamineDisk(x.Directory))
+		}
+	}
+	for _, x := range all {
+		for _, f := range x.Findings {
+			level := slog.LevelWarn
+			switch f.Severity {
+			case sluice.SeverityWarning:
+			case sluice.SeverityError:
+				level = slog.LevelError
+			default:
+				continue
+			}
+			e.log.Log(ctx, level, "a server is not as it should be; `sluice doctor` says more", "check", f.Check, "server", f.Where, "found", f.Found, "remedy", f.Remedy)
+		}
+	}
+}
+
+// Pauses between attempts to open the engine.
+const (
+	openSoonest = 100 * time.Millisecond
+	openLatest  = 2 * time.Second
+)
+
+// open opens the core. While Redis or the database is away it tries again,
+// for start_seconds: after a power cut all of them start together, and the
+// servers have files to read first.
+func (e *Engine) open(ctx context.Context) (*core, error) {
+	patience := time.Duration(e.config.StartSeconds) * time.Second
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	pause := openSoonest
+	for {
+		c, err := openCore(ctx, e.config, e.log, e.clock)
+		if err == nil || patience == 0 || !(flow.IsAway(err) || sqlstore.IsAway(err)) {
+			return c, err
+		}
+		e.log.Warn("not started yet, trying again", "for at most", patience, "error", err)
+		select {
+		case <-time.After(pause):
+		case <-late.C:
+			return nil, err
+		case <-ctx.Done():
+			return nil, err
+		}
+		pause = min(2*pause, openLatest)
+	}
+}
+
+// Stop stops in two phases: nothing more is taken in, and what is in hand is
+// finished until ctx ends. It may be called twice.
+func (e *Engine) Stop(ctx context.Context) error {
+	e.mu.Lock()
+	c, smtp, before := e.core, e.smtp, e.state
+	e.state = max(e.state, stateStopping)
+	e.mu.Unlock()
+	if c == nil || before >= stateStopping {
+		return nil
+	}
+	closing := *e.services.Load()
+	closing.Intake = nil
+	e.services.Store(&closing)
+	e.log.Info("sluice stops: nothing more is taken in, what is in hand is finished", "at most", time.Duration(e.config.ShutdownSeconds)*time.Second)
+	var err error
+	if smtp != nil {
+		err = smtp.Stop(ctx)
+	}
+	err = errors.Join(err, c.stop(ctx))
+	e.services.Store(api.NotRunning)
+	e.mu.Lock()
+	e.state, e.core = stateStopped, nil
+	e.mu.Unlock()
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), CloseTimeout)
+	defer cancel()
+	err = errors.Join(err, e.server.Stop(ending))
+	if err == nil {
+		e.log.Info("sluice has stopped")
+	}
+	return err
+}
+
+// Address returns where the HTTP server listens.
+func (e *Engine) Address() string { return e.server.Address() }
+
+// current returns the core, nil while there is none, and what the engine does.
+func (e *Engine) current() (*core, state) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.core, e.state
+}
+
+// Services implements api.Program.
+func (e *Engine) Services() *api.Services { return e.services.Load() }
+
+// Ready returns nil if the program can do its work, or the reasons, joined.
+func (e *Engine) Ready() error {
+	c, s := e.current()
+	switch {
+	case s == stateStarting:
+		return errors.New("program: it is starting")
+	case s >= stateStopping || c == nil:
+		return errors.New("program: it is stopping")
+	}
+	return c.ready()
+}
+
+// Warnings implements api.Warner.
+func (e *Engine) Warnings() (all []string) {
+	c, _ := e.current()
+	if c == nil || c.sending == nil {
+		return nil
+	}
+	all = c.nearBounds()
+	if c.sending.sender == nil {
+		return all
+	}
+	for _, r := range c.sending.router.Routes() {
+		if why := r.Why.String(); why != "" {
+			all = append(all, "route "+r.Name+" does not work: "+why)
+		}
+	}
+	return append(all, c.sending.lost.warnings(c.store, c.clock)...)
+}
+
+// Margin returns how far back the logs that it stores keep what is stored, the
+// least of all.
+func (e *Engine) Margin() (covered time.Duration, known bool) {
+	if c, _ := e.current(); c != nil {
+		return least(maps.Values(c.stats.Margins()))
+	}
+	return 0, false
+}
+
+// ListMargin is Margin of the lists, and hashes, that it stores in tables.
+func (e *Engine) ListMargin() (covered time.Duration, known bool) {
+	if c, _ := e.current(); c != nil {
+		return least(maps.Values(c.stats.ListMargins()))
+	}
+	return 0, false
+}
+
+// least returns the least of some durations; known: there is one.
+func least(all iter.Seq[time.Duration]) (least time.Duration, known bool) {
+	for d := range all {
+		if !known || d < least {
+			least, known = d, true
+		}
+	}
+	return least, known
+}
+
+// Stats returns the counters; none while it does not run.
+func (e *Engine) Stats() api.Stats {
+	c, s := e.current()
+	if c == nil || s != stateRunning {
+		return api.Stats{}
+	}
+	stats := c.snapshot()
+	stats.SMTP = e.smtpStats()
+	return stats
+}
+
+// Redis returns the main server of a running engine.
+func (e *Engine) Redis() *flow.Redis {
+	c, _ := e.current()
+	return c.redis
+}
+
+// Failed is closed when the engine cannot go on: its
+// embedded Redis is gone. Other servers may come back, and are waited for.
+func (e *Engine) Failed() <-chan struct{} {
+	c, _ := e.current()
+	if c == nil || c.child == nil {
+		return nil
+	}
+	return c.child.Exited()
+}
+
+// FailedWhy says what Failed means.
+func (e *Engine) FailedWhy() error {
+	return fmt.Errorf("the embedded redis has ended; its log is %s", filepath.Join(e.config.Data, "redis", "redis.log"))
+}
+
+// services returns what requests are served with.
+func (e *core) services() *api.Services {
+	s := &api.Services{
+		Intake: e.intake(), Keys: e.store, Consent: e.consent, Series: e.store, Users: e.store, Segments: e.store, Scanner: e.scanner,
+		Templates: e.store, Schedules: e.store, Sends: e.store, Ledger: e.store, Domains: e.domains,
+		Suppressions: &suppress.Service{Store: e.store, List: e.suppressions.List, Clock: e.clock},
+		Submitter:    e.sending.intake, Canceller: e.sending.canceller, Decider: e.sending.decider, Operator: e.sending.operator,
+		Applied: (&ingest.Applied{Store: e.store, Users: e.store, Logs: e.logs}).Await,
+		Unlist:  e.unlist, SenderRefused: e.senderRefused, WaitsFor: e.waitsFor,
+	}
+	if e.requiresDomains() {
+		s.Submitter = gate{e.sending.intake, e.domains}
+	}
+	if e.sending.box != nil {
+		s.Mailboxes = e.sending.box
+	}
+	return s
+}

@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sluice/flow"
+	"sluice/ingest"
+	"sluice/spool"
+	"strconv"
+)
+
+// migrate brings the schema up, and says so first: a large table takes minutes,
+// for which the program seems to stand still.
+func (e *core) migrate(ctx context.Context) error {
+	have, want, from, err := e.store.Pending(ctx)
+	if err != nil {
+		return err
+	}
+	e.schema = want
+	if have < want {
+		if err := e.leaveNobodyBehind(ctx, have, want, from); err != nil {
+			return err
+		}
+		e.log.Info("the tables are brought up; large ones take minutes", "from", have, "to", want)
+	}
+	return e.store.Migrate(ctx)
+}
+
+// leaveNobodyBehind refuses a migration behind which a process that lives could not
+// go on.
+func (e *core) leaveNobodyBehind(ctx context.Context, have, want, from int) error {
+	if have == 0 {
+		return nil // there are no tables yet
+	}
+	living, err := flow.Words(ctx, e.redis, flow.SchemaWord)
+	if err != nil {
+		return err
+	}
+	behind := 0
+	for _, said := range living {
+		if knows, err := strconv.Atoi(said); err != nil || knows < from {
+			behind++
+		}
+	}
+	if behind > 0 {
+		return fmt.Errorf("migrate the database from version %d to %d: %d older processes run that could not use it after that (they would have to know version %d): stop them first", have, want, behind, from)
+	}
+	return nil
+}
+
+// saySchema is up to which version this process knows the schema.
+func (e *core) saySchema() string { return strconv.Itoa(e.schema) }
+
+// openLeases makes what shares out the work, and what writes to the logs. The process
+// says what it reads and knows; if it does not read all that is in use it is refused.
+func (e *core) openLeases(ctx context.Context) error {
+	e.leases = flow.NewLeases(e.redis, e.store, e.log)
+	e.leases.Reach(e.store.Reach, ingest.StoreRole, spool.Role)
+	e.leases.Say(flow.SchemaWord, e.saySchema)
+	e.forms = &flow.Forms{Redis: e.redis, Leases: e.leases, Schema: e.store.Ping, Standings: e.store.Standings, Log: e.log}
+	e.writer = flow.NewWriter(e.logs, "api:"+e.leases.ID(), e.config.BacklogMB<<20)
+	return e.forms.Begin(ctx)
+}
