@@ -40,7 +40,7 @@ RACE_BUT := -gcflags=modernc.org/sqlite/lib=-race=false
 # again and again, and a detector in the test would only watch the test.
 test: deps-test lint ## lint, then every test against real servers, with the race detector
 	go test -race $(RACE_BUT) -timeout $(TEST_TIMEOUT) $$(go list ./... | grep -v /chaos)
-	go test -count=1 -timeout $(CHAOS_TIMEOUT) ./chaos
+	go test -count=1 -timeout $(CHAOS_TIMEOUT) ./test/chaos
 
 lint: ## gofmt, go vet, staticcheck with every check: see CONTRIBUTING.md
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
@@ -48,11 +48,11 @@ lint: ## gofmt, go vet, staticcheck with every check: see CONTRIBUTING.md
 	go run $(STATICCHECK) -checks all ./...
 
 chaos: deps ## the long crash suite: KILLS (200) kills at random instants
-	go test ./chaos -count=1 -timeout 120m -args -kills=$(KILLS)
+	go test ./test/chaos -count=1 -timeout 120m -args -kills=$(KILLS)
 
 # Goes on after the rounds that the file has, so it may be ended at any time.
 chaos-rounds: deps ## ROUNDS (500) rounds of faults, noted in ROUNDS_FILE; AT_ONCE (3) side by side
-	go test ./chaos -count=1 -timeout 24h -run 'TestRounds$$' -args -rounds=$(ROUNDS) -rounds-file=$(ROUNDS_FILE) -at-once=$(AT_ONCE)
+	go test ./test/chaos -count=1 -timeout 24h -run 'TestRounds$$' -args -rounds=$(ROUNDS) -rounds-file=$(ROUNDS_FILE) -at-once=$(AT_ONCE)
 
 bench: deps-test build ## measure this machine: small benchmarks, then the program's own
 	go test -run '^$$' -bench . -benchmem ./...

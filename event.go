@@ -137,7 +137,7 @@ func (c *Count) Check() error {
 // The smallest is -MaxCount, whose negative there is.
 const MaxCount = math.MaxInt64
 
-// AddCount adds within ±MaxCount, as sqlstore/query/series_add does.
+// AddCount adds within ±MaxCount, as store/sqlstore/query/series_add does.
 func AddCount(a, b int64) int64 {
 	b = max(b, -MaxCount)
 	switch {

@@ -18,115 +18,64 @@ import (
 )
 
 // The rules of the tree, checked by machine. CONTRIBUTING.md lists them for
-// people. A new package is entered in layers; an exception is entered with its
+// people. A new wing is entered in wings; an exception is entered with its
 // reason in the table of its rule, and those tables may only become shorter.
 
 const module = "sluice"
 
-// layers is the architecture: a package imports packages of lower layers only.
-// The test kit is on top, since only tests import it. Packages of one layer
-// never import each other, except as sameLayer says.
-var layers = map[string]int{
-	".": 0,
+// wings is the floor plan: the first part of a package's path is its wing, and a
+// package imports its own wing and those with a smaller number. Wings of one number
+// never import each other.
+var wings = map[string]int{
+	"lib": 0, // small, and usable alone
+	".":   1, // the words of the engine
 
-	"servers":          1,
-	"servers/ferretdb": 1, // a module of its own: a server for tests and benches
-	"faults":           1,
-	"jsonscan":         1,
-	"key":              1,
-	"crowd":            1, // bounds on what strangers hold of a server
-	"meter":            1, // histograms without a metrics library
-	"timetext":         1,
-	"profile":          1,
-	"users":            1, // what updates do to users
-	"rule":             1, // conditions about a user
-	"filelock":         1,
-	"spill":            1,
-	"token":            1, // signed texts that links carry
-	"mime":             1, // builds mails, checks those that others built
-	"dkim":             1, // signs mails
-	"suppress/set":     1, // who must not be mailed, in memory
-	"post":             1, // one HTTP request, sent once
-	"ses":              1, // Amazon SES as a transport
-	"mailhttp":         1, // any provider that takes mail by HTTP, as a transport
-	"sinkbox":          1, // built-in mailboxes, as a transport
-	"template":         1, // mails, and what becomes of them for a recipient
-	"dns":              1, // asks resolvers for records
-	"smtp":             1, // a client: mail to one relay
-	"smtp/sink":        1, // a receiver for tests and benches
-	"bench/plot":       1, // draws charts, knows nothing of the program
+	"flow":  2, // the engine on Redis
+	"store": 2, // databases
 
-	"flow":       2,
-	"sqlstore":   2,
-	"mongostore": 2,
+	"user": 3, // who a person is, and what is known of one
 
-	"ingest":   3,
-	"transfer": 3,
-	"route":    3, // by which transport a mail goes, and when
-	"alert":    3, // tells people what is wrong
-	"segment":  3, // who is in a segment
-	"suppress": 3, // who must not be mailed
-	"domain":   3, // whether receivers will take mail from a domain
-	"consent":  3, // who has asked for mail, and has confirmed it
-	"spool":    3, // messages on their way out
-	"braze":    3, // the dialect of Braze's API: requests to updates, users to replies
+	"ingest": 4, // elements and requests to logs, logs to effects
+	"mail":   5, // messages, and the ways out
 
-	"api":   4,
-	"smtpd": 4, // takes mail in by SMTP
+	"ops": 6, // what operators need
+	"api": 6, // HTTP
 
-	"config": 5,
-
-	"engine": 6, // builds and runs the program
-
-	"bench":            7,
-	"bench/baseline":   7,
-	"cmd/sluice":       8,
-	"cmd/sluice-bench": 8,
-
-	"apitest":   9,
-	"clocktest": 9, // a clock that a test moves
-	"dnstest":   9, // a DNS server
-	"storetest": 9,
-	"chaos":     9,
+	"config": 7,
+	"engine": 8, // builds and runs the program
+	"bench":  9,
+	"cmd":    10,
+	"test":   11, // what only tests import
 }
 
-// sameLayer are the imports inside one layer.
-var sameLayer = map[string]string{
-	"spill imports faults":          "it is killed while it writes, by test",
-	"spill imports filelock":        "nobody replays a file that still grows",
-	"servers imports filelock":      "one server a directory",
-	"ses imports post":              "a provider is asked by HTTP",
-	"mailhttp imports post":         "a provider is asked by HTTP",
-	"profile imports jsonscan":      "values stay the JSON text that they came as",
-	"profile imports mime":          "what can be suppressed is what mail can be sent to",
-	"profile imports timetext":      "some standard fields are times",
-	"template imports jsonscan":     "variables are JSON",
-	"template imports profile":      "a recipient is one",
-	"template imports timetext":     "times are as producers write them",
-	"users imports profile":         "it changes profiles",
-	"users imports jsonscan":        "bodies of updates are JSON",
-	"rule imports jsonscan":         "rules are JSON, and walk over the text of a profile",
-	"rule imports profile":          "its bounds and its standard fields are what rules name",
-	"rule imports timetext":         "attributes are times as producers write them",
-	"bench imports bench/baseline":  "it measures the old designs beside ours",
-	"chaos imports storetest":       "one test kit",
+// speakWords are the packages of lib that use the words of the engine. The others
+// know nothing of them.
+var speakWords = map[string]string{
+	"lib/crowd":    "a connection too many is refused as an API error",
+	"lib/jsonscan": "it says where in a text an error is, as the API does",
+	"lib/mime":     "it refuses mails as the API does",
+	"lib/timetext": "times have the bounds of events",
 }
+
+// inner are packages for their own wing alone: others ask the wing.
+var inner = []string{"mail/suppress/set", "mail/via/post"}
 
 // speakers may import a technology's driver; everybody else goes through them.
 var speakers = map[string][]string{
 	"github.com/redis/rueidis":            {"flow", "bench/baseline"}, // the baselines are the designs before flow
-	"github.com/go-sql-driver/mysql":      {"sqlstore", "bench/baseline"},
-	"github.com/jackc/pgx/v5":             {"sqlstore", "bench/baseline"},
-	"modernc.org/sqlite":                  {"sqlstore", "bench/baseline"},
-	"go.mongodb.org/mongo-driver":         {"mongostore", "bench/baseline"},
+	"github.com/go-sql-driver/mysql":      {"store/sqlstore", "bench/baseline"},
+	"github.com/jackc/pgx/v5":             {"store/sqlstore", "bench/baseline"},
+	"modernc.org/sqlite":                  {"store/sqlstore", "bench/baseline"},
+	"go.mongodb.org/mongo-driver":         {"store/mongostore", "bench/baseline"},
 	"github.com/goccy/go-yaml":            {"config"},
-	"github.com/klauspost/compress":       {"api", "transfer"},
-	"github.com/prometheus/client_golang": {"api", "flow", "ingest", "sqlstore", "engine"},
+	"github.com/klauspost/compress":       {"api", "ops/transfer"},
+	"github.com/prometheus/client_golang": {"api", "flow", "ingest", "store/sqlstore", "engine"},
 }
 
 const (
 	maxFileLines     = 600
 	maxFunctionLines = 70
+	maxFolders       = 20
 )
 
 // longFiles and longFunctions are the exceptions, "file" and "file function",
@@ -203,11 +152,19 @@ func sources(t *testing.T) []*source {
 	return all
 }
 
-func TestLayers(t *testing.T) {
+// wingOf returns a package's wing.
+func wingOf(dir string) string {
+	first, _, _ := strings.Cut(dir, "/")
+	return first
+}
+
+func TestWings(t *testing.T) {
+	folders := make(map[string]bool)
 	for _, s := range sources(t) {
-		layer, listed := layers[s.dir]
-		if !listed {
-			t.Errorf("%s: package %s has no layer: enter it in layers", s.path, s.dir)
+		wing := wingOf(s.dir)
+		folders[wing] = true
+		if _, listed := wings[wing]; !listed {
+			t.Errorf("%s: there is no wing %s: enter it in wings, or move the package", s.path, wing)
 			continue
 		}
 		for _, spec := range s.syntax.Imports {
@@ -215,37 +172,36 @@ func TestLayers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := checkImport(s, layer, imported); err != nil {
+			if err := checkImport(s, imported); err != nil {
 				t.Errorf("%s: %v", s.at(spec), err)
 			}
 		}
 	}
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() && e.Name() != "bin" && e.Name() != "sluice-data" {
+			folders[e.Name()] = true
+		}
+	}
+	if len(folders) > maxFolders {
+		t.Errorf("the root has %d folders, at most %d are allowed", len(folders), maxFolders)
+	}
 }
 
-// checkImport judges one import. A test may import the kit and drivers; the
-// domain's words import nothing but the standard library, tests included.
-func checkImport(s *source, layer int, imported string) error {
+// checkImport judges one import. A test may import the kit and drivers; the words
+// of the engine import nothing but the standard library, tests included.
+func checkImport(s *source, imported string) error {
 	first, _, _ := strings.Cut(imported, "/")
 	if first == module {
-		dir := strings.TrimPrefix(strings.TrimPrefix(imported, module), "/")
-		if dir == "" {
-			dir = "."
-		}
-		other, listed := layers[dir]
-		switch {
-		case !listed:
-			return fmt.Errorf("imports %s, which has no layer: enter it in layers", imported)
-		case s.test && s.dir != ".", other < layer, dir == s.dir:
-			return nil
-		case other == layer && sameLayer[s.dir+" imports "+dir] != "":
-			return nil
-		}
-		return fmt.Errorf("%s (layer %d) imports %s (layer %d): only lower layers may be imported", s.dir, layer, dir, other)
+		return checkOwnImport(s, imported)
 	}
 	if !strings.Contains(first, ".") {
 		return nil // the standard library
 	}
-	if layer == 0 {
+	if s.dir == "." {
 		return fmt.Errorf("the root package imports %s: it imports the standard library only", imported)
 	}
 	if s.test {
@@ -257,6 +213,31 @@ func checkImport(s *source, layer int, imported string) error {
 		}
 	}
 	return nil
+}
+
+// checkOwnImport judges the import of a package of this module.
+func checkOwnImport(s *source, imported string) error {
+	dir := "."
+	if imported != module {
+		dir = strings.TrimPrefix(imported, module+"/")
+	}
+	from, to := wingOf(s.dir), wingOf(dir)
+	switch {
+	case s.test && s.dir != ".", dir == s.dir:
+		return nil
+	case dir == "." && from == "lib":
+		if speakWords[s.dir] == "" {
+			return fmt.Errorf("%s imports the words of the engine: a package of lib is usable without them", s.dir)
+		}
+		return nil
+	case from == to:
+		return nil
+	case slices.Contains(inner, dir):
+		return fmt.Errorf("%s imports %s, which is for wing %s alone", s.dir, dir, to)
+	case wings[to] < wings[from]:
+		return nil
+	}
+	return fmt.Errorf("%s (wing %d) imports %s (wing %d): only lower wings may be imported", s.dir, wings[from], dir, wings[to])
 }
 
 func TestSizes(t *testing.T) {
@@ -287,7 +268,7 @@ func TestSizes(t *testing.T) {
 func TestTestsNeitherSleepNorSkip(t *testing.T) {
 	banned := map[string]bool{"Sleep": true, "Skip": true, "Skipf": true, "SkipNow": true}
 	for _, s := range sources(t) {
-		kit := layers[s.dir] == layers["storetest"]
+		kit := wingOf(s.dir) == "test"
 		if !s.test && !kit {
 			continue
 		}

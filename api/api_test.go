@@ -18,13 +18,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"sluice"
-	"sluice/consent"
 	"sluice/ingest"
-	"sluice/meter"
-	routing "sluice/route"
-	"sluice/segment"
-	"sluice/spool"
-	"sluice/suppress"
+	"sluice/lib/meter"
+	routing "sluice/mail/route"
+	"sluice/mail/spool"
+	"sluice/mail/suppress"
+	"sluice/user/consent"
+	"sluice/user/segment"
 )
 
 // program answers what a test sets.

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"sluice"
-	"sluice/key"
+	"sluice/lib/key"
 )
 
 // Bounds of looking up keys.

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/clocktest"
-	"sluice/faults"
-	"sluice/key"
-	"sluice/servers"
-	"sluice/sqlstore"
+	"sluice/lib/faults"
+	"sluice/lib/key"
+	"sluice/lib/servers"
+	"sluice/store/sqlstore"
+	"sluice/test/clocktest"
 )
 
 func openKeys(t *testing.T) *sqlstore.Store {

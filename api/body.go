@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"sluice"
-	"sluice/crowd"
+	"sluice/lib/crowd"
 )
 
 // Bounds of a body.

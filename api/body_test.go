@@ -19,8 +19,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"sluice"
-	"sluice/crowd"
 	"sluice/ingest"
+	"sluice/lib/crowd"
 )
 
 func TestSplit(t *testing.T) {

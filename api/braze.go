@@ -13,11 +13,11 @@ import (
 	"unsafe"
 
 	"sluice"
-	"sluice/braze"
-	"sluice/crowd"
+	"sluice/api/braze"
 	"sluice/ingest"
-	"sluice/key"
-	"sluice/suppress"
+	"sluice/lib/crowd"
+	"sluice/lib/key"
+	"sluice/mail/suppress"
 )
 
 // Bounds of calls of Braze's API, beside those of all requests.

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/braze"
-	"sluice/clocktest"
-	"sluice/sqlstore"
+	"sluice/api/braze"
+	"sluice/store/sqlstore"
+	"sluice/test/clocktest"
 )
 
 // called is an answer to a call of Braze's API.

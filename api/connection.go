@@ -5,7 +5,7 @@ import (
 	"net"
 	"net/http"
 
-	"sluice/crowd"
+	"sluice/lib/crowd"
 )
 
 // connState follows what the server does with a connection: whenever it turns

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/apitest"
+	"sluice/test/apitest"
 )
 
 // checker reads openapi.json, once.

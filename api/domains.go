@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	"sluice"
-	"sluice/domain"
-	"sluice/key"
-	"sluice/mime"
-	"sluice/profile"
+	"sluice/lib/key"
+	"sluice/lib/mime"
+	"sluice/mail/domain"
+	"sluice/user/profile"
 )
 
 const domainPath = "/v1/domains/{domain}"

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/domain"
-	"sluice/sqlstore"
+	"sluice/mail/domain"
+	"sluice/store/sqlstore"
 )
 
 // looker finds one thing wrong with each domain, when it may.

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"sluice"
-	"sluice/key"
-	"sluice/profile"
-	"sluice/spool"
+	"sluice/lib/key"
+	"sluice/mail/spool"
+	"sluice/user/profile"
 )
 
 // doubtShown is a send in doubt, with its evidence: its life.

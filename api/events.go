@@ -12,10 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice"
-	"sluice/crowd"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/key"
+	"sluice/lib/crowd"
+	"sluice/lib/key"
 )
 
 // Bounds of taking in events.

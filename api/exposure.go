@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"sluice"
-	"sluice/key"
+	"sluice/lib/key"
 )
 
 // exposure decides what a caller may see without a key, and by which names a

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/key"
+	"sluice/lib/key"
 )
 
 // startWith starts a server on loopback.

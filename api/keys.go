@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"sluice"
-	"sluice/key"
+	"sluice/lib/key"
 )
 
 // What other surfaces ask about keys, so that a key is looked up once, is

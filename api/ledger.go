@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"sluice"
-	"sluice/key"
-	"sluice/profile"
-	"sluice/spool"
+	"sluice/lib/key"
+	"sluice/mail/spool"
+	"sluice/user/profile"
 )
 
 // Paths of the ledger of sends.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"sluice"
-	"sluice/key"
+	"sluice/lib/key"
 )
 
 // The page of the ledger shows what /v1/ledger and /v1/ledger/doubts answer. It

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/clocktest"
-	"sluice/spool"
-	"sluice/sqlstore"
+	"sluice/mail/spool"
+	"sluice/store/sqlstore"
+	"sluice/test/clocktest"
 )
 
 // books is a ledger that a test writes; how one is counted is tested in sqlstore.

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 
 	"sluice"
-	"sluice/key"
-	"sluice/sinkbox"
+	"sluice/lib/key"
+	"sluice/mail/via/sinkbox"
 )
 
 // Paths of the built-in mailboxes.

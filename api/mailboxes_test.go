@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/sinkbox"
-	"sluice/sqlstore"
+	"sluice/mail/via/sinkbox"
+	"sluice/store/sqlstore"
 )
 
 // The built-in mailboxes are read in pages, by address and one by one, with a key that

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"sluice"
-	"sluice/key"
-	"sluice/profile"
+	"sluice/lib/key"
+	"sluice/user/profile"
 )
 
 // sendShown is what became of a message for one recipient.

@@ -10,9 +10,9 @@ import (
 	"unicode"
 
 	"sluice"
-	"sluice/jsonscan"
-	"sluice/mime"
-	"sluice/template"
+	"sluice/lib/jsonscan"
+	"sluice/lib/mime"
+	"sluice/mail/template"
 )
 
 // maxMessageAhead is how far ahead a message may be handed in.

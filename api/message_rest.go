@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 
 	"sluice"
-	"sluice/jsonscan"
-	"sluice/timetext"
+	"sluice/lib/jsonscan"
+	"sluice/lib/timetext"
 )
 
 // readRest reads what messages of all forms have: how they are sent, and what

@@ -11,7 +11,7 @@ import (
 
 	"sluice"
 	"sluice/ingest"
-	"sluice/key"
+	"sluice/lib/key"
 )
 
 // Paths of messages.

@@ -17,9 +17,9 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/servers"
-	"sluice/sqlstore"
-	"sluice/template"
+	"sluice/lib/servers"
+	"sluice/mail/template"
+	"sluice/store/sqlstore"
 )
 
 // submitted keeps in memory what is handed in, or refuses it: what the spool

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sluice"
-	"sluice/meter"
+	"sluice/lib/meter"
 )
 
 // metrics turns snapshots into metrics when they are asked for. Nothing is

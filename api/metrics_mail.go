@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice"
-	routing "sluice/route"
+	routing "sluice/mail/route"
 )
 
 // The metrics of mail on its way out.

@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/braze"
-	"sluice/consent"
-	"sluice/jsonscan"
-	"sluice/key"
-	"sluice/profile"
+	"sluice/api/braze"
+	"sluice/lib/jsonscan"
+	"sluice/lib/key"
+	"sluice/user/consent"
+	"sluice/user/profile"
 )
 
 // Bounds of double opt-in, beside those of all requests.

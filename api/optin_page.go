@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"sluice"
-	"sluice/consent"
-	"sluice/token"
+	"sluice/lib/token"
+	"sluice/user/consent"
 )
 
 // The page behind a link has a button, for a link alone must change nothing:

@@ -12,8 +12,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"sluice"
-	"sluice/consent"
-	"sluice/key"
+	"sluice/lib/key"
+	"sluice/user/consent"
 )
 
 // documentedPermission is how openapi.json says what a call needs.

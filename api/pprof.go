@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/key"
+	"sluice/lib/key"
 )
 
 const pprofPath = "/debug/pprof/{profile}"

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/key"
+	"sluice/lib/key"
 )
 
 const testRoot = "0123456789abcdef0123456789abcdef"

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"sluice"
-	"sluice/spool"
+	"sluice/mail/spool"
 )
 
 // Paths of what a process does now.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/key"
+	"sluice/lib/key"
 )
 
 // rateBurst is how long a key may have saved up what it did not use.

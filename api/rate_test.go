@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/clocktest"
-	"sluice/key"
+	"sluice/lib/key"
+	"sluice/test/clocktest"
 )
 
 func TestRates(t *testing.T) {

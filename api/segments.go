@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 
 	"sluice"
-	"sluice/jsonscan"
-	"sluice/key"
-	"sluice/profile"
-	"sluice/rule"
+	"sluice/lib/jsonscan"
+	"sluice/lib/key"
+	"sluice/user/profile"
+	"sluice/user/rule"
 )
 
 // Paths of segments.

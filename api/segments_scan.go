@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 
 	"sluice"
-	"sluice/profile"
-	"sluice/rule"
+	"sluice/user/profile"
+	"sluice/user/rule"
 )
 
 // Bounds of finding out who is in a segment.

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/profile"
-	"sluice/segment"
-	"sluice/sqlstore"
+	"sluice/store/sqlstore"
+	"sluice/user/profile"
+	"sluice/user/segment"
 )
 
 // segments is a server with thirty users in three partitions; every third has

@@ -9,8 +9,8 @@ import (
 	"strconv"
 
 	"sluice"
-	"sluice/jsonscan"
-	"sluice/key"
+	"sluice/lib/jsonscan"
+	"sluice/lib/key"
 )
 
 // Paths of what an operator does with the mail that waits.

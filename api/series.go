@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 
 	"sluice"
-	"sluice/key"
-	"sluice/timetext"
+	"sluice/lib/key"
+	"sluice/lib/timetext"
 )
 
 // Bounds of reading series.

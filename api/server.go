@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/braze"
-	"sluice/consent"
-	"sluice/crowd"
+	"sluice/api/braze"
+	"sluice/lib/crowd"
+	"sluice/user/consent"
 )
 
 // Bounds of the server. Whoever connects and says nothing, reads nothing or

@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/consent"
 	"sluice/ingest"
-	"sluice/meter"
-	routing "sluice/route"
-	"sluice/segment"
-	"sluice/spool"
-	"sluice/suppress"
+	"sluice/lib/meter"
+	routing "sluice/mail/route"
+	"sluice/mail/spool"
+	"sluice/mail/suppress"
+	"sluice/user/consent"
+	"sluice/user/segment"
 )
 
 // Program is what the HTTP server asks. Its methods are called from several

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 
 	"sluice"
-	"sluice/key"
+	"sluice/lib/key"
 )
 
 // storeAnswer answers a request that was let in: a status, and what is written

@@ -9,10 +9,10 @@ import (
 	"unsafe"
 
 	"sluice"
-	"sluice/jsonscan"
-	"sluice/key"
-	"sluice/profile"
-	"sluice/suppress"
+	"sluice/lib/jsonscan"
+	"sluice/lib/key"
+	"sluice/mail/suppress"
+	"sluice/user/profile"
 )
 
 // suppressionsPath is where suppressions are.

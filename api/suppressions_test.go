@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/sqlstore"
-	"sluice/suppress"
+	"sluice/mail/suppress"
+	"sluice/store/sqlstore"
 )
 
 // suppressions is a server with its list.

@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/jsonscan"
-	"sluice/key"
-	"sluice/mime"
-	"sluice/profile"
-	"sluice/spool"
-	"sluice/template"
+	"sluice/lib/jsonscan"
+	"sluice/lib/key"
+	"sluice/lib/mime"
+	"sluice/mail/spool"
+	"sluice/mail/template"
+	"sluice/user/profile"
 )
 
 // Paths of templates.

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/profile"
-	"sluice/sqlstore"
+	"sluice/store/sqlstore"
+	"sluice/user/profile"
 )
 
 // templates is a server with one user.

@@ -6,8 +6,8 @@ import (
 	"net/url"
 	"time"
 
-	"sluice/consent"
-	"sluice/token"
+	"sluice/lib/token"
+	"sluice/user/consent"
 )
 
 var badUnsubscribe = badLink{

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/bench/baseline"
-	"sluice/servers"
+	"sluice/lib/servers"
 )
 
 // postgresStore is a private PostgreSQL, default settings.

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/profile"
-	"sluice/rule"
-	"sluice/segment"
-	"sluice/sqlstore"
+	"sluice/store/sqlstore"
+	"sluice/user/profile"
+	"sluice/user/rule"
+	"sluice/user/segment"
 )
 
 // `bench rules`: ten rules over a million profiles in SQLite, read and matched.

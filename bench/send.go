@@ -13,10 +13,10 @@ import (
 
 	"sluice"
 	"sluice/bench/baseline"
-	"sluice/ses"
-	"sluice/smtp"
-	"sluice/smtp/sink"
-	"sluice/spool"
+	"sluice/lib/sink"
+	"sluice/mail/spool"
+	"sluice/mail/via/ses"
+	"sluice/mail/via/smtp"
 )
 
 // `bench send`: mails out, over a distance and without one.

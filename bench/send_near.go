@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/dkim"
-	"sluice/key"
-	"sluice/servers"
-	"sluice/smtp"
-	"sluice/smtpd"
-	"sluice/spool"
+	"sluice/lib/key"
+	"sluice/lib/servers"
+	"sluice/mail/dkim"
+	"sluice/mail/smtpd"
+	"sluice/mail/spool"
+	"sluice/mail/via/smtp"
 )
 
 // What a mail costs without a distance: taken in by SMTP, kept durably, sent on

@@ -16,8 +16,8 @@ import (
 	"sluice/bench/baseline"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/spool"
-	"sluice/sqlstore"
+	"sluice/mail/spool"
+	"sluice/store/sqlstore"
 )
 
 // `bench spool`: mails into a spool and out of it, with nothing and with a

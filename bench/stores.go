@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/bench/baseline"
-	"sluice/sqlstore"
+	"sluice/store/sqlstore"
 )
 
 // mariaStore is MariaDB or MySQL.

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/smtp"
-	"sluice/sqlstore"
-	"sluice/suppress"
+	"sluice/mail/suppress"
+	"sluice/mail/via/smtp"
+	"sluice/store/sqlstore"
 )
 
 // `bench suppression`: is this recipient's domain one of 33,000 bad ones, as a

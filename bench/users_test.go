@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/braze"
+	"sluice/api/braze"
 )
 
 // The users of the bench can be imported, are as long as is said, and differ.

@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"sluice"
-	"sluice/mongostore"
-	"sluice/route"
-	"sluice/sinkbox"
-	"sluice/token"
+	"sluice/lib/token"
+	"sluice/mail/route"
+	"sluice/mail/via/sinkbox"
+	"sluice/store/mongostore"
 )
 
 // Limits of a configuration.

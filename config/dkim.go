@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
-	"sluice/dkim"
-	"sluice/mime"
+	"sluice/lib/mime"
+	"sluice/mail/dkim"
 )
 
 // DKIM is with which keys the mail of a domain is signed.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/dkim"
+	"sluice/mail/dkim"
 )
 
 func TestKeysOfDKIM(t *testing.T) {

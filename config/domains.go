@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/dns"
-	"sluice/domain"
-	"sluice/route"
+	"sluice/lib/dns"
+	"sluice/mail/domain"
+	"sluice/mail/route"
 )
 
 // Domains says what is done about the domains that mail is sent from.

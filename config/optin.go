@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"sluice/consent"
-	"sluice/profile"
+	"sluice/user/consent"
+	"sluice/user/profile"
 )
 
 // MaxProxies bounds `proxies`, MaxHosts `hosts`.

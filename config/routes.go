@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/mailhttp"
-	"sluice/route"
-	"sluice/ses"
-	"sluice/sinkbox"
-	"sluice/smtp"
+	"sluice/mail/route"
+	"sluice/mail/via/mailhttp"
+	"sluice/mail/via/ses"
+	"sluice/mail/via/sinkbox"
+	"sluice/mail/via/smtp"
 )
 
 // SinkRoute is what the built-in mailboxes are called among the routes.

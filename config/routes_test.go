@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/clocktest"
-	"sluice/route"
+	"sluice/mail/route"
+	"sluice/test/clocktest"
 )
 
 // sampledRoutes are what the sample shows.

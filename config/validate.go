@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/alert"
-	"sluice/mongostore"
+	"sluice/ops/alert"
+	"sluice/store/mongostore"
 )
 
 // validate checks every setting, and reports all that is wrong.

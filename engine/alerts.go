@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"os"
 	"sluice"
-	"sluice/alert"
 	"sluice/api"
 	"sluice/config"
 	"sluice/flow"
+	"sluice/ops/alert"
 	"strings"
 	"time"
 )

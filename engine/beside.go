@@ -13,8 +13,8 @@ import (
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/servers"
-	"sluice/sqlstore"
+	"sluice/lib/servers"
+	"sluice/store/sqlstore"
 )
 
 // This file connects the commands that work beside a running program.

@@ -3,7 +3,7 @@ package engine
 import (
 	"fmt"
 	"sluice"
-	"sluice/faults"
+	"sluice/lib/faults"
 	"time"
 )
 

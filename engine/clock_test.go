@@ -1,8 +1,8 @@
 package engine
 
 import (
-	"sluice/clocktest"
 	"sluice/flow"
+	"sluice/test/clocktest"
 	"strings"
 	"testing"
 	"time"

@@ -5,9 +5,9 @@ import (
 	"crypto/rand"
 
 	"sluice"
-	"sluice/consent"
-	"sluice/suppress"
-	"sluice/token"
+	"sluice/lib/token"
+	"sluice/mail/suppress"
+	"sluice/user/consent"
 )
 
 // tokenSecret is the name of the secret in the database that signs links.

@@ -16,13 +16,13 @@ import (
 
 	"sluice"
 	"sluice/api"
-	"sluice/braze"
+	"sluice/api/braze"
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/smtpd"
-	"sluice/sqlstore"
-	"sluice/suppress"
+	"sluice/mail/smtpd"
+	"sluice/mail/suppress"
+	"sluice/store/sqlstore"
 )
 
 // Options say what Open starts.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/sqlstore"
+	"sluice/store/sqlstore"
 )
 
 // TestLostSendsAreKnownAfterARestart: a process that has found none itself counts

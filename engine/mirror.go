@@ -7,7 +7,7 @@ import (
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/mongostore"
+	"sluice/store/mongostore"
 )
 
 // openMirror prepares the mirror of the series, before anything is counted. A

@@ -6,7 +6,7 @@ import (
 
 	"sluice/config"
 	"sluice/flow"
-	"sluice/sqlstore"
+	"sluice/store/sqlstore"
 )
 
 // AdoptPartitions takes the number of partitions that a database was set up with,

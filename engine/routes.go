@@ -11,9 +11,9 @@ import (
 	"sluice"
 	"sluice/config"
 	"sluice/flow"
-	"sluice/route"
-	"sluice/sinkbox"
-	"sluice/spool"
+	"sluice/mail/route"
+	"sluice/mail/spool"
+	"sluice/mail/via/sinkbox"
 )
 
 // openRoutes prepares the ways out for mail. Nothing is connected to yet, but

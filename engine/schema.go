@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/spool"
+	"sluice/mail/spool"
 	"strconv"
 )
 

@@ -7,15 +7,15 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/braze"
+	"sluice/api/braze"
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/route"
-	"sluice/sinkbox"
-	"sluice/spool"
-	"sluice/suppress"
-	"sluice/template"
+	"sluice/mail/route"
+	"sluice/mail/spool"
+	"sluice/mail/suppress"
+	"sluice/mail/template"
+	"sluice/mail/via/sinkbox"
 )
 
 // This file builds what sends.

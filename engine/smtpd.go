@@ -6,7 +6,7 @@ import (
 	"sluice"
 	"sluice/api"
 	"sluice/config"
-	"sluice/smtpd"
+	"sluice/mail/smtpd"
 )
 
 // startSMTP starts the SMTP listener, if the configuration wants one. The keys

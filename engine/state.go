@@ -14,7 +14,7 @@ import (
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/meter"
+	"sluice/lib/meter"
 )
 
 // LookTimeout bounds what one question about the engine's state may take.

@@ -8,7 +8,7 @@ import (
 	"sluice"
 	"sluice/config"
 	"sluice/flow"
-	"sluice/suppress"
+	"sluice/mail/suppress"
 )
 
 // openSuppressions loads who is not mailed.

@@ -8,7 +8,7 @@ import (
 
 	"sluice"
 	"sluice/config"
-	"sluice/sqlstore"
+	"sluice/store/sqlstore"
 )
 
 // reach is how the configuration says that a server is reached.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/config"
-	"sluice/route"
+	"sluice/mail/route"
 )
 
 // Providers keep lists of their own, of whom they mail no more: an address that

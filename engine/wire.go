@@ -11,18 +11,18 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/alert"
 	"sluice/config"
-	"sluice/consent"
-	"sluice/domain"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/mongostore"
-	"sluice/segment"
-	"sluice/servers"
-	"sluice/spool"
-	"sluice/sqlstore"
-	"sluice/suppress"
+	"sluice/lib/servers"
+	"sluice/mail/domain"
+	"sluice/mail/spool"
+	"sluice/mail/suppress"
+	"sluice/ops/alert"
+	"sluice/store/mongostore"
+	"sluice/store/sqlstore"
+	"sluice/user/consent"
+	"sluice/user/segment"
 )
 
 // This file builds the program out of its parts. followers below is the one

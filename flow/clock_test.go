@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/clocktest"
+	"sluice/test/clocktest"
 )
 
 // A clock goes by the earlier of both times, from the instant on at which it is set

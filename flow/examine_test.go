@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/servers"
+	"sluice/lib/servers"
 )
 
 // clockAhead is the machine's clock, or one that is wrong.

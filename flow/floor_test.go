@@ -14,8 +14,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
-	"sluice/faults"
-	"sluice/servers"
+	"sluice/lib/faults"
+	"sluice/lib/servers"
 )
 
 // moved is a log whose Redis is another one from some moment on: a replica that

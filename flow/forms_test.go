@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/sqlstore"
+	"sluice/store/sqlstore"
 )
 
 // TestAnEmptiedRedisIsNoNewDeployment: the first process of a new deployment writes

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
-	"sluice/servers"
+	"sluice/lib/servers"
 )
 
 func newHashes(t *testing.T, r *Redis) (*List, *Lease) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/sqlstore"
+	"sluice/store/sqlstore"
 )
 
 func newStore(t *testing.T) sluice.Store {

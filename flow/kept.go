@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
-	"sluice/faults"
+	"sluice/lib/faults"
 )
 
 // What is kept of a list.

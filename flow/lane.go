@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
-	"sluice/faults"
+	"sluice/lib/faults"
 )
 
 // Bounds of lanes.

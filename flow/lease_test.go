@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/servers"
+	"sluice/lib/servers"
 )
 
 // join starts a lease keeper over 16 partitions; the function crashes it.

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
-	"sluice/faults"
+	"sluice/lib/faults"
 )
 
 // Bounds of reading a list.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/faults"
-	"sluice/servers"
+	"sluice/lib/faults"
+	"sluice/lib/servers"
 )
 
 // aloneForLong makes a lease keeper that does not run one that has looked for

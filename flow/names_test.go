@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/clocktest"
+	"sluice/test/clocktest"
 )
 
 // Names of requests are remembered up to a number, by all processes together; those

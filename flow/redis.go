@@ -17,7 +17,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
-	"sluice/meter"
+	"sluice/lib/meter"
 )
 
 // callTimeout bounds every command that does not block on purpose.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/meter"
+	"sluice/lib/meter"
 )
 
 // Bounds of a Writer.

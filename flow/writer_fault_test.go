@@ -11,8 +11,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
-	"sluice/faults"
-	"sluice/servers"
+	"sluice/lib/faults"
+	"sluice/lib/servers"
 )
 
 // dialThrough returns a server, a proxy before it, and a client through the

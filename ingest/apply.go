@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/faults"
+	"sluice/lib/faults"
 )
 
 // How much one transaction holds, and when it is flushed.

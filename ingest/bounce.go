@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 
 	"sluice"
-	"sluice/jsonscan"
+	"sluice/lib/jsonscan"
 )
 
 // verdict is what a mail that came back says of its address.

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/clocktest"
 	"sluice/flow"
+	"sluice/test/clocktest"
 )
 
 // A process whose clock is a week wrong refuses no event of now: a client would drop

@@ -12,8 +12,8 @@ import (
 
 	"sluice"
 	"sluice/flow"
-	"sluice/jsonscan"
-	"sluice/timetext"
+	"sluice/lib/jsonscan"
+	"sluice/lib/timetext"
 )
 
 // MaxCounterBy bounds by how much one item of a request counts.

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 
 	"sluice"
-	"sluice/jsonscan"
-	"sluice/timetext"
+	"sluice/lib/jsonscan"
+	"sluice/lib/timetext"
 )
 
 // EventOptions say how elements become events. One goroutine uses them at a

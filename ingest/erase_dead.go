@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"sluice"
-	"sluice/jsonscan"
-	"sluice/profile"
-	"sluice/users"
+	"sluice/lib/jsonscan"
+	"sluice/user/profile"
+	"sluice/user/users"
 )
 
 // eraseDeadPage is how many dead letters are listed at once; their payloads are

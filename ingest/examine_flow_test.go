@@ -8,7 +8,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/sqlstore"
+	"sluice/store/sqlstore"
 )
 
 // examiner looks at a bed from outside, with a store that may not write.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/faults"
+	"sluice/lib/faults"
 )
 
 // A session that ends between any two steps doubles and loses nothing: chaos

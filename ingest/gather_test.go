@@ -10,7 +10,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
-	"sluice/users"
+	"sluice/user/users"
 )
 
 // oneUpdate is a batch of one update of the n-th user.

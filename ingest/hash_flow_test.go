@@ -16,10 +16,10 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
-	"sluice/faults"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/servers"
+	"sluice/lib/faults"
+	"sluice/lib/servers"
 )
 
 const hashKeys = "{app_id}|{date}|{name}"

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice"
-	"sluice/faults"
 	"sluice/flow"
+	"sluice/lib/faults"
 )
 
 // Bounds of an import.

@@ -9,7 +9,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
-	"sluice/users"
+	"sluice/user/users"
 )
 
 // KeepRole is the role of making room: partitions for the days to come, away

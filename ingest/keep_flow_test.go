@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/clocktest"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/sqlstore"
-	"sluice/users"
+	"sluice/store/sqlstore"
+	"sluice/test/clocktest"
+	"sluice/user/users"
 )
 
 // kept is a store with a keeper, both by one clock.

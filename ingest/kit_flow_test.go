@@ -22,8 +22,8 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/servers"
-	"sluice/sqlstore"
+	"sluice/lib/servers"
+	"sluice/store/sqlstore"
 )
 
 // The kit of the *_flow_test.go files: real servers, and the parts of the

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice"
-	"sluice/faults"
 	"sluice/flow"
+	"sluice/lib/faults"
 )
 
 // The margin of the logs.

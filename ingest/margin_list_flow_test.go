@@ -12,7 +12,7 @@ import (
 
 	"sluice"
 	"sluice/ingest"
-	"sluice/sqlstore"
+	"sluice/store/sqlstore"
 )
 
 // elements are elements of a list that goes to the table target.

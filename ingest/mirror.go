@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/faults"
 	"sluice/flow"
+	"sluice/lib/faults"
 )
 
 // MirrorRole is the role of mirroring the series, and the name of its follower.

@@ -17,9 +17,9 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/mongostore"
-	"sluice/servers"
-	"sluice/sqlstore"
+	"sluice/lib/servers"
+	"sluice/store/mongostore"
+	"sluice/store/sqlstore"
 )
 
 // mirrorBed is a bed with a mirror.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/faults"
 	"sluice/flow"
+	"sluice/lib/faults"
 )
 
 // Bounds of routing.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/faults"
 	"sluice/flow"
+	"sluice/lib/faults"
 )
 
 func eventList(dedupe string) listSetup { return listSetup{name: "q", dedupe: dedupe} }

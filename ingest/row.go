@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"sluice"
-	"sluice/jsonscan"
+	"sluice/lib/jsonscan"
 )
 
 // MaxRowColumns bounds how many columns a RowMapper fills.

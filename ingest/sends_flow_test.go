@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/faults"
+	"sluice/lib/faults"
 )
 
 // aSend makes the send number n, with a body of its own if it has no content.

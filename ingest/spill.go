@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/faults"
-	"sluice/filelock"
 	"sluice/flow"
-	"sluice/spill"
+	"sluice/ingest/spill"
+	"sluice/lib/faults"
+	"sluice/lib/filelock"
 )
 
 // spillLookEvery is how often a process looks for files in its directory.

@@ -11,7 +11,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
-	"sluice/users"
+	"sluice/user/users"
 )
 
 // StoreRole is the role of storing the logs, and the name of its cursors.

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"sluice"
-	"sluice/profile"
+	"sluice/user/profile"
 )
 
 // suppress adds what a mail event says of whom to mail no more, or again, to the

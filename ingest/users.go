@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice"
-	"sluice/faults"
 	"sluice/flow"
-	"sluice/users"
+	"sluice/lib/faults"
+	"sluice/user/users"
 )
 
 // resolve applies a transaction's updates of users to what is stored of them,

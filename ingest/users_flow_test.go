@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/faults"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/profile"
-	"sluice/users"
+	"sluice/lib/faults"
+	"sluice/user/profile"
+	"sluice/user/users"
 )
 
 // people sends updates as the API does and looks users up.

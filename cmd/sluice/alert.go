@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/alert"
 	"sluice/engine"
+	"sluice/ops/alert"
 )
 
 const alertLong = `

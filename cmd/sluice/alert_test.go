@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/alert"
+	"sluice/ops/alert"
 )
 
 // hook starts a webhook's other end, which hands out what it is told.

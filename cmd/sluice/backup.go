@@ -13,9 +13,9 @@ import (
 	"sluice/engine"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/spool"
-	"sluice/sqlstore"
-	"sluice/transfer"
+	"sluice/mail/spool"
+	"sluice/ops/transfer"
+	"sluice/store/sqlstore"
 )
 
 const backupLong = `

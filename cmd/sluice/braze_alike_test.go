@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/servers"
+	"sluice/lib/servers"
 )
 
 // alikeNames are texts that databases, languages and programs take for others:

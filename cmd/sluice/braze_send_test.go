@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/smtp/sink"
+	"sluice/lib/sink"
 )
 
 // startSending starts a program whose mail goes to a real server, and makes the

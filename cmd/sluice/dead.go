@@ -12,7 +12,7 @@ import (
 
 	"sluice"
 	"sluice/engine"
-	"sluice/sqlstore"
+	"sluice/store/sqlstore"
 )
 
 const deadLong = `

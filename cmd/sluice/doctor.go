@@ -19,8 +19,8 @@ import (
 	"sluice/engine"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/mongostore"
-	"sluice/sqlstore"
+	"sluice/store/mongostore"
+	"sluice/store/sqlstore"
 )
 
 const doctorLong = `

@@ -9,7 +9,7 @@ import (
 
 	"sluice"
 	"sluice/config"
-	"sluice/route"
+	"sluice/mail/route"
 )
 
 // maxSensibleFutureMinutes is how far ahead a clock may be wrong, generously.

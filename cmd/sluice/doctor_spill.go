@@ -3,7 +3,7 @@ package main
 import (
 	"os"
 	"sluice"
-	"sluice/spill"
+	"sluice/ingest/spill"
 	"strings"
 	"time"
 )

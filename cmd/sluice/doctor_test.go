@@ -18,7 +18,7 @@ import (
 	"sluice"
 	"sluice/config"
 	"sluice/engine"
-	"sluice/spill"
+	"sluice/ingest/spill"
 )
 
 // diagnosed runs `sluice doctor --json` and returns its exit code and the worst

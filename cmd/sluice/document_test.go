@@ -15,10 +15,10 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"sluice"
-	"sluice/apitest"
-	"sluice/consent"
-	"sluice/dnstest"
-	"sluice/sqlstore"
+	"sluice/store/sqlstore"
+	"sluice/test/apitest"
+	"sluice/test/dnstest"
+	"sluice/user/consent"
 )
 
 // described reads the document that a program serves.

@@ -10,7 +10,7 @@ import (
 	"sluice"
 	"sluice/engine"
 	"sluice/flow"
-	"sluice/mime"
+	"sluice/lib/mime"
 )
 
 const domainLong = `

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/dkim"
-	"sluice/dnstest"
+	"sluice/mail/dkim"
+	"sluice/test/dnstest"
 )
 
 // signing writes a key for a domain beside the configuration of a test, and

@@ -13,8 +13,8 @@ import (
 	"sluice"
 	"sluice/engine"
 	"sluice/flow"
-	"sluice/spool"
-	"sluice/sqlstore"
+	"sluice/mail/spool"
+	"sluice/store/sqlstore"
 )
 
 const doubtLong = `

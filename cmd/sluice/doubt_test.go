@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"testing"
 
-	"sluice/alert"
 	"sluice/api"
+	"sluice/ops/alert"
 )
 
 // doubter is a provider that takes each mail and says so from the second time on.

@@ -23,8 +23,8 @@ import (
 	"sluice"
 	"sluice/config"
 	"sluice/engine"
-	"sluice/key"
-	"sluice/sqlstore"
+	"sluice/lib/key"
+	"sluice/store/sqlstore"
 )
 
 const testRoot = "root-key-of-a-test-0123456789abcdef"

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/sqlstore"
-	"sluice/transfer"
+	"sluice/ops/transfer"
+	"sluice/store/sqlstore"
 )
 
 const exportLong = `

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"sluice/servers"
+	"sluice/lib/servers"
 )
 
 const hashesFile = `

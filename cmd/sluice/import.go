@@ -18,11 +18,11 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/braze"
+	"sluice/api/braze"
 	"sluice/engine"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/transfer"
+	"sluice/ops/transfer"
 )
 
 const importLong = `

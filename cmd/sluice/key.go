@@ -11,8 +11,8 @@ import (
 	"sluice"
 	"sluice/config"
 	"sluice/engine"
-	"sluice/key"
-	"sluice/sqlstore"
+	"sluice/lib/key"
+	"sluice/store/sqlstore"
 )
 
 const keyLong = `

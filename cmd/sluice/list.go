@@ -9,7 +9,7 @@ import (
 
 	"sluice/config"
 	"sluice/engine"
-	"sluice/sqlstore"
+	"sluice/store/sqlstore"
 )
 
 // This file is what the commands have in common that do one of several things

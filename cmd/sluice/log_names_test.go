@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/smtp/sink"
+	"sluice/lib/sink"
 )
 
 // fullAddress is an address whose local part is not masked.

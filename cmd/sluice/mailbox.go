@@ -11,7 +11,7 @@ import (
 	"strconv"
 
 	"sluice/api"
-	"sluice/key"
+	"sluice/lib/key"
 )
 
 const mailboxLong = `

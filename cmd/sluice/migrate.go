@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"sluice/sqlstore"
+	"sluice/store/sqlstore"
 )
 
 const migrateLong = `

@@ -18,8 +18,8 @@ import (
 
 	"sluice"
 	"sluice/config"
-	"sluice/mongostore"
-	"sluice/servers"
+	"sluice/lib/servers"
+	"sluice/store/mongostore"
 )
 
 // mirrored is a server with the mirror, and who looks into it.

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/smtp/sink"
+	"sluice/lib/sink"
 )
 
 const modesFile = `

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"sluice/config"
-	"sluice/consent"
+	"sluice/user/consent"
 )
 
 const optInFile = `

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/key"
+	"sluice/lib/key"
 )
 
 const whyFile = `

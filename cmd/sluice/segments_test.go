@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/rule"
+	"sluice/user/rule"
 )
 
 // fenced returns the blocks of a language in a page.

@@ -24,7 +24,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/key"
+	"sluice/lib/key"
 )
 
 // startSMTP starts a program that takes mail in and does not send it, so that it

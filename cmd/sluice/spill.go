@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"sluice/engine"
-	"sluice/filelock"
 	"sluice/ingest"
-	"sluice/spill"
+	"sluice/ingest/spill"
+	"sluice/lib/filelock"
 )
 
 const spillLong = `

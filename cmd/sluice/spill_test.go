@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/spill"
+	"sluice/ingest/spill"
 )
 
 // spillSome writes a file of events that have names of their own, as a program

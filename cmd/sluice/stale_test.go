@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/faults"
-	"sluice/servers"
-	"sluice/sqlstore"
+	"sluice/lib/faults"
+	"sluice/lib/servers"
+	"sluice/store/sqlstore"
 )
 
 const staleFile = `

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"sluice/servers"
+	"sluice/lib/servers"
 )
 
 const startFile = `

@@ -16,7 +16,7 @@ import (
 	"sluice/engine"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/spool"
+	"sluice/mail/spool"
 )
 
 const sendingLong = `

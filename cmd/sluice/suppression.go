@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/profile"
-	"sluice/sqlstore"
-	"sluice/suppress"
-	"sluice/transfer"
+	"sluice/mail/suppress"
+	"sluice/ops/transfer"
+	"sluice/store/sqlstore"
+	"sluice/user/profile"
 )
 
 const suppressionLong = `

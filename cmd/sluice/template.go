@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"sluice"
-	"sluice/profile"
-	"sluice/sqlstore"
-	"sluice/template"
+	"sluice/mail/template"
+	"sluice/store/sqlstore"
+	"sluice/user/profile"
 )
 
 const templateLong = `

@@ -10,14 +10,14 @@ import (
 
 	"sluice"
 	"sluice/config"
-	"sluice/consent"
 	"sluice/engine"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/route"
-	"sluice/spool"
-	"sluice/sqlstore"
-	"sluice/template"
+	"sluice/mail/route"
+	"sluice/mail/spool"
+	"sluice/mail/template"
+	"sluice/store/sqlstore"
+	"sluice/user/consent"
 )
 
 // templateInput returns the version of a template that the flags name, and its

@@ -14,7 +14,7 @@ import (
 
 	"sluice/api"
 	"sluice/config"
-	"sluice/key"
+	"sluice/lib/key"
 )
 
 const topLong = `

@@ -9,7 +9,7 @@ import (
 	"sluice"
 	"sluice/config"
 	"sluice/engine"
-	"sluice/smtp/sink"
+	"sluice/lib/sink"
 )
 
 // twoRelays runs a program with a relay, and another for what that does not take;

@@ -15,7 +15,7 @@ import (
 
 	"sluice"
 	"sluice/config"
-	"sluice/consent"
+	"sluice/user/consent"
 )
 
 const unsubscribeFile = `

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/servers"
+	"sluice/lib/servers"
 )
 
 // What the program of 0.1.0 left behind when it was killed, with much in the logs

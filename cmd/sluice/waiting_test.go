@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/key"
+	"sluice/lib/key"
 )
 
 // When as much mail waits as may, mail alone is refused: of a key with 429, of all

@@ -1,0 +1,191 @@
+package braze
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"time"
+
+	"sluice"
+	"sluice/lib/jsonscan"
+	"sluice/lib/key"
+	"sluice/user/users"
+)
+
+// Core is what calls work on. What a method returns is nil while the program
+// does not run.
+type Core interface {
+	// Update writes changes of users and returns when they are durable, in the
+	// order given for each key. It keeps nothing of them.
+	Update(ctx context.Context, updates []sluice.UserUpdate) error
+
+	// Applied returns when everything that was written before is applied to the
+	// users of the keys' partitions; or an error, when ctx ends before that.
+	Applied(ctx context.Context, keys []sluice.UserKey) error
+
+	Users() sluice.UserStore
+	Series() sluice.SeriesStore
+	Segments() sluice.SegmentStore
+	Templates() sluice.TemplateStore
+	Sends() sluice.SendStore
+	Schedules() sluice.ScheduleStore
+
+	// Cancel stops what has not left yet of a message (spool.Canceller).
+	Cancel(ctx context.Context, message string) (sluice.Cancelled, error)
+
+	// Submit hands in mail (sluice.Submitter).
+	Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error)
+
+	// SenderRefused returns why no mail from an address is accepted, nil: it is.
+	SenderRefused(ctx context.Context, address string) error
+
+	// Once remembers for a day that something of this name is asked for, with what
+	// content. It returns when that was first so, and a name for Submit. same is
+	// false if the content was another one then.
+	Once(ctx context.Context, name, content string) (first time.Time, once string, same bool, err error)
+	Suppressions() Suppressions
+
+	// Unlist takes addresses off the lists that providers keep of whom they mail
+	// no more, and returns why not, of those that may be on one still.
+	Unlist(ctx context.Context, addresses []string) map[string]error
+}
+
+// Request is a call. Its body must stay unchanged until the reply is there.
+type Request struct {
+	Body  string // of a POST
+	Query url.Values
+	ID    string // of the path, where it has one: CampaignID
+	Now   time.Time
+	Core  Core
+
+	// Sender is who sends it, as sources of suppressions name him.
+	Sender string
+}
+
+// Reply is the answer to a call: a JSON object.
+type Reply struct {
+	Status int
+	Body   []byte
+
+	// Accepted and Refused count the objects of the call that were written, and
+	// that never will be.
+	Accepted, Refused int
+}
+
+// Endpoint is a path and what answers it. The error of Answer is one of Core,
+// or an *sluice.Error: ErrorBody is how it is told.
+type Endpoint struct {
+	Method, Path string
+	Permission   key.Permission
+	Limit        LimitName
+	Answer       func(ctx context.Context, r *Request) (Reply, error)
+}
+
+// CampaignID is what paths call the id that they have.
+const CampaignID = "campaign_id"
+
+// Endpoints is the table of all calls.
+func Endpoints() []Endpoint {
+	const get, post = http.MethodGet, http.MethodPost
+	return []Endpoint{
+		{post, "/users/track", key.UsersTrack, LimitTrack, track},
+		{post, "/users/track/sync", key.UsersTrack, LimitSync, trackSync},
+		{post, "/users/identify", key.UsersIdentify, LimitIdentity, identify},
+		{post, "/users/alias/new", key.UsersAliasNew, LimitIdentity, newAliases},
+		{post, "/users/merge", key.UsersMerge, LimitIdentity, merge},
+		{post, "/users/delete", key.UsersDelete, LimitIdentity, deleteUsers},
+		{post, "/users/export/ids", key.UsersExportIDs, LimitExport, export},
+		{post, "/subscription/status/set", key.SubscriptionStatusSet, LimitGroups, setGroup},
+		{post, "/v2/subscription/status/set", key.SubscriptionStatusSet, LimitGroups, setGroups},
+		{get, "/subscription/status/get", key.SubscriptionStatusGet, LimitOther, groupState},
+		{get, "/subscription/user/status", key.SubscriptionStatusGet, LimitOther, userGroups},
+		{get, "/events/list", key.EventsList, LimitLists, listEvents},
+		{get, "/events/data_series", key.EventsDataSeries, LimitOther, eventSeries},
+		{get, "/purchases/product_list", key.PurchasesProductList, LimitLists, listProducts},
+		{get, "/kpi/new_users/data_series", key.KPINewUsers, LimitOther, kpi(users.NewUser, "new_users")},
+		{get, "/kpi/dau/data_series", key.KPIDAU, LimitOther, kpi(users.ActiveDay, "dau")},
+		{get, "/kpi/mau/data_series", key.KPIMAU, LimitOther, mau},
+		{get, "/segments/list", key.SegmentsList, LimitOther, listSegments},
+		{post, "/messages/send", key.BrazeSend, LimitOther, sendMessages},
+		{post, "/messages/schedule/create", key.ScheduleCreate, LimitOther, createSchedule},
+		{post, "/messages/schedule/update", key.ScheduleUpdate, LimitOther, updateSchedule},
+		{post, "/messages/schedule/delete", key.ScheduleDelete, LimitOther, deleteSchedule},
+		{get, "/messages/scheduled_broadcasts", key.ScheduleBroadcasts, LimitOther, listScheduled},
+		{post, "/transactional/v1/campaigns/{" + CampaignID + "}/send", key.TransactionalSend, LimitNone, sendTransactional},
+		{get, "/email/hard_bounces", key.EmailHardBounces, LimitOther, listEmails(sluice.SuppressHardBounce, asHardBounced)},
+		{get, "/email/unsubscribes", key.EmailUnsubscribe, LimitOther, listEmails(sluice.SuppressUnsubscribe, asUnsubscribed)},
+		{post, "/email/status", key.EmailStatus, LimitOther, setEmailState},
+		{post, "/email/blocklist", key.EmailBlacklist, LimitOther, blocklist},
+		{post, "/email/blacklist", key.EmailBlacklist, LimitOther, blocklist},
+		{post, "/email/bounce/remove", key.EmailBounceRemove, LimitOther, removeEmails(sluice.SuppressHardBounce, sluice.SuppressSoftBounces)},
+		{post, "/email/spam/remove", key.EmailSpamRemove, LimitOther, removeEmails(sluice.SuppressComplaint)},
+	}
+}
+
+// success is the message of every good reply: clients look for the word.
+const success = "success"
+
+// fatal is the reply to a call of which nothing was processed.
+type fatal struct {
+	Message string   `json:"message"`
+	Errors  []string `json:"errors,omitempty"`
+}
+
+// refuse answers 400.
+func refuse(message string, errors ...string) (Reply, error) {
+	r := reply(http.StatusBadRequest, fatal{message, errors})
+	return r, nil
+}
+
+// reply is one with a body that is encoded; the bodies of this package can be.
+func reply(status int, body any) Reply {
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // guarded by whoever serves
+	}
+	return Reply{Status: status, Body: text}
+}
+
+// ErrorBody is the body of a reply that has nothing but a message.
+func ErrorBody(message string) []byte { return reply(0, fatal{Message: message}).Body }
+
+// Words of refusals that do not depend on the call.
+const (
+	BadRequest   = "Bad Request"
+	AccessDenied = "Access Denied"
+	NotFound     = "Not Found"
+	RateLimited  = "Rate Limited"
+)
+
+// InvalidKey is the body of a 401, which says the key that was sent, or the
+// beginning of it. It is never to be logged.
+func InvalidKey(sent string) []byte {
+	const most = 256
+	return ErrorBody("Invalid API key: " + sent[:min(len(sent), most)])
+}
+
+// KeyIn returns what a body calls api_key, "" if it has none: old clients have
+// their key there.
+func KeyIn(body string) string {
+	sent := ""
+	c := cutObject(body)
+	for c.Next() {
+		if v, err := jsonscan.Scan(c.Value); c.Key == "api_key" && err == nil && v.Kind == jsonscan.String {
+			sent = v.Text()
+		}
+	}
+	return sent
+}
+
+// errNotRunning: there is nothing to read from yet, or any more.
+var errNotRunning = &sluice.Error{Code: sluice.CodeUnavailable, Index: -1,
+	Message: "the program is starting or stopping; nothing was done, send it again"}
+
+// users returns where users are read.
+func (r *Request) users() (sluice.UserStore, error) {
+	if s := r.Core.Users(); s != nil {
+		return s, nil
+	}
+	return nil, errNotRunning
+}

@@ -1,0 +1,187 @@
+package braze
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/store/sqlstore"
+	"sluice/user/profile"
+)
+
+var now = time.Date(2026, 11, 21, 10, 20, 30, 123e6, time.UTC)
+
+// written is a core that keeps what is written, beside a real store.
+type written struct {
+	updates []sluice.UserUpdate
+	err     error
+	late    error // of Applied
+	store   *sqlstore.Store
+
+	drafts []sluice.Draft
+	once   map[string]string // by name: the content it came with first
+
+	refused string // an address from which nothing is sent
+
+	cancelled []string // messages
+	left      int      // how many sends of each are stopped
+}
+
+func (w *written) Update(_ context.Context, updates []sluice.UserUpdate) error {
+	for _, u := range updates {
+		u.Body = strings.Clone(u.Body)
+		w.updates = append(w.updates, u)
+	}
+	return w.err
+}
+
+func (w *written) Applied(context.Context, []sluice.UserKey) error { return w.late }
+func (w *written) Series() sluice.SeriesStore                      { return w.store }
+
+func (w *written) Segments() sluice.SegmentStore { return w.store }
+
+func (w *written) Users() sluice.UserStore { return w.store }
+
+func (w *written) Templates() sluice.TemplateStore { return w.store }
+func (w *written) Sends() sluice.SendStore         { return w.store }
+func (w *written) Schedules() sluice.ScheduleStore { return w.store }
+
+func (w *written) Cancel(_ context.Context, message string) (sluice.Cancelled, error) {
+	w.cancelled = append(w.cancelled, message)
+	return sluice.Cancelled{Cancelled: w.left}, w.err
+}
+
+func (w *written) Submit(_ context.Context, _ string, drafts []sluice.Draft) (ids []string, err error) {
+	for _, d := range drafts {
+		ids = append(ids, d.ID)
+	}
+	w.drafts = append(w.drafts, drafts...)
+	return ids, w.err
+}
+
+func (w *written) Once(_ context.Context, name, content string) (time.Time, string, bool, error) {
+	if w.once == nil {
+		w.once = make(map[string]string)
+	}
+	if _, ok := w.once[name]; !ok {
+		w.once[name] = content
+	}
+	return now, "once " + name, w.once[name] == content, w.err
+}
+
+func (w *written) SenderRefused(_ context.Context, address string) error {
+	if w.refused != "" && address == w.refused {
+		return &sluice.Error{Code: sluice.CodeInvalid, Index: -1, Message: "mail from " + address + " is not accepted"}
+	}
+	return nil
+}
+
+func (w *written) Suppressions() Suppressions { return nil }
+
+func (w *written) Unlist(context.Context, []string) map[string]error { return nil }
+
+// newCore returns one with an empty database.
+func newCore(t testing.TB) *written {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return &written{store: s}
+}
+
+// apply writes an effect to the core's database.
+func (w *written) apply(t testing.TB, e sluice.Effect) {
+	t.Helper()
+	p, err := w.store.Prepare(&e)
+	if err == nil {
+		_, err = w.store.Apply(t.Context(), p)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// put stores users, each with what he is called by.
+func (w *written) put(t testing.TB, number int64, p *profile.Profile, updated int64, addresses ...sluice.UserKey) sluice.UserID {
+	t.Helper()
+	id := sluice.UserID{Partition: 1, Number: number}
+	u := &sluice.UserChanges{Put: []sluice.UserRow{{ID: id, UpdatedMillis: updated, Profile: string(p.Append(nil))}}}
+	if p.ExternalID != "" {
+		u.AddKeys = append(u.AddKeys, sluice.KeyRow{Key: sluice.UserKey{Kind: sluice.KeyExternal, Name: p.ExternalID}, ID: id})
+	}
+	for _, a := range p.Aliases {
+		u.AddKeys = append(u.AddKeys, sluice.KeyRow{Key: sluice.AliasKey(a.Label, a.Name), ID: id})
+	}
+	for _, a := range addresses {
+		u.AddAddress = append(u.AddAddress, sluice.KeyRow{Key: a, ID: id})
+	}
+	w.apply(t, sluice.Effect{Users: u})
+	return id
+}
+
+// call calls an endpoint with a body or a query.
+func (w *written) call(t *testing.T, path, body string) (int, string) {
+	t.Helper()
+	path, query, _ := strings.Cut(path, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := ""
+	if rest, ok := strings.CutPrefix(path, "/transactional/v1/campaigns/"); ok {
+		id, _, _ = strings.Cut(rest, "/")
+		path = "/transactional/v1/campaigns/{" + CampaignID + "}/send"
+	}
+	for _, e := range Endpoints() {
+		if e.Path != path {
+			continue
+		}
+		r, err := e.Answer(t.Context(), &Request{Body: body, Query: values, ID: id, Now: now, Core: w})
+		if err != nil {
+			return 0, err.Error()
+		}
+		if !json.Valid(r.Body) {
+			t.Fatalf("%s %.200s: %s is no JSON", path, body, r.Body)
+		}
+		return r.Status, string(r.Body)
+	}
+	t.Fatalf("no endpoint %s", path)
+	return 0, ""
+}
+
+// took returns what was written since it was last asked, a line each.
+func (w *written) took() string {
+	var lines []string
+	for _, u := range w.updates {
+		only := ""
+		if u.ExistingOnly {
+			only = " only"
+		}
+		at := ""
+		if u.TimeMillis != now.UnixMilli() {
+			at = " " + profile.TimeText(u.TimeMillis)
+		}
+		if u.Address.Name != "" {
+			only += fmt.Sprintf(" or %d:%s", u.Address.Kind, u.Address.Name)
+		}
+		lines = append(lines, fmt.Sprintf("%d %d:%s%s%s %s|%s|%s", u.Op, u.Key.Kind, u.Key.Name, only, at, u.Name, u.App, u.Body))
+	}
+	w.updates = nil
+	return strings.Join(lines, "\n")
+}
+
+// nowhere is a core that forgets.
+type nowhere struct{ Core }
+
+func (nowhere) Update(context.Context, []sluice.UserUpdate) error { return nil }

@@ -1,0 +1,207 @@
+package braze
+
+import (
+	"fmt"
+	"strconv"
+	"unicode"
+	"unicode/utf8"
+
+	"sluice"
+	"sluice/lib/jsonscan"
+	"sluice/user/profile"
+)
+
+// maxNameRunes bounds external ids, aliases and the names of attributes.
+const maxNameRunes = profile.MaxNameRunes
+
+// errNoUser is the text that clients look for where an object names nobody.
+const errNoUser complaint = "'external_id' or 'braze_id' or 'user_alias' is required"
+
+// invalid says that a field has a value that it cannot have.
+func invalid(field, want string) error {
+	return &profile.FieldError{Field: field, Want: want}
+}
+
+// object is the members of an object of a call that say whom it is about, and
+// how. Of a member that occurs twice the last one counts, and null is none.
+type object struct {
+	external, alias, brazeID, email, phone, existing jsonscan.Value
+}
+
+// take takes a member, and reports whether it is one of these. Of attributes,
+// email and phone are that as well.
+func (o *object) take(name string, v jsonscan.Value) bool {
+	if v.Kind == jsonscan.Null {
+		v = jsonscan.Value{}
+	}
+	switch name {
+	case "external_id":
+		o.external = v
+	case "user_alias":
+		o.alias = v
+	case "braze_id":
+		o.brazeID = v
+	case "email":
+		o.email = v
+	case "phone":
+		o.phone = v
+	case "_update_existing_only":
+		o.existing = v
+	default:
+		return false
+	}
+	return true
+}
+
+// user fills in whom an update is about, and whether it creates him.
+func (o *object) user(u *sluice.UserUpdate) (err error) {
+	existing, said, err := flag("_update_existing_only", o.existing)
+	if err != nil {
+		return err
+	}
+	u.ExistingOnly = existing
+	switch {
+	case o.external.Kind != jsonscan.None && o.external.Raw != `""`:
+		u.Key, err = externalKey(o.external)
+	case o.alias.Kind != jsonscan.None:
+		u.Key, err = aliasKey(o.alias)
+		u.ExistingOnly = existing || !said
+	case o.brazeID.Kind != jsonscan.None:
+		u.Key, err = brazeKey(o.brazeID)
+		u.ExistingOnly = true // nobody gets a number that was made up
+	case o.email.Kind != jsonscan.None:
+		u.Key, err = emailKey(o.email)
+	case o.phone.Kind != jsonscan.None:
+		u.Key, err = phoneKey(o.phone)
+	default:
+		err = errNoUser
+	}
+	return err
+}
+
+// flag reads a boolean that may be absent.
+func flag(field string, v jsonscan.Value) (is, said bool, err error) {
+	switch {
+	case v.Kind == jsonscan.None:
+		return false, false, nil
+	case v.Kind == jsonscan.Bool:
+		return v.Raw == "true", true, nil
+	}
+	return false, false, invalid(field, "true or false")
+}
+
+// externalKey reads an external id: a text, or a whole number of 64 bits, whose
+// digits are the text.
+func externalKey(v jsonscan.Value) (sluice.UserKey, error) {
+	name, err := textOrInteger("external_id", v)
+	if err == nil && name == "" {
+		err = errNoUser
+	}
+	return sluice.UserKey{Kind: sluice.KeyExternal, Name: name}, err
+}
+
+// textOrInteger reads what clients send as either.
+func textOrInteger(field string, v jsonscan.Value) (string, error) {
+	if v.Kind == jsonscan.Number {
+		if _, err := strconv.ParseInt(v.Raw, 10, 64); err != nil {
+			return "", invalid(field, "a text, or a whole number of 64 bits")
+		}
+		return v.Raw, nil
+	}
+	return name(field, v)
+}
+
+// name reads a text of at most maxNameRunes characters, none of them a control
+// character: it names something, and is a key in databases and files.
+func name(field string, v jsonscan.Value) (string, error) {
+	if v.Kind != jsonscan.String {
+		return "", invalid(field, "a text")
+	}
+	s := v.Text()
+	if !nameFits(s) {
+		return "", invalid(field, "at most 255 characters, none of them a control character")
+	}
+	return s, nil
+}
+
+// nameFits is about valid UTF-8.
+func nameFits(s string) bool {
+	if len(s) > maxNameRunes && utf8.RuneCountInString(s) > maxNameRunes {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < ' ' || c == 0x7f {
+			return false
+		} else if c >= utf8.RuneSelf {
+			for _, r := range s[i:] {
+				if unicode.IsControl(r) {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	return true
+}
+
+// aliasKey reads {"alias_name": ..., "alias_label": ...}. Other members are
+// passed over.
+func aliasKey(v jsonscan.Value) (sluice.UserKey, error) {
+	if v.Kind != jsonscan.Object {
+		return sluice.UserKey{}, invalid("user_alias", "an object with alias_name and alias_label")
+	}
+	var label, called jsonscan.Value
+	m := jsonscan.Read(v.Raw)
+	for m.Next() {
+		switch m.Key {
+		case "alias_label":
+			label = m.Value
+		case "alias_name":
+			called = m.Value
+		}
+	}
+	return aliasOf(label, called)
+}
+
+func aliasOf(label, called jsonscan.Value) (sluice.UserKey, error) {
+	l, err := name("alias_label", label)
+	if err != nil {
+		return sluice.UserKey{}, err
+	}
+	n, err := name("alias_name", called)
+	if err != nil {
+		return sluice.UserKey{}, err
+	}
+	if l == "" || n == "" {
+		return sluice.UserKey{}, invalid("user_alias", "an alias_name and an alias_label that are not empty")
+	}
+	k := sluice.AliasKey(l, n)
+	if utf8.RuneCountInString(k.Name) > sluice.MaxUserKeyRunes {
+		return k, invalid("user_alias", fmt.Sprintf("at most %d characters together, quotes and backslashes counted twice", sluice.MaxUserKeyRunes-7))
+	}
+	return k, nil
+}
+
+func brazeKey(v jsonscan.Value) (sluice.UserKey, error) {
+	k := sluice.UserKey{Kind: sluice.KeyUser, Name: v.Text()}
+	if _, ok := sluice.ParseUserID(k.Name); !ok || v.Kind != jsonscan.String {
+		return k, invalid("braze_id", "an id that this server has given: 24 hexadecimal digits")
+	}
+	return k, nil
+}
+
+func emailKey(v jsonscan.Value) (sluice.UserKey, error) {
+	address, ok := profile.NormalEmail(v.Text())
+	if !ok || v.Kind != jsonscan.String {
+		return sluice.UserKey{}, invalid("email", "")
+	}
+	return sluice.UserKey{Kind: sluice.KeyEmail, Name: address}, nil
+}
+
+func phoneKey(v jsonscan.Value) (sluice.UserKey, error) {
+	number, ok := profile.NormalPhone(v.Text())
+	if !ok || v.Kind != jsonscan.String {
+		return sluice.UserKey{}, invalid("phone", "a number as E.164 writes it")
+	}
+	return sluice.UserKey{Kind: sluice.KeyPhone, Name: number}, nil
+}

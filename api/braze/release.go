@@ -1,0 +1,234 @@
+package braze
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/lib/faults"
+)
+
+// ScheduleRole is the role of releasing schedules. It has one place.
+const ScheduleRole = "schedule"
+
+const (
+	// releaseEvery is how often schedules are looked for that are due, and
+	// releasePage how many at once.
+	releaseEvery = time.Second
+	releasePage  = 100
+
+	// scheduleKept is for how long the row of a schedule stays that is over.
+	scheduleKept  = 30 * 24 * time.Hour
+	scheduleSweep = time.Hour
+
+	// overRequest is the request of a schedule that is over: of those who got the
+	// mail the ledger knows, and forgets who is erased.
+	overRequest = "{}"
+)
+
+// Releaser hands in mail that was scheduled, when it is time.
+//
+// The idea. A schedule is released in two steps, each a row written under the
+// revision that was read. First who gets it is looked up and written: from then
+// on nobody changes it, and whoever goes on does exactly the same. Then the mail
+// is handed in under the schedule's name, by which each log takes it once.
+//
+// The invariants. It may run twice at once, and die anywhere. What is found
+// between the steps is handed in again, unless the ledger has all of it; the
+// names in the logs last a day, the ledger for longer.
+type Releaser struct {
+	Store     ReleaseStore
+	Submitter sluice.Submitter
+	Leases    *flow.Leases
+	Clock     sluice.Clock
+	Log       *slog.Logger
+
+	swept time.Time
+}
+
+// ReleaseStore is what a Releaser reads and writes. The stores of sqlstore are
+// ones.
+type ReleaseStore interface {
+	sluice.ScheduleStore
+	sluice.UserStore
+	MessageSends(ctx context.Context, message string) ([]sluice.SendRow, error)
+}
+
+// Run releases while this process has the lease, until fetch ends.
+func (x *Releaser) Run(fetch, _ context.Context) {
+	for fetch.Err() == nil {
+		held, changed := x.Leases.Held(ScheduleRole)
+		if len(held) == 0 {
+			select {
+			case <-changed:
+			case <-fetch.Done():
+			}
+			continue
+		}
+		more, err := x.Pass(fetch)
+		if err != nil && fetch.Err() == nil {
+			x.Log.Warn("scheduled mail could not be handed in; it is tried again", "in", releaseEvery, "error", err)
+		}
+		if more && err == nil {
+			continue
+		}
+		timer := time.NewTimer(releaseEvery)
+		select {
+		case <-timer.C:
+		case <-fetch.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// Pass releases what is due, a page at most, and says whether there may be more.
+// What fails keeps nobody else waiting.
+func (x *Releaser) Pass(ctx context.Context) (more bool, err error) {
+	if sluice.ClocksApart(x.Clock) {
+		return false, nil // nothing is due until somebody has set them right
+	}
+	now := x.Clock.Now()
+	var errs []error
+	for _, state := range []sluice.ScheduleState{sluice.ScheduleReleasing, sluice.ScheduleWaiting} {
+		rows, err := x.Store.Schedules(ctx, state, now.UnixMilli()+1, releasePage)
+		if err != nil {
+			return false, err
+		}
+		for i := range rows {
+			if err := x.release(ctx, &rows[i]); err != nil && !errors.Is(err, sluice.ErrConflict) {
+				errs = append(errs, fmt.Errorf("release schedule %s: %w", rows[i].ID, err))
+			}
+		}
+		more = more || len(rows) == releasePage
+	}
+	if len(errs) == 0 && now.Sub(x.swept) >= scheduleSweep {
+		x.swept = now
+		errs = append(errs, x.sweep(ctx, now.Add(-scheduleKept)))
+	}
+	return more, errors.Join(errs...)
+}
+
+// sweep removes schedules that are over since a moment. Those in doubt stay for
+// somebody to look at.
+func (x *Releaser) sweep(ctx context.Context, before time.Time) error {
+	for _, state := range []sluice.ScheduleState{sluice.ScheduleReleased, sluice.ScheduleCancelled} {
+		for more := true; more; {
+			rows, err := x.Store.Schedules(ctx, state, before.UnixMilli(), releasePage)
+			if err != nil {
+				return err
+			}
+			ids := make([]string, len(rows))
+			for i := range rows {
+				ids[i] = rows[i].ID
+			}
+			if len(ids) > 0 {
+				if err := x.Store.DropSchedules(ctx, ids); err != nil {
+					return err
+				}
+			}
+			more = len(rows) == releasePage
+		}
+	}
+	return nil
+}
+
+// release does the steps of a schedule that are left.
+func (x *Releaser) release(ctx context.Context, row *sluice.Schedule) error {
+	s, err := parseScheduled(row.Request)
+	if err != nil { // it would keep a place of each page for ever
+		return errors.Join(err, x.write(ctx, row, sluice.ScheduleInDoubt))
+	}
+	again := row.State == sluice.ScheduleReleasing
+	if !again {
+		if err := x.freeze(ctx, row, s); err != nil {
+			return err
+		}
+		if err := faults.Hit("schedule-frozen"); err != nil {
+			return err
+		}
+	}
+	if err := x.hand(ctx, row, s, again); err != nil {
+		return err
+	}
+	if err := faults.Hit("schedule-handed"); err != nil {
+		return err
+	}
+	return x.write(ctx, row, sluice.ScheduleReleased)
+}
+
+// write writes a schedule's next state.
+func (x *Releaser) write(ctx context.Context, row *sluice.Schedule, state sluice.ScheduleState) error {
+	row.State, row.UpdatedMillis = state, x.Clock.Now().UnixMilli()
+	if state == sluice.ScheduleReleased {
+		row.Request = overRequest
+	}
+	if err := x.Store.ChangeSchedule(ctx, *row); err != nil {
+		return err
+	}
+	row.Revision++
+	return nil
+}
+
+// freeze finds out who gets a mail, and when, and writes it.
+func (x *Releaser) freeze(ctx context.Context, row *sluice.Schedule, s *scheduled) error {
+	all := make([]called, len(s.Users))
+	for i, key := range s.Users {
+		all[i] = called{key, "users", i}
+	}
+	var n notes
+	to, err := recipients(ctx, x.Store, all, &n)
+	if err != nil {
+		return err
+	}
+	if len(n) > 0 {
+		x.Log.Info("a scheduled mail is not for all whom it names", "schedule", row.ID, "users", len(s.Users), "mailed", len(to), "left_out", len(n))
+	}
+	for _, r := range to {
+		zone, err := time.LoadLocation(r.zone) // empty: UTC
+		if err != nil {
+			zone = time.UTC
+		}
+		due, err := s.dueIn(zone)
+		if err != nil {
+			return err
+		}
+		s.Frozen = append(s.Frozen, frozen{User: r.name, Address: r.address, Due: due})
+	}
+	if row.Request, err = s.text(); err != nil {
+		return err
+	}
+	if err := faults.Hit("schedule-freeze"); err != nil {
+		return err
+	}
+	return x.write(ctx, row, sluice.ScheduleReleasing)
+}
+
+// hand hands in the mail, unless the ledger has all of it.
+func (x *Releaser) hand(ctx context.Context, row *sluice.Schedule, s *scheduled, again bool) error {
+	if len(s.Frozen) == 0 {
+		return nil
+	}
+	if again {
+		sends, err := x.Store.MessageSends(ctx, row.Message())
+		if err != nil || len(sends) == len(s.Frozen) {
+			return err
+		}
+	}
+	d, err := s.Mailing.draft(row.Message(), nil)
+	if err != nil {
+		return err
+	}
+	for _, f := range s.Frozen {
+		d.To, d.Users, d.DueMillisOf = append(d.To, f.Address), append(d.Users, f.User), append(d.DueMillisOf, f.Due)
+	}
+	_, err = x.Submitter.Submit(ctx, "schedule-"+row.ID, []sluice.Draft{d})
+	if refused, ok := errors.AsType[sluice.Refusals](err); ok { // it would be each time
+		x.Log.Error("a scheduled mail can never be sent, and is given up; see to the routes of the configuration", "schedule", row.ID, "error", refused)
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,337 @@
+package braze
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"sluice"
+	"sluice/lib/jsonscan"
+	"sluice/lib/timetext"
+)
+
+// maxAhead is how far ahead mail may be scheduled.
+const maxAhead = 90 * 24 * time.Hour
+
+// The zones in which a day begins first, and last.
+var (
+	firstZone = time.FixedZone("UTC+14", 14*60*60)
+	lastZone  = time.FixedZone("UTC-12", -12*60*60)
+)
+
+// scheduled is the request of a schedule: a mailing, when, and once it is being
+// released, who gets it.
+type scheduled struct {
+	Mailing mailing          `json:"mailing"`
+	Users   []sluice.UserKey `json:"users"`
+	Time    string           `json:"time"`            // as it was sent
+	Local   bool             `json:"local,omitempty"` // in each user's own zone
+
+	Frozen []frozen `json:"frozen,omitempty"`
+}
+
+// frozen is somebody who gets the mail.
+type frozen struct {
+	User    string `json:"user"`
+	Address string `json:"address"`
+	Due     int64  `json:"due"`
+}
+
+// text is what is stored.
+func (s *scheduled) text() (string, error) {
+	b, err := json.Marshal(s)
+	return string(b), err
+}
+
+// bounded is text, of what somebody asks for: a mail has its own bound, but is
+// longer where it is stored.
+func (s *scheduled) bounded() (string, error) {
+	text, err := s.text()
+	if err == nil && len(text) > sluice.MaxScheduleBytes {
+		err = complaint(fmt.Sprintf("The mail is too large: as it is stored it has %d bytes, at most %d are possible", len(text), sluice.MaxScheduleBytes))
+	}
+	return text, err
+}
+
+func parseScheduled(text string) (*scheduled, error) {
+	s := &scheduled{}
+	if err := json.Unmarshal([]byte(text), s); err != nil {
+		return nil, fmt.Errorf("read the request of a schedule: %w", err)
+	}
+	return s, nil
+}
+
+// dueIn is when it is due for somebody in a zone.
+func (s *scheduled) dueIn(zone *time.Location) (int64, error) {
+	if !s.Local {
+		zone = time.UTC
+	}
+	return timetext.ParseIn(s.Time, zone)
+}
+
+// readSchedule reads an object `schedule` and returns when it is released: as
+// soon as it is time anywhere.
+func (s *scheduled) readSchedule(v jsonscan.Value, now time.Time) (dueMillis int64, err error) {
+	var at, local, optimal jsonscan.Value
+	if v.Kind != jsonscan.Object || !(form{"time": &at, "in_local_time": &local, "at_optimal_time": &optimal}).read(v.Raw) || at.Kind != jsonscan.String {
+		return 0, complaint("'schedule' must be an object with a 'time' of ISO 8601")
+	}
+	if s.Local, _, err = flag("in_local_time", local); err != nil {
+		return 0, err
+	}
+	if best, _, err := flag("at_optimal_time", optimal); err != nil || best {
+		return 0, complaint("'at_optimal_time' is not possible here: when somebody reads mail is not known; leave it out, or say 'in_local_time'")
+	}
+	s.Time = strings.Clone(at.Text())
+	first, err := s.dueIn(firstZone)
+	last, err2 := s.dueIn(lastZone)
+	switch {
+	case errors.Join(err, err2) != nil:
+		return 0, complaint(BadRequest)
+	case s.Local && first == last:
+		return 0, complaint("'schedule.time' must name no zone where 'in_local_time' is true")
+	case last <= now.UnixMilli():
+		return 0, complaint(BadRequest)
+	case first > now.Add(maxAhead).UnixMilli():
+		return 0, complaint("'schedule.time' must be within 90 days")
+	}
+	return first, nil
+}
+
+// createSchedule is POST /messages/schedule/create. Nobody is looked up yet.
+func createSchedule(ctx context.Context, r *Request) (Reply, error) {
+	var f sendForm
+	var n notes
+	m, err := r.mailing(ctx, &f, &n)
+	if err != nil {
+		return wrong(err, n)
+	}
+	if len(m.To) == 0 {
+		return wrong(noRecipients, n)
+	}
+	if err := r.Core.SenderRefused(ctx, m.Email.Sender); err != nil {
+		return Reply{}, err
+	}
+	s := &scheduled{Mailing: *m}
+	for _, c := range m.To {
+		s.Users = append(s.Users, c.key)
+	}
+	row := sluice.Schedule{ID: sluice.NewUUID(r.Now), State: sluice.ScheduleWaiting, CreatedMillis: r.Now.UnixMilli(), UpdatedMillis: r.Now.UnixMilli()}
+	if row.DueMillis, err = s.readSchedule(f.schedule, r.Now); err == nil {
+		row.Request, err = s.bounded()
+	}
+	if err != nil {
+		return wrong(err, n)
+	}
+	store, err := r.schedules()
+	if err != nil {
+		return Reply{}, err
+	}
+	if err := store.AddSchedule(ctx, row); err != nil {
+		return refused(err)
+	}
+	done := reply(http.StatusCreated, sentBody{DispatchID: row.Message(), ScheduleID: row.ID, SendID: m.Send, Message: success, Errors: n})
+	done.Accepted, done.Refused = len(m.To), len(n)
+	return done, nil
+}
+
+// refused answers the refusal of a store; other errors of it are told as such.
+func refused(err error) (Reply, error) {
+	if e, ok := errors.AsType[*sluice.Error](err); ok {
+		return wrong(complaint(e.Message), nil)
+	}
+	return Reply{}, unread(err)
+}
+
+// schedules returns where schedules are.
+func (r *Request) schedules() (sluice.ScheduleStore, error) {
+	if s := r.Core.Schedules(); s != nil {
+		return s, nil
+	}
+	return nil, errNotRunning
+}
+
+// scheduleTries is how often a change is tried that others get ahead of.
+const scheduleTries = 5
+
+// Messages of calls for schedules that cannot be changed.
+const (
+	noSchedule  complaint = "Invalid Schedule ID"
+	overAlready complaint = "The scheduled message has been sent or deleted"
+)
+
+// change reads a schedule and writes what becomes of it, unless somebody else
+// has changed it meanwhile: then it is done anew.
+func (r *Request) change(ctx context.Context, id jsonscan.Value, to func(*sluice.Schedule) error) (*sluice.Schedule, error) {
+	store, err := r.schedules()
+	if err != nil {
+		return nil, err
+	}
+	const uuid = 36
+	if id.Kind != jsonscan.String || len(id.Text()) != uuid {
+		return nil, noSchedule
+	}
+	for range scheduleTries {
+		var row sluice.Schedule
+		if row, err = store.Schedule(ctx, id.Text()); err != nil {
+			if _, ok := errors.AsType[*sluice.Error](err); ok {
+				return nil, noSchedule
+			}
+			return nil, unread(err)
+		}
+		if row.State != sluice.ScheduleWaiting {
+			return &row, overAlready
+		}
+		if err := to(&row); err != nil {
+			return nil, err
+		}
+		row.UpdatedMillis = r.Now.UnixMilli()
+		if err = store.ChangeSchedule(ctx, row); err == nil {
+			return &row, nil
+		}
+		if !errors.Is(err, sluice.ErrConflict) {
+			return nil, unread(err)
+		}
+	}
+	return nil, unread(err)
+}
+
+// updateSchedule is POST /messages/schedule/update. What has been released does
+// not change any more.
+func updateSchedule(ctx context.Context, r *Request) (Reply, error) {
+	var id, when, messages jsonscan.Value
+	if !(form{"schedule_id": &id, "schedule": &when, "messages": &messages}).read(r.Body) {
+		return refuse(BadRequest)
+	}
+	if when.Kind == jsonscan.None && messages.Kind == jsonscan.None {
+		return refuse("One of 'schedule' and 'messages' is required")
+	}
+	var n notes
+	var mail *email
+	var err error
+	if messages.Kind != jsonscan.None {
+		if mail, err = r.readMessages(ctx, messages, &n); err != nil {
+			return wrong(err, n)
+		}
+		if err := r.Core.SenderRefused(ctx, mail.Sender); err != nil {
+			return Reply{}, err
+		}
+	}
+	_, err = r.change(ctx, id, func(row *sluice.Schedule) error {
+		s, err := parseScheduled(row.Request)
+		if err != nil {
+			return err
+		}
+		if mail != nil {
+			s.Mailing.Email = *mail
+			if err := s.Mailing.check(); err != nil {
+				return err
+			}
+		}
+		if when.Kind != jsonscan.None {
+			if row.DueMillis, err = s.readSchedule(when, r.Now); err != nil {
+				return err
+			}
+		}
+		row.Request, err = s.bounded()
+		return err
+	})
+	if err != nil {
+		return wrong(err, n)
+	}
+	return reply(http.StatusCreated, fatal{success, n}), nil
+}
+
+// deleteSchedule is POST /messages/schedule/delete. Of what has been released
+// already, what has not left is stopped: mail for later zones.
+func deleteSchedule(ctx context.Context, r *Request) (Reply, error) {
+	var id jsonscan.Value
+	var n notes
+	if !(form{"schedule_id": &id}).read(r.Body) {
+		return refuse(BadRequest)
+	}
+	row, err := r.change(ctx, id, func(row *sluice.Schedule) error {
+		row.State, row.Request = sluice.ScheduleCancelled, overRequest
+		return nil
+	})
+	if row != nil && row.State == sluice.ScheduleReleased {
+		what, stopErr := r.Core.Cancel(ctx, row.Message())
+		if e, ok := errors.AsType[*sluice.Error](stopErr); stopErr != nil && (!ok || e.Code != sluice.CodeNotFound) {
+			return Reply{}, unread(stopErr)
+		}
+		if what.Cancelled > 0 {
+			err = nil
+		}
+		if what.Open > 0 {
+			n.add("some of the mail is on its way")
+		}
+	}
+	if err != nil {
+		return wrong(err, nil)
+	}
+	return reply(http.StatusCreated, fatal{success, n}), nil
+}
+
+// maxBroadcasts bounds the schedules of a list.
+const maxBroadcasts = 1000
+
+// broadcast is a schedule in a list.
+type broadcast struct {
+	Name         string   `json:"name"`
+	ID           string   `json:"id"`
+	Type         string   `json:"type"`
+	Tags         []string `json:"tags"`
+	NextSendTime string   `json:"next_send_time"`
+	ScheduleType string   `json:"schedule_type"`
+}
+
+// listScheduled is GET /messages/scheduled_broadcasts.
+func listScheduled(ctx context.Context, r *Request) (Reply, error) {
+	end, ok := queryTime(r.Query, "end_time", 0)
+	if !ok || end == 0 {
+		return refuse("'end_time' is required: ISO 8601")
+	}
+	const day = 24 * 60 * 60 * 1000
+	end -= end % day // Braze takes it for a midnight
+	store, err := r.schedules()
+	if err != nil {
+		return Reply{}, err
+	}
+	rows, err := store.Schedules(ctx, sluice.ScheduleWaiting, end, maxBroadcasts)
+	if err != nil {
+		return Reply{}, unread(err)
+	}
+	all := []broadcast{}
+	for i := range rows {
+		s, err := parseScheduled(rows[i].Request)
+		if err != nil {
+			return Reply{}, err
+		}
+		b := broadcast{Name: s.Mailing.Campaign, ID: rows[i].ID, Type: "Campaign", Tags: []string{}, ScheduleType: "UTC"}
+		if b.Name == "" {
+			b.Name = s.Mailing.Email.Mail.Subject
+		}
+		for utf8.RuneCountInString(b.Name) > maxNameRunes {
+			_, size := utf8.DecodeLastRuneInString(b.Name)
+			b.Name = b.Name[:len(b.Name)-size]
+		}
+		at, err := s.dueIn(time.UTC)
+		if err != nil {
+			return Reply{}, err
+		}
+		b.NextSendTime = time.UnixMilli(at).UTC().Format(time.RFC3339)
+		if s.Local {
+			b.NextSendTime, b.ScheduleType = strings.TrimSuffix(b.NextSendTime, "Z"), "local_time_zones"
+		}
+		all = append(all, b)
+	}
+	return reply(http.StatusOK, struct {
+		Broadcasts []broadcast `json:"scheduled_broadcasts"`
+		Message    string      `json:"message"`
+	}{all, success}), nil
+}

@@ -1,0 +1,145 @@
+package braze
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"sluice"
+	"sluice/user/profile"
+)
+
+// newCampaigns adds the templates that are campaigns, and others that are none.
+func newCampaigns(t *testing.T) *written {
+	t.Helper()
+	w := newMailing(t)
+	add := func(id string, v sluice.TemplateVersion) {
+		t.Helper()
+		v.Subject, v.Text = "Order {{ order }}", "{{api_trigger_properties.${order}}}"
+		if err := w.store.AddTemplate(t.Context(), sluice.Template{ID: id, Name: id}, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("receipt", sluice.TemplateVersion{Class: sluice.ClassTransactional, From: "Shop {{ order }} <shop@example.com>"})
+	add("news", sluice.TemplateVersion{Class: sluice.ClassMarketing, From: "shop@example.com"})
+	add("from-nobody", sluice.TemplateVersion{Class: sluice.ClassTransactional})
+	add("archived", sluice.TemplateVersion{Class: sluice.ClassTransactional, From: "shop@example.com"})
+	if err := w.store.PutTemplate(t.Context(), sluice.Template{ID: "archived", Name: "x", Current: 1, ArchivedMillis: 1}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+const receipt = "/transactional/v1/campaigns/receipt/send"
+
+// A campaign is a template; its mail is transactional and urgent, and has what
+// the call says beside what is known of the user.
+func TestTransactional(t *testing.T) {
+	w := newCampaigns(t)
+	status, text := w.call(t, receipt, `{"external_send_id":"o-7/+=_","trigger_properties":{"order":7},"recipient":{"external_user_id":"ann"}}`)
+	drafts, contents := w.handed(t)
+	at := profile.TimeText(now.UnixMilli())
+	if len(drafts) != 1 || status != 201 || text != fmt.Sprintf(`{"dispatch_id":%q,"status":"sent","metadata":{"external_send_id":"o-7/+=_","campaign_api_id":"receipt","received_at":%q,"enqueued_at":%q},"message":"success"}`, drafts[0].ID, at, at) {
+		t.Fatalf("%d %s, %d messages", status, text, len(drafts))
+	}
+	d, c := drafts[0], contents[0]
+	if d.Class != sluice.ClassTransactional || d.Priority != sluice.PriorityHigh || d.From != "shop@example.com" || fmt.Sprint(d.To, d.Users) != "[ann@example.com] [ann]" ||
+		d.Metadata != `{"campaign_id":"receipt","external_send_id":"o-7/+=_"}` || c.Template != "receipt" || c.Version != 1 || c.Variables != `{"order":7}` || c.State != "" {
+		t.Errorf("%+v %+v", d, c)
+	}
+
+	// By an alias, in a list of one as some clients write it, without anything else.
+	if status, text = w.call(t, receipt, `{"recipient":[{"user_alias":{"alias_name":"c","alias_label":"cookie"}}]}`); status != 201 || strings.Contains(text, "external_send_id") {
+		t.Errorf("%d %s", status, text)
+	}
+	if drafts, _ = w.handed(t); len(drafts) != 1 || drafts[0].To[0] != "cid@example.com" {
+		t.Errorf("%+v", drafts)
+	}
+}
+
+// A repeat sends nothing; it tells what has become of the first, also if it
+// names somebody else.
+func TestTransactionalOnce(t *testing.T) {
+	w := newCampaigns(t)
+	call := func(who string) (string, string) {
+		t.Helper()
+		status, text := w.call(t, receipt, `{"external_send_id":"once","recipient":{"external_user_id":"`+who+`"}}`)
+		if status != 201 {
+			t.Fatalf("%d %s", status, text)
+		}
+		id, _, _ := strings.Cut(strings.TrimPrefix(text, `{"dispatch_id":"`), `"`)
+		return id, text
+	}
+	first, _ := call("ann")
+	again, _ := call("ann") // before the ledger has it: the name makes it one
+	other, _ := call("bob")
+	drafts, _ := w.handed(t)
+	if first != again || first != other || len(drafts) != 2 || drafts[0].ID != drafts[1].ID || drafts[1].To[0] != "ann@example.com" {
+		t.Errorf("%s %s %s: %+v", first, again, other, drafts)
+	}
+	s := sluice.Send{Message: first, Recipients: 1, Priority: sluice.PriorityHigh, Class: sluice.ClassTransactional, To: "ann@example.com", AcceptedMillis: now.UnixMilli()}
+	w.apply(t, sluice.Effect{Sends: []sluice.StoredSend{{Send: s}}})
+	o := sluice.Outcome{Message: first, Recipients: 1, Was: sluice.SendWaiting, State: sluice.SendFailed, Event: sluice.EventBounced, Attempts: 1, Reply: "5.1.1 nobody", TimeMillis: now.UnixMilli() + 1000}
+	w.apply(t, sluice.Effect{Outcomes: []sluice.StoredOutcome{{Outcome: o}}})
+	if id, text := call("ann"); id != first || !strings.Contains(text, `"status":"bounced"`) || !strings.Contains(text, `"reason":"5.1.1 nobody"`) || !strings.Contains(text, `"bounced_at":"2026-11-21T10:20:31.123Z"`) {
+		t.Errorf("%s", text)
+	}
+	if drafts, _ := w.handed(t); len(drafts) != 0 {
+		t.Errorf("sent again: %+v", drafts)
+	}
+}
+
+// What is written of the recipient comes before his mail is made.
+func TestTransactionalAttributes(t *testing.T) {
+	w := newCampaigns(t)
+	if status, text := w.call(t, receipt, `{"recipient":{"external_user_id":"ann","attributes":{"first_name":"Anna","plan":"gold"}}}`); status != 201 {
+		t.Fatalf("%d %s", status, text)
+	}
+	if got := w.took(); got != `1 1:ann ||{"first_name":"Anna","plan":"gold"}` {
+		t.Errorf("%s", got)
+	}
+	// Whoever has no address by then cannot be mailed, and it is said.
+	for _, who := range []string{`"external_user_id":"dan"`, `"external_user_id":"none"`} {
+		w.drafts = nil
+		status, text := w.call(t, receipt, `{"external_send_id":"x","recipient":{`+who+`}}`)
+		if status != 201 || !strings.Contains(text, `"status":"aborted"`) || !strings.Contains(text, `"reason":"User not emailable"`) || len(w.drafts) != 0 || w.once["transactional x"] != "" {
+			t.Errorf("%s: %d %s", who, status, text)
+		}
+	}
+	w.late = fmt.Errorf("late")
+	if _, text := w.call(t, receipt, `{"recipient":{"external_user_id":"ann","attributes":{}}}`); !strings.Contains(text, "nothing was sent") || len(w.drafts) != 0 {
+		t.Errorf("%s", text)
+	}
+}
+
+func TestTransactionalRefusals(t *testing.T) {
+	w := newCampaigns(t)
+	ann := `"recipient":{"external_user_id":"ann"}`
+	for _, x := range [][3]string{
+		{"receipt", `{`, BadRequest},
+		{"Receipt", `{` + ann + `}`, string(badCampaign)},
+		{"none", `{` + ann + `}`, string(noCampaign)},
+		{"news", `{` + ann + `}`, string(otherCampaign)},
+		{"archived", `{` + ann + `}`, string(archivedCampaign)},
+		{"from-nobody", `{` + ann + `}`, "The campaign has no sender"},
+		{"receipt", `{}`, string(noRecipients)},
+		{"receipt", `{"recipient":{}}`, string(noRecipients)},
+		{"receipt", `{"recipient":[{"external_user_id":"ann"},{"external_user_id":"bob"}]}`, string(noRecipients)},
+		{"receipt", `{"recipient":{"external_user_id":"ann","user_alias":{"alias_name":"c","alias_label":"cookie"}}}`, "Only one of"},
+		{"receipt", `{"external_send_id":"",` + ann + `}`, "'external_send_id'"},
+		{"receipt", `{"external_send_id":"a b",` + ann + `}`, "'external_send_id'"},
+		{"receipt", `{"external_send_id":7,` + ann + `}`, "'external_send_id'"},
+		{"receipt", `{"external_send_id":"` + strings.Repeat("x", 201) + `",` + ann + `}`, "'external_send_id'"},
+		{"receipt", `{"trigger_properties":[],` + ann + `}`, "'trigger_properties'"},
+		{"receipt", `{"recipient":{"external_user_id":"ann","attributes":[]}}`, "'attributes'"},
+		{"receipt", `{"recipient":{"external_user_id":"ann","attributes":{"email":"x"}}}`, "'email'"},
+	} {
+		status, text := w.call(t, "/transactional/v1/campaigns/"+x[0]+"/send", x[1])
+		if status != 400 || !strings.Contains(text, x[2]) {
+			t.Errorf("%s %.100s: %d %s, want %s", x[0], x[1], status, text, x[2])
+		}
+	}
+	if drafts, _ := w.handed(t); len(drafts) != 0 || len(w.updates) != 0 {
+		t.Errorf("done: %+v %s", drafts, w.took())
+	}
+}

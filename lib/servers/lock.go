@@ -1,0 +1,106 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"sluice/lib/filelock"
+)
+
+// A server's directory is locked by a flock on a file in it, and the open file
+// is handed to the server and closed here: the lock is then held by exactly
+// those who can write the directory, the server and what it forks, and falls
+// with the last of them. A lock held by us instead would fall while a server
+// that outlived us for a moment was still writing. Two Redis servers on one
+// append-only file destroy it, and Redis itself does not look.
+
+const (
+	lockName = "server.lock"
+
+	// lockWithin is how long a predecessor may take to die. It has got SIGKILL
+	// already, but a child that was rewriting the log has to be gone as well.
+	// Longer would look like a hang to whoever starts a second one by mistake.
+	lockWithin = 3 * time.Second
+)
+
+// lockDir makes the directory if needed and locks it.
+func lockDir(ctx context.Context, dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	path := filepath.Join(dir, lockName)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockWithin)
+	defer cancel()
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		err := filelock.Take(f)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, filelock.ErrHeld) {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("lock %s: another server runs on this directory, of a program that still runs (%w): stop that, or use another directory", path, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// Ports of servers are below those that systems give to outgoing connections (32768
+// on Linux, 49152 elsewhere): else a connection may have the port of a server that is
+// down for a moment, and it cannot be started again.
+const (
+	leastPort = 10_000
+	mostPort  = 32_000
+	portTries = 100
+)
+
+// freePort returns a port of 127.0.0.1 that nobody listened on a moment ago.
+func freePort() (port int, err error) {
+	for range portTries {
+		port = leastPort + rand.IntN(mostPort-leastPort)
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, fmt.Errorf("find a free port between %d and %d, in %d tries: %w", leastPort, mostPort, portTries, err)
+}
+
+// maxSocketPathBytes is what fits into sun_path on every Unix we run on (108
+// bytes on Linux, 104 elsewhere, with the terminating zero).
+const maxSocketPathBytes = 100
+
+// socketPath returns where a socket of this name goes: into dir, or, where
+// that path would be too long, into a short private directory, which is
+// returned as well and is the caller's to remove.
+func socketPath(dir, name string) (path, private string, err error) {
+	if path = filepath.Join(dir, name); len(path) <= maxSocketPathBytes {
+		return path, "", nil
+	}
+	private, err = os.MkdirTemp("", "sluice-")
+	if err != nil {
+		return "", "", fmt.Errorf("make a directory for the socket: %w", err)
+	}
+	if path = filepath.Join(private, name); len(path) > maxSocketPathBytes {
+		os.Remove(private)
+		return "", "", fmt.Errorf("find a place for the socket: %s is longer than %d bytes: set TMPDIR to a shorter path", path, maxSocketPathBytes)
+	}
+	return path, private, nil
+}

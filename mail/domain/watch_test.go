@@ -1,0 +1,273 @@
+package domain
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/lib/servers"
+	"sluice/test/clocktest"
+)
+
+// looks counts the looks at domains, and finds what a test says.
+type looks struct {
+	mu     sync.Mutex
+	found  map[string]sluice.Severity
+	counts map[string]int
+	wait   chan struct{} // not nil: looks wait until it is closed
+}
+
+func (l *looks) look(ctx context.Context, domain string) sluice.Examination {
+	l.mu.Lock()
+	severity, wait := l.found[domain], l.wait
+	l.counts[domain]++
+	l.mu.Unlock()
+	if wait != nil {
+		select {
+		case <-wait:
+		case <-ctx.Done():
+		}
+	}
+	e := sluice.Examination{Where: domain}
+	switch severity {
+	case sluice.SeverityError:
+		e.Fail(sluice.CheckDomainSPF, "mend it", "it is broken")
+	case sluice.SeverityWarning:
+		e.Warn(sluice.CheckDomainSPF, "mend it", "it is not good")
+	case sluice.SeverityUnknown:
+		e.Unknown(errors.New("nobody answers"), sluice.CheckDomainSPF)
+	default:
+		e.Fine(sluice.CheckDomainSPF, "it is good")
+	}
+	return e
+}
+
+func (l *looks) set(domain string, s sluice.Severity) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.found[domain] = s
+}
+
+func (l *looks) count(domain string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts[domain]
+}
+
+// lines is a log that may be read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+type watching struct {
+	*Watcher
+	looks *looks
+	clock *clocktest.Clock
+	log   *lines
+}
+
+func startWatcher(t *testing.T, board Board) *watching {
+	t.Helper()
+	x := &watching{looks: &looks{found: map[string]sluice.Severity{}, counts: map[string]int{}}, clock: clocktest.At(time.UnixMilli(1_800_000_000_000)), log: &lines{}}
+	x.Watcher = NewWatcher(x.looks.look, board, x.clock, slog.New(slog.NewTextHandler(x.log, nil)))
+	fetch, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); x.Run(fetch, fetch) }()
+	t.Cleanup(func() { stop(); <-done })
+	return x
+}
+
+// result waits until a domain was looked at.
+func (x *watching) result(t *testing.T, domain string) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r, ok := x.Await(ctx, domain)
+	if !ok {
+		t.Fatalf("%s was not looked at", domain)
+	}
+	return r
+}
+
+// newBoard is a board in a Redis of its own.
+func newBoard(t *testing.T) flow.SenderDomains {
+	t.Helper()
+	server, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir(), AppendFsync: "no"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Kill() })
+	redis, err := flow.Dial(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(redis.Close)
+	return flow.SenderDomains{Redis: redis}
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	end := time.After(3 * time.Minute)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-end:
+			t.Fatal("waited in vain: " + what)
+		case <-tick.C:
+		}
+	}
+}
+
+// A domain is looked at once, however often it is met, until what was found is
+// old; other processes take over what this one has found; the log tells what has
+// changed.
+func TestWatcher(t *testing.T) {
+	board := newBoard(t)
+	x := startWatcher(t, board)
+	x.looks.set("bad.example", sluice.SeverityError)
+	x.looks.set("poor.example", sluice.SeverityWarning)
+	for range 100 {
+		x.Meet("good.example")
+		x.Meet("bad.example")
+		x.Meet("poor.example")
+		x.Meet("")
+	}
+	for domain, want := range map[string]sluice.Severity{"good.example": sluice.SeverityOK, "bad.example": sluice.SeverityError, "poor.example": sluice.SeverityWarning} {
+		if r := x.result(t, domain); r.Worst(want) == nil || r.Domain != domain || !r.Checked().Equal(x.clock.Now()) {
+			t.Errorf("%+v, want %s", r, want)
+		}
+	}
+	until(t, "the log tells of both", func() bool {
+		return strings.Count(x.log.String(), "level=WARN msg=\"sender domain is not as it should be") == 2
+	})
+	if text := x.log.String(); !strings.Contains(text, "domain=bad.example check=domain-spf severity=error found=\"it is broken\" remedy=\"mend it\"") || strings.Contains(text, "good.example") {
+		t.Error(text)
+	}
+	if all := x.Results(); len(all) != 3 || all[0].Domain != "bad.example" {
+		t.Errorf("%+v", all)
+	}
+	// Another process finds it on the board.
+	until(t, "all are on the board", func() bool { names, err := board.Names(t.Context(), 0, 10); return err == nil && len(names) == 3 })
+	y := startWatcher(t, board)
+	if r := y.result(t, "bad.example"); r.Worst(sluice.SeverityError) == nil || y.looks.count("bad.example") != 0 {
+		t.Errorf("%+v after %d looks", r, y.looks.count("bad.example"))
+	}
+	// What is wrong is looked at again soon, what is good later.
+	x.looks.set("bad.example", sluice.SeverityOK)
+	x.clock.Move(badFor)
+	for _, domain := range []string{"good.example", "bad.example"} {
+		x.Meet(domain)
+	}
+	until(t, "it is good again", func() bool {
+		return strings.Contains(x.log.String(), "level=INFO msg=\"sender domain is as it should be again\" domain=bad.example")
+	})
+	if x.looks.count("good.example") != 1 || x.looks.count("bad.example") != 2 {
+		t.Errorf("%v", x.looks.counts)
+	}
+	x.clock.Move(goodFor)
+	x.Meet("good.example")
+	until(t, "the good one is looked at again", func() bool { return x.looks.count("good.example") == 2 })
+	x.clock.Move(forgottenAfter)
+	if all := x.Results(); len(all) != 0 {
+		t.Errorf("domains that send nothing are still told of: %+v", all)
+	}
+}
+
+// empty is a board that has nothing.
+type empty struct{}
+
+func (empty) Found(context.Context, string) (string, error)            { return "", nil }
+func (empty) Keep(context.Context, string, string, int64, int64) error { return nil }
+
+// The domains of a request are looked at side by side, and all of them together
+// are waited for once.
+func TestDomainsOfARequestShareOneWait(t *testing.T) {
+	for took, want := range map[time.Duration]struct {
+		waited  time.Duration
+		refused int
+	}{3 * time.Second: {3 * time.Second, 2}, time.Hour: {maxWait, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := NewWatcher(func(ctx context.Context, domain string) sluice.Examination {
+				e := sluice.Examination{Where: domain}
+				select {
+				case <-time.After(took):
+					e.Fail(sluice.CheckDomainSPF, "mend it", "it is broken")
+				case <-ctx.Done():
+					e.Unknown(ctx.Err(), sluice.CheckDomainSPF)
+				}
+				return e
+			}, empty{}, sluice.SystemClock{}, slog.New(slog.DiscardHandler))
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			go w.Run(ctx, ctx) // ends with ctx
+			began := time.Now()
+			refused := w.Refusals(t.Context(), []string{"a.example", "b.example"})
+			if waited := time.Since(began); waited != want.waited || len(refused) != want.refused {
+				t.Errorf("looks of %s: %d are refused after %s, want %d after %s", took, len(refused), waited, want.refused, want.waited)
+			}
+		})
+	}
+}
+
+// Meeting a domain waits for nothing; whoever is to accept its mail waits for the
+// first look, and no longer than he wants.
+func TestWatcherWaits(t *testing.T) {
+	x := startWatcher(t, newBoard(t))
+	x.looks.wait = make(chan struct{})
+	x.looks.set("bad.example", sluice.SeverityError)
+	x.looks.set("mute.example", sluice.SeverityUnknown)
+	x.Meet("bad.example")
+	until(t, "the look has begun", func() bool { return x.looks.count("bad.example") == 1 })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if refused := x.Refusals(ctx, []string{"bad.example"}); len(refused) != 0 {
+		t.Errorf("%v, before anybody knows", refused)
+	}
+	close(x.looks.wait)
+	all := []string{"", "good.example", "bad.example", "mute.example", "bad.example"}
+	refused := x.Refusals(t.Context(), all)
+	if e := refused["bad.example"]; e == nil || e.Code != sluice.CodeInvalid || !strings.Contains(e.Message, "bad.example") || !strings.Contains(e.Message, "it is broken; mend it") {
+		t.Error(e)
+	}
+	if len(refused) != 1 {
+		t.Errorf("%v", refused)
+	}
+	// What is known is told, however little time there is.
+	if refused := x.Refusals(ctx, all); refused["bad.example"] == nil {
+		t.Error("what is known was not told")
+	}
+}
+
+// Domains are remembered up to a bound.
+func TestWatcherForgets(t *testing.T) {
+	x := NewWatcher(nil, nil, clocktest.At(time.UnixMilli(1)), slog.New(slog.DiscardHandler))
+	for i := range MaxWatched + 100 {
+		x.Meet(strings.Repeat("a", i%60+1) + strings.Repeat("b", i/60+1) + ".example")
+	}
+	if len(x.watched) != MaxWatched || len(x.queue) != MaxWatched {
+		t.Errorf("%d domains are remembered, %d wait", len(x.watched), len(x.queue))
+	}
+}

@@ -1,0 +1,392 @@
+package route
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+	"time"
+
+	"sluice"
+	"sluice/lib/mime"
+)
+
+// Take says whether a mail may go by the transport that asks. It is what package
+// spool asks for.
+type Take struct {
+	OK   bool
+	Wait time.Duration // after what time to ask again
+	Lane string        // what it has to wait with, and apart from all other; empty: nothing goes
+}
+
+const (
+	// absentAfter is after what time without a question the workers of a route
+	// are all held to be busy, so that mail does not wait for them. Idle ones ask
+	// at least every maxWait.
+	absentAfter = 2 * maxWait
+
+	// busyAfter is after what time without a free worker the mail of a route is moved
+	// aside by others. A relay that is fast has one free sooner; one that hangs has
+	// none.
+	busyAfter = 250 * time.Millisecond
+
+	// nowhere is the lane of mail that no route takes: routes have gone from the
+	// settings since it was accepted. It waits for their return, or expires.
+	nowhere     = "no-route"
+	nowhereWait = 10 * time.Second
+
+	// Pauses of a route without a pace whose other side wants fewer.
+	pauseFirst  = time.Second
+	pauseLatest = time.Minute
+)
+
+// Takes says whether a mail may go by a transport now, and if so it is to be
+// attempted: its tokens are taken. It takes less than a microsecond, and
+// allocates nothing if the domain is known and in lower case. passed are those
+// that have just turned it away: while another is up, it goes by none of them.
+func (r *Router) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) Take {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	me := r.byTransport(t)
+	if me == nil || r.mode == Off {
+		return Take{Wait: maxWait}
+	}
+	me.asked = now
+	if r.stops == nil || r.stops.lane(s) {
+		return Take{Wait: stopsEvery}
+	}
+	if lane := r.stops.apart(s); lane != "" {
+		return Take{Wait: stopsEvery, Lane: lane}
+	}
+	d := r.domain(mime.DomainOf(s.To), now)
+	if r.intoSink(s.To, d) {
+		switch {
+		case r.sink.stopped && r.mode == AllowList:
+			return Take{Wait: stopsEvery, Lane: r.sink.name} // other mail goes by the routes
+		case r.sink.stopped:
+			return Take{Wait: stopsEvery}
+		case me != r.sink:
+			return Take{Wait: maxWait}
+		}
+		me.taken++
+		return Take{OK: true}
+	}
+	set := r.candidates(d, s.Class, s.Route)
+	if set == 0 {
+		return Take{Wait: nowhereWait, Lane: nowhere}
+	}
+	up := r.preferred(set, d, now)
+	if others := r.others(set, passed, d, now); others != 0 {
+		up = others
+	}
+	if ready := r.ready(me, up, d, now); ready != 0 {
+		return r.among(me, up, ready, d, s, now)
+	}
+	return r.refuse(me, set, up, d, now)
+}
+
+// Elsewhere reports whether a mail that some routes have just turned away may be
+// asked of another at once.
+func (r *Router) Elsewhere(s *sluice.Send, passed []sluice.Transport, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mode == Off || r.stops == nil || r.stops.lane(s) || r.stops.apart(s) != "" {
+		return false
+	}
+	d := r.domain(mime.DomainOf(s.To), now)
+	return !r.intoSink(s.To, d) && r.others(r.candidates(d, s.Class, s.Route), passed, d, now) != 0
+}
+
+// others returns those of a set that are up, without the ones that have just
+// turned a mail away, and without those whose breaker is not closed: what one
+// route has refused is no probe of another. None if nobody has turned it away.
+func (r *Router) others(set uint64, passed []sluice.Transport, d *domain, now time.Time) uint64 {
+	if len(passed) == 0 {
+		return 0
+	}
+	for _, t := range passed {
+		if x := r.byTransport(t); x != nil && x.place >= 0 {
+			set &^= 1 << x.place
+		}
+	}
+	var up uint64
+	for rest := set; rest != 0; rest &= rest - 1 {
+		i := bits.TrailingZeros64(rest)
+		x := r.routes[i]
+		if ls := x.lines(d); !x.stopped && ls[0].healthy(now) && ls[1].healthy(now) {
+			up |= 1 << i
+		}
+	}
+	return r.preferred(up, d, now)
+}
+
+func (r *Router) byTransport(t sluice.Transport) *route {
+	for _, x := range r.routes {
+		if x.transport == t {
+			return x
+		}
+	}
+	if t == r.sink.transport {
+		return r.sink
+	}
+	return nil
+}
+
+// preferred returns the routes of a set that are up: of the backups only if no
+// other is. If none is, it is those that are no backups.
+func (r *Router) preferred(set uint64, d *domain, now time.Time) uint64 {
+	var first, second, up uint64
+	for rest := set; rest != 0; rest &= rest - 1 {
+		i := bits.TrailingZeros64(rest)
+		x := r.routes[i]
+		if !x.backup {
+			first |= 1 << i
+		}
+		if ls := x.lines(d); x.stopped || ls[0].wait(now) > 0 || ls[1].wait(now) > 0 {
+			continue
+		}
+		if up |= 1 << i; x.backup {
+			second |= 1 << i
+		}
+	}
+	switch {
+	case up&first != 0:
+		return up & first
+	case second != 0:
+		return second
+	case first != 0:
+		return first
+	}
+	return set
+}
+
+// ready returns those of a set that could take a mail now, and whose workers do
+// ask.
+func (r *Router) ready(me *route, set uint64, d *domain, now time.Time) (ready uint64) {
+	for rest := set; rest != 0; rest &= rest - 1 {
+		i := bits.TrailingZeros64(rest)
+		x := r.routes[i]
+		if x != me && (now.Sub(x.asked) > absentAfter || x.isBusy(now)) {
+			continue
+		}
+		if wait, _ := x.wait(d, now); wait == 0 {
+			ready |= 1 << i
+		}
+	}
+	return ready
+}
+
+// among decides between routes that are ready, of those that are up.
+func (r *Router) among(me *route, up, ready uint64, d *domain, s *sluice.Send, now time.Time) Take {
+	if r.choose(ready, s) != me {
+		if me.place >= 0 && up&^ready&(1<<me.place) != 0 {
+			r.noteWant(me, d, now) // so that it is ready for the next
+		}
+		return Take{Wait: maxWait} // whoever is chosen takes it, or is busy by then
+	}
+	for _, l := range me.lines(d) {
+		if l != nil {
+			r.take(l.bucket)
+			l.breaker.take(now)
+		}
+	}
+	me.taken++
+	return Take{OK: true}
+}
+
+// noToken is the wait of a mail that lacks a token.
+const noToken time.Duration = -1
+
+// wait returns 0 if a mail to a domain may go now, else how long it may not, and
+// whether it is for its domain.
+func (x *route) wait(d *domain, now time.Time) (wait time.Duration, domain bool) {
+	if x.stopped {
+		return stopsEvery, false
+	}
+	ls := x.lines(d)
+	for i, l := range ls {
+		if w := l.wait(now); w > 0 {
+			return w, i == 1
+		}
+	}
+	for i, l := range ls {
+		if l != nil && !l.bucket.ready(now) {
+			return noToken, i == 1
+		}
+	}
+	return 0, false
+}
+
+// noteWant asks for the tokens that a route lacks, and returns after what time
+// there may be some.
+func (r *Router) noteWant(x *route, d *domain, now time.Time) time.Duration {
+	wait := time.Duration(0)
+	for _, l := range x.lines(d) {
+		if l != nil && !l.bucket.ready(now) {
+			wait = max(wait, r.want(l.bucket, now))
+		}
+	}
+	return wait
+}
+
+// refuse says when to ask again for a mail that no route takes now, and whether it
+// is to wait apart from others. set are those whose settings take it, up those of
+// them that are up.
+func (r *Router) refuse(me *route, set, up uint64, d *domain, now time.Time) Take {
+	if me.place < 0 || up&(1<<me.place) == 0 {
+		if r.anyoneAsks(up, d, now) {
+			return Take{Wait: busyAfter} // they say when, or are busy by then
+		}
+		return Take{Wait: maxWait, Lane: r.apart(set, d, now)}
+	}
+	wait, _ := me.wait(d, now)
+	if wait == noToken {
+		wait = r.noteWant(me, d, now)
+	}
+	return Take{Wait: min(wait, maxWait), Lane: r.apart(set, d, now)}
+}
+
+// anyoneAsks reports whether one of a set could take a mail, or would if it had a
+// token, and has workers that ask for it.
+func (r *Router) anyoneAsks(set uint64, d *domain, now time.Time) bool {
+	for rest := set; rest != 0; rest &= rest - 1 {
+		x := r.routes[bits.TrailingZeros64(rest)]
+		if wait, _ := x.wait(d, now); wait <= 0 && !x.isBusy(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// apart names with what a mail waits that no route of a set takes now: its domain, if
+// other mail may go by one of them; else these routes, if there are more; empty:
+// nothing goes anyway. By one name wait only mails that may go by the same routes:
+// otherwise one would wait behind another that may not go when it may.
+func (r *Router) apart(set uint64, d *domain, now time.Time) string {
+	for rest := set; rest != 0; rest &= rest - 1 {
+		if _, ofDomain := r.routes[bits.TrailingZeros64(rest)].wait(d, now); ofDomain {
+			return d.name
+		}
+	}
+	if set == 1<<len(r.routes)-1 && r.mode != AllowList {
+		return ""
+	}
+	name := r.apartNames[set]
+	if name == "" {
+		var names []string
+		for rest := set; rest != 0; rest &= rest - 1 {
+			names = append(names, r.routes[bits.TrailingZeros64(rest)].name)
+		}
+		if name = strings.Join(names, "+"); len(name) > maxApartName {
+			name = fmt.Sprintf("%.*s+%x", maxApartName, name, set)
+		}
+		if len(r.apartNames) < maxApartNames {
+			r.apartNames[set] = name
+		}
+	}
+	return name
+}
+
+// Bounds of the names of routes with which mail waits: bytes, and how many are
+// remembered.
+const (
+	maxApartName  = 100
+	maxApartNames = 1000
+)
+
+// Busy tells that all workers of a transport are at work, or that one is free
+// again.
+func (r *Router) Busy(t sluice.Transport, busy bool, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x := r.byTransport(t); x != nil {
+		if x.busy = (time.Time{}); busy {
+			x.busy = now
+		}
+	}
+}
+
+// isBusy reports whether all workers of a route have been at work for a while.
+func (x *route) isBusy(now time.Time) bool {
+	return !x.busy.IsZero() && now.Sub(x.busy) >= busyAfter
+}
+
+// Report tells what has become of an attempt, for the pace.
+func (r *Router) Report(t sluice.Transport, s *sluice.Send, result *sluice.Result, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.byTransport(t)
+	if x == nil || x == r.sink {
+		return
+	}
+	d := r.domain(mime.DomainOf(s.To), now)
+	if result.Kind == sluice.ResultUntried || result.Closed {
+		for _, l := range x.lines(d) {
+			if l != nil {
+				l.bucket.giveBack()
+			}
+		}
+	}
+	l := x.told(d)
+	x.note(r.log, l, d, result, now)
+	switch {
+	case wantsFewer(result):
+		x.throttled++
+		l.throttle(result.RetryAfter, now)
+		if l.bucket != nil {
+			r.slower(l.bucket)
+		}
+	case result.Blame != sluice.BlameRoute && result.Kind != sluice.ResultUntried && result.Kind != sluice.ResultInDoubt:
+		l.pauseFor = 0
+	}
+}
+
+// Ended tells how a call of Deliver has ended, for the breakers.
+func (r *Router) Ended(t sluice.Transport, sends []*sluice.Send, results []sluice.Result, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.byTransport(t)
+	if x == nil || x == r.sink {
+		return
+	}
+	endings := make(map[*line]*ending, 1)
+	for i, s := range sends {
+		l := x.told(r.domain(mime.DomainOf(s.To), now))
+		if endings[l] == nil {
+			endings[l] = &ending{}
+		}
+		endings[l].add(&results[i])
+	}
+	for l, e := range endings {
+		e.tell(&l.breaker, now)
+	}
+}
+
+// told returns the line that hears what is said of us: the route's, or of a
+// direct one, the domain's.
+func (x *route) told(d *domain) *line {
+	if x.direct {
+		return d.lines[x.place]
+	}
+	return &x.line
+}
+
+// wantsFewer reports whether the other side wants fewer (R8): it says so, it
+// closes (421), or it throttles (454).
+func wantsFewer(r *sluice.Result) bool {
+	return r.Throttled || r.Kind == sluice.ResultDeferred && (r.Code == 421 || r.Code == 454)
+}
+
+// throttle pauses a line, for as long as the other side says; one that has no
+// pace that could fall, for a time that grows.
+func (l *line) throttle(after time.Duration, now time.Time) {
+	if after == 0 && l.bucket == nil {
+		if now.Before(l.pause) {
+			return // the others of its window say the same
+		}
+		l.pauseFor = min(max(2*l.pauseFor, pauseFirst), pauseLatest)
+		after = l.pauseFor
+	}
+	if until := now.Add(after); until.After(l.pause) {
+		l.pause = until
+	}
+}

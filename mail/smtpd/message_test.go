@@ -1,0 +1,82 @@
+package smtpd
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/test/clocktest"
+)
+
+// What a sender wishes is done, and does not go out; what is missing is added.
+func TestDraft(t *testing.T) {
+	now := time.Date(2026, 1, 31, 10, 20, 30, 0, time.UTC)
+	r := start(t, open, func(o *Options) { o.Clock = clocktest.At(now) })
+	c := r.dial()
+	c.replies(hello+"MAIL FROM:<>\r\nRCPT TO:<\"b b\"@Example.COM>\r\nDATA\r\n", 4)
+	c.send("X-Sluice-Priority: High\r\nFrom: Ann <ann@example.com>\r\nBcc: secret@example.com\r\nX-SLUICE-CLASS:\r\n marketing\r\n" +
+		"X-Sluice-Tag: a, =?utf-8?q?f=C3=BCr?=\r\nx-sluice-tag: c\r\nX-Sluice-Send-At: 2026-02-01T00:00:00+01:00\r\nX-Other: stays\r\n\r\n..hello\r\n\xff8-bit\r\n")
+	reply := c.say(".", "250 2.0.0 Accepted as ")
+	d := r.memory.all()[0]
+	if !sluice.ValidMessageID(d.ID) || !strings.Contains(reply, d.ID) {
+		t.Errorf("the id is %q, answered %q", d.ID, reply)
+	}
+	want := "Received: from me.test ([127.0.0.1])\r\n\tby mx.test with ESMTP id " + d.ID + ";\r\n\tSat, 31 Jan 2026 10:20:30 +0000\r\n" +
+		"From: Ann <ann@example.com>\r\nX-Other: stays\r\nDate: Sat, 31 Jan 2026 10:20:30 +0000\r\nMessage-ID: <" + d.ID + "@mx.test>\r\n\r\n.hello\r\n\xff8-bit\r\n"
+	if string(d.Content) != want {
+		t.Errorf("the content is\n%q, want\n%q", d.Content, want)
+	}
+	got := fmt.Sprintln(d.Priority, d.Class, d.Form, d.From, d.To, d.Tags, d.DueMillis)
+	if want := fmt.Sprintln(sluice.PriorityHigh, sluice.ClassMarketing, sluice.ContentMIME, "", `["b b"@example.com]`, "[a für c]", time.Date(2026, 1, 31, 23, 0, 0, 0, time.UTC).UnixMilli()); got != want {
+		t.Errorf("the draft is %s, want %s", got, want)
+	}
+
+	c.replies("MAIL FROM:<jürgen@bücher.example> SMTPUTF8\r\nRCPT TO:<用户@例子.example>\r\nDATA\r\n", 3)
+	c.send("From: Jürgen <jürgen@bücher.example>\r\nMessage-ID: <mine@here>\r\nDate: Sat, 31 Jan 2026 10:20:30 +0000\r\nSubject: Grüße\r\n\r\n")
+	c.say(".", "250")
+	d = r.memory.all()[1]
+	if got := fmt.Sprintln(d.Priority, d.Class, d.From, d.To, d.Tags, d.DueMillis); got != fmt.Sprintln(sluice.PriorityNormal, sluice.ClassTransactional, "jürgen@xn--bcher-kva.example", "[用户@xn--fsqu00a.example]", "[]", 0) {
+		t.Errorf("the draft is %s", got)
+	}
+	if !strings.Contains(string(d.Content), "with UTF8SMTP id") || strings.Count(string(d.Content), "Message-ID") != 1 || !strings.Contains(string(d.Content), "Subject: Grüße\r\n") {
+		t.Errorf("the content is %q", d.Content)
+	}
+}
+
+// BenchmarkMail is what a mail of 10 KB costs from the first command to the
+// answer, the client's part included: in lockstep, and with all that may be sent
+// at once sent at once.
+func BenchmarkMail(b *testing.B) {
+	content := plainMail + strings.Repeat(strings.Repeat("x", 74)+"\r\n", 134) + ".\r\n"
+	for _, way := range []struct {
+		name  string
+		parts []string
+	}{
+		{"lockstep", []string{"MAIL FROM:<ann@example.com>\r\n", "RCPT TO:<ben@example.com>\r\n", "DATA\r\n"}},
+		{"pipelined", []string{envelope}},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			r := start(b, open, func(o *Options) { o.Log = slog.New(slog.DiscardHandler) })
+			c := r.dial()
+			c.say("EHLO me", "250")
+			b.ReportAllocs()
+			b.SetBytes(int64(len(content)))
+			for b.Loop() {
+				for _, p := range way.parts {
+					c.send(p)
+					for range strings.Count(p, "\n") {
+						c.reply()
+					}
+				}
+				c.send(content)
+				c.want("250")
+				r.memory.mu.Lock()
+				r.memory.drafts = r.memory.drafts[:0]
+				r.memory.mu.Unlock()
+			}
+		})
+	}
+}

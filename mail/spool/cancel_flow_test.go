@@ -1,0 +1,196 @@
+package spool_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/mail/spool"
+	"sluice/test/clocktest"
+)
+
+func (o *office) canceller() *spool.Canceller {
+	return &spool.Canceller{Writer: o.writer, Lanes: o.lanes, Ledger: o.store, Clock: sluice.SystemClock{}}
+}
+
+// TestCancelling: what waits is not attempted, what is done with stays as it is.
+func TestCancelling(t *testing.T) {
+	b := newBed(t)
+	w := newWire(nil)
+	o := b.start(w, nil)
+	later := draft("ann@example.com", sluice.PriorityNormal, sluice.ClassMarketing)
+	later.DueMillis = time.Now().Add(time.Hour).UnixMilli()
+	soon := draft("bob@example.com", sluice.PriorityNormal, sluice.ClassMarketing)
+	soon.DueMillis = time.Now().Add(3 * time.Second).UnixMilli()
+	ids := o.submit(later, soon, draft("cid@example.com", sluice.PriorityNormal, sluice.ClassMarketing))
+	b.eventually("one is sent", func() bool { return o.totals() == "waiting 2, sent 1" })
+	c := o.canceller()
+	for i, want := range []sluice.Cancelled{{Cancelled: 1}, {Cancelled: 1}, {Left: 1}} {
+		if what, err := c.Cancel(t.Context(), ids[i]); err != nil || what != want {
+			t.Errorf("cancel %d: %+v, %v; want %+v", i, what, err, want)
+		}
+	}
+	if got := o.totals(); got != "sent 1, cancelled 2" {
+		t.Errorf("ledger: %s", got)
+	}
+	b.eventually("the second would have been due", func() bool { return o.waiting() == 1 })
+	if came := w.came(); !slices.Equal(came, []string{"cid@example.com"}) {
+		t.Errorf("attempted: %v", came)
+	}
+	if _, err := c.Cancel(t.Context(), strings.Repeat("0", sluice.MessageIDBytes)); err == nil {
+		t.Error("a message that there is not was cancelled")
+	}
+}
+
+// notes are the notes of cancelled sends, of all partitions, with the keys that
+// they are in.
+func (b *bed) notes() (notes map[string]string, keys []string) {
+	b.Helper()
+	raw := must(rueidis.NewClient(plainOption(b.redis)))
+	defer raw.Close()
+	keys, err := raw.Do(b.Context(), raw.B().Keys().Pattern("sluice:*:cancels").Build()).AsStrSlice()
+	b.must(err)
+	notes = make(map[string]string)
+	for _, key := range keys {
+		some, err := raw.Do(b.Context(), raw.B().Hgetall().Key(key).Build()).AsStrMap()
+		b.must(err)
+		for id, value := range some {
+			notes[id] = value
+		}
+	}
+	return notes, keys
+}
+
+// cancelLate writes that a send is cancelled, as somebody does who has read its
+// row before it left.
+func (o *office) cancelLate(message string) {
+	o.b.Helper()
+	row := o.row(message)
+	out := &sluice.Outcome{Message: message, Recipients: 1, Was: sluice.SendWaiting, State: sluice.SendCancelled, TimeMillis: time.Now().UnixMilli(), To: row.To, HasBody: true}
+	o.b.must(o.writer.Write(o.b.Context(), flow.Part{Partition: row.Partition, Items: sluice.AppendCancel(nil, out), Count: 1}))
+	o.b.eventually("it is noted", func() bool {
+		notes, _ := o.b.notes()
+		return notes[message+".0"] != ""
+	})
+}
+
+// TestCancelsThatComeTooLate: of a send that had left nothing is kept, once the
+// ledger says so; of one that is still to come, be it once more, the note stays
+// until it is met.
+func TestCancelsThatComeTooLate(t *testing.T) {
+	b, noted := newBed(t), make(chan struct{})
+	w := newWire(func(e *sluice.Envelope, _ int) sluice.Result {
+		switch _, domain, _ := strings.Cut(e.To, "@"); domain {
+		case "again.example", "doubt.example":
+			return sluice.Result{Kind: sluice.ResultInDoubt}
+		case "deferred.example":
+			<-noted
+			return sluice.Result{Kind: sluice.ResultDeferred}
+		}
+		return sluice.Result{Kind: sluice.ResultSent}
+	})
+	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	o.sender.DoubtAfter = time.Hour
+	release := sync.OnceFunc(func() { close(noted) })
+	t.Cleanup(release)
+	clock := clocktest.At(time.Now())
+	o.queuer.Clock = clock
+	o.run()
+	to := inOnePartition([]string{"left.example", "waits.example", "again.example", "deferred.example", "doubt.example"}) // so that all notes are looked at together
+	scheduled := draft(to[1], sluice.PriorityNormal, sluice.ClassMarketing)
+	scheduled.DueMillis = time.Now().Add(time.Hour).UnixMilli()
+	deferred := o.submit(draft(to[3], sluice.PriorityNormal, sluice.ClassMarketing))[0]
+	b.eventually("it is on the wire", func() bool { return len(w.came()) == 1 })
+	ids := o.submit(draft(to[0], sluice.PriorityNormal, sluice.ClassMarketing), scheduled, draft(to[2], sluice.PriorityNormal, sluice.ClassTransactional), draft(to[4], sluice.PriorityNormal, sluice.ClassMarketing))
+	b.eventually("one is sent, and two are in doubt", func() bool { return o.totals() == "waiting 2, sent 1, in_doubt 2" })
+	clock.Move(-time.Hour) // so that the notes are old
+	o.cancelLate(deferred)
+	release()
+	b.eventually("it waits once more", func() bool { return o.row(deferred).Attempts == 1 })
+	o.cancelLate(ids[0])
+	o.cancelLate(ids[2])
+	o.cancelLate(ids[3])
+	if what, err := o.canceller().Cancel(t.Context(), ids[1]); err != nil || what.Cancelled != 1 {
+		t.Fatalf("%+v, %v", what, err)
+	}
+	for _, doubted := range ids[2:] {
+		if what, err := o.canceller().Cancel(t.Context(), doubted); err != nil || what != (sluice.Cancelled{Left: 1}) {
+			t.Errorf("what is in doubt: %+v, %v", what, err)
+		}
+	}
+	if got := o.totals(); got != "waiting 1, sent 1, in_doubt 2, cancelled 1" {
+		t.Errorf("the ledger has %s", got)
+	}
+	o.stop()
+	b.start(w, nil)
+	var notes map[string]string
+	b.eventually("the note of what has left is gone, and the other is for good", func() bool {
+		notes, _ = b.notes()
+		value, there := notes[ids[1]+".0"]
+		return len(notes) == 3 && there && !strings.HasPrefix(value, "c")
+	})
+	if notes[ids[2]+".0"] == "" || notes[deferred+".0"] == "" {
+		t.Errorf("what is attempted once more, in doubt or not, is not cancelled any more: %v", notes)
+	}
+	w.wantOnce(t)
+}
+
+// TestSentAgainAlthoughCancelled: who decides that a send in doubt goes out once
+// more says so after all cancels that came before.
+func TestSentAgainAlthoughCancelled(t *testing.T) {
+	b := newBed(t)
+	w := doubtedOnce()
+	o := b.start(w, nil)
+	id := o.submit(draft("ann@example.com", sluice.PriorityNormal, sluice.ClassMarketing))[0]
+	b.eventually("it is in doubt", func() bool { return o.totals() == "in_doubt 1" })
+	o.cancelLate(id)
+	if _, _, err := o.decider().Decide(t.Context(), id+".0", spool.DecideAgain, "ann", ""); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually("it is sent", func() bool { return o.totals() == "sent 1" })
+	if notes, _ := b.notes(); len(notes) != 0 {
+		t.Errorf("notes: %v", notes)
+	}
+}
+
+// TestNoRoomForCancels: who cancels is told when there is no room, and nothing is
+// cancelled; what had been written before is said in the log.
+func TestNoRoomForCancels(t *testing.T) {
+	b := newBed(t)
+	o := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil)
+	for _, l := range o.lanes {
+		l.CancelsAtMost = 1
+	}
+	o.run()
+	scheduled := draft("ann@example.com", sluice.PriorityNormal, sluice.ClassMarketing)
+	scheduled.DueMillis = time.Now().Add(time.Hour).UnixMilli()
+	ids := o.submit(scheduled, scheduled, scheduled) // of one address, so in one partition
+	b.eventually("they wait", func() bool { return o.totals() == "waiting 3" })
+	if what, err := o.canceller().Cancel(t.Context(), ids[0]); err != nil || what.Cancelled != 1 {
+		t.Fatalf("%+v, %v", what, err)
+	}
+	_, err := o.canceller().Cancel(t.Context(), ids[1])
+	if e, ok := errors.AsType[*sluice.Error](err); !ok || e.Code != sluice.CodeUnavailable || !strings.Contains(e.Message, "1 sends cannot be cancelled") {
+		t.Errorf("cancelled without room: %v", err)
+	}
+	row := o.row(ids[1])
+	out := &sluice.Outcome{Message: row.Message, Recipients: 1, Was: sluice.SendWaiting, State: sluice.SendCancelled, TimeMillis: time.Now().UnixMilli()}
+	b.must(o.writer.Write(t.Context(), flow.Part{Partition: row.Partition, Items: sluice.AppendCancel(nil, out), Count: 1}))
+	b.eventually("it is said", func() bool { return strings.Contains(b.log.String(), "sends could not be cancelled") })
+	op := &spool.Operator{Redis: o.redis, Writer: o.writer, Lanes: o.lanes, Ledger: o.store, Partitions: testPartitions, Clock: sluice.SystemClock{}}
+	all, err := sluice.NewSelector(sluice.SelectAll, "")
+	b.must(err)
+	if n, _, err := op.Purge(t.Context(), all, "", 10, false); err == nil || n != 0 {
+		t.Errorf("%d were purged without room, %v", n, err)
+	}
+	if got := o.totals(); got != "waiting 2, cancelled 1" {
+		t.Errorf("the ledger has %s", got)
+	}
+}

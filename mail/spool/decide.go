@@ -1,0 +1,274 @@
+package spool
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/lib/faults"
+)
+
+// What somebody decides about a send in doubt is an item of the log, as handing
+// it in was. Whoever queues the sends of that log carries it out, in one step
+// with his cursor: the outcome goes to the log, the send leaves those that are
+// kept in doubt, and goes to its lane if it is to be sent again.
+//
+// Of several decisions about one doubt one holds. They are in one log, so they are
+// carried out one after the other: "send it again" holds if the send is still
+// kept, and any of them in the ledger if the row is as it was decided about
+// (sluice.SendRow.Undecided). Each names how many attempts its author knew of: so
+// one that comes when the send has been attempted again, and is in doubt anew, is
+// not about that.
+
+// Decision is what somebody decides about a send in doubt.
+type Decision string
+
+// The decisions.
+const (
+	DecideSent   Decision = "sent"    // it has arrived
+	DecideAgain  Decision = "again"   // it is sent once more
+	DecideGiveUp Decision = "give_up" // it has not arrived, and is not sent again
+)
+
+// Decisions are all of them.
+var Decisions = []Decision{DecideSent, DecideAgain, DecideGiveUp}
+
+// MaxNoteBytes bounds what is said of a decision.
+const MaxNoteBytes = 200
+
+// maxByBytes bounds who is said to have decided.
+const maxByBytes = 200
+
+// Decider takes decisions. Any process may; it is carried out by those that store
+// the logs.
+type Decider struct {
+	Writer *flow.Writer
+	Lanes  []*flow.Lanes // by partition
+	Ledger Ledger
+	Clock  sluice.Clock
+}
+
+// Decide decides about a send in doubt. by and note are written into its life. It
+// returns the send's row when the ledger has it, or, with settled false, as it
+// was, when that takes too long: look again later what it came to. An
+// *sluice.Error says why it cannot be decided, or that somebody else was faster.
+func (d *Decider) Decide(ctx context.Context, send string, what Decision, by, note string) (row sluice.SendRow, settled bool, err error) {
+	row, recipients, err := d.look(ctx, send)
+	if err != nil {
+		return row, false, err
+	}
+	kept, err := d.Lanes[row.Partition].Doubts(ctx, []string{send})
+	if err != nil {
+		return row, false, err
+	}
+	now := d.Clock.Now().UnixMilli()
+	o := &sluice.Outcome{
+		Message: row.Message, Number: row.Number, Recipients: recipients, Was: sluice.SendInDoubt, TimeMillis: now,
+		Attempts: max(row.Attempts, attemptsOf(kept[0])), // a ledger that was restored knows of fewer
+		Reason:   sluice.ReasonDecided, Reply: decidedText(what, by, note),
+		To: row.To, User: row.User, App: row.App, Tags: row.Tags, Metadata: row.Metadata,
+		HasBody: true, // or not: counting down one that is not there changes nothing
+	}
+	switch what {
+	case DecideSent:
+		o.State, o.Event = sluice.SendSent, sluice.EventSent
+	case DecideGiveUp:
+		o.State, o.Event = sluice.SendFailed, sluice.EventFailed
+	case DecideAgain:
+		o.State, o.DueMillis = sluice.SendInDoubt, now
+		if kept[0] == nil {
+			return row, false, conflict("send %s cannot be sent again: what it says is not kept any more, or never was; hand the message in anew, and decide sent or give_up about this one", send)
+		}
+	default:
+		return row, false, invalid("decision %.32q is none of %v", what, Decisions)
+	}
+	if err := faults.Hit("decide"); err != nil {
+		return row, false, err
+	}
+	if err := d.Writer.Write(ctx, flow.Part{Partition: row.Partition, Items: sluice.AppendDecision(nil, o), Count: 1}); err != nil {
+		return row, false, err
+	}
+	if err := faults.Hit("decided"); err != nil {
+		return row, false, err
+	}
+	return d.await(ctx, send, row, o)
+}
+
+func decidedText(what Decision, by, note string) string {
+	text := fmt.Sprintf("%s, decided by %s", what, sluice.Clip(by, maxByBytes))
+	if note != "" {
+		text += ": " + sluice.Clip(note, MaxNoteBytes)
+	}
+	return sluice.ReplyText(text)
+}
+
+func invalid(format string, args ...any) error {
+	return &sluice.Error{Code: sluice.CodeInvalid, Index: -1, Message: fmt.Sprintf(format, args...)}
+}
+
+// conflict refuses a decision that is well formed, but not about what the send is now.
+func conflict(format string, args ...any) error {
+	return &sluice.Error{Code: sluice.CodeConflict, Index: -1, Message: fmt.Sprintf(format, args...)}
+}
+
+// find returns the row of a send, and how many its message has.
+func (d *Decider) find(ctx context.Context, send string) (row sluice.SendRow, recipients int, err error) {
+	message, number, ok := sluice.ParseSendID(send)
+	var rows []sluice.SendRow
+	if ok {
+		if rows, err = d.Ledger.MessageSends(ctx, message); err != nil {
+			return row, 0, err
+		}
+	}
+	for i := range rows {
+		if rows[i].Number == number {
+			return rows[i], len(rows), nil
+		}
+	}
+	return row, 0, &sluice.Error{Code: sluice.CodeNotFound, Index: -1, Message: fmt.Sprintf("there is no send %.80q", send)}
+}
+
+// look returns the row of a send about which can be decided.
+func (d *Decider) look(ctx context.Context, send string) (row sluice.SendRow, recipients int, err error) {
+	row, recipients, err = d.find(ctx, send)
+	switch {
+	case err != nil:
+	case row.State != sluice.SendInDoubt:
+		err = conflict("send %s is not in doubt, it is %s", send, row.State)
+	case row.DueMillis != 0:
+		err = conflict("send %s is attempted once more by itself at %s; decide when that has left it in doubt", send, time.UnixMilli(row.DueMillis).UTC().Format(time.RFC3339))
+	case row.Partition < 0 || row.Partition >= len(d.Lanes):
+		err = fmt.Errorf("send %s is in partition %d of %d", send, row.Partition, len(d.Lanes))
+	}
+	return row, recipients, err
+}
+
+// await looks at the ledger until it says what has become of a decision, or time
+// is up.
+func (d *Decider) await(ctx context.Context, send string, before sluice.SendRow, o *sluice.Outcome) (row sluice.SendRow, settled bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, cancelWithin)
+	defer cancel()
+	for {
+		row, _, err := d.find(ctx, send)
+		if err != nil && ctx.Err() == nil {
+			return before, false, err
+		}
+		if err == nil {
+			recorded, tooLate := row.Knows(o)
+			switch {
+			case recorded && !tooLate:
+				return row, true, nil
+			case recorded || !row.Undecided(o.Attempts): // one that sends nothing again has no line
+				return row, true, conflict("somebody else, or evidence, was faster: send %s %s", send, stands(&row))
+			}
+		}
+		select {
+		case <-time.After(cancelLook):
+		case <-ctx.Done():
+			return before, false, nil
+		}
+	}
+}
+
+// stands says how a row stands about which is not to be decided.
+func stands(r *sluice.SendRow) string {
+	if r.State == sluice.SendInDoubt && r.DueMillis != 0 {
+		return "is attempted once more"
+	}
+	return "is " + r.State.String()
+}
+
+// attemptsOf is how many attempts were made of a send that is kept, 0 if it
+// cannot be read.
+func attemptsOf(kept []byte) int {
+	var s sluice.Send
+	if kept == nil || decodeItem(kept, &s) != nil {
+		return 0
+	}
+	return s.Attempts
+}
+
+// settles reports whether an item is an outcome by which a send is in doubt no
+// more: evidence has come. Its first bytes are the states (sluice.AppendOutcome).
+func settles(item *sluice.Item) bool {
+	return item.Kind == sluice.ItemOutcome && len(item.Payload) > 1 &&
+		sluice.SendState(item.Payload[0]) == sluice.SendInDoubt && sluice.SendState(item.Payload[1]) != sluice.SendInDoubt
+}
+
+// deciding is what a batch of a log decides about sends in doubt.
+type deciding struct {
+	decided []sluice.Outcome
+	ids     []string // of these
+	settled []string // by evidence
+}
+
+// add takes a decision, or an outcome. What cannot be read the store makes a dead
+// letter.
+func (d *deciding) add(item *sluice.Item) {
+	var o sluice.Outcome
+	if item.Kind == sluice.ItemOutcome && !settles(item) || sluice.DecodeOutcome(item.Payload, &o) != nil {
+		return
+	}
+	if item.Kind == sluice.ItemOutcome && o.Reason == sluice.ReasonDecided {
+		return // it was carried out when it was written, or did not hold
+	}
+	id := (&sluice.Send{Message: o.Message, Number: o.Number}).ID()
+	if item.Kind == sluice.ItemOutcome {
+		d.settled = append(d.settled, id)
+		return
+	}
+	d.decided, d.ids = append(d.decided, o), append(d.ids, id)
+}
+
+// settle adds to a commit what the decisions come to.
+func (d *deciding) settle(ctx context.Context, lanes *flow.Lanes, packing *packing, commit *flow.Commit, nowMillis int64) error {
+	over := d.settled
+	var again []string
+	if len(d.ids) > 0 {
+		kept, err := lanes.Doubts(ctx, d.ids)
+		if err != nil {
+			return err
+		}
+		for i := range d.decided {
+			o, id := &d.decided[i], d.ids[i]
+			stale := attemptsOf(kept[i]) > o.Attempts // it is about an earlier doubt
+			if o.State == sluice.SendInDoubt {        // again
+				var s sluice.Send
+				if stale || kept[i] == nil || decodeItem(kept[i], &s) != nil {
+					continue // somebody was faster
+				}
+				s.DueMillis, s.ExpiresMillis = o.DueMillis, max(s.ExpiresMillis, nowMillis+sluice.DefaultExpiryMillis)
+				s.Recount()
+				packing.add(spotOf(&s, nowMillis), &s)
+				again = append(again, id)
+			}
+			commit.Log = sluice.AppendOutcome(commit.Log, o)
+			if kept[i] == nil || stale {
+				continue // what is kept by the time of the commit is another doubt
+			}
+			over = append(over, id)
+			for j := range d.ids { // a later decision of this batch
+				if d.ids[j] == id {
+					kept[j] = nil
+				}
+			}
+		}
+	}
+	commit.Operations = append(commit.Operations, lanes.Revived(again)...) // a cancel that came before somebody has decided so
+	commit.Operations = append(commit.Operations, lanes.Settled(over)...)
+	return nil
+}
+
+// decodeItem reads a send out of an item.
+func decodeItem(item []byte, s *sluice.Send) error {
+	r, err := sluice.ReadBatch(append([]byte{sluice.BatchVersion}, item...))
+	if err != nil {
+		return err
+	}
+	if !r.Next() || r.Item.Kind != sluice.ItemSend {
+		return fmt.Errorf("read a send in doubt: it is none")
+	}
+	return sluice.DecodeSend(r.Item.Payload, s)
+}

@@ -1,0 +1,298 @@
+package spool_test
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/mail/spool"
+)
+
+// decider returns what takes decisions in a process.
+func (o *office) decider() *spool.Decider {
+	return &spool.Decider{Writer: o.writer, Lanes: o.lanes, Ledger: o.store, Clock: sluice.SystemClock{}}
+}
+
+// row is the only row of a message.
+func (o *office) row(message string) sluice.SendRow {
+	o.b.Helper()
+	rows, err := o.store.MessageSends(o.b.Context(), message)
+	o.b.must(err)
+	if len(rows) != 1 {
+		return sluice.SendRow{}
+	}
+	return rows[0]
+}
+
+// kept is how many sends are kept in doubt.
+func (o *office) kept(ids ...string) (n int) {
+	o.b.Helper()
+	for _, l := range o.lanes {
+		items, err := l.Doubts(o.b.Context(), ids)
+		o.b.must(err)
+		for _, item := range items {
+			if item != nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// doubtedOnce is a wire on which nobody knows the end of a first attempt.
+func doubtedOnce() *wire {
+	return newWire(func(_ *sluice.Envelope, nth int) sluice.Result {
+		if nth == 1 {
+			return sluice.Result{Kind: sluice.ResultInDoubt, Text: "the connection died"}
+		}
+		return sluice.Result{Kind: sluice.ResultSent, Code: 250}
+	})
+}
+
+// TestDecisionsAboutDoubts: what somebody decides becomes of a send once, however
+// many decide at the same time, and its life says who. One that is sent again
+// goes out with what it said, also if that is a body.
+func TestDecisionsAboutDoubts(t *testing.T) {
+	b := newBed(t)
+	w := doubtedOnce()
+	o := b.start(w, nil)
+	large := draft("large@example.com", sluice.PriorityNormal, sluice.ClassMarketing)
+	large.Content = append(large.Content, []byte(strings.Repeat("many words\r\n", 1000))...)
+	ids := o.submit(
+		draft("arrived@example.com", sluice.PriorityNormal, sluice.ClassMarketing), draft("again@example.com", sluice.PriorityNormal, sluice.ClassMarketing),
+		large, draft("over@example.com", sluice.PriorityNormal, sluice.ClassMarketing))
+	var sends []string
+	for _, id := range ids {
+		sends = append(sends, id+".0")
+	}
+	b.eventually("all are in doubt", func() bool { return o.totals() == "in_doubt 4" && o.kept(sends...) == 4 })
+	if n, err := o.store.OpenDoubts(t.Context()); err != nil || n != 4 {
+		t.Errorf("%d are to be decided about, %v", n, err)
+	}
+	d := o.decider()
+	row, settled, err := d.Decide(t.Context(), sends[0], spool.DecideSent, "ann@host", "the log has it")
+	if err != nil || !settled || row.State != sluice.SendSent || !strings.Contains(row.Life, "sent, decided by ann@host: the log has it") {
+		t.Errorf("%+v %v %v", row, settled, err)
+	}
+	var deciding sync.WaitGroup
+	for i := range 8 { // of the large one too, by several at once
+		deciding.Go(func() { _, _, _ = d.Decide(t.Context(), sends[1+i%2], spool.DecideAgain, fmt.Sprintf("op%d", i), "") })
+	}
+	deciding.Wait()
+	if _, _, err := d.Decide(t.Context(), sends[3], spool.DecideGiveUp, "ann@host", ""); err != nil {
+		t.Error(err)
+	}
+	b.eventually("all are decided about", func() bool { return o.totals() == "sent 3, failed 1" })
+	b.eventually("nothing waits, or is kept", func() bool { return o.waiting() == 0 && o.kept(sends...) == 0 })
+	for i, want := range []int{1, 2, 2, 1} {
+		if n := w.times()[sends[i]]; n != want {
+			t.Errorf("send %d went out %d times, want %d", i, n, want)
+		}
+	}
+	if life := o.row(ids[1]).Life; strings.Count(life, "again, decided by op") != 1 {
+		t.Errorf("decided more than once:\n%s", life)
+	}
+	bodies, err := o.store.Bodies(t.Context(), ids, 0)
+	b.must(err)
+	if len(bodies) != 0 {
+		t.Errorf("%d bodies are left", len(bodies))
+	}
+	refused := func(send string, code sluice.Code, want string) {
+		t.Helper()
+		_, _, err := d.Decide(t.Context(), send, spool.DecideAgain, "ann", "")
+		if e, ok := errors.AsType[*sluice.Error](err); !ok || e.Code != code || !strings.Contains(e.Message, want) {
+			t.Errorf("%s: %v, want %q", send, err, want)
+		}
+	}
+	refused(sends[0], sluice.CodeConflict, "is not in doubt, it is sent")
+	refused(strings.Repeat("0", 32)+".0", sluice.CodeNotFound, "there is no send")
+	refused("nonsense", sluice.CodeNotFound, "there is no send")
+}
+
+// TestDoubtsThatSettleThemselves: one that is attempted once more by itself is not
+// decided about before, and one of which evidence comes is kept no more.
+func TestDoubtsThatSettleThemselves(t *testing.T) {
+	b := newBed(t)
+	w := newWire(func(*sluice.Envelope, int) sluice.Result {
+		return sluice.Result{Kind: sluice.ResultInDoubt, Text: "gone"}
+	})
+	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	o.sender.DoubtAfter = time.Hour
+	o.run()
+	ids := o.submit(draft("soon@example.com", sluice.PriorityHigh, sluice.ClassTransactional), draft("news@example.com", sluice.PriorityLow, sluice.ClassMarketing))
+	b.eventually("both are in doubt", func() bool { return o.totals() == "in_doubt 2" })
+	if n, err := o.store.OpenDoubts(t.Context()); err != nil || n != 1 {
+		t.Errorf("%d are to be decided about, %v", n, err)
+	}
+	if _, _, err := o.decider().Decide(t.Context(), ids[0]+".0", spool.DecideSent, "ann", ""); err == nil || !strings.Contains(err.Error(), "attempted once more by itself") {
+		t.Errorf("decided about one that is attempted again: %v", err)
+	}
+	if n := o.kept(ids[1] + ".0"); n != 1 {
+		t.Errorf("%d are kept", n)
+	}
+	row := o.row(ids[1])
+	evidence := &sluice.Outcome{Message: row.Message, Recipients: 1, Was: sluice.SendInDoubt, State: sluice.SendSent, Event: sluice.EventDelivered, TimeMillis: row.UpdatedMillis + 1, To: row.To}
+	b.must(o.writer.Write(t.Context(), flow.Part{Partition: row.Partition, Items: sluice.AppendOutcome(nil, evidence), Count: 1}))
+	b.eventually("the evidence is in the ledger, and nothing is kept", func() bool {
+		return o.row(ids[1]).State == sluice.SendSent && o.kept(ids[1]+".0") == 0
+	})
+}
+
+// TestNothingKeptIsNotSentAgain: whoever decides so is told.
+func TestNothingKeptIsNotSentAgain(t *testing.T) {
+	b := newBed(t)
+	o := b.start(doubtedOnce(), nil)
+	id := o.submit(draft("news@example.com", sluice.PriorityLow, sluice.ClassMarketing))[0]
+	b.eventually("it is in doubt", func() bool { return o.totals() == "in_doubt 1" })
+	row := o.row(id)
+	decision := func(state sluice.SendState, due int64) *sluice.Outcome {
+		return &sluice.Outcome{Message: row.Message, Recipients: 1, Was: sluice.SendInDoubt, State: state, DueMillis: due, TimeMillis: row.UpdatedMillis + 1, Attempts: 1, Reason: sluice.ReasonDecided}
+	}
+	// Both in one batch: the second finds nothing.
+	items := sluice.AppendDecision(sluice.AppendDecision(nil, decision(sluice.SendFailed, 0)), decision(sluice.SendInDoubt, row.UpdatedMillis+1))
+	b.must(o.writer.Write(t.Context(), flow.Part{Partition: row.Partition, Items: items, Count: 2}))
+	b.eventually("the first is in the ledger", func() bool { return o.row(id).State == sluice.SendFailed })
+	if n := len(b.outcomes()); n != 2 || o.waiting() != 0 {
+		t.Errorf("%d outcomes, %d wait", n, o.waiting())
+	}
+	if _, _, err := o.decider().Decide(t.Context(), id+".0", spool.DecideAgain, "ann", ""); err == nil {
+		t.Error("it was sent again")
+	}
+}
+
+// TestOneOfTwoDecisionsHolds: of two that are made about a doubt at the same time
+// one is carried out, and who made the other is told so.
+func TestOneOfTwoDecisionsHolds(t *testing.T) {
+	b := newBed(t)
+	w := doubtedOnce()
+	o := b.start(w, nil)
+	pairs := [][2]spool.Decision{{spool.DecideAgain, spool.DecideSent}, {spool.DecideSent, spool.DecideAgain}, {spool.DecideAgain, spool.DecideGiveUp}, {spool.DecideSent, spool.DecideGiveUp}, {spool.DecideAgain, spool.DecideAgain}}
+	const rounds = 8
+	var drafts []sluice.Draft
+	for i := range rounds * len(pairs) {
+		drafts = append(drafts, draft(fmt.Sprintf("u%d@example.com", i), sluice.PriorityNormal, sluice.ClassMarketing))
+	}
+	ids := o.submit(drafts...)
+	b.eventually("all are in doubt", func() bool { return o.totals() == fmt.Sprintf("in_doubt %d", len(ids)) })
+	errs, seen := make([][2]error, len(ids)), make([][2]bool, len(ids))
+	var deciding sync.WaitGroup
+	for i, id := range ids {
+		for k, what := range pairs[i%len(pairs)] {
+			deciding.Go(func() {
+				// Whether it is seen in time says how busy the machine is.
+				_, seen[i][k], errs[i][k] = o.decider().Decide(t.Context(), id+".0", what, fmt.Sprintf("op%d", k), "")
+			})
+		}
+	}
+	deciding.Wait()
+	want := make(map[sluice.SendState]int)
+	for i, id := range ids {
+		pair, winner := pairs[i%len(pairs)], 0
+		held := func(k int) bool {
+			times, state := decided(pair[k])
+			return o.row(id).State == state && w.times()[id+".0"] == times
+		}
+		if errs[i][0] != nil {
+			winner = 1
+		}
+		e, told := errors.AsType[*sluice.Error](errs[i][1-winner])
+		late := errs[i] == [2]error{} && !(seen[i][0] && seen[i][1]) // one was not told in time what held
+		if !late && (errs[i][winner] != nil || !told || e.Code != sluice.CodeConflict) {
+			t.Errorf("%v: %v and %v; want one that holds, and one that is told so", pair, errs[i][0], errs[i][1])
+		}
+		b.eventually("it is as decided", func() bool { return held(winner) || late && held(1-winner) })
+		if late && !held(winner) {
+			winner = 1 - winner
+		}
+		if seen[i][1-winner] && errs[i][1-winner] == nil {
+			t.Errorf("%v: the other one holds, and this one is said to", pair)
+		}
+		_, state := decided(pair[winner])
+		want[state]++
+	}
+	words := fmt.Sprintf("sent %d", want[sluice.SendSent])
+	if n := want[sluice.SendFailed]; n > 0 {
+		words += fmt.Sprintf(", failed %d", n)
+	}
+	b.eventually("the ledger adds up", func() bool { return o.totals() == words && o.waiting() == 0 })
+}
+
+// decided says how often a send that was mailed once and in doubt is mailed, and how
+// it ends, by a decision.
+func decided(what spool.Decision) (times int, state sluice.SendState) {
+	switch what {
+	case spool.DecideAgain:
+		return 2, sluice.SendSent
+	case spool.DecideGiveUp:
+		return 1, sluice.SendFailed
+	}
+	return 1, sluice.SendSent
+}
+
+// TestADecisionIsAboutOneDoubt: when a send goes out once more, nothing else holds
+// that was decided about it before, also if that is carried out when it is in doubt
+// anew.
+func TestADecisionIsAboutOneDoubt(t *testing.T) {
+	b := newBed(t)
+	w := newWire(func(*sluice.Envelope, int) sluice.Result {
+		return sluice.Result{Kind: sluice.ResultInDoubt, Text: "gone"}
+	})
+	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	v.open.Store(true)
+	o := b.startRoutes(v, nil)
+	id := o.submit(draft("news@example.com", sluice.PriorityLow, sluice.ClassMarketing))[0]
+	b.eventually("it is in doubt", func() bool { return o.totals() == "in_doubt 1" && o.kept(id+".0") == 1 })
+	v.open.Store(false)
+	first := o.row(id)
+	if _, settled, err := o.decider().Decide(t.Context(), id+".0", spool.DecideAgain, "ann", ""); err != nil || !settled {
+		t.Fatalf("%v, %v", settled, err)
+	}
+	late := 0
+	decide := func(state sluice.SendState, dueMillis int64) {
+		t.Helper()
+		out := &sluice.Outcome{Message: id, Recipients: 1, Was: sluice.SendInDoubt, State: state, DueMillis: dueMillis, TimeMillis: first.UpdatedMillis + 5, Attempts: first.Attempts, Reason: sluice.ReasonDecided, To: first.To}
+		b.must(o.writer.Write(t.Context(), flow.Part{Partition: first.Partition, Items: sluice.AppendDecision(nil, out), Count: 1}))
+	}
+	tooLate := func() {
+		t.Helper()
+		late++
+		b.eventually("it came too late", func() bool { return strings.Count(o.row(id).Life, `"late":true`) == late })
+	}
+	decide(sluice.SendSent, 0) // while it waits for its last attempt
+	tooLate()
+	v.open.Store(true)
+	b.eventually("it is in doubt anew", func() bool { return o.row(id).Attempts == 2 && o.kept(id+".0") == 1 })
+	decide(sluice.SendInDoubt, first.UpdatedMillis+5)
+	decide(sluice.SendFailed, 0) // behind it, so both have been carried out, or not, when this one is seen
+	tooLate()
+	if row := o.row(id); row.State != sluice.SendInDoubt || row.DueMillis != 0 || o.kept(id+".0") != 1 || o.waiting() != 0 || w.times()[id+".0"] != 2 {
+		t.Errorf("%+v; %d are kept, %d wait, it went out %d times", row, o.kept(id+".0"), o.waiting(), w.times()[id+".0"])
+	}
+	if _, settled, err := o.decider().Decide(t.Context(), id+".0", spool.DecideGiveUp, "bob", ""); err != nil || !settled {
+		t.Errorf("%v, %v", settled, err)
+	}
+	b.eventually("that holds", func() bool { return o.totals() == "failed 1" && o.kept(id+".0") == 0 })
+}
+
+// TestALedgerThatWasPutBackIsDecidedIn: one that was restored knows of fewer
+// attempts than who keeps the send, and what is decided about it holds.
+func TestALedgerThatWasPutBackIsDecidedIn(t *testing.T) {
+	b := newBed(t)
+	w := doubtedOnce()
+	o := b.start(w, nil)
+	id := o.submit(draft("news@example.com", sluice.PriorityLow, sluice.ClassMarketing))[0]
+	b.eventually("it is in doubt", func() bool { return o.totals() == "in_doubt 1" && o.kept(id+".0") == 1 })
+	other := must(sql.Open("sqlite", strings.TrimPrefix(b.database, "sqlite:")))
+	defer other.Close()
+	must(other.ExecContext(t.Context(), "UPDATE sends SET attempts = 0"))
+	if _, settled, err := o.decider().Decide(t.Context(), id+".0", spool.DecideAgain, "ann", ""); err != nil || !settled {
+		t.Fatalf("%v, %v", settled, err)
+	}
+	b.eventually("it is sent", func() bool { return o.totals() == "sent 1" && o.waiting() == 0 })
+}

@@ -1,0 +1,155 @@
+package spool_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/mail/spool"
+)
+
+// TestWhatIsInNoLaneIsFound: sends wait in the ledger and in no lane, and nobody has
+// seen a store go back. They are in doubt within two looks, and told of; what waits in
+// lanes, and for a time, is let alone.
+func TestWhatIsInNoLaneIsFound(t *testing.T) {
+	t.Cleanup(spool.LookEvery(200 * time.Millisecond)) // when nothing runs any more
+	b := newBed(t)
+	w := newWire(nil)
+	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	o := b.startRoutes(v, nil)
+	const sends = 40
+	var drafts []sluice.Draft
+	for i := range sends {
+		d := draft(fmt.Sprintf("u%d@example.com", i), sluice.Priority(1+i%3), sluice.ClassTransactional)
+		if i%4 == 0 {
+			d.DueMillis = time.Now().Add(time.Hour).UnixMilli()
+		}
+		drafts = append(drafts, d)
+	}
+	o.submit(drafts...)
+	b.eventually("all wait", func() bool { return o.totals() == fmt.Sprint("waiting ", sends) })
+	var past sluice.Effect
+	now := time.Now().UnixMilli()
+	for i := range 3 {
+		past.Sends = append(past.Sends, sluice.StoredSend{Send: sluice.Send{
+			Message: sluice.NewMessageID(now), Recipients: 1, Priority: sluice.PriorityNormal, Class: sluice.ClassMarketing, To: fmt.Sprintf("lost%d@example.com", i), AcceptedMillis: now,
+		}, Place: sluice.Place{Partition: i}})
+	}
+	for i := range past.Sends[:2] { // these are in doubt, with an attempt to come
+		past.Outcomes = append(past.Outcomes, inDoubtAgain(past.Sends[i].Message, now+int64(i-1)*60_000))
+	}
+	must(o.store.Apply(t.Context(), must(o.store.Prepare(&past))))
+	want := fmt.Sprintf("waiting %d, in_doubt 3", sends)
+	b.eventually("they are in doubt", func() bool { return o.totals() == want && must(o.store.LostSends(t.Context())) == 3 })
+	b.eventually("they are told of", func() bool { return o.sender.Stats.Lost() == 3 })
+	for i := range past.Sends {
+		if row := o.row(past.Sends[i].Message); row.Reason != sluice.ReasonLost || row.DueMillis != 0 {
+			t.Errorf("send %d: the reason is %q, and an attempt comes at %d", i, row.Reason, row.DueMillis)
+		}
+	}
+	if !strings.Contains(b.log.String(), "waited in no lane") {
+		t.Error("the log says nothing")
+	}
+	v.open.Store(true)
+	b.eventually("what is due is sent", func() bool {
+		return o.totals() == fmt.Sprintf("waiting %d, sent %d, in_doubt 3", sends/4, sends*3/4)
+	})
+	w.wantOnce(t)
+}
+
+// inDoubtAgain is an outcome by which a send is in doubt and is attempted once more.
+func inDoubtAgain(message string, dueMillis int64) sluice.StoredOutcome {
+	return sluice.StoredOutcome{Outcome: sluice.Outcome{
+		Message: message, Recipients: 1, Was: sluice.SendWaiting, State: sluice.SendInDoubt, TimeMillis: time.Now().UnixMilli(), DueMillis: dueMillis, Attempts: 1, Route: "wire",
+	}}
+}
+
+// TestNothingIsTakenForLostThatMoves: while mail is deferred, released, moved aside and
+// sent, looks follow each other without a pause, and miss none of it.
+func TestNothingIsTakenForLostThatMoves(t *testing.T) {
+	t.Cleanup(spool.LookEvery(time.Millisecond)) // when nothing runs any more
+	b := newBed(t)
+	w := newWire(func(e *sluice.Envelope, nth int) sluice.Result {
+		if nth == 1 && strings.HasPrefix(e.To, "d") {
+			return sluice.Result{Kind: sluice.ResultDeferred, Code: 451, Throttled: true}
+		}
+		return sluice.Result{Kind: sluice.ResultSent, Code: 250}
+	})
+	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	o := b.startRoutes(both{v, &gated{OneRoute: spool.OneRoute{Transport: w}, domain: "aside.example"}}, nil)
+	const sends = 90
+	due := time.Now().Add(3 * time.Second).UnixMilli()
+	var drafts []sluice.Draft
+	for i := range sends {
+		to := fmt.Sprintf("%c%d@example.com", "abd"[i%3], i)
+		if i%3 == 1 {
+			to = fmt.Sprintf("b%d@aside.example", i)
+		}
+		d := draft(to, sluice.PriorityNormal, sluice.ClassTransactional)
+		if i%2 == 0 {
+			d.DueMillis = due
+		}
+		drafts = append(drafts, d)
+	}
+	o.submit(drafts...)
+	v.open.Store(true)
+	want := fmt.Sprintf("waiting %d, sent %d", sends*2/3, sends/3)
+	b.eventually("some are sent, the others are deferred or wait aside", func() bool { return o.totals() == want })
+	for range 3 {
+		seen := o.sender.Stats.Looks()
+		b.eventually("all partitions are looked through once more", func() bool { return o.sender.Stats.Looks() >= seen+testPartitions })
+	}
+	if n := o.sender.Stats.Lost(); n != 0 || o.totals() != want {
+		t.Errorf("%d were taken for lost, %s", n, o.totals())
+	}
+}
+
+// TestDoubtsWithAnAttemptToCome: Redis is another one, and sends are in doubt that are
+// attempted once more. One that is in a lane stays there, and leaves; those that none
+// has are told of, and are counted when the program runs anew.
+func TestDoubtsWithAnAttemptToCome(t *testing.T) {
+	b := newBed(t)
+	w := newWire(func(_ *sluice.Envelope, nth int) sluice.Result {
+		if nth == 1 {
+			return sluice.Result{Kind: sluice.ResultInDoubt, Text: "the connection ended"}
+		}
+		return sluice.Result{Kind: sluice.ResultSent, Code: 250}
+	})
+	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	first := b.open(v, nil)
+	first.sender.DoubtAfter = time.Second
+	first.run()
+	first.inTheLedger(0, 4, sluice.ClassTransactional)
+	v.open.Store(true)
+	b.eventually("all are in doubt", func() bool { return first.totals() == "in_doubt 4" })
+	v.open.Store(false)
+	lost := first.inTheLedger(100, 3, sluice.ClassTransactional)
+	first.stop()
+	again := b.open(v, nil)
+	var past sluice.Effect
+	for i, id := range lost[:2] {
+		past.Outcomes = append(past.Outcomes, inDoubtAgain(id, time.Now().Add(time.Duration(2*i-1)*time.Minute).UnixMilli()))
+	}
+	for range 2 { // some that no lane ever had
+		id := sluice.NewMessageID(time.Now().UnixMilli())
+		past.Sends = append(past.Sends, sluice.StoredSend{Send: sluice.Send{
+			Message: id, Recipients: 1, Priority: sluice.PriorityNormal, Class: sluice.ClassTransactional, To: "lost@example.com", AcceptedMillis: time.Now().UnixMilli(),
+		}})
+		past.Outcomes = append(past.Outcomes, inDoubtAgain(id, time.Now().UnixMilli()))
+	}
+	must(again.store.Apply(t.Context(), must(again.store.Prepare(&past))))
+	again.compareAgain()
+	again.run()
+	b.eventually("lanes and ledger are compared", func() bool { found, all := again.found(); return all && found.Doubt == 2 })
+	// Of two the lanes know nothing of an attempt that the ledger has: who had it is gone.
+	b.eventually("nothing is known of four", func() bool { return must(again.store.LostSends(t.Context())) == 4 })
+	again.stop()
+	last := b.startRoutes(v, nil)
+	if n := must(last.store.LostSends(t.Context())); n != 4 {
+		t.Errorf("%d are counted when the program runs anew, want 4", n)
+	}
+	v.open.Store(true)
+	b.eventually("what lanes had has left", func() bool { return last.totals() == "sent 5, in_doubt 4" })
+}

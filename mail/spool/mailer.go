@@ -1,0 +1,373 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice"
+	"sluice/lib/mime"
+	"sluice/mail/dkim"
+	"sluice/mail/template"
+	"sluice/user/profile"
+)
+
+// Mailer is the Maker of the program: it renders templates, and signs for the
+// domains whose keys it has.
+type Mailer struct {
+	Templates *template.Cache
+	Users     Users
+
+	// Links makes the links by which recipients unsubscribe; nil: there are none.
+	// UnsubscribeMailto is an address that takes their mails as well; empty: none.
+	Links             Links
+	UnsubscribeMailto string
+
+	// Signers has the keys of sender domains. Mail of other domains goes out
+	// unsigned: its provider signs, or nobody does. nil: no mail is signed.
+	Signers *dkim.Ring
+
+	// Meet is told the domains that each mail is from, in lower case: that of its
+	// envelope and those of its header From; nil: nobody wants to know.
+	Meet func(domain string)
+
+	// Refused returns of domains, in lower case, those from which no mail is to go
+	// out, and why. It is asked about those that templates put into From beside the
+	// envelope's: nobody could know them when the mail was accepted. nil: all goes.
+	Refused func(ctx context.Context, domains []string) map[string]*sluice.Error
+
+	Clock sluice.Clock
+}
+
+// Users is where recipients are looked up. sluice.UserStore is one.
+type Users interface {
+	Users(ctx context.Context, q sluice.UserQuery) (sluice.UserAnswer, error)
+}
+
+// Links makes the link by which the recipient of a send unsubscribes, empty where
+// there is none. consent.Service is one.
+type Links interface {
+	UnsubscribeURL(s *sluice.Send) (string, error)
+}
+
+// Make renders and signs. Who is mailed by a template is looked up for all of
+// the window at once.
+func (m *Mailer) Make(ctx context.Context, mails []Mail) {
+	started := m.Clock.Now()
+	profiles, err := m.profiles(ctx, mails)
+	looked := m.Clock.Now()
+	slow, bytes := make(slowTemplates), 0
+	authors := make([]string, len(mails))
+	for i := range mails {
+		mail := &mails[i]
+		switch {
+		case bytes >= maxWindowBytes:
+			mail.Err = ErrNoRoom
+		case mail.Send.Form != sluice.ContentTemplate:
+		case err != nil:
+			mail.Err = fmt.Errorf("look up the recipient: %w: %w", ErrNotNow, err)
+		default:
+			mail.Content, authors[i], mail.Err = m.render(ctx, mail.Send, mail.Content, ofRecipient(mail.Send, profiles[keyOf(mail.Send)]), slow)
+		}
+		bytes += len(mail.Content)
+	}
+	m.judge(ctx, mails, authors)
+	rendered := m.Clock.Now()
+	for i := range mails {
+		mail := &mails[i]
+		if mail.Err != nil {
+			continue
+		}
+		var content []byte
+		if content, mail.Err = m.unsubscribable(mail.Send, mail.Content); mail.Err == nil {
+			content, mail.Err = m.sign(mail.Send, content, authors[i], rendered)
+		}
+		if mail.Err == nil {
+			mail.Envelope = envelopeOf(mail.Send, content)
+		}
+	}
+	signed := m.Clock.Now()
+	for i := range mails {
+		took := mails[i].Took
+		took[sluice.StageProfile], took[sluice.StageRender], took[sluice.StageSign] = looked.Sub(started), rendered.Sub(looked), signed.Sub(rendered)
+	}
+}
+
+// keyOf is by what the recipient of a send is looked up. A user without an
+// external id is named by the number that he has here, as in events.
+func keyOf(s *sluice.Send) sluice.UserKey {
+	if s.User != "" {
+		return sluice.UserKey{Kind: sluice.KeyExternal, Name: s.User}
+	}
+	address, _ := profile.NormalAddress(s.To) // nobody has one that is none
+	return sluice.UserKey{Kind: sluice.KeyEmail, Name: address}
+}
+
+// ofRecipient returns the profile that a send is rendered with: the one that was
+// looked up, if it is the recipient's own, else nil. Whoever hands in mail may
+// name any user and any address. What is known of one user must not be read in a
+// mailbox of somebody else, so the user has to have the address.
+func ofRecipient(s *sluice.Send, p *profile.Profile) *profile.Profile {
+	if p == nil || s.User == "" || p.HasAddress(s.To) { // without a user it was found by the address
+		return p
+	}
+	return nil
+}
+
+// profiles looks up the recipients of mails that are templates. Who is not there
+// is left out; of several who share an address it is nobody.
+func (m *Mailer) profiles(ctx context.Context, mails []Mail) (map[sluice.UserKey]*profile.Profile, error) {
+	var q sluice.UserQuery
+	numbers := make(map[sluice.UserKey]sluice.UserID) // of names that could be a user's number
+	for i := range mails {
+		if s := mails[i].Send; s.Form == sluice.ContentTemplate {
+			key := keyOf(s)
+			q.Keys = append(q.Keys, key)
+			if id, ok := sluice.ParseUserID(s.User); ok {
+				q.IDs, numbers[key] = append(q.IDs, id), id
+			}
+		}
+	}
+	if len(q.Keys) == 0 {
+		return nil, nil
+	}
+	found, err := m.Users.Users(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	profiles := make(map[sluice.UserKey]*profile.Profile, len(q.Keys))
+	for _, key := range q.Keys {
+		ids := found.ByKey[key]
+		if id, ok := numbers[key]; ok && len(ids) == 0 {
+			ids = []sluice.UserID{id}
+		}
+		if len(ids) != 1 || profiles[key] != nil {
+			continue
+		}
+		if row, ok := found.Owner(ids[0]); ok && row.Profile != "" {
+			if p, err := profile.Parse(row.Profile); err == nil {
+				profiles[key] = p
+			}
+		}
+	}
+	return profiles, nil
+}
+
+// maxSlow is how many mails of one template may take too long before no other of
+// the window is tried: others wait for the window.
+const maxSlow = 2
+
+// slowTemplates are those of a window that took too long, with the errors.
+type slowTemplates map[string][]error
+
+// judge parks mails from domains that they are not to go out from, one for each:
+// they wait until that is mended. All are asked about at once, for it may take its
+// time.
+func (m *Mailer) judge(ctx context.Context, mails []Mail, domains []string) {
+	if m.Refused == nil {
+		return
+	}
+	var asked []string
+	for i, domain := range domains {
+		if mails[i].Err != nil || domain == mime.DomainOf(mails[i].Send.From) { // that was known when it was accepted
+			domains[i] = ""
+		} else if domain != "" && !slices.Contains(asked, domain) {
+			asked = append(asked, domain)
+		}
+	}
+	if len(asked) == 0 {
+		return
+	}
+	refused := m.Refused(ctx, asked)
+	for i, domain := range domains {
+		if wrong := refused[domain]; wrong != nil {
+			mails[i].Err = fmt.Errorf("%w: %s", ErrParked, wrong.Message)
+		}
+	}
+}
+
+// render makes the message of a template, and returns the domain that its readers
+// see it is from.
+func (m *Mailer) render(ctx context.Context, s *sluice.Send, content []byte, p *profile.Profile, slow slowTemplates) (message []byte, domain string, err error) {
+	c, err := template.ParseContent(string(content))
+	if err != nil {
+		return nil, "", err
+	}
+	if c.State != "" && !p.InAudience(c.State) {
+		return nil, "", ErrUnwanted
+	}
+	name := fmt.Sprint(c.Template, " ", c.Version)
+	if c.Mail != nil {
+		name = s.Message
+	}
+	if before := slow[name]; len(before) == maxSlow {
+		return nil, "", before[0]
+	}
+	t, err := m.compiled(ctx, s, &c)
+	if err != nil {
+		return nil, "", err
+	}
+	link, err := m.link(s)
+	if err != nil {
+		return nil, "", err
+	}
+	made, err := t.Render(&template.Input{Variables: c.Variables, Profile: p, Unsubscribe: link, Clock: m.Clock})
+	if e, ok := errors.AsType[*template.Error](err); ok && e.Kind == template.KindTime {
+		err = fmt.Errorf("render template %s: %w: %w", c.Template, ErrSlow, err) // perhaps the machine is busy
+		slow[name] = append(slow[name], err)
+		return nil, "", err
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return buildMail(&made, s.From, s.To, s.ID(), time.UnixMilli(max(s.AcceptedMillis, s.DueMillis)))
+}
+
+// compiled returns the template of a send. What a mail says itself is compiled
+// once for all who get it.
+func (m *Mailer) compiled(ctx context.Context, s *sluice.Send, c *template.Content) (*template.Template, error) {
+	switch {
+	case c.Mail != nil && s.Recipients > 1:
+		return m.Templates.Compiled(s.Message, c.Mail)
+	case c.Mail != nil:
+		return template.Compile(c.Mail)
+	}
+	t, err := m.Templates.Get(ctx, c.Template, c.Version)
+	if _, own := errors.AsType[*template.Error](err); err != nil && !own {
+		return nil, fmt.Errorf("read template %s: %w: %w", c.Template, ErrNotNow, err)
+	}
+	return t, err
+}
+
+// buildMail makes a message of what was rendered, from an address unless the
+// template says another one, and returns the domain that it is from.
+func buildMail(made *template.Message, from, to, id string, date time.Time) (message []byte, domain string, err error) {
+	if made.From != "" {
+		from = made.From
+	}
+	sender, err := mime.ParseMailbox(from)
+	if err != nil {
+		return nil, "", err
+	}
+	recipient, err := mime.ParseMailbox(to)
+	if err != nil {
+		return nil, "", err
+	}
+	common := mime.Common{From: sender}
+	for _, h := range made.Headers {
+		if h.Value == "" {
+			continue // nothing is known for it of this recipient
+		}
+		if strings.EqualFold(h.Name, "Reply-To") {
+			to, err := mime.ParseMailbox(h.Value)
+			if err != nil {
+				return nil, "", fmt.Errorf("header Reply-To: %w", err)
+			}
+			common.ReplyTo = append(common.ReplyTo, to)
+			continue
+		}
+		common.Headers = append(common.Headers, mime.Header{Name: h.Name, Value: h.Value})
+	}
+	message, err = mime.Build(&common, &mime.Fields{
+		To: []mime.Mailbox{recipient}, Subject: made.Subject, Text: made.Text, HTML: made.HTML, Preheader: made.Preheader,
+		ID: id + "@" + sender.Domain, Date: date.UTC(),
+	})
+	return message, sender.Domain, err
+}
+
+// link is the one by which the recipient unsubscribes, empty if there is none.
+func (m *Mailer) link(s *sluice.Send) (string, error) {
+	if m.Links == nil {
+		return "", nil
+	}
+	return m.Links.UnsubscribeURL(s)
+}
+
+// unsubscribable puts the headers by which mailboxes unsubscribe their owner with
+// one click before marketing mail (R18, R19), unless its sender has his own. They
+// are there before it is signed, for they count only if they are signed, and only
+// with an https link (RFC 8058, 3.1).
+func (m *Mailer) unsubscribable(s *sluice.Send, content []byte) ([]byte, error) {
+	if s.Class != sluice.ClassMarketing || m.Links == nil || mime.HasField(content, "List-Unsubscribe") {
+		return content, nil
+	}
+	link, err := m.link(s)
+	if err != nil || !strings.HasPrefix(link, "https://") {
+		return content, err
+	}
+	headers, err := mime.AppendUnsubscribe(make([]byte, 0, len(content)+len(link)+unsubscribeBytes+signatureBytes), link, m.mailto())
+	if err != nil {
+		return nil, err
+	}
+	return append(headers, content...), nil
+}
+
+// mailto is what a mail to unsubscribe by is addressed to.
+func (m *Mailer) mailto() string {
+	if m.UnsubscribeMailto == "" {
+		return ""
+	}
+	return m.UnsubscribeMailto + "?subject=unsubscribe"
+}
+
+// unsubscribeBytes is about how long these headers are without the link.
+const unsubscribeBytes = 256
+
+// maxAuthors bounds for how many domains of a header From a mail is signed.
+const maxAuthors = 4
+
+// sendersOf returns the domains that readers see a mail is from: those of its
+// header From, author if that is known (RFC 7489, 3.1.1). The envelope's sender is
+// another matter: it is empty in bounces (RFC 5321, 4.5.5), and many providers put
+// a domain of their own there. It stands in only where the header names nobody who
+// can be read.
+func sendersOf(s *sluice.Send, content []byte, author string) []string {
+	if author != "" {
+		return []string{author}
+	}
+	if authors, err := mime.AuthorDomains(content); err == nil {
+		return authors[:min(len(authors), maxAuthors)]
+	}
+	return []string{mime.DomainOf(s.From)}
+}
+
+// sign puts the signatures of the senders' domains before a message, one for each
+// domain that has a key of its own. author is the domain in its header From, empty
+// if that has to be read.
+func (m *Mailer) sign(s *sluice.Send, content []byte, author string, now time.Time) ([]byte, error) {
+	if m.Meet == nil && m.Signers == nil {
+		return content, nil
+	}
+	senders := sendersOf(s, content, author)
+	if envelope := mime.DomainOf(s.From); m.Meet != nil && !slices.Contains(senders, envelope) {
+		m.Meet(envelope)
+	}
+	var signers []*dkim.Signer
+	for _, domain := range senders {
+		if m.Meet != nil {
+			m.Meet(domain)
+		}
+		if signer := m.Signers.For(domain); signer != nil && !slices.Contains(signers, signer) {
+			signers = append(signers, signer)
+		}
+	}
+	if len(signers) == 0 {
+		return content, nil
+	}
+	header, body := dkim.Split(content)
+	sum := dkim.HashBody(body)
+	signed := make([]byte, 0, len(content)+len(signers)*signatureBytes)
+	for _, signer := range signers {
+		var err error
+		if signed, err = signer.Sign(signed, now, sum, header); err != nil {
+			return nil, fmt.Errorf("sign for %s: %w", signer.Domain(), err)
+		}
+	}
+	return append(signed, content...), nil
+}
+
+// signatureBytes is about how long a signature is.
+const signatureBytes = 1024

@@ -1,0 +1,195 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"sluice"
+	"sluice/lib/mime"
+)
+
+// notNowAfter is when a send is made again that could not be made, through no
+// fault of its own.
+const notNowAfter = 1 * time.Minute
+
+// maxWindowBytes bounds the contents of a window, up to one more. Of the largest
+// mails that there may be, ten workers with 16 each, signed, would have 8 GB.
+const maxWindowBytes = 16 << 20
+
+// ErrNotNow in a Mail's Err says that it is tried again; ErrSlow, that too, but
+// as what was attempted: each time later. ErrParked says that it waits until
+// somebody has put right what the error tells, ErrUnwanted that its recipient is not
+// among those for whom it is, ErrNoRoom that the mails before it are as much as a
+// window may have: it is of the next.
+var (
+	ErrNoRoom   = errors.New("the window is full")
+	ErrNotNow   = errors.New("cannot be made now")
+	ErrParked   = errors.New("waits")
+	ErrSlow     = errors.New("takes too long to make")
+	ErrUnwanted = errors.New("the recipient does not want it")
+)
+
+// parkedFor is when a parked send is looked at again: each time is an event in
+// its life, and somebody has to do something before.
+const parkedFor = 30 * time.Minute
+
+// envelope is a send made ready, or what follows if it could not be.
+type envelope struct {
+	sluice.Envelope
+	verdict verdict
+}
+
+// bodies reads the contents of those that do not carry them, by message.
+func (s *Sender) bodies(ctx context.Context, window []*item) (map[string][]byte, error) {
+	var messages []string
+	seen := make(map[string]bool)
+	for _, it := range window {
+		if m := it.send.Message; it.broken == nil && it.send.Content == "" && !seen[m] {
+			seen[m] = true
+			messages = append(messages, m)
+		}
+	}
+	if len(messages) == 0 {
+		return nil, nil
+	}
+	return s.Bodies.Bodies(ctx, messages, maxWindowBytes)
+}
+
+// make makes a window ready. Those that there is no room for are left out.
+func (s *Sender) make(ctx context.Context, window []*item, bodies map[string][]byte) map[*item]*envelope {
+	now, apart := s.Clock.Now().UnixMilli(), sluice.ClocksApart(s.Clock)
+	made := make(map[*item]*envelope, len(window))
+	read := 0
+	for _, b := range bodies {
+		read += len(b)
+	}
+	mails, of := make([]Mail, 0, len(window)), make([]*item, 0, len(window))
+	took := make([][sluice.Stages]time.Duration, len(window))
+	for _, it := range window {
+		content := []byte(it.send.Content)
+		if len(content) == 0 {
+			content = bodies[it.send.Message]
+		}
+		switch {
+		case it.broken != nil:
+			made[it] = &envelope{}
+		case now > it.send.ExpiresMillis && !apart:
+			made[it] = fault(&it.send, reasonExpired, "it was not sent in time", now)
+		case content == nil && read >= maxWindowBytes: // it was not asked for to the end
+		case content == nil:
+			made[it] = fault(&it.send, reasonNoBody, "its content is not in the database any more", now)
+		default:
+			mails, of = append(mails, Mail{Send: &it.send, Content: content, Took: &took[len(mails)]}), append(of, it)
+		}
+	}
+	s.makeAll(ctx, mails, func(i int) []byte {
+		if own := mails[i].Send.Content; own != "" {
+			return []byte(own)
+		}
+		return bodies[mails[i].Send.Message]
+	})
+	ended := s.Clock.Now()
+	for i := range mails {
+		m := &mails[i]
+		of[i].report(m.Took, ended)
+		switch {
+		case errors.Is(m.Err, ErrNoRoom):
+		case errors.Is(m.Err, ErrNotNow), errors.Is(m.Err, ErrSlow), errors.Is(m.Err, ErrParked):
+			made[of[i]] = &envelope{verdict: notNow(m.Send, m.Err, now)}
+		case errors.Is(m.Err, ErrUnwanted):
+			made[of[i]] = &envelope{verdict: verdict{outcome: suppressedOutcome(m.Send, sluice.SuppressUnsubscribe.String(), now)}}
+		case m.Err != nil:
+			made[of[i]] = fault(m.Send, reasonRendering, m.Err.Error(), now)
+		default:
+			made[of[i]] = &envelope{Envelope: m.Envelope}
+		}
+	}
+	return made
+}
+
+// fitting returns those of a window that were made, and puts the others back: they
+// are of the next.
+func (s *Sender) fitting(window []*item, made map[*item]*envelope) []*item {
+	if len(made) == len(window) {
+		return window
+	}
+	var fit, later []*item
+	for _, it := range window {
+		if made[it] != nil {
+			fit = append(fit, it)
+		} else {
+			later = append(later, it)
+		}
+	}
+	s.putBack(later)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wakeLocked(true) // others may take them meanwhile
+	return fit
+}
+
+// notNow is the verdict on a send that could not be made now. What was too slow
+// counts as an attempt: of a template that is too slow for good, thousands of
+// mails, made again every minute until they expire, would leave no time for any
+// other mail.
+func notNow(send *sluice.Send, err error, nowMillis int64) verdict {
+	again, after := *send, notNowAfter
+	switch {
+	case errors.Is(err, ErrSlow):
+		again.Attempts++
+		after = backoff(again.Attempts, &sluice.Result{})
+	case errors.Is(err, ErrParked):
+		after = parkedFor
+	}
+	v := deferred(&again, nowMillis, nowMillis+after.Milliseconds())
+	v.outcome.Reply = clip(err.Error())
+	return v
+}
+
+// fault is a send that fails before it is attempted.
+func fault(send *sluice.Send, reason, text string, nowMillis int64) *envelope {
+	v := failed(send, sluice.BlameMessage, nowMillis)
+	v.outcome.Reason, v.outcome.Reply = reason, clip(text)
+	return &envelope{verdict: v}
+}
+
+func clip(s string) string { return s[:min(len(s), sluice.MaxReplyBytes)] }
+
+// Plain makes envelopes of contents that go out as they are.
+type Plain struct{}
+
+// Make takes contents as they are. A template is an error.
+func (Plain) Make(_ context.Context, mails []Mail) {
+	for i := range mails {
+		m := &mails[i]
+		if m.Send.Form != sluice.ContentMIME {
+			m.Err = fmt.Errorf("content of form %d cannot be rendered here", m.Send.Form)
+			continue
+		}
+		m.Envelope = envelopeOf(m.Send, m.Content)
+	}
+}
+
+// envelopeOf is the envelope of a send that is ready to go.
+func envelopeOf(s *sluice.Send, content []byte) sluice.Envelope {
+	e := sluice.Envelope{Send: s.ID(), From: s.From, To: s.To, Content: content}
+	e.EightBit, e.UTF8 = mime.Octets(content)
+	e.UTF8 = e.UTF8 || !isASCII(s.From) || !isASCII(s.To)
+	if s.Tags != "" {
+		e.Tags = strings.Split(s.Tags, ",")
+	}
+	return e
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,313 @@
+package spool_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/lib/faults"
+	"sluice/lib/servers"
+	"sluice/mail/spool"
+)
+
+var (
+	outages     = flag.Int("outages", 3, "how many outages TestOutages makes")
+	outagesSeed = flag.Uint64("outages-seed", 0, "seed of TestOutages; 0: a new one, printed")
+)
+
+// shifted is the machine's clock, put forward.
+type shifted struct{ by atomic.Int64 }
+
+func (c *shifted) Now() time.Time { return time.Now().Add(time.Duration(c.by.Load())) }
+
+// ownRedis starts a Redis for a test that cuts processes off.
+func ownRedis(t *testing.T) *servers.Redis {
+	t.Helper()
+	redis := must(servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir(), AppendFsync: "no"}))
+	t.Cleanup(func() { _ = redis.Kill() })
+	return redis
+}
+
+// way is a process's own way to Redis, which can be cut.
+func way(t *testing.T, redis *servers.Redis) *faults.Proxy {
+	t.Helper()
+	p := must(faults.NewProxy("unix", redis.Socket()))
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// TestALateResultCounts: a process alone is cut off from Redis while it has mail
+// on the wire, and taken for dead. What it says of that mail when it is back counts
+// all the same: nothing is in doubt any more, and nothing is sent again.
+func TestALateResultCounts(t *testing.T) {
+	redis := ownRedis(t)
+	b := newBedOn(t, redis.URL())
+	proxy := way(t, redis)
+	gate := make(chan struct{})
+	slow := newWire(func(*sluice.Envelope, int) sluice.Result {
+		<-gate
+		return sluice.Result{Kind: sluice.ResultSent, Code: 250}
+	})
+	slow.window = 4
+	first := b.openBy("redis://"+proxy.Addr(), &spool.OneRoute{Transport: slow}, nil)
+	clock := &shifted{}
+	first.sender.Clock = clock
+	first.run()
+	const mails = 60
+	for i := range mails {
+		first.submit(draft(fmt.Sprintf("u%d@example.com", i), sluice.PriorityNormal, sluice.Class(1+i%2)))
+	}
+	b.eventually("all workers are at work", func() bool { return len(slow.came()) == slow.workers })
+
+	quick := newWire(nil)
+	second := b.openBy(b.redis, &spool.OneRoute{Transport: quick}, nil)
+	second.sender.Clock, second.sender.DoubtAfter = clock, 10*time.Minute
+	second.run()
+	b.eventually("both share", func() bool { return second.leases.Status().Held[spool.Role] == testPartitions/2 })
+	proxy.Refuse(true)
+	proxy.Cut()
+	b.eventually("the other has all leases", func() bool { return second.leases.Status().Held[spool.Role] == testPartitions })
+	var marked int
+	b.eventually("what was on the wire is in doubt", func() bool {
+		marked = 0
+		_, _ = fmt.Sscanf(second.totals(), fmt.Sprintf("sent %d, in_doubt %%d", len(quick.came())), &marked)
+		return marked > 0 && marked+len(quick.came()) == mails
+	})
+
+	close(gate)
+	proxy.Refuse(false)
+	b.eventually("what it says counts", func() bool { return second.totals() == fmt.Sprintf("sent %d", mails) })
+	clock.by.Store(int64(15 * time.Minute)) // the second attempts are due
+	b.eventually("nothing waits any more", func() bool { return second.waiting() == 0 })
+	after := quick.times()
+	for send := range slow.times() {
+		if after[send] != 0 {
+			t.Errorf("%s was sent by both", send)
+		}
+	}
+	if got := second.totals(); got != fmt.Sprintf("sent %d", mails) {
+		t.Errorf("the ledger says %s", got)
+	}
+}
+
+// three are processes that share all partitions, each with its own way to Redis,
+// and one more that only hands in, past all ways.
+type three struct {
+	*bed
+	wire   *wire
+	all    []*office
+	ways   []*faults.Proxy
+	intake *office
+	logged int // bytes of the log when all had their first shares
+
+	mu       sync.Mutex
+	accepted int
+}
+
+// Of the lease protocol, two fifths of the program's: an outage of 1 to 20 s is one
+// of 0.4 to 8 s here.
+const (
+	outageBeat    = 200 * time.Millisecond
+	outageTimeout = time.Second
+	outageLeast   = 400 * time.Millisecond
+	outageMost    = 8 * time.Second
+	outageShort   = 3 * time.Second // at most, where there are few
+	manyOutages   = 20
+)
+
+func startThree(t *testing.T) *three {
+	t.Helper()
+	redis := ownRedis(t)
+	s := &three{bed: newBedOn(t, redis.URL())}
+	s.wire = newWire(func(*sluice.Envelope, int) sluice.Result {
+		<-time.After(20*time.Millisecond + rand.N(200*time.Millisecond)) // the receiver is slow
+		return sluice.Result{Kind: sluice.ResultSent, Code: 250}
+	})
+	s.wire.window = 4
+	s.intake = s.open(&spool.OneRoute{Transport: s.wire}, nil)
+	for range 3 {
+		p := way(t, redis)
+		o := s.openBy("redis://"+p.Addr(), &spool.OneRoute{Transport: s.wire}, nil)
+		o.leases.Beat, o.leases.Timeout = outageBeat, outageTimeout
+		o.run()
+		s.all, s.ways = append(s.all, o), append(s.ways, p)
+	}
+	s.settled()
+	s.logged = len(s.log.String())
+	return s
+}
+
+// settled waits until every process knows that all live, and all is shared evenly.
+func (s *three) settled() {
+	s.Helper()
+	s.eventually("all share everything", func() bool {
+		for _, role := range []string{spool.Role, "store"} {
+			held, least, most := 0, testPartitions, 0
+			for _, o := range s.all {
+				n := o.leases.Status().Held[role]
+				held, least, most = held+n, min(least, n), max(most, n)
+				if living, sure := o.leases.Living(); !sure || len(living) != len(s.all) {
+					return false
+				}
+			}
+			if held != testPartitions || most > least+1 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// moves is how often leases came and went.
+func (s *three) moves() (n int64) {
+	for _, o := range s.all {
+		for _, c := range o.leases.Status().Changes {
+			n += c.Taken + c.Lost + c.Returned
+		}
+	}
+	return n
+}
+
+// feed hands in mail until the context ends, as long as not too much waits.
+func (s *three) feed(ctx context.Context) {
+	for n := 0; ctx.Err() == nil; {
+		for range 4 {
+			if n-len(s.wire.came()) >= 200 {
+				break
+			}
+			if _, err := s.intake.intake.Submit(ctx, "", []sluice.Draft{draft(fmt.Sprintf("u%d@example.com", n), sluice.Priority(1+n%3), sluice.Class(1+n%2))}); err != nil {
+				return
+			}
+			n++
+			s.mu.Lock()
+			s.accepted = n
+			s.mu.Unlock()
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// outage takes Redis from all processes for a time, and gives it back to one after
+// the other. Some servers refuse connections then, others do not answer.
+func (s *three) outage(random *rand.Rand, longest time.Duration) {
+	stalls := random.IntN(2) == 0
+	for _, w := range s.ways {
+		if stalls {
+			w.Stall()
+		} else {
+			w.Refuse(true)
+			w.Cut()
+		}
+	}
+	<-time.After(outageLeast + time.Duration(random.Int64N(int64(longest-outageLeast))))
+	for _, i := range random.Perm(len(s.ways)) {
+		if random.IntN(2) == 0 {
+			<-time.After(time.Duration(random.Int64N(int64(outageTimeout / 2))))
+		}
+		if random.IntN(2) == 0 {
+			s.ways[i].Cut()
+		}
+		s.ways[i].Refuse(false)
+		s.ways[i].Resume()
+	}
+}
+
+// TestOutages: three processes lose Redis again and again, all at once, with mail
+// on the wire to a slow receiver. Nobody has died: no lease moves, nothing is in
+// doubt, nothing is sent twice. Many: -outages=200.
+func TestOutages(t *testing.T) {
+	seed := *outagesSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed %d (repeat with: go test ./spool -run %s -args -outages=%d -outages-seed=%d)", seed, t.Name(), *outages, seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	longest := outageMost
+	if *outages < manyOutages {
+		longest = outageShort
+	}
+	s := startThree(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var feeding sync.WaitGroup
+	feeding.Go(func() { s.feed(ctx) })
+	defer feeding.Wait()
+	defer stop()
+	before := s.moves()
+	for n := range *outages {
+		came := len(s.wire.came())
+		s.eventually("mail goes out", func() bool { return len(s.wire.came()) > came+20 })
+		s.outage(random, longest)
+		s.settled()
+		if moved := s.moves() - before; moved != 0 {
+			t.Fatalf("outage %d: %d leases moved although nobody had died", n, moved)
+		}
+	}
+	stop()
+	feeding.Wait()
+	s.sentOnce()
+}
+
+// sentOnce waits until all is sent, and looks whether each mail was on the wire
+// once.
+func (s *three) sentOnce() {
+	s.Helper()
+	s.eventually("nothing waits", func() bool { return s.intake.waiting() == 0 })
+	s.mu.Lock()
+	want := fmt.Sprintf("sent %d", s.accepted)
+	s.mu.Unlock()
+	s.eventually("the ledger has all: "+want, func() bool { return s.intake.totals() == want })
+	for send, n := range s.wire.times() {
+		if n != 1 {
+			s.Errorf("%s was sent %d times", send, n)
+		}
+	}
+	if strings.Contains(s.log.String()[s.logged:], "lease lost") {
+		s.Error("a lease was lost")
+	}
+}
+
+// TestOutageOfOne: a process alone is cut off, for longer than it may be silent.
+// Its leases move, nothing of marketing mail is sent twice, and when it is back
+// nothing is in doubt: it knows what it had on the wire.
+func TestOutageOfOne(t *testing.T) {
+	s := startThree(t)
+	for _, o := range s.all {
+		o.sender.DoubtAfter = time.Hour
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var feeding sync.WaitGroup
+	feeding.Go(func() { s.feed(ctx) })
+	defer feeding.Wait()
+	defer stop()
+	s.eventually("mail goes out", func() bool { return len(s.wire.came()) > 50 })
+	s.ways[0].Refuse(true)
+	s.ways[0].Cut()
+	s.eventually("the others have its leases", func() bool {
+		return s.all[1].leases.Status().Held[spool.Role]+s.all[2].leases.Status().Held[spool.Role] == testPartitions
+	})
+	came := len(s.wire.came())
+	s.eventually("mail goes out", func() bool { return len(s.wire.came()) > came+50 })
+	s.ways[0].Refuse(false)
+	s.settled()
+	stop()
+	feeding.Wait()
+	s.mu.Lock()
+	want := fmt.Sprintf("sent %d", s.accepted)
+	s.mu.Unlock()
+	s.eventually("all is sent: "+want, func() bool { return s.intake.totals() == want })
+	for send, n := range s.wire.times() {
+		if n != 1 {
+			s.Errorf("%s was sent %d times", send, n)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package spool_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/mail/spool"
+)
+
+// TestWhereTheTimeGoes: each attempt is in each stage once, windows in flight
+// together have no more time than has passed for their mails, and what waits is
+// seen by its priority.
+func TestWhereTheTimeGoes(t *testing.T) {
+	b := newBed(t)
+	gate := make(chan struct{})
+	w := newWire(func(*sluice.Envelope, int) sluice.Result {
+		<-gate
+		return sluice.Result{Kind: sluice.ResultSent}
+	})
+	w.workers, w.window = 2, 8
+	began := time.Now()
+	o := b.start(w, nil)
+	const mails = 100
+	for i := range mails {
+		o.submit(draft(fmt.Sprintf("u%d@example.com", i), sluice.PriorityLow, sluice.ClassMarketing))
+	}
+	later := draft("later@example.com", sluice.PriorityNormal, sluice.ClassTransactional)
+	later.DueMillis = time.Now().Add(time.Hour).UnixMilli()
+	o.submit(later)
+	var waiting spool.Waiting
+	b.eventually("all wait", func() bool {
+		var err error
+		waiting, err = o.sender.Waiting(t.Context())
+		b.must(err)
+		return waiting.Sends[sluice.PriorityLow] == mails && waiting.Later == 1 && len(waiting.Oldest) > 0 && len(w.came()) > 0
+	})
+	if oldest := waiting.Oldest[sluice.PriorityLow]; oldest.Before(began.Add(-time.Second)) || oldest.After(time.Now().Add(time.Second)) {
+		t.Errorf("the oldest waits since %v, the test began at %v", oldest, began)
+	}
+	if len(waiting.Oldest) != 1 || waiting.Sends[sluice.PriorityNormal] != 0 {
+		t.Errorf("of other priorities waits %v", waiting)
+	}
+	close(gate)
+	b.eventually("all are recorded", func() bool { return o.waiting() == 1 })
+	b.eventually("all are counted", func() bool {
+		routes := o.sender.Stats.Routes(time.Now())
+		return len(routes) == 1 && routes[0].All.Mails == mails
+	})
+	passed := time.Since(began).Seconds()
+	p := o.sender.Stats.Routes(time.Now())[0]
+	sum := 0.0
+	for stage, h := range p.All.Stages {
+		if h.Count != mails {
+			t.Errorf("%d of %d mails were in the stage %s", h.Count, mails, sluice.Stage(stage))
+		}
+		sum += h.Sum
+	}
+	if sum <= 0 || sum > mails*(passed+1) { // a second for Redis's clock
+		t.Errorf("%d mails have %v s together, and %v s have passed", mails, sum, passed)
+	}
+	for _, stage := range []sluice.Stage{sluice.StageLane, sluice.StageMark, sluice.StageRecord, sluice.StageOther} {
+		if p.All.Stages[stage].Sum <= 0 {
+			t.Errorf("the stage %s took no time", stage)
+		}
+	}
+	if p.Route != "wire" || p.Results[sluice.ResultSent] != mails || p.Recent.Mails != mails {
+		t.Errorf("%s: %v, %d of them in the last minute", p.Route, p.Results, p.Recent.Mails)
+	}
+}

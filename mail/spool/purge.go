@@ -1,0 +1,154 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/lib/faults"
+)
+
+// purgePace keeps a purge from filling the logs with cancelled sends, behind which
+// other mail would wait for the ledger and for its lane.
+//
+// The idea. A page of cancelled sends is two items of the log for each: that it is
+// cancelled, and what that comes to. The ledger shows when it has a page: its rows do
+// not wait any more. So a purge writes no more than ahead sends that the ledger does
+// not have; and ahead follows from how long a page takes to get there: it doubles if
+// that is less than purgeQuick, and halves if it is more.
+//
+// Where the ledger is not written, because no process runs that stores, or what is
+// purged is on the wire, a step waits for purgePatience once; then it does not look
+// any more, and rests for purgeDeafRest after each page.
+type purgePace struct {
+	ledger Listing
+	ahead  int // sends
+	open   []purgeOpen
+	sends  int // in open
+	deaf   bool
+}
+
+// purgeOpen is a page that the ledger may not have.
+type purgeOpen struct {
+	partition   int
+	first, last sluice.SendKey
+	sends       int
+	at          time.Time
+}
+
+// Bounds of a purge's pace.
+const (
+	purgeAheadLeast = purgePage
+	purgeAheadMost  = 8 * purgePage
+
+	purgeQuick    = 150 * time.Millisecond
+	purgePatience = 5 * time.Second
+	purgeLookEach = 10 * time.Millisecond
+
+	// purgeDeafRest is the rest after each page once the ledger has said nothing for
+	// purgePatience: 2,000 sends a second, however long it says nothing.
+	purgeDeafRest = 250 * time.Millisecond
+)
+
+func newPurgePace(ledger Listing) *purgePace {
+	return &purgePace{ledger: ledger, ahead: purgeAheadLeast}
+}
+
+// written notes a page that is in the log, and waits until there is room for another.
+func (p *purgePace) written(ctx context.Context, partition int, rows []sluice.SendRow) error {
+	if p.deaf {
+		return restFor(ctx, purgeDeafRest)
+	}
+	p.open = append(p.open, purgeOpen{partition, rowKey(&rows[0]), rowKey(&rows[len(rows)-1]), len(rows), time.Now()})
+	p.sends += len(rows)
+	for p.sends >= p.ahead && !p.deaf {
+		if err := p.settle(ctx, &p.open[0]); err != nil {
+			return err
+		}
+		p.sends -= p.open[0].sends
+		p.open = p.open[1:]
+	}
+	return nil
+}
+
+// settle waits until the ledger has a page.
+func (p *purgePace) settle(ctx context.Context, page *purgeOpen) error {
+	for {
+		waits, err := p.waits(ctx, page)
+		took := time.Since(page.at)
+		switch {
+		case err != nil:
+			return err
+		case !waits && took <= purgeQuick:
+			p.ahead = min(2*p.ahead, purgeAheadMost)
+			return nil
+		case !waits:
+			p.ahead = max(p.ahead/2, purgeAheadLeast)
+			return nil
+		case took >= purgePatience:
+			p.deaf = true
+			return nil
+		}
+		if err := restFor(ctx, purgeLookEach); err != nil {
+			return err
+		}
+	}
+}
+
+// waits reports whether the first and the last send of a page wait. One of them may
+// be on the wire.
+func (p *purgePace) waits(ctx context.Context, page *purgeOpen) (bool, error) {
+	for _, key := range []sluice.SendKey{page.last, page.first} {
+		before := sluice.SendKey{Message: key.Message, Number: key.Number - 1}
+		rows, err := p.ledger.WaitingSends(ctx, page.partition, before, 1)
+		if err != nil {
+			return false, err
+		}
+		if len(rows) == 0 || rowKey(&rows[0]) != key {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// purge cancels some sends of a partition.
+func (o *Operator) purge(ctx context.Context, partition int, rows []sluice.SendRow) error {
+	part := flow.Part{Partition: partition, Count: len(rows)}
+	now := o.Clock.Now().UnixMilli()
+	for i := range rows {
+		// However many its message has: with more than one they are counted.
+		c := cancelOf(&rows[i], 2, now)
+		c.Reason = reasonPurged
+		part.Items = sluice.AppendCancel(part.Items, c)
+	}
+	if err := roomToCancel(ctx, o.Lanes, []flow.Part{part}); err != nil {
+		return err
+	}
+	if err := faults.Hit("purge"); err != nil {
+		return err
+	}
+	for waited := time.Duration(0); ; waited += purgeAgain {
+		err := o.Writer.Write(ctx, part)
+		if err == nil {
+			return faults.Hit("purged")
+		}
+		if !errors.Is(err, sluice.ErrFull) || waited >= purgeFull {
+			return err
+		}
+		if err := restFor(ctx, purgeAgain); err != nil {
+			return err
+		}
+	}
+}
+
+// restFor returns after a while, or with the context's error when that ends.
+func restFor(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,102 @@
+package spool_test
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/mail/spool"
+)
+
+// purgedMails is how many mails TestAPurgeLetsOtherMailPass purges, and notes how
+// long other mail takes meanwhile:
+//
+//	go test ./spool -run TestAPurgeLetsOtherMailPass -v -args -purged-mails 170000
+var purgedMails = flag.Int("purged-mails", 3000, "how many mails are purged beside other mail")
+
+// marketingWaits is a route that takes no marketing mail, until it is let.
+type marketingWaits struct {
+	spool.OneRoute
+	open atomic.Bool
+}
+
+func (m *marketingWaits) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) spool.Take {
+	if s.Class == sluice.ClassMarketing && !m.open.Load() {
+		return spool.Take{Wait: 50 * time.Millisecond}
+	}
+	return m.OneRoute.Takes(t, s, passed, now)
+}
+
+// TestAPurgeLetsOtherMailPass: it goes in pieces, each of which the ledger has before
+// the next is written; and what is cancelled is told to the ledger once, also when
+// it is met in its lane later.
+func TestAPurgeLetsOtherMailPass(t *testing.T) {
+	b := newBed(t)
+	timed := &stopwatch{Transport: newWire(nil), sent: make(map[string]time.Time)}
+	routes := &marketingWaits{OneRoute: spool.OneRoute{Transport: timed}}
+	o := b.startRoutes(routes, nil)
+	waiting := draft("", sluice.PriorityNormal, sluice.ClassMarketing)
+	for n := 0; n < *purgedMails; n += 1000 {
+		o.submit(toMany(waiting, min(1000, *purgedMails-n)))
+	}
+	b.eventually("they wait", func() bool { return o.totals() == fmt.Sprintf("waiting %d", *purgedMails) })
+
+	op := &spool.Operator{Redis: o.redis, Writer: o.writer, Lanes: o.lanes, Ledger: o.store, Partitions: testPartitions, Clock: sluice.SystemClock{}}
+	all := must(sluice.NewSelector(sluice.SelectClass, "marketing"))
+	var purging sync.WaitGroup
+	var over atomic.Bool
+	began := time.Now()
+	purging.Go(func() {
+		defer over.Store(true)
+		for n, after := 0, ""; ; {
+			some, next, err := op.Purge(t.Context(), all, after, spool.PurgeStep, false)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			n += some
+			if after = next; after == "" {
+				t.Logf("%d purged within %v", n, time.Since(began))
+				return
+			}
+		}
+	})
+	handed, mails := make(map[string]time.Time), 0
+	var found []time.Duration
+	for ; !over.Load() || mails < 20; mails++ {
+		to := fmt.Sprintf("other%d@example.com", mails)
+		handed[to] = time.Now()
+		id := o.submit(draft(to, sluice.PriorityNormal, sluice.ClassTransactional))[0]
+		b.eventually("it is in the ledger", func() bool { return len(must(o.store.MessageSends(t.Context(), id))) == 1 })
+		found = append(found, time.Since(handed[to]))
+	}
+	purging.Wait()
+	b.eventually("other mail has left", func() bool { return timed.count() == mails })
+	var left []time.Duration
+	for to, at := range handed {
+		left = append(left, timed.sent[to].Sub(at))
+	}
+	slices.Sort(left)
+	slices.Sort(found)
+	t.Logf("beside it %d mails left within %v (p50), %v (p99), %v (the last); they were in the ledger within %v, %v, %v", mails,
+		left[mails/2], left[mails*99/100], left[mails-1], found[mails/2], found[mails*99/100], found[mails-1])
+	began = time.Now()
+	routes.open.Store(true)
+	b.eventually("nothing waits any more", func() bool { return o.waiting() == 0 })
+	t.Logf("met in their lanes within %v", time.Since(began))
+	b.eventually("the ledger has all", func() bool { return o.totals() == fmt.Sprintf("sent %d, cancelled %d", mails, *purgedMails) })
+	told := 0
+	for _, out := range b.outcomes() {
+		if out.State == sluice.SendCancelled {
+			told++
+		}
+	}
+	if told != *purgedMails {
+		t.Errorf("the ledger was told of %d cancelled sends, want %d", told, *purgedMails)
+	}
+}

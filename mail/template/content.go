@@ -1,0 +1,145 @@
+package template
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"sluice"
+	"sluice/lib/jsonscan"
+	"sluice/user/profile"
+)
+
+// Content is the content of a send in the form sluice.ContentTemplate: which
+// template it is, of which version, or what the mail itself says in the language
+// of templates; its variables; and who is to get it.
+//
+//	{"template":"welcome","version":3,"variables":{"order":7}}
+//	{"mail":{"subject":"Hello {{${first_name}}}","html":"..."},"state":"subscribed"}
+type Content struct {
+	Template string
+	Version  int // from 1: whoever accepts a mail says which
+
+	// Mail is what a mail says that is no stored template; nil: it is one. Only
+	// its texts, its headers and whether it is strict count.
+	Mail *sluice.TemplateVersion
+
+	Variables string // a JSON object, or empty
+
+	// State is for whom it is (profile.IsAudience), by what is known of him when
+	// his mail is made; empty: for everybody.
+	State string
+}
+
+// Append appends the content as JSON.
+func (c *Content) Append(dst []byte) []byte {
+	if c.Mail != nil {
+		dst = appendMail(append(dst, `{"mail":`...), c.Mail)
+	} else {
+		dst = fmt.Appendf(dst, `{"template":%q,"version":%d`, c.Template, c.Version) // an id has nothing to escape
+	}
+	if c.State != "" {
+		dst = fmt.Appendf(dst, `,"state":%q`, c.State)
+	}
+	if c.Variables != "" {
+		dst = append(append(dst, `,"variables":`...), c.Variables...)
+	}
+	return append(dst, '}')
+}
+
+// Members of a mail beside partNames.
+const (
+	headersMember = "headers"
+	strictMember  = "strict"
+)
+
+func appendMail(dst []byte, v *sluice.TemplateVersion) []byte {
+	dst = append(dst, '{')
+	for i, text := range sources(v) {
+		if text != "" {
+			dst = append(fmt.Appendf(dst, `%q:`, partNames[i]), profile.Quoted(text)+","...)
+		}
+	}
+	dst = fmt.Appendf(dst, `%q:%t,%q:[`, strictMember, v.Strict, headersMember)
+	for i, h := range v.Headers {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, "["+profile.Quoted(h.Name)+","+profile.Quoted(h.Value)+"]"...)
+	}
+	return append(dst, "]}"...)
+}
+
+// parseMail reads what appendMail wrote.
+func parseMail(text string) (*sluice.TemplateVersion, error) {
+	v := &sluice.TemplateVersion{Class: sluice.ClassTransactional}
+	parts := map[string]*string{
+		partNames[partSubject]: &v.Subject, partNames[partPreheader]: &v.Preheader, partNames[partFrom]: &v.From,
+		partNames[partHTML]: &v.HTML, partNames[partText]: &v.Text,
+	}
+	m := jsonscan.Read(text)
+	for m.Next() {
+		if to := parts[m.Key]; to != nil && m.Value.Kind == jsonscan.String {
+			*to = m.Value.Text()
+			continue
+		}
+		if m.Key == strictMember && m.Value.Kind == jsonscan.Bool {
+			v.Strict = m.Value.Raw == "true"
+			continue
+		}
+		if m.Key != headersMember || m.Value.Kind != jsonscan.Array {
+			return nil, newError(KindInput, 0, "%.64q of the mail is not known, or is %s", m.Key, m.Value.Kind)
+		}
+		e := jsonscan.ReadArray(m.Value.Raw)
+		for e.Next() {
+			var pair []string
+			p := jsonscan.ReadArray(e.Value.Raw)
+			for p.Next() {
+				pair = append(pair, p.Value.Text())
+			}
+			if len(pair) != 2 {
+				return nil, newError(KindInput, 0, "a header of the mail is no pair of name and value")
+			}
+			v.Headers = append(v.Headers, sluice.TemplateHeader{Name: pair[0], Value: pair[1]})
+		}
+	}
+	if err := m.Err(); err != nil {
+		return nil, newError(KindInput, 0, "the mail is no JSON object: %v", err)
+	}
+	return v, nil
+}
+
+// ParseContent reads what Append wrote. The error is an *Error.
+func ParseContent(text string) (Content, error) {
+	var c Content
+	var err error
+	m := jsonscan.Read(text)
+	for m.Next() {
+		switch {
+		case m.Key == "template" && m.Value.Kind == jsonscan.String:
+			c.Template = m.Value.Text()
+		case m.Key == "version" && m.Value.Kind == jsonscan.Number:
+			if err := json.Unmarshal([]byte(m.Value.Raw), &c.Version); err != nil {
+				return c, newError(KindInput, 0, "the version %.40s is none", m.Value.Raw)
+			}
+		case m.Key == "mail" && m.Value.Kind == jsonscan.Object:
+			if c.Mail, err = parseMail(m.Value.Raw); err != nil {
+				return c, err
+			}
+		case m.Key == "state" && profile.IsAudience(m.Value.Text()):
+			c.State = m.Value.Text()
+		case m.Key == "variables" && m.Value.Kind == jsonscan.Object:
+			c.Variables = m.Value.Raw
+		default:
+			return c, newError(KindInput, 0, "%.64q is not known, or is %s; want template and version, or mail; variables and state", m.Key, m.Value.Kind)
+		}
+	}
+	switch {
+	case m.Err() != nil:
+		return c, newError(KindInput, 0, "the content is no JSON object: %v", m.Err())
+	case c.Mail != nil && c.Template != "":
+		return c, newError(KindInput, 0, "the content names a template and is a mail itself")
+	case c.Mail == nil && (!sluice.ValidTemplateID(c.Template) || c.Version < 1):
+		return c, newError(KindInput, 0, "the content names no template, or not its version")
+	}
+	return c, nil
+}

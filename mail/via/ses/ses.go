@@ -1,0 +1,220 @@
+// Package ses carries mail out by the API of Amazon SES (SendEmail, version 2,
+// the whole message as it is), signed by hand.
+//
+// AWS's own library was left out: it repeats requests by default, SES has no
+// token that would make a repeat harmless, and so mail would be sent twice
+// (R12). It is the oracle of the tests instead.
+package ses
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"sluice"
+	"sluice/mail/via/post"
+)
+
+// What applies where nothing is set, and bounds.
+const (
+	DefaultWorkers = 32
+	MaxWorkers     = 1024
+
+	DefaultTimeout = time.Minute
+	MaxTimeout     = 10 * time.Minute
+)
+
+const sendPath = "/v2/email/outbound-emails"
+
+// Tags by which SES's events name the send and its tags again: mail.tags.
+const (
+	SendTag   = "sluice-send"
+	tagPrefix = "sluice-tag-" // and a number from 1, since a name may stand once
+)
+
+// Settings are of one route.
+type Settings struct {
+	Name             string // of the transport
+	Region           string // eu-west-1
+	Endpoint         string // https://HOST; empty: that of the region
+	Credentials      Credentials
+	ConfigurationSet string // empty: none, or the identity's own
+
+	Roots *x509.CertPool // who may sign the endpoint's certificate; nil: the system's
+
+	Workers int           // 0: DefaultWorkers
+	Timeout time.Duration // of a request; 0: DefaultTimeout
+}
+
+// Transport is a sluice.Transport.
+type Transport struct {
+	s      Settings
+	host   string
+	url    string // without a slash at its end
+	clock  sluice.Clock
+	client *post.Client
+}
+
+var regionForm = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]+$`)
+
+// Check says what is wrong with settings, nil if nothing is. It shows no secret.
+func (s *Settings) Check() error {
+	var errs []error
+	if !regionForm.MatchString(s.Region) {
+		errs = append(errs, fmt.Errorf("region is %q, want one of AWS's, such as eu-west-1", s.Region))
+	}
+	if s.Endpoint != "" {
+		u, err := url.Parse(s.Endpoint)
+		if err != nil || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http") || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
+			errs = append(errs, errors.New("endpoint is no address of a server, want https://HOST, without a path"))
+		} else if err := post.CheckWay(u); err != nil {
+			errs = append(errs, fmt.Errorf("endpoint %w", err))
+		}
+	}
+	if s.Credentials.AccessKey == "" || s.Credentials.SecretKey == "" {
+		errs = append(errs, errors.New("access_key or secret_key is missing"))
+	}
+	if s.Workers < 0 || s.Workers > MaxWorkers {
+		errs = append(errs, fmt.Errorf("workers is %d, want 0 to %d", s.Workers, MaxWorkers))
+	}
+	if s.Timeout < 0 || s.Timeout > MaxTimeout {
+		errs = append(errs, fmt.Errorf("timeout is %v, want at most %v", s.Timeout, MaxTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+// New returns a transport. Nothing is connected to before the first mail.
+func New(s Settings, clock sluice.Clock) (*Transport, error) {
+	if err := s.Check(); err != nil {
+		return nil, fmt.Errorf("prepare SES route %s: %w", s.Name, err)
+	}
+	if s.Endpoint == "" {
+		s.Endpoint = "https://email." + s.Region + ".amazonaws.com"
+		if strings.HasPrefix(s.Region, "cn-") {
+			s.Endpoint += ".cn"
+		}
+	}
+	if s.Workers == 0 {
+		s.Workers = DefaultWorkers
+	}
+	if s.Timeout == 0 {
+		s.Timeout = DefaultTimeout
+	}
+	u, err := url.Parse(s.Endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("prepare SES route %s: %w", s.Name, err)
+	}
+	return &Transport{
+		s: s, host: u.Host, url: strings.TrimSuffix(s.Endpoint, "/"), clock: clock,
+		client: post.NewClient(post.Options{Workers: s.Workers, Timeout: s.Timeout, Roots: s.Roots}),
+	}, nil
+}
+
+// Name implements sluice.Transport.
+func (t *Transport) Name() string { return t.s.Name }
+
+// Window implements sluice.Transport: a request carries one mail.
+func (t *Transport) Window() int { return 1 }
+
+// Workers implements sluice.Transport.
+func (t *Transport) Workers() int { return t.s.Workers }
+
+// Close implements sluice.Transport.
+func (t *Transport) Close() error {
+	t.client.Close()
+	return nil
+}
+
+// Deliver implements sluice.Transport.
+func (t *Transport) Deliver(ctx context.Context, envelopes []sluice.Envelope, done func(i int, r sluice.Result)) {
+	for i := range envelopes {
+		done(i, t.send(ctx, &envelopes[i]))
+	}
+}
+
+func (t *Transport) send(ctx context.Context, e *sluice.Envelope) sluice.Result {
+	// SES offers no SMTPUTF8: it takes addresses in ASCII alone (R4).
+	if e.UTF8 || !ascii(e.From) || !ascii(e.To) {
+		return sluice.Result{Kind: sluice.ResultFailed, Blame: sluice.BlameMessage, Code: 553, Enhanced: "5.6.7", Text: "SES takes no address or header that is not ASCII (RFC 6531)"}
+	}
+	if err := ctx.Err(); err != nil {
+		return sluice.Result{Kind: sluice.ResultUntried, Text: sluice.ReplyText(err.Error())}
+	}
+	body := t.body(e)
+	header := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"sluice"}}
+	t.s.Credentials.sign(header, http.MethodPost, t.host, sendPath, t.s.Region, body, t.clock.Now())
+	answer := t.client.Do(ctx, http.MethodPost, t.url+sendPath, header, body)
+	if answer.Status == 0 {
+		return answer.Lost(ctx)
+	}
+	r := judge(&answer)
+	r.Remote, r.Took = t.host, answer.Took
+	return r
+}
+
+func ascii(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
+}
+
+// body encodes SendEmail. The message is most of it, and goes in as base64, which
+// JSON leaves as it is.
+func (t *Transport) body(e *sluice.Envelope) []byte {
+	b := make([]byte, 0, base64.StdEncoding.EncodedLen(len(e.Content))+512+len(e.From)+len(e.To)+len(e.Tags)*(64+sluice.MaxTagBytes))
+	b = append(b, `{"Content":{"Raw":{"Data":"`...)
+	b = base64.StdEncoding.AppendEncode(b, e.Content)
+	b = append(b, `"}},"Destination":{"ToAddresses":[`...)
+	b = appendText(b, e.To)
+	b = append(b, `]}`...)
+	if e.From != "" { // else SES takes it from the message
+		b = appendText(append(b, `,"FromEmailAddress":`...), e.From)
+	}
+	if t.s.ConfigurationSet != "" {
+		b = appendText(append(b, `,"ConfigurationSetName":`...), t.s.ConfigurationSet)
+	}
+	b = append(b, `,"EmailTags":[{"Name":"`+SendTag+`","Value":`...)
+	b = append(appendText(b, tagValue(e.Send)), '}')
+	for i, tag := range e.Tags {
+		b = append(b, `,{"Name":"`+tagPrefix+strconv.Itoa(i+1)+`","Value":`...)
+		b = append(appendText(b, tagValue(tag)), '}')
+	}
+	return append(b, `]}`...)
+}
+
+func appendText(b []byte, s string) []byte {
+	text, _ := json.Marshal(s) // a string always can be
+	return append(b, text...)
+}
+
+// tagValue makes a text what the value of a tag may be: 1 to 256 of ASCII
+// letters, digits, _ and - (API_MessageTag).
+func tagValue(s string) string {
+	v := []byte(s[:min(len(s), 256)])
+	for i, c := range v {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			v[i] = '-'
+		}
+	}
+	if len(v) == 0 {
+		return "-"
+	}
+	return string(v)
+}
+
+// SendOf returns the id of the send that the value of SendTag names.
+func SendOf(value string) (id string, ok bool) {
+	if message, number, found := strings.Cut(value, "-"); found {
+		id = message + "." + number
+	}
+	_, _, ok = sluice.ParseSendID(id)
+	return id, ok
+}

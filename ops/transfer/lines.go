@@ -1,0 +1,303 @@
+package transfer
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"sluice"
+	"sluice/lib/jsonscan"
+)
+
+// Bounds of reading lines.
+const (
+	lineBufferBytes = 256 << 10
+
+	// maxRecordBytes bounds a record of a CSV: a quote that is never closed
+	// would take the rest of the file for one.
+	maxRecordBytes = 4 << 20
+
+	// maxUnpackWindow bounds what a zstd file makes its reader keep.
+	maxUnpackWindow = 128 << 20
+)
+
+// LineOptions say how a file is read.
+type LineOptions struct {
+	Format    Format // empty: told by the first character
+	Delimiter rune   // of CSV; 0: a comma
+
+	// Header, with no Format, says by the first line whether the file is a CSV and
+	// what its cells are parted by; what it is not, is read as lines of any form.
+	Header func(first string) (delimiter rune, ok bool)
+
+	Columns map[string]string // names of columns and members that are made others
+
+	// Cell appends a cell of a CSV as JSON; nil: as a text.
+	Cell func(dst []byte, column, cell string) []byte
+}
+
+// LineReader reads a file line by line: NDJSON or CSV, packed with
+// gzip or zstd or not; what it is is told by its content. A record of a CSV
+// becomes a JSON object; empty cells are left out.
+type LineReader struct {
+	options LineOptions
+	in      *bufio.Reader
+	done    func()
+	number  int64 // of the last line read
+
+	csv    *csv.Reader // nil: NDJSON
+	bound  *recordBound
+	header []string
+	buf    []byte
+}
+
+// NewLineReader begins to read. The caller closes it.
+func NewLineReader(file io.Reader, options LineOptions) (*LineReader, error) {
+	r := &LineReader{options: options, done: func() {}}
+	if err := r.open(file); err != nil {
+		r.done()
+		return nil, fmt.Errorf("read the file: %w", err)
+	}
+	return r, nil
+}
+
+// Close ends reading.
+func (r *LineReader) Close() { r.done() }
+
+func (r *LineReader) open(file io.Reader) error {
+	in := bufio.NewReaderSize(file, lineBufferBytes)
+	magic, err := in.Peek(4)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}): // RFC 1952, 2.3.1
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return err
+		}
+		in = bufio.NewReaderSize(z, lineBufferBytes)
+	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}): // RFC 8878, 3.1.1
+		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxUnpackWindow))
+		if err != nil {
+			return err
+		}
+		r.done = z.Close
+		in = bufio.NewReaderSize(z, lineBufferBytes)
+	}
+	if mark, err := in.Peek(3); err == nil && string(mark) == "\uFEFF" {
+		_, _ = in.Discard(len(mark)) // they are in the buffer
+	}
+	r.in = in
+	format, err := r.format()
+	if err != nil || format == NDJSON {
+		return err
+	}
+	return r.openCSV()
+}
+
+// format tells NDJSON from CSV by the first character that is no space.
+func (r *LineReader) format() (Format, error) {
+	if r.options.Format != "" {
+		return r.options.Format, nil
+	}
+	head, err := r.in.Peek(4 << 10)
+	if err != nil && err != io.EOF {
+		return "", err
+	}
+	switch head = bytes.TrimLeft(head, " \t\r\n"); {
+	case r.options.Header != nil:
+		first, _, _ := bytes.Cut(head, []byte{'\n'})
+		delimiter, ok := r.options.Header(strings.TrimSpace(string(first)))
+		if !ok {
+			return NDJSON, nil
+		}
+		r.options.Delimiter = delimiter
+		return CSV, nil
+	case len(head) == 0:
+		return NDJSON, nil
+	case head[0] == '[':
+		return "", errors.New("it is a JSON array: make lines of it, such as by jq -c '.[]'")
+	case head[0] == '{':
+		return NDJSON, nil
+	}
+	return CSV, nil
+}
+
+// recordBound ends reading when one record takes too much.
+type recordBound struct {
+	in   io.Reader
+	left int
+}
+
+var errRecord = fmt.Errorf("a record is larger than %d bytes: is a quote not closed?", maxRecordBytes)
+
+// Read implements io.Reader.
+func (b *recordBound) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errRecord
+	}
+	n, err := b.in.Read(p)
+	b.left -= n
+	return n, err
+}
+
+func (r *LineReader) openCSV() error {
+	r.bound = &recordBound{in: r.in, left: maxRecordBytes}
+	r.csv = csv.NewReader(r.bound)
+	r.csv.ReuseRecord, r.csv.FieldsPerRecord = true, -1
+	if r.options.Delimiter != 0 {
+		r.csv.Comma = r.options.Delimiter
+	}
+	header, err := r.csv.Read()
+	if err == io.EOF {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("its header: %w", err)
+	}
+	for i, name := range header {
+		header[i] = strings.TrimSpace(name)
+	}
+	for _, from := range slices.Sorted(maps.Keys(r.options.Columns)) {
+		if !slices.Contains(header, from) {
+			return fmt.Errorf("there is no column %q to be taken for %s; there are %s", from, r.options.Columns[from], strings.Join(header, ", "))
+		}
+	}
+	for _, name := range header {
+		if to, ok := r.options.Columns[name]; ok {
+			name = to
+		}
+		r.header = append(r.header, strings.Clone(name))
+	}
+	return nil
+}
+
+// Next returns the next line that is not empty; io.EOF at the end. Any other
+// error ends reading.
+func (r *LineReader) Next() (sluice.Line, error) {
+	line, err := r.next()
+	if err != nil && err != io.EOF {
+		err = fmt.Errorf("read the file behind line %d: %w", r.number, err)
+	}
+	return line, err
+}
+
+func (r *LineReader) next() (sluice.Line, error) {
+	if r.csv != nil {
+		return r.record()
+	}
+	for {
+		line, err := r.line()
+		if err != nil || line.Refused != nil {
+			return line, err
+		}
+		if line.Text = strings.TrimSpace(line.Text); line.Text == "" {
+			continue
+		}
+		if len(r.options.Columns) > 0 {
+			line.Text = r.rename(line.Text)
+		}
+		return line, nil
+	}
+}
+
+// line reads a line of an NDJSON. Of one that is too long the beginning is kept.
+func (r *LineReader) line() (sluice.Line, error) {
+	r.buf = r.buf[:0]
+	tooLong := false
+	for {
+		piece, err := r.in.ReadSlice('\n')
+		if room := sluice.MaxElementBytes + len("\r\n") - len(r.buf); len(piece) > room {
+			tooLong, piece = true, piece[:max(room, 0)]
+		}
+		r.buf = append(r.buf, piece...)
+		if err == bufio.ErrBufferFull {
+			continue
+		}
+		if err != nil && (err != io.EOF || len(r.buf) == 0) {
+			return sluice.Line{}, err
+		}
+		r.number++
+		line := sluice.Line{Number: r.number, Text: string(r.buf)}
+		if tooLong {
+			line.Refused = fmt.Errorf("too large: the limit of a line is %d bytes", sluice.MaxElementBytes)
+		}
+		return line, nil
+	}
+}
+
+// rename gives members of an object other names. What is no object stays.
+func (r *LineReader) rename(text string) string {
+	b := append(r.buf[:0], '{')
+	m := jsonscan.Read(text)
+	for m.Next() {
+		name := m.Key
+		if to, ok := r.options.Columns[name]; ok {
+			name = to
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(appendJSONText(b, name), ':')
+		b = append(b, m.Value.Raw...)
+	}
+	r.buf = b
+	if m.Err() != nil {
+		return text
+	}
+	return string(append(b, '}'))
+}
+
+// record reads a record of a CSV as a JSON object.
+func (r *LineReader) record() (sluice.Line, error) {
+	r.bound.left = maxRecordBytes
+	cells, err := r.csv.Read()
+	if err == io.EOF || errors.Is(err, errRecord) {
+		return sluice.Line{}, err
+	}
+	line := sluice.Line{}
+	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
+		r.number = max(r.number+1, int64(parse.StartLine))
+		line.Number, line.Refused = r.number, parse.Err
+		line.Text = strings.Join(cells, ",")
+		return line, nil
+	}
+	if err != nil {
+		return line, err
+	}
+	at, _ := r.csv.FieldPos(0)
+	r.number = int64(at)
+	line.Number = r.number
+	b := append(r.buf[:0], '{')
+	for i, cell := range cells {
+		if i >= len(r.header) {
+			line.Refused = fmt.Errorf("it has %d cells, the header has %d", len(cells), len(r.header))
+			break
+		}
+		if cell == "" || r.header[i] == "" {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(appendJSONText(b, r.header[i]), ':')
+		if r.options.Cell != nil {
+			b = r.options.Cell(b, r.header[i], cell)
+		} else {
+			b = appendJSONText(b, cell)
+		}
+	}
+	r.buf = append(b, '}')
+	line.Text = string(r.buf)
+	return line, nil
+}

@@ -1,0 +1,169 @@
+package transfer
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"sluice"
+	"sluice/lib/faults"
+	"sluice/lib/jsonscan"
+)
+
+// putBackTable fills a table.
+func (r *Restore) putBackTable(ctx context.Context, into sluice.Restore, table ManifestTable, done *Restored) error {
+	if err := checkTable(into.Tables(), table.DumpTable); err != nil {
+		return err
+	}
+	row := newRowReader(table.Columns)
+	var names []string
+	for _, c := range table.Columns {
+		names = append(names, c.Name)
+	}
+	var cells []sluice.Cell
+	rows, bytes := 0, 0
+	flush := func() error {
+		if rows == 0 {
+			return nil
+		}
+		if err := faults.Hit("restore-rows"); err != nil {
+			return err
+		}
+		if err := into.Write(ctx, table.Name, names, cells); err != nil {
+			return err
+		}
+		if done.Rows[table.Name] += int64(rows); r.Progress != nil {
+			r.Progress(fmt.Sprintf("table %s: %d of %d rows", table.Name, done.Rows[table.Name], table.Rows))
+		}
+		cells, rows, bytes = cells[:0], 0, 0
+		return nil
+	}
+	err := r.Archive.Lines("sql/"+table.Name, func(line string) (err error) {
+		before := len(cells)
+		if cells, err = row.read(cells, line); err != nil {
+			return err
+		}
+		if table.Name == secretsTable {
+			if err := r.unsealRow(table.Columns, cells[before:]); err != nil {
+				return err
+			}
+		}
+		if table.Name == "events" && row.time < r.EventsFromMillis {
+			cells = cells[:before]
+			done.LeftOut++
+			return nil
+		}
+		rows++
+		if bytes += len(line); rows >= restoreRows || bytes >= restoreBytes {
+			return flush()
+		}
+		return nil
+	})
+	if err == nil {
+		err = flush()
+	}
+	return err
+}
+
+// checkTable wants a table that this program has, with all of its columns.
+func checkTable(have []sluice.DumpTable, t sluice.DumpTable) error {
+	at := slices.IndexFunc(have, func(h sluice.DumpTable) bool { return h.Name == t.Name })
+	if at < 0 {
+		return fmt.Errorf("the backup has a table %s, which this program does not know: it is of a newer one, run that", t.Name)
+	}
+	for _, c := range t.Columns {
+		if !slices.Contains(have[at].Columns, c) {
+			return fmt.Errorf("the backup has a column %s.%s (%s), which this program does not know: it is of a newer one, run that", t.Name, c.Name, c.Kind)
+		}
+	}
+	return nil
+}
+
+// rowReader reads lines that appendRow wrote.
+type rowReader struct {
+	columns []sluice.DumpColumn
+	time    int64 // of the column of that name
+}
+
+func newRowReader(columns []sluice.DumpColumn) *rowReader { return &rowReader{columns: columns} }
+
+// read appends the cells of a row, in the order of the columns.
+func (r *rowReader) read(cells []sluice.Cell, line string) ([]sluice.Cell, error) {
+	start := len(cells)
+	for range r.columns {
+		cells = append(cells, sluice.Cell{})
+	}
+	row := cells[start:]
+	m := jsonscan.Read(line)
+	at := 0
+	for m.Next() {
+		for at < len(r.columns) && r.columns[at].Name != m.Key {
+			at++
+		}
+		if at == len(r.columns) {
+			return cells, fmt.Errorf("it has a value of %q, which is no column, or out of order", m.Key)
+		}
+		var err error
+		if row[at], err = r.cell(r.columns[at], m.Value); err != nil {
+			return cells, fmt.Errorf("column %s: %w", m.Key, err)
+		}
+		at++
+	}
+	return cells, m.Err()
+}
+
+func (r *rowReader) cell(c sluice.DumpColumn, v jsonscan.Value) (sluice.Cell, error) {
+	cell := sluice.Cell{Kind: sluice.CellNumber, Text: v.Text()}
+	want := jsonscan.Number
+	switch c.Kind {
+	case sluice.DumpText:
+		cell.Kind, want = sluice.CellText, jsonscan.String
+	case sluice.DumpBytes:
+		cell.Kind, want = sluice.CellBytes, jsonscan.String
+		data, err := base64.StdEncoding.DecodeString(cell.Text)
+		if err != nil {
+			return cell, err
+		}
+		cell.Text = string(data)
+	case sluice.DumpTime:
+		ms, err := strconv.ParseInt(cell.Text, 10, 64)
+		if err != nil {
+			return cell, err
+		}
+		if c.Name == "time" {
+			r.time = ms
+		}
+	}
+	if v.Kind != want {
+		return cell, fmt.Errorf("it is %s, want %s", v.Kind, want)
+	}
+	return cell, nil
+}
+
+// appendRow appends a row as a JSON object. A cell that is NULL is left out.
+func appendRow(b []byte, columns []sluice.DumpColumn, cells []sluice.Cell) []byte {
+	b = append(b, '{')
+	first := true
+	for i, c := range cells {
+		if c.Kind == sluice.CellNull {
+			continue
+		}
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = append(append(append(b, '"'), columns[i].Name...), '"', ':')
+		switch c.Kind {
+		case sluice.CellNumber:
+			b = append(b, c.Text...)
+		case sluice.CellBytes:
+			b = append(b, '"')
+			b = append(base64.StdEncoding.AppendEncode(b, []byte(c.Text)), '"')
+		default:
+			b = appendJSONText(b, c.Text)
+		}
+	}
+	return append(b, '}')
+}

@@ -1,0 +1,73 @@
+package sqlstore_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/lib/servers"
+	"sluice/store/sqlstore"
+)
+
+// A binary log that is not synced takes committed transactions back.
+func TestExamineABinaryLogThatIsNotSynced(t *testing.T) {
+	t.Parallel()
+	server, err := servers.StartMariaDB(t.Context(), servers.MariaDBOptions{Dir: filepath.Join(t.TempDir(), "mariadb"), Extra: []string{"--log-bin"}})
+	must(t, err)
+	t.Cleanup(func() { _ = server.Kill() })
+	must(t, server.CreateDatabase(t.Context(), "d"))
+	db := bypass(t, "mysql", server.DSN("d"))
+	x := sqlstore.Examiner{URL: server.SocketURL("d")}
+	for sync, want := range map[string]sluice.Severity{"0": sluice.SeverityWarning, "1": sluice.SeverityOK, "100": sluice.SeverityWarning} {
+		exec(t, db, "SET GLOBAL sync_binlog = "+sync)
+		if got := examined(t, x)[sluice.CheckDatabaseDurability]; got != want {
+			t.Errorf("sync_binlog %s is %q, want %q", sync, got, want)
+		}
+	}
+	// What a start looks at, and for how many processes.
+	x.Brief, x.Processes = true, func(context.Context) int { return 40 }
+	found := examined(t, x)
+	if found[sluice.CheckDatabaseConnections] != sluice.SeverityError || found[sluice.CheckDatabaseSchema] != "" || found[sluice.CheckLedger] != "" {
+		t.Errorf("40 processes on a server with 151 connections: %v", found)
+	}
+}
+
+// Each of PostgreSQL's settings, at the server, the user and in the URL.
+func TestExamineAPostgresThatForgets(t *testing.T) {
+	t.Parallel()
+	server, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{Dir: filepath.Join(t.TempDir(), "postgres")})
+	must(t, err)
+	t.Cleanup(func() { _ = server.Kill() })
+	must(t, server.CreateDatabase(t.Context(), "d"))
+	db := bypass(t, "pgx", server.SocketURL("d"))
+	x := sqlstore.Examiner{URL: server.SocketURL("d"), Brief: true}
+	// A reload reaches a session a moment after it is asked for.
+	settles := func(what string, want sluice.Severity) {
+		t.Helper()
+		deadline := time.Now().Add(3 * time.Minute)
+		for got := sluice.Severity(""); got != want; got = examined(t, x)[sluice.CheckDatabaseDurability] {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: it is %q, want %q", what, got, want)
+			}
+		}
+	}
+	settles("a good server", sluice.SeverityOK)
+	for setting, want := range map[string]sluice.Severity{"fsync = off": sluice.SeverityError, "full_page_writes = off": sluice.SeverityError, "synchronous_commit = off": sluice.SeverityWarning,
+		"synchronous_commit = local": sluice.SeverityOK} {
+		name, _, _ := strings.Cut(setting, " ")
+		exec(t, db, "ALTER SYSTEM SET "+setting)
+		exec(t, db, "SELECT pg_reload_conf()")
+		settles(setting, want)
+		exec(t, db, "ALTER SYSTEM RESET "+name)
+		exec(t, db, "SELECT pg_reload_conf()")
+		settles(name+" as it was", sluice.SeverityOK)
+	}
+	x.URL += "&options=-c%20synchronous_commit%3Doff"
+	if !strings.Contains(x.URL, "?") {
+		x.URL = strings.Replace(x.URL, "&", "?", 1)
+	}
+	settles("synchronous_commit in the URL", sluice.SeverityWarning)
+}

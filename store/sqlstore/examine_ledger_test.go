@@ -1,0 +1,78 @@
+package sqlstore_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice"
+	"sluice/store/sqlstore"
+	"sluice/test/storetest"
+)
+
+// Totals that differ from the rows are found, and the finding says how to mend
+// them.
+func TestExamineLedger(t *testing.T) {
+	maria, pg, file := newDatabase(t), newPostgresDatabase(t), filepath.Join(t.TempDir(), "ledger.db")
+	for _, at := range []struct{ url, driver, dsn string }{
+		{mariadb.SocketURL(maria), "mysql", mariadb.DSN(maria)}, {postgres.SocketURL(pg), "pgx", postgres.SocketURL(pg)}, {"sqlite:" + file, "sqlite", file},
+	} {
+		t.Run(at.driver, func(t *testing.T) {
+			store := migrated(t, at.url, sqlstore.Options{})
+			storetest.Fill(t, store)
+			compare := func(off int64) {
+				t.Helper()
+				c, err := store.CheckLedger(t.Context())
+				if err != nil || !c.Complete || c.OffBy() != off {
+					t.Fatalf("off by %d, want %d: %+v %v", c.OffBy(), off, c, err)
+				}
+				rows := int64(0)
+				for i, d := range c.Days {
+					rows += d.Rows
+					if i > 0 && d.Day > c.Days[i-1].Day || d.Day < 20_000 || d.Day > 30_000 {
+						t.Errorf("day %d is number %d of %+v", d.Day, i, c.Days)
+					}
+				}
+				for _, sum := range c.Sums {
+					rows -= sum.Rows
+				}
+				if rows != 0 || len(c.Days) == 0 {
+					t.Errorf("%d rows are in days, or in sums, only", rows)
+				}
+			}
+			compare(0)
+			db := bypass(t, at.driver, at.dsn)
+			x := sqlstore.Examiner{URL: at.url, Clock: sluice.SystemClock{}}
+			look := func(want sluice.Severity) (remedy string) {
+				t.Helper()
+				for _, f := range x.Examine(t.Context()).Findings {
+					if f.Check == sluice.CheckLedger {
+						if f.Severity != want {
+							t.Fatalf("%s: %s", f.Severity, f.Found)
+						}
+						return f.Remedy
+					}
+				}
+				t.Fatal("the ledger was not looked at")
+				return ""
+			}
+			look(sluice.SeverityOK)
+			var waiting int64
+			if err := db.QueryRow("SELECT COUNT(*) FROM sends WHERE state = 'waiting'").Scan(&waiting); err != nil || waiting == 0 {
+				t.Fatalf("%d sends wait, %v", waiting, err)
+			}
+			exec(t, db, "DELETE FROM sends WHERE state = 'waiting'")
+			look(sluice.SeverityError)
+			compare(waiting)
+			exec(t, db, "UPDATE send_totals SET removed = count WHERE state = 'waiting'")
+			look(sluice.SeverityOK)
+			exec(t, db, "DELETE FROM send_totals WHERE state = 'failed'")
+			for statement := range strings.SplitSeq(look(sluice.SeverityError), ";") {
+				if statement = strings.TrimSpace(statement); !strings.HasPrefix(statement, "stop") {
+					exec(t, db, statement)
+				}
+			}
+			look(sluice.SeverityOK)
+		})
+	}
+}

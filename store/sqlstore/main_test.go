@@ -1,0 +1,187 @@
+package sqlstore_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/lib/faults"
+	"sluice/lib/servers"
+	"sluice/store/sqlstore"
+	"sluice/test/storetest"
+)
+
+// mariadb and postgres are the servers of all tests of this binary. Nobody kills
+// them or cuts the power, so nothing waits for the disk.
+var (
+	mariadb  *servers.MariaDB
+	postgres *servers.Postgres
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "sqlstore")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	mariadb, err = servers.StartMariaDB(ctx, servers.MariaDBOptions{Dir: filepath.Join(dir, "mariadb"), Extra: []string{"--loose-debug-no-sync"}})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer mariadb.Stop(context.Background())
+	postgres, err = servers.StartPostgres(ctx, servers.PostgresOptions{Dir: filepath.Join(dir, "postgres"), Extra: []string{"-c", "fsync=off"}})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer postgres.Stop(context.Background())
+	return m.Run()
+}
+
+var databases atomic.Int64
+
+// newDatabase makes an empty database and returns its name.
+func newDatabase(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("test_%d", databases.Add(1))
+	if err := mariadb.CreateDatabase(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func open(t testing.TB, url string, options sqlstore.Options) *sqlstore.Store {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), url, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// bypass opens a database past the store.
+func bypass(t testing.TB, driver, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func exec(t testing.TB, db *sql.DB, statement string) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func queryTexts(t testing.TB, db *sql.DB, statement string) (result [][]string) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), statement)
+	if err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows.Next() {
+		values, pointers := make([]sql.NullString, len(columns)), make([]any, len(columns))
+		for i := range values {
+			pointers[i] = &values[i]
+		}
+		if err := rows.Scan(pointers...); err != nil {
+			t.Fatal(err)
+		}
+		texts := make([]string, len(columns))
+		for i, v := range values {
+			texts[i] = v.String
+			if !v.Valid {
+				texts[i] = "NULL"
+			}
+		}
+		result = append(result, texts)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func mariadbEnv(t *testing.T, prepare func(*sqlstore.Store)) storetest.Env {
+	name := newDatabase(t)
+	db := bypass(t, "mysql", mariadb.DSN(name))
+	opened := func(t *testing.T, url string) *sqlstore.Store {
+		s := open(t, url, sqlstore.Options{})
+		prepare(s)
+		return s
+	}
+	return storetest.Env{
+		StrictTypes:    true,
+		Divided:        true,
+		ReadableEvents: "events",
+		Commit:         commitPacket,
+		Open:           func(t *testing.T) sluice.Store { return opened(t, mariadb.SocketURL(name)) },
+		OpenThrough: func(t *testing.T) (sluice.Store, *faults.Proxy) {
+			proxy := newProxy(t)
+			return opened(t, "mysql://root@"+proxy.Addr()+"/"+name), proxy
+		},
+		Exec:  func(t *testing.T, statement string) { exec(t, db, statement) },
+		Query: func(t *testing.T, statement string) [][]string { return queryTexts(t, db, statement) },
+	}
+}
+
+func newProxy(t testing.TB) *faults.Proxy {
+	t.Helper()
+	proxy, err := faults.NewProxy("unix", mariadb.Socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = proxy.Close() })
+	return proxy
+}
+
+func TestMariaDB(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Env { return mariadbEnv(t, func(*sqlstore.Store) {}) })
+}
+
+// TestMariaDBInsert runs the suite without LOAD DATA.
+func TestMariaDBInsert(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Env { return mariadbEnv(t, sqlstore.ForbidInfile) })
+}
+
+func TestSQLite(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Env {
+		file := filepath.Join(t.TempDir(), "name with ? and % and #.db")
+		db := bypass(t, "sqlite", "file:"+strings.NewReplacer("?", "%3f", "%", "%25", "#", "%23", " ", "%20").Replace(file)+"?_pragma=busy_timeout(5000)")
+		return storetest.Env{
+			ReadableEvents: "events_readable",
+			Open:           func(t *testing.T) sluice.Store { return open(t, "sqlite:"+file, sqlstore.Options{}) },
+			Exec:           func(t *testing.T, statement string) { exec(t, db, statement) },
+			Query:          func(t *testing.T, statement string) [][]string { return queryTexts(t, db, statement) },
+		}
+	})
+}

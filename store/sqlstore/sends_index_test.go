@@ -1,0 +1,140 @@
+package sqlstore_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sluice"
+	"sluice/store/sqlstore"
+)
+
+// indexesOf are the indexes of a table of MariaDB, with their columns.
+func indexesOf(t *testing.T, database, table string) string {
+	t.Helper()
+	var list []string
+	for _, row := range queryTexts(t, bypass(t, "mysql", mariadb.DSN(database)), "SELECT index_name, GROUP_CONCAT(column_name ORDER BY seq_in_index) FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = '"+table+"' GROUP BY index_name ORDER BY index_name") {
+		list = append(list, row[0]+"("+row[1]+")")
+	}
+	return strings.Join(list, " ")
+}
+
+// TestIndexOfSendsIsChanged: wherever the change was cut off, it is finished.
+func TestIndexOfSendsIsChanged(t *testing.T) {
+	const before, after = "PRIMARY(message,number) send_state(state)", "PRIMARY(message,number) send_state_part(state,part)"
+	database := newDatabase(t)
+	s := open(t, mariadb.SocketURL(database), sqlstore.Options{})
+	sqlstore.MigrateTo(t, s, 16)
+	if got := indexesOf(t, database, "sends"); got != before {
+		t.Fatalf("indexes before: %s", got)
+	}
+	db := bypass(t, "mysql", mariadb.DSN(database))
+	for _, cut := range []string{
+		"CREATE INDEX send_state_part ON sends (state, part)",                                      // before the other one is dropped
+		"DELETE FROM schema_version WHERE version >= 17",                                           // before it is noted
+		"DELETE FROM schema_version WHERE version >= 17; DROP INDEX send_state_part ON sends",      // of which nobody knows how
+		"DELETE FROM schema_version WHERE version >= 17; CREATE INDEX send_state ON sends (state)", // the same
+	} {
+		for statement := range strings.SplitSeq(cut, "; ") {
+			exec(t, db, statement)
+		}
+		must(t, s.Migrate(t.Context()))
+		if got := indexesOf(t, database, "sends"); got != after {
+			t.Errorf("after %s: %s", cut, got)
+		}
+	}
+}
+
+// TestDoubtsHaveTheirIndexes: the sends in doubt that are attempted again are found
+// without those of other partitions, or those that are not; and those are counted
+// without being read.
+func TestDoubtsHaveTheirIndexes(t *testing.T) {
+	accepted, outcomes := benchSends(0)
+	accepted.Sends, accepted.Events = accepted.Sends[:4800], nil
+	outcomes.Outcomes, outcomes.Events = outcomes.Outcomes[:4800], nil
+	for i := range outcomes.Outcomes {
+		outcomes.Outcomes[i].State = sluice.SendInDoubt
+	}
+	accepted.Moves, outcomes.Moves = effectTo(1, nil).Moves, effectTo(2, nil).Moves
+	name, file := newPostgresDatabase(t), filepath.Join(t.TempDir(), "s.db")
+	for _, c := range []struct{ url, driver, dsn, explain string }{
+		{"sqlite:" + file, "sqlite", file, "EXPLAIN QUERY PLAN "},
+		{postgres.SocketURL(name), "pgx", postgres.SocketURL(name), "EXPLAIN "},
+	} {
+		s := migrated(t, c.url, sqlstore.Options{})
+		must(t, apply(t.Context(), s, &accepted))
+		must(t, apply(t.Context(), s, &outcomes))
+		db := bypass(t, c.driver, c.dsn)
+		exec(t, db, "ANALYZE sends")
+		for query, want := range map[string]string{"sends_again": "send_again", "sends_lost": "send_undecided"} {
+			text, err := os.ReadFile(filepath.Join("query", query+".sql"))
+			must(t, err)
+			for _, value := range map[string][]string{"sends_again": {"3", "'a'", "'a'", "1", "'g'", "'g'", "1", "50"}, "sends_lost": {"'lost'", "100"}}[query] {
+				text = bytes.Replace(text, []byte("?"), []byte(value), 1)
+			}
+			if plan := fmt.Sprint(queryTexts(t, db, c.explain+string(text))); !strings.Contains(plan, want) {
+				t.Errorf("%s on %s: %s", query, c.driver, plan)
+			}
+		}
+	}
+}
+
+// TestPagesOfSendsReadLittle: what a page of one partition, or of those in doubt,
+// reads does not grow with what waits, or is in doubt, in all others.
+func TestPagesOfSendsReadLittle(t *testing.T) {
+	const page, partitions, sends = 50, 16, 4800
+	database := newDatabase(t)
+	s := migrated(t, mariadb.SocketURL(database), sqlstore.Options{})
+	accepted, outcomes := benchSends(0)
+	accepted.Sends, accepted.Events = accepted.Sends[:sends], nil
+	outcomes.Outcomes, outcomes.Events = outcomes.Outcomes[:sends/2], nil
+	for i := range outcomes.Outcomes {
+		outcomes.Outcomes[i].State = sluice.SendInDoubt
+	}
+	accepted.Moves, outcomes.Moves = effectTo(1, nil).Moves, effectTo(2, nil).Moves
+	must(t, apply(t.Context(), s, &accepted))
+	must(t, apply(t.Context(), s, &outcomes))
+	db := bypass(t, "mysql", mariadb.DSN(database))
+	exec(t, db, "ANALYZE TABLE sends")
+	reads := func() (n int) {
+		for _, row := range queryTexts(t, db, "SHOW GLOBAL STATUS LIKE 'Handler_read%'") {
+			more, err := strconv.Atoi(row[1])
+			must(t, err)
+			n += more
+		}
+		return n
+	}
+	own := -reads() + reads() // to ask reads something too
+	middle := accepted.Sends[sends/4].Send.Key()
+	for _, c := range []struct {
+		name string
+		most int
+		read func() (int, error)
+	}{
+		{"keys that are in lanes, and those in doubt between them", 4 * page, func() (int, error) {
+			keys, err := s.LaneKeys(t.Context(), 3, middle, page)
+			return len(keys), err
+		}},
+		{"rows that wait", 2 * page, func() (int, error) {
+			rows, err := s.WaitingSends(t.Context(), 3, middle, page)
+			return len(rows), err
+		}},
+		{"rows in doubt", 5 * page * partitions, func() (int, error) {
+			rows, err := s.InDoubt(t.Context(), middle.Message, middle.Number, page)
+			return len(rows), err
+		}},
+	} {
+		before := reads()
+		n, err := c.read()
+		must(t, err)
+		if got := reads() - before - own; n != page || got > c.most {
+			t.Errorf("%s: a page of %d among %d reads %d, want %d at most", c.name, n, sends, got, c.most)
+		} else {
+			t.Logf("%s: %d", c.name, got)
+		}
+	}
+}

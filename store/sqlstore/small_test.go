@@ -1,0 +1,49 @@
+package sqlstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/store/sqlstore"
+)
+
+// TestSmallWritesDoNotWait: lease numbers, keys and the like are written while a
+// transaction is under way on the writing connection, as a bulk load is.
+func TestSmallWritesDoNotWait(t *testing.T) {
+	for name, url := range map[string]string{"mariadb": mariadb.SocketURL(newDatabase(t)), "postgres": postgres.SocketURL(newPostgresDatabase(t))} {
+		t.Run(name, func(t *testing.T) {
+			s := migrated(t, url, sqlstore.Options{})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			sqlstore.WhileWriting(t, s, "store", func() {
+				numbers, err := s.TakeLease(ctx, "store", []int{0, 1})
+				must(t, err)
+				if numbers[0] != 1 || numbers[1] != 1 {
+					t.Errorf("lease numbers %v", numbers)
+				}
+				must(t, s.AddKey(ctx, sluice.APIKey{ID: "k", Name: "k", Hash: []byte("h"), CreatedMillis: 1}))
+				_, err = s.Secret(ctx, "secret", []byte("fresh"))
+				must(t, err)
+				must(t, s.AddSegment(ctx, sluice.Segment{ID: "g", Name: "g", Definition: "{}", CreatedMillis: 1, UpdatedMillis: 1}))
+				must(t, s.AddSchedule(ctx, sluice.Schedule{ID: "c", State: sluice.ScheduleWaiting, Request: "{}", DueMillis: 1, CreatedMillis: 1, UpdatedMillis: 1}))
+				must(t, s.Reach(ctx))
+			})
+		})
+	}
+}
+
+// TestSmallConnectionsAreReplaced: the server has closed them while they were idle.
+func TestSmallConnectionsAreReplaced(t *testing.T) {
+	database := newPostgresDatabase(t)
+	s := migrated(t, postgres.SocketURL(database), sqlstore.Options{})
+	for n := uint64(1); n <= 3; n++ {
+		numbers, err := s.TakeLease(t.Context(), "store", []int{0})
+		must(t, err)
+		if numbers[0] != n {
+			t.Errorf("lease number %d, want %d", numbers[0], n)
+		}
+		exec(t, bypass(t, "pgx", postgres.SocketURL(database)), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()")
+	}
+}

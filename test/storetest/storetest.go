@@ -1,0 +1,374 @@
+// Package storetest is the conformance suite of sluice.Store. Every store runs
+// it, on its real server, from its own tests:
+//
+//	storetest.Run(t, func(t *testing.T) storetest.Env { ... })
+//
+// A store that passes keeps the contract; nothing else in the program may lean
+// on what is not tested here.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sluice"
+	"sluice/lib/faults"
+)
+
+// Env is a database of a test's own.
+type Env struct {
+	// Open opens a store on the database, without migrating it, and closes it
+	// when the test ends.
+	Open func(t *testing.T) sluice.Store
+
+	// OpenThrough opens a store whose connections pass a proxy; nil for a
+	// database that is not behind a network.
+	OpenThrough func(t *testing.T) (sluice.Store, *faults.Proxy)
+
+	// Commit is in what the store sends to commit, and in nothing else.
+	Commit []byte
+
+	// Exec runs a statement on the database, past the store.
+	Exec func(t *testing.T, statement string)
+
+	// Query returns rows as texts, NULL as "NULL".
+	Query func(t *testing.T, statement string) [][]string
+
+	// StrictTypes: the database refuses a text in a column of numbers.
+	StrictTypes bool
+
+	// NoNUL: a text with U+0000 is refused, and replaced in a dead letter's
+	// reason and source.
+	NoNUL bool
+
+	// Divided: the table events has partitions.
+	Divided bool
+
+	// ReadableEvents is the table or view that has the events' times as texts.
+	ReadableEvents string
+}
+
+// suite is what a store has to do.
+var suite = []struct {
+	name string
+	test func(*testing.T, *fixture)
+}{
+	{"LeaseNumbersRise", testLeases},
+	{"Cursors", testCursors},
+	{"Conflict", testConflict},
+	{"ConflictOfOneAmongMany", testConflictOfOne},
+	{"EffectsNoCallerShouldMake", testNonsense},
+	{"RaceForACursor", testRace},
+	{"PrepareWhileApplying", testPrepareWhileApplying},
+	{"Events", testEvents},
+	{"EventTexts", testEventTexts},
+	{"EventDuplicates", testEventDuplicates},
+	{"EventNamedByItsPlace", testEventNamedByPlace},
+	{"EventsRefused", testEventsRefused},
+	{"LargeEffect", testLargeEffect},
+	{"RowTexts", testRowTexts},
+	{"RowSingleColumn", testSingleColumn},
+	{"RowNumbers", testRowNumbers},
+	{"RowNumbersRefused", testRowNumbersRefused},
+	{"RowBooleansAndJSON", testBooleans},
+	{"RowNullRefused", testNullRefused},
+	{"RowDedupe", testDedupe},
+	{"RowDedupeByTwoColumns", testDedupeTwoColumns},
+	{"RowUniqueWithoutDedupe", testUniqueWithoutDedupe},
+	{"RowOtherUniqueKey", testOtherUniqueKey},
+	{"RowsWithinOneEffect", testManyTables},
+	{"BadOnesAmongMany", testBadAmongMany},
+	{"OpenTableRefusals", testOpenTable},
+	{"DeadLetters", testDeadLetters},
+	{"DeadLetterTexts", testDeadTexts},
+	{"DeadLetterLarge", testDeadLarge},
+	{"DeadLetterFlood", testDeadFlood},
+	{"Keys", testKeys},
+	{"Secrets", testSecrets},
+	{"Counts", testCounts},
+	{"CountTexts", testCountTexts},
+	{"CountsAreBounded", testCountsBounded},
+	{"CountsOfManyStores", testCountsOfManyStores},
+	{"EventsAreCounted", testEventsCounted},
+	{"EventsOfASetBackCursor", testEventsCountedAgain},
+	{"NamesAreBounded", testNamesBounded},
+	{"ReadSeries", testReadSeries},
+	{"MirrorChanges", testMirrorChanges},
+	{"MirrorTotals", testMirrorTotals},
+	{"MirrorBegins", testMirrorBegins},
+	{"Users", testUsers},
+	{"UserKeysConflict", testUserKeysConflict},
+	{"ManyUsers", testManyUsers},
+	{"MergeChains", testMergeChains},
+	{"SharedAddresses", testSharedAddresses},
+	{"Forwards", testForwards},
+	{"EachProfile", testEachProfile},
+	{"Segments", testSegments},
+	{"Sends", testSends},
+	{"SendRepeats", testSendRepeats},
+	{"SendsThatCannotBe", testSendsThatCannotBe},
+	{"SendBodies", testBodies},
+	{"SendOrphans", testOrphans},
+	{"SendsInDoubt", testInDoubt},
+	{"SendsWaiting", testSendsWaiting},
+	{"Suppressions", testSuppressions},
+	{"SuppressionsInOrder", testSuppressionOrder},
+	{"SoftBounces", testSoftBounces},
+	{"RouteDays", testRouteDays},
+	{"Templates", testTemplates},
+	{"TemplateVersionsAtOnce", testTemplateVersionsAtOnce},
+	{"SendsOfAnyLife", testAnyOutcomes},
+	{"TemplateBounds", testTemplateBounds},
+	{"Schedules", testSchedules},
+	{"SchedulesRestored", testSchedulesRestored},
+	{"DumpAndRestore", testDump},
+	{"EventDays", testEventDays},
+	{"DeleteEvents", testDeleteEvents},
+	{"DeleteSeries", testDeleteSeries},
+	{"DeleteDeadLetters", testDeleteDeadLetters},
+	{"DeleteSends", testDeleteSends},
+	{"Erasures", testErasures},
+	{"EraseEvents", testEraseEvents},
+	{"EraseSends", testEraseSends},
+	{"EraseSoftBounces", testEraseSoftBounces},
+	{"KeepersTogether", testKeepersTogether},
+	{"DaysWaitForReaders", testDaysWait},
+	{"CommitUnknown", testCommitUnknown},
+	{"ConnectionLost", testConnectionLost},
+	{"MigrateTwice", testMigrateTwice},
+	{"MigrateTogether", testMigrateTogether},
+	{"MigrateFromVersion1", testMigrateFrom1},
+	{"NewerSchema", testNewerSchema},
+}
+
+// Run runs the suite; newEnv makes an empty database.
+func Run(t *testing.T, newEnv func(t *testing.T) Env) {
+	for _, c := range suite {
+		t.Run(c.name, func(t *testing.T) {
+			f := &fixture{Env: newEnv(t), ctx: t.Context()}
+			if !strings.HasPrefix(c.name, "Migrate") {
+				f.store = f.Open(t)
+				must(t, f.store.Migrate(f.ctx))
+			}
+			c.test(t, f)
+		})
+	}
+}
+
+const follower = "store"
+
+// fixture is an Env with a migrated store.
+type fixture struct {
+	Env
+	ctx   context.Context
+	store sluice.Store
+	at    sluice.Position // of the cursor in partition 0
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantError(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("got error %v, want %v", err, want)
+	}
+}
+
+func want[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Fatalf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// start creates the cursor of partition 0.
+func (f *fixture) start(t *testing.T) {
+	t.Helper()
+	cursors, err := f.store.Cursors(f.ctx, follower, []int{0})
+	must(t, err)
+	f.at = cursors[0]
+}
+
+// step gives an effect the next step of the cursor in partition 0, and its
+// events, unless a test has placed them, places of their own.
+func (f *fixture) step(e sluice.Effect) *sluice.Effect {
+	next := sluice.Position{Major: f.at.Major + 1, Minor: 7}
+	e.Events = slices.Clone(e.Events)
+	for i := range e.Events {
+		if place := &e.Events[i].Place; place.Position == eventPosition {
+			place.Position.Minor += f.at.Major
+		}
+	}
+	e.Moves = []sluice.Move{{Follower: follower, From: f.at, To: next}}
+	return &e
+}
+
+func (f *fixture) prepare(t *testing.T, e *sluice.Effect) sluice.Prepared {
+	t.Helper()
+	p, err := f.store.Prepare(e)
+	must(t, err)
+	if p.Effect() != e {
+		t.Fatal("Prepared.Effect is not the effect that was prepared")
+	}
+	return p
+}
+
+// apply applies an effect as the next step and wants it to succeed.
+func (f *fixture) apply(t *testing.T, e sluice.Effect, rows, duplicates int) {
+	t.Helper()
+	effect := f.step(e)
+	applied, err := f.store.Apply(f.ctx, f.prepare(t, effect))
+	must(t, err)
+	want(t, "applied", applied, sluice.Applied{Rows: rows, Duplicates: duplicates, Dead: len(e.Dead)})
+	f.at = effect.Moves[0].To
+	f.wantCursor(t)
+}
+
+// refuse wants Apply to refuse an effect and write nothing, and ApplyEach to
+// take it with so many dead letters, which it returns with their payloads.
+func (f *fixture) refuse(t *testing.T, e sluice.Effect, rows, duplicates, dead int) []sluice.DeadLetter {
+	t.Helper()
+	effect := f.step(e)
+	p := f.prepare(t, effect)
+	before := f.lastLetter(t)
+	_, err := f.store.Apply(f.ctx, p)
+	wantError(t, err, sluice.ErrRefused)
+	f.wantCursor(t)
+	applied, err := f.store.ApplyEach(f.ctx, p)
+	must(t, err)
+	want(t, "applied row by row", applied, sluice.Applied{Rows: rows, Duplicates: duplicates, Dead: dead})
+	f.at = effect.Moves[0].To
+	f.wantCursor(t)
+	list, err := f.store.DeadLetters(f.ctx, before, dead+1)
+	must(t, err)
+	want(t, "new dead letters", len(list), dead)
+	for i := range list {
+		list[i], err = f.store.DeadLetter(f.ctx, list[i].ID)
+		must(t, err)
+		if list[i].Reason == "" || list[i].TimeMillis == 0 {
+			t.Fatalf("dead letter without reason or time: %+v", list[i])
+		}
+	}
+	return list
+}
+
+func (f *fixture) lastLetter(t *testing.T) (id int64) {
+	t.Helper()
+	for {
+		list, err := f.store.DeadLetters(f.ctx, id, 1000)
+		must(t, err)
+		if len(list) == 0 {
+			return id
+		}
+		id = list[len(list)-1].ID
+	}
+}
+
+// wantCursor checks that the cursor of partition 0 is where it should be.
+func (f *fixture) wantCursor(t *testing.T) {
+	t.Helper()
+	cursors, err := f.store.Cursors(f.ctx, follower, []int{0})
+	must(t, err)
+	want(t, "cursor", cursors[0], f.at)
+}
+
+// count returns the number of rows of a table.
+func (f *fixture) count(t *testing.T, table string) int {
+	t.Helper()
+	n, err := strconv.Atoi(f.Query(t, "SELECT COUNT(*) FROM "+table)[0][0])
+	must(t, err)
+	return n
+}
+
+// wantRows checks the result of a query.
+func (f *fixture) wantRows(t *testing.T, query string, rows ...[]string) {
+	t.Helper()
+	got := f.Query(t, query)
+	if len(got) != len(rows) {
+		t.Fatalf("%s: got %d rows, want %d: %.300q", query, len(got), len(rows), got)
+	}
+	for i := range rows {
+		for c := range rows[i] {
+			if got[i][c] != rows[i][c] {
+				t.Fatalf("%s: row %d, column %d: got %.200q, want %.200q", query, i, c, got[i][c], rows[i][c])
+			}
+		}
+	}
+}
+
+// table creates a table of the user's own and opens it.
+func (f *fixture) table(t *testing.T, definition string, spec sluice.TableSpec) sluice.Table {
+	t.Helper()
+	f.Exec(t, "CREATE TABLE "+spec.Table+" ("+definition+")")
+	opened, err := f.store.OpenTable(f.ctx, spec)
+	must(t, err)
+	if got := opened.Spec(); got.Table != spec.Table || got.Dedupe != spec.Dedupe {
+		t.Fatalf("Spec returned %+v, OpenTable was given %+v", got, spec)
+	}
+	return opened
+}
+
+// rowsOf makes rows of cells; each row's element is its index as a text.
+func rowsOf(table sluice.Table, rows ...[]sluice.Cell) sluice.TableRows {
+	r := sluice.TableRows{Table: table, Source: "list:test"}
+	for i, cells := range rows {
+		r.Cells = append(r.Cells, cells...)
+		r.Raw = append(r.Raw, fmt.Sprintf("element %d", i))
+		r.Places = append(r.Places, sluice.Place{Partition: 3, Position: sluice.Position{Major: 1 << 40, Minor: 9}, Index: i})
+	}
+	return r
+}
+
+func effectOf(rows ...sluice.TableRows) sluice.Effect { return sluice.Effect{Rows: rows} }
+
+func text(s string) sluice.Cell { return sluice.Cell{Kind: sluice.CellText, Text: s} }
+func num(s string) sluice.Cell  { return sluice.Cell{Kind: sluice.CellNumber, Text: s} }
+func boolean(b bool) sluice.Cell {
+	return sluice.Cell{Kind: sluice.CellBool, Text: strconv.FormatBool(b)}
+}
+
+var null = sluice.Cell{Kind: sluice.CellNull}
+
+// texts are the hard texts that the database stores as they are; those that it
+// does not are refused.
+func (f *fixture) texts() (stored, refused []string) {
+	for _, s := range hardTexts {
+		if f.NoNUL && strings.Contains(s, "\x00") {
+			refused = append(refused, s)
+		} else {
+			stored = append(stored, s)
+		}
+	}
+	return stored, refused
+}
+
+// event makes an event that differs by n.
+func event(n int) sluice.StoredEvent {
+	return sluice.StoredEvent{
+		Event: sluice.Event{
+			Kind: sluice.KindMail, TimeMillis: 1_760_000_000_000 + int64(n), ID: "e" + strconv.Itoa(n),
+			Name: sluice.EventOpened, App: "app",
+		},
+		Place: sluice.Place{Partition: 2, Position: eventPosition, Index: n},
+	}
+}
+
+// eventPosition is where the events of an effect stand, before they are applied.
+var eventPosition = sluice.Position{Major: 1_760_000_000_000, Minor: 1}
+
+// hardTexts are texts that a bulk path must not stumble over.
+var hardTexts = []string{
+	"", " ", "a", "a ", " a", "A", `\N`, `\\N`, `\`, `ends with \`, "NULL", "null", "tab\there", "line\nbreak", "carriage\r\nreturn",
+	"nul\x00byte", "\x00", "nul and digits \x0012", "quote ' and \" and `", "percent % under_score", "ctrl-z \x1a \b", "æøå ß", "汉字", "\U0001F600 four bytes",
+	"\uFEFFmark", "e\u0301", "; DROP TABLE events --", "?", ":a @b $1", strings.Repeat("é", 60),
+}

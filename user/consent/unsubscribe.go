@@ -1,0 +1,118 @@
+package consent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"sluice"
+	"sluice/user/profile"
+)
+
+// How unsubscribing works. Marketing mail carries a link of its own, in its
+// headers (RFC 8058) and where its template wants it. What the link says is
+// signed into it, so that it is good while the database is away, and after the
+// send is past its retention. To fetch it changes nothing, since scanners do; a
+// POST to it unsubscribes, whether it is a mailbox's program that sends it or the
+// button of the page (R19). What is written is durable before it is answered:
+// the event `unsubscribed`, by which the address is suppressed for marketing
+// mail, and the state of whoever has the address.
+//
+// A link is good as often as it is used: who has subscribed again since then may
+// unsubscribe by the same mail. So what has been used is not remembered. A repeat
+// writes the state and the suppression once more, and no second row of events:
+// that the address is suppressed is known in memory, but for the moment that the
+// event takes to get there, for which its name is kept. Neither says that nothing
+// need be written: an opt-in that was accepted just before may still wait in a log.
+
+// UnsubscribePath is where links lead by which somebody unsubscribes, below the
+// public URL.
+const UnsubscribePath = "/unsubscribe"
+
+const (
+	// unsubscribePurpose is what tokens of these links are signed for.
+	unsubscribePurpose = "unsubscribe"
+
+	// unsubscribeGood is how long a link is good, from when its mail was accepted.
+	// All that it can do is to stop mail, so there is no reason to end it before
+	// the mail is forgotten; law asks for 30 days and more (CAN-SPAM 30, CASL 60).
+	unsubscribeGood = 10 * 365 * 24 * time.Hour
+
+	// unsubscribeOnce is how long an event takes at most until its suppression is
+	// known to all processes: a repeat within that makes no second row.
+	unsubscribeOnce = 10 * time.Second
+)
+
+// UnsubscribeURL returns the link of a send, empty if there is no public URL.
+// Each attempt of a send has the same.
+func (s *Service) UnsubscribeURL(send *sluice.Send) (string, error) {
+	if s.base == "" {
+		return "", nil
+	}
+	address, ok := profile.NormalAddress(send.To)
+	if !ok {
+		return "", fmt.Errorf("make a link to unsubscribe: %.64q is no address", send.To)
+	}
+	text, err := s.keys.Sign(unsubscribePurpose, time.UnixMilli(send.AcceptedMillis).Add(unsubscribeGood), address, send.ID(), send.User)
+	if err != nil {
+		return "", err
+	}
+	return s.base + UnsubscribePath + "?t=" + text, nil
+}
+
+// SampleUnsubscribeURL returns what such a link looks like. It is good for
+// nothing.
+func (s *Service) SampleUnsubscribeURL() string {
+	if s.base == "" {
+		return ""
+	}
+	return s.base + UnsubscribePath + "?t=preview"
+}
+
+// Unsubscription is what a link says: who wants no more mail, and by which mail.
+type Unsubscription struct {
+	Email string
+
+	send, user string
+	name       string // under which a repeat is known
+}
+
+// OpenUnsubscribe reads a link's token. The error is token.ErrInvalid or
+// token.ErrExpired.
+func (s *Service) OpenUnsubscribe(text string) (*Unsubscription, error) {
+	fields, err := s.open(unsubscribePurpose, text, 3)
+	if err != nil {
+		return nil, err
+	}
+	hash := sha256.Sum256([]byte(text))
+	return &Unsubscription{Email: fields[0], send: fields[1], user: fields[2], name: "unsubscribe-" + base64.RawURLEncoding.EncodeToString(hash[:16])}, nil
+}
+
+// Unsubscribe writes that somebody wants no more marketing mail: it is in force
+// before all that is accepted later, and after all that was accepted before.
+// Errors are those of Writer.
+func (s *Service) Unsubscribe(ctx context.Context, w Writer, u *Unsubscription) error {
+	now := s.clock.Now().UnixMilli()
+	key := sluice.UserKey{Kind: sluice.KeyEmail, Name: u.Email}
+	properties, err := json.Marshal(map[string]string{"send": u.send, "by": "link"})
+	if err != nil {
+		return fmt.Errorf("write down that somebody unsubscribes: %w", err)
+	}
+	message, _, _ := sluice.ParseSendID(u.send)
+	// Of no app: it is about the marketing mail of all of them, as is what becomes
+	// of email_subscribe.
+	events := []sluice.Event{{Kind: sluice.KindMail, Origin: sluice.OriginOwn, TimeMillis: now, ID: u.name, Name: sluice.EventUnsubscribed,
+		Email: u.Email, User: u.user, Message: message, Properties: string(properties)}}
+	updates := []sluice.UserUpdate{{Op: sluice.OpSubscribe, Key: key, TimeMillis: now, Body: "unsubscribed"}}
+	if s.Unsubscribed == nil || !s.Unsubscribed(u.Email) {
+		if written, err := w.Record(ctx, key, events, updates, u.name, unsubscribeOnce); err != nil || written {
+			return err
+		}
+	}
+	events[0].Origin = sluice.OriginOwnRepeat
+	_, err = w.Record(ctx, key, events, updates, "", 0)
+	return err
+}

@@ -1,0 +1,200 @@
+package users
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"sluice"
+	"sluice/user/profile"
+)
+
+// Several users have an address: one with an external id goes first, then who
+// was written last.
+func TestAddresses(t *testing.T) {
+	m := newModel(t, 8)
+	mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: "x@example.com"}
+	m.add(set(mail, `{"a":1}`))
+	m.settle()
+	if len(m.users) != 1 {
+		t.Fatalf("%+v", m.users)
+	}
+	m.add(set(external("one"), `{"email":"x@example.com"}`))
+	m.settle()
+	m.add(set(external("two"), `{"email":"x@example.com"}`))
+	m.settle()
+	m.add(set(mail, `{"hit":true}`))
+	m.settle()
+	if _, p := m.who(external("two")); p.Custom.Get("hit") != "true" {
+		t.Errorf("two is %s", p.Append(nil))
+	}
+	m.add(set(external("two"), `{"email":null}`))
+	m.add(set(external("one"), `{"phone":"+4912345678"}`))
+	m.settle()
+	m.add(set(mail, `{"again":true}`))
+	m.add(set(sluice.UserKey{Kind: sluice.KeyPhone, Name: "+4912345678"}, `{"rang":true}`))
+	m.settle()
+	if _, p := m.who(external("one")); p.Custom.Get("again") != "true" || p.Custom.Get("rang") != "true" {
+		t.Errorf("one is %s", p.Append(nil))
+	}
+}
+
+// What a request says of an address which it has just given to somebody is said
+// of him, wherever he is and in whatever order the logs are read; of whoever has
+// the address, or is made of it, if he did not get it.
+func TestAddressGivenBefore(t *testing.T) {
+	const partitions = 4
+	mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: "x@example.com"}
+	r := rand.New(rand.NewPCG(13, 14))
+	for i := range 200 {
+		m := newModel(t, partitions)
+		k, alias := external(fmt.Sprint("u", i)), sluice.AliasKey("l", fmt.Sprint(i))
+		bought := sluice.UserUpdate{Op: sluice.OpPurchase, Key: k, Address: mail, Name: "p", TimeMillis: m.now, Body: `{"currency":"EUR","price":1,"quantity":1}`}
+		event := did(k, "e", m.now)
+		event.Address = mail
+		gets := r.IntN(3) > 0
+		if r.IntN(2) == 0 { // he is of another partition than his id
+			m.add(set(alias, `{"a":1}`))
+			m.settle()
+			m.add(sluice.UserUpdate{Op: sluice.OpIdentify, Key: alias, Name: k.Name, Body: "merge"})
+			m.settle()
+		}
+		if r.IntN(2) == 0 { // somebody has the address already
+			m.add(set(mail, `{"email":"x@example.com"}`))
+			m.settle()
+		}
+		if gets {
+			m.add(set(k, `{"email":"x@example.com"}`))
+		}
+		m.add(event)
+		m.add(bought)
+		for range 40 {
+			m.step(1+r.IntN(2), r.IntN(partitions))
+			m.deliver(r.IntN(partitions), r.IntN(partitions))
+		}
+		m.settle()
+		var found *profile.Profile
+		for _, row := range m.users {
+			if p := m.profileOf(row); row.MergedInto.IsZero() && len(p.Events) > 0 {
+				if found != nil {
+					t.Fatalf("%d: the event is counted twice", i)
+				}
+				found = p
+			}
+		}
+		if found == nil || (found.ExternalID == k.Name) != gets || len(found.Purchases) != 1 || found.Fields.Get("email") != `"x@example.com"` {
+			t.Fatalf("%d: gets it %v: %s", i, gets, dump(found))
+		}
+	}
+}
+
+// A state in a group of an address that nobody has is kept for whoever comes with
+// it, of whatever partition; what he says himself goes first; and an erasure
+// leaves nothing of it.
+func TestRemembered(t *testing.T) {
+	group := func(k sluice.UserKey, name, state string) sluice.UserUpdate {
+		return sluice.UserUpdate{Op: sluice.OpGroup, Key: k, Name: name, Body: state}
+	}
+	for i := range 20 {
+		m := newModel(t, 4)
+		mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: fmt.Sprintf("%d@example.com", i)}
+		m.add(group(mail, "g", "unsubscribed"))
+		m.add(group(mail, "h", "unsubscribed"))
+		if i%2 == 0 {
+			m.settle()
+		}
+		m.step(9, mail.Partition(4))
+		m.add(set(external("u"), `{"a":1}`))
+		m.settle()
+		m.add(set(external("u"), `{"email":"`+mail.Name+`","subscription_groups":[{"subscription_group_id":"h","subscription_state":"subscribed"}]}`))
+		m.settle()
+		_, p := m.who(external("u"))
+		if len(p.Groups) != 2 || p.Groups[0].Subscribed || !p.Groups[1].Subscribed {
+			t.Fatalf("%d: %s", i, dump(p))
+		}
+		m.add(group(external("u"), "g", "subscribed"))
+		m.add(set(external("u"), `{"email":"`+mail.Name+`","b":1}`))
+		m.settle()
+		if _, p := m.who(external("u")); !p.Groups[0].Subscribed {
+			t.Fatalf("%d: what he said later is undone: %s", i, dump(p))
+		}
+		k, _ := mail.Remembered()
+		m.add(sluice.UserUpdate{Op: sluice.OpMerge, Key: sluice.UserKey{Kind: sluice.KeyUser, Name: m.keys[k].String()}, Name: MergeName(external("u"))})
+		m.add(sluice.UserUpdate{Op: sluice.OpDelete, Key: external("u")})
+		m.settle()
+		if len(m.keys) != 0 || len(m.address) != 0 {
+			t.Fatalf("%d: left are %v, %v", i, m.keys, m.address)
+		}
+	}
+}
+
+// Whether mail is wanted is the state of all who have an address, of whatever
+// partition; of one that nobody has it is kept for whoever gets it, unless he says
+// otherwise himself.
+func TestSubscribed(t *testing.T) {
+	const partitions = 4
+	subscribe := func(k sluice.UserKey, state string) sluice.UserUpdate {
+		return sluice.UserUpdate{Op: sluice.OpSubscribe, Key: k, Body: state}
+	}
+	for i := range 20 {
+		m := newModel(t, partitions)
+		mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: fmt.Sprintf("%d@example.com", i)}
+		state := func(u, want string) {
+			t.Helper()
+			if _, p := m.who(external(u)); p.Fields.Get("email_subscribe") != want {
+				t.Fatalf("%d: %s is %s, want %s", i, u, dump(p), want)
+			}
+		}
+		m.add(subscribe(mail, "unsubscribed"))
+		m.settle()
+		for _, u := range []string{"a", "b", "c", "d", "e"} { // of several partitions
+			m.add(set(external(u), `{"email":"`+mail.Name+`"}`))
+		}
+		m.add(set(external("f"), `{"email":"`+mail.Name+`","email_subscribe":"opted_in"}`))
+		m.add(set(external("g"), `{"email":"other@example.com"}`))
+		m.settle()
+		state("a", `"unsubscribed"`)
+		state("f", `"opted_in"`)
+		m.add(subscribe(mail, "subscribed"))
+		m.settle()
+		for _, u := range []string{"a", "b", "c", "d", "e", "f"} {
+			state(u, `"subscribed"`)
+		}
+		state("g", "")
+		m.add(set(external("a"), `{"email":null}`))
+		m.settle()
+		m.add(subscribe(mail, "unsubscribed"))
+		m.settle()
+		state("a", `"subscribed"`)
+		state("b", `"unsubscribed"`)
+		if len(m.dead) != 0 {
+			t.Fatalf("%+v", m.dead)
+		}
+	}
+}
+
+// The address of who is erased is a name of his as well, unless somebody else has
+// it, also if that one has got it in the same transaction.
+func TestEraseAddresses(t *testing.T) {
+	m := newModel(t, 1)
+	erase := func(u string) { m.add(sluice.UserUpdate{Op: sluice.OpDelete, Key: external(u)}) }
+	for u, address := range map[string]string{"a": "alone@example.com", "b": "shared@example.com", "c": "shared@example.com", "d": "late@example.com"} {
+		m.add(set(external(u), `{"email":"`+address+`"}`))
+	}
+	m.settle()
+	erase("a")
+	erase("b")
+	erase("d")
+	m.add(set(external("e"), `{"email":"late@example.com"}`))
+	m.step(9, 0)
+	for address, want := range map[string]bool{"alone@example.com": true, "shared@example.com": false, "late@example.com": false} {
+		if m.erased[sluice.AddressErasure(address)] != want {
+			t.Errorf("%s: %v, want %v", address, !want, want)
+		}
+	}
+	erase("c")
+	m.settle()
+	if !m.erased[sluice.AddressErasure("shared@example.com")] {
+		t.Error("the address of the last who had it is no name of his")
+	}
+}

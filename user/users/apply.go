@@ -1,0 +1,527 @@
+package users
+
+import (
+	"fmt"
+	"slices"
+
+	"sluice"
+	"sluice/lib/jsonscan"
+	"sluice/user/profile"
+)
+
+// apply applies one update, or says where it goes.
+func (u *Unit) apply(up *Update) {
+	if up.Op == sluice.OpSubscribe && u.applyToAll(up) {
+		return
+	}
+	id, x := u.target(up)
+	switch {
+	case up.Address.Name != "" && !u.meant(up, id, x):
+		u.applyByAddress(up)
+		return
+	case x == nil:
+		u.result.Ignored++
+		if up.Op == sluice.OpAbsorb {
+			u.bereave(up)
+		}
+		return
+	case id.Partition != up.Place.Partition:
+		u.forward(up, id)
+		return
+	}
+	p, err := x.look()
+	if err != nil {
+		u.bury(up, err.Error())
+		return
+	}
+	if bytes := u.sizeWith(p, func(c *profile.Profile) { change(c, up) }); bytes > sluice.MaxProfileBytes {
+		u.bury(up, tooLarge(id, bytes))
+		return
+	}
+	change(p, up)
+	switch up.Op {
+	case sluice.OpAttributes, sluice.OpGroup, sluice.OpSubscribe:
+	case sluice.OpEvent:
+		u.event(up, sluice.KindCustom, id, p)
+	case sluice.OpPurchase:
+		u.event(up, sluice.KindPurchase, id, p)
+	case sluice.OpAlias:
+		u.alias(up, id, x)
+	case sluice.OpIdentify:
+		u.identify(up, id, x)
+	case sluice.OpMerge:
+		u.merge(up, id, x)
+	case sluice.OpAbsorb:
+		u.absorb(up, id, x)
+	case sluice.OpDelete:
+		u.remove(id, x)
+		return
+	default:
+		u.bury(up, "an operation that this program does not know; was it written by a newer one?")
+		return
+	}
+	x.dirty, x.last = true, up
+}
+
+// change applies what an update does to a profile and to nothing else.
+func change(p *profile.Profile, up *Update) {
+	switch up.Op {
+	case sluice.OpAttributes:
+		p.SetAttributes(up.Body, up.TimeMillis)
+	case sluice.OpEvent:
+		p.CountEvent(up.Name, up.TimeMillis)
+	case sluice.OpPurchase:
+		b := readPurchase(up.Body)
+		p.CountPurchase(up.Name, b.currency, b.micros, b.quantity, up.TimeMillis)
+	case sluice.OpGroup:
+		p.SetGroup(up.Name, up.Body == "subscribed", up.TimeMillis)
+	case sluice.OpSubscribe:
+		p.Fields.Set(subscribeField, profile.Quoted(up.Body))
+	}
+}
+
+// subscribeField is the attribute that OpSubscribe sets.
+const subscribeField = "email_subscribe"
+
+// applyToAll applies an update of an address to each who has it. It reports
+// whether there are several.
+func (u *Unit) applyToAll(up *Update) bool {
+	if _, address := up.Key.Remembered(); !address || len(u.keys[up.Key]) < 2 {
+		return false
+	}
+	for _, id := range slices.Clone(u.keys[up.Key]) {
+		one := *up
+		one.Key = sluice.UserKey{Kind: sluice.KeyUser, Name: id.String()}
+		u.apply(&one)
+	}
+	return true
+}
+
+// sizeWith returns how many bytes a profile would have after a change, if each
+// is tried; else 0. The profile stays as it is.
+func (u *Unit) sizeWith(p *profile.Profile, change func(*profile.Profile)) int {
+	if !u.careful {
+		return 0
+	}
+	c := p.Clone()
+	change(c)
+	u.scratch = c.Append(u.scratch[:0])
+	return len(u.scratch)
+}
+
+func tooLarge(id sluice.UserID, bytes int) string {
+	return fmt.Sprintf("the profile of user %s would have %d bytes, at most %d are allowed: remove attributes first", id, bytes, sluice.MaxProfileBytes)
+}
+
+// target returns whom an update is about, nil if nobody. A user whom it creates
+// is created.
+func (u *Unit) target(up *Update) (id sluice.UserID, x *user) {
+	if up.Key.Kind == sluice.KeyUser {
+		id, ok := sluice.ParseUserID(up.Key.Name)
+		if !ok {
+			return id, nil
+		}
+		return u.find(id)
+	}
+	if id, x = u.owner(up.Key); x == nil && up.Address.Name == "" && creates(up) {
+		id, x = u.create(up)
+	}
+	return id, x
+}
+
+// meant reports whether an update that has an address is about the user of its
+// key. Of one of another partition that is known there.
+func (u *Unit) meant(up *Update, id sluice.UserID, x *user) bool {
+	if x == nil || up.IfGone || id.Partition != up.Place.Partition {
+		return x != nil
+	}
+	p, err := x.look()
+	if err != nil || !has(p, up.Address) {
+		return false
+	}
+	if p.ExternalID != "" {
+		return true // he was written last
+	}
+	_, other := u.owner(up.Address)
+	return other == nil || other.profile == nil || other.profile.ExternalID == ""
+}
+
+// applyByAddress applies an update to whoever has its address, where that is
+// taken in.
+func (u *Unit) applyByAddress(up *Update) {
+	by := *up
+	by.Key, by.Address, by.IfGone = up.Address, sluice.UserKey{}, false
+	if home := by.Key.Partition(u.partitions); home != by.Place.Partition {
+		u.send(&by.UserUpdate, by.Place.Partition, home)
+		return
+	}
+	u.apply(&by)
+}
+
+// creates reports whether an update creates a user that is not there.
+func creates(up *Update) bool {
+	switch up.Op {
+	case sluice.OpAttributes, sluice.OpEvent, sluice.OpPurchase:
+		return !up.ExistingOnly
+	case sluice.OpAlias: // of itself: a user who has nothing else
+		return up.Key.Kind == sluice.KeyAlias && up.Key.Name == up.Body
+	case sluice.OpGroup, sluice.OpSubscribe:
+		_, address := up.Key.Remembered()
+		return address && !up.ExistingOnly
+	}
+	return false
+}
+
+// owner returns whose a key is: of several who have an address the one who was
+// written last, those with an external id before those without.
+func (u *Unit) owner(k sluice.UserKey) (best sluice.UserID, found *user) {
+	known := false
+	for _, id := range u.keys[k] {
+		id, x := u.find(id)
+		if x == nil {
+			continue
+		}
+		// Who cannot be read is somebody all the same: his key is no one else's,
+		// and what comes for him becomes a dead letter.
+		p, err := x.look()
+		switch named := err == nil && p.ExternalID != ""; {
+		case found == nil, named && !known, named == known && x.row.UpdatedMillis > found.row.UpdatedMillis:
+			best, found, known = id, x, named
+		}
+	}
+	return best, found
+}
+
+// create makes a user who has nothing but the key.
+func (u *Unit) create(up *Update) (sluice.UserID, *user) {
+	n := u.numbers[up.Place.Partition]
+	n.User++
+	id := sluice.UserID{Partition: up.Place.Partition, Number: n.User}
+	x := u.room()
+	p := x.profile
+	p.CreatedMillis = u.now
+	x.row.ID, x.dirty, x.last = id, true, up
+	u.users[id] = x
+	switch up.Key.Kind {
+	case sluice.KeyExternal:
+		p.ExternalID = up.Key.Name
+		u.claim(up.Key, id)
+	case sluice.KeyAlias:
+		if a, ok := aliasOf(up.Key.Name); ok {
+			p.AddAlias(a)
+		}
+		u.claim(up.Key, id)
+	case sluice.KeyEmail:
+		p.Fields.Set("email", profile.Quoted(up.Key.Name))
+		u.keys[up.Key] = append(u.keys[up.Key], id)
+	case sluice.KeyPhone:
+		p.Fields.Set("phone", profile.Quoted(up.Key.Name))
+		u.keys[up.Key] = append(u.keys[up.Key], id)
+	}
+	if k, ok := up.Key.Remembered(); ok && (up.Op == sluice.OpGroup || up.Op == sluice.OpSubscribe) {
+		u.claim(k, id)
+	}
+	u.count(NewUser, up.App, u.now, 1)
+	return id, x
+}
+
+// inherit gives a user who has got an address the states of mail and in groups
+// that were set for it when nobody had it, but where he has one himself.
+func (u *Unit) inherit(id sluice.UserID, x *user, address sluice.UserKey) {
+	k, _ := address.Remembered()
+	from, owner := u.owner(k)
+	if owner == nil || from == id || owner.profile == nil {
+		return
+	}
+	for _, g := range owner.profile.Groups {
+		same := func(own profile.Group) bool { return own.ID == g.ID }
+		if !slices.ContainsFunc(x.profile.Groups, same) {
+			x.profile.SetGroup(g.ID, g.Subscribed, g.SinceMillis)
+		}
+	}
+	if state := owner.profile.Fields.Get(subscribeField); state != "" && x.profile.Fields.Get(subscribeField) == "" {
+		x.profile.Fields.Set(subscribeField, state)
+	}
+}
+
+// claim gives a key to a user. Whoever it names is no more.
+func (u *Unit) claim(k sluice.UserKey, id sluice.UserID) {
+	c := u.result.Changes
+	if len(u.keys[k]) > 0 {
+		c.MoveKeys = append(c.MoveKeys, sluice.KeyRow{Key: k, ID: id})
+	} else {
+		c.AddKeys = append(c.AddKeys, sluice.KeyRow{Key: k, ID: id})
+	}
+	if len(u.ids) == cap(u.ids) {
+		u.ids = make([]sluice.UserID, 0, roomUsers)
+	}
+	u.ids = append(u.ids, id)
+	n := len(u.ids)
+	u.keys[k] = u.ids[n-1 : n : n]
+}
+
+// roomUsers is for how many new users room is made at once.
+const roomUsers = 64
+
+// born is a user who was not there, and his profile.
+type born struct {
+	user
+	its profile.Profile
+}
+
+// room makes a user with an empty profile.
+func (u *Unit) room() *user {
+	if len(u.born) == cap(u.born) {
+		u.born = make([]born, 0, roomUsers)
+	}
+	u.born = append(u.born, born{})
+	b := &u.born[len(u.born)-1]
+	b.profile = &b.its
+	return &b.user
+}
+
+// event keeps an event, beside its count in the profile.
+func (u *Unit) event(up *Update, kind sluice.EventKind, id sluice.UserID, p *profile.Profile) {
+	u.active(up, p)
+	u.result.Events = append(u.result.Events, sluice.StoredEvent{Place: up.Place, Event: sluice.Event{
+		Kind: kind, TimeMillis: up.TimeMillis, Name: up.Name, App: up.App, User: NameOf(id, p), Properties: up.Body,
+	}})
+}
+
+// alias gives a user another name, unless it is somebody's.
+func (u *Unit) alias(up *Update, id sluice.UserID, x *user) {
+	k := sluice.UserKey{Kind: sluice.KeyAlias, Name: up.Body}
+	a, ok := aliasOf(up.Body)
+	_, owner := u.owner(k)
+	if owner != nil || !ok {
+		return
+	}
+	if bytes := u.sizeWith(x.profile, func(c *profile.Profile) { c.AddAlias(a) }); bytes > sluice.MaxProfileBytes {
+		u.bury(up, tooLarge(id, bytes))
+	} else if x.profile.AddAlias(a) {
+		u.claim(k, id)
+	}
+}
+
+// identify gives a user an external id, or merges him into the one who has it.
+func (u *Unit) identify(up *Update, id sluice.UserID, x *user) {
+	k := sluice.UserKey{Kind: sluice.KeyExternal, Name: up.Name}
+	to, owner := u.owner(k)
+	switch {
+	case owner == x || x.profile.ExternalID != "": // he is identified already
+	case owner == nil:
+		if bytes := u.sizeWith(x.profile, func(c *profile.Profile) { c.ExternalID = up.Name }); bytes > sluice.MaxProfileBytes {
+			u.bury(up, tooLarge(id, bytes))
+			return
+		}
+		x.profile.ExternalID = up.Name
+		u.claim(k, id)
+	default:
+		goes := x.profile
+		if up.Body == "none" {
+			goes = &profile.Profile{Aliases: goes.Aliases, Former: goes.Former}
+		}
+		u.hand(up, id, x, goes, to, owner)
+	}
+}
+
+func (u *Unit) merge(up *Update, id sluice.UserID, x *user) {
+	k, ok := MergeKey(up.Name)
+	if !ok {
+		u.bury(up, "it does not say whom to merge into")
+		return
+	}
+	to, owner := u.owner(k)
+	if k.Kind == sluice.KeyUser {
+		if to, ok = sluice.ParseUserID(k.Name); ok {
+			to, owner = u.find(to)
+		}
+	}
+	home := k.Partition(u.partitions)
+	switch {
+	case owner == nil && k.Kind != sluice.KeyUser && up.Body == "" && home != up.Place.Partition:
+		again := up.UserUpdate
+		again.Key, again.Body = sluice.UserKey{Kind: sluice.KeyUser, Name: id.String()}, sluice.MergeAgain
+		u.send(&again, up.Place.Partition, home) // from where it comes back
+	case owner == nil || owner == x:
+		u.result.Ignored++
+	default:
+		u.hand(up, id, x, x.profile, to, owner)
+	}
+}
+
+// hand merges x into another, with what goes of his: he becomes a tombstone, his
+// keys are the other's. Where both together are too large, both stay as they
+// are.
+func (u *Unit) hand(up *Update, id sluice.UserID, x *user, goes *profile.Profile, to sluice.UserID, other *user) {
+	keys := keysOf(goes)
+	goes = goes.Clone()
+	goes.AddFormer(id.String())
+	if goes.ExternalID != "" {
+		goes.AddFormer(goes.ExternalID)
+	}
+	here := to.Partition == up.Place.Partition
+	if here {
+		p, err := other.look()
+		if err != nil {
+			u.bury(up, err.Error())
+			return
+		}
+		if why := u.apart(to, p, goes); why != "" {
+			u.bury(up, why)
+			return
+		}
+	}
+	c := u.result.Changes
+	for _, k := range keys {
+		c.MoveKeys = append(c.MoveKeys, sluice.KeyRow{Key: k, ID: to})
+		u.keys[k] = []sluice.UserID{to}
+	}
+	x.row.MergedInto = to
+	u.took[to] = append(append(u.took[to], id), u.took[id]...)
+	if here {
+		other.profile.Merge(goes)
+		other.dirty, other.last = true, up
+		return
+	}
+	if !u.read.Users[to].ID.IsZero() {
+		c.Stay = append(c.Stay, to) // he may be merged or erased at this moment
+	} // else he is made by this transaction: nobody else knows him, and no row of his can be locked
+	took := *up
+	took.Op, took.Key = sluice.OpAbsorb, sluice.UserKey{Kind: sluice.KeyUser, Name: to.String()}
+	took.Name, took.Body = id.String(), string(goes.Append(nil))
+	u.forward(&took, to)
+}
+
+// absorb is the other half of a merge.
+func (u *Unit) absorb(up *Update, id sluice.UserID, x *user) {
+	other, err := profile.Parse(up.Body)
+	if err != nil {
+		u.bury(up, err.Error())
+		return
+	}
+	if why := u.apart(id, x.profile, other); why != "" {
+		u.bury(up, why)
+		return
+	}
+	x.profile.Merge(other)
+	// Whoever he was sent to may have been merged into this one on the way.
+	for _, k := range keysOf(other) {
+		if _, owner := u.owner(k); owner == x && u.keys[k][0] != id {
+			u.result.Changes.MoveKeys = append(u.result.Changes.MoveKeys, sluice.KeyRow{Key: k, ID: id})
+			u.keys[k] = []sluice.UserID{id}
+		}
+	}
+}
+
+// apart says why one profile cannot take in another, or "".
+func (u *Unit) apart(id sluice.UserID, p, other *profile.Profile) string {
+	if n := len(p.Former) + len(other.Former); n > profile.MaxFormer {
+		return fmt.Sprintf("user %s would have %d names of users who were merged into him, at most %d are allowed: his erasure must find them all", id, n, profile.MaxFormer)
+	}
+	if bytes := u.sizeWith(p, func(c *profile.Profile) { c.Merge(other) }); bytes > sluice.MaxProfileBytes {
+		return tooLarge(id, bytes)
+	}
+	return ""
+}
+
+// remove erases a user. What is counted of him stays counted.
+func (u *Unit) remove(id sluice.UserID, x *user) {
+	c := u.result.Changes
+	for _, k := range keysOf(x.profile) {
+		c.DropKeys = append(c.DropKeys, sluice.KeyRow{Key: k, ID: id})
+		for _, was := range slices.Concat(u.read.ByKey[k], u.took[id]) { // as the database may still have it
+			c.DropKeys = append(c.DropKeys, sluice.KeyRow{Key: k, ID: was})
+		}
+		delete(u.keys, k)
+	}
+	c.Drop = append(c.Drop, id)
+	u.erase(id.String(), x.profile)
+	u.moveAddresses(id, x.before, addressKeys{})
+	x.gone, x.dirty = true, false
+}
+
+// erase notes the names that events and sends have of a user.
+func (u *Unit) erase(id string, p *profile.Profile) {
+	for _, name := range append([]string{id, p.ExternalID}, p.Former...) {
+		if name != "" && len(name) <= sluice.MaxReferenceBytes {
+			u.result.Changes.Erase = append(u.result.Changes.Erase, name)
+		}
+	}
+	if address := addresses(p)[0]; address.Name != "" {
+		u.erased[address] = true
+	}
+}
+
+// bereave erases a user whose other half of a merge finds nobody: who should
+// have taken him over was erased while it was on its way, and he with him. His
+// keys are still those of that one, or of one in between.
+func (u *Unit) bereave(up *Update) {
+	p, err := profile.Parse(up.Body)
+	if err != nil {
+		u.bury(up, err.Error())
+		return
+	}
+	for _, k := range keysOf(p) {
+		if _, owner := u.owner(k); owner != nil {
+			continue // who came back under his name
+		}
+		for _, was := range u.read.ByKey[k] {
+			u.result.Changes.DropKeys = append(u.result.Changes.DropKeys, sluice.KeyRow{Key: k, ID: was})
+		}
+		delete(u.keys, k)
+	}
+	u.erase(up.Name, p)
+}
+
+// bury makes a dead letter of an update.
+func (u *Unit) bury(up *Update, reason string) {
+	u.result.Dead = append(u.result.Dead, Dead{up, reason})
+}
+
+// forwardBits leaves room for a thousand a millisecond.
+const forwardBits = 10
+
+// forward sends an update to the log of a user of another partition. One that
+// would make him says by which key, for he may be erased before it arrives: who
+// is deleted and comes back at once is not lost. One that would not is about him
+// alone: a second deletion must not meet who has come back.
+func (u *Unit) forward(up *Update, id sluice.UserID) {
+	out := up.UserUpdate
+	if out.Address.Name == "" && out.Key.Kind != sluice.KeyUser && creates(up) {
+		out.Address, out.IfGone = out.Key, true
+	}
+	out.Key = sluice.UserKey{Kind: sluice.KeyUser, Name: id.String()}
+	u.send(&out, up.Place.Partition, id.Partition)
+}
+
+// send sends an update from a partition's log to another's.
+func (u *Unit) send(up *sluice.UserUpdate, from, to int) {
+	// A database that was restored must not give numbers again that the logs
+	// have seen: they are at least the time, and the reader raises them
+	// to what the logs have.
+	n := u.numbers[from]
+	n.Forward = max(n.Forward+1, u.now<<forwardBits)
+	u.result.Changes.Forward = append(u.result.Changes.Forward, sluice.Forward{From: from, To: to, ID: n.Forward, Items: sluice.AppendUpdate(nil, up)})
+}
+
+// NameOf is what events and sends call a user: his external id, if it fits there.
+func NameOf(id sluice.UserID, p *profile.Profile) string {
+	if p.ExternalID != "" && len(p.ExternalID) <= sluice.MaxReferenceBytes {
+		return p.ExternalID
+	}
+	return id.String()
+}
+
+// aliasOf reads the name of an alias's key.
+func aliasOf(name string) (profile.Alias, bool) {
+	var parts []string
+	e := jsonscan.ReadArray(name)
+	for e.Next() {
+		parts = append(parts, e.Value.Text())
+	}
+	if e.Err() != nil || len(parts) != 2 {
+		return profile.Alias{}, false
+	}
+	return profile.Alias{Label: parts[0], Name: parts[1]}, true
+}

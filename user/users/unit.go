@@ -1,0 +1,301 @@
+package users
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"sluice"
+	"sluice/user/profile"
+)
+
+// Update is an update with its place in the log.
+type Update struct {
+	sluice.UserUpdate
+	Place sluice.Place
+}
+
+// Reader is where users are read.
+type Reader interface {
+	Users(ctx context.Context, q sluice.UserQuery) (sluice.UserAnswer, error)
+}
+
+// Result is what a unit's updates come to.
+type Result struct {
+	Changes *sluice.UserChanges
+	Events  []sluice.StoredEvent // events and purchases of users found
+	Counts  []sluice.Count       // users who are new, or active
+	Dead    []Dead
+	Ignored int // updates of nobody
+}
+
+// Dead is an update that cannot be applied.
+type Dead struct {
+	Update *Update
+	Reason string
+}
+
+// Unit applies the updates of one transaction.
+//
+// The idea. All that the updates name is read at once; they are applied in
+// memory, in their order; every user that changed is written once, whatever
+// came for him. A user is changed only by the store of his own partition, one
+// transaction after the other, so that what was read holds until it is
+// written. An update that comes in by a key of a user of another partition is
+// forwarded: it goes to the log of that one, by a row that is written in this
+// transaction.
+//
+// The invariants. Updates of one key keep their order, also when all are
+// forwarded. A key is given to a user by inserting it: if another partition was
+// faster, the transaction fails, and everything is read again. A key belongs to
+// the user that it names or, if he has been merged, to the one who took him
+// over, over as many merges as there were.
+//
+// Whoever others are merged into may be made by a log that is read later. So a
+// merge into nobody goes to the log of his key, and from there back, once.
+//
+// Who was erased before a forwarded update arrived may have come back with it: it
+// goes back to where its key is taken in, if it is one that makes users.
+//
+// An update that names a user by an address which the same request has just given
+// to somebody goes to that one's log, with both names. There it is known whether
+// he has the address by then; if not, it is forwarded to where the address is
+// taken in. Only there somebody may be made of it: else there would be two.
+//
+// A merge is two halves: the store of the one who goes writes a tombstone, gives
+// his keys to the other and forwards his profile; the store of the other takes
+// it in (profile.Merge). In between, updates by the keys of the first arrive at
+// the second, whose own changes count as had: so all orders in which the logs
+// of the two are read give the same profile, but for increments, removals and
+// edits of lists of what both have. Those stand as they were at the one who
+// stays. Two who are merged into each other at one moment would both be gone:
+// so the transaction of a merge also locks the one who stays.
+//
+// Of a user whose profile would be too large, only the updates that make it so
+// become dead letters, and the rest is applied. That it would be is seen when he
+// is written; then all is done once more, and each update is tried on a copy
+// first. To try each at once would cost every user what only a full one needs.
+//
+// What was tried and dropped. A cache of profiles beside the pipeline of the
+// store: it must be dropped with every lease, and reading 10,000 users costs
+// less than a hundredth of a second. Locks on users in SQL: two stores that
+// merge in opposite directions wait for each other.
+type Unit struct {
+	partitions int
+	now        int64
+
+	users   map[sluice.UserID]*user
+	keys    map[sluice.UserKey][]sluice.UserID
+	numbers map[int]*sluice.UserNumbers
+	took    map[sluice.UserID][]sluice.UserID // whom each took over in this transaction
+	erased  map[sluice.UserKey]bool           // e-mail addresses of who is erased
+
+	careful bool   // each update is tried first: see fits
+	full    bool   // somebody's profile would be too large
+	scratch []byte // of fits
+
+	born []born          // room for new users, some of it taken
+	ids  []sluice.UserID // room for whose a key is
+
+	result Result
+	counts map[sluice.Count]int64 // without their By
+	read   *sluice.UserAnswer
+}
+
+// user is one of the users that were read, or are made.
+type user struct {
+	row     sluice.UserRow
+	profile *profile.Profile // nil: not looked at yet, or merged
+	gone    bool             // he is not there: erased, or never was
+	dirty   bool
+	before  addressKeys // as they are stored
+	after   addressKeys // as they will be
+	last    *Update     // that changed him
+}
+
+// Apply applies updates in their order. All were read from the logs of
+// partitions that the caller owns.
+func Apply(ctx context.Context, store Reader, partitions int, now int64, updates []Update) (Result, error) {
+	answer, err := read(ctx, store, queryOf(updates))
+	if err != nil {
+		return Result{}, fmt.Errorf("apply updates of users: %w", err)
+	}
+	u := newUnit(partitions, now, len(updates), &answer)
+	done, err := u.all(ctx, store, updates)
+	if u.full {
+		u = newUnit(partitions, now, len(updates), &answer)
+		u.careful = true
+		done, err = u.all(ctx, store, updates)
+	}
+	if err != nil {
+		return Result{}, fmt.Errorf("apply updates of users: %w", err)
+	}
+	return done, nil
+}
+
+// all applies all updates.
+func (u *Unit) all(ctx context.Context, store Reader, updates []Update) (Result, error) {
+	for i := range updates {
+		u.apply(&updates[i])
+	}
+	return u.done(ctx, store)
+}
+
+// read asks for all that a query has, in pieces.
+func read(ctx context.Context, store Reader, q sluice.UserQuery) (sluice.UserAnswer, error) {
+	first := sluice.UserQuery{Keys: q.Keys[:min(len(q.Keys), sluice.MaxUserQuery)], Numbers: q.Numbers}
+	all, err := store.Users(ctx, first)
+	if err != nil {
+		return all, err
+	}
+	var pieces []sluice.UserQuery
+	for keys := range slices.Chunk(q.Keys[len(first.Keys):], sluice.MaxUserQuery) {
+		pieces = append(pieces, sluice.UserQuery{Keys: keys})
+	}
+	for ids := range slices.Chunk(q.IDs, sluice.MaxUserQuery) {
+		pieces = append(pieces, sluice.UserQuery{IDs: ids})
+	}
+	for _, piece := range pieces {
+		more, err := store.Users(ctx, piece)
+		if err != nil {
+			return all, err
+		}
+		maps.Copy(all.ByKey, more.ByKey)
+		maps.Copy(all.Users, more.Users)
+	}
+	return all, nil
+}
+
+func compareIDs(a, b sluice.UserID) int {
+	if a.Partition != b.Partition {
+		return a.Partition - b.Partition
+	}
+	switch {
+	case a.Number < b.Number:
+		return -1
+	case a.Number > b.Number:
+		return 1
+	}
+	return 0
+}
+
+// queryOf asks for all that updates name.
+func queryOf(updates []Update) (q sluice.UserQuery) {
+	keys := make(map[sluice.UserKey]bool, min(len(updates), mostMade))
+	ids := make(map[sluice.UserID]bool)
+	numbers := make(map[int]bool)
+	add := func(k sluice.UserKey) {
+		if k.Kind != sluice.KeyUser {
+			keys[k] = true
+		} else if id, ok := sluice.ParseUserID(k.Name); ok {
+			ids[id] = true
+		}
+	}
+	for i := range updates {
+		u := &updates[i]
+		numbers[u.Place.Partition] = true
+		add(u.Key)
+		if u.Address.Name != "" {
+			add(u.Address)
+		}
+		switch u.Op {
+		case sluice.OpGroup, sluice.OpSubscribe:
+			if k, ok := u.Key.Remembered(); ok {
+				add(k)
+			}
+		case sluice.OpAlias:
+			add(sluice.UserKey{Kind: sluice.KeyAlias, Name: u.Body})
+		case sluice.OpIdentify:
+			add(sluice.UserKey{Kind: sluice.KeyExternal, Name: u.Name})
+		case sluice.OpMerge:
+			if k, ok := MergeKey(u.Name); ok {
+				add(k)
+			}
+		case sluice.OpAbsorb: // whose keys are those by now; what cannot be read is buried later
+			if p, err := profile.Parse(u.Body); err == nil {
+				for _, k := range keysOf(p) {
+					add(k)
+				}
+			}
+		}
+	}
+	for k := range keys {
+		q.Keys = append(q.Keys, k)
+	}
+	for id := range ids {
+		q.IDs = append(q.IDs, id)
+	}
+	for p := range numbers {
+		q.Numbers = append(q.Numbers, p)
+	}
+	return q
+}
+
+// MergeKey reads the key of the one who stays, as OpMerge has it.
+func MergeKey(name string) (sluice.UserKey, bool) {
+	if name == "" || name[0] < '1' || name[0] > '5' {
+		return sluice.UserKey{}, false
+	}
+	return sluice.UserKey{Kind: sluice.UserKeyKind(name[0] - '0'), Name: name[1:]}, true
+}
+
+// MergeName is the Name of an OpMerge.
+func MergeName(k sluice.UserKey) string { return strconv.Itoa(int(k.Kind)) + k.Name }
+
+// mostMade bounds for how many new users room is made before it is known.
+const mostMade = 16_384
+
+func newUnit(partitions int, now int64, updates int, a *sluice.UserAnswer) *Unit {
+	made := min(updates, mostMade)
+	u := &Unit{
+		partitions: partitions, now: now,
+		users:   make(map[sluice.UserID]*user, max(len(a.Users), made)),
+		keys:    make(map[sluice.UserKey][]sluice.UserID, max(len(a.ByKey), made)),
+		numbers: make(map[int]*sluice.UserNumbers, len(a.Numbers)),
+		counts:  make(map[sluice.Count]int64),
+		took:    make(map[sluice.UserID][]sluice.UserID),
+		erased:  make(map[sluice.UserKey]bool),
+		read:    a,
+		result:  Result{Changes: &sluice.UserChanges{}},
+	}
+	for id, row := range a.Users {
+		u.users[id] = &user{row: row}
+	}
+	for k, ids := range a.ByKey { // of whom some may be no more
+		u.keys[k] = slices.Clone(ids)
+	}
+	for p, n := range a.Numbers {
+		u.numbers[p] = &n
+	}
+	return u
+}
+
+// find returns a user, or who took him over. nil: there is none.
+func (u *Unit) find(id sluice.UserID) (sluice.UserID, *user) {
+	for range len(u.users) + 1 { // no merge makes a circle
+		x := u.users[id]
+		if x == nil || x.gone {
+			break
+		}
+		if x.row.MergedInto.IsZero() {
+			return id, x
+		}
+		id = x.row.MergedInto
+	}
+	return id, nil
+}
+
+// look returns a user's profile, parsed once.
+func (x *user) look() (*profile.Profile, error) {
+	if x.profile == nil {
+		p, err := profile.Parse(x.row.Profile)
+		if err != nil {
+			return nil, err
+		}
+		x.profile = p
+		x.before = addresses(p)
+	}
+	return x.profile, nil
+}
