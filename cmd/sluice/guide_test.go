@@ -35,7 +35,7 @@ func TestGuides(t *testing.T) {
 	if err != nil || len(pages) < 3 {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
-	for _, page := range []string{"README.md", "ARCHITECTURE.md", "INTERFACES.md", "CONTRIBUTING.md", "CHANGELOG.md", "sqlstore/TABLES.md"} {
+	for _, page := range []string{"README.md", "ARCHITECTURE.md", "INTERFACES.md", "CONTRIBUTING.md", "CHANGELOG.md", "store/sqlstore/TABLES.md"} {
 		pages = append(pages, filepath.Join(root, page))
 	}
 	var settings strings.Builder

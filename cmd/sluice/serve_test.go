@@ -309,9 +309,7 @@ func TestEmbeddedRedisEnds(t *testing.T) {
 	var e *engine.Engine
 	err := c.serve(t.Context(), cfg, io.Discard, func(ctx context.Context, running *engine.Engine) error {
 		e = running
-		if err := e.Ready(); err != nil {
-			t.Errorf("it is not ready when it was opened: %v", err)
-		}
+		await(t, "the engine is ready", func() bool { return e.Ready() == nil })
 		// Its answer is the end of the connection.
 		redis := redisOf(t, cfg.Data)
 		_ = redis.Do(ctx, redis.B().Arbitrary("SHUTDOWN", "NOSAVE").Build()).Error()
