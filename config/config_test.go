@@ -185,7 +185,7 @@ func TestMistakes(t *testing.T) {
 		{yaml: "hashes:\n  - dirty: d\n    kee: x", want: "sluice.yaml:3: hashes[0].kee: unknown key; did you mean key?"},
 		{yaml: "hashes:\n  - key: '{date}|{name}'", want: "sluice.yaml:2: hashes[0].dirty is a name of 0 bytes, want 1 to 160"},
 		{yaml: "hashes:\n  - dirty: d", want: "sluice.yaml:2: hashes[0].key needs {date} and {name}, as in {app_id}|{date}|{name}"},
-		{yaml: "hashes: [{dirty: d, key: '{date}{name}'}]", want: "sluice.yaml:1: hashes[0].key has nothing between {date} and {name}; nobody can tell where one ends"},
+		{yaml: "hashes: [{dirty: d, key: '{date}{name}'}]", want: "sluice.yaml:1: hashes[0].key has nothing between {date} and {name}; a separator must say where one ends"},
 		{yaml: "hashes: [{dirty: d, key: '{date}|{nmae}'}]", want: "sluice.yaml:1: hashes[0].key has the placeholder {nmae}, want {app_id}, {date} and {name}"},
 		{yaml: "hashes: [{dirty: d, key: '{date}|{name}|{date}'}]", want: "sluice.yaml:1: hashes[0].key has {date} twice"},
 		{yaml: "hashes: [{dirty: d, key: '{date}|{name'}]", want: "sluice.yaml:1: hashes[0].key has a { without }; ..."},

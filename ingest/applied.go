@@ -20,10 +20,11 @@ type Applied struct {
 	Logs  []*flow.Log // by partition
 }
 
-// Await returns when what was written for these keys before has been applied to
-// their users, or an error when ctx ends before that. A user who lives in
-// another partition than his key is waited for as well, over one step: a merge
-// that happens at the same moment may take him a step further.
+// Await returns nil once everything written for these keys before the call has
+// been applied to their users. It returns an error when ctx ends first. A user
+// can live in another partition than the key. Await waits for that partition
+// too, but follows one step only: a merge at the same moment may move the user
+// a step further.
 func (a *Applied) Await(ctx context.Context, keys []sluice.UserKey) error {
 	seen := make(map[int]bool)
 	for _, k := range keys {

@@ -23,15 +23,16 @@ const (
 	flushWait = 40 * time.Millisecond
 	flushSoon = 2000
 
-	// flushUpdates is where a transaction of updates of users is full, flushUsers
-	// how many users they may name: each takes some 2 KB while it is changed.
+	// flushUpdates is the number of updates of users that fills a transaction.
+	// flushUsers is the number of users it may name: each takes some 2 KB while
+	// it is changed.
 	flushUpdates = 131_072
 	flushUsers   = 16_384
 
 	// A transaction of updates of users begins usersEvery after the one before
-	// began, or sooner: after usersRest times as long as that one took. So users
-	// who come again and again are read and written less often when there is much,
-	// and nobody waits when there is little.
+	// began, or sooner: after usersRest times as long as that one took. So a
+	// user with many updates is read and written less often under load, and no
+	// update waits long when there is little.
 	usersEvery = 500 * time.Millisecond
 	usersRest  = 4
 
@@ -76,9 +77,9 @@ func apply(ctx context.Context, store sluice.Store, stats *Stats, follower strin
 	return nil
 }
 
-// lookAgain fails if a table of the effect cannot be used any more. One that
-// has become another while we run (MyISAM, a view on one) keeps the rows of the
-// load that was refused, and would get them a second time row by row.
+// lookAgain fails if a table of the effect cannot be used any more. A table
+// that has become another while we run (MyISAM, a view on one) keeps the rows
+// of the load that was refused. It would get them a second time row by row.
 func lookAgain(ctx context.Context, store sluice.Store, p sluice.Prepared) error {
 	for _, rows := range p.Effect().Rows {
 		if _, err := store.OpenTable(ctx, rows.Table.Spec()); err != nil {

@@ -17,15 +17,16 @@ const (
 	hard                  // there is no such mailbox
 )
 
-// hardBounces are the enhanced codes (RFC 3463, 3.2 and 3.3) by which an address
-// is no more: no such mailbox, no such domain, bad syntax, moved without a trace,
-// null MX (RFC 7505), disabled. Not 5.7.x, which is about us, not a full mailbox,
-// not a message that was not liked; nor a refusal that gives no such code.
+// hardBounces are the enhanced codes (RFC 3463, 3.2 and 3.3) that say an
+// address no longer works. They are: no such mailbox, no such domain, bad
+// syntax, moved without a trace, null MX (RFC 7505), disabled. Codes 5.7.x are
+// about us and are left out. So are a full mailbox, a message that was not
+// liked, and a refusal without such a code.
 var hardBounces = map[string]bool{"5.1.1": true, "5.1.2": true, "5.1.3": true, "5.1.6": true, "5.1.10": true, "5.2.1": true}
 
-// passedOver are the ends of enhanced codes that say nothing of an address: a full
-// mailbox or one that takes no message of that size, and what is about the sender's
-// address.
+// passedOver are the ends of enhanced codes that say nothing of an address.
+// They are about a full mailbox, a mailbox that takes no message of that size,
+// or the sender's address.
 var passedOver = map[string]bool{".2.2": true, ".2.3": true, ".1.7": true, ".1.8": true}
 
 // byCode judges an enhanced code.
@@ -52,18 +53,18 @@ func ownBounce(name, reply string) verdict {
 	return silent // it is not for the recipient that it has failed
 }
 
-// A mail that others have sent comes back as an event whose members are in the
-// producer's words. Those read here are of the webhooks of SES, SendGrid, Mailgun,
-// Postmark, SparkPost and Netcore, as they are or inside the objects that these have;
-// and ours.
+// A mail that another system has sent comes back as an event whose members are
+// in the producer's words. The members read here are those of the webhooks of
+// SES, SendGrid, Mailgun, Postmark, SparkPost and Netcore, and ours. They are
+// read at the top level and inside the objects of these webhooks.
 //
-// The rules. A code that says that it is about the sender or the message, or that
-// the mailbox is full, is never held against the address, whatever the provider
-// calls it. Else what the provider calls it counts: hard at once, but with a code
-// 4.x.x, or soft. Where it says neither, the code decides as in our own sending.
-// An event that has neither word nor code counts as soft: five days of it suppress,
-// one does not. But a reply of three digits alone says nothing, as in our own
-// sending: most such refusals are about the sender.
+// The rules. A code about the sender, the message or a full mailbox is never
+// held against the address, whatever the provider calls it. Otherwise the
+// provider's word counts: hard at once (but not with a code 4.x.x), or soft.
+// Where it says neither, the code decides as in our own sending. An event that
+// has neither word nor code counts as soft: five days of it suppress, one does
+// not. But a reply of three digits alone says nothing, as in our own sending:
+// most such refusals are about the sender.
 
 // bounceFacts is what the members of an event say.
 type bounceFacts struct {
@@ -72,7 +73,7 @@ type bounceFacts struct {
 	worded    bool // word counts
 	about     bool // it is no bounce of an address: an answer, a full mailbox, the message
 	general   bool // SES's subtype: of a transient bounce it may be the answer of an absent person
-	blocked   bool // SendGrid: it was refused for who sent it, unless the code says more
+	blocked   bool // SendGrid: it was refused because of its sender, unless the code says more
 	sendgrid  bool
 	typed     bool // it has SendGrid's `type` "bounce"
 	permanent bool // Mailgun: nobody tries again
@@ -117,9 +118,9 @@ func (f *bounceFacts) verdict() verdict {
 	return soft
 }
 
-// aboutUs reports whether an enhanced code is about the message or the sender, or
-// says that the mailbox is full: x.3.4 and x.6 are about the message, x.7 about who
-// sends it (RFC 3463).
+// aboutUs reports whether an enhanced code is about the message or the sender,
+// or says that the mailbox is full. Codes x.3.4 and x.6 are about the message,
+// x.7 about its sender (RFC 3463).
 func aboutUs(code string) bool {
 	if len(code) < 5 {
 		return false

@@ -10,9 +10,10 @@ import (
 	"sluice/ingest"
 )
 
-// A bounce that a list or /v1/events reports suppresses its address as one of our
-// own mail does, from any key or list: at once what is hard, after five days what is
-// soft, never what is about the sender, the message or a full mailbox.
+// A bounce that a list or /v1/events reports suppresses its address as one of
+// our own mail does, from any key or list. A hard bounce does so at once, a
+// soft one after five days. A refusal about the sender, the message or a full
+// mailbox never does.
 func TestStoreJudgesReportedBounces(t *testing.T) {
 	const none, soft, hard = "", "soft_bounces", "hard_bounce"
 	cases := []struct{ element, want string }{

@@ -15,9 +15,11 @@ type TimeBounds struct {
 	FutureMillis int64 // 0: any
 }
 
-// Check says why a time is out of bounds. now is the earlier and later the later of
-// this process's time and the one that all share (sluice.SharedClock): while one of
-// the two clocks is wrong, no event is refused that by the other is in bounds.
+// Check returns an error that says why a time is out of bounds. It compares
+// with two clocks: this process's and the one that all share
+// (sluice.SharedClock). now is the earlier of the two and later the later. So
+// while one clock is wrong, an event that is in bounds by the other is
+// accepted.
 func (b TimeBounds) Check(millis, now, later int64) error {
 	switch {
 	case b.PastMillis > 0 && millis < now-b.PastMillis:

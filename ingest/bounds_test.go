@@ -8,8 +8,8 @@ import (
 	"sluice/test/clocktest"
 )
 
-// A process whose clock is a week wrong refuses no event of now: a client would drop
-// it. With two clocks apart nobody knows which is wrong.
+// A process whose clock is a week wrong accepts every event of now: a client
+// would drop a rejected one. With two clocks apart nobody knows which is wrong.
 func TestAWrongClockRefusesNoEventOfNow(t *testing.T) {
 	t.Parallel()
 	const week = 7 * 24 * time.Hour

@@ -14,13 +14,13 @@ import (
 // The idea. Twelve servers have hashes of the same hundred names. Drained and
 // stored each by itself they cost 1,200 rows a second; summed up before they
 // are stored, 100. So each server has its own follower, session and cursor, and
-// what fails at one holds up no other; but those who have something to commit
-// at the same time do it in one transaction. Drains begin at full seconds
-// (package flow), so that is nearly always.
+// a failure at one delays no other. Followers with something to commit at the
+// same time do it in one transaction. Drains begin at full seconds (package
+// flow), so they nearly always share one.
 //
-// The first who comes leads the round: waits a moment for the others, or until
-// all are there, then commits for all. While one transaction runs, the next
-// round fills.
+// The first follower that comes leads the round. It waits a moment for the
+// others, or until all are there, then commits for all. While one transaction
+// runs, the next round fills.
 type CountGroup struct {
 	Store  sluice.Store
 	Leases *flow.Leases
@@ -33,7 +33,7 @@ type CountGroup struct {
 	committing sync.Mutex // held by the leader of the round that is committed
 }
 
-// countWait is how long a round waits for those who are not there.
+// countWait is how long a round waits for absent followers.
 const countWait = 50 * time.Millisecond
 
 // round is what is committed together.

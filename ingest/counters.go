@@ -23,10 +23,11 @@ const MaxCounterBy = 1_000_000_000_000
 // hour, and has the sums written. It returns when they are durable; items that
 // are no counters are refused one by one. Errors are those of Accept.
 //
-// What makes a repeat harmless. A count has no id that the store could know it
-// by, so the whole request must be in or not: with an Idempotency-Key its sums
-// go into one partition, in one batch, in the step that remembers the key for
-// 24 hours. Without a key a request that got no answer may be in, or in part.
+// What makes a repeat harmless. A count has no id by which the store could
+// recognise it, so the whole request must be in or not. With an Idempotency-Key
+// its sums go into one partition, in one batch. The same step remembers the key
+// for 24 hours. Without a key a request that got no answer may be in, or in
+// part.
 func (in *Intake) Count(ctx context.Context, r *Request) (Accepted, error) {
 	var done Accepted
 	sums := make(map[sluice.Count]int64)

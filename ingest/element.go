@@ -76,9 +76,9 @@ func (o *EventOptions) text(v jsonscan.Value) string {
 // The event's texts share memory with raw and with the options' arena.
 //
 // The error is the reason of a dead letter. It begins with a few words that do
-// not change: too large, not JSON, not an object, nested too deep, dedupe
-// field X is missing, name is missing, time is missing, time not understood,
-// time out of range, X too long, X contains a NUL character.
+// not change. They are: too large, not JSON, not an object, nested too deep,
+// dedupe field X is missing, name is missing, time is missing, time not
+// understood, time out of range, X too long, X contains a NUL character.
 func ParseEvent(raw string, opts *EventOptions, e *sluice.Event) error {
 	if err := checkSize(raw); err != nil {
 		return err
@@ -125,8 +125,9 @@ const (
 	places
 )
 
-// fieldOf is the table of the accepted fields: where each goes, and its rank
-// among those that go there, 1 first; 0 for any other field.
+// fieldOf is the table of the accepted fields. It returns where a field goes
+// and its rank among the fields that go there, 1 first. The rank of any other
+// field is 0.
 func fieldOf(key string) (place, uint8) {
 	switch key {
 	case "event":
@@ -253,8 +254,9 @@ func checkDedupe(field string, kind jsonscan.Kind) error {
 	return fmt.Errorf("dedupe field %s is %s, want a string or a number", field, kind)
 }
 
-// readName takes the name and says whose word it is. A name that says more
-// than our word for it is taken, and stays in Properties as well.
+// readName takes the name and sets the kind: mail for a name of a mail event,
+// else custom. A name that says more than our word for it also stays in
+// Properties.
 func (f *eventFields) readName(opts *EventOptions, e *sluice.Event) error {
 	t := &f.taken[placeName]
 	if t.rank != 0 {
@@ -274,9 +276,9 @@ func (f *eventFields) readName(opts *EventOptions, e *sluice.Event) error {
 	return checkText("name", e.Name, sluice.MaxNameBytes, t.value.Escaped)
 }
 
-// readTime takes the time. Without one the time of taking stands for it, but
-// not where ids are declared: a repeated event is found by (time, id), and a
-// repeat is taken at another time.
+// readTime takes the time. If there is none, the time of taking replaces it. It
+// does not where ids are declared: a repeated event is found by (time, id), and
+// a repeat is taken at another time.
 func (f *eventFields) readTime(opts *EventOptions, e *sluice.Event) error {
 	t := &f.taken[placeTime]
 	switch {

@@ -10,15 +10,17 @@ import (
 )
 
 const (
-	// eraseAgain is how old a name is when it is done with: what was accepted so long
-	// after it is nobody's whom it names, and what was applied has left the logs.
+	// eraseAgain is the age at which a name is finished. An event accepted so
+	// long after it belongs to nobody of that name, and applied entries have
+	// left the logs.
 	eraseAgain = sluice.ErasureMarginMillis*time.Millisecond + eraseSendsOverlap
 
 	// eraseOverlap is how long the transaction may take that writes a name.
 	eraseOverlap = 5 * time.Minute
 
-	// eraseSendsEvery is how often new names are looked for, to stop the mail to
-	// them; a pass through all sends is followed by a rest of so many times as long.
+	// eraseSendsEvery is how often new names are looked for, to stop the mail
+	// to them. After a pass through all sends comes a rest of so many times its
+	// duration.
 	eraseSendsEvery = 5 * time.Second
 	eraseSendsRest  = 10
 
@@ -26,20 +28,21 @@ const (
 	// while some of it has not ended. After that the passes over the events look.
 	eraseSendsFor = 24 * time.Hour
 
-	// eraseSendsOverlap is how long after its name a user's sends are looked for
-	// again: some may have been on their way into the ledger, or be read again of the
-	// log, where what is applied stays for a minute.
+	// eraseSendsOverlap is how long after its name a user's sends are looked
+	// for again. Some may have been on their way into the ledger, or be read
+	// again from the log, where applied entries stay for a minute.
 	eraseSendsOverlap = 90 * time.Second
 )
 
-// erase erases users from sends, events, soft bounces and dead letters: a name at once, that is in
-// the first pass after it was written, and once more after eraseAgain, when it is done
-// with and is deleted. A pass looks through all of them for up to sluice.MaxErasures names.
+// erase erases users from sends, events, soft bounces and dead letters. A name
+// is erased in the first pass after it was written, and once more after
+// eraseAgain. Then it is finished and is deleted. A pass looks through all of
+// them for up to sluice.MaxErasures names.
 //
-// A name stands in plain until then, for the database looks for it in all events; a
-// hash could be looked for only by computing that of each of them. So it stays no
-// longer than it is needed: until all that the logs have is stored, however long that
-// takes, and is looked through once more.
+// A name is in plain text until then, because the database searches all events
+// for it. A search by hash would have to compute the hash of each of them. The
+// name stays only as long as it is needed: until all that the logs have is
+// stored, however long that takes, and has been searched once more.
 //
 // What has been passed once is kept in memory only, as a moment: a new holder of
 // the lease passes all names again.
@@ -68,7 +71,7 @@ func (k *Keeper) eraseLast(ctx context.Context, before int64) (passed bool, err 
 		err = k.erasePasses(ctx, 0, before, true)
 		return passed || err == nil, err
 	}
-	err = fmt.Errorf("forget the names of users who were deleted, which events that are not stored yet may have: %w", err)
+	err = fmt.Errorf("forget the names of deleted users, which events not stored yet may have: %w", err)
 	if !passed {
 		more := k.erasePasses(ctx, k.erasedTo, before, false)
 		passed, err = more == nil, errors.Join(err, more)
@@ -124,8 +127,8 @@ func (k *Keeper) eachErasure(ctx context.Context, from, to int64, f func(names [
 	}
 }
 
-// EraseSends stops the mail to those who were named since it was called last, and
-// erases them from the ledger.
+// EraseSends stops the mail to users named since it was called last, and erases
+// them from the ledger.
 func (k *Keeper) EraseSends(ctx context.Context) error {
 	now, err := k.now(ctx)
 	if err != nil {
@@ -143,15 +146,16 @@ func (k *Keeper) EraseSends(ctx context.Context) error {
 	return err
 }
 
-// eraseSends looks through the ledger. What waits, or is in doubt, is stopped, and
-// its row is erased when it has ended, by a later pass: a row that nobody can find
-// again would leave its mail to go, or, if it is on the wire, what it says in Redis
-// for as long as it is in doubt. It returns how many have not ended.
+// eraseSends looks through the ledger. A send that is pending or in doubt is
+// stopped. A later pass erases its row when it has ended. A row that nobody can
+// find again would let its mail go. If the mail is on the wire, its text would
+// stay in Redis for as long as it is in doubt. eraseSends returns how many
+// sends have not ended.
 func (k *Keeper) eraseSends(ctx context.Context, names []sluice.Erasure) (open int, err error) {
 	erased, stopped := 0, 0
 	defer func() {
 		if erased > 0 {
-			k.Log.Info("users who were deleted were erased from sends", "names", len(names), "sends", erased, "stopped", stopped)
+			k.Log.Info("deleted users were erased from sends", "names", len(names), "sends", erased, "stopped", stopped)
 		}
 	}()
 	for after := ""; ; {
@@ -193,7 +197,7 @@ func (k *Keeper) eraseSends(ctx context.Context, names []sluice.Erasure) (open i
 func (k *Keeper) eraseSoftBounces(ctx context.Context, names []sluice.Erasure) error {
 	erased, err := k.Store.EraseSoftBounces(ctx, names)
 	if erased > 0 {
-		k.Log.Info("users who were deleted were erased from soft bounces", "names", len(names), "rows", erased)
+		k.Log.Info("deleted users were erased from soft bounces", "names", len(names), "rows", erased)
 	}
 	return err
 }
@@ -203,7 +207,7 @@ func (k *Keeper) erasePass(ctx context.Context, names []sluice.Erasure) error {
 	erased := 0
 	defer func() {
 		if erased > 0 {
-			k.Log.Info("users who were deleted were erased from events", "names", len(names), "rows", erased)
+			k.Log.Info("deleted users were erased from events", "names", len(names), "rows", erased)
 		}
 	}()
 	for from := int64(0); ; {

@@ -16,8 +16,8 @@ import (
 const eraseDeadPage = 500
 
 // eraseDead drops the dead letters of users who were deleted: one that is
-// replayed would bring its user back. Who is only mentioned, in an element's
-// other members, is not found, as in events.
+// replayed would bring its user back. A user who is only mentioned, in an
+// element's other members, is not found, as in events.
 func (k *Keeper) eraseDead(ctx context.Context, names []sluice.Erasure) error {
 	until := make(map[string]int64, len(names))
 	for _, n := range names {
@@ -50,8 +50,8 @@ func (k *Keeper) eraseDead(ctx context.Context, names []sluice.Erasure) error {
 	}
 }
 
-// namesErased reports whether a dead letter is of somebody who is named, from
-// before the moment that stands with his name.
+// namesErased reports whether a dead letter belongs to an erased user and is
+// older than the moment noted with the name.
 func namesErased(l *sluice.DeadLetter, until map[string]int64) bool {
 	at := l.TimeMillis
 	if major := l.Place.Position.Major; l.Form != sluice.FormElement && major > 0 {
@@ -125,8 +125,9 @@ func batchUsers(batch []byte) []string {
 	return names
 }
 
-// commandUsers are the users in a command of Redis that was refused (commit.lua):
-// an array of texts in MessagePack, of which some are batches and some single items.
+// commandUsers are the users in a command of Redis that was refused
+// (commit.lua). The command is an array of texts in MessagePack; some are
+// batches and some single items.
 func commandUsers(payload []byte) (names []string) {
 	for _, word := range packedTexts(payload) {
 		if len(word) > 0 && word[0] == sluice.BatchVersion {

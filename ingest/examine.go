@@ -103,8 +103,8 @@ func (x *Examiner) deployment(ctx context.Context, e *sluice.Examination, cursor
 	}
 }
 
-// processes looks who lives and holds what, and returns how many live; -1: that
-// is not known.
+// processes looks which processes live and what they hold. It returns how many
+// live; -1: that is not known.
 func (x *Examiner) processes(ctx context.Context, e *sluice.Examination) int {
 	if x.Redis == nil {
 		e.Unknown(errNoRedis, sluice.CheckProcesses, sluice.CheckLeases)
@@ -127,7 +127,7 @@ func (x *Examiner) processes(ctx context.Context, e *sluice.Examination) int {
 	switch {
 	case seen.Live == 0:
 		e.Warn(sluice.CheckProcesses, "start it: sluice serve", "no sluice lives: what comes in waits in Redis")
-		e.Unknown(errors.New("no sluice lives"), sluice.CheckLeases)
+		e.Unknown(errors.New("no sluice process lives"), sluice.CheckLeases)
 		return 0
 	case seen.Live > 1 && x.Alone:
 		e.Fail(sluice.CheckProcesses, "stop all but one, or use MariaDB, MySQL or PostgreSQL", "%d processes live, and the database is SQLite, which is for one", seen.Live)

@@ -8,8 +8,9 @@ import (
 	"sluice/lib/faults"
 )
 
-// A session that ends between any two steps doubles and loses nothing: chaos
-// kills the program there, here the next session of the same process goes on.
+// A session that ends between any two steps doubles and loses nothing. Package
+// chaos kills the program there; here the next session of the same process goes
+// on.
 func TestSessionsEndAnywhere(t *testing.T) {
 	points := []string{"take", "taken", "read", "append", "appended", "load", "transaction", "commit", "committed", "drop", "trim"}
 	const rounds, each = 2, 60

@@ -10,11 +10,11 @@ import (
 	"sluice/flow"
 )
 
-// Gaps: what comes after a cursor is no longer in Redis. Whoever meets one
-// applies what comes before it and stands still, and says so, until an operator
-// accepts it (flow.Gaps), or starts the program with AcceptGaps: then the cursor
-// moves over the gap, by the compare-and-set that every other step makes, and
-// stays there.
+// Gaps: entries after a cursor are no longer in Redis. The follower that meets
+// a gap applies the entries before it, stops there and reports it. It goes on
+// when an operator accepts the gap (flow.Gaps) or starts the program with
+// AcceptGaps. Then the cursor moves over the gap, by the compare-and-set of
+// every other step, and stays there.
 
 // gapEvery is how often is asked whether a gap has been accepted.
 const gapEvery = 2 * time.Second
@@ -32,7 +32,7 @@ func (l *Lister) accepted(ctx context.Context, err error) *flow.GapError {
 		}
 		accepted, err := l.Gaps.Tell(ctx, &flow.Gap{What: gap.What, Cursor: gap.Cursor, Start: gap.Start, SinceMillis: l.Clock.Now().UnixMilli()})
 		if err != nil {
-			l.Log.Warn("nobody is told of a gap", "in", gap.What, "error", err)
+			l.Log.Warn("gap is not recorded for operators", "in", gap.What, "error", err)
 		}
 		if !accepted {
 			return nil
@@ -40,7 +40,7 @@ func (l *Lister) accepted(ctx context.Context, err error) *flow.GapError {
 	}
 	if l.Gaps != nil {
 		if err := l.Gaps.Over(ctx, gap.What); err != nil {
-			l.Log.Warn("a gap that is accepted stays in the list", "in", gap.What, "error", err)
+			l.Log.Warn("accepted gap stays in the list", "in", gap.What, "error", err)
 		}
 	}
 	l.Log.Error("gap accepted: what lay between is lost", "in", gap.What, "from", gap.Cursor.String(), "to", gap.Start.String())
@@ -59,9 +59,9 @@ func moveOver(ctx context.Context, store sluice.Store, moves ...sluice.Move) err
 	return nil
 }
 
-// withoutGaps returns the logs that go on from their cursors. The others stand
-// still, alone: each partition is a log of its own, and a session that failed
-// with one of them would hold up all. Cursors are moved over gaps that are
+// withoutGaps returns the logs that go on from their cursors. The others stop,
+// each alone: each partition is a log of its own, and a session that failed
+// with one of them would delay all. Cursors are moved over gaps that are
 // accepted.
 func (s *StoreFollower) withoutGaps(ctx context.Context, logs []*flow.Log, cursors map[int]sluice.Position) (whole []*flow.Log, gaps []*flow.GapError, err error) {
 	standing := make(map[int]error)
@@ -150,9 +150,9 @@ func (s *StoreFollower) awaitAccepted(ctx context.Context, stop func(), gaps []*
 	}
 }
 
-// tellLoss tells of a log that goes on from before its cursor: Redis has gone
-// back in time, and somebody has written before the log was raised. It is read
-// on, since what lies between was applied.
+// tellLoss logs that a log goes on from before its cursor: Redis has gone back
+// in time, and a process has written before the log was raised. The log is read
+// on, since the entries between were applied.
 func (s *StoreFollower) tellLoss(b *flow.Batch, cursor sluice.Position) {
 	if b.Prev.Before(cursor) {
 		s.Log.Warn("log goes on from before its cursor: redis has gone back in time", "partition", b.Partition, "cursor", cursor.String(), "from", b.Prev.String())

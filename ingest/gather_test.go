@@ -54,7 +54,7 @@ func TestUpdatesAreGatheredWhileUsersRest(t *testing.T) {
 	})
 }
 
-// A transaction that is full, or whose logs cannot be read on, does not wait.
+// A transaction does not wait when it is full or its logs cannot be read on.
 func TestAFullTransactionDoesNotRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -10,8 +10,8 @@ import (
 )
 
 // HashFollower adds the counts of a server's foreign hashes to the series. Its
-// effect is rows, so its cursor is in the database and moves in the transaction
-// that adds them, which it shares with the followers of other servers.
+// effect is rows, so its cursor is in the database. The cursor moves in the
+// transaction that adds the rows, which the followers of other servers share.
 type HashFollower struct {
 	Lister
 	Template *HashTemplate

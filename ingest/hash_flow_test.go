@@ -148,7 +148,7 @@ func (c *counters) produce(each int) *sync.WaitGroup {
 }
 
 // Twelve servers have counts of the same names, and go on while they are
-// drained: by two programs, one of which ends in the middle of it.
+// drained by two programs. One program ends in the middle of it.
 func TestHashesOfTwelveServersAreCountedOnce(t *testing.T) {
 	onEach(t, func(b *bed) {
 		c := startCounters(b, 12)

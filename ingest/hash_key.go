@@ -23,9 +23,9 @@ const (
 // HashTemplate says how the keys of foreign hashes are written, and what their
 // fields are: hours of a day.
 //
-// What stands before {name} is matched from the left and what stands after it
-// from the right, as short as can be, and {name} is the rest: so a name may
-// contain what separates it, and an app may not.
+// The text before {name} is matched from the left and the text after it from
+// the right, each as short as can be. {name} is the rest. So a name may contain
+// the separator, and an app may not.
 type HashTemplate struct {
 	text     string
 	literals []string // one more than holes: before the first, between, behind the last
@@ -55,7 +55,7 @@ func NewHashTemplate(text string, zone *time.Location, app string) (*HashTemplat
 		case slices.Contains(t.holes, hole):
 			return nil, fmt.Errorf("has %s twice", hole)
 		case len(t.holes) > 0 && open == 0:
-			return nil, fmt.Errorf("has nothing between %s and %s; nobody can tell where one ends", t.holes[len(t.holes)-1], hole)
+			return nil, fmt.Errorf("has nothing between %s and %s; a separator must say where one ends", t.holes[len(t.holes)-1], hole)
 		}
 		t.literals, t.holes = append(t.literals, rest[:open]), append(t.holes, hole)
 		rest = rest[open+length:]

@@ -96,10 +96,11 @@ func compareLagKeys(a, b LagKey) int {
 	return cmp.Or(cmp.Compare(a.Follower, b.Follower), cmp.Compare(a.Partition, b.Partition))
 }
 
-// Followers returns, for each follower of this process, nil or why it does not
-// get on: it has failed several times in a row until just now, or (at once)
-// stands still at a gap, wholly or in some of its partitions. A single partition that
-// has failed several times without getting on in between counts, whatever the others do.
+// Followers returns, for each follower of this process, nil or why it makes no
+// progress. An error means that it has failed several times in a row until just
+// now, or has stopped at a gap, wholly or in some of its partitions. A gap is
+// reported at once. A single partition that has failed several times in a row
+// without progress counts, whatever the others do.
 func (s *Stats) Followers(now time.Time) map[string]error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

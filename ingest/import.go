@@ -34,27 +34,29 @@ const (
 
 // Import reads the lines of a file into the logs, as the router reads lists.
 //
-// The idea. Its effect is in many logs, so its position is too: in each log the
+// The idea. Its effect is in many logs, so its position is too. In each log the
 // seq of the source "import:ID" is the number of the last line that is in it
-// (compare Router). An import that was broken off is run again from the first
-// line, and leaves out, log by log, what is there; reading is cheap, so no place
-// in a packed file has to be remembered. That needs a source that is one for the
-// same content and the same options, and no other.
+// (compare Router). An interrupted import is run again from the first line, and
+// leaves out, log by log, the lines that are there. Reading is cheap, so no
+// place in a packed file has to be remembered. That needs a source that is the
+// same for the same content and options, and differs for any other.
 //
 // An event without an id of its own gets one of the content: a hash over the
 // file from its beginning up to its line. So the same file, packed or not, by
-// name or by a pipe, makes the same ids, also long after the logs have forgotten
-// it; and a file that has grown since is imported again for its new lines. A
-// time it must bring: the moment of taking would be another one each time.
+// name or by a pipe, makes the same ids, also long after the logs have
+// forgotten it. A file that has grown since is imported again for its new
+// lines. It must bring a time: the moment of taking would be another one each
+// time.
 //
-// An update of a user has no id by which a repeat would be known: the seqs alone
-// say that it was applied. So they are forgotten only when all of it is in, and
-// the source's seq in the first log becomes "done" before, and goes last: a run
-// that is broken off while it forgets is known to have been whole. Imported once
-// more after that, all of it is applied once more.
+// An update of a user has no id by which a repeat would be recognised: the seqs
+// alone say that it was applied. So they are forgotten only when all of it is
+// in. Before that, the source's seq in the first log becomes "done", and it
+// goes last. So a run that is interrupted while it forgets is known to have
+// been whole. Imported once more after that, all of it is applied once more.
 //
 // What was tried and dropped. A hash of the whole file and the line's number: a
-// pipe has no hash before its end, and a file that has grown would be all new.
+// pipe has no hash before its end, and the lines of a file that has grown would
+// all be new.
 type Import struct {
 	Logs []*flow.Log // by partition
 
@@ -324,7 +326,7 @@ func (im *Import) parse(text string, e *sluice.Event) error {
 		return err
 	}
 	if e.TimeMillis == -1 {
-		return errors.New("time is missing: want time, timestamp or ts; a repeat of the import would give it another")
+		return errors.New("time is missing: want time, timestamp or ts; a repeated import would give it another")
 	}
 	if e.ID == "" {
 		im.id = base64.RawURLEncoding.AppendEncode(append(im.id[:0], "im-"...), im.seen[:16])
@@ -375,7 +377,7 @@ func (im *Import) appendOne(ctx context.Context, p int, u *importUnit, at []int6
 		}
 		full := errors.Is(err, sluice.ErrFull)
 		if errors.Is(err, sluice.ErrConflict) {
-			return again, fmt.Errorf("somebody else imports the same file: %w", err)
+			return again, fmt.Errorf("another import of the same file is running: %w", err)
 		}
 		if !full && time.Now().After(until) {
 			return again, fmt.Errorf("%w; import it again: it goes on from there", err)

@@ -39,18 +39,18 @@ const (
 	keptDraftBytes = 1 << 20
 )
 
-// Intake takes in the events of requests: it parses them as the router parses
+// Intake takes in the events of requests. It parses them as the router parses
 // elements of lists, and has them written to the logs of their partitions.
 //
 // What makes a repeat harmless. The store knows an event by (time, id). An
 // event with `event_id` and a time brings both. With an Idempotency-Key, what
-// an event lacks is made so that a repeat makes the same: the id is a hash of
-// (who sent it, the key, the item's index); the time is when the key was first
-// seen, which Redis remembers, from before the first append, for 24 hours. It
-// remembers the hash of the body as well: another body under the same key
-// would get the ids of the first, and be left out silently, so it is refused.
+// an event lacks is made so that a repeat makes the same. The id is a hash of
+// (sender, key, index of the item). The time is when the key was first seen.
+// Redis remembers it for 24 hours, from before the first append. Redis
+// remembers the hash of the body as well: another body under the same key would
+// get the ids of the first and be left out silently, so it is rejected.
 //
-// What was tried and dropped. A time made of the key itself is no time; the
+// What was tried and dropped. A time made of the key itself is no time. The
 // time of the first answer, kept after the append, is lost in the crash that
 // makes the repeat necessary. Leaving the time out of the store's unique key
 // needs an index on random ids, which collapses when it outgrows memory.
@@ -68,7 +68,7 @@ type Intake struct {
 // until Accept returns.
 type Request struct {
 	Items          []string // JSON objects
-	Sender         string   // who sent it: the id of a key of the API
+	Sender         string   // the sender: the id of a key of the API
 	Consent        bool     // it is trusted with consent: its opt-ins count
 	IdempotencyKey string   // empty: none was given
 	Key            string   // under which key its name is counted (Once); empty: the bound of a key is not asked
@@ -83,10 +83,10 @@ type Accepted struct {
 }
 
 // Accept writes a request's events and returns when they are durable. Items
-// that are no events are refused one by one. Errors: *sluice.Error (invalid)
-// for the request as a whole; flow.LogFullError and flow.ErrClosed, with
-// nothing written; any other error, of which sluice.ErrFull is one, leaves
-// open which of the events were written.
+// that are no events are refused one by one. Errors: a *sluice.Error (invalid)
+// for the request as a whole. flow.LogFullError and flow.ErrClosed mean that
+// nothing was written. Any other error, sluice.ErrFull among them, leaves open
+// which of the events were written.
 func (in *Intake) Accept(ctx context.Context, r *Request) (Accepted, error) {
 	d := drafts.Get().(*draft)
 	defer d.giveBack()
@@ -134,10 +134,10 @@ func (a *Accepted) refuse(index int, raw string, err error) {
 	a.Refused = append(a.Refused, sluice.Error{Code: code, Message: err.Error(), Index: index})
 }
 
-// Once returns when a request for mail with an IdempotencyKey was first seen, and a
-// name for it by which what it asks for can be done once. ErrOtherBody: another body
-// came with this key before; the time and the name are those of that one. Other
-// errors are those of Accept.
+// Once returns when a request for mail with an IdempotencyKey was first seen,
+// and a name under which its work can be done once. ErrOtherBody means that
+// another body came with this key before; the time and the name are those of
+// that one. Other errors are those of Accept.
 func (in *Intake) Once(ctx context.Context, r *Request) (first time.Time, name string, err error) {
 	once := in.Redis.Once
 	if in.Names != nil {
@@ -179,13 +179,13 @@ func bodyPrint(r *Request) string {
 	return hex.EncodeToString(body[:16])
 }
 
-// ErrOtherBody is that of a request whose Idempotency-Key came with another body
+// ErrOtherBody means that the request's Idempotency-Key came with another body
 // before.
 var ErrOtherBody error = &sluice.Error{Code: sluice.CodeInvalid, Index: -1,
 	Message: "this Idempotency-Key came with another body before: give each request a key of its own, and repeat a request as it was"}
 
-// requestHash hashes who sent a request, its key, and more. The parts carry
-// their lengths, so that no two requests are the same text.
+// requestHash hashes the sender of a request, its key, and more. The parts
+// carry their lengths, so that no two requests are the same text.
 func requestHash(r *Request, more []byte) [sha256.Size]byte {
 	var buf [2 * (binary.MaxVarintLen64 + MaxIdempotencyKeyBytes)]byte
 	b := buf[:0]
@@ -203,8 +203,8 @@ func derivedID(dst []byte, r *Request, index int) []byte {
 	return base64.RawURLEncoding.AppendEncode(append(dst, "ik-"...), h[:16])
 }
 
-// draft is the memory of one request on its way: for each partition, items
-// encoded one after the other, cut into parts that fit into a batch.
+// draft is the memory of one request on its way. For each partition it holds
+// items encoded one after the other, cut into parts that fit into a batch.
 type draft struct {
 	partitions []draftPartition
 	used       []int // partitions that have items

@@ -12,8 +12,8 @@ import (
 	"sluice/user/users"
 )
 
-// KeepRole is the role of making room: partitions for the days to come, away
-// with what is too old, and with who was deleted. It has one place.
+// KeepRole is the role of making room: it makes partitions for the days to
+// come, and removes rows that are too old and deleted users. It has one place.
 const KeepRole = "keep"
 
 // When the keeper works.
@@ -43,10 +43,10 @@ type Retention struct {
 // eventKinds are the kinds of events.
 var eventKinds = []sluice.EventKind{sluice.KindMail, sluice.KindCustom, sluice.KindPurchase, sluice.KindSystem}
 
-// cutoff returns the moment before which things go that are kept for so many
-// days, or false if they are kept for ever. It is a midnight, UTC, so that days
-// go as a whole: what is kept for 30 days is there for 30 days at least and 31
-// at most.
+// cutoff returns the moment before which rows kept for so many days are
+// deleted, or false if they are kept for ever. It is a midnight, UTC, so that
+// days go as a whole: a row kept for 30 days is there for at least 30 days and
+// at most 31.
 func cutoff(days int, now time.Time) (millis int64, ok bool) {
 	if days <= 0 {
 		return 0, false
@@ -81,22 +81,22 @@ func (r Retention) longest(now time.Time) (millis int64, ok bool) {
 // past its retention.
 //
 // The idea. A day of events goes as a whole, as a partition, when it is past
-// the longest retention of all kinds. What that leaves is deleted in pieces of
-// some thousand rows: kinds that are kept shorter, events that have no day of
-// their own, everything in a database without partitions, series and dead
-// letters. A piece is a transaction of the store's writer, between two of the
-// store follower's.
+// the longest retention of all kinds. The rest is deleted in pieces of some
+// thousand rows: kinds that are kept shorter, events that have no day of their
+// own, everything in a database without partitions, series and dead letters. A
+// piece is a transaction of the store's writer, between two of the store
+// follower's.
 //
-// The invariants. It may run twice at once, and be stopped anywhere: all that
-// it does is right to do again. It keeps no place but in memory: from where on
-// events of a kind that is kept shorter have not been looked through, for that
-// means to read past all the others. So a new holder of the lease looks through
-// all once. What no kind is kept as long as, it looks for every time: there is
-// nothing, or little that came late.
+// The invariants. It may run twice at once, and be stopped anywhere: every step
+// can be repeated. It keeps a place only in memory: where it stopped looking
+// through events of a kind that is kept shorter, since that means to read past
+// all the others. So a new holder of the lease looks through all of them once.
+// Events past the retention of every kind are looked for every time: there are
+// none, or few that came late.
 //
-// One clock alone decides nothing, for what goes does not come back: the time is
-// the earlier of this machine's and the main Redis's, so a machine that comes up
-// years ahead empties no table, and makes no days for those years.
+// One clock alone decides nothing, because a deletion cannot be undone. The
+// time is the earlier of this machine's and the main Redis's. So a machine that
+// comes up years ahead empties no table, and makes no days for those years.
 type Keeper struct {
 	Store     sluice.KeepStore
 	Leases    *flow.Leases
@@ -107,15 +107,15 @@ type Keeper struct {
 	// OtherClock returns the main Redis's time, in milliseconds since 1970.
 	OtherClock func(ctx context.Context) (millis int64, err error)
 
-	// Cancel stops sends that wait, of who is erased. nil: they stay.
+	// Cancel stops pending sends of erased users. nil: they stay.
 	Cancel func(ctx context.Context, sends []sluice.SendRow) error
 
-	// TakeOut takes sends that were cancelled, of who is erased, out of what waits for a
-	// time. nil: they stay there until then.
+	// TakeOut takes cancelled sends of erased users out of the sends that wait
+	// for a time. nil: they stay there until then.
 	TakeOut func(ctx context.Context, sends []sluice.SendRow) error
 
-	// Settled waits until all that the logs have by now is in the database. nil:
-	// bodies stay, and names of users who were deleted go after eraseAgain.
+	// Settled waits until all that the logs have by now is in the database.
+	// nil: bodies stay, and names of deleted users go after eraseAgain.
 	Settled func(ctx context.Context) error
 
 	clean    map[sluice.EventKind]int64 // before this, none of the kind is left
@@ -139,22 +139,23 @@ func (k *Keeper) Run(fetch, _ context.Context) {
 		pause := keepEvery
 		if err := k.Pass(fetch); err != nil && fetch.Err() == nil {
 			pause = keepAgain
-			k.Log.Warn("days of events could not be made, or old rows not be removed; it is tried again", "in", pause, "error", err)
+			k.Log.Warn("days of events not made, or old rows not removed; it is tried again", "in", pause, "error", err)
 		}
 		k.between(fetch, pause)
 	}
 }
 
-// between waits for the next pass. Meanwhile mail to who is erased is stopped:
+// between waits for the next pass. Meanwhile mail to erased users is stopped:
 // that does not wait for an hour.
 func (k *Keeper) between(ctx context.Context, pause time.Duration) {
 	end := k.Clock.Now().Add(pause)
 	for ctx.Err() == nil && k.Clock.Now().Before(end) {
 		began := k.Clock.Now()
 		if err := k.EraseSends(ctx); err != nil && ctx.Err() == nil {
-			k.Log.Warn("mail to users who were deleted could not be stopped; it is tried again", "error", err)
+			k.Log.Warn("mail to deleted users not stopped; it is tried again", "error", err)
 		}
-		// Who looks through all sends again and again would do nothing else.
+		// Passes through all sends without a rest would leave time for nothing
+		// else.
 		timer := time.NewTimer(min(pause, max(eraseSendsEvery, eraseSendsRest*k.Clock.Now().Sub(began))))
 		select {
 		case <-timer.C:
@@ -226,7 +227,7 @@ func (k *Keeper) dropDays(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// deleteEvents deletes the old events of a kind, day by day: so a day without
+// deleteEvents deletes the old events of a kind, day by day. So a day without
 // any is one short look, and no statement runs for long.
 func (k *Keeper) deleteEvents(ctx context.Context, kind sluice.EventKind, now time.Time) error {
 	before, ok := cutoff(k.Retention.Events[kind], now)
@@ -273,7 +274,7 @@ func (k *Keeper) deleteSeries(ctx context.Context, days bool, keep int, now time
 		return nil
 	}
 	var staying []string
-	if days { // who was active in a month is added up from all days there ever were
+	if days { // the users active in a month are added up from all days there ever were
 		staying = []string{users.MonthIn, users.MonthOut}
 	}
 	deleted, err := k.Store.DeleteSeries(ctx, days, before, staying...)

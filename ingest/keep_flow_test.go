@@ -91,8 +91,9 @@ func (k *kept) partitions() string {
 
 const aDay = 24 * time.Hour
 
-// Events go by kind when their day is past, not before; the day itself when it
-// is past the longest retention; and what comes late goes as well.
+// Events of a kind go when their day is past, and not before. The day itself
+// goes when it is past the longest retention. An event that comes late goes as
+// well.
 func TestKeeper(t *testing.T) {
 	onEach(t, func(b *bed) {
 		k := newKept(b, ingest.Retention{Events: map[sluice.EventKind]int{sluice.KindMail: 10, sluice.KindCustom: 5, sluice.KindPurchase: 10, sluice.KindSystem: 10}})
@@ -122,8 +123,8 @@ func TestKeeper(t *testing.T) {
 	})
 }
 
-// A clock that has jumped ahead costs nothing: what goes must be past its
-// retention by the other clock as well, and a week of days is made, not a century.
+// A clock that has jumped ahead costs nothing. A row must be past its retention
+// by the other clock as well, and a week of days is made, not a century.
 func TestKeeperWhoseClockIsAhead(t *testing.T) {
 	onEach(t, func(b *bed) {
 		keep := map[sluice.EventKind]int{sluice.KindMail: 3, sluice.KindCustom: 3, sluice.KindPurchase: 3, sluice.KindSystem: 3}
@@ -197,9 +198,9 @@ func TestKeepersShareALease(t *testing.T) {
 	}
 }
 
-// Who was deleted is erased from the events of all days, and once more an hour
-// later from those that were still in the logs, when all of these are stored: then
-// nobody knows the name.
+// A deleted user is erased from the events of all days. An hour later the user
+// is erased once more from the events that were still in the logs, when all of
+// these are stored. Then nobody knows the name.
 func TestKeeperErases(t *testing.T) {
 	onEach(t, func(b *bed) {
 		k := newKept(b, ingest.Retention{})
@@ -243,7 +244,7 @@ func TestKeeperErases(t *testing.T) {
 			b.Errorf("with events that are not stored: %v, and %d names", err, b.count("erasures"))
 		}
 		k.keeper.Settled = func(context.Context) error { return nil }
-		apply(nil, of("gone", 0)) // another, who has the name now
+		apply(nil, of("gone", 0)) // another user, with the same name now
 		left("[gone stays]")
 		if got := b.count("erasures"); got != 0 {
 			b.Errorf("%d names are left", got)
@@ -266,8 +267,8 @@ func (c *countedPasses) EraseSoftBounces(ctx context.Context, names []sluice.Era
 	return c.Store.EraseSoftBounces(ctx, names)
 }
 
-// A new holder of the lease passes a name that is over an hour old once, also while
-// the logs are not stored, and then again only to forget it.
+// A new holder of the lease passes a name that is over an hour old once, also
+// while the logs are not stored. The second time it only forgets the name.
 func TestKeeperErasesOldNamesInOnePass(t *testing.T) {
 	onEach(t, func(b *bed) {
 		k := newKept(b, ingest.Retention{})
@@ -306,8 +307,8 @@ func TestKeeperErasesOldNamesInOnePass(t *testing.T) {
 	})
 }
 
-// The days on which the address of who was deleted took no mail go, those of
-// others stay.
+// The days on which a deleted user's address took no mail go. Those of others
+// stay.
 func TestKeeperErasesSoftBounces(t *testing.T) {
 	onEach(t, func(b *bed) {
 		k := newKept(b, ingest.Retention{})
@@ -331,8 +332,8 @@ func TestKeeperErasesSoftBounces(t *testing.T) {
 	})
 }
 
-// Dead letters of who was deleted go, whatever they are; not those of others, nor
-// what somebody does long after, who has the name now.
+// Dead letters of a deleted user go, whatever they are. Those of others stay,
+// and so do those of a user who gets the same name long after.
 func TestKeeperErasesDeadLetters(t *testing.T) {
 	onEach(t, func(b *bed) {
 		k := newKept(b, ingest.Retention{})
@@ -405,8 +406,8 @@ func TestKeeperErasesDeadLetters(t *testing.T) {
 	})
 }
 
-// Who was active in a month is added up from all days there ever were: they
-// stay when the other days of the series go.
+// The users active in a month are added up from all days there ever were: these
+// days stay when the other days of the series go.
 func TestKeeperKeepsTheMonth(t *testing.T) {
 	onEach(t, func(b *bed) {
 		k := newKept(b, ingest.Retention{SeriesHours: 3, SeriesDays: 3})

@@ -12,8 +12,8 @@ import (
 	"sluice/ingest"
 )
 
-// Old sends that have ended go, and bodies that nobody needs; but no body goes
-// while sends may be in a log that is not stored yet.
+// Sends that have ended and are old go, and bodies that nobody needs. No body
+// goes while sends may be in a log that is not stored yet.
 func TestKeeperOfSends(t *testing.T) {
 	onEach(t, func(b *bed) {
 		k := newKept(b, ingest.Retention{Sends: 3})
@@ -85,8 +85,8 @@ func TestAppliedAll(t *testing.T) {
 	})
 }
 
-// Who was deleted is erased from sends, and the mail that waits for him is
-// stopped, before his row is: where that fails, it is found again.
+// A deleted user is erased from sends. Pending mail for the user is stopped
+// before the user's row goes: if that fails, it is found again.
 func TestKeeperErasesSends(t *testing.T) {
 	onEach(t, func(b *bed) {
 		k := newKept(b, ingest.Retention{})

@@ -19,24 +19,25 @@ import (
 
 // The margin of the logs.
 //
-// A database that fails over to a replica a second behind, or is put back from a
-// copy of a moment ago, takes its cursors back. What follows them was applied, in
-// rows that are gone; so it has to be in the logs still. Applied entries stay for
-// marginFor, or as long as there is room for them, whichever is less. The session
-// that finds its cursor moved begins anew, and reads them again: rows come a
-// second time where they are gone, and the lanes, whose cursor is in Redis, leave
-// out what they have.
+// A database can fail over to a replica a second behind, or be restored from a
+// copy of a moment ago. Then its cursors go back. The entries after them were
+// applied, in rows that are gone, so they must still be in the logs. Applied
+// entries stay for marginFor, or as long as there is room for them, whichever
+// is less. The session that finds its cursor moved begins anew and reads them
+// again. Rows are written a second time where they are gone. The lanes, whose
+// cursor is in Redis, leave out what they have.
 //
 // A store that has nothing to do writes nothing, and would not notice that its
-// cursors have moved before what follows them is gone: so it asks for them, as
-// long as anything is kept.
+// cursors went back before the entries after them are gone. So it reads its
+// cursors for as long as any entry is kept.
 //
-// What is kept is remembered by stretches, of a second or an eighth of the room,
-// so that 60 s of it take no memory here. It is forgotten with the session: the
-// next one looks how much a log holds below the cursor, and keeps that. When that
-// was applied which has gone for want of room stands in Redis (flow.NeverCut), so
-// every process says how far back is covered. Where nobody has noted it, as in a
-// version that kept nothing, it may have been just now.
+// The kept entries are remembered by stretches, of a second or an eighth of the
+// room, so that 60 s of them take no memory here. The stretches are forgotten
+// with the session: the next one looks how much a log holds below the cursor,
+// and keeps that. Redis notes when the newest entry that went for want of room
+// was applied (flow.NeverCut), so every process says how far back is covered.
+// Without such a note, as in a version that kept nothing, it may have been just
+// now.
 
 const (
 	// marginFor is for how long applied entries are kept.

@@ -25,9 +25,10 @@ func (b *bed) tables() []string {
 	return b.query("SELECT table_name FROM information_schema.tables WHERE table_schema = database()")
 }
 
-// putBack keeps what the database has now, and returns what puts it back, in one
-// transaction, while the store works with it: a client that connects anew sees no
-// more than that of a failover to a replica that lagged.
+// putBack remembers what the database has now. It returns a function that
+// restores that state in one transaction, while the store works with it. A
+// client that connects anew sees the same as at a failover to a replica that
+// lagged.
 func (b *bed) putBack() func() {
 	b.Helper()
 	conn, err := b.db.Conn(b.Context())
@@ -66,7 +67,7 @@ func (b *bed) putBack() func() {
 				statements = append(statements, "DELETE FROM "+table, "INSERT INTO "+table+" SELECT * FROM "+kept(table))
 			}
 			for _, statement := range append(statements, "COMMIT") {
-				if _, err := conn.ExecContext(b.Context(), statement); err != nil { // a deadlock with who is at work
+				if _, err := conn.ExecContext(b.Context(), statement); err != nil { // a deadlock with the program at work
 					b.Logf("%s: %v", statement, err)
 					do("ROLLBACK")
 					return false
@@ -77,9 +78,9 @@ func (b *bed) putBack() func() {
 	}
 }
 
-// TestADatabaseThatGoesBackIsNoGap: what was applied since is read again, while the
-// program runs under load, or when it is started anew: nothing is lost, nothing is
-// there twice, and no gap is met.
+// TestADatabaseThatGoesBackIsNoGap: entries applied since are read again, while
+// the program runs under load or when it is started anew. No row is lost or
+// doubled, and no gap is met.
 func TestADatabaseThatGoesBackIsNoGap(t *testing.T) {
 	for _, running := range []bool{true, false} {
 		t.Run(map[bool]string{true: "running", false: "restarted"}[running], func(t *testing.T) {
@@ -198,10 +199,11 @@ func (e *engine) covers() (covers time.Duration) {
 	return covers
 }
 
-// TestAMarginIsToldRightlyAtOnce: a process that goes on says a minute if nothing has
-// gone for want of room, and nothing if nobody has noted whether something has, as in
-// a version that kept nothing, or in an emptied Redis; nor if an older process had the
-// lease in between, or Redis has lost the end of a log.
+// TestAMarginIsToldRightlyAtOnce: a process that goes on reports a minute if
+// nothing has gone for want of room. It reports nothing if there is no note, as
+// in a version that kept nothing or in an emptied Redis. It also reports
+// nothing if an older process had the lease in between, or Redis has lost the
+// end of a log.
 func TestAMarginIsToldRightlyAtOnce(t *testing.T) {
 	b := newBed(t, "sqlite")
 	makeTarget(b)
@@ -375,8 +377,9 @@ func (r *refusing) Apply(ctx context.Context, p sluice.Prepared) (sluice.Applied
 }
 
 // TestACrashBehindAGap: a gap is accepted, and the process dies before it has stored
-// what lies behind it. The process that goes on knows that rows may be lost: outcomes
-// of such make them anew, up to an hour after the log's end then, and become no dead letters.
+// what lies behind it. The process that goes on knows that rows may be lost.
+// Outcomes of such rows make them anew, up to an hour after the log's end at
+// that time, and become no dead letters.
 func TestACrashBehindAGap(t *testing.T) {
 	b := newBed(t, "sqlite")
 	r := &refusing{refused: make(chan struct{}, 1)}

@@ -12,9 +12,10 @@ import (
 
 // The margin of the lists.
 //
-// What goes from a list, or from hashes, straight into tables is in no log. So its
-// chunks stay in Redis for as long as applied entries of logs do, and for the same
-// reason (margin.go): the session that finds the cursor moved back reads them again.
+// Elements of a list, or of hashes, that go straight into tables are in no log.
+// So their chunks stay in Redis for as long as applied entries of logs do, and
+// for the same reason (margin.go). The session that finds the cursor moved back
+// reads them again.
 
 // listMargin is what is kept of one list.
 type listMargin struct {
@@ -25,8 +26,9 @@ type listMargin struct {
 	margin
 }
 
-// keeping opens the list at a cursor, keeps what of it is applied, and calls follow
-// with a context that ends when fetch does, or when the cursor has gone back.
+// keeping opens the list at a cursor and keeps the applied part of it. It calls
+// follow with a context that ends when fetch does, or when the cursor has gone
+// back.
 func (l *Lister) keeping(fetch, work context.Context, lease *flow.Lease, cursor sluice.Position, follow func(fetch context.Context, reader *flow.ListReader, kept *listMargin) error) error {
 	reader, err := l.List.OpenKeeping(work, lease, cursor)
 	if err != nil {

@@ -24,9 +24,9 @@ func elements(from, n int) []string {
 	return all
 }
 
-// TestADatabaseThatGoesBackIsNoGapOfLists: what lists to tables and hashes have
-// brought since is read again, in the middle of a chunk too: nothing is lost,
-// nothing is there twice, and no gap is met.
+// TestADatabaseThatGoesBackIsNoGapOfLists: elements that lists to tables and
+// hashes have brought since are read again, in the middle of a chunk too. No
+// row is lost or doubled, and no gap is met.
 func TestADatabaseThatGoesBackIsNoGapOfLists(t *testing.T) {
 	for _, when := range []string{"idle", "loaded", "restarted"} {
 		t.Run(when, func(t *testing.T) {
@@ -113,9 +113,9 @@ type aheadClock struct{ by atomic.Int64 }
 // Now implements sluice.Clock.
 func (c *aheadClock) Now() time.Time { return time.Now().Add(time.Duration(c.by.Load())) }
 
-// TestWhatListsKeepIsBounded: what is applied of a list stays for a minute, and no
-// more of it than there is room for, in small chunks and in a large one. It is no
-// backlog.
+// TestWhatListsKeepIsBounded: applied elements of a list stay for a minute, and
+// only as many as there is room for, in small chunks and in a large one. It is
+// no backlog.
 func TestWhatListsKeepIsBounded(t *testing.T) {
 	b := newBed(t, "sqlite")
 	makeTarget(b)
@@ -176,9 +176,9 @@ func TestWhatListsKeepIsBounded(t *testing.T) {
 	b.checkCounts("target", pushed, 0)
 }
 
-// TestErasedOfAListThatIsReadAgain: what names a deleted user in a list to a table
-// comes again when the database goes back, is erased again with him, and has left
-// Redis after a minute.
+// TestErasedOfAListThatIsReadAgain: an element of a list to a table names a
+// deleted user. It is read again when the database goes back, is erased again
+// with the user, and has left Redis after a minute.
 func TestErasedOfAListThatIsReadAgain(t *testing.T) {
 	b := newBed(t, "sqlite")
 	makeTarget(b)

@@ -19,9 +19,9 @@ const MirrorRole = "mirror"
 
 // When the mirror works, and how much of it at once.
 const (
-	// mirrorLook is how often changes are looked for, mirrorRest how long a pass
-	// that has written lasts at least: what changes all the time is written
-	// that often.
+	// mirrorLook is how often changes are looked for. mirrorRest is the
+	// shortest time of a pass that has written: a document that changes all the
+	// time is written that often.
 	mirrorLook = 100 * time.Millisecond
 	mirrorRest = 400 * time.Millisecond
 
@@ -37,27 +37,28 @@ const (
 //
 // The idea. The exact counts are in SQL; the mirror sets the totals of the
 // documents that have changed, and repeating it changes nothing. The store
-// notes what changes in the transaction that counts it (sluice.SeriesChange);
-// a pass reads notes, then the totals of their days, writes the documents, and
-// removes the notes that have not come again. Wherever it dies, the notes are
-// still there, and the next pass writes the same documents once more.
+// notes each change in the transaction that counts it (sluice.SeriesChange). A
+// pass reads notes, then the totals of their days, writes the documents, and
+// removes the notes that were not renewed meanwhile. If it dies anywhere, the
+// notes are still there, and the next pass writes the same documents once more.
 //
 // The invariants. A version is the epoch of the session and the number of its
-// write, so it only grows, and of two writes the one with the larger version
-// has read later: within a session because one follows the other; between two
-// because nobody settles a note in an epoch that is not the database's any
-// more, so what an old session still writes is either written again by the new
-// one, or was written by it already and is refused. A session that meets a
-// newer document, or a newer epoch, ends.
+// write, so it only grows. Of two writes, the one with the larger version has
+// read later. Within a session that holds because one write follows the other.
+// Between two sessions it holds because nobody settles a note in an epoch that
+// the database has left. So what an old session still writes is either written
+// again by the new one, or was written by it already and is refused. A session
+// that meets a newer document, or a newer epoch, ends.
 //
 // The epoch is counted by the mirror, and remembered by the database. A session
-// that finds another number than is remembered does not know what is there: the
-// mirror is new, was emptied or put back, or the database was. Then all days of
-// the series are written, beside the changes. Turning the mirror off forgets it.
+// that finds another number than the remembered one does not know the state of
+// the mirror: the mirror is new, was emptied or restored, or the database was.
+// Then all days of the series are written, beside the changes. Turning the
+// mirror off forgets it.
 //
-// Days that are past the retention of the hours are left as they are: the
-// database deletes their rows, and what it has left is not their total. A row
-// that is not there is never written as zero.
+// Days past the retention of the hours are left unchanged: the database deletes
+// their rows, and the remaining rows are not their total. A missing row is
+// never written as zero.
 type Mirror struct {
 	Store  sluice.MirrorStore
 	To     sluice.SeriesMirror
@@ -171,7 +172,7 @@ func (m *Mirror) Off(ctx context.Context) error {
 	if err != nil || state.Epoch == 0 {
 		return err
 	}
-	m.Log.Warn("the series are mirrored no more, since the configuration has no timeseries: what is in the mirror stays as it is, and is brought up to date if there is one again")
+	m.Log.Warn("mirroring of the series has ended, since the configuration has no timeseries: the mirror stays unchanged, and is brought up to date when timeseries is set again")
 	return m.Store.SetMirrorState(ctx, state, sluice.MirrorState{})
 }
 
@@ -266,7 +267,7 @@ func (s *mirroring) changed(ctx context.Context) (some bool, err error) {
 	return some, nil
 }
 
-// daysOf returns the days of changes, whose stripes lie beside each other.
+// daysOf returns the days of changes, with their stripes beside each other.
 func daysOf(changes []sluice.SeriesChange) (days []sluice.SeriesDay) {
 	for _, c := range changes {
 		if len(days) == 0 || days[len(days)-1] != c.SeriesDay {

@@ -30,7 +30,7 @@ type mirrorBed struct {
 	url   string
 	db    *mongo.Database
 	log   *logBuffer
-	at    uint64 // of the cursor of those who count
+	at    uint64 // of the counting transactions' cursor
 
 	stop func() // the mirror that runs
 }
@@ -137,9 +137,9 @@ func (m *mirrorBed) settled() {
 	m.eventually("all changes are settled", func() bool { return m.bed.count("series_changes") == 0 })
 }
 
-// What another process has written with a newer version is not overwritten by
-// an older session; that ends, and the next one writes everything again: the
-// other may have written what it liked.
+// A document that another process has written with a newer version is not
+// overwritten by an older session. That session ends, and the next one writes
+// everything again: the other may have written anything.
 func TestMirrorMeetsAnother(t *testing.T) {
 	onEach(t, func(b *bed) {
 		m := newMirrorBed(b)

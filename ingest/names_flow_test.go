@@ -11,9 +11,9 @@ import (
 	"sluice/ingest"
 )
 
-// When no more names of requests for mail are remembered, mail with a new
-// Idempotency-Key is refused, and nothing else: events and counters with a new one go
-// on, and so does mail that is known.
+// When no more names of requests for mail can be remembered, mail with a new
+// Idempotency-Key is refused, and nothing else. Events and counters with a new
+// one are accepted, and so is mail that is known.
 func TestNamesOfMailStopNoEvents(t *testing.T) {
 	onEach(t, func(b *bed) {
 		p := startPeople(b)

@@ -10,11 +10,11 @@ import (
 
 // offers is where batches wait that the store has not taken.
 //
-// The oldest is taken first, whatever came first. So all logs are stored alike,
-// and rows go to where the indexes of a table end. A log far behind the others
-// would have its rows written in between, into pages that are in memory no more:
-// of a million waiting events, MariaDB with its packaged 128 MB of pages stored
-// 72,000 a second so, 114,000 in order.
+// The oldest batch is taken first, whichever was offered first. So all logs are
+// stored alike, and rows go to where the indexes of a table end. The rows of a
+// log far behind the others would be written in between, into pages that are no
+// longer in memory. Of a million waiting events, MariaDB with its packaged 128
+// MB of pages stored 72,000 a second so, and 114,000 in order.
 //
 // The zero value is not ready; see newOffers. Its methods may be called from
 // several goroutines at once.

@@ -14,8 +14,8 @@ func batchAt(partition int, major uint64) flow.Batch {
 	return flow.Batch{Partition: partition, Position: sluice.Position{Major: major}}
 }
 
-// Whoever offers first, the oldest batch of all logs is taken, and who offers
-// waits for the last of his.
+// The oldest batch of all logs is taken first, whichever offer came first. An
+// offer waits for the last of its batches.
 func TestTheOldestOfferIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffers()

@@ -9,10 +9,10 @@ import (
 	"sluice/flow"
 )
 
-// Replayer gives dead letters another chance, after what killed them was
-// mended: an element goes to the end of its list, an item to the end of its
-// partition's log. What was replayed is dropped; a crash between the two
-// leaves the dead letter, and replaying it again within a day does not double it.
+// Replayer gives dead letters another chance after their cause was mended. An
+// element goes to the end of its list, an item to the end of its partition's
+// log. A replayed dead letter is dropped. A crash between the two steps leaves
+// it, and replaying it again within a day does not double it.
 type Replayer struct {
 	Store sluice.Store
 	Lists map[string]*flow.List // by source

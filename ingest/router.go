@@ -25,13 +25,13 @@ const (
 // Router turns the elements of a list into events and appends them to the logs
 // of their users' partitions.
 //
-// The idea. Its effect is in many logs, so its cursor is too: in each log the
+// The idea. Its effect is in many logs, so its cursor is too. In each log the
 // seq of the source "list:NAME" is the position up to which the list's elements
-// for that partition are in it, and it moves in the script that writes the
-// batch. A crash between two partitions' appends leaves the one ahead of the
-// other; the next session starts at the list's oldest element and leaves out,
-// for each partition, what its log has already. Elements are dropped from the
-// list's chunk only when every partition has what it was due.
+// for that partition are in it. It moves in the script that writes the batch. A
+// crash between two partitions' appends leaves the one ahead of the other. The
+// next session starts at the list's oldest element and leaves out, for each
+// partition, what its log has already. Elements are dropped from the list's
+// chunk only when every partition has its part of them.
 type Router struct {
 	Lister
 	Logs    []*flow.Log // by partition

@@ -186,8 +186,8 @@ func TestEventsWithoutDedupeAreAllStored(t *testing.T) {
 	})
 }
 
-// While nobody stores, the router fills the logs to their bound and no further;
-// what it has not routed stays in the list or its held chunks.
+// While no store follower runs, the router fills the logs to their bound and no
+// further. Unrouted elements stay in the list or its held chunks.
 func TestEventsBackPressure(t *testing.T) {
 	const n, bound = 45_000, 64
 	onEach(t, func(b *bed) {
@@ -229,8 +229,9 @@ func heldElements(b *bed) int64 {
 	return n
 }
 
-// Stopping under load, again and again: what was taken and not applied is
-// applied by the next one, once, whether it was let finish or not.
+// The program is stopped under load, again and again. An element that was taken
+// and not applied is applied once by the next run, whether the stop was clean
+// or not.
 func TestStopUnderLoad(t *testing.T) {
 	const rounds, each = 6, 3000
 	onEach(t, func(b *bed) {

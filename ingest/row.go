@@ -39,8 +39,8 @@ type RowMapper struct {
 // rowField is a member that fills columns.
 type rowField struct {
 	name  string
-	exact []int     // columns whose field is this name
-	paths []rowPath // columns whose path begins here
+	exact []int     // columns that are filled from this name
+	paths []rowPath // columns that have a path beginning here
 }
 
 type rowPath struct {
@@ -198,8 +198,9 @@ func (m *RowMapper) fill(raw string, row []sluice.Cell) error {
 	return nil
 }
 
-// checkID refuses a row without an id of its own: a null counts as new each
-// time, an empty text or a boolean as a repeat of whatever had it before.
+// checkID refuses a row without an id of its own. A null counts as new each
+// time. An empty text or a boolean counts as a repeat of the row that had it
+// before.
 func (m *RowMapper) checkID(c *sluice.Cell) error {
 	kind := [...]jsonscan.Kind{
 		sluice.CellNull: jsonscan.Null, sluice.CellText: jsonscan.String, sluice.CellNumber: jsonscan.Number,
@@ -234,8 +235,8 @@ func cellOf(v *jsonscan.Value) sluice.Cell {
 }
 
 // reach follows a path of dots into a value, and returns what is there or the
-// zero Value. As with whole elements, a member whose name is the whole path
-// goes before one that is its first part. The value is known to be valid.
+// zero Value. As with whole elements, a member named like the whole path goes
+// before one that is its first part. The value is known to be valid.
 func reach(v jsonscan.Value, path string) jsonscan.Value {
 	for v.Kind == jsonscan.Object {
 		head, rest, dotted := strings.Cut(path, ".")

@@ -10,9 +10,9 @@ import (
 )
 
 // A send that was accepted, and each outcome that has a word, is a mail event as
-// well. Its id is made of the send, the attempt and the word, so that one that
-// comes again is left out like any other event that does. An outcome that came
-// too late for the ledger is an event all the same: it did happen.
+// well. Its id is made of the send, the attempt and the word, so a repeat is
+// left out like that of any other event. An outcome that came too late for the
+// ledger is an event too: it did happen.
 
 // addSend adds a send's row, and that it was queued.
 func (t *storing) addSend(place sluice.Place, payload []byte) error {

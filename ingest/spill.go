@@ -21,11 +21,11 @@ const spillLookEvery = 10 * time.Second
 
 // Spilled brings spill files back into the logs.
 //
-// A file is imported under a source of its own, spill:ID, so an attempt that
-// was broken off is gone on with, by whoever does it: each log knows up to which
-// record it has the file. When all is in, the logs forget the source and the
-// file goes. A copy that is replayed later is all repeats to the store, since
-// every event in it has an id and a time.
+// A file is imported under a source of its own, spill:ID, so any process can
+// resume an interrupted attempt. Each log knows up to which record it has the
+// file. When all is in, the logs forget the source and the file goes. A copy
+// that is replayed later is all repeats to the store, since every event in it
+// has an id and a time.
 type Spilled struct {
 	Dir        string
 	Deployment string      // as flow.Identify returns it

@@ -59,8 +59,9 @@ type Lag struct {
 	Seconds  float64
 
 	// Of a list only. While elements of it are held, it is behind by the time
-	// since Since: the last commit; after a quiet time, when the first element
-	// was read; before both, when this process began to follow.
+	// since Since. Since is the last commit. After a quiet time it is when the
+	// first element was read, and before both, when this process began to
+	// follow.
 	Since time.Time
 
 	reading bool            // something was read that is not committed
@@ -165,8 +166,8 @@ func (s *Stats) setMargins(covers map[int]time.Duration) {
 	s.margins = covers
 }
 
-// Margins returns for each partition that this process stores how long back its
-// log keeps what is applied: so far the database may go back without a gap.
+// Margins returns, for each partition that this process stores, how long back
+// its log keeps applied entries. So far the database may go back without a gap.
 func (s *Stats) Margins() map[int]time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,9 +189,9 @@ func (s *Stats) setListMargin(list string, covers time.Duration) {
 	s.kept[list] = covers
 }
 
-// ListMargins returns for each list, or hashes, that this process stores in tables
-// how long back it keeps what is applied: so far the database may go back without a
-// gap.
+// ListMargins returns, for each list or hashes that this process stores in
+// tables, how long back it keeps applied elements. So far the database may go
+// back without a gap.
 func (s *Stats) ListMargins() map[string]time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 )
 
 // A list waits since its last commit, or since the first element after a quiet
-// time; sessions that read the same again and fail do not change that.
+// time. Sessions that read the same again and fail do not change that.
 func TestSinceWhenAListWaits(t *testing.T) {
 	var s Stats
 	at := func(second int) time.Time { return time.Unix(int64(second), 0) }

@@ -18,8 +18,8 @@ import (
 const StoreRole = "store"
 
 // StoreFollower stores the logs of the partitions whose lease this process
-// holds: all of them in one transaction at a time, one bulk load and many
-// cursors, since a table takes one loader faster than two.
+// holds. It stores all of them in one transaction at a time, with one bulk load
+// and many cursors, since a table takes one loader faster than two.
 type StoreFollower struct {
 	Logs   []*flow.Log // by partition
 	Leases *flow.Leases
@@ -29,8 +29,9 @@ type StoreFollower struct {
 	Log    *slog.Logger
 	Stats  *Stats
 
-	// Queue is given every batch before it is stored, in the order of its log,
-	// perhaps long before if the store is behind (ahead); nil: nobody is.
+	// Queue gets every batch before it is stored, in the order of its log. It
+	// may get a batch long before if the store is behind (ahead). nil: nothing
+	// is queued.
 	Queue Queue
 
 	// MarginBytes is how much the logs may keep of what is applied, all together
@@ -48,8 +49,8 @@ type StoreFollower struct {
 	// seen when the session began (numbered).
 	forwarded map[int]int64
 
-	// free is the session's: has an element while no unit with updates of users is
-	// on its way, the time before which the next is not begun.
+	// free belongs to the session. It has an element while no unit with updates
+	// of users is on its way: the time before which the next is not begun.
 	free chan time.Time
 
 	// Gaps is where it says at which gaps it stands still, and learns that somebody
@@ -63,7 +64,7 @@ type StoreFollower struct {
 
 // Queue moves what waits to be sent from the logs to where it waits.
 type Queue interface {
-	// Begin is called with the partitions whose batches will come.
+	// Begin is called with the partitions of the batches that will come.
 	Begin(ctx context.Context, partitions []int) error
 
 	// Queue is called from several goroutines at once, one a partition.
@@ -180,7 +181,7 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 	return err
 }
 
-// store applies a unit, and lets those know who wait for it.
+// store applies a unit, and wakes the callers that wait for it.
 func (s *StoreFollower) store(ctx context.Context, u *storeUnit, forwarder *forwarder) error {
 	began := s.Clock.Now()
 	if err := s.resolve(ctx, u); err != nil {
@@ -207,7 +208,7 @@ func (s *StoreFollower) store(ctx context.Context, u *storeUnit, forwarder *forw
 }
 
 // RaiseAll makes sure that logs are not behind what the store has applied of
-// them. Whoever is about to read or to write them does it first.
+// them. A process calls it before it reads or writes them.
 func RaiseAll(ctx context.Context, store sluice.Store, logs []*flow.Log, log *slog.Logger) error {
 	var partitions []int
 	for _, l := range logs {
@@ -229,8 +230,8 @@ func RaiseAll(ctx context.Context, store sluice.Store, logs []*flow.Log, log *sl
 	return nil
 }
 
-// RaiseBy has whoever writes to logs of a Redis raise them above what the store has
-// applied of them, when the Redis is another one than before.
+// RaiseBy sets what writers to the logs of r do when r is another Redis than
+// before. They first raise the logs above what the store has applied of them.
 func RaiseBy(r *flow.Redis, store sluice.Store, log *slog.Logger) {
 	r.RaiseBy(log, func(ctx context.Context, partitions []int) (map[int]sluice.Position, error) {
 		return store.Cursors(ctx, StoreRole, partitions)
@@ -337,9 +338,9 @@ func nextUsers(began, ended time.Time) time.Time {
 }
 
 // gatherMore adds what comes until the last transaction with updates of users
-// has been applied, and some time after it, if it took long. They have to wait
-// for that one anyway, for what it writes is read for them; and the more come
-// together, the more a user is read and written for.
+// has been applied. If that took long, it gathers some time longer. The updates
+// have to wait for that one anyway, because its result is read for them. The
+// more come together, the less often a user is read and written.
 func (t *storing) gatherMore(ctx context.Context, pulled *offers, failed chan error, cursors map[int]sluice.Position) error {
 	var late error
 	var rested <-chan time.Time

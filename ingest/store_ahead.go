@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// aheadAfter is how long batches wait for the store before what is behind them
-	// is looked at for sends, and how often it is looked for more.
+	// aheadAfter is how long batches wait for the store before the entries
+	// behind them are looked at for sends. It is also how often this is
+	// repeated.
 	aheadAfter = 100 * time.Millisecond
 
 	aheadBatches = 4
@@ -21,12 +22,12 @@ const (
 
 // ahead hands the batches of one log to the store. One goroutine calls it.
 //
-// A send waits in the log for the store follower, which queues what it reads; but
-// the store may be behind, by seconds, and an urgent mail would be too. So while
-// batches wait for the store, the log is read on for its sends alone. They are
-// queued before their batches are stored, as always, only earlier; what else is
-// in the batches is forgotten, and read again when the store comes to it. A store
-// that keeps up reads every log once.
+// A send waits in the log for the store follower, which queues what it reads.
+// But the store may be behind, by seconds, and an urgent mail would be too. So
+// while batches wait for the store, the log is read on for its sends alone.
+// They are queued before their batches are stored, as always, only earlier. The
+// other items of the batches are forgotten, and read again when the store comes
+// to them. A store that keeps up reads every log once.
 type ahead struct {
 	store *StoreFollower
 	log   *flow.Log
@@ -87,8 +88,8 @@ func (s *StoreFollower) readable(ctx context.Context, b *flow.Batch) error {
 	return nil
 }
 
-// queue hands batches to who moves sends to their lanes, those that were not
-// looked at before.
+// queue hands batches that were not looked at before to the lanes' queue
+// (Queue).
 func (a *ahead) queue(ctx context.Context, batches []flow.Batch) error {
 	for i := range batches {
 		b := &batches[i]

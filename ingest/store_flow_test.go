@@ -287,8 +287,8 @@ func TestListStandsStillAtAChunkLostInTheMiddle(t *testing.T) {
 	})
 }
 
-// Redis emptied while nothing waits in it: what comes then is stored, whoever
-// is first, and no id or chunk number is used twice.
+// Redis is emptied while it has nothing pending. What comes then is stored,
+// whichever process is first, and no id or chunk number is used twice.
 func TestRedisIsEmptied(t *testing.T) {
 	onEach(t, func(b *bed) {
 		makeTarget(b)
@@ -324,7 +324,7 @@ func TestRedisIsEmptied(t *testing.T) {
 			if round == 2 {
 				e = start(b, s)
 			}
-			if round == 1 { // somebody who needs no lease, such as the API
+			if round == 1 { // a caller that needs no lease, such as the API
 				for p := range testPartitions {
 					e.write(p, "api", named("a"), named("b"))
 				}

@@ -7,29 +7,31 @@ import (
 	"sluice/user/profile"
 )
 
-// suppress adds what a mail event says of whom to mail no more, or again, to the
-// transaction that stores it. bounce is what `bounced`, or `failed`, says of the
-// address. Of two events the later one counts, whichever is stored first
-// (Suppression).
+// suppress adds a suppression that a mail event asks for, or its removal, to
+// the transaction that stores the event. bounce is what `bounced`, or `failed`,
+// says of the address. Of two events the later one counts, whichever is stored
+// first (Suppression).
 //
-// Times are claimed by producers, so none counts as later than when its event was
-// accepted, by the clock of Redis: a producer whose clock is ahead would else make
-// void what people say after it. What a person says on our own pages counts from
-// when it was accepted. Of what others report, an opt-in counts
-// OptOutWindowMillis before its time, so that an opt-out within that time of it
+// Times are claimed by producers, so none counts as later than when its event
+// was accepted, by the clock of Redis. Otherwise a producer whose clock is
+// ahead would make void what people say after it. What a person says on our own
+// pages counts from when it was accepted. Of what others report, an opt-in
+// counts OptOutWindowMillis before its time. So an opt-out within that window
 // wins, whichever is stored first.
 //
-// An opt-in, and a complaint about all mail, change what a person gets against
-// what he has said, or cut him off from mail that he asked for. So they count only
-// from who is trusted with consent (Origin); of all others a complaint stops
-// marketing mail, and an opt-in is stored and changes nothing.
+// An opt-in changes what a person gets against that person's word. A complaint
+// about all mail can cut a person off from mail that was asked for. So both
+// count only from an origin that is trusted with consent (Origin). From any
+// other, a complaint stops marketing mail only, and an opt-in is stored and
+// changes nothing.
 //
-// Soft bounces are mails that were given up, by a refusal or by their time: not
-// one more attempt of those that were deferred and may yet arrive, or who greylists
-// would be suppressed.
+// Soft bounces are mails that were given up, by a refusal or by their time. A
+// further attempt of a deferred mail that may yet arrive is none: otherwise a
+// receiver that greylists would be suppressed.
 //
-// A complaint is about all mail: whoever judges ours by it does not tell classes
-// apart. An unsubscribe is about marketing, of the app that the event names.
+// A complaint is about all mail: a receiver that judges our mail by it does not
+// tell classes apart. An unsubscribe is about marketing, of the app that the
+// event names.
 func (t *storing) suppress(e *sluice.Event, bounce verdict, accepted sluice.Position) {
 	at := min(e.TimeMillis, int64(min(accepted.Major, sluice.MaxEventTimeMillis)))
 	own := e.Origin == sluice.OriginOwn || e.Origin == sluice.OriginOwnRepeat

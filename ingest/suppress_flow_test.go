@@ -9,8 +9,9 @@ import (
 	"sluice"
 )
 
-// What mail events say of whom to mail no more is in force with them; a refusal
-// that is not about the address says nothing, and of two events the later counts.
+// A mail event that suppresses an address takes effect with the event. A
+// refusal that is not about the address says nothing, and of two events the
+// later counts.
 func TestStoreSuppresses(t *testing.T) {
 	onEach(t, func(b *bed) {
 		batch := sluice.NewBatch(0)
@@ -63,10 +64,10 @@ func TestStoreSuppresses(t *testing.T) {
 	})
 }
 
-// What somebody says of his mail counts in the order of acceptance, whatever times
-// producers claim; of what others report, an opt-out within ten minutes of an
-// opt-in wins, whichever is stored first, and an opt-in, or a complaint about all
-// mail, counts only from who is trusted with it.
+// What people say about their own mail counts in the order of acceptance,
+// whatever times producers claim. Of what others report, an opt-out within ten
+// minutes of an opt-in wins, whichever is stored first. An opt-in, or a
+// complaint about all mail, counts only from an origin that is trusted with it.
 func TestStoreConsent(t *testing.T) {
 	const minute = 60_000
 	type said struct {

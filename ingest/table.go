@@ -14,7 +14,7 @@ import (
 // ListRole is the role of draining the foreign lists and hashes.
 const ListRole = "intake"
 
-// Lister drains one foreign list, or the hashes of a server: it follows the
+// Lister drains one foreign list, or the hashes of a server. It follows the
 // list under the lease of its place in ListRole, in sessions (package flow).
 type Lister struct {
 	List   *flow.List

@@ -33,11 +33,11 @@ func (in *Intake) Update(ctx context.Context, updates []sluice.UserUpdate) error
 	return nil
 }
 
-// Record writes events and updates that belong together, in the order given,
-// and returns when they are durable: all of them, in one step, or none. They go
-// to the partition of the key, which is that of all the updates. With a name it
-// writes them once: a repeat under that name within ttl writes nothing, and is
-// told so. Errors are those of Accept.
+// Record writes events and updates that belong together, in the order given, in
+// one step, and returns when they are durable. On an error either all or none
+// are written. They go to the partition of the key, which is that of all the
+// updates. With a name it writes them once: a repeat under that name within ttl
+// writes nothing, and the caller is told so. Errors are those of Accept.
 func (in *Intake) Record(ctx context.Context, key sluice.UserKey, events []sluice.Event, updates []sluice.UserUpdate, name string, ttl time.Duration) (written bool, err error) {
 	part := flow.Part{Partition: key.Partition(in.Partitions), Count: len(events) + len(updates)}
 	for i := range events {

@@ -17,8 +17,8 @@ import (
 )
 
 // resolve applies a transaction's updates of users to what is stored of them,
-// and prepares it. It is done just before the transaction, and not while the
-// one before is applied, as for events: what that one writes has to be read.
+// and prepares it. It runs just before the transaction, and not while the one
+// before is applied, as for events: the result of that one has to be read.
 func (s *StoreFollower) resolve(ctx context.Context, u *storeUnit) error {
 	if len(u.updates) == 0 {
 		return nil
@@ -52,10 +52,10 @@ func (s *StoreFollower) resolve(ctx context.Context, u *storeUnit) error {
 // numbered reads users with numbers of forwards that no log has seen.
 //
 // The number of a forward is at least the time, and one more than the last that the
-// database knows. A database that goes back forgets some, and the next process may
-// have a clock behind that of the one before: then a number comes again that a log
-// has seen, and what has it would be taken for something that arrived. So a session
-// begins by asking the logs.
+// database knows. A database that goes back forgets some, and the next process
+// may have a clock behind the previous one's. Then a number is issued that a
+// log has seen already, and the forward would be taken for one that arrived. So
+// a session begins by asking the logs.
 type numbered struct {
 	users.Reader
 	forwarded map[int]int64 // by partition, the highest number that a log has of it
@@ -84,7 +84,7 @@ func (s *StoreFollower) readForwarded(ctx context.Context, partitions []int) err
 		group.Go(func() error {
 			seqs, err := log.SeqsOf(ctx, sources)
 			if err != nil { // of a log that cannot be read others must not wait: nothing can be forwarded to it now
-				s.Log.Warn("what a log has of forwards is not known: their numbers go by the clock alone", "partition", log.Partition(), "error", err)
+				s.Log.Warn("the last forward in a log is not known: numbers of forwards go by the clock alone", "partition", log.Partition(), "error", err)
 				return ctx.Err()
 			}
 			mu.Lock()
@@ -92,7 +92,7 @@ func (s *StoreFollower) readForwarded(ctx context.Context, partitions []int) err
 			for i, seq := range seqs {
 				n, err := forwardNumber(seq)
 				if err != nil {
-					return fmt.Errorf("read where %s stands: %w", sources[i], err)
+					return fmt.Errorf("read the seq of %s: %w", sources[i], err)
 				}
 				forwarded[partitions[i]] = max(forwarded[partitions[i]], n)
 			}
@@ -120,8 +120,8 @@ const forwardRows = 512
 // forwarder brings what the store has for the logs of other partitions there.
 //
 // A row of the table is appended under a source of its own partition, with its
-// id as seq, and removed after that: what is repeated after a crash, or by two
-// processes at once, is known to the log by its seq. Ids only rise, so a row
+// id as seq, and removed after that. So the log recognises by its seq what is
+// repeated after a crash or by two processes at once. Ids only rise, so a row
 // with a seq that the log has passed was appended before.
 type forwarder struct {
 	logs  []*flow.Log
@@ -197,7 +197,7 @@ func (f *forwarder) append(ctx context.Context, from, to int, rows []sluice.Forw
 	}
 	arrived, err := forwardNumber(seq)
 	if err != nil {
-		return fmt.Errorf("read where %s stands: %w", source, err)
+		return fmt.Errorf("read the seq of %s: %w", source, err)
 	}
 	last := rows[len(rows)-1].ID
 	for len(rows) > 0 {

@@ -40,7 +40,7 @@ func (p *people) send(updates ...sluice.UserUpdate) {
 	p.must(p.intake.Update(p.Context(), updates))
 }
 
-// who returns the user behind a key, following merges; nil: there is none.
+// who returns the user behind a key, following merges; nil: no user has it.
 func (p *people) who(k sluice.UserKey) *profile.Profile {
 	p.Helper()
 	store := p.e.store.(sluice.UserStore)
@@ -75,7 +75,7 @@ func attributes(k sluice.UserKey, body string) sluice.UserUpdate {
 	return sluice.UserUpdate{Op: sluice.OpAttributes, Key: k, Body: body}
 }
 
-// A database that went back, under a process whose clock is behind: the logs have
+// A database goes back, under a process whose clock is behind. The logs have
 // seen higher numbers of forwards than the next ones would get. They arrive.
 func TestForwardsAfterAClockWasAhead(t *testing.T) {
 	onEach(t, func(b *bed) {
@@ -151,9 +151,9 @@ func TestUsers(t *testing.T) {
 	})
 }
 
-// What one call of Braze's API says of an address that it has just given to
-// somebody, or that nobody has, makes one user; a state in a group of an address
-// that nobody has is there for who comes with it.
+// One call of Braze's API says several things of an address that it has just
+// given to somebody, or that nobody has. They make one user. A state in a group
+// of an address that nobody has waits for the user that gets the address.
 func TestUsersByNewAddresses(t *testing.T) {
 	onEach(t, func(b *bed) {
 		p := startPeople(b)

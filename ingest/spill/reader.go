@@ -50,7 +50,7 @@ func (r *Reader) begin() error {
 	if err != nil {
 		return err
 	}
-	// Whoever held it before may have been done with it.
+	// Another process may have held the file and finished it.
 	if there, err := os.Stat(r.file.Name()); err != nil || !os.SameFile(info, there) {
 		return errors.Join(os.ErrNotExist, err)
 	}
@@ -64,8 +64,8 @@ func (r *Reader) begin() error {
 	return err
 }
 
-// Next returns the next event, encoded, with the number of its record, from 1;
-// at the end, or where the file cannot be read any further, io.EOF.
+// Next returns the next event, encoded, with the number of its record, from 1.
+// It returns io.EOF at the end, or where the file cannot be read any further.
 func (r *Reader) Next() (sluice.Line, error) {
 	var head [recordBytes]byte
 	_, err := io.ReadFull(r.in, head[:])
@@ -98,9 +98,9 @@ func (r *Reader) stop(what string) (sluice.Line, error) {
 	return sluice.Line{}, io.EOF
 }
 
-// Rest says why the file was not read to its end, and how many bytes are left:
-// what was being written when its process died, or damage. After its end it
-// is nil and 0.
+// Rest returns why the file was not read to its end, and how many bytes are
+// left. The rest is either damage or a record that was being written when its
+// process died. After the end of a whole file it is nil and 0.
 func (r *Reader) Rest() (left int64, why error) {
 	if r.why == nil {
 		return 0, nil
@@ -111,8 +111,8 @@ func (r *Reader) Rest() (left int64, why error) {
 // Bytes is how far it has read, and the size of the file.
 func (r *Reader) Bytes() (read, size int64) { return r.read, r.size }
 
-// Done removes the file, when all of it is where it belongs; one with a rest, or
-// to be kept for another reason, stays, with DamagedSuffix.
+// Done removes the file when all of it is where it belongs. A file with a rest,
+// or to be kept for another reason, stays, with DamagedSuffix.
 func (r *Reader) Done(keep bool) error {
 	path := r.file.Name()
 	var err error

@@ -1,11 +1,11 @@
-// Package spill keeps events in files while they cannot go where they belong:
-// an open or a click comes once, from somebody who will not repeat it, and must
+// Package spill keeps events in files while they cannot go where they belong.
+// An open or a click comes once, from a person who will not repeat it. It must
 // not be lost because Redis is away for a minute.
 //
-// A Writer appends events to a file and says so when they are on disk. When
-// the way is free again the file is read back (Reader) and imported like any
-// other, under a source that is the file's own: by this process, by the next
-// one on the same data directory, or by hand on any node.
+// A Writer appends events to a file and says so when they are on disk. When the
+// way is free again the file is read back (Reader) and imported like any other,
+// under a source that is the file's own. This process does it, or the next one
+// on the same data directory, or an operator on any node.
 //
 // A file is a header and records, integers little-endian:
 //
@@ -63,7 +63,7 @@ var crcTable = crc32.MakeTable(crc32.Castagnoli)
 // Header names a file.
 type Header struct {
 	ID         string // 16 characters of a-z2-7
-	Deployment string // whose events they are: a number in decimal (flow.Identify)
+	Deployment string // the deployment of the events: a number in decimal (flow.Identify)
 	Made       time.Time
 }
 

@@ -17,15 +17,15 @@ import (
 // Writer appends events to files in a directory. Its methods may be called from
 // several goroutines at once.
 //
-// The idea. Whoever comes while a write is under way leaves his record in the
-// buffer; the next one who writes takes all that is there, writes and syncs it
-// in one go, and wakes them. So a disk that syncs a hundred times a second
-// takes in thousands of events.
+// The idea. A caller that comes while a write is under way leaves its record in
+// the buffer. The next caller that writes takes the whole buffer, writes and
+// syncs it in one go, and wakes the others. So a disk that syncs a hundred
+// times a second takes in thousands of events.
 //
-// The invariants. Write returns nil only when the event is on disk. Behind what
-// is on disk there is nothing in the file but what was begun and not finished:
-// a write that fails is cut off again, or its file is ended. An open file is
-// locked, so nobody replays a file that still grows.
+// The invariants. Write returns nil only when the event is on disk. Behind the
+// synced records the file has only what was begun and not finished: a failed
+// write is cut off again, or its file is ended. An open file is locked, so
+// nobody replays a file that still grows.
 type Writer struct {
 	dir        string
 	deployment string
@@ -41,7 +41,7 @@ type Writer struct {
 	events  int64 // begun
 	stats   Stats
 
-	// Owned by whoever writes; with the lock by others while nobody does.
+	// Owned by the caller that writes; with the lock by others while none does.
 	file   *os.File
 	path   string // of the file: it was opened under another name
 	size   int64  // what is on disk of the file
@@ -177,8 +177,8 @@ func (w *Writer) begin() error {
 	}
 	removeUnborn(w.dir)
 	h := Header{ID: newID(), Deployment: w.deployment, Made: w.clock.Now()}
-	// Its name is not one of a spill file until it is locked and has its header:
-	// nobody must take it for one that was left behind.
+	// It gets the name of a spill file only when it is locked and has its
+	// header, so that nobody takes it for one left behind.
 	final := filepath.Join(w.dir, h.ID+Suffix)
 	f, err := os.OpenFile(final+unborn, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -241,7 +241,7 @@ func (w *Writer) full() error {
 	return fmt.Errorf("spill to %s: %w: %d MB wait there; bring Redis back, or run `sluice spill replay`", w.dir, ErrFull, w.maxDir>>20)
 }
 
-// end closes the file: whoever replays may have it now.
+// end closes the file, so that another process may replay it.
 func (w *Writer) end() error {
 	f := w.file
 	w.file, w.size = nil, 0
