@@ -18,17 +18,17 @@ import (
 	"sluice/user/profile"
 )
 
-// How it works. Whoever fills in a form proves nothing: the address may be
-// anybody's. So nothing is kept of him but an event, with a link in it that is
-// to be mailed to the address. The link carries all that was asked for, signed;
-// whoever follows it and presses the button there has read the mail. Then the
-// user is written, and an event that proves it.
+// How it works. Filling in a form proves nothing: the address may be anybody's.
+// So nothing is kept but an event, with a link in it that is to be mailed to
+// the address. The link carries all that was asked for, signed. A person who
+// follows it and presses the button there has read the mail. Then the user is
+// written, and an event that proves it.
 //
-// What is promised. An answer never depends on who is known already. A link that
-// is fetched changes nothing: mail scanners fetch them all. A link is good once:
-// used again, it shows the same page and writes nothing, so it does not subscribe
-// again somebody who has unsubscribed since. All that a confirmation writes is
-// in the log, or nothing of it.
+// What is promised. An answer never depends on who is known already. A link
+// that is fetched changes nothing: mail scanners fetch them all. A link is good
+// once: used again, it shows the same page and writes nothing. So it does not
+// subscribe again a person who has unsubscribed since. All that a confirmation
+// writes is in the log, or nothing of it.
 //
 // What was dropped: a table of those who have not confirmed yet. It would be
 // filled by strangers, and would have to be emptied.
@@ -143,9 +143,9 @@ func (e *TooOftenError) Error() string {
 	return "a link for this address was asked for too often; send it again after Retry-After"
 }
 
-// Ask writes down that somebody asks for mail, and returns the link for him.
-// Errors: *sluice.Error if the request cannot be one; *TooOftenError; those of
-// Writer.
+// Ask writes down that somebody asks for mail, and returns the link to mail to
+// them. Errors: *sluice.Error if the request cannot be one; *TooOftenError;
+// those of Writer.
 func (s *Service) Ask(ctx context.Context, w Writer, r *Request) (Link, error) {
 	now, f := s.clock.Now(), r.Form
 	if !r.Trusted {
@@ -246,9 +246,9 @@ func (s *Service) open(purpose, text string, fields int) ([]string, error) {
 	return found, err
 }
 
-// Confirm writes that a link was followed and its button pressed: the user, his
-// groups, and the event that proves it. Of a link that was used before it writes
-// nothing.
+// Confirm writes that a link was followed and its button pressed: the user, the
+// user's groups, and the event that proves it. Of a link that was used before
+// it writes nothing.
 func (s *Service) Confirm(ctx context.Context, w Writer, o *Opened, ip netip.Addr) error {
 	now := s.clock.Now()
 	key := sluice.UserKey{Kind: sluice.KeyEmail, Name: o.Email}

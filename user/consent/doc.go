@@ -1,3 +1,3 @@
-// Package consent knows who has asked for mail and has confirmed it from his own
-// mailbox: double opt-in. It sends nothing.
+// Package consent knows which people have asked for mail and have confirmed it
+// from their own mailbox: double opt-in. It sends nothing.
 package consent

@@ -9,11 +9,11 @@ import (
 // lookedAt bounds how many entries are looked at to make room for one.
 const lookedAt = 64
 
-// limiter bounds how often something may happen to each of many, in this
-// process: so many times at once, which come back evenly over an hour. It keeps
-// one number for each: when all of them will have come back. Those of whom all
-// have are forgotten first; when strangers have filled it, it forgets the one
-// of some who has used least.
+// limiter bounds, in this process, how often something may happen to each of
+// many. Each has so many times at once, which come back evenly over an hour. It
+// keeps one number for each: when all of them will have come back. Those with
+// nothing used are forgotten first. When strangers have filled it, it looks at
+// some of the others and forgets the one that has used least.
 type limiter struct {
 	most int
 	seed maphash.Seed

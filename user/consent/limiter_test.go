@@ -35,8 +35,8 @@ func TestLimiter(t *testing.T) {
 	}
 }
 
-// However many strangers come, the memory is bounded, and who has used up his
-// is not the one who is forgotten.
+// However many strangers come, the memory is bounded. An entry that has used up
+// its share is not the one forgotten.
 func TestLimiterIsBounded(t *testing.T) {
 	l, now := newLimiter(100), time.Unix(1_700_000_000, 0)
 	for range 3 {
@@ -46,7 +46,7 @@ func TestLimiterIsBounded(t *testing.T) {
 		l.take(fmt.Sprint(i), 3, now)
 	}
 	if len(l.full) > 100 || l.take("a", 3, now) == 0 {
-		t.Errorf("%d entries; the one who had used all may ask again: %v", len(l.full), len(l.full) <= 100)
+		t.Errorf("%d entries; the one that had used all may ask again: %v", len(l.full), len(l.full) <= 100)
 	}
 	now = now.Add(2 * time.Hour)
 	l.take("b", 3, now)

@@ -14,19 +14,21 @@ import (
 
 // How unsubscribing works. Marketing mail carries a link of its own, in its
 // headers (RFC 8058) and where its template wants it. What the link says is
-// signed into it, so that it is good while the database is away, and after the
-// send is past its retention. To fetch it changes nothing, since scanners do; a
-// POST to it unsubscribes, whether it is a mailbox's program that sends it or the
-// button of the page (R19). What is written is durable before it is answered:
-// the event `unsubscribed`, by which the address is suppressed for marketing
-// mail, and the state of whoever has the address.
+// signed into it. So it is good while the database is away, and after the send
+// is past its retention. A GET changes nothing, since scanners fetch links. A
+// POST unsubscribes, whether a mail program sends it or the button of the page:
+// one click needs no login and no second step (RFC 8058). What is written is
+// durable before it is answered. It is the event `unsubscribed`, by which the
+// address is suppressed for marketing mail, and the state of each user who has
+// the address.
 //
-// A link is good as often as it is used: who has subscribed again since then may
-// unsubscribe by the same mail. So what has been used is not remembered. A repeat
-// writes the state and the suppression once more, and no second row of events:
-// that the address is suppressed is known in memory, but for the moment that the
-// event takes to get there, for which its name is kept. Neither says that nothing
-// need be written: an opt-in that was accepted just before may still wait in a log.
+// A link is good as often as it is used: a person who has subscribed again
+// may unsubscribe by the same mail. So what has been used is not remembered. A
+// repeat writes the state and the suppression once more, and no second row of
+// events. Memory tells that the address is suppressed. The event takes a moment
+// to get there, and for that moment its name is kept. Both only spare the row.
+// State and suppression are always written, because an opt-in that was accepted
+// just before may still be in a log.
 
 // UnsubscribePath is where links lead by which somebody unsubscribes, below the
 // public URL.
@@ -36,9 +38,10 @@ const (
 	// unsubscribePurpose is what tokens of these links are signed for.
 	unsubscribePurpose = "unsubscribe"
 
-	// unsubscribeGood is how long a link is good, from when its mail was accepted.
-	// All that it can do is to stop mail, so there is no reason to end it before
-	// the mail is forgotten; law asks for 30 days and more (CAN-SPAM 30, CASL 60).
+	// unsubscribeGood is how long a link is good, from when its mail was
+	// accepted. All that it can do is to stop mail, so there is no reason to
+	// end it before the mail is forgotten. Law asks for 30 days and more
+	// (CAN-SPAM 30, CASL 60).
 	unsubscribeGood = 10 * 365 * 24 * time.Hour
 
 	// unsubscribeOnce is how long an event takes at most until its suppression is
@@ -91,7 +94,7 @@ func (s *Service) OpenUnsubscribe(text string) (*Unsubscription, error) {
 	return &Unsubscription{Email: fields[0], send: fields[1], user: fields[2], name: "unsubscribe-" + base64.RawURLEncoding.EncodeToString(hash[:16])}, nil
 }
 
-// Unsubscribe writes that somebody wants no more marketing mail: it is in force
+// Unsubscribe writes that somebody wants no more marketing mail. It is in force
 // before all that is accepted later, and after all that was accepted before.
 // Errors are those of Writer.
 func (s *Service) Unsubscribe(ctx context.Context, w Writer, u *Unsubscription) error {

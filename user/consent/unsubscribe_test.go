@@ -95,7 +95,7 @@ func TestLargestUnsubscribeLink(t *testing.T) {
 	}
 }
 
-// Whoever can be mailed can unsubscribe, however odd his address is.
+// Each address that can be mailed can unsubscribe, however odd it is.
 func TestUnsubscribeOddAddresses(t *testing.T) {
 	s, _ := service(t)
 	for to, want := range map[string]string{`"A b"@example.com`: `"a b"@example.com`, "Root@localhost": "root@localhost", `"a@b"@example.com`: `"a@b"@example.com`} {
@@ -108,8 +108,8 @@ func TestUnsubscribeOddAddresses(t *testing.T) {
 	}
 }
 
-// The first press is an event; a repeat writes all of it again but for the row,
-// be it known from memory or by its name: an opt-in may stand in the log between.
+// The first press is an event. A repeat writes all of it again but the row,
+// known from memory or by its name: an opt-in may stand in the log between.
 func TestUnsubscribeWrites(t *testing.T) {
 	s, clock := service(t)
 	left := false

@@ -28,8 +28,9 @@ const (
 //	an object                       is set, or with _merge_objects merged
 //	anything else                   is set
 //
-// What cannot be applied to what is there (adding 1 to "x") changes nothing:
-// the caller has its answer already, and so do all other changes.
+// An operation that does not fit what is there (adding 1 to "x") changes
+// nothing: the caller has its answer already, and the other changes are
+// applied.
 func (p *Profile) SetAttributes(object string, nowMillis int64) (changed bool) {
 	merge := false
 	m := jsonscan.Read(object)
@@ -152,8 +153,8 @@ func add(old, by string) (raw string, ok bool) {
 	return "", false
 }
 
-// number is a number as JSON (and JavaScript) writes it, but that none without an
-// exponent is beyond 64 bits: such numbers are taken in nowhere.
+// number returns a number as JSON (and JavaScript) writes it. It writes none
+// beyond 64 bits without an exponent, since nothing reads such numbers.
 func number(f float64) string {
 	format := byte('f')
 	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1<<63) {

@@ -6,10 +6,11 @@ import (
 	"sluice/lib/jsonscan"
 )
 
-// appendCanonical appends a value in the one form in which it is kept: no
-// white space, of a key that occurs twice the last value at the place of the
-// first, strings with the fewest escapes. Numbers keep their digits. The value
-// has been scanned, so it nests at most sluice.MaxNestingLevels deep.
+// appendCanonical appends a value in the one form in which it is kept. The form
+// has no white space, and strings have the fewest escapes. Of a key that occurs
+// twice it has the last value at the place of the first. Numbers keep their
+// digits. The value has been scanned, so it nests at most
+// sluice.MaxNestingLevels deep.
 func appendCanonical(dst []byte, v jsonscan.Value) []byte {
 	switch v.Kind {
 	case jsonscan.String:

@@ -55,9 +55,9 @@ func (e *FieldError) Error() string {
 }
 
 // Check reads an attributes object as a client has sent it, and returns it as
-// SetAttributes takes it: standard attributes brought into their one form,
-// what is no attribute and what no profile can hold left out. The object has
-// been scanned. The error is a *FieldError.
+// SetAttributes takes it. Standard attributes are brought into their one form.
+// What is no attribute, and what no profile can hold, is left out. The object
+// has been scanned. The error is a *FieldError.
 //
 // A nested attribute that does not fit is left out as a whole, as Braze does.
 func Check(object string) (string, error) {
@@ -104,8 +104,9 @@ func scanned(raw string) jsonscan.Value {
 }
 
 // LevelsFit reports whether a value can stand two levels down, in "custom" of a
-// profile: one level deeper than in the object that it came in. A profile that
-// nests too deep could never be read again, nor its user be erased.
+// profile. That is one level deeper than in the object that it came in. A
+// profile that nests too deep could never be read again, nor its user be
+// erased.
 func LevelsFit(raw string) bool {
 	if len(raw) <= 2*maxValueLevels { // a level takes two brackets
 		return true

@@ -10,8 +10,9 @@ import (
 	"sluice/lib/jsonscan"
 )
 
-// A list that was set, or added to, has the last of its values, each at its last
-// place: as if all were put behind one another first, and cut then.
+// A list that was set, or added to, has the last of its values, each at its
+// last place. The result is as if all were put behind one another first, and
+// cut then.
 func TestLongLists(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 200 {
@@ -62,7 +63,7 @@ func TestManyMembersAreMerged(t *testing.T) {
 	}
 }
 
-// The longest values that are taken in: what one costs who applies it.
+// The longest values that are taken in: what it costs to apply one.
 func BenchmarkLongValues(b *testing.B) {
 	var numbers, fields strings.Builder
 	for i := range 7000 {

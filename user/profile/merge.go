@@ -6,20 +6,20 @@ import (
 )
 
 // Merge takes in another profile that turned out to be the same person. What
-// only the other one has is filled in, what both have stays, counts and money
-// are added up, the first is the earliest and the last the latest, and the
+// only the other one has is filled in, and what both have stays. Counts and
+// money are added up; the first is the earliest and the last the latest. The
 // other's names become names of this user. Nothing is lost but what both had
 // and the other one's external id, which the caller keeps as a key.
 //
-// Two merges give the same profile in whatever order they come, as long as the
-// others have no attribute in common; for those that they have, the first one
-// wins. Changes of this user count as had, whenever they came.
+// Two merges give the same profile in any order, as long as the others have no
+// attribute in common. For those that they have in common, the first one wins.
+// Changes of this user count as had, whenever they came.
 func (p *Profile) Merge(other *Profile) {
 	if p.ExternalID == "" {
 		p.ExternalID = other.ExternalID
 	}
 	for _, a := range other.Aliases {
-		p.addAlias(a) // beyond MaxAliases too: it is a key of his, which an erasure must find
+		p.addAlias(a) // beyond MaxAliases too: it is a key of this user, which an erasure must find
 	}
 	for _, name := range other.Former {
 		p.AddFormer(name)
@@ -59,7 +59,8 @@ func fill(values *Values, other Values) {
 }
 
 // AddFormer notes the name of a user who was merged into this one. None is left
-// out, for an erasure finds his events by it: the caller keeps to MaxFormer.
+// out, since an erasure finds the user's events by it: the caller keeps to
+// MaxFormer.
 func (p *Profile) AddFormer(name string) {
 	if i, ok := slices.BinarySearch(p.Former, name); !ok {
 		p.Former = slices.Insert(p.Former, i, name)

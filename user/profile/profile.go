@@ -17,7 +17,7 @@ import (
 //	aliases      [[label, name], ...]
 //	former       names of users who were merged into this one
 //	created      when the user was first seen, ms since the epoch
-//	active       the last day (since the epoch, UTC) on which he did something
+//	active       the last day (since the epoch, UTC) on which the user did something
 //	fields       the standard attributes: first_name, email, ...
 //	custom       the customer's own
 //	events       {name: [count, first ms, last ms], ...}
@@ -25,9 +25,9 @@ import (
 //	revenue      {currency: millionths, ...}
 //	groups       {subscription group: [state, since ms], ...}
 //
-// Members of other names are of a newer program. They are kept as they are, behind
-// those above, so that two versions can share users: what a version adds to users
-// is a new member here, never a new form of an old one.
+// Members of other names are of a newer program. They are kept as they are,
+// behind those above, so that two versions can share users. So what a version
+// adds to users is a new member here, never a new form of an old one.
 //
 // The invariants: what is a list here is sorted by name and has each name
 // once; values are canonical; Parse(p.Append(nil)) is p.

@@ -294,7 +294,7 @@ func BenchmarkOneAttribute(b *testing.B) {
 	}
 }
 
-// Whatever Check lets pass makes a profile that can be read again: an attribute
+// What Check lets pass makes a profile that can be read again. An attribute
 // stands one level deeper there than in the object it came in.
 func TestLevels(t *testing.T) {
 	for _, name := range []string{"custom", "facebook"} {

@@ -89,8 +89,8 @@ func oneOf(words ...string) func(jsonscan.Value) (string, bool) {
 
 var subscription = oneOf(optedIn, subscribed, unsubscribed)
 
-// email keeps an address in lower case: it is compared so, by us and by
-// whoever delivers to it, whatever RFC 5321, 2.4 allows.
+// email keeps an address in lower case. Sluice and mailbox providers compare it
+// so, whatever RFC 5321, 2.4 allows.
 func email(v jsonscan.Value) (string, bool) {
 	if v.Kind != jsonscan.String {
 		return "", false
@@ -99,11 +99,11 @@ func email(v jsonscan.Value) (string, bool) {
 	return Quoted(address), ok
 }
 
-// NormalEmail brings an address into the form in which it is kept and
-// compared, and reports whether it is one: RFC 5321, 4.1.2, with the local
+// NormalEmail brings an address into the form in which it is kept and compared,
+// and reports whether it is an address. RFC 5321, 4.1.2 applies, with the local
 // part a dot-string, in UTF-8 if need be (RFC 6531, 3.3). A domain beyond ASCII
-// is written as envelopes have it (A-labels, RFC 5890): whoever is not to be
-// mailed under one of the two names is not under the other.
+// is written as envelopes have it (A-labels, RFC 5890). So a suppression under
+// one of the two names of a domain holds under the other.
 func NormalEmail(address string) (string, bool) {
 	address = strings.ToLower(strings.TrimSpace(address))
 	if strings.ContainsFunc(address, func(r rune) bool { return r >= utf8.RuneSelf }) && len(address) <= 4*sluice.MaxEmailBytes {
@@ -128,10 +128,11 @@ func NormalEmail(address string) (string, bool) {
 	return address, labels > 1
 }
 
-// NormalAddress brings an address that mail can be sent to, which is more than a
-// user can have (mime.ParseAddress: a local part in quotes, a domain of one label),
-// into the form in which it is suppressed and looked for. What NormalEmail takes
-// has its form, so mail to a user is held back by what is known of him.
+// NormalAddress brings an address that mail can be sent to into the form in
+// which it is suppressed and looked up. These are more than a user can have
+// (mime.ParseAddress): a local part in quotes, a domain of one label. What
+// NormalEmail takes keeps the same form, so what is known of a user's address
+// holds back mail to it.
 func NormalAddress(address string) (string, bool) {
 	a, err := mime.ParseAddress(strings.TrimSpace(address))
 	if err != nil {

@@ -11,8 +11,8 @@ func (p *Profile) EmailState() string {
 	return subscribed
 }
 
-// IsAudience reports whether mail can be meant for those in a state: for who has
-// opted in, or for who is subscribed, as who has opted in is too.
+// IsAudience reports whether mail can be meant for users in a state: those who
+// have opted in, or those who are subscribed. Subscribed includes opted in.
 func IsAudience(state string) bool { return state == optedIn || state == subscribed }
 
 // InAudience reports whether mail for those in a state is for this user too. Of

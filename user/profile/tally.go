@@ -20,8 +20,8 @@ func (p *Profile) CountPurchase(product, currency string, priceMicros, quantity,
 	p.Revenue = earn(p.Revenue, Money{currency, multiply(priceMicros, quantity)})
 }
 
-// count adds a tally to a sorted list: counts are added up, the first is the
-// earliest and the last the latest, in whatever order they come.
+// count adds a tally to a sorted list, in any order. Counts are added up; the
+// first is the earliest and the last the latest.
 func count(all []Tally, t Tally) []Tally {
 	i, ok := slices.BinarySearchFunc(all, t.Name, func(x Tally, name string) int { return strings.Compare(x.Name, name) })
 	if !ok {

@@ -263,7 +263,7 @@ func orNothing(v jsonscan.Value) string {
 // momentIn reads a time that, unless it says so itself, is one of a zone.
 func momentIn(text string, quoted bool, zone *time.Location) (millis int64, err error) {
 	if quoted {
-		return timetext.ParseAnyIn(text, zone) // whoever was born before 1970 was born before 1980
+		return timetext.ParseAnyIn(text, zone) // a person born before 1970 was born before 1980
 	}
 	return timetext.Parse(text, false)
 }
@@ -307,7 +307,7 @@ func (x *condition) setList(path string, v jsonscan.Value) error {
 	return nil
 }
 
-// setRegex bounds an expression twice: a short text (a{1000}) may be a long
+// setRegex bounds an expression twice. A short text (a{1000}) may be a long
 // program, and a match takes as many steps as the program has, for each byte.
 func (x *condition) setRegex(path string, v jsonscan.Value) error {
 	if v.Kind != jsonscan.String {

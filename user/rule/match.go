@@ -18,18 +18,18 @@ const (
 
 // Set is rules that are matched together.
 //
-// The idea: conditions do not ask a profile for values; the set knows which
-// members of the text all its conditions want, one slot for each, and walks
-// the text once, putting what it meets into the slots. Then conditions look
-// into their slots. A member that nobody wants is passed over, and what comes
-// behind the last that is wanted is not looked at. Numbers, times and tallies
-// stay text until a condition needs them.
+// The idea: conditions do not ask a profile for values. The set knows which
+// members of the text all its conditions want, one slot for each. It walks the
+// text once, and puts what it meets into the slots. Then conditions look into
+// their slots. A member that nobody wants is passed over, and what comes behind
+// the last that is wanted is not looked at. Numbers, times and tallies stay
+// text until a condition needs them.
 //
-// The invariants: a profile's text has its names sorted (package profile), so
-// the walk goes through the names that are wanted as it goes through those
-// that are there, without a map; slots are cleared for each profile and never
-// outlive its text; nothing is allocated for a profile, but for names and
-// times written with escapes or wrongly.
+// The invariants. A profile's text has its names sorted (package profile), so
+// the walk goes through the wanted names and the present names side by side,
+// without a map. Slots are cleared for each profile and never outlive its text.
+// A profile costs no allocation, except for names and times written with
+// escapes or wrongly.
 //
 // Dropped: profile.Parse, which allocates some twenty times a profile.
 type Set struct {

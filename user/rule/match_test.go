@@ -227,7 +227,7 @@ func TestMatchesAtOnce(t *testing.T) {
 	}
 }
 
-// Whoever was born before 1970 was born before 1980.
+// A person born before 1970 was born before 1980.
 func TestBirthdays(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"field":"dob","is":"before","value":"1980-01-01"}`: true, `{"field":"dob","is":"before","value":"1958-03-30"}`: true, `{"field":"dob","is":"after","value":"1958-03-30"}`: false,

@@ -34,14 +34,14 @@ const (
 
 // Scanner reads all users.
 //
-// The idea: users are read in pages, each a short query of a partition, so that
-// no transaction stays open and no connection is held for long. Of the
-// goroutines of a count, two may read at a time; the others match what they
-// have read. Partitions are handed out one by one.
+// The idea: users are read in pages, each a short query of a partition. So no
+// transaction stays open, and no connection is held for long. Of the goroutines
+// of a count, two may read at a time; the others match what they have read.
+// Partitions are handed out one by one.
 //
-// A count is of no single moment: who changes while it runs is counted as he
-// was when his page was read. Who is new by then may be missed, and nobody is
-// counted twice, as users never move.
+// A count is of no single moment: a user who changes while it runs is counted
+// as they were when their page was read. A user added by then may be missed,
+// and nobody is counted twice, as users never move.
 //
 // Its methods may be called from several goroutines at once.
 type Scanner struct {
@@ -202,7 +202,7 @@ func (p *page) read(ctx context.Context, s *Scanner, part int, after int64) erro
 }
 
 // match calls f with each user's place in the page, and a bit for each rule
-// that holds for him, until f returns false.
+// that holds for the user, until f returns false.
 func (p *page) match(ctx context.Context, f func(i int, holds uint64) bool) (unread int, err error) {
 	for from := 0; from < len(p.texts); from += matchUsers {
 		if ctx.Err() != nil {
@@ -227,13 +227,13 @@ func (p *page) match(ctx context.Context, f func(i int, holds uint64) bool) (unr
 // Member is a user for whom a rule holds.
 type Member struct {
 	ID         sluice.UserID
-	ExternalID string // empty: he has none
+	ExternalID string // empty: the user has none
 }
 
 // Members returns at most limit users for whom a rule holds now, in the order
 // of their ids, after one. next is where to go on; nil: that was all. It stops
-// early when it has read for about as long as patience: then there may be few
-// or none, and more to come all the same. Errors are those of Count.
+// early when it has read for about as long as patience. Then there may be few
+// members or none, and more to come all the same. Errors are those of Count.
 func (s *Scanner) Members(ctx context.Context, r *rule.Rule, after sluice.UserID, limit int, patience time.Duration) (members []Member, next *sluice.UserID, err error) {
 	set, err := rule.NewSet(r)
 	if err != nil {

@@ -125,7 +125,7 @@ func (s *lateStore) EachProfile(ctx context.Context, part int, after int64, limi
 	return s.UserStore.EachProfile(ctx, part, after, limit, f)
 }
 
-// Whoever looks for somebody rare gets a place to go on in time, and finds all.
+// A search for rare users returns a place to go on in time, and finds all.
 func TestMembersArePatient(t *testing.T) {
 	store, _, _ := manyUsers(t)
 	r, err := rule.Compile(fmt.Sprintf(`{"field":"external_id","is":"is_one_of","value":["u\"0-%d","u\"3-99"]}`, people))

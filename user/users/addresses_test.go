@@ -9,8 +9,8 @@ import (
 	"sluice/user/profile"
 )
 
-// Several users have an address: one with an external id goes first, then who
-// was written last.
+// Several users have an address: one with an external id goes first, then the
+// one written last.
 func TestAddresses(t *testing.T) {
 	m := newModel(t, 8)
 	mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: "x@example.com"}
@@ -39,9 +39,9 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// What a request says of an address which it has just given to somebody is said
-// of him, wherever he is and in whatever order the logs are read; of whoever has
-// the address, or is made of it, if he did not get it.
+// A request may give an address to a user and say more of that address. That is
+// said of the user, on any partition and in any order of the logs. If the user
+// did not get the address, it is said of the one who has it, or of a new user.
 func TestAddressGivenBefore(t *testing.T) {
 	const partitions = 4
 	mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: "x@example.com"}
@@ -53,7 +53,7 @@ func TestAddressGivenBefore(t *testing.T) {
 		event := did(k, "e", m.now)
 		event.Address = mail
 		gets := r.IntN(3) > 0
-		if r.IntN(2) == 0 { // he is of another partition than his id
+		if r.IntN(2) == 0 { // the user is of another partition than the id
 			m.add(set(alias, `{"a":1}`))
 			m.settle()
 			m.add(sluice.UserUpdate{Op: sluice.OpIdentify, Key: alias, Name: k.Name, Body: "merge"})
@@ -88,9 +88,9 @@ func TestAddressGivenBefore(t *testing.T) {
 	}
 }
 
-// A state in a group of an address that nobody has is kept for whoever comes with
-// it, of whatever partition; what he says himself goes first; and an erasure
-// leaves nothing of it.
+// A state in a group, set for an address that nobody has, is kept for the user
+// who later gets it, on any partition. What the user says goes first, and an
+// erasure leaves nothing of it.
 func TestRemembered(t *testing.T) {
 	group := func(k sluice.UserKey, name, state string) sluice.UserUpdate {
 		return sluice.UserUpdate{Op: sluice.OpGroup, Key: k, Name: name, Body: state}
@@ -116,7 +116,7 @@ func TestRemembered(t *testing.T) {
 		m.add(set(external("u"), `{"email":"`+mail.Name+`","b":1}`))
 		m.settle()
 		if _, p := m.who(external("u")); !p.Groups[0].Subscribed {
-			t.Fatalf("%d: what he said later is undone: %s", i, dump(p))
+			t.Fatalf("%d: what the user said later is undone: %s", i, dump(p))
 		}
 		k, _ := mail.Remembered()
 		m.add(sluice.UserUpdate{Op: sluice.OpMerge, Key: sluice.UserKey{Kind: sluice.KeyUser, Name: m.keys[k].String()}, Name: MergeName(external("u"))})
@@ -128,9 +128,9 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// Whether mail is wanted is the state of all who have an address, of whatever
-// partition; of one that nobody has it is kept for whoever gets it, unless he says
-// otherwise himself.
+// Whether mail is wanted is the state of all users who have an address, on any
+// partition. If nobody has it, the state is kept for the user who gets it,
+// unless that user says otherwise.
 func TestSubscribed(t *testing.T) {
 	const partitions = 4
 	subscribe := func(k sluice.UserKey, state string) sluice.UserUpdate {
@@ -173,8 +173,8 @@ func TestSubscribed(t *testing.T) {
 	}
 }
 
-// The address of who is erased is a name of his as well, unless somebody else has
-// it, also if that one has got it in the same transaction.
+// The address of an erased user is also a name of that user, unless another
+// user has it. That holds too if the other user got it in the same transaction.
 func TestEraseAddresses(t *testing.T) {
 	m := newModel(t, 1)
 	erase := func(u string) { m.add(sluice.UserUpdate{Op: sluice.OpDelete, Key: external(u)}) }
@@ -195,6 +195,6 @@ func TestEraseAddresses(t *testing.T) {
 	erase("c")
 	m.settle()
 	if !m.erased[sluice.AddressErasure("shared@example.com")] {
-		t.Error("the address of the last who had it is no name of his")
+		t.Error("the address is no name of its last owner")
 	}
 }

@@ -140,14 +140,14 @@ func (u *Unit) meant(up *Update, id sluice.UserID, x *user) bool {
 		return false
 	}
 	if p.ExternalID != "" {
-		return true // he was written last
+		return true // this user was written last
 	}
 	_, other := u.owner(up.Address)
 	return other == nil || other.profile == nil || other.profile.ExternalID == ""
 }
 
-// applyByAddress applies an update to whoever has its address, where that is
-// taken in.
+// applyByAddress applies an update to the user who has its address, where that
+// is taken in.
 func (u *Unit) applyByAddress(up *Update) {
 	by := *up
 	by.Key, by.Address, by.IfGone = up.Address, sluice.UserKey{}, false
@@ -172,8 +172,9 @@ func creates(up *Update) bool {
 	return false
 }
 
-// owner returns whose a key is: of several who have an address the one who was
-// written last, those with an external id before those without.
+// owner returns the user who has a key. Of several who have an address, it
+// returns one with an external id before one without, then the one who was
+// written last.
 func (u *Unit) owner(k sluice.UserKey) (best sluice.UserID, found *user) {
 	known := false
 	for _, id := range u.keys[k] {
@@ -181,8 +182,8 @@ func (u *Unit) owner(k sluice.UserKey) (best sluice.UserID, found *user) {
 		if x == nil {
 			continue
 		}
-		// Who cannot be read is somebody all the same: his key is no one else's,
-		// and what comes for him becomes a dead letter.
+		// A user that cannot be read still exists: its key belongs to nobody
+		// else, and what arrives for it becomes a dead letter.
 		p, err := x.look()
 		switch named := err == nil && p.ExternalID != ""; {
 		case found == nil, named && !known, named == known && x.row.UpdatedMillis > found.row.UpdatedMillis:
@@ -225,8 +226,9 @@ func (u *Unit) create(up *Update) (sluice.UserID, *user) {
 	return id, x
 }
 
-// inherit gives a user who has got an address the states of mail and in groups
-// that were set for it when nobody had it, but where he has one himself.
+// inherit gives a user who has got an address the states that were set for it
+// when nobody had it: of mail, and in groups. States that the user already has
+// stay.
 func (u *Unit) inherit(id sluice.UserID, x *user, address sluice.UserKey) {
 	k, _ := address.Remembered()
 	from, owner := u.owner(k)
@@ -244,7 +246,7 @@ func (u *Unit) inherit(id sluice.UserID, x *user, address sluice.UserKey) {
 	}
 }
 
-// claim gives a key to a user. Whoever it names is no more.
+// claim gives a key to a user. The former owner no longer exists.
 func (u *Unit) claim(k sluice.UserKey, id sluice.UserID) {
 	c := u.result.Changes
 	if len(u.keys[k]) > 0 {
@@ -263,7 +265,7 @@ func (u *Unit) claim(k sluice.UserKey, id sluice.UserID) {
 // roomUsers is for how many new users room is made at once.
 const roomUsers = 64
 
-// born is a user who was not there, and his profile.
+// born is a user who was not there, and the new profile.
 type born struct {
 	user
 	its profile.Profile
@@ -303,12 +305,13 @@ func (u *Unit) alias(up *Update, id sluice.UserID, x *user) {
 	}
 }
 
-// identify gives a user an external id, or merges him into the one who has it.
+// identify gives a user an external id, or merges the user into the owner of
+// that id.
 func (u *Unit) identify(up *Update, id sluice.UserID, x *user) {
 	k := sluice.UserKey{Kind: sluice.KeyExternal, Name: up.Name}
 	to, owner := u.owner(k)
 	switch {
-	case owner == x || x.profile.ExternalID != "": // he is identified already
+	case owner == x || x.profile.ExternalID != "": // the user is identified already
 	case owner == nil:
 		if bytes := u.sizeWith(x.profile, func(c *profile.Profile) { c.ExternalID = up.Name }); bytes > sluice.MaxProfileBytes {
 			u.bury(up, tooLarge(id, bytes))
@@ -350,9 +353,9 @@ func (u *Unit) merge(up *Update, id sluice.UserID, x *user) {
 	}
 }
 
-// hand merges x into another, with what goes of his: he becomes a tombstone, his
-// keys are the other's. Where both together are too large, both stay as they
-// are.
+// hand merges x into another user, with what moves to that one: x becomes a
+// tombstone, and its keys become the other's. Where both together are too
+// large, both stay as they are.
 func (u *Unit) hand(up *Update, id sluice.UserID, x *user, goes *profile.Profile, to sluice.UserID, other *user) {
 	keys := keysOf(goes)
 	goes = goes.Clone()
@@ -385,8 +388,8 @@ func (u *Unit) hand(up *Update, id sluice.UserID, x *user, goes *profile.Profile
 		return
 	}
 	if !u.read.Users[to].ID.IsZero() {
-		c.Stay = append(c.Stay, to) // he may be merged or erased at this moment
-	} // else he is made by this transaction: nobody else knows him, and no row of his can be locked
+		c.Stay = append(c.Stay, to) // to may be merged or erased at this moment
+	} // else this transaction makes it: nobody else knows it, and no row of it can be locked
 	took := *up
 	took.Op, took.Key = sluice.OpAbsorb, sluice.UserKey{Kind: sluice.KeyUser, Name: to.String()}
 	took.Name, took.Body = id.String(), string(goes.Append(nil))
@@ -405,7 +408,7 @@ func (u *Unit) absorb(up *Update, id sluice.UserID, x *user) {
 		return
 	}
 	x.profile.Merge(other)
-	// Whoever he was sent to may have been merged into this one on the way.
+	// The user it was sent to may have been merged into this one on the way.
 	for _, k := range keysOf(other) {
 		if _, owner := u.owner(k); owner == x && u.keys[k][0] != id {
 			u.result.Changes.MoveKeys = append(u.result.Changes.MoveKeys, sluice.KeyRow{Key: k, ID: id})
@@ -417,7 +420,7 @@ func (u *Unit) absorb(up *Update, id sluice.UserID, x *user) {
 // apart says why one profile cannot take in another, or "".
 func (u *Unit) apart(id sluice.UserID, p, other *profile.Profile) string {
 	if n := len(p.Former) + len(other.Former); n > profile.MaxFormer {
-		return fmt.Sprintf("user %s would have %d names of users who were merged into him, at most %d are allowed: his erasure must find them all", id, n, profile.MaxFormer)
+		return fmt.Sprintf("user %s would have %d names of users who were merged into it, at most %d are allowed: its erasure must find them all", id, n, profile.MaxFormer)
 	}
 	if bytes := u.sizeWith(p, func(c *profile.Profile) { c.Merge(other) }); bytes > sluice.MaxProfileBytes {
 		return tooLarge(id, bytes)
@@ -425,7 +428,7 @@ func (u *Unit) apart(id sluice.UserID, p, other *profile.Profile) string {
 	return ""
 }
 
-// remove erases a user. What is counted of him stays counted.
+// remove erases a user. What is counted of that user stays counted.
 func (u *Unit) remove(id sluice.UserID, x *user) {
 	c := u.result.Changes
 	for _, k := range keysOf(x.profile) {
@@ -453,9 +456,9 @@ func (u *Unit) erase(id string, p *profile.Profile) {
 	}
 }
 
-// bereave erases a user whose other half of a merge finds nobody: who should
-// have taken him over was erased while it was on its way, and he with him. His
-// keys are still those of that one, or of one in between.
+// bereave erases a user whose merge arrives too late: the user who should take
+// it over was erased while the merge was on its way. Its keys still belong to
+// that user, or to one in between.
 func (u *Unit) bereave(up *Update) {
 	p, err := profile.Parse(up.Body)
 	if err != nil {
@@ -464,7 +467,7 @@ func (u *Unit) bereave(up *Update) {
 	}
 	for _, k := range keysOf(p) {
 		if _, owner := u.owner(k); owner != nil {
-			continue // who came back under his name
+			continue // this user was made again under the same name
 		}
 		for _, was := range u.read.ByKey[k] {
 			u.result.Changes.DropKeys = append(u.result.Changes.DropKeys, sluice.KeyRow{Key: k, ID: was})
@@ -483,9 +486,10 @@ func (u *Unit) bury(up *Update, reason string) {
 const forwardBits = 10
 
 // forward sends an update to the log of a user of another partition. One that
-// would make him says by which key, for he may be erased before it arrives: who
-// is deleted and comes back at once is not lost. One that would not is about him
-// alone: a second deletion must not meet who has come back.
+// would make the user says by which key, since the user may be erased before it
+// arrives. So a user who is deleted and made again at once is not lost. One
+// that would not make the user is about that id alone: a second deletion must
+// not meet a user who was made again.
 func (u *Unit) forward(up *Update, id sluice.UserID) {
 	out := up.UserUpdate
 	if out.Address.Name == "" && out.Key.Kind != sluice.KeyUser && creates(up) {
@@ -497,15 +501,16 @@ func (u *Unit) forward(up *Update, id sluice.UserID) {
 
 // send sends an update from a partition's log to another's.
 func (u *Unit) send(up *sluice.UserUpdate, from, to int) {
-	// A database that was restored must not give numbers again that the logs
-	// have seen: they are at least the time, and the reader raises them
-	// to what the logs have.
+	// A restored database must not give out numbers that the logs have seen. So
+	// numbers are at least the time, and the reader raises them to what the
+	// logs have.
 	n := u.numbers[from]
 	n.Forward = max(n.Forward+1, u.now<<forwardBits)
 	u.result.Changes.Forward = append(u.result.Changes.Forward, sluice.Forward{From: from, To: to, ID: n.Forward, Items: sluice.AppendUpdate(nil, up)})
 }
 
-// NameOf is what events and sends call a user: his external id, if it fits there.
+// NameOf returns what events and sends call a user: the external id, if it fits
+// there.
 func NameOf(id sluice.UserID, p *profile.Profile) string {
 	if p.ExternalID != "" && len(p.ExternalID) <= sluice.MaxReferenceBytes {
 		return p.ExternalID

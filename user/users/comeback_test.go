@@ -8,8 +8,9 @@ import (
 	"sluice"
 )
 
-// Who is deleted and comes back under his name at once is there again, with what
-// he came with, wherever he lived and in whatever order the logs are read.
+// A user who is deleted and made again under the same name at once is there
+// again, with the new data. That holds on any partition and in any order of the
+// logs.
 func TestDeletedComesBack(t *testing.T) {
 	const partitions = 4
 	r := rand.New(rand.NewPCG(15, 16))
@@ -39,7 +40,7 @@ func TestDeletedComesBack(t *testing.T) {
 		for _, row := range m.users {
 			p := m.profileOf(row)
 			if p.Custom.Get("old") != "" {
-				t.Fatalf("%v: he is still there: %s", by, row.Profile)
+				t.Fatalf("%v: the user is still there: %s", by, row.Profile)
 			}
 			if p.Custom.Get("new") == "1" && len(p.Events) == 1 {
 				back++
@@ -51,8 +52,8 @@ func TestDeletedComesBack(t *testing.T) {
 	}
 }
 
-// Two who are made by one call and merged by the next are one, in whatever order
-// their logs are read; a merge into nobody ends.
+// Two users who are made by one call and merged by the next are one, in any
+// order of their logs. A merge into nobody ends.
 func TestMergedAtOnce(t *testing.T) {
 	const partitions = 4
 	r := rand.New(rand.NewPCG(17, 18))

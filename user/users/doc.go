@@ -1,4 +1,4 @@
-// Package users applies updates to users: what a transaction of the store
-// follower does to profiles, keys and addresses is decided here, out of what
-// was read before, and nothing is written.
+// Package users applies updates to users. It decides what a transaction of the
+// store follower does to profiles, keys and addresses. It decides from what was
+// read before, and writes nothing.
 package users

@@ -14,9 +14,9 @@ import (
 	"sluice/user/profile"
 )
 
-// Series of the users. That of a month is a difference: who is active comes in
-// on that day and leaves 30 days after the last one, so that the sum up to a
-// day is how many were active in the 30 days that end with it.
+// Series of the users. The monthly series is a difference. A user is added on
+// the first active day and taken off 30 days after the last one. So the sum up
+// to a day is how many users were active in the 30 days that end with it.
 const (
 	NewUser   = "new_user"
 	ActiveDay = "dau"
@@ -68,7 +68,7 @@ func (u *Unit) done(ctx context.Context, store Reader) (Result, error) {
 	u.settleKeys()
 	for count, by := range u.counts {
 		if count.Check() != nil {
-			continue // who is active at the end of all times leaves the month after it
+			continue // a user active at the end of all times leaves the month after it
 		}
 		count.By = by
 		u.result.Counts = append(u.result.Counts, count)
@@ -76,8 +76,9 @@ func (u *Unit) done(ctx context.Context, store Reader) (Result, error) {
 	return u.result, nil
 }
 
-// eraseAddresses notes the addresses of who is erased as names of his, but those
-// that somebody else has: what knows only such an address may be about that one.
+// eraseAddresses notes the addresses of an erased user as names of that user,
+// except those that another user also has. Data known only by such a shared
+// address may be about the other user.
 func (u *Unit) eraseAddresses(ctx context.Context, store Reader) error {
 	if len(u.erased) == 0 {
 		return nil
@@ -86,7 +87,7 @@ func (u *Unit) eraseAddresses(ctx context.Context, store Reader) error {
 	if err := u.readLate(ctx, store, keys); err != nil {
 		return err
 	}
-	for _, x := range u.users { // also who has got one in this transaction
+	for _, x := range u.users { // also a user who has got an address in this transaction
 		if !x.gone && x.row.MergedInto.IsZero() {
 			if p, err := x.look(); err == nil {
 				delete(u.erased, addresses(p)[0])
@@ -99,9 +100,10 @@ func (u *Unit) eraseAddresses(ctx context.Context, store Reader) error {
 	return nil
 }
 
-// readLate reads whose keys are that turn out to matter when all is applied: who
-// remembers something for addresses that somebody has got, who else has those of
-// who is erased. So nothing is looked for in updates that do neither.
+// readLate reads the owners of keys that turn out to matter once all updates
+// are applied. These are the states remembered for addresses that a user has
+// got, and the other users who have an erased user's addresses. Updates that do
+// neither cost no read.
 func (u *Unit) readLate(ctx context.Context, store Reader, keys []sluice.UserKey) error {
 	if len(keys) == 0 {
 		return nil
@@ -126,7 +128,7 @@ func (u *Unit) readLate(ctx context.Context, store Reader, keys []sluice.UserKey
 // roomBytes is what a profile has beside what was there and what has come.
 const roomBytes = 128
 
-// put writes a user, and his addresses.
+// put writes a user, and the user's addresses.
 func (u *Unit) put(id sluice.UserID, x *user) {
 	row := sluice.UserRow{ID: id, UpdatedMillis: u.now, MergedInto: x.row.MergedInto}
 	if row.MergedInto.IsZero() {
@@ -223,7 +225,8 @@ func (u *Unit) moveAddresses(id sluice.UserID, before, after addressKeys) {
 	}
 }
 
-// forget drops what a user who is no longer of an address remembered for it.
+// forget drops what a user remembered for an address, once the user no longer
+// has that address.
 func (u *Unit) forget(k sluice.UserKey, id sluice.UserID) {
 	if ids, read := u.keys[k]; read && !slices.Contains(ids, id) {
 		return
@@ -251,7 +254,7 @@ func AddressesIn(body string) (a []sluice.UserKey) {
 	return a
 }
 
-// keysOf are a user's keys, and those of the users who were merged into him.
+// keysOf returns a user's keys, and those of the users who were merged into it.
 func keysOf(p *profile.Profile) (keys []sluice.UserKey) {
 	if p.ExternalID != "" {
 		keys = append(keys, sluice.UserKey{Kind: sluice.KeyExternal, Name: p.ExternalID})
@@ -267,12 +270,12 @@ func keysOf(p *profile.Profile) (keys []sluice.UserKey) {
 	return keys
 }
 
-// active counts a user on a day of his, once.
+// active counts a user once on a day of activity.
 func (u *Unit) active(up *Update, p *profile.Profile) {
 	day := up.TimeMillis / dayMillis
 	last := p.ActiveDay
 	if day <= last {
-		return // or long ago: then he counts no more for that day
+		return // or long ago: then it counts no more for that day
 	}
 	p.ActiveDay = day
 	u.count(ActiveDay, up.App, day*dayMillis, 1)

@@ -195,8 +195,8 @@ func (m *model) settle() {
 	m.t.Fatal("updates go round in circles")
 }
 
-// check looks for what must never be: a key of nobody, an address that its user
-// has not, a user without one who has a key.
+// check looks for what must never be: a key of nobody, an address of a user
+// that does not find the user, a key that finds a user without it.
 func (m *model) check() {
 	m.t.Helper()
 	for k, id := range m.keys {
@@ -205,7 +205,7 @@ func (m *model) check() {
 			row, ok = m.users[row.MergedInto]
 		}
 		if !ok {
-			m.t.Fatalf("%v is a key of %v, who is no more", k, id)
+			m.t.Fatalf("%v is a key of %v, which is gone", k, id)
 		}
 	}
 	for id, row := range m.users {
@@ -222,7 +222,7 @@ func (m *model) check() {
 	for a := range m.address {
 		row, ok := m.users[a.ID]
 		if !ok || !row.MergedInto.IsZero() || !slices.Contains([]sluice.UserKey{addresses(m.profileOf(row))[0], addresses(m.profileOf(row))[1]}, a.Key) {
-			m.t.Fatalf("%v is found by %v, which he does not have", a.ID, a.Key)
+			m.t.Fatalf("%v is found by %v, which it does not have", a.ID, a.Key)
 		}
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"sluice"
 )
 
-// Whoever takes over a user of another partition must still be there when that is
-// committed: two who are merged into each other at one moment would both be gone.
+// A user who takes over a user of another partition must still exist when that
+// is committed. Two users who are merged into each other at one moment would
+// both be gone.
 func TestWhoTakesOverMustStay(t *testing.T) {
 	m := newModel(t, 4)
 	a, b := pair(4)
@@ -26,8 +27,9 @@ func TestWhoTakesOverMustStay(t *testing.T) {
 	}
 }
 
-// The numbers of what is forwarded rise, also where a database that was put back
-// has forgotten them: the log that it goes to has seen them, and would leave it out.
+// The numbers of what is forwarded rise, also after a database was restored and
+// has forgotten them. The log that it goes to has seen them, and would leave a
+// repeated number out.
 func TestForwardsOfADatabaseThatWasPutBack(t *testing.T) {
 	m := newModel(t, 4)
 	a, b := pair(4)
@@ -57,8 +59,8 @@ func TestForwardsOfADatabaseThatWasPutBack(t *testing.T) {
 	}
 }
 
-// Who is active in the last days of all times leaves the month after them: that is
-// counted nowhere, for no database takes it.
+// A user active in the last days of all times leaves the month after them. That
+// is counted nowhere, since no database takes it.
 func TestActiveAtTheEndOfAllTimes(t *testing.T) {
 	m := newModel(t, 1)
 	m.add(did(external("ann"), "e", sluice.MaxEventTimeMillis))
@@ -81,9 +83,9 @@ func TestActiveAtTheEndOfAllTimes(t *testing.T) {
 	}
 }
 
-// The sum of who comes in and who leaves, up to a day, is how many were active in
-// the 30 days that end with it; on a day itself each counts once, also where two
-// turn out to be one.
+// The sums of those who come in and leave, up to a day, are how many were
+// active in the 30 days that end with it. On a day itself each counts once,
+// also where two turn out to be one.
 func TestWhoIsActive(t *testing.T) {
 	const first = 19_000 // days since 1970
 	m := newModel(t, 1)

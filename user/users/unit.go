@@ -39,49 +39,51 @@ type Dead struct {
 
 // Unit applies the updates of one transaction.
 //
-// The idea. All that the updates name is read at once; they are applied in
-// memory, in their order; every user that changed is written once, whatever
-// came for him. A user is changed only by the store of his own partition, one
-// transaction after the other, so that what was read holds until it is
-// written. An update that comes in by a key of a user of another partition is
-// forwarded: it goes to the log of that one, by a row that is written in this
-// transaction.
+// The idea. All that the updates name is read at once. They are applied in
+// memory, in their order, and each user that changed is written once. Only the
+// store of a user's own partition changes that user, one transaction after the
+// other. So what was read holds until it is written. An update may come in by a
+// key of a user of another partition. Then it is forwarded: a row written in
+// this transaction takes it to that partition's log.
 //
 // The invariants. Updates of one key keep their order, also when all are
 // forwarded. A key is given to a user by inserting it: if another partition was
 // faster, the transaction fails, and everything is read again. A key belongs to
-// the user that it names or, if he has been merged, to the one who took him
-// over, over as many merges as there were.
+// the user that it names or, after merges, to the user at the end of that chain
+// of merges.
 //
-// Whoever others are merged into may be made by a log that is read later. So a
-// merge into nobody goes to the log of his key, and from there back, once.
+// A log that is read later may make the target of a merge. So a merge into
+// nobody goes to the log of its key, and from there back, once.
 //
-// Who was erased before a forwarded update arrived may have come back with it: it
-// goes back to where its key is taken in, if it is one that makes users.
+// A user may be erased before a forwarded update arrives, and be made again
+// meanwhile. So an update that makes users goes back to where its key is taken
+// in.
 //
-// An update that names a user by an address which the same request has just given
-// to somebody goes to that one's log, with both names. There it is known whether
-// he has the address by then; if not, it is forwarded to where the address is
-// taken in. Only there somebody may be made of it: else there would be two.
+// A request may give an address to a user and then name the user by that
+// address. Such an update goes to that user's log, with both names. That log
+// knows whether the user has the address by then; if not, the update is
+// forwarded to where the address is taken in. Only there it may make a user:
+// otherwise there would be two.
 //
-// A merge is two halves: the store of the one who goes writes a tombstone, gives
-// his keys to the other and forwards his profile; the store of the other takes
-// it in (profile.Merge). In between, updates by the keys of the first arrive at
-// the second, whose own changes count as had: so all orders in which the logs
-// of the two are read give the same profile, but for increments, removals and
-// edits of lists of what both have. Those stand as they were at the one who
-// stays. Two who are merged into each other at one moment would both be gone:
-// so the transaction of a merge also locks the one who stays.
+// A merge is two halves. The store of the user who goes writes a tombstone,
+// gives its keys to the other user and forwards its profile. The store of the
+// other user takes the profile in (profile.Merge). In between, updates by the
+// keys of the first user arrive at the second, whose own changes count as had.
+// So all orders in which the two logs are read give the same profile. The
+// exceptions are increments, removals and edits of lists of what both have:
+// those stay as they were at the user who stays. Two users who are merged into
+// each other at one moment would both be gone. So the transaction of a merge
+// also locks the user who stays.
 //
-// Of a user whose profile would be too large, only the updates that make it so
-// become dead letters, and the rest is applied. That it would be is seen when he
-// is written; then all is done once more, and each update is tried on a copy
+// If a user's profile would be too large, only the updates that make it so
+// become dead letters, and the rest is applied. The size is seen when the user
+// is written. Then all is done once more, and each update is tried on a copy
 // first. To try each at once would cost every user what only a full one needs.
 //
 // What was tried and dropped. A cache of profiles beside the pipeline of the
-// store: it must be dropped with every lease, and reading 10,000 users costs
-// less than a hundredth of a second. Locks on users in SQL: two stores that
-// merge in opposite directions wait for each other.
+// store: it must be dropped with every lease, and it saves little. Reading
+// 10,000 users costs less than a hundredth of a second. Locks on users in SQL:
+// two stores that merge in opposite directions wait for each other.
 type Unit struct {
 	partitions int
 	now        int64
@@ -90,7 +92,7 @@ type Unit struct {
 	keys    map[sluice.UserKey][]sluice.UserID
 	numbers map[int]*sluice.UserNumbers
 	took    map[sluice.UserID][]sluice.UserID // whom each took over in this transaction
-	erased  map[sluice.UserKey]bool           // e-mail addresses of who is erased
+	erased  map[sluice.UserKey]bool           // e-mail addresses of erased users
 
 	careful bool   // each update is tried first: see fits
 	full    bool   // somebody's profile would be too large
@@ -108,11 +110,11 @@ type Unit struct {
 type user struct {
 	row     sluice.UserRow
 	profile *profile.Profile // nil: not looked at yet, or merged
-	gone    bool             // he is not there: erased, or never was
+	gone    bool             // not there: erased, or never was
 	dirty   bool
 	before  addressKeys // as they are stored
 	after   addressKeys // as they will be
-	last    *Update     // that changed him
+	last    *Update     // that changed this user
 }
 
 // Apply applies updates in their order. All were read from the logs of
@@ -272,7 +274,7 @@ func newUnit(partitions int, now int64, updates int, a *sluice.UserAnswer) *Unit
 	return u
 }
 
-// find returns a user, or who took him over. nil: there is none.
+// find returns a user, or the user that it was merged into. nil: there is none.
 func (u *Unit) find(id sluice.UserID) (sluice.UserID, *user) {
 	for range len(u.users) + 1 { // no merge makes a circle
 		x := u.users[id]

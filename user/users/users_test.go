@@ -110,8 +110,8 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// Whoever is known by an alias gets an external id, or becomes part of the user
-// who has it.
+// A user known by an alias gets an external id, or becomes part of the user who
+// has it.
 func TestIdentify(t *testing.T) {
 	for _, how := range []string{"merge", "none"} {
 		for i := range 40 {
@@ -124,7 +124,7 @@ func TestIdentify(t *testing.T) {
 			m.settle()
 			first, p := m.who(k)
 			if p == nil || p.ExternalID != "u" || p.Custom.Get("a") != "1" {
-				t.Fatalf("%v after he was identified", first)
+				t.Fatalf("%v after it was identified", first)
 			}
 			other := sluice.AliasKey("m", fmt.Sprint(i))
 			m.add(set(other, `{"a":2,"b":3}`))
@@ -144,8 +144,8 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// Whoever is erased leaves his counts, and nothing of himself: not under the
-// names of those who were merged into him either.
+// An erased user leaves its counts, and nothing else: its former names are
+// removed too.
 func TestErase(t *testing.T) {
 	m := newModel(t, 4)
 	a, b := pair(4)
@@ -170,7 +170,7 @@ func TestErase(t *testing.T) {
 	m.add(set(external(a), `{"back":1}`))
 	m.settle()
 	if id, p := m.who(external(a)); id == idA || p.Custom.Get("back") != "1" || p.Custom.Get("x") != "" {
-		t.Errorf("he came back as %v %s", id, p.Append(nil))
+		t.Errorf("the user came back as %v %s", id, p.Append(nil))
 	}
 }
 
@@ -349,8 +349,8 @@ func TestLongChain(t *testing.T) {
 	}
 }
 
-// Who cannot be read keeps his keys: what comes for him is a dead letter, and
-// makes nobody else of his name, whom an erasure would find instead of him.
+// A user that cannot be read keeps its keys. What arrives for it is a dead
+// letter: a second user of that name would hide it from an erasure.
 func TestUnreadable(t *testing.T) {
 	m := newModel(t, 1)
 	k := external("u")
@@ -377,9 +377,9 @@ func large(first, n int) string {
 	return "{" + b.String()[1:] + "}"
 }
 
-// Of a user whose profile would be too large, what makes it so is a dead letter
-// and all else is applied: an event is in his profile or it is dead, never
-// neither, and none that is counted there has no row.
+// If a user's profile would be too large, what makes it so is a dead letter and
+// all else is applied. An event is in the profile or dead, never neither, and
+// each one counted there has a row.
 func TestTooLarge(t *testing.T) {
 	m := newModel(t, 1)
 	k := external("u")
@@ -467,7 +467,7 @@ func TestEraseMany(t *testing.T) {
 	}
 }
 
-// Who has taken over as many as one can takes over no more.
+// A user that has taken over as many users as allowed takes over no more.
 func TestMergedTooOften(t *testing.T) {
 	m := newModel(t, 1)
 	p := &profile.Profile{ExternalID: "b"}
@@ -488,8 +488,8 @@ func TestMergedTooOften(t *testing.T) {
 	}
 }
 
-// Who is merged into somebody who is erased while the merge is on its way is
-// erased with him; who has come back under his name meanwhile is not.
+// A user merged into one who is erased while the merge is on its way is erased
+// too. A user made again under the same name meanwhile is not.
 func TestEraseAfterMerge(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		m := newModel(t, 2)
@@ -516,7 +516,7 @@ func TestEraseAfterMerge(t *testing.T) {
 	}
 }
 
-// One transaction makes a user and merges one of another partition into him.
+// One transaction makes a user and merges one of another partition into it.
 func TestMergeIntoNew(t *testing.T) {
 	m := newModel(t, 2)
 	a, b := pair(2)
@@ -531,9 +531,9 @@ func TestMergeIntoNew(t *testing.T) {
 	}
 }
 
-// Whatever comes for a few users by whatever keys, in transactions of all
-// partitions or of some: none is refused, for it would be refused each time it
-// is tried again, and no key is left of who is no more.
+// No update for a few users is refused, by any keys, in transactions of all
+// partitions or of some: it would be refused on each retry. No key of a removed
+// user is left.
 func TestNothingStops(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	for range 400 {
