@@ -2,12 +2,8 @@ package sluice
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
-	"hash/fnv"
 	"strconv"
 	"strings"
 )
@@ -224,41 +220,10 @@ func ParseSendID(id string) (message string, number int, ok bool) {
 	return message, int(n), ok
 }
 
-// NewMessageID makes a message's id.
-func NewMessageID(nowMillis int64) string {
-	var id [MessageIDBytes / 2]byte
-	binary.BigEndian.PutUint64(id[:], uint64(nowMillis)<<16)
-	_, _ = rand.Read(id[6:]) // never fails (crypto/rand)
-	return hex.EncodeToString(id[:])
-}
-
-// NamedMessageID makes the id of a message of a request that has a name: always
-// the same for the same time, name and index.
-func NamedMessageID(millis int64, once string, index int) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", once, index))
-	const clockDigits = 12
-	return fmt.Sprintf("%0*x", clockDigits, millis&(1<<48-1)) + hex.EncodeToString(sum[:])[:MessageIDBytes-clockDigits]
-}
-
-// ValidMessageID reports whether a text has the form of a message's id.
-func ValidMessageID(id string) bool {
-	if len(id) != MessageIDBytes {
-		return false
-	}
-	for i := range len(id) {
-		if c := id[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
-}
-
 // SendPartition is the partition that sends to an address are in, out of so
-// many: by the address without regard to case.
+// many: that of the address as a key of a user, without regard to case.
 func SendPartition(to string, partitions int) int {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(strings.ToLower(to))) // never fails (hash.Hash)
-	return int(h.Sum32() % uint32(partitions))
+	return UserKey{Kind: KeyEmail, Name: strings.ToLower(to)}.Partition(partitions)
 }
 
 // Outcome is what has become of a send, on its way to the store: an item of the

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -114,19 +113,22 @@ func AliasKey(label, name string) UserKey {
 	return UserKey{Kind: KeyAlias, Name: strings.TrimSuffix(b.String(), "\n")}
 }
 
-// Partition is where updates of a key are taken in, out of so many partitions:
-// all of them in one, so that they keep their order. A user's number says the
-// partition by itself.
+// Partition is where updates, events and sends of a key are taken in, out of so many
+// partitions: all of them in one, so that they keep their order. A user's number
+// says the partition by itself. The hash is FNV-1a of the kind's byte and the name. It
+// decides what stands in logs: never change it.
 func (k UserKey) Partition(partitions int) int {
 	if k.Kind == KeyUser {
 		if id, ok := ParseUserID(k.Name); ok {
 			return id.Partition % partitions
 		}
 	}
-	h := fnv.New32a()
-	_, _ = h.Write([]byte{byte(k.Kind)})
-	_, _ = h.Write([]byte(k.Name))
-	return int(h.Sum32() % uint32(partitions))
+	const offset, prime = 2166136261, 16777619
+	h := (uint32(offset) ^ uint32(k.Kind)) * prime
+	for i := range len(k.Name) {
+		h = (h ^ uint32(k.Name[i])) * prime
+	}
+	return int(h % uint32(partitions))
 }
 
 // UserOp is what an update does. The numbers are stored: never change one.

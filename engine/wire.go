@@ -98,7 +98,8 @@ type core struct {
 
 	mirror     *ingest.Mirror // nil: the series are not mirrored, or not here
 	mongo      *mongostore.Mirror
-	deployment string // what Redis and the database are of
+	moved      time.Time // since when sends go to the partition of a person
+	deployment string    // what Redis and the database are of
 	logs       []*flow.Log
 	names      *flow.OnceNames
 	channels   []alert.Channel
@@ -135,6 +136,9 @@ func (e *core) open(ctx context.Context) error {
 	}
 	e.scanner = segment.NewScanner(e.store, e.config.Partitions, e.clock)
 	if e.deployment, err = flow.Identify(ctx, e.redis, e.store, e.config.Partitions, e.config.AcceptGaps); err != nil {
+		return err
+	}
+	if err := e.openMoved(ctx); err != nil {
 		return err
 	}
 	partitions := flow.Partitions(e.config.Partitions)
@@ -189,6 +193,21 @@ func (e *core) open(ctx context.Context) error {
 	if len(e.lists) > 0 {
 		e.leases.AddLists(ingest.ListRole, e.lists)
 	}
+	return nil
+}
+
+// openMoved finds out since when events and sends go to the partition of the person
+// whom they name. What an older version has begun goes on as it was (ingest.Router,
+// ingest.Import, spool.Intake).
+func (e *core) openMoved(ctx context.Context) error {
+	since, first, err := e.redis.Since(ctx, "partition_by_person", e.clock.Later())
+	if err != nil {
+		return err
+	}
+	if first {
+		e.log.Info("events and mail go to the partition of the person whom they name from now on; what an older version has begun to write is finished where it was begun")
+	}
+	e.moved = since
 	return nil
 }
 

@@ -143,6 +143,9 @@ func namesKey() string { return prefix + "{members}:names" }
 // identityKey: hash {id, settled}, the deployment that this Redis belongs to.
 func identityKey() string { return prefix + "{members}:deployment" }
 
+// sinceKey: hash, name of a way in which something is done -> since when (ms).
+func sinceKey() string { return prefix + "{members}:since" }
+
 // formsKey: hash {item, update, scripts}, the newest forms that may stand in this
 // Redis (sluice.Forms).
 func formsKey() string { return prefix + "{members}:forms" }

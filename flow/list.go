@@ -246,6 +246,11 @@ func (r *ListReader) start() sluice.Position {
 	return sluice.Position{Major: r.first, Minor: r.base}
 }
 
+// At returns the position of the element that is read next.
+func (r *ListReader) At() sluice.Position {
+	return sluice.Position{Major: r.chunk, Minor: r.next}
+}
+
 // goTo has the reader go on at a position, or at the first one after it that is
 // there.
 func (r *ListReader) goTo(p sluice.Position) {

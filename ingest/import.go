@@ -61,7 +61,9 @@ type Import struct {
 	Logs []*flow.Log // by partition
 
 	// Source is "import:" and what tells this content with these options from
-	// any other. Known says that it may have been begun before.
+	// any other. Known says that it may have been begun before. Events have "events:"
+	// before it, but those of an import that the program of 0.1 has begun: it is gone
+	// on with as it was, under the source and with the partitions of then.
 	Source string
 	Known  bool
 
@@ -88,6 +90,9 @@ type Import struct {
 	arena Arena
 	id    []byte
 	whole bool // an earlier run has imported everything
+
+	source    string // under which it appends
+	partition func(e *sluice.Event, raw string, partitions int) int
 }
 
 // importDone is the seq of an import of users that is whole.
@@ -142,14 +147,24 @@ func (im *Import) Run(ctx context.Context, next func() (sluice.Line, error), don
 	return all, err
 }
 
-// positions reads up to which line each log has this import; 0: none.
-func (im *Import) positions(ctx context.Context) ([]int64, error) {
+// positions reads up to which line each log has this import, and decides under which
+// source it goes on; 0: none.
+func (im *Import) positions(ctx context.Context) (at []int64, err error) {
+	im.source, im.partition = im.Source, partitionBefore
+	if at, err = im.positionsOf(ctx); err != nil || im.Update != nil || slices.Max(at) > 0 {
+		return at, err
+	}
+	im.source, im.partition = "events:"+im.Source, partitionOf
+	return im.positionsOf(ctx)
+}
+
+func (im *Import) positionsOf(ctx context.Context) ([]int64, error) {
 	at := make([]int64, len(im.Logs))
 	if !im.Known {
 		return at, nil
 	}
 	for p, log := range im.Logs {
-		seq, err := log.Seq(ctx, im.Source)
+		seq, err := log.Seq(ctx, im.source)
 		if err != nil {
 			return nil, err
 		}
@@ -164,7 +179,7 @@ func (im *Import) positions(ctx context.Context) ([]int64, error) {
 			return at, nil
 		}
 		if at[p], err = strconv.ParseInt(seq, 10, 64); err != nil {
-			return nil, fmt.Errorf("read where %s was broken off in partition %d: %w", im.Source, p, err)
+			return nil, fmt.Errorf("read where %s was broken off in partition %d: %w", im.source, p, err)
 		}
 	}
 	return at, nil
@@ -175,7 +190,7 @@ func (im *Import) positions(ctx context.Context) ([]int64, error) {
 func (im *Import) forget(ctx context.Context, at []int64) error {
 	if im.Update != nil && !im.whole {
 		marker := sluice.AppendItem(sluice.NewBatch(16), sluice.ItemMarker, func(b []byte) []byte { return b })
-		if _, err := im.Logs[0].Append(ctx, im.Source, seqOf(at[0]), importDone, marker, false); err != nil {
+		if _, err := im.Logs[0].Append(ctx, im.source, seqOf(at[0]), importDone, marker, false); err != nil {
 			return fmt.Errorf("note that it is done: %w; import it again: nothing is applied twice", err)
 		}
 		at[0] = math.MaxInt64
@@ -187,7 +202,7 @@ func (im *Import) forget(ctx context.Context, at []int64) error {
 		if err := faults.Hit("import-forget"); err != nil {
 			return err
 		}
-		if err := im.Logs[p].Forget(ctx, im.Source); err != nil {
+		if err := im.Logs[p].Forget(ctx, im.source); err != nil {
 			return err
 		}
 	}
@@ -298,7 +313,7 @@ func (im *Import) item(line sluice.Line) (item importItem, err error) {
 	if err == nil {
 		err = im.Kept.CheckKept(&item.event, im.Clock.Now())
 	}
-	item.partition = partitionOf(&item.event, line.Text, len(im.Logs))
+	item.partition = im.partition(&item.event, line.Text, len(im.Logs))
 	return item, err
 }
 
@@ -367,7 +382,7 @@ func (im *Import) appendOne(ctx context.Context, p int, u *importUnit, at []int6
 	prev := seqOf(at[p])
 	until := time.Now().Add(importGiveUp)
 	for {
-		done, err := im.Logs[p].Append(ctx, im.Source, prev, seqOf(u.to), u.batches[p].data, false)
+		done, err := im.Logs[p].Append(ctx, im.source, prev, seqOf(u.to), u.batches[p].data, false)
 		if err == nil {
 			at[p] = u.to
 			if done.Entries >= maxLogEntries {

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"sluice"
@@ -26,12 +27,18 @@ const (
 // of their users' partitions.
 //
 // The idea. Its effect is in many logs, so its cursor is too. In each log the
-// seq of the source "list:NAME" is the position up to which the list's elements
+// seq of the source "events:NAME" is the position up to which the list's elements
 // for that partition are in it. It moves in the script that writes the batch. A
 // crash between two partitions' appends leaves the one ahead of the other. The
 // next session starts at the list's oldest element and leaves out, for each
 // partition, what its log has already. Elements are dropped from the list's
 // chunk only when every partition has its part of them.
+//
+// The program of 0.1 gave events to other partitions, under the source "list:NAME".
+// No element behind the furthest seq of that source, the border, is in any log under
+// it. So elements up to the border go on under the old source, by the old
+// partitions, and those behind it under the new one. The old seqs never pass the
+// border, and stay: each session finds the same one, whatever it was killed in.
 type Router struct {
 	Lister
 	Logs    []*flow.Log // by partition
@@ -49,6 +56,8 @@ func (r *Router) Run(fetch, work context.Context) {
 // routed is one unit: for each partition, a batch or nothing.
 type routed struct {
 	batches []partBatch // by partition
+	old     []partBatch // of elements up to the border; nil: there are none
+	oldTo   sluice.Position
 	to      sluice.Position
 	taken   time.Time // when its first element was read
 	count   int       // elements
@@ -66,25 +75,33 @@ func (r *Router) follow(fetch, work context.Context, lease *flow.Lease) error {
 	if err := RaiseAll(work, r.Store, r.Logs, r.Log); err != nil {
 		return err
 	}
-	at, err := r.positions(work)
+	old, err := r.positions(work, r.source(), partitionBefore)
 	if err != nil {
 		return err
 	}
-	newest := sluice.Position{}
-	for _, p := range at {
-		if newest.Before(p) {
-			newest = p
-		}
+	now, err := r.positions(work, r.appends(), partitionOf)
+	if err != nil {
+		return err
+	}
+	border, newest := old.furthest(), now.furthest()
+	if newest.Before(border) {
+		newest = border
 	}
 	reader, err := r.List.OpenOldest(work, lease, newest)
 	if err != nil {
 		return err
 	}
-	have := append([]sluice.Position(nil), at...) // owned by the reading side
+	if reader.At().Before(border) {
+		r.Log.Info("elements that an older version has begun to route go where it has begun", "list", r.List.Name(), "from", reader.At().String(), "to", border.String())
+	}
+	known := have{border: border, old: old.copy(), now: now.copy()} // owned by the reading side
 	err = flow.Pipe(fetch, work, func(ctx context.Context, emit func(routed) error) error {
-		return r.read(ctx, reader, have, emit)
+		return r.read(ctx, reader, &known, emit)
 	}, func(ctx context.Context, u routed) error {
-		if err := r.append(ctx, u, at); err != nil {
+		if err := r.append(ctx, u.old, u.oldTo, &old); err != nil {
+			return err
+		}
+		if err := r.append(ctx, u.batches, u.to, &now); err != nil {
 			return err
 		}
 		r.Stats.Fine(r.name())
@@ -106,23 +123,57 @@ func (r *Router) follow(fetch, work context.Context, lease *flow.Lease) error {
 func (r *Router) name() string   { return "route:" + r.List.Name() }
 func (r *Router) source() string { return r.List.Source() }
 
-// positions reads, for each partition, up to where its log has this list.
-func (r *Router) positions(ctx context.Context) ([]sluice.Position, error) {
-	at := make([]sluice.Position, len(r.Logs))
-	for i, log := range r.Logs {
-		seq, err := log.Seq(ctx, r.source())
-		if err != nil {
-			return nil, err
-		}
-		if at[i], err = sluice.ParsePosition(seq); err != nil {
-			return nil, fmt.Errorf("route list %s: partition %d: %w", r.List.Name(), i, err)
+// appends is the source under which the list's elements are appended.
+func (r *Router) appends() string { return "events:" + r.List.Name() }
+
+// stands says up to where the logs have a list under a source.
+type stands struct {
+	source string
+	at     []sluice.Position // by partition
+
+	// partition is where this source's events go.
+	partition func(e *sluice.Event, raw string, partitions int) int
+}
+
+func (s *stands) copy() stands {
+	c := *s
+	c.at = slices.Clone(s.at)
+	return c
+}
+
+func (s *stands) furthest() (p sluice.Position) {
+	for _, at := range s.at {
+		if p.Before(at) {
+			p = at
 		}
 	}
-	return at, nil
+	return p
+}
+
+// have is what the reading side knows of the logs. Elements up to the border
+// belong to the old source.
+type have struct {
+	border   sluice.Position
+	old, now stands
+}
+
+// positions reads, for each partition, up to where its log has this list.
+func (r *Router) positions(ctx context.Context, source string, partition func(*sluice.Event, string, int) int) (stands, error) {
+	s := stands{source: source, at: make([]sluice.Position, len(r.Logs)), partition: partition}
+	for i, log := range r.Logs {
+		seq, err := log.Seq(ctx, source)
+		if err != nil {
+			return s, err
+		}
+		if s.at[i], err = sluice.ParsePosition(seq); err != nil {
+			return s, fmt.Errorf("route list %s: partition %d: %w", r.List.Name(), i, err)
+		}
+	}
+	return s, nil
 }
 
 // read gathers pages to units until the context ends.
-func (r *Router) read(ctx context.Context, reader *flow.ListReader, have []sluice.Position, emit func(routed) error) error {
+func (r *Router) read(ctx context.Context, reader *flow.ListReader, known *have, emit func(routed) error) error {
 	ahead := flow.ReadAhead(ctx, reader)
 	defer ahead.Stop()
 	var arena Arena
@@ -134,7 +185,7 @@ func (r *Router) read(ctx context.Context, reader *flow.ListReader, have []sluic
 				u.taken = r.Clock.Now()
 				r.Stats.taking(r.source(), u.taken)
 			}
-			bytes += r.encode(page, have, &u, &arena)
+			bytes += r.encode(page, known, &u, &arena)
 			u.count += len(page.Elements)
 			u.to = page.To
 		}
@@ -156,7 +207,7 @@ func (r *Router) read(ctx context.Context, reader *flow.ListReader, have []sluic
 
 // encode adds the elements of a page to the batches of their partitions and
 // returns their bytes. What a partition's log has already is left out.
-func (r *Router) encode(page flow.Page, have []sluice.Position, u *routed, arena *Arena) int {
+func (r *Router) encode(page flow.Page, known *have, u *routed, arena *Arena) int {
 	now := r.Clock.Now().UnixMilli()
 	later := laterMillis(r.Clock, now)
 	options := r.Options
@@ -169,20 +220,27 @@ func (r *Router) encode(page flow.Page, have []sluice.Position, u *routed, arena
 		// The element is in a log if that log's seq is beyond it; seqs are the
 		// position after the last element of a unit.
 		after := sluice.Position{Major: page.From.Major, Minor: page.From.Minor + uint64(i) + 1}
+		stands, batches := &known.now, u.batches
+		if !known.border.Before(after) {
+			if u.old == nil {
+				u.old = make([]partBatch, len(r.Logs))
+			}
+			stands, batches, u.oldTo = &known.old, u.old, after
+		}
 		err := ParseEvent(raw, &options, &e)
 		p := 0
 		if err == nil {
-			p = partitionOf(&e, raw, len(r.Logs))
+			p = stands.partition(&e, raw, len(r.Logs))
 			// Bounds move with the clock: read again, the element may pass, and
 			// must be known to the same log.
 			err = r.Bounds.Check(e.TimeMillis, now, later)
 		} else {
 			p = int(hashText(raw) % uint64(len(r.Logs)))
 		}
-		if !have[p].Before(after) {
+		if !stands.at[p].Before(after) {
 			continue
 		}
-		b := &u.batches[p]
+		b := &batches[p]
 		if b.data == nil {
 			b.data = sluice.NewBatch(4 << 10)
 		}
@@ -200,26 +258,30 @@ func (r *Router) encode(page flow.Page, have []sluice.Position, u *routed, arena
 	return bytes
 }
 
-// append writes a unit to the logs. at is moved for each that was written.
-func (r *Router) append(ctx context.Context, u routed, at []sluice.Position) error {
+// append writes batches of a unit, which ends at a position, to the logs. s is moved
+// for each that was written.
+func (r *Router) append(ctx context.Context, batches []partBatch, to sluice.Position, s *stands) error {
+	if batches == nil {
+		return nil
+	}
 	if err := faults.Hit("append"); err != nil {
 		return err
 	}
 	var entries []flow.Entry
-	for p := range u.batches {
-		if u.batches[p].items == 0 {
+	for p := range batches {
+		if batches[p].items == 0 {
 			continue
 		}
 		prev := ""
-		if !at[p].IsZero() {
-			prev = at[p].String()
+		if !s.at[p].IsZero() {
+			prev = s.at[p].String()
 		}
-		entries = append(entries, flow.Entry{Log: r.Logs[p], PrevSeq: prev, Seq: u.to.String(), Batch: u.batches[p].data})
+		entries = append(entries, flow.Entry{Log: r.Logs[p], PrevSeq: prev, Seq: to.String(), Batch: batches[p].data})
 	}
 	var err error
-	for i, done := range flow.AppendAll(ctx, r.source(), entries, true) {
+	for i, done := range flow.AppendAll(ctx, s.source, entries, true) {
 		if done.Err == nil {
-			at[entries[i].Log.Partition()] = u.to
+			s.at[entries[i].Log.Partition()] = to
 			done.Err = waitForRoom(ctx, entries[i].Log, done.Entries)
 		}
 		if err == nil {
@@ -246,31 +308,4 @@ func waitForRoom(ctx context.Context, log *flow.Log, entries int) error {
 		}
 	}
 	return nil
-}
-
-// partitionOf says where an event belongs: all of a user's events to one
-// partition, so that they keep their order. An event of nobody goes anywhere.
-func partitionOf(e *sluice.Event, raw string, partitions int) int {
-	key := e.User
-	if key == "" {
-		key = e.Email
-	}
-	if key == "" {
-		key = e.Message
-	}
-	if key == "" {
-		key = raw
-	}
-	return int(hashText(key) % uint64(partitions))
-}
-
-// hashText is FNV-1a, 64 bits, finished by a shift that mixes the high bits
-// down. It is stored in effect (a user never moves): never change it.
-func hashText(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := 0; i < len(s); i++ {
-		h ^= uint64(s[i])
-		h *= 1099511628211
-	}
-	return h ^ h>>32
 }

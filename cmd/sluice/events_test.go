@@ -420,7 +420,13 @@ func redisOf(t *testing.T, data string) rueidis.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	option, err := rueidis.ParseURL(string(url))
+	return redisAt(t, string(url))
+}
+
+// redisAt connects to a Redis.
+func redisAt(t *testing.T, url string) rueidis.Client {
+	t.Helper()
+	option, err := rueidis.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
 	}

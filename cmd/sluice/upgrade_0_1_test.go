@@ -1,16 +1,23 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/redis/rueidis"
+
+	"sluice"
+	"sluice/flow"
 	"sluice/lib/servers"
 )
 
@@ -29,12 +36,15 @@ func TestUpgradeFromTheFirstVersion(t *testing.T) {
 			}
 			runProgram(t, "", "tar", "-xzf", filepath.Join("testdata", "upgrade-0.1", kind+".tar.gz"), "-C", data)
 			old := &leftBehind{dir: dir}
-			configure(t, dir, old.loaded(t, kind)+`
+			settings := old.loaded(t, kind)
+			old.routeHalf(t)
+			// Without dedupe each element that is routed twice has two rows.
+			configure(t, dir, settings+`
 partitions: 4
 event_time: {past_days: 0}
 sending: sink
 lists:
-  q: {dedupe: event_id, app_id: shop}
+  q: {app_id: shop}
 hashes:
   - {dirty: buffered, key: "{app_id}|{date}|{name}"}
 `)
@@ -105,10 +115,94 @@ func (l *leftBehind) loaded(t *testing.T, kind string) string {
 	return ""
 }
 
-// Of 35 elements of the list 20 were stored, 10 in the log, 5 in the list.
+// routeHalf goes on as the program of 0.1 would have done, but is killed in the
+// middle of a page: five more elements are held, and of the first three, and of what
+// was held before, those of one partition are in its log.
+func (l *leftBehind) routeHalf(t *testing.T) {
+	t.Helper()
+	const routed = 3
+	server, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: filepath.Join(l.dir, "data", "redis")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}()
+	redis, err := flow.Dial(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer redis.Close()
+	raw := redisAt(t, server.URL())
+	do := func(words ...string) any {
+		t.Helper()
+		v, err := raw.Do(t.Context(), raw.B().Arbitrary(words...).Build()).ToAny()
+		if err != nil && !rueidis.IsRedisNil(err) {
+			t.Fatalf("%q: %v", words, err)
+		}
+		return v
+	}
+	const state, held = "sluice:{q}:list:q:state", "sluice:{q}:list:q:held:"
+	number := func(v any) int {
+		n, _ := strconv.Atoi(fmt.Sprint(v)) // 0: it is not there
+		return n
+	}
+	last := number(do("HINCRBY", state, "last", "1"))
+	for i := range 5 {
+		do("RPUSH", held+strconv.Itoa(last), fmt.Sprintf(`{"event_id":"e%d","event":"open","timestamp":1700000000000,"email":"p%[1]d@example.com","user_id":"u%[1]d"}`, 36+i))
+	}
+	log := flow.NewLog(redis, flow.Partitions(4)[partitionOfTheFirst("u36")])
+	seq, err := log.Seq(t.Context(), "list:q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := sluice.ParsePosition(seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, batch, count := sluice.Position{Major: uint64(last), Minor: routed}, sluice.NewBatch(0), 0
+	for chunk := max(1, number(do("HGET", state, "first"))); chunk <= last; chunk++ {
+		elements, _ := do("LRANGE", held+strconv.Itoa(chunk), "0", "-1").([]any)
+		base := 0
+		if chunk == number(do("HGET", state, "first")) {
+			base = number(do("HGET", state, "base"))
+		}
+		for i, element := range elements {
+			p := sluice.Position{Major: uint64(chunk), Minor: uint64(base + i + 1)}
+			var e struct {
+				ID    string `json:"event_id"`
+				User  string `json:"user_id"`
+				Email string
+			}
+			if err := json.Unmarshal([]byte(element.(string)), &e); err != nil {
+				t.Fatal(err)
+			}
+			if at.Before(p) && !end.Before(p) && partitionOfTheFirst(e.User) == log.Partition() {
+				batch = sluice.AppendEvent(batch, &sluice.Event{Kind: sluice.KindMail, Name: "opened", TimeMillis: 1_700_000_000_000, ID: e.ID, App: "shop", User: e.User, Email: e.Email})
+				count++
+			}
+		}
+	}
+	if _, err := log.Append(t.Context(), "list:q", seq, end.String(), batch, true); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d elements are routed up to %s, from %s", count, end, at)
+}
+
+// partitionOfTheFirst is where the program of 0.1 wrote events of a user.
+func partitionOfTheFirst(user string) int {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(user)) // never fails (hash.Hash)
+	return int((h.Sum64() ^ h.Sum64()>>32) % 4)
+}
+
+// Of 40 elements of the list 20 were stored, 10 in the log, 10 in the list, some of
+// them routed by half.
 func (l *leftBehind) checkEvents(t *testing.T) {
 	t.Helper()
-	want := map[string]int{"opened": 35, "clicked": 2, "unsubscribed": 2, "seen": 10, "shoe": 9}
+	want := map[string]int{"opened": 40, "clicked": 2, "unsubscribed": 2, "seen": 10, "shoe": 9}
 	var got map[string]int
 	defer func() {
 		if t.Failed() {

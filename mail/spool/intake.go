@@ -3,6 +3,7 @@ package spool
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -37,6 +38,11 @@ type Intake struct {
 
 	// Names counts what is remembered of requests; nil: nothing does.
 	Names *flow.OnceNames
+
+	// Moved is since when sends go to the partition of their address as a key of a user.
+	// A request with a name that was first seen before may be in the logs in part, by
+	// the program of 0.1: its sends go where that one would write them.
+	Moved time.Time
 
 	// Check says why a draft can never be sent, nil: it can. A nil Check lets all
 	// in.
@@ -131,7 +137,7 @@ func (in *Intake) write(ctx context.Context, once string, drafts []sluice.Draft)
 		} else {
 			bodies = append(bodies, sluice.Body{Message: ids[i], Recipients: len(d.To), CreatedMillis: now, Data: d.Content})
 		}
-		in.add(parts, d, ids[i], content, now)
+		in.add(parts, d, once, ids[i], content, now)
 		for p := range parts {
 			if once != "" {
 				parts[p].name(ids[i])
@@ -203,7 +209,7 @@ func (in *Intake) Still(ctx context.Context, once string, drafts []sluice.Draft,
 	for _, r := range refused {
 		d := &drafts[r.Index]
 		for _, to := range d.To {
-			p := sluice.SendPartition(to, in.Partitions)
+			p := in.partition(once, d.ID, to)
 			if n := len(messages[p]); n == 0 || messages[p][n-1] != d.ID {
 				messages[p] = append(messages[p], d.ID)
 			}
@@ -225,8 +231,18 @@ func (in *Intake) Still(ctx context.Context, once string, drafts []sluice.Draft,
 	return slices.DeleteFunc(refused, func(e *sluice.Error) bool { return accepted[drafts[e.Index].ID] }), nil
 }
 
+// partition returns the partition of a send of a request that may have a name.
+func (in *Intake) partition(once, id, to string) int {
+	if once == "" || in.Moved.IsZero() || !sluice.MessageTime(id).Before(in.Moved) {
+		return sluice.SendPartition(to, in.Partitions)
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(strings.ToLower(to))) // never fails (hash.Hash)
+	return int(h.Sum32() % uint32(in.Partitions))
+}
+
 // add puts the sends of a draft into their partitions' parts.
-func (in *Intake) add(parts []share, d *sluice.Draft, id, content string, now int64) {
+func (in *Intake) add(parts []share, d *sluice.Draft, once, id, content string, now int64) {
 	s := sluice.Send{
 		Message: id, Recipients: len(d.To), Priority: d.Priority, Class: d.Class, Form: d.Form,
 		AcceptedMillis: now, DueMillis: max(d.DueMillis, now), ExpiresMillis: d.ExpiresMillis,
@@ -249,7 +265,7 @@ func (in *Intake) add(parts []share, d *sluice.Draft, id, content string, now in
 		if counted && (n == 0 || n < len(d.DueMillisOf)) {
 			s.Count(d.Key, weight)
 		}
-		p := &parts[sluice.SendPartition(to, in.Partitions)]
+		p := &parts[in.partition(once, id, to)]
 		p.Items = sluice.AppendSend(p.Items, &s)
 		p.Count++
 	}

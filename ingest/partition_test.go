@@ -1,0 +1,75 @@
+package ingest
+
+import (
+	"hash/fnv"
+	"strings"
+	"testing"
+
+	"sluice"
+	"sluice/lib/mime"
+	"sluice/user/profile"
+)
+
+// What is known of a person lies in one partition: updates, events and sends.
+func TestWhatIsOfAPersonIsInOnePartition(t *testing.T) {
+	const partitions = 64
+	for _, user := range []string{"u1", "user 17", "Ünal", strings.Repeat("x", sluice.MaxReferenceBytes)} {
+		event := sluice.Event{User: user, Email: "ann@example.com", Message: "m"}
+		update := sluice.UserKey{Kind: sluice.KeyExternal, Name: user}
+		if got, want := partitionOf(&event, "raw", partitions), update.Partition(partitions); got != want {
+			t.Errorf("events of %q are in partition %d, updates in %d", user, got, want)
+		}
+	}
+	long := strings.Repeat("A", 60) + "@" + strings.Repeat("Long.", 50) + "example" // beyond what an address can have
+	for _, address := range []string{"ann@example.com", "Ann@Example.COM", "Jörg@Bücher.Example", "jo\u0308rg@example.com", "İ@example.com", long} {
+		event := sluice.Event{Email: address}
+		name, ok := profile.NormalEmail(address)
+		if !ok {
+			name = strings.ToLower(address)
+		}
+		want := sluice.UserKey{Kind: sluice.KeyEmail, Name: name}.Partition(partitions)
+		if got := partitionOf(&event, "raw", partitions); got != want {
+			t.Errorf("events of %q are in partition %d, updates in %d", address, got, want)
+		}
+		to, err := mime.ParseAddress(address)
+		if err != nil {
+			continue // no mail goes there
+		}
+		if got := sluice.SendPartition(to.String(), partitions); got != want {
+			t.Errorf("mail to %q (%s) is in partition %d, updates in %d", address, to.String(), got, want)
+		}
+	}
+}
+
+// Who names nobody is anywhere, as before.
+func TestEventsOfNobodyHaveTheirPartition(t *testing.T) {
+	for _, e := range []sluice.Event{{Message: "m-1"}, {}} {
+		if got, want := partitionOf(&e, "raw", 64), partitionBefore(&e, "raw", 64); got != want {
+			t.Errorf("%+v is in partition %d, was in %d", e, got, want)
+		}
+	}
+}
+
+// The partition of a key stands in logs: it is that of every version before.
+func TestKeysKeepTheirPartition(t *testing.T) {
+	for kind := sluice.KeyExternal; kind <= sluice.KeyRememberedPhone; kind++ {
+		for _, name := range []string{"", "u1", "ann@example.com", `["label","näme"]`, strings.Repeat("long", 300)} {
+			h := fnv.New32a()
+			_, _ = h.Write(append([]byte{byte(kind)}, name...))
+			if got, want := (sluice.UserKey{Kind: kind, Name: name}).Partition(61), int(h.Sum32()%61); got != want {
+				t.Errorf("key %d %q is in partition %d, was in %d", kind, name, got, want)
+			}
+		}
+	}
+}
+
+func TestPartitionsAreFoundWithoutAllocation(t *testing.T) {
+	events := []sluice.Event{{User: strings.Repeat("u", 100)}, {Email: "ann@example.com"}, {Email: "Ann.With.A.Long.Name@Example.COM"}, {Message: "m"}, {}}
+	if n := testing.AllocsPerRun(100, func() {
+		for i := range events {
+			partitionOf(&events[i], "raw", 64)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
