@@ -254,16 +254,13 @@ func (c *brazeCall) answer() (done braze.Reply, err error) {
 	if c.e.Limit != braze.LimitTrack {
 		slots = s.dialect.slots
 	}
-	if err := takeSlot(ctx, slots); err != nil {
+	body, err := s.unpacked(ctx, c.r, c.body, slots)
+	c.body = nil
+	if err != nil {
 		return done, err
 	}
-	defer func() { <-slots }()
-	if c.body != nil {
-		if c.body, err = s.intake.unpacker.unpack(ctx, c.body, c.r.Header.Get("Content-Encoding")); err != nil {
-			return done, err
-		}
-	}
-	done, err = c.e.Answer(ctx, &braze.Request{Body: c.text(), Query: c.query, ID: c.r.PathValue(braze.CampaignID), Now: c.started, Core: c, Sender: sourceAPI + c.sender})
+	defer body.release()
+	done, err = c.e.Answer(ctx, &braze.Request{Body: body.text(), Query: c.query, ID: c.r.PathValue(braze.CampaignID), Now: c.started, Core: c, Sender: sourceAPI + c.sender})
 	if err == nil && c.e.Limit != braze.LimitNone {
 		s.rates.spend(who, max(1, done.Accepted+done.Refused))
 	}

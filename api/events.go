@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -165,31 +164,6 @@ func outcomeOf(a *ingest.Accepted) *outcome {
 	return o
 }
 
-// admitted returns who sent a request, if that key has a permission and has not
-// used up what it may send.
-func (s *Server) admitted(w http.ResponseWriter, r *http.Request, p key.Permission) (key.Identity, error) {
-	who, err := s.allowed(w, r, p)
-	if err == nil {
-		err = s.rates.admit(who)
-	}
-	return who, err
-}
-
-// allowed returns who sent a request, if that key has a permission.
-func (s *Server) allowed(w http.ResponseWriter, r *http.Request, p key.Permission) (key.Identity, error) {
-	who, err := s.authority.identify(r.Context(), r.Header.Get("Authorization"))
-	if err != nil {
-		return who, err
-	}
-	if a, ok := w.(*answer); ok {
-		a.sender = who.ID
-	}
-	if !who.May(p) {
-		return who, refusal(sluice.CodeForbidden, "this key may not do that: it lacks the permission %s; `sluice key create --permission` makes another", p)
-	}
-	return who, nil
-}
-
 // takeIn reads a request and has its items written.
 func (s *Server) takeIn(w http.ResponseWriter, r *http.Request, p key.Permission, write accept) (ingest.Accepted, error) {
 	var none ingest.Accepted
@@ -209,23 +183,12 @@ func (s *Server) takeIn(w http.ResponseWriter, r *http.Request, p key.Permission
 	if err != nil {
 		return none, err
 	}
-	body, err := readBody(r, s.intake.budget)
+	ctx, body, err := s.hold(r, s.intake.slots)
 	if err != nil {
-		body.release()
-		return none, err
-	}
-	busy(r)
-	ctx := s.intake.waits.context(s.clock.Now())
-	if err := takeSlot(ctx, s.intake.slots); err != nil {
-		body.release()
-		return none, err
-	}
-	defer func() { <-s.intake.slots }()
-	if body, err = s.intake.unpacker.unpack(ctx, body, r.Header.Get("Content-Encoding")); err != nil {
 		return none, err
 	}
 	defer body.release()
-	request.Body = unsafe.String(unsafe.SliceData(body.bytes), len(body.bytes))
+	request.Body = body.text()
 	list := itemLists.Get().(*[]string)
 	defer func() {
 		clear(*list)
@@ -269,24 +232,6 @@ func saneKey(s string) bool {
 		}
 	}
 	return len(s) <= ingest.MaxIdempotencyKeyBytes
-}
-
-// takeSlot waits for its turn, not for long.
-func takeSlot(ctx context.Context, slots chan struct{}) error {
-	select {
-	case slots <- struct{}{}:
-		return nil
-	default:
-	}
-	timer := time.NewTimer(slotWait)
-	defer timer.Stop()
-	select {
-	case slots <- struct{}{}:
-		return nil
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return errBusy
 }
 
 // errNotRunning: there is nowhere to write to yet, or any more.

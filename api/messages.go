@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"time"
-	"unsafe"
 
 	"sluice"
 	"sluice/ingest"
@@ -94,23 +93,12 @@ func (s *Server) takeMessages(w http.ResponseWriter, r *http.Request) (*messages
 	if err != nil {
 		return nil, err
 	}
-	body, err := readBody(r, s.intake.budget)
+	ctx, body, err := s.hold(r, s.intake.slots)
 	if err != nil {
-		body.release()
-		return nil, err
-	}
-	busy(r)
-	ctx := s.intake.waits.context(s.clock.Now())
-	if err := takeSlot(ctx, s.intake.slots); err != nil {
-		body.release()
-		return nil, err
-	}
-	defer func() { <-s.intake.slots }()
-	if body, err = s.intake.unpacker.unpack(ctx, body, r.Header.Get("Content-Encoding")); err != nil {
 		return nil, err
 	}
 	defer body.release()
-	request.Body = unsafe.String(unsafe.SliceData(body.bytes), len(body.bytes))
+	request.Body = body.text()
 	if request.Items, err = split(request.Body, form, nil); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package api
 import (
 	"errors"
 	"net/http"
-	"unsafe"
 
 	"sluice"
 	"sluice/lib/key"
@@ -58,24 +57,10 @@ func (s *Server) storeError(w http.ResponseWriter, err error) error {
 // readObject reads a body that is to be one JSON object of at most maxBytes and
 // hands its text to parse, which keeps nothing of it.
 func (s *Server) readObject(r *http.Request, maxBytes int, parse func(text string) error) error {
-	if _, err := readQuery(r, nil); err != nil {
-		return err
-	}
-	if f, err := formOf(r.Header.Get("Content-Type")); err != nil || f != formJSON {
-		return &statusError{http.StatusUnsupportedMediaType, refusal(sluice.CodeInvalid, "Content-Type is not understood; send application/json")}
-	}
-	body, err := readBody(r, s.intake.budget)
+	body, err := s.holdJSON(r, maxBytes)
 	if err != nil {
-		body.release()
-		return err
-	}
-	busy(r)
-	if body, err = s.intake.unpacker.unpack(r.Context(), body, r.Header.Get("Content-Encoding")); err != nil {
 		return err
 	}
 	defer body.release()
-	if len(body.bytes) > maxBytes {
-		return refusal(sluice.CodeTooLarge, "the body is larger than %d bytes", maxBytes)
-	}
-	return parse(unsafe.String(unsafe.SliceData(body.bytes), len(body.bytes)))
+	return parse(body.text())
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"unsafe"
 
 	"sluice"
 	"sluice/lib/jsonscan"
@@ -173,27 +172,11 @@ func parseNext(next string) (k sluice.SuppressionKey, err error) {
 // readSuppressions reads a body: a JSON object with members that are known, each
 // once.
 func (s *Server) readSuppressions(r *http.Request, known map[string]*jsonscan.Value) (release func(), err error) {
-	if _, err := readQuery(r, nil); err != nil {
-		return nil, err
-	}
-	if f, err := formOf(r.Header.Get("Content-Type")); err != nil || f != formJSON {
-		return nil, &statusError{http.StatusUnsupportedMediaType, refusal(sluice.CodeInvalid, "Content-Type is not understood; send application/json")}
-	}
-	body, err := readBody(r, s.intake.budget)
+	body, err := s.holdJSON(r, maxSuppressionBytes)
 	if err != nil {
-		body.release()
 		return nil, err
 	}
-	busy(r)
-	if body, err = s.intake.unpacker.unpack(r.Context(), body, r.Header.Get("Content-Encoding")); err != nil {
-		return nil, err
-	}
-	if len(body.bytes) > maxSuppressionBytes {
-		err = refusal(sluice.CodeTooLarge, "the body is larger than %d bytes", maxSuppressionBytes)
-	} else {
-		err = readMembers(unsafe.String(unsafe.SliceData(body.bytes), len(body.bytes)), "the body", known)
-	}
-	if err != nil {
+	if err := readMembers(body.text(), "the body", known); err != nil {
 		body.release()
 		return nil, err
 	}

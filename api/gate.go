@@ -1,0 +1,133 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"sluice"
+	"sluice/lib/key"
+	"time"
+	"unsafe"
+)
+
+// The gate: what every request passes before its body is understood, the cheapest
+// first. Its key, the permission, the key's rate, and for a body a buffer, a slot and
+// the unpacking. Nothing else reads a body.
+
+// admitted returns who sent a request, if that key has a permission and has not
+// used up what it may send.
+func (s *Server) admitted(w http.ResponseWriter, r *http.Request, p key.Permission) (key.Identity, error) {
+	who, err := s.allowed(w, r, p)
+	if err == nil {
+		err = s.rates.admit(who)
+	}
+	return who, err
+}
+
+// allowed returns who sent a request, if that key has a permission.
+func (s *Server) allowed(w http.ResponseWriter, r *http.Request, p key.Permission) (key.Identity, error) {
+	who, err := s.authority.identify(r.Context(), r.Header.Get("Authorization"))
+	if err != nil {
+		return who, err
+	}
+	if a, ok := w.(*answer); ok {
+		a.sender = who.ID
+	}
+	if !who.May(p) {
+		return who, refusal(sluice.CodeForbidden, "this key may not do that: it lacks the permission %s; `sluice key create --permission` makes another", p)
+	}
+	return who, nil
+}
+
+// takeSlot waits for its turn, not for long.
+func takeSlot(ctx context.Context, slots chan struct{}) error {
+	select {
+	case slots <- struct{}{}:
+		return nil
+	default:
+	}
+	timer := time.NewTimer(slotWait)
+	defer timer.Stop()
+	select {
+	case slots <- struct{}{}:
+		return nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return errBusy
+}
+
+// held is the body of a request in memory, and the slot that the request has.
+type held struct {
+	body  *buffer
+	slots chan struct{} // nil: it needs none
+}
+
+// text is the body. It shares the buffer's memory: nothing keeps it after release.
+func (h held) text() string {
+	if h.body == nil {
+		return ""
+	}
+	return unsafe.String(unsafe.SliceData(h.body.bytes), len(h.body.bytes))
+}
+
+// release gives the memory and the slot back.
+func (h held) release() {
+	h.body.release()
+	if h.slots != nil {
+		<-h.slots
+	}
+}
+
+// hold reads a request's body, waits for a slot unless slots is nil, and unpacks the
+// body. It reads before it waits, so that slow clients keep nobody out. After an
+// error nothing is held; else the caller releases it. ctx ends acceptTimeout after the
+// body has come, or with the request if it needs no slot.
+func (s *Server) hold(r *http.Request, slots chan struct{}) (ctx context.Context, h held, err error) {
+	body, err := readBody(r, s.intake.budget)
+	if err != nil {
+		body.release()
+		return nil, held{}, err
+	}
+	busy(r)
+	if ctx = r.Context(); slots != nil {
+		ctx = s.intake.waits.context(s.clock.Now())
+	}
+	h, err = s.unpacked(ctx, r, body, slots)
+	return ctx, h, err
+}
+
+// unpacked is hold of a body that was read. It takes the body over, which may be nil.
+func (s *Server) unpacked(ctx context.Context, r *http.Request, body *buffer, slots chan struct{}) (held, error) {
+	if slots != nil {
+		if err := takeSlot(ctx, slots); err != nil {
+			body.release()
+			return held{}, err
+		}
+	}
+	h := held{body, slots}
+	if body == nil {
+		return h, nil
+	}
+	var err error
+	if h.body, err = s.intake.unpacker.unpack(ctx, body, r.Header.Get("Content-Encoding")); err != nil {
+		h.release()
+		return held{}, err
+	}
+	return h, nil
+}
+
+// holdJSON is hold of a JSON body of at most maxBytes, of a request without a query.
+func (s *Server) holdJSON(r *http.Request, maxBytes int) (held, error) {
+	if _, err := readQuery(r, nil); err != nil {
+		return held{}, err
+	}
+	if f, err := formOf(r.Header.Get("Content-Type")); err != nil || f != formJSON {
+		return held{}, &statusError{http.StatusUnsupportedMediaType, refusal(sluice.CodeInvalid, "Content-Type is not understood; send application/json")}
+	}
+	_, h, err := s.hold(r, nil)
+	if err == nil && len(h.body.bytes) > maxBytes {
+		h.release()
+		err = refusal(sluice.CodeTooLarge, "the body is larger than %d bytes", maxBytes)
+	}
+	return h, err
+}
