@@ -121,29 +121,6 @@ func (c *brazeCall) Update(ctx context.Context, updates []sluice.UserUpdate) err
 	return nil
 }
 
-// Applied implements braze.Core.
-func (c *brazeCall) Applied(ctx context.Context, keys []sluice.UserKey) error {
-	return c.s.program.Services().Applied(ctx, keys)
-}
-
-// Users implements braze.Core.
-func (c *brazeCall) Users() sluice.UserStore { return c.s.program.Services().Users }
-
-// Series implements braze.Core.
-func (c *brazeCall) Series() sluice.SeriesStore { return c.s.program.Services().Series }
-
-// Segments implements braze.Core.
-func (c *brazeCall) Segments() sluice.SegmentStore { return c.s.program.Services().Segments }
-
-// Templates implements braze.Core.
-func (c *brazeCall) Templates() sluice.TemplateStore { return c.s.program.Services().Templates }
-
-// Sends implements braze.Core.
-func (c *brazeCall) Sends() sluice.SendStore { return c.s.program.Services().Sends }
-
-// Schedules implements braze.Core.
-func (c *brazeCall) Schedules() sluice.ScheduleStore { return c.s.program.Services().Schedules }
-
 // Cancel implements braze.Core.
 func (c *brazeCall) Cancel(ctx context.Context, message string) (sluice.Cancelled, error) {
 	canceller := c.s.program.Services().Canceller
@@ -172,11 +149,6 @@ func (c *brazeCall) Submit(ctx context.Context, once string, drafts []sluice.Dra
 	return ids, nil
 }
 
-// SenderRefused implements braze.Core.
-func (c *brazeCall) SenderRefused(ctx context.Context, address string) error {
-	return c.s.program.Services().SenderRefused(ctx, address)
-}
-
 // Once implements braze.Core. The names are one room for all keys.
 func (c *brazeCall) Once(ctx context.Context, name, content string) (first time.Time, once string, same bool, err error) {
 	in := c.s.program.Services().Intake
@@ -193,21 +165,19 @@ func (c *brazeCall) Once(ctx context.Context, name, content string) (first time.
 	return first, once, true, nil
 }
 
-// Suppressions implements braze.Core.
-func (c *brazeCall) Suppressions() braze.Suppressions {
-	v := c.s.program.Services().Suppressions
-	if v == nil {
-		return nil
+// brazeStores are the services that calls read.
+func brazeStores(v *Services) braze.Stores {
+	stores := braze.Stores{
+		Users: v.Users, Series: v.Series, Segments: v.Segments, Templates: v.Templates, Sends: v.Sends, Schedules: v.Schedules,
+		Applied: v.Applied, SenderRefused: v.SenderRefused, Unlist: v.Unlist,
 	}
-	return struct {
-		sluice.SuppressionStore
-		*suppress.Service
-	}{v.Store, v}
-}
-
-// Unlist implements braze.Core.
-func (c *brazeCall) Unlist(ctx context.Context, addresses []string) map[string]error {
-	return c.s.program.Services().Unlist(ctx, addresses)
+	if v.Suppressions != nil {
+		stores.Suppressions = struct {
+			sluice.SuppressionStore
+			*suppress.Service
+		}{v.Suppressions.Store, v.Suppressions}
+	}
+	return stores
 }
 
 func (c *brazeCall) release() { c.body.release() }
@@ -260,7 +230,7 @@ func (c *brazeCall) answer() (done braze.Reply, err error) {
 		return done, err
 	}
 	defer body.release()
-	done, err = c.e.Answer(ctx, &braze.Request{Body: body.text(), Query: c.query, ID: c.r.PathValue(braze.CampaignID), Now: c.started, Core: c, Sender: sourceAPI + c.sender})
+	done, err = c.e.Answer(ctx, &braze.Request{Body: body.text(), Query: c.query, ID: c.r.PathValue(braze.CampaignID), Now: c.started, Core: c, Stores: brazeStores(s.program.Services()), Sender: sourceAPI + c.sender})
 	if err == nil && c.e.Limit != braze.LimitNone {
 		s.rates.spend(who, max(1, done.Accepted+done.Refused))
 	}

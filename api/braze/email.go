@@ -143,7 +143,7 @@ func (r *Request) readTemplate(ctx context.Context, e *email, v jsonscan.Value) 
 	if v.Kind != jsonscan.String || !sluice.ValidTemplateID(v.Text()) {
 		return none
 	}
-	store := r.Core.Templates()
+	store := r.Templates
 	if store == nil {
 		return errNotRunning
 	}

@@ -13,42 +13,45 @@ import (
 	"sluice/user/users"
 )
 
-// Core is what calls work on. What a method returns is nil while the program
-// does not run.
+// Core is what calls change. A call has its own: it knows whose it is.
 type Core interface {
 	// Update writes changes of users and returns when they are durable, in the
 	// order given for each key. It keeps nothing of them.
 	Update(ctx context.Context, updates []sluice.UserUpdate) error
 
-	// Applied returns when everything that was written before is applied to the
-	// users of the keys' partitions; or an error, when ctx ends before that.
-	Applied(ctx context.Context, keys []sluice.UserKey) error
-
-	Users() sluice.UserStore
-	Series() sluice.SeriesStore
-	Segments() sluice.SegmentStore
-	Templates() sluice.TemplateStore
-	Sends() sluice.SendStore
-	Schedules() sluice.ScheduleStore
-
-	// Cancel stops what has not left yet of a message (spool.Canceller).
-	Cancel(ctx context.Context, message string) (sluice.Cancelled, error)
-
 	// Submit hands in mail (sluice.Submitter).
 	Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error)
 
-	// SenderRefused returns why no mail from an address is accepted, nil: it is.
-	SenderRefused(ctx context.Context, address string) error
+	// Cancel stops the sends of a message that have not left yet (spool.Canceller).
+	Cancel(ctx context.Context, message string) (sluice.Cancelled, error)
 
 	// Once remembers for a day that something of this name is asked for, with what
 	// content. It returns when that was first so, and a name for Submit. same is
 	// false if the content was another one then.
 	Once(ctx context.Context, name, content string) (first time.Time, once string, same bool, err error)
-	Suppressions() Suppressions
+}
 
-	// Unlist takes addresses off the lists that providers keep of whom they mail
-	// no more, and returns why not, of those that may be on one still.
-	Unlist(ctx context.Context, addresses []string) map[string]error
+// Stores are what calls read and ask. What is nil is not there: the program does not
+// run.
+type Stores struct {
+	Users        sluice.UserStore
+	Series       sluice.SeriesStore
+	Segments     sluice.SegmentStore
+	Templates    sluice.TemplateStore
+	Sends        sluice.SendStore
+	Schedules    sluice.ScheduleStore
+	Suppressions Suppressions
+
+	// Applied returns when all updates of the keys' partitions that were written
+	// before are applied, or an error when ctx ends before that.
+	Applied func(ctx context.Context, keys []sluice.UserKey) error
+
+	// SenderRefused returns why no mail from an address is accepted, nil if it is.
+	SenderRefused func(ctx context.Context, address string) error
+
+	// Unlist takes addresses off providers' lists of blocked addresses. It returns
+	// an error for each address that may still be on one.
+	Unlist func(ctx context.Context, addresses []string) map[string]error
 }
 
 // Request is a call. Its body must stay unchanged until the reply is there.
@@ -58,6 +61,7 @@ type Request struct {
 	ID    string // of the path, where it has one: CampaignID
 	Now   time.Time
 	Core  Core
+	Stores
 
 	// Sender is who sends it, as sources of suppressions name him.
 	Sender string
@@ -184,7 +188,7 @@ var errNotRunning = &sluice.Error{Code: sluice.CodeUnavailable, Index: -1,
 
 // users returns where users are read.
 func (r *Request) users() (sluice.UserStore, error) {
-	if s := r.Core.Users(); s != nil {
+	if s := r.Users; s != nil {
 		return s, nil
 	}
 	return nil, errNotRunning

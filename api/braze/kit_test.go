@@ -41,17 +41,6 @@ func (w *written) Update(_ context.Context, updates []sluice.UserUpdate) error {
 	return w.err
 }
 
-func (w *written) Applied(context.Context, []sluice.UserKey) error { return w.late }
-func (w *written) Series() sluice.SeriesStore                      { return w.store }
-
-func (w *written) Segments() sluice.SegmentStore { return w.store }
-
-func (w *written) Users() sluice.UserStore { return w.store }
-
-func (w *written) Templates() sluice.TemplateStore { return w.store }
-func (w *written) Sends() sluice.SendStore         { return w.store }
-func (w *written) Schedules() sluice.ScheduleStore { return w.store }
-
 func (w *written) Cancel(_ context.Context, message string) (sluice.Cancelled, error) {
 	w.cancelled = append(w.cancelled, message)
 	return sluice.Cancelled{Cancelled: w.left}, w.err
@@ -82,9 +71,13 @@ func (w *written) SenderRefused(_ context.Context, address string) error {
 	return nil
 }
 
-func (w *written) Suppressions() Suppressions { return nil }
-
-func (w *written) Unlist(context.Context, []string) map[string]error { return nil }
+// stores are those of the core's database.
+func (w *written) stores() Stores {
+	return Stores{
+		Users: w.store, Series: w.store, Segments: w.store, Templates: w.store, Sends: w.store, Schedules: w.store,
+		Applied: func(context.Context, []sluice.UserKey) error { return w.late }, SenderRefused: w.SenderRefused,
+	}
+}
 
 // newCore returns one with an empty database.
 func newCore(t testing.TB) *written {
@@ -147,7 +140,7 @@ func (w *written) call(t *testing.T, path, body string) (int, string) {
 		if e.Path != path {
 			continue
 		}
-		r, err := e.Answer(t.Context(), &Request{Body: body, Query: values, ID: id, Now: now, Core: w})
+		r, err := e.Answer(t.Context(), &Request{Body: body, Query: values, ID: id, Now: now, Core: w, Stores: w.stores()})
 		if err != nil {
 			return 0, err.Error()
 		}

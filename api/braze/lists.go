@@ -119,7 +119,7 @@ func setEmailState(ctx context.Context, r *Request) (Reply, error) {
 	if !ok {
 		return refused, nil
 	}
-	lists := r.Core.Suppressions()
+	lists := r.Suppressions
 	if lists == nil {
 		return Reply{}, errNotRunning
 	}
@@ -145,7 +145,7 @@ func blocklist(ctx context.Context, r *Request) (Reply, error) {
 	if !ok {
 		return refused, nil
 	}
-	lists := r.Core.Suppressions()
+	lists := r.Suppressions
 	if lists == nil {
 		return Reply{}, errNotRunning
 	}
@@ -163,13 +163,13 @@ func removeEmails(reasons ...sluice.SuppressReason) func(ctx context.Context, r 
 		if !ok {
 			return refused, nil
 		}
-		lists := r.Core.Suppressions()
+		lists := r.Suppressions
 		if lists == nil {
 			return Reply{}, errNotRunning
 		}
 		err := lists.Lift(ctx, l.addresses, reasons, r.Sender)
 		if err == nil {
-			left := r.Core.Unlist(ctx, l.addresses)
+			left := r.Unlist(ctx, l.addresses)
 			for i, address := range l.addresses {
 				if why := left[address]; why != nil {
 					l.add("email", l.places[i], fmt.Errorf("it is removed here, and may be on a provider's list still; send it again: %w", why))
@@ -208,7 +208,7 @@ func listEmails(reason sluice.SuppressReason, as func(*sluice.Suppression) any) 
 		if wrong != "" {
 			return refuse(wrong)
 		}
-		lists := r.Core.Suppressions()
+		lists := r.Suppressions
 		if lists == nil {
 			return Reply{}, errNotRunning
 		}

@@ -114,7 +114,7 @@ func createSchedule(ctx context.Context, r *Request) (Reply, error) {
 	if len(m.To) == 0 {
 		return wrong(noRecipients, n)
 	}
-	if err := r.Core.SenderRefused(ctx, m.Email.Sender); err != nil {
+	if err := r.SenderRefused(ctx, m.Email.Sender); err != nil {
 		return Reply{}, err
 	}
 	s := &scheduled{Mailing: *m}
@@ -150,7 +150,7 @@ func refused(err error) (Reply, error) {
 
 // schedules returns where schedules are.
 func (r *Request) schedules() (sluice.ScheduleStore, error) {
-	if s := r.Core.Schedules(); s != nil {
+	if s := r.Schedules; s != nil {
 		return s, nil
 	}
 	return nil, errNotRunning
@@ -218,7 +218,7 @@ func updateSchedule(ctx context.Context, r *Request) (Reply, error) {
 		if mail, err = r.readMessages(ctx, messages, &n); err != nil {
 			return wrong(err, n)
 		}
-		if err := r.Core.SenderRefused(ctx, mail.Sender); err != nil {
+		if err := r.SenderRefused(ctx, mail.Sender); err != nil {
 			return Reply{}, err
 		}
 	}

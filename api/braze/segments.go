@@ -28,7 +28,7 @@ func listSegments(ctx context.Context, r *Request) (Reply, error) {
 	if order != "" && order != "asc" && order != "desc" {
 		return refuse("'sort_direction' must be 'asc' or 'desc'")
 	}
-	store := r.Core.Segments()
+	store := r.Segments
 	if store == nil {
 		return Reply{}, errNotRunning
 	}

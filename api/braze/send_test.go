@@ -261,7 +261,7 @@ func BenchmarkSend(b *testing.B) {
 	}
 	body := `{"external_user_ids":` + string(named) + `,"messages":{"email":{"app_id":"a","from":"a@example.com","subject":"s","body":"` +
 		strings.Repeat("<p>Dear {{${first_name}}}, this is a line of some length, as mails have it, and another one.</p>", 100) + `"}}}`
-	r := &Request{Body: body, Now: now, Core: w}
+	r := &Request{Body: body, Now: now, Core: w, Stores: w.stores()}
 	b.ReportAllocs()
 	for b.Loop() {
 		done, err := sendMessages(b.Context(), r)

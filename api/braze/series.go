@@ -57,7 +57,7 @@ func listNames(ctx context.Context, r *Request, kind sluice.EventKind) (names []
 		refused, err = refuse("'page' must be a whole number from 0")
 		return nil, refused, err
 	}
-	store := r.Core.Series()
+	store := r.Series
 	if store == nil {
 		return nil, Reply{}, errNotRunning
 	}
@@ -136,7 +136,7 @@ func dayOf(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
 // points reads the counts: one a bucket, 0 where nothing was counted.
 func (c *seriesCall) points(ctx context.Context, r *Request, called string) ([]point, error) {
-	store := r.Core.Series()
+	store := r.Series
 	if store == nil {
 		return nil, errNotRunning
 	}
@@ -172,7 +172,7 @@ func mau(ctx context.Context, r *Request) (Reply, error) {
 	if wrong != "" {
 		return refuse(wrong)
 	}
-	store := r.Core.Series()
+	store := r.Series
 	if store == nil {
 		return Reply{}, errNotRunning
 	}

@@ -23,7 +23,7 @@ func trackSync(ctx context.Context, r *Request) (Reply, error) {
 	keys := []sluice.UserKey{t.updates[0].Key}
 	ctx, cancel := context.WithTimeout(ctx, syncWait)
 	defer cancel()
-	if err := r.Core.Applied(ctx, keys); err != nil {
+	if err := r.Applied(ctx, keys); err != nil {
 		return Reply{}, &sluice.Error{Code: sluice.CodeUnavailable, Index: -1,
 			Message: "the object was taken in and will be applied, but not within 10 s; do not send it again, export the user later"}
 	}

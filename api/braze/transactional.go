@@ -109,7 +109,7 @@ func (r *Request) trigger(ctx context.Context, t *triggered, to recipient, b *tr
 			return err
 		}
 		b.DispatchID = sluice.NamedMessageID(first.UnixMilli(), once, 0)
-		ledger := r.Core.Sends()
+		ledger := r.Sends
 		if ledger == nil {
 			return errNotRunning
 		}
@@ -209,7 +209,7 @@ func (r *Request) campaign(ctx context.Context, t *triggered) error {
 	if !sluice.ValidTemplateID(r.ID) {
 		return badCampaign
 	}
-	store := r.Core.Templates()
+	store := r.Templates
 	if store == nil {
 		return errNotRunning
 	}
@@ -276,7 +276,7 @@ func (r *Request) applyAttributes(ctx context.Context, u *sluice.UserUpdate) err
 	}
 	ctx, cancel := context.WithTimeout(ctx, syncWait)
 	defer cancel()
-	if err := r.Core.Applied(ctx, []sluice.UserKey{u.Key}); err != nil {
+	if err := r.Applied(ctx, []sluice.UserKey{u.Key}); err != nil {
 		return &sluice.Error{Code: sluice.CodeUnavailable, Index: -1,
 			Message: "the attributes were taken in, but not applied within 10 s; nothing was sent, send it again"}
 	}
