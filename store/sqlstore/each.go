@@ -99,7 +99,7 @@ func (t *txn) applyEach(ctx context.Context, p *prepared, rows int, applied *slu
 	if err := t.bury(ctx, letters); err != nil {
 		return err
 	}
-	return t.applySuppressions(ctx, p.effect)
+	return t.applySuppressions(ctx, p.effect, nil)
 }
 
 // writeEach writes a section and returns its refused rows. Events that it

@@ -150,6 +150,10 @@ func (s *Store) Apply(ctx context.Context, prep sluice.Prepared) (sluice.Applied
 		if err := tx.moveCursors(ctx, p.effect.Moves); err != nil {
 			return err
 		}
+		noted := s.noteBounces(ctx, p.effect.SoftBounces)
+		if noted != nil {
+			defer func() { _, _ = noted() }() // it is not left behind by an error
+		}
 		if err := faults.Hit("transaction"); err != nil {
 			return err
 		}
@@ -171,7 +175,7 @@ func (s *Store) Apply(ctx context.Context, prep sluice.Prepared) (sluice.Applied
 		if err := tx.buryLarge(ctx, p.large); err != nil {
 			return err
 		}
-		if err := tx.applySuppressions(ctx, p.effect); err != nil {
+		if err := tx.applySuppressions(ctx, p.effect, noted); err != nil {
 			return err
 		}
 		return faults.Hit("commit")

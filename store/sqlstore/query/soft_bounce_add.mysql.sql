@@ -1,1 +1,1 @@
-INSERT INTO soft_bounces (entry, day) VALUES $ROWS ON DUPLICATE KEY UPDATE day = VALUES(day)
+INSERT IGNORE INTO soft_bounces (entry, day) VALUES $ROWS
