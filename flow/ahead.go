@@ -4,16 +4,17 @@ import (
 	"context"
 )
 
-// Ahead reads the pages of a list while the one before is worked on: waiting
-// for Redis and its answer's way through the client take about as long as
-// parsing, and went one after the other before. It holds one page more than is worked on.
+// Ahead reads the pages of a list while the page before is worked on. To wait
+// for Redis, and to pass its answer through the client, takes about as long as
+// parsing. Before, the two went one after the other. It holds one page more
+// than is worked on.
 //
 // Only its goroutine reads. Stop it before the reader is closed.
 type Ahead struct {
 	reader *ListReader
 	stop   context.CancelFunc
 	pages  chan Page
-	empty  chan struct{} // taken by who does not want to wait: nothing is there
+	empty  chan struct{} // taken by a caller that does not want to wait: nothing is there
 	ended  chan struct{} // closed when the goroutine has ended
 	err    error         // why it ended
 }
@@ -63,7 +64,7 @@ func (a *Ahead) read(ctx context.Context) {
 func (a *Ahead) Next(ctx context.Context, wait bool) (Page, error) {
 	empty := a.empty
 	if wait {
-		empty = nil // nobody comes by this way
+		empty = nil // no page comes by this way
 	}
 	select {
 	case page := <-a.pages:

@@ -11,8 +11,9 @@ import (
 	"sluice"
 )
 
-// What is broken of one log fails for that one only, whatever it is, and who counts
-// learns nothing of it, not that what is written is not.
+// A broken entry of one log fails for that log only, whatever it is. The
+// counter of entries learns nothing from it, and does not read it as a failed
+// write.
 func TestAppendAllFailsLogByLog(t *testing.T) {
 	for bad, command := range map[string][]string{
 		"type":    {"SET", "", "x"},
@@ -59,7 +60,7 @@ func TestALogThatIsAppliedIsNotFull(t *testing.T) {
 	r := dial(t)
 	l, lease := NewLog(r, Partitions(1)[0]), leaseOn(t, r, Partitions(1)[0].leaseKey("store"))
 	w := NewWriter([]*Log{l}, "api:1", LeastBacklogBytes)
-	w.open[0].looking = true // somebody asks already, so nobody else does
+	w.open[0].looking = true // another caller asks already, so this one does not
 	item := eventOf(100 << 10)
 	for n := range 60 {
 		if err := w.Write(t.Context(), Part{0, item, 1}); err != nil {
@@ -132,8 +133,9 @@ func TestDropIsToldOnce(t *testing.T) {
 	})
 }
 
-// A Redis that has gone back holds chunks again that were gone: they are not taken for
-// those that are committed, nor is what it says to be done beyond them believed.
+// A Redis that has gone back holds chunks again that were gone. They are not
+// taken for committed ones, and its word about chunks beyond them is not
+// believed.
 func TestChunksThatComeBackAreRead(t *testing.T) {
 	r := dial(t)
 	l, lease := newList(t, r, Left)

@@ -14,18 +14,18 @@ const (
 	boardTold = "told"
 )
 
-// Board is where the processes write what is wrong with them, and where the
-// one that tells people about it writes what it has told. It is one hash in
-// the slot of partition 0, where the lease of that role is. What a process
-// wrote counts while it lives.
+// Board is one hash in the slot of partition 0, where the lease of the alerting
+// role is. The processes write there what is wrong with them, and the process
+// that alerts people writes what it has told. What a process wrote counts while
+// it lives.
 type Board struct {
 	redis     *Redis
 	partition Partition
 	leases    *Leases
 }
 
-// NewBoard returns the board. partition is number 0, over whose lease of the
-// role it is decided who tells.
+// NewBoard returns the board. partition is number 0: the holder of its lease of
+// the role tells.
 func NewBoard(redis *Redis, partition Partition, leases *Leases) *Board {
 	return &Board{redis: redis, partition: partition, leases: leases}
 }

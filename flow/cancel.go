@@ -9,15 +9,15 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// What is cancelled is noted beside the lanes until it is met in its lane and
-// recorded; a note is the send's id and when it was made. Nobody knows in Redis
+// A cancelled send is noted beside the lanes until it is met in its lane and
+// recorded. A note is the send's id and when it was made. Redis does not know
 // whether a send is in a lane: one that had left before its cancel came would
-// keep its note for ever. So a note of Cancel says that it is one, and whoever
-// sends looks in the ledger for what became of it (Notes, Tidy). Notes of Remove
-// are of sends that are marked although the ledger has them as ended: they stay
-// until they are met, whatever the ledger says.
+// keep its note for ever. So a note of Cancel says that it is one, and the
+// sending process looks in the ledger for the send's end (Notes, Tidy). Notes
+// of Remove are of sends that are marked although the ledger has them as ended.
+// They stay until they are met, whatever the ledger says.
 
-// MaxCancels bounds the cancelled sends of a partition that nobody has met yet in
+// MaxCancels bounds the cancelled sends of a partition that were not met yet in
 // their lane.
 const MaxCancels = 1_000_000
 
@@ -110,8 +110,8 @@ func (l *Lanes) Notes(ctx context.Context, cursor string, count int64) (notes []
 	return notes, strconv.FormatUint(page.Cursor, 10), nil
 }
 
-// Tidy lets notes go whose sends have left, and keeps those of sends that are in
-// a lane until they are met there. The lease is that of sending.
+// Tidy drops the notes of sends that have left. It keeps those of sends that
+// are in a lane until they are met there. The lease is that of sending.
 func (l *Lanes) Tidy(ctx context.Context, lease *Lease, gone, kept []CancelNote) error {
 	args := []string{lease.token}
 	for i := range gone {

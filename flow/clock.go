@@ -12,10 +12,10 @@ import (
 // Redis's. It implements sluice.SharedClock; its methods may be called from several
 // goroutines at once.
 //
-// The idea. Redis is what all processes share, so its clock is the one by which they
-// agree. Each beat (lease.go) brings its time along; from then on it is known by
-// the monotonic clock, which nobody sets. So a clock that is set ahead while the
-// process runs releases nothing either, from the first instant on.
+// The idea. All processes share Redis, so its clock is the one by which they
+// agree. Each beat (lease.go) brings its time along. From then on it is known
+// by the monotonic clock, which nothing can set. So a clock that is set ahead
+// while the process runs releases nothing either, from the first instant on.
 type Clock struct {
 	own    sluice.Clock
 	system bool // own is the machine's clock
@@ -36,8 +36,8 @@ const (
 	// them closer.
 	clockSlack = 1 * time.Second
 
-	// clockWithin bounds the call that brings Redis's time: of a longer one nobody
-	// knows when that was.
+	// clockWithin bounds the call that brings Redis's time: after a longer call
+	// the moment of that time is unknown.
 	clockWithin = 2 * time.Second
 )
 

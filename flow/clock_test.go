@@ -9,8 +9,8 @@ import (
 	"sluice/test/clocktest"
 )
 
-// A clock goes by the earlier of both times, from the instant on at which it is set
-// wrong, and says how far it is from Redis's.
+// A clock goes by the earlier of both times, from the instant at which it is
+// set wrong, and says how far it is from Redis's.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	const week = 7 * 24 * time.Hour

@@ -14,8 +14,8 @@ import (
 
 // What a commit should hold at most, so that the script never holds Redis for
 // long. A follower whose entry brings more commits it in pieces (Commit.Items).
-// Commit itself refuses nothing for its size: a follower that is refused can only
-// try the same again, and its partition would stand still for ever.
+// Commit itself refuses nothing for its size: a refused follower could only try
+// the same again, and its partition would stand still for ever.
 const (
 	// CommitBytes is how many bytes of items, and up to an item more.
 	CommitBytes = 512 << 10
@@ -25,7 +25,7 @@ const (
 	CommitItems = sluice.MaxBatchItems
 
 	// maxCommandWords bounds one command: a script cannot unpack more than some
-	// 8,000 values. Whoever makes operations divides them (inPieces).
+	// 8,000 values. Callers that make operations divide them (inPieces).
 	maxCommandWords = 1000
 )
 
@@ -39,9 +39,9 @@ type Commit struct {
 	Log        []byte // items to append to the log with it
 }
 
-// Reached is how far a follower has come in a log: it is done with all entries up
-// to Position. If Items is not 0, it is done with only so many of the first items
-// of the entry at Position, and with all entries before.
+// Reached is the progress of a follower in a log: it has finished all entries
+// up to Position. If Items is not 0, it has finished only so many of the first
+// items of the entry at Position, and all entries before.
 type Reached struct {
 	sluice.Position
 	Items int
@@ -89,8 +89,8 @@ type Operation struct {
 }
 
 // Commit carries out c under the lease. An operation that fails becomes a dead
-// letter in the partition's log; how many did is returned. Repeating a commit
-// whose answer was lost changes nothing. ErrConflict: the cursor stood
+// letter in the partition's log. Commit returns how many did. Repeating a
+// commit whose answer was lost changes nothing. ErrConflict: the cursor stood
 // elsewhere; ErrLeaseLost: another process holds the lease.
 func (l *Log) Commit(ctx context.Context, lease *Lease, c *Commit, nowMillis int64) (dead int64, err error) {
 	p := l.partition
@@ -115,8 +115,8 @@ func (l *Log) Commit(ctx context.Context, lease *Lease, c *Commit, nowMillis int
 	return strconv.ParseInt(answer[1], 10, 64)
 }
 
-// Cursor returns how far a follower has come whose effect is in Redis, zero if it
-// never committed.
+// Cursor returns the position of a follower whose effect is in Redis, zero if
+// it never committed.
 func (l *Log) Cursor(ctx context.Context, follower string) (Reached, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

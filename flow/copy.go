@@ -30,20 +30,21 @@ const (
 //
 // The idea. A backup needs of the logs what the database's snapshot does not
 // have yet: everything behind the snapshot's cursors. The store trims what it
-// has committed, also what it commits after the snapshot was taken. So the
-// copy begins before the snapshot, at each log's oldest entry, and goes on until
-// after it; and while it lasts it holds the trim: entries that are not copied
-// yet stay, whoever has applied them (trim.lua). The log is a little longer
-// meanwhile, and whoever writes faster than is copied waits as for a slow store.
+// has committed, also what it commits after the snapshot was taken. So the copy
+// begins before the snapshot, at each log's oldest entry, and goes on until
+// after it. While it lasts it holds the trim: entries that are not copied yet
+// stay, even when they are applied (trim.lua). The log is a little longer
+// meanwhile, and a writer that is faster than the copy waits as for a slow
+// store.
 //
 // The invariants. A hold ends by itself when its copier is gone. The copy of a
 // log ends at an entry, with what the log remembered of its sources at that
-// entry: what comes later is not in it, so a source that writes again after a
+// entry. Later writes are not in it, so a source that writes again after a
 // restore is never taken for one that did.
 //
-// What was tried and dropped. Copying the logs after the dump, from its
-// cursors on: what was stored during the dump is trimmed by then, so it would be
-// in neither. Reading fast enough and hoping: eight entries are 16 ms of small
+// What was tried and dropped. Copying the logs after the dump, from its cursors
+// on: entries stored during the dump are trimmed by then, so they would be in
+// neither. Reading fast enough and hoping: eight entries are 16 ms of small
 // requests.
 type LogCopy struct {
 	redis      *Redis
@@ -188,7 +189,7 @@ func (c *LogCopy) End(ctx context.Context) (map[int]LogEnd, error) {
 		}
 		end, err := sluice.ParsePosition(sources[tailField])
 		if err != nil {
-			return nil, fmt.Errorf("read where the log of partition %d ends: %w", p.Number, err)
+			return nil, fmt.Errorf("read the end of the log of partition %d: %w", p.Number, err)
 		}
 		ends[p.Number] = LogEnd{Position: end, Sources: sources}
 	}
@@ -288,9 +289,9 @@ func (l *Log) Span(ctx context.Context) (from, to sluice.Position, err error) {
 }
 
 // Living returns how many processes beat in a Redis. It watches for as long as
-// a process may be silent if there may be one: if there are beats, or inUse says so,
-// since Redis may have been emptied under processes that live. A Redis that knows of
-// no forms it watches for longer, as Words does.
+// a process may be silent if there may be one. That is the case if there are
+// beats, or if inUse says so, since Redis may have been emptied under processes
+// that live. A Redis without recorded forms is watched for longer, as by Words.
 func Living(ctx context.Context, r *Redis, inUse bool) (int, error) {
 	first, err := r.beats(ctx)
 	if err != nil || len(first) == 0 && !inUse {
@@ -371,22 +372,22 @@ func (d Deployment) position() sluice.Position {
 	return sluice.Position{Major: d.ID, Minor: uint64(d.Partitions)}
 }
 
-// Join takes a Redis for a deployment, whoever's it was. Until the database has
-// the same id, no program starts on either.
+// Join takes a Redis for a deployment, also one of another deployment. Until
+// the database has the same id, no program starts on either.
 func (r *Redis) Join(ctx context.Context, id uint64) error {
 	_, _, err := r.identity(ctx, strconv.FormatUint(id, 10), "force")
 	return err
 }
 
-// LeaveDeployment makes a Redis nobody's: no program starts on it with a
-// database that is somebody's.
+// LeaveDeployment frees a Redis from its deployment: no program starts on it
+// with the database of another.
 func (r *Redis) LeaveDeployment(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return r.wrap("leave the deployment", r.client.Do(ctx, r.client.B().Del().Key(identityKey()).Build()).Error())
 }
 
-// Rejoin gives a database that stays the id of a new deployment, and moves its
+// Rejoin gives a database that stays the id of a new deployment. It moves the
 // cursors from where they were (before) to where the logs begin (after), in one
 // transaction.
 func Rejoin(ctx context.Context, store sluice.Store, from, to Deployment, before, after []sluice.DumpCursor) error {

@@ -30,8 +30,8 @@ func fillLog(t *testing.T, l *Log, source string, from, count int) []sluice.Posi
 	return all
 }
 
-// A backup that copies keeps the trim from what it has not copied; what it
-// copied goes back with its ids, its chain and its sources.
+// A running backup keeps the trim from entries that it has not copied. Copied
+// entries go back with their ids, their chain and their sources.
 func TestLogCopyHoldsTheTrimAndGoesBack(t *testing.T) {
 	r := dial(t)
 	partitions := Partitions(2)

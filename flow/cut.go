@@ -37,8 +37,8 @@ func (p *Part) cut(pieces []Part) []Part {
 }
 
 // cutItems appends items in pieces: at most sluice.MaxBatchBytes and
-// sluice.MaxBatchItems each, or one item. What is no item ends in the last piece,
-// for whoever reads the batch to say so.
+// sluice.MaxBatchItems each, or one item. Data that is no item ends in the last
+// piece, so that the reader of the batch reports it.
 func cutItems(pieces []Part, partition int, items []byte) []Part {
 	from, at, count := 0, 0, 0
 	for len(items)-at >= sluice.ItemHeaderBytes {

@@ -36,9 +36,9 @@ func batchesOf(t *testing.T, l *Log) (all [][]byte) {
 	}
 }
 
-// However much somebody hands in for a partition, by whichever way, it is written
-// in batches within their bounds, whole and in order; a repeat with a name writes
-// nothing.
+// However much is handed in for a partition, and by whichever call, it is
+// written in batches within their bounds, whole and in order. A repeat with a
+// name writes nothing.
 func TestEveryWayInCuts(t *testing.T) {
 	large := slices.Repeat([]int{60_000}, 100)
 	for name, sizes := range map[string][]int{

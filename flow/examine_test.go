@@ -110,8 +110,8 @@ func TestExamine(t *testing.T) {
 	}
 }
 
-// A node of a cluster that owns no slot, and an old server, of which there is
-// none here: what its INFO would say is judged.
+// A node of a cluster that owns no slot, and an old server, are not here: their
+// INFO is given as a text and judged.
 func TestExamineOfOtherServers(t *testing.T) {
 	node, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir(), Listen: "tcp", Extra: []string{"--cluster-enabled", "yes"}})
 	if err != nil {

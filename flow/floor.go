@@ -14,30 +14,31 @@ import (
 	"sluice"
 )
 
-// A Redis that has gone back in time, and whose clock is behind, would give out
-// ids again that were given out before: what is written then lies at or below the
-// cursor in SQL, and nobody reads it. So nothing is written to a log before the
-// log has been raised on this Redis, by the one who writes.
+// A Redis that has gone back in time, and whose clock is behind, would issue
+// ids again that were issued before. Entries written then lie at or below the
+// cursor in SQL, and nobody reads them. So a writer raises a log on this Redis
+// before it writes to it.
 //
-// The idea. Every script that writes to the end of a log is told the replication
-// id of the Redis on which its process has raised the log (INFO replication: 1.6 µs
-// of Redis a call on an idle machine, 7 to 8 under load; the id is new with every
-// start and every promotion). On another one it writes nothing. The process asks SQL for the cursor then, raises the log above
-// it (raise.lua), and calls again: so no writer's knowledge can be old.
+// The idea. Every script that writes to the end of a log is told the
+// replication id of the Redis on which its process has raised the log. The id
+// (INFO replication) is new with every start and every promotion. It costs 1.6
+// µs of Redis a call on an idle machine, 7 to 8 under load. On another one it
+// writes nothing. The process then asks SQL for the cursor, raises the log
+// above it (raise.lua), and calls again: so no writer's knowledge can be old.
 //
-// Beyond the cursor. A transaction may be open that moves the cursor to what the
-// Redis of before had, and that nobody knows but its process. So the log is also
-// raised above all that this process has seen of it, and, where the clock of the
-// new Redis is behind that of the old one, above the latest id that the old one
-// can have given out by now.
+// Beyond the cursor. A transaction may be open that moves the cursor to a
+// position of the Redis of before, known to its process only. So the log is
+// also raised above all that this process has seen of it. Where the clock of
+// the new Redis is behind that of the old one, it is raised above the latest id
+// that the old one can have issued by now.
 
 const (
 	// raiseTries is how often a write is begun anew because the Redis is another
 	// one again.
 	raiseTries = 3
 
-	// storedTimeout bounds the question for the cursors. Who gets no answer goes by
-	// what the process has seen: a database that is away keeps nobody from writing.
+	// storedTimeout bounds the question for the cursors. Without an answer the
+	// process goes by what it has seen: writes go on while a database is away.
 	storedTimeout = 2 * time.Second
 
 	// driftOver: the clock of a Redis and that of this machine drift apart by less
@@ -47,7 +48,7 @@ const (
 
 // floors is what a process knows of the ends of the logs of a Redis.
 type floors struct {
-	settling sync.Mutex // held by who raises logs for a write
+	settling sync.Mutex // held by the caller that raises logs for a write
 
 	mu     sync.Mutex
 	stored func(ctx context.Context, partitions []int) (map[int]sluice.Position, error)
@@ -111,8 +112,8 @@ func (f *floors) see(partition int, at sluice.Position, fresh bool) {
 	}
 }
 
-// clockLocked is what the clock of the Redis says at least, were it the one that
-// gave out the ids that were seen; 0: none was.
+// clockLocked is the least that the clock of the Redis says, if that Redis
+// issued the ids that were seen; 0: none was seen.
 func (f *floors) clockLocked(now time.Time) uint64 {
 	if f.millis == 0 {
 		return 0
@@ -177,7 +178,7 @@ func (r *Redis) raiseFor(ctx context.Context, logs []*Log, on string) error {
 	f.settling.Lock()
 	defer f.settling.Unlock()
 	if now := f.server(logs); now != "" && now != on {
-		return nil // somebody else has
+		return nil // another process has
 	}
 	var partitions []int
 	for _, l := range logs {
@@ -207,9 +208,9 @@ func (r *Redis) raiseFor(ctx context.Context, logs []*Log, on string) error {
 	return nil
 }
 
-// Raise makes sure that no id up to the cursor is given out again, nor one that
-// this process has seen, nor one that a Redis whose clock was ahead of this one's
-// can have given out.
+// Raise makes sure that certain ids are not issued again: those up to the
+// cursor, those that this process has seen, and those that a Redis whose clock
+// was ahead of this one's can have issued.
 func (l *Log) Raise(ctx context.Context, cursor sluice.Position) (raised bool, err error) {
 	f := &l.redis.floors
 	above, clock := f.above(l.partition.Number, cursor)

@@ -18,9 +18,10 @@ import (
 	"sluice/lib/servers"
 )
 
-// moved is a log whose Redis is another one from some moment on: a replica that
-// has heard nothing since, and whose clock is an hour behind what gave out the ids
-// of before. (The clock is that of this machine; ids of before are an hour ahead.)
+// moved is a log whose Redis is another one from some moment on. It is a
+// replica that has heard nothing since, and whose clock is an hour behind the
+// one that issued the earlier ids. (The clock is that of this machine; earlier
+// ids are an hour ahead.)
 type moved struct {
 	t     *testing.T
 	proxy *faults.Proxy
@@ -92,8 +93,9 @@ func again[T any](t *testing.T, what string, call func() (T, error)) (got T) {
 }
 
 // TestNothingIsWrittenBelowTheCursor: a replica that lagged, and whose clock is
-// behind, is promoted. Whoever writes to a log on it, by whatever way, writes above
-// the cursor: who has written before, who has not, and who knows more than SQL.
+// behind, is promoted. Every write to a log on it, by whatever call, lands
+// above the cursor. That holds for a process that has written before, one that
+// has not, and one that knows more than SQL.
 func TestNothingIsWrittenBelowTheCursor(t *testing.T) {
 	m := replicated(t)
 	p := Partitions(1)[0]
@@ -160,8 +162,8 @@ func TestNothingIsWrittenBelowTheCursor(t *testing.T) {
 }
 
 // TestAnOpenTransactionIsPassed: the cursor in SQL is behind what a transaction
-// that is still open moves it to. Who has seen the clock of the old Redis writes
-// above that, too.
+// that is still open moves it to. A process that has seen the clock of the old
+// Redis writes above that, too.
 func TestAnOpenTransactionIsPassed(t *testing.T) {
 	m := replicated(t)
 	p := Partitions(1)[0]
@@ -177,8 +179,8 @@ func TestAnOpenTransactionIsPassed(t *testing.T) {
 	r.RaiseBy(slog.New(slog.DiscardHandler), func(context.Context, []int) (map[int]sluice.Position, error) {
 		return map[int]sluice.Position{0: stored}, nil
 	})
-	// Another process has written meanwhile, by a clock that is an hour ahead, and this one has seen
-	// that clock in the answer for another log.
+	// Another process has written meanwhile, by a clock that is an hour ahead.
+	// This process has seen that clock in the answer for another log.
 	hour := uint64(time.Now().Add(time.Hour).UnixMilli())
 	r.floors.see(1, sluice.Position{Major: hour}, true)
 	m.promote()
@@ -192,8 +194,8 @@ func TestAnOpenTransactionIsPassed(t *testing.T) {
 	}
 }
 
-// TestWhoCannotAskForTheCursorWritesAllTheSame: a database that is away keeps nobody from
-// writing.
+// TestWhoCannotAskForTheCursorWritesAllTheSame: writes go on while a database
+// is away.
 func TestWhoCannotAskForTheCursorWritesAllTheSame(t *testing.T) {
 	r := dial(t)
 	r.RaiseBy(slog.New(slog.DiscardHandler), func(context.Context, []int) (map[int]sluice.Position, error) {
@@ -204,8 +206,8 @@ func TestWhoCannotAskForTheCursorWritesAllTheSame(t *testing.T) {
 	}
 }
 
-// Logs of one call that were raised on different servers are raised anew; a script
-// that is not told on which one they were writes nothing.
+// Logs of one call that were raised on different servers are raised anew. A
+// script that is not told the server writes nothing.
 func TestNothingIsWrittenWithoutOneServer(t *testing.T) {
 	t.Parallel()
 	m := replicated(t)

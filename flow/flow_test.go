@@ -76,7 +76,7 @@ func dialClusterNode(t *testing.T) *Redis {
 
 // A start waits for a cluster of which a node is away, as it does for a server.
 func TestAClusterThatIsDownIsAway(t *testing.T) {
-	r := dialClusterNode(t) // of the slots it knows nobody
+	r := dialClusterNode(t) // of the slots it knows no owner
 	if _, err := r.Get(t.Context(), "key"); !IsAway(err) {
 		t.Errorf("%v does not say that the cluster is away", err)
 	}

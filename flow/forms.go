@@ -11,8 +11,9 @@ import (
 	"sluice"
 )
 
-// readsWord is the name under which processes say what they read, SchemaWord that
-// under which they say up to which version they know the schema of the database.
+// readsWord is the name under which processes say which forms they read.
+// SchemaWord is the name under which they say up to which version they know the
+// schema of the database.
 const (
 	readsWord  = "reads"
 	SchemaWord = "schema"
@@ -42,11 +43,11 @@ func (f *Forms) newer(used sluice.Forms) error {
 }
 
 // Begin has the process say what it reads. It fails if newer programs have written
-// what this one does not read. Where no process has shown itself, and no follower has
-// moved in the database, it is the first of a new deployment, and writes its new forms
-// at once: else the first mail would not be counted among what waits. A Redis without
-// beats alone may have been emptied under processes that live. Call it before
-// Leases.Run.
+// what this one does not read. Where no process has shown itself, and no
+// follower has moved in the database, it is the first of a new deployment. Then
+// it writes its new forms at once: otherwise the first mail would not be
+// counted as pending. A Redis without beats alone may have been emptied under
+// processes that live. Call it before Leases.Run.
 func (f *Forms) Begin(ctx context.Context) error {
 	used, err := f.Redis.forms(ctx, sluice.Forms{})
 	if err != nil {
@@ -72,8 +73,8 @@ func (f *Forms) Begin(ctx context.Context) error {
 }
 
 // Run lets the process write its new forms as soon as all living processes read
-// them, and gives up its leases for good once newer ones are in use than it reads.
-// It ends with the context.
+// them. It gives up the leases for good once newer forms are in use than the
+// process reads. It ends with the context.
 func (f *Forms) Run(ctx context.Context) {
 	known := sluice.KnownForms()
 	writes, left, told := false, false, ""
@@ -113,9 +114,9 @@ func (f *Forms) Run(ctx context.Context) {
 	}
 }
 
-// begin notes that the new forms are in use, if all living processes read them. A
-// Redis that knows of no forms may have been emptied, and who lives has yet to come
-// back: begin gives it the time for that.
+// begin notes that the new forms are in use, if all living processes read them.
+// A Redis that knows of no forms may have been emptied, and living processes
+// have yet to come back: begin gives them the time for that.
 func (f *Forms) begin(ctx context.Context, known, used sluice.Forms) (bool, error) {
 	if !used.Cover(known) {
 		living, sure := f.Leases.Living()
@@ -140,10 +141,11 @@ func (l *Log) FormsInUse(ctx context.Context) (sluice.Forms, error) {
 	return l.redis.forms(ctx, sluice.Forms{})
 }
 
-// Readable returns ErrNewer if a batch has forms that newer programs write and this
-// one does not read: the batch waits for a program that does. A kind that no living
-// program writes is not held back: the reader of the batch makes dead letters of its
-// items. Readable asks Redis only if this program does not read all forms.
+// Readable returns ErrNewer if a batch has forms that newer programs write and
+// this one does not read. The batch then waits for a program that reads them. A
+// kind that no living program writes is not held back: the reader of the batch
+// makes dead letters of its items. Readable asks Redis only if this program
+// does not read all forms.
 func (l *Log) Readable(ctx context.Context, batch []byte) error {
 	found, ok := sluice.KnownForms().Beyond(batch)
 	if ok {
@@ -179,10 +181,11 @@ func (r *Redis) forms(ctx context.Context, f sluice.Forms) (sluice.Forms, error)
 	return sluice.Forms{Item: sluice.ItemKind(all[0]), Update: sluice.UserOp(all[1]), Scripts: int(all[2])}, nil
 }
 
-// Words returns what the processes that live say under a name, by their ids; "" of
-// one that does not say it. It takes no part: it looks whose beats change, for
-// LeaseTimeout, since one may live that has not been seen yet. In a Redis that knows
-// of no forms it looks for longer, as Forms.begin does.
+// Words returns what the living processes say under a name, by their ids; ""
+// for a process that does not say it. It only watches: it looks which beats
+// change, for LeaseTimeout, since a process may live that has not been seen
+// yet. In a Redis that knows of no forms it looks for longer, as Forms.begin
+// does.
 func Words(ctx context.Context, r *Redis, name string) (map[string]string, error) {
 	return words(ctx, r, name, LeaseTimeout)
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // TestAnEmptiedRedisIsNoNewDeployment: the first process of a new deployment writes
-// its new forms at once. One that finds a Redis without beats beside a database with
-// cursors waits until it has heard all that live: Redis may have been emptied under
-// them. A process that has not come back yet has its time.
+// its new forms at once. One that finds a Redis without beats beside a database
+// with cursors waits until it has heard all living processes: Redis may have
+// been emptied under them. A process that has not come back yet has its time.
 func TestAnEmptiedRedisIsNoNewDeployment(t *testing.T) {
 	r := dial(t)
 	store := newStore(t)
@@ -81,9 +81,10 @@ func TestAnEmptiedRedisIsNoNewDeployment(t *testing.T) {
 	}
 }
 
-// TestWhoLivesIsHeardInAnEmptiedRedis: a process that is about to migrate the database
-// hears all whose beats went with the rest of Redis a moment ago, also one that comes
-// back after others. It looks on for a late one where Redis knows who was there.
+// TestWhoLivesIsHeardInAnEmptiedRedis: a process is about to migrate the
+// database. It hears all processes whose beats went with the rest of Redis a
+// moment ago, also one that comes back after others. It keeps looking for a
+// late one where Redis has a record of the processes.
 func TestWhoLivesIsHeardInAnEmptiedRedis(t *testing.T) {
 	for what, emptied := range map[string]bool{"emptied": true, "not emptied": false} {
 		t.Run(what, func(t *testing.T) {

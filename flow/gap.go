@@ -23,20 +23,22 @@ func (e *GapError) Error() string {
 // Unwrap returns sluice.ErrGap.
 func (e *GapError) Unwrap() error { return sluice.ErrGap }
 
-// LostRowsFollower names, among the cursors, up to where the rows of sends may be
-// lost that outcomes of a log speak of: LostUpTo when its last gap was accepted. It
-// moves in the transaction that moves the log's cursor over the gap, and goes back
-// with it if the database does: the gap is met anew then.
+// LostRowsFollower names a cursor. The log's outcomes up to it may speak of
+// sends whose rows are lost: it is LostUpTo of the moment when the log's last
+// gap was accepted. It moves in the transaction that moves the log's cursor
+// over the gap. If the database goes back, it goes back as well, and the gap is
+// met anew.
 const LostRowsFollower = "gap"
 
-// lostRowsMillis is for how long after a gap was accepted an outcome may speak of a
-// lost row: mail may be on the wire, and leaves the lanes until they are compared
-// with the ledger.
+// lostRowsMillis is for how long after a gap was accepted an outcome may speak
+// of a lost row. Mail may be on the wire, and leaves the lanes until they are
+// compared with the ledger.
 const lostRowsMillis = 3_600_000
 
-// LostUpTo is up to where outcomes may speak of sends whose rows are lost, of a gap
-// that is accepted now: an hour beyond the log's end, and beyond what the clock of
-// Redis says, for a log to which nothing was written for a while.
+// LostUpTo returns the position up to which outcomes may speak of sends whose
+// rows are lost, of a gap that is accepted now. It is an hour beyond the log's
+// end. For a log without a recent write it is also an hour beyond the clock of
+// Redis.
 func (l *Log) LostUpTo(ctx context.Context) (sluice.Position, error) {
 	end, err := l.Last(ctx)
 	if err != nil {

@@ -4,8 +4,9 @@ import (
 	"testing"
 )
 
-// TestLostUpTo: outcomes of mail that is on the wire come within an hour of now, also
-// in a log to which nothing was written for long, or whose ids are ahead.
+// TestLostUpTo: outcomes of mail that is on the wire come within an hour of
+// now. That is true for a log without a write for long, and for one with ids
+// that are ahead.
 func TestLostUpTo(t *testing.T) {
 	r := dial(t)
 	p := Partitions(1)[0]

@@ -40,16 +40,16 @@ func (n Lost) String() string {
 	return fmt.Sprintf("%d entries at most", n.Entries)
 }
 
-// Gaps is where followers say at which gaps they stand still, and learn that
-// somebody has accepted what is lost: a hash in the main Redis.
+// Gaps is where followers record the gaps at which they stand still, and read
+// that an operator has accepted the loss. It is a hash in the main Redis.
 type Gaps struct{ Redis *Redis }
 
 const acceptedBefore = "accepted " // before what it is
 
 func (g *Gap) span() string { return g.Cursor.String() + " " + g.Start.String() }
 
-// Tell says that somebody stands still, and reports whether that gap, and no other
-// in its place, has been accepted.
+// Tell records that a follower stands still, and reports whether that gap, and
+// no other in its place, has been accepted.
 func (g Gaps) Tell(ctx context.Context, gap *Gap) (accepted bool, err error) {
 	text, err := json.Marshal(gap)
 	if err != nil {
@@ -89,7 +89,8 @@ func (g Gaps) Over(ctx context.Context, what string) error {
 	return g.Redis.wrap("forget a gap", err)
 }
 
-// List returns the gaps at which somebody stands still, by what they are in.
+// List returns the gaps at which followers stand still, by the log or list that
+// they are in.
 func (g Gaps) List(ctx context.Context) (all []Gap, err error) {
 	c := g.Redis.client
 	fields, err := answer(ctx, c, c.B().Hgetall().Key(gapsKey()).Build(), rueidis.RedisResult.AsStrMap)
@@ -103,7 +104,7 @@ func (g Gaps) List(ctx context.Context) (all []Gap, err error) {
 		gap := Gap{What: what}
 		words := strings.SplitN(text, " ", 3)
 		if len(words) != 3 {
-			return nil, fmt.Errorf("read the gap of %s: %q is none", what, text)
+			return nil, fmt.Errorf("read the gap of %s: %q is not written as one", what, text)
 		}
 		if gap.Cursor, err = sluice.ParsePosition(words[0]); err == nil {
 			gap.Start, err = sluice.ParsePosition(words[1])
@@ -120,7 +121,8 @@ func (g Gaps) List(ctx context.Context) (all []Gap, err error) {
 	return all, nil
 }
 
-// Accept says that what is missing is lost: who stands still goes on behind it.
+// Accept records that the missing part is lost: the follower that stands still
+// goes on behind it.
 func (g Gaps) Accept(ctx context.Context, gap *Gap) error {
 	c := g.Redis.client
 	_, err := answer(ctx, c, c.B().Hset().Key(gapsKey()).FieldValue().FieldValue(acceptedBefore+gap.What, gap.span()).Build(), rueidis.RedisResult.AsInt64)

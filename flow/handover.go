@@ -9,10 +9,10 @@ import (
 	"sluice"
 )
 
-// What a restore does to lists. Nobody drains them meanwhile.
+// What a restore does to lists. No process drains them meanwhile.
 
-// HandOver makes a list the new deployment's, if it was one of the old ones' or
-// nobody's. Another's stays another's: Open says so.
+// HandOver gives a list to the new deployment, if it belonged to one of the old
+// ones or to none. A list of another deployment stays with it: Open says so.
 func (l *List) HandOver(ctx context.Context, from []uint64, to uint64) error {
 	state, err := l.state(ctx, "deployment")
 	if err != nil {
@@ -20,7 +20,7 @@ func (l *List) HandOver(ctx context.Context, from []uint64, to uint64) error {
 	}
 	owner, err := strconv.ParseUint(state[0], 10, 64)
 	if err != nil || !slices.Contains(from, owner) {
-		return nil // never drained, or somebody else's
+		return nil // never drained, or another deployment's
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -28,8 +28,8 @@ func (l *List) HandOver(ctx context.Context, from []uint64, to uint64) error {
 	return l.redis.wrap("hand over "+l.String(), l.redis.client.Do(ctx, set).Error())
 }
 
-// Resume returns where a cursor goes on: where it is, or where what is held
-// begins, if that is behind a gap (Open would fail with it).
+// Resume returns where a cursor goes on: where it is, or where the held part
+// begins if that is behind a gap (Open would fail with it).
 func (l *List) Resume(ctx context.Context, cursor sluice.Position) (sluice.Position, error) {
 	state, err := l.state(ctx, "first", "base", "ended", "hole", "raised")
 	if err != nil {
@@ -55,7 +55,7 @@ func (l *List) Resume(ctx context.Context, cursor sluice.Position) (sluice.Posit
 	return cursor, nil
 }
 
-// state reads fields of a list's state; what is not there is "".
+// state reads fields of a list's state; a missing field is "".
 func (l *List) state(ctx context.Context, fields ...string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 
 // Bounds of draining hashes.
 const (
-	// drainEvery is how often a server is drained while it is quiet: counts of
-	// one hash that come within it are one field of one element.
+	// drainEvery is how often a quiet server is drained: counts of one hash
+	// that come within it are one field of one element.
 	drainEvery = time.Second
 
 	// One call takes at most so much and one hash more, 1 to 2 ms of Redis.
@@ -30,29 +30,29 @@ const (
 // drainBounds are the arguments of drain.lua that do not change.
 var drainBounds = []string{strconv.Itoa(drainKeys), strconv.Itoa(drainFields), strconv.Itoa(drainBytes), strconv.Itoa(maxFieldBytes)}
 
-// NewHashes returns the foreign hashes of counters of a server, by the set that
-// has the keys of the dirty ones: producers HINCRBY a hash, then SADD its key.
-// It asks the server for their id.
+// NewHashes returns the foreign hashes of counters of a server. They are known
+// by the set that has the keys of the dirty ones: producers HINCRBY a hash,
+// then SADD its key. It asks the server for their id.
 //
-// The idea. They are read as a List is, with another way of holding: what
-// waits are the members of the set, and drain.lua moves the counts of their
-// hashes to the next chunk, one element a hash. A count is in its hash or in a
-// chunk, never in both or neither, so all that holds of lists holds of counts.
+// The idea. They are read as a List is, but held in another way: the members of
+// the set are pending, and drain.lua moves the counts of their hashes to the
+// next chunk, one element a hash. A count is in its hash or in a chunk, never
+// in both or neither, so everything said of lists is true of counts.
 //
 // Many servers have a set of the same name, so hashes are named by an id beside
-// it, in Redis: the cursor in the database goes with the server, not with its
-// address or its place in the configuration, which may change.
+// it, in Redis. The cursor in the database goes with the server: its address
+// and its place in the configuration may change.
 //
-// The order of the producers. Between SADD and a HINCRBY after it a drain finds
-// no count, and the key is dirty no more: that count waits in its hash until the
-// key is marked the next time. HINCRBY first, or both in MULTI, leaves no such
-// moment.
+// The order of the producers. Between SADD and a later HINCRBY, a drain finds
+// no count, and the key is no longer dirty: that count stays in its hash until
+// the key is marked the next time. HINCRBY first, or both in MULTI, leaves no
+// such moment.
 //
-// What was dropped. Renaming the set, then reading the hashes beside: until a
-// hash is gone its counts still move, and reading and deleting it would have to
-// be one script all the same. Reading huge hashes by HSCAN: it may show a field
-// twice, and its cursor means nothing once fields are deleted (HRANDFIELD takes
-// any fields, which is enough).
+// What was dropped. Renaming the set, then reading the hashes beside it: until
+// a hash is gone its counts still move, so reading and deleting it would have
+// to be one script all the same. Reading huge hashes by HSCAN: it may show a
+// field twice, and its cursor means nothing once fields are deleted. HRANDFIELD
+// takes any fields, which is enough.
 func NewHashes(ctx context.Context, r *Redis, dirty string) (*List, error) {
 	keys, err := newListKeys("hashes", dirty)
 	if err != nil {
@@ -65,8 +65,8 @@ func NewHashes(ctx context.Context, r *Redis, dirty string) (*List, error) {
 	return &List{redis: r, keys: keys, id: answer, name: dirty + "@" + answer, side: Left}, nil
 }
 
-// FindHashes is NewHashes for who only looks: hashes that nobody has drained yet
-// have no id, and are nil.
+// FindHashes is NewHashes for callers that only look. Hashes that were never
+// drained have no id yet; they are nil.
 func FindHashes(ctx context.Context, r *Redis, dirty string) (*List, error) {
 	keys, err := newListKeys("hashes", dirty)
 	if err != nil {
@@ -88,9 +88,9 @@ func (r *Redis) named(ctx context.Context, keys listKeys) (string, error) {
 	return id, r.wrap("name the hashes of set "+keys.list, err)
 }
 
-// nextDrain returns when hashes are drained the next time: at once if more
-// waits, else at the next full second, when those of other servers are too, so
-// that one transaction has them all.
+// nextDrain returns when hashes are drained the next time: at once if more is
+// pending, else at the next full second. Those of other servers are drained
+// then too, so that one transaction has them all.
 func nextDrain(now time.Time, more bool) time.Time {
 	if more {
 		return now
@@ -110,9 +110,9 @@ type Hash struct {
 type HashField struct{ Name, Value string }
 
 // An element is a letter and texts, each written as its length in decimal, a
-// colon, its bytes and a comma: "h" and key, field, value, field, value...; "x"
-// and key, reason. Texts and not integers, because whoever looks at a dead
-// letter reads it.
+// colon, its bytes and a comma. It is "h" and key, field, value, field,
+// value..., or "x" and key, reason. They are texts and not integers, so that an
+// operator can read a dead letter.
 const (
 	elementOfHash   = 'h'
 	elementOfReason = 'x'
@@ -120,7 +120,7 @@ const (
 
 var errNoHash = errors.New("it is not written as flow writes hashes")
 
-// ParseHash reads an element into h, whose memory is used again; its texts
+// ParseHash reads an element into h and uses h's memory again. The texts of h
 // share memory with the element.
 func ParseHash(element string, h *Hash) error {
 	*h = Hash{Fields: h.Fields[:0]}

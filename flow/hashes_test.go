@@ -235,7 +235,8 @@ func TestNextDrain(t *testing.T) {
 	}
 }
 
-// What is no hash of counters is told and left alone; the others are taken.
+// A key that is no hash of counters is reported and left unchanged; the others
+// are taken.
 func TestBadKeysAreToldAndLeftAlone(t *testing.T) {
 	r := dial(t)
 	l, lease := newHashes(t, r)
@@ -355,7 +356,7 @@ func TestADrainLosesNothingWhereCommandsFail(t *testing.T) {
 	}
 }
 
-// A user who may not write the chunk takes nothing.
+// A user without the right to write the chunk takes nothing.
 func TestADrainThatCannotWriteTakesNothing(t *testing.T) {
 	r := dial(t)
 	count(t, r, "k", "0", 1)
@@ -399,7 +400,7 @@ func TestAFullRedisIsDrained(t *testing.T) {
 	}
 }
 
-// A drain whose answer was lost is found when it is asked for again.
+// A drain without an answer is found when it is asked for again.
 func TestADrainWhoseAnswerWasLost(t *testing.T) {
 	r := dial(t)
 	l, lease := newHashes(t, r)

@@ -6,7 +6,8 @@ import (
 	"sluice"
 )
 
-// What is held is counted until it is dropped, across chunks, and none waits.
+// Held elements are counted until they are dropped, across chunks, and none
+// waits.
 func TestRemaining(t *testing.T) {
 	r := dial(t)
 	l, lease := newList(t, r, Left)

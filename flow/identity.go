@@ -13,22 +13,22 @@ import (
 )
 
 // identityFollower is the name under which the database keeps its deployment,
-// in the row of a cursor: Major is the id, Minor the number of partitions.
+// in the row of a cursor. Major is the id, Minor the number of partitions.
 const identityFollower = "deployment"
 
-// Identify makes sure that a Redis and a database belong together, and that
-// nobody has changed the number of partitions.
+// Identify makes sure that a Redis and a database belong together, and that the
+// number of partitions is unchanged.
 //
-// The idea. Cursors are in the database, what they point into is in Redis. A
-// second Redis on the same database (each host its own, one central database)
-// would have its logs trimmed up to the first one's cursors: silent loss. So
-// both keep the same random id. The first start writes it to Redis, then to
-// the database, then settles it in Redis; a crash in between is repaired by
-// the next start. Whenever the two differ, or one of them has none, the start
-// is refused, unless the operator says that this Redis (or database) takes the
-// other's place: then both get a new id, and whoever they belonged to is
-// refused in turn. It returns the id, which is also noted beside every foreign
-// list (List.BelongTo).
+// The idea. Cursors are in the database, and the entries that they point to are
+// in Redis. A second Redis on the same database (each host its own, one central
+// database) would have its logs trimmed up to the first one's cursors: silent
+// loss. So both keep the same random id. The first start writes it to Redis,
+// then to the database, then settles it in Redis. A crash in between is
+// repaired by the next start. Whenever the two differ, or one of them has none,
+// the start is refused, unless the operator says that this Redis (or database)
+// takes the other's place. Then both get a new id, and the deployment that had
+// the old one is refused in turn. It returns the id, which is also noted beside
+// every foreign list (List.BelongTo).
 func Identify(ctx context.Context, r *Redis, store sluice.Store, partitions int, replace bool) (string, error) {
 	if err := identify(ctx, r, store, partitions, replace); err != nil {
 		return "", err
@@ -159,8 +159,8 @@ func (r *Redis) replaceIdentity(ctx context.Context, store sluice.Store, from sl
 	return err
 }
 
-// moveIdentity writes the database's id; that somebody else has written the
-// same one is as good.
+// moveIdentity writes the database's id. If another process has written the
+// same one, that is as good.
 func moveIdentity(ctx context.Context, store sluice.Store, from, to sluice.Position) error {
 	p, err := store.Prepare(&sluice.Effect{Moves: []sluice.Move{{Follower: identityFollower, From: from, To: to}}})
 	if err == nil {

@@ -79,7 +79,7 @@ func TestAListOfAnotherDeploymentIsRefused(t *testing.T) {
 	open("1", false, "another installation")
 }
 
-// A second installation that is pointed at the same list by mistake does not
+// A second installation is pointed at the same list by mistake. It does not
 // take the lease from the one that drains it, and says why it stands still.
 func TestLeaseOfAnotherDeploymentIsLeftAlone(t *testing.T) {
 	r := dial(t)
@@ -91,7 +91,7 @@ func TestLeaseOfAnotherDeploymentIsLeftAlone(t *testing.T) {
 		list.BelongTo(deployment, replace)
 		l := NewLeases(r, &numbers{}, quiet())
 		l.AddLists("intake", []*List{list})
-		aloneForLong(l) // whoever is not among its members is dead to it
+		aloneForLong(l) // a process that is not among its members is dead to it
 		return l, list
 	}
 	first, list := keeper("1", false)
@@ -99,7 +99,7 @@ func TestLeaseOfAnotherDeploymentIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, _ := keeper("2", false)
-	if err := second.tendAll(t.Context()); err != nil { // nobody has opened the list: it is anybody's
+	if err := second.tendAll(t.Context()); err != nil { // the list was never opened: it belongs to no deployment
 		t.Fatal(err)
 	}
 	if err := first.tendAll(t.Context()); err != nil {

@@ -12,15 +12,15 @@ import (
 	"sluice/lib/faults"
 )
 
-// What is kept of a list.
+// The kept part of a list.
 //
-// A database that fails over to a replica which lagged takes the cursor back, and
-// what follows it is read again (margin.go). So a follower whose effect is in the
-// database may keep what it has applied in its chunks for a while. The state says
-// up to where it is applied (done) beside where what is there begins (first, base):
-// what lies between is no backlog, for back pressure, metrics and doctor. A process
-// that knows only first and base reads rightly too, by its cursor; it
-// keeps nothing.
+// A database that fails over to a replica which lagged takes the cursor back,
+// and the elements after it are read again (margin.go). So a follower whose
+// effect is in the database may keep what it has applied in its chunks for a
+// while. The state says up to where it is applied (done) beside where the
+// stored part begins (first, base). The part between is no backlog, for back
+// pressure, metrics and doctor. A process that knows only first and base reads
+// rightly too, by its cursor; it keeps nothing.
 
 // About how much memory of Redis an element takes beside its bytes, and a chunk.
 const (
@@ -31,10 +31,10 @@ const (
 // dropChunks bounds how many chunks one call drops, or measures.
 const dropChunks = 128
 
-// keptPieces is into how many pieces at least what is kept is cut.
+// keptPieces is the least number of pieces into which the kept part is cut.
 const keptPieces = 8
 
-// OpenKeeping is Open for a follower that keeps what is applied until it tells
+// OpenKeeping is Open for a follower that keeps applied elements until it tells
 // KeepFrom otherwise.
 func (l *List) OpenKeeping(ctx context.Context, lease *Lease, cursor sluice.Position) (*ListReader, error) {
 	return l.openAt(ctx, lease, cursor, true)
@@ -50,8 +50,9 @@ func (r *ListReader) Committed(position sluice.Position) {
 	}
 }
 
-// KeepFrom tells from where on what is applied is still kept, and how long ago that
-// was applied which went last for want of room, or NeverCut.
+// KeepFrom returns from where on applied elements are still kept. It also
+// returns how long ago the newest element that went for want of room was
+// applied, or NeverCut.
 func (r *ListReader) KeepFrom(position sluice.Position, cut time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,8 +64,9 @@ func (r *ListReader) KeepFrom(position sluice.Position, cut time.Duration) {
 	}
 }
 
-// Cut returns how long ago an applied element was applied that went last for want of
-// room, or NeverCut. known: who held the lease before has noted it (Log.Cut).
+// Cut returns how long ago the newest applied element that went for want of
+// room was applied, or NeverCut. known: the last holder of the lease has noted
+// it (Log.Cut).
 func (r *ListReader) Cut(ctx context.Context) (ago time.Duration, known bool, err error) {
 	return r.list.redis.cut(ctx, "read how far back "+r.list.String()+" is kept", r.list.keys.stateKey(), r.lease)
 }
@@ -82,11 +84,12 @@ func (r *ListReader) cutText() string {
 	return strconv.FormatInt(time.Since(r.cut).Milliseconds(), 10)
 }
 
-// Close drops what is committed and not kept. It does not give the lease back.
+// Close drops the committed elements that are not kept. It does not give the
+// lease back.
 func (r *ListReader) Close(ctx context.Context) error { return r.drop(ctx) }
 
-// applied is up to where the list is applied, for somebody who has noted a
-// position: what is not there any more was.
+// applied returns up to where the list is applied, for a caller that has noted
+// a position: elements that are gone were applied.
 func (r *ListReader) applied(noted sluice.Position) sluice.Position {
 	if noted.Before(r.start()) {
 		return r.start()
@@ -94,7 +97,8 @@ func (r *ListReader) applied(noted sluice.Position) sluice.Position {
 	return noted
 }
 
-// drop tells Redis what is committed, and removes what of it is not kept.
+// drop tells Redis what is committed, and removes the part of it that is not
+// kept.
 func (r *ListReader) drop(ctx context.Context) error {
 	r.mu.Lock()
 	committed, keep := r.committed, r.keep
@@ -129,8 +133,8 @@ func (r *ListReader) before(keep sluice.Position) (chunks []uint64) {
 	return chunks
 }
 
-// dropHead notes what is done, and drops what some chunks, the oldest, have before
-// keep.
+// dropHead notes the applied position. It drops what some chunks, the oldest,
+// have before keep.
 func (r *ListReader) dropHead(ctx context.Context, done, keep sluice.Position, chunks []uint64) error {
 	l := r.list
 	if err := faults.Hit("drop"); err != nil {
@@ -161,13 +165,13 @@ func (r *ListReader) dropHead(ctx context.Context, done, keep sluice.Position, c
 		return fmt.Errorf("drop from %s: the answer %q cannot be read: %w", l, answer, err)
 	}
 	r.first, r.told = first, r.told || cut != ""
-	r.done = r.applied(done) // what is dropped is applied: there is nothing more to tell
+	r.done = r.applied(done) // a dropped element is applied: there is nothing more to tell
 	return nil
 }
 
-// Kept returns what is kept of what is applied, newest first and in pieces, at most
-// so many bytes and a piece more; whole: that is all of it. It is for a session that has just
-// opened the list.
+// Kept returns the kept applied elements, newest first and in pieces, up to so
+// many bytes and one piece more. whole: that is all of them. It is for a
+// session that has just opened the list.
 func (r *ListReader) Kept(ctx context.Context, mostBytes int) (all []Stretch, whole bool, err error) {
 	var chunks []uint64
 	for chunk := r.first; chunk <= min(r.done.Major, r.last); chunk = r.after(chunk) {
@@ -190,8 +194,8 @@ func (r *ListReader) Kept(ctx context.Context, mostBytes int) (all []Stretch, wh
 	return all, true, nil
 }
 
-// measure returns what is applied of some chunks, newest first, in pieces of so
-// many bytes.
+// measure returns the applied part of some chunks, newest first, in pieces of
+// so many bytes.
 func (r *ListReader) measure(ctx context.Context, chunks []uint64, pieceBytes int) (pieces []Stretch, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -11,11 +11,11 @@ import (
 	"sluice"
 )
 
-// TestWhatIsKeptIsReadAgain drives a list whose follower keeps what it has applied
-// by random steps: the cursor goes back by as much as is kept, to the middle of
-// chunks too, Redis is told late, the reader crashes. What is read from a cursor on
-// is what was pushed after it, in order; what is not applied is counted, and
-// nothing else.
+// TestWhatIsKeptIsReadAgain drives a list whose follower keeps applied
+// elements, by random steps. The cursor goes back by as much as is kept, to the
+// middle of chunks too; Redis is told late; the reader crashes. A read from a
+// cursor returns what was pushed after it, in order. Elements that are not
+// applied are counted, and nothing else.
 func TestWhatIsKeptIsReadAgain(t *testing.T) {
 	for _, side := range []Side{Left, Right} {
 		for range 15 {
@@ -130,9 +130,9 @@ func keptModel(t *testing.T, side Side, random *rand.Rand) {
 	}
 }
 
-// What is kept is no back pressure: more chunks than may wait are kept, and the list
-// is held all the same. What is kept is measured newest first, as far as there is
-// room.
+// Kept chunks are no back pressure: more of them than may wait are kept, and
+// the list is held all the same. They are measured newest first, as far as
+// there is room.
 func TestKeptChunksAreNoBackPressure(t *testing.T) {
 	r := dial(t)
 	l, lease := newList(t, r, Left)
@@ -196,9 +196,10 @@ func TestKeptChunksAreNoBackPressure(t *testing.T) {
 	}
 }
 
-// TestKeptChunksBesideAnOlderProcess: one that knows only what is there, and not what
-// of it is applied, goes on at the cursor and keeps nothing; what it leaves is read
-// rightly. State that has no word of what is applied is read too.
+// TestKeptChunksBesideAnOlderProcess: an older process knows what is there, and
+// not what of it is applied. It goes on at the cursor and keeps nothing, and
+// what it leaves is read rightly. State without a note of what is applied is
+// read too.
 func TestKeptChunksBesideAnOlderProcess(t *testing.T) {
 	r := dial(t)
 	l, lease := newList(t, r, Left)
@@ -245,8 +246,8 @@ func TestKeptChunksBesideAnOlderProcess(t *testing.T) {
 	}
 }
 
-// TestKeptChunksAreNotCopiedAndNotRouted: a backup has what is not applied, and a
-// list that goes to the logs from now on begins there.
+// TestKeptChunksAreNotCopiedAndNotRouted: a backup has the elements that are
+// not applied. A list that goes to the logs from now on begins there.
 func TestKeptChunksAreNotCopiedAndNotRouted(t *testing.T) {
 	r := dial(t)
 	l, lease := newList(t, r, Left)

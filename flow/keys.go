@@ -8,7 +8,7 @@ import (
 
 // Every key that Sluice uses in Redis is named here, with its type. A key of
 // partition p carries the tag of p, so that all keys of a step share a slot of
-// a Redis Cluster; a key beside a foreign list carries that list's tag.
+// a Redis Cluster. A key beside a foreign list carries that list's tag.
 
 const prefix = "sluice:"
 
@@ -22,8 +22,8 @@ type Partition struct {
 }
 
 // Partitions returns the P partitions. Their tags are chosen so that their
-// slots are evenly spaced: a cluster that gives each node a run of slots gives
-// each node its share of the partitions, whatever the number of nodes.
+// slots are evenly spaced. A cluster that gives each node a run of slots then
+// gives each node its share of the partitions, whatever the number of nodes.
 func Partitions(count int) []Partition {
 	all := make([]Partition, count)
 	for n := range all {
@@ -51,15 +51,16 @@ func (p Partition) logKey() string { return prefix + "{" + p.tag + "}:log" }
 // tailField holds the id of the log's last entry.
 func (p Partition) sourcesKey() string { return prefix + "{" + p.tag + "}:sources" }
 
-// cursorsKey: hash, follower -> position, of followers whose effect is in Redis.
+// cursorsKey: hash, follower -> position, for followers with their effect in
+// Redis.
 func (p Partition) cursorsKey() string { return prefix + "{" + p.tag + "}:cursors" }
 
 // holdKey: string that expires, the position from which on a backup keeps the
 // log from being trimmed.
 func (p Partition) holdKey() string { return prefix + "{" + p.tag + "}:hold" }
 
-// leaseKey: hash {owner, number, token, before}, who runs a role for the partition,
-// and the number of who did so before.
+// leaseKey: hash {owner, number, token, before}: the process that runs a role
+// for the partition, and the number of the holder before it.
 func (p Partition) leaseKey(role string) string {
 	return prefix + "{" + p.tag + "}:lease:" + role
 }
@@ -94,11 +95,12 @@ func (p Partition) dueKey() string { return prefix + "{" + p.tag + "}:due" }
 // sublanesKey: set, the names of the sublanes.
 func (p Partition) sublanesKey() string { return prefix + "{" + p.tag + "}:sublanes" }
 
-// statesKey: hash, "LANE ENTRY" -> a letter for each send of the batch; what is
-// not there waits.
+// statesKey: hash, "LANE ENTRY" -> a letter for each send of the batch; sends
+// of a missing field wait.
 func (p Partition) statesKey() string { return prefix + "{" + p.tag + "}:states" }
 
-// marksKey: hash, id of a send -> who has marked it, when, for what.
+// marksKey: hash, id of a send -> the process that has marked it, when, for
+// what.
 func (p Partition) marksKey() string { return prefix + "{" + p.tag + "}:marks" }
 
 // cancelsKey: hash, id of a send -> when it was cancelled, in ms.
@@ -107,7 +109,8 @@ func (p Partition) cancelsKey() string { return prefix + "{" + p.tag + "}:cancel
 // doubtsKey: hash, id of a send in doubt -> the send, as an item.
 func (p Partition) doubtsKey() string { return prefix + "{" + p.tag + "}:doubts" }
 
-// givenKey: hash, id of a send whose process was taken for dead -> its mark.
+// givenKey: hash, id of a send of a process that was taken for dead -> its
+// mark.
 func (p Partition) givenKey() string { return prefix + "{" + p.tag + "}:given" }
 
 // waitingKey: hash, lane or "later" -> how many sends are in it.
@@ -117,20 +120,20 @@ func (p Partition) waitingKey() string { return prefix + "{" + p.tag + "}:waitin
 // account -> their bytes (sluice.Send.Account).
 func (p Partition) owedKey() string { return prefix + "{" + p.tag + "}:owed" }
 
-// standingKey: hash {server, moved, compared, found}, which Redis the lanes are
-// worked on, and whether they have been compared with the ledger since it was
+// standingKey: hash {server, moved, compared, found}: which Redis the lanes are
+// worked on, and whether they were compared with the ledger since it became
 // another one.
 func (p Partition) standingKey() string { return prefix + "{" + p.tag + "}:standing" }
 
-// alertsKey: hash, what is wrong with each process, and what was told of it.
+// alertsKey: hash, the problems of each process, and what was told of them.
 func (p Partition) alertsKey() string { return prefix + "{" + p.tag + "}:alerts" }
 
 // removedKey: list of "ID COUNT", how many entries of the log before that id had
 // been removed by then.
 func (p Partition) removedKey() string { return prefix + "{" + p.tag + "}:removed" }
 
-// gapsKey: hash, what something is missing of -> where, and since when; "accepted "
-// and that -> where, if somebody has accepted it.
+// gapsKey: hash, the log or list with a gap -> where, and since when; "accepted
+// " and its name -> where, if an operator has accepted it.
 func gapsKey() string { return prefix + "{members}:gaps" }
 
 // membersKey: hash, process id -> how often it has beaten.
@@ -154,7 +157,8 @@ func formsKey() string { return prefix + "{members}:forms" }
 // of a route, or of a domain of it.
 func paceKey(route, domain string) string { return prefix + "{route:" + route + "}:pace:" + domain }
 
-// stopsKey: hash, what is stopped in all processes -> who has stopped it.
+// stopsKey: hash, what is stopped in all processes -> the operator that stopped
+// it.
 func stopsKey() string { return prefix + "{members}:stops" }
 
 // senderDomainKey: string that expires, what was found about a domain that mail

@@ -19,8 +19,8 @@ const (
 	// letters of a batch as a whole.
 	MaxLaneSends = 512
 
-	// maxDoubts bounds the sends in doubt of a partition that are kept for somebody
-	// to decide that they are sent again: at most 4.5 KB each.
+	// maxDoubts bounds the sends in doubt of a partition that are kept until an
+	// operator decides whether they are sent again: at most 4.5 KB each.
 	maxDoubts = 2_000
 
 	// LaterName is under what all that waits for a time is counted.
@@ -32,21 +32,22 @@ const (
 
 // Lanes are where the sends of one partition wait.
 //
-// The idea. Sends wait in batches, entries of a stream for each priority, which
-// nobody changes. Beside a batch that somebody works on is a text with a letter
-// for each of its sends: w it waits, m it is marked, d it is done with here. A
-// batch without a text waits as a whole, so a million waiting sends cost their
-// bytes and nothing else; when no letter is w or m, batch and text go. What
-// waits for a time (it was scheduled, or deferred) is in batches of its own, a
-// stream for each second, with an index of the seconds; when its second has
-// come its batches go to the end of their lane.
+// The idea. Sends wait in batches, entries of a stream for each priority;
+// batches do not change. Beside a batch that is being worked on is a text with
+// a letter for each of its sends: w it waits, m it is marked, d it is done with
+// here. All sends of a batch without a text wait, so a million waiting sends
+// cost their bytes and nothing else. When no letter is w or m, batch and text
+// go. Sends that wait for a time (scheduled or deferred) are in batches of
+// their own, a stream for each second, with an index of the seconds. When its
+// second has come, a batch goes to the end of its lane.
 //
-// The invariants. Only the holder of the lease of sending marks. Only who knows
-// a mark's evidence records, so a process that has lost the lease may still say
-// what has become of what it had marked, until its successor has given that up.
-// What enters from the log is one step with a cursor (Commit). A send is in
-// exactly one place whose letter is w or m: who packs it for later writes the
-// new place and the letter d in one step.
+// The invariants. Only the holder of the lease of sending marks. Only the
+// process that knows a mark's evidence records. So a process that has lost the
+// lease may still report the outcome of the sends that it had marked, until its
+// successor has given them up. Sends enter from the log in one step with a
+// cursor (Commit). A send is in exactly one place with a letter w or m: the
+// process that packs it for later writes the new place and the letter d in one
+// step.
 //
 // What was dropped. A sorted set of sends by priority and time: 191 bytes for
 // each beside its content, and each taken by itself. A list for each lane:
@@ -65,9 +66,9 @@ func (l *Log) Lanes() *Lanes { return &Lanes{log: l, CancelsAtMost: MaxCancels} 
 // Partition returns the partition's number.
 func (l *Lanes) Partition() int { return l.log.Partition() }
 
-// LaneName names the lane of a priority and a class. Classes have lanes of their
-// own so that one can be stopped; ids of entries are times, so whoever reads
-// both can go by the millisecond in which they came.
+// LaneName names the lane of a priority and a class. Classes have lanes of
+// their own so that one can be stopped. Ids of entries are times, so a reader
+// of both lanes can go by the millisecond of arrival.
 func LaneName(p sluice.Priority, c sluice.Class) string {
 	p, c = min(max(p, sluice.PriorityHigh), sluice.PriorityLow), min(max(c, sluice.ClassTransactional), sluice.ClassMarketing)
 	return LaneNames[2*int(p-sluice.PriorityHigh)+int(c-sluice.ClassTransactional)]
@@ -93,9 +94,9 @@ type LaneBatch struct {
 // Place names the batch among the letters.
 func (b *LaneBatch) Place() string { return b.Lane + " " + b.Entry }
 
-// Packed is a batch of sends that is to wait: in a lane, in a sublane, or for a
-// second (Second not 0), to enter its lane then; or sends in doubt, each of which
-// waits by itself until somebody decides (Doubt).
+// Packed is a batch of sends that is to wait. It waits in a lane, in a sublane,
+// or for a second (Second not 0), to enter its lane then. Or it holds sends in
+// doubt, each of which waits by itself until an operator decides (Doubt).
 type Packed struct {
 	Lane   string
 	Second int64
@@ -208,7 +209,7 @@ func (l *Lanes) Read(ctx context.Context, after map[string]string, count int64, 
 func (l *Lanes) batch(lane string, entry rueidis.XRangeEntry) (LaneBatch, error) {
 	size, err := strconv.Atoi(entry.FieldValues["n"])
 	if err != nil || size < 1 || size > MaxLaneSends {
-		return LaneBatch{}, fmt.Errorf("read lane %s of partition %d: entry %s says it has %q sends, want 1 to %d", lane, l.Partition(), entry.ID, entry.FieldValues["n"], MaxLaneSends)
+		return LaneBatch{}, fmt.Errorf("read lane %s of partition %d: entry %s has %q as its number of sends, want 1 to %d", lane, l.Partition(), entry.ID, entry.FieldValues["n"], MaxLaneSends)
 	}
 	return LaneBatch{Lane: lane, Entry: entry.ID, Size: size, Data: []byte(entry.FieldValues["batch"])}, nil
 }
@@ -252,7 +253,7 @@ const (
 	Marked    = 'm'
 	Cancelled = 'c' // marked as well, but not to be attempted
 	Ended     = 'e' // the same, and its outcome is in the log already
-	NotHere   = '-' // it does not wait: somebody else has it
+	NotHere   = '-' // it does not wait: another process has it
 )
 
 // streams numbers the keys of streams that a script gets.
@@ -271,11 +272,12 @@ func (s *streams) number(key string) string {
 	return n
 }
 
-// Mark notes durably that sends are about to be attempted. evidence says by
-// whom, when, for what; it is the key to recording them, so it must be new each
-// time. Sends of one batch stand together. The answer has a letter for each.
+// Mark notes durably that sends are about to be attempted. evidence says which
+// process marks, when and for what. It is the key to recording them, so it must
+// be new each time. Sends of one batch stand together. The answer has a letter
+// for each.
 //
-// server is that of the Standing that the spots were read with: in another
+// server is that of the Standing that the spots were read with. In another
 // Redis, which may lack marks of a moment ago, nothing is marked (ErrConflict).
 func (l *Lanes) Mark(ctx context.Context, lease *Lease, server, evidence string, spots []Spot, ids []string) (string, error) {
 	p := l.log.partition
@@ -310,9 +312,10 @@ type Recorded struct {
 	ID, Evidence string // of its mark
 	Server       string // that of the Standing that it was marked, or seen marked, with
 
-	// Given says that somebody else has marked it and is taken for dead: it is in
-	// doubt. Late, that it was given up like that, and its own process says what has
-	// become of it all the same; of one call all are, or none.
+	// Given says that another process has marked it and is taken for dead: it
+	// is in doubt. Late says that it was given up like that, and its own
+	// process reports the outcome all the same. Either all sends of a call are
+	// late, or none.
 	Given, Late bool
 
 	Waits bool   // it was not attempted and waits where it was
@@ -328,13 +331,13 @@ type Recorded struct {
 	Weight  int
 }
 
-// Record records sends. Who has marked them may do so as long as their marks
-// stand, also without the lease; those whose marks do not stand are passed
-// over, so it may be repeated; but a mark that Redis has forgotten, being another
-// one by now, counts for one that stands (record.lua). One that was passed over may
-// be recorded as late: that counts if it was given up and nothing has been recorded
-// of it since. It returns how many were recorded, and what Redis refused of the
-// rest of it.
+// Record records sends. The process that has marked them may do so as long as
+// its marks stand, also without the lease. Sends with marks that do not stand
+// are passed over, so the call may be repeated. But a mark that Redis has
+// forgotten, being another one by now, counts as one that stands (record.lua).
+// A send that was passed over may be recorded as late: that counts if it was
+// given up and nothing has been recorded of it since. Record returns how many
+// were recorded, and what Redis refused of the rest.
 func (l *Lanes) Record(ctx context.Context, packed []Packed, sends []Recorded) (recorded int, refused []string, err error) {
 	p := l.log.partition
 	s := streams{numbers: make(map[string]string, 8), keys: []string{p.statesKey(), p.marksKey(), p.waitingKey(), p.logKey(), p.sourcesKey(), p.dueKey(), p.sublanesKey(), p.cancelsKey(), p.givenKey(), p.doubtsKey(), p.owedKey()}}
@@ -373,9 +376,9 @@ func (r *Recorded) how() string {
 	return ""
 }
 
-// CloseSublanes removes those of some sublanes that are empty, and returns for
-// each whether it is removed. The lease of sending must be held: whoever has marked
-// may still move sends to a sublane, which is there again then.
+// CloseSublanes removes the empty ones among some sublanes, and returns for
+// each whether it is removed. The lease of sending must be held. A process that
+// has marked may still move sends to a sublane, which then exists again.
 func (l *Lanes) CloseSublanes(ctx context.Context, lease *Lease, names []string) (closed []bool, err error) {
 	p := l.log.partition
 	keys, args := []string{lease.key, p.sublanesKey(), p.waitingKey()}, []string{lease.token}
@@ -392,8 +395,8 @@ func (l *Lanes) CloseSublanes(ctx context.Context, lease *Lease, names []string)
 	return closed, err
 }
 
-// Due moves what is due by now to the ends of its lanes, a few batches, and
-// reports whether there is more. The lease of sending must be held.
+// Due moves batches that are due by now to the ends of their lanes, a few at a
+// time, and reports whether there are more. The lease of sending must be held.
 func (l *Lanes) Due(ctx context.Context, lease *Lease, nowSecond int64) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -407,7 +410,7 @@ func (l *Lanes) Due(ctx context.Context, lease *Lease, nowSecond int64) (more bo
 	}
 	second, err := strconv.ParseInt(seconds[0], 10, 64)
 	if err != nil {
-		return false, fmt.Errorf("read what is due of partition %d: second %q is no number", p.Number, seconds[0])
+		return false, fmt.Errorf("read the due second of partition %d: %q is no number", p.Number, seconds[0])
 	}
 	keys := []string{lease.key, p.dueKey(), p.waitingKey(), p.laterKey(second)}
 	args := []string{lease.token, seconds[0], strconv.Itoa(dueBatches)}

@@ -149,7 +149,8 @@ func TestSendsAreMarkedOnceAndRecordedByWhoHasMarkedThem(t *testing.T) {
 	if err != nil || len(s.States) != 0 || len(s.Marks) != 0 || len(readAll(t, l, "low")) != 0 || len(waiting(t, l)) != 0 {
 		t.Fatalf("all is recorded, and there is still %+v, %v, %v", s, waiting(t, l), err)
 	}
-	// Who read the batch before that, and comes late, would attempt it again.
+	// A process that read the batch before, and comes late, would attempt it
+	// again.
 	if got := mark(t, l, lease, "three", b, 0, 1, 2); got != "---" || len(waiting(t, l)) != 0 {
 		t.Fatalf("what is done and gone is marked: %q, waiting: %v", got, waiting(t, l))
 	}
@@ -284,8 +285,9 @@ func TestSublanesAreKnown(t *testing.T) {
 	}
 }
 
-// TestACancelOutlivesALostMark: the answer that says that a send was cancelled
-// may be lost, so it is said again to whoever marks it next, until it is recorded.
+// TestACancelOutlivesALostMark: the answer that a send was cancelled may be
+// lost. So it is given again to the process that marks the send next, until it
+// is recorded.
 func TestACancelOutlivesALostMark(t *testing.T) {
 	r, l, lease, log := lanesOf(t)
 	var cursor sluice.Position
@@ -299,8 +301,8 @@ func TestACancelOutlivesALostMark(t *testing.T) {
 	if got := mark(t, l, lease, "lost", b, 0, 1); got != "ee" {
 		t.Fatalf("mark: %q", got)
 	}
-	// Who has marked them finds them as his own; or his successor has one of them
-	// in doubt and attempts it once more.
+	// The process that has marked them finds them as its own; or its successor
+	// has one of them in doubt and attempts it once more.
 	back, again := recorded(b, 0, "lost"), recorded(b, 1, "lost")
 	back.Waits = true
 	again.Packed, again.Item = 0, sluice.AppendSend(nil, &sluice.Send{Message: "b"})
@@ -322,7 +324,8 @@ func TestACancelOutlivesALostMark(t *testing.T) {
 	}
 }
 
-// TestRecordingWorksWhenRedisIsFull: what is inside must be able to leave.
+// TestRecordingWorksWhenRedisIsFull: sends that are inside must be able to
+// leave.
 func TestRecordingWorksWhenRedisIsFull(t *testing.T) {
 	r, l, lease, log := lanesOf(t)
 	var cursor sluice.Position
@@ -379,8 +382,9 @@ func TestNotesOfCancelsAreTidied(t *testing.T) {
 	}
 }
 
-// TestEmptySublanesAreRemoved: with their names, and never with something in them,
-// marked or not. Who moves a send to one that was removed makes it anew.
+// TestEmptySublanesAreRemoved: they go with their names, and never while they
+// hold a send, marked or not. A process that moves a send to a removed one
+// makes it anew.
 func TestEmptySublanesAreRemoved(t *testing.T) {
 	r, l, lease, log := lanesOf(t)
 	var cursor sluice.Position

@@ -37,9 +37,9 @@ const (
 )
 
 // Lease is the right of one process to run a role for one partition (or one
-// foreign list). It is a hash in the slot of what it guards, and every script
-// that needs the right compares its token there, so a process that has lost it
-// is refused whatever it believes.
+// foreign list). It is a hash in the slot of the partition or list that it
+// guards. Every script that needs the right compares its token there, so a
+// process that has lost the lease is refused whatever it believes.
 type Lease struct {
 	Role      string
 	Partition int
@@ -56,24 +56,24 @@ type numberStore interface {
 // Leases shares out the roles among the living processes and keeps this
 // process's share.
 //
-// The idea. One key a process would be enough to see who lives, but comparing
+// The idea. One key a process would be enough to see which live, but comparing
 // its time with a clock asks two machines to agree. Instead every process
-// counts up a field of one hash, and every process watches the others' counts
-// by its own monotonic clock: one that has not counted for LeaseTimeout, while the
+// counts up a field of one hash, and watches the others' counts by its own
+// monotonic clock. A process that has not counted for LeaseTimeout, while the
 // watcher looked without a gap, is dead to the watcher (members.go). A wrong
 // judgement costs work and no data: a lease changes only at take-over, by
-// compare-and-set on its token, and what the old holder still does is refused at
-// its commit.
+// compare-and-set on its token, and what the old holder still does is refused
+// at its commit.
 //
-// The invariants. Nobody renews a lease, so an idle process writes one small
-// field every beat and nothing else. A process takes a lease only if it is
-// free or its holder is dead to it, only up to its fair share (fairShare), and
-// never while its own beat is unconfirmed or others have had no time to beat again
-// since it could not look. It gives back what exceeds the share. The number is
-// taken from SQL before the token is written.
+// The invariants. A lease needs no renewal, so an idle process writes one small
+// field every beat and nothing else. A process takes a lease only if it is free
+// or its holder is dead to it, and only up to its fair share (fairShare). It
+// takes none while its own beat is unconfirmed, or while others have had no
+// time to beat again since it could not look. It gives back leases above its
+// share. The number is taken from SQL before the token is written.
 //
 // What was dropped. Leases that expire by PX: after ten seconds without Redis
-// all of them are gone although everybody lives, and each renewal is a write
+// all of them are gone although all processes live, and each renewal is a write
 // per partition.
 type Leases struct {
 	home    *Redis // where the beats are
@@ -85,7 +85,7 @@ type Leases struct {
 	// in all processes, where tests have no time.
 	Beat, Timeout time.Duration
 
-	// Clock is told Redis's time with every beat; nil: nobody wants to know it.
+	// Clock is told Redis's time with every beat; nil: it is not told.
 	Clock *Clock
 
 	beat  int64  // owned by the goroutine that beats
@@ -102,7 +102,7 @@ type Leases struct {
 	left    error // why this process takes no leases any more; nil: it does
 }
 
-// role is what is shared out together: the places of one role.
+// role is the places of one role, which are shared out together.
 type role struct {
 	name    string
 	group   string // name and places: processes of one group share them fairly
@@ -224,8 +224,8 @@ func (l *Leases) WaitForChange(ctx context.Context, name string, held map[int]*L
 }
 
 // Run keeps the leases until the context ends, then gives all of them back.
-// Life is shown by a goroutine of its own: taking a lease may have to wait for
-// the database, and whoever waits is not dead.
+// Beats are sent by a goroutine of its own: taking a lease may have to wait for
+// the database, and a waiting process is not dead.
 func (l *Leases) Run(ctx context.Context) error {
 	l.mu.Lock()
 	l.members.timeout = l.Timeout
@@ -246,7 +246,7 @@ func (l *Leases) Run(ctx context.Context) error {
 		})
 	}
 	select {
-	case <-beaten: // without it nobody is known to live, and the first look would be a beat late
+	case <-beaten: // without it no process is known to live, and the first look would be a beat late
 	case <-ctx.Done():
 	}
 	l.every(ctx, "look after leases", l.Beat, &l.tendErr, l.tendAll)
@@ -281,7 +281,7 @@ func (l *Leases) every(ctx context.Context, what string, pause time.Duration, la
 	}
 }
 
-// tendAll looks after every role, once it is known who lives.
+// tendAll looks after every role, once it is known which processes live.
 func (l *Leases) tendAll(ctx context.Context) error {
 	l.mu.Lock()
 	roles, live, left := slices.Clone(l.roles), l.live, l.left
@@ -299,18 +299,18 @@ func (l *Leases) tendAll(ctx context.Context) error {
 	return joinOnce(errs)
 }
 
-// seen is what stands in a lease's hash. Of a list that another deployment
-// drains nothing is taken: its holder would lose the lease to a process whose
-// follower is then refused, and again with every turn.
+// seen is the content of a lease's hash. A list that another deployment drains
+// is not taken. Its holder would lose the lease to a process whose follower is
+// then refused, and again with every turn.
 type seen struct {
 	owner, token string
 	foreign      bool
 }
 
-// tend looks after one role: drops leases that others have taken, gives back
-// what is too much, takes what is free up to the fair share. What one server
-// refuses keeps nobody from the places on others. While this process's own life is
-// not confirmed it only drops.
+// tend looks after one role. It drops leases that others have taken, gives back
+// those above the fair share, and takes free ones up to it. A refusal by one
+// server does not keep the process from the places on others. While this
+// process's own life is not confirmed it only drops.
 func (l *Leases) tend(ctx context.Context, r *role) error {
 	state, err := l.lookAtAll(ctx, r)
 	errs := []error{err}
@@ -376,10 +376,11 @@ func (l *Leases) mayTake(s *seen) bool {
 	return s.token == "" || s.owner == l.id || l.Dead(s.owner)
 }
 
-// fairShare is how many of a role's places a process is to hold: as many as all
-// others, rounded down, and one more if there are some left over. Whoever has one
-// of those keeps it; one that is free goes to the first process without one, by
-// their order, and to any if it is late: the first may be unable to take it.
+// fairShare is how many of a role's places a process is to hold. It is the
+// number of places divided by the processes, rounded down, and one more if some
+// are left over. A process that has one of the left over places keeps it. A
+// free one goes to the first process without one, by their order. If it is late
+// it goes to any: the first may be unable to take it.
 func fairShare(places int, living []string, holds map[string]int, self string, late bool) int {
 	if !slices.Contains(living, self) {
 		return 0
@@ -413,8 +414,8 @@ const (
 	lookTimeout   = time.Second
 )
 
-// lookAtAll reads all leases of a role, those on one server in one call; nil
-// stands for one whose server does not answer.
+// lookAtAll reads all leases of a role, those on one server in one call. nil
+// stands for the lease of a server that does not answer.
 func (l *Leases) lookAtAll(ctx context.Context, r *role) ([]*seen, error) {
 	state := make([]*seen, len(r.places))
 	errs := make([]error, len(r.places))
@@ -462,7 +463,7 @@ func (p *place) seen(ctx context.Context, answer rueidis.RedisResult) (*seen, er
 	if err != nil {
 		return nil, p.redis.wrap("read a lease", err)
 	}
-	owner, _ := v[0].ToString() // nil: nobody
+	owner, _ := v[0].ToString() // nil: none
 	token, _ := v[1].ToString()
 	if p.list == nil {
 		return &seen{owner: owner, token: token}, nil
@@ -524,16 +525,16 @@ func (l *Leases) claim(ctx context.Context, r *role, i int, before *seen, number
 	n, err := p.redis.callInt(ctx, "take a lease", "claim", []string{p.key},
 		[]string{before.token, l.id, strconv.FormatUint(number, 10), lease.token})
 	if err != nil || n == 0 {
-		return err // 0: somebody else was faster
+		return err // 0: another process was faster
 	}
 	l.setHeld(r, i, lease, &r.changes.Taken)
 	l.log.Info("lease taken", "role", r.name, "partition", p.partition, "number", number, "from", before.owner)
 	return nil
 }
 
-// disown frees leases that stand in this process's name although it holds them
-// no more: giving them back failed, or the answer to taking them was lost.
-// Nobody else may take them while it lives.
+// disown frees leases that stand in this process's name although it no longer
+// holds them: giving them back failed, or the answer to taking them was lost.
+// No other process may take them while this one lives.
 func (l *Leases) disown(ctx context.Context, r *role, places []int, state []*seen) error {
 	var errs []error
 	for _, i := range places {

@@ -56,7 +56,8 @@ func TestLeasesAreSharedFairlyAndTakenOver(t *testing.T) {
 	eventually(t, "the last holds all", func() bool { return heldBy(c) == 16 })
 }
 
-// TestLeasesAreTakenWithTheFirstBeat: who starts does not wait for a second one.
+// TestLeasesAreTakenWithTheFirstBeat: a process that starts does not wait for a
+// second beat.
 func TestLeasesAreTakenWithTheFirstBeat(t *testing.T) {
 	r := dial(t)
 	l := NewLeases(r, &numbers{}, quiet())
@@ -195,7 +196,7 @@ func TestWaitForChangeLooksAtItsOwnRole(t *testing.T) {
 		l.WaitForChange(t.Context(), "store", held)
 		close(woken)
 	}()
-	for range 3 { // changes of another role wake nobody, and are not the last that is looked at
+	for range 3 { // changes of another role wake no waiter, and are not the last that is looked at
 		l.setHeld(l.roles[1], 0, &Lease{}, new(int64))
 		select {
 		case <-woken:

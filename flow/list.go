@@ -30,21 +30,21 @@ const (
 	// plain LRANGE; above it, pages are measured inside Redis (page.lua).
 	evenElementBytes = 1 << 10
 
-	// unevenBytes is how much of a chunk may be in elements that its head did
-	// not let expect, sampledNodes how many nodes of 8 KB are its head.
+	// unevenBytes is how many bytes of a chunk may be in elements that its head
+	// did not let expect. sampledNodes is how many nodes of 8 KB are its head.
 	unevenBytes  = 4 << 20
 	sampledNodes = 64
 
-	// A list is looked at this often while it is empty, growing slowly, until
-	// Redis is asked to say when it is not (listen.go), or if it cannot say. None
-	// of the looks writes, but each costs half a millisecond of a slow core: 40 a
-	// second are 2 % of it. With the store's wait an element of a quiet list is a
-	// row within 100 ms all the same.
+	// A list is looked at this often while it is empty, growing slowly. This
+	// ends when Redis is asked to say when it is not empty (listen.go), or goes
+	// on if Redis cannot say. None of the looks writes, but each costs half a
+	// millisecond of a slow core: 40 a second are 2 % of it. With the store's
+	// wait an element of a quiet list is a row within 100 ms all the same.
 	pollSoonest = 2 * time.Millisecond
 	pollLatest  = 45 * time.Millisecond
 
-	// lostChunk is the size of a chunk that was held, not dropped, and is gone:
-	// reading never comes to its end, but finds nothing, which is a gap.
+	// lostChunk is the size of a chunk that was held, not dropped, and is gone.
+	// Its end is never reached: a read of it finds nothing, which is a gap.
 	lostChunk = math.MaxUint64
 )
 
@@ -59,25 +59,25 @@ const (
 
 // List is a list that foreign programs push to, drained in place.
 //
-// The idea. What waits in the list is held by renaming the list, one step
-// whatever its length: RENAME costs nothing per element, where taking by
-// LRANGE, LTRIM and XADD in Lua costs 1.3 to 1.7 µs an element, most of what a
-// second core has to give beside a bulk load (measured; ARCHITECTURE.md). The
-// held chunk is nobody else's: it is read by pages, bounded in count and
-// bytes, and dropped from its head as far as its follower has committed, at once
-// or a while later (kept.go).
+// The idea. The elements of the list are held by renaming the list, one step
+// whatever its length. RENAME costs nothing per element. Taking by LRANGE,
+// LTRIM and XADD in Lua costs 1.3 to 1.7 µs an element, most of what a second
+// core has to give beside a bulk load (measured; ARCHITECTURE.md). No other
+// program uses the held chunk. It is read by pages, bounded in count and bytes,
+// and dropped from its head as far as its follower has committed, at once or a
+// while later (kept.go).
 //
 // The invariants. An element is in the list or in a chunk, never in both or
 // neither. Chunks are numbered upwards and never pushed to. A Position is
-// (number of the chunk, elements of it consumed); the follower's cursor stands
-// with its effect, so the state here (last, first, base, done) is only what remains
-// in Redis and what of it is applied, and may lag behind the cursor but never lead
-// it. At most maxHeldChunks are not applied: beyond that the list itself is the back
-// pressure.
+// (number of the chunk, elements of it consumed). The follower's cursor is
+// stored with its effect. The state here (last, first, base, done) says only
+// what remains in Redis and what of it is applied. It may lag behind the cursor
+// but never lead it. At most maxHeldChunks are not applied: beyond that the
+// list itself is the back pressure.
 //
-// What was dropped. Copying batches into a stream (see above); reading the
-// list in place and trimming it by count (a producer that pushes at the other
-// end, or an old consumer that still pops, moves what the count means).
+// What was dropped. Copying batches into a stream (see above). Reading the list
+// in place and trimming it by count: a producer that pushes at the other end,
+// or an old consumer that still pops, moves what the count means.
 type List struct {
 	redis *Redis
 	keys  listKeys
@@ -86,7 +86,7 @@ type List struct {
 
 	id string // not empty: these are hashes (hashes.go)
 
-	deployment string // whose list it is; empty: nobody asks
+	deployment string // the deployment that drains it; empty: it is not checked
 	replace    bool   // take it over from another deployment
 
 	listenFor time.Duration // listenWait, but in tests
@@ -179,7 +179,7 @@ type Page struct {
 	Bytes    int // about what they take in Redis
 }
 
-// Stretch is the page as what is kept of a list.
+// Stretch is the page as a piece of the kept part of a list.
 func (p *Page) Stretch() Stretch {
 	return Stretch{First: p.From, Last: sluice.Position{Major: p.To.Major, Minor: p.To.Minor - 1}, Entries: len(p.Elements), Bytes: p.Bytes}
 }
@@ -206,7 +206,7 @@ type ListReader struct {
 	empty  bool            // a list had nothing at the last look
 	told   bool            // Redis was told under this lease what cut is
 
-	keeps bool // what is applied stays until KeepFrom says otherwise (kept.go)
+	keeps bool // applied elements stay until KeepFrom says otherwise (kept.go)
 
 	mu        sync.Mutex
 	committed sluice.Position
@@ -232,7 +232,7 @@ func (l *List) openAt(ctx context.Context, lease *Lease, cursor sluice.Position,
 	}
 	r.committed, r.keeps = cursor, keeps
 	if r.first <= r.hole && r.hole < cursor.Major {
-		r.KeepFrom(cursor, 0) // what is missing in the hole was applied: nobody can read on from before it
+		r.KeepFrom(cursor, 0) // the elements missing in the hole were applied: no reader can go on from before it
 	}
 	r.goTo(cursor)
 	if err := r.enter(ctx); err != nil {
@@ -241,7 +241,7 @@ func (l *List) openAt(ctx context.Context, lease *Lease, cursor sluice.Position,
 	return r, r.drop(ctx)
 }
 
-// start is where what is in Redis begins.
+// start is where the part in Redis begins.
 func (r *ListReader) start() sluice.Position {
 	return sluice.Position{Major: r.first, Minor: r.base}
 }
@@ -270,9 +270,9 @@ func (r *ListReader) gapBehind(cursor, ended sluice.Position) bool {
 	return cursor.Before(start) && cursor != ended && !untouched && !behindHole
 }
 
-// OpenOldest begins to read with the oldest element that is held, for a
-// follower whose cursors are in many places. newest is the furthest of them. What
-// another follower has kept of what it has applied is dropped.
+// OpenOldest begins to read with the oldest held element, for a follower whose
+// cursors are in many places. newest is the furthest of them. Applied elements
+// that another follower has kept are dropped.
 func (l *List) OpenOldest(ctx context.Context, lease *Lease, newest sluice.Position) (*ListReader, error) {
 	r, _, err := l.open(ctx, lease, newest, false)
 	if err != nil {
@@ -304,7 +304,7 @@ func (l *List) open(ctx context.Context, lease *Lease, cursor sluice.Position, k
 	}
 	r = &ListReader{list: l, lease: lease, limit: firstPageElements, last: n[0], first: n[1], base: n[2], hole: n[3], raised: n[4]}
 	if done.Major > r.last+1 {
-		done = sluice.Position{} // of a Redis that knew chunks that are not there: nobody has applied these
+		done = sluice.Position{} // of a Redis that knew chunks that are not there: no follower has applied these
 	}
 	r.done = r.applied(done)
 	return r, ended, nil
@@ -365,8 +365,8 @@ func (r *ListReader) after(chunk uint64) uint64 {
 
 // Next returns the next page. With wait it waits for one until the context
 // ends; without, it returns an empty page when nothing is there now. It fails
-// with a *GapError, each time, when the chunk to be read is gone; to go on, tell
-// Committed the gap's Start and open the list again.
+// with a *GapError, each time, when the chunk to be read is gone. To go on,
+// tell Committed the gap's Start and open the list again.
 func (r *ListReader) Next(ctx context.Context, wait bool) (Page, error) {
 	pause := pollSoonest
 	for {
@@ -399,8 +399,8 @@ func (r *ListReader) Next(ctx context.Context, wait bool) (Page, error) {
 	}
 }
 
-// hold takes what waits in the list, if anything, as the next chunk. Nothing
-// is held while maxHeldChunks are not applied yet.
+// hold takes the elements that wait in the list, if any, as the next chunk.
+// Nothing is held while maxHeldChunks are not applied yet.
 func (r *ListReader) hold(ctx context.Context) (bool, error) {
 	r.empty = false
 	if r.last+1 >= r.done.Major+maxHeldChunks || time.Now().Before(r.due) {
@@ -485,8 +485,8 @@ func (r *ListReader) learn(elements []string) (total int) {
 
 // elements reads n elements of the chunk from an index on. The index counts
 // from the chunk's head as it is in Redis, so it means something else once
-// Redis has gone back to before a drop: the state is read with the elements,
-// and must be the one that this reader has made.
+// Redis has gone back to before a drop. Therefore the state is read with the
+// elements, and must be the one that this reader has made.
 func (r *ListReader) elements(ctx context.Context, from, n int64) ([]string, error) {
 	l, c := r.list, r.list.redis.client
 	key, state := l.keys.heldKey(r.chunk), l.keys.stateKey()

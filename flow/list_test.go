@@ -104,7 +104,7 @@ func listModel(t *testing.T, side Side, random *rand.Rand) {
 	}
 }
 
-// A held chunk that somebody deleted is no empty one.
+// A held chunk that was deleted is no empty one.
 func TestListMeetsALostChunk(t *testing.T) {
 	r := dial(t)
 	l, lease := newList(t, r, Left)

@@ -26,9 +26,10 @@ type HeldPage struct {
 }
 
 // CopyHeld hands all that is held of a list to emit, while its follower goes on.
-// It returns the list's state to put back with it. What is held later is not
-// in it; what is dropped meanwhile may be. Whoever copies a list before the
-// database's snapshot and the end of the logs has every element in one of them.
+// It returns the list's state to put back with it. Elements held later are not
+// in it; elements dropped meanwhile may be. A caller that copies a list before
+// the database's snapshot and the end of the logs has every element in one of
+// them.
 func (l *List) CopyHeld(ctx context.Context, emit func(HeldPage) error) (map[string]string, error) {
 	if l.id != "" {
 		return nil, nil // hashes are named by their server, which is gone if this is needed

@@ -28,8 +28,9 @@ func readOn(t *testing.T, l *List, lease *Lease, cursor sluice.Position) []strin
 	}
 }
 
-// What is held is copied while its follower drops it, and goes back so that any
-// cursor of the time of the copy, or later, goes on rightly.
+// The held elements are copied while their follower drops them. They are
+// restored so that any cursor of the time of the copy, or later, goes on
+// rightly.
 func TestCopyOfWhatIsHeld(t *testing.T) {
 	for _, side := range []Side{Left, Right} {
 		t.Run(string(side), func(t *testing.T) {
@@ -101,8 +102,8 @@ func TestCopyOfWhatIsHeld(t *testing.T) {
 	}
 }
 
-// All that was held is dropped after a part of it was copied: what goes back
-// holds nothing, and whoever goes on finds no gap.
+// All held elements are dropped after a part of them was copied. The restored
+// list holds nothing, and its follower finds no gap.
 func TestCopyOfWhatIsAllDropped(t *testing.T) {
 	r := dial(t)
 	l, lease := newList(t, r, Left)

@@ -16,15 +16,15 @@ const (
 	listenAgain = time.Minute
 )
 
-// await waits until there may be something in a list that had nothing, until
-// the context ends, or until somebody takes that it is empty. pause is how long
+// await waits until there may be something in a list that had nothing, or until
+// the context ends, or until the list is taken to be empty. pause is how long
 // to wait if Redis says nothing meanwhile; it returns the next one.
 //
-// A list that has been empty for a while is not looked at again and again, which
-// cost an idle process more than everything else it does: Redis is asked to say
-// when it changes (CLIENT TRACKING, made for caches, which takes nothing from the
-// list and no setting on the server). What is pushed is then taken at once, and
-// not at the next look.
+// To look at an empty list again and again cost an idle process more than
+// everything else it does. So Redis is asked to say when the list changes
+// (CLIENT TRACKING). That was made for caches: it takes nothing from the list
+// and needs no setting on the server. A pushed element is then taken at once,
+// and not at the next look.
 func (r *ListReader) await(ctx context.Context, pause time.Duration, empty chan<- struct{}) (next time.Duration) {
 	if rest := time.Until(r.due); rest > pause {
 		pause = rest // hashes: nothing is asked before
@@ -49,10 +49,10 @@ func (r *ListReader) await(ctx context.Context, pause time.Duration, empty chan<
 	return min(2*pause, pollLatest)
 }
 
-// listen has Redis say when the list changes: the channel is ready then, or if
-// something is in it already, or if Redis can say nothing any more. nil: it cannot
-// be had, from a server that does not allow it or does not answer. stop is to be
-// called in the end.
+// listen has Redis say when the list changes. The channel is ready then, or if
+// something is in it already, or if Redis can say nothing any more. nil: not
+// available, because the server does not allow it or does not answer. The
+// caller must call stop in the end.
 func (l *List) listen(ctx context.Context) (pushed <-chan struct{}, stop func()) {
 	if time.Now().UnixMilli() < l.deafUntil.Load() {
 		return nil, nil

@@ -74,7 +74,8 @@ func TestListIsLookedAtWhenTheConnectionIsLost(t *testing.T) {
 	r := dial(t)
 	_, read := waitingReader(t, r)
 	eventually(t, "redis is asked to tell", func() bool { return listening(t, r) != "" })
-	// Redis forgets who is to be told, and the next one to be told is another.
+	// Redis forgets which client is to be told, and another client is told
+	// next.
 	first := listening(t, r)
 	do(t, r, "CLIENT", "KILL", "ID", first)
 	eventually(t, "redis is asked again", func() bool {

@@ -23,18 +23,18 @@ type Batch struct {
 
 // Log is the log of one partition: a Redis Stream of batches.
 //
-// The idea. A log has one way in, Append, which is the commit of whoever
-// writes: the source's seq stands in the log's own slot and moves in the same
-// script that writes the batch. So a repeat after a lost answer, a crash or a
-// take-over writes nothing twice, and no id of an item is needed for it.
+// The idea. A log has one way in, Append, which is the commit of the writer.
+// The source's seq is in the log's own slot and moves in the same script that
+// writes the batch. So a repeat after a lost answer, a crash or a take-over
+// writes nothing twice, and no id of an item is needed for it.
 //
-// The invariants. Entries are never edited. Each names the one before it
-// (prev), so a reader whose cursor is not its next entry's prev knows that
-// something is missing; Redis itself skips a trimmed gap silently. Entries are
-// removed only below the cursors of those who hold the trim, and not at once: a
-// cursor may go back (margin.go). An id that was
-// applied is never handed out again: whoever takes over a log raises it to the
-// cursor (Raise) before reading on.
+// The invariants. Entries do not change. Each names the one before it (prev),
+// so a reader whose cursor is not its next entry's prev knows that something is
+// missing. Redis itself skips a trimmed gap silently. Entries are removed only
+// below the cursors of the followers that hold the trim, and after a delay: a
+// cursor may go back (margin.go). An applied id is never issued again: a
+// process that takes over a log raises it to the cursor (Raise) before reading
+// on.
 //
 // What was dropped. Consumer groups: an acknowledgement that is not part of
 // the effect loses or doubles, and pending entries cost as much as the data.
@@ -47,7 +47,7 @@ type Log struct {
 // NewLog returns the log of a partition.
 func NewLog(r *Redis, p Partition) *Log { return &Log{redis: r, partition: p} }
 
-// Partition returns whose log it is.
+// Partition returns the number of the log's partition.
 func (l *Log) Partition() int { return l.partition.Number }
 
 // Appended says where a batch went.
@@ -65,8 +65,8 @@ type Entry struct {
 }
 
 // Append writes a batch, if its source stands at prevSeq, and moves the source
-// to seq; if it stands at seq already, the batch was written before and the
-// earlier position is returned. Otherwise ErrConflict: read Seq again.
+// to seq. If it stands at seq already, the batch was written before and the
+// earlier position is returned. Any other seq is ErrConflict: read Seq again.
 //
 // internal tells that the batch moves what Redis holds already, which must
 // work when it is full; else a full Redis answers ErrFull. A source's seq is
@@ -87,9 +87,9 @@ type Outcome struct {
 }
 
 // AppendAll is Append for entries of several logs of one Redis, in as few calls
-// as may be: entries of one call cost Redis less than half of what each costs by
-// itself. It returns an outcome for each entry, in their order, whose Err may
-// leave open whether it was written.
+// as possible: an entry of a joint call costs Redis less than half of a call by
+// itself. It returns an outcome for each entry, in their order. An outcome's
+// Err may leave open whether the entry was written.
 func AppendAll(ctx context.Context, source string, entries []Entry, internal bool) []Outcome {
 	if len(entries) == 0 {
 		return nil
@@ -283,8 +283,8 @@ func (r *Redis) seqs(ctx context.Context, source string, logs []*Log) []standing
 	return all
 }
 
-// Entries returns how many entries the log has that are not applied yet, as far
-// as who applies them has said so (Settle).
+// Entries returns how many entries of the log are not applied yet, as far as
+// its follower has reported (Settle).
 func (l *Log) Entries(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -345,8 +345,8 @@ func LogStates(ctx context.Context, logs []*Log) []LogState {
 // the first one and returns none if there is none; wait 0 does not wait. The
 // error is ErrGap if what comes right after the cursor is missing: the first
 // batch follows one beyond the cursor. A batch that follows one before the
-// cursor is no gap: Redis has gone back to there and somebody has written
-// before Raise could; what lay between is applied.
+// cursor is no gap: Redis has gone back to there and a process has written
+// before Raise could. The entries between are applied.
 func (l *Log) Read(ctx context.Context, cursor sluice.Position, count int64, wait time.Duration) ([]Batch, error) {
 	all, err := l.redis.readLogs(ctx, []*Log{l}, []sluice.Position{cursor}, count, wait)
 	if err != nil {
@@ -419,7 +419,7 @@ func (l *Log) batch(entry rueidis.XRangeEntry) (Batch, error) {
 	if err != nil {
 		return Batch{}, fmt.Errorf("read log of partition %d: entry %s: %w", l.partition.Number, entry.ID, err)
 	}
-	data := entry.FieldValues["batch"] // no copy: nobody changes what was read of a log
+	data := entry.FieldValues["batch"] // no copy: entries read from a log do not change
 	return Batch{Partition: l.partition.Number, Position: position, Prev: prev, Data: unsafe.Slice(unsafe.StringData(data), len(data))}, nil
 }
 

@@ -148,7 +148,7 @@ func TestReadFollowsAForkFromBeforeTheCursor(t *testing.T) {
 	}
 }
 
-// TestAppliedEntriesAreNoBacklog: they stay, and nobody counts them as waiting.
+// TestAppliedEntriesAreNoBacklog: they stay, and do not count as waiting.
 func TestAppliedEntriesAreNoBacklog(t *testing.T) {
 	r := dial(t)
 	p := Partitions(1)[0]
@@ -194,7 +194,7 @@ func TestAppliedEntriesAreNoBacklog(t *testing.T) {
 		t.Errorf("oldest %v, %v; want %v", oldest.Position, err, at[4])
 	}
 	check(4)
-	if _, err := l.Settle(t.Context(), lease, sluice.Position{}, 100, NeverCut); err != nil { // somebody has removed more
+	if _, err := l.Settle(t.Context(), lease, sluice.Position{}, 100, NeverCut); err != nil { // another process has removed more
 		t.Fatal(err)
 	}
 	check(0)

@@ -10,9 +10,10 @@ import (
 	"sluice"
 )
 
-// Applied entries stay in a log for a while: a database that fails over to a
-// replica which lagged takes the cursor back, and what follows it is read again.
-// They are no backlog, so the follower that applies a log records their number.
+// Applied entries stay in a log for a while. A database that fails over to a
+// replica which lagged takes the cursor back, and the entries after it are read
+// again. They are no backlog, so the follower that applies a log records their
+// number.
 
 // appliedField is the field of the sources that holds how many of the log's
 // entries are applied.
@@ -30,10 +31,11 @@ const (
 // removed from the log.
 const removedField = "@removed"
 
-// cutField is the field of the sources, and of a list's state, that holds when that
-// was applied which went last for want of room, in milliseconds of Redis's clock; 0:
-// nothing has. The process that goes on learns from it how far back is kept, if the
-// lease's number beside it is its own, or that of who held the lease before.
+// cutField is a field of the sources, and of a list's state. It holds when the
+// newest entry that went for want of room was applied, in milliseconds of
+// Redis's clock; 0: nothing has gone. A process that goes on learns from it how
+// far back is kept. It trusts the field if the lease's number beside it is its
+// own, or that of the last holder.
 const cutField = "@cut"
 
 // NeverCut is how long ago something applied has gone for want of room, if nothing
@@ -47,8 +49,8 @@ type Stretch struct {
 	Bytes       int // of their batches; of elements, about what they take in Redis
 }
 
-// Applied returns what the log holds up to a cursor, newest first, and at most so
-// many bytes and a read more; whole: that is all of it.
+// Applied returns the entries of the log up to a cursor, newest first, at most
+// so many bytes and one read more. whole: that is all of them.
 func (l *Log) Applied(ctx context.Context, cursor sluice.Position, mostBytes int) (all []Stretch, whole bool, err error) {
 	c, end, count := l.redis.client, cursor.String(), int64(leastStretch)
 	for bytes := 0; bytes < mostBytes; {
@@ -88,9 +90,10 @@ func (l *Log) Settle(ctx context.Context, lease *Lease, keep sluice.Position, ap
 	return l.trim(ctx, lease, keep, strconv.Itoa(applied), ago)
 }
 
-// Cut returns how long ago an applied entry was applied that went last for want of
-// room, or with a Redis that has gone back in time; or NeverCut. known: who held the
-// lease before has noted it. An older process does not. The lease must be held.
+// Cut returns how long ago the newest entry that has gone was applied, or
+// NeverCut. An entry goes for want of room, or with a Redis that has gone back
+// in time. known: the last holder of the lease has noted it. An older process
+// does not. The lease must be held.
 func (l *Log) Cut(ctx context.Context, lease *Lease) (ago time.Duration, known bool, err error) {
 	return l.redis.cut(ctx, "read how far back a log is kept", l.partition.sourcesKey(), lease)
 }

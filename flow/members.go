@@ -16,9 +16,9 @@ import (
 
 // Limits of judging whether other processes live, in lease timeouts.
 const (
-	// maxGraceTimeouts is the longest time that a process gets to beat again after
-	// this one could not look: a client that lost its connection needs some seconds
-	// to have a new one.
+	// maxGraceTimeouts is the longest time that a process gets to beat again
+	// after this one could not look. A client that lost its connection needs
+	// some seconds to get a new one.
 	maxGraceTimeouts = 4
 
 	// A look that comes later than half a timeout after the one before is a gap.
@@ -33,17 +33,17 @@ func returnWithin(timeout time.Duration) time.Duration { return maxGraceTimeouts
 // their beats. It has no clock: times are handed in, and only compared with each
 // other.
 //
-// The idea. A process is dead when this one has looked again and again, without a
-// gap, for a whole timeout, and has not seen its beat change. A time in which this
-// process could not look says nothing about others: an outage that hits all of
-// them at once must not age anybody.
+// The idea. A process is dead when this one has looked again and again for a
+// whole timeout, without a gap, and has not seen its beat change. A time in
+// which this process could not look says nothing about others: an outage that
+// hits all of them at once must age none.
 //
 // The invariants. A row of looks ends with a look that failed or came late, and
 // with an answer from another Redis (its replication id). The next look begins a
 // new row: every process counts as seen just then, and has a grace that grows with
 // the gap. A look writes this process's own beat in the same step. So while no
-// recent look has succeeded, its own life is unconfirmed as well, and nobody is
-// dead to it.
+// recent look has succeeded, its own life is unconfirmed as well, and no
+// process is dead to it.
 type members struct {
 	self    string
 	timeout time.Duration
@@ -60,7 +60,7 @@ type members struct {
 // member is what a process says of itself in its beat.
 type member struct {
 	beat   string            // the whole text, which changes with each beat
-	groups []string          // between whom it shares what (role.group)
+	groups []string          // the processes between which it shares the role (role.group)
 	words  map[string]string // what else it says, by name
 	since  time.Time         // when it was first seen with this beat
 	fresh  bool              // its beat has changed in this row of looks
@@ -72,7 +72,7 @@ func newMembers(self string, timeout time.Duration) *members {
 }
 
 // beatText is what a process says: a number that rises, its groups, and words
-// NAME=VALUE. Who reads it leaves out what it does not know.
+// NAME=VALUE. A reader skips words that it does not know.
 func beatText(count int64, groups []string, words map[string]string) string {
 	text := strconv.FormatInt(count, 10)
 	for _, group := range groups {
@@ -219,10 +219,11 @@ func (l *Leases) Say(name string, value func() string) {
 	l.says[name] = value
 }
 
-// Living returns the processes that are not known to be dead, this one included,
-// with what they say. sure is false if this process cannot know now: its last look
-// failed, or is too long ago, or one of them has had no time yet to show itself
-// since it could not look. Who must know what all can do does nothing then.
+// Living returns the processes that are not known to be dead, this one
+// included, with their words. sure is false if this process cannot know now.
+// Its last look failed, or is too long ago, or one process has had no time to
+// show itself since this one could not look. A caller that must know the
+// abilities of all does nothing then.
 func (l *Leases) Living() (all []Member, sure bool) {
 	now := time.Now()
 	l.mu.Lock()
@@ -240,9 +241,10 @@ func (l *Leases) watched() time.Duration {
 	return l.members.began.Sub(l.members.row)
 }
 
-// Dead reports whether a process is known to be dead: this one has looked for its
-// beat without a gap for as long as Timeout, and has not seen it. While this
-// process cannot look, or its own beat is not confirmed, nobody is.
+// Dead reports whether a process is known to be dead: this one has looked for
+// its beat without a gap for as long as Timeout, and has not seen it. While
+// this process cannot look, or its own beat is not confirmed, no process is
+// dead.
 func (l *Leases) Dead(id string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

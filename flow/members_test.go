@@ -15,7 +15,7 @@ import (
 )
 
 // aloneForLong makes a lease keeper that does not run one that has looked for
-// hours and seen nobody but itself.
+// hours and seen only itself.
 func aloneForLong(l *Leases) {
 	now := time.Now()
 	l.live = 1
@@ -141,7 +141,7 @@ func TestWhoBeatsAgainHasTheUsualTime(t *testing.T) {
 	}
 }
 
-// TestBeatsCanSayMore: who does not know a word leaves it out.
+// TestBeatsCanSayMore: a process that does not know a word skips it.
 func TestBeatsCanSayMore(t *testing.T) {
 	m := heard(beatText(7, []string{"store/16/ab", "send/16/cd"}, map[string]string{"db": "1", "kinds": "1-9"}), time.Time{})
 	if !slices.Equal(m.groups, []string{"store/16/ab", "send/16/cd"}) || !maps.Equal(m.words, map[string]string{"db": "1", "kinds": "1-9"}) {
@@ -165,8 +165,8 @@ func TestBeatsCanSayMore(t *testing.T) {
 	}
 }
 
-// TestFairShare plays processes that come and go, each with its own view of who
-// holds what, until nobody moves.
+// TestFairShare plays processes that come and go, each with its own view of the
+// holders, until nothing moves.
 func TestFairShare(t *testing.T) {
 	for _, places := range []int{1, 3, 16, 64} {
 		for _, n := range []int{1, 2, 3, 5, 6, 7, 5, 3, 1} {

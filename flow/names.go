@@ -24,21 +24,21 @@ const (
 	namesHours = 24
 )
 
-// OnceNames remembers names of requests for mail for a day (Redis.Once), up to a
-// number, and up to half of it of one key of the API: they are in Redis's memory for
-// as long as they are known. Names of requests with events are not among them: no
-// mail may keep events from being accepted.
+// OnceNames remembers names of requests for mail for a day (Redis.Once), up to
+// a number, and up to half of it for one key of the API. They use Redis's
+// memory for as long as they are known. Names of requests with events are not
+// counted here: mail must never keep events from being accepted.
 //
-// How many there are is counted by the hour and key, in a hash that all processes add
-// to, once a second, when names come. What a process has not added yet when it is
-// killed is missing, and an answer that was lost is added twice: either is forgotten
-// with its hour, a day later.
+// The names are counted by the hour and key, in a hash that all processes add
+// to, once a second, when names come. A killed process loses what it has not
+// added yet, and an addition whose answer was lost is made twice. Either is
+// forgotten with its hour, a day later.
 type OnceNames struct {
 	Redis *Redis
 	Most  int64 // 0: no bound
 	Clock sluice.Clock
 
-	adding sync.Mutex // held by the one who adds up
+	adding sync.Mutex // held by the caller that adds up
 
 	mu      sync.Mutex
 	pending map[namesOf]int64 // remembered here and not added yet
@@ -146,9 +146,9 @@ func (o *OnceNames) have(key string) (all, ofKey int64) {
 	return all, ofKey
 }
 
-// addUp adds what was remembered here and reads what all have, if that was not done
-// a moment ago. If it fails, what is known holds until the next time: names may be on
-// other servers than their sums.
+// addUp adds the names remembered here and reads those of all, if that was not
+// done a moment ago. If it fails, the known numbers hold until the next time:
+// names may be on other servers than their sums.
 func (o *OnceNames) addUp(ctx context.Context) {
 	if !o.adding.TryLock() {
 		return

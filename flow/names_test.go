@@ -10,8 +10,8 @@ import (
 	"sluice/test/clocktest"
 )
 
-// Names of requests are remembered up to a number, by all processes together; those
-// that are known are answered beyond it, and after a day there is room again.
+// Names of requests are remembered up to a number, by all processes together.
+// Known ones are answered beyond it, and after a day there is room again.
 func TestNamesAreBounded(t *testing.T) {
 	r := dial(t)
 	clock := clocktest.At(time.Now())

@@ -12,11 +12,11 @@ import (
 	"sluice"
 )
 
-// Once remembers the first value that was given under a name, for ttl from
-// then on, and returns it: the same to everybody who asks with the same name,
-// whatever value they bring. One command of Redis looks and writes (SET with
-// NX and GET), so of two that come at once one is first. sluice.ErrFull: Redis
-// takes nothing in.
+// Once remembers the first value that was given under a name, for ttl from then
+// on. It returns that value to every caller with the same name, whatever value
+// they bring. One command of Redis looks and writes (SET with NX and GET), so
+// of two that come at once one is first. sluice.ErrFull: Redis takes nothing
+// in.
 func (r *Redis) Once(ctx context.Context, name, value string, ttl time.Duration) (first string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -52,10 +52,10 @@ func (l *Log) appendOnce(ctx context.Context, name, print string, batches []Part
 }
 
 // WriteOnce writes items to one partition, in batches of their own, once: a
-// repeat under the same name within ttl writes nothing and is told the same.
-// The name and the batches are written in one step, so whoever got no answer may
-// repeat. print tells bodies apart: ErrOtherBody if another came under the
-// name. Other errors are those of Write.
+// repeat under the same name within ttl writes nothing and gets the same
+// answer. The name and the batches are written in one step, so a caller that
+// got no answer may repeat. print tells bodies apart: ErrOtherBody if another
+// came under the name. Other errors are those of Write.
 func (w *Writer) WriteOnce(ctx context.Context, part Part, name, print string, ttl time.Duration) error {
 	if !w.enter() {
 		return ErrClosed
@@ -80,11 +80,12 @@ type Named struct {
 	End  int
 }
 
-// WriteEach writes items to one partition, in batches of their own, those of each
-// name once: what was written under its name for the same request within ttl is
-// left out, and the others are written. A name and its items are written in one
-// step, so a caller that got no answer may repeat, with more names or fewer. fresh is how
-// many names were new, also with an error. Errors are those of Write.
+// WriteEach writes items to one partition, in batches of their own, those of
+// each name once. Items written under their name for the same request within
+// ttl are left out, and the others are written. A name and its items are
+// written in one step, so a caller that got no answer may repeat, with more
+// names or fewer. fresh is how many names were new, also with an error. Errors
+// are those of Write.
 func (w *Writer) WriteEach(ctx context.Context, part Part, request string, names []Named, ttl time.Duration) (fresh int, err error) {
 	if !w.enter() {
 		return 0, ErrClosed

@@ -26,8 +26,9 @@ func (l *Lanes) Owe(accounts map[string]sluice.Load) []Operation {
 	return all
 }
 
-// Owed returns what is counted as waiting in some lanes of one Redis, by the key
-// that handed it in. Accounts whose day is long past are left out, and dropped.
+// Owed returns the number of pending sends in some lanes of one Redis, by the
+// key that handed them in. Accounts whose day is long past are left out, and
+// dropped.
 func Owed(ctx context.Context, lanes []*Lanes, nowMillis int64) (map[string]sluice.Load, error) {
 	if len(lanes) == 0 {
 		return nil, nil

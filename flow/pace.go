@@ -17,13 +17,13 @@ type Bucket struct {
 	PerSecond float64 // more than 0
 	Size      int     // tokens that are saved up at most, from 1
 
-	// Each slowing halves the rate, once a second at most and not below Least of
-	// it; then it grows by equal parts, the whole within Growth.
+	// Each slowing halves the rate, once a second at most and not below Least
+	// of it. Then it grows by equal parts, the whole within Growth.
 	Least  float64
 	Growth time.Duration
 
-	// DayLimits are how many tokens there are in a day, from FirstDay on (days
-	// since 1970, UTC); after the last as many as the rate gives.
+	// DayLimits are the numbers of tokens of each day, from FirstDay on (days
+	// since 1970, UTC). After the last day there are as many as the rate gives.
 	FirstDay  int64
 	DayLimits string // numbers, separated by commas
 }
@@ -35,9 +35,9 @@ type PaceAsk struct {
 	Back   int // of earlier ones, which were not used
 	Slow   bool
 
-	// Used is how many tokens of a day's limit were used at least, as far as is
-	// known elsewhere, and UsedDay that day (since 1970, UTC; 0: it is not known).
-	// Looked says that it has been looked up for this ask.
+	// Used is the least number of tokens of a day's limit that were used, as
+	// far as is known elsewhere. UsedDay is that day (since 1970, UTC; 0: it is
+	// not known). Looked says that it has been looked up for this ask.
 	Used    int64
 	UsedDay int64
 	Looked  bool
@@ -57,7 +57,7 @@ type PaceGrant struct {
 	Unknown bool
 }
 
-// MaxPaceAsks bounds what is asked in one call.
+// MaxPaceAsks bounds the asks of one call.
 const MaxPaceAsks = 500
 
 // Pace asks for tokens of buckets of one route, MaxPaceAsks at most. A call that
@@ -95,8 +95,8 @@ func (r *Redis) Pace(ctx context.Context, route string, asks []PaceAsk) ([]PaceG
 	return grants, nil
 }
 
-// Stops returns what is stopped in all processes, by name, with what was said
-// of it.
+// Stops returns everything that is stopped in all processes, by name, with its
+// note.
 func (r *Redis) Stops(ctx context.Context) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -104,12 +104,12 @@ func (r *Redis) Stops(ctx context.Context) (map[string]string, error) {
 	return stops, r.wrap("read what is stopped", err)
 }
 
-// Stop stops something in all processes until Unstop. note says who, when, why.
-// Beyond most names nothing more is stopped: ErrFull.
+// Stop stops something in all processes until Unstop. note says by whom (the
+// operator), when and why. Beyond most names nothing more is stopped: ErrFull.
 func (r *Redis) Stop(ctx context.Context, name, note string, most int) error {
 	n, err := r.callInt(ctx, "stop "+name, "stop", []string{stopsKey()}, []string{name, note, strconv.Itoa(most)})
 	if err == nil && n == 0 {
-		err = fmt.Errorf("stop %s: %w: %d things are stopped already, let some go on", name, sluice.ErrFull, most)
+		err = fmt.Errorf("stop %s: %w: %d stops exist already; lift some", name, sluice.ErrFull, most)
 	}
 	return err
 }

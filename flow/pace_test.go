@@ -24,8 +24,8 @@ func pace(t *testing.T, r *Redis, b *Bucket, past time.Duration, ask PaceAsk) Pa
 
 func near(a, b time.Duration) bool { return a > b/2 && a <= b }
 
-// Tokens come in at the rate, are saved up to the size, are handed out a tenth
-// of a second's worth at a time, and those that were not used come back.
+// Tokens come in at the rate, are saved up to the size, and are issued a tenth
+// of a second's worth at a time. Unused ones come back.
 func TestPace(t *testing.T) {
 	r := dial(t)
 	b := &Bucket{PerSecond: 100, Size: 15, Least: 0.1, Growth: time.Minute}
@@ -120,8 +120,9 @@ func TestPaceOfDays(t *testing.T) {
 	}
 }
 
-// A Redis that has forgotten a day gives nothing of it before it is told what was
-// used, and one that knows less than it is told believes that.
+// A Redis that has forgotten a day gives none of its tokens before it is told
+// how many were used. One that knows less than it is told believes the larger
+// number.
 func TestPaceOfForgottenDays(t *testing.T) {
 	r := dial(t)
 	millis, err := r.TimeMillis(t.Context())

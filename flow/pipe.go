@@ -15,18 +15,18 @@ import (
 // How a follower runs.
 //
 // A follower lives in sessions. A session begins by reading the cursors where
-// the effect is stored, reads on from there, and applies batch after batch; it
-// ends at the first error, whatever it was, or when its leases change. Nothing
-// of it is kept: the next session asks the store again where it stands. So
-// there is one way to recover, from a lost connection, an unknown commit, a
-// zombie's commit, a restart, and it is exercised every day.
+// the effect is stored, reads on from there, and applies batch after batch. It
+// ends at the first error, whatever it was, or when its leases change. It keeps
+// no state: the next session asks the store again for the cursors. So there is
+// one way to recover, from a lost connection, an unknown commit, a zombie's
+// commit, a restart, and it is exercised every day.
 //
-// Inside a session, reading and encoding go on beside applying (Pipe), with
-// one encoded unit waiting between them: more would only hold memory, since
-// one loader is the fastest that a table takes (measured; ARCHITECTURE.md).
+// Inside a session, reading and encoding go on beside applying (Pipe), with one
+// encoded unit waiting between them. More would only hold memory, since one
+// loader is the fastest that a table takes (measured; ARCHITECTURE.md).
 //
-// Stopping has two phases, so every follower gets two contexts: `fetch` ends
-// reading, what is in hand is still applied; `work` ends everything.
+// Stopping has two phases, so every follower gets two contexts. `fetch` ends
+// reading, and batches in hand are still applied; `work` ends everything.
 
 // Pipe runs read and apply side by side. read hands units on by emit, which
 // waits for apply. Pipe returns when read is done and all was applied, or with
@@ -77,7 +77,7 @@ func Pipe[T any](fetch, work context.Context, read func(ctx context.Context, emi
 	return err
 }
 
-// Backoff of a follower whose sessions fail.
+// Backoff between the failed sessions of a follower.
 const (
 	backoffShortest = 20 * time.Millisecond
 	backoffLongest  = 5 * time.Second
@@ -143,9 +143,10 @@ func Follow(fetch, work context.Context, name string, log *slog.Logger, health H
 const (
 	pullWait = 1 * time.Second // a blocked read wakes up this often
 
-	// pullPause is how long logs are left alone that have given all they had:
-	// what comes meanwhile is read together. pullBusyPause is it for logs that have
-	// given several batches: where so much comes, nobody waits for a single one.
+	// pullPause is how long logs rest that have given all they had: batches
+	// that come meanwhile are read together. pullBusyPause is the same for logs
+	// that have given several batches: where so much comes, no caller waits for
+	// a single one.
 	pullPause     = 5 * time.Millisecond
 	pullBusyPause = 20 * time.Millisecond
 
@@ -158,11 +159,11 @@ const (
 	littleBytes = 64 << 10
 )
 
-// Pull reads logs from their cursors, each in order, and hands on what it
-// reads until the context ends, a read or emit fails. emit is called with
-// batches of one log, by one goroutine a log at a time; while it has not
-// returned, its log is not read on, and the others are. One blocked read for all
-// logs of a Redis is all that an idle follower costs.
+// Pull reads logs from their cursors, each in order, and hands the batches to
+// emit until the context ends, or a read or emit fails. emit is called with
+// batches of one log, by one goroutine a log at a time. Until it returns, its
+// log is not read on, and the others are. One blocked read for all logs of a
+// Redis is all that an idle follower costs.
 func Pull(ctx context.Context, logs []*Log, cursors map[int]sluice.Position, emit func([]Batch) error) error {
 	if len(logs) == 0 {
 		return nil
@@ -180,16 +181,16 @@ func Pull(ctx context.Context, logs []*Log, cursors map[int]sluice.Position, emi
 
 // puller pulls logs that are together.
 //
-// What was tried and dropped. A blocked read for each log: 16 logs, into which
-// each append brings two items, were 14 reads for each append, and those cost
-// Redis and this program more than the append.
+// What was tried and dropped. A blocked read for each log: with 16 logs, into
+// which each append brings two items, there were 14 reads for each append. They
+// cost Redis and this program more than the append.
 type puller struct {
 	logs    []*Log
 	cursors []sluice.Position // as the logs
 	count   int64             // batches of each that are asked for
 	emit    func([]Batch) error
 	group   *errgroup.Group
-	held    map[int]bool // logs whose batches emit has
+	held    map[int]bool // logs with batches that emit has
 	taken   chan int     // those of which it has returned
 }
 

@@ -59,7 +59,7 @@ func TestPullReadsLogsTogether(t *testing.T) {
 	}
 }
 
-// A log whose batches nobody takes is not read on, and all others are.
+// A log whose batches are not taken is not read on, and all others are.
 func TestPullPassesByALogThatIsHeldUp(t *testing.T) {
 	r := dial(t)
 	var logs []*Log

@@ -9,8 +9,9 @@ import (
 
 // Limits of giving up what needs the database, in lease timeouts.
 const (
-	// A process that cannot reach the database while another one can gives up after
-	// 6/5 of a timeout, 3 s, and takes part again when it has reached it for as long.
+	// A process that cannot reach the database while another one can gives up
+	// after 6/5 of a timeout, 3 s. It takes part again when it has reached the
+	// database for as long.
 	apartTimeoutsOf5 = 6
 
 	// A question to the database has 2/5 of a timeout, 1 s.
@@ -27,10 +28,11 @@ const (
 // because of that.
 //
 // The idea. A process that is cut off from the database holds leases that others
-// could make use of: nothing of its partitions is stored. So it leaves the groups
-// of the roles that need the database, in its beat: its share is nothing then, and
-// it gives back what it holds. But only while another process of that role says in
-// its beat that it reaches the database: if it is away for all, nothing moves.
+// could make use of: nothing of its partitions is stored. So it leaves the
+// groups of the roles that need the database, in its beat. Its share is zero
+// then, and it gives back its leases. But it does so only while another process
+// of that role says in its beat that it reaches the database: if the database
+// is away for all, nothing moves.
 type reach struct {
 	probe func(context.Context) error
 	roles []string
@@ -38,7 +40,7 @@ type reach struct {
 	mu    sync.Mutex
 	yes   bool
 	since time.Time           // since when it is so
-	apart map[*role]apartness // of those whose others reach it
+	apart map[*role]apartness // roles for which another process reaches it
 }
 
 // apartness is of a role that others could run and this process cannot.
@@ -109,7 +111,7 @@ func (l *Leases) judgeReach(yes bool, now time.Time) {
 		case !known:
 			r.apart[role] = apartness{since: now}
 		case now.Sub(a.since) >= limit:
-			l.log.Warn("the database cannot be reached from here, and from another process it can: leases are given up", "role", role.name)
+			l.log.Warn("this process cannot reach the database, and another process can: leases are given up", "role", role.name)
 			r.apart[role] = apartness{since: a.since, left: true}
 		}
 	}

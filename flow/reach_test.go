@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// A process that is cut off from the database does not leave its leases to one that
-// died a moment ago, while it cannot tell because its own looks come late.
+// A process that is cut off from the database does not leave its leases to one
+// that died a moment ago. That holds while it cannot tell because its own looks
+// come late.
 func TestADeadProcessReachesNoDatabase(t *testing.T) {
 	t.Parallel()
 	const beat = LeaseTimeout / 5
@@ -21,7 +22,7 @@ func TestADeadProcessReachesNoDatabase(t *testing.T) {
 	if !look(0, "1 store.0 db=1") || !look(beat, "2 store.0 db=1") {
 		t.Fatal("a living process says that it reaches the database, and is not heard")
 	}
-	for range 10 { // each look is a gap: nobody is known to be dead
+	for range 10 { // each look is a gap: no process is known to be dead
 		if look(LeaseTimeout, "2 store.0 db=1") {
 			t.Fatal("a process that does not beat any more is believed")
 		}

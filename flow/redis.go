@@ -40,8 +40,8 @@ type Redis struct {
 	floors floors
 }
 
-// Dial connects to redis://, rediss:// or unix:// URLs. It fails if nobody
-// answers, or if the server is older than Redis 7.0.
+// Dial connects to redis://, rediss:// or unix:// URLs. It fails if no server
+// answers, or if it is older than Redis 7.0.
 func Dial(ctx context.Context, rawURL string) (*Redis, error) {
 	name := redactURL(rawURL)
 	option, err := clientOption(rawURL)
@@ -114,9 +114,9 @@ func (r *Redis) Close() { r.client.Close() }
 // oneServer reports whether all keys are on one server: it is no cluster.
 func (r *Redis) oneServer() bool { return r.client.Mode() != rueidis.ClientModeCluster }
 
-// together splits partitions into those whose keys one script may touch: all
-// of them on one server, each alone on a cluster, where its keys are in a slot
-// of its own.
+// together splits partitions into those whose keys one script may touch. On one
+// server these are all. On a cluster each is alone, because its keys are in a
+// slot of its own.
 func (r *Redis) together(partitions int) [][]int {
 	if r.oneServer() {
 		all := make([]int, partitions)
@@ -221,8 +221,8 @@ func (r *Redis) wrap(verb string, err error) error {
 }
 
 // IsAway reports whether an error says that a Redis does not answer now, but
-// may in a moment, with nothing changed in the configuration: it is not there,
-// was there until now, reads its file, or is of a cluster that is down.
+// may in a moment without a change of configuration. It is not there, was there
+// until now, reads its file, or is of a cluster that is down.
 func IsAway(err error) bool {
 	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		word, _, _ := strings.Cut(reply.Error(), " ")
@@ -236,7 +236,7 @@ func IsAway(err error) bool {
 var luaFiles embed.FS
 
 // scripts are all scripts by file name without ending. Each is sent whole only
-// once: EVALSHA is answered NOSCRIPT after a restart or SCRIPT FLUSH, and the
+// once. After a restart or SCRIPT FLUSH, EVALSHA is answered NOSCRIPT, and the
 // script is then sent by EVAL, which loads it again.
 var scripts = loadScripts()
 
@@ -257,8 +257,9 @@ func loadScripts() map[string]*rueidis.Lua {
 		}
 		all[short] = rueidis.NewLuaScript(script)
 		if short == "append" {
-			// What is inside already must be able to move on when Redis is
-			// full; what comes from outside must not (Script flags, Redis 7.0).
+			// Entries that are inside already must be able to move on when
+			// Redis is full; new ones from outside must not come in (Script
+			// flags, Redis 7.0).
 			all["append-internal"] = rueidis.NewLuaScript("#!lua flags=allow-oom\n" + script)
 		}
 	}

@@ -21,14 +21,15 @@ type Placed struct {
 	Weight  int
 }
 
-// Remove takes sends out of a batch that waits, whose end the ledger has already.
-// What is marked stays, and is not attempted again. It returns how many were taken
-// out or are not attempted again; the others have left the batch before. Data of
-// the batch is not looked at. Of what waits for a time the lease may be nil.
+// Remove takes sends that have ended in the ledger already out of a batch that
+// waits. A marked send stays, and is not attempted again. It returns how many
+// were taken out or are not attempted again; the others have left the batch
+// before. Data of the batch is not looked at. For a batch that waits for a time
+// the lease may be nil.
 //
-// Notes of sends that are not to be attempted have a bound, MaxCancels, and where
-// more had ended nothing of the partition was sent at all. So what has ended leaves
-// at once; a note is left of what is marked alone.
+// Notes of sends that are not to be attempted have a bound, MaxCancels. Where
+// more had ended, all sending of the partition stopped. So an ended send leaves
+// at once, and only a marked one leaves a note.
 func (l *Lanes) Remove(ctx context.Context, lease *Lease, b *LaneBatch, sends []Placed, nowMillis int64) (int64, error) {
 	p := l.log.partition
 	leaseKey, token := p.waitingKey(), "" // none is asked for
@@ -51,15 +52,16 @@ func (l *Lanes) Remove(ctx context.Context, lease *Lease, b *LaneBatch, sends []
 		[]string{leaseKey, p.statesKey(), p.marksKey(), p.waitingKey(), p.cancelsKey(), key, p.owedKey()}, args)
 }
 
-// RemoveLater takes sends, by their ids, out of what waits for a second; the ledger
-// has their end already. It needs no lease: an entry is exchanged as a whole, if it is
-// still there. What has gone to its lane before is met there. pause is called with the
-// size of each batch that was read. It returns how many were taken out.
+// RemoveLater takes sends, by their ids, out of the batches that wait for a
+// second; they have ended in the ledger already. It needs no lease: an entry is
+// exchanged as a whole, if it is still there. Sends that have gone to their
+// lane before are met there. pause is called with the size of each batch that
+// was read. It returns how many were taken out.
 func (l *Lanes) RemoveLater(ctx context.Context, second int64, ids map[string]bool, nowMillis int64, pause func(bytes int) error) (removed int64, err error) {
 	err = l.walkSecond(ctx, second, func(b *LaneBatch, _ bool) error {
 		r, err := sluice.ReadBatch(b.Data)
 		if err != nil {
-			return fmt.Errorf("read entry %s of what waits for second %d: %w", b.Entry, second, err)
+			return fmt.Errorf("read entry %s of the batches that wait for second %d: %w", b.Entry, second, err)
 		}
 		var found []Placed
 		for r.Next() {
@@ -79,8 +81,8 @@ func (l *Lanes) RemoveLater(ctx context.Context, second int64, ids map[string]bo
 	return removed, err
 }
 
-// without reads a batch that waits for a time and returns it without some of its
-// sends, and how many are left; "": it is not there any more.
+// without reads a batch that waits for a time. It returns the batch without
+// some of its sends, and how many are left; "": it is not there any more.
 func (l *Lanes) without(ctx context.Context, key string, b *LaneBatch, sends []Placed) (stays string, left int, err error) {
 	c := l.log.redis.client
 	entries, err := answer(ctx, c, c.B().Xrange().Key(key).Start(b.Entry).End(b.Entry).Build(), rueidis.RedisResult.AsXRange)
@@ -90,7 +92,7 @@ func (l *Lanes) without(ctx context.Context, key string, b *LaneBatch, sends []P
 	data := []byte(entries[0].FieldValues["batch"])
 	r, err := sluice.ReadBatch(data)
 	if err != nil {
-		return "", 0, fmt.Errorf("read entry %s of what waits for second %d: %w", b.Entry, b.Second, err)
+		return "", 0, fmt.Errorf("read entry %s of the batches that wait for second %d: %w", b.Entry, b.Second, err)
 	}
 	gone := make(map[int]bool, len(sends))
 	for i := range sends {
@@ -105,7 +107,7 @@ func (l *Lanes) without(ctx context.Context, key string, b *LaneBatch, sends []P
 		rest = sluice.AppendItem(rest, r.Item.Kind, func(batch []byte) []byte { return append(batch, r.Item.Payload...) })
 	}
 	if err := r.Err(); err != nil {
-		return "", 0, fmt.Errorf("read entry %s of what waits for second %d: %w", b.Entry, b.Second, err)
+		return "", 0, fmt.Errorf("read entry %s of the batches that wait for second %d: %w", b.Entry, b.Second, err)
 	}
 	return rueidis.BinaryString(rest), left, nil
 }

@@ -10,10 +10,10 @@ import (
 	"sluice"
 )
 
-// TestWhatHasEndedLeaves: what is taken out of a batch in a lane, or of one that
-// waits for a time, waits no more, once; the others do. What is marked stays with
-// a note, whose process says what has become of it. Notes have no part in it
-// otherwise.
+// TestWhatHasEndedLeaves: a send taken out of a batch in a lane, or of one that
+// waits for a time, waits no more, once. The others do. A marked send stays
+// with a note, and the process of the mark reports its outcome. Notes have no
+// part in it otherwise.
 func TestWhatHasEndedLeaves(t *testing.T) {
 	r, l, lease, log := lanesOf(t)
 	var cursor sluice.Position
@@ -95,8 +95,9 @@ func TestWhatHasEndedLeaves(t *testing.T) {
 	}
 }
 
-// What is taken out of a lane, or of what waits for a time, leaves the account that
-// counted it; what is marked stays in it until its process has recorded it.
+// A send taken out of a lane, or out of a batch that waits for a time, leaves
+// the account that counted it. A marked one stays in it until its process has
+// recorded it.
 func TestWhatHasEndedLeavesItsAccount(t *testing.T) {
 	r, l, lease, log := lanesOf(t)
 	var cursor sluice.Position

@@ -8,18 +8,18 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Bounds of what is kept of sender domains.
+// Bounds of the records of sender domains.
 const (
 	maxSenderDomains = 1000
 	senderDomainTTL  = 8 * 24 * time.Hour
 )
 
-// SenderDomains is where processes keep what they have found about the domains
-// that mail is sent from: a text for each, and a sorted set of their names by
-// when that was.
+// SenderDomains is where processes keep the results of their checks of sender
+// domains: a text for each domain, and a sorted set of the names by the time of
+// the check.
 type SenderDomains struct{ Redis *Redis }
 
-// Found returns what is kept of a domain, empty if nothing is.
+// Found returns the record of a domain, empty if there is none.
 func (s SenderDomains) Found(ctx context.Context, domain string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -31,8 +31,8 @@ func (s SenderDomains) Found(ctx context.Context, domain string) (string, error)
 	return text, s.Redis.wrap("read what was found about sender domain "+domain, err)
 }
 
-// Keep keeps a text of a domain, and forgets domains whose texts are from before
-// a time, or that are the oldest of too many.
+// Keep stores a text of a domain. It drops domains whose texts are from before
+// a time, and the oldest of too many.
 func (s SenderDomains) Keep(ctx context.Context, domain, text string, atMillis, forgetMillis int64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

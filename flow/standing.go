@@ -14,16 +14,16 @@ import (
 	"sluice"
 )
 
-// A Redis can go back in time: a replica that lagged is promoted, a disk has not
-// got what was written last, an empty server takes the place of another. Marks
-// are gone then, so what was sent seems to wait. Its replication id tells: it is
-// new with every start and every promotion (INFO replication). mark.lua compares
-// it with the one that the lanes were read on, in the same step as it marks, so
-// that nothing is attempted out of lanes of which nobody has looked what they
-// lack. Asked beside the step, it could change in between; in a cluster the
-// answer would come from any node.
+// A Redis can go back in time: a replica that lagged is promoted, a disk has
+// not got the last writes, an empty server takes the place of another. Marks
+// are gone then, so mail that was sent seems to wait. The replication id tells:
+// it is new with every start and every promotion (INFO replication). mark.lua
+// compares it with the one that the lanes were read on, in the same step as it
+// marks. So nothing is attempted out of lanes before they were checked for
+// missing marks. In a separate step it could change in between; in a cluster
+// the answer would come from any node.
 
-// Standing is what somebody who begins to send finds.
+// Standing is the state that a process finds when it begins to send.
 type Standing struct {
 	States   map[string]string // place (LaneBatch.Place) -> letters
 	Marks    map[string]string // id of a send -> evidence
@@ -86,10 +86,10 @@ func (l *Lanes) Sublanes(ctx context.Context) ([]string, error) {
 }
 
 // Walk hands out all batches that wait: those of lanes, of sublanes, then those
-// that wait for a time, whose Lane is the one that they enter then and whose
-// Entry is no place among the letters. While the lease is held and Due not
-// called, what is recorded meanwhile, by whom ever, moves only towards the end of
-// this order, so nothing is passed over; some may come twice.
+// that wait for a time. The Lane of the last is the one that they will enter,
+// and their Entry is no place among the letters. While the lease is held and
+// Due not called, sends recorded meanwhile, by any process, move only towards
+// the end of this order. So nothing is passed over; some may come twice.
 func (l *Lanes) Walk(ctx context.Context, each func(b *LaneBatch, later bool) error) error {
 	if err := l.WalkLanes(ctx, func(string) bool { return true }, each); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (l *Lanes) walkLane(ctx context.Context, lane string, each func(b *LaneBatc
 // dueSeconds is how many seconds a read of the index gives out.
 const dueSeconds = 1000
 
-// WalkLater is Walk for what waits for a time.
+// WalkLater is Walk for sends that wait for a time.
 func (l *Lanes) WalkLater(ctx context.Context, each func(b *LaneBatch, later bool) error) error {
 	c, p := l.log.redis.client, l.log.partition
 	from := "-inf"
@@ -157,7 +157,7 @@ func (l *Lanes) WalkLater(ctx context.Context, each func(b *LaneBatch, later boo
 		for _, text := range seconds {
 			second, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
-				return fmt.Errorf("read for what sends of partition %d wait: second %q is no number", p.Number, text)
+				return fmt.Errorf("read the seconds that sends of partition %d wait for: %q is no number", p.Number, text)
 			}
 			if err := l.walkSecond(ctx, second, each); err != nil {
 				return err
@@ -210,8 +210,8 @@ func (l *Lanes) Compared(ctx context.Context, lease *Lease, server, found string
 }
 
 // Found returns what was found when the lanes were compared the last time, and
-// since when the Redis is the one it is; zero if it never was another. due: they
-// are still to be compared.
+// since when the Redis is the present one; zero if it never was another. due:
+// they are still to be compared.
 func (l *Lanes) Found(ctx context.Context) (found string, moved time.Time, due bool, err error) {
 	c := l.log.redis.client
 	fields, err := answer(ctx, c, c.B().Hgetall().Key(l.log.partition.standingKey()).Build(), rueidis.RedisResult.AsStrMap)
@@ -224,8 +224,8 @@ func (l *Lanes) Found(ctx context.Context) (found string, moved time.Time, due b
 	return fields["found"], moved, len(fields) > 0 && fields["compared"] != "1", nil
 }
 
-// Server returns the replication id of the Redis on which the lanes are worked off,
-// or another text if they are to be compared with the ledger.
+// Server returns the replication id of the Redis on which the lanes are worked
+// off. It returns another text if they are to be compared with the ledger.
 func (l *Lanes) Server(ctx context.Context) (string, error) {
 	c := l.log.redis.client
 	server, err := answer(ctx, c, c.B().Hget().Key(l.log.partition.standingKey()).Field("server").Build(), rueidis.RedisResult.ToString)
@@ -271,7 +271,7 @@ func (l *Lanes) Note(ctx context.Context, items []byte) error {
 	return err
 }
 
-// ClearLanes removes all that waits, and what is known of it.
+// ClearLanes removes all waiting sends, and all state of them.
 func (l *Log) ClearLanes(ctx context.Context) error {
 	c, p := l.redis.client, l.partition
 	keys := []string{p.statesKey(), p.marksKey(), p.cancelsKey(), p.doubtsKey(), p.givenKey(), p.waitingKey(), p.standingKey(), p.sublanesKey(), p.dueKey()}
@@ -314,8 +314,8 @@ func (l *Log) unlink(ctx context.Context, keys []string) error {
 	return l.redis.wrap("empty lanes", err)
 }
 
-// SkipTo moves a cursor whose follower's effect is in Redis, whoever runs it:
-// nobody may be at work.
+// SkipTo moves a cursor whose follower's effect is in Redis, without a lease:
+// no process may be at work.
 func (l *Log) SkipTo(ctx context.Context, follower string, to sluice.Position) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

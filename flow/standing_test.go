@@ -9,8 +9,8 @@ import (
 	"sluice"
 )
 
-// TestNothingIsMarkedOnAnotherRedis: not before somebody has looked how it
-// stands there, and whoever does learns that it is another.
+// TestNothingIsMarkedOnAnotherRedis: nothing is marked before a process has
+// read the state there, which tells it that this Redis is another.
 func TestNothingIsMarkedOnAnotherRedis(t *testing.T) {
 	r, l, lease, log := lanesOf(t)
 	var cursor sluice.Position
@@ -60,9 +60,10 @@ func TestNothingIsMarkedOnAnotherRedis(t *testing.T) {
 	}
 }
 
-// TestAForgottenMarkIsRecorded: a Redis that has gone back in time has the send
-// waiting; who attempted it knows better. Who has marked it since is not
-// overruled, nor on the same Redis who has recorded that it was not attempted.
+// TestAForgottenMarkIsRecorded: in a Redis that has gone back in time the send
+// waits, and the process that attempted it knows better. A process that has
+// marked it since is not overruled. On the same Redis, neither is one that has
+// recorded that it was not attempted.
 func TestAForgottenMarkIsRecorded(t *testing.T) {
 	r, l, lease, log := lanesOf(t)
 	var cursor sluice.Position
@@ -97,8 +98,8 @@ func TestAForgottenMarkIsRecorded(t *testing.T) {
 	}
 }
 
-// TestWalk: every batch is met, wherever it waits, and what waits for a time
-// after the others.
+// TestWalk: every batch is met, wherever it waits. Those that wait for a time
+// come after the others.
 func TestWalk(t *testing.T) {
 	_, l, lease, log := lanesOf(t)
 	var cursor sluice.Position

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Watched is who lives and who holds what, as somebody sees it who takes no part.
+// Watched is which processes live and what they hold, as seen by a process that
+// takes no part.
 type Watched struct {
 	Live  int // processes that count up their beat
 	Roles []WatchedRole
@@ -25,9 +26,9 @@ type WatchedRole struct {
 const watchEvery = beatEvery / 2
 
 // Watch looks at the beats and at the leases of the roles that were added, and
-// writes nothing. It returns as soon as every process has been seen to live,
-// at the latest after LeaseTimeout, when whoever has not is dead. An error says
-// which leases could not be read; the rest is right all the same.
+// writes nothing. It returns as soon as every process has been seen to live. At
+// the latest it returns after LeaseTimeout, when a process not seen by then is
+// dead. An error says which leases could not be read; the rest is still right.
 func (l *Leases) Watch(ctx context.Context) (Watched, error) {
 	alive, err := l.watchBeats(ctx)
 	if err != nil {

@@ -13,26 +13,27 @@ import (
 
 // Bounds of a Writer.
 const (
-	// maxCallBytes is how much goes to Redis in one call, and up to a batch more:
-	// nobody else is answered while a script runs.
+	// maxCallBytes is how much goes to Redis in one call, and up to a batch
+	// more: Redis answers no other client while a script runs.
 	maxCallBytes = 1 << 20
 
 	// appendTries bounds how often one batch is offered to Redis before its
 	// waiters are told that its fate is open.
 	appendTries = 5
 
-	// maxBacklogEntries is where a partition's log is full for a Writer, beside
-	// the bytes that it is given: what is in the log and not stored yet lies in
-	// Redis's memory. Both are above the bound of the router, so that a list that
-	// is drained at full speed does not keep requests out.
+	// maxBacklogEntries is the length at which a partition's log is full for a
+	// Writer, beside the bytes that it is given. Entries of the log that are
+	// not stored yet are in Redis's memory. Both are above the bound of the
+	// router, so that a list that is drained at full speed does not keep
+	// requests out.
 	maxBacklogEntries = 65_536
 
 	// LeastBacklogBytes is what a log may hold in any case.
 	LeastBacklogBytes = 1 << 20
 
-	// Those who are expected are waited for as long as the write before took,
-	// within these bounds. enoughParts wait for nobody: a call costs little for
-	// each of so many.
+	// Expected callers are waited for as long as the write before took, within
+	// these bounds. With enoughParts no caller is waited for: a call costs
+	// little for each of so many.
 	shortestWait = time.Millisecond
 	longestWait  = 5 * time.Millisecond
 	enoughParts  = 128
@@ -50,16 +51,16 @@ const (
 
 // Part is what one request has for one partition: items, encoded
 // (sluice.AppendEvent and the like, without the version byte). A request may
-// have several parts for a partition; they keep their order. A part may be of any
-// size: what is too large for a batch is cut between two items.
+// have several parts for a partition; they keep their order. A part may be of
+// any size: one too large for a batch is cut between two items.
 type Part struct {
 	Partition int
 	Items     []byte
 	Count     int
 }
 
-// LogFullError says that a log holds as much as it may of what is not stored
-// yet. Nothing of the request was written. It is a sluice.ErrFull.
+// LogFullError says that a log holds as many entries that are not stored yet as
+// it may. Nothing of the request was written. It is a sluice.ErrFull.
 type LogFullError struct {
 	Partition, Entries int
 }
@@ -79,41 +80,42 @@ var ErrClosed = errors.New("writer is closed")
 // large batches: group commit.
 //
 // The idea. Items go to the open batch of their partition. All open batches of
-// a group of partitions, on one Redis of all, leave together: they are swapped
-// for empty ones under the lock and written outside it, in one call; everybody
-// whose items are in them waits for that one write. While it runs, the next
+// a group of partitions, on one Redis of all, leave together. They are swapped
+// for empty ones under the lock and written outside it, in one call. Every
+// caller with items in them waits for that one write. While it runs, the next
 // batches fill: the slower the disk, the larger the batches, and `appendfsync
 // always` costs next to nothing.
 //
-// After a write, those who were in it are answered and come again with their
-// next request, some before and some after all of those who came during the
-// write. Batches that left at once would hold half of them, and what a write
-// costs whatever is in it, above all the disk's part, would be paid twice as
-// often. So both are expected, and waited for, about as long as the write took.
-// Who comes alone expects nobody and waits for nobody.
+// After a write, its callers are answered and come again with their next
+// request, some before and some after those that came during the write. Batches
+// that left at once would hold half of them. The fixed cost of a write, above
+// all the disk's part, would be paid twice as often. So both are expected, and
+// waited for, about as long as the write took. A caller that comes alone
+// expects no other and does not wait.
 //
 // The invariants. A partition has at most one write under way. Each batch has a
 // seq of its own, random, and names the one before it. A write whose answer was
-// lost is repeated with the same seq and the same bytes, which the log answers
-// with the earlier id: a waiter is told "written" only if it is, once. If its
-// fate stays open, waiters get the error, and the partition's seq is read from
-// the log before the next write. What fails for one log of a call fails for
-// that one only.
+// lost is repeated with the same seq and the same bytes. The log answers with
+// the earlier id. A waiter is told "written" only if it is, once. If its fate
+// stays open, waiters get the error, and the partition's seq is read from the
+// log before the next write. A failure of one log of a call is a failure for
+// that log only.
 //
-// What was tried and dropped. A call for each partition's batch: 32 callers fill
-// 16 batches of two items, and 16 such calls cost Redis 390 µs, all in one 210.
-// To leave at once: see above; with 32 callers a write had 16 of them. To wait
-// for a fixed time: it costs whoever comes alone the same as all others.
+// What was tried and dropped. A call for each partition's batch: 32 callers
+// fill 16 batches of two items, and 16 such calls cost Redis 390 µs, all in one
+// 210. To leave at once: see above; with 32 callers a write had 16 of them. To
+// wait for a fixed time: it costs a caller that comes alone the same as all
+// others.
 //
-// Back pressure. Ten times a second, and always when the log may be a quarter full,
-// an append tells how many entries the log has now; in between each adds one (to
-// count costs Redis a fifth of the append);
-// their number by the mean size of this writer's batches is the backlog. Above the
+// Back pressure. Ten times a second, and always when the log may be a quarter
+// full, an append returns how many entries the log has now. In between each
+// append adds one (to count costs Redis a fifth of the append). The number of
+// entries by the mean size of this writer's batches is the backlog. Above the
 // bound a request is refused before anything of it is written. Whether the
-// backlog has fallen is seen when somebody wants to write: one of those who do
-// asks the log, the others are refused meanwhile; so no timer runs, and a
-// server that is overrun asks Redis one question at a time. Requests that were
-// let in together may pass the bound by what they hold.
+// backlog has fallen is seen when a caller wants to write. One such caller asks
+// the log, and the others are refused meanwhile. So no timer runs, and a server
+// that is overrun asks Redis one question at a time. Requests that were let in
+// together may pass the bound by what they hold.
 type Writer struct {
 	source       string
 	logs         []*Log
@@ -135,7 +137,7 @@ type group struct {
 	writing    bool          // a goroutine is writing the group
 	expected   int           // parts that are waited for
 	patience   time.Duration // for so long
-	together   chan struct{} // closed when they are there; nil: nobody waits for it
+	together   chan struct{} // closed when they are there; nil: no flight waits for it
 }
 
 // openBatch is the batch of one partition that fills, and its writer's state.
@@ -145,7 +147,7 @@ type openBatch struct {
 	items   int
 	entries int       // in the log, as far as is known
 	mean    int       // bytes of a batch
-	looking bool      // somebody is counting the log's entries
+	looking bool      // a caller is counting the log's entries
 	counted time.Time // when an append asked for them last
 
 	// Owned by the goroutine that writes.
@@ -322,7 +324,7 @@ func (w *Writer) add(ctx context.Context, p *Part) (*flight, error) {
 			break
 		}
 		before := g.waiting
-		g.leave() // it waits for nobody else
+		g.leave() // it waits for no other caller
 		g.mu.Unlock()
 		w.start(g)
 		select { // the open batch is full: wait until it has left

@@ -76,8 +76,9 @@ func namesIn(t *testing.T, l *Log) (names []string) {
 }
 
 // Connections break before Redis has seen a call, while it is sent, behind it
-// and within its answer, and Redis is killed: of several logs in a call, each
-// has what was answered as written, nothing twice, and each caller's in order.
+// and within its answer, and Redis is killed. Of several logs in a call, each
+// has the entries that were answered as written, none twice, and each caller's
+// in order.
 func TestWriterRepeatsForEachLogOnce(t *testing.T) {
 	server, proxy, through := dialThrough(t)
 	const partitions, callers = 4, 8
@@ -189,7 +190,7 @@ func TestWriterAsksAllLogsAtOnce(t *testing.T) {
 	}
 }
 
-// What is no answer of the script is an error, of the log or of all.
+// An answer that the script does not give is an error, of the log or of all.
 func TestAppendReadsAnyAnswer(t *testing.T) {
 	r := dial(t)
 	l := NewLog(r, Partitions(1)[0])

@@ -9,7 +9,7 @@ import (
 	"sluice"
 )
 
-// Those who were in a write, and those who came meanwhile, are waited for:
+// Callers that were in a write, and those that came meanwhile, are waited for:
 // until they are there, or about as long as that write took.
 func TestTheExpectedAreWaitedFor(t *testing.T) {
 	const took = 3 * time.Millisecond
@@ -59,7 +59,7 @@ func TestTheExpectedAreWaitedFor(t *testing.T) {
 	}
 }
 
-// An open batch that is full waits for nobody: somebody waits for it to leave.
+// A full open batch does not wait for callers: another waits for it to leave.
 func TestAFullBatchIsNotHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &Writer{open: make([]openBatch, 1)}

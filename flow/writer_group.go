@@ -60,7 +60,7 @@ func (w *Writer) take(g *group) (*flight, []closedBatch) {
 	return f, batches
 }
 
-// gather waits for those who are expected, not for long.
+// gather waits for the expected callers, not for long.
 func (g *group) gather() {
 	g.mu.Lock()
 	if g.waiting == nil || g.waiting.parts >= g.expected {
@@ -93,8 +93,8 @@ func (g *group) leave() {
 	}
 }
 
-// expect notes who will come after a flight that took so long: those who were in
-// it, and those who have come meanwhile.
+// expect notes which callers will come after a flight that took so long: those
+// that were in it, and those that have come meanwhile.
 func (g *group) expect(f *flight, took time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -106,8 +106,8 @@ func (g *group) expect(f *flight, took time.Duration) {
 	g.patience = min(max(took, shortestWait), longestWait)
 }
 
-// append writes batches of a group, in one call of Redis or, where they are
-// many bytes, in several at once, and returns those that failed.
+// append writes batches of a group, in one call of Redis, or in several at once
+// where they are many bytes. It returns those that failed.
 func (w *Writer) append(g *group, batches []closedBatch) (failed map[int]error) {
 	count := w.counts(g, batches)
 	calls := cutCalls(batches, func(b *closedBatch) int { return len(b.data) })
@@ -127,9 +127,10 @@ func (w *Writer) append(g *group, batches []closedBatch) (failed map[int]error) 
 	return failed
 }
 
-// counts reports whether Redis is to be asked how many entries the logs of batches
-// have: one of them was not counted for a while, or may be a quarter full. Between
-// counts a log seems to fill, whatever is applied of it meanwhile.
+// counts reports whether Redis is to be asked for the number of entries in the
+// logs of batches. It is if one of them was not counted for a while, or may be
+// a quarter full. Between counts a log seems to fill, whatever is applied of it
+// meanwhile.
 func (w *Writer) counts(g *group, batches []closedBatch) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -147,7 +148,7 @@ func (w *Writer) counts(g *group, batches []closedBatch) bool {
 	return count
 }
 
-// cutCalls cuts what is to be written into calls of some maxCallBytes.
+// cutCalls cuts the batches to be written into calls of some maxCallBytes.
 func cutCalls[T any](all []T, size func(*T) int) (calls [][]T) {
 	from, bytes := 0, 0
 	for i := range all {
@@ -159,8 +160,8 @@ func cutCalls[T any](all []T, size func(*T) int) (calls [][]T) {
 	return calls
 }
 
-// appendTogether writes batches by one call, repeating for those whose fate is
-// open, and returns those that failed.
+// appendTogether writes batches by one call and repeats those whose fate is
+// open. It returns those that failed.
 func (w *Writer) appendTogether(batches []closedBatch, count bool) (failed map[int]error) {
 	ctx, cancel := context.WithTimeout(context.Background(), appendTries*callTimeout)
 	defer cancel()
@@ -190,8 +191,8 @@ func (w *Writer) appendTogether(batches []closedBatch, count bool) (failed map[i
 	return failed
 }
 
-// learnSeqs reads the seqs of the partitions whose last write's fate is open,
-// and returns those that could not be read.
+// learnSeqs reads the seqs of the partitions where the fate of the last write
+// is open. It returns those that could not be read.
 func (w *Writer) learnSeqs(ctx context.Context, batches []closedBatch) (failed map[int]error) {
 	failed = make(map[int]error)
 	var logs []*Log
@@ -244,8 +245,8 @@ func (w *Writer) try(ctx context.Context, entries []Entry, failed map[int]error,
 	return left
 }
 
-// noteAppended notes how many entries the log has now; -1: nobody has counted, it
-// is one more.
+// noteAppended notes how many entries the log has now; -1: it was not counted,
+// it is one more.
 func (o *openBatch) noteAppended(entries, size int) {
 	o.group.mu.Lock()
 	defer o.group.mu.Unlock()

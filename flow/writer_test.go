@@ -18,7 +18,7 @@ func eventOf(size int) []byte {
 
 const testBacklogBytes = 16 << 20
 
-// While Redis does not write, nobody is told that it has written.
+// While Redis does not write, no caller is told that it has written.
 func TestWriterAnswersOnlyAfterTheWrite(t *testing.T) {
 	r, other := dial(t), dial(t)
 	w := NewWriter([]*Log{NewLog(r, Partitions(1)[0])}, "api:1", testBacklogBytes)
@@ -43,8 +43,8 @@ func TestWriterAnswersOnlyAfterTheWrite(t *testing.T) {
 	}
 }
 
-// A log that nobody drains is refused to writers at a bound, before anything
-// of the request is written, and open again as soon as it has been drained.
+// A log that nothing drains is refused to writers at a bound, before anything
+// of the request is written. It is open again as soon as it has been drained.
 func TestWriterRefusesWhenTheLogIsFullAndNoticesWhenItIsNot(t *testing.T) {
 	r := dial(t)
 	parts := Partitions(2)
@@ -84,9 +84,9 @@ func TestWriterRefusesWhenTheLogIsFullAndNoticesWhenItIsNot(t *testing.T) {
 	}
 }
 
-// Batches that leave in one call fail one by one: neither a log that cannot be
-// written nor one that somebody else has written to keeps the others out, and
-// each is written again when it can be.
+// Batches that leave in one call fail one by one. A log that cannot be written,
+// or that another process has written to, keeps none of the others out. Each is
+// written again when it can be.
 func TestWriterFailsLogByLog(t *testing.T) {
 	r := dial(t)
 	parts := Partitions(3)
@@ -221,8 +221,8 @@ func TestWriterKeepsOrder(t *testing.T) {
 	}
 }
 
-// Close waits for what is under way, refuses what comes, and leaves nothing of
-// the writer behind in the logs.
+// Close waits for writes under way, refuses new ones, and leaves nothing of the
+// writer behind in the logs.
 func TestWriterClose(t *testing.T) {
 	r := dial(t)
 	log := NewLog(r, Partitions(1)[0])
@@ -294,8 +294,8 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// What is written once is written once, by whoever, until it is forgotten; a
-// full Redis takes nothing of it.
+// Items written once are written once, by any caller, until their name is
+// forgotten. A full Redis takes none of them.
 func TestWriteOnce(t *testing.T) {
 	r := dial(t)
 	logs := []*Log{NewLog(r, Partitions(1)[0])}
@@ -339,8 +339,8 @@ func TestWriteOnce(t *testing.T) {
 	}
 }
 
-// Of a request that comes again with more items, and others than before, those are
-// written that were not yet, each once; a full Redis takes nothing of it.
+// A request comes again with more items, and others than before. The items not
+// yet written are written, each once. A full Redis takes none of them.
 func TestWriteEach(t *testing.T) {
 	r := dial(t)
 	logs := []*Log{NewLog(r, Partitions(1)[0])}

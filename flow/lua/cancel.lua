@@ -1,9 +1,9 @@
 -- Notes that sends are not to be attempted any more. One that is not marked is
 -- cancelled with it, and what that means goes to the log. The note says that it
 -- is of this kind: its send may have left before, and then it can go (tidy.lua).
--- It ends with '!' if the log has been told, so that whoever meets the send in its
--- lane need not say it again (mark.lua). Programs before 0.2 did not write that, and
--- say it again.
+-- It ends with '!' if the log has been told. Then the process that meets the send
+-- in its lane need not tell it again (mark.lua). Programs before 0.2 did not write
+-- that, and tell it again.
 -- Keys:    1 lease of the log, 2 marks (hash), 3 cancels (hash), 4 log (stream),
 --          5 sources (hash)
 -- Args:    1 token, 2 now in ms, 3 notes at most, then for each send: its id,

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Removes sublanes that are empty, with their names: who moves a send to one
--- afterwards makes it anew (record.lua).
+-- Removes sublanes that are empty, with their names. A process that moves a
+-- send to one afterwards makes it anew (record.lua).
 -- Keys:    1 lease, 2 sublanes (set), 3 waiting (hash), 4.. the sublanes (streams)
 -- Args:    1 token, 2.. their names
 -- Returns: for each 1 it is removed, 0 something is in it

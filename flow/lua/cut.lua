@@ -1,9 +1,9 @@
 #!lua flags=no-writes
--- Reads how long ago that was applied which went last: for want of room, or in a
--- Redis that has gone back in time.
+-- Reads how long ago the newest entry that has gone was applied. It went for want
+-- of room, or in a Redis that has gone back in time.
 -- Keys:    1 sources of a log, or state of a list (hash), 2 its lease
--- Returns: milliseconds; -1 nothing has gone so; -2 nobody has noted it, or who held
---          the lease before does not note it
+-- Returns: milliseconds; -1 nothing has gone so; -2 it is not noted, or the last holder
+--          of the lease does not note it
 local state = redis.call('HMGET', KEYS[1], '@cut', '@cut_by', '@raised')
 local lease = redis.call('HMGET', KEYS[2], 'number', 'before')
 if not state[1] or not state[2] or state[2] ~= lease[1] and state[2] ~= lease[2] then return -2 end

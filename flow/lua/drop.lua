@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Notes up to where the effect of what is held is committed, and drops of the
--- oldest chunks what is not kept any more. Places are absolute, so a repeat changes
--- nothing.
+-- Notes up to where the effect of held elements is committed, and drops from
+-- the oldest chunks those that are not kept any more. Places are absolute, so a
+-- repeat changes nothing.
 -- Keys:    1 lease, 2 state (hash), 3.. the oldest chunks, of which something is
 --          dropped; none: nothing is
 -- Args:    1 token of the lease, 2 'left' or 'right', 3 position up to which the

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Moves batches whose time has come to the ends of their lanes, a few at a time.
+-- Moves batches with a time that has come to the ends of their lanes, a few at
+-- a time.
 -- Keys:    1 lease, 2 due (sorted set), 3 waiting (hash), 4 later: what waits for
 --          the second (stream), 5.. lanes (streams)
 -- Args:    1 token, 2 second, 3 batches at most, 4.. names of the lanes; what

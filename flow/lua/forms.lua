@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Notes which forms may be in use from now on: the newest of what was noted and
--- what is given.
+-- Notes which forms may be in use from now on: the newest of those noted and
+-- those given.
 -- Keys:    1 forms (hash)
 -- Args:    1 item, 2 update, 3 scripts; all 0 to read
 -- Returns: the three as they are then

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
--- Holds all that waits in a foreign list: the list is renamed to the next
--- chunk, in one step whatever its length, so an element is always in exactly
--- one of the two, and whoever pushes starts a new list without knowing.
+-- Holds all elements that wait in a foreign list. The list is renamed to the
+-- next chunk, in one step whatever its length, so an element is always in
+-- exactly one of the two. A producer that pushes starts a new list without
+-- knowing.
 -- Keys:    1 lease, 2 foreign list, 3 state (hash), 4 chunk last+1
 -- Args:    1 token of the lease, 2 the number `last` as the caller knows it
 -- Returns: {elements held, last}; {-1, last} if the caller knew another last

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- Reads which deployment a Redis belongs to, and takes it for one.
 -- Keys:    1 identity (hash {id, settled})
--- Args:    1 '' to read; an id to take it for, if it is nobody's;
+-- Args:    1 '' to read; an id to take it for, if it belongs to none;
 --          2 'settle' that the database has the id too; 'force' takes it for
---          the id whoever's it was
+--          the id, whichever deployment had it
 -- Returns: {id or '', 1 if settled}
 if ARGV[2] == 'force' then
   redis.call('HSET', KEYS[1], 'id', ARGV[1], 'settled', 1)

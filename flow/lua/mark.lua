@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
--- Marks sends before they are attempted. Only what waits is marked. A batch of
--- which nothing was marked yet has no letters; one of which all is done neither, and
--- its entry is gone: who read it before that is told that it is not there.
+-- Marks sends before they are attempted. Only sends that wait are marked. A
+-- batch without any mark yet has no letters. A batch that is done has none
+-- either, and its entry is gone: a caller that read it before that is told that
+-- it is not there.
 -- Keys:    1 lease, 2 states (hash), 3 marks (hash), 4 cancels (hash), 5.. streams:
 --          lanes
--- Args:    1 token, 2 evidence: who marks, when, for what, 3 the replication id of
+-- Args:    1 token, 2 evidence: the process, when, for what, 3 the replication id of
 --          the Redis that the lanes were read on; for each batch: its place, number of
 --          its lane's key, id of its entry, how many sends it has, how many of
 --          them, and for each of these its index from 0 and its id
@@ -36,8 +37,8 @@ while i <= #ARGV do
       answer, changed, state[at] = 'm', true, 109 -- m
       marks[#marks + 1] = id
       marks[#marks + 1] = ARGV[2]
-      -- The note stays until it is recorded: the answer may be lost, or who marks
-      -- it may die, and then it is marked or attempted anew.
+      -- The note stays until it is recorded: the answer may be lost, or the
+      -- process that marks it may die. Then it is marked or attempted anew.
       local note = cancels and redis.call('HGET', KEYS[4], id)
       if note then answer = string.sub(note, -1) == '!' and 'e' or 'c' end
     end

@@ -23,7 +23,7 @@ for i, key in ipairs(KEYS) do
   local h = redis.call('HMGET', key, 'tokens', 'at', 'share', 'slowed', 'day', 'used')
   local tokens, at = tonumber(h[1]) or size, tonumber(h[2]) or now
   local base, slowed = tonumber(h[3]) or 1, tonumber(h[4]) or 0
-  -- What is handed out is what came in at the share of before.
+  -- Tokens issued are those that came in at the share of before.
   local share = math.min(1, base + math.max(0, now - slowed) / growth)
   tokens = math.max(0, math.min(size, tokens + math.max(0, now - at) * rate * share / 1000 + back))
   if ARGV[a + 5] == '1' and (now - slowed >= 1000 or now < slowed) then

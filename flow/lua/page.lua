@@ -1,7 +1,7 @@
 #!lua flags=no-writes
--- Reads elements of a held chunk whose sizes differ much, by count and by
--- bytes, looking at a few at a time: it stops at the element that crosses the
--- bound. (Chunks of small elements are read by plain LRANGE, ten times faster.)
+-- Reads elements of a held chunk with very uneven sizes, by count and by bytes,
+-- looking at a few at a time. It stops at the element that crosses the bound.
+-- (Chunks of small elements are read by plain LRANGE, ten times faster.)
 -- Keys:    1 the chunk, 2 state (hash)
 -- Args:    1 index of the first, 2 most elements, 3 most bytes, 4 'left' or 'right',
 --          5 first, 6 base, 7 last: the state that the index was reckoned from

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Gives a lease back. Its number stays, for whoever looks.
+-- Gives a lease back. Its number stays, for later readers.
 -- Keys:    1 lease (hash)
 -- Args:    1 token
 -- Returns: 1 given back, 0 it was not ours any more

@@ -15,7 +15,7 @@ if not (ARGV[1] == '' and ARGV[6] ~= '') and redis.call('HGET', KEYS[1], 'token'
 end
 local lane, entry, size, ids, done = ARGV[3], ARGV[4], tonumber(ARGV[5]), {}, 0
 
--- gone notes that the send whose arguments begin at i waits no more.
+-- gone notes that the send with arguments from i on waits no more.
 local function gone(i)
   ids[#ids + 1] = ARGV[i + 1]
   local account = ARGV[i + 2]

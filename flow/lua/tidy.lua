@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Lets notes of cancelled sends go that nobody will meet, or keeps them for good,
--- as long as they are what they were.
+-- Drops notes of cancelled sends that will not be met, or keeps them for good,
+-- as long as they are unchanged.
 -- Keys:    1 lease, 2 cancels (hash)
 -- Args:    1 token, then for each note: its id, what it was, what it is now; '':
 --          it goes
