@@ -11,9 +11,9 @@ import (
 // to a request more.
 const groupBytes = 8 << 20
 
-// BodyWriter stores contents in groups: all that come while a transaction runs
-// are stored by the next one, and everybody waits for his. So the database syncs
-// once for many messages.
+// BodyWriter stores contents in groups: all that arrive while a transaction
+// runs are stored by the next one, and each caller waits for its own. So the
+// database syncs once for many messages.
 type BodyWriter struct {
 	Store BodyStore
 

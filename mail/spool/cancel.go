@@ -11,7 +11,7 @@ import (
 )
 
 // Cancelling a message is an item of the log like handing it in, so it comes
-// after its sends and finds them; what it comes to is seen in the ledger.
+// after its sends and finds them. The ledger shows what it comes to.
 const (
 	// cancelWithin is how long Cancel waits for the ledger, cancelLook how often it
 	// looks.

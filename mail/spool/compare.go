@@ -16,43 +16,46 @@ import (
 	"sluice/flow"
 )
 
-// Lanes and ledger are two stores, and either can go back in time alone: Redis
-// when a replica that lagged takes over, or an empty server; the database when a
-// backup is put back. Then the ledger has sends as waiting that are in no lane,
-// lanes hold sends that have ended, or that no row knows. Comparing them brings
-// both together, before anything of the partition is sent but urgent mail.
+// Lanes and ledger are two stores, and each can go back in time alone. Redis
+// does when a replica that lagged, or an empty server, takes over; the database
+// does when a backup is restored. Then the ledger has pending sends that are in
+// no lane, and lanes hold sends that have ended, or that no row knows. The
+// comparison brings both together, before anything of the partition is sent but
+// urgent mail.
 //
-// The idea. Everything that the log knows is let into the ledger first. A
-// transaction may be open that stores what only the Redis of before had: so a
-// marker is written to the end of the log, above all that anybody has seen of it,
-// and once the cursor in the database has passed it, whatever was open has ended
-// one way or the other. Then the keys of all that wait there are read, then the
-// lanes are walked. A send is queued before its row is there, so one that waits in the ledger and is not met
-// in the lanes has left them: it was recorded meanwhile, which the log tells once
-// more, or its place is lost. Nobody knows then whether it was attempted: it is
-// in doubt, and is not attempted again. What the lanes have and the ledger has
-// not, it gets; what the ledger has as ended is noted, and not attempted when its
-// turn comes.
+// The idea. Everything that the log knows is stored in the ledger first. An
+// open transaction may store what only the Redis of before had. So a marker is
+// written to the end of the log, above all positions that any process has seen.
+// Once the cursor in the database has passed the marker, each open transaction
+// has ended one way or the other. Then the keys of all that is pending there
+// are read, then the lanes are walked. A send is queued before its row is
+// there. So a send that is pending in the ledger and is not met in the lanes
+// has left them. Either it was recorded meanwhile, which the log tells once
+// more, or its place is lost. Then nobody knows whether it was attempted: it is
+// in doubt, and is not attempted again. What the lanes have and the ledger
+// lacks, the ledger gets. What the ledger has as ended is noted, and not
+// attempted when its turn comes.
 //
-// Urgent mail does not wait for all that. Its lanes and sublanes are looked through
-// first, for what has ended and what no row knows, and then worked off beside the
-// comparison of all lanes. Nothing is released meanwhile, so what is recorded of it
-// moves only towards the end of the walk (lane, sublane, later), and is met there if
-// it was not before; what has been recorded for good when the walk comes by is so in
-// the log, which the ledger has before anything is said to be lost.
+// Urgent mail does not wait for all that. Its lanes and sublanes are looked
+// through first, for what has ended and what no row knows. Then they are worked
+// off beside the comparison of all lanes. Nothing is released meanwhile. So a
+// recorded send moves only towards the end of the walk (lane, sublane, later),
+// and is met there if it was not before. A send whose final outcome is recorded
+// when the walk comes by has it in the log. The ledger has that log before any
+// send is declared lost.
 //
-// What comes of it goes by the log, as everything does: so rows, totals and
-// bodies are changed by their one owner, and a comparison that was broken off
+// What comes of it goes by the log, as everything does. So rows, totals and
+// bodies are changed by their one owner. A comparison that was broken off
 // begins again and finds less to do.
 //
 // What was dropped. Deciding in `sluice restore`, out of the ledger and the
-// lanes alone: outcomes that are still in the log would come too late for rows
-// that had been taken for lost. Reading the lanes while they are worked on: what
-// moves backwards in between, as what is released does, is seen in neither.
+// lanes alone: outcomes still in the log would arrive too late for rows already
+// declared lost. Reading the lanes while they are worked on: what moves
+// backwards in between, as what is released does, is seen in neither.
 
-// AfterMove is for how long a sender looks the record of each send up before it
-// marks it, once Redis was seen to be another one: a process that had read from
-// the log of before may write to the ledger even after the comparison.
+// AfterMove is for how long a sender looks up the record of each send before it
+// marks it, once a change of Redis was seen. A process that had read from the
+// log of before may write to the ledger even after the comparison.
 const AfterMove = 10 * time.Minute
 
 const (
@@ -189,7 +192,7 @@ func (w *waitingPage) meet(k shortKey) (waits, doubt, before bool) {
 // is done, or the context ends.
 func (s *Sender) compare(ctx, work context.Context, lanes *flow.Lanes, lease *flow.Lease, start flow.Standing) error {
 	own := start
-	own.States = maps.Clone(start.States) // whoever works off the urgent lanes changes his
+	own.States = maps.Clone(start.States) // the worker of the urgent lanes changes its own
 	c := &comparison{s: s, lanes: lanes, lease: lease, start: &own}
 	err := c.urgent(ctx)
 	if err == nil {
@@ -310,9 +313,9 @@ func (c *comparison) awaitStored(ctx context.Context) error {
 	return err
 }
 
-// stored waits until the ledger has all that is in the log of a partition now, and
-// reports whether it has: else it is behind, and goesOn has said that it is not to
-// be waited for any longer.
+// stored waits until the ledger has all that is in the log of a partition now,
+// and reports whether it has. If not, the ledger is behind, and goesOn has said
+// that the wait is over.
 func (s *Sender) stored(ctx context.Context, lanes *flow.Lanes, goesOn func(waited time.Duration, at, end sluice.Position) bool) (bool, error) {
 	end, err := lanes.LogEnd(ctx)
 	if err != nil {
@@ -390,8 +393,8 @@ func (c *comparison) batch(ctx context.Context, b *flow.LaneBatch, later bool) e
 	return c.enter(ctx)
 }
 
-// doubtedBefore is the outcome that a ledger lacks which does not know yet that a
-// send was in doubt and is attempted for the last time.
+// doubtedBefore is the outcome that is missing from a ledger which does not
+// know yet that a send was in doubt and gets its last attempt.
 func doubtedBefore(s *sluice.Send, nowMillis int64) *sluice.Outcome {
 	known := *s
 	known.Doubted = false
@@ -514,7 +517,8 @@ func (c *comparison) enter(ctx context.Context) error {
 }
 
 // over reports whether the ledger says that a send of a lane is not to be
-// attempted: it has ended, or it was in doubt and this is not its last attempt.
+// attempted. Either it has ended, or it was in doubt and this is not its last
+// attempt.
 func over(r *sluice.SendRow, s *sluice.Send) bool {
 	switch r.State {
 	case sluice.SendWaiting:

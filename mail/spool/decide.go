@@ -10,17 +10,18 @@ import (
 	"sluice/lib/faults"
 )
 
-// What somebody decides about a send in doubt is an item of the log, as handing
-// it in was. Whoever queues the sends of that log carries it out, in one step
-// with his cursor: the outcome goes to the log, the send leaves those that are
-// kept in doubt, and goes to its lane if it is to be sent again.
+// An operator's decision about a send in doubt is an item of the log, as
+// handing it in was. The store follower that queues the sends of that log
+// carries it out, in one step with its cursor. The outcome goes to the log, the
+// send leaves those kept in doubt, and goes to its lane if it is to be sent
+// again.
 //
-// Of several decisions about one doubt one holds. They are in one log, so they are
-// carried out one after the other: "send it again" holds if the send is still
-// kept, and any of them in the ledger if the row is as it was decided about
-// (sluice.SendRow.Undecided). Each names how many attempts its author knew of: so
-// one that comes when the send has been attempted again, and is in doubt anew, is
-// not about that.
+// Of several decisions about one doubt one holds. They are in one log, so they
+// are carried out one after the other. "Send it again" holds if the send is
+// still kept. Any decision holds in the ledger if the row is as it was decided
+// about (sluice.SendRow.Undecided). Each names how many attempts its author
+// knew of. So a decision does not apply once the send has been attempted again
+// and is in doubt anew.
 
 // Decision is what somebody decides about a send in doubt.
 type Decision string
@@ -50,10 +51,11 @@ type Decider struct {
 	Clock  sluice.Clock
 }
 
-// Decide decides about a send in doubt. by and note are written into its life. It
-// returns the send's row when the ledger has it, or, with settled false, as it
-// was, when that takes too long: look again later what it came to. An
-// *sluice.Error says why it cannot be decided, or that somebody else was faster.
+// Decide decides about a send in doubt. by and note are written into its life.
+// It returns the send's row when the ledger has it. If that takes too long, it
+// returns the row as it was, with settled false: read it again later. An
+// *sluice.Error says why it cannot be decided, or that somebody else was
+// faster.
 func (d *Decider) Decide(ctx context.Context, send string, what Decision, by, note string) (row sluice.SendRow, settled bool, err error) {
 	row, recipients, err := d.look(ctx, send)
 	if err != nil {

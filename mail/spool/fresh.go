@@ -13,9 +13,9 @@ import (
 const maxFreshBytes = 32 << 20
 
 // FreshBodies is a store of contents that holds the newest ones in memory as
-// well: a mail that is sent at once, by the process that took it in, needs no
-// question to the database. They are held once they are durable, and one that is
-// not here, or not any more, is read.
+// well. So a mail that is sent at once, by the process that took it in, needs
+// no query to the database. They are held once they are durable, and one that
+// is not here, or not any more, is read.
 type FreshBodies struct {
 	Store Contents
 

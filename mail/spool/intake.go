@@ -180,8 +180,8 @@ func (s *share) name(message string) {
 	}
 }
 
-// check returns Refusals of those that can never be sent: waiting for days would
-// tell whoever hands them in too late.
+// check returns Refusals of those drafts that can never be sent: an outcome
+// days later would come too late for the caller.
 func (in *Intake) check(drafts []sluice.Draft) (refused sluice.Refusals) {
 	refuse := func(i int, why string) {
 		refused = append(refused, &sluice.Error{Code: sluice.CodeInvalid, Index: i, Message: why})
@@ -199,8 +199,8 @@ func (in *Intake) check(drafts []sluice.Draft) (refused sluice.Refusals) {
 }
 
 // Still returns those of some refusals that hold for a request that may be a
-// repeat: what was accepted under its name before, be it in part, stays accepted,
-// whatever has changed since.
+// repeat. What was accepted under its name before, even in part, stays
+// accepted, whatever has changed since.
 func (in *Intake) Still(ctx context.Context, once string, drafts []sluice.Draft, refused sluice.Refusals) (sluice.Refusals, error) {
 	if once == "" || len(refused) == 0 {
 		return refused, nil
@@ -271,10 +271,10 @@ func (in *Intake) add(parts []share, d *sluice.Draft, once, id, content string, 
 	}
 }
 
-// writeOnce writes the shares of a request that has a name, each in the step that
-// remembers which messages it has: whoever got no answer may repeat it, and of what
-// was refused the first time, that is written which is not any more. That it is the
-// same request is for him to see who took the name.
+// writeOnce writes the shares of a request that has a name, each in the step
+// that remembers which messages it has. A caller that got no answer may repeat
+// the request; of what was refused the first time, what is no longer refused is
+// written. The caller of writeOnce checks that it is the same request.
 func (in *Intake) writeOnce(ctx context.Context, once string, drafts []sluice.Draft, parts []share) error {
 	for i := range parts {
 		if p := &parts[i]; p.Count > 0 {

@@ -29,8 +29,8 @@ type item struct {
 
 	ready time.Time // since when it could have been taken
 
-	// took is where its time went from ready up to since; spend and report move
-	// that on, so that no instant is counted twice or left out.
+	// took is where its time went from ready up to since. spend and report move
+	// since on, so that no instant is counted twice or left out.
 	took  [sluice.Stages]time.Duration
 	since time.Time
 }
@@ -42,8 +42,8 @@ func (it *item) spend(stage sluice.Stage, now time.Time) {
 	it.since = now
 }
 
-// report counts the time up to now as somebody says who knows the stages in it,
-// and what he leaves as other.
+// report counts the time up to now by stage, as its caller measured it, and the
+// rest as other.
 func (it *item) report(took *[sluice.Stages]time.Duration, now time.Time) {
 	left := now.Sub(it.since)
 	for stage, d := range took {

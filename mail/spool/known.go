@@ -9,13 +9,14 @@ import (
 	"sluice"
 )
 
-// What the ledger knows of a send is looked up for a while after Redis was seen to
-// be another one. A row that says sent, failed or cancelled is right for ever. One
-// that says in doubt is not: if a decision was carried out a moment ago, or evidence
-// has come, the send is in a lane and the ledger is behind. To take it for ended
-// would lose it: it left its lane without a word, and its row said that it is
-// attempted again. So the ledger is waited for a moment, and while it is behind the
-// send waits too, in later, where it keeps nothing else.
+// What the ledger knows of a send is looked up for a while after Redis was seen
+// to be another one. A row that says sent, failed or cancelled is right for
+// ever. A row that says in doubt is not. If a decision was carried out a moment
+// ago, or evidence has come, the send is in a lane and the ledger is behind. To
+// take the send for ended would lose it: it would leave its lane unrecorded,
+// and its row would still announce an attempt. So the sender waits a moment for
+// the ledger. While the ledger is behind, the send waits too, in later, where
+// it keeps nothing else.
 
 const (
 	// knownWait is how long a worker waits for the ledger, so that a row in doubt is
@@ -27,8 +28,8 @@ const (
 	knownAgain = 2 * time.Second
 )
 
-// known takes those out of a window that the ledger has as ended, if Redis has
-// been another one for less than AfterMove, and gives their marks up.
+// known takes those out of a window that the ledger has as ended, and gives
+// their marks up. It does so for AfterMove after a change of Redis.
 func (s *Sender) known(ctx context.Context, route string, window []*item) (left []*item, err error) {
 	now := s.Clock.Now()
 	byKey := make(map[sluice.SendKey]*item)

@@ -11,18 +11,19 @@ import (
 	"sluice/flow"
 )
 
-// A send that the ledger has as waiting, or as in doubt with an attempt to come, and
-// that is in no lane waits for ever, and nothing says so: totals and rows agree. The
-// comparison finds such sends when it is known that one of the two stores has gone
-// back. What nobody has thought of leaves no such hint; so each partition is looked
-// through from time to time.
+// A send may be pending in the ledger, or in doubt with an attempt to come, and
+// be in no lane. It waits for ever, and nothing says so, because totals and
+// rows agree. The comparison finds such sends when it is known that one of the
+// two stores has gone back. A defect that nobody has foreseen leaves no such
+// hint. So each partition is looked through from time to time.
 //
-// The idea. A look reads a page of the keys that wait in the ledger, and then what
-// waits in Redis: first what waits for a time, then lanes, then sublanes. That is the
-// way that sends go without a word of the log, so what moves is met. What moves the
-// other way, as a deferred send does, has its outcome in the log. So a send was lost
-// if two looks have not met it, and its row is the same before the second and, once
-// the log is stored, after it. It is in doubt then, as if a comparison had found it.
+// The idea. A look reads a page of the keys that are pending in the ledger, and
+// then what is pending in Redis: first later, then lanes, then sublanes. Sends
+// move that way without an item in the log, so a look meets those that move.
+// What moves the other way, as a deferred send does, has its outcome in the
+// log. So a send is lost if two looks have not met it and its row has stayed
+// the same. The row is read before the second look, and after it once the log
+// is stored. It is in doubt then, as if a comparison had found it.
 //
 // A look costs reading what waits, so it goes slowly, one partition of a process at a
 // time. Without mail that waits it is two questions that indexes answer. MySQL and

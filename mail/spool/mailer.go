@@ -30,8 +30,8 @@ type Mailer struct {
 	// unsigned: its provider signs, or nobody does. nil: no mail is signed.
 	Signers *dkim.Ring
 
-	// Meet is told the domains that each mail is from, in lower case: that of its
-	// envelope and those of its header From; nil: nobody wants to know.
+	// Meet is told the domains that each mail is from, in lower case: that of
+	// its envelope and those of its header From. nil: nobody wants to know.
 	Meet func(domain string)
 
 	// Refused returns of domains, in lower case, those from which no mail is to go
@@ -96,8 +96,8 @@ func (m *Mailer) Make(ctx context.Context, mails []Mail) {
 	}
 }
 
-// keyOf is by what the recipient of a send is looked up. A user without an
-// external id is named by the number that he has here, as in events.
+// keyOf returns the key by which the recipient of a send is looked up. A user
+// without an external id is named by the internal id, as in events.
 func keyOf(s *sluice.Send) sluice.UserKey {
 	if s.User != "" {
 		return sluice.UserKey{Kind: sluice.KeyExternal, Name: s.User}
@@ -106,10 +106,10 @@ func keyOf(s *sluice.Send) sluice.UserKey {
 	return sluice.UserKey{Kind: sluice.KeyEmail, Name: address}
 }
 
-// ofRecipient returns the profile that a send is rendered with: the one that was
-// looked up, if it is the recipient's own, else nil. Whoever hands in mail may
-// name any user and any address. What is known of one user must not be read in a
-// mailbox of somebody else, so the user has to have the address.
+// ofRecipient returns the profile that a send is rendered with: the one that
+// was looked up, if it is the recipient's own, else nil. A caller that hands in
+// mail may name any user and any address. What is known of one user must not be
+// read in the mailbox of somebody else, so the user has to have the address.
 func ofRecipient(s *sluice.Send, p *profile.Profile) *profile.Profile {
 	if p == nil || s.User == "" || p.HasAddress(s.To) { // without a user it was found by the address
 		return p
@@ -286,10 +286,10 @@ func (m *Mailer) link(s *sluice.Send) (string, error) {
 	return m.Links.UnsubscribeURL(s)
 }
 
-// unsubscribable puts the headers by which mailboxes unsubscribe their owner with
-// one click before marketing mail (R18, R19), unless its sender has his own. They
-// are there before it is signed, for they count only if they are signed, and only
-// with an https link (RFC 8058, 3.1).
+// unsubscribable adds the one-click unsubscribe headers to marketing mail,
+// which large mailbox providers require (RFC 8058), unless the sender has put
+// its own. They are added before the signature, since they count only if they
+// are signed, and only with an https link (RFC 8058, 3.1).
 func (m *Mailer) unsubscribable(s *sluice.Send, content []byte) ([]byte, error) {
 	if s.Class != sluice.ClassMarketing || m.Links == nil || mime.HasField(content, "List-Unsubscribe") {
 		return content, nil

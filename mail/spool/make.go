@@ -20,11 +20,11 @@ const notNowAfter = 1 * time.Minute
 // mails that there may be, ten workers with 16 each, signed, would have 8 GB.
 const maxWindowBytes = 16 << 20
 
-// ErrNotNow in a Mail's Err says that it is tried again; ErrSlow, that too, but
-// as what was attempted: each time later. ErrParked says that it waits until
-// somebody has put right what the error tells, ErrUnwanted that its recipient is not
-// among those for whom it is, ErrNoRoom that the mails before it are as much as a
-// window may have: it is of the next.
+// ErrNotNow in a Mail's Err says that it is retried. ErrSlow says so too, but
+// counts as an attempt: each retry is later. ErrParked says that it waits until
+// an operator has fixed what the error tells. ErrUnwanted says that its
+// recipient is not in its audience. ErrNoRoom says that the mails before it
+// fill the window: it belongs to the next.
 var (
 	ErrNoRoom   = errors.New("the window is full")
 	ErrNotNow   = errors.New("cannot be made now")
@@ -133,9 +133,9 @@ func (s *Sender) fitting(window []*item, made map[*item]*envelope) []*item {
 }
 
 // notNow is the verdict on a send that could not be made now. What was too slow
-// counts as an attempt: of a template that is too slow for good, thousands of
-// mails, made again every minute until they expire, would leave no time for any
-// other mail.
+// counts as an attempt. A template that is too slow for good may have thousands
+// of mails. Made again every minute until they expire, they would leave no time
+// for other mail.
 func notNow(send *sluice.Send, err error, nowMillis int64) verdict {
 	again, after := *send, notNowAfter
 	switch {

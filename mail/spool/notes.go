@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// notesEvery is how often a page of the notes of cancelled sends is looked at,
-	// notesPage how many they are, about; notesAgain is after what time a round
-	// through all of them begins anew.
+	// notesEvery is how often a page of the notes of cancelled sends is read.
+	// notesPage is about how many notes a page has. notesAgain is the time
+	// until the next round through all of them.
 	notesEvery = 1 * time.Second
 	notesPage  = 500
 	notesAgain = 1 * time.Minute
@@ -27,10 +27,10 @@ type rounds struct {
 	looked time.Time
 }
 
-// tidy lets notes of cancelled sends go that nobody will ever meet: the send had
-// left when its cancel came, and the ledger knows. A note of one that the ledger
-// has as cancelled is kept until it is met in its lane, and is not looked up
-// again: so each costs one look at its row.
+// tidy lets notes of cancelled sends go that nobody will ever meet: the send
+// had left when its cancel came, and the ledger knows. A note of a send that
+// the ledger has as cancelled is kept until the send is met in its lane, and is
+// not looked up again. So each costs one look at its row.
 func (s *Sender) tidy(ctx context.Context, p *part) error {
 	since := time.Since(p.notes.looked)
 	if p.urgent || since < notesEvery || p.notes.cursor == "" && since < notesAgain {

@@ -15,13 +15,14 @@ import (
 	"sluice/flow"
 )
 
-// Operator is what people do with the mail that waits, whatever process sends it:
+// Operator is what people do with the pending mail, whatever process sends it:
 // they stop some of it, let it go on, or purge it.
 //
-// What is stopped stands in Redis, where all processes look four times a second.
-// What is purged is cancelled as any message is (Canceller): by items of the log,
-// which the ledger comes to know of and the lanes; so a purge that is broken off
-// is begun again and finds what is left, and what is on the wire is let alone.
+// What is stopped stands in Redis, where all processes look four times a
+// second. What is purged is cancelled as any message is (Canceller): by items
+// of the log, which reach the ledger and the lanes. So a purge that is broken
+// off is begun again and finds what is left. What is on the wire is left
+// unchanged.
 type Operator struct {
 	Redis      *flow.Redis
 	Writer     *flow.Writer  // purging only
@@ -127,9 +128,10 @@ func (o *Operator) Purge(ctx context.Context, s sluice.Selector, after string, m
 	return n, base64.RawURLEncoding.EncodeToString(text), err
 }
 
-// backlog is all that waits, of all partitions, in the order of its keys, which is
-// that of the table: partition by partition the whole of it would be read for
-// each, again and again where it is larger than the server's memory.
+// backlog is all that is pending, of all partitions, in the order of its keys,
+// which is that of the table. Read partition by partition, the whole of it
+// would be read for each, again and again where it is larger than the server's
+// memory.
 type backlog struct {
 	ledger Listing
 	limit  int // of a page

@@ -10,25 +10,27 @@ import (
 // The sublane for others holds mail of many domains and routes, of which some take
 // nothing and others do. So it is not worked off by its head alone.
 //
-// The idea. What of it is in memory is looked through in order. Of sends that go the
-// same way (to one domain, by one route asked for, of one class) only the first is
-// asked about, and the others stay behind it, so the order of a domain holds. If
-// nothing of all that is in memory may go, and there is more in Redis, the first
-// half goes to the end of the sublane: what is behind it comes to be read. When all
-// have gone round once, that rests for roundShare times as long as it took. After each
-// further round in which nothing went it rests twice as long, up to a second, or up to
-// vainShare times as long as the round took: each move is a mark and a record. Only
-// there the order of a domain's mail may change.
+// The idea. What of it is in memory is looked through in order. Of sends that
+// go the same way (to one domain, by one route asked for, of one class) only
+// the first is asked about. The others stay behind it, so the order of a domain
+// holds. If no send in memory may go, and there is more in Redis, the first
+// half goes to the end of the sublane. Then what is behind it is read. When all
+// have gone round once, going round rests for roundShare times as long as it
+// took. After each further round in which nothing went it rests twice as long.
+// The rest is at most a second, or vainShare times as long as the round took:
+// each move is a mark and a record. Only there the order of a domain's mail may
+// change.
 const (
 	// scanAgain is after what time a transport looks again that has found nothing: it
 	// looks at up to laneSends sends, while all others wait.
 	scanAgain = 50 * time.Millisecond
 
-	// roundShare is how many times as long as a round took nothing goes round after it:
-	// at least roundRestLeast, and at most roundRest. After rounds in vain it is up to
-	// vainShare times, or vainRest where that is longer: so a domain that takes mail
-	// again has its mail within about a second where few wait, and where many wait the
-	// rounds of a partition take a seventeenth of the time.
+	// roundShare is the rest after a round, as a multiple of the time that it
+	// took: at least roundRestLeast, and at most roundRest. After rounds in
+	// vain the rest is up to vainShare times, or vainRest where that is longer.
+	// So where few sends wait, a domain that takes mail again has its mail
+	// within about a second. Where many wait, the rounds of a partition take a
+	// seventeenth of the time.
 	roundShare     = 4
 	roundRestLeast = 300 * time.Millisecond
 	roundRest      = 5 * time.Second
@@ -46,8 +48,8 @@ func wayOf(s *sluice.Send) way {
 	return way{domain: s.To[strings.LastIndexByte(s.To, '@')+1:], route: s.Route, class: s.Class}
 }
 
-// scan is how far a worker has looked through one of those queues, and what may not
-// go: with the names of the sublanes in which it belongs.
+// scan is how far a worker has looked through one of those queues. It also has
+// what may not go, with the names of the sublanes in which it belongs.
 type scan struct {
 	queue   *queue
 	at      int
@@ -91,9 +93,9 @@ func (s *Sender) scan(sc *scan, q *queue, t sluice.Transport, others bool, now t
 	return 0, Take{Wait: max(scanAgain, min(sc.wait, staleAgain))}
 }
 
-// goRound has what stands first in the sublane for others go to its end, if nothing
-// that is in memory of it may go and there is more. It reports whether the sublane
-// is to be read on.
+// goRound moves the first sends of the sublane for others to its end, if none
+// of it in memory may go and there is more. It reports whether the sublane is
+// to be read on.
 func (p *part) goRound(q *queue, sc *scan, w *window, now time.Time) (short bool) {
 	if sc.queue != q || sc.at < len(q.items) || q.short() || now.Before(q.roundAgain) {
 		return false
@@ -122,8 +124,8 @@ func (p *part) goRound(q *queue, sc *scan, w *window, now time.Time) (short bool
 	return short
 }
 
-// roundRestOf returns how long nothing goes round after a round that took a while,
-// after so many others in vain, and whether it is longer after one more.
+// roundRestOf returns the rest after a round that took a while, after so many
+// others in vain. It also returns whether the rest is longer after one more.
 func roundRestOf(took time.Duration, inVain int) (rest time.Duration, more bool) {
 	most := min(max(vainShare*took, vainRest), roundRest)
 	rest = max(roundShare*took, roundRestLeast) << inVain

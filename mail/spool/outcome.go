@@ -53,8 +53,8 @@ const (
 	throttledAfter = 20 * time.Second
 )
 
-// backoff returns how long a send waits after its attempt number n, from 1: a
-// quarter more or less, so that what was deferred together does not come back
+// backoff returns how long a send waits after its attempt number n, from 1. It
+// varies by a quarter, so that sends deferred together are not retried
 // together.
 func backoff(n int, r *sluice.Result) time.Duration {
 	wait := retryLongest
@@ -68,9 +68,9 @@ func backoff(n int, r *sluice.Result) time.Duration {
 	return wait*3/4 + rand.N(wait/2)
 }
 
-// verdict is what follows of a result: the outcome; the send as it waits for its
-// next attempt, nil if there is none; and one that stays in doubt as it would be
-// attempted if somebody decides so.
+// verdict is what follows of a result: the outcome; the send as it waits for
+// its next attempt, nil if there is none; and, if it stays in doubt, the send
+// as it would be attempted if an operator decides so.
 type verdict struct {
 	outcome *sluice.Outcome
 	again   *sluice.Send
@@ -112,13 +112,13 @@ func reply(r *sluice.Result) string {
 const repeatWithin = 20 * time.Hour
 
 // inDoubt is the verdict on a send that may have arrived by a route. Marketing
-// mail stays so. Transactional mail is attempted once more, at a time when whoever
-// had it can do nothing with it any more (rule R11).
+// mail stays so. Transactional mail is attempted once more, at a time when the
+// process that had it can do nothing with it any more.
 //
-// Where the other side of the route knows an attempt again and takes it once
-// (sluice.Repeatable), each class is attempted again until it is known what has
-// become of it: by that route alone, for any other would take it a second time,
-// and only as long as it is remembered there, which is what expires then.
+// A route's other side may know an attempt again and take it once
+// (sluice.Repeatable). Then each class is attempted again until it is known
+// what has become of it. Only that route may be used, as any other would take
+// the mail a second time. Attempts end when that memory expires.
 func inDoubt(s *sluice.Send, route string, knows bool, nowMillis, againMillis int64) verdict {
 	v := verdict{outcome: outcomeOf(s, sluice.SendInDoubt, "", nowMillis)}
 	again := *s

@@ -9,10 +9,10 @@ import (
 	"sluice"
 )
 
-// A mail at which this program itself breaks, in its rendering, its signature or on
-// its way, must not end the process: the next one would take it up and end as well,
-// and so on, and no other mail would leave. So a panic ends with the mail, which waits
-// with the reason, and the process goes on.
+// A mail may make this program panic, in its rendering, its signature or on its
+// way. That must not end the process: the next process would take the mail up
+// and end as well, and no other mail would leave. So a panic ends with the
+// mail, which waits with the reason, and the process goes on.
 
 // panicked is the panic of a mail, as an error.
 type panicked struct {

@@ -95,11 +95,11 @@ func mainLane(lane string) string {
 	return main
 }
 
-// onlyUrgent has nothing but the urgent lanes and their sublanes worked off, beside
-// a walk through all (compare.go): so what waits for a time is not released, which
-// would move it to where the walk has been. Notes of cancelled sends stay, since
-// what the ledger has as ended may be in a lane all the same; and no sublane is
-// removed, so that nobody has to think about one that goes while it is read.
+// onlyUrgent has only the urgent lanes and their sublanes worked off, beside a
+// walk through all (compare.go). So what waits for a time is not released,
+// which would move it to where the walk has been. Notes of cancelled sends
+// stay, since what the ledger has as ended may be in a lane all the same. No
+// sublane is removed, so the walk meets none that goes while it is read.
 func (p *part) onlyUrgent() *part {
 	p.urgent = true
 	return p
@@ -122,8 +122,9 @@ type queue struct {
 	closing bool            // it is being removed, and nothing has come to it since
 	domains map[string]bool // of the one for others: those of which something may be in it
 
-	// Whether it is the one for others (others.go), and of that: when transports look through it again, since
-	// when its sends go round, and when they do so again.
+	// Whether it is the sublane for others (others.go). For that one: when
+	// transports look through it again, since when its sends go round, and when
+	// they do so again.
 	others            bool
 	scanned           map[sluice.Transport]time.Time
 	round, roundAgain time.Time
@@ -206,8 +207,8 @@ func (s *Sender) serve(ctx context.Context, p *part) error {
 	return err
 }
 
-// read reads the lanes until the context ends: what is due goes to the lanes,
-// what is in the lanes to the queues, as far as there is room.
+// read reads the lanes until the context ends. What is due goes to the lanes,
+// and what is in the lanes to the queues, as far as there is room.
 func (s *Sender) read(ctx context.Context, p *part) error {
 	for ctx.Err() == nil && !p.isOver(s) {
 		if err := s.release(ctx, p); err != nil {

@@ -13,14 +13,13 @@ import (
 // purgePace keeps a purge from filling the logs with cancelled sends, behind which
 // other mail would wait for the ledger and for its lane.
 //
-// The idea. A page of cancelled sends is two items of the log for each: that it is
-// cancelled, and what that comes to. The ledger shows when it has a page: its rows do
-// not wait any more. So a purge writes no more than ahead sends that the ledger does
-// not have; and ahead follows from how long a page takes to get there: it doubles if
-// that is less than purgeQuick, and halves if it is more.
-//
-// Where the ledger is not written, because no process runs that stores, or what is
-// purged is on the wire, a step waits for purgePatience once; then it does not look
+// The idea. A page of cancelled sends is two items of the log for each: that it
+// is cancelled, and what that comes to. The ledger shows when it has a page:
+// its rows do not wait any more. So a purge writes no more than ahead sends
+// that the ledger does not have. ahead follows from how long a page takes to
+// get there: it doubles below purgeQuick, and halves above. The ledger may not
+// be written, because no process runs that stores, or what is purged is on the
+// wire. Then a step waits for purgePatience once; after that it does not look
 // any more, and rests for purgeDeafRest after each page.
 type purgePace struct {
 	ledger Listing

@@ -23,15 +23,17 @@ const Role = "send"
 
 // Queuer moves sends from the logs to their lanes.
 //
-// The idea. Whoever stores a log reads it anyway, so he hands every batch to
-// the Queuer first, under his lease; a log without sends costs no call. The
-// lanes are in Redis, and so is the cursor that moves with them: a batch that
-// the store reads again after a crash is at or before it, and is left out.
+// The idea. A store follower reads the log anyway. So it hands every batch to
+// the Queuer first, under its lease; a log without sends costs no call. The
+// lanes are in Redis, and so is the cursor that moves with them. A batch that
+// the store reads again after a crash is at or before that cursor, and is left
+// out.
 //
-// A batch may be of any size: one item of a request may become thousands of sends,
-// and what one commit takes is bounded (flow.CommitBytes). So a large batch is
-// queued by several commits, and the cursor stands inside it meanwhile
-// (flow.Reached): whoever goes on after a crash passes over its first items.
+// A batch may be of any size: one item of a request may become thousands of
+// sends, and what one commit takes is bounded (flow.CommitBytes). So a large
+// batch is queued by several commits, and the cursor stands inside it meanwhile
+// (flow.Reached). A process that goes on after a crash passes over its first
+// items.
 //
 // The invariant. A batch is queued before its cursor in SQL moves past it: what
 // the ledger counts as waiting is in a lane, or has been.
@@ -60,8 +62,8 @@ type Suppressor interface {
 	Fresh(class sluice.Class) bool
 }
 
-// Begin reads where partitions stand. Whoever stores them calls it before he
-// reads them.
+// Begin reads the cursors of partitions. A process that stores them calls it
+// before it reads them.
 func (q *Queuer) Begin(ctx context.Context, partitions []int) error {
 	cursors := make(map[int]flow.Reached, len(partitions))
 	for _, p := range partitions {
@@ -316,8 +318,8 @@ func spotOf(s *sluice.Send, nowMillis int64) spot {
 	return at
 }
 
-// slot rounds up the time for which sends wait to a second, and to ten if it is
-// more than a minute away: they are packed together.
+// slot rounds up the time for which sends wait: to a second, and to ten if it
+// is more than a minute away. So they are packed together.
 func slot(dueMillis, nowMillis int64) int64 {
 	second := (dueMillis + 999) / 1000
 	if dueMillis-nowMillis > 60_000 {

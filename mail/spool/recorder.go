@@ -134,9 +134,9 @@ func (r *recorder) anew(batch []finished) {
 	}
 }
 
-// lateOnes are what can be said of a batch, of which some was passed over, in case
-// this process was taken for dead meanwhile and those were put in doubt. Of what
-// was recorded nothing is said twice: it was not given up.
+// lateOnes returns what can be said of a batch of which some was passed over.
+// This process may have been taken for dead meanwhile, and those sends put in
+// doubt. What was recorded is not reported twice: it was not given up.
 func lateOnes(batch []finished) (late []finished) {
 	for _, f := range batch {
 		if f.item.broken != nil || f.given || f.verdict.outcome == nil || f.verdict.outcome.State == sluice.SendInDoubt {
@@ -224,8 +224,8 @@ func compareSpots(a, b *flow.Spot) int {
 	return cmp.Or(cmp.Compare(a.Batch.Lane, b.Batch.Lane), compareEntries(a.Batch.Entry, b.Batch.Entry), cmp.Compare(a.Index, b.Index))
 }
 
-// compareEntries orders the ids of entries, which are TIME-NUMBER: 7-10 comes after
-// 7-9, and 8-0 after both. Neither number has zeros before it.
+// compareEntries orders the ids of entries, which are TIME-NUMBER: 7-10 comes
+// after 7-9, and 8-0 after both. The two numbers have no leading zeros.
 func compareEntries(a, b string) int {
 	if a == b {
 		return 0

@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// roomEvery is how old the sums of what waits may be before they are read again;
-	// roomShare is how many times as long as a read took it rests.
+	// roomEvery is how old the sums of pending mail may be before they are read
+	// again. roomShare is the rest after a read, as a multiple of the time that
+	// it took.
 	roomEvery = time.Second
 	roomShare = 20
 
@@ -22,25 +23,27 @@ const (
 	roomTold = time.Minute
 )
 
-// Room bounds what waits to be sent, of all senders and of each key.
+// Room bounds the pending mail, of all senders and of each key.
 //
-// The idea. What waits is counted in Redis, in the steps that put it into a lane
-// and take it out (flow.Lanes.Owe, record.lua), by key. A process reads the sums
-// when mail is handed in and they are a second old, never in the background; what it
-// has accepted itself since that read began is added. So the bound is exact to what
-// other processes have accepted within that second, and to what is in the logs and
-// not in the lanes yet (backlog_megabytes).
-//
+// The idea. What waits is counted in Redis, in the steps that put it into a
+// lane and take it out (flow.Lanes.Owe, record.lua), by key. A process reads
+// the sums when mail is handed in and they are a second old, never in the
+// background. What it has accepted itself since that read began is added. So
+// the bound is exact, except for what other processes have accepted within that
+// second and what is in the logs and not in the lanes yet (backlog_megabytes).
 // While the sums cannot be read, the last ones count, and all that this process
-// accepts meanwhile: it goes on until its own mail fills what was left. What cannot
-// be read for long can hardly be written either, being the same Redis.
+// accepts meanwhile. It goes on until its own mail fills what was left.
+//
+// What cannot be read for long can hardly be written either, being the same
+// Redis.
 //
 // What is counted wrongly does not stay: an account is dropped some days after all
 // of its mail has expired (sluice.Send.Count).
 //
-// A tenth of each bound is for transactional mail alone: a request that has marketing
-// mail is refused before. What waits is not counted by class, so that tenth is not
-// always free: transactional mail may fill all of a bound, and then both are refused.
+// A tenth of each bound is for transactional mail alone: a request that has
+// marketing mail is refused before. What is pending is not counted by class, so
+// that tenth is not always free. Transactional mail may fill all of a bound,
+// and then both classes are refused.
 //
 // What was dropped. Sums in the ledger's transactions: each row would need the key
 // and its bytes, and what is stored late is counted late. A sum per message id,

@@ -18,20 +18,20 @@ import (
 // process holds.
 //
 // The idea. A worker for each connection that a transport can use asks for a
-// window of sends when it is free: the most urgent there are, of one partition
-// as far as possible. They are made ready (body, rendering, signature), marked
-// in one call for each partition, written to the wire, and what becomes of each
-// goes to the recorder of its partition, which records all that has come while
-// its last call ran.
+// window of sends when it is free. It gets the most urgent sends, of one
+// partition as far as possible. They are made ready (body, rendering,
+// signature), marked in one call for each partition, and written to the wire.
+// The result of each goes to the recorder of its partition, which records all
+// that arrived while its last call ran.
 //
 // The invariants. Nothing is written to the wire that is not marked. Each mark
-// of this process is in exactly one of three places: on its way (flying), with
-// a recorder, or, if nobody knows whether marking it has succeeded, in Redis
-// alone, where this process finds it as its own when it reads the lanes again,
-// and lets it wait as before. A result is recorded even if the lease has been
-// lost meanwhile: the mark is the right to do so. What waits in memory is at
-// most laneSends and a read for each lane, what flies the windows of the
-// workers.
+// of this process is in exactly one of three places. It is on its way (flying),
+// or with a recorder, or in Redis alone if nobody knows whether marking has
+// succeeded. This process then finds such a mark as its own when it reads the
+// lanes again, and puts the send back as before. A result is recorded even if
+// the lease has been lost meanwhile: the mark is the right to do so. What waits
+// in memory is at most laneSends and a read for each lane, what flies the
+// windows of the workers.
 //
 // High overtakes at every window; of several workers one of eight takes
 // nothing else, so that a transport that hangs does not keep it waiting.
@@ -99,9 +99,9 @@ type Take struct {
 	// Wait is after what time to ask again; 0: another transport takes it.
 	Wait time.Duration
 
-	// Lane, if not empty, is what the send has to wait with, and apart from others:
-	// its domain, or the routes that take it. Whoever asks moves it there. Empty: it
-	// stays where it is, and a worker of another transport takes it.
+	// Lane, if not empty, is where the send is queued separately: the sublane
+	// of its domain, or of the routes that take it. The Sender moves it there.
+	// Empty: it stays where it is, and a worker of another transport takes it.
 	Lane string
 }
 
@@ -116,8 +116,9 @@ type Mail struct {
 	Send    *sluice.Send
 	Content []byte
 
-	// Took is for the Maker to say what of its time was profile, render and sign: of
-	// the whole window, for the mail waited for the others of it.
+	// Took is for the Maker to say how much of its time was profile, render and
+	// sign. It covers the whole window, for the mail that waited for the others
+	// of it.
 	Took *[sluice.Stages]time.Duration
 
 	Envelope sluice.Envelope

@@ -182,9 +182,9 @@ func (t *stageTimes) profile(seconds float64) StageProfile {
 	return p
 }
 
-// Shares are the parts of the stages in the time of all, in percent, and without
-// the lane: how long mail waits there says how much there is, not how fast it
-// leaves. Either adds up to 100, or is 0 if there was nothing.
+// Shares returns the parts of the stages in the time of all, in percent, and
+// without the lane. The time that mail spends in a lane says how much there is,
+// not how fast it leaves. Either adds up to 100, or is 0 if there was nothing.
 func (p *StageProfile) Shares() (all, attempt [sluice.Stages]float64) {
 	sum := 0.0
 	for i := range p.Stages {

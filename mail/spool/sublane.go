@@ -7,20 +7,23 @@ import (
 	"sluice/flow"
 )
 
-// Sublanes are where the sends of a domain wait apart from the others of a lane.
+// Sublanes are where the sends of a domain are queued separately from the
+// others of a lane.
 //
-// One is made by whoever moves a send to it, and removed when it is empty, so
-// their number is bounded by what is in use. Removing it (close.lua) and moving a
-// send to it (record.lua) are one step each, in Redis: so it is removed empty or
-// not at all. Here its queue is kept as long as a send is on its way to it; what
-// comes to one while it is being removed is read of a new one from its beginning,
-// since the ids of its entries begin anew.
+// A sender that moves a send to a sublane makes it, and an empty one is
+// removed. So their number is bounded by what is in use. Removing one
+// (close.lua) and moving a send to one (record.lua) are one step each, in
+// Redis: so it is removed empty or not at all. This process keeps its queue as
+// long as a send is on its way to it. What arrives while it is being removed is
+// read of a new one from its beginning, since the ids of its entries begin
+// anew.
 //
-// Others make sublanes too: whoever had marked before this session began may move a
-// send to one that nobody here knows, so once a second it is looked which there are.
+// Other processes make sublanes too. One that had marked before this session
+// began may move a send to a sublane that this process does not know. So once a
+// second this process looks which there are.
 //
-// The order of a domain's sends in a lane holds: as long as something of it may
-// wait among the others, more of it goes there, although it could have a sublane
+// The order of a domain's sends in a lane holds. As long as some of them may
+// wait among the others, more go there, even if the domain could have a sublane
 // of its own by now.
 
 const (

@@ -17,10 +17,11 @@ const (
 	sweepIDs = 1000
 )
 
-// sweep ends sends in memory that wait for nothing any more: they are cancelled,
-// or their time is over. Where mail goes, that is seen when their turn comes; but
-// in the lane of a route that is stopped, or is down for days, no turn comes. So
-// that lane is emptied from its head, as far as memory reaches at a time.
+// sweep ends sends in memory that wait for nothing any more: they are
+// cancelled, or their time is over. Where mail moves, that is seen when their
+// turn comes. In the lane of a route that is stopped, or is down for days, no
+// turn comes. So that lane is emptied from its head, as far as memory reaches
+// at a time.
 func (s *Sender) sweep(ctx context.Context, p *part) error {
 	if time.Since(p.swept) < sweepEvery {
 		return nil

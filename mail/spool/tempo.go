@@ -9,12 +9,13 @@ import (
 // tempo is how many mails a worker of a transport takes at once: as many as the
 // other side answers in a moment.
 //
-// The idea. A window saves round trips. A relay that needs a second for each mail
-// saves nothing by a window of 16, and urgent mail waits until a worker has ended
-// its own. So the time between the first reply of a window and its last is measured:
-// a window takes no more mails than are answered within windowTime after the first,
-// or within half the time of the first reply, if that is more. A relay that is far
-// away answers late, but then all at once, and keeps its large windows.
+// The idea. A window saves round trips. A relay that needs a second for each
+// mail saves nothing by a window of 16. Urgent mail then waits until a worker
+// has ended its own window. So the time between the first reply of a window and
+// its last is measured. A window takes no more mails than are answered within
+// windowTime after the first reply, or within half the time of the first reply,
+// if that is more. A relay that is far away answers late, but then all at once,
+// and keeps its large windows.
 //
 // It begins with few and doubles with each full window that was quick; what is slow
 // takes effect at once, by halves at least. A window of one says nothing about the

@@ -8,21 +8,22 @@ import (
 	"sluice"
 )
 
-// A turn of a send is its way round the routes. One that turns it away because
-// it takes nothing now (421, or there is no connection: sluice.Result.Closed)
-// has not attempted it; so it is asked of another at once (R8), which only those
-// may take that have not turned it away in this turn. When no other is left that
-// is up, it waits as if there had been one route: the last answer decides.
+// A turn of a send is its way round the routes. A route may reject a send
+// because it takes nothing now (421, or there is no connection:
+// sluice.Result.Closed). Then it has not attempted the send, so nothing counts
+// against the message and another route is asked at once. Only routes that have
+// not rejected it in this turn may take it. When no other route is left that is
+// up, it waits as if there had been one route: the last answer decides.
 //
-// What a turn is made of is in memory alone, with the send: whoever reads the
-// lane anew begins a new one.
+// A turn is in memory alone, with the send: a process that reads the lane anew
+// begins a new one.
 
 // turnFor is how long a turn goes on after the last of them. Another route that is
 // up but has no room would keep the send waiting, and all of its lane behind it.
 const turnFor = 1 * time.Second
 
 // A mail that was not attempted maxUntried times in a row makes room for others
-// for untriedAfter: it may be its content at which somebody on the way ends the
+// for untriedAfter. Its content may be why a server on the way ends the
 // connection.
 const (
 	maxUntried   = 10

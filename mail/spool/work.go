@@ -11,15 +11,14 @@ import (
 
 // crew is the workers of a transport.
 //
-// A worker that has no window waits for a bell. Each mail that comes rings for one
-// worker of each transport. A worker that has taken something and meets a mail that
-// another transport will take rings for one worker of each other transport: only
-// what has been taken can have brought that mail to the head of its lane, so the
-// bells come to rest.
-//
-// A transport whose workers are all at work, in a relay that hangs perhaps, cannot
-// ask for its mail. Routes is told so, and has the workers of other transports move
-// that mail aside: no head of a lane waits for a window of another transport.
+// A worker that has no window waits for a bell. Each mail that comes rings for
+// one worker of each transport. A worker that has taken something and meets a
+// mail that another transport will take rings for one worker of each other
+// transport. Only what has been taken can have brought that mail to the head of
+// its lane, so the bells come to rest. A transport whose workers are all at
+// work, in a relay that hangs perhaps, cannot ask for its mail. Routes is told
+// so, and has the workers of other transports move that mail aside. So no head
+// of a lane waits for a window of another transport.
 type crew struct {
 	transport sluice.Transport
 	all       bell // for all, and for those who take high priority only
@@ -82,8 +81,8 @@ func (s *Sender) wakeOthers(than *crew) {
 	}
 }
 
-// atWork notes that a worker of all priorities has begun, or has ended, and tells
-// the routes when it was the last one that was free, or is the first.
+// atWork notes that a worker of all priorities has begun, or has ended. It
+// tells the routes when that worker was the last free one, or is the first.
 func (s *Sender) atWork(c *crew, begins bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,9 +195,9 @@ func (s *Sender) window(c *crew, urgent bool) (w window) {
 	return w
 }
 
-// fromLocked takes sends of one priority of one partition: those of sublanes
-// first, which have waited longest, then both classes in the order in which they
-// came.
+// fromLocked takes sends of one priority of one partition. Sends of sublanes go
+// first, as they have waited longest; then both classes in the order in which
+// they came.
 func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transport, w *window, now time.Time) {
 	var stopped map[*queue]bool // whose head may not go
 	var others scan
