@@ -232,7 +232,7 @@ func (s *Server) metrics() http.HandlerFunc {
 				ErrorLog: slog.NewLogLogger(s.log.With("id", idOf(w)).Handler(), slog.LevelWarn),
 			}).ServeHTTP(w, r)
 		default:
-			s.writeError(w, r, refusal(sluice.CodeUnavailable, "%d scrapes are answered already, come again later", maxParallelScrapes))
+			s.writeError(w, r, refusal(sluice.CodeUnavailable, "%d scrapes are answered already, try again later", maxParallelScrapes))
 		}
 	}
 }

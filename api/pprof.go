@@ -56,7 +56,7 @@ func (s *Server) readProfile(r *http.Request) ([]byte, error) {
 			return nil, err
 		}
 		if err := pprof.StartCPUProfile(&b); err != nil {
-			return nil, refusal(sluice.CodeUnavailable, "a profile is being taken already, come again later")
+			return nil, refusal(sluice.CodeUnavailable, "a profile is being taken already, try again later")
 		}
 		s.wait(r.Context(), seconds)
 		pprof.StopCPUProfile()
@@ -66,7 +66,7 @@ func (s *Server) readProfile(r *http.Request) ([]byte, error) {
 			return nil, err
 		}
 		if err := trace.Start(&b); err != nil {
-			return nil, refusal(sluice.CodeUnavailable, "a trace is being taken already, come again later")
+			return nil, refusal(sluice.CodeUnavailable, "a trace is being taken already, try again later")
 		}
 		s.wait(r.Context(), seconds)
 		trace.Stop()

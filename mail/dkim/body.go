@@ -9,10 +9,10 @@ import (
 // BodySum is the hash of a body (bh=).
 type BodySum [sha256.Size]byte
 
-// BodyHash hashes a body while it is written: relaxed (RFC 6376, 3.4.4), which
-// makes one space of a run of them, cuts those at ends of lines, and the empty
-// lines at the body's end. Lines end in CRLF. The zero one is not ready, see
-// NewBodyHash. Write never fails.
+// BodyHash hashes a body while it is written, in the relaxed form (RFC 6376,
+// 3.4.4). That form makes one space of a run of them, and cuts spaces at ends
+// of lines and empty lines at the body's end. Lines end in CRLF. The zero one
+// is not ready, see NewBodyHash. Write never fails.
 type BodyHash struct {
 	hash   hash.Hash
 	buffer []byte // canonical, not hashed yet
@@ -65,8 +65,8 @@ func (h *BodyHash) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// plain returns how much of a text is canonical as it is: up to a tab, the end of
-// a line, or a space that something but a visible character follows.
+// plain returns how much of a text is canonical as it is. It stops at a tab, at
+// the end of a line, and at a space that no visible character follows.
 func plain(p []byte) int {
 	for i, c := range p {
 		if c == '\r' || c == '\t' || c == ' ' && (i+1 == len(p) || p[i+1] <= ' ') {

@@ -14,7 +14,8 @@ import (
 	"strings"
 )
 
-// minRSABits: R32; RFC 8301, 3.2 asks signers for 1024 at least and 2048 rather.
+// minRSABits is the least that keys here have; RFC 8301, 3.2 asks signers for
+// 1024 at least and 2048 rather.
 const (
 	minRSABits = 2048
 	maxRSABits = 4096 // RFC 8301, 3.2: what verifiers have to understand

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// A signature counts for DMARC only if its d= belongs to the domain of the header
-// From (RFC 7489, 3.1.1; RFC 9989, 4.4): the same domain where adkim=s, one of
-// the same organisation else. The ring picks keys by what can be known without
-// DNS, since no mail waits for DNS: a domain's own key, else the key of the
-// nearest domain above it that belongs to the same organisation. What DNS says
-// beside that (adkim=s, other borders of the organisation) is judged by
-// `sluice domain check`.
+// A signature counts for DMARC only if its d= belongs to the domain of the
+// header From (RFC 7489, 3.1.1; RFC 9989, 4.4). That is the same domain where
+// adkim=s, and otherwise one of the same organisation. The ring picks keys by
+// what can be known without DNS, since no mail waits for DNS. It picks a
+// domain's own key, else the key of the nearest domain above it that belongs to
+// the same organisation. What DNS says beside that (adkim=s, other borders of
+// the organisation) is judged by `sluice domain check`.
 
 // Ring has the signers of several domains, and says which one signs for whom. It
 // is filled before it is used; then several goroutines may ask it. A nil ring

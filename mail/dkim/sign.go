@@ -16,21 +16,22 @@ import (
 )
 
 // A signature is over two hashes: that of the body, which many recipients'
-// mails have in common, and that of headers, which names the first (bh=). So the
-// body's is a value of its own, computed once (HashBody, or a BodyHash that is
-// written to while the body is made), and signing costs the headers only.
+// mails share, and that of headers, which names the first (bh=). So the body's
+// hash is a value of its own, computed once, and signing costs the headers
+// only. HashBody computes it, or a BodyHash that is written to while the body
+// is made.
 //
 // Both are canonicalised the relaxed way (RFC 6376, 3.4.2, 3.4.4): servers refold
 // headers and cut spaces. There is no l=: it lets anybody append to what is
 // signed (8.2).
 //
-// h= has each of the headers below as often as it is there, and From once more:
-// a second From that somebody adds breaks the signature then (8.15). Others are
+// h= has each of the headers below as often as it is there, and From once more.
+// So a second From that somebody adds breaks the signature (8.15). Others are
 // not named once more: lists and forwarders add Cc and Reply-To.
 
 // signed are the headers that a signature covers, in the order of h=, if they
-// are there. RFC 6376, 5.4.1; R19 for List-Unsubscribe and its Post; R20 for
-// CFBL-Address.
+// are there. RFC 6376, 5.4.1. RFC 8058 wants List-Unsubscribe and its Post
+// covered, and RFC 9477 wants CFBL-Address covered.
 var signed = []string{
 	"From", "To", "Cc", "Reply-To", "Sender", "Subject", "Date", "Message-ID", "In-Reply-To", "References",
 	"MIME-Version", "Content-Type", "Content-Transfer-Encoding",
@@ -95,8 +96,8 @@ func Split(message []byte) (header, body []byte) {
 }
 
 // Sign appends a DKIM-Signature for each key to dst, to be put before the
-// headers, which come in one piece or several: whole lines that end in CRLF. body
-// is the hash of what follows them.
+// headers. These come in one piece or several: whole lines that end in CRLF.
+// body is the hash of what follows them.
 func (s *Signer) Sign(dst []byte, at time.Time, body BodySum, headers ...[]byte) ([]byte, error) {
 	w := s.scratch.Get().(*scratch)
 	defer func() {
@@ -122,8 +123,8 @@ func (s *Signer) SignMessage(dst []byte, at time.Time, message []byte) ([]byte, 
 	return s.Sign(dst, at, HashBody(body), header)
 }
 
-// read finds the headers that are signed, in the order in which they are: those
-// of one name from the last to the first (RFC 6376, 5.4.2).
+// read finds the headers that are signed, in the order in which they occur.
+// Those of one name go from the last to the first (RFC 6376, 5.4.2).
 func (w *scratch) read(headers [][]byte) error {
 	w.fields = w.fields[:0]
 	froms := 0
@@ -241,8 +242,9 @@ func (w *scratch) appendTags(b []byte, k *Key, at time.Time, body BodySum) []byt
 	return append(b, ";\r\n b="...)
 }
 
-// appendRelaxed appends a header the relaxed way (RFC 6376, 3.4.2): the name in
-// lower case, no folds, one space for any run of them, none at the ends.
+// appendRelaxed appends a header the relaxed way (RFC 6376, 3.4.2). The name is
+// in lower case, folds are removed, a run of spaces is one space, and none is
+// at the ends.
 func appendRelaxed(b, f []byte) []byte {
 	colon := bytes.IndexByte(f, ':')
 	for _, c := range bytes.TrimRight(f[:colon], " \t") {

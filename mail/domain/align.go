@@ -38,7 +38,7 @@ func readTree(domain, text string) (r treeRecord, ok bool) {
 }
 
 // tree walks up from a domain to the top, or to a record that says where the
-// organisation ends (RFC 9989, 4.10), and returns the records on its way.
+// organisation ends (RFC 9989, 4.10). It returns the records on its way.
 func (l *look) tree(ctx context.Context, domain string) (met []treeRecord, err error) {
 	labels := strings.Split(domain, ".")
 	for len(labels) > 0 {
@@ -58,7 +58,8 @@ func (l *look) tree(ctx context.Context, domain string) (met []treeRecord, err e
 }
 
 // treeOrganisation returns the domain at the border of the organisation that a
-// domain belongs to, of the records that a walk from it met (RFC 9989, 4.10.2).
+// domain belongs to. It takes the records that a walk from the domain met (RFC
+// 9989, 4.10.2).
 func treeOrganisation(domain string, met []treeRecord) string {
 	if len(met) == 0 {
 		return domain

@@ -270,7 +270,7 @@ func TestDMARC(t *testing.T) {
 		"signed.co.uk":       {"ok: the DMARC record of signed.co.uk says reject for mail that is not proven to be its; reports go to somebody", "ok: signatures prove"},
 		"news.signed.co.uk":  {"ok: the DMARC record of signed.co.uk says none", "ok: signatures prove"},
 		"none.example":       {"warning: it has no DMARC record", "warning: neither SPF nor a signature proves"},
-		"deep.er.none.co.uk": {"warning: it has no DMARC record: large receivers want one of whoever sends much -> publish _dmarc.none.co.uk. IN TXT \"v=DMARC1; p=none; rua=mailto:postmaster@none.co.uk\"", "warning:"},
+		"deep.er.none.co.uk": {"warning: it has no DMARC record: large receivers require one from bulk senders -> publish _dmarc.none.co.uk. IN TXT \"v=DMARC1; p=none; rua=mailto:postmaster@none.co.uk\"", "warning:"},
 		"two.example":        {"error: _dmarc.two.example has 2 DMARC records", "warning:"},
 		"bad.example":        {"error: the DMARC record of bad.example cannot be used: p=maybe", "warning:"},
 		"strict.example":     {"ok: the DMARC record of strict.example says reject for mail that is not proven to be its; nobody gets reports", "error: neither SPF nor a signature proves that mail is its own, and its DMARC policy"},

@@ -121,8 +121,9 @@ func qualified(all byte) string {
 	return "~all"
 }
 
-// missing are the mechanisms that ways need and a record lacks, as far as that
-// can be known: a server may send from other addresses than it takes mail at.
+// missing returns the mechanisms that ways need and a record lacks, as far as
+// that can be known. A server may send from other addresses than it takes mail
+// at.
 func (l *look) missing(ctx context.Context, w *walk) (words, what []string) {
 	for _, way := range l.Ways {
 		switch {
@@ -179,7 +180,7 @@ func (l *look) checkDMARC(ctx context.Context) {
 	strict := false
 	switch {
 	case all == 0:
-		l.e.Warn(sluice.CheckDomainDMARC, publish, "it has no DMARC record: large receivers want one of whoever sends much")
+		l.e.Warn(sluice.CheckDomainDMARC, publish, "it has no DMARC record: large receivers require one from bulk senders")
 	case all > 1:
 		l.e.Fail(sluice.CheckDomainDMARC, "make one of them", "_dmarc.%s has %d DMARC records, want one: none of them counts", at, all)
 	default:
@@ -217,8 +218,8 @@ func (l *look) policyAt(ctx context.Context, domain string) (text string, all in
 }
 
 // checkAlignment judges whether anything proves that mail is the domain's (RFC
-// 7489, 3.1): a signature that DMARC accepts for it, or SPF of an envelope of this
-// domain.
+// 7489, 3.1). That is a signature that DMARC accepts for it, or SPF of an
+// envelope of this domain.
 func (l *look) checkAlignment(ctx context.Context, strict bool) {
 	if l.signer != nil {
 		why, err := l.unaligned(ctx, l.signer.Domain())

@@ -26,8 +26,9 @@ const (
 	// boardTimeout bounds a question to the board.
 	boardTimeout = 2 * time.Second
 
-	// What was found is believed for goodFor, and where something is wrong or could
-	// not be looked at for badFor: who has mended it does not want to wait.
+	// What was found is believed for goodFor. Where something is wrong or could
+	// not be looked at, it is believed for badFor, since a person who has fixed
+	// it does not want to wait.
 	goodFor = 6 * time.Hour
 	badFor  = 10 * time.Minute
 
@@ -98,8 +99,9 @@ type Board interface {
 }
 
 // Watcher has sender domains looked at when mail of theirs is met for the first
-// time, and again when what was found has grown old: in the background, so that
-// no mail waits for DNS. Its methods may be called from several goroutines.
+// time, and again when what was found has grown old. It works in the
+// background, so that no mail waits for DNS. Its methods may be called from
+// several goroutines.
 type Watcher struct {
 	Look  func(ctx context.Context, domain string) sluice.Examination
 	Board Board
@@ -168,8 +170,8 @@ func (w *Watcher) forgetOne() {
 	delete(w.watched, oldest)
 }
 
-// Await returns what was found about a domain; of one that nobody has looked at
-// yet it waits until somebody has, or ctx ends: then false.
+// Await returns what was found about a domain. If there is no finding yet, it
+// waits for one until ctx ends: then false.
 func (w *Watcher) Await(ctx context.Context, domain string) (Result, bool) {
 	w.mu.Lock()
 	d := w.meet(domain)
@@ -299,12 +301,13 @@ func (w *Watcher) note(r *Result) bool {
 }
 
 // maxWait is how long the acceptance of mails may wait for the first look at
-// their domains, where good ones are required: of a request for all together.
+// their domains, where good ones are required. It is for all domains of a
+// request together.
 const maxWait = 5 * time.Second
 
-// Refusals returns of domains, in lower case, why mail of them is not to be
-// accepted; of those that are not in it, it may be: what DNS did not say in time
-// is no reason.
+// Refusals returns why mail of domains, in lower case, is not to be accepted.
+// Mail of a domain that is not in it may be accepted: what DNS did not say in
+// time is no reason.
 func (w *Watcher) Refusals(ctx context.Context, domains []string) map[string]*sluice.Error {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()

@@ -16,25 +16,27 @@ const (
 // breaker keeps mail from a route (or of a direct one, from a domain) that does
 // not work. It pauses; it drops nothing.
 //
-// The idea. What works or does not is a connection, so connections are counted,
-// not the mails on them: one call of a transport's Deliver counts once, whether
-// it ends in order, dies with a whole window of mails, or cannot connect at all
-// (see ending). openAfter failures in a row open the breaker, and any that is none
-// begins the row anew. So a relay that cuts one connection in thirty is used on,
-// and one that is down is left after five attempts to reach it, of which all
-// workers make some at once.
+// The idea. A connection works or fails, so connections are counted, not the
+// mails on them. One call of a transport's Deliver counts once, whether it ends
+// in order, dies with its window of mails, or cannot connect (see ending).
+// openAfter failures in a row open the breaker, and any that is none begins the
+// row anew. So a relay that cuts one connection in thirty stays in use. One
+// that is down is left after five attempts to reach it, of which all workers
+// make some at once.
 //
 // Open, it lets nothing through for a time. Then it is half open: one probe may
-// go, and another each time as long if it is not heard of; its success closes the
-// breaker, its failure opens it for twice as long. What was under way when it
-// opened and fails later changes nothing.
+// go, and another after the same time if the first has no result. A success
+// closes the breaker, and a failure opens it for twice as long. What was under
+// way when it opened and fails later changes nothing.
 //
-// Dropped. Counting mails: one connection that died with its window opened it. A
-// count that failures raise and successes lower: where a third of the connections
-// dies it opens twice as often (once in 171 of them, not in 363), and where all
-// do, no sooner. A rate over a window of time: it needs a least number of attempts
-// to mean anything, so a route that has a mail a minute would open by one failure
-// or never, and a busy one only when its window has filled with failures.
+// Dropped. Counting mails: one connection that died with its window opened it.
+// A count that failures raise and successes lower. Where a third of the
+// connections dies it opens twice as often (once in 171 of them, not in 363).
+// Where all die, it opens no sooner.
+//
+// A rate over a window of time. It needs a least number of attempts to mean
+// anything. So a route with a mail a minute would open by one failure or never.
+// A busy one would open only when its window has filled with failures.
 type breaker struct {
 	row    int           // failures in a row, while it is closed
 	length time.Duration // 0: closed
@@ -108,9 +110,10 @@ func (e *ending) add(r *sluice.Result) {
 	}
 }
 
-// tell has a breaker count it. Who wants fewer and then hangs up (421) has not
-// failed; and where some mails are refused for our sake and others are not, as by
-// a relay that says what others said to it, the connection has not either.
+// tell has a breaker count it. A server that wants fewer connections and then
+// hangs up (421) has not failed. A relay may say what others said to it, and
+// refuse some mails because of us and take others. Then the connection has not
+// failed either.
 func (e *ending) tell(b *breaker, now time.Time) {
 	switch {
 	case e.fewer && (e.lost || !e.answered):

@@ -1,6 +1,6 @@
-// Package route says by which transport a mail goes, and when: routes with
-// weights and conditions, how fast each may go, what is done when one fails, and
-// whether anything is sent at all.
+// Package route says by which transport a mail goes, and when. It has routes
+// with weights and conditions, limits on how fast each may go, and what is done
+// when one fails. It also decides whether anything is sent at all.
 package route
 
 import (
@@ -71,8 +71,9 @@ type Settings struct {
 	Domains, Except []string
 	Classes         []sluice.Class // none: all
 
-	// Direct says that the transport speaks to each domain's own servers: what a
-	// refusal says of us is between that domain and us, and no other waits for it.
+	// Direct says that the transport speaks to each domain's own servers. A
+	// refusal because of us is then between that domain and us, and mail to
+	// other domains goes on.
 	Direct bool
 
 	Pace      Pace            // of the route

@@ -24,11 +24,11 @@ type Redis interface {
 
 // Router says by which route mail goes.
 //
-// The idea. Each transport's workers ask for the mail at the head of a lane. Of
-// the routes that could take it now — they are up, have a token, and their
-// workers are asking — one is chosen by weight and by the mail's own number, so
-// that every transport comes to the same answer without talking to the others.
-// If that route is not the one that asks, it leaves the mail; if none can, each
+// The idea. Each transport's workers ask for the mail at the head of a lane.
+// Routes can take it now if they are up, have a token, and their workers are
+// asking. One of them is chosen by weight and by the mail's own number. So
+// every transport comes to the same answer without talking to the others. If
+// that route is not the one that asks, it leaves the mail; if none can, each
 // says when to ask again. So no mail is ever assigned: what waits when a route
 // fails goes by another.
 //
@@ -37,9 +37,9 @@ type Redis interface {
 // even if all others are down. A token is taken for each mail that may go, of
 // the route and of its domain both, or of none.
 //
-// Dropped: assigning a route when the mail is queued (a route that dies keeps its
-// mail), and a random choice at each question (two transports may both leave a
-// mail to the other).
+// Dropped. Assigning a route when the mail is queued: a route that dies keeps
+// its mail. A random choice at each question: two transports may both leave a
+// mail to the other.
 type Router struct {
 	mode      Mode
 	addresses map[string]bool
@@ -302,8 +302,8 @@ func (l *line) healthy(now time.Time) bool {
 	return l == nil || l.breaker.length == 0 && l.wait(now) == 0
 }
 
-// choose returns one of a set of routes, by weight and by a mail's number: the
-// same to whoever asks.
+// choose returns one of a set of routes, by weight and by a mail's number: each
+// caller gets the same.
 func (r *Router) choose(set uint64, s *sluice.Send) *route {
 	if bits.OnesCount64(set) == 1 {
 		return r.routes[bits.TrailingZeros64(set)]

@@ -19,8 +19,8 @@ type Take struct {
 }
 
 const (
-	// absentAfter is after what time without a question the workers of a route
-	// are all held to be busy, so that mail does not wait for them. Idle ones ask
+	// absentAfter is the time without a question after which all workers of a
+	// route count as busy, so that mail does not wait for them. Idle ones ask
 	// at least every maxWait.
 	absentAfter = 2 * maxWait
 
@@ -96,9 +96,10 @@ func (r *Router) Elsewhere(s *sluice.Send, passed []sluice.Transport, now time.T
 	return !r.intoSink(s.To, d) && r.others(r.candidates(d, s.Class, s.Route), passed, d, now) != 0
 }
 
-// others returns those of a set that are up, without the ones that have just
-// turned a mail away, and without those whose breaker is not closed: what one
-// route has refused is no probe of another. None if nobody has turned it away.
+// others returns those of a set that are up, without the routes that have just
+// rejected a mail. Routes whose breaker is not closed are left out too: what
+// one route has refused is no probe of another. None if no route has rejected
+// it.
 func (r *Router) others(set uint64, passed []sluice.Transport, d *domain, now time.Time) uint64 {
 	if len(passed) == 0 {
 		return 0
@@ -181,7 +182,7 @@ func (r *Router) among(me *route, up, ready uint64, d *domain, s *sluice.Send, n
 		if me.place >= 0 && up&^ready&(1<<me.place) != 0 {
 			r.noteWant(me, d, now) // so that it is ready for the next
 		}
-		return Take{Wait: maxWait} // whoever is chosen takes it, or is busy by then
+		return Take{Wait: maxWait} // the chosen one takes it, or is busy by then
 	}
 	for _, l := range me.lines(d) {
 		if l != nil {
@@ -257,10 +258,11 @@ func (r *Router) anyoneAsks(set uint64, d *domain, now time.Time) bool {
 	return false
 }
 
-// apart names with what a mail waits that no route of a set takes now: its domain, if
-// other mail may go by one of them; else these routes, if there are more; empty:
-// nothing goes anyway. By one name wait only mails that may go by the same routes:
-// otherwise one would wait behind another that may not go when it may.
+// apart names the sublane for a mail that no route of a set takes now. It is
+// the domain, if other mail may go by one of the routes, or else these routes,
+// if there are more. Empty: nothing goes anyway. Only mails that may go by the
+// same routes share a name. Otherwise a mail that may go would wait behind one
+// that may not.
 func (r *Router) apart(set uint64, d *domain, now time.Time) string {
 	for rest := set; rest != 0; rest &= rest - 1 {
 		if _, ofDomain := r.routes[bits.TrailingZeros64(rest)].wait(d, now); ofDomain {
@@ -370,8 +372,8 @@ func (x *route) told(d *domain) *line {
 	return &x.line
 }
 
-// wantsFewer reports whether the other side wants fewer (R8): it says so, it
-// closes (421), or it throttles (454).
+// wantsFewer reports whether the other side wants fewer connections: it says
+// so, it closes (421), or it throttles (454).
 func wantsFewer(r *sluice.Result) bool {
 	return r.Throttled || r.Kind == sluice.ResultDeferred && (r.Code == 421 || r.Code == 454)
 }

@@ -8,15 +8,15 @@ import (
 	"sluice/flow"
 )
 
-// How many mails a warm-up route has sent today, Redis knows; it may be emptied,
-// or be put back. So each ask for tokens names what else is known at least: what
-// the ledger has of the route's attempts today, and what this process was given
-// itself. Redis takes the greater number. A Redis that knows nothing of the day
-// gives no tokens before somebody has looked into the ledger since.
+// Redis knows how many mails a warm-up route has sent today; it may be emptied,
+// or restored. So each ask for tokens names the least that is known besides:
+// the route's attempts of today in the ledger, and what this process was given.
+// Redis takes the greater number. A Redis that knows nothing of the day gives
+// no tokens before somebody has looked into the ledger since.
 //
-// The ledger lags by what is not stored yet, so it is looked into a moment after
-// there was a reason to, and now and then without one: a Redis that was put back
-// cannot be told by its answers.
+// The ledger lags by what is not stored yet. So it is read a moment after there
+// was a reason to, and now and then without one. The answers of a restored
+// Redis do not show that it was restored.
 
 const (
 	// lookEvery is how often the ledger is looked into while tokens are asked for.

@@ -15,8 +15,9 @@ const (
 	// leaseFor is how long leased tokens are good; then they go back.
 	leaseFor = 100 * time.Millisecond
 
-	// leaseEvery is how often a process asks; each asks for what it was asked for
-	// itself, so that a process that has nothing to send takes nothing.
+	// leaseEvery is how often a process asks. Each asks for as much as its
+	// senders have asked it for, so a process that has nothing to send takes
+	// nothing.
 	leaseEvery = 50 * time.Millisecond
 
 	// stopsEvery is how often a process looks what is stopped.

@@ -60,8 +60,8 @@ func (s *Snapshot) addDirect(name string, why Down) {
 	}
 }
 
-// Why returns why the routes do not work that would take a mail, in the order of
-// the settings, as far as this process has tried them.
+// Why returns why the routes that would take a mail do not work. They are in
+// the order of the settings, as far as this process has tried them.
 func (r *Router) Why(to string, class sluice.Class) (all []NamedDown) {
 	now := r.clock.Now()
 	r.mu.Lock()

@@ -40,9 +40,9 @@ var errOver = errors.New("the connection is over")
 // conn is one connection and what its client has said so far. It is used by one
 // goroutine, but for interrupt.
 //
-// Replies are held back while commands lie in the input that are not answered
-// yet, and written together before the connection waits (RFC 2920, 3.2): whoever
-// pipelines gets one packet for his MAIL, RCPT, RCPT, DATA.
+// Replies are held back while the input has commands that are not answered yet,
+// and written together before the connection waits (RFC 2920, 3.2). So a client
+// that pipelines gets one packet for its MAIL, RCPT, RCPT, DATA.
 type conn struct {
 	server *Server
 	wire   *wire
@@ -106,7 +106,7 @@ func (c *conn) end(err error) {
 	case errors.Is(err, errBareEnd):
 		c.refuse(refusedCommand, 500, "5.5.2", "Commands end in CRLF, this one has a CR or LF by itself, or a NUL; goodbye")
 	case errors.Is(err, errStopping):
-		c.reply(421, "4.3.2", c.server.Hostname+" is stopping, come again")
+		c.reply(421, "4.3.2", c.server.Hostname+" is stopping, try again")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		c.reply(421, "4.4.2", c.server.Hostname+" has waited long enough; goodbye")
 	case !errors.Is(err, errOver):
@@ -121,9 +121,9 @@ func (c *conn) close() { _ = c.net.Close() } // nobody is left to tell
 // errStopping: the server stops, and the client has no message on its way.
 var errStopping = errors.New("the server stops")
 
-// interrupt wakes a connection that waits for a command. It is called by
-// another goroutine, after stopping is set: a connection looks there after it
-// has set its deadline, so one of the two is seen.
+// interrupt wakes a connection that waits for a command. Another goroutine
+// calls it, after stopping is set. A connection looks at stopping after it has
+// set its deadline, so one of the two is seen.
 func (c *conn) interrupt() {
 	if !c.reading.Load() {
 		_ = c.wire.SetReadDeadline(time.Unix(1, 0)) // a closed one needs no waking
@@ -272,8 +272,8 @@ func (c *conn) command(line []byte) error {
 	return nil
 }
 
-// unknown refuses a command. What brings content along, or is the beginning of
-// a request of another protocol, ends the connection: the rest of it must not be
+// unknown refuses a command. A command that brings content along, or begins a
+// request of another protocol, ends the connection. The rest of it must not be
 // taken for commands.
 func (c *conn) unknown(verb string) error {
 	switch verb {
@@ -287,7 +287,8 @@ func (c *conn) unknown(verb string) error {
 // openTo reports whether the client needs no key.
 func (c *conn) openTo() bool { return c.server.OpenLoopback && c.remote.IsLoopback() }
 
-// mayLogIn reports whether a key may be sent on this connection (R31).
+// mayLogIn reports whether a key may be sent on this connection: only under
+// TLS, or from this machine.
 func (c *conn) mayLogIn() bool { return c.tls || c.remote.IsLoopback() }
 
 // greet answers EHLO and HELO, which forget a mail that was begun (RFC 5321,
@@ -301,7 +302,7 @@ func (c *conn) greet(name string, extended bool) error {
 		c.say("250 " + c.server.Hostname + "\r\n")
 		return nil
 	}
-	// Not CHUNKING: content by DATA is what every client can do.
+	// CHUNKING is not offered: content by DATA is what every client can do.
 	c.say("250-" + c.server.Hostname + "\r\n250-PIPELINING\r\n250-SIZE " + strconv.Itoa(c.server.MaxMessageBytes) +
 		"\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-ENHANCEDSTATUSCODES\r\n")
 	if !c.tls && c.server.tls != nil {
@@ -327,8 +328,8 @@ func isHello(s string) bool {
 }
 
 // startTLS begins TLS (RFC 3207). What came behind the command in the same
-// packet was sent in clear by whoever is on the line, and must not be taken for
-// something said under TLS (R3): it ends the connection.
+// packet was sent in clear, perhaps by somebody on the line. It must not be
+// taken for something said under TLS, so it ends the connection.
 func (c *conn) startTLS(arg string) error {
 	switch {
 	case c.server.tls == nil:

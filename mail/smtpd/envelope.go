@@ -132,7 +132,7 @@ func cutPath(arg, keyword string) (path, parameters string, ok bool) {
 	return "", "", false
 }
 
-// parameter reads one of MAIL. Not ok: the mail is refused.
+// parameter reads one of MAIL. If ok is false, the mail is refused.
 func (c *conn) parameter(mail *transaction, p string) (ok bool, err error) {
 	name, value, has := strings.Cut(p, "=")
 	switch name = strings.ToUpper(name); {
@@ -163,7 +163,7 @@ func (c *conn) refuseSize() {
 	c.refuse(refusedSize, 552, "5.3.4", "A message has at most "+strconv.Itoa(c.server.MaxMessageBytes)+" octets")
 }
 
-// address reads an address of the envelope. Not ok: it is refused.
+// address reads an address of the envelope. If ok is false, it is refused.
 func (c *conn) address(path string, utf8Said bool) (address string, ok bool) {
 	if path[0] == '@' { // RFC 5321, 4.1.2 and C: a source route is to be ignored
 		if _, after, found := strings.Cut(path, ":"); found {

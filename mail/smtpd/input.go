@@ -6,13 +6,14 @@ import (
 	"fmt"
 )
 
-// What a client sends is lines (RFC 5321, 2.3.8): each ends in CRLF, and a CR or
-// LF by itself is no end of anything. Whoever takes "\n.\n" or "\r.\r\n" for the
-// end of a message lets the rest of it be read as commands: that is how mail is
-// smuggled (CVE-2023-51764, -51765, -51766). So content ends with CRLF.CRLF and
-// nothing else (R3), content with anything that another server might take for
-// an end is refused as a whole, after it has been read to its real end, and
-// after a command that does not end in CRLF nothing more is read at all.
+// What a client sends is lines (RFC 5321, 2.3.8): each ends in CRLF, and a CR
+// or LF by itself is no end of anything. A server that takes "\n.\n" or
+// "\r.\r\n" for the end of a message lets the rest of it be read as commands.
+// That is how mail is smuggled (CVE-2023-51764, -51765, -51766). So content
+// ends with CRLF.CRLF and nothing else. Content with anything that another
+// server might take for an end is refused as a whole, after it has been read to
+// its real end. After a command that does not end in CRLF nothing more is read
+// at all.
 
 // Bounds of what is read.
 const (
@@ -77,9 +78,9 @@ func (in *input) line() ([]byte, error) {
 }
 
 // content hands the lines of a message to add, with their CRLF and without
-// their stuffed dots (RFC 5321, 4.5.2), up to CRLF.CRLF. It returns an *fault if
-// a CR or LF was by itself: add did not get all of it then, but what follows in
-// the input is the next command all the same.
+// their stuffed dots (RFC 5321, 4.5.2), up to CRLF.CRLF. It returns an *fault
+// if a CR or LF was by itself. Then add did not get all of it, but what follows
+// in the input is still the next command.
 func (in *input) content(add func([]byte) error) error {
 	in.lines, in.wrong = 1, nil
 	start := true // of a line: what is before it ended in CRLF

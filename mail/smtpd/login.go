@@ -52,7 +52,7 @@ func (c *conn) logIn(text string) error {
 		return c.failed(535, "5.7.8", "The password is no key; it wants one with the permission messages:send, as `sluice key create` makes them")
 	}
 	if err != nil {
-		c.refuse(refusedUnavailable, 454, "4.7.0", "Keys cannot be checked now, come again")
+		c.refuse(refusedUnavailable, 454, "4.7.0", "Keys cannot be checked now, try again")
 		return nil
 	}
 	if !who.May(key.MessagesSend) {

@@ -169,7 +169,8 @@ func (c *conn) accept(mail transaction, buf *content, wrong error) {
 		c.notAccepted(err)
 		return
 	}
-	// R9: from here on it is ours.
+	// From here on the mail is durable and ours: the 250 takes the
+	// responsibility.
 	c.server.stats.messages.Add(1)
 	c.server.stats.recipients.Add(int64(len(draft.To)))
 	if c.keyText != "" {
@@ -256,9 +257,9 @@ func hops(message []byte) int {
 	return n
 }
 
-// received is the trace that each server leaves (RFC 5321, 4.4), with who sent
-// the message by what he calls himself and by what the network calls him. Not
-// the recipient: others may read it.
+// received returns the trace that each server leaves (RFC 5321, 4.4). It names
+// the sender by its own word and by what the network calls it. The recipient is
+// left out: others may read it.
 func (c *conn) received(id string, utf8Said bool, now time.Time) []byte {
 	with := "SMTP"
 	if c.extended {
@@ -282,7 +283,7 @@ func (c *conn) received(id string, utf8Said bool, now time.Time) []byte {
 	return append(now.UTC().AppendFormat(b, "Mon, 02 Jan 2006 15:04:05 -0700"), "\r\n"...)
 }
 
-// control obeys one of the headers by which a sender says how his mail is to be
+// control obeys one of the headers by which a sender says how a mail is to be
 // sent. They do not go out.
 func control(d *sluice.Draft, h mime.Header, now time.Time) error {
 	value, err := new(stdmime.WordDecoder).DecodeHeader(h.Value)

@@ -16,8 +16,8 @@ import (
 	"sluice/lib/key"
 )
 
-// Bounds of the server. When all places are taken, whoever has been quiet
-// longest, and for quietGrace, goes.
+// Bounds of the server. When all places are taken, the connection that has been
+// quiet longest, and for quietGrace, is closed.
 const (
 	maxConns   = 2048
 	quietGrace = 250 * time.Millisecond

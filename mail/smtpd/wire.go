@@ -9,12 +9,13 @@ import (
 
 // wire is a TCP connection whose reads can ask for acknowledgements at once.
 //
-// A client that writes a message in pieces with Nagle's algorithm on (RFC 9293,
-// 3.7.4) has its last, short piece held back until the piece before it is
-// acknowledged. A server that has nothing to answer yet acknowledges 40 ms later
-// (RFC 9293, 3.8.6.3): that is the pause of symfony/mailer and others before
-// many a server. So whoever waits here for the rest of something acknowledges
-// what has come first. Replies need nothing: they carry the acknowledgement.
+// A client with Nagle's algorithm on (RFC 9293, 3.7.4) may write a message in
+// pieces. Its last, short piece is held back until the piece before it is
+// acknowledged. A server that has nothing to answer yet acknowledges 40 ms
+// later (RFC 9293, 3.8.6.3). That is the pause of symfony/mailer and others
+// before many a server. So a reader that waits here for the rest of something
+// acknowledges what has come first. Replies need nothing: they carry the
+// acknowledgement.
 type wire struct {
 	*crowd.Conn
 	raw  syscall.RawConn // nil: not a connection of the kernel's

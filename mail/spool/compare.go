@@ -49,7 +49,7 @@ import (
 // begins again and finds less to do.
 //
 // What was dropped. Deciding in `sluice restore`, out of the ledger and the
-// lanes alone: outcomes still in the log would arrive too late for rows already
+// lanes alone. Outcomes still in the log would arrive too late for rows already
 // declared lost. Reading the lanes while they are worked on: what moves
 // backwards in between, as what is released does, is seen in neither.
 
@@ -393,8 +393,8 @@ func (c *comparison) batch(ctx context.Context, b *flow.LaneBatch, later bool) e
 	return c.enter(ctx)
 }
 
-// doubtedBefore is the outcome that is missing from a ledger which does not
-// know yet that a send was in doubt and gets its last attempt.
+// doubtedBefore is the outcome that a lagging ledger lacks: it does not know
+// yet that a send was in doubt and gets its last attempt.
 func doubtedBefore(s *sluice.Send, nowMillis int64) *sluice.Outcome {
 	known := *s
 	known.Doubted = false

@@ -17,13 +17,13 @@ import (
 // two stores has gone back. A defect that nobody has foreseen leaves no such
 // hint. So each partition is looked through from time to time.
 //
-// The idea. A look reads a page of the keys that are pending in the ledger, and
-// then what is pending in Redis: first later, then lanes, then sublanes. Sends
-// move that way without an item in the log, so a look meets those that move.
-// What moves the other way, as a deferred send does, has its outcome in the
-// log. So a send is lost if two looks have not met it and its row has stayed
-// the same. The row is read before the second look, and after it once the log
-// is stored. It is in doubt then, as if a comparison had found it.
+// The idea. A look reads a page of the keys that are pending in the ledger.
+// Then it reads what is pending in Redis: first later, then lanes, then
+// sublanes. Sends move that way without an item in the log, so a look meets
+// those that move. What moves the other way, as a deferred send does, has its
+// outcome in the log. So a send is lost if two looks have not met it and its
+// row has stayed the same. The row is read before the second look, and after it
+// once the log is stored. It is in doubt then, as if a comparison had found it.
 //
 // A look costs reading what waits, so it goes slowly, one partition of a process at a
 // time. Without mail that waits it is two questions that indexes answer. MySQL and

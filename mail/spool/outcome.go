@@ -68,8 +68,8 @@ func backoff(n int, r *sluice.Result) time.Duration {
 	return wait*3/4 + rand.N(wait/2)
 }
 
-// verdict is what follows of a result: the outcome; the send as it waits for
-// its next attempt, nil if there is none; and, if it stays in doubt, the send
+// verdict is what follows of a result: the outcome, and the send for its next
+// attempt, nil if there is none. If the send stays in doubt, kept is the send
 // as it would be attempted if an operator decides so.
 type verdict struct {
 	outcome *sluice.Outcome

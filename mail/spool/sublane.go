@@ -23,8 +23,8 @@ import (
 // second this process looks which there are.
 //
 // The order of a domain's sends in a lane holds. As long as some of them may
-// wait among the others, more go there, even if the domain could have a sublane
-// of its own by now.
+// wait among the others, more go there, even if the domain could have its own
+// sublane by now.
 
 const (
 	// maxSublanes bounds the sublanes of a partition. What belongs to further

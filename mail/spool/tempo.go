@@ -13,9 +13,9 @@ import (
 // mail saves nothing by a window of 16. Urgent mail then waits until a worker
 // has ended its own window. So the time between the first reply of a window and
 // its last is measured. A window takes no more mails than are answered within
-// windowTime after the first reply, or within half the time of the first reply,
-// if that is more. A relay that is far away answers late, but then all at once,
-// and keeps its large windows.
+// windowTime after the first reply. If half the time of the first reply is
+// more, that counts instead. A relay that is far away answers late, but then
+// all at once, and keeps its large windows.
 //
 // It begins with few and doubles with each full window that was quick; what is slow
 // takes effect at once, by halves at least. A window of one says nothing about the

@@ -27,9 +27,10 @@ func age(looked, now time.Time) time.Duration {
 	return max(now.Sub(looked), now.Round(0).Sub(looked.Round(0)))
 }
 
-// Fresh reports whether the list is recent enough to take mail of a class: a process
-// that cannot reach the database does not know who has unsubscribed meanwhile, and
-// one that was stopped has to look first. It waits for nobody.
+// Fresh reports whether the list is recent enough to take mail of a class. A
+// process that cannot reach the database does not know which addresses have
+// unsubscribed meanwhile. One that was stopped has to look first. It waits for
+// nobody.
 func (f *Follower) Fresh(class sluice.Class) bool {
 	most := f.Oldest.of(class)
 	if most == 0 {

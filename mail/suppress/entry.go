@@ -12,11 +12,11 @@ import (
 // WantEntry says what an entry may be.
 const WantEntry = "want an address, a domain, or a dot and a domain (`*.` and a domain is the same)"
 
-// ParseEntry brings an entry into the form in which it is kept: an address as
-// profile.NormalAddress has it, a domain in lower case, or a dot and a domain,
-// which stands for the domain and all below it. `*.` and a domain is the same as a
-// dot and a domain; `@` before one of both is left out. It reports whether it is one
-// of these.
+// ParseEntry brings an entry into the form in which it is kept. An address is
+// as profile.NormalAddress has it, and a domain is in lower case. A dot and a
+// domain stand for the domain and all below it. `*.` and a domain is the same
+// as a dot and a domain; `@` before one of both is left out. It reports whether
+// it is one of these.
 func ParseEntry(text string) (string, bool) {
 	text = strings.TrimSpace(text)
 	if domain, ok := strings.CutPrefix(text, "@"); ok {

@@ -12,10 +12,10 @@ import (
 
 // Files that other senders give out, and other programs write.
 //
-// The idea. Their columns have names in the first line, and stand in any order. So
-// a file is told by that line alone: one of its cells is a name that a column of
-// addresses has somewhere, and none is an address. Columns that are not known here
-// are passed over.
+// The idea. Their columns have names in the first line, and stand in any order.
+// So that line alone identifies a file: one of its cells is a name that a
+// column of addresses has somewhere, and none is an address. Columns that are
+// not known here are passed over.
 
 // entryColumns are names that a column of addresses or domains has, without case
 // and marks. Of several in one file the first of these is it: an export of
@@ -27,17 +27,18 @@ var entryColumns = []string{
 	"recipient", "domain",
 }
 
-// otherColumns are those that say more. In exports of Postmark the reason is a word
-// (SuppressionReason), as in the API of SES (BOUNCE, COMPLAINT), whose files were not
-// seen; in those of SendGrid `reason` is what a server said, which no word of
-// foreignReasons is like.
+// otherColumns are those that say more. In exports of Postmark the reason is a
+// word (SuppressionReason), as in the API of SES (BOUNCE, COMPLAINT), whose
+// files were not seen. In those of SendGrid `reason` is what a server said,
+// which no word of foreignReasons is like.
 var otherColumns = map[string]string{
 	"reason": "reason", "suppressionreason": "reason", "scope": "scope", "appid": "app_id", "ends": "ends",
 }
 
-// impliedReasons are columns of times of one reason: those of Mailchimp
-// (UNSUB_TIME, CLEAN_TIME), as programs that read its exports name them, and those of
-// Braze's API (unsubscribed_at, hard_bounced_at), whose files were not seen.
+// impliedReasons are columns of times of one reason. Those of Mailchimp are
+// UNSUB_TIME and CLEAN_TIME, as programs that read its exports name them. Those
+// of Braze's API are unsubscribed_at and hard_bounced_at; its files were not
+// seen.
 var impliedReasons = map[string]sluice.SuppressReason{
 	"unsubtime": sluice.SuppressUnsubscribe, "unsubscribedat": sluice.SuppressUnsubscribe,
 	"cleantime": sluice.SuppressHardBounce, "hardbouncedat": sluice.SuppressHardBounce,

@@ -12,7 +12,7 @@ import (
 
 // Bounds of following.
 const (
-	// lookEvery is how often the number of the last change is read: what is
+	// lookEvery is how often the number of the last change is read. What is
 	// committed is in force after that and the time of a look or two.
 	lookEvery = 500 * time.Millisecond
 
@@ -27,14 +27,14 @@ const (
 	sayEvery = 5 * time.Second
 )
 
-// Follower keeps a List as the database has it: it reads all suppressions once,
-// and from then on the number of the last change, twice a second, which is
-// one row by its key. Where that has risen it reads what has changed. Nobody has
-// to tell it, so it matters to nobody whether Redis answers. While the database
-// does not, the list stays as it is: nothing is changed then, since changes are
-// transactions. But another process may reach the database and take an
-// unsubscribe: so the list has an age, and senders take no mail with a list that is
-// too old (age.go).
+// Follower keeps a List as the database has it. It reads all suppressions once.
+// From then on it reads the number of the last change twice a second, which is
+// one row by its key. Where that has risen it reads what has changed. Nobody
+// has to tell it, so it matters to nobody whether Redis answers. While the
+// database does not, the list stays as it is: nothing is changed then, since
+// changes are transactions. But another process may reach the database and take
+// an unsubscribe. So the list has an age, and senders take no mail with a list
+// that is too old (age.go).
 type Follower struct {
 	List  *List
 	Store sluice.SuppressionStore

@@ -14,15 +14,15 @@ import (
 	"sluice/user/profile"
 )
 
-// List is who is not to be mailed, in memory. Its methods may be called from
-// several goroutines at once. It is empty until somebody fills it (Follower.Load),
-// and nothing may be sent before that.
+// List is the addresses and domains that are not to be mailed, in memory. Its
+// methods may be called from several goroutines at once. It is empty until
+// somebody fills it (Follower.Load), and nothing may be sent before that.
 //
 // The idea. Addresses and domains are in a set each: the domains are few, and
 // stay in the caches of the processor. A mail's address is looked up once, and
-// its domain once; the domains above it only if there are entries for all below a
-// domain of so few labels. What is for one app's mail is in the same sets under
-// its entry, a zero byte and the app.
+// its domain once. The domains above it are looked up only if there are entries
+// for all below a domain of so few labels. What is for one app's mail is in the
+// same sets under its entry, a zero byte and the app.
 type List struct {
 	sets atomic.Pointer[sets]
 }
@@ -35,8 +35,9 @@ type sets struct {
 	labels atomic.Uint64 // a bit for each number of labels that entries for all below a domain have
 }
 
-// Marks: whether an entry is for marketing alone, whether it is for all below a
-// domain too, and above that the reason: the smallest mark has the strongest one.
+// Marks have three parts: whether an entry is for marketing alone, whether it
+// is for all below a domain too, and above that the reason. The smallest mark
+// has the strongest reason.
 const (
 	markMarketing = 1 << 0
 	markBelow     = 1 << 1
@@ -131,9 +132,9 @@ func (l *List) Check(address string, class sluice.Class, app string) (Verdict, b
 	return best, best.Reason != 0
 }
 
-// Ready is called before checks of several addresses, which then take a third of
-// the time: they need not wait for memory one after the other. It changes no
-// verdict. More than MaxReady at once are too many to stay in the caches.
+// Ready is called before checks of several addresses. They then take a third of
+// the time, since they need not wait for memory one after the other. It changes
+// no verdict. More than MaxReady at once are too many to stay in the caches.
 func (l *List) Ready(addresses []string) {
 	s := l.sets.Load()
 	var hashes [MaxReady]set.Hash
@@ -246,8 +247,9 @@ func fold(dst []byte, address string) ([]byte, bool) {
 		if w&everyHigh != 0 {
 			return foldRunes(dst[:begin], address)
 		}
-		// A byte of 7 bits carries into its eighth where it is at least 'A', and
-		// where it is beyond 'Z'; the bit that makes a letter small is two below.
+		// A byte of 7 bits carries into its eighth where it is at least 'A',
+		// and where it is beyond 'Z'. The bit that makes a letter small is two
+		// below.
 		upper := (w + everyByte*(0x80-'A')) &^ (w + everyByte*(0x7f-'Z')) & everyHigh
 		binary.LittleEndian.PutUint64(text, w|upper>>2)
 		text = text[8:]

@@ -19,8 +19,8 @@ type Reader struct {
 	Preset sluice.Suppression
 
 	// Scoped: the scope of Preset was asked for. Without it, and where no scope
-	// stands beside the entry, an unsubscription is about marketing alone, as one
-	// that is an event is; all others are about all mail.
+	// stands beside the entry, an unsubscription is about marketing alone, as
+	// one that is an event is. All others are about all mail.
 	Scoped bool
 
 	// Force takes entries that CheckWidth refuses.
@@ -69,9 +69,10 @@ func (r *Reader) done(s sluice.Suppression, scoped bool) (sluice.Suppression, er
 	return s, s.Check()
 }
 
-// ParseLine reads a line of a file: a record under a header (Header), as
-// transfer.LineReader has it; a JSON object as Parse has it; or an entry and, behind
-// a comma, a reason, which may be a word that others have for it.
+// ParseLine reads a line of a file. It is a record under a header (Header), as
+// transfer.LineReader has it, or a JSON object as Parse has it. Otherwise it is
+// an entry and, behind a comma, a reason, which may be another program's word
+// for it.
 func (r *Reader) ParseLine(line string) (sluice.Suppression, error) {
 	line = strings.TrimSpace(line)
 	switch {
@@ -94,9 +95,9 @@ func (r *Reader) ParseLine(line string) (sluice.Suppression, error) {
 	return r.done(s, false)
 }
 
-// cutEntry cuts a line behind its entry. A quote at its beginning is that of the
-// line's first value, or of a local part, if an @ follows the second one (RFC 5321,
-// 4.1.2): that has no need of others.
+// cutEntry cuts a line behind its entry. A quote at its beginning is that of
+// the line's first value. It is that of a local part if an @ follows the second
+// quote (RFC 5321, 4.1.2): that has no need of others.
 func cutEntry(line string) (entry, reason string, ok bool) {
 	local := 0
 	if strings.HasPrefix(line, `"`) {

@@ -28,9 +28,9 @@ func (w *Which) means(s *sluice.Suppression) bool {
 		(w.Scope == nil || *w.Scope == s.Scope) && (w.App == nil || *w.App == s.App)
 }
 
-// Add suppresses, and returns how many suppressions are another than before: those
-// that are there already, with the same end, and those that are named twice are
-// repeats. Those count as said again now, and are no others.
+// Add suppresses, and returns how many suppressions have changed. Those that
+// are there already, with the same end, and those named twice are repeats. A
+// repeat counts as said again now, but not as changed.
 func (v *Service) Add(ctx context.Context, changes []sluice.Suppression) (added int, err error) {
 	if len(changes) == 0 {
 		return 0, nil

@@ -10,8 +10,8 @@ import (
 	"sluice/flow"
 )
 
-// SetsRole is the role of whoever follows foreign sets: its lease is that of
-// partition 0.
+// SetsRole is the role of the process that follows foreign sets: its lease is
+// that of partition 0.
 const SetsRole = "sets"
 
 // Bounds of following a set.

@@ -50,7 +50,7 @@ const loadTimeout = 10 * time.Second
 // an *Error of Compile: a later program has written the template.
 func (c *Cache) Get(ctx context.Context, id string, version int) (*Template, error) {
 	if version < 1 {
-		return nil, fmt.Errorf("read template %s: version %d is none; whoever accepts a mail says which it is", id, version)
+		return nil, fmt.Errorf("read template %s: version %d does not exist; set the version when the mail is accepted", id, version)
 	}
 	key := cacheKey{id, version}
 	if t := c.look(key); t != nil {

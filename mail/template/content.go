@@ -9,15 +9,15 @@ import (
 	"sluice/user/profile"
 )
 
-// Content is the content of a send in the form sluice.ContentTemplate: which
-// template it is, of which version, or what the mail itself says in the language
-// of templates; its variables; and who is to get it.
+// Content is the content of a send in the form sluice.ContentTemplate. It has
+// the template and its version, or what the mail itself says in the language of
+// templates. It also has the variables and the audience.
 //
 //	{"template":"welcome","version":3,"variables":{"order":7}}
 //	{"mail":{"subject":"Hello {{${first_name}}}","html":"..."},"state":"subscribed"}
 type Content struct {
 	Template string
-	Version  int // from 1: whoever accepts a mail says which
+	Version  int // from 1: the acceptance of a mail sets it
 
 	// Mail is what a mail says that is no stored template; nil: it is one. Only
 	// its texts, its headers and whether it is strict count.
@@ -25,8 +25,8 @@ type Content struct {
 
 	Variables string // a JSON object, or empty
 
-	// State is for whom it is (profile.IsAudience), by what is known of him when
-	// his mail is made; empty: for everybody.
+	// State is the audience (profile.IsAudience), checked by what is known of
+	// the recipient when the mail is made; empty: everybody.
 	State string
 }
 

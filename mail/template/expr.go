@@ -37,7 +37,7 @@ type call struct {
 	lax    *operand // allow_false of the filter default
 }
 
-// condition is comparisons joined by and and or, which bind from the right, as
+// condition is comparisons joined by and and or. They bind from the right, as
 // in the reference: a and b or c is a and (b or c).
 type condition struct {
 	tests []test

@@ -8,8 +8,8 @@ import (
 )
 
 // filter is what {{ value | name: args }} does. A filter counts the bytes and
-// elements that it reads and makes (run.text, run.made, run.spend), and makes no
-// text that is longer than what may be put out: what it would make is computed
+// elements that it reads and makes (run.text, run.made, run.spend). It makes no
+// text that is longer than what may be put out. What it would make is computed
 // first, where that is more than a few times what it reads.
 type filter struct {
 	least, most int // arguments

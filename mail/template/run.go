@@ -34,8 +34,8 @@ type Limits struct {
 	// way there.
 	OutputBytes int
 
-	// Steps bounds the work: a step is a piece of the template, a turn of a loop,
-	// a filter, an element of a list, or 256 bytes that are read or written.
+	// Steps bounds the work. A step is a piece of the template, a turn of a
+	// loop, a filter, an element of a list, or 256 bytes read or written.
 	Steps int
 
 	// Time bounds how long it takes. Steps bound that too; this is for a machine
@@ -86,9 +86,9 @@ type local struct {
 	value value
 }
 
-// stopped carries an *Error out of a rendering. A bound may be reached anywhere,
-// in the comparisons of a sort as well as five loops deep, and all of it ends:
-// so it is a panic that protect, and nobody else, catches.
+// stopped carries an *Error out of a rendering. A bound may be reached
+// anywhere, in the comparisons of a sort as well as five loops deep, and all of
+// it ends. So it is a panic that only protect catches.
 type stopped struct{ err *Error }
 
 func (r *run) fail(kind Kind, format string, args ...any) {

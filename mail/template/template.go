@@ -216,8 +216,8 @@ func (r *run) part(p *part, escape bool) (string, *Error) {
 // memory is made anew.
 const outputRoom = 512
 
-// oneLine makes one line of a text: a header must not be broken by a value that
-// has a line break in it (RFC 5322, 2.2).
+// oneLine makes one line of a text: a value that has a line break must not
+// break a header (RFC 5322, 2.2).
 func oneLine(text string) string {
 	text = strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f || c == 0x85 || c == '\u2028' || c == '\u2029' {

@@ -244,8 +244,8 @@ func kindName(v value) string {
 	return "an object"
 }
 
-// number is what a value counts as in arithmetic, as in the reference: a text
-// is the number it is, or the whole one it begins with, all else is 0.
+// number is what a value counts as in arithmetic, as in the reference. A text
+// is the number it is, or the whole one it begins with; all else is 0.
 func number(v value) value {
 	switch v := v.(type) {
 	case int64, float64:
@@ -305,8 +305,8 @@ func whole(f float64) int64 {
 }
 
 // decimals is how many digits of a number count. The reference computes in
-// decimals, 183.357 - 180 is 3.357 and not 3.3569999999999993; rounding to 15
-// digits, all that a float64 can be relied on for, comes to the same.
+// decimals: 183.357 - 180 is 3.357 and not 3.3569999999999993. Rounding to 15
+// digits, all that a float64 can be relied on for, gives the same.
 const decimals = 15
 
 func rounded(f float64) value {

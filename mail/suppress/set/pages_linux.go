@@ -11,9 +11,9 @@ const (
 	largePageBytes = 2 << 20
 )
 
-// makeWords makes so many words, in large pages where they fill some and the
-// system has them (madvise(2), MADV_HUGEPAGE): a processor knows the places of
-// few pages, and a look anywhere in 13 MB of small ones waits twice.
+// makeWords makes so many words. They are in large pages where they fill some
+// and the system has them (madvise(2), MADV_HUGEPAGE). A processor knows the
+// places of few pages, and a look anywhere in 13 MB of small ones waits twice.
 func makeWords(n int) []atomic.Uint64 {
 	if n*wordBytes < largePageBytes {
 		return make([]atomic.Uint64, n)

@@ -15,38 +15,40 @@ import (
 // Set is a set of texts, each with one or more marks.
 //
 // The idea. A text is a 64-bit hash under a key that is drawn when the set is
-// made (hash/maphash). The first eight bits of it choose one of 256 tables, the
-// other 56 and the mark are one word: an entry is eight bytes, and is read and
+// made (hash/maphash). The first eight bits of it choose one of 256 tables; the
+// other 56 and the mark are one word. An entry is eight bytes, and is read and
 // written as a whole. Eight places for entries are a line, and each line has
-// eight tags, a byte of the hash of each entry. An entry is in the line that its
-// hash names or in the next one with a free place, and 3/4 of the places are in
-// use at most. A look for what is not there, as most are, ends at the tags: 1.3
-// bytes an entry, which the machine's caches hold, where the whole does not fit
-// them. 10,000,000 entries cost some 125 MB. A text with two marks is two
-// entries, and a look finds both.
+// eight tags, a byte of the hash of each entry. An entry is in the line that
+// its hash names or in the next one with a free place. At most 3/4 of the
+// places are in use. A look for what is not there, as most are, ends at the
+// tags. They take 1.3 bytes an entry, which the machine's caches hold, where
+// the whole does not fit them. 10,000,000 entries cost some 125 MB. A text with
+// two marks is two entries, and a look finds both.
 //
-// The invariants. Whoever changes a table holds its lock; whoever reads holds
-// none. A word is written before its tag, an end before its word, and what is
-// removed loses its tag: so a reader sees each entry as it was before or as it
-// is after. Places of what is gone are taken again, but are not free: a look goes
+// The invariants. A writer of a table holds its lock; a reader holds none. A
+// word is written before its tag, an end before its word, and what is removed
+// loses its tag. So a reader sees each entry as it was before or as it is
+// after. Places of what is gone are taken again, but are not free: a look goes
 // on behind them. A table that is too full is written anew beside, and its
 // pointer is changed when it is whole.
 //
-// What it gives up. Two texts may have one hash: of n entries one is taken for a
-// text that was never added with a probability of n / 2^64, which is 5e-13 a look
-// with 10,000,000 entries: of a hundred million mails a month one is wrongly held
-// back in 1,500 years. Keeping the texts would cost three times the memory, and
-// asking the database about whoever is found a round trip. The key is another in
-// each process and after each start, so nobody can make up an address that is
-// found, and what was found by chance is not found the next time.
+// What it gives up. Two texts may have one hash. Of n entries one is taken for
+// a text that was never added with a probability of n / 2^64. With 10,000,000
+// entries that is 5e-13 a look. So of a hundred million mails a month one is
+// wrongly held back in 1,500 years. Keeping the texts would cost three times
+// the memory, and asking the database about each match a round trip. The key
+// differs in each process and after each start. So nobody can make up an
+// address that is found, and what was found by chance is not found the next
+// time.
 //
 // What was tried and dropped. Words without tags, in places one by one or in
-// lines: every look waits for memory, 220 to 320 ns on a machine that others
-// use, where one read of memory takes 220. Locks of readers (sync.RWMutex, one a
-// table): every look reads the few domains, and would write to their lock. Large
-// pages for the words too: they are read for one look in ten, and one large piece
-// of memory would stay until the last of the tables has outgrown it. Fewer places
-// in use, 5/8, for fewer looks at a second line: they cost as much, and 24 MB more.
+// lines. Every look waits for memory, 220 to 320 ns on a machine that others
+// use, where one read of memory takes 220. Locks of readers (sync.RWMutex, one
+// a table): every look reads the few domains, and would write to their lock.
+// Large pages for the words too. They are read for one look in ten, and one
+// large piece of memory would stay until the last of the tables has outgrown
+// it. Fewer places in use, 5/8, for fewer looks at a second line: they cost as
+// much, and 24 MB more.
 type Set struct {
 	seed   maphash.Seed
 	clock  sluice.Clock
@@ -73,8 +75,8 @@ const (
 	tagFree = 0
 	tagGone = 1
 
-	// A table whose places are more than 3/4 in use is written anew so large that
-	// 9/16 are: a third larger, if nothing has been removed.
+	// A table whose places are more than 3/4 in use is written anew, so large
+	// that 9/16 are. That is a third larger, if nothing has been removed.
 	linePlaces       = 8
 	fullNum, fullDen = 3, 4
 	roomNum, roomDen = 16, 9
@@ -147,9 +149,10 @@ func (s *Set) Find(h Hash, with, without Mark) (found Mark) {
 	}
 }
 
-// Near reads the tags that looks for these hashes begin with, and so brings them
-// into the processor's caches. Reads that do not wait for each other take 4 to
-// 12 ns each where one alone takes 70 to 160: worth it for a few at once.
+// Near reads the tags that looks for these hashes begin with, and so brings
+// them into the processor's caches. Reads that do not wait for each other take
+// 4 to 12 ns each where one alone takes 70 to 160. So it is worth it for a few
+// at once.
 func (s *Set) Near(hashes []Hash) {
 	for _, h := range hashes {
 		if p := s.tables[h>>(64-tableBits)].places.Load(); p != nil {

@@ -200,7 +200,7 @@ func (t *Transport) send(ctx context.Context, e *sluice.Envelope) sluice.Result 
 	return r
 }
 
-// judge says what an answer means (R8).
+// judge says what an answer means.
 func (t *Transport) judge(a *post.Answer) sluice.Result {
 	r := sluice.Result{Code: a.Status, Kind: sluice.ResultDeferred, Blame: sluice.BlameRoute, Text: sluice.ReplyText(string(a.Body))}
 	switch {
@@ -211,7 +211,8 @@ func (t *Transport) judge(a *post.Answer) sluice.Result {
 	case a.Status >= 500 && !slices.Contains(t.s.NotTaken, a.Status):
 		r.Kind = sluice.ResultInDoubt
 	case a.Status >= 500, a.Status < 400:
-		// Not taken; of a redirect it says where the settings should point.
+		// It was not taken; of a redirect the text says where the settings
+		// should point.
 		if where := a.Header.Get("Location"); a.Status < 400 && where != "" {
 			r.Text = sluice.ReplyText("redirects are not followed, and it leads to " + withoutQuery(where))
 		}
@@ -229,7 +230,7 @@ func (t *Transport) judge(a *post.Answer) sluice.Result {
 }
 
 // ours are statuses below 500 that are about the key, the account, the address
-// or the pace: an operator can mend them, and no mail shall be lost by them.
+// or the pace. An operator can fix them, and they must cost no mail.
 var ours = []int{
 	http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 	http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusUpgradeRequired,

@@ -20,7 +20,7 @@ import (
 	"sluice"
 )
 
-// Bounds of a message's structure, whoever wrote it.
+// Bounds of a message's structure, whatever program wrote it.
 const (
 	maxParts  = 1000
 	maxLevels = 16
@@ -136,10 +136,10 @@ func (p *parts) decoded(name string) string {
 	return out
 }
 
-// decodedAddresses decodes the names in a list of addresses. A name is in quotes
-// where it has more than words: what was one name, such as "Smith, Ann", must not
-// become two addresses when its provider reads it. A list that cannot be read
-// stays as it is, encoded.
+// decodedAddresses decodes the names in a list of addresses. A name is in
+// quotes where it has more than words. What was one name, such as "Smith, Ann",
+// must not become two addresses when its provider reads it. A list that cannot
+// be read stays as it is, encoded.
 func decodedAddresses(d *mime.WordDecoder, text string) string {
 	all, err := (&mail.AddressParser{WordDecoder: d}).ParseList(text)
 	if err != nil {

@@ -21,9 +21,9 @@ import (
 //	{{text}} {{html}}      the bodies, decoded, empty if there is none
 //	{{header:NAME}}        a header of the message, decoded, empty if there is none
 //
-// It must be JSON as it stands: since {{ can be nowhere else in JSON, every
-// placeholder then is in a text, what is put there is escaped as such, and no
-// mail can make more of it than a text. Only what the template asks for is
+// It must be JSON as it stands. Since {{ can be nowhere else in JSON, every
+// placeholder then is in a text, and what is put there is escaped as such. So
+// no mail can make more of it than a text. Only what the template asks for is
 // looked for in the message.
 
 // maxTemplateBytes bounds a template.

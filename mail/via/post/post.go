@@ -45,11 +45,11 @@ type Options struct {
 
 // Client sends requests. Its methods may be called from several goroutines.
 //
-// Nothing is repeated (R12). net/http repeats by itself what it holds for
-// harmless if it can get the body again (GetBody): with a header Idempotency-Key
-// that is any request whose connection ends. So the body is a reader of our own
-// that cannot be had again, and that knows whether it was read: what was not
-// read was not sent.
+// It repeats nothing: a repeat is the sender's decision. net/http repeats by
+// itself what it holds for harmless if it can get the body again (GetBody).
+// With a header Idempotency-Key that is any request whose connection ends. So
+// the body is a reader of our own that cannot be had again, and that knows
+// whether it was read. What was not read was not sent.
 type Client struct {
 	http    *http.Client
 	timeout time.Duration
@@ -64,7 +64,7 @@ func NewClient(o Options) *Client {
 		Transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
 			DialContext:            dialer.DialContext,
-			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots}, // R31: always verified
+			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots}, // always verified
 			TLSHandshakeTimeout:    connectTimeout,
 			ForceAttemptHTTP2:      true,
 			HTTP2:                  &http.HTTP2Config{SendPingTimeout: http2PingTimeout, PingTimeout: http2PingTimeout},
@@ -147,7 +147,8 @@ func (a *Answer) Lost(ctx context.Context) sluice.Result {
 	return r
 }
 
-// withoutURL drops what *url.Error repeats: a URL may hold a secret (R32).
+// withoutURL drops what *url.Error repeats: a URL may hold a secret, which must
+// not be logged.
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err

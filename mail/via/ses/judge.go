@@ -11,7 +11,7 @@ import (
 )
 
 // class is what a refusal means. The kind, where it is not said, is
-// sluice.ResultDeferred: what an operator can mend shall cost no mail, and mail
+// sluice.ResultDeferred. What an operator can fix shall cost no mail, and mail
 // that waits too long expires anyway.
 type class struct {
 	kind      sluice.ResultKind
@@ -75,7 +75,7 @@ var refusals = map[string]class{
 	"ServiceUnavailableException":   openEnded,
 }
 
-// judge says what an answer means (R8).
+// judge says what an answer means.
 func judge(a *post.Answer) sluice.Result {
 	var body struct {
 		MessageID string `json:"MessageId"`
@@ -86,7 +86,7 @@ func judge(a *post.Answer) sluice.Result {
 	_ = json.Unmarshal(a.Body, &body) // what it is not in stays empty
 	r := sluice.Result{Code: a.Status}
 	if a.Status >= 200 && a.Status < 300 {
-		// It has been taken (R9), even if the answer was cut before the id.
+		// SES has taken it, even if the answer was cut before the id.
 		r.Kind, r.ID, r.Text = sluice.ResultSent, body.MessageID, "accepted "+body.MessageID
 		r.Text = sluice.ReplyText(r.Text)
 		return r

@@ -1,9 +1,9 @@
 // Package ses carries mail out by the API of Amazon SES (SendEmail, version 2,
 // the whole message as it is), signed by hand.
 //
-// AWS's own library was left out: it repeats requests by default, SES has no
-// token that would make a repeat harmless, and so mail would be sent twice
-// (R12). It is the oracle of the tests instead.
+// AWS's own library was left out because it repeats requests by default. SES
+// has no token that would make a repeat harmless, so mail would be sent twice.
+// It is the oracle of the tests instead.
 package ses
 
 import (
@@ -143,7 +143,7 @@ func (t *Transport) Deliver(ctx context.Context, envelopes []sluice.Envelope, do
 }
 
 func (t *Transport) send(ctx context.Context, e *sluice.Envelope) sluice.Result {
-	// SES offers no SMTPUTF8: it takes addresses in ASCII alone (R4).
+	// SES offers no SMTPUTF8: it takes addresses in ASCII alone.
 	if e.UTF8 || !ascii(e.From) || !ascii(e.To) {
 		return sluice.Result{Kind: sluice.ResultFailed, Blame: sluice.BlameMessage, Code: 553, Enhanced: "5.6.7", Text: "SES takes no address or header that is not ASCII (RFC 6531)"}
 	}

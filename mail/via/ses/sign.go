@@ -16,7 +16,7 @@ type Credentials struct {
 }
 
 // FromEnvironment reads the variables that all of AWS's tools read. They are
-// static: whoever gives temporary ones starts the program again with the next.
+// static: temporary ones need a restart of the program with each new set.
 func FromEnvironment(getenv func(string) string) (Credentials, error) {
 	c := Credentials{AccessKey: getenv("AWS_ACCESS_KEY_ID"), SecretKey: getenv("AWS_SECRET_ACCESS_KEY"), SessionToken: getenv("AWS_SESSION_TOKEN")}
 	if c.AccessKey == "" || c.SecretKey == "" {
@@ -34,11 +34,11 @@ const (
 )
 
 // sign adds to a request what AWS's Signature Version 4 wants: the time, the
-// token of temporary credentials, and the signature over them, the host, the
-// type and the length of the content, and the content
+// token of temporary credentials, and the signature. The signature covers them,
+// the host, the type and the length of the content, and the content
 // (https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html).
-// path is as the canonical request has it: what the request's path has escaped is
-// escaped once more. There is no query.
+// path is as the canonical request has it: what the request's path has escaped
+// is escaped once more. There is no query.
 func (c *Credentials) sign(header http.Header, method, host, path, region string, body []byte, now time.Time) {
 	now = now.UTC()
 	header.Set("X-Amz-Date", now.Format(timeFormat))

@@ -9,7 +9,7 @@ import (
 )
 
 // listPath is where Amazon's list of an account is: addresses that bounced or
-// complained, to which it sends nothing, whoever asks.
+// complained, to which it sends nothing, whatever the sender.
 const listPath = "/v2/email/suppression/addresses/"
 
 // unlistAgain is how long a request waits that came too early: such calls are

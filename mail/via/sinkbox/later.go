@@ -68,7 +68,7 @@ func (b *Box) plan(send, to, address string, now time.Time) {
 	} else {
 		first := step{sluice.EventDelivered, now.Add(b.s.Within / 100)}
 		l.steps = []step{first}
-		// The same draw decides both, so whoever clicks is one of those who open.
+		// The same draw decides both, so a recipient that clicks also opens.
 		if b.does("open", address, b.s.Open) {
 			opened := at(sluice.EventOpened, first.at)
 			l.steps = append(l.steps, opened)

@@ -1,6 +1,7 @@
-// Package sinkbox is mailboxes that are built in: mail goes into them instead of
-// out. They take, defer, refuse and bounce it, open it, click in it and complain
-// of it, as often as they are told to, and the same addresses always do the same.
+// Package sinkbox is mailboxes that are built in: mail goes into them instead
+// of out. They take, defer, refuse and bounce it, open it, click in it and
+// complain of it, as often as they are told to. The same addresses always do
+// the same.
 package sinkbox
 
 import (
@@ -50,7 +51,7 @@ type Settings struct {
 	Bounce int // taken, and returned later
 
 	// Of those that keep it.
-	Open, Click, Complain, Unsubscribe int // who clicks has opened
+	Open, Click, Complain, Unsubscribe int // each click is also an open
 
 	Within time.Duration // all that happens later happens within it; 0: DefaultWithin
 
@@ -73,7 +74,7 @@ func (s *Settings) Check() error {
 		}
 	}
 	if s.Click > s.Open {
-		errs = append(errs, fmt.Errorf("click is %d and open %d: who clicks has opened; make open as many", s.Click, s.Open))
+		errs = append(errs, fmt.Errorf("click is %d and open %d: each click is also an open; set open to at least click", s.Click, s.Open))
 	}
 	if s.Within < 0 || s.Within > MaxWithin {
 		errs = append(errs, fmt.Errorf("within is %v, want at most %v", s.Within, MaxWithin))
@@ -173,7 +174,7 @@ func (b *Box) deliver(e *sluice.Envelope) sluice.Result {
 		r.Kind, r.Blame, r.Code, r.Enhanced, r.Text = sluice.ResultFailed, sluice.BlameRecipient, 550, "5.1.1", "nobody is there (built-in mailbox)"
 		return r
 	case b.does("defer", address, b.s.Defer) && b.defers(e.Send):
-		r.Kind, r.Blame, r.Code, r.Enhanced, r.Text = sluice.ResultDeferred, sluice.BlameRecipient, 450, "4.2.1", "come again (built-in mailbox)"
+		r.Kind, r.Blame, r.Code, r.Enhanced, r.Text = sluice.ResultDeferred, sluice.BlameRecipient, 450, "4.2.1", "try again later (built-in mailbox)"
 		return r
 	}
 	now := b.clock.Now()
@@ -211,8 +212,9 @@ func (b *Box) keep(k Kept) {
 	b.kept = b.kept[drop:]
 }
 
-// Mails returns mails that are kept, the newest first, at most limit, those to an
-// address, in whichever case (empty: to all), before a number (0: from the newest on).
+// Mails returns at most limit mails that are kept, the newest first. to is an
+// address, in whichever case (empty: all), and before a number (0: from the
+// newest on).
 func (b *Box) Mails(to string, before int64, limit int) []Kept {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -244,8 +246,9 @@ func (b *Box) does(what, address string, of int) bool {
 	return of > 0 && b.draw(what, address)%thousand < uint64(of)
 }
 
-// draw returns the number that an address has drawn for something: FNV-1a, and
-// the mix of SplitMix64, since the low bits of the former are not random enough.
+// draw returns the number that an address has drawn for something. It is
+// FNV-1a, and the mix of SplitMix64, since the low bits of the former are not
+// random enough.
 func (b *Box) draw(what, address string) uint64 {
 	h := uint64(14695981039346656037) ^ b.s.Seed
 	for _, text := range [...]string{what, "\x00", address} {

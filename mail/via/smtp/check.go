@@ -18,7 +18,7 @@ type plan struct {
 	eightBit, utf8 bool
 }
 
-// check says how an envelope goes out to this server, or why it cannot: what
+// check says how an envelope goes out to this server, or why it cannot. What
 // the server does not offer is not sent to it, and nothing is repaired here.
 func (s *session) check(e *sluice.Envelope) (plan, *sluice.Result) {
 	never := func(blame sluice.Blame, enhanced, format string, args ...any) (plan, *sluice.Result) {
@@ -34,7 +34,7 @@ func (s *session) check(e *sluice.Envelope) (plan, *sluice.Result) {
 		return never(sluice.BlameRecipient, "5.1.3", "recipient %q %s", e.To, bad)
 	}
 	if at, found := bareLineEnd(e.Content); found {
-		return never(sluice.BlameMessage, "5.6.0", "the content has a CR or LF that stands alone at octet %d: lines end in CR LF", at) // R2
+		return never(sluice.BlameMessage, "5.6.0", "the content has a CR or LF that stands alone at octet %d: lines end in CR LF", at) // a bare CR or LF may be an end of message to another server
 	}
 	if most := s.offers.maxBytes; most > 0 && int64(len(e.Content)) > most {
 		return never(sluice.BlameMessage, "5.3.4", "the message has %d octets, %s takes %d", len(e.Content), s.remote, most)
@@ -50,8 +50,8 @@ func (s *session) check(e *sluice.Envelope) (plan, *sluice.Result) {
 	return p, nil
 }
 
-// addressProblem says what keeps an address from standing in a command (R4):
-// what would end the command or the path, or add a parameter.
+// addressProblem says what keeps an address from standing in a command: what
+// would end the command or the path, or add a parameter.
 func addressProblem(a string) string {
 	if len(a) > maxAddressBytes {
 		return "is longer than " + strconv.Itoa(maxAddressBytes) + " octets"

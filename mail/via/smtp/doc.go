@@ -12,8 +12,8 @@
 //
 // What is known of a message when its connection dies follows from one number:
 // how many octets the kernel has taken (outlet). A message whose last octet was
-// surely not handed over is untried, one with a reply has that reply's result,
-// and any other is in doubt. No more is guessed.
+// surely not handed over is untried, and one with a reply has that reply's
+// result. Any other is in doubt. No more is guessed.
 //
 // Meanings of replies are in judge.go. Nothing is ever repeated here.
 package smtp

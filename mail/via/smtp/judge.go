@@ -42,7 +42,7 @@ func hasWord(text []byte, words []string) bool {
 }
 
 // judge says what a refusal means for the mail, whose fault it is and whether
-// the server wants less (R8). It is about replies of 4xx and 5xx only.
+// the server wants less. It is about replies of 4xx and 5xx only.
 //
 // What is refused before MAIL is no attempt at any mail. What is refused at MAIL
 // because of who we are is tried again once the route works: it would be

@@ -4,12 +4,11 @@ import "fmt"
 
 // flights carries messages by DATA to a server that offers PIPELINING. DATA has
 // to be the last command of a group, but a content may be the first thing of
-// the next one (RFC 2920, 3.1): so the content of a message and MAIL, RCPT, DATA
-// of the next go out together, and each message waits once.
-//
-// One goroutine is enough: what a server has to say while it is written to is
-// the reply to the content and to the three or four commands behind it, which
-// fit into any buffer.
+// the next one (RFC 2920, 3.1). So the content of a message and MAIL, RCPT,
+// DATA of the next go out together, and each message waits once. One goroutine
+// is enough. While it is written to, a server has to say the reply to the
+// content and to the three or four commands behind it. Those fit into any
+// buffer.
 func (s *session) flights(w *window) {
 	open := -1 // whose DATA was answered with 354
 	for i := w.first; i <= w.last; i++ {
@@ -58,8 +57,8 @@ func (s *session) flights(w *window) {
 	}
 }
 
-// addContent adds the content of a message, or a dot alone if the server asks
-// for one although it has refused the recipient (RFC 2920, 3.1).
+// addContent adds the content of a message. It adds a dot alone if the server
+// asks for content although it has refused the recipient (RFC 2920, 3.1).
 func (s *session) addContent(w *window, i int) {
 	m := &w.mails[i]
 	if m.said {

@@ -23,7 +23,7 @@ var errDesync = errors.New("the server's replies do not fit what it was asked")
 // it may have.
 //
 // Dropped: writev of commands and contents where they lie. In blocks of 64, 256
-// and 1,024 KiB it cost no less than copying them together, and over TLS, which
+// and 1,024 KiB it cost no less than copying them together. Over TLS, which
 // copies anyway, it made small records.
 type outlet struct {
 	s       *session

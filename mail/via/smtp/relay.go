@@ -35,7 +35,7 @@ const (
 	MaxWindow     = 256
 
 	// DefaultIdle is how long a connection is kept unused. SES cuts after 10 s,
-	// and whoever is cut while he writes has mails in doubt.
+	// and a client that is cut while it writes has mails in doubt.
 	DefaultIdle = 5 * time.Second
 
 	// probeAfter is how long a connection may have been unused and still be
@@ -152,7 +152,7 @@ func New(opt Options) (*Relay, error) {
 	if opt.TLS == TLSNone {
 		switch {
 		case opt.User != "" || opt.Password != "":
-			return fail("a password is never sent without TLS: set tls to %s or %s", TLSStart, TLSImplicit) // R31
+			return fail("a password is never sent without TLS: set tls to %s or %s", TLSStart, TLSImplicit) // on the loopback too
 		case opt.Network == "tcp" && !loopback(host) && !opt.Insecure:
 			return fail("%s is not this machine: without TLS everybody on the way reads the mail; set tls to %s or %s, or insecure if that is meant", opt.Address, TLSStart, TLSImplicit)
 		}
@@ -268,8 +268,8 @@ func (r *Relay) Deliver(ctx context.Context, envelopes []sluice.Envelope, done f
 	}
 }
 
-// failedToConnect says what a connection that could not be had means for those
-// who wanted to use it: nothing but that the route does not work (R8).
+// failedToConnect says what a connection that could not be had means for its
+// users: only that the route does not work.
 func failedToConnect(ctx context.Context, err error) sluice.Result {
 	r := untried(err, sluice.BlameRoute)
 	var refused *refusal

@@ -20,9 +20,9 @@ import (
 // past is a deadline that is over.
 var past = time.Unix(1, 0)
 
-// session is one connection. One goroutine at a time uses it; in a window with
-// CHUNKING a second one writes (window.go), and whoever ends the context may
-// call halt.
+// session is one connection. One goroutine at a time uses it. In a window with
+// CHUNKING a second one writes (window.go), and the goroutine that ends the
+// context may call halt.
 type session struct {
 	relay  *Relay
 	raw    net.Conn // the socket
@@ -65,11 +65,11 @@ type offers struct {
 func (s *session) await(wait time.Duration) { s.wait, s.by = wait, time.Time{} }
 
 // Read reads for replies. It waits as long as the step allows, counted from
-// when the server had what it is to answer: content may take longer to write
-// than its reply may take to come, and as long as it is being taken the
-// writer's own timeout watches over it. The time is that of the whole reply: who
-// sends an octet of it now and then would else hold the connection for weeks,
-// with the mails on it.
+// when the server had what it is to answer. Content may take longer to write
+// than its reply may take to come. While it is being taken, the writer's own
+// timeout watches over it. The time is that of the whole reply. A server that
+// sends an octet of it now and then would otherwise hold the connection for
+// weeks, with the mails on it.
 func (s *session) Read(p []byte) (int, error) {
 	for {
 		complete := s.out.handed.Load() >= s.need
@@ -143,7 +143,8 @@ func (s *session) why() error {
 func (s *session) broken() bool { return s.why() != nil }
 
 // untried is the result of a message that the session has surely not taken to
-// the server, since it ended: the route's fault, unless we were told to stop.
+// the server, since it ended. It is the route's fault, unless we were told to
+// stop.
 func (s *session) untried() sluice.Result {
 	why := s.why()
 	blame := sluice.BlameRoute
@@ -180,9 +181,10 @@ func (s *session) reply(wait time.Duration) (reply, error) {
 	return r, nil
 }
 
-// unasked ends a session whose server has answered before it was asked: all that
-// it says from there on would be taken for the reply to something else, a mail
-// for taken that was refused. Only 421 may come at any time (RFC 5321, 3.8).
+// unasked ends a session whose server has answered before it was asked. All
+// that it says from there on would be taken for the reply to something else,
+// and a refused mail for a taken one. Only 421 may come at any time (RFC 5321,
+// 3.8).
 func (s *session) unasked() bool {
 	if s.in.buffered() == 0 || s.in.begins("421") {
 		return false
@@ -366,7 +368,7 @@ func (s *session) upgrade(ctx context.Context) error {
 	return s.hello()
 }
 
-// secure does the TLS handshake: certificates are always verified (R31).
+// secure does the TLS handshake: certificates are always verified.
 func (s *session) secure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.relay.opt.Timeouts.Connect)
 	defer cancel()
@@ -382,7 +384,8 @@ func (s *session) secure(ctx context.Context) error {
 	return nil
 }
 
-// login says who we are, under TLS only (R31). Errors name the user at most.
+// login says who we are, under TLS only, so that no password is sent in clear.
+// Errors name the user at most.
 func (s *session) login() error {
 	o := &s.relay.opt
 	if o.User == "" && o.Password == "" {
@@ -431,8 +434,8 @@ func (s *session) fresh(ctx context.Context, now time.Time) bool {
 	return err == nil && r.positive()
 }
 
-// quiet reports whether the server has said nothing since, nor closed: whatever
-// it says to somebody who asks nothing is 421, or the end of TLS.
+// quiet reports whether the server has said nothing since, nor closed. What it
+// says without a question is 421, or the end of TLS.
 func (s *session) quiet() bool {
 	if s.in.buffered() > 0 {
 		return false
@@ -468,6 +471,6 @@ func (s *session) quit() {
 	s.drop()
 }
 
-// drop ends it as it is. Not through TLS, whose farewell could wait for a
+// drop ends it as it is. It bypasses TLS, whose farewell could wait for a
 // server that reads no more.
 func (s *session) drop() { _ = s.raw.Close() }

@@ -105,26 +105,25 @@ type sent struct {
 // chunks carries messages without waiting for anything: MAIL, RCPT and BDAT of
 // one after the other, as they come (RFC 2920, RFC 3030).
 //
-// A second goroutine writes while this one reads (R6): a server may stop
-// reading until its replies are read, so whoever writes a whole window first
-// waits for a server that waits for him, however large the buffers are between
-// them. The writer tells of each message before it writes it; there is room in
-// the channel for all, so it never waits for the reader. Each message has three
-// replies, whatever they say, or four with RSET; they come in order, and are
-// counted. Dropped: one goroutine that writes without blocking and reads in
-// between, which needs the raw socket and cannot have TLS.
+// A second goroutine writes while this one reads. A server may stop reading
+// until its replies are read. So a client that writes a whole window first
+// waits for a server that waits for the client, however large the buffers
+// between them are. The writer tells of each message before it writes it; there
+// is room in the channel for all, so it never waits for the reader. Each
+// message has three replies, whatever they say, or four with RSET; they come in
+// order, and are counted. Dropped: one goroutine that writes without blocking
+// and reads in between, which needs the raw socket and cannot have TLS.
 //
 // A refusal. With the window under way nobody can take back what follows a
-// refused MAIL or RCPT: the server discards the chunk and refuses it too
-// (RFC 3030, 2), and that reply is read like the others. Whether the refused
-// transaction still lies open then, so that the next MAIL is refused for it,
-// is not said everywhere alike. So RSET goes before the next message that is
-// not yet written; what is in flight already relies on LAST ending it. A server
-// where it does not, and who therefore answers a MAIL with 503, gets RSET before
-// every message from then on (relay.resets), and the messages are deferred.
-//
+// refused MAIL or RCPT. The server discards the chunk and refuses it too (RFC
+// 3030, 2), and that reply is read like the others. Whether the refused
+// transaction still lies open then, so that the next MAIL is refused for it, is
+// not said everywhere alike. So RSET goes before the next message that is not
+// yet written; what is in flight already relies on LAST ending it. A server
+// where it does not, and which therefore answers a MAIL with 503, gets RSET
+// before every message from then on (relay.resets). The messages are deferred.
 // A chunk that is answered as an unknown command, or as one that is wrong, was
-// read as commands: that session is over, and the relay gets no chunks any more
+// read as commands. That session is over, and the relay gets no chunks any more
 // (relay.noChunk).
 func (s *session) chunks(w *window) {
 	written := make(chan sent, w.last-w.first)
@@ -212,8 +211,8 @@ func (s *session) readChunk(w *window, next sent) bool {
 }
 
 // refusesChunks reports whether a server that offers CHUNKING shows that it has
-// none: it does not know BDAT, or does not like how or when it is said, although
-// it has taken the recipient. Nothing is wrong with the mail then.
+// none. It does not know BDAT, or does not like how or when it is said,
+// although it has taken the recipient. Nothing is wrong with the mail then.
 func (s *session) refusesChunks(w *window, i int, r reply) bool {
 	m := &w.mails[i]
 	enhanced, _ := cutEnhanced(r.code, r.text)
@@ -241,9 +240,10 @@ func (s *session) swallow() bool {
 // answered takes one of a message's replies, and settles it if it is the one
 // that counts. False: replies and commands do not fit, and the session is over.
 //
-// What the server says of the content is its word, but that a content without
-// recipients is nobody's: whoever was refused at RCPT stays so. A MAIL that was
-// refused, behind which RCPT and the content were taken, was taken.
+// What the server says of the content is its word, with one exception. A
+// content without recipients is nobody's: a recipient refused at RCPT stays
+// refused. A MAIL that was refused, behind which RCPT and the content were
+// taken, was taken.
 func (s *session) answered(w *window, i int, at step, r reply) bool {
 	m := &w.mails[i]
 	if (r.code/100 == 3) != (at == stepData && r.code < 400) {
@@ -258,7 +258,7 @@ func (s *session) answered(w *window, i int, at step, r reply) bool {
 		return true
 	}
 	if at != stepMail || r.code == 503 {
-		s.reset.Store(true) // R5
+		s.reset.Store(true) // the refused transaction may still lie open
 	}
 	if at == stepMail && r.code == 503 {
 		s.relay.resets.Store(true)
