@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // The rules of the tree, checked by machine. CONTRIBUTING.md lists them for
@@ -76,6 +77,9 @@ const (
 	maxFileLines     = 600
 	maxFunctionLines = 70
 	maxFolders       = 20
+
+	maxArchitectureLines          = 300
+	maxArchitectureLineCharacters = 160
 )
 
 // longFiles and longFunctions are the exceptions, "file" and "file function",
@@ -260,6 +264,23 @@ func TestSizes(t *testing.T) {
 			}
 			return false
 		})
+	}
+}
+
+// TestArchitectureIsShort keeps ARCHITECTURE.md a text that is read in one sitting.
+func TestArchitectureIsShort(t *testing.T) {
+	text, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	if len(lines) > maxArchitectureLines {
+		t.Errorf("ARCHITECTURE.md has %d lines, at most %d are allowed: figures belong in docs/decisions", len(lines), maxArchitectureLines)
+	}
+	for i, line := range lines {
+		if n := utf8.RuneCountInString(line); n > maxArchitectureLineCharacters {
+			t.Errorf("ARCHITECTURE.md:%d has %d characters, at most %d are allowed", i+1, n, maxArchitectureLineCharacters)
+		}
 	}
 }
 

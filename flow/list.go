@@ -62,7 +62,7 @@ const (
 // The idea. The elements of the list are held by renaming the list, one step
 // whatever its length. RENAME costs nothing per element. Taking by LRANGE,
 // LTRIM and XADD in Lua costs 1.3 to 1.7 µs an element, most of what a second
-// core has to give beside a bulk load (measured; ARCHITECTURE.md). No other
+// core has to give beside a bulk load (docs/decisions/01-hold-by-rename.md). No other
 // program uses the held chunk. It is read by pages, bounded in count and bytes,
 // and dropped from its head as far as its follower has committed, at once or a
 // while later (kept.go).

@@ -23,7 +23,7 @@ import (
 //
 // Inside a session, reading and encoding go on beside applying (Pipe), with one
 // encoded unit waiting between them. More would only hold memory, since one
-// loader is the fastest that a table takes (measured; ARCHITECTURE.md).
+// loader is the fastest that a table takes (docs/decisions/04-one-loader.md).
 //
 // Stopping has two phases, so every follower gets two contexts. `fetch` ends
 // reading, and batches in hand are still applied; `work` ends everything.

@@ -35,7 +35,12 @@ func TestGuides(t *testing.T) {
 	if err != nil || len(pages) < 3 {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
-	for _, page := range []string{"README.md", "ARCHITECTURE.md", "INTERFACES.md", "CONTRIBUTING.md", "CHANGELOG.md", "store/sqlstore/TABLES.md"} {
+	decisions, err := filepath.Glob(filepath.Join(root, "docs", "decisions", "*.md"))
+	if err != nil || len(decisions) < 3 {
+		t.Fatalf("%d decisions, %v", len(decisions), err)
+	}
+	pages = append(pages, decisions...)
+	for _, page := range []string{"README.md", "GLOSSARY.md", "ARCHITECTURE.md", "INTERFACES.md", "CONTRIBUTING.md", "CHANGELOG.md", "store/sqlstore/TABLES.md"} {
 		pages = append(pages, filepath.Join(root, page))
 	}
 	var settings strings.Builder
