@@ -45,7 +45,7 @@ func (x *Examiner) Examine(ctx context.Context) sluice.Examination {
 		e.Unknown(errors.New("nothing has been mirrored yet: the first start makes collection and index"), sluice.CheckMirrorIndex)
 	default:
 		e.Warn(sluice.CheckMirrorIndex, "start sluice again, which makes it, or db."+SeriesCollection+".createIndex({app_id: 1, name: 1, date: 1})",
-			"collection %s has no index of app_id, name, date: whoever reads a series reads all documents", SeriesCollection)
+			"collection %s has no index of app_id, name, date: every read of a series reads all documents", SeriesCollection)
 	}
 	return e
 }

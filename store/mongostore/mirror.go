@@ -55,20 +55,20 @@ const (
 // with a field for each hour of that day (UTC) that was counted.
 //
 // The idea. A document's hours are set to their present totals, if those have a
-// larger version. So it does no harm to write one again, or late: what a stopped
+// larger version. So a document may be written again, or late: what a stopped
 // process still sends, or what arrives after its sender has given up, is older
-// than what is there.
+// than the stored hours.
 //
 // The invariants. The _id follows from app, name and day, so two processes
 // never make two documents of one, on one server or on shards. Texts of
 // producers are values, never names of fields. A filter has the shard key and
 // the _id.
 //
-// Nothing is upserted. An upsert whose filter has a version tries to insert a
+// Nothing is upserted. An upsert with a filter by version tries to insert a
 // document that is there, and servers differ in what they tell of the others in
-// that message. So documents are updated; only if that found fewer than there
-// are, those that are missing are looked for and inserted. That is once a day
-// and name.
+// that message. So documents are updated. Only if that found fewer than there
+// are, the missing ones are looked for and inserted. That is once a day and
+// name.
 type Mirror struct {
 	client *mongo.Client
 	series *mongo.Collection
@@ -202,8 +202,8 @@ func indexKeys() bson.D {
 	return bson.D{{Key: "app_id", Value: int32(1)}, {Key: "name", Value: int32(1)}, {Key: "date", Value: int32(1)}}
 }
 
-// hasIndex reports whether an index begins with the three, whoever made it: one
-// for a sharded collection may have other options than ours.
+// hasIndex reports whether an index begins with the three fields, ours or the
+// operator's: one for a sharded collection may have other options than ours.
 func (m *Mirror) hasIndex(ctx context.Context) (bool, error) {
 	specs, err := m.series.Indexes().ListSpecifications(ctx)
 	if err != nil {
@@ -225,9 +225,9 @@ func (m *Mirror) hasIndex(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// Set writes documents, one message after the other: FerretDB, of which each
-// statement of a message holds a connection, stops for ever when two messages
-// hold all it has.
+// Set writes documents, one message after the other. On FerretDB each statement
+// of a message holds a connection, so it stops for ever when two messages hold
+// all it has.
 func (m *Mirror) Set(ctx context.Context, version int64, days []sluice.DayTotals) error {
 	for part := range slices.Chunk(days, m.bulk) {
 		if err := m.set(ctx, version, part); err != nil {
@@ -280,7 +280,7 @@ func (m *Mirror) insertMissing(ctx context.Context, version int64, days []sluice
 		case has > version:
 			return fmt.Errorf("%w: a document has version %d already: another process writes to this collection", sluice.ErrConflict, has)
 		case has < version:
-			return errors.New("a document came in between, of another process; it is tried again")
+			return errors.New("another process wrote a document in between; it is tried again")
 		}
 	}
 	if len(missing) == 0 {

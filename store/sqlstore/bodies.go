@@ -138,9 +138,10 @@ func anys(texts []string) []any {
 	return args
 }
 
-// countDown notes which sends have no need of their bodies any more, and removes
-// the bodies that nobody needs. One that belongs to a single send is not counted,
-// if it says so itself: who cancels a message may not have seen all of its sends.
+// countDown notes which sends have no need of their bodies any more, and
+// removes bodies that no send needs. A body that says that it belongs to a
+// single send is not counted: a caller that cancels a message may not have seen
+// all of its sends.
 func (t *txn) countDown(ctx context.Context, added, changed []*ledgerRow) error {
 	less := make(map[string]int)
 	var alone, over []string

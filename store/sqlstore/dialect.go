@@ -99,7 +99,7 @@ type dialect interface {
 	// pieces, and returns how many rows it changed.
 	insertRows(ctx context.Context, tx *txn, statement string, columns int, args []any) (changed int64, err error)
 
-	// putUsers writes users, some of whom may be there: one, or up to
+	// putUsers writes users, of which some may be there: one, or up to
 	// maxUserRowBytes of profiles.
 	putUsers(ctx context.Context, tx *txn, rows []sluice.UserRow) error
 
@@ -116,11 +116,11 @@ type dialect interface {
 	afterRestore(ctx context.Context, conn *sql.Conn) error
 
 	// spanQuery lists the partitions of events: name and the date of its end, or
-	// an empty text; none if it cannot be divided. lockSpans has the connection
-	// lose patience soon, and takes the lock of whoever changes them. addSpans
-	// makes partitions out of the one that has no end, each beginning where the
-	// one before it ends; dropSpan drops one with its rows. spanPrefix is what
-	// their names begin with.
+	// an empty text; none if it cannot be divided. lockSpans sets a short lock
+	// timeout on the connection, and takes the lock of the process that changes
+	// the partitions. addSpans makes partitions out of the one that has no end,
+	// each beginning where the one before it ends. dropSpan drops one with its
+	// rows. spanPrefix is what their names begin with.
 	spanQuery() string
 	spanPrefix() string
 	lockSpans(ctx context.Context, conn *sql.Conn) (bool, error)

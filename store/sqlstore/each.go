@@ -11,15 +11,14 @@ import (
 // How an effect is written that the bulk path has refused as a whole.
 //
 // Each section is cut into pieces, and each piece goes in by the bulk path
-// behind a savepoint. A piece that is refused is taken back and written row by
-// row, so that only the bad rows become dead letters: of 32,768 rows with a bad
-// one, 512 go row by row. Where a savepoint is no more when it is needed, since
-// a trigger of the table has ended the transaction, all begins anew without
-// pieces, row by row; and a row that ends the transaction then is left out of
-// the next try.
+// behind a savepoint. A refused piece is taken back and written row by row, so
+// that only the bad rows become dead letters: of 32,768 rows with a bad one,
+// 512 go row by row. A savepoint is gone when it is needed if a trigger of the
+// table has ended the transaction. Then all begins anew without pieces, row by
+// row. A row that ends the transaction then is left out of the next try.
 
-// pieceRows is how large a piece is: smaller ones cost more round trips, larger
-// ones more rows one by one when one of them is bad.
+// pieceRows is how large a piece is. Smaller ones cost more round trips; larger
+// ones write more rows one by one when one of them is bad.
 const pieceRows = 512
 
 var (
@@ -32,8 +31,8 @@ var (
 )
 
 // ApplyEach moves the cursors and writes what can be written. In its last
-// resort, row by row, each try but the last leaves out one row more, so there
-// are at most as many as rows, and one.
+// resort, row by row, each try but the last leaves out one row more. So there
+// are at most as many tries as rows, and one.
 func (s *Store) ApplyEach(ctx context.Context, prep sluice.Prepared) (sluice.Applied, error) {
 	p, err := s.own(prep)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // prepared is an effect encoded for the bulk path. It belongs to one goroutine
-// at a time; its memory goes back when it has been applied, and is made again
+// at a time. Its memory goes back when it has been applied, and is made again
 // if it is applied once more.
 type prepared struct {
 	store    *Store
@@ -58,7 +58,7 @@ func (s *Store) Prepare(effect *sluice.Effect) (sluice.Prepared, error) {
 }
 
 // inKeyOrder returns the events in the order of the table's primary key, as far
-// as time decides it. They come partition by partition; inserted like that,
+// as time decides it. They come partition by partition. Inserted like that,
 // each transaction goes over its span of time once for every partition and
 // splits pages in their middle, which loads at half the speed (measured).
 func inKeyOrder(events []sluice.StoredEvent) []sluice.StoredEvent {

@@ -10,17 +10,17 @@ import (
 	"sluice"
 )
 
-// What LOAD DATA and PostgreSQL's COPY read: cells end at a tab, rows at a
-// newline, and a backslash goes before what would end one, before itself, and
-// in \0 (LOAD DATA only) and \N (NULL). COPY refuses a carriage return that is
-// not escaped.
+// The format that LOAD DATA and PostgreSQL's COPY read. Cells end at a tab,
+// rows at a newline. A backslash goes before a character that would end one,
+// before itself, and in \0 (LOAD DATA only) and \N (NULL). COPY refuses a
+// carriage return that is not escaped.
 //
-// Rows are encoded by hand into buffers that are used again: this runs for
-// every row, and through fmt or text/csv it costs more than the server does.
+// Rows are encoded by hand into buffers that are used again. This runs for
+// every row: through fmt or text/csv it costs more than the server does.
 
-// maxKeptBytes is the largest buffer that is kept for the next effect, and
-// maxLoadRows how many rows one LOAD DATA gets: each may raise a warning, and
-// a server lists at most 65,535.
+// maxKeptBytes is the largest buffer that is kept for the next effect.
+// maxLoadRows is how many rows one LOAD DATA gets: each may raise a warning,
+// and a server lists at most 65,535.
 const (
 	maxKeptBytes = 32 << 20
 	maxLoadRows  = 50_000

@@ -29,12 +29,12 @@ func (s *Store) Erasures(ctx context.Context, after string, fromMillis, toMillis
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read who is to be erased in %s: %w", s.where, err)
+		return nil, fmt.Errorf("read the users to be erased in %s: %w", s.where, err)
 	}
 	return all, nil
 }
 
-// foundEvent is an event of somebody who is named.
+// foundEvent is an event of a named user.
 type foundEvent struct {
 	key   sluice.EventKey
 	user  sql.NullString
@@ -42,7 +42,8 @@ type foundEvent struct {
 	at    uint64 // when it was accepted, in ms, by Redis
 }
 
-// erased are names, and until when what they name is of who is erased.
+// erased are names of erased users, and the time up to which a name means the
+// erased one.
 type erased map[string]int64
 
 func newErased(names []sluice.Erasure) erased {
@@ -138,13 +139,13 @@ func (s *Store) Erased(ctx context.Context, names []sluice.Erasure, beforeMillis
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("remove who has been erased in %s: %w", s.where, err)
+		return fmt.Errorf("remove names of erased users in %s: %w", s.where, err)
 	}
 	return nil
 }
 
-// sendsAhead is among about how many sends those of who is erased are looked for
-// at once. All of a message are looked at together.
+// sendsAhead is about how many sends are searched for those of erased users at
+// once. All of a message are looked at together.
 const sendsAhead = 20_000
 
 // SendsOf implements sluice.KeepStore.

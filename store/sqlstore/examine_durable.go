@@ -23,8 +23,9 @@ const (
 const goesBack = "a power cut takes back what was committed in the last second or so, the cursors with it, and what the logs have no longer is lost"
 
 // mysqlDurability looks at what of a commit is on the disk when the server has
-// answered. An InnoDB with a binary log asks that, after a crash, which of the
-// prepared transactions were committed: one that is not synced takes them back.
+// answered. An InnoDB with a binary log asks the log, after a crash, which of
+// the prepared transactions were committed: a log that is not synced takes them
+// back.
 func mysqlDurability(ctx context.Context, e *sluice.Examination, conn *sql.Conn, d *mysqlDialect) {
 	var flush, binlog, sync int64
 	if err := conn.QueryRowContext(ctx, query(d, "durability")).Scan(&flush, &binlog, &sync); err != nil {
@@ -139,7 +140,8 @@ func TransportOf(url string) (Transport, error) {
 	if cfg.Net != "unix" {
 		t.Host = hostOf(cfg.Addr)
 	}
-	// preferred goes on without TLS if the server, or somebody between, has none.
+	// preferred goes on without TLS if the server, or a proxy between, has
+	// none.
 	if cfg.TLSConfig != "" && cfg.TLSConfig != "false" && cfg.TLSConfig != "preferred" {
 		t.TLS, t.Verified = true, cfg.TLSConfig != "skip-verify"
 		t.Password = t.Password || cfg.TLS != nil && len(cfg.TLS.Certificates) > 0

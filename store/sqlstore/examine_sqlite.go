@@ -64,9 +64,9 @@ func (x *Examiner) openSQLite(ctx context.Context, rest, path string) (*Store, e
 	return Open(ctx, "sqlite:"+rest, Options{ReadOnly: true, ReadConns: 1, Clock: x.Clock})
 }
 
-// judgeFileSystem: processes that share a SQLite database need locks and
-// shared memory, which files of another machine have not
-// (https://sqlite.org/wal.html, "does not work over a network filesystem").
+// judgeFileSystem: processes that share a SQLite database need locks and shared
+// memory. Files of another machine have none (https://sqlite.org/wal.html,
+// "does not work over a network filesystem").
 func judgeFileSystem(e *sluice.Examination, network string) {
 	if network == "" {
 		e.Fine(sluice.CheckDatabaseShared, "its directory is on a disk of this machine")

@@ -14,33 +14,33 @@ import (
 )
 
 // The table events is divided by time where the database can (MariaDB, MySQL,
-// PostgreSQL), so that old days are dropped, with their pages, instead of being
+// PostgreSQL). So old days are dropped, with their pages, instead of being
 // deleted row by row.
 //
-// The idea. The partitions are, in this order: `before`, for what lies before
-// the first day of its own; one a day; `later`, without an end, for what has
-// no day. Only `later` is ever divided, and it is when it is empty or nearly:
-// days are made ahead of time. What it holds goes into the new days in the same
-// step. A partition's only property that matters is where it ends; it begins
-// where the one before it ends, so nothing goes wrong when one in between is
-// dropped (PostgreSQL then puts late events of that day into `later`).
+// The idea. The partitions are, in this order: `before`, for events before the
+// first day of its own; one a day; `later`, without an end, for events that
+// have no day. Only `later` is ever divided, when it is empty or nearly so:
+// days are made ahead of time. Its events go into the new days in the same
+// step. A partition's only property that matters is where it ends. It begins
+// where the one before it ends, so dropping one in between does no harm
+// (PostgreSQL then puts late events of that day into `later`).
 //
-// The invariants. An event is found wherever it lies: nobody but this file
-// names a partition. Changes of the partitions are made under a lock of the
-// database's, one process at a time, after looking what there is; a process
-// that does not get the lock leaves the work to the other. The statements wait
-// for others at most a second, and while they wait others wait behind them.
+// The invariants. An event is found in any partition: only this file names
+// them. Changes of the partitions are made under a lock of the database's, one
+// process at a time, after looking what there is. A process that does not get
+// the lock leaves the work to the other. The statements wait for others at most
+// a second, and while they wait others wait behind them.
 //
-// What was tried and dropped. Days of the rows that were there before the
-// table was divided: PostgreSQL would have to copy all of them, while its old
-// table becomes `before` as it is. Partitions below a day by kind of event:
-// MariaDB cannot drop a part of a partition.
+// What was tried and dropped. Days of the rows that were there before the table
+// was divided: PostgreSQL would have to copy all of them. As it is, its old
+// table becomes `before`. Partitions below a day by kind of event: MariaDB
+// cannot drop a part of a partition.
 
 // Bounds of the partitions and of what is deleted at once.
 const (
-	// maxEventDays is from how many partitions on new ones are months. A query
-	// without a time locks all of them, in PostgreSQL three locks each, of the
-	// 6,400 or so that the server has room for by default.
+	// maxEventDays is the number of partitions from which new ones are months.
+	// A query without a time locks all of them, in PostgreSQL three locks each.
+	// By default the server has room for 6,400 locks or so.
 	maxEventDays = 1000
 
 	// firstDaysBack is how many days before today a new table has.
@@ -183,16 +183,16 @@ func (s *Store) eventSpans(ctx context.Context, conn *sql.Conn) ([]eventSpan, er
 		}
 		t, err := time.Parse(dateLayout, end)
 		if err != nil {
-			return nil, fmt.Errorf("partition %s ends at %q, which is no day: was it made by somebody else? %w", name, end, err)
+			return nil, fmt.Errorf("partition %s ends at %q, which is not a day: was it made by another program? %w", name, end, err)
 		}
 		spans = append(spans, eventSpan{name: name, end: t})
 	}
 	return spans, rows.Err()
 }
 
-// firstDay is where the partition `before` of a table ends that is about to be
-// divided: some days back, or, if it has rows, tomorrow, so that they all go
-// there.
+// firstDay returns the end of the partition `before` of a table that is about
+// to be divided. It is some days back, or, if the table has rows, tomorrow, so
+// that they all go there.
 func (s *Store) firstDay(ctx context.Context, q querier) (string, error) {
 	today := midnight(s.clock.Now().UnixMilli())
 	var one int
@@ -228,10 +228,10 @@ func (s *Store) scanTime(row *sql.Row) (millis int64, ok bool, err error) {
 }
 
 // DeleteEvents deletes a piece of a range. Its end is looked for first, by a
-// read that takes no locks: no DELETE of ours has a LIMIT, which two of the
-// databases do not know. Events of one millisecond go together. The next piece
-// begins where this one ends: to find its place from the first would be to read
-// over what was deleted and is not cleared away yet.
+// read that takes no locks: a DELETE with a LIMIT is unknown to two of the
+// databases. Events of one millisecond go together. The next piece begins where
+// this one ends: to find its place from the first would be to read over rows
+// that are deleted and not cleared away yet.
 func (s *Store) DeleteEvents(ctx context.Context, kind sluice.EventKind, fromMillis, toMillis int64) (deleted int, reachedMillis int64, err error) {
 	from, word := s.d.millis(fromMillis), kind.String()
 	last, more, err := s.scanTime(s.reads.QueryRowContext(ctx, query(s.d, "event_nth"), from, s.d.millis(toMillis), word, keepPieceRows-1))

@@ -11,8 +11,8 @@ import (
 // message go together.
 const keepSends = 2000
 
-// keepStripe is that of totals that no follower writes, so that deleting waits
-// for nobody who counts.
+// keepStripe is the stripe of totals that no follower writes, so that deleting
+// never waits for a follower that counts.
 const keepStripe = sluice.MaxPartitions
 
 // DeleteSends implements sluice.KeepStore. The ids of messages begin with the

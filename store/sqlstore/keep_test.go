@@ -56,8 +56,9 @@ func store(t *testing.T, s *sqlstore.Store, list []sluice.StoredEvent) sluice.Ap
 	return applied
 }
 
-// A database of the schema before the table was divided, with rows of the past
-// and of days to come, keeps them, knows their repeats, and gets days.
+// A database has the schema of before the table was divided, with rows of the
+// past and of days to come. It keeps them, recognises their repeats, and gets
+// days.
 func TestEventsAreDividedWithTheirRows(t *testing.T) {
 	stores, _ := emptyStores(t)
 	for kind, s := range stores {
@@ -89,7 +90,7 @@ func TestEventsAreDividedWithTheirRows(t *testing.T) {
 	}
 }
 
-// Who asks for a day looks into its partition only.
+// A query for a day looks into its partition only.
 func TestQueryOfADayPrunes(t *testing.T) {
 	stores, past := emptyStores(t)
 	from, to := midnight(-3).Format(time.DateOnly), midnight(-2).Format(time.DateOnly)
@@ -147,8 +148,8 @@ func TestVeryManyDaysBecomeMonths(t *testing.T) {
 	}
 }
 
-// A row that waits for a day while it is made out of the partition that it goes
-// into is no bad row: it fails as a whole, and goes in the next time.
+// A row may wait for a day that is being made out of the row's partition. It is
+// no bad row: it fails as a whole, and goes in the next time.
 func TestRowMeetsADayBeingMade(t *testing.T) {
 	stores, past := emptyStores(t)
 	s, db := stores["postgres"], past["postgres"]

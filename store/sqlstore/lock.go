@@ -11,8 +11,8 @@ import (
 )
 
 // lockFile takes a lock that ends with the process, however it ends, and notes
-// in the file who holds it. The file stays: removing it would let two
-// processes lock two files of one name.
+// the holder in the file. The file stays: removing it would let two processes
+// lock two files of one name.
 func lockFile(path string) (unlock func() error, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"sluice/test/storetest"
 )
 
-// mariadb and postgres are the servers of all tests of this binary. Nobody kills
-// them or cuts the power, so nothing waits for the disk.
+// mariadb and postgres are the servers of all tests of this binary. They are
+// not killed and keep their power, so nothing waits for the disk.
 var (
 	mariadb  *servers.MariaDB
 	postgres *servers.Postgres

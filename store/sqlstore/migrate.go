@@ -14,11 +14,12 @@ import (
 )
 
 // migration is one file of schema/DIALECT/: NNNN_name.sql. A file that has
-// been released is never changed. A line "-- Readable from version N" says from
-// which version's program on the schema can be used behind it: such a program goes
-// on running while newer ones start. Without that line it is the migration's own
-// version, and all older programs are refused. On MySQL each statement commits by itself,
-// so every statement must be harmless when repeated (IF NOT EXISTS).
+// been released is never changed. A line "-- Readable from version N" names the
+// first version of the program that can use the schema after the migration.
+// Such a program goes on running while newer ones start. Without that line it
+// is the migration's own version, and all older programs are refused. On MySQL
+// each statement commits by itself, so every statement must be harmless when
+// repeated (IF NOT EXISTS).
 type migration struct {
 	version    int
 	name       string
@@ -217,9 +218,9 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Pending says what Migrate would do: have is the version of the schema, 0 if
-// there is none, want the one that Migrate brings it to, and from the version that
-// a program must know to use the schema after that.
+// Pending returns what Migrate would do. have is the version of the schema, 0
+// if there is none. want is the version that Migrate brings it to. The third is
+// the version from which a program can use the schema after that.
 func (s *Store) Pending(ctx context.Context) (have, want, from int, err error) {
 	list, err := migrations(s.d)
 	if err != nil {

@@ -4,8 +4,8 @@ package sqlstore
 
 import "os"
 
-// pretendBreaking is the variable that makes the migration of a program that
-// pretends to be the next version one that older programs cannot go on after.
+// pretendBreaking is an environment variable. It makes the migration of a program
+// that pretends to be the next version one that older programs cannot go on after.
 const pretendBreaking = "PRETEND_BREAKING"
 
 func init() {

@@ -18,24 +18,25 @@ import (
 // other totals since it looked last.
 //
 // The idea. A transaction that adds to the series notes the days it adds to, in
-// series_changes, with a stamp that no other transaction has. Whoever mirrors
-// reads the notes, then the totals, so these have at least what the notes are
-// of; writes the documents; then removes the notes that still have the stamps
-// it has read. A change that came in between has put another stamp there, and
-// its note stays. Nothing is compared by time or by order of commits.
+// series_changes, with a stamp that no other transaction has. The mirror reads
+// the notes, then the totals, so the totals include at least the noted changes.
+// It writes the documents, then removes the notes that still have the stamps it
+// has read. A change that came in between has put another stamp there, and its
+// note stays. Nothing is compared by time or by order of commits.
 //
 // The invariants. Whether changes are noted is said by a row of cursors, follower
-// `mirror`: its position is (epoch, whole). A transaction reads it with a shared
-// lock, and it is changed under an exclusive one: who begins to mirror waits for
-// the transactions that do not know it yet, and then all that is not noted is
-// there to be read. The row is made before anything is stored (MirrorState), so
-// that there is something to lock. Notes have stripes, as rows of the series
-// have, so that processes do not wait for each other.
+// `mirror`: its position is (epoch, whole). A transaction reads it with a
+// shared lock, and it is changed under an exclusive one. So a mirror that
+// begins waits for the transactions that do not know it yet. After that, every
+// change without a note can be read in the totals. The row is made before
+// anything is stored (MirrorState), so that there is something to lock. Notes
+// have stripes, as rows of the series have, so that processes do not wait for
+// each other.
 //
 // What was tried and dropped. A version in the rows of the series, from a
-// sequence, with an index: versions become visible in another order than they
+// sequence, with an index. Versions become visible in another order than they
 // were drawn, so the mirror would have to look back over all transactions that
-// may still be open, and every row is written twice, mirror or not.
+// may still be open. Every row is also written twice, mirror or not.
 
 // mirrorFollower is the cursor that says whether changes are noted.
 const mirrorFollower = "mirror"

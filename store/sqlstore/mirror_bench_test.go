@@ -11,7 +11,8 @@ import (
 )
 
 // BenchmarkCounts applies 100 hot counts a transaction, with and without a
-// mirror, and looks at the changes as the mirror does: what a pass asks for.
+// mirror. It looks at the changes as the mirror does: the questions of one
+// pass.
 func BenchmarkCounts(b *testing.B) {
 	onPostgres, _ := postgresStore(b)
 	stores := map[string]*sqlstore.Store{"mariadb": mariadbStore(b), "postgres": onPostgres}

@@ -47,7 +47,7 @@ const sessionSettings = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,STRICT_TRANS_
 	"time_zone = '+00:00', max_error_count = 65535, lc_messages = 'en_US', autocommit = 1"
 
 // silenceTimeout bounds how long the server may take to answer one statement:
-// far longer than a bulk load, or a migration of a small table, takes.
+// far longer than a bulk load or a migration of a small table.
 const silenceTimeout = 5 * time.Minute
 
 // readCommitted takes no gap locks, which two processes could meet on.
@@ -92,9 +92,9 @@ func connectMySQL(rest string) (*mysql.Config, driver.Connector, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 5 * time.Second
 	}
-	// A server that vanished without a word is given up, long before the
-	// kernel's quarter of an hour; one that has become read-only, too: behind
-	// its address there is another primary by now.
+	// A server that vanished silently is given up, long before the kernel's
+	// quarter of an hour. So is one that has become read-only: by now another
+	// primary is at its address.
 	if cfg.ReadTimeout == 0 {
 		cfg.ReadTimeout = silenceTimeout
 	}
@@ -145,13 +145,14 @@ func (c *session) Connect(ctx context.Context) (driver.Conn, error) {
 }
 
 // look asks the server what it is, and decides on the limits of the writer's
-// session. They bound how long a process that was stopped holds its locks:
-// net_read_timeout in the middle of a load, and between two statements
-// idle_transaction_timeout, or where there is none (MySQL) wait_timeout, which
-// also ends connections that are merely quiet and so is only second best.
+// session. They bound how long a stopped process holds its locks. In the middle
+// of a load it is net_read_timeout, between two statements
+// idle_transaction_timeout. MySQL has no such setting: there it is
+// wait_timeout, which also ends connections that are merely quiet and so is
+// only second best.
 //
 // net_read_timeout is half of the others: a server that gives up on a load
-// still tries to read what is left of the stream, and waits a second time.
+// still tries to read the rest of the stream, and waits a second time.
 func (d *mysqlDialect) look(ctx context.Context, db *sql.DB, seconds int) error {
 	var version string
 	var infile bool

@@ -17,10 +17,11 @@ const (
 	errNoInfileMari = 4166 // MariaDB
 )
 
-// dataErrors are errors about a row's data whose SQLSTATE does not say so.
-// What is neither here nor of the classes 22, 23 and 45 is the server's state
-// (full, read-only, shutting down, a table altered or gone): it passes, or an
-// operator is needed, and calling rows bad for it would bury good ones.
+// dataErrors are errors about a row's data with an SQLSTATE that does not say
+// so. An error that is neither here nor of the classes 22, 23 and 45 is the
+// server's state (full, read-only, shutting down, a table altered or gone). It
+// passes, or an operator is needed; dead letters made for it would be good
+// rows.
 var dataErrors = []uint16{
 	1118, // row size too large
 	1265, // data truncated

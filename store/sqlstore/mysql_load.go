@@ -12,8 +12,8 @@ import (
 )
 
 // encode writes a section as LOAD DATA reads it. The rows are encoded also if
-// the server does not take LOAD DATA: that is how it is found out that one of
-// them can never be stored.
+// the server does not take LOAD DATA: that finds out that one of them can never
+// be stored.
 func (d *mysqlDialect) encode(sec *section) error {
 	return encodeSection(sec, &loadForm)
 }
@@ -77,9 +77,9 @@ func (d *mysqlDialect) infile(into, columns string) string {
 	return "LOAD DATA LOCAL INFILE 'Reader::" + d.reader + "' " + into + ` FIELDS TERMINATED BY '\t' ESCAPED BY '\\' LINES TERMINATED BY '\n' (` + columns + ")"
 }
 
-// putUsers writes users by LOAD DATA as well: REPLACE changes a row in its place,
-// the table having no second unique key, and the server parses no statement of
-// megabytes.
+// putUsers writes users by LOAD DATA as well. REPLACE changes a row in its
+// place, since the table has no second unique key, and the server parses no
+// statement of megabytes.
 func (d *mysqlDialect) putUsers(ctx context.Context, tx *txn, rows []sluice.UserRow) error {
 	if d.noInfile.Load() {
 		return d.plainSQL.putUsers(ctx, tx, rows)
@@ -231,12 +231,12 @@ func nullIfEmpty(s string) any {
 	return s
 }
 
-// bulk runs a statement that sends count rows and does the sum that makes the
-// bulk path safe: rows inserted and duplicates warned of are all rows, and
-// there is no other warning.
+// bulk runs a statement that sends count rows, and checks the sum that makes
+// the bulk path safe. Rows inserted and duplicates warned of must be all rows,
+// and there must be no other warning.
 //
-// SHOW WARNINGS is asked at once, without SELECT @@warning_count before it:
-// it is one round trip either way, and on MySQL that SELECT empties the list.
+// SHOW WARNINGS is sent at once, without SELECT @@warning_count before it. It
+// is one round trip either way, and on MySQL that SELECT empties the list.
 func (d *mysqlDialect) bulk(ctx context.Context, tx *txn, t *target, count int, statement string, args ...any) (rows, duplicates int, err error) {
 	result, err := tx.conn.ExecContext(ctx, statement, args...)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"sluice/store/sqlstore"
 )
 
-// stallLimit is how long a stopped process may hold up its successor before
-// these tests call it for ever: far above the session limits, far below the
+// stallLimit is how long a stopped process may delay its successor before these
+// tests call it for ever. It is far above the session limits, and far below the
 // server's own (net_read_timeout 30 s, innodb_lock_wait_timeout 50 s,
 // wait_timeout 8 h).
 const stallLimit = 15 * time.Second

@@ -8,13 +8,13 @@ import (
 )
 
 // seriesNames are the names that are counted by themselves: as many as are
-// allowed of each app, first come. It is filled from series_days when the
-// first counts are added, and belongs to whoever writes. Several processes
-// each know what they met, and what was there when they began: together they
+// allowed of each app, first come. It is filled from series_days when the first
+// counts are added, and belongs to the writer. Several processes each know the
+// names that they met, and those that were there when they began. Together they
 // may let in some more than the bound.
 //
 // A name stays known if the transaction that met it first was rolled back: it
-// will come again, or has cost a place.
+// will be met again, or has cost a place.
 type seriesNames struct {
 	most   int // of an app
 	known  map[string]map[seriesName]struct{}

@@ -7,24 +7,25 @@ import (
 	"time"
 )
 
-// What is deleted stays in the files of SQLite: in the free room of pages, in pages
-// that are free, and in its log. The first is zeroed as it becomes free, which costs
-// no page more (secure_delete=FAST). Free pages are taken by a table of zeros that
-// is dropped when there are none left, in pieces, each a transaction between those
-// of others; secure_delete=ON would write each of them when it becomes free, for all
-// that is ever deleted. VACUUM would hold up all others, and needs as much room
-// again. The log is copied into the file and emptied.
+// Deleted data stays in the files of SQLite: in the free room of pages, in free
+// pages, and in its log. The first is zeroed as it becomes free, which costs no
+// additional page (secure_delete=FAST). Free pages are taken by a table of
+// zeros that is dropped when there are none left. It grows in pieces, each a
+// transaction between those of others. secure_delete=ON would write each page
+// when it becomes free, for every deletion ever. VACUUM would hold up all
+// others, and needs as much room again. The log is copied into the file and
+// emptied.
 //
-// A server's database writes its files itself, and takes what is deleted out of
-// them when it will (InnoDB's purge, VACUUM, the retention of binary logs).
+// A server's database writes its files itself, and removes deleted data from
+// them in its own time (InnoDB's purge, VACUUM, the retention of binary logs).
 
 const (
 	// wipePieceBytes is what one transaction overwrites: it keeps others waiting for
 	// some 50 ms.
 	wipePieceBytes = 4 << 20
 
-	// The log is emptied when nobody reads in it. Others wait while it is tried, so
-	// not for long, and again.
+	// The log is emptied when no reader uses it. Others wait while it is tried,
+	// so not for long, and again.
 	emptyLogWithin = 200 * time.Millisecond
 	emptyLogTries  = 25
 	emptyLogAgain  = 200 * time.Millisecond
@@ -40,7 +41,7 @@ func (s *Store) Overwrite(ctx context.Context) error {
 		err = s.emptyLog(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("overwrite what was deleted in %s: %w", s.where, err)
+		return fmt.Errorf("overwrite deleted data in %s: %w", s.where, err)
 	}
 	return nil
 }
@@ -71,9 +72,10 @@ func (s *Store) wipePages(ctx context.Context) error {
 	return nil
 }
 
-// zerosFor returns how long a value is that fills so many pages to their ends,
-// beside what of it is in its row: a value's first bytes are there, as many as leave
-// whole pages for the rest, if that is enough (the format of SQLite's files, 1.6: M).
+// zerosFor returns the length of a value that fills so many pages to their
+// ends, beside the part of it in its row. The value's first bytes are there: as
+// many as leave whole pages for the rest, if that is enough (the format of
+// SQLite's files, 1.6: M).
 func zerosFor(page, pages int64) int64 {
 	const beyond = 100 // behind M, where whole pages are left
 	return pages*(page-4) + (page-12)*32/255 - 23 + beyond

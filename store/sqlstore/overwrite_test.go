@@ -12,8 +12,8 @@ import (
 	"sluice/store/sqlstore"
 )
 
-// What was deleted from a SQLite database stands in none of its files, be it of
-// rows, of pages that are free, or of the log; and what is left is all there.
+// Data deleted from a SQLite database is in none of its files: not in rows, in
+// free pages, or in the log. The remaining data is all there.
 func TestSQLiteOverwrites(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sluice.db")
 	s := migrated(t, "sqlite:"+file, sqlstore.Options{})

@@ -20,16 +20,16 @@ import (
 // postgresDialect is PostgreSQL. Rows go in by COPY in its text form, which is
 // nearly that of LOAD DATA (encode.go).
 //
-// An error inside a transaction ends it there, so what may fail and be gone on
-// from runs behind a savepoint: a COPY that may meet a duplicate, and each row
-// of ApplyEach.
+// An error inside a transaction ends it there. So a statement that may fail
+// without ending the work runs behind a savepoint: a COPY that may meet a
+// duplicate, and each row of ApplyEach.
 //
 // A stopped process is thrown out by the server's own limits when it stops
 // between two statements. In the middle of a COPY there is no such limit: the
 // server waits for the next piece of the stream as long as the connection is
-// open, whatever statement_timeout says (it is not looked at there). So whoever
-// then waits for the stopped process's cursors in vain ends its session
-// (unblock): the row that is locked names the transaction, and that the process.
+// open. It does not look at statement_timeout there. So a process that waits in
+// vain for the stopped process's cursors ends that session (unblock): the
+// locked row names the transaction, and that the process.
 type postgresDialect struct {
 	temp   bool            // the user may make temporary tables
 	copies map[string]bool // writing goroutine: tables whose last load had duplicates
@@ -146,7 +146,7 @@ func (d *postgresDialect) unlimited() []string {
 	return []string{"SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')"}
 }
 
-// snapshot also has tables read along their keys: a sort would have to finish,
+// snapshot also has tables read along their keys. A sort would have to finish,
 // in files as large as the table, before the first row comes.
 func (d *postgresDialect) snapshot() []string {
 	return append(append([]string{"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}, d.unlimited()...), "SET LOCAL enable_sort = off")
@@ -196,11 +196,11 @@ func (d *postgresDialect) migrationConn(context.Context, *Store) (*sql.Conn, fun
 	return nil, nil, errors.New("migrations of PostgreSQL run in the writer's transaction")
 }
 
-// unblock ends the session of whoever has held one of the cursors for longer
-// than a statement waits, and is silent. That is a stopped process, or one
-// whose stream is slow; then it has lost its lease, or we have, and one of us
-// will learn so from the cursor. The caller's transaction has failed; its next
-// attempt gets through.
+// unblock ends a session that is silent and has held one of the cursors for
+// longer than a statement waits. It is that of a stopped process, or of one
+// with a slow stream. Then that process has lost its lease, or we have, and one
+// of us will learn so from the cursor. The caller's transaction has failed; its
+// next attempt gets through.
 func (d *postgresDialect) unblock(ctx context.Context, s *Store, moves []sluice.Move, cause error) {
 	if !isPostgres(cause, pgLockTimeout) {
 		return
@@ -338,10 +338,11 @@ func isPostgres(err error, code string) bool {
 	return errors.As(err, &e) && e.Code == code
 }
 
-// refusal says whether an error is about the data of a row: a conversion or a
-// length (22), a constraint (23), a limit such as that of an index's entry
-// (54), or what a trigger raises (P0). All else is the server's state, which
-// passes or needs an operator: calling rows bad for it would bury good ones.
+// refusal says whether an error is about the data of a row. It is for a
+// conversion or a length (22), a constraint (23), a limit such as that of an
+// index's entry (54), or an error that a trigger raises (P0). All else is the
+// server's state, which passes or needs an operator; dead letters made for it
+// would be good rows.
 func (d *postgresDialect) refusal(err error) (string, bool) {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) || len(e.Code) < 2 {

@@ -105,11 +105,11 @@ func execPostgres(ctx context.Context, pg *pgconn.PgConn, statements string) (pg
 }
 
 // load writes a section by COPY. It goes straight into the table, behind a
-// savepoint if duplicates are left out there: they are rare, and a table in
+// savepoint if duplicates are left out there. They are rare, and a table in
 // between with ON CONFLICT costs nearly three times as much (5.9 and 16.4 us an
-// event, BenchmarkPostgresEvents). Only when there is one does the section go
-// through such a table, and then so do the next ones, until one is free of
-// duplicates: after a restore all are.
+// event, BenchmarkPostgresEvents). Only when there is a duplicate does the
+// section go through such a table. The next sections do too, until one is free
+// of duplicates: after a restore all are.
 func (d *postgresDialect) load(ctx context.Context, tx *txn, sec *section) (rows, duplicates int, err error) {
 	err = rawPostgres(tx.conn, func(pg *pgconn.PgConn) error {
 		rows, duplicates, err = d.loadRaw(ctx, pg, sec)
@@ -272,7 +272,7 @@ func (in *postgresInserter) insert(ctx context.Context, i int) (o outcome, err e
 }
 
 // isDividing says whether a row of events waited for the partition without an
-// end while its own day was made out of that (keep.go): it is too late for the
+// end while its own day was made out of that (keep.go). It is too late for the
 // one and was too early for the other. The next transaction knows the day.
 func isDividing(err error) bool {
 	var e *pgconn.PgError

@@ -241,8 +241,8 @@ func TestPostgresColumns(t *testing.T) {
 	}
 }
 
-// TestPostgresWithoutTemporary: a user who may make no temporary tables has
-// duplicates left out row by row.
+// TestPostgresWithoutTemporary: for a user who may make no temporary tables,
+// duplicates are left out row by row.
 func TestPostgresWithoutTemporary(t *testing.T) {
 	database := newPostgresDatabase(t)
 	migrated(t, postgres.SocketURL(database), sqlstore.Options{})
@@ -264,9 +264,9 @@ func TestPostgresWithoutTemporary(t *testing.T) {
 	}
 }
 
-// A server or role that bounds the time of statements to less than a migration takes
-// does not cut it off, and has its bound again behind it. It pretends, as other tests
-// do, so it does not run beside them.
+// A server or role may bound the time of statements to less than a migration
+// takes. The migration is not cut off, and the bound is in force again after
+// it. It pretends, as other tests do, so it does not run beside them.
 func TestMigrationTakesItsTime(t *testing.T) {
 	name := newPostgresDatabase(t)
 	db := bypass(t, "pgx", postgres.SocketURL(name))

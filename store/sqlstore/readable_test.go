@@ -9,9 +9,9 @@ import (
 	"sluice/store/sqlstore"
 )
 
-// A program goes on with a schema that a newer one has migrated, if the migration
-// says that it can, and is refused if it does not, at the start and at the next
-// lease.
+// A newer program has migrated the schema. A program goes on with it if the
+// migration says that it can. Otherwise it is refused, at the start and at the
+// next lease.
 func TestOlderProgramsAndNewerSchemas(t *testing.T) {
 	postgresName := newPostgresDatabase(t)
 	file := filepath.Join(t.TempDir(), "s.db")

@@ -12,7 +12,7 @@ import (
 )
 
 // restoringFollower is the name of the cursor that marks a database as half
-// restored: it stands at 1 from before the first table is emptied until the
+// restored. It is 1 from before the first table is emptied until the
 // transaction that sets the cursors.
 const restoringFollower = "restoring"
 
@@ -26,16 +26,16 @@ const userJump = 1_000_000
 // restore writes a dump's rows.
 //
 // The idea. Tables are emptied and filled in many transactions, by the bulk
-// path. What says where they stand, cursors and lease numbers, is written by
-// the last one, which also raises the numbers of users and takes the mark away. So a restore that was killed
-// leaves a database that says so, and the next restore begins again.
+// path. Cursors and lease numbers are written by the last one, which also
+// raises the numbers of users and takes the mark away. So a restore that was
+// killed leaves a database that says so, and the next restore begins again.
 //
 // The cursors stay until then, for those of users' own tables: these tables are
 // not touched, and a cursor belongs to its table. One that went back without
 // it would have the rows in between stored a second time.
 //
-// The secrets stay until others are written in their place: backups leave them
-// out, and with another one the links in mails of before would be no good.
+// The secrets stay until others are written in their place. Backups leave them
+// out, and with another secret the links in earlier mails would not work.
 type restore struct {
 	store       *Store
 	keptSecrets bool // what is in that table is of before
@@ -173,7 +173,7 @@ func (r *restore) load(ctx context.Context, sec *section) error {
 func (r *restore) section(name string, columns []string, cells []sluice.Cell) (*section, error) {
 	t := standardTableOf(name)
 	if t == nil || t.held {
-		return nil, fmt.Errorf("it is no table that rows are restored into")
+		return nil, fmt.Errorf("it is not a table that a restore fills")
 	}
 	own := &table{target: target{name: name, columns: columns}, spec: sluice.TableSpec{Table: name, Columns: columns}}
 	kinds := make([]sluice.DumpKind, len(columns))
@@ -247,8 +247,8 @@ func (r *restore) Finish(ctx context.Context, cursors []sluice.DumpCursor, lease
 				return fmt.Errorf("set the cursor of %s: %w", c.Follower, err)
 			}
 		}
-		// Of schedules that were due after the dump nobody knows whether they were
-		// released: what may have been mailed is not mailed again.
+		// It is unknown whether schedules that were due after the dump were
+		// released: mail that may have been sent is not sent again.
 		if _, err := tx.exec(ctx, "schedules_doubt", string(sluice.ScheduleInDoubt), string(sluice.ScheduleWaiting), string(sluice.ScheduleReleasing), s.d.millis(s.clock.Now().UnixMilli())); err != nil {
 			return fmt.Errorf("set schedules in doubt: %w", err)
 		}
@@ -269,9 +269,9 @@ func (r *restore) Finish(ctx context.Context, cursors []sluice.DumpCursor, lease
 	return nil
 }
 
-// raiseUserNumbers makes sure that no number is given to a user that was given
-// after the dump: who has written it down would mean another. A partition that
-// had no user by then may have given some too.
+// raiseUserNumbers makes sure that a number given to a user after the dump is
+// not given to another. A system that has written it down would mean the wrong
+// user. A partition that had no user by then may have issued numbers too.
 func (t *txn) raiseUserNumbers(ctx context.Context, cursors []sluice.DumpCursor) error {
 	d := t.store.d
 	if _, err := t.conn.ExecContext(ctx, d.placeholders("UPDATE user_numbers SET last_user = last_user + ?"), userJump); err != nil {

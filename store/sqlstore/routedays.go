@@ -11,11 +11,12 @@ import (
 	"sluice"
 )
 
-// What routes attempted on a day is counted by the transactions that write what
-// became of the attempts. Deferred attempts are left out: some of them were given
-// no mail (421), and their tokens went back. So the sum is never more than the
-// tokens that were used, and less by these and by what is not stored yet. Each route has a row a stripe, of its last day: so
-// the table stays small without anybody who removes from it.
+// The attempts of routes on a day are counted by the transactions that write
+// the attempts' outcomes. Deferred attempts are left out: some of them were
+// given no mail (421), and their tokens went back. So the sum is never more
+// than the tokens that were used. It is less by these attempts, and by those
+// not stored yet. Each route has a row a stripe, of its last day. So the table
+// stays small, and nothing has to be removed from it.
 
 var _ sluice.RouteDayStore = (*Store)(nil)
 
@@ -66,7 +67,7 @@ func (s *Store) RouteDay(ctx context.Context, route string, day int64) (attempts
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("read what route %s attempted in %s: %w", route, s.where, err)
+		return 0, fmt.Errorf("read the attempts of route %s in %s: %w", route, s.where, err)
 	}
 	return attempts, nil
 }

@@ -12,7 +12,7 @@ import (
 var _ sluice.ScheduleStore = (*Store)(nil)
 
 // AddSchedule implements sluice.ScheduleStore. They are counted beside the
-// transaction, which nobody needs to wait for: the bound is a rough one.
+// transaction, so that nothing waits for the count: the bound is a rough one.
 func (s *Store) AddSchedule(ctx context.Context, c sluice.Schedule) error {
 	var n int
 	err := s.reads.QueryRowContext(ctx, query(s.d, "schedule_count"), string(sluice.ScheduleWaiting)).Scan(&n)

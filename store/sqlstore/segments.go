@@ -38,8 +38,8 @@ func (s *Store) PutSegment(ctx context.Context, g sluice.Segment) error {
 	})
 }
 
-// writeSegment makes sure that nobody else has the name. Who comes at the same
-// time on another connection is refused by the table's key.
+// writeSegment makes sure that no other segment has the name. A caller that
+// comes at the same time on another connection is refused by the table's key.
 func (s *Store) writeSegment(ctx context.Context, what string, g sluice.Segment, write func(*txn) error) error {
 	taken := &sluice.Error{Code: sluice.CodeInvalid, Index: -1, Message: fmt.Sprintf("another segment is called %.64q, perhaps an archived one; choose another name", g.Name)}
 	err := s.writeSmall(ctx, func(tx *txn) error {

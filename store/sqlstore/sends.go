@@ -15,24 +15,24 @@ import (
 
 // The ledger of sends.
 //
-// The idea. A transaction reads the rows that its sends and outcomes name, under
-// lock; what becomes of them is decided here, in memory (sluice.SendRow.Record);
-// then the new rows are inserted, the changed ones written once each, however
-// many outcomes they had, and the totals moved by what has really changed. Under
-// load a send and its outcome often come in one transaction: its row is then
-// written once.
+// The idea. A transaction reads the rows that its sends and outcomes name,
+// under lock. Their new state is decided here, in memory
+// (sluice.SendRow.Record). Then the new rows are inserted. The changed ones are
+// written once each, however many outcomes they had. The totals move by the
+// actual changes. Under load a send and its outcome often come in one
+// transaction: its row is then written once.
 //
-// The invariants. Rows of a partition are written by whoever moves its cursor,
-// which comes first in the transaction: so nobody inserts a row between our
-// reading and our writing, and only retention removes one, which the lock
-// prevents. Rows, bodies and totals are each locked in the order of their keys,
-// and always one kind after the other.
+// The invariants. Rows of a partition are written by the process that moves its
+// cursor, and the cursor comes first in the transaction. So no row is inserted
+// between our reading and our writing. Only retention removes one, which the
+// lock prevents. Rows, bodies and totals are each locked in the order of their
+// keys, and always one kind after the other.
 //
-// A send that is there already is a repeat. An outcome whose send is not there
-// (its row is past its retention) becomes a dead letter: a row made up for it
-// would count the send twice, and to drop it would hide that a send itself was
-// lost. But where the database has gone back, and what it had is given up, rows
-// and totals have gone back together: there it gets one.
+// A send that is there already is a repeat. An outcome without a send (its row
+// is past its retention) becomes a dead letter. A row made up for it would
+// count the send twice, and to drop it would hide that a send itself was lost.
+// But where the database has gone back and its later state is given up, rows
+// and totals have gone back together: there it gets a row.
 
 // sendKey names a row.
 type sendKey struct {
@@ -159,7 +159,7 @@ func checkSend(s *sluice.StoredSend) error {
 	case !sluice.ValidMessageID(s.Message):
 		return fmt.Errorf("message %.64q of a send is no id of a message", s.Message)
 	case s.Priority.String() == "unknown" || s.Class.String() == "unknown":
-		return fmt.Errorf("priority %d or class %d of a send is none of ours", s.Priority, s.Class)
+		return fmt.Errorf("priority %d or class %d of a send is unknown", s.Priority, s.Class)
 	}
 	return checkTimes(s.AcceptedMillis, s.DueMillis)
 }
@@ -169,7 +169,7 @@ func checkOutcome(o *sluice.StoredOutcome) error {
 	case !sluice.ValidMessageID(o.Message):
 		return fmt.Errorf("message %.64q of an outcome is no id of a message", o.Message)
 	case o.Was.String() == "unknown" || o.State.String() == "unknown":
-		return fmt.Errorf("state %d or %d of an outcome is none of ours", o.Was, o.State)
+		return fmt.Errorf("state %d or %d of an outcome is unknown", o.Was, o.State)
 	}
 	return checkTimes(o.TimeMillis, o.DueMillis)
 }

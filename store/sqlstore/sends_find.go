@@ -39,10 +39,10 @@ func (s *Store) WaitingSends(ctx context.Context, partition int, after sluice.Se
 	return list, nil
 }
 
-// LaneKeys implements sluice.SendStore. Sends in doubt are asked for up to the last
-// that waits of the page: so each of those without an attempt to come, of which
-// there may be many, is read for one page. A send that comes to be in doubt between
-// the two questions is in both answers.
+// LaneKeys implements sluice.SendStore. Sends in doubt are asked for up to the
+// last pending send of the page. So each of those without an attempt to come,
+// of which there may be many, is read for one page. A send that comes to be in
+// doubt between the two questions is in both answers.
 func (s *Store) LaneKeys(ctx context.Context, partition int, after sluice.SendKey, limit int) ([]sluice.LaneKey, error) {
 	last := sluice.SendKey{Message: lastKey}
 	list, err := s.laneKeys(ctx, "sends_waiting", false, partition, after.Message, after.Message, after.Number, limit)
@@ -78,9 +78,9 @@ func (s *Store) laneKeys(ctx context.Context, name string, doubt bool, args ...a
 	return list, err
 }
 
-// InDoubt implements sluice.SendStore. Where the index of sends in doubt has the
-// partition first, a page is put together of one of each partition: of the keys,
-// which the index has, and then come the rows of the first of them.
+// InDoubt implements sluice.SendStore. Where the index of sends in doubt has
+// the partition first, a page is put together of one of each partition. That
+// uses the keys, which the index has; then come the rows of the first of them.
 func (s *Store) InDoubt(ctx context.Context, afterMessage string, afterNumber, limit int) (list []sluice.SendRow, err error) {
 	statement, args := rawQuery(s.d, "sends_in_doubt"), []any{afterMessage, afterMessage, afterNumber, limit}
 	if strings.Contains(statement, "$PARTS") {

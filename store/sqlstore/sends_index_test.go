@@ -36,7 +36,7 @@ func TestIndexOfSendsIsChanged(t *testing.T) {
 	for _, cut := range []string{
 		"CREATE INDEX send_state_part ON sends (state, part)",                                      // before the other one is dropped
 		"DELETE FROM schema_version WHERE version >= 17",                                           // before it is noted
-		"DELETE FROM schema_version WHERE version >= 17; DROP INDEX send_state_part ON sends",      // of which nobody knows how
+		"DELETE FROM schema_version WHERE version >= 17; DROP INDEX send_state_part ON sends",      // neither index, in some unknown way
 		"DELETE FROM schema_version WHERE version >= 17; CREATE INDEX send_state ON sends (state)", // the same
 	} {
 		for statement := range strings.SplitSeq(cut, "; ") {
@@ -49,9 +49,9 @@ func TestIndexOfSendsIsChanged(t *testing.T) {
 	}
 }
 
-// TestDoubtsHaveTheirIndexes: the sends in doubt that are attempted again are found
-// without those of other partitions, or those that are not; and those are counted
-// without being read.
+// TestDoubtsHaveTheirIndexes: sends in doubt that are attempted again are found
+// without reading those of other partitions, or those that are not attempted
+// again. The latter are counted without being read.
 func TestDoubtsHaveTheirIndexes(t *testing.T) {
 	accepted, outcomes := benchSends(0)
 	accepted.Sends, accepted.Events = accepted.Sends[:4800], nil
@@ -83,8 +83,9 @@ func TestDoubtsHaveTheirIndexes(t *testing.T) {
 	}
 }
 
-// TestPagesOfSendsReadLittle: what a page of one partition, or of those in doubt,
-// reads does not grow with what waits, or is in doubt, in all others.
+// TestPagesOfSendsReadLittle: a page of one partition, or of those in doubt,
+// reads rows of its own. Their number does not grow with the sends pending or
+// in doubt in all others.
 func TestPagesOfSendsReadLittle(t *testing.T) {
 	const page, partitions, sends = 50, 16, 4800
 	database := newDatabase(t)

@@ -54,7 +54,7 @@ func (s *Store) seriesStatement(q sluice.SeriesQuery) (string, []any) {
 		}
 		columns, group = append(columns, c.name), append(group, c.name)
 	}
-	// A bucket never begins later than an event can be, and MariaDB compares
+	// A bucket never begins later than an event can be. MariaDB compares
 	// nothing with the year 10000, in which the widened end of a range may lie.
 	to := min(q.ToMillis, sluice.MaxEventTimeMillis)
 	where, args := []string{"bucket >= ?", "bucket < ?"}, []any{s.d.millis(q.FromMillis), s.d.millis(to)}

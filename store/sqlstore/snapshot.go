@@ -14,11 +14,11 @@ import (
 
 var _ sluice.DumpStore = (*Store)(nil)
 
-// snapshot reads the standard tables in one transaction, on a connection of
-// its own: rows are streamed, one statement a table, so it needs the memory of
-// a row. The transaction sees what was committed before it began; what that
-// costs a server is that it cannot clear up old versions of rows meanwhile
-// (SQLite: the write-ahead log grows).
+// snapshot reads the standard tables in one transaction, on a connection of its
+// own. Rows are streamed, one statement a table, so it needs the memory of a
+// row. The transaction sees what was committed before it began. Meanwhile the
+// server cannot clear up old versions of rows (SQLite: the write-ahead log
+// grows).
 type snapshot struct {
 	store  *Store
 	conn   *sql.Conn
@@ -62,7 +62,7 @@ func (s *Store) snapshot(ctx context.Context) (*snapshot, error) {
 }
 
 // holdEvents keeps the partitions of events as they are while the transaction
-// lasts: one that is dropped between its begin and its first look at the table
+// lasts. One that is dropped between its begin and its first look at the table
 // ends it on MariaDB ("table definition has changed").
 func (s *snapshot) holdEvents(ctx context.Context) error {
 	var one int
@@ -94,7 +94,7 @@ func (s *snapshot) Tables() []sluice.DumpTable { return dumpTables() }
 func (s *snapshot) Rows(ctx context.Context, name string, fn func([]sluice.Cell) error) error {
 	t := standardTableOf(name)
 	if t == nil {
-		return fmt.Errorf("read table %s: it is none of the standard tables", name)
+		return fmt.Errorf("read table %s: it is not a standard table", name)
 	}
 	return s.read(ctx, t, "", nil, fn)
 }

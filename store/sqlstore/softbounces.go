@@ -16,15 +16,17 @@ import (
 // up, however many mails. So a repeat changes nothing, they are right in whatever
 // order they come, and those that count are the rows of a span of time.
 
-// A transaction that stores events does not wait for its soft bounces: beside 12,000
-// events 500 of them cost MariaDB 7 % of the time, at many places of the table. A
-// server notes them meanwhile in a transaction of their own, which may commit before,
-// and also if the other never does: a repeat changes nothing.
+// A transaction that stores events does not wait for its soft bounces. Beside
+// 12,000 events, 500 of them cost MariaDB 7 % of the time, at many places of
+// the table. A server notes them meanwhile in a transaction of their own. It
+// may commit before, and also if the other never does: a repeat changes
+// nothing.
 
 // noteBounces notes soft bounces beside the caller's transaction. The function
-// returned waits for the end of that, and returns what is to be suppressed for them;
-// it is to be called, and may be called again. It is nil if there is nothing to note,
-// or if the database has one writer: then the transaction notes them itself.
+// returned waits for the end of that, and returns the suppressions that follow.
+// It must be called, and may be called again. It is nil if there is nothing to
+// note, or if the database has one writer: then the transaction notes them
+// itself.
 func (s *Store) noteBounces(ctx context.Context, all []sluice.SoftBounce) func() ([]sluice.Suppression, error) {
 	if len(all) == 0 || s.small == nil {
 		return nil
@@ -95,7 +97,7 @@ func (t *txn) softBounces(ctx context.Context, all []sluice.SoftBounce) (changes
 	if err != nil {
 		return nil, err
 	}
-	removed := make(map[string]int64, len(many)) // when somebody said that the address is well
+	removed := make(map[string]int64, len(many)) // when the address was said to work
 	err = t.store.suppressionsOf(ctx, t.conn, many, func(s sluice.Suppression) {
 		if s.Reason == sluice.SuppressSoftBounces && s.Scope == sluice.ScopeAll && s.App == "" && s.Removed {
 			removed[s.Entry] = s.TimeMillis
@@ -166,9 +168,10 @@ func (t *txn) softOf(ctx context.Context, name string, entries []string, row fun
 // keepBounces is how many rows a piece of the old ones' removal reads at most.
 const keepBounces = 5000
 
-// DeleteSoftBounces implements sluice.KeepStore. It goes through the table once a day:
-// an index by day, which each new row would write at a place of its own, cost a store
-// of which 4 % of the events are such bounces 4 % of its speed (MariaDB).
+// DeleteSoftBounces implements sluice.KeepStore. It goes through the table once
+// a day. An index by day would be written at a place of its own by each new
+// row. That cost a store with 4 % soft bounces among its events 4 % of its
+// speed (MariaDB).
 func (s *Store) DeleteSoftBounces(ctx context.Context, afterEntry string, beforeMillis int64) (deleted int, next string, err error) {
 	err = s.each(ctx, rawQuery(s.d, "soft_bounces_nth"), []any{afterEntry, keepBounces - 1}, func(scan func(...any) error) error { return scan(&next) })
 	name, args := "soft_bounces_delete", []any{s.d.millis(beforeMillis), afterEntry}
@@ -187,8 +190,9 @@ func (s *Store) DeleteSoftBounces(ctx context.Context, afterEntry string, before
 	return deleted, next, nil
 }
 
-// EraseSoftBounces implements sluice.KeepStore. That of today goes too: it may be
-// of the one who was erased, and whoever has the address now loses one day of five.
+// EraseSoftBounces implements sluice.KeepStore. That of today goes too: it may
+// be of the erased user, and the next user of the address loses one day of
+// five.
 func (s *Store) EraseSoftBounces(ctx context.Context, names []sluice.Erasure) (erased int, err error) {
 	if len(names) > sluice.MaxErasures {
 		return 0, fmt.Errorf("erase the soft bounces of %d users at once: want at most %d", len(names), sluice.MaxErasures)

@@ -33,8 +33,8 @@ var _ dialect = (*sqliteDialect)(nil)
 const walPages = 16384
 
 // writerCacheKB is how many pages the writer keeps. A transaction that changes
-// more of them (keys in no order: nearly every page of their index) writes them
-// to the log before its end, and reads them again.
+// more of them writes them to the log before its end, and reads them again.
+// That happens with keys in no order: nearly every page of their index changes.
 const writerCacheKB = 32 << 10
 
 func openSQLite(ctx context.Context, rest string, options Options) (*Store, error) {
@@ -135,7 +135,7 @@ func (d *sqliteDialect) noTable(err error) bool {
 }
 
 // refusal says whether an error is about the data of a row: a constraint, a
-// type that a column does not take, a value that is too big.
+// type that a column does not take, or a value that is too big.
 func (d *sqliteDialect) refusal(err error) (string, bool) {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {

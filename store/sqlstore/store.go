@@ -51,7 +51,7 @@ const (
 )
 
 // Store implements sluice.Store. Its fields are set by Open and not changed
-// after, but for conn, which belongs to whoever holds the token of writing.
+// after, except conn, which belongs to the holder of the token of writing.
 type Store struct {
 	d       dialect
 	options Options
@@ -193,9 +193,9 @@ func (s *Store) write(ctx context.Context, fn func(*txn) error) error {
 	return nil
 }
 
-// beginWrite begins a transaction. The server may have closed a connection
-// that was idle, which shows only when it is used: so a BEGIN that fails on an
-// old connection is tried once more on a new one. Later statements never are.
+// beginWrite begins a transaction. The server may have closed an idle
+// connection, which shows only when it is used. So a BEGIN that fails on an old
+// connection is tried once more on a new one. Later statements never are.
 func (s *Store) beginWrite(ctx context.Context) error {
 	if s.conn != nil {
 		if _, err := s.conn.ExecContext(ctx, s.d.begin()); err == nil {

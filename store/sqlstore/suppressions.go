@@ -14,22 +14,22 @@ import (
 // How every process learns of every change.
 //
 // The idea. Changes of suppressions are counted, and a row has the number of its
-// last change. The count is a row of cursors, follower `suppressions`, and whoever
-// changes suppressions raises it first: that locks it until the transaction ends,
-// so changes become visible in the order of their numbers. Whoever reads the count
-// can read all rows up to it, and later those above it. A removed row stays, so
-// that its removal is such a change as well.
+// last change. The count is a row of cursors, follower `suppressions`. A
+// transaction that changes suppressions raises it first: that locks it until
+// the transaction ends, so changes become visible in the order of their
+// numbers. A reader of the count can read all rows up to it, and later those
+// above it. A removed row stays, so that its removal is such a change as well.
 //
-// The invariants. The count is raised last of all that a transaction locks before
-// the rows themselves, and only under it are rows read and written: two
-// transactions never wait for each other in a circle, and what is read to decide
-// on is not changed by others until the commit.
+// The invariants. The count is raised last of all that a transaction locks
+// before the rows themselves, and rows are read and written only under it. So
+// two transactions never wait for each other in a circle, and rows that a
+// decision depends on are unchanged until the commit.
 //
 // What was tried and dropped. Items in the logs of the partitions: each process
 // would read all events of all of them, hundreds of thousands a second, for a few
 // suppressions. Rows with numbers from a sequence: they become visible in another
 // order than they were drawn. A table of changes beside: it needs trimming, and
-// who is behind what was trimmed reads all.
+// a reader that is behind the trimmed part reads all.
 
 // suppressionFollower is the cursor that counts the changes.
 const suppressionFollower = "suppressions"

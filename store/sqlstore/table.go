@@ -139,9 +139,9 @@ func mapColumns(spec sluice.TableSpec, columns []column) ([]class, error) {
 
 // dedupeKeys picks the unique keys that tell duplicates by the event's id: they
 // hold that column, and no other but mapped ones. It returns none if there is
-// none, and fails if all of them let repeats in: NULL equals nothing, so a key
+// none, and fails if all of them let repeats in. NULL equals nothing, so a key
 // is blind to rows in which another of its columns is NULL. (Beside one that
-// sees, the blind ones stay: what violates them is a repeat too.)
+// sees, the blind ones stay: a row that violates them is a repeat too.)
 func dedupeKeys(spec sluice.TableSpec, keys []key, columns []column) ([]key, error) {
 	same := func(name string) func(string) bool {
 		return func(o string) bool { return strings.EqualFold(o, name) }

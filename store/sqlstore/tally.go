@@ -13,8 +13,8 @@ import (
 // so their sums are made ahead, while the effect before is still applied. Only
 // if the bulk path reports duplicates is the table asked which places of this
 // effect it has now (index log_position). If it has other places than were
-// inserted, some stood there before, as after a cursor was set back: then the
-// effect goes row by row, where each row says what became of it.
+// inserted, some were there before, as after a cursor was set back. Then the
+// effect goes row by row, where each row reports its outcome.
 
 // tallyKey is what events are counted under.
 type tallyKey struct {

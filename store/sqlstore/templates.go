@@ -62,7 +62,8 @@ func (t *txn) addTemplateVersion(ctx context.Context, id string, version int, v 
 // AddTemplateVersion implements sluice.TemplateStore.
 func (s *Store) AddTemplateVersion(ctx context.Context, name string, v sluice.TemplateVersion) (t sluice.Template, err error) {
 	err = s.writeSmall(ctx, func(tx *txn) error {
-		// Whoever counts up first has the row until the end, and the others wait.
+		// The transaction that counts up first has the row until the end, and
+		// the others wait.
 		if _, err := tx.exec(ctx, "template_next", v.Template); err != nil {
 			return err
 		}

@@ -38,10 +38,10 @@ func splitURL(address string) (scheme, rest string, err error) {
 }
 
 // mysqlConfig reads USER:PASSWORD@ADDRESS/DB?PARAMS the way the driver reads
-// its own form: the last slash before the parameters begins the database, the
-// last @ before it ends the password. So a password may hold both, or have
-// them percent-encoded as in any URL. The parameter socket=/PATH is another way
-// to write unix(/PATH).
+// its own form. The last slash before the parameters begins the database, the
+// last @ before it ends the password. So a password may hold both, or have them
+// percent-encoded as in any URL. The parameter socket=/PATH is another way to
+// write unix(/PATH).
 func mysqlConfig(rest string) (*mysql.Config, error) {
 	head, params, _ := strings.Cut(rest, "?")
 	if i := strings.LastIndex(rest, "@"); i > len(head) {

@@ -37,8 +37,9 @@ func (t *txn) applyUsers(ctx context.Context, u *sluice.UserChanges) error {
 	return nil
 }
 
-// lockUsers makes sure that users who take others over are still there when this
-// commits. Two merges in opposite directions wait for each other, and one fails.
+// lockUsers makes sure that users that others are merged into are still there
+// when this commits. Two merges in opposite directions wait for each other, and
+// one fails.
 func (t *txn) lockUsers(ctx context.Context, u *sluice.UserChanges) error {
 	for _, id := range slices.CompactFunc(slices.SortedFunc(slices.Values(u.Stay), compareIDs), func(a, b sluice.UserID) bool { return a == b }) {
 		var merged int64
@@ -146,7 +147,7 @@ func (plainSQL) putUsers(ctx context.Context, t *txn, rows []sluice.UserRow) err
 	return err
 }
 
-// addUserKeys refuses the whole transaction if somebody else has taken one of
+// addUserKeys refuses the whole transaction if another user has taken one of
 // the keys since they were looked up.
 func (t *txn) addUserKeys(ctx context.Context, u *sluice.UserChanges) error {
 	if _, err := t.rows(ctx, "user_key_move", 4, keyArgs(u.MoveKeys)); err != nil {

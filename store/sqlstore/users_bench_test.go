@@ -127,8 +127,8 @@ func (r *timedReader) Users(ctx context.Context, q sluice.UserQuery) (sluice.Use
 	return a, err
 }
 
-// BenchmarkSQLiteNewUsers makes users who were not there, 16,384 a transaction,
-// in a table that grows: -benchtime 40x makes 655,360.
+// BenchmarkSQLiteNewUsers makes new users, 16,384 a transaction, in a table
+// that grows: -benchtime 40x makes 655,360.
 func BenchmarkSQLiteNewUsers(b *testing.B) {
 	const many = 16_384
 	s, _ := sqliteStore(b)

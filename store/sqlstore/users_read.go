@@ -15,8 +15,8 @@ import (
 var _ sluice.UserStore = (*Store)(nil)
 
 // Users implements sluice.UserStore. It is several statements, each of up to
-// maxUserKeys keys: what one user is does not fall apart, since a key brings
-// its user in the same statement.
+// maxUserKeys keys. The data of one user does not fall apart, since a key
+// brings its user in the same statement.
 func (s *Store) Users(ctx context.Context, q sluice.UserQuery) (sluice.UserAnswer, error) {
 	a := sluice.UserAnswer{ByKey: make(map[sluice.UserKey][]sluice.UserID), Users: make(map[sluice.UserID]sluice.UserRow), Numbers: make(map[int]sluice.UserNumbers)}
 	if n := len(q.Keys) + len(q.IDs); n > sluice.MaxUserQuery {
@@ -78,10 +78,10 @@ func (s *Store) keyOwners(ctx context.Context, kind sluice.UserKeyKind, names []
 	return err
 }
 
-// addressOwners finds the users of addresses, by a statement for n. Who have an
-// address may be very many: the statement gives out some more rows than it has
-// addresses. If that is not enough, each half of them is asked for by itself;
-// so a crowd is read in some ten pieces of a few hundred rows, not whole.
+// addressOwners finds the users of addresses, by a statement for n. Very many
+// users may have one address: the statement returns some more rows than it has
+// addresses. If that is not enough, each half of them is asked for by itself.
+// So a crowd is read in some ten pieces of a few hundred rows, not whole.
 func (s *Store) addressOwners(ctx context.Context, kind sluice.UserKeyKind, names []string, n int, a *sluice.UserAnswer) error {
 	most := n + 2*sluice.MaxSharing
 	piece := sluice.UserAnswer{ByKey: make(map[sluice.UserKey][]sluice.UserID), Users: make(map[sluice.UserID]sluice.UserRow)}
@@ -180,16 +180,16 @@ func (s *Store) userNumbers(ctx context.Context, q *sluice.UserQuery, a *sluice.
 	})
 }
 
-// Bounds of following those who were merged.
+// Bounds of following merged users.
 const (
 	chainSteps = 500       // in a statement: MariaDB and MySQL end a recursion after 1,000
 	maxChain   = 1_000_000 // users of one answer
 )
 
-// userChains adds those who took over users of the answer, over as many merges
-// as there were. Nearly always nobody is missing, and nothing is asked.
+// userChains adds the users that took over users of the answer, over as many
+// merges as there were. Nearly always none is missing, and nothing is asked.
 func (s *Store) userChains(ctx context.Context, _ *sluice.UserQuery, a *sluice.UserAnswer) error {
-	looked := make(map[sluice.UserID]bool) // who is not found was erased
+	looked := make(map[sluice.UserID]bool) // a user who is not found was erased
 	missing := missingOf(a.Users, a.Users, looked)
 	for len(missing) > 0 {
 		if len(a.Users) > maxChain {
@@ -214,8 +214,8 @@ func (s *Store) userChains(ctx context.Context, _ *sluice.UserQuery, a *sluice.U
 	return nil
 }
 
-// missingOf returns the numbers, by partition, of those who took over some of
-// these users, are not in all, and were not looked for.
+// missingOf returns the numbers, by partition, of the users that took over some
+// of these users, are not among them, and were not looked for.
 func missingOf(some, all map[sluice.UserID]sluice.UserRow, looked map[sluice.UserID]bool) map[int][]any {
 	var missing map[int][]any
 	for _, u := range some {
@@ -246,7 +246,7 @@ func (s *Store) Sharing(ctx context.Context, k sluice.UserKey, after sluice.User
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read who has an address in %s: %w", s.where, err)
+		return nil, fmt.Errorf("read the users of an address in %s: %w", s.where, err)
 	}
 	return all, nil
 }
@@ -298,7 +298,7 @@ func (s *Store) Forwards(ctx context.Context, from, limit int) ([]sluice.Forward
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read what is on its way from partition %d in %s: %w", from, s.where, err)
+		return nil, fmt.Errorf("read forwards from partition %d in %s: %w", from, s.where, err)
 	}
 	return all, nil
 }
@@ -310,7 +310,7 @@ func (s *Store) Forwarded(ctx context.Context, from, to int, id int64) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("remove what has arrived from partition %d in %d in %s: %w", from, to, s.where, err)
+		return fmt.Errorf("remove forwards from partition %d that arrived in %d in %s: %w", from, to, s.where, err)
 	}
 	return nil
 }
@@ -335,7 +335,7 @@ func (s *Store) scanUsers(rows *sql.Rows, f func(key string, u sluice.UserRow)) 
 		if err != nil {
 			return err
 		}
-		if updated == nil { // a key of somebody who is no more
+		if updated == nil { // a key of an erased user
 			f(key, u)
 			return nil
 		}
