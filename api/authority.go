@@ -26,8 +26,8 @@ const (
 	maxUnknownKeys = 4096
 
 	// parallelLooks bounds what strangers with made-up keys can ask of the
-	// database at once. Keys that were there before have as many of their own, else
-	// a crowd of such strangers in front of a slow database would lock them out.
+	// database at once. Known keys have as many of their own. Otherwise many
+	// such strangers in front of a slow database would lock them out.
 	parallelLooks = 2
 
 	// maxListedKeys bounds the ids that are taken from the list of all keys.
@@ -39,18 +39,17 @@ const (
 	relistAfter     = 30 * time.Second
 )
 
-// authority says who a request comes from.
+// authority says which key or operator a request comes from.
 //
 // It keeps what the database said for a few seconds, under the key's public id:
-// the hash for keys that are there, and that there is none for others. The
-// secret is compared here, so that guessing secrets of a known id asks the
-// database nothing. When the database is away, keys cannot be checked once the
-// last look is too old: a revoked key must not live on because of it. The root
-// key needs no database.
+// the hash of an existing key, or that there is none. The secret is compared
+// here, so that guessing secrets of a known id asks the database nothing. When
+// the database is away, keys cannot be checked once the last look is too old. A
+// revoked key must not live on because of it. The root key needs no database.
 //
-// Which ids there are is read as a whole when the first key is asked for, by one
-// query that has no place to wait for: so a key that was not seen since a restart
-// is not taken for a made-up one, and has the places of those that are known.
+// All ids are read at once when the first key is asked for, by one query that
+// waits for no place. So a key that was not seen since a restart is not taken
+// for a made-up one, and has the places of known keys.
 type authority struct {
 	root    key.Hash
 	hasRoot bool
@@ -255,7 +254,7 @@ func (a *authority) ask(ctx context.Context, id string, slots chan struct{}) (kn
 	return k, nil
 }
 
-// makeRoom drops any entry of a map that is full: Go's order is as good as any,
+// makeRoom drops any entry of a map that is full. Go's order is as good as any,
 // and what is used comes back with the next look.
 func makeRoom[V any](m map[string]V, most int) {
 	for id := range m {

@@ -165,7 +165,7 @@ func TestAuthorityIsBounded(t *testing.T) {
 	}
 }
 
-// A key that was not seen since a restart is good at once, while 10,000 made-up
+// A key not seen since a restart is good at once, even while 10,000 made-up
 // ones are asked for and the database is far away.
 func TestAFloodOfGuessesAfterARestart(t *testing.T) {
 	server, err := servers.StartMariaDB(t.Context(), servers.MariaDBOptions{Dir: filepath.Join(t.TempDir(), "mariadb")})

@@ -170,8 +170,8 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// FuzzBody: whatever comes is read within its bounds or refused, memory is
-// given back, and what is an array of JSON is cut where its items are.
+// FuzzBody: each input is read within its bounds or refused, and memory is
+// given back. What is an array of JSON is cut where its items are.
 func FuzzBody(f *testing.F) {
 	seed := []byte(`[{"event":"open","a":"],\""}, {"b":[{}]} ,3]`)
 	f.Add(seed, uint8(0))

@@ -298,9 +298,9 @@ func (c *brazeCall) refusal(err error) braze.Reply {
 	return braze.Reply{Status: status, Body: braze.ErrorBody(e.Message)}
 }
 
-// brazeMessage is what a client of Braze's API reads of a refusal that no call of
-// it has made: of another method, of a call that there is not. It also sets the
-// headers that every reply has there. Empty: it is about a path of ours.
+// brazeMessage is what a client of Braze's API reads of a refusal that none of
+// its calls has made: another method, an unknown call. It also sets the headers
+// that every reply has there. Empty: it is about a path of ours.
 func (s *Server) brazeMessage(w http.ResponseWriter, r *http.Request, e *sluice.Error) string {
 	limit, ok := s.dialect.calls[r.Pattern]
 	if !ok {

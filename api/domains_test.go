@@ -22,7 +22,7 @@ func (l looker) Refresh(_ context.Context, name string) domain.Result {
 	return domain.Result{Domain: name, CheckedMillis: 1_700_000_000_123, Findings: e.Findings}
 }
 
-// A look answers with what was found; the name is made one of DNS; no more than
+// A look answers with what was found, and the name is made one of DNS. Only
 // some are made at a time, and only for keys that may.
 func TestDomains(t *testing.T) {
 	s, url, p, _ := startBraze(t, Options{})

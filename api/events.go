@@ -66,9 +66,9 @@ func newIntake() *intake {
 	return in
 }
 
-// deadlines gives requests that come within a second one context: a context
-// and a timer for each cost a tenth of what accepting a single event does.
-// Whoever hangs up is waited for to the end: what he sent is being written.
+// deadlines gives requests that come within a second one context. A context and
+// a timer for each cost a tenth of what accepting a single event does. A client
+// that hangs up is waited for to the end: what it sent is being written.
 type deadlines struct {
 	mu      sync.Mutex
 	step    time.Time
@@ -237,8 +237,8 @@ func saneKey(s string) bool {
 // errNotRunning: there is nowhere to write to yet, or any more.
 var errNotRunning = refusal(sluice.CodeUnavailable, "the program is starting or stopping; nothing was taken in, send it again")
 
-// notAccepted makes what the caller is told of an error of Accept; `again` is
-// what he may do if a part of the request may be in.
+// notAccepted makes what the caller is told of an error of Accept. `again` is
+// what the caller may do if a part of the request may be in.
 func (s *Server) notAccepted(w http.ResponseWriter, err error, again string) error {
 	if _, ok := errors.AsType[*sluice.Error](err); ok {
 		return err

@@ -14,11 +14,11 @@ import (
 // server on loopback may be addressed.
 //
 // A server on loopback trusts every caller with /metrics, /v1/status and
-// /v1/profile. Two things turn a stranger into such a caller: a proxy on the same
-// machine, whose requests come from loopback, and a page in a browser on this
-// machine whose host name is pointed at 127.0.0.1 after it was loaded (DNS
-// rebinding). A key is needed as soon as a proxy is configured or shows itself,
-// and a name that the operator has not given is refused.
+// /v1/profile. Two things turn a stranger into such a caller. One is a proxy on
+// the same machine, whose requests come from loopback. The other is a page in a
+// browser on this machine whose host name is pointed at 127.0.0.1 after it was
+// loaded (DNS rebinding). A key is needed as soon as a proxy is configured or
+// shows itself, and a name that the operator has not given is refused.
 type exposure struct {
 	loopback bool            // only this machine reaches the listener; set by Start
 	proxied  bool            // public_url or proxies is set: a proxy stands before it
@@ -90,8 +90,8 @@ func passedOn(r *http.Request) bool {
 	return false
 }
 
-// mayWatch returns nil if the caller may see what this process does: it is on
-// this machine, or it has a key with the permission metrics:read.
+// mayWatch returns nil if the caller may see what this process does. It is on
+// this machine, or has a key with the permission metrics:read.
 func (s *Server) mayWatch(w http.ResponseWriter, r *http.Request) error {
 	if s.exposure.open(r) {
 		return nil

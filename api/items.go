@@ -36,10 +36,10 @@ func formOf(contentType string) (form, error) {
 		"Content-Type is not understood; send application/json (an object or an array) or application/x-ndjson (an object a line)")}
 }
 
-// split cuts a body into its items, without looking into them: whether each is
+// split cuts a body into its items, without looking into them. Whether each is
 // an event is found out one by one, so that one bad item does not cost the
-// others. Only what makes it unclear where items end is refused as a whole.
-// The items are appended to `items` and share the body's memory.
+// others. Only what makes it unclear where items end is refused as a whole. The
+// items are appended to `items` and share the body's memory.
 func split(body string, f form, items []string) ([]string, error) {
 	if f == formLines {
 		return splitLines(body, items)

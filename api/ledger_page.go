@@ -9,8 +9,8 @@ import (
 )
 
 // The page of the ledger shows what /v1/ledger and /v1/ledger/doubts answer. It
-// has no script and changes nothing: a browser sends the key that it was given to
-// whoever lets it ask for the page.
+// has no script and changes nothing. Another page may make a browser ask for
+// it, and the browser sends the key that it was given.
 var (
 	//go:embed ledger.html
 	ledgerHTML string

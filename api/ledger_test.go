@@ -168,7 +168,7 @@ func TestDecisions(t *testing.T) {
 		}
 	}
 	if got := callBraze(t, path, http.MethodPost, "Bearer "+keyOf("ledger:read"), `{"decision":"sent"}`); got.status != 403 {
-		t.Errorf("by who may only read: %d %s", got.status, got.body)
+		t.Errorf("by a key that may only read: %d %s", got.status, got.body)
 	}
 	if got := callBraze(t, path, http.MethodPost, "Basic "+base64.StdEncoding.EncodeToString([]byte("x:"+writer)), `{"decision":"sent"}`); got.status != 401 {
 		t.Errorf("by what a browser sends by itself: %d %s", got.status, got.body)

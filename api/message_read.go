@@ -318,8 +318,8 @@ func (m *messageReader) readRaw(in *incoming) error {
 	return nil
 }
 
-// readTemplate takes the name of a template and its variables; it is rendered
-// for each recipient when his mail is attempted.
+// readTemplate takes the name of a template and its variables. It is rendered
+// for each recipient when the mail is attempted.
 func (m *messageReader) readTemplate(in *incoming) error {
 	if err := in.without("template", builtFields); err != nil {
 		return err

@@ -211,7 +211,7 @@ func b2f(b bool) float64 {
 	return 0
 }
 
-// label makes a text of a producer or an operator a legal label value: the
+// label makes a text of a producer or an operator a legal label value. The
 // exposition format demands UTF-8, and one bad name would cost all metrics.
 func label(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 

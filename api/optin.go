@@ -138,7 +138,7 @@ func allowOrigin(h http.Header, r *http.Request, form *consent.Form) error {
 	}
 	h.Set("Vary", "Origin")
 	if !slices.Contains(form.Origins, origin) {
-		return refusal(sluice.CodeForbidden, "this form may not be used from there; the form's setting origins names who may")
+		return refusal(sluice.CodeForbidden, "this form may not be used from this origin; the setting origins of the form lists those that may")
 	}
 	h.Set("Access-Control-Allow-Origin", origin)
 	if r.Method == http.MethodOptions {

@@ -61,9 +61,9 @@ func doors(t *testing.T) (all []door) {
 	return all
 }
 
-// Of every call that openapi.json describes: the permission that stands there
-// opens it, no other one does, nor does a key that was revoked, nor none. The
-// root key opens all.
+// Of every call that openapi.json describes, the permission that stands there
+// opens it. No other one does, nor a revoked key, nor none. The root key opens
+// all.
 func TestEveryPermissionOpensWhatIsDocumented(t *testing.T) {
 	store := openKeys(t)
 	t.Cleanup(func() { _ = store.Close() })

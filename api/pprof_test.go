@@ -112,8 +112,8 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// Who takes a profile does not hold up the end of the program: he gets what
-// there is.
+// A caller that takes a profile does not hold up the end of the program: it
+// gets what there is.
 func TestStopEndsAProfile(t *testing.T) {
 	store := openKeys(t)
 	_, admin := addKey(t, store, string(key.Admin))

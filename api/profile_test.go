@@ -8,7 +8,7 @@ import (
 )
 
 // The shares of a route add up to 100, with the lane and without it, in answers
-// as the document describes them; and only who may watch gets any.
+// as the document describes them. Only keys that may watch get any.
 func TestProfile(t *testing.T) {
 	s, url := start(t, &program{stats: fullStats()})
 	status, _, body := do(t, "GET", url+profilePath)

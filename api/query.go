@@ -9,8 +9,8 @@ import (
 	"sluice"
 )
 
-// readQuery reads the query of a URL: names that are known, each at most once,
-// and with a value, but for those that may be empty.
+// readQuery reads the query of a URL: known names, each at most once. Each has
+// a value, except those in mayBeEmpty.
 func readQuery(r *http.Request, known []string, mayBeEmpty ...string) (url.Values, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 const rateBurst = 5 * time.Second
 
 // rates bounds how much each key may send: a token bucket a key, in this
-// process. How many items a request has is known when it has been read, so a
+// process. The items of a request are counted when it has been read. So a
 // request is let in while the bucket holds anything, and may leave it in debt,
-// as may those that are read at the same time: the requests that come until that
-// is paid are refused before they are read.
-// The root key is not bounded: it is the operator's own.
+// as may those read at the same time. Requests that arrive until the debt is
+// paid are refused before they are read. The root key is not bounded: it is the
+// operator's own.
 type rates struct {
 	perSecond float64 // items; 0: nobody is bounded
 	clock     sluice.Clock

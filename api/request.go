@@ -10,8 +10,8 @@ import (
 // maxRequestIDBytes bounds the name that a caller gives a request.
 const maxRequestIDBytes = 64
 
-// requestIDs names requests: by what the caller calls them, or by a UUID (RFC
-// 9562, 5.8) of 74 random bits of this process and a count of 48.
+// requestIDs names requests by what the caller calls them. Otherwise it uses a
+// UUID (RFC 9562, 5.8) of 74 random bits of this process and a count of 48.
 type requestIDs struct {
 	prefix [24]byte // the UUID up to its last hyphen
 	last   atomic.Uint64

@@ -241,8 +241,8 @@ func (h *heldUsers) EachProfile(ctx context.Context, _ int, _ int64, _ int, _ fu
 	return ctx.Err()
 }
 
-// Two readings of all users are possible at a time, a third is sent away; a
-// client that hangs up ends his.
+// Two readings of all users are possible at a time, and a third is rejected. A
+// client that hangs up ends its own.
 func TestSegmentScansAreBounded(t *testing.T) {
 	s := startSegments(t)
 	path := s.add(t, "gold", goldRule)

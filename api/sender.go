@@ -8,9 +8,9 @@ import (
 )
 
 // senderOf returns the address that a request comes from. A proxy says in
-// X-Forwarded-For whose request it passes on, behind what others said before it;
-// so the list is read from its end, as long as it was written by proxies that
-// the operator has named. What a stranger puts there is not believed.
+// X-Forwarded-For whose request it passes on, behind what others said before
+// it. So the list is read from its end, as long as proxies that the operator
+// has named wrote it. What a stranger puts there is not believed.
 func senderOf(r *http.Request, proxies []netip.Prefix) netip.Addr {
 	remote, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

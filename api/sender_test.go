@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// What a proxy says is believed, what a stranger says is not, wherever he says it.
+// What a proxy says is believed; what a stranger says is not, wherever it
+// stands.
 func TestSender(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 	for _, tt := range []struct {

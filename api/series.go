@@ -187,8 +187,8 @@ func (s *Server) writeSeriesCSV(w http.ResponseWriter, q *seriesRequest, rows []
 	s.write(w, []byte(text.String()))
 }
 
-// harmlessCell keeps a spreadsheet from taking a name for a formula: names come
-// from whoever sends events.
+// harmlessCell keeps a spreadsheet from taking a name for a formula: any sender
+// of events chooses names.
 func harmlessCell(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s

@@ -20,9 +20,10 @@ import (
 	"sluice/user/consent"
 )
 
-// Bounds of the server. Whoever connects and says nothing, reads nothing or
-// never ends costs one connection for so long, and no more than maxConns; when
-// all are taken, whoever has been quiet longest, and for quietGrace, goes.
+// Bounds of the server. A client that connects and says nothing, reads nothing
+// or never ends costs one connection for so long, and no more than maxConns.
+// When all are taken, the one that has been quiet longest, and for quietGrace,
+// is closed.
 const (
 	maxConns           = 1024
 	quietGrace         = 250 * time.Millisecond
@@ -249,9 +250,9 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h["X-Content-Type-Options"], h["Cache-Control"] = headerNosniff, headerNoStore
 		h["X-Request-Id"] = []string{w.id}
 		if len(r.TransferEncoding) > 0 {
-			// RFC 9112, 6.3: whoever sends a Content-Length beside the chunks
-			// must not be read any further. net/http drops that length unseen,
-			// so all who send chunks get a new connection.
+			// RFC 9112, 6.3: of a client that sends a Content-Length beside the
+			// chunks nothing more must be read. net/http drops that length
+			// unseen, so all who send chunks get a new connection.
 			h.Set("Connection", "close")
 		}
 		debug := s.log.Enabled(r.Context(), slog.LevelDebug)

@@ -37,9 +37,9 @@ type Program interface {
 	Services() *Services
 }
 
-// Services are the parts of a running program that requests need. Whoever serves
-// takes them once for a request. What is nil is not there: the program does not run,
-// or does not do that.
+// Services are the parts of a running program that requests need. A server
+// takes them once for a request. What is nil is not there: the program does not
+// run, or does not do that.
 type Services struct {
 	Intake    *ingest.Intake // where events go; nil as soon as the program stops
 	Keys      sluice.KeyStore
@@ -141,8 +141,9 @@ type Stats struct {
 	Routes           []routing.Snapshot // nil: this process does not send
 	MarketingStopped bool
 
-	// Where the time of mails went, by route, and what waits in the lanes that this
-	// process has: by priority, and how many sends wait for their time.
+	// Where the time of mails went, by route, and what is pending in the lanes
+	// that this process has. That is by priority, and how many sends wait for
+	// their time.
 	Mail    []spool.RouteProfile
 	Waiting map[string]Waiting
 	Later   int64
@@ -152,8 +153,9 @@ type Stats struct {
 	// its setting.
 	Bounds map[string]float64
 
-	// What the ledger says, of all processes: sends by class and state, and those in
-	// doubt about which somebody has to decide; -1: the database does not say.
+	// What the ledger says, of all processes: sends by class and state, and
+	// those in doubt that an operator has to decide about. -1: the database
+	// does not say.
 	Sends   []sluice.SendTotal
 	InDoubt int64
 

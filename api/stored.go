@@ -12,9 +12,9 @@ import (
 // as JSON, if it is not nil.
 type storeAnswer[S any] func(w http.ResponseWriter, r *http.Request, store S) (status int, body any, err error)
 
-// ofStore lets requests in that are about what a store keeps: those with a
-// method that changes something by one permission, those that read by another.
-// store says which of the services it is.
+// ofStore lets in requests about what a store keeps. Those with a method that
+// changes something need one permission, those that read need another. store
+// says which of the services it is.
 func ofStore[S comparable](s *Server, store func(*Services) S, reads, changes key.Permission, writes map[string]storeAnswer[S], read storeAnswer[S]) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		answer, permission := writes[r.Method], changes
@@ -54,7 +54,7 @@ func (s *Server) storeError(w http.ResponseWriter, err error) error {
 	return refusal(sluice.CodeUnavailable, "the database does not answer, or not in time; ask again")
 }
 
-// readObject reads a body that is to be one JSON object of at most maxBytes and
+// readObject reads a body that is to be one JSON object of at most maxBytes. It
 // hands its text to parse, which keeps nothing of it.
 func (s *Server) readObject(r *http.Request, maxBytes int, parse func(text string) error) error {
 	body, err := s.holdJSON(r, maxBytes)

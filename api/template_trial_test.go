@@ -27,7 +27,7 @@ func (s *taker) Submit(_ context.Context, _ string, drafts []sluice.Draft) ([]st
 	return []string{drafts[0].ID}, nil
 }
 
-// A test of a template is a mail of high priority that says so; what cannot be
+// A test of a template is a mail of high priority that says so. What cannot be
 // rendered or addressed is refused, and nothing is sent.
 func TestTemplateTest(t *testing.T) {
 	x := startTemplates(t)
@@ -82,8 +82,8 @@ func TestTemplateTest(t *testing.T) {
 	}
 }
 
-// ownProfileOnly: with messages:send and nothing else a test is made for a user
-// only if it goes to his own address, and nobody learns who there is.
+// ownProfileOnly: with messages:send alone a test is made for a user only if it
+// goes to the user's own address. Nobody learns which users exist.
 func (x *templates) ownProfileOnly(t *testing.T, send func(key, body string) called) {
 	t.Helper()
 	_, text := addKey(t, x.store, "messages:send")
@@ -99,11 +99,11 @@ func (x *templates) ownProfileOnly(t *testing.T, send func(key, body string) cal
 	}
 	for _, r := range refusals {
 		if r != refusals[0] {
-			t.Errorf("the refusals tell who there is: %s", refusals)
+			t.Errorf("the refusals tell which users exist: %s", refusals)
 		}
 	}
 	if got := send("Bearer "+text, `{"to":"ANN@example.com","external_id":"u-7"}`); got.status != 202 || strings.Contains(got.body, "Ann") || strings.Contains(got.body, "subject") {
-		t.Errorf("to his own address: %d %s", got.status, got.body)
+		t.Errorf("to their own address: %d %s", got.status, got.body)
 	}
 	if got := send("Bearer "+text, `{"to":"thief@example.com","template":"nothing"}`); got.status != 400 {
 		t.Errorf("%d %s", got.status, got.body)

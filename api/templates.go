@@ -402,7 +402,7 @@ func (s *Server) has(r *http.Request, p key.Permission) bool {
 // else's mailbox. It does not tell whether the user exists.
 func onlyOwnProfile(err error, in *template.Input, to string) error {
 	if _, nobody := errors.AsType[*noUser](err); nobody || err == nil && in.Profile != nil && !in.Profile.HasAddress(to) {
-		return refusal(sluice.CodeForbidden, "with messages:send alone a test is made for a user only if it goes to his own address, and %.100q is not known as that; a key that has templates:read as well may name any user", to)
+		return refusal(sluice.CodeForbidden, "with messages:send alone a test is made for a user only if it goes to the user's own address, and %.100q is not known as that; a key that has templates:read as well may name any user", to)
 	}
 	return err
 }

@@ -15,22 +15,23 @@ var badUnsubscribe = badLink{
 	expired: confirmPage{Title: "This link has expired", Text: "Please take that of a newer mail."},
 }
 
-// How long a page waits until an unsubscription is in force in this process, and
-// how often it looks: a suppression takes half a second (suppress.Follower).
+// How long a page waits until an unsubscription is in force in this process,
+// and how often it looks. A suppression takes half a second
+// (suppress.Follower).
 const (
 	unsubscribedWithin = 3 * time.Second
 	unsubscribedLook   = 50 * time.Millisecond
 )
 
 // unsubscribe is GET and POST /unsubscribe. A POST comes from the button of the
-// page, or from a mailbox whose owner has pressed its own: with
+// page, or from a mailbox whose owner has pressed its own button. It then has
 // List-Unsubscribe=One-Click in its body, of whichever type, no cookies, and
-// nobody who would follow a redirect (RFC 8058, 3.2). So the link says all, and
-// the body is not looked into (R19).
+// follows no redirect (RFC 8058, 3.2). So the link says all, and the body is
+// not read: one click needs nothing else.
 func (s *Server) unsubscribe(w http.ResponseWriter, r *http.Request) {
 	u, text, err := s.openUnsubscribe(r)
 	if err == nil && r.Method == http.MethodPost {
-		_, _ = readSmall(w, r) // what it says, or lacks, is no reason to go on mailing him
+		_, _ = readSmall(w, r) // what it says, or lacks, is no reason to go on mailing
 		_, err = s.record(w, func(ctx context.Context, to consent.Writer) (consent.Link, error) {
 			return consent.Link{}, s.program.Services().Consent.Unsubscribe(ctx, to, u)
 		})

@@ -7,12 +7,12 @@ import (
 	"sluice/lib/jsonscan"
 )
 
-// A body is cut into its objects before any of them is looked into: what is
+// A body is cut into its objects before any of them is looked into. What is
 // wrong inside of one (bytes that are no UTF-8, 10,000 levels, a number that is
-// none) must cost that one and no other, and the index of each must be the one
-// that its sender knows. So the cuts are made by brackets and quotes alone, and
-// each piece is then read strictly, by jsonscan. A body whose brackets do not
-// close is refused as a whole.
+// none) must cost that one and no other. The index of each must be the one that
+// its sender knows. So the cuts are made by brackets and quotes alone, and each
+// piece is then read strictly, by jsonscan. A body whose brackets do not close
+// is refused as a whole.
 
 // cutter walks over the members of an object, or the elements of an array,
 // without looking into them.
@@ -168,7 +168,7 @@ func space(s string, i int) int {
 
 // NumbersFit reports whether every number in a scanned value is one that can be
 // counted with: whole ones of 64 bits, others within floating point. A profile
-// keeps numbers by their digits, and whoever reads it must be able to.
+// keeps numbers by their digits, and each reader must be able to read them.
 func NumbersFit(s string) bool {
 	for i := 0; i < len(s); {
 		c := s[i]

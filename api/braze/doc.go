@@ -1,8 +1,8 @@
-// Package braze speaks the dialect of Braze's REST API: it reads the bodies and
+// Package braze speaks the dialect of Braze's REST API. It reads the bodies and
 // queries of its calls, makes updates of users of them, and answers in its
 // words. A team that uses that API changes base URL and key, and nothing else.
 //
 // It is a function from requests to replies. Connections, bodies, keys and the
 // headers that all replies have are the business of package api, which mounts
-// the endpoints; what is written and read goes through Core.
+// the endpoints. What is written and read goes through Core.
 package braze

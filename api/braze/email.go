@@ -159,7 +159,8 @@ func (r *Request) readTemplate(ctx context.Context, e *email, v jsonscan.Value) 
 }
 
 // fixedMailbox reads an address, perhaps with a name, that is the same for
-// everybody: it is in the envelope, and whoever gets the mail may answer to it.
+// everybody. It is in the envelope, and each recipient of the mail may answer
+// to it.
 func fixedMailbox(field, text string) (mime.Mailbox, error) {
 	m, err := mime.ParseMailbox(text)
 	if wrong, ok := errors.AsType[*mime.Error](err); ok {

@@ -46,7 +46,8 @@ type Stores struct {
 	// before are applied, or an error when ctx ends before that.
 	Applied func(ctx context.Context, keys []sluice.UserKey) error
 
-	// SenderRefused returns why no mail from an address is accepted, nil if it is.
+	// Unlist takes addresses off the lists of addresses that providers mail no
+	// more. It returns why not, of those that may still be on one.
 	SenderRefused func(ctx context.Context, address string) error
 
 	// Unlist takes addresses off providers' lists of blocked addresses. It returns
@@ -63,7 +64,7 @@ type Request struct {
 	Core  Core
 	Stores
 
-	// Sender is who sends it, as sources of suppressions name him.
+	// Sender is who sends it, as sources of suppressions name the sender.
 	Sender string
 }
 
@@ -142,11 +143,11 @@ func refuse(message string, errors ...string) (Reply, error) {
 	return r, nil
 }
 
-// reply is one with a body that is encoded; the bodies of this package can be.
+// guarded by the server
 func reply(status int, body any) Reply {
 	text, err := json.Marshal(body)
 	if err != nil {
-		panic(err) // guarded by whoever serves
+		panic(err) // guarded by the server
 	}
 	return Reply{Status: status, Body: text}
 }

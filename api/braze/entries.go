@@ -39,7 +39,7 @@ func (f form) read(body string) bool {
 	return m.Err() == nil
 }
 
-// list returns the elements of an array; anything else is an array of itself,
+// list returns the elements of an array. Anything else is an array of itself,
 // which is what some clients mean, and nothing is an empty one. Of more than
 // maxEntries it returns one more.
 func list(v jsonscan.Value) []jsonscan.Value {
@@ -98,7 +98,7 @@ func (e *entries) done(r Reply) Reply {
 }
 
 // errShared is of an address whose users are not all compared.
-var errShared = complaint(fmt.Sprintf("more than %d users have it; name the one who is meant by 'external_id' or an alias", sluice.MaxSharing))
+var errShared = complaint(fmt.Sprintf("more than %d users have it; name the intended user by 'external_id' or an alias", sluice.MaxSharing))
 
 // pick is how one of the users who share an address is found, in words of
 // prioritization.

@@ -55,7 +55,7 @@ func export(ctx context.Context, r *Request) (Reply, error) {
 // exporting is whom an export asks for.
 type exporting struct {
 	keys    []sluice.UserKey
-	texts   []string // as each was called; empty: he is not listed if he is not there
+	texts   []string // as each was called; empty: not listed if it does not exist
 	invalid []string // named by what cannot be a name
 	wrong   []string
 }
@@ -159,7 +159,7 @@ func (m *members) text(name, text string) {
 	}
 }
 
-// appendUser appends a user as exports have him. What is empty is left out.
+// appendUser appends a user as exports have it. What is empty is left out.
 func appendUser(b []byte, p person, wanted map[string]bool) []byte {
 	m := members{b: append(b, '{'), wanted: wanted}
 	if p.profile.CreatedMillis != 0 {

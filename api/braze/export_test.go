@@ -163,7 +163,7 @@ func TestExportedBucket(t *testing.T) {
 	}
 }
 
-// Whoever was merged is found over as many merges as there were.
+// A merged user is found over as many merges as there were.
 func TestExportOfMerged(t *testing.T) {
 	w := newCore(t)
 	const n = 30
@@ -177,7 +177,7 @@ func TestExportOfMerged(t *testing.T) {
 	w.check(t, "/users/export/ids", `{"braze_id":"`+id(0).String()+`","fields_to_export":["external_id"]}`, 201, `{"users":[{"external_id":"last"}],"message":"success"}`, "")
 }
 
-// An address that more have than are read: none of them is left out of an
+// An address that more users have than are read. None of them is left out of an
 // unsubscription, and nobody is erased or merged without being compared.
 func TestCrowd(t *testing.T) {
 	w := newCore(t)

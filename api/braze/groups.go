@@ -275,8 +275,8 @@ func stateOf(people []person, group string) string {
 	return state
 }
 
-// groupUser is a user with his subscription groups. What he does not have is
-// null.
+// groupUser is a user with the user's subscription groups. What the user does
+// not have is null.
 type groupUser struct {
 	Email      json.RawMessage `json:"email"`
 	Phone      json.RawMessage `json:"phone"`
@@ -325,8 +325,8 @@ func userGroups(ctx context.Context, r *Request) (Reply, error) {
 	}{users[:min(limit, len(users))], total, success}), nil
 }
 
-// groupsOf is a user with his groups. Groups have no name here but their id,
-// and all are of mail.
+// groupsOf returns a user with its groups. Groups have no name here but their
+// id, and all are of mail.
 func groupsOf(p *profile.Profile) groupUser {
 	u := groupUser{Groups: []groupOfUser{}}
 	if raw := p.Fields.Get("email"); raw != "" {

@@ -55,7 +55,8 @@ func identify(ctx context.Context, r *Request) (Reply, error) {
 	return e.done(reply(http.StatusCreated, processed{e.good, success, e.errors})), nil
 }
 
-// identifiable reads an entry: who it is by now, and who he shall be.
+// identifiable reads an entry: the user as known by now, and the external id it
+// gets.
 func identifiable(v jsonscan.Value, how string, now int64, by string, read func(jsonscan.Value) (sluice.UserKey, error)) (u sluice.UserUpdate, p pick, err error) {
 	var external, called, priority jsonscan.Value
 	if v.Kind != jsonscan.Object || !(form{"external_id": &external, by: &called, "prioritization": &priority}).read(v.Raw) {
@@ -79,7 +80,8 @@ func identifiable(v jsonscan.Value, how string, now int64, by string, read func(
 }
 
 // identifyByAddress adds entries that name a user by an address that several
-// may have: if prioritization leaves one of them, it is he; else nobody is.
+// may have. If prioritization leaves one of them, that user is identified;
+// otherwise nobody is.
 func identifyByAddress(ctx context.Context, r *Request, e *entries, array string, all []jsonscan.Value, how, by string, read func(jsonscan.Value) (sluice.UserKey, error)) error {
 	updates, picks, errs := make([]sluice.UserUpdate, len(all)), make([]pick, len(all)), make([]error, len(all))
 	var keys []sluice.UserKey
@@ -153,7 +155,7 @@ func newAlias(v jsonscan.Value) (u sluice.UserUpdate, err error) {
 		return u, err
 	}
 	if external.Kind == jsonscan.None {
-		return sluice.UserUpdate{Op: sluice.OpAlias, Key: alias, Body: alias.Name}, nil // of itself: it makes him
+		return sluice.UserUpdate{Op: sluice.OpAlias, Key: alias, Body: alias.Name}, nil // of itself: it makes the user
 	}
 	u = sluice.UserUpdate{Op: sluice.OpAlias, ExistingOnly: true, Body: alias.Name}
 	u.Key, err = externalKey(external)
@@ -192,7 +194,7 @@ func merge(ctx context.Context, r *Request) (Reply, error) {
 			return refuse(wrong)
 		}
 		if from == to {
-			continue // he is merged into himself already
+			continue // merged into itself already
 		}
 		e.updates = append(e.updates, sluice.UserUpdate{Op: sluice.OpMerge, Key: from, ExistingOnly: true, TimeMillis: r.Now.UnixMilli(), Name: users.MergeName(to)})
 	}

@@ -105,7 +105,7 @@ func (w *written) apply(t testing.TB, e sluice.Effect) {
 	}
 }
 
-// put stores users, each with what he is called by.
+// put stores users, each with the names it is called by.
 func (w *written) put(t testing.TB, number int64, p *profile.Profile, updated int64, addresses ...sluice.UserKey) sluice.UserID {
 	t.Helper()
 	id := sluice.UserID{Partition: 1, Number: number}

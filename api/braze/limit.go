@@ -30,8 +30,8 @@ var windows = [limitCount]time.Duration{
 	LimitNone: time.Hour,
 }
 
-// Unlimited is the limit that replies name where there is none: a client that
-// spreads its calls over what remains is not slowed down by it.
+// Unlimited is the limit that replies name where there is none. It does not
+// slow down a client that spreads its calls over what remains.
 const Unlimited = 1_000_000_000
 
 // Limits are calls a window, by LimitName; 0: as many as there may be.

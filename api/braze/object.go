@@ -53,7 +53,8 @@ func (o *object) take(name string, v jsonscan.Value) bool {
 	return true
 }
 
-// user fills in whom an update is about, and whether it creates him.
+// user fills in which user an update is about, and whether it creates that
+// user.
 func (o *object) user(u *sluice.UserUpdate) (err error) {
 	existing, said, err := flag("_update_existing_only", o.existing)
 	if err != nil {
@@ -111,8 +112,8 @@ func textOrInteger(field string, v jsonscan.Value) (string, error) {
 	return name(field, v)
 }
 
-// name reads a text of at most maxNameRunes characters, none of them a control
-// character: it names something, and is a key in databases and files.
+// name reads a text of at most maxNameRunes characters without control
+// characters. It names something, and is a key in databases and files.
 func name(field string, v jsonscan.Value) (string, error) {
 	if v.Kind != jsonscan.String {
 		return "", invalid(field, "a text")

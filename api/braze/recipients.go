@@ -11,8 +11,8 @@ import (
 	"sluice/user/users"
 )
 
-// called is a user as a call that sends mail names him, and where in the call:
-// that is how he is told of.
+// called is a user as a call that sends mail names it, and where in the call:
+// the reply names it so.
 type called struct {
 	key   sluice.UserKey
 	array string

@@ -33,12 +33,13 @@ const (
 // Releaser hands in mail that was scheduled, when it is time.
 //
 // The idea. A schedule is released in two steps, each a row written under the
-// revision that was read. First who gets it is looked up and written: from then
-// on nobody changes it, and whoever goes on does exactly the same. Then the mail
-// is handed in under the schedule's name, by which each log takes it once.
+// revision that was read. First the recipients are looked up and written. From
+// then on nobody changes them, and a process that goes on does exactly the
+// same. Then the mail is handed in under the schedule's name, by which each log
+// takes it once.
 //
 // The invariants. It may run twice at once, and die anywhere. What is found
-// between the steps is handed in again, unless the ledger has all of it; the
+// between the steps is handed in again, unless the ledger has all of it. The
 // names in the logs last a day, the ledger for longer.
 type Releaser struct {
 	Store     ReleaseStore

@@ -81,8 +81,9 @@ func TestScheduledMail(t *testing.T) {
 	}
 }
 
-// In each user's own zone: released when it is time in the first one, due for
-// each when it is there; of somebody whose zone is not known that is UTC.
+// In each user's own zone a schedule is released when it is time in the first
+// zone, and due for each user at their time. A user without a known zone has
+// UTC.
 func TestScheduledInLocalTime(t *testing.T) {
 	w := newMailing(t)
 	x, clock := w.releaser()
@@ -155,8 +156,8 @@ func (r refusing) Submit(ctx context.Context, once string, drafts []sluice.Draft
 	return nil, sluice.ErrFull
 }
 
-// Whoever dies between the two steps of a release is followed by one who does
-// the second with the same recipients under the same name; or does not, if the
+// A process may die between the two steps of a release. The next one does the
+// second step with the same recipients under the same name, or does not, if the
 // ledger has all of it.
 func TestReleaseGoesOn(t *testing.T) {
 	for _, handed := range []bool{false, true} {
@@ -254,8 +255,8 @@ func TestSchedulesThatAreRefused(t *testing.T) {
 	}
 }
 
-// Where the domain of a sender is one that mail is not accepted from, that is said
-// when the mail is scheduled, or changed, and not found out when it is time.
+// If mail is not accepted from a sender's domain, that is said when the mail is
+// scheduled or changed. It is not found out when it is time.
 func TestSchedulesOfRefusedSenders(t *testing.T) {
 	w := newMailing(t)
 	id := w.create(t, `{"time":"2026-11-21T11:00:00Z"}`)
@@ -278,8 +279,8 @@ func TestSchedulesOfRefusedSenders(t *testing.T) {
 	}
 }
 
-// A schedule is not released by a process whose clock is a week ahead of Redis's, and
-// none is dropped that is over for less long than it is kept.
+// A process whose clock is a week ahead of Redis's releases no schedule. It
+// drops none that is over for less long than it is kept.
 func TestAWrongClockReleasesNoSchedule(t *testing.T) {
 	w := newMailing(t)
 	x, own := w.releaser()

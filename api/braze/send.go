@@ -103,9 +103,9 @@ func (m *mailing) metadata() (string, error) {
 	return m.Email.metadata("campaign_id", m.Campaign, "send_id", m.Send)
 }
 
-// draft is the message of a mailing, to some of those for whom it is. Whoever
-// may be mailed although he has unsubscribed is not advertised to: so mail for
-// all is transactional.
+// draft is the message of a mailing, to some of those for whom it is. A mailing
+// that may go to unsubscribed users is not advertising: so mail for all is
+// transactional.
 func (m *mailing) draft(id string, to []recipient) (sluice.Draft, error) {
 	metadata, err := m.metadata()
 	content := template.Content{Mail: &m.Email.Mail, State: m.State}

@@ -12,8 +12,8 @@ import (
 	"sluice/user/profile"
 )
 
-// newMailing returns a core with users: ann and bob by their ids, cid by an
-// alias alone, dan without an address, and eve, who has the address of ann.
+// newMailing returns a core with users. ann and bob have ids, cid has an alias
+// alone, dan has no address, and eve has the address of ann.
 func newMailing(t testing.TB) *written {
 	t.Helper()
 	w := newCore(t)

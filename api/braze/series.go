@@ -161,13 +161,13 @@ func (c *seriesCall) points(ctx context.Context, r *Request, called string) ([]p
 	return points, nil
 }
 
-// mau is GET /kpi/mau/data_series. The store counts who begins and who ends
-// thirty days without a pause, so how many there are on a day is what all days
-// up to it come to.
+// mau is GET /kpi/mau/data_series. The store counts the users who begin and who
+// end thirty days without a pause. So the number on a day is the sum of all
+// days up to it.
 func mau(ctx context.Context, r *Request) (Reply, error) {
 	c, wrong := readSeriesCall(r, false)
 	if wrong == "" && c.query.App != nil {
-		wrong = "'app_id' is not possible: who was active in a month is not counted by app"
+		wrong = "'app_id' is not possible: the users active in a month are not counted by app"
 	}
 	if wrong != "" {
 		return refuse(wrong)

@@ -11,8 +11,8 @@ import (
 // syncWait bounds how long a call waits to see what it has written.
 const syncWait = 10 * time.Second
 
-// trackSync is POST /users/track/sync: one object, and the user as he is when
-// it has been applied.
+// trackSync is POST /users/track/sync: one object, and the user as it is when
+// the object has been applied.
 func trackSync(ctx context.Context, r *Request) (Reply, error) {
 	t := trackings.Get().(*tracking)
 	defer t.giveBack()
@@ -43,8 +43,9 @@ func trackSync(ctx context.Context, r *Request) (Reply, error) {
 	return done, nil
 }
 
-// meant is who an update of an address was about, of those who have it: the one
-// who was written last, those with an external id before those without.
+// meant returns the user that an update of an address was about. Of those who
+// have the address, one with an external id goes before one without, then the
+// one written last.
 func meant(found []person) (best person, ok bool) {
 	for _, p := range found {
 		named, known := p.profile.ExternalID != "", ok && best.profile.ExternalID != ""

@@ -108,9 +108,9 @@ func (t *tracking) answer(ctx context.Context, r *Request, most int) (Reply, err
 	return Reply{http.StatusCreated, t.body(), len(t.updates), len(t.mistakes)}, nil
 }
 
-// sendAlong has what a call says of an address go the way of the attributes
-// before it that give the address to somebody: the log of the address may be
-// read before theirs, and would make somebody else of it.
+// sendAlong handles what a call says of an address after attributes that give
+// the address to a user. It goes the way of those attributes, since the log of
+// the address may be read before theirs, and would make another user of it.
 func sendAlong(updates []sluice.UserUpdate) {
 	if !slices.ContainsFunc(updates, byAddress) {
 		return

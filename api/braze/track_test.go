@@ -16,7 +16,7 @@ const (
 	badMail = `The value provided for the 'email' field is not a valid email.`
 )
 
-// What each object becomes: of whom, creating him or not, at what time.
+// What each object becomes: of which user, creating it or not, at what time.
 func TestTrack(t *testing.T) {
 	id := sluice.UserID{Partition: 3, Number: 9}.String()
 	for _, x := range []struct{ name, body, want string }{

@@ -239,7 +239,7 @@ func (r *Request) campaign(ctx context.Context, t *triggered) error {
 	return nil
 }
 
-// recipientOf reads who is mailed, and what is written of him before.
+// recipientOf reads the recipient, and what is written of them before the mail.
 func (r *Request) recipientOf(t *triggered, raw string) (err error) {
 	var external, alias, attributes jsonscan.Value
 	if !(form{"external_user_id": &external, "user_alias": &alias, "attributes": &attributes}).read(raw) {
@@ -261,14 +261,14 @@ func (r *Request) recipientOf(t *triggered, raw string) (err error) {
 	if attributes.Kind != jsonscan.Object || !NumbersFit(attributes.Raw) {
 		return invalid("attributes", "an object, its whole numbers of 64 bits")
 	}
-	// An alias alone makes nobody: he would have no external id to go by.
+	// An alias alone makes nobody: the user would have no external id to go by.
 	u := sluice.UserUpdate{Op: sluice.OpAttributes, Key: t.who, ExistingOnly: t.who.Kind == sluice.KeyAlias, TimeMillis: r.Now.UnixMilli()}
 	u.Body, err = profile.Check(attributes.Raw)
 	t.attributes = &u
 	return err
 }
 
-// applyAttributes writes what a call says of its recipient, and waits until his
+// applyAttributes writes what a call says of its recipient, and waits until the
 // mail is made with it.
 func (r *Request) applyAttributes(ctx context.Context, u *sluice.UserUpdate) error {
 	if err := r.Core.Update(ctx, []sluice.UserUpdate{*u}); err != nil {

@@ -89,7 +89,7 @@ func TestTransactionalOnce(t *testing.T) {
 	}
 }
 
-// What is written of the recipient comes before his mail is made.
+// What is written of the recipient comes before the mail is made.
 func TestTransactionalAttributes(t *testing.T) {
 	w := newCampaigns(t)
 	if status, text := w.call(t, receipt, `{"recipient":{"external_user_id":"ann","attributes":{"first_name":"Anna","plan":"gold"}}}`); status != 201 {
@@ -98,7 +98,7 @@ func TestTransactionalAttributes(t *testing.T) {
 	if got := w.took(); got != `1 1:ann ||{"first_name":"Anna","plan":"gold"}` {
 		t.Errorf("%s", got)
 	}
-	// Whoever has no address by then cannot be mailed, and it is said.
+	// A user without an address by then cannot be mailed, and it is said.
 	for _, who := range []string{`"external_user_id":"dan"`, `"external_user_id":"none"`} {
 		w.drafts = nil
 		status, text := w.call(t, receipt, `{"external_send_id":"x","recipient":{`+who+`}}`)
