@@ -46,8 +46,7 @@ type Stores struct {
 	// before are applied, or an error when ctx ends before that.
 	Applied func(ctx context.Context, keys []sluice.UserKey) error
 
-	// Unlist takes addresses off the lists of addresses that providers mail no
-	// more. It returns why not, of those that may still be on one.
+	// SenderRefused returns why no mail from an address is accepted, nil if it is.
 	SenderRefused func(ctx context.Context, address string) error
 
 	// Unlist takes addresses off providers' lists of blocked addresses. It returns
@@ -143,7 +142,7 @@ func refuse(message string, errors ...string) (Reply, error) {
 	return r, nil
 }
 
-// guarded by the server
+// reply is one with a body that is encoded; the bodies of this package can be.
 func reply(status int, body any) Reply {
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -122,7 +122,8 @@ func checkLines(t testing.TB, signed []byte) {
 	}
 }
 
-// R19 and the rest of h=, from a block of headers of its own.
+// What h= covers, the unsubscribe headers among it, from a block of headers of
+// its own.
 func TestWhatIsSigned(t *testing.T) {
 	k := keys(t)[1]
 	extra := "List-Unsubscribe: <https://example.com/u>\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\nCc: c@example.com\r\nReply-To: r@example.com\r\n"

@@ -111,8 +111,9 @@ func TestPythonReadsMails(t *testing.T) {
 		mails = append(mails, append(signed, m...))
 	}
 	for i, got := range read(t, mails) {
-		// This Python keeps the spaces between encoded words of a name, against RFC
-		// 2047, 6.2; Go's net/mail, in the tests of mime, sees names as they are.
+		// This Python keeps the spaces between encoded words of a name, against
+		// RFC 2047, 6.2. Go's net/mail, in the tests of mime, sees names as
+		// they are.
 		text, box := texts[i], [2]string{strings.ReplaceAll(texts[i], " ", ""), "ann@xn--bcher-kva.example"}
 		for _, boxes := range [][][2]string{got.From, got.To} {
 			for i := range boxes {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestAlignment: the key of another domain counts where DMARC aligns it, by the
-// public suffix list and by the walk up the tree; else the check says so.
+// public suffix list and by the walk up the tree. Otherwise the check says so.
 func TestAlignment(t *testing.T) {
 	const long = "a.b.c.d.e.f.g.deep.example"
 	b := newBed(t)

@@ -142,8 +142,8 @@ func until(t *testing.T, what string, ok func() bool) {
 }
 
 // A domain is looked at once, however often it is met, until what was found is
-// old; other processes take over what this one has found; the log tells what has
-// changed.
+// old. Other processes take over what this one has found, and the log tells
+// what has changed.
 func TestWatcher(t *testing.T) {
 	board := newBoard(t)
 	x := startWatcher(t, board)
@@ -232,8 +232,8 @@ func TestDomainsOfARequestShareOneWait(t *testing.T) {
 	}
 }
 
-// Meeting a domain waits for nothing; whoever is to accept its mail waits for the
-// first look, and no longer than he wants.
+// Meeting a domain waits for nothing. Accepting its mail waits for the first
+// look, and no longer than the caller allows.
 func TestWatcherWaits(t *testing.T) {
 	x := startWatcher(t, newBoard(t))
 	x.looks.wait = make(chan struct{})

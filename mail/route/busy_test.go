@@ -2,8 +2,8 @@ package route
 
 import "testing"
 
-// Mail of a route whose workers are all at work, as in a relay that hangs, is moved
-// aside by whoever asks: after a moment, and only then.
+// Mail of a route whose workers are all at work, as in a relay that hangs, is
+// moved aside by any transport that asks: after a moment, and only then.
 func TestBusyRoute(t *testing.T) {
 	a, b, c := named("a"), named("b"), named("c")
 	a.Domains = []string{"a.example", "both.example"}
@@ -39,7 +39,7 @@ func TestBusyRoute(t *testing.T) {
 }
 
 // What no route takes because a domain of a direct one is paused waits with its
-// domain, whoever asks.
+// domain, whatever transport asks.
 func TestPausedDomainIsMovedByAny(t *testing.T) {
 	direct, other := named("direct"), named("other")
 	direct.Direct, other.Domains = true, []string{"other.example"}

@@ -299,7 +299,7 @@ func TestTurnedAwayMail(t *testing.T) {
 		if got := b.Elsewhere(mail, passed, b.clock.Now()); got != elsewhere {
 			t.Errorf("%v have turned it away, and that it goes elsewhere is %v", names, got)
 		}
-		for range 2 { // all are asked twice: whoever has not asked lately counts as busy
+		for range 2 { // all are asked twice: one that has not asked lately counts as busy
 			for _, r := range b.routes {
 				if take := b.Takes(r.transport, mail, passed, b.clock.Now()); take.OK {
 					if r.name != taker {
@@ -523,8 +523,9 @@ func BenchmarkTakes(b *testing.B) {
 	}
 }
 
-// What is stopped is stopped, and nothing else: whole lanes by class and
-// priority; a tag or a message apart from the others; a route as if it were down.
+// What is stopped is stopped, and nothing else. Whole lanes are stopped by
+// class and priority; a tag or a message apart from the others; a route as if
+// it were down.
 func TestStops(t *testing.T) {
 	stops := map[string]string{}
 	r, err := New(Options{Mode: On, Sink: &carrier{name: "sink"}, Routes: []Settings{named("a"), named("b")}, Redis: noRedis{stops}, Clock: clocktest.At(testNow)})

@@ -117,7 +117,7 @@ func TestTokensGoBack(t *testing.T) {
 			t.Fatalf("%d: what was not attempted (%s) costs a token", n, r.Kind)
 		}
 	}
-	for range 3 { // whoever is not asked rests
+	for range 3 { // a process that is not asked rests
 		b.clock.Move(leaseFor)
 		b.lease()
 	}

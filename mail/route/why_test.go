@@ -11,9 +11,9 @@ import (
 	"sluice"
 )
 
-// TestWhyOfADirectRoute: a route that speaks to each domain's own servers says of
-// each domain why it does not work, and stands for the one for which that is so
-// the longest.
+// TestWhyOfADirectRoute: a route that speaks to each domain's own servers says
+// of each domain why it does not work. It stands for the domain for which that
+// is so the longest.
 func TestWhyOfADirectRoute(t *testing.T) {
 	var log bytes.Buffer
 	relay, direct := &carrier{name: "relay"}, &carrier{name: "direct"}

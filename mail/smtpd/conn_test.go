@@ -97,7 +97,7 @@ func TestPipelining(t *testing.T) {
 	}
 }
 
-// A message is answered when it is durable, not before; if it cannot be, its
+// A message is answered when it is durable, not before. If it cannot be, its
 // sender is told to try again, or why that is no use.
 func TestAcceptedIsDurable(t *testing.T) {
 	r := start(t, open)

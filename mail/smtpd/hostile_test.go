@@ -13,9 +13,9 @@ import (
 	"sluice/lib/key"
 )
 
-// Whatever others take for the end of a message, here it is none: nothing that
-// stands behind it becomes a message of its own, and the connection goes on in
-// step (CVE-2023-51764, -51765, -51766, CVE-2023-51747, VU#302671).
+// What others take for the end of a message is none here. Nothing that stands
+// behind it becomes a message of its own, and the connection goes on in step
+// (CVE-2023-51764, -51765, -51766, CVE-2023-51747, VU#302671).
 func TestNothingIsSmuggled(t *testing.T) {
 	r := start(t, open)
 	const smuggled = "MAIL FROM:<evil@example.com>\r\nRCPT TO:<victim@example.com>\r\nDATA\r\nFrom: evil@example.com\r\n\r\nsmuggled\r\n.\r\n"
@@ -85,8 +85,8 @@ func readAll(text []byte, pieces *rand.Rand) (content []byte, rest int, err erro
 	return content, in.unused() + len(text), err
 }
 
-// A message is the same however its octets are cut, ends where CRLF.CRLF is for
-// the first time, and has no CR or LF by itself unless that is said.
+// A message is the same however its octets are cut, and ends where CRLF.CRLF is
+// for the first time. It has no CR or LF by itself unless that is said.
 func FuzzContent(f *testing.F) {
 	long := strings.Repeat("x", 40_000)
 	for _, s := range []string{".\r\n", "a\r\n.\r\nNOOP\r\n", "\r\n.\r\n", "a\n.\n\r\n.\r\n", "..\r\n.\r\n", "a\r.\r\n.\r\n", long + "\r\n.\r\n", long + "\r\r\n.\r\n", "." + long + ".\r\n.\r\n.\r\n", "a\r\n.\rb\r\n.\r\n"} {
@@ -253,7 +253,7 @@ func TestSlowClients(t *testing.T) {
 				break
 			}
 			if got == "" {
-				t.Errorf("who %s is not told that he was too slow", tt.name)
+				t.Errorf("a client that %s is not told that it was too slow", tt.name)
 				break
 			}
 		}
@@ -275,12 +275,12 @@ func TestStrangersThatTalk(t *testing.T) {
 	c.say("EHLO me", "250")
 	c.say(plain(goodKey), "235")
 	if got := c.replies(strings.Repeat("NOOP\r\n", 1000), 1000); strings.Count(got, "250") != 1000 {
-		t.Error("who has logged in is put out")
+		t.Error("a client that has logged in is put out")
 	}
 }
 
-// Strangers, however many and however slowly they speak, neither keep out who
-// has a key nor cut him off in the middle of his message.
+// Strangers, however many and however slow, neither keep out a client with a
+// key nor cut it off in the middle of its message.
 func TestStrangersMakeRoom(t *testing.T) {
 	r := start(t, func(o *Options) { o.maxConns = 50 })
 	c := r.dial()
@@ -298,14 +298,14 @@ func TestStrangersMakeRoom(t *testing.T) {
 		late.say("EHLO me", "250")
 		late.say(plain(goodKey), "235")
 		if got := late.replies(envelope+plainMail+".\r\n", 4); got != "250 250 354 250" {
-			t.Fatalf("who comes later: %s", got)
+			t.Fatalf("a later client: %s", got)
 		}
 	}
 	c.send("End: here\r\n\r\nhello\r\n")
 	c.say(".", "250")
 }
 
-// Nor does it serve a stranger that he had a key that is revoked by now.
+// A key that is revoked by now does not help a stranger either.
 func TestWhoseKeyIsRevokedMakesRoom(t *testing.T) {
 	const otherKey = "another-key"
 	r := start(t, func(o *Options) { o.maxConns = 2 })

@@ -21,8 +21,8 @@ import (
 const patience = 90 * time.Second
 
 // memory takes messages in and keeps them here. The durable way of the spool is
-// tested with it, and with this listener before it, in cmd/sluice; here it is
-// decided by the test when a message is durable, and whether.
+// tested with it, and with this listener before it, in cmd/sluice. Here the
+// test decides when a message is durable, and whether.
 type memory struct {
 	mu     sync.Mutex
 	drafts []sluice.Draft

@@ -90,7 +90,7 @@ func TestLogin(t *testing.T) {
 		}
 	})
 	if strings.Contains(r.log.String(), goodKey) {
-		t.Error("the log has a key (R32)")
+		t.Error("the log has a key")
 	}
 }
 
@@ -121,7 +121,8 @@ func TestWrongLogins(t *testing.T) {
 	}
 }
 
-// Whoever guesses is put out after a few guesses, and asks no more than that.
+// A client that guesses is put out after a few guesses, and asks no more than
+// that.
 func TestLoginFlood(t *testing.T) {
 	r := start(t)
 	for range 50 {
@@ -173,8 +174,8 @@ func TestKeyIsAskedAboutForEachMail(t *testing.T) {
 	}
 }
 
-// From other machines a key is taken under TLS only (R31), even where this
-// machine needs none.
+// From other machines a key is taken under TLS only, even where this machine
+// needs none.
 func TestKeysAreNotSentInClear(t *testing.T) {
 	r := start(t, open)
 	c := &conn{server: r.Server, remote: netip.MustParseAddr("192.0.2.1")}
@@ -301,8 +302,8 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	}
 }
 
-// Who waits for a command is told that the server goes; who sends a message is
-// heard to its end, or cut off when the time is over.
+// A client that waits for a command is told that the server goes. One that
+// sends a message is heard to its end, or cut off when the time is over.
 func TestStop(t *testing.T) {
 	r := start(t, open)
 	idle, sending := r.dial(), r.dial()

@@ -47,8 +47,8 @@ func TestDraft(t *testing.T) {
 }
 
 // BenchmarkMail is what a mail of 10 KB costs from the first command to the
-// answer, the client's part included: in lockstep, and with all that may be sent
-// at once sent at once.
+// answer, the client's part included. It is measured in lockstep, and with all
+// that may be sent at once sent at once.
 func BenchmarkMail(b *testing.B) {
 	content := plainMail + strings.Repeat(strings.Repeat("x", 74)+"\r\n", 134) + ".\r\n"
 	for _, way := range []struct {

@@ -26,10 +26,11 @@ func (w *wire) holdsBack(t *testing.T) (yes bool) {
 	return yes
 }
 
-// Whoever writes a message in pieces, each waiting for the acknowledgement of
-// the one before, gets it as soon as the server waits for the rest. The kernel
-// gives up holding back by itself after 40 ms, so a test of a running server
-// could only tell by the clock; this one fills a connection's input step by step.
+// A client may write a message in pieces, each waiting for the acknowledgement
+// of the one before. It gets that as soon as the server waits for the rest. The
+// kernel gives up holding back by itself after 40 ms, so a test of a running
+// server could only tell by the clock. This one fills a connection's input step
+// by step.
 func TestNoDelayedAcknowledgement(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

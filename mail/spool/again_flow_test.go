@@ -23,10 +23,10 @@ func (l *looked) SendRows(ctx context.Context, keys []sluice.SendKey) ([]sluice.
 	return l.Record.SendRows(ctx, keys)
 }
 
-// TestDecidedAgainAfterAMove: sends in doubt are decided to be sent again, within ten
-// minutes of a move and while the ledger is behind its logs: its rows say that they
-// are in doubt for good. They are sent once more all the same, whether a comparison
-// meets them first or the sender.
+// TestDecidedAgainAfterAMove: sends in doubt are decided to be sent again,
+// within ten minutes of a move. The ledger is behind its logs: its rows say
+// that they are in doubt for good. They are sent once more all the same,
+// whether a comparison meets them first or the sender.
 func TestDecidedAgainAfterAMove(t *testing.T) {
 	for _, meets := range []string{"sender", "comparison"} {
 		t.Run(meets, func(t *testing.T) {

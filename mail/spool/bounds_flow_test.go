@@ -119,9 +119,9 @@ func outcome(s *sluice.Send, was, state sluice.SendState) *sluice.Outcome {
 	}
 }
 
-// No batch of a log stops its partition: items of every kind, with the largest and
-// the smallest values of every field, thousands of them in one batch, go through
-// log, lanes and ledger, and what comes behind them does too.
+// No batch of a log stops its partition. Items of every kind, with the largest
+// and the smallest values of every field, go through log, lanes and ledger,
+// thousands in one batch. What comes behind them goes through too.
 func TestNoBatchStopsAPartition(t *testing.T) {
 	for _, open := range []struct {
 		name     string

@@ -82,7 +82,7 @@ func (o *office) cancelLate(message string) {
 }
 
 // TestCancelsThatComeTooLate: of a send that had left nothing is kept, once the
-// ledger says so; of one that is still to come, be it once more, the note stays
+// ledger says so. Of one that is still to come, even once more, the note stays
 // until it is met.
 func TestCancelsThatComeTooLate(t *testing.T) {
 	b, noted := newBed(t), make(chan struct{})

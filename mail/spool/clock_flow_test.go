@@ -20,9 +20,10 @@ func (w *wrong) Now() time.Time {
 	return time.Now().Add(w.by)
 }
 
-// TestAWrongClockReleasesNothing: of a process whose clock is a week ahead or behind
-// no mail leaves before it is due, and none fails because its time were over; what
-// is due leaves as ever. So it is when others take up what that process took in.
+// TestAWrongClockReleasesNothing: the clock of a process is a week ahead or
+// behind. No mail leaves before it is due, and none fails because its time were
+// over; what is due leaves as ever. So it is when others take up what that
+// process took in.
 func TestAWrongClockReleasesNothing(t *testing.T) {
 	for name, by := range map[string]time.Duration{"ahead": 7 * 24 * time.Hour, "behind": -7 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {

@@ -157,7 +157,7 @@ func TestWhatCommitsAfterTheMoveIsCompared(t *testing.T) {
 	proxy.Redirect("tcp", replica.Addr())
 	b.must(master.Kill())
 	proxy.Cut()
-	b.eventually("who compares waits for the transaction, or has not", func() bool { return asked.cursors.Load() > 20 || asked.keys.Load() >= testPartitions })
+	b.eventually("the comparison waits for the transaction, or has not", func() bool { return asked.cursors.Load() > 20 || asked.keys.Load() >= testPartitions })
 	l.shut.Store(false)
 	close(l.open)
 	b.eventually("what is in no lane is in doubt", func() bool { // but what no transaction had yet is lost with the master
@@ -335,8 +335,9 @@ func TestWhatWasOnTheWireIsRecordedAfterAMove(t *testing.T) {
 	w.wantOnce(t)
 }
 
-// TestTheRecordIsLookedUpAfterAMove: what was written to the ledger even after
-// the comparison, by whoever still had the log of before, is not sent again.
+// TestTheRecordIsLookedUpAfterAMove: a process that still has the log of before
+// may write to the ledger even after the comparison. What it wrote is not sent
+// again.
 func TestTheRecordIsLookedUpAfterAMove(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
@@ -399,7 +400,7 @@ func TestAnEmptyRedisTakesOver(t *testing.T) {
 	left, err := second.store.Bodies(t.Context(), lost, 0)
 	b.must(err)
 	if len(left) != 1 {
-		t.Errorf("%d contents are kept for whoever decides, want the large one", len(left))
+		t.Errorf("%d contents are kept for the decision, want the large one", len(left))
 	}
 	if found, all := second.found(); !all || found.Doubt != 32 || found.Known != 0 {
 		t.Errorf("found %+v, in all partitions: %v", found, all)
@@ -513,8 +514,8 @@ func (r both) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transpor
 	return r.valve.Takes(t, s, passed, now)
 }
 
-// TestUrgentMailDoesNotWaitForTheComparison: while what waits is compared, what is
-// urgent leaves, but what the ledger has as ended; and what moved meanwhile is not
+// TestUrgentMailDoesNotWaitForTheComparison: urgent mail leaves while the rest
+// is compared, except what the ledger has as ended. What moved meanwhile is not
 // taken for lost.
 func TestUrgentMailDoesNotWaitForTheComparison(t *testing.T) {
 	t.Cleanup(spool.ComparePage(3)) // several pages; when nothing runs any more

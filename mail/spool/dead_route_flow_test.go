@@ -123,8 +123,9 @@ func (b *bed) router(transports ...sluice.Transport) routed {
 	return routed{r}
 }
 
-// TestBrokenRoutes: mails of a route that refuses and of one that hangs stand before
-// those of a live route, in the same lanes, and more come: the live route's leave.
+// TestBrokenRoutes: mails of a route that refuses and of one that hangs stand
+// before those of a live route, in the same lanes. More mails come, and the
+// live route's leave.
 func TestBrokenRoutes(t *testing.T) {
 	b := newBed(t)
 	taking, err := sink.Start(sink.Options{})

@@ -144,7 +144,7 @@ func TestDoubtsThatSettleThemselves(t *testing.T) {
 	})
 }
 
-// TestNothingKeptIsNotSentAgain: whoever decides so is told.
+// TestNothingKeptIsNotSentAgain: the operator who decides so is told.
 func TestNothingKeptIsNotSentAgain(t *testing.T) {
 	b := newBed(t)
 	o := b.start(doubtedOnce(), nil)
@@ -235,9 +235,9 @@ func decided(what spool.Decision) (times int, state sluice.SendState) {
 	return 1, sluice.SendSent
 }
 
-// TestADecisionIsAboutOneDoubt: when a send goes out once more, nothing else holds
-// that was decided about it before, also if that is carried out when it is in doubt
-// anew.
+// TestADecisionIsAboutOneDoubt: when a send goes out once more, no earlier
+// decision about it holds. That is so even if a decision is carried out when
+// the send is in doubt anew.
 func TestADecisionIsAboutOneDoubt(t *testing.T) {
 	b := newBed(t)
 	w := newWire(func(*sluice.Envelope, int) sluice.Result {

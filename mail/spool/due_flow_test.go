@@ -8,7 +8,7 @@ import (
 	"sluice/mail/spool"
 )
 
-// A message may be due for each recipient at a time of his own.
+// A message may be due for each recipient at a separate time.
 func TestDueForEach(t *testing.T) {
 	b := newBed(t)
 	w := newWire(func(*sluice.Envelope, int) sluice.Result { return sluice.Result{Kind: sluice.ResultSent} })

@@ -9,9 +9,10 @@ import (
 	"sluice/mail/spool"
 )
 
-// TestErasingWhatIsInDoubt: of who is erased no mail in doubt is attempted again,
-// and nothing of what it says is kept, be it that it would be attempted by itself or
-// that somebody had to decide; mail in doubt to others stays.
+// TestErasingWhatIsInDoubt: no mail in doubt to an erased user is attempted
+// again, and nothing of what it says is kept. That is so whether it would be
+// attempted by itself or an operator had to decide. Mail in doubt to others
+// stays.
 func TestErasingWhatIsInDoubt(t *testing.T) {
 	b := newBed(t)
 	w := doubtedOnce()

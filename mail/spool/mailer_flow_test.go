@@ -146,9 +146,9 @@ type links string
 
 func (l links) UnsubscribeURL(s *sluice.Send) (string, error) { return string(l) + s.ID(), nil }
 
-// TestMarketingMailCanBeUnsubscribed: the two headers are there once, and signed;
-// not in transactional mail, not beside the sender's own, and not with a link
-// that is no https.
+// TestMarketingMailCanBeUnsubscribed: the two headers are there once, and
+// signed. They are not in transactional mail, not beside the sender's own, and
+// not with a link that is no https.
 func TestMarketingMailCanBeUnsubscribed(t *testing.T) {
 	key, signers := signersOf(t, "example.com")
 	record, err := key.Record()
@@ -221,8 +221,8 @@ func TestRecipientsThatCannotBeLookedUp(t *testing.T) {
 	}
 }
 
-// noUsers is a database without users, slowTemplate one whose template has some
-// work to do, and leapingClock is a second later each time it is looked at.
+// noUsers is a database without users. slowTemplate is one whose template has
+// some work to do. leapingClock is a second later each time it is looked at.
 type (
 	noUsers      struct{}
 	slowTemplate struct{ sluice.TemplateStore }
@@ -301,7 +301,7 @@ func TestOwnMailsThatTakeTooLong(t *testing.T) {
 }
 
 // TestAuthorsOfTemplates: a template that makes its own From for each recipient
-// does not get past the rule of domains; its mail waits, and costs no other.
+// does not get past the rule of domains. Its mail waits, and costs no other.
 func TestAuthorsOfTemplates(t *testing.T) {
 	var asked []string
 	m := &spool.Mailer{Users: noUsers{}, Templates: template.NewCache(fromTemplate{}, 0), Clock: sluice.SystemClock{},

@@ -9,8 +9,9 @@ import (
 	"sluice"
 )
 
-// What takes too long to make is tried less and less often, what only cannot be
-// made now a minute later each time; of both it is said why, and both expire.
+// What takes too long to make is retried less and less often. What only cannot
+// be made now is retried a minute later each time. Of both the reason is said,
+// and both expire.
 func TestTooSlowIsTriedLessOften(t *testing.T) {
 	for _, x := range []struct {
 		err  error

@@ -7,11 +7,12 @@ import (
 	"sluice/flow"
 )
 
-// TestRoundsRestAsLongAsTheyTake: what goes round among others that take nothing rests
-// in proportion to what a round took, so few sends go round within a second, and many
-// keep nobody busy. After each round in which nothing went it rests longer, up to a
-// second where few go round, so that these do not either while a domain is dead for
-// days, and its mail leaves within about a second when it takes mail again.
+// TestRoundsRestAsLongAsTheyTake: what goes round among others that take
+// nothing rests in proportion to the time of a round. So few sends go round
+// within a second, and many keep no worker busy. After each round in which
+// nothing went it rests longer, up to a second where few go round. So these do
+// not go round either while a domain is dead for days, and its mail leaves
+// within about a second when it takes mail again.
 func TestRoundsRestAsLongAsTheyTake(t *testing.T) {
 	now := time.Now()
 	for took, rests := range map[time.Duration][]time.Duration{

@@ -276,9 +276,9 @@ func (s *three) sentOnce() {
 	}
 }
 
-// TestOutageOfOne: a process alone is cut off, for longer than it may be silent.
-// Its leases move, nothing of marketing mail is sent twice, and when it is back
-// nothing is in doubt: it knows what it had on the wire.
+// TestOutageOfOne: a process alone is cut off, for longer than it may be
+// silent. Its leases move, and nothing of marketing mail is sent twice. When it
+// is back nothing is in doubt: it knows what it had on the wire.
 func TestOutageOfOne(t *testing.T) {
 	s := startThree(t)
 	for _, o := range s.all {

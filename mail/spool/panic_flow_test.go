@@ -10,8 +10,8 @@ import (
 	"sluice/mail/spool"
 )
 
-// breaking is a Maker that panics at the mails of a recipient, after it has changed
-// the contents of those before it, as a Mailer does.
+// breaking is a Maker that panics at the mails of a recipient. Before that it
+// has changed the contents of those before it, as a Mailer does.
 type breaking struct {
 	spool.Plain
 	to string
@@ -27,9 +27,9 @@ func (b breaking) Make(ctx context.Context, mails []spool.Mail) {
 	}
 }
 
-// TestAPanicEndsWithItsMail: one that breaks the program while it is made is parked,
-// and one that breaks it while it is sent is in doubt, attempted once more and then
-// kept; all others leave, and each has its reason in its life.
+// TestAPanicEndsWithItsMail: a mail that breaks the program while it is made is
+// parked. One that breaks it while it is sent is in doubt, attempted once more
+// and then kept. All others leave, and each has its reason in its life.
 func TestAPanicEndsWithItsMail(t *testing.T) {
 	const unmade, unsent = "u3@example.com", "u7@example.com"
 	b := newBed(t)

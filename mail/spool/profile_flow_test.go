@@ -9,9 +9,9 @@ import (
 	"sluice/mail/spool"
 )
 
-// TestWhereTheTimeGoes: each attempt is in each stage once, windows in flight
-// together have no more time than has passed for their mails, and what waits is
-// seen by its priority.
+// TestWhereTheTimeGoes: each attempt is in each stage once, and pending mail is
+// seen by its priority. Windows in flight together have no more time than has
+// passed for their mails.
 func TestWhereTheTimeGoes(t *testing.T) {
 	b := newBed(t)
 	gate := make(chan struct{})

@@ -32,9 +32,9 @@ func (m *marketingWaits) Takes(t sluice.Transport, s *sluice.Send, passed []slui
 	return m.OneRoute.Takes(t, s, passed, now)
 }
 
-// TestAPurgeLetsOtherMailPass: it goes in pieces, each of which the ledger has before
-// the next is written; and what is cancelled is told to the ledger once, also when
-// it is met in its lane later.
+// TestAPurgeLetsOtherMailPass: a purge goes in pieces, each of which the ledger
+// has before the next is written. What is cancelled is told to the ledger once,
+// also when it is met in its lane later.
 func TestAPurgeLetsOtherMailPass(t *testing.T) {
 	b := newBed(t)
 	timed := &stopwatch{Transport: newWire(nil), sent: make(map[string]time.Time)}

@@ -99,7 +99,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 }
 
 // A campaign that fills a bound, of a key or of all, leaves a tenth of it for
-// transactional mail, which may fill all of it.
+// transactional mail. That mail may fill all of it.
 func TestMarketingMailLeavesRoomForTransactional(t *testing.T) {
 	b := newBed(t)
 	o := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil)
@@ -214,8 +214,8 @@ type steps struct{ now time.Time }
 
 func (s *steps) Now() time.Time { return s.now }
 
-// Whatever becomes of mail, it is counted as long as it waits and no longer: mail
-// that is deferred, in doubt, given up, decided about, suppressed, cancelled.
+// Whatever becomes of mail, it is counted as long as it waits and no longer. It
+// may be deferred, in doubt, given up, decided about, suppressed or cancelled.
 func TestNothingIsCountedThatDoesNotWait(t *testing.T) {
 	b := newBed(t)
 	w := newWire(func(e *sluice.Envelope, nth int) sluice.Result {

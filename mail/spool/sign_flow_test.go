@@ -67,9 +67,9 @@ func signedBy(t *testing.T, message []byte, ring *dkim.Ring) string {
 	return strings.Join(domains, " ")
 }
 
-// TestSignedForTheHeaderFrom: a mail is signed for those whom readers see it is
-// from, whatever sender its envelope has, by the nearest key of their
-// organisation; and they are looked at.
+// TestSignedForTheHeaderFrom: a mail is signed for the domain that readers see
+// it is from, whatever sender its envelope has. The key is the nearest one of
+// that organisation, and both domains are looked at.
 func TestSignedForTheHeaderFrom(t *testing.T) {
 	_, ring := signersOf(t, "example.com", "b.example", "mail.example.com", "xn--bcher-kva.example", "provider.example", "github.io")
 	for _, x := range []struct{ name, envelope, from, want, met string }{

@@ -188,8 +188,8 @@ func (m telling) Make(ctx context.Context, mails []spool.Mail) {
 	m.made()
 }
 
-// TestSuppressedAtTheLastMoment: who is suppressed when his mail has been queued,
-// read and made is not mailed.
+// TestSuppressedAtTheLastMoment: a recipient suppressed when the mail has been
+// queued, read and made is not mailed.
 func TestSuppressedAtTheLastMoment(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
@@ -369,8 +369,9 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
-// unpaused is a route that is asked again at once when it has attempted nothing:
-// its pauses would be most of a test that has it attempt nothing many times.
+// unpaused is a route that is asked again at once when it has attempted
+// nothing. Its pauses would be most of a test that has it attempt nothing many
+// times.
 type unpaused struct{ spool.OneRoute }
 
 func (*unpaused) Report(sluice.Transport, *sluice.Send, *sluice.Result, time.Time) {}

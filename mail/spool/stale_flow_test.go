@@ -8,8 +8,8 @@ import (
 	"sluice/mail/spool"
 )
 
-// aging is a list of the suppressed that is too old when asked again and again: the
-// answers to Fresh are taken from a script, then they are true.
+// aging is a list of the suppressed that is too old when asked again and again.
+// The answers to Fresh are taken from a script, and then they are true.
 type aging struct {
 	nobody
 	answers []bool

@@ -44,9 +44,9 @@ func TestWhatCannotBeReadNeedsNoRoute(t *testing.T) {
 	}
 }
 
-// meddling is a route, and somebody who does something when the sender asks for
-// its transports for the second time: when it has found a send in doubt, and has
-// not recorded that yet.
+// meddling is a route that calls a function when the sender asks for its
+// transports for the second time. At that time the sender has found a send in
+// doubt, and has not recorded that yet.
 type meddling struct {
 	spool.OneRoute
 	asked atomic.Int64
@@ -84,9 +84,10 @@ func startOfDead(b *bed, routes spool.Routes, lane string) (*office, flow.Record
 	return o, r
 }
 
-// TestWhoWasDeadGoesOnAfterAll: a process that was stopped for so long that its mail
-// is held to be in doubt goes on, just before that is recorded: it moves it to a
-// sublane, where it is found; or it says that it was not attempted, and it waits.
+// TestWhoWasDeadGoesOnAfterAll: a process stops for so long that its mail is
+// held to be in doubt, and goes on just before that is recorded. If it moves
+// the mail to a sublane, the mail is found there. If it says that the mail was
+// not attempted, the mail waits.
 func TestWhoWasDeadGoesOnAfterAll(t *testing.T) {
 	const lane = "low-marketing"
 	for name, change := range map[string]func(*flow.Recorded) []flow.Packed{
@@ -124,8 +125,8 @@ func TestWhoWasDeadGoesOnAfterAll(t *testing.T) {
 	}
 }
 
-// TestLanesOfANewerProgram: what a newer program has put into a lane waits for one
-// that reads it; it becomes no dead letter, and nothing behind it is taken.
+// TestLanesOfANewerProgram: what a newer program has put into a lane waits for
+// one that reads it. It becomes no dead letter, and nothing behind it is taken.
 func TestLanesOfANewerProgram(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)

@@ -9,9 +9,9 @@ import (
 	"sluice"
 )
 
-// Whatever happens to a mail, its stages have all the time from when it came into
-// its lane, and no more: also if it was put back, and if its transport knows only
-// a part.
+// Whatever happens to a mail, its stages have all the time from when it came
+// into its lane, and no more. That holds too if it was put back, and if its
+// transport knows only a part.
 func TestStagesHaveAllTheTime(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -56,8 +56,8 @@ func attempts(route string, n int, r *rand.Rand) []finished {
 	return batch
 }
 
-// Shares of windows that were in flight together add up to 100, with the lane and
-// without it; what is older than a minute is in the whole alone.
+// Shares of windows that were in flight together add up to 100, with the lane
+// and without it. What is older than a minute is in the whole alone.
 func TestSharesOfARoute(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var s Stats

@@ -147,9 +147,10 @@ func TestSublanesThatAreEmptyMakeRoom(t *testing.T) {
 	}
 }
 
-// TestDeadDomainsAmongOthers: mail to 64 domains that take nothing stands before mail
-// to one that takes it again, in the sublane for others, where it cannot have one of
-// its own: few sends, and more than are in memory.
+// TestDeadDomainsAmongOthers: mail to 64 domains that take nothing stands
+// before mail to one that takes it again, in the sublane for others. There it
+// cannot have a sublane of its own. The test has few sends, and more than are
+// in memory.
 func TestDeadDomainsAmongOthers(t *testing.T) {
 	for _, each := range []int{1, 20} { // of each dead domain: 32, and 640 before it
 		t.Run(fmt.Sprint(each), func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"sluice/flow"
 )
 
-// What comes to a sublane while it is being removed is read from the beginning of
-// the new one; what is on its way keeps it from being removed.
+// What comes to a sublane while it is being removed is read from the beginning
+// of the new one. What is on its way keeps it from being removed.
 func TestSublanesThatAreNeededAgain(t *testing.T) {
 	const lane = "normal-marketing"
 	s, p := &Sender{}, &part{queues: make(map[string]*queue)}
@@ -55,7 +55,7 @@ func TestSublanesThatAreNeededAgain(t *testing.T) {
 }
 
 // As long as something of a domain may wait among the others, more of it goes
-// there: also where it is not known what there is.
+// there. That is so too where it is not known what there is.
 func TestWhoseMailMayWaitAmongOthers(t *testing.T) {
 	const lane = "normal-marketing"
 	others := flow.Sublane(lane, otherDomains)

@@ -60,8 +60,8 @@ func toMany(d sluice.Draft, n int) sluice.Draft {
 	return d
 }
 
-// TestUrgentMailBySlowRelay: a relay that needs long for each mail gets few at once,
-// so that urgent mail waits for two replies and its own at most.
+// TestUrgentMailBySlowRelay: a relay that needs long for each mail gets few at
+// once. So urgent mail waits for two replies and its own at most.
 func TestUrgentMailBySlowRelay(t *testing.T) {
 	t.Cleanup(spool.WindowTime(*slowReply / 2))
 	b := newBed(t)
@@ -133,8 +133,9 @@ func TestFastRelaysGetLargeWindows(t *testing.T) {
 	}
 }
 
-// TestDoubtedMailGoesAlone: where one reply of ten is lost with its connection, mail
-// is in doubt for good only if its own reply is lost again, not with a window.
+// TestDoubtedMailGoesAlone: one reply of ten is lost with its connection. Then
+// mail is in doubt for good only if its own reply is lost again, not with a
+// window.
 func TestDoubtedMailGoesAlone(t *testing.T) {
 	const mails = 300
 	b := newBed(t)

@@ -26,7 +26,7 @@ type named struct {
 }
 
 // Only what a route surely has not taken, because it takes nothing now, goes by
-// another: whatever a transport says of one that may have arrived, that waits.
+// another. One that may have arrived waits, whatever a transport says of it.
 func TestWhatAnotherRouteIsAskedFor(t *testing.T) {
 	for _, kind := range sluice.ResultKinds {
 		for _, closed := range []bool{false, true} {
@@ -39,8 +39,9 @@ func TestWhatAnotherRouteIsAskedFor(t *testing.T) {
 	}
 }
 
-// A turn has each route once. It ends when a route has a second turn, when those
-// that are left have had no room for a while, and when it does not end otherwise.
+// A turn has each route once. It ends when a route has a second turn, and when
+// those that are left have had no room for a while. It ends when it does not
+// end otherwise, too.
 func TestTurns(t *testing.T) {
 	routes := &elsewhere{}
 	s, it, now := &Sender{Routes: routes}, &item{}, time.UnixMilli(1_760_000_000_000)

@@ -35,7 +35,7 @@ func (g *gatedRecord) LaneKeys(ctx context.Context, partition int, after sluice.
 	}
 }
 
-// heldRecord keeps whoever asks for the row of one message waiting.
+// heldRecord keeps each caller waiting that asks for the row of one message.
 type heldRecord struct {
 	spool.Record
 	message string
@@ -186,8 +186,8 @@ func TestNothingIsReleasedBesideTheWalk(t *testing.T) {
 	b.wantNoneLost()
 }
 
-// TestSublanesOfOthersAreFound: whoever had taken mail before may move it to a
-// sublane that was not there when the lanes were read.
+// TestSublanesOfOthersAreFound: a process that had taken mail before may move
+// it to a sublane that was not there when the lanes were read.
 func TestSublanesOfOthersAreFound(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
@@ -211,10 +211,10 @@ func TestSublanesOfOthersAreFound(t *testing.T) {
 	w.wantOnce(t)
 }
 
-// TestUrgentMailBesideComparisons: processes that begin with a comparison end, or
-// die, at any moment of it, while urgent mail comes, is held by its domain, waits
-// for another try, and is cancelled. Nothing is sent twice, nothing is taken for
-// lost, and all adds up.
+// TestUrgentMailBesideComparisons: processes that begin with a comparison end,
+// or die, at any moment of it. Meanwhile urgent mail comes, is held by its
+// domain, waits for another attempt, and is cancelled. Nothing is sent twice,
+// nothing is taken for lost, and all adds up.
 func TestUrgentMailBesideComparisons(t *testing.T) {
 	t.Cleanup(spool.ComparePage(5))
 	b := newBed(t)

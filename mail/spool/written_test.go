@@ -15,7 +15,7 @@ import (
 	"sluice/store/sqlstore"
 )
 
-// newMailer returns a mailer on a database with users: ann has opted in, bob
+// newMailer returns a mailer on a database with users. ann has opted in, bob
 // never said anything, cid has unsubscribed, and one has no external id.
 func newMailer(t testing.TB) (m *spool.Mailer, nameless sluice.UserID) {
 	t.Helper()
@@ -66,8 +66,8 @@ func mailsTo(content string, users ...string) []spool.Mail {
 	return mails
 }
 
-// What is known of a user is read in his own mailbox only: whoever hands in mail
-// may name any user and any address.
+// What is known of a user is read in that user's own mailbox only: a caller
+// that hands in mail may name any user and any address.
 func TestNobodyElseReadsAProfile(t *testing.T) {
 	m, nameless := newMailer(t)
 	mail := &sluice.TemplateVersion{Subject: "Hello {{${first_name}}}", HTML: `<p>{{custom_attribute.${plan}}}</p>`}
@@ -86,9 +86,9 @@ func TestNobodyElseReadsAProfile(t *testing.T) {
 	}
 }
 
-// A mail that is no stored template is made for each as one that is, by what is
-// known of him; who has no external id is found by his number. Whoever is not
-// among those for whom it is gets none.
+// A mail without a stored template is made for each recipient as one with a
+// template is, by what is known of the user. A user without an external id is
+// found by the internal id. Users outside the audience get none.
 func TestMailsOfTheirOwn(t *testing.T) {
 	m, nameless := newMailer(t)
 	mail := &sluice.TemplateVersion{
@@ -109,7 +109,7 @@ func TestMailsOfTheirOwn(t *testing.T) {
 			case x.Send.User != "gone":
 				made = append(made, x.Send.User)
 			case state != "":
-				t.Errorf("%q: nobody knows whether he wants it", state)
+				t.Errorf("%q: nobody knows whether the recipient wants it", state)
 			}
 		}
 		if fmt.Sprint(strings.Join(made, " ")) != want {

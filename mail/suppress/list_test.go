@@ -204,8 +204,8 @@ func TestParseEntry(t *testing.T) {
 	}
 }
 
-// A domain has two names, one of them in ASCII, which is what envelopes have: an
-// entry under either holds for both, as it does for the two ways to write an
+// A domain has two names, one of them in ASCII, which is what envelopes have.
+// An entry under either holds for both, as it does for the two ways to write an
 // accent.
 func TestNamesBeyondASCII(t *testing.T) {
 	for entry, addresses := range map[string][]string{

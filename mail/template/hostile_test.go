@@ -144,9 +144,9 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// The link to unsubscribe by has two names. Where there is none, it cannot be put
-// out, in a template that is not strict neither; what is given with the mail, and
-// defaults, go first.
+// The link to unsubscribe by has two names. Where there is none, it cannot be
+// put out, even in a template that is not strict. What is given with the mail,
+// and defaults, go first.
 func TestUnsubscribeLink(t *testing.T) {
 	for _, x := range []struct{ source, variables, link, want, wrong string }{
 		{"{{unsubscribe_url}} {{${set_user_to_unsubscribed_url}}}", "", "https://m/u?t=a&b", "https://m/u?t=a&b https://m/u?t=a&b", ""},

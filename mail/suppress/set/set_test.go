@@ -69,7 +69,7 @@ func TestSetIsAMap(t *testing.T) {
 	}
 }
 
-// Whoever reads finds what is there all the time, while others come and go and
+// A reader finds what is there all the time, while other texts come and go and
 // tables are written anew.
 func TestReadersBesideWriters(t *testing.T) {
 	s := New(sluice.SystemClock{})

@@ -43,7 +43,7 @@ func hangUp(t *testing.T) (address string, bodies *atomic.Int64) {
 }
 
 // A connection that dies with a request on it leaves that in doubt, and the
-// request is not made again: net/http would, on a kept connection.
+// request is not made again. net/http would, on a kept connection.
 func TestNothingIsRepeated(t *testing.T) {
 	address, bodies := hangUp(t)
 	c := NewClient(Options{Workers: 1, Timeout: patience})
@@ -107,7 +107,7 @@ func TestUntried(t *testing.T) {
 	}
 }
 
-// Nor is anything taken by a server whose certificate is not good.
+// A server whose certificate is not good gets nothing either.
 func TestCertificatesAreVerified(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("was asked") }))
 	defer s.Close()

@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sesv2"
 )
 
-// AWS's own client takes an address off the list by the same request, and its
+// AWS's own client takes an address off the list by the same request. Its
 // signer comes to the same signature, whatever the address has that is escaped.
 func TestUnlist(t *testing.T) {
 	for _, address := range []string{"ann@example.org", "a+b/c=d%e~f.g_h-i*'!@example.org", "\"a b\"@example.org"} {
@@ -48,8 +48,8 @@ func TestUnlist(t *testing.T) {
 	}
 }
 
-// An address that is not there is as good, one beyond ASCII cannot be; what came
-// too fast is asked again, and what is refused is said.
+// An address that is not there is as good; one beyond ASCII cannot be. What
+// came too fast is asked again, and what is refused is said.
 func TestUnlistAnswers(t *testing.T) {
 	asked := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

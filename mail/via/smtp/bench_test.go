@@ -23,7 +23,7 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// carry delivers b.N mails over one connection, a window a call, and reports
+// carry delivers b.N mails over one connection, a window a call. It reports
 // mails a second and the CPU of a mail, client and sink together.
 func carry(b *testing.B, address string, opt Options) {
 	b.Helper()

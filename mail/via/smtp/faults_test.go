@@ -43,10 +43,10 @@ func faultsAt(step sink.Step) []fault {
 	return all
 }
 
-// Every fault at every step, for each way in which messages go out, with small
-// messages that are all under way at once and with large ones that are not:
-// what is said of a message is what the server has counted. Afterwards the same
-// relay carries mail again.
+// Every fault at every step, for each way in which messages go out. Small
+// messages are all under way at once, large ones are not. What is said of a
+// message is what the server has counted. Afterwards the same relay carries
+// mail again.
 func TestEveryFaultAtEveryStep(t *testing.T) {
 	steps := []sink.Step{sink.OnConnect, sink.OnHello, sink.OnReset, sink.OnMail, sink.OnRcpt, sink.OnData, sink.OnBody, sink.OnEnd}
 	for _, mode := range modes {
@@ -129,8 +129,8 @@ func compare(t *testing.T, s *sink.Sink, all []sluice.Envelope, results []sluice
 }
 
 // The connection is cut behind every so many octets, to the server and from it,
-// in clear and under TLS: on the way, where neither end knows what the other
-// has seen.
+// in clear and under TLS. The cut is on the way, where neither end knows what
+// the other has seen.
 func TestCutsAtAnyOctet(t *testing.T) {
 	ca := newAuthority(t)
 	server := ca.server(t, "relay.test")

@@ -26,9 +26,9 @@ import (
 
 // Servers and clients that nobody here has written.
 
-// Postfix takes a window by BDAT and sends it on, to the sink: every mail
-// arrives once and as it was, and a refused recipient in the middle, whose
-// chunk Postfix has to discard, touches no other.
+// Postfix takes a window by BDAT and sends it on, to the sink. Every mail
+// arrives once and as it was. A refused recipient in the middle, whose chunk
+// Postfix has to discard, touches no other.
 func TestPostfix(t *testing.T) {
 	for _, mode := range []struct {
 		name, setting string

@@ -108,7 +108,7 @@ func drip(c net.Conn, count *atomic.Int64) string {
 	}
 }
 
-// The time of a reply is that of the whole of it: a server that sends an octet
+// The time of a reply is that of the whole of it. A server that sends an octet
 // now and then does not hold a connection for longer, with the mails on it.
 func TestRepliesThatDrip(t *testing.T) {
 	const short = 100 * time.Millisecond
@@ -137,7 +137,8 @@ func TestRepliesThatDrip(t *testing.T) {
 	}
 }
 
-// Nor does it hold whoever closes its connections, which is a program that stops.
+// Such a server does not hold a program that stops and closes its connections
+// either.
 func TestFarewellThatDrips(t *testing.T) {
 	var octets atomic.Int64
 	address := answering(t, func(c net.Conn, verb string) string {

@@ -9,7 +9,7 @@ import (
 	"sluice/lib/sink"
 )
 
-// R8, line by line, and what servers really say.
+// What replies of 4xx and 5xx mean, line by line, and what servers really say.
 func TestMeaningOfRefusals(t *testing.T) {
 	const (
 		defer_ = sluice.ResultDeferred
@@ -177,8 +177,8 @@ func TestRefusalsTouchOneMessage(t *testing.T) {
 	}
 }
 
-// Servers that are legal and unusual: 354 although nobody is there to get it
-// (RFC 2920, 3.1), and a refused transaction that stays open behind BDAT LAST.
+// Servers that are legal and unusual: 354 although no recipient is left (RFC
+// 2920, 3.1), and a refused transaction that stays open behind BDAT LAST.
 func TestUnusualServers(t *testing.T) {
 	refuse := func(at sink.At) sink.Act {
 		if at.Step == sink.OnRcpt && at.Message == 1 {

@@ -140,7 +140,8 @@ func TestConnectionsThatEndedUnused(t *testing.T) {
 	}
 }
 
-// Whoever is not there leaves everything untried, and it is the route's fault.
+// A server that does not answer leaves everything untried, and it is the
+// route's fault.
 func TestNobodyThere(t *testing.T) {
 	s := startSink(t, sink.Options{})
 	address := s.Addr()
@@ -218,7 +219,7 @@ func TestContextEnds(t *testing.T) {
 }
 
 // A server may write long replies and read no further until they are taken.
-// However large the window is, and whatever the buffers between, both go on (R6).
+// However large the window is, and whatever the buffers between, both go on.
 func TestNobodyWaitsForEachOther(t *testing.T) {
 	long := strings.Repeat("250-"+strings.Repeat("word ", 90)+"\r\n", 60) + "250 that was it"
 	s := startSink(t, sink.Options{Fault: func(at sink.At) sink.Act {
@@ -235,7 +236,7 @@ func TestNobodyWaitsForEachOther(t *testing.T) {
 }
 
 // Content that takes longer to write than its reply may take to come is no
-// reason to give up: the time of a reply begins when all is handed over.
+// reason to give up. The time of a reply begins when all is handed over.
 func TestTimeOfReplyBeginsWithTheLastOctet(t *testing.T) {
 	s := startSink(t, sink.Options{})
 	r := newRelay(t, s.Addr(), Options{})
