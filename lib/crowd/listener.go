@@ -11,36 +11,37 @@ import (
 	"sluice"
 )
 
-// Listener bounds how many connections are open at once, without letting
-// those who hold one and do nothing keep the others out.
+// Listener bounds how many connections are open at once. Clients that hold one
+// and do nothing do not keep the others out.
 //
 // The idea: beyond the bound a new connection takes the place of the one that
-// has been quiet longest. Quiet is whoever is not in the server's own hands: it
-// has sent no whole head of a request yet, is between two requests, sends a
-// body, or does not read its answer. All of these wait for the client, so none
-// is worth more than another. Busy is a request that has arrived as a whole and
-// is being answered; busy connections are never closed, and their number is
-// bounded by how long that takes. So 10,000 connections that say nothing cost
-// the memory of `most`, and a client that speaks is heard.
+// has been quiet longest. A connection is quiet while it waits for its client.
+// It has sent no whole head of a request yet, is between two requests, sends a
+// body, or does not read its answer. All quiet connections are worth the same.
+// Busy is a request that has arrived as a whole and is being answered. Busy
+// connections are never closed, and their number is bounded by how long that
+// takes. So 10,000 connections that say nothing cost the memory of `most`, and
+// a client that speaks is heard.
 //
-// A connection is quiet for `grace` before it can lose its place: a burst of
+// A connection is quiet for `grace` before it can lose its place. So a burst of
 // clients that speak is served in turn, out of the kernel's queue, instead of
 // being cut off before their heads have been read. Where bytes of a client lie
 // in the kernel unread, it is the server that is late, as it is when its cores
-// are taken: such a connection is spared, up to maxSpared graces in a row. Not
-// so where the server is writing: who sends more without reading its answers
-// has bytes there for good.
+// are taken. Such a connection is spared, up to maxSpared graces in a row. It
+// is not spared while the server is writing: a client that sends more without
+// reading its answers has bytes there for good.
 //
-// Whoever the server knows (Conn.Known: a client that has logged in) goes only
-// when no stranger is quiet. Else those who open connections and say nothing, a
-// thousand a second, would cut off whoever takes more than two seconds over a
-// message.
+// A client that the server knows (Conn.Known: it has logged in) loses its place
+// only when no unknown client is quiet. Otherwise clients that open a thousand
+// connections a second and say nothing would cut off a known one that takes
+// more than two seconds over a message.
 //
-// What was tried and dropped. Only accepting `most` at a time: whoever opens
-// as many and stays silent locks everybody out, for the 90 s that a connection
-// may be idle, again and again. Closing those without a request before those
-// that had one: who sends one request on each connection is then safe from all
-// who come later. A bound per address: behind a proxy all have the same.
+// What was tried and dropped. Only accepting `most` at a time: a client that
+// opens as many and stays silent locks everybody out, again and again, for the
+// 90 s that a connection may be idle. Closing connections without a request
+// before those that had one: a client that sends one request on each connection
+// is then safe from all that come later. A bound per address: behind a proxy
+// all have the same.
 type Listener struct {
 	net.Listener
 	most  int
@@ -55,7 +56,7 @@ type Listener struct {
 	mu    sync.Mutex
 	open  int
 	quiet list.List // of *Conn, strangers, the longest quiet first
-	known list.List // of *Conn, likewise of those whom the server knows
+	known list.List // of *Conn, likewise of the known clients
 }
 
 // NewListener returns a listener that has at most so many connections of l open. One
@@ -130,7 +131,7 @@ func (l *Listener) toClose() (conn *Conn, wait time.Duration, ok bool) {
 	return nil, 0, false
 }
 
-// hasUnread reports whether bytes have come that nobody has read yet.
+// hasUnread reports whether bytes have come that were not read yet.
 func hasUnread(c net.Conn) bool {
 	sys, ok := c.(syscall.Conn)
 	if !ok {
@@ -212,8 +213,8 @@ func (c *Conn) Quiet() {
 	l.tell()
 }
 
-// Known says whether the server knows who the client is. Of those who are quiet,
-// strangers make room first.
+// Known says whether the server knows the client. Of the quiet connections,
+// unknown ones make room first.
 func (c *Conn) Known(is bool) {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()

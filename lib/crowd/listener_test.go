@@ -98,7 +98,7 @@ func TestQuietConnectionsMakeRoom(t *testing.T) {
 	}
 }
 
-// Who is known goes when no stranger is left to go.
+// A known client loses its place when no unknown one is left.
 func TestStrangersGoFirst(t *testing.T) {
 	d := openDoor(t, 3, 0, clocktest.At(time.Time{}))
 	knownClient, known := d.next()
@@ -193,7 +193,7 @@ func TestUnreadBytesKeepAPlace(t *testing.T) {
 	}
 }
 
-// Whoever has just come is not cut off before it could speak.
+// A new connection is not cut off before its client could speak.
 func TestQuietConnectionsHaveGrace(t *testing.T) {
 	clock := clocktest.At(time.UnixMilli(1_700_000_000_000))
 	d := openDoor(t, 1, time.Millisecond, clock)

@@ -84,8 +84,8 @@ func TestAskByTCP(t *testing.T) {
 	}
 }
 
-// What nobody answers is an error that says whom was asked, in time; a server
-// behind the first is asked if that fails.
+// A question without an answer is an error that names the server asked, in
+// time. The next server is asked if the first fails.
 func TestAskFails(t *testing.T) {
 	r, s := asking(t, "bad.example FAILS", "mute.example MUTE", "good.example TXT x")
 	if _, err := r.Ask(t.Context(), "bad.example", TXT); err == nil || !strings.Contains(err.Error(), "ask "+s.Addr()+": it answers ServerFailure") {
@@ -160,8 +160,7 @@ func TestAnswersOfOthers(t *testing.T) {
 	}
 }
 
-// Whoever answers cannot make the reader panic, or take an answer to something
-// else for one.
+// No answer can make the reader panic, or be taken for one to another question.
 func FuzzAnswers(f *testing.F) {
 	name := dnsmessage.MustNewName("example.com.")
 	query, id, err := pack(name, TXT)

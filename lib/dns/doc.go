@@ -1,9 +1,10 @@
 // Package dns asks a resolver for records: the little of it that checks of
 // domains need.
 //
-// Not net.Resolver, which tells neither the aliases on the way to a record, nor
-// a name that is not there from one without such records, and takes its server
-// from the machine alone. Messages are packed and parsed by x/net/dns/dnsmessage.
+// The reason for not using net.Resolver: it does not tell the aliases on the
+// way to a record. It does not tell a missing name from a name without such
+// records. It takes its server from the machine alone. Messages are packed and
+// parsed by x/net/dns/dnsmessage.
 package dns
 
 import (

@@ -91,7 +91,7 @@ func system(file string) (*Resolver, error) {
 }
 
 // Ask asks for the records of a name, and follows its aliases. An error means
-// that nobody knows: no server has answered, or all have refused to.
+// that the answer is unknown: no server has answered, or all have refused to.
 func (r *Resolver) Ask(ctx context.Context, name string, kind Kind) (Answer, error) {
 	asked, err := dnsmessage.NewName(strings.TrimSuffix(name, ".") + ".")
 	if err != nil {
@@ -212,8 +212,8 @@ func exchange(ctx context.Context, server string, name dnsmessage.Name, kind Kin
 	return m, nil
 }
 
-// pack makes a question. Who guesses neither its number nor the port it comes
-// from cannot answer it for somebody else (RFC 5452, 9).
+// pack makes a question. An attacker that guesses neither its number nor the
+// port it comes from cannot answer it in a server's place (RFC 5452, 9).
 func pack(name dnsmessage.Name, kind Kind) (query []byte, id uint16, err error) {
 	var random [2]byte
 	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
@@ -262,7 +262,7 @@ func over(ctx context.Context, network, server string, query []byte, id uint16) 
 			break
 		}
 	}
-	return nil, errors.New("what comes back is no answer")
+	return nil, errors.New("the reply is not an answer to the question")
 }
 
 // late says in words that a deadline has passed.

@@ -121,8 +121,8 @@ func (c *conn) forward(d Direction, to net.Conn, chunk []byte, watches map[*Arme
 	if !c.wait() {
 		return false
 	}
-	// Whoever sees that a rule has fired may resume before it has shut the gate:
-	// then it does not any more, or nobody would open it again.
+	// A test that sees that a rule has fired may resume before the rule has
+	// shut the gate. Then it stays open, or nothing would open it again.
 	opens := c.stall.opened()
 	rule, at, acts := c.judge(d, chunk, watches)
 	if !acts {

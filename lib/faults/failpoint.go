@@ -27,7 +27,7 @@ import (
 //	ahead:TIME    Hit does nothing, and Ahead returns TIME, such as 168h or -1h
 //
 // A value that cannot be read ends the program at once with status 2: a test
-// whose fault never comes would pass for the wrong reason.
+// without its fault would pass for the wrong reason.
 const EnvFailpoint = "SLUICE_FAILPOINT"
 
 const (
@@ -86,8 +86,9 @@ func Hit(name string) error {
 	return p.act(name)
 }
 
-// Ahead returns by how much a clock is to be set wrong: the time of the failpoint of
-// that name, less than 0 for one that is behind, 0 if there is none.
+// Ahead returns by how much a clock is to be set wrong. It is the time of the
+// failpoint of that name, less than 0 for a clock that is behind, 0 if there is
+// none.
 func Ahead(name string) time.Duration {
 	if points := armed.Load(); points != nil && (*points)[name] != nil {
 		return (*points)[name].ahead
@@ -142,7 +143,7 @@ func (p *point) pause(name string) error {
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			return fmt.Errorf("failpoint %s: nobody made %s within %s", name, p.file, pauseWithin)
+			return fmt.Errorf("failpoint %s: the file %s was not made within %s", name, p.file, pauseWithin)
 		}
 	}
 }

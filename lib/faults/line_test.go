@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// What goes into a line comes out of it, in order, later, and so does its end;
-// a line is long, not slow: a hundred pieces take no longer than one.
+// Bytes that go into a line come out of it, in order, later, and so does its
+// end. A line is long, not slow: a hundred pieces take no longer than one.
 func TestLine(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -26,7 +26,8 @@ const (
 //
 // Each connection has two goroutines, one a direction, each with one buffer:
 // it reads, asks the rules, forwards, reads again. So nothing is queued, a slow
-// receiver slows its sender, and Close knows all whom it has to wait for.
+// receiver slows its sender, and Close knows all goroutines that it has to wait
+// for.
 //
 // A rule cuts with an orderly close, since it promises exactly which bytes
 // arrive, and a reset could overtake them. Cut resets, as a network does.

@@ -216,8 +216,9 @@ func TestRules(t *testing.T) {
 			expected := test.received
 			for i, part := range test.parts {
 				send(t, c, part)
-				// The answer to a whole line tells that the part has passed alone;
-				// "COM" has none, and may join the next part, which must not matter.
+				// The answer to a whole line tells that the part has passed
+				// alone. "COM" has none, and may join the next part, which must
+				// not matter.
 				if whole := strings.HasSuffix(part, "\n"); whole && i+1 < len(test.parts) {
 					reply := "+" + part
 					wantRead(t, c, reply)

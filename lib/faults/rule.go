@@ -26,9 +26,9 @@ func (d Direction) String() string {
 // Moment says when a rule acts, seen from its pattern.
 type Moment int
 
-// The moments. A request that the server has never seen, one of which nobody
-// knows whether it has, and one that is done but whose answer is lost, are
-// three different failures for a client that sees a broken connection in all.
+// The moments. A request that the server has never seen, one that it may have
+// seen, and one that is done but whose answer is lost: these are three
+// different failures. The client sees a broken connection in all of them.
 const (
 	// Before: the pattern is not forwarded. If it came in parts, a part may
 	// have been, never its last byte.
@@ -68,8 +68,8 @@ type Rule struct {
 	ReplyBytes int
 
 	// Bytes, in place of Pattern, acts when so many bytes have been forwarded
-	// in this direction on one connection since the rule was armed: exactly
-	// so many arrive. It must be positive.
+	// in this direction on one connection since the rule was armed. Exactly so
+	// many arrive. It must be positive.
 	Bytes int64
 
 	// Stall stops the connection, both ways, until Proxy.Resume; else it is
@@ -149,9 +149,9 @@ type watch struct {
 	bytes int64  // that passed
 }
 
-// look reports whether the rule acts on the chunk, and at which offset of it:
-// that of the pattern (0 if it began in an earlier chunk), or where the count
-// is reached.
+// look reports whether the rule acts on the chunk, and at which offset of it.
+// The offset is that of the pattern (0 if it began in an earlier chunk), or
+// where the count is reached.
 func (w *watch) look(chunk []byte) (at int, acts bool) {
 	r := &w.armed.rule
 	if r.Bytes > 0 {

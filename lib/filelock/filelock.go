@@ -1,5 +1,6 @@
 // Package filelock takes a file for one process. The lock ends with the
-// process, however that ends, and is held by whoever inherits the open file.
+// process, however that ends, and is held by a child that inherits the open
+// file.
 package filelock
 
 import "errors"

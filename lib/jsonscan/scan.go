@@ -7,11 +7,11 @@ import (
 	"sluice"
 )
 
-// The scanning functions take a text and the offset where something begins,
-// and return the offset behind it; with a reason other than fine, the offset
-// of the byte that was not expected.
+// The scanning functions take a text and the offset where something begins, and
+// return the offset behind it. With a reason other than fine, they return the
+// offset of the byte that was not expected.
 //
-// Strings are most of a text. They are scanned eight bytes at a time: a byte
+// Strings are most of a text. They are scanned eight bytes at a time. A byte
 // that ends the plain run (a quote, a backslash, a control character, anything
 // but ASCII) sets the high bit of its place in a mask. A table lookup for each
 // byte does as well on strings of ten bytes, and a quarter on long ones.
@@ -216,8 +216,8 @@ func scanWord(s string, i int, word string) (end int, why reason) {
 const _ = uint(64 - sluice.MaxNestingLevels)
 
 // scanNested scans the object or array that begins at s[i]. It does not call
-// itself: what is open is a stack of bits, 1 for an object, the innermost
-// lowest, so that a text of a million brackets costs nothing but its reading.
+// itself: the open brackets are a stack of bits, 1 for an object, the innermost
+// lowest. So a text of a million brackets costs nothing but its reading.
 func scanNested(s string, i, level int) (end int, why reason) {
 	objects, open := uint64(0), 0
 	for {

@@ -12,9 +12,9 @@ import (
 )
 
 // The text of a key is slk_ID_SECRET. The prefix lets scanners of leaked
-// secrets find it; the id is public, so that logs and lists can name a key;
-// the secret is 256 random bits. Both are in lower case without punctuation,
-// so that a double click takes the whole.
+// secrets find it. The id is public, so that logs and lists can name a key. The
+// secret is 256 random bits. Both are in lower case without punctuation, so
+// that a double click selects the whole.
 //
 // A key is stored as the SHA-256 of its whole text. A slow hash would add
 // nothing: there are 2^256 secrets, not a dictionary of them, and every
@@ -212,7 +212,7 @@ func ParsePermissions(text string) ([]Permission, error) {
 	return all, nil
 }
 
-// Identity is who a request comes from: what a handler learns of a key.
+// Identity is the sender of a request: what a handler learns of a key.
 type Identity struct {
 	ID   string // of the key; RootID for the root key
 	Name string
@@ -233,7 +233,7 @@ func (i Identity) Bounded() string {
 // RootID is the identity of the root key. No key's id looks like it.
 const RootID = "root"
 
-// Root is the identity of whoever has the root key.
+// Root is the identity of a request with the root key.
 func Root() Identity { return Identity{ID: RootID, Name: "root key", root: true} }
 
 // NewIdentity is the identity of a key. permissions are its words as they are

@@ -1,6 +1,6 @@
 // Package meter counts how long things take and how large they are: histograms
 // for code that must not carry a metrics library. To observe is a few atomic
-// additions and no lock; to read costs whoever reads.
+// additions and no lock; the cost is in reading.
 package meter
 
 import (
@@ -69,9 +69,9 @@ var waitBounds = slices.Concat(secondsBounds[:], []int64{30_000_000, 60_000_000,
 
 const waitBuckets = len(secondsBounds) + 5 + 1 // the last: longer than all bounds
 
-// Waits counts durations from a tenth of a millisecond to six hours, for somebody
-// who has a lock anyway: one goroutine at a time may use it. The zero value is
-// ready.
+// Waits counts durations from a tenth of a millisecond to six hours, for a
+// caller that has a lock anyway: one goroutine at a time may use it. The zero
+// value is ready.
 type Waits struct {
 	within [waitBuckets]uint64
 	nanos  int64

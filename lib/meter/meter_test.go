@@ -60,8 +60,8 @@ func BenchmarkSeconds(b *testing.B) {
 	}
 }
 
-// Quantiles lie between the bounds of their bucket, and those of what is longer
-// than all bounds at the last one; waits are counted as far as six hours.
+// Quantiles lie between the bounds of their bucket. Those of durations longer
+// than all bounds lie at the last one. Waits are counted as far as six hours.
 func TestWaits(t *testing.T) {
 	var w, other Waits
 	for range 98 {

@@ -23,7 +23,7 @@ type Address struct {
 	Domain string // in ASCII (A-labels, RFC 5890) and lower case
 }
 
-// Mailbox is an address, and who has it.
+// Mailbox is an address, and the name of its owner.
 type Mailbox struct {
 	Name string // as people read it; may be empty
 	Address
@@ -175,8 +175,8 @@ func isHostname(s string) bool {
 	return true
 }
 
-// isIDNA2008 reports whether a name's labels are of letters, digits and marks:
-// the library goes by UTS 46, which lets symbols pass that RFC 5892 does not.
+// isIDNA2008 reports whether a name's labels are of letters, digits and marks.
+// The library goes by UTS 46, which lets symbols pass that RFC 5892 does not.
 func isIDNA2008(ascii string) bool {
 	name, err := domains.ToUnicode(ascii)
 	if err != nil {

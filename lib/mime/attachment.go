@@ -55,7 +55,7 @@ func (a *Attachment) contentType() (kind string, parameters map[string]string, e
 	kind, parameters, err = mime.ParseMediaType(a.Type)
 	switch {
 	case err != nil || len(a.Type) > MaxContentTypeBytes || !isASCII(a.Type) || !strings.Contains(kind, "/") || checkText(a.Type) != nil:
-		return "", nil, wrong("type", "%q is none, want one like image/png", clip(a.Type))
+		return "", nil, wrong("type", "%q is not a media type, want one like image/png", clip(a.Type))
 	case strings.HasPrefix(kind, "multipart/"), strings.HasPrefix(kind, "message/"):
 		// RFC 2045, 6.4 and RFC 2046, 5.2.1: these must not be base64.
 		return "", nil, wrong("type", "a file cannot be %s; send it as application/octet-stream", kind)
@@ -84,7 +84,7 @@ func (a *Attachment) appendPart(b []byte) ([]byte, error) {
 	// for what it cannot write.
 	text := mime.FormatMediaType(kind, parameters)
 	if text == "" {
-		return b, wrong("type", "%q is none, want one like image/png", clip(a.Type))
+		return b, wrong("type", "%q is not a media type, want one like image/png", clip(a.Type))
 	}
 	for i, piece := range strings.Split(text, "; ") {
 		if i > 0 {
@@ -172,7 +172,7 @@ func checkContentID(s string) error {
 	for i := range len(s) {
 		c := s[i]
 		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("@._+-", rune(c)) {
-			return wrong("content_id", "%q is none: want letters, digits and @ . _ + -", clip(s))
+			return wrong("content_id", "%q is not a content id: want letters, digits and @ . _ + -", clip(s))
 		}
 	}
 	if len(s) > MaxContentIDBytes {

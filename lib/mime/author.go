@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// authors reads lists of addresses as strangers write them: with comments, groups
-// (RFC 6854) and names in any encoding, which nobody looks at here.
+// authors reads lists of addresses as senders write them: with comments, groups
+// (RFC 6854) and names in any encoding, which are skipped.
 var authors = mail.AddressParser{WordDecoder: &stdmime.WordDecoder{
 	CharsetReader: func(_ string, input io.Reader) (io.Reader, error) { return input, nil },
 }}
 
-// AuthorDomains returns the domains of those whom a message that is ready to go
-// names as its authors, in its header From: one or several (RFC 5322, 3.6.2), each
-// domain once. Whoever is to answer for a mail must be readable: the error, an
-// *Error, says why somebody is not.
+// AuthorDomains returns the domains of the authors of a message that is ready
+// to go. The authors are in its header From: one or several (RFC 5322, 3.6.2),
+// each domain once. The author that answers for a mail must be readable: the
+// error, an *Error, says why one is not.
 func AuthorDomains(message []byte) ([]string, error) {
 	value, ok := fieldOf(message, "From")
 	if !ok {

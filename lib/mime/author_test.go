@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Each author counts, however the header is written; one that cannot be read is
-// no author that somebody could look at.
+// Each author counts, however the header is written. An author that cannot be
+// read is no author that could be checked.
 func TestAuthorDomains(t *testing.T) {
 	for from, want := range map[string]string{
 		"a@example.com":                                        "example.com",
@@ -24,7 +24,7 @@ func TestAuthorDomains(t *testing.T) {
 		"team: Ann <a@example.com>, b@example.net;, c@zip.zip": "example.com example.net zip.zip",
 
 		"": "", "nobody": "", "nobody:;": "", "<>": "", "a@example.com b@example.net": "", "x@bad.example <a@example.com>": "", "a@[192.0.2.1]": "",
-		"a@example.com, b": "", "a@b..com": "", "a@192.0.2.1": "", "(x@bad.example) a@example.com": "", // one may begin like that, and nobody does
+		"a@example.com, b": "", "a@b..com": "", "a@192.0.2.1": "", "(x@bad.example) a@example.com": "", // an address may begin like that, and none does
 	} {
 		got, err := AuthorDomains([]byte("Subject: x\r\nfrom : " + from + "\r\nTo: to@other.example\r\n\r\nFrom: body@other.example\r\n"))
 		if (err == nil) != (want != "") || !slices.Equal(got, strings.Fields(want)) {

@@ -12,8 +12,8 @@ import (
 // boundaryMark is in every boundary and in no encoded part: of quoted-printable
 // each = is encoded, and base64 has no _ (RFC 2045, 6.7, 6.8). Text that goes out
 // as it is does not contain it either, see isBare. So nothing that a recipient
-// can write into his mail, who may know the boundary from an earlier one, ends
-// a part.
+// can write into a profile ends a part, even if the recipient knows the
+// boundary from an earlier mail.
 const boundaryMark = "=_"
 
 // encoding of a part's body.
@@ -28,8 +28,8 @@ const (
 // String returns the word of Content-Transfer-Encoding.
 func (e encoding) String() string { return [...]string{"7bit", "quoted-printable", "base64"}[e] }
 
-// encodingOf chooses for a text: as it is if that is possible, else what is
-// shorter, and quoted-printable as long as that is about the same.
+// encodingOf chooses for a text: as it is if that is possible, else the shorter
+// encoding, and quoted-printable as long as that is about the same.
 func encodingOf(s string) encoding {
 	escaped, ok := 0, true
 	lineStart := 0
@@ -55,9 +55,9 @@ func encodingOf(s string) encoding {
 	return quoted
 }
 
-// isBare reports whether a text of ASCII has nothing that needs hiding: no mark
-// of a boundary, and no line that programs take for the beginning of another
-// message.
+// isBare reports whether a text of ASCII has nothing that needs hiding. It has
+// no mark of a boundary, and no line that programs take for the beginning of
+// another message.
 func isBare(s string) bool {
 	return !strings.Contains(s, boundaryMark) && !strings.HasPrefix(s, "From ") && !strings.Contains(s, "\nFrom ") && !strings.Contains(s, "\rFrom ")
 }
@@ -85,9 +85,9 @@ var qpLiteral = func() (t [256]bool) {
 }()
 
 // appendQuotedPrintable appends a text in quoted-printable, with lines of at
-// most 76 characters (RFC 2045, 6.7). A dot or "From " at the beginning of a line
-// is encoded too, beyond what the RFC asks: neither a server that unstuffs
-// wrongly nor a mailbox of the old sort can change what is signed.
+// most 76 characters (RFC 2045, 6.7). A dot or "From " at the beginning of a
+// line is encoded too, beyond what the RFC asks. Then neither a server that
+// unstuffs wrongly nor a mailbox of the old sort can change a signed body.
 func appendQuotedPrintable(b []byte, s string) []byte {
 	const most = 75 // and the = of a soft break
 	start := len(b) // of the line
@@ -150,8 +150,9 @@ func appendBase64(b, data []byte) []byte {
 	return base64.StdEncoding.AppendEncode(b, data)
 }
 
-// clean returns a text as a body can have it: what is no UTF-8 and NUL, which
-// come from broken profiles more often than from senders, are shown as broken.
+// clean returns a text as a body can have it. Bytes that are no UTF-8, and NUL,
+// are shown as broken: they come from broken profiles more often than from
+// senders.
 func clean(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if strings.IndexByte(s, 0) >= 0 {

@@ -13,13 +13,13 @@ const (
 	MaxLineBytes = 998
 
 	// foldBytes is where headers are folded (RFC 5322, 2.1.1: should be 78), if
-	// there is a place to; codedBytes the same for lines with encoded words (RFC
-	// 2047, 2), each of which has wordBytes at most.
+	// there is a place to. codedBytes is the same for lines with encoded words
+	// (RFC 2047, 2), each of which has wordBytes at most.
 	foldBytes  = 78
 	codedBytes = 76
 	wordBytes  = 75
 
-	// MaxValueBytes bounds the value of one header that somebody hands in.
+	// MaxValueBytes bounds the value of one header that a caller gives.
 	MaxValueBytes = 64 << 10
 )
 
@@ -30,7 +30,8 @@ type Header struct {
 	Name, Value string
 }
 
-// errControl: R4.
+// errControl: a CR, LF or NUL in a value could end its header and begin
+// another.
 var errControl = errors.New("has a line break or another control character: that is not possible in a header")
 
 // checkText says what is wrong with a text that ends up in a header.
@@ -268,8 +269,8 @@ func (l *line) name(s string) {
 	}
 }
 
-// ours are the headers that nobody else may set, in lower case: those that are
-// made of other fields, and those that servers on the way write.
+// ours are the headers that only this program and servers on the way set, in
+// lower case: those made of other fields, and those that servers write.
 var ours = map[string]bool{
 	"from": true, "sender": true, "to": true, "cc": true, "bcc": true, "reply-to": true, "subject": true, "date": true,
 	"message-id": true, "mime-version": true, "return-path": true, "received": true, "delivered-to": true,
@@ -279,7 +280,7 @@ var ours = map[string]bool{
 // oursBefore are what such headers begin with.
 var oursBefore = []string{"content-", "resent-", "arc-", "x-sluice-"}
 
-// CheckHeader says what is wrong with a header that somebody wants to add.
+// CheckHeader says what is wrong with a header that a caller wants to add.
 func CheckHeader(h Header) error {
 	field := "headers." + clip(h.Name)
 	if !isFieldName(h.Name) {
@@ -291,7 +292,7 @@ func CheckHeader(h Header) error {
 		refused = refused || strings.HasPrefix(lower, prefix)
 	}
 	if refused {
-		return wrong(field, "this header is set by other fields, or not by whoever hands a message in")
+		return wrong(field, "this header is made from other fields, or set by servers on the way; leave it out")
 	}
 	if len(h.Value) > MaxValueBytes {
 		return wrong(field, "has %d octets, at most %d are possible", len(h.Value), MaxValueBytes)
@@ -320,9 +321,10 @@ func isFieldName(s string) bool {
 }
 
 // AppendUnsubscribe appends the headers by which programs unsubscribe a reader
-// with one click (R19; RFC 2369, 3.2; RFC 8058, 3.1): page is an https URL that
-// takes the POST, mailto an address as the other way, or empty. They are of use
-// only where DKIM signs both, and dkim does.
+// with one click: one https URI and List-Unsubscribe-Post (RFC 2369, 3.2; RFC
+// 8058, 3.1). page is an https URL that takes the POST, mailto an address as
+// the other way, or empty. They are of use only where DKIM signs both, and dkim
+// does.
 func AppendUnsubscribe(b []byte, page, mailto string) ([]byte, error) {
 	if !strings.HasPrefix(page, "https://") || !isURL(page) {
 		return b, wrong("unsubscribe", "%q is not possible here, want an https URL of at most %d visible ASCII characters", clip(page), MaxLineBytes-foldBytes)

@@ -9,9 +9,9 @@ import (
 	"sluice"
 )
 
-// A mail is built in two steps, since most mails differ from others in little:
-// Compile does once what is the same for all recipients (who sends it, headers,
-// files: base64 of megabytes), and Append adds for each what is his own.
+// A mail is built in two steps, since most mails differ from others in little.
+// Compile does once what is the same for all recipients (the sender, headers,
+// files: base64 of megabytes). Append adds the parts of each recipient.
 //
 // The parts stand as readers expect them (RFC 2046, 5.1; RFC 2387):
 //
@@ -42,7 +42,7 @@ type Common struct {
 	Attachments []Attachment
 }
 
-// Fields are what each recipient has of his own.
+// Fields are the parts of one recipient.
 type Fields struct {
 	To, Cc  []Mailbox
 	Subject string

@@ -156,7 +156,7 @@ var hostile = map[string]string{
 	"surrogates": "a\xed\xa0\x80b",
 }
 
-// R4: in every field that ends up in a header.
+// A CR, LF or NUL is refused in every field that ends up in a header.
 func TestNothingGetsIntoAHeader(t *testing.T) {
 	for name, bad := range hostile {
 		for field, set := range map[string]func(c *Common, f *Fields){
@@ -333,7 +333,8 @@ func TestBodiesArrive(t *testing.T) {
 	}
 }
 
-// Who knows the boundary from an earlier mail writes it into his profile.
+// A recipient that knows the boundary from an earlier mail writes it into a
+// profile.
 func TestNoFieldEndsAPart(t *testing.T) {
 	c := common(t)
 	c.Attachments = []Attachment{{Name: "a.txt", Data: []byte("file")}}

@@ -12,13 +12,13 @@ import (
 	"sluice"
 )
 
-// Scan makes of what somebody has submitted a message that can go out, or says
-// why it cannot. What is only written carelessly is put right: ends of lines in
-// the body, a missing Date or Message-ID, a Bcc that would tell everybody. What
-// another server might read differently than we do is refused: NUL, a CR or LF
-// by itself in the headers, lines that are too long, a header twice that may be
-// there once. A body with long lines is not folded: that would break what is
-// signed, and HTML as well. The body's parts are not looked into.
+// Scan makes a message that can go out of one that was submitted, or says why
+// it cannot. Careless writing is put right: ends of lines in the body, a
+// missing Date or Message-ID, a Bcc that would tell everybody. Text that
+// another server might read differently is refused: NUL, a CR or LF by itself
+// in the headers, lines that are too long, a header twice that may be there
+// once. A body with long lines is not folded: that would break its signature,
+// and HTML as well. The body's parts are not looked into.
 //
 // Most messages need nothing but what is prepended, so the body is looked at
 // with the fast functions of package bytes and copied once.
@@ -26,8 +26,8 @@ import (
 // MaxHeaderBytes bounds the headers of a submitted message together.
 const MaxHeaderBytes = 256 << 10
 
-// controlPrefix begins the headers by which a submitter says how he wants his
-// mail sent; they do not go out.
+// controlPrefix begins the headers by which a submitter says how to send a
+// mail; they do not go out.
 const controlPrefix = "x-sluice-"
 
 // Scanned is a submitted message, as it goes out.
@@ -48,8 +48,8 @@ func Scan(raw []byte, id string, now time.Time) (*Scanned, error) {
 	return ScanBehind(nil, raw, id, now)
 }
 
-// ScanBehind is Scan for a message that goes out behind other headers: the trace
-// of whoever took it in (RFC 5321, 4.4), whose lines end in CRLF.
+// ScanBehind is Scan for a message that goes out behind other headers: the
+// trace of the server that took it in (RFC 5321, 4.4), whose lines end in CRLF.
 func ScanBehind(trace, raw []byte, id string, now time.Time) (*Scanned, error) {
 	if len(raw) > sluice.MaxMessageBytes {
 		return nil, wrong("message", "has %d octets, at most %d are possible", len(raw), sluice.MaxMessageBytes)
@@ -121,7 +121,7 @@ type scanner struct {
 func (s *scanner) has(name string) bool { return s.seen&once[name] != 0 }
 
 // fields takes over the headers that go out. Their lines all end in CRLF or all
-// in LF: where both occur, somebody's text has come into a header.
+// in LF: where both occur, foreign text has come into a header.
 func (s *scanner) fields(head []byte) error {
 	if len(head) > MaxHeaderBytes {
 		return wrong("headers", "have %d octets together, at most %d are possible", len(head), MaxHeaderBytes)
@@ -294,8 +294,9 @@ func (s *scanner) body(body []byte, number int) error {
 	return nil
 }
 
-// appendLines appends a text with every end of a line made CRLF: a CR or LF by
-// itself ends one as well (R2).
+// appendLines appends a text with every end of a line made CRLF. A CR or LF by
+// itself ends one as well: a server could read a bare one as the end of the
+// message.
 func appendLines[T string | []byte](b []byte, text T) []byte {
 	from := 0
 	for i := range len(text) {
@@ -308,8 +309,8 @@ func appendLines[T string | []byte](b []byte, text T) []byte {
 	return append(b, text[from:]...)
 }
 
-// Octets says of a message that is ready to go what a server has to be able to
-// do to take it: 8BITMIME for its body, SMTPUTF8 for its headers.
+// Octets returns what a server must support to take a message that is ready to
+// go: 8BITMIME for its body, SMTPUTF8 for its headers.
 func Octets(message []byte) (eightBit, utf8 bool) {
 	head, body := cutHead(message)
 	return !isASCIIBytes(body), !isASCIIBytes(head)
@@ -331,8 +332,8 @@ func isASCIIBytes(b []byte) bool {
 
 func lineOf(text []byte, at int) int { return bytes.Count(text[:at], []byte{'\n'}) + 1 }
 
-// appendDate appends the header Date (RFC 5322, 3.3), in UTC: where the program
-// runs is nobody's business.
+// appendDate appends the header Date (RFC 5322, 3.3), in UTC: that hides where
+// the program runs.
 func appendDate(b []byte, t time.Time) []byte {
 	b = append(b, "Date: "...)
 	return append(t.UTC().AppendFormat(b, "Mon, 02 Jan 2006 15:04:05 -0700"), crlf...)
@@ -350,7 +351,7 @@ func CheckID(id string) error {
 		ok = ok && (id[i] == '.' || id[i] == '@' || id[i] < utf8.RuneSelf && isAtom(rune(id[i])))
 	}
 	if !ok || left == "" || right == "" || strings.Contains(right, "@") || len(id) > MaxAddressBytes {
-		return wrong("message_id", "%s is none, want ID@DOMAIN", strconv.Quote(clip(id)))
+		return wrong("message_id", "%s is not a message id, want ID@DOMAIN", strconv.Quote(clip(id)))
 	}
 	return nil
 }

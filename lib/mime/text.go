@@ -11,12 +11,12 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// Text derives a plain text from HTML, as a person would write the same mail:
-// paragraphs with empty lines between them, lists with dashes or numbers, links
-// behind their text as <URL> (RFC 3986, appendix C), quotations with ">". What
-// is not shown (scripts, styles, display:none) is left out. Lines are as long as
-// their paragraphs: the encoding breaks them. It never fails: what is no good
-// HTML is read as browsers do.
+// Text derives a plain text from HTML, as a person would write the same mail.
+// Paragraphs have empty lines between them, lists have dashes or numbers. Links
+// are behind their text as <URL> (RFC 3986, appendix C), quotations have ">".
+// Hidden parts (scripts, styles, display:none) are left out. Lines are as long
+// as their paragraphs: the encoding breaks them. It never fails: bad HTML is
+// read as browsers do.
 //
 // One walk over the tokens, no tree: mails are made of tables in tables, whose
 // order in the source is the order of reading.
@@ -46,9 +46,9 @@ func Text(source string) string {
 const maxNested = 32
 
 // A text is at most maxTextGrowth times as long as its HTML, and a little more:
-// what would follow is left out. An item of a list has four octets, and before
-// it, 32 lists and quotations deep, the text has 128: of the longest HTML there
-// may be, 130 MB were made. What people write becomes shorter.
+// the rest is left out. An item of a list has four octets, and before it, 32
+// lists and quotations deep, the text has 128. Without the bound the longest
+// HTML there may be made 130 MB. HTML that people write becomes shorter.
 const (
 	maxTextGrowth  = 4
 	spareTextBytes = 1 << 10

@@ -1,7 +1,7 @@
-// Package servers starts private Redis and MariaDB servers as child processes:
-// the embedded Redis of `sluice demo` and `sluice dev`, and the real servers of
-// every test and bench. It knows how to start, await, stop, kill, pause and
-// restart them, and nothing of what is done with them: it speaks just enough
+// Package servers starts private Redis and MariaDB servers as child processes.
+// They are the embedded Redis of `sluice demo` and `sluice dev`, and the real
+// servers of every test and bench. It knows how to start, await, stop, kill,
+// pause and restart them. It knows nothing of their use: it speaks just enough
 // of each protocol to know that the server is ready.
 //
 // A server here

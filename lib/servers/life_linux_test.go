@@ -21,9 +21,8 @@ import (
 	"time"
 )
 
-// asParent names the directory in which the test binary, started as a program
-// of its own, starts both servers, prints that they run, and waits to be
-// killed.
+// asParent names a directory. The test binary, started as a program of its own,
+// starts both servers there, prints that they run, and waits to be killed.
 const asParent = "SERVERS_TEST_PARENT"
 
 func TestMain(m *testing.M) {
@@ -49,8 +48,8 @@ func parent(dir string) int {
 	return 0
 }
 
-// alive reports whether a process runs; one that nobody has waited for yet
-// (a zombie) does not.
+// alive reports whether a process runs; one that was not waited for yet (a
+// zombie) does not.
 func alive(t *testing.T, pid int) bool {
 	t.Helper()
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
@@ -118,7 +117,7 @@ func TestServersDieWithTheirParent(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("the parent was not killed")
 	}
-	for _, pid := range pids { // if the test fails, nobody else would end them
+	for _, pid := range pids { // if the test fails, nothing else would end them
 		t.Cleanup(func() { killOrphan(t, pid, dir) })
 	}
 	for _, pid := range pids {
@@ -169,7 +168,7 @@ func TestServerOutlivesTheThreadThatAskedForIt(t *testing.T) {
 
 // onThreadThatEnds runs f on a thread that ends with it. Go ends the thread of
 // a goroutine that returns while locked to it, except the process's first
-// thread; a goroutine that finds itself there holds it and sends another.
+// thread. A goroutine that finds itself there holds it and sends another.
 func onThreadThatEnds(f func()) {
 	runtime.LockOSThread() // and never unlocked
 	if syscall.Gettid() != os.Getpid() {
@@ -307,8 +306,8 @@ func TestRedisURL(t *testing.T) {
 	}
 }
 
-// A port that somebody else has ends the start with an error that is known
-// for what it is, which is what makes a start on a free port try another.
+// A port of another process ends the start with an error that is recognised.
+// That makes a start on a free port try another.
 func TestTakenPort(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"sluice/lib/filelock"
 )
 
-// A server's directory is locked by a flock on a file in it, and the open file
-// is handed to the server and closed here: the lock is then held by exactly
-// those who can write the directory, the server and what it forks, and falls
+// A server's directory is locked by a flock on a file in it. The open file is
+// handed to the server and closed here. So the lock is held by exactly those
+// processes that can write the directory, the server and its forks, and falls
 // with the last of them. A lock held by us instead would fall while a server
 // that outlived us for a moment was still writing. Two Redis servers on one
 // append-only file destroy it, and Redis itself does not look.
@@ -26,7 +26,8 @@ const (
 
 	// lockWithin is how long a predecessor may take to die. It has got SIGKILL
 	// already, but a child that was rewriting the log has to be gone as well.
-	// Longer would look like a hang to whoever starts a second one by mistake.
+	// A longer time would look like a hang to a user who starts a second one by
+	// mistake.
 	lockWithin = 3 * time.Second
 )
 
@@ -62,16 +63,16 @@ func lockDir(ctx context.Context, dir string) (*os.File, error) {
 	}
 }
 
-// Ports of servers are below those that systems give to outgoing connections (32768
-// on Linux, 49152 elsewhere): else a connection may have the port of a server that is
-// down for a moment, and it cannot be started again.
+// Ports of servers are below those that systems give to outgoing connections
+// (32768 on Linux, 49152 elsewhere). Otherwise a connection may have the port
+// of a server that is down for a moment, and it cannot be started again.
 const (
 	leastPort = 10_000
 	mostPort  = 32_000
 	portTries = 100
 )
 
-// freePort returns a port of 127.0.0.1 that nobody listened on a moment ago.
+// freePort returns a port of 127.0.0.1 that was free a moment ago.
 func freePort() (port int, err error) {
 	for range portTries {
 		port = leastPort + rand.IntN(mostPort-leastPort)
@@ -87,9 +88,9 @@ func freePort() (port int, err error) {
 // bytes on Linux, 104 elsewhere, with the terminating zero).
 const maxSocketPathBytes = 100
 
-// socketPath returns where a socket of this name goes: into dir, or, where
-// that path would be too long, into a short private directory, which is
-// returned as well and is the caller's to remove.
+// socketPath returns where a socket of this name goes: into dir. Where that
+// path would be too long, it goes into a short private directory. That is
+// returned as well, and the caller must remove it.
 func socketPath(dir, name string) (path, private string, err error) {
 	if path = filepath.Join(dir, name); len(path) <= maxSocketPathBytes {
 		return path, "", nil

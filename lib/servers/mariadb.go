@@ -71,7 +71,7 @@ type MariaDB struct {
 // system tables, and returns when it greets. ctx bounds the start, not the
 // server's life: that ends with Stop, with Kill or with this program.
 //
-// As root the server runs as user mysql, who is given Dir.
+// As root the server runs as user mysql, which is given Dir.
 func StartMariaDB(ctx context.Context, opt MariaDBOptions) (*MariaDB, error) {
 	if opt.Dir == "" {
 		return nil, errors.New("start mariadb: MariaDBOptions.Dir is empty: name a directory for its data")
@@ -123,7 +123,7 @@ func (m *MariaDB) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start mariadb in %s: %w", m.opt.Dir, err)
 	}
-	defer lock.Close() // the server holds it now, or nobody
+	defer lock.Close() // the server holds it now, or no process
 	if err := m.prepare(ctx, lock); err != nil {
 		return fmt.Errorf("start mariadb in %s: %w", m.opt.Dir, err)
 	}
@@ -147,9 +147,9 @@ func (m *MariaDB) start(ctx context.Context) error {
 	return nil
 }
 
-// mariadbTemp is where a server has its temporary tables, in its data directory:
-// one that starts removes what it finds of such tables, in the system's directory
-// also those that another server is using.
+// mariadbTemp is where a server has its temporary tables, in its data
+// directory. A server that starts removes such tables. In the system's
+// directory it would remove those of other servers too.
 const mariadbTemp = "server.tmp"
 
 func (m *MariaDB) tempDir() string { return filepath.Join(m.opt.Dir, mariadbTemp) }
@@ -171,8 +171,8 @@ func (m *MariaDB) prepare(ctx context.Context, lock *os.File) error {
 		}
 	}
 	// MariaDB notes its process id beside the socket and refuses to start while
-	// a process of that number lives; after a kill that may be anybody. We hold
-	// the directory's lock, so nobody uses the socket.
+	// a process of that number lives. After a kill that may be any process. We
+	// hold the directory's lock, so the socket is unused.
 	if err := os.Remove(m.socket + ".lock"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -225,8 +225,8 @@ func (m *MariaDB) fill(ctx context.Context, lock *os.File) error {
 	return f.Close()
 }
 
-// clear removes what a half-done installation left. It refuses anything that
-// looks like somebody's data: only directories of our own making are cleared.
+// clear removes what a half-done installation left. It refuses a directory with
+// foreign data: only directories of our own making are cleared.
 func (m *MariaDB) clear() error {
 	entries, err := os.ReadDir(m.opt.Dir)
 	if err != nil {

@@ -73,7 +73,7 @@ func (m *Mongo) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start ferretdb in %s: %w", m.dir, err)
 	}
-	defer lock.Close() // the server holds it now, or nobody
+	defer lock.Close() // the server holds it now, or no process
 	files := filepath.Join(m.dir, mongoFilesName)
 	if err := os.MkdirAll(files, mongoDirectoryMode); err != nil {
 		return fmt.Errorf("start ferretdb: make directory: %w", err)

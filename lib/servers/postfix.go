@@ -43,8 +43,8 @@ tlsmgr unix - - n 1000? 1 tlsmgr
 postlog unix-dgram n - n - 1 postlogd
 `
 
-// Postfix is a private Postfix: a mail server that nobody here has written, for
-// tests and benches. Its master has to be root.
+// Postfix is a private Postfix, for tests and benches: a mail server written by
+// others. Its master has to be root.
 type Postfix struct {
 	child
 	dir  string
@@ -175,8 +175,7 @@ func (p *Postfix) Stop(ctx context.Context) error {
 	return p.current().stop(ctx, postfixStopPatience)
 }
 
-// SMTPSink is Postfix's smtp-sink: a fast receiver of mail that nobody here has
-// written.
+// SMTPSink is Postfix's smtp-sink: a fast receiver of mail, written by others.
 type SMTPSink struct {
 	child
 	port int

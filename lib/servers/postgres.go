@@ -44,8 +44,8 @@ const (
 	postgresUser = "postgres"
 )
 
-// postgresHomes is where packages put the programs that are in nobody's PATH:
-// Debian and Ubuntu, the PostgreSQL project's own for Red Hat, SUSE.
+// postgresHomes is where packages put the programs that are outside the usual
+// PATH: Debian and Ubuntu, the PostgreSQL project's own for Red Hat, SUSE.
 var postgresHomes = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/lib/postgresql*/bin"}
 
 // PostgresOptions are what a private PostgreSQL is started with.
@@ -84,7 +84,7 @@ type Postgres struct {
 // returns when it accepts sessions. ctx bounds the start, not the server's
 // life: that ends with Stop, with Kill or with this program.
 //
-// As root the server runs as user postgres, who is given Dir.
+// As root the server runs as user postgres, which is given Dir.
 func StartPostgres(ctx context.Context, opt PostgresOptions) (*Postgres, error) {
 	if opt.Dir == "" {
 		return nil, errors.New("start postgres: PostgresOptions.Dir is empty: name a directory for its data")
@@ -152,7 +152,7 @@ func (p *Postgres) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start postgres in %s: %w", p.opt.Dir, err)
 	}
-	defer lock.Close() // the server holds it now, or nobody
+	defer lock.Close() // the server holds it now, or no process
 	if err := p.prepare(ctx, lock); err != nil {
 		return fmt.Errorf("start postgres in %s: %w", p.opt.Dir, err)
 	}
@@ -404,9 +404,9 @@ func (p *Postgres) Continue() error {
 	return errors.Join(p.signalSessions(pids, syscall.SIGCONT), p.child.Continue())
 }
 
-// Stop ends the server and its sessions with SIGINT, and with SIGKILL if that
-// takes longer than ctx or a minute, which is then the error. It returns when
-// the server is gone. Stopping one that is gone is no error.
+// Stop ends the server and its sessions with SIGINT. If that takes longer than
+// ctx or a minute, it uses SIGKILL and returns an error. It returns when the
+// server is gone. Stopping one that is gone is no error.
 func (p *Postgres) Stop(ctx context.Context) error {
 	err := p.current().stop(ctx, postgresStopPatience)
 	p.removeSocketHome()

@@ -23,7 +23,7 @@ const (
 	logTailBytes = 2048
 
 	// portAttempts is how often a start is tried with a new free port, when
-	// somebody else took the last one between our look and the server's bind.
+	// another process took the last one between our look and the server's bind.
 	portAttempts = 5
 )
 
@@ -55,13 +55,13 @@ func (s *spec) command() (program string, args []string) {
 // only way that also covers kill -9 of the parent. Two traps lie in it:
 //
 // The signal comes when the *thread* that forked ends, not the process, and Go
-// ends threads as it likes. So each child has a goroutine that is locked to
-// its thread, forks, and then stays in Wait on the same thread until the child
-// is gone: the thread lives exactly as long as the child.
+// ends threads as it likes. So each child has a goroutine that is locked to its
+// thread, forks, and then stays in Wait on the same thread until the child is
+// gone. The thread lives exactly as long as the child.
 //
 // The kernel forgets the request when the child changes its user. So a server
 // that must not run as root is started as the other user (Credential is set
-// before Pdeathsig by the Go runtime); its own option, mariadbd --user, is not
+// before Pdeathsig by the Go runtime). Its own option, mariadbd --user, is not
 // used, since the server would survive us with it.
 //
 // The signal is SIGKILL: SIGTERM would leave a paused child behind, and the
@@ -223,8 +223,8 @@ func portTaken(err error) bool {
 	return errors.As(err, &e) && strings.Contains(e.log, "Address already in use")
 }
 
-// onFreePort starts a server on a free port, and on another if somebody was
-// faster.
+// onFreePort starts a server on a free port, and on another if that one was
+// taken meanwhile.
 func onFreePort(name string, port *int, start func() error) (err error) {
 	for range portAttempts {
 		if *port, err = freePort(); err != nil {
@@ -296,7 +296,7 @@ func (c *child) set(p *process) {
 func (c *child) Pid() int { return c.current().pid() }
 
 // Exited returns a channel that is closed when the server's process has ended,
-// whoever ended it. Restart makes a new one.
+// by whatever cause. Restart makes a new one.
 func (c *child) Exited() <-chan struct{} { return c.current().exited }
 
 // Kill ends the server with SIGKILL and returns when it is gone. Its files

@@ -122,7 +122,7 @@ func (r *Redis) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start redis in %s: %w", r.opt.Dir, err)
 	}
-	defer lock.Close() // the server holds it now, or nobody
+	defer lock.Close() // the server holds it now, or no process
 	p, err := start("redis", spec{
 		program: r.program,
 		args:    r.arguments(),
@@ -142,8 +142,9 @@ func (r *Redis) start(ctx context.Context) error {
 }
 
 // arguments are the whole configuration: Redis reads no file. Protected mode
-// and the bind address keep it on this machine; no RDB snapshots, since the
-// append-only file alone is the truth; noeviction, since every key is one.
+// and the bind address keep it on this machine. There are no RDB snapshots,
+// since the append-only file alone is the truth. It is noeviction, since every
+// key is part of the truth.
 func (r *Redis) arguments() []string {
 	args := []string{
 		"--daemonize", "no",

@@ -98,9 +98,9 @@ func answers(ctx context.Context, address string) (bool, error) {
 	return answer.StatusCode == http.StatusOK, err
 }
 
-// Tools returns the directory of the tests' tools of a kind, python or node, as
-// install-deps.sh has made it of a list below scripts: its name says what the
-// list holds.
+// Tools returns the directory of the tests' tools of a kind, python or node.
+// install-deps.sh has made it from a list below scripts; its name is a hash of
+// the list.
 func Tools(scripts, kind, list string) (string, error) {
 	pins, err := os.ReadFile(filepath.Join(scripts, filepath.FromSlash(list)))
 	if err != nil {

@@ -53,7 +53,7 @@ func newConn(s *Sink, raw net.Conn, number int) *conn {
 	return c
 }
 
-// run serves until the session ends, whoever ends it.
+// run serves until the session ends, on either side.
 func (c *conn) run() {
 	if c.sink.opt.Implicit && c.handshake() != nil {
 		return

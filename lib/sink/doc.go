@@ -2,7 +2,7 @@
 // it: the other end of tests and benches. It is strict where clients go wrong,
 // and it fails on purpose where a test wants it to.
 //
-// Its own, since the servers to be had have no CHUNKING, or do not discard a
-// chunk whose MAIL or RCPT was refused, and none breaks in the middle of a
-// window.
+// It is our own for three reasons. Existing servers have no CHUNKING, or do not
+// discard a chunk after a refused MAIL or RCPT, and none breaks in the middle
+// of a window.
 package sink

@@ -206,8 +206,8 @@ func (s *Sink) Await(ctx context.Context, count int) error {
 	}
 }
 
-// Drain lets go on what hangs, and returns when all connections have ended, as
-// they do when their clients have gone: then nothing more is counted.
+// Drain releases connections that hang, and returns when all connections have
+// ended, as they do when their clients have gone. Then nothing more is counted.
 func (s *Sink) Drain(ctx context.Context) error {
 	s.letGo.Do(func() { close(s.goOn) })
 	s.mu.Lock()

@@ -3,9 +3,9 @@ package timetext
 import "time"
 
 // StartOfDay returns the first moment of a time's day, in its zone. It is not
-// always midnight: where clocks go forward at midnight the day begins at one
-// o'clock (Santiago, Havana), and where they go back over midnight it begins
-// with the first of two.
+// always midnight. Where clocks go forward at midnight the day begins at one
+// o'clock (Santiago, Havana). Where they go back over midnight it begins with
+// the first of two.
 func StartOfDay(t time.Time) time.Time {
 	return firstMoment(time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC), t.Location())
 }

@@ -12,18 +12,18 @@ import (
 )
 
 // An event's time is what producers call so: ISO 8601 text, or a number since
-// the epoch whose unit nobody wrote down. The unit is told by the magnitude:
-// it is the coarsest one in which the number is a time that an event may have.
+// the epoch with an unwritten unit. The magnitude tells the unit: it is the
+// coarsest one in which the number is a time that an event may have.
 //
 //	up to 253402300799 (2.5e11)  seconds: 1970 to 9999
 //	up to 253402300799999        milliseconds: from 1978-01-11
 //	up to 253402300799999999     microseconds: from 1978-01-11
 //	above                        nanoseconds: from 1978-01-11 to 2554
 //
-// So every time that has a unit of a second is read rightly, and in finer
-// units all but the first eight years, which read as seconds in the far
-// future. The other custom, a threshold at 1e11, reads "9999-12-31" in seconds
-// as 1978, and that date is a usual one for "never".
+// So every time in seconds is read rightly. In finer units all times are,
+// except the first eight years, which read as seconds in the far future. The
+// other custom, a threshold at 1e11, reads "9999-12-31" in seconds as 1978, and
+// that date is a usual one for "never".
 //
 // Parts below a millisecond are cut off, not rounded: so a time never moves
 // into the next second.
@@ -36,17 +36,17 @@ const (
 	yearOneMillis = -62_135_596_800_000
 )
 
-// Parse reads a time and returns its milliseconds. quoted says that it was
-// a JSON string, not a number: a string may also be a date, and eight digits
-// that make a date (20240131) are one there, not seconds of the year 1970.
-// The errors begin "time out of range" or "time not understood".
+// Parse reads a time and returns its milliseconds. quoted says that it was a
+// JSON string, not a number. A string may also be a date, and eight digits that
+// make a date (20240131) are one there, not seconds of the year 1970. The
+// errors begin "time out of range" or "time not understood".
 func Parse(s string, quoted bool) (int64, error) {
 	ms, _, err := parse(s, quoted, sluice.MinEventTimeMillis)
 	return ms, err
 }
 
-// ParseIn is Parse of a text that a person wrote who has a zone in mind: a date
-// and a time of day without a zone are of that one.
+// ParseIn is Parse for a text of a person who has a zone in mind: a date and a
+// time of day without a zone are in that one.
 func ParseIn(s string, zone *time.Location) (int64, error) {
 	return parseIn(s, zone, sluice.MinEventTimeMillis)
 }
@@ -243,7 +243,7 @@ func parseISO(s string, least int64) (ms int64, zoned bool, err error) {
 
 func yearOf(millis int64) int { return time.UnixMilli(millis).UTC().Year() }
 
-// parseClock reads what follows the date, from its T, and returns how many
+// parseClock reads the text after the date, from its T. It returns how many
 // milliseconds it is behind the day's first moment in UTC: with a zone it may
 // be negative, or more than a day.
 func parseClock(s string) (ms int64, zoned, ok bool) {

@@ -1,3 +1,3 @@
-// Package token makes texts that only this deployment can have made: what a
-// link in a mail carries, so that nothing has to be kept until it is followed.
+// Package token makes texts that only this deployment can have made, for links
+// in mails. So nothing has to be kept until a link is followed.
 package token

@@ -16,10 +16,10 @@ import (
 //	version byte (1), expiry (seconds since 1970, uint64, big-endian),
 //	fields (each its length as uvarint, and its bytes), HMAC-SHA-256 of all that
 //
-// What it is for, its purpose, is not in it, but in the key: that of a purpose
-// is derived from the secret by HKDF (RFC 5869), so a token of one purpose is
-// none of another, whatever its fields are. The fields can be read by whoever
-// has the token: nothing secret belongs there.
+// The purpose of a token is in its key: the key of a purpose is derived from
+// the secret by HKDF (RFC 5869). So a token of one purpose is none of another,
+// whatever its fields are. Every holder of the token can read the fields: keep
+// secrets out of them.
 //
 // A secret is replaced by making it a previous one: what it has signed stays
 // good until it expires. Looking up the secret by a number in the token was

@@ -32,8 +32,8 @@ func main() {
 }
 
 func serve(ctx context.Context, dir, socket string) error {
-	// One that was killed leaves its socket behind. Nobody else listens on it:
-	// who starts us holds the lock of the directory.
+	// One that was killed leaves its socket behind. No other process listens on
+	// it: the process that starts us holds the lock of the directory.
 	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the socket of the one before: %w", err)
 	}
