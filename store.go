@@ -164,6 +164,9 @@ type Effect struct {
 	Sends    []StoredSend
 	Outcomes []StoredOutcome
 
+	// Facts become rows of their tables; one that is there already changes nothing.
+	Facts []Fact
+
 	// Suppress changes suppressions, as SuppressionStore.Suppress does. Each must
 	// pass its Check. SoftBounces are counted, and may add to them: those count
 	// that happened after a suppression for that reason was removed last.

@@ -89,40 +89,13 @@ func batchUsers(batch []byte) []string {
 	if err != nil {
 		return nil
 	}
-	var names []string
-	named := func(user, address string) {
-		names = append(names, user, sluice.AddressErasure(strings.ToLower(address)))
-	}
+	var found []string
 	for r.Next() {
-		switch r.Item.Kind {
-		case sluice.ItemEvent:
-			var e sluice.Event
-			if sluice.DecodeEvent(r.Item.Payload, &e) == nil {
-				named(e.User, e.Email)
-			}
-		case sluice.ItemSend:
-			var s sluice.Send
-			if sluice.DecodeSend(r.Item.Payload, &s) == nil {
-				named(s.User, s.To)
-			}
-		case sluice.ItemOutcome, sluice.ItemCancel:
-			var o sluice.Outcome
-			if sluice.DecodeOutcome(r.Item.Payload, &o) == nil {
-				named(o.User, o.To)
-			}
-		case sluice.ItemUser:
-			var u sluice.UserUpdate
-			if sluice.DecodeUpdate(r.Item.Payload, &u) == nil {
-				names = append(names, updateUsers(&u)...)
-			}
-		case sluice.ItemDead:
-			var dead sluice.DeadLetter
-			if sluice.DecodeDead(r.Item.Payload, &dead) == nil && dead.Form != sluice.FormItem && dead.Form != sluice.FormBatch {
-				names = append(names, usersOf(&dead)...) // one of a batch would be read as deep as it is nested
-			}
+		if named := kindOf(r.Item.Kind).named; named != nil {
+			found = append(found, named(r.Item.Payload)...)
 		}
 	}
-	return names
+	return found
 }
 
 // commandUsers are the users in a command of Redis that was refused

@@ -23,8 +23,7 @@ func oneUpdate(n int) []flow.Batch {
 func gathering(after time.Duration) *storing {
 	s := &StoreFollower{Clock: sluice.SystemClock{}, free: make(chan time.Time, 1)}
 	s.free <- s.Clock.Now().Add(after)
-	return &storing{s: s, moved: make(map[int]sluice.Move), names: make(map[string]int64), entries: make(map[int]flow.Stretch),
-		counts: make(map[sluice.Count]int64), keys: make(map[sluice.UserKey]struct{})}
+	return newStoring(s)
 }
 
 // What comes while the store of users rests is written by one transaction.

@@ -291,7 +291,7 @@ func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[
 // alone wait longer for company: the more of them are added up, the fewer rows
 // are written, and nobody looks for a single one.
 func (s *StoreFollower) gather(pulled *offers, failed chan error, cursors map[int]sluice.Position) (*storing, error) {
-	t := &storing{s: s, moved: make(map[int]sluice.Move), names: make(map[string]int64), entries: make(map[int]flow.Stretch), counts: make(map[sluice.Count]int64), keys: make(map[sluice.UserKey]struct{})}
+	t := newStoring(s)
 	var timer *time.Timer
 	var timeout <-chan time.Time
 	patient := false // it waits for more counts
@@ -392,14 +392,24 @@ type storing struct {
 	entries map[int]flow.Stretch // of the batches added, by partition
 }
 
+func newStoring(s *StoreFollower) *storing {
+	return &storing{s: s, moved: make(map[int]sluice.Move), names: make(map[string]int64), entries: make(map[int]flow.Stretch), counts: make(map[sluice.Count]int64), keys: make(map[sluice.UserKey]struct{})}
+}
+
+// addFact adds a row of a table of facts, and counts it by the table's name.
+func (t *storing) addFact(f sluice.Fact) {
+	t.effect.Facts = append(t.effect.Facts, f)
+	t.names[f.Table.Name]++
+}
+
 func (t *storing) full() bool {
-	return len(t.effect.Events)+len(t.effect.Outcomes)+len(t.effect.Dead)+len(t.counts) >= flushRows || t.bytes >= 4*flushBytes ||
+	return len(t.effect.Events)+len(t.effect.Outcomes)+len(t.effect.Facts)+len(t.effect.Dead)+len(t.counts) >= flushRows || t.bytes >= 4*flushBytes ||
 		len(t.updates) >= flushUpdates || len(t.keys) >= flushUsers
 }
 
 // onlyCounts reports whether nothing but counts has come.
 func (t *storing) onlyCounts() bool {
-	return len(t.counts) > 0 && len(t.effect.Events)+len(t.effect.Outcomes)+len(t.updates)+len(t.effect.Dead) == 0
+	return len(t.counts) > 0 && len(t.effect.Events)+len(t.effect.Outcomes)+len(t.effect.Facts)+len(t.updates)+len(t.effect.Dead) == 0
 }
 
 func (t *storing) done() *storing {
@@ -436,81 +446,15 @@ func (t *storing) add(b *flow.Batch, cursors map[int]sluice.Position) {
 		return
 	}
 	for r.Next() {
-		t.addItem(b, r)
+		place := sluice.Place{Partition: b.Partition, Position: b.Position, Index: r.Index}
+		if err := kindOf(r.Item.Kind).add(t, place, r.Item.Payload); err != nil {
+			item := sluice.AppendItem(nil, r.Item.Kind, func(x []byte) []byte { return append(x, r.Item.Payload...) })
+			t.bury(b, r.Index, sluice.FormItem, "log", err.Error(), item)
+		}
 	}
 	if r.Err() != nil {
 		t.bury(b, r.Index+1, sluice.FormBatch, "log", r.Err().Error(), b.Data)
 	}
-}
-
-func (t *storing) addItem(b *flow.Batch, r *sluice.BatchReader) {
-	place := sluice.Place{Partition: b.Partition, Position: b.Position, Index: r.Index}
-	var err error
-	kind := r.Item.Kind
-	if sluice.PretendNext && kind == sluice.ItemNext {
-		kind = sluice.ItemEvent
-	}
-	switch kind {
-	case sluice.ItemEvent:
-		t.effect.Events = append(t.effect.Events, sluice.StoredEvent{Place: place})
-		last := &t.effect.Events[len(t.effect.Events)-1]
-		if err = sluice.DecodeEvent(r.Item.Payload, &last.Event); err != nil {
-			t.effect.Events = t.effect.Events[:len(t.effect.Events)-1]
-			break
-		}
-		if last.Kind == sluice.KindMail {
-			t.suppressReported(&last.Event, b.Position)
-			if last.Origin == sluice.OriginOwnRepeat {
-				t.effect.Events = t.effect.Events[:len(t.effect.Events)-1]
-				return
-			}
-			t.names[last.Name]++ // the name points into the batch; Stats keeps its own
-		} else {
-			t.names[last.Kind.String()]++
-		}
-		return
-	case sluice.ItemDead:
-		d := sluice.DeadLetter{Place: place}
-		if err = sluice.DecodeDead(r.Item.Payload, &d); err == nil {
-			t.effect.Dead = append(t.effect.Dead, d)
-			return
-		}
-	case sluice.ItemCount:
-		var c sluice.Count
-		if err = sluice.DecodeCount(r.Item.Payload, &c); err == nil {
-			err = c.Check()
-		}
-		if err == nil {
-			t.count(c)
-			return
-		}
-	case sluice.ItemUser:
-		t.updates = append(t.updates, users.Update{Place: place})
-		last := &t.updates[len(t.updates)-1].UserUpdate
-		if err = sluice.DecodeUpdate(r.Item.Payload, last); err == nil {
-			t.keys[last.Key] = struct{}{}
-			return
-		}
-		t.updates = t.updates[:len(t.updates)-1]
-	case sluice.ItemSend, sluice.ItemKnown:
-		if err = t.addSend(place, r.Item.Payload); err == nil {
-			return
-		}
-	case sluice.ItemOutcome:
-		if err = t.addOutcome(place, r.Item.Payload); err == nil {
-			return
-		}
-	case sluice.ItemCancel, sluice.ItemDecide: // for the lanes; what became of it comes as an outcome
-		if err = sluice.DecodeOutcome(r.Item.Payload, new(sluice.Outcome)); err == nil {
-			return
-		}
-	case sluice.ItemMarker:
-		return
-	default:
-		err = fmt.Errorf("item of kind %d, which this program does not know; was it written by a newer one?", r.Item.Kind)
-	}
-	item := sluice.AppendItem(nil, r.Item.Kind, func(x []byte) []byte { return append(x, r.Item.Payload...) })
-	t.bury(b, r.Index, sluice.FormItem, "log", err.Error(), item)
 }
 
 // count adds a count to those of its hour.

@@ -13,7 +13,7 @@ import (
 //go:embed query/*.sql
 var queryFiles embed.FS
 
-//go:embed schema/*/*.sql
+//go:embed schema
 var schemaFiles embed.FS
 
 // dialect is what differs between databases. A dialect has no state of its own
@@ -35,11 +35,17 @@ type dialect interface {
 	// database has them.
 	placeholders(statement string) string
 
+	// insertNew is a statement for insertRows that passes over rows whose key is there.
+	insertNew(table string, columns []string) string
+
 	// insertID runs an INSERT and returns the id it has given.
 	insertID(ctx context.Context, conn *sql.Conn, statement string, args ...any) (int64, error)
 
 	// expand replaces in a migration what the server decides ($BIN).
 	expand(statement string) string
+
+	// types writes the types that a migration for all dialects names by marks.
+	types() *strings.Replacer
 
 	// migrationConn returns the connection migrations run on, holding a lock
 	// against other processes, and a function that ends both.

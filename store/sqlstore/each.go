@@ -68,37 +68,21 @@ func (p *prepared) excluded() (n int) {
 
 // applyEach writes by pieces of so many rows; 0: row by row.
 func (t *txn) applyEach(ctx context.Context, p *prepared, rows int, applied *sluice.Applied) error {
-	if err := t.moveCursors(ctx, p.effect.Moves); err != nil {
-		return err
-	}
-	if err := t.applyUsers(ctx, p.effect.Users); err != nil {
-		return err
-	}
-	letters := append([]sluice.DeadLetter(nil), p.effect.Dead...)
-	inserted := make(tally)
-	for _, sec := range p.sections {
-		if sec.dead != nil {
-			continue
+	return t.stages(ctx, p, applied, func() ([]sluice.DeadLetter, error) {
+		letters := append([]sluice.DeadLetter(nil), p.effect.Dead...)
+		inserted := make(tally)
+		for _, sec := range p.sections {
+			if sec.dead != nil {
+				continue
+			}
+			refused, err := t.writeEach(ctx, sec, rows, applied, inserted)
+			if err != nil {
+				return nil, fmt.Errorf("insert into %s: %w", sec.target.name, err)
+			}
+			letters = append(letters, refused...)
 		}
-		refused, err := t.writeEach(ctx, sec, rows, applied, inserted)
-		if err != nil {
-			return fmt.Errorf("insert into %s: %w", sec.target.name, err)
-		}
-		letters = append(letters, refused...)
-	}
-	if err := t.addCounts(ctx, inserted.counts(p.effect.Counts), p.effect.Stripe); err != nil {
-		return err
-	}
-	buried, err := t.applySends(ctx, p.effect, applied)
-	if err != nil {
-		return fmt.Errorf("write the ledger of sends: %w", err)
-	}
-	letters = append(letters, buried...)
-	applied.Dead = len(letters)
-	if err := t.bury(ctx, letters); err != nil {
-		return err
-	}
-	return t.applySuppressions(ctx, p.effect, nil)
+		return letters, t.addCounts(ctx, inserted.counts(p.effect.Counts), p.effect.Stripe)
+	})
 }
 
 // writeEach writes a section and returns its refused rows. Events that it

@@ -147,44 +147,60 @@ func (s *Store) Apply(ctx context.Context, prep sluice.Prepared) (sluice.Applied
 	}
 	var applied sluice.Applied
 	err = s.write(ctx, func(tx *txn) error {
-		if err := tx.moveCursors(ctx, p.effect.Moves); err != nil {
-			return err
-		}
-		noted := s.noteBounces(ctx, p.effect.SoftBounces)
-		if noted != nil {
-			defer func() { _, _ = noted() }() // it is not left behind by an error
-		}
-		if err := faults.Hit("transaction"); err != nil {
-			return err
-		}
-		if err := tx.applyUsers(ctx, p.effect.Users); err != nil {
-			return err
-		}
-		applied = sluice.Applied{Dead: len(p.effect.Dead)}
-		if err := tx.loadAll(ctx, p, &applied); err != nil {
-			return err
-		}
-		letters, err := tx.applySends(ctx, p.effect, &applied)
-		if err != nil {
-			return fmt.Errorf("write the ledger of sends: %w", err)
-		}
-		applied.Dead += len(letters)
-		if err := tx.bury(ctx, letters); err != nil {
-			return err
-		}
-		if err := tx.buryLarge(ctx, p.large); err != nil {
-			return err
-		}
-		if err := tx.applySuppressions(ctx, p.effect, noted); err != nil {
-			return err
-		}
-		return faults.Hit("commit")
+		applied = sluice.Applied{}
+		return tx.stages(ctx, p, &applied, func() ([]sluice.DeadLetter, error) {
+			applied.Dead = len(p.effect.Dead) - len(p.large)
+			return p.large, tx.loadAll(ctx, p, &applied)
+		})
 	})
 	if err != nil {
 		return sluice.Applied{}, fmt.Errorf("apply effect to %s: %w", s.where, err)
 	}
 	p.release()
 	return applied, nil
+}
+
+// stages carries out an effect, one part after the other: what Apply and ApplyEach have
+// in common. write writes the rows of the sections, and returns the dead letters that
+// are still to be written. A new part of an effect is one more stage here.
+//
+// The order. The cursors come first: they say whether the effect is still ours. Users
+// come before what names them. Suppressions are last (suppressions.go).
+func (t *txn) stages(ctx context.Context, p *prepared, applied *sluice.Applied, write func() ([]sluice.DeadLetter, error)) error {
+	e := p.effect
+	if err := t.moveCursors(ctx, e.Moves); err != nil {
+		return err
+	}
+	noted := t.store.noteBounces(ctx, e.SoftBounces)
+	if noted != nil {
+		defer func() { _, _ = noted() }() // it is not left behind by an error
+	}
+	if err := faults.Hit("transaction"); err != nil {
+		return err
+	}
+	if err := t.applyUsers(ctx, e.Users); err != nil {
+		return err
+	}
+	letters, err := write()
+	if err != nil {
+		return err
+	}
+	orphans, err := t.applySends(ctx, e, applied)
+	if err != nil {
+		return fmt.Errorf("write the ledger of sends: %w", err)
+	}
+	letters = append(slices.Clip(letters), orphans...)
+	applied.Dead += len(letters)
+	if err := t.bury(ctx, letters); err != nil {
+		return err
+	}
+	if err := t.addFacts(ctx, e.Facts); err != nil {
+		return err
+	}
+	if err := t.applySuppressions(ctx, e, noted); err != nil {
+		return err
+	}
+	return faults.Hit("commit")
 }
 
 // loadAll writes the sections by the bulk path, and what they add to the series.

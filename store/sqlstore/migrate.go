@@ -52,32 +52,61 @@ const firstDayMark = "$FIRST_DAY"
 
 // migrations returns a dialect's migrations; the one at index i has version i+1.
 func migrations(d dialect) ([]migration, error) {
-	dir := path.Join("schema", d.name())
-	files, err := fs.ReadDir(schemaFiles, dir)
+	files, err := migrationFiles(d)
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
 	var list []migration
-	for _, f := range files {
-		digits, name, ok := strings.Cut(strings.TrimSuffix(f.Name(), ".sql"), "_")
+	for _, file := range files {
+		digits, name, ok := strings.Cut(strings.TrimSuffix(path.Base(file), ".sql"), "_")
 		version, err := strconv.Atoi(digits)
 		if !ok || err != nil || version != len(list)+1 {
-			return nil, fmt.Errorf("read migrations: %s/%s is not the file %04d_NAME.sql", dir, f.Name(), len(list)+1)
+			return nil, fmt.Errorf("read migrations: %s is not the file %04d_NAME.sql", file, len(list)+1)
 		}
-		text, err := fs.ReadFile(schemaFiles, path.Join(dir, f.Name()))
+		text, err := fs.ReadFile(schemaFiles, file)
 		if err != nil {
 			return nil, fmt.Errorf("read migrations: %w", err)
 		}
 		from, err := readableFrom(string(text), version)
 		if err != nil {
-			return nil, fmt.Errorf("read migrations: %s/%s: %w", dir, f.Name(), err)
+			return nil, fmt.Errorf("read migrations: %s: %w", file, err)
 		}
-		list = append(list, migration{version: version, name: name, statements: statements(d.expand(string(text))), readable: from})
+		list = append(list, migration{version: version, name: name, statements: statements(d.expand(d.types().Replace(string(text)))), readable: from})
 	}
 	if pretended != nil {
 		list = append(list, pretended(len(list))...)
 	}
 	return list, nil
+}
+
+// migrationFiles returns the files of a dialect in the order of their numbers: its own,
+// and those of schema/all, which are for all dialects. Those name the types of columns
+// by marks ($TEXT, $NUMBER, $POSITION, $TIME, $BYTES), and end a table by $TABLE.
+func migrationFiles(d dialect) (files []string, err error) {
+	for _, dir := range []string{d.name(), "all"} {
+		of, err := fs.Glob(schemaFiles, path.Join("schema", dir, "*.sql"))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, of...)
+	}
+	slices.SortFunc(files, func(a, b string) int { return strings.Compare(path.Base(a), path.Base(b)) })
+	return files, nil
+}
+
+// types are those marks as a dialect writes them. A text that is part of a key has at
+// most 256 characters in MariaDB: $KEY.
+func (d *mysqlDialect) types() *strings.Replacer {
+	return strings.NewReplacer("$KEY", "VARCHAR(256)", "$TEXT", "LONGTEXT", "$NUMBER", "BIGINT", "$POSITION", "BIGINT UNSIGNED", "$TIME", "DATETIME(3)", "$BYTES", "LONGBLOB",
+		"$TABLE", "ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=$BIN")
+}
+
+func (d *postgresDialect) types() *strings.Replacer {
+	return strings.NewReplacer("$KEY", `text COLLATE "C"`, "$TEXT", `text COLLATE "C"`, "$NUMBER", "bigint", "$POSITION", "bigint", "$TIME", "timestamptz(3)", "$BYTES", "bytea", " $TABLE", "")
+}
+
+func (d *sqliteDialect) types() *strings.Replacer {
+	return strings.NewReplacer("$KEY", "TEXT", "$TEXT", "TEXT", "$NUMBER", "INTEGER", "$POSITION", "INTEGER", "$TIME", "INTEGER", "$BYTES", "BLOB", "$TABLE", "STRICT, WITHOUT ROWID")
 }
 
 // statements cuts a migration at the semicolons that end a line.

@@ -68,7 +68,7 @@ func (r *restore) begin(ctx context.Context, replace bool) error {
 		return err
 	}
 	if !half && !replace {
-		for _, t := range standardTables {
+		for _, t := range allTables() {
 			if has, err := s.hasRows(ctx, t); err != nil {
 				return err
 			} else if has {
@@ -85,7 +85,7 @@ func (r *restore) begin(ctx context.Context, replace bool) error {
 	if err != nil {
 		return fmt.Errorf("mark it: %w", err)
 	}
-	for _, t := range standardTables {
+	for _, t := range allTables() {
 		if t.held || t.name == secretsTable {
 			continue // until Finish, or until others are written
 		}

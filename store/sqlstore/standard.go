@@ -136,17 +136,30 @@ var standardTables = []standardTable{
 	}},
 }
 
+// allTables are standardTables and the tables of facts, with those that a restore
+// writes last at their end.
+func allTables() []standardTable {
+	at := slices.IndexFunc(standardTables, func(t standardTable) bool { return t.held })
+	all := slices.Clone(standardTables[:at])
+	for _, t := range sluice.FactTables {
+		all = append(all, factTable(t))
+	}
+	return append(all, standardTables[at:]...)
+}
+
 func standardTableOf(name string) *standardTable {
-	i := slices.IndexFunc(standardTables, func(t standardTable) bool { return t.name == name })
+	all := allTables()
+	i := slices.IndexFunc(all, func(t standardTable) bool { return t.name == name })
 	if i < 0 {
 		return nil
 	}
-	return &standardTables[i]
+	return &all[i]
 }
 
 func dumpTables() []sluice.DumpTable {
-	list := make([]sluice.DumpTable, len(standardTables))
-	for i, t := range standardTables {
+	all := allTables()
+	list := make([]sluice.DumpTable, len(all))
+	for i, t := range all {
 		list[i] = sluice.DumpTable{Name: t.name, Columns: t.columns}
 	}
 	return list
