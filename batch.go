@@ -13,11 +13,11 @@ import (
 //	item  = length of what follows (uint32), kind (byte), payload
 //
 // Integers are little-endian, texts carry their length as a uvarint. The form
-// is ours, and not MessagePack or JSON, because an item must be readable in
-// place (texts point into the batch, nothing is allocated), because a Lua
-// script must be able to write one (struct.pack('<I4B', ...)), and because an
-// item of an unknown kind must be passed over whole. It is no smaller or faster
-// than MessagePack written by hand would be (BenchmarkEncoding).
+// is ours, and not MessagePack or JSON, for three reasons. An item is read in
+// place: texts point into the batch, and nothing is allocated. A Lua script can
+// write one (struct.pack('<I4B', ...)). An item of an unknown kind is skipped
+// whole. It is no smaller or faster than MessagePack written by hand would be
+// (BenchmarkEncoding; docs/decisions/06-client-and-encoding.md).
 
 // BatchVersion is the first byte of every batch.
 const BatchVersion = 1

@@ -48,9 +48,9 @@ type SystemClock struct{}
 func (SystemClock) Now() time.Time { return time.Now() }
 
 // Rest returns how long it is until the next multiple of every, at least a
-// tenth of it. Whoever looks at something again and again rests so between the
-// looks: all look at the same instants then, and an idle process is woken a few
-// times a second in all instead of a few times by each.
+// tenth of it. A loop that polls rests so between its looks. All loops then look at
+// the same instants, and an idle process is woken a few times a second in all
+// instead of a few times by each.
 func Rest(now time.Time, every time.Duration) time.Duration {
 	rest := every - now.Sub(now.Truncate(every))
 	if rest < every/10 {

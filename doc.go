@@ -4,6 +4,6 @@
 // package of its own that imports this one.
 //
 // The one idea is hold, release as a batch, commit once: input is held where
-// it arrives, leaves as a batch that never changes, and the position of
-// whoever reads it moves in the same atomic step as what the reading did.
+// it arrives and leaves as a batch that never changes. A reader's position moves
+// in the same atomic step as the effect of what it read.
 package sluice

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// What `sluice doctor` finds. Whoever speaks a technology looks at it: flow at
-// Redis, sqlstore at the database, domain at DNS, ingest at what runs. Nobody changes
-// anything, and what cannot be looked at is a finding too.
+// What `sluice doctor` finds. The package that speaks a technology looks at it:
+// flow at Redis, sqlstore at the database, domain at DNS, ingest at what runs. None
+// changes anything, and what cannot be looked at is a finding too.
 
 // Check names what was looked at, for machines: it never changes its meaning.
 type Check string

@@ -23,7 +23,7 @@ type DumpStore interface {
 	Restoring(ctx context.Context) (bool, error)
 
 	// OwnTableCursors returns the cursors of followers that fill tables of the
-	// user's own. A restore does not touch those tables, so whoever restores
+	// user's own. A restore does not touch those tables, so a restore
 	// gives these cursors to Finish as they are.
 	OwnTableCursors(ctx context.Context) ([]DumpCursor, error)
 }

@@ -99,8 +99,8 @@ const MaxErasures = 1000
 // loses the events of that time.
 const ErasureMarginMillis = 60 * 60 * 1000
 
-// Erasure is a name that events and sends have of a user who is to be erased: his
-// own, or an address that nobody else has.
+// Erasure is a name that events and sends have of a user who is to be erased:
+// the user's own, or an address that no other user has.
 type Erasure struct {
 	Name          string
 	CreatedMillis int64 // when it was written

@@ -83,7 +83,7 @@ type SeriesHour struct {
 // SeriesMirror is the other side. mongostore.Mirror is one.
 type SeriesMirror interface {
 	// Begin makes what is missing, and opens an epoch: it returns a number that
-	// is one larger with each call, whoever calls, 1 if nothing is there yet.
+	// is one larger with each call of any process, 1 if nothing is there yet.
 	Begin(ctx context.Context) (epoch int64, err error)
 
 	// Set writes documents, each unless it has that version already or a newer

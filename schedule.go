@@ -6,11 +6,11 @@ import (
 )
 
 // A schedule is mail that somebody has asked for at a time to come. Until it is
-// time it is a row that can be changed, and nothing of it is among the sends:
-// who gets it, at which address, and whether he wants it, is found out when it
-// is released. It is released in two steps, so that nothing is sent twice: first
-// it is written who gets it, then the mail is handed in under the schedule's
-// name. Whoever finds the first step done does the second one again.
+// time it is a row that can be changed, and nothing of it is among the sends. The
+// recipients, their addresses and their consent are looked up when it is
+// released. It is released in two steps, so that nothing is sent twice: first
+// the recipients are written, then the mail is handed in under the schedule's
+// name. A process that finds the first step done does the second one again.
 
 // ScheduleState is where a schedule stands.
 type ScheduleState string

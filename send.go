@@ -372,9 +372,9 @@ func cutSome(what string, b []byte, texts ...*string) (rest []byte, err error) {
 // under way. The stores of sqlstore are ones.
 //
 // Rows of `sends` are written by effects (Effect.Sends, Effect.Outcomes), in
-// the transaction that moves the cursor, as are the totals by class and state;
-// an outcome that is final counts its body's recipients down and removes the
-// body with the last.
+// the transaction that moves the cursor, as are the totals by class and state.
+// A final outcome counts its body's recipients down and removes the body with
+// the last.
 type SendStore interface {
 	// AddBodies stores bodies, each with the number of sends that will name it,
 	// in one transaction. Of one that is there already only the time is changed.

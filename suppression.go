@@ -10,7 +10,7 @@ import (
 // Suppression says that an address, or a domain, is not to be mailed. There is
 // one for each entry, scope, app and reason. It is a register: of two changes of
 // one the later wins, by when it happened, whatever the order in which they
-// arrive; and one that was removed stays as a row, with when, so that a bounce
+// arrive. A removed one stays as a row, with the time of its removal. So a bounce
 // that is older than a new opt-in changes nothing.
 //
 // A time that a producer claims is never later than when its event was accepted

@@ -9,7 +9,8 @@ import (
 
 // Transport carries mail out: a relay by SMTP, a provider by HTTP, a built-in
 // mailbox. It keeps nothing durable and repeats nothing: each envelope is
-// attempted once, by whoever has marked it, and the result says what is known.
+// attempted once, by the process that has marked it, and the result says what is
+// known.
 type Transport interface {
 	// Name is what routes and metrics call it.
 	Name() string

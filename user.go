@@ -11,8 +11,8 @@ import (
 	"unsafe"
 )
 
-// UserID names a user: the partition that he was born in, and his number there,
-// from 1. Neither ever changes, and no number is given twice.
+// UserID names a user: the partition in which the user was made, and the number
+// there, from 1. Neither ever changes, and no number is given twice.
 type UserID struct {
 	Partition int
 	Number    int64
@@ -36,8 +36,8 @@ func ParseUserID(s string) (UserID, bool) {
 	return id, errP == nil && errN == nil && p < MaxPartitions && n > 0 && id.String() == s
 }
 
-// Hash is what decides a user's buckets (rule.Set.Match): a number of his own.
-// It must never change.
+// Hash returns the number that decides a user's buckets (rule.Set.Match). It must
+// never change.
 func (id UserID) Hash() uint64 { return uint64(id.Partition)<<56 ^ uint64(id.Number) }
 
 // UserKeyKind says what a user is called by. The numbers are stored: never
@@ -53,9 +53,9 @@ const (
 	KeyPhone    UserKeyKind = 4 // profile.NormalPhone has been at it
 	KeyUser     UserKeyKind = 5 // UserID.String
 
-	// KeyRemembered* belong to users who were made of an address alone, by a state
-	// of mail or in a subscription group: whoever comes with the address later gets
-	// it.
+	// KeyRemembered* belong to users that were made of an address alone, by a state
+	// of mail or in a subscription group. A user who gets the address later gets
+	// the state.
 	KeyRememberedEmail UserKeyKind = 6
 	KeyRememberedPhone UserKeyKind = 7
 )
@@ -148,12 +148,13 @@ const (
 	OpPurchase UserOp = 3
 
 	// OpAlias gives the user another name: Body is an alias as AliasKey has it.
-	// An alias that somebody has already stays his.
+	// An alias that another user has stays with that user.
 	OpAlias UserOp = 4
 
 	// OpIdentify makes the user of an alias (or of an address) the one of the
-	// external id Name: he gets that id, or if another has it is merged into
-	// him. Body: "merge" takes over all that he has, "none" only the alias.
+	// external id Name. The user gets that id; if another user has it, the two are
+	// merged into that one. Body: "merge" takes over the whole profile, "none" only
+	// the alias.
 	OpIdentify UserOp = 5
 
 	// OpMerge merges the user into another: Name is the kind of the other's key
@@ -169,7 +170,7 @@ const (
 	OpGroup UserOp = 8
 
 	// OpAbsorb is the other half of a merge, in the log of the user who stays:
-	// Body is the profile of the one who goes, Name his id.
+	// Body is the profile of the other user, Name that user's id.
 	OpAbsorb UserOp = 9
 
 	// OpSubscribe sets whether somebody gets mail: Body is "opted_in", "subscribed"
@@ -181,24 +182,24 @@ const (
 	newestUpdate = OpSubscribe // raise it with each new operation; see Forms
 )
 
-// MergeAgain is the Body of an OpMerge that has found nobody to merge into, and has
-// been in the log where that one's key is taken in since: he may have been on his
-// way there.
+// MergeAgain is the Body of an OpMerge that has found no user to merge into. It has
+// since been in the log that takes in that user's key, because the user may have
+// been on the way there.
 const MergeAgain = "again"
 
-// UserUpdate is a change of one user, or a fact about him.
+// UserUpdate is a change of one user, or a fact about one.
 type UserUpdate struct {
 	Op  UserOp
 	Key UserKey
 
-	// Address, if it is there: the user of Key is meant if he has this address by
-	// now, and otherwise whoever has it. So what one request says of an address
-	// goes the way of what has just given it to somebody, and not past it.
+	// Address, if it is set: the update is for the user of Key if that user has the
+	// address by now, and otherwise for the user who has it. So an update of an
+	// address goes the way of the one before it that gave the address to a user.
 	Address UserKey
 
-	// IfGone: the user of Key is meant, whatever he has, and Address is any key,
-	// by which somebody is found or made only if he is no more. So what was sent
-	// on to somebody who was erased meanwhile is not lost.
+	// IfGone: the update is for the user of Key, whatever addresses that user has.
+	// Address is any key, by which a user is found or made only if the user of Key
+	// is gone. So an update that was forwarded to an erased user is not lost.
 	IfGone bool
 
 	ExistingOnly bool  // creates nobody
@@ -271,13 +272,13 @@ func DecodeUpdate(payload []byte, u *UserUpdate) error {
 	return nil
 }
 
-// UserRow is a user as he is stored.
+// UserRow is a user as stored.
 type UserRow struct {
 	ID            UserID
-	UpdatedMillis int64  // when he was last written
+	UpdatedMillis int64  // when the row was last written
 	Profile       string // package profile's text; empty if MergedInto is set
 
-	// MergedInto is who has taken him over; zero: nobody has.
+	// MergedInto is the user that this one was merged into; zero: none.
 	MergedInto UserID
 }
 
@@ -299,7 +300,7 @@ type UserChanges struct {
 	Put         []UserRow // written whole
 	Drop        []UserID
 	AddKeys     []KeyRow // ErrConflict if somebody has one already
-	MoveKeys    []KeyRow // whoever has them
+	MoveKeys    []KeyRow // from any owner
 	DropKeys    []KeyRow // unless somebody else has one by now
 	AddAddress  []KeyRow // e-mail and phone; there already is no error
 	DropAddress []KeyRow
@@ -331,8 +332,8 @@ type UserAnswer struct {
 	Shared  map[UserKey]bool // addresses that more users have than were read
 }
 
-// Owner returns the user of an id, or who took him over; false: there is none,
-// or no more.
+// Owner returns the user of an id, or the one it was merged into; false: there is
+// none, or no more.
 func (a *UserAnswer) Owner(id UserID) (UserRow, bool) {
 	for range len(a.Users) + 1 {
 		u, ok := a.Users[id]

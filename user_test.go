@@ -16,7 +16,7 @@ func TestUserIDText(t *testing.T) {
 	}
 }
 
-// Updates of one key meet in one partition, and those of a user in his own.
+// Updates of one key meet in one partition, and those of a user in the user's own.
 func TestKeyPartition(t *testing.T) {
 	id := UserID{5, 77}
 	if got := (UserKey{KeyUser, id.String()}).Partition(16); got != 5 {

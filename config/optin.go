@@ -86,8 +86,8 @@ func parseProxy(text string) (netip.Prefix, error) {
 
 var formName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
 
-// notOfForms are attributes that a stranger may not set: what says who a user
-// is, and what he has agreed to.
+// notOfForms are attributes that a stranger may not set: what identifies a
+// user, and what the user has agreed to.
 var notOfForms = []string{
 	"email", "external_id", "user_alias", "braze_id", "email_subscribe", "push_subscribe", "subscription_groups",
 	"_update_existing_only", "_merge_objects", "push_token_import", "push_tokens",

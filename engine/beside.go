@@ -35,7 +35,8 @@ func noteEmbedded(cfg *config.Config, e *core) error {
 	return nil
 }
 
-// OpenStore connects to the database of a configuration, beside whoever serves.
+// OpenStore connects to the database of a configuration, beside processes that
+// serve.
 func OpenStore(ctx context.Context, cfg *config.Config) (*sqlstore.Store, error) {
 	if file, ok := strings.CutPrefix(string(cfg.Database), "sqlite:"); ok {
 		file, _, _ = strings.Cut(file, "?")

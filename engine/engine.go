@@ -141,8 +141,8 @@ func (e *Engine) start(ctx context.Context) error {
 const ExamineTimeout = 10 * time.Second
 
 // warnOfServers says at the start what doctor would say of the main Redis, the
-// database, the ways to all servers and the disk: whoever reads the log and nothing
-// else must learn what a power cut would cost. It refuses no start: a server that
+// database, the ways to all servers and the disk. A reader of the log alone must
+// learn what a power cut would cost. It refuses no start: a server that
 // forgets is better than none, and may be somebody else's to set.
 func (e *Engine) warnOfServers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, ExamineTimeout)

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// The program's log is kept where nobody erases anybody, and is read by more people
-// than the database. So no address stands in it: what errors and replies of servers
-// say of one is masked where a line is written, whoever logs it. The domain stays,
-// which is what a fault is about.
+// Erasures do not reach the program's log, and more people read it than the
+// database. So it contains no address: what errors and replies of servers say of one
+// is masked where a line is written. The domain stays, which is what a fault is
+// about.
 
 // masked stands for the local part of an address.
 const masked = "***"
@@ -65,9 +65,10 @@ func maskAddresses(text string) string {
 	}
 }
 
-// localBegin returns where the local part begins that ends a text: behind the
-// opening quote of a quoted one, or the last character that stands in none (RFC
-// 5321, 4.1.2; :, / and = could, and separate it from what is before in most logs).
+// localBegin returns where the local part begins that ends a text. That is behind
+// the opening quote of a quoted one, or behind the last character that no local part
+// has (RFC 5321, 4.1.2). It counts :, / and = among these: a local part may have
+// them, but in most logs they separate it from what is before.
 func localBegin(text string) int {
 	for _, quote := range []string{`\"`, `"`} {
 		if inner, ok := strings.CutSuffix(text, quote); ok {

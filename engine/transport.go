@@ -76,7 +76,7 @@ func (t *reach) judge(e *sluice.Examination, cfg *config.Config) {
 	case len(remote) == 0:
 		of.Fine(sluice.CheckServerTLS, "no TLS is needed: %s", why)
 	case t.tls:
-		of.Warn(sluice.CheckServerTLS, "have the certificate checked: "+t.tlsForm+allow, "it is reached by TLS, and its certificate is not checked: whoever is on the way can read and change everything")
+		of.Warn(sluice.CheckServerTLS, "have the certificate checked: "+t.tlsForm+allow, "it is reached by TLS, and its certificate is not checked: an attacker on the way can read and change everything")
 	default:
 		of.Fail(sluice.CheckServerTLS, "use "+t.tlsForm+allow, "%s is another machine and is reached without TLS, or with TLS that may be left out: addresses, mails and passwords can be read on the way", strings.Join(remote, ", "))
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 // Providers keep lists of their own, of whom they mail no more: an address that
-// is good again here must come off them as well. Whoever answers requests does
-// it, which need not be a process that sends. It is done while the caller waits:
-// what failed he is told, and may send again, so nothing waits in memory to be
+// is good again here must come off them as well. The process that answers the
+// request does it, which need not send mail. It is done while the caller waits: the
+// caller is told what failed, and may repeat it, so nothing waits in memory to be
 // lost. Providers are left alone where nothing goes to them (sending: off, sink).
 
 // unlistWithin bounds it, for all addresses of a request.

@@ -145,7 +145,7 @@ func TestBrazeTransactional(t *testing.T) {
 		}
 		return a
 	}
-	// A user who is made by the call: his address comes with it.
+	// A user that the call makes: the address comes with it.
 	const body = `{"external_send_id":"o-7","trigger_properties":{"order":7},"recipient":{"external_user_id":"new","attributes":{"email":"new@example.com","first_name":"Nina"}}}`
 	first := call(body)
 	if first.Status != "sent" {

@@ -125,7 +125,7 @@ func TestBrazeUsers(t *testing.T) {
 	})
 
 	s.sent(t, 201, "/users/delete", `{"external_ids":["u-7"]}`)
-	await(t, "he is gone", func() bool {
+	await(t, "the user is gone", func() bool {
 		return s.sent(t, 201, "/users/export/ids", `{"external_ids":["u-7"]}`) == `{"users":[],"invalid_user_ids":["u-7"],"message":"success"}`
 	})
 	if n := s.metric(t, "sluice_dead_letters_total"); n != 0 {

@@ -17,8 +17,8 @@ func (s *served) suppressed(t *testing.T, address, class, want string) {
 	})
 }
 
-// With an opt-in that claims to be of in an hour, the page of one click says that
-// somebody is unsubscribed only since he is.
+// With an opt-in that claims to be of in an hour, the page of one click says that a
+// user is unsubscribed only once that is so.
 func TestUnsubscribeAfterOptInAhead(t *testing.T) {
 	t.Parallel()
 	s, next := startMailing(t)

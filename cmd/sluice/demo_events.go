@@ -9,10 +9,9 @@ import (
 )
 
 // generator makes up the events of mails, the way a mail service's web hooks
-// look: each mail is sent, then delivered, deferred or bounced, and part of
-// them is opened and clicked some seconds later, so that the mix settles after
-// a minute as it does in life, where it takes hours. Not for several
-// goroutines.
+// look. Each mail is sent, then delivered, deferred or bounced; part of them is
+// opened and clicked some seconds later. So the mix settles after a minute; in
+// life it takes hours. Not for several goroutines.
 type generator struct {
 	rand *rand.Rand
 	run  string // makes ids differ from those of other runs

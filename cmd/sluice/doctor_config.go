@@ -106,7 +106,8 @@ func examineKeys(e *sluice.Examination, cfg *config.Config) {
 }
 
 // examineUnsubscribe looks whether marketing mail can leave without a link by
-// which mailboxes unsubscribe their owner: large providers refuse it then (R18).
+// which mailboxes unsubscribe their owner: Gmail, Yahoo and Outlook.com then refuse
+// mail from large senders.
 func examineUnsubscribe(e *sluice.Examination, cfg *config.Config) {
 	leaves := slices.ContainsFunc(cfg.Routes, func(r config.Route) bool {
 		return len(r.Classes) == 0 || slices.Contains(r.Classes, sluice.ClassMarketing.String())

@@ -12,7 +12,7 @@ import (
 const spillPatience = time.Minute
 
 // examineSpill looks at the files of events that could not be written. It opens
-// none: that takes its lock, and whoever replays it would have to wait.
+// none: that takes the file's lock, and a replay would have to wait.
 func examineSpill(dir string, clock sluice.Clock) sluice.Examination {
 	e := sluice.Examination{Where: dir}
 	files, err := spill.List(dir)

@@ -22,8 +22,8 @@ func (s *served) emails(t *testing.T, path string) string {
 
 const anyDay = "?start_date=2020-01-01&end_date=2100-01-01"
 
-// What one call sets another lists, and senders ask; an address that nobody has
-// is remembered for whoever gets it.
+// What one call sets another lists, and senders ask; an address that no user has
+// is remembered for the user who gets it.
 func TestBrazeEmailLists(t *testing.T) {
 	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)

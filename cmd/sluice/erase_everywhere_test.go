@@ -13,13 +13,13 @@ import (
 	"testing"
 )
 
-// Who is deleted stands nowhere afterwards: not in the file of the database, its
-// free pages and its log, not in Redis, not in the program's own log; also of mail
-// in doubt, which is not sent again, and of dead letters. The table erasures has
-// the name for an hour, and what was applied stays in the logs of Redis for a while,
-// and in its append-only file until that is rewritten; so the test ends the hour by
-// hand, and passes logs and that file over. Mail that was
-// to leave later has left Redis when its row is erased; other mail of that time stays.
+// A deleted user is nowhere afterwards: not in the file of the database, its free
+// pages and its log, not in Redis, not in the program's own log. That holds for mail
+// in doubt too, which is not sent again, and for dead letters. The table erasures has
+// the name for an hour. Applied entries stay in the logs of Redis for a while, and in
+// its append-only file until that is rewritten. So the test ends the hour by hand, and
+// leaves out logs and that file. Mail that was to leave later has left Redis when its
+// row is erased; other mail of that time stays.
 func TestErasedUserStandsNowhere(t *testing.T) {
 	t.Parallel()
 	const local = "zq7deleted"
@@ -35,7 +35,7 @@ func TestErasedUserStandsNowhere(t *testing.T) {
 	})
 	s.sent(t, 201, "/users/delete", `{"external_ids":["u-`+local+`"]}`)
 	s.became(t, later, "cancelled")
-	await(t, "his mail in doubt is given up, and he is in no send", func() bool {
+	await(t, "mail in doubt of the deleted user is given up, and no send has the user", func() bool {
 		return strings.Join(s.texts(t, "SELECT to_address || ' ' || state FROM sends ORDER BY state"), "; ") == " cancelled;  failed; bob@example.com in_doubt; carl@example.com waiting"
 	})
 	// At once, not when a restart compares lanes and ledger.
@@ -71,20 +71,20 @@ func TestErasedUserStandsNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = serveConfigured(t, dir, environ)
-	await(t, "his name is forgotten", func() bool { return len(s.texts(t, "SELECT name FROM erasures")) == 0 })
+	await(t, "the name of the deleted user is forgotten", func() bool { return len(s.texts(t, "SELECT name FROM erasures")) == 0 })
 	await(t, "the user is in no file", func() bool { return len(filesWith(t, filepath.Dir(s.database()), local)) == 0 })
 	if found := s.redisWith(t, local); len(found) != 0 {
-		t.Errorf("he stands in Redis: %q", found)
+		t.Errorf("the deleted user is in Redis: %q", found)
 	}
 	if found := s.redisWith(t, "carl@"); !slices.ContainsFunc(found, func(key string) bool { return strings.Contains(key, ":later:") }) {
 		t.Errorf("mail to somebody else that leaves at the same time stands in %q", found)
 	}
 	restart()
 	if strings.Contains(logs, local) {
-		t.Errorf("he stands in the program's log:\n%s", logs)
+		t.Errorf("the deleted user is in the program's log:\n%s", logs)
 	}
 	if n := provider.times(address); n != 1 {
-		t.Errorf("he was mailed %d times", n)
+		t.Errorf("the deleted user was mailed %d times", n)
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Who is deleted gets no mail any more that waits for him, and the ledger knows
-// him no more: neither by his name nor by his address. What it counts stays.
+// A deleted user gets no waiting mail, and the ledger has neither the name nor the
+// address of the user. What it counts stays.
 func TestDeletedUserGetsNoMail(t *testing.T) {
 	t.Parallel()
 	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)

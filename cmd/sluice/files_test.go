@@ -12,10 +12,10 @@ import (
 	"sluice"
 )
 
-// What the program writes is for its owner alone: the data directory after mail,
-// templates, spilled events and the built-in mailboxes, with the embedded Redis and
-// SQLite, each of whose files has the mode as well; backups, exports and what an
-// import refuses. Keys that mail is signed with are not the program's to make; doctor
+// What the program writes is for its owner alone. That is the data directory after
+// mail, templates, spilled events and the built-in mailboxes, and each file of the
+// embedded Redis and SQLite. It is also backups, exports and the lines that an import
+// refuses. Keys that mail is signed with are not the program's to make; doctor
 // says so if others can read one. A data directory that was there
 // before keeps its mode, so what is right in it must not need another.
 func TestFilesAreForTheirOwner(t *testing.T) {

@@ -28,7 +28,7 @@ func (c *call) word(words ...string) (what string, rest []string, err error) {
 }
 
 // withStore does something with the database of the configuration, beside
-// whoever serves.
+// processes that serve.
 func (c *call) withStore(ctx context.Context, do func(*sqlstore.Store) error) (err error) {
 	cfg, err := c.load(nil)
 	if err != nil {

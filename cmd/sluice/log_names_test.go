@@ -51,10 +51,10 @@ func echoing(t *testing.T) string {
 	return provider.URL
 }
 
-// Nobody's address and name stands in what the program writes, on either stream and
-// at the level debug: of events and requests that are refused, elements that a
-// table refuses, mail that bounces, fails, waits and is in doubt with replies that name the
-// recipient, consent, and users who are merged and deleted.
+// No address or name of a person is in what the program writes, on either stream and
+// at the level debug. There are refused events and requests, elements that a table
+// refuses, and mail that bounces, fails, waits and is in doubt, with replies that name
+// the recipient. There are consent, and users that are merged and deleted.
 func TestLogNamesNobody(t *testing.T) {
 	t.Parallel()
 	const secret = "zq7"

@@ -101,9 +101,9 @@ func (s *served) written(t *testing.T, name string, count int) []string {
 	return all
 }
 
-// From the form of a website to the user in the database: nothing of him is
-// there before the button is pressed, whatever fetches the link; a second press
-// writes nothing.
+// From the form of a website to the user in the database: nothing of the
+// user is there before the button is pressed, whatever fetches the link. A second
+// press writes nothing.
 func TestOptIn(t *testing.T) {
 	t.Parallel()
 	s := startOptIn(t)
@@ -192,8 +192,8 @@ func (s *served) stillUnsubscribed(t *testing.T, token string) {
 	s.written(t, consent.EventConfirmed, 1)
 }
 
-// The answer to a form is the same for whoever is known; what cannot be a
-// request is refused; nothing is written of what machines fill in.
+// The answer to a form is the same whether the address is known or not. What cannot
+// be a request is refused. Nothing is written of what machines fill in.
 func TestOptInRequests(t *testing.T) {
 	t.Parallel()
 	s := startOptIn(t)

@@ -274,8 +274,8 @@ func TestRestoreOfLogsThatWereSent(t *testing.T) {
 	p.wantGot("logged", few, 1)
 }
 
-// What an operator stops is stopped by the next look; what he purges is
-// cancelled, and nothing else is.
+// What an operator stops is stopped by the next look; what an operator
+// purges is cancelled, and nothing else is.
 func TestPausingAndPurging(t *testing.T) {
 	t.Parallel()
 	p := openPostOffice(t)

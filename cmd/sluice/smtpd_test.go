@@ -97,7 +97,7 @@ func TestMailersHandInMail(t *testing.T) {
 		await(t, what+" is in the ledger", func() bool { return len(s.texts(t, "SELECT message FROM sends WHERE "+what)) == want })
 	}
 	if strings.Contains(s.log.String(), made) {
-		t.Error("the log has a key (R32)")
+		t.Error("the log has a key: no secret may be in a log")
 	}
 }
 

@@ -71,7 +71,7 @@ func TestStartWaitsForServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "the program runs", func() bool { return listening.MatchString(s.log.String()) })
-	says("check=redis-persistence") // it may lose a second, and whoever starts it must learn that
+	says("check=redis-persistence") // it may lose a second, and the operator must learn that
 	says("check=database-durability")
 	for _, what := range []string{"innodb_flush_log_at_trx_commit is 0", "sync_binlog is 0", "level=ERROR"} {
 		says(what)

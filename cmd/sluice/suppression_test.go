@@ -76,9 +76,9 @@ func TestSuppressionCommand(t *testing.T) {
 	}
 }
 
-// What is in a file twice, or on the list already, is counted as a repeat; an
-// unsubscription out of a file holds back marketing mail alone; and all of a
-// top-level domain is refused wherever it is not asked for by force.
+// An entry that is in a file twice, or on the list already, is counted as a repeat.
+// An unsubscription from a file holds back marketing mail alone. A top-level domain is
+// refused wherever it is not forced.
 func TestSuppressionFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -10,8 +10,8 @@ import (
 
 // safeText returns a text for a terminal: what is not printable (control
 // characters that move the cursor or change the title, bidirectional marks,
-// broken UTF-8) is shown as an escape. Payloads come from outside, and whoever
-// can push to a list must not be able to write to an operator's terminal.
+// broken UTF-8) is shown as an escape. Payloads come from outside. A program
+// that can push to a list must not be able to write to an operator's terminal.
 func safeText(s string) string {
 	clean := true
 	for _, r := range s {

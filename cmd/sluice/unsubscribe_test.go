@@ -115,10 +115,10 @@ func (s *served) states(t *testing.T, want string) {
 
 const plainMail = `,"subject":"s","text":"t"`
 
-// From the header of a marketing mail to the list of those who are not mailed:
-// to fetch the link changes nothing, a mailbox's POST to it does, as often as it
-// comes; transactional mail goes on; and who has subscribed again may leave by
-// the same mail.
+// From the header of a marketing mail to the suppression list. To fetch the link
+// changes nothing; a mailbox's POST to it does, however often it is repeated.
+// Transactional mail still leaves. A user who has subscribed again can unsubscribe
+// by the same mail.
 func TestUnsubscribe(t *testing.T) {
 	t.Parallel()
 	s, next := startMailing(t)

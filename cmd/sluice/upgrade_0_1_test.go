@@ -116,8 +116,8 @@ func (l *leftBehind) loaded(t *testing.T, kind string) string {
 }
 
 // routeHalf goes on as the program of 0.1 would have done, but is killed in the
-// middle of a page: five more elements are held, and of the first three, and of what
-// was held before, those of one partition are in its log.
+// middle of a page. Five more elements are held. Of the first three, and of what was
+// held before, those of one partition are in its log.
 func (l *leftBehind) routeHalf(t *testing.T) {
 	t.Helper()
 	const routed = 3

@@ -15,8 +15,8 @@ import (
 )
 
 // What signs the links in mails is a row of the table secrets, unless the
-// configuration has it. Whoever has it can unsubscribe and confirm for anybody, so
-// it is in no backup as it is: it is left out, or sealed with a passphrase.
+// configuration has it. Anyone who has it can unsubscribe and confirm for any
+// user, so it is in no backup as it is: it is left out, or sealed with a passphrase.
 //
 // A sealed cell is sealMark, a salt, a nonce, and AES-256-GCM of the cell with the
 // name of the secret as additional data. The key is PBKDF2 (HMAC-SHA-256) of the
@@ -31,8 +31,8 @@ const (
 	sealSaltBytes = 16
 	sealRounds    = 600_000
 
-	// MinPassphraseBytes is how long a passphrase has to be: it can be guessed at
-	// by whoever has the file, as often as he likes.
+	// MinPassphraseBytes is how long a passphrase has to be: a reader of the file can
+	// guess at it without limit.
 	MinPassphraseBytes = 16
 	MaxPassphraseBytes = 1024
 )

@@ -80,7 +80,7 @@ func keyOf(line string) (key string) {
 	return key
 }
 
-// What is exported says what was known of a user, to whoever imports it.
+// An exported user is the same after an import.
 func TestExportedUsersComeBack(t *testing.T) {
 	for _, format := range []Format{NDJSON, CSV} {
 		var b bytes.Buffer
@@ -128,8 +128,8 @@ func TestExportedUsersComeBack(t *testing.T) {
 	}
 }
 
-// What is known of a user may be more than a line that is imported has room for:
-// then he has several, and all of them together are he.
+// A user's profile may be larger than a line that is imported has room for. It then
+// has several lines, and all of them together are the user.
 func TestExportedUsersHaveLinesThatAreImported(t *testing.T) {
 	many, long := &profile.Profile{ExternalID: "many"}, &profile.Profile{}
 	for i := range profile.MaxCustomAmount {

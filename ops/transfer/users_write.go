@@ -27,8 +27,9 @@ const (
 
 // ExportUsers writes all users but those who were merged into another, in the
 // order of their ids, as lines that an import of users reads, and returns how many.
-// Of whom very much is known there are several lines, each with his name. Of a CSV the columns are all attributes that somebody has: it reads the table
-// twice. It needs the memory of one user, and of the columns.
+// A user with a very large profile has several lines, each with the user's name. The
+// columns of a CSV are all attributes that any user has, so it reads the table twice.
+// It needs the memory of one user, and of the columns.
 func ExportUsers(ctx context.Context, snapshot sluice.Snapshot, format Format, to io.Writer) (rows int64, err error) {
 	if format != CSV {
 		var buf []byte
@@ -74,7 +75,7 @@ func eachUser(ctx context.Context, snapshot sluice.Snapshot, fn func(*profile.Pr
 	return n, err
 }
 
-// userValues are the members of a user's line, in their order: who he is, the
+// userValues are the members of a user's line, in their order: the name, the
 // standard attributes, the groups, and the customer's own.
 func userValues(p *profile.Profile) []profile.Value {
 	all := make([]profile.Value, 0, 2+len(p.Fields)+len(p.Custom))
@@ -103,7 +104,7 @@ func userValues(p *profile.Profile) []profile.Value {
 	return append(all, p.Custom...)
 }
 
-// nameIn is the member of a user's values that says who he is, as an import
+// nameIn is the member of a user's values that names the user, as an import
 // reads it; if none does, it has no name.
 func nameIn(all []profile.Value) (who profile.Value) {
 	for _, name := range []string{"external_id", "user_alias", "email", "phone"} {
