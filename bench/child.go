@@ -90,8 +90,8 @@ func freePort() (int, error) {
 }
 
 // start runs the process. Its goroutine stays on one thread until the process
-// ends, because the kernel's "kill it when its parent dies" watches the thread
-// that forked (see package servers).
+// ends: the kernel's "kill it when its parent dies" watches the thread that
+// forked (see package servers).
 func (c *child) start() error {
 	log, err := os.OpenFile(c.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -191,8 +191,8 @@ func (c *child) counter(ctx context.Context, name string) (int64, error) {
 	return int64(v), err
 }
 
-// How often the counter is asked for: a scrape costs the process half a
-// millisecond, so seldom at first, and often when the end is near.
+// How often the counter is asked for: seldom at first, and often when the end
+// is near. A scrape costs the process half a millisecond.
 const (
 	countSlowly  = 50 * time.Millisecond
 	countQuickly = 4 * time.Millisecond

@@ -225,11 +225,11 @@ func (e *env) runBulk(ctx context.Context, s store, t *table, all elements) (tim
 	return s.bulk(ctx, t, all)
 }
 
-// runSluice measures the real program: it is started and ready before the list
-// appears, all at once, under the name it watches; the clock runs from then
+// runSluice measures the real program. It is started and ready before the list
+// appears, all at once, under the name it watches. The clock runs from then
 // until its own counter of committed rows says that all are. The counter is
-// behind the commit, and looked at every few milliseconds, so the time is
-// rather too long than too short.
+// behind the commit, and read every few milliseconds, so the time is rather too
+// long than too short.
 func (e *env) runSluice(ctx context.Context, s store, t *table, all elements) (took time.Duration, err error) {
 	if err := e.prefill(ctx, all); err != nil {
 		return 0, err

@@ -77,8 +77,8 @@ func (e *env) loadOlder(ctx context.Context, older int64) error {
 	return nil
 }
 
-// forget removes what a Sluice has noted of the last run's logs, which are
-// removed from Redis, as a new deployment on the same table would have it.
+// forget removes what a Sluice has noted of the last run's logs, and the logs
+// from Redis. So the next run is a new deployment on the same table.
 func (e *env) forget(ctx context.Context) error {
 	for _, name := range []string{"cursors", "leases"} {
 		if _, err := e.maria.db.ExecContext(ctx, "DELETE FROM "+name); err != nil {

@@ -170,8 +170,8 @@ func readAnswer(in *bufio.Reader) (status int, err error) {
 	return status, err
 }
 
-// wantStatus returns a done that takes one status and nothing else; 503 says
-// to come again.
+// wantStatus returns a done that takes one status and nothing else; 503 says to
+// try again.
 func wantStatus(want int) func(int) (bool, error) {
 	return func(status int) (bool, error) {
 		if status == 503 {

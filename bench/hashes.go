@@ -18,8 +18,8 @@ import (
 )
 
 // `bench hashes`: producers count 100 hot names on 12 servers, as fast as they
-// can, while the counts are brought into MariaDB: by the published flush, and
-// by Sluice.
+// can. Meanwhile the counts are brought into MariaDB: by the published flush,
+// and by Sluice.
 const (
 	hashServers    = 12
 	hashNames      = 100

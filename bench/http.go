@@ -177,11 +177,11 @@ func (e *env) httpBatches(ctx context.Context, n int) (err error) {
 	return nil
 }
 
-// httpSingle compares requests of one event, written durably, with requests of
-// nothing, answered by the same server to the same generator. What is compared
-// is accepting: the process that takes requests in has only that role, and the
-// rows are written by another one after the clock has stopped. With both roles
-// in one process, on the same cores, it is measured as well.
+// httpSingle compares requests of one event, written durably, with empty
+// requests, answered by the same server to the same generator. Accepting is
+// compared: the process that takes requests in has only that role, and another
+// one writes the rows after the clock has stopped. Both roles in one process,
+// on the same cores, are measured as well.
 func (e *env) httpSingle(ctx context.Context) (err error) {
 	if err := errors.Join(e.maria.fresh(ctx), e.redis.Clear(ctx), e.run.watchBusy(ctx)); err != nil {
 		return err

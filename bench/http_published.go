@@ -12,7 +12,7 @@ import (
 // empty. The published one waits for a second; less does it no harm.
 const drainPause = 20 * time.Millisecond
 
-// httpPublished is httpBatches with the published design: requests of 1,000
+// httpPublished is httpBatches with the published design. Requests of 1,000
 // events go to a list by an RPUSH each, while its Lua batches and its one
 // inserter take them from there into the table.
 func (e *env) httpPublished(ctx context.Context, n int) (err error) {

@@ -29,7 +29,7 @@ type push struct {
 	pushed time.Time // before it was sent
 }
 
-// live is one run of real time: a producer, the program, two who watch. Each
+// live is one run of real time: a producer, the program, two watchers. Each
 // field is written by one goroutine and read after all have ended.
 type live struct {
 	e         *env
@@ -48,12 +48,12 @@ type latency struct {
 // realtime measures from RPUSH to the visible row, at 50,000 events a second.
 //
 // How. The producer notes when it sent each RPUSH. The watcher asks the table
-// for MAX(id), one look at the end of its key, every 20 ms: ids rise in the
-// order of the list, Sluice commits a list in its order, so everything up to
-// that id is visible, and a push is visible when its last id is. (That nothing
-// below is missing is verified at the end.) An element's time is from before
-// its RPUSH was sent until after the answer that first showed it, so the 20 ms
-// between two looks count against Sluice.
+// for MAX(id), one look at the end of its key, every 20 ms. Ids rise in the
+// order of the list, and Sluice commits a list in its order. So everything up
+// to that id is visible, and a push is visible when its last id is. (At the
+// end, a check verifies that nothing below is missing.) An element's time is
+// from before its RPUSH was sent until after the answer that first showed it.
+// So the 20 ms between two looks count against Sluice.
 func realtime(ctx context.Context, e *env) (err error) {
 	if err := errors.Join(e.redis.Clear(ctx), e.maria.fresh(ctx)); err != nil {
 		return err
@@ -306,9 +306,9 @@ const (
 	takeoverLook   = 10 * time.Millisecond
 )
 
-// takeover measures from the kill -9 of the only process until the next one,
-// started at once, has stored a fresh event of every partition: it has then
-// taken every lease and works.
+// takeover measures from the kill -9 of the only process until the next one has
+// stored a fresh event of every partition. The next one is started at once, and
+// has then taken every lease and works.
 func takeover(ctx context.Context, e *env) (err error) {
 	e.run.say("take-over")
 	if err := errors.Join(e.maria.fresh(ctx), e.redis.Clear(ctx)); err != nil {

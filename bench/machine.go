@@ -72,7 +72,7 @@ func programVersions() map[string]string {
 const busySpan = 150 * time.Millisecond
 
 // watchBusy notes how much of all cores was in use just before a run, when
-// nothing of ours should be: a figure from a machine that others used is to be
+// nothing of ours should be. A figure from a machine that others used must be
 // read with that in mind. It matters most where Sluice, which has work for two
 // cores, is compared with a bulk load, which has work for one.
 func (r *run) watchBusy(ctx context.Context) error {
@@ -88,8 +88,9 @@ func (r *run) watchBusy(ctx context.Context) error {
 	return nil
 }
 
-// cpuTicks returns how long the cores were idle, and that with all the rest,
-// since the start of the machine; zeros where /proc does not tell.
+// cpuTicks returns two times since the start of the machine: how long the cores
+// were idle, and that with all the rest. Both are zero where /proc does not
+// tell.
 func cpuTicks() (idle, all float64) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -99,7 +100,7 @@ func cpuTicks() (idle, all float64) {
 	for i, field := range strings.Fields(line) {
 		n, err := strconv.ParseFloat(field, 64)
 		if err != nil || i > 8 {
-			continue // the name; the guests, who are counted as users already
+			continue // the name; the guests, which are counted as users already
 		}
 		if all += n; i == 4 || i == 5 { // proc(5): idle, iowait
 			idle += n

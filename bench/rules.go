@@ -123,7 +123,7 @@ func matchRuns(ctx context.Context, r *run, store *sqlstore.Store, users int, ru
 			}
 			for i, held := range counts.Holds {
 				if held == 0 || held == counts.Users {
-					return fmt.Errorf("rule %d holds for %d of %d: it tells nobody apart", i, held, counts.Users)
+					return fmt.Errorf("rule %d holds for %d of %d: it separates no users", i, held, counts.Users)
 				}
 			}
 			r.report.add(x.id, "Sluice, "+x.label, "profiles/s", float64(users)/took.Seconds())

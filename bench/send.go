@@ -125,7 +125,7 @@ func sendFar(ctx context.Context, e *env) (err error) {
 
 // takeMail is a provider that takes everything.
 func takeMail(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // it is counted by who sends
+	_, _ = io.Copy(io.Discard, r.Body) // the sender counts it
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, `{"MessageId":"0102018c"}`)
 }

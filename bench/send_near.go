@@ -43,7 +43,7 @@ const (
 func sendNear(ctx context.Context, e *env) (err error) {
 	r := e.run
 	mails := pick(r, nearMails, nearMailsQuick)
-	r.report.Settings["cpu"] = fmt.Sprintf("smtp-source -d, %d sessions, %d mails of %d bytes, to smtp-sink; CPU of all processes of whoever is measured, Redis and the database not among them", nearSessions, mails, nearBytes)
+	r.report.Settings["cpu"] = fmt.Sprintf("smtp-source -d, %d sessions, %d mails of %d bytes, to smtp-sink; CPU of all processes of the measured program, Redis and the database not among them", nearSessions, mails, nearBytes)
 	sinkAddress, stopSink, err := startSMTPSink(ctx)
 	if err != nil {
 		return err

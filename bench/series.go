@@ -16,9 +16,9 @@ import (
 )
 
 // `bench series`: 100 hot names are counted, 300,000 times a second, while the
-// series are mirrored in MongoDB; beside it one $inc for each event, as fast as
-// it goes. The pace leaves the machine room: how soon counts are there would
-// else be how long they wait for a core.
+// series are mirrored in MongoDB. Beside it one $inc is made for each event, as
+// fast as it goes. The pace leaves the machine room. Otherwise the delay of the
+// counts would be how long they wait for a core.
 const (
 	seriesDatabase   = "bench"
 	seriesCollection = "series"

@@ -20,10 +20,10 @@ import (
 	"sluice/store/sqlstore"
 )
 
-// `bench spool`: mails into a spool and out of it, with nothing and with a
-// million waiting, beside a spool in a table of the same MariaDB. Mails are
+// `bench spool`: mails go into a spool and out of it, with nothing and with a
+// million pending, beside a spool in a table of the same MariaDB. Mails are
 // accepted durably one by one, and taken by workers whose transport takes no
-// time: what is measured is the spool, its ledger in the database included.
+// time. So the spool is measured, its ledger in the database included.
 const (
 	spoolClients      = 32
 	spoolTakers       = 8 // of the table; more are slower
@@ -217,7 +217,7 @@ func openSpool(ctx context.Context, e *env, t sluice.Transport, maker spool.Make
 	leasing, stopLeases := context.WithCancel(context.WithoutCancel(ctx))
 	storing, stopStoring := context.WithCancel(context.WithoutCancel(ctx))
 	s.stopStore = []context.CancelFunc{stopStoring, stopLeases}
-	s.running.Go(func() { _ = s.leases.Run(leasing) }) // what it could not give back, nobody waits for
+	s.running.Go(func() { _ = s.leases.Run(leasing) }) // nothing waits for what it could not give back
 	s.running.Go(func() { stored.Run(storing, leasing) })
 	return s, nil
 }
@@ -354,8 +354,8 @@ func (s *spoolRig) send(ctx context.Context) (stop func()) {
 	}
 }
 
-// urgent hands in urgent mails while the sender works off what waits, with a
-// wire on which a window takes 50 ms, and measures how long each takes from the
+// urgent hands in urgent mails while the sender works off pending mail, with a
+// wire on which a window takes 50 ms. It measures how long each takes from the
 // call that hands it in to the wire.
 func (s *spoolRig) urgent(ctx context.Context, r *run, body []byte) error {
 	n, err := s.waiting(ctx)

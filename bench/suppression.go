@@ -17,13 +17,13 @@ import (
 	"sluice/store/sqlstore"
 )
 
-// `bench suppression`: is this recipient's domain one of 33,000 bad ones, as a
-// bulk sender asked Redis, and as Sluice's senders ask their list, which has
+// `bench suppression`: is this recipient's domain one of 33,000 bad ones? A
+// bulk sender asked Redis. Sluice's senders ask their list, which has
 // 10,000,000 addresses besides.
 const (
 	badDomains    = 33_000
 	badSet        = "sender_bad_domains"
-	badEvery      = 10 // recipients of whom one is suppressed
+	badEvery      = 10 // recipients, one of whom is suppressed
 	badRecipients = 1 << 17
 	badWindow     = smtp.DefaultWindow // mails of a connection are asked for together
 
@@ -73,8 +73,8 @@ type suppressionBench struct {
 
 func badDomain(i int) string { return fmt.Sprintf("bad-%d.example", i) }
 
-// recipients are who is asked about: of every ten, one is on the list, in turn
-// by his address and by his domain.
+// recipients are the addresses asked about: of every ten, one is on the list,
+// in turn by address and by domain.
 func (s *suppressionBench) recipients() []string {
 	all := make([]string, badRecipients)
 	for i := range all {

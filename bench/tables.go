@@ -92,9 +92,9 @@ func setStandardRow(row []any, e *element, buf []byte) {
 		nil, nil, rest, int64(part), major, int64(0), item})
 }
 
-// verify reads the table and fails unless it holds exactly the elements: as
-// many rows, as many different ids, the first and the last of them, and texts
-// of the right length altogether.
+// verify reads the table and fails unless it holds exactly the elements. It
+// wants as many rows, as many different ids, the first and the last of them,
+// and texts of the right length altogether.
 func verify(ctx context.Context, s store, t *table, elements elements) error {
 	var rows, ids, first, last, texts int64
 	if err := s.handle().QueryRowContext(ctx, strings.Replace(t.check, "?", s.placeholder(), 1), t.from(s, elements)...).Scan(&rows, &ids, &first, &last, &texts); err != nil {

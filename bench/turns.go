@@ -76,11 +76,12 @@ type side struct {
 	computed         map[string][]float64 // CPU seconds of each process by its name, and of all
 }
 
-// runTurns is `sluice-bench turns`: this program and another one get the same
-// pieces of work in turns, each with a Redis and a MariaDB of its own, while the
-// other one has nothing to do. What the machine does meanwhile it does to both, so
+// runTurns is `sluice-bench turns`. This program and another one get the same
+// pieces of work in turns, each with a Redis and a MariaDB of its own, while
+// the other one has nothing to do. The state of the machine affects both, so
 // the ratio of a turn holds where two runs, minutes apart, differ by a third. A
-// row's runs are the ratios of the turns; the interval is that of their mean.
+// row's runs are the ratios of the turns, and the interval is that of their
+// mean.
 func runTurns(ctx context.Context, r *run) (err error) {
 	if r.against == "" {
 		return errors.New("name the other program: --against FILE")

@@ -110,8 +110,9 @@ func (r *run) wholeOnce(ctx context.Context, program, name, file string) (found 
 	return found, nil
 }
 
-// benchOf returns the command that measures a program: the one that lies beside it, by
-// its name with -bench behind; of an older program its own command bench.
+// benchOf returns the command that measures a program. It is the one that lies
+// beside it, by its name with -bench behind, or the own command bench of an
+// older program.
 func benchOf(program string) (command string, args []string) {
 	beside := program + "-bench"
 	if _, err := os.Stat(beside); err != nil {

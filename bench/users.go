@@ -38,7 +38,8 @@ const (
 )
 
 // runUsers is `sluice-bench users`: the program takes in a file of users that
-// `sluice import users` reads, and is asked for one of them every 10 ms.
+// `sluice import users` reads. Meanwhile it is asked for one of them every 10
+// ms.
 func runUsers(ctx context.Context, r *run) (err error) {
 	e, err := openEnv(ctx, r, r.does(partUsersMariaDB))
 	defer func() { err = errors.Join(err, e.close()) }()

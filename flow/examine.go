@@ -171,7 +171,7 @@ func (x *Examiner) memory(e *sluice.Examination, info map[string]string) {
 	case limit == 0:
 		e.Warn(sluice.CheckRedisEviction, remedy, "maxmemory-policy is %s: nothing is removed as long as maxmemory is 0, but would be with a limit", policy)
 	default:
-		e.Fail(sluice.CheckRedisEviction, remedy, "maxmemory-policy is %s: when it is full Redis removes what nobody has stored yet", policy)
+		e.Fail(sluice.CheckRedisEviction, remedy, "maxmemory-policy is %s: when it is full, Redis removes entries that are not stored yet", policy)
 	}
 	of := "its maxmemory"
 	if limit == 0 {

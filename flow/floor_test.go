@@ -132,7 +132,7 @@ func TestNothingIsWrittenBelowTheCursor(t *testing.T) {
 		return idle.Append(t.Context(), "source1", "1", "2", batch, false)
 	})
 	if !cursor.Before(first.Position) {
-		t.Errorf("written at %s, the cursor is at %s: nobody reads it", first.Position, cursor)
+		t.Errorf("written at %s, the cursor is at %s: it is never read", first.Position, cursor)
 	}
 	before, prev := first.Position, first.Position
 	ways := map[string]func(l *Log) error{

@@ -33,7 +33,7 @@ type Lost struct {
 func (n Lost) String() string {
 	switch {
 	case !n.Known:
-		return "nobody knows how many entries"
+		return "an unknown number of entries"
 	case n.About:
 		return fmt.Sprintf("about %d entries", n.Entries)
 	}

@@ -69,7 +69,7 @@ func TestWhatComesLateCountsOnce(t *testing.T) {
 	}
 	s, err := l.Stand(t.Context(), lease, 1000)
 	if err != nil || s.Letters(b) != "ddddm" || len(s.Marks) != 1 {
-		t.Errorf("%+v, %v; want the one that nobody gave up marked as before", s, err)
+		t.Errorf("%+v, %v; want the one that was not given up marked as before", s, err)
 	}
 }
 

@@ -209,7 +209,7 @@ func TestFairShare(t *testing.T) {
 		t.Errorf("the second takes what is the first's at once: %d", n)
 	}
 	if n := fairShare(1, []string{"a", "b"}, map[string]int{}, "b", true); n != 1 {
-		t.Errorf("what the first does not take is taken by nobody: %d", n)
+		t.Errorf("no process takes the leases that the first does not take: %d", n)
 	}
 }
 
@@ -345,7 +345,7 @@ func TestNoLeaseMovesWhileRedisIsAway(t *testing.T) {
 		})
 	}
 	if after := changesOf(all); after != before {
-		t.Errorf("leases moved although nobody had died: %+v, then %+v", before, after)
+		t.Errorf("leases moved although no process had died: %+v, then %+v", before, after)
 	}
 }
 
@@ -382,7 +382,7 @@ func TestNoLeaseMovesWhileBeatsAreAway(t *testing.T) {
 	if err := away.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "nobody can show life", func() bool {
+	eventually(t, "no process can show life", func() bool {
 		return !slices.ContainsFunc(all, func(l *Leases) bool { return l.Status().Err == nil })
 	})
 	<-time.After(2 * all[0].Timeout)
@@ -396,7 +396,7 @@ func TestNoLeaseMovesWhileBeatsAreAway(t *testing.T) {
 		return !slices.ContainsFunc(all, func(l *Leases) bool { living, sure := l.Living(); return !sure || len(living) != 3 })
 	})
 	if after := changesOf(all); after != before {
-		t.Errorf("leases moved although nobody had died: %+v, then %+v", before, after)
+		t.Errorf("leases moved although no process had died: %+v, then %+v", before, after)
 	}
 }
 

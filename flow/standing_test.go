@@ -18,7 +18,7 @@ func TestNothingIsMarkedOnAnotherRedis(t *testing.T) {
 	b := &readAll(t, l, "low")[0]
 	first, err := l.Stand(t.Context(), lease, 1000)
 	if err != nil || first.Server == "" || !first.Moved.IsZero() || !first.Compared {
-		t.Fatalf("lanes that nobody has worked on: %+v, %v", first, err)
+		t.Fatalf("lanes that were not worked on: %+v, %v", first, err)
 	}
 	if _, err := l.Mark(t.Context(), lease, "another", "one", []Spot{{Batch: b}}, []string{"x"}); !errors.Is(err, sluice.ErrConflict) {
 		t.Fatalf("marked out of lanes of another redis: %v", err)

@@ -20,10 +20,10 @@ func TestTheExpectedAreWaitedFor(t *testing.T) {
 		come                     time.Duration // when one more part comes; 0: none does
 		want                     time.Duration
 	}{
-		{"who comes alone", 1, 0, 1, took, 0, 0},
-		{"the one who is missing comes", 2, 0, 1, took, time.Millisecond, time.Millisecond},
-		{"he does not", 2, 0, 1, took, 0, took},
-		{"who came meanwhile counts", 1, 2, 0, took, time.Millisecond, time.Millisecond},
+		{"a caller comes alone", 1, 0, 1, took, 0, 0},
+		{"the missing caller comes", 2, 0, 1, took, time.Millisecond, time.Millisecond},
+		{"it does not", 2, 0, 1, took, 0, took},
+		{"a caller that came meanwhile counts", 1, 2, 0, took, time.Millisecond, time.Millisecond},
 		{"two are missing, and one comes", 3, 0, 1, took, time.Millisecond, took},
 		{"after a short write", 2, 0, 1, time.Microsecond, 0, shortestWait},
 		{"after a long write", 2, 0, 1, time.Minute, 0, longestWait},

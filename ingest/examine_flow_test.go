@@ -73,7 +73,7 @@ func TestExamine(t *testing.T) {
 		intakeOnly := start(b, setup{lists: []listSetup{tableList("")}, noStore: true})
 		b.push("q", `{"id":1}`)
 		b.awaitSum("target", 1)
-		wantFound(b, x, "nobody stores", map[sluice.Check]sluice.Severity{sluice.CheckProcesses: ok, sluice.CheckLeases: failed})
+		wantFound(b, x, "no process stores", map[sluice.Check]sluice.Severity{sluice.CheckProcesses: ok, sluice.CheckLeases: failed})
 		storing := newEngine(b, setup{noIntake: true})
 		storing.leases.AddPartitions(ingest.KeepRole, storing.redis, flow.Partitions(testPartitions)[:1])
 		storing.run()

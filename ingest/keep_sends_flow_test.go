@@ -74,7 +74,7 @@ func TestAppliedAll(t *testing.T) {
 		ended, end := context.WithCancel(b.Context())
 		end()
 		if err := applied.All(ended); !errors.Is(err, context.Canceled) {
-			b.Errorf("with nobody who stores: %v", err)
+			b.Errorf("with no store follower: %v", err)
 		}
 		e.run()
 		b.must(applied.All(b.Context()))

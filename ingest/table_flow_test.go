@@ -138,7 +138,7 @@ func checkLetters(b *bed, store sluice.Store, source string, bad []badElement) {
 		delete(letters, x.raw)
 	}
 	for _, d := range letters {
-		b.Errorf("a dead letter that nobody pushed: %.100q, %.200s", d.Payload, d.Reason)
+		b.Errorf("a dead letter that was not pushed: %.100q, %.200s", d.Payload, d.Reason)
 	}
 }
 

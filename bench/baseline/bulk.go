@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// LoadFile is the yardstick on MariaDB and MySQL: the server loads a file of
+// LoadFile is the yardstick on MariaDB and MySQL. The server loads a file of
 // its own (LOAD DATA INFILE, not LOCAL) in one statement, with its default
-// settings. It returns how long the statement took and how many rows it says
-// it wrote.
+// settings. It returns how long the statement took and how many rows it says it
+// wrote.
 func LoadFile(ctx context.Context, db *sql.DB, file, table string, columns []string) (time.Duration, int64, error) {
 	statement := "LOAD DATA INFILE '" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(file) + "' INTO TABLE " + table +
 		` CHARACTER SET utf8mb4 FIELDS TERMINATED BY '\t' ESCAPED BY '\\' LINES TERMINATED BY '\n' (` + strings.Join(columns, ", ") + ")"
@@ -39,8 +39,8 @@ func CopyFile(ctx context.Context, db *sql.DB, file, table string, columns []str
 	return took, rows, err
 }
 
-// InsertPrepared is the yardstick on SQLite, which has no bulk load: one
-// prepared INSERT of one row, executed for every row inside one transaction,
+// InsertPrepared is the yardstick on SQLite, which has no bulk load. One
+// prepared INSERT of one row is executed for every row inside one transaction,
 // through database/sql as anybody would. fill sets the values of the next rows
 // and returns how many; 0 ends it. The time of fill does not count.
 func InsertPrepared(ctx context.Context, db *sql.DB, table string, columns []string, fill func(rows [][]any) int) (took time.Duration, err error) {

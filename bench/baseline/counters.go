@@ -34,8 +34,8 @@ const CreateSeries = "CREATE TABLE published_series (hash VARCHAR(190) NOT NULL,
 // flushEvery is how often the published flush looks at a server.
 const flushEvery = time.Second
 
-// FlushCounters is the published flush of one server, until the context ends:
-// every second each dirty hash is read, deleted and added to its document by
+// FlushCounters is the published flush of one server, until the context ends.
+// Every second each dirty hash is read, deleted and added to its document by
 // one statement, as $inc does. It loses what it has deleted and not added when
 // it dies; its authors say so.
 func FlushCounters(ctx context.Context, r *Redis, db *sql.DB, dirty string) error {

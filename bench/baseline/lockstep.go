@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Lockstep sends mails as the social network did: one thread, one connection,
-// and a wait for each answer (MAIL, RCPT, DATA, the end of the content). It
-// returns how many were taken until the context ended.
+// Lockstep sends mails as the social network did. It uses one thread, one
+// connection, and a wait for each answer (MAIL, RCPT, DATA, the end of the
+// content). It returns how many were taken until the context ended.
 func Lockstep(ctx context.Context, address, from, to string, message []byte) (sent int, err error) {
 	conn, err := net.DialTimeout("tcp", address, 10*time.Second)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// MailTable is a spool of mails in a table, as the social network had it: a row
-// a mail, and workers that take the most urgent one, first in first out inside a
-// priority, each exactly one. SKIP LOCKED is kinder to it than what there was at
-// the time.
+// MailTable is a spool of mails in a table, as the social network had it. It
+// has a row a mail, and workers that take the most urgent one, first in first
+// out inside a priority, each exactly one. SKIP LOCKED is kinder to it than
+// what there was at the time.
 type MailTable struct {
 	db *sql.DB
 

@@ -61,11 +61,11 @@ func (m *Mongo) Sum(ctx context.Context, app string, hour int) (sum int64, err e
 	return sum, nil
 }
 
-// IncrementEach is the time series as it was before it was buffered: one $inc
-// for each event, by so many workers at once, until a moment. Each worker has
-// names of its own, since FerretDB loses increments of one document that come
-// at once; the filter is the _id, which is the fastest that it knows. It
-// returns how many increments were acknowledged.
+// IncrementEach is the time series as it was before it was buffered. It makes
+// one $inc for each event, by so many workers at once, until a moment. Each
+// worker has names of its own, since FerretDB loses increments of one document
+// that come at once. The filter is the _id, which is the fastest that it knows.
+// It returns how many increments were acknowledged.
 func (m *Mongo) IncrementEach(ctx context.Context, app string, names, workers, hour int, until time.Time) (int64, error) {
 	counts := make([]int64, workers)
 	group, ctx := errgroup.WithContext(ctx)

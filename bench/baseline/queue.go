@@ -33,10 +33,10 @@ const (
 	popTimeoutSeconds = 1
 )
 
-// OneAtATime is the daemon before the published one: ten workers, each with a
-// connection to Redis and one to the database of its own, take one element by
-// BLPOP, decode it and insert one row in a transaction of its own. What was
-// assumed, since it is not published: autocommit, and the values in the
+// OneAtATime is the daemon before the published one. It has ten workers, each
+// with a connection to Redis and one to the database of its own. A worker takes
+// one element by BLPOP, decodes it and inserts one row in a transaction of its
+// own. It assumes what is not published: autocommit, and the values in the
 // statement's text, which is how Perl's DBD::mysql sends placeholders. The
 // workers here are goroutines, which cost less than Perl's processes did.
 //
@@ -99,9 +99,9 @@ const takeBatch = `local items = redis.call('LRANGE', KEYS[1], 0, ARGV[1] - 1)
 redis.call('LTRIM', KEYS[1], ARGV[1], -1)
 return items`
 
-// Published is the design as it was published (SYSTEMS: event tracking): a
+// Published is the design as it was published (SYSTEMS: event tracking). A
 // script, loaded once and called by EVALSHA, takes 100 elements in one atomic
-// call; ten goroutines decode them and build one INSERT of many rows each; a
+// call. Ten goroutines decode them and build one INSERT of many rows each. A
 // channel carries the statements to one goroutine that executes them.
 //
 // It returns the time from the first take to the last row committed. A batch

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Table is how an old program writes an element into a table: the head of an
-// INSERT, and the values of one row, decoded with encoding/json, which is what
-// such programs use.
+// Table is how an old program writes an element into a table. It is the head of
+// an INSERT, and the values of one row, decoded with encoding/json, which is
+// what such programs use.
 type Table struct {
 	Insert string // "INSERT INTO t (a, b) VALUES "
 	Tuple  func(dst []byte, raw string, place Place) ([]byte, error)
 }
 
-// Place numbers a row for the columns of the standard table that say where in
-// a log it stands: these designs have no log, but write the same columns.
+// Place numbers a row for the columns of the standard table that give its place
+// in a log. These designs have no log, but write the same columns.
 type Place struct {
 	Batch int64
 	Item  int

@@ -10,7 +10,7 @@ import (
 )
 
 // Tracker is how an API that tracks users is written first: each call reads the
-// user, changes him, writes him, and commits. Users are rows of
+// user, changes and writes the row, and commits. Users are rows of
 //
 //	naive_users (external_id VARCHAR(255) PRIMARY KEY, profile LONGTEXT)
 //

@@ -118,8 +118,8 @@ type transport struct {
 	next    http.RoundTripper
 }
 
-// Transport returns a way to a server by which every answer is checked; one
-// that the document does not promise is an error of the test.
+// Transport returns a way to a server by which every answer is checked. An
+// answer that the document does not promise is an error of the test.
 func (c *Checker) Transport(t testing.TB, next http.RoundTripper) http.RoundTripper {
 	return &transport{c, t, next}
 }

@@ -193,9 +193,9 @@ func TestCutConnections(t *testing.T) {
 	w.check()
 }
 
-// TestTakeOver is the promise that after kill -9 of the only process the next
-// one is at work on all partitions within 5 s of its start. It runs alone, for it
-// looks at the time.
+// TestTakeOver checks a promise: after kill -9 of the only process, the next
+// one is at work on all partitions within 5 s of its start. It runs alone,
+// because it measures time.
 func TestTakeOver(t *testing.T) {
 	w := newWorld(t)
 	p := w.start("")

@@ -30,9 +30,9 @@ const (
 	// answered while the bad ones are at it.
 	servedMeanwhile = 40
 
-	// answeredWithin is how long a healthy client waits for an answer. The flood
-	// before it in the kernel's queue takes some 3 s of it, and five times as much on
-	// a machine that is busy with other things.
+	// answeredWithin is how long a healthy client waits for an answer. The
+	// flood before it in the kernel's queue takes some 3 s of it. It takes five
+	// times as much on a machine that is busy with other things.
 	answeredWithin = 45 * time.Second
 
 	// maxResidentKB bounds the program's memory, whatever comes. The bodies of
@@ -40,9 +40,9 @@ const (
 	maxResidentKB = 512 << 10
 )
 
-// healthy are clients that behave, beside those that do not: one asks for the
-// health on a new connection each time, one sends events on new connections,
-// one on a connection that it keeps.
+// healthy are clients that behave, beside those that do not. One asks for the
+// health on a new connection each time. One sends events on new connections,
+// and one on a connection that it keeps.
 type healthy struct {
 	t      *testing.T
 	url    string
@@ -265,7 +265,7 @@ func rivals(t *testing.T) []rival {
 		{"slow headers", hold(2000, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ", "x")},
 		{"slow bodies", hold(2000, head("Content-Length: 1000000")+strings.Repeat("[", 20_000), "[")},
 		{"slow bodies without a key", hold(2000, "POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n", "[")},
-		{"answers that nobody reads", hold(2000, strings.Repeat("GET /docs HTTP/1.1\r\nHost: localhost\r\n\r\n", 200), "")},
+		{"answers that the client does not read", hold(2000, strings.Repeat("GET /docs HTTP/1.1\r\nHost: localhost\r\n\r\n", 200), "")},
 		{"half requests", repeat(16, 0, text(head("Content-Length: 1000")+`{"event":`))},
 		{"half heads", repeat(16, 0, text("POST /v1/ev"))},
 		{"100 MB", repeat(4, 512, large(head("Content-Length: 104857600"), false))},

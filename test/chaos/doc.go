@@ -1,4 +1,4 @@
-// Package chaos runs the real program against real servers, kills, stops and
-// cuts whatever can be, and counts afterwards: rows == elements pushed, none
+// Package chaos runs the real program against real servers, and kills, stops
+// and cuts whatever can be. Afterwards it counts: rows == elements pushed, none
 // twice, everything drained, and a fresh event passes. It holds tests only.
 package chaos

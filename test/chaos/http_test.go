@@ -32,8 +32,8 @@ func post(client *http.Client, url, body, idempotencyKey string) int {
 // TestAcceptedByHTTPIsStored kills the program right after a 202, again and
 // again. A program without the role store accepts, so nothing can have been
 // stored before the kill; senders repeat what got no 202 until it does. In the
-// end a program that stores finds every event of every request, once, although
-// many were sent several times and nearly all lack a time or an id.
+// end a program that stores finds every event of every request, once. Many were
+// sent several times, and nearly all lack a time or an id.
 func TestAcceptedByHTTPIsStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -53,9 +53,9 @@ func strikeMembersAway(r *round) {
 	r.away(r.nodes[len(r.nodes)-1:], r.outage())
 }
 
-// strikeReceiver takes Redis away for a little longer than a lease lasts, while a
-// slow receiver has much mail on the wire: a process that judged others by the age
-// of their beats would take living ones for dead.
+// strikeReceiver takes Redis away for a little longer than a lease lasts, while
+// a slow receiver has much mail on the wire. A process that judged others by
+// the age of their beats would take living ones for dead.
 func strikeReceiver(r *round) {
 	r.burst(600)
 	r.away(r.nodes, r.between(3100*time.Millisecond, 4700*time.Millisecond))

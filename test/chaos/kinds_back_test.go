@@ -52,8 +52,8 @@ func pausedCommit(r *round) string {
 	return fmt.Sprintf("commit=pause:%s,%d", filepath.Join(r.dir, "go-on"), 25+r.random.IntN(20))
 }
 
-// strikeRedisBack puts Redis back while a transaction of the store is open, which
-// is then committed: after lanes and ledger could have been compared, and before
+// strikeRedisBack puts Redis back while a transaction of the store is open.
+// That is committed after lanes and ledger could have been compared, and before
 // the server ends the session.
 func strikeRedisBack(r *round) {
 	const kept = 2
@@ -123,10 +123,10 @@ func strikeSQLBack(r *round) {
 // smallMargin is as little as the logs can keep of what is applied.
 const smallMargin = "log_margin_megabytes: 1\n"
 
-// strikeSQLBackFar puts the database back further than the logs reach. Somebody
-// accepts the gaps while the processes run. What was accepted in between may be
-// lost; everything else is there, nothing waits for ever, and nothing becomes a
-// dead letter.
+// strikeSQLBackFar puts the database back further than the logs reach. An
+// operator accepts the gaps while the processes run. What was accepted in
+// between may be lost; everything else is there, nothing waits for ever, and
+// nothing becomes a dead letter.
 func strikeSQLBackFar(r *round) {
 	redis, err := flow.Dial(r.ctx, r.nodes[0].URL())
 	r.do(err)
@@ -157,7 +157,7 @@ func strikeSQLBackFar(r *round) {
 		}
 		return len(accepted) >= roundPartitions
 	}, func() string { out, _ := r.command("gaps", "list"); return out })
-	r.await("nobody stands still any more, nor at the list", func() bool {
+	r.await("no follower stands still any more, nor at the list", func() bool {
 		out, err := r.command("gaps", "list")
 		if err == nil && strings.Contains(out, "nothing is missing") {
 			return true
@@ -224,9 +224,10 @@ func (r *round) gapsTo(cursors string) (gaps int) {
 	return gaps
 }
 
-// strikeBelowCursor fails over to a replica that lags and whose clock is behind:
-// the ids that it gives are below those that the database has applied. The database
-// answers late, so that processes write before a store could look at its cursors.
+// strikeBelowCursor fails over to a replica that lags and has a clock that is
+// behind. The ids that it issues are below those that the database has applied.
+// The database answers late, so that processes write before a store could look
+// at its cursors.
 func strikeBelowCursor(r *round) {
 	logs := r.logKeys()
 	r.lossFrom = time.Now()

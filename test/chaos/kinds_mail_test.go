@@ -46,12 +46,12 @@ func strikeSQLCut(r *round) {
 	})
 }
 
-// staleAfter is after what time a list of who must not be mailed is too old for
+// staleAfter is the age at which a list of suppressions is too old for
 // marketing mail, and a little more.
 const staleAfter = 6 * time.Second
 
-// strikeHuge sends requests at the bounds of what is allowed: whatever of them
-// is accepted has to be carried out, and all else has to go on.
+// strikeHuge sends requests at the bounds of what is allowed. Each one that is
+// accepted must be carried out, and all else must go on.
 func strikeHuge(r *round) {
 	// All in one partition: the most that one commit can be asked for.
 	recipients := func(n int) string {

@@ -78,7 +78,7 @@ func (r *round) server() database {
 	return nil
 }
 
-// restart starts a node again; who may use it is in no file.
+// restart starts a node again; its users are in no file.
 func (r *round) restart(node *servers.Redis) {
 	r.t.Helper()
 	r.do(node.Restart(r.ctx))

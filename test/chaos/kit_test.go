@@ -26,7 +26,7 @@ type clients struct {
 	repeats int // answers that were no acceptance, and requests without one
 	handing sync.WaitGroup
 
-	fresh chan struct{} // for whoever waits for the next acceptance; nil: nobody does
+	fresh chan struct{} // for a waiter for the next acceptance; nil: none waits
 }
 
 func (c *clients) moveTo(at string) {
@@ -71,7 +71,8 @@ func (c *clients) missed(note func()) bool {
 	return !c.ending
 }
 
-// run has so many at work, who call hand until it reports that they are done.
+// run starts so many clients, which call hand until it reports that they are
+// done.
 func (c *clients) run(atOnce int, hand func(client *http.Client, who, n int) bool) {
 	for who := range atOnce {
 		c.handing.Go(func() { // ends after finish
@@ -156,7 +157,7 @@ func (w *world) killFresh(c *clients, rounds int, where func() string, stored st
 	for range rounds {
 		more()
 		<-c.fresh
-		kill() // whoever was told an instant ago that it is accepted relies on it
+		kill() // a client that was told an instant ago that it is accepted relies on it
 		w.start("")
 		c.moveTo(where())
 	}

@@ -176,8 +176,8 @@ func (l *load) note(all *[]accepted, a accepted) {
 	*all = append(*all, a)
 }
 
-// track increments an attribute of a user and reports an event of his. A call
-// that is not accepted may be in all the same, and is not repeated.
+// track increments an attribute of a user and reports an event of that user. A
+// call that is not accepted may be in all the same, and is not repeated.
 func (l *load) track(random *rand.Rand, client *http.Client, _ string) {
 	user := fmt.Sprintf("u-%d", random.IntN(loadUsers))
 	l.mu.Lock()
@@ -286,8 +286,8 @@ func (r *round) must(a accepted) bool {
 	return r.lossFrom.IsZero() || a.to.Before(r.lossFrom) || a.from.After(r.lossTo)
 }
 
-// lostBodies reports whether the content of a mail may be lost, if it is a large
-// one: it was written to the database alone, and that has gone back.
+// lostBodies reports whether the content of a mail may be lost, if it is a
+// large one. It was written to the database alone, and that has gone back.
 func (r *round) lostBodies(a accepted) bool {
 	return !r.bodiesFrom.IsZero() && !a.to.Before(r.bodiesFrom) && !a.from.After(r.bodiesTo)
 }
@@ -472,7 +472,7 @@ func (r *round) checkMails() {
 		}
 	}
 	if r.kind.strict && states["in_doubt"] > 0 {
-		r.t.Errorf("%d mails are in doubt, though nobody died", states["in_doubt"])
+		r.t.Errorf("%d mails are in doubt, though no process died", states["in_doubt"])
 	}
 	for _, state := range slices.Sorted(maps.Keys(states)) {
 		if added := r.number("SELECT SUM(count) FROM send_totals WHERE state = '" + state + "'"); added != int64(states[state]) {

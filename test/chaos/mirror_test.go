@@ -140,9 +140,10 @@ func (w *mirrorWorld) checkMirror() {
 	w.eventually("no change is left", func() bool { return w.highest("SELECT COUNT(*) FROM series_changes") == 0 })
 }
 
-// mirrorFailpoints are the places where a mirror dies: an epoch is open and the
-// database does not know it; before documents are written; they are, and their
-// changes not settled; and at the end of a transaction that notes changes.
+// mirrorFailpoints are the places where a mirror dies. One is after an epoch is
+// open that the database does not know. One is before documents are written,
+// and one after, before their changes are settled. The last is at the end of a
+// transaction that notes changes.
 var mirrorFailpoints = []string{"mirror-epoch", "mirror-write", "mirror-settle", "commit", "committed"}
 
 // TestKillWhileMirroring kills the program at each step of a document's way,

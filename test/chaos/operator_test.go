@@ -52,7 +52,7 @@ func (w *world) onlyOnce(relay *sink.Sink, want int) {
 }
 
 // ledgerIs waits until the rows are in these states, so many in each, and wants
-// the totals to say the same; so what was accepted is the sum of them.
+// the same totals. So their sum is the number of accepted sends.
 func (w *world) ledgerIs(want map[string]int64) {
 	w.t.Helper()
 	read := func(query string) map[string]int64 {
@@ -118,11 +118,11 @@ func mails(name string, count int, more string) string {
 	return "[" + b.String()[1:] + "]"
 }
 
-// TestKillWhileSchedulesAreReleased kills the program at each step of the release
-// of mail that was scheduled by Braze's calls: before and behind the row that
-// says who gets it, between the logs that it is handed in to, and before the row
-// that says that it was. Then the same with mail for a time: at its way into a
-// lane. Each mail goes out once.
+// TestKillWhileSchedulesAreReleased kills the program at each step of the
+// release of mail that was scheduled by Braze's calls. The steps are before and
+// behind the row with the recipients, between the logs that take the mail, and
+// before the row that says that it was released. Then the same with mail for a
+// time: at its way into a lane. Each mail goes out once.
 func TestKillWhileSchedulesAreReleased(t *testing.T) {
 	t.Parallel()
 	const schedules, users, later = 6, 30, 60
@@ -150,7 +150,7 @@ func TestKillWhileSchedulesAreReleased(t *testing.T) {
 	w.roles = "store"
 	for _, failpoint := range []string{
 		"schedule-freeze=kill,2", // the first goes all its way, the second has not begun
-		"schedule-frozen=kill",   // the second: it is written who gets it
+		"schedule-frozen=kill",   // the second: the recipients are written
 		"submit-part=kill,2",     // handed in to two logs of four
 		"submit-part=kill,3",     // to three, two of them again
 		"schedule-handed=kill",   // to all, and the row does not say so
@@ -176,7 +176,7 @@ func TestKillWhileSchedulesAreReleased(t *testing.T) {
 	defer client.CloseIdleConnections()
 	for _, failpoint := range []string{"queue=kill", "queued=kill,2"} {
 		p = w.start(failpoint)
-		post(client, w.awaitListen()+"/v1/messages", body, "later") // whether it is answered nobody knows
+		post(client, w.awaitListen()+"/v1/messages", body, "later") // whether it is answered is unknown
 		w.exits(p, "the program has killed itself at "+failpoint)
 	}
 	p = w.start("")
@@ -201,9 +201,10 @@ func TestKillWhileSchedulesAreReleased(t *testing.T) {
 }
 
 // TestKillWhileAnOperatorIsAtWork kills the command that decides about mail in
-// doubt, and the one that purges, before and behind what they write, and the
-// program before and behind the step that carries it out. A command that died is
-// run again. What is decided is done once, and what is purged is not sent.
+// doubt, and the one that purges, before and behind what they write. It kills
+// the program before and behind the step that carries it out. A command that
+// died is run again. Each decision is carried out once, and purged mail is not
+// sent.
 func TestKillWhileAnOperatorIsAtWork(t *testing.T) {
 	t.Parallel()
 	const doubts = 10
@@ -239,14 +240,14 @@ func TestKillWhileAnOperatorIsAtWork(t *testing.T) {
 	}
 
 	w.roles = "intake"
-	w.start("") // commands want somebody to be at work
+	w.start("") // commands want a program to be at work
 	resolve := func(failpoint, as string, sends ...string) {
 		t.Helper()
 		w.command(failpoint, append(append([]string{"doubt", "resolve"}, sends...), "--as", as)...)
 	}
 	resolve("decide=kill", "again", sends[0])
 	resolve("decided=kill", "again", sends[0])
-	resolve("decided=kill", "again", sends[0]) // nobody knows that it was written: it is decided again
+	resolve("decided=kill", "again", sends[0]) // its writing is not known: it is decided again
 	w.roles = "store"
 	w.dies("queue=kill")
 	w.dies("queued=kill")
@@ -275,7 +276,7 @@ func TestKillWhileAnOperatorIsAtWork(t *testing.T) {
 		}
 	}
 
-	// What waits is purged.
+	// Pending mail is purged.
 	const purged, others = 800, 40
 	w.ask("/v1/sending/pause", stopMarketing, "", http.StatusOK)
 	p.kill() // one that runs may take a second to see it
@@ -292,7 +293,7 @@ func TestKillWhileAnOperatorIsAtWork(t *testing.T) {
 	w.dies("queued=kill,2")
 	w.command("purged=kill", purge...)
 	w.command("", purge...)
-	w.dies("queued=kill") // nobody purges again: what this one has begun is gone on with
+	w.dies("queued=kill") // no command purges again: the purge that this one has begun is gone on with
 	w.roles = "intake,store,send"
 	w.start("")
 	w.ledgerIs(map[string]int64{"sent": 7, "failed": 3, "cancelled": purged, "waiting": others})

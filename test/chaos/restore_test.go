@@ -119,8 +119,8 @@ func TestKilledImportOfUsers(t *testing.T) {
 }
 
 // TestRestoreOfWhatWasHeld backs up a deployment whose lists are held and whose
-// logs are full, since nobody stores. Redis is emptied; what was held and in
-// the logs comes back, each element once.
+// logs are full, since nothing stores. Redis is emptied. The held elements and
+// those in the logs come back, each once.
 func TestRestoreOfWhatWasHeld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -185,7 +185,7 @@ func TestRestoreOfWhatWasHeld(t *testing.T) {
 }
 
 // TestKilledSpillReplay kills the replay of a spill file before, between and
-// behind its appends, and before the file is removed, then lets two do it at
+// behind its appends, and before the file is removed. Then it lets two do it at
 // once: every event is stored once.
 func TestKilledSpillReplay(t *testing.T) {
 	t.Parallel()
@@ -252,7 +252,7 @@ func TestKilledSpillReplay(t *testing.T) {
 			if err == nil {
 				break
 			}
-			if !strings.Contains(out, "somebody else") || time.Now().After(until) {
+			if !strings.Contains(out, "another import of the same file is running") || time.Now().After(until) {
 				t.Fatalf("replay of %s: %v\n%s", path, err, out)
 			}
 		}

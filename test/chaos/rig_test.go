@@ -55,7 +55,7 @@ func (g *rig) needCluster(t *testing.T) *servers.RedisCluster {
 // sync, and the files are copied while it runs, so nothing may rewrite them.
 var roundRedis = []string{"--appendfsync", "no", "--auto-aof-rewrite-percentage", "0"}
 
-// connect makes a database of a name and returns the way to it, the driver's
+// connect makes a database of a name. It returns the way to it, the driver's
 // name for it, its address and how its URL is written.
 func (g *rig) connect(t *testing.T, base, name string) (db *sql.DB, address, url string) {
 	t.Helper()
@@ -179,7 +179,7 @@ func snapshotSQL(ctx context.Context, db *sql.DB, base, name string) error {
 	})
 }
 
-// putBackSQL puts the tables back as snapshotSQL found them. Nobody may be
+// putBackSQL puts the tables back as snapshotSQL found them. No client may be
 // connected.
 func putBackSQL(ctx context.Context, db *sql.DB, base, name string) error {
 	return runTables(ctx, db, base, func(all []string) []string {

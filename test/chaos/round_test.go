@@ -63,8 +63,8 @@ type round struct {
 	bodiesFrom, bodiesTo time.Time
 
 	// ended has the sends that had ended by the database when Redis was put back; nil:
-	// it was not. Others that were accepted before may leave twice: nobody knows of
-	// their attempts any more.
+	// it was not. Others that were accepted before may leave twice: their
+	// attempts are forgotten.
 	ended map[string]bool
 
 	checks []func() // after the load, at the far end
@@ -287,7 +287,7 @@ func (r *round) make() {
 func (r *round) starved() bool {
 	r.t.Helper()
 	for _, p := range r.peers {
-		if bytes.Contains(p.logged(r.t.T), []byte("the database cannot be reached from here, and from another process it can")) {
+		if bytes.Contains(p.logged(r.t.T), []byte("this process cannot reach the database, and another process can")) {
 			r.t.Log("the machine was too busy: a process did not reach the database, and gave up its leases")
 			return true
 		}
@@ -354,7 +354,7 @@ func (r *round) allReady() {
 	r.await("all leases are shared out", func() bool { return r.leasesHeld() })
 }
 
-// leasesHeld reports whether each partition has somebody who stores it.
+// leasesHeld reports whether each partition has a process that stores it.
 func (r *round) leasesHeld() bool {
 	return r.number("SELECT COUNT(*) FROM leases WHERE role = 'store'") == roundPartitions
 }

@@ -100,9 +100,9 @@ func (p *plan) command() string {
 }
 
 // TestRounds makes rounds of faults: each starts processes and servers, loads
-// them with events, users and mail, strikes, and counts at the far end. The seed
-// of a round says its kind, the number of processes, the servers and the load;
-// the instants at which things happen differ from run to run.
+// them with events, users and mail, strikes, and counts at the far end. The
+// seed of a round decides its kind, the number of processes, the servers and
+// the load. The instants at which things happen differ from run to run.
 //
 // With -rounds=500 -rounds-file=FILE it may be ended at any time and goes on
 // with the next run. With -seed it makes the round of that seed.

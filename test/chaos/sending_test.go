@@ -15,11 +15,11 @@ import (
 )
 
 // TestRandomKillsWhileSending kills the program, Redis and the database while
-// mail comes by HTTP and goes out by SMTP, to a relay that cuts connections at
-// every step. A request that got no 202 is repeated with its Idempotency-Key
-// until it does. Afterwards every mail has been taken by the relay, once, but
-// for those that the ledger has as refused or in doubt; transactional ones that
-// were in doubt may have been taken twice. The ledger adds up.
+// mail comes by HTTP and goes out by SMTP. The relay cuts connections at every
+// step. A request that got no 202 is repeated with its Idempotency-Key until it
+// does. Afterwards every mail has been taken by the relay, once, but for those
+// that the ledger has as refused or in doubt. Transactional ones that were in
+// doubt may have been taken twice. The ledger adds up.
 func TestRandomKillsWhileSending(t *testing.T) {
 	t.Parallel()
 	bases := []string{onMariaDB}
@@ -174,7 +174,7 @@ func (w *world) checkSent(m *mailers, relay *sink.Sink) {
 		doubted := strings.Contains(life, `"in_doubt"`)
 		switch {
 		case class == "":
-			w.t.Errorf("the ledger has %s, which nobody handed in", id)
+			w.t.Errorf("the ledger has %s, which was not handed in", id)
 		case n > 2, n == 2 && (class == "marketing" || !doubted):
 			w.t.Errorf("%s mail %s was taken %d times:\n%s", class, id, n, life)
 		case state == "sent" && n == 0, state == "failed" && n > 0, state != "sent" && state != "failed" && state != "in_doubt":
@@ -189,7 +189,7 @@ func (w *world) checkSent(m *mailers, relay *sink.Sink) {
 			w.t.Errorf("%d sends are %s, the totals say %d", n, state, added)
 		}
 	}
-	// What is in doubt keeps its content, until somebody decides.
+	// Mail in doubt keeps its content, until an operator decides.
 	if left := w.highest("SELECT COUNT(*) FROM bodies WHERE message NOT IN (SELECT message FROM sends WHERE state = 'in_doubt')"); left != 0 {
 		w.t.Errorf("%d contents are left", left)
 	}

@@ -15,8 +15,9 @@ import (
 // root of the repository.
 const lastRelease = "scripts/last-release"
 
-// noRelease stands in it while there is none: then the present tree is the older
-// version, and a build of it that pretends to be the next one the newer.
+// noRelease stands in it while there is no release. Then the present tree is
+// the older version. The newer one is a build of it that pretends to be the
+// next version.
 const noRelease = "none"
 
 // versions builds the older and the newer program.
@@ -73,11 +74,11 @@ func build(t *testing.T, dir, to string, args ...string) {
 var upgrading = kind{name: "upgrade"}
 
 // TestUpgrade replaces three processes by those of the next version, one after the
-// other, under load. As long as one of the older ones lives, nobody writes what it
-// does not read. One of them sleeps while the last other one goes: when it wakes up
-// it meets what it does not read, and leaves it to the others. After that the older
-// program does not start any more. Everything is stored once, and nothing becomes a
-// dead letter.
+// other, under load. As long as one of the older ones lives, no process writes
+// forms that it does not read. One of them sleeps while the last other one
+// goes. When it wakes up it meets forms that it does not read, and leaves them
+// to the others. After that the older program does not start any more.
+// Everything is stored once, and nothing becomes a dead letter.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	older, newer := versions(t)
@@ -131,7 +132,7 @@ func (r *round) sleepThrough(pretends bool) {
 	r.await("it is stopped", asleep.stopped)
 	at := asleep.at
 	r.load.mu.Lock()
-	asleep.at = r.peers[0].at // nobody asks it
+	asleep.at = r.peers[0].at // it is never asked
 	r.load.mu.Unlock()
 	if pretends {
 		before := r.formsInUse()

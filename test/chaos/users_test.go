@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// trackedUsers have an alias each; of the first mergedUsers, each with an
+	// trackedUsers have an alias each. Of the first mergedUsers, each with an
 	// even number is merged into the next one in the middle of the run.
 	trackedUsers = 24
 	mergedUsers  = 12
 )
 
-// tracked is what was sent for a user, or for the two who were merged.
+// tracked is what was sent for a user, or for two merged users.
 type tracked struct{ accepted, unanswered int64 }
 
 // TestRandomKillsWithUsers kills the program, Redis and the database while
-// calls come that each increment an attribute of a user and report an event and
-// a purchase of his, by his external id or his alias, and while users of
+// calls come. Each call increments an attribute of a user and reports an event
+// and a purchase of that user, by external id or alias. Meanwhile users of
 // different partitions are merged. A call that got no answer may be in or not,
 // as a whole. Afterwards the increments, the counts in the profiles, the rows
-// in events and the series are the same number, between what was accepted and
-// what was sent.
+// in events and the series are the same number. It lies between the calls
+// accepted and the calls sent.
 func TestRandomKillsWithUsers(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{onMariaDB, onPostgres} {
@@ -96,10 +96,11 @@ func (c *clients) call(client *http.Client, random *rand.Rand, sums []tracked) b
 }
 
 // drained waits until the store has applied all that is in the logs. An update
-// that is forwarded is in no log for a moment, but then in forwards: so the
-// logs are looked at again after that table was empty. Nobody is merged twice,
-// so nothing is forwarded twice. That as much is stored as was accepted would
-// say too little: of what got no answer, much is stored as well.
+// that is forwarded is in no log for a moment, but then it is in forwards. So
+// the logs are looked at again after that table was empty. No user is merged
+// twice, so nothing is forwarded twice. To compare the numbers of stored and
+// accepted calls would say too little: of the calls without an answer, many are
+// stored as well.
 func (w *world) drained() {
 	w.t.Helper()
 	r, err := flow.Dial(w.t.Context(), w.redis.URL())
@@ -174,7 +175,7 @@ func countOf(all []profile.Tally) (n int64) {
 	return n
 }
 
-// profiles returns those who are left by their number.
+// profiles returns the remaining users by their number.
 func (w *world) profiles() map[int]*profile.Profile {
 	w.t.Helper()
 	all := map[int]*profile.Profile{}

@@ -185,8 +185,8 @@ func noteLine(t *testing.T, line string) {
 }
 
 // sumUp prints how many rounds of each kind have passed, in what time, and the
-// seeds of those that have not; these also fail the test if an earlier run made
-// them. A line of it goes to the file of rounds.
+// seeds of those that have not. The latter also fail the test if an earlier run
+// made them. A line of it goes to the file of rounds.
 func sumUp(t *testing.T, done []verdict) {
 	t.Helper()
 	made, took, failed := map[string]int{}, map[string]time.Duration{}, map[string][]uint64{}

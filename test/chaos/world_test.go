@@ -62,8 +62,8 @@ const (
 	// pushed in one go, by each push
 	pushElements = 200
 
-	// pushEvery is the pause between pushes. What piles up while nobody is at
-	// work has to be stored before a test goes on.
+	// pushEvery is the pause between pushes. Elements that pile up while no
+	// program is at work must be stored before a test goes on.
 	pushEvery = 40 * time.Millisecond
 
 	partitions = 4
@@ -100,9 +100,9 @@ type program struct {
 	exited chan struct{}
 }
 
-// The inputs of a program. The list q_table goes to a table without a unique key,
-// the list q_events to the standard table, both without dedupe: what is doubled
-// is seen, as it is in the counts of the hashes.
+// The inputs of a program. The list q_table goes to a table without a unique
+// key, the list q_events to the standard table, both without dedupe. So a
+// double is seen, as it is in the counts of the hashes.
 const (
 	inputLists = `
 lists:

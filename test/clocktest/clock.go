@@ -1,4 +1,5 @@
-// Package clocktest is a clock for tests: it stands until somebody moves it.
+// Package clocktest is a clock for tests: it stands still until a test moves
+// it.
 package clocktest
 
 import (

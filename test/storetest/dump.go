@@ -54,7 +54,7 @@ func PutBack(t *testing.T, r sluice.Restore, dump map[string][]sluice.Cell) {
 	}
 }
 
-// Fill writes rows into every standard table of a store that has one of each
+// Fill writes rows into every standard table of a store. They have one of each
 // kind of hard cell, as far as every database takes it.
 func Fill(t *testing.T, store sluice.Store) {
 	t.Helper()
@@ -121,9 +121,9 @@ func Fill(t *testing.T, store sluice.Store) {
 	must(t, err)
 }
 
-// testDump: a snapshot sees what was there when it began; a restore makes the
-// tables what they were; one that was broken off marks the database until the
-// next one is done.
+// testDump: a snapshot sees what was there when it began, and a restore makes
+// the tables what they were. An interrupted restore marks the database until
+// the next one is done.
 func testDump(t *testing.T, f *fixture) {
 	store := f.store.(sluice.DumpStore)
 	Fill(t, f.store)

@@ -46,8 +46,8 @@ func testErasures(t *testing.T, f *fixture) {
 	want(t, "left", fmt.Sprint(names("", 0, now, 9)), "[b]")
 }
 
-// testEraseEvents: of those who are named, and of nobody else, only the rows
-// stay; what was accepted long after is not theirs; pieces are bounded.
+// testEraseEvents: of the named users, and of no others, only the rows stay.
+// Events accepted long after are not theirs. Pieces are bounded.
 func testEraseEvents(t *testing.T, f *fixture) {
 	f.start(t)
 	keep := f.store.(sluice.KeepStore)
@@ -88,8 +88,8 @@ func testEraseEvents(t *testing.T, f *fixture) {
 	want(t, "of which case is all the same", count("user_ref = 'Gone'"), 0)
 }
 
-// testEraseSends: of those who are named, by their names or addresses, and of
-// nobody else, the rows stay in their states and tell nothing.
+// testEraseSends: of the named users, by their names or addresses, and of no
+// others, the rows stay in their states and tell nothing.
 func testEraseSends(t *testing.T, f *fixture) {
 	f.start(t)
 	keep := f.store.(sluice.KeepStore)

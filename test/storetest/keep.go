@@ -52,9 +52,9 @@ func (f *fixture) deleteEvents(t *testing.T, kind sluice.EventKind, from, to tim
 	return pieces
 }
 
-// testEventDays: a day goes as a whole, and no other with it; what comes late
-// for a day that has gone is stored all the same. Without partitions nothing
-// goes this way.
+// testEventDays: a day goes as a whole, and no other with it. An event that
+// comes late for a day that has gone is stored all the same. Without partitions
+// nothing goes this way.
 func testEventDays(t *testing.T, f *fixture) {
 	keep := f.store.(sluice.KeepStore)
 	f.start(t)
@@ -168,8 +168,8 @@ func testDeleteDeadLetters(t *testing.T, f *fixture) {
 	want(t, "pieces of payloads", f.count(t, "dead_chunks"), 0)
 }
 
-// testDeleteSends: sends go that have ended and are old by their id and by their
-// last change; their totals stay, and say how many are gone.
+// testDeleteSends: sends go that have ended and are old by their id and by
+// their last change. Their totals stay, and say how many are gone.
 func testDeleteSends(t *testing.T, f *fixture) {
 	keep := f.store.(sluice.KeepStore)
 	f.start(t)
@@ -216,7 +216,7 @@ func testDeleteSends(t *testing.T, f *fixture) {
 }
 
 // testKeepersTogether: two keepers make and drop the same days while a store
-// writes; nobody fails but by losing patience, and no event of a day that stays
+// writes. None fails but by losing patience, and no event of a day that stays
 // is lost or doubled.
 func testKeepersTogether(t *testing.T, f *fixture) {
 	f.makeDays(t, f.store.(sluice.KeepStore))
@@ -278,7 +278,7 @@ func (f *fixture) timeText(when time.Time) string {
 }
 
 // testDaysWait: a keeper that meets a long reader, such as a backup, gives up
-// soon, and the store goes on; when the reader has ended, it is done.
+// soon, and the store goes on. When the reader has ended, the work is done.
 func testDaysWait(t *testing.T, f *fixture) {
 	keep := f.store.(sluice.KeepStore)
 	f.makeDays(t, keep)

@@ -27,8 +27,8 @@ func (f *fixture) changes(t *testing.T, store sluice.MirrorStore) []sluice.Serie
 }
 
 // testMirrorChanges: changes are noted while there is a mirror, by day, once
-// for all that come before they are settled; and a change that comes again
-// after it was read stays.
+// for all that come before they are settled. A change that is repeated after it
+// was read stays.
 func testMirrorChanges(t *testing.T, f *fixture) {
 	f.start(t)
 	store := f.store.(sluice.MirrorStore)

@@ -7,9 +7,9 @@ import (
 	"sluice"
 )
 
-// testBadAmongMany has effects of thousands of rows and events of which a few
-// are refused: at the ends, side by side, alone, beside repeats, or all of them.
-// The others go in, each once, and are counted.
+// testBadAmongMany has effects of thousands of rows and events, a few of which
+// are refused. These are at the ends, side by side, alone, beside repeats, or
+// all of them. The others go in, each once, and are counted.
 func testBadAmongMany(t *testing.T, f *fixture) {
 	f.start(t)
 	table := f.table(t, "n BIGINT NOT NULL, s VARCHAR(20) NOT NULL, CHECK (n >= 0)", sluice.TableSpec{Table: "among", Columns: []string{"n", "s"}})

@@ -18,8 +18,8 @@ func aSchedule(letter string, due int64) sluice.Schedule {
 	}
 }
 
-// testSchedules: schedules are kept as they are, changed by who has read their
-// last revision, and listed by when they are due.
+// testSchedules: schedules are kept as they are, and listed by when they are
+// due. Only a caller that has read the last revision changes one.
 func testSchedules(t *testing.T, f *fixture) {
 	store := f.store.(sluice.ScheduleStore)
 	holds := func(want sluice.Schedule) {
@@ -61,7 +61,7 @@ func testSchedules(t *testing.T, f *fixture) {
 	list(sluice.ScheduleWaiting, 1_000, 10)
 	list(sluice.ScheduleReleased, 10_000, 10)
 
-	// Of two who have read the same one changes it.
+	// Of two callers that have read the same one, one changes it.
 	stale := a
 	a.State, a.DueMillis, a.Request, a.UpdatedMillis = sluice.ScheduleReleasing, 2_000, "{}", 1_700_000_000_999
 	must(t, store.ChangeSchedule(f.ctx, a))

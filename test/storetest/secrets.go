@@ -8,8 +8,8 @@ import (
 	"sluice"
 )
 
-// testSecrets: whoever asks for a secret gets the same, also of several who make
-// it at once.
+// testSecrets: every caller that asks for a secret gets the same, also of
+// several that make it at once.
 func testSecrets(t *testing.T, f *fixture) {
 	const processes = 4
 	got := make([][]byte, processes)

@@ -181,8 +181,8 @@ func testSends(t *testing.T, f *fixture) {
 	}
 }
 
-// testSendRepeats: what comes again changes nothing, and neither does what comes
-// too late, but that the row's life says so, once.
+// testSendRepeats: a repeated outcome changes nothing. Neither does one that
+// comes too late, except that the row's life says so, once.
 func testSendRepeats(t *testing.T, f *fixture) {
 	f.start(t)
 	a, twin := aSend(1, 0, 1), aSend(1, 0, 1)

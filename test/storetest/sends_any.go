@@ -69,10 +69,10 @@ func beforeOutcomes(items []ledgerItem, i, j int) bool {
 	return true
 }
 
-// testAnyOutcomes: whatever outcomes come, in however many transactions, with
-// whatever part of them again, the rows are what the outcomes make of them one
-// by one, the totals those of the rows, and a body is there as long as it is
-// needed.
+// testAnyOutcomes: outcomes come in any order, in any number of transactions,
+// with any part of them repeated. The rows are what the outcomes make of them
+// one by one, the totals are those of the rows, and a body is there as long as
+// it is needed.
 func testAnyOutcomes(t *testing.T, f *fixture) {
 	for seed := range uint64(6) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	"sluice"
 )
 
-// testSendsWaiting: sends that wait are listed by partition, page by page, and the
-// keys of those in doubt with an attempt to come with them; those that no lane had
-// are counted; and rows are found by their keys.
+// testSendsWaiting: pending sends are listed by partition, page by page, and
+// with them the keys of those in doubt with an attempt to come. Sends that no
+// lane had are counted, and rows are found by their keys.
 func testSendsWaiting(t *testing.T, f *fixture) {
 	f.start(t)
 	var sends []sluice.StoredSend
@@ -67,7 +67,7 @@ func testSendsWaiting(t *testing.T, f *fixture) {
 	}
 }
 
-// waitingPages lists what waits in partition 1, page by page.
+// waitingPages lists the pending sends of partition 1, page by page.
 func waitingPages(t *testing.T, f *fixture, store sluice.SendStore, limit int) (keys []sluice.LaneKey, rows []sluice.SendKey) {
 	t.Helper()
 	for after := (sluice.SendKey{}); ; after = rows[len(rows)-1] {

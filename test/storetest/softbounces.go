@@ -7,8 +7,8 @@ import (
 	"sluice"
 )
 
-// testSoftBounces: days count and not mails, in whatever order they come, those
-// of a span of time, and those alone that came after an address was let off.
+// testSoftBounces: days count and not mails, in whatever order they come. Only
+// days of a span of time count, and only those after an address was let off.
 func testSoftBounces(t *testing.T, f *fixture) {
 	f.start(t)
 	const hour, dayHours = 3_600_000, 24
@@ -33,7 +33,8 @@ func testSoftBounces(t *testing.T, f *fixture) {
 		}
 	}
 	held()
-	// The last day in the middle, and beside it one who has them all at once.
+	// The last day in the middle, and beside it an address that has them all at
+	// once.
 	var at []sluice.SoftBounce
 	for day := range sluice.SoftBounceDays {
 		at = append(at, bounce("once@example.com", 9-day, 2), bounce("rare@example.com", day*20, 0))
@@ -86,8 +87,8 @@ func testManySoftBounces(t *testing.T, f *fixture, keep sluice.KeepStore) {
 	f.wantRows(t, "SELECT COUNT(*) FROM soft_bounces WHERE entry LIKE 'many%'", []string{fmt.Sprint(many / 2)})
 }
 
-// testEraseSoftBounces: the days of addresses that are named go, not those of
-// others, of users who are named the same, or of whoever has the address later.
+// testEraseSoftBounces: the days of named addresses go. Those of others stay,
+// of users with the same name, and of the next user of the address.
 func testEraseSoftBounces(t *testing.T, f *fixture) {
 	f.start(t)
 	const day = 24 * 3_600_000

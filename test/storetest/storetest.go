@@ -199,8 +199,8 @@ func (f *fixture) start(t *testing.T) {
 	f.at = cursors[0]
 }
 
-// step gives an effect the next step of the cursor in partition 0, and its
-// events, unless a test has placed them, places of their own.
+// step gives an effect the next step of the cursor in partition 0. Its events
+// get places of their own, unless a test has placed them.
 func (f *fixture) step(e sluice.Effect) *sluice.Effect {
 	next := sluice.Position{Major: f.at.Major + 1, Minor: 7}
 	e.Events = slices.Clone(e.Events)
@@ -234,8 +234,9 @@ func (f *fixture) apply(t *testing.T, e sluice.Effect, rows, duplicates int) {
 	f.wantCursor(t)
 }
 
-// refuse wants Apply to refuse an effect and write nothing, and ApplyEach to
-// take it with so many dead letters, which it returns with their payloads.
+// refuse wants Apply to refuse an effect and write nothing. It wants ApplyEach
+// to take the effect with so many dead letters, which it returns with their
+// payloads.
 func (f *fixture) refuse(t *testing.T, e sluice.Effect, rows, duplicates, dead int) []sluice.DeadLetter {
 	t.Helper()
 	effect := f.step(e)

@@ -138,8 +138,8 @@ func testSuppressionLists(t *testing.T, f *fixture, store sluice.SuppressionStor
 	list(sluice.SuppressionQuery{}, domain, spam)
 }
 
-// testSuppressionOrder: whoever has read up to the last number misses nothing of
-// what others change at the same time.
+// testSuppressionOrder: a reader that has read up to the last number misses no
+// change made at the same time.
 func testSuppressionOrder(t *testing.T, f *fixture) {
 	const writers, each = 3, 15
 	var done sync.WaitGroup

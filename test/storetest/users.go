@@ -62,7 +62,7 @@ func testUsers(t *testing.T, f *fixture) {
 		return err
 	}
 
-	// b is merged into a: his key moves, his profile is empty.
+	// b is merged into a: b's key moves, b's profile is empty.
 	rowA.Profile = `{"external_id":"u-1"}`
 	f.change(t, &sluice.UserChanges{
 		Put:         []sluice.UserRow{{ID: b, UpdatedMillis: 5, MergedInto: a}, rowA},
@@ -88,7 +88,7 @@ func testUsers(t *testing.T, f *fixture) {
 	f.wantRows(t, "SELECT name FROM erasures", []string{"u-1"})
 }
 
-// testUserKeysConflict: a key has one owner, and whoever comes second changes
+// testUserKeysConflict: a key has one owner, and the second caller changes
 // nothing, by either path.
 func testUserKeysConflict(t *testing.T, f *fixture) {
 	f.start(t)
@@ -167,8 +167,8 @@ func testForwards(t *testing.T, f *fixture) {
 	}
 }
 
-// testMergeChains: whoever was merged is found over as many merges as there
-// were, more than the servers follow in one statement; not who was erased.
+// testMergeChains: a merged user is found over as many merges as there were,
+// more than the servers follow in one statement. An erased one is not.
 func testMergeChains(t *testing.T, f *fixture) {
 	f.start(t)
 	const n = 1203
@@ -198,8 +198,9 @@ func testMergeChains(t *testing.T, f *fixture) {
 	}
 }
 
-// testSharedAddresses: of an address that very many have, some are read, always
-// the same, and all can be listed; what was asked for beside it is whole.
+// testSharedAddresses: of an address that very many users have, some are read,
+// always the same, and all can be listed. Other users asked for beside it are
+// returned as a whole.
 func testSharedAddresses(t *testing.T, f *fixture) {
 	f.start(t)
 	const n = 3*sluice.MaxSharing + 50
