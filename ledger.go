@@ -177,9 +177,9 @@ func lineOf(o *Outcome) lifeLine {
 	}
 }
 
-// Undecided reports whether somebody may still decide about the row, who knows of
-// so many attempts: it is in doubt, and neither is it attempted again by itself,
-// or because somebody has decided so, nor has it been since.
+// Undecided reports whether an operator can still resolve this in-doubt send. It is
+// false once a retry is scheduled, a decision is recorded, or the send has more
+// attempts than the caller has seen.
 func (r *SendRow) Undecided(attempts int) bool {
 	return r.State == SendInDoubt && r.DueMillis == 0 && r.Attempts <= attempts
 }

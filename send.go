@@ -306,9 +306,8 @@ func AppendOutcome(batch []byte, o *Outcome) []byte { return appendOutcome(batch
 // AppendCancel appends an outcome that holds if the send is not attempted yet.
 func AppendCancel(batch []byte, o *Outcome) []byte { return appendOutcome(batch, ItemCancel, o) }
 
-// AppendDecision appends what somebody has decided about a send in doubt: that it
-// is sent, that it has failed, or, still in doubt and due, that it is to be
-// attempted once more.
+// AppendDecision appends an operator's decision about a send in doubt: it is sent,
+// it has failed, or it is to be attempted once more (still in doubt, and due).
 func AppendDecision(batch []byte, o *Outcome) []byte { return appendOutcome(batch, ItemDecide, o) }
 
 func appendOutcome(batch []byte, kind ItemKind, o *Outcome) []byte {

@@ -13,7 +13,7 @@ import (
 
 // Domains says what is done about the domains that mail is sent from.
 type Domains struct {
-	Check    bool   `yaml:"check" doc:"Whether a sender's domain is looked at in DNS (SPF, DKIM, DMARC, MX) when mail of it is met for the first time, and every 6 hours while there is mail, with sending: allow-list or on. What is wrong is in the log, in doctor, and an alert. No mail waits for it."`
+	Check    bool   `yaml:"check" doc:"Whether a sender's domain is looked at in DNS (SPF, DKIM, DMARC, MX) at its first mail, and every 6 hours while there is mail, with sending: allow-list or on. Errors are in the log, in doctor, and an alert. No mail waits for it."`
 	Require  bool   `yaml:"require" doc:"true: mail is not accepted from a domain that is surely wrong, be it the envelope's or that of an author in the header From. The first mail of a domain waits up to 5 seconds for the look at it; if DNS does not answer it is accepted."`
 	Resolver string `yaml:"resolver" doc:"Who is asked: IP or IP:PORT. Default: the resolvers of this machine." sample:"127.0.0.53"`
 }

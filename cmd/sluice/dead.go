@@ -25,9 +25,9 @@ the database refuses. Each is kept with its reason until somebody decides.
     sluice dead drop ID...           remove for good
     sluice dead replay --all --source list:pepi_queue
 
-An element is replayed to the end of its list, an item to the end of its log; it is
-dropped only then, and a repeat after a crash does not double it. --all takes those
-that are there when it begins; what dies again stays, with a new ID.
+An element is replayed to the end of its list, an item to the end of its log. Only then
+is the dead letter dropped, and a repeat after a crash does not double it. --all takes
+those that are there when it begins. One that fails again stays, with a new ID.
 `
 
 var deadFlags = []flagSpec{

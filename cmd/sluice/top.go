@@ -19,8 +19,9 @@ import (
 
 const topLong = `
 Shows what a running program does, once a second: what comes in and is stored, what
-waits in the lanes and how long, how the routes stand and where the time of their mails
-goes, whether the ledger adds up, and what somebody has to decide about. Ctrl-C ends it.
+waits in the lanes and how long, the state of the routes and where the time of their
+mails goes. It also shows whether the ledger adds up, and which decisions an operator
+has to make. Ctrl-C ends it.
 
     sluice top
     sluice top --url https://mail.example.com --key-file key.txt
