@@ -70,7 +70,7 @@ func (s *Server) countSegment(w http.ResponseWriter, r *http.Request, store slui
 		return 0, nil, err
 	}
 	if counts.Unread > 0 {
-		s.log.Warn("profiles that are none were counted as in no segment", "id", idOf(w), "users", counts.Unread)
+		s.log.Warn("profiles that cannot be read were counted as in no segment", "id", idOf(w), "users", counts.Unread)
 	}
 	return http.StatusOK, struct {
 		Count int64  `json:"count"`

@@ -72,7 +72,7 @@ func (x *Releaser) Run(fetch, _ context.Context) {
 		}
 		more, err := x.Pass(fetch)
 		if err != nil && fetch.Err() == nil {
-			x.Log.Warn("scheduled mail could not be handed in; it is tried again", "in", releaseEvery, "error", err)
+			x.Log.Warn("scheduled mail could not be handed in; it is retried", "in", releaseEvery, "error", err)
 		}
 		if more && err == nil {
 			continue
@@ -186,7 +186,7 @@ func (x *Releaser) freeze(ctx context.Context, row *sluice.Schedule, s *schedule
 		return err
 	}
 	if len(n) > 0 {
-		x.Log.Info("a scheduled mail is not for all whom it names", "schedule", row.ID, "users", len(s.Users), "mailed", len(to), "left_out", len(n))
+		x.Log.Info("a scheduled mail does not go to all recipients that it names", "schedule", row.ID, "users", len(s.Users), "mailed", len(to), "left_out", len(n))
 	}
 	for _, r := range to {
 		zone, err := time.LoadLocation(r.zone) // empty: UTC
@@ -228,7 +228,7 @@ func (x *Releaser) hand(ctx context.Context, row *sluice.Schedule, s *scheduled,
 	}
 	_, err = x.Submitter.Submit(ctx, "schedule-"+row.ID, []sluice.Draft{d})
 	if refused, ok := errors.AsType[sluice.Refusals](err); ok { // it would be each time
-		x.Log.Error("a scheduled mail can never be sent, and is given up; see to the routes of the configuration", "schedule", row.ID, "error", refused)
+		x.Log.Error("a scheduled mail can never be sent, and is given up; check the routes of the configuration", "schedule", row.ID, "error", refused)
 		return nil
 	}
 	return err

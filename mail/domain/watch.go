@@ -265,7 +265,7 @@ func (w *Watcher) keep(ctx context.Context, r *Result) {
 		err = w.Board.Keep(ctx, r.Domain, string(text), r.CheckedMillis, r.Checked().Add(-forgottenAfter).UnixMilli())
 	}
 	if err != nil {
-		w.Log.Warn("what was found about a sender domain could not be kept; other processes look for themselves", "domain", r.Domain, "error", err)
+		w.Log.Warn("the findings about a sender domain could not be stored; other processes check it themselves", "domain", r.Domain, "error", err)
 	}
 }
 
@@ -289,11 +289,11 @@ func (w *Watcher) note(r *Result) bool {
 	switch {
 	case now == before:
 	case now == "":
-		w.Log.Info("sender domain is as it should be again", "domain", r.Domain)
+		w.Log.Info("sender domain has no problems any more", "domain", r.Domain)
 	default:
 		for _, f := range r.Findings {
 			if f.Severity == sluice.SeverityError || f.Severity == sluice.SeverityWarning {
-				w.Log.Warn("sender domain is not as it should be; `sluice domain check` says more", "domain", r.Domain, "check", f.Check, "severity", f.Severity, "found", f.Found, "remedy", f.Remedy)
+				w.Log.Warn("sender domain has problems; `sluice domain check` says more", "domain", r.Domain, "check", f.Check, "severity", f.Severity, "found", f.Found, "remedy", f.Remedy)
 			}
 		}
 	}

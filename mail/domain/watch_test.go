@@ -161,7 +161,7 @@ func TestWatcher(t *testing.T) {
 		}
 	}
 	until(t, "the log tells of both", func() bool {
-		return strings.Count(x.log.String(), "level=WARN msg=\"sender domain is not as it should be") == 2
+		return strings.Count(x.log.String(), "level=WARN msg=\"sender domain has problems") == 2
 	})
 	if text := x.log.String(); !strings.Contains(text, "domain=bad.example check=domain-spf severity=error found=\"it is broken\" remedy=\"mend it\"") || strings.Contains(text, "good.example") {
 		t.Error(text)
@@ -182,7 +182,7 @@ func TestWatcher(t *testing.T) {
 		x.Meet(domain)
 	}
 	until(t, "it is good again", func() bool {
-		return strings.Contains(x.log.String(), "level=INFO msg=\"sender domain is as it should be again\" domain=bad.example")
+		return strings.Contains(x.log.String(), "level=INFO msg=\"sender domain has no problems any more\" domain=bad.example")
 	})
 	if x.looks.count("good.example") != 1 || x.looks.count("bad.example") != 2 {
 		t.Errorf("%v", x.looks.counts)

@@ -73,7 +73,7 @@ func (c *Certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if now := c.clock.Now(); c.certFile != "" && now.Sub(c.looked) >= lookEvery {
 		c.looked = now
 		if err := c.load(); err != nil {
-			c.log.Warn("the certificate of the SMTP listener stays the one of before", "error", err)
+			c.log.Warn("the SMTP listener keeps its previous certificate", "error", err)
 		}
 	}
 	return c.current, nil

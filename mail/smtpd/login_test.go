@@ -297,7 +297,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 			t.Errorf("step %d: shows %s, want %s", i, got, step.want)
 		}
 	}
-	if n := strings.Count(log.String(), "stays the one of before"); n != 2 {
+	if n := strings.Count(log.String(), "keeps its previous certificate"); n != 2 {
 		t.Errorf("warned %d times:\n%s", n, log)
 	}
 }

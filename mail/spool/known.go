@@ -81,7 +81,7 @@ func (s *Sender) known(ctx context.Context, route string, window []*item) (left 
 		}
 	}
 	if len(ended) > 0 {
-		s.Log.Warn("sends that have ended stood as waiting in redis; they are not attempted again", "sends", len(ended), "first", ended[0].id())
+		s.Log.Warn("sends that have ended were still pending in redis; they are not attempted again", "sends", len(ended), "first", ended[0].id())
 	}
 	s.leave(ctx, route, ended, waits)
 	return left, nil

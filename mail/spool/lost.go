@@ -91,7 +91,7 @@ func (s *Sender) lookThrough(ctx context.Context) {
 			err := s.look(ctx, p, l)
 			s.Stats.looks.Add(1)
 			if err != nil && ctx.Err() == nil && !p.isOver(s) {
-				s.Log.Warn("what waits in a partition could not be looked through; it is done later", "partition", p.number, "in", lookEvery, "error", err)
+				s.Log.Warn("pending mail of a partition could not be checked; it is checked later", "partition", p.number, "in", lookEvery, "error", err)
 			}
 			if l.next = time.Now().Add(lookEvery); len(l.missing) > 0 {
 				l.next = time.Now().Add(lookAgain)
@@ -223,7 +223,7 @@ func (s *Sender) giveUp(ctx context.Context, p *part, before map[sluice.SendKey]
 		return err
 	}
 	s.Stats.lost.Add(int64(len(lost)))
-	s.Log.Error("sends waited in no lane and would have waited for ever; they are in doubt now, with the reason lost", "partition", p.number, "sends", len(lost), "first", lost[0],
+	s.Log.Error("sends were in no lane and would never have left; they are in doubt now, with the reason lost", "partition", p.number, "sends", len(lost), "first", lost[0],
 		"remedy", "`sluice doubt list` shows them")
 	return nil
 }

@@ -49,7 +49,7 @@ func TestWhatIsInNoLaneIsFound(t *testing.T) {
 			t.Errorf("send %d: the reason is %q, and an attempt comes at %d", i, row.Reason, row.DueMillis)
 		}
 	}
-	if !strings.Contains(b.log.String(), "waited in no lane") {
+	if !strings.Contains(b.log.String(), "sends were in no lane") {
 		t.Error("the log says nothing")
 	}
 	v.open.Store(true)

@@ -47,7 +47,7 @@ func (s *Sender) makeAll(ctx context.Context, mails []Mail, content func(i int) 
 		*m = Mail{Send: m.Send, Content: content(i), Took: m.Took}
 		if p := caught(func() { s.Maker.Make(ctx, mails[i:i+1]) }); p != nil {
 			m.Err, m.Envelope = fmt.Errorf("%w: %w", ErrParked, p), sluice.Envelope{}
-			s.Log.Error("a mail could not be made: the program broke on it, and parks it", "send", m.Send.ID(), "panic", p.value, "stack", string(p.stack))
+			s.Log.Error("a mail could not be made: the program panicked on it, and parks it", "send", m.Send.ID(), "panic", p.value, "stack", string(p.stack))
 		}
 	}
 }
@@ -67,7 +67,7 @@ func (s *Sender) deliver(ctx context.Context, c *crew, ready []*item, envelopes 
 		s.learn(c, len(ready), &times)
 		return results
 	}
-	s.Log.Error("a window of mails broke the program while it was sent; what was not answered is in doubt", "route", c.transport.Name(), "mails", len(ready),
+	s.Log.Error("the program panicked while a window of mails was sent; mails without an answer are in doubt", "route", c.transport.Name(), "mails", len(ready),
 		"first", ready[0].id(), "panic", p.value, "stack", string(p.stack))
 	for i := range results {
 		if results[i].Kind == 0 {

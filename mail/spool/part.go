@@ -388,7 +388,7 @@ func (s *Sender) settleOrphans(ctx context.Context, p *part) error {
 		e, err := parseEvidence(it.mark)
 		switch {
 		case err != nil:
-			s.Log.Error("a send is marked without evidence; it is taken for in doubt", "send", it.id(), "partition", p.number, "error", err)
+			s.Log.Error("a send is marked without evidence; it counts as in doubt", "send", it.id(), "partition", p.number, "error", err)
 			s.doubt(ctx, it, e, now)
 		case s.isFlying(it):
 			kept = append(kept, it)

@@ -107,13 +107,13 @@ func (r *recorder) record(work context.Context, batch []finished) {
 			return
 		}
 		if work.Err() != nil {
-			s.Log.Warn("what has become of sends could not be recorded; they are in doubt", "partition", r.lanes.Partition(), "sends", len(batch), "error", err)
+			s.Log.Warn("results of sends could not be recorded; the sends are in doubt", "partition", r.lanes.Partition(), "sends", len(batch), "error", err)
 			for i := range batch {
 				s.landed(batch[i].item.mark, 1)
 			}
 			return
 		}
-		s.Log.Warn("what has become of sends could not be recorded, trying again", "partition", r.lanes.Partition(), "sends", len(batch), "error", err)
+		s.Log.Warn("results of sends could not be recorded, trying again", "partition", r.lanes.Partition(), "sends", len(batch), "error", err)
 		select {
 		case <-time.After(wait/2 + rand.N(wait)):
 		case <-work.Done():

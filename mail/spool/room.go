@@ -102,7 +102,7 @@ func (r *Room) Take(ctx context.Context, key string, load sluice.Load, marketing
 	if err != nil {
 		if now := r.Clock.Now(); now.Sub(r.told) > roomTold {
 			r.told = now
-			r.Log.Warn("mail is refused: as much waits to be sent as may", "key", key, "error", err)
+			r.Log.Warn("mail is refused: as much mail is pending as is allowed", "key", key, "error", err)
 		}
 		return err
 	}
@@ -220,7 +220,7 @@ func (r *Room) refresh(ctx context.Context, wait bool) {
 		}
 		r.before = nil
 		if ctx.Err() == nil {
-			r.Log.Warn("what waits to be sent could not be counted; the last count and what is accepted meanwhile hold", "error", err)
+			r.Log.Warn("pending mail could not be counted; the last count and what is accepted meanwhile hold", "error", err)
 		}
 		return
 	}

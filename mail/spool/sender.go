@@ -372,7 +372,7 @@ func (s *Sender) mark(ctx context.Context, route string, p *part, items []*item)
 	if err != nil {
 		s.landed(e, len(items))
 		if ctx.Err() == nil && !errors.Is(err, sluice.ErrLeaseLost) {
-			s.Log.Warn("sends could not be marked; their partition is read anew", "partition", p.number, "sends", len(items), "error", err)
+			s.Log.Warn("sends could not be marked; their partition is read again", "partition", p.number, "sends", len(items), "error", err)
 		}
 		s.end(p)
 		return nil

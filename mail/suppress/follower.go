@@ -133,7 +133,7 @@ func (f *Follower) fail(err error) {
 	f.failed = err
 	f.mu.Unlock()
 	if first {
-		f.Log.Warn("changes of suppressions cannot be read; what is known of them stays in force, it is tried again", "error", err)
+		f.Log.Warn("changes of suppressions cannot be read; the known ones stay in force, and the read is retried", "error", err)
 	}
 }
 
@@ -148,7 +148,7 @@ func (f *Follower) Look(ctx context.Context) error {
 		return err
 	}
 	if last < at { // the database has gone back in time
-		f.Log.Warn("the database has fewer changes of suppressions than were read of it: all are read again", "last", last, "read", at)
+		f.Log.Warn("the database has fewer changes of suppressions than were read from it: all are read again", "last", last, "read", at)
 		return f.Load(context.WithoutCancel(ctx))
 	}
 	sets, now := f.List.sets.Load(), began.UnixMilli()

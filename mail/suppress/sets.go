@@ -65,7 +65,7 @@ func (f *SetFollower) Run(fetch, _ context.Context) {
 			}
 		}()
 		if err := f.follow(ctx); err != nil && ctx.Err() == nil {
-			f.Log.Warn("a set of suppressions cannot be followed; what is known of it stays in force, it is tried again", "set", f.Set.Name(), "error", err)
+			f.Log.Warn("a set of suppressions cannot be read; its known members stay in force, and the read is retried", "set", f.Set.Name(), "error", err)
 			rest(ctx, setAgain)
 		}
 		stop()
@@ -161,11 +161,11 @@ func (f *SetFollower) take(ctx context.Context, members []string, removed bool) 
 	for _, m := range members {
 		entry, ok := f.entry(m)
 		if !ok {
-			f.Log.Warn("a member of a set of suppressions is no address and no domain", "set", f.Set.Name(), "member", m[:min(len(m), 100)])
+			f.Log.Warn("a member of a set of suppressions is neither an address nor a domain", "set", f.Set.Name(), "member", m[:min(len(m), 100)])
 			continue
 		}
 		if err := CheckWidth(entry); err != nil && !removed {
-			f.Log.Warn("a member of a set of suppressions is too much and does not count; add it by hand with --force if it is meant", "set", f.Set.Name(), "member", m[:min(len(m), 100)])
+			f.Log.Warn("a member of a set of suppressions covers too much and is ignored; add it by hand with --force if it is intended", "set", f.Set.Name(), "member", m[:min(len(m), 100)])
 			continue
 		}
 		changes = append(changes, sluice.Suppression{Entry: entry, Reason: f.Reason, Source: f.source(), TimeMillis: now, Removed: removed})
