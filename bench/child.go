@@ -90,7 +90,7 @@ func freePort() (int, error) {
 }
 
 // start runs the process. Its goroutine stays on one thread until the process
-// ends: the kernel's "kill it when its parent dies" watches the thread that
+// ends. The kernel's "kill it when its parent dies" watches the thread that
 // forked (see package servers).
 func (c *child) start() error {
 	log, err := os.OpenFile(c.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

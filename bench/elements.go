@@ -7,8 +7,9 @@ import (
 
 // elements are the events of a bench. The i-th is the same in every run, on
 // every machine, and may be made alone and in any order. They are like those
-// that an e-mail service provider's servers push: 170 to 190 bytes of JSON, ids
-// in the order of arrival, times that follow it within two seconds.
+// that an e-mail service provider's servers push: 170 to 190 bytes of JSON,
+// with ids in the order of arrival. Their times follow that order within two
+// seconds.
 type elements struct {
 	first, count int64 // indexes first to first+count-1; may be negative
 }

@@ -13,7 +13,7 @@ import (
 const drainPause = 20 * time.Millisecond
 
 // httpPublished is httpBatches with the published design. Requests of 1,000
-// events go to a list by an RPUSH each, while its Lua batches and its one
+// events go to a list by an RPUSH each. Meanwhile its Lua batches and its one
 // inserter take them from there into the table.
 func (e *env) httpPublished(ctx context.Context, n int) (err error) {
 	if err := errors.Join(e.maria.fresh(ctx), e.redis.Clear(ctx), e.run.watchBusy(ctx)); err != nil {

@@ -21,9 +21,9 @@ import (
 )
 
 // `bench spool`: mails go into a spool and out of it, with nothing and with a
-// million pending, beside a spool in a table of the same MariaDB. Mails are
-// accepted durably one by one, and taken by workers whose transport takes no
-// time. So the spool is measured, its ledger in the database included.
+// million pending. Beside it is a spool in a table of the same MariaDB. Mails
+// are accepted durably one by one, and taken by workers whose transport takes
+// no time. So the spool is measured, its ledger in the database included.
 const (
 	spoolClients      = 32
 	spoolTakers       = 8 // of the table; more are slower

@@ -265,8 +265,8 @@ func (e *env) trackCalls(ctx context.Context, n int) (err error) {
 }
 
 // trackObjects measures calls of 75 objects. It sends as many as are answered
-// (the rate of acceptance, whatever is pending then), or so many a second (the
-// rate that the store keeps up with).
+// (the rate of acceptance, whatever is pending then). Or it sends so many a
+// second (the rate that the store keeps up with).
 func (e *env) trackObjects(ctx context.Context, n int, rate int64) (err error) {
 	c, err := e.startTracked(ctx, httpBacklog)
 	if err != nil {

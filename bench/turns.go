@@ -77,11 +77,11 @@ type side struct {
 }
 
 // runTurns is `sluice-bench turns`. This program and another one get the same
-// pieces of work in turns, each with a Redis and a MariaDB of its own, while
-// the other one has nothing to do. The state of the machine affects both, so
-// the ratio of a turn holds where two runs, minutes apart, differ by a third. A
-// row's runs are the ratios of the turns, and the interval is that of their
-// mean.
+// pieces of work in turns, each with a Redis and a MariaDB of its own. The
+// other one has nothing to do meanwhile. The state of the machine affects both,
+// so the ratio of a turn holds where two runs, minutes apart, differ by a
+// third. A row's runs are the ratios of the turns, and the interval is that of
+// their mean.
 func runTurns(ctx context.Context, r *run) (err error) {
 	if r.against == "" {
 		return errors.New("name the other program: --against FILE")

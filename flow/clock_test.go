@@ -10,7 +10,7 @@ import (
 )
 
 // A clock goes by the earlier of both times, from the instant at which it is
-// set wrong, and says how far it is from Redis's.
+// set wrong. It says how far it is from Redis's.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	const week = 7 * 24 * time.Hour

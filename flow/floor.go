@@ -19,18 +19,18 @@ import (
 // cursor in SQL, and nobody reads them. So a writer raises a log on this Redis
 // before it writes to it.
 //
-// The idea. Every script that writes to the end of a log is told the
-// replication id of the Redis on which its process has raised the log. The id
-// (INFO replication) is new with every start and every promotion. It costs 1.6
-// µs of Redis a call on an idle machine, 7 to 8 under load. On another one it
-// writes nothing. The process then asks SQL for the cursor, raises the log
-// above it (raise.lua), and calls again: so no writer's knowledge can be old.
+// The idea. Every script that writes to the end of a log is told a replication
+// id: that of the Redis on which its process has raised the log. The id (INFO
+// replication) is new with every start and every promotion. It costs 1.6 µs of
+// Redis a call on an idle machine, 7 to 8 under load. On another one it writes
+// nothing. The process then asks SQL for the cursor, raises the log above it
+// (raise.lua), and calls again: so no writer's knowledge can be old.
 //
 // Beyond the cursor. A transaction may be open that moves the cursor to a
 // position of the Redis of before, known to its process only. So the log is
-// also raised above all that this process has seen of it. Where the clock of
-// the new Redis is behind that of the old one, it is raised above the latest id
-// that the old one can have issued by now.
+// also raised above all that this process has seen of it. If the clock of the
+// new Redis is behind that of the old one, it is raised further: above the
+// latest id that the old one can have issued.
 
 const (
 	// raiseTries is how often a write is begun anew because the Redis is another
@@ -209,8 +209,9 @@ func (r *Redis) raiseFor(ctx context.Context, logs []*Log, on string) error {
 }
 
 // Raise makes sure that certain ids are not issued again: those up to the
-// cursor, those that this process has seen, and those that a Redis whose clock
-// was ahead of this one's can have issued.
+// cursor, and those that this process has seen. If the clock of another Redis
+// was ahead of this one's, it also excludes the ids that the other can have
+// issued.
 func (l *Log) Raise(ctx context.Context, cursor sluice.Position) (raised bool, err error) {
 	f := &l.redis.floors
 	above, clock := f.above(l.partition.Number, cursor)

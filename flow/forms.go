@@ -115,8 +115,8 @@ func (f *Forms) Run(ctx context.Context) {
 }
 
 // begin notes that the new forms are in use, if all living processes read them.
-// A Redis that knows of no forms may have been emptied, and living processes
-// have yet to come back: begin gives them the time for that.
+// A Redis that knows of no forms may have been emptied. Living processes have
+// yet to come back: begin gives them the time for that.
 func (f *Forms) begin(ctx context.Context, known, used sluice.Forms) (bool, error) {
 	if !used.Cover(known) {
 		living, sure := f.Leases.Living()

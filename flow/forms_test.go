@@ -11,9 +11,10 @@ import (
 )
 
 // TestAnEmptiedRedisIsNoNewDeployment: the first process of a new deployment writes
-// its new forms at once. One that finds a Redis without beats beside a database
-// with cursors waits until it has heard all living processes: Redis may have
-// been emptied under them. A process that has not come back yet has its time.
+// its new forms at once. Another finds a Redis without beats beside a database
+// with cursors: Redis may have been emptied under living processes. It waits
+// until it has heard all of them. A process that has not come back yet has its
+// time.
 func TestAnEmptiedRedisIsNoNewDeployment(t *testing.T) {
 	r := dial(t)
 	store := newStore(t)

@@ -24,7 +24,7 @@ func (e *GapError) Error() string {
 func (e *GapError) Unwrap() error { return sluice.ErrGap }
 
 // LostRowsFollower names a cursor. The log's outcomes up to it may speak of
-// sends whose rows are lost: it is LostUpTo of the moment when the log's last
+// sends whose rows are lost. It is LostUpTo of the moment when the log's last
 // gap was accepted. It moves in the transaction that moves the log's cursor
 // over the gap. If the database goes back, it goes back as well, and the gap is
 // met anew.

@@ -28,8 +28,8 @@ func (l *List) HandOver(ctx context.Context, from []uint64, to uint64) error {
 	return l.redis.wrap("hand over "+l.String(), l.redis.client.Do(ctx, set).Error())
 }
 
-// Resume returns where a cursor goes on: where it is, or where the held part
-// begins if that is behind a gap (Open would fail with it).
+// Resume returns where a cursor goes on. That is where it is, or where the held
+// part begins if that is behind a gap (Open would fail with it).
 func (l *List) Resume(ctx context.Context, cursor sluice.Position) (sluice.Position, error) {
 	state, err := l.state(ctx, "first", "base", "ended", "hole", "raised")
 	if err != nil {

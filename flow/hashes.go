@@ -34,7 +34,7 @@ var drainBounds = []string{strconv.Itoa(drainKeys), strconv.Itoa(drainFields), s
 // by the set that has the keys of the dirty ones: producers HINCRBY a hash,
 // then SADD its key. It asks the server for their id.
 //
-// The idea. They are read as a List is, but held in another way: the members of
+// The idea. They are read as a List is, but held in another way. The members of
 // the set are pending, and drain.lua moves the counts of their hashes to the
 // next chunk, one element a hash. A count is in its hash or in a chunk, never
 // in both or neither, so everything said of lists is true of counts.
@@ -44,11 +44,11 @@ var drainBounds = []string{strconv.Itoa(drainKeys), strconv.Itoa(drainFields), s
 // and its place in the configuration may change.
 //
 // The order of the producers. Between SADD and a later HINCRBY, a drain finds
-// no count, and the key is no longer dirty: that count stays in its hash until
+// no count, and the key is no longer dirty. That count stays in its hash until
 // the key is marked the next time. HINCRBY first, or both in MULTI, leaves no
 // such moment.
 //
-// What was dropped. Renaming the set, then reading the hashes beside it: until
+// What was dropped. Renaming the set, then reading the hashes beside it. Until
 // a hash is gone its counts still move, so reading and deleting it would have
 // to be one script all the same. Reading huge hashes by HSCAN: it may show a
 // field twice, and its cursor means nothing once fields are deleted. HRANDFIELD

@@ -20,15 +20,15 @@ const identityFollower = "deployment"
 // number of partitions is unchanged.
 //
 // The idea. Cursors are in the database, and the entries that they point to are
-// in Redis. A second Redis on the same database (each host its own, one central
-// database) would have its logs trimmed up to the first one's cursors: silent
-// loss. So both keep the same random id. The first start writes it to Redis,
-// then to the database, then settles it in Redis. A crash in between is
-// repaired by the next start. Whenever the two differ, or one of them has none,
-// the start is refused, unless the operator says that this Redis (or database)
-// takes the other's place. Then both get a new id, and the deployment that had
-// the old one is refused in turn. It returns the id, which is also noted beside
-// every foreign list (List.BelongTo).
+// in Redis. A second Redis on the same database is possible (each host its own,
+// one central database). Its logs would be trimmed up to the first one's
+// cursors: silent loss. So both keep the same random id. The first start writes
+// it to Redis, then to the database, then settles it in Redis. A crash in
+// between is repaired by the next start. Whenever the two differ, or one of
+// them has none, the start is refused. The operator can say that this Redis (or
+// database) takes the other's place. Then both get a new id, and the deployment
+// that had the old one is refused in turn. It returns the id, which is also
+// noted beside every foreign list (List.BelongTo).
 func Identify(ctx context.Context, r *Redis, store sluice.Store, partitions int, replace bool) (string, error) {
 	if err := identify(ctx, r, store, partitions, replace); err != nil {
 		return "", err

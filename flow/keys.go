@@ -120,9 +120,9 @@ func (p Partition) waitingKey() string { return prefix + "{" + p.tag + "}:waitin
 // account -> their bytes (sluice.Send.Account).
 func (p Partition) owedKey() string { return prefix + "{" + p.tag + "}:owed" }
 
-// standingKey: hash {server, moved, compared, found}: which Redis the lanes are
-// worked on, and whether they were compared with the ledger since it became
-// another one.
+// standingKey: hash {server, moved, compared, found}: the Redis on which the
+// lanes are worked, and whether they were compared with the ledger since it
+// changed.
 func (p Partition) standingKey() string { return prefix + "{" + p.tag + "}:standing" }
 
 // alertsKey: hash, the problems of each process, and what was told of them.

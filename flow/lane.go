@@ -20,7 +20,7 @@ const (
 	MaxLaneSends = 512
 
 	// maxDoubts bounds the sends in doubt of a partition that are kept until an
-	// operator decides whether they are sent again: at most 4.5 KB each.
+	// operator decides about them: at most 4.5 KB each.
 	maxDoubts = 2_000
 
 	// LaterName is under what all that waits for a time is counted.
@@ -34,20 +34,19 @@ const (
 //
 // The idea. Sends wait in batches, entries of a stream for each priority;
 // batches do not change. Beside a batch that is being worked on is a text with
-// a letter for each of its sends: w it waits, m it is marked, d it is done with
-// here. All sends of a batch without a text wait, so a million waiting sends
-// cost their bytes and nothing else. When no letter is w or m, batch and text
-// go. Sends that wait for a time (scheduled or deferred) are in batches of
-// their own, a stream for each second, with an index of the seconds. When its
-// second has come, a batch goes to the end of its lane.
+// a letter for each of its sends. w: it waits; m: it is marked; d: it is done
+// with here. All sends of a batch without a text wait, so a million waiting
+// sends cost their bytes and nothing else. When no letter is w or m, batch and
+// text go. Sends that wait for a time (scheduled or deferred) are in batches of
+// their own. There is a stream for each second, with an index of the seconds.
+// When its second has come, a batch goes to the end of its lane.
 //
 // The invariants. Only the holder of the lease of sending marks. Only the
 // process that knows a mark's evidence records. So a process that has lost the
-// lease may still report the outcome of the sends that it had marked, until its
-// successor has given them up. Sends enter from the log in one step with a
-// cursor (Commit). A send is in exactly one place with a letter w or m: the
-// process that packs it for later writes the new place and the letter d in one
-// step.
+// lease may still report the outcome of its marked sends, until its successor
+// has given them up. Sends enter from the log in one step with a cursor
+// (Commit). A send is in exactly one place with a letter w or m. The process
+// that packs it for later writes the new place and the letter d in one step.
 //
 // What was dropped. A sorted set of sends by priority and time: 191 bytes for
 // each beside its content, and each taken by itself. A list for each lane:
@@ -335,7 +334,7 @@ type Recorded struct {
 // its marks stand, also without the lease. Sends with marks that do not stand
 // are passed over, so the call may be repeated. But a mark that Redis has
 // forgotten, being another one by now, counts as one that stands (record.lua).
-// A send that was passed over may be recorded as late: that counts if it was
+// A send that was passed over may be recorded as late. That counts if it was
 // given up and nothing has been recorded of it since. Record returns how many
 // were recorded, and what Redis refused of the rest.
 func (l *Lanes) Record(ctx context.Context, packed []Packed, sends []Recorded) (recorded int, refused []string, err error) {

@@ -61,7 +61,7 @@ type numberStore interface {
 // counts up a field of one hash, and watches the others' counts by its own
 // monotonic clock. A process that has not counted for LeaseTimeout, while the
 // watcher looked without a gap, is dead to the watcher (members.go). A wrong
-// judgement costs work and no data: a lease changes only at take-over, by
+// judgement costs work and no data. A lease changes only at take-over, by
 // compare-and-set on its token, and what the old holder still does is refused
 // at its commit.
 //
@@ -73,8 +73,8 @@ type numberStore interface {
 // share. The number is taken from SQL before the token is written.
 //
 // What was dropped. Leases that expire by PX: after ten seconds without Redis
-// all of them are gone although all processes live, and each renewal is a write
-// per partition.
+// all of them are gone although all processes live. Each renewal is also a
+// write per partition.
 type Leases struct {
 	home    *Redis // where the beats are
 	numbers numberStore
@@ -224,7 +224,7 @@ func (l *Leases) WaitForChange(ctx context.Context, name string, held map[int]*L
 }
 
 // Run keeps the leases until the context ends, then gives all of them back.
-// Beats are sent by a goroutine of its own: taking a lease may have to wait for
+// Beats are sent by a goroutine of its own. Taking a lease may have to wait for
 // the database, and a waiting process is not dead.
 func (l *Leases) Run(ctx context.Context) error {
 	l.mu.Lock()
@@ -533,7 +533,7 @@ func (l *Leases) claim(ctx context.Context, r *role, i int, before *seen, number
 }
 
 // disown frees leases that stand in this process's name although it no longer
-// holds them: giving them back failed, or the answer to taking them was lost.
+// holds them. Giving them back failed, or the answer to taking them was lost.
 // No other process may take them while this one lives.
 func (l *Leases) disown(ctx context.Context, r *role, places []int, state []*seen) error {
 	var errs []error

@@ -61,11 +61,11 @@ const (
 //
 // The idea. The elements of the list are held by renaming the list, one step
 // whatever its length. RENAME costs nothing per element. Taking by LRANGE,
-// LTRIM and XADD in Lua costs 1.3 to 1.7 µs an element, most of what a second
-// core has to give beside a bulk load (docs/decisions/01-hold-by-rename.md). No other
-// program uses the held chunk. It is read by pages, bounded in count and bytes,
-// and dropped from its head as far as its follower has committed, at once or a
-// while later (kept.go).
+// LTRIM and XADD in Lua costs 1.3 to 1.7 µs an element
+// (docs/decisions/01-hold-by-rename.md). That is most of what a second core has
+// to give beside a bulk load. No other program uses the held chunk. It is read
+// by pages, bounded in count and bytes. It is dropped from its head as far as
+// its follower has committed, at once or a while later (kept.go).
 //
 // The invariants. An element is in the list or in a chunk, never in both or
 // neither. Chunks are numbered upwards and never pushed to. A Position is
@@ -76,7 +76,7 @@ const (
 // list itself is the back pressure.
 //
 // What was dropped. Copying batches into a stream (see above). Reading the list
-// in place and trimming it by count: a producer that pushes at the other end,
+// in place and trimming it by count. A producer that pushes at the other end,
 // or an old consumer that still pops, moves what the count means.
 type List struct {
 	redis *Redis
@@ -484,8 +484,8 @@ func (r *ListReader) learn(elements []string) (total int) {
 }
 
 // elements reads n elements of the chunk from an index on. The index counts
-// from the chunk's head as it is in Redis, so it means something else once
-// Redis has gone back to before a drop. Therefore the state is read with the
+// from the chunk's head as it is in Redis. It means something else once Redis
+// has gone back to before a drop. Therefore the state is read with the
 // elements, and must be the one that this reader has made.
 func (r *ListReader) elements(ctx context.Context, from, n int64) ([]string, error) {
 	l, c := r.list, r.list.redis.client

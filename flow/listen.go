@@ -16,9 +16,9 @@ const (
 	listenAgain = time.Minute
 )
 
-// await waits until there may be something in a list that had nothing, or until
-// the context ends, or until the list is taken to be empty. pause is how long
-// to wait if Redis says nothing meanwhile; it returns the next one.
+// await waits until there may be something in a list that had nothing. It also
+// ends with the context, or when the list is taken to be empty. pause is how
+// long to wait if Redis says nothing meanwhile; it returns the next one.
 //
 // To look at an empty list again and again cost an idle process more than
 // everything else it does. So Redis is asked to say when the list changes

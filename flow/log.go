@@ -87,7 +87,7 @@ type Outcome struct {
 }
 
 // AppendAll is Append for entries of several logs of one Redis, in as few calls
-// as possible: an entry of a joint call costs Redis less than half of a call by
+// as possible. An entry of a joint call costs Redis less than half of a call by
 // itself. It returns an outcome for each entry, in their order. An outcome's
 // Err may leave open whether the entry was written.
 func AppendAll(ctx context.Context, source string, entries []Entry, internal bool) []Outcome {

@@ -34,9 +34,9 @@ func returnWithin(timeout time.Duration) time.Duration { return maxGraceTimeouts
 // other.
 //
 // The idea. A process is dead when this one has looked again and again for a
-// whole timeout, without a gap, and has not seen its beat change. A time in
-// which this process could not look says nothing about others: an outage that
-// hits all of them at once must age none.
+// whole timeout, without a gap, and its beat has not changed. A time in which
+// this process could not look says nothing about others: an outage that hits
+// all of them at once must age none.
 //
 // The invariants. A row of looks ends with a look that failed or came late, and
 // with an answer from another Redis (its replication id). The next look begins a
@@ -241,8 +241,8 @@ func (l *Leases) watched() time.Duration {
 	return l.members.began.Sub(l.members.row)
 }
 
-// Dead reports whether a process is known to be dead: this one has looked for
-// its beat without a gap for as long as Timeout, and has not seen it. While
+// Dead reports whether a process is known to be dead. This one has then looked
+// for its beat without a gap for as long as Timeout, and has not seen it. While
 // this process cannot look, or its own beat is not confirmed, no process is
 // dead.
 func (l *Leases) Dead(id string) bool {

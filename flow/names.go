@@ -25,7 +25,7 @@ const (
 )
 
 // OnceNames remembers names of requests for mail for a day (Redis.Once), up to
-// a number, and up to half of it for one key of the API. They use Redis's
+// a number. One key of the API may have up to half of it. They use Redis's
 // memory for as long as they are known. Names of requests with events are not
 // counted here: mail must never keep events from being accepted.
 //

@@ -51,7 +51,7 @@ func (l *Log) appendOnce(ctx context.Context, name, print string, batches []Part
 	return strconv.Atoi(answer[1])
 }
 
-// WriteOnce writes items to one partition, in batches of their own, once: a
+// WriteOnce writes items to one partition, in batches of their own, once. A
 // repeat under the same name within ttl writes nothing and gets the same
 // answer. The name and the batches are written in one step, so a caller that
 // got no answer may repeat. print tells bodies apart: ErrOtherBody if another

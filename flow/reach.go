@@ -31,7 +31,7 @@ const (
 // could make use of: nothing of its partitions is stored. So it leaves the
 // groups of the roles that need the database, in its beat. Its share is zero
 // then, and it gives back its leases. But it does so only while another process
-// of that role says in its beat that it reaches the database: if the database
+// of that role says in its beat that it reaches the database. If the database
 // is away for all, nothing moves.
 type reach struct {
 	probe func(context.Context) error

@@ -258,7 +258,7 @@ func loadScripts() map[string]*rueidis.Lua {
 		all[short] = rueidis.NewLuaScript(script)
 		if short == "append" {
 			// Entries that are inside already must be able to move on when
-			// Redis is full; new ones from outside must not come in (Script
+			// Redis is full. New ones from outside must not come in (Script
 			// flags, Redis 7.0).
 			all["append-internal"] = rueidis.NewLuaScript("#!lua flags=allow-oom\n" + script)
 		}

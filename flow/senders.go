@@ -15,8 +15,8 @@ const (
 )
 
 // SenderDomains is where processes keep the results of their checks of sender
-// domains: a text for each domain, and a sorted set of the names by the time of
-// the check.
+// domains. It is a text for each domain, and a sorted set of the names by the
+// time of the check.
 type SenderDomains struct{ Redis *Redis }
 
 // Found returns the record of a domain, empty if there is none.

@@ -14,8 +14,8 @@ import (
 	"sluice"
 )
 
-// A Redis can go back in time: a replica that lagged is promoted, a disk has
-// not got the last writes, an empty server takes the place of another. Marks
+// A Redis can go back in time. A replica that lagged is promoted, a disk has
+// not got the last writes, or an empty server takes the place of another. Marks
 // are gone then, so mail that was sent seems to wait. The replication id tells:
 // it is new with every start and every promotion (INFO replication). mark.lua
 // compares it with the one that the lanes were read on, in the same step as it
@@ -209,9 +209,9 @@ func (l *Lanes) Compared(ctx context.Context, lease *Lease, server, found string
 	return err
 }
 
-// Found returns what was found when the lanes were compared the last time, and
-// since when the Redis is the present one; zero if it never was another. due:
-// they are still to be compared.
+// Found returns what was found when the lanes were compared the last time. It
+// also returns since when the Redis is the present one; zero if it never was
+// another. due: they are still to be compared.
 func (l *Lanes) Found(ctx context.Context) (found string, moved time.Time, due bool, err error) {
 	c := l.log.redis.client
 	fields, err := answer(ctx, c, c.B().Hgetall().Key(l.log.partition.standingKey()).Build(), rueidis.RedisResult.AsStrMap)

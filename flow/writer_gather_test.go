@@ -9,8 +9,8 @@ import (
 	"sluice"
 )
 
-// Callers that were in a write, and those that came meanwhile, are waited for:
-// until they are there, or about as long as that write took.
+// Callers that were in a write, and those that came meanwhile, are waited for.
+// The wait ends when they are there, or after about as long as that write took.
 func TestTheExpectedAreWaitedFor(t *testing.T) {
 	const took = 3 * time.Millisecond
 	for _, test := range []struct {

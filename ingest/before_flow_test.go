@@ -36,9 +36,9 @@ func appendBefore(b *bed, log *flow.Log, source, from, to string, elements []str
 	b.must(err)
 }
 
-// A page that the program of 0.1 had brought to some logs when it was killed, by
-// other partitions than today's, is in once; and what comes behind it goes to the
-// partition of its person, however often the program is killed meanwhile.
+// The program of 0.1 was killed when it had brought a page to some logs, by
+// other partitions than today's. The page is in once. Elements behind it go to
+// the partition of their person, however often the program is killed meanwhile.
 func TestAPageThatAnOlderVersionHasHalfRouted(t *testing.T) {
 	const held, border, more, rounds = 1000, 600, 700, 4
 	onEachAlone(t, func(b *bed) {

@@ -41,8 +41,8 @@ const (
 //
 // A name is in plain text until then, because the database searches all events
 // for it. A search by hash would have to compute the hash of each of them. The
-// name stays only as long as it is needed: until all that the logs have is
-// stored, however long that takes, and has been searched once more.
+// name stays only as long as it is needed: until all entries of the logs are
+// stored, however long that takes, and have been searched once more.
 //
 // What has been passed once is kept in memory only, as a moment: a new holder of
 // the lease passes all names again.

@@ -150,7 +150,7 @@ func (s *StoreFollower) awaitAccepted(ctx context.Context, stop func(), gaps []*
 	}
 }
 
-// tellLoss logs that a log goes on from before its cursor: Redis has gone back
+// tellLoss logs that a log goes on from before its cursor. Redis has gone back
 // in time, and a process has written before the log was raised. The log is read
 // on, since the entries between were applied.
 func (s *StoreFollower) tellLoss(b *flow.Batch, cursor sluice.Position) {

@@ -98,7 +98,7 @@ func compareLagKeys(a, b LagKey) int {
 
 // Followers returns, for each follower of this process, nil or why it makes no
 // progress. An error means that it has failed several times in a row until just
-// now, or has stopped at a gap, wholly or in some of its partitions. A gap is
+// now, or has stopped at a gap in at least one of its partitions. A gap is
 // reported at once. A single partition that has failed several times in a row
 // without progress counts, whatever the others do.
 func (s *Stats) Followers(now time.Time) map[string]error {

@@ -55,15 +55,16 @@ const (
 // been whole. Imported once more after that, all of it is applied once more.
 //
 // What was tried and dropped. A hash of the whole file and the line's number: a
-// pipe has no hash before its end, and the lines of a file that has grown would
-// all be new.
+// pipe has no hash before its end. The lines of a file that has grown would all
+// be new.
 type Import struct {
 	Logs []*flow.Log // by partition
 
 	// Source is "import:" and what tells this content with these options from
-	// any other. Known says that it may have been begun before. Events have "events:"
-	// before it, but those of an import that the program of 0.1 has begun: it is gone
-	// on with as it was, under the source and with the partitions of then.
+	// any other. Known says that it may have been begun before. Events have
+	// "events:" before it, except those of an import that the program of 0.1
+	// has begun. That goes on as it was, under the source and with the
+	// partitions of then.
 	Source string
 	Known  bool
 

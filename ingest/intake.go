@@ -47,8 +47,8 @@ const (
 // an event lacks is made so that a repeat makes the same. The id is a hash of
 // (sender, key, index of the item). The time is when the key was first seen.
 // Redis remembers it for 24 hours, from before the first append. Redis
-// remembers the hash of the body as well: another body under the same key would
-// get the ids of the first and be left out silently, so it is rejected.
+// remembers the hash of the body as well, and another body under the same key
+// is rejected. It would get the ids of the first and be left out silently.
 //
 // What was tried and dropped. A time made of the key itself is no time. The
 // time of the first answer, kept after the append, is lost in the crash that

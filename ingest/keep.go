@@ -45,7 +45,7 @@ var eventKinds = []sluice.EventKind{sluice.KindMail, sluice.KindCustom, sluice.K
 
 // cutoff returns the moment before which rows kept for so many days are
 // deleted, or false if they are kept for ever. It is a midnight, UTC, so that
-// days go as a whole: a row kept for 30 days is there for at least 30 days and
+// days go as a whole. A row kept for 30 days is there for at least 30 days and
 // at most 31.
 func cutoff(days int, now time.Time) (millis int64, ok bool) {
 	if days <= 0 {
@@ -82,17 +82,17 @@ func (r Retention) longest(now time.Time) (millis int64, ok bool) {
 //
 // The idea. A day of events goes as a whole, as a partition, when it is past
 // the longest retention of all kinds. The rest is deleted in pieces of some
-// thousand rows: kinds that are kept shorter, events that have no day of their
-// own, everything in a database without partitions, series and dead letters. A
-// piece is a transaction of the store's writer, between two of the store
-// follower's.
+// thousand rows. The rest is kinds that are kept shorter, events that have no
+// day of their own, series and dead letters. In a database without partitions
+// it is everything. A piece is a transaction of the store's writer, between two
+// of the store follower's.
 //
 // The invariants. It may run twice at once, and be stopped anywhere: every step
 // can be repeated. It keeps a place only in memory: where it stopped looking
-// through events of a kind that is kept shorter, since that means to read past
-// all the others. So a new holder of the lease looks through all of them once.
-// Events past the retention of every kind are looked for every time: there are
-// none, or few that came late.
+// through events of a kind that is kept shorter. To find that again means to
+// read past all the others. So a new holder of the lease looks through all of
+// them once. Events past the retention of every kind are looked for every time:
+// there are none, or few that came late.
 //
 // One clock alone decides nothing, because a deletion cannot be undone. The
 // time is the earlier of this machine's and the main Redis's. So a machine that

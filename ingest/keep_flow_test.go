@@ -406,7 +406,7 @@ func TestKeeperErasesDeadLetters(t *testing.T) {
 	})
 }
 
-// The users active in a month are added up from all days there ever were: these
+// The users active in a month are added up from all days there ever were. These
 // days stay when the other days of the series go.
 func TestKeeperKeepsTheMonth(t *testing.T) {
 	onEach(t, func(b *bed) {

@@ -32,10 +32,10 @@ import (
 // cursors for as long as any entry is kept.
 //
 // The kept entries are remembered by stretches, of a second or an eighth of the
-// room, so that 60 s of them take no memory here. The stretches are forgotten
-// with the session: the next one looks how much a log holds below the cursor,
-// and keeps that. Redis notes when the newest entry that went for want of room
-// was applied (flow.NeverCut), so every process says how far back is covered.
+// room. So 60 s of them take no memory here. The stretches are forgotten with
+// the session: the next one looks how much a log holds below the cursor, and
+// keeps that. Redis notes when the newest entry that went for want of room was
+// applied (flow.NeverCut), so every process says how far back is covered.
 // Without such a note, as in a version that kept nothing, it may have been just
 // now.
 

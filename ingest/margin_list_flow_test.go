@@ -114,8 +114,8 @@ type aheadClock struct{ by atomic.Int64 }
 func (c *aheadClock) Now() time.Time { return time.Now().Add(time.Duration(c.by.Load())) }
 
 // TestWhatListsKeepIsBounded: applied elements of a list stay for a minute, and
-// only as many as there is room for, in small chunks and in a large one. It is
-// no backlog.
+// only as many as there is room for. That is true in small chunks and in a
+// large one. It is no backlog.
 func TestWhatListsKeepIsBounded(t *testing.T) {
 	b := newBed(t, "sqlite")
 	makeTarget(b)

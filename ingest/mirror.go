@@ -52,7 +52,7 @@ const (
 //
 // The epoch is counted by the mirror, and remembered by the database. A session
 // that finds another number than the remembered one does not know the state of
-// the mirror: the mirror is new, was emptied or restored, or the database was.
+// the mirror. The mirror is new, was emptied or restored, or the database was.
 // Then all days of the series are written, beside the changes. Turning the
 // mirror off forgets it.
 //

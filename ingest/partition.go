@@ -8,10 +8,10 @@ import (
 	"sluice/user/profile"
 )
 
-// partitionOf returns the partition of an event. An event that names a user goes
-// where updates of that external id go, another one where updates of its address
-// go (sluice.UserKey.Partition): so what is known of a person keeps its order, in
-// one log. An event of nobody goes anywhere.
+// partitionOf returns the partition of an event. An event that names a user
+// goes where updates of that external id go, another one where updates of its
+// address go (sluice.UserKey.Partition). So the events and updates of a person
+// keep their order, in one log. An event of nobody goes anywhere.
 func partitionOf(e *sluice.Event, raw string, partitions int) int {
 	switch {
 	case e.User != "":

@@ -82,8 +82,8 @@ func TestStoreSends(t *testing.T) {
 	})
 }
 
-// A session that ends between any two steps leaves each send with one row and
-// one event of each kind, and totals equal to those of the rows.
+// A session ends between any two steps. Each send then has one row and one
+// event of each kind, and the totals equal those of the rows.
 func TestSendsWhileSessionsEnd(t *testing.T) {
 	points := []string{"load", "transaction", "commit", "committed", "trim"}
 	const rounds, each = 3, 40

@@ -19,7 +19,7 @@ const StoreRole = "store"
 
 // StoreFollower stores the logs of the partitions whose lease this process
 // holds. It stores all of them in one transaction at a time, with one bulk load
-// and many cursors, since a table takes one loader faster than two.
+// and many cursors: a table takes one loader faster than two.
 type StoreFollower struct {
 	Logs   []*flow.Log // by partition
 	Leases *flow.Leases

@@ -18,7 +18,7 @@ import (
 
 // resolve applies a transaction's updates of users to what is stored of them,
 // and prepares it. It runs just before the transaction, and not while the one
-// before is applied, as for events: the result of that one has to be read.
+// before is applied, as for events. The result of that one has to be read.
 func (s *StoreFollower) resolve(ctx context.Context, u *storeUnit) error {
 	if len(u.updates) == 0 {
 		return nil

@@ -11,10 +11,10 @@ const maxLineBytes = 64 << 10
 
 // Accept takes in events by HTTP as published (SYSTEMS: API buffering). Each
 // event of a request, one a line, is checked and pushed to a list by an RPUSH
-// of its own, and a flush elsewhere takes them from there. All RPUSHes of a
-// request travel in one round trip, and the answer, 202, comes after them: more
-// than is said of the published API. A request that fails half-way is half in,
-// and a repeat doubles that half.
+// of its own. A flush elsewhere takes them from there. All RPUSHes of a request
+// travel in one round trip, and the answer, 202, comes after them: more than is
+// said of the published API. A request that fails half-way is half in, and a
+// repeat doubles that half.
 func Accept(redis *Redis, list string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var groups [][]string

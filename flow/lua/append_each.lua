@@ -1,7 +1,7 @@
--- Writes items at the end of a log, each under a name of its own that is
--- remembered for a while with the others of its request. Items already written
--- under their name are left out. Items come in pieces that fit a batch; those
--- that fit one together are written together.
+-- Writes items at the end of a log, each under a name of its own. The names of
+-- a request are remembered together for a while. Items already written under
+-- their name are left out. Items come in pieces that fit a batch; those that
+-- fit one together are written together.
 -- Keys:    1 log (stream), 2 sources (hash), 3 names (hash)
 -- Args:    1 head of a batch, 2 how long the names are remembered, in ms, 3 bytes
 --          and 4 items of a batch at most; of each name: name, number of pieces,

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Moves a cursor and runs operations, as one step. Redis does not roll back. So
--- the cursor is set first, and an operation that fails goes to the log as a
--- dead letter with its reason, in the same call. Nothing is ever run twice.
+-- the cursor is set first. An operation that fails goes to the log as a dead
+-- letter with its reason, in the same call. Nothing is ever run twice.
 -- Keys:    1 lease, 2 cursors (hash), 3 log (stream), 4 sources (hash),
 --          5.. every key that the operations touch
 -- Args:    1 token, 2 follower, 3 from, 4 to, 5 now in ms, 6 source of its dead

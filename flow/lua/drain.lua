@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Holds the pending counts of foreign hashes of counters: takes their keys from
--- the set of dirty ones, and moves what each hash has to the next chunk. A
--- count is always either in its hash or in the chunk. A producer that counts on
--- starts a new hash without knowing. The work of a call is bounded; a hash of
--- more fields than fit is taken in pieces, its key put back.
+-- Holds the pending counts of foreign hashes of counters. It takes their keys
+-- from the set of dirty ones, and moves the counts of each hash to the next
+-- chunk. A count is always either in its hash or in the chunk. A producer that
+-- counts on starts a new hash without knowing. The work of a call is bounded; a
+-- hash of more fields than fit is taken in pieces, its key put back.
 -- Keys:    1 lease, 2 set of dirty keys, 3 state (hash), 4 chunk last+1. The
 --          hashes are named by the set's members and cannot be declared.
 -- Args:    1 token of the lease, 2 the number `last` as the caller knows it,

@@ -1,8 +1,7 @@
 #!lua flags=allow-oom
 -- Marks sends before they are attempted. Only sends that wait are marked. A
 -- batch without any mark yet has no letters. A batch that is done has none
--- either, and its entry is gone: a caller that read it before that is told that
--- it is not there.
+-- either, and its entry is gone: a caller that read it before is told so.
 -- Keys:    1 lease, 2 states (hash), 3 marks (hash), 4 cancels (hash), 5.. streams:
 --          lanes
 -- Args:    1 token, 2 evidence: the process, when, for what, 3 the replication id of

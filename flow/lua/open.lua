@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Brings the state of a list up to the committed position of its follower. The
--- follower may be ahead: a drop was lost with its process, or Redis has gone
--- back in time and would issue a chunk number a second time. The numbers in
--- between are noted as a hole: no chunk has them.
+-- follower may be ahead if a drop was lost with its process. It may also be
+-- ahead if Redis has gone back in time and would issue a chunk number a second
+-- time. The numbers in between are noted as a hole: no chunk has them.
 -- Keys:    1 lease, 2 state (hash)
 -- Args:    1 token of the lease, 2 number of the chunk the cursor is in,
 --          3 the cursor, 4 the deployment that drains the list, 5 'true' to take

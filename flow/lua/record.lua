@@ -2,15 +2,15 @@
 -- Records what has become of marked sends. A send that is not marked, or is
 -- marked with other evidence, is passed over. So a repeat changes nothing, and
 -- neither does a process that had its sends given up by others. A send that
--- waits without a mark is recorded all the same if this is another Redis than
--- the one that the mark was seen on. It has gone back in time and forgotten the
--- mark, but the process that attempted the send knows the outcome. On the same
--- one, another process has recorded meanwhile that it was not attempted, and it
--- waits. The log goes first: if it cannot be written, nothing is. A send of a
--- process that is taken for dead is given up: it is in doubt, and the owner of
--- that mark is noted. If that process lives after all, its report comes late
--- and counts, once: unless an attempt has been recorded since. A send kept in
--- doubt is so no more; one that waits for another attempt is not attempted.
+-- waits without a mark is recorded all the same if the mark was seen on another
+-- Redis than this one. It has gone back in time and forgotten the mark, but the
+-- process that attempted the send knows the outcome. On the same one, another
+-- process has recorded meanwhile that it was not attempted, and it waits. The
+-- log goes first: if it cannot be written, nothing is. A send of a process that
+-- is taken for dead is given up: it is in doubt, and the owner of that mark is
+-- noted. If that process lives after all, its report comes late and counts,
+-- once: unless an attempt has been recorded since. A send kept in doubt is so
+-- no more; one that waits for another attempt is not attempted.
 -- Keys:    1 states (hash), 2 marks (hash), 3 waiting (hash), 4 log (stream),
 --          5 sources (hash), 6 due (sorted set), 7 sublanes (set), 8 cancels
 --          (hash), 9 given (hash), 10 doubts (hash), 11 owed (hash), 12.. streams:

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Takes sends out of a batch that waits: the ledger has their end already, so
 -- nothing goes to the log. One that is marked stays, and is noted as not to be
--- attempted any more: the process that marked it says what has become of it. There
--- are no more of those than are on their way.
+-- attempted any more. The process that marked it reports its outcome. There are
+-- no more of those than are on their way.
 -- Keys:    1 lease, 2 states (hash), 3 marks (hash), 4 waiting (hash), 5 cancels
 --          (hash), 6 the batch's stream, 7 owed (hash)
 -- Args:    1 token ('' for what waits for a time: no lease is asked), 2 now in ms, 3 its lane, 4 its entry, 5 how many sends it has,

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- Notes which Redis the lanes are worked on, by its replication id, which is new
--- with every start and every promotion. A process may stand before a Redis that
--- has gone back in time if it sees another id than the noted one, or none in
--- lanes that have been worked on. Then the lanes are to be compared with the
--- ledger.
+-- with every start and every promotion. It may be a Redis that has gone back in
+-- time if the process sees another id than the noted one. So it may be if there
+-- is none in lanes that have been worked on. Then the lanes are to be compared
+-- with the ledger.
 -- Keys:    1 lease, 2 standing (hash)
 -- Args:    1 token, 2 now in ms, 3 '1' if the lanes have been worked on before
 -- Returns: {replication id, ms at which it was another one ('': never), '1' if

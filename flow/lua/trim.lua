@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Notes how many of a log's entries are applied and still there, and removes
+-- Notes how many of a log's entries are applied and still there. It removes
 -- those before one, but none that a backup has not copied yet.
 -- Keys:    1 lease, 2 log (stream), 3 hold (string, a position; none: nobody
 --          copies), 4 sources (hash), 5 removed (list): counts that say how much

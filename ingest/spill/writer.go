@@ -23,9 +23,9 @@ import (
 // times a second takes in thousands of events.
 //
 // The invariants. Write returns nil only when the event is on disk. Behind the
-// synced records the file has only what was begun and not finished: a failed
-// write is cut off again, or its file is ended. An open file is locked, so
-// nobody replays a file that still grows.
+// synced records the file has only unfinished ones: a failed write is cut off
+// again, or its file is ended. An open file is locked, so nobody replays a file
+// that still grows.
 type Writer struct {
 	dir        string
 	deployment string
@@ -178,7 +178,7 @@ func (w *Writer) begin() error {
 	removeUnborn(w.dir)
 	h := Header{ID: newID(), Deployment: w.deployment, Made: w.clock.Now()}
 	// It gets the name of a spill file only when it is locked and has its
-	// header, so that nobody takes it for one left behind.
+	// header. So it cannot be taken for one left behind.
 	final := filepath.Join(w.dir, h.ID+Suffix)
 	f, err := os.OpenFile(final+unborn, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

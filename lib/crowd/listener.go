@@ -24,22 +24,22 @@ import (
 // a client that speaks is heard.
 //
 // A connection is quiet for `grace` before it can lose its place. So a burst of
-// clients that speak is served in turn, out of the kernel's queue, instead of
-// being cut off before their heads have been read. Where bytes of a client lie
-// in the kernel unread, it is the server that is late, as it is when its cores
-// are taken. Such a connection is spared, up to maxSpared graces in a row. It
-// is not spared while the server is writing: a client that sends more without
-// reading its answers has bytes there for good.
+// clients that speak is served in turn, out of the kernel's queue. None is cut
+// off before its head has been read. Where bytes of a client lie in the kernel
+// unread, it is the server that is late, as it is when its cores are taken.
+// Such a connection is spared, up to maxSpared graces in a row. It is not
+// spared while the server is writing: a client that sends more without reading
+// its answers has bytes there for good.
 //
 // A client that the server knows (Conn.Known: it has logged in) loses its place
 // only when no unknown client is quiet. Otherwise clients that open a thousand
-// connections a second and say nothing would cut off a known one that takes
-// more than two seconds over a message.
+// connections a second and say nothing would do harm. They would cut off a
+// known client that takes more than two seconds over a message.
 //
-// What was tried and dropped. Only accepting `most` at a time: a client that
+// What was tried and dropped. Only accepting `most` at a time. A client that
 // opens as many and stays silent locks everybody out, again and again, for the
 // 90 s that a connection may be idle. Closing connections without a request
-// before those that had one: a client that sends one request on each connection
+// before those that had one. A client that sends one request on each connection
 // is then safe from all that come later. A bound per address: behind a proxy
 // all have the same.
 type Listener struct {

@@ -26,9 +26,9 @@ func (d Direction) String() string {
 // Moment says when a rule acts, seen from its pattern.
 type Moment int
 
-// The moments. A request that the server has never seen, one that it may have
-// seen, and one that is done but whose answer is lost: these are three
-// different failures. The client sees a broken connection in all of them.
+// The moments. There are three different failures: the server has never seen
+// the request, it may have seen it, or it has done it and the answer is lost.
+// The client sees a broken connection in all of them.
 const (
 	// Before: the pattern is not forwarded. If it came in parts, a part may
 	// have been, never its last byte.

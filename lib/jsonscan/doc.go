@@ -4,9 +4,9 @@
 //
 // The text is JSON as RFC 8259 defines it, and nothing more. It also refuses
 // what section 8.2 leaves to the reader: an escaped surrogate without its
-// partner, which no UTF-8 can hold, so it could be neither stored nor compared.
-// It refuses invalid UTF-8 (8.1), a byte order mark (8.1), and nesting deeper
-// than sluice.MaxNestingLevels. Numbers may have any size: they stay texts.
+// partner. No UTF-8 can hold it, so it could be neither stored nor compared. It
+// refuses invalid UTF-8 (8.1), a byte order mark (8.1), and nesting deeper than
+// sluice.MaxNestingLevels. Numbers may have any size: they stay texts.
 //
 // It is ours because the input path validates all of an element and needs few
 // of its members. The standard packages decode into maps and structs, or hand

@@ -58,7 +58,7 @@ func (v Value) AppendText(dst []byte) []byte {
 //	for m.Next() { use(m.Key, m.Value) }
 //	err := m.Err()
 //
-// The text is validated as the walk goes on: members that were handed out count
+// The text is validated as the walk goes on. Members that were handed out count
 // only if the walk went to its end and Err is nil. A key that occurs twice is
 // handed out twice. By custom the last one wins, and that is up to the caller.
 type Members struct {

@@ -12,9 +12,10 @@ import (
 // offset of the byte that was not expected.
 //
 // Strings are most of a text. They are scanned eight bytes at a time. A byte
-// that ends the plain run (a quote, a backslash, a control character, anything
-// but ASCII) sets the high bit of its place in a mask. A table lookup for each
-// byte does as well on strings of ten bytes, and a quarter on long ones.
+// that ends the plain run sets the high bit of its place in a mask. Such a byte
+// is a quote, a backslash, a control character, or anything but ASCII. A table
+// lookup for each byte does as well on strings of ten bytes, and a quarter on
+// long ones.
 
 const (
 	ones        = 0x0101010101010101

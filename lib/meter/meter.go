@@ -69,8 +69,8 @@ var waitBounds = slices.Concat(secondsBounds[:], []int64{30_000_000, 60_000_000,
 
 const waitBuckets = len(secondsBounds) + 5 + 1 // the last: longer than all bounds
 
-// Waits counts durations from a tenth of a millisecond to six hours, for a
-// caller that has a lock anyway: one goroutine at a time may use it. The zero
+// Waits counts durations from a tenth of a millisecond to six hours. It is for
+// a caller that has a lock anyway: one goroutine at a time may use it. The zero
 // value is ready.
 type Waits struct {
 	within [waitBuckets]uint64

@@ -4,8 +4,9 @@
 //
 // Whatever it returns has lines of at most 998 octets that end in CRLF, no CR
 // or LF by itself, and no NUL. A character that could end a header from inside
-// (CR, LF, NUL in a name, an address, a header's value, the name of a file) is
-// refused with an *Error, never repaired: its sender is broken, or means harm.
+// is refused with an *Error, never repaired: its sender is broken, or means
+// harm. Such are CR, LF and NUL in a name, an address, a header's value or the
+// name of a file.
 package mime
 
 import "fmt"

@@ -28,8 +28,9 @@ const (
 // String returns the word of Content-Transfer-Encoding.
 func (e encoding) String() string { return [...]string{"7bit", "quoted-printable", "base64"}[e] }
 
-// encodingOf chooses for a text: as it is if that is possible, else the shorter
-// encoding, and quoted-printable as long as that is about the same.
+// encodingOf chooses for a text. It is sent as it is if that is possible.
+// Otherwise it gets the shorter encoding, and quoted-printable as long as that
+// is about the same.
 func encodingOf(s string) encoding {
 	escaped, ok := 0, true
 	lineStart := 0

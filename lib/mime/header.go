@@ -270,7 +270,7 @@ func (l *line) name(s string) {
 }
 
 // ours are the headers that only this program and servers on the way set, in
-// lower case: those made of other fields, and those that servers write.
+// lower case. Some are made of other fields, and servers write the others.
 var ours = map[string]bool{
 	"from": true, "sender": true, "to": true, "cc": true, "bcc": true, "reply-to": true, "subject": true, "date": true,
 	"message-id": true, "mime-version": true, "return-path": true, "received": true, "delivered-to": true,

@@ -16,9 +16,9 @@ import (
 // it cannot. Careless writing is put right: ends of lines in the body, a
 // missing Date or Message-ID, a Bcc that would tell everybody. Text that
 // another server might read differently is refused: NUL, a CR or LF by itself
-// in the headers, lines that are too long, a header twice that may be there
-// once. A body with long lines is not folded: that would break its signature,
-// and HTML as well. The body's parts are not looked into.
+// in the headers, lines that are too long. So is a header twice that may be
+// there once. A body with long lines is not folded: that would break its
+// signature, and HTML as well. The body's parts are not looked into.
 //
 // Most messages need nothing but what is prepended, so the body is looked at
 // with the fast functions of package bytes and copied once.
@@ -48,8 +48,9 @@ func Scan(raw []byte, id string, now time.Time) (*Scanned, error) {
 	return ScanBehind(nil, raw, id, now)
 }
 
-// ScanBehind is Scan for a message that goes out behind other headers: the
-// trace of the server that took it in (RFC 5321, 4.4), whose lines end in CRLF.
+// ScanBehind is Scan for a message that goes out behind other headers. They are
+// the trace of the server that took it in (RFC 5321, 4.4), and their lines end
+// in CRLF.
 func ScanBehind(trace, raw []byte, id string, now time.Time) (*Scanned, error) {
 	if len(raw) > sluice.MaxMessageBytes {
 		return nil, wrong("message", "has %d octets, at most %d are possible", len(raw), sluice.MaxMessageBytes)

@@ -16,7 +16,7 @@ import (
 
 // A server's directory is locked by a flock on a file in it. The open file is
 // handed to the server and closed here. So the lock is held by exactly those
-// processes that can write the directory, the server and its forks, and falls
+// processes that can write the directory, the server and its forks. It falls
 // with the last of them. A lock held by us instead would fall while a server
 // that outlived us for a moment was still writing. Two Redis servers on one
 // append-only file destroy it, and Redis itself does not look.

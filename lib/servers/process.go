@@ -22,8 +22,8 @@ const (
 	// logTailBytes is how much of a server's log an error quotes.
 	logTailBytes = 2048
 
-	// portAttempts is how often a start is tried with a new free port, when
-	// another process took the last one between our look and the server's bind.
+	// portAttempts is how often a start is tried with a new free port. Another
+	// process may take a port between our look and the server's bind.
 	portAttempts = 5
 )
 
@@ -56,7 +56,7 @@ func (s *spec) command() (program string, args []string) {
 //
 // The signal comes when the *thread* that forked ends, not the process, and Go
 // ends threads as it likes. So each child has a goroutine that is locked to its
-// thread, forks, and then stays in Wait on the same thread until the child is
+// thread and forks. Then it stays in Wait on the same thread until the child is
 // gone. The thread lives exactly as long as the child.
 //
 // The kernel forgets the request when the child changes its user. So a server

@@ -45,7 +45,7 @@ func Parse(s string, quoted bool) (int64, error) {
 	return ms, err
 }
 
-// ParseIn is Parse for a text of a person who has a zone in mind: a date and a
+// ParseIn is Parse for a text of a person who has a zone in mind. A date and a
 // time of day without a zone are in that one.
 func ParseIn(s string, zone *time.Location) (int64, error) {
 	return parseIn(s, zone, sluice.MinEventTimeMillis)
@@ -244,7 +244,7 @@ func parseISO(s string, least int64) (ms int64, zoned bool, err error) {
 func yearOf(millis int64) int { return time.UnixMilli(millis).UTC().Year() }
 
 // parseClock reads the text after the date, from its T. It returns how many
-// milliseconds it is behind the day's first moment in UTC: with a zone it may
+// milliseconds it is behind the day's first moment in UTC. With a zone it may
 // be negative, or more than a day.
 func parseClock(s string) (ms int64, zoned, ok bool) {
 	if len(s) < 6 || s[0]|0x20 != 't' && s[0] != ' ' || s[3] != ':' {

@@ -55,7 +55,7 @@ const (
 // with a field for each hour of that day (UTC) that was counted.
 //
 // The idea. A document's hours are set to their present totals, if those have a
-// larger version. So a document may be written again, or late: what a stopped
+// larger version. So a document may be written again, or late. What a stopped
 // process still sends, or what arrives after its sender has given up, is older
 // than the stored hours.
 //
@@ -65,7 +65,7 @@ const (
 // the _id.
 //
 // Nothing is upserted. An upsert with a filter by version tries to insert a
-// document that is there, and servers differ in what they tell of the others in
+// document that is there. Servers differ in what they tell of the others in
 // that message. So documents are updated. Only if that found fewer than there
 // are, the missing ones are looked for and inserted. That is once a day and
 // name.

@@ -140,7 +140,7 @@ func anys(texts []string) []any {
 
 // countDown notes which sends have no need of their bodies any more, and
 // removes bodies that no send needs. A body that says that it belongs to a
-// single send is not counted: a caller that cancels a message may not have seen
+// single send is not counted. A caller that cancels a message may not have seen
 // all of its sends.
 func (t *txn) countDown(ctx context.Context, added, changed []*ledgerRow) error {
 	less := make(map[string]int)

@@ -12,7 +12,7 @@ import (
 //
 // Each section is cut into pieces, and each piece goes in by the bulk path
 // behind a savepoint. A refused piece is taken back and written row by row, so
-// that only the bad rows become dead letters: of 32,768 rows with a bad one,
+// that only the bad rows become dead letters. Of 32,768 rows with a bad one,
 // 512 go row by row. A savepoint is gone when it is needed if a trigger of the
 // table has ended the transaction. Then all begins anew without pieces, row by
 // row. A row that ends the transaction then is left out of the next try.

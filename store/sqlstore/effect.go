@@ -59,7 +59,7 @@ func (s *Store) Prepare(effect *sluice.Effect) (sluice.Prepared, error) {
 
 // inKeyOrder returns the events in the order of the table's primary key, as far
 // as time decides it. They come partition by partition. Inserted like that,
-// each transaction goes over its span of time once for every partition and
+// each transaction goes over its span of time once for every partition. It
 // splits pages in their middle, which loads at half the speed (measured).
 func inKeyOrder(events []sluice.StoredEvent) []sluice.StoredEvent {
 	byTime := func(a, b *sluice.StoredEvent) int { return cmp.Compare(a.TimeMillis, b.TimeMillis) }

@@ -23,8 +23,8 @@ const (
 const goesBack = "a power cut takes back what was committed in the last second or so, the cursors with it, and what the logs have no longer is lost"
 
 // mysqlDurability looks at what of a commit is on the disk when the server has
-// answered. An InnoDB with a binary log asks the log, after a crash, which of
-// the prepared transactions were committed: a log that is not synced takes them
+// answered. After a crash, an InnoDB with a binary log asks the log which of
+// the prepared transactions were committed. A log that is not synced takes them
 // back.
 func mysqlDurability(ctx context.Context, e *sluice.Examination, conn *sql.Conn, d *mysqlDialect) {
 	var flush, binlog, sync int64

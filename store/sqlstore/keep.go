@@ -18,12 +18,12 @@ import (
 // deleted row by row.
 //
 // The idea. The partitions are, in this order: `before`, for events before the
-// first day of its own; one a day; `later`, without an end, for events that
-// have no day. Only `later` is ever divided, when it is empty or nearly so:
-// days are made ahead of time. Its events go into the new days in the same
-// step. A partition's only property that matters is where it ends. It begins
-// where the one before it ends, so dropping one in between does no harm
-// (PostgreSQL then puts late events of that day into `later`).
+// first day of its own; one a day; `later`, for events without a day, open at
+// its end. Only `later` is ever divided, when it is empty or nearly so: days
+// are made ahead of time. Its events go into the new days in the same step. A
+// partition's only property that matters is where it ends. It begins where the
+// one before it ends, so dropping one in between does no harm. PostgreSQL then
+// puts late events of that day into `later`.
 //
 // The invariants. An event is found in any partition: only this file names
 // them. Changes of the partitions are made under a lock of the database's, one
@@ -230,7 +230,7 @@ func (s *Store) scanTime(row *sql.Row) (millis int64, ok bool, err error) {
 // DeleteEvents deletes a piece of a range. Its end is looked for first, by a
 // read that takes no locks: a DELETE with a LIMIT is unknown to two of the
 // databases. Events of one millisecond go together. The next piece begins where
-// this one ends: to find its place from the first would be to read over rows
+// this one ends. To find its place from the first would be to read over rows
 // that are deleted and not cleared away yet.
 func (s *Store) DeleteEvents(ctx context.Context, kind sluice.EventKind, fromMillis, toMillis int64) (deleted int, reachedMillis int64, err error) {
 	from, word := s.d.millis(fromMillis), kind.String()

@@ -38,7 +38,7 @@ func (s *Store) DeleteSends(ctx context.Context, afterMessage string, beforeMill
 }
 
 // deleteSends deletes by class and state, so that the server itself says how
-// many of each there were: a row may change until it is locked.
+// many of each there were. A row may change until it is locked.
 func (t *txn) deleteSends(ctx context.Context, after, last string, before any) (deleted int, err error) {
 	rows, err := t.conn.QueryContext(ctx, query(t.store.d, "sends_old"), after, last, before)
 	if err != nil {

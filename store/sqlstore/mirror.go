@@ -35,7 +35,7 @@ import (
 //
 // What was tried and dropped. A version in the rows of the series, from a
 // sequence, with an index. Versions become visible in another order than they
-// were drawn, so the mirror would have to look back over all transactions that
+// were drawn. So the mirror would have to look back over all transactions that
 // may still be open. Every row is also written twice, mirror or not.
 
 // mirrorFollower is the cursor that says whether changes are noted.

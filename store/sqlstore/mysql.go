@@ -151,7 +151,7 @@ func (c *session) Connect(ctx context.Context) (driver.Conn, error) {
 // wait_timeout, which also ends connections that are merely quiet and so is
 // only second best.
 //
-// net_read_timeout is half of the others: a server that gives up on a load
+// net_read_timeout is half of the others. A server that gives up on a load
 // still tries to read the rest of the stream, and waits a second time.
 func (d *mysqlDialect) look(ctx context.Context, db *sql.DB, seconds int) error {
 	var version string

@@ -18,7 +18,7 @@ const (
 )
 
 // dataErrors are errors about a row's data with an SQLSTATE that does not say
-// so. An error that is neither here nor of the classes 22, 23 and 45 is the
+// so. Any error that is not here and not of the classes 22, 23 and 45 is the
 // server's state (full, read-only, shutting down, a table altered or gone). It
 // passes, or an operator is needed; dead letters made for it would be good
 // rows.

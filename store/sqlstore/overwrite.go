@@ -74,8 +74,8 @@ func (s *Store) wipePages(ctx context.Context) error {
 
 // zerosFor returns the length of a value that fills so many pages to their
 // ends, beside the part of it in its row. The value's first bytes are there: as
-// many as leave whole pages for the rest, if that is enough (the format of
-// SQLite's files, 1.6: M).
+// many as leave whole pages for the rest, if that is enough. (The format of
+// SQLite's files, 1.6: M.)
 func zerosFor(page, pages int64) int64 {
 	const beyond = 100 // behind M, where whole pages are left
 	return pages*(page-4) + (page-12)*32/255 - 23 + beyond

@@ -21,14 +21,14 @@ import (
 // nearly that of LOAD DATA (encode.go).
 //
 // An error inside a transaction ends it there. So a statement that may fail
-// without ending the work runs behind a savepoint: a COPY that may meet a
-// duplicate, and each row of ApplyEach.
+// without ending the work runs behind a savepoint. That is a COPY that may meet
+// a duplicate, and each row of ApplyEach.
 //
 // A stopped process is thrown out by the server's own limits when it stops
-// between two statements. In the middle of a COPY there is no such limit: the
+// between two statements. In the middle of a COPY there is no such limit. The
 // server waits for the next piece of the stream as long as the connection is
 // open. It does not look at statement_timeout there. So a process that waits in
-// vain for the stopped process's cursors ends that session (unblock): the
+// vain for the stopped process's cursors ends that session (unblock). The
 // locked row names the transaction, and that the process.
 type postgresDialect struct {
 	temp   bool            // the user may make temporary tables
@@ -340,9 +340,9 @@ func isPostgres(err error, code string) bool {
 
 // refusal says whether an error is about the data of a row. It is for a
 // conversion or a length (22), a constraint (23), a limit such as that of an
-// index's entry (54), or an error that a trigger raises (P0). All else is the
-// server's state, which passes or needs an operator; dead letters made for it
-// would be good rows.
+// index's entry (54), or a trigger's error (P0). All else is the server's
+// state, which passes or needs an operator; dead letters made for it would be
+// good rows.
 func (d *postgresDialect) refusal(err error) (string, bool) {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) || len(e.Code) < 2 {

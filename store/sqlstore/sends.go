@@ -32,7 +32,7 @@ import (
 // is past its retention) becomes a dead letter. A row made up for it would
 // count the send twice, and to drop it would hide that a send itself was lost.
 // But where the database has gone back and its later state is given up, rows
-// and totals have gone back together: there it gets a row.
+// and totals have gone back together. There it gets a row.
 
 // sendKey names a row.
 type sendKey struct {

@@ -134,8 +134,8 @@ func (d *sqliteDialect) noTable(err error) bool {
 	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_ERROR && strings.Contains(e.Error(), "no such table")
 }
 
-// refusal says whether an error is about the data of a row: a constraint, a
-// type that a column does not take, or a value that is too big.
+// refusal says whether an error is about the data of a row. It is for a
+// constraint, a type that a column does not take, or a value that is too big.
 func (d *sqliteDialect) refusal(err error) (string, bool) {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {

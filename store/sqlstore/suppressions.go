@@ -25,11 +25,11 @@ import (
 // two transactions never wait for each other in a circle, and rows that a
 // decision depends on are unchanged until the commit.
 //
-// What was tried and dropped. Items in the logs of the partitions: each process
-// would read all events of all of them, hundreds of thousands a second, for a few
-// suppressions. Rows with numbers from a sequence: they become visible in another
-// order than they were drawn. A table of changes beside: it needs trimming, and
-// a reader that is behind the trimmed part reads all.
+// What was tried and dropped. Items in the logs of the partitions. Each process
+// would read all events of all of them, hundreds of thousands a second, for a
+// few suppressions. Rows with numbers from a sequence: they become visible in
+// another order than they were drawn. A table of changes beside: it needs
+// trimming, and a reader that is behind the trimmed part reads all.
 
 // suppressionFollower is the cursor that counts the changes.
 const suppressionFollower = "suppressions"

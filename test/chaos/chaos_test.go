@@ -193,7 +193,7 @@ func TestCutConnections(t *testing.T) {
 	w.check()
 }
 
-// TestTakeOver checks a promise: after kill -9 of the only process, the next
+// TestTakeOver checks a promise. After kill -9 of the only process, the next
 // one is at work on all partitions within 5 s of its start. It runs alone,
 // because it measures time.
 func TestTakeOver(t *testing.T) {

@@ -121,8 +121,8 @@ func mails(name string, count int, more string) string {
 // TestKillWhileSchedulesAreReleased kills the program at each step of the
 // release of mail that was scheduled by Braze's calls. The steps are before and
 // behind the row with the recipients, between the logs that take the mail, and
-// before the row that says that it was released. Then the same with mail for a
-// time: at its way into a lane. Each mail goes out once.
+// before the row that notes the release. Then the same with mail for a time: at
+// its way into a lane. Each mail goes out once.
 func TestKillWhileSchedulesAreReleased(t *testing.T) {
 	t.Parallel()
 	const schedules, users, later = 6, 30, 60

@@ -71,7 +71,7 @@ func beforeOutcomes(items []ledgerItem, i, j int) bool {
 
 // testAnyOutcomes: outcomes come in any order, in any number of transactions,
 // with any part of them repeated. The rows are what the outcomes make of them
-// one by one, the totals are those of the rows, and a body is there as long as
+// one by one, and the totals are those of the rows. A body is there as long as
 // it is needed.
 func testAnyOutcomes(t *testing.T, f *fixture) {
 	for seed := range uint64(6) {
