@@ -43,7 +43,7 @@ func (m metrics) collectLedger(ch chan<- prometheus.Metric, s *Stats) {
 	ch <- prometheus.MustNewConstMetric(descDoubts, prometheus.GaugeValue, float64(s.InDoubt))
 }
 
-// collectRoutes sends how the ways out for mail stand, and what waits for them.
+// collectRoutes sends the state of the routes, and the mail pending for them.
 func (m metrics) collectRoutes(ch chan<- prometheus.Metric, s *Stats) {
 	for setting, share := range s.Bounds {
 		ch <- prometheus.MustNewConstMetric(descBounds, prometheus.GaugeValue, share, setting)

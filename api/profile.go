@@ -122,7 +122,7 @@ type Status struct {
 	Routes           []RouteStatus `json:"routes"`
 }
 
-// LaneStatus is what waits with a priority.
+// LaneStatus is what is pending with a priority.
 type LaneStatus struct {
 	Priority      string  `json:"priority"`
 	Waiting       int64   `json:"waiting"`

@@ -169,7 +169,7 @@ type Stats struct {
 	DiskFreeBytes, DiskSizeBytes uint64
 }
 
-// Waiting is what waits in the lanes of a priority.
+// Waiting is what is pending in the lanes of a priority.
 type Waiting struct {
 	Sends         int64   // those under way among them; -1: not known
 	OldestSeconds float64 // how long the oldest that nobody has taken waits; 0: there is none

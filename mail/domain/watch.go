@@ -238,7 +238,7 @@ func (w *Watcher) Refresh(ctx context.Context, domain string) Result {
 	defer cancel()
 	e := w.Look(looking, domain)
 	r := Result{Domain: domain, CheckedMillis: w.Clock.Now().UnixMilli(), Findings: e.Findings}
-	if ctx.Err() == nil && w.note(&r) { // else who asked has gone, and it is not what is so
+	if ctx.Err() == nil && w.note(&r) { // otherwise the caller has gone, and this is no finding
 		w.keep(ctx, &r)
 	}
 	return r

@@ -15,7 +15,7 @@ import (
 type Take struct {
 	OK   bool
 	Wait time.Duration // after what time to ask again
-	Lane string        // what it has to wait with, and apart from all other; empty: nothing goes
+	Lane string        // the sublane in which it is queued separately; empty: nothing goes
 }
 
 const (
@@ -84,7 +84,7 @@ func (r *Router) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Trans
 	return r.refuse(me, set, up, d, now)
 }
 
-// Elsewhere reports whether a mail that some routes have just turned away may be
+// Elsewhere reports whether a mail that some routes have just rejected may be
 // asked of another at once.
 func (r *Router) Elsewhere(s *sluice.Send, passed []sluice.Transport, now time.Time) bool {
 	r.mu.Lock()

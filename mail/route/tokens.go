@@ -71,7 +71,7 @@ func (r *Router) want(b *bucket, now time.Time) time.Duration {
 	return min(max(b.next.Sub(now), leaseEvery), maxWait)
 }
 
-// list enters a bucket to be asked about, and wakes who asks.
+// list enters a bucket to be asked about, and wakes the asking loop.
 func (r *Router) list(b *bucket) {
 	if !b.listed {
 		b.listed = true

@@ -18,7 +18,7 @@ import (
 
 // Bounds of a connection.
 const (
-	// maxWrongCommands and maxWrongLogins end a connection: who guesses, or
+	// maxWrongCommands and maxWrongLogins end a connection: a client that guesses, or
 	// speaks something else than SMTP, shall not go on for ever.
 	maxWrongCommands = 20
 	maxWrongLogins   = 3
@@ -259,7 +259,7 @@ func (c *conn) command(line []byte) error {
 		c.say("250 2.0.0 Forgotten\r\n")
 	case "NOOP":
 		c.say("250 2.0.0 Nothing was done\r\n")
-	case "VRFY": // RFC 5321, 7.3: who is asked may decline to tell
+	case "VRFY": // RFC 5321, 7.3: a server may decline to tell
 		c.say("252 2.5.2 Send it, and see\r\n")
 	case "HELP":
 		c.say("214 2.0.0 Sluice takes mail in by EHLO, STARTTLS, AUTH, MAIL, RCPT, DATA; the docs say more\r\n")

@@ -51,7 +51,7 @@ func (c *Canceller) Cancel(ctx context.Context, message string) (sluice.Cancelle
 
 // CancelSends stops sends that wait, of whichever messages, and gives up those in
 // doubt: what they say is kept no more. It returns when that is durable. It says
-// nothing of their recipients: it is for who is erased.
+// nothing of their recipients: it is for erased users.
 func (c *Canceller) CancelSends(ctx context.Context, rows []sluice.SendRow) error {
 	nameless := slices.Clone(rows)
 	for i := range nameless {
@@ -146,7 +146,7 @@ func (c *Canceller) write(ctx context.Context, rows []sluice.SendRow, recipients
 	for i := range rows {
 		r := &rows[i]
 		if r.State != sluice.SendWaiting && (r.State != sluice.SendInDoubt || r.To != "") {
-			continue // in doubt: it may have arrived, and only who is erased is not asked
+			continue // in doubt: it may have arrived, so only that of an erased user is taken out
 		}
 		p := parts[r.Partition]
 		if p == nil {

@@ -294,7 +294,7 @@ func (c *comparison) page(ctx context.Context) error {
 	if err := c.lanes.Walk(ctx, func(b *flow.LaneBatch, later bool) error { return c.batch(ctx, b, later) }); err != nil {
 		return err
 	}
-	// Who had marked before may have recorded while the lanes were walked.
+	// A process that had marked before may have recorded while the lanes were walked.
 	if err := c.enter(ctx); err != nil {
 		return err
 	}
@@ -354,7 +354,7 @@ func (c *comparison) batch(ctx context.Context, b *flow.LaneBatch, later bool) e
 	if err != nil {
 		return fmt.Errorf("read lane %s, entry %s: %w", b.Lane, b.Entry, err)
 	}
-	known := !c.first && !later && urgentLane(b.Lane) // who was there has been looked at, and may have left since
+	known := !c.first && !later && urgentLane(b.Lane) // its sends were looked at before, and may have left since
 	unknown := make(map[sluice.SendKey]*met)
 	place := *b // without what is in it
 	place.Data = nil

@@ -23,7 +23,7 @@ import (
 // knew of. So a decision does not apply once the send has been attempted again
 // and is in doubt anew.
 
-// Decision is what somebody decides about a send in doubt.
+// Decision is what an operator decides about a send in doubt.
 type Decision string
 
 // The decisions.
@@ -39,7 +39,7 @@ var Decisions = []Decision{DecideSent, DecideAgain, DecideGiveUp}
 // MaxNoteBytes bounds what is said of a decision.
 const MaxNoteBytes = 200
 
-// maxByBytes bounds who is said to have decided.
+// maxByBytes bounds the name of the operator who has decided.
 const maxByBytes = 200
 
 // Decider takes decisions. Any process may; it is carried out by those that store
@@ -239,7 +239,7 @@ func (d *deciding) settle(ctx context.Context, lanes *flow.Lanes, packing *packi
 			if o.State == sluice.SendInDoubt {        // again
 				var s sluice.Send
 				if stale || kept[i] == nil || decodeItem(kept[i], &s) != nil {
-					continue // somebody was faster
+					continue // another decision was faster
 				}
 				s.DueMillis, s.ExpiresMillis = o.DueMillis, max(s.ExpiresMillis, nowMillis+sluice.DefaultExpiryMillis)
 				s.Recount()
@@ -258,7 +258,7 @@ func (d *deciding) settle(ctx context.Context, lanes *flow.Lanes, packing *packi
 			}
 		}
 	}
-	commit.Operations = append(commit.Operations, lanes.Revived(again)...) // a cancel that came before somebody has decided so
+	commit.Operations = append(commit.Operations, lanes.Revived(again)...) // a cancel that came before the decision
 	commit.Operations = append(commit.Operations, lanes.Settled(over)...)
 	return nil
 }

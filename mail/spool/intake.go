@@ -33,7 +33,7 @@ type Intake struct {
 	// Accepted counts the sends that were accepted; nil: nobody asks.
 	Accepted *atomic.Int64
 
-	// Room bounds what waits to be sent; nil: nothing does.
+	// Room bounds the pending mail; nil: no bound.
 	Room *Room
 
 	// Names counts what is remembered of requests; nil: nothing does.

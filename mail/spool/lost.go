@@ -30,7 +30,7 @@ import (
 // MariaDB read the rows in doubt of the partition for the second.
 
 var (
-	// lookEvery is how long a partition is let alone after a look that found nothing,
+	// lookEvery is how long a partition rests after a look that found nothing,
 	// lookAgain after one that met not all.
 	lookEvery = 10 * time.Minute
 	lookAgain = 1 * time.Minute

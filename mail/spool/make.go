@@ -34,7 +34,7 @@ var (
 )
 
 // parkedFor is when a parked send is looked at again: each time is an event in
-// its life, and somebody has to do something before.
+// its life, and an operator has to act before.
 const parkedFor = 30 * time.Minute
 
 // envelope is a send made ready, or what follows if it could not be.

@@ -75,7 +75,7 @@ const (
 // purgePlace is where a purge goes on: behind a key, in all partitions.
 type purgePlace struct {
 	Behind sluice.SendKey `json:"k"`
-	Before int64          `json:"b"` // ms: what was accepted later is let alone
+	Before int64          `json:"b"` // ms: what was accepted later is left unchanged
 }
 
 // Purge cancels sends that wait and are meant, at most so many, and returns how

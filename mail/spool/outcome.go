@@ -24,7 +24,7 @@ func outcomeOf(s *sluice.Send, state sluice.SendState, event string, nowMillis i
 	}
 }
 
-// suppressedOutcome is that of a send to somebody who must not get it.
+// suppressedOutcome is that of a send to a suppressed recipient.
 func suppressedOutcome(s *sluice.Send, reason string, nowMillis int64) *sluice.Outcome {
 	o := outcomeOf(s, sluice.SendSuppressed, sluice.EventRejected, nowMillis)
 	o.Reason = reason
@@ -107,7 +107,7 @@ func reply(r *sluice.Result) string {
 	return text[:min(len(text), sluice.MaxReplyBytes)]
 }
 
-// repeatWithin is how long attempts in doubt are repeated with somebody who knows
+// repeatWithin is how long attempts in doubt are repeated with a server that knows
 // them again: less than the day for which providers commonly do.
 const repeatWithin = 20 * time.Hour
 
@@ -139,7 +139,7 @@ func inDoubt(s *sluice.Send, route string, knows bool, nowMillis, againMillis in
 		v.wait(&again, againMillis)
 	} else {
 		v.keep(s)
-		if knows { // what it knows it will have forgotten when somebody decides
+		if knows { // the server will have forgotten it when an operator decides
 			v.kept.Route = ""
 		}
 	}
@@ -167,7 +167,7 @@ func deferred(s *sluice.Send, nowMillis, againMillis int64) verdict {
 	return v
 }
 
-// failed is the verdict on a send that nobody takes.
+// failed is the verdict on a send that no route takes.
 func failed(s *sluice.Send, blame sluice.Blame, nowMillis int64) verdict {
 	event := sluice.EventFailed
 	if blame == sluice.BlameRecipient {

@@ -54,7 +54,7 @@ func (s *Sender) makeAll(ctx context.Context, mails []Mail, content func(i int) 
 
 // deliver has a transport attempt sends. If it panics, what it has not reported may
 // have arrived: it is in doubt, with the reason. A mail that was in doubt goes alone,
-// and is kept for somebody to decide if it comes to that again.
+// and is kept for an operator to decide if that happens again.
 func (s *Sender) deliver(ctx context.Context, c *crew, ready []*item, envelopes []sluice.Envelope) []sluice.Result {
 	results, times := make([]sluice.Result, len(ready)), lap{began: time.Now()}
 	done := func(i int, r sluice.Result) {

@@ -130,11 +130,11 @@ type packing struct {
 	owed  map[string]sluice.Load // by account, of those that are counted; nil: none is
 }
 
-// spot is where sends wait together.
+// spot is where sends are queued together.
 type spot struct {
 	lane   string
 	second int64
-	doubt  bool // until somebody decides
+	doubt  bool // until an operator decides
 }
 
 // add packs an item.

@@ -55,7 +55,7 @@ type Room struct {
 	Clock    sluice.Clock
 	Log      *slog.Logger
 
-	reading sync.Mutex // held by the one who reads
+	reading sync.Mutex // held by the reader
 
 	mu     sync.Mutex
 	read   time.Time // when the last read was over; zero: there was none
@@ -202,7 +202,7 @@ func (r *Room) refresh(ctx context.Context, wait bool) {
 	}
 	defer r.reading.Unlock()
 	r.mu.Lock()
-	if r.read != seen { // somebody has read meanwhile, or failed to
+	if r.read != seen { // another caller has read meanwhile, or failed to
 		r.mu.Unlock()
 		return
 	}

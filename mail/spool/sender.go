@@ -76,7 +76,7 @@ type Routes interface {
 	// those that have turned it away in this turn (turn.go).
 	Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) Take
 
-	// Elsewhere reports whether a send that those have turned away may be asked of
+	// Elsewhere reports whether a send that those have rejected may be asked of
 	// another at once.
 	Elsewhere(s *sluice.Send, passed []sluice.Transport, now time.Time) bool
 

@@ -9,7 +9,7 @@ import (
 	"sluice/flow"
 )
 
-// Waiting is what waits in the lanes of the partitions that a process sends.
+// Waiting is what is pending in the lanes of the partitions that a process sends.
 type Waiting struct {
 	Sends  map[sluice.Priority]int64     // those under way among them
 	Later  int64                         // for a time
@@ -27,7 +27,7 @@ func priorityOf(lane string) sluice.Priority {
 	return 0
 }
 
-// Waiting looks what waits. The oldest are known in memory: the head of each lane
+// Waiting returns what is pending. The oldest are known in memory: the head of each lane
 // always is. An error leaves the numbers open.
 func (s *Sender) Waiting(ctx context.Context) (Waiting, error) {
 	w := Waiting{Sends: make(map[sluice.Priority]int64), Oldest: make(map[sluice.Priority]time.Time)}

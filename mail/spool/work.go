@@ -107,7 +107,7 @@ func (s *Sender) work(fetch, work context.Context, c *crew, urgent bool) {
 		w := s.window(c, urgent)
 		some := len(w.items)+len(w.aside) > 0
 		if some && (w.more || w.wait > 0) {
-			news.ring() // this one will be busy: somebody else shall look, or wait
+			news.ring() // this one will be busy: another worker shall look, or wait
 		}
 		if w.left {
 			s.wakeOthers(c)

@@ -140,7 +140,7 @@ func setMember(s *sluice.Suppression, name, text string) (err error) {
 	return nil
 }
 
-// CheckStored is List.Check for who has no list: it asks the store.
+// CheckStored is List.Check for a caller without a list: it asks the store.
 func CheckStored(ctx context.Context, store sluice.SuppressionStore, clock sluice.Clock, address string, class sluice.Class, app string) (Verdict, bool, error) {
 	entry, ok := profile.NormalAddress(address)
 	domain := mime.DomainOf(entry)

@@ -147,7 +147,7 @@ func (f *SetFollower) know(ctx context.Context) error {
 }
 
 // Pass brings in what has changed since the last one. What has gone is first: the
-// same may have come again, written otherwise.
+// same may be there again, written otherwise.
 func (f *SetFollower) Pass(ctx context.Context) error {
 	if err := f.Set.Gone(ctx, func(members []string) error { return f.take(ctx, members, true) }); err != nil {
 		return err

@@ -272,7 +272,7 @@ func (s *Service) Confirm(ctx context.Context, w Writer, o *Opened, ip netip.Add
 		return fmt.Errorf("write down a confirmation of form %s: %w", o.Form.Name, err)
 	}
 	events := []sluice.Event{{Kind: sluice.KindSystem, TimeMillis: now.UnixMilli(), ID: o.name, Name: EventConfirmed, Email: o.Email, Properties: string(properties)}}
-	if o.Form.EmailSubscribe { // who had unsubscribed gets mail again: the event lifts what held it back
+	if o.Form.EmailSubscribe { // a person who had unsubscribed gets mail again: the event lifts the suppression
 		events = append(events, sluice.Event{Kind: sluice.KindMail, Origin: sluice.OriginOwn, TimeMillis: now.UnixMilli(), ID: o.name + "-mail", Name: sluice.EventSubscribed, Email: o.Email})
 	}
 	_, err = w.Record(ctx, key, events, updates, o.name, o.Expires.Sub(now)+keptMore)

@@ -75,7 +75,7 @@ func (s *Service) SampleUnsubscribeURL() string {
 	return s.base + UnsubscribePath + "?t=preview"
 }
 
-// Unsubscription is what a link says: who wants no more mail, and by which mail.
+// Unsubscription is what a link says: which address wants no more mail, and by which mail.
 type Unsubscription struct {
 	Email string
 

@@ -18,7 +18,7 @@ const (
 	MaxTallies      = 1000     // names of events, and of products
 	MaxGroups       = 200      // subscription groups
 	MaxAliases      = 100      // and those of users who were merged into one
-	MaxFormer       = 10_000   // names of users who were merged into one: who would have more is not merged
+	MaxFormer       = 10_000   // names of users who were merged into one: a user that would have more is not merged
 	MaxCustomAmount = 1000     // custom attributes
 	maxPushTokens   = 20
 	maxInOne        = 1000 // attributes in one object

@@ -206,7 +206,7 @@ func (e *evaluation) comparesTime(x *condition, f found) bool {
 	return e.daysAhead(x, at, zone)
 }
 
-// zone is the user's own time zone; who has none has UTC.
+// zone is the user's own time zone; UTC if the user has none.
 func (e *evaluation) zone() *time.Location {
 	if v := e.slots[slotOfZone]; v.Kind == jsonscan.String {
 		if zone, ok := zoneNamed(v.Text()); ok {

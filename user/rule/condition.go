@@ -111,7 +111,7 @@ func (x *condition) class() class {
 	return classJSON
 }
 
-// States of subscriptions. Who never said anything is subscribed to mail and
+// States of subscriptions. A user who never said anything is subscribed to mail and
 // push, as Braze has it, and unknown to a group.
 const (
 	wordSubscribed = "subscribed"

@@ -272,7 +272,7 @@ func seedOf(seed string) uint64 {
 func Bucket(user sluice.UserID, seed string) int64 { return bucketOf(user.Hash(), seedOf(seed)) }
 
 // bucketOf spreads users over 0 to 9999, for each seed in another way. It must
-// never change: who was in a test's half would be in the other. The mixing is
+// never change: a user in a test's half would move to the other. The mixing is
 // the finalizer of MurmurHash3, twice, so that ids one apart are far apart.
 func bucketOf(id, seed uint64) int64 {
 	h, _ := bits.Mul64(mixed(mixed(id)^seed), maxBuckets)

@@ -1,4 +1,4 @@
-// Package set holds who must not be mailed in memory: a table of 64-bit hashes
+// Package set holds in memory the addresses that must not be mailed: a table of 64-bit hashes
 // that many goroutines read while others change it.
 package set
 

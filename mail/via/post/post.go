@@ -85,7 +85,7 @@ type Answer struct {
 	Status int // 0: there was none, and Err says why
 	Header http.Header
 	Body   []byte // at most MaxAnswerBytes of it
-	Remote string // address of who was spoken to, empty: nobody
+	Remote string // address of the server; empty: none was reached
 	Err    error
 
 	// Begun says that some of the body was handed to a connection, so that
@@ -134,7 +134,7 @@ func (a *Answer) Cause() sluice.Cause {
 }
 
 // Lost returns the result of a request that got no answer. ctx is the caller's:
-// what it ended was nobody's fault.
+// what it ended was no route's fault.
 func (a *Answer) Lost(ctx context.Context) sluice.Result {
 	r := sluice.Result{Kind: sluice.ResultUntried, Blame: sluice.BlameRoute, Cause: sluice.CauseOf(a.Err), Text: sluice.ReplyText(a.Err.Error()), Remote: a.Remote, Took: a.Took}
 	if a.Begun {

@@ -123,7 +123,7 @@ type Relay struct {
 
 var _ sluice.Transport = (*Relay)(nil)
 
-// New checks the options and makes a relay. It connects to nobody yet.
+// New checks the options and makes a relay. It opens no connection yet.
 func New(opt Options) (*Relay, error) {
 	fail := func(format string, args ...any) (*Relay, error) {
 		return nil, fmt.Errorf("smtp relay %q: "+format, append([]any{opt.Name}, args...)...)

@@ -43,7 +43,7 @@ type session struct {
 	need int64         // and from when: so many octets are handed over
 	by   time.Time     // until when it has to be there; zero: that time has not begun
 
-	closing bool // the server has said 421: only who reads touches these
+	closing bool // the server has said 421: only the reader touches these
 	over    bool // and then it has closed
 
 	mu      sync.Mutex
