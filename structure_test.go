@@ -416,25 +416,4 @@ func languageOf(s *source) (found language) {
 
 // languageExceptions are the files that were written before the rule, with what each
 // may still have.
-var languageExceptions = map[string]language{
-	"bench/baseline/queue.go":         {0, 2},
-	"bench/baseline/track.go":         {2, 0},
-	"bench/live.go":                   {0, 1},
-	"bench/send_near.go":              {1, 0},
-	"bench/suppression.go":            {2, 0},
-	"flow/writer_gather_test.go":      {1, 0},
-	"ingest/before_flow_test.go":      {0, 1},
-	"ingest/keep_flow_test.go":        {4, 0},
-	"ingest/margin_list_flow_test.go": {1, 0},
-	"ingest/suppress_flow_test.go":    {1, 0},
-	"ingest/users_flow_test.go":       {7, 0},
-	"test/chaos/kit_test.go":          {2, 0},
-	"test/chaos/load_test.go":         {2, 0},
-	"test/chaos/operator_test.go":     {0, 1},
-	"test/chaos/users_test.go":        {3, 1},
-	"test/storetest/secrets.go":       {1, 0},
-	"test/storetest/sends_any.go":     {0, 1},
-	"test/storetest/softbounces.go":   {1, 0},
-	"test/storetest/suppressions.go":  {1, 0},
-	"test/storetest/users.go":         {5, 0},
-}
+var languageExceptions = map[string]language{}

@@ -353,11 +353,11 @@ func TestKeeperErasesDeadLetters(t *testing.T) {
 			reason string
 			u      sluice.UserUpdate
 		}{
-			{"his", sluice.UserUpdate{Op: sluice.OpAttributes, Key: key, Body: "{}"}},
-			{"his number's", sluice.UserUpdate{Op: sluice.OpDelete, Key: sluice.UserKey{Kind: sluice.KeyUser, Name: user.String()}}},
-			{"his alias's", sluice.UserUpdate{Op: sluice.OpIdentify, Key: sluice.AliasKey("l", "n"), Name: "gone"}},
+			{"own", sluice.UserUpdate{Op: sluice.OpAttributes, Key: key, Body: "{}"}},
+			{"by number", sluice.UserUpdate{Op: sluice.OpDelete, Key: sluice.UserKey{Kind: sluice.KeyUser, Name: user.String()}}},
+			{"by alias", sluice.UserUpdate{Op: sluice.OpIdentify, Key: sluice.AliasKey("l", "n"), Name: "gone"}},
 			{"a merge", sluice.UserUpdate{Op: sluice.OpMerge, Key: other, Name: users.MergeName(key)}},
-			{"his profile", sluice.UserUpdate{Op: sluice.OpAbsorb, Key: other, Name: "x", Body: `{"external_id":"gone"}`}},
+			{"own profile", sluice.UserUpdate{Op: sluice.OpAbsorb, Key: other, Name: "x", Body: `{"external_id":"gone"}`}},
 			{"large", sluice.UserUpdate{Op: sluice.OpAttributes, Key: key, Body: `{"a":"` + strings.Repeat("x", 2<<20) + `"}`}},
 			{"KEPT another's", sluice.UserUpdate{Op: sluice.OpAttributes, Key: other, Body: `{"friend":"gone"}`}},
 			{"KEPT an alias", sluice.UserUpdate{Op: sluice.OpAlias, Key: sluice.AliasKey("gone", "gone"), Body: "x"}},

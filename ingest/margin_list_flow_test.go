@@ -209,7 +209,7 @@ func TestErasedOfAListThatIsReadAgain(t *testing.T) {
 	b.checkCounts("target", 2, 1)
 	erased() // the log has kept it as well
 	clock.by.Add(int64(time.Minute))
-	b.eventually("nobody finds him in Redis", func() bool { return b.heldBytes() == 0 })
+	b.eventually("the user is not found in Redis", func() bool { return b.heldBytes() == 0 })
 	e.stop()
 	b.checkCounts("target", 2, 0)
 }

@@ -39,7 +39,7 @@ func TestStoreSuppresses(t *testing.T) {
 		event(sluice.EventUnsubscribed, "odd@example.com", "sh\x00p", 1)
 		for day := range int64(sluice.SoftBounceDays) { // mails to addresses that cannot be reached for now
 			for i, x := range []struct{ event, reply string }{
-				{sluice.EventBounced, "5.2.0 try to ask him"}, {sluice.EventFailed, "4.2.1 out of order"}, {sluice.EventFailed, "5.2.0 we do not like you"},
+				{sluice.EventBounced, "5.2.0 try to ask the user"}, {sluice.EventFailed, "4.2.1 out of order"}, {sluice.EventFailed, "5.2.0 we do not like you"},
 				{sluice.EventDeferred, "4.2.0 greylisted"}, {sluice.EventBounced, "5.2.2 full"}, {sluice.EventFailed, "4.7.1 slow down"}, {sluice.EventBounced, "5.1.8 bad sender"},
 			} {
 				s := aSend(100+10*int(day)+i, "x")

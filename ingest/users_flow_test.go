@@ -115,7 +115,7 @@ func TestUsers(t *testing.T) {
 				sluice.UserUpdate{Op: sluice.OpAlias, Key: external(i), Body: sluice.AliasKey("l", fmt.Sprint(i)).Name})
 		}
 		for i := range n {
-			p.awaitUser("he has his alias", sluice.AliasKey("l", fmt.Sprint(i)), func(u *profile.Profile) bool { return u.ExternalID == external(i).Name })
+			p.awaitUser("the user has the alias", sluice.AliasKey("l", fmt.Sprint(i)), func(u *profile.Profile) bool { return u.ExternalID == external(i).Name })
 		}
 		for i := range n {
 			mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: fmt.Sprintf("u%d@example.com", i)}
@@ -169,7 +169,7 @@ func TestUsersByNewAddresses(t *testing.T) {
 		}
 		p.send(sluice.UserUpdate{Op: sluice.OpGroup, Key: mail(3 * n), Name: "g", Body: "unsubscribed"})
 		for i := range 2 * n {
-			p.awaitUser("his event is his", mail(i), func(u *profile.Profile) bool {
+			p.awaitUser("the event is the user's", mail(i), func(u *profile.Profile) bool {
 				return len(u.Events) == 1 && u.Events[0].Count == 1 && (u.ExternalID != "") == (i < n)
 			})
 		}
@@ -178,7 +178,7 @@ func TestUsersByNewAddresses(t *testing.T) {
 			b.Errorf("%d users, want %d", got, 2*n+1)
 		}
 		p.send(attributes(external(n), `{"email":"`+mail(3*n).Name+`"}`))
-		p.awaitUser("he has the state", external(n), func(u *profile.Profile) bool { return len(u.Groups) == 1 && !u.Groups[0].Subscribed })
+		p.awaitUser("the user has the state", external(n), func(u *profile.Profile) bool { return len(u.Groups) == 1 && !u.Groups[0].Subscribed })
 	})
 }
 
@@ -194,7 +194,7 @@ func TestUsersSurviveFailures(t *testing.T) {
 			p.send(attributes(external(i), `{"n":0}`), sluice.UserUpdate{Op: sluice.OpAlias, Key: external(i), Body: alias(i).Name})
 		}
 		for i := range n {
-			p.awaitUser("he has his alias", alias(i), func(u *profile.Profile) bool { return true })
+			p.awaitUser("the user has the alias", alias(i), func(u *profile.Profile) bool { return true })
 		}
 		for round := range rounds {
 			var spec []string

@@ -422,7 +422,7 @@ func (r *round) checkUsers() {
 		n, _ := strconv.ParseInt(p.Custom.Get("n"), 10, 64)
 		rows := r.number("SELECT COUNT(*) FROM events WHERE kind = 'custom' AND name = 'tracked' AND user_ref = '" + user + "'")
 		if n < least[user] || n > sent || n != countOf(p.Events) || rows != n {
-			r.t.Errorf("user %s: n is %d, his profile has %d events, there are %d rows; %d calls were accepted that must be in, %d sent", user, n, countOf(p.Events), rows, least[user], sent)
+			r.t.Errorf("user %s: n is %d, the profile has %d events, there are %d rows; %d calls were accepted that must be in, %d sent", user, n, countOf(p.Events), rows, least[user], sent)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func testUsers(t *testing.T, f *fixture) {
 	f.change(t, &sluice.UserChanges{Drop: []sluice.UserID{a}, DropKeys: []sluice.KeyRow{{Key: external("u-1"), ID: a}}, Erase: []string{"u-1", "u-1"}})
 	got, err = store.Users(f.ctx, sluice.UserQuery{Keys: []sluice.UserKey{external("u-1"), external("U-1")}, IDs: []sluice.UserID{a}})
 	if err != nil || len(got.Users) > 0 || !reflect.DeepEqual(got.ByKey, map[sluice.UserKey][]sluice.UserID{external("U-1"): {a}}) {
-		t.Errorf("after he was dropped: %+v, %v", got, err)
+		t.Errorf("after b was dropped: %+v, %v", got, err)
 	}
 	f.wantRows(t, "SELECT name FROM erasures", []string{"u-1"})
 }
