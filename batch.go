@@ -66,13 +66,21 @@ func AppendItem(batch []byte, kind ItemKind, write func([]byte) []byte) []byte {
 	return batch
 }
 
-// An event's first byte is its kind, and its origin in the two highest bits.
-const originShift = 6
+// An event's first byte is its kind, a bit that it counts for no profile, and its
+// origin in the two highest bits.
+const (
+	apartBit    = 1 << 5
+	originShift = 6
+)
 
 // AppendEvent appends an event to a batch.
 func AppendEvent(batch []byte, e *Event) []byte {
 	start := len(batch)
-	batch = append(batch, 0, 0, 0, 0, byte(ItemEvent), byte(e.Kind)|byte(e.Origin)<<originShift)
+	first := byte(e.Kind) | byte(e.Origin)<<originShift
+	if e.Apart {
+		first |= apartBit
+	}
+	batch = append(batch, 0, 0, 0, 0, byte(ItemEvent), first)
 	batch = binary.LittleEndian.AppendUint64(batch, uint64(e.TimeMillis))
 	for _, s := range [...]string{e.ID, e.Name, e.App, e.Email, e.User, e.Message, e.Properties} {
 		batch = appendText(batch, s)
@@ -174,7 +182,7 @@ func DecodeEvent(payload []byte, e *Event) error {
 	if len(payload) < 9 {
 		return fmt.Errorf("decode event: %w: %d bytes", ErrBatchBroken, len(payload))
 	}
-	e.Kind, e.Origin = EventKind(payload[0]&(1<<originShift-1)), Origin(payload[0]>>originShift)
+	e.Kind, e.Origin, e.Apart = EventKind(payload[0]&(apartBit-1)), Origin(payload[0]>>originShift), payload[0]&apartBit != 0
 	e.TimeMillis = int64(binary.LittleEndian.Uint64(payload[1:]))
 	b := payload[9:]
 	for _, s := range [...]*string{&e.ID, &e.Name, &e.App, &e.Email, &e.User, &e.Message, &e.Properties} {

@@ -25,7 +25,7 @@ func sampleEvents(n int) []Event {
 
 func TestBatchRoundTrip(t *testing.T) {
 	long := strings.Repeat("ü\x00\n", 100_000)
-	events := append(sampleEvents(300), Event{}, Event{Kind: 63, Origin: OriginOwnRepeat, TimeMillis: math.MinInt64, ID: long, Name: long, App: long, Email: long, User: long, Message: long, Properties: long}, Event{Origin: OriginTrusted, TimeMillis: math.MaxInt64, Name: "\xff\xfe"})
+	events := append(sampleEvents(300), Event{}, Event{Kind: KindCustom, Apart: true}, Event{Kind: 31, Apart: true, Origin: OriginOwnRepeat, TimeMillis: math.MinInt64, ID: long, Name: long, App: long, Email: long, User: long, Message: long, Properties: long}, Event{Origin: OriginTrusted, TimeMillis: math.MaxInt64, Name: "\xff\xfe"})
 	letters := []DeadLetter{{}, {Source: "list:q", Form: FormElement, Reason: "not JSON", Payload: []byte("\x00\xff"), TimeMillis: 17}, {Payload: []byte(long)}}
 	batch := NewBatch(0)
 	for i := range events {

@@ -78,6 +78,7 @@ const (
 type Event struct {
 	Kind       EventKind
 	Origin     Origin // in logs only: the table events has no column for it
+	Apart      bool   // in logs only: it does not count for the profile of its user
 	TimeMillis int64  // since the epoch, UTC
 	ID         string // the event's own id; empty: it is named by its place in the log
 	Name       string // mail events: one of the words below

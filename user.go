@@ -179,8 +179,17 @@ const (
 	// who remembers it.
 	OpSubscribe UserOp = 10
 
-	newestUpdate = OpSubscribe // raise it with each new operation; see Forms
+	// OpSeen counts a custom event that has its row already: Name, App, TimeMillis.
+	// OpBought does the same for a purchase, with the Body of OpPurchase. They create
+	// nobody.
+	OpSeen   UserOp = 11
+	OpBought UserOp = 12
+
+	newestUpdate = OpBought // raise it with each new operation; see Forms
 )
+
+// OfEvent reports whether it counts an event that has its row already.
+func (op UserOp) OfEvent() bool { return op == OpSeen || op == OpBought }
 
 // MergeAgain is the Body of an OpMerge that has found no user to merge into. It has
 // since been in the log that takes in that user's key, because the user may have
@@ -351,6 +360,9 @@ func (a *UserAnswer) Owner(id UserID) (UserRow, bool) {
 type UserStore interface {
 	// Users returns users by their keys and ids, as of one moment.
 	Users(ctx context.Context, q UserQuery) (UserAnswer, error)
+
+	// Stored returns which of some events, MaxUserQuery at most, have a row.
+	Stored(ctx context.Context, events []EventKey) (map[EventKey]bool, error)
 
 	// Sharing returns at most limit ids of those who have an address, in their
 	// order, after one (zero: from the first).

@@ -16,9 +16,10 @@ const (
 	partBatches  = "batches"  // requests of 1,000 events, and the store behind them
 	partCounters = "counters" // requests of 1,000 increments, and the store behind them
 	partSingle   = "single"   // requests of one event, beside requests of nothing
+	partPeople   = "people"   // requests of 1,000 events that name people, beside ones that do not
 )
 
-var httpParts = []string{partBatches, partCounters, partSingle}
+var httpParts = []string{partBatches, partCounters, partSingle, partPeople}
 
 // benchRootKey is the key that the bench's requests carry.
 const benchRootKey = "bench-root-key-0123456789abcdefgh"
@@ -88,6 +89,15 @@ func runHTTP(ctx context.Context, r *run) (err error) {
 		if err := e.httpSingle(ctx); err != nil {
 			return fmt.Errorf("%s: %w", partSingle, err)
 		}
+	}
+	if r.does(partPeople) {
+		for i := range pick(r, httpBatchRuns, 1) {
+			if err := e.httpPeople(ctx, i); err != nil {
+				return fmt.Errorf("%s: %w", partPeople, err)
+			}
+		}
+		r.report.divide("people_unknown_vs_none", "people_unknown", "people_none", 0)
+		r.report.divide("people_known_vs_none", "people_known", "people_none", 0)
 	}
 	return nil
 }

@@ -139,6 +139,7 @@ type List struct {
 	Dedupe  string   `yaml:"dedupe" doc:"FIELD that holds the event's own id: a repeat with the same id is left out. For a table its column needs a unique key of its own. Without it nothing is taken for a repeat." sample:"event_id"`
 	Take    string   `yaml:"take" doc:"The end that is taken from: left if the producers use RPUSH, right if they use LPUSH." sample:"left"`
 	AppID   string   `yaml:"app_id" doc:"The app of events that name none." sample:"newsletter"`
+	Profile bool     `yaml:"profile_events" doc:"false: events of this list count for no profile. Else one that names an existing user counts among the events of that user, as one of /users/track does." sample:"false"`
 	Consent bool     `yaml:"consent" doc:"true: the events 'subscribed' of this list lift what held mail back, and 'complained' stops transactional mail too. Without it 'complained' stops marketing mail alone, and 'subscribed' changes nothing. Who pushes to the list is trusted with both."`
 }
 

@@ -120,8 +120,8 @@ lists:
 	want := []List{
 		{Name: "zeta", Table: "shop.pepi_event", Dedupe: "alpha", Take: "right",
 			Columns: []Column{{"z", "zulu"}, {"a", "alpha"}, {"m", "metadata.campaign"}, {"7", "seven"}}},
-		{Name: "alpha", Take: "left"},
-		{Name: "with:colon", Redis: "redis://other:6379", Take: "left", AppID: "12"},
+		{Name: "alpha", Take: "left", Profile: true},
+		{Name: "with:colon", Redis: "redis://other:6379", Take: "left", AppID: "12", Profile: true},
 	}
 	if !reflect.DeepEqual(c.Lists, want) {
 		t.Errorf("got  %+v\nwant %+v", c.Lists, want)

@@ -102,7 +102,7 @@ func (d *decoder) mapping(n ast.Node, path string, into reflect.Value) {
 func (d *decoder) value(n ast.Node, path string, into reflect.Value) {
 	switch target := into.Addr().Interface().(type) {
 	case *[]List:
-		*target = named(d, n, path, func(name string) List { return List{Name: name} })
+		*target = named(d, n, path, func(name string) List { return List{Name: name, Profile: true} })
 		return
 	case *[]OptIn:
 		*target = named(d, n, path, newOptIn)

@@ -280,7 +280,7 @@ func (e *core) openList(ctx context.Context, i int) error {
 		Log: e.log.With("list", cfg.Name), Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps, MarginBytes: e.listMargin(),
 	}
 	if cfg.Table == "" {
-		options := ingest.EventOptions{Dedupe: cfg.Dedupe, App: cfg.AppID}
+		options := ingest.EventOptions{Dedupe: cfg.Dedupe, App: cfg.AppID, Apart: !cfg.Profile}
 		if cfg.Consent {
 			options.Origin = sluice.OriginTrusted
 		}

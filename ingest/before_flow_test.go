@@ -158,3 +158,15 @@ func TestAnImportThatAnOlderVersionHasBegun(t *testing.T) {
 		}
 	}
 }
+
+// linesOf are lines of a file.
+func linesOf(texts ...string) func() (sluice.Line, error) {
+	n := 0
+	return func() (sluice.Line, error) {
+		if n == len(texts) {
+			return sluice.Line{}, io.EOF
+		}
+		n++
+		return sluice.Line{Number: int64(n), Text: texts[n-1]}, nil
+	}
+}

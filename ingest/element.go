@@ -17,6 +17,7 @@ type EventOptions struct {
 	Now    int64  // milliseconds: the time of events that carry none
 	App    string // the app of events that name none
 	Origin sluice.Origin
+	Apart  bool   // events count for no profile
 	Dedupe string // the field that holds the event's own id; empty: none does
 
 	// Optional: an event may lack the dedupe field, and then has no id.
@@ -87,7 +88,7 @@ func ParseEvent(raw string, opts *EventOptions, e *sluice.Event) error {
 	if err := f.gather(raw, opts.Dedupe); err != nil {
 		return err
 	}
-	*e = sluice.Event{App: opts.App, Origin: opts.Origin}
+	*e = sluice.Event{App: opts.App, Origin: opts.Origin, Apart: opts.Apart}
 	if err := f.readID(opts, e); err != nil {
 		return err
 	}

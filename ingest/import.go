@@ -72,6 +72,10 @@ type Import struct {
 	Options EventOptions
 	Parse   func(line string, e *sluice.Event) error
 
+	// Counts has events count for the profiles of their users. What an operator
+	// imports is history, which profiles may have already.
+	Counts bool
+
 	// Update, if set, makes updates of users of the lines, and no events. The
 	// time is filled in.
 	Update func(line string, u *sluice.UserUpdate) error
@@ -314,6 +318,7 @@ func (im *Import) item(line sluice.Line) (item importItem, err error) {
 	if err == nil {
 		err = im.Kept.CheckKept(&item.event, im.Clock.Now())
 	}
+	item.event.Apart = item.event.Apart || !im.Counts
 	item.partition = im.partition(&item.event, line.Text, len(im.Logs))
 	return item, err
 }

@@ -65,6 +65,9 @@ func (t *storing) addEvent(place sluice.Place, payload []byte) error {
 	t.effect.Events = events
 	if last.Kind != sluice.KindMail {
 		t.names[last.Kind.String()]++
+		if last.User != "" && !last.Apart {
+			t.countFor(last)
+		}
 		return nil
 	}
 	t.suppressReported(&last.Event, place.Position)

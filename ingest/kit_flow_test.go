@@ -343,6 +343,7 @@ type listSetup struct {
 	columns []ingest.RowColumn
 	dedupe  string
 	app     string
+	apart   bool      // its events count for no profile
 	side    flow.Side // "": left
 }
 
@@ -423,7 +424,7 @@ func (e *engine) addList(i int, l listSetup, s setup, log *slog.Logger) {
 	}
 	lister := ingest.Lister{List: list, Place: i, Leases: e.leases, Store: e.store, Clock: s.clock, Log: log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: s.acceptGaps, MarginBytes: s.listMargin()}
 	if l.table == "" {
-		r := &ingest.Router{Lister: lister, Logs: e.logs, Options: ingest.EventOptions{Dedupe: l.dedupe, App: l.app}}
+		r := &ingest.Router{Lister: lister, Logs: e.logs, Options: ingest.EventOptions{Dedupe: l.dedupe, App: l.app, Apart: l.apart}}
 		e.followers = append(e.followers, r.Run)
 		return
 	}

@@ -81,7 +81,7 @@ func (s *Spilled) Replay(ctx context.Context, path string, progress func(read, s
 		return Imported{}, errors.Join(fmt.Errorf("replay %s: its events are of another deployment (%s, this is %s): replay it where they belong", path, r.Header.Deployment, s.Deployment), r.Close())
 	}
 	im := &Import{
-		Logs: s.Logs, Source: "spill:" + r.Header.ID, Known: true, Parse: spill.Decode, Kept: s.Kept, Clock: s.Clock,
+		Logs: s.Logs, Source: "spill:" + r.Header.ID, Known: true, Parse: spill.Decode, Counts: true, Kept: s.Kept, Clock: s.Clock,
 		Reject: func(line sluice.Line, reason error) error {
 			s.Log.Warn("spilled event not replayed", "file", path, "record", line.Number, "reason", reason)
 			return nil

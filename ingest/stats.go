@@ -87,7 +87,7 @@ func (s *Stats) countNames(names map[string]int64) {
 
 // countUsers counts what a transaction has done to users.
 func (s *Stats) countUsers(u *storeUnit) {
-	s.Updates.Add(int64(u.many))
+	s.Updates.Add(int64(u.many - u.counted))
 	s.Ignored.Add(int64(u.ignored))
 	if u.effect.Users != nil {
 		s.UsersWritten.Add(int64(len(u.effect.Users.Put)))

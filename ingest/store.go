@@ -108,6 +108,7 @@ type storeUnit struct {
 	effect   *sluice.Effect
 	updates  []users.Update // nil when they have been applied
 	many     int            // of these
+	counted  int            // of these are events, which have rows of their own
 	ignored  int            // of these
 	prepared sluice.Prepared
 	names    map[string]int64
@@ -273,7 +274,7 @@ func (s *StoreFollower) read(ctx context.Context, logs []*flow.Log, cursors map[
 		t.done()
 		t.effect.Stripe = slices.Min(slices.Collect(maps.Keys(held)))
 		s.Stats.Read.Observe(s.Clock.Now().Sub(t.began))
-		u := storeUnit{effect: &t.effect, updates: t.updates, many: len(t.updates), names: t.names, moves: t.effect.Moves, entries: t.entries}
+		u := storeUnit{effect: &t.effect, updates: t.updates, many: len(t.updates), counted: t.counted, names: t.names, moves: t.effect.Moves, entries: t.entries}
 		t.updates, t.keys = nil, nil // the effect keeps the rest of t
 		if len(u.updates) == 0 {
 			if u.prepared, err = prepare(s.Store, s.Stats, &t.effect); err != nil {
@@ -382,6 +383,7 @@ type storing struct {
 	effect sluice.Effect
 
 	updates []users.Update
+	counted int                         // of these are events
 	keys    map[sluice.UserKey]struct{} // of the updates
 	moved   map[int]sluice.Move
 	names   map[string]int64

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
@@ -47,6 +48,36 @@ func (s *StoreFollower) resolve(ctx context.Context, u *storeUnit) error {
 	u.updates = nil // and their batches with them, while the transaction is written
 	u.prepared, err = prepare(s.Store, s.Stats, effect)
 	return err
+}
+
+// countFor has an event count for the profile of the user whom it names, if there is
+// one. A row that no database takes does not count.
+func (t *storing) countFor(e *sluice.StoredEvent) {
+	up := users.Update{Place: e.Place, UserUpdate: sluice.UserUpdate{
+		Op: sluice.OpSeen, Key: sluice.UserKey{Kind: sluice.KeyExternal, Name: e.User},
+		TimeMillis: e.TimeMillis, Name: e.Name, App: e.App,
+	}}
+	switch e.Kind {
+	case sluice.KindCustom:
+	case sluice.KindPurchase:
+		up.Op, up.Body = sluice.OpBought, e.Properties
+	default:
+		return
+	}
+	for _, text := range [...]string{e.User, e.Name, e.App, up.Body} {
+		if !utf8.ValidString(text) {
+			return
+		}
+	}
+	if e.TimeMillis < sluice.MinEventTimeMillis || e.TimeMillis > sluice.MaxEventTimeMillis {
+		return
+	}
+	if e.ID != "" {
+		up.Event = sluice.EventKey{Millis: e.TimeMillis, ID: e.ID}
+	}
+	t.updates = append(t.updates, up)
+	t.keys[up.Key] = struct{}{}
+	t.counted++
 }
 
 // numbered reads users with numbers of forwards that no log has seen.

@@ -24,7 +24,12 @@ type people struct {
 
 func startPeople(b *bed) *people {
 	b.Helper()
-	e := start(b, setup{})
+	return startPeopleWith(b, setup{})
+}
+
+func startPeopleWith(b *bed, s setup) *people {
+	b.Helper()
+	e := start(b, s)
 	p := &people{bed: b, e: e}
 	p.intake = &ingest.Intake{Writer: flow.NewWriter(e.logs, "test", 1<<28), Redis: e.redis, Partitions: len(e.logs), Clock: sluice.SystemClock{}, Stats: e.stats}
 	return p

@@ -75,9 +75,11 @@ func (sec *section) check(i int) error {
 func (sec *section) letter(i int, reason string, nowMillis int64) sluice.DeadLetter {
 	if sec.events != nil {
 		e := &sec.events[i]
+		again := e.Event
+		again.Apart = true // it has counted for its user, if it does
 		return sluice.DeadLetter{
 			Source: "log", Form: sluice.FormItem, Place: e.Place, Reason: reason,
-			Payload: sluice.AppendEvent(nil, &e.Event), TimeMillis: nowMillis,
+			Payload: sluice.AppendEvent(nil, &again), TimeMillis: nowMillis,
 		}
 	}
 	letter := sluice.DeadLetter{

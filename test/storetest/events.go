@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -160,4 +161,32 @@ func testLargeEffect(t *testing.T, f *fixture) {
 		}
 	}
 	f.apply(t, e, n/2, n/2)
+}
+
+// testEventsStored: which events have rows is known by their times and ids.
+func testEventsStored(t *testing.T, f *fixture) {
+	f.start(t)
+	store := f.users(t)
+	var e sluice.Effect
+	var keys []sluice.EventKey
+	wanted := make(map[sluice.EventKey]bool)
+	for i := range 1200 {
+		ev := event(i)
+		ev.ID = strconv.Itoa(i/2) + "ä'" // two times each
+		k := sluice.EventKey{Millis: ev.TimeMillis, ID: ev.ID}
+		keys = append(keys, k)
+		if i%3 > 0 {
+			e.Events = append(e.Events, ev)
+			wanted[k] = true
+		}
+	}
+	keys = append(keys, sluice.EventKey{Millis: keys[1].Millis + 1, ID: keys[1].ID}, sluice.EventKey{Millis: keys[1].Millis, ID: keys[1].ID + " "})
+	f.apply(t, e, len(e.Events), 0)
+	got, err := store.Stored(f.ctx, keys)
+	if err != nil || !maps.Equal(got, wanted) {
+		t.Errorf("%d of %d events have rows, want %d: %v", len(got), len(keys), len(wanted), err)
+	}
+	if got, err := store.Stored(f.ctx, nil); err != nil || len(got) != 0 {
+		t.Errorf("of no events: %v, %v", got, err)
+	}
 }

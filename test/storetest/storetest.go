@@ -102,6 +102,7 @@ var suite = []struct {
 	{"MirrorTotals", testMirrorTotals},
 	{"MirrorBegins", testMirrorBegins},
 	{"Users", testUsers},
+	{"EventsStored", testEventsStored},
 	{"UserKeysConflict", testUserKeysConflict},
 	{"ManyUsers", testManyUsers},
 	{"MergeChains", testMergeChains},

@@ -11,7 +11,7 @@ import (
 
 // apply applies one update, or says where it goes.
 func (u *Unit) apply(up *Update) {
-	if up.Op == sluice.OpSubscribe && u.applyToAll(up) {
+	if u.repeated[up] || up.Op == sluice.OpSubscribe && u.applyToAll(up) {
 		return
 	}
 	id, x := u.target(up)
@@ -20,7 +20,9 @@ func (u *Unit) apply(up *Update) {
 		u.applyByAddress(up)
 		return
 	case x == nil:
-		u.result.Ignored++
+		if !up.Op.OfEvent() {
+			u.result.Ignored++
+		}
 		if up.Op == sluice.OpAbsorb {
 			u.bereave(up)
 		}
@@ -41,6 +43,8 @@ func (u *Unit) apply(up *Update) {
 	change(p, up)
 	switch up.Op {
 	case sluice.OpAttributes, sluice.OpGroup, sluice.OpSubscribe:
+	case sluice.OpSeen, sluice.OpBought:
+		u.active(up, p)
 	case sluice.OpEvent:
 		u.event(up, sluice.KindCustom, id, p)
 	case sluice.OpPurchase:
@@ -68,9 +72,9 @@ func change(p *profile.Profile, up *Update) {
 	switch up.Op {
 	case sluice.OpAttributes:
 		p.SetAttributes(up.Body, up.TimeMillis)
-	case sluice.OpEvent:
+	case sluice.OpEvent, sluice.OpSeen:
 		p.CountEvent(up.Name, up.TimeMillis)
-	case sluice.OpPurchase:
+	case sluice.OpPurchase, sluice.OpBought:
 		b := readPurchase(up.Body)
 		p.CountPurchase(up.Name, b.currency, b.micros, b.quantity, up.TimeMillis)
 	case sluice.OpGroup:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"sluice"
@@ -33,6 +34,17 @@ type model struct {
 func newModel(t *testing.T, partitions int) *model {
 	return &model{t: t, users: map[sluice.UserID]sluice.UserRow{}, keys: map[sluice.UserKey]sluice.UserID{}, address: map[sluice.KeyRow]bool{},
 		numbers: map[int]sluice.UserNumbers{}, logs: make([][]Update, partitions), read: make([]int, partitions), counts: map[string]int64{}, erased: map[string]bool{}, now: 1_700_000_000_000}
+}
+
+// Stored says that events whose ids begin with "stored" have rows.
+func (m *model) Stored(_ context.Context, events []sluice.EventKey) (map[sluice.EventKey]bool, error) {
+	found := map[sluice.EventKey]bool{}
+	for _, k := range events {
+		if strings.HasPrefix(k.ID, "stored") {
+			found[k] = true
+		}
+	}
+	return found, nil
 }
 
 func (m *model) Users(_ context.Context, q sluice.UserQuery) (sluice.UserAnswer, error) {

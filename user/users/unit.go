@@ -15,11 +15,18 @@ import (
 type Update struct {
 	sluice.UserUpdate
 	Place sluice.Place
+
+	// Event is what the row of an OpSeen or OpBought is known by, if the event has
+	// an id of its own: a repeat of it, which has no row, does not count.
+	Event sluice.EventKey
 }
 
 // Reader is where users are read.
 type Reader interface {
 	Users(ctx context.Context, q sluice.UserQuery) (sluice.UserAnswer, error)
+
+	// Stored returns which of some events have a row, MaxUserQuery at most.
+	Stored(ctx context.Context, events []sluice.EventKey) (map[sluice.EventKey]bool, error)
 }
 
 // Result is what a unit's updates come to.
@@ -94,6 +101,8 @@ type Unit struct {
 	took    map[sluice.UserID][]sluice.UserID // whom each took over in this transaction
 	erased  map[sluice.UserKey]bool           // e-mail addresses of erased users
 
+	repeated map[*Update]bool // updates of events that count already
+
 	careful bool   // each update is tried first: see fits
 	full    bool   // somebody's profile would be too large
 	scratch []byte // of fits
@@ -124,10 +133,16 @@ func Apply(ctx context.Context, store Reader, partitions int, now int64, updates
 	if err != nil {
 		return Result{}, fmt.Errorf("apply updates of users: %w", err)
 	}
+	repeated, err := repeats(ctx, store, updates, &answer)
+	if err != nil {
+		return Result{}, fmt.Errorf("apply events to users: %w", err)
+	}
 	u := newUnit(partitions, now, len(updates), &answer)
+	u.repeated = repeated
 	done, err := u.all(ctx, store, updates)
 	if u.full {
 		u = newUnit(partitions, now, len(updates), &answer)
+		u.repeated = repeated
 		u.careful = true
 		done, err = u.all(ctx, store, updates)
 	}
@@ -143,6 +158,42 @@ func (u *Unit) all(ctx context.Context, store Reader, updates []Update) (Result,
 		u.apply(&updates[i])
 	}
 	return u.done(ctx, store)
+}
+
+// repeats returns which updates are of events that have a row from before, or are
+// there twice. Only those that somebody is named by are looked for.
+func repeats(ctx context.Context, store Reader, updates []Update, a *sluice.UserAnswer) (map[*Update]bool, error) {
+	first := make(map[sluice.EventKey]*Update)
+	var keys []sluice.EventKey
+	var repeated map[*Update]bool
+	add := func(up *Update) {
+		if repeated == nil {
+			repeated = make(map[*Update]bool)
+		}
+		repeated[up] = true
+	}
+	for i := range updates {
+		up := &updates[i]
+		if up.Event.ID == "" || len(a.ByKey[up.Key]) == 0 {
+			continue
+		}
+		if first[up.Event] != nil {
+			add(up)
+			continue
+		}
+		first[up.Event] = up
+		keys = append(keys, up.Event)
+	}
+	for piece := range slices.Chunk(keys, sluice.MaxUserQuery) {
+		stored, err := store.Stored(ctx, piece)
+		if err != nil {
+			return nil, err
+		}
+		for k := range stored {
+			add(first[k])
+		}
+	}
+	return repeated, nil
 }
 
 // read asks for all that a query has, in pieces.

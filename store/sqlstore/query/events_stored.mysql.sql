@@ -1,0 +1,1 @@
+SELECT time, event_id FROM events WHERE $KEYS
