@@ -42,10 +42,10 @@ const (
 // authority says which key or operator a request comes from.
 //
 // It keeps what the database said for a few seconds, under the key's public id:
-// the hash of an existing key, or that there is none. The secret is compared
-// here, so that guessing secrets of a known id asks the database nothing. When
-// the database is away, keys cannot be checked once the last look is too old. A
-// revoked key must not live on because of it. The root key needs no database.
+// a key's hash, or that there is none. The secret is compared here, so that
+// guessing secrets of a known id asks the database nothing. When the database
+// is away, keys cannot be checked once the last look is too old. A revoked key
+// must not live on because of it. The root key needs no database.
 //
 // All ids are read at once when the first key is asked for, by one query that
 // waits for no place. So a key that was not seen since a restart is not taken

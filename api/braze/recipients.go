@@ -27,7 +27,8 @@ func (n *notes) add(format string, args ...any) {
 	*n = append(*n, strings.ToValidUTF8(text[:min(len(text), maxMistakeBytes)], "\ufffd"))
 }
 
-// Messages of calls that name nobody who can be mailed, or too many.
+// noRecipients and those below are messages of calls that name nobody who can
+// be mailed, or too many.
 const noRecipients complaint = "No Recipients"
 
 // named reads the users whom a call names; wrong is what refuses it. What names

@@ -27,8 +27,8 @@ const (
 	boardTimeout = 2 * time.Second
 
 	// What was found is believed for goodFor. Where something is wrong or could
-	// not be looked at, it is believed for badFor, since a person who has fixed
-	// it does not want to wait.
+	// not be looked at, it is believed for badFor: a person who has fixed it
+	// expects a prompt check.
 	goodFor = 6 * time.Hour
 	badFor  = 10 * time.Minute
 

@@ -3,7 +3,7 @@ package route
 import "testing"
 
 // Mail of a route whose workers are all at work, as in a relay that hangs, is
-// moved aside by any transport that asks: after a moment, and only then.
+// moved aside. Any transport that asks moves it, after a moment, and only then.
 func TestBusyRoute(t *testing.T) {
 	a, b, c := named("a"), named("b"), named("c")
 	a.Domains = []string{"a.example", "both.example"}

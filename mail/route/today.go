@@ -9,10 +9,10 @@ import (
 )
 
 // Redis knows how many mails a warm-up route has sent today; it may be emptied,
-// or restored. So each ask for tokens names the least that is known besides:
-// the route's attempts of today in the ledger, and what this process was given.
-// Redis takes the greater number. A Redis that knows nothing of the day gives
-// no tokens until a process has read the ledger since.
+// or restored. So each ask for tokens names the least known count: the route's
+// attempts of today in the ledger, and what this process was given. Redis takes
+// the greater number. A Redis that knows nothing of the day gives no tokens
+// until a process has read the ledger since.
 //
 // The ledger lags by what is not stored yet. So it is read a moment after there
 // was a reason to, and now and then without one. The answers of a restored

@@ -8,9 +8,9 @@ import (
 	"sluice/lib/faults"
 )
 
-// A request with a name that the program of 0.1 had taken in, by other partitions,
-// is not sent once more when it is repeated after the upgrade; nor is one that it had
-// taken in by half.
+// The program of 0.1 had taken in a request with a name, by other partitions. A
+// repeat after the upgrade is not sent once more, even if that program had
+// taken in only half of the request.
 func TestARequestThatAnOlderVersionHasTaken(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)

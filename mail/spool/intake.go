@@ -39,9 +39,10 @@ type Intake struct {
 	// Names counts what is remembered of requests; nil: nothing does.
 	Names *flow.OnceNames
 
-	// Moved is since when sends go to the partition of their address as a key of a user.
-	// A request with a name that was first seen before may be in the logs in part, by
-	// the program of 0.1: its sends go where that one would write them.
+	// Moved is since when sends go to the partition of their address as a key
+	// of a user. A request with a name that was first seen before may be in the
+	// logs in part, by the program of 0.1. Its sends go where that program
+	// would write them.
 	Moved time.Time
 
 	// Check says why a draft can never be sent, nil: it can. A nil Check lets all

@@ -29,7 +29,7 @@ type rounds struct {
 
 // tidy lets notes of cancelled sends go that nobody will ever meet: the send
 // had left when its cancel came, and the ledger knows. A note of a send that
-// the ledger has as cancelled stays until the send is met in its lane, and is
+// the ledger has as cancelled stays until the send is met in its lane. It is
 // not looked up again. So each costs one look at its row.
 func (s *Sender) tidy(ctx context.Context, p *part) error {
 	since := time.Since(p.notes.looked)

@@ -11,7 +11,7 @@ import (
 // nothing rests in proportion to the time of a round. So few sends go round
 // within a second, and many keep no worker busy. After each round in which
 // nothing went it rests longer, up to a second where few go round. So these do
-// not go round either while a domain is dead for days, and its mail leaves
+// not go round either while a domain is dead for days. The domain's mail leaves
 // within about a second when it takes mail again.
 func TestRoundsRestAsLongAsTheyTake(t *testing.T) {
 	now := time.Now()

@@ -29,11 +29,10 @@ const (
 // lane and take it out (flow.Lanes.Owe, record.lua), by key. A process reads
 // the sums when mail is handed in and they are a second old, never in the
 // background. What it has accepted itself since that read began is added. So
-// the bound is exact, with two exceptions: what other processes accepted within
-// that second, and what is in the logs but not in the lanes
-// (backlog_megabytes). While the sums cannot be read, the last ones count, and
-// all that this process accepts meanwhile. It goes on until its own mail fills
-// what was left.
+// the bound is exact, with two exceptions: mail that other processes accepted
+// within that second, and mail still in the logs (backlog_megabytes). While the
+// sums cannot be read, the last ones count, and all that this process accepts
+// meanwhile. It goes on until its own mail fills what was left.
 //
 // What cannot be read for long can hardly be written either, being the same
 // Redis.

@@ -66,7 +66,7 @@ func mailsTo(content string, users ...string) []spool.Mail {
 	return mails
 }
 
-// What is known of a user is read in that user's own mailbox only: a caller
+// What is known of a user is read in that user's own mailbox only. A caller
 // that hands in mail may name any user and any address.
 func TestNobodyElseReadsAProfile(t *testing.T) {
 	m, nameless := newMailer(t)

@@ -13,9 +13,9 @@ import (
 // Files that other senders give out, and other programs write.
 //
 // The idea. Their columns have names in the first line, and stand in any order.
-// So that line alone identifies a file: one of its cells is a name that a
-// column of addresses has somewhere, and none is an address. Columns that are
-// not known here are passed over.
+// So that line alone identifies a file: one of its cells is a name of a column
+// of addresses, and none is an address. Columns that are not known here are
+// passed over.
 
 // entryColumns are names that a column of addresses or domains has, without case
 // and marks. Of several in one file the first of these is it: an export of

@@ -265,7 +265,7 @@ func fold(dst []byte, address string) ([]byte, bool) {
 	return dst, true
 }
 
-// Words of eight equal bytes.
+// everyByte and everyHigh are words of eight equal bytes.
 const everyByte, everyHigh = 0x0101010101010101, 0x8080808080808080
 
 // foldRunes appends an address that has more than folding to it. What

@@ -32,10 +32,9 @@
 // makes much of little computes how much before it makes it. The clock is asked
 // every 1,024 steps.
 //
-// What is not bounded by steps is bounded when the template is compiled: its
-// length, the number of its pieces, the depth of blocks and brackets. There are
-// no includes, so nothing recurs. The scanner goes over each byte a bounded
-// number of times.
+// The compiler bounds what steps do not: the template's length, the number of
+// its pieces, the depth of blocks and brackets. There are no includes, so
+// nothing recurs. The scanner goes over each byte a bounded number of times.
 //
 // # What HTML is safe from
 //

@@ -35,7 +35,7 @@ type Limits struct {
 	OutputBytes int
 
 	// Steps bounds the work. A step is a piece of the template, a turn of a
-	// loop, a filter, an element of a list, or 256 bytes read or written.
+	// loop, a filter, an element of a list, or 256 bytes.
 	Steps int
 
 	// Time bounds how long it takes. Steps bound that too; this is for a machine

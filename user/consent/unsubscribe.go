@@ -16,8 +16,8 @@ import (
 // headers (RFC 8058) and where its template wants it. What the link says is
 // signed into it. So it is good while the database is away, and after the send
 // is past its retention. A GET changes nothing, since scanners fetch links. A
-// POST unsubscribes, whether a mail program sends it or the button of the page:
-// one click needs no login and no second step (RFC 8058). What is written is
+// POST unsubscribes, whether a mail program sends it or the button of the page.
+// One click needs no login and no second step (RFC 8058). What is written is
 // durable before it is answered. It is the event `unsubscribed`, by which the
 // address is suppressed for marketing mail, and the state of each user who has
 // the address.

@@ -29,7 +29,7 @@ const (
 //	anything else                   is set
 //
 // An operation that does not fit what is there (adding 1 to "x") changes
-// nothing: the caller has its answer already, and the other changes are
+// nothing. The caller has its answer already, and the other changes are
 // applied.
 func (p *Profile) SetAttributes(object string, nowMillis int64) (changed bool) {
 	merge := false

@@ -192,7 +192,7 @@ func date(v jsonscan.Value) (string, bool) {
 	return v.Raw, v.Kind == jsonscan.String && err == nil
 }
 
-// Time is how a time is written: as Braze's exports have it.
+// timeForm is how a time is written: as Braze's exports have it.
 const timeForm = "2006-01-02T15:04:05.000Z"
 
 // TimeText writes a time as exports have it.

@@ -4,7 +4,7 @@ import (
 	"sluice/lib/jsonscan"
 )
 
-// The filters of an audience that are about one thing, and which.
+// filters are the filters of an audience that are about one thing, and which.
 var filters = map[string]condition{
 	"email_subscription_status": {subject: ofSubscription, name: "email", rawName: `"email"`},
 	"push_subscription_status":  {subject: ofSubscription, name: "push", rawName: `"push"`},

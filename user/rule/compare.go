@@ -239,9 +239,9 @@ func mayBeTime(raw string) bool {
 	return false
 }
 
-// A day is 24 hours where a condition names no zone: less than 3 days ago is
-// less than 72 hours. In a zone it is a day of the calendar: less than 1 day
-// ago is today, greater than 1 day ago is before yesterday.
+// dayMillis is a day where a condition names no zone, 24 hours: less than 3
+// days ago is less than 72 hours. In a zone it is a day of the calendar: less
+// than 1 day ago is today, greater than 1 day ago is before yesterday.
 const dayMillis = 24 * 60 * 60 * 1000
 
 func (e *evaluation) daysAgo(x *condition, at int64, zone *time.Location) bool {

@@ -25,7 +25,7 @@ const (
 // the last that is wanted is not looked at. Numbers, times and tallies stay
 // text until a condition needs them.
 //
-// The invariants. A profile's text has its names sorted (package profile), so
+// The invariants. A profile's text has its names sorted (package profile). So
 // the walk goes through the wanted names and the present names side by side,
 // without a map. Slots are cleared for each profile and never outlive its text.
 // A profile costs no allocation, except for names and times written with

@@ -207,8 +207,8 @@ func (m *model) settle() {
 	m.t.Fatal("updates go round in circles")
 }
 
-// check looks for what must never be: a key of nobody, an address of a user
-// that does not find the user, a key that finds a user without it.
+// check looks for what must never be. That is a key of nobody, a user that its
+// address does not find, and an address that finds a user without it.
 func (m *model) check() {
 	m.t.Helper()
 	for k, id := range m.keys {

@@ -84,8 +84,8 @@ func TestActiveAtTheEndOfAllTimes(t *testing.T) {
 }
 
 // The sums of those who come in and leave, up to a day, are how many were
-// active in the 30 days that end with it. On a day itself each counts once,
-// also where two turn out to be one.
+// active in the last 30 days. On a day itself each counts once, also where two
+// turn out to be one.
 func TestWhoIsActive(t *testing.T) {
 	const first = 19_000 // days since 1970
 	m := newModel(t, 1)

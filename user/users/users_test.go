@@ -532,7 +532,7 @@ func TestMergeIntoNew(t *testing.T) {
 }
 
 // No update for a few users is refused, by any keys, in transactions of all
-// partitions or of some: it would be refused on each retry. No key of a removed
+// partitions or of some. It would be refused on each retry. No key of a removed
 // user is left.
 func TestNothingStops(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
