@@ -12,9 +12,9 @@ import (
 )
 
 const alertLong = `
-Sends a test alert by each way that the configuration has (alerts.webhook, alerts.email)
-and says what became of it. Needs neither Redis nor the database, and no program that
-runs. Exits with 1 if one did not arrive.
+Sends a test alert to each receiver of the configuration (alerts.webhook, alerts.email)
+and reports the outcome. Needs no Redis, no database and no running program. Exits with
+1 if one did not arrive.
 
     sluice alert test
 

@@ -19,10 +19,10 @@ import (
 )
 
 const backupLong = `
-Writes the standard tables, as they are at one moment, and what is in the logs behind
-them, to one file: DIR/sluice-TIME.tar, in a directory that is there, or a new FILE. It
-works beside running programs and slows them a little. The file holds personal data and
-the hashes of keys: nobody else may read it, and you encrypt it where it is kept.
+Writes the standard tables, as they are at one moment, and the entries of the logs
+behind them to one file. It is DIR/sluice-TIME.tar, in an existing directory, or a new
+FILE. It works beside running programs and slows them a little. The file holds personal
+data and the hashes of keys: restrict access to it, and encrypt it where it is kept.
 
     sluice backup /var/backups/sluice
     sluice backup /var/backups/sluice --passphrase-file /etc/sluice/passphrase

@@ -17,11 +17,11 @@ import (
 
 const deadLong = `
 Dead letters are items that could not be applied: an element that is no event, a row
-the database refuses. Each is kept with its reason until somebody decides.
+the database refuses. Each is kept with its reason until an operator decides.
 
     sluice dead list                 what there is, oldest first
     sluice dead show ID              one with its payload, as text or as a hex dump
-    sluice dead replay ID...         try again, after what killed them was mended
+    sluice dead replay ID...         try again, after the cause is mended
     sluice dead drop ID...           remove for good
     sluice dead replay --all --source list:pepi_queue
 

@@ -26,11 +26,10 @@ import (
 const doctorLong = `
 Looks at everything the program depends on and says what is wrong and what to do: the
 configuration, every Redis of it, the database, the mirror of the series, the free space
-of their directories, the domains that mail is sent from, and what runs: who holds which
-role, what is behind, what stands still. It changes nothing, works beside a program that
-runs and without one, and goes on when a server does not answer. Exits with 1 if it finds
-an error; warnings do not count.
-docs/doctor.md explains every check.
+of their directories, the domains that mail is sent from, and the running processes: which
+holds which role, what is behind, what stands still. It changes nothing, works with and
+without a running program, and continues when a server does not answer. Exits with 1 if it
+finds an error; warnings do not count. docs/doctor.md explains every check.
 `
 
 var doctorFlags = []flagSpec{

@@ -18,9 +18,9 @@ import (
 )
 
 const doubtLong = `
-Mails in doubt were attempted, and nobody knows with what end: the other side had them
-and its answer never came, or the process that sent them was killed. They are not sent
-again by themselves, lest somebody gets one twice; transactional mail is, once.
+Mails in doubt were attempted, and their outcome is not known: the other side had them
+and its answer never came, or the sending process was killed. They are not sent again
+automatically, so that no recipient gets one twice; transactional mail is, once.
 
     sluice doubt list                          what there is with its evidence, oldest first
     sluice doubt resolve SEND... --as sent     it has arrived
@@ -28,8 +28,8 @@ again by themselves, lest somebody gets one twice; transactional mail is, once.
     sluice doubt resolve SEND... --as give_up  it has not arrived, and is not sent again
     sluice doubt resolve --all --as sent --note 'the log of the relay has them'
 
-A decision is carried out by the program that runs, within a second, and written into
-the life of the send: who, when, and the note. What one that is sent again says is kept
+The running program carries a decision out within a second, and writes it into the life
+of the send: who, when, and the note. The content of mails that can be sent again is kept
 in Redis, 2,000 mails a partition at most.
 `
 

@@ -15,14 +15,15 @@ import (
 const gapsLong = `
 A gap is where a part of a log or list is missing that was not stored: the database or
 Redis has gone back in time. That partition or list stands still, and no other, until
-what is missing is brought back, or somebody says that it is lost.
+the missing part is restored, or an operator accepts that it is lost.
 
     sluice gaps list                            where something is missing, and how much
     sluice gaps accept "log of partition 3"     what is missing there is lost: go on
     sluice gaps accept --all                    the same of all that are there now
 
-The program that runs goes on within seconds, without a restart. Of mail of that
-partition, lanes and ledger are compared: what waits in the ledger alone is in doubt.
+The running program continues within seconds, without a restart. For mail of that
+partition, lanes and ledger are compared: mail that waits in the ledger alone is in
+doubt.
 `
 
 var gapsFlags = []flagSpec{

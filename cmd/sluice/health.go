@@ -14,9 +14,9 @@ import (
 )
 
 const healthLong = `
-Asks the program that listens where the configuration says whether it lives, or with
---ready whether it can do its work, and exits with 0 if so. It is for supervisors that
-run a command to find out, as containers do; others may ask /healthz and /readyz.
+Asks the program at the listen address of the configuration whether it lives, or with
+--ready whether it can do its work. Exits with 0 if so. It is for supervisors that run a
+command, as containers do; others may ask /healthz and /readyz.
 `
 
 var healthFlags = []flagSpec{

@@ -26,25 +26,26 @@ import (
 )
 
 const importLong = `
-Reads events or users of a file into the logs of a running program: NDJSON or CSV with a header,
-packed with gzip or zstd or not, told by the content; - is standard input. Lines become
-events as elements of a list do (INTERFACES.md, section 4), but each needs a time.
+Reads events or users of a file into the logs of a running program. The file is NDJSON
+or CSV with a header, packed with gzip or zstd or not, detected by the content; - is
+standard input. Lines become events as elements of a list do (INTERFACES.md, section 4),
+but each needs a time.
 
     sluice import events old.csv.gz --columns "action=event,when=time" --app-id shop
     zcat *.gz | sluice import events -
 
-Broken off, run it again: it goes on. A file may be imported twice, or again when it has
-grown: an event that has no id gets one of the file's content up to its line. Lines that
-are no events are written to FILE.rejected with their numbers and reasons, and the exit
-code is 1.
+If it is interrupted, run it again: it continues. A file may be imported twice, or again
+when it has grown: an event without an id gets one of the file's content up to its line.
+Lines that are no events are written to FILE.rejected with their numbers and reasons, and
+the exit code is 1.
 
     sluice import users people.csv.gz --columns "id=external_id"
 
 A line of users is an attributes object as /users/track takes it, with external_id,
 user_alias, email or phone; users who are not there are created. The header of a CSV names
 attributes, external_id among them; empty cells are left out, numbers, true and false are
-such in custom attributes, all else is text. Broken off, run it again: each line is
-applied once, except from standard input. A file that was imported as a whole is applied
+such in custom attributes, all else is text. If it is interrupted, run it again: each line
+is applied once, except from standard input. A file that was imported as a whole is applied
 again if it is imported again.
 `
 

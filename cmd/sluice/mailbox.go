@@ -22,8 +22,8 @@ sending: sink, the default.
     sluice mailbox show 12 > mail.eml
 
 list has the newest first; show writes a mail out as it is. They are in the memory of the
-process that is asked: that which listens where the configuration says, or --url. It needs
-a key with the permission mailboxes:read. Without --key-file the root_key of the
+process that is asked: the one at the listen address of the configuration, or at --url.
+It needs a key with the permission mailboxes:read. Without --key-file the root_key of the
 configuration is used, if there is one.
 `
 

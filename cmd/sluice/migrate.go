@@ -11,7 +11,7 @@ import (
 
 const migrateLong = `
 Brings the database's schema to this program's version and prints the version before
-and after. serve does it too when it starts; migrate is for doing it by itself, as a
+and after. serve does it too when it starts; migrate is for doing it separately, as a
 user with more rights, or before an upgrade. It only goes forward, and may run beside
 a program that serves.
 `

@@ -18,15 +18,15 @@ import (
 
 const spillLong = `
 Spill files have events that could not be written while Redis was away. A program
-replays those in its data directory by itself, when it starts and every 10 s. This is
-for files of a machine that does not come back, and for looking.
+replays those in its data directory automatically, when it starts and every 10 s. This
+command is for files of a lost machine, and for a look.
 
     sluice spill list [DIR|FILE...]  the files, what is in them, and who holds them
     sluice spill replay FILE...      bring their events into the logs; the files go
 
-Broken off, run it again, here or elsewhere: it goes on. A file that was replayed before
-doubles nothing. A file whose end cannot be read, or with events that are past their
-retention, stays, as FILE.damaged.
+If it is interrupted, run it again, here or elsewhere: it continues. A file that was
+replayed before doubles nothing. A file whose end cannot be read, or with events that are
+past their retention, stays, as FILE.damaged.
 `
 
 func runSpill(ctx context.Context, c *call) error {

@@ -20,9 +20,9 @@ import (
 )
 
 const sendingLong = `
-What is mailed, and switches that stop mail in all processes within a second. What is
-stopped waits, through restarts, until somebody lets it go on or purges it, or until
-its time is over. The running program need not be asked: the switches are in Redis.
+Shows what is mailed, and stops mail in all processes within a second. Stopped mail
+waits, through restarts, until an operator resumes or purges it, or until it expires.
+The command needs no running program: the switches are in Redis.
 
     sluice sending show                            what is sent, what is stopped
     sluice sending pause --route relay-1 [NOTE]    stop some mail; NOTE says why
@@ -33,10 +33,10 @@ its time is over. The running program need not be asked: the switches are in Red
     sluice sending stop [NOTE]                     the same as pause --class marketing
 
 Mail is selected by one of --class, --priority, --route, --tag, --message or --all.
-A route that is stopped takes nothing: what other routes take goes by them. Resume
-without a selection lets marketing mail go on. To purge, that is what asked for the
-route or was tried by it last. What is purged is cancelled in the ledger, with the
-reason purged; what is on the wire just then, only if it has to wait once more.
+A stopped route takes nothing: mail that other routes take goes by them. Resume without
+a selection resumes marketing mail. A purge by route means mail that asked for the route
+or was last tried by it. Purged mail is cancelled in the ledger, with the reason purged.
+Mail that is on the wire just then is cancelled only if it has to wait once more.
 `
 
 var sendingFlags = []flagSpec{

@@ -20,9 +20,9 @@ import (
 )
 
 const suppressionLong = `
-Who is not mailed, and why. An ENTRY is an address, a domain, or a dot and a domain,
-which is that domain and all below it (*.example.com is the same as .example.com).
-What is changed is in force in every process within a second.
+Addresses that are not mailed, and why. An ENTRY is an address, a domain, or a dot and a
+domain, which is that domain and all below it (*.example.com is the same as .example.com).
+A change is in force in every process within a second.
 
     sluice suppression add ann@example.com .bad.example --reason bad_domain
     sluice suppression remove ann@example.com
@@ -34,8 +34,8 @@ A line of an imported file is an entry, or an entry, a comma and a reason, or a 
 object: {"entry": "...", "reason": "...", "scope": "marketing", "app_id": "...", "ends":
 "2027-01-31T00:00:00Z"}. A file whose first line names columns, as SendGrid, Mailgun,
 Postmark, Mailchimp and others export it, is read by these names. The file may be packed
-with gzip or zstd; - is standard input. Lines that are none of these are told, and the
-exit code is 1. Run again, it does no harm: what is there already is counted as a repeat.
+with gzip or zstd; - is standard input. Lines that are none of these are reported, and
+the exit code is 1. A second run does no harm: existing entries count as repeats.
 
 Reasons: complaint, unsubscribe, hard_bounce, soft_bounces, bad_domain, manual. An
 unsubscribe is about marketing mail alone, unless --scope says all. A top-level domain

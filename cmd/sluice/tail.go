@@ -14,8 +14,8 @@ import (
 
 const tailLong = `
 Shows the events that pass through the logs of the partitions, one a line, live, until
-Ctrl-C. It takes nothing away from anybody. Lists that go straight to a table of
-yours do not pass through the logs.
+Ctrl-C. It only reads. Lists that go straight to a table of yours do not pass through
+the logs.
 
 A line: time, kind, name, app, email, user, message, place in the log. With --json: an
 object with the same, and the properties.

@@ -27,12 +27,11 @@ has to make. Ctrl-C ends it.
     sluice top --url https://mail.example.com --key-file key.txt
     sluice top --once                one frame, for a file or a pipe
 
-It asks one process, by its API: that which listens where the configuration says, or
---url. Each process shows what it does itself; the ledger is that of all. While the
-server listens on loopback and no proxy stands before it (public_url, proxies), no key
-is needed but for the ledger; else one with the permissions metrics:read and
-ledger:read. Without --key-file the root_key of the configuration is used, if there is
-one.
+It asks one process, by its API: the one at the listen address of the configuration, or at
+--url. Each process shows its own work; the ledger is that of all. While the server
+listens on loopback and no proxy stands before it (public_url, proxies), only the ledger
+needs a key. Otherwise a key needs the permissions metrics:read and ledger:read. Without
+--key-file the root_key of the configuration is used, if there is one.
 `
 
 var topFlags = []flagSpec{
