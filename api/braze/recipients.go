@@ -27,8 +27,7 @@ func (n *notes) add(format string, args ...any) {
 	*n = append(*n, strings.ToValidUTF8(text[:min(len(text), maxMistakeBytes)], "\ufffd"))
 }
 
-// noRecipients and those below are messages of calls that name nobody who can
-// be mailed, or too many.
+// noRecipients is the message of calls that name nobody who can be mailed.
 const noRecipients complaint = "No Recipients"
 
 // named reads the users whom a call names; wrong is what refuses it. What names
