@@ -92,6 +92,16 @@ func AppendEvent(batch []byte, e *Event) []byte {
 	return batch
 }
 
+// Apart returns an item so that it counts for no profile, if it is an event.
+func Apart(item []byte) []byte {
+	if len(item) <= ItemHeaderBytes || ItemKind(item[ItemHeaderBytes-1]) != ItemEvent {
+		return item
+	}
+	apart := append([]byte(nil), item...)
+	apart[ItemHeaderBytes] |= apartBit
+	return apart
+}
+
 // AppendDead appends a dead letter to a batch. Its place and id are not
 // carried: they are given where it is stored.
 func AppendDead(batch []byte, d *DeadLetter) []byte {

@@ -213,3 +213,19 @@ func FuzzBatch(f *testing.F) {
 		}
 	})
 }
+
+// What is replayed counts for no profile; items of other kinds stay as they are.
+func TestApart(t *testing.T) {
+	item := AppendEvent(nil, &Event{Kind: KindCustom, Name: "e", User: "u"})
+	var e Event
+	if err := DecodeEvent(Apart(item)[ItemHeaderBytes:], &e); err != nil || !e.Apart || e.Kind != KindCustom || e.User != "u" {
+		t.Errorf("%+v %v", e, err)
+	}
+	if err := DecodeEvent(item[ItemHeaderBytes:], &e); err != nil || e.Apart {
+		t.Errorf("the item itself was changed: %+v %v", e, err)
+	}
+	count := AppendCount(nil, &Count{Kind: KindCustom, By: 1, Name: "n"})
+	if string(Apart(count)) != string(count) {
+		t.Error("a count was changed")
+	}
+}

@@ -80,7 +80,8 @@ func (s *Server) takeMessages(w http.ResponseWriter, r *http.Request) (*messages
 	if err != nil {
 		return nil, err
 	}
-	submitter, intake := s.program.Services().Submitter, s.program.Services().Intake
+	services := s.program.Services()
+	submitter, intake := services.Submitter, services.Intake
 	if submitter == nil || intake == nil && r.Header["Idempotency-Key"] != nil {
 		return nil, errNotRunning
 	}
@@ -112,7 +113,7 @@ func (s *Server) takeMessages(w http.ResponseWriter, r *http.Request) (*messages
 			return nil, s.notAccepted(w, err, repeatMessages)
 		}
 	}
-	done, drafts, err := s.drafts(ctx, w, &request, now, once)
+	done, drafts, err := s.drafts(ctx, w, services.Templates, &request, now, once)
 	if err != nil || len(drafts) == 0 {
 		return done, err
 	}
@@ -176,8 +177,8 @@ const repeatMessages = "With an Idempotency-Key, send it again under the same on
 
 // drafts reads the messages of a request, each for itself: one that is no good
 // costs none of the others.
-func (s *Server) drafts(ctx context.Context, w http.ResponseWriter, request *ingest.Request, now time.Time, once string) (*messagesOutcome, []sluice.Draft, error) {
-	reader := messageReader{ctx: ctx, now: now, templates: s.program.Services().Templates}
+func (s *Server) drafts(ctx context.Context, w http.ResponseWriter, templates sluice.TemplateStore, request *ingest.Request, now time.Time, once string) (*messagesOutcome, []sluice.Draft, error) {
+	reader := messageReader{ctx: ctx, now: now, templates: templates}
 	done := &messagesOutcome{outcome: outcome{Refused: []errorDetail{}}, Messages: []acceptedMessage{}}
 	var drafts []sluice.Draft
 	var size sluice.RequestSize

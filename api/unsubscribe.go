@@ -30,10 +30,14 @@ const (
 // not read: one click needs nothing else.
 func (s *Server) unsubscribe(w http.ResponseWriter, r *http.Request) {
 	u, text, err := s.openUnsubscribe(r)
+	service := s.program.Services().Consent
+	if err == nil && service == nil {
+		err = errNotRunning
+	}
 	if err == nil && r.Method == http.MethodPost {
 		_, _ = readSmall(w, r) // what it says, or lacks, is no reason to go on mailing
 		_, err = s.record(w, func(ctx context.Context, to consent.Writer) (consent.Link, error) {
-			return consent.Link{}, s.program.Services().Consent.Unsubscribe(ctx, to, u)
+			return consent.Link{}, service.Unsubscribe(ctx, to, u)
 		})
 	}
 	switch {
@@ -42,7 +46,7 @@ func (s *Server) unsubscribe(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 		s.writePage(w, http.StatusOK, "", confirmPage{Title: "Unsubscribe?",
 			Text: "Press the button, and no more newsletters and offers will be sent to " + u.Email + ".", Button: "Unsubscribe", Action: "?t=" + text})
-	case !unsubscribed(r.Context(), s.program.Services().Consent, u.Email): // it is durable, and the store is behind
+	case !unsubscribed(r.Context(), service, u.Email): // it is durable, and the store is behind
 		s.writePage(w, http.StatusOK, "", confirmPage{Title: "You will be unsubscribed",
 			Text: "We have noted that no more newsletters and offers are to be sent to " + u.Email + ". There is nothing more to do. It may take some minutes until it is in force."})
 	default:

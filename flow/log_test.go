@@ -311,6 +311,11 @@ func TestFullRedisRefusesInputAndGoesOnDraining(t *testing.T) {
 	if _, err := l.Append(t.Context(), "api", "1", "2", oneEvent("a"), false); !errors.Is(err, sluice.ErrFull) {
 		t.Fatalf("append from outside: %v, want ErrFull", err)
 	}
+	for _, want := range []bool{true, false} { // a program that cannot start cannot empty it
+		if since, first, err := r.Since(t.Context(), "something", time.UnixMilli(5)); err != nil || first != want || since.UnixMilli() != 5 {
+			t.Fatalf("since %v, first %v: %v", since, first, err)
+		}
+	}
 	reader, err := list.Open(t.Context(), lease, sluice.Position{})
 	if err != nil {
 		t.Fatalf("open: %v", err)

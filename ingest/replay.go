@@ -37,7 +37,9 @@ func (r *Replayer) Replay(ctx context.Context, id int64) error {
 		if d.Place.Partition >= len(r.Logs) {
 			return fmt.Errorf("replay dead letter %d: partition %d does not exist", id, d.Place.Partition)
 		}
-		err = r.Logs[d.Place.Partition].Again(ctx, name, append(sluice.NewBatch(len(d.Payload)), d.Payload...))
+		// An event whose row was refused has counted for its user, if it does: the
+		// letters of 0.1 do not say so.
+		err = r.Logs[d.Place.Partition].Again(ctx, name, append(sluice.NewBatch(len(d.Payload)), sluice.Apart(d.Payload)...))
 	default:
 		return fmt.Errorf("replay dead letter %d: a dead %s can only be shown or dropped", id, d.Form)
 	}

@@ -92,7 +92,7 @@ func (c *call) demoConfig() (*config.Config, error) {
 		SkipDefaultFile: true,
 		Flags:           map[string]string{"data": c.given.text("data"), "listen": c.given.text("listen")},
 		Defaults: func(cfg *config.Config) {
-			cfg.Lists = []config.List{{Name: demoList, Take: config.TakeLeft, Dedupe: "event_id", AppID: "demo"}}
+			cfg.Lists = []config.List{{Name: demoList, Take: config.TakeLeft, Dedupe: "event_id", AppID: "demo", Profile: true}}
 		},
 	})
 }

@@ -27,6 +27,9 @@ func (t *txn) addFacts(ctx context.Context, facts []sluice.Fact) error {
 	rows := make(map[*sluice.FactTable][]any)
 	for i := range facts {
 		f := &facts[i]
+		if !slices.Contains(sluice.FactTables, f.Table) {
+			return fmt.Errorf("write facts into %s: it is not among the tables of facts", f.Table.Name)
+		}
 		if len(f.Cells) != len(f.Table.Columns) {
 			return fmt.Errorf("write facts into %s: %d cells for %d columns", f.Table.Name, len(f.Cells), len(f.Table.Columns))
 		}

@@ -46,3 +46,23 @@ func TestEventsWithRows(t *testing.T) {
 		t.Errorf("of nobody: %+v %v", r, err)
 	}
 }
+
+// A repeat counts once also in the transaction that makes its user.
+func TestEventRepeatedBesideItsUser(t *testing.T) {
+	m := newModel(t, 4)
+	k := external("u-2")
+	p := k.Partition(4)
+	m.add(set(k, `{"n":1}`))
+	for range 2 {
+		m.add(sluice.UserUpdate{Op: sluice.OpSeen, Key: k, Name: "e", TimeMillis: 1000})
+		m.logs[p][len(m.logs[p])-1].Event = sluice.EventKey{Millis: 1000, ID: "a"}
+	}
+	r, err := Apply(t.Context(), m, 4, m.now, m.logs[p])
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.write(&r)
+	if _, got := m.who(k); len(got.Events) != 1 || got.Events[0].Count != 1 {
+		t.Errorf("it counts %+v, want once", got.Events)
+	}
+}

@@ -161,7 +161,7 @@ func (u *Unit) all(ctx context.Context, store Reader, updates []Update) (Result,
 }
 
 // repeats returns which updates are of events that have a row from before, or are
-// there twice. Only those that somebody is named by are looked for.
+// there twice. Only those whose user is there already are looked for.
 func repeats(ctx context.Context, store Reader, updates []Update, a *sluice.UserAnswer) (map[*Update]bool, error) {
 	first := make(map[sluice.EventKey]*Update)
 	var keys []sluice.EventKey
@@ -174,7 +174,7 @@ func repeats(ctx context.Context, store Reader, updates []Update, a *sluice.User
 	}
 	for i := range updates {
 		up := &updates[i]
-		if up.Event.ID == "" || len(a.ByKey[up.Key]) == 0 {
+		if up.Event.ID == "" {
 			continue
 		}
 		if first[up.Event] != nil {
@@ -182,7 +182,9 @@ func repeats(ctx context.Context, store Reader, updates []Update, a *sluice.User
 			continue
 		}
 		first[up.Event] = up
-		keys = append(keys, up.Event)
+		if len(a.ByKey[up.Key]) > 0 { // else this transaction makes the user, or nobody does
+			keys = append(keys, up.Event)
+		}
 	}
 	for piece := range slices.Chunk(keys, sluice.MaxUserQuery) {
 		stored, err := store.Stored(ctx, piece)
