@@ -119,7 +119,7 @@ lists:
 `, nil, nil)
 	want := []List{
 		{Name: "zeta", Table: "shop.pepi_event", Dedupe: "alpha", Take: "right",
-			Columns: []Column{{"z", "zulu"}, {"a", "alpha"}, {"m", "metadata.campaign"}, {"7", "seven"}}},
+			Columns: []Column{{"z", "zulu"}, {"a", "alpha"}, {"m", "metadata.campaign"}, {"7", "seven"}}, Profile: true},
 		{Name: "alpha", Take: "left", Profile: true},
 		{Name: "with:colon", Redis: "redis://other:6379", Take: "left", AppID: "12", Profile: true},
 	}
