@@ -212,7 +212,7 @@ func TestMessagesThatAreRefused(t *testing.T) {
 		`{"from":"a@b.com","to":"a@b.com\r\nBcc: x@y.com","text":"x"}`:                                                           "to: ",
 		`{"from":{"email":"a@b.com","name":"A\r\nBcc: x@y.com"},"to":"a@b.com","text":"x"}`:                                      "from: the name has a line break",
 		`{` + goodMail + `,"subject":"a\nBcc: x@y.com","text":"x"}`:                                                              "subject: has a line break",
-		`{` + goodMail + `,"text":"x","headers":[{"name":"Bcc","value":"x@y.com"}]}`:                                             "headers.Bcc: this header is set",
+		`{` + goodMail + `,"text":"x","headers":[{"name":"Bcc","value":"x@y.com"}]}`:                                             "headers.Bcc: this header is made from other fields",
 		`{` + goodMail + `,"text":"x","headers":[{"name":"X-A","value":"a\r\nb"}]}`:                                              "headers.X-A: has a line break",
 		`{` + goodMail + `,"text":"x","headers":{"X-A":"b"}}`:                                                                    "headers: want a list",
 		`{` + goodMail + `,"text":"x","attachments":[{"name":"a"}]}`:                                                             "attachments[0].content: want",
