@@ -91,7 +91,7 @@ func TestStoreBuriesWhatItCannotRead(t *testing.T) {
 		unknown := sluice.AppendItem(nil, 77, payload("of tomorrow"))
 		brokenEvent := sluice.AppendItem(nil, sluice.ItemEvent, payload("\x01short"))
 		brokenDead := sluice.AppendItem(nil, sluice.ItemDead, payload("short"))
-		strangeKind := sluice.AppendEvent(nil, &sluice.Event{Kind: 99, TimeMillis: 1, Name: "strange"})
+		strangeKind := sluice.AppendEvent(nil, &sluice.Event{Kind: 19, TimeMillis: 1, Name: "strange"})
 		tooLate := sluice.AppendEvent(nil, &sluice.Event{Kind: sluice.KindCustom, TimeMillis: sluice.MaxEventTimeMillis + 1, Name: "late"})
 		noText := sluice.AppendEvent(nil, &sluice.Event{Kind: sluice.KindCustom, TimeMillis: 1, Name: "\xff"})
 		mixed := named("d")
