@@ -124,7 +124,7 @@ func OpenReplayer(ctx context.Context, cfg *config.Config, store sluice.Store) (
 	return replayer, stop, nil
 }
 
-// openRedis is DialOrStart and openLists. The returned function undoes both.
+// OpenRedis is DialOrStart and OpenLists. The returned function undoes both.
 func OpenRedis(ctx context.Context, cfg *config.Config) (main *flow.Redis, lists []*flow.List, closeAll func() error, err error) {
 	main, stop, err := DialOrStart(ctx, cfg)
 	if err != nil {

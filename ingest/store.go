@@ -399,6 +399,8 @@ func newStoring(s *StoreFollower) *storing {
 }
 
 // addFact adds a row of a table of facts, and counts it by the table's name.
+//
+//lint:ignore U1000 docs/extend.md uses it, and facts to come
 func (t *storing) addFact(f sluice.Fact) {
 	t.effect.Facts = append(t.effect.Facts, f)
 	t.names[f.Table.Name]++

@@ -107,15 +107,15 @@ func TestStoreBuriesWhatItCannotRead(t *testing.T) {
 			form  sluice.Form
 			place sluice.Place
 		}{
-			string(newer):       {sluice.FormBatch, sluice.Place{Position: at[1]}},
-			string(cut):         {sluice.FormBatch, sluice.Place{Position: at[3], Index: 1}},
-			string(unknown):     {sluice.FormItem, sluice.Place{Position: at[4], Index: 1}},
-			string(brokenEvent): {sluice.FormItem, sluice.Place{Position: at[4], Index: 3}},
-			string(brokenDead):  {sluice.FormItem, sluice.Place{Position: at[4], Index: 5}},
-			string(strangeKind): {sluice.FormItem, sluice.Place{Position: at[4], Index: 7}},
-			string(tooLate):     {sluice.FormItem, sluice.Place{Position: at[4], Index: 9}},
-			string(noText):      {sluice.FormItem, sluice.Place{Position: at[4], Index: 11}},
-			"":                  {sluice.FormBatch, sluice.Place{Position: at[5]}},
+			string(newer):                     {sluice.FormBatch, sluice.Place{Position: at[1]}},
+			string(cut):                       {sluice.FormBatch, sluice.Place{Position: at[3], Index: 1}},
+			string(unknown):                   {sluice.FormItem, sluice.Place{Position: at[4], Index: 1}},
+			string(brokenEvent):               {sluice.FormItem, sluice.Place{Position: at[4], Index: 3}},
+			string(brokenDead):                {sluice.FormItem, sluice.Place{Position: at[4], Index: 5}},
+			string(sluice.Apart(strangeKind)): {sluice.FormItem, sluice.Place{Position: at[4], Index: 7}},
+			string(sluice.Apart(tooLate)):     {sluice.FormItem, sluice.Place{Position: at[4], Index: 9}},
+			string(sluice.Apart(noText)):      {sluice.FormItem, sluice.Place{Position: at[4], Index: 11}},
+			"":                                {sluice.FormBatch, sluice.Place{Position: at[5]}},
 		}
 		const good = 11
 		b.awaitSum("events", good+len(want))
