@@ -146,7 +146,7 @@ func TestDoubts(t *testing.T) {
 func TestDoubtsAreTold(t *testing.T) {
 	t.Parallel()
 	url, messages := hook(t)
-	serveDoubts(t, []string{"SLUICE_ALERTS_WEBHOOK=" + url, "SLUICE_ALERTS_SECRET=0123456789abcdef", "SLUICE_ALERTS_HOLD_SECONDS=0"}, "a@example.com", "b@example.com")
+	serveDoubts(t, []string{"SLUICE_ALERTS_WEBHOOK=" + url, "SLUICE_ALERTS_SECRET=0123456789abcdef", "SLUICE_ALERTS_HOLD_SECONDS=0", "SLUICE_ALERTS_DISK_FREE_PERCENT=0"}, "a@example.com", "b@example.com")
 	if m := <-messages; !slices.ContainsFunc(m.Alerts, func(n alert.Notice) bool {
 		return n.Alert == alert.InDoubt && strings.Contains(n.Summary, "mails are in doubt")
 	}) {
