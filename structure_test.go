@@ -382,7 +382,7 @@ func TestLanguage(t *testing.T) {
 		}
 		got, allowed := languageOf(s), languageExceptions[s.path]
 		if got.persons > allowed.persons {
-			t.Errorf("%s has %d of whoever, he, him, his, at most %d are allowed: a process is \"it\", a person is named (GLOSSARY.md)",
+			t.Errorf("%s has %d words for people (personWords), at most %d are allowed: a process is \"it\", a person is named (GLOSSARY.md)",
 				s.path, got.persons, allowed.persons)
 		}
 		if got.longSentences > allowed.longSentences {

@@ -3,10 +3,11 @@ package api
 import (
 	"context"
 	"net/http"
-	"sluice"
-	"sluice/lib/key"
 	"time"
 	"unsafe"
+
+	"sluice"
+	"sluice/lib/key"
 )
 
 // The gate: what every request passes before its body is understood, the cheapest

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
+	"time"
+
 	"sluice"
 	"sluice/api"
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ops/alert"
-	"strings"
-	"time"
 )
 
 // AlertChannels returns the ways that are set.

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sluice"
-	"sluice/api"
-	"sluice/flow"
 	"strings"
 	"testing"
 	"time"
+
+	"sluice"
+	"sluice/api"
+	"sluice/flow"
 )
 
 // looked is what the next look at a ledger finds.

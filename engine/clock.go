@@ -2,9 +2,10 @@ package engine
 
 import (
 	"fmt"
+	"time"
+
 	"sluice"
 	"sluice/lib/faults"
-	"time"
 )
 
 // MachineClock is the machine's clock, or one that a test has set wrong.

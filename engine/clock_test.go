@@ -1,11 +1,12 @@
 package engine
 
 import (
-	"sluice/flow"
-	"sluice/test/clocktest"
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/flow"
+	"sluice/test/clocktest"
 )
 
 // A process says that its clock is wrong only if mail stands still for it.

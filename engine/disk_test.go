@@ -1,8 +1,9 @@
 package engine
 
 import (
-	"sluice"
 	"testing"
+
+	"sluice"
 )
 
 func TestDoctorOfDisks(t *testing.T) {

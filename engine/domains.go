@@ -4,6 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
 	"sluice"
 	"sluice/api"
 	"sluice/config"
@@ -13,9 +17,6 @@ import (
 	"sluice/mail/domain"
 	"sluice/mail/spool"
 	"sluice/ops/alert"
-	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // Bounds of a look at domains.

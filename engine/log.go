@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"sluice/config"
 	"strings"
 	"unicode/utf8"
+
+	"sluice/config"
 )
 
 // Erasures do not reach the program's log, and more people read it than the

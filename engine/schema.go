@@ -3,10 +3,11 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strconv"
+
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/mail/spool"
-	"strconv"
 )
 
 // migrate brings the schema up, and says so first: a large table takes minutes,

@@ -2,10 +2,11 @@ package main
 
 import (
 	"os"
-	"sluice"
-	"sluice/ingest/spill"
 	"strings"
 	"time"
+
+	"sluice"
+	"sluice/ingest/spill"
 )
 
 // spillPatience is how long a spill file may wait: programs look every 10 s.

@@ -6,9 +6,10 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"sluice/engine"
 	"syscall"
 	_ "time/tzdata" // days of the series in zones, also where the system knows none
+
+	"sluice/engine"
 )
 
 func main() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+
 	"sluice/config"
 	"sluice/engine"
 	"sluice/flow"
