@@ -83,7 +83,7 @@ func AppendEvent(batch []byte, e *Event) []byte {
 	batch = append(batch, 0, 0, 0, 0, byte(ItemEvent), first)
 	batch = binary.LittleEndian.AppendUint64(batch, uint64(e.TimeMillis))
 	for _, s := range [...]string{e.ID, e.Name, e.App, e.Email, e.User, e.Message, e.Properties} {
-		batch = appendText(batch, s)
+		batch = AppendText(batch, s)
 	}
 	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
 	if PretendNext && mayWriteNew.Load() {
@@ -108,9 +108,9 @@ func AppendDead(batch []byte, d *DeadLetter) []byte {
 	start := len(batch)
 	batch = append(batch, 0, 0, 0, 0, byte(ItemDead))
 	batch = binary.LittleEndian.AppendUint64(batch, uint64(d.TimeMillis))
-	batch = appendText(batch, d.Source)
-	batch = appendText(batch, string(d.Form))
-	batch = appendText(batch, d.Reason)
+	batch = AppendText(batch, d.Source)
+	batch = AppendText(batch, string(d.Form))
+	batch = AppendText(batch, d.Reason)
 	batch = append(batch, d.Payload...)
 	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
 	return batch
@@ -122,13 +122,14 @@ func AppendCount(batch []byte, c *Count) []byte {
 	batch = append(batch, 0, 0, 0, 0, byte(ItemCount), byte(c.Kind))
 	batch = binary.LittleEndian.AppendUint64(batch, uint64(c.TimeMillis))
 	batch = binary.LittleEndian.AppendUint64(batch, uint64(c.By))
-	batch = appendText(batch, c.App)
-	batch = appendText(batch, c.Name)
+	batch = AppendText(batch, c.App)
+	batch = AppendText(batch, c.Name)
 	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
 	return batch
 }
 
-func appendText(b []byte, s string) []byte {
+// AppendText appends a text of an item: its length as a uvarint, and its bytes.
+func AppendText(b []byte, s string) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s)))
 	return append(b, s...)
 }
@@ -194,17 +195,7 @@ func DecodeEvent(payload []byte, e *Event) error {
 	}
 	e.Kind, e.Origin, e.Apart = EventKind(payload[0]&(apartBit-1)), Origin(payload[0]>>originShift), payload[0]&apartBit != 0
 	e.TimeMillis = int64(binary.LittleEndian.Uint64(payload[1:]))
-	b := payload[9:]
-	for _, s := range [...]*string{&e.ID, &e.Name, &e.App, &e.Email, &e.User, &e.Message, &e.Properties} {
-		var ok bool
-		if *s, b, ok = cutText(b); !ok {
-			return fmt.Errorf("decode event: %w: a text is cut short", ErrBatchBroken)
-		}
-	}
-	if len(b) != 0 {
-		return fmt.Errorf("decode event: %w: %d bytes too many", ErrBatchBroken, len(b))
-	}
-	return nil
+	return CutTexts("event", payload[9:], &e.ID, &e.Name, &e.App, &e.Email, &e.User, &e.Message, &e.Properties)
 }
 
 // DecodeDead reads a dead letter. Its texts and payload share memory with the
@@ -218,7 +209,7 @@ func DecodeDead(payload []byte, d *DeadLetter) error {
 	var form string
 	for _, s := range [...]*string{&d.Source, &form, &d.Reason} {
 		var ok bool
-		if *s, b, ok = cutText(b); !ok {
+		if *s, b, ok = CutText(b); !ok {
 			return fmt.Errorf("decode dead letter: %w: a text is cut short", ErrBatchBroken)
 		}
 	}
@@ -234,20 +225,12 @@ func DecodeCount(payload []byte, c *Count) error {
 	c.Kind = EventKind(payload[0])
 	c.TimeMillis = int64(binary.LittleEndian.Uint64(payload[1:]))
 	c.By = int64(binary.LittleEndian.Uint64(payload[9:]))
-	b := payload[17:]
-	for _, s := range [...]*string{&c.App, &c.Name} {
-		var ok bool
-		if *s, b, ok = cutText(b); !ok {
-			return fmt.Errorf("decode count: %w: a text is cut short", ErrBatchBroken)
-		}
-	}
-	if len(b) != 0 {
-		return fmt.Errorf("decode count: %w: %d bytes too many", ErrBatchBroken, len(b))
-	}
-	return nil
+	return CutTexts("count", payload[17:], &c.App, &c.Name)
 }
 
-func cutText(b []byte) (string, []byte, bool) {
+// CutText reads a text of an item and returns what is behind it. The text shares memory
+// with the item. ok is false if the text is cut short.
+func CutText(b []byte) (text string, rest []byte, ok bool) {
 	n, w := binary.Uvarint(b)
 	if w <= 0 || n > uint64(len(b)-w) {
 		return "", nil, false
@@ -257,4 +240,24 @@ func cutText(b []byte) (string, []byte, bool) {
 		return "", b, true
 	}
 	return unsafe.String(&b[0], int(n)), b[n:], true
+}
+
+// CutTexts reads texts to the end of an item. Errors call the item what.
+func CutTexts(what string, b []byte, texts ...*string) error {
+	rest, err := CutSome(what, b, texts...)
+	if err == nil && len(rest) != 0 {
+		err = fmt.Errorf("decode %s: %w: %d bytes too many", what, ErrBatchBroken, len(rest))
+	}
+	return err
+}
+
+// CutSome reads texts and returns what is behind them. Errors call the item what.
+func CutSome(what string, b []byte, texts ...*string) (rest []byte, err error) {
+	for _, t := range texts {
+		var ok bool
+		if *t, b, ok = CutText(b); !ok {
+			return nil, fmt.Errorf("decode %s: %w: a text is cut short", what, ErrBatchBroken)
+		}
+	}
+	return b, nil
 }

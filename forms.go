@@ -18,7 +18,7 @@ import (
 // there is a way back.
 type Forms struct {
 	Item    ItemKind // the kinds of items up to this one
-	Update  UserOp   // the operations on users up to this one
+	Update  byte     // the operations on users up to this one
 	Scripts int      // version of the structures that scripts have in common
 }
 
@@ -27,9 +27,13 @@ type Forms struct {
 // counted in while they wait (Send.Account), and record.lua takes them out of it.
 const scriptsVersion = 2
 
+// NewestUserOp is the highest number of an operation on users. The operation is the
+// first byte of an item of the kind ItemUser.
+const NewestUserOp = 12
+
 // KnownForms are those that this program reads and writes.
 func KnownForms() Forms {
-	f := Forms{Item: newestItem, Update: newestUpdate, Scripts: scriptsVersion}
+	f := Forms{Item: newestItem, Update: NewestUserOp, Scripts: scriptsVersion}
 	if PretendNext {
 		f.Item = ItemNext
 	}
@@ -83,8 +87,8 @@ func (f Forms) Beyond(batch []byte) (found Forms, ok bool) {
 		if kind > f.Item {
 			return Forms{Item: kind}, false
 		}
-		if kind == ItemUser && n > 1 && UserOp(rest[ItemHeaderBytes]) > f.Update {
-			return Forms{Update: UserOp(rest[ItemHeaderBytes])}, false
+		if kind == ItemUser && n > 1 && rest[ItemHeaderBytes] > f.Update {
+			return Forms{Update: rest[ItemHeaderBytes]}, false
 		}
 		rest = rest[4+n:]
 	}

@@ -22,9 +22,12 @@ func TestForms(t *testing.T) {
 // What a batch has beyond what a program reads is found, and what is broken is not.
 func TestFormsBeyond(t *testing.T) {
 	empty := func(b []byte) []byte { return b }
+	operation := func(number byte) func([]byte) []byte {
+		return func(b []byte) []byte { return append(b, number, 0, 0) }
+	}
 	batch := AppendEvent(NewBatch(0), &Event{Kind: KindCustom, Name: "e"})
-	batch = AppendUpdate(batch, &UserUpdate{Op: newestUpdate, Key: UserKey{Kind: KeyExternal, Name: "u"}})
-	known := Forms{Item: newestItem, Update: newestUpdate, Scripts: scriptsVersion}
+	batch = AppendItem(batch, ItemUser, operation(NewestUserOp))
+	known := Forms{Item: newestItem, Update: NewestUserOp, Scripts: scriptsVersion}
 	if found, ok := known.Beyond(batch); !ok {
 		t.Errorf("%s of what is known", found)
 	}
@@ -32,8 +35,8 @@ func TestFormsBeyond(t *testing.T) {
 	if found, ok := known.Beyond(next); ok || found.Item != newestItem+1 {
 		t.Errorf("%s %v", found, ok)
 	}
-	update := AppendUpdate(NewBatch(0), &UserUpdate{Op: newestUpdate + 1, Key: UserKey{Kind: KeyExternal, Name: "u"}})
-	if found, ok := known.Beyond(update); ok || found.Update != newestUpdate+1 {
+	update := AppendItem(NewBatch(0), ItemUser, operation(NewestUserOp+1))
+	if found, ok := known.Beyond(update); ok || found.Update != NewestUserOp+1 {
 		t.Errorf("%s %v", found, ok)
 	}
 	for end := range next {

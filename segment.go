@@ -1,11 +1,6 @@
 package sluice
 
-import (
-	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"time"
-)
+import "context"
 
 // Segment is a rule with a name: the users for whom it holds at the moment one
 // asks.
@@ -26,21 +21,6 @@ const (
 	// MaxSegmentNameRunes bounds a name.
 	MaxSegmentNameRunes = 255
 )
-
-// NewUUID returns a UUID of version 7 (RFC 9562, 5.7): their order is that
-// of the milliseconds in which they were made.
-func NewUUID(now time.Time) string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
-	ms := uint64(now.UnixMilli())
-	for i := range 6 {
-		b[i] = byte(ms >> (8 * (5 - i)))
-	}
-	b[6] = b[6]&0x0f | 0x70
-	b[8] = b[8]&0x3f | 0x80
-	s := hex.EncodeToString(b[:])
-	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
-}
 
 // SegmentQuery says which segments are listed.
 type SegmentQuery struct {

@@ -119,10 +119,6 @@ var SendStates = [...]SendState{SendWaiting, SendSent, SendFailed, SendSuppresse
 
 // Bounds of messages.
 const (
-	// MessageIDBytes is the length of a message's id: 12 hexadecimal digits of
-	// the time in ms, then 20 random ones.
-	MessageIDBytes = 32
-
 	// MaxMessageBytes bounds a message with its attachments, as it goes out.
 	MaxMessageBytes = 25 << 20
 
@@ -272,7 +268,7 @@ func appendSend(batch []byte, kind ItemKind, s *Send) []byte {
 		batch = binary.LittleEndian.AppendUint16(batch, uint16(n))
 	}
 	for _, t := range [...]string{s.Message, s.From, s.To, s.User, s.App, s.Route, s.Tags, s.Metadata, s.Content} {
-		batch = appendText(batch, t)
+		batch = AppendText(batch, t)
 	}
 	batch = appendAccount(batch, s)
 	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
@@ -293,7 +289,7 @@ func DecodeSend(payload []byte, s *Send) error {
 	for i, n := range [...]*int{&s.Number, &s.Recipients, &s.Attempts} {
 		*n = int(binary.LittleEndian.Uint16(payload[28+2*i:]))
 	}
-	rest, err := cutSome("send", payload[sendHeadBytes:], &s.Message, &s.From, &s.To, &s.User, &s.App, &s.Route, &s.Tags, &s.Metadata, &s.Content)
+	rest, err := CutSome("send", payload[sendHeadBytes:], &s.Message, &s.From, &s.To, &s.User, &s.App, &s.Route, &s.Tags, &s.Metadata, &s.Content)
 	if err != nil {
 		return err
 	}
@@ -324,7 +320,7 @@ func appendOutcome(batch []byte, kind ItemKind, o *Outcome) []byte {
 		batch = binary.LittleEndian.AppendUint16(batch, uint16(n))
 	}
 	for _, t := range [...]string{o.Message, o.Event, o.Route, o.Remote, o.Reply, o.Reason, o.To, o.User, o.App, o.Tags, o.Metadata} {
-		batch = appendText(batch, t)
+		batch = AppendText(batch, t)
 	}
 	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
 	return batch
@@ -344,27 +340,7 @@ func DecodeOutcome(payload []byte, o *Outcome) error {
 	for i, n := range [...]*int{&o.Number, &o.Recipients, &o.Attempts, &o.Code} {
 		*n = int(binary.LittleEndian.Uint16(payload[19+2*i:]))
 	}
-	return cutTexts("outcome", payload[outcomeHeadBytes:], &o.Message, &o.Event, &o.Route, &o.Remote, &o.Reply, &o.Reason, &o.To, &o.User, &o.App, &o.Tags, &o.Metadata)
-}
-
-// cutTexts reads texts to the end of an item.
-func cutTexts(what string, b []byte, texts ...*string) error {
-	rest, err := cutSome(what, b, texts...)
-	if err == nil && len(rest) != 0 {
-		err = fmt.Errorf("decode %s: %w: %d bytes too many", what, ErrBatchBroken, len(rest))
-	}
-	return err
-}
-
-// cutSome reads texts and returns what is behind them.
-func cutSome(what string, b []byte, texts ...*string) (rest []byte, err error) {
-	for _, t := range texts {
-		var ok bool
-		if *t, b, ok = cutText(b); !ok {
-			return nil, fmt.Errorf("decode %s: %w: a text is cut short", what, ErrBatchBroken)
-		}
-	}
-	return b, nil
+	return CutTexts("outcome", payload[outcomeHeadBytes:], &o.Message, &o.Event, &o.Route, &o.Remote, &o.Reply, &o.Reason, &o.To, &o.User, &o.App, &o.Tags, &o.Metadata)
 }
 
 // SendStore is where the ledger of sends is, and the bodies of those that are

@@ -184,9 +184,10 @@ const (
 	// nobody.
 	OpSeen   UserOp = 11
 	OpBought UserOp = 12
-
-	newestUpdate = OpBought // raise it with each new operation; see Forms
 )
+
+// The last operation is NewestUserOp: else this does not compile. See Forms.
+var _ = [1]struct{}{}[OpBought-NewestUserOp]
 
 // OfEvent reports whether it counts an event that has its row already.
 func (op UserOp) OfEvent() bool { return op == OpSeen || op == OpBought }
@@ -234,10 +235,10 @@ func AppendUpdate(batch []byte, u *UserUpdate) []byte {
 	batch = append(batch, 0, 0, 0, 0, byte(ItemUser), byte(u.Op), byte(u.Key.Kind), how)
 	batch = binary.LittleEndian.AppendUint64(batch, uint64(u.TimeMillis))
 	for _, s := range [...]string{u.Key.Name, u.Name, u.App} {
-		batch = appendText(batch, s)
+		batch = AppendText(batch, s)
 	}
 	if u.Address.Kind != 0 {
-		batch = appendText(batch, u.Address.Name)
+		batch = AppendText(batch, u.Address.Name)
 	}
 	batch = append(batch, u.Body...)
 	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
@@ -262,7 +263,7 @@ func DecodeUpdate(payload []byte, u *UserUpdate) error {
 	}
 	for _, s := range texts[:many] {
 		var ok bool
-		if *s, b, ok = cutText(b); !ok {
+		if *s, b, ok = CutText(b); !ok {
 			return fmt.Errorf("decode user update: %w: a text is cut short", ErrBatchBroken)
 		}
 	}

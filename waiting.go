@@ -148,7 +148,7 @@ func appendAccount(item []byte, s *Send) []byte {
 	if s.Account == "" {
 		return item
 	}
-	return binary.AppendUvarint(appendText(item, s.Account), uint64(s.Weight))
+	return binary.AppendUvarint(AppendText(item, s.Account), uint64(s.Weight))
 }
 
 // cutAccount reads what appendAccount wrote, to the end of an item.
@@ -157,7 +157,7 @@ func cutAccount(b []byte, s *Send) error {
 	if len(b) == 0 {
 		return nil
 	}
-	account, rest, ok := cutText(b)
+	account, rest, ok := CutText(b)
 	weight, n := binary.Uvarint(rest)
 	if !ok || account == "" || n <= 0 || n != len(rest) || weight > maxWeight {
 		return fmt.Errorf("decode send: %w: its account cannot be read", ErrBatchBroken)

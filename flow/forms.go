@@ -178,7 +178,7 @@ func (r *Redis) forms(ctx context.Context, f sluice.Forms) (sluice.Forms, error)
 	if len(all) != 3 {
 		return sluice.Forms{}, fmt.Errorf("%s: redis %s: the script answered %d values, want 3", verb, r, len(all))
 	}
-	return sluice.Forms{Item: sluice.ItemKind(all[0]), Update: sluice.UserOp(all[1]), Scripts: int(all[2])}, nil
+	return sluice.Forms{Item: sluice.ItemKind(all[0]), Update: byte(all[1]), Scripts: int(all[2])}, nil
 }
 
 // Words returns what the living processes say under a name, by their ids; ""

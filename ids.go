@@ -10,6 +10,10 @@ import (
 	"time"
 )
 
+// MessageIDBytes is the length of a message's id: 12 hexadecimal digits of
+// the time in ms, then 20 random ones.
+const MessageIDBytes = 32
+
 // NewMessageID makes a message's id.
 func NewMessageID(nowMillis int64) string {
 	var id [MessageIDBytes / 2]byte
@@ -48,4 +52,19 @@ func ValidMessageID(id string) bool {
 		}
 	}
 	return true
+}
+
+// NewUUID returns a UUID of version 7 (RFC 9562, 5.7): their order is that
+// of the milliseconds in which they were made.
+func NewUUID(now time.Time) string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	ms := uint64(now.UnixMilli())
+	for i := range 6 {
+		b[i] = byte(ms >> (8 * (5 - i)))
+	}
+	b[6] = b[6]&0x0f | 0x70
+	b[8] = b[8]&0x3f | 0x80
+	s := hex.EncodeToString(b[:])
+	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }
