@@ -52,10 +52,10 @@ var wings = map[string]int{
 // speakWords are the packages of lib that use the words of the engine. The others
 // know nothing of them.
 var speakWords = map[string]string{
-	"lib/crowd":    "a connection too many is refused as an API error",
-	"lib/jsonscan": "it says where in a text an error is, as the API does",
-	"lib/mime":     "it refuses mails as the API does",
-	"lib/timetext": "times have the bounds of events",
+	"lib/connlimit": "a connection too many is refused as an API error",
+	"lib/jsonscan":  "it says where in a text an error is, as the API does",
+	"lib/mime":      "it refuses mails as the API does",
+	"lib/timetext":  "times have the bounds of events",
 }
 
 // inner are packages for their own wing alone: others ask the wing.

@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"sluice"
-	"sluice/lib/crowd"
+	"sluice/lib/connlimit"
 )
 
 // Bounds of a body.
@@ -46,7 +46,7 @@ const (
 // buffer is the memory of one body, counted in a budget.
 type buffer struct {
 	bytes  []byte
-	budget *crowd.Budget
+	budget *connlimit.Budget
 }
 
 var buffers = sync.Pool{New: func() any { return &buffer{bytes: make([]byte, 0, firstBufferBytes)} }}
@@ -55,7 +55,7 @@ var buffers = sync.Pool{New: func() any { return &buffer{bytes: make([]byte, 0, 
 var errBusy = refusal(sluice.CodeUnavailable, "too much is being taken in at the moment; nothing of this request was, send it again")
 
 // newBuffer returns an empty buffer; the caller releases it.
-func newBuffer(b *crowd.Budget) (*buffer, error) {
+func newBuffer(b *connlimit.Budget) (*buffer, error) {
 	buf := buffers.Get().(*buffer)
 	if !b.Take(cap(buf.bytes)) {
 		buffers.Put(buf)
@@ -122,7 +122,7 @@ func allowBody(size int) error {
 
 // readBody reads a body as it comes. How long it may take is the server's
 // ReadTimeout; the caller releases the buffer, also after an error.
-func readBody(r *http.Request, b *crowd.Budget) (*buffer, error) {
+func readBody(r *http.Request, b *connlimit.Budget) (*buffer, error) {
 	if r.ContentLength > maxEventsBytes {
 		return nil, errBodyTooLarge()
 	}
@@ -146,13 +146,13 @@ func readBody(r *http.Request, b *crowd.Budget) (*buffer, error) {
 // unpacker unpacks bodies that are wholly there, so that a slow client holds
 // none of the few readers.
 type unpacker struct {
-	budget *crowd.Budget
+	budget *connlimit.Budget
 	slots  chan struct{}
 	gzips  sync.Pool
 	zstds  sync.Pool
 }
 
-func newUnpacker(b *crowd.Budget) *unpacker {
+func newUnpacker(b *connlimit.Budget) *unpacker {
 	return &unpacker{budget: b, slots: make(chan struct{}, parallelUnpacks())}
 }
 

@@ -20,7 +20,7 @@ import (
 
 	"sluice"
 	"sluice/ingest"
-	"sluice/lib/crowd"
+	"sluice/lib/connlimit"
 )
 
 func TestSplit(t *testing.T) {
@@ -105,7 +105,7 @@ func packZstd(t testing.TB, body []byte) []byte {
 // stays taken.
 func read(t testing.TB, packed []byte, encoding string) ([]byte, error) {
 	t.Helper()
-	b := crowd.NewBudget(maxHeldBytes)
+	b := connlimit.NewBudget(maxHeldBytes)
 	u := newUnpacker(b)
 	defer func() {
 		if left := b.Left(); left != maxHeldBytes {
@@ -221,7 +221,7 @@ func FuzzBody(f *testing.F) {
 
 // The memory of all bodies together is bounded; who is beyond it is told so.
 func TestBudget(t *testing.T) {
-	b := crowd.NewBudget(1 << 20)
+	b := connlimit.NewBudget(1 << 20)
 	r, err := http.NewRequest("POST", "/", io.NopCloser(bytes.NewReader(make([]byte, 2<<20))))
 	if err != nil {
 		t.Fatal(err)

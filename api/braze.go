@@ -15,7 +15,7 @@ import (
 	"sluice"
 	"sluice/api/braze"
 	"sluice/ingest"
-	"sluice/lib/crowd"
+	"sluice/lib/connlimit"
 	"sluice/lib/key"
 	"sluice/mail/suppress"
 )
@@ -35,12 +35,12 @@ const (
 type dialect struct {
 	limits    *braze.Limiter
 	calls     map[string]braze.LimitName // by their paths
-	strangers *crowd.Budget
+	strangers *connlimit.Budget
 	slots     chan struct{}
 }
 
 func newDialect(limits braze.Limits) *dialect {
-	d := &dialect{limits: braze.NewLimiter(limits), calls: make(map[string]braze.LimitName), strangers: crowd.NewBudget(maxStrangersBytes), slots: make(chan struct{}, parallelBraze)}
+	d := &dialect{limits: braze.NewLimiter(limits), calls: make(map[string]braze.LimitName), strangers: connlimit.NewBudget(maxStrangersBytes), slots: make(chan struct{}, parallelBraze)}
 	for _, e := range braze.Endpoints() {
 		d.calls[e.Path] = e.Limit
 	}

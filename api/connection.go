@@ -5,13 +5,13 @@ import (
 	"net"
 	"net/http"
 
-	"sluice/lib/crowd"
+	"sluice/lib/connlimit"
 )
 
 // connState follows what the server does with a connection: whenever it turns
 // to its client, the connection is quiet.
 func connState(c net.Conn, state http.ConnState) {
-	if conn, ok := c.(*crowd.Conn); ok && (state == http.StateActive || state == http.StateIdle) {
+	if conn, ok := c.(*connlimit.Conn); ok && (state == http.StateActive || state == http.StateIdle) {
 		conn.Quiet()
 	}
 }
@@ -26,7 +26,7 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 // busy says that a request has arrived as a whole: until its answer is written
 // its connection is not closed for another.
 func busy(r *http.Request) {
-	if conn, ok := r.Context().Value(connKey{}).(*crowd.Conn); ok {
+	if conn, ok := r.Context().Value(connKey{}).(*connlimit.Conn); ok {
 		conn.Busy()
 	}
 }

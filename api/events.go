@@ -13,7 +13,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/lib/crowd"
+	"sluice/lib/connlimit"
 	"sluice/lib/key"
 )
 
@@ -37,7 +37,7 @@ const (
 
 // intake is what the handlers of events share.
 type intake struct {
-	budget   *crowd.Budget
+	budget   *connlimit.Budget
 	unpacker *unpacker
 	slots    chan struct{}
 
@@ -53,7 +53,7 @@ type intake struct {
 }
 
 func newIntake() *intake {
-	b := crowd.NewBudget(maxHeldBytes)
+	b := connlimit.NewBudget(maxHeldBytes)
 	in := &intake{
 		budget: b, unpacker: newUnpacker(b), slots: make(chan struct{}, maxTakenIn),
 		accepted: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_http_accepted_items_total", Help: "Items of requests that were durably written."}),

@@ -16,7 +16,7 @@ import (
 
 	"sluice"
 	"sluice/api/braze"
-	"sluice/lib/crowd"
+	"sluice/lib/connlimit"
 	"sluice/user/consent"
 )
 
@@ -208,7 +208,7 @@ func (s *Server) Start(ctx context.Context) error {
 	s.started = true
 	go func() { // ends when Stop closes the listener
 		defer close(s.served)
-		if err := s.http.Serve(crowd.NewListener(l, maxConns, quietGrace, s.clock)); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.Serve(connlimit.NewListener(l, maxConns, quietGrace, s.clock)); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("http server ended", "error", err)
 		}
 	}()

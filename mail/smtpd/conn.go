@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/lib/crowd"
+	"sluice/lib/connlimit"
 	"sluice/lib/key"
 )
 
@@ -73,7 +73,7 @@ type transaction struct {
 	utf8 bool // SMTPUTF8 was said (RFC 6531)
 }
 
-func newConn(s *Server, c *crowd.Conn) *conn {
+func newConn(s *Server, c *connlimit.Conn) *conn {
 	w := newWire(c)
 	cn := &conn{server: s, wire: w, net: w}
 	cn.in.fill = cn.fill

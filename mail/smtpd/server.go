@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/lib/crowd"
+	"sluice/lib/connlimit"
 	"sluice/lib/key"
 )
 
@@ -87,7 +87,7 @@ type Options struct {
 type Server struct {
 	Options
 	stats  stats
-	held   *crowd.Budget
+	held   *connlimit.Budget
 	tls    *tls.Config // nil: there is none
 	listen net.Listener
 
@@ -108,7 +108,7 @@ func New(options Options) *Server {
 	if options.limits == (timeouts{}) {
 		options.limits = realTimeouts
 	}
-	s := &Server{Options: options, held: crowd.NewBudget(maxHeldBytes), conns: make(map[*conn]struct{})}
+	s := &Server{Options: options, held: connlimit.NewBudget(maxHeldBytes), conns: make(map[*conn]struct{})}
 	if options.Certificates != nil {
 		s.tls = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: options.Certificates.get}
 	}
@@ -123,7 +123,7 @@ func (s *Server) Start(ctx context.Context, address string) error {
 	if err != nil {
 		return fmt.Errorf("listen for SMTP on %s: %w; is another mail server running? choose another address with smtpd.listen", address, err)
 	}
-	s.listen = crowd.NewListener(l, s.maxConns, quietGrace, s.Clock)
+	s.listen = connlimit.NewListener(l, s.maxConns, quietGrace, s.Clock)
 	s.running.Go(s.accept)
 	return nil
 }
@@ -134,7 +134,7 @@ func (s *Server) accept() {
 		c, err := s.listen.Accept()
 		switch {
 		case err == nil:
-			s.running.Go(func() { s.serve(newConn(s, c.(*crowd.Conn))) })
+			s.running.Go(func() { s.serve(newConn(s, c.(*connlimit.Conn))) })
 		case s.stopping.Load() || errors.Is(err, net.ErrClosed):
 			return
 		default:

@@ -4,7 +4,7 @@ import (
 	"net"
 	"syscall"
 
-	"sluice/lib/crowd"
+	"sluice/lib/connlimit"
 )
 
 // wire is a TCP connection whose reads can ask for acknowledgements at once.
@@ -17,12 +17,12 @@ import (
 // acknowledges what has come first. Replies need nothing: they carry the
 // acknowledgement.
 type wire struct {
-	*crowd.Conn
+	*connlimit.Conn
 	raw  syscall.RawConn // nil: not a connection of the kernel's
 	more bool            // what is read next is the rest of what was read
 }
 
-func newWire(c *crowd.Conn) *wire {
+func newWire(c *connlimit.Conn) *wire {
 	w := &wire{Conn: c}
 	if sys, ok := c.Conn.(syscall.Conn); ok {
 		w.raw, _ = sys.SyscallConn() // fails on a closed connection, whose reads fail as well

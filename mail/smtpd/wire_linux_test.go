@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/lib/crowd"
+	"sluice/lib/connlimit"
 )
 
 // holdsBack asks the kernel whether it holds acknowledgements back, expecting
@@ -36,7 +36,7 @@ func TestNoDelayedAcknowledgement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := crowd.NewListener(inner, 1, quietGrace, sluice.SystemClock{})
+	l := connlimit.NewListener(inner, 1, quietGrace, sluice.SystemClock{})
 	defer l.Close()
 	n, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
@@ -47,7 +47,7 @@ func TestNoDelayedAcknowledgement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, peer := newConn(New(Options{}), accepted.(*crowd.Conn)), wrap(t, n)
+	c, peer := newConn(New(Options{}), accepted.(*connlimit.Conn)), wrap(t, n)
 	defer c.close()
 	fill := func() {
 		t.Helper()

@@ -1,4 +1,4 @@
-package crowd
+package connlimit
 
 import (
 	"io"
