@@ -107,6 +107,13 @@ const (
 	EventUnknown       = "unknown"
 )
 
+// EventKey is a place in the order of the events: those after it in time, or at
+// its time with a larger id.
+type EventKey struct {
+	Millis int64
+	ID     string
+}
+
 // Count is how often something happened, to be added to the series of its app,
 // kind and name at its time.
 type Count struct {

@@ -115,10 +115,3 @@ func AddressErasure(address string) string { return addressMark + address }
 
 // Address returns the address that the name stands for.
 func (e *Erasure) Address() (address string, ok bool) { return strings.CutPrefix(e.Name, addressMark) }
-
-// EventKey is a place in the order of the events: those after it in time, or at
-// its time with a larger id.
-type EventKey struct {
-	Millis int64
-	ID     string
-}

@@ -105,6 +105,22 @@ const lateMark = `,"late":true}` + "\n"
 
 func late(line string) string { return strings.TrimSuffix(line, "}\n") + lateMark }
 
+// StoredSend is a send that was accepted, with its place in the log.
+type StoredSend struct {
+	Send
+	Place Place
+}
+
+// StoredOutcome is an outcome with its place in the log.
+type StoredOutcome struct {
+	Outcome
+	Place Place
+
+	// Restored: the row of its send may be lost, since the database has gone back; it
+	// gets one then.
+	Restored bool
+}
+
 // NewSendRow returns the row of a send that was accepted.
 func NewSendRow(s *StoredSend) SendRow {
 	line := lifeLine{At: s.AcceptedMillis, Event: EventQueued, State: SendWaiting.String(), Due: s.DueMillis, Route: Clip(s.Route, MaxRouteBytes)}

@@ -150,22 +150,6 @@ type StoredEvent struct {
 	Place Place
 }
 
-// StoredSend is a send that was accepted, with its place in the log.
-type StoredSend struct {
-	Send
-	Place Place
-}
-
-// StoredOutcome is an outcome with its place in the log.
-type StoredOutcome struct {
-	Outcome
-	Place Place
-
-	// Restored: the row of its send may be lost, since the database has gone back; it
-	// gets one then.
-	Restored bool
-}
-
 // TableSpec says how the elements of a list become rows of a table.
 type TableSpec struct {
 	Table   string   // "table" or "schema.table"
