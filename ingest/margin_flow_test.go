@@ -361,9 +361,11 @@ func TestWhatIsLostIsCounted(t *testing.T) {
 // refusing is a store that stores no outcomes.
 type refusing struct {
 	sluice.Store
-	sluice.UserStore
+	usersToo
 	refused chan struct{} // gets one when it does so
 }
+
+type usersToo = sluice.UserStore
 
 func (r *refusing) Apply(ctx context.Context, p sluice.Prepared) (sluice.Applied, error) {
 	if len(p.Effect().Outcomes) > 0 {
@@ -384,7 +386,7 @@ func TestACrashBehindAGap(t *testing.T) {
 	b := newBed(t, "sqlite")
 	r := &refusing{refused: make(chan struct{}, 1)}
 	first := newEngine(b, setup{partitions: 1, acceptGaps: true, store: func(s sluice.Store) sluice.Store {
-		r.Store, r.UserStore = s, s.(sluice.UserStore)
+		r.Store, r.usersToo = s, s.(sluice.UserStore)
 		return r
 	}})
 	writer := flow.NewWriter(first.logs, "first", 1<<20)
