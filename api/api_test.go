@@ -55,6 +55,7 @@ type program struct {
 	suppressions *suppress.Service
 
 	domains DomainLooker
+	stopped bool // it has no services
 }
 
 func (p *program) Ready() error {
@@ -77,6 +78,9 @@ func (p *program) ListMargin() (time.Duration, bool) {
 func (p *program) Stats() Stats { return p.stats }
 
 func (p *program) Services() *Services {
+	if p.stopped {
+		return NotRunning
+	}
 	return &Services{
 		Intake: p.intake, Keys: p.keys, Consent: p.forms, Series: p.series, Users: p.users, Segments: p.segments, Scanner: p.scanner,
 		Templates: p.templates, Schedules: p.schedules, Suppressions: p.suppressions, Submitter: p.submitter, Sends: p.sends,

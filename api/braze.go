@@ -47,19 +47,6 @@ func newDialect(limits braze.Limits) *dialect {
 	return d
 }
 
-// brazeRoutes are the paths of Braze's API.
-func (s *Server) brazeRoutes() []route {
-	var all []route
-	for _, e := range braze.Endpoints() {
-		methods := []string{e.Method}
-		if e.Method == http.MethodGet {
-			methods = append(methods, http.MethodHead)
-		}
-		all = append(all, route{e.Path, methods, func(w http.ResponseWriter, r *http.Request) { s.braze(w, r, &e) }})
-	}
-	return all
-}
-
 // brazeAgain is what the sender of a call is told that may be in, in part.
 const brazeAgain = "Send it again: events and purchases that are in already are counted again, all else does no harm"
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"sluice"
+	"sluice/user/profile"
 )
 
 // errorBody is the one shape of a refusal:
@@ -134,4 +135,12 @@ func (s *Server) write(w http.ResponseWriter, text []byte) {
 	if _, err := w.Write(text); err != nil {
 		s.log.Debug("answer not delivered", "id", idOf(w), "error", err)
 	}
+}
+
+// timeText writes a time, nothing if there is none.
+func timeText(millis int64) string {
+	if millis == 0 {
+		return ""
+	}
+	return profile.TimeText(millis)
 }

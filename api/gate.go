@@ -57,6 +57,17 @@ func takeSlot(ctx context.Context, slots chan struct{}) error {
 	return errBusy
 }
 
+// takeAny takes a slot if one is free. what is being done by those who have them is told
+// if none is; done gives it back.
+func takeAny(slots chan struct{}, what string) (done func(), err error) {
+	select {
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
+	default:
+		return nil, refusal(sluice.CodeUnavailable, "%d %s, and no more are at a time; ask again", cap(slots), what)
+	}
+}
+
 // held is the body of a request in memory, and the slot that the request has.
 type held struct {
 	body  *buffer

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 
 	"sluice"
 	"sluice/lib/key"
@@ -30,12 +29,3 @@ func (s *Server) Admit(who key.Identity) error {
 
 // Spend takes items out of what a key may send.
 func (s *Server) Spend(who key.Identity, items int) { s.rates.spend(who, items) }
-
-// boundedOf is under which key the mail of a request that was let in is counted.
-func (s *Server) boundedOf(r *http.Request) string {
-	who, err := s.authority.identify(r.Context(), r.Header.Get("Authorization"))
-	if err != nil {
-		return ""
-	}
-	return who.Bounded()
-}

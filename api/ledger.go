@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"sluice"
-	"sluice/lib/key"
 	"sluice/mail/spool"
 	"sluice/user/profile"
 )
@@ -46,20 +44,6 @@ const (
 // one.
 type Decider interface {
 	Decide(ctx context.Context, send string, what spool.Decision, by, note string) (row sluice.SendRow, settled bool, err error)
-}
-
-// ledgerRoutes are the paths of the ledger (INTERFACES.md, section 6).
-func (s *Server) ledgerRoutes() []route {
-	get := []string{http.MethodGet, http.MethodHead}
-	of := func(read storeAnswer[sluice.LedgerStore]) http.HandlerFunc {
-		return ofStore(s, func(v *Services) sluice.LedgerStore { return v.Ledger }, key.LedgerRead, key.LedgerWrite, nil, read)
-	}
-	return []route{
-		{ledgerPath, get, of(s.ledger)},
-		{doubtsPath, get, of(s.doubts)},
-		{doubtPath, []string{http.MethodPost}, s.decide},
-		{ledgerPagePath, get, s.ledgerPage},
-	}
 }
 
 // Ledger is the answer of GET /v1/ledger.
@@ -262,10 +246,6 @@ func (l *Ledger) say(first, good time.Time) {
 }
 
 // ledger is GET /v1/ledger.
-func (s *Server) ledger(_ http.ResponseWriter, r *http.Request, store sluice.LedgerStore) (int, any, error) {
-	if _, err := readQuery(r, nil); err != nil {
-		return 0, nil, err
-	}
-	l, err := s.lookAtLedger(r.Context(), store)
-	return http.StatusOK, l, err
+func (q *request) ledger() (any, error) {
+	return q.s.lookAtLedger(q.Context(), q.Ledger)
 }

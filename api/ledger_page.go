@@ -49,7 +49,7 @@ func (s *Server) ledgerPage(w http.ResponseWriter, r *http.Request) {
 			s.writeJSON(w, http.StatusUnauthorized, errorBody{Error: detail(e, idOf(w))})
 			return
 		}
-		s.writeError(w, r, s.storeError(w, err))
+		s.writeError(w, r, s.storeError(w, err, ""))
 		return
 	}
 	s.makePage(w, http.StatusOK, ledgerPage, noForms, view)
@@ -63,15 +63,15 @@ func (s *Server) viewLedger(w http.ResponseWriter, r *http.Request) (*ledgerView
 	if err != nil {
 		return nil, err
 	}
-	store := s.program.Services().Ledger
-	if store == nil {
+	services := s.program.Services()
+	if services == NotRunning {
 		return nil, errNotRunning
 	}
 	view := &ledgerView{After: values.Get("after")}
-	if view.Ledger, err = s.lookAtLedger(r.Context(), store); err != nil {
+	if view.Ledger, err = s.lookAtLedger(r.Context(), services.Ledger); err != nil {
 		return nil, err
 	}
-	list, err := listDoubts(r, store, values)
-	view.Doubts, view.Next = list.Doubts, list.Next
+	list, err := listDoubts(r.Context(), services.Ledger, values)
+	view.Doubts, view.Next = list.Rows, list.Next
 	return view, err
 }

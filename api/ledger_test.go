@@ -132,7 +132,10 @@ func TestDoubtsArePaged(t *testing.T) {
 	reader := "Bearer " + keyOf("ledger:read")
 	after, seen := "", []string{}
 	for {
-		var page doubtsShown
+		var page struct {
+			Doubts []doubtShown
+			Next   string
+		}
 		callJSON(t, url+doubtsPath+"?limit=2"+after, http.MethodGet, reader, "", 200, &page)
 		for _, d := range page.Doubts {
 			seen = append(seen, d.Send)

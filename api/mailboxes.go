@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"encoding/base64"
 	"mime"
-	"net/http"
 	"net/mail"
 	"strconv"
 	"time"
 	"unicode/utf8"
 
 	"sluice"
-	"sluice/lib/key"
 	"sluice/mail/via/sinkbox"
 )
 
@@ -53,64 +51,45 @@ type MailboxPage struct {
 	Next  int64         `json:"next,omitempty"`
 }
 
-// mailboxRoutes are the paths of the built-in mailboxes (INTERFACES.md, section 6).
-func (s *Server) mailboxRoutes() []route {
-	read := []string{http.MethodGet, http.MethodHead}
-	of := func(answer storeAnswer[Mailboxes]) http.HandlerFunc {
-		return ofStore(s, func(v *Services) Mailboxes { return v.Mailboxes }, key.MailboxesRead, key.MailboxesRead, nil, answer)
-	}
-	return []route{{mailboxesPath, read, of(s.listMailboxes)}, {mailboxPath, read, of(s.showMailbox)}}
-}
-
 // listMailboxes is GET /v1/mailboxes.
-func (s *Server) listMailboxes(_ http.ResponseWriter, r *http.Request, box Mailboxes) (int, any, error) {
-	query, err := readQuery(r, []string{"to", "before", "limit"})
+func (q *request) listMailboxes() (any, error) {
+	before, err := q.query.number("before", 0, maxExactNumber)
 	if err != nil {
-		return 0, nil, err
+		return nil, refusal(sluice.CodeInvalid, "before is %.32q, want the number of a mail, from 1", q.query.Get("before"))
 	}
-	before, limit := int64(0), int64(mailboxPage)
-	if text := query.Get("before"); text != "" {
-		if before, err = strconv.ParseInt(text, 10, 64); err != nil || before < 1 || before > maxExactNumber {
-			return 0, nil, refusal(sluice.CodeInvalid, "before is %.32q, want the number of a mail, from 1", text)
-		}
-	}
-	if text := query.Get("limit"); text != "" {
-		if limit, err = strconv.ParseInt(text, 10, 64); err != nil || limit < 1 || limit > maxMailboxPage {
-			return 0, nil, refusal(sluice.CodeInvalid, "limit is %.32q, want 1 to %d", text, maxMailboxPage)
-		}
+	limit, err := q.query.number("limit", mailboxPage, maxMailboxPage)
+	if err != nil {
+		return nil, err
 	}
 	page := MailboxPage{Mails: []MailboxMail{}}
-	to := query.Get("to")
+	to := q.query.Get("to")
 	if utf8.RuneCountInString(to) > maxMailboxTo {
-		return 0, nil, refusal(sluice.CodeInvalid, "to has more than %d characters, want an address", maxMailboxTo)
+		return nil, refusal(sluice.CodeInvalid, "to has more than %d characters, want an address", maxMailboxTo)
 	}
-	for _, k := range box.Mails(to, before, int(limit)+1) {
-		if len(page.Mails) == int(limit) {
+	for _, k := range q.Mailboxes.Mails(to, int64(before), limit+1) {
+		if len(page.Mails) == limit {
 			page.Next = page.Mails[limit-1].Number
 			break
 		}
 		page.Mails = append(page.Mails, mailboxMail(&k))
 	}
-	return http.StatusOK, page, nil
+	return page, nil
 }
 
 // showMailbox is GET /v1/mailboxes/{number}.
-func (s *Server) showMailbox(_ http.ResponseWriter, r *http.Request, box Mailboxes) (int, any, error) {
-	if _, err := readQuery(r, nil); err != nil {
-		return 0, nil, err
-	}
-	text := r.PathValue("number")
+func (q *request) showMailbox() (any, error) {
+	text := q.PathValue("number")
 	number, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || number < 1 {
-		return 0, nil, refusal(sluice.CodeNotFound, "%.32q is no mail, want its number, from 1", text)
+		return nil, refusal(sluice.CodeNotFound, "%.32q is no mail, want its number, from 1", text)
 	}
-	k, ok := box.Mail(number)
+	k, ok := q.Mailboxes.Mail(number)
 	if !ok {
-		return 0, nil, refusal(sluice.CodeNotFound, "mail %d is not in the mailboxes of this process: only its newest are kept, in memory", number)
+		return nil, refusal(sluice.CodeNotFound, "mail %d is not in the mailboxes of this process: only its newest are kept, in memory", number)
 	}
 	m := mailboxMail(&k)
 	m.Raw = base64.StdEncoding.EncodeToString(k.Content)
-	return http.StatusOK, m, nil
+	return m, nil
 }
 
 func mailboxMail(k *sinkbox.Kept) MailboxMail {

@@ -24,9 +24,11 @@ func TestMailboxes(t *testing.T) {
 	get := func(path, key string) called {
 		return callBraze(t, url+"/v1/mailboxes"+path, http.MethodGet, "Bearer "+key, "")
 	}
+	p.stopped = true
 	if got := get("", text); got.status != 503 {
 		t.Errorf("without mailboxes: %d %s", got.status, got.body)
 	}
+	p.stopped = false
 	box, err := sinkbox.New(sinkbox.Settings{Name: "sink"}, sluice.SystemClock{}, nil)
 	if err != nil {
 		t.Fatal(err)

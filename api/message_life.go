@@ -2,11 +2,9 @@ package api
 
 import (
 	"encoding/json"
-	"net/http"
 	"strings"
 
 	"sluice"
-	"sluice/lib/key"
 	"sluice/user/profile"
 )
 
@@ -57,12 +55,7 @@ func shownLife(life string) []lifeShown {
 		if json.Unmarshal([]byte(text), &line) != nil {
 			continue
 		}
-		if line.At != 0 {
-			line.lifeShown.At = profile.TimeText(line.At)
-		}
-		if line.Due != 0 {
-			line.lifeShown.Due = profile.TimeText(line.Due)
-		}
+		line.lifeShown.At, line.lifeShown.Due = timeText(line.At), timeText(line.Due)
 		shown = append(shown, line.lifeShown)
 	}
 	return shown
@@ -81,31 +74,6 @@ type messageShown struct {
 	Sends    []sendShown     `json:"sends"`
 }
 
-// message is GET and DELETE /v1/messages/{id}.
-func (s *Server) message(w http.ResponseWriter, r *http.Request) {
-	who, err := s.admitted(w, r, key.MessagesSend)
-	if err != nil {
-		s.writeError(w, r, err)
-		return
-	}
-	s.rates.spend(who, 1)
-	id := r.PathValue("id")
-	var body any
-	switch {
-	case !sluice.ValidMessageID(id):
-		err = noMessage(id)
-	case r.Method == http.MethodDelete:
-		body, err = s.cancelMessage(r, id)
-	default:
-		body, err = s.messageLife(r, id)
-	}
-	if err != nil {
-		s.writeError(w, r, s.storeError(w, err))
-		return
-	}
-	s.writeJSON(w, http.StatusOK, body)
-}
-
 func noMessage(id string) error {
 	return refusal(sluice.CodeNotFound, "there is no message %.64q; one that was just accepted may take a moment to be seen", id)
 }
@@ -117,23 +85,23 @@ type cancelledMessage struct {
 	Open      int `json:"open"`
 }
 
-func (s *Server) cancelMessage(r *http.Request, id string) (any, error) {
-	canceller := s.program.Services().Canceller
-	if canceller == nil {
-		return nil, errNotRunning
+// cancelMessage is DELETE /v1/messages/{id}.
+func (q *request) cancelMessage() (any, error) {
+	id := q.PathValue("id")
+	if !sluice.ValidMessageID(id) {
+		return nil, noMessage(id)
 	}
-	what, err := canceller.Cancel(r.Context(), id)
+	what, err := q.Canceller.Cancel(q.Context(), id)
 	return cancelledMessage(what), err
 }
 
-func (s *Server) messageLife(r *http.Request, id string) (any, error) {
-	store := s.program.Services().Sends
-	if store == nil {
-		return nil, errNotRunning
-	}
-	rows, err := store.MessageSends(r.Context(), id)
-	if err != nil {
-		return nil, err
+// messageLife is GET /v1/messages/{id}.
+func (q *request) messageLife() (any, error) {
+	id, rows, err := q.PathValue("id"), []sluice.SendRow(nil), error(nil)
+	if sluice.ValidMessageID(id) {
+		if rows, err = q.Sends.MessageSends(q.Context(), id); err != nil {
+			return nil, err
+		}
 	}
 	if len(rows) == 0 {
 		return nil, noMessage(id)
@@ -149,7 +117,7 @@ func (s *Server) messageLife(r *http.Request, id string) (any, error) {
 	for i := range rows {
 		shown.Sends[i] = shownSend(&rows[i], id)
 		if r := &rows[i]; r.State == sluice.SendWaiting || r.State == sluice.SendInDoubt && r.DueMillis != 0 {
-			shown.Sends[i].WaitsFor = s.program.Services().WaitsFor(rows[i].To, rows[i].Class)
+			shown.Sends[i].WaitsFor = q.WaitsFor(rows[i].To, rows[i].Class)
 		}
 	}
 	return shown, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,7 +35,7 @@ type messageReader struct {
 var (
 	messageFields = []string{"from", "to", "priority", "class", "send_at", "expires_at", "tags", "metadata", "app_id", "route"}
 	builtFields   = []string{"subject", "html", "text", "preheader", "cc", "bcc", "reply_to", "headers", "attachments"}
-	allFields     = append(append([]string{"raw", "template"}, messageFields...), builtFields...)
+	allFields     = fieldsOf(slices.Concat([]string{"raw", "template"}, messageFields, builtFields)...)
 )
 
 // incoming is a message on its way to a draft.
@@ -51,7 +52,7 @@ func (m *messageReader) read(text, id string) (sluice.Draft, error) {
 	if len(text) > maxEventsBytes {
 		return sluice.Draft{}, errBodyTooLarge()
 	}
-	given, err := membersOf(text, allFields...)
+	given, err := decode(text, allFields...)
 	if err != nil {
 		return sluice.Draft{}, err
 	}
@@ -155,32 +156,28 @@ func (in *incoming) mailboxes(field string) (all []mime.Mailbox, users []string,
 	return all, users, nil
 }
 
-func mailboxOf(field string, v jsonscan.Value) (m mime.Mailbox, user string, err error) {
+func mailboxOf(place string, v jsonscan.Value) (m mime.Mailbox, user string, err error) {
 	switch v.Kind {
 	case jsonscan.String:
 		if m, err = mime.ParseMailbox(v.Text()); err != nil {
-			return m, "", under(field, err)
+			return m, "", under(place, err)
 		}
 		return m, "", nil
 	case jsonscan.Object:
-		given, err := membersOf(v.Raw, "email", "name", "user_id")
 		email, name := "", ""
-		if err == nil {
-			err = textsOf(given, map[string]*string{"email": &email, "name": &name, "user_id": &user})
-		}
-		if err != nil {
-			return m, "", under(field, err)
+		if _, err := decode(v.Raw, field{"email", &email}, field{"name", &name}, field{"user_id", &user}); err != nil {
+			return m, "", under(place, err)
 		}
 		if m.Address, err = mime.ParseAddress(email); err != nil {
-			return m, "", under(field+".email", err)
+			return m, "", under(place+".email", err)
 		}
 		if len(user) > sluice.MaxExternalIDBytes || hasControl(user) {
-			return m, "", refusal(sluice.CodeInvalid, "%s.user_id: want a text of at most %d bytes without control characters", field, sluice.MaxExternalIDBytes)
+			return m, "", refusal(sluice.CodeInvalid, "%s.user_id: want a text of at most %d bytes without control characters", place, sluice.MaxExternalIDBytes)
 		}
 		m.Name = name // checked where the message is built
 		return m, user, nil
 	}
-	return m, "", refusal(sluice.CodeInvalid, "%s: want an address, or an object with email and name, got %s", field, v.Kind)
+	return m, "", refusal(sluice.CodeInvalid, "%s: want an address, or an object with email and name, got %s", place, v.Kind)
 }
 
 // under puts the name of a field before what is wrong with it.
@@ -218,7 +215,7 @@ func (m *messageReader) readBuilt(in *incoming) error {
 	if c.ReplyTo, _, err = in.mailboxes("reply_to"); err != nil {
 		return err
 	}
-	if err = textsOf(in.given, map[string]*string{"subject": &f.Subject, "html": &f.HTML, "text": &f.Text, "preheader": &f.Preheader}); err != nil {
+	if err = take(in.given, field{"subject", &f.Subject}, field{"html", &f.HTML}, field{"text", &f.Text}, field{"preheader", &f.Preheader}); err != nil {
 		return err
 	}
 	if c.Headers, err = headersOf(in.given["headers"]); err != nil {
@@ -260,24 +257,21 @@ func attachmentsOf(v jsonscan.Value) (all []mime.Attachment, err error) {
 	}
 	e := jsonscan.ReadArray(v.Raw)
 	for e.Next() {
-		field := "attachments[" + strconv.Itoa(len(all)) + "]"
+		place := "attachments[" + strconv.Itoa(len(all)) + "]"
 		if len(all) == mime.MaxAttachments {
 			return nil, refusal(sluice.CodeInvalid, "attachments: there are more than %d", mime.MaxAttachments)
 		}
 		var a mime.Attachment
 		content := ""
-		given, err := membersOf(e.Value.Raw, "name", "type", "content_id", "content")
-		if err == nil {
-			err = textsOf(given, map[string]*string{"name": &a.Name, "type": &a.Type, "content_id": &a.ContentID, "content": &content})
-		}
+		given, err := decode(e.Value.Raw, field{"name", &a.Name}, field{"type", &a.Type}, field{"content_id", &a.ContentID}, field{"content", &content})
 		if err != nil {
-			return nil, under(field, err)
+			return nil, under(place, err)
 		}
 		if _, ok := given["content"]; !ok {
-			return nil, refusal(sluice.CodeInvalid, "%s.content: want the file in base64, there is none", field)
+			return nil, refusal(sluice.CodeInvalid, "%s.content: want the file in base64, there is none", place)
 		}
 		if a.Data, err = base64.StdEncoding.DecodeString(content); err != nil {
-			return nil, refusal(sluice.CodeInvalid, "%s.content: want base64 (RFC 4648, 4): %v", field, err)
+			return nil, refusal(sluice.CodeInvalid, "%s.content: want base64 (RFC 4648, 4): %v", place, err)
 		}
 		all = append(all, a)
 	}
@@ -295,7 +289,7 @@ func (m *messageReader) readRaw(in *incoming) error {
 	}
 	text := ""
 	if err == nil {
-		err = textsOf(in.given, map[string]*string{"raw": &text})
+		err = take(in.given, field{"raw", &text})
 	}
 	if err != nil {
 		return err
@@ -324,14 +318,8 @@ func (m *messageReader) readTemplate(in *incoming) error {
 	if err := in.without("template", builtFields); err != nil {
 		return err
 	}
-	given, err := membersOf(in.given["template"].Raw, "id", "version", "variables")
 	content := template.Content{}
-	if err == nil {
-		err = textsOf(given, map[string]*string{"id": &content.Template})
-	}
-	if err == nil {
-		content.Version, err = versionOf(given["version"])
-	}
+	given, err := decode(in.given["template"].Raw, field{"id", &content.Template}, field{"version", number{&content.Version, sluice.MaxTemplateVersions}}, field{"variables", nil})
 	if err != nil {
 		return under("template", err)
 	}

@@ -15,7 +15,7 @@ import (
 func (in *incoming) readRest(now time.Time) error {
 	d := &in.draft
 	priority, class, app, route := d.Priority.String(), d.Class.String(), "", ""
-	err := textsOf(in.given, map[string]*string{"priority": &priority, "class": &class, "app_id": &app, "route": &route})
+	err := take(in.given, field{"priority", &priority}, field{"class", &class}, field{"app_id", &app}, field{"route", &route})
 	if err != nil {
 		return err
 	}

@@ -30,14 +30,6 @@ type Canceller interface {
 	Cancel(ctx context.Context, message string) (sluice.Cancelled, error)
 }
 
-// messageRoutes are the paths of messages (INTERFACES.md, section 6).
-func (s *Server) messageRoutes() []route {
-	return []route{
-		{messagesPath, []string{http.MethodPost}, s.messages},
-		{messagePath, []string{http.MethodGet, http.MethodHead, http.MethodDelete}, s.message},
-	}
-}
-
 // acceptedMessage is a message that was accepted.
 type acceptedMessage struct {
 	Index      int    `json:"index"`

@@ -14,16 +14,6 @@ const (
 	statusPath  = "/v1/status"
 )
 
-// watchRoutes are the paths by which somebody watches a process (INTERFACES.md,
-// section 6).
-func (s *Server) watchRoutes() []route {
-	get := []string{http.MethodGet, http.MethodHead}
-	return []route{
-		{profilePath, get, s.profile},
-		{statusPath, get, s.status},
-	}
-}
-
 // watches reads the request of somebody who watches: it has no query.
 func (s *Server) watches(w http.ResponseWriter, r *http.Request) error {
 	if _, err := readQuery(r, nil); err != nil {

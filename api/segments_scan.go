@@ -3,11 +3,8 @@ package api
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
-	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"sluice"
@@ -32,9 +29,9 @@ const (
 	maxSeenRulesError = 200 // bytes of a message
 )
 
-// ruleOf returns the rule of the segment that a path names.
-func ruleOf(r *http.Request, store sluice.SegmentStore) (*rule.Rule, error) {
-	g, err := segmentOf(r, store)
+// rule returns the rule of the segment that the path names.
+func (q *request) rule() (*rule.Rule, error) {
+	g, err := q.segment()
 	if err != nil {
 		return nil, err
 	}
@@ -47,32 +44,25 @@ func ruleOf(r *http.Request, store sluice.SegmentStore) (*rule.Rule, error) {
 }
 
 // countSegment is GET /v1/segments/{id}/count.
-func (s *Server) countSegment(w http.ResponseWriter, r *http.Request, store sluice.SegmentStore) (int, any, error) {
-	if _, err := readQuery(r, nil); err != nil {
-		return 0, nil, err
-	}
-	wanted, err := ruleOf(r, store)
+func (q *request) countSegment() (any, error) {
+	wanted, err := q.rule()
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	scanner := s.program.Services().Scanner
-	if scanner == nil {
-		return 0, nil, errNotRunning
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), countTimeout)
+	ctx, cancel := context.WithTimeout(q.Context(), countTimeout)
 	defer cancel()
-	at := s.clock.Now()
-	counts, err := scanner.Count(ctx, wanted)
-	if err != nil && ctx.Err() != nil && r.Context().Err() == nil {
-		return 0, nil, refusal(sluice.CodeUnavailable, "not all users could be read within %s; ask when less is going on, or read the members page by page", countTimeout)
+	at := q.s.clock.Now()
+	counts, err := q.Scanner.Count(ctx, wanted)
+	if err != nil && ctx.Err() != nil && q.Context().Err() == nil {
+		return nil, refusal(sluice.CodeUnavailable, "not all users could be read within %s; ask when less is going on, or read the members page by page", countTimeout)
 	}
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	if counts.Unread > 0 {
-		s.log.Warn("profiles that cannot be read were counted as in no segment", "id", idOf(w), "users", counts.Unread)
+		q.s.log.Warn("profiles that cannot be read were counted as in no segment", "id", idOf(q.w), "users", counts.Unread)
 	}
-	return http.StatusOK, struct {
+	return struct {
 		Count int64  `json:"count"`
 		Users int64  `json:"users"`
 		Time  string `json:"time"`
@@ -86,121 +76,101 @@ type userShown struct {
 }
 
 // segmentMembers is GET /v1/segments/{id}/members.
-func (s *Server) segmentMembers(_ http.ResponseWriter, r *http.Request, store sluice.SegmentStore) (int, any, error) {
-	values, err := readQuery(r, []string{"after", "limit"})
+func (q *request) segmentMembers() (any, error) {
+	limit, err := q.query.number("limit", defaultMembers, maxMembers)
 	if err != nil {
-		return 0, nil, err
-	}
-	limit, err := limitOf(values.Get("limit"), defaultMembers, maxMembers)
-	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	var after sluice.UserID
-	if text := values.Get("after"); text != "" {
+	if text := q.query.Get("after"); text != "" {
 		var ok bool
 		if after, ok = sluice.ParseUserID(text); !ok {
-			return 0, nil, refusal(sluice.CodeInvalid, "after is %.64q, want what an answer had as next", text)
+			return nil, errAfter(text)
 		}
 	}
-	wanted, err := ruleOf(r, store)
+	wanted, err := q.rule()
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	scanner := s.program.Services().Scanner
-	if scanner == nil {
-		return 0, nil, errNotRunning
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), membersTimeout)
+	ctx, cancel := context.WithTimeout(q.Context(), membersTimeout)
 	defer cancel()
-	members, next, err := scanner.Members(ctx, wanted, after, limit, membersPatience)
+	members, next, err := q.Scanner.Members(ctx, wanted, after, limit, membersPatience)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	page := struct {
-		Members []userShown `json:"members"`
-		Next    string      `json:"next,omitempty"`
-	}{Members: make([]userShown, len(members))}
+	page := list[userShown]{name: "members", Rows: make([]userShown, len(members))}
 	for i, m := range members {
-		page.Members[i] = userShown{m.ExternalID, m.ID.String()}
+		page.Rows[i] = userShown{m.ExternalID, m.ID.String()}
 	}
 	if next != nil {
 		page.Next = next.String()
 	}
-	return http.StatusOK, page, nil
+	return page, nil
 }
 
 // explainSegment is GET /v1/segments/{id}/explain.
-func (s *Server) explainSegment(_ http.ResponseWriter, r *http.Request, store sluice.SegmentStore) (int, any, error) {
-	values, err := readQuery(r, []string{"external_id", "braze_id"})
+func (q *request) explainSegment() (any, error) {
+	wanted, err := q.rule()
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	wanted, err := ruleOf(r, store)
-	if err != nil {
-		return 0, nil, err
-	}
-	users := s.program.Services().Users
-	if users == nil {
-		return 0, nil, errNotRunning
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), explainTimeout)
+	ctx, cancel := context.WithTimeout(q.Context(), explainTimeout)
 	defer cancel()
-	user, err := userOf(ctx, users, values)
+	user, p, err := q.user(ctx, q.query.Values)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	p, err := profile.Parse(user.Profile)
+	finding, err := wanted.Explain(user.Profile, user.ID.Hash(), q.s.clock.Now().UnixMilli())
 	if err != nil {
-		return 0, nil, fmt.Errorf("read user %s: %w", user.ID, err)
+		return nil, fmt.Errorf("read user %s: %w", user.ID, err)
 	}
-	finding, err := wanted.Explain(user.Profile, user.ID.Hash(), s.clock.Now().UnixMilli())
-	if err != nil {
-		return 0, nil, fmt.Errorf("read user %s: %w", user.ID, err)
-	}
-	return http.StatusOK, struct {
+	return struct {
 		User    userShown     `json:"user"`
 		Holds   bool          `json:"holds"`
 		Finding *rule.Finding `json:"finding"`
 	}{userShown{p.ExternalID, user.ID.String()}, finding.Holds, finding}, nil
 }
 
-// userOf returns the user that a query names.
-func userOf(ctx context.Context, users sluice.UserStore, values url.Values) (sluice.UserRow, error) {
-	var none sluice.UserRow
+// user returns the user whom external_id or braze_id of some values names.
+func (q *request) user(ctx context.Context, values url.Values) (none sluice.UserRow, _ *profile.Profile, _ error) {
 	if values.Has("external_id") == values.Has("braze_id") {
-		return none, refusal(sluice.CodeInvalid, "want either external_id or braze_id: which user it is about")
+		return none, nil, refusal(sluice.CodeInvalid, "want either external_id or braze_id: which user it is about")
 	}
 	nobody := refusal(sluice.CodeNotFound, "there is no such user")
-	var q sluice.UserQuery
+	var wanted sluice.UserQuery
 	if name := values.Get("external_id"); name != "" {
-		if len(name) > sluice.MaxExternalIDBytes || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-			return none, nobody // nobody can be called that
+		if len(name) > sluice.MaxExternalIDBytes || !utf8.ValidString(name) || hasControl(name) {
+			return none, nil, nobody // nobody can be called that
 		}
-		q.Keys = []sluice.UserKey{{Kind: sluice.KeyExternal, Name: name}}
+		wanted.Keys = []sluice.UserKey{{Kind: sluice.KeyExternal, Name: name}}
 	} else {
 		id, ok := sluice.ParseUserID(values.Get("braze_id"))
 		if !ok {
-			return none, nobody
+			return none, nil, nobody
 		}
-		q.IDs = []sluice.UserID{id}
+		wanted.IDs = []sluice.UserID{id}
 	}
-	found, err := users.Users(ctx, q)
+	found, err := q.Users.Users(ctx, wanted)
 	if err != nil {
-		return none, err
+		return none, nil, err
 	}
-	ids := q.IDs
+	ids := wanted.IDs
 	for _, of := range found.ByKey {
 		ids = of
 	}
 	if len(ids) == 0 {
-		return none, nobody
+		return none, nil, nobody
 	}
 	user, ok := found.Users[ids[0]]
 	switch {
 	case !ok:
-		return none, nobody
+		return none, nil, nobody
 	case !user.MergedInto.IsZero():
-		return none, refusal(sluice.CodeNotFound, "user %s was merged into %s", user.ID, user.MergedInto)
+		return none, nil, refusal(sluice.CodeNotFound, "user %s was merged into %s", user.ID, user.MergedInto)
 	}
-	return user, nil
+	p, err := profile.Parse(user.Profile)
+	if err != nil {
+		return none, nil, fmt.Errorf("read user %s: %w", user.ID, err)
+	}
+	return user, p, nil
 }

@@ -284,9 +284,8 @@ func TestSegmentScansAreBounded(t *testing.T) {
 func TestSegmentsOfNoProgram(t *testing.T) {
 	s := startSegments(t)
 	path := s.add(t, "gold", goldRule)
-	s.p.scanner = nil
+	s.p.stopped = true
 	s.ask(t, "GET", path+"/count", "", 503, nil)
 	s.ask(t, "GET", path+"/members", "", 503, nil)
-	s.p.segments = nil
 	s.ask(t, "GET", path, "", 503, nil)
 }

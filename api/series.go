@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/csv"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"sluice"
-	"sluice/lib/key"
 	"sluice/lib/timetext"
 )
 
@@ -62,60 +62,46 @@ type seriesAnswer struct {
 }
 
 // series is GET /v1/series (INTERFACES.md, section 6).
-func (s *Server) series(w http.ResponseWriter, r *http.Request) {
-	who, err := s.admitted(w, r, key.SeriesRead)
+func (q *request) series() (any, error) {
+	wanted, err := readSeriesRequest(q.Request, q.s.clock.Now())
 	if err != nil {
-		s.writeError(w, r, err)
-		return
+		return nil, err
 	}
-	s.rates.spend(who, 1)
-	request, err := readSeriesRequest(r, s.clock.Now())
-	if err != nil {
-		s.writeError(w, r, err)
-		return
+	rows, err := q.readSeries(wanted)
+	switch {
+	case err != nil:
+		return nil, err
+	case wanted.asCSV:
+		return document{"text/csv; charset=utf-8; header=present", wanted.csv(rows)}, nil
 	}
-	rows, err := s.readSeries(r.Context(), idOf(w), request)
-	if err != nil {
-		s.writeError(w, r, err)
-		return
-	}
-	if request.asCSV {
-		s.writeSeriesCSV(w, request, rows)
-		return
-	}
-	s.writeJSON(w, http.StatusOK, seriesAnswer{From: request.from.Format(time.RFC3339), To: request.to.Format(time.RFC3339),
-		Step: map[bool]string{false: "hour", true: "day"}[request.days], Series: rows})
+	return seriesAnswer{From: wanted.from.Format(time.RFC3339), To: wanted.to.Format(time.RFC3339),
+		Step: map[bool]string{false: "hour", true: "day"}[wanted.days], Series: rows}, nil
 }
 
 // readSeries asks the database and adds hours up to days, if need be.
-func (s *Server) readSeries(ctx context.Context, requestID string, q *seriesRequest) ([]seriesRow, error) {
-	store := s.program.Services().Series
-	if store == nil {
-		return nil, refusal(sluice.CodeUnavailable, "the program is starting or stopping; ask again")
-	}
-	select {
-	case s.seriesSlots <- struct{}{}:
-		defer func() { <-s.seriesSlots }()
-	default:
-		return nil, refusal(sluice.CodeUnavailable, "%d requests for series are being answered, and no more are at a time; ask again", parallelSeries)
-	}
-	ctx, cancel := context.WithTimeout(ctx, seriesReadTimeout)
-	defer cancel()
-	found, err := store.Series(ctx, q.query)
+func (q *request) readSeries(wanted *seriesRequest) ([]seriesRow, error) {
+	done, err := takeAny(q.s.seriesSlots, "requests for series are being answered")
 	if err != nil {
-		s.log.Warn("series not read", "id", requestID, "error", err)
+		return nil, err
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(q.Context(), seriesReadTimeout)
+	defer cancel()
+	found, err := q.Series.Series(ctx, wanted.query)
+	if err != nil {
+		q.s.log.Warn("series not read", "id", idOf(q.w), "error", err)
 		return nil, refusal(sluice.CodeUnavailable, "the database does not answer, or not in time; ask again, or for less")
 	}
-	if len(found) == q.query.Limit {
+	if len(found) == wanted.query.Limit {
 		return nil, errTooManyRows()
 	}
-	if q.zoned {
-		found = addUpDays(found, q.zone)
+	if wanted.zoned {
+		found = addUpDays(found, wanted.zone)
 	}
 	if len(found) > maxSeriesRows {
 		return nil, errTooManyRows()
 	}
-	return q.rows(found), nil
+	return wanted.rows(found), nil
 }
 
 func errTooManyRows() error {
@@ -167,11 +153,11 @@ func (q *seriesRequest) rows(found []sluice.SeriesRow) []seriesRow {
 	return rows
 }
 
-// writeSeriesCSV answers with a line a row (RFC 4180).
-func (s *Server) writeSeriesCSV(w http.ResponseWriter, q *seriesRequest, rows []seriesRow) {
-	var text strings.Builder
+// csv is a line a row (RFC 4180).
+func (q *seriesRequest) csv(rows []seriesRow) []byte {
+	var text bytes.Buffer
 	out := csv.NewWriter(&text)
-	_ = out.Write(append(append([]string{"time"}, q.byWhat...), "count")) // a Builder takes everything
+	_ = out.Write(append(append([]string{"time"}, q.byWhat...), "count")) // a Buffer takes everything
 	for i := range rows {
 		line := []string{rows[i].Time}
 		for _, cell := range []*string{rows[i].App, rows[i].Name, rows[i].Kind} {
@@ -182,9 +168,7 @@ func (s *Server) writeSeriesCSV(w http.ResponseWriter, q *seriesRequest, rows []
 		_ = out.Write(append(line, strconv.FormatInt(rows[i].Count, 10)))
 	}
 	out.Flush()
-	w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
-	w.WriteHeader(http.StatusOK)
-	s.write(w, []byte(text.String()))
+	return text.Bytes()
 }
 
 // harmlessCell keeps a spreadsheet from taking a name for a formula: any sender
@@ -207,14 +191,14 @@ func readSeriesRequest(r *http.Request, now time.Time) (*seriesRequest, error) {
 	}
 	q := &seriesRequest{query: sluice.SeriesQuery{Limit: maxSeriesRead + 1}}
 	for _, read := range []func(url.Values) error{q.readForm, q.readFilters, q.readBy} {
-		if err := read(values); err != nil {
+		if err := read(values.Values); err != nil {
 			return nil, err
 		}
 	}
 	if values.Get("format") == "" {
 		q.asCSV = strings.HasPrefix(r.Header.Get("Accept"), "text/csv")
 	}
-	return q, q.readRange(values, now)
+	return q, q.readRange(values.Values, now)
 }
 
 // readForm reads step, tz and format.

@@ -136,44 +136,67 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	return s
 }
 
-// route is a path and what answers it.
+// route is a method of a path and what answers it.
 type route struct {
-	path    string
-	methods []string // which are possible; GET brings HEAD with it
-	answer  http.HandlerFunc
+	method, path string // GET brings HEAD with it
+	answer       http.HandlerFunc
 }
 
-// routes is the table of all paths. openapi.json describes each of them, which
-// a test compares.
+// routes is the table of all paths: those that have their own way, calls, and the calls
+// of Braze's API. openapi.json describes each of them, which a test compares.
 func (s *Server) routes() []route {
-	get, post := []string{http.MethodGet, http.MethodHead}, []string{http.MethodPost}
-	return append([]route{
-		{"/healthz", get, s.health},
-		{"/readyz", get, s.ready},
-		{"/metrics", get, s.metrics()},
-		{pprofPath, get, s.pprof},
-		{"/openapi.json", get, s.document},
-		{"/docs", get, s.docs},
-		{eventsPath, post, s.events},
-		{countersPath, post, s.counters},
-		{seriesPath, get, s.series},
-		{pingPath, get, s.ping},
-		{optInPath, []string{http.MethodPost, http.MethodOptions}, s.optIn},
-		{consent.ConfirmPath, []string{http.MethodGet, http.MethodHead, http.MethodPost}, s.optInConfirm},
-		{consent.UnsubscribePath, []string{http.MethodGet, http.MethodHead, http.MethodPost}, s.unsubscribe},
-	}, slices.Concat(s.segmentRoutes(), s.templateRoutes(), s.suppressionRoutes(), s.messageRoutes(), s.domainRoutes(), s.watchRoutes(), s.ledgerRoutes(), s.sendingRoutes(), s.mailboxRoutes(), s.brazeRoutes())...)
+	const get, post = http.MethodGet, http.MethodPost
+	all := []route{
+		{get, "/healthz", s.health},
+		{get, "/readyz", s.ready},
+		{get, "/metrics", s.metrics()},
+		{get, pprofPath, s.pprof},
+		{get, "/openapi.json", s.document},
+		{get, "/docs", s.docs},
+		{get, profilePath, s.profile},
+		{get, statusPath, s.status},
+		{get, ledgerPagePath, s.ledgerPage},
+		{post, eventsPath, s.events},
+		{post, countersPath, s.counters},
+		{post, messagesPath, s.messages},
+		{get, pingPath, s.ping},
+		{post, optInPath, s.optIn},
+		{http.MethodOptions, optInPath, s.optIn},
+		{get, consent.ConfirmPath, s.optInConfirm},
+		{post, consent.ConfirmPath, s.optInConfirm},
+		{get, consent.UnsubscribePath, s.unsubscribe},
+		{post, consent.UnsubscribePath, s.unsubscribe},
+	}
+	for i := range calls {
+		all = append(all, route{calls[i].method, calls[i].path, s.serve(&calls[i])})
+	}
+	for _, e := range braze.Endpoints() {
+		all = append(all, route{e.Method, e.Path, func(w http.ResponseWriter, r *http.Request) { s.braze(w, r, &e) }})
+	}
+	return all
 }
 
 // handler answers by the table. Only what is posted has a body to speak of,
 // and is bounded where it is read.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
+	methods, answers := make(map[string][]string), make(map[string]map[string]http.HandlerFunc) // by path
 	for _, r := range s.routes() {
-		h := s.only(r.methods, r.answer)
-		if !slices.Contains(r.methods, http.MethodPost) {
+		if answers[r.path] == nil {
+			answers[r.path] = make(map[string]http.HandlerFunc)
+		}
+		answers[r.path][r.method] = r.answer
+		if methods[r.path] = append(methods[r.path], r.method); r.method == http.MethodGet {
+			answers[r.path][http.MethodHead] = r.answer
+			methods[r.path] = append(methods[r.path], http.MethodHead)
+		}
+	}
+	for path, possible := range methods {
+		h := s.only(possible, answers[path])
+		if !slices.Contains(possible, http.MethodPost) {
 			h = http.MaxBytesHandler(h, maxBodyBytes)
 		}
-		mux.Handle(r.path, h)
+		mux.Handle(path, h)
 	}
 	unknown := http.MaxBytesHandler(http.HandlerFunc(s.unknown), maxBodyBytes)
 	mux.Handle("/", unknown)
@@ -279,9 +302,9 @@ func (s *Server) guard(next http.Handler) http.Handler {
 
 // only refuses other methods, and names those that are possible (RFC 9110,
 // 15.5.6).
-func (s *Server) only(methods []string, next http.HandlerFunc) http.Handler {
+func (s *Server) only(methods []string, answers map[string]http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if slices.Contains(methods, r.Method) {
+		if next := answers[r.Method]; next != nil {
 			next(w, r)
 			return
 		}

@@ -4,12 +4,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"strings"
 
 	"sluice"
 	"sluice/lib/jsonscan"
-	"sluice/lib/key"
 	"sluice/mail/suppress"
 	"sluice/user/profile"
 )
@@ -40,109 +38,33 @@ type suppressionShown struct {
 }
 
 func shownSuppression(s *sluice.Suppression) suppressionShown {
-	shown := suppressionShown{
-		Entry: s.Entry, Reason: s.Reason.String(), Scope: s.Scope.String(), App: s.App, Source: s.Source,
-		Time: profile.TimeText(s.TimeMillis), Removed: s.Removed,
-	}
-	if s.EndMillis != 0 {
-		shown.Ends = profile.TimeText(s.EndMillis)
-	}
-	return shown
-}
-
-// suppressionRoutes are the paths of suppressions (INTERFACES.md, section 6).
-func (s *Server) suppressionRoutes() []route {
-	get, post := []string{http.MethodGet, http.MethodHead}, []string{http.MethodPost}
-	return []route{
-		{suppressionsPath, append(get, http.MethodPost), func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPost {
-				s.ofSuppressions(key.SuppressionsWrite, s.addSuppressions)(w, r)
-				return
-			}
-			s.ofSuppressions(key.SuppressionsRead, s.listSuppressions)(w, r)
-		}},
-		{suppressionsPath + "/remove", post, s.ofSuppressions(key.SuppressionsWrite, s.removeSuppressions)},
-		{suppressionsPath + "/check", post, s.ofSuppressions(key.SuppressionsRead, s.checkSuppressions)},
-	}
-}
-
-// suppressionAnswer answers a request that was let in. items is how much of the
-// key's rate it is.
-type suppressionAnswer func(r *http.Request, who key.Identity, v *suppress.Service) (body any, items int, err error)
-
-func (s *Server) ofSuppressions(permission key.Permission, answer suppressionAnswer) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		who, err := s.admitted(w, r, permission)
-		v := s.program.Services().Suppressions
-		if err == nil && v == nil {
-			err = errNotRunning
-		}
-		if err != nil {
-			s.writeError(w, r, err)
-			return
-		}
-		body, items, err := answer(r, who, v)
-		s.rates.spend(who, max(1, items))
-		if err != nil {
-			s.writeError(w, r, s.suppressionError(w, err))
-			return
-		}
-		s.writeJSON(w, http.StatusOK, body)
-	}
-}
-
-// suppressionError is what a caller is told of an error.
-func (s *Server) suppressionError(w http.ResponseWriter, err error) error {
-	if _, ok := errors.AsType[*sluice.Error](err); ok {
-		return err
-	}
-	s.log.Warn("request about suppressions failed", "id", idOf(w), "error", err)
-	return refusal(sluice.CodeUnavailable, "the database does not answer, or not in time; send it again, which does no harm")
+	return suppressionShown{s.Entry, s.Reason.String(), s.Scope.String(), s.App, s.Source, profile.TimeText(s.TimeMillis), timeText(s.EndMillis), s.Removed}
 }
 
 // listSuppressions is GET /v1/suppressions.
-func (s *Server) listSuppressions(r *http.Request, _ key.Identity, v *suppress.Service) (any, int, error) {
-	values, err := readQuery(r, []string{"entry", "after", "limit"})
-	if err != nil {
-		return nil, 0, err
-	}
-	var list struct {
-		Suppressions []suppressionShown `json:"suppressions"`
-		Next         string             `json:"next,omitempty"`
-	}
-	list.Suppressions = []suppressionShown{}
-	if values.Has("entry") {
-		entry, ok := suppress.ParseEntry(values.Get("entry"))
-		if !ok || values.Has("after") || values.Has("limit") {
-			return nil, 0, refusal(sluice.CodeInvalid, "entry is %.64q, %s; and neither after nor limit", values.Get("entry"), suppress.WantEntry)
+func (q *request) listSuppressions() (any, error) {
+	if q.query.Has("entry") {
+		entry, ok := suppress.ParseEntry(q.query.Get("entry"))
+		if !ok || q.query.Has("after") || q.query.Has("limit") {
+			return nil, refusal(sluice.CodeInvalid, "entry is %.64q, %s; and neither after nor limit", q.query.Get("entry"), suppress.WantEntry)
 		}
-		all, err := v.Store.SuppressionsOf(r.Context(), []string{entry})
+		all, err := q.Suppressions.Store.SuppressionsOf(q.Context(), []string{entry})
+		found := list[suppressionShown]{name: "suppressions", Rows: []suppressionShown{}}
 		for i := range all {
-			list.Suppressions = append(list.Suppressions, shownSuppression(&all[i]))
+			found.Rows = append(found.Rows, shownSuppression(&all[i]))
 		}
-		return list, 1, err
+		return found, err
 	}
-	limit, err := limitOf(values.Get("limit"), defaultSuppressions, maxSuppressions)
-	if err != nil {
-		return nil, 0, err
-	}
-	q := sluice.SuppressionQuery{Limit: limit + 1}
-	if values.Has("after") {
-		if q.After, err = parseNext(values.Get("after")); err != nil {
-			return nil, 0, err
+	var after sluice.SuppressionKey
+	if q.query.Has("after") {
+		var err error
+		if after, err = parseNext(q.query.Get("after")); err != nil {
+			return nil, err
 		}
 	}
-	all, err := v.Store.Suppressions(r.Context(), q)
-	if err != nil {
-		return nil, 0, err
-	}
-	for i := range all[:min(limit, len(all))] {
-		list.Suppressions = append(list.Suppressions, shownSuppression(&all[i]))
-	}
-	if len(all) > limit {
-		list.Next = nextOf(all[limit-1].Key())
-	}
-	return list, 1, nil
+	return readList(q.query, "suppressions", defaultSuppressions, maxSuppressions, func(limit int) ([]sluice.Suppression, error) {
+		return q.Suppressions.Store.Suppressions(q.Context(), sluice.SuppressionQuery{After: after, Limit: limit})
+	}, shownSuppression, func(s *sluice.Suppression) string { return nextOf(s.Key()) })
 }
 
 // nextOf names the place behind a suppression.
@@ -164,51 +86,9 @@ func parseNext(next string) (k sluice.SuppressionKey, err error) {
 	reason, ok2 := sluice.ParseSuppressReason(parts[3])
 	k = sluice.SuppressionKey{Entry: parts[0], Scope: scope, App: parts[2], Reason: reason}
 	if err != nil || !ok || !ok2 || k.Entry == "" || strings.ContainsRune(k.Entry+k.App, 0) {
-		return k, refusal(sluice.CodeInvalid, "after is %.64q, want what an answer had as next", next)
+		return k, errAfter(next)
 	}
 	return k, nil
-}
-
-// readSuppressions reads a body: a JSON object with members that are known, each
-// once.
-func (s *Server) readSuppressions(r *http.Request, known map[string]*jsonscan.Value) (release func(), err error) {
-	body, err := s.holdJSON(r, maxSuppressionBytes)
-	if err != nil {
-		return nil, err
-	}
-	if err := readMembers(body.text(), "the body", known); err != nil {
-		body.release()
-		return nil, err
-	}
-	return body.release, nil
-}
-
-// readMembers reads the members of an object.
-func readMembers(text, what string, known map[string]*jsonscan.Value) error {
-	v, err := jsonscan.Scan(text)
-	if err != nil || v.Kind != jsonscan.Object {
-		return refusal(sluice.CodeInvalid, "%s is no JSON object", what)
-	}
-	m := jsonscan.Read(v.Raw)
-	for m.Next() {
-		to, ok := known[m.Key]
-		if !ok || to.Kind != jsonscan.None {
-			return refusal(sluice.CodeInvalid, "%.64q is not known in %s, or there twice", m.Key, what)
-		}
-		*to = m.Value
-	}
-	return nil
-}
-
-// wordOf reads a text that may be left out.
-func wordOf(name string, v jsonscan.Value, preset string) (string, error) {
-	switch v.Kind {
-	case jsonscan.None:
-		return preset, nil
-	case jsonscan.String:
-		return strings.Clone(v.Text()), nil
-	}
-	return "", refusal(sluice.CodeInvalid, "%s: want a text", name)
 }
 
 // elementsOf reads an array of 1 to maxSuppressions elements.
@@ -233,45 +113,12 @@ func at(i int, err error) error {
 	return err
 }
 
-// scopeAndApp reads what all changes have; empty texts where they are left out.
-func scopeAndApp(scope, app jsonscan.Value) (sluice.Scope, string, error) {
-	word, err := wordOf("scope", scope, sluice.ScopeAll.String())
-	if err != nil {
-		return 0, "", err
+// checkApp refuses what can be the name of no app.
+func checkApp(name string) error {
+	if len(name) > sluice.MaxAppIDBytes || strings.ContainsRune(name, 0) {
+		return refusal(sluice.CodeInvalid, "app_id has %d bytes, or a zero; want at most %d", len(name), sluice.MaxAppIDBytes)
 	}
-	parsed, ok := sluice.ParseScope(word)
-	if !ok {
-		return 0, "", refusal(sluice.CodeInvalid, "scope is %.32q, want all or marketing", word)
-	}
-	name, err := wordOf("app_id", app, "")
-	if err == nil && (len(name) > sluice.MaxAppIDBytes || strings.ContainsRune(name, 0)) {
-		err = refusal(sluice.CodeInvalid, "app_id has %d bytes, or a zero; want at most %d", len(name), sluice.MaxAppIDBytes)
-	}
-	return parsed, name, err
-}
-
-func reasonOf(v jsonscan.Value) (sluice.SuppressReason, error) {
-	word, err := wordOf("reason", v, sluice.SuppressManual.String())
-	if err != nil {
-		return 0, err
-	}
-	reason, ok := sluice.ParseSuppressReason(word)
-	if !ok {
-		return 0, refusal(sluice.CodeInvalid, "reason is %.32q, want one of %v", word, sluice.SuppressReasons)
-	}
-	return reason, nil
-}
-
-func entryOf(v jsonscan.Value) (string, error) {
-	text, err := wordOf("entry", v, "")
-	if err != nil {
-		return "", err
-	}
-	entry, ok := suppress.ParseEntry(text)
-	if !ok {
-		return "", refusal(sluice.CodeInvalid, "entry is %.64q, %s", text, suppress.WantEntry)
-	}
-	return entry, nil
+	return nil
 }
 
 // changed is the answer to a change.
@@ -280,71 +127,70 @@ type changed struct {
 }
 
 // addSuppressions is POST /v1/suppressions.
-func (s *Server) addSuppressions(r *http.Request, who key.Identity, v *suppress.Service) (any, int, error) {
-	var array, force jsonscan.Value
-	release, err := s.readSuppressions(r, map[string]*jsonscan.Value{"suppressions": &array, "force": &force})
+func (q *request) addSuppressions() (any, error) {
+	var array jsonscan.Value
+	reader := suppress.Reader{Preset: sluice.Suppression{
+		Reason: sluice.SuppressManual, Source: sourceAPI + q.who.ID, TimeMillis: q.s.clock.Now().UnixMilli(), Said: true,
+	}}
+	_, err := q.object(maxSuppressionBytes, field{"suppressions", &array}, field{"force", &reader.Force})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	defer release()
 	all, err := elementsOf("suppressions", array)
 	if err != nil {
-		return nil, 0, err
-	}
-	if force.Kind != jsonscan.None && force.Kind != jsonscan.Bool {
-		return nil, 0, refusal(sluice.CodeInvalid, "force: want true or false")
+		return nil, err
 	}
 	changes := make([]sluice.Suppression, len(all))
-	reader := suppress.Reader{Force: force.Kind == jsonscan.Bool && force.Raw == "true", Preset: sluice.Suppression{
-		Reason: sluice.SuppressManual, Source: sourceAPI + who.ID, TimeMillis: s.clock.Now().UnixMilli(), Said: true,
-	}}
 	for i, element := range all {
 		if changes[i], err = reader.Parse(element.Raw); err != nil {
-			return nil, 0, at(i, refusal(sluice.CodeInvalid, "%s", err))
+			return nil, at(i, refusal(sluice.CodeInvalid, "%s", err))
 		}
 	}
-	n, err := v.Add(r.Context(), changes)
-	return changed{n}, len(all), err
+	q.items = len(all)
+	n, err := q.Suppressions.Add(q.Context(), changes)
+	return changed{n}, err
 }
 
 // removeSuppressions is POST /v1/suppressions/remove.
-func (s *Server) removeSuppressions(r *http.Request, who key.Identity, v *suppress.Service) (any, int, error) {
-	var array, reason, scope, app jsonscan.Value
-	release, err := s.readSuppressions(r, map[string]*jsonscan.Value{"entries": &array, "reason": &reason, "scope": &scope, "app_id": &app})
+func (q *request) removeSuppressions() (any, error) {
+	var array jsonscan.Value
+	var reason, scope, app string
+	given, err := q.object(maxSuppressionBytes, field{"entries", &array}, field{"reason", &reason}, field{"scope", &scope}, field{"app_id", &app})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	defer release()
 	all, err := elementsOf("entries", array)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	entries := make([]string, len(all))
 	for i, element := range all {
-		if entries[i], err = entryOf(element); err != nil {
-			return nil, 0, at(i, err)
+		text, ok := element.Text(), element.Kind == jsonscan.String
+		if entries[i], ok = suppress.ParseEntry(text); !ok || element.Kind != jsonscan.String {
+			return nil, at(i, refusal(sluice.CodeInvalid, "entry is %.64q, %s", text, suppress.WantEntry))
 		}
 	}
 	var which suppress.Which
-	ofScope, ofApp, err := scopeAndApp(scope, app)
-	if err != nil {
-		return nil, 0, err
-	}
-	if scope.Kind != jsonscan.None {
-		which.Scope = &ofScope
-	}
-	if app.Kind != jsonscan.None {
-		which.App = &ofApp
-	}
-	if reason.Kind != jsonscan.None {
-		one, err := reasonOf(reason)
-		if err != nil {
-			return nil, 0, err
+	if _, ok := given["scope"]; ok {
+		parsed, known := sluice.ParseScope(scope)
+		if which.Scope = &parsed; !known {
+			return nil, refusal(sluice.CodeInvalid, "scope is %.32q, want all or marketing", scope)
 		}
-		which.Reasons = []sluice.SuppressReason{one}
 	}
-	n, err := v.Remove(r.Context(), entries, which, sourceAPI+who.ID)
-	return changed{n}, len(all), err
+	if _, ok := given["app_id"]; ok {
+		if which.App, err = &app, checkApp(app); err != nil {
+			return nil, err
+		}
+	}
+	if _, ok := given["reason"]; ok {
+		one, known := sluice.ParseSuppressReason(reason)
+		if which.Reasons = []sluice.SuppressReason{one}; !known {
+			return nil, refusal(sluice.CodeInvalid, "reason is %.32q, want one of %v", reason, sluice.SuppressReasons)
+		}
+	}
+	q.items = len(all)
+	n, err := q.Suppressions.Remove(q.Context(), entries, which, sourceAPI+q.who.ID)
+	return changed{n}, err
 }
 
 // checkedAddress is what is said of an address.
@@ -358,47 +204,43 @@ type checkedAddress struct {
 
 // checkSuppressions is POST /v1/suppressions/check: what our own senders ask, for
 // others. It is answered from memory.
-func (s *Server) checkSuppressions(r *http.Request, _ key.Identity, v *suppress.Service) (any, int, error) {
-	var array, class, app jsonscan.Value
-	release, err := s.readSuppressions(r, map[string]*jsonscan.Value{"addresses": &array, "class": &class, "app_id": &app})
+func (q *request) checkSuppressions() (any, error) {
+	var array jsonscan.Value
+	class, app := sluice.ClassMarketing.String(), ""
+	_, err := q.object(maxSuppressionBytes, field{"addresses", &array}, field{"class", &class}, field{"app_id", &app})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	defer release()
 	all, err := elementsOf("addresses", array)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	word, err := wordOf("class", class, sluice.ClassMarketing.String())
-	if err != nil {
-		return nil, 0, err
-	}
-	of, ok := sluice.ParseClass(word)
+	of, ok := sluice.ParseClass(class)
 	if !ok {
-		return nil, 0, refusal(sluice.CodeInvalid, "class is %.32q, want marketing or transactional", word)
+		return nil, refusal(sluice.CodeInvalid, "class is %.32q, want marketing or transactional", class)
 	}
-	_, ofApp, err := scopeAndApp(jsonscan.Value{}, app)
-	if err != nil {
-		return nil, 0, err
+	if err := checkApp(app); err != nil {
+		return nil, err
 	}
 	results, addresses := make([]checkedAddress, len(all)), make([]string, len(all))
 	for i, element := range all {
 		address := element.Text()
 		if element.Kind != jsonscan.String || len(address) > sluice.MaxEmailBytes || !strings.Contains(address, "@") {
-			return nil, 0, at(i, refusal(sluice.CodeInvalid, "address: want a text of at most %d bytes with an @", sluice.MaxEmailBytes))
+			return nil, at(i, refusal(sluice.CodeInvalid, "address: want a text of at most %d bytes with an @", sluice.MaxEmailBytes))
 		}
 		addresses[i] = strings.Clone(address)
 	}
 	for i, address := range addresses {
 		if i%suppress.MaxReady == 0 {
-			v.List.Ready(addresses[i:])
+			q.Suppressions.List.Ready(addresses[i:])
 		}
 		results[i].Address = address
-		if verdict, suppressed := v.List.Check(address, of, ofApp); suppressed {
+		if verdict, suppressed := q.Suppressions.List.Check(address, of, app); suppressed {
 			results[i] = checkedAddress{address, true, verdict.Reason.String(), verdict.Scope.String(), verdict.Match.String()}
 		}
 	}
+	q.items = len(all)
 	return struct {
 		Results []checkedAddress `json:"results"`
-	}{results}, len(all), nil
+	}{results}, nil
 }

@@ -210,7 +210,7 @@ func TestTemplatePermissions(t *testing.T) {
 			}
 		}
 	}
-	x.p.templates = nil
+	x.p.stopped = true
 	x.ask(t, "GET", "/welcome", "", http.StatusServiceUnavailable, nil)
 }
 

@@ -1,0 +1,159 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"sluice"
+	"sluice/lib/jsonscan"
+	"sluice/lib/key"
+)
+
+// call is a row of the table below: a request of /v1 that is answered with JSON out of
+// what the program keeps.
+type call struct {
+	method, path string
+	permission   key.Permission // that its key needs
+	query        string         // names that its query may have; anyQuery: they are not looked at here
+	answer       func(*request) (body any, err error)
+	again        string // what to do if the database does not answer; empty: ask again
+}
+
+// anyQuery stands for a query that the gate does not read.
+const anyQuery = "*"
+
+// noHarm is what to do with a request that may be in.
+const noHarm = "send it again, which does no harm"
+
+// calls is the table of what goes through the gate as a whole. A new call is a row here,
+// its function, and its description in openapi.json.
+var calls = []call{
+	{"GET", segmentsPath, key.SegmentsRead, "after limit archived", (*request).listSegments, ""},
+	{"POST", segmentsPath, key.SegmentsWrite, "", (*request).addSegment, ""},
+	{"GET", segmentPath, key.SegmentsRead, anyQuery, (*request).getSegment, ""},
+	{"PUT", segmentPath, key.SegmentsWrite, "", (*request).putSegment, ""},
+	{"DELETE", segmentPath, key.SegmentsWrite, anyQuery, (*request).archiveSegment, ""},
+	{"GET", segmentPath + "/count", key.SegmentsRead, "", (*request).countSegment, ""},
+	{"GET", segmentPath + "/members", key.SegmentsRead, "after limit", (*request).segmentMembers, ""},
+	{"GET", segmentPath + "/explain", key.SegmentsRead, "external_id braze_id", (*request).explainSegment, ""},
+
+	{"GET", templatesPath, key.TemplatesRead, "after limit archived", (*request).listTemplates, ""},
+	{"POST", templatesPath, key.TemplatesWrite, "", (*request).addTemplate, ""},
+	{"GET", templatePath, key.TemplatesRead, "version", (*request).getTemplate, ""},
+	{"PUT", templatePath, key.TemplatesWrite, "", (*request).putTemplate, ""},
+	{"DELETE", templatePath, key.TemplatesWrite, anyQuery, (*request).archiveTemplate, ""},
+	{"PUT", templatePath + "/current", key.TemplatesWrite, "", (*request).chooseVersion, ""},
+	{"POST", templatePath + "/preview", key.TemplatesRead, "", (*request).previewTemplate, ""},
+	{"POST", templatePath + "/test", key.MessagesSend, "", (*request).testTemplate, ""},
+
+	{"GET", suppressionsPath, key.SuppressionsRead, "entry after limit", (*request).listSuppressions, noHarm},
+	{"POST", suppressionsPath, key.SuppressionsWrite, "", (*request).addSuppressions, noHarm},
+	{"POST", suppressionsPath + "/remove", key.SuppressionsWrite, "", (*request).removeSuppressions, noHarm},
+	{"POST", suppressionsPath + "/check", key.SuppressionsRead, "", (*request).checkSuppressions, noHarm},
+
+	{"GET", messagePath, key.MessagesSend, anyQuery, (*request).messageLife, ""},
+	{"DELETE", messagePath, key.MessagesSend, anyQuery, (*request).cancelMessage, ""},
+
+	{"GET", seriesPath, key.SeriesRead, anyQuery, (*request).series, ""},
+	{"GET", domainPath, key.DomainsRead, "", (*request).checkDomain, ""},
+
+	{"GET", ledgerPath, key.LedgerRead, "", (*request).ledger, ""},
+	{"GET", doubtsPath, key.LedgerRead, "after limit", (*request).doubts, ""},
+	{"POST", doubtPath, key.LedgerWrite, "", (*request).decide, ""},
+
+	{"GET", sendingPath, key.SendingRead, "", (*request).showSending, ""},
+	{"POST", sendingPath + "/pause", key.SendingWrite, "", (*request).pauseSending, ""},
+	{"POST", sendingPath + "/resume", key.SendingWrite, "", (*request).resumeSending, ""},
+	{"POST", sendingPath + "/purge", key.SendingWrite, "", (*request).purgeSending, ""},
+
+	{"GET", mailboxesPath, key.MailboxesRead, "to before limit", (*request).listMailboxes, ""},
+	{"GET", mailboxPath, key.MailboxesRead, "", (*request).showMailbox, ""},
+}
+
+// request is a request that the gate has let in, and what it works on. Its body, and
+// what was read of it, is there until it is answered.
+type request struct {
+	*http.Request
+	*Services
+	s      *Server
+	w      http.ResponseWriter
+	who    key.Identity
+	query  query
+	held   held
+	items  int // how much of the key's rate it is
+	status int // of a good answer
+}
+
+// document is the body of an answer that is no JSON.
+type document struct {
+	contentType string
+	text        []byte
+}
+
+// serve returns what answers a call.
+func (s *Server) serve(c *call) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		q := &request{Request: r, s: s, w: w, status: http.StatusOK}
+		defer func() { q.held.release() }()
+		body, err := q.pass(c)
+		if err != nil {
+			s.writeError(w, r, err)
+			return
+		}
+		if text, ok := body.(document); ok {
+			w.Header().Set("Content-Type", text.contentType)
+			w.WriteHeader(q.status)
+			s.write(w, text.text)
+			return
+		}
+		if body == nil {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		s.writeJSON(w, q.status, body)
+	}
+}
+
+// pass lets a request through the gate and has it answered.
+func (q *request) pass(c *call) (body any, err error) {
+	if q.who, err = q.s.admitted(q.w, q.Request, c.permission); err != nil {
+		return nil, err
+	}
+	q.s.rates.spend(q.who, 1)
+	if q.Services = q.s.program.Services(); q.Services == NotRunning {
+		return nil, errNotRunning
+	}
+	if c.query != anyQuery {
+		if q.query, err = readQuery(q.Request, strings.Fields(c.query)); err != nil {
+			return nil, err
+		}
+	}
+	if body, err = c.answer(q); err != nil {
+		err = q.s.storeError(q.w, err, c.again)
+	}
+	if q.items > 1 {
+		q.s.rates.spend(q.who, q.items-1)
+	}
+	return body, err
+}
+
+// storeError is what a caller is told of an error of a store, and to do then.
+func (s *Server) storeError(w http.ResponseWriter, err error, again string) error {
+	if _, ok := errors.AsType[*sluice.Error](err); ok {
+		return err
+	}
+	if again == "" {
+		again = "ask again"
+	}
+	s.log.Warn("request about what is stored failed", "id", idOf(w), "error", err)
+	return refusal(sluice.CodeUnavailable, "the database does not answer, or not in time; %s", again)
+}
+
+// object reads the body: one JSON object of at most maxBytes (decode).
+func (q *request) object(maxBytes int, known ...field) (given map[string]jsonscan.Value, err error) {
+	if q.held, err = q.s.holdJSON(q.Request, maxBytes); err != nil {
+		return nil, err
+	}
+	return decode(q.held.text(), known...)
+}
