@@ -12,7 +12,6 @@ import (
 	"sluice/config"
 	"sluice/flow"
 	"sluice/mail/route"
-	"sluice/mail/spool"
 	"sluice/mail/via/sinkbox"
 )
 
@@ -103,12 +102,4 @@ func (e *core) closeRoutes() error {
 		errs = append(errs, t.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// routes is the router as package spool wants it.
-type routes struct{ *route.Router }
-
-// Takes implements spool.Routes.
-func (r routes) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) spool.Take {
-	return spool.Take(r.Router.Takes(t, s, passed, now))
 }

@@ -68,7 +68,7 @@ func (e *core) openSending(partitions []flow.Partition) error {
 	e.leases.AddPartitions(spool.Role, e.redis, partitions)
 	s.sender = &spool.Sender{
 		Process: e.leases.ID(), Lanes: s.lanes, Leases: e.leases, Bodies: bodies, Record: e.store, StoredBy: ingest.StoreRole, Suppress: suppress.Reasons{List: e.suppressions.List, Follower: e.suppressions},
-		Routes: routes{s.router}, Maker: mailer, Clock: e.clock, Log: e.log, Stats: s.stats, DoubtAfter: time.Duration(e.config.InDoubtSeconds) * time.Second,
+		Routes: s.router, Maker: mailer, Clock: e.clock, Log: e.log, Stats: s.stats, DoubtAfter: time.Duration(e.config.InDoubtSeconds) * time.Second,
 	}
 	return nil
 }

@@ -10,12 +10,17 @@ import (
 	"sluice/lib/mime"
 )
 
-// Take says whether a mail may go by the transport that asks. It is what package
-// spool asks for.
+// Take says whether a mail may go by the transport that asks.
 type Take struct {
-	OK   bool
-	Wait time.Duration // after what time to ask again
-	Lane string        // the sublane in which it is queued separately; empty: nothing goes
+	OK bool
+
+	// Wait is after what time to ask again; 0: another transport takes it.
+	Wait time.Duration
+
+	// Lane, if not empty, is where the mail is queued separately: the sublane
+	// of its domain, or of the routes that take it. The spool moves it there.
+	// Empty: it stays where it is, and a worker of another transport takes it.
+	Lane string
 }
 
 const (

@@ -12,6 +12,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail/route"
 )
 
 // Sender attempts what waits in the lanes of the partitions whose lease this
@@ -93,17 +94,7 @@ type Routes interface {
 }
 
 // Take is an answer of Routes.
-type Take struct {
-	OK bool
-
-	// Wait is after what time to ask again; 0: another transport takes it.
-	Wait time.Duration
-
-	// Lane, if not empty, is where the send is queued separately: the sublane
-	// of its domain, or of the routes that take it. The Sender moves it there.
-	// Empty: it stays where it is, and a worker of another transport takes it.
-	Lane string
-}
+type Take = route.Take
 
 // Maker makes envelopes: contents rendered, complete and signed, for a window at
 // once. What cannot be made gets an Err of its own.
