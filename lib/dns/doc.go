@@ -8,8 +8,8 @@
 package dns
 
 import (
-	"fmt"
 	"net/netip"
+	"strings"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -26,19 +26,7 @@ const (
 )
 
 // String returns the kind's word.
-func (k Kind) String() string {
-	switch k {
-	case A:
-		return "A"
-	case AAAA:
-		return "AAAA"
-	case MX:
-		return "MX"
-	case TXT:
-		return "TXT"
-	}
-	return fmt.Sprintf("TYPE%d", uint16(k)) // RFC 3597, 5
-}
+func (k Kind) String() string { return strings.TrimPrefix(dnsmessage.Type(k).String(), "Type") }
 
 // Status says whether there are records.
 type Status byte
