@@ -189,7 +189,7 @@ func isIDNA2008(ascii string) bool {
 }
 
 // UTF8 reports whether only servers with SMTPUTF8 take the address (RFC 6531).
-func (a Address) UTF8() bool { return !isASCII(a.Local) }
+func (a Address) UTF8() bool { return !IsASCII(a.Local) }
 
 // String returns the address as it stands in an envelope, without brackets.
 func (a Address) String() string {
@@ -291,7 +291,8 @@ func (m *Mailbox) check() error {
 	return err
 }
 
-func isASCII(s string) bool {
+// IsASCII reports whether a text has no octets above 127.
+func IsASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
 			return false

@@ -56,7 +56,7 @@ func TestParseAddress(t *testing.T) {
 		if again, err := ParseAddress(a.String()); err != nil || again != a {
 			t.Errorf("%q read again: %q, %v", a, again, err)
 		}
-		if a.UTF8() != !isASCII(tt.want) {
+		if a.UTF8() != !IsASCII(tt.want) {
 			t.Errorf("%q: UTF8 is %v", a, a.UTF8())
 		}
 	}
@@ -115,7 +115,7 @@ func FuzzParseAddress(f *testing.F) {
 			return
 		}
 		text := a.String()
-		if strings.ContainsAny(text, "\r\n\x00") || len(text) > MaxAddressBytes || !isASCII(a.Domain) {
+		if strings.ContainsAny(text, "\r\n\x00") || len(text) > MaxAddressBytes || !IsASCII(a.Domain) {
 			t.Fatalf("%q is taken as %q", s, text)
 		}
 		again, err := ParseAddress(text)

@@ -54,7 +54,7 @@ func (a *Attachment) contentType() (kind string, parameters map[string]string, e
 	}
 	kind, parameters, err = mime.ParseMediaType(a.Type)
 	switch {
-	case err != nil || len(a.Type) > MaxContentTypeBytes || !isASCII(a.Type) || !strings.Contains(kind, "/") || checkText(a.Type) != nil:
+	case err != nil || len(a.Type) > MaxContentTypeBytes || !IsASCII(a.Type) || !strings.Contains(kind, "/") || checkText(a.Type) != nil:
 		return "", nil, wrong("type", "%q is not a media type, want one like image/png", clip(a.Type))
 	case strings.HasPrefix(kind, "multipart/"), strings.HasPrefix(kind, "message/"):
 		// RFC 2045, 6.4 and RFC 2046, 5.2.1: these must not be base64.

@@ -59,7 +59,7 @@ func ScanBehind(trace, raw []byte, id string, now time.Time) (*Scanned, error) {
 		return nil, wrong("message", "has a NUL, in line %d: encode binary content (base64)", lineOf(raw, i))
 	}
 	head, body := cutHead(raw)
-	s := &scanner{Scanned: Scanned{EightBit: !isASCIIBytes(body)}}
+	s := &scanner{Scanned: Scanned{EightBit: !IsASCIIBytes(body)}}
 	s.Message = append(make([]byte, 0, len(trace)+len(raw)+512), trace...)
 	if err := s.fields(head); err != nil {
 		return nil, err
@@ -211,7 +211,7 @@ func (s *scanner) field(field []byte, number int) error {
 	case string(lower) == "message-id":
 		s.ID = strings.Trim(unfold(field[colon+1:]), "<>")
 	}
-	if !isASCIIBytes(field) {
+	if !IsASCIIBytes(field) {
 		if !utf8.Valid(field) {
 			return wrong("headers."+string(name), "has octets above 127 that are no UTF-8: encode it (RFC 2047)")
 		}
@@ -314,12 +314,14 @@ func appendLines[T string | []byte](b []byte, text T) []byte {
 // go: 8BITMIME for its body, SMTPUTF8 for its headers.
 func Octets(message []byte) (eightBit, utf8 bool) {
 	head, body := cutHead(message)
-	return !isASCIIBytes(body), !isASCIIBytes(head)
+	return !IsASCIIBytes(body), !IsASCIIBytes(head)
 }
 
-func isASCIIBytes(b []byte) bool {
-	for ; len(b) >= 8; b = b[8:] {
-		if binary.LittleEndian.Uint64(b)&0x8080808080808080 != 0 {
+// IsASCIIBytes is IsASCII of octets.
+func IsASCIIBytes(b []byte) bool {
+	for ; len(b) >= 32; b = b[32:] {
+		x := binary.LittleEndian.Uint64(b) | binary.LittleEndian.Uint64(b[8:]) | binary.LittleEndian.Uint64(b[16:]) | binary.LittleEndian.Uint64(b[24:])
+		if x&0x8080808080808080 != 0 {
 			return false
 		}
 	}

@@ -3,12 +3,13 @@ package sink
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
+
+	"sluice/lib/mime"
 )
 
 // data takes a content by DATA.
@@ -190,7 +191,7 @@ func (c *conn) end(chunked bool) error {
 
 // check looks for what a content may not have.
 func (c *conn) check() {
-	if !c.env.EightBit && hasHigh(c.content) {
+	if !c.env.EightBit && !mime.IsASCIIBytes(c.content) {
 		c.sink.problem("the content has octets above 127, and there was no BODY=8BITMIME")
 	}
 	if lines := bytes.Count(c.content, []byte("\r\n")); lines != bytes.Count(c.content, []byte("\n")) || lines != bytes.Count(c.content, []byte("\r")) {
@@ -212,14 +213,4 @@ func messageID(content []byte) string {
 		content = rest
 	}
 	return ""
-}
-
-// hasHigh reports whether there are octets above 127.
-func hasHigh(b []byte) bool {
-	for ; len(b) >= 8; b = b[8:] {
-		if binary.LittleEndian.Uint64(b)&0x8080808080808080 != 0 {
-			return true
-		}
-	}
-	return slices.ContainsFunc(b, func(c byte) bool { return c > 127 })
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"sluice"
 	"sluice/lib/key"
@@ -170,7 +169,7 @@ func (c *conn) address(path string, utf8Said bool) (address string, ok bool) {
 			path = after
 		}
 	}
-	if !utf8Said && !isASCII(path) {
+	if !utf8Said && !mime.IsASCII(path) {
 		c.refuse(refusedAddress, 553, "5.6.7", "An address beyond ASCII wants SMTPUTF8 in MAIL (RFC 6531)")
 		return "", false
 	}
@@ -180,15 +179,6 @@ func (c *conn) address(path string, utf8Said bool) (address string, ok bool) {
 		return "", false
 	}
 	return a.String(), true
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }
 
 // reasonOf returns what package mime says is wrong.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"sluice"
 	"sluice/lib/mime"
@@ -178,18 +177,10 @@ func (Plain) Make(_ context.Context, mails []Mail) {
 func envelopeOf(s *sluice.Send, content []byte) sluice.Envelope {
 	e := sluice.Envelope{Send: s.ID(), From: s.From, To: s.To, Content: content}
 	e.EightBit, e.UTF8 = mime.Octets(content)
-	e.UTF8 = e.UTF8 || !isASCII(s.From) || !isASCII(s.To)
+	e.UTF8 = e.UTF8 || !mime.IsASCII(s.From) || !mime.IsASCII(s.To)
 	if s.Tags != "" {
 		e.Tags = strings.Split(s.Tags, ",")
 	}
 	return e
 }
 
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
-}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"sluice/lib/mime"
 )
 
 // listPath is where Amazon's list of an account is: addresses that bounced or
@@ -20,14 +22,14 @@ const unlistAgain = time.Second
 // One that is not there is as good. To repeat it does no harm, so what was asked
 // too fast is repeated until ctx ends; other errors are the caller's.
 func (t *Transport) Unlist(ctx context.Context, address string) error {
-	if !ascii(address) {
+	if !mime.IsASCII(address) {
 		return nil // SES takes none such, so it has none
 	}
 	path := listPath + escape(address)
 	for {
 		header := http.Header{"User-Agent": {"sluice"}}
 		t.s.Credentials.sign(header, http.MethodDelete, t.host, listPath+escape(escape(address)), t.s.Region, nil, t.clock.Now())
-		answer := t.client.Do(ctx, http.MethodDelete, t.url+path, header, nil)
+		answer := t.Do(ctx, http.MethodDelete, t.url+path, header, nil)
 		if answer.Status == 0 {
 			return fmt.Errorf("take an address off the list of SES: %w", answer.Err)
 		}

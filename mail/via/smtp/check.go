@@ -2,11 +2,11 @@ package smtp
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"strconv"
 
 	"sluice"
+	"sluice/lib/mime"
 )
 
 // maxAddressBytes bounds an address: RFC 5321, 4.5.3.1.3 gives a path 256
@@ -39,8 +39,8 @@ func (s *session) check(e *sluice.Envelope) (plan, *sluice.Result) {
 	if most := s.offers.maxBytes; most > 0 && int64(len(e.Content)) > most {
 		return never(sluice.BlameMessage, "5.3.4", "the message has %d octets, %s takes %d", len(e.Content), s.remote, most)
 	}
-	p := plan{utf8: e.UTF8 || hasHigh(e.From) || hasHigh(e.To)}
-	p.eightBit = p.utf8 || e.EightBit || hasHigh(e.Content)
+	p := plan{utf8: e.UTF8 || !mime.IsASCII(e.From) || !mime.IsASCII(e.To)}
+	p.eightBit = p.utf8 || e.EightBit || !mime.IsASCIIBytes(e.Content)
 	switch {
 	case p.utf8 && !s.offers.utf8: // RFC 6531, 3.2
 		return never(sluice.BlameMessage, "5.6.7", "an address or a header is not ASCII, and %s does not offer SMTPUTF8", s.remote)
@@ -115,23 +115,6 @@ func bareLineEnd(content []byte) (at int, found bool) {
 		}
 	}
 	return 0, false
-}
-
-// hasHigh reports whether there are octets above 127.
-func hasHigh[T string | []byte](text T) bool {
-	b := []byte(text)
-	for ; len(b) >= 32; b = b[32:] {
-		x := binary.LittleEndian.Uint64(b) | binary.LittleEndian.Uint64(b[8:]) | binary.LittleEndian.Uint64(b[16:]) | binary.LittleEndian.Uint64(b[24:])
-		if x&0x8080808080808080 != 0 {
-			return true
-		}
-	}
-	for _, c := range b {
-		if c >= 0x80 {
-			return true
-		}
-	}
-	return false
 }
 
 // addMail adds MAIL with its parameters.
