@@ -3,6 +3,7 @@
 package mailhttp
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -22,10 +23,7 @@ import (
 // What applies where nothing is set, and bounds.
 const (
 	DefaultWorkers = 16
-	MaxWorkers     = 1024
-
-	DefaultTimeout = time.Minute
-	MaxTimeout     = 10 * time.Minute
+	DefaultTimeout = post.DefaultTimeout
 
 	MaxHeaders = 32
 
@@ -64,12 +62,12 @@ type Settings struct {
 
 // Transport is a sluice.Transport.
 type Transport struct {
+	post.Base
 	s       Settings
 	host    string
 	body    *template
 	pointer []string // of the id
 	clock   sluice.Clock
-	client  *post.Client
 }
 
 // headerName is a token (RFC 9110, 5.6.2).
@@ -116,13 +114,7 @@ func (s *Settings) Check() error {
 			wrong("not_taken has %d, want statuses from 500 to 599: all below say it anyway", status)
 		}
 	}
-	if s.Workers < 0 || s.Workers > MaxWorkers {
-		wrong("workers is %d, want 0 to %d", s.Workers, MaxWorkers)
-	}
-	if s.Timeout < 0 || s.Timeout > MaxTimeout {
-		wrong("timeout is %v, want at most %v", s.Timeout, MaxTimeout)
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, post.CheckBounds(s.Workers, s.Timeout)...)...)
 }
 
 // New returns a transport. Nothing is connected to before the first mail.
@@ -133,48 +125,19 @@ func New(s Settings, clock sluice.Clock) (*Transport, error) {
 	if s.Method == "" {
 		s.Method = http.MethodPost
 	}
-	if s.Workers == 0 {
-		s.Workers = DefaultWorkers
-	}
-	if s.Timeout == 0 {
-		s.Timeout = DefaultTimeout
-	}
 	u, err1 := url.Parse(s.URL)
 	body, err2 := parseTemplate(s.Body)
 	pointer, err3 := parsePointer(s.ID)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, fmt.Errorf("prepare HTTP route %s: %w", s.Name, err)
 	}
-	return &Transport{
-		s: s, host: u.Host, body: body, pointer: pointer, clock: clock,
-		client: post.NewClient(post.Options{Workers: s.Workers, Timeout: s.Timeout, Roots: s.Roots}),
-	}, nil
+	t := &Transport{s: s, host: u.Host, body: body, pointer: pointer, clock: clock}
+	t.Base = post.NewBase(s.Name, post.Options{Workers: cmp.Or(s.Workers, DefaultWorkers), Timeout: s.Timeout, Roots: s.Roots}, t.send)
+	return t, nil
 }
-
-// Name implements sluice.Transport.
-func (t *Transport) Name() string { return t.s.Name }
-
-// Window implements sluice.Transport: a request carries one mail.
-func (t *Transport) Window() int { return 1 }
-
-// Workers implements sluice.Transport.
-func (t *Transport) Workers() int { return t.s.Workers }
 
 // Repeatable implements sluice.Repeatable: the provider knows an attempt again.
 func (t *Transport) Repeatable() bool { return t.s.IdempotencyHeader != "" }
-
-// Close implements sluice.Transport.
-func (t *Transport) Close() error {
-	t.client.Close()
-	return nil
-}
-
-// Deliver implements sluice.Transport.
-func (t *Transport) Deliver(ctx context.Context, envelopes []sluice.Envelope, done func(i int, r sluice.Result)) {
-	for i := range envelopes {
-		done(i, t.send(ctx, &envelopes[i]))
-	}
-}
 
 func (t *Transport) send(ctx context.Context, e *sluice.Envelope) sluice.Result {
 	if err := ctx.Err(); err != nil {
@@ -191,7 +154,7 @@ func (t *Transport) send(ctx context.Context, e *sluice.Envelope) sluice.Result 
 	if t.s.IdempotencyHeader != "" {
 		header.Set(t.s.IdempotencyHeader, e.Send)
 	}
-	answer := t.client.Do(ctx, t.s.Method, t.s.URL, header, body)
+	answer := t.Do(ctx, t.s.Method, t.s.URL, header, body)
 	if answer.Status == 0 {
 		return answer.Lost(ctx)
 	}

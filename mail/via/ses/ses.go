@@ -7,6 +7,7 @@
 package ses
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/base64"
@@ -19,19 +20,16 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"sluice"
+	"sluice/lib/mime"
 	"sluice/mail/via/post"
 )
 
-// What applies where nothing is set, and bounds.
+// What applies where nothing is set.
 const (
 	DefaultWorkers = 32
-	MaxWorkers     = 1024
-
-	DefaultTimeout = time.Minute
-	MaxTimeout     = 10 * time.Minute
+	DefaultTimeout = post.DefaultTimeout
 )
 
 const sendPath = "/v2/email/outbound-emails"
@@ -58,11 +56,11 @@ type Settings struct {
 
 // Transport is a sluice.Transport.
 type Transport struct {
-	s      Settings
-	host   string
-	url    string // without a slash at its end
-	clock  sluice.Clock
-	client *post.Client
+	post.Base
+	s     Settings
+	host  string
+	url   string // without a slash at its end
+	clock sluice.Clock
 }
 
 var regionForm = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]+$`)
@@ -84,13 +82,7 @@ func (s *Settings) Check() error {
 	if s.Credentials.AccessKey == "" || s.Credentials.SecretKey == "" {
 		errs = append(errs, errors.New("access_key or secret_key is missing"))
 	}
-	if s.Workers < 0 || s.Workers > MaxWorkers {
-		errs = append(errs, fmt.Errorf("workers is %d, want 0 to %d", s.Workers, MaxWorkers))
-	}
-	if s.Timeout < 0 || s.Timeout > MaxTimeout {
-		errs = append(errs, fmt.Errorf("timeout is %v, want at most %v", s.Timeout, MaxTimeout))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, post.CheckBounds(s.Workers, s.Timeout)...)...)
 }
 
 // New returns a transport. Nothing is connected to before the first mail.
@@ -104,47 +96,18 @@ func New(s Settings, clock sluice.Clock) (*Transport, error) {
 			s.Endpoint += ".cn"
 		}
 	}
-	if s.Workers == 0 {
-		s.Workers = DefaultWorkers
-	}
-	if s.Timeout == 0 {
-		s.Timeout = DefaultTimeout
-	}
 	u, err := url.Parse(s.Endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("prepare SES route %s: %w", s.Name, err)
 	}
-	return &Transport{
-		s: s, host: u.Host, url: strings.TrimSuffix(s.Endpoint, "/"), clock: clock,
-		client: post.NewClient(post.Options{Workers: s.Workers, Timeout: s.Timeout, Roots: s.Roots}),
-	}, nil
-}
-
-// Name implements sluice.Transport.
-func (t *Transport) Name() string { return t.s.Name }
-
-// Window implements sluice.Transport: a request carries one mail.
-func (t *Transport) Window() int { return 1 }
-
-// Workers implements sluice.Transport.
-func (t *Transport) Workers() int { return t.s.Workers }
-
-// Close implements sluice.Transport.
-func (t *Transport) Close() error {
-	t.client.Close()
-	return nil
-}
-
-// Deliver implements sluice.Transport.
-func (t *Transport) Deliver(ctx context.Context, envelopes []sluice.Envelope, done func(i int, r sluice.Result)) {
-	for i := range envelopes {
-		done(i, t.send(ctx, &envelopes[i]))
-	}
+	t := &Transport{s: s, host: u.Host, url: strings.TrimSuffix(s.Endpoint, "/"), clock: clock}
+	t.Base = post.NewBase(s.Name, post.Options{Workers: cmp.Or(s.Workers, DefaultWorkers), Timeout: s.Timeout, Roots: s.Roots}, t.send)
+	return t, nil
 }
 
 func (t *Transport) send(ctx context.Context, e *sluice.Envelope) sluice.Result {
 	// SES offers no SMTPUTF8: it takes addresses in ASCII alone.
-	if e.UTF8 || !ascii(e.From) || !ascii(e.To) {
+	if e.UTF8 || !mime.IsASCII(e.From) || !mime.IsASCII(e.To) {
 		return sluice.Result{Kind: sluice.ResultFailed, Blame: sluice.BlameMessage, Code: 553, Enhanced: "5.6.7", Text: "SES takes no address or header that is not ASCII (RFC 6531)"}
 	}
 	if err := ctx.Err(); err != nil {
@@ -153,17 +116,13 @@ func (t *Transport) send(ctx context.Context, e *sluice.Envelope) sluice.Result 
 	body := t.body(e)
 	header := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"sluice"}}
 	t.s.Credentials.sign(header, http.MethodPost, t.host, sendPath, t.s.Region, body, t.clock.Now())
-	answer := t.client.Do(ctx, http.MethodPost, t.url+sendPath, header, body)
+	answer := t.Do(ctx, http.MethodPost, t.url+sendPath, header, body)
 	if answer.Status == 0 {
 		return answer.Lost(ctx)
 	}
 	r := judge(&answer)
 	r.Remote, r.Took = t.host, answer.Took
 	return r
-}
-
-func ascii(s string) bool {
-	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
 // body encodes SendEmail. The message is most of it, and goes in as base64, which
