@@ -88,18 +88,7 @@ func (c *Canceller) TakeOut(ctx context.Context, rows []sluice.SendRow) error {
 			ids[at][(&sluice.Send{Message: r.Message, Number: r.Number}).ID()] = true
 		}
 	}
-	read := 0
-	pause := func(bytes int) error {
-		if read += bytes; read < lookBytes {
-			return ctx.Err()
-		}
-		read = 0
-		select {
-		case <-time.After(lookPause):
-		case <-ctx.Done():
-		}
-		return ctx.Err()
-	}
+	pause := slowly(ctx)
 	for at, of := range ids {
 		if _, err := c.Lanes[at.partition].RemoveLater(ctx, at.second, of, now, pause); err != nil {
 			return fmt.Errorf("take cancelled sends out of what waits for second %d: %w", at.second, err)
@@ -198,11 +187,7 @@ var noRoomToCancel = fmt.Sprintf("%d cancelled sends of a partition are remember
 // doubt that is attempted again is cancelled: its note stays until it is met in its
 // lane (notes.go).
 func cancelOf(r *sluice.SendRow, recipients int, nowMillis int64) *sluice.Outcome {
-	o := &sluice.Outcome{
-		Message: r.Message, Number: r.Number, Recipients: recipients, Was: sluice.SendWaiting, State: sluice.SendCancelled,
-		TimeMillis: nowMillis, Attempts: r.Attempts, To: r.To, User: r.User, App: r.App, Tags: r.Tags, Metadata: r.Metadata,
-		HasBody: true, // or not: counting down one that is not there changes nothing
-	}
+	o := rowOutcome(r, recipients, sluice.SendWaiting, sluice.SendCancelled, nowMillis)
 	if r.State == sluice.SendInDoubt {
 		o.Was, o.Reason = sluice.SendInDoubt, reasonErased
 		if r.DueMillis == 0 { // it is not attempted again by itself: this decides
@@ -214,23 +199,27 @@ func cancelOf(r *sluice.SendRow, recipients int, nowMillis int64) *sluice.Outcom
 
 // await looks at the ledger until nothing of the message waits, or time is up.
 func (c *Canceller) await(ctx context.Context, message string) (what sluice.Cancelled, err error) {
-	ctx, cancel := context.WithTimeout(ctx, cancelWithin)
-	defer cancel()
-	for {
+	err = awaitLedger(ctx, func(ctx context.Context) (bool, error) {
 		rows, err := c.Ledger.MessageSends(ctx, message)
-		if err != nil && ctx.Err() == nil {
-			return sluice.Cancelled{}, err
-		}
 		if err == nil {
 			what = became(rows)
 		}
-		if what.Open == 0 {
-			return what, nil
+		return what.Open == 0, err
+	})
+	return what, err
+}
+
+// awaitLedger looks at the ledger until there is nothing to wait for, or time is up.
+func awaitLedger(ctx context.Context, look func(context.Context) (enough bool, err error)) error {
+	ctx, cancel := context.WithTimeout(ctx, cancelWithin)
+	defer cancel()
+	for {
+		enough, err := look(ctx)
+		if err != nil && ctx.Err() == nil {
+			return err
 		}
-		select {
-		case <-time.After(cancelLook):
-		case <-ctx.Done():
-			return what, nil
+		if enough || restFor(ctx, cancelLook) != nil {
+			return nil
 		}
 	}
 }

@@ -333,10 +333,8 @@ func (s *Sender) stored(ctx context.Context, lanes *flow.Lanes, goesOn func(wait
 		if !goesOn(waited, at[number], end) {
 			return false, nil
 		}
-		select {
-		case <-time.After(storedWait):
-		case <-ctx.Done():
-			return false, ctx.Err()
+		if err := restFor(ctx, storedWait); err != nil {
+			return false, err
 		}
 	}
 }
@@ -565,12 +563,9 @@ func (c *comparison) lost(ctx context.Context) error {
 // lostOutcome ends a row whose send is in no lane any more. recipients 0: nobody
 // knows how many its message has.
 func lostOutcome(r *sluice.SendRow, recipients int, nowMillis int64) *sluice.Outcome {
-	return &sluice.Outcome{
-		Message: r.Message, Number: r.Number, Recipients: max(recipients, 2), Was: r.State, State: sluice.SendInDoubt,
-		TimeMillis: nowMillis, Attempts: r.Attempts, Reason: sluice.ReasonLost, Reply: "redis or the database has gone back in time: it waits in no lane, and nobody knows whether it was sent",
-		To: r.To, User: r.User, App: r.App, Tags: r.Tags, Metadata: r.Metadata,
-		HasBody: true, // or not: counting down one that is not there changes nothing
-	}
+	o := rowOutcome(r, max(recipients, 2), r.State, sluice.SendInDoubt, nowMillis)
+	o.Reason, o.Reply = sluice.ReasonLost, "redis or the database has gone back in time: it waits in no lane, and nobody knows whether it was sent"
+	return o
 }
 
 // write writes items to the log.

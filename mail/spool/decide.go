@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -66,20 +67,16 @@ func (d *Decider) Decide(ctx context.Context, send string, what Decision, by, no
 		return row, false, err
 	}
 	now := d.Clock.Now().UnixMilli()
-	o := &sluice.Outcome{
-		Message: row.Message, Number: row.Number, Recipients: recipients, Was: sluice.SendInDoubt, TimeMillis: now,
-		Attempts: max(row.Attempts, attemptsOf(kept[0])), // a ledger that was restored knows of fewer
-		Reason:   sluice.ReasonDecided, Reply: decidedText(what, by, note),
-		To: row.To, User: row.User, App: row.App, Tags: row.Tags, Metadata: row.Metadata,
-		HasBody: true, // or not: counting down one that is not there changes nothing
-	}
+	o := rowOutcome(&row, recipients, sluice.SendInDoubt, sluice.SendInDoubt, now)
+	o.Attempts = max(row.Attempts, attemptsOf(kept[0])) // a ledger that was restored knows of fewer
+	o.Reason, o.Reply = sluice.ReasonDecided, decidedText(what, by, note)
 	switch what {
 	case DecideSent:
 		o.State, o.Event = sluice.SendSent, sluice.EventSent
 	case DecideGiveUp:
 		o.State, o.Event = sluice.SendFailed, sluice.EventFailed
 	case DecideAgain:
-		o.State, o.DueMillis = sluice.SendInDoubt, now
+		o.DueMillis = now
 		if kept[0] == nil {
 			return row, false, conflict("send %s cannot be sent again: what it says is not kept any more, or never was; hand the message in anew, and decide sent or give_up about this one", send)
 		}
@@ -150,28 +147,23 @@ func (d *Decider) look(ctx context.Context, send string) (row sluice.SendRow, re
 // await looks at the ledger until it says what has become of a decision, or time
 // is up.
 func (d *Decider) await(ctx context.Context, send string, before sluice.SendRow, o *sluice.Outcome) (row sluice.SendRow, settled bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, cancelWithin)
-	defer cancel()
-	for {
-		row, _, err := d.find(ctx, send)
-		if err != nil && ctx.Err() == nil {
-			return before, false, err
+	row = before
+	var refused error
+	err = awaitLedger(ctx, func(ctx context.Context) (bool, error) {
+		now, _, err := d.find(ctx, send)
+		if err != nil {
+			return false, err
 		}
-		if err == nil {
-			recorded, tooLate := row.Knows(o)
-			switch {
-			case recorded && !tooLate:
-				return row, true, nil
-			case recorded || !row.Undecided(o.Attempts): // one that sends nothing again has no line
-				return row, true, conflict("somebody else, or evidence, was faster: send %s %s", send, stands(&row))
-			}
+		recorded, tooLate := now.Knows(o)
+		if settled = recorded || !now.Undecided(o.Attempts); !settled {
+			return false, nil
 		}
-		select {
-		case <-time.After(cancelLook):
-		case <-ctx.Done():
-			return before, false, nil
+		if row = now; !recorded || tooLate { // one that sends nothing again has no line
+			refused = conflict("somebody else, or evidence, was faster: send %s %s", send, stands(&row))
 		}
-	}
+		return true, nil
+	})
+	return row, settled, cmp.Or(err, refused)
 }
 
 // stands says how a row stands about which is not to be decided.

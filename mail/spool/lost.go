@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -71,9 +72,7 @@ type looked struct {
 func (s *Sender) lookThrough(ctx context.Context) {
 	all := make(map[int]*looked)
 	for {
-		select {
-		case <-time.After(sluice.Rest(time.Now(), lookTick)):
-		case <-ctx.Done():
+		if restFor(ctx, sluice.Rest(time.Now(), lookTick)) != nil {
 			return
 		}
 		s.mu.Lock()
@@ -135,7 +134,7 @@ func (s *Sender) look(ctx context.Context, p *part, l *looked) error {
 
 // meetAll meets all that waits in Redis, slowly.
 func (s *Sender) meetAll(ctx context.Context, p *part, w *waitingPage) error {
-	read := 0
+	pause := slowly(ctx)
 	each := func(b *flow.LaneBatch, _ bool) error {
 		r, err := sluice.ReadBatch(b.Data)
 		if err != nil {
@@ -150,21 +149,25 @@ func (s *Sender) meetAll(ctx context.Context, p *part, w *waitingPage) error {
 		if p.isOver(s) {
 			return fmt.Errorf("partition %d is read anew: %w", p.number, sluice.ErrConflict)
 		}
-		if read += len(b.Data); read < lookBytes {
-			return r.Err()
-		}
-		read = 0
-		select {
-		case <-time.After(lookPause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		return r.Err()
+		return cmp.Or(pause(len(b.Data)), r.Err())
 	}
 	if err := p.lanes.WalkLater(ctx, each); err != nil {
 		return err
 	}
 	return p.lanes.WalkLanes(ctx, func(string) bool { return true }, each)
+}
+
+// slowly returns what a walk is to call with the bytes that it has read: it rests
+// after each lookBytes.
+func slowly(ctx context.Context) (pause func(bytes int) error) {
+	read := 0
+	return func(bytes int) error {
+		if read += bytes; read < lookBytes {
+			return ctx.Err()
+		}
+		read = 0
+		return restFor(ctx, lookPause)
+	}
 }
 
 // unmet returns the first of the keys that were not met.

@@ -24,6 +24,15 @@ func outcomeOf(s *sluice.Send, state sluice.SendState, event string, nowMillis i
 	}
 }
 
+// rowOutcome begins the outcome of a send of which only its row is known.
+func rowOutcome(r *sluice.SendRow, recipients int, was, state sluice.SendState, nowMillis int64) *sluice.Outcome {
+	return &sluice.Outcome{
+		Message: r.Message, Number: r.Number, Recipients: recipients, Was: was, State: state, TimeMillis: nowMillis, Attempts: r.Attempts,
+		To: r.To, User: r.User, App: r.App, Tags: r.Tags, Metadata: r.Metadata,
+		HasBody: true, // or not: counting down one that is not there changes nothing
+	}
+}
+
 // suppressedOutcome is that of a send to a suppressed recipient.
 func suppressedOutcome(s *sluice.Send, reason string, nowMillis int64) *sluice.Outcome {
 	o := outcomeOf(s, sluice.SendSuppressed, sluice.EventRejected, nowMillis)

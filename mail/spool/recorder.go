@@ -54,7 +54,7 @@ func (s *Sender) hand(ctx context.Context, f finished) {
 	select {
 	case s.recorders[f.item.part.number].results <- f:
 	case <-ctx.Done():
-		s.landed(f.item.mark, 1)
+		s.fly(f.item.mark, -1)
 	}
 }
 
@@ -109,15 +109,12 @@ func (r *recorder) record(work context.Context, batch []finished) {
 		if work.Err() != nil {
 			s.Log.Warn("results of sends could not be recorded; the sends are in doubt", "partition", r.lanes.Partition(), "sends", len(batch), "error", err)
 			for i := range batch {
-				s.landed(batch[i].item.mark, 1)
+				s.fly(batch[i].item.mark, -1)
 			}
 			return
 		}
 		s.Log.Warn("results of sends could not be recorded, trying again", "partition", r.lanes.Partition(), "sends", len(batch), "error", err)
-		select {
-		case <-time.After(wait/2 + rand.N(wait)):
-		case <-work.Done():
-		}
+		_ = restFor(work, wait/2+rand.N(wait)) // the next call says that work has ended
 		wait = min(2*wait, recordAgainLatest)
 	}
 }
@@ -157,7 +154,7 @@ func (r *recorder) recorded(batch []finished) {
 	for i := range batch {
 		f := &batch[i]
 		f.item.spend(sluice.StageRecord, now)
-		s.landed(f.item.mark, 1)
+		s.fly(f.item.mark, -1)
 		switch {
 		case f.waits:
 			back = append(back, f.item)

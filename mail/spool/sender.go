@@ -225,18 +225,11 @@ func (s *Sender) isFlying(it *item) bool {
 	return s.flying[it.mark] > 0
 }
 
-// fly notes that sends are on their way.
+// fly notes that so many sends more are on their way.
 func (s *Sender) fly(mark string, sends int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.flying[mark] += sends
-}
-
-// landed notes that they are not any more.
-func (s *Sender) landed(mark string, sends int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.flying[mark] -= sends; s.flying[mark] <= 0 {
+	if s.flying[mark] += sends; s.flying[mark] <= 0 {
 		delete(s.flying, mark)
 	}
 }
@@ -254,10 +247,7 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 	if err != nil {
 		s.Log.Warn("records or contents of sends could not be read; they wait as before", "sends", len(window), "error", err)
 		s.putBack(window)
-		select { // the database is asked again in a moment
-		case <-time.After(bodiesAgain):
-		case <-ctx.Done():
-		}
+		_ = restFor(ctx, bodiesAgain) // then the database is asked again
 		return
 	}
 	made := s.make(ctx, window, bodies)
@@ -269,25 +259,23 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 	spendAll(window, sluice.StageMark, s.Clock.Now())
 	s.Suppress.Ready(addressesOf(all))
 	for _, marked := range all {
-		e := made[marked.item]
-		now := s.Clock.Now()
+		send, v := &marked.item.send, made[marked.item].verdict
+		f, over := s.notAttempted(marked)
 		switch {
-		case marked.letter == flow.Cancelled:
-			o := outcomeOf(&marked.item.send, sluice.SendCancelled, "", now.UnixMilli())
-			s.hand(ctx, finished{item: marked.item, verdict: verdict{outcome: o}})
-		case marked.letter == flow.Ended, marked.item.broken != nil:
-			s.hand(ctx, finished{item: marked.item})
-		case e.verdict.outcome != nil:
-			s.hand(ctx, finished{item: marked.item, verdict: e.verdict})
-		case !s.Suppress.Fresh(marked.item.send.Class): // this process was stopped meanwhile
-			s.hand(ctx, finished{item: marked.item, waits: true})
+		case over || marked.item.broken != nil:
+		case v.outcome != nil:
+			f.verdict = v
+		case !s.Suppress.Fresh(send.Class): // this process was stopped meanwhile
+			f.waits = true
 		default:
-			if reason, suppressed := s.Suppress.Check(marked.item.send.To, marked.item.send.Class, marked.item.send.App); suppressed {
-				s.hand(ctx, finished{item: marked.item, verdict: verdict{outcome: suppressedOutcome(&marked.item.send, reason, now.UnixMilli())}})
+			reason, suppressed := s.Suppress.Check(send.To, send.Class, send.App)
+			if !suppressed {
+				ready = append(ready, marked.item)
 				continue
 			}
-			ready = append(ready, marked.item)
+			f.verdict.outcome = suppressedOutcome(send, reason, s.Clock.Now().UnixMilli())
 		}
+		s.hand(ctx, f)
 	}
 	if len(ready) == 0 {
 		return
@@ -361,7 +349,7 @@ func (s *Sender) mark(ctx context.Context, route string, p *part, items []*item)
 	s.fly(e, len(items))
 	letters, err := p.lanes.Mark(ctx, p.lease, p.start.Server, e, spots, ids)
 	if err != nil {
-		s.landed(e, len(items))
+		s.fly(e, -len(items))
 		if ctx.Err() == nil && !errors.Is(err, sluice.ErrLeaseLost) {
 			s.Log.Warn("sends could not be marked; their partition is read again", "partition", p.number, "sends", len(items), "error", err)
 		}
@@ -379,7 +367,7 @@ func (s *Sender) mark(ctx context.Context, route string, p *part, items []*item)
 		}
 	}
 	if gone := len(items) - len(all); gone > 0 { // what is in memory is not how it is
-		s.landed(e, gone)
+		s.fly(e, -gone)
 		s.end(p)
 	}
 	return all

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/flow"
 )
 
 const (
@@ -56,11 +55,9 @@ func (s *Sender) sweep(ctx context.Context, p *part) error {
 	}
 	for chunk := range slices.Chunk(s.pull(p, ends), recordSends) {
 		for _, m := range s.markAll(ctx, "", chunk) {
-			f := finished{item: m.item}
+			f, over := s.notAttempted(m)
 			switch {
-			case m.letter == flow.Ended: // the log has its outcome
-			case m.letter == flow.Cancelled:
-				f.verdict.outcome = outcomeOf(&m.item.send, sluice.SendCancelled, "", now)
+			case over:
 			case expired(m.item):
 				f.verdict = fault(&m.item.send, reasonExpired, "it was not sent in time", now).verdict
 			default:
