@@ -183,4 +183,3 @@ func envelopeOf(s *sluice.Send, content []byte) sluice.Envelope {
 	}
 	return e
 }
-
