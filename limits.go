@@ -31,6 +31,13 @@ const (
 	MaxEmailBytes     = 254
 	MaxReferenceBytes = 128
 
+	// MaxMessageBytes bounds a message with its attachments, as it goes out.
+	MaxMessageBytes = 25 << 20
+
+	// MaxRecipients bounds the recipients of one message: what a server has to
+	// take at least is 100 (RFC 5321, 4.5.3.1.8).
+	MaxRecipients = 1000
+
 	// MinEventTimeMillis and MaxEventTimeMillis bound an event's time: the years
 	// 1970 to 9999, what a DATETIME column and RFC 3339 can both say.
 	MinEventTimeMillis = 0

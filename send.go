@@ -119,9 +119,6 @@ var SendStates = [...]SendState{SendWaiting, SendSent, SendFailed, SendSuppresse
 
 // Bounds of messages.
 const (
-	// MaxMessageBytes bounds a message with its attachments, as it goes out.
-	MaxMessageBytes = 25 << 20
-
 	// MaxInlineBytes is up to where a message's content travels inside its sends:
 	// of all of them together. A larger one is a row of `bodies`, which the sends
 	// name, so that a content is held once, not once a recipient.
@@ -136,10 +133,6 @@ const (
 	// DefaultExpiryMillis is how long a message is tried: five days (RFC 5321,
 	// 4.5.4.1: at least 4 to 5).
 	DefaultExpiryMillis = 5 * 24 * 60 * 60 * 1000
-
-	// MaxRecipients bounds the recipients of one message: what a server has to
-	// take at least is 100 (RFC 5321, 4.5.3.1.8).
-	MaxRecipients = 1000
 
 	// MaxTags, MaxTagBytes and MaxMetadataBytes bound what a message carries for
 	// its sender's use. Metadata is a JSON object.
