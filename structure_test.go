@@ -39,14 +39,16 @@ var wings = map[string]int{
 	"ingest": 4, // elements and requests to logs, logs to effects
 	"mail":   5, // messages, and the ways out
 
-	"ops": 6, // what operators need
-	"api": 6, // HTTP
+	"schedule": 6, // sends that wait for a time
 
-	"config": 7,
-	"engine": 8, // builds and runs the program
-	"bench":  9,
-	"cmd":    10,
-	"test":   11, // what only tests import
+	"ops": 7, // what operators need
+	"api": 7, // HTTP
+
+	"config": 8,
+	"engine": 9, // builds and runs the program
+	"bench":  10,
+	"cmd":    11,
+	"test":   12, // what only tests import
 }
 
 // speakWords are the packages of lib that use the words of the engine. The others

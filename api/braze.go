@@ -93,16 +93,17 @@ type brazeCall struct {
 	bounded string // the same, empty of the root key
 	query   url.Values
 	body    *buffer // nil: not read yet
-	taken   braze.Taken
+
+	services *Services
+	taken    braze.Taken
 }
 
 // Update implements braze.Core.
 func (c *brazeCall) Update(ctx context.Context, updates []sluice.UserUpdate) error {
-	in := c.s.program.Services().Intake
-	if in == nil {
+	if c.services.Intake == nil {
 		return errNotRunning
 	}
-	if err := in.Update(ctx, updates); err != nil {
+	if err := c.services.Intake.Update(ctx, updates); err != nil {
 		return c.s.notAccepted(c.w, err, brazeAgain)
 	}
 	return nil
@@ -110,11 +111,7 @@ func (c *brazeCall) Update(ctx context.Context, updates []sluice.UserUpdate) err
 
 // Cancel implements braze.Core.
 func (c *brazeCall) Cancel(ctx context.Context, message string) (sluice.Cancelled, error) {
-	canceller := c.s.program.Services().Canceller
-	if canceller == nil {
-		return sluice.Cancelled{}, errNotRunning
-	}
-	return canceller.Cancel(ctx, message)
+	return c.services.Canceller.Cancel(ctx, message)
 }
 
 // brazeMailAgain is what the sender of a call is told whose mail may be in.
@@ -122,14 +119,10 @@ const brazeMailAgain = "With an external_send_id, send it again: nothing is mail
 
 // Submit implements braze.Core.
 func (c *brazeCall) Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error) {
-	submitter := c.s.program.Services().Submitter
-	if submitter == nil {
-		return nil, errNotRunning
-	}
 	for i := range drafts {
 		drafts[i].Key = c.bounded
 	}
-	ids, err := submitter.Submit(ctx, once, drafts)
+	ids, err := c.services.Submitter.Submit(ctx, once, drafts)
 	if err != nil {
 		return nil, c.s.notAccepted(c.w, err, brazeMailAgain)
 	}
@@ -138,7 +131,7 @@ func (c *brazeCall) Submit(ctx context.Context, once string, drafts []sluice.Dra
 
 // Once implements braze.Core. The names are one room for all keys.
 func (c *brazeCall) Once(ctx context.Context, name, content string) (first time.Time, once string, same bool, err error) {
-	in := c.s.program.Services().Intake
+	in := c.services.Intake
 	if in == nil {
 		return first, "", false, errNotRunning
 	}
@@ -217,7 +210,10 @@ func (c *brazeCall) answer() (done braze.Reply, err error) {
 		return done, err
 	}
 	defer body.release()
-	done, err = c.e.Answer(ctx, &braze.Request{Body: body.text(), Query: c.query, ID: c.r.PathValue(braze.CampaignID), Now: c.started, Core: c, Stores: brazeStores(s.program.Services()), Sender: sourceAPI + c.sender})
+	if c.services = s.program.Services(); c.services == NotRunning {
+		return done, errNotRunning
+	}
+	done, err = c.e.Answer(ctx, &braze.Request{Body: body.text(), Query: c.query, ID: c.r.PathValue(braze.CampaignID), Now: c.started, Core: c, Stores: brazeStores(c.services), Sender: sourceAPI + c.sender})
 	if err == nil && c.e.Limit != braze.LimitNone {
 		s.rates.spend(who, max(1, done.Accepted+done.Refused))
 	}

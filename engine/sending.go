@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/api/braze"
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
@@ -16,6 +15,7 @@ import (
 	"sluice/mail/suppress"
 	"sluice/mail/template"
 	"sluice/mail/via/sinkbox"
+	"sluice/schedule"
 )
 
 // This file builds what sends.
@@ -52,7 +52,7 @@ func (e *core) openSending(partitions []flow.Partition) error {
 	s.operator = &spool.Operator{Redis: e.redis, Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Partitions: len(e.logs), Clock: e.clock}
 	e.sending = s
 	if e.config.HasRole(config.RoleStore) {
-		e.leases.AddPartitions(braze.ScheduleRole, e.redis, partitions[:1])
+		e.leases.AddPartitions(schedule.Role, e.redis, partitions[:1])
 	}
 	if err := e.openRoutes(s); err != nil {
 		return err
@@ -121,8 +121,8 @@ func LanesOf(logs []*flow.Log) (lanes []*flow.Lanes) {
 }
 
 // releaser returns what hands in mail that was scheduled.
-func (e *core) releaser() *braze.Releaser {
-	return &braze.Releaser{Store: e.store, Submitter: e.sending.intake, Leases: e.leases, Clock: e.clock, Log: e.log}
+func (e *core) releaser() *schedule.Releaser {
+	return &schedule.Releaser{Store: e.store, Submitter: e.sending.intake, Leases: e.leases, Clock: e.clock, Log: e.log}
 }
 
 // check says why a draft can never be sent. What is taken although some of its

@@ -48,7 +48,14 @@ func deleteUsers(ctx context.Context, r *Request) (Reply, error) {
 	}
 	var e entries
 	if emails.Kind != jsonscan.None || phones.Kind != jsonscan.None {
-		if err := deleteByAddress(ctx, r, &e, array, all, read); err != nil {
+		// Where several are left, nobody is erased: it cannot be undone.
+		named := make([]addressed, len(all))
+		for i, v := range all {
+			var k sluice.UserKey
+			k, named[i].pick, named[i].err = addressedIn(v, read)
+			named[i].update = erasure(k, r)
+		}
+		if err := e.byAddress(ctx, r, array, named, complaint("several users have it; say by 'prioritization' which of them")); err != nil {
 			return Reply{}, err
 		}
 	} else {
@@ -68,46 +75,9 @@ func erasure(k sluice.UserKey, r *Request) sluice.UserUpdate {
 	return sluice.UserUpdate{Op: sluice.OpDelete, Key: k, ExistingOnly: true, TimeMillis: r.Now.UnixMilli()}
 }
 
-// deleteByAddress adds the users who have an address: a text, or an object of
-// it and its prioritization. Where that leaves several, nobody is erased: it
-// cannot be undone.
-func deleteByAddress(ctx context.Context, r *Request, e *entries, array string, all []jsonscan.Value, read func(jsonscan.Value) (sluice.UserKey, error)) error {
-	keys, picks, errs := make([]sluice.UserKey, len(all)), make([]pick, len(all)), make([]error, len(all))
-	var asked []sluice.UserKey
-	for i, v := range all {
-		if keys[i], picks[i], errs[i] = addressed(v, read); errs[i] == nil {
-			asked = append(asked, keys[i])
-		}
-	}
-	var found people
-	if len(asked) > 0 {
-		var err error
-		if found, err = r.find(ctx, asked); err != nil {
-			return err
-		}
-	}
-	for i := range all {
-		if errs[i] != nil {
-			e.add(array, i, errs[i])
-			continue
-		}
-		switch who, ok := picks[i].choose(found.by[keys[i]]); {
-		case found.shared[keys[i]]:
-			e.add(array, i, errShared)
-		case ok:
-			e.add(array, i, nil, erasure(personKey(who), r))
-		case len(found.by[keys[i]]) > 1:
-			e.add(array, i, complaint("several users have it; say by 'prioritization' which of them"))
-		default:
-			e.add(array, i, nil)
-		}
-	}
-	return nil
-}
-
-// addressed reads an address that is a text, or stands beside words of
+// addressedIn reads an address that is a text, or stands beside words of
 // prioritization.
-func addressed(v jsonscan.Value, read func(jsonscan.Value) (sluice.UserKey, error)) (k sluice.UserKey, p pick, err error) {
+func addressedIn(v jsonscan.Value, read func(jsonscan.Value) (sluice.UserKey, error)) (k sluice.UserKey, p pick, err error) {
 	if v.Kind != jsonscan.Object {
 		k, err = read(v)
 		return k, nil, err

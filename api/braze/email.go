@@ -10,23 +10,14 @@ import (
 	"sluice/lib/jsonscan"
 	"sluice/lib/mime"
 	"sluice/mail/template"
+	"sluice/schedule"
 )
-
-// email is what an email object of a call says: a mail in the language of
-// templates, and what is kept with it.
-type email struct {
-	Mail      sluice.TemplateVersion `json:"mail"`
-	Sender    string                 `json:"sender"` // of the envelope
-	App       string                 `json:"app"`
-	Variation string                 `json:"variation,omitempty"`
-	Extras    string                 `json:"extras,omitempty"` // a JSON object
-}
 
 const noMessage complaint = "No message to send"
 
 // readMessages reads the object `messages`. What it has beside an email is not
 // sent, and noted.
-func (r *Request) readMessages(ctx context.Context, v jsonscan.Value, n *notes) (*email, error) {
+func (r *Request) readMessages(ctx context.Context, v jsonscan.Value, n *notes) (*schedule.Email, error) {
 	if v.Kind != jsonscan.Object {
 		return nil, noMessage
 	}
@@ -47,7 +38,7 @@ func (r *Request) readMessages(ctx context.Context, v jsonscan.Value, n *notes) 
 	if given.Kind != jsonscan.Object {
 		return nil, wrongEmail("", "want an object, got %s", given.Kind)
 	}
-	e := &email{}
+	e := &schedule.Email{}
 	if err := r.readEmail(ctx, e, given.Raw, n); err != nil {
 		return nil, err
 	}
@@ -77,7 +68,7 @@ func wrongEmail(field, format string, args ...any) error {
 
 // readEmail reads an email object. What stands in it beside a template replaces
 // that of the template.
-func (r *Request) readEmail(ctx context.Context, e *email, raw string, n *notes) error {
+func (r *Request) readEmail(ctx context.Context, e *schedule.Email, raw string, n *notes) error {
 	given := make(map[string]jsonscan.Value)
 	m := jsonscan.Read(raw)
 	for m.Next() {
@@ -130,7 +121,7 @@ func (r *Request) readEmail(ctx context.Context, e *email, raw string, n *notes)
 		return err
 	}
 	e.Sender = sender.Address.String()
-	return e.readHeaders(given)
+	return readHeaders(e, given)
 }
 
 // emailMembers are those of an email object.
@@ -138,16 +129,12 @@ var emailMembers = []string{"app_id", "subject", "from", "reply_to", "bcc", "bod
 	"message_variation_id", "extras", "headers", "should_inline_css", "attachments"}
 
 // readTemplate takes over what a stored template says.
-func (r *Request) readTemplate(ctx context.Context, e *email, v jsonscan.Value) error {
+func (r *Request) readTemplate(ctx context.Context, e *schedule.Email, v jsonscan.Value) error {
 	none := wrongEmail("email_template_id", "there is no template %.64s", v.Raw)
 	if v.Kind != jsonscan.String || !sluice.ValidTemplateID(v.Text()) {
 		return none
 	}
-	store := r.Templates
-	if store == nil {
-		return errNotRunning
-	}
-	version, err := store.TemplateVersion(ctx, strings.Clone(v.Text()), 0)
+	version, err := r.Templates.TemplateVersion(ctx, strings.Clone(v.Text()), 0)
 	if wrong, ok := errors.AsType[*sluice.Error](err); ok && wrong.Code == sluice.CodeNotFound {
 		return none
 	}
@@ -176,7 +163,7 @@ func fixedMailbox(field, text string) (mime.Mailbox, error) {
 const noReplyTo = "NO_REPLY_TO"
 
 // readHeaders reads reply_to, headers and extras.
-func (e *email) readHeaders(given map[string]jsonscan.Value) error {
+func readHeaders(e *schedule.Email, given map[string]jsonscan.Value) error {
 	if v, ok := given["extras"]; ok {
 		if v.Kind != jsonscan.Object {
 			return wrongEmail("extras", "want an object, got %s", v.Kind)
@@ -198,7 +185,7 @@ func (e *email) readHeaders(given map[string]jsonscan.Value) error {
 			if err := mime.CheckHeader(mime.Header{Name: m.Key, Value: "x"}); err != nil { // the value is checked as it is made
 				return wrongEmail("headers", "%v", err)
 			}
-			e.setHeader(strings.Clone(m.Key), strings.Clone(m.Value.Text()))
+			setHeader(e, strings.Clone(m.Key), strings.Clone(m.Value.Text()))
 		}
 	}
 	v, ok := given["reply_to"]
@@ -207,12 +194,12 @@ func (e *email) readHeaders(given map[string]jsonscan.Value) error {
 	case v.Kind != jsonscan.String:
 		return wrongEmail("reply_to", "want a text, got %s", v.Kind)
 	case v.Text() == noReplyTo:
-		e.setHeader(replyTo, "")
+		setHeader(e, replyTo, "")
 	default:
 		if _, err := fixedMailbox("reply_to", v.Text()); err != nil {
 			return err
 		}
-		e.setHeader(replyTo, strings.Clone(v.Text()))
+		setHeader(e, replyTo, strings.Clone(v.Text()))
 	}
 	return nil
 }
@@ -221,28 +208,9 @@ const replyTo = "Reply-To"
 
 // setHeader puts a header in the place of one that has its name. An empty value
 // leaves none.
-func (e *email) setHeader(name, value string) {
+func setHeader(e *schedule.Email, name, value string) {
 	e.Mail.Headers = slices.DeleteFunc(slices.Clone(e.Mail.Headers), func(h sluice.TemplateHeader) bool { return strings.EqualFold(h.Name, name) })
 	if value != "" {
 		e.Mail.Headers = append(e.Mail.Headers, sluice.TemplateHeader{Name: name, Value: value})
 	}
-}
-
-// metadata is what is kept with each send of a mail: what its sender calls it,
-// more of which is given as names and values.
-func (e *email) metadata(more ...string) (string, error) {
-	m := members{b: []byte{'{'}}
-	for i := 0; i < len(more); i += 2 {
-		m.text(more[i], more[i+1])
-	}
-	m.text("message_variation_id", e.Variation)
-	m.add("extras", e.Extras)
-	text := string(append(m.b, '}'))
-	if len(text) > sluice.MaxMetadataBytes {
-		return "", wrongEmail("extras", "with the ids of the call they have %d bytes, at most %d are possible", len(text), sluice.MaxMetadataBytes)
-	}
-	if text == "{}" {
-		return "", nil
-	}
-	return text, nil
 }

@@ -31,8 +31,7 @@ type Core interface {
 	Once(ctx context.Context, name, content string) (first time.Time, once string, same bool, err error)
 }
 
-// Stores are what calls read and ask. What is nil is not there: the program does not
-// run.
+// Stores are what calls read and ask, of a program that runs.
 type Stores struct {
 	Users        sluice.UserStore
 	Series       sluice.SeriesStore
@@ -104,9 +103,9 @@ func Endpoints() []Endpoint {
 		{post, "/v2/subscription/status/set", key.SubscriptionStatusSet, LimitGroups, setGroups},
 		{get, "/subscription/status/get", key.SubscriptionStatusGet, LimitOther, groupState},
 		{get, "/subscription/user/status", key.SubscriptionStatusGet, LimitOther, userGroups},
-		{get, "/events/list", key.EventsList, LimitLists, listEvents},
+		{get, "/events/list", key.EventsList, LimitLists, listNames(sluice.KindCustom, "events")},
 		{get, "/events/data_series", key.EventsDataSeries, LimitOther, eventSeries},
-		{get, "/purchases/product_list", key.PurchasesProductList, LimitLists, listProducts},
+		{get, "/purchases/product_list", key.PurchasesProductList, LimitLists, listNames(sluice.KindPurchase, "products")},
 		{get, "/kpi/new_users/data_series", key.KPINewUsers, LimitOther, kpi(users.NewUser, "new_users")},
 		{get, "/kpi/dau/data_series", key.KPIDAU, LimitOther, kpi(users.ActiveDay, "dau")},
 		{get, "/kpi/mau/data_series", key.KPIMAU, LimitOther, mau},
@@ -180,16 +179,4 @@ func KeyIn(body string) string {
 		}
 	}
 	return sent
-}
-
-// errNotRunning: there is nothing to read from yet, or any more.
-var errNotRunning = &sluice.Error{Code: sluice.CodeUnavailable, Index: -1,
-	Message: "the program is starting or stopping; nothing was done, send it again"}
-
-// users returns where users are read.
-func (r *Request) users() (sluice.UserStore, error) {
-	if s := r.Users; s != nil {
-		return s, nil
-	}
-	return nil, errNotRunning
 }

@@ -8,6 +8,7 @@ import (
 
 	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/user/users"
 )
 
 // maxEntries bounds the entries of every call but track.
@@ -125,14 +126,14 @@ func prioritization(v jsonscan.Value) (pick, error) {
 }
 
 // choose applies the words in their order, and returns the user if one is left.
-func (p pick) choose(found []person) (person, bool) {
+func (p pick) choose(found []users.Person) (users.Person, bool) {
 	for _, word := range p {
 		switch word {
 		case "identified", "unidentified":
-			found = slices.DeleteFunc(slices.Clone(found), func(x person) bool { return (x.profile.ExternalID != "") != (word == "identified") })
+			found = slices.DeleteFunc(slices.Clone(found), func(x users.Person) bool { return (x.Profile.ExternalID != "") != (word == "identified") })
 		default:
 			found = slices.Clone(found)
-			slices.SortStableFunc(found, func(a, b person) int { return int(min(max(a.row.UpdatedMillis-b.row.UpdatedMillis, -1), 1)) })
+			slices.SortStableFunc(found, func(a, b users.Person) int { return int(min(max(a.Row.UpdatedMillis-b.Row.UpdatedMillis, -1), 1)) })
 			if word == "most_recently_updated" {
 				slices.Reverse(found)
 			}
@@ -140,7 +141,52 @@ func (p pick) choose(found []person) (person, bool) {
 		}
 	}
 	if len(found) != 1 {
-		return person{}, false
+		return users.Person{}, false
 	}
 	return found[0], true
+}
+
+// addressed is an entry that names a user by an address, which several may have.
+type addressed struct {
+	update sluice.UserUpdate
+	pick   pick
+	err    error // what is wrong with it
+}
+
+// byAddress adds entries that name users by addresses. Who is meant is the one whom
+// prioritization leaves; none else is touched. several is what is wrong where it leaves
+// more; nil: nothing, and nobody is meant.
+func (e *entries) byAddress(ctx context.Context, r *Request, array string, all []addressed, several error) error {
+	var keys []sluice.UserKey
+	for i := range all {
+		if all[i].err == nil {
+			keys = append(keys, all[i].update.Key)
+		}
+	}
+	var found people
+	if len(keys) > 0 {
+		var err error
+		if found, err = r.find(ctx, keys); err != nil {
+			return err
+		}
+	}
+	for i := range all {
+		x := &all[i]
+		those := found.by[x.update.Key]
+		who, ok := x.pick.choose(those)
+		switch {
+		case x.err != nil:
+			e.add(array, i, x.err)
+		case found.shared[x.update.Key]:
+			e.add(array, i, errShared)
+		case ok:
+			x.update.Key = personKey(who)
+			e.add(array, i, nil, x.update)
+		case len(those) > 1 && several != nil:
+			e.add(array, i, several)
+		default:
+			e.add(array, i, nil) // read rightly, and nobody is meant
+		}
+	}
+	return nil
 }

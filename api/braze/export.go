@@ -10,6 +10,7 @@ import (
 	"sluice/lib/jsonscan"
 	"sluice/user/profile"
 	"sluice/user/rule"
+	"sluice/user/users"
 )
 
 // export is POST /users/export/ids.
@@ -86,7 +87,7 @@ func (x *exporting) ask(field string, all []jsonscan.Value, read func(jsonscan.V
 }
 
 // body writes each user once, in the order in which they were asked for.
-func (x *exporting) body(found map[sluice.UserKey][]person, wanted map[string]bool) []byte {
+func (x *exporting) body(found map[sluice.UserKey][]users.Person, wanted map[string]bool) []byte {
 	b := []byte(`{"users":[`)
 	seen := make(map[sluice.UserID]bool)
 	invalid := x.invalid
@@ -95,13 +96,13 @@ func (x *exporting) body(found map[sluice.UserKey][]person, wanted map[string]bo
 			invalid = append(invalid, x.texts[i])
 		}
 		for _, p := range found[k] {
-			if seen[p.row.ID] {
+			if seen[p.Row.ID] {
 				continue
 			}
 			if len(seen) > 0 {
 				b = append(b, ',')
 			}
-			seen[p.row.ID] = true
+			seen[p.Row.ID] = true
 			b = appendUser(b, p, wanted)
 		}
 	}
@@ -160,31 +161,31 @@ func (m *members) text(name, text string) {
 }
 
 // appendUser appends a user as exports have it. What is empty is left out.
-func appendUser(b []byte, p person, wanted map[string]bool) []byte {
+func appendUser(b []byte, p users.Person, wanted map[string]bool) []byte {
 	m := members{b: append(b, '{'), wanted: wanted}
-	if p.profile.CreatedMillis != 0 {
-		m.text("created_at", profile.TimeText(p.profile.CreatedMillis))
+	if p.Profile.CreatedMillis != 0 {
+		m.text("created_at", profile.TimeText(p.Profile.CreatedMillis))
 	}
-	m.text("external_id", p.profile.ExternalID)
-	m.add("user_aliases", aliasesText(p.profile.Aliases))
-	m.text("braze_id", p.row.ID.String())
-	m.text("appboy_id", p.row.ID.String())
+	m.text("external_id", p.Profile.ExternalID)
+	m.add("user_aliases", aliasesText(p.Profile.Aliases))
+	m.text("braze_id", p.Row.ID.String())
+	m.text("appboy_id", p.Row.ID.String())
 	for _, name := range exported {
-		if raw := p.profile.Fields.Get(name); raw != `""` {
+		if raw := p.Profile.Fields.Get(name); raw != `""` {
 			m.add(name, raw)
 		}
 	}
-	if at := p.profile.Fields.Get("current_location"); at != "" {
+	if at := p.Profile.Fields.Get("current_location"); at != "" {
 		var long, lat jsonscan.Value
 		form{"longitude": &long, "latitude": &lat}.read(at)
 		m.add("last_coordinates", "["+long.Raw+","+lat.Raw+"]")
 	}
-	m.revenue(p.profile.Revenue)
-	m.add("random_bucket", strconv.FormatInt(rule.Bucket(p.row.ID, ""), 10))
-	m.add("custom_attributes", customText(p.profile.Custom))
-	m.add("custom_events", talliesText(p.profile.Events, "name"))
-	m.add("purchases", talliesText(p.profile.Purchases, "name"))
-	m.add("push_tokens", tokensText(p.profile.Fields.Get("push_tokens")))
+	m.revenue(p.Profile.Revenue)
+	m.add("random_bucket", strconv.FormatInt(rule.Bucket(p.Row.ID, ""), 10))
+	m.add("custom_attributes", customText(p.Profile.Custom))
+	m.add("custom_events", talliesText(p.Profile.Events, "name"))
+	m.add("purchases", talliesText(p.Profile.Purchases, "name"))
+	m.add("push_tokens", tokensText(p.Profile.Fields.Get("push_tokens")))
 	return append(m.b, '}')
 }
 

@@ -10,6 +10,7 @@ import (
 	"sluice"
 	"sluice/lib/jsonscan"
 	"sluice/user/profile"
+	"sluice/user/users"
 )
 
 // Words of states in subscription groups: in requests, and in replies, where
@@ -163,12 +164,8 @@ const crowdPage = 1000
 // forCrowd writes an update of an address for each who has it, and returns for
 // how many: none may be left out of an unsubscription. Nobody is read.
 func (r *Request) forCrowd(ctx context.Context, u *sluice.UserUpdate) (written int, err error) {
-	store, err := r.users()
-	if err != nil {
-		return 0, err
-	}
 	for after := (sluice.UserID{}); ; {
-		ids, err := store.Sharing(ctx, u.Key, after, crowdPage)
+		ids, err := r.Users.Sharing(ctx, u.Key, after, crowdPage)
 		if err != nil {
 			return written, unread(err)
 		}
@@ -259,10 +256,10 @@ func groupState(ctx context.Context, r *Request) (Reply, error) {
 
 // stateOf is the state of those who share a name: where one of them has
 // unsubscribed, all count as if they had.
-func stateOf(people []person, group string) string {
+func stateOf(people []users.Person, group string) string {
 	state := saysUnknown
 	for _, p := range people {
-		for _, g := range p.profile.Groups {
+		for _, g := range p.Profile.Groups {
 			switch {
 			case g.ID != group:
 			case !g.Subscribed:
@@ -306,23 +303,23 @@ func userGroups(ctx context.Context, r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	users := []groupUser{}
+	shown := []groupUser{}
 	seen := make(map[sluice.UserID]bool)
 	for _, a := range all {
 		for _, p := range found.by[a.key] {
-			if !seen[p.row.ID] {
-				seen[p.row.ID] = true
-				users = append(users, groupsOf(p.profile))
+			if !seen[p.Row.ID] {
+				seen[p.Row.ID] = true
+				shown = append(shown, groupsOf(p.Profile))
 			}
 		}
 	}
-	total := len(users)
-	users = users[min(offset, total):]
+	total := len(shown)
+	shown = shown[min(offset, total):]
 	return reply(http.StatusOK, struct {
 		Users   []groupUser `json:"users"`
 		Total   int         `json:"total_count"`
 		Message string      `json:"message"`
-	}{users[:min(limit, len(users))], total, success}), nil
+	}{shown[:min(limit, len(shown))], total, success}), nil
 }
 
 // groupsOf returns a user with its groups. Groups have no name here but their

@@ -42,11 +42,19 @@ func identify(ctx context.Context, r *Request) (Reply, error) {
 		u, _, err := identifiable(v, how, r.Now.UnixMilli(), "user_alias", aliasKey)
 		e.add("aliases_to_identify", i, err, u)
 	}
-	if err := identifyByAddress(ctx, r, &e, "emails_to_identify", strangers, how, "email", emailKey); err != nil {
-		return Reply{}, err
-	}
-	if err := identifyByAddress(ctx, r, &e, "phone_numbers_to_identify", strange, how, "phone", phoneKey); err != nil {
-		return Reply{}, err
+	for _, way := range []struct {
+		array, by string
+		all       []jsonscan.Value
+		read      func(jsonscan.Value) (sluice.UserKey, error)
+	}{{"emails_to_identify", "email", strangers, emailKey}, {"phone_numbers_to_identify", "phone", strange, phoneKey}} {
+		named := make([]addressed, len(way.all))
+		for i, v := range way.all {
+			x := &named[i]
+			x.update, x.pick, x.err = identifiable(v, how, r.Now.UnixMilli(), way.by, way.read)
+		}
+		if err := e.byAddress(ctx, r, way.array, named, nil); err != nil {
+			return Reply{}, err
+		}
 	}
 	refused, ok, err := e.write(ctx, r)
 	if !ok {
@@ -77,45 +85,6 @@ func identifiable(v jsonscan.Value, how string, now int64, by string, read func(
 	u = sluice.UserUpdate{Op: sluice.OpIdentify, ExistingOnly: true, TimeMillis: now, Name: id.Name, Body: how}
 	u.Key, err = read(called)
 	return u, p, err
-}
-
-// identifyByAddress adds entries that name a user by an address that several
-// may have. If prioritization leaves one of them, that user is identified;
-// otherwise nobody is.
-func identifyByAddress(ctx context.Context, r *Request, e *entries, array string, all []jsonscan.Value, how, by string, read func(jsonscan.Value) (sluice.UserKey, error)) error {
-	updates, picks, errs := make([]sluice.UserUpdate, len(all)), make([]pick, len(all)), make([]error, len(all))
-	var keys []sluice.UserKey
-	for i, v := range all {
-		if updates[i], picks[i], errs[i] = identifiable(v, how, r.Now.UnixMilli(), by, read); errs[i] == nil {
-			keys = append(keys, updates[i].Key)
-		}
-	}
-	if len(keys) == 0 {
-		for i := range all {
-			e.add(array, i, errs[i])
-		}
-		return nil
-	}
-	found, err := r.find(ctx, keys)
-	if err != nil {
-		return err
-	}
-	for i := range all {
-		if errs[i] != nil {
-			e.add(array, i, errs[i])
-			continue
-		}
-		switch who, ok := picks[i].choose(found.by[updates[i].Key]); {
-		case found.shared[updates[i].Key]:
-			e.add(array, i, errShared)
-		case ok:
-			updates[i].Key = personKey(who)
-			e.add(array, i, nil, updates[i])
-		default:
-			e.add(array, i, nil) // read rightly, and nobody to merge
-		}
-	}
-	return nil
 }
 
 // newAliases is POST /users/alias/new.

@@ -119,16 +119,12 @@ func setEmailState(ctx context.Context, r *Request) (Reply, error) {
 	if !ok {
 		return refused, nil
 	}
-	lists := r.Suppressions
-	if lists == nil {
-		return Reply{}, errNotRunning
-	}
 	var err error
 	switch word := state.Text(); {
 	case state.Kind == jsonscan.String && word == unsubscribed:
-		_, err = lists.Suppress(ctx, l.suppress(r, nil, sluice.SuppressUnsubscribe, sluice.ScopeMarketing))
+		_, err = r.Suppressions.Suppress(ctx, l.suppress(r, nil, sluice.SuppressUnsubscribe, sluice.ScopeMarketing))
 	case state.Kind == jsonscan.String && (word == subscribed || word == optedIn):
-		err = lists.Lift(ctx, l.addresses, []sluice.SuppressReason{sluice.SuppressUnsubscribe}, r.Sender)
+		err = r.Suppressions.Lift(ctx, l.addresses, []sluice.SuppressReason{sluice.SuppressUnsubscribe}, r.Sender)
 	default:
 		return refuse(wantsState)
 	}
@@ -145,12 +141,8 @@ func blocklist(ctx context.Context, r *Request) (Reply, error) {
 	if !ok {
 		return refused, nil
 	}
-	lists := r.Suppressions
-	if lists == nil {
-		return Reply{}, errNotRunning
-	}
 	changes := l.suppress(r, nil, sluice.SuppressUnsubscribe, sluice.ScopeMarketing)
-	_, err := lists.Suppress(ctx, l.suppress(r, changes, sluice.SuppressHardBounce, sluice.ScopeAll))
+	_, err := r.Suppressions.Suppress(ctx, l.suppress(r, changes, sluice.SuppressHardBounce, sluice.ScopeAll))
 	l.state(r, unsubscribed)
 	return l.finish(ctx, r, err)
 }
@@ -163,11 +155,7 @@ func removeEmails(reasons ...sluice.SuppressReason) func(ctx context.Context, r 
 		if !ok {
 			return refused, nil
 		}
-		lists := r.Suppressions
-		if lists == nil {
-			return Reply{}, errNotRunning
-		}
-		err := lists.Lift(ctx, l.addresses, reasons, r.Sender)
+		err := r.Suppressions.Lift(ctx, l.addresses, reasons, r.Sender)
 		if err == nil {
 			left := r.Unlist(ctx, l.addresses)
 			for i, address := range l.addresses {
@@ -208,12 +196,8 @@ func listEmails(reason sluice.SuppressReason, as func(*sluice.Suppression) any) 
 		if wrong != "" {
 			return refuse(wrong)
 		}
-		lists := r.Suppressions
-		if lists == nil {
-			return Reply{}, errNotRunning
-		}
 		q.Reason = reason
-		found, err := readList(ctx, lists, q, addresses)
+		found, err := readList(ctx, r.Suppressions, q, addresses)
 		if err != nil {
 			return Reply{}, unread(err)
 		}

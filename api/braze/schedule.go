@@ -2,7 +2,6 @@ package braze
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,7 +11,7 @@ import (
 
 	"sluice"
 	"sluice/lib/jsonscan"
-	"sluice/lib/timetext"
+	"sluice/schedule"
 )
 
 // maxAhead is how far ahead mail may be scheduled.
@@ -24,59 +23,19 @@ var (
 	lastZone  = time.FixedZone("UTC-12", -12*60*60)
 )
 
-// scheduled is the request of a schedule: a mailing, when, and once it is being
-// released, who gets it.
-type scheduled struct {
-	Mailing mailing          `json:"mailing"`
-	Users   []sluice.UserKey `json:"users"`
-	Time    string           `json:"time"`            // as it was sent
-	Local   bool             `json:"local,omitempty"` // in each user's own zone
-
-	Frozen []frozen `json:"frozen,omitempty"`
-}
-
-// frozen is somebody who gets the mail.
-type frozen struct {
-	User    string `json:"user"`
-	Address string `json:"address"`
-	Due     int64  `json:"due"`
-}
-
-// text is what is stored.
-func (s *scheduled) text() (string, error) {
-	b, err := json.Marshal(s)
-	return string(b), err
-}
-
-// bounded is text, of what somebody asks for: a mail has its own bound, but is
+// bounded is what is stored of what somebody asks for: a mail has its own bound, but is
 // longer where it is stored.
-func (s *scheduled) bounded() (string, error) {
-	text, err := s.text()
+func bounded(s *schedule.Request) (string, error) {
+	text, err := s.Text()
 	if err == nil && len(text) > sluice.MaxScheduleBytes {
 		err = complaint(fmt.Sprintf("The mail is too large: as it is stored it has %d bytes, at most %d are possible", len(text), sluice.MaxScheduleBytes))
 	}
 	return text, err
 }
 
-func parseScheduled(text string) (*scheduled, error) {
-	s := &scheduled{}
-	if err := json.Unmarshal([]byte(text), s); err != nil {
-		return nil, fmt.Errorf("read the request of a schedule: %w", err)
-	}
-	return s, nil
-}
-
-// dueIn is when it is due for somebody in a zone.
-func (s *scheduled) dueIn(zone *time.Location) (int64, error) {
-	if !s.Local {
-		zone = time.UTC
-	}
-	return timetext.ParseIn(s.Time, zone)
-}
-
 // readSchedule reads an object `schedule` and returns when it is released: as
 // soon as it is time anywhere.
-func (s *scheduled) readSchedule(v jsonscan.Value, now time.Time) (dueMillis int64, err error) {
+func readSchedule(s *schedule.Request, v jsonscan.Value, now time.Time) (dueMillis int64, err error) {
 	var at, local, optimal jsonscan.Value
 	if v.Kind != jsonscan.Object || !(form{"time": &at, "in_local_time": &local, "at_optimal_time": &optimal}).read(v.Raw) || at.Kind != jsonscan.String {
 		return 0, complaint("'schedule' must be an object with a 'time' of ISO 8601")
@@ -88,8 +47,8 @@ func (s *scheduled) readSchedule(v jsonscan.Value, now time.Time) (dueMillis int
 		return 0, complaint("'at_optimal_time' is not possible here: when somebody reads mail is not known; leave it out, or say 'in_local_time'")
 	}
 	s.Time = strings.Clone(at.Text())
-	first, err := s.dueIn(firstZone)
-	last, err2 := s.dueIn(lastZone)
+	first, err := s.DueIn(firstZone)
+	last, err2 := s.DueIn(lastZone)
 	switch {
 	case errors.Join(err, err2) != nil:
 		return 0, complaint(BadRequest)
@@ -117,22 +76,18 @@ func createSchedule(ctx context.Context, r *Request) (Reply, error) {
 	if err := r.SenderRefused(ctx, m.Email.Sender); err != nil {
 		return Reply{}, err
 	}
-	s := &scheduled{Mailing: *m}
+	s := &schedule.Request{Mailing: m.Mailing}
 	for _, c := range m.To {
 		s.Users = append(s.Users, c.key)
 	}
 	row := sluice.Schedule{ID: sluice.NewUUID(r.Now), State: sluice.ScheduleWaiting, CreatedMillis: r.Now.UnixMilli(), UpdatedMillis: r.Now.UnixMilli()}
-	if row.DueMillis, err = s.readSchedule(f.schedule, r.Now); err == nil {
-		row.Request, err = s.bounded()
+	if row.DueMillis, err = readSchedule(s, f.schedule, r.Now); err == nil {
+		row.Request, err = bounded(s)
 	}
 	if err != nil {
 		return wrong(err, n)
 	}
-	store, err := r.schedules()
-	if err != nil {
-		return Reply{}, err
-	}
-	if err := store.AddSchedule(ctx, row); err != nil {
+	if err := r.Schedules.AddSchedule(ctx, row); err != nil {
 		return refused(err)
 	}
 	done := reply(http.StatusCreated, sentBody{DispatchID: row.Message(), ScheduleID: row.ID, SendID: m.Send, Message: success, Errors: n})
@@ -148,14 +103,6 @@ func refused(err error) (Reply, error) {
 	return Reply{}, unread(err)
 }
 
-// schedules returns where schedules are.
-func (r *Request) schedules() (sluice.ScheduleStore, error) {
-	if s := r.Schedules; s != nil {
-		return s, nil
-	}
-	return nil, errNotRunning
-}
-
 // scheduleTries is how often a change is tried that others get ahead of.
 const scheduleTries = 5
 
@@ -168,17 +115,14 @@ const (
 // change reads a schedule and writes what becomes of it, unless somebody else
 // has changed it meanwhile: then it is done anew.
 func (r *Request) change(ctx context.Context, id jsonscan.Value, to func(*sluice.Schedule) error) (*sluice.Schedule, error) {
-	store, err := r.schedules()
-	if err != nil {
-		return nil, err
-	}
 	const uuid = 36
+	var err error
 	if id.Kind != jsonscan.String || len(id.Text()) != uuid {
 		return nil, noSchedule
 	}
 	for range scheduleTries {
 		var row sluice.Schedule
-		if row, err = store.Schedule(ctx, id.Text()); err != nil {
+		if row, err = r.Schedules.Schedule(ctx, id.Text()); err != nil {
 			if _, ok := errors.AsType[*sluice.Error](err); ok {
 				return nil, noSchedule
 			}
@@ -191,7 +135,7 @@ func (r *Request) change(ctx context.Context, id jsonscan.Value, to func(*sluice
 			return nil, err
 		}
 		row.UpdatedMillis = r.Now.UnixMilli()
-		if err = store.ChangeSchedule(ctx, row); err == nil {
+		if err = r.Schedules.ChangeSchedule(ctx, row); err == nil {
 			return &row, nil
 		}
 		if !errors.Is(err, sluice.ErrConflict) {
@@ -212,7 +156,7 @@ func updateSchedule(ctx context.Context, r *Request) (Reply, error) {
 		return refuse("One of 'schedule' and 'messages' is required")
 	}
 	var n notes
-	var mail *email
+	var mail *schedule.Email
 	var err error
 	if messages.Kind != jsonscan.None {
 		if mail, err = r.readMessages(ctx, messages, &n); err != nil {
@@ -223,22 +167,22 @@ func updateSchedule(ctx context.Context, r *Request) (Reply, error) {
 		}
 	}
 	_, err = r.change(ctx, id, func(row *sluice.Schedule) error {
-		s, err := parseScheduled(row.Request)
+		s, err := schedule.Parse(row.Request)
 		if err != nil {
 			return err
 		}
 		if mail != nil {
 			s.Mailing.Email = *mail
-			if err := s.Mailing.check(); err != nil {
+			if err := check(&s.Mailing); err != nil {
 				return err
 			}
 		}
 		if when.Kind != jsonscan.None {
-			if row.DueMillis, err = s.readSchedule(when, r.Now); err != nil {
+			if row.DueMillis, err = readSchedule(s, when, r.Now); err != nil {
 				return err
 			}
 		}
-		row.Request, err = s.bounded()
+		row.Request, err = bounded(s)
 		return err
 	})
 	if err != nil {
@@ -256,7 +200,7 @@ func deleteSchedule(ctx context.Context, r *Request) (Reply, error) {
 		return refuse(BadRequest)
 	}
 	row, err := r.change(ctx, id, func(row *sluice.Schedule) error {
-		row.State, row.Request = sluice.ScheduleCancelled, overRequest
+		row.State, row.Request = sluice.ScheduleCancelled, schedule.Over
 		return nil
 	})
 	if row != nil && row.State == sluice.ScheduleReleased {
@@ -298,17 +242,13 @@ func listScheduled(ctx context.Context, r *Request) (Reply, error) {
 	}
 	const day = 24 * 60 * 60 * 1000
 	end -= end % day // Braze takes it for a midnight
-	store, err := r.schedules()
-	if err != nil {
-		return Reply{}, err
-	}
-	rows, err := store.Schedules(ctx, sluice.ScheduleWaiting, end, maxBroadcasts)
+	rows, err := r.Schedules.Schedules(ctx, sluice.ScheduleWaiting, end, maxBroadcasts)
 	if err != nil {
 		return Reply{}, unread(err)
 	}
 	all := []broadcast{}
 	for i := range rows {
-		s, err := parseScheduled(rows[i].Request)
+		s, err := schedule.Parse(rows[i].Request)
 		if err != nil {
 			return Reply{}, err
 		}
@@ -320,7 +260,7 @@ func listScheduled(ctx context.Context, r *Request) (Reply, error) {
 			_, size := utf8.DecodeLastRuneInString(b.Name)
 			b.Name = b.Name[:len(b.Name)-size]
 		}
-		at, err := s.dueIn(time.UTC)
+		at, err := s.DueIn(time.UTC)
 		if err != nil {
 			return Reply{}, err
 		}

@@ -12,29 +12,30 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/schedule"
 	"sluice/test/clocktest"
 	"sluice/user/profile"
 )
 
 // create schedules mail for ann, bob, dan and one who is not there.
-func (w *written) create(t *testing.T, schedule string) (id string) {
+func (w *written) create(t *testing.T, when string) (id string) {
 	t.Helper()
-	status, text := w.call(t, "/messages/schedule/create", `{"external_user_ids":["ann","bob","dan","none"],"override_messaging_limits":true,"schedule":`+schedule+`,`+anEmail+`}`)
+	status, text := w.call(t, "/messages/schedule/create", `{"external_user_ids":["ann","bob","dan","none"],"override_messaging_limits":true,"schedule":`+when+`,`+anEmail+`}`)
 	var b sentBody
 	if err := json.Unmarshal([]byte(text), &b); err != nil || status != 201 || len(b.Errors) != 0 || strings.ReplaceAll(b.ScheduleID, "-", "") != b.DispatchID {
-		t.Fatalf("%s: %d %s, %v", schedule, status, text, err)
+		t.Fatalf("%s: %d %s, %v", when, status, text, err)
 	}
 	return b.ScheduleID
 }
 
 // releaser returns a releaser of a core's schedules, whose clock a test moves.
-func (w *written) releaser() (*Releaser, *clocktest.Clock) {
+func (w *written) releaser() (*schedule.Releaser, *clocktest.Clock) {
 	clock := clocktest.At(now)
-	return &Releaser{Store: w.store, Submitter: w, Clock: clock, Log: slog.New(slog.DiscardHandler)}, clock
+	return &schedule.Releaser{Store: w.store, Submitter: w, Clock: clock, Log: slog.New(slog.DiscardHandler)}, clock
 }
 
 // pass lets a releaser work and returns what was handed in.
-func (w *written) pass(t *testing.T, x *Releaser) []sluice.Draft {
+func (w *written) pass(t *testing.T, x *schedule.Releaser) []sluice.Draft {
 	t.Helper()
 	if _, err := x.Pass(t.Context()); err != nil {
 		t.Fatal(err)
@@ -74,7 +75,7 @@ func TestScheduledMail(t *testing.T) {
 			t.Errorf("%s of what is sent: %d %s", path, status, text)
 		}
 	}
-	clock.Move(scheduleKept)
+	clock.Move(schedule.Kept)
 	w.pass(t, x)
 	if _, err := w.store.Schedule(t.Context(), id); err == nil {
 		t.Error("its row is kept for ever")

@@ -28,11 +28,7 @@ func listSegments(ctx context.Context, r *Request) (Reply, error) {
 	if order != "" && order != "asc" && order != "desc" {
 		return refuse("'sort_direction' must be 'asc' or 'desc'")
 	}
-	store := r.Segments
-	if store == nil {
-		return Reply{}, errNotRunning
-	}
-	found, err := store.Segments(ctx, sluice.SegmentQuery{Newest: order == "desc", Skip: min(page, sluice.MaxSegments) * segmentsPage, Limit: segmentsPage})
+	found, err := r.Segments.Segments(ctx, sluice.SegmentQuery{Newest: order == "desc", Skip: min(page, sluice.MaxSegments) * segmentsPage, Limit: segmentsPage})
 	if err != nil {
 		return Reply{}, unread(err)
 	}

@@ -7,17 +7,14 @@ import (
 
 	"sluice"
 	"sluice/lib/jsonscan"
-	"sluice/mail/template"
+	"sluice/schedule"
 	"sluice/user/profile"
 )
 
 // mailing is mail that a call asks for: what, and for whom.
 type mailing struct {
-	Email    email    `json:"email"`
-	State    string   `json:"state,omitempty"` // profile.IsAudience; empty: for all
-	Campaign string   `json:"campaign,omitempty"`
-	Send     string   `json:"send,omitempty"`
-	To       []called `json:"-"`
+	schedule.Mailing
+	To []called
 }
 
 // Words of recipient_subscription_state.
@@ -62,7 +59,7 @@ func (r *Request) mailing(ctx context.Context, f *sendForm, n *notes) (*mailing,
 	case f.recipients.Kind != jsonscan.None:
 		return nil, complaint("'recipients' are not possible here: name users in 'external_user_ids' or 'user_aliases'")
 	}
-	m := &mailing{State: audiencePreset}
+	m := &mailing{Mailing: schedule.Mailing{State: audiencePreset}}
 	if m.To, err = named(f.external, f.aliases, n); err != nil {
 		return nil, err
 	}
@@ -87,39 +84,18 @@ func (r *Request) mailing(ctx context.Context, f *sendForm, n *notes) (*mailing,
 		return nil, err
 	}
 	m.Email = *e
-	return m, m.check()
+	return m, check(&m.Mailing)
 }
 
 // check says what is wrong with a mailing beside its parts.
-func (m *mailing) check() error {
+func check(m *schedule.Mailing) error {
 	if m.Campaign != "" && m.Email.Variation == "" {
 		return errVariant
 	}
-	_, err := m.metadata()
-	return err
-}
-
-func (m *mailing) metadata() (string, error) {
-	return m.Email.metadata("campaign_id", m.Campaign, "send_id", m.Send)
-}
-
-// draft is the message of a mailing, to some of those for whom it is. A mailing
-// that may go to unsubscribed users is not advertising: so mail for all is
-// transactional.
-func (m *mailing) draft(id string, to []recipient) (sluice.Draft, error) {
-	metadata, err := m.metadata()
-	content := template.Content{Mail: &m.Email.Mail, State: m.State}
-	d := sluice.Draft{
-		ID: id, Priority: sluice.PriorityNormal, Class: sluice.ClassMarketing, Form: sluice.ContentTemplate, Content: content.Append(nil),
-		From: m.Email.Sender, App: m.Email.App, Metadata: metadata, Partly: true,
+	if n := len(m.Metadata()); n > sluice.MaxMetadataBytes {
+		return wrongEmail("extras", "with the ids of the call they have %d bytes, at most %d are possible", n, sluice.MaxMetadataBytes)
 	}
-	if m.State == "" {
-		d.Class = sluice.ClassTransactional
-	}
-	for _, x := range to {
-		d.To, d.Users = append(d.To, x.address), append(d.Users, x.name)
-	}
-	return d, err
+	return nil
 }
 
 // sentBody is the reply to a call that sends mail.
@@ -139,21 +115,14 @@ func sendMessages(ctx context.Context, r *Request) (Reply, error) {
 	if err != nil {
 		return wrong(err, n)
 	}
-	store, err := r.users()
-	if err != nil {
-		return Reply{}, err
-	}
-	to, err := recipients(ctx, store, m.To, &n)
+	to, err := r.recipients(ctx, m.To, &n)
 	if err != nil {
 		return Reply{}, err
 	}
 	if len(to) == 0 {
 		return wrong(noRecipients, n)
 	}
-	d, err := m.draft(sluice.NewMessageID(r.Now.UnixMilli()), to)
-	if err != nil {
-		return wrong(err, n)
-	}
+	d := m.Draft(sluice.NewMessageID(r.Now.UnixMilli()), to)
 	ids, err := r.Core.Submit(ctx, "", []sluice.Draft{d})
 	if err != nil {
 		return Reply{}, err

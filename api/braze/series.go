@@ -25,62 +25,38 @@ const (
 // nameDays are how far back names are looked for, in days.
 var nameDays = []int{365, 90, 30, 7, 1}
 
-// listEvents is GET /events/list.
-func listEvents(ctx context.Context, r *Request) (Reply, error) {
-	names, refused, err := listNames(ctx, r, sluice.KindCustom)
-	if names == nil {
-		return refused, err
-	}
-	return reply(http.StatusOK, struct {
-		Events  []string `json:"events"`
-		Message string   `json:"message"`
-	}{names, success}), nil
-}
-
-// listProducts is GET /purchases/product_list.
-func listProducts(ctx context.Context, r *Request) (Reply, error) {
-	names, refused, err := listNames(ctx, r, sluice.KindPurchase)
-	if names == nil {
-		return refused, err
-	}
-	return reply(http.StatusOK, struct {
-		Products []string `json:"products"`
-		Message  string   `json:"message"`
-	}{names, success}), nil
-}
-
-// listNames returns a page of the names that were counted of a kind, nil if the
-// call is refused.
-func listNames(ctx context.Context, r *Request, kind sluice.EventKind) (names []string, refused Reply, err error) {
-	page, ok := queryInt(r.Query, "page", 0, 0, 1<<31)
-	if !ok {
-		refused, err = refuse("'page' must be a whole number from 0")
-		return nil, refused, err
-	}
-	store := r.Series
-	if store == nil {
-		return nil, Reply{}, errNotRunning
-	}
-	var rows []sluice.SeriesRow
-	for _, days := range nameDays {
-		day := dayOf(r.Now)
-		rows, err = store.Series(ctx, sluice.SeriesQuery{Days: true, Kind: &kind, ByName: true, Limit: maxNameRows,
-			FromMillis: day.AddDate(0, 0, -days).UnixMilli(), ToMillis: day.AddDate(0, 0, 2).UnixMilli()})
-		if err != nil {
-			return nil, Reply{}, unread(err)
+// listNames makes the answer of GET /events/list and GET /purchases/product_list: a page
+// of the names that were counted of a kind; called is their name in replies.
+func listNames(kind sluice.EventKind, called string) func(context.Context, *Request) (Reply, error) {
+	return func(ctx context.Context, r *Request) (Reply, error) {
+		page, ok := queryInt(r.Query, "page", 0, 0, 1<<31)
+		if !ok {
+			return refuse("'page' must be a whole number from 0")
 		}
-		if len(rows) < maxNameRows {
-			break
+		var rows []sluice.SeriesRow
+		for _, days := range nameDays {
+			var err error
+			day := dayOf(r.Now)
+			rows, err = r.Series.Series(ctx, sluice.SeriesQuery{Days: true, Kind: &kind, ByName: true, Limit: maxNameRows,
+				FromMillis: day.AddDate(0, 0, -days).UnixMilli(), ToMillis: day.AddDate(0, 0, 2).UnixMilli()})
+			if err != nil {
+				return Reply{}, unread(err)
+			}
+			if len(rows) < maxNameRows {
+				break
+			}
 		}
+		names := make([]string, 0, len(rows))
+		for _, row := range rows {
+			names = append(names, row.Name)
+		}
+		slices.Sort(names)
+		names = slices.Compact(names)
+		names = names[min(page*namesPage, len(names)):]
+		done := reply(http.StatusOK, names[:min(namesPage, len(names))])
+		done.Body = slices.Concat([]byte(`{"`+called+`":`), done.Body, []byte(`,"message":"success"}`))
+		return done, nil
 	}
-	names = make([]string, 0, len(rows))
-	for _, row := range rows {
-		names = append(names, row.Name)
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	names = names[min(page*namesPage, len(names)):]
-	return names[:min(namesPage, len(names))], Reply{}, nil
 }
 
 // point is a count of a bucket in a reply: of events, or by the name of the KPI.
@@ -136,11 +112,7 @@ func dayOf(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
 // points reads the counts: one a bucket, 0 where nothing was counted.
 func (c *seriesCall) points(ctx context.Context, r *Request, called string) ([]point, error) {
-	store := r.Series
-	if store == nil {
-		return nil, errNotRunning
-	}
-	rows, err := store.Series(ctx, c.query)
+	rows, err := r.Series.Series(ctx, c.query)
 	if err != nil {
 		return nil, unread(err)
 	}
@@ -172,10 +144,6 @@ func mau(ctx context.Context, r *Request) (Reply, error) {
 	if wrong != "" {
 		return refuse(wrong)
 	}
-	store := r.Series
-	if store == nil {
-		return Reply{}, errNotRunning
-	}
 	points := make([]point, c.many)
 	sums := make([]int64, c.many)
 	for i := range points {
@@ -183,7 +151,7 @@ func mau(ctx context.Context, r *Request) (Reply, error) {
 	}
 	for name, sign := range map[string]int64{users.MonthIn: 1, users.MonthOut: -1} {
 		kind := sluice.KindSystem
-		rows, err := store.Series(ctx, sluice.SeriesQuery{Days: true, Kind: &kind, Name: &name, ToMillis: c.query.ToMillis, Limit: maxNameRows})
+		rows, err := r.Series.Series(ctx, sluice.SeriesQuery{Days: true, Kind: &kind, Name: &name, ToMillis: c.query.ToMillis, Limit: maxNameRows})
 		if err != nil {
 			return Reply{}, unread(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/user/users"
 )
 
 // syncWait bounds how long a call waits to see what it has written.
@@ -34,9 +35,9 @@ func trackSync(ctx context.Context, r *Request) (Reply, error) {
 	b := []byte(`{"users":[`)
 	if p, ok := meant(found.by[keys[0]]); ok {
 		m := members{b: append(b, '{')}
-		m.add("custom_attributes", orElse(customText(p.profile.Custom), "{}"))
-		m.add("custom_events", orElse(talliesText(p.profile.Events, "name"), "[]"))
-		m.add("purchase_events", orElse(talliesText(p.profile.Purchases, "product_id"), "[]"))
+		m.add("custom_attributes", orElse(customText(p.Profile.Custom), "{}"))
+		m.add("custom_events", orElse(talliesText(p.Profile.Events, "name"), "[]"))
+		m.add("purchase_events", orElse(talliesText(p.Profile.Purchases, "product_id"), "[]"))
 		b = append(m.b, '}')
 	}
 	done.Body = append(b, `],"message":"success"}`...)
@@ -46,10 +47,10 @@ func trackSync(ctx context.Context, r *Request) (Reply, error) {
 // meant returns the user that an update of an address was about. Of those who
 // have the address, one with an external id goes before one without, then the
 // one written last.
-func meant(found []person) (best person, ok bool) {
+func meant(found []users.Person) (best users.Person, ok bool) {
 	for _, p := range found {
-		named, known := p.profile.ExternalID != "", ok && best.profile.ExternalID != ""
-		if !ok || named && !known || named == known && p.row.UpdatedMillis > best.row.UpdatedMillis {
+		named, known := p.Profile.ExternalID != "", ok && best.Profile.ExternalID != ""
+		if !ok || named && !known || named == known && p.Row.UpdatedMillis > best.Row.UpdatedMillis {
 			best, ok = p, true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sluice/lib/jsonscan"
 	"sluice/lib/mime"
 	"sluice/mail/template"
+	"sluice/schedule"
 	"sluice/user/profile"
 )
 
@@ -73,12 +74,8 @@ func sendTransactional(ctx context.Context, r *Request) (Reply, error) {
 			return Reply{}, err
 		}
 	}
-	store, err := r.users()
-	if err != nil {
-		return Reply{}, err
-	}
 	var n notes
-	to, err := recipients(ctx, store, []called{{t.who, "recipient", 0}}, &n)
+	to, err := r.recipients(ctx, []called{{t.who, "recipient", 0}}, &n)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -100,20 +97,16 @@ func sendTransactional(ctx context.Context, r *Request) (Reply, error) {
 }
 
 // trigger hands the mail in, unless it was before.
-func (r *Request) trigger(ctx context.Context, t *triggered, to recipient, b *transactionalBody) error {
+func (r *Request) trigger(ctx context.Context, t *triggered, to schedule.Recipient, b *transactionalBody) error {
 	first, once, same := r.Now, "", true
 	b.DispatchID = sluice.NewMessageID(r.Now.UnixMilli())
 	if t.sendID != "" {
 		var err error
-		if first, once, same, err = r.Core.Once(ctx, transactionalName+t.sendID, to.address); err != nil {
+		if first, once, same, err = r.Core.Once(ctx, transactionalName+t.sendID, to.Address); err != nil {
 			return err
 		}
 		b.DispatchID = sluice.NamedMessageID(first.UnixMilli(), once, 0)
-		ledger := r.Sends
-		if ledger == nil {
-			return errNotRunning
-		}
-		rows, err := ledger.MessageSends(ctx, b.DispatchID)
+		rows, err := r.Sends.MessageSends(ctx, b.DispatchID)
 		if err != nil {
 			return unread(err)
 		}
@@ -133,7 +126,7 @@ func (r *Request) trigger(ctx context.Context, t *triggered, to recipient, b *tr
 	metadata.text("external_send_id", t.sendID)
 	_, err := r.Core.Submit(ctx, once, []sluice.Draft{{
 		ID: b.DispatchID, Priority: sluice.PriorityHigh, Class: sluice.ClassTransactional, Form: sluice.ContentTemplate, Content: content.Append(nil),
-		From: t.sender, To: []string{to.address}, Users: []string{to.name}, Metadata: string(append(metadata.b, '}')),
+		From: t.sender, To: []string{to.Address}, Users: []string{to.Name}, Metadata: string(append(metadata.b, '}')),
 	}})
 	return err
 }
@@ -209,11 +202,7 @@ func (r *Request) campaign(ctx context.Context, t *triggered) error {
 	if !sluice.ValidTemplateID(r.ID) {
 		return badCampaign
 	}
-	store := r.Templates
-	if store == nil {
-		return errNotRunning
-	}
-	c, err := store.Template(ctx, r.ID)
+	c, err := r.Templates.Template(ctx, r.ID)
 	if missing, ok := errors.AsType[*sluice.Error](err); ok && missing.Code == sluice.CodeNotFound {
 		return noCampaign
 	}
@@ -223,7 +212,7 @@ func (r *Request) campaign(ctx context.Context, t *triggered) error {
 	if c.ArchivedMillis != 0 {
 		return archivedCampaign
 	}
-	version, err := store.TemplateVersion(ctx, c.ID, c.Current)
+	version, err := r.Templates.TemplateVersion(ctx, c.ID, c.Current)
 	if err != nil {
 		return unread(err)
 	}

@@ -1,4 +1,4 @@
-package braze
+package schedule
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"sluice/lib/faults"
 )
 
-// ScheduleRole is the role of releasing schedules. It has one place.
-const ScheduleRole = "schedule"
+// Role is the role of releasing schedules. It has one place.
+const Role = "schedule"
 
 const (
 	// releaseEvery is how often schedules are looked for that are due, and
@@ -21,13 +21,9 @@ const (
 	releaseEvery = time.Second
 	releasePage  = 100
 
-	// scheduleKept is for how long the row of a schedule stays that is over.
-	scheduleKept  = 30 * 24 * time.Hour
-	scheduleSweep = time.Hour
-
-	// overRequest is the request of a schedule that is over: of those who got the
-	// mail the ledger knows, and forgets who is erased.
-	overRequest = "{}"
+	// Kept is for how long the row of a schedule stays that is over.
+	Kept       = 30 * 24 * time.Hour
+	sweepEvery = time.Hour
 )
 
 // Releaser hands in mail that was scheduled, when it is time.
@@ -62,7 +58,7 @@ type ReleaseStore interface {
 // Run releases while this process has the lease, until fetch ends.
 func (x *Releaser) Run(fetch, _ context.Context) {
 	for fetch.Err() == nil {
-		held, changed := x.Leases.Held(ScheduleRole)
+		held, changed := x.Leases.Held(Role)
 		if len(held) == 0 {
 			select {
 			case <-changed:
@@ -106,9 +102,9 @@ func (x *Releaser) Pass(ctx context.Context) (more bool, err error) {
 		}
 		more = more || len(rows) == releasePage
 	}
-	if len(errs) == 0 && now.Sub(x.swept) >= scheduleSweep {
+	if len(errs) == 0 && now.Sub(x.swept) >= sweepEvery {
 		x.swept = now
-		errs = append(errs, x.sweep(ctx, now.Add(-scheduleKept)))
+		errs = append(errs, x.sweep(ctx, now.Add(-Kept)))
 	}
 	return more, errors.Join(errs...)
 }
@@ -139,7 +135,7 @@ func (x *Releaser) sweep(ctx context.Context, before time.Time) error {
 
 // release does the steps of a schedule that are left.
 func (x *Releaser) release(ctx context.Context, row *sluice.Schedule) error {
-	s, err := parseScheduled(row.Request)
+	s, err := Parse(row.Request)
 	if err != nil { // it would keep a place of each page for ever
 		return errors.Join(err, x.write(ctx, row, sluice.ScheduleInDoubt))
 	}
@@ -165,7 +161,7 @@ func (x *Releaser) release(ctx context.Context, row *sluice.Schedule) error {
 func (x *Releaser) write(ctx context.Context, row *sluice.Schedule, state sluice.ScheduleState) error {
 	row.State, row.UpdatedMillis = state, x.Clock.Now().UnixMilli()
 	if state == sluice.ScheduleReleased {
-		row.Request = overRequest
+		row.Request = Over
 	}
 	if err := x.Store.ChangeSchedule(ctx, *row); err != nil {
 		return err
@@ -175,31 +171,27 @@ func (x *Releaser) write(ctx context.Context, row *sluice.Schedule, state sluice
 }
 
 // freeze finds out who gets a mail, and when, and writes it.
-func (x *Releaser) freeze(ctx context.Context, row *sluice.Schedule, s *scheduled) error {
-	all := make([]called, len(s.Users))
-	for i, key := range s.Users {
-		all[i] = called{key, "users", i}
-	}
-	var n notes
-	to, err := recipients(ctx, x.Store, all, &n)
+func (x *Releaser) freeze(ctx context.Context, row *sluice.Schedule, s *Request) error {
+	left := 0
+	to, err := Recipients(ctx, x.Store, s.Users, func(int, string) { left++ })
 	if err != nil {
 		return err
 	}
-	if len(n) > 0 {
-		x.Log.Info("a scheduled mail does not go to all recipients that it names", "schedule", row.ID, "users", len(s.Users), "mailed", len(to), "left_out", len(n))
+	if left > 0 {
+		x.Log.Info("a scheduled mail does not go to all recipients that it names", "schedule", row.ID, "users", len(s.Users), "mailed", len(to), "left_out", left)
 	}
 	for _, r := range to {
-		zone, err := time.LoadLocation(r.zone) // empty: UTC
+		zone, err := time.LoadLocation(r.Zone) // empty: UTC
 		if err != nil {
 			zone = time.UTC
 		}
-		due, err := s.dueIn(zone)
+		due, err := s.DueIn(zone)
 		if err != nil {
 			return err
 		}
-		s.Frozen = append(s.Frozen, frozen{User: r.name, Address: r.address, Due: due})
+		s.Frozen = append(s.Frozen, frozen{User: r.Name, Address: r.Address, Due: due})
 	}
-	if row.Request, err = s.text(); err != nil {
+	if row.Request, err = s.Text(); err != nil {
 		return err
 	}
 	if err := faults.Hit("schedule-freeze"); err != nil {
@@ -209,7 +201,7 @@ func (x *Releaser) freeze(ctx context.Context, row *sluice.Schedule, s *schedule
 }
 
 // hand hands in the mail, unless the ledger has all of it.
-func (x *Releaser) hand(ctx context.Context, row *sluice.Schedule, s *scheduled, again bool) error {
+func (x *Releaser) hand(ctx context.Context, row *sluice.Schedule, s *Request, again bool) error {
 	if len(s.Frozen) == 0 {
 		return nil
 	}
@@ -219,14 +211,11 @@ func (x *Releaser) hand(ctx context.Context, row *sluice.Schedule, s *scheduled,
 			return err
 		}
 	}
-	d, err := s.Mailing.draft(row.Message(), nil)
-	if err != nil {
-		return err
-	}
+	d := s.Mailing.Draft(row.Message(), nil)
 	for _, f := range s.Frozen {
 		d.To, d.Users, d.DueMillisOf = append(d.To, f.Address), append(d.Users, f.User), append(d.DueMillisOf, f.Due)
 	}
-	_, err = x.Submitter.Submit(ctx, "schedule-"+row.ID, []sluice.Draft{d})
+	_, err := x.Submitter.Submit(ctx, "schedule-"+row.ID, []sluice.Draft{d})
 	if refused, ok := errors.AsType[sluice.Refusals](err); ok { // it would be each time
 		x.Log.Error("a scheduled mail can never be sent, and is given up; check the routes of the configuration", "schedule", row.ID, "error", refused)
 		return nil
