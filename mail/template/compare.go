@@ -2,6 +2,7 @@ package template
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -78,7 +79,7 @@ func (r *run) equal(a, b value) bool {
 		return ok && a.Equal(other.Time)
 	case list:
 		other, ok := b.(list)
-		return ok && r.equalLists(a, other)
+		return ok && slices.EqualFunc(a, other, func(x, y value) bool { r.spend(1); return r.equal(x, y) })
 	case *object:
 		other, ok := b.(*object)
 		return ok && (a == other || r.equalObjects(a, other))
@@ -91,19 +92,6 @@ func is(s special, v value) bool {
 		return isEmpty(v)
 	}
 	return isBlank(v)
-}
-
-func (r *run) equalLists(a, b list) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		r.spend(1)
-		if !r.equal(a[i], b[i]) {
-			return false
-		}
-	}
-	return true
 }
 
 func (r *run) equalObjects(a, b *object) bool {
@@ -170,12 +158,7 @@ func (r *run) contains(in, what value) bool {
 	}
 	switch in := in.(type) {
 	case list:
-		for _, v := range in {
-			r.spend(1)
-			if r.equal(v, what) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(in, func(v value) bool { r.spend(1); return r.equal(v, what) })
 	case *object:
 		_, ok := in.get(r.text(what))
 		return ok

@@ -100,6 +100,14 @@ func at(args []value, i int) value {
 	return nil
 }
 
+// textAt is the text of an argument that may be left out, for which another stands.
+func (r *run) textAt(args []value, i int, other string) string {
+	if i < len(args) {
+		return r.text(args[i])
+	}
+	return other
+}
+
 // markup is a value as HTML, where HTML is made.
 func (r *run) markup(v value) string {
 	text := r.text(v)
@@ -143,13 +151,11 @@ func capitalize(s string) string {
 }
 
 func truncate(r *run, in value, args []value) value {
-	text, most, mark := r.text(in), int64(50), "..."
+	text, most := r.text(in), int64(50)
 	if len(args) > 0 {
 		most = integer(args[0])
 	}
-	if len(args) > 1 {
-		mark = r.text(args[1])
-	}
+	mark := r.textAt(args, 1, "...")
 	if int64(utf8.RuneCountInString(text)) <= most {
 		return text
 	}
@@ -158,13 +164,11 @@ func truncate(r *run, in value, args []value) value {
 }
 
 func truncateWords(r *run, in value, args []value) value {
-	text, most, mark := r.text(in), int64(15), "..."
+	text, most := r.text(in), int64(15)
 	if len(args) > 0 {
 		most = max(integer(args[0]), 1)
 	}
-	if len(args) > 1 {
-		mark = r.text(args[1])
-	}
+	mark := r.textAt(args, 1, "...")
 	words := strings.Fields(text)
 	if int64(len(words)) <= most {
 		return text
@@ -211,11 +215,8 @@ func (r *run) split(text, by string) value {
 		}
 	}
 	r.spend(n + 1)
-	var parts []string
-	switch by {
-	case " ":
-		parts = strings.Fields(text)
-	default:
+	parts := strings.Fields(text)
+	if by != " " {
 		parts = strings.Split(text, by)
 	}
 	for len(parts) > 0 && parts[len(parts)-1] == "" {

@@ -98,13 +98,11 @@ func entityLength(s string) int {
 	}
 	name := s[1:end]
 	if digits, ok := strings.CutPrefix(name, "#"); ok {
+		base := 10
 		if hexDigits, ok := strings.CutPrefix(strings.ToLower(digits), "x"); ok {
-			if _, err := strconv.ParseUint(hexDigits, 16, 32); err != nil {
-				return 0
-			}
-			return end + 1
+			digits, base = hexDigits, 16
 		}
-		if _, err := strconv.ParseUint(digits, 10, 32); err != nil {
+		if _, err := strconv.ParseUint(digits, base, 32); err != nil {
 			return 0
 		}
 		return end + 1

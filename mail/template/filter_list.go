@@ -17,10 +17,7 @@ var listFilters = map[string]filter{
 	"first": {0, 0, func(r *run, in value, _ []value) value { v, _ := r.end(in, false); return v }},
 	"last":  {0, 0, func(r *run, in value, _ []value) value { v, _ := r.end(in, true); return v }},
 	"join": {0, 1, func(r *run, in value, args []value) value {
-		by := " "
-		if len(args) > 0 {
-			by = r.text(args[0])
-		}
+		by := r.textAt(args, 0, " ")
 		var dst []byte
 		for i, v := range r.elements(in) {
 			if i > 0 {

@@ -91,12 +91,11 @@ func arithmetic(name string, f func(a, b float64) float64, whole func(a, b int64
 }
 
 func wholeOf(v value, f func(float64) float64) value {
-	switch n := number(v).(type) {
-	case float64:
-		return whole(f(n))
-	default:
-		return n
+	n := number(v)
+	if decimal, ok := n.(float64); ok {
+		return whole(f(decimal))
 	}
+	return n
 }
 
 // pick returns the larger (sign 1) or the smaller (-1) of two numbers.
@@ -121,13 +120,7 @@ func fixed(v value, places int64) string {
 
 // grouped puts delimiters between thousands, and another sign for the point.
 func (r *run) grouped(text string, args []value) value {
-	delimiter, point := ",", "."
-	if len(args) > 0 {
-		delimiter = r.text(args[0])
-	}
-	if len(args) > 1 {
-		point = r.text(args[1])
-	}
+	delimiter, point := r.textAt(args, 0, ","), r.textAt(args, 1, ".")
 	sign := ""
 	if rest, ok := strings.CutPrefix(text, "-"); ok {
 		sign, text = "-", rest

@@ -11,10 +11,7 @@ import (
 var timeFilters = map[string]filter{
 	"date": {0, 1, func(r *run, in value, args []value) value {
 		t, ok := r.moment(in)
-		format := ""
-		if len(args) > 0 {
-			format = r.text(args[0])
-		}
+		format := r.textAt(args, 0, "")
 		if !ok || format == "" {
 			return in // as in the reference
 		}
@@ -108,8 +105,9 @@ func appendTime(dst []byte, t time.Time, format string) []byte {
 	return dst
 }
 
-// composed are the fields that are several.
+// composed are the fields that are several, or a sign.
 var composed = map[byte]string{
+	'%': "%", 'n': "\n", 't': "\t",
 	'c': "%a %b %e %H:%M:%S %Y", 'D': "%m/%d/%y", 'x': "%m/%d/%y", 'F': "%Y-%m-%d", 'r': "%I:%M:%S %p", 'R': "%H:%M",
 	'T': "%H:%M:%S", 'X': "%H:%M:%S", 'v': "%e-%^b-%Y", '+': "%a %b %e %H:%M:%S %Z %Y",
 }
@@ -127,20 +125,11 @@ func appendField(dst []byte, t time.Time, field, flag byte) ([]byte, bool) {
 	if layout, ok := named[field]; ok {
 		return t.AppendFormat(dst, layout), true
 	}
-	switch field {
-	case '%':
-		return append(dst, '%'), true
-	case 'n':
-		return append(dst, '\n'), true
-	case 't':
-		return append(dst, '\t'), true
-	case 's':
-		return strconv.AppendInt(dst, t.Unix(), 10), true
-	}
-	n, width, pad := numberField(t, field)
-	if width == 0 {
+	f, ok := numbers[field]
+	if !ok {
 		return dst, false
 	}
+	width, pad := f.width, f.pad
 	switch flag {
 	case '-':
 		width = 1
@@ -149,60 +138,44 @@ func appendField(dst []byte, t time.Time, field, flag byte) ([]byte, bool) {
 	case '_':
 		pad = ' '
 	}
-	digits := strconv.Itoa(n)
+	digits := strconv.Itoa(f.of(t))
 	for range width - len(digits) {
 		dst = append(dst, pad)
 	}
 	return append(dst, digits...), true
 }
 
-// numberField returns the number of a field and how it is padded; width 0: it
-// is none.
-func numberField(t time.Time, field byte) (n, width int, pad byte) {
-	year, week := t.ISOWeek()
-	switch field {
-	case 'Y':
-		return t.Year(), 4, '0'
-	case 'C':
-		return t.Year() / 100, 2, '0'
-	case 'y':
-		return t.Year() % 100, 2, '0'
-	case 'G':
-		return year, 4, '0'
-	case 'V':
-		return week, 2, '0'
-	case 'U':
-		return (t.YearDay() + 6 - int(t.Weekday())) / 7, 2, '0'
-	case 'W':
-		return (t.YearDay() + 6 - (int(t.Weekday())+6)%7) / 7, 2, '0'
-	case 'm':
-		return int(t.Month()), 2, '0'
-	case 'd':
-		return t.Day(), 2, '0'
-	case 'e':
-		return t.Day(), 2, ' '
-	case 'j':
-		return t.YearDay(), 3, '0'
-	case 'H':
-		return t.Hour(), 2, '0'
-	case 'k':
-		return t.Hour(), 2, ' '
-	case 'I':
-		return (t.Hour()+11)%12 + 1, 2, '0'
-	case 'l':
-		return (t.Hour()+11)%12 + 1, 2, ' '
-	case 'M':
-		return t.Minute(), 2, '0'
-	case 'S':
-		return t.Second(), 2, '0'
-	case 'L':
-		return t.Nanosecond() / 1e6, 3, '0'
-	case 'N':
-		return t.Nanosecond(), 9, '0'
-	case 'u':
-		return (int(t.Weekday())+6)%7 + 1, 1, '0'
-	case 'w':
-		return int(t.Weekday()), 1, '0'
-	}
-	return 0, 0, 0
+// numbers are the fields that are numbers, and how they are padded.
+var numbers = map[byte]struct {
+	of    func(time.Time) int
+	width int
+	pad   byte
+}{
+	's': {func(t time.Time) int { return int(t.Unix()) }, 1, '0'},
+	'Y': {time.Time.Year, 4, '0'},
+	'C': {func(t time.Time) int { return t.Year() / 100 }, 2, '0'},
+	'y': {func(t time.Time) int { return t.Year() % 100 }, 2, '0'},
+	'G': {func(t time.Time) int { year, _ := t.ISOWeek(); return year }, 4, '0'},
+	'V': {func(t time.Time) int { _, week := t.ISOWeek(); return week }, 2, '0'},
+	'U': {func(t time.Time) int { return (t.YearDay() + 6 - int(t.Weekday())) / 7 }, 2, '0'},
+	'W': {func(t time.Time) int { return (t.YearDay() + 7 - weekday(t)) / 7 }, 2, '0'},
+	'm': {func(t time.Time) int { return int(t.Month()) }, 2, '0'},
+	'd': {time.Time.Day, 2, '0'},
+	'e': {time.Time.Day, 2, ' '},
+	'j': {time.Time.YearDay, 3, '0'},
+	'H': {time.Time.Hour, 2, '0'},
+	'k': {time.Time.Hour, 2, ' '},
+	'I': {hour12, 2, '0'},
+	'l': {hour12, 2, ' '},
+	'M': {time.Time.Minute, 2, '0'},
+	'S': {time.Time.Second, 2, '0'},
+	'L': {func(t time.Time) int { return t.Nanosecond() / 1e6 }, 3, '0'},
+	'N': {time.Time.Nanosecond, 9, '0'},
+	'u': {weekday, 1, '0'},
+	'w': {func(t time.Time) int { return int(t.Weekday()) }, 1, '0'},
 }
+
+func hour12(t time.Time) int { return (t.Hour()+11)%12 + 1 }
+
+// weekday is 1 for Monday to 7 for Sunday.
+func weekday(t time.Time) int { return (int(t.Weekday())+6)%7 + 1 }

@@ -140,11 +140,8 @@ func tagPiece(inner string, line int) piece {
 		p.name = "#"
 		return p
 	}
-	n := 0
-	for n < len(trimmed) && isWord(trimmed[n]) {
-		n++
-	}
-	p.name, p.text = trimmed[:n], strings.Trim(trimmed[n:], blanks)
+	p.name = tagName(trimmed)
+	p.text = strings.Trim(trimmed[len(p.name):], blanks)
 	return p
 }
 
@@ -167,7 +164,7 @@ func (s *scanner) verbatim(name string, line int) (string, *Error) {
 		i += n
 		// Only the tag that ends it is looked through to its end: looking so at
 		// each brace would take the square of the source's length.
-		switch tagName(s.source[i+2:]) {
+		switch tagName(strings.TrimLeft(strings.TrimPrefix(s.source[i+2:], "-"), blanks)) {
 		case "end" + name:
 			depth--
 		case "comment":
@@ -199,9 +196,8 @@ func unended(name string, line int) *Error {
 	return syntaxError(line, "{%% %s %%} has no {%% end%s %%}", name, name)
 }
 
-// tagName returns the name of the tag that begins behind its braces.
+// tagName returns the word that a text begins with.
 func tagName(text string) string {
-	text = strings.TrimLeft(strings.TrimPrefix(text, "-"), blanks)
 	n := 0
 	for n < len(text) && isWord(text[n]) {
 		n++

@@ -1,6 +1,8 @@
 package template
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -111,15 +113,9 @@ func protect(f func()) (err *Error) {
 
 func newRun(in *Input, strict bool) (*run, *Error) {
 	r := &run{limits: in.Limits, clock: in.Clock, profile: in.Profile, leave: in.Unsubscribe, strict: strict, variables: &object{}}
-	if r.limits.OutputBytes <= 0 {
-		r.limits.OutputBytes = DefaultLimits.OutputBytes
-	}
-	if r.limits.Steps <= 0 {
-		r.limits.Steps = DefaultLimits.Steps
-	}
-	if r.limits.Time <= 0 {
-		r.limits.Time = DefaultLimits.Time
-	}
+	r.limits.OutputBytes = cmp.Or(max(r.limits.OutputBytes, 0), DefaultLimits.OutputBytes)
+	r.limits.Steps = cmp.Or(max(r.limits.Steps, 0), DefaultLimits.Steps)
+	r.limits.Time = cmp.Or(max(r.limits.Time, 0), DefaultLimits.Time)
 	if r.clock == nil {
 		r.clock = sluice.SystemClock{}
 	}
@@ -222,6 +218,11 @@ func (r *run) text(v value) string {
 // appendText appends the text of a value; a text longer than what may be put
 // out is not made.
 func (r *run) appendText(dst []byte, v value) []byte {
+	if text, ok := plainText(v); ok {
+		r.room(len(dst) + len(text))
+		r.spendBytes(len(text))
+		return append(dst, text...)
+	}
 	switch v := v.(type) {
 	case bool:
 		dst = strconv.AppendBool(dst, v)
@@ -229,14 +230,6 @@ func (r *run) appendText(dst []byte, v value) []byte {
 		dst = strconv.AppendInt(dst, v, 10)
 	case float64:
 		dst = appendFloat(dst, v)
-	case string:
-		r.room(len(dst) + len(v))
-		r.spendBytes(len(v))
-		dst = append(dst, v...)
-	case safe:
-		r.room(len(dst) + len(v))
-		r.spendBytes(len(v))
-		dst = append(dst, v...)
 	case span:
 		dst = strconv.AppendInt(append(strconv.AppendInt(dst, v.from, 10), ".."...), v.to, 10)
 	case moment:
@@ -292,12 +285,7 @@ func (o *operand) isUnsubscribe() bool {
 }
 
 func hasDefault(x *expression) bool {
-	for _, c := range x.filters {
-		if c.filter == filters["default"] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(x.filters, func(c call) bool { return c.filter == filters["default"] })
 }
 
 func (r *run) missing(o *operand) {

@@ -61,17 +61,8 @@ func (s span) length() int64 {
 }
 
 func (o *object) get(name string) (value, bool) {
-	if o.places != nil {
-		i, ok := o.places[name]
-		if !ok {
-			return nil, false
-		}
+	if i, ok := o.find(name, len(o.names)); ok {
 		return o.values[i], true
-	}
-	for i, n := range o.names {
-		if n == name {
-			return o.values[i], true
-		}
 	}
 	return nil, false
 }
@@ -338,11 +329,10 @@ func appendFloat(dst []byte, f float64) []byte {
 
 // isEmpty and isBlank are what equals the words empty and blank.
 func isEmpty(v value) bool {
+	if text, ok := plainText(v); ok {
+		return text == ""
+	}
 	switch v := v.(type) {
-	case string:
-		return v == ""
-	case safe:
-		return v == ""
 	case list:
 		return len(v) == 0
 	case span:
