@@ -104,7 +104,7 @@ func TestPythonReadsMails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		signed, err := signer(t, keys(t)...).SignMessage(nil, testTime, m)
+		signed, err := signMessage(signer(t, keys(t)...), nil, m)
 		if err != nil {
 			t.Fatal(err)
 		}

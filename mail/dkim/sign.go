@@ -17,9 +17,8 @@ import (
 
 // A signature is over two hashes: that of the body, which many recipients'
 // mails share, and that of headers, which names the first (bh=). So the body's
-// hash is a value of its own, computed once, and signing costs the headers
-// only. HashBody computes it, or a BodyHash that is written to while the body
-// is made.
+// hash is a value of its own (HashBody), computed once, and signing costs the
+// headers only.
 //
 // Both are canonicalised the relaxed way (RFC 6376, 3.4.2, 3.4.4): servers refold
 // headers and cut spaces. There is no l=: it lets anybody append to what is
@@ -115,12 +114,6 @@ func (s *Signer) Sign(dst []byte, at time.Time, body BodySum, headers ...[]byte)
 		}
 	}
 	return out, nil
-}
-
-// SignMessage appends the signatures of a whole message to dst.
-func (s *Signer) SignMessage(dst []byte, at time.Time, message []byte) ([]byte, error) {
-	header, body := Split(message)
-	return s.Sign(dst, at, HashBody(body), header)
 }
 
 // read finds the headers that are signed, in the order in which they occur.
