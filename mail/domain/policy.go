@@ -32,22 +32,26 @@ func (l *look) needed() (all []string) {
 		}
 	}
 	for _, w := range l.Ways {
+		ip, err := netip.ParseAddr(w.Host)
 		switch {
 		case w.Include != "":
 			add("include:" + w.Include)
-		case w.Include == "" && w.Host != "":
-			if ip, err := netip.ParseAddr(w.Host); err == nil {
-				if ip.Is4() {
-					add("ip4:" + w.Host)
-				} else {
-					add("ip6:" + w.Host)
-				}
-			} else {
-				add("a:" + w.Host)
-			}
+		case w.Host == "":
+		case err != nil:
+			add("a:" + w.Host)
+		default:
+			add(mechanism(ip) + w.Host)
 		}
 	}
 	return all
+}
+
+// mechanism is what stands before an address in a record.
+func mechanism(ip netip.Addr) string {
+	if ip.Is4() {
+		return "ip4:"
+	}
+	return "ip6:"
 }
 
 // checkSPF looks at the domain's SPF record and all that it includes.
@@ -147,11 +151,7 @@ func (l *look) missing(ctx context.Context, w *walk) (words, what []string) {
 			if err != nil || len(public) == 0 || slices.ContainsFunc(public, w.covers) {
 				continue
 			}
-			word := "ip4:"
-			if public[0].Is6() {
-				word = "ip6:"
-			}
-			words = append(words, word+public[0].String())
+			words = append(words, mechanism(public[0])+public[0].String())
 			what = append(what, fmt.Sprintf("the server of route %s (%s, %s; if it sends from other addresses, name those)", way.Name, way.Host, public[0]))
 		}
 	}
@@ -209,11 +209,7 @@ func (l *look) policyAt(ctx context.Context, domain string) (text string, all in
 	if err != nil {
 		return "", 0, err
 	}
-	for _, t := range answer.Texts {
-		if isDMARC(t) {
-			text, all = t, all+1
-		}
-	}
+	text, all = last(answer.Texts, isDMARC)
 	return text, all, nil
 }
 

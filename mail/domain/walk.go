@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"sluice/lib/dns"
@@ -54,12 +55,18 @@ func (w *walk) record(ctx context.Context, domain string) (text string, all int,
 	if answer, err = w.ask(ctx, domain, dns.TXT); err != nil {
 		return "", 0, answer, err
 	}
-	for _, t := range answer.Texts {
-		if isSPF(t) {
+	text, all = last(answer.Texts, isSPF)
+	return text, all, answer, nil
+}
+
+// last returns the last of the texts that are records of a kind, and how many are.
+func last(texts []string, is func(string) bool) (text string, all int) {
+	for _, t := range texts {
+		if is(t) {
 			text, all = t, all+1
 		}
 	}
-	return text, all, answer, nil
+	return text, all
 }
 
 // follow looks up what a record needs. passes: what matches it may send, which
@@ -207,10 +214,5 @@ func (w *walk) addresses(ctx context.Context, t *spfTerm, host string, passes bo
 // covers reports whether mail from an address passes, as far as that does not
 // depend on the mail.
 func (w *walk) covers(ip netip.Addr) bool {
-	for _, n := range w.networks {
-		if n.Contains(ip.Unmap()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.networks, func(n netip.Prefix) bool { return n.Contains(ip.Unmap()) })
 }
