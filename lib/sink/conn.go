@@ -247,12 +247,12 @@ func (c *conn) hello(verb string) error {
 			}
 		}
 	}
-	text := strings.Join(lines, "\r\n250-")
-	if i := strings.LastIndex(text, "\r\n250-"); i >= 0 {
-		text = text[:i] + "\r\n250 " + text[i+len("\r\n250-"):]
-		return c.step(OnHello, "250-"+text, nil)
+	before, last := lines[:len(lines)-1], lines[len(lines)-1]
+	text := ""
+	for _, line := range before {
+		text += "250-" + line + "\r\n"
 	}
-	return c.step(OnHello, "250 "+text, nil)
+	return c.step(OnHello, text+"250 "+last, nil)
 }
 
 func (c *conn) startTLS() error {

@@ -73,10 +73,8 @@ func (f *SetFollower) Run(fetch, _ context.Context) {
 }
 
 func rest(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

@@ -121,11 +121,8 @@ func (j *judge) tell(name string, s *standing, status string, channels []Channel
 	for _, c := range channels {
 		o := j.Outboxes[c.Name()]
 		if o == nil {
-			o = &outbox{}
+			o = &outbox{Notices: make(map[string]Notice)}
 			j.Outboxes[c.Name()] = o
-		}
-		if o.Notices == nil {
-			o.Notices = make(map[string]Notice)
 		}
 		o.Notices[name] = n
 	}
@@ -137,13 +134,8 @@ func (j *judge) due(channel string, now time.Time) []Notice {
 	if o == nil || now.Before(o.Next) {
 		return nil
 	}
-	var names []string
-	for name := range o.Notices {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var notices []Notice
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(o.Notices)) {
 		notices = append(notices, o.Notices[name])
 	}
 	return notices

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -320,15 +321,14 @@ func (r *Relay) give(s *session) {
 // somebody has just taken it.
 func (r *Relay) retire(s *session) {
 	r.mu.Lock()
-	for i, one := range r.idle {
-		if one == s {
-			r.idle = append(r.idle[:i], r.idle[i+1:]...)
-			r.mu.Unlock()
-			s.quit()
-			return
-		}
+	at := slices.Index(r.idle, s)
+	if at >= 0 {
+		r.idle = slices.Delete(r.idle, at, at+1)
 	}
 	r.mu.Unlock()
+	if at >= 0 {
+		s.quit()
+	}
 }
 
 // Close ends the connections that are idle.
