@@ -38,6 +38,7 @@ var wings = map[string]int{
 
 	"ingest": 4, // elements and requests to logs, logs to effects
 	"mail":   5, // messages, and the ways out
+	"series": 5, // counts, and their mirror
 
 	"schedule": 6, // sends that wait for a time
 
@@ -65,7 +66,7 @@ var inner = []string{"mail/suppress/set", "mail/via/post"}
 
 // speakers may import a technology's driver; everybody else goes through them.
 var speakers = map[string][]string{
-	"github.com/redis/rueidis":            {"flow", "bench/baseline"}, // the baselines are the designs before flow
+	"github.com/redis/rueidis":            {"flow", "ops/alertstate", "mail/senderdomains", "bench/baseline"}, // the baselines are the designs before flow
 	"github.com/go-sql-driver/mysql":      {"store/sqlstore", "bench/baseline"},
 	"github.com/jackc/pgx/v5":             {"store/sqlstore", "bench/baseline"},
 	"modernc.org/sqlite":                  {"store/sqlstore", "bench/baseline"},

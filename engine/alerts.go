@@ -14,6 +14,7 @@ import (
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ops/alert"
+	"sluice/ops/alertstate"
 )
 
 // AlertChannels returns the ways that are set.
@@ -44,7 +45,7 @@ func HostName() string {
 func (e *core) watcher() *alert.Watcher {
 	a := &e.config.Alerts
 	return &alert.Watcher{
-		Board: flow.NewBoard(e.redis, flow.Partitions(e.config.Partitions)[0], e.leases), Leases: e.leases,
+		State: &alertstate.State{Redis: e.redis, Key: flow.Partitions(e.config.Partitions)[0].AlertsKey(), Leases: e.leases}, Leases: e.leases,
 		Clock: e.clock, Log: e.log, Host: HostName(), Channels: e.channels, Look: e.problems,
 		Rules: alert.Rules{Hold: time.Duration(a.HoldSeconds) * time.Second, Repeat: time.Duration(a.RepeatHours) * time.Hour},
 	}

@@ -11,10 +11,10 @@ import (
 	"sluice"
 	"sluice/api"
 	"sluice/config"
-	"sluice/flow"
 	"sluice/lib/dns"
 	"sluice/lib/mime"
 	"sluice/mail/domain"
+	"sluice/mail/senderdomains"
 	"sluice/mail/spool"
 	"sluice/ops/alert"
 )
@@ -60,7 +60,7 @@ func (e *core) openDomains() error {
 	if err != nil {
 		return err
 	}
-	e.domains = domain.NewWatcher(checker.Check, flow.SenderDomains{Redis: e.redis}, e.clock, e.log)
+	e.domains = domain.NewWatcher(checker.Check, senderdomains.Domains{Redis: e.redis}, e.clock, e.log)
 	return nil
 }
 

@@ -125,8 +125,8 @@ func (p Partition) owedKey() string { return prefix + "{" + p.tag + "}:owed" }
 // changed.
 func (p Partition) standingKey() string { return prefix + "{" + p.tag + "}:standing" }
 
-// alertsKey: hash, the problems of each process, and what was told of them.
-func (p Partition) alertsKey() string { return prefix + "{" + p.tag + "}:alerts" }
+// AlertsKey: hash, the problems of each process, and what was told of them.
+func (p Partition) AlertsKey() string { return prefix + "{" + p.tag + "}:alerts" }
 
 // removedKey: list of "ID COUNT", how many entries of the log before that id had
 // been removed by then.
@@ -161,12 +161,12 @@ func paceKey(route, domain string) string { return prefix + "{route:" + route + 
 // it.
 func stopsKey() string { return prefix + "{members}:stops" }
 
-// senderDomainKey: string that expires, what was found about a domain that mail
-// is sent from. It is in the slot of senderDomainsKey.
-func senderDomainKey(domain string) string { return prefix + "{members}:domain:" + domain }
+// SenderDomainKey: string that expires, what was found about a domain that mail
+// is sent from. It is in the slot of SenderDomainsKey.
+func SenderDomainKey(domain string) string { return prefix + "{members}:domain:" + domain }
 
-// senderDomainsKey: sorted set, these domains by when they were looked at.
-func senderDomainsKey() string { return prefix + "{members}:domains" }
+// SenderDomainsKey: sorted set, these domains by when they were looked at.
+func SenderDomainsKey() string { return prefix + "{members}:domains" }
 
 // onceKey: string, the first value given under a name; it expires.
 func onceKey(name string) string { return prefix + "once:" + name }

@@ -291,6 +291,44 @@ func (r *Redis) call(ctx context.Context, script string, keys, args []string) ru
 	return scripts[script].Exec(ctx, r.client, keys, args)
 }
 
+// Ask sends a command and reads its answer.
+func Ask[T any](ctx context.Context, r *Redis, verb string, command rueidis.Completed, as func(rueidis.RedisResult) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	v, err := as(r.client.Do(ctx, command))
+	return v, r.wrap(verb, err)
+}
+
+// Text reads a text; one that is not there is empty.
+func Text(answer rueidis.RedisResult) (string, error) {
+	text, err := answer.ToString()
+	if rueidis.IsRedisNil(err) {
+		return "", nil
+	}
+	return text, err
+}
+
+// Do sends commands whose answers do not matter.
+func (r *Redis) Do(ctx context.Context, verb string, commands ...rueidis.Completed) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	for _, answer := range r.client.DoMulti(ctx, commands...) {
+		if err := answer.Error(); err != nil {
+			return r.wrap(verb, err)
+		}
+	}
+	return nil
+}
+
+// B begins a command.
+func (r *Redis) B() rueidis.Builder { return r.client.B() }
+
+// CallUnder runs a script that answers with one integer, under a lease: its key and
+// token come before the others.
+func (r *Redis) CallUnder(ctx context.Context, verb, script string, lease *Lease, keys, args []string) (int64, error) {
+	return r.callInt(ctx, verb, script, append([]string{lease.key}, keys...), append([]string{lease.token}, args...))
+}
+
 // callTexts runs a script that answers with integers and texts mixed, and
 // returns them all as texts.
 func (r *Redis) callTexts(ctx context.Context, verb, script string, keys, args []string) ([]string, error) {

@@ -11,6 +11,7 @@ import (
 	"sluice/engine"
 	"sluice/flow"
 	"sluice/lib/mime"
+	"sluice/mail/senderdomains"
 )
 
 const domainLong = `
@@ -102,7 +103,7 @@ func (d *doctor) domains(ctx context.Context) {
 	}
 	if d.answering[d.config.Redis] {
 		if main, err := flow.Dial(ctx, d.mainURL); err == nil { // what is wrong with it was found above
-			met, err := flow.SenderDomains{Redis: main}.Names(ctx, d.clock.Now().Add(-doctorDomainAge).UnixMilli(), maxDoctorDomains)
+			met, err := senderdomains.Domains{Redis: main}.Names(ctx, d.clock.Now().Add(-doctorDomainAge).UnixMilli(), maxDoctorDomains)
 			main.Close()
 			if err != nil {
 				e := sluice.Examination{Where: "sender domains"}

@@ -89,7 +89,7 @@ func (r *Result) problems() string {
 }
 
 // Board is where processes keep what they have found for each other, by domain.
-// flow.SenderDomains is one.
+// senderdomains.Domains is one.
 type Board interface {
 	// Found returns what is kept of a domain, empty if nothing is.
 	Found(ctx context.Context, domain string) (string, error)

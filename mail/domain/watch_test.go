@@ -14,6 +14,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/lib/servers"
+	"sluice/mail/senderdomains"
 	"sluice/test/clocktest"
 )
 
@@ -111,7 +112,7 @@ func (x *watching) result(t *testing.T, domain string) Result {
 }
 
 // newBoard is a board in a Redis of its own.
-func newBoard(t *testing.T) flow.SenderDomains {
+func newBoard(t *testing.T) senderdomains.Domains {
 	t.Helper()
 	server, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir(), AppendFsync: "no"})
 	if err != nil {
@@ -123,7 +124,7 @@ func newBoard(t *testing.T) flow.SenderDomains {
 		t.Fatal(err)
 	}
 	t.Cleanup(redis.Close)
-	return flow.SenderDomains{Redis: redis}
+	return senderdomains.Domains{Redis: redis}
 }
 
 // until waits for a condition.

@@ -1,7 +1,7 @@
 // Package alert tells people what is wrong: once when it begins, again while
 // it lasts, once when it has ended, by webhook and e-mail.
 //
-// Every process writes what is wrong with it on a board in Redis; the one that
+// Every process writes what is wrong with it to a state in Redis (ops/alertstate); the one that
 // has the lease of Role judges what all of them wrote, and tells.
 package alert
 

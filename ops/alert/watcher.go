@@ -10,6 +10,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/ops/alertstate"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 // if the process dies, or Redis goes away, in between. When Redis is away,
 // which is a problem worth telling, the holder tells all the same.
 type Watcher struct {
-	Board    *flow.Board
+	State    *alertstate.State
 	Leases   *flow.Leases
 	Clock    sluice.Clock
 	Log      *slog.Logger
@@ -85,7 +86,7 @@ func (w *Watcher) Pass(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// post is what is wrong with a process, on the board.
+// post is what is wrong with a process, in the shared state.
 type post struct {
 	Problems []Problem `json:"problems"`
 	All      bool      `json:"all"`
@@ -96,12 +97,12 @@ func (w *Watcher) post(ctx context.Context, problems []Problem, all bool) error 
 	if err != nil {
 		return fmt.Errorf("encode what is wrong: %w", err)
 	}
-	return w.Board.Post(ctx, string(text))
+	return w.State.Post(ctx, string(text))
 }
 
 // others returns what the other living processes have posted.
 func (w *Watcher) others(ctx context.Context) (problems []Problem, all bool, err error) {
-	posts, err := w.Board.Posts(ctx)
+	posts, err := w.State.Posts(ctx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -119,14 +120,14 @@ func (w *Watcher) others(ctx context.Context) (problems []Problem, all bool, err
 	return problems, all, nil
 }
 
-// load takes up what was told before, once. A board that cannot be read is no
+// load takes up what was told before, once. A state that cannot be read is no
 // reason to be silent: it begins anew.
 func (w *Watcher) load(ctx context.Context) error {
 	if w.judge != nil {
 		return nil
 	}
 	w.judge = newJudge()
-	text, err := w.Board.Kept(ctx)
+	text, err := w.State.Kept(ctx)
 	if err != nil || text == "" {
 		return err
 	}
@@ -143,7 +144,7 @@ func (w *Watcher) keep(ctx context.Context, lease *flow.Lease) error {
 	if err != nil {
 		return fmt.Errorf("encode what was told of alerts: %w", err)
 	}
-	return w.Board.Keep(ctx, lease, string(text))
+	return w.State.Keep(ctx, lease, string(text))
 }
 
 // send delivers what is due, and reports whether anything was.

@@ -18,6 +18,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/lib/servers"
+	"sluice/ops/alertstate"
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
 )
@@ -112,7 +113,7 @@ func (o *office) start() *process {
 	leases.AddPartitions(Role, o.redis, partitions)
 	p := &process{ended: make(chan struct{})}
 	p.watcher = &Watcher{
-		Board: flow.NewBoard(o.redis, partitions[0], leases), Leases: leases, Clock: o.clock, Log: slog.New(slog.DiscardHandler), Host: "h",
+		State: &alertstate.State{Redis: o.redis, Key: partitions[0].AlertsKey(), Leases: leases}, Leases: leases, Clock: o.clock, Log: slog.New(slog.DiscardHandler), Host: "h",
 		Rules: rules, Channels: []Channel{NewWebhook(o.url, "")},
 		Look: func(context.Context, bool) ([]Problem, bool) { return p.problems, true },
 	}
@@ -171,13 +172,13 @@ func TestSeveralProcessesTellOnce(t *testing.T) {
 	a.stop()
 	<-a.ended
 	o.await("the second tells, and the first is forgotten", func() bool {
-		posts, err := b.watcher.Board.Posts(t.Context())
+		posts, err := b.watcher.State.Posts(t.Context())
 		return err == nil && len(posts) == 1 && b.tells()
 	})
 	o.pass(time.Minute, "", b)
 	o.pass(time.Minute, "", b) // it knows what the first has told
 	o.pass(24*time.Hour, "firing of b, firing of both", b)
-	if err := a.watcher.Board.Keep(t.Context(), held[0], "x"); !errors.Is(err, sluice.ErrLeaseLost) {
+	if err := a.watcher.State.Keep(t.Context(), held[0], "x"); !errors.Is(err, sluice.ErrLeaseLost) {
 		t.Errorf("who has lost the lease keeps: %v", err)
 	}
 	o.pass(time.Minute, "", b)

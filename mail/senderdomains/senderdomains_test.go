@@ -1,15 +1,38 @@
-package flow
+package senderdomains
 
 import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/redis/rueidis"
+
+	"sluice/flow"
+	"sluice/lib/servers"
 )
 
 // What was found about a domain is there for every process; domains that are old
 // or too many are forgotten.
 func TestSenderDomains(t *testing.T) {
-	s := SenderDomains{dial(t)}
+	server, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir(), AppendFsync: "no"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Kill() })
+	redis, err := flow.Dial(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(redis.Close)
+	s := Domains{redis}
+	number := func(words ...string) int64 {
+		t.Helper()
+		n, err := flow.Ask(t.Context(), redis, words[0], redis.B().Arbitrary(words...).Build(), rueidis.RedisResult.AsInt64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
 	if text, err := s.Found(t.Context(), "a.example"); text != "" || err != nil {
 		t.Fatal(text, err)
 	}
@@ -21,7 +44,7 @@ func TestSenderDomains(t *testing.T) {
 	if text, err := s.Found(t.Context(), "a.example"); text != "of a.example" || err != nil {
 		t.Error(text, err)
 	}
-	if ttl := do(t, s.Redis, "TTL", senderDomainKey("a.example")); ttl == "-1" {
+	if number("TTL", flow.SenderDomainKey("a.example")) == -1 {
 		t.Error("what was found is kept for ever")
 	}
 	for want, ask := range map[string][2]int{"[b.example a.example]": {0, 10}, "[b.example]": {1002, 10}, "[]": {1003, 10}} {
@@ -32,15 +55,15 @@ func TestSenderDomains(t *testing.T) {
 	if names, err := s.Names(t.Context(), 0, 1); err != nil || !slices.Equal(names, []string{"b.example"}) {
 		t.Error(names, err)
 	}
-	args := []string{"ZADD", senderDomainsKey()}
-	for i := range maxSenderDomains + 50 {
+	args := []string{"ZADD", flow.SenderDomainsKey()}
+	for i := range maxDomains + 50 {
 		args = append(args, fmt.Sprint(2000+i), fmt.Sprintf("d%d.example", i))
 	}
-	do(t, s.Redis, args...)
+	number(args...)
 	if err := s.Keep(t.Context(), "new.example", "x", 9000, 0); err != nil {
 		t.Fatal(err)
 	}
-	if n := do(t, s.Redis, "ZCARD", senderDomainsKey()); n != fmt.Sprint(maxSenderDomains) {
-		t.Errorf("%s domains are kept", n)
+	if n := number("ZCARD", flow.SenderDomainsKey()); n != maxDomains {
+		t.Errorf("%d domains are kept", n)
 	}
 }
