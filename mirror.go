@@ -3,7 +3,7 @@ package sluice
 import "context"
 
 // What the mirror of the series is made of: documents of a day, in a second
-// store that is read by others. SQL is the truth; ingest.Mirror says how one
+// store that is read by others. SQL is the truth; series.Mirror says how one
 // becomes the other.
 
 // SeriesDay names a document: what is counted, and the day (UTC) by the moment

@@ -6,7 +6,7 @@ import (
 	"sluice/api"
 	"sluice/config"
 	"sluice/flow"
-	"sluice/ingest"
+	"sluice/series"
 	"sluice/store/mongostore"
 )
 
@@ -19,7 +19,7 @@ func (e *core) openMirror(ctx context.Context) error {
 	if !e.config.HasRole(config.RoleStore) {
 		return nil
 	}
-	m := &ingest.Mirror{
+	m := &series.Mirror{
 		Store: e.store, Leases: e.leases, Clock: e.clock, Log: e.log, Stats: e.stats,
 		Keep: Retention(e.config), OtherClock: e.redis.TimeMillis,
 	}
@@ -30,7 +30,7 @@ func (e *core) openMirror(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.leases.AddPartitions(ingest.MirrorRole, e.redis, flow.Partitions(e.config.Partitions)[:1])
+	e.leases.AddPartitions(series.MirrorRole, e.redis, flow.Partitions(e.config.Partitions)[:1])
 	e.mongo, m.To, e.mirror = mongo, mongo, m
 	return nil
 }
@@ -42,6 +42,6 @@ func (e *core) snapshotMirror(s *api.Stats) {
 	}
 	s.Mirror = &api.Mirror{Took: e.mongo.Took.Snapshot(), Documents: e.mongo.Documents.Load(), Errors: e.mirror.Errors.Load()}
 	if behind, held := e.mirror.Lag(); held {
-		s.Followers = append(s.Followers, api.Follower{Name: ingest.MirrorRole, LagSeconds: behind.Seconds(), LagItems: -1, LogBatches: -1})
+		s.Followers = append(s.Followers, api.Follower{Name: series.MirrorRole, LagSeconds: behind.Seconds(), LagItems: -1, LogBatches: -1})
 	}
 }

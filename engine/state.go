@@ -15,6 +15,7 @@ import (
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/lib/meter"
+	"sluice/series"
 )
 
 // LookTimeout bounds what one question about the engine's state may take.
@@ -54,7 +55,7 @@ func (e *core) ready() error {
 		}
 	}
 	followers := e.stats.Followers(e.clock.Now())
-	delete(followers, ingest.MirrorRole) // without it all is taken in and stored
+	delete(followers, series.MirrorRole) // without it all is taken in and stored
 	for _, name := range slices.Sorted(maps.Keys(followers)) {
 		if err := followers[name]; err != nil {
 			// One line: several reasons of one follower are one of ours.

@@ -19,6 +19,9 @@ import (
 	"sluice/mail/spool"
 	"sluice/mail/suppress"
 	"sluice/ops/alert"
+	"sluice/ops/erasure"
+	"sluice/ops/retention"
+	"sluice/series"
 	"sluice/store/mongostore"
 	"sluice/store/sqlstore"
 	"sluice/user/consent"
@@ -96,7 +99,7 @@ type core struct {
 	sets         []*suppress.SetFollower
 	unlisters    []unlister
 
-	mirror     *ingest.Mirror // nil: the series are not mirrored, or not here
+	mirror     *series.Mirror // nil: the series are not mirrored, or not here
 	mongo      *mongostore.Mirror
 	moved      time.Time // since when sends go to the partition of a person
 	deployment string    // what Redis and the database are of
@@ -159,7 +162,7 @@ func (e *core) open(ctx context.Context) error {
 	}
 	if e.config.HasRole(config.RoleStore) {
 		e.leases.AddPartitions(ingest.StoreRole, e.redis, partitions)
-		e.leases.AddPartitions(ingest.KeepRole, e.redis, partitions[:1])
+		e.leases.AddPartitions(retention.Role, e.redis, partitions[:1])
 		if err := e.keeper().MakeDays(ctx); err != nil { // before the store runs
 			e.log.Warn("days of events could not be made; they will be, while the program runs", "error", err)
 		}
@@ -303,9 +306,9 @@ func (e *core) storeFollower() *ingest.StoreFollower {
 }
 
 // keeper returns what makes the days of events and removes what is too old.
-func (e *core) keeper() *ingest.Keeper {
-	return &ingest.Keeper{Store: e.store, Leases: e.leases, Clock: e.clock, OtherClock: e.redis.TimeMillis, Log: e.log, Retention: Retention(e.config),
-		Cancel: e.cancelSends, TakeOut: e.takeOut, Settled: (&ingest.Applied{Store: e.store, Users: e.store, Logs: e.logs}).All}
+func (e *core) keeper() *retention.Keeper {
+	return &retention.Keeper{Store: e.store, Leases: e.leases, Clock: e.clock, OtherClock: e.redis.TimeMillis, Log: e.log, Retention: Retention(e.config),
+		Erasure: &erasure.Eraser{Store: e.store, Log: e.log, Cancel: e.cancelSends, TakeOut: e.takeOut, Settled: (&ingest.Applied{Store: e.store, Users: e.store, Logs: e.logs}).All}}
 }
 
 // cancelSends stops sends of who is erased. The keeper is made, and makes days,

@@ -7,12 +7,13 @@ import (
 
 	"sluice"
 	"sluice/flow"
-	"sluice/ingest"
+	"sluice/ops/examine"
+	"sluice/ops/retention"
 	"sluice/store/sqlstore"
 )
 
 // examiner looks at a bed from outside, with a store that may not write.
-func examiner(b *bed) *ingest.Examiner {
+func examiner(b *bed) *examine.Installation {
 	b.Helper()
 	server := b.server()
 	r, err := flow.Dial(b.Context(), server.URL())
@@ -23,11 +24,11 @@ func examiner(b *bed) *ingest.Examiner {
 	b.Cleanup(func() { b.must(store.Close()) })
 	list, err := flow.NewList(r, "q", flow.Left)
 	b.must(err)
-	return &ingest.Examiner{Redis: r, Store: store, Partitions: testPartitions, Lists: []*flow.List{list}, Clock: sluice.SystemClock{}}
+	return &examine.Installation{Redis: r, Store: store, Partitions: testPartitions, Lists: []*flow.List{list}, Clock: sluice.SystemClock{}}
 }
 
 // examined returns the worst severity of each check.
-func examined(b *bed, x *ingest.Examiner) map[sluice.Check]sluice.Severity {
+func examined(b *bed, x *examine.Installation) map[sluice.Check]sluice.Severity {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 30*time.Second)
 	defer cancel()
@@ -46,7 +47,7 @@ func examined(b *bed, x *ingest.Examiner) map[sluice.Check]sluice.Severity {
 	return worst
 }
 
-func wantFound(b *bed, x *ingest.Examiner, when string, want map[sluice.Check]sluice.Severity) {
+func wantFound(b *bed, x *examine.Installation, when string, want map[sluice.Check]sluice.Severity) {
 	b.Helper()
 	got := examined(b, x)
 	for check, severity := range want {
@@ -75,7 +76,7 @@ func TestExamine(t *testing.T) {
 		b.awaitSum("target", 1)
 		wantFound(b, x, "no process stores", map[sluice.Check]sluice.Severity{sluice.CheckProcesses: ok, sluice.CheckLeases: failed})
 		storing := newEngine(b, setup{noIntake: true})
-		storing.leases.AddPartitions(ingest.KeepRole, storing.redis, flow.Partitions(testPartitions)[:1])
+		storing.leases.AddPartitions(retention.Role, storing.redis, flow.Partitions(testPartitions)[:1])
 		storing.run()
 		b.eventually("the leases are taken", func() bool { return examined(b, x)[sluice.CheckLeases] == ok })
 		store := x.Store

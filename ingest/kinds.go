@@ -158,5 +158,5 @@ func deadNames(payload []byte) []string {
 	if sluice.DecodeDead(payload, &dead) != nil || dead.Form == sluice.FormItem || dead.Form == sluice.FormBatch {
 		return nil
 	}
-	return usersOf(&dead)
+	return UsersOf(&dead)
 }

@@ -1,9 +1,7 @@
 package ingest_test
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -184,8 +182,7 @@ func TestErasedOfAListThatIsReadAgain(t *testing.T) {
 	makeTarget(b)
 	clock := &aheadClock{}
 	e := start(b, setup{lists: []listSetup{tableList("")}, noStore: true, clock: clock})
-	agrees := func(context.Context) (int64, error) { return clock.Now().UnixMilli(), nil }
-	keeper := &ingest.Keeper{Store: e.store.(*sqlstore.Store), Clock: clock, OtherClock: agrees, Log: slog.New(slog.DiscardHandler)}
+	keeper := newKeeper(e.store.(*sqlstore.Store), clock)
 	_, err := e.store.Cursors(b.Context(), ingest.StoreRole, []int{0})
 	b.must(err)
 	b.push("q", elements(0, 1)...)

@@ -18,6 +18,7 @@ import (
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/lib/servers"
+	"sluice/series"
 	"sluice/store/mongostore"
 	"sluice/store/sqlstore"
 )
@@ -72,13 +73,13 @@ func (m *mirrorBed) mirror() *mongostore.Mirror {
 }
 
 // run runs a mirror in the place of the one before.
-func (m *mirrorBed) run(keep ingest.Retention) *ingest.Mirror {
+func (m *mirrorBed) run(keep ingest.Retention) *series.Mirror {
 	m.Helper()
 	m.stop()
 	log := slog.New(slog.NewTextHandler(m.log, nil))
 	leases := flow.NewLeases(m.redis, m.store, log)
-	leases.AddPartitions(ingest.MirrorRole, m.redis, flow.Partitions(testPartitions)[:1])
-	mirror := &ingest.Mirror{Store: m.store, To: m.mirror(), Leases: leases, Clock: sluice.SystemClock{}, Log: log, Stats: &ingest.Stats{}, Keep: keep, OtherClock: m.redis.TimeMillis}
+	leases.AddPartitions(series.MirrorRole, m.redis, flow.Partitions(testPartitions)[:1])
+	mirror := &series.Mirror{Store: m.store, To: m.mirror(), Leases: leases, Clock: sluice.SystemClock{}, Log: log, Stats: &ingest.Stats{}, Keep: keep, OtherClock: m.redis.TimeMillis}
 	ctx, stop := context.WithCancel(m.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = leases.Run(ctx) })

@@ -18,7 +18,7 @@ import (
 	"sluice/config"
 	"sluice/engine"
 	"sluice/flow"
-	"sluice/ingest"
+	"sluice/ops/examine"
 	"sluice/store/mongostore"
 	"sluice/store/sqlstore"
 )
@@ -208,7 +208,7 @@ func knock(address string) error {
 func (d *doctor) running(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, runningTimeout)
 	defer cancel()
-	x := &ingest.Examiner{Partitions: d.config.Partitions, Mirrors: d.config.TimeSeries != "", Alone: strings.HasPrefix(string(d.config.Database), "sqlite:"), Clock: d.clock}
+	x := &examine.Installation{Partitions: d.config.Partitions, Mirrors: d.config.TimeSeries != "", Alone: strings.HasPrefix(string(d.config.Database), "sqlite:"), Clock: d.clock}
 	// Whatever is wrong with either was found before: it is left out here.
 	if d.answering[d.config.Redis] {
 		if main, err := flow.Dial(ctx, d.mainURL); err == nil {

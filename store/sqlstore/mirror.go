@@ -14,7 +14,7 @@ import (
 	"sluice"
 )
 
-// What the mirror of the series has to know (ingest.Mirror): which days have
+// What the mirror of the series has to know (series.Mirror): which days have
 // other totals since it looked last.
 //
 // The idea. A transaction that adds to the series notes the days it adds to, in

@@ -1,4 +1,5 @@
-package ingest
+// Package examine looks at an installation as a whole for `sluice doctor`.
+package examine
 
 import (
 	"context"
@@ -9,12 +10,15 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/ingest"
+	"sluice/ops/retention"
+	"sluice/series"
 )
 
-// Examiner looks at what runs, or does not, for `sluice doctor`: from outside,
+// Installation looks at what runs, or does not, for `sluice doctor`: from outside,
 // by what Redis and the database say, so it sees all processes. What only a
 // process knows of itself (why a follower fails) that process has to be asked.
-type Examiner struct {
+type Installation struct {
 	Redis      *flow.Redis   // nil: it does not answer
 	Store      StandingStore // nil: the database does not answer
 	Partitions int
@@ -25,9 +29,9 @@ type Examiner struct {
 	Clock      sluice.Clock
 }
 
-var _ sluice.Examiner = (*Examiner)(nil)
+var _ sluice.Examiner = (*Installation)(nil)
 
-// StandingStore is what an Examiner asks of the database.
+// StandingStore is what an Installation asks of the database.
 type StandingStore interface {
 	Standings(ctx context.Context) ([]sluice.Standing, error)
 	CountDeadLetters(ctx context.Context) (int64, error)
@@ -40,7 +44,7 @@ const (
 )
 
 // Examine implements sluice.Examiner.
-func (x *Examiner) Examine(ctx context.Context) sluice.Examination {
+func (x *Installation) Examine(ctx context.Context) sluice.Examination {
 	e := sluice.Examination{Where: "this installation"}
 	x.deadLetters(ctx, &e)
 	live := x.processes(ctx, &e)
@@ -66,7 +70,7 @@ var (
 )
 
 // cursors returns where all stand, if there is also a Redis to compare it with.
-func (x *Examiner) cursors(ctx context.Context) ([]sluice.Standing, error) {
+func (x *Installation) cursors(ctx context.Context) ([]sluice.Standing, error) {
 	switch {
 	case x.Redis == nil:
 		return nil, errNoRedis
@@ -76,7 +80,7 @@ func (x *Examiner) cursors(ctx context.Context) ([]sluice.Standing, error) {
 	return x.Store.Standings(ctx)
 }
 
-func (x *Examiner) deadLetters(ctx context.Context, e *sluice.Examination) {
+func (x *Installation) deadLetters(ctx context.Context, e *sluice.Examination) {
 	if x.Store == nil {
 		e.Unknown(errNoDatabase, sluice.CheckDeadLetters)
 		return
@@ -91,7 +95,7 @@ func (x *Examiner) deadLetters(ctx context.Context, e *sluice.Examination) {
 	}
 }
 
-func (x *Examiner) deployment(ctx context.Context, e *sluice.Examination, cursors []sluice.Standing) {
+func (x *Installation) deployment(ctx context.Context, e *sluice.Examination, cursors []sluice.Standing) {
 	refused, err := x.Redis.Match(ctx, cursors, x.Partitions)
 	switch {
 	case err != nil:
@@ -105,19 +109,19 @@ func (x *Examiner) deployment(ctx context.Context, e *sluice.Examination, cursor
 
 // processes looks which processes live and what they hold. It returns how many
 // live; -1: that is not known.
-func (x *Examiner) processes(ctx context.Context, e *sluice.Examination) int {
+func (x *Installation) processes(ctx context.Context, e *sluice.Examination) int {
 	if x.Redis == nil {
 		e.Unknown(errNoRedis, sluice.CheckProcesses, sluice.CheckLeases)
 		return -1
 	}
 	leases := flow.NewLeases(x.Redis, nil, nil)
-	leases.AddPartitions(StoreRole, x.Redis, flow.Partitions(x.Partitions))
-	leases.AddPartitions(KeepRole, x.Redis, flow.Partitions(x.Partitions)[:1])
+	leases.AddPartitions(ingest.StoreRole, x.Redis, flow.Partitions(x.Partitions))
+	leases.AddPartitions(retention.Role, x.Redis, flow.Partitions(x.Partitions)[:1])
 	if x.Mirrors {
-		leases.AddPartitions(MirrorRole, x.Redis, flow.Partitions(x.Partitions)[:1])
+		leases.AddPartitions(series.MirrorRole, x.Redis, flow.Partitions(x.Partitions)[:1])
 	}
 	if len(x.Lists) > 0 {
-		leases.AddLists(ListRole, x.Lists)
+		leases.AddLists(ingest.ListRole, x.Lists)
 	}
 	seen, err := leases.Watch(ctx)
 	if err != nil && seen.Roles == nil {
@@ -158,7 +162,7 @@ func someOf(names []string) string {
 }
 
 // logs looks at what of each partition's log is not stored.
-func (x *Examiner) logs(ctx context.Context, e *sluice.Examination, cursors []sluice.Standing, live int) {
+func (x *Installation) logs(ctx context.Context, e *sluice.Examination, cursors []sluice.Standing, live int) {
 	nowMillis, err := x.Redis.TimeMillis(ctx) // ids of the logs are its times
 	if err != nil {
 		e.Unknown(err, sluice.CheckLag, sluice.CheckGaps)
@@ -166,7 +170,7 @@ func (x *Examiner) logs(ctx context.Context, e *sluice.Examination, cursors []sl
 	}
 	positions := make(map[int]sluice.Position)
 	for _, c := range cursors {
-		if c.Follower == StoreRole {
+		if c.Follower == ingest.StoreRole {
 			positions[c.Partition] = c.Position
 		}
 	}
@@ -224,7 +228,7 @@ func judgeLag(e *sluice.Examination, live int, millis int64, format string, args
 }
 
 // lists looks at what of each list is held and not stored.
-func (x *Examiner) lists(ctx context.Context, e *sluice.Examination, cursors []sluice.Standing, live int) {
+func (x *Installation) lists(ctx context.Context, e *sluice.Examination, cursors []sluice.Standing, live int) {
 	own := make(map[string]sluice.Standing)
 	for _, c := range cursors {
 		own[c.Follower] = c
@@ -262,7 +266,7 @@ func (x *Examiner) lists(ctx context.Context, e *sluice.Examination, cursors []s
 	}
 }
 
-func (x *Examiner) listGap(ctx context.Context, at *sluice.Examination, l *flow.List, cursor sluice.Position) error {
+func (x *Installation) listGap(ctx context.Context, at *sluice.Examination, l *flow.List, cursor sluice.Position) error {
 	resume, err := l.Resume(ctx, cursor)
 	if err == nil && resume != cursor {
 		at.Fail(sluice.CheckGaps, gapRemedy, "%s: it is stored up to %s, Redis holds from %s on", sluice.ErrGap, cursor, resume)

@@ -52,13 +52,13 @@ func TestKeeperOfSends(t *testing.T) {
 			}
 		}
 		behind := errors.New("the store is behind")
-		k.keeper.Settled = func(context.Context) error { return behind }
+		k.keeper.Erasure.Settled = func(context.Context) error { return behind }
 		if err := k.keeper.Pass(b.Context()); !errors.Is(err, behind) {
 			b.Errorf("error %v", err)
 		}
 		want("sends", messages("sends"), waiting, young)
 		want("bodies while the store is behind", messages("bodies"), waiting, lost, fresh)
-		k.keeper.Settled = func(context.Context) error { return nil }
+		k.keeper.Erasure.Settled = func(context.Context) error { return nil }
 		k.pass()
 		want("bodies", messages("bodies"), waiting, fresh)
 	})
@@ -111,13 +111,13 @@ func TestKeeperErasesSends(t *testing.T) {
 			}
 		}
 		away := errors.New("redis is away")
-		k.keeper.Cancel = func(context.Context, []sluice.SendRow) error { return away }
+		k.keeper.Erasure.Cancel = func(context.Context, []sluice.SendRow) error { return away }
 		if err := k.keeper.EraseSends(b.Context()); !errors.Is(err, away) {
 			b.Errorf("error %v", err)
 		}
 		left("[Ann@example.com gone@example.com stays@example.com]")
 		var cancelled []string
-		k.keeper.Cancel = func(_ context.Context, sends []sluice.SendRow) error {
+		k.keeper.Erasure.Cancel = func(_ context.Context, sends []sluice.SendRow) error {
 			for _, s := range sends {
 				cancelled = append(cancelled, s.To)
 			}

@@ -13,6 +13,8 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/ops/erasure"
+	"sluice/ops/retention"
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
 	"sluice/user/users"
@@ -23,19 +25,26 @@ type kept struct {
 	*bed
 	clock  *clocktest.Clock
 	store  *sqlstore.Store
-	keeper *ingest.Keeper
+	keeper *retention.Keeper
 	at     uint64
 }
 
-func newKept(b *bed, retention ingest.Retention) *kept {
+// newKeeper returns a keeper whose clocks agree.
+func newKeeper(store sluice.KeepStore, clock sluice.Clock) *retention.Keeper {
+	agrees := func(context.Context) (int64, error) { return clock.Now().UnixMilli(), nil }
+	log := slog.New(slog.DiscardHandler)
+	return &retention.Keeper{Store: store, Clock: clock, OtherClock: agrees, Log: log, Erasure: &erasure.Eraser{Store: store, Log: log}}
+}
+
+func newKept(b *bed, keep ingest.Retention) *kept {
 	b.Helper()
 	k := &kept{bed: b, clock: clocktest.At(time.Now().UTC().Truncate(24 * time.Hour).Add(14 * time.Hour))}
 	var err error
 	k.store, err = sqlstore.Open(b.Context(), b.url, sqlstore.Options{Clock: k.clock})
 	b.must(err)
 	b.Cleanup(func() { b.must(k.store.Close()) })
-	agrees := func(context.Context) (int64, error) { return k.clock.Now().UnixMilli(), nil }
-	k.keeper = &ingest.Keeper{Store: k.store, Clock: k.clock, OtherClock: agrees, Log: slog.New(slog.DiscardHandler), Retention: retention}
+	k.keeper = newKeeper(k.store, k.clock)
+	k.keeper.Retention = keep
 	_, err = k.store.Cursors(b.Context(), ingest.StoreRole, []int{0})
 	b.must(err)
 	return k
@@ -182,7 +191,7 @@ func TestKeepersShareALease(t *testing.T) {
 	for i := range 2 {
 		k.put(fmt.Sprint(i), 20*aDay)
 		leases := flow.NewLeases(redis, k.store, k.keeper.Log)
-		leases.AddPartitions(ingest.KeepRole, redis, flow.Partitions(testPartitions)[:1])
+		leases.AddPartitions(retention.Role, redis, flow.Partitions(testPartitions)[:1])
 		keeper := *k.keeper
 		keeper.Leases = leases
 		ctx, stop := context.WithCancel(b.Context())
@@ -239,11 +248,11 @@ func TestKeeperErases(t *testing.T) {
 		left("[gone stays]")
 		k.clock.Move(2 * time.Minute)
 		behind := errors.New("a partition stands still")
-		k.keeper.Settled = func(context.Context) error { return behind }
+		k.keeper.Erasure.Settled = func(context.Context) error { return behind }
 		if err := k.keeper.Pass(b.Context()); !errors.Is(err, behind) || b.count("erasures") != 2 {
 			b.Errorf("with events that are not stored: %v, and %d names", err, b.count("erasures"))
 		}
-		k.keeper.Settled = func(context.Context) error { return nil }
+		k.keeper.Erasure.Settled = func(context.Context) error { return nil }
 		apply(nil, of("gone", 0)) // another user, with the same name now
 		left("[gone stays]")
 		if got := b.count("erasures"); got != 0 {
@@ -282,7 +291,7 @@ func TestKeeperErasesOldNamesInOnePass(t *testing.T) {
 			k.clock.Move(2 * time.Hour)
 		}
 		passes := &countedPasses{Store: k.store}
-		k.keeper.Store = passes
+		k.keeper = newKeeper(passes, k.clock)
 		want := func(n, names int) {
 			b.Helper()
 			if got := b.count("erasures"); passes.n != n || got != names {
@@ -294,14 +303,15 @@ func TestKeeperErasesOldNamesInOnePass(t *testing.T) {
 		want(1, 0)
 		name("gone too")
 		behind := errors.New("a partition stands still")
-		*k.keeper = ingest.Keeper{Store: passes, Clock: k.clock, OtherClock: k.keeper.OtherClock, Log: k.keeper.Log, Settled: func(context.Context) error { return behind }}
+		k.keeper = newKeeper(passes, k.clock)
+		k.keeper.Erasure.Settled = func(context.Context) error { return behind }
 		for range 2 {
 			if err := k.keeper.Pass(b.Context()); !errors.Is(err, behind) {
 				b.Errorf("with events that are not stored: %v", err)
 			}
 			want(2, 1)
 		}
-		k.keeper.Settled = nil
+		k.keeper.Erasure.Settled = nil
 		k.pass()
 		want(3, 0)
 	})

@@ -1,8 +1,6 @@
 package ingest
 
 import (
-	"context"
-	"errors"
 	"strings"
 
 	"sluice"
@@ -11,63 +9,9 @@ import (
 	"sluice/user/users"
 )
 
-// eraseDeadPage is how many dead letters are listed at once; their payloads are
-// read one by one.
-const eraseDeadPage = 500
-
-// eraseDead drops the dead letters of users who were deleted: one that is
-// replayed would bring its user back. A user who is only mentioned, in an
-// element's other members, is not found, as in events.
-func (k *Keeper) eraseDead(ctx context.Context, names []sluice.Erasure) error {
-	until := make(map[string]int64, len(names))
-	for _, n := range names {
-		until[n.Name] = n.CreatedMillis + sluice.ErasureMarginMillis
-	}
-	dropped := 0
-	defer func() { k.tell(dropped, "dead letters of users who were deleted") }()
-	for after := int64(0); ; {
-		page, err := k.Store.DeadLetters(ctx, after, eraseDeadPage)
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		for i := range page {
-			after = page[i].ID
-			l, err := k.Store.DeadLetter(ctx, after)
-			if gone, ok := errors.AsType[*sluice.Error](err); ok && gone.Code == sluice.CodeNotFound {
-				continue // replayed or dropped since it was listed
-			}
-			if err != nil {
-				return err
-			}
-			if !namesErased(&l, until) {
-				continue
-			}
-			if err := k.Store.DropDeadLetter(ctx, after); err != nil {
-				return err
-			}
-			dropped++
-		}
-	}
-}
-
-// namesErased reports whether a dead letter belongs to an erased user and is
-// older than the moment noted with the name.
-func namesErased(l *sluice.DeadLetter, until map[string]int64) bool {
-	at := l.TimeMillis
-	if major := l.Place.Position.Major; l.Form != sluice.FormElement && major > 0 {
-		at = int64(min(major, sluice.MaxEventTimeMillis)) // when it was accepted
-	}
-	for _, name := range usersOf(l) {
-		if moment, ok := until[name]; ok && at <= moment {
-			return true
-		}
-	}
-	return false
-}
-
-// usersOf returns what a dead letter calls the users that it is about. What
+// UsersOf returns what a dead letter calls the users that it is about. What
 // cannot be read of it names nobody.
-func usersOf(l *sluice.DeadLetter) []string {
+func UsersOf(l *sluice.DeadLetter) []string {
 	batch := l.Payload
 	switch l.Form {
 	case sluice.FormElement:

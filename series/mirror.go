@@ -1,4 +1,5 @@
-package ingest
+// Package series brings the counts of the series to where others read them.
+package series
 
 import (
 	"context"
@@ -10,6 +11,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/ingest"
 	"sluice/lib/faults"
 )
 
@@ -65,8 +67,8 @@ type Mirror struct {
 	Leases *flow.Leases
 	Clock  sluice.Clock
 	Log    *slog.Logger
-	Stats  *Stats
-	Keep   Retention
+	Stats  *ingest.Stats
+	Keep   ingest.Retention
 
 	// OtherClock returns the main Redis's time, in milliseconds since 1970: the
 	// keeper deletes nothing that is not past its retention by it.
@@ -313,7 +315,7 @@ func (s *mirroring) kept(ctx context.Context, totals []sluice.DayTotals) ([]slui
 	if theirs := time.UnixMilli(other); theirs.After(now) {
 		now = theirs
 	}
-	before, _ := cutoff(s.Keep.SeriesHours, now)
+	before, _ := ingest.Cutoff(s.Keep.SeriesHours, now)
 	kept := totals[:0]
 	for _, d := range totals {
 		if d.DayMillis >= before {

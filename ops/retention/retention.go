@@ -1,4 +1,6 @@
-package ingest
+// Package retention makes room in the database: it makes the days of events that
+// come, and removes what is past its retention.
+package retention
 
 import (
 	"context"
@@ -9,12 +11,14 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/ingest"
+	"sluice/ops/erasure"
 	"sluice/user/users"
 )
 
-// KeepRole is the role of making room: it makes partitions for the days to
+// Role is the role of making room: it makes partitions for the days to
 // come, and removes rows that are too old and deleted users. It has one place.
-const KeepRole = "keep"
+const Role = "keep"
 
 // When the keeper works.
 const (
@@ -24,58 +28,9 @@ const (
 
 	// orphanAge is how long a message takes at most from its body to its log.
 	orphanAge = time.Hour
-
-	// settledWithin is how long the keeper waits for what is in the logs.
-	settledWithin = time.Minute
 )
 
 const dayMillis = int64(24 * time.Hour / time.Millisecond)
-
-// Retention says for how many days what is kept; 0: for ever.
-type Retention struct {
-	Events      map[sluice.EventKind]int // of all four kinds
-	SeriesHours int
-	SeriesDays  int
-	DeadLetters int
-	Sends       int
-}
-
-// eventKinds are the kinds of events.
-var eventKinds = []sluice.EventKind{sluice.KindMail, sluice.KindCustom, sluice.KindPurchase, sluice.KindSystem}
-
-// cutoff returns the moment before which rows kept for so many days are
-// deleted, or false if they are kept for ever. It is a midnight, UTC, so that
-// days go as a whole. A row kept for 30 days is there for at least 30 days and
-// at most 31.
-func cutoff(days int, now time.Time) (millis int64, ok bool) {
-	if days <= 0 {
-		return 0, false
-	}
-	ms := now.UnixMilli() - int64(days)*dayMillis
-	return ms - ms%dayMillis, true
-}
-
-// CheckKept refuses an event that would be deleted again at once.
-func (r Retention) CheckKept(e *sluice.Event, now time.Time) error {
-	before, ok := cutoff(r.Events[e.Kind], now)
-	if !ok || e.TimeMillis >= before {
-		return nil
-	}
-	return fmt.Errorf("time %s is past the retention of %s events, %d days: it would be deleted at once (setting retention.events.%s)",
-		time.UnixMilli(e.TimeMillis).UTC().Format(time.RFC3339), e.Kind, r.Events[e.Kind], e.Kind)
-}
-
-// longest returns before which moment no event is kept, whatever its kind.
-func (r Retention) longest(now time.Time) (millis int64, ok bool) {
-	days := 0
-	for _, kind := range eventKinds {
-		if r.Events[kind] <= 0 {
-			return 0, false
-		}
-		days = max(days, r.Events[kind])
-	}
-	return cutoff(days, now)
-}
 
 // Keeper makes the days of the events table that come, and takes away what is
 // past its retention.
@@ -102,34 +57,24 @@ type Keeper struct {
 	Leases    *flow.Leases
 	Clock     sluice.Clock
 	Log       *slog.Logger
-	Retention Retention
+	Retention ingest.Retention
 
 	// OtherClock returns the main Redis's time, in milliseconds since 1970.
 	OtherClock func(ctx context.Context) (millis int64, err error)
 
-	// Cancel stops pending sends of erased users. nil: they stay.
-	Cancel func(ctx context.Context, sends []sluice.SendRow) error
+	// Erasure takes deleted users out of everything that is kept.
+	Erasure *erasure.Eraser
 
-	// TakeOut takes cancelled sends of erased users out of the sends that wait
-	// for a time. nil: they stay there until then.
-	TakeOut func(ctx context.Context, sends []sluice.SendRow) error
-
-	// Settled waits until all that the logs have by now is in the database.
-	// nil: bodies stay, and names of deleted users go after eraseAgain.
-	Settled func(ctx context.Context) error
-
-	clean    map[sluice.EventKind]int64 // before this, none of the kind is left
-	erasedTo int64                      // names written before it have been passed once, by this holder
-	sendsTo  int64                      // the same of sends
-	erased   bool                       // and the database has not overwritten it yet
+	clean map[sluice.EventKind]int64 // before this, none of the kind is left
 }
 
 // Run works while this process has the lease, until fetch ends.
 func (k *Keeper) Run(fetch, _ context.Context) {
 	for fetch.Err() == nil {
-		held, changed := k.Leases.Held(KeepRole)
+		held, changed := k.Leases.Held(Role)
 		if len(held) == 0 {
-			k.clean, k.erasedTo, k.sendsTo = nil, 0, 0
+			k.clean = nil
+			k.Erasure.Forget()
 			select {
 			case <-changed:
 			case <-fetch.Done():
@@ -156,16 +101,25 @@ func (k *Keeper) between(ctx context.Context, pause time.Duration) {
 		}
 		// Passes through all sends without a rest would leave time for nothing
 		// else.
-		timer := time.NewTimer(min(pause, max(eraseSendsEvery, eraseSendsRest*k.Clock.Now().Sub(began))))
+		timer := time.NewTimer(min(pause, max(erasure.SendsEvery, erasure.SendsRest*k.Clock.Now().Sub(began))))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 		}
 		timer.Stop()
-		if held, _ := k.Leases.Held(KeepRole); len(held) == 0 {
+		if held, _ := k.Leases.Held(Role); len(held) == 0 {
 			return
 		}
 	}
+}
+
+// EraseSends stops the mail to users who were deleted since it was called last.
+func (k *Keeper) EraseSends(ctx context.Context) error {
+	now, err := k.now(ctx)
+	if err != nil {
+		return err
+	}
+	return k.Erasure.Sends(ctx, now)
 }
 
 // now returns the earlier of the two clocks' times.
@@ -207,16 +161,16 @@ func (k *Keeper) Pass(ctx context.Context) error {
 		return err
 	}
 	errs := []error{k.makeDays(ctx, now), k.dropDays(ctx, now)}
-	for _, kind := range eventKinds {
+	for _, kind := range ingest.EventKinds {
 		errs = append(errs, k.deleteEvents(ctx, kind, now))
 	}
 	errs = append(errs, k.deleteSeries(ctx, false, k.Retention.SeriesHours, now), k.deleteSeries(ctx, true, k.Retention.SeriesDays, now),
-		k.deleteDead(ctx, now), k.deleteSoftBounces(ctx, now), k.deleteSends(ctx, now), k.erase(ctx, now), k.dropOrphans(ctx, now))
+		k.deleteDead(ctx, now), k.deleteSoftBounces(ctx, now), k.deleteSends(ctx, now), k.Erasure.Pass(ctx, now), k.dropOrphans(ctx, now))
 	return errors.Join(errs...)
 }
 
 func (k *Keeper) dropDays(ctx context.Context, now time.Time) error {
-	before, ok := k.Retention.longest(now)
+	before, ok := k.Retention.Longest(now)
 	if !ok {
 		return nil
 	}
@@ -230,11 +184,11 @@ func (k *Keeper) dropDays(ctx context.Context, now time.Time) error {
 // deleteEvents deletes the old events of a kind, day by day. So a day without
 // any is one short look, and no statement runs for long.
 func (k *Keeper) deleteEvents(ctx context.Context, kind sluice.EventKind, now time.Time) error {
-	before, ok := cutoff(k.Retention.Events[kind], now)
+	before, ok := ingest.Cutoff(k.Retention.Events[kind], now)
 	if !ok {
 		return nil
 	}
-	longest, _ := k.Retention.longest(now)
+	longest, _ := k.Retention.Longest(now)
 	err := k.deleteBetween(ctx, kind, 0, longest)
 	if err == nil {
 		err = k.deleteBetween(ctx, kind, max(longest, k.clean[kind]), before)
@@ -269,7 +223,7 @@ func (k *Keeper) deleteBetween(ctx context.Context, kind sluice.EventKind, from,
 }
 
 func (k *Keeper) deleteSeries(ctx context.Context, days bool, keep int, now time.Time) error {
-	before, ok := cutoff(keep, now)
+	before, ok := ingest.Cutoff(keep, now)
 	if !ok {
 		return nil
 	}
@@ -283,7 +237,7 @@ func (k *Keeper) deleteSeries(ctx context.Context, days bool, keep int, now time
 }
 
 func (k *Keeper) deleteDead(ctx context.Context, now time.Time) error {
-	before, ok := cutoff(k.Retention.DeadLetters, now)
+	before, ok := ingest.Cutoff(k.Retention.DeadLetters, now)
 	if !ok {
 		return nil
 	}
@@ -300,7 +254,7 @@ func (k *Keeper) deleteDead(ctx context.Context, now time.Time) error {
 
 // deleteSoftBounces deletes those that count no more.
 func (k *Keeper) deleteSoftBounces(ctx context.Context, now time.Time) error {
-	before, _ := cutoff(sluice.SoftBounceWindowDays, now)
+	before, _ := ingest.Cutoff(sluice.SoftBounceWindowDays, now)
 	deleted := 0
 	defer func() { k.tell(deleted, "soft bounces") }()
 	for after := ""; ; {
@@ -314,7 +268,7 @@ func (k *Keeper) deleteSoftBounces(ctx context.Context, now time.Time) error {
 }
 
 func (k *Keeper) deleteSends(ctx context.Context, now time.Time) error {
-	before, ok := cutoff(k.Retention.Sends, now)
+	before, ok := ingest.Cutoff(k.Retention.Sends, now)
 	if !ok {
 		return nil
 	}
@@ -334,10 +288,10 @@ func (k *Keeper) deleteSends(ctx context.Context, now time.Time) error {
 // the database before its sends are, and they wait in a log first: if the store
 // is behind, nobody can tell.
 func (k *Keeper) dropOrphans(ctx context.Context, now time.Time) error {
-	if k.Settled == nil {
+	if k.Erasure.Settled == nil {
 		return nil
 	}
-	if err := k.settle(ctx); err != nil {
+	if err := k.Erasure.Settle(ctx); err != nil {
 		return fmt.Errorf("look for bodies that no send needs: %w", err)
 	}
 	dropped := 0
@@ -353,16 +307,6 @@ func (k *Keeper) dropOrphans(ctx context.Context, now time.Time) error {
 			return err
 		}
 	}
-}
-
-// settle waits a while until all that the logs have by now is in the database.
-func (k *Keeper) settle(ctx context.Context) error {
-	if k.Settled == nil {
-		return nil
-	}
-	ctx, stop := context.WithTimeout(ctx, settledWithin)
-	defer stop()
-	return k.Settled(ctx)
 }
 
 func (k *Keeper) tell(deleted int, what string) {
