@@ -243,7 +243,7 @@ func (c *comparison) beside(ctx, work context.Context, start flow.Standing) erro
 // serveUrgent works off the urgent lanes of a partition until the context ends.
 func (s *Sender) serveUrgent(ctx, work context.Context, lanes *flow.Lanes, lease *flow.Lease, start flow.Standing) (err error) {
 	for server := start.Server; ; {
-		if err := s.serve(ctx, newPart(lanes.Partition(), lanes, lease, start).onlyUrgent()); err != nil || ctx.Err() != nil {
+		if err := s.serve(ctx, newPart(s, lanes.Partition(), lanes, lease, start, true)); err != nil || ctx.Err() != nil {
 			return err
 		}
 		if start, err = lanes.Stand(work, lease, s.Clock.Now().UnixMilli()); err != nil {

@@ -75,21 +75,18 @@ func (s *Sender) lookThrough(ctx context.Context) {
 		if restFor(ctx, sluice.Rest(time.Now(), lookTick)) != nil {
 			return
 		}
-		s.mu.Lock()
-		parts := slices.Clone(s.parts)
-		s.mu.Unlock()
-		for _, p := range parts {
+		for _, p := range s.held() {
 			l := all[p.number]
 			if l == nil {
 				l = &looked{next: time.Now().Add(lookEvery / 10)} // a start has enough to do
 				all[p.number] = l
 			}
-			if p.urgent || time.Now().Before(l.next) || ctx.Err() != nil || p.isOver(s) {
+			if p.urgent || time.Now().Before(l.next) || ctx.Err() != nil || p.over.Load() {
 				continue
 			}
 			err := s.look(ctx, p, l)
 			s.Stats.looks.Add(1)
-			if err != nil && ctx.Err() == nil && !p.isOver(s) {
+			if err != nil && ctx.Err() == nil && !p.over.Load() {
 				s.Log.Warn("pending mail of a partition could not be checked; it is checked later", "partition", p.number, "in", lookEvery, "error", err)
 			}
 			if l.next = time.Now().Add(lookEvery); len(l.missing) > 0 {
@@ -146,7 +143,7 @@ func (s *Sender) meetAll(ctx context.Context, p *part, w *waitingPage) error {
 				w.meet(short(send.Key())) // also what has left it since: so none is missing that is here
 			}
 		}
-		if p.isOver(s) {
+		if p.over.Load() {
 			return fmt.Errorf("partition %d is read anew: %w", p.number, sluice.ErrConflict)
 		}
 		return cmp.Or(pause(len(b.Data)), r.Err())
@@ -219,7 +216,7 @@ func (s *Sender) giveUp(ctx context.Context, p *part, before map[sluice.SendKey]
 			lost = append(lost, (&sluice.Send{Message: r.Message, Number: r.Number}).ID())
 		}
 	}
-	if len(lost) == 0 || p.isOver(s) {
+	if len(lost) == 0 || p.over.Load() {
 		return nil
 	}
 	if err := p.lanes.Note(ctx, items); err != nil {

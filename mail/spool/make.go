@@ -124,10 +124,8 @@ func (s *Sender) fitting(window []*item, made map[*item]*envelope) []*item {
 			later = append(later, it)
 		}
 	}
-	s.putBack(later)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.wakeLocked(true) // others may take them meanwhile
+	putBack(later)
+	s.wake(true) // others may take them meanwhile
 	return fit
 }
 

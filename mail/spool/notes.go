@@ -31,7 +31,7 @@ type rounds struct {
 // had left when its cancel came, and the ledger knows. A note of a send that
 // the ledger has as cancelled stays until the send is met in its lane. It is
 // not looked up again. So each costs one look at its row.
-func (s *Sender) tidy(ctx context.Context, p *part) error {
+func (p *part) tidy(ctx context.Context) error {
 	since := time.Since(p.notes.looked)
 	if p.urgent || since < notesEvery || p.notes.cursor == "" && since < notesAgain {
 		return nil
@@ -49,7 +49,7 @@ func (s *Sender) tidy(ctx context.Context, p *part) error {
 	}
 	byKey := make(map[sluice.SendKey]flow.CancelNote)
 	var keys []sluice.SendKey
-	before := s.Clock.Now().Add(-notesAfter).UnixMilli()
+	before := p.s.Clock.Now().Add(-notesAfter).UnixMilli()
 	for _, n := range notes {
 		if message, number, ok := sluice.ParseSendID(n.ID); ok && n.AtMillis < before {
 			key := sluice.SendKey{Message: message, Number: number}
@@ -60,7 +60,7 @@ func (s *Sender) tidy(ctx context.Context, p *part) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	rows, err := s.Record.SendRows(ctx, keys)
+	rows, err := p.s.Record.SendRows(ctx, keys)
 	if err != nil {
 		return err
 	}

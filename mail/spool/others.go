@@ -117,7 +117,7 @@ func (p *part) goRound(q *queue, sc *scan, w *window, now time.Time) (short bool
 			break // nothing goes anyway
 		}
 		it, _ := q.pop(0)
-		p.waiting--
+		p.waiting.Add(-1)
 		w.aside = append(w.aside, apart{it, name})
 		short = true
 	}

@@ -26,7 +26,8 @@ func TestRoundsRestAsLongAsTheyTake(t *testing.T) {
 		for range laneSends { // all have gone round since it began
 			q.items = append(q.items, &item{ready: now})
 		}
-		p, w := &part{waiting: laneSends}, &window{}
+		p, w := &part{}, &window{}
+		p.waiting.Store(laneSends)
 		at := now
 		for n, want := range rests {
 			q.round, q.items[0].ready = at.Add(-took), at

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice"
@@ -41,21 +43,28 @@ const (
 )
 
 // part is one partition whose lease this process holds, for as long as it does:
-// what is read of its lanes and not taken yet.
+// what is read of its lanes and not taken yet. One goroutine reads; workers take.
 type part struct {
+	s      *Sender // whose workers take of it
 	number int
 	lanes  *flow.Lanes
 	lease  *flow.Lease
 
-	room chan struct{} // has an element when a queue has become short
+	room bell // rings when a queue has become short
 
-	urgent bool // only the urgent lanes are worked off, while all are compared
+	// urgent: only the urgent lanes and their sublanes are worked off, beside a
+	// walk through all (compare.go). So what waits for a time is not released,
+	// which would move it to where the walk has been. Notes of cancelled sends
+	// stay, since what the ledger has as ended may be in a lane all the same. No
+	// sublane is removed, so the walk meets none that goes while it is read.
+	urgent bool
 
-	// Guarded by Sender.mu.
+	over    atomic.Bool  // the lease is lost, or it is to be read anew: nothing more is taken
+	waiting atomic.Int64 // sends in all queues; changed under mu
+
+	mu      sync.Mutex        // guards what follows; with it, no lock of the Sender is taken
 	queues  map[string]*queue // by lane
-	waiting int               // sends in all of them
 	orphans []*item           // marked by others
-	over    bool              // the lease is lost: nothing more is taken
 
 	lookUntil time.Time // till when the records of sends are looked up before they are marked
 
@@ -70,9 +79,8 @@ type part struct {
 	lastSecond int64     // and by ours
 }
 
-func newPart(number int, lanes *flow.Lanes, lease *flow.Lease, start flow.Standing) *part {
-	p := &part{number: number, lanes: lanes, lease: lease, start: start, room: make(chan struct{}, 1),
-		queues: make(map[string]*queue)}
+func newPart(s *Sender, number int, lanes *flow.Lanes, lease *flow.Lease, start flow.Standing, urgent bool) *part {
+	p := &part{s: s, number: number, lanes: lanes, lease: lease, start: start, urgent: urgent, room: newBell(), queues: make(map[string]*queue)}
 	if !start.Moved.IsZero() {
 		p.lookUntil = start.Moved.Add(AfterMove)
 	}
@@ -94,19 +102,6 @@ func mainLane(lane string) string {
 	main, _, _ := strings.Cut(lane, "@")
 	return main
 }
-
-// onlyUrgent has only the urgent lanes and their sublanes worked off, beside a
-// walk through all (compare.go). So what waits for a time is not released,
-// which would move it to where the walk has been. Notes of cancelled sends
-// stay, since what the ledger has as ended may be in a lane all the same. No
-// sublane is removed, so the walk meets none that goes while it is read.
-func (p *part) onlyUrgent() *part {
-	p.urgent = true
-	return p
-}
-
-// reads reports whether a lane is worked off.
-func (p *part) reads(q *queue) bool { return !p.urgent || q.urgent() }
 
 // queue is what is in memory of one lane.
 type queue struct {
@@ -193,43 +188,39 @@ func (p *part) next(priority sluice.Priority, stopped map[*queue]bool) (next *qu
 	return next
 }
 
-// serve reads the lanes of a partition and gives workers of them, until the
-// context ends, or what was read is not how it is.
-func (s *Sender) serve(ctx context.Context, p *part) error {
-	s.mu.Lock()
-	s.parts = append(s.parts, p)
-	s.mu.Unlock()
-	defer s.drop(p)
-	err := s.read(ctx, p)
-	if ctx.Err() != nil || p.isOver(s) {
-		return nil
+// end makes the partition's session begin anew: what is known of it in memory may
+// be wrong.
+func (p *part) end() {
+	p.over.Store(true)
+	p.room.ring()
+}
+
+// putBack puts sends that are not marked to the heads of their queues.
+func putBack(items []*item) {
+	for _, it := range slices.Backward(items) {
+		it.part.putBack(it)
 	}
-	return err
+}
+
+func (p *part) putBack(it *item) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if q := p.queues[it.spot.Batch.Lane]; q != nil && !p.over.Load() {
+		q.unpop(it)
+		p.waiting.Add(1)
+	}
 }
 
 // read reads the lanes until the context ends. What is due goes to the lanes,
 // and what is in the lanes to the queues, as far as there is room.
-func (s *Sender) read(ctx context.Context, p *part) error {
-	for ctx.Err() == nil && !p.isOver(s) {
-		if err := s.release(ctx, p); err != nil {
-			return err
+func (p *part) read(ctx context.Context) error {
+	for ctx.Err() == nil && !p.over.Load() {
+		for _, see := range []func(context.Context) error{p.release, p.sameLedger, p.settleOrphans, p.sweep, p.tidy, p.tendSublanes} {
+			if err := see(ctx); err != nil {
+				return err
+			}
 		}
-		if err := s.sameLedger(ctx, p); err != nil {
-			return err
-		}
-		if err := s.settleOrphans(ctx, p); err != nil {
-			return err
-		}
-		if err := s.sweep(ctx, p); err != nil {
-			return err
-		}
-		if err := s.tidy(ctx, p); err != nil {
-			return err
-		}
-		if err := s.tendSublanes(ctx, p); err != nil {
-			return err
-		}
-		wanted, all := s.wanted(p)
+		wanted, all := p.wanted()
 		wait := sluice.Rest(time.Now(), laneWait)
 		if !all { // a full queue may be short before a blocked read ends
 			wait = 0
@@ -251,7 +242,7 @@ func (s *Sender) read(ctx context.Context, p *part) error {
 				if err := p.lanes.Readable(ctx, &read[i]); err != nil {
 					return err
 				}
-				if err := s.take(p, &read[i]); err != nil {
+				if err := p.take(&read[i]); err != nil {
 					return err
 				}
 			}
@@ -262,9 +253,9 @@ func (s *Sender) read(ctx context.Context, p *part) error {
 
 // release moves what is due to the lanes. What waits is packed by seconds, so it
 // is looked for once a second, and not with each read.
-func (s *Sender) release(ctx context.Context, p *part) error {
-	second := s.Clock.Now().Unix()
-	if sluice.ClocksApart(s.Clock) || p.urgent || second == p.lastSecond && time.Since(p.lookedDue) < laneWait {
+func (p *part) release(ctx context.Context) error {
+	second := p.s.Clock.Now().Unix()
+	if sluice.ClocksApart(p.s.Clock) || p.urgent || second == p.lastSecond && time.Since(p.lookedDue) < laneWait {
 		return nil
 	}
 	for more := true; more; {
@@ -279,7 +270,7 @@ func (s *Sender) release(ctx context.Context, p *part) error {
 
 // sameLedger fails when lanes and ledger are to be compared that were not when the
 // partition's session began.
-func (s *Sender) sameLedger(ctx context.Context, p *part) error {
+func (p *part) sameLedger(ctx context.Context) error {
 	if p.urgent || time.Since(p.asked) < moveEvery {
 		return nil
 	}
@@ -293,13 +284,13 @@ func (s *Sender) sameLedger(ctx context.Context, p *part) error {
 
 // wanted are the lanes that are to be read on, with the place from which, and
 // whether these are all that are worked off.
-func (s *Sender) wanted(p *part) (wanted map[string]string, all bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (p *part) wanted() (wanted map[string]string, all bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	wanted, all = make(map[string]string, len(p.queues)), true
 	for lane, q := range p.queues {
 		switch {
-		case !p.reads(q):
+		case p.urgent && !q.urgent():
 		case q.short():
 			wanted[lane] = q.after
 		default:
@@ -311,7 +302,7 @@ func (s *Sender) wanted(p *part) (wanted map[string]string, all bool) {
 
 // take puts the sends of a batch into the queue of their lane, but those that
 // are done with, and those that others have marked.
-func (s *Sender) take(p *part, b *flow.LaneBatch) error {
+func (p *part) take(b *flow.LaneBatch) error {
 	letters := p.start.Letters(b)
 	delete(p.start.States, b.Place())
 	r, err := sluice.ReadBatch(b.Data)
@@ -342,15 +333,15 @@ func (s *Sender) take(p *part, b *flow.LaneBatch) error {
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("read lane %s of partition %d, entry %s: %w", b.Lane, p.number, b.Entry, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	p.mu.Lock()
 	q := p.queues[b.Lane]
 	q.after = b.Entry
 	q.push(waiting)
-	p.waiting += len(waiting)
+	p.waiting.Add(int64(len(waiting)))
 	p.orphans = append(p.orphans, marked...)
+	p.mu.Unlock()
 	if len(waiting) > 0 {
-		s.wakeLocked(q.urgent())
+		p.s.wake(urgentLane(b.Lane))
 	}
 	return nil
 }
@@ -369,17 +360,17 @@ func enteredAt(entry string) time.Time {
 // lease: one whose process has died is in doubt. One that this process has
 // marked itself, in an earlier lease, and that is not on its way was never
 // handed to anybody.
-func (s *Sender) settleOrphans(ctx context.Context, p *part) error {
-	now := s.Clock.Now()
-	s.mu.Lock()
+func (p *part) settleOrphans(ctx context.Context) error {
+	s, now := p.s, p.s.Clock.Now()
+	p.mu.Lock()
 	waiting := p.orphans
 	if len(waiting) == 0 || time.Since(p.looked) < orphanEvery {
-		s.mu.Unlock()
+		p.mu.Unlock()
 		return nil
 	}
 	p.looked, p.orphans = time.Now(), nil
-	s.mu.Unlock()
-	left, err := s.stillMarked(ctx, p, waiting)
+	p.mu.Unlock()
+	left, err := p.stillMarked(ctx, waiting)
 	if err != nil {
 		return err
 	}
@@ -400,15 +391,15 @@ func (s *Sender) settleOrphans(ctx context.Context, p *part) error {
 			kept = append(kept, it)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.orphans = append(p.orphans, kept...)
 	return nil
 }
 
 // stillMarked returns those whose mark stands. What has become of the others is
 // seen when the partition is read anew.
-func (s *Sender) stillMarked(ctx context.Context, p *part, orphans []*item) (left []*item, err error) {
+func (p *part) stillMarked(ctx context.Context, orphans []*item) (left []*item, err error) {
 	ids := make([]string, len(orphans))
 	for i, it := range orphans {
 		ids[i] = it.id()
@@ -423,7 +414,7 @@ func (s *Sender) stillMarked(ctx context.Context, p *part, orphans []*item) (lef
 		}
 	}
 	if len(left) < len(orphans) {
-		s.end(p)
+		p.end()
 	}
 	return left, nil
 }

@@ -125,7 +125,7 @@ func (r *recorder) anew(batch []finished) {
 	var last *part
 	for i := range batch {
 		if p := batch[i].item.part; p != last {
-			r.sender.end(p)
+			p.end()
 			last = p
 		}
 	}
@@ -159,15 +159,13 @@ func (r *recorder) recorded(batch []finished) {
 		case f.waits:
 			back = append(back, f.item)
 		case f.aside != "":
-			s.arrived(f.item.part, f.aside)
+			f.item.part.arrived(f.aside)
 		}
 	}
 	s.Stats.recorded(batch, now)
 	if len(back) > 0 {
-		s.putBack(back)
-		s.mu.Lock()
-		s.wakeLocked(true)
-		s.mu.Unlock()
+		putBack(back)
+		s.wake(true)
 	}
 }
 

@@ -53,12 +53,12 @@ type Sender struct {
 
 	marks     atomic.Uint64 // how often this process has marked
 	comparing chan struct{} // room for so many comparisons
+	crews     []*crew       // of each transport; set before anything runs
 
 	mu        sync.Mutex
-	parts     []*part        // that are held
+	parts     []*part        // that are held; its elements are never changed
 	turn      int            // which of parts is asked first
 	flying    map[string]int // by mark: how many of its sends are on their way
-	crews     []*crew        // of each transport
 	recorders map[int]*recorder
 }
 
@@ -185,7 +185,7 @@ func (s *Sender) session(fetch, work context.Context, number int) error {
 	if !start.Compared {
 		err = s.compare(ctx, work, s.Lanes[number], lease, start)
 	} else {
-		err = s.serve(ctx, newPart(number, s.Lanes[number], lease, start))
+		err = s.serve(ctx, newPart(s, number, s.Lanes[number], lease, start, false))
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -193,30 +193,33 @@ func (s *Sender) session(fetch, work context.Context, number int) error {
 	return err
 }
 
+// serve reads the lanes of a partition and gives workers of them, until the
+// context ends, or what was read is not how it is.
+func (s *Sender) serve(ctx context.Context, p *part) error {
+	s.mu.Lock()
+	s.parts = append(s.parts, p)
+	s.mu.Unlock()
+	defer s.drop(p)
+	err := p.read(ctx)
+	if ctx.Err() != nil || p.over.Load() {
+		return nil
+	}
+	return err
+}
+
 // drop takes a partition out of what workers are given.
 func (s *Sender) drop(p *part) {
+	p.over.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p.over = true
-	s.parts = slices.DeleteFunc(s.parts, func(q *part) bool { return q == p })
+	s.parts = slices.DeleteFunc(slices.Clone(s.parts), func(q *part) bool { return q == p }) // others read the one before
 }
 
-func (p *part) isOver(s *Sender) bool {
+// held returns the partitions that are held. What it returns is never changed.
+func (s *Sender) held() []*part {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return p.over
-}
-
-// end makes a partition's session begin anew: what is known of it in memory may
-// be wrong.
-func (s *Sender) end(p *part) {
-	s.mu.Lock()
-	p.over = true
-	s.mu.Unlock()
-	select {
-	case p.room <- struct{}{}:
-	default:
-	}
+	return s.parts
 }
 
 func (s *Sender) isFlying(it *item) bool {
@@ -246,7 +249,7 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 	spendAll(window, sluice.StageProfile, s.Clock.Now())
 	if err != nil {
 		s.Log.Warn("records or contents of sends could not be read; they wait as before", "sends", len(window), "error", err)
-		s.putBack(window)
+		putBack(window)
 		_ = restFor(ctx, bodiesAgain) // then the database is asked again
 		return
 	}
@@ -291,24 +294,10 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 // Held returns how many sends have been read of the lanes and not taken by a
 // worker yet.
 func (s *Sender) Held() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.parts {
-		n += p.waiting
+	for _, p := range s.held() {
+		n += int(p.waiting.Load())
 	}
 	return n
-}
-
-// putBack puts sends that are not marked to the heads of their queues.
-func (s *Sender) putBack(items []*item) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, it := range slices.Backward(items) {
-		if q := it.part.queues[it.spot.Batch.Lane]; q != nil && !it.part.over {
-			q.unpop(it)
-			it.part.waiting++
-		}
-	}
 }
 
 // marked is a send with what Mark said of it.
@@ -353,7 +342,7 @@ func (s *Sender) mark(ctx context.Context, route string, p *part, items []*item)
 		if ctx.Err() == nil && !errors.Is(err, sluice.ErrLeaseLost) {
 			s.Log.Warn("sends could not be marked; their partition is read again", "partition", p.number, "sends", len(items), "error", err)
 		}
-		s.end(p)
+		p.end()
 		return nil
 	}
 	all := make([]marked, 0, len(items))
@@ -368,7 +357,7 @@ func (s *Sender) mark(ctx context.Context, route string, p *part, items []*item)
 	}
 	if gone := len(items) - len(all); gone > 0 { // what is in memory is not how it is
 		s.fly(e, -gone)
-		s.end(p)
+		p.end()
 	}
 	return all
 }

@@ -47,9 +47,9 @@ func (q *queue) mayHold(domain string) bool {
 
 // sublaneFor is the lane in which a domain's sends wait apart from the others of
 // a lane. One is on its way there until it has arrived.
-func (s *Sender) sublaneFor(p *part, lane, domain string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (p *part) sublaneFor(lane, domain string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	name, others := flow.Sublane(lane, domain), flow.Sublane(lane, otherDomains)
 	if p.queues[name] == nil {
 		n := 0
@@ -78,36 +78,36 @@ func (s *Sender) sublaneFor(p *part, lane, domain string) string {
 }
 
 // arrived notes that a send has come to its sublane, or will not.
-func (s *Sender) arrived(p *part, lane string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (p *part) arrived(lane string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if q := p.queues[lane]; q != nil {
 		q.coming--
 	}
 }
 
 // tendSublanes looks once a second for sublanes that are new or empty.
-func (s *Sender) tendSublanes(ctx context.Context, p *part) error {
+func (p *part) tendSublanes(ctx context.Context) error {
 	if time.Since(p.tended) < tendEvery {
 		return nil
 	}
 	p.tended = time.Now()
-	if err := s.findSublanes(ctx, p); err != nil || p.urgent {
+	if err := p.findSublanes(ctx); err != nil || p.urgent {
 		return err
 	}
-	return s.closeSublanes(ctx, p)
+	return p.closeSublanes(ctx)
 }
 
 // findSublanes takes up sublanes that others have made since this session began. It
 // cannot be told by what is in the lanes: the entry of what was moved may be gone
 // before it is read here.
-func (s *Sender) findSublanes(ctx context.Context, p *part) error {
+func (p *part) findSublanes(ctx context.Context) error {
 	names, err := p.lanes.Sublanes(ctx)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, name := range names {
 		if p.queues[name] == nil {
 			p.queues[name] = newQueue(name)
@@ -118,8 +118,8 @@ func (s *Sender) findSublanes(ctx context.Context, p *part) error {
 }
 
 // closeSublanes removes sublanes that are empty.
-func (s *Sender) closeSublanes(ctx context.Context, p *part) error {
-	names := s.closing(p)
+func (p *part) closeSublanes(ctx context.Context) error {
+	names := p.closing()
 	if len(names) == 0 {
 		return nil
 	}
@@ -127,14 +127,14 @@ func (s *Sender) closeSublanes(ctx context.Context, p *part) error {
 	if err != nil {
 		return err // the partition is read anew
 	}
-	s.haveClosed(p, names, closed)
+	p.haveClosed(names, closed)
 	return nil
 }
 
 // closing notes which sublanes are being removed: those that seem to be empty.
-func (s *Sender) closing(p *part) (names []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (p *part) closing() (names []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for name, q := range p.queues {
 		if q.sublane() && len(q.items) == 0 && q.coming == 0 {
 			q.closing = true
@@ -145,9 +145,9 @@ func (s *Sender) closing(p *part) (names []string) {
 }
 
 // haveClosed notes which of them are removed.
-func (s *Sender) haveClosed(p *part, names []string, closed []bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (p *part) haveClosed(names []string, closed []bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for i, name := range names {
 		q := p.queues[name]
 		switch {

@@ -21,19 +21,20 @@ const (
 // turn comes. In the lane of a route that is stopped, or is down for days, no
 // turn comes. So that lane is emptied from its head, as far as memory reaches
 // at a time.
-func (s *Sender) sweep(ctx context.Context, p *part) error {
+func (p *part) sweep(ctx context.Context) error {
 	if time.Since(p.swept) < sweepEvery {
 		return nil
 	}
+	s := p.s
 	p.swept = time.Now()
 	now, apart := s.Clock.Now().UnixMilli(), sluice.ClocksApart(s.Clock)
 	expired := func(it *item) bool { return !apart && it.broken == nil && now > it.send.ExpiresMillis }
 	var all []*item
-	s.mu.Lock()
+	p.mu.Lock()
 	for _, q := range p.queues {
 		all = append(all, q.items...)
 	}
-	s.mu.Unlock()
+	p.mu.Unlock()
 	ends := make(map[*item]bool)
 	for chunk := range slices.Chunk(all, sweepIDs) {
 		ids := make([]string, len(chunk))
@@ -53,7 +54,7 @@ func (s *Sender) sweep(ctx context.Context, p *part) error {
 	if len(ends) == 0 {
 		return nil
 	}
-	for chunk := range slices.Chunk(s.pull(p, ends), recordSends) {
+	for chunk := range slices.Chunk(p.pull(ends), recordSends) {
 		for _, m := range s.markAll(ctx, "", chunk) {
 			f, over := s.notAttempted(m)
 			switch {
@@ -69,11 +70,10 @@ func (s *Sender) sweep(ctx context.Context, p *part) error {
 	return nil
 }
 
-// pull takes sends out of the queues of a partition, those that nobody has taken
-// meanwhile.
-func (s *Sender) pull(p *part, ends map[*item]bool) (pulled []*item) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// pull takes sends out of the queues, those that nobody has taken meanwhile.
+func (p *part) pull(ends map[*item]bool) (pulled []*item) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, q := range p.queues {
 		q.items = slices.DeleteFunc(q.items, func(it *item) bool {
 			if !ends[it] {
@@ -84,9 +84,9 @@ func (s *Sender) pull(p *part, ends map[*item]bool) (pulled []*item) {
 			return true
 		})
 	}
-	p.waiting -= len(pulled)
+	p.waiting.Add(-int64(len(pulled)))
 	if len(pulled) > 0 {
-		s.wakeLocked(true) // others have come to the heads of their lanes
+		p.s.wake(true) // others have come to the heads of their lanes
 	}
 	return pulled
 }

@@ -32,9 +32,9 @@ func priorityOf(lane string) sluice.Priority {
 func (s *Sender) Waiting(ctx context.Context) (Waiting, error) {
 	w := Waiting{Sends: make(map[sluice.Priority]int64), Oldest: make(map[sluice.Priority]time.Time)}
 	var lanes []*flow.Lanes
-	s.mu.Lock()
-	for _, p := range s.parts {
+	for _, p := range s.held() {
 		lanes = append(lanes, p.lanes)
+		p.mu.Lock()
 		for name, q := range p.queues {
 			if len(q.items) == 0 {
 				continue
@@ -44,8 +44,8 @@ func (s *Sender) Waiting(ctx context.Context) (Waiting, error) {
 				w.Oldest[priority] = ready
 			}
 		}
+		p.mu.Unlock()
 	}
-	s.mu.Unlock()
 	counts, err := flow.WaitingIn(ctx, lanes)
 	for lane, n := range counts {
 		if lane == flow.LaterName {

@@ -60,24 +60,17 @@ func (b bell) ring() {
 	}
 }
 
-// wakeLocked tells workers that there is something to take.
-func (s *Sender) wakeLocked(urgent bool) {
+// wake tells workers that there is something to take.
+func (s *Sender) wake(urgent bool) {
 	for _, c := range s.crews {
-		c.all.ring()
-		if urgent {
-			c.urgent.ring()
-		}
+		c.wake(urgent)
 	}
 }
 
-// wakeOthers tells the workers of other transports that the mail at the head of a
-// lane is theirs.
-func (s *Sender) wakeOthers(than *crew) {
-	for _, c := range s.crews {
-		if c != than {
-			c.all.ring()
-			c.urgent.ring()
-		}
+func (c *crew) wake(urgent bool) {
+	c.all.ring()
+	if urgent {
+		c.urgent.ring()
 	}
 }
 
@@ -109,8 +102,10 @@ func (s *Sender) work(fetch, work context.Context, c *crew, urgent bool) {
 		if some && (w.more || w.wait > 0) {
 			news.ring() // this one will be busy: another worker shall look, or wait
 		}
-		if w.left {
-			s.wakeOthers(c)
+		for _, other := range s.crews {
+			if w.left && other != c { // the mail at the head of a lane is theirs
+				other.wake(true)
+			}
 		}
 		if some {
 			s.turnTo(work, c, &w, urgent)
@@ -177,16 +172,17 @@ func (s *Sender) window(c *crew, urgent bool) (w window) {
 		priorities = priorities[:1]
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.turn++
+	parts, turn := s.parts, s.turn
 	w.room = c.tempo.window()
+	s.mu.Unlock()
 	for _, priority := range priorities {
-		for i := range s.parts {
-			p := s.parts[(s.turn+i)%len(s.parts)]
-			if p.over || p.waiting == 0 {
+		for i := range parts {
+			p := parts[(turn+i)%len(parts)]
+			if p.over.Load() || p.waiting.Load() == 0 {
 				continue
 			}
-			if s.fromLocked(p, priority, c.transport, &w, now); w.full() {
+			if p.give(priority, c.transport, &w, now); w.full() {
 				w.more = true
 				return w
 			}
@@ -195,10 +191,11 @@ func (s *Sender) window(c *crew, urgent bool) (w window) {
 	return w
 }
 
-// fromLocked takes sends of one priority of one partition. Sends of sublanes go
-// first, as they have waited longest; then both classes in the order in which
-// they came.
-func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transport, w *window, now time.Time) {
+// give gives a window sends of one priority. Sends of sublanes go first, as they
+// have waited longest; then both classes in the order in which they came.
+func (p *part) give(priority sluice.Priority, t sluice.Transport, w *window, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var stopped map[*queue]bool // whose head may not go
 	var others scan
 	wake, before := false, len(w.items)+len(w.aside)
@@ -208,13 +205,13 @@ func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transpor
 			break
 		}
 		at, take := 0, Take{Wait: staleAgain}
-		switch fresh := s.fresh(q); {
+		switch fresh := p.s.fresh(q); {
 		case fresh && q.others:
-			at, take = s.scan(&others, q, t, len(w.items) > 0, now)
+			at, take = p.s.scan(&others, q, t, len(w.items) > 0, now)
 		case alone(&q.items[0].send) && len(w.items) > 0:
 			at = -1
 		case fresh:
-			take = s.ask(t, q.items[0], now)
+			take = p.s.ask(t, q.items[0], now)
 		}
 		if at < 0 {
 			w.room = len(w.items) // what is next is for a window of its own
@@ -231,7 +228,7 @@ func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transpor
 			wake = p.goRound(q, &others, w, now) || wake
 			continue
 		}
-		p.waiting--
+		p.waiting.Add(-1)
 		it, short := q.pop(at)
 		wake = wake || short
 		if take.OK {
@@ -247,10 +244,7 @@ func (s *Sender) fromLocked(p *part, priority sluice.Priority, t sluice.Transpor
 	}
 	w.left = w.left || len(stopped) > 0 && len(w.items)+len(w.aside) > before
 	if wake {
-		select {
-		case p.room <- struct{}{}:
-		default:
-		}
+		p.room.ring()
 	}
 }
 
@@ -287,7 +281,7 @@ func (s *Sender) moveAside(ctx context.Context, t sluice.Transport, aside []apar
 	for _, m := range s.markAll(ctx, t.Name(), items) {
 		f, over := s.notAttempted(m)
 		if !over {
-			f.aside = s.sublaneFor(m.item.part, mainLane(m.item.spot.Batch.Lane), with[m.item])
+			f.aside = m.item.part.sublaneFor(mainLane(m.item.spot.Batch.Lane), with[m.item])
 		}
 		s.hand(ctx, f)
 	}
