@@ -12,7 +12,6 @@ import (
 	"sluice/ingest"
 	"sluice/mail/route"
 	"sluice/mail/spool"
-	"sluice/mail/suppress"
 	"sluice/mail/template"
 	"sluice/mail/via/sinkbox"
 	"sluice/schedule"
@@ -46,7 +45,7 @@ func (e *core) openSending(partitions []flow.Partition) error {
 	s.lanes = LanesOf(e.logs)
 	bodies := &spool.FreshBodies{Store: e.store}
 	s.intake = &spool.Intake{Writer: e.writer, Bodies: &spool.BodyWriter{Store: bodies}, Partitions: len(e.logs), Clock: e.clock, Check: s.check, Accepted: &e.stats.Accepted, Room: e.room(s.lanes), Names: e.names, Moved: e.moved}
-	s.queuer = &spool.Queuer{Lanes: s.lanes, Logs: e.logs, Suppress: suppress.Reasons{List: e.suppressions.List}, Clock: e.clock, Log: e.log}
+	s.queuer = &spool.Queuer{Lanes: s.lanes, Logs: e.logs, Suppress: e.suppressions, Clock: e.clock, Log: e.log}
 	s.canceller = &spool.Canceller{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Clock: e.clock}
 	s.decider = &spool.Decider{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Clock: e.clock}
 	s.operator = &spool.Operator{Redis: e.redis, Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Partitions: len(e.logs), Clock: e.clock}
@@ -67,7 +66,7 @@ func (e *core) openSending(partitions []flow.Partition) error {
 	}
 	e.leases.AddPartitions(spool.Role, e.redis, partitions)
 	s.sender = &spool.Sender{
-		Process: e.leases.ID(), Lanes: s.lanes, Leases: e.leases, Bodies: bodies, Record: e.store, StoredBy: ingest.StoreRole, Suppress: suppress.Reasons{List: e.suppressions.List, Follower: e.suppressions},
+		Process: e.leases.ID(), Lanes: s.lanes, Leases: e.leases, Bodies: bodies, Record: e.store, StoredBy: ingest.StoreRole, Suppress: e.suppressions,
 		Routes: s.router, Maker: mailer, Clock: e.clock, Log: e.log, Stats: s.stats, DoubtAfter: time.Duration(e.config.InDoubtSeconds) * time.Second,
 	}
 	return nil

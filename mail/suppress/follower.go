@@ -36,7 +36,7 @@ const (
 // an unsubscribe. So the list has an age, and senders take no mail with a list
 // that is too old (age.go).
 type Follower struct {
-	List  *List
+	*List
 	Store sluice.SuppressionStore
 	Clock sluice.Clock
 	Log   *slog.Logger
@@ -49,6 +49,15 @@ type Follower struct {
 	looked time.Time // when the last successful look began, by the machine's own clock (age.go)
 	failed error
 	stale  [2]bool // what the log was told, by class: owned by the goroutine that follows
+}
+
+// Check is List.Check, with the word of the reason.
+func (f *Follower) Check(address string, class sluice.Class, app string) (reason string, suppressed bool) {
+	v, suppressed := f.List.Check(address, class, app)
+	if !suppressed {
+		return "", false
+	}
+	return v.Reason.String(), true
 }
 
 // Status is how far a follower is.

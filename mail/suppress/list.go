@@ -315,23 +315,3 @@ func (s *sets) change(c *sluice.Suppression, nowMillis int64) {
 	}
 	in.Add(in.Hash(text), mark, set.EndSeconds(c.EndMillis))
 }
-
-// Reasons asks a List, and tells of its verdicts the reason's word.
-type Reasons struct {
-	*List
-
-	// Follower knows how old the list is; nil: it is of no age.
-	Follower *Follower
-}
-
-// Fresh is Follower.Fresh.
-func (r Reasons) Fresh(class sluice.Class) bool { return r.Follower == nil || r.Follower.Fresh(class) }
-
-// Check is List.Check.
-func (r Reasons) Check(address string, class sluice.Class, app string) (reason string, suppressed bool) {
-	v, suppressed := r.List.Check(address, class, app)
-	if !suppressed {
-		return "", false
-	}
-	return v.Reason.String(), true
-}
