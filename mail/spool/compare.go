@@ -530,8 +530,7 @@ func over(r *sluice.SendRow, s *sluice.Send) bool {
 // lost says of all that was met in no lane, and still waits or is to be attempted
 // once more, that it is in doubt.
 func (c *comparison) lost(ctx context.Context) error {
-	keys := make([]sluice.SendKey, 0, flow.MaxLaneSends)
-	decide := func() error {
+	for keys, next := c.waiting.unmet(0, flow.MaxLaneSends); len(keys) > 0; keys, next = c.waiting.unmet(next, flow.MaxLaneSends) {
 		rows, err := c.s.Record.SendRows(ctx, keys)
 		if err != nil {
 			return err
@@ -544,20 +543,11 @@ func (c *comparison) lost(ctx context.Context) error {
 				items = sluice.AppendOutcome(items, lostOutcome(&rows[i], 0, now))
 			}
 		}
-		keys = keys[:0]
-		return c.write(ctx, items)
-	}
-	for i, k := range c.waiting.keys {
-		if c.waiting.met[i/64]&(1<<(i%64)) != 0 {
-			continue
-		}
-		if keys = append(keys, k.key()); len(keys) == cap(keys) {
-			if err := decide(); err != nil {
-				return err
-			}
+		if err := c.write(ctx, items); err != nil {
+			return err
 		}
 	}
-	return decide()
+	return nil
 }
 
 // lostOutcome ends a row whose send is in no lane any more. recipients 0: nobody

@@ -109,7 +109,7 @@ func (s *Sender) look(ctx context.Context, p *part, l *looked) error {
 		if err := s.meetAll(ctx, p, &w); err != nil {
 			return err
 		}
-		missing = w.unmet(lookLost)
+		missing, _ = w.unmet(0, lookLost)
 	}
 	before := l.missing
 	if l.missing = nil; len(missing) > 0 {
@@ -167,14 +167,14 @@ func slowly(ctx context.Context) (pause func(bytes int) error) {
 	}
 }
 
-// unmet returns the first of the keys that were not met.
-func (w *waitingPage) unmet(most int) (keys []sluice.SendKey) {
-	for i, k := range w.keys {
-		if w.met[i/64]&(1<<(i%64)) == 0 && len(keys) < most {
-			keys = append(keys, k.key())
+// unmet returns keys that were not met, from a place on, and where to go on.
+func (w *waitingPage) unmet(from, most int) (keys []sluice.SendKey, next int) {
+	for ; from < len(w.keys) && len(keys) < most; from++ {
+		if w.met[from/64]&(1<<(from%64)) == 0 {
+			keys = append(keys, w.keys[from].key())
 		}
 	}
-	return keys
+	return keys, from
 }
 
 // waitingRows are those rows that are to be attempted, and how they are: each outcome

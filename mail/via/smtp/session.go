@@ -225,9 +225,6 @@ func (r *Relay) dial(ctx context.Context) (*session, error) {
 	if err != nil {
 		return fail(nil, err)
 	}
-	if tcp, ok := raw.(*net.TCPConn); ok {
-		_ = tcp.SetNoDelay(true) // a window's end must not wait for an ACK
-	}
 	s := &session{relay: r, raw: raw, conn: raw, remote: raw.RemoteAddr().String()}
 	if r.opt.Network == "unix" {
 		s.remote = r.opt.Address
