@@ -25,21 +25,7 @@ const (
 	MinRootKeyBytes     = 32
 	MinAlertSecretBytes = 16
 	MinSecretBytes      = token.MinSecretBytes
-	MaxShutdownSeconds  = 600
-	MaxStartSeconds     = 3600
-	MaxInDoubtSeconds   = 86_400
-	MaxSeriesNames      = 1_000_000
-	MaxBacklogMB        = 1 << 20
-	MaxWaitingMails     = 1_000_000_000
-	MinOnceNames        = 1000
-	MaxOnceNames        = 1_000_000_000
 	MinRedisMB          = 64
-	MaxRedisMB          = 1 << 20
-	MaxKeyRate          = 1_000_000_000
-	MaxBrazeCalls       = 1_000_000_000
-	MaxPastDays         = 36_500
-	MaxFutureMinutes    = 525_600
-	MaxRetentionDays    = 36_500
 )
 
 // DefaultFile is read if it exists and no other is named.
@@ -71,6 +57,7 @@ func AllRoles() []string { return []string{RoleIntake, RoleStore, RoleSend} }
 //	        the path with dashes (--log-level)
 //	doc     the explanation, as the sample prints it
 //	sample  what the sample shows if the default is empty
+//	range   LOW..HIGH of a number, with 0| before it if it may also be 0
 //	only    "file" for what has neither variable nor flag, "noflag" for what
 //	        must not stand on a command line, where every user of the machine
 //	        can read it
@@ -80,19 +67,19 @@ type Config struct {
 	Database        URL       `yaml:"database" doc:"The database: sqlite:FILE (one process only) or mysql://USER:PASSWORD@HOST:PORT/NAME for MySQL and MariaDB, or postgres://USER:PASSWORD@HOST:PORT/NAME for PostgreSQL. Default: sluice.db in the data directory." sample:"sqlite:sluice-data/sluice.db"`
 	Data            string    `yaml:"data" doc:"Directory of what this process keeps on disk: the embedded Redis and SQLite. Created if missing."`
 	Roles           []string  `yaml:"roles" doc:"What this process does: intake drains the lists into logs, store writes the logs to the database and moves what waits to be sent to its lanes, send sends it. Several processes share a role fairly. On a command line or in the environment: separated by commas."`
-	Partitions      int       `yaml:"partitions" doc:"How many slices the users are spread over, 1 to 256: the most processes that can share a role. Fixed once there is data; changing it means export and import. If it is not set, a deployment that has data keeps the number it was set up with."`
+	Partitions      int       `yaml:"partitions" range:"1..256" doc:"How many slices the users are spread over, 1 to 256: the most processes that can share a role. Fixed once there is data; changing it means export and import. If it is not set, a deployment that has data keeps the number it was set up with."`
 	EventTime       EventTime `yaml:"event_time" doc:"How far from now the time of an event or counter may be. What is outside is refused (requests) or becomes a dead letter (lists), which can be replayed after a change of the bounds."`
 	Retention       Retention `yaml:"retention" doc:"For how many days what is stored is kept, 0 to 36500. 0: for ever, until you delete it: nothing is removed unasked. Days (UTC) go as a whole: what is kept for 30 days is gone after 31."`
-	KeyRate         int       `yaml:"key_items_per_second" doc:"How many events and counters each key of the API may send to a process, 0 to 1000000000; 0: as many as it likes. What is unused is saved up for 5 seconds. Beyond it requests are answered 429. The root_key is not bounded."`
+	KeyRate         int       `yaml:"key_items_per_second" range:"0..1000000000" doc:"How many events and counters each key of the API may send to a process, 0 to 1000000000; 0: as many as it likes. What is unused is saved up for 5 seconds. Beyond it requests are answered 429. The root_key is not bounded."`
 	Braze           Braze     `yaml:"braze" doc:"How many calls of Braze's REST API this process answers, all keys together; 0 to 1000000000, 0: as many as come. Beyond it calls are answered 429. The headers X-RateLimit-... of each answer say what is set; where nothing is, a limit of 1000000000. Braze's own limits stand beside each. What a key may send is key_items_per_second."`
-	RedisMB         int       `yaml:"redis_megabytes" doc:"How much memory the embedded Redis may take, 64 to 1048576; beyond it requests are answered 503, and what is there is worked off. 0: half of the machine's. Another Redis has maxmemory in its own configuration."`
-	BacklogMB       int       `yaml:"backlog_megabytes" doc:"How much of what came by HTTP may wait in the logs, in Redis's memory, while the database is away or slow, 1 to 1048576; beyond it requests are answered 503. A million events are some 160 MB. Each partition has an equal share."`
-	LogMarginMB     int       `yaml:"log_margin_megabytes" doc:"How many megabytes of stored entries the logs keep in Redis's memory, 1 to 1048576. All partitions share it equally. Entries stay for 60 seconds or as long as this has room, whichever is less. A database that fails over to a replica which lags by less loses nothing: the entries behind its cursors are stored again. 1,000 events/s are some 10 MB a minute. The lists with a table, and the hashes of each server, keep as much again of what they have held, all together, each its equal share, where they are. The metrics sluice_log_margin_seconds and sluice_list_margin_seconds say how far it reaches."`
+	RedisMB         int       `yaml:"redis_megabytes" range:"0|64..1048576" doc:"How much memory the embedded Redis may take, 64 to 1048576; beyond it requests are answered 503, and what is there is worked off. 0: half of the machine's. Another Redis has maxmemory in its own configuration."`
+	BacklogMB       int       `yaml:"backlog_megabytes" range:"1..1048576" doc:"How much of what came by HTTP may wait in the logs, in Redis's memory, while the database is away or slow, 1 to 1048576; beyond it requests are answered 503. A million events are some 160 MB. Each partition has an equal share."`
+	LogMarginMB     int       `yaml:"log_margin_megabytes" range:"1..1048576" doc:"How many megabytes of stored entries the logs keep in Redis's memory, 1 to 1048576. All partitions share it equally. Entries stay for 60 seconds or as long as this has room, whichever is less. A database that fails over to a replica which lags by less loses nothing: the entries behind its cursors are stored again. 1,000 events/s are some 10 MB a minute. The lists with a table, and the hashes of each server, keep as much again of what they have held, all together, each its equal share, where they are. The metrics sluice_log_margin_seconds and sluice_list_margin_seconds say how far it reaches."`
 	Waiting         Waiting   `yaml:"waiting" doc:"How much mail may wait to be sent, the mail that is scheduled for later included. Beyond it mail alone is refused: with 503, with 429 if it is the bound of the key, by SMTP with 452. The last tenth of each bound, at least one mail, is for transactional mail alone. Events, users and everything else go on. Give all processes the same. A megabyte is a million bytes."`
-	OnceNames       int       `yaml:"idempotency_names" doc:"How many requests for mail with an Idempotency-Key Redis remembers, each for 24 hours, 1000 to 1000000000; of one key of the API half of them. A request counts once, and once more for each 3 messages in each partition. Each takes some 250 bytes of Redis. Beyond it mail with a new Idempotency-Key is answered 503, or 429 if it is the half of the key. Everything else is accepted, also events with a new Idempotency-Key, although each such request takes as much. 0: as many as take a quarter of what the embedded Redis may have; 5000000 with another Redis."`
-	SeriesNames     int       `yaml:"series_names" doc:"How many names (of events and counters) of an app are counted by themselves, 1 to 1000000; those that come after are counted together as (other). A program that puts numbers into names must not fill the database. A hundred times as many in all."`
+	OnceNames       int       `yaml:"idempotency_names" range:"0|1000..1000000000" doc:"How many requests for mail with an Idempotency-Key Redis remembers, each for 24 hours, 1000 to 1000000000; of one key of the API half of them. A request counts once, and once more for each 3 messages in each partition. Each takes some 250 bytes of Redis. Beyond it mail with a new Idempotency-Key is answered 503, or 429 if it is the half of the key. Everything else is accepted, also events with a new Idempotency-Key, although each such request takes as much. 0: as many as take a quarter of what the embedded Redis may have; 5000000 with another Redis."`
+	SeriesNames     int       `yaml:"series_names" range:"1..1000000" doc:"How many names (of events and counters) of an app are counted by themselves, 1 to 1000000; those that come after are counted together as (other). A program that puts numbers into names must not fill the database. A hundred times as many in all."`
 	TimeSeries      URL       `yaml:"timeseries" only:"noflag" doc:"MongoDB that gets the series as well, a document for each app, name and day: mongodb://USER:PASSWORD@HOST:PORT/DATABASE, or mongodb+srv://. Without it there is none. Give it to all processes with the role store; docs/operate.md explains it. A password in it is never printed." sample:"mongodb://USER:PASSWORD@10.0.0.9:27017/sluice"`
-	TimeSeriesBulk  int       `yaml:"timeseries_bulk" doc:"How many documents go to MongoDB in one message, 1 to 10000. Servers that only speak its protocol may want fewer: FerretDB 1.x 50."`
+	TimeSeriesBulk  int       `yaml:"timeseries_bulk" range:"1..10000" doc:"How many documents go to MongoDB in one message, 1 to 10000. Servers that only speak its protocol may want fewer: FerretDB 1.x 50."`
 	Lists           []List    `yaml:"lists" only:"file" doc:"Redis lists to drain: the list's key, then its settings. Elements are JSON objects, one event each. A list that is empty or absent is waited for."`
 	Hashes          []Hashes  `yaml:"hashes" only:"file" doc:"Redis hashes of counters to drain into the series, and the set that has the keys of those that have changed. Producers count with HINCRBY first, then mark the key with SADD."`
 	PublicURL       string    `yaml:"public_url" doc:"The address by which browsers reach this server, perhaps through a proxy: links in mails begin with it. https://HOST, or with a path." sample:"https://mail.example.com"`
@@ -107,14 +94,14 @@ type Config struct {
 	Routes          []Route   `yaml:"routes" only:"file" doc:"Ways out for mail: the route's name, then its settings. Mail that several could take is shared by weight; what fails is left alone for a while, and its mail goes by others or waits. docs/routes.md explains it."`
 	DKIM            []DKIM    `yaml:"dkim" only:"file" doc:"Mail of which senders' domains is signed here, and with what: the domain, then its keys. Leave out domains for which your provider signs."`
 	Domains         Domains   `yaml:"domains" doc:"The domains that mail is sent from; docs/domains.md explains what is looked at."`
-	InDoubtSeconds  int       `yaml:"in_doubt_seconds" doc:"After what time transactional mail is sent once more of which nobody knows whether it has arrived, 1 to 86400. A relay may take 600 s to answer."`
+	InDoubtSeconds  int       `yaml:"in_doubt_seconds" range:"1..86400" doc:"After what time transactional mail is sent once more of which nobody knows whether it has arrived, 1 to 86400. A relay may take 600 s to answer."`
 	Mailboxes       Mailboxes `yaml:"mailboxes" doc:"The built-in mailboxes. What they do to mail is always the same for an address; 0 to 1000 of 1000 addresses each."`
 	RootKey         Secret    `yaml:"root_key" only:"noflag" doc:"A key of the HTTP API with all permissions, which needs no database to be checked, at least 32 characters: head -c 32 /dev/urandom | base64. Better given as SLUICE_ROOT_KEY than written down here. Never printed."`
 	Log             Log       `yaml:"log" doc:"The program's own log, on standard error."`
 	SMTPD           SMTPD     `yaml:"smtpd" doc:"The SMTP listener: whatever sends mail by SMTP can hand it in here, with any name and a key of the API that has the permission messages:send for a password. docs/operate.md explains it."`
 	Alerts          Alerts    `yaml:"alerts" doc:"Who is told when something is wrong, and when. Nobody is without a webhook or an e-mail address. Give all processes the same."`
-	StartSeconds    int       `yaml:"start_seconds" doc:"How long the start waits for Redis and the database to answer, 0 to 3600: after a power cut all start together. What is wrong in another way is said at once."`
-	ShutdownSeconds int       `yaml:"shutdown_seconds" doc:"How long the program may finish what is in hand after SIGTERM or SIGINT, 1 to 600. A second signal ends it at once. Nothing accepted is lost either way: the next start goes on from the cursors."`
+	StartSeconds    int       `yaml:"start_seconds" range:"0..3600" doc:"How long the start waits for Redis and the database to answer, 0 to 3600: after a power cut all start together. What is wrong in another way is said at once."`
+	ShutdownSeconds int       `yaml:"shutdown_seconds" range:"1..600" doc:"How long the program may finish what is in hand after SIGTERM or SIGINT, 1 to 600. A second signal ends it at once. Nothing accepted is lost either way: the next start goes on from the cursors."`
 
 	SuppressionSets []SuppressionSet `yaml:"suppression_sets" only:"file" doc:"Redis sets of domains and addresses that are not mailed, followed where they are: the set's key, then its settings. SADD and SREM are in force within a second; the set is never changed."`
 
@@ -162,49 +149,36 @@ type Column struct {
 
 // EventTime bounds the times of events.
 type EventTime struct {
-	PastDays      int `yaml:"past_days" doc:"An event or counter may be so many days old, 0 to 36500. 0: any time."`
-	FutureMinutes int `yaml:"future_minutes" doc:"Its time may be so many minutes ahead, 0 to 525600. 0: any time."`
+	PastDays      int `yaml:"past_days" range:"0..36500" doc:"An event or counter may be so many days old, 0 to 36500. 0: any time."`
+	FutureMinutes int `yaml:"future_minutes" range:"0..525600" doc:"Its time may be so many minutes ahead, 0 to 525600. 0: any time."`
 }
 
 // Braze bounds the calls of Braze's REST API.
 type Braze struct {
-	Track    int `yaml:"track_per_3_seconds" doc:"/users/track. Braze: 3000."`
-	Sync     int `yaml:"sync_per_minute" doc:"/users/track/sync. Braze: 500."`
-	Identity int `yaml:"identity_per_minute" doc:"/users/identify, alias, merge and delete together. Braze: 20000."`
-	Export   int `yaml:"export_per_minute" doc:"/users/export/ids. Braze: 250, on older accounts 2500."`
-	Groups   int `yaml:"groups_per_minute" doc:"/subscription/status/set. Braze: 5000."`
-	Lists    int `yaml:"lists_per_hour" doc:"/events/list and /purchases/product_list together. Braze: 1000."`
-	Other    int `yaml:"other_per_hour" doc:"All others together. Braze: 250000."`
-}
-
-// Each calls f for each of them, in the order of the file.
-func (b *Braze) Each(f func(key string, calls int)) {
-	for _, x := range []struct {
-		key   string
-		calls int
-	}{
-		{"track_per_3_seconds", b.Track}, {"sync_per_minute", b.Sync}, {"identity_per_minute", b.Identity}, {"export_per_minute", b.Export},
-		{"groups_per_minute", b.Groups}, {"lists_per_hour", b.Lists}, {"other_per_hour", b.Other},
-	} {
-		f(x.key, x.calls)
-	}
+	Track    int `yaml:"track_per_3_seconds" range:"0..1000000000" doc:"/users/track. Braze: 3000."`
+	Sync     int `yaml:"sync_per_minute" range:"0..1000000000" doc:"/users/track/sync. Braze: 500."`
+	Identity int `yaml:"identity_per_minute" range:"0..1000000000" doc:"/users/identify, alias, merge and delete together. Braze: 20000."`
+	Export   int `yaml:"export_per_minute" range:"0..1000000000" doc:"/users/export/ids. Braze: 250, on older accounts 2500."`
+	Groups   int `yaml:"groups_per_minute" range:"0..1000000000" doc:"/subscription/status/set. Braze: 5000."`
+	Lists    int `yaml:"lists_per_hour" range:"0..1000000000" doc:"/events/list and /purchases/product_list together. Braze: 1000."`
+	Other    int `yaml:"other_per_hour" range:"0..1000000000" doc:"All others together. Braze: 250000."`
 }
 
 // Retention says for how many days things are kept.
 type Retention struct {
 	Events      EventRetention `yaml:"events" doc:"Events of each kind. Where the database can (MariaDB, MySQL, PostgreSQL), a day that is past the longest of the four is dropped as a whole, which costs next to nothing. Kinds that are kept shorter than others are deleted in pieces. None may be shorter than event_time.past_days: a repeat of an event that is gone would be stored again."`
-	SeriesHours int            `yaml:"series_hours" doc:"The series by hour are kept so many days."`
-	SeriesDays  int            `yaml:"series_days" doc:"The series by day are kept so many days."`
-	DeadLetters int            `yaml:"dead_letters" doc:"Dead letters are kept so many days from when they were found."`
-	Sends       int            `yaml:"sends" doc:"Sends that have ended (sent, failed, in doubt, ...) are kept so many days from when they last changed. Their totals stay."`
+	SeriesHours int            `yaml:"series_hours" range:"0..36500" doc:"The series by hour are kept so many days."`
+	SeriesDays  int            `yaml:"series_days" range:"0..36500" doc:"The series by day are kept so many days."`
+	DeadLetters int            `yaml:"dead_letters" range:"0..36500" doc:"Dead letters are kept so many days from when they were found."`
+	Sends       int            `yaml:"sends" range:"0..36500" doc:"Sends that have ended (sent, failed, in doubt, ...) are kept so many days from when they last changed. Their totals stay."`
 }
 
 // EventRetention says for how many days events of each kind are kept.
 type EventRetention struct {
-	Mail     int `yaml:"mail" doc:"Mail events are kept so many days."`
-	Custom   int `yaml:"custom" doc:"Custom events are kept so many days."`
-	Purchase int `yaml:"purchase" doc:"Purchases are kept so many days."`
-	System   int `yaml:"system" doc:"Events of the system are kept so many days."`
+	Mail     int `yaml:"mail" range:"0..36500" doc:"Mail events are kept so many days."`
+	Custom   int `yaml:"custom" range:"0..36500" doc:"Custom events are kept so many days."`
+	Purchase int `yaml:"purchase" range:"0..36500" doc:"Purchases are kept so many days."`
+	System   int `yaml:"system" range:"0..36500" doc:"Events of the system are kept so many days."`
 }
 
 // Alerts says who is told when something is wrong. A bound of 0 is none.
@@ -214,12 +188,12 @@ type Alerts struct {
 	Email           string `yaml:"email" doc:"Addresses that get alerts by mail, separated by commas, 20 at most." sample:"ops@example.com"`
 	From            string `yaml:"from" doc:"The address that these mails come from." sample:"sluice@example.com"`
 	SMTP            URL    `yaml:"smtp" only:"noflag" doc:"The mail server for them: smtp://USER:PASSWORD@HOST:587, which must offer STARTTLS unless it is this machine, or smtps://USER:PASSWORD@HOST:465." sample:"smtp://USER:PASSWORD@mail.example.com:587"`
-	LagSeconds      int    `yaml:"lag_seconds" doc:"Alert when a follower is so far behind. 0 to 86400."`
-	DeadLetters     int    `yaml:"dead_letters" doc:"Alert when so many dead letters wait. 0 to 1000000000."`
-	InDoubt         int    `yaml:"in_doubt" doc:"Alert when so many mails are in doubt that will not be sent again by themselves. 0 to 1000000000."`
-	DiskFreePercent int    `yaml:"disk_free_percent" doc:"Alert when less of the data directory's disk is free. 0 to 99."`
-	HoldSeconds     int    `yaml:"hold_seconds" doc:"Something must be wrong so long before it is told, and well again so long before its end is. 0 to 3600."`
-	RepeatHours     int    `yaml:"repeat_hours" doc:"While it lasts, it is told again so often. 0: it is not; at most 8760."`
+	LagSeconds      int    `yaml:"lag_seconds" range:"0..86400" doc:"Alert when a follower is so far behind. 0 to 86400."`
+	DeadLetters     int    `yaml:"dead_letters" range:"0..1000000000" doc:"Alert when so many dead letters wait. 0 to 1000000000."`
+	InDoubt         int    `yaml:"in_doubt" range:"0..1000000000" doc:"Alert when so many mails are in doubt that will not be sent again by themselves. 0 to 1000000000."`
+	DiskFreePercent int    `yaml:"disk_free_percent" range:"0..99" doc:"Alert when less of the data directory's disk is free. 0 to 99."`
+	HoldSeconds     int    `yaml:"hold_seconds" range:"0..3600" doc:"Something must be wrong so long before it is told, and well again so long before its end is. 0 to 3600."`
+	RepeatHours     int    `yaml:"repeat_hours" range:"0..8760" doc:"While it lasts, it is told again so often. 0: it is not; at most 8760."`
 }
 
 // On reports whether anybody is told.
@@ -233,10 +207,10 @@ type Log struct {
 
 // Waiting bounds what waits to be sent.
 type Waiting struct {
-	Megabytes    int `yaml:"megabytes" doc:"Megabytes of mail, 1 to 1048576: sends in Redis and their contents in the database. 0: half of what the embedded Redis may have (redis_megabytes); 1024 with another Redis."`
-	Mails        int `yaml:"mails" doc:"Mails, one for each recipient, 1 to 1000000000. 0: no bound but that of megabytes."`
-	KeyMegabytes int `yaml:"key_megabytes" doc:"Megabytes of mail that one key of the API has handed in. 0: half of megabytes. The root_key is not bounded."`
-	KeyMails     int `yaml:"key_mails" doc:"Mails that one key of the API has handed in. 0: half of mails."`
+	Megabytes    int `yaml:"megabytes" range:"0|1..1048576" doc:"Megabytes of mail, 1 to 1048576: sends in Redis and their contents in the database. 0: half of what the embedded Redis may have (redis_megabytes); 1024 with another Redis."`
+	Mails        int `yaml:"mails" range:"0|1..1000000000" doc:"Mails, one for each recipient, 1 to 1000000000. 0: no bound but that of megabytes."`
+	KeyMegabytes int `yaml:"key_megabytes" range:"0|1..1048576" doc:"Megabytes of mail that one key of the API has handed in. 0: half of megabytes. The root_key is not bounded."`
+	KeyMails     int `yaml:"key_mails" range:"0|1..1000000000" doc:"Mails that one key of the API has handed in. 0: half of mails."`
 }
 
 // Default returns the configuration of a program nobody has set anything for.
@@ -363,7 +337,3 @@ func (c *Config) finish() {
 		}
 	}
 }
-
-// The limit is the domain's; named here so that a change of it is seen in the
-// explanation of `partitions` above by the test that compares them.
-const maxPartitions = sluice.MaxPartitions

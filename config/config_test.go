@@ -8,10 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
 	"sluice"
+	"sluice/mail/via/sinkbox"
+	"sluice/store/mongostore"
+	"sluice/user/consent"
 )
 
 // load reads a file's content with an environment and flags.
@@ -371,7 +375,7 @@ func TestDocsSayTheLimits(t *testing.T) {
 	for _, s := range Settings() {
 		docs[s.Path] = s.Doc
 	}
-	for path, limit := range map[string]int{"alerts.secret": MinAlertSecretBytes, "partitions": sluice.MaxPartitions, "shutdown_seconds": MaxShutdownSeconds, "root_key": MinRootKeyBytes, "secret": MinSecretBytes} {
+	for path, limit := range map[string]int{"alerts.secret": MinAlertSecretBytes, "partitions": sluice.MaxPartitions, "shutdown_seconds": 600, "root_key": MinRootKeyBytes, "secret": MinSecretBytes} {
 		if !strings.Contains(docs[path], fmt.Sprint(limit)) {
 			t.Errorf("the explanation of %s does not name %d: %s", path, limit, docs[path])
 		}
@@ -394,4 +398,43 @@ func FuzzDecode(f *testing.F) {
 			_ = c.validate()
 		}
 	})
+}
+
+// Every range is two numbers, in order, and those of other packages are theirs.
+func TestRanges(t *testing.T) {
+	most := map[string]int{}
+	var read func(of reflect.Type)
+	read = func(of reflect.Type) {
+		for f := range of.Fields() {
+			switch f.Type.Kind() {
+			case reflect.Struct:
+				read(f.Type)
+			case reflect.Slice:
+				if f.Type.Elem().Kind() == reflect.Struct {
+					read(f.Type.Elem())
+				}
+			}
+			text, ok := f.Tag.Lookup("range")
+			if !ok {
+				continue
+			}
+			low, high, _ := strings.Cut(strings.TrimPrefix(text, "0|"), "..")
+			least, err := strconv.Atoi(low)
+			largest, err2 := strconv.Atoi(high)
+			if err != nil || err2 != nil || least >= largest || f.Type.Kind() != reflect.Int {
+				t.Errorf("%s.%s: the range %q", of.Name(), f.Name, text)
+			}
+			most[of.Name()+"."+f.Name] = largest
+		}
+	}
+	read(reflect.TypeFor[Config]())
+	for name, want := range map[string]int{
+		"Config.Partitions": sluice.MaxPartitions, "Config.TimeSeriesBulk": mongostore.MaxBulk, "SMTPD.MaxMessageMB": MaxSMTPMessageMB,
+		"Mailboxes.Keep": sinkbox.MaxMails, "Mailboxes.Megabytes": sinkbox.MaxBytes >> 20, "Mailboxes.WithinSeconds": int(sinkbox.MaxWithin.Seconds()),
+		"OptIn.Hours": consent.MaxHours, "OptIn.PerAddress": consent.MaxPerHour, "OptIn.PerIP": consent.MaxPerHour,
+	} {
+		if most[name] != want {
+			t.Errorf("%s: at most %d, want %d", name, most[name], want)
+		}
+	}
 }

@@ -97,17 +97,15 @@ func readKey(domain string, k Pair) (*dkim.Key, error) {
 	return dkim.ParseKey(domain, k.Key, text)
 }
 
-// validateDKIM checks what can be checked without reading files: those are for
+// dkim checks what can be checked without reading files: those are for
 // the process that sends.
-func (c *Config) validateDKIM() error {
-	var errs []error
-	for _, d := range c.DKIM {
+func (f *findings) dkim() {
+	for _, d := range f.c.DKIM {
 		if len(d.Keys) == 0 {
-			errs = append(errs, c.wrong(joinPath("dkim", d.Domain), errors.New("has no keys; want keys: {SELECTOR: FILE}")))
+			f.add(joinPath("dkim", d.Domain), errors.New("has no keys; want keys: {SELECTOR: FILE}"))
 		}
 		if _, err := d.senders(); err != nil {
-			errs = append(errs, c.wrong(joinPath(joinPath("dkim", d.Domain), "senders"), err))
+			f.add(joinPath(joinPath("dkim", d.Domain), "senders"), err)
 		}
 	}
-	return errors.Join(errs...)
 }

@@ -18,18 +18,16 @@ type Domains struct {
 	Resolver string `yaml:"resolver" doc:"Who is asked: IP or IP:PORT. Default: the resolvers of this machine." sample:"127.0.0.53"`
 }
 
-// validateDomains checks the settings of domains.
-func (c *Config) validateDomains() error {
-	d := &c.Domains
-	var errs []error
+// domains checks the settings of domains.
+func (f *findings) domains() {
+	d := &f.c.Domains
 	if d.Resolver != "" {
 		_, err := dns.New(d.Resolver)
-		errs = append(errs, c.wrong("domains.resolver", within("is wrong:", err)))
+		f.add("domains.resolver", within("is wrong:", err))
 	}
 	if d.Require && !d.Check {
-		errs = append(errs, c.wrong("domains.require", errors.New("is true, and domains.check is not: nothing would be known; set both")))
+		f.add("domains.require", errors.New("is true, and domains.check is not: nothing would be known; set both"))
 	}
-	return errors.Join(errs...)
 }
 
 // Leaves reports whether mail leaves at all: else it does not matter what

@@ -20,16 +20,15 @@ func (h *Hashes) Template() (*ingest.HashTemplate, error) {
 	return ingest.NewHashTemplate(h.Key, zone, h.AppID)
 }
 
-func (c *Config) validateHashes() error {
-	var errs []error
+func (f *findings) hashes() {
+	c := f.c
 	type place struct {
 		redis URL
 		dirty string
 	}
 	seen := map[place]bool{}
 	for i, h := range c.Hashes {
-		path := fmt.Sprintf("hashes[%d]", i)
-		wrong := func(key string, err error) { errs = append(errs, c.wrongIn(path, key, err)) }
+		wrong := f.entry(fmt.Sprintf("hashes[%d]", i), &h)
 		for _, u := range h.Redis {
 			if !slices.Equal(h.Redis, []URL{c.Redis}) { // the main one is checked where it stands
 				wrong("redis", checkRedis(u, false))
@@ -54,7 +53,6 @@ func (c *Config) validateHashes() error {
 		}
 	}
 	if len(seen) > MaxHashServers {
-		errs = append(errs, c.wrong("hashes", fmt.Errorf("name %d servers, the most is %d", len(seen), MaxHashServers)))
+		f.add("hashes", fmt.Errorf("name %d servers, the most is %d", len(seen), MaxHashServers))
 	}
-	return errors.Join(errs...)
 }

@@ -26,12 +26,12 @@ type OptIn struct {
 	Groups         []string `yaml:"groups" doc:"Ids of subscription groups that are subscribed, 20 at most." sample:"[newsletter]"`
 	EmailSubscribe bool     `yaml:"email_subscribe" doc:"true: email_subscribe becomes opted_in."`
 	ConfirmedURL   string   `yaml:"confirmed_url" doc:"Where the browser goes after confirming. Without it a plain page is shown." sample:"https://example.com/welcome"`
-	Hours          int      `yaml:"hours" doc:"How long a link is good, 1 to 720."`
+	Hours          int      `yaml:"hours" range:"1..720" doc:"How long a link is good, 1 to 720."`
 	Fields         []string `yaml:"fields" doc:"Attributes that may be given with the address, 20 at most; others are passed over. Texts, numbers, true and false." sample:"[first_name, language]"`
 	Honeypot       string   `yaml:"honeypot" doc:"A field that people do not see. A request in which it is filled in is answered as any other, and forgotten."`
 	Origins        []string `yaml:"origins" doc:"Sites whose scripts may send requests, and the only ones whose forms may (CORS). Without them scripts of other sites see no answer, and forms of all sites may send." sample:"[https://example.com]"`
-	PerAddress     int      `yaml:"per_address_per_hour" doc:"How many links an address is sent for a form, 1 to 1000000; 0: no bound. Each process counts for itself."`
-	PerIP          int      `yaml:"per_ip_per_hour" doc:"How many requests of a form an address of the network may send, 1 to 1000000; 0: no bound. 64 bits of an address of IPv6. Behind a proxy set proxies."`
+	PerAddress     int      `yaml:"per_address_per_hour" range:"0..1000000" doc:"How many links an address is sent for a form, 1 to 1000000; 0: no bound. Each process counts for itself."`
+	PerIP          int      `yaml:"per_ip_per_hour" range:"0..1000000" doc:"How many requests of a form an address of the network may send, 1 to 1000000; 0: no bound. 64 bits of an address of IPv6. Behind a proxy set proxies."`
 }
 
 // newOptIn is a form that nothing is set of.
@@ -93,48 +93,41 @@ var notOfForms = []string{
 	"_update_existing_only", "_merge_objects", "push_token_import", "push_tokens",
 }
 
-// validateOptIn checks forms, and what all of them need.
-func (c *Config) validateOptIn() error {
-	var errs []error
+// optIn checks forms, and what all of them need.
+func (f *findings) optIn() {
+	c := f.c
 	for _, path := range []string{"secret", "secret_previous"} {
 		if n := c.fieldAt(path).Len(); n > 0 && n < MinSecretBytes {
-			errs = append(errs, c.wrong(path, fmt.Errorf("has %d characters, want at least %d; make one: head -c 32 /dev/urandom | base64", n, MinSecretBytes)))
+			f.add(path, fmt.Errorf("has %d characters, want at least %d; make one: head -c 32 /dev/urandom | base64", n, MinSecretBytes))
 		}
 	}
-	if len(c.Proxies) > MaxProxies {
-		errs = append(errs, c.wrong("proxies", fmt.Errorf("has %d entries, the most is %d", len(c.Proxies), MaxProxies)))
-	}
+	f.most("proxies", "entries", len(c.Proxies), MaxProxies)
 	for _, text := range c.Proxies {
 		_, err := parseProxy(text)
-		errs = append(errs, c.wrong("proxies", err))
+		f.add("proxies", err)
 	}
-	if len(c.Hosts) > MaxHosts {
-		errs = append(errs, c.wrong("hosts", fmt.Errorf("has %d entries, the most is %d", len(c.Hosts), MaxHosts)))
-	}
+	f.most("hosts", "entries", len(c.Hosts), MaxHosts)
 	for _, host := range c.Hosts {
 		if _, err := netip.ParseAddr(host); err != nil && !isHostname(host) {
-			errs = append(errs, c.wrong("hosts", fmt.Errorf("has %.100q, want a name such as api.example.com, without a port", host)))
+			f.add("hosts", fmt.Errorf("has %.100q, want a name such as api.example.com, without a port", host))
 		}
 	}
 	if c.PublicURL != "" {
-		errs = append(errs, c.wrong("public_url", checkWebURL(c.PublicURL)))
+		f.add("public_url", checkWebURL(c.PublicURL))
 	}
 	if c.UnsubscribeMailto != "" {
-		errs = append(errs, c.wrong("unsubscribe_mailto", c.checkMailto()))
+		f.add("unsubscribe_mailto", c.checkMailto())
 	}
 	if len(c.OptIn) == 0 {
-		return errors.Join(errs...)
+		return
 	}
 	if c.PublicURL == "" {
-		errs = append(errs, c.wrong("optin", errors.New("has forms, and there is no public_url, with which their links begin; set it: https://HOST")))
+		f.add("optin", errors.New("has forms, and there is no public_url, with which their links begin; set it: https://HOST"))
 	}
-	if n := len(c.OptIn); n > consent.MaxForms {
-		errs = append(errs, c.wrong("optin", fmt.Errorf("has %d forms, the most is %d", n, consent.MaxForms)))
-	}
+	f.most("optin", "forms", len(c.OptIn), consent.MaxForms)
 	for i := range c.OptIn {
-		errs = append(errs, c.validateForm(&c.OptIn[i]))
+		f.form(&c.OptIn[i])
 	}
-	return errors.Join(errs...)
 }
 
 // checkMailto checks the address of mails to unsubscribe by: it stands in a
@@ -151,50 +144,44 @@ func (c *Config) checkMailto() error {
 	return nil
 }
 
-func (c *Config) validateForm(f *OptIn) error {
-	path := joinPath("optin", f.Name)
-	var errs []error
-	wrong := func(key string, err error) { errs = append(errs, c.wrongIn(path, key, err)) }
-	if !formName.MatchString(f.Name) || len(f.Name) > consent.MaxFormNameBytes {
+func (f *findings) form(o *OptIn) {
+	wrong := f.entry(joinPath("optin", o.Name), o)
+	if !formName.MatchString(o.Name) || len(o.Name) > consent.MaxFormNameBytes {
 		wrong("", fmt.Errorf("is no name of a form, want 1 to %d of a-z, 0-9, _ and -", consent.MaxFormNameBytes))
 	}
-	if !f.EmailSubscribe && len(f.Groups) == 0 {
+	if !o.EmailSubscribe && len(o.Groups) == 0 {
 		wrong("groups", errors.New("are empty, and email_subscribe is false: nothing would be subscribed"))
 	}
-	if n := len(f.Groups); n > consent.MaxGroups {
+	if n := len(o.Groups); n > consent.MaxGroups {
 		wrong("groups", fmt.Errorf("has %d entries, the most is %d", n, consent.MaxGroups))
 	}
-	for _, g := range f.Groups {
+	for _, g := range o.Groups {
 		if g == "" || len(g) > consent.MaxGroupBytes || !utf8.ValidString(g) || strings.ContainsFunc(g, func(r rune) bool { return r < ' ' }) {
 			wrong("groups", fmt.Errorf("has %q, want ids of 1 to %d bytes", g, consent.MaxGroupBytes))
 		}
 	}
-	if f.ConfirmedURL != "" {
-		wrong("confirmed_url", checkWebURL(f.ConfirmedURL))
+	if o.ConfirmedURL != "" {
+		wrong("confirmed_url", checkWebURL(o.ConfirmedURL))
 	}
-	for _, o := range f.Origins {
+	for _, o := range o.Origins {
 		wrong("origins", checkOrigin(o))
 	}
-	wrong("hours", between(f.Hours, 1, consent.MaxHours))
-	wrong("per_address_per_hour", between(f.PerAddress, 0, consent.MaxPerHour))
-	wrong("per_ip_per_hour", between(f.PerIP, 0, consent.MaxPerHour))
-	if n := len(f.Fields); n > consent.MaxFields {
+	if n := len(o.Fields); n > consent.MaxFields {
 		wrong("fields", fmt.Errorf("has %d entries, the most is %d", n, consent.MaxFields))
 	}
-	for _, name := range f.Fields {
+	for _, name := range o.Fields {
 		switch {
 		case !profile.NameFits(name) || strings.HasPrefix(name, "$"):
 			wrong("fields", fmt.Errorf("has %q, which can be the name of no attribute", name))
 		case slices.Contains(notOfForms, name):
 			wrong("fields", fmt.Errorf("has %s, which is not for strangers to set", name))
-		case name == f.Honeypot:
+		case name == o.Honeypot:
 			wrong("fields", fmt.Errorf("has %s, which is the honeypot; give that another name", name))
 		}
 	}
-	if f.Honeypot == "email" {
+	if o.Honeypot == "email" {
 		wrong("honeypot", errors.New("is email, which everybody fills in; give it another name"))
 	}
-	return errors.Join(errs...)
 }
 
 // checkWebURL checks an address that browsers go to.

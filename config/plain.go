@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -10,17 +9,13 @@ import (
 // MaxPlainServers bounds `plain_servers`.
 const MaxPlainServers = 100
 
-func (c *Config) validatePlainServers() error {
-	var errs []error
-	if n := len(c.PlainServers); n > MaxPlainServers {
-		errs = append(errs, c.wrong("plain_servers", fmt.Errorf("has %d entries, the most is %d", n, MaxPlainServers)))
-	}
-	for _, text := range c.PlainServers {
+func (f *findings) plainServers() {
+	f.most("plain_servers", "entries", len(f.c.PlainServers), MaxPlainServers)
+	for _, text := range f.c.PlainServers {
 		if _, err := parseProxy(text); err != nil && !isHostname(text) {
-			errs = append(errs, c.wrong("plain_servers", fmt.Errorf("has %.100q, want an address, a network or a name: 10.0.0.7, 10.0.0.0/8, redis.internal", text)))
+			f.add("plain_servers", fmt.Errorf("has %.100q, want an address, a network or a name: 10.0.0.7, 10.0.0.0/8, redis.internal", text))
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // Plain reports whether the server of a host may be reached without TLS and

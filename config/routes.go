@@ -9,6 +9,7 @@ import (
 	"net/mail"
 	"net/url"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,13 +33,13 @@ const MaxAllowed = 10_000
 // and http.
 type Route struct {
 	Name       string   // the key of the mapping
-	Weight     int      `yaml:"weight" doc:"Its share of the mail that several routes could take, 1 to 1000."`
+	Weight     int      `yaml:"weight" range:"1..1000" doc:"Its share of the mail that several routes could take, 1 to 1000."`
 	Backup     bool     `yaml:"backup" doc:"true: it takes mail only while no other route that could is up."`
 	Domains    []string `yaml:"domains" doc:"Recipients' domains that it takes: example.com, '*.example.com' for all below. None: all. The longest that fits decides." sample:"[example.com, '*.example.com']"`
 	Except     []string `yaml:"except" doc:"Domains that it does not take." sample:"[test.example.com]"`
 	Classes    []string `yaml:"classes" doc:"transactional, marketing. None: both." sample:"[transactional, marketing]"`
 	Pace       string   `yaml:"pace" doc:"How many mails it may send, all processes together: a number, / and s, m, h or d. None: as many as it can. It falls when the other side wants fewer, and grows again." sample:"100/s"`
-	Burst      int      `yaml:"burst" doc:"How many of these may be saved up while there is nothing to send, 0 to 1000000; 0: a tenth of a second's worth." sample:"200"`
+	Burst      int      `yaml:"burst" range:"0..1000000" doc:"How many of these may be saved up while there is nothing to send, 0 to 1000000; 0: a tenth of a second's worth." sample:"200"`
 	PerDomain  string   `yaml:"pace_per_domain" doc:"The same for each domain." sample:"20/s"`
 	Paces      []Pair   `yaml:"paces" doc:"The same for single domains: DOMAIN: PACE."`
 	Warmup     []string `yaml:"warmup" doc:"How many mails a day it may take: on the first day, the second, ... 90 at most; after them there is no limit. Days are of UTC." sample:"[50, 100, 500, 1000, 5000]"`
@@ -88,9 +89,9 @@ type HTTPRoute struct {
 
 // Mailboxes are those that are built in.
 type Mailboxes struct {
-	Keep          int `yaml:"keep" doc:"How many mails are kept for viewing, 1 to 100000, the newest."`
-	Megabytes     int `yaml:"megabytes" doc:"And how much of them, 1 to 1024."`
-	Seed          int `yaml:"seed" doc:"Another number, other addresses that do what follows."`
+	Keep          int `yaml:"keep" range:"1..100000" doc:"How many mails are kept for viewing, 1 to 100000, the newest."`
+	Megabytes     int `yaml:"megabytes" range:"1..1024" doc:"And how much of them, 1 to 1024."`
+	Seed          int `yaml:"seed" range:"0..2147483647" doc:"Another number, other addresses that do what follows."`
 	Defer         int `yaml:"defer" doc:"Of 1000 addresses so many defer each mail once."`
 	Refuse        int `yaml:"refuse" doc:"Of 1000 so many refuse it."`
 	Bounce        int `yaml:"bounce" doc:"So many take it, and it comes back."`
@@ -98,7 +99,7 @@ type Mailboxes struct {
 	Click         int `yaml:"click" doc:"So many of 1000 also click in it."`
 	Complain      int `yaml:"complain" doc:"So many complain of it."`
 	Unsubscribe   int `yaml:"unsubscribe" doc:"So many unsubscribe."`
-	WithinSeconds int `yaml:"within_seconds" doc:"All this happens within so many seconds, 1 to 2592000."`
+	WithinSeconds int `yaml:"within_seconds" range:"1..2592000" doc:"All this happens within so many seconds, 1 to 2592000."`
 }
 
 // Pair is a key of a mapping and its value, which may be a secret.
@@ -294,62 +295,49 @@ func (r *Route) Settings(t sluice.Transport) (route.Settings, error) {
 	return s, errors.Join(errs...)
 }
 
-// validateRoutes checks what is sent, where to, and by which routes.
-func (c *Config) validateRoutes() error {
+// routes checks what is sent, where to, and by which routes.
+func (f *findings) routes() {
+	c := f.c
 	modes := []string{string(route.Off), string(route.Sink), string(route.AllowList), string(route.On)}
-	m := &c.Mailboxes
-	errs := []error{
-		c.wrong("sending", oneOf(c.Sending, modes...)),
-		c.wrong("mailboxes.keep", between(m.Keep, 1, sinkbox.MaxMails)),
-		c.wrong("mailboxes.megabytes", between(m.Megabytes, 1, sinkbox.MaxBytes>>20)),
-		c.wrong("mailboxes.seed", between(m.Seed, 0, 1<<31-1)),
-		c.wrong("mailboxes.within_seconds", between(m.WithinSeconds, 1, int(sinkbox.MaxWithin.Seconds()))),
+	f.add("sending", oneOf(c.Sending, modes...))
+	outside := false
+	ranges(reflect.ValueOf(c.Mailboxes), "", func(string, error) { outside = true })
+	if box := c.Mailboxes.Box(); !outside {
+		f.add("mailboxes", box.Check())
 	}
-	if box := m.Box(); errors.Join(errs...) == nil {
-		errs = append(errs, c.wrong("mailboxes", within("", box.Check())))
-	}
-	if len(c.AllowList) > MaxAllowed {
-		errs = append(errs, c.wrong("allow_list", fmt.Errorf("has %d entries, the most is %d", len(c.AllowList), MaxAllowed)))
-	}
+	f.most("allow_list", "entries", len(c.AllowList), MaxAllowed)
 	for _, a := range c.AllowList {
 		if _, err := mail.ParseAddress(a); strings.Contains(a, "@") && err != nil {
-			errs = append(errs, c.wrong("allow_list", fmt.Errorf("has %q, want an address or a domain", a)))
+			f.add("allow_list", fmt.Errorf("has %q, want an address or a domain", a))
 		} else if !strings.Contains(a, "@") {
-			errs = append(errs, c.wrong("allow_list", within("has", route.CheckDomain(a))))
+			f.add("allow_list", within("has", route.CheckDomain(a)))
 		}
 	}
 	if slices.Contains([]string{string(route.On), string(route.AllowList)}, c.Sending) && len(c.Routes) == 0 {
-		errs = append(errs, c.wrong("sending", fmt.Errorf("is %s, and there are no routes; add one, or leave it at %s", c.Sending, route.Sink)))
+		f.add("sending", fmt.Errorf("is %s, and there are no routes; add one, or leave it at %s", c.Sending, route.Sink))
 	}
-	if len(c.Routes) > route.MaxRoutes {
-		errs = append(errs, c.wrong("routes", fmt.Errorf("has %d entries, the most is %d", len(c.Routes), route.MaxRoutes)))
-	}
+	f.most("routes", "entries", len(c.Routes), route.MaxRoutes)
 	for i := range c.Routes {
-		errs = append(errs, c.validateRoute(&c.Routes[i]))
+		f.route(&c.Routes[i])
 	}
-	return errors.Join(errs...)
 }
 
 // within puts words before an error, nil of nil.
 func within(words string, err error) error {
-	if err == nil || words == "" {
-		return err
+	if err == nil {
+		return nil
 	}
 	return fmt.Errorf("%s %w", words, err)
 }
 
-func (c *Config) validateRoute(r *Route) error {
-	path := joinPath("routes", r.Name)
-	var errs []error
-	wrong := func(key string, err error) { errs = append(errs, c.wrongIn(path, key, err)) }
+func (f *findings) route(r *Route) {
+	wrong := f.entry(joinPath("routes", r.Name), r)
 	if !formName.MatchString(r.Name) || len(r.Name) > 64 || r.Name == SinkRoute {
 		wrong("", fmt.Errorf("is no name of a route, want 1 to 64 of a-z, 0-9, _ and -, but for %s, as the built-in mailboxes are called", SinkRoute))
 	}
-	wrong("weight", between(r.Weight, 1, 1000))
-	wrong("burst", between(r.Burst, 0, 1_000_000))
 	if kinds := r.kinds(); len(kinds) != 1 {
 		wrong("", fmt.Errorf("has %d of smtp, ses and http, want one: what carries its mail", len(kinds)))
-		return errors.Join(errs...)
+		return
 	}
 	// Credentials of the environment are looked for when the program starts.
 	t, err := r.Transport(func(string) string { return "-" }, sluice.SystemClock{})
@@ -357,7 +345,7 @@ func (c *Config) validateRoute(r *Route) error {
 		for line := range strings.Lines(err.Error()) {
 			wrong(r.kinds()[0], errors.New("is not right: "+strings.TrimSpace(line)))
 		}
-		return errors.Join(errs...)
+		return
 	}
 	s, err := r.Settings(t)
 	if err == nil {
@@ -366,5 +354,4 @@ func (c *Config) validateRoute(r *Route) error {
 	if err != nil {
 		wrong("", within("is not right:", err))
 	}
-	return errors.Join(errs...)
 }

@@ -23,26 +23,24 @@ type SMTPD struct {
 	TLSKey       string `yaml:"tls_key" doc:"File with the certificate's key (PEM)." sample:"/etc/sluice/privkey.pem"`
 	Hostname     string `yaml:"hostname" doc:"What the listener calls itself, and what stands behind the @ of a Message-ID that it adds. Default: the machine's name." sample:"mail.example.com"`
 	RequireAuth  bool   `yaml:"require_auth" doc:"false: programs on this machine (127.0.0.1, ::1) may hand in mail without a key. All others need one."`
-	MaxMessageMB int    `yaml:"max_message_megabytes" doc:"The largest message, with its attachments, 1 to 25."`
+	MaxMessageMB int    `yaml:"max_message_megabytes" range:"1..25" doc:"The largest message, with its attachments, 1 to 25."`
 }
 
-func (c *Config) validateSMTPD() error {
-	s := &c.SMTPD
-	errs := []error{c.wrong("smtpd.max_message_megabytes", between(s.MaxMessageMB, 1, MaxSMTPMessageMB))}
+func (f *findings) smtpd() {
+	s := &f.c.SMTPD
 	if s.Hostname != "" && !isHostname(s.Hostname) {
-		errs = append(errs, c.wrong("smtpd.hostname", fmt.Errorf("is %q, want a name such as mail.example.com", s.Hostname)))
+		f.add("smtpd.hostname", fmt.Errorf("is %q, want a name such as mail.example.com", s.Hostname))
 	}
 	if files := s.TLSCert != "" && s.TLSCert != SelfSigned; files != (s.TLSKey != "") {
-		errs = append(errs, c.wrong("smtpd.tls_cert", errors.New("and smtpd.tls_key belong together: give the files of both or neither")))
+		f.add("smtpd.tls_cert", errors.New("and smtpd.tls_key belong together: give the files of both or neither"))
 	}
 	if s.Listen != "" {
 		err := checkListen(s.Listen)
 		if err == nil && s.TLSKey == "" && !isLoopback(s.Listen) {
 			err = fmt.Errorf("%s can be reached from other machines, and there is no certificate in files to protect their keys; listen on 127.0.0.1, or set smtpd.tls_cert and smtpd.tls_key", s.Listen)
 		}
-		errs = append(errs, c.wrong("smtpd.listen", err))
+		f.add("smtpd.listen", err)
 	}
-	return errors.Join(errs...)
 }
 
 // SMTPHostname returns what the SMTP listener calls itself.

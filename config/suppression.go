@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 
 	"sluice"
@@ -15,13 +14,10 @@ const (
 	MaxSetNameBytes = 160
 )
 
-// MaxSuppressionAgeSeconds bounds the age of the list of those who are not mailed.
-const MaxSuppressionAgeSeconds = 86_400
-
 // SuppressionAge is how old the list may be, by the class of mail.
 type SuppressionAge struct {
-	Marketing     int `yaml:"marketing" doc:"Marketing mail waits while the list is older, 1 to 86400 seconds."`
-	Transactional int `yaml:"transactional" doc:"Transactional mail waits while the list is older, 1 to 86400 seconds."`
+	Marketing     int `yaml:"marketing" range:"1..86400" doc:"Marketing mail waits while the list is older, 1 to 86400 seconds."`
+	Transactional int `yaml:"transactional" range:"1..86400" doc:"Transactional mail waits while the list is older, 1 to 86400 seconds."`
 }
 
 // SuppressionSet is a foreign set that is followed: its members are not mailed.
@@ -37,22 +33,18 @@ func newSuppressionSet(name string) SuppressionSet {
 	return SuppressionSet{Name: name, Reason: sluice.SuppressBadDomain.String()}
 }
 
-func (c *Config) validateSuppressionSets() error {
-	var errs []error
-	if n := len(c.SuppressionSets); n > MaxSuppressionSets {
-		errs = append(errs, c.wrong("suppression_sets", fmt.Errorf("has %d entries, the most is %d", n, MaxSuppressionSets)))
-	}
-	for _, s := range c.SuppressionSets {
-		path := joinPath("suppression_sets", s.Name)
+func (f *findings) suppressionSets() {
+	f.most("suppression_sets", "entries", len(f.c.SuppressionSets), MaxSuppressionSets)
+	for _, s := range f.c.SuppressionSets {
+		wrong := f.entry(joinPath("suppression_sets", s.Name), &s)
 		if s.Name == "" || len(s.Name) > MaxSetNameBytes {
-			errs = append(errs, c.wrongIn(path, "", fmt.Errorf("is no name of a set, want 1 to %d bytes", MaxSetNameBytes)))
+			wrong("", fmt.Errorf("is no name of a set, want 1 to %d bytes", MaxSetNameBytes))
 		}
 		if reason, ok := sluice.ParseSuppressReason(s.Reason); !ok || !reason.Ends() {
-			errs = append(errs, c.wrongIn(path, "reason", fmt.Errorf("is %q, want bad_domain, manual or hard_bounce", s.Reason)))
+			wrong("reason", fmt.Errorf("is %q, want bad_domain, manual or hard_bounce", s.Reason))
 		}
 		if s.Redis != "" {
-			errs = append(errs, c.wrongIn(path, "redis", checkRedis(s.Redis, false)))
+			wrong("redis", checkRedis(s.Redis, false))
 		}
 	}
-	return errors.Join(errs...)
 }
