@@ -28,10 +28,7 @@ func runAlert(ctx context.Context, c *call) error {
 	if len(c.given.args) != 1 || c.given.args[0] != "test" {
 		return usagef("alert: want test; `sluice help alert` explains it")
 	}
-	cfg, err := c.load(nil)
-	if err != nil {
-		return err
-	}
+	cfg := c.config
 	if !cfg.Alerts.On() {
 		return errors.New("alert test: nobody is told: set alerts.webhook, or alerts.email")
 	}

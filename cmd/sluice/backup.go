@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -63,26 +62,21 @@ var restoreFlags = []flagSpec{
 	{name: "check", help: "change nothing: read the backup through and say what is in it"},
 }
 
-func runBackup(ctx context.Context, c *call) (err error) {
+func runBackup(ctx context.Context, c *call) error {
 	if len(c.given.args) != 1 {
 		return usagef("backup: want one directory or new file")
 	}
-	cfg, err := c.load(nil)
+	cfg := c.config
+	store, err := c.store(ctx)
 	if err != nil {
 		return err
 	}
-	store, err := engine.OpenStore(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
 	redis, lists, stop, err := engine.OpenRedis(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	c.later(stop)
 	progress := c.progress()
-	defer progress.end()
 	b := &transfer.Backup{Database: store, Redis: redis, Lists: lists, Clock: c.clockOf(ctx, redis), Program: version, Progress: progress.say}
 	if b.Passphrase, err = c.passphrase(); err != nil {
 		return err
@@ -144,19 +138,18 @@ func (c *call) showManifest(m *transfer.Manifest) {
 
 func showTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000Z") }
 
-func runRestore(ctx context.Context, c *call) (err error) {
+func runRestore(ctx context.Context, c *call) error {
 	if len(c.given.args) != 1 {
 		return usagef("restore: want one backup file")
 	}
 	progress := c.progress()
-	defer progress.end()
 	archive, err := transfer.OpenArchive(c.given.args[0], func(read, size int64) {
 		progress.at(partOf(read, size), fmt.Sprintf("reading it through: %d of %d MB", read>>20, size>>20))
 	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, archive.Close()) }()
+	c.later(archive.Close)
 	if c.given.has("check") {
 		c.print("the backup is whole")
 		c.showManifest(&archive.Manifest)
@@ -165,7 +158,7 @@ func runRestore(ctx context.Context, c *call) (err error) {
 	return c.restore(ctx, archive, progress)
 }
 
-func (c *call) restore(ctx context.Context, archive *transfer.Archive, progress *progress) (err error) {
+func (c *call) restore(ctx context.Context, archive *transfer.Archive, progress *progress) error {
 	cfg, err := c.load(nil)
 	if err != nil {
 		return err
@@ -183,7 +176,7 @@ func (c *call) restore(ctx context.Context, archive *transfer.Archive, progress 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	c.later(store.Close)
 	if err := store.Migrate(ctx); err != nil {
 		return err
 	}
@@ -191,7 +184,7 @@ func (c *call) restore(ctx context.Context, archive *transfer.Archive, progress 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	c.later(stop)
 	passphrase, err := c.passphrase()
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ const clockWithin = 2 * time.Second
 func (c *call) clock(ctx context.Context) sluice.Clock {
 	ctx, cancel := context.WithTimeout(ctx, clockWithin)
 	defer cancel()
-	_, redis, err := c.dialConfigured(ctx)
+	redis, err := engine.DialRunning(ctx, c.config)
 	if err != nil {
 		return c.main.own()
 	}

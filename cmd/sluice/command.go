@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,6 +48,8 @@ type command struct {
 	line    string // what it does, in a line
 	long    string
 	setting bool // it takes the flags of the configuration
+	loads   bool // it works on the configuration, which is read before it runs
+	bare    bool // it takes no arguments
 	flags   []flagSpec
 	run     func(ctx context.Context, c *call) error
 }
@@ -54,42 +57,44 @@ type command struct {
 // commands is the table of all commands, in the order of the help.
 func commands() []command {
 	return []command{
-		{name: "serve", line: "run the program", long: serveLong, setting: true, run: runServe},
-		{name: "dev", line: "run the program with its own Redis and SQLite", long: devLong, setting: true, run: runDev},
-		{name: "demo", line: "watch made-up mail events flow through", long: demoLong, flags: demoFlags, run: runDemo},
-		{name: "health", line: "ask whether the program lives, for supervisors", long: healthLong, setting: true, flags: healthFlags, run: runHealth},
-		{name: "doctor", line: "look for what is wrong, and say what to do", long: doctorLong, setting: true, flags: doctorFlags, run: runDoctor},
-		{name: "domain", args: "check DOMAIN...", line: "look whether receivers will take mail from a domain", long: domainLong, setting: true, flags: domainFlags, run: runDomain},
-		{name: "migrate", line: "bring the database's schema up", long: migrateLong, setting: true, run: runMigrate},
-		{name: "tail", line: "show the events that pass through", long: tailLong, setting: true, flags: tailFlags, run: runTail},
-		{name: "top", line: "watch what a running program does", long: topLong, setting: true, flags: topFlags, run: runTop},
-		{name: "sending", args: "show | pause [NOTE] | resume | purge | stop [NOTE]", line: "stop, resume or purge mail", long: sendingLong, setting: true, flags: sendingFlags, run: runSending},
-		{name: "mailbox", args: "list | show NUMBER", line: "read the mails in the built-in mailboxes", long: mailboxLong, setting: true, flags: mailboxFlags, run: runMailbox},
-		{name: "doubt", args: "list | resolve SEND... --as DECISION", line: "decide about mails that may have arrived or not", long: doubtLong, setting: true, flags: doubtFlags, run: runDoubt},
-		{name: "dead", args: "list | show ID | replay ID... | drop ID...", line: "show, replay or drop items that could not be applied", long: deadLong, setting: true, flags: deadFlags, run: runDead},
-		{name: "gaps", args: "list | accept NAME...", line: "show where entries are missing, and continue without them", long: gapsLong, setting: true, flags: gapsFlags, run: runGaps},
-		{name: "alert", args: "test", line: "send a test alert", long: alertLong, setting: true, run: runAlert},
-		{name: "key", args: "create | list | revoke ID", line: "manage the keys of the HTTP API", long: keyLong, setting: true, flags: keyFlags, run: runKey},
-		{name: "template", args: "list | put FILE | show|preview|test|archive ID | use ID VERSION", line: "manage templates of mails", long: templateLong, setting: true, flags: templateFlags, run: runTemplate},
-		{name: "suppression", args: "add|remove ENTRY... | list | check ADDRESS... | import FILE", line: "manage suppressions: addresses that are not mailed", long: suppressionLong, setting: true, flags: suppressionFlags, run: runSuppression},
-		{name: "backup", args: "DIR|FILE", line: "write the tables and the logs to a file", long: backupLong, flags: backupFlags, setting: true, run: runBackup},
+		{name: "serve", line: "run the program", long: serveLong, setting: true, bare: true, run: runServe},
+		{name: "dev", line: "run the program with its own Redis and SQLite", long: devLong, setting: true, bare: true, run: runDev},
+		{name: "demo", line: "watch made-up mail events flow through", long: demoLong, flags: demoFlags, bare: true, run: runDemo},
+		{name: "health", line: "ask whether the program lives, for supervisors", long: healthLong, setting: true, loads: true, flags: healthFlags, bare: true, run: runHealth},
+		{name: "doctor", line: "look for what is wrong, and say what to do", long: doctorLong, setting: true, flags: doctorFlags, bare: true, run: runDoctor},
+		{name: "domain", args: "check DOMAIN...", line: "look whether receivers will take mail from a domain", long: domainLong, setting: true, loads: true, flags: domainFlags, run: runDomain},
+		{name: "migrate", line: "bring the database's schema up", long: migrateLong, setting: true, loads: true, bare: true, run: runMigrate},
+		{name: "tail", line: "show the events that pass through", long: tailLong, setting: true, loads: true, flags: tailFlags, bare: true, run: runTail},
+		{name: "top", line: "watch what a running program does", long: topLong, setting: true, loads: true, flags: topFlags, bare: true, run: runTop},
+		{name: "sending", args: "show | pause [NOTE] | resume | purge | stop [NOTE]", line: "stop, resume or purge mail", long: sendingLong, setting: true, loads: true, flags: sendingFlags, run: runSending},
+		{name: "mailbox", args: "list | show NUMBER", line: "read the mails in the built-in mailboxes", long: mailboxLong, setting: true, loads: true, flags: mailboxFlags, run: runMailbox},
+		{name: "doubt", args: "list | resolve SEND... --as DECISION", line: "decide about mails that may have arrived or not", long: doubtLong, setting: true, loads: true, flags: doubtFlags, run: runDoubt},
+		{name: "dead", args: "list | show ID | replay ID... | drop ID...", line: "show, replay or drop items that could not be applied", long: deadLong, setting: true, loads: true, flags: deadFlags, run: runDead},
+		{name: "gaps", args: "list | accept NAME...", line: "show where entries are missing, and continue without them", long: gapsLong, setting: true, loads: true, flags: gapsFlags, run: runGaps},
+		{name: "alert", args: "test", line: "send a test alert", long: alertLong, setting: true, loads: true, run: runAlert},
+		{name: "key", args: "create | list | revoke ID", line: "manage the keys of the HTTP API", long: keyLong, setting: true, loads: true, flags: keyFlags, run: runKey},
+		{name: "template", args: "list | put FILE | show|preview|test|archive ID | use ID VERSION", line: "manage templates of mails", long: templateLong, setting: true, loads: true, flags: templateFlags, run: runTemplate},
+		{name: "suppression", args: "add|remove ENTRY... | list | check ADDRESS... | import FILE", line: "manage suppressions: addresses that are not mailed", long: suppressionLong, setting: true, loads: true, flags: suppressionFlags, run: runSuppression},
+		{name: "backup", args: "DIR|FILE", line: "write the tables and the logs to a file", long: backupLong, flags: backupFlags, setting: true, loads: true, run: runBackup},
 		{name: "restore", args: "FILE", line: "put a backup back", long: restoreLong, setting: true, flags: restoreFlags, run: runRestore},
-		{name: "import", args: "events | users FILE", line: "read events or users of a file in", long: importLong, setting: true, flags: importFlags, run: runImport},
-		{name: "spill", args: "list | replay FILE...", line: "show and replay events that were kept while Redis was away", long: spillLong, setting: true, run: runSpill},
-		{name: "export", args: "events | series | users", line: "write events, series or users out as lines", long: exportLong, setting: true, flags: exportFlags, run: runExport},
+		{name: "import", args: "events | users FILE", line: "read events or users of a file in", long: importLong, setting: true, loads: true, flags: importFlags, run: runImport},
+		{name: "spill", args: "list | replay FILE...", line: "show and replay events that were kept while Redis was away", long: spillLong, setting: true, loads: true, run: runSpill},
+		{name: "export", args: "events | series | users", line: "write events, series or users out as lines", long: exportLong, setting: true, loads: true, flags: exportFlags, run: runExport},
 		{name: "config", args: "[show]", line: "print the commented configuration", long: configLong, setting: true, run: runConfig},
-		{name: "version", line: "print the version", long: "Prints the version, the revision it was built from, and Go's version.", run: runVersion},
+		{name: "version", line: "print the version", long: "Prints the version, the revision it was built from, and Go's version.", bare: true, run: runVersion},
 		{name: "help", args: "[COMMAND]", line: "explain a command", long: "Explains a command, or lists them all. `sluice COMMAND -h` is the same.", run: runHelp},
 	}
 }
 
 // call is one command being run.
 type call struct {
-	main  *Main
-	cmd   command
-	given given
-	kill  context.Context // ends at the second signal
-	bar   *progress       // nil: none was asked for
+	main    *Main
+	cmd     command
+	given   given
+	config  *config.Config  // nil unless the command loads it
+	closers []func() error  // run after it, the last one first
+	kill    context.Context // ends at the second signal
+	bar     *progress       // nil: none was asked for
 }
 
 // usageError is a mistake in the command line.
@@ -161,7 +166,7 @@ func (m *Main) withSignals(ctx context.Context, c *call) error {
 	defer killNow()
 	c.kill = kill
 	done := make(chan error, 1)
-	go func() { done <- c.cmd.run(ctx, c) }() // ends with the command, or with the process
+	go func() { done <- c.run(ctx) }() // ends with the command, or with the process
 	select {
 	case err := <-done:
 		return err
@@ -181,6 +186,27 @@ func (m *Main) withSignals(ctx context.Context, c *call) error {
 		return errors.New("ended at once by a second signal; what was in hand is done again at the next start")
 	}
 }
+
+// run runs a command, and closes what it has opened.
+func (c *call) run(ctx context.Context) (err error) {
+	if c.cmd.bare && len(c.given.args) > 0 {
+		return usagef("%s: takes no arguments, but %q is one", c.cmd.name, c.given.args[0])
+	}
+	if c.cmd.loads {
+		if c.config, err = c.load(nil); err != nil {
+			return err
+		}
+	}
+	defer func() {
+		for _, end := range slices.Backward(c.closers) {
+			err = errors.Join(err, end())
+		}
+	}()
+	return c.cmd.run(ctx, c)
+}
+
+// later has something done after the command.
+func (c *call) later(end func() error) { c.closers = append(c.closers, end) }
 
 // load reads the configuration for a command.
 func (c *call) load(change func(*config.Sources)) (*config.Config, error) {

@@ -12,7 +12,6 @@ import (
 
 	"sluice"
 	"sluice/engine"
-	"sluice/store/sqlstore"
 )
 
 const deadLong = `
@@ -62,7 +61,11 @@ func runDead(ctx context.Context, c *call) error {
 	action := map[string]func(context.Context, sluice.Store, []int64) error{
 		"list": c.deadList, "show": c.deadShow, "replay": c.deadReplay, "drop": c.deadDrop,
 	}[what]
-	return c.withStore(ctx, func(store *sqlstore.Store) error { return action(ctx, store, ids) })
+	store, err := c.store(ctx)
+	if err != nil {
+		return err
+	}
+	return action(ctx, store, ids)
 }
 
 func deadIDs(args []string) ([]int64, error) {
@@ -172,16 +175,12 @@ func deadError(verb string, id int64, err error) error {
 	return fmt.Errorf("%s dead letter %d: %w", verb, id, err)
 }
 
-func (c *call) deadReplay(ctx context.Context, store sluice.Store, ids []int64) (err error) {
-	cfg, err := c.load(nil)
+func (c *call) deadReplay(ctx context.Context, store sluice.Store, ids []int64) error {
+	replayer, stop, err := engine.OpenReplayer(ctx, c.config, store)
 	if err != nil {
 		return err
 	}
-	replayer, stop, err := engine.OpenReplayer(ctx, cfg, store)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
+	c.later(stop)
 	return c.deadEach(ctx, store, ids, "replay", "replayed", func(id int64) error { return replayer.Replay(ctx, id) })
 }
 

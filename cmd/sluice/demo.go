@@ -57,9 +57,6 @@ type demo struct {
 }
 
 func runDemo(ctx context.Context, c *call) error {
-	if len(c.given.args) > 0 {
-		return usagef("demo: takes no arguments, but %q is one", c.given.args[0])
-	}
 	cfg, err := c.demoConfig()
 	if err != nil {
 		return err

@@ -45,9 +45,6 @@ const (
 )
 
 func runDoctor(ctx context.Context, c *call) error {
-	if len(c.given.args) > 0 {
-		return usagef("doctor: takes no arguments, but %q is one", c.given.args[0])
-	}
 	report := doctorReport{}
 	cfg, err := c.load(nil)
 	if err != nil {

@@ -50,11 +50,7 @@ func runDomain(ctx context.Context, c *call) error {
 		}
 		names = append(names, name)
 	}
-	cfg, err := c.load(nil)
-	if err != nil {
-		return err
-	}
-	checker, err := engine.DomainChecker(cfg)
+	checker, err := engine.DomainChecker(c.config)
 	if err != nil {
 		return err
 	}

@@ -91,11 +91,13 @@ func (c *call) doubtList(ctx context.Context) error {
 			return usagef("doubt list: --after %q is no send", text)
 		}
 	}
-	return c.withStore(ctx, func(store *sqlstore.Store) error {
-		return c.upToLimit("nothing is in doubt", func(show func(string, func() error) error) error {
-			return eachDoubt(ctx, store, after, number, func(row *sluice.SendRow, id string) error {
-				return show(id, func() error { return c.printDoubt(row, id) })
-			})
+	store, err := c.store(ctx)
+	if err != nil {
+		return err
+	}
+	return c.upToLimit("nothing is in doubt", func(show func(string, func() error) error) error {
+		return eachDoubt(ctx, store, after, number, func(row *sluice.SendRow, id string) error {
+			return show(id, func() error { return c.printDoubt(row, id) })
 		})
 	})
 }
@@ -148,12 +150,11 @@ func operator() string {
 	return name + "@" + engine.HostName()
 }
 
-func (c *call) doubtResolve(ctx context.Context, decision spool.Decision, sends []string) (err error) {
-	running, err := c.joinRunning(ctx)
+func (c *call) doubtResolve(ctx context.Context, decision spool.Decision, sends []string) error {
+	running, err := c.running(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, running.Close()) }()
 	if c.given.has("all") {
 		err := eachDoubt(ctx, running.Store, "", -1, func(row *sluice.SendRow, id string) error {
 			if row.DueMillis == 0 {
@@ -167,7 +168,7 @@ func (c *call) doubtResolve(ctx context.Context, decision spool.Decision, sends 
 	}
 	logs := engine.LogsOf(running.Redis, running.Config)
 	decider := &spool.Decider{Lanes: engine.LanesOf(logs), Ledger: running.Store, Clock: c.clockOf(ctx, running.Redis), Writer: flow.NewWriter(logs, "doubt:"+strings.ToLower(rand.Text()), running.Config.BacklogMB<<20)}
-	defer func() { err = errors.Join(err, decider.Writer.Close(ctx)) }()
+	c.later(func() error { return decider.Writer.Close(ctx) })
 	by, done, open := operator(), 0, 0
 	var failed []error
 	for _, send := range sends {

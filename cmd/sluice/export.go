@@ -84,18 +84,20 @@ func runExport(ctx context.Context, c *call) error {
 			return usagef("export users: it takes no --%s", flag)
 		}
 	}
-	return c.withStore(ctx, func(store *sqlstore.Store) error {
-		out, finish, err := c.exportTo()
-		if err != nil {
-			return err
-		}
-		n, err := c.exportRows(ctx, what, store, out)
-		if err = errors.Join(err, finish(err == nil)); err != nil {
-			return fmt.Errorf("export %s, after %s rows: %w", what, grouped(n), err)
-		}
-		fmt.Fprintf(c.main.Stderr, "%s %s\n", grouped(n), what)
-		return nil
-	})
+	store, err := c.store(ctx)
+	if err != nil {
+		return err
+	}
+	out, finish, err := c.exportTo()
+	if err != nil {
+		return err
+	}
+	n, err := c.exportRows(ctx, what, store, out)
+	if err = errors.Join(err, finish(err == nil)); err != nil {
+		return fmt.Errorf("export %s, after %s rows: %w", what, grouped(n), err)
+	}
+	fmt.Fprintf(c.main.Stderr, "%s %s\n", grouped(n), what)
+	return nil
 }
 
 // exportTo opens the output. finish completes it, or removes a file that is

@@ -43,11 +43,10 @@ func runGaps(ctx context.Context, c *call) error {
 	case what == "accept" && all == (len(names) > 0):
 		return usagef("gaps accept: want either names, as `sluice gaps list` shows them, or --all")
 	}
-	_, redis, err := c.dialConfigured(ctx)
+	redis, err := c.redis(ctx)
 	if err != nil {
 		return err
 	}
-	defer redis.Close()
 	gaps := flow.Gaps{Redis: redis}
 	found, err := gaps.List(ctx)
 	if err != nil {

@@ -29,23 +29,16 @@ const (
 )
 
 func runHealth(ctx context.Context, c *call) error {
-	if len(c.given.args) > 0 {
-		return usagef("health: takes no arguments, but %q is one", c.given.args[0])
-	}
-	cfg, err := c.load(nil)
-	if err != nil {
-		return err
-	}
 	path := "/healthz"
 	if c.given.has("ready") {
 		path = "/readyz"
 	}
-	status, answer, err := askProgram(ctx, cfg, path)
+	status, answer, err := askProgram(ctx, c.config, path)
 	if err != nil {
 		return err
 	}
 	if status != http.StatusOK {
-		return fmt.Errorf("http://%s%s answers %d: %s", reachable(cfg.Listen), path, status, safeText(answer))
+		return fmt.Errorf("http://%s%s answers %d: %s", reachable(c.config.Listen), path, status, safeText(answer))
 	}
 	c.print("%s", safeText(answer))
 	return nil

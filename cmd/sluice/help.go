@@ -111,9 +111,6 @@ func revision() string {
 }
 
 func runVersion(_ context.Context, c *call) error {
-	if len(c.given.args) > 0 {
-		return usagef("version: takes no arguments")
-	}
 	c.print("sluice %s, %s, %s %s/%s", version, cmp.Or(revision(), "unknown revision"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return nil
 }

@@ -90,7 +90,7 @@ func parseColumns(s string) (map[string]string, error) {
 	return columns, nil
 }
 
-func runImport(ctx context.Context, c *call) (err error) {
+func runImport(ctx context.Context, c *call) error {
 	args := c.given.args
 	if len(args) != 2 || args[0] != "events" && args[0] != "users" {
 		return usagef("import: want events or users, and one file, or - for standard input")
@@ -101,16 +101,15 @@ func runImport(ctx context.Context, c *call) (err error) {
 			return usagef("import users: --%s is for events", flag)
 		}
 	}
-	running, err := c.joinRunning(ctx)
+	running, err := c.running(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, running.Close()) }()
 	in := &importing{call: c, name: args[1], users: users, kept: engine.Retention(running.Config)}
 	if err := in.open(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, in.close()) }()
+	c.later(in.close)
 	return in.run(ctx, engine.LogsOf(running.Redis, running.Config), c.clockOf(ctx, running.Redis))
 }
 
@@ -182,7 +181,6 @@ func (in *importing) open(ctx context.Context) error {
 func (in *importing) fingerprint(ctx context.Context, columns map[string]string) (string, error) {
 	h := sha256.New()
 	progress := in.call.progress()
-	defer progress.end()
 	for ctx.Err() == nil {
 		n, err := io.CopyN(h, in, 16<<20)
 		progress.at(partOf(in.read.Load(), in.size), "reading it through: "+in.percent())
@@ -235,7 +233,6 @@ func (in *importing) run(ctx context.Context, logs []*flow.Log, clock sluice.Clo
 		options.Dedupe, options.Optional = "event_id", true
 	}
 	progress := in.call.progress()
-	defer progress.end()
 	in.started = time.Now()
 	im := &ingest.Import{
 		Logs: logs, Source: in.source, Known: in.size > 0, Options: options,

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/config"
-	"sluice/engine"
 	"sluice/lib/key"
 	"sluice/store/sqlstore"
 )
@@ -46,7 +44,7 @@ func keyName(s string) error {
 	return nil
 }
 
-func runKey(ctx context.Context, c *call) (err error) {
+func runKey(ctx context.Context, c *call) error {
 	what, rest, err := c.word("create", "list", "revoke")
 	switch {
 	case err != nil:
@@ -56,16 +54,8 @@ func runKey(ctx context.Context, c *call) (err error) {
 	case what == "revoke" && len(rest) != 1:
 		return usagef("key revoke: want one ID; `sluice key list` shows them")
 	}
-	cfg, err := c.load(nil)
+	store, err := c.openKeys(ctx, what == "create")
 	if err != nil {
-		return err
-	}
-	store, err := c.openKeys(ctx, cfg, what == "create")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	if err := store.Ping(ctx); err != nil {
 		return err
 	}
 	return map[string]func(context.Context, *sqlstore.Store, []string) error{
@@ -75,9 +65,10 @@ func runKey(ctx context.Context, c *call) (err error) {
 
 // openKeys connects to the database. A first key may be made before the first
 // start: then there is no database yet, and creating one brings the schema up.
-func (c *call) openKeys(ctx context.Context, cfg *config.Config, create bool) (*sqlstore.Store, error) {
+func (c *call) openKeys(ctx context.Context, create bool) (*sqlstore.Store, error) {
+	cfg := c.config
 	if !create {
-		return engine.OpenStore(ctx, cfg)
+		return c.store(ctx)
 	}
 	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w; choose another with --data", err)
@@ -86,21 +77,19 @@ func (c *call) openKeys(ctx context.Context, cfg *config.Config, create bool) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := c.migrateForKey(ctx, store, cfg); err != nil {
-		return nil, errors.Join(err, store.Close())
-	}
-	return store, nil
+	c.later(store.Close)
+	return store, c.migrateForKey(ctx, store)
 }
 
 // migrateForKey says if there were no tables: a key in a database that nobody
 // serves, because the command ran in another directory, is refused everywhere.
-func (c *call) migrateForKey(ctx context.Context, store *sqlstore.Store, cfg *config.Config) error {
+func (c *call) migrateForKey(ctx context.Context, store *sqlstore.Store) error {
 	before, _, err := store.SchemaVersion(ctx)
 	if err != nil {
 		return err
 	}
 	if before == 0 {
-		fmt.Fprintf(c.main.Stderr, "%s has no tables of Sluice yet: they are made now; is it the right database?\n", safeText(cfg.Database.String()))
+		fmt.Fprintf(c.main.Stderr, "%s has no tables of Sluice yet: they are made now; is it the right database?\n", safeText(c.config.Database.String()))
 	}
 	return store.Migrate(ctx)
 }

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"sluice/config"
-	"sluice/engine"
-	"sluice/store/sqlstore"
 )
 
 // This file is what the commands have in common that do one of several things
@@ -25,24 +22,6 @@ func (c *call) word(words ...string) (what string, rest []string, err error) {
 		return "", nil, usagef("%s: unknown %q%s", c.cmd.name, what, config.DidYouMean(what, words))
 	}
 	return what, rest, nil
-}
-
-// withStore does something with the database of the configuration, beside
-// processes that serve.
-func (c *call) withStore(ctx context.Context, do func(*sqlstore.Store) error) (err error) {
-	cfg, err := c.load(nil)
-	if err != nil {
-		return err
-	}
-	store, err := engine.OpenStore(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	if err := store.Ping(ctx); err != nil {
-		return err
-	}
-	return do(store)
 }
 
 // errEnough ends a list or a tail whose limit is reached.

@@ -48,11 +48,7 @@ func runMailbox(ctx context.Context, c *call) error {
 	if !show && (len(args) != 1 || args[0] != "list") {
 		return usagef("mailbox: want list, or show and the number of a mail")
 	}
-	cfg, err := c.load(nil)
-	if err != nil {
-		return err
-	}
-	source, err := c.topSource(cfg)
+	source, err := c.topSource()
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 
@@ -16,14 +15,8 @@ user with more rights, or before an upgrade. It only goes forward, and may run b
 a program that serves.
 `
 
-func runMigrate(ctx context.Context, c *call) (err error) {
-	if len(c.given.args) > 0 {
-		return usagef("migrate: takes no arguments, but %q is one", c.given.args[0])
-	}
-	cfg, err := c.load(nil)
-	if err != nil {
-		return err
-	}
+func runMigrate(ctx context.Context, c *call) error {
+	cfg := c.config
 	if err := os.MkdirAll(cfg.Data, 0o700); err != nil { // of a SQLite file, by default
 		return fmt.Errorf("make the data directory: %w; choose another with --data", err)
 	}
@@ -31,7 +24,7 @@ func runMigrate(ctx context.Context, c *call) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	c.later(store.Close)
 	before, _, err := store.SchemaVersion(ctx)
 	if err != nil {
 		return err

@@ -30,6 +30,7 @@ type progress struct {
 func (c *call) progress() *progress {
 	p := &progress{w: c.main.Stderr, terminal: isTerminal(c.main.Stderr)}
 	c.bar = p
+	c.later(func() error { p.end(); return nil })
 	if !p.terminal {
 		p.next = time.Now().Add(progressEveryLine)
 	}

@@ -3,31 +3,36 @@ package main
 import (
 	"context"
 
-	"sluice/config"
 	"sluice/engine"
 	"sluice/flow"
+	"sluice/store/sqlstore"
 )
 
-// dialConfigured loads the configuration and connects to its main Redis, as
-// dialRunning does. The caller closes the connection.
-func (c *call) dialConfigured(ctx context.Context) (*config.Config, *flow.Redis, error) {
-	cfg, err := c.load(nil)
-	if err != nil {
-		return nil, nil, err
+// redis connects to the main Redis of the configuration (engine.DialRunning).
+func (c *call) redis(ctx context.Context) (*flow.Redis, error) {
+	redis, err := engine.DialRunning(ctx, c.config)
+	if err == nil {
+		c.later(func() error { redis.Close(); return nil })
 	}
-	redis, err := engine.DialRunning(ctx, cfg)
-	if err != nil {
-		return nil, nil, err
-	}
-	return cfg, redis, nil
+	return redis, err
 }
 
-// joinRunning loads the configuration and connects to what it names, and makes sure
-// that a program is at work on it. The caller closes it.
-func (c *call) joinRunning(ctx context.Context) (*engine.Running, error) {
-	cfg, err := c.load(nil)
-	if err != nil {
-		return nil, err
+// running connects to what the configuration names, and makes sure that a program is at
+// work on it.
+func (c *call) running(ctx context.Context) (*engine.Running, error) {
+	running, err := engine.Join(ctx, c.config)
+	if err == nil {
+		c.later(running.Close)
 	}
-	return engine.Join(ctx, cfg)
+	return running, err
+}
+
+// store connects to the database of the configuration, beside processes that serve.
+func (c *call) store(ctx context.Context) (*sqlstore.Store, error) {
+	store, err := engine.OpenStore(ctx, c.config)
+	if err == nil {
+		c.later(store.Close)
+		err = store.Ping(ctx)
+	}
+	return store, err
 }

@@ -44,9 +44,6 @@ func runDev(ctx context.Context, c *call) error {
 }
 
 func (c *call) serveWith(ctx context.Context, change func(*config.Sources)) error {
-	if len(c.given.args) > 0 {
-		return usagef("%s: takes no arguments, but %q is one", c.cmd.name, c.given.args[0])
-	}
 	cfg, err := c.load(change)
 	if err != nil {
 		return err

@@ -43,10 +43,7 @@ func runSpill(ctx context.Context, c *call) error {
 }
 
 func (c *call) spillList(args []string) error {
-	cfg, err := c.load(nil)
-	if err != nil {
-		return err
-	}
+	cfg := c.config
 	if len(args) == 0 {
 		args = []string{engine.SpillDir(cfg)}
 	}
@@ -100,12 +97,11 @@ func describeSpill(path string) string {
 	return text
 }
 
-func (c *call) spillReplay(ctx context.Context, files []string) (err error) {
-	running, err := c.joinRunning(ctx)
+func (c *call) spillReplay(ctx context.Context, files []string) error {
+	running, err := c.running(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, running.Close()) }()
 	deployment, err := running.Redis.Deployment(ctx)
 	if err != nil {
 		return err
@@ -115,7 +111,6 @@ func (c *call) spillReplay(ctx context.Context, files []string) (err error) {
 		Log: slog.New(slog.NewTextHandler(c.main.Stderr, &slog.HandlerOptions{ReplaceAttr: engine.MaskAttr})),
 	}
 	progress := c.progress()
-	defer progress.end()
 	for _, file := range files {
 		done, err := s.Replay(ctx, file, func(read, size int64) {
 			progress.at(partOf(read, size), fmt.Sprintf("%s: %d of %d MB", file, read>>20, size>>20))

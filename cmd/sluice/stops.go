@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/config"
 	"sluice/engine"
 	"sluice/flow"
 	"sluice/ingest"
@@ -71,11 +69,11 @@ func runSending(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	cfg, redis, err := c.dialConfigured(ctx)
+	cfg := c.config
+	redis, err := c.redis(ctx)
 	if err != nil {
 		return err
 	}
-	defer redis.Close()
 	if what == "show" { // stopping must do without the database
 		if err := engine.LookUpPartitions(ctx, cfg); err != nil {
 			return err
@@ -101,9 +99,9 @@ func runSending(ctx context.Context, c *call) error {
 		}
 		return nil
 	case "purge":
-		return c.purge(ctx, cfg, o, s)
+		return c.purge(ctx, o, s)
 	}
-	return c.showSending(ctx, cfg, o)
+	return c.showSending(ctx, o)
 }
 
 // selected reads which mail is meant.
@@ -144,28 +142,27 @@ func resumeFlag(s sluice.Selector) string {
 }
 
 // purge cancels what waits, or counts it.
-func (c *call) purge(ctx context.Context, cfg *config.Config, o *spool.Operator, s sluice.Selector) (err error) {
-	store, err := engine.OpenStore(ctx, cfg)
+func (c *call) purge(ctx context.Context, o *spool.Operator, s sluice.Selector) error {
+	cfg := c.config
+	store, err := c.store(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
 	o.Partitions = cfg.Partitions
 	ingest.RaiseBy(o.Redis, store, slog.Default())
 	logs := engine.LogsOf(o.Redis, cfg)
 	o.Ledger, o.Lanes = store, engine.LanesOf(logs)
 	o.Writer = flow.NewWriter(logs, fmt.Sprintf("purge:%d", time.Now().UnixNano()), cfg.BacklogMB<<20)
-	defer func() {
+	c.later(func() error {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), engine.CloseTimeout)
 		defer cancel()
-		err = errors.Join(err, o.Writer.Close(closing))
-	}()
+		return o.Writer.Close(closing)
+	})
 	most, count := 0, !c.given.has("yes") && !c.given.has("count")
 	if c.given.has("count") {
 		most = c.given.number("count")
 	}
 	progress := c.progress()
-	defer progress.end()
 	total, after := 0, ""
 	for {
 		step := spool.PurgeStep
@@ -190,7 +187,8 @@ func (c *call) purge(ctx context.Context, cfg *config.Config, o *spool.Operator,
 }
 
 // showSending says what is sent, what is stopped, and what the lanes lacked.
-func (c *call) showSending(ctx context.Context, cfg *config.Config, o *spool.Operator) error {
+func (c *call) showSending(ctx context.Context, o *spool.Operator) error {
+	cfg := c.config
 	stopped, err := o.Stopped(ctx)
 	if err != nil {
 		return err

@@ -79,12 +79,14 @@ func runSuppression(ctx context.Context, c *call) error {
 	case what != "list" && len(args) == 0, len(args) > sluice.MaxSuppressChanges:
 		return usagef("suppression %s: want 1 to %d, not %d; a file takes more: `sluice suppression import`", what, sluice.MaxSuppressChanges, len(args))
 	}
-	return c.withStore(ctx, func(store *sqlstore.Store) error {
-		s := &suppressing{call: c, store: store, clock: c.clock(ctx)}
-		return map[string]func(context.Context, []string) error{
-			"add": s.add, "remove": s.remove, "list": s.list, "import": s.imported, "check": s.check,
-		}[what](ctx, args)
-	})
+	store, err := c.store(ctx)
+	if err != nil {
+		return err
+	}
+	s := &suppressing{call: c, store: store, clock: c.clock(ctx)}
+	return map[string]func(context.Context, []string) error{
+		"add": s.add, "remove": s.remove, "list": s.list, "import": s.imported, "check": s.check,
+	}[what](ctx, args)
 }
 
 // reader reads those that are added, by the flags.
@@ -292,7 +294,6 @@ type importCount struct{ read, added, repeats, bad int64 }
 // importLines brings lines in, in pieces. part says how much of the file is read.
 func (s *suppressing) importLines(ctx context.Context, lines *transfer.LineReader, reader *suppress.Reader, part func() float64) (n importCount, err error) {
 	bar, began := s.progress(), time.Now()
-	defer bar.end()
 	var changes []sluice.Suppression
 	write := func() error {
 		added, err := s.service().Add(ctx, changes)

@@ -29,19 +29,15 @@ var tailFlags = []flagSpec{
 }
 
 func runTail(ctx context.Context, c *call) error {
-	if len(c.given.args) > 0 {
-		return usagef("tail: takes no arguments, but %q is one", c.given.args[0])
-	}
-	cfg, redis, err := c.dialConfigured(ctx)
+	redis, err := c.redis(ctx)
 	if err != nil {
 		return err
 	}
-	defer redis.Close()
-	if err := engine.LookUpPartitions(ctx, cfg); err != nil {
+	if err := engine.LookUpPartitions(ctx, c.config); err != nil {
 		return err
 	}
 	shown := 0
-	err = flow.Tail(ctx, engine.LogsOf(redis, cfg), c.given.text("from") == "start", func(b flow.Batch) error {
+	err = flow.Tail(ctx, engine.LogsOf(redis, c.config), c.given.text("from") == "start", func(b flow.Batch) error {
 		return c.tailBatch(b, &shown)
 	})
 	if errors.Is(err, errEnough) || ctx.Err() != nil {

@@ -80,7 +80,11 @@ func runTemplate(ctx context.Context, c *call) error {
 		"list": c.templateList, "show": c.templateShow, "put": c.templatePut,
 		"preview": c.templatePreview, "test": c.templateTest, "use": c.templateUse, "archive": c.templateArchive,
 	}[what]
-	return c.withStore(ctx, func(store *sqlstore.Store) error { return action(ctx, store, rest) })
+	store, err := c.store(ctx)
+	if err != nil {
+		return err
+	}
+	return action(ctx, store, rest)
 }
 
 // listedTemplate is a template as --json shows it.
@@ -132,20 +136,12 @@ func (c *call) listTemplate(t *sluice.Template) error {
 	return nil
 }
 
-// versionGiven returns the version that the flags name, 0 if they name none.
-func (c *call) versionGiven() int {
-	if !c.given.has("version") {
-		return 0
-	}
-	return int(c.given.number("version"))
-}
-
 func (c *call) templateShow(ctx context.Context, store *sqlstore.Store, args []string) error {
 	t, err := store.Template(ctx, args[0])
 	if err != nil {
 		return err
 	}
-	v, err := store.TemplateVersion(ctx, t.ID, c.versionGiven())
+	v, err := store.TemplateVersion(ctx, t.ID, c.given.number("version"))
 	if err != nil {
 		return err
 	}
@@ -158,28 +154,30 @@ func (c *call) templateShow(ctx context.Context, store *sqlstore.Store, args []s
 // maxTemplateFileBytes is what is read of a file: more is no template.
 const maxTemplateFileBytes = 2 * sluice.MaxTemplateBytes
 
-func (c *call) readTemplateFile(name string) (string, error) {
+// readUpTo reads a file, or standard input where it is called -, of most bytes at most.
+// what it has is said in errors, limit is what stands behind a refusal.
+func (c *call) readUpTo(name, what string, most int, limit string) (string, error) {
 	from := c.main.Stdin
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return "", fmt.Errorf("read template: %w", err)
+			return "", fmt.Errorf("read %s: %w", what, err)
 		}
 		defer f.Close()
 		from = f
 	}
-	text, err := io.ReadAll(io.LimitReader(from, maxTemplateFileBytes+1))
+	text, err := io.ReadAll(io.LimitReader(from, int64(most)+1))
 	if err != nil {
-		return "", fmt.Errorf("read template %s: %w", name, err)
+		return "", fmt.Errorf("read %s %s: %w", what, name, err)
 	}
-	if len(text) > maxTemplateFileBytes {
-		return "", fmt.Errorf("read template %s: it has more than %d bytes; a template may have %d", name, maxTemplateFileBytes, sluice.MaxTemplateBytes)
+	if len(text) > most {
+		return "", fmt.Errorf("read %s %s: it has more than %d bytes%s", what, name, most, limit)
 	}
 	return string(text), nil
 }
 
 func (c *call) templatePut(ctx context.Context, store *sqlstore.Store, args []string) error {
-	text, err := c.readTemplateFile(args[0])
+	text, err := c.readUpTo(args[0], "template", maxTemplateFileBytes, fmt.Sprintf("; a template may have %d", sluice.MaxTemplateBytes))
 	if err != nil {
 		return err
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 
 	"sluice"
 	"sluice/config"
@@ -27,15 +25,11 @@ func (c *call) templateInput(ctx context.Context, store *sqlstore.Store, id stri
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	v, err := store.TemplateVersion(ctx, t.ID, c.versionGiven())
+	v, err := store.TemplateVersion(ctx, t.ID, c.given.number("version"))
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	cfg, err := c.load(nil)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	in := &template.Input{Unsubscribe: consent.New(nil, cfg.PublicURL, nil, sluice.SystemClock{}).SampleUnsubscribeURL()}
+	in := &template.Input{Unsubscribe: consent.New(nil, c.config.PublicURL, nil, sluice.SystemClock{}).SampleUnsubscribeURL()}
 	if in.Variables, err = c.variables(); err != nil {
 		return nil, nil, nil, err
 	}
@@ -56,23 +50,7 @@ func (c *call) variables() (string, error) {
 	case c.given.has("variables"):
 		return "", usagef("template: --vars and --variables say the same, want one of them")
 	}
-	from := c.main.Stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return "", fmt.Errorf("read variables: %w", err)
-		}
-		defer f.Close()
-		from = f
-	}
-	text, err := io.ReadAll(io.LimitReader(from, template.MaxVariablesBytes+1))
-	if err != nil {
-		return "", fmt.Errorf("read variables %s: %w", name, err)
-	}
-	if len(text) > template.MaxVariablesBytes {
-		return "", fmt.Errorf("read variables %s: it has more than %d bytes", name, template.MaxVariablesBytes)
-	}
-	return string(text), nil
+	return c.readUpTo(name, "variables", template.MaxVariablesBytes, "")
 }
 
 // templateTest mails a template to one address, by the program that runs.
@@ -85,11 +63,11 @@ func (c *call) templateTest(ctx context.Context, store *sqlstore.Store, args []s
 		return err
 	}
 	trial := spool.Trial{Version: v, Input: *in, From: c.given.text("from"), To: c.given.text("to")}
-	cfg, redis, err := c.dialConfigured(ctx)
+	cfg := c.config
+	redis, err := c.redis(ctx)
 	if err != nil {
 		return err
 	}
-	defer redis.Close()
 	if err := engine.CheckRunning(ctx, cfg, store, redis); err != nil {
 		return err
 	}

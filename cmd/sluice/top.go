@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"sluice/api"
-	"sluice/config"
 	"sluice/lib/key"
 )
 
@@ -52,14 +51,7 @@ type topSource struct {
 }
 
 func runTop(ctx context.Context, c *call) error {
-	if len(c.given.args) > 0 {
-		return usagef("top: takes no arguments, but %q is one", c.given.args[0])
-	}
-	cfg, err := c.load(nil)
-	if err != nil {
-		return err
-	}
-	source, err := c.topSource(cfg)
+	source, err := c.topSource()
 	if err != nil {
 		return err
 	}
@@ -93,8 +85,8 @@ func runTop(ctx context.Context, c *call) error {
 }
 
 // topSource says whom to ask, and with what key.
-func (c *call) topSource(cfg *config.Config) (*topSource, error) {
-	s := &topSource{base: "http://" + reachable(cfg.Listen), key: cfg.RootKey.Reveal()}
+func (c *call) topSource() (*topSource, error) {
+	s := &topSource{base: "http://" + reachable(c.config.Listen), key: c.config.RootKey.Reveal()}
 	if file := c.given.text("key-file"); file != "" {
 		text, err := os.ReadFile(file)
 		if err != nil {
