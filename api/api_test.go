@@ -18,9 +18,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"sluice"
+	"sluice/flow"
 	"sluice/ingest"
 	"sluice/lib/meter"
 	routing "sluice/mail/route"
+	"sluice/mail/smtpd"
 	"sluice/mail/spool"
 	"sluice/mail/suppress"
 	"sluice/user/consent"
@@ -242,9 +244,9 @@ func fullStats() Stats {
 		CommitSeconds: took, CommitRows: took, AppendItems: took,
 		Stages:       map[string]meter.Snapshot{"read": took, "encode": took, "trim": took},
 		Redis:        []RedisCalls{{"127.0.0.1:6379", took, 2}},
-		LeaseChanges: map[string]LeaseChanges{"store": {16, 1, 2}},
+		LeaseChanges: map[string]flow.Changes{"store": {Taken: 16, Lost: 1, Returned: 2}},
 		Mirror:       &Mirror{took, 9, 1},
-		SMTP:         &SMTP{5, 8, map[string]int64{"login": 2}, took, 1},
+		SMTP:         &smtpd.Snapshot{Messages: 5, Recipients: 8, Refused: map[string]int64{"login": 2}, Seconds: took, Open: 1},
 		Routes:       []routing.Snapshot{{Name: "relay", Breaker: "open", Why: routing.Down{Cause: sluice.CauseRefused, Text: "connection refused", Since: time.Unix(1_700_000_000, 0)}, Opened: 1, Taken: 9, Throttled: 2, Share: 0.5, LeftToday: 7}},
 		Domains:      []SenderDomain{{"example.com", sluice.Summary{Errors: 1, Warnings: 2}}},
 		Mail: []spool.RouteProfile{{Route: "relay", Results: map[sluice.ResultKind]int64{sluice.ResultSent: 3},

@@ -33,25 +33,21 @@ type errorDetail struct {
 
 // statusOf is the frontier between the domain's codes and HTTP's.
 func statusOf(code sluice.Code) int {
-	switch code {
-	case sluice.CodeInvalid:
-		return http.StatusBadRequest
-	case sluice.CodeUnauthorized:
-		return http.StatusUnauthorized
-	case sluice.CodeForbidden:
-		return http.StatusForbidden
-	case sluice.CodeNotFound:
-		return http.StatusNotFound
-	case sluice.CodeConflict:
-		return http.StatusConflict
-	case sluice.CodeTooLarge:
-		return http.StatusRequestEntityTooLarge
-	case sluice.CodeTooFast:
-		return http.StatusTooManyRequests
-	case sluice.CodeUnavailable:
-		return http.StatusServiceUnavailable
+	if status, ok := statuses[code]; ok {
+		return status
 	}
 	return http.StatusInternalServerError
+}
+
+var statuses = map[sluice.Code]int{
+	sluice.CodeInvalid:      http.StatusBadRequest,
+	sluice.CodeUnauthorized: http.StatusUnauthorized,
+	sluice.CodeForbidden:    http.StatusForbidden,
+	sluice.CodeNotFound:     http.StatusNotFound,
+	sluice.CodeConflict:     http.StatusConflict,
+	sluice.CodeTooLarge:     http.StatusRequestEntityTooLarge,
+	sluice.CodeTooFast:      http.StatusTooManyRequests,
+	sluice.CodeUnavailable:  http.StatusServiceUnavailable,
 }
 
 // writeError answers with an error. What is not a *sluice.Error is the

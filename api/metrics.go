@@ -196,7 +196,7 @@ func (m metrics) collectTimes(ch chan<- prometheus.Metric, s *Stats) {
 		histogram(descMirror, s.Mirror.Took)
 	}
 	if s.SMTP != nil {
-		histogram(descSMTPTook, s.SMTP.Took)
+		histogram(descSMTPTook, s.SMTP.Seconds)
 	}
 	for _, r := range s.Redis {
 		histogram(descCall, r.Took, label(r.Server))

@@ -5,9 +5,11 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/flow"
 	"sluice/ingest"
 	"sluice/lib/meter"
 	routing "sluice/mail/route"
+	"sluice/mail/smtpd"
 	"sluice/mail/spool"
 	"sluice/mail/suppress"
 	"sluice/user/consent"
@@ -109,9 +111,9 @@ type Stats struct {
 	AppendItems meter.Snapshot // items of requests in a batch written to a log
 	Redis       []RedisCalls   // a server
 
-	LeaseChanges map[string]LeaseChanges // by role
+	LeaseChanges map[string]flow.Changes // by role
 	Mirror       *Mirror                 // nil: the series are not mirrored
-	SMTP         *SMTP                   // nil: no mail is taken in by SMTP
+	SMTP         *smtpd.Snapshot         // nil: no mail is taken in by SMTP
 
 	// Gauges.
 	Followers []Follower
@@ -182,25 +184,11 @@ type Mirror struct {
 	Errors    int64 // sessions that failed
 }
 
-// SMTP is what the SMTP listener did.
-type SMTP struct {
-	Messages   int64            // accepted
-	Recipients int64            // of these
-	Refused    map[string]int64 // senders, recipients, messages and commands, by reason
-	Took       meter.Snapshot   // from the end of a message to its answer
-	Open       int64            // connections
-}
-
 // RedisCalls is what was asked of a server.
 type RedisCalls struct {
 	Server string // HOST:PORT, or a socket's path
 	Took   meter.Snapshot
 	Failed int64
-}
-
-// LeaseChanges counts how often leases of this process came and went.
-type LeaseChanges struct {
-	Taken, Lost, Returned int64
 }
 
 // Follower is where a follower stands in one partition.

@@ -81,11 +81,7 @@ func DialOrStart(ctx context.Context, cfg *config.Config) (*flow.Redis, func() e
 	if cfg.Redis != config.RedisEmbedded {
 		return nil, nil, err
 	}
-	dir := filepath.Join(cfg.Data, "redis")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, nil, fmt.Errorf("make the embedded redis's directory: %w", err)
-	}
-	child, err := servers.StartRedis(ctx, servers.RedisOptions{Dir: dir, MaxMemory: embeddedLimit(cfg)})
+	child, err := startEmbedded(ctx, cfg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -98,6 +94,15 @@ func DialOrStart(ctx context.Context, cfg *config.Config) (*flow.Redis, func() e
 		return nil, nil, errors.Join(err, stop())
 	}
 	return r, func() error { r.Close(); return stop() }, nil
+}
+
+// startEmbedded starts the embedded Redis of a data directory.
+func startEmbedded(ctx context.Context, cfg *config.Config) (*servers.Redis, error) {
+	dir := filepath.Join(cfg.Data, "redis")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the embedded redis's directory: %w", err)
+	}
+	return servers.StartRedis(ctx, servers.RedisOptions{Dir: dir, MaxMemory: embeddedLimit(cfg)})
 }
 
 // LogsOf returns the logs of all partitions.
@@ -140,12 +145,10 @@ func OpenRedis(ctx context.Context, cfg *config.Config) (main *flow.Redis, lists
 // OpenLists connects the lists and hashes of the configuration, on the main
 // server and others. The returned function ends the connections to the others.
 func OpenLists(ctx context.Context, cfg *config.Config, main *flow.Redis) (lists []*flow.List, closeAll func(), err error) {
-	others := map[config.URL]*flow.Redis{cfg.Redis: main}
+	e := &core{config: cfg, redis: main, others: make(map[config.URL]*flow.Redis)}
 	closeOthers := func() {
-		for _, r := range others {
-			if r != main {
-				r.Close()
-			}
+		for _, r := range e.others {
+			r.Close()
 		}
 	}
 	defer func() {
@@ -153,18 +156,8 @@ func OpenLists(ctx context.Context, cfg *config.Config, main *flow.Redis) (lists
 			closeOthers()
 		}
 	}()
-	dial := func(url config.URL) (*flow.Redis, error) {
-		if others[url] == nil {
-			r, err := flow.Dial(ctx, url.Reveal())
-			if err != nil {
-				return nil, err
-			}
-			others[url] = r
-		}
-		return others[url], nil
-	}
 	for _, l := range cfg.Lists {
-		r, err := dial(cfg.ListRedis(l))
+		r, err := e.dial(ctx, cfg.ListRedis(l))
 		if err != nil {
 			return nil, nil, fmt.Errorf("list %s: %w", l.Name, err)
 		}
@@ -176,7 +169,7 @@ func OpenLists(ctx context.Context, cfg *config.Config, main *flow.Redis) (lists
 	}
 	for _, h := range cfg.Hashes {
 		for _, url := range h.Redis {
-			r, err := dial(url)
+			r, err := e.dial(ctx, url)
 			if err != nil {
 				return nil, nil, fmt.Errorf("hashes of set %s: %w", h.Dirty, err)
 			}

@@ -25,14 +25,7 @@ func (e *core) openHashes(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("hashes of set %s: %w", cfg.Dirty, err)
 			}
-			follower := &ingest.HashFollower{
-				Lister: ingest.Lister{
-					List: hashes, Place: len(e.lists), Leases: e.leases, Store: e.store, Clock: e.clock,
-					Log: e.log.With("hashes", hashes.Name(), "redis", url), Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps, MarginBytes: e.listMargin(),
-				},
-				Template: template, Group: group,
-			}
-			e.lists = append(e.lists, hashes)
+			follower := &ingest.HashFollower{Lister: e.lister(hashes, e.log.With("hashes", hashes.Name(), "redis", url)), Template: template, Group: group}
 			e.listFollowers = append(e.listFollowers, follower.Run)
 		}
 	}
@@ -53,7 +46,6 @@ func (e *core) namedHashes(ctx context.Context, cfg config.Hashes, url config.UR
 		return nil, errors.New(url.String() + " has the same hashes as a server before it: two names of one server, or a copy of another? Name it once; on a copy delete the key sluice:{" +
 			cfg.Dirty + "}:hashes:" + cfg.Dirty + ":state first")
 	}
-	hashes.BelongTo(e.deployment, e.config.AcceptGaps)
 	return hashes, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"sluice"
-	"sluice/api"
 	"sluice/config"
 	"sluice/mail/smtpd"
 )
@@ -68,13 +67,13 @@ func (e *Engine) SMTPAddress() string {
 }
 
 // smtpStats returns what the listener has counted, nil without one.
-func (e *Engine) smtpStats() *api.SMTP {
+func (e *Engine) smtpStats() *smtpd.Snapshot {
 	e.mu.Lock()
 	s := e.smtp
 	e.mu.Unlock()
 	if s == nil {
 		return nil
 	}
-	x := s.Stats()
-	return &api.SMTP{Messages: x.Messages, Recipients: x.Recipients, Refused: x.Refused, Took: x.Seconds, Open: x.Open}
+	stats := s.Stats()
+	return &stats
 }

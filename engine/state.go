@@ -83,15 +83,13 @@ func (e *core) snapshot() api.Stats {
 		Processes:  status.Live,
 		Margins:    e.stats.Margins(),
 		ListMargin: e.stats.ListMargins(),
+
+		LeaseChanges: status.Changes,
 	}
 	e.snapshotTimes(&s)
 	e.snapshotLedger(&s)
 	e.snapshotMirror(&s)
 	e.snapshotDomains(&s)
-	s.LeaseChanges = make(map[string]api.LeaseChanges)
-	for role, c := range status.Changes {
-		s.LeaseChanges[role] = api.LeaseChanges(c)
-	}
 	s.Suppressed, s.SuppressionsAge = e.suppressions.List.Len(), e.suppressions.Status().Age.Seconds()
 	if e.config.HasRole(config.RoleSend) {
 		s.SuppressionsStale = make(map[sluice.Class]bool)

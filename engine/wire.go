@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -232,11 +230,7 @@ func (e *core) openDatabase(ctx context.Context) error {
 func (e *core) openRedis(ctx context.Context) (*flow.Redis, error) {
 	url := string(e.config.Redis)
 	if e.config.Redis == config.RedisEmbedded {
-		dir := filepath.Join(e.config.Data, "redis")
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("make the embedded redis's directory: %w", err)
-		}
-		child, err := servers.StartRedis(ctx, servers.RedisOptions{Dir: dir, MaxMemory: embeddedLimit(e.config)})
+		child, err := startEmbedded(ctx, e.config)
 		if err != nil {
 			return nil, err
 		}
@@ -276,12 +270,7 @@ func (e *core) openList(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	list.BelongTo(e.deployment, e.config.AcceptGaps)
-	e.lists = append(e.lists, list)
-	lister := ingest.Lister{
-		List: list, Place: i, Leases: e.leases, Store: e.store, Clock: e.clock,
-		Log: e.log.With("list", cfg.Name), Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps, MarginBytes: e.listMargin(),
-	}
+	lister := e.lister(list, e.log.With("list", cfg.Name))
 	if cfg.Table == "" {
 		options := ingest.EventOptions{Dedupe: cfg.Dedupe, App: cfg.AppID, Apart: !cfg.Profile}
 		if cfg.Consent {
@@ -298,6 +287,16 @@ func (e *core) openList(ctx context.Context, i int) error {
 	follower := &ingest.TableFollower{Lister: lister, Table: table, Mapper: mapper}
 	e.listFollowers = append(e.listFollowers, follower.Run)
 	return nil
+}
+
+// lister takes a list, or hashes, over, and returns what all that follow one have.
+func (e *core) lister(list *flow.List, log *slog.Logger) ingest.Lister {
+	list.BelongTo(e.deployment, e.config.AcceptGaps)
+	e.lists = append(e.lists, list)
+	return ingest.Lister{
+		List: list, Place: len(e.lists) - 1, Leases: e.leases, Store: e.store, Clock: e.clock, Log: log,
+		Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps, MarginBytes: e.listMargin(),
+	}
 }
 
 // storeFollower returns what stores the logs.
