@@ -165,9 +165,9 @@ func (q *request) removeSuppressions() (any, error) {
 	}
 	entries := make([]string, len(all))
 	for i, element := range all {
-		text, ok := element.Text(), element.Kind == jsonscan.String
-		if entries[i], ok = suppress.ParseEntry(text); !ok || element.Kind != jsonscan.String {
-			return nil, at(i, refusal(sluice.CodeInvalid, "entry is %.64q, %s", text, suppress.WantEntry))
+		entry, ok := suppress.ParseEntry(element.Text())
+		if entries[i] = entry; !ok || element.Kind != jsonscan.String {
+			return nil, at(i, refusal(sluice.CodeInvalid, "entry is %.64q, %s", element.Text(), suppress.WantEntry))
 		}
 	}
 	var which suppress.Which
