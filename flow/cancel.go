@@ -47,9 +47,8 @@ func (l *Lanes) Cancel(ctx context.Context, lease *Lease, ids []string, items []
 
 // CancelRoom returns how many more sends can be cancelled.
 func (l *Lanes) CancelRoom(ctx context.Context) (int64, error) {
-	c := l.log.redis.client
-	n, err := answer(ctx, c, c.B().Hlen().Key(l.log.partition.cancelsKey()).Build(), rueidis.RedisResult.AsInt64)
-	return max(0, int64(l.CancelsAtMost)-n), l.log.redis.wrap("count cancelled sends", err)
+	n, err := Ask(ctx, l.log.redis, "count cancelled sends", l.log.redis.B().Hlen().Key(l.log.partition.cancelsKey()).Build(), rueidis.RedisResult.AsInt64)
+	return max(0, int64(l.CancelsAtMost)-n), err
 }
 
 // Revived are the operations of a commit by which sends are not cancelled any more.
@@ -60,21 +59,18 @@ func (l *Lanes) Revived(ids []string) []Operation {
 // Cancelled returns which of the sends are noted as not to be attempted any more;
 // nil: none is.
 func (l *Lanes) Cancelled(ctx context.Context, ids []string) ([]bool, error) {
-	c, key := l.log.redis.client, l.log.partition.cancelsKey()
-	n, err := answer(ctx, c, c.B().Hlen().Key(key).Build(), rueidis.RedisResult.AsInt64)
+	r, key := l.log.redis, l.log.partition.cancelsKey()
+	n, err := Ask(ctx, r, "count cancelled sends", r.B().Hlen().Key(key).Build(), rueidis.RedisResult.AsInt64)
 	if err != nil || n == 0 || len(ids) == 0 {
-		return nil, l.log.redis.wrap("count cancelled sends", err)
+		return nil, err
 	}
-	answers, err := answer(ctx, c, c.B().Hmget().Key(key).Field(ids...).Build(), rueidis.RedisResult.ToArray)
-	if err == nil && len(answers) != len(ids) {
-		err = fmt.Errorf("%d answers for %d ids", len(answers), len(ids))
-	}
+	notes, err := r.fields(ctx, "read cancelled sends", key, ids...)
 	if err != nil {
-		return nil, l.log.redis.wrap("read cancelled sends", err)
+		return nil, err
 	}
 	all := make([]bool, len(ids))
-	for i := range answers {
-		all[i] = !answers[i].IsNil()
+	for i := range notes {
+		all[i] = notes[i] != ""
 	}
 	return all, nil
 }
@@ -95,10 +91,9 @@ func (l *Lanes) Notes(ctx context.Context, cursor string, count int64) (notes []
 	if err != nil {
 		return nil, "", fmt.Errorf("read notes of cancelled sends: cursor %q is no number", cursor)
 	}
-	c := l.log.redis.client
-	page, err := answer(ctx, c, c.B().Hscan().Key(l.log.partition.cancelsKey()).Cursor(at).Count(count).Build(), rueidis.RedisResult.AsScanEntry)
+	page, err := Ask(ctx, l.log.redis, "read notes of cancelled sends", l.log.redis.B().Hscan().Key(l.log.partition.cancelsKey()).Cursor(at).Count(count).Build(), rueidis.RedisResult.AsScanEntry)
 	if err != nil {
-		return nil, "", l.log.redis.wrap("read notes of cancelled sends", err)
+		return nil, "", err
 	}
 	for i := 0; i+1 < len(page.Elements); i += 2 {
 		value := page.Elements[i+1]

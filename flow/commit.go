@@ -118,15 +118,9 @@ func (l *Log) Commit(ctx context.Context, lease *Lease, c *Commit, nowMillis int
 // Cursor returns the position of a follower whose effect is in Redis, zero if
 // it never committed.
 func (l *Log) Cursor(ctx context.Context, follower string) (Reached, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := l.redis.client
-	at, err := c.Do(ctx, c.B().Hget().Key(l.partition.cursorsKey()).Field(follower).Build()).ToString()
-	if rueidis.IsRedisNil(err) {
-		return Reached{}, nil
-	}
+	at, err := Ask(ctx, l.redis, "read cursor of "+follower, l.redis.B().Hget().Key(l.partition.cursorsKey()).Field(follower).Build(), Text)
 	if err != nil {
-		return Reached{}, l.redis.wrap("read cursor of "+follower, err)
+		return Reached{}, err
 	}
 	return ParseReached(at)
 }

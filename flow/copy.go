@@ -115,9 +115,7 @@ func (c *LogCopy) Run(ctx context.Context, emit func([]Batch) error) error {
 	stop(nil)
 	holding.Wait()
 	for _, p := range c.partitions {
-		done, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-		_ = c.redis.client.Do(done, c.redis.client.B().Del().Key(p.holdKey()).Build()).Error() // it ends by itself
-		cancel()
+		_ = c.redis.Do(context.WithoutCancel(ctx), "end a hold", c.redis.B().Del().Key(p.holdKey()).Build()) // it ends by itself
 	}
 	switch {
 	case errors.Is(err, sluice.ErrGap):
@@ -167,10 +165,7 @@ func (c *LogCopy) keepHolding(ctx context.Context) error {
 }
 
 func (c *LogCopy) hold(ctx context.Context, p Partition, at sluice.Position) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	b := c.redis.client.B()
-	return c.redis.wrap("hold the trim of a log", c.redis.client.Do(ctx, b.Set().Key(p.holdKey()).Value(at.String()).Px(holdTTL).Build()).Error())
+	return c.redis.Do(ctx, "hold the trim of a log", c.redis.B().Set().Key(p.holdKey()).Value(at.String()).Px(holdTTL).Build())
 }
 
 // LogEnd is where the copy of a log ends, and what the log remembered there.
@@ -217,10 +212,7 @@ func (c *LogCopy) End(ctx context.Context) (map[int]LogEnd, error) {
 }
 
 func (c *LogCopy) sources(ctx context.Context, p Partition) (map[string]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	sources, err := c.redis.client.Do(ctx, c.redis.client.B().Hgetall().Key(p.sourcesKey()).Build()).AsStrMap()
-	return sources, c.redis.wrap("read the sources of a log", err)
+	return Ask(ctx, c.redis, "read the sources of a log", c.redis.B().Hgetall().Key(p.sourcesKey()).Build(), rueidis.RedisResult.AsStrMap)
 }
 
 // tailField is the field of the sources that holds the id of the last entry.
@@ -239,14 +231,9 @@ func (l *Log) PutBack(ctx context.Context, batches []Batch) error {
 			commands = append(commands, c.B().Xadd().Key(key).Id(b.Position.String()).FieldValue().
 				FieldValue("prev", b.Prev.String()).FieldValue("batch", rueidis.BinaryString(b.Data)).Build())
 		}
-		callCtx, cancel := context.WithTimeout(ctx, callTimeout)
-		for _, answer := range c.DoMulti(callCtx, commands...) {
-			if err := answer.Error(); err != nil {
-				cancel()
-				return l.redis.wrap(fmt.Sprintf("put entries back into the log of partition %d", l.partition.Number), err)
-			}
+		if err := l.redis.Do(ctx, fmt.Sprintf("put entries back into the log of partition %d", l.partition.Number), commands...); err != nil {
+			return err
 		}
-		cancel()
 	}
 	return nil
 }
@@ -256,23 +243,19 @@ func (l *Log) PutBackSources(ctx context.Context, sources map[string]string) err
 	if len(sources) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	pairs := l.redis.client.B().Hset().Key(l.partition.sourcesKey()).FieldValue()
+	pairs := l.redis.B().Hset().Key(l.partition.sourcesKey()).FieldValue()
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		if name != cutField { // what was kept then is not put back
 			pairs = pairs.FieldValue(name, sources[name])
 		}
 	}
-	return l.redis.wrap("put back the sources of a log", l.redis.client.Do(ctx, pairs.Build()).Error())
+	return l.redis.Do(ctx, "put back the sources of a log", pairs.Build())
 }
 
 // Clear removes the log and all that Redis remembers of it.
 func (l *Log) Clear(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	p := l.partition
-	return l.redis.wrap("empty a log", l.redis.client.Do(ctx, l.redis.client.B().Unlink().Key(p.logKey(), p.sourcesKey(), p.cursorsKey(), p.holdKey(), p.removedKey()).Build()).Error())
+	return l.redis.Do(ctx, "empty a log", l.redis.B().Unlink().Key(p.logKey(), p.sourcesKey(), p.cursorsKey(), p.holdKey(), p.removedKey()).Build())
 }
 
 // Span is what a log holds: entries behind From, the last one at To. Both are
@@ -328,10 +311,7 @@ func Living(ctx context.Context, r *Redis, inUse bool) (int, error) {
 }
 
 func (r *Redis) beats(ctx context.Context) (map[string]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	beats, err := r.client.Do(ctx, r.client.B().Hgetall().Key(membersKey()).Build()).AsStrMap()
-	return beats, r.wrap("look who lives", err)
+	return Ask(ctx, r, "look who lives", r.B().Hgetall().Key(membersKey()).Build(), rueidis.RedisResult.AsStrMap)
 }
 
 // Deployment is what a database says of the Redis that it belongs to; the zero
@@ -382,9 +362,7 @@ func (r *Redis) Join(ctx context.Context, id uint64) error {
 // LeaveDeployment frees a Redis from its deployment: no program starts on it
 // with the database of another.
 func (r *Redis) LeaveDeployment(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return r.wrap("leave the deployment", r.client.Do(ctx, r.client.B().Del().Key(identityKey()).Build()).Error())
+	return r.Do(ctx, "leave the deployment", r.B().Del().Key(identityKey()).Build())
 }
 
 // Rejoin gives a database that stays the id of a new deployment. It moves the

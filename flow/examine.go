@@ -196,27 +196,24 @@ func (x *Examiner) memory(e *sluice.Examination, info map[string]string) {
 
 // TimeMillis returns the server's time, in milliseconds since 1970.
 func (r *Redis) TimeMillis(ctx context.Context) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	answer, err := r.client.Do(ctx, r.client.B().Time().Build()).AsStrSlice()
+	answer, err := Ask(ctx, r, "read the time", r.B().Time().Build(), rueidis.RedisResult.AsStrSlice)
 	if err == nil && len(answer) != 2 {
-		err = fmt.Errorf("the answer has %d parts", len(answer))
+		err = fmt.Errorf("read the time: redis %s: the answer has %d parts", r, len(answer))
 	}
 	if err != nil {
-		return 0, r.wrap("read the time", err)
+		return 0, err
 	}
 	return number(answer[0])*1000 + number(answer[1])/1000, nil
 }
 
 // configured returns a value of the server's configuration.
 func (r *Redis) configured(ctx context.Context, name string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	answer, err := r.client.Do(ctx, r.client.B().ConfigGet().Parameter(name).Build()).AsStrMap()
+	verb := "read the setting " + name
+	answer, err := Ask(ctx, r, verb, r.B().ConfigGet().Parameter(name).Build(), rueidis.RedisResult.AsStrMap)
 	if err == nil && answer[name] == "" {
-		err = errors.New("the server does not know it")
+		err = fmt.Errorf("%s: redis %s: the server does not know it", verb, r)
 	}
-	return answer[name], r.wrap("read the setting "+name, err)
+	return answer[name], err
 }
 
 // number reads a field of INFO, 0 if it is none.

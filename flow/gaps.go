@@ -72,9 +72,9 @@ func (g Gaps) Tell(ctx context.Context, gap *Gap) (accepted bool, err error) {
 
 // Accepted reports whether any of some gaps has been accepted.
 func (g Gaps) Accepted(ctx context.Context, gaps []*GapError) (bool, error) {
-	fields, err := answer(ctx, g.Redis.client, g.Redis.client.B().Hgetall().Key(gapsKey()).Build(), rueidis.RedisResult.AsStrMap)
+	fields, err := Ask(ctx, g.Redis, "ask whether a gap is accepted", g.Redis.B().Hgetall().Key(gapsKey()).Build(), rueidis.RedisResult.AsStrMap)
 	if err != nil {
-		return false, g.Redis.wrap("ask whether a gap is accepted", err)
+		return false, err
 	}
 	return slices.ContainsFunc(gaps, func(e *GapError) bool {
 		at := Gap{Cursor: e.Cursor, Start: e.Start}
@@ -84,18 +84,15 @@ func (g Gaps) Accepted(ctx context.Context, gaps []*GapError) (bool, error) {
 
 // Over forgets a gap: its follower has gone on.
 func (g Gaps) Over(ctx context.Context, what string) error {
-	c := g.Redis.client
-	_, err := answer(ctx, c, c.B().Hdel().Key(gapsKey()).Field(what, acceptedBefore+what).Build(), rueidis.RedisResult.AsInt64)
-	return g.Redis.wrap("forget a gap", err)
+	return g.Redis.Do(ctx, "forget a gap", g.Redis.B().Hdel().Key(gapsKey()).Field(what, acceptedBefore+what).Build())
 }
 
 // List returns the gaps at which followers stand still, by the log or list that
 // they are in.
 func (g Gaps) List(ctx context.Context) (all []Gap, err error) {
-	c := g.Redis.client
-	fields, err := answer(ctx, c, c.B().Hgetall().Key(gapsKey()).Build(), rueidis.RedisResult.AsStrMap)
+	fields, err := Ask(ctx, g.Redis, "read the gaps", g.Redis.B().Hgetall().Key(gapsKey()).Build(), rueidis.RedisResult.AsStrMap)
 	if err != nil {
-		return nil, g.Redis.wrap("read the gaps", err)
+		return nil, err
 	}
 	for what, text := range fields {
 		if strings.HasPrefix(what, acceptedBefore) {
@@ -124,9 +121,7 @@ func (g Gaps) List(ctx context.Context) (all []Gap, err error) {
 // Accept records that the missing part is lost: the follower that stands still
 // goes on behind it.
 func (g Gaps) Accept(ctx context.Context, gap *Gap) error {
-	c := g.Redis.client
-	_, err := answer(ctx, c, c.B().Hset().Key(gapsKey()).FieldValue().FieldValue(acceptedBefore+gap.What, gap.span()).Build(), rueidis.RedisResult.AsInt64)
-	return g.Redis.wrap("accept a gap", err)
+	return g.Redis.Do(ctx, "accept a gap", g.Redis.B().Hset().Key(gapsKey()).FieldValue().FieldValue(acceptedBefore+gap.What, gap.span()).Build())
 }
 
 // Lost returns how many entries behind a cursor the log had, applied and removed

@@ -11,7 +11,7 @@ import (
 // the list is being drained.
 func (l *List) Remaining(ctx context.Context) (int64, error) {
 	verb, c := "measure what is held of "+l.String(), l.redis.client
-	at, err := l.copyState(ctx)
+	at, _, err := l.lookAt(ctx)
 	if err != nil {
 		return 0, err
 	}

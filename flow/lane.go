@@ -222,23 +222,7 @@ const (
 
 // Marks returns the evidence of the marks of sends, "" of one that has none.
 func (l *Lanes) Marks(ctx context.Context, ids []string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := l.log.redis.client
-	answers, err := c.Do(ctx, c.B().Hmget().Key(l.log.partition.marksKey()).Field(ids...).Build()).ToArray()
-	if err == nil && len(answers) != len(ids) {
-		err = fmt.Errorf("%d answers for %d ids", len(answers), len(ids))
-	}
-	if err != nil {
-		return nil, l.log.redis.wrap("read marks", err)
-	}
-	marks := make([]string, len(ids))
-	for i := range answers {
-		if marks[i], err = answers[i].ToString(); err != nil && !rueidis.IsRedisNil(err) {
-			return nil, l.log.redis.wrap("read marks", err)
-		}
-	}
-	return marks, nil
+	return l.log.redis.fields(ctx, "read marks", l.log.partition.marksKey(), ids...)
 }
 
 // Spot is where a send is: a batch and its index there.
@@ -397,12 +381,10 @@ func (l *Lanes) CloseSublanes(ctx context.Context, lease *Lease, names []string)
 // Due moves batches that are due by now to the ends of their lanes, a few at a
 // time, and reports whether there are more. The lease of sending must be held.
 func (l *Lanes) Due(ctx context.Context, lease *Lease, nowSecond int64) (more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c, p := l.log.redis.client, l.log.partition
-	seconds, err := c.Do(ctx, c.B().Zrangebyscore().Key(p.dueKey()).Min("-inf").Max(strconv.FormatInt(nowSecond, 10)).Limit(0, 2).Build()).AsStrSlice()
+	p := l.log.partition
+	seconds, err := Ask(ctx, l.log.redis, "read what is due", l.log.redis.B().Zrangebyscore().Key(p.dueKey()).Min("-inf").Max(strconv.FormatInt(nowSecond, 10)).Limit(0, 2).Build(), rueidis.RedisResult.AsStrSlice)
 	if err != nil {
-		return false, l.log.redis.wrap("read what is due", err)
+		return false, err
 	}
 	if len(seconds) == 0 {
 		return false, nil
@@ -432,20 +414,14 @@ func (l *Lanes) Due(ctx context.Context, lease *Lease, nowSecond int64) (more bo
 // Doubts returns the sends that are kept in doubt, as items, by their ids; nil: it
 // is not, or not any more.
 func (l *Lanes) Doubts(ctx context.Context, ids []string) ([][]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := l.log.redis.client
-	answers, err := c.Do(ctx, c.B().Hmget().Key(l.log.partition.doubtsKey()).Field(ids...).Build()).ToArray()
-	if err == nil && len(answers) != len(ids) {
-		err = fmt.Errorf("%d answers for %d ids", len(answers), len(ids))
-	}
+	texts, err := l.log.redis.fields(ctx, "read sends in doubt", l.log.partition.doubtsKey(), ids...)
 	if err != nil {
-		return nil, l.log.redis.wrap("read sends in doubt", err)
+		return nil, err
 	}
 	items := make([][]byte, len(ids))
-	for i := range answers {
-		if items[i], err = answers[i].AsBytes(); err != nil && !rueidis.IsRedisNil(err) {
-			return nil, l.log.redis.wrap("read sends in doubt", err)
+	for i := range texts {
+		if texts[i] != "" {
+			items[i] = []byte(texts[i])
 		}
 	}
 	return items, nil

@@ -112,10 +112,9 @@ func (l *List) checkOwner(ctx context.Context) error {
 	if l.deployment == "" || l.replace {
 		return nil
 	}
-	c := l.redis.client
-	owner, err := c.Do(ctx, c.B().Hget().Key(l.keys.stateKey()).Field("deployment").Build()).ToString()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		return l.redis.wrap("ask whose "+l.String()+" is", err)
+	owner, err := Ask(ctx, l.redis, "ask whose "+l.String()+" is", l.redis.B().Hget().Key(l.keys.stateKey()).Field("deployment").Build(), Text)
+	if err != nil {
+		return err
 	}
 	if owner != "" && owner != l.deployment {
 		return fmt.Errorf("redis %s: %s: %w", l.redis, l, errForeign)
@@ -150,15 +149,11 @@ func (l *List) Held() int64 { return l.heldTotal.Load() }
 // Waiting returns how many elements are in the list, or keys in the set, not
 // held yet.
 func (l *List) Waiting(ctx context.Context) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := l.redis.client
-	count := c.B().Llen().Key(l.keys.list).Build()
+	count := l.redis.B().Llen().Key(l.keys.list).Build()
 	if l.id != "" {
-		count = c.B().Scard().Key(l.keys.list).Build()
+		count = l.redis.B().Scard().Key(l.keys.list).Build()
 	}
-	n, err := c.Do(ctx, count).AsInt64()
-	return n, l.redis.wrap("measure "+l.String(), err)
+	return Ask(ctx, l.redis, "measure "+l.String(), count, rueidis.RedisResult.AsInt64)
 }
 
 // Again puts the element of a dead letter back into the list, to be taken

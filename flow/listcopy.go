@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ func (l *List) CopyHeld(ctx context.Context, emit func(HeldPage) error) (map[str
 	if l.id != "" {
 		return nil, nil // hashes are named by their server, which is gone if this is needed
 	}
-	now, err := l.copyState(ctx)
+	now, _, err := l.lookAt(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func (l *List) CopyHeld(ctx context.Context, emit func(HeldPage) error) (map[str
 		elements, err := l.copyPage(ctx, now, at.Major, at.Minor)
 		if errors.Is(err, sluice.ErrConflict) && tries < copyTries {
 			tries++
-			if now, err = l.copyState(ctx); err != nil {
+			if now, _, err = l.lookAt(ctx); err != nil {
 				return nil, err
 			}
 			continue
@@ -74,27 +75,26 @@ func (l *List) CopyHeld(ctx context.Context, emit func(HeldPage) error) (map[str
 	return state, nil
 }
 
-func (l *List) copyState(ctx context.Context) (*ListReader, error) {
-	state, err := l.state(ctx, "last", "first", "base", "hole", "raised", "done")
+// lookAt reads the list's state without a lease. ended is where the chunk before the
+// oldest ended.
+func (l *List) lookAt(ctx context.Context) (r *ListReader, ended sluice.Position, err error) {
+	state, err := l.state(ctx, "last", "first", "base", "hole", "raised", "done", "ended")
 	if err != nil {
-		return nil, err
+		return nil, ended, err
 	}
-	n := [5]uint64{1: 1}
-	for i, text := range state[:len(n)] {
-		if text == "" {
-			continue
-		}
-		if n[i], err = strconv.ParseUint(text, 10, 64); err != nil {
-			return nil, fmt.Errorf("look at %s: its state %q cannot be read: %w", l, state, err)
+	r = &ListReader{list: l, first: 1}
+	for i, n := range []*uint64{&r.last, &r.first, &r.base, &r.hole, &r.raised} {
+		if state[i] != "" && err == nil {
+			*n, err = strconv.ParseUint(state[i], 10, 64)
 		}
 	}
-	done, err := sluice.ParsePosition(state[len(n)])
-	if err != nil {
-		return nil, fmt.Errorf("look at %s: its state %q cannot be read: %w", l, state, err)
+	done, doneErr := sluice.ParsePosition(state[5])
+	ended, endedErr := sluice.ParsePosition(state[6])
+	if err = cmp.Or(err, doneErr, endedErr); err != nil {
+		return nil, ended, fmt.Errorf("look at %s: its state %q cannot be read: %w", l, state, err)
 	}
-	r := &ListReader{list: l, last: n[0], first: n[1], base: n[2], hole: n[3], raised: n[4]}
 	r.done = r.applied(done)
-	return r, nil
+	return r, ended, nil
 }
 
 // copyPage reads a page, measured inside Redis, if the list is where `at` saw it.
@@ -131,9 +131,7 @@ func (l *List) PutBackHeld(ctx context.Context) (*HeldRestore, error) {
 
 // Write adds a page.
 func (h *HeldRestore) Write(ctx context.Context, p HeldPage) error {
-	l, c := h.list, h.list.redis.client
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
+	l, c := h.list, h.list.redis
 	var commands rueidis.Commands
 	if p.Fresh || h.chunk == 0 {
 		for _, n := range h.whole {
@@ -143,7 +141,7 @@ func (h *HeldRestore) Write(ctx context.Context, p HeldPage) error {
 	}
 	if len(p.Elements) == 0 {
 		h.chunk = 0
-		return h.send(ctx, commands)
+		return c.Do(ctx, "put back what was held of "+l.String(), commands...)
 	}
 	key := l.keys.heldKey(p.Chunk)
 	if p.Chunk != h.chunk || p.Fresh {
@@ -156,22 +154,13 @@ func (h *HeldRestore) Write(ctx context.Context, p HeldPage) error {
 	} else {
 		commands = append(commands, c.B().Rpush().Key(key).Element(p.Elements...).Build())
 	}
-	return h.send(ctx, commands)
-}
-
-func (h *HeldRestore) send(ctx context.Context, commands rueidis.Commands) error {
-	for _, answer := range h.list.redis.client.DoMulti(ctx, commands...) {
-		if err := answer.Error(); err != nil {
-			return h.list.redis.wrap("put back what was held of "+h.list.String(), err)
-		}
-	}
-	return nil
+	return c.Do(ctx, "put back what was held of "+l.String(), commands...)
 }
 
 // Finish writes the list's state. What lies before what was put back is
 // committed: ended, the cursor of the list's follower if it has one, says so.
 func (h *HeldRestore) Finish(ctx context.Context, state map[string]string, ended sluice.Position) error {
-	l, c := h.list, h.list.redis.client
+	l, c := h.list, h.list.redis
 	if h.chunk == 0 {
 		last, err := strconv.ParseUint(state["last"], 10, 64)
 		if err != nil {
@@ -179,8 +168,6 @@ func (h *HeldRestore) Finish(ctx context.Context, state map[string]string, ended
 		}
 		h.first = last + 1
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	set := c.B().Hset().Key(l.keys.stateKey()).FieldValue().
 		FieldValue("first", strconv.FormatUint(h.first, 10)).FieldValue("base", strconv.FormatUint(h.base, 10))
 	for _, name := range []string{"last", "hole", "raised"} {
@@ -189,5 +176,5 @@ func (h *HeldRestore) Finish(ctx context.Context, state map[string]string, ended
 	if !ended.IsZero() {
 		set = set.FieldValue("ended", ended.String())
 	}
-	return l.redis.wrap("put back the state of "+l.String(), c.Do(ctx, set.Build()).Error())
+	return c.Do(ctx, "put back the state of "+l.String(), set.Build())
 }

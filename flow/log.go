@@ -219,12 +219,9 @@ func (l *Log) Seq(ctx context.Context, source string) (string, error) {
 
 // SeqsOf is Seq for several sources, in one call.
 func (l *Log) SeqsOf(ctx context.Context, sources []string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := l.redis.client
-	values, err := c.Do(ctx, c.B().Hmget().Key(l.partition.sourcesKey()).Field(sources...).Build()).ToArray()
+	values, err := Ask(ctx, l.redis, "read seqs of sources", l.redis.B().Hmget().Key(l.partition.sourcesKey()).Field(sources...).Build(), rueidis.RedisResult.ToArray)
 	if err != nil {
-		return nil, l.redis.wrap("read seqs of sources", err)
+		return nil, err
 	}
 	seqs := make([]string, len(values))
 	for i := range values {
@@ -459,12 +456,9 @@ func (l *Log) lastOf(answer rueidis.RedisResult) (sluice.Position, error) {
 
 // Oldest returns the oldest entry that is still in the log, if any.
 func (l *Log) Oldest(ctx context.Context) (Batch, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := l.redis.client
-	entries, err := c.Do(ctx, c.B().Xrange().Key(l.partition.logKey()).Start("-").End("+").Count(1).Build()).AsXRange()
+	entries, err := Ask(ctx, l.redis, "read a log's beginning", l.redis.B().Xrange().Key(l.partition.logKey()).Start("-").End("+").Count(1).Build(), rueidis.RedisResult.AsXRange)
 	if err != nil {
-		return Batch{}, false, l.redis.wrap("read a log's beginning", err)
+		return Batch{}, false, err
 	}
 	if len(entries) == 0 {
 		return Batch{}, false, nil
@@ -475,8 +469,5 @@ func (l *Log) Oldest(ctx context.Context) (Batch, bool, error) {
 
 // Forget ends what a log remembers of a source that will never write again.
 func (l *Log) Forget(ctx context.Context, source string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := l.redis.client
-	return l.redis.wrap("forget a source", c.Do(ctx, c.B().Hdel().Key(l.partition.sourcesKey()).Field(source).Build()).Error())
+	return l.redis.Do(ctx, "forget a source", l.redis.B().Hdel().Key(l.partition.sourcesKey()).Field(source).Build())
 }

@@ -55,9 +55,9 @@ func (l *Log) Applied(ctx context.Context, cursor sluice.Position, mostBytes int
 	c, end, count := l.redis.client, cursor.String(), int64(leastStretch)
 	for bytes := 0; bytes < mostBytes; {
 		command := c.B().Xrevrange().Key(l.partition.logKey()).End(end).Start("-").Count(count).Build()
-		entries, err := answer(ctx, c, command, rueidis.RedisResult.AsXRange)
+		entries, err := Ask(ctx, l.redis, "read what of a log is applied", command, rueidis.RedisResult.AsXRange)
 		if err != nil {
-			return nil, false, l.redis.wrap("read what of a log is applied", err)
+			return nil, false, err
 		}
 		if len(entries) == 0 {
 			return all, true, nil

@@ -69,12 +69,11 @@ func parseNamesOf(field string) (n namesOf, err error) {
 // that are known are answered all the same.
 func (o *OnceNames) Once(ctx context.Context, key, name, value string, ttl time.Duration) (first string, err error) {
 	if full := o.admit(ctx, key); full != nil {
-		c := o.Redis.client
-		first, err = answer(ctx, c, c.B().Get().Key(onceKey(name)).Build(), rueidis.RedisResult.ToString)
-		if rueidis.IsRedisNil(err) {
+		first, err = Ask(ctx, o.Redis, "look for a request", o.Redis.B().Get().Key(onceKey(name)).Build(), Text)
+		if err == nil && first == "" {
 			return "", full
 		}
-		return first, o.Redis.wrap("look for a request", err)
+		return first, err
 	}
 	first, err = o.Redis.Once(ctx, name, value, ttl)
 	if err == nil && first == value {

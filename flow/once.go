@@ -129,13 +129,10 @@ func (w *Writer) WriteEach(ctx context.Context, part Part, request string, names
 // Taken returns those of some names that WriteEach has written to a partition for a
 // request, within its ttl.
 func (w *Writer) Taken(ctx context.Context, partition int, request string, names []string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	l := w.logs[partition]
-	c := l.redis.client
-	answers, err := c.Do(ctx, c.B().Hmget().Key(l.partition.takenKey(request)).Field(names...).Build()).ToArray()
+	answers, err := Ask(ctx, l.redis, "read what of a request is taken", l.redis.B().Hmget().Key(l.partition.takenKey(request)).Field(names...).Build(), rueidis.RedisResult.ToArray)
 	if err != nil {
-		return nil, l.redis.wrap("read what of a request is taken", err)
+		return nil, err
 	}
 	var taken []string
 	for i := range answers {

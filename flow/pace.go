@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"sluice"
 )
 
@@ -98,10 +100,7 @@ func (r *Redis) Pace(ctx context.Context, route string, asks []PaceAsk) ([]PaceG
 // Stops returns everything that is stopped in all processes, by name, with its
 // note.
 func (r *Redis) Stops(ctx context.Context) (map[string]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	stops, err := r.client.Do(ctx, r.client.B().Hgetall().Key(stopsKey()).Build()).AsStrMap()
-	return stops, r.wrap("read what is stopped", err)
+	return Ask(ctx, r, "read what is stopped", r.B().Hgetall().Key(stopsKey()).Build(), rueidis.RedisResult.AsStrMap)
 }
 
 // Stop stops something in all processes until Unstop. note says by whom (the
@@ -116,9 +115,6 @@ func (r *Redis) Stop(ctx context.Context, name, note string, most int) error {
 
 // Unstop lets it go on, and reports whether it was stopped.
 func (r *Redis) Unstop(ctx context.Context, name string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := r.client
-	n, err := c.Do(ctx, c.B().Hdel().Key(stopsKey()).Field(name).Build()).AsInt64()
-	return n > 0, r.wrap("let "+name+" go on", err)
+	n, err := Ask(ctx, r, "let "+name+" go on", r.B().Hdel().Key(stopsKey()).Field(name).Build(), rueidis.RedisResult.AsInt64)
+	return n > 0, err
 }

@@ -134,18 +134,14 @@ func (r *Redis) together(partitions int) [][]int {
 
 // Ping reports whether the server answers.
 func (r *Redis) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return r.wrap("ping", r.client.Do(ctx, r.client.B().Ping().Build()).Error())
+	return r.Do(ctx, "ping", r.B().Ping().Build())
 }
 
 // Info returns one section of INFO as its fields.
 func (r *Redis) Info(ctx context.Context, section string) (map[string]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	text, err := r.client.Do(ctx, r.client.B().Info().Section(section).Build()).ToString()
+	text, err := Ask(ctx, r, "read INFO", r.B().Info().Section(section).Build(), rueidis.RedisResult.ToString)
 	if err != nil {
-		return nil, r.wrap("read INFO", err)
+		return nil, err
 	}
 	fields := make(map[string]string)
 	for line := range strings.Lines(text) {
@@ -180,21 +176,13 @@ func (r *Redis) Push(ctx context.Context, list string, elements []string) error 
 	if len(elements) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return r.wrap("push to list "+list, r.client.Do(ctx, r.client.B().Rpush().Key(list).Element(elements...).Build()).Error())
+	return r.Do(ctx, "push to list "+list, r.B().Rpush().Key(list).Element(elements...).Build())
 }
 
 // Get returns the text of a key, "" if there is none. It serves tests, which
 // keep their counts beside a list.
 func (r *Redis) Get(ctx context.Context, key string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	text, err := r.client.Do(ctx, r.client.B().Get().Key(key).Build()).ToString()
-	if rueidis.IsRedisNil(err) {
-		return "", nil
-	}
-	return text, r.wrap("read "+key, err)
+	return Ask(ctx, r, "read "+key, r.B().Get().Key(key).Build(), Text)
 }
 
 // wrap says what was tried on which server, and gives the errors on which
@@ -310,6 +298,9 @@ func Text(answer rueidis.RedisResult) (string, error) {
 
 // Do sends commands whose answers do not matter.
 func (r *Redis) Do(ctx context.Context, verb string, commands ...rueidis.Completed) error {
+	if len(commands) == 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	for _, answer := range r.client.DoMulti(ctx, commands...) {
@@ -318,6 +309,15 @@ func (r *Redis) Do(ctx context.Context, verb string, commands ...rueidis.Complet
 		}
 	}
 	return nil
+}
+
+// fields reads fields of a hash; one that is not there is empty.
+func (r *Redis) fields(ctx context.Context, verb, key string, names ...string) ([]string, error) {
+	values, err := Ask(ctx, r, verb, r.B().Hmget().Key(key).Field(names...).Build(), rueidis.RedisResult.AsStrSlice)
+	if err == nil && len(values) != len(names) {
+		err = fmt.Errorf("%s: redis %s: %d answers for %d fields", verb, r.name, len(values), len(names))
+	}
+	return values, err
 }
 
 // B begins a command.

@@ -84,10 +84,9 @@ func (l *Lanes) RemoveLater(ctx context.Context, second int64, ids map[string]bo
 // without reads a batch that waits for a time. It returns the batch without
 // some of its sends, and how many are left; "": it is not there any more.
 func (l *Lanes) without(ctx context.Context, key string, b *LaneBatch, sends []Placed) (stays string, left int, err error) {
-	c := l.log.redis.client
-	entries, err := answer(ctx, c, c.B().Xrange().Key(key).Start(b.Entry).End(b.Entry).Build(), rueidis.RedisResult.AsXRange)
+	entries, err := Ask(ctx, l.log.redis, "read what waits for a time", l.log.redis.B().Xrange().Key(key).Start(b.Entry).End(b.Entry).Build(), rueidis.RedisResult.AsXRange)
 	if err != nil || len(entries) == 0 {
-		return "", 0, l.log.redis.wrap("read what waits for a time", err)
+		return "", 0, err
 	}
 	data := []byte(entries[0].FieldValues["batch"])
 	r, err := sluice.ReadBatch(data)

@@ -123,16 +123,14 @@ func (s *Set) missing(ctx context.Context, set, other string, f func(members []s
 
 // See enters members as seen, or takes them out again.
 func (s *Set) See(ctx context.Context, members []string, seen bool) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := s.redis.client
+	c := s.redis
 	for part := range slices.Chunk(members, setPieceMembers) {
 		command := c.B().Srem().Key(s.keys.seenKey()).Member(part...).Build()
 		if seen {
 			command = c.B().Sadd().Key(s.keys.seenKey()).Member(part...).Build()
 		}
-		if err := c.Do(ctx, command).Error(); err != nil {
-			return s.redis.wrap("note what is seen of set "+s.keys.list, err)
+		if err := c.Do(ctx, "note what is seen of set "+s.keys.list, command); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -141,28 +139,15 @@ func (s *Set) See(ctx context.Context, members []string, seen bool) error {
 // Known returns the owner of the memory `seen`: the text that Know was last
 // called with, "" if Redis has none, or has forgotten it.
 func (s *Set) Known(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := s.redis.client
-	text, err := c.Do(ctx, c.B().Hget().Key(s.keys.stateKey()).Field("known").Build()).ToString()
-	if rueidis.IsRedisNil(err) {
-		return "", nil
-	}
-	return text, s.redis.wrap("read whose memory of set "+s.keys.list+" there is", err)
+	return Ask(ctx, s.redis, "read whose memory of set "+s.keys.list+" there is", s.redis.B().Hget().Key(s.keys.stateKey()).Field("known").Build(), Text)
 }
 
 // Forget makes `seen` empty. Know notes its owner, once it is whole.
 func (s *Set) Forget(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := s.redis.client
-	return s.redis.wrap("forget what is seen of set "+s.keys.list, c.Do(ctx, c.B().Unlink().Key(s.keys.seenKey(), s.keys.stateKey()).Build()).Error())
+	return s.redis.Do(ctx, "forget what is seen of set "+s.keys.list, s.redis.B().Unlink().Key(s.keys.seenKey(), s.keys.stateKey()).Build())
 }
 
 // Know is said at Forget.
 func (s *Set) Know(ctx context.Context, whose string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := s.redis.client
-	return s.redis.wrap("note whose memory of set "+s.keys.list+" there is", c.Do(ctx, c.B().Hset().Key(s.keys.stateKey()).FieldValue().FieldValue("known", whose).Build()).Error())
+	return s.redis.Do(ctx, "note whose memory of set "+s.keys.list+" there is", s.redis.B().Hset().Key(s.keys.stateKey()).FieldValue().FieldValue("known", whose).Build())
 }

@@ -68,21 +68,13 @@ func (l *Lanes) Stand(ctx context.Context, lease *Lease, nowMillis int64) (Stand
 	var errs [3]error
 	s.States, errs[0] = answers[0].AsStrMap()
 	s.Marks, errs[1] = answers[1].AsStrMap()
-	s.Sublanes, errs[2] = l.sublanes(ctx)
+	s.Sublanes, errs[2] = l.Sublanes(ctx)
 	return s, l.log.redis.wrap("read how lanes stand", errors.Join(errs[:]...))
-}
-
-func (l *Lanes) sublanes(ctx context.Context) ([]string, error) {
-	c := l.log.redis.client
-	return c.Do(ctx, c.B().Smembers().Key(l.log.partition.sublanesKey()).Build()).AsStrSlice()
 }
 
 // Sublanes returns the names of the sublanes that there are.
 func (l *Lanes) Sublanes(ctx context.Context) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	names, err := l.sublanes(ctx)
-	return names, l.log.redis.wrap("read which sublanes there are", err)
+	return Ask(ctx, l.log.redis, "read which sublanes there are", l.log.redis.B().Smembers().Key(l.log.partition.sublanesKey()).Build(), rueidis.RedisResult.AsStrSlice)
 }
 
 // Walk hands out all batches that wait: those of lanes, of sublanes, then those
@@ -144,12 +136,12 @@ const dueSeconds = 1000
 
 // WalkLater is Walk for sends that wait for a time.
 func (l *Lanes) WalkLater(ctx context.Context, each func(b *LaneBatch, later bool) error) error {
-	c, p := l.log.redis.client, l.log.partition
+	p := l.log.partition
 	from := "-inf"
 	for {
-		seconds, err := answer(ctx, c, c.B().Zrangebyscore().Key(p.dueKey()).Min(from).Max("+inf").Limit(0, dueSeconds).Build(), rueidis.RedisResult.AsStrSlice)
+		seconds, err := Ask(ctx, l.log.redis, "read for what sends wait", l.log.redis.B().Zrangebyscore().Key(p.dueKey()).Min(from).Max("+inf").Limit(0, dueSeconds).Build(), rueidis.RedisResult.AsStrSlice)
 		if err != nil {
-			return l.log.redis.wrap("read for what sends wait", err)
+			return err
 		}
 		if len(seconds) == 0 {
 			return nil
@@ -168,11 +160,11 @@ func (l *Lanes) WalkLater(ctx context.Context, each func(b *LaneBatch, later boo
 }
 
 func (l *Lanes) walkSecond(ctx context.Context, second int64, each func(b *LaneBatch, later bool) error) error {
-	c, key, from := l.log.redis.client, l.log.partition.laterKey(second), "-"
+	key, from := l.log.partition.laterKey(second), "-"
 	for {
-		entries, err := answer(ctx, c, c.B().Xrange().Key(key).Start(from).End("+").Count(walkBatches).Build(), rueidis.RedisResult.AsXRange)
+		entries, err := Ask(ctx, l.log.redis, "read what waits for a time", l.log.redis.B().Xrange().Key(key).Start(from).End("+").Count(walkBatches).Build(), rueidis.RedisResult.AsXRange)
 		if err != nil {
-			return l.log.redis.wrap("read what waits for a time", err)
+			return err
 		}
 		if len(entries) == 0 {
 			return nil
@@ -191,13 +183,6 @@ func (l *Lanes) walkSecond(ctx context.Context, second int64, each func(b *LaneB
 	}
 }
 
-// answer does a command within callTimeout.
-func answer[T any](ctx context.Context, c rueidis.Client, command rueidis.Completed, as func(rueidis.RedisResult) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return as(c.Do(ctx, command))
-}
-
 // Compared notes that the lanes have been compared with the ledger, and in a text
 // what was found. ErrConflict: it is another Redis by now.
 func (l *Lanes) Compared(ctx context.Context, lease *Lease, server, found string) error {
@@ -213,10 +198,9 @@ func (l *Lanes) Compared(ctx context.Context, lease *Lease, server, found string
 // also returns since when the Redis is the present one; zero if it never was
 // another. due: they are still to be compared.
 func (l *Lanes) Found(ctx context.Context) (found string, moved time.Time, due bool, err error) {
-	c := l.log.redis.client
-	fields, err := answer(ctx, c, c.B().Hgetall().Key(l.log.partition.standingKey()).Build(), rueidis.RedisResult.AsStrMap)
+	fields, err := Ask(ctx, l.log.redis, "read how lanes were compared", l.log.redis.B().Hgetall().Key(l.log.partition.standingKey()).Build(), rueidis.RedisResult.AsStrMap)
 	if err != nil {
-		return "", moved, false, l.log.redis.wrap("read how lanes were compared", err)
+		return "", moved, false, err
 	}
 	if ms, err := strconv.ParseInt(fields["moved"], 10, 64); err == nil {
 		moved = time.UnixMilli(ms)
@@ -227,22 +211,14 @@ func (l *Lanes) Found(ctx context.Context) (found string, moved time.Time, due b
 // Server returns the replication id of the Redis on which the lanes are worked
 // off. It returns another text if they are to be compared with the ledger.
 func (l *Lanes) Server(ctx context.Context) (string, error) {
-	c := l.log.redis.client
-	server, err := answer(ctx, c, c.B().Hget().Key(l.log.partition.standingKey()).Field("server").Build(), rueidis.RedisResult.ToString)
-	if rueidis.IsRedisNil(err) {
-		return "", nil
-	}
-	return server, l.log.redis.wrap("read on which redis lanes are", err)
+	return Ask(ctx, l.log.redis, "read on which redis lanes are", l.log.redis.B().Hget().Key(l.log.partition.standingKey()).Field("server").Build(), Text)
 }
 
 // CompareAgain has the lanes compared with the ledger. To be called after another
 // ledger, or other logs, were put in place. Running processes notice it within
 // seconds.
 func (l *Lanes) CompareAgain(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := l.log.redis.client
-	return l.log.redis.wrap("have lanes compared", c.Do(ctx, c.B().Hset().Key(l.log.partition.standingKey()).FieldValue().FieldValue("server", "restored").Build()).Error())
+	return l.log.redis.Do(ctx, "have lanes compared", l.log.redis.B().Hset().Key(l.log.partition.standingKey()).FieldValue().FieldValue("server", "restored").Build())
 }
 
 // LogEnd returns the position of the last entry of the partition's log.
@@ -273,19 +249,19 @@ func (l *Lanes) Note(ctx context.Context, items []byte) error {
 
 // ClearLanes removes all waiting sends, and all state of them.
 func (l *Log) ClearLanes(ctx context.Context) error {
-	c, p := l.redis.client, l.partition
+	p := l.partition
 	keys := []string{p.statesKey(), p.marksKey(), p.cancelsKey(), p.doubtsKey(), p.givenKey(), p.waitingKey(), p.standingKey(), p.sublanesKey(), p.dueKey()}
-	sublanes, err := answer(ctx, c, c.B().Smembers().Key(p.sublanesKey()).Build(), rueidis.RedisResult.AsStrSlice)
+	sublanes, err := Ask(ctx, l.redis, "empty lanes", l.redis.B().Smembers().Key(p.sublanesKey()).Build(), rueidis.RedisResult.AsStrSlice)
 	if err != nil {
-		return l.redis.wrap("empty lanes", err)
+		return err
 	}
 	for _, lane := range append(sublanes, LaneNames...) {
 		keys = append(keys, p.laneKey(lane))
 	}
 	for {
-		seconds, err := answer(ctx, c, c.B().Zrangebyscore().Key(p.dueKey()).Min("-inf").Max("+inf").Limit(0, dueSeconds).Build(), rueidis.RedisResult.AsStrSlice)
+		seconds, err := Ask(ctx, l.redis, "empty lanes", l.redis.B().Zrangebyscore().Key(p.dueKey()).Min("-inf").Max("+inf").Limit(0, dueSeconds).Build(), rueidis.RedisResult.AsStrSlice)
 		if err != nil {
-			return l.redis.wrap("empty lanes", err)
+			return err
 		}
 		if len(seconds) == 0 {
 			break
@@ -301,24 +277,19 @@ func (l *Log) ClearLanes(ctx context.Context) error {
 				return err
 			}
 		}
-		if _, err := answer(ctx, c, c.B().Zrem().Key(p.dueKey()).Member(seconds...).Build(), rueidis.RedisResult.AsInt64); err != nil {
-			return l.redis.wrap("empty lanes", err)
+		if err := l.redis.Do(ctx, "empty lanes", l.redis.B().Zrem().Key(p.dueKey()).Member(seconds...).Build()); err != nil {
+			return err
 		}
 	}
 	return l.unlink(ctx, keys)
 }
 
 func (l *Log) unlink(ctx context.Context, keys []string) error {
-	c := l.redis.client
-	_, err := answer(ctx, c, c.B().Unlink().Key(keys...).Build(), rueidis.RedisResult.AsInt64)
-	return l.redis.wrap("empty lanes", err)
+	return l.redis.Do(ctx, "empty lanes", l.redis.B().Unlink().Key(keys...).Build())
 }
 
 // SkipTo moves a cursor whose follower's effect is in Redis, without a lease:
 // no process may be at work.
 func (l *Log) SkipTo(ctx context.Context, follower string, to sluice.Position) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := l.redis.client
-	return l.redis.wrap("move a cursor", c.Do(ctx, c.B().Hset().Key(l.partition.cursorsKey()).FieldValue().FieldValue(follower, to.String()).Build()).Error())
+	return l.redis.Do(ctx, "move a cursor", l.redis.B().Hset().Key(l.partition.cursorsKey()).FieldValue().FieldValue(follower, to.String()).Build())
 }

@@ -52,7 +52,7 @@ func (l *Leases) Watch(ctx context.Context) (Watched, error) {
 
 // watchBeats returns the processes that live.
 func (l *Leases) watchBeats(ctx context.Context) (map[string]bool, error) {
-	first, err := l.beats(ctx)
+	first, err := l.home.beats(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (l *Leases) watchBeats(ctx context.Context) (map[string]bool, error) {
 			return alive, nil
 		case <-ticker.C:
 		}
-		now, err := l.beats(ctx)
+		now, err := l.home.beats(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -86,12 +86,6 @@ func (l *Leases) watchBeats(ctx context.Context) (map[string]bool, error) {
 		}
 	}
 	return alive, nil
-}
-
-func (l *Leases) beats(ctx context.Context) (map[string]string, error) {
-	c := l.home.client
-	beats, err := c.Do(ctx, c.B().Hgetall().Key(membersKey()).Build()).AsStrMap()
-	return beats, l.home.wrap("look who lives", err)
 }
 
 // String names a place for people.
