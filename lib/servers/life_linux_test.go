@@ -297,7 +297,7 @@ func TestRedisURL(t *testing.T) {
 	if err != nil || u.Scheme != "unix" || u.Path != r.socket {
 		t.Errorf("%s: parsed %v, %v", r.URL(), u, err)
 	}
-	m := &MariaDB{socket: r.socket, port: 3306}
+	m := &MariaDB{base: base{port: 3306}, socket: r.socket}
 	if u, err = url.Parse(m.SocketURL("d")); err != nil || u.Query().Get("socket") != m.socket || u.Path != "/d" {
 		t.Errorf("%s: parsed %v, %v", m.SocketURL("d"), u, err)
 	}

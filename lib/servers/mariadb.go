@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -56,15 +55,12 @@ type MariaDBOptions struct {
 // 127.0.0.1 and a socket only, a user root without a password. Its methods may
 // be called from several goroutines, but Stop and Restart not at the same time.
 type MariaDB struct {
-	child
-	opt        MariaDBOptions
-	program    string
-	install    string
-	client     string
-	account    *account // nil: we run it as ourselves
-	socket     string
-	socketHome string // private directory of the socket, or empty
-	port       int
+	base
+	opt       MariaDBOptions
+	program   string
+	installer string
+	client    string
+	socket    string
 }
 
 // StartMariaDB starts a MariaDB, on a fresh directory after installing its
@@ -73,26 +69,22 @@ type MariaDB struct {
 //
 // As root the server runs as user mysql, which is given Dir.
 func StartMariaDB(ctx context.Context, opt MariaDBOptions) (*MariaDB, error) {
-	if opt.Dir == "" {
-		return nil, errors.New("start mariadb: MariaDBOptions.Dir is empty: name a directory for its data")
-	}
-	dir, err := filepath.Abs(opt.Dir)
+	m := &MariaDB{opt: opt}
+	err := m.settle("mariadb", "MariaDBOptions.Dir", opt.Dir, mariadbStopPatience)
 	if err != nil {
-		return nil, fmt.Errorf("start mariadb in %s: %w", opt.Dir, err)
+		return nil, err
 	}
-	opt.Dir = dir
-	m := &MariaDB{opt: opt, port: opt.Port}
+	m.port, m.begin = opt.Port, m.start
 	if err := m.findPrograms(); err != nil {
 		return nil, fmt.Errorf("start mariadb: %w", err)
 	}
 	if m.account, err = databaseAccount("mysql", mariadbRemedy); err != nil {
 		return nil, fmt.Errorf("start mariadb: %w", err)
 	}
-	if m.socket, m.socketHome, err = socketPath(dir, "mariadb.sock"); err != nil {
-		return nil, fmt.Errorf("start mariadb in %s: %w", dir, err)
+	if m.socket, m.socketHome, err = socketPath(m.dir, "mariadb.sock"); err != nil {
+		return nil, fmt.Errorf("start mariadb in %s: %w", m.dir, err)
 	}
-	if err := m.startOnSomePort(ctx); err != nil {
-		m.removeSocketHome()
+	if err := m.first(ctx, opt.Port == 0); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -102,49 +94,18 @@ func (m *MariaDB) findPrograms() (err error) {
 	if m.program, err = find(mariadbRemedy, "mariadbd", "mysqld"); err != nil {
 		return err
 	}
-	if m.install, err = find(mariadbRemedy, "mariadb-install-db", "mysql_install_db"); err != nil {
+	if m.installer, err = find(mariadbRemedy, "mariadb-install-db", "mysql_install_db"); err != nil {
 		return err
 	}
 	m.client, err = find(mariadbRemedy, "mariadb", "mysql")
 	return err
 }
 
-// startOnSomePort starts on the given port, or on a free one.
-func (m *MariaDB) startOnSomePort(ctx context.Context) error {
-	if m.opt.Port != 0 {
-		return m.start(ctx)
-	}
-	return onFreePort("mariadb", &m.port, func() error { return m.start(ctx) })
-}
-
 // start runs the server with the port and socket that m has.
 func (m *MariaDB) start(ctx context.Context) error {
-	lock, err := lockDir(ctx, m.opt.Dir)
-	if err != nil {
-		return fmt.Errorf("start mariadb in %s: %w", m.opt.Dir, err)
-	}
-	defer lock.Close() // the server holds it now, or no process
-	if err := m.prepare(ctx, lock); err != nil {
-		return fmt.Errorf("start mariadb in %s: %w", m.opt.Dir, err)
-	}
-	p, err := start("mariadb", spec{
-		program: m.program,
-		args:    m.arguments(),
-		dir:     m.opt.Dir,
-		logPath: m.logPath(),
-		user:    m.account,
-		held:    []*os.File{lock},
+	return m.run(ctx, spec{program: m.program, args: m.arguments()}, func(lock *os.File) error { return m.prepare(ctx, lock) }, func(p *process) error {
+		return m.awaitWithin(ctx, p, "greeting", mariadbReadyWithin, func() (bool, error) { return greets(m.socket) })
 	})
-	if err != nil {
-		return err
-	}
-	ready, cancel := context.WithTimeoutCause(ctx, mariadbReadyWithin, fmt.Errorf("no greeting within %s", mariadbReadyWithin))
-	defer cancel()
-	if err := p.await(ready, m.logPath(), func() (bool, error) { return greets(m.socket) }); err != nil {
-		return errors.Join(err, p.kill())
-	}
-	m.set(p)
-	return nil
 }
 
 // mariadbTemp is where a server has its temporary tables, in its data
@@ -152,23 +113,12 @@ func (m *MariaDB) start(ctx context.Context) error {
 // directory it would remove those of other servers too.
 const mariadbTemp = "server.tmp"
 
-func (m *MariaDB) tempDir() string { return filepath.Join(m.opt.Dir, mariadbTemp) }
+func (m *MariaDB) tempDir() string { return filepath.Join(m.dir, mariadbTemp) }
 
 // prepare makes the data directory usable: system tables, owner, way to it.
 func (m *MariaDB) prepare(ctx context.Context, lock *os.File) error {
-	for _, dir := range []string{m.opt.Dir, m.socketHome, m.tempDir()} {
-		if dir == "" {
-			continue
-		}
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
-		if err := m.account.letThrough(dir); err != nil {
-			return err
-		}
-		if err := m.account.own(dir); err != nil {
-			return err
-		}
+	if err := m.give(m.dir, m.socketHome, m.tempDir()); err != nil {
+		return err
 	}
 	// MariaDB notes its process id beside the socket and refuses to start while
 	// a process of that number lives. After a kill that may be any process. We
@@ -182,7 +132,7 @@ func (m *MariaDB) prepare(ctx context.Context, lock *os.File) error {
 // fill installs the system tables, once: a marker written afterwards tells a
 // finished installation from one that was killed half-way, which is removed.
 func (m *MariaDB) fill(ctx context.Context, lock *os.File) error {
-	marker := filepath.Join(m.opt.Dir, "server.installed")
+	marker := filepath.Join(m.dir, "server.installed")
 	if _, err := os.Stat(marker); err == nil {
 		return nil
 	}
@@ -191,32 +141,14 @@ func (m *MariaDB) fill(ctx context.Context, lock *os.File) error {
 	}
 	args := []string{
 		"--no-defaults",
-		"--datadir=" + m.opt.Dir,
+		"--datadir=" + m.dir,
 		"--tmpdir=" + m.tempDir(),
 		"--ignore-db-dirs=" + mariadbTemp,
 		"--auth-root-authentication-method=normal",
 		"--skip-test-db",
 	}
-	p, err := start("mariadb-install-db", spec{
-		program: m.install,
-		args:    args,
-		dir:     m.opt.Dir,
-		logPath: m.logPath(),
-		user:    m.account,
-		held:    []*os.File{lock},
-	})
-	if err != nil {
+	if err := m.install(ctx, lock, "install system tables", m.installer, args, mariadbInstallWithin); err != nil {
 		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, mariadbInstallWithin)
-	defer cancel()
-	select {
-	case <-p.exited:
-	case <-ctx.Done():
-		return errors.Join(fmt.Errorf("install system tables: %w", ctx.Err()), p.kill())
-	}
-	if p.err != nil {
-		return fmt.Errorf("install system tables: %s: %w; the end of its log %s:\n%s", m.install, p.err, m.logPath(), tail(m.logPath()))
 	}
 	f, err := os.OpenFile(marker, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -228,12 +160,12 @@ func (m *MariaDB) fill(ctx context.Context, lock *os.File) error {
 // clear removes what a half-done installation left. It refuses a directory with
 // foreign data: only directories of our own making are cleared.
 func (m *MariaDB) clear() error {
-	entries, err := os.ReadDir(m.opt.Dir)
+	entries, err := os.ReadDir(m.dir)
 	if err != nil {
 		return err
 	}
 	own := map[string]bool{lockName: true, filepath.Base(m.logPath()): true, mariadbTemp: true}
-	begun := filepath.Join(m.opt.Dir, "server.installing")
+	begun := filepath.Join(m.dir, "server.installing")
 	_, err = os.Stat(begun)
 	ours := err == nil
 	for _, e := range entries {
@@ -241,12 +173,12 @@ func (m *MariaDB) clear() error {
 			continue
 		}
 		if !ours {
-			return fmt.Errorf("%s holds %s, and was not made by this program: use an empty directory", m.opt.Dir, e.Name())
+			return fmt.Errorf("%s holds %s, and was not made by this program: use an empty directory", m.dir, e.Name())
 		}
 		if e.Name() == filepath.Base(begun) {
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(m.opt.Dir, e.Name())); err != nil {
+		if err := os.RemoveAll(filepath.Join(m.dir, e.Name())); err != nil {
 			return err
 		}
 	}
@@ -263,9 +195,9 @@ func (m *MariaDB) clear() error {
 func (m *MariaDB) arguments() []string {
 	args := []string{
 		"--no-defaults",
-		"--datadir=" + m.opt.Dir,
+		"--datadir=" + m.dir,
 		"--socket=" + m.socket,
-		"--pid-file=" + filepath.Join(m.opt.Dir, "mariadb.pid"),
+		"--pid-file=" + filepath.Join(m.dir, "mariadb.pid"),
 		"--tmpdir=" + m.tempDir(),
 		"--ignore-db-dirs=" + mariadbTemp,
 		"--bind-address=127.0.0.1",
@@ -276,19 +208,14 @@ func (m *MariaDB) arguments() []string {
 	return append(args, m.opt.Extra...)
 }
 
-func (m *MariaDB) logPath() string { return filepath.Join(m.opt.Dir, "mariadb.log") }
-
 // greets reports whether the server sends its greeting. Connecting is not
 // enough: the socket listens before anybody accepts.
 func greets(socket string) (bool, error) {
-	conn, err := net.DialTimeout("unix", socket, mariadbDialWithin)
+	conn, err := dialSocket(socket, mariadbDialWithin)
 	if err != nil {
 		return false, err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(mariadbDialWithin)); err != nil {
-		return false, err
-	}
 	var head [5]byte // length, sequence, protocol version
 	if _, err := io.ReadFull(conn, head[:]); err != nil {
 		return false, fmt.Errorf("read greeting: %w", err)
@@ -299,12 +226,6 @@ func greets(socket string) (bool, error) {
 	}
 	return true, nil
 }
-
-// Port returns the port on 127.0.0.1.
-func (m *MariaDB) Port() int { return m.port }
-
-// Addr returns host:port.
-func (m *MariaDB) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(m.port)) }
 
 // Socket returns the path of the unix socket.
 func (m *MariaDB) Socket() string { return m.socket }
@@ -338,28 +259,4 @@ func (m *MariaDB) CreateDatabase(ctx context.Context, name string) error {
 		return fmt.Errorf("create database %s: %s: %w: %s", name, m.client, err, strings.TrimSpace(string(out)))
 	}
 	return nil
-}
-
-// Stop ends the server with SIGTERM, and with SIGKILL if it takes longer than
-// ctx or a minute, which is then the error. It returns when the server is
-// gone. Stopping one that is gone is no error.
-func (m *MariaDB) Stop(ctx context.Context) error {
-	err := m.current().stop(ctx, mariadbStopPatience)
-	m.removeSocketHome()
-	return err
-}
-
-// Restart starts a stopped or killed server again, with the same directory,
-// socket and port. One that still runs is stopped first.
-func (m *MariaDB) Restart(ctx context.Context) error {
-	if err := m.current().stop(ctx, mariadbStopPatience); err != nil {
-		return fmt.Errorf("restart mariadb: %w", err)
-	}
-	return m.start(ctx)
-}
-
-func (m *MariaDB) removeSocketHome() {
-	if m.socketHome != "" {
-		os.RemoveAll(m.socketHome)
-	}
 }

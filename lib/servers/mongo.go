@@ -2,9 +2,7 @@ package servers
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -33,104 +31,50 @@ const (
 // may be called from several goroutines, but Stop and Restart not at the same
 // time.
 type Mongo struct {
-	child
-	dir        string
-	program    string
-	socket     string
-	socketHome string // private directory of the socket, or empty
+	base
+	program string
+	socket  string
 }
 
 // StartMongo starts one on a directory, which is made if it does not exist, and
 // returns when it takes connections. ctx bounds the start, not its life.
 func StartMongo(ctx context.Context, dir string) (*Mongo, error) {
-	if dir == "" {
-		return nil, errors.New("start ferretdb: name a directory for its data")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, fmt.Errorf("start ferretdb: %w", err)
+	m := &Mongo{}
+	if err := m.settle("ferretdb", "its directory", dir, mongoStopPatience); err != nil {
+		return nil, err
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return nil, fmt.Errorf("start ferretdb: find the user's cache: %w", err)
 	}
-	m := &Mongo{dir: dir}
+	m.begin = m.start
 	if m.program, err = find(mongoRemedy, filepath.Join(cache, filepath.FromSlash(mongoProgram))); err != nil {
 		return nil, fmt.Errorf("start ferretdb: %w", err)
 	}
-	if m.socket, m.socketHome, err = socketPath(dir, mongoSocketName); err != nil {
-		return nil, fmt.Errorf("start ferretdb in %s: %w", dir, err)
+	if m.socket, m.socketHome, err = socketPath(m.dir, mongoSocketName); err != nil {
+		return nil, fmt.Errorf("start ferretdb in %s: %w", m.dir, err)
 	}
-	if err := m.start(ctx); err != nil {
-		m.removeSocketHome()
+	if err := m.first(ctx, false); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
 func (m *Mongo) start(ctx context.Context) error {
-	lock, err := lockDir(ctx, m.dir)
-	if err != nil {
-		return fmt.Errorf("start ferretdb in %s: %w", m.dir, err)
-	}
-	defer lock.Close() // the server holds it now, or no process
 	files := filepath.Join(m.dir, mongoFilesName)
-	if err := os.MkdirAll(files, mongoDirectoryMode); err != nil {
-		return fmt.Errorf("start ferretdb: make directory: %w", err)
-	}
-	log := filepath.Join(m.dir, "ferretdb.log")
-	p, err := start("ferretdb", spec{
-		program: m.program, args: []string{"-dir", files, "-socket", m.socket},
-		dir: m.dir, logPath: log, held: []*os.File{lock},
+	s := spec{program: m.program, args: []string{"-dir", files, "-socket", m.socket}}
+	return m.run(ctx, s, func(*os.File) error { return os.MkdirAll(files, mongoDirectoryMode) }, func(p *process) error {
+		return m.awaitWithin(ctx, p, "answer", mongoAnswerWithin, func() (bool, error) {
+			conn, err := dialSocket(m.socket, mongoDialWithin)
+			if err != nil {
+				return false, err
+			}
+			return true, conn.Close()
+		})
 	})
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, mongoAnswerWithin, fmt.Errorf("no answer within %s", mongoAnswerWithin))
-	defer cancel()
-	err = p.await(ctx, log, func() (bool, error) {
-		conn, err := net.DialTimeout("unix", m.socket, mongoDialWithin)
-		if err != nil {
-			return false, err
-		}
-		return true, conn.Close()
-	})
-	if err != nil {
-		return errors.Join(err, p.kill())
-	}
-	m.set(p)
-	return nil
 }
 
 // URL returns where it listens, for a database, as MongoDB's drivers read it.
 func (m *Mongo) URL(database string) string {
 	return "mongodb://" + url.PathEscape(m.socket) + "/" + url.PathEscape(database)
-}
-
-// Stop ends the server, and returns when it is gone. Stopping one that is gone
-// is no error.
-func (m *Mongo) Stop(ctx context.Context) error {
-	err := m.current().stop(ctx, mongoStopPatience)
-	m.removeSocketHome()
-	return err
-}
-
-// Restart starts a stopped or killed server again, on the same files and
-// socket. One that still runs is stopped first.
-func (m *Mongo) Restart(ctx context.Context) error {
-	if err := m.current().stop(ctx, mongoStopPatience); err != nil {
-		return fmt.Errorf("restart ferretdb: %w", err)
-	}
-	if m.socketHome != "" {
-		if err := os.MkdirAll(m.socketHome, mongoDirectoryMode); err != nil {
-			return fmt.Errorf("restart ferretdb: %w", err)
-		}
-	}
-	return m.start(ctx)
-}
-
-func (m *Mongo) removeSocketHome() {
-	if m.socketHome != "" {
-		os.RemoveAll(m.socketHome)
-	}
 }

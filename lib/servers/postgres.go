@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -71,13 +70,10 @@ type PostgresOptions struct {
 // Each session of PostgreSQL is a process of its own, in a process group of its
 // own: Kill and Pause reach them one by one.
 type Postgres struct {
-	child
-	opt        PostgresOptions
-	bin        string   // directory of the programs
-	account    *account // nil: we run it as ourselves
-	socketDir  string
-	socketHome string // private directory of the socket, or empty
-	port       int
+	base
+	opt       PostgresOptions
+	bin       string // directory of the programs
+	socketDir string
 }
 
 // StartPostgres starts a PostgreSQL, on a fresh directory after initdb, and
@@ -86,28 +82,24 @@ type Postgres struct {
 //
 // As root the server runs as user postgres, which is given Dir.
 func StartPostgres(ctx context.Context, opt PostgresOptions) (*Postgres, error) {
-	if opt.Dir == "" {
-		return nil, errors.New("start postgres: PostgresOptions.Dir is empty: name a directory for its data")
-	}
-	dir, err := filepath.Abs(opt.Dir)
+	p := &Postgres{opt: opt}
+	err := p.settle("postgres", "PostgresOptions.Dir", opt.Dir, postgresStopPatience)
 	if err != nil {
-		return nil, fmt.Errorf("start postgres in %s: %w", opt.Dir, err)
+		return nil, err
 	}
-	opt.Dir = dir
-	p := &Postgres{opt: opt, port: opt.Port}
+	p.port, p.begin = opt.Port, p.start
 	if p.bin, err = postgresBin(); err != nil {
 		return nil, fmt.Errorf("start postgres: %w", err)
 	}
 	if p.account, err = databaseAccount(postgresUser, postgresRemedy); err != nil {
 		return nil, fmt.Errorf("start postgres: %w", err)
 	}
-	longest, home, err := socketPath(dir, ".s.PGSQL.65535")
+	longest, home, err := socketPath(p.dir, ".s.PGSQL.65535")
 	if err != nil {
-		return nil, fmt.Errorf("start postgres in %s: %w", dir, err)
+		return nil, fmt.Errorf("start postgres in %s: %w", p.dir, err)
 	}
 	p.socketDir, p.socketHome = filepath.Dir(longest), home
-	if err := p.startOnSomePort(ctx); err != nil {
-		p.removeSocketHome()
+	if err := p.first(ctx, opt.Port == 0); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -138,61 +130,19 @@ func postgresVersion(path string) int {
 	return n
 }
 
-// startOnSomePort starts on the given port, or on a free one.
-func (p *Postgres) startOnSomePort(ctx context.Context) error {
-	if p.opt.Port != 0 {
-		return p.start(ctx)
-	}
-	return onFreePort("postgres", &p.port, func() error { return p.start(ctx) })
-}
-
 // start runs the server with the port and socket that p has.
 func (p *Postgres) start(ctx context.Context) error {
-	lock, err := lockDir(ctx, p.opt.Dir)
-	if err != nil {
-		return fmt.Errorf("start postgres in %s: %w", p.opt.Dir, err)
-	}
-	defer lock.Close() // the server holds it now, or no process
-	if err := p.prepare(ctx, lock); err != nil {
-		return fmt.Errorf("start postgres in %s: %w", p.opt.Dir, err)
-	}
-	server, err := start("postgres", spec{
-		program: filepath.Join(p.bin, "postgres"),
-		args:    p.arguments(),
-		dir:     p.opt.Dir,
-		logPath: p.logPath(),
-		user:    p.account,
-		held:    []*os.File{lock},
-		ending:  syscall.SIGINT, // at SIGTERM it would wait for its sessions
+	s := spec{program: filepath.Join(p.bin, "postgres"), args: p.arguments(), ending: syscall.SIGINT} // at SIGTERM it would wait for its sessions
+	return p.run(ctx, s, func(lock *os.File) error { return p.prepare(ctx, lock) }, func(server *process) error {
+		return p.awaitWithin(ctx, server, "session", postgresReadyWithin, func() (bool, error) { return admits(p.Socket()) })
 	})
-	if err != nil {
-		return err
-	}
-	ready, cancel := context.WithTimeoutCause(ctx, postgresReadyWithin, fmt.Errorf("no session within %s", postgresReadyWithin))
-	defer cancel()
-	if err := server.await(ready, p.logPath(), func() (bool, error) { return admits(p.Socket()) }); err != nil {
-		return errors.Join(err, server.kill())
-	}
-	p.set(server)
-	return nil
 }
 
 // prepare makes the directory usable: owner, way to it, an initialised
 // cluster. initdb works beside the data directory, which appears whole.
 func (p *Postgres) prepare(ctx context.Context, lock *os.File) error {
-	for _, dir := range []string{p.opt.Dir, p.socketHome} {
-		if dir == "" {
-			continue
-		}
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
-		if err := p.account.letThrough(dir); err != nil {
-			return err
-		}
-		if err := p.account.own(dir); err != nil {
-			return err
-		}
+	if err := p.give(p.dir, p.socketHome); err != nil {
+		return err
 	}
 	if _, err := os.Stat(p.data()); err == nil {
 		return nil
@@ -201,26 +151,9 @@ func (p *Postgres) prepare(ctx context.Context, lock *os.File) error {
 	if err := os.RemoveAll(fresh); err != nil {
 		return err
 	}
-	init, err := start("initdb", spec{
-		program: filepath.Join(p.bin, "initdb"),
-		args:    []string{"--pgdata=" + fresh, "--username=" + postgresUser, "--auth=trust", "--encoding=UTF8", "--no-locale"},
-		dir:     p.opt.Dir,
-		logPath: p.logPath(),
-		user:    p.account,
-		held:    []*os.File{lock},
-	})
-	if err != nil {
+	args := []string{"--pgdata=" + fresh, "--username=" + postgresUser, "--auth=trust", "--encoding=UTF8", "--no-locale"}
+	if err := p.install(ctx, lock, "initialise the cluster", filepath.Join(p.bin, "initdb"), args, postgresInstallWithin); err != nil {
 		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, postgresInstallWithin)
-	defer cancel()
-	select {
-	case <-init.exited:
-	case <-ctx.Done():
-		return errors.Join(fmt.Errorf("initialise the cluster: %w", ctx.Err()), init.kill())
-	}
-	if init.err != nil {
-		return fmt.Errorf("initialise the cluster: initdb: %w; the end of its log %s:\n%s", init.err, p.logPath(), tail(p.logPath()))
 	}
 	return os.Rename(fresh, p.data())
 }
@@ -238,20 +171,16 @@ func (p *Postgres) arguments() []string {
 	return append(args, p.opt.Extra...)
 }
 
-func (p *Postgres) data() string    { return filepath.Join(p.opt.Dir, "data") }
-func (p *Postgres) logPath() string { return filepath.Join(p.opt.Dir, "postgres.log") }
+func (p *Postgres) data() string { return filepath.Join(p.dir, "data") }
 
 // admits reports whether the server lets a session in. Connecting is not
 // enough: it listens, and answers, while it still recovers.
 func admits(socket string) (bool, error) {
-	conn, err := net.DialTimeout("unix", socket, postgresDialWithin)
+	conn, err := dialSocket(socket, postgresDialWithin)
 	if err != nil {
 		return false, err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(postgresDialWithin)); err != nil {
-		return false, err
-	}
 	const version3 = 196608
 	body := "user\x00" + postgresUser + "\x00database\x00postgres\x00\x00"
 	hello := binary.BigEndian.AppendUint32(nil, uint32(8+len(body)))
@@ -269,15 +198,6 @@ func admits(socket string) (bool, error) {
 	_, err = conn.Write([]byte{'X', 0, 0, 0, 4})
 	return err == nil, err
 }
-
-// Dir returns the directory, which the server can read.
-func (p *Postgres) Dir() string { return p.opt.Dir }
-
-// Port returns the port on 127.0.0.1.
-func (p *Postgres) Port() int { return p.port }
-
-// Addr returns host:port.
-func (p *Postgres) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
 
 // Socket returns the path of the unix socket.
 func (p *Postgres) Socket() string {
@@ -402,28 +322,4 @@ func (p *Postgres) Continue() error {
 		return err
 	}
 	return errors.Join(p.signalSessions(pids, syscall.SIGCONT), p.child.Continue())
-}
-
-// Stop ends the server and its sessions with SIGINT. If that takes longer than
-// ctx or a minute, it uses SIGKILL and returns an error. It returns when the
-// server is gone. Stopping one that is gone is no error.
-func (p *Postgres) Stop(ctx context.Context) error {
-	err := p.current().stop(ctx, postgresStopPatience)
-	p.removeSocketHome()
-	return err
-}
-
-// Restart starts a stopped or killed server again, with the same directory,
-// socket and port. One that still runs is stopped first.
-func (p *Postgres) Restart(ctx context.Context) error {
-	if err := p.current().stop(ctx, postgresStopPatience); err != nil {
-		return fmt.Errorf("restart postgres: %w", err)
-	}
-	return p.start(ctx)
-}
-
-func (p *Postgres) removeSocketHome() {
-	if p.socketHome != "" {
-		os.RemoveAll(p.socketHome)
-	}
 }

@@ -273,7 +273,7 @@ func find(remedy string, names ...string) (string, error) {
 	return "", fmt.Errorf("find program %s: it is not installed, or not in PATH: %s", names[0], remedy)
 }
 
-// child is the part that Redis and MariaDB share: one process at a time, and
+// child is the part that all servers share: one process at a time, and
 // the calls on it.
 type child struct {
 	mu   sync.Mutex

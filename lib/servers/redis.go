@@ -3,12 +3,9 @@ package servers
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -63,26 +60,21 @@ type RedisOptions struct {
 // Redis is a private Redis server. Its methods may be called from several
 // goroutines, but Stop and Restart not at the same time.
 type Redis struct {
-	child
-	opt        RedisOptions
-	program    string
-	socket     string
-	socketHome string // private directory of the socket, or empty
-	port       int    // 0: socket only
+	base
+	opt     RedisOptions
+	program string
+	socket  string
 }
 
 // StartRedis starts a Redis and returns when it answers PING, which on an old
 // directory is when it has read its append-only file. ctx bounds the start,
 // not the server's life: that ends with Stop, with Kill or with this program.
 func StartRedis(ctx context.Context, opt RedisOptions) (*Redis, error) {
-	if opt.Dir == "" {
-		return nil, errors.New("start redis: RedisOptions.Dir is empty: name a directory for its data")
-	}
-	dir, err := filepath.Abs(opt.Dir)
+	r := new(Redis)
+	err := r.settle("redis", "RedisOptions.Dir", opt.Dir, redisStopPatience)
 	if err != nil {
-		return nil, fmt.Errorf("start redis in %s: %w", opt.Dir, err)
+		return nil, err
 	}
-	opt.Dir = dir
 	if opt.AppendFsync == "" {
 		opt.AppendFsync = "always"
 	}
@@ -94,51 +86,22 @@ func StartRedis(ctx context.Context, opt RedisOptions) (*Redis, error) {
 	default:
 		return nil, fmt.Errorf("start redis: RedisOptions.Listen is %q: want \"unix\" or \"tcp\"", opt.Listen)
 	}
-	r := &Redis{opt: opt, port: opt.Port}
+	r.opt, r.port, r.begin = opt, opt.Port, r.start
 	if r.program, err = find(redisRemedy, "redis-server", "valkey-server"); err != nil {
 		return nil, fmt.Errorf("start redis: %w", err)
 	}
-	if r.socket, r.socketHome, err = socketPath(dir, "redis.sock"); err != nil {
-		return nil, fmt.Errorf("start redis in %s: %w", dir, err)
+	if r.socket, r.socketHome, err = socketPath(r.dir, "redis.sock"); err != nil {
+		return nil, fmt.Errorf("start redis in %s: %w", r.dir, err)
 	}
-	if err := r.startOnSomePort(ctx); err != nil {
-		r.removeSocketHome()
+	if err := r.first(ctx, opt.Listen == "tcp" && opt.Port == 0); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// startOnSomePort starts on the given port, or on a free one.
-func (r *Redis) startOnSomePort(ctx context.Context) error {
-	if r.opt.Listen != "tcp" || r.opt.Port != 0 {
-		return r.start(ctx)
-	}
-	return onFreePort("redis", &r.port, func() error { return r.start(ctx) })
-}
-
 // start runs the server with the port and socket that r has.
 func (r *Redis) start(ctx context.Context) error {
-	lock, err := lockDir(ctx, r.opt.Dir)
-	if err != nil {
-		return fmt.Errorf("start redis in %s: %w", r.opt.Dir, err)
-	}
-	defer lock.Close() // the server holds it now, or no process
-	p, err := start("redis", spec{
-		program: r.program,
-		args:    r.arguments(),
-		dir:     r.opt.Dir,
-		logPath: r.logPath(),
-		held:    []*os.File{lock},
-		private: true,
-	})
-	if err != nil {
-		return err
-	}
-	if err := r.awaitReady(ctx, p); err != nil {
-		return errors.Join(err, p.kill())
-	}
-	r.set(p)
-	return nil
+	return r.run(ctx, spec{program: r.program, args: r.arguments(), private: true}, func(*os.File) error { return nil }, func(p *process) error { return r.awaitReady(ctx, p) })
 }
 
 // arguments are the whole configuration: Redis reads no file. Protected mode
@@ -148,7 +111,7 @@ func (r *Redis) start(ctx context.Context) error {
 func (r *Redis) arguments() []string {
 	args := []string{
 		"--daemonize", "no",
-		"--dir", r.opt.Dir,
+		"--dir", r.dir,
 		"--bind", "127.0.0.1",
 		"--port", strconv.Itoa(r.port),
 		"--protected-mode", "yes",
@@ -164,8 +127,6 @@ func (r *Redis) arguments() []string {
 	}
 	return append(args, r.opt.Extra...)
 }
-
-func (r *Redis) logPath() string { return filepath.Join(r.opt.Dir, "redis.log") }
 
 // awaitReady waits for PONG. It asks through the socket, also for "tcp": only
 // our server can be behind it, and Redis does not start at all without its
@@ -207,14 +168,11 @@ type state struct {
 
 // look asks Redis whether it is ready.
 func look(socket string) (state, error) {
-	conn, err := net.DialTimeout("unix", socket, redisDialWithin)
+	conn, err := dialSocket(socket, redisDialWithin)
 	if err != nil {
 		return state{}, err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(redisDialWithin)); err != nil {
-		return state{}, err
-	}
 	in := bufio.NewReader(io.LimitReader(conn, 64<<10))
 	if _, err := io.WriteString(conn, "PING\r\n"); err != nil {
 		return state{}, err
@@ -264,7 +222,7 @@ func (r *Redis) URL() string {
 // Addr returns the path of the socket, or host:port.
 func (r *Redis) Addr() string {
 	if r.opt.Listen == "tcp" {
-		return net.JoinHostPort("127.0.0.1", strconv.Itoa(r.port))
+		return r.base.Addr()
 	}
 	return r.socket
 }
@@ -277,37 +235,5 @@ func (r *Redis) Network() string {
 	return "unix"
 }
 
-// Dir returns the directory of its files.
-func (r *Redis) Dir() string { return r.opt.Dir }
-
 // Socket returns the path of the unix socket, which is there also for "tcp".
 func (r *Redis) Socket() string { return r.socket }
-
-// Stop ends the server with SIGTERM, and with SIGKILL if it takes longer than
-// ctx or 20 s, which is then the error. It returns when the server is gone.
-// Stopping one that is gone is no error.
-func (r *Redis) Stop(ctx context.Context) error {
-	err := r.current().stop(ctx, redisStopPatience)
-	r.removeSocketHome()
-	return err
-}
-
-// Restart starts a stopped or killed server again, with the same directory,
-// socket and port. One that still runs is stopped first.
-func (r *Redis) Restart(ctx context.Context) error {
-	if err := r.current().stop(ctx, redisStopPatience); err != nil {
-		return fmt.Errorf("restart redis: %w", err)
-	}
-	if r.socketHome != "" {
-		if err := os.MkdirAll(r.socketHome, 0o700); err != nil {
-			return fmt.Errorf("restart redis: %w", err)
-		}
-	}
-	return r.start(ctx)
-}
-
-func (r *Redis) removeSocketHome() {
-	if r.socketHome != "" {
-		os.RemoveAll(r.socketHome)
-	}
-}
