@@ -160,14 +160,8 @@ func (r *Restore) run(ctx context.Context, done *Restored) error {
 	if cursors, err = r.adjust(ctx, cursors, done); err != nil {
 		return err
 	}
-	if err := r.checkNobodyRuns(ctx, false); err != nil {
-		return err
-	}
-	to, err := r.join(ctx, owners)
+	to, err := r.join(ctx, owners, done)
 	if err != nil {
-		return err
-	}
-	if err := r.countSends(ctx, done); err != nil {
 		return err
 	}
 	return into.Finish(ctx, append(append(cursors, done.KeptCursors...), to.Cursor()), leases)
@@ -191,9 +185,12 @@ func (r *Restore) owners(ctx context.Context) ([]uint64, error) {
 	return []uint64{there.ID, id, archived}, nil
 }
 
-// join makes Redis and the lists those of a new deployment. The database is
-// next, and last.
-func (r *Restore) join(ctx context.Context, owners []uint64) (to flow.Deployment, err error) {
+// join makes Redis and the lists those of a new deployment, if nobody has begun to
+// run, and counts what waits to be sent. The database is next, and last.
+func (r *Restore) join(ctx context.Context, owners []uint64, done *Restored) (to flow.Deployment, err error) {
+	if err := r.checkNobodyRuns(ctx, false); err != nil {
+		return to, err
+	}
 	to.Partitions = r.Archive.Partitions
 	if to.ID, err = flow.NewDeploymentID(); err != nil {
 		return to, err
@@ -211,7 +208,10 @@ func (r *Restore) join(ctx context.Context, owners []uint64) (to flow.Deployment
 			return to, err
 		}
 	}
-	return to, faults.Hit("restore-finish")
+	if err := faults.Hit("restore-finish"); err != nil {
+		return to, err
+	}
+	return to, r.countSends(ctx, done)
 }
 
 // countSends counts what waits to be sent, in the database and in Redis.
@@ -281,14 +281,8 @@ func (r *Restore) runLogs(ctx context.Context, owners []uint64, done *Restored) 
 	if err != nil {
 		return err
 	}
-	if err := r.checkNobodyRuns(ctx, false); err != nil {
-		return err
-	}
-	to, err := r.join(ctx, owners)
+	to, err := r.join(ctx, owners, done)
 	if err != nil {
-		return err
-	}
-	if err := r.countSends(ctx, done); err != nil {
 		return err
 	}
 	return flow.Rejoin(ctx, r.Database, there, to, before, after)
