@@ -385,6 +385,10 @@ type SendStore interface {
 
 	// InDoubt lists sends in doubt, oldest first, after one, at most limit.
 	InDoubt(ctx context.Context, afterMessage string, afterNumber, limit int) ([]SendRow, error)
+
+	// UserSends lists the sends with a UserID, newest first, at most limit, of those
+	// before one; the zero SendKey: from the newest.
+	UserSends(ctx context.Context, user UserID, before SendKey, limit int) ([]SendRow, error)
 }
 
 // Body is a message's content that does not travel inside its sends.
@@ -421,6 +425,10 @@ type SendRow struct {
 
 	// Life is what happened to it, oldest first: a JSON object a line.
 	Life string
+
+	// UserID is the user that User named when the row was written; zero: none that
+	// there was. It stays when that user is merged into another.
+	UserID UserID
 }
 
 // RouteDayStore knows how many mails a route attempted on a day.

@@ -88,6 +88,9 @@ func (t *txn) applySends(ctx context.Context, e *sluice.Effect, applied *sluice.
 			changed = append(changed, r)
 		}
 	}
+	if err := t.findUsers(ctx, added); err != nil {
+		return nil, fmt.Errorf("find the users of sends: %w", err)
+	}
 	if err := t.addSends(ctx, added); err != nil {
 		return nil, err
 	}
@@ -385,6 +388,11 @@ func (t *txn) sendCells(cells []sluice.Cell, r *ledgerRow) []sluice.Cell {
 		millis(r.DueMillis)
 	}
 	text(r.Life, 2*sluice.MaxLifeBytes)
+	if r.UserID.IsZero() {
+		return append(cells, sluice.Cell{}, sluice.Cell{})
+	}
+	number(int64(r.UserID.Partition))
+	number(r.UserID.Number)
 	return cells
 }
 
@@ -489,13 +497,15 @@ func (s *Store) scanSends(ctx context.Context, statement string, args []any) (li
 		var r sluice.SendRow
 		var state, priority, class string
 		var times [3]any
+		var user [2]sql.NullInt64
 		err := scan(&r.Message, &r.Number, &r.Partition, &state, &priority, &class, &r.From, &r.To, &r.User, &r.App, &r.Route, &r.Tags, &r.Metadata,
-			&r.Attempts, &r.Reply, &r.Reason, &times[0], &times[1], &times[2], &r.Life)
+			&r.Attempts, &r.Reply, &r.Reason, &times[0], &times[1], &times[2], &r.Life, &user[0], &user[1])
 		if err != nil {
 			return err
 		}
 		r.State, r.Class = parseState(state), parseClass(class)
 		r.Priority, _ = sluice.ParsePriority(priority)
+		r.UserID = sluice.UserID{Partition: int(user[0].Int64), Number: user[1].Int64}
 		for i, to := range []*int64{&r.AcceptedMillis, &r.UpdatedMillis, &r.DueMillis} {
 			if times[i] == nil {
 				continue // only due may be

@@ -119,3 +119,75 @@ func (s *Store) doubtPartitions(ctx context.Context) (list []int, err error) {
 	}
 	return list, err
 }
+
+// UserSends implements sluice.SendStore.
+func (s *Store) UserSends(ctx context.Context, user sluice.UserID, before sluice.SendKey, limit int) ([]sluice.SendRow, error) {
+	last := cmp.Or(before.Message, lastKey)
+	list, err := s.sendRows(ctx, "sends_by_user", user.Partition, user.Number, last, last, before.Number, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list sends of user %s in %s: %w", user, s.where, err)
+	}
+	return list, nil
+}
+
+// findUsers finds the users that new rows name: by an external id, or, of a user
+// without one, by the internal id (users.NameOf). Users are written before sends, so it
+// also finds those that this transaction makes. A name that the ledger does not
+// keep as it is finds nobody: the row could not be found again when the user is erased.
+func (t *txn) findUsers(ctx context.Context, rows []*ledgerRow) error {
+	named := make(map[string][]*ledgerRow)
+	for _, r := range rows {
+		if r.User != "" && r.User == t.store.d.text(sluice.Clip(r.User, sluice.MaxReferenceBytes)) {
+			named[r.User] = append(named[r.User], r)
+		}
+	}
+	if len(named) == 0 {
+		return nil
+	}
+	found := func(name string, id sluice.UserID) {
+		for _, r := range named[name] {
+			r.UserID = id
+		}
+		delete(named, name)
+	}
+	if err := t.eachUser(ctx, "send_users", int(sluice.KeyExternal), anys(slices.Sorted(maps.Keys(named))), found); err != nil {
+		return err
+	}
+	numbers := make(map[int][]any)
+	for name := range named {
+		if id, ok := sluice.ParseUserID(name); ok {
+			numbers[id.Partition] = append(numbers[id.Partition], id.Number)
+		}
+	}
+	for _, part := range slices.Sorted(maps.Keys(numbers)) {
+		err := t.eachUser(ctx, "send_users_by_id", part, numbers[part], func(_ string, id sluice.UserID) { found(id.String(), id) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachUser calls f for each user that a statement finds by one of some names.
+func (t *txn) eachUser(ctx context.Context, name string, first int, names []any, f func(name string, id sluice.UserID)) error {
+	d := t.store.d
+	for piece := range slices.Chunk(names, d.keysAtOnce()) {
+		statement := strings.Replace(rawQuery(d, name), "$NAMES", marks(len(piece)), 1)
+		rows, err := t.conn.QueryContext(ctx, d.placeholders(statement), append([]any{first}, piece...)...)
+		if err == nil {
+			err = eachRow(rows, func(scan func(...any) error) error {
+				var found string
+				var id sluice.UserID
+				err := scan(&found, &id.Partition, &id.Number)
+				if err == nil {
+					f(found, id)
+				}
+				return err
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -25,7 +25,7 @@ func indexesOf(t *testing.T, database, table string) string {
 
 // TestIndexOfSendsIsChanged: wherever the change was cut off, it is finished.
 func TestIndexOfSendsIsChanged(t *testing.T) {
-	const before, after = "PRIMARY(message,number) send_state(state)", "PRIMARY(message,number) send_state_part(state,part)"
+	const before, after = "PRIMARY(message,number) send_state(state)", "PRIMARY(message,number) send_state_part(state,part) send_user(user_part,user_number,message,number)"
 	database := newDatabase(t)
 	s := open(t, mariadb.SocketURL(database), sqlstore.Options{})
 	sqlstore.MigrateTo(t, s, 16)
@@ -38,6 +38,7 @@ func TestIndexOfSendsIsChanged(t *testing.T) {
 		"DELETE FROM schema_version WHERE version >= 17",                                           // before it is noted
 		"DELETE FROM schema_version WHERE version >= 17; DROP INDEX send_state_part ON sends",      // neither index, in some unknown way
 		"DELETE FROM schema_version WHERE version >= 17; CREATE INDEX send_state ON sends (state)", // the same
+		"DELETE FROM schema_version WHERE version >= 21; DROP INDEX send_user ON sends",            // the columns are there
 	} {
 		for statement := range strings.SplitSeq(cut, "; ") {
 			exec(t, db, statement)
@@ -79,6 +80,44 @@ func TestDoubtsHaveTheirIndexes(t *testing.T) {
 			if plan := fmt.Sprint(queryTexts(t, db, c.explain+string(text))); !strings.Contains(plan, want) {
 				t.Errorf("%s on %s: %s", query, c.driver, plan)
 			}
+		}
+	}
+}
+
+// TestSendsOfAUserHaveTheirIndex: they are read in its order.
+func TestSendsOfAUserHaveTheirIndex(t *testing.T) {
+	accepted, _ := benchSends(0)
+	accepted.Sends, accepted.Events, accepted.Moves = accepted.Sends[:4800], nil, effectTo(1, nil).Moves
+	accepted.Users = &sluice.UserChanges{}
+	for i := range accepted.Sends {
+		accepted.Sends[i].User = fmt.Sprint("u-", i/10)
+		if id := (sluice.UserID{Partition: 3, Number: int64(i/10 + 1)}); i%10 == 0 {
+			accepted.Users.Put = append(accepted.Users.Put, sluice.UserRow{ID: id, Profile: "{}"})
+			accepted.Users.AddKeys = append(accepted.Users.AddKeys, sluice.KeyRow{Key: sluice.UserKey{Kind: sluice.KeyExternal, Name: accepted.Sends[i].User}, ID: id})
+		}
+	}
+	maria, pg, file := newDatabase(t), newPostgresDatabase(t), filepath.Join(t.TempDir(), "s.db")
+	for _, c := range []struct{ url, driver, dsn, explain string }{
+		{"sqlite:" + file, "sqlite", file, "EXPLAIN QUERY PLAN "},
+		{postgres.SocketURL(pg), "pgx", postgres.SocketURL(pg), "EXPLAIN "},
+		{mariadb.SocketURL(maria), "mysql", mariadb.DSN(maria), "EXPLAIN "},
+	} {
+		s := migrated(t, c.url, sqlstore.Options{})
+		must(t, apply(t.Context(), s, &accepted))
+		db := bypass(t, c.driver, c.dsn)
+		if c.driver == "mysql" {
+			exec(t, db, "ANALYZE TABLE sends")
+		} else {
+			exec(t, db, "ANALYZE sends")
+		}
+		text, err := os.ReadFile(filepath.Join("query", "sends_by_user.sql"))
+		must(t, err)
+		for _, value := range []string{"3", "77", "'g'", "'g'", "0", "5"} {
+			text = bytes.Replace(text, []byte("?"), []byte(value), 1)
+		}
+		plan := fmt.Sprint(queryTexts(t, db, c.explain+strings.Replace(string(text), "$COLUMNS", "state", 1)))
+		if !strings.Contains(plan, "send_user") || strings.Contains(plan, "filesort") || strings.Contains(plan, "Sort") || strings.Contains(plan, "TEMP B-TREE") {
+			t.Errorf("on %s: %s", c.driver, plan)
 		}
 	}
 }

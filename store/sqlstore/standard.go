@@ -87,6 +87,7 @@ var standardTables = []standardTable{
 		{Name: "tags", Kind: sluice.DumpText}, {Name: "metadata", Kind: sluice.DumpText}, {Name: "attempts", Kind: sluice.DumpNumber},
 		{Name: "reply", Kind: sluice.DumpText}, {Name: "reason", Kind: sluice.DumpText}, {Name: "accepted", Kind: sluice.DumpTime},
 		{Name: "updated", Kind: sluice.DumpTime}, {Name: "due", Kind: sluice.DumpTime}, {Name: "life", Kind: sluice.DumpText},
+		{Name: "user_part", Kind: sluice.DumpNumber}, {Name: "user_number", Kind: sluice.DumpNumber},
 	}},
 	{name: "send_totals", key: []string{"class", "state", "stripe"}, columns: []sluice.DumpColumn{
 		{Name: "class", Kind: sluice.DumpText}, {Name: "state", Kind: sluice.DumpText}, {Name: "stripe", Kind: sluice.DumpNumber},

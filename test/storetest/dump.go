@@ -80,7 +80,7 @@ func Fill(t *testing.T, store sluice.Store) {
 	user := sluice.UserID{Partition: 255, Number: 1<<63 - 1}
 	e.Users = &sluice.UserChanges{
 		Put:        []sluice.UserRow{{ID: user, Profile: `{"custom":{"a":"ä🌍\\n\t'"}}`, MergedInto: user}},
-		AddKeys:    []sluice.KeyRow{{Key: sluice.AliasKey("ä", `b"\`), ID: user}},
+		AddKeys:    []sluice.KeyRow{{Key: sluice.AliasKey("ä", `b"\`), ID: user}, {Key: external("u-ä"), ID: user}},
 		AddAddress: []sluice.KeyRow{{Key: email("a@example.com"), ID: user}},
 		Numbers:    map[int]sluice.UserNumbers{255: {User: 1 << 62, Forward: 3}},
 		Forward:    []sluice.Forward{{From: 255, To: 1, ID: 3, Items: every}},

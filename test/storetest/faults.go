@@ -113,7 +113,7 @@ func testMigrateFrom1(t *testing.T, f *fixture) {
 	f.start(t)
 	f.apply(t, sluice.Effect{}, 0, 0)
 	for _, statement := range []string{
-		"DROP VIEW IF EXISTS events_readable", "DROP TABLE events", "DROP TABLE dead_letters", "DROP TABLE dead_chunks",
+		"DROP VIEW IF EXISTS events_readable", "DROP TABLE events", "DROP TABLE dead_letters", "DROP TABLE dead_chunks", "DROP TABLE sends",
 		"DELETE FROM schema_version WHERE version > 1",
 	} {
 		f.Exec(t, statement)

@@ -116,6 +116,7 @@ var suite = []struct {
 	{"SendBodies", testBodies},
 	{"SendOrphans", testOrphans},
 	{"SendsInDoubt", testInDoubt},
+	{"SendsOfUsers", testSendsOfUsers},
 	{"SendsWaiting", testSendsWaiting},
 	{"Suppressions", testSuppressions},
 	{"SuppressionsInOrder", testSuppressionOrder},

@@ -1,0 +1,5 @@
+-- The user that a send is for, if it names one who is there when its row is written:
+-- users.part and users.number. Mail to an address alone has NULL.
+ALTER TABLE sends ADD COLUMN user_part INTEGER;
+ALTER TABLE sends ADD COLUMN user_number INTEGER;
+CREATE INDEX IF NOT EXISTS send_user ON sends (user_part, user_number, message, number) WHERE user_number IS NOT NULL;
