@@ -21,10 +21,7 @@ const orphansAtOnce = 500
 // AddBodies implements sluice.SendStore.
 func (s *Store) AddBodies(ctx context.Context, bodies []sluice.Body) error {
 	err := s.write(ctx, func(tx *txn) error { return tx.addBodies(ctx, bodies) })
-	if err != nil {
-		return fmt.Errorf("store %d bodies in %s: %w", len(bodies), s.where, err)
-	}
-	return nil
+	return s.failed(err, "store %d bodies in", len(bodies))
 }
 
 func (t *txn) addBodies(ctx context.Context, bodies []sluice.Body) error {
@@ -66,10 +63,6 @@ func (plainSQL) insertBodies(ctx context.Context, t *txn, args []any) error {
 	return err
 }
 
-func (d *postgresDialect) insertBodies(ctx context.Context, t *txn, args []any) error {
-	return plainSQL{}.insertBodies(ctx, t, args)
-}
-
 // maxPreparedRows bounds the rows of a prepared statement, of which there is one
 // for each number of rows.
 const maxPreparedRows = 32
@@ -98,15 +91,15 @@ func (d *mysqlDialect) insertBodies(ctx context.Context, t *txn, args []any) err
 	return nil
 }
 
-// errEnough ends a reading of bodies.
-var errEnough = errors.New("there are enough bodies")
+// errEnough ends a reading of rows.
+var errEnough = errors.New("there are enough rows")
 
 // Bodies implements sluice.SendStore.
 func (s *Store) Bodies(ctx context.Context, messages []string, mostBytes int) (map[string][]byte, error) {
 	found, bytes := make(map[string][]byte, len(messages)), 0
 	for piece := range slices.Chunk(messages, maxUserKeys) {
-		statement := strings.Replace(rawQuery(s.d, "bodies_get"), "$NAMES", marks(len(piece)), 1)
-		err := s.each(ctx, statement, anys(piece), func(scan func(...any) error) error {
+		statement := named(rawQuery(s.d, "bodies_get"), len(piece))
+		err := s.each(ctx, statement, anys(piece), func(scan scanner) error {
 			var message string
 			var data sql.RawBytes
 			if err := scan(&message, &data); err != nil {
@@ -124,18 +117,10 @@ func (s *Store) Bodies(ctx context.Context, messages []string, mostBytes int) (m
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read %d bodies from %s: %w", len(messages), s.where, err)
+			return nil, s.failed(err, "read %d bodies from", len(messages))
 		}
 	}
 	return found, nil
-}
-
-func anys(texts []string) []any {
-	args := make([]any, len(texts))
-	for i, t := range texts {
-		args[i] = t
-	}
-	return args
 }
 
 // countDown notes which sends have no need of their bodies any more, and
@@ -161,11 +146,7 @@ func (t *txn) countDown(ctx context.Context, added, changed []*ledgerRow) error 
 	shared := slices.Sorted(maps.Keys(less))
 	byLess := make(map[int][]string)
 	for piece := range slices.Chunk(shared, maxUserRows) {
-		rows, err := t.conn.QueryContext(ctx, t.store.d.placeholders(strings.Replace(rawQuery(t.store.d, "bodies_lock"), "$NAMES", marks(len(piece)), 1)), anys(piece)...)
-		if err != nil {
-			return err
-		}
-		err = eachRow(rows, func(scan func(...any) error) error {
+		err := t.each(ctx, named(rawQuery(t.store.d, "bodies_lock"), len(piece)), anys(piece), func(scan scanner) error {
 			var message string
 			var remaining int
 			err := scan(&message, &remaining)
@@ -206,7 +187,7 @@ func (t *txn) inPieces(ctx context.Context, name string, names []string) error {
 
 // eachName runs a statement about names.
 func (t *txn) eachName(ctx context.Context, name string, names []string, args ...any) error {
-	statement := strings.Replace(rawQuery(t.store.d, name), "$NAMES", marks(len(names)), 1)
+	statement := named(rawQuery(t.store.d, name), len(names))
 	if _, err := t.conn.ExecContext(ctx, t.store.d.placeholders(statement), append(args, anys(names)...)...); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -217,17 +198,11 @@ func (t *txn) eachName(ctx context.Context, name string, names []string, args ..
 // before the transaction; in it, whether it was stored anew since.
 func (s *Store) DropOrphans(ctx context.Context, beforeMillis int64) (dropped int, err error) {
 	before := s.d.millis(beforeMillis)
-	var orphans []string
-	err = s.each(ctx, rawQuery(s.d, "bodies_orphaned"), []any{before, orphansAtOnce}, func(scan func(...any) error) error {
-		var message string
-		err := scan(&message)
-		orphans = append(orphans, message)
-		return err
-	})
+	orphans, err := list(ctx, s.d, s.reads, cell[string], rawQuery(s.d, "bodies_orphaned"), before, orphansAtOnce)
 	if err == nil && len(orphans) > 0 {
 		err = s.write(ctx, func(tx *txn) error {
 			for _, message := range orphans {
-				n, err := tx.delete(ctx, query(s.d, "body_orphan_drop"), message, before)
+				n, err := tx.changed(ctx, "body_orphan_drop", message, before)
 				if err != nil {
 					return err
 				}
@@ -242,8 +217,5 @@ func (s *Store) DropOrphans(ctx context.Context, beforeMillis int64) (dropped in
 			return nil
 		})
 	}
-	if err != nil {
-		return 0, fmt.Errorf("drop bodies that no send needs from %s: %w", s.where, err)
-	}
-	return dropped, nil
+	return dropped, s.failed(err, "drop bodies that no send needs from")
 }

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -87,7 +86,7 @@ func (t *txn) buryLarge(ctx context.Context, letters []sluice.DeadLetter) error 
 		rest := l.Payload[maxChunkBytes:]
 		for n := 1; len(rest) > 0; n++ {
 			size := min(len(rest), maxChunkBytes)
-			if _, err := t.exec(ctx, "dead_chunk_add", id, n, rest[:size]); err != nil {
+			if err := t.exec(ctx, "dead_chunk_add", id, n, rest[:size]); err != nil {
 				return fmt.Errorf("write piece %d of a dead letter of %d bytes: %w", n, len(l.Payload), err)
 			}
 			rest = rest[size:]
@@ -98,55 +97,29 @@ func (t *txn) buryLarge(ctx context.Context, letters []sluice.DeadLetter) error 
 
 // DeadLetters lists dead letters without their payloads.
 func (s *Store) DeadLetters(ctx context.Context, after int64, limit int) ([]sluice.DeadLetter, error) {
-	rows, err := s.reads.QueryContext(ctx, query(s.d, "dead_list"), after, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list dead letters in %s: %w", s.where, err)
-	}
-	defer rows.Close()
-	var letters []sluice.DeadLetter
-	for rows.Next() {
-		var l sluice.DeadLetter
-		if err := s.scanLetter(rows.Scan, &l); err != nil {
-			return nil, fmt.Errorf("list dead letters in %s: %w", s.where, err)
-		}
-		letters = append(letters, l)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("list dead letters in %s: %w", s.where, err)
-	}
-	return letters, nil
+	letters, err := list(ctx, s.d, s.reads, func(scan scanner, l *sluice.DeadLetter) error { return scan(s.letter(l)...) }, rawQuery(s.d, "dead_list"), after, limit)
+	return letters, s.failed(err, "list dead letters in")
 }
 
-func (s *Store) scanLetter(scan func(...any) error, l *sluice.DeadLetter, more ...any) error {
-	var found any
-	err := scan(append([]any{
+// letter returns what the columns of a letter are scanned into, without its payload.
+func (s *Store) letter(l *sluice.DeadLetter) []any {
+	return []any{
 		&l.ID, &l.Source, &l.Form, &l.Place.Partition, (*number)(&l.Place.Position.Major),
-		(*number)(&l.Place.Position.Minor), &l.Place.Index, &l.Reason, &found,
-	}, more...)...)
-	if err != nil {
-		return err
+		(*number)(&l.Place.Position.Minor), &l.Place.Index, &l.Reason, s.instant(&l.TimeMillis),
 	}
-	l.TimeMillis, err = s.d.scanMillis(found)
-	return err
 }
 
 // DeadLetter returns one with its payload.
 func (s *Store) DeadLetter(ctx context.Context, id int64) (sluice.DeadLetter, error) {
-	var l sluice.DeadLetter
-	var size int64
-	var payload []byte
-	row := s.reads.QueryRowContext(ctx, query(s.d, "dead_get"), id)
-	err := s.scanLetter(row.Scan, &l, &size, &payload)
-	if errors.Is(err, sql.ErrNoRows) {
-		return l, &sluice.Error{Code: sluice.CodeNotFound, Message: fmt.Sprintf("there is no dead letter %d", id), Index: -1}
+	read := func(scan scanner, l *sluice.DeadLetter) error {
+		var size int64
+		err := scan(append(s.letter(l), &size, &l.Payload)...)
+		if err == nil {
+			l.Payload, err = s.readChunks(ctx, id, l.Payload, size)
+		}
+		return err
 	}
-	if err == nil {
-		l.Payload, err = s.readChunks(ctx, id, payload, size)
-	}
-	if err != nil {
-		return sluice.DeadLetter{}, fmt.Errorf("read dead letter %d in %s: %w", id, s.where, err)
-	}
-	return l, nil
+	return one(ctx, s, read, notFound("there is no dead letter %d", id), fmt.Sprintf("dead letter %d", id), "dead_get", id)
 }
 
 // readChunks reads the rest of a payload of size bytes.
@@ -155,49 +128,34 @@ func (s *Store) readChunks(ctx context.Context, id int64, payload []byte, size i
 		return payload, nil
 	}
 	whole := append(make([]byte, 0, size), payload...)
-	rows, err := s.reads.QueryContext(ctx, query(s.d, "dead_chunks_get"), id)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := s.each(ctx, rawQuery(s.d, "dead_chunks_get"), []any{id}, func(scan scanner) error {
 		var piece sql.RawBytes
-		if err := rows.Scan(&piece); err != nil {
-			return nil, err
-		}
+		err := scan(&piece)
 		whole = append(whole, piece...)
+		return err
+	})
+	if err == nil && int64(len(whole)) != size {
+		err = fmt.Errorf("its pieces have %d bytes together, it had %d", len(whole), size)
 	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	if int64(len(whole)) != size {
-		return nil, fmt.Errorf("its pieces have %d bytes together, it had %d", len(whole), size)
-	}
-	return whole, nil
+	return whole, err
 }
 
 // DropDeadLetter removes one.
 func (s *Store) DropDeadLetter(ctx context.Context, id int64) error {
 	err := s.write(ctx, func(tx *txn) error { return tx.dropLetter(ctx, id) })
-	if err != nil {
-		return fmt.Errorf("drop dead letter %d in %s: %w", id, s.where, err)
-	}
-	return nil
+	return s.failed(err, "drop dead letter %d in", id)
 }
 
 func (t *txn) dropLetter(ctx context.Context, id int64) error {
-	if _, err := t.exec(ctx, "dead_chunks_drop", id); err != nil {
+	if err := t.exec(ctx, "dead_chunks_drop", id); err != nil {
 		return err
 	}
-	_, err := t.exec(ctx, "dead_drop", id)
-	return err
+	return t.exec(ctx, "dead_drop", id)
 }
 
 // CountDeadLetters returns how many there are.
 func (s *Store) CountDeadLetters(ctx context.Context) (int64, error) {
 	var n int64
-	if err := s.reads.QueryRowContext(ctx, query(s.d, "dead_count")).Scan(&n); err != nil {
-		return 0, fmt.Errorf("count dead letters in %s: %w", s.where, err)
-	}
-	return n, nil
+	err := s.reads.QueryRowContext(ctx, query(s.d, "dead_count")).Scan(&n)
+	return n, s.failed(err, "count dead letters in")
 }

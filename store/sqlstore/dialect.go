@@ -4,8 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"sluice"
 )
@@ -157,12 +159,31 @@ type outcome struct {
 	refused   string // the server's reason; empty: it was not refused
 }
 
-// plainSQL is how most databases do what PostgreSQL does its own way.
+// plainSQL is what a dialect has that does it no other way: as two of the three do, or
+// as one alone needs it.
 type plainSQL struct{}
 
 func (plainSQL) placeholders(statement string) string                  { return statement }
 func (plainSQL) text(s string) string                                  { return s }
 func (plainSQL) unblock(context.Context, *Store, []sluice.Move, error) {}
+func (plainSQL) forget()                                               {}
+func (plainSQL) expand(statement string) string                        { return statement }
+func (plainSQL) transactionalDDL() bool                                { return true }
+func (plainSQL) unlimited() []string                                   { return nil }
+func (plainSQL) number(v uint64) any                                   { return int64(v) }
+func (plainSQL) release(sec *section)                                  { releaseSection(sec) }
+
+func (plainSQL) scanMillis(v any) (int64, error) {
+	t, ok := v.(time.Time)
+	if !ok {
+		return 0, fmt.Errorf("a time came as %T", v)
+	}
+	return t.UnixMilli(), nil
+}
+
+func (plainSQL) migrationConn(context.Context, *Store) (*sql.Conn, func(), error) {
+	return nil, nil, errors.New("its migrations run in the writer's transaction")
+}
 
 func (plainSQL) commit(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, "COMMIT")
@@ -175,6 +196,15 @@ func (plainSQL) insertID(ctx context.Context, conn *sql.Conn, statement string, 
 		return 0, err
 	}
 	return result.LastInsertId()
+}
+
+// quote writes the parts of a name between marks.
+func quote(mark string, names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = mark + strings.ReplaceAll(n, mark, mark+mark) + mark
+	}
+	return strings.Join(quoted, ".")
 }
 
 // query returns the statement kept in query/NAME.DIALECT.sql or query/NAME.sql.

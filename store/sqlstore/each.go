@@ -52,7 +52,7 @@ func (s *Store) ApplyEach(ctx context.Context, prep sluice.Prepared) (sluice.App
 		}
 	}
 	if err != nil {
-		return sluice.Applied{}, fmt.Errorf("apply effect piece by piece to %s: %w", s.where, err)
+		return sluice.Applied{}, s.failed(err, "apply effect piece by piece to")
 	}
 	p.release()
 	return applied, nil

@@ -154,7 +154,7 @@ func (s *Store) Apply(ctx context.Context, prep sluice.Prepared) (sluice.Applied
 		})
 	})
 	if err != nil {
-		return sluice.Applied{}, fmt.Errorf("apply effect to %s: %w", s.where, err)
+		return sluice.Applied{}, s.failed(err, "apply effect to")
 	}
 	p.release()
 	return applied, nil

@@ -17,21 +17,9 @@ const erasePieceRows = 2000
 
 // Erasures lists names.
 func (s *Store) Erasures(ctx context.Context, after string, fromMillis, toMillis int64, limit int) ([]sluice.Erasure, error) {
-	var all []sluice.Erasure
-	err := s.each(ctx, rawQuery(s.d, "erasure_list"), []any{after, s.d.millis(fromMillis), s.d.millis(toMillis), limit}, func(scan func(...any) error) error {
-		var e sluice.Erasure
-		var created any
-		err := scan(&e.Name, &created)
-		if err == nil {
-			e.CreatedMillis, err = s.d.scanMillis(created)
-		}
-		all = append(all, e)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the users to be erased in %s: %w", s.where, err)
-	}
-	return all, nil
+	all, err := list(ctx, s.d, s.reads, func(scan scanner, e *sluice.Erasure) error { return scan(&e.Name, s.instant(&e.CreatedMillis)) },
+		rawQuery(s.d, "erasure_list"), after, s.d.millis(fromMillis), s.d.millis(toMillis), limit)
+	return all, s.failed(err, "read the users to be erased in")
 }
 
 // foundEvent is an event of a named user.
@@ -95,7 +83,7 @@ func (s *Store) EraseEvents(ctx context.Context, names []sluice.Erasure, from sl
 				if !until.has(f.user.String, f.email.String, int64(min(f.at, math.MaxInt64))) {
 					continue
 				}
-				if _, err := tx.exec(ctx, "event_erase", s.d.millis(f.key.Millis), f.key.ID); err != nil {
+				if err := tx.exec(ctx, "event_erase", s.d.millis(f.key.Millis), f.key.ID); err != nil {
 					return err
 				}
 				erased++
@@ -104,7 +92,7 @@ func (s *Store) EraseEvents(ctx context.Context, names []sluice.Erasure, from sl
 		})
 	}
 	if err != nil {
-		return 0, from, fmt.Errorf("erase users from events of %s: %w", s.where, err)
+		return 0, from, s.failed(err, "erase users from events of")
 	}
 	if len(found) == erasePieceRows {
 		return erased, found[len(found)-1].key, nil
@@ -115,33 +103,22 @@ func (s *Store) EraseEvents(ctx context.Context, names []sluice.Erasure, from sl
 func (s *Store) eventsOf(ctx context.Context, names []sluice.Erasure, from sluice.EventKey, toMillis int64) (found []foundEvent, err error) {
 	args := []any{s.d.millis(from.Millis), s.d.millis(toMillis), s.d.millis(from.Millis), from.ID}
 	statement, named := namesOf(rawQuery(s.d, "erasure_events"), names)
-	err = s.each(ctx, statement, append(append(args, named...), erasePieceRows), func(scan func(...any) error) error {
-		var f foundEvent
-		var at any
-		err := scan(&at, &f.key.ID, &f.user, &f.email, (*number)(&f.at))
-		if err == nil {
-			f.key.Millis, err = s.d.scanMillis(at)
-		}
-		found = append(found, f)
-		return err
-	})
-	return found, err
+	return list(ctx, s.d, s.reads, func(scan scanner, f *foundEvent) error {
+		return scan(s.instant(&f.key.Millis), &f.key.ID, &f.user, &f.email, (*number)(&f.at))
+	}, statement, append(append(args, named...), erasePieceRows)...)
 }
 
 // Erased removes names.
 func (s *Store) Erased(ctx context.Context, names []sluice.Erasure, beforeMillis int64) error {
 	err := s.write(ctx, func(tx *txn) error {
 		for _, n := range names {
-			if _, err := tx.exec(ctx, "erasure_done", n.Name, s.d.millis(beforeMillis)); err != nil {
+			if err := tx.exec(ctx, "erasure_done", n.Name, s.d.millis(beforeMillis)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("remove names of erased users in %s: %w", s.where, err)
-	}
-	return nil
+	return s.failed(err, "remove names of erased users in")
 }
 
 // sendsAhead is about how many sends are searched for those of erased users at
@@ -154,7 +131,7 @@ func (s *Store) SendsOf(ctx context.Context, names []sluice.Erasure, afterMessag
 		return nil, "", fmt.Errorf("look for the sends of %d users at once: want 1 to %d", len(names), sluice.MaxErasures)
 	}
 	last := strings.Repeat("g", sluice.MessageIDBytes) // behind all ids, which are hexadecimal
-	err = s.each(ctx, rawQuery(s.d, "sends_ahead"), []any{afterMessage, sendsAhead}, func(scan func(...any) error) error {
+	err = s.each(ctx, rawQuery(s.d, "sends_ahead"), []any{afterMessage, sendsAhead}, func(scan scanner) error {
 		err := scan(&next)
 		last = next
 		return err
@@ -170,10 +147,7 @@ func (s *Store) SendsOf(ctx context.Context, names []sluice.Erasure, afterMessag
 			}
 		}
 	}
-	if err != nil {
-		return nil, "", fmt.Errorf("look for the sends of users in %s: %w", s.where, err)
-	}
-	return sends, next, nil
+	return sends, next, s.failed(err, "look for the sends of users in")
 }
 
 // EraseSends implements sluice.KeepStore. A row's life is read under its lock: it
@@ -196,14 +170,14 @@ func (s *Store) EraseSends(ctx context.Context, sends []sluice.SendRow) error {
 					continue // past its retention
 				}
 				r.Erase(s.clock.Now().UnixMilli())
-				if _, err := tx.exec(ctx, "send_erase", r.Life, k.message, k.number); err != nil {
+				if err := tx.exec(ctx, "send_erase", r.Life, k.message, k.number); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("erase users from sends of %s: %w", s.where, err)
+			return s.failed(err, "erase users from sends of")
 		}
 	}
 	return nil

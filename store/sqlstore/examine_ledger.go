@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,10 +41,7 @@ func (s *Store) CheckLedger(ctx context.Context) (c sluice.LedgerCheck, err erro
 	if err != nil {
 		return c, err
 	}
-	defer func() { // with its transaction
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-		_ = conn.Close()
-	}()
+	defer discard(conn) // with its transaction
 	for _, statement := range s.d.snapshot() {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
 			return c, err
@@ -58,11 +54,7 @@ func (s *Store) CheckLedger(ctx context.Context) (c sluice.LedgerCheck, err erro
 		}
 		return sums[k]
 	}
-	rows, err := conn.QueryContext(ctx, "SELECT class, state, count, removed FROM send_totals")
-	if err != nil {
-		return c, err
-	}
-	err = eachRow(rows, func(scan func(...any) error) error {
+	err = eachOf(ctx, s.d, conn, "SELECT class, state, count, removed FROM send_totals", nil, func(scan scanner) error {
 		var k sendTotal
 		var count, removed int64
 		err := scan(&k.class, &k.state, &count, &removed)
@@ -74,11 +66,8 @@ func (s *Store) CheckLedger(ctx context.Context) (c sluice.LedgerCheck, err erro
 		return c, err
 	}
 	statement := strings.NewReplacer("$DAY", s.d.dayOf("accepted"), "$LIMIT", strconv.Itoa(sluice.MaxCountedSends+1)).Replace(rawQuery(s.d, "sends_by_day"))
-	if rows, err = conn.QueryContext(ctx, statement); err != nil {
-		return c, err
-	}
 	counted := int64(0)
-	err = eachRow(rows, func(scan func(...any) error) error {
+	err = eachOf(ctx, s.d, conn, statement, nil, func(scan scanner) error {
 		var day, n int64
 		var k sendTotal
 		err := scan(&day, &k.class, &k.state, &n)

@@ -186,7 +186,7 @@ func (d *mysqlDialect) may(ctx context.Context, conn *sql.Conn, verb, table stri
 // mysqlTableRights looks at what making the tables takes, or their partitions.
 // It cannot be tried and taken back: no transaction is around a CREATE TABLE.
 func (x *Examiner) mysqlTableRights(ctx context.Context, e *sluice.Examination, conn *sql.Conn, d *mysqlDialect, complete bool) {
-	granted, err := texts(ctx, conn, query(d, "grants"))
+	granted, err := list(ctx, d, conn, cell[string], rawQuery(d, "grants"))
 	if err != nil {
 		e.Unknown(fmt.Errorf("read the user's grants: %w", err), sluice.CheckDatabaseRights)
 		return
@@ -207,21 +207,4 @@ func (x *Examiner) mysqlTableRights(ctx context.Context, e *sluice.Examination, 
 	} else if !complete {
 		e.Fine(sluice.CheckDatabaseRights, "its user may make the tables")
 	}
-}
-
-// texts returns the rows of a query of one column; there are few.
-func texts(ctx context.Context, conn *sql.Conn, statement string) (list []string, err error) {
-	rows, err := conn.QueryContext(ctx, statement)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		list = append(list, text)
-	}
-	return list, rows.Err()
 }

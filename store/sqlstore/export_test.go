@@ -128,7 +128,7 @@ var JudgeFileSystem = judgeFileSystem
 func WhileWriting(t *testing.T, s *Store, follower string, do func()) {
 	t.Helper()
 	err := s.write(t.Context(), func(tx *txn) error {
-		if _, err := tx.exec(t.Context(), "cursor_create", follower, 0, s.now()); err != nil {
+		if err := tx.exec(t.Context(), "cursor_create", follower, 0, s.now()); err != nil {
 			return err
 		}
 		do()

@@ -83,7 +83,3 @@ func (plainSQL) insertNew(table string, columns []string) string {
 func (d *mysqlDialect) insertNew(table string, columns []string) string {
 	return "INSERT IGNORE INTO " + table + " (" + strings.Join(columns, ", ") + ") VALUES $ROWS"
 }
-
-func (d *postgresDialect) insertNew(table string, columns []string) string {
-	return plainSQL{}.insertNew(table, columns)
-}

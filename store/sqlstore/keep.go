@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -102,10 +101,7 @@ func (s *Store) MakeEventDays(ctx context.Context, beforeMillis int64) (made int
 		made = len(add)
 		return s.d.addSpans(ctx, conn, add)
 	})
-	if err != nil {
-		return 0, fmt.Errorf("make days of events in %s: %w", s.where, err)
-	}
-	return made, nil
+	return made, s.failed(err, "make days of events in")
 }
 
 // DropEventDays drops partitions that have ended.
@@ -123,10 +119,7 @@ func (s *Store) DropEventDays(ctx context.Context, endedMillis int64) (dropped [
 		}
 		return nil
 	})
-	if err != nil {
-		return dropped, fmt.Errorf("drop days of events in %s: %w", s.where, err)
-	}
-	return dropped, nil
+	return dropped, s.failed(err, "drop days of events in")
 }
 
 // divide changes the partitions of events, if they need it, under the lock. The
@@ -138,8 +131,7 @@ func (s *Store) divide(ctx context.Context, needed func([]eventSpan) bool, chang
 		return err
 	}
 	defer func() {
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-		_ = conn.Close()
+		discard(conn)
 	}()
 	have, err := s.eventSpans(ctx, conn)
 	if err != nil || have == nil || !needed(have) {
@@ -164,30 +156,27 @@ func (s *Store) eventSpans(ctx context.Context, conn *sql.Conn) ([]eventSpan, er
 	if statement == "" {
 		return nil, nil
 	}
-	rows, err := conn.QueryContext(ctx, statement)
-	if err != nil {
-		return nil, fmt.Errorf("list partitions: %w", err)
-	}
-	defer rows.Close()
 	var spans []eventSpan
-	for rows.Next() {
+	err := eachOf(ctx, s.d, conn, statement, nil, func(scan scanner) error {
 		var name, end string
-		if err := rows.Scan(&name, &end); err != nil {
-			return nil, fmt.Errorf("list partitions: %w", err)
-		}
+		err := scan(&name, &end)
 		if spans == nil {
 			spans = []eventSpan{}
 		}
-		if end == "" {
-			continue // later
+		if err != nil || end == "" { // later
+			return err
 		}
 		t, err := time.Parse(dateLayout, end)
 		if err != nil {
-			return nil, fmt.Errorf("partition %s ends at %q, which is not a day: was it made by another program? %w", name, end, err)
+			return fmt.Errorf("%s ends at %q, which is not a day: was it made by another program? %w", name, end, err)
 		}
 		spans = append(spans, eventSpan{name: name, end: t})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list partitions: %w", err)
 	}
-	return spans, rows.Err()
+	return spans, nil
 }
 
 // firstDay returns the end of the partition `before` of a table that is about
@@ -209,20 +198,13 @@ func (s *Store) firstDay(ctx context.Context, q querier) (string, error) {
 // NextEvent returns the time of the oldest event from a moment on.
 func (s *Store) NextEvent(ctx context.Context, fromMillis int64) (millis int64, ok bool, err error) {
 	millis, ok, err = s.scanTime(s.reads.QueryRowContext(ctx, query(s.d, "event_next"), s.d.millis(fromMillis)))
-	if err != nil {
-		return 0, false, fmt.Errorf("look for the oldest event in %s: %w", s.where, err)
-	}
-	return millis, ok, nil
+	return millis, ok, s.failed(err, "look for the oldest event in")
 }
 
 func (s *Store) scanTime(row *sql.Row) (millis int64, ok bool, err error) {
-	var v any
-	err = row.Scan(&v)
+	err = row.Scan(s.instant(&millis))
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, false, nil
-	}
-	if err == nil {
-		millis, err = s.d.scanMillis(v)
 	}
 	return millis, err == nil, err
 }
@@ -241,23 +223,11 @@ func (s *Store) DeleteEvents(ctx context.Context, kind sluice.EventKind, fromMil
 	}
 	if err == nil {
 		err = s.write(ctx, func(tx *txn) error {
-			deleted, err = tx.delete(ctx, query(s.d, "events_delete"), from, s.d.millis(reachedMillis), word)
+			deleted, err = tx.changed(ctx, "events_delete", from, s.d.millis(reachedMillis), word)
 			return err
 		})
 	}
-	if err != nil {
-		return 0, fromMillis, fmt.Errorf("delete %s events of %s: %w", kind, s.where, err)
-	}
-	return deleted, reachedMillis, nil
-}
-
-func (t *txn) delete(ctx context.Context, statement string, args ...any) (int, error) {
-	result, err := t.conn.ExecContext(ctx, statement, args...)
-	if err != nil {
-		return 0, err
-	}
-	n, err := result.RowsAffected()
-	return int(n), err
+	return deleted, reachedMillis, s.failed(err, "delete %s events of", kind)
 }
 
 // DeleteSeries deletes old rows of one of the tables of the series, name by
@@ -289,31 +259,17 @@ func (s *Store) DeleteSeries(ctx context.Context, days bool, beforeMillis int64,
 			names, err = s.oldSeries(ctx, table, beforeMillis, staying)
 		}
 	}
-	if err != nil {
-		return deleted, fmt.Errorf("delete old rows of %s in %s: %w", table, s.where, err)
-	}
-	return deleted, nil
+	return deleted, s.failed(err, "delete old rows of %s in", table)
 }
 
 // oldSeries returns names that have rows before a moment, at most keepNames,
 // without those that stay.
 func (s *Store) oldSeries(ctx context.Context, table string, beforeMillis int64, staying []string) (names []seriesKey, err error) {
-	statement := strings.ReplaceAll(query(s.d, "series_old"), "$TABLE", table)
-	rows, err := s.reads.QueryContext(ctx, statement, s.d.millis(beforeMillis), keepNames)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var k seriesKey
-		if err := rows.Scan(&k.app, &k.name, &k.kind); err != nil {
-			return nil, err
-		}
-		if k.kind != sluice.KindSystem.String() || !slices.Contains(staying, k.name) {
-			names = append(names, k)
-		}
-	}
-	return names, rows.Err()
+	statement := strings.ReplaceAll(rawQuery(s.d, "series_old"), "$TABLE", table)
+	names, err = list(ctx, s.d, s.reads, func(scan scanner, k *seriesKey) error { return scan(&k.app, &k.name, &k.kind) }, statement, s.d.millis(beforeMillis), keepNames)
+	return slices.DeleteFunc(names, func(k seriesKey) bool {
+		return k.kind == sluice.KindSystem.String() && slices.Contains(staying, k.name)
+	}), err
 }
 
 // deleteSeries deletes a piece of a name's old rows.
@@ -328,13 +284,13 @@ func (t *txn) deleteSeries(ctx context.Context, table string, k seriesKey, befor
 	if more {
 		before = d.millis(last + 1)
 	}
-	deleted, err = t.delete(ctx, strings.ReplaceAll(query(d, "series_delete"), "$TABLE", table), k.app, k.name, k.kind, before)
+	deleted, err = t.changes(ctx, strings.ReplaceAll(query(d, "series_delete"), "$TABLE", table), k.app, k.name, k.kind, before)
 	return deleted, more, err
 }
 
 // DeleteDeadLetters deletes a piece of the old dead letters.
 func (s *Store) DeleteDeadLetters(ctx context.Context, beforeMillis int64) (deleted int, more bool, err error) {
-	ids, err := s.oldLetters(ctx, beforeMillis)
+	ids, err := list(ctx, s.d, s.reads, cell[int64], rawQuery(s.d, "dead_old"), s.d.millis(beforeMillis), keepLetters)
 	if err == nil && len(ids) > 0 {
 		err = s.write(ctx, func(tx *txn) error {
 			for _, id := range ids {
@@ -346,23 +302,7 @@ func (s *Store) DeleteDeadLetters(ctx context.Context, beforeMillis int64) (dele
 		})
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("delete old dead letters of %s: %w", s.where, err)
+		return 0, false, s.failed(err, "delete old dead letters of")
 	}
 	return len(ids), len(ids) == keepLetters, nil
-}
-
-func (s *Store) oldLetters(ctx context.Context, beforeMillis int64) (ids []int64, err error) {
-	rows, err := s.reads.QueryContext(ctx, query(s.d, "dead_old"), s.d.millis(beforeMillis), keepLetters)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
 }

@@ -20,7 +20,7 @@ const keepStripe = sluice.MaxPartitions
 // state and the time are looked at all the same, since ids may be made by others.
 func (s *Store) DeleteSends(ctx context.Context, afterMessage string, beforeMillis int64) (deleted int, next string, err error) {
 	before, last := s.d.millis(beforeMillis), fmt.Sprintf("%012x", max(0, beforeMillis))
-	err = s.each(ctx, rawQuery(s.d, "sends_nth"), []any{afterMessage, last, before, keepSends - 1}, func(scan func(...any) error) error {
+	err = s.each(ctx, rawQuery(s.d, "sends_nth"), []any{afterMessage, last, before, keepSends - 1}, func(scan scanner) error {
 		err := scan(&next)
 		last = next
 		return err
@@ -31,32 +31,19 @@ func (s *Store) DeleteSends(ctx context.Context, afterMessage string, beforeMill
 			return err
 		})
 	}
-	if err != nil {
-		return 0, "", fmt.Errorf("delete old sends of %s: %w", s.where, err)
-	}
-	return deleted, next, nil
+	return deleted, next, s.failed(err, "delete old sends of")
 }
 
 // deleteSends deletes by class and state, so that the server itself says how
 // many of each there were. A row may change until it is locked.
 func (t *txn) deleteSends(ctx context.Context, after, last string, before any) (deleted int, err error) {
-	rows, err := t.conn.QueryContext(ctx, query(t.store.d, "sends_old"), after, last, before)
-	if err != nil {
-		return 0, err
-	}
-	var totals []sendTotal
-	err = eachRow(rows, func(scan func(...any) error) error {
-		var k sendTotal
-		err := scan(&k.class, &k.state)
-		totals = append(totals, k)
-		return err
-	})
+	totals, err := list(ctx, t.store.d, t.conn, func(scan scanner, k *sendTotal) error { return scan(&k.class, &k.state) }, rawQuery(t.store.d, "sends_old"), after, last, before)
 	if err != nil {
 		return 0, err
 	}
 	removed := make(map[sendTotal]int64)
 	for _, k := range totals {
-		n, err := t.delete(ctx, query(t.store.d, "sends_delete"), after, last, k.class, k.state, before)
+		n, err := t.changed(ctx, "sends_delete", after, last, k.class, k.state, before)
 		if err != nil {
 			return 0, err
 		}

@@ -122,10 +122,7 @@ func statements(text string) []string {
 
 // Migrate brings the schema to this program's version, one process at a time.
 func (s *Store) Migrate(ctx context.Context) error {
-	if err := s.migrate(ctx); err != nil {
-		return fmt.Errorf("migrate %s: %w", s.where, err)
-	}
-	return nil
+	return s.failed(s.migrate(ctx), "migrate")
 }
 
 func (s *Store) migrate(ctx context.Context) error {
@@ -301,8 +298,5 @@ func (s *Store) Ping(ctx context.Context) error {
 	if err == nil && version < len(list) {
 		err = fmt.Errorf("its schema has version %d, this program needs %d: migrate it", version, len(list))
 	}
-	if err != nil {
-		return fmt.Errorf("ping %s: %w", s.where, err)
-	}
-	return nil
+	return s.failed(err, "ping")
 }

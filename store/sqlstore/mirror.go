@@ -70,9 +70,7 @@ func (t *txn) noteChanges(ctx context.Context, sums map[seriesKey]int64, stripe 
 		for _, k := range part {
 			args = append(args, k.app, k.name, d.millis(k.bucket), stripe, stamp)
 		}
-		rows := "(?, ?, ?, ?, ?)" + strings.Repeat(", (?, ?, ?, ?, ?)", len(part)-1)
-		statement := d.placeholders(strings.ReplaceAll(query(d, "changes_add"), "$ROWS", rows))
-		if _, err := t.conn.ExecContext(ctx, statement, args...); err != nil {
+		if _, err := t.conn.ExecContext(ctx, d.placeholders(withRows(rawQuery(d, "changes_add"), 5, len(part))), args...); err != nil {
 			return fmt.Errorf("note changes for the mirror: %w", err)
 		}
 	}
@@ -120,22 +118,16 @@ func (s *Store) SetMirrorState(ctx context.Context, from, to sluice.MirrorState)
 	err := s.write(ctx, func(tx *txn) error {
 		toMajor, toMinor := mirrorPosition(to)
 		fromMajor, fromMinor := mirrorPosition(from)
-		result, err := tx.exec(ctx, "mirror_set", s.d.number(toMajor), s.d.number(toMinor), s.now(), mirrorFollower, s.d.number(fromMajor), s.d.number(fromMinor))
-		if err != nil {
-			return err
+		n, err := tx.changed(ctx, "mirror_set", s.d.number(toMajor), s.d.number(toMinor), s.now(), mirrorFollower, s.d.number(fromMajor), s.d.number(fromMinor))
+		if err == nil && n != 1 {
+			err = fmt.Errorf("%w: it is not %+v any more", sluice.ErrConflict, from)
 		}
-		if n, err := result.RowsAffected(); err != nil || n == 1 {
-			if err == nil && to.Epoch == 0 {
-				_, err = tx.conn.ExecContext(ctx, "DELETE FROM series_changes")
-			}
-			return err
+		if err == nil && to.Epoch == 0 {
+			_, err = tx.conn.ExecContext(ctx, "DELETE FROM series_changes")
 		}
-		return fmt.Errorf("%w: it is not %+v any more", sluice.ErrConflict, from)
+		return err
 	})
-	if err != nil {
-		return fmt.Errorf("set the state of the mirror in %s: %w", s.where, err)
-	}
-	return nil
+	return s.failed(err, "set the state of the mirror in")
 }
 
 // behind is the condition of rows behind a key, and what it is given. MariaDB and
@@ -163,36 +155,10 @@ func (s *Store) SeriesChanges(ctx context.Context, after *sluice.SeriesChange, l
 		statement += " WHERE " + where
 	}
 	statement += fmt.Sprintf(" ORDER BY %s LIMIT %d", strings.Join(key, ", "), limit)
-	var page []sluice.SeriesChange
-	err := s.eachRow(ctx, statement, args, func(rows *sql.Rows) error {
-		var c sluice.SeriesChange
-		var bucket any
-		err := rows.Scan(&c.App, &c.Name, &bucket, &c.Stripe, &c.Stamp)
-		if err == nil {
-			c.DayMillis, err = s.d.scanMillis(bucket)
-		}
-		page = append(page, c)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read changes of the series from %s: %w", s.where, err)
-	}
-	return page, nil
-}
-
-// eachRow calls scan for each row of a query.
-func (s *Store) eachRow(ctx context.Context, statement string, args []any, scan func(*sql.Rows) error) error {
-	rows, err := s.reads.QueryContext(ctx, s.d.placeholders(statement), args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	page, err := list(ctx, s.d, s.reads, func(scan scanner, c *sluice.SeriesChange) error {
+		return scan(&c.App, &c.Name, s.instant(&c.DayMillis), &c.Stripe, &c.Stamp)
+	}, statement, args...)
+	return page, s.failed(err, "read changes of the series from")
 }
 
 // SettleSeries removes changes, in the order in which they are noted.
@@ -221,10 +187,7 @@ func (s *Store) SettleSeries(ctx context.Context, epoch int64, changes []sluice.
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("settle %d changes of the series in %s: %w", len(changes), s.where, err)
-	}
-	return nil
+	return s.failed(err, "settle %d changes of the series in", len(changes))
 }
 
 // SeriesDays returns the days of a page of hours.
@@ -238,13 +201,9 @@ func (s *Store) SeriesDays(ctx context.Context, from *sluice.SeriesHour, limit i
 	}
 	statement += fmt.Sprintf(" ORDER BY %s LIMIT %d", strings.Join(key, ", "), limit)
 	read := 0
-	err = s.eachRow(ctx, statement, args, func(rows *sql.Rows) error {
+	err = s.each(ctx, statement, args, func(scan scanner) error {
 		var h sluice.SeriesHour
-		var bucket any
-		err := rows.Scan(&h.App, &h.Name, &h.Kind, &bucket)
-		if err == nil {
-			h.HourMillis, err = s.d.scanMillis(bucket)
-		}
+		err := scan(&h.App, &h.Name, &h.Kind, s.instant(&h.HourMillis))
 		if day := (sluice.SeriesDay{App: h.App, Name: h.Name, DayMillis: startOfDay(h.HourMillis)}); len(days) == 0 || days[len(days)-1] != day {
 			days = append(days, day)
 		}
@@ -253,7 +212,7 @@ func (s *Store) SeriesDays(ctx context.Context, from *sluice.SeriesHour, limit i
 		return err
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the days of the series from %s: %w", s.where, err)
+		return nil, nil, s.failed(err, "read the days of the series from")
 	}
 	if read < limit {
 		next = nil
@@ -276,7 +235,7 @@ func (s *Store) DayTotals(ctx context.Context, days []sluice.SeriesDay) ([]sluic
 	for part := range slices.Chunk(days, maxTotalsDays) {
 		found, err := s.dayTotals(ctx, part)
 		if err != nil {
-			return nil, fmt.Errorf("read totals of %d days from %s: %w", len(part), s.where, err)
+			return nil, s.failed(err, "read totals of %d days from", len(part))
 		}
 		all = append(all, found...)
 	}
@@ -299,15 +258,10 @@ func (s *Store) dayTotals(ctx context.Context, days []sluice.SeriesDay) ([]sluic
 	statement := "SELECT app_id, name, bucket, " + s.d.sumCount() + " FROM series_hours WHERE " + one + strings.Repeat(" OR "+one, len(days)-1) +
 		" GROUP BY app_id, name, bucket ORDER BY app_id, name, bucket"
 	var all []sluice.DayTotals
-	err := s.eachRow(ctx, statement, args, func(rows *sql.Rows) error {
+	err := s.each(ctx, statement, args, func(scan scanner) error {
 		var day sluice.SeriesDay
-		var bucket any
-		var count int64
-		err := rows.Scan(&day.App, &day.Name, &bucket, &count)
-		if err != nil {
-			return err
-		}
-		hour, err := s.d.scanMillis(bucket)
+		var hour, count int64
+		err := scan(&day.App, &day.Name, s.instant(&hour), &count)
 		day.DayMillis = startOfDay(hour)
 		if len(all) == 0 || all[len(all)-1].SeriesDay != day {
 			all = append(all, sluice.DayTotals{SeriesDay: day})

@@ -187,7 +187,6 @@ func (d *mysqlDialect) look(ctx context.Context, db *sql.DB, seconds int) error 
 func (d *mysqlDialect) name() string           { return "mysql" }
 func (d *mysqlDialect) begin() string          { return "BEGIN" }
 func (d *mysqlDialect) transactionalDDL() bool { return false }
-func (d *mysqlDialect) unlimited() []string    { return nil }
 
 func (d *mysqlDialect) dayOf(column string) string { return "DATEDIFF(" + column + ", '1970-01-01')" }
 
@@ -214,14 +213,6 @@ func (d *mysqlDialect) expand(statement string) string {
 func (d *mysqlDialect) millis(ms int64) any {
 	var text datetime
 	return string(text.append(nil, ms))
-}
-
-func (d *mysqlDialect) scanMillis(v any) (int64, error) {
-	t, ok := v.(time.Time)
-	if !ok {
-		return 0, fmt.Errorf("a time came as %T", v)
-	}
-	return t.UnixMilli(), nil
 }
 
 func (d *mysqlDialect) forget() { d.prepared = nil } // they are closed with the connection
@@ -308,44 +299,20 @@ func (d *mysqlDialect) inspect(ctx context.Context, db *sql.DB, spec sluice.Tabl
 	if err != nil {
 		return nil, err
 	}
-	t := &table{spec: spec, target: target{name: mysqlQuote(schema, name), dedupe: spec.Dedupe != ""}}
-	if t.classes, err = mapColumns(spec, columns); err != nil {
-		return nil, err
-	}
+	t := &table{spec: spec, target: target{name: mysqlQuote(schema, name)}}
 	for _, c := range spec.Columns {
 		t.columns = append(t.columns, mysqlQuote(c))
 	}
-	if !t.dedupe {
-		return t, nil
-	}
-	keys, err := uniqueKeys(ctx, db, query(d, "unique_keys"), schema, name)
-	if err != nil {
-		return nil, err
-	}
-	if t.keys, err = dedupeKeys(spec, keys, columns); err != nil {
-		return nil, err
-	}
-	if len(t.keys) == 0 {
-		return nil, fmt.Errorf("no unique key tells its rows apart by %q: ALTER TABLE %s ADD UNIQUE KEY (%s)",
-			spec.Dedupe, t.name, mysqlQuote(spec.Dedupe))
-	}
-	return t, nil
+	return t.judge(columns, func() ([]key, error) { return uniqueKeys(ctx, d, db, schema, name) }, func() string {
+		return "ALTER TABLE " + t.name + " ADD UNIQUE KEY (" + mysqlQuote(spec.Dedupe) + ")"
+	})
 }
 
 func (d *mysqlDialect) columns(ctx context.Context, db *sql.DB, schema, name string) ([]column, error) {
-	rows, err := db.QueryContext(ctx, query(d, "columns"), schema, name)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var columns []column
-	for rows.Next() {
-		var c column
+	return list(ctx, d, db, func(scan scanner, c *column) error {
 		var kind, nullable, extra string
 		var defaulted bool
-		if err := rows.Scan(&c.name, &kind, &nullable, &defaulted, &extra); err != nil {
-			return nil, err
-		}
+		err := scan(&c.name, &kind, &nullable, &defaulted, &extra)
 		switch strings.ToLower(kind) {
 		case "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year":
 			c.class = classNumber
@@ -356,15 +323,8 @@ func (d *mysqlDialect) columns(ctx context.Context, db *sql.DB, schema, name str
 		c.generated = strings.Contains(extra, "VIRTUAL GENERATED") || strings.Contains(extra, "STORED GENERATED") || strings.Contains(extra, "PERSISTENT")
 		c.nullable = nullable != "NO"
 		c.required = !c.nullable && !defaulted && !strings.Contains(extra, "AUTO_INCREMENT")
-		columns = append(columns, c)
-	}
-	return columns, rows.Err()
+		return err
+	}, rawQuery(d, "columns"), schema, name)
 }
 
-func mysqlQuote(names ...string) string {
-	quoted := make([]string, len(names))
-	for i, n := range names {
-		quoted[i] = "`" + strings.ReplaceAll(n, "`", "``") + "`"
-	}
-	return strings.Join(quoted, ".")
-}
+func mysqlQuote(names ...string) string { return quote("`", names) }

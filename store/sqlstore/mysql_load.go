@@ -18,8 +18,6 @@ func (d *mysqlDialect) encode(sec *section) error {
 	return encodeSection(sec, &loadForm)
 }
 
-func (d *mysqlDialect) release(sec *section) { releaseSection(sec) }
-
 // load writes a section by LOAD DATA LOCAL, or by INSERT if the server or a
 // proxy before it forbids that.
 func (d *mysqlDialect) load(ctx context.Context, tx *txn, sec *section) (rows, duplicates int, err error) {
@@ -262,29 +260,24 @@ func (d *mysqlDialect) bulk(ctx context.Context, tx *txn, t *target, count int, 
 // warnings counts the duplicates among the warnings of the last statement. Any
 // other warning means that a row was changed or left out: ErrRefused.
 func (d *mysqlDialect) warnings(ctx context.Context, tx *txn, t *target) (duplicates int, err error) {
-	rows, err := tx.conn.QueryContext(ctx, "SHOW WARNINGS")
-	if err != nil {
-		return 0, fmt.Errorf("read warnings: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	var other error
+	err = tx.each(ctx, "SHOW WARNINGS", nil, func(scan scanner) error {
 		var level, message sql.RawBytes
 		var code int
-		if err := rows.Scan(&level, &code, &message); err != nil {
-			return 0, fmt.Errorf("read warnings: %w", err)
-		}
-		if string(level) == "Note" {
-			continue
+		if err := scan(&level, &code, &message); err != nil || string(level) == "Note" {
+			return err
 		}
 		if code != errDuplicate || !duplicateOf(t, message) {
-			return 0, fmt.Errorf("%w: %s (%d)", sluice.ErrRefused, message, code)
+			other = fmt.Errorf("%w: %s (%d)", sluice.ErrRefused, message, code)
+			return other
 		}
 		duplicates++
+		return nil
+	})
+	if err != nil && other == nil {
+		err = fmt.Errorf("read warnings: %w", err)
 	}
-	if err := rows.Err(); err != nil {
-		return 0, fmt.Errorf("read warnings: %w", err)
-	}
-	return duplicates, nil
+	return duplicates, err
 }
 
 // mysqlInserter writes rows by a prepared INSERT without IGNORE: a statement

@@ -53,21 +53,15 @@ func (n *seriesNames) fill(ctx context.Context, t *txn) error {
 		return nil
 	}
 	n.known, n.inAll = make(map[string]map[seriesName]struct{}), 0
-	rows, err := t.conn.QueryContext(ctx, "SELECT DISTINCT app_id, name, kind FROM series_days")
-	if err != nil {
-		return fmt.Errorf("read the names of the series: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := t.each(ctx, "SELECT DISTINCT app_id, name, kind FROM series_days", nil, func(scan scanner) error {
 		var k seriesKey
-		if err := rows.Scan(&k.app, &k.name, &k.kind); err != nil {
-			return fmt.Errorf("read the names of the series: %w", err)
-		}
-		if k.name != sluice.OtherName {
+		err := scan(&k.app, &k.name, &k.kind)
+		if err == nil && k.name != sluice.OtherName {
 			n.admit(k)
 		}
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("read the names of the series: %w", err)
 	}
 	n.filled = true

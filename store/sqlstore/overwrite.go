@@ -40,10 +40,7 @@ func (s *Store) Overwrite(ctx context.Context) error {
 	if err == nil {
 		err = s.emptyLog(ctx)
 	}
-	if err != nil {
-		return fmt.Errorf("overwrite deleted data in %s: %w", s.where, err)
-	}
-	return nil
+	return s.failed(err, "overwrite deleted data in")
 }
 
 // wipePages fills the pages that are free with zeros. A table that an earlier call

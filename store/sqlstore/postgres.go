@@ -31,6 +31,7 @@ import (
 // vain for the stopped process's cursors ends that session (unblock). The
 // locked row names the transaction, and that the process.
 type postgresDialect struct {
+	plainSQL
 	temp   bool            // the user may make temporary tables
 	copies map[string]bool // writing goroutine: tables whose last load had duplicates
 	lock   time.Duration   // how long a statement waits for a lock
@@ -116,9 +117,7 @@ func (d *postgresDialect) look(ctx context.Context, db *sql.DB, readOnly bool) e
 	return nil
 }
 
-func (d *postgresDialect) name() string                   { return "postgres" }
-func (d *postgresDialect) expand(statement string) string { return statement }
-func (d *postgresDialect) transactionalDDL() bool         { return true }
+func (d *postgresDialect) name() string { return "postgres" }
 
 func (d *postgresDialect) dayOf(column string) string {
 	return "CAST(FLOOR(EXTRACT(EPOCH FROM " + column + ") / 86400) AS bigint)"
@@ -129,10 +128,8 @@ func (d *postgresDialect) sumCount() string {
 	return "LEAST(9223372036854775807, GREATEST(-9223372036854775807, SUM(count)))::bigint"
 }
 
-func (d *postgresDialect) number(v uint64) any  { return int64(v) }
 func (d *postgresDialect) millis(ms int64) any  { return time.UnixMilli(ms).UTC() }
 func (d *postgresDialect) bulkPath() string     { return "COPY" }
-func (d *postgresDialect) forget()              {}
 func (d *postgresDialect) text(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
 
 // begin also has constraints checked by each statement that a table defers to
@@ -182,18 +179,6 @@ func (d *postgresDialect) placeholders(statement string) string {
 func (d *postgresDialect) insertID(ctx context.Context, conn *sql.Conn, statement string, args ...any) (id int64, err error) {
 	err = conn.QueryRowContext(ctx, statement+" RETURNING id", args...).Scan(&id)
 	return id, err
-}
-
-func (d *postgresDialect) scanMillis(v any) (int64, error) {
-	t, ok := v.(time.Time)
-	if !ok {
-		return 0, fmt.Errorf("a time came as %T", v)
-	}
-	return t.UnixMilli(), nil
-}
-
-func (d *postgresDialect) migrationConn(context.Context, *Store) (*sql.Conn, func(), error) {
-	return nil, nil, errors.New("migrations of PostgreSQL run in the writer's transaction")
 }
 
 // unblock ends a session that is silent and has held one of the cursors for
@@ -252,28 +237,13 @@ func (d *postgresDialect) inspect(ctx context.Context, db *sql.DB, spec sluice.T
 	if err != nil {
 		return nil, err
 	}
-	t := &table{spec: spec, target: target{name: quoted, dedupe: spec.Dedupe != ""}}
-	if t.classes, err = mapColumns(spec, columns); err != nil {
-		return nil, err
-	}
+	t := &table{spec: spec, target: target{name: quoted}}
 	for _, c := range real {
 		t.columns = append(t.columns, postgresQuote(c))
 	}
-	if !t.dedupe {
-		return t, nil
-	}
-	keys, err := uniqueKeys(ctx, db, query(d, "unique_keys"), id)
-	if err != nil {
-		return nil, err
-	}
-	if t.keys, err = dedupeKeys(spec, keys, columns); err != nil {
-		return nil, err
-	}
-	if len(t.keys) == 0 {
-		return nil, fmt.Errorf("no unique key tells its rows apart by %q: ALTER TABLE %s ADD UNIQUE (%s)",
-			spec.Dedupe, quoted, t.columns[slices.Index(spec.Columns, spec.Dedupe)])
-	}
-	return t, nil
+	return t.judge(columns, func() ([]key, error) { return uniqueKeys(ctx, d, db, id) }, func() string {
+		return "ALTER TABLE " + quoted + " ADD UNIQUE (" + t.columns[slices.Index(spec.Columns, spec.Dedupe)] + ")"
+	})
 }
 
 func relationKind(kind string) string {
@@ -303,33 +273,17 @@ func realNames(spec sluice.TableSpec, columns []column) ([]string, error) {
 }
 
 func (d *postgresDialect) columns(ctx context.Context, db *sql.DB, id int64) ([]column, error) {
-	rows, err := db.QueryContext(ctx, query(d, "columns"), id)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var columns []column
-	for rows.Next() {
-		var c column
+	return list(ctx, d, db, func(scan scanner, c *column) error {
 		var category string
-		if err := rows.Scan(&c.name, &category, &c.generated, &c.nullable, &c.required); err != nil {
-			return nil, err
-		}
+		err := scan(&c.name, &category, &c.generated, &c.nullable, &c.required)
 		if category == "N" {
 			c.class = classNumber
 		}
-		columns = append(columns, c)
-	}
-	return columns, rows.Err()
+		return err
+	}, rawQuery(d, "columns"), id)
 }
 
-func postgresQuote(names ...string) string {
-	quoted := make([]string, len(names))
-	for i, n := range names {
-		quoted[i] = `"` + strings.ReplaceAll(n, `"`, `""`) + `"`
-	}
-	return strings.Join(quoted, ".")
-}
+func postgresQuote(names ...string) string { return quote(`"`, names) }
 
 func (d *postgresDialect) noTable(err error) bool { return isPostgres(err, pgUndefinedTable) }
 
@@ -354,8 +308,4 @@ func (d *postgresDialect) refusal(err error) (string, bool) {
 		return reason, true
 	}
 	return reason, false
-}
-
-func (d *postgresDialect) putUsers(ctx context.Context, t *txn, rows []sluice.UserRow) error {
-	return plainSQL{}.putUsers(ctx, t, rows)
 }

@@ -88,8 +88,6 @@ func checkNUL(sec *section, i int) error {
 	return nil
 }
 
-func (d *postgresDialect) release(sec *section) { releaseSection(sec) }
-
 // rawPostgres gives the connection below database/sql.
 func rawPostgres(conn *sql.Conn, fn func(*pgconn.PgConn) error) error {
 	return conn.Raw(func(c any) error { return fn(c.(*stdlib.Conn).Conn().PgConn()) })

@@ -56,7 +56,7 @@ func (s *Store) Restoring(ctx context.Context) (bool, error) {
 func (s *Store) BeginRestore(ctx context.Context, replace bool) (sluice.Restore, error) {
 	r := &restore{store: s, keptSecrets: true}
 	if err := r.begin(ctx, replace); err != nil {
-		return nil, fmt.Errorf("begin to restore %s: %w", s.where, err)
+		return nil, s.failed(err, "begin to restore")
 	}
 	return r, nil
 }
@@ -119,22 +119,10 @@ func (s *Store) hasRows(ctx context.Context, t standardTable) (bool, error) {
 
 // OwnTableCursors returns the cursors of followers that fill users' tables.
 func (s *Store) OwnTableCursors(ctx context.Context) ([]sluice.DumpCursor, error) {
-	rows, err := s.reads.QueryContext(ctx, "SELECT follower, part, pos_major, pos_minor FROM cursors")
-	if err != nil {
-		return nil, fmt.Errorf("read cursors in %s: %w", s.where, err)
-	}
-	defer rows.Close()
-	var own []sluice.DumpCursor
-	for rows.Next() {
-		var c sluice.DumpCursor
-		if err := rows.Scan(&c.Follower, &c.Partition, (*number)(&c.Position.Major), (*number)(&c.Position.Minor)); err != nil {
-			return nil, fmt.Errorf("read cursors in %s: %w", s.where, err)
-		}
-		if c.OwnTable() && !c.Position.IsZero() {
-			own = append(own, c)
-		}
-	}
-	return own, rows.Err()
+	all, err := list(ctx, s.d, s.reads, func(scan scanner, c *sluice.DumpCursor) error {
+		return scan(&c.Follower, &c.Partition, (*number)(&c.Position.Major), (*number)(&c.Position.Minor))
+	}, "SELECT follower, part, pos_major, pos_minor FROM cursors")
+	return slices.DeleteFunc(all, func(c sluice.DumpCursor) bool { return !c.OwnTable() || c.Position.IsZero() }), s.failed(err, "read cursors in")
 }
 
 // Tables lists the standard tables.
@@ -249,7 +237,7 @@ func (r *restore) Finish(ctx context.Context, cursors []sluice.DumpCursor, lease
 		}
 		// It is unknown whether schedules that were due after the dump were
 		// released: mail that may have been sent is not sent again.
-		if _, err := tx.exec(ctx, "schedules_doubt", string(sluice.ScheduleInDoubt), string(sluice.ScheduleWaiting), string(sluice.ScheduleReleasing), s.d.millis(s.clock.Now().UnixMilli())); err != nil {
+		if err := tx.exec(ctx, "schedules_doubt", string(sluice.ScheduleInDoubt), string(sluice.ScheduleWaiting), string(sluice.ScheduleReleasing), s.d.millis(s.clock.Now().UnixMilli())); err != nil {
 			return fmt.Errorf("set schedules in doubt: %w", err)
 		}
 		if err := tx.recountSuppressions(ctx); err != nil {
@@ -263,10 +251,7 @@ func (r *restore) Finish(ctx context.Context, cursors []sluice.DumpCursor, lease
 		}
 		return s.d.afterRestore(ctx, tx.conn)
 	})
-	if err != nil {
-		return fmt.Errorf("finish the restore of %s: %w", s.where, err)
-	}
-	return nil
+	return s.failed(err, "finish the restore of")
 }
 
 // raiseUserNumbers makes sure that a number given to a user after the dump is
@@ -329,8 +314,7 @@ func (t *txn) addCursor(ctx context.Context, c sluice.DumpCursor) error {
 	return err
 }
 
-// empty and afterRestore, as most databases have them.
-func (plainSQL) empty(ctx context.Context, conn *sql.Conn, table string) error {
+func (d *sqliteDialect) empty(ctx context.Context, conn *sql.Conn, table string) error {
 	_, err := conn.ExecContext(ctx, "DELETE FROM "+table)
 	return err
 }
@@ -338,12 +322,7 @@ func (plainSQL) empty(ctx context.Context, conn *sql.Conn, table string) error {
 func (plainSQL) afterRestore(context.Context, *sql.Conn) error { return nil }
 
 // empty drops the rows with their pages: DELETE of a large table takes hours.
-func (d *mysqlDialect) empty(ctx context.Context, conn *sql.Conn, table string) error {
-	_, err := conn.ExecContext(ctx, "TRUNCATE TABLE "+table)
-	return err
-}
-
-func (d *postgresDialect) empty(ctx context.Context, conn *sql.Conn, table string) error {
+func (plainSQL) empty(ctx context.Context, conn *sql.Conn, table string) error {
 	_, err := conn.ExecContext(ctx, "TRUNCATE TABLE "+table)
 	return err
 }
@@ -356,5 +335,3 @@ func (d *postgresDialect) afterRestore(ctx context.Context, conn *sql.Conn) erro
 
 func (d *sqliteDialect) timeClass() class { return classInteger }
 func (plainSQL) timeClass() class         { return classText }
-
-func (d *postgresDialect) timeClass() class { return classText }

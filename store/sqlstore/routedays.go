@@ -60,14 +60,11 @@ func (t *txn) addRouteDays(ctx context.Context, attempts map[routeDay]int64, str
 
 // RouteDay implements sluice.RouteDayStore.
 func (s *Store) RouteDay(ctx context.Context, route string, day int64) (attempts int64, err error) {
-	err = s.each(ctx, rawQuery(s.d, "route_day"), []any{route, day}, func(scan func(...any) error) error {
+	err = s.each(ctx, rawQuery(s.d, "route_day"), []any{route, day}, func(scan scanner) error {
 		var n int64
 		err := scan(&n)
 		attempts += n
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("read the attempts of route %s in %s: %w", route, s.where, err)
-	}
-	return attempts, nil
+	return attempts, s.failed(err, "read the attempts of route %s in", route)
 }

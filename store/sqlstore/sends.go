@@ -206,21 +206,10 @@ func (t *txn) readLedger(ctx context.Context, e *sluice.Effect, l *ledger) error
 func (t *txn) lockLedger(ctx context.Context, keys []sendKey, l *ledger) error {
 	for piece := range slices.Chunk(keys, maxUserRows) {
 		statement, args := t.store.d.lockSends(piece)
-		rows, err := t.conn.QueryContext(ctx, statement, args...)
-		if err != nil {
-			return err
-		}
-		err = eachRow(rows, func(scan func(...any) error) error {
+		err := t.each(ctx, statement, args, func(scan scanner) error {
 			r := &ledgerRow{stored: true}
-			var updated, due any
 			var state, class string
-			err := scan(&r.Message, &r.Number, &state, &class, &r.Attempts, &r.Route, &r.Reply, &r.Reason, &updated, &due, &r.Life)
-			if err == nil {
-				r.UpdatedMillis, err = t.store.d.scanMillis(updated)
-			}
-			if err == nil && due != nil {
-				r.DueMillis, err = t.store.d.scanMillis(due)
-			}
+			err := scan(&r.Message, &r.Number, &state, &class, &r.Attempts, &r.Route, &r.Reply, &r.Reason, t.store.instant(&r.UpdatedMillis), t.store.instant(&r.DueMillis), &r.Life)
 			r.State, r.Class = parseState(state), parseClass(class)
 			r.was, r.ended = r.State, r.Ended()
 			l.rows[sendKey{r.Message, r.Number}] = r
@@ -263,7 +252,7 @@ func (d *mysqlDialect) lockSends(keys []sendKey) (string, []any) {
 		conditions = append(conditions, "number = ? AND message IN ("+marks(len(messages[n]))+")")
 		args = append(append(args, n), anys(messages[n])...)
 	}
-	return strings.Replace(query(d, "sends_lock"), "$KEYS", strings.Join(conditions, " OR "), 1), args
+	return strings.Replace(rawQuery(d, "sends_lock"), "$KEYS", strings.Join(conditions, " OR "), 1), args
 }
 
 func (d *sqliteDialect) lockSends(keys []sendKey) (string, []any) {
@@ -271,7 +260,7 @@ func (d *sqliteDialect) lockSends(keys []sendKey) (string, []any) {
 	for _, k := range keys {
 		args = append(args, k.message, k.number)
 	}
-	return withRows(query(d, "sends_lock"), 2, len(keys)), args
+	return withRows(rawQuery(d, "sends_lock"), 2, len(keys)), args
 }
 
 // lockSends gives the keys as two arrays: one statement for any number of them.
@@ -280,7 +269,7 @@ func (d *postgresDialect) lockSends(keys []sendKey) (string, []any) {
 	for i, k := range keys {
 		messages[i], numbers[i] = k.message, int32(k.number)
 	}
-	return query(d, "sends_lock"), []any{messages, numbers}
+	return rawQuery(d, "sends_lock"), []any{messages, numbers}
 }
 
 // maxSendBytes bounds the texts of one statement.
@@ -407,16 +396,8 @@ func (t *txn) changeSends(ctx context.Context, rows []*ledgerRow) error {
 	d := t.store.d
 	return t.writeSends(ctx, "send_change", 11, rows, func(args []any, r *ledgerRow) []any {
 		updated := d.millis(r.UpdatedMillis)
-		return append(args, r.Message, r.Number, r.State.String(), r.Attempts, d.text(r.Route), d.text(r.Reply), d.text(r.Reason), updated, updated, t.dueOf(r), r.Life)
+		return append(args, r.Message, r.Number, r.State.String(), r.Attempts, d.text(r.Route), d.text(r.Reply), d.text(r.Reason), updated, updated, t.store.millisOrNull(r.DueMillis), r.Life)
 	})
-}
-
-// dueOf is when a send is due, as its column has it.
-func (t *txn) dueOf(r *ledgerRow) any {
-	if r.DueMillis == 0 {
-		return nil
-	}
-	return t.store.d.millis(r.DueMillis)
 }
 
 // sendTotal names a total.
@@ -463,28 +444,19 @@ var _ sluice.SendStore = (*Store)(nil)
 // MessageSends implements sluice.SendStore.
 func (s *Store) MessageSends(ctx context.Context, message string) ([]sluice.SendRow, error) {
 	list, err := s.sendRows(ctx, "sends_of", message)
-	if err != nil {
-		return nil, fmt.Errorf("read the sends of message %.64q in %s: %w", message, s.where, err)
-	}
-	return list, nil
+	return list, s.failed(err, "read the sends of message %.64q in", message)
 }
 
 // OpenDoubts implements sluice.SendStore.
 func (s *Store) OpenDoubts(ctx context.Context) (n int64, err error) {
-	err = s.each(ctx, rawQuery(s.d, "sends_open_doubts"), nil, func(scan func(...any) error) error { return scan(&n) })
-	if err != nil {
-		return 0, fmt.Errorf("count sends in doubt in %s: %w", s.where, err)
-	}
-	return n, nil
+	err = s.each(ctx, rawQuery(s.d, "sends_open_doubts"), nil, func(scan scanner) error { return scan(&n) })
+	return n, s.failed(err, "count sends in doubt in")
 }
 
 // LostSends implements sluice.SendStore.
 func (s *Store) LostSends(ctx context.Context) (n int64, err error) {
-	err = s.each(ctx, rawQuery(s.d, "sends_lost"), []any{sluice.ReasonLost, sluice.MaxLostCount}, func(scan func(...any) error) error { return scan(&n) })
-	if err != nil {
-		return 0, fmt.Errorf("count sends that no lane has in %s: %w", s.where, err)
-	}
-	return n, nil
+	err = s.each(ctx, rawQuery(s.d, "sends_lost"), []any{sluice.ReasonLost, sluice.MaxLostCount}, func(scan scanner) error { return scan(&n) })
+	return n, s.failed(err, "count sends that no lane has in")
 }
 
 // sendRows reads whole rows.
@@ -492,32 +464,17 @@ func (s *Store) sendRows(ctx context.Context, name string, args ...any) ([]sluic
 	return s.scanSends(ctx, rawQuery(s.d, name), args)
 }
 
-func (s *Store) scanSends(ctx context.Context, statement string, args []any) (list []sluice.SendRow, err error) {
-	err = s.each(ctx, strings.Replace(statement, "$COLUMNS", strings.Join(sendColumns, ", "), 1), args, func(scan func(...any) error) error {
-		var r sluice.SendRow
+func (s *Store) scanSends(ctx context.Context, statement string, args []any) ([]sluice.SendRow, error) {
+	return list(ctx, s.d, s.reads, func(scan scanner, r *sluice.SendRow) error {
 		var state, priority, class string
-		var times [3]any
 		var user [2]sql.NullInt64
 		err := scan(&r.Message, &r.Number, &r.Partition, &state, &priority, &class, &r.From, &r.To, &r.User, &r.App, &r.Route, &r.Tags, &r.Metadata,
-			&r.Attempts, &r.Reply, &r.Reason, &times[0], &times[1], &times[2], &r.Life, &user[0], &user[1])
-		if err != nil {
-			return err
-		}
+			&r.Attempts, &r.Reply, &r.Reason, s.instant(&r.AcceptedMillis), s.instant(&r.UpdatedMillis), s.instant(&r.DueMillis), &r.Life, &user[0], &user[1])
 		r.State, r.Class = parseState(state), parseClass(class)
 		r.Priority, _ = sluice.ParsePriority(priority)
 		r.UserID = sluice.UserID{Partition: int(user[0].Int64), Number: user[1].Int64}
-		for i, to := range []*int64{&r.AcceptedMillis, &r.UpdatedMillis, &r.DueMillis} {
-			if times[i] == nil {
-				continue // only due may be
-			}
-			if *to, err = s.d.scanMillis(times[i]); err != nil {
-				return err
-			}
-		}
-		list = append(list, r)
-		return nil
-	})
-	return list, err
+		return err
+	}, strings.Replace(statement, "$COLUMNS", strings.Join(sendColumns, ", "), 1), args...)
 }
 
 // sendColumns are the columns of sends, in their order.
@@ -525,17 +482,13 @@ var sendColumns = columnNames(standardTableOf("sends").columns)
 
 // SendTotals implements sluice.SendStore.
 func (s *Store) SendTotals(ctx context.Context) ([]sluice.SendTotal, error) {
-	var list []sluice.SendTotal
 	statement := strings.Replace(rawQuery(s.d, "send_totals"), "$SUM", s.d.sumCount(), 1)
-	err := s.each(ctx, statement, nil, func(scan func(...any) error) error {
+	totals, err := list(ctx, s.d, s.reads, func(scan scanner, t *sluice.SendTotal) error {
 		var class, state string
 		var count sql.NullInt64
 		err := scan(&class, &state, &count)
-		list = append(list, sluice.SendTotal{Class: parseClass(class), State: parseState(state), Count: count.Int64})
+		*t = sluice.SendTotal{Class: parseClass(class), State: parseState(state), Count: count.Int64}
 		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("add up the totals of sends in %s: %w", s.where, err)
-	}
-	return list, nil
+	}, statement)
+	return totals, s.failed(err, "add up the totals of sends in")
 }

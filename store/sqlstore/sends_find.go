@@ -20,9 +20,9 @@ func (s *Store) SendRows(ctx context.Context, keys []sluice.SendKey) (list []slu
 			messages[k.Number] = append(messages[k.Number], k.Message)
 		}
 		for _, number := range slices.Sorted(maps.Keys(messages)) {
-			rows, err := s.scanSends(ctx, strings.Replace(rawQuery(s.d, "sends_by_key"), "$NAMES", marks(len(messages[number])), 1), append([]any{number}, anys(messages[number])...))
+			rows, err := s.scanSends(ctx, named(rawQuery(s.d, "sends_by_key"), len(messages[number])), append([]any{number}, anys(messages[number])...))
 			if err != nil {
-				return nil, fmt.Errorf("read the rows of %d sends in %s: %w", len(keys), s.where, err)
+				return nil, s.failed(err, "read the rows of %d sends in", len(keys))
 			}
 			list = append(list, rows...)
 		}
@@ -33,10 +33,7 @@ func (s *Store) SendRows(ctx context.Context, keys []sluice.SendKey) (list []slu
 // WaitingSends implements sluice.SendStore.
 func (s *Store) WaitingSends(ctx context.Context, partition int, after sluice.SendKey, limit int) ([]sluice.SendRow, error) {
 	list, err := s.scanSends(ctx, rawQuery(s.d, "sends_waiting"), []any{partition, after.Message, after.Message, after.Number, limit})
-	if err != nil {
-		return nil, fmt.Errorf("list sends of partition %d that wait in %s: %w", partition, s.where, err)
-	}
-	return list, nil
+	return list, s.failed(err, "list sends of partition %d that wait in", partition)
 }
 
 // LaneKeys implements sluice.SendStore. Sends in doubt are asked for up to the
@@ -55,7 +52,7 @@ func (s *Store) LaneKeys(ctx context.Context, partition int, after sluice.SendKe
 		list = append(list, doubts...)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list sends of partition %d that are to be attempted in %s: %w", partition, s.where, err)
+		return nil, s.failed(err, "list sends of partition %d that are to be attempted in", partition)
 	}
 	slices.SortStableFunc(list, func(a, b sluice.LaneKey) int {
 		return cmp.Or(strings.Compare(a.Message, b.Message), cmp.Compare(a.Number, b.Number))
@@ -67,15 +64,11 @@ func (s *Store) LaneKeys(ctx context.Context, partition int, after sluice.SendKe
 // lastKey is behind the ids of all messages, which are hexadecimal.
 const lastKey = "g"
 
-func (s *Store) laneKeys(ctx context.Context, name string, doubt bool, args ...any) (list []sluice.LaneKey, err error) {
-	statement := strings.Replace(rawQuery(s.d, name), "$COLUMNS", "message, number", 1)
-	err = s.each(ctx, statement, args, func(scan func(...any) error) error {
-		k := sluice.LaneKey{Doubt: doubt}
-		err := scan(&k.Message, &k.Number)
-		list = append(list, k)
-		return err
-	})
-	return list, err
+func (s *Store) laneKeys(ctx context.Context, name string, doubt bool, args ...any) ([]sluice.LaneKey, error) {
+	return list(ctx, s.d, s.reads, func(scan scanner, k *sluice.LaneKey) error {
+		k.Doubt = doubt
+		return scan(&k.Message, &k.Number)
+	}, strings.Replace(rawQuery(s.d, name), "$COLUMNS", "message, number", 1), args...)
 }
 
 // InDoubt implements sluice.SendStore. Where the index of sends in doubt has
@@ -98,10 +91,7 @@ func (s *Store) InDoubt(ctx context.Context, afterMessage string, afterNumber, l
 	if err == nil {
 		list, err = s.scanSends(ctx, statement, args)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("list sends in doubt in %s: %w", s.where, err)
-	}
-	return list, nil
+	return list, s.failed(err, "list sends in doubt in")
 }
 
 // doubtPartitions are the partitions that have sends in doubt: the server would
@@ -109,7 +99,7 @@ func (s *Store) InDoubt(ctx context.Context, afterMessage string, afterNumber, l
 func (s *Store) doubtPartitions(ctx context.Context) (list []int, err error) {
 	for last, found := -1, true; found && err == nil; {
 		found = false
-		err = s.each(ctx, rawQuery(s.d, "sends_doubt_part"), []any{last}, func(scan func(...any) error) error {
+		err = s.each(ctx, rawQuery(s.d, "sends_doubt_part"), []any{last}, func(scan scanner) error {
 			found = true
 			return scan(&last)
 		})
@@ -124,10 +114,7 @@ func (s *Store) doubtPartitions(ctx context.Context) (list []int, err error) {
 func (s *Store) UserSends(ctx context.Context, user sluice.UserID, before sluice.SendKey, limit int) ([]sluice.SendRow, error) {
 	last := cmp.Or(before.Message, lastKey)
 	list, err := s.sendRows(ctx, "sends_by_user", user.Partition, user.Number, last, last, before.Number, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list sends of user %s in %s: %w", user, s.where, err)
-	}
-	return list, nil
+	return list, s.failed(err, "list sends of user %s in", user)
 }
 
 // findUsers finds the users that new rows name: by an external id, or, of a user
@@ -135,26 +122,26 @@ func (s *Store) UserSends(ctx context.Context, user sluice.UserID, before sluice
 // also finds those that this transaction makes. A name that the ledger does not
 // keep as it is finds nobody: the row could not be found again when the user is erased.
 func (t *txn) findUsers(ctx context.Context, rows []*ledgerRow) error {
-	named := make(map[string][]*ledgerRow)
+	byName := make(map[string][]*ledgerRow)
 	for _, r := range rows {
 		if r.User != "" && r.User == t.store.d.text(sluice.Clip(r.User, sluice.MaxReferenceBytes)) {
-			named[r.User] = append(named[r.User], r)
+			byName[r.User] = append(byName[r.User], r)
 		}
 	}
-	if len(named) == 0 {
+	if len(byName) == 0 {
 		return nil
 	}
 	found := func(name string, id sluice.UserID) {
-		for _, r := range named[name] {
+		for _, r := range byName[name] {
 			r.UserID = id
 		}
-		delete(named, name)
+		delete(byName, name)
 	}
-	if err := t.eachUser(ctx, "send_users", int(sluice.KeyExternal), anys(slices.Sorted(maps.Keys(named))), found); err != nil {
+	if err := t.eachUser(ctx, "send_users", int(sluice.KeyExternal), anys(slices.Sorted(maps.Keys(byName))), found); err != nil {
 		return err
 	}
 	numbers := make(map[int][]any)
-	for name := range named {
+	for name := range byName {
 		if id, ok := sluice.ParseUserID(name); ok {
 			numbers[id.Partition] = append(numbers[id.Partition], id.Number)
 		}
@@ -170,21 +157,16 @@ func (t *txn) findUsers(ctx context.Context, rows []*ledgerRow) error {
 
 // eachUser calls f for each user that a statement finds by one of some names.
 func (t *txn) eachUser(ctx context.Context, name string, first int, names []any, f func(name string, id sluice.UserID)) error {
-	d := t.store.d
-	for piece := range slices.Chunk(names, d.keysAtOnce()) {
-		statement := strings.Replace(rawQuery(d, name), "$NAMES", marks(len(piece)), 1)
-		rows, err := t.conn.QueryContext(ctx, d.placeholders(statement), append([]any{first}, piece...)...)
-		if err == nil {
-			err = eachRow(rows, func(scan func(...any) error) error {
-				var found string
-				var id sluice.UserID
-				err := scan(&found, &id.Partition, &id.Number)
-				if err == nil {
-					f(found, id)
-				}
-				return err
-			})
-		}
+	for piece := range slices.Chunk(names, t.store.d.keysAtOnce()) {
+		err := t.each(ctx, named(rawQuery(t.store.d, name), len(piece)), append([]any{first}, piece...), func(scan scanner) error {
+			var found string
+			var id sluice.UserID
+			err := scan(&found, &id.Partition, &id.Number)
+			if err == nil {
+				f(found, id)
+			}
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

@@ -78,8 +78,7 @@ func (t *txn) addSeries(ctx context.Context, table string, keys []seriesKey, sum
 	for _, k := range keys {
 		args = append(args, k.app, k.name, k.kind, d.millis(k.bucket), stripe, sums[k])
 	}
-	statement := strings.NewReplacer("$TABLE", table, "$ROWS", "(?, ?, ?, ?, ?, ?)"+strings.Repeat(", (?, ?, ?, ?, ?, ?)", len(keys)-1)).
-		Replace(rawQuery(d, "series_add"))
+	statement := withRows(strings.ReplaceAll(rawQuery(d, "series_add"), "$TABLE", table), 6, len(keys))
 	_, err := t.conn.ExecContext(ctx, d.placeholders(statement), args...)
 	return err
 }

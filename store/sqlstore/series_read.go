@@ -13,27 +13,10 @@ var _ sluice.SeriesStore = (*Store)(nil)
 // Series adds up rows of the series, over the stripes in any case.
 func (s *Store) Series(ctx context.Context, q sluice.SeriesQuery) ([]sluice.SeriesRow, error) {
 	statement, args := s.seriesStatement(q)
-	rows, err := s.reads.QueryContext(ctx, s.d.placeholders(statement), args...)
-	if err != nil {
-		return nil, fmt.Errorf("read series from %s: %w", s.where, err)
-	}
-	defer rows.Close()
-	var all []sluice.SeriesRow
-	for rows.Next() {
-		var r sluice.SeriesRow
-		var bucket any
-		if err := rows.Scan(&bucket, &r.App, &r.Name, &r.Kind, &r.Count); err != nil {
-			return nil, fmt.Errorf("read series from %s: %w", s.where, err)
-		}
-		if r.Millis, err = s.d.scanMillis(bucket); err != nil {
-			return nil, fmt.Errorf("read series from %s: %w", s.where, err)
-		}
-		all = append(all, r)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read series from %s: %w", s.where, err)
-	}
-	return all, nil
+	all, err := list(ctx, s.d, s.reads, func(scan scanner, r *sluice.SeriesRow) error {
+		return scan(s.instant(&r.Millis), &r.App, &r.Name, &r.Kind, &r.Count)
+	}, statement, args...)
+	return all, s.failed(err, "read series from")
 }
 
 // seriesStatement composes the query. What is not told apart is left out of

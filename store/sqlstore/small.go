@@ -61,8 +61,7 @@ func (s *Store) beginSmall(ctx context.Context) (*sql.Conn, error) {
 			return conn, nil
 		}
 		errs = append(errs, err)
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-		_ = conn.Close()
+		discard(conn)
 		if ctx.Err() != nil {
 			break
 		}
@@ -76,8 +75,5 @@ func (s *Store) Reach(ctx context.Context) error {
 	if db == nil {
 		db = s.reads
 	}
-	if err := db.PingContext(ctx); err != nil {
-		return fmt.Errorf("reach %s: %w", s.where, err)
-	}
-	return nil
+	return s.failed(db.PingContext(ctx), "reach")
 }

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strconv"
@@ -76,8 +75,7 @@ func (s *snapshot) holdEvents(ctx context.Context) error {
 // Close ends the connection with the transaction: its session has settings
 // that other readers do not want.
 func (s *snapshot) Close() error {
-	_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
-	_ = s.conn.Close()
+	discard(s.conn)
 	return nil
 }
 

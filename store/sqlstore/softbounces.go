@@ -123,7 +123,7 @@ func (t *txn) softBounces(ctx context.Context, all []sluice.SoftBounce) (changes
 
 // softMany returns those of entries that have enough days to be looked at: few.
 func (t *txn) softMany(ctx context.Context, entries []string) (many []string, err error) {
-	err = t.softOf(ctx, "soft_bounces_many", entries, func(scan func(...any) error) error {
+	err = t.softOf(ctx, "soft_bounces_many", entries, func(scan scanner) error {
 		var entry string
 		err := scan(&entry)
 		many = append(many, entry)
@@ -136,13 +136,10 @@ func (t *txn) softMany(ctx context.Context, entries []string) (many []string, er
 // softDays returns the days of soft bounces of entries.
 func (t *txn) softDays(ctx context.Context, entries []string) (map[string][]int64, error) {
 	days := make(map[string][]int64, len(entries))
-	err := t.softOf(ctx, "soft_bounces_of", entries, func(scan func(...any) error) error {
+	err := t.softOf(ctx, "soft_bounces_of", entries, func(scan scanner) error {
 		var entry string
-		var at any
-		if err := scan(&entry, &at); err != nil {
-			return err
-		}
-		day, err := t.store.d.scanMillis(at)
+		var day int64
+		err := scan(&entry, t.store.instant(&day))
 		days[entry] = append(days[entry], day)
 		return err
 	})
@@ -150,15 +147,10 @@ func (t *txn) softDays(ctx context.Context, entries []string) (map[string][]int6
 }
 
 // softOf runs a query about entries, as many at once as may be.
-func (t *txn) softOf(ctx context.Context, name string, entries []string, row func(scan func(...any) error) error) error {
+func (t *txn) softOf(ctx context.Context, name string, entries []string, row func(scan scanner) error) error {
 	for piece := range slices.Chunk(entries, t.store.d.keysAtOnce()) {
-		statement := strings.Replace(rawQuery(t.store.d, name), "$NAMES", marks(len(piece)), 1)
-		statement = strings.Replace(statement, "$LEAST", strconv.Itoa(sluice.SoftBounceDays), 1)
-		rows, err := t.conn.QueryContext(ctx, t.store.d.placeholders(statement), anys(piece)...)
-		if err != nil {
-			return err
-		}
-		if err := eachRow(rows, row); err != nil {
+		statement := strings.Replace(rawQuery(t.store.d, name), "$LEAST", strconv.Itoa(sluice.SoftBounceDays), 1)
+		if err := t.each(ctx, named(statement, len(piece)), anys(piece), row); err != nil {
 			return err
 		}
 	}
@@ -173,21 +165,18 @@ const keepBounces = 5000
 // row. That cost a store with 4 % soft bounces among its events 4 % of its
 // speed (MariaDB).
 func (s *Store) DeleteSoftBounces(ctx context.Context, afterEntry string, beforeMillis int64) (deleted int, next string, err error) {
-	err = s.each(ctx, rawQuery(s.d, "soft_bounces_nth"), []any{afterEntry, keepBounces - 1}, func(scan func(...any) error) error { return scan(&next) })
+	err = s.each(ctx, rawQuery(s.d, "soft_bounces_nth"), []any{afterEntry, keepBounces - 1}, func(scan scanner) error { return scan(&next) })
 	name, args := "soft_bounces_delete", []any{s.d.millis(beforeMillis), afterEntry}
 	if next != "" {
 		name, args = "soft_bounces_delete_to", append(args, next)
 	}
 	if err == nil {
 		err = s.write(ctx, func(tx *txn) error {
-			deleted, err = tx.delete(ctx, query(s.d, name), args...)
+			deleted, err = tx.changed(ctx, name, args...)
 			return err
 		})
 	}
-	if err != nil {
-		return 0, "", fmt.Errorf("delete old soft bounces of %s: %w", s.where, err)
-	}
-	return deleted, next, nil
+	return deleted, next, s.failed(err, "delete old soft bounces of")
 }
 
 // EraseSoftBounces implements sluice.KeepStore. That of today goes too: it may
@@ -209,7 +198,7 @@ func (s *Store) EraseSoftBounces(ctx context.Context, names []sluice.Erasure) (e
 	err = s.write(ctx, func(tx *txn) error {
 		erased = 0
 		for _, address := range slices.Sorted(maps.Keys(until)) { // as softBounces locks them
-			n, err := tx.delete(ctx, query(s.d, "soft_bounces_erase"), address, s.d.millis(until[address]))
+			n, err := tx.changed(ctx, "soft_bounces_erase", address, s.d.millis(until[address]))
 			if err != nil {
 				return err
 			}
@@ -217,8 +206,5 @@ func (s *Store) EraseSoftBounces(ctx context.Context, names []sluice.Erasure) (e
 		}
 		return nil
 	})
-	if err != nil {
-		return 0, fmt.Errorf("erase users from soft bounces of %s: %w", s.where, err)
-	}
-	return erased, nil
+	return erased, s.failed(err, "erase users from soft bounces of")
 }

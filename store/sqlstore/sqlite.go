@@ -98,12 +98,9 @@ func createPrivate(path string) error {
 	return f.Close()
 }
 
-func (d *sqliteDialect) name() string                   { return "sqlite" }
-func (d *sqliteDialect) begin() string                  { return "BEGIN IMMEDIATE" }
-func (d *sqliteDialect) snapshot() []string             { return []string{"BEGIN DEFERRED"} }
-func (d *sqliteDialect) expand(statement string) string { return statement }
-func (d *sqliteDialect) transactionalDDL() bool         { return true }
-func (d *sqliteDialect) unlimited() []string            { return nil }
+func (d *sqliteDialect) name() string       { return "sqlite" }
+func (d *sqliteDialect) begin() string      { return "BEGIN IMMEDIATE" }
+func (d *sqliteDialect) snapshot() []string { return []string{"BEGIN DEFERRED"} }
 
 func (d *sqliteDialect) dayOf(column string) string { return column + " / 86400000" }
 
@@ -113,7 +110,6 @@ func (d *sqliteDialect) sumCount() string {
 	return "CASE WHEN ABS(TOTAL(count)) < 9.0e18 THEN SUM(count) ELSE CAST(TOTAL(count) AS INTEGER) END"
 }
 
-func (d *sqliteDialect) number(v uint64) any { return int64(v) }
 func (d *sqliteDialect) millis(ms int64) any { return ms }
 func (d *sqliteDialect) bulkPath() string    { return "INSERT" }
 
@@ -123,10 +119,6 @@ func (d *sqliteDialect) scanMillis(v any) (int64, error) {
 		return 0, fmt.Errorf("a time came as %T", v)
 	}
 	return ms, nil
-}
-
-func (d *sqliteDialect) migrationConn(context.Context, *Store) (*sql.Conn, func(), error) {
-	return nil, nil, errors.New("migrations of SQLite run in the writer's transaction")
 }
 
 func (d *sqliteDialect) noTable(err error) bool {
@@ -172,50 +164,28 @@ func (d *sqliteDialect) inspect(ctx context.Context, db *sql.DB, spec sluice.Tab
 	if err != nil {
 		return nil, err
 	}
-	t := &table{spec: spec, target: target{name: sqliteQuote(name), dedupe: spec.Dedupe != ""}}
-	if t.classes, err = mapColumns(spec, columns); err != nil {
-		return nil, err
-	}
+	t := &table{spec: spec, target: target{name: sqliteQuote(name)}}
 	for _, c := range spec.Columns {
 		t.columns = append(t.columns, sqliteQuote(c))
 	}
-	if !t.dedupe {
-		return t, nil
-	}
-	keys, err := uniqueKeys(ctx, db, query(d, "unique_keys"), name)
-	if err != nil {
-		return nil, err
-	}
-	if len(primary.columns) > 0 {
-		keys = append(keys, primary)
-	}
-	if t.keys, err = dedupeKeys(spec, keys, columns); err != nil {
-		return nil, err
-	}
-	if len(t.keys) == 0 {
-		return nil, fmt.Errorf("no unique key tells its rows apart by %q: CREATE UNIQUE INDEX %s ON %s (%s)",
-			spec.Dedupe, sqliteQuote(name+"_"+spec.Dedupe), t.name, sqliteQuote(spec.Dedupe))
-	}
-	return t, nil
+	return t.judge(columns, func() ([]key, error) {
+		keys, err := uniqueKeys(ctx, d, db, name)
+		if len(primary.columns) > 0 {
+			keys = append(keys, primary)
+		}
+		return keys, err
+	}, func() string {
+		return "CREATE UNIQUE INDEX " + sqliteQuote(name+"_"+spec.Dedupe) + " ON " + t.name + " (" + sqliteQuote(spec.Dedupe) + ")"
+	})
 }
 
 // columns also returns the primary key: that of a rowid has no index.
-func (d *sqliteDialect) columns(ctx context.Context, db *sql.DB, name string, strict bool) ([]column, key, error) {
-	var primary key
-	rows, err := db.QueryContext(ctx, query(d, "columns"), name)
-	if err != nil {
-		return nil, primary, err
-	}
-	defer rows.Close()
-	var columns []column
-	for rows.Next() {
-		var c column
+func (d *sqliteDialect) columns(ctx context.Context, db *sql.DB, name string, strict bool) (columns []column, primary key, err error) {
+	columns, err = list(ctx, d, db, func(scan scanner, c *column) error {
 		var kind string
 		var notNull, defaulted bool
 		var pk, hidden int
-		if err := rows.Scan(&c.name, &kind, &notNull, &defaulted, &pk, &hidden); err != nil {
-			return nil, primary, err
-		}
+		err := scan(&c.name, &kind, &notNull, &defaulted, &pk, &hidden)
 		c.class = affinity(kind, strict)
 		c.generated = hidden != 0
 		c.nullable = !notNull
@@ -223,9 +193,9 @@ func (d *sqliteDialect) columns(ctx context.Context, db *sql.DB, name string, st
 		if pk > 0 {
 			primary.columns = append(primary.columns, c.name)
 		}
-		columns = append(columns, c)
-	}
-	return columns, primary, rows.Err()
+		return err
+	}, rawQuery(d, "columns"), name)
+	return columns, primary, err
 }
 
 // affinity is what SQLite makes of a declared type
@@ -247,4 +217,4 @@ func affinity(declared string, strict bool) class {
 	return classInteger
 }
 
-func sqliteQuote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+func sqliteQuote(name string) string { return quote(`"`, []string{name}) }

@@ -35,8 +35,6 @@ func (d *sqliteDialect) encode(sec *section) error {
 	return nil
 }
 
-func (d *sqliteDialect) release(*section) {}
-
 // check refuses also whole numbers that a numeric column would make a float
 // of: they would come back as others.
 func (d *sqliteDialect) check(sec *section, i int) error {

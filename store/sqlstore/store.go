@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"fmt"
 	"slices"
 	"sync"
@@ -149,10 +148,7 @@ func (s *Store) Close() error {
 		s.unlock = nil
 	}
 	<-s.writing
-	if err != nil {
-		return fmt.Errorf("close %s: %w", s.where, err)
-	}
-	return nil
+	return s.failed(err, "close")
 }
 
 // txn is a transaction under way on the writer's connection.
@@ -161,8 +157,24 @@ type txn struct {
 	conn  *sql.Conn
 }
 
-func (t *txn) exec(ctx context.Context, name string, args ...any) (sql.Result, error) {
-	return t.conn.ExecContext(ctx, query(t.store.d, name), args...)
+// exec runs a named statement.
+func (t *txn) exec(ctx context.Context, name string, args ...any) error {
+	_, err := t.conn.ExecContext(ctx, query(t.store.d, name), args...)
+	return err
+}
+
+// changed runs a named statement and returns how many rows it changed.
+func (t *txn) changed(ctx context.Context, name string, args ...any) (int, error) {
+	return t.changes(ctx, query(t.store.d, name), args...)
+}
+
+func (t *txn) changes(ctx context.Context, statement string, args ...any) (int, error) {
+	result, err := t.conn.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
 }
 
 // write runs fn in a transaction on the writer's connection. Nothing has been
@@ -234,8 +246,7 @@ func (s *Store) dropConn() {
 		return
 	}
 	s.d.forget()
-	_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
-	_ = s.conn.Close()
+	discard(s.conn)
 	s.conn = nil
 }
 
@@ -252,7 +263,7 @@ func (s *Store) TakeLease(ctx context.Context, role string, partitions []int) (m
 	}
 	err := s.writeSmall(ctx, func(tx *txn) error {
 		for _, part := range slices.Compact(parts) {
-			if _, err := tx.exec(ctx, "lease_raise", role, part, s.now()); err != nil {
+			if err := tx.exec(ctx, "lease_raise", role, part, s.now()); err != nil {
 				return err
 			}
 			var number uint64
@@ -263,10 +274,7 @@ func (s *Store) TakeLease(ctx context.Context, role string, partitions []int) (m
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("take lease %q in %s: %w", role, s.where, err)
-	}
-	return numbers, nil
+	return numbers, s.failed(err, "take lease %q in", role)
 }
 
 // Cursors returns a follower's positions and creates what is missing. It looks
@@ -274,7 +282,7 @@ func (s *Store) TakeLease(ctx context.Context, role string, partitions []int) (m
 func (s *Store) Cursors(ctx context.Context, follower string, partitions []int) (map[int]sluice.Position, error) {
 	found, err := s.readCursors(ctx, follower)
 	if err != nil {
-		return nil, fmt.Errorf("read cursors of %q in %s: %w", follower, s.where, err)
+		return nil, s.failed(err, "read cursors of %q in", follower)
 	}
 	wanted := make(map[int]sluice.Position, len(partitions))
 	var missing []int
@@ -291,17 +299,17 @@ func (s *Store) Cursors(ctx context.Context, follower string, partitions []int) 
 	slices.Sort(missing)
 	err = s.write(ctx, func(tx *txn) error {
 		for _, part := range slices.Compact(missing) {
-			if _, err := tx.exec(ctx, "cursor_create", follower, part, s.now()); err != nil {
+			if err := tx.exec(ctx, "cursor_create", follower, part, s.now()); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("create cursors of %q in %s: %w", follower, s.where, err)
+		return nil, s.failed(err, "create cursors of %q in", follower)
 	}
 	if found, err = s.readCursors(ctx, follower); err != nil {
-		return nil, fmt.Errorf("read cursors of %q in %s: %w", follower, s.where, err)
+		return nil, s.failed(err, "read cursors of %q in", follower)
 	}
 	for part := range wanted {
 		wanted[part] = found[part]
@@ -315,49 +323,22 @@ const maxStandings = 10_000
 
 // Standings returns where all followers stand, and writes nothing.
 func (s *Store) Standings(ctx context.Context) ([]sluice.Standing, error) {
-	list, err := s.standings(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read all cursors in %s: %w", s.where, err)
-	}
-	return list, nil
-}
-
-func (s *Store) standings(ctx context.Context) (list []sluice.Standing, err error) {
-	rows, err := s.reads.QueryContext(ctx, query(s.d, "cursors_all"), maxStandings)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var c sluice.Standing
-		var updated any
-		if err := rows.Scan(&c.Follower, &c.Partition, (*number)(&c.Position.Major), (*number)(&c.Position.Minor), &updated); err != nil {
-			return nil, err
-		}
-		if c.UpdatedMillis, err = s.d.scanMillis(updated); err != nil {
-			return nil, err
-		}
-		list = append(list, c)
-	}
-	return list, rows.Err()
+	all, err := list(ctx, s.d, s.reads, func(scan scanner, c *sluice.Standing) error {
+		return scan(&c.Follower, &c.Partition, (*number)(&c.Position.Major), (*number)(&c.Position.Minor), s.instant(&c.UpdatedMillis))
+	}, rawQuery(s.d, "cursors_all"), maxStandings)
+	return all, s.failed(err, "read all cursors in")
 }
 
 func (s *Store) readCursors(ctx context.Context, follower string) (map[int]sluice.Position, error) {
-	rows, err := s.reads.QueryContext(ctx, query(s.d, "cursors_get"), follower)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	cursors := map[int]sluice.Position{}
-	for rows.Next() {
+	err := s.each(ctx, rawQuery(s.d, "cursors_get"), []any{follower}, func(scan scanner) error {
 		var part int
 		var position sluice.Position
-		if err := rows.Scan(&part, (*number)(&position.Major), (*number)(&position.Minor)); err != nil {
-			return nil, err
-		}
+		err := scan(&part, (*number)(&position.Major), (*number)(&position.Minor))
 		cursors[part] = position
-	}
-	return cursors, rows.Err()
+		return err
+	})
+	return cursors, err
 }
 
 // number scans an unsigned number, which SQLite keeps in a signed one.

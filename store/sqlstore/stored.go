@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -15,21 +14,14 @@ func (s *Store) Stored(ctx context.Context, events []sluice.EventKey) (map[sluic
 	found := make(map[sluice.EventKey]bool)
 	for piece := range slices.Chunk(events, maxUserRows) {
 		statement, args := s.d.storedEvents(piece)
-		rows, err := s.reads.QueryContext(ctx, s.d.placeholders(statement), args...)
-		if err == nil {
-			err = eachRow(rows, func(scan func(...any) error) error {
-				var k sluice.EventKey
-				var at any
-				err := scan(&at, &k.ID)
-				if err == nil {
-					k.Millis, err = s.d.scanMillis(at)
-				}
-				found[k] = true
-				return err
-			})
-		}
+		err := s.each(ctx, statement, args, func(scan scanner) error {
+			var k sluice.EventKey
+			err := scan(s.instant(&k.Millis), &k.ID)
+			found[k] = true
+			return err
+		})
 		if err != nil {
-			return nil, fmt.Errorf("look which of %d events are in %s: %w", len(events), s.where, err)
+			return nil, s.failed(err, "look which of %d events are in", len(events))
 		}
 	}
 	return found, nil

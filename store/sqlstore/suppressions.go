@@ -53,10 +53,7 @@ func (s *Store) Suppress(ctx context.Context, changes []sluice.Suppression) (cha
 		changed, err = tx.suppress(ctx, changes)
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("suppress in %s: %w", s.where, err)
-	}
-	return changed, nil
+	return changed, s.failed(err, "suppress in")
 }
 
 // suppress is done last in a transaction, see above.
@@ -109,17 +106,15 @@ func compareSuppressions(a, b sluice.SuppressionKey) int {
 // countSuppressions raises the count and returns it.
 func (t *txn) countSuppressions(ctx context.Context, by int) (last int64, err error) {
 	for range 2 {
-		result, err := t.exec(ctx, "suppression_count", by, t.store.now(), suppressionFollower)
+		n, err := t.changed(ctx, "suppression_count", by, t.store.now(), suppressionFollower)
 		if err != nil {
 			return 0, fmt.Errorf("count changes of suppressions: %w", err)
 		}
-		if n, err := result.RowsAffected(); err != nil || n == 1 {
-			if err == nil {
-				err = t.conn.QueryRowContext(ctx, query(t.store.d, "suppression_last"), suppressionFollower).Scan(&last)
-			}
+		if n == 1 {
+			err = t.conn.QueryRowContext(ctx, query(t.store.d, "suppression_last"), suppressionFollower).Scan(&last)
 			return last, err
 		}
-		if _, err := t.exec(ctx, "cursor_create", suppressionFollower, 0, t.store.now()); err != nil {
+		if err := t.exec(ctx, "cursor_create", suppressionFollower, 0, t.store.now()); err != nil {
 			return 0, err
 		}
 	}
@@ -147,17 +142,8 @@ func (t *txn) suppressionsFor(ctx context.Context, changes []sluice.Suppression)
 }
 
 func (s *Store) suppressionArgs(c *sluice.Suppression, number int64) []any {
-	var ends any
-	if c.EndMillis != 0 {
-		ends = s.d.millis(c.EndMillis)
-	}
 	source := s.d.text(strings.ToValidUTF8(c.Source[:min(len(c.Source), sluice.MaxSuppressSourceBytes)], ""))
-	return []any{c.Entry, c.Scope.String(), c.App, c.Reason.String(), source, s.d.millis(c.TimeMillis), ends, b2i(c.Removed), number}
-}
-
-// rowsQuerier is a connection or a pool of them.
-type rowsQuerier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	return []any{c.Entry, c.Scope.String(), c.App, c.Reason.String(), source, s.d.millis(c.TimeMillis), s.millisOrNull(c.EndMillis), b2i(c.Removed), number}
 }
 
 // suppressionsOf reads the rows of entries, in the order of their keys.
@@ -165,16 +151,8 @@ func (s *Store) suppressionsOf(ctx context.Context, from rowsQuerier, entries []
 	names := slices.Compact(slices.Sorted(slices.Values(entries)))
 	statement := strings.Replace(rawQuery(s.d, "suppression_of"), "$COLUMNS", suppressionColumns, 1)
 	for piece := range slices.Chunk(names, s.d.keysAtOnce()) {
-		args := make([]any, len(piece))
-		for i, name := range piece {
-			args[i] = name
-		}
-		rows, err := from.QueryContext(ctx, s.d.placeholders(strings.Replace(statement, "$NAMES", marks(len(piece)), 1)), args...)
+		found, err := list(ctx, s.d, from, s.scanSuppression, named(statement, len(piece)), anys(piece)...)
 		if err != nil {
-			return err
-		}
-		var found []sluice.Suppression
-		if err := s.scanSuppressions(rows, func(r *sluice.Suppression) { found = append(found, *r) }); err != nil {
 			return err
 		}
 		slices.SortFunc(found, func(a, b sluice.Suppression) int { return compareSuppressions(a.Key(), b.Key()) })
@@ -185,27 +163,14 @@ func (s *Store) suppressionsOf(ctx context.Context, from rowsQuerier, entries []
 	return nil
 }
 
-// scanSuppressions reads rows of all columns.
-func (s *Store) scanSuppressions(rows *sql.Rows, f func(*sluice.Suppression)) error {
-	return eachRow(rows, func(scan func(...any) error) error {
-		var r sluice.Suppression
-		var scope, reason string
-		var times [2]any
-		err := scan(&r.Entry, &scope, &r.App, &reason, &r.Source, &times[0], &times[1], &r.Removed, &r.Number)
-		if err == nil {
-			err = setWords(&r, scope, reason)
-		}
-		if err == nil {
-			r.TimeMillis, err = s.d.scanMillis(times[0])
-		}
-		if err == nil && times[1] != nil {
-			r.EndMillis, err = s.d.scanMillis(times[1])
-		}
-		if err == nil {
-			f(&r)
-		}
-		return err
-	})
+// scanSuppression reads a row of all columns.
+func (s *Store) scanSuppression(scan scanner, r *sluice.Suppression) error {
+	var scope, reason string
+	err := scan(&r.Entry, &scope, &r.App, &reason, &r.Source, s.instant(&r.TimeMillis), s.instant(&r.EndMillis), &r.Removed, &r.Number)
+	if err == nil {
+		err = setWords(r, scope, reason)
+	}
+	return err
 }
 
 // SuppressionsOf implements sluice.SuppressionStore.
@@ -214,7 +179,7 @@ func (s *Store) SuppressionsOf(ctx context.Context, entries []string) (all []slu
 		return nil, fmt.Errorf("read suppressions from %s: %d entries at once, the most is %d", s.where, len(entries), sluice.MaxSuppressChanges)
 	}
 	if err = s.suppressionsOf(ctx, s.reads, entries, func(r sluice.Suppression) { all = append(all, r) }); err != nil {
-		return nil, fmt.Errorf("read suppressions from %s: %w", s.where, err)
+		return nil, s.failed(err, "read suppressions from")
 	}
 	return all, nil
 }
@@ -239,45 +204,34 @@ func (s *Store) Suppressions(ctx context.Context, q sluice.SuppressionQuery) (al
 		statement, args = statement+" AND "+where, values
 	}
 	statement += " ORDER BY " + order + " LIMIT ? OFFSET ?"
-	rows, err := s.reads.QueryContext(ctx, s.d.placeholders(statement), append(args, q.Limit, q.Skip)...)
-	if err == nil {
-		err = s.scanSuppressions(rows, func(r *sluice.Suppression) { all = append(all, *r) })
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list suppressions in %s: %w", s.where, err)
-	}
-	return all, nil
+	all, err = list(ctx, s.d, s.reads, s.scanSuppression, statement, append(args, q.Limit, q.Skip)...)
+	return all, s.failed(err, "list suppressions in")
 }
 
 // LastSuppression implements sluice.SuppressionStore.
 func (s *Store) LastSuppression(ctx context.Context) (last int64, err error) {
-	err = s.each(ctx, rawQuery(s.d, "suppression_last"), []any{suppressionFollower}, func(scan func(...any) error) error { return scan(&last) })
-	if err != nil {
-		return 0, fmt.Errorf("read the number of the last suppression in %s: %w", s.where, err)
-	}
-	return last, nil
+	err = s.each(ctx, rawQuery(s.d, "suppression_last"), []any{suppressionFollower}, func(scan scanner) error { return scan(&last) })
+	return last, s.failed(err, "read the number of the last suppression in")
 }
 
 // CountSuppressions implements sluice.SuppressionStore.
 func (s *Store) CountSuppressions(ctx context.Context) (n int64, err error) {
-	err = s.each(ctx, "SELECT COUNT(*) FROM suppressions", nil, func(scan func(...any) error) error { return scan(&n) })
-	if err != nil {
-		return 0, fmt.Errorf("count suppressions in %s: %w", s.where, err)
-	}
-	return n, nil
+	err = s.each(ctx, "SELECT COUNT(*) FROM suppressions", nil, func(scan scanner) error { return scan(&n) })
+	return n, s.failed(err, "count suppressions in")
 }
 
 // SuppressionChanges implements sluice.SuppressionStore.
 func (s *Store) SuppressionChanges(ctx context.Context, after int64, limit int, f func(*sluice.Suppression)) error {
 	statement := "SELECT " + suppressionColumns + " FROM suppressions WHERE number > ? ORDER BY number LIMIT ?"
-	rows, err := s.reads.QueryContext(ctx, s.d.placeholders(statement), after, limit)
-	if err == nil {
-		err = s.scanSuppressions(rows, f)
-	}
-	if err != nil {
-		return fmt.Errorf("read changes of suppressions after %d from %s: %w", after, s.where, err)
-	}
-	return nil
+	err := s.each(ctx, statement, []any{after, limit}, func(scan scanner) error {
+		var r sluice.Suppression
+		err := s.scanSuppression(scan, &r)
+		if err == nil {
+			f(&r)
+		}
+		return err
+	})
+	return s.failed(err, "read changes of suppressions after %d from", after)
 }
 
 // HeldSuppressions implements sluice.SuppressionStore.
@@ -290,14 +244,11 @@ func (s *Store) HeldSuppressions(ctx context.Context, after sluice.SuppressionKe
 	statement += " ORDER BY " + strings.Join(suppressionKey, ", ") + " LIMIT ?"
 	var r sluice.Suppression
 	var scope, reason sql.RawBytes
-	var ends any
-	err = s.eachRow(ctx, statement, append(args, limit), func(rows *sql.Rows) error {
-		err := rows.Scan(&r.Entry, &scope, &r.App, &reason, &ends)
+	into := []any{&r.Entry, &scope, &r.App, &reason, s.instant(&r.EndMillis)}
+	err = s.each(ctx, statement, append(args, limit), func(scan scanner) error {
+		err := scan(into...)
 		if err == nil {
 			err = setWords(&r, string(scope), string(reason))
-		}
-		if r.EndMillis = 0; err == nil && ends != nil {
-			r.EndMillis, err = s.d.scanMillis(ends)
 		}
 		if err == nil {
 			n++
@@ -305,10 +256,7 @@ func (s *Store) HeldSuppressions(ctx context.Context, after sluice.SuppressionKe
 		}
 		return err
 	})
-	if err != nil {
-		return n, fmt.Errorf("read suppressions from %s: %w", s.where, err)
-	}
-	return n, nil
+	return n, s.failed(err, "read suppressions from")
 }
 
 // setWords sets what is stored as words.

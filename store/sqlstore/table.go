@@ -37,25 +37,18 @@ type key struct {
 }
 
 // uniqueKeys reads rows of an index and one of its columns, in their order.
-func uniqueKeys(ctx context.Context, db *sql.DB, statement string, args ...any) ([]key, error) {
-	rows, err := db.QueryContext(ctx, statement, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var keys []key
-	for rows.Next() {
+func uniqueKeys(ctx context.Context, d dialect, db *sql.DB, args ...any) (keys []key, err error) {
+	err = eachOf(ctx, d, db, rawQuery(d, "unique_keys"), args, func(scan scanner) error {
 		var index, col string
-		if err := rows.Scan(&index, &col); err != nil {
-			return nil, err
-		}
+		err := scan(&index, &col)
 		if len(keys) == 0 || keys[len(keys)-1].name != index {
 			keys = append(keys, key{name: index})
 		}
 		k := &keys[len(keys)-1]
 		k.columns = append(k.columns, col) // "" (an expression) is no mapped column
-	}
-	return keys, rows.Err()
+		return err
+	})
+	return keys, err
 }
 
 // table is a user's table that the store has looked at.
@@ -88,7 +81,7 @@ func (s *Store) OpenTable(ctx context.Context, spec sluice.TableSpec) (sluice.Ta
 			return t, nil
 		}
 	}
-	return nil, fmt.Errorf("open table %q in %s: %w", spec.Table, s.where, err)
+	return nil, s.failed(err, "open table %q in", spec.Table)
 }
 
 func checkSpec(spec sluice.TableSpec) error {
@@ -135,6 +128,29 @@ func mapColumns(spec sluice.TableSpec, columns []column) ([]class, error) {
 		}
 	}
 	return classes, nil
+}
+
+// judge compares a table with its spec. keys reads the unique keys, if they matter;
+// advice is the statement that adds one.
+func (t *table) judge(columns []column, keys func() ([]key, error), advice func() string) (*table, error) {
+	var err error
+	if t.classes, err = mapColumns(t.spec, columns); err != nil {
+		return nil, err
+	}
+	if t.dedupe = t.spec.Dedupe != ""; !t.dedupe {
+		return t, nil
+	}
+	unique, err := keys()
+	if err == nil {
+		t.keys, err = dedupeKeys(t.spec, unique, columns)
+	}
+	if err == nil && len(t.keys) == 0 {
+		err = fmt.Errorf("no unique key tells its rows apart by %q: %s", t.spec.Dedupe, advice())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // dedupeKeys picks the unique keys that tell duplicates by the event's id: they

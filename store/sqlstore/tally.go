@@ -98,17 +98,13 @@ func (t *txn) tallyInserted(ctx context.Context, sec *section, rows int) (tally,
 // are asked for so that only the days of those are looked through.
 func (t *txn) eachPlace(ctx context.Context, partition int, span [2]uint64, times [2]int64, f func(sluice.Place)) error {
 	d := t.store.d
-	rows, err := t.conn.QueryContext(ctx, query(d, "event_places"), partition, d.number(span[0]), d.number(span[1]), d.millis(times[0]), d.millis(times[1]))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	args := []any{partition, d.number(span[0]), d.number(span[1]), d.millis(times[0]), d.millis(times[1])}
+	return t.each(ctx, rawQuery(d, "event_places"), args, func(scan scanner) error {
 		place := sluice.Place{Partition: partition}
-		if err := rows.Scan((*number)(&place.Position.Major), (*number)(&place.Position.Minor), &place.Index); err != nil {
-			return err
+		err := scan((*number)(&place.Position.Major), (*number)(&place.Position.Minor), &place.Index)
+		if err == nil {
+			f(place)
 		}
-		f(place)
-	}
-	return rows.Err()
+		return err
+	})
 }

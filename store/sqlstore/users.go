@@ -63,16 +63,7 @@ func (t *txn) rows(ctx context.Context, name string, columns int, args []any) (i
 	return changed, nil
 }
 
-func (plainSQL) insertRows(ctx context.Context, t *txn, statement string, columns int, args []any) (int64, error) {
-	return insertPieces(ctx, t, statement, columns, args)
-}
-
-func (d *postgresDialect) insertRows(ctx context.Context, t *txn, statement string, columns int, args []any) (int64, error) {
-	return insertPieces(ctx, t, statement, columns, args)
-}
-
-// insertPieces is how most databases do it.
-func insertPieces(ctx context.Context, t *txn, statement string, columns int, args []any) (changed int64, err error) {
+func (plainSQL) insertRows(ctx context.Context, t *txn, statement string, columns int, args []any) (changed int64, err error) {
 	for piece := range slices.Chunk(args, columns*maxUserRows) {
 		result, err := t.conn.ExecContext(ctx, t.store.d.placeholders(withRows(statement, columns, len(piece)/columns)), piece...)
 		if err != nil {
@@ -179,7 +170,7 @@ func (t *txn) putUserNumbers(ctx context.Context, u *sluice.UserChanges) error {
 
 func (t *txn) putForwards(ctx context.Context, u *sluice.UserChanges) error {
 	for _, f := range u.Forward {
-		if _, err := t.exec(ctx, "forward_add", f.From, f.ID, f.To, f.Items); err != nil {
+		if err := t.exec(ctx, "forward_add", f.From, f.ID, f.To, f.Items); err != nil {
 			return fmt.Errorf("forward_add: %w", err)
 		}
 	}
@@ -197,13 +188,13 @@ func (t *txn) putErasures(ctx context.Context, u *sluice.UserChanges) error {
 
 func (t *txn) dropUsers(ctx context.Context, u *sluice.UserChanges) error {
 	for _, id := range slices.SortedFunc(slices.Values(u.Drop), compareIDs) {
-		if _, err := t.exec(ctx, "user_drop", id.Partition, id.Number); err != nil {
+		if err := t.exec(ctx, "user_drop", id.Partition, id.Number); err != nil {
 			return fmt.Errorf("user_drop: %w", err)
 		}
 	}
 	for query, rows := range map[string][]sluice.KeyRow{"user_key_drop": u.DropKeys, "user_address_drop": u.DropAddress} {
 		for args := range slices.Chunk(keyArgs(rows), 4) {
-			if _, err := t.exec(ctx, query, args...); err != nil {
+			if err := t.exec(ctx, query, args...); err != nil {
 				return fmt.Errorf("%s: %w", query, err)
 			}
 		}

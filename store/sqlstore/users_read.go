@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"sluice"
 )
@@ -24,7 +23,7 @@ func (s *Store) Users(ctx context.Context, q sluice.UserQuery) (sluice.UserAnswe
 	}
 	for _, read := range []func(context.Context, *sluice.UserQuery, *sluice.UserAnswer) error{s.usersByKey, s.usersByID, s.userNumbers, s.userChains} {
 		if err := read(ctx, &q, &a); err != nil {
-			return a, fmt.Errorf("read users from %s: %w", s.where, err)
+			return a, s.failed(err, "read users from")
 		}
 	}
 	return a, nil
@@ -132,7 +131,7 @@ func (s *Store) owners(ctx context.Context, query string, kind sluice.UserKeyKin
 	for len(args) <= n {
 		args = append(args, names[0])
 	}
-	rows, err := s.fixed(ctx, strings.Replace(rawQuery(s.d, query), "$NAMES", marks(n), 1), append(args, more...))
+	rows, err := s.fixed(ctx, named(rawQuery(s.d, query), n), append(args, more...))
 	if err != nil {
 		return 0, err
 	}
@@ -153,7 +152,7 @@ func (s *Store) usersByID(ctx context.Context, q *sluice.UserQuery, a *sluice.Us
 	}
 	for _, p := range slices.Sorted(maps.Keys(numbers)) {
 		for piece := range slices.Chunk(numbers[p], maxUserKeys) {
-			statement := strings.Replace(rawQuery(s.d, "user_by_id"), "$NUMBERS", marks(len(piece)), 1)
+			statement := named(rawQuery(s.d, "user_by_id"), len(piece))
 			if err := s.userRows(ctx, statement, append([]any{p}, piece...), func(_ string, u sluice.UserRow) { a.Users[u.ID] = u }); err != nil {
 				return err
 			}
@@ -171,7 +170,7 @@ func (s *Store) userNumbers(ctx context.Context, q *sluice.UserQuery, a *sluice.
 		args[i] = p
 		a.Numbers[p] = sluice.UserNumbers{} // it has given none yet
 	}
-	return s.each(ctx, strings.Replace(rawQuery(s.d, "user_numbers"), "$PARTS", marks(len(args)), 1), args, func(scan func(...any) error) error {
+	return s.each(ctx, named(rawQuery(s.d, "user_numbers"), len(args)), args, func(scan scanner) error {
 		var p int
 		var n sluice.UserNumbers
 		err := scan(&p, &n.User, &n.Forward)
@@ -198,7 +197,7 @@ func (s *Store) userChains(ctx context.Context, _ *sluice.UserQuery, a *sluice.U
 		found := make(map[sluice.UserID]sluice.UserRow)
 		for p, numbers := range missing {
 			for piece := range slices.Chunk(numbers, s.d.keysAtOnce()) {
-				statement := strings.Replace(rawQuery(s.d, "user_chain"), "$NUMBERS", marks(len(piece)), 1)
+				statement := named(rawQuery(s.d, "user_chain"), len(piece))
 				if err := s.userRows(ctx, statement, slices.Concat([]any{p}, piece, []any{chainSteps}), func(_ string, u sluice.UserRow) { found[u.ID] = u }); err != nil {
 					return err
 				}
@@ -237,82 +236,50 @@ func missingOf(some, all map[sluice.UserID]sluice.UserRow, looked map[sluice.Use
 
 // Sharing implements sluice.UserStore.
 func (s *Store) Sharing(ctx context.Context, k sluice.UserKey, after sluice.UserID, limit int) ([]sluice.UserID, error) {
-	var all []sluice.UserID
-	args := []any{int(k.Kind), k.Name, after.Partition, after.Partition, after.Number, limit}
-	err := s.each(ctx, rawQuery(s.d, "user_sharing"), args, func(scan func(...any) error) error {
-		var id sluice.UserID
-		err := scan(&id.Partition, &id.Number)
-		all = append(all, id)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the users of an address in %s: %w", s.where, err)
-	}
-	return all, nil
+	all, err := list(ctx, s.d, s.reads, func(scan scanner, id *sluice.UserID) error { return scan(&id.Partition, &id.Number) },
+		rawQuery(s.d, "user_sharing"), int(k.Kind), k.Name, after.Partition, after.Partition, after.Number, limit)
+	return all, s.failed(err, "read the users of an address in")
 }
 
 // UserPage implements sluice.UserStore.
 func (s *Store) UserPage(ctx context.Context, partition int, after int64, limit int) ([]sluice.UserRow, error) {
 	var all []sluice.UserRow
 	err := s.userRows(ctx, rawQuery(s.d, "user_page"), []any{partition, after, limit}, func(_ string, u sluice.UserRow) { all = append(all, u) })
-	if err != nil {
-		return nil, fmt.Errorf("read users of partition %d after %d from %s: %w", partition, after, s.where, err)
-	}
-	return all, nil
+	return all, s.failed(err, "read users of partition %d after %d from", partition, after)
 }
 
 // EachProfile implements sluice.UserStore.
 func (s *Store) EachProfile(ctx context.Context, partition int, after int64, limit int, f func(number int64, profile string) bool) error {
-	if err := s.eachProfile(ctx, partition, after, limit, f); err != nil {
-		return fmt.Errorf("read profiles of partition %d after %d from %s: %w", partition, after, s.where, err)
-	}
-	return nil
-}
-
-func (s *Store) eachProfile(ctx context.Context, partition int, after int64, limit int, f func(number int64, profile string) bool) error {
-	rows, err := s.reads.QueryContext(ctx, query(s.d, "user_profiles"), partition, after, limit)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := s.each(ctx, rawQuery(s.d, "user_profiles"), []any{partition, after, limit}, func(scan scanner) error {
 		var number int64
 		var text string
-		if err := rows.Scan(&number, &text); err != nil {
-			return err
+		err := scan(&number, &text)
+		if err == nil && !f(number, text) {
+			err = errEnough
 		}
-		if !f(number, text) {
-			return nil
-		}
+		return err
+	})
+	if errors.Is(err, errEnough) {
+		return nil
 	}
-	return rows.Err()
+	return s.failed(err, "read profiles of partition %d after %d from", partition, after)
 }
 
 // Forwards implements sluice.UserStore.
 func (s *Store) Forwards(ctx context.Context, from, limit int) ([]sluice.Forward, error) {
-	var all []sluice.Forward
-	err := s.each(ctx, rawQuery(s.d, "forward_list"), []any{from, limit}, func(scan func(...any) error) error {
-		f := sluice.Forward{From: from}
-		err := scan(&f.ID, &f.To, &f.Items)
-		all = append(all, f)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read forwards from partition %d in %s: %w", from, s.where, err)
-	}
-	return all, nil
+	all, err := list(ctx, s.d, s.reads, func(scan scanner, f *sluice.Forward) error {
+		f.From = from
+		return scan(&f.ID, &f.To, &f.Items)
+	}, rawQuery(s.d, "forward_list"), from, limit)
+	return all, s.failed(err, "read forwards from partition %d in", from)
 }
 
 // Forwarded implements sluice.UserStore.
 func (s *Store) Forwarded(ctx context.Context, from, to int, id int64) error {
 	err := s.write(ctx, func(tx *txn) error {
-		_, err := tx.exec(ctx, "forward_done", from, to, id)
-		return err
+		return tx.exec(ctx, "forward_done", from, to, id)
 	})
-	if err != nil {
-		return fmt.Errorf("remove forwards from partition %d that arrived in %d in %s: %w", from, to, s.where, err)
-	}
-	return nil
+	return s.failed(err, "remove forwards from partition %d that arrived in %d in", from, to)
 }
 
 // userRows reads users. The first column is the key that each was found by.
@@ -325,26 +292,17 @@ func (s *Store) userRows(ctx context.Context, statement string, args []any, f fu
 }
 
 func (s *Store) scanUsers(rows *sql.Rows, f func(key string, u sluice.UserRow)) error {
-	return eachRow(rows, func(scan func(...any) error) error {
+	return eachRow(rows, func(scan scanner) error {
 		var key string
 		var u sluice.UserRow
-		var updated any
-		var text sql.NullString
+		var text sql.NullString // all of these are NULL for a key of an erased user
 		var to [2]sql.NullInt64
-		err := scan(&key, &u.ID.Partition, &u.ID.Number, &updated, &to[0], &to[1], &text)
-		if err != nil {
-			return err
-		}
-		if updated == nil { // a key of an erased user
-			f(key, u)
-			return nil
-		}
+		err := scan(&key, &u.ID.Partition, &u.ID.Number, s.instant(&u.UpdatedMillis), &to[0], &to[1], &text)
 		u.MergedInto, u.Profile = sluice.UserID{Partition: int(to[0].Int64), Number: to[1].Int64}, text.String
-		if u.UpdatedMillis, err = s.d.scanMillis(updated); err != nil {
-			return err
+		if err == nil {
+			f(key, u)
 		}
-		f(key, u)
-		return nil
+		return err
 	})
 }
 
@@ -352,9 +310,8 @@ func (s *Store) scanUsers(rows *sql.Rows, f func(key string, u sluice.UserRow)) 
 // as much as finding its users.
 const sqliteKeysAtOnce = 100
 
-func (plainSQL) keysAtOnce() int           { return maxUserKeys }
-func (d *postgresDialect) keysAtOnce() int { return maxUserKeys }
-func (d *sqliteDialect) keysAtOnce() int   { return sqliteKeysAtOnce }
+func (plainSQL) keysAtOnce() int         { return maxUserKeys }
+func (d *sqliteDialect) keysAtOnce() int { return sqliteKeysAtOnce }
 
 // maxPrepared bounds the statements that stay prepared.
 const maxPrepared = 16
@@ -385,26 +342,3 @@ func (s *Store) fixed(ctx context.Context, statement string, args []any) (*sql.R
 	s.prepared.Unlock()
 	return p.QueryContext(ctx, args...)
 }
-
-// each calls f for each row of a query.
-func (s *Store) each(ctx context.Context, statement string, args []any, f func(scan func(...any) error) error) error {
-	rows, err := s.reads.QueryContext(ctx, s.d.placeholders(statement), args...)
-	if err != nil {
-		return err
-	}
-	return eachRow(rows, f)
-}
-
-// eachRow calls f for each of some rows.
-func eachRow(rows *sql.Rows, f func(scan func(...any) error) error) error {
-	defer rows.Close()
-	for rows.Next() {
-		if err := f(rows.Scan); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-// marks are n of SQL's marks for values.
-func marks(n int) string { return "?" + strings.Repeat(", ?", n-1) }

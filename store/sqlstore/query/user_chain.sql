@@ -1,5 +1,5 @@
 WITH RECURSIVE chain (part, number, steps) AS (
-  SELECT part, number, 1 FROM users WHERE part = ? AND number IN ($NUMBERS)
+  SELECT part, number, 1 FROM users WHERE part = ? AND number IN ($NAMES)
   UNION ALL
   SELECT u.to_part, u.to_number, c.steps + 1 FROM chain c
   JOIN users u ON u.part = c.part AND u.number = c.number WHERE u.to_number <> 0 AND c.steps < ?
