@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"slices"
+	"strings"
 
 	"sluice"
 )
@@ -17,124 +18,52 @@ type standardTable struct {
 	held bool
 }
 
-// standardTables is the one list of our tables. schema_version and schema_readable are no part of a
-// dump: a restore has the schema of the program that does it. A migration that
-// adds a table or a column enters it here; a test compares the list with what
-// the migrations have made.
+// standardTables is the one list of our tables: name, key, columns. A column is a text;
+// with # behind it a number, with ^ a position, with @ a time, with * bytes.
+// schema_version and schema_readable are no part of a dump: a restore has the schema of
+// the program that does it. A migration that adds a table or a column enters it here; a
+// test compares the list with what the migrations have made.
 var standardTables = []standardTable{
-	{name: "events", key: []string{"time", "event_id"}, columns: []sluice.DumpColumn{
-		{Name: "event_id", Kind: sluice.DumpText}, {Name: "kind", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText},
-		{Name: "app_id", Kind: sluice.DumpText}, {Name: "time", Kind: sluice.DumpTime}, {Name: "email", Kind: sluice.DumpText},
-		{Name: "user_ref", Kind: sluice.DumpText}, {Name: "message_ref", Kind: sluice.DumpText}, {Name: "properties", Kind: sluice.DumpText},
-		{Name: "part", Kind: sluice.DumpNumber}, {Name: "pos_major", Kind: sluice.DumpPosition}, {Name: "pos_minor", Kind: sluice.DumpPosition},
-		{Name: "item", Kind: sluice.DumpNumber},
-	}},
-	{name: "dead_letters", key: []string{"id"}, columns: []sluice.DumpColumn{
-		{Name: "id", Kind: sluice.DumpNumber}, {Name: "source", Kind: sluice.DumpText}, {Name: "form", Kind: sluice.DumpText},
-		{Name: "part", Kind: sluice.DumpNumber}, {Name: "pos_major", Kind: sluice.DumpPosition}, {Name: "pos_minor", Kind: sluice.DumpPosition},
-		{Name: "item", Kind: sluice.DumpNumber}, {Name: "reason", Kind: sluice.DumpText}, {Name: "size", Kind: sluice.DumpNumber},
-		{Name: "payload", Kind: sluice.DumpBytes}, {Name: "found_at", Kind: sluice.DumpTime},
-	}},
-	{name: "dead_chunks", key: []string{"dead_id", "n"}, columns: []sluice.DumpColumn{
-		{Name: "dead_id", Kind: sluice.DumpNumber}, {Name: "n", Kind: sluice.DumpNumber}, {Name: "data", Kind: sluice.DumpBytes},
-	}},
-	{name: "api_keys", key: []string{"id"}, columns: []sluice.DumpColumn{
-		{Name: "id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "permissions", Kind: sluice.DumpText},
-		{Name: "hash", Kind: sluice.DumpBytes}, {Name: "created", Kind: sluice.DumpTime}, {Name: "revoked", Kind: sluice.DumpTime},
-	}},
-	{name: "secrets", key: []string{"name"}, columns: []sluice.DumpColumn{
-		{Name: "name", Kind: sluice.DumpText}, {Name: "data", Kind: sluice.DumpBytes}, {Name: "created", Kind: sluice.DumpTime},
-	}},
-	{name: "series_hours", key: []string{"app_id", "name", "kind", "bucket", "stripe"}, columns: []sluice.DumpColumn{
-		{Name: "app_id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "kind", Kind: sluice.DumpText},
-		{Name: "bucket", Kind: sluice.DumpTime}, {Name: "stripe", Kind: sluice.DumpNumber}, {Name: "count", Kind: sluice.DumpNumber},
-	}},
-	{name: "series_days", key: []string{"app_id", "name", "kind", "bucket", "stripe"}, columns: []sluice.DumpColumn{
-		{Name: "app_id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "kind", Kind: sluice.DumpText},
-		{Name: "bucket", Kind: sluice.DumpTime}, {Name: "stripe", Kind: sluice.DumpNumber}, {Name: "count", Kind: sluice.DumpNumber},
-	}},
-	{name: "users", key: []string{"part", "number"}, columns: []sluice.DumpColumn{
-		{Name: "part", Kind: sluice.DumpNumber}, {Name: "number", Kind: sluice.DumpNumber}, {Name: "updated", Kind: sluice.DumpTime},
-		{Name: "to_part", Kind: sluice.DumpNumber}, {Name: "to_number", Kind: sluice.DumpNumber}, {Name: "profile", Kind: sluice.DumpText},
-	}},
-	{name: "user_keys", key: []string{"kind", "name"}, columns: []sluice.DumpColumn{
-		{Name: "kind", Kind: sluice.DumpNumber}, {Name: "name", Kind: sluice.DumpText},
-		{Name: "part", Kind: sluice.DumpNumber}, {Name: "number", Kind: sluice.DumpNumber},
-	}},
-	{name: "user_addresses", key: []string{"kind", "name", "part", "number"}, columns: []sluice.DumpColumn{
-		{Name: "kind", Kind: sluice.DumpNumber}, {Name: "name", Kind: sluice.DumpText},
-		{Name: "part", Kind: sluice.DumpNumber}, {Name: "number", Kind: sluice.DumpNumber},
-	}},
-	{name: "user_numbers", key: []string{"part"}, columns: []sluice.DumpColumn{
-		{Name: "part", Kind: sluice.DumpNumber}, {Name: "last_user", Kind: sluice.DumpNumber}, {Name: "last_forward", Kind: sluice.DumpNumber},
-	}},
-	{name: "forwards", key: []string{"part", "id"}, columns: []sluice.DumpColumn{
-		{Name: "part", Kind: sluice.DumpNumber}, {Name: "id", Kind: sluice.DumpNumber},
-		{Name: "to_part", Kind: sluice.DumpNumber}, {Name: "items", Kind: sluice.DumpBytes},
-	}},
-	{name: "erasures", key: []string{"name"}, columns: []sluice.DumpColumn{
-		{Name: "name", Kind: sluice.DumpText}, {Name: "created", Kind: sluice.DumpTime},
-	}},
-	{name: "segments", key: []string{"id"}, columns: []sluice.DumpColumn{
-		{Name: "id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "definition", Kind: sluice.DumpText},
-		{Name: "created", Kind: sluice.DumpTime}, {Name: "updated", Kind: sluice.DumpTime}, {Name: "archived", Kind: sluice.DumpTime},
-	}},
-	{name: "sends", key: []string{"message", "number"}, columns: []sluice.DumpColumn{
-		{Name: "message", Kind: sluice.DumpText}, {Name: "number", Kind: sluice.DumpNumber}, {Name: "part", Kind: sluice.DumpNumber},
-		{Name: "state", Kind: sluice.DumpText}, {Name: "priority", Kind: sluice.DumpText}, {Name: "class", Kind: sluice.DumpText},
-		{Name: "from_address", Kind: sluice.DumpText}, {Name: "to_address", Kind: sluice.DumpText},
-		{Name: "user_ref", Kind: sluice.DumpText}, {Name: "app_id", Kind: sluice.DumpText}, {Name: "route", Kind: sluice.DumpText},
-		{Name: "tags", Kind: sluice.DumpText}, {Name: "metadata", Kind: sluice.DumpText}, {Name: "attempts", Kind: sluice.DumpNumber},
-		{Name: "reply", Kind: sluice.DumpText}, {Name: "reason", Kind: sluice.DumpText}, {Name: "accepted", Kind: sluice.DumpTime},
-		{Name: "updated", Kind: sluice.DumpTime}, {Name: "due", Kind: sluice.DumpTime}, {Name: "life", Kind: sluice.DumpText},
-		{Name: "user_part", Kind: sluice.DumpNumber}, {Name: "user_number", Kind: sluice.DumpNumber},
-	}},
-	{name: "send_totals", key: []string{"class", "state", "stripe"}, columns: []sluice.DumpColumn{
-		{Name: "class", Kind: sluice.DumpText}, {Name: "state", Kind: sluice.DumpText}, {Name: "stripe", Kind: sluice.DumpNumber},
-		{Name: "count", Kind: sluice.DumpNumber}, {Name: "removed", Kind: sluice.DumpNumber},
-	}},
-	{name: "route_days", key: []string{"route", "stripe"}, columns: []sluice.DumpColumn{
-		{Name: "route", Kind: sluice.DumpText}, {Name: "stripe", Kind: sluice.DumpNumber}, {Name: "day", Kind: sluice.DumpNumber}, {Name: "attempts", Kind: sluice.DumpNumber},
-	}},
-	{name: "bodies", key: []string{"message", "n"}, columns: []sluice.DumpColumn{
-		{Name: "message", Kind: sluice.DumpText}, {Name: "n", Kind: sluice.DumpNumber}, {Name: "recipients", Kind: sluice.DumpNumber},
-		{Name: "remaining", Kind: sluice.DumpNumber}, {Name: "created", Kind: sluice.DumpTime}, {Name: "data", Kind: sluice.DumpBytes},
-	}},
-	{name: "suppressions", key: []string{"entry", "scope", "app_id", "reason"}, columns: []sluice.DumpColumn{
-		{Name: "entry", Kind: sluice.DumpText}, {Name: "scope", Kind: sluice.DumpText}, {Name: "app_id", Kind: sluice.DumpText}, {Name: "reason", Kind: sluice.DumpText},
-		{Name: "source", Kind: sluice.DumpText}, {Name: "happened", Kind: sluice.DumpTime}, {Name: "ends", Kind: sluice.DumpTime},
-		{Name: "removed", Kind: sluice.DumpNumber}, {Name: "number", Kind: sluice.DumpNumber},
-	}},
-	{name: "soft_bounces", key: []string{"entry", "day"}, columns: []sluice.DumpColumn{
-		{Name: "entry", Kind: sluice.DumpText}, {Name: "day", Kind: sluice.DumpTime},
-	}},
-	{name: "templates", key: []string{"id"}, columns: []sluice.DumpColumn{
-		{Name: "id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "in_use", Kind: sluice.DumpNumber},
-		{Name: "latest", Kind: sluice.DumpNumber}, {Name: "created", Kind: sluice.DumpTime}, {Name: "updated", Kind: sluice.DumpTime},
-		{Name: "archived", Kind: sluice.DumpTime},
-	}},
-	{name: "template_versions", key: []string{"template", "version"}, columns: []sluice.DumpColumn{
-		{Name: "template", Kind: sluice.DumpText}, {Name: "version", Kind: sluice.DumpNumber}, {Name: "class", Kind: sluice.DumpText},
-		{Name: "is_strict", Kind: sluice.DumpNumber}, {Name: "subject", Kind: sluice.DumpText}, {Name: "preheader", Kind: sluice.DumpText},
-		{Name: "sender", Kind: sluice.DumpText}, {Name: "html", Kind: sluice.DumpText}, {Name: "plain", Kind: sluice.DumpText},
-		{Name: "headers", Kind: sluice.DumpText}, {Name: "created", Kind: sluice.DumpTime},
-	}},
-	{name: "schedules", key: []string{"id"}, columns: []sluice.DumpColumn{
-		{Name: "id", Kind: sluice.DumpText}, {Name: "state", Kind: sluice.DumpText}, {Name: "revision", Kind: sluice.DumpNumber},
-		{Name: "due", Kind: sluice.DumpTime}, {Name: "request", Kind: sluice.DumpText}, {Name: "created", Kind: sluice.DumpTime}, {Name: "updated", Kind: sluice.DumpTime},
-	}},
-	{name: "series_changes", key: []string{"app_id", "name", "bucket", "stripe"}, columns: []sluice.DumpColumn{
-		{Name: "app_id", Kind: sluice.DumpText}, {Name: "name", Kind: sluice.DumpText}, {Name: "bucket", Kind: sluice.DumpTime},
-		{Name: "stripe", Kind: sluice.DumpNumber}, {Name: "stamp", Kind: sluice.DumpNumber},
-	}},
-	{name: "cursors", held: true, key: []string{"follower", "part"}, columns: []sluice.DumpColumn{
-		{Name: "follower", Kind: sluice.DumpText}, {Name: "part", Kind: sluice.DumpNumber},
-		{Name: "pos_major", Kind: sluice.DumpPosition}, {Name: "pos_minor", Kind: sluice.DumpPosition}, {Name: "updated", Kind: sluice.DumpTime},
-	}},
-	{name: "leases", held: true, key: []string{"role", "part"}, columns: []sluice.DumpColumn{
-		{Name: "role", Kind: sluice.DumpText}, {Name: "part", Kind: sluice.DumpNumber},
-		{Name: "number", Kind: sluice.DumpPosition}, {Name: "taken_at", Kind: sluice.DumpTime},
-	}},
+	standard("events", "time event_id", "event_id kind name app_id time@ email user_ref message_ref properties part# pos_major^ pos_minor^ item#"),
+	standard("dead_letters", "id", "id# source form part# pos_major^ pos_minor^ item# reason size# payload* found_at@"),
+	standard("dead_chunks", "dead_id n", "dead_id# n# data*"),
+	standard("api_keys", "id", "id name permissions hash* created@ revoked@"),
+	standard("secrets", "name", "name data* created@"),
+	standard("series_hours", "app_id name kind bucket stripe", "app_id name kind bucket@ stripe# count#"),
+	standard("series_days", "app_id name kind bucket stripe", "app_id name kind bucket@ stripe# count#"),
+	standard("users", "part number", "part# number# updated@ to_part# to_number# profile"),
+	standard("user_keys", "kind name", "kind# name part# number#"),
+	standard("user_addresses", "kind name part number", "kind# name part# number#"),
+	standard("user_numbers", "part", "part# last_user# last_forward#"),
+	standard("forwards", "part id", "part# id# to_part# items*"),
+	standard("erasures", "name", "name created@"),
+	standard("segments", "id", "id name definition created@ updated@ archived@"),
+	standard("sends", "message number", "message number# part# state priority class from_address to_address user_ref app_id route tags metadata attempts# "+
+		"reply reason accepted@ updated@ due@ life user_part# user_number#"),
+	standard("send_totals", "class state stripe", "class state stripe# count# removed#"),
+	standard("route_days", "route stripe", "route stripe# day# attempts#"),
+	standard("bodies", "message n", "message n# recipients# remaining# created@ data*"),
+	standard("suppressions", "entry scope app_id reason", "entry scope app_id reason source happened@ ends@ removed# number#"),
+	standard("soft_bounces", "entry day", "entry day@"),
+	standard("templates", "id", "id name in_use# latest# created@ updated@ archived@"),
+	standard("template_versions", "template version", "template version# class is_strict# subject preheader sender html plain headers created@"),
+	standard("schedules", "id", "id state revision# due@ request created@ updated@"),
+	standard("series_changes", "app_id name bucket stripe", "app_id name bucket@ stripe# stamp#"),
+	standard("cursors", "follower part", "follower part# pos_major^ pos_minor^ updated@"),
+	standard("leases", "role part", "role part# number^ taken_at@"),
+}
+
+func standard(name, key, columns string) standardTable {
+	kinds := map[byte]sluice.DumpKind{'#': sluice.DumpNumber, '^': sluice.DumpPosition, '@': sluice.DumpTime, '*': sluice.DumpBytes}
+	t := standardTable{name: name, key: strings.Fields(key), held: name == "cursors" || name == "leases"}
+	for column := range strings.FieldsSeq(columns) {
+		c := sluice.DumpColumn{Name: column, Kind: sluice.DumpText}
+		if kind, ok := kinds[column[len(column)-1]]; ok {
+			c = sluice.DumpColumn{Name: column[:len(column)-1], Kind: kind}
+		}
+		t.columns = append(t.columns, c)
+	}
+	return t
 }
 
 // allTables are standardTables and the tables of facts, with those that a restore

@@ -61,14 +61,14 @@ type table struct {
 // Spec returns what OpenTable was given.
 func (t *table) Spec() sluice.TableSpec { return t.spec }
 
-var eventColumns = []string{"event_id", "kind", "name", "app_id", "time", "email", "user_ref", "message_ref", "properties", "part", "pos_major", "pos_minor", "item"}
+var eventColumns = columnNames(standardTableOf("events").columns)
 
 var eventTarget = &target{
 	name: "events", columns: eventColumns, dedupe: true,
 	keys: []key{{name: "PRIMARY", columns: []string{"time", "event_id"}}},
 }
 
-var deadColumns = []string{"source", "form", "part", "pos_major", "pos_minor", "item", "reason", "size", "payload", "found_at"}
+var deadColumns = columnNames(standardTableOf("dead_letters").columns[1:]) // the database gives them their ids
 
 var deadTarget = &target{name: "dead_letters", columns: deadColumns, binary: true}
 
