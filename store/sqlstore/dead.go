@@ -155,7 +155,5 @@ func (t *txn) dropLetter(ctx context.Context, id int64) error {
 
 // CountDeadLetters returns how many there are.
 func (s *Store) CountDeadLetters(ctx context.Context) (int64, error) {
-	var n int64
-	err := s.reads.QueryRowContext(ctx, query(s.d, "dead_count")).Scan(&n)
-	return n, s.failed(err, "count dead letters in")
+	return s.count(ctx, "count dead letters in", rawQuery(s.d, "dead_count"))
 }

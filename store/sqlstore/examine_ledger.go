@@ -77,9 +77,7 @@ func (s *Store) CheckLedger(ctx context.Context) (c sluice.LedgerCheck, err erro
 		return err
 	})
 	c.Complete = counted <= sluice.MaxCountedSends
-	for _, k := range slices.SortedFunc(maps.Keys(sums), func(a, b sendTotal) int {
-		return cmp.Or(strings.Compare(a.class, b.class), strings.Compare(a.state, b.state))
-	}) {
+	for _, k := range slices.SortedFunc(maps.Keys(sums), sendTotal.compare) {
 		c.Sums = append(c.Sums, *sums[k])
 	}
 	slices.SortFunc(c.Days, func(a, b sluice.LedgerDay) int {

@@ -264,12 +264,8 @@ func (s *Store) Pending(ctx context.Context) (have, want, from int, err error) {
 // SchemaVersion returns the version of the schema, 0 if there is none yet, and
 // the one that this program brings it to.
 func (s *Store) SchemaVersion(ctx context.Context) (have, want int, err error) {
-	list, err := migrations(s.d)
-	if err != nil {
-		return 0, 0, err
-	}
-	have, err = s.version(ctx, s.reads)
-	return have, len(list), err
+	have, want, _, err = s.Pending(ctx)
+	return have, want, err
 }
 
 // version reads the schema's version; 0: there is none yet.

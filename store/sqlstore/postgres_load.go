@@ -70,22 +70,7 @@ func (d *postgresDialect) letters(list []sluice.DeadLetter) []sluice.DeadLetter 
 }
 
 func checkNUL(sec *section, i int) error {
-	switch {
-	case sec.rows != nil:
-		for c, cell := range sec.cells(i) {
-			if cell.Kind != sluice.CellBytes && strings.Contains(cell.Text, "\x00") {
-				return fmt.Errorf("column %q: %w", sec.table.spec.Columns[c], errNUL)
-			}
-		}
-	case sec.events != nil:
-		e := &sec.events[i]
-		for _, s := range [...]string{e.ID, e.Name, e.App, e.Email, e.User, e.Message, e.Properties} {
-			if strings.Contains(s, "\x00") {
-				return errNUL
-			}
-		}
-	}
-	return nil
+	return sec.checkTexts(i, func(s string) bool { return !strings.Contains(s, "\x00") }, errNUL)
 }
 
 // rawPostgres gives the connection below database/sql.

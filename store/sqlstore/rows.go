@@ -103,6 +103,13 @@ func invalid(format string, args ...any) error {
 	return &sluice.Error{Code: sluice.CodeInvalid, Message: fmt.Sprintf(format, args...), Index: -1}
 }
 
+// count returns the number that a query has found, 0 if there is no row; what says in
+// errors what was tried.
+func (s *Store) count(ctx context.Context, what, statement string, args ...any) (n int64, err error) {
+	err = s.each(ctx, statement, args, func(scan scanner) error { return scan(&n) })
+	return n, s.failed(err, "%s", what)
+}
+
 // execSmall runs one named statement by writeSmall.
 func (s *Store) execSmall(ctx context.Context, name string, args ...any) error {
 	return s.writeSmall(ctx, func(tx *txn) error { return tx.exec(ctx, name, args...) })

@@ -50,21 +50,28 @@ func (sec *section) cells(i int) []sluice.Cell {
 
 // check says why a row can never be stored, in any database.
 func (sec *section) check(i int) error {
+	if sec.events != nil {
+		if err := checkEvent(&sec.events[i]); err != nil {
+			return err
+		}
+	}
+	return sec.checkTexts(i, utf8.ValidString, errNotUTF8)
+}
+
+// checkTexts returns an error, with the column of a user's table, if a text does not fit.
+func (sec *section) checkTexts(i int, fits func(string) bool, bad error) error {
 	switch {
 	case sec.rows != nil:
 		for c, cell := range sec.cells(i) {
-			if cell.Kind != sluice.CellBytes && !utf8.ValidString(cell.Text) {
-				return fmt.Errorf("column %q: %w", sec.table.spec.Columns[c], errNotUTF8)
+			if cell.Kind != sluice.CellBytes && !fits(cell.Text) {
+				return fmt.Errorf("column %q: %w", sec.table.spec.Columns[c], bad)
 			}
 		}
 	case sec.events != nil:
 		e := &sec.events[i]
-		if err := checkEvent(e); err != nil {
-			return err
-		}
 		for _, s := range [...]string{e.ID, e.Name, e.App, e.Email, e.User, e.Message, e.Properties} {
-			if !utf8.ValidString(s) {
-				return errNotUTF8
+			if !fits(s) {
+				return bad
 			}
 		}
 	}

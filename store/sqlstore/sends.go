@@ -272,27 +272,6 @@ func (d *postgresDialect) lockSends(keys []sendKey) (string, []any) {
 	return rawQuery(d, "sends_lock"), []any{messages, numbers}
 }
 
-// maxSendBytes bounds the texts of one statement.
-const maxSendBytes = 1 << 20
-
-// writeSends runs a statement with a row of values for each of some rows.
-func (t *txn) writeSends(ctx context.Context, name string, columns int, rows []*ledgerRow, values func(args []any, r *ledgerRow) []any) error {
-	args := make([]any, 0, columns*min(len(rows), maxUserRows))
-	bytes := 0
-	for i, r := range rows {
-		args = values(args, r)
-		bytes += len(r.Life) + len(r.Metadata) + len(r.Tags) + 1024
-		if bytes < maxSendBytes && i < len(rows)-1 {
-			continue
-		}
-		if _, err := t.rows(ctx, name, columns, args); err != nil {
-			return err
-		}
-		args, bytes = args[:0], 0
-	}
-	return nil
-}
-
 // addSends goes by the bulk path: rows that are not there cannot be refused, nor
 // be duplicates.
 func (t *txn) addSends(ctx context.Context, rows []*ledgerRow) error {
@@ -390,18 +369,37 @@ const maxWordBytes = 16
 
 const maxTagsBytes = sluice.MaxTags * (sluice.MaxTagBytes + 1)
 
+// maxSendBytes bounds the texts of one statement.
+const maxSendBytes = 1 << 20
+
 // changeSends writes rows that are there: the accepted of the statement is one
 // that the row never gets.
 func (t *txn) changeSends(ctx context.Context, rows []*ledgerRow) error {
+	const columns = 11
 	d := t.store.d
-	return t.writeSends(ctx, "send_change", 11, rows, func(args []any, r *ledgerRow) []any {
+	args := make([]any, 0, columns*min(len(rows), maxUserRows))
+	bytes := 0
+	for i, r := range rows {
 		updated := d.millis(r.UpdatedMillis)
-		return append(args, r.Message, r.Number, r.State.String(), r.Attempts, d.text(r.Route), d.text(r.Reply), d.text(r.Reason), updated, updated, t.store.millisOrNull(r.DueMillis), r.Life)
-	})
+		args = append(args, r.Message, r.Number, r.State.String(), r.Attempts, d.text(r.Route), d.text(r.Reply), d.text(r.Reason), updated, updated, t.store.millisOrNull(r.DueMillis), r.Life)
+		bytes += len(r.Life) + len(r.Metadata) + len(r.Tags) + 1024
+		if bytes < maxSendBytes && i < len(rows)-1 {
+			continue
+		}
+		if _, err := t.rows(ctx, "send_change", columns, args); err != nil {
+			return err
+		}
+		args, bytes = args[:0], 0
+	}
+	return nil
 }
 
 // sendTotal names a total.
 type sendTotal struct{ class, state string }
+
+func (a sendTotal) compare(b sendTotal) int {
+	return cmp.Or(strings.Compare(a.class, b.class), strings.Compare(a.state, b.state))
+}
 
 // addSendTotals moves the totals from where rows stood to where they stand.
 func (t *txn) addSendTotals(ctx context.Context, added, changed []*ledgerRow, stripe int) error {
@@ -426,9 +424,7 @@ func (t *txn) putSendTotals(ctx context.Context, counts, removed map[sendTotal]i
 			keys = append(keys, k)
 		}
 	}
-	slices.SortFunc(keys, func(a, b sendTotal) int {
-		return cmp.Or(strings.Compare(a.class, b.class), strings.Compare(a.state, b.state))
-	})
+	slices.SortFunc(keys, sendTotal.compare)
 	var args []any
 	for _, k := range keys {
 		if counts[k] != 0 || removed[k] != 0 {
@@ -448,15 +444,13 @@ func (s *Store) MessageSends(ctx context.Context, message string) ([]sluice.Send
 }
 
 // OpenDoubts implements sluice.SendStore.
-func (s *Store) OpenDoubts(ctx context.Context) (n int64, err error) {
-	err = s.each(ctx, rawQuery(s.d, "sends_open_doubts"), nil, func(scan scanner) error { return scan(&n) })
-	return n, s.failed(err, "count sends in doubt in")
+func (s *Store) OpenDoubts(ctx context.Context) (int64, error) {
+	return s.count(ctx, "count sends in doubt in", rawQuery(s.d, "sends_open_doubts"))
 }
 
 // LostSends implements sluice.SendStore.
-func (s *Store) LostSends(ctx context.Context) (n int64, err error) {
-	err = s.each(ctx, rawQuery(s.d, "sends_lost"), []any{sluice.ReasonLost, sluice.MaxLostCount}, func(scan scanner) error { return scan(&n) })
-	return n, s.failed(err, "count sends that no lane has in")
+func (s *Store) LostSends(ctx context.Context) (int64, error) {
+	return s.count(ctx, "count sends that no lane has in", rawQuery(s.d, "sends_lost"), sluice.ReasonLost, sluice.MaxLostCount)
 }
 
 // sendRows reads whole rows.

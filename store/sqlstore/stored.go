@@ -29,20 +29,20 @@ func (s *Store) Stored(ctx context.Context, events []sluice.EventKey) (map[sluic
 
 // storedEvents compares with each key by itself: each is one row of the primary key.
 func (d *mysqlDialect) storedEvents(events []sluice.EventKey) (string, []any) {
-	args := make([]any, 0, 2*len(events))
-	for _, k := range events {
-		args = append(args, d.millis(k.Millis), k.ID)
-	}
 	one := "time = ? AND event_id = ?"
-	return strings.Replace(rawQuery(d, "events_stored"), "$KEYS", one+strings.Repeat(" OR "+one, len(events)-1), 1), args
+	return strings.Replace(rawQuery(d, "events_stored"), "$KEYS", one+strings.Repeat(" OR "+one, len(events)-1), 1), eventArgs(d, events)
 }
 
 func (d *sqliteDialect) storedEvents(events []sluice.EventKey) (string, []any) {
+	return withRows(rawQuery(d, "events_stored"), 2, len(events)), eventArgs(d, events)
+}
+
+func eventArgs(d dialect, events []sluice.EventKey) []any {
 	args := make([]any, 0, 2*len(events))
 	for _, k := range events {
 		args = append(args, d.millis(k.Millis), k.ID)
 	}
-	return withRows(rawQuery(d, "events_stored"), 2, len(events)), args
+	return args
 }
 
 func (d *postgresDialect) storedEvents(events []sluice.EventKey) (string, []any) {

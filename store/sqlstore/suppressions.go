@@ -209,15 +209,13 @@ func (s *Store) Suppressions(ctx context.Context, q sluice.SuppressionQuery) (al
 }
 
 // LastSuppression implements sluice.SuppressionStore.
-func (s *Store) LastSuppression(ctx context.Context) (last int64, err error) {
-	err = s.each(ctx, rawQuery(s.d, "suppression_last"), []any{suppressionFollower}, func(scan scanner) error { return scan(&last) })
-	return last, s.failed(err, "read the number of the last suppression in")
+func (s *Store) LastSuppression(ctx context.Context) (int64, error) {
+	return s.count(ctx, "read the number of the last suppression in", rawQuery(s.d, "suppression_last"), suppressionFollower)
 }
 
 // CountSuppressions implements sluice.SuppressionStore.
-func (s *Store) CountSuppressions(ctx context.Context) (n int64, err error) {
-	err = s.each(ctx, "SELECT COUNT(*) FROM suppressions", nil, func(scan scanner) error { return scan(&n) })
-	return n, s.failed(err, "count suppressions in")
+func (s *Store) CountSuppressions(ctx context.Context) (int64, error) {
+	return s.count(ctx, "count suppressions in", "SELECT COUNT(*) FROM suppressions")
 }
 
 // SuppressionChanges implements sluice.SuppressionStore.
