@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -20,6 +21,11 @@ type UserID struct {
 
 // IsZero reports whether it names nobody.
 func (id UserID) IsZero() bool { return id.Number == 0 }
+
+// Compare orders ids by partition, then by number.
+func (id UserID) Compare(other UserID) int {
+	return cmp.Or(cmp.Compare(id.Partition, other.Partition), cmp.Compare(id.Number, other.Number))
+}
 
 // String returns the id as the API shows it (braze_id): 24 hexadecimal digits,
 // 8 of the partition and 16 of the number.

@@ -41,7 +41,7 @@ func (t *txn) applyUsers(ctx context.Context, u *sluice.UserChanges) error {
 // when this commits. Two merges in opposite directions wait for each other, and
 // one fails.
 func (t *txn) lockUsers(ctx context.Context, u *sluice.UserChanges) error {
-	for _, id := range slices.CompactFunc(slices.SortedFunc(slices.Values(u.Stay), compareIDs), func(a, b sluice.UserID) bool { return a == b }) {
+	for _, id := range slices.Compact(slices.SortedFunc(slices.Values(u.Stay), sluice.UserID.Compare)) {
 		var merged int64
 		err := t.conn.QueryRowContext(ctx, query(t.store.d, "user_stay"), id.Partition, id.Number).Scan(&merged)
 		if errors.Is(err, sql.ErrNoRows) || err == nil && merged != 0 {
@@ -84,10 +84,6 @@ func withRows(statement string, columns, n int) string {
 	return strings.Replace(statement, "$ROWS", row+strings.Repeat(", "+row, n-1), 1)
 }
 
-func compareIDs(a, b sluice.UserID) int {
-	return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Number, b.Number))
-}
-
 // inOrder returns rows in an order: themselves, if they are in it.
 func inOrder[T any](rows []T, compare func(a, b T) int) []T {
 	if slices.IsSortedFunc(rows, compare) {
@@ -103,7 +99,7 @@ func keyArgs(rows []sluice.KeyRow) []any {
 		if c := strings.Compare(a.Key.Name, b.Key.Name); c != 0 && a.Key.Kind == b.Key.Kind {
 			return c // nearly always
 		}
-		return cmp.Or(cmp.Compare(a.Key.Kind, b.Key.Kind), strings.Compare(a.Key.Name, b.Key.Name), compareIDs(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Key.Kind, b.Key.Kind), strings.Compare(a.Key.Name, b.Key.Name), a.ID.Compare(b.ID))
 	})
 	args := make([]any, 0, 4*len(rows))
 	for _, r := range sorted {
@@ -113,7 +109,7 @@ func keyArgs(rows []sluice.KeyRow) []any {
 }
 
 func (t *txn) putUsers(ctx context.Context, u *sluice.UserChanges) error {
-	sorted := inOrder(u.Put, func(a, b sluice.UserRow) int { return compareIDs(a.ID, b.ID) })
+	sorted := inOrder(u.Put, func(a, b sluice.UserRow) int { return a.ID.Compare(b.ID) })
 	for from := 0; from < len(sorted); {
 		to, bytes := from, 0
 		for to < len(sorted) && (to == from || bytes+len(sorted[to].Profile) <= maxUserRowBytes) {
@@ -187,7 +183,7 @@ func (t *txn) putErasures(ctx context.Context, u *sluice.UserChanges) error {
 }
 
 func (t *txn) dropUsers(ctx context.Context, u *sluice.UserChanges) error {
-	for _, id := range slices.SortedFunc(slices.Values(u.Drop), compareIDs) {
+	for _, id := range slices.SortedFunc(slices.Values(u.Drop), sluice.UserID.Compare) {
 		if err := t.exec(ctx, "user_drop", id.Partition, id.Number); err != nil {
 			return fmt.Errorf("user_drop: %w", err)
 		}

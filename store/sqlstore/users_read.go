@@ -66,7 +66,7 @@ func (s *Store) usersByKey(ctx context.Context, q *sluice.UserQuery, a *sluice.U
 		}
 	}
 	for _, ids := range a.ByKey {
-		slices.SortFunc(ids, compareIDs)
+		slices.SortFunc(ids, sluice.UserID.Compare)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (s *Store) addressOwners(ctx context.Context, kind sluice.UserKeyKind, name
 	}
 	for k, ids := range piece.ByKey {
 		if len(ids) > sluice.MaxSharing {
-			slices.SortFunc(ids, compareIDs)
+			slices.SortFunc(ids, sluice.UserID.Compare)
 			ids = ids[:sluice.MaxSharing]
 			if a.Shared == nil {
 				a.Shared = make(map[sluice.UserKey]bool)

@@ -27,14 +27,14 @@ type field struct {
 
 // standard are the standard attributes. What is not one of them is custom.
 var standard = map[string]field{
-	fieldEmail:                     {email, "an e-mail address"},
-	fieldPhone:                     {phone, "a number as E.164 writes it"},
+	fieldEmail:                     {normal(NormalEmail), "an e-mail address"},
+	fieldPhone:                     {normal(NormalPhone), "a number as E.164 writes it"},
 	"first_name":                   {text, aText},
 	"last_name":                    {text, aText},
 	"home_city":                    {text, aText},
 	"facebook":                     {textOrObject, aText},
 	"twitter":                      {textOrObject, aText},
-	"image_url":                    {longText, "a text of at most 2000 characters"},
+	"image_url":                    {textOf(maxLongRunes), "a text of at most 2000 characters"},
 	"country":                      {country, aText},
 	"language":                     {languageCode, aText},
 	"time_zone":                    {timeZone, "a name of the IANA database, as Europe/Vienna"},
@@ -59,13 +59,11 @@ const (
 	maxLongRunes = 2000
 )
 
-func text(v jsonscan.Value) (string, bool) {
-	return v.Raw, v.Kind == jsonscan.String && runes(v) <= MaxNameRunes
+func textOf(most int) func(jsonscan.Value) (string, bool) {
+	return func(v jsonscan.Value) (string, bool) { return v.Raw, v.Kind == jsonscan.String && runes(v) <= most }
 }
 
-func longText(v jsonscan.Value) (string, bool) {
-	return v.Raw, v.Kind == jsonscan.String && runes(v) <= maxLongRunes
-}
+var text = textOf(MaxNameRunes)
 
 func textOrObject(v jsonscan.Value) (string, bool) {
 	if v.Kind == jsonscan.Object {
@@ -89,18 +87,20 @@ func oneOf(words ...string) func(jsonscan.Value) (string, bool) {
 
 var subscription = oneOf(optedIn, subscribed, unsubscribed)
 
-// email keeps an address in lower case. Sluice and mailbox providers compare it
-// so, whatever RFC 5321, 2.4 allows.
-func email(v jsonscan.Value) (string, bool) {
-	if v.Kind != jsonscan.String {
-		return "", false
+// normal keeps a text in the form that f brings it into.
+func normal(f func(string) (string, bool)) func(jsonscan.Value) (string, bool) {
+	return func(v jsonscan.Value) (string, bool) {
+		if v.Kind != jsonscan.String {
+			return "", false
+		}
+		text, ok := f(v.Text())
+		return Quoted(text), ok
 	}
-	address, ok := NormalEmail(v.Text())
-	return Quoted(address), ok
 }
 
-// NormalEmail brings an address into the form in which it is kept and compared,
-// and reports whether it is an address. RFC 5321, 4.1.2 applies, with the local
+// NormalEmail brings an address into the form in which it is kept and compared, in
+// lower case: Sluice and mailbox providers compare it so, whatever RFC 5321, 2.4
+// allows. It also reports whether it is an address. RFC 5321, 4.1.2 applies, with the local
 // part a dot-string, in UTF-8 if need be (RFC 6531, 3.3). A domain beyond ASCII
 // is written as envelopes have it (A-labels, RFC 5890). So a suppression under
 // one of the two names of a domain holds under the other.
@@ -168,16 +168,8 @@ func notInLabel(r rune) bool {
 	return r < 0x80 && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') || r >= 0x80 && r < 0xa0
 }
 
-// phone keeps a number as E.164 writes it, with its plus.
-func phone(v jsonscan.Value) (string, bool) {
-	if v.Kind != jsonscan.String {
-		return "", false
-	}
-	n, ok := NormalPhone(v.Text())
-	return Quoted(n), ok
-}
-
-// NormalPhone brings a number into the form in which it is kept and compared.
+// NormalPhone brings a number into the form in which it is kept and compared: as
+// E.164 writes it, with its plus.
 func NormalPhone(n string) (string, bool) {
 	n = strings.NewReplacer(" ", "", "-", "", "(", "", ")", "", ".", "").Replace(n)
 	n = strings.TrimPrefix(n, "+")
@@ -206,46 +198,72 @@ func moment(v jsonscan.Value) (string, bool) {
 	return Quoted(TimeText(ms)), err == nil
 }
 
-// zones remembers names that are zones. There are some 600, and more ways to
-// write a path to their files.
+// zones are the zones that were asked for: to load one is to read a file.
 var zones struct {
-	mu    sync.Mutex
-	known map[string]struct{}
+	sync.RWMutex
+	named map[string]*time.Location
 }
 
-const maxKnownZones = 1024
+// maxZones bounds the names that are remembered: the database has some 600, but a file
+// has more names than one (Europe//Vienna). maxZoneBytes bounds such a name.
+const (
+	maxZones     = 1024
+	maxZoneBytes = 64
+)
+
+// Zone returns a zone of the IANA database, nil for a name that is none. Such a name is
+// remembered too: a million users may have it.
+func Zone(name string) *time.Location {
+	if name == "" || name == "Local" {
+		return nil
+	}
+	zones.RLock()
+	zone, ok := zones.named[name]
+	zones.RUnlock()
+	if ok {
+		return zone
+	}
+	if loaded, err := time.LoadLocation(name); err == nil {
+		zone = loaded
+	}
+	if len(name) > maxZoneBytes {
+		return zone
+	}
+	zones.Lock()
+	defer zones.Unlock()
+	if zones.named == nil || len(zones.named) >= maxZones {
+		zones.named = make(map[string]*time.Location)
+	}
+	zones.named[strings.Clone(name)] = zone
+	return zone
+}
 
 func timeZone(v jsonscan.Value) (string, bool) {
-	name := v.Text()
-	if v.Kind != jsonscan.String || name == "" || name == "Local" {
-		return "", false
-	}
-	zones.mu.Lock()
-	defer zones.mu.Unlock()
-	if _, ok := zones.known[name]; ok {
-		return v.Raw, true
-	}
-	if _, err := time.LoadLocation(name); err != nil {
-		return "", false
-	}
-	if zones.known == nil || len(zones.known) >= maxKnownZones {
-		zones.known = make(map[string]struct{})
-	}
-	zones.known[strings.Clone(name)] = struct{}{}
-	return v.Raw, true
+	return v.Raw, v.Kind == jsonscan.String && Zone(v.Text()) != nil
 }
 
 // country keeps the two letters of ISO 3166-1; its three letters, its number
-// and the English name are understood. What is none of them is nothing.
+// and the English name are understood.
 func country(v jsonscan.Value) (string, bool) {
+	return coded(v, func() map[string]string { return spellings().countries }, countryCode)
+}
+
+// languageCode keeps the two letters of ISO 639-1.
+func languageCode(v jsonscan.Value) (string, bool) {
+	return coded(v, func() map[string]string { return spellings().languages }, baseCode)
+}
+
+// coded is the code of a word, spelt out or in a way that read knows. What is none
+// is nothing.
+func coded(v jsonscan.Value, known func() map[string]string, read func(string) (string, bool)) (string, bool) {
 	if v.Kind != jsonscan.String {
 		return "", false
 	}
 	word := strings.TrimSpace(v.Text())
-	if code, ok := spellings().countries[strings.ToLower(word)]; ok {
+	if code, ok := known()[strings.ToLower(word)]; ok {
 		return code, true
 	}
-	if code, ok := countryCode(word); ok {
+	if code, ok := read(word); ok {
 		return Quoted(code), true
 	}
 	return "null", true
@@ -257,21 +275,6 @@ func countryCode(word string) (string, bool) {
 		return "", false
 	}
 	return r.Canonicalize().String(), true
-}
-
-// languageCode keeps the two letters of ISO 639-1.
-func languageCode(v jsonscan.Value) (string, bool) {
-	if v.Kind != jsonscan.String {
-		return "", false
-	}
-	word := strings.TrimSpace(v.Text())
-	if code, ok := spellings().languages[strings.ToLower(word)]; ok {
-		return code, true
-	}
-	if code, ok := baseCode(word); ok {
-		return Quoted(code), true
-	}
-	return "null", true
 }
 
 func baseCode(word string) (string, bool) {

@@ -209,7 +209,7 @@ func (e *evaluation) comparesTime(x *condition, f found) bool {
 // zone is the user's own time zone; UTC if the user has none.
 func (e *evaluation) zone() *time.Location {
 	if v := e.slots[slotOfZone]; v.Kind == jsonscan.String {
-		if zone, ok := zoneNamed(v.Text()); ok {
+		if zone := zoneNamed(v.Text()); zone != nil {
 			return zone
 		}
 	}

@@ -208,12 +208,23 @@ func (x *condition) setZone(path string, v jsonscan.Value) error {
 	if x.userZone = v.Text() == "user"; x.userZone {
 		return nil
 	}
-	zone, ok := zoneNamed(v.Text())
-	if !ok {
+	zone := zoneNamed(v.Text())
+	if zone == nil {
 		return wrong(path, `want "user" or a name of the IANA database, as Europe/Vienna, got %.40s`, v.Raw)
 	}
 	x.zone = zone
 	return nil
+}
+
+// maxZoneBytes bounds the name of a zone.
+const maxZoneBytes = 64
+
+// zoneNamed returns a zone of the IANA database, nil for a name that is none.
+func zoneNamed(name string) *time.Location {
+	if len(name) > maxZoneBytes {
+		return nil
+	}
+	return profile.Zone(name)
 }
 
 func (x *condition) setValue(path string, v jsonscan.Value) (err error) {

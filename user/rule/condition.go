@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"cmp"
 	"math"
 	"regexp"
 	"slices"
@@ -258,21 +259,9 @@ func numberOf(raw string) (whole int64, exact bool, float float64) {
 // compared returns -1, 0 or 1 for a number below, at or above a scalar.
 func compared(whole int64, exact bool, float float64, with *scalar) int {
 	if exact && with.exact {
-		switch {
-		case whole < with.whole:
-			return -1
-		case whole > with.whole:
-			return 1
-		}
-		return 0
+		return cmp.Compare(whole, with.whole)
 	}
-	switch {
-	case float < with.float:
-		return -1
-	case float > with.float:
-		return 1
-	}
-	return 0
+	return cmp.Compare(float, with.float)
 }
 
 // append appends the condition as JSON.

@@ -52,7 +52,7 @@ func (u *Unit) done(ctx context.Context, store Reader) (Result, error) {
 	if err := u.eraseAddresses(ctx, store); err != nil {
 		return Result{}, err
 	}
-	slices.SortFunc(changed, compareIDs)
+	slices.SortFunc(changed, sluice.UserID.Compare)
 	for _, id := range changed {
 		u.put(id, u.users[id])
 	}

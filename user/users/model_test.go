@@ -64,7 +64,7 @@ func (m *model) Users(_ context.Context, q sluice.UserQuery) (sluice.UserAnswer,
 				give(k, r.ID)
 			}
 		}
-		slices.SortFunc(a.ByKey[k], compareIDs)
+		slices.SortFunc(a.ByKey[k], sluice.UserID.Compare)
 	}
 	for _, id := range q.IDs {
 		if row, ok := m.users[id]; ok {

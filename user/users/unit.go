@@ -223,21 +223,8 @@ func read(ctx context.Context, store Reader, q sluice.UserQuery) (sluice.UserAns
 	return all, nil
 }
 
-func compareIDs(a, b sluice.UserID) int {
-	if a.Partition != b.Partition {
-		return a.Partition - b.Partition
-	}
-	switch {
-	case a.Number < b.Number:
-		return -1
-	case a.Number > b.Number:
-		return 1
-	}
-	return 0
-}
-
 // queryOf asks for all that updates name.
-func queryOf(updates []Update) (q sluice.UserQuery) {
+func queryOf(updates []Update) sluice.UserQuery {
 	keys := make(map[sluice.UserKey]bool, min(len(updates), mostMade))
 	ids := make(map[sluice.UserID]bool)
 	numbers := make(map[int]bool)
@@ -276,16 +263,7 @@ func queryOf(updates []Update) (q sluice.UserQuery) {
 			}
 		}
 	}
-	for k := range keys {
-		q.Keys = append(q.Keys, k)
-	}
-	for id := range ids {
-		q.IDs = append(q.IDs, id)
-	}
-	for p := range numbers {
-		q.Numbers = append(q.Numbers, p)
-	}
-	return q
+	return sluice.UserQuery{Keys: slices.Collect(maps.Keys(keys)), IDs: slices.Collect(maps.Keys(ids)), Numbers: slices.Collect(maps.Keys(numbers))}
 }
 
 // MergeKey reads the key of the one who stays, as OpMerge has it.
