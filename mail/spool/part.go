@@ -214,8 +214,9 @@ func (p *part) putBack(it *item) {
 // read reads the lanes until the context ends. What is due goes to the lanes,
 // and what is in the lanes to the queues, as far as there is room.
 func (p *part) read(ctx context.Context) error {
+	before := []func(context.Context) error{p.release, p.sameLedger, p.settleOrphans, p.sweep, p.tidy, p.tendSublanes}
 	for ctx.Err() == nil && !p.over.Load() {
-		for _, see := range []func(context.Context) error{p.release, p.sameLedger, p.settleOrphans, p.sweep, p.tidy, p.tendSublanes} {
+		for _, see := range before {
 			if err := see(ctx); err != nil {
 				return err
 			}
