@@ -100,24 +100,24 @@ func (h *HashFollower) read(ctx context.Context, reader *flow.ListReader, cursor
 // letter.
 func (h *HashFollower) add(u *countUnit, raw string, element *flow.Hash, place sluice.Place) {
 	u.bytes += len(raw)
-	bury := func(reason, payload string) {
+	deadLetter := func(reason, payload string) {
 		u.dead = append(u.dead, sluice.DeadLetter{
 			Source: h.List.Source(), Form: sluice.FormElement, Place: place,
 			Reason: reason, Payload: []byte(payload), TimeMillis: u.taken.UnixMilli(),
 		})
 	}
 	if err := flow.ParseHash(raw, element); err != nil {
-		bury(err.Error(), raw)
+		deadLetter(err.Error(), raw)
 		return
 	}
 	u.fields += max(1, len(element.Fields))
 	if element.Reason != "" {
-		bury(element.Reason, raw)
+		deadLetter(element.Reason, raw)
 		return
 	}
 	day, err := h.Template.parse(element.Key)
 	if err != nil {
-		bury(err.Error(), raw)
+		deadLetter(err.Error(), raw)
 		return
 	}
 	bad := flow.Hash{Key: element.Key}
@@ -134,6 +134,6 @@ func (h *HashFollower) add(u *countUnit, raw string, element *flow.Hash, place s
 		}
 	}
 	if first != nil {
-		bury(first.Error(), bad.Element())
+		deadLetter(first.Error(), bad.Element())
 	}
 }

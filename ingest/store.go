@@ -446,18 +446,18 @@ func (t *storing) add(b *flow.Batch, cursors map[int]sluice.Position) {
 	t.bytes += len(b.Data)
 	r, err := sluice.ReadBatch(b.Data)
 	if err != nil {
-		t.bury(b, 0, sluice.FormBatch, "log", err.Error(), b.Data)
+		t.deadLetter(b, 0, sluice.FormBatch, "log", err.Error(), b.Data)
 		return
 	}
 	for r.Next() {
 		place := sluice.Place{Partition: b.Partition, Position: b.Position, Index: r.Index}
 		if err := kindOf(r.Item.Kind).add(t, place, r.Item.Payload); err != nil {
 			item := sluice.AppendItem(nil, r.Item.Kind, func(x []byte) []byte { return append(x, r.Item.Payload...) })
-			t.bury(b, r.Index, sluice.FormItem, "log", err.Error(), item)
+			t.deadLetter(b, r.Index, sluice.FormItem, "log", err.Error(), item)
 		}
 	}
 	if r.Err() != nil {
-		t.bury(b, r.Index+1, sluice.FormBatch, "log", r.Err().Error(), b.Data)
+		t.deadLetter(b, r.Index+1, sluice.FormBatch, "log", r.Err().Error(), b.Data)
 	}
 }
 
@@ -468,8 +468,8 @@ func (t *storing) count(c sluice.Count) {
 	t.counts[c] = sluice.AddCount(t.counts[c], by)
 }
 
-// bury makes a dead letter of what cannot be read.
-func (t *storing) bury(b *flow.Batch, index int, form sluice.Form, source, reason string, payload []byte) {
+// deadLetter makes a dead letter of what cannot be read.
+func (t *storing) deadLetter(b *flow.Batch, index int, form sluice.Form, source, reason string, payload []byte) {
 	t.effect.Dead = append(t.effect.Dead, sluice.DeadLetter{
 		Source: source, Form: form, Reason: reason, Payload: payload,
 		Place:      sluice.Place{Partition: b.Partition, Position: b.Position, Index: index},
