@@ -165,7 +165,7 @@ func (q *request) removeSuppressions() (any, error) {
 	}
 	entries := make([]string, len(all))
 	for i, element := range all {
-		entry, ok := suppress.ParseEntry(element.Text())
+		entry, ok := suppress.ParseEntry(strings.Clone(element.Text()))
 		if entries[i] = entry; !ok || element.Kind != jsonscan.String {
 			return nil, at(i, refusal(sluice.CodeInvalid, "entry is %.64q, %s", element.Text(), suppress.WantEntry))
 		}

@@ -47,29 +47,14 @@ func sampleStruct(b *strings.Builder, v reflect.Value, indent, prefix string) {
 		case f.Type.Kind() == reflect.Struct:
 			fmt.Fprintf(b, "%s#%s:\n", indent, key)
 			sampleStruct(b, field, indent+"  ", prefix+key+".")
-		case f.Type == reflect.TypeFor[[]List]():
-			fmt.Fprintf(b, "%s#%s:\n%s  #pepi_queue:\n", indent, key, indent)
-			sampleStruct(b, reflect.ValueOf(List{}), indent+"    ", "lists.")
-		case f.Type == reflect.TypeFor[[]OptIn]():
-			fmt.Fprintf(b, "%s#%s:\n%s  #newsletter:\n", indent, key, indent)
-			sampleStruct(b, reflect.ValueOf(newOptIn("newsletter")), indent+"    ", "optin.")
-		case f.Type == reflect.TypeFor[[]Route]():
+		case prefix == "" && sampleEntries[key] != nil:
 			fmt.Fprintf(b, "%s#%s:\n", indent, key)
-			for _, name := range sampleRoutes {
-				fmt.Fprintf(b, "%s  #%s:\n", indent, name)
-				sampleStruct(b, reflect.ValueOf(newRoute(name)), indent+"    ", "routes.")
+			for _, e := range sampleEntries[key] {
+				fmt.Fprintf(b, "%s  #%s\n", indent, e.head)
+				sampleStruct(b, reflect.ValueOf(e.fresh), indent+"    ", key+".")
 			}
-		case f.Type == reflect.TypeFor[[]DKIM]():
-			fmt.Fprintf(b, "%s#%s:\n%s  #example.com:\n", indent, key, indent)
-			sampleStruct(b, reflect.ValueOf(newDKIM("example.com")), indent+"    ", "dkim.")
 		case f.Type == reflect.TypeFor[[]Pair]():
 			fmt.Fprintf(b, "%s#%s:\n%s  #%s\n", indent, key, indent, samplePairs[key])
-		case f.Type == reflect.TypeFor[[]SuppressionSet]():
-			fmt.Fprintf(b, "%s#%s:\n%s  #sender_bad_domains:\n", indent, key, indent)
-			sampleStruct(b, reflect.ValueOf(newSuppressionSet("sender_bad_domains")), indent+"    ", "suppression_sets.")
-		case f.Type == reflect.TypeFor[[]Hashes]():
-			fmt.Fprintf(b, "%s#%s:\n%s  #-\n", indent, key, indent)
-			sampleStruct(b, reflect.ValueOf(Hashes{}), indent+"    ", "hashes.")
 		case f.Type == reflect.TypeFor[[]Column]():
 			fmt.Fprintf(b, "%s#%s:\n", indent, key)
 			for _, c := range sampleColumns {
@@ -79,6 +64,20 @@ func sampleStruct(b *strings.Builder, v reflect.Value, indent, prefix string) {
 			b.WriteString(strings.TrimRight(fmt.Sprintf("%s#%s: %s", indent, key, sampleValue(field, f.Tag.Get("sample"))), " ") + "\n")
 		}
 	}
+}
+
+// sampleEntries are the entries that the sample shows of settings that have entries: how
+// one begins, and one that nothing is set of.
+var sampleEntries = map[string][]struct {
+	head  string
+	fresh any
+}{
+	"lists":            {{"pepi_queue:", List{}}},
+	"hashes":           {{"-", Hashes{}}},
+	"optin":            {{"newsletter:", newOptIn("newsletter")}},
+	"routes":           {{sampleRoutes[0] + ":", newRoute(sampleRoutes[0])}, {sampleRoutes[1] + ":", newRoute(sampleRoutes[1])}, {sampleRoutes[2] + ":", newRoute(sampleRoutes[2])}},
+	"dkim":             {{"example.com:", newDKIM("example.com")}},
+	"suppression_sets": {{"sender_bad_domains:", newSuppressionSet("sender_bad_domains")}},
 }
 
 // sampleRoutes are routes of each kind: the first has what all may have.
