@@ -82,6 +82,15 @@ func (x *Examiner) Examine(ctx context.Context) sluice.Examination {
 	return e
 }
 
+// judge says of a check that it is fine, or, by e.Fail or e.Warn, what is found instead.
+func judge(e *sluice.Examination, ok bool, say func(check sluice.Check, remedy, format string, args ...any), check sluice.Check, remedy, found, fine string) {
+	if ok {
+		e.Fine(check, "%s", fine)
+	} else {
+		say(check, remedy, "%s", found)
+	}
+}
+
 // schema compares the schema's version with the program's, and says whether
 // all of our tables are there. If the version cannot be read they are: it is a
 // right that is missing.

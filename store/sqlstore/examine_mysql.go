@@ -63,11 +63,7 @@ func (x *Examiner) mysql(ctx context.Context, e *sluice.Examination, rest string
 	}
 	e.Fine(sluice.CheckDatabaseReachable, "it answers")
 	x.mysqlVersion(ctx, e, conn, d, is.version)
-	if is.readOnly {
-		e.Fail(sluice.CheckDatabaseWritable, "name the primary, or SET GLOBAL read_only = 0", "the server is read-only, as replicas are")
-	} else {
-		e.Fine(sluice.CheckDatabaseWritable, "the server takes writes")
-	}
+	judge(e, !is.readOnly, e.Fail, sluice.CheckDatabaseWritable, "name the primary, or SET GLOBAL read_only = 0", "the server is read-only, as replicas are", "the server takes writes")
 	is.judge(e)
 	x.clock(ctx, e, d, conn)
 	mysqlDurability(ctx, e, conn, d)
@@ -123,27 +119,14 @@ func (x *Examiner) mysqlVersion(ctx context.Context, e *sluice.Examination, conn
 
 // judge looks at the server's settings.
 func (is *mysqlServer) judge(e *sluice.Examination) {
-	if is.packet < minPacketBytes {
-		e.Fail(sluice.CheckDatabasePacket, "SET GLOBAL max_allowed_packet = 67108864, and the same in my.cnf", "max_allowed_packet is %d bytes, at least %d are needed", is.packet, minPacketBytes)
-	} else {
-		e.Fine(sluice.CheckDatabasePacket, "max_allowed_packet is %d MiB", is.packet>>20)
-	}
-	if !is.infile {
-		e.Warn(sluice.CheckDatabaseInfile, "SET GLOBAL local_infile = 1, and the same in my.cnf, then restart sluice", "local_infile is off: rows go in by INSERT, at a fraction of the speed")
-	} else {
-		e.Fine(sluice.CheckDatabaseInfile, "local_infile is on")
-	}
-	if !strings.Contains(is.mode, "STRICT_TRANS_TABLES") && !strings.Contains(is.mode, "STRICT_ALL_TABLES") {
-		e.Warn(sluice.CheckDatabaseStrict, "add STRICT_TRANS_TABLES to sql_mode in my.cnf", "sql_mode is %q: other programs' values are cut to fit without a word; Sluice's own sessions are strict", is.mode)
-	} else {
-		e.Fine(sluice.CheckDatabaseStrict, "sql_mode is strict")
-	}
-	if is.aheadMinutes != 0 {
-		e.Warn(sluice.CheckDatabaseTimeZone, "use UTC_TIMESTAMP() in your queries, or SET time_zone = '+00:00' first; or default_time_zone = '+00:00' in my.cnf",
-			"the server's time zone is %+.1f h from UTC: Sluice's tables have UTC, NOW() in your queries has not", float64(is.aheadMinutes)/60)
-	} else {
-		e.Fine(sluice.CheckDatabaseTimeZone, "the server's time zone is UTC")
-	}
+	judge(e, is.packet >= minPacketBytes, e.Fail, sluice.CheckDatabasePacket, "SET GLOBAL max_allowed_packet = 67108864, and the same in my.cnf",
+		fmt.Sprintf("max_allowed_packet is %d bytes, at least %d are needed", is.packet, minPacketBytes), fmt.Sprintf("max_allowed_packet is %d MiB", is.packet>>20))
+	judge(e, is.infile, e.Warn, sluice.CheckDatabaseInfile, "SET GLOBAL local_infile = 1, and the same in my.cnf, then restart sluice",
+		"local_infile is off: rows go in by INSERT, at a fraction of the speed", "local_infile is on")
+	judge(e, strings.Contains(is.mode, "STRICT_TRANS_TABLES") || strings.Contains(is.mode, "STRICT_ALL_TABLES"), e.Warn, sluice.CheckDatabaseStrict, "add STRICT_TRANS_TABLES to sql_mode in my.cnf",
+		fmt.Sprintf("sql_mode is %q: other programs' values are cut to fit without a word; Sluice's own sessions are strict", is.mode), "sql_mode is strict")
+	judge(e, is.aheadMinutes == 0, e.Warn, sluice.CheckDatabaseTimeZone, "use UTC_TIMESTAMP() in your queries, or SET time_zone = '+00:00' first; or default_time_zone = '+00:00' in my.cnf",
+		fmt.Sprintf("the server's time zone is %+.1f h from UTC: Sluice's tables have UTC, NOW() in your queries has not", float64(is.aheadMinutes)/60), "the server's time zone is UTC")
 }
 
 // may asks the server to explain a statement, which takes the rights of the

@@ -45,21 +45,12 @@ func (x *Examiner) postgres(ctx context.Context, e *sluice.Examination) {
 		return
 	}
 	e.Fine(sluice.CheckDatabaseReachable, "it answers")
-	if number < minPostgres {
-		e.Fail(sluice.CheckDatabaseVersion, "install PostgreSQL 12 or newer", "the server is PostgreSQL %s", version)
-	} else {
-		e.Fine(sluice.CheckDatabaseVersion, "the server is PostgreSQL %s", version)
-	}
-	if encoding != "UTF8" {
-		e.Fail(sluice.CheckDatabaseEncoding, "CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0", "the database's encoding is %s, which does not hold every text", encoding)
-	} else {
-		e.Fine(sluice.CheckDatabaseEncoding, "the database's encoding is UTF8")
-	}
-	if readOnly {
-		e.Fail(sluice.CheckDatabaseWritable, "name the primary, or several hosts and target_session_attrs=read-write; or see default_transaction_read_only", "it takes no writes: the server is a replica, or the user's sessions are read-only")
-	} else {
-		e.Fine(sluice.CheckDatabaseWritable, "the server takes writes")
-	}
+	is := "the server is PostgreSQL " + version
+	judge(e, number >= minPostgres, e.Fail, sluice.CheckDatabaseVersion, "install PostgreSQL 12 or newer", is, is)
+	judge(e, encoding == "UTF8", e.Fail, sluice.CheckDatabaseEncoding, "CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0",
+		"the database's encoding is "+encoding+", which does not hold every text", "the database's encoding is UTF8")
+	judge(e, !readOnly, e.Fail, sluice.CheckDatabaseWritable, "name the primary, or several hosts and target_session_attrs=read-write; or see default_transaction_read_only",
+		"it takes no writes: the server is a replica, or the user's sessions are read-only", "the server takes writes")
 	e.Fine(sluice.CheckDatabaseTimeZone, "its time zone is %s; times are stored with theirs, so none is wrong, but days in your queries are of that zone", zone)
 	x.clock(ctx, e, d, conn)
 	postgresDurability(ctx, e, conn, d)
