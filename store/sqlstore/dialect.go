@@ -105,7 +105,7 @@ type dialect interface {
 	storedEvents(events []sluice.EventKey) (statement string, args []any)
 
 	// lockSends is a query for rows of sends, which locks them, and its values.
-	lockSends(keys []sendKey) (statement string, args []any)
+	lockSends(keys []sluice.SendKey) (statement string, args []any)
 
 	// insertRows runs a statement whose $ROWS are rows of so many values, in
 	// pieces, and returns how many rows it changed.
@@ -141,9 +141,6 @@ type dialect interface {
 
 	// forget drops what hangs on the writer's connection before that is closed.
 	forget()
-
-	// bulkPath names the way rows go in.
-	bulkPath() string
 }
 
 // inserter writes row after row. A refused row leaves the transaction as it

@@ -153,14 +153,14 @@ func (s *Store) SendsOf(ctx context.Context, names []sluice.Erasure, afterMessag
 // EraseSends implements sluice.KeepStore. A row's life is read under its lock: it
 // may have grown since the row was found.
 func (s *Store) EraseSends(ctx context.Context, sends []sluice.SendRow) error {
-	keys := make([]sendKey, len(sends))
+	keys := make([]sluice.SendKey, len(sends))
 	for i := range sends {
-		keys[i] = sendKey{sends[i].Message, sends[i].Number}
+		keys[i] = sluice.SendKey{Message: sends[i].Message, Number: sends[i].Number}
 	}
-	slices.SortFunc(keys, sendKey.compare)
+	slices.SortFunc(keys, compareKeys)
 	for piece := range slices.Chunk(keys, erasePieceSends) {
 		err := s.write(ctx, func(tx *txn) error {
-			l := &ledger{rows: make(map[sendKey]*ledgerRow, len(piece))}
+			l := &ledger{rows: make(map[sluice.SendKey]*ledgerRow, len(piece))}
 			if err := tx.lockLedger(ctx, piece, l); err != nil {
 				return err
 			}
@@ -170,7 +170,7 @@ func (s *Store) EraseSends(ctx context.Context, sends []sluice.SendRow) error {
 					continue // past its retention
 				}
 				r.Erase(s.clock.Now().UnixMilli())
-				if err := tx.exec(ctx, "send_erase", r.Life, k.message, k.number); err != nil {
+				if err := tx.exec(ctx, "send_erase", r.Life, k.Message, k.Number); err != nil {
 					return err
 				}
 			}

@@ -14,6 +14,14 @@ import (
 // DATA LOCAL.
 func ForbidInfile(s *Store) { s.d.(*mysqlDialect).noInfile.Store(true) }
 
+// BulkPath names the way rows get into a MySQL store.
+func BulkPath(s *Store) string {
+	if s.d.(*mysqlDialect).noInfile.Load() {
+		return "INSERT"
+	}
+	return "LOAD DATA LOCAL"
+}
+
 // LimitByWait makes a MySQL store limit its sessions as it must on MySQL,
 // which has no idle_transaction_timeout. To be called before it writes.
 func LimitByWait(s *Store) {

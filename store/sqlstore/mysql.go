@@ -217,13 +217,6 @@ func (d *mysqlDialect) millis(ms int64) any {
 
 func (d *mysqlDialect) forget() { d.prepared = nil } // they are closed with the connection
 
-func (d *mysqlDialect) bulkPath() string {
-	if d.noInfile.Load() {
-		return "INSERT"
-	}
-	return "LOAD DATA LOCAL"
-}
-
 // migrationConn takes a lock of the server's by name: a DDL statement commits,
 // so no transaction can hold several of them together. Its connection has no
 // bound on silence: a statement may have to copy a large table.

@@ -165,7 +165,7 @@ func TestInfileForbidden(t *testing.T) {
 		return e
 	}
 	must(t, apply(t.Context(), s, named(1, 10)))
-	if got := s.BulkPath(); got != "LOAD DATA LOCAL" {
+	if got := sqlstore.BulkPath(s); got != "LOAD DATA LOCAL" {
 		t.Fatalf("the bulk path is %q", got)
 	}
 	db := bypass(t, "mysql", mariadb.DSN(database))
@@ -183,7 +183,7 @@ func TestInfileForbidden(t *testing.T) {
 		t.Fatalf("applied %+v, want %+v", applied, want)
 	}
 	for _, store := range []*sqlstore.Store{s, open(t, mariadb.SocketURL(database), sqlstore.Options{})} {
-		if got := store.BulkPath(); got != "INSERT" {
+		if got := sqlstore.BulkPath(store); got != "INSERT" {
 			t.Errorf("the bulk path is %q", got)
 		}
 	}

@@ -129,7 +129,6 @@ func (d *postgresDialect) sumCount() string {
 }
 
 func (d *postgresDialect) millis(ms int64) any  { return time.UnixMilli(ms).UTC() }
-func (d *postgresDialect) bulkPath() string     { return "COPY" }
 func (d *postgresDialect) text(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
 
 // begin also has constraints checked by each statement that a table defers to

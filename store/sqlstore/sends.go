@@ -34,14 +34,17 @@ import (
 // But where the database has gone back and its later state is given up, rows
 // and totals have gone back together. There it gets a row.
 
-// sendKey names a row.
-type sendKey struct {
-	message string
-	number  int
+func compareKeys(a, b sluice.SendKey) int {
+	return cmp.Or(strings.Compare(a.Message, b.Message), cmp.Compare(a.Number, b.Number))
 }
 
-func (a sendKey) compare(b sendKey) int {
-	return cmp.Or(strings.Compare(a.message, b.message), cmp.Compare(a.number, b.number))
+// byNumber returns the messages of keys: nearly all have the number 0.
+func byNumber(keys []sluice.SendKey) map[int][]string {
+	messages := make(map[int][]string)
+	for _, k := range keys {
+		messages[k.Number] = append(messages[k.Number], k.Message)
+	}
+	return messages
 }
 
 // ledgerRow is a row of the ledger in a transaction.
@@ -60,7 +63,7 @@ type ledgerRow struct {
 
 // ledger is what a transaction does to the ledger.
 type ledger struct {
-	rows    map[sendKey]*ledgerRow
+	rows    map[sluice.SendKey]*ledgerRow
 	repeats int
 	letters []sluice.DeadLetter
 
@@ -73,13 +76,13 @@ func (t *txn) applySends(ctx context.Context, e *sluice.Effect, applied *sluice.
 	if len(e.Sends)+len(e.Outcomes) == 0 {
 		return nil, nil
 	}
-	l := &ledger{rows: make(map[sendKey]*ledgerRow, len(e.Sends)+len(e.Outcomes))}
+	l := &ledger{rows: make(map[sluice.SendKey]*ledgerRow, len(e.Sends)+len(e.Outcomes))}
 	if err := t.readLedger(ctx, e, l); err != nil {
 		return nil, fmt.Errorf("read sends: %w", err)
 	}
 	l.apply(e, t.store.clock.Now().UnixMilli())
 	var added, changed []*ledgerRow
-	for _, key := range slices.SortedFunc(maps.Keys(l.rows), sendKey.compare) {
+	for _, key := range slices.SortedFunc(maps.Keys(l.rows), compareKeys) {
 		switch r := l.rows[key]; {
 		case r == nil:
 		case !r.stored:
@@ -120,7 +123,7 @@ func (l *ledger) apply(e *sluice.Effect, nowMillis int64) {
 	}
 	for i := range e.Sends {
 		s := &e.Sends[i]
-		key := sendKey{s.Message, s.Number}
+		key := s.Key()
 		if err := checkSend(s); err != nil {
 			bury(s.Place, err.Error(), sluice.AppendSend(nil, &s.Send))
 		} else if l.rows[key] != nil {
@@ -131,12 +134,12 @@ func (l *ledger) apply(e *sluice.Effect, nowMillis int64) {
 	}
 	for i := range e.Outcomes {
 		o := &e.Outcomes[i]
-		r := l.rows[sendKey{o.Message, o.Number}]
+		r := l.rows[sluice.SendKey{Message: o.Message, Number: o.Number}]
 		err := checkOutcome(o)
 		if err == nil && r == nil && o.Restored {
 			row := sluice.RestoredRow(o)
 			r = &ledgerRow{SendRow: row}
-			l.rows[sendKey{o.Message, o.Number}] = r
+			l.rows[sluice.SendKey{Message: o.Message, Number: o.Number}] = r
 		}
 		if err == nil && r == nil {
 			err = fmt.Errorf("the ledger has no send %s.%d: it is past its retention, or a dead letter itself", o.Message, o.Number)
@@ -190,7 +193,7 @@ func checkTimes(times ...int64) error {
 func (t *txn) readLedger(ctx context.Context, e *sluice.Effect, l *ledger) error {
 	want := func(message string, number int) {
 		if sluice.ValidMessageID(message) {
-			l.rows[sendKey{message, number}] = nil
+			l.rows[sluice.SendKey{Message: message, Number: number}] = nil
 		}
 	}
 	for i := range e.Sends {
@@ -199,11 +202,11 @@ func (t *txn) readLedger(ctx context.Context, e *sluice.Effect, l *ledger) error
 	for i := range e.Outcomes {
 		want(e.Outcomes[i].Message, e.Outcomes[i].Number)
 	}
-	return t.lockLedger(ctx, slices.SortedFunc(maps.Keys(l.rows), sendKey.compare), l)
+	return t.lockLedger(ctx, slices.SortedFunc(maps.Keys(l.rows), compareKeys), l)
 }
 
 // lockLedger reads and locks rows, in the order of their keys.
-func (t *txn) lockLedger(ctx context.Context, keys []sendKey, l *ledger) error {
+func (t *txn) lockLedger(ctx context.Context, keys []sluice.SendKey, l *ledger) error {
 	for piece := range slices.Chunk(keys, maxUserRows) {
 		statement, args := t.store.d.lockSends(piece)
 		err := t.each(ctx, statement, args, func(scan scanner) error {
@@ -212,7 +215,7 @@ func (t *txn) lockLedger(ctx context.Context, keys []sendKey, l *ledger) error {
 			err := scan(&r.Message, &r.Number, &state, &class, &r.Attempts, &r.Route, &r.Reply, &r.Reason, t.store.instant(&r.UpdatedMillis), t.store.instant(&r.DueMillis), &r.Life)
 			r.State, r.Class = parseState(state), parseClass(class)
 			r.was, r.ended = r.State, r.Ended()
-			l.rows[sendKey{r.Message, r.Number}] = r
+			l.rows[sluice.SendKey{Message: r.Message, Number: r.Number}] = r
 			return err
 		})
 		if err != nil {
@@ -241,11 +244,8 @@ func parseClass(word string) sluice.Class {
 // the number 0. An OR of all keys would be compared with each row that is found,
 // from its beginning: half as slow again, all in all. (message, number) IN (...)
 // looks through the whole table.
-func (d *mysqlDialect) lockSends(keys []sendKey) (string, []any) {
-	messages := make(map[int][]string)
-	for _, k := range keys {
-		messages[k.number] = append(messages[k.number], k.message)
-	}
+func (d *mysqlDialect) lockSends(keys []sluice.SendKey) (string, []any) {
+	messages := byNumber(keys)
 	var conditions []string
 	args := make([]any, 0, len(keys)+len(messages))
 	for _, n := range slices.Sorted(maps.Keys(messages)) {
@@ -255,19 +255,19 @@ func (d *mysqlDialect) lockSends(keys []sendKey) (string, []any) {
 	return strings.Replace(rawQuery(d, "sends_lock"), "$KEYS", strings.Join(conditions, " OR "), 1), args
 }
 
-func (d *sqliteDialect) lockSends(keys []sendKey) (string, []any) {
+func (d *sqliteDialect) lockSends(keys []sluice.SendKey) (string, []any) {
 	args := make([]any, 0, 2*len(keys))
 	for _, k := range keys {
-		args = append(args, k.message, k.number)
+		args = append(args, k.Message, k.Number)
 	}
 	return withRows(rawQuery(d, "sends_lock"), 2, len(keys)), args
 }
 
 // lockSends gives the keys as two arrays: one statement for any number of them.
-func (d *postgresDialect) lockSends(keys []sendKey) (string, []any) {
+func (d *postgresDialect) lockSends(keys []sluice.SendKey) (string, []any) {
 	messages, numbers := make([]string, len(keys)), make([]int32, len(keys))
 	for i, k := range keys {
-		messages[i], numbers[i] = k.message, int32(k.number)
+		messages[i], numbers[i] = k.Message, int32(k.Number)
 	}
 	return rawQuery(d, "sends_lock"), []any{messages, numbers}
 }

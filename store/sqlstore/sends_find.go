@@ -15,10 +15,7 @@ import (
 // of a number are named in one list.
 func (s *Store) SendRows(ctx context.Context, keys []sluice.SendKey) (list []sluice.SendRow, err error) {
 	for piece := range slices.Chunk(keys, maxUserRows) {
-		messages := make(map[int][]string)
-		for _, k := range piece {
-			messages[k.Number] = append(messages[k.Number], k.Message)
-		}
+		messages := byNumber(piece)
 		for _, number := range slices.Sorted(maps.Keys(messages)) {
 			rows, err := s.scanSends(ctx, named(rawQuery(s.d, "sends_by_key"), len(messages[number])), append([]any{number}, anys(messages[number])...))
 			if err != nil {
@@ -54,9 +51,7 @@ func (s *Store) LaneKeys(ctx context.Context, partition int, after sluice.SendKe
 	if err != nil {
 		return nil, s.failed(err, "list sends of partition %d that are to be attempted in", partition)
 	}
-	slices.SortStableFunc(list, func(a, b sluice.LaneKey) int {
-		return cmp.Or(strings.Compare(a.Message, b.Message), cmp.Compare(a.Number, b.Number))
-	})
+	slices.SortStableFunc(list, func(a, b sluice.LaneKey) int { return compareKeys(a.SendKey, b.SendKey) })
 	list = slices.CompactFunc(list, func(a, b sluice.LaneKey) bool { return a.SendKey == b.SendKey })
 	return list[:min(len(list), limit)], nil
 }

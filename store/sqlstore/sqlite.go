@@ -111,7 +111,6 @@ func (d *sqliteDialect) sumCount() string {
 }
 
 func (d *sqliteDialect) millis(ms int64) any { return ms }
-func (d *sqliteDialect) bulkPath() string    { return "INSERT" }
 
 func (d *sqliteDialect) scanMillis(v any) (int64, error) {
 	ms, ok := v.(int64)

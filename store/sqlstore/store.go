@@ -127,10 +127,6 @@ func newStore(d dialect, options Options, where string, reads, writes *sql.DB) *
 	return &Store{d: d, options: options, clock: options.Clock, where: where, reads: reads, writes: writes, writing: make(chan struct{}, 1), names: seriesNames{most: options.SeriesNames}}
 }
 
-// BulkPath names the way rows get in: "LOAD DATA LOCAL", "COPY" or
-// "INSERT".
-func (s *Store) BulkPath() string { return s.d.bulkPath() }
-
 // Close ends the connections and the lock. A transaction under way in another
 // goroutine is waited for.
 func (s *Store) Close() error {

@@ -223,15 +223,20 @@ func (s *Service) Open(text string) (*Opened, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, token.ErrInvalid
 	}
-	hash := sha256.Sum256([]byte(text))
 	o := &Opened{
 		Form: s.forms[fields[0]], Email: fields[1], Expires: time.Unix(expires, 0), attributes: fields[2],
-		askedMillis: asked, askedIP: fields[4], name: "optin-" + base64.RawURLEncoding.EncodeToString(hash[:16]),
+		askedMillis: asked, askedIP: fields[4], name: onceName("optin-", text),
 	}
 	if o.Form == nil {
 		return nil, token.ErrExpired
 	}
 	return o, nil
+}
+
+// onceName is under what it is remembered that a token was used.
+func onceName(prefix, text string) string {
+	hash := sha256.Sum256([]byte(text))
+	return prefix + base64.RawURLEncoding.EncodeToString(hash[:16])
 }
 
 // open reads a token of so many fields.

@@ -2,8 +2,6 @@ package consent
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -90,8 +88,7 @@ func (s *Service) OpenUnsubscribe(text string) (*Unsubscription, error) {
 	if err != nil {
 		return nil, err
 	}
-	hash := sha256.Sum256([]byte(text))
-	return &Unsubscription{Email: fields[0], send: fields[1], user: fields[2], name: "unsubscribe-" + base64.RawURLEncoding.EncodeToString(hash[:16])}, nil
+	return &Unsubscription{Email: fields[0], send: fields[1], user: fields[2], name: onceName("unsubscribe-", text)}, nil
 }
 
 // Unsubscribe writes that somebody wants no more marketing mail. It is in force
