@@ -288,24 +288,30 @@ func Living(ctx context.Context, r *Redis, inUse bool) (int, error) {
 	if inUse && used == (sluice.Forms{}) {
 		deadline = time.Now().Add(returnWithin(LeaseTimeout))
 	}
-	for {
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-time.After(beatEvery):
-		}
-		now, err := r.beats(ctx)
-		if err != nil {
-			return 0, err
-		}
-		living := 0
+	living := 0
+	err = r.watchBeats(ctx, beatEvery, deadline, func(now map[string]string) bool {
 		for id, beat := range now {
 			if first[id] != beat {
 				living++
 			}
 		}
-		if living > 0 || time.Now().After(deadline) {
-			return living, nil
+		return living > 0
+	})
+	return living, err
+}
+
+// watchBeats looks at the beats every so often, until enough says so, or the time is
+// over: once at least.
+func (r *Redis) watchBeats(ctx context.Context, every time.Duration, until time.Time, enough func(now map[string]string) bool) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return r.wrap("watch the processes", context.Cause(ctx))
+		case <-time.After(every):
+		}
+		now, err := r.beats(ctx)
+		if err != nil || enough(now) || time.Now().After(until) {
+			return err
 		}
 	}
 }

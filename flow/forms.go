@@ -204,24 +204,16 @@ func words(ctx context.Context, r *Redis, name string, timeout time.Duration) (m
 		look = returnWithin(timeout)
 	}
 	said := make(map[string]string)
-	for until := time.Now().Add(look); time.Now().Before(until); {
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("look which processes live: %w", ctx.Err())
-		case <-time.After(timeout / (LeaseTimeout / beatEvery)):
-		}
-		now, err := r.beats(ctx)
-		if err != nil {
-			return nil, err
-		}
+	err = r.watchBeats(ctx, timeout/(LeaseTimeout/beatEvery), time.Now().Add(look), func(now map[string]string) bool {
 		for id, beat := range now {
 			if first[id] != beat {
 				first[id] = beat
 				said[id] = heard(beat, time.Time{}).words[name]
 			}
 		}
-	}
-	return said, nil
+		return false
+	})
+	return said, err
 }
 
 // Leave has this process give back all its leases and take none any more: others

@@ -125,7 +125,7 @@ func (p Partition) owedKey() string { return prefix + "{" + p.tag + "}:owed" }
 // changed.
 func (p Partition) standingKey() string { return prefix + "{" + p.tag + "}:standing" }
 
-// AlertsKey: hash, the problems of each process, and what was told of them.
+// AlertsKey names a hash: the problems of each process, and what was told of them.
 func (p Partition) AlertsKey() string { return prefix + "{" + p.tag + "}:alerts" }
 
 // removedKey: list of "ID COUNT", how many entries of the log before that id had
@@ -161,11 +161,11 @@ func paceKey(route, domain string) string { return prefix + "{route:" + route + 
 // it.
 func stopsKey() string { return prefix + "{members}:stops" }
 
-// SenderDomainKey: string that expires, what was found about a domain that mail
+// SenderDomainKey names a string that expires: what was found about a domain that mail
 // is sent from. It is in the slot of SenderDomainsKey.
 func SenderDomainKey(domain string) string { return prefix + "{members}:domain:" + domain }
 
-// SenderDomainsKey: sorted set, these domains by when they were looked at.
+// SenderDomainsKey names a sorted set: these domains by when they were looked at.
 func SenderDomainsKey() string { return prefix + "{members}:domains" }
 
 // onceKey: string, the first value given under a name; it expires.

@@ -57,22 +57,10 @@ func (l *Leases) watchBeats(ctx context.Context) (map[string]bool, error) {
 		return nil, err
 	}
 	alive := make(map[string]bool)
-	ticker := time.NewTicker(watchEvery)
-	defer ticker.Stop()
-	late := time.NewTimer(LeaseTimeout)
-	defer late.Stop()
-	for len(alive) < len(first) {
-		select {
-		case <-ctx.Done():
-			return nil, l.home.wrap("watch the processes", context.Cause(ctx))
-		case <-late.C:
-			return alive, nil
-		case <-ticker.C:
-		}
-		now, err := l.home.beats(ctx)
-		if err != nil {
-			return nil, err
-		}
+	if len(first) == 0 {
+		return alive, nil
+	}
+	err = l.home.watchBeats(ctx, watchEvery, time.Now().Add(LeaseTimeout), func(now map[string]string) bool {
 		for id, beat := range now {
 			if before, known := first[id]; !known || before != beat {
 				alive[id], first[id] = true, beat
@@ -84,8 +72,9 @@ func (l *Leases) watchBeats(ctx context.Context) (map[string]bool, error) {
 				delete(alive, id)
 			}
 		}
-	}
-	return alive, nil
+		return len(alive) >= len(first)
+	})
+	return alive, err
 }
 
 // String names a place for people.
