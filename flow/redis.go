@@ -303,6 +303,9 @@ func (r *Redis) Do(ctx context.Context, verb string, commands ...rueidis.Complet
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	if len(commands) == 1 { // one without a key goes to any node of a cluster
+		return r.wrap(verb, r.client.Do(ctx, commands[0]).Error())
+	}
 	for _, answer := range r.client.DoMulti(ctx, commands...) {
 		if err := answer.Error(); err != nil {
 			return r.wrap(verb, err)
