@@ -32,7 +32,7 @@ const (
 	ItemDead   ItemKind = 2 // a DeadLetter on its way to the store
 	ItemMarker ItemKind = 3 // nothing to apply: a note that the log was raised
 	ItemCount  ItemKind = 4 // a Count
-	ItemUser   ItemKind = 5 // a UserUpdate
+	ItemUser   ItemKind = 5 // a user.Update
 
 	ItemSend    ItemKind = 6  // a Send that was accepted
 	ItemOutcome ItemKind = 7  // an Outcome

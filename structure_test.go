@@ -52,9 +52,19 @@ var wings = map[string]int{
 	"test":   12, // what only tests import
 }
 
+// words are the packages at the heads of wings: the terms of a domain, and what is
+// asked of those who keep its data. A store speaks them, and so they lie below all
+// wings: such a package imports the root, and words of a smaller number.
+var words = map[string]int{
+	"user":  1,
+	"mail":  2, // a send names its user
+	"store": 3, // an effect has sends and changes of users
+}
+
 // speakWords are the packages of lib that use the words of the engine. The others
 // know nothing of them.
 var speakWords = map[string]string{
+	"lib/doctor":    "it names the parts of the engine that are examined",
 	"lib/connlimit": "a connection too many is refused as an API error",
 	"lib/jsonscan":  "it says where in a text an error is, as the API does",
 	"lib/mime":      "it refuses mails as the API does",
@@ -80,6 +90,7 @@ const (
 	maxFileLines     = 600
 	maxFunctionLines = 70
 	maxFolders       = 20
+	maxRootExports   = 150
 
 	maxArchitectureLines          = 300
 	maxArchitectureLineCharacters = 160
@@ -239,6 +250,13 @@ func checkOwnImport(s *source, imported string) error {
 			return fmt.Errorf("%s imports the words of the engine: a package of lib is usable without them", s.dir)
 		}
 		return nil
+	case words[s.dir] > 0:
+		if dir == "." || 0 < words[dir] && words[dir] < words[s.dir] {
+			return nil
+		}
+		return fmt.Errorf("%s imports %s: words import the root and lower words only", s.dir, dir)
+	case words[dir] > 0 && wings[from] > wings["."]:
+		return nil
 	case from == to:
 		return nil
 	case slices.Contains(inner, dir):
@@ -247,6 +265,49 @@ func checkOwnImport(s *source, imported string) error {
 		return nil
 	}
 	return fmt.Errorf("%s (wing %d) imports %s (wing %d): only lower wings may be imported", s.dir, wings[from], dir, wings[to])
+}
+
+// TestRootExports: the root package has the words that all wings share, and no more.
+func TestRootExports(t *testing.T) {
+	var exports []string
+	for _, s := range sources(t) {
+		if s.test || s.dir != "." {
+			continue
+		}
+		for _, d := range s.syntax.Decls {
+			exports = append(exports, exported(d)...)
+		}
+	}
+	if len(exports) > maxRootExports {
+		t.Errorf("the root package exports %d names, at most %d are allowed: move a domain's words to its wing", len(exports), maxRootExports)
+	}
+}
+
+// exported returns the names that a declaration exports, without methods.
+func exported(d ast.Decl) (names []string) {
+	add := func(n *ast.Ident) {
+		if n.IsExported() {
+			names = append(names, n.Name)
+		}
+	}
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil {
+			add(d.Name)
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				add(spec.Name)
+			case *ast.ValueSpec:
+				for _, n := range spec.Names {
+					add(n)
+				}
+			}
+		}
+	}
+	return names
 }
 
 func TestSizes(t *testing.T) {

@@ -20,11 +20,15 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/lib/doctor"
 	"sluice/lib/meter"
+	"sluice/mail"
 	routing "sluice/mail/route"
 	"sluice/mail/smtpd"
 	"sluice/mail/spool"
 	"sluice/mail/suppress"
+	"sluice/store"
+	"sluice/user"
 	"sluice/user/consent"
 	"sluice/user/segment"
 )
@@ -35,21 +39,21 @@ type program struct {
 	ready  error
 	stats  Stats
 	intake *ingest.Intake
-	keys   sluice.KeyStore
-	series sluice.SeriesStore
+	keys   store.KeyStore
+	series store.SeriesStore
 
-	segments  sluice.SegmentStore
-	templates sluice.TemplateStore
-	schedules sluice.ScheduleStore
+	segments  user.SegmentStore
+	templates mail.TemplateStore
+	schedules mail.ScheduleStore
 	margin    time.Duration
 	scanner   *segment.Scanner
-	users     sluice.UserStore
+	users     user.Store
 	forms     *consent.Service
 
-	submitter sluice.Submitter
-	sends     sluice.SendStore
+	submitter mail.Submitter
+	sends     mail.SendStore
 	canceller Canceller
-	ledger    sluice.LedgerStore
+	ledger    mail.LedgerStore
 	decider   Decider
 	operator  Operator
 	mailboxes Mailboxes
@@ -87,9 +91,9 @@ func (p *program) Services() *Services {
 		Intake: p.intake, Keys: p.keys, Consent: p.forms, Series: p.series, Users: p.users, Segments: p.segments, Scanner: p.scanner,
 		Templates: p.templates, Schedules: p.schedules, Suppressions: p.suppressions, Submitter: p.submitter, Sends: p.sends,
 		Canceller: p.canceller, Ledger: p.ledger, Decider: p.decider, Operator: p.operator, Domains: p.domains, Mailboxes: p.mailboxes,
-		Applied: func(context.Context, []sluice.UserKey) error { return nil },
+		Applied: func(context.Context, []user.Key) error { return nil },
 		Unlist:  NotRunning.Unlist, SenderRefused: NotRunning.SenderRefused,
-		WaitsFor: func(string, sluice.Class) []string { return []string{"relay refused"} },
+		WaitsFor: func(string, mail.Class) []string { return []string{"relay refused"} },
 	}
 }
 
@@ -247,19 +251,19 @@ func fullStats() Stats {
 		LeaseChanges: map[string]flow.Changes{"store": {Taken: 16, Lost: 1, Returned: 2}},
 		Mirror:       &Mirror{took, 9, 1},
 		SMTP:         &smtpd.Snapshot{Messages: 5, Recipients: 8, Refused: map[string]int64{"login": 2}, Seconds: took, Open: 1},
-		Routes:       []routing.Snapshot{{Name: "relay", Breaker: "open", Why: routing.Down{Cause: sluice.CauseRefused, Text: "connection refused", Since: time.Unix(1_700_000_000, 0)}, Opened: 1, Taken: 9, Throttled: 2, Share: 0.5, LeftToday: 7}},
-		Domains:      []SenderDomain{{"example.com", sluice.Summary{Errors: 1, Warnings: 2}}},
-		Mail: []spool.RouteProfile{{Route: "relay", Results: map[sluice.ResultKind]int64{sluice.ResultSent: 3},
-			All:    spool.StageProfile{Seconds: 100, Mails: 3, Stages: [sluice.Stages]meter.Snapshot{took, took, took, took, took, took, took, took, took, took}},
-			Recent: spool.StageProfile{Seconds: 50, Mails: 3, Stages: [sluice.Stages]meter.Snapshot{sluice.StageLane: took, sluice.StageWait: took}}}},
+		Routes:       []routing.Snapshot{{Name: "relay", Breaker: "open", Why: routing.Down{Cause: mail.CauseRefused, Text: "connection refused", Since: time.Unix(1_700_000_000, 0)}, Opened: 1, Taken: 9, Throttled: 2, Share: 0.5, LeftToday: 7}},
+		Domains:      []SenderDomain{{"example.com", doctor.Summary{Errors: 1, Warnings: 2}}},
+		Mail: []spool.RouteProfile{{Route: "relay", Results: map[mail.ResultKind]int64{mail.ResultSent: 3},
+			All:    spool.StageProfile{Seconds: 100, Mails: 3, Stages: [mail.Stages]meter.Snapshot{took, took, took, took, took, took, took, took, took, took}},
+			Recent: spool.StageProfile{Seconds: 50, Mails: 3, Stages: [mail.Stages]meter.Snapshot{mail.StageLane: took, mail.StageWait: took}}}},
 		Waiting: map[string]Waiting{"high": {4, 1.5}, "normal": {Sends: -1}, "low": {}}, Later: 6, Bounds: map[string]float64{"waiting.mails": 0.5},
-		Sends: []sluice.SendTotal{{Class: sluice.ClassMarketing, State: sluice.SendSent, Count: 5}}, InDoubt: 2,
+		Sends: []mail.SendTotal{{Class: mail.ClassMarketing, State: mail.SendSent, Count: 5}}, InDoubt: 2,
 		DiskFreeBytes: 1 << 30, DiskSizeBytes: 1 << 32,
 		Followers: []Follower{{"store", 0, 0.25, 12, 9}, {"list:q", 0, 1, -1, -1}},
 		Lists:     []List{{"q", 5, 3}, {"gone", -1, -1}},
 		Margins:   map[int]time.Duration{3: 12 * time.Second}, ListMargin: map[string]time.Duration{"q": 6 * time.Second},
 		Failing: map[string]bool{"store": false, "table:q": true},
-		Leases:  map[string]int{"store": 16, "intake": 1}, Processes: 2, SuppressionsStale: map[sluice.Class]bool{sluice.ClassMarketing: true}, ClockAhead: 1.5,
+		Leases:  map[string]int{"store": 16, "intake": 1}, Processes: 2, SuppressionsStale: map[mail.Class]bool{mail.ClassMarketing: true}, ClockAhead: 1.5,
 	}
 }
 

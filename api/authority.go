@@ -11,6 +11,7 @@ import (
 
 	"sluice"
 	"sluice/lib/key"
+	"sluice/store"
 )
 
 // Bounds of looking up keys.
@@ -53,7 +54,7 @@ const (
 type authority struct {
 	root    key.Hash
 	hasRoot bool
-	keys    func() sluice.KeyStore // nil: the program does not run
+	keys    func() store.KeyStore // nil: the program does not run
 	clock   sluice.Clock
 	looks   singleflight.Group
 	looking chan struct{} // for keys that are new here
@@ -73,7 +74,7 @@ type knownKey struct {
 	until    time.Time
 }
 
-func newAuthority(rootKey string, keys func() sluice.KeyStore, clock sluice.Clock) *authority {
+func newAuthority(rootKey string, keys func() store.KeyStore, clock sluice.Clock) *authority {
 	return &authority{
 		root: key.HashOf(rootKey), hasRoot: rootKey != "", keys: keys, clock: clock,
 		looking: make(chan struct{}, parallelLooks), again: make(chan struct{}, parallelLooks),
@@ -212,7 +213,7 @@ func (a *authority) readList(ctx context.Context, first bool) error {
 }
 
 // knownOf is what is remembered of a key.
-func knownOf(stored *sluice.APIKey, until time.Time) knownKey {
+func knownOf(stored *store.APIKey, until time.Time) knownKey {
 	k := knownKey{identity: key.NewIdentity(stored.ID, stored.Name, stored.Permissions), revoked: stored.RevokedMillis != 0, until: until}
 	if copy(k.hash[:], stored.Hash) != len(k.hash) {
 		k.revoked = true // a hash of another length is no hash of a key

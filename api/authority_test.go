@@ -12,6 +12,7 @@ import (
 	"sluice/lib/faults"
 	"sluice/lib/key"
 	"sluice/lib/servers"
+	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
 )
@@ -32,7 +33,7 @@ func addKey(t *testing.T, s *sqlstore.Store, permissions ...string) (id, text st
 	t.Helper()
 	id, text = key.New()
 	hash := key.HashOf(text)
-	if err := s.AddKey(t.Context(), sluice.APIKey{ID: id, Name: "n", Permissions: permissions, Hash: hash[:], CreatedMillis: 1}); err != nil {
+	if err := s.AddKey(t.Context(), store.APIKey{ID: id, Name: "n", Permissions: permissions, Hash: hash[:], CreatedMillis: 1}); err != nil {
 		t.Fatal(err)
 	}
 	return id, text
@@ -40,11 +41,11 @@ func addKey(t *testing.T, s *sqlstore.Store, permissions ...string) (id, text st
 
 func TestAuthority(t *testing.T) {
 	const root = "0123456789abcdef0123456789abcdef"
-	store := openKeys(t)
+	db := openKeys(t)
 	clock := clocktest.At(time.UnixMilli(1_700_000_000_000))
-	a := newAuthority(root, func() sluice.KeyStore { return store }, clock)
-	id, text := addKey(t, store, "events:write")
-	plainID, plain := addKey(t, store)
+	a := newAuthority(root, func() store.KeyStore { return db }, clock)
+	id, text := addKey(t, db, "events:write")
+	plainID, plain := addKey(t, db)
 	otherID, other := key.New()
 
 	good := func(header, want string) {
@@ -77,7 +78,7 @@ func TestAuthority(t *testing.T) {
 	}
 
 	// A revoked key is refused when the look has become old, not before.
-	if err := store.RevokeKey(t.Context(), id); err != nil {
+	if err := db.RevokeKey(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	clock.Move(believeFor - time.Millisecond)
@@ -88,7 +89,7 @@ func TestAuthority(t *testing.T) {
 	// An unknown one is asked for again then as well.
 	bad("Bearer " + other)
 	hash := key.HashOf(other)
-	if err := store.AddKey(t.Context(), sluice.APIKey{ID: otherID, Hash: hash[:], CreatedMillis: 1}); err != nil {
+	if err := db.AddKey(t.Context(), store.APIKey{ID: otherID, Hash: hash[:], CreatedMillis: 1}); err != nil {
 		t.Fatal(err)
 	}
 	bad("Bearer " + other)
@@ -96,7 +97,7 @@ func TestAuthority(t *testing.T) {
 	good("Bearer "+other, otherID)
 
 	// Without the database, what is known is believed no longer than that.
-	if err := store.Close(); err != nil {
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	good("Bearer "+other, otherID)
@@ -111,11 +112,11 @@ func TestAuthority(t *testing.T) {
 // However many guess keys, and however long the database takes over them, whose
 // key is known is looked up.
 func TestGuessesDoNotLockOut(t *testing.T) {
-	store := openKeys(t)
-	defer store.Close()
+	db := openKeys(t)
+	defer db.Close()
 	clock := clocktest.At(time.UnixMilli(1_700_000_000_000))
-	a := newAuthority("", func() sluice.KeyStore { return store }, clock)
-	_, text := addKey(t, store, "events:write")
+	a := newAuthority("", func() store.KeyStore { return db }, clock)
+	_, text := addKey(t, db, "events:write")
 	if _, err := a.identify(t.Context(), "Bearer "+text); err != nil {
 		t.Fatal(err)
 	}
@@ -130,10 +131,10 @@ func TestGuessesDoNotLockOut(t *testing.T) {
 
 // What is remembered is bounded, and guesses do not drive out real keys.
 func TestAuthorityIsBounded(t *testing.T) {
-	store := openKeys(t)
-	defer store.Close()
-	a := newAuthority("", func() sluice.KeyStore { return store }, clocktest.At(time.UnixMilli(1)))
-	id, text := addKey(t, store, "events:write")
+	db := openKeys(t)
+	defer db.Close()
+	a := newAuthority("", func() store.KeyStore { return db }, clocktest.At(time.UnixMilli(1)))
+	id, text := addKey(t, db, "events:write")
 	if _, err := a.identify(t.Context(), "Bearer "+text); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +156,7 @@ func TestAuthorityIsBounded(t *testing.T) {
 	for i := range maxKnownKeys {
 		a.known[fmt.Sprint(i)] = knownKey{}
 	}
-	_, more := addKey(t, store)
+	_, more := addKey(t, db)
 	if _, err := a.identify(t.Context(), "Bearer "+more); err != nil || len(a.known) > maxKnownKeys {
 		t.Errorf("%d keys are remembered (%v)", len(a.known), err)
 	}
@@ -199,7 +200,7 @@ func TestAFloodOfGuessesAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer far.Close()
-	a := newAuthority("", func() sluice.KeyStore { return far }, sluice.SystemClock{})
+	a := newAuthority("", func() store.KeyStore { return far }, sluice.SystemClock{})
 	var flood, begun sync.WaitGroup
 	begun.Add(10_000)
 	for range 10_000 {

@@ -17,7 +17,9 @@ import (
 	"sluice/ingest"
 	"sluice/lib/connlimit"
 	"sluice/lib/key"
+	"sluice/mail"
 	"sluice/mail/suppress"
+	"sluice/user"
 )
 
 // Bounds of calls of Braze's API, beside those of all requests.
@@ -99,7 +101,7 @@ type brazeCall struct {
 }
 
 // Update implements braze.Core.
-func (c *brazeCall) Update(ctx context.Context, updates []sluice.UserUpdate) error {
+func (c *brazeCall) Update(ctx context.Context, updates []user.Update) error {
 	if c.services.Intake == nil {
 		return errNotRunning
 	}
@@ -110,7 +112,7 @@ func (c *brazeCall) Update(ctx context.Context, updates []sluice.UserUpdate) err
 }
 
 // Cancel implements braze.Core.
-func (c *brazeCall) Cancel(ctx context.Context, message string) (sluice.Cancelled, error) {
+func (c *brazeCall) Cancel(ctx context.Context, message string) (mail.Cancelled, error) {
 	return c.services.Canceller.Cancel(ctx, message)
 }
 
@@ -118,7 +120,7 @@ func (c *brazeCall) Cancel(ctx context.Context, message string) (sluice.Cancelle
 const brazeMailAgain = "With an external_send_id, send it again: nothing is mailed twice. Without one, what is sent again may be"
 
 // Submit implements braze.Core.
-func (c *brazeCall) Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error) {
+func (c *brazeCall) Submit(ctx context.Context, once string, drafts []mail.Draft) ([]string, error) {
 	for i := range drafts {
 		drafts[i].Key = c.bounded
 	}
@@ -153,7 +155,7 @@ func brazeStores(v *Services) braze.Stores {
 	}
 	if v.Suppressions != nil {
 		stores.Suppressions = struct {
-			sluice.SuppressionStore
+			mail.SuppressionStore
 			*suppress.Service
 		}{v.Suppressions.Store, v.Suppressions}
 	}
@@ -269,7 +271,7 @@ func (c *brazeCall) refusal(err error) braze.Reply {
 		c.s.logFailed(c.w, c.r, err)
 		e = errInternal
 	}
-	if _, full := errors.AsType[*sluice.WaitingFull](err); full || e.Code == sluice.CodeTooFast && c.w.Header().Get("Retry-After") == "" {
+	if _, full := errors.AsType[*mail.WaitingFull](err); full || e.Code == sluice.CodeTooFast && c.w.Header().Get("Retry-After") == "" {
 		c.w.Header().Set("Retry-After", waitingRetrySeconds)
 	} else if e.Code == sluice.CodeUnavailable {
 		c.w.Header().Set("Retry-After", "1")

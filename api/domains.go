@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/lib/doctor"
 	"sluice/lib/mime"
 	"sluice/mail/domain"
 	"sluice/user/profile"
@@ -25,7 +26,7 @@ type DomainLooker interface {
 // SenderDomain is a domain that mail was sent from, in Stats.
 type SenderDomain struct {
 	Name    string
-	Summary sluice.Summary
+	Summary doctor.Summary
 }
 
 // checkDomain is GET /v1/domains/{domain}: what `sluice domain check` says.
@@ -44,8 +45,8 @@ func (q *request) checkDomain() (any, error) {
 	answer := struct {
 		Domain  string `json:"domain"`
 		Checked string `json:"checked"`
-		sluice.Report
+		doctor.Report
 	}{Domain: found.Domain, Checked: profile.TimeText(found.CheckedMillis)}
-	answer.Add(sluice.Examination{Findings: found.Findings})
+	answer.Add(doctor.Examination{Findings: found.Findings})
 	return answer, nil
 }

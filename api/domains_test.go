@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
+	"sluice/lib/doctor"
 	"sluice/mail/domain"
 	"sluice/store/sqlstore"
 )
@@ -16,9 +16,9 @@ type looker struct{ may chan struct{} }
 
 func (l looker) Refresh(_ context.Context, name string) domain.Result {
 	<-l.may
-	e := sluice.Examination{Where: name}
-	e.Fine(sluice.CheckDomainMX, "fine")
-	e.Fail(sluice.CheckDomainSPF, "mend it", "broken")
+	e := doctor.Examination{Where: name}
+	e.Fine(doctor.CheckDomainMX, "fine")
+	e.Fail(doctor.CheckDomainSPF, "mend it", "broken")
 	return domain.Result{Domain: name, CheckedMillis: 1_700_000_000_123, Findings: e.Findings}
 }
 

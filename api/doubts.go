@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/user/profile"
 )
@@ -27,28 +28,28 @@ type doubtShown struct {
 // Evidence is what happened to a send, a line each, for the page.
 func (d doubtShown) Evidence() string { return strings.Join(d.evidence, "\n") }
 
-func shownDoubt(row *sluice.SendRow) doubtShown {
+func shownDoubt(row *mail.SendRow) doubtShown {
 	shown := doubtShown{
 		sendShown: shownSend(row, row.Message), From: row.From, Priority: row.Priority.String(), Class: row.Class.String(), AppID: row.App,
-		Accepted: profile.TimeText(row.AcceptedMillis), Undecided: row.State == sluice.SendInDoubt && row.DueMillis == 0,
-		evidence: sluice.LifeTexts(row.Life),
+		Accepted: profile.TimeText(row.AcceptedMillis), Undecided: row.State == mail.SendInDoubt && row.DueMillis == 0,
+		evidence: mail.LifeTexts(row.Life),
 	}
 	shown.Due = timeText(row.DueMillis)
 	return shown
 }
 
 // listDoubts reads a page of sends in doubt, oldest first.
-func listDoubts(ctx context.Context, store sluice.LedgerStore, q query) (none list[doubtShown], err error) {
+func listDoubts(ctx context.Context, store mail.LedgerStore, q query) (none list[doubtShown], err error) {
 	message, number := "", -1
 	if after := q.Get("after"); after != "" {
 		var ok bool
-		if message, number, ok = sluice.ParseSendID(after); !ok {
+		if message, number, ok = mail.ParseSendID(after); !ok {
 			return none, errAfter(after)
 		}
 	}
-	return readList(q, "doubts", defaultDoubts, maxDoubts, func(limit int) ([]sluice.SendRow, error) {
+	return readList(q, "doubts", defaultDoubts, maxDoubts, func(limit int) ([]mail.SendRow, error) {
 		return store.InDoubt(ctx, message, number, limit)
-	}, shownDoubt, func(row *sluice.SendRow) string { return shownDoubt(row).Send })
+	}, shownDoubt, func(row *mail.SendRow) string { return shownDoubt(row).Send })
 }
 
 // doubts is GET /v1/ledger/doubts.

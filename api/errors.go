@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/user/profile"
 )
 
@@ -66,7 +67,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if special, ok := errors.AsType[*statusError](err); ok {
 		status = special.status
 	}
-	full, _ := errors.AsType[*sluice.WaitingFull](err)
+	full, _ := errors.AsType[*mail.WaitingFull](err)
 	switch {
 	case full != nil, e.Code == sluice.CodeTooFast && w.Header().Get("Retry-After") == "":
 		w.Header().Set("Retry-After", waitingRetrySeconds)

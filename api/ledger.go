@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/user/profile"
 )
@@ -43,7 +43,7 @@ const (
 // Decider takes what somebody decides about a send in doubt. A spool.Decider is
 // one.
 type Decider interface {
-	Decide(ctx context.Context, send string, what spool.Decision, by, note string) (row sluice.SendRow, settled bool, err error)
+	Decide(ctx context.Context, send string, what spool.Decision, by, note string) (row mail.SendRow, settled bool, err error)
 }
 
 // Ledger is the answer of GET /v1/ledger.
@@ -84,19 +84,19 @@ type LedgerDifference struct {
 }
 
 // sum is the sum of a state.
-func (l *LedgerLine) sum(state sluice.SendState) *int64 {
+func (l *LedgerLine) sum(state mail.SendState) *int64 {
 	switch state {
-	case sluice.SendWaiting:
+	case mail.SendWaiting:
 		return &l.Waiting
-	case sluice.SendSent:
+	case mail.SendSent:
 		return &l.Sent
-	case sluice.SendFailed:
+	case mail.SendFailed:
 		return &l.Failed
-	case sluice.SendSuppressed:
+	case mail.SendSuppressed:
 		return &l.Suppressed
-	case sluice.SendInDoubt:
+	case mail.SendInDoubt:
 		return &l.InDoubt
-	case sluice.SendCancelled:
+	case mail.SendCancelled:
 		return &l.Cancelled
 	}
 	return new(int64) // there is no such state
@@ -116,7 +116,7 @@ type ledgerLooks struct {
 
 // lookAtLedger returns a look of at most ledgerKept ago. All who ask at a time
 // wait for one.
-func (s *Server) lookAtLedger(ctx context.Context, store sluice.LedgerStore) (*Ledger, error) {
+func (s *Server) lookAtLedger(ctx context.Context, store mail.LedgerStore) (*Ledger, error) {
 	looks := &s.ledgerLooks
 	looks.mu.Lock()
 	last, at := looks.last, looks.at
@@ -136,7 +136,7 @@ func (s *Server) lookAtLedger(ctx context.Context, store sluice.LedgerStore) (*L
 }
 
 // readLedger looks.
-func (s *Server) readLedger(ctx context.Context, store sluice.LedgerStore) (*Ledger, error) {
+func (s *Server) readLedger(ctx context.Context, store mail.LedgerStore) (*Ledger, error) {
 	c, err := store.CheckLedger(ctx)
 	if err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (s *Server) readLedger(ctx context.Context, store sluice.LedgerStore) (*Led
 }
 
 // lineOf returns the line of a day and a class, made if there is none.
-func lineOf(lines *[]LedgerLine, day string, class sluice.Class) *LedgerLine {
+func lineOf(lines *[]LedgerLine, day string, class mail.Class) *LedgerLine {
 	i := slices.IndexFunc(*lines, func(l LedgerLine) bool { return l.Day == day && l.Class == class.String() })
 	if i < 0 {
 		i = len(*lines)
@@ -190,7 +190,7 @@ func lineOf(lines *[]LedgerLine, day string, class sluice.Class) *LedgerLine {
 
 // daysOf are the rows by day and class, newest first. Of the oldest day some may
 // not have been counted, so it is left out then.
-func daysOf(c *sluice.LedgerCheck) []LedgerLine {
+func daysOf(c *mail.LedgerCheck) []LedgerLine {
 	days := []LedgerLine{}
 	oldest, shown, last := int64(-1), 0, int64(-1)
 	if !c.Complete && len(c.Days) > 0 {
@@ -218,12 +218,12 @@ func (l *Ledger) say(first, good time.Time) {
 	for i := range l.Classes {
 		c := &l.Classes[i]
 		all.Accepted += c.Accepted
-		for _, state := range sluice.SendStates {
+		for _, state := range mail.SendStates {
 			*all.sum(state) += *c.sum(state)
 		}
 	}
 	var parts []string
-	for _, state := range sluice.SendStates {
+	for _, state := range mail.SendStates {
 		parts = append(parts, fmt.Sprintf("%d %s", *all.sum(state), strings.ReplaceAll(state.String(), "_", " ")))
 	}
 	sum := fmt.Sprintf("%d accepted, %s", all.Accepted, strings.Join(parts, " + "))
@@ -237,9 +237,9 @@ func (l *Ledger) say(first, good time.Time) {
 			since = "it last did at " + l.LastAddedUp
 		}
 		l.Statement = fmt.Sprintf("The ledger does NOT add up: by %d, %s: %s", l.OffBy, since, sum)
-		l.Remedy = "Somebody has changed rows by hand, or it is a fault of Sluice: tell us if nobody did. To make the totals those of the rows: " + sluice.LedgerRemedy
+		l.Remedy = "Somebody has changed rows by hand, or it is a fault of Sluice: tell us if nobody did. To make the totals those of the rows: " + mail.LedgerRemedy
 	case !l.Compared:
-		l.Statement = fmt.Sprintf("The ledger was NOT compared with its rows, for there are more than %d; whether it adds up is not known. Its totals: %s", sluice.MaxCountedSends, sum)
+		l.Statement = fmt.Sprintf("The ledger was NOT compared with its rows, for there are more than %d; whether it adds up is not known. Its totals: %s", mail.MaxCountedSends, sum)
 	default:
 		l.Statement = "The ledger adds up: " + sum
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
@@ -18,20 +19,20 @@ import (
 
 // books is a ledger that a test writes; how one is counted is tested in sqlstore.
 type books struct {
-	sluice.LedgerStore
-	check sluice.LedgerCheck
-	rows  []sluice.SendRow
+	mail.LedgerStore
+	check mail.LedgerCheck
+	rows  []mail.SendRow
 	looks atomic.Int64
 }
 
-func (b *books) CheckLedger(context.Context) (sluice.LedgerCheck, error) {
+func (b *books) CheckLedger(context.Context) (mail.LedgerCheck, error) {
 	b.looks.Add(1)
 	return b.check, nil
 }
 func (b *books) OpenDoubts(context.Context) (int64, error)       { return int64(len(b.rows)), nil }
 func (b *books) CountDeadLetters(context.Context) (int64, error) { return 4, nil }
 
-func (b *books) InDoubt(_ context.Context, message string, number, limit int) (page []sluice.SendRow, _ error) {
+func (b *books) InDoubt(_ context.Context, message string, number, limit int) (page []mail.SendRow, _ error) {
 	for _, r := range b.rows {
 		if (r.Message > message || r.Message == message && r.Number > number) && len(page) < limit {
 			page = append(page, r)
@@ -42,24 +43,24 @@ func (b *books) InDoubt(_ context.Context, message string, number, limit int) (p
 
 // decisions notes what was decided.
 type decisions struct {
-	rows []sluice.SendRow
+	rows []mail.SendRow
 	seen []string
 }
 
-func (d *decisions) Decide(_ context.Context, send string, what spool.Decision, by, note string) (sluice.SendRow, bool, error) {
+func (d *decisions) Decide(_ context.Context, send string, what spool.Decision, by, note string) (mail.SendRow, bool, error) {
 	if send != doubtful(0).Message+".0" {
-		return sluice.SendRow{}, false, refusal(sluice.CodeNotFound, "there is no send %s", send)
+		return mail.SendRow{}, false, refusal(sluice.CodeNotFound, "there is no send %s", send)
 	}
 	d.seen = append(d.seen, fmt.Sprintf("%s %s by %s: %s", send, what, by, note))
 	row := d.rows[0]
-	row.State = sluice.SendSent
+	row.State = mail.SendSent
 	return row, true, nil
 }
 
 // doubtful is a send in doubt.
-func doubtful(n int) sluice.SendRow {
-	return sluice.SendRow{
-		Message: fmt.Sprintf("%032x", 0x19aa5c07a000+n), State: sluice.SendInDoubt, Priority: sluice.PriorityNormal, Class: sluice.ClassMarketing,
+func doubtful(n int) mail.SendRow {
+	return mail.SendRow{
+		Message: fmt.Sprintf("%032x", 0x19aa5c07a000+n), State: mail.SendInDoubt, Priority: mail.PriorityNormal, Class: mail.ClassMarketing,
 		From: "shop@example.com", To: fmt.Sprintf("<u%d>@example.com", n), Route: "relay", Attempts: 1, AcceptedMillis: 1_760_000_000_000, UpdatedMillis: 1_760_000_001_000,
 		Life: `{"at":1760000001000,"was":"waiting","state":"in_doubt","attempt":1,"route":"relay","reply":"read: <script>"}` + "\n",
 	}
@@ -71,14 +72,14 @@ func accounts(t *testing.T) (url string, b *books, d *decisions, clock *clocktes
 	clock = clocktest.At(time.UnixMilli(1_760_000_100_000))
 	s, url, p, _ := startBraze(t, Options{Clock: clock})
 	t.Cleanup(func() { _ = s.Stop(context.Background()) })
-	b = &books{check: sluice.LedgerCheck{Complete: true,
-		Sums: []sluice.LedgerSum{
-			{Class: sluice.ClassMarketing, State: sluice.SendInDoubt, Total: 3, Rows: 3},
-			{Class: sluice.ClassMarketing, State: sluice.SendSent, Total: 9, Removed: 2, Rows: 7},
-			{Class: sluice.ClassTransactional, State: sluice.SendWaiting, Total: 1, Rows: 1},
+	b = &books{check: mail.LedgerCheck{Complete: true,
+		Sums: []mail.LedgerSum{
+			{Class: mail.ClassMarketing, State: mail.SendInDoubt, Total: 3, Rows: 3},
+			{Class: mail.ClassMarketing, State: mail.SendSent, Total: 9, Removed: 2, Rows: 7},
+			{Class: mail.ClassTransactional, State: mail.SendWaiting, Total: 1, Rows: 1},
 		},
-		Days: []sluice.LedgerDay{{Day: 20370, Class: sluice.ClassMarketing, State: sluice.SendSent, Rows: 7}, {Day: 20369, Class: sluice.ClassMarketing, State: sluice.SendInDoubt, Rows: 3}},
-	}, rows: []sluice.SendRow{doubtful(0), doubtful(1), doubtful(2)}}
+		Days: []mail.LedgerDay{{Day: 20370, Class: mail.ClassMarketing, State: mail.SendSent, Rows: 7}, {Day: 20369, Class: mail.ClassMarketing, State: mail.SendInDoubt, Rows: 3}},
+	}, rows: []mail.SendRow{doubtful(0), doubtful(1), doubtful(2)}}
 	d = &decisions{rows: b.rows}
 	p.ledger, p.decider = b, d
 	return url, b, d, clock, func(permissions ...string) string {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/mail/via/sinkbox"
 	"sluice/store/sqlstore"
 )
@@ -37,7 +38,7 @@ func TestMailboxes(t *testing.T) {
 	const content = "From: shop@example.com\r\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\n\r\nhello \xff\r\n"
 	for i := range 5 {
 		to := fmt.Sprintf("u%d@example.com", i%2)
-		box.Deliver(context.Background(), []sluice.Envelope{{Send: fmt.Sprintf("m.%d", i), From: "shop@example.com", To: to, Content: []byte(content)}}, func(int, sluice.Result) {})
+		box.Deliver(context.Background(), []mail.Envelope{{Send: fmt.Sprintf("m.%d", i), From: "shop@example.com", To: to, Content: []byte(content)}}, func(int, mail.Result) {})
 	}
 	page := func(query string) (numbers []int64, next int64) {
 		t.Helper()

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/user/profile"
 )
 
@@ -97,7 +98,7 @@ func (q *request) cancelMessage() (any, error) {
 
 // messageLife is GET /v1/messages/{id}.
 func (q *request) messageLife() (any, error) {
-	id, rows, err := q.PathValue("id"), []sluice.SendRow(nil), error(nil)
+	id, rows, err := q.PathValue("id"), []mail.SendRow(nil), error(nil)
 	if sluice.ValidMessageID(id) {
 		if rows, err = q.Sends.MessageSends(q.Context(), id); err != nil {
 			return nil, err
@@ -116,20 +117,20 @@ func (q *request) messageLife() (any, error) {
 	}
 	for i := range rows {
 		shown.Sends[i] = shownSend(&rows[i], id)
-		if r := &rows[i]; r.State == sluice.SendWaiting || r.State == sluice.SendInDoubt && r.DueMillis != 0 {
+		if r := &rows[i]; r.State == mail.SendWaiting || r.State == mail.SendInDoubt && r.DueMillis != 0 {
 			shown.Sends[i].WaitsFor = q.WaitsFor(rows[i].To, rows[i].Class)
 		}
 	}
 	return shown, nil
 }
 
-func shownSend(row *sluice.SendRow, message string) sendShown {
-	send := sluice.Send{Message: message, Number: row.Number}
+func shownSend(row *mail.SendRow, message string) sendShown {
+	send := mail.Send{Message: message, Number: row.Number}
 	shown := sendShown{
 		Send: send.ID(), To: row.To, UserID: row.User, State: row.State.String(), Attempts: row.Attempts, Updated: profile.TimeText(row.UpdatedMillis),
 		Route: row.Route, Reply: row.Reply, Reason: row.Reason, Life: shownLife(row.Life),
 	}
-	if row.DueMillis != 0 && row.State == sluice.SendWaiting {
+	if row.DueMillis != 0 && row.State == mail.SendWaiting {
 		shown.Due = profile.TimeText(row.DueMillis)
 	}
 	return shown

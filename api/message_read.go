@@ -13,7 +13,9 @@ import (
 	"sluice"
 	"sluice/lib/jsonscan"
 	"sluice/lib/mime"
+	"sluice/mail"
 	"sluice/mail/template"
+	"sluice/user"
 )
 
 // maxMessageAhead is how far ahead a message may be handed in.
@@ -26,8 +28,8 @@ const maxRouteBytes = 64
 type messageReader struct {
 	ctx       context.Context
 	now       time.Time
-	templates sluice.TemplateStore // nil: there are none
-	found     map[string]*sluice.TemplateVersion
+	templates mail.TemplateStore // nil: there are none
+	found     map[string]*mail.TemplateVersion
 }
 
 // messageFields are what a message may have: of all forms, of one that is built
@@ -41,23 +43,23 @@ var (
 // incoming is a message on its way to a draft.
 type incoming struct {
 	given map[string]jsonscan.Value
-	draft sluice.Draft
+	draft mail.Draft
 	from  mime.Mailbox
 	seen  map[string]bool // addresses in draft.To
 }
 
 // read makes a draft of a message's text. An *sluice.Error says what is wrong
 // with the message; any other error, that a template could not be looked up.
-func (m *messageReader) read(text, id string) (sluice.Draft, error) {
+func (m *messageReader) read(text, id string) (mail.Draft, error) {
 	if len(text) > maxEventsBytes {
-		return sluice.Draft{}, errBodyTooLarge()
+		return mail.Draft{}, errBodyTooLarge()
 	}
 	given, err := decode(text, allFields...)
 	if err != nil {
-		return sluice.Draft{}, err
+		return mail.Draft{}, err
 	}
-	in := &incoming{given: given, seen: map[string]bool{}, draft: sluice.Draft{
-		ID: id, Priority: sluice.PriorityNormal, Class: sluice.ClassTransactional, Form: sluice.ContentMIME}}
+	in := &incoming{given: given, seen: map[string]bool{}, draft: mail.Draft{
+		ID: id, Priority: mail.PriorityNormal, Class: mail.ClassTransactional, Form: mail.ContentMIME}}
 	_, raw := given["raw"]
 	_, templated := given["template"]
 	switch {
@@ -74,7 +76,7 @@ func (m *messageReader) read(text, id string) (sluice.Draft, error) {
 		err = in.readRest(m.now)
 	}
 	if e, ok := errors.AsType[*mime.Error](err); ok {
-		return sluice.Draft{}, refusal(sluice.CodeInvalid, "%s", e)
+		return mail.Draft{}, refusal(sluice.CodeInvalid, "%s", e)
 	}
 	return in.draft, err
 }
@@ -156,7 +158,7 @@ func (in *incoming) mailboxes(field string) (all []mime.Mailbox, users []string,
 	return all, users, nil
 }
 
-func mailboxOf(place string, v jsonscan.Value) (m mime.Mailbox, user string, err error) {
+func mailboxOf(place string, v jsonscan.Value) (m mime.Mailbox, person string, err error) {
 	switch v.Kind {
 	case jsonscan.String:
 		if m, err = mime.ParseMailbox(v.Text()); err != nil {
@@ -165,17 +167,17 @@ func mailboxOf(place string, v jsonscan.Value) (m mime.Mailbox, user string, err
 		return m, "", nil
 	case jsonscan.Object:
 		email, name := "", ""
-		if _, err := decode(v.Raw, field{"email", &email}, field{"name", &name}, field{"user_id", &user}); err != nil {
+		if _, err := decode(v.Raw, field{"email", &email}, field{"name", &name}, field{"user_id", &person}); err != nil {
 			return m, "", under(place, err)
 		}
 		if m.Address, err = mime.ParseAddress(email); err != nil {
 			return m, "", under(place+".email", err)
 		}
-		if len(user) > sluice.MaxExternalIDBytes || hasControl(user) {
-			return m, "", refusal(sluice.CodeInvalid, "%s.user_id: want a text of at most %d bytes without control characters", place, sluice.MaxExternalIDBytes)
+		if len(person) > user.MaxExternalIDBytes || hasControl(person) {
+			return m, "", refusal(sluice.CodeInvalid, "%s.user_id: want a text of at most %d bytes without control characters", place, user.MaxExternalIDBytes)
 		}
 		m.Name = name // checked where the message is built
-		return m, user, nil
+		return m, person, nil
 	}
 	return m, "", refusal(sluice.CodeInvalid, "%s: want an address, or an object with email and name, got %s", place, v.Kind)
 }
@@ -319,7 +321,7 @@ func (m *messageReader) readTemplate(in *incoming) error {
 		return err
 	}
 	content := template.Content{}
-	given, err := decode(in.given["template"].Raw, field{"id", &content.Template}, field{"version", number{&content.Version, sluice.MaxTemplateVersions}}, field{"variables", nil})
+	given, err := decode(in.given["template"].Raw, field{"id", &content.Template}, field{"version", number{&content.Version, mail.MaxTemplateVersions}}, field{"variables", nil})
 	if err != nil {
 		return under("template", err)
 	}
@@ -333,7 +335,7 @@ func (m *messageReader) readTemplate(in *incoming) error {
 	if err != nil {
 		return under("template", err)
 	}
-	in.draft.Form, in.draft.Class = sluice.ContentTemplate, version.Class
+	in.draft.Form, in.draft.Class = mail.ContentTemplate, version.Class
 	if _, ok := in.given["from"]; ok {
 		in.draft.Author = version.From
 		err = in.readFrom()
@@ -355,8 +357,8 @@ func (m *messageReader) readTemplate(in *incoming) error {
 }
 
 // version looks up a version of a template, once a request.
-func (m *messageReader) version(id string, number int) (*sluice.TemplateVersion, error) {
-	if m.templates == nil || !sluice.ValidTemplateID(id) {
+func (m *messageReader) version(id string, number int) (*mail.TemplateVersion, error) {
+	if m.templates == nil || !mail.ValidTemplateID(id) {
 		return nil, refusal(sluice.CodeInvalid, "there is no template %.64q", id)
 	}
 	name := id + " " + strconv.Itoa(number)
@@ -368,7 +370,7 @@ func (m *messageReader) version(id string, number int) (*sluice.TemplateVersion,
 		return nil, err
 	}
 	if m.found == nil {
-		m.found = make(map[string]*sluice.TemplateVersion)
+		m.found = make(map[string]*mail.TemplateVersion)
 	}
 	m.found[name] = &v
 	return &v, nil

@@ -8,6 +8,7 @@ import (
 	"sluice"
 	"sluice/lib/jsonscan"
 	"sluice/lib/timetext"
+	"sluice/mail"
 )
 
 // readRest reads what messages of all forms have: how they are sent, and what
@@ -20,10 +21,10 @@ func (in *incoming) readRest(now time.Time) error {
 		return err
 	}
 	var ok bool
-	if d.Priority, ok = sluice.ParsePriority(priority); !ok {
+	if d.Priority, ok = mail.ParsePriority(priority); !ok {
 		return refusal(sluice.CodeInvalid, "priority is %.32q, want high, normal or low", priority)
 	}
-	if d.Class, ok = sluice.ParseClass(class); !ok {
+	if d.Class, ok = mail.ParseClass(class); !ok {
 		return refusal(sluice.CodeInvalid, "class is %.32q, want transactional or marketing", class)
 	}
 	if len(app) > sluice.MaxAppIDBytes || hasControl(app) {
@@ -40,8 +41,8 @@ func (in *incoming) readRest(now time.Time) error {
 		return err
 	}
 	if v, ok := in.given["metadata"]; ok {
-		if v.Kind != jsonscan.Object || len(v.Raw) > sluice.MaxMetadataBytes {
-			return refusal(sluice.CodeInvalid, "metadata: want an object of at most %d bytes", sluice.MaxMetadataBytes)
+		if v.Kind != jsonscan.Object || len(v.Raw) > mail.MaxMetadataBytes {
+			return refusal(sluice.CodeInvalid, "metadata: want an object of at most %d bytes", mail.MaxMetadataBytes)
 		}
 		d.Metadata = strings.Clone(v.Raw)
 	}
@@ -93,10 +94,10 @@ func (in *incoming) readTags() error {
 		}
 		tag := strings.Clone(e.Value.Text())
 		switch {
-		case len(in.draft.Tags) == sluice.MaxTags:
-			return refusal(sluice.CodeInvalid, "tags: there are more than %d", sluice.MaxTags)
-		case tag == "" || len(tag) > sluice.MaxTagBytes || hasControl(tag) || !utf8.ValidString(tag) || strings.Contains(tag, ",") || strings.TrimSpace(tag) != tag:
-			return refusal(sluice.CodeInvalid, "tags: %.64q is none, want 1 to %d bytes without commas, control characters and blanks at the ends", tag, sluice.MaxTagBytes)
+		case len(in.draft.Tags) == mail.MaxTags:
+			return refusal(sluice.CodeInvalid, "tags: there are more than %d", mail.MaxTags)
+		case tag == "" || len(tag) > mail.MaxTagBytes || hasControl(tag) || !utf8.ValidString(tag) || strings.Contains(tag, ",") || strings.TrimSpace(tag) != tag:
+			return refusal(sluice.CodeInvalid, "tags: %.64q is none, want 1 to %d bytes without commas, control characters and blanks at the ends", tag, mail.MaxTagBytes)
 		}
 		in.draft.Tags = append(in.draft.Tags, tag)
 	}

@@ -11,6 +11,7 @@ import (
 	"sluice"
 	"sluice/ingest"
 	"sluice/lib/key"
+	"sluice/mail"
 )
 
 // Paths of messages.
@@ -27,7 +28,7 @@ type Canceller interface {
 	// Cancel stops what has not left yet of a message, and returns what became of
 	// its sends. An *sluice.Error with CodeNotFound: there is no such message; with
 	// CodeUnavailable: no more can be cancelled now.
-	Cancel(ctx context.Context, message string) (sluice.Cancelled, error)
+	Cancel(ctx context.Context, message string) (mail.Cancelled, error)
 }
 
 // acceptedMessage is a message that was accepted.
@@ -122,7 +123,7 @@ func (s *Server) takeMessages(w http.ResponseWriter, r *http.Request) (*messages
 
 // submit hands in the drafts of the accepted messages, and returns how many
 // recipients those have that can be sent.
-func (o *messagesOutcome) submit(ctx context.Context, to sluice.Submitter, once string, drafts []sluice.Draft) (recipients int, err error) {
+func (o *messagesOutcome) submit(ctx context.Context, to mail.Submitter, once string, drafts []mail.Draft) (recipients int, err error) {
 	ids, err := to.Submit(ctx, once, drafts)
 	// They may be refused for one reason and then others for the next; each time
 	// there are fewer.
@@ -140,7 +141,7 @@ func (o *messagesOutcome) submit(ctx context.Context, to sluice.Submitter, once 
 }
 
 // without takes out of the drafts those that are refused.
-func (o *messagesOutcome) without(drafts []sluice.Draft, refused sluice.Refusals) (left []sluice.Draft) {
+func (o *messagesOutcome) without(drafts []mail.Draft, refused sluice.Refusals) (left []mail.Draft) {
 	messages := o.Messages
 	o.Messages, o.Accepted = messages[:0], 0
 	for i := range drafts {
@@ -169,11 +170,11 @@ const repeatMessages = "With an Idempotency-Key, send it again under the same on
 
 // drafts reads the messages of a request, each for itself: one that is no good
 // costs none of the others.
-func (s *Server) drafts(ctx context.Context, w http.ResponseWriter, templates sluice.TemplateStore, request *ingest.Request, now time.Time, once string) (*messagesOutcome, []sluice.Draft, error) {
+func (s *Server) drafts(ctx context.Context, w http.ResponseWriter, templates mail.TemplateStore, request *ingest.Request, now time.Time, once string) (*messagesOutcome, []mail.Draft, error) {
 	reader := messageReader{ctx: ctx, now: now, templates: templates}
 	done := &messagesOutcome{outcome: outcome{Refused: []errorDetail{}}, Messages: []acceptedMessage{}}
-	var drafts []sluice.Draft
-	var size sluice.RequestSize
+	var drafts []mail.Draft
+	var size mail.RequestSize
 	for i, text := range request.Items {
 		draft, err := reader.read(text, messageID(now, once, i))
 		if e, ok := errors.AsType[*sluice.Error](err); ok {

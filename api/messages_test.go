@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/mail"
+	netmail "net/mail"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +18,9 @@ import (
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/lib/servers"
+	"sluice/mail"
 	"sluice/mail/template"
+	"sluice/store"
 	"sluice/store/sqlstore"
 )
 
@@ -26,13 +28,13 @@ import (
 // does with it is tested with the program, in cmd/sluice.
 type submitted struct {
 	mu     sync.Mutex
-	drafts []sluice.Draft
+	drafts []mail.Draft
 	err    error
 	never  string // a route by which nothing can be sent
 	later  string // another one, which is looked at when nothing else is refused
 }
 
-func (s *submitted) Submit(_ context.Context, _ string, drafts []sluice.Draft) (ids []string, err error) {
+func (s *submitted) Submit(_ context.Context, _ string, drafts []mail.Draft) (ids []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -79,7 +81,7 @@ func startMails(t *testing.T) *mails {
 }
 
 // post hands in a body and returns what was said, and the drafts that came of it.
-func (x *mails) post(t *testing.T, body string) (called, messagesOutcome, []sluice.Draft) {
+func (x *mails) post(t *testing.T, body string) (called, messagesOutcome, []mail.Draft) {
 	t.Helper()
 	x.to.drafts = nil
 	got := callBraze(t, x.url, http.MethodPost, x.key, body)
@@ -111,11 +113,11 @@ func TestMessages(t *testing.T) {
 	if d.From != "ann@xn--bcher-kva.example" || !slices.Equal(d.To, []string{"bob@example.com", "cy@example.com", "dan@example.com", "eve@example.com"}) || !slices.Equal(d.Users, []string{"", "u-7", "", ""}) {
 		t.Errorf("from %q to %q, users %q", d.From, d.To, d.Users)
 	}
-	if d.Priority != sluice.PriorityHigh || d.Class != sluice.ClassMarketing || d.Form != sluice.ContentMIME || d.App != "shop" || d.Route != "ses" ||
+	if d.Priority != mail.PriorityHigh || d.Class != mail.ClassMarketing || d.Form != mail.ContentMIME || d.App != "shop" || d.Route != "ses" ||
 		d.DueMillis != 1801390800000 || d.ExpiresMillis != 1801440000000 || !slices.Equal(d.Tags, []string{"a", "b c"}) || d.Metadata != `{"order": 7}` {
 		t.Errorf("%+v", d)
 	}
-	m, err := mail.ReadMessage(bytes.NewReader(d.Content))
+	m, err := netmail.ReadMessage(bytes.NewReader(d.Content))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +133,7 @@ func TestMessages(t *testing.T) {
 		}
 	}
 	_, _, drafts = x.post(t, `{`+goodMail+`,"text":"hello"}`)
-	if d := drafts[0]; d.Priority != sluice.PriorityNormal || d.Class != sluice.ClassTransactional || d.DueMillis != 0 || d.ExpiresMillis != 0 || d.Metadata != "" {
+	if d := drafts[0]; d.Priority != mail.PriorityNormal || d.Class != mail.ClassTransactional || d.DueMillis != 0 || d.ExpiresMillis != 0 || d.Metadata != "" {
 		t.Errorf("presets: %+v", d)
 	}
 }
@@ -152,7 +154,7 @@ func TestRawMessages(t *testing.T) {
 func TestTemplateMessages(t *testing.T) {
 	x := startMails(t)
 	for id, from := range map[string]string{"welcome": "Shop <shop@example.com>", "other": "{{ sender }}"} {
-		err := x.store.AddTemplate(t.Context(), sluice.Template{ID: id, Name: id}, sluice.TemplateVersion{Template: id, Version: 1, Subject: "Hi {{ name }}", Text: "x", From: from, Class: sluice.ClassMarketing})
+		err := x.store.AddTemplate(t.Context(), mail.Template{ID: id, Name: id}, mail.TemplateVersion{Template: id, Version: 1, Subject: "Hi {{ name }}", Text: "x", From: from, Class: mail.ClassMarketing})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,10 +168,10 @@ func TestTemplateMessages(t *testing.T) {
 	if err != nil || content != (template.Content{Template: "welcome", Version: 1, Variables: `{"name":"Bob"}`}) {
 		t.Errorf("%+v, %v", content, err)
 	}
-	if d := drafts[0]; d.Form != sluice.ContentTemplate || d.From != "shop@example.com" || d.Class != sluice.ClassMarketing || len(d.To) != 2 {
+	if d := drafts[0]; d.Form != mail.ContentTemplate || d.From != "shop@example.com" || d.Class != mail.ClassMarketing || len(d.To) != 2 {
 		t.Errorf("%+v", d)
 	}
-	if d := drafts[1]; d.From != "a@example.com" || d.Class != sluice.ClassTransactional {
+	if d := drafts[1]; d.From != "a@example.com" || d.Class != mail.ClassTransactional {
 		t.Errorf("%+v", d)
 	}
 	for body, want := range map[string]string{
@@ -329,7 +331,7 @@ func TestMessagesAsAWhole(t *testing.T) {
 			t.Errorf("%v: %d %s", err, got.status, got.body)
 		}
 	}
-	for _, full := range []*sluice.WaitingFull{{Most: sluice.Load{Bytes: 1}}, {Key: true, Most: sluice.Load{Sends: 1}}} {
+	for _, full := range []*mail.WaitingFull{{Most: mail.Load{Bytes: 1}}, {Key: true, Most: mail.Load{Sends: 1}}} {
 		x.to.err = full
 		got := callBraze(t, x.url, http.MethodPost, x.key, good)
 		want := map[bool]int{false: 503, true: 429}[full.Key]
@@ -370,7 +372,7 @@ func TestMessagesAfter503(t *testing.T) {
 	if got := post(); got.status != 503 {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
-	if err := x.store.AddTemplate(t.Context(), sluice.Template{ID: "late", Name: "late"}, sluice.TemplateVersion{Template: "late", Version: 1, Subject: "s", Text: "x", From: "shop@example.com", Class: sluice.ClassTransactional}); err != nil {
+	if err := x.store.AddTemplate(t.Context(), mail.Template{ID: "late", Name: "late"}, mail.TemplateVersion{Template: "late", Version: 1, Subject: "s", Text: "x", From: "shop@example.com", Class: mail.ClassTransactional}); err != nil {
 		t.Fatal(err)
 	}
 	x.to.err = nil
@@ -393,12 +395,12 @@ func TestMessagesAfter503(t *testing.T) {
 func TestMessageLife(t *testing.T) {
 	x := startMails(t)
 	id := sluice.NewMessageID(1)
-	var sends []sluice.StoredSend
+	var sends []mail.StoredSend
 	for i, to := range []string{"bob@example.com", "cy@example.com"} {
-		sends = append(sends, sluice.StoredSend{Send: sluice.Send{Message: id, Number: i, Recipients: 2, Priority: sluice.PriorityHigh, Class: sluice.ClassMarketing, Form: sluice.ContentMIME,
+		sends = append(sends, mail.StoredSend{Send: mail.Send{Message: id, Number: i, Recipients: 2, Priority: mail.PriorityHigh, Class: mail.ClassMarketing, Form: mail.ContentMIME,
 			AcceptedMillis: 1000, DueMillis: 2000, ExpiresMillis: 3000, From: "ann@example.com", To: to, User: "u-7", App: "shop", Tags: "a,b", Metadata: `{"order":7}`, Content: "x"}})
 	}
-	e, err := x.store.Prepare(&sluice.Effect{Sends: sends})
+	e, err := x.store.Prepare(&store.Effect{Sends: sends})
 	if err == nil {
 		_, err = x.store.Apply(t.Context(), e)
 	}
@@ -432,11 +434,11 @@ func TestMessageLife(t *testing.T) {
 // canceller knows one message.
 type canceller struct{ id string }
 
-func (c canceller) Cancel(_ context.Context, id string) (sluice.Cancelled, error) {
+func (c canceller) Cancel(_ context.Context, id string) (mail.Cancelled, error) {
 	if id != c.id {
-		return sluice.Cancelled{}, noMessage(id)
+		return mail.Cancelled{}, noMessage(id)
 	}
-	return sluice.Cancelled{Cancelled: 1, Left: 2, Open: 1}, nil
+	return mail.Cancelled{Cancelled: 1, Left: 2, Open: 1}, nil
 }
 
 func TestMessageIDs(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sluice"
+	"sluice/lib/doctor"
 	"sluice/lib/meter"
 )
 
@@ -189,8 +190,8 @@ func (m metrics) collectTimes(ch chan<- prometheus.Metric, s *Stats) {
 	m.collectLedger(ch, s)
 	m.collectRoutes(ch, s)
 	for _, d := range s.Domains {
-		ch <- prometheus.MustNewConstMetric(descDomain, prometheus.GaugeValue, float64(d.Summary.Errors), label(d.Name), string(sluice.SeverityError))
-		ch <- prometheus.MustNewConstMetric(descDomain, prometheus.GaugeValue, float64(d.Summary.Warnings), label(d.Name), string(sluice.SeverityWarning))
+		ch <- prometheus.MustNewConstMetric(descDomain, prometheus.GaugeValue, float64(d.Summary.Errors), label(d.Name), string(doctor.SeverityError))
+		ch <- prometheus.MustNewConstMetric(descDomain, prometheus.GaugeValue, float64(d.Summary.Warnings), label(d.Name), string(doctor.SeverityWarning))
 	}
 	if s.Mirror != nil {
 		histogram(descMirror, s.Mirror.Took)

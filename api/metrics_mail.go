@@ -3,7 +3,7 @@ package api
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"sluice"
+	"sluice/mail"
 	routing "sluice/mail/route"
 )
 
@@ -73,7 +73,7 @@ func (m metrics) collectRoutes(ch chan<- prometheus.Metric, s *Stats) {
 			send(descRouteEnds, prometheus.CounterValue, float64(n), label(r.Route), kind.String())
 		}
 		for stage, h := range r.All.Stages {
-			ch <- prometheus.MustNewConstHistogram(descSendStage, h.Count, h.Sum, h.Buckets, label(r.Route), sluice.Stage(stage).String())
+			ch <- prometheus.MustNewConstHistogram(descSendStage, h.Count, h.Sum, h.Buckets, label(r.Route), mail.Stage(stage).String())
 		}
 	}
 	for priority, w := range s.Waiting {

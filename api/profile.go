@@ -4,7 +4,7 @@ import (
 	"math"
 	"net/http"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/mail/spool"
 )
 
@@ -67,7 +67,7 @@ func (s *Server) profile(w http.ResponseWriter, r *http.Request) {
 	for i := range stats.Mail {
 		m := &stats.Mail[i]
 		route := RouteProfile{Route: label(m.Route), Results: make(map[string]int64), LastMinute: shownSpan(&m.Recent), SinceStart: shownSpan(&m.All)}
-		for _, kind := range sluice.ResultKinds {
+		for _, kind := range mail.ResultKinds {
 			route.Results[kind.String()] = m.Results[kind]
 		}
 		shown.Routes = append(shown.Routes, route)
@@ -76,7 +76,7 @@ func (s *Server) profile(w http.ResponseWriter, r *http.Request) {
 }
 
 func shownSpan(p *spool.StageProfile) SpanProfile {
-	span := SpanProfile{Seconds: rounded(p.Seconds), Mails: p.Mails, Stages: make([]StageProfile, sluice.Stages)}
+	span := SpanProfile{Seconds: rounded(p.Seconds), Mails: p.Mails, Stages: make([]StageProfile, mail.Stages)}
 	if p.Seconds > 0 {
 		span.MailsPerSecond = rounded(float64(p.Mails) / p.Seconds)
 	}
@@ -84,7 +84,7 @@ func shownSpan(p *spool.StageProfile) SpanProfile {
 	for i := range p.Stages {
 		h := &p.Stages[i]
 		span.Stages[i] = StageProfile{
-			Stage: sluice.Stage(i).String(), SharePercent: rounded(all[i]), AttemptSharePercent: rounded(attempt[i]),
+			Stage: mail.Stage(i).String(), SharePercent: rounded(all[i]), AttemptSharePercent: rounded(attempt[i]),
 			MeanSeconds: rounded(h.Mean()), P50Seconds: rounded(h.Quantile(0.5)), P99Seconds: rounded(h.Quantile(0.99)),
 		}
 	}
@@ -150,7 +150,7 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	for _, f := range stats.Followers {
 		shown.LagSeconds = max(shown.LagSeconds, rounded(f.LagSeconds))
 	}
-	for p := sluice.PriorityHigh; p <= sluice.PriorityLow; p++ {
+	for p := mail.PriorityHigh; p <= mail.PriorityLow; p++ {
 		if waiting, ok := stats.Waiting[p.String()]; ok {
 			shown.Lanes = append(shown.Lanes, LaneStatus{p.String(), waiting.Sends, rounded(waiting.OldestSeconds)})
 		}

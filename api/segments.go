@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"sluice"
+	"sluice/user"
 	"sluice/user/rule"
 )
 
@@ -33,7 +34,7 @@ type segmentShown struct {
 	Archived string          `json:"archived,omitempty"`
 }
 
-func shownSegment(g *sluice.Segment) segmentShown {
+func shownSegment(g *user.Segment) segmentShown {
 	return segmentShown{g.ID, g.Name, json.RawMessage(g.Definition), timeText(g.CreatedMillis), timeText(g.UpdatedMillis), timeText(g.ArchivedMillis)}
 }
 
@@ -47,9 +48,9 @@ func (q *request) listSegments() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readList(q.query, "segments", maxSegmentsPage, maxSegmentsPage, func(limit int) ([]sluice.Segment, error) {
-		return q.Segments.Segments(q.Context(), sluice.SegmentQuery{After: after, Archived: archived, Limit: limit})
-	}, shownSegment, func(g *sluice.Segment) string { return g.ID })
+	return readList(q.query, "segments", maxSegmentsPage, maxSegmentsPage, func(limit int) ([]user.Segment, error) {
+		return q.Segments.Segments(q.Context(), user.SegmentQuery{After: after, Archived: archived, Limit: limit})
+	}, shownSegment, func(g *user.Segment) string { return g.ID })
 }
 
 // addSegment is POST /v1/segments.
@@ -59,7 +60,7 @@ func (q *request) addSegment() (any, error) {
 		return nil, err
 	}
 	now := q.s.clock.Now()
-	g := sluice.Segment{ID: sluice.NewUUID(now), Name: name, Definition: definition, CreatedMillis: now.UnixMilli(), UpdatedMillis: now.UnixMilli()}
+	g := user.Segment{ID: sluice.NewUUID(now), Name: name, Definition: definition, CreatedMillis: now.UnixMilli(), UpdatedMillis: now.UnixMilli()}
 	if err := q.Segments.AddSegment(q.Context(), g); err != nil {
 		return nil, err
 	}
@@ -78,10 +79,10 @@ func (q *request) getSegment() (any, error) {
 }
 
 // segment returns the segment that the path names.
-func (q *request) segment() (sluice.Segment, error) {
+func (q *request) segment() (user.Segment, error) {
 	id := q.PathValue("id")
 	if !isSegmentID(id) {
-		return sluice.Segment{}, refusal(sluice.CodeNotFound, "there is no segment %.64q; an id is a UUID in lower case", id)
+		return user.Segment{}, refusal(sluice.CodeNotFound, "there is no segment %.64q; an id is a UUID in lower case", id)
 	}
 	return q.Segments.Segment(q.Context(), id)
 }
@@ -136,8 +137,8 @@ func (q *request) readSegment() (name, definition string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	if name == "" || utf8.RuneCountInString(name) > sluice.MaxSegmentNameRunes || strings.TrimSpace(name) != name || hasControl(name) {
-		return "", "", refusal(sluice.CodeInvalid, "name: want a text of 1 to %d characters, no control characters, no blank at its ends", sluice.MaxSegmentNameRunes)
+	if name == "" || utf8.RuneCountInString(name) > user.MaxSegmentNameRunes || strings.TrimSpace(name) != name || hasControl(name) {
+		return "", "", refusal(sluice.CodeInvalid, "name: want a text of 1 to %d characters, no control characters, no blank at its ends", user.MaxSegmentNameRunes)
 	}
 	if _, ok := given["rule"]; !ok {
 		return "", "", refusal(sluice.CodeInvalid, "rule: want a condition, there is none")

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"sluice"
+	"sluice/user"
 	"sluice/user/profile"
 	"sluice/user/rule"
 )
@@ -81,10 +82,10 @@ func (q *request) segmentMembers() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var after sluice.UserID
+	var after user.ID
 	if text := q.query.Get("after"); text != "" {
 		var ok bool
-		if after, ok = sluice.ParseUserID(text); !ok {
+		if after, ok = user.ParseID(text); !ok {
 			return nil, errAfter(text)
 		}
 	}
@@ -132,23 +133,23 @@ func (q *request) explainSegment() (any, error) {
 }
 
 // user returns the user whom external_id or braze_id of some values names.
-func (q *request) user(ctx context.Context, values url.Values) (none sluice.UserRow, _ *profile.Profile, _ error) {
+func (q *request) user(ctx context.Context, values url.Values) (none user.Row, _ *profile.Profile, _ error) {
 	if values.Has("external_id") == values.Has("braze_id") {
 		return none, nil, refusal(sluice.CodeInvalid, "want either external_id or braze_id: which user it is about")
 	}
 	nobody := refusal(sluice.CodeNotFound, "there is no such user")
-	var wanted sluice.UserQuery
+	var wanted user.Query
 	if name := values.Get("external_id"); name != "" {
-		if len(name) > sluice.MaxExternalIDBytes || !utf8.ValidString(name) || hasControl(name) {
+		if len(name) > user.MaxExternalIDBytes || !utf8.ValidString(name) || hasControl(name) {
 			return none, nil, nobody // nobody can be called that
 		}
-		wanted.Keys = []sluice.UserKey{{Kind: sluice.KeyExternal, Name: name}}
+		wanted.Keys = []user.Key{{Kind: user.KeyExternal, Name: name}}
 	} else {
-		id, ok := sluice.ParseUserID(values.Get("braze_id"))
+		id, ok := user.ParseID(values.Get("braze_id"))
 		if !ok {
 			return none, nil, nobody
 		}
-		wanted.IDs = []sluice.UserID{id}
+		wanted.IDs = []user.ID{id}
 	}
 	found, err := q.Users.Users(ctx, wanted)
 	if err != nil {

@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/user"
 	"sluice/user/profile"
 	"sluice/user/segment"
 )
@@ -32,16 +34,16 @@ func startSegments(t *testing.T) *segments {
 	s.write = "Bearer " + text
 	_, text = addKey(t, s.store, "segments:read")
 	s.read = "Bearer " + text
-	u := &sluice.UserChanges{}
+	u := &user.Changes{}
 	for i := range 30 {
-		id := sluice.UserID{Partition: i % 3, Number: int64(i/3) + 1}
+		id := user.ID{Partition: i % 3, Number: int64(i/3) + 1}
 		person := &profile.Profile{ExternalID: fmt.Sprint("u-", i)}
 		person.SetAttributes(fmt.Sprintf(`{"plan":"%s","score":%d}`, []string{"free", "gold", "free"}[i/3%3], i), 0)
-		u.Put = append(u.Put, sluice.UserRow{ID: id, UpdatedMillis: 1, Profile: string(person.Append(nil))})
-		u.AddKeys = append(u.AddKeys, sluice.KeyRow{Key: sluice.UserKey{Kind: sluice.KeyExternal, Name: person.ExternalID}, ID: id})
+		u.Put = append(u.Put, user.Row{ID: id, UpdatedMillis: 1, Profile: string(person.Append(nil))})
+		u.AddKeys = append(u.AddKeys, user.KeyRow{Key: user.Key{Kind: user.KeyExternal, Name: person.ExternalID}, ID: id})
 	}
-	u.Put = append(u.Put, sluice.UserRow{ID: sluice.UserID{Number: 99}, UpdatedMillis: 1, MergedInto: sluice.UserID{Number: 1}})
-	e, err := s.store.Prepare(&sluice.Effect{Users: u})
+	u.Put = append(u.Put, user.Row{ID: user.ID{Number: 99}, UpdatedMillis: 1, MergedInto: user.ID{Number: 1}})
+	e, err := s.store.Prepare(&store.Effect{Users: u})
 	if err == nil {
 		_, err = s.store.Apply(t.Context(), e)
 	}
@@ -148,7 +150,7 @@ func TestSegmentsRefused(t *testing.T) {
 		{"GET", path + "/explain", "", 400, "either external_id or braze_id"}, {"GET", path + "/explain?external_id=a&braze_id=b", "", 400, "either"},
 		{"GET", path + "/explain?external_id=nobody", "", 404, "no such user"}, {"GET", path + "/explain?external_id=%00", "", 404, "no such user"},
 		{"GET", path + "/explain?braze_id=u-1", "", 404, "no such user"},
-		{"GET", path + "/explain?braze_id=" + sluice.UserID{Number: 99}.String(), "", 404, "was merged into " + sluice.UserID{Number: 1}.String()},
+		{"GET", path + "/explain?braze_id=" + user.ID{Number: 99}.String(), "", 404, "was merged into " + user.ID{Number: 1}.String()},
 	} {
 		var body struct{ Error struct{ Message string } }
 		s.ask(t, x.method, x.path, x.body, x.status, &body)
@@ -178,7 +180,7 @@ func TestWhoIsInASegment(t *testing.T) {
 			t.Fatalf("%d members, then %+v", len(seen), page)
 		}
 		for _, m := range page.Members {
-			id, _ := sluice.ParseUserID(m.BrazeID)
+			id, _ := user.ParseID(m.BrazeID)
 			if want := fmt.Sprint("u-", (id.Number-1)*3+int64(id.Partition)); m.ExternalID != want {
 				t.Errorf("%+v, want %s", m, want)
 			}
@@ -191,7 +193,7 @@ func TestWhoIsInASegment(t *testing.T) {
 	if got := strings.Join(seen, " "); got != "u-3 u-12 u-21 u-4 u-13 u-22 u-5 u-14 u-23" {
 		t.Errorf("members: %s", got)
 	}
-	for query, holds := range map[string]bool{"external_id=u-4": true, "external_id=u-6": false, "braze_id=" + sluice.UserID{Partition: 1, Number: 2}.String(): true} {
+	for query, holds := range map[string]bool{"external_id=u-4": true, "external_id=u-6": false, "braze_id=" + user.ID{Partition: 1, Number: 2}.String(): true} {
 		var e struct {
 			User    userShown
 			Holds   bool
@@ -230,7 +232,7 @@ func TestSegmentPermissions(t *testing.T) {
 
 // heldUsers says when a read begins and when it is given up.
 type heldUsers struct {
-	sluice.UserStore
+	user.Store
 	began, ended chan struct{}
 }
 
@@ -246,7 +248,7 @@ func (h *heldUsers) EachProfile(ctx context.Context, _ int, _ int64, _ int, _ fu
 func TestSegmentScansAreBounded(t *testing.T) {
 	s := startSegments(t)
 	path := s.add(t, "gold", goldRule)
-	held := &heldUsers{UserStore: s.store, began: make(chan struct{}), ended: make(chan struct{})}
+	held := &heldUsers{Store: s.store, began: make(chan struct{}), ended: make(chan struct{})}
 	s.p.scanner = segment.NewScanner(held, 1, sluice.SystemClock{})
 	ctx, hangUp := context.WithCancel(t.Context())
 	defer hangUp()

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // Paths of what an operator does with the mail that waits.
@@ -20,10 +21,10 @@ const (
 
 // Operator stops mail, lets it go on and purges it. A spool.Operator is one.
 type Operator interface {
-	Stop(ctx context.Context, s sluice.Selector, note string) error
-	Resume(ctx context.Context, s sluice.Selector) (was bool, err error)
+	Stop(ctx context.Context, s mail.Selector, note string) error
+	Resume(ctx context.Context, s mail.Selector) (was bool, err error)
 	Stopped(ctx context.Context) (map[string]string, error)
-	Purge(ctx context.Context, s sluice.Selector, after string, most int, count bool) (n int, next string, err error)
+	Purge(ctx context.Context, s mail.Selector, after string, most int, count bool) (n int, next string, err error)
 }
 
 // stopShown is something that is stopped.
@@ -43,7 +44,7 @@ func (q *request) showSending() (any, error) {
 		Stopped []stopShown `json:"stopped"`
 	}{[]stopShown{}}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if sel, ok := sluice.ParseSelector(name); ok {
+		if sel, ok := mail.ParseSelector(name); ok {
 			list.Stopped = append(list.Stopped, stopShown{sel.By, sel.Value, names[name]})
 		}
 	}
@@ -52,7 +53,7 @@ func (q *request) showSending() (any, error) {
 
 // pauseSending is POST /v1/sending/pause.
 func (q *request) pauseSending() (any, error) {
-	var sel sluice.Selector
+	var sel mail.Selector
 	note := ""
 	err := q.readSelected(&sel, field{"note", &note})
 	if err == nil && (len(note) > maxStopNote || hasControl(note)) {
@@ -62,14 +63,14 @@ func (q *request) pauseSending() (any, error) {
 		err = q.Operator.Stop(q.Context(), sel, note)
 	}
 	if errors.Is(err, sluice.ErrFull) {
-		err = refusal(sluice.CodeInvalid, "%d things are stopped already, the most that can be; let some go on", sluice.MaxStops)
+		err = refusal(sluice.CodeInvalid, "%d things are stopped already, the most that can be; let some go on", mail.MaxStops)
 	}
 	return map[string]bool{"stopped": true}, err
 }
 
 // resumeSending is POST /v1/sending/resume.
 func (q *request) resumeSending() (any, error) {
-	var sel sluice.Selector
+	var sel mail.Selector
 	if err := q.readSelected(&sel); err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ type purged struct {
 
 // purgeSending is POST /v1/sending/purge. It does a bounded part of it.
 func (q *request) purgeSending() (any, error) {
-	var sel sluice.Selector
+	var sel mail.Selector
 	after, limit := "", maxPurge
 	if err := q.readSelected(&sel, field{"after", &after}, field{"limit", number{&limit, maxPurge}}); err != nil {
 		return nil, err
@@ -95,12 +96,12 @@ func (q *request) purgeSending() (any, error) {
 }
 
 // readSelected reads a body that says which mail is meant, and what more there may be.
-func (q *request) readSelected(sel *sluice.Selector, more ...field) (err error) {
+func (q *request) readSelected(sel *mail.Selector, more ...field) (err error) {
 	by, value := "", ""
 	if _, err = q.object(maxSendingBytes, append(more, field{"by", &by}, field{"value", &value})...); err != nil {
 		return err
 	}
-	if *sel, err = sluice.NewSelector(by, value); err != nil {
+	if *sel, err = mail.NewSelector(by, value); err != nil {
 		return refusal(sluice.CodeInvalid, "%v", err)
 	}
 	return nil

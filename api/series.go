@@ -15,6 +15,7 @@ import (
 
 	"sluice"
 	"sluice/lib/timetext"
+	"sluice/store"
 )
 
 // Bounds of reading series.
@@ -33,7 +34,7 @@ const (
 
 // seriesRequest is a request for series, understood.
 type seriesRequest struct {
-	query  sluice.SeriesQuery
+	query  store.SeriesQuery
 	zone   *time.Location
 	days   bool
 	asCSV  bool
@@ -110,9 +111,9 @@ func errTooManyRows() error {
 
 // addUpDays adds hours up to the days of a zone. The rows come in the order of
 // time, so a day's are together.
-func addUpDays(hours []sluice.SeriesRow, zone *time.Location) []sluice.SeriesRow {
-	var days []sluice.SeriesRow
-	at := make(map[sluice.SeriesRow]int) // where a row of a day is, by all but its count
+func addUpDays(hours []store.SeriesRow, zone *time.Location) []store.SeriesRow {
+	var days []store.SeriesRow
+	at := make(map[store.SeriesRow]int) // where a row of a day is, by all but its count
 	for _, h := range hours {
 		h.Millis = timetext.StartOfDay(time.UnixMilli(h.Millis).In(zone)).UnixMilli()
 		count := h.Count
@@ -125,7 +126,7 @@ func addUpDays(hours []sluice.SeriesRow, zone *time.Location) []sluice.SeriesRow
 		}
 		days[i].Count = sluice.AddCount(days[i].Count, count)
 	}
-	slices.SortStableFunc(days, func(a, b sluice.SeriesRow) int {
+	slices.SortStableFunc(days, func(a, b store.SeriesRow) int {
 		if a.Millis != b.Millis {
 			return int(min(max(a.Millis-b.Millis, -1), 1))
 		}
@@ -135,7 +136,7 @@ func addUpDays(hours []sluice.SeriesRow, zone *time.Location) []sluice.SeriesRow
 }
 
 // rows makes the rows of the answer.
-func (q *seriesRequest) rows(found []sluice.SeriesRow) []seriesRow {
+func (q *seriesRequest) rows(found []store.SeriesRow) []seriesRow {
 	rows := make([]seriesRow, len(found))
 	for i := range found {
 		f := &found[i]
@@ -189,7 +190,7 @@ func readSeriesRequest(r *http.Request, now time.Time) (*seriesRequest, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &seriesRequest{query: sluice.SeriesQuery{Limit: maxSeriesRead + 1}}
+	q := &seriesRequest{query: store.SeriesQuery{Limit: maxSeriesRead + 1}}
 	for _, read := range []func(url.Values) error{q.readForm, q.readFilters, q.readBy} {
 		if err := read(values.Values); err != nil {
 			return nil, err

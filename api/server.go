@@ -17,6 +17,7 @@ import (
 	"sluice"
 	"sluice/api/braze"
 	"sluice/lib/connlimit"
+	"sluice/store"
 	"sluice/user/consent"
 )
 
@@ -110,7 +111,7 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 		options.Clock = sluice.SystemClock{}
 	}
 	s := &Server{program: program, log: log, address: address, served: make(chan struct{}), clock: options.Clock}
-	s.authority = newAuthority(options.RootKey, func() sluice.KeyStore { return program.Services().Keys }, options.Clock)
+	s.authority = newAuthority(options.RootKey, func() store.KeyStore { return program.Services().Keys }, options.Clock)
 	s.rates = newRates(options.KeyItemsPerSecond, options.Clock)
 	s.intake = newIntake()
 	s.dialect = newDialect(options.BrazeLimits)

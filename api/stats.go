@@ -4,14 +4,16 @@ import (
 	"context"
 	"time"
 
-	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/lib/meter"
+	"sluice/mail"
 	routing "sluice/mail/route"
 	"sluice/mail/smtpd"
 	"sluice/mail/spool"
 	"sluice/mail/suppress"
+	"sluice/store"
+	"sluice/user"
 	"sluice/user/consent"
 	"sluice/user/segment"
 )
@@ -44,20 +46,20 @@ type Program interface {
 // run, or does not do that.
 type Services struct {
 	Intake    *ingest.Intake // where events go; nil as soon as the program stops
-	Keys      sluice.KeyStore
+	Keys      store.KeyStore
 	Consent   *consent.Service // knows the forms of double opt-in
-	Series    sluice.SeriesStore
-	Users     sluice.UserStore
-	Segments  sluice.SegmentStore
+	Series    store.SeriesStore
+	Users     user.Store
+	Segments  user.SegmentStore
 	Scanner   *segment.Scanner // finds who is in a segment
-	Templates sluice.TemplateStore
-	Schedules sluice.ScheduleStore // mail for a time to come
+	Templates mail.TemplateStore
+	Schedules mail.ScheduleStore // mail for a time to come
 
 	Suppressions *suppress.Service // who is not mailed
-	Submitter    sluice.Submitter  // takes messages in
-	Sends        sluice.SendStore  // knows what became of them
+	Submitter    mail.Submitter    // takes messages in
+	Sends        mail.SendStore    // knows what became of them
 	Canceller    Canceller         // stops them
-	Ledger       sluice.LedgerStore
+	Ledger       mail.LedgerStore
 	Decider      Decider  // takes what somebody decides about mails in doubt
 	Operator     Operator // stops mail and purges it
 	Domains      DomainLooker
@@ -65,7 +67,7 @@ type Services struct {
 
 	// Applied returns when what was written to the logs of these keys before is
 	// applied to their users, or why that cannot be said.
-	Applied func(ctx context.Context, keys []sluice.UserKey) error
+	Applied func(ctx context.Context, keys []user.Key) error
 
 	// Unlist takes addresses off providers' lists of whom they mail no more, and
 	// says of which it could not.
@@ -76,15 +78,15 @@ type Services struct {
 
 	// WaitsFor returns why the routes do not work that would take a mail, one line
 	// each, as far as this process has tried them.
-	WaitsFor func(to string, class sluice.Class) []string
+	WaitsFor func(to string, class mail.Class) []string
 }
 
 // NotRunning are the services of a program that starts or stops.
 var NotRunning = &Services{
-	Applied:       func(context.Context, []sluice.UserKey) error { return errNotRunning },
+	Applied:       func(context.Context, []user.Key) error { return errNotRunning },
 	Unlist:        func(context.Context, []string) map[string]error { return nil }, // nothing was removed here either
 	SenderRefused: func(context.Context, string) error { return nil },
-	WaitsFor:      func(string, sluice.Class) []string { return nil },
+	WaitsFor:      func(string, mail.Class) []string { return nil },
 }
 
 // Stats is a snapshot of what a process has done since it started, and of
@@ -134,7 +136,7 @@ type Stats struct {
 
 	// SuppressionsStale tells of each class whether its mail waits for them: they are
 	// too old. nil: this process does not send.
-	SuppressionsStale map[sluice.Class]bool
+	SuppressionsStale map[mail.Class]bool
 
 	// Domains are those that mail was sent from, a hundred at most; nil: nobody
 	// looks at them.
@@ -158,10 +160,10 @@ type Stats struct {
 	// What the ledger says, of all processes: sends by class and state, and
 	// those in doubt that an operator has to decide about. -1: the database
 	// does not say.
-	Sends   []sluice.SendTotal
+	Sends   []mail.SendTotal
 	InDoubt int64
 
-	// LostDoubts are those of them that were in no lane, up to sluice.MaxLostCount; -1:
+	// LostDoubts are those of them that were in no lane, up to mail.MaxLostCount; -1:
 	// they could not be counted.
 	LostDoubts int64
 

@@ -8,6 +8,7 @@ import (
 
 	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/mail"
 	"sluice/mail/suppress"
 	"sluice/user/profile"
 )
@@ -37,7 +38,7 @@ type suppressionShown struct {
 	Removed bool   `json:"removed"`
 }
 
-func shownSuppression(s *sluice.Suppression) suppressionShown {
+func shownSuppression(s *mail.Suppression) suppressionShown {
 	return suppressionShown{s.Entry, s.Reason.String(), s.Scope.String(), s.App, s.Source, profile.TimeText(s.TimeMillis), timeText(s.EndMillis), s.Removed}
 }
 
@@ -55,20 +56,20 @@ func (q *request) listSuppressions() (any, error) {
 		}
 		return found, err
 	}
-	var after sluice.SuppressionKey
+	var after mail.SuppressionKey
 	if q.query.Has("after") {
 		var err error
 		if after, err = parseNext(q.query.Get("after")); err != nil {
 			return nil, err
 		}
 	}
-	return readList(q.query, "suppressions", defaultSuppressions, maxSuppressions, func(limit int) ([]sluice.Suppression, error) {
-		return q.Suppressions.Store.Suppressions(q.Context(), sluice.SuppressionQuery{After: after, Limit: limit})
-	}, shownSuppression, func(s *sluice.Suppression) string { return nextOf(s.Key()) })
+	return readList(q.query, "suppressions", defaultSuppressions, maxSuppressions, func(limit int) ([]mail.Suppression, error) {
+		return q.Suppressions.Store.Suppressions(q.Context(), mail.SuppressionQuery{After: after, Limit: limit})
+	}, shownSuppression, func(s *mail.Suppression) string { return nextOf(s.Key()) })
 }
 
 // nextOf names the place behind a suppression.
-func nextOf(k sluice.SuppressionKey) string {
+func nextOf(k mail.SuppressionKey) string {
 	text, err := json.Marshal([4]string{k.Entry, k.Scope.String(), k.App, k.Reason.String()})
 	if err != nil {
 		panic(err) // four texts
@@ -76,15 +77,15 @@ func nextOf(k sluice.SuppressionKey) string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-func parseNext(next string) (k sluice.SuppressionKey, err error) {
+func parseNext(next string) (k mail.SuppressionKey, err error) {
 	var parts [4]string
 	text, err := base64.RawURLEncoding.DecodeString(next)
 	if err == nil {
 		err = json.Unmarshal(text, &parts)
 	}
-	scope, ok := sluice.ParseScope(parts[1])
-	reason, ok2 := sluice.ParseSuppressReason(parts[3])
-	k = sluice.SuppressionKey{Entry: parts[0], Scope: scope, App: parts[2], Reason: reason}
+	scope, ok := mail.ParseScope(parts[1])
+	reason, ok2 := mail.ParseSuppressReason(parts[3])
+	k = mail.SuppressionKey{Entry: parts[0], Scope: scope, App: parts[2], Reason: reason}
 	if err != nil || !ok || !ok2 || k.Entry == "" || strings.ContainsRune(k.Entry+k.App, 0) {
 		return k, errAfter(next)
 	}
@@ -129,8 +130,8 @@ type changed struct {
 // addSuppressions is POST /v1/suppressions.
 func (q *request) addSuppressions() (any, error) {
 	var array jsonscan.Value
-	reader := suppress.Reader{Preset: sluice.Suppression{
-		Reason: sluice.SuppressManual, Source: sourceAPI + q.who.ID, TimeMillis: q.s.clock.Now().UnixMilli(), Said: true,
+	reader := suppress.Reader{Preset: mail.Suppression{
+		Reason: mail.SuppressManual, Source: sourceAPI + q.who.ID, TimeMillis: q.s.clock.Now().UnixMilli(), Said: true,
 	}}
 	_, err := q.object(maxSuppressionBytes, field{"suppressions", &array}, field{"force", &reader.Force})
 	if err != nil {
@@ -140,7 +141,7 @@ func (q *request) addSuppressions() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	changes := make([]sluice.Suppression, len(all))
+	changes := make([]mail.Suppression, len(all))
 	for i, element := range all {
 		if changes[i], err = reader.Parse(element.Raw); err != nil {
 			return nil, at(i, refusal(sluice.CodeInvalid, "%s", err))
@@ -172,7 +173,7 @@ func (q *request) removeSuppressions() (any, error) {
 	}
 	var which suppress.Which
 	if _, ok := given["scope"]; ok {
-		parsed, known := sluice.ParseScope(scope)
+		parsed, known := mail.ParseScope(scope)
 		if which.Scope = &parsed; !known {
 			return nil, refusal(sluice.CodeInvalid, "scope is %.32q, want all or marketing", scope)
 		}
@@ -183,9 +184,9 @@ func (q *request) removeSuppressions() (any, error) {
 		}
 	}
 	if _, ok := given["reason"]; ok {
-		one, known := sluice.ParseSuppressReason(reason)
-		if which.Reasons = []sluice.SuppressReason{one}; !known {
-			return nil, refusal(sluice.CodeInvalid, "reason is %.32q, want one of %v", reason, sluice.SuppressReasons)
+		one, known := mail.ParseSuppressReason(reason)
+		if which.Reasons = []mail.SuppressReason{one}; !known {
+			return nil, refusal(sluice.CodeInvalid, "reason is %.32q, want one of %v", reason, mail.SuppressReasons)
 		}
 	}
 	q.items = len(all)
@@ -206,7 +207,7 @@ type checkedAddress struct {
 // others. It is answered from memory.
 func (q *request) checkSuppressions() (any, error) {
 	var array jsonscan.Value
-	class, app := sluice.ClassMarketing.String(), ""
+	class, app := mail.ClassMarketing.String(), ""
 	_, err := q.object(maxSuppressionBytes, field{"addresses", &array}, field{"class", &class}, field{"app_id", &app})
 	if err != nil {
 		return nil, err
@@ -215,7 +216,7 @@ func (q *request) checkSuppressions() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	of, ok := sluice.ParseClass(class)
+	of, ok := mail.ParseClass(class)
 	if !ok {
 		return nil, refusal(sluice.CodeInvalid, "class is %.32q, want marketing or transactional", class)
 	}

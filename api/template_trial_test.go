@@ -7,17 +7,17 @@ import (
 	"sync"
 	"testing"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // taker keeps the drafts that are handed in.
 type taker struct {
 	mu     sync.Mutex
-	drafts []sluice.Draft
+	drafts []mail.Draft
 	err    error
 }
 
-func (s *taker) Submit(_ context.Context, _ string, drafts []sluice.Draft) ([]string, error) {
+func (s *taker) Submit(_ context.Context, _ string, drafts []mail.Draft) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -41,7 +41,7 @@ func TestTemplateTest(t *testing.T) {
 		t.Fatalf("%d %s, %d drafts", got.status, got.body, len(taken.drafts))
 	}
 	d := taken.drafts[0]
-	if d.Priority != sluice.PriorityHigh || d.Class != sluice.ClassTransactional || d.Form != sluice.ContentMIME || strings.Join(d.Tags, " ") != "template-test" ||
+	if d.Priority != mail.PriorityHigh || d.Class != mail.ClassTransactional || d.Form != mail.ContentMIME || strings.Join(d.Tags, " ") != "template-test" ||
 		d.From != "s@example.com" || len(d.To) != 1 || d.To[0] != "Ann@xn--bcher-kva.example" || !strings.Contains(got.body, d.ID) {
 		t.Errorf("%+v", d)
 	}

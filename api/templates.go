@@ -12,6 +12,7 @@ import (
 	"sluice/lib/jsonscan"
 	"sluice/lib/key"
 	"sluice/lib/mime"
+	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/mail/template"
 	"sluice/user/profile"
@@ -25,7 +26,7 @@ const (
 
 // Bounds of templates in requests.
 const (
-	maxTemplateBody  = 3 * sluice.MaxTemplateBytes // HTML as JSON is longer than HTML
+	maxTemplateBody  = 3 * mail.MaxTemplateBytes // HTML as JSON is longer than HTML
 	maxPreviewBody   = template.MaxVariablesBytes + 8<<10
 	maxTemplatesPage = 100
 	parallelPreviews = 2
@@ -46,43 +47,43 @@ type templateShown struct {
 // versionShown is a template and what one of its versions says.
 type versionShown struct {
 	templateShown
-	Version   int                     `json:"version"`
-	Written   string                  `json:"written"`
-	Subject   string                  `json:"subject"`
-	Preheader string                  `json:"preheader"`
-	From      string                  `json:"from"`
-	HTML      string                  `json:"html"`
-	Text      string                  `json:"text"`
-	Class     string                  `json:"class"`
-	Headers   []sluice.TemplateHeader `json:"headers"`
-	Strict    bool                    `json:"strict"`
+	Version   int                   `json:"version"`
+	Written   string                `json:"written"`
+	Subject   string                `json:"subject"`
+	Preheader string                `json:"preheader"`
+	From      string                `json:"from"`
+	HTML      string                `json:"html"`
+	Text      string                `json:"text"`
+	Class     string                `json:"class"`
+	Headers   []mail.TemplateHeader `json:"headers"`
+	Strict    bool                  `json:"strict"`
 }
 
-func shownTemplate(t *sluice.Template) templateShown {
+func shownTemplate(t *mail.Template) templateShown {
 	return templateShown{t.ID, t.Name, t.Current, t.Latest, timeText(t.CreatedMillis), timeText(t.UpdatedMillis), timeText(t.ArchivedMillis)}
 }
 
-func shownVersion(t *sluice.Template, v *sluice.TemplateVersion) versionShown {
+func shownVersion(t *mail.Template, v *mail.TemplateVersion) versionShown {
 	return versionShown{
 		templateShown: shownTemplate(t), Version: v.Version, Written: profile.TimeText(v.CreatedMillis),
 		Subject: v.Subject, Preheader: v.Preheader, From: v.From, HTML: v.HTML, Text: v.Text,
-		Class: v.Class.String(), Headers: append([]sluice.TemplateHeader{}, v.Headers...), Strict: v.Strict,
+		Class: v.Class.String(), Headers: append([]mail.TemplateHeader{}, v.Headers...), Strict: v.Strict,
 	}
 }
 
 // listTemplates is GET /v1/templates.
 func (q *request) listTemplates() (any, error) {
 	after := q.query.Get("after")
-	if after != "" && !sluice.ValidTemplateID(after) {
+	if after != "" && !mail.ValidTemplateID(after) {
 		return nil, errAfter(after)
 	}
 	archived, err := q.query.archived()
 	if err != nil {
 		return nil, err
 	}
-	return readList(q.query, "templates", maxTemplatesPage, maxTemplatesPage, func(limit int) ([]sluice.Template, error) {
-		return q.Templates.Templates(q.Context(), sluice.TemplateQuery{After: after, Archived: archived, Limit: limit})
-	}, shownTemplate, func(t *sluice.Template) string { return t.ID })
+	return readList(q.query, "templates", maxTemplatesPage, maxTemplatesPage, func(limit int) ([]mail.Template, error) {
+		return q.Templates.Templates(q.Context(), mail.TemplateQuery{After: after, Archived: archived, Limit: limit})
+	}, shownTemplate, func(t *mail.Template) string { return t.ID })
 }
 
 // addTemplate is POST /v1/templates.
@@ -92,13 +93,13 @@ func (q *request) addTemplate() (any, error) {
 		return nil, err
 	}
 	v := &given.version
-	if !sluice.ValidTemplateID(v.Template) {
-		return nil, refusal(sluice.CodeInvalid, "id: want 1 to %d characters, lower-case letters, digits, -, _ and ., the first a letter or a digit", sluice.MaxTemplateIDBytes)
+	if !mail.ValidTemplateID(v.Template) {
+		return nil, refusal(sluice.CodeInvalid, "id: want 1 to %d characters, lower-case letters, digits, -, _ and ., the first a letter or a digit", mail.MaxTemplateIDBytes)
 	}
 	if v.Version = 1; given.name == "" {
 		given.name = v.Template
 	}
-	t := sluice.Template{ID: v.Template, Name: given.name, Current: 1, Latest: 1, CreatedMillis: v.CreatedMillis, UpdatedMillis: v.CreatedMillis}
+	t := mail.Template{ID: v.Template, Name: given.name, Current: 1, Latest: 1, CreatedMillis: v.CreatedMillis, UpdatedMillis: v.CreatedMillis}
 	if err := q.Templates.AddTemplate(q.Context(), t, *v); err != nil {
 		return nil, err
 	}
@@ -108,17 +109,17 @@ func (q *request) addTemplate() (any, error) {
 }
 
 // template returns the template that the path names.
-func (q *request) template() (sluice.Template, error) {
+func (q *request) template() (mail.Template, error) {
 	id := q.PathValue("id")
-	if !sluice.ValidTemplateID(id) {
-		return sluice.Template{}, refusal(sluice.CodeNotFound, "there is no template %.64q", id)
+	if !mail.ValidTemplateID(id) {
+		return mail.Template{}, refusal(sluice.CodeNotFound, "there is no template %.64q", id)
 	}
 	return q.Templates.Template(q.Context(), id)
 }
 
 // getTemplate is GET /v1/templates/{id}.
 func (q *request) getTemplate() (any, error) {
-	version, err := q.query.number("version", 0, sluice.MaxTemplateVersions)
+	version, err := q.query.number("version", 0, mail.MaxTemplateVersions)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +175,7 @@ func (q *request) archiveTemplate() (any, error) {
 // again, or a newer one.
 func (q *request) chooseVersion() (any, error) {
 	version := 0
-	_, err := q.object(maxPreviewBody, field{"version", number{&version, sluice.MaxTemplateVersions}})
+	_, err := q.object(maxPreviewBody, field{"version", number{&version, mail.MaxTemplateVersions}})
 	if err == nil && version == 0 {
 		err = refusal(sluice.CodeInvalid, "version: there is none; which one is to be used?")
 	}
@@ -194,14 +195,14 @@ func (q *request) chooseVersion() (any, error) {
 
 // previewed is what a mail would be.
 type previewed struct {
-	Version   int                     `json:"version"`
-	Subject   string                  `json:"subject"`
-	Preheader string                  `json:"preheader"`
-	From      string                  `json:"from"`
-	HTML      string                  `json:"html"`
-	Text      string                  `json:"text"`
-	Class     string                  `json:"class"`
-	Headers   []sluice.TemplateHeader `json:"headers"`
+	Version   int                   `json:"version"`
+	Subject   string                `json:"subject"`
+	Preheader string                `json:"preheader"`
+	From      string                `json:"from"`
+	HTML      string                `json:"html"`
+	Text      string                `json:"text"`
+	Class     string                `json:"class"`
+	Headers   []mail.TemplateHeader `json:"headers"`
 }
 
 // previewTemplate is POST /v1/templates/{id}/preview. Nothing is fetched from
@@ -220,20 +221,20 @@ func (q *request) previewTemplate() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return previewed{v.Version, m.Subject, m.Preheader, m.From, m.HTML, m.Text, m.Class.String(), append([]sluice.TemplateHeader{}, m.Headers...)}, nil
+	return previewed{v.Version, m.Subject, m.Preheader, m.From, m.HTML, m.Text, m.Class.String(), append([]mail.TemplateHeader{}, m.Headers...)}, nil
 }
 
 // readPreview reads what is to be rendered: the version that path and body name, and
 // its values: {"version": 3, "variables": {...}, "external_id": "..."}. more are further
 // members of the body.
-func (q *request) readPreview(more ...field) (*sluice.TemplateVersion, *template.Input, error) {
+func (q *request) readPreview(more ...field) (*mail.TemplateVersion, *template.Input, error) {
 	in := &template.Input{Clock: q.s.clock}
 	if q.Consent != nil {
 		in.Unsubscribe = q.Consent.SampleUnsubscribeURL()
 	}
 	version, ids := 0, [2]string{}
 	names := [...]string{"external_id", "braze_id"}
-	given, err := q.object(maxPreviewBody, append([]field{{"version", number{&version, sluice.MaxTemplateVersions}}, {"variables", nil}, {names[0], &ids[0]}, {names[1], &ids[1]}}, more...)...)
+	given, err := q.object(maxPreviewBody, append([]field{{"version", number{&version, mail.MaxTemplateVersions}}, {"variables", nil}, {names[0], &ids[0]}, {names[1], &ids[1]}}, more...)...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -301,7 +302,7 @@ func (q *request) testTemplate() (any, error) {
 		return nil, templateRefusal(err)
 	}
 	draft.Key = q.who.Bounded()
-	ids, err := q.Submitter.Submit(q.Context(), "", []sluice.Draft{draft})
+	ids, err := q.Submitter.Submit(q.Context(), "", []mail.Draft{draft})
 	if err != nil {
 		return nil, q.s.notAccepted(q.w, err, "Look whether it arrives before you send it again")
 	}
@@ -312,7 +313,7 @@ func (q *request) testTemplate() (any, error) {
 	return tested{ids[0], v.Version, subject}, nil
 }
 
-func render(v *sluice.TemplateVersion, in *template.Input) (template.Message, error) {
+func render(v *mail.TemplateVersion, in *template.Input) (template.Message, error) {
 	compiled, err := template.Compile(v)
 	if err != nil {
 		return template.Message{}, templateRefusal(err)
@@ -354,24 +355,24 @@ func (e *noUser) Unwrap() error { return e.err }
 // written is a version as a request has it.
 type written struct {
 	name    string
-	version sluice.TemplateVersion
+	version mail.TemplateVersion
 }
 
 // readTemplate reads the body of a template, and compiles it, so that only what can be
 // rendered is kept.
 func (q *request) readTemplate() (w written, err error) {
-	class := sluice.ClassTransactional.String()
+	class := mail.ClassTransactional.String()
 	v := &w.version
 	given, err := q.object(maxTemplateBody, field{"id", &v.Template}, field{"name", &w.name}, field{"subject", &v.Subject}, field{"preheader", &v.Preheader}, field{"from", &v.From},
 		field{"html", &v.HTML}, field{"text", &v.Text}, field{"class", &class}, field{"headers", nil}, field{"strict", &v.Strict})
 	if err != nil {
 		return w, err
 	}
-	if _, ok := given["name"]; ok && !sluice.ValidTemplateName(w.name) {
-		return w, refusal(sluice.CodeInvalid, "name: want a text of 1 to %d characters, no control characters, no blank at its ends", sluice.MaxTemplateNameRunes)
+	if _, ok := given["name"]; ok && !mail.ValidTemplateName(w.name) {
+		return w, refusal(sluice.CodeInvalid, "name: want a text of 1 to %d characters, no control characters, no blank at its ends", mail.MaxTemplateNameRunes)
 	}
 	var ok bool
-	if v.Class, ok = sluice.ParseClass(class); !ok {
+	if v.Class, ok = mail.ParseClass(class); !ok {
 		return w, refusal(sluice.CodeInvalid, "class is %.32q, want transactional or marketing", class)
 	}
 	if headers, ok := given["headers"]; ok {
@@ -387,16 +388,16 @@ func (q *request) readTemplate() (w written, err error) {
 }
 
 // parseHeaders reads [{"name": "...", "value": "..."}, ...].
-func parseHeaders(v jsonscan.Value) (all []sluice.TemplateHeader, err error) {
+func parseHeaders(v jsonscan.Value) (all []mail.TemplateHeader, err error) {
 	if v.Kind != jsonscan.Array {
 		return nil, refusal(sluice.CodeInvalid, "headers: want a list of objects with name and value, got %s", v.Kind)
 	}
 	e := jsonscan.ReadArray(v.Raw)
 	for e.Next() {
-		if len(all) == sluice.MaxTemplateHeaders {
-			return nil, refusal(sluice.CodeInvalid, "headers: there are more than %d", sluice.MaxTemplateHeaders)
+		if len(all) == mail.MaxTemplateHeaders {
+			return nil, refusal(sluice.CodeInvalid, "headers: there are more than %d", mail.MaxTemplateHeaders)
 		}
-		var h sluice.TemplateHeader
+		var h mail.TemplateHeader
 		given, err := decode(e.Value.Raw, field{"name", &h.Name}, field{"value", &h.Value})
 		if err != nil || len(given) != 2 {
 			return nil, refusal(sluice.CodeInvalid, "headers[%d]: want an object with the texts name and value", len(all))

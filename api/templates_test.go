@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
+	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
@@ -29,10 +30,10 @@ func startTemplates(t *testing.T) *templates {
 	x.read = "Bearer " + text
 	person := &profile.Profile{ExternalID: "u-7"}
 	person.SetAttributes(`{"first_name":"Ann <3","plan":"gold","email":"ann@example.com"}`, 0)
-	id := sluice.UserID{Partition: 1, Number: 1}
-	e, err := x.store.Prepare(&sluice.Effect{Users: &sluice.UserChanges{
-		Put:     []sluice.UserRow{{ID: id, UpdatedMillis: 1, Profile: string(person.Append(nil))}},
-		AddKeys: []sluice.KeyRow{{Key: sluice.UserKey{Kind: sluice.KeyExternal, Name: "u-7"}, ID: id}},
+	id := user.ID{Partition: 1, Number: 1}
+	e, err := x.store.Prepare(&store.Effect{Users: &user.Changes{
+		Put:     []user.Row{{ID: id, UpdatedMillis: 1, Profile: string(person.Append(nil))}},
+		AddKeys: []user.KeyRow{{Key: user.Key{Kind: user.KeyExternal, Name: "u-7"}, ID: id}},
 	}})
 	if err == nil {
 		_, err = x.store.Apply(t.Context(), e)

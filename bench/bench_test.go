@@ -148,7 +148,7 @@ func testEnv(t *testing.T, withMaria bool) *env {
 func TestOldDesignsWriteAllRows(t *testing.T) {
 	e := testEnv(t, true)
 	all := elements{first: 7, count: 2550}
-	for name, measure := range map[string]func(context.Context, store, *table, elements) (time.Duration, error){
+	for name, measure := range map[string]func(context.Context, database, *table, elements) (time.Duration, error){
 		"one at a time": e.runOneAtATime, "published": e.runPublished, "bulk load": e.runBulk,
 	} {
 		for _, table := range []*table{pepiEvent, standard} {
@@ -168,7 +168,7 @@ func TestOldDesignsWriteAllRows(t *testing.T) {
 
 // digest sums up the rows that a way makes of the same events in the standard
 // table, but for their places in a log.
-func digest(t *testing.T, e *env, measure func(context.Context, store, *table, elements) (time.Duration, error)) (sum int64) {
+func digest(t *testing.T, e *env, measure func(context.Context, database, *table, elements) (time.Duration, error)) (sum int64) {
 	t.Helper()
 	if _, err := e.oneRun(t.Context(), e.maria, standard, elements{first: 7, count: 2550}, measure); err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ var http1 = &http.Client{Timeout: answerWithin, Transport: &http.Transport{Disab
 // startSluice starts the program with one list in the configuration and waits
 // until it is ready. list is the list's settings in YAML's short form, more are
 // further lines of the configuration.
-func (e *env) startSluice(ctx context.Context, s store, list string, more ...string) (*child, error) {
+func (e *env) startSluice(ctx context.Context, s database, list string, more ...string) (*child, error) {
 	dir, err := os.MkdirTemp(e.dir, "sluice-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for sluice: %w", err)

@@ -224,7 +224,7 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // store is a database of a bench.
-type store interface {
+type database interface {
 	url() string
 	// fresh makes all tables anew, empty.
 	fresh(ctx context.Context) error

@@ -145,11 +145,11 @@ func backlogPostgres(ctx context.Context, e *env) error {
 }
 
 // compare makes the runs of an order and notes their rates under prefix_WAY.
-func (e *env) compare(ctx context.Context, s store, t *table, engine, prefix, order string) error {
+func (e *env) compare(ctx context.Context, s database, t *table, engine, prefix, order string) error {
 	for i, way := range order {
 		all := elements{count: pick(e.run, int64(backlogEvents), backlogEventsQuick)}
 		var name, label string
-		var measure func(context.Context, store, *table, elements) (time.Duration, error)
+		var measure func(context.Context, database, *table, elements) (time.Duration, error)
 		switch way {
 		case 'a':
 			all.count = pick(e.run, int64(slowEvents), slowEventsQuick)
@@ -181,7 +181,7 @@ func (e *env) compare(ctx context.Context, s store, t *table, engine, prefix, or
 
 // oneRun makes one run on fresh tables and returns its rows per second, if the
 // table then holds what it should.
-func (e *env) oneRun(ctx context.Context, s store, t *table, all elements, measure func(context.Context, store, *table, elements) (time.Duration, error)) (float64, error) {
+func (e *env) oneRun(ctx context.Context, s database, t *table, all elements, measure func(context.Context, database, *table, elements) (time.Duration, error)) (float64, error) {
 	if err := s.fresh(ctx); err != nil {
 		return 0, err
 	}
@@ -198,7 +198,7 @@ func (e *env) oneRun(ctx context.Context, s store, t *table, all elements, measu
 	return float64(all.count) / took.Seconds(), nil
 }
 
-func (e *env) runOneAtATime(ctx context.Context, s store, t *table, all elements) (time.Duration, error) {
+func (e *env) runOneAtATime(ctx context.Context, s database, t *table, all elements) (time.Duration, error) {
 	q, err := e.queue(ctx, s, t, all)
 	if err != nil {
 		return 0, err
@@ -206,7 +206,7 @@ func (e *env) runOneAtATime(ctx context.Context, s store, t *table, all elements
 	return baseline.OneAtATime(ctx, q)
 }
 
-func (e *env) runPublished(ctx context.Context, s store, t *table, all elements) (time.Duration, error) {
+func (e *env) runPublished(ctx context.Context, s database, t *table, all elements) (time.Duration, error) {
 	q, err := e.queue(ctx, s, t, all)
 	if err != nil {
 		return 0, err
@@ -214,14 +214,14 @@ func (e *env) runPublished(ctx context.Context, s store, t *table, all elements)
 	return baseline.Published(ctx, q)
 }
 
-func (e *env) queue(ctx context.Context, s store, t *table, all elements) (baseline.Queue, error) {
+func (e *env) queue(ctx context.Context, s database, t *table, all elements) (baseline.Queue, error) {
 	if err := e.prefill(ctx, all); err != nil {
 		return baseline.Queue{}, err
 	}
 	return baseline.Queue{Redis: e.redis, List: listName, DB: s.handle(), Table: t.old, Count: int(all.count)}, e.release(ctx)
 }
 
-func (e *env) runBulk(ctx context.Context, s store, t *table, all elements) (time.Duration, error) {
+func (e *env) runBulk(ctx context.Context, s database, t *table, all elements) (time.Duration, error) {
 	return s.bulk(ctx, t, all)
 }
 
@@ -230,7 +230,7 @@ func (e *env) runBulk(ctx context.Context, s store, t *table, all elements) (tim
 // until its own counter of committed rows says that all are. The counter is
 // behind the commit, and read every few milliseconds, so the time is rather too
 // long than too short.
-func (e *env) runSluice(ctx context.Context, s store, t *table, all elements) (took time.Duration, err error) {
+func (e *env) runSluice(ctx context.Context, s database, t *table, all elements) (took time.Duration, err error) {
 	if err := e.prefill(ctx, all); err != nil {
 		return 0, err
 	}

@@ -19,7 +19,7 @@ type postgresStore struct {
 	files   string // directory of the files that the server loads
 }
 
-var _ store = (*postgresStore)(nil)
+var _ database = (*postgresStore)(nil)
 
 func openPostgres(ctx context.Context, e *env) (*postgresStore, error) {
 	e.run.say("start a private PostgreSQL, default settings")

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/user"
 	"sluice/user/profile"
 	"sluice/user/rule"
 	"sluice/user/segment"
@@ -134,22 +136,22 @@ func matchRuns(ctx context.Context, r *run, store *sqlstore.Store, users int, ru
 }
 
 // fillUsers stores users, and returns how many bytes their profiles have.
-func fillUsers(ctx context.Context, r *run, store *sqlstore.Store, users int) (bytes int, err error) {
+func fillUsers(ctx context.Context, r *run, db *sqlstore.Store, users int) (bytes int, err error) {
 	now := time.Now().UnixMilli()
 	for i := 0; i < users; {
-		changes := &sluice.UserChanges{}
+		changes := &user.Changes{}
 		for ; len(changes.Put) < ruleStep && i < users; i++ {
 			// A partition's users come in the order of their numbers.
-			id := sluice.UserID{Partition: i % rulePartitions, Number: int64(i/rulePartitions) + 1}
-			row := sluice.UserRow{ID: id, UpdatedMillis: now, Profile: ruleProfile(i, now)}
+			id := user.ID{Partition: i % rulePartitions, Number: int64(i/rulePartitions) + 1}
+			row := user.Row{ID: id, UpdatedMillis: now, Profile: ruleProfile(i, now)}
 			bytes += len(row.Profile)
 			changes.Put = append(changes.Put, row)
 		}
-		p, err := store.Prepare(&sluice.Effect{Users: changes})
+		p, err := db.Prepare(&store.Effect{Users: changes})
 		if err != nil {
 			return 0, err
 		}
-		if _, err := store.Apply(ctx, p); err != nil {
+		if _, err := db.Apply(ctx, p); err != nil {
 			return 0, err
 		}
 		if i%(users/5) == 0 {

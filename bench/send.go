@@ -14,6 +14,7 @@ import (
 	"sluice"
 	"sluice/bench/baseline"
 	"sluice/lib/sink"
+	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/mail/via/ses"
 	"sluice/mail/via/smtp"
@@ -111,7 +112,7 @@ func sendFar(ctx context.Context, e *env) (err error) {
 	}
 	for _, x := range []struct {
 		id, label string
-		t         sluice.Transport
+		t         mail.Transport
 	}{{"one_connection", "Sluice, one connection", one}, {"pool", "Sluice, its default pool", pool}, {"api", "Sluice, API", api}} {
 		if err := sluiceRow(ctx, e, x.id, x.label, x.t, span); err != nil {
 			return err
@@ -152,7 +153,7 @@ func addSent(r *run, id, label string, perSecond float64) {
 
 // sluiceRow measures the whole spool with a transport: mails wait durably, are
 // marked, sent, recorded and put into the ledger.
-func sluiceRow(ctx context.Context, e *env, id, label string, t sluice.Transport, span time.Duration) (err error) {
+func sluiceRow(ctx context.Context, e *env, id, label string, t mail.Transport, span time.Duration) (err error) {
 	r := e.run
 	if err := errors.Join(e.maria.fresh(ctx), e.redis.Clear(ctx)); err != nil {
 		return err
@@ -191,16 +192,16 @@ func sluiceRow(ctx context.Context, e *env, id, label string, t sluice.Transport
 
 // countingTransport counts what another one does.
 type countingTransport struct {
-	sluice.Transport
+	mail.Transport
 	sent, other atomic.Int64
 }
 
-func (c *countingTransport) Deliver(ctx context.Context, envelopes []sluice.Envelope, done func(i int, r sluice.Result)) {
-	c.Transport.Deliver(ctx, envelopes, func(i int, r sluice.Result) {
+func (c *countingTransport) Deliver(ctx context.Context, envelopes []mail.Envelope, done func(i int, r mail.Result)) {
+	c.Transport.Deliver(ctx, envelopes, func(i int, r mail.Result) {
 		switch r.Kind {
-		case sluice.ResultSent:
+		case mail.ResultSent:
 			c.sent.Add(1)
-		case sluice.ResultUntried:
+		case mail.ResultUntried:
 		default:
 			c.other.Add(1)
 		}

@@ -17,6 +17,7 @@ import (
 	"sluice"
 	"sluice/lib/key"
 	"sluice/lib/servers"
+	"sluice/mail"
 	"sluice/mail/dkim"
 	"sluice/mail/smtpd"
 	"sluice/mail/spool"
@@ -150,7 +151,7 @@ func nearSluice(ctx context.Context, e *env, id, label, sinkAddress string, mail
 	}
 	server := smtpd.New(smtpd.Options{
 		Hostname: "localhost", MaxMessageBytes: 1 << 20, OpenLoopback: true, Certificates: certificates, Authority: nobodyKnown{},
-		Submitter: func() sluice.Submitter { return s.intake }, Clock: clock, Log: slog.New(slog.DiscardHandler),
+		Submitter: func() mail.Submitter { return s.intake }, Clock: clock, Log: slog.New(slog.DiscardHandler),
 	})
 	if err := server.Start(ctx, "127.0.0.1:0"); err != nil {
 		return err
@@ -173,7 +174,7 @@ func nearSluice(ctx context.Context, e *env, id, label, sinkAddress string, mail
 		if err := pause(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
-		sent = s.stats.Results("sink")[sluice.ResultSent]
+		sent = s.stats.Results("sink")[mail.ResultSent]
 	}
 	took := time.Since(started)
 	after, err := cpuTimeOf(os.Getpid())

@@ -16,6 +16,7 @@ import (
 	"sluice/bench/baseline"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/store/sqlstore"
 )
@@ -102,12 +103,12 @@ func spoolTable(ctx context.Context, e *env, waiting int) error {
 		count int
 	}{{"empty", 0}, {"full", waiting}} {
 		r.say("table, %d waiting", fill.count)
-		if err := table.Fill(ctx, fill.count, int(sluice.PriorityLow), body); err != nil {
+		if err := table.Fill(ctx, fill.count, int(mail.PriorityLow), body); err != nil {
 			return err
 		}
 		span := pick(r, spoolSpan, spoolSpanQuick)
 		in, err := rate(ctx, spoolClients, span, func(ctx context.Context, w, n int) (bool, error) {
-			return true, table.Enqueue(ctx, int(sluice.PriorityLow), fmt.Sprintf("user%d-%d@example.com", w, n), body)
+			return true, table.Enqueue(ctx, int(mail.PriorityLow), fmt.Sprintf("user%d-%d@example.com", w, n), body)
 		})
 		if err != nil {
 			return err
@@ -145,7 +146,7 @@ func spoolSluice(ctx context.Context, e *env, waiting int) (err error) {
 			return err
 		}
 		in, err := rate(ctx, spoolClients, pick(r, spoolSpan, spoolSpanQuick), func(ctx context.Context, w, n int) (bool, error) {
-			_, err := s.intake.Submit(ctx, "", []sluice.Draft{spoolDraft(fmt.Sprintf("user%d-%d@example.com", w, n), sluice.PriorityLow, body)})
+			_, err := s.intake.Submit(ctx, "", []mail.Draft{spoolDraft(fmt.Sprintf("user%d-%d@example.com", w, n), mail.PriorityLow, body)})
 			return true, err
 		})
 		if err != nil {
@@ -164,8 +165,8 @@ func spoolSluice(ctx context.Context, e *env, waiting int) (err error) {
 	return s.urgent(ctx, r, body)
 }
 
-func spoolDraft(to string, p sluice.Priority, body []byte) sluice.Draft {
-	return sluice.Draft{Priority: p, Class: sluice.ClassMarketing, Form: sluice.ContentMIME, From: "shop@example.com", To: []string{to}, Content: body}
+func spoolDraft(to string, p mail.Priority, body []byte) mail.Draft {
+	return mail.Draft{Priority: p, Class: mail.ClassMarketing, Form: mail.ContentMIME, From: "shop@example.com", To: []string{to}, Content: body}
 }
 
 // spoolRig is the part of the program that takes mails in and sends them.
@@ -184,7 +185,7 @@ type spoolRig struct {
 }
 
 // openSpool builds it around a transport. It takes mails in; send sends.
-func openSpool(ctx context.Context, e *env, t sluice.Transport, maker spool.Maker) (*spoolRig, error) {
+func openSpool(ctx context.Context, e *env, t mail.Transport, maker spool.Maker) (*spoolRig, error) {
 	s := &spoolRig{stats: &spool.Stats{}}
 	var err error
 	if s.redis, err = flow.Dial(ctx, e.redisURL); err != nil {
@@ -235,11 +236,11 @@ func (s *spoolRig) close(ctx context.Context) error {
 // everybody may be mailed.
 type everybody struct{}
 
-func (everybody) Check(string, sluice.Class, string) (string, bool) { return "", false }
+func (everybody) Check(string, mail.Class, string) (string, bool) { return "", false }
 
 func (everybody) Ready([]string) {}
 
-func (everybody) Fresh(sluice.Class) bool { return true }
+func (everybody) Fresh(mail.Class) bool { return true }
 
 // swallower is a transport that takes everything at once.
 type swallower struct {
@@ -253,7 +254,7 @@ func (w *swallower) Window() int  { return 16 }
 func (w *swallower) Workers() int { return 10 }
 func (w *swallower) Close() error { return nil }
 
-func (w *swallower) Deliver(ctx context.Context, envelopes []sluice.Envelope, done func(i int, r sluice.Result)) {
+func (w *swallower) Deliver(ctx context.Context, envelopes []mail.Envelope, done func(i int, r mail.Result)) {
 	if w.delay > 0 {
 		_ = pause(ctx, w.delay) // it ends with the bench
 	}
@@ -261,7 +262,7 @@ func (w *swallower) Deliver(ctx context.Context, envelopes []sluice.Envelope, do
 		if came, ok := w.urgent.Load(envelopes[i].To); ok {
 			came.(func())()
 		}
-		done(i, sluice.Result{Kind: sluice.ResultSent, Code: 250})
+		done(i, mail.Result{Kind: mail.ResultSent, Code: 250})
 	}
 	w.took.Add(int64(len(envelopes)))
 }
@@ -272,9 +273,9 @@ func (s *spoolRig) fill(ctx context.Context, count int, body []byte) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(4)
 	for n := 0; n < count; n += 1000 {
-		drafts := make([]sluice.Draft, 1000)
+		drafts := make([]mail.Draft, 1000)
 		for i := range drafts {
-			drafts[i] = spoolDraft(fmt.Sprintf("user%d@example.com", n+i), sluice.PriorityLow, body)
+			drafts[i] = spoolDraft(fmt.Sprintf("user%d@example.com", n+i), mail.PriorityLow, body)
 		}
 		group.Go(func() error {
 			for {
@@ -378,9 +379,9 @@ func (s *spoolRig) urgent(ctx context.Context, r *run, body []byte) error {
 			defer mu.Unlock()
 			waits = append(waits, latency{seconds: time.Since(started).Seconds(), count: 1})
 		})
-		d := spoolDraft(to, sluice.PriorityHigh, body)
-		d.Class = sluice.ClassTransactional
-		if _, err := s.intake.Submit(ctx, "", []sluice.Draft{d}); err != nil {
+		d := spoolDraft(to, mail.PriorityHigh, body)
+		d.Class = mail.ClassTransactional
+		if _, err := s.intake.Submit(ctx, "", []mail.Draft{d}); err != nil {
 			return err
 		}
 		if err := pause(ctx, spoolUrgentEvery); err != nil {

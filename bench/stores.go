@@ -22,7 +22,7 @@ type mariaStore struct {
 	bare    bool   // fresh leaves the tables to the program, which may be older than this one
 }
 
-var _ store = (*mariaStore)(nil)
+var _ database = (*mariaStore)(nil)
 
 func (s *mariaStore) url() string         { return s.address }
 func (s *mariaStore) handle() *sql.DB     { return s.db }
@@ -125,7 +125,7 @@ type sqliteStore struct {
 	db   *sql.DB
 }
 
-var _ store = (*sqliteStore)(nil)
+var _ database = (*sqliteStore)(nil)
 
 func openSQLite(e *env) (*sqliteStore, error) {
 	s := &sqliteStore{dir: filepath.Join(e.dir, "sqlite")}

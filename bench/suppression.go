@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/mail/suppress"
 	"sluice/mail/via/smtp"
 	"sluice/store/sqlstore"
@@ -160,7 +161,7 @@ func (s *suppressionBench) ask(list *suppress.List, recipients []string, id, lab
 		if window > 1 && at%window == 0 {
 			list.Ready(recipients[at:][:window])
 		}
-		if _, suppressed := list.Check(recipients[at], sluice.ClassMarketing, "shop"); suppressed {
+		if _, suppressed := list.Check(recipients[at], mail.ClassMarketing, "shop"); suppressed {
 			held++
 		}
 	}
@@ -197,7 +198,7 @@ func (s *suppressionBench) fill(ctx context.Context) (*suppress.List, float64, e
 
 // madeUp is a store of addresses and domains that are made up when they are read.
 type madeUp struct {
-	sluice.SuppressionStore
+	mail.SuppressionStore
 	addresses, read int
 }
 
@@ -207,8 +208,8 @@ func (m *madeUp) CountSuppressions(context.Context) (int64, error) {
 	return int64(m.addresses + badDomains), nil
 }
 
-func (m *madeUp) HeldSuppressions(_ context.Context, _ sluice.SuppressionKey, limit int, f func(*sluice.Suppression)) (n int, err error) {
-	s := sluice.Suppression{Reason: sluice.SuppressHardBounce}
+func (m *madeUp) HeldSuppressions(_ context.Context, _ mail.SuppressionKey, limit int, f func(*mail.Suppression)) (n int, err error) {
+	s := mail.Suppression{Reason: mail.SuppressHardBounce}
 	for ; n < limit && m.read < m.addresses+badDomains; n++ {
 		if s.Entry = fmt.Sprintf("user.%d@example.com", m.read); m.read >= m.addresses {
 			s.Entry = badDomain(m.read - m.addresses)
@@ -237,9 +238,9 @@ func (s *suppressionBench) stored(ctx context.Context) (err error) {
 	r.say("store %d addresses in MariaDB", rows)
 	began := time.Now()
 	for i := 0; i < rows; {
-		var changes []sluice.Suppression
-		for ; len(changes) < sluice.MaxSuppressChanges && i < rows; i++ {
-			changes = append(changes, sluice.Suppression{Entry: fmt.Sprintf("user.%d@example.com", i*7919%rows), Reason: sluice.SuppressHardBounce, Source: "bench", TimeMillis: 1})
+		var changes []mail.Suppression
+		for ; len(changes) < mail.MaxSuppressChanges && i < rows; i++ {
+			changes = append(changes, mail.Suppression{Entry: fmt.Sprintf("user.%d@example.com", i*7919%rows), Reason: mail.SuppressHardBounce, Source: "bench", TimeMillis: 1})
 		}
 		if _, err := stores[0].Suppress(ctx, changes); err != nil {
 			return err
@@ -266,12 +267,12 @@ func (s *suppressionBench) inForce(ctx context.Context, writer *sqlstore.Store, 
 	slowest := time.Duration(0)
 	for i := range pick(r, changeRuns, changeRunsQuick) {
 		address := fmt.Sprintf("late.%d@example.com", i)
-		if _, err := writer.Suppress(ctx, []sluice.Suppression{{Entry: address, Reason: sluice.SuppressManual, TimeMillis: 1}}); err != nil {
+		if _, err := writer.Suppress(ctx, []mail.Suppression{{Entry: address, Reason: mail.SuppressManual, TimeMillis: 1}}); err != nil {
 			return err
 		}
 		began := time.Now()
 		for {
-			if _, suppressed := f.List.Check(address, sluice.ClassTransactional, ""); suppressed {
+			if _, suppressed := f.List.Check(address, mail.ClassTransactional, ""); suppressed {
 				break
 			}
 			if err := pause(ctx, time.Millisecond); err != nil {

@@ -16,11 +16,11 @@ type table struct {
 	old      baseline.Table
 	settings string // of the list in the program's configuration
 
-	appendRow func(dst []byte, e *element) []byte     // as LOAD DATA reads it
-	setRow    func(row []any, e *element, buf []byte) // as SQLite's driver takes it
-	check     string                                  // SELECT: see verify
-	texts     func(e *element) int                    // bytes that check sums
-	from      func(s store, elements elements) []any  // arguments of check
+	appendRow func(dst []byte, e *element) []byte       // as LOAD DATA reads it
+	setRow    func(row []any, e *element, buf []byte)   // as SQLite's driver takes it
+	check     string                                    // SELECT: see verify
+	texts     func(e *element) int                      // bytes that check sums
+	from      func(s database, elements elements) []any // arguments of check
 }
 
 const (
@@ -45,7 +45,7 @@ var pepiEvent = &table{
 	setRow: func(row []any, e *element, _ []byte) { row[0], row[1] = e.id, e.event },
 	check:  "SELECT COUNT(*), COUNT(DISTINCT id), MIN(id), MAX(id), SUM(LENGTH(event_name)) FROM pepi_event",
 	texts:  func(e *element) int { return len(e.event) },
-	from:   func(store, elements) []any { return nil },
+	from:   func(database, elements) []any { return nil },
 }
 
 var standard = &table{
@@ -58,7 +58,7 @@ var standard = &table{
 	setRow:    setStandardRow,
 	check:     "SELECT COUNT(*), COUNT(DISTINCT event_id), MIN(event_id), MAX(event_id), SUM(LENGTH(name)) + SUM(LENGTH(email)) FROM events WHERE time >= ?",
 	texts:     func(e *element) int { return len(e.stored) + len(e.appendEmail(make([]byte, 0, 64))) },
-	from: func(s store, elements elements) []any {
+	from: func(s database, elements elements) []any {
 		return []any{s.millis(elementsBegin + floorDiv(elements.first, arrivalsPerMilli))}
 	},
 }
@@ -95,7 +95,7 @@ func setStandardRow(row []any, e *element, buf []byte) {
 // verify reads the table and fails unless it holds exactly the elements. It
 // wants as many rows, as many different ids, the first and the last of them,
 // and texts of the right length altogether.
-func verify(ctx context.Context, s store, t *table, elements elements) error {
+func verify(ctx context.Context, s database, t *table, elements elements) error {
 	var rows, ids, first, last, texts int64
 	if err := s.handle().QueryRowContext(ctx, strings.Replace(t.check, "?", s.placeholder(), 1), t.from(s, elements)...).Scan(&rows, &ids, &first, &last, &texts); err != nil {
 		return fmt.Errorf("verify table %s: %w", t.name, err)

@@ -55,11 +55,11 @@ func runUsers(ctx context.Context, r *run) (err error) {
 	r.report.Settings["users"] = fmt.Sprintf("%d of %d bytes on average, 13 attributes, with an e-mail address; ids and addresses in no order; one asked for every %s", count, size/count, usersAskEvery)
 	for _, part := range []struct {
 		name string
-		open func() (store, error)
+		open func() (database, error)
 	}{
-		{partUsersSQLite, func() (store, error) { return openSQLite(e) }},
-		{partUsersMariaDB, func() (store, error) { return e.maria, nil }},
-		{partUsersPostgres, func() (store, error) { return openPostgres(ctx, e) }},
+		{partUsersSQLite, func() (database, error) { return openSQLite(e) }},
+		{partUsersMariaDB, func() (database, error) { return e.maria, nil }},
+		{partUsersPostgres, func() (database, error) { return openPostgres(ctx, e) }},
 	} {
 		if !r.does(part.name) {
 			continue
@@ -113,7 +113,7 @@ func writeUsers(file string, count int64) (size int64, err error) {
 
 // importUsers makes one run. The clock runs from the start of the command until
 // the program has committed every user.
-func (e *env) importUsers(ctx context.Context, s store, part, file string, count int64) (err error) {
+func (e *env) importUsers(ctx context.Context, s database, part, file string, count int64) (err error) {
 	if err := errors.Join(s.fresh(ctx), e.redis.Clear(ctx), e.run.watchBusy(ctx)); err != nil {
 		return err
 	}

@@ -3,8 +3,8 @@ package bench
 import (
 	"testing"
 
-	"sluice"
 	"sluice/api/braze"
+	"sluice/user"
 )
 
 // The users of the bench can be imported, are as long as is said, and differ.
@@ -13,7 +13,7 @@ func TestUsersAreRealistic(t *testing.T) {
 	total, seen := 0, make(map[string]bool)
 	for i := range int64(n) {
 		line := string(appendUser(nil, i))
-		var u sluice.UserUpdate
+		var u user.Update
 		if err := braze.UserLine(line, &u); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}

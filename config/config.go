@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"sluice"
 	"sluice/lib/token"
 	"sluice/mail/route"
 	"sluice/mail/via/sinkbox"
+	"sluice/store"
 	"sluice/store/mongostore"
 )
 
@@ -225,7 +225,7 @@ func Default() *Config {
 		EventTime:       EventTime{PastDays: 30, FutureMinutes: 60},
 		BacklogMB:       256,
 		LogMarginMB:     64,
-		SeriesNames:     sluice.DefaultSeriesNames,
+		SeriesNames:     store.DefaultSeriesNames,
 		TimeSeriesBulk:  mongostore.DefaultBulk,
 		SMTPD:           SMTPD{RequireAuth: true, MaxMessageMB: MaxSMTPMessageMB},
 		Alerts:          Alerts{LagSeconds: 300, DeadLetters: 1, InDoubt: 1, DiskFreePercent: 10, HoldSeconds: 60, RepeatHours: 24},

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/mail"
+	netmail "net/mail"
 	"net/url"
 	"os"
 	"reflect"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/mail/route"
 	"sluice/mail/via/mailhttp"
 	"sluice/mail/via/ses"
@@ -225,7 +226,7 @@ func (r *Route) kinds() (kinds []string) {
 
 // Transport makes what carries a route's mail. getenv is asked for credentials
 // that are not in the configuration.
-func (r *Route) Transport(getenv func(string) string, clock sluice.Clock) (sluice.Transport, error) {
+func (r *Route) Transport(getenv func(string) string, clock sluice.Clock) (mail.Transport, error) {
 	kinds := r.kinds()
 	if len(kinds) != 1 {
 		return nil, fmt.Errorf("want one of smtp, ses and http, found %d", len(kinds))
@@ -253,7 +254,7 @@ func (r *Route) Transport(getenv func(string) string, clock sluice.Clock) (sluic
 }
 
 // Settings returns what package route wants to know of a route.
-func (r *Route) Settings(t sluice.Transport) (route.Settings, error) {
+func (r *Route) Settings(t mail.Transport) (route.Settings, error) {
 	s := route.Settings{Transport: t, Weight: r.Weight, Backup: r.Backup, Domains: r.Domains, Except: r.Except, Paces: make(map[string]route.Pace)}
 	var errs []error
 	pace := func(key, text string) (p route.Pace) {
@@ -272,7 +273,7 @@ func (r *Route) Settings(t sluice.Transport) (route.Settings, error) {
 		s.Paces[p.Key] = pace("paces."+p.Key, p.Value.Reveal())
 	}
 	for _, word := range r.Classes {
-		class, ok := sluice.ParseClass(word)
+		class, ok := mail.ParseClass(word)
 		if !ok {
 			errs = append(errs, fmt.Errorf("classes has %q, want transactional, marketing", word))
 		}
@@ -307,7 +308,7 @@ func (f *findings) routes() {
 	}
 	f.most("allow_list", "entries", len(c.AllowList), MaxAllowed)
 	for _, a := range c.AllowList {
-		if _, err := mail.ParseAddress(a); strings.Contains(a, "@") && err != nil {
+		if _, err := netmail.ParseAddress(a); strings.Contains(a, "@") && err != nil {
 			f.add("allow_list", fmt.Errorf("has %q, want an address or a domain", a))
 		} else if !strings.Contains(a, "@") {
 			f.add("allow_list", within("has", route.CheckDomain(a)))

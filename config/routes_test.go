@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/mail/route"
 	"sluice/test/clocktest"
 )
@@ -42,7 +42,7 @@ func TestRoutes(t *testing.T) {
 		t.Fatal(tr, err)
 	}
 	s, err := c.Routes[0].Settings(tr)
-	if err != nil || s.Weight != 3 || s.Pace.PerSecond != 0.5 || s.Paces["slow.example"].PerSecond != 1./3600 || !slices.Equal(s.Classes, []sluice.Class{sluice.ClassMarketing}) ||
+	if err != nil || s.Weight != 3 || s.Pace.PerSecond != 0.5 || s.Paces["slow.example"].PerSecond != 1./3600 || !slices.Equal(s.Classes, []mail.Class{mail.ClassMarketing}) ||
 		!slices.Equal(s.Warmup, []int{5}) || s.WarmupFrom.Month() != time.February {
 		t.Errorf("%+v %v", s, err)
 	}

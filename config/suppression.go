@@ -3,7 +3,7 @@ package config
 import (
 	"fmt"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // Limits of foreign sets.
@@ -30,7 +30,7 @@ type SuppressionSet struct {
 
 // newSuppressionSet is one that nothing is set of.
 func newSuppressionSet(name string) SuppressionSet {
-	return SuppressionSet{Name: name, Reason: sluice.SuppressBadDomain.String()}
+	return SuppressionSet{Name: name, Reason: mail.SuppressBadDomain.String()}
 }
 
 func (f *findings) suppressionSets() {
@@ -40,7 +40,7 @@ func (f *findings) suppressionSets() {
 		if s.Name == "" || len(s.Name) > MaxSetNameBytes {
 			wrong("", fmt.Errorf("is no name of a set, want 1 to %d bytes", MaxSetNameBytes))
 		}
-		if reason, ok := sluice.ParseSuppressReason(s.Reason); !ok || !reason.Ends() {
+		if reason, ok := mail.ParseSuppressReason(s.Reason); !ok || !reason.Ends() {
 			wrong("reason", fmt.Errorf("is %q, want bad_domain, manual or hard_bounce", s.Reason))
 		}
 		if s.Redis != "" {

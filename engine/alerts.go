@@ -13,6 +13,8 @@ import (
 	"sluice/api"
 	"sluice/config"
 	"sluice/flow"
+	"sluice/lib/doctor"
+	"sluice/mail"
 	"sluice/ops/alert"
 	"sluice/ops/alertstate"
 )
@@ -108,7 +110,7 @@ type audit struct {
 // compared. What was not compared is neither well nor wrong: what was known of it
 // before goes on.
 func (a *audit) look(ctx context.Context, store interface {
-	CheckLedger(ctx context.Context) (sluice.LedgerCheck, error)
+	CheckLedger(ctx context.Context) (mail.LedgerCheck, error)
 }, now time.Time, log *slog.Logger) []alert.Problem {
 	if since := now.Sub(a.looked); !a.looked.IsZero() && since >= 0 && since < auditEvery {
 		return a.found
@@ -146,9 +148,9 @@ func problemsOf(followers []api.Follower, failing map[string]error, lagSeconds i
 		switch {
 		case err == nil:
 		case errors.Is(err, sluice.ErrGap):
-			found = append(found, alert.Problem{Kind: alert.Gap, Subject: name, Summary: sluice.OneLine(err)})
+			found = append(found, alert.Problem{Kind: alert.Gap, Subject: name, Summary: doctor.OneLine(err)})
 		default:
-			found = append(found, alert.Problem{Kind: alert.Follower, Subject: name, Summary: sluice.OneLine(err)})
+			found = append(found, alert.Problem{Kind: alert.Follower, Subject: name, Summary: doctor.OneLine(err)})
 		}
 	}
 	return found

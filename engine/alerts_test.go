@@ -10,19 +10,20 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
 	"sluice/api"
 	"sluice/flow"
+	"sluice/lib/doctor"
+	"sluice/mail"
 )
 
 // looked is what the next look at a ledger finds.
 type looked struct {
-	check sluice.LedgerCheck
+	check mail.LedgerCheck
 	err   error
 	looks int
 }
 
-func (l *looked) CheckLedger(context.Context) (sluice.LedgerCheck, error) {
+func (l *looked) CheckLedger(context.Context) (mail.LedgerCheck, error) {
 	l.looks++
 	return l.check, l.err
 }
@@ -30,13 +31,13 @@ func (l *looked) CheckLedger(context.Context) (sluice.LedgerCheck, error) {
 // The ledger is looked at now and then; until it was compared again, what was
 // known of it stays.
 func TestAuditOfTheLedger(t *testing.T) {
-	good := sluice.LedgerCheck{Complete: true, Sums: []sluice.LedgerSum{{Class: sluice.ClassMarketing, State: sluice.SendSent, Total: 3, Rows: 3}}}
-	wrong := sluice.LedgerCheck{Complete: true, Sums: []sluice.LedgerSum{{Class: sluice.ClassMarketing, State: sluice.SendSent, Total: 3, Removed: 1, Rows: 1}}}
-	many := sluice.LedgerCheck{Sums: good.Sums}
+	good := mail.LedgerCheck{Complete: true, Sums: []mail.LedgerSum{{Class: mail.ClassMarketing, State: mail.SendSent, Total: 3, Rows: 3}}}
+	wrong := mail.LedgerCheck{Complete: true, Sums: []mail.LedgerSum{{Class: mail.ClassMarketing, State: mail.SendSent, Total: 3, Removed: 1, Rows: 1}}}
+	many := mail.LedgerCheck{Sums: good.Sums}
 	var a audit
 	l, now := &looked{}, time.Unix(1_800_000_000, 0)
 	for i, step := range []struct {
-		check sluice.LedgerCheck
+		check mail.LedgerCheck
 		err   error
 		after time.Duration
 		told  int
@@ -71,7 +72,7 @@ func TestProblemsOfFollowers(t *testing.T) {
 		slices.Sort(all)
 		return strings.Join(all, "\n")
 	}
-	rest := "follower table:q: no such table; opens\ngap store: " + sluice.OneLine(gap)
+	rest := "follower table:q: no such table; opens\ngap store: " + doctor.OneLine(gap)
 	if got, want := found(300), rest+"\nlag store: store is 400 s behind"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

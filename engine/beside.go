@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"sluice"
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/lib/servers"
+	"sluice/store"
 	"sluice/store/sqlstore"
 )
 
@@ -116,7 +116,7 @@ func LogsOf(r *flow.Redis, cfg *config.Config) []*flow.Log {
 
 // OpenReplayer connects what a replay needs: the logs, and the lists of the
 // configuration on their servers. The returned function ends the connections.
-func OpenReplayer(ctx context.Context, cfg *config.Config, store sluice.Store) (*ingest.Replayer, func() error, error) {
+func OpenReplayer(ctx context.Context, cfg *config.Config, store store.Store) (*ingest.Replayer, func() error, error) {
 	main, lists, stop, err := OpenRedis(ctx, cfg)
 	if err != nil {
 		return nil, nil, err

@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 
-	"sluice"
 	"sluice/lib/token"
+	"sluice/mail"
 	"sluice/mail/suppress"
 	"sluice/user/consent"
 )
@@ -45,8 +45,8 @@ func (e *core) openConsent(ctx context.Context) (*consent.Service, error) {
 	service := consent.New(forms, e.config.PublicURL, keys, e.clock)
 	list := e.suppressions.List
 	service.Unsubscribed = func(address string) bool {
-		v, suppressed := list.Check(address, sluice.ClassMarketing, "")
-		return suppressed && v.Match == suppress.MatchAddress && v.Reason == sluice.SuppressUnsubscribe
+		v, suppressed := list.Check(address, mail.ClassMarketing, "")
+		return suppressed && v.Match == suppress.MatchAddress && v.Reason == mail.SuppressUnsubscribe
 	}
 	return service, nil
 }

@@ -3,19 +3,19 @@ package engine
 import (
 	"testing"
 
-	"sluice"
+	"sluice/lib/doctor"
 )
 
 func TestDoctorOfDisks(t *testing.T) {
 	const gib = 1 << 30
 	for _, test := range []struct {
 		free, total uint64
-		want        sluice.Severity
+		want        doctor.Severity
 	}{
-		{50 * gib, 100 * gib, sluice.SeverityOK}, {6 * gib, 1000 * gib, sluice.SeverityOK}, {4 * gib, 1000 * gib, sluice.SeverityWarning},
-		{gib / 2, 1000 * gib, sluice.SeverityWarning}, {gib / 3, 1000 * gib, sluice.SeverityError}, {gib / 3, 2 * gib, sluice.SeverityOK}, {0, gib, sluice.SeverityError}, {0, 40, sluice.SeverityError},
+		{50 * gib, 100 * gib, doctor.SeverityOK}, {6 * gib, 1000 * gib, doctor.SeverityOK}, {4 * gib, 1000 * gib, doctor.SeverityWarning},
+		{gib / 2, 1000 * gib, doctor.SeverityWarning}, {gib / 3, 1000 * gib, doctor.SeverityError}, {gib / 3, 2 * gib, doctor.SeverityOK}, {0, gib, doctor.SeverityError}, {0, 40, doctor.SeverityError},
 	} {
-		var e sluice.Examination
+		var e doctor.Examination
 		if judgeDisk(&e, test.free, test.total); e.Findings[0].Severity != test.want {
 			t.Errorf("%d of %d: %+v", test.free, test.total, e.Findings)
 		}
@@ -26,11 +26,11 @@ func TestDoctorOfDisks(t *testing.T) {
 func TestDoctorOfDisksFullOfFiles(t *testing.T) {
 	for _, test := range []struct {
 		left, most uint64
-		want       sluice.Severity
-	}{{0, 0, ""}, {0, 1000, sluice.SeverityError}, {5, 1000, sluice.SeverityWarning}, {20_000, 1 << 20, ""}, {9_000, 1 << 20, sluice.SeverityWarning}} {
-		var e sluice.Examination
+		want       doctor.Severity
+	}{{0, 0, ""}, {0, 1000, doctor.SeverityError}, {5, 1000, doctor.SeverityWarning}, {20_000, 1 << 20, ""}, {9_000, 1 << 20, doctor.SeverityWarning}} {
+		var e doctor.Examination
 		judgeFiles(&e, test.left, test.most)
-		got := sluice.Severity("")
+		got := doctor.Severity("")
 		for _, f := range e.Findings {
 			got = f.Severity
 		}

@@ -12,7 +12,9 @@ import (
 	"sluice/api"
 	"sluice/config"
 	"sluice/lib/dns"
+	"sluice/lib/doctor"
 	"sluice/lib/mime"
+	"sluice/mail"
 	"sluice/mail/domain"
 	"sluice/mail/senderdomains"
 	"sluice/mail/spool"
@@ -37,8 +39,8 @@ func DomainChecker(cfg *config.Config) (*domain.Checker, error) {
 }
 
 // CheckDomains looks at domains side by side.
-func CheckDomains(ctx context.Context, c *domain.Checker, names []string) []sluice.Examination {
-	results := make([]sluice.Examination, len(names))
+func CheckDomains(ctx context.Context, c *domain.Checker, names []string) []doctor.Examination {
+	results := make([]doctor.Examination, len(names))
 	var group errgroup.Group
 	group.SetLimit(parallelDomains)
 	for i, name := range names {
@@ -94,8 +96,8 @@ type gate struct {
 	domains *domain.Watcher
 }
 
-// Submit implements sluice.Submitter. Each draft is refused for itself.
-func (g gate) Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error) {
+// Submit implements mail.Submitter. Each draft is refused for itself.
+func (g gate) Submit(ctx context.Context, once string, drafts []mail.Draft) ([]string, error) {
 	refused, err := g.Still(ctx, once, drafts, g.refused(ctx, drafts))
 	if err != nil {
 		return nil, err
@@ -106,7 +108,7 @@ func (g gate) Submit(ctx context.Context, once string, drafts []sluice.Draft) ([
 	return g.Intake.Submit(ctx, once, drafts)
 }
 
-func (g gate) refused(ctx context.Context, drafts []sluice.Draft) (refused sluice.Refusals) {
+func (g gate) refused(ctx context.Context, drafts []mail.Draft) (refused sluice.Refusals) {
 	senders, unread := make([][]string, len(drafts)), make([]error, len(drafts))
 	var all []string
 	for i := range drafts {
@@ -133,9 +135,9 @@ func (g gate) refused(ctx context.Context, drafts []sluice.Draft) (refused sluic
 // sendersOf returns the domains that a mail says it is from: to servers in its
 // envelope, to readers in its header From. What a template makes of its From for
 // each recipient is looked at when it is made.
-func sendersOf(d *sluice.Draft) ([]string, error) {
+func sendersOf(d *mail.Draft) ([]string, error) {
 	all := []string{mime.DomainOf(d.From)}
-	if d.Form == sluice.ContentMIME {
+	if d.Form == mail.ContentMIME {
 		authors, err := mime.AuthorDomains(d.Content)
 		return append(all, authors...), err
 	}
@@ -146,7 +148,7 @@ func sendersOf(d *sluice.Draft) ([]string, error) {
 }
 
 // RefusedDomain is what gate says, for a command that hands mail in by itself.
-func RefusedDomain(ctx context.Context, cfg *config.Config, draft *sluice.Draft) error {
+func RefusedDomain(ctx context.Context, cfg *config.Config, draft *mail.Draft) error {
 	checker, err := DomainChecker(cfg)
 	if err != nil {
 		return err
@@ -172,7 +174,7 @@ func (e *core) domainProblems() (found []alert.Problem) {
 		return nil
 	}
 	for _, r := range e.domains.Results() {
-		if f := r.Worst(sluice.SeverityError); f != nil {
+		if f := r.Worst(doctor.SeverityError); f != nil {
 			found = append(found, alert.Problem{Kind: alert.Domain, Subject: r.Domain, Summary: fmt.Sprintf("%s: %s: %s", r.Domain, f.Check, f.Found)})
 		}
 	}
@@ -189,8 +191,8 @@ func (e *core) snapshotDomains(s *api.Stats) {
 	}
 	results := e.domains.Results()
 	for _, r := range results[:min(len(results), maxShownDomains)] {
-		var report sluice.Report
-		report.Add(sluice.Examination{Findings: r.Findings})
+		var report doctor.Report
+		report.Add(doctor.Examination{Findings: r.Findings})
 		s.Domains = append(s.Domains, api.SenderDomain{Name: r.Domain, Summary: report.Summary})
 	}
 }

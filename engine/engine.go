@@ -20,6 +20,7 @@ import (
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/lib/doctor"
 	"sluice/mail/smtpd"
 	"sluice/mail/suppress"
 	"sluice/store/sqlstore"
@@ -148,7 +149,7 @@ func (e *Engine) warnOfServers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, ExamineTimeout)
 	defer cancel()
 	clock := sluice.SystemClock{}
-	all := []sluice.Examination{ExamineTransport(e.config), ExamineDisk(e.config.Data)}
+	all := []doctor.Examination{ExamineTransport(e.config), ExamineDisk(e.config.Data)}
 	if e.config.Redis != config.RedisEmbedded { // an embedded one was started as it should be
 		all = append(all, (&flow.Examiner{URL: e.config.Redis.Reveal(), Main: true, Clock: clock}).Examine(ctx))
 	}
@@ -164,8 +165,8 @@ func (e *Engine) warnOfServers(ctx context.Context) {
 		for _, f := range x.Findings {
 			level := slog.LevelWarn
 			switch f.Severity {
-			case sluice.SeverityWarning:
-			case sluice.SeverityError:
+			case doctor.SeverityWarning:
+			case doctor.SeverityError:
 				level = slog.LevelError
 			default:
 				continue

@@ -9,72 +9,74 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/store"
 	"sluice/store/sqlstore"
 )
 
 // TestLostSendsAreKnownAfterARestart: a process that has found none itself counts
 // those that the database has, until somebody has decided about them.
 func TestLostSendsAreKnownAfterARestart(t *testing.T) {
-	store, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "l.db"), sqlstore.Options{})
+	db, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "l.db"), sqlstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = store.Close() })
-	if err := store.Migrate(t.Context()); err != nil {
+	t.Cleanup(func() { _ = db.Close() })
+	if err := db.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	apply := func(e *sluice.Effect) {
+	apply := func(e *store.Effect) {
 		t.Helper()
-		p, err := store.Prepare(e)
+		p, err := db.Prepare(e)
 		if err == nil {
-			_, err = store.Apply(t.Context(), p)
+			_, err = db.Apply(t.Context(), p)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	now := time.Now()
-	var found sluice.Effect
+	var found store.Effect
 	for range 3 {
-		s := sluice.Send{Message: sluice.NewMessageID(now.UnixMilli()), Recipients: 1, Priority: sluice.PriorityNormal, Class: sluice.ClassTransactional, To: "a@example.com", AcceptedMillis: now.UnixMilli()}
-		found.Sends = append(found.Sends, sluice.StoredSend{Send: s})
-		found.Outcomes = append(found.Outcomes, sluice.StoredOutcome{Outcome: sluice.Outcome{
-			Message: s.Message, Recipients: 1, Was: sluice.SendWaiting, State: sluice.SendInDoubt, TimeMillis: now.UnixMilli(), Reason: sluice.ReasonLost,
+		s := mail.Send{Message: sluice.NewMessageID(now.UnixMilli()), Recipients: 1, Priority: mail.PriorityNormal, Class: mail.ClassTransactional, To: "a@example.com", AcceptedMillis: now.UnixMilli()}
+		found.Sends = append(found.Sends, mail.StoredSend{Send: s})
+		found.Outcomes = append(found.Outcomes, mail.StoredOutcome{Outcome: mail.Outcome{
+			Message: s.Message, Recipients: 1, Was: mail.SendWaiting, State: mail.SendInDoubt, TimeMillis: now.UnixMilli(), Reason: mail.ReasonLost,
 		}})
 	}
 	apply(&found)
 	clock := aheadBy{}
 	var lost lostSends
-	if n, err := lost.count(store, clock); n != 3 || err != nil {
+	if n, err := lost.count(db, clock); n != 3 || err != nil {
 		t.Fatalf("%d are counted, want 3: %v", n, err)
 	}
 	decided := found.Outcomes[0].Outcome
-	decided.Was, decided.State, decided.Reason = sluice.SendInDoubt, sluice.SendSent, sluice.ReasonDecided
-	apply(&sluice.Effect{Outcomes: []sluice.StoredOutcome{{Outcome: decided}}})
-	if n, err := lost.count(store, clock); n != 3 || err != nil {
+	decided.Was, decided.State, decided.Reason = mail.SendInDoubt, mail.SendSent, mail.ReasonDecided
+	apply(&store.Effect{Outcomes: []mail.StoredOutcome{{Outcome: decided}}})
+	if n, err := lost.count(db, clock); n != 3 || err != nil {
 		t.Errorf("%d are counted at once: they are counted again: %v", n, err)
 	}
 	clock.by = 2 * time.Minute
-	if n, err := lost.count(store, clock); n != 2 || err != nil {
+	if n, err := lost.count(db, clock); n != 2 || err != nil {
 		t.Errorf("%d are counted when one was decided about, want 2: %v", n, err)
 	}
 	clock.by = 4 * time.Minute
-	uncounted := countStore{SendStore: store, err: errors.New("canceling statement due to timeout")}
+	uncounted := countStore{SendStore: db, err: errors.New("canceling statement due to timeout")}
 	if got := strings.Join(lost.warnings(uncounted, clock), "\n"); !strings.Contains(got, "how many sends are lost could not be counted: canceling statement") || !strings.Contains(got, "\n2 sends were to leave") {
 		t.Errorf("a count that failed warns %q", got)
 	}
-	if _, err := lost.count(store, clock); err == nil {
+	if _, err := lost.count(db, clock); err == nil {
 		t.Error("at once, a count that failed is taken for one that did not")
 	}
 	clock.by = 8 * time.Minute
-	if got := strings.Join(lost.warnings(countStore{n: sluice.MaxLostCount}, clock), "\n"); !strings.HasPrefix(got, "100000 or more sends were to leave") {
+	if got := strings.Join(lost.warnings(countStore{n: mail.MaxLostCount}, clock), "\n"); !strings.HasPrefix(got, "100000 or more sends were to leave") {
 		t.Errorf("more than are counted warn %q", got)
 	}
 }
 
 // countStore is a ledger that counts so many lost sends, or fails to.
 type countStore struct {
-	sluice.SendStore
+	mail.SendStore
 	n   int64
 	err error
 }

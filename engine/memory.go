@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice"
 	"sluice/config"
+	"sluice/mail"
 )
 
 // unknownMachineMB is the memory of a machine that does not say how much it has.
@@ -34,7 +34,7 @@ const (
 )
 
 // WaitingBounds are how much may wait to be sent, of all senders and of a key.
-func WaitingBounds(cfg *config.Config) (all, key sluice.Load) {
+func WaitingBounds(cfg *config.Config) (all, key mail.Load) {
 	w := cfg.Waiting
 	if w.Megabytes == 0 {
 		w.Megabytes = otherWaitingMB
@@ -49,8 +49,8 @@ func WaitingBounds(cfg *config.Config) (all, key sluice.Load) {
 		w.KeyMails = (w.Mails + 1) / 2
 	}
 	const megabyte = 1_000_000
-	return sluice.Load{Sends: int64(w.Mails), Bytes: int64(w.Megabytes) * megabyte},
-		sluice.Load{Sends: int64(w.KeyMails), Bytes: int64(w.KeyMegabytes) * megabyte}
+	return mail.Load{Sends: int64(w.Mails), Bytes: int64(w.Megabytes) * megabyte},
+		mail.Load{Sends: int64(w.KeyMails), Bytes: int64(w.KeyMegabytes) * megabyte}
 }
 
 // mostNames is how many names of requests Redis remembers.

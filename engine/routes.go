@@ -11,6 +11,7 @@ import (
 	"sluice"
 	"sluice/config"
 	"sluice/flow"
+	"sluice/mail"
 	"sluice/mail/route"
 	"sluice/mail/via/sinkbox"
 )
@@ -26,7 +27,7 @@ func (e *core) openRoutes(s *sending) error {
 	s.box, s.transports = box, append(s.transports, box)
 	for i := range e.config.Routes {
 		r := &e.config.Routes[i]
-		t := sluice.Transport(elsewhere{name: r.Name})
+		t := mail.Transport(elsewhere{name: r.Name})
 		if e.config.HasRole(config.RoleSend) {
 			if t, err = r.Transport(os.Getenv, e.clock); err != nil {
 				return fmt.Errorf("open route %s: %w", r.Name, err)
@@ -47,7 +48,7 @@ func (e *core) openRoutes(s *sending) error {
 // and may lack what it takes to (a password in the environment): it has a name,
 // and is never asked for more.
 type elsewhere struct {
-	sluice.Transport
+	mail.Transport
 	name string
 }
 
@@ -60,7 +61,7 @@ func (e *core) happened(all []sinkbox.Happening) {
 	parts := make([]flow.Part, len(e.logs))
 	for i := range all {
 		h := &all[i]
-		message, _, ok := sluice.ParseSendID(h.Send)
+		message, _, ok := mail.ParseSendID(h.Send)
 		if !ok {
 			continue
 		}
@@ -69,7 +70,7 @@ func (e *core) happened(all []sinkbox.Happening) {
 			about["reply"] = h.Code + " " + h.Reason
 		}
 		properties, _ := json.Marshal(about) // texts always can be
-		p := &parts[sluice.SendPartition(h.To, len(parts))]
+		p := &parts[mail.SendPartition(h.To, len(parts))]
 		p.Items = sluice.AppendEvent(p.Items, &sluice.Event{
 			Kind: sluice.KindMail, Origin: sluice.OriginTrusted, TimeMillis: h.Time.UnixMilli(), ID: "sink:" + h.Send + ":" + h.Event, Name: h.Event,
 			Email: h.To, Message: message, Properties: string(properties),

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"sluice"
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/mail"
 	"sluice/mail/route"
 	"sluice/mail/spool"
 	"sluice/mail/template"
@@ -32,7 +32,7 @@ type sending struct {
 	lost      lostSends
 
 	router     *route.Router // without that role it only says what could be sent
-	transports []sluice.Transport
+	transports []mail.Transport
 	box        *sinkbox.Box // one of them
 }
 
@@ -75,7 +75,7 @@ func (e *core) openSending(partitions []flow.Partition) error {
 // room returns what bounds the mail that waits.
 func (e *core) room(lanes []*flow.Lanes) *spool.Room {
 	all, key := WaitingBounds(e.config)
-	return &spool.Room{All: all, Key: key, Clock: e.clock, Log: e.log, Read: func(ctx context.Context) (map[string]sluice.Load, error) {
+	return &spool.Room{All: all, Key: key, Clock: e.clock, Log: e.log, Read: func(ctx context.Context) (map[string]mail.Load, error) {
 		return flow.Owed(ctx, lanes, e.clock.Now().UnixMilli())
 	}}
 }
@@ -126,7 +126,7 @@ func (e *core) releaser() *schedule.Releaser {
 
 // check says why a draft can never be sent. What is taken although some of its
 // recipients cannot be reached waits for a route to them, or expires.
-func (s *sending) check(d *sluice.Draft) (err error) {
+func (s *sending) check(d *mail.Draft) (err error) {
 	unreached := 0
 	for _, to := range d.To {
 		if e := s.router.Check(to, d.Class, d.Route); e != nil {
@@ -142,8 +142,8 @@ func (s *sending) check(d *sluice.Draft) (err error) {
 
 // reaches says why no mail of any class can be sent to an address.
 func (s *sending) reaches(to string) error {
-	err := s.router.Check(to, sluice.ClassTransactional, "")
-	if err != nil && s.router.Check(to, sluice.ClassMarketing, "") == nil {
+	err := s.router.Check(to, mail.ClassTransactional, "")
+	if err != nil && s.router.Check(to, mail.ClassMarketing, "") == nil {
 		return nil
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 
 	"sluice"
 	"sluice/config"
+	"sluice/mail"
 	"sluice/mail/smtpd"
 )
 
@@ -23,7 +24,7 @@ func (e *Engine) startSMTP(ctx context.Context) error {
 	}
 	s := smtpd.New(smtpd.Options{
 		Hostname: hostname, MaxMessageBytes: cfg.MaxMessageMB << 20, OpenLoopback: !cfg.RequireAuth, Certificates: certificates,
-		Authority: e.server, Check: e.reaches, Submitter: func() sluice.Submitter { return e.Services().Submitter }, Clock: clock, Log: e.log,
+		Authority: e.server, Check: e.reaches, Submitter: func() mail.Submitter { return e.Services().Submitter }, Clock: clock, Log: e.log,
 	})
 	if err := s.Start(ctx, cfg.Listen); err != nil {
 		return err

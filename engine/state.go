@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"sluice"
 	"sluice/api"
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/lib/meter"
+	"sluice/mail"
 	"sluice/series"
 )
 
@@ -92,8 +92,8 @@ func (e *core) snapshot() api.Stats {
 	e.snapshotDomains(&s)
 	s.Suppressed, s.SuppressionsAge = e.suppressions.List.Len(), e.suppressions.Status().Age.Seconds()
 	if e.config.HasRole(config.RoleSend) {
-		s.SuppressionsStale = make(map[sluice.Class]bool)
-		for _, class := range []sluice.Class{sluice.ClassMarketing, sluice.ClassTransactional} {
+		s.SuppressionsStale = make(map[mail.Class]bool)
+		for _, class := range []mail.Class{mail.ClassMarketing, mail.ClassTransactional} {
 			s.SuppressionsStale[class] = !e.suppressions.Fresh(class)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"sluice"
 	"sluice/api"
+	"sluice/mail"
 )
 
 // snapshotSending adds how mail on its way out stands.
@@ -22,11 +23,11 @@ func (e *core) snapshotSending(ctx context.Context, s *api.Stats) {
 	}
 	now := e.clock.Now()
 	s.Routes = e.sending.router.Routes()
-	_, s.MarketingStopped = e.sending.router.Stopped()[sluice.ClassMarketing.String()]
+	_, s.MarketingStopped = e.sending.router.Stopped()[mail.ClassMarketing.String()]
 	s.Mail, s.Lost = e.sending.stats.Routes(now), e.sending.stats.Lost()
 	waiting, err := e.sending.sender.Waiting(ctx)
 	s.Later, s.Waiting = orUnknown(waiting.Later, err), make(map[string]api.Waiting)
-	for p := sluice.PriorityHigh; p <= sluice.PriorityLow; p++ {
+	for p := mail.PriorityHigh; p <= mail.PriorityLow; p++ {
 		w := api.Waiting{Sends: orUnknown(waiting.Sends[p], err)}
 		if oldest, ok := waiting.Oldest[p]; ok {
 			w.OldestSeconds = max(0, now.Sub(oldest).Seconds())
@@ -57,7 +58,7 @@ const (
 )
 
 // lostSends counts the sends in doubt that no lane had, of all processes, up to
-// sluice.MaxLostCount. The database has them, so they are known after a restart, and
+// mail.MaxLostCount. The database has them, so they are known after a restart, and
 // until somebody has decided about them.
 type lostSends struct {
 	mu   sync.Mutex
@@ -68,7 +69,7 @@ type lostSends struct {
 
 // count asks at most every lostEvery, for all who want to know. While they cannot be
 // counted it returns why, and the last number.
-func (l *lostSends) count(store sluice.SendStore, clock sluice.Clock) (int64, error) {
+func (l *lostSends) count(store mail.SendStore, clock sluice.Clock) (int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	began := clock.Now()
@@ -87,14 +88,14 @@ func (l *lostSends) count(store sluice.SendStore, clock sluice.Clock) (int64, er
 }
 
 // warnings says how many they are, and if they cannot be counted, why.
-func (l *lostSends) warnings(store sluice.SendStore, clock sluice.Clock) (all []string) {
+func (l *lostSends) warnings(store mail.SendStore, clock sluice.Clock) (all []string) {
 	n, err := l.count(store, clock)
 	if err != nil {
 		all = append(all, fmt.Sprintf("how many sends are lost could not be counted: %v", err))
 	}
 	if n > 0 {
 		more := ""
-		if n >= sluice.MaxLostCount {
+		if n >= mail.MaxLostCount {
 			more = " or more"
 		}
 		all = append(all, fmt.Sprintf("%d%s sends were to leave and were in no lane; they are in doubt, and nobody has decided about them: sluice doubt list", n, more))
@@ -104,7 +105,7 @@ func (l *lostSends) warnings(store sluice.SendStore, clock sluice.Clock) (all []
 
 // waitsFor returns why the routes do not work that would take a mail, one line
 // each, as far as this process has tried them.
-func (e *core) waitsFor(to string, class sluice.Class) (all []string) {
+func (e *core) waitsFor(to string, class mail.Class) (all []string) {
 	for _, down := range e.sending.router.Why(to, class) {
 		all = append(all, down.String())
 	}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"sluice"
 	"sluice/config"
 	"sluice/flow"
+	"sluice/mail"
 	"sluice/mail/suppress"
 )
 
@@ -34,7 +34,7 @@ func (e *core) openSets(ctx context.Context, partitions []flow.Partition) error 
 		if err != nil {
 			return fmt.Errorf("suppression set %s: %w", cfg.Name, err)
 		}
-		reason, _ := sluice.ParseSuppressReason(cfg.Reason) // it was checked
+		reason, _ := mail.ParseSuppressReason(cfg.Reason) // it was checked
 		e.sets = append(e.sets, &suppress.SetFollower{
 			Set: set, Below: cfg.Subdomains, Reason: reason,
 			Store: e.store, Leases: e.leases, Deployment: e.deployment, Clock: e.clock, Log: e.log,

@@ -4,14 +4,14 @@ import (
 	"context"
 	"fmt"
 
-	"sluice"
 	"sluice/config"
 	"sluice/ingest"
+	"sluice/store"
 )
 
 // openTable looks at the table of a list, and prepares how its elements become
 // rows of it.
-func (e *core) openTable(ctx context.Context, list config.List) (sluice.Table, *ingest.RowMapper, error) {
+func (e *core) openTable(ctx context.Context, list config.List) (store.Table, *ingest.RowMapper, error) {
 	spec, columns, err := tableSpec(list)
 	if err != nil {
 		return nil, nil, err
@@ -25,8 +25,8 @@ func (e *core) openTable(ctx context.Context, list config.List) (sluice.Table, *
 }
 
 // tableSpec says how a list fills its table.
-func tableSpec(list config.List) (sluice.TableSpec, []ingest.RowColumn, error) {
-	spec := sluice.TableSpec{Table: list.Table}
+func tableSpec(list config.List) (store.TableSpec, []ingest.RowColumn, error) {
+	spec := store.TableSpec{Table: list.Table}
 	var columns []ingest.RowColumn
 	for _, c := range list.Columns {
 		spec.Columns = append(spec.Columns, c.Column)
@@ -42,8 +42,8 @@ func tableSpec(list config.List) (sluice.TableSpec, []ingest.RowColumn, error) {
 }
 
 // TableSpecs are the users' tables of the configuration, as a start asks for them.
-func TableSpecs(cfg *config.Config) []sluice.TableSpec {
-	var specs []sluice.TableSpec
+func TableSpecs(cfg *config.Config) []store.TableSpec {
+	var specs []store.TableSpec
 	for _, l := range cfg.Lists {
 		if l.Table == "" {
 			continue

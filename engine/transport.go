@@ -6,8 +6,8 @@ import (
 	"net/url"
 	"strings"
 
-	"sluice"
 	"sluice/config"
+	"sluice/lib/doctor"
 	"sluice/store/sqlstore"
 )
 
@@ -23,8 +23,8 @@ type reach struct {
 // ExamineTransport looks at the URLs of all servers: what goes to another machine
 // should go by TLS, and that machine should ask who comes. The addresses of users
 // and the contents of mails are in each of them. It connects to nothing.
-func ExamineTransport(cfg *config.Config) sluice.Examination {
-	e := sluice.Examination{Where: "servers"}
+func ExamineTransport(cfg *config.Config) doctor.Examination {
+	e := doctor.Examination{Where: "servers"}
 	var all []reach
 	for _, u := range RedisURLs(cfg) {
 		if u != config.RedisEmbedded {
@@ -57,8 +57,8 @@ func ExamineTransport(cfg *config.Config) sluice.Examination {
 }
 
 // judge enters what is wrong with a server; what is in order is one finding each.
-func (t *reach) judge(e *sluice.Examination, cfg *config.Config) {
-	of := sluice.Examination{Where: t.where}
+func (t *reach) judge(e *doctor.Examination, cfg *config.Config) {
+	of := doctor.Examination{Where: t.where}
 	var remote []string
 	for _, host := range t.hosts {
 		if !thisMachine(host) && !cfg.Plain(host) {
@@ -72,21 +72,21 @@ func (t *reach) judge(e *sluice.Examination, cfg *config.Config) {
 	const allow = ", or, if nobody else is on the way, name it in plain_servers"
 	switch {
 	case t.tls && t.verified:
-		of.Fine(sluice.CheckServerTLS, "it is reached by TLS, and its certificate is checked")
+		of.Fine(doctor.CheckServerTLS, "it is reached by TLS, and its certificate is checked")
 	case len(remote) == 0:
-		of.Fine(sluice.CheckServerTLS, "no TLS is needed: %s", why)
+		of.Fine(doctor.CheckServerTLS, "no TLS is needed: %s", why)
 	case t.tls:
-		of.Warn(sluice.CheckServerTLS, "have the certificate checked: "+t.tlsForm+allow, "it is reached by TLS, and its certificate is not checked: an attacker on the way can read and change everything")
+		of.Warn(doctor.CheckServerTLS, "have the certificate checked: "+t.tlsForm+allow, "it is reached by TLS, and its certificate is not checked: an attacker on the way can read and change everything")
 	default:
-		of.Fail(sluice.CheckServerTLS, "use "+t.tlsForm+allow, "%s is another machine and is reached without TLS, or with TLS that may be left out: addresses, mails and passwords can be read on the way", strings.Join(remote, ", "))
+		of.Fail(doctor.CheckServerTLS, "use "+t.tlsForm+allow, "%s is another machine and is reached without TLS, or with TLS that may be left out: addresses, mails and passwords can be read on the way", strings.Join(remote, ", "))
 	}
 	switch {
 	case t.password:
-		of.Fine(sluice.CheckServerPassword, "the program shows a password or a certificate")
+		of.Fine(doctor.CheckServerPassword, "the program shows a password or a certificate")
 	case len(remote) == 0:
-		of.Fine(sluice.CheckServerPassword, "no password is needed: %s", why)
+		of.Fine(doctor.CheckServerPassword, "no password is needed: %s", why)
 	default:
-		of.Fail(sluice.CheckServerPassword, "give it a user with a password, and write both into the URL"+allow, "%s is another machine and takes the program without a password: so it takes everybody who reaches it", strings.Join(remote, ", "))
+		of.Fail(doctor.CheckServerPassword, "give it a user with a password, and write both into the URL"+allow, "%s is another machine and takes the program without a password: so it takes everybody who reaches it", strings.Join(remote, ", "))
 	}
 	e.Findings = append(e.Findings, of.Findings...)
 }

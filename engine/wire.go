@@ -13,6 +13,7 @@ import (
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/lib/servers"
+	"sluice/mail"
 	"sluice/mail/domain"
 	"sluice/mail/spool"
 	"sluice/mail/suppress"
@@ -66,7 +67,7 @@ func (e *core) followers() []follower {
 		all = append(all, follower{config.RoleIntake, list.Source(), e.listFollowers[i]})
 	}
 	for _, f := range e.sets {
-		all = append(all, follower{config.RoleIntake, sluice.SetSource + f.Set.Name(), f.Run})
+		all = append(all, follower{config.RoleIntake, mail.SetSource + f.Set.Name(), f.Run})
 	}
 	return all
 }
@@ -312,12 +313,12 @@ func (e *core) keeper() *retention.Keeper {
 
 // cancelSends stops sends of who is erased. The keeper is made, and makes days,
 // before there is what cancels.
-func (e *core) cancelSends(ctx context.Context, sends []sluice.SendRow) error {
+func (e *core) cancelSends(ctx context.Context, sends []mail.SendRow) error {
 	return e.sending.canceller.CancelSends(ctx, sends)
 }
 
 // takeOut takes what was cancelled of who is erased out of what waits for a time.
-func (e *core) takeOut(ctx context.Context, sends []sluice.SendRow) error {
+func (e *core) takeOut(ctx context.Context, sends []mail.SendRow) error {
 	return e.sending.canceller.TakeOut(ctx, sends)
 }
 

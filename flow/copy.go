@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
+	"sluice/store"
 )
 
 // Times and bounds of copying and of writing back.
@@ -328,7 +329,7 @@ type Deployment struct {
 }
 
 // DeploymentOf reads a database's deployment.
-func DeploymentOf(ctx context.Context, store sluice.Store) (Deployment, error) {
+func DeploymentOf(ctx context.Context, store store.Store) (Deployment, error) {
 	cursors, err := store.Cursors(ctx, identityFollower, []int{0})
 	if err != nil {
 		return Deployment{}, fmt.Errorf("read the deployment of the database: %w", err)
@@ -350,8 +351,8 @@ func (r *Redis) Deployment(ctx context.Context) (uint64, error) {
 func NewDeploymentID() (uint64, error) { return strconv.ParseUint(newDeployment(), 10, 64) }
 
 // Cursor is the cursor that makes a database a deployment's.
-func (d Deployment) Cursor() sluice.DumpCursor {
-	return sluice.DumpCursor{Follower: identityFollower, Position: d.position()}
+func (d Deployment) Cursor() store.DumpCursor {
+	return store.DumpCursor{Follower: identityFollower, Position: d.position()}
 }
 
 func (d Deployment) position() sluice.Position {
@@ -374,8 +375,8 @@ func (r *Redis) LeaveDeployment(ctx context.Context) error {
 // Rejoin gives a database that stays the id of a new deployment. It moves the
 // cursors from where they were (before) to where the logs begin (after), in one
 // transaction.
-func Rejoin(ctx context.Context, store sluice.Store, from, to Deployment, before, after []sluice.DumpCursor) error {
-	moves := []sluice.Move{{Follower: identityFollower, From: from.position(), To: to.position()}}
+func Rejoin(ctx context.Context, db store.Store, from, to Deployment, before, after []store.DumpCursor) error {
+	moves := []store.Move{{Follower: identityFollower, From: from.position(), To: to.position()}}
 	for _, to := range after {
 		var from sluice.Position // of one that is new
 		for _, was := range before {
@@ -384,12 +385,12 @@ func Rejoin(ctx context.Context, store sluice.Store, from, to Deployment, before
 			}
 		}
 		if from != to.Position {
-			moves = append(moves, sluice.Move{Follower: to.Follower, Partition: to.Partition, From: from, To: to.Position})
+			moves = append(moves, store.Move{Follower: to.Follower, Partition: to.Partition, From: from, To: to.Position})
 		}
 	}
-	p, err := store.Prepare(&sluice.Effect{Moves: moves})
+	p, err := db.Prepare(&store.Effect{Moves: moves})
 	if err == nil {
-		_, err = store.Apply(ctx, p)
+		_, err = db.Apply(ctx, p)
 	}
 	if err != nil {
 		return fmt.Errorf("write the deployment of the database: %w", err)

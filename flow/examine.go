@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
+	"sluice/lib/doctor"
 )
 
 // Examiner looks at a Redis server for `sluice doctor`.
@@ -21,7 +22,7 @@ type Examiner struct {
 	Clock sluice.Clock
 }
 
-var _ sluice.Examiner = (*Examiner)(nil)
+var _ doctor.Examiner = (*Examiner)(nil)
 
 // How full a Redis may be, in percent.
 const (
@@ -30,14 +31,14 @@ const (
 )
 
 // redisChecks are what is unknown of a server that does not answer.
-var redisChecks = []sluice.Check{
-	sluice.CheckRedisVersion, sluice.CheckRedisCluster, sluice.CheckRedisReplica, sluice.CheckRedisPersistence, sluice.CheckRedisDisk,
-	sluice.CheckRedisEviction, sluice.CheckRedisMemory, sluice.CheckRedisClock,
+var redisChecks = []doctor.Check{
+	doctor.CheckRedisVersion, doctor.CheckRedisCluster, doctor.CheckRedisReplica, doctor.CheckRedisPersistence, doctor.CheckRedisDisk,
+	doctor.CheckRedisEviction, doctor.CheckRedisMemory, doctor.CheckRedisClock,
 }
 
-// Examine implements sluice.Examiner.
-func (x *Examiner) Examine(ctx context.Context) sluice.Examination {
-	e := sluice.Examination{Where: redactURL(x.URL)}
+// Examine implements doctor.Examiner.
+func (x *Examiner) Examine(ctx context.Context) doctor.Examination {
+	e := doctor.Examination{Where: redactURL(x.URL)}
 	r, err := x.connect()
 	if err == nil {
 		defer r.Close()
@@ -48,16 +49,16 @@ func (x *Examiner) Examine(ctx context.Context) sluice.Examination {
 		info, err = r.Info(ctx, "default")
 	}
 	if err != nil {
-		e.Fail(sluice.CheckRedisReachable, remedyOf(err), "%s", sluice.OneLine(err))
+		e.Fail(doctor.CheckRedisReachable, remedyOf(err), "%s", doctor.OneLine(err))
 		e.Unknown(errors.New("the server could not be asked"), redisChecks...)
 		return e
 	}
-	e.Fine(sluice.CheckRedisReachable, "it answers")
+	e.Fine(doctor.CheckRedisReachable, "it answers")
 	x.version(&e, info)
 	x.place(&e, info)
 	x.persistence(ctx, &e, r, info)
 	x.memory(&e, info)
-	e.CompareClocks(sluice.CheckRedisClock, x.Clock, func() (int64, error) { return r.TimeMillis(ctx) })
+	e.CompareClocks(doctor.CheckRedisClock, x.Clock, func() (int64, error) { return r.TimeMillis(ctx) })
 	if local(x.URL) {
 		e.Directory, _ = r.configured(ctx, "dir") // a server that does not tell is no finding
 	}
@@ -96,35 +97,35 @@ func remedyOf(err error) string {
 	return "start it, and see that the URL, the port and the firewall are right"
 }
 
-func (x *Examiner) version(e *sluice.Examination, info map[string]string) {
+func (x *Examiner) version(e *doctor.Examination, info map[string]string) {
 	version := info["redis_version"]
 	name := "Redis " + version
 	if valkey := info["valkey_version"]; valkey != "" {
 		name = "Valkey " + valkey
 	}
 	if !newEnough(version) {
-		e.Fail(sluice.CheckRedisVersion, "install Redis 7.0 or newer, or Valkey", "it is %s, at least 7.0 is needed", name)
+		e.Fail(doctor.CheckRedisVersion, "install Redis 7.0 or newer, or Valkey", "it is %s, at least 7.0 is needed", name)
 		return
 	}
-	e.Fine(sluice.CheckRedisVersion, "it is %s", name)
+	e.Fine(doctor.CheckRedisVersion, "it is %s", name)
 }
 
 // place looks at what the server is among others.
-func (x *Examiner) place(e *sluice.Examination, info map[string]string) {
+func (x *Examiner) place(e *doctor.Examination, info map[string]string) {
 	if info["cluster_enabled"] == "1" {
-		e.Fail(sluice.CheckRedisCluster, "name a server that is no cluster node", "it is a node of a Redis Cluster, which is not supported yet")
+		e.Fail(doctor.CheckRedisCluster, "name a server that is no cluster node", "it is a node of a Redis Cluster, which is not supported yet")
 	} else {
-		e.Fine(sluice.CheckRedisCluster, "it is no cluster node")
+		e.Fine(doctor.CheckRedisCluster, "it is no cluster node")
 	}
 	if info["role"] == "slave" {
-		e.Fail(sluice.CheckRedisReplica, "name the primary (or make this one: REPLICAOF NO ONE)", "it is a replica of %s:%s and takes no writes", info["master_host"], info["master_port"])
+		e.Fail(doctor.CheckRedisReplica, "name the primary (or make this one: REPLICAOF NO ONE)", "it is a replica of %s:%s and takes no writes", info["master_host"], info["master_port"])
 	} else {
-		e.Fine(sluice.CheckRedisReplica, "it is a primary; replicas: %s", info["connected_slaves"])
+		e.Fine(doctor.CheckRedisReplica, "it is a primary; replicas: %s", info["connected_slaves"])
 	}
 }
 
 // persistence looks at what a kill or a power cut would leave.
-func (x *Examiner) persistence(ctx context.Context, e *sluice.Examination, r *Redis, info map[string]string) {
+func (x *Examiner) persistence(ctx context.Context, e *doctor.Examination, r *Redis, info map[string]string) {
 	fsync, err := r.configured(ctx, "appendfsync")
 	const always = "CONFIG SET appendfsync always, and the same in redis.conf: requests are written in groups, so it costs a batch and not a request"
 	switch {
@@ -132,18 +133,18 @@ func (x *Examiner) persistence(ctx context.Context, e *sluice.Examination, r *Re
 		remedy := "CONFIG SET appendonly yes; CONFIG SET appendfsync always; and the same in redis.conf"
 		text := "appendonly is no: what is in it is lost when it ends, or what came since its last snapshot"
 		if x.Main {
-			e.Fail(sluice.CheckRedisPersistence, remedy, "%s", text)
+			e.Fail(doctor.CheckRedisPersistence, remedy, "%s", text)
 		} else {
-			e.Warn(sluice.CheckRedisPersistence, remedy, "%s, elements that Sluice has taken and not stored among it", text)
+			e.Warn(doctor.CheckRedisPersistence, remedy, "%s, elements that Sluice has taken and not stored among it", text)
 		}
 	case err != nil:
-		e.Unknown(fmt.Errorf("appendonly is yes, but how often it syncs could not be asked: %w", err), sluice.CheckRedisPersistence)
+		e.Unknown(fmt.Errorf("appendonly is yes, but how often it syncs could not be asked: %w", err), doctor.CheckRedisPersistence)
 	case fsync == "everysec":
-		e.Warn(sluice.CheckRedisPersistence, always, "appendfsync is everysec: a power cut loses about a second of what was answered")
+		e.Warn(doctor.CheckRedisPersistence, always, "appendfsync is everysec: a power cut loses about a second of what was answered")
 	case fsync == "no":
-		e.Warn(sluice.CheckRedisPersistence, always, "appendfsync is no: a power cut loses what the system had not written, half a minute perhaps")
+		e.Warn(doctor.CheckRedisPersistence, always, "appendfsync is no: a power cut loses what the system had not written, half a minute perhaps")
 	default:
-		e.Fine(sluice.CheckRedisPersistence, "appendonly is yes, appendfsync %s", fsync)
+		e.Fine(doctor.CheckRedisPersistence, "appendonly is yes, appendfsync %s", fsync)
 	}
 	var failed []string
 	for _, name := range []string{"aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status"} {
@@ -152,33 +153,33 @@ func (x *Examiner) persistence(ctx context.Context, e *sluice.Examination, r *Re
 		}
 	}
 	if len(failed) > 0 {
-		e.Fail(sluice.CheckRedisDisk, "look into its log: a full disk, a directory it may not write to, no memory to fork; it may refuse all writes until then",
+		e.Fail(doctor.CheckRedisDisk, "look into its log: a full disk, a directory it may not write to, no memory to fork; it may refuse all writes until then",
 			"its last write to disk failed: %s", strings.Join(failed, ", "))
 		return
 	}
-	e.Fine(sluice.CheckRedisDisk, "its last writes to disk went well")
+	e.Fine(doctor.CheckRedisDisk, "its last writes to disk went well")
 }
 
 // memory looks at what happens when the server is full, and how near that is.
-func (x *Examiner) memory(e *sluice.Examination, info map[string]string) {
+func (x *Examiner) memory(e *doctor.Examination, info map[string]string) {
 	used, limit := number(info["used_memory"]), number(info["maxmemory"])
 	const remedy = "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf"
 	switch policy := info["maxmemory_policy"]; {
 	case policy == "":
-		e.Unknown(errors.New("INFO does not tell it"), sluice.CheckRedisEviction)
+		e.Unknown(errors.New("INFO does not tell it"), doctor.CheckRedisEviction)
 	case policy == "noeviction":
-		e.Fine(sluice.CheckRedisEviction, "maxmemory-policy is noeviction")
+		e.Fine(doctor.CheckRedisEviction, "maxmemory-policy is noeviction")
 	case limit == 0:
-		e.Warn(sluice.CheckRedisEviction, remedy, "maxmemory-policy is %s: nothing is removed as long as maxmemory is 0, but would be with a limit", policy)
+		e.Warn(doctor.CheckRedisEviction, remedy, "maxmemory-policy is %s: nothing is removed as long as maxmemory is 0, but would be with a limit", policy)
 	default:
-		e.Fail(sluice.CheckRedisEviction, remedy, "maxmemory-policy is %s: when it is full, Redis removes entries that are not stored yet", policy)
+		e.Fail(doctor.CheckRedisEviction, remedy, "maxmemory-policy is %s: when it is full, Redis removes entries that are not stored yet", policy)
 	}
 	of := "its maxmemory"
 	if limit == 0 {
 		limit, of = number(info["total_system_memory"]), "its machine's memory (maxmemory is 0)"
 	}
 	if limit == 0 {
-		e.Unknown(errors.New("INFO tells neither a limit nor the machine's memory"), sluice.CheckRedisMemory)
+		e.Unknown(errors.New("INFO tells neither a limit nor the machine's memory"), doctor.CheckRedisMemory)
 		return
 	}
 	percent := used * 100 / limit
@@ -186,11 +187,11 @@ func (x *Examiner) memory(e *sluice.Examination, info map[string]string) {
 	const more = "see what fills it (redis-cli --bigkeys, sluice doctor: lag); raise maxmemory, or give it a larger machine"
 	switch {
 	case percent >= memoryErrorPercent:
-		e.Fail(sluice.CheckRedisMemory, more, "%s: when it is full nothing is taken in", text)
+		e.Fail(doctor.CheckRedisMemory, more, "%s: when it is full nothing is taken in", text)
 	case percent >= memoryWarnPercent:
-		e.Warn(sluice.CheckRedisMemory, more, "%s", text)
+		e.Warn(doctor.CheckRedisMemory, more, "%s", text)
 	default:
-		e.Fine(sluice.CheckRedisMemory, "%s", text)
+		e.Fine(doctor.CheckRedisMemory, "%s", text)
 	}
 }
 

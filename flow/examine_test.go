@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/lib/doctor"
 	"sluice/lib/servers"
 )
 
@@ -19,18 +20,18 @@ type clockAhead time.Duration
 func (c clockAhead) Now() time.Time { return time.Now().Add(time.Duration(c)) }
 
 // severities examines a server: check -> severity.
-func severities(t *testing.T, x *Examiner) map[sluice.Check]sluice.Severity {
+func severities(t *testing.T, x *Examiner) map[doctor.Check]doctor.Severity {
 	t.Helper()
 	if x.Clock == nil {
 		x.Clock = sluice.SystemClock{}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	found := make(map[sluice.Check]sluice.Severity)
+	found := make(map[doctor.Check]doctor.Severity)
 	for _, f := range x.Examine(ctx).Findings {
 		t.Logf("%-8s %s: %s", f.Severity, f.Check, f.Found)
 		found[f.Check] = f.Severity
-		bad := f.Severity == sluice.SeverityWarning || f.Severity == sluice.SeverityError
+		bad := f.Severity == doctor.SeverityWarning || f.Severity == doctor.SeverityError
 		if f.Found == "" || f.Where == "" || bad != (f.Remedy != "") {
 			t.Errorf("a finding without a place, a text or a remedy, or with one too much: %+v", f)
 		}
@@ -59,36 +60,36 @@ func TestExamine(t *testing.T) {
 		t.Errorf("%d checks of a good server, %d of one that is away", len(all), len(redisChecks)+1)
 	}
 	for check, severity := range all {
-		if severity != sluice.SeverityOK {
+		if severity != doctor.SeverityOK {
 			t.Errorf("a good server: %s is %s", check, severity)
 		}
 	}
-	ok, warning, failed := sluice.SeverityOK, sluice.SeverityWarning, sluice.SeverityError
+	ok, warning, failed := doctor.SeverityOK, doctor.SeverityWarning, doctor.SeverityError
 	tests := []struct {
 		do   string // words of a command, by blanks; commands by ;
 		x    Examiner
-		want sluice.Check
-		as   sluice.Severity
+		want doctor.Check
+		as   doctor.Severity
 	}{
-		{"CONFIG SET appendfsync everysec", Examiner{Main: true}, sluice.CheckRedisPersistence, warning},
-		{"CONFIG SET appendfsync no", Examiner{Main: true}, sluice.CheckRedisPersistence, warning},
-		{"CONFIG SET appendfsync always", Examiner{Main: true}, sluice.CheckRedisPersistence, ok},
-		{"CONFIG SET appendonly no", Examiner{Main: true}, sluice.CheckRedisPersistence, failed},
-		{"PING", Examiner{}, sluice.CheckRedisPersistence, warning},
-		{"CONFIG SET maxmemory-policy allkeys-lru", Examiner{}, sluice.CheckRedisEviction, warning},
-		{"CONFIG SET maxmemory 1gb", Examiner{}, sluice.CheckRedisEviction, failed},
-		{"CONFIG SET maxmemory-policy noeviction", Examiner{}, sluice.CheckRedisEviction, ok},
-		{"PING", Examiner{}, sluice.CheckRedisMemory, ok},
-		{"CONFIG SET maxmemory 100kb", Examiner{}, sluice.CheckRedisMemory, failed},
-		{"CONFIG SET maxmemory 0", Examiner{}, sluice.CheckRedisMemory, ok},
-		{"PING", Examiner{Clock: clockAhead(-time.Minute)}, sluice.CheckRedisClock, warning},
-		{"PING", Examiner{Clock: clockAhead(time.Hour)}, sluice.CheckRedisClock, failed},
-		{"REPLICAOF 127.0.0.1 1", Examiner{}, sluice.CheckRedisReplica, failed},
-		{"REPLICAOF NO ONE", Examiner{}, sluice.CheckRedisReplica, ok},
-		{"ACL SETUSER blind on nopass ~* +@all -config", Examiner{URL: "blind"}, sluice.CheckRedisPersistence, warning},
-		{"CONFIG SET appendonly yes", Examiner{URL: "blind"}, sluice.CheckRedisPersistence, sluice.SeverityUnknown},
-		{"ACL SETUSER blind -info", Examiner{URL: "blind"}, sluice.CheckRedisReachable, failed},
-		{"ACL SETUSER blind off", Examiner{URL: "blind"}, sluice.CheckRedisReachable, failed},
+		{"CONFIG SET appendfsync everysec", Examiner{Main: true}, doctor.CheckRedisPersistence, warning},
+		{"CONFIG SET appendfsync no", Examiner{Main: true}, doctor.CheckRedisPersistence, warning},
+		{"CONFIG SET appendfsync always", Examiner{Main: true}, doctor.CheckRedisPersistence, ok},
+		{"CONFIG SET appendonly no", Examiner{Main: true}, doctor.CheckRedisPersistence, failed},
+		{"PING", Examiner{}, doctor.CheckRedisPersistence, warning},
+		{"CONFIG SET maxmemory-policy allkeys-lru", Examiner{}, doctor.CheckRedisEviction, warning},
+		{"CONFIG SET maxmemory 1gb", Examiner{}, doctor.CheckRedisEviction, failed},
+		{"CONFIG SET maxmemory-policy noeviction", Examiner{}, doctor.CheckRedisEviction, ok},
+		{"PING", Examiner{}, doctor.CheckRedisMemory, ok},
+		{"CONFIG SET maxmemory 100kb", Examiner{}, doctor.CheckRedisMemory, failed},
+		{"CONFIG SET maxmemory 0", Examiner{}, doctor.CheckRedisMemory, ok},
+		{"PING", Examiner{Clock: clockAhead(-time.Minute)}, doctor.CheckRedisClock, warning},
+		{"PING", Examiner{Clock: clockAhead(time.Hour)}, doctor.CheckRedisClock, failed},
+		{"REPLICAOF 127.0.0.1 1", Examiner{}, doctor.CheckRedisReplica, failed},
+		{"REPLICAOF NO ONE", Examiner{}, doctor.CheckRedisReplica, ok},
+		{"ACL SETUSER blind on nopass ~* +@all -config", Examiner{URL: "blind"}, doctor.CheckRedisPersistence, warning},
+		{"CONFIG SET appendonly yes", Examiner{URL: "blind"}, doctor.CheckRedisPersistence, doctor.SeverityUnknown},
+		{"ACL SETUSER blind -info", Examiner{URL: "blind"}, doctor.CheckRedisReachable, failed},
+		{"ACL SETUSER blind off", Examiner{URL: "blind"}, doctor.CheckRedisReachable, failed},
 	}
 	for _, test := range tests {
 		do(t, r, strings.Fields(test.do)...)
@@ -103,7 +104,7 @@ func TestExamine(t *testing.T) {
 	}
 	do(t, r, "BGSAVE", "SCHEDULE")
 	eventually(t, "a snapshot has failed", func() bool {
-		return severities(t, &Examiner{URL: server.URL()})[sluice.CheckRedisDisk] == failed
+		return severities(t, &Examiner{URL: server.URL()})[doctor.CheckRedisDisk] == failed
 	})
 	if got := (&Examiner{URL: server.URL(), Clock: sluice.SystemClock{}}).Examine(t.Context()).Directory; got != dir {
 		t.Errorf("its directory is %q, want %q", got, dir)
@@ -118,12 +119,12 @@ func TestExamineOfOtherServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = node.Kill() })
-	if got := severities(t, &Examiner{URL: node.URL()}); got[sluice.CheckRedisCluster] != sluice.SeverityError || got[sluice.CheckRedisPersistence] != sluice.SeverityOK {
+	if got := severities(t, &Examiner{URL: node.URL()}); got[doctor.CheckRedisCluster] != doctor.SeverityError || got[doctor.CheckRedisPersistence] != doctor.SeverityOK {
 		t.Errorf("a cluster's node: %v", got)
 	}
-	var e sluice.Examination
+	var e doctor.Examination
 	(&Examiner{}).version(&e, map[string]string{"redis_version": "6.2.14"})
-	if e.Findings[0].Severity != sluice.SeverityError {
+	if e.Findings[0].Severity != doctor.SeverityError {
 		t.Errorf("%+v", e.Findings)
 	}
 }
@@ -140,14 +141,14 @@ func TestExamineWithoutAnAnswer(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		e := (&Examiner{URL: url, Clock: sluice.SystemClock{}}).Examine(ctx)
 		cancel()
-		if len(e.Findings) != 1+len(redisChecks) || e.Findings[0].Severity != sluice.SeverityError || !strings.Contains(e.Findings[0].Found, why) {
+		if len(e.Findings) != 1+len(redisChecks) || e.Findings[0].Severity != doctor.SeverityError || !strings.Contains(e.Findings[0].Found, why) {
 			t.Errorf("%+v, want %s", e.Findings, why)
 		}
 		for _, f := range e.Findings {
 			if strings.Contains(f.Found+f.Where+f.Remedy, "s3cret") {
 				t.Errorf("it shows the password: %+v", f)
 			}
-			if f.Check != sluice.CheckRedisReachable && f.Severity != sluice.SeverityUnknown {
+			if f.Check != doctor.CheckRedisReachable && f.Severity != doctor.SeverityUnknown {
 				t.Errorf("%+v", f)
 			}
 		}

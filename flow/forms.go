@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/lib/doctor"
 )
 
 // readsWord is the name under which processes say which forms they read.
@@ -34,7 +35,7 @@ type Forms struct {
 	Log    *slog.Logger
 
 	// Standings returns where all followers stand in the database.
-	Standings func(context.Context) ([]sluice.Standing, error)
+	Standings func(context.Context) ([]doctor.Standing, error)
 }
 
 // newer says that forms are in use that this program does not read.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/store"
 	"sluice/store/sqlstore"
 )
 
@@ -17,8 +18,8 @@ import (
 // time.
 func TestAnEmptiedRedisIsNoNewDeployment(t *testing.T) {
 	r := dial(t)
-	store := newStore(t)
-	if _, err := Identify(t.Context(), r, store, 1, false); err != nil {
+	db := newStore(t)
+	if _, err := Identify(t.Context(), r, db, 1, false); err != nil {
 		t.Fatal(err)
 	}
 	const timeout = 500 * time.Millisecond
@@ -26,7 +27,7 @@ func TestAnEmptiedRedisIsNoNewDeployment(t *testing.T) {
 		t.Helper()
 		leases := NewLeases(r, &numbers{}, quiet())
 		leases.Beat, leases.Timeout = timeout/10, timeout
-		f := &Forms{Redis: r, Leases: leases, Schema: store.Ping, Standings: store.(*sqlstore.Store).Standings, Log: quiet()}
+		f := &Forms{Redis: r, Leases: leases, Schema: db.Ping, Standings: db.(*sqlstore.Store).Standings, Log: quiet()}
 		if err := f.Begin(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -44,12 +45,12 @@ func TestAnEmptiedRedisIsNoNewDeployment(t *testing.T) {
 	if used() != sluice.KnownForms() {
 		t.Fatalf("a new deployment uses forms %s", used())
 	}
-	if _, err := store.Cursors(t.Context(), "store", []int{0}); err != nil { // makes the row
+	if _, err := db.Cursors(t.Context(), "store", []int{0}); err != nil { // makes the row
 		t.Fatal(err)
 	}
-	p, err := store.Prepare(&sluice.Effect{Moves: []sluice.Move{{Follower: "store", To: sluice.Position{Major: 1}}}})
+	p, err := db.Prepare(&store.Effect{Moves: []store.Move{{Follower: "store", To: sluice.Position{Major: 1}}}})
 	if err == nil {
-		_, err = store.Apply(t.Context(), p)
+		_, err = db.Apply(t.Context(), p)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"strconv"
 
 	"sluice"
+	"sluice/lib/doctor"
+	"sluice/store"
 )
 
 // identityFollower is the name under which the database keeps its deployment,
@@ -29,7 +31,7 @@ const identityFollower = "deployment"
 // database) takes the other's place. Then both get a new id, and the deployment
 // that had the old one is refused in turn. It returns the id, which is also
 // noted beside every foreign list (List.BelongTo).
-func Identify(ctx context.Context, r *Redis, store sluice.Store, partitions int, replace bool) (string, error) {
+func Identify(ctx context.Context, r *Redis, store store.Store, partitions int, replace bool) (string, error) {
 	if err := identify(ctx, r, store, partitions, replace); err != nil {
 		return "", err
 	}
@@ -37,8 +39,8 @@ func Identify(ctx context.Context, r *Redis, store sluice.Store, partitions int,
 	return strconv.FormatUint(id, 10), err
 }
 
-func identify(ctx context.Context, r *Redis, store sluice.Store, partitions int, replace bool) error {
-	if dumps, ok := store.(sluice.DumpStore); ok {
+func identify(ctx context.Context, r *Redis, db store.Store, partitions int, replace bool) error {
+	if dumps, ok := db.(store.DumpStore); ok {
 		half, err := dumps.Restoring(ctx)
 		if err != nil {
 			return err
@@ -47,7 +49,7 @@ func identify(ctx context.Context, r *Redis, store sluice.Store, partitions int,
 			return errors.New("the database is half restored: a `sluice restore` was broken off, or is at work; run it again, to its end")
 		}
 	}
-	cursors, err := store.Cursors(ctx, identityFollower, []int{0})
+	cursors, err := db.Cursors(ctx, identityFollower, []int{0})
 	if err != nil {
 		return fmt.Errorf("read the deployment of the database: %w", err)
 	}
@@ -64,16 +66,16 @@ func identify(ctx context.Context, r *Redis, store sluice.Store, partitions int,
 		_, _, err = r.identity(ctx, strconv.FormatUint(id, 10), "settle")
 		return err
 	case there.Major == 0 && !settled: // new, both of them, or half-way there
-		return begin(ctx, r, store, partitions)
+		return begin(ctx, r, db, partitions)
 	case !replace:
 		return r.foreign(id, there)
 	}
-	return r.replaceIdentity(ctx, store, there, partitions)
+	return r.replaceIdentity(ctx, db, there, partitions)
 }
 
 // PartitionsOf returns with how many partitions a database was set up, by the
 // cursors in it; 0: it is new.
-func PartitionsOf(cursors []sluice.Standing) int {
+func PartitionsOf(cursors []doctor.Standing) int {
 	for _, c := range cursors {
 		if c.Follower == identityFollower {
 			return int(c.Position.Minor)
@@ -84,8 +86,8 @@ func PartitionsOf(cursors []sluice.Standing) int {
 
 // anyMoved reports whether a follower has moved in a database, by the cursors in it:
 // then processes have been at work on it.
-func anyMoved(cursors []sluice.Standing) bool {
-	return slices.ContainsFunc(cursors, func(c sluice.Standing) bool {
+func anyMoved(cursors []doctor.Standing) bool {
+	return slices.ContainsFunc(cursors, func(c doctor.Standing) bool {
 		return c.Follower != identityFollower && !c.Position.IsZero()
 	})
 }
@@ -105,7 +107,7 @@ func (r *Redis) foreign(id uint64, there sluice.Position) error {
 
 // Match says why a start on this Redis and a database with these cursors would
 // be refused, and changes nothing. nil: it would not.
-func (r *Redis) Match(ctx context.Context, cursors []sluice.Standing, partitions int) (refused, err error) {
+func (r *Redis) Match(ctx context.Context, cursors []doctor.Standing, partitions int) (refused, err error) {
 	var there sluice.Position
 	for _, c := range cursors {
 		if c.Follower == identityFollower {
@@ -133,7 +135,7 @@ func deploymentName(id uint64) string {
 }
 
 // begin gives a new Redis and a new database the same id.
-func begin(ctx context.Context, r *Redis, store sluice.Store, partitions int) error {
+func begin(ctx context.Context, r *Redis, store store.Store, partitions int) error {
 	id, _, err := r.identity(ctx, newDeployment(), "") // another process may have been first
 	if err != nil {
 		return err
@@ -146,7 +148,7 @@ func begin(ctx context.Context, r *Redis, store sluice.Store, partitions int) er
 	return err
 }
 
-func (r *Redis) replaceIdentity(ctx context.Context, store sluice.Store, from sluice.Position, partitions int) error {
+func (r *Redis) replaceIdentity(ctx context.Context, store store.Store, from sluice.Position, partitions int) error {
 	text := newDeployment()
 	id, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
@@ -161,15 +163,15 @@ func (r *Redis) replaceIdentity(ctx context.Context, store sluice.Store, from sl
 
 // moveIdentity writes the database's id. If another process has written the
 // same one, that is as good.
-func moveIdentity(ctx context.Context, store sluice.Store, from, to sluice.Position) error {
-	p, err := store.Prepare(&sluice.Effect{Moves: []sluice.Move{{Follower: identityFollower, From: from, To: to}}})
+func moveIdentity(ctx context.Context, db store.Store, from, to sluice.Position) error {
+	p, err := db.Prepare(&store.Effect{Moves: []store.Move{{Follower: identityFollower, From: from, To: to}}})
 	if err == nil {
-		_, err = store.Apply(ctx, p)
+		_, err = db.Apply(ctx, p)
 	}
 	if err == nil {
 		return nil
 	}
-	now, readErr := store.Cursors(ctx, identityFollower, []int{0})
+	now, readErr := db.Cursors(ctx, identityFollower, []int{0})
 	if readErr == nil && now[0] == to {
 		return nil
 	}

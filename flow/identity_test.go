@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/store"
 	"sluice/store/sqlstore"
 )
 
-func newStore(t *testing.T) sluice.Store {
+func newStore(t *testing.T) store.Store {
 	t.Helper()
 	s, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
 	if err != nil {
@@ -25,7 +26,7 @@ func newStore(t *testing.T) sluice.Store {
 func TestRedisAndDatabaseBelongTogether(t *testing.T) {
 	r := dial(t)
 	ours, theirs := newStore(t), newStore(t)
-	identify := func(s sluice.Store, partitions int, replace bool, want string) {
+	identify := func(s store.Store, partitions int, replace bool, want string) {
 		t.Helper()
 		_, err := Identify(t.Context(), r, s, partitions, replace)
 		if (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {

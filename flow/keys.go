@@ -117,7 +117,7 @@ func (p Partition) givenKey() string { return prefix + "{" + p.tag + "}:given" }
 func (p Partition) waitingKey() string { return prefix + "{" + p.tag + "}:waiting" }
 
 // owedKey: hash, account -> how many sends that are counted in it wait, "b " and
-// account -> their bytes (sluice.Send.Account).
+// account -> their bytes (mail.Send.Account).
 func (p Partition) owedKey() string { return prefix + "{" + p.tag + "}:owed" }
 
 // standingKey: hash {server, moved, compared, found}: the Redis on which the

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"sluice"
 	"sluice/lib/faults"
+	"sluice/mail"
 )
 
 // Bounds of lanes.
@@ -68,9 +68,9 @@ func (l *Lanes) Partition() int { return l.log.Partition() }
 // LaneName names the lane of a priority and a class. Classes have lanes of
 // their own so that one can be stopped. Ids of entries are times, so a reader
 // of both lanes can go by the millisecond of arrival.
-func LaneName(p sluice.Priority, c sluice.Class) string {
-	p, c = min(max(p, sluice.PriorityHigh), sluice.PriorityLow), min(max(c, sluice.ClassTransactional), sluice.ClassMarketing)
-	return LaneNames[2*int(p-sluice.PriorityHigh)+int(c-sluice.ClassTransactional)]
+func LaneName(p mail.Priority, c mail.Class) string {
+	p, c = min(max(p, mail.PriorityHigh), mail.PriorityLow), min(max(c, mail.ClassTransactional), mail.ClassMarketing)
+	return LaneNames[2*int(p-mail.PriorityHigh)+int(c-mail.ClassTransactional)]
 }
 
 // MarketingLane is how the names of lanes of marketing mail end.

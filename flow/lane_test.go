@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // lanesOf returns the lanes of a partition, the lease of sending and its log.
@@ -24,7 +25,7 @@ func queue(t *testing.T, log *Log, lease *Lease, cursor *sluice.Position, lane s
 	t.Helper()
 	data := sluice.NewBatch(0)
 	for _, m := range messages {
-		data = sluice.AppendSend(data, &sluice.Send{Message: m, To: m + "@example.com"})
+		data = mail.AppendSend(data, &mail.Send{Message: m, To: m + "@example.com"})
 	}
 	from := *cursor
 	cursor.Major++
@@ -55,8 +56,8 @@ func messagesOf(t *testing.T, batches []LaneBatch) []string {
 			t.Fatal(err)
 		}
 		for r.Next() {
-			var s sluice.Send
-			if err := sluice.DecodeSend(r.Item.Payload, &s); err != nil {
+			var s mail.Send
+			if err := mail.DecodeSend(r.Item.Payload, &s); err != nil {
 				t.Fatal(err)
 			}
 			all = append(all, s.Message)
@@ -119,7 +120,7 @@ func TestSendsAreMarkedOnceAndRecordedByWhoHasMarkedThem(t *testing.T) {
 	if got := mark(t, l, lease, "two", b, 0, 1); got != "-m" {
 		t.Fatalf("mark again: %q, want the first one refused", got)
 	}
-	item := sluice.AppendOutcome(nil, &sluice.Outcome{Message: "a", State: sluice.SendSent})
+	item := mail.AppendOutcome(nil, &mail.Outcome{Message: "a", State: mail.SendSent})
 	first := recorded(b, 0, "one")
 	first.Log = item
 	stranger := recorded(b, 2, "two") // marked by "one"
@@ -180,11 +181,11 @@ func TestWhatIsDeferredWaitsForItsSecond(t *testing.T) {
 	b := &readAll(t, l, "normal")[0]
 	mark(t, l, lease, "one", b, 0, 1)
 	later := recorded(b, 0, "one")
-	later.Packed, later.Item = 0, sluice.AppendSend(nil, &sluice.Send{Message: "a"})
+	later.Packed, later.Item = 0, mail.AppendSend(nil, &mail.Send{Message: "a"})
 	back := recorded(b, 1, "one")
 	back.Waits = true
 	gone := recorded(b, 1, "no such mark")
-	gone.Packed, gone.Item = 0, sluice.AppendSend(nil, &sluice.Send{Message: "never"})
+	gone.Packed, gone.Item = 0, mail.AppendSend(nil, &mail.Send{Message: "never"})
 	if n, refused, err := l.Record(t.Context(), []Packed{{Lane: "normal", Second: 1005}}, []Recorded{later, back, gone}); err != nil || n != 2 || len(refused) != 0 {
 		t.Fatalf("record: %d, %v, %v", n, refused, err)
 	}
@@ -242,7 +243,7 @@ func TestCancelledSendsAreNotAttempted(t *testing.T) {
 	b := &readAll(t, l, "low")[0]
 	mark(t, l, lease, "one", b, 1)
 	ids := []string{b.Entry + "/0", b.Entry + "/1"}
-	items := [][]byte{sluice.AppendOutcome(nil, &sluice.Outcome{Message: "a"}), sluice.AppendOutcome(nil, &sluice.Outcome{Message: "b"})}
+	items := [][]byte{mail.AppendOutcome(nil, &mail.Outcome{Message: "a"}), mail.AppendOutcome(nil, &mail.Outcome{Message: "b"})}
 	for range 2 { // the second time changes nothing
 		if refused, err := l.Cancel(t.Context(), lease, ids, items, 5); err != nil || refused != 0 {
 			t.Fatalf("cancel: %d refused, %v", refused, err)
@@ -271,7 +272,7 @@ func TestSublanesAreKnown(t *testing.T) {
 	b := &readAll(t, l, "low")[0]
 	mark(t, l, lease, "one", b, 0)
 	moved := recorded(b, 0, "one")
-	moved.Packed, moved.Item = 0, sluice.AppendSend(nil, &sluice.Send{Message: "a"})
+	moved.Packed, moved.Item = 0, mail.AppendSend(nil, &mail.Send{Message: "a"})
 	lane := Sublane("low", "example.com")
 	if _, _, err := l.Record(t.Context(), []Packed{{Lane: lane}}, []Recorded{moved}); err != nil {
 		t.Fatal(err)
@@ -294,7 +295,7 @@ func TestACancelOutlivesALostMark(t *testing.T) {
 	queue(t, log, lease, &cursor, "low", 0, "a", "b")
 	b := &readAll(t, l, "low")[0]
 	ids := []string{b.Entry + "/0", b.Entry + "/1"}
-	item := sluice.AppendOutcome(nil, &sluice.Outcome{Message: "a"})
+	item := mail.AppendOutcome(nil, &mail.Outcome{Message: "a"})
 	if _, err := l.Cancel(t.Context(), lease, ids, [][]byte{item, item}, 5); err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +306,7 @@ func TestACancelOutlivesALostMark(t *testing.T) {
 	// has one of them in doubt and attempts it once more.
 	back, again := recorded(b, 0, "lost"), recorded(b, 1, "lost")
 	back.Waits = true
-	again.Packed, again.Item = 0, sluice.AppendSend(nil, &sluice.Send{Message: "b"})
+	again.Packed, again.Item = 0, mail.AppendSend(nil, &mail.Send{Message: "b"})
 	if n, _, err := l.Record(t.Context(), []Packed{{Lane: "low"}}, []Recorded{back, again}); err != nil || n != 2 {
 		t.Fatalf("record: %d, %v", n, err)
 	}
@@ -335,7 +336,7 @@ func TestRecordingWorksWhenRedisIsFull(t *testing.T) {
 	server := serverOf(t, l, lease)
 	do(t, r, "CONFIG", "SET", "maxmemory", "1")
 	done := recorded(b, 0, "one")
-	done.Log = sluice.AppendOutcome(nil, &sluice.Outcome{Message: "a", Reply: strings.Repeat("x", 200)})
+	done.Log = mail.AppendOutcome(nil, &mail.Outcome{Message: "a", Reply: strings.Repeat("x", 200)})
 	if n, refused, err := l.Record(t.Context(), nil, []Recorded{done}); err != nil || n != 1 || len(refused) != 0 {
 		t.Fatalf("record in a full redis: %d, %v, %v", n, refused, err)
 	}
@@ -395,7 +396,7 @@ func TestEmptySublanesAreRemoved(t *testing.T) {
 		t.Helper()
 		mark(t, l, lease, message, b, i)
 		moved := recorded(b, i, message)
-		moved.Packed, moved.Item = 0, sluice.AppendSend(nil, &sluice.Send{Message: message})
+		moved.Packed, moved.Item = 0, mail.AppendSend(nil, &mail.Send{Message: message})
 		if n, _, err := l.Record(t.Context(), []Packed{{Lane: lane}}, []Recorded{moved}); err != nil || n != 1 {
 			t.Fatalf("record: %d, %v", n, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // TestWhatComesLateCountsOnce: the process of a mark was taken for dead, and says
@@ -17,8 +18,8 @@ func TestWhatComesLateCountsOnce(t *testing.T) {
 	mark(t, l, lease, "one", b, 0, 1, 2, 3, 4)
 	doubt := func(i int, keep bool) (Recorded, Packed) {
 		rec := recorded(b, i, "one")
-		rec.Given, rec.Packed, rec.Item = true, 0, sluice.AppendSend(nil, &sluice.Send{Message: "x"})
-		rec.Log = sluice.AppendOutcome(nil, &sluice.Outcome{Message: "x", Was: sluice.SendWaiting, State: sluice.SendInDoubt})
+		rec.Given, rec.Packed, rec.Item = true, 0, mail.AppendSend(nil, &mail.Send{Message: "x"})
+		rec.Log = mail.AppendOutcome(nil, &mail.Outcome{Message: "x", Was: mail.SendWaiting, State: mail.SendInDoubt})
 		if keep {
 			return rec, Packed{Doubt: true}
 		}
@@ -41,7 +42,7 @@ func TestWhatComesLateCountsOnce(t *testing.T) {
 	late := func(i int, evidence string) Recorded {
 		rec := recorded(b, i, evidence)
 		rec.Late = true
-		rec.Log = sluice.AppendOutcome(nil, &sluice.Outcome{Message: "late", Was: sluice.SendInDoubt, State: sluice.SendSent})
+		rec.Log = mail.AppendOutcome(nil, &mail.Outcome{Message: "late", Was: mail.SendInDoubt, State: mail.SendSent})
 		return rec
 	}
 	do(t, r, "HDEL", l.log.partition.givenKey(), recorded(b, 3, "one").ID) // another attempt is recorded
@@ -52,7 +53,7 @@ func TestWhatComesLateCountsOnce(t *testing.T) {
 		t.Errorf("%d count a second time", n)
 	}
 	again := late(2, "one") // it was not sent, and its second attempt waits
-	again.Packed, again.Item = 0, sluice.AppendSend(nil, &sluice.Send{Message: "x"})
+	again.Packed, again.Item = 0, mail.AppendSend(nil, &mail.Send{Message: "x"})
 	if n := write([]Packed{{Lane: "low", Second: 9000}}, again); n != 1 {
 		t.Errorf("%d recorded, want 1", n)
 	}
@@ -82,7 +83,7 @@ func TestANewerAttemptIsNotOverruled(t *testing.T) {
 	b := &readAll(t, l, "low")[0]
 	mark(t, l, lease, "one", b, 0)
 	given := recorded(b, 0, "one")
-	given.Given, given.Packed, given.Item, given.Log = true, 0, sluice.AppendSend(nil, &sluice.Send{Message: "a"}), []byte("x")
+	given.Given, given.Packed, given.Item, given.Log = true, 0, mail.AppendSend(nil, &mail.Send{Message: "a"}), []byte("x")
 	if n, _, err := l.Record(t.Context(), []Packed{{Lane: "low"}}, []Recorded{given}); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}

@@ -8,14 +8,14 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // owedBytes begins the fields that have the bytes of an account.
 const owedBytes = "b "
 
 // Owe are the operations of a commit that count sends which begin to wait.
-func (l *Lanes) Owe(accounts map[string]sluice.Load) []Operation {
+func (l *Lanes) Owe(accounts map[string]mail.Load) []Operation {
 	key := l.log.partition.owedKey()
 	all := make([]Operation, 0, 2*len(accounts))
 	for account, load := range accounts {
@@ -29,7 +29,7 @@ func (l *Lanes) Owe(accounts map[string]sluice.Load) []Operation {
 // Owed returns the number of pending sends in some lanes of one Redis, by the
 // key that handed them in. Accounts whose day is long past are left out, and
 // dropped.
-func Owed(ctx context.Context, lanes []*Lanes, nowMillis int64) (map[string]sluice.Load, error) {
+func Owed(ctx context.Context, lanes []*Lanes, nowMillis int64) (map[string]mail.Load, error) {
 	if len(lanes) == 0 {
 		return nil, nil
 	}
@@ -42,7 +42,7 @@ func Owed(ctx context.Context, lanes []*Lanes, nowMillis int64) (map[string]slui
 	for i, l := range lanes {
 		reads[i] = c.B().Hgetall().Key(l.log.partition.owedKey()).Build()
 	}
-	owed := make(map[string]sluice.Load)
+	owed := make(map[string]mail.Load)
 	var drops rueidis.Commands
 	for i, answer := range c.DoMulti(ctx, reads...) {
 		fields, err := answer.AsStrMap()
@@ -52,7 +52,7 @@ func Owed(ctx context.Context, lanes []*Lanes, nowMillis int64) (map[string]slui
 		var old []string
 		for field, text := range fields {
 			account, bytes := strings.CutPrefix(field, owedBytes)
-			key, dropped := sluice.ParseAccount(account, nowMillis)
+			key, dropped := mail.ParseAccount(account, nowMillis)
 			if dropped {
 				old = append(old, field)
 				continue

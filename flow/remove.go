@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // Placed is a send in a batch: its index there, from 0, and its id.
@@ -65,8 +66,8 @@ func (l *Lanes) RemoveLater(ctx context.Context, second int64, ids map[string]bo
 		}
 		var found []Placed
 		for r.Next() {
-			var s sluice.Send
-			if r.Index < b.Size && r.Item.Kind == sluice.ItemSend && sluice.DecodeSend(r.Item.Payload, &s) == nil && ids[s.ID()] {
+			var s mail.Send
+			if r.Index < b.Size && r.Item.Kind == sluice.ItemSend && mail.DecodeSend(r.Item.Payload, &s) == nil && ids[s.ID()] {
 				found = append(found, Placed{Index: r.Index, ID: s.ID(), Account: s.Account, Weight: s.Weight})
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // TestWhatHasEndedLeaves: a send taken out of a batch in a lane, or of one that
@@ -104,17 +105,17 @@ func TestWhatHasEndedLeavesItsAccount(t *testing.T) {
 	queue(t, log, lease, &cursor, "low", 0, "a", "b", "c")
 	queue(t, log, lease, &cursor, "low", 7, "e", "f")
 	today := fmt.Sprint("key|", time.Now().UnixMilli()/(24*60*60*1000))
-	for _, o := range l.Owe(map[string]sluice.Load{today: {Sends: 5, Bytes: 500}}) {
+	for _, o := range l.Owe(map[string]mail.Load{today: {Sends: 5, Bytes: 500}}) {
 		do(t, r, o.Words...)
 	}
-	owed := func(want sluice.Load) {
+	owed := func(want mail.Load) {
 		t.Helper()
 		got, err := Owed(t.Context(), []*Lanes{l}, time.Now().UnixMilli())
 		if err != nil || got["key"] != want {
 			t.Errorf("owed are %+v, %v; want %+v", got, err, want)
 		}
 	}
-	owed(sluice.Load{Sends: 5, Bytes: 500})
+	owed(mail.Load{Sends: 5, Bytes: 500})
 	b := &readAll(t, l, "low")[0]
 	mark(t, l, lease, "one", b, 2)
 	counted := func(b *LaneBatch, i int) Placed {
@@ -131,9 +132,9 @@ func TestWhatHasEndedLeavesItsAccount(t *testing.T) {
 		}
 	}
 	remove(b, 0, 2) // the one that is marked is noted
-	owed(sluice.Load{Sends: 4, Bytes: 400})
+	owed(mail.Load{Sends: 4, Bytes: 400})
 	remove(b, 0, 2) // again
-	owed(sluice.Load{Sends: 4, Bytes: 400})
+	owed(mail.Load{Sends: 4, Bytes: 400})
 	var later []LaneBatch
 	if err := l.Walk(t.Context(), func(b *LaneBatch, waits bool) error {
 		if waits {
@@ -144,16 +145,16 @@ func TestWhatHasEndedLeavesItsAccount(t *testing.T) {
 		t.Fatalf("for a time wait %+v, %v", later, err)
 	}
 	remove(&later[0], 1)
-	owed(sluice.Load{Sends: 3, Bytes: 300})
+	owed(mail.Load{Sends: 3, Bytes: 300})
 	remove(&later[0], 1) // its entry is another one by now
-	owed(sluice.Load{Sends: 3, Bytes: 300})
+	owed(mail.Load{Sends: 3, Bytes: 300})
 	over := recorded(b, 2, "one")
 	over.Account, over.Weight = today, 100
 	if n, _, err := l.Record(t.Context(), nil, []Recorded{over}); err != nil || n != 1 {
 		t.Fatalf("record: %d, %v", n, err)
 	}
-	owed(sluice.Load{Sends: 2, Bytes: 200})
+	owed(mail.Load{Sends: 2, Bytes: 200})
 	do(t, r, "DEL", log.partition.owedKey()) // as if its week were over
 	remove(b, 1)
-	owed(sluice.Load{})
+	owed(mail.Load{})
 }

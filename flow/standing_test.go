@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // TestNothingIsMarkedOnAnotherRedis: nothing is marked before a process has
@@ -74,8 +75,8 @@ func TestAForgottenMarkIsRecorded(t *testing.T) {
 	do(t, r, "DEL", l.log.partition.marksKey())
 	mark(t, l, lease, "two", b, 1)
 	first, second, third := recorded(b, 0, "one"), recorded(b, 1, "one"), recorded(b, 2, "one")
-	first.Log = sluice.AppendOutcome(nil, &sluice.Outcome{Message: "a", State: sluice.SendSent})
-	second.Log = sluice.AppendOutcome(nil, &sluice.Outcome{Message: "b", State: sluice.SendSent})
+	first.Log = mail.AppendOutcome(nil, &mail.Outcome{Message: "a", State: mail.SendSent})
+	second.Log = mail.AppendOutcome(nil, &mail.Outcome{Message: "b", State: mail.SendSent})
 	third.Waits = true
 	if n, _, err := l.Record(t.Context(), nil, []Recorded{first, second, third}); err != nil || n != 0 {
 		t.Fatalf("record on the same redis: %d, %v; want nothing", n, err)
@@ -118,7 +119,7 @@ func TestWalk(t *testing.T) {
 	b := &readAll(t, l, "low")[0]
 	mark(t, l, lease, "one", b, 0)
 	aside := recorded(b, 0, "one")
-	aside.Packed, aside.Item = 0, sluice.AppendSend(nil, &sluice.Send{Message: "aside"})
+	aside.Packed, aside.Item = 0, mail.AppendSend(nil, &mail.Send{Message: "aside"})
 	if _, _, err := l.Record(t.Context(), []Packed{{Lane: Sublane("low", "example.com")}}, []Recorded{aside}); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/store"
+	"sluice/user"
 )
 
 // appliedLook is how often Applied looks.
@@ -15,8 +17,8 @@ const appliedLook = 20 * time.Millisecond
 // Applied waits for what was written to be applied by the store follower,
 // wherever that runs.
 type Applied struct {
-	Store sluice.Store
-	Users sluice.UserStore
+	Store store.Store
+	Users user.Store
 	Logs  []*flow.Log // by partition
 }
 
@@ -25,7 +27,7 @@ type Applied struct {
 // can live in another partition than the key. Await waits for that partition
 // too, but follows one step only: a merge at the same moment may move the user
 // a step further.
-func (a *Applied) Await(ctx context.Context, keys []sluice.UserKey) error {
+func (a *Applied) Await(ctx context.Context, keys []user.Key) error {
 	seen := make(map[int]bool)
 	for _, k := range keys {
 		seen[k.Partition(len(a.Logs))] = true
@@ -83,7 +85,7 @@ func (a *Applied) logs(ctx context.Context, wanted func(partition int) bool) err
 // forwarded waits until all that a partition has for others by now has reached
 // their logs. It reports whether there ever was anything.
 func (a *Applied) forwarded(ctx context.Context, partition int) (ever bool, err error) {
-	answer, err := a.Users.Users(ctx, sluice.UserQuery{Numbers: []int{partition}})
+	answer, err := a.Users.Users(ctx, user.Query{Numbers: []int{partition}})
 	if err != nil {
 		return false, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"sluice"
 	"sluice/lib/faults"
+	"sluice/store"
 )
 
 // How much one transaction holds, and when it is flushed.
@@ -41,7 +42,7 @@ const (
 )
 
 // prepare encodes an effect and counts the time.
-func prepare(store sluice.Store, stats *Stats, effect *sluice.Effect) (sluice.Prepared, error) {
+func prepare(store store.Store, stats *Stats, effect *store.Effect) (store.Prepared, error) {
 	started := time.Now()
 	p, err := store.Prepare(effect)
 	stats.Encode.Observe(time.Since(started))
@@ -50,7 +51,7 @@ func prepare(store sluice.Store, stats *Stats, effect *sluice.Effect) (sluice.Pr
 
 // apply carries out a prepared effect of a follower, piece by piece where the store
 // refuses it as a whole, and counts what it did.
-func apply(ctx context.Context, store sluice.Store, stats *Stats, follower string, p sluice.Prepared) error {
+func apply(ctx context.Context, store store.Store, stats *Stats, follower string, p store.Prepared) error {
 	if err := faults.Hit("load"); err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func apply(ctx context.Context, store sluice.Store, stats *Stats, follower strin
 // lookAgain fails if a table of the effect cannot be used any more. A table
 // that has become another while we run (MyISAM, a view on one) keeps the rows
 // of the load that was refused. It would get them a second time row by row.
-func lookAgain(ctx context.Context, store sluice.Store, p sluice.Prepared) error {
+func lookAgain(ctx context.Context, store store.Store, p store.Prepared) error {
 	for _, rows := range p.Effect().Rows {
 		if _, err := store.OpenTable(ctx, rows.Table.Spec()); err != nil {
 			return fmt.Errorf("look again at a table that refused rows: %w", err)

@@ -12,6 +12,7 @@ import (
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/lib/faults"
+	"sluice/store"
 )
 
 // beforeElement is the i-th element of these tests. It has no id: who writes it
@@ -129,17 +130,17 @@ func TestAnImportThatAnOlderVersionHasBegun(t *testing.T) {
 	}
 	run := func(source string, stopAt int) (ingest.Imported, error) {
 		im := ingest.Import{Logs: e.logs, Source: source, Known: true, Clock: sluice.SystemClock{},
-			Reject: func(_ sluice.Line, reason error) error { return reason }}
+			Reject: func(_ store.Line, reason error) error { return reason }}
 		n := 0
-		return im.Run(b.Context(), func() (sluice.Line, error) {
+		return im.Run(b.Context(), func() (store.Line, error) {
 			switch {
 			case n == stopAt:
-				return sluice.Line{}, errors.New("broken off")
+				return store.Line{}, errors.New("broken off")
 			case n == lines:
-				return sluice.Line{}, io.EOF
+				return store.Line{}, io.EOF
 			}
 			n++
-			return sluice.Line{Number: int64(n), Text: elements[n-1]}, nil
+			return store.Line{Number: int64(n), Text: elements[n-1]}, nil
 		}, func(ingest.Imported) {})
 	}
 	done, err := run("import:x", -1)
@@ -160,13 +161,13 @@ func TestAnImportThatAnOlderVersionHasBegun(t *testing.T) {
 }
 
 // linesOf are lines of a file.
-func linesOf(texts ...string) func() (sluice.Line, error) {
+func linesOf(texts ...string) func() (store.Line, error) {
 	n := 0
-	return func() (sluice.Line, error) {
+	return func() (store.Line, error) {
 		if n == len(texts) {
-			return sluice.Line{}, io.EOF
+			return store.Line{}, io.EOF
 		}
 		n++
-		return sluice.Line{Number: int64(n), Text: texts[n-1]}, nil
+		return store.Line{Number: int64(n), Text: texts[n-1]}, nil
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"sluice"
 	"sluice/ingest"
+	"sluice/mail"
 )
 
 // A bounce that a list or /v1/events reports suppresses its address as one of
@@ -52,7 +53,7 @@ func TestStoreJudgesReportedBounces(t *testing.T) {
 	}
 	onEach(t, func(b *bed) {
 		batch := sluice.NewBatch(0)
-		first := time.Now().Add(-sluice.SoftBounceDays * 24 * time.Hour)
+		first := time.Now().Add(-mail.SoftBounceDays * 24 * time.Hour)
 		address := func(n int) string { return fmt.Sprintf("case%d@example.com", n) }
 		add := func(element string, origin sluice.Origin, day int) {
 			var e sluice.Event
@@ -63,11 +64,11 @@ func TestStoreJudgesReportedBounces(t *testing.T) {
 		}
 		for n, c := range cases {
 			element := "{" + strings.ReplaceAll(c.element, "ADDRESS", address(n)) + `,"email":"` + address(n) + `"}`
-			for day := range sluice.SoftBounceDays {
+			for day := range mail.SoftBounceDays {
 				add(element, sluice.OriginOther, day)
 			}
 		}
-		for day := range sluice.SoftBounceDays - 1 {
+		for day := range mail.SoftBounceDays - 1 {
 			add(`{"event":"bounced","email":"four@example.com"}`, sluice.OriginOther, day)
 		}
 		add(`{"event":"opened","email":"last@example.com"}`, sluice.OriginOther, 0)

@@ -7,6 +7,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/store"
 )
 
 // CountGroup commits the counts of many servers together.
@@ -22,7 +23,7 @@ import (
 // others, or until all are there, then commits for all. While one transaction
 // runs, the next round fills.
 type CountGroup struct {
-	Store  sluice.Store
+	Store  store.Store
 	Leases *flow.Leases
 	Stats  *Stats
 
@@ -96,7 +97,7 @@ func (g *CountGroup) apply(ctx context.Context, u *countUnit) error {
 
 // commit carries out one transaction.
 func (g *CountGroup) commit(ctx context.Context, units []*countUnit) error {
-	effect := &sluice.Effect{Stripe: g.stripe()}
+	effect := &store.Effect{Stripe: g.stripe()}
 	total := make(sums)
 	for _, u := range units {
 		effect.Moves = append(effect.Moves, u.move)

@@ -10,6 +10,9 @@ import (
 
 	"sluice"
 	"sluice/ingest"
+	"sluice/mail"
+	"sluice/store"
+	"sluice/user"
 )
 
 // Sends that have ended and are old go, and bodies that nobody needs. No body
@@ -18,20 +21,20 @@ func TestKeeperOfSends(t *testing.T) {
 	onEach(t, func(b *bed) {
 		k := newKept(b, ingest.Retention{Sends: 3})
 		now := k.clock.Now().UnixMilli()
-		send := func(n int, accepted int64) sluice.Send {
+		send := func(n int, accepted int64) mail.Send {
 			s := aSend(n, "")
 			s.Message, s.AcceptedMillis = fmt.Sprintf("%012x%020x", accepted, n), accepted
-			b.must(k.store.AddBodies(b.Context(), []sluice.Body{{Message: s.Message, Recipients: 1, CreatedMillis: accepted, Data: []byte("x")}}))
+			b.must(k.store.AddBodies(b.Context(), []mail.Body{{Message: s.Message, Recipients: 1, CreatedMillis: accepted, Data: []byte("x")}}))
 			return s
 		}
 		old, young, waiting, lost := send(1, now-5*aDay.Milliseconds()), send(2, now-aDay.Milliseconds()), send(3, now-5*aDay.Milliseconds()), send(4, now-2*60*60*1000)
 		fresh := send(5, now-50*60*1000)
-		effect := &sluice.Effect{Moves: []sluice.Move{{Follower: ingest.StoreRole, To: sluice.Position{Major: 1}}}}
-		for _, s := range []sluice.Send{old, young, waiting} {
-			effect.Sends = append(effect.Sends, sluice.StoredSend{Send: s})
+		effect := &store.Effect{Moves: []store.Move{{Follower: ingest.StoreRole, To: sluice.Position{Major: 1}}}}
+		for _, s := range []mail.Send{old, young, waiting} {
+			effect.Sends = append(effect.Sends, mail.StoredSend{Send: s})
 		}
-		for _, s := range []sluice.Send{old, young} {
-			effect.Outcomes = append(effect.Outcomes, sluice.StoredOutcome{Outcome: anOutcome(&s, sluice.SendWaiting, sluice.SendSent, "", 1)})
+		for _, s := range []mail.Send{old, young} {
+			effect.Outcomes = append(effect.Outcomes, mail.StoredOutcome{Outcome: anOutcome(&s, mail.SendWaiting, mail.SendSent, "", 1)})
 		}
 		p, err := k.store.Prepare(effect)
 		b.must(err)
@@ -41,7 +44,7 @@ func TestKeeperOfSends(t *testing.T) {
 		messages := func(table string) string {
 			return strings.Join(b.query("SELECT message FROM "+table+" ORDER BY message"), " ")
 		}
-		want := func(what, got string, sends ...sluice.Send) {
+		want := func(what, got string, sends ...mail.Send) {
 			b.Helper()
 			var ids []string
 			for _, s := range sends {
@@ -69,8 +72,8 @@ func TestAppliedAll(t *testing.T) {
 	onEach(t, func(b *bed) {
 		e := newEngine(b, setup{})
 		s := aSend(1, "x")
-		e.write(2, "test", sluice.AppendSend(sluice.NewBatch(0), &s))
-		applied := &ingest.Applied{Store: e.store, Users: e.store.(sluice.UserStore), Logs: e.logs}
+		e.write(2, "test", mail.AppendSend(sluice.NewBatch(0), &s))
+		applied := &ingest.Applied{Store: e.store, Users: e.store.(user.Store), Logs: e.logs}
 		ended, end := context.WithCancel(b.Context())
 		end()
 		if err := applied.All(ended); !errors.Is(err, context.Canceled) {
@@ -91,14 +94,14 @@ func TestKeeperErasesSends(t *testing.T) {
 	onEach(t, func(b *bed) {
 		k := newKept(b, ingest.Retention{})
 		now := k.clock.Now().UnixMilli()
-		effect := &sluice.Effect{Moves: []sluice.Move{{Follower: ingest.StoreRole, To: sluice.Position{Major: 1}}}}
+		effect := &store.Effect{Moves: []store.Move{{Follower: ingest.StoreRole, To: sluice.Position{Major: 1}}}}
 		for n, to := range []string{"gone@example.com", "Ann@example.com", "stays@example.com"} {
 			s := aSend(n, "x")
 			s.AcceptedMillis, s.To = now, to
 			s.User = []string{"gone", "", "stays"}[n]
-			effect.Sends = append(effect.Sends, sluice.StoredSend{Send: s})
+			effect.Sends = append(effect.Sends, mail.StoredSend{Send: s})
 		}
-		effect.Users = &sluice.UserChanges{Erase: []string{"gone", sluice.AddressErasure("ann@example.com")}}
+		effect.Users = &user.Changes{Erase: []string{"gone", store.AddressErasure("ann@example.com")}}
 		p, err := k.store.Prepare(effect)
 		b.must(err)
 		_, err = k.store.Apply(b.Context(), p)
@@ -111,13 +114,13 @@ func TestKeeperErasesSends(t *testing.T) {
 			}
 		}
 		away := errors.New("redis is away")
-		k.keeper.Erasure.Cancel = func(context.Context, []sluice.SendRow) error { return away }
+		k.keeper.Erasure.Cancel = func(context.Context, []mail.SendRow) error { return away }
 		if err := k.keeper.EraseSends(b.Context()); !errors.Is(err, away) {
 			b.Errorf("error %v", err)
 		}
 		left("[Ann@example.com gone@example.com stays@example.com]")
 		var cancelled []string
-		k.keeper.Erasure.Cancel = func(_ context.Context, sends []sluice.SendRow) error {
+		k.keeper.Erasure.Cancel = func(_ context.Context, sends []mail.SendRow) error {
 			for _, s := range sends {
 				cancelled = append(cancelled, s.To)
 			}

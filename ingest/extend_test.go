@@ -18,7 +18,7 @@ var exampleBlock = regexp.MustCompile("(?s)```(?:go|sql) (\\S+)\n(.*?)```")
 // that it replaces begin as said.
 var exampleAt = map[string]struct{ behind, instead string }{
 	"batch.go":        {behind: "	ItemKnown   ItemKind = 10"},
-	"facts.go":        {instead: "var FactTables []*FactTable"},
+	"store/facts.go":  {instead: "var FactTables []*FactTable"},
 	"ingest/kinds.go": {behind: "	sluice.ItemMarker:"},
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/store"
 )
 
 // Gaps: entries after a cursor are no longer in Redis. The follower that meets
@@ -48,10 +49,10 @@ func (l *Lister) accepted(ctx context.Context, err error) *flow.GapError {
 }
 
 // moveOver moves cursors and does nothing else, the first of them over a gap.
-func moveOver(ctx context.Context, store sluice.Store, moves ...sluice.Move) error {
-	p, err := store.Prepare(&sluice.Effect{Moves: moves})
+func moveOver(ctx context.Context, db store.Store, moves ...store.Move) error {
+	p, err := db.Prepare(&store.Effect{Moves: moves})
 	if err == nil {
-		_, err = store.Apply(ctx, p)
+		_, err = db.Apply(ctx, p)
 	}
 	if err != nil {
 		return fmt.Errorf("move the cursor of %s over a gap: %w", moves[0].Follower, err)
@@ -117,10 +118,10 @@ func (s *StoreFollower) judge(ctx context.Context, log *flow.Log, gap *flow.GapE
 	if err != nil {
 		return false, err
 	}
-	moves := []sluice.Move{{Follower: StoreRole, Partition: p, From: gap.Cursor, To: gap.Start}}
+	moves := []store.Move{{Follower: StoreRole, Partition: p, From: gap.Cursor, To: gap.Start}}
 	before := s.lostUpTo[p]
 	if before.Before(lostTo) {
-		moves = append(moves, sluice.Move{Follower: flow.LostRowsFollower, Partition: p, From: before, To: lostTo})
+		moves = append(moves, store.Move{Follower: flow.LostRowsFollower, Partition: p, From: before, To: lostTo})
 	}
 	if err := moveOver(ctx, s.Store, moves...); err != nil {
 		return false, err

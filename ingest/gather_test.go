@@ -10,13 +10,14 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/user"
 	"sluice/user/users"
 )
 
 // oneUpdate is a batch of one update of the n-th user.
 func oneUpdate(n int) []flow.Batch {
-	up := sluice.UserUpdate{Op: sluice.OpAttributes, Key: sluice.UserKey{Kind: sluice.KeyExternal, Name: strconv.Itoa(n)}, Body: "{}"}
-	return []flow.Batch{{Position: sluice.Position{Major: uint64(n)}, Prev: sluice.Position{Major: uint64(n - 1)}, Data: sluice.AppendUpdate(sluice.NewBatch(64), &up)}}
+	up := user.Update{Op: user.OpAttributes, Key: user.Key{Kind: user.KeyExternal, Name: strconv.Itoa(n)}, Body: "{}"}
+	return []flow.Batch{{Position: sluice.Position{Major: uint64(n)}, Prev: sluice.Position{Major: uint64(n - 1)}, Data: user.AppendUpdate(sluice.NewBatch(64), &up)}}
 }
 
 // gathering is a transaction that takes in more until a time from now on.

@@ -7,6 +7,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/store"
 )
 
 // HashFollower adds the counts of a server's foreign hashes to the series. Its
@@ -50,14 +51,14 @@ func (h *HashFollower) follow(fetch, work context.Context, lease *flow.Lease) er
 		})
 	})
 	if gap := h.accepted(work, err); gap != nil {
-		return moveOver(work, h.Store, sluice.Move{Follower: follower, From: committed, To: gap.Start})
+		return moveOver(work, h.Store, store.Move{Follower: follower, From: committed, To: gap.Start})
 	}
 	return err
 }
 
 // countUnit is what one server gives to a transaction.
 type countUnit struct {
-	move   sluice.Move
+	move   store.Move
 	counts sums
 	dead   []sluice.DeadLetter
 	taken  time.Time // when its first element was read
@@ -70,7 +71,7 @@ type countUnit struct {
 func (h *HashFollower) read(ctx context.Context, reader *flow.ListReader, cursor sluice.Position, emit func(*countUnit) error) error {
 	source := h.List.Source()
 	for {
-		u := &countUnit{counts: make(sums), move: sluice.Move{Follower: source, From: cursor}}
+		u := &countUnit{counts: make(sums), move: store.Move{Follower: source, From: cursor}}
 		var element flow.Hash // its memory is used again
 		add := func(page flow.Page) {
 			if u.fields == 0 && len(u.dead) == 0 {

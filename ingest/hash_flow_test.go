@@ -20,6 +20,7 @@ import (
 	"sluice/ingest"
 	"sluice/lib/faults"
 	"sluice/lib/servers"
+	"sluice/store"
 )
 
 const hashKeys = "{app_id}|{date}|{name}"
@@ -179,13 +180,13 @@ func TestHashesOfTwelveServersAreCountedOnce(t *testing.T) {
 
 // effects is a store that remembers what was applied.
 type effects struct {
-	sluice.Store
+	store.Store
 	mu      sync.Mutex
-	applied []*sluice.Effect
+	applied []*store.Effect
 }
 
 // Apply implements sluice.Store.
-func (e *effects) Apply(ctx context.Context, p sluice.Prepared) (sluice.Applied, error) {
+func (e *effects) Apply(ctx context.Context, p store.Prepared) (store.Applied, error) {
 	done, err := e.Store.Apply(ctx, p)
 	if err == nil {
 		e.mu.Lock()
@@ -200,7 +201,7 @@ func TestCountsOfManyServersAreStoredTogether(t *testing.T) {
 	b := newBed(t, "sqlite")
 	c := startCounters(b, 4)
 	remembered := &effects{}
-	e := start(b, setup{hashes: c.urls(), noStore: true, store: func(s sluice.Store) sluice.Store { remembered.Store = s; return remembered }})
+	e := start(b, setup{hashes: c.urls(), noStore: true, store: func(s store.Store) store.Store { remembered.Store = s; return remembered }})
 	b.eventually("all are followed", func() bool {
 		held, _ := e.leases.Held(ingest.ListRole)
 		return len(held) == len(c.servers)
@@ -208,7 +209,7 @@ func TestCountsOfManyServersAreStoredTogether(t *testing.T) {
 	together := func() bool {
 		remembered.mu.Lock()
 		defer remembered.mu.Unlock()
-		return slices.ContainsFunc(remembered.applied, func(e *sluice.Effect) bool { return len(e.Moves) == len(c.servers) && len(e.Counts) == 1 })
+		return slices.ContainsFunc(remembered.applied, func(e *store.Effect) bool { return len(e.Moves) == len(c.servers) && len(e.Counts) == 1 })
 	}
 	b.eventually("a transaction has the counts of all servers in one", func() bool {
 		for server := range c.servers { // beside a full second they may be two

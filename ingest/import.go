@@ -20,6 +20,8 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/lib/faults"
+	"sluice/store"
+	"sluice/user"
 )
 
 // Bounds of an import.
@@ -78,14 +80,14 @@ type Import struct {
 
 	// Update, if set, makes updates of users of the lines, and no events. The
 	// time is filled in.
-	Update func(line string, u *sluice.UserUpdate) error
+	Update func(line string, u *user.Update) error
 
 	// Kept refuses events that are past their retention, by the clock.
 	Kept  Retention
 	Clock sluice.Clock
 
 	// Reject is told of each line that cannot be taken.
-	Reject func(line sluice.Line, reason error) error
+	Reject func(line store.Line, reason error) error
 
 	// Waiting, if set, is told what is waited for.
 	Waiting func(what string)
@@ -121,7 +123,7 @@ type importUnit struct {
 
 // Run imports what next returns until io.EOF. done is told where it is, after
 // each unit that is durable. An error leaves a part imported: run it again.
-func (im *Import) Run(ctx context.Context, next func() (sluice.Line, error), done func(Imported)) (Imported, error) {
+func (im *Import) Run(ctx context.Context, next func() (store.Line, error), done func(Imported)) (Imported, error) {
 	at, err := im.positions(ctx)
 	if err != nil {
 		return Imported{}, err
@@ -223,13 +225,13 @@ func seqOf(line int64) string {
 }
 
 // read gathers lines to units.
-func (im *Import) read(ctx context.Context, next func() (sluice.Line, error), have []int64, emit func(importUnit) error) error {
+func (im *Import) read(ctx context.Context, next func() (store.Line, error), have []int64, emit func(importUnit) error) error {
 	var done Imported
 	for {
 		u := importUnit{batches: make([]partBatch, len(im.Logs))}
 		var err error
 		for lines, largest := 0, 0; u.bytes < flushBytes && largest < sluice.MaxBatchBytes && lines < flushRows; lines++ {
-			var line sluice.Line
+			var line store.Line
 			if line, err = next(); err != nil {
 				break
 			}
@@ -260,7 +262,7 @@ func (im *Import) read(ctx context.Context, next func() (sluice.Line, error), ha
 }
 
 // add takes a line into the batch of its partition and returns that one's size.
-func (im *Import) add(line sluice.Line, have []int64, u *importUnit, done *Imported) (int, error) {
+func (im *Import) add(line store.Line, have []int64, u *importUnit, done *Imported) (int, error) {
 	item, err := im.item(line)
 	if err != nil {
 		done.Rejected++
@@ -289,20 +291,20 @@ func (im *Import) add(line sluice.Line, have []int64, u *importUnit, done *Impor
 type importItem struct {
 	partition int
 	event     sluice.Event
-	update    *sluice.UserUpdate // nil: it is an event
+	update    *user.Update // nil: it is an event
 }
 
 func (i *importItem) append(batch []byte) []byte {
 	if i.update != nil {
-		return sluice.AppendUpdate(batch, i.update)
+		return user.AppendUpdate(batch, i.update)
 	}
 	return sluice.AppendEvent(batch, &i.event)
 }
 
 // item makes an event of a line, or an update of a user.
-func (im *Import) item(line sluice.Line) (item importItem, err error) {
+func (im *Import) item(line store.Line) (item importItem, err error) {
 	if im.Update != nil {
-		item.update = &sluice.UserUpdate{}
+		item.update = &user.Update{}
 		if err = line.Refused; err == nil {
 			err = im.Update(line.Text, item.update)
 		}
@@ -324,7 +326,7 @@ func (im *Import) item(line sluice.Line) (item importItem, err error) {
 }
 
 // note adds a line to the hash over all lines.
-func (im *Import) note(line sluice.Line) {
+func (im *Import) note(line store.Line) {
 	if im.hash == nil {
 		im.hash = sha256.New()
 	}

@@ -5,6 +5,9 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/store"
+	"sluice/user"
 	"sluice/user/users"
 )
 
@@ -57,7 +60,7 @@ func init() {
 func kindOf(kind sluice.ItemKind) *itemKind { return &kindList[kind] }
 
 func (t *storing) addEvent(place sluice.Place, payload []byte) error {
-	events := append(t.effect.Events, sluice.StoredEvent{Place: place})
+	events := append(t.effect.Events, store.StoredEvent{Place: place})
 	last := &events[len(events)-1]
 	if err := sluice.DecodeEvent(payload, &last.Event); err != nil {
 		return err
@@ -102,8 +105,8 @@ func (t *storing) addCount(_ sluice.Place, payload []byte) error {
 
 func (t *storing) addUpdate(place sluice.Place, payload []byte) error {
 	updates := append(t.updates, users.Update{Place: place})
-	last := &updates[len(updates)-1].UserUpdate
-	if err := sluice.DecodeUpdate(payload, last); err != nil {
+	last := &updates[len(updates)-1].Update
+	if err := user.DecodeUpdate(payload, last); err != nil {
 		return err
 	}
 	t.updates = updates
@@ -112,12 +115,12 @@ func (t *storing) addUpdate(place sluice.Place, payload []byte) error {
 }
 
 func checkOutcome(_ *storing, _ sluice.Place, payload []byte) error {
-	return sluice.DecodeOutcome(payload, new(sluice.Outcome))
+	return mail.DecodeOutcome(payload, new(mail.Outcome))
 }
 
 // names are a user and an address as names of erasures.
 func names(user, address string) []string {
-	return []string{user, sluice.AddressErasure(strings.ToLower(address))}
+	return []string{user, store.AddressErasure(strings.ToLower(address))}
 }
 
 func eventNames(payload []byte) []string {
@@ -129,24 +132,24 @@ func eventNames(payload []byte) []string {
 }
 
 func sendNames(payload []byte) []string {
-	var s sluice.Send
-	if sluice.DecodeSend(payload, &s) != nil {
+	var s mail.Send
+	if mail.DecodeSend(payload, &s) != nil {
 		return nil
 	}
 	return names(s.User, s.To)
 }
 
 func outcomeNames(payload []byte) []string {
-	var o sluice.Outcome
-	if sluice.DecodeOutcome(payload, &o) != nil {
+	var o mail.Outcome
+	if mail.DecodeOutcome(payload, &o) != nil {
 		return nil
 	}
 	return names(o.User, o.To)
 }
 
 func updateNames(payload []byte) []string {
-	var u sluice.UserUpdate
-	if sluice.DecodeUpdate(payload, &u) != nil {
+	var u user.Update
+	if user.DecodeUpdate(payload, &u) != nil {
 		return nil
 	}
 	return updateUsers(&u)

@@ -23,7 +23,9 @@ import (
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/lib/servers"
+	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/user"
 )
 
 // The kit of the *_flow_test.go files: real servers, and the parts of the
@@ -299,7 +301,7 @@ func (b *bed) checkCounts(table string, rows, dead int) {
 }
 
 // letters returns all dead letters with their payloads, by payload.
-func (b *bed) letters(store sluice.Store) map[string]sluice.DeadLetter {
+func (b *bed) letters(store store.Store) map[string]sluice.DeadLetter {
 	b.Helper()
 	all := make(map[string]sluice.DeadLetter)
 	after := int64(0)
@@ -324,10 +326,10 @@ type setup struct {
 	noStore    bool     // another process stores
 	noIntake   bool
 	acceptGaps bool
-	partitions int                             // 0: testPartitions
-	listBytes  int                             // that a list to a table keeps; 0: 16 MiB
-	clock      sluice.Clock                    // of lists; nil: the system's
-	store      func(sluice.Store) sluice.Store // wraps it; nil: as it is
+	partitions int                           // 0: testPartitions
+	listBytes  int                           // that a list to a table keeps; 0: 16 MiB
+	clock      sluice.Clock                  // of lists; nil: the system's
+	store      func(store.Store) store.Store // wraps it; nil: as it is
 }
 
 func (s *setup) listMargin() int {
@@ -353,7 +355,7 @@ type engine struct {
 	log       *logBuffer
 	redis     *flow.Redis
 	others    []*flow.Redis
-	store     sluice.Store
+	store     store.Store
 	stats     *ingest.Stats
 	leases    *flow.Leases
 	logs      []*flow.Log
@@ -392,7 +394,7 @@ func newEngine(b *bed, s setup) *engine {
 	e.leases.Beat, e.leases.Timeout = 200*time.Millisecond, time.Second // successors of killed ones need not wait
 	if !s.noStore {
 		e.leases.AddPartitions(ingest.StoreRole, e.redis, partitions)
-		f := &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store.(sluice.UserStore), Clock: sluice.SystemClock{}, Log: log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: s.acceptGaps, MarginBytes: 16 << 20}
+		f := &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store.(user.Store), Clock: sluice.SystemClock{}, Log: log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: s.acceptGaps, MarginBytes: 16 << 20}
 		e.followers = append(e.followers, f.Run)
 	}
 	for i, l := range s.lists {
@@ -430,7 +432,7 @@ func (e *engine) addList(i int, l listSetup, s setup, log *slog.Logger) {
 	}
 	mapper, err := ingest.NewRowMapper(l.columns, l.dedupe)
 	e.b.must(err)
-	table, err := e.store.OpenTable(e.b.Context(), sluice.TableSpec{Table: l.table, Columns: mapper.Columns(), Dedupe: mapper.DedupeColumn()})
+	table, err := e.store.OpenTable(e.b.Context(), store.TableSpec{Table: l.table, Columns: mapper.Columns(), Dedupe: mapper.DedupeColumn()})
 	e.b.must(err)
 	f := &ingest.TableFollower{Lister: lister, Table: table, Mapper: mapper}
 	e.followers = append(e.followers, f.Run)

@@ -14,6 +14,9 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail"
+	"sluice/store"
+	"sluice/user"
 )
 
 // tables are the tables of the bed's database.
@@ -360,20 +363,20 @@ func TestWhatIsLostIsCounted(t *testing.T) {
 
 // refusing is a store that stores no outcomes.
 type refusing struct {
-	sluice.Store
+	store.Store
 	usersToo
 	refused chan struct{} // gets one when it does so
 }
 
-type usersToo = sluice.UserStore
+type usersToo = user.Store
 
-func (r *refusing) Apply(ctx context.Context, p sluice.Prepared) (sluice.Applied, error) {
+func (r *refusing) Apply(ctx context.Context, p store.Prepared) (store.Applied, error) {
 	if len(p.Effect().Outcomes) > 0 {
 		select {
 		case r.refused <- struct{}{}:
 		default:
 		}
-		return sluice.Applied{}, errors.New("refused")
+		return store.Applied{}, errors.New("refused")
 	}
 	return r.Store.Apply(ctx, p)
 }
@@ -385,15 +388,15 @@ func (r *refusing) Apply(ctx context.Context, p sluice.Prepared) (sluice.Applied
 func TestACrashBehindAGap(t *testing.T) {
 	b := newBed(t, "sqlite")
 	r := &refusing{refused: make(chan struct{}, 1)}
-	first := newEngine(b, setup{partitions: 1, acceptGaps: true, store: func(s sluice.Store) sluice.Store {
-		r.Store, r.usersToo = s, s.(sluice.UserStore)
+	first := newEngine(b, setup{partitions: 1, acceptGaps: true, store: func(s store.Store) store.Store {
+		r.Store, r.usersToo = s, s.(user.Store)
 		return r
 	}})
 	writer := flow.NewWriter(first.logs, "first", 1<<20)
 	outcome := func() string {
 		t.Helper()
-		o := &sluice.Outcome{Message: sluice.NewMessageID(time.Now().UnixMilli()), Recipients: 1, Was: sluice.SendWaiting, State: sluice.SendSent, TimeMillis: time.Now().UnixMilli(), Attempts: 1, To: "ann@example.com"}
-		b.must(writer.Write(b.Context(), flow.Part{Items: sluice.AppendOutcome(nil, o), Count: 1}))
+		o := &mail.Outcome{Message: sluice.NewMessageID(time.Now().UnixMilli()), Recipients: 1, Was: mail.SendWaiting, State: mail.SendSent, TimeMillis: time.Now().UnixMilli(), Attempts: 1, To: "ann@example.com"}
+		b.must(writer.Write(b.Context(), flow.Part{Items: mail.AppendOutcome(nil, o), Count: 1}))
 		return o.Message
 	}
 	first.write(0, "test", named("1"))

@@ -10,7 +10,9 @@ import (
 
 	"sluice"
 	"sluice/ingest"
+	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/user"
 )
 
 // elements are elements of a list that goes to the table target.
@@ -192,7 +194,7 @@ func TestErasedOfAListThatIsReadAgain(t *testing.T) {
 	b.awaitSum("target", 3)
 	erased := func() {
 		b.Helper()
-		p, err := e.store.Prepare(&sluice.Effect{Users: &sluice.UserChanges{Erase: []string{"gone"}}, Moves: []sluice.Move{{Follower: ingest.StoreRole, To: sluice.Position{Major: 1}}}})
+		p, err := e.store.Prepare(&store.Effect{Users: &user.Changes{Erase: []string{"gone"}}, Moves: []store.Move{{Follower: ingest.StoreRole, To: sluice.Position{Major: 1}}}})
 		b.must(err)
 		_, err = e.store.Apply(b.Context(), p)
 		b.must(err)

@@ -19,6 +19,7 @@ import (
 	"sluice/ingest"
 	"sluice/lib/servers"
 	"sluice/series"
+	"sluice/store"
 	"sluice/store/mongostore"
 	"sluice/store/sqlstore"
 )
@@ -95,7 +96,7 @@ func (m *mirrorBed) run(keep ingest.Retention) *series.Mirror {
 // count counts names of an app, by day before today.
 func (m *mirrorBed) count(daysAgo, by int, names ...string) {
 	m.Helper()
-	e := &sluice.Effect{Moves: []sluice.Move{{Follower: "counts", From: sluice.Position{Major: m.at}, To: sluice.Position{Major: m.at + 1}}}}
+	e := &store.Effect{Moves: []store.Move{{Follower: "counts", From: sluice.Position{Major: m.at}, To: sluice.Position{Major: m.at + 1}}}}
 	m.at++
 	for _, name := range names {
 		e.Counts = append(e.Counts, sluice.Count{Kind: sluice.KindCounter, TimeMillis: dayAgo(daysAgo), By: int64(by), App: "app", Name: name})
@@ -154,10 +155,10 @@ func TestMirrorMeetsAnother(t *testing.T) {
 		other := m.mirror()
 		epoch, err := other.Begin(t.Context())
 		m.must(err)
-		wrong := func(name string) sluice.DayTotals {
-			return sluice.DayTotals{SeriesDay: sluice.SeriesDay{App: "app", Name: name, DayMillis: dayAgo(0) - 12*time.Hour.Milliseconds()}, Hours: []sluice.HourTotal{{Hour: 12, Count: 1}}}
+		wrong := func(name string) store.DayTotals {
+			return store.DayTotals{SeriesDay: store.SeriesDay{App: "app", Name: name, DayMillis: dayAgo(0) - 12*time.Hour.Milliseconds()}, Hours: []store.HourTotal{{Hour: 12, Count: 1}}}
 		}
-		m.must(other.Set(t.Context(), epoch<<32+1, []sluice.DayTotals{wrong("a"), wrong("b")}))
+		m.must(other.Set(t.Context(), epoch<<32+1, []store.DayTotals{wrong("a"), wrong("b")}))
 		m.awaitDocuments("a 0 1", "b 0 1")
 		m.count(0, 1, "a")
 		m.awaitDocuments("a 0 6", "b 0 6")
@@ -182,7 +183,7 @@ func TestMirrorBeginsWithAll(t *testing.T) {
 		}
 		m.run(ingest.Retention{})
 		m.awaitDocuments(want...)
-		state := func() (s sluice.MirrorState) {
+		state := func() (s store.MirrorState) {
 			m.eventually("all is mirrored", func() bool {
 				var err error
 				s, err = m.store.MirrorState(t.Context())

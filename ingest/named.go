@@ -5,6 +5,8 @@ import (
 
 	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/store"
+	"sluice/user"
 	"sluice/user/profile"
 	"sluice/user/users"
 )
@@ -94,14 +96,14 @@ func packedTexts(b []byte) (texts [][]byte) {
 }
 
 // updateUsers are the external ids, numbers and addresses in an update.
-func updateUsers(u *sluice.UserUpdate) []string {
+func updateUsers(u *user.Update) []string {
 	var names []string
-	add := func(k sluice.UserKey) {
+	add := func(k user.Key) {
 		switch k.Kind {
-		case sluice.KeyExternal, sluice.KeyUser:
+		case user.KeyExternal, user.KeyUser:
 			names = append(names, k.Name)
-		case sluice.KeyEmail:
-			names = append(names, sluice.AddressErasure(k.Name))
+		case user.KeyEmail:
+			names = append(names, store.AddressErasure(k.Name))
 		}
 	}
 	add(u.Key)
@@ -109,13 +111,13 @@ func updateUsers(u *sluice.UserUpdate) []string {
 		add(u.Address)
 	}
 	switch u.Op {
-	case sluice.OpIdentify:
+	case user.OpIdentify:
 		names = append(names, u.Name)
-	case sluice.OpMerge:
+	case user.OpMerge:
 		if k, ok := users.MergeKey(u.Name); ok {
 			add(k)
 		}
-	case sluice.OpAbsorb:
+	case user.OpAbsorb:
 		names = append(names, u.Name)
 		if p, err := profile.Parse(u.Body); err == nil {
 			names = append(append(names, p.ExternalID), p.Former...)
@@ -133,7 +135,7 @@ func elementUsers(element string) (names []string) {
 		case to == placeUser:
 			names = append(names, m.Value.Text())
 		case to == placeEmail:
-			names = append(names, sluice.AddressErasure(strings.ToLower(m.Value.Text())))
+			names = append(names, store.AddressErasure(strings.ToLower(m.Value.Text())))
 		}
 	}
 	return names

@@ -5,20 +5,21 @@ import (
 	"unsafe"
 
 	"sluice"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
 // partitionOf returns the partition of an event. An event that names a user
 // goes where updates of that external id go, another one where updates of its
-// address go (sluice.UserKey.Partition). So the events and updates of a person
+// address go (user.Key.Partition). So the events and updates of a person
 // keep their order, in one log. An event of nobody goes anywhere.
 func partitionOf(e *sluice.Event, raw string, partitions int) int {
 	switch {
 	case e.User != "":
-		return sluice.UserKey{Kind: sluice.KeyExternal, Name: e.User}.Partition(partitions)
+		return user.Key{Kind: user.KeyExternal, Name: e.User}.Partition(partitions)
 	case e.Email != "":
 		var small [sluice.MaxEmailBytes]byte
-		return sluice.UserKey{Kind: sluice.KeyEmail, Name: addressKey(e.Email, small[:0])}.Partition(partitions)
+		return user.Key{Kind: user.KeyEmail, Name: addressKey(e.Email, small[:0])}.Partition(partitions)
 	case e.Message != "":
 		return int(hashText(e.Message) % uint64(partitions))
 	}

@@ -7,17 +7,19 @@ import (
 
 	"sluice"
 	"sluice/lib/mime"
+	"sluice/mail"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
 // What is known of a person lies in one partition: updates, events and sends.
 func TestWhatIsOfAPersonIsInOnePartition(t *testing.T) {
 	const partitions = 64
-	for _, user := range []string{"u1", "user 17", "Ünal", strings.Repeat("x", sluice.MaxReferenceBytes)} {
-		event := sluice.Event{User: user, Email: "ann@example.com", Message: "m"}
-		update := sluice.UserKey{Kind: sluice.KeyExternal, Name: user}
+	for _, person := range []string{"u1", "user 17", "Ünal", strings.Repeat("x", sluice.MaxReferenceBytes)} {
+		event := sluice.Event{User: person, Email: "ann@example.com", Message: "m"}
+		update := user.Key{Kind: user.KeyExternal, Name: person}
 		if got, want := partitionOf(&event, "raw", partitions), update.Partition(partitions); got != want {
-			t.Errorf("events of %q are in partition %d, updates in %d", user, got, want)
+			t.Errorf("events of %q are in partition %d, updates in %d", person, got, want)
 		}
 	}
 	long := strings.Repeat("A", 60) + "@" + strings.Repeat("Long.", 50) + "example" // beyond what an address can have
@@ -27,7 +29,7 @@ func TestWhatIsOfAPersonIsInOnePartition(t *testing.T) {
 		if !ok {
 			name = strings.ToLower(address)
 		}
-		want := sluice.UserKey{Kind: sluice.KeyEmail, Name: name}.Partition(partitions)
+		want := user.Key{Kind: user.KeyEmail, Name: name}.Partition(partitions)
 		if got := partitionOf(&event, "raw", partitions); got != want {
 			t.Errorf("events of %q are in partition %d, updates in %d", address, got, want)
 		}
@@ -35,7 +37,7 @@ func TestWhatIsOfAPersonIsInOnePartition(t *testing.T) {
 		if err != nil {
 			continue // no mail goes there
 		}
-		if got := sluice.SendPartition(to.String(), partitions); got != want {
+		if got := mail.SendPartition(to.String(), partitions); got != want {
 			t.Errorf("mail to %q (%s) is in partition %d, updates in %d", address, to.String(), got, want)
 		}
 	}
@@ -52,11 +54,11 @@ func TestEventsOfNobodyHaveTheirPartition(t *testing.T) {
 
 // The partition of a key stands in logs: it is that of every version before.
 func TestKeysKeepTheirPartition(t *testing.T) {
-	for kind := sluice.KeyExternal; kind <= sluice.KeyRememberedPhone; kind++ {
+	for kind := user.KeyExternal; kind <= user.KeyRememberedPhone; kind++ {
 		for _, name := range []string{"", "u1", "ann@example.com", `["label","näme"]`, strings.Repeat("long", 300)} {
 			h := fnv.New32a()
 			_, _ = h.Write(append([]byte{byte(kind)}, name...))
-			if got, want := (sluice.UserKey{Kind: kind, Name: name}).Partition(61), int(h.Sum32()%61); got != want {
+			if got, want := (user.Key{Kind: kind, Name: name}).Partition(61), int(h.Sum32()%61); got != want {
 				t.Errorf("key %d %q is in partition %d, was in %d", kind, name, got, want)
 			}
 		}

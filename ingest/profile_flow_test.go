@@ -7,6 +7,8 @@ import (
 	"sluice"
 	"sluice/ingest"
 	"sluice/lib/faults"
+	"sluice/store"
+	"sluice/user"
 	"sluice/user/profile"
 	"sluice/user/users"
 )
@@ -46,7 +48,7 @@ func TestEventsCountForProfiles(t *testing.T) {
 			goes = external(i)
 		}
 		p.send(attributes(stays, `{"email":"stays@example.com"}`), attributes(goes, `{"n":1}`))
-		for _, k := range []sluice.UserKey{stays, goes} {
+		for _, k := range []user.Key{stays, goes} {
 			p.awaitUser("the user is there", k, func(*profile.Profile) bool { return true })
 		}
 		one := func(user, id string, at int64) string {
@@ -68,11 +70,11 @@ func TestEventsCountForProfiles(t *testing.T) {
 		if n, _, _ := counted(p.who(goes), "visit"); n != 1 {
 			b.Errorf("counted %d for the other", n)
 		}
-		if p.who(sluice.UserKey{Kind: sluice.KeyExternal, Name: "nobody"}) != nil || b.count("users") != 2 {
+		if p.who(user.Key{Kind: user.KeyExternal, Name: "nobody"}) != nil || b.count("users") != 2 {
 			b.Error("an event has made a user")
 		}
 
-		p.send(sluice.UserUpdate{Op: sluice.OpMerge, Key: goes, Name: users.MergeName(stays)})
+		p.send(user.Update{Op: user.OpMerge, Key: goes, Name: users.MergeName(stays)})
 		p.awaitUser("the user has taken the other over", goes, func(u *profile.Profile) bool { return u.ExternalID == stays.Name && u.Custom.Get("n") == "1" })
 		b.push("q", one(goes.Name, "g", 1_700_000_400), one(goes.Name, "h", 1_700_000_400)) // from the partition of the key to that of the user who stays
 		p.awaitUser("both are forwarded", stays, func(u *profile.Profile) bool { n, _, _ := counted(u, "visit"); return n == 6 })
@@ -134,7 +136,7 @@ func TestImportsCountForNoProfile(t *testing.T) {
 	p.awaitUser("the user is there", external(1), func(*profile.Profile) bool { return true })
 	logs := p.e.logs
 	for source, counts := range map[string]bool{"import:a": false, "spill:b": true} {
-		im := ingest.Import{Logs: logs, Source: source, Clock: sluice.SystemClock{}, Counts: counts, Reject: func(_ sluice.Line, reason error) error { return reason }}
+		im := ingest.Import{Logs: logs, Source: source, Clock: sluice.SystemClock{}, Counts: counts, Reject: func(_ store.Line, reason error) error { return reason }}
 		_, err := im.Run(b.Context(), linesOf(`{"event":"visit `+source+`","time":1700000000,"user_id":"u-1"}`), func(ingest.Imported) {})
 		b.must(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/store"
 )
 
 // Replayer gives dead letters another chance after their cause was mended. An
@@ -14,7 +15,7 @@ import (
 // log. A replayed dead letter is dropped. A crash between the two steps leaves
 // it, and replaying it again within a day does not double it.
 type Replayer struct {
-	Store sluice.Store
+	Store store.Store
 	Lists map[string]*flow.List // by source
 	Logs  []*flow.Log
 }

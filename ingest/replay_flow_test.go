@@ -10,17 +10,18 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/store"
 )
 
 // crashingStore dies between a replay and the drop of its dead letter.
-type crashingStore struct{ sluice.Store }
+type crashingStore struct{ store.Store }
 
 var errCrash = errors.New("crash")
 
 // DropDeadLetter implements sluice.Store.
 func (crashingStore) DropDeadLetter(context.Context, int64) error { return errCrash }
 
-func (e *engine) replayer(store sluice.Store) *ingest.Replayer {
+func (e *engine) replayer(store store.Store) *ingest.Replayer {
 	r := &ingest.Replayer{Store: store, Lists: make(map[string]*flow.List), Logs: e.logs}
 	for _, l := range e.lists {
 		r.Lists[l.Source()] = l

@@ -13,10 +13,13 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/mail"
 	"sluice/ops/erasure"
 	"sluice/ops/retention"
+	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
+	"sluice/user"
 	"sluice/user/users"
 )
 
@@ -30,7 +33,7 @@ type kept struct {
 }
 
 // newKeeper returns a keeper whose clocks agree.
-func newKeeper(store sluice.KeepStore, clock sluice.Clock) *retention.Keeper {
+func newKeeper(store store.KeepStore, clock sluice.Clock) *retention.Keeper {
 	agrees := func(context.Context) (int64, error) { return clock.Now().UnixMilli(), nil }
 	log := slog.New(slog.DiscardHandler)
 	return &retention.Keeper{Store: store, Clock: clock, OtherClock: agrees, Log: log, Erasure: &erasure.Eraser{Store: store, Log: log}}
@@ -54,9 +57,9 @@ func newKept(b *bed, keep ingest.Retention) *kept {
 // and name.
 func (k *kept) put(name string, ago time.Duration) {
 	k.Helper()
-	effect := &sluice.Effect{Moves: []sluice.Move{{Follower: ingest.StoreRole, From: sluice.Position{Major: k.at}, To: sluice.Position{Major: k.at + 1}}}}
+	effect := &store.Effect{Moves: []store.Move{{Follower: ingest.StoreRole, From: sluice.Position{Major: k.at}, To: sluice.Position{Major: k.at + 1}}}}
 	for kind := sluice.KindMail; kind <= sluice.KindSystem; kind++ {
-		effect.Events = append(effect.Events, sluice.StoredEvent{
+		effect.Events = append(effect.Events, store.StoredEvent{
 			Event: sluice.Event{Kind: kind, ID: kind.String() + " " + name, Name: "n", TimeMillis: k.clock.Now().Add(-ago).UnixMilli()},
 			Place: sluice.Place{Position: sluice.Position{Major: k.at}, Index: int(kind)},
 		})
@@ -213,18 +216,18 @@ func TestKeepersShareALease(t *testing.T) {
 func TestKeeperErases(t *testing.T) {
 	onEach(t, func(b *bed) {
 		k := newKept(b, ingest.Retention{})
-		apply := func(users *sluice.UserChanges, events ...sluice.StoredEvent) {
+		apply := func(users *user.Changes, events ...store.StoredEvent) {
 			b.Helper()
 			k.at++
-			p, err := k.store.Prepare(&sluice.Effect{Users: users, Events: events, Moves: []sluice.Move{{Follower: ingest.StoreRole, From: sluice.Position{Major: k.at - 1}, To: sluice.Position{Major: k.at}}}})
+			p, err := k.store.Prepare(&store.Effect{Users: users, Events: events, Moves: []store.Move{{Follower: ingest.StoreRole, From: sluice.Position{Major: k.at - 1}, To: sluice.Position{Major: k.at}}}})
 			b.must(err)
 			_, err = k.store.Apply(b.Context(), p)
 			b.must(err)
 		}
 		n := 0
-		of := func(user string, daysAgo int) sluice.StoredEvent {
+		of := func(user string, daysAgo int) store.StoredEvent {
 			n++
-			return sluice.StoredEvent{
+			return store.StoredEvent{
 				Event: sluice.Event{Kind: sluice.KindCustom, ID: fmt.Sprint("e", n), Name: "n", User: user, TimeMillis: k.clock.Now().AddDate(0, 0, -daysAgo).UnixMilli()},
 				Place: sluice.Place{Position: sluice.Position{Major: uint64(k.clock.Now().UnixMilli())}, Index: n},
 			}
@@ -239,7 +242,7 @@ func TestKeeperErases(t *testing.T) {
 		apply(nil, of("gone", 0), of("gone", 400), of("stays", 0), of("gone too", 3))
 		left("[gone gone gone too stays]")
 		late := of("gone", 2) // is in the logs already
-		apply(&sluice.UserChanges{Erase: []string{"gone", "gone too"}})
+		apply(&user.Changes{Erase: []string{"gone", "gone too"}})
 		k.clock.Move(time.Millisecond)
 		left("[stays]")
 		k.clock.Move(time.Hour)
@@ -271,7 +274,7 @@ type countedPasses struct {
 	n int
 }
 
-func (c *countedPasses) EraseSoftBounces(ctx context.Context, names []sluice.Erasure) (int, error) {
+func (c *countedPasses) EraseSoftBounces(ctx context.Context, names []store.Erasure) (int, error) {
 	c.n++
 	return c.Store.EraseSoftBounces(ctx, names)
 }
@@ -281,9 +284,9 @@ func (c *countedPasses) EraseSoftBounces(ctx context.Context, names []sluice.Era
 func TestKeeperErasesOldNamesInOnePass(t *testing.T) {
 	onEach(t, func(b *bed) {
 		k := newKept(b, ingest.Retention{})
-		name := func(user string) {
+		name := func(person string) {
 			b.Helper()
-			p, err := k.store.Prepare(&sluice.Effect{Users: &sluice.UserChanges{Erase: []string{user}}, Moves: []sluice.Move{{Follower: ingest.StoreRole, From: sluice.Position{Major: k.at}, To: sluice.Position{Major: k.at + 1}}}})
+			p, err := k.store.Prepare(&store.Effect{Users: &user.Changes{Erase: []string{person}}, Moves: []store.Move{{Follower: ingest.StoreRole, From: sluice.Position{Major: k.at}, To: sluice.Position{Major: k.at + 1}}}})
 			b.must(err)
 			_, err = k.store.Apply(b.Context(), p)
 			b.must(err)
@@ -322,18 +325,18 @@ func TestKeeperErasesOldNamesInOnePass(t *testing.T) {
 func TestKeeperErasesSoftBounces(t *testing.T) {
 	onEach(t, func(b *bed) {
 		k := newKept(b, ingest.Retention{})
-		apply := func(e sluice.Effect) {
+		apply := func(e store.Effect) {
 			b.Helper()
 			k.at++
-			e.Moves = []sluice.Move{{Follower: ingest.StoreRole, From: sluice.Position{Major: k.at - 1}, To: sluice.Position{Major: k.at}}}
+			e.Moves = []store.Move{{Follower: ingest.StoreRole, From: sluice.Position{Major: k.at - 1}, To: sluice.Position{Major: k.at}}}
 			p, err := k.store.Prepare(&e)
 			b.must(err)
 			_, err = k.store.Apply(b.Context(), p)
 			b.must(err)
 		}
 		now := k.clock.Now().UnixMilli()
-		apply(sluice.Effect{SoftBounces: []sluice.SoftBounce{{Entry: "gone@example.com", Source: "event", TimeMillis: now}, {Entry: "stays@example.com", Source: "event", TimeMillis: now}}})
-		apply(sluice.Effect{Users: &sluice.UserChanges{Erase: []string{"u", sluice.AddressErasure("gone@example.com")}}})
+		apply(store.Effect{SoftBounces: []mail.SoftBounce{{Entry: "gone@example.com", Source: "event", TimeMillis: now}, {Entry: "stays@example.com", Source: "event", TimeMillis: now}}})
+		apply(store.Effect{Users: &user.Changes{Erase: []string{"u", store.AddressErasure("gone@example.com")}}})
 		k.clock.Move(time.Millisecond)
 		b.must(k.keeper.Pass(b.Context()))
 		if got := fmt.Sprint(b.query("SELECT entry FROM soft_bounces")); got != "[stays@example.com]" {
@@ -348,10 +351,10 @@ func TestKeeperErasesDeadLetters(t *testing.T) {
 	onEach(t, func(b *bed) {
 		k := newKept(b, ingest.Retention{})
 		now := k.clock.Now()
-		user := sluice.UserID{Partition: 1, Number: 7}
-		key := sluice.UserKey{Kind: sluice.KeyExternal, Name: "gone"}
-		other := sluice.UserKey{Kind: sluice.KeyExternal, Name: "stays"}
-		item := func(u sluice.UserUpdate) []byte { return sluice.AppendUpdate(nil, &u) }
+		person := user.ID{Partition: 1, Number: 7}
+		key := user.Key{Kind: user.KeyExternal, Name: "gone"}
+		other := user.Key{Kind: user.KeyExternal, Name: "stays"}
+		item := func(u user.Update) []byte { return user.AppendUpdate(nil, &u) }
 		event := func(user string) []byte { return sluice.AppendEvent(nil, &sluice.Event{Name: "n", User: user}) }
 		at := sluice.Place{Position: sluice.Position{Major: uint64(now.UnixMilli())}}
 		late := sluice.Place{Position: sluice.Position{Major: uint64(now.Add(2 * time.Hour).UnixMilli())}}
@@ -361,16 +364,16 @@ func TestKeeperErasesDeadLetters(t *testing.T) {
 		}
 		for _, x := range []struct {
 			reason string
-			u      sluice.UserUpdate
+			u      user.Update
 		}{
-			{"own", sluice.UserUpdate{Op: sluice.OpAttributes, Key: key, Body: "{}"}},
-			{"by number", sluice.UserUpdate{Op: sluice.OpDelete, Key: sluice.UserKey{Kind: sluice.KeyUser, Name: user.String()}}},
-			{"by alias", sluice.UserUpdate{Op: sluice.OpIdentify, Key: sluice.AliasKey("l", "n"), Name: "gone"}},
-			{"a merge", sluice.UserUpdate{Op: sluice.OpMerge, Key: other, Name: users.MergeName(key)}},
-			{"own profile", sluice.UserUpdate{Op: sluice.OpAbsorb, Key: other, Name: "x", Body: `{"external_id":"gone"}`}},
-			{"large", sluice.UserUpdate{Op: sluice.OpAttributes, Key: key, Body: `{"a":"` + strings.Repeat("x", 2<<20) + `"}`}},
-			{"KEPT another's", sluice.UserUpdate{Op: sluice.OpAttributes, Key: other, Body: `{"friend":"gone"}`}},
-			{"KEPT an alias", sluice.UserUpdate{Op: sluice.OpAlias, Key: sluice.AliasKey("gone", "gone"), Body: "x"}},
+			{"own", user.Update{Op: user.OpAttributes, Key: key, Body: "{}"}},
+			{"by number", user.Update{Op: user.OpDelete, Key: user.Key{Kind: user.KeyUser, Name: person.String()}}},
+			{"by alias", user.Update{Op: user.OpIdentify, Key: user.AliasKey("l", "n"), Name: "gone"}},
+			{"a merge", user.Update{Op: user.OpMerge, Key: other, Name: users.MergeName(key)}},
+			{"own profile", user.Update{Op: user.OpAbsorb, Key: other, Name: "x", Body: `{"external_id":"gone"}`}},
+			{"large", user.Update{Op: user.OpAttributes, Key: key, Body: `{"a":"` + strings.Repeat("x", 2<<20) + `"}`}},
+			{"KEPT another's", user.Update{Op: user.OpAttributes, Key: other, Body: `{"friend":"gone"}`}},
+			{"KEPT an alias", user.Update{Op: user.OpAlias, Key: user.AliasKey("gone", "gone"), Body: "x"}},
 		} {
 			put(x.reason, sluice.FormItem, at, item(x.u))
 		}
@@ -389,7 +392,7 @@ func TestKeeperErasesDeadLetters(t *testing.T) {
 			return packed
 		}
 		send := func(user string) string {
-			return string(sluice.AppendSend(nil, &sluice.Send{User: user, To: "x@example.com", Message: strings.Repeat("0", 32)}))
+			return string(mail.AppendSend(nil, &mail.Send{User: user, To: "x@example.com", Message: strings.Repeat("0", 32)}))
 		}
 		put("command of a batch", sluice.FormCommand, at, command("XADD", "k", "*", "batch", string(sluice.NewBatch(0))+send("stays")+send("gone")))
 		put("command of a send", sluice.FormCommand, at, command("HSET", "k", "id", send("gone")))
@@ -402,8 +405,8 @@ func TestKeeperErasesDeadLetters(t *testing.T) {
 		put("KEPT no JSON", sluice.FormElement, sluice.Place{}, []byte(`gone`))
 		put("KEPT no item", sluice.FormItem, at, []byte(`gone`))
 		put("KEPT later", sluice.FormItem, late, event("gone"))
-		p, err := k.store.Prepare(&sluice.Effect{Dead: letters, Users: &sluice.UserChanges{Erase: []string{"gone", user.String()}},
-			Moves: []sluice.Move{{Follower: ingest.StoreRole, To: sluice.Position{Major: 1}}}})
+		p, err := k.store.Prepare(&store.Effect{Dead: letters, Users: &user.Changes{Erase: []string{"gone", person.String()}},
+			Moves: []store.Move{{Follower: ingest.StoreRole, To: sluice.Position{Major: 1}}}})
 		b.must(err)
 		_, err = k.store.Apply(b.Context(), p)
 		b.must(err)
@@ -421,7 +424,7 @@ func TestKeeperErasesDeadLetters(t *testing.T) {
 func TestKeeperKeepsTheMonth(t *testing.T) {
 	onEach(t, func(b *bed) {
 		k := newKept(b, ingest.Retention{SeriesHours: 3, SeriesDays: 3})
-		effect := &sluice.Effect{Moves: []sluice.Move{{Follower: ingest.StoreRole, From: sluice.Position{Major: k.at}, To: sluice.Position{Major: k.at + 1}}}}
+		effect := &store.Effect{Moves: []store.Move{{Follower: ingest.StoreRole, From: sluice.Position{Major: k.at}, To: sluice.Position{Major: k.at + 1}}}}
 		for _, name := range []string{users.MonthIn, users.MonthOut, users.ActiveDay} {
 			effect.Counts = append(effect.Counts, sluice.Count{Kind: sluice.KindSystem, Name: name, By: 1, TimeMillis: k.clock.Now().Add(-10 * aDay).UnixMilli()})
 		}
@@ -430,7 +433,7 @@ func TestKeeperKeepsTheMonth(t *testing.T) {
 		_, err = k.store.Apply(b.Context(), p)
 		b.must(err)
 		k.pass()
-		rows, err := k.store.Series(b.Context(), sluice.SeriesQuery{Days: true, ToMillis: k.clock.Now().UnixMilli(), ByName: true, Limit: 9})
+		rows, err := k.store.Series(b.Context(), store.SeriesQuery{Days: true, ToMillis: k.clock.Now().UnixMilli(), ByName: true, Limit: 9})
 		b.must(err)
 		if len(rows) != 2 || rows[0].Name != users.MonthIn || rows[1].Name != users.MonthOut {
 			b.Errorf("of the days are left %+v", rows)

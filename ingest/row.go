@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/store"
 )
 
 // MaxRowColumns bounds how many columns a RowMapper fills.
@@ -153,7 +153,7 @@ func (m *RowMapper) DedupeColumn() string {
 //
 // The error is the reason of a dead letter, as of ParseEvent; cells are then
 // returned as they were.
-func (m *RowMapper) Append(raw string, cells []sluice.Cell) ([]sluice.Cell, error) {
+func (m *RowMapper) Append(raw string, cells []store.Cell) ([]store.Cell, error) {
 	if err := checkSize(raw); err != nil {
 		return cells, err
 	}
@@ -167,7 +167,7 @@ func (m *RowMapper) Append(raw string, cells []sluice.Cell) ([]sluice.Cell, erro
 	return cells, nil
 }
 
-func (m *RowMapper) fill(raw string, row []sluice.Cell) error {
+func (m *RowMapper) fill(raw string, row []store.Cell) error {
 	var exact [MaxRowColumns / 64]uint64 // columns filled by the name as a whole
 	members := jsonscan.Read(raw)
 	for members.Next() {
@@ -190,7 +190,7 @@ func (m *RowMapper) fill(raw string, row []sluice.Cell) error {
 		return err
 	}
 	for _, c := range m.whole {
-		row[c] = sluice.Cell{Kind: sluice.CellJSON, Text: strings.Trim(raw, " \t\r\n")}
+		row[c] = store.Cell{Kind: store.CellJSON, Text: strings.Trim(raw, " \t\r\n")}
 	}
 	if m.dedupe >= 0 {
 		return m.checkID(&row[m.dedupe])
@@ -201,10 +201,10 @@ func (m *RowMapper) fill(raw string, row []sluice.Cell) error {
 // checkID refuses a row without an id of its own. A null counts as new each
 // time. An empty text or a boolean counts as a repeat of the row that had it
 // before.
-func (m *RowMapper) checkID(c *sluice.Cell) error {
+func (m *RowMapper) checkID(c *store.Cell) error {
 	kind := [...]jsonscan.Kind{
-		sluice.CellNull: jsonscan.Null, sluice.CellText: jsonscan.String, sluice.CellNumber: jsonscan.Number,
-		sluice.CellBool: jsonscan.Bool, sluice.CellJSON: jsonscan.Object,
+		store.CellNull: jsonscan.Null, store.CellText: jsonscan.String, store.CellNumber: jsonscan.Number,
+		store.CellBool: jsonscan.Bool, store.CellJSON: jsonscan.Object,
 	}[c.Kind]
 	if kind == jsonscan.Object && c.Text[0] == '[' {
 		kind = jsonscan.Array
@@ -220,18 +220,18 @@ func (m *RowMapper) checkID(c *sluice.Cell) error {
 }
 
 // cellOf returns a value as a cell.
-func cellOf(v *jsonscan.Value) sluice.Cell {
+func cellOf(v *jsonscan.Value) store.Cell {
 	switch v.Kind {
 	case jsonscan.String:
-		return sluice.Cell{Kind: sluice.CellText, Text: v.Text()}
+		return store.Cell{Kind: store.CellText, Text: v.Text()}
 	case jsonscan.Number:
-		return sluice.Cell{Kind: sluice.CellNumber, Text: v.Raw}
+		return store.Cell{Kind: store.CellNumber, Text: v.Raw}
 	case jsonscan.Bool:
-		return sluice.Cell{Kind: sluice.CellBool, Text: v.Raw}
+		return store.Cell{Kind: store.CellBool, Text: v.Raw}
 	case jsonscan.Object, jsonscan.Array:
-		return sluice.Cell{Kind: sluice.CellJSON, Text: v.Raw}
+		return store.Cell{Kind: store.CellJSON, Text: v.Raw}
 	}
-	return sluice.Cell{}
+	return store.Cell{}
 }
 
 // reach follows a path of dots into a value, and returns what is there or the

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/store"
 )
 
 func newMapper(t testing.TB, dedupe string, fields ...string) *RowMapper {
@@ -23,40 +24,40 @@ func newMapper(t testing.TB, dedupe string, fields ...string) *RowMapper {
 }
 
 func TestRowMapper(t *testing.T) {
-	text := func(s string) sluice.Cell { return sluice.Cell{Kind: sluice.CellText, Text: s} }
-	num := func(s string) sluice.Cell { return sluice.Cell{Kind: sluice.CellNumber, Text: s} }
-	object := func(s string) sluice.Cell { return sluice.Cell{Kind: sluice.CellJSON, Text: s} }
-	truth := func(s string) sluice.Cell { return sluice.Cell{Kind: sluice.CellBool, Text: s} }
-	null := sluice.Cell{}
+	text := func(s string) store.Cell { return store.Cell{Kind: store.CellText, Text: s} }
+	num := func(s string) store.Cell { return store.Cell{Kind: store.CellNumber, Text: s} }
+	object := func(s string) store.Cell { return store.Cell{Kind: store.CellJSON, Text: s} }
+	truth := func(s string) store.Cell { return store.Cell{Kind: store.CellBool, Text: s} }
+	null := store.Cell{}
 	for _, tt := range []struct {
 		fields, raw string
-		want        []sluice.Cell
+		want        []store.Cell
 	}{
-		{"id event", sampleElement(1), []sluice.Cell{num("1000000002"), text("click")}},
-		{"b a", `{"a":"\u00e9\n","b":-1.50E+3}`, []sluice.Cell{num("-1.50E+3"), text("é\n")}},
-		{"a b c d e", `{"a":true,"b":false,"c":null,"d":[1, 2],"e":{}}`, []sluice.Cell{truth("true"), truth("false"), null, object("[1, 2]"), object("{}")}},
-		{"a a none", `{"a":9007199254740993}`, []sluice.Cell{num("9007199254740993"), num("9007199254740993"), null}},
-		{"a", `{"a":1,"a":1e400}`, []sluice.Cell{num("1e400")}},
-		{"a", `{"a":1,"a":null}`, []sluice.Cell{null}},
-		{"a", `{"a":""}`, []sluice.Cell{text("")}},
-		{"$ a", " {\"a\":1}\n", []sluice.Cell{object(`{"a":1}`), num("1")}},
-		{"a.b a", `{"a":{"b":{"c":1}}}`, []sluice.Cell{object(`{"c":1}`), object(`{"b":{"c":1}}`)}},
-		{"a.b.c", `{"a":{"b":{"c":"x"}}}`, []sluice.Cell{text("x")}},
-		{"a.b.c", `{"a":{"b.c":"y","b":{"c":"x"}}}`, []sluice.Cell{text("y")}},
-		{"a.b.c", `{"a":{"b.c":null,"b":{"c":"x"}}}`, []sluice.Cell{null}},
-		{"a.b.c", `{"a.b":{"c":"x"}}`, []sluice.Cell{null}},
-		{"a.b", `{"a.b":1,"a":{"b":2}}`, []sluice.Cell{num("1")}},
-		{"a.b", `{"a":{"b":2},"a.b":1}`, []sluice.Cell{num("1")}},
-		{"a.b", `{"a.b":null,"a":{"b":2}}`, []sluice.Cell{null}},
-		{"a.b", `{"a":{"b":2},"a":{"b":3}}`, []sluice.Cell{num("3")}},
-		{"a.b", `{"a":{"b":2},"a":{}}`, []sluice.Cell{null}},
-		{"a.b", `{"a":{"b":1,"b":2}}`, []sluice.Cell{num("2")}},
-		{"a.b", `{"a":[{"b":2}]}`, []sluice.Cell{null}},
-		{"a.b", `{"a":"b"}`, []sluice.Cell{null}},
-		{". a. .a", `{"":{"":1,"a":2},"a":{"":3}}`, []sluice.Cell{num("1"), num("3"), num("2")}},
-		{"a", `{}`, []sluice.Cell{null}},
+		{"id event", sampleElement(1), []store.Cell{num("1000000002"), text("click")}},
+		{"b a", `{"a":"\u00e9\n","b":-1.50E+3}`, []store.Cell{num("-1.50E+3"), text("é\n")}},
+		{"a b c d e", `{"a":true,"b":false,"c":null,"d":[1, 2],"e":{}}`, []store.Cell{truth("true"), truth("false"), null, object("[1, 2]"), object("{}")}},
+		{"a a none", `{"a":9007199254740993}`, []store.Cell{num("9007199254740993"), num("9007199254740993"), null}},
+		{"a", `{"a":1,"a":1e400}`, []store.Cell{num("1e400")}},
+		{"a", `{"a":1,"a":null}`, []store.Cell{null}},
+		{"a", `{"a":""}`, []store.Cell{text("")}},
+		{"$ a", " {\"a\":1}\n", []store.Cell{object(`{"a":1}`), num("1")}},
+		{"a.b a", `{"a":{"b":{"c":1}}}`, []store.Cell{object(`{"c":1}`), object(`{"b":{"c":1}}`)}},
+		{"a.b.c", `{"a":{"b":{"c":"x"}}}`, []store.Cell{text("x")}},
+		{"a.b.c", `{"a":{"b.c":"y","b":{"c":"x"}}}`, []store.Cell{text("y")}},
+		{"a.b.c", `{"a":{"b.c":null,"b":{"c":"x"}}}`, []store.Cell{null}},
+		{"a.b.c", `{"a.b":{"c":"x"}}`, []store.Cell{null}},
+		{"a.b", `{"a.b":1,"a":{"b":2}}`, []store.Cell{num("1")}},
+		{"a.b", `{"a":{"b":2},"a.b":1}`, []store.Cell{num("1")}},
+		{"a.b", `{"a.b":null,"a":{"b":2}}`, []store.Cell{null}},
+		{"a.b", `{"a":{"b":2},"a":{"b":3}}`, []store.Cell{num("3")}},
+		{"a.b", `{"a":{"b":2},"a":{}}`, []store.Cell{null}},
+		{"a.b", `{"a":{"b":1,"b":2}}`, []store.Cell{num("2")}},
+		{"a.b", `{"a":[{"b":2}]}`, []store.Cell{null}},
+		{"a.b", `{"a":"b"}`, []store.Cell{null}},
+		{". a. .a", `{"":{"":1,"a":2},"a":{"":3}}`, []store.Cell{num("1"), num("3"), num("2")}},
+		{"a", `{}`, []store.Cell{null}},
 	} {
-		before := []sluice.Cell{text("before")}
+		before := []store.Cell{text("before")}
 		// What lies behind the end of cells must not shine through.
 		dirty := append(before, truth("old"), truth("old"), truth("old"), truth("old"), truth("old"))
 		got, err := newMapper(t, "", strings.Fields(tt.fields)...).Append(tt.raw, dirty[:1])
@@ -82,9 +83,9 @@ func TestRowMapperManyColumns(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, c := range row {
-			want := sluice.CellText
+			want := store.CellText
 			if i%2 == 1 {
-				want = sluice.CellNumber
+				want = store.CellNumber
 			}
 			if c.Text != fmt.Sprint(i) || c.Kind != want {
 				t.Errorf("column %d: %+v", i, c)
@@ -109,7 +110,7 @@ func TestRowMapperRefused(t *testing.T) {
 		{`{"m":{"id":[]}}`, "dedupe field m.id is an array"},
 		{`{"m":{"id":{}}}`, "dedupe field m.id is an object"},
 	} {
-		cells := make([]sluice.Cell, 3, 10)
+		cells := make([]store.Cell, 3, 10)
 		got, err := m.Append(tt.raw, cells)
 		if err == nil || !strings.HasPrefix(err.Error(), tt.reason) {
 			t.Errorf("%.60q: got %v, want %s", tt.raw, err, tt.reason)
@@ -137,7 +138,7 @@ func TestRowMapperRefused(t *testing.T) {
 func TestRowMapperNoAllocations(t *testing.T) {
 	m := newMapper(t, "id", "id", "event", "a.b")
 	raw := sampleElement(1)
-	cells := make([]sluice.Cell, 0, 3)
+	cells := make([]store.Cell, 0, 3)
 	got := testing.AllocsPerRun(100, func() {
 		if _, err := m.Append(raw, cells); err != nil {
 			t.Fatal(err)
@@ -163,7 +164,7 @@ func FuzzRowMapper(f *testing.F) {
 		if err != nil {
 			return // FuzzScan compares what is refused
 		}
-		if len(row) != 3 || row[2] != (sluice.Cell{Kind: sluice.CellJSON, Text: strings.Trim(raw, " \t\r\n")}) {
+		if len(row) != 3 || row[2] != (store.Cell{Kind: store.CellJSON, Text: strings.Trim(raw, " \t\r\n")}) {
 			t.Fatalf("%q: got %v", raw, row)
 		}
 		for i, field := range []string{one, two} {
@@ -175,34 +176,34 @@ func FuzzRowMapper(f *testing.F) {
 }
 
 // cellByMap is what RowMapper does, by encoding/json.
-func cellByMap(t *testing.T, raw, path string) sluice.Cell {
+func cellByMap(t *testing.T, raw, path string) store.Cell {
 	var members map[string]json.RawMessage
 	if json.Unmarshal([]byte(raw), &members) != nil {
-		return sluice.Cell{} // no object
+		return store.Cell{} // no object
 	}
 	v, ok := members[path]
 	if !ok {
 		head, rest, dotted := strings.Cut(path, ".")
 		if !dotted || members[head] == nil {
-			return sluice.Cell{}
+			return store.Cell{}
 		}
 		return cellByMap(t, string(members[head]), rest)
 	}
 	switch s := string(v); s[0] {
 	case 'n':
-		return sluice.Cell{}
+		return store.Cell{}
 	case 't', 'f':
-		return sluice.Cell{Kind: sluice.CellBool, Text: s}
+		return store.Cell{Kind: store.CellBool, Text: s}
 	case '{', '[':
-		return sluice.Cell{Kind: sluice.CellJSON, Text: s}
+		return store.Cell{Kind: store.CellJSON, Text: s}
 	case '"':
 		var text string
 		if err := json.Unmarshal(v, &text); err != nil {
 			t.Fatal(err)
 		}
-		return sluice.Cell{Kind: sluice.CellText, Text: text}
+		return store.Cell{Kind: store.CellText, Text: text}
 	default:
-		return sluice.Cell{Kind: sluice.CellNumber, Text: s}
+		return store.Cell{Kind: store.CellNumber, Text: s}
 	}
 }
 
@@ -216,7 +217,7 @@ func BenchmarkRowMapper(b *testing.B) {
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			m := newMapper(b, "id", strings.Fields(bench.fields)...)
-			var cells []sluice.Cell
+			var cells []store.Cell
 			b.SetBytes(int64(len(raws[0])))
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/store"
 )
 
 // A send that was accepted, and each outcome that has a word, is a mail event as
@@ -16,8 +18,8 @@ import (
 
 // addSend adds a send's row, and that it was queued.
 func (t *storing) addSend(place sluice.Place, payload []byte) error {
-	s := sluice.StoredSend{Place: place}
-	if err := sluice.DecodeSend(payload, &s.Send); err != nil {
+	s := mail.StoredSend{Place: place}
+	if err := mail.DecodeSend(payload, &s.Send); err != nil {
 		return err
 	}
 	t.effect.Sends = append(t.effect.Sends, s)
@@ -31,8 +33,8 @@ func (t *storing) addSend(place sluice.Place, payload []byte) error {
 
 // addOutcome adds what an outcome changes, and that it happened.
 func (t *storing) addOutcome(place sluice.Place, payload []byte) error {
-	o := sluice.StoredOutcome{Place: place}
-	if err := sluice.DecodeOutcome(payload, &o.Outcome); err != nil {
+	o := mail.StoredOutcome{Place: place}
+	if err := mail.DecodeOutcome(payload, &o.Outcome); err != nil {
 		return err
 	}
 	end, lost := t.s.lostUpTo[place.Partition]
@@ -41,7 +43,7 @@ func (t *storing) addOutcome(place sluice.Place, payload []byte) error {
 	if o.Event == "" {
 		return nil
 	}
-	send := sluice.Send{Message: o.Message, Number: o.Number}
+	send := mail.Send{Message: o.Message, Number: o.Number}
 	e := &sluice.Event{
 		TimeMillis: o.TimeMillis, ID: mailEventID(send.ID(), o.Attempts, o.Event), Name: o.Event,
 		App: o.App, Email: o.To, User: o.User, Message: o.Message,
@@ -56,7 +58,7 @@ func (t *storing) addOutcome(place sluice.Place, payload []byte) error {
 
 func (t *storing) addMailEvent(place sluice.Place, e *sluice.Event) {
 	e.Kind = sluice.KindMail
-	t.effect.Events = append(t.effect.Events, sluice.StoredEvent{Event: *e, Place: place})
+	t.effect.Events = append(t.effect.Events, store.StoredEvent{Event: *e, Place: place})
 	t.names[e.Name]++
 }
 

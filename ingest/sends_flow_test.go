@@ -8,19 +8,20 @@ import (
 
 	"sluice"
 	"sluice/lib/faults"
+	"sluice/mail"
 )
 
 // aSend makes the send number n, with a body of its own if it has no content.
-func aSend(n int, content string) sluice.Send {
-	return sluice.Send{
-		Message: fmt.Sprintf("%012x%020x", 1_760_000_000_000, n), Recipients: 1, Priority: sluice.PriorityHigh, Class: sluice.ClassTransactional, Form: sluice.ContentMIME,
+func aSend(n int, content string) mail.Send {
+	return mail.Send{
+		Message: fmt.Sprintf("%012x%020x", 1_760_000_000_000, n), Recipients: 1, Priority: mail.PriorityHigh, Class: mail.ClassTransactional, Form: mail.ContentMIME,
 		AcceptedMillis: 1_760_000_000_000, ExpiresMillis: 1_760_000_900_000, From: "me@example.com", To: fmt.Sprintf("u%d@example.com", n), User: "u", App: "shop",
 		Tags: "a,b", Metadata: `{"order": 7}`, Content: content,
 	}
 }
 
-func anOutcome(s *sluice.Send, was, state sluice.SendState, event string, attempt int) sluice.Outcome {
-	return sluice.Outcome{
+func anOutcome(s *mail.Send, was, state mail.SendState, event string, attempt int) mail.Outcome {
+	return mail.Outcome{
 		Message: s.Message, Number: s.Number, Recipients: 1, Was: was, State: state, Event: event, TimeMillis: s.AcceptedMillis + int64(attempt)*1000,
 		Attempts: attempt, Route: "relay", Code: 250, Reply: "2.0.0 <ok>", To: s.To, User: s.User, App: s.App, Tags: s.Tags, Metadata: s.Metadata, HasBody: s.Content == "",
 	}
@@ -33,18 +34,18 @@ func TestStoreSends(t *testing.T) {
 		s := aSend(1, "Subject: x\r\n\r\nx")
 		odd := aSend(2, "x")
 		odd.Metadata, odd.Tags = "none", ""
-		deferred, doubt := anOutcome(&s, sluice.SendWaiting, sluice.SendWaiting, sluice.EventDeferred, 1), anOutcome(&s, sluice.SendWaiting, sluice.SendInDoubt, "", 2)
+		deferred, doubt := anOutcome(&s, mail.SendWaiting, mail.SendWaiting, sluice.EventDeferred, 1), anOutcome(&s, mail.SendWaiting, mail.SendInDoubt, "", 2)
 		deferred.DueMillis, deferred.Reason = 1_760_000_060_000, "slow"
 		broken := sluice.AppendItem(nil, sluice.ItemOutcome, func(x []byte) []byte { return append(x, 1, 2, 3) })
-		batch := sluice.AppendSend(sluice.AppendSend(sluice.NewBatch(0), &s), &odd)
-		batch = sluice.AppendOutcome(batch, &deferred)
+		batch := mail.AppendSend(mail.AppendSend(sluice.NewBatch(0), &s), &odd)
+		batch = mail.AppendOutcome(batch, &deferred)
 		batch = append(batch, broken...)
-		cancel := anOutcome(&s, sluice.SendWaiting, sluice.SendCancelled, "", 0)
+		cancel := anOutcome(&s, mail.SendWaiting, mail.SendCancelled, "", 0)
 		batch = sluice.AppendItem(batch, sluice.ItemCancel, func(x []byte) []byte {
-			return append(x, sluice.AppendOutcome(nil, &cancel)[sluice.ItemHeaderBytes:]...)
+			return append(x, mail.AppendOutcome(nil, &cancel)[sluice.ItemHeaderBytes:]...)
 		})
 		e := newEngine(b, setup{})
-		e.write(1, "test", batch, sluice.AppendOutcome(sluice.NewBatch(0), &doubt))
+		e.write(1, "test", batch, mail.AppendOutcome(sluice.NewBatch(0), &doubt))
 		e.run()
 		b.eventually("all is stored", func() bool {
 			return strings.Join(b.query("SELECT state FROM sends ORDER BY message"), " ") == "in_doubt waiting"
@@ -90,7 +91,7 @@ func TestSendsWhileSessionsEnd(t *testing.T) {
 	onEachAlone(t, func(b *bed) {
 		e := newEngine(b, setup{})
 		e.run()
-		store := e.store.(sluice.SendStore)
+		store := e.store.(mail.SendStore)
 		for round := range rounds {
 			var spec []string
 			for _, p := range points {
@@ -100,13 +101,13 @@ func TestSendsWhileSessionsEnd(t *testing.T) {
 			b.must(err)
 			for n := range each {
 				s := aSend(round*each+n, "")
-				b.must(store.AddBodies(b.Context(), []sluice.Body{{Message: s.Message, Recipients: 1, CreatedMillis: s.AcceptedMillis, Data: []byte("x")}}))
-				deferred := anOutcome(&s, sluice.SendWaiting, sluice.SendWaiting, sluice.EventDeferred, 1)
+				b.must(store.AddBodies(b.Context(), []mail.Body{{Message: s.Message, Recipients: 1, CreatedMillis: s.AcceptedMillis, Data: []byte("x")}}))
+				deferred := anOutcome(&s, mail.SendWaiting, mail.SendWaiting, sluice.EventDeferred, 1)
 				deferred.DueMillis = s.AcceptedMillis + 60_000
-				sent := anOutcome(&s, sluice.SendWaiting, sluice.SendSent, sluice.EventSent, 2)
+				sent := anOutcome(&s, mail.SendWaiting, mail.SendSent, sluice.EventSent, 2)
 				source := "test" + strconv.Itoa(round*each+n)
-				e.write(n%testPartitions, source, sluice.AppendSend(sluice.NewBatch(0), &s), sluice.AppendOutcome(sluice.NewBatch(0), &deferred),
-					sluice.AppendOutcome(sluice.NewBatch(0), &sent))
+				e.write(n%testPartitions, source, mail.AppendSend(sluice.NewBatch(0), &s), mail.AppendOutcome(sluice.NewBatch(0), &deferred),
+					mail.AppendOutcome(sluice.NewBatch(0), &sent))
 			}
 			b.eventually("all are sent", func() bool {
 				return strings.Join(b.query("SELECT COUNT(*) FROM sends WHERE state = 'sent'"), "") == strconv.Itoa((round+1)*each)

@@ -14,6 +14,7 @@ import (
 	"sluice/ingest/spill"
 	"sluice/lib/faults"
 	"sluice/lib/filelock"
+	"sluice/store"
 )
 
 // spillLookEvery is how often a process looks for files in its directory.
@@ -82,7 +83,7 @@ func (s *Spilled) Replay(ctx context.Context, path string, progress func(read, s
 	}
 	im := &Import{
 		Logs: s.Logs, Source: "spill:" + r.Header.ID, Known: true, Parse: spill.Decode, Counts: true, Kept: s.Kept, Clock: s.Clock,
-		Reject: func(line sluice.Line, reason error) error {
+		Reject: func(line store.Line, reason error) error {
 			s.Log.Warn("spilled event not replayed", "file", path, "record", line.Number, "reason", reason)
 			return nil
 		},

@@ -9,6 +9,7 @@ import (
 
 	"sluice"
 	"sluice/lib/meter"
+	"sluice/store"
 )
 
 // Bounds of what is counted by name: beyond it, names are counted together.
@@ -95,7 +96,7 @@ func (s *Stats) countUsers(u *storeUnit) {
 }
 
 // committed counts a transaction.
-func (s *Stats) committed(done sluice.Applied, took time.Duration) {
+func (s *Stats) committed(done store.Applied, took time.Duration) {
 	s.Commit.Observe(took)
 	s.CommitRows.Observe(done.Rows + done.Duplicates + done.Dead)
 	s.Stored.Add(int64(done.Rows))

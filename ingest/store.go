@@ -11,6 +11,8 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/store"
+	"sluice/user"
 	"sluice/user/users"
 )
 
@@ -23,8 +25,8 @@ const StoreRole = "store"
 type StoreFollower struct {
 	Logs   []*flow.Log // by partition
 	Leases *flow.Leases
-	Store  sluice.Store
-	Users  sluice.UserStore // the same store
+	Store  store.Store
+	Users  user.Store // the same store
 	Clock  sluice.Clock
 	Log    *slog.Logger
 	Stats  *Stats
@@ -105,14 +107,14 @@ func (s *StoreFollower) session(fetch, work context.Context) error {
 // storeUnit is one transaction. It is prepared when it is read, or, if it has
 // updates of users, when these have been applied to what is stored of them.
 type storeUnit struct {
-	effect   *sluice.Effect
+	effect   *store.Effect
 	updates  []users.Update // nil when they have been applied
 	many     int            // of these
 	counted  int            // of these are events, which have rows of their own
 	ignored  int            // of these
-	prepared sluice.Prepared
+	prepared store.Prepared
 	names    map[string]int64
-	moves    []sluice.Move
+	moves    []store.Move
 	entries  map[int]flow.Stretch // applied with it, by partition
 }
 
@@ -210,7 +212,7 @@ func (s *StoreFollower) store(ctx context.Context, u *storeUnit, forwarder *forw
 
 // RaiseAll makes sure that logs are not behind what the store has applied of
 // them. A process calls it before it reads or writes them.
-func RaiseAll(ctx context.Context, store sluice.Store, logs []*flow.Log, log *slog.Logger) error {
+func RaiseAll(ctx context.Context, store store.Store, logs []*flow.Log, log *slog.Logger) error {
 	var partitions []int
 	for _, l := range logs {
 		partitions = append(partitions, l.Partition())
@@ -233,7 +235,7 @@ func RaiseAll(ctx context.Context, store sluice.Store, logs []*flow.Log, log *sl
 
 // RaiseBy sets what writers to the logs of r do when r is another Redis than
 // before. They first raise the logs above what the store has applied of them.
-func RaiseBy(r *flow.Redis, store sluice.Store, log *slog.Logger) {
+func RaiseBy(r *flow.Redis, store store.Store, log *slog.Logger) {
 	r.RaiseBy(log, func(ctx context.Context, partitions []int) (map[int]sluice.Position, error) {
 		return store.Cursors(ctx, StoreRole, partitions)
 	})
@@ -380,12 +382,12 @@ func (t *storing) gatherMore(ctx context.Context, pulled *offers, failed chan er
 // storing is a transaction that fills.
 type storing struct {
 	s      *StoreFollower
-	effect sluice.Effect
+	effect store.Effect
 
 	updates []users.Update
-	counted int                         // of these are events
-	keys    map[sluice.UserKey]struct{} // of the updates
-	moved   map[int]sluice.Move
+	counted int                   // of these are events
+	keys    map[user.Key]struct{} // of the updates
+	moved   map[int]store.Move
 	names   map[string]int64
 	counts  map[sluice.Count]int64 // by the count of an hour, without its By
 	bytes   int
@@ -395,13 +397,13 @@ type storing struct {
 }
 
 func newStoring(s *StoreFollower) *storing {
-	return &storing{s: s, moved: make(map[int]sluice.Move), names: make(map[string]int64), entries: make(map[int]flow.Stretch), counts: make(map[sluice.Count]int64), keys: make(map[sluice.UserKey]struct{})}
+	return &storing{s: s, moved: make(map[int]store.Move), names: make(map[string]int64), entries: make(map[int]flow.Stretch), counts: make(map[sluice.Count]int64), keys: make(map[user.Key]struct{})}
 }
 
 // addFact adds a row of a table of facts, and counts it by the table's name.
 //
 //lint:ignore U1000 docs/extend.md uses it, and facts to come
-func (t *storing) addFact(f sluice.Fact) {
+func (t *storing) addFact(f store.Fact) {
 	t.effect.Facts = append(t.effect.Facts, f)
 	t.names[f.Table.Name]++
 }
@@ -436,7 +438,7 @@ func (t *storing) add(b *flow.Batch, cursors map[int]sluice.Position) {
 	t.s.tellLoss(b, cursors[b.Partition])
 	move, ok := t.moved[b.Partition]
 	if !ok {
-		move = sluice.Move{Follower: StoreRole, Partition: b.Partition, From: cursors[b.Partition]}
+		move = store.Move{Follower: StoreRole, Partition: b.Partition, From: cursors[b.Partition]}
 	}
 	move.To = b.Position
 	t.moved[b.Partition], cursors[b.Partition] = move, b.Position

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/user/profile"
 )
 
@@ -38,27 +39,27 @@ func (t *storing) suppress(e *sluice.Event, bounce verdict, accepted sluice.Posi
 	if own {
 		at = int64(min(accepted.Major, sluice.MaxEventTimeMillis))
 	}
-	s := sluice.Suppression{TimeMillis: at, Source: "event"}
+	s := mail.Suppression{TimeMillis: at, Source: "event"}
 	switch e.Name {
 	case sluice.EventComplained:
-		if s.Reason = sluice.SuppressComplaint; e.Origin == sluice.OriginOther {
-			s.Scope = sluice.ScopeMarketing
+		if s.Reason = mail.SuppressComplaint; e.Origin == sluice.OriginOther {
+			s.Scope = mail.ScopeMarketing
 		}
 	case sluice.EventUnsubscribed:
-		s.Reason, s.Scope, s.App, s.Own = sluice.SuppressUnsubscribe, sluice.ScopeMarketing, e.App, own
+		s.Reason, s.Scope, s.App, s.Own = mail.SuppressUnsubscribe, mail.ScopeMarketing, e.App, own
 	case sluice.EventSubscribed:
 		if e.Origin == sluice.OriginOther {
 			return
 		}
-		if s.Reason, s.Scope, s.App, s.Removed = sluice.SuppressUnsubscribe, sluice.ScopeMarketing, e.App, true; !own {
-			s.TimeMillis -= sluice.OptOutWindowMillis
+		if s.Reason, s.Scope, s.App, s.Removed = mail.SuppressUnsubscribe, mail.ScopeMarketing, e.App, true; !own {
+			s.TimeMillis -= mail.OptOutWindowMillis
 		}
 	case sluice.EventBounced, sluice.EventFailed:
 		switch bounce {
 		case hard:
-			s.Reason = sluice.SuppressHardBounce
+			s.Reason = mail.SuppressHardBounce
 		case soft:
-			s.Reason = sluice.SuppressSoftBounces
+			s.Reason = mail.SuppressSoftBounces
 		default:
 			return
 		}
@@ -75,8 +76,8 @@ func (t *storing) suppress(e *sluice.Event, bounce verdict, accepted sluice.Posi
 	s.Entry, s.App, s.Source = strings.Clone(s.Entry), strings.Clone(s.App), strings.Clone(s.Source) // they may share the memory of a batch
 	t.addSuppression(s)
 	if s.Removed { // bounces before somebody has asked for mail again say nothing about now
-		s.Scope, s.App, s.TimeMillis = sluice.ScopeAll, "", at
-		for _, s.Reason = range []sluice.SuppressReason{sluice.SuppressHardBounce, sluice.SuppressSoftBounces} {
+		s.Scope, s.App, s.TimeMillis = mail.ScopeAll, "", at
+		for _, s.Reason = range []mail.SuppressReason{mail.SuppressHardBounce, mail.SuppressSoftBounces} {
 			t.addSuppression(s)
 		}
 	}
@@ -92,11 +93,11 @@ func (t *storing) suppressReported(e *sluice.Event, accepted sluice.Position) {
 	t.suppress(e, bounce, accepted)
 }
 
-func (t *storing) addSuppression(s sluice.Suppression) {
+func (t *storing) addSuppression(s mail.Suppression) {
 	switch {
 	case s.Check() != nil: // its time may be one that cannot be stored here
-	case s.Reason == sluice.SuppressSoftBounces && !s.Removed:
-		t.effect.SoftBounces = append(t.effect.SoftBounces, sluice.SoftBounce{Entry: s.Entry, Source: s.Source, TimeMillis: s.TimeMillis})
+	case s.Reason == mail.SuppressSoftBounces && !s.Removed:
+		t.effect.SoftBounces = append(t.effect.SoftBounces, mail.SoftBounce{Entry: s.Entry, Source: s.Source, TimeMillis: s.TimeMillis})
 	default:
 		t.effect.Suppress = append(t.effect.Suppress, s)
 	}

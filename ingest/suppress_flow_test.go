@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // A mail event that suppresses an address takes effect with the event. A
@@ -17,9 +18,9 @@ func TestStoreSuppresses(t *testing.T) {
 		batch := sluice.NewBatch(0)
 		bounced := func(n int, reply string) {
 			s := aSend(n, "x")
-			o := anOutcome(&s, sluice.SendWaiting, sluice.SendFailed, sluice.EventBounced, 1)
+			o := anOutcome(&s, mail.SendWaiting, mail.SendFailed, sluice.EventBounced, 1)
 			o.Reply = reply
-			batch = sluice.AppendOutcome(sluice.AppendSend(batch, &s), &o)
+			batch = mail.AppendOutcome(mail.AppendSend(batch, &s), &o)
 		}
 		bounced(1, "5.1.1 no such user")
 		bounced(2, "5.7.1 you are on a list")
@@ -37,17 +38,17 @@ func TestStoreSuppresses(t *testing.T) {
 		event(sluice.EventOpened, "open@example.com", "shop", 1)
 		event(sluice.EventComplained, "nobody", "shop", 1)
 		event(sluice.EventUnsubscribed, "odd@example.com", "sh\x00p", 1)
-		for day := range int64(sluice.SoftBounceDays) { // mails to addresses that cannot be reached for now
+		for day := range int64(mail.SoftBounceDays) { // mails to addresses that cannot be reached for now
 			for i, x := range []struct{ event, reply string }{
 				{sluice.EventBounced, "5.2.0 try to ask the user"}, {sluice.EventFailed, "4.2.1 out of order"}, {sluice.EventFailed, "5.2.0 we do not like you"},
 				{sluice.EventDeferred, "4.2.0 greylisted"}, {sluice.EventBounced, "5.2.2 full"}, {sluice.EventFailed, "4.7.1 slow down"}, {sluice.EventBounced, "5.1.8 bad sender"},
 			} {
 				s := aSend(100+10*int(day)+i, "x")
 				s.To = []string{"soft", "late", "ours", "grey", "full", "slow", "sender"}[i] + "@example.com"
-				o := anOutcome(&s, sluice.SendWaiting, sluice.SendFailed, x.event, 1)
+				o := anOutcome(&s, mail.SendWaiting, mail.SendFailed, x.event, 1)
 				o.Reply = x.reply
 				o.TimeMillis += day * 24 * 3_600_000
-				batch = sluice.AppendOutcome(sluice.AppendSend(batch, &s), &o)
+				batch = mail.AppendOutcome(mail.AppendSend(batch, &s), &o)
 			}
 		}
 		e := newEngine(b, setup{})

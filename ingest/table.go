@@ -9,6 +9,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/store"
 )
 
 // ListRole is the role of draining the foreign lists and hashes.
@@ -20,7 +21,7 @@ type Lister struct {
 	List   *flow.List
 	Place  int // of the list in ListRole
 	Leases *flow.Leases
-	Store  sluice.Store
+	Store  store.Store
 	Clock  sluice.Clock
 	Log    *slog.Logger
 	Stats  *Stats
@@ -81,7 +82,7 @@ func (l *Lister) session(fetch, work context.Context, run func(fetch, work conte
 // in the transaction that inserts them.
 type TableFollower struct {
 	Lister
-	Table  sluice.Table
+	Table  store.Table
 	Mapper *RowMapper
 }
 
@@ -96,7 +97,7 @@ func (t *TableFollower) name() string { return "table:" + t.List.Name() }
 
 // tableUnit is one transaction, prepared.
 type tableUnit struct {
-	prepared sluice.Prepared
+	prepared store.Prepared
 	taken    time.Time // when its first element was read
 	to       sluice.Position
 	pages    []flow.Stretch
@@ -130,7 +131,7 @@ func (t *TableFollower) follow(fetch, work context.Context, lease *flow.Lease) e
 		})
 	})
 	if gap := t.accepted(work, err); gap != nil {
-		return moveOver(work, t.Store, sluice.Move{Follower: follower, From: committed, To: gap.Start})
+		return moveOver(work, t.Store, store.Move{Follower: follower, From: committed, To: gap.Start})
 	}
 	return err
 }
@@ -205,8 +206,8 @@ func gatherPages(ctx context.Context, clock sluice.Clock, wait time.Duration, re
 // gather is a transaction that fills.
 type gather struct {
 	t        *TableFollower
-	effect   sluice.Effect
-	rows     sluice.TableRows
+	effect   store.Effect
+	rows     store.TableRows
 	dead     []sluice.DeadLetter
 	from, to sluice.Position
 	taken    time.Time
@@ -217,9 +218,9 @@ type gather struct {
 
 func (t *TableFollower) newGather(cursor sluice.Position, rows int) *gather {
 	g := &gather{t: t, from: cursor, to: cursor}
-	g.rows = sluice.TableRows{
+	g.rows = store.TableRows{
 		Table: t.Table, Source: t.List.Source(),
-		Cells:  make([]sluice.Cell, 0, rows*len(t.Table.Spec().Columns)),
+		Cells:  make([]store.Cell, 0, rows*len(t.Table.Spec().Columns)),
 		Raw:    make([]string, 0, rows),
 		Places: make([]sluice.Place, 0, rows),
 	}
@@ -252,9 +253,9 @@ func (g *gather) add(page flow.Page) {
 	g.elements += len(page.Elements)
 	g.pages = append(g.pages, page.Stretch())
 	g.to = page.To
-	g.effect = sluice.Effect{
-		Moves: []sluice.Move{{Follower: g.t.List.Source(), From: g.from, To: g.to}},
-		Rows:  []sluice.TableRows{g.rows},
+	g.effect = store.Effect{
+		Moves: []store.Move{{Follower: g.t.List.Source(), From: g.from, To: g.to}},
+		Rows:  []store.TableRows{g.rows},
 		Dead:  g.dead,
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/store"
 )
 
 // target is a table with a column of each sort that matters.
@@ -122,7 +123,7 @@ func badAnyway() []badElement {
 
 // checkLetters checks that each bad element is a dead letter, whole, with its
 // reason, and that there is no other.
-func checkLetters(b *bed, store sluice.Store, source string, bad []badElement) {
+func checkLetters(b *bed, store store.Store, source string, bad []badElement) {
 	b.Helper()
 	letters := b.letters(store)
 	for _, x := range bad {

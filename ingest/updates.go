@@ -8,12 +8,13 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/user"
 )
 
 // Update writes changes of users and returns when they are durable, in the
 // order given for each key. Errors as Accept has them. They have been checked
 // before: nothing of them is refused here.
-func (in *Intake) Update(ctx context.Context, updates []sluice.UserUpdate) error {
+func (in *Intake) Update(ctx context.Context, updates []user.Update) error {
 	if len(updates) == 0 {
 		return nil
 	}
@@ -23,7 +24,7 @@ func (in *Intake) Update(ctx context.Context, updates []sluice.UserUpdate) error
 	for i := range updates {
 		p := d.partition(updates[i].Key.Partition(in.Partitions))
 		before := len(p.data)
-		p.data = sluice.AppendUpdate(p.data, &updates[i])
+		p.data = user.AppendUpdate(p.data, &updates[i])
 		p.added(before)
 	}
 	if err := in.Writer.Write(ctx, d.parts()...); err != nil {
@@ -38,13 +39,13 @@ func (in *Intake) Update(ctx context.Context, updates []sluice.UserUpdate) error
 // are written. They go to the partition of the key, which is that of all the
 // updates. With a name it writes them once: a repeat under that name within ttl
 // writes nothing, and the caller is told so. Errors are those of Accept.
-func (in *Intake) Record(ctx context.Context, key sluice.UserKey, events []sluice.Event, updates []sluice.UserUpdate, name string, ttl time.Duration) (written bool, err error) {
+func (in *Intake) Record(ctx context.Context, key user.Key, events []sluice.Event, updates []user.Update, name string, ttl time.Duration) (written bool, err error) {
 	part := flow.Part{Partition: key.Partition(in.Partitions), Count: len(events) + len(updates)}
 	for i := range events {
 		part.Items = sluice.AppendEvent(part.Items, &events[i])
 	}
 	for i := range updates {
-		part.Items = sluice.AppendUpdate(part.Items, &updates[i])
+		part.Items = user.AppendUpdate(part.Items, &updates[i])
 	}
 	if name == "" {
 		err = in.Writer.Write(ctx, part)

@@ -14,6 +14,8 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/lib/faults"
+	"sluice/store"
+	"sluice/user"
 	"sluice/user/users"
 )
 
@@ -39,7 +41,7 @@ func (s *StoreFollower) resolve(ctx context.Context, u *storeUnit) error {
 	for _, d := range done.Dead {
 		effect.Dead = append(effect.Dead, sluice.DeadLetter{
 			Source: "log", Form: sluice.FormItem, Reason: d.Reason, Place: d.Update.Place, TimeMillis: now,
-			Payload: sluice.AppendUpdate(nil, &d.Update.UserUpdate),
+			Payload: user.AppendUpdate(nil, &d.Update.Update),
 		})
 	}
 	for i := range done.Events {
@@ -52,15 +54,15 @@ func (s *StoreFollower) resolve(ctx context.Context, u *storeUnit) error {
 
 // countFor has an event count for the profile of the user whom it names, if there is
 // one. A row that no database takes does not count.
-func (t *storing) countFor(e *sluice.StoredEvent) {
-	up := users.Update{Place: e.Place, UserUpdate: sluice.UserUpdate{
-		Op: sluice.OpSeen, Key: sluice.UserKey{Kind: sluice.KeyExternal, Name: e.User},
+func (t *storing) countFor(e *store.StoredEvent) {
+	up := users.Update{Place: e.Place, Update: user.Update{
+		Op: user.OpSeen, Key: user.Key{Kind: user.KeyExternal, Name: e.User},
 		TimeMillis: e.TimeMillis, Name: e.Name, App: e.App,
 	}}
 	switch e.Kind {
 	case sluice.KindCustom:
 	case sluice.KindPurchase:
-		up.Op, up.Body = sluice.OpBought, e.Properties
+		up.Op, up.Body = user.OpBought, e.Properties
 	default:
 		return
 	}
@@ -93,7 +95,7 @@ type numbered struct {
 }
 
 // Users implements users.Reader.
-func (n numbered) Users(ctx context.Context, q sluice.UserQuery) (sluice.UserAnswer, error) {
+func (n numbered) Users(ctx context.Context, q user.Query) (user.Answer, error) {
 	a, err := n.Reader.Users(ctx, q)
 	for p, numbers := range a.Numbers {
 		numbers.Forward = max(numbers.Forward, n.forwarded[p])
@@ -156,7 +158,7 @@ const forwardRows = 512
 // with a seq that the log has passed was appended before.
 type forwarder struct {
 	logs  []*flow.Log
-	users sluice.UserStore
+	users user.Store
 	wake  chan []int // partitions that have rows
 }
 
@@ -166,7 +168,7 @@ func newForwarder(s *StoreFollower) *forwarder {
 
 // tell says that partitions have rows. It waits while the forwarder is two
 // transactions behind.
-func (f *forwarder) tell(ctx context.Context, changes *sluice.UserChanges) error {
+func (f *forwarder) tell(ctx context.Context, changes *user.Changes) error {
 	if changes == nil || len(changes.Forward) == 0 {
 		return nil
 	}
@@ -204,7 +206,7 @@ func (f *forwarder) drain(ctx context.Context, partition int) error {
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		to := make(map[int][]sluice.Forward)
+		to := make(map[int][]user.Forward)
 		for _, r := range rows {
 			to[r.To] = append(to[r.To], r)
 		}
@@ -217,7 +219,7 @@ func (f *forwarder) drain(ctx context.Context, partition int) error {
 }
 
 // append appends rows to one log and removes them.
-func (f *forwarder) append(ctx context.Context, from, to int, rows []sluice.Forward) error {
+func (f *forwarder) append(ctx context.Context, from, to int, rows []user.Forward) error {
 	if to >= len(f.logs) {
 		return fmt.Errorf("there is no partition %d", to)
 	}

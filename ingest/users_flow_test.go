@@ -11,6 +11,7 @@ import (
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/lib/faults"
+	"sluice/user"
 	"sluice/user/profile"
 	"sluice/user/users"
 )
@@ -35,7 +36,7 @@ func startPeopleWith(b *bed, s setup) *people {
 	return p
 }
 
-func (p *people) send(updates ...sluice.UserUpdate) {
+func (p *people) send(updates ...user.Update) {
 	p.Helper()
 	for i := range updates {
 		if updates[i].TimeMillis == 0 {
@@ -46,10 +47,10 @@ func (p *people) send(updates ...sluice.UserUpdate) {
 }
 
 // who returns the user behind a key, following merges; nil: no user has it.
-func (p *people) who(k sluice.UserKey) *profile.Profile {
+func (p *people) who(k user.Key) *profile.Profile {
 	p.Helper()
-	store := p.e.store.(sluice.UserStore)
-	a, err := store.Users(p.Context(), sluice.UserQuery{Keys: []sluice.UserKey{k}})
+	store := p.e.store.(user.Store)
+	a, err := store.Users(p.Context(), user.Query{Keys: []user.Key{k}})
 	p.must(err)
 	if len(a.ByKey[k]) == 0 {
 		return nil
@@ -64,7 +65,7 @@ func (p *people) who(k sluice.UserKey) *profile.Profile {
 }
 
 // awaitUser waits until a user is as wanted.
-func (p *people) awaitUser(what string, k sluice.UserKey, ok func(*profile.Profile) bool) {
+func (p *people) awaitUser(what string, k user.Key, ok func(*profile.Profile) bool) {
 	p.Helper()
 	p.eventually(what, func() bool {
 		got := p.who(k)
@@ -72,12 +73,12 @@ func (p *people) awaitUser(what string, k sluice.UserKey, ok func(*profile.Profi
 	})
 }
 
-func external(n int) sluice.UserKey {
-	return sluice.UserKey{Kind: sluice.KeyExternal, Name: fmt.Sprint("u-", n)}
+func external(n int) user.Key {
+	return user.Key{Kind: user.KeyExternal, Name: fmt.Sprint("u-", n)}
 }
 
-func attributes(k sluice.UserKey, body string) sluice.UserUpdate {
-	return sluice.UserUpdate{Op: sluice.OpAttributes, Key: k, Body: body}
+func attributes(k user.Key, body string) user.Update {
+	return user.Update{Op: user.OpAttributes, Key: k, Body: body}
 }
 
 // A database goes back, under a process whose clock is behind. The logs have
@@ -99,7 +100,7 @@ func TestForwardsAfterAClockWasAhead(t *testing.T) {
 			p.send(attributes(external(i), fmt.Sprintf(`{"email":"u%d@example.com","n":1}`, i)))
 		}
 		for i := range n {
-			mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: fmt.Sprintf("u%d@example.com", i)}
+			mail := user.Key{Kind: user.KeyEmail, Name: fmt.Sprintf("u%d@example.com", i)}
 			p.awaitUser("the user is found by the address", mail, func(*profile.Profile) bool { return true })
 			p.send(attributes(mail, `{"n":{"inc":1}}`)) // from the partition of the address to that of the user
 		}
@@ -117,28 +118,28 @@ func TestUsers(t *testing.T) {
 		const n = 12
 		for i := range n {
 			p.send(attributes(external(i), fmt.Sprintf(`{"email":"u%d@example.com","n":1}`, i)),
-				sluice.UserUpdate{Op: sluice.OpAlias, Key: external(i), Body: sluice.AliasKey("l", fmt.Sprint(i)).Name})
+				user.Update{Op: user.OpAlias, Key: external(i), Body: user.AliasKey("l", fmt.Sprint(i)).Name})
 		}
 		for i := range n {
-			p.awaitUser("the user has the alias", sluice.AliasKey("l", fmt.Sprint(i)), func(u *profile.Profile) bool { return u.ExternalID == external(i).Name })
+			p.awaitUser("the user has the alias", user.AliasKey("l", fmt.Sprint(i)), func(u *profile.Profile) bool { return u.ExternalID == external(i).Name })
 		}
 		for i := range n {
-			mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: fmt.Sprintf("u%d@example.com", i)}
-			for _, k := range []sluice.UserKey{external(i), sluice.AliasKey("l", fmt.Sprint(i)), mail} {
-				p.send(attributes(k, `{"n":{"inc":1}}`), sluice.UserUpdate{Op: sluice.OpEvent, Key: k, Name: "came", App: "shop"})
+			mail := user.Key{Kind: user.KeyEmail, Name: fmt.Sprintf("u%d@example.com", i)}
+			for _, k := range []user.Key{external(i), user.AliasKey("l", fmt.Sprint(i)), mail} {
+				p.send(attributes(k, `{"n":{"inc":1}}`), user.Update{Op: user.OpEvent, Key: k, Name: "came", App: "shop"})
 			}
 		}
 		for i := range n {
 			p.awaitUser("all three have arrived", external(i), func(u *profile.Profile) bool { return u.Custom.Get("n") == "4" && u.Events[0].Count == 3 })
 		}
 		for i := range n / 2 {
-			p.send(sluice.UserUpdate{Op: sluice.OpMerge, Key: external(i), Name: users.MergeName(external(n - 1 - i))})
+			p.send(user.Update{Op: user.OpMerge, Key: external(i), Name: users.MergeName(external(n - 1 - i))})
 		}
 		for i := range n / 2 {
 			p.awaitUser("both are one", external(i), func(u *profile.Profile) bool { return u.Events[0].Count == 6 && len(u.Aliases) == 2 })
 		}
 		for i := range n / 2 {
-			p.send(sluice.UserUpdate{Op: sluice.OpDelete, Key: sluice.AliasKey("l", fmt.Sprint(i))})
+			p.send(user.Update{Op: user.OpDelete, Key: user.AliasKey("l", fmt.Sprint(i))})
 		}
 		p.eventually("nobody is left", func() bool { return b.count("user_keys") == 0 && b.count("forwards") == 0 })
 		for _, table := range []string{"user_keys", "user_addresses", "forwards"} {
@@ -163,16 +164,16 @@ func TestUsersByNewAddresses(t *testing.T) {
 	onEach(t, func(b *bed) {
 		p := startPeople(b)
 		const n = 12
-		mail := func(i int) sluice.UserKey {
-			return sluice.UserKey{Kind: sluice.KeyEmail, Name: fmt.Sprintf("u%d@example.com", i)}
+		mail := func(i int) user.Key {
+			return user.Key{Kind: user.KeyEmail, Name: fmt.Sprintf("u%d@example.com", i)}
 		}
-		came := func(k, address sluice.UserKey) sluice.UserUpdate {
-			return sluice.UserUpdate{Op: sluice.OpEvent, Key: k, Address: address, Name: "came"}
+		came := func(k, address user.Key) user.Update {
+			return user.Update{Op: user.OpEvent, Key: k, Address: address, Name: "came"}
 		}
 		for i := range n {
 			p.send(attributes(external(i), `{"email":"`+mail(i).Name+`"}`), came(external(i), mail(i)), came(external(i), mail(n+i)))
 		}
-		p.send(sluice.UserUpdate{Op: sluice.OpGroup, Key: mail(3 * n), Name: "g", Body: "unsubscribed"})
+		p.send(user.Update{Op: user.OpGroup, Key: mail(3 * n), Name: "g", Body: "unsubscribed"})
 		for i := range 2 * n {
 			p.awaitUser("the event is the user's", mail(i), func(u *profile.Profile) bool {
 				return len(u.Events) == 1 && u.Events[0].Count == 1 && (u.ExternalID != "") == (i < n)
@@ -194,9 +195,9 @@ func TestUsersSurviveFailures(t *testing.T) {
 	onEachAlone(t, func(b *bed) {
 		p := startPeople(b)
 		const n, rounds = 8, 2
-		alias := func(i int) sluice.UserKey { return sluice.AliasKey("l", fmt.Sprint(i)) }
+		alias := func(i int) user.Key { return user.AliasKey("l", fmt.Sprint(i)) }
 		for i := range n {
-			p.send(attributes(external(i), `{"n":0}`), sluice.UserUpdate{Op: sluice.OpAlias, Key: external(i), Body: alias(i).Name})
+			p.send(attributes(external(i), `{"n":0}`), user.Update{Op: user.OpAlias, Key: external(i), Body: alias(i).Name})
 		}
 		for i := range n {
 			p.awaitUser("the user has the alias", alias(i), func(u *profile.Profile) bool { return true })
@@ -209,7 +210,7 @@ func TestUsersSurviveFailures(t *testing.T) {
 			disarm, err := faults.Arm(strings.Join(spec, ";"))
 			b.must(err)
 			for i := range n {
-				for _, k := range []sluice.UserKey{external(i), alias(i)} {
+				for _, k := range []user.Key{external(i), alias(i)} {
 					p.insist(attributes(k, `{"n":{"inc":1}}`))
 				}
 			}
@@ -232,11 +233,11 @@ func TestUsersSurviveFailures(t *testing.T) {
 
 // insist sends an update until it is surely in. The writer repeats what has no
 // answer by itself; what it refuses has not been written.
-func (p *people) insist(u sluice.UserUpdate) {
+func (p *people) insist(u user.Update) {
 	p.Helper()
 	u.TimeMillis = 1_700_000_000_000
 	for {
-		err := p.intake.Update(p.Context(), []sluice.UserUpdate{u})
+		err := p.intake.Update(p.Context(), []user.Update{u})
 		if err == nil || !errors.Is(err, sluice.ErrFull) {
 			p.must(err)
 			return

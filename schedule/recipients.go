@@ -4,9 +4,9 @@ import (
 	"context"
 	"strings"
 
-	"sluice"
 	"sluice/lib/jsonscan"
 	"sluice/lib/mime"
+	"sluice/user"
 	"sluice/user/users"
 )
 
@@ -20,7 +20,7 @@ type Recipient struct {
 // Recipients finds out who can be mailed of those who are named, all of them by one look
 // into the database. left is told of each other, by its place, and why. An address that
 // several have gets one mail: that for the first of them.
-func Recipients(ctx context.Context, store sluice.UserStore, named []sluice.UserKey, left func(i int, why string)) (all []Recipient, err error) {
+func Recipients(ctx context.Context, store user.Store, named []user.Key, left func(i int, why string)) (all []Recipient, err error) {
 	if len(named) == 0 {
 		return nil, nil
 	}
@@ -28,7 +28,7 @@ func Recipients(ctx context.Context, store sluice.UserStore, named []sluice.User
 	if err != nil {
 		return nil, err
 	}
-	whose := make(map[string]sluice.UserID)
+	whose := make(map[string]user.ID)
 	for i, key := range named {
 		those := found[key]
 		if len(those) == 0 {

@@ -10,6 +10,8 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/lib/faults"
+	"sluice/mail"
+	"sluice/user"
 )
 
 // Role is the role of releasing schedules. It has one place.
@@ -39,7 +41,7 @@ const (
 // names in the logs last a day, the ledger for longer.
 type Releaser struct {
 	Store     ReleaseStore
-	Submitter sluice.Submitter
+	Submitter mail.Submitter
 	Leases    *flow.Leases
 	Clock     sluice.Clock
 	Log       *slog.Logger
@@ -50,9 +52,9 @@ type Releaser struct {
 // ReleaseStore is what a Releaser reads and writes. The stores of sqlstore are
 // ones.
 type ReleaseStore interface {
-	sluice.ScheduleStore
-	sluice.UserStore
-	MessageSends(ctx context.Context, message string) ([]sluice.SendRow, error)
+	mail.ScheduleStore
+	user.Store
+	MessageSends(ctx context.Context, message string) ([]mail.SendRow, error)
 }
 
 // Run releases while this process has the lease, until fetch ends.
@@ -90,7 +92,7 @@ func (x *Releaser) Pass(ctx context.Context) (more bool, err error) {
 	}
 	now := x.Clock.Now()
 	var errs []error
-	for _, state := range []sluice.ScheduleState{sluice.ScheduleReleasing, sluice.ScheduleWaiting} {
+	for _, state := range []mail.ScheduleState{mail.ScheduleReleasing, mail.ScheduleWaiting} {
 		rows, err := x.Store.Schedules(ctx, state, now.UnixMilli()+1, releasePage)
 		if err != nil {
 			return false, err
@@ -112,7 +114,7 @@ func (x *Releaser) Pass(ctx context.Context) (more bool, err error) {
 // sweep removes schedules that are over since a moment. Those in doubt stay for
 // somebody to look at.
 func (x *Releaser) sweep(ctx context.Context, before time.Time) error {
-	for _, state := range []sluice.ScheduleState{sluice.ScheduleReleased, sluice.ScheduleCancelled} {
+	for _, state := range []mail.ScheduleState{mail.ScheduleReleased, mail.ScheduleCancelled} {
 		for more := true; more; {
 			rows, err := x.Store.Schedules(ctx, state, before.UnixMilli(), releasePage)
 			if err != nil {
@@ -134,12 +136,12 @@ func (x *Releaser) sweep(ctx context.Context, before time.Time) error {
 }
 
 // release does the steps of a schedule that are left.
-func (x *Releaser) release(ctx context.Context, row *sluice.Schedule) error {
+func (x *Releaser) release(ctx context.Context, row *mail.Schedule) error {
 	s, err := Parse(row.Request)
 	if err != nil { // it would keep a place of each page for ever
-		return errors.Join(err, x.write(ctx, row, sluice.ScheduleInDoubt))
+		return errors.Join(err, x.write(ctx, row, mail.ScheduleInDoubt))
 	}
-	again := row.State == sluice.ScheduleReleasing
+	again := row.State == mail.ScheduleReleasing
 	if !again {
 		if err := x.freeze(ctx, row, s); err != nil {
 			return err
@@ -154,13 +156,13 @@ func (x *Releaser) release(ctx context.Context, row *sluice.Schedule) error {
 	if err := faults.Hit("schedule-handed"); err != nil {
 		return err
 	}
-	return x.write(ctx, row, sluice.ScheduleReleased)
+	return x.write(ctx, row, mail.ScheduleReleased)
 }
 
 // write writes a schedule's next state.
-func (x *Releaser) write(ctx context.Context, row *sluice.Schedule, state sluice.ScheduleState) error {
+func (x *Releaser) write(ctx context.Context, row *mail.Schedule, state mail.ScheduleState) error {
 	row.State, row.UpdatedMillis = state, x.Clock.Now().UnixMilli()
-	if state == sluice.ScheduleReleased {
+	if state == mail.ScheduleReleased {
 		row.Request = Over
 	}
 	if err := x.Store.ChangeSchedule(ctx, *row); err != nil {
@@ -171,7 +173,7 @@ func (x *Releaser) write(ctx context.Context, row *sluice.Schedule, state sluice
 }
 
 // freeze finds out who gets a mail, and when, and writes it.
-func (x *Releaser) freeze(ctx context.Context, row *sluice.Schedule, s *Request) error {
+func (x *Releaser) freeze(ctx context.Context, row *mail.Schedule, s *Request) error {
 	left := 0
 	to, err := Recipients(ctx, x.Store, s.Users, func(int, string) { left++ })
 	if err != nil {
@@ -197,11 +199,11 @@ func (x *Releaser) freeze(ctx context.Context, row *sluice.Schedule, s *Request)
 	if err := faults.Hit("schedule-freeze"); err != nil {
 		return err
 	}
-	return x.write(ctx, row, sluice.ScheduleReleasing)
+	return x.write(ctx, row, mail.ScheduleReleasing)
 }
 
 // hand hands in the mail, unless the ledger has all of it.
-func (x *Releaser) hand(ctx context.Context, row *sluice.Schedule, s *Request, again bool) error {
+func (x *Releaser) hand(ctx context.Context, row *mail.Schedule, s *Request, again bool) error {
 	if len(s.Frozen) == 0 {
 		return nil
 	}
@@ -215,7 +217,7 @@ func (x *Releaser) hand(ctx context.Context, row *sluice.Schedule, s *Request, a
 	for _, f := range s.Frozen {
 		d.To, d.Users, d.DueMillisOf = append(d.To, f.Address), append(d.Users, f.User), append(d.DueMillisOf, f.Due)
 	}
-	_, err := x.Submitter.Submit(ctx, "schedule-"+row.ID, []sluice.Draft{d})
+	_, err := x.Submitter.Submit(ctx, "schedule-"+row.ID, []mail.Draft{d})
 	if refused, ok := errors.AsType[sluice.Refusals](err); ok { // it would be each time
 		x.Log.Error("a scheduled mail can never be sent, and is given up; check the routes of the configuration", "schedule", row.ID, "error", refused)
 		return nil

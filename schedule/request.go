@@ -8,18 +8,19 @@ import (
 	"strings"
 	"time"
 
-	"sluice"
 	"sluice/lib/timetext"
+	"sluice/mail"
 	"sluice/mail/template"
+	"sluice/user"
 )
 
 // Email is a mail in the language of templates, and what is kept with it.
 type Email struct {
-	Mail      sluice.TemplateVersion `json:"mail"`
-	Sender    string                 `json:"sender"` // of the envelope
-	App       string                 `json:"app"`
-	Variation string                 `json:"variation,omitempty"`
-	Extras    string                 `json:"extras,omitempty"` // a JSON object
+	Mail      mail.TemplateVersion `json:"mail"`
+	Sender    string               `json:"sender"` // of the envelope
+	App       string               `json:"app"`
+	Variation string               `json:"variation,omitempty"`
+	Extras    string               `json:"extras,omitempty"` // a JSON object
 }
 
 // Mailing is a mail for some users.
@@ -57,14 +58,14 @@ func (m *Mailing) Metadata() string {
 
 // Draft is the message of a mailing, to some of those for whom it is. A mailing that may
 // go to unsubscribed users is not advertising: so mail for all is transactional.
-func (m *Mailing) Draft(id string, to []Recipient) sluice.Draft {
+func (m *Mailing) Draft(id string, to []Recipient) mail.Draft {
 	content := template.Content{Mail: &m.Email.Mail, State: m.State}
-	d := sluice.Draft{
-		ID: id, Priority: sluice.PriorityNormal, Class: sluice.ClassMarketing, Form: sluice.ContentTemplate, Content: content.Append(nil),
+	d := mail.Draft{
+		ID: id, Priority: mail.PriorityNormal, Class: mail.ClassMarketing, Form: mail.ContentTemplate, Content: content.Append(nil),
 		From: m.Email.Sender, App: m.Email.App, Metadata: m.Metadata(), Partly: true,
 	}
 	if m.State == "" {
-		d.Class = sluice.ClassTransactional
+		d.Class = mail.ClassTransactional
 	}
 	for _, x := range to {
 		d.To, d.Users = append(d.To, x.Address), append(d.Users, x.Name)
@@ -75,10 +76,10 @@ func (m *Mailing) Draft(id string, to []Recipient) sluice.Draft {
 // Request is the request of a schedule: a mailing, when, and once it is being released,
 // who gets it.
 type Request struct {
-	Mailing Mailing          `json:"mailing"`
-	Users   []sluice.UserKey `json:"users"`
-	Time    string           `json:"time"`            // as it was sent
-	Local   bool             `json:"local,omitempty"` // in each user's own zone
+	Mailing Mailing    `json:"mailing"`
+	Users   []user.Key `json:"users"`
+	Time    string     `json:"time"`            // as it was sent
+	Local   bool       `json:"local,omitempty"` // in each user's own zone
 
 	Frozen []frozen `json:"frozen,omitempty"`
 }

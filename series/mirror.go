@@ -13,6 +13,7 @@ import (
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/lib/faults"
+	"sluice/store"
 )
 
 // MirrorRole is the role of mirroring the series, and the name of its follower.
@@ -39,7 +40,7 @@ const (
 //
 // The idea. The exact counts are in SQL; the mirror sets the totals of the
 // documents that have changed, and repeating it changes nothing. The store
-// notes each change in the transaction that counts it (sluice.SeriesChange). A
+// notes each change in the transaction that counts it (store.SeriesChange). A
 // pass reads notes, then the totals of their days, writes the documents, and
 // removes the notes that were not renewed meanwhile. If it dies anywhere, the
 // notes are still there, and the next pass writes the same documents once more.
@@ -62,8 +63,8 @@ const (
 // their rows, and the remaining rows are not their total. A missing row is
 // never written as zero.
 type Mirror struct {
-	Store  sluice.MirrorStore
-	To     sluice.SeriesMirror
+	Store  store.MirrorStore
+	To     store.SeriesMirror
 	Leases *flow.Leases
 	Clock  sluice.Clock
 	Log    *slog.Logger
@@ -175,15 +176,15 @@ func (m *Mirror) Off(ctx context.Context) error {
 		return err
 	}
 	m.Log.Warn("mirroring of the series has ended, since the configuration has no timeseries: the mirror stays unchanged, and is brought up to date when timeseries is set again")
-	return m.Store.SetMirrorState(ctx, state, sluice.MirrorState{})
+	return m.Store.SetMirrorState(ctx, state, store.MirrorState{})
 }
 
 // mirroring is a session.
 type mirroring struct {
 	*Mirror
-	state  sluice.MirrorState
-	writes int64              // of this epoch
-	from   *sluice.SeriesHour // where the look at all days goes on
+	state  store.MirrorState
+	writes int64             // of this epoch
+	from   *store.SeriesHour // where the look at all days goes on
 }
 
 // begin opens an epoch.
@@ -199,7 +200,7 @@ func (s *mirroring) begin(ctx context.Context) error {
 	if err := faults.Hit("mirror-epoch"); err != nil {
 		return err
 	}
-	s.state = sluice.MirrorState{Epoch: epoch, Whole: before.Whole && before.Epoch > 0 && epoch == before.Epoch+1}
+	s.state = store.MirrorState{Epoch: epoch, Whole: before.Whole && before.Epoch > 0 && epoch == before.Epoch+1}
 	if err := s.Store.SetMirrorState(ctx, before, s.state); err != nil {
 		return err
 	}
@@ -225,7 +226,7 @@ func (s *mirroring) turn(ctx context.Context) (busy bool, err error) {
 	if s.from = next; next != nil {
 		return busy, nil
 	}
-	whole := sluice.MirrorState{Epoch: s.state.Epoch, Whole: true}
+	whole := store.MirrorState{Epoch: s.state.Epoch, Whole: true}
 	if err := s.Store.SetMirrorState(ctx, s.state, whole); err != nil {
 		return busy, err
 	}
@@ -237,7 +238,7 @@ func (s *mirroring) turn(ctx context.Context) (busy bool, err error) {
 // changed goes once through the changes.
 func (s *mirroring) changed(ctx context.Context) (some bool, err error) {
 	began := s.Clock.Now()
-	var after *sluice.SeriesChange
+	var after *store.SeriesChange
 	for {
 		changes, err := s.Store.SeriesChanges(ctx, after, mirrorPage)
 		if err != nil {
@@ -270,7 +271,7 @@ func (s *mirroring) changed(ctx context.Context) (some bool, err error) {
 }
 
 // daysOf returns the days of changes, with their stripes beside each other.
-func daysOf(changes []sluice.SeriesChange) (days []sluice.SeriesDay) {
+func daysOf(changes []store.SeriesChange) (days []store.SeriesDay) {
 	for _, c := range changes {
 		if len(days) == 0 || days[len(days)-1] != c.SeriesDay {
 			days = append(days, c.SeriesDay)
@@ -280,7 +281,7 @@ func daysOf(changes []sluice.SeriesChange) (days []sluice.SeriesDay) {
 }
 
 // write brings days up to date.
-func (s *mirroring) write(ctx context.Context, days []sluice.SeriesDay) error {
+func (s *mirroring) write(ctx context.Context, days []store.SeriesDay) error {
 	if len(days) == 0 {
 		return nil
 	}
@@ -303,7 +304,7 @@ func (s *mirroring) write(ctx context.Context, days []sluice.SeriesDay) error {
 // kept leaves out the days that are past their retention by any clock. It is
 // asked after the totals were read: what was deleted before that, was deleted
 // at an earlier time.
-func (s *mirroring) kept(ctx context.Context, totals []sluice.DayTotals) ([]sluice.DayTotals, error) {
+func (s *mirroring) kept(ctx context.Context, totals []store.DayTotals) ([]store.DayTotals, error) {
 	if s.Keep.SeriesHours == 0 {
 		return totals, nil
 	}

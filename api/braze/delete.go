@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/http"
 
-	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/user"
 )
 
 // deleted is the reply to a delete call: how many were queued.
@@ -23,11 +23,11 @@ func deleteUsers(ctx context.Context, r *Request) (Reply, error) {
 	}
 	var array string
 	var all []jsonscan.Value
-	var read func(jsonscan.Value) (sluice.UserKey, error)
+	var read func(jsonscan.Value) (user.Key, error)
 	for _, way := range []struct {
 		array string
 		value jsonscan.Value
-		read  func(jsonscan.Value) (sluice.UserKey, error)
+		read  func(jsonscan.Value) (user.Key, error)
 	}{
 		{"external_ids", external, externalKey}, {"user_aliases", aliases, aliasKey}, {"braze_ids", ids, brazeKey},
 		{"email_addresses", emails, emailKey}, {"phone_numbers", phones, phoneKey},
@@ -51,7 +51,7 @@ func deleteUsers(ctx context.Context, r *Request) (Reply, error) {
 		// Where several are left, nobody is erased: it cannot be undone.
 		named := make([]addressed, len(all))
 		for i, v := range all {
-			var k sluice.UserKey
+			var k user.Key
 			k, named[i].pick, named[i].err = addressedIn(v, read)
 			named[i].update = erasure(k, r)
 		}
@@ -71,13 +71,13 @@ func deleteUsers(ctx context.Context, r *Request) (Reply, error) {
 	return e.done(reply(http.StatusCreated, deleted{len(e.updates), success, e.errors})), nil
 }
 
-func erasure(k sluice.UserKey, r *Request) sluice.UserUpdate {
-	return sluice.UserUpdate{Op: sluice.OpDelete, Key: k, ExistingOnly: true, TimeMillis: r.Now.UnixMilli()}
+func erasure(k user.Key, r *Request) user.Update {
+	return user.Update{Op: user.OpDelete, Key: k, ExistingOnly: true, TimeMillis: r.Now.UnixMilli()}
 }
 
 // addressedIn reads an address that is a text, or stands beside words of
 // prioritization.
-func addressedIn(v jsonscan.Value, read func(jsonscan.Value) (sluice.UserKey, error)) (k sluice.UserKey, p pick, err error) {
+func addressedIn(v jsonscan.Value, read func(jsonscan.Value) (user.Key, error)) (k user.Key, p pick, err error) {
 	if v.Kind != jsonscan.Object {
 		k, err = read(v)
 		return k, nil, err

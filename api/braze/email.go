@@ -9,6 +9,7 @@ import (
 	"sluice"
 	"sluice/lib/jsonscan"
 	"sluice/lib/mime"
+	"sluice/mail"
 	"sluice/mail/template"
 	"sluice/schedule"
 )
@@ -90,7 +91,7 @@ func (r *Request) readEmail(ctx context.Context, e *schedule.Email, raw string, 
 	if _, _, err := flag("messages.email.should_inline_css", given["should_inline_css"]); err != nil {
 		return err
 	}
-	e.Mail.Class = sluice.ClassTransactional // that of the send counts
+	e.Mail.Class = mail.ClassTransactional // that of the send counts
 	if v, ok := given["email_template_id"]; ok {
 		if err := r.readTemplate(ctx, e, v); err != nil {
 			return err
@@ -131,7 +132,7 @@ var emailMembers = []string{"app_id", "subject", "from", "reply_to", "bcc", "bod
 // readTemplate takes over what a stored template says.
 func (r *Request) readTemplate(ctx context.Context, e *schedule.Email, v jsonscan.Value) error {
 	none := wrongEmail("email_template_id", "there is no template %.64s", v.Raw)
-	if v.Kind != jsonscan.String || !sluice.ValidTemplateID(v.Text()) {
+	if v.Kind != jsonscan.String || !mail.ValidTemplateID(v.Text()) {
 		return none
 	}
 	version, err := r.Templates.TemplateVersion(ctx, strings.Clone(v.Text()), 0)
@@ -209,8 +210,8 @@ const replyTo = "Reply-To"
 // setHeader puts a header in the place of one that has its name. An empty value
 // leaves none.
 func setHeader(e *schedule.Email, name, value string) {
-	e.Mail.Headers = slices.DeleteFunc(slices.Clone(e.Mail.Headers), func(h sluice.TemplateHeader) bool { return strings.EqualFold(h.Name, name) })
+	e.Mail.Headers = slices.DeleteFunc(slices.Clone(e.Mail.Headers), func(h mail.TemplateHeader) bool { return strings.EqualFold(h.Name, name) })
 	if value != "" {
-		e.Mail.Headers = append(e.Mail.Headers, sluice.TemplateHeader{Name: name, Value: value})
+		e.Mail.Headers = append(e.Mail.Headers, mail.TemplateHeader{Name: name, Value: value})
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"sluice"
 	"sluice/lib/jsonscan"
 	"sluice/lib/key"
+	"sluice/mail"
+	"sluice/store"
+	"sluice/user"
 	"sluice/user/users"
 )
 
@@ -17,13 +20,13 @@ import (
 type Core interface {
 	// Update writes changes of users and returns when they are durable, in the
 	// order given for each key. It keeps nothing of them.
-	Update(ctx context.Context, updates []sluice.UserUpdate) error
+	Update(ctx context.Context, updates []user.Update) error
 
-	// Submit hands in mail (sluice.Submitter).
-	Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error)
+	// Submit hands in mail (mail.Submitter).
+	Submit(ctx context.Context, once string, drafts []mail.Draft) ([]string, error)
 
 	// Cancel stops the sends of a message that have not left yet (spool.Canceller).
-	Cancel(ctx context.Context, message string) (sluice.Cancelled, error)
+	Cancel(ctx context.Context, message string) (mail.Cancelled, error)
 
 	// Once remembers for a day that something of this name is asked for, with what
 	// content. It returns when that was first so, and a name for Submit. same is
@@ -33,17 +36,17 @@ type Core interface {
 
 // Stores are what calls read and ask, of a program that runs.
 type Stores struct {
-	Users        sluice.UserStore
-	Series       sluice.SeriesStore
-	Segments     sluice.SegmentStore
-	Templates    sluice.TemplateStore
-	Sends        sluice.SendStore
-	Schedules    sluice.ScheduleStore
+	Users        user.Store
+	Series       store.SeriesStore
+	Segments     user.SegmentStore
+	Templates    mail.TemplateStore
+	Sends        mail.SendStore
+	Schedules    mail.ScheduleStore
 	Suppressions Suppressions
 
 	// Applied returns when all updates of the keys' partitions that were written
 	// before are applied, or an error when ctx ends before that.
-	Applied func(ctx context.Context, keys []sluice.UserKey) error
+	Applied func(ctx context.Context, keys []user.Key) error
 
 	// SenderRefused returns why no mail from an address is accepted, nil if it is.
 	SenderRefused func(ctx context.Context, address string) error
@@ -116,13 +119,13 @@ func Endpoints() []Endpoint {
 		{post, "/messages/schedule/delete", key.ScheduleDelete, LimitOther, deleteSchedule},
 		{get, "/messages/scheduled_broadcasts", key.ScheduleBroadcasts, LimitOther, listScheduled},
 		{post, "/transactional/v1/campaigns/{" + CampaignID + "}/send", key.TransactionalSend, LimitNone, sendTransactional},
-		{get, "/email/hard_bounces", key.EmailHardBounces, LimitOther, listEmails(sluice.SuppressHardBounce, asHardBounced)},
-		{get, "/email/unsubscribes", key.EmailUnsubscribe, LimitOther, listEmails(sluice.SuppressUnsubscribe, asUnsubscribed)},
+		{get, "/email/hard_bounces", key.EmailHardBounces, LimitOther, listEmails(mail.SuppressHardBounce, asHardBounced)},
+		{get, "/email/unsubscribes", key.EmailUnsubscribe, LimitOther, listEmails(mail.SuppressUnsubscribe, asUnsubscribed)},
 		{post, "/email/status", key.EmailStatus, LimitOther, setEmailState},
 		{post, "/email/blocklist", key.EmailBlacklist, LimitOther, blocklist},
 		{post, "/email/blacklist", key.EmailBlacklist, LimitOther, blocklist},
-		{post, "/email/bounce/remove", key.EmailBounceRemove, LimitOther, removeEmails(sluice.SuppressHardBounce, sluice.SuppressSoftBounces)},
-		{post, "/email/spam/remove", key.EmailSpamRemove, LimitOther, removeEmails(sluice.SuppressComplaint)},
+		{post, "/email/bounce/remove", key.EmailBounceRemove, LimitOther, removeEmails(mail.SuppressHardBounce, mail.SuppressSoftBounces)},
+		{post, "/email/spam/remove", key.EmailSpamRemove, LimitOther, removeEmails(mail.SuppressComplaint)},
 	}
 }
 

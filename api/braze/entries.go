@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/user"
 	"sluice/user/users"
 )
 
@@ -62,13 +62,13 @@ func list(v jsonscan.Value) []jsonscan.Value {
 // entries reads the entries of a call one by one: each becomes updates, or a
 // text that says what is wrong with it.
 type entries struct {
-	updates []sluice.UserUpdate
+	updates []user.Update
 	good    int
 	errors  []string
 }
 
 // add adds what an entry became.
-func (e *entries) add(array string, index int, err error, updates ...sluice.UserUpdate) {
+func (e *entries) add(array string, index int, err error, updates ...user.Update) {
 	if err != nil {
 		text := err.Error()
 		e.errors = append(e.errors, fmt.Sprintf("%s[%d]: %s", array, index, strings.ToValidUTF8(text[:min(len(text), maxMistakeBytes)], "\ufffd")))
@@ -99,7 +99,7 @@ func (e *entries) done(r Reply) Reply {
 }
 
 // errShared is of an address whose users are not all compared.
-var errShared = complaint(fmt.Sprintf("more than %d users have it; name the intended user by 'external_id' or an alias", sluice.MaxSharing))
+var errShared = complaint(fmt.Sprintf("more than %d users have it; name the intended user by 'external_id' or an alias", user.MaxSharing))
 
 // pick is how one of the users who share an address is found, in words of
 // prioritization.
@@ -148,7 +148,7 @@ func (p pick) choose(found []users.Person) (users.Person, bool) {
 
 // addressed is an entry that names a user by an address, which several may have.
 type addressed struct {
-	update sluice.UserUpdate
+	update user.Update
 	pick   pick
 	err    error // what is wrong with it
 }
@@ -157,7 +157,7 @@ type addressed struct {
 // prioritization leaves; none else is touched. several is what is wrong where it leaves
 // more; nil: nothing, and nobody is meant.
 func (e *entries) byAddress(ctx context.Context, r *Request, array string, all []addressed, several error) error {
-	var keys []sluice.UserKey
+	var keys []user.Key
 	for i := range all {
 		if all[i].err == nil {
 			keys = append(keys, all[i].update.Key)

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"strconv"
 
-	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/user"
 	"sluice/user/profile"
 	"sluice/user/rule"
 	"sluice/user/users"
@@ -30,7 +30,7 @@ func export(ctx context.Context, r *Request) (Reply, error) {
 	for _, single := range []struct {
 		field string
 		value jsonscan.Value
-		read  func(jsonscan.Value) (sluice.UserKey, error)
+		read  func(jsonscan.Value) (user.Key, error)
 		named bool
 	}{{"braze_id", id, brazeKey, true}, {"email_address", email, emailKey, false}, {"phone", phone, phoneKey, false}} {
 		if single.value.Kind != jsonscan.None {
@@ -55,7 +55,7 @@ func export(ctx context.Context, r *Request) (Reply, error) {
 
 // exporting is whom an export asks for.
 type exporting struct {
-	keys    []sluice.UserKey
+	keys    []user.Key
 	texts   []string // as each was called; empty: not listed if it does not exist
 	invalid []string // named by what cannot be a name
 	wrong   []string
@@ -63,7 +63,7 @@ type exporting struct {
 
 // ask reads how users are called. A name that nobody can have is one that
 // nobody has.
-func (x *exporting) ask(field string, all []jsonscan.Value, read func(jsonscan.Value) (sluice.UserKey, error), named bool) {
+func (x *exporting) ask(field string, all []jsonscan.Value, read func(jsonscan.Value) (user.Key, error), named bool) {
 	for _, v := range all {
 		text := v.Text()
 		if v.Kind == jsonscan.Object {
@@ -87,9 +87,9 @@ func (x *exporting) ask(field string, all []jsonscan.Value, read func(jsonscan.V
 }
 
 // body writes each user once, in the order in which they were asked for.
-func (x *exporting) body(found map[sluice.UserKey][]users.Person, wanted map[string]bool) []byte {
+func (x *exporting) body(found map[user.Key][]users.Person, wanted map[string]bool) []byte {
 	b := []byte(`{"users":[`)
-	seen := make(map[sluice.UserID]bool)
+	seen := make(map[user.ID]bool)
 	invalid := x.invalid
 	for i, k := range x.keys {
 		if len(found[k]) == 0 && x.texts[i] != "" {

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
+	"sluice/store"
+	"sluice/user"
 	"sluice/user/profile"
 	"sluice/user/rule"
 )
@@ -33,14 +34,14 @@ func TestExport(t *testing.T) {
 	id := w.put(t, 1, ann(t), 7, emailOf("ann@example.com")).String()
 	bob := &profile.Profile{ExternalID: "bob", Revenue: []profile.Money{{Currency: "EUR", Micros: -1_050_000}, {Currency: "JPY", Micros: 3_000_000}}}
 	bobID := w.put(t, 2, bob, 7).String()
-	gone := sluice.UserID{Partition: 1, Number: 3}
-	w.apply(t, sluice.Effect{Users: &sluice.UserChanges{Put: []sluice.UserRow{{ID: gone, MergedInto: sluice.UserID{Partition: 1, Number: 2}}}}})
+	gone := user.ID{Partition: 1, Number: 3}
+	w.apply(t, store.Effect{Users: &user.Changes{Put: []user.Row{{ID: gone, MergedInto: user.ID{Partition: 1, Number: 2}}}}})
 	empty := &profile.Profile{ExternalID: "empty"}
 	empty.SetAttributes(`{"first_name":"","home_city":" "}`, 7)
 	w.put(t, 4, empty, 7)
 	const path = "/users/export/ids"
 	bucket := func(number int64) string {
-		return `"random_bucket":` + strconv.FormatInt(rule.Bucket(sluice.UserID{Partition: 1, Number: number}, ""), 10)
+		return `"random_bucket":` + strconv.FormatInt(rule.Bucket(user.ID{Partition: 1, Number: number}, ""), 10)
 	}
 	annText := `{"created_at":"2023-11-14T22:13:20.000Z","external_id":"ann","user_aliases":[{"alias_name":"n\"\u003c","alias_label":"l"}],"braze_id":"` + id + `","appboy_id":"` + id + `",` +
 		`"first_name":"Ann","email":"ann@example.com","gender":"F","last_coordinates":[16.5,48],"total_revenue":19.0,` + bucket(1) + `,"custom_attributes":{"nested":{"a":[1]},"plan":"gold"},` +
@@ -167,13 +168,13 @@ func TestExportedBucket(t *testing.T) {
 func TestExportOfMerged(t *testing.T) {
 	w := newCore(t)
 	const n = 30
-	u := &sluice.UserChanges{}
-	id := func(i int) sluice.UserID { return sluice.UserID{Partition: i % 4, Number: int64(i + 1)} }
+	u := &user.Changes{}
+	id := func(i int) user.ID { return user.ID{Partition: i % 4, Number: int64(i + 1)} }
 	for i := range n {
-		u.Put = append(u.Put, sluice.UserRow{ID: id(i), MergedInto: id(i + 1)})
+		u.Put = append(u.Put, user.Row{ID: id(i), MergedInto: id(i + 1)})
 	}
-	u.Put = append(u.Put, sluice.UserRow{ID: id(n), Profile: `{"external_id":"last"}`})
-	w.apply(t, sluice.Effect{Users: u})
+	u.Put = append(u.Put, user.Row{ID: id(n), Profile: `{"external_id":"last"}`})
+	w.apply(t, store.Effect{Users: u})
 	w.check(t, "/users/export/ids", `{"braze_id":"`+id(0).String()+`","fields_to_export":["external_id"]}`, 201, `{"users":[{"external_id":"last"}],"message":"success"}`, "")
 }
 
@@ -181,21 +182,21 @@ func TestExportOfMerged(t *testing.T) {
 // unsubscription, and nobody is erased or merged without being compared.
 func TestCrowd(t *testing.T) {
 	w := newCore(t)
-	const n = sluice.MaxSharing + crowdPage
-	u := &sluice.UserChanges{}
+	const n = user.MaxSharing + crowdPage
+	u := &user.Changes{}
 	for i := range n {
-		id := sluice.UserID{Partition: i % 4, Number: int64(i + 1)}
-		u.Put = append(u.Put, sluice.UserRow{ID: id, Profile: `{}`})
-		u.AddAddress = append(u.AddAddress, sluice.KeyRow{Key: emailOf("all@example.com"), ID: id})
+		id := user.ID{Partition: i % 4, Number: int64(i + 1)}
+		u.Put = append(u.Put, user.Row{ID: id, Profile: `{}`})
+		u.AddAddress = append(u.AddAddress, user.KeyRow{Key: emailOf("all@example.com"), ID: id})
 	}
-	w.apply(t, sluice.Effect{Users: u})
+	w.apply(t, store.Effect{Users: u})
 	status, text := w.call(t, "/subscription/status/set", `{"subscription_group_id":"g","subscription_state":"unsubscribed","email":"all@example.com"}`)
 	if status != 201 {
 		t.Errorf("%d %s", status, text)
 	}
 	seen := make(map[string]bool)
 	for _, up := range w.updates {
-		if up.Op != sluice.OpGroup || up.Key.Kind != sluice.KeyUser || up.Name != "g" || up.Body != "unsubscribed" {
+		if up.Op != user.OpGroup || up.Key.Kind != user.KeyUser || up.Name != "g" || up.Body != "unsubscribed" {
 			t.Fatalf("%+v", up)
 		}
 		seen[up.Key.Name] = true
@@ -208,7 +209,7 @@ func TestCrowd(t *testing.T) {
 		`{"message":"emails_to_identify[0]: `+errShared.Error()+`","errors":["emails_to_identify[0]: `+errShared.Error()+`"]}`, "")
 	w.check(t, "/users/delete", `{"email_addresses":[{"email":"all@example.com","prioritization":["most_recently_updated"]}]}`, 400, "*", "")
 	_, text = w.call(t, "/users/export/ids", `{"email_address":"all@example.com","fields_to_export":["braze_id"]}`)
-	if got := strings.Count(text, "braze_id"); got != sluice.MaxSharing {
+	if got := strings.Count(text, "braze_id"); got != user.MaxSharing {
 		t.Errorf("%d users are exported", got)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/user"
 	"sluice/user/profile"
 	"sluice/user/users"
 )
@@ -93,7 +93,7 @@ func (g *groupRequest) check() string {
 // set sets states. All who share an address get them.
 func set(ctx context.Context, r *Request, requests []groupRequest) (Reply, error) {
 	var e entries
-	var addresses []sluice.UserKey
+	var addresses []user.Key
 	for i := range requests {
 		g := &requests[i]
 		if wrong := g.check(); wrong != "" {
@@ -102,14 +102,14 @@ func set(ctx context.Context, r *Request, requests []groupRequest) (Reply, error
 		for _, way := range []struct {
 			array string
 			value jsonscan.Value
-			read  func(jsonscan.Value) (sluice.UserKey, error)
+			read  func(jsonscan.Value) (user.Key, error)
 		}{{"external_id", g.external, externalKey}, {"email", g.email, emailKey}, {"phone", g.phone, phoneKey}} {
 			for j, v := range list(way.value) {
 				k, err := way.read(v)
-				if err == nil && k.Kind != sluice.KeyExternal {
+				if err == nil && k.Kind != user.KeyExternal {
 					addresses = append(addresses, k)
 				}
-				e.add(way.array, j, err, sluice.UserUpdate{Op: sluice.OpGroup, Key: k, ExistingOnly: k.Kind == sluice.KeyExternal,
+				e.add(way.array, j, err, user.Update{Op: user.OpGroup, Key: k, ExistingOnly: k.Kind == user.KeyExternal,
 					TimeMillis: r.Now.UnixMilli(), Name: g.group.Text(), Body: g.state.Text()})
 			}
 		}
@@ -121,7 +121,7 @@ func set(ctx context.Context, r *Request, requests []groupRequest) (Reply, error
 			return Reply{}, err
 		}
 	}
-	var crowds []sluice.UserUpdate
+	var crowds []user.Update
 	e.updates, crowds = forAll(e.updates, found)
 	refused, ok, err := e.write(ctx, r)
 	if !ok {
@@ -141,7 +141,7 @@ func set(ctx context.Context, r *Request, requests []groupRequest) (Reply, error
 // forAll makes of an update of an address one of each user who has it. An
 // address that nobody has yet is remembered with its state. What is about more users than were read is
 // left for forCrowd.
-func forAll(updates []sluice.UserUpdate, found people) (all, crowds []sluice.UserUpdate) {
+func forAll(updates []user.Update, found people) (all, crowds []user.Update) {
 	for _, u := range updates {
 		switch people := found.by[u.Key]; {
 		case found.shared[u.Key]:
@@ -163,8 +163,8 @@ const crowdPage = 1000
 
 // forCrowd writes an update of an address for each who has it, and returns for
 // how many: none may be left out of an unsubscription. Nobody is read.
-func (r *Request) forCrowd(ctx context.Context, u *sluice.UserUpdate) (written int, err error) {
-	for after := (sluice.UserID{}); ; {
+func (r *Request) forCrowd(ctx context.Context, u *user.Update) (written int, err error) {
+	for after := (user.ID{}); ; {
 		ids, err := r.Users.Sharing(ctx, u.Key, after, crowdPage)
 		if err != nil {
 			return written, unread(err)
@@ -172,10 +172,10 @@ func (r *Request) forCrowd(ctx context.Context, u *sluice.UserUpdate) (written i
 		if len(ids) == 0 {
 			return written, nil
 		}
-		page := make([]sluice.UserUpdate, len(ids))
+		page := make([]user.Update, len(ids))
 		for i, id := range ids {
 			page[i] = *u
-			page[i].Key = sluice.UserKey{Kind: sluice.KeyUser, Name: id.String()}
+			page[i].Key = user.Key{Kind: user.KeyUser, Name: id.String()}
 		}
 		if err := r.Core.Update(ctx, page); err != nil {
 			return written, err
@@ -187,7 +187,7 @@ func (r *Request) forCrowd(ctx context.Context, u *sluice.UserUpdate) (written i
 // asked is how users are called in a query.
 type asked struct {
 	text string
-	key  sluice.UserKey
+	key  user.Key
 	ok   bool // somebody can be called so
 }
 
@@ -195,7 +195,7 @@ type asked struct {
 func askedFor(r *Request) (all []asked, wrong string) {
 	for _, way := range []struct {
 		field string
-		read  func(jsonscan.Value) (sluice.UserKey, error)
+		read  func(jsonscan.Value) (user.Key, error)
 	}{{"external_id", externalKey}, {"email", emailKey}, {"phone", phoneKey}} {
 		for _, text := range queryList(r.Query, way.field) {
 			v, err := jsonscan.Scan(quoted(text))
@@ -218,7 +218,7 @@ func askedFor(r *Request) (all []asked, wrong string) {
 
 // findAsked reads the users of a query.
 func findAsked(ctx context.Context, r *Request, all []asked) (found people, err error) {
-	var keys []sluice.UserKey
+	var keys []user.Key
 	for _, a := range all {
 		if a.ok {
 			keys = append(keys, a.key)
@@ -304,7 +304,7 @@ func userGroups(ctx context.Context, r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	shown := []groupUser{}
-	seen := make(map[sluice.UserID]bool)
+	seen := make(map[user.ID]bool)
 	for _, a := range all {
 		for _, p := range found.by[a.key] {
 			if !seen[p.Row.ID] {

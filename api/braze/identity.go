@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/http"
 
-	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/user"
 	"sluice/user/users"
 )
 
@@ -45,7 +45,7 @@ func identify(ctx context.Context, r *Request) (Reply, error) {
 	for _, way := range []struct {
 		array, by string
 		all       []jsonscan.Value
-		read      func(jsonscan.Value) (sluice.UserKey, error)
+		read      func(jsonscan.Value) (user.Key, error)
 	}{{"emails_to_identify", "email", strangers, emailKey}, {"phone_numbers_to_identify", "phone", strange, phoneKey}} {
 		named := make([]addressed, len(way.all))
 		for i, v := range way.all {
@@ -65,7 +65,7 @@ func identify(ctx context.Context, r *Request) (Reply, error) {
 
 // identifiable reads an entry: the user as known by now, and the external id it
 // gets.
-func identifiable(v jsonscan.Value, how string, now int64, by string, read func(jsonscan.Value) (sluice.UserKey, error)) (u sluice.UserUpdate, p pick, err error) {
+func identifiable(v jsonscan.Value, how string, now int64, by string, read func(jsonscan.Value) (user.Key, error)) (u user.Update, p pick, err error) {
 	var external, called, priority jsonscan.Value
 	if v.Kind != jsonscan.Object || !(form{"external_id": &external, by: &called, "prioritization": &priority}).read(v.Raw) {
 		return u, nil, complaint("want an object with external_id and " + by)
@@ -82,7 +82,7 @@ func identifiable(v jsonscan.Value, how string, now int64, by string, read func(
 			return u, nil, err
 		}
 	}
-	u = sluice.UserUpdate{Op: sluice.OpIdentify, ExistingOnly: true, TimeMillis: now, Name: id.Name, Body: how}
+	u = user.Update{Op: user.OpIdentify, ExistingOnly: true, TimeMillis: now, Name: id.Name, Body: how}
 	u.Key, err = read(called)
 	return u, p, err
 }
@@ -114,7 +114,7 @@ func newAliases(ctx context.Context, r *Request) (Reply, error) {
 }
 
 // newAlias gives a user an alias, or makes one who has nothing but that.
-func newAlias(v jsonscan.Value) (u sluice.UserUpdate, err error) {
+func newAlias(v jsonscan.Value) (u user.Update, err error) {
 	var external, label, called jsonscan.Value
 	if v.Kind != jsonscan.Object || !(form{"external_id": &external, "alias_label": &label, "alias_name": &called}).read(v.Raw) {
 		return u, complaint("want an object with alias_name and alias_label")
@@ -124,9 +124,9 @@ func newAlias(v jsonscan.Value) (u sluice.UserUpdate, err error) {
 		return u, err
 	}
 	if external.Kind == jsonscan.None {
-		return sluice.UserUpdate{Op: sluice.OpAlias, Key: alias, Body: alias.Name}, nil // of itself: it makes the user
+		return user.Update{Op: user.OpAlias, Key: alias, Body: alias.Name}, nil // of itself: it makes the user
 	}
-	u = sluice.UserUpdate{Op: sluice.OpAlias, ExistingOnly: true, Body: alias.Name}
+	u = user.Update{Op: user.OpAlias, ExistingOnly: true, Body: alias.Name}
 	u.Key, err = externalKey(external)
 	return u, err
 }
@@ -165,7 +165,7 @@ func merge(ctx context.Context, r *Request) (Reply, error) {
 		if from == to {
 			continue // merged into itself already
 		}
-		e.updates = append(e.updates, sluice.UserUpdate{Op: sluice.OpMerge, Key: from, ExistingOnly: true, TimeMillis: r.Now.UnixMilli(), Name: users.MergeName(to)})
+		e.updates = append(e.updates, user.Update{Op: user.OpMerge, Key: from, ExistingOnly: true, TimeMillis: r.Now.UnixMilli(), Name: users.MergeName(to)})
 	}
 	if refused, ok, err := e.write(ctx, r); !ok {
 		return refused, err
@@ -173,7 +173,7 @@ func merge(ctx context.Context, r *Request) (Reply, error) {
 	return e.done(reply(http.StatusAccepted, fatal{Message: success})), nil
 }
 
-func mergePair(v jsonscan.Value) (from, to sluice.UserKey, wrong string) {
+func mergePair(v jsonscan.Value) (from, to user.Key, wrong string) {
 	if v.Kind != jsonscan.Object {
 		return from, to, mergeWantsObjects
 	}
@@ -202,7 +202,7 @@ func mergePair(v jsonscan.Value) (from, to sluice.UserKey, wrong string) {
 }
 
 // mergeIdentifier reads an object with one member, which names a user.
-func mergeIdentifier(v jsonscan.Value) (k sluice.UserKey, wrong string) {
+func mergeIdentifier(v jsonscan.Value) (k user.Key, wrong string) {
 	if v.Kind != jsonscan.Object {
 		return k, mergeWantsOne
 	}

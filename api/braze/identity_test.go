@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
-func emailOf(a string) sluice.UserKey { return sluice.UserKey{Kind: sluice.KeyEmail, Name: a} }
+func emailOf(a string) user.Key { return user.Key{Kind: user.KeyEmail, Name: a} }
 
 // crowd is a core with users who share addresses.
 //
@@ -18,7 +18,7 @@ func emailOf(a string) sluice.UserKey { return sluice.UserKey{Kind: sluice.KeyEm
 //	4         y@example.com
 func crowd(t *testing.T) (w *written, ids [5]string) {
 	w = newCore(t)
-	x, phone := emailOf("x@example.com"), sluice.UserKey{Kind: sluice.KeyPhone, Name: "+431"}
+	x, phone := emailOf("x@example.com"), user.Key{Kind: user.KeyPhone, Name: "+431"}
 	ids[1] = w.put(t, 1, &profile.Profile{ExternalID: "old"}, 10, x, phone).String()
 	ids[2] = w.put(t, 2, &profile.Profile{Aliases: []profile.Alias{{Label: "l", Name: "n"}}}, 20, x, phone).String()
 	ids[3] = w.put(t, 3, &profile.Profile{ExternalID: "new"}, 30, x).String()

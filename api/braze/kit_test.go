@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
@@ -19,12 +22,12 @@ var now = time.Date(2026, 11, 21, 10, 20, 30, 123e6, time.UTC)
 
 // written is a core that keeps what is written, beside a real store.
 type written struct {
-	updates []sluice.UserUpdate
+	updates []user.Update
 	err     error
 	late    error // of Applied
 	store   *sqlstore.Store
 
-	drafts []sluice.Draft
+	drafts []mail.Draft
 	once   map[string]string // by name: the content it came with first
 
 	refused string // an address from which nothing is sent
@@ -33,7 +36,7 @@ type written struct {
 	left      int      // how many sends of each are stopped
 }
 
-func (w *written) Update(_ context.Context, updates []sluice.UserUpdate) error {
+func (w *written) Update(_ context.Context, updates []user.Update) error {
 	for _, u := range updates {
 		u.Body = strings.Clone(u.Body)
 		w.updates = append(w.updates, u)
@@ -41,12 +44,12 @@ func (w *written) Update(_ context.Context, updates []sluice.UserUpdate) error {
 	return w.err
 }
 
-func (w *written) Cancel(_ context.Context, message string) (sluice.Cancelled, error) {
+func (w *written) Cancel(_ context.Context, message string) (mail.Cancelled, error) {
 	w.cancelled = append(w.cancelled, message)
-	return sluice.Cancelled{Cancelled: w.left}, w.err
+	return mail.Cancelled{Cancelled: w.left}, w.err
 }
 
-func (w *written) Submit(_ context.Context, _ string, drafts []sluice.Draft) (ids []string, err error) {
+func (w *written) Submit(_ context.Context, _ string, drafts []mail.Draft) (ids []string, err error) {
 	for _, d := range drafts {
 		ids = append(ids, d.ID)
 	}
@@ -75,7 +78,7 @@ func (w *written) SenderRefused(_ context.Context, address string) error {
 func (w *written) stores() Stores {
 	return Stores{
 		Users: w.store, Series: w.store, Segments: w.store, Templates: w.store, Sends: w.store, Schedules: w.store,
-		Applied: func(context.Context, []sluice.UserKey) error { return w.late }, SenderRefused: w.SenderRefused,
+		Applied: func(context.Context, []user.Key) error { return w.late }, SenderRefused: w.SenderRefused,
 	}
 }
 
@@ -94,7 +97,7 @@ func newCore(t testing.TB) *written {
 }
 
 // apply writes an effect to the core's database.
-func (w *written) apply(t testing.TB, e sluice.Effect) {
+func (w *written) apply(t testing.TB, e store.Effect) {
 	t.Helper()
 	p, err := w.store.Prepare(&e)
 	if err == nil {
@@ -106,20 +109,20 @@ func (w *written) apply(t testing.TB, e sluice.Effect) {
 }
 
 // put stores users, each with the names it is called by.
-func (w *written) put(t testing.TB, number int64, p *profile.Profile, updated int64, addresses ...sluice.UserKey) sluice.UserID {
+func (w *written) put(t testing.TB, number int64, p *profile.Profile, updated int64, addresses ...user.Key) user.ID {
 	t.Helper()
-	id := sluice.UserID{Partition: 1, Number: number}
-	u := &sluice.UserChanges{Put: []sluice.UserRow{{ID: id, UpdatedMillis: updated, Profile: string(p.Append(nil))}}}
+	id := user.ID{Partition: 1, Number: number}
+	u := &user.Changes{Put: []user.Row{{ID: id, UpdatedMillis: updated, Profile: string(p.Append(nil))}}}
 	if p.ExternalID != "" {
-		u.AddKeys = append(u.AddKeys, sluice.KeyRow{Key: sluice.UserKey{Kind: sluice.KeyExternal, Name: p.ExternalID}, ID: id})
+		u.AddKeys = append(u.AddKeys, user.KeyRow{Key: user.Key{Kind: user.KeyExternal, Name: p.ExternalID}, ID: id})
 	}
 	for _, a := range p.Aliases {
-		u.AddKeys = append(u.AddKeys, sluice.KeyRow{Key: sluice.AliasKey(a.Label, a.Name), ID: id})
+		u.AddKeys = append(u.AddKeys, user.KeyRow{Key: user.AliasKey(a.Label, a.Name), ID: id})
 	}
 	for _, a := range addresses {
-		u.AddAddress = append(u.AddAddress, sluice.KeyRow{Key: a, ID: id})
+		u.AddAddress = append(u.AddAddress, user.KeyRow{Key: a, ID: id})
 	}
-	w.apply(t, sluice.Effect{Users: u})
+	w.apply(t, store.Effect{Users: u})
 	return id
 }
 
@@ -177,4 +180,4 @@ func (w *written) took() string {
 // nowhere is a core that forgets.
 type nowhere struct{ Core }
 
-func (nowhere) Update(context.Context, []sluice.UserUpdate) error { return nil }
+func (nowhere) Update(context.Context, []user.Update) error { return nil }

@@ -3,14 +3,15 @@ package braze
 import (
 	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/user"
 )
 
 // UserLine reads a line of an import of users: an attributes object as
 // /users/track takes it. An alias that nobody has makes a user there, unless the
 // line says _update_existing_only. The texts of the update share memory with the
 // line; its time is the caller's.
-func UserLine(raw string, u *sluice.UserUpdate) error {
-	*u = sluice.UserUpdate{}
+func UserLine(raw string, u *user.Update) error {
+	*u = user.Update{}
 	if len(raw) > sluice.MaxElementBytes {
 		return errTooLarge
 	}
@@ -20,7 +21,7 @@ func UserLine(raw string, u *sluice.UserUpdate) error {
 	if !NumbersFit(raw) {
 		return errNumber
 	}
-	if u.Key.Kind == sluice.KeyAlias {
+	if u.Key.Kind == user.KeyAlias {
 		u.ExistingOnly = false
 		for m := jsonscan.Read(raw); m.Next(); {
 			if m.Key == "_update_existing_only" {

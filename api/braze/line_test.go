@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
+	"sluice/user"
 )
 
 // A line of an import says who it is about and is checked as a call is.
@@ -32,7 +32,7 @@ func TestUserLine(t *testing.T) {
 		{line: `{"external_id":"u"`, wrong: "not JSON"},
 		{line: `["u"]`, wrong: "not"},
 	} {
-		var u sluice.UserUpdate
+		var u user.Update
 		err := UserLine(tt.line, &u)
 		if tt.wrong != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.wrong) {
@@ -40,7 +40,7 @@ func TestUserLine(t *testing.T) {
 			}
 			continue
 		}
-		if got := string('0'+rune(u.Key.Kind)) + u.Key.Name; err != nil || got != tt.key || u.Body != tt.body || u.Op != sluice.OpAttributes {
+		if got := string('0'+rune(u.Key.Kind)) + u.Key.Name; err != nil || got != tt.key || u.Body != tt.body || u.Op != user.OpAttributes {
 			t.Errorf("%s: key %q, body %s, %v", tt.line, got, u.Body, err)
 		}
 		if u.ExistingOnly != strings.Contains(tt.line, "only") {

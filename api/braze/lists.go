@@ -8,21 +8,22 @@ import (
 	"strings"
 	"time"
 
-	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/mail"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
 // Suppressions are what the calls about lists of addresses read and change.
 type Suppressions interface {
-	// These are those of sluice.SuppressionStore.
-	Suppress(ctx context.Context, changes []sluice.Suppression) (changed int, err error)
-	SuppressionsOf(ctx context.Context, entries []string) ([]sluice.Suppression, error)
-	Suppressions(ctx context.Context, q sluice.SuppressionQuery) ([]sluice.Suppression, error)
+	// These are those of mail.SuppressionStore.
+	Suppress(ctx context.Context, changes []mail.Suppression) (changed int, err error)
+	SuppressionsOf(ctx context.Context, entries []string) ([]mail.Suppression, error)
+	Suppressions(ctx context.Context, q mail.SuppressionQuery) ([]mail.Suppression, error)
 
 	// Lift removes what there is of addresses for some reasons, and what comes
 	// later, but happened before.
-	Lift(ctx context.Context, addresses []string, reasons []sluice.SuppressReason, source string) error
+	Lift(ctx context.Context, addresses []string, reasons []mail.SuppressReason, source string) error
 }
 
 // Pages of lists of addresses.
@@ -83,15 +84,15 @@ func readEmails(r *Request, members form) (l emails, refused Reply, ok bool) {
 // has remember it.
 func (l *emails) state(r *Request, state string) {
 	for _, address := range l.addresses {
-		l.updates = append(l.updates, sluice.UserUpdate{Op: sluice.OpSubscribe, TimeMillis: r.Now.UnixMilli(), Body: state,
-			Key: sluice.UserKey{Kind: sluice.KeyEmail, Name: address}})
+		l.updates = append(l.updates, user.Update{Op: user.OpSubscribe, TimeMillis: r.Now.UnixMilli(), Body: state,
+			Key: user.Key{Kind: user.KeyEmail, Name: address}})
 	}
 }
 
 // suppress suppresses the addresses for a reason.
-func (l *emails) suppress(r *Request, changes []sluice.Suppression, reason sluice.SuppressReason, scope sluice.Scope) []sluice.Suppression {
+func (l *emails) suppress(r *Request, changes []mail.Suppression, reason mail.SuppressReason, scope mail.Scope) []mail.Suppression {
 	for _, address := range l.addresses {
-		changes = append(changes, sluice.Suppression{Entry: address, Reason: reason, Scope: scope, Source: r.Sender, TimeMillis: r.Now.UnixMilli(), Said: true})
+		changes = append(changes, mail.Suppression{Entry: address, Reason: reason, Scope: scope, Source: r.Sender, TimeMillis: r.Now.UnixMilli(), Said: true})
 	}
 	return changes
 }
@@ -122,9 +123,9 @@ func setEmailState(ctx context.Context, r *Request) (Reply, error) {
 	var err error
 	switch word := state.Text(); {
 	case state.Kind == jsonscan.String && word == unsubscribed:
-		_, err = r.Suppressions.Suppress(ctx, l.suppress(r, nil, sluice.SuppressUnsubscribe, sluice.ScopeMarketing))
+		_, err = r.Suppressions.Suppress(ctx, l.suppress(r, nil, mail.SuppressUnsubscribe, mail.ScopeMarketing))
 	case state.Kind == jsonscan.String && (word == subscribed || word == optedIn):
-		err = r.Suppressions.Lift(ctx, l.addresses, []sluice.SuppressReason{sluice.SuppressUnsubscribe}, r.Sender)
+		err = r.Suppressions.Lift(ctx, l.addresses, []mail.SuppressReason{mail.SuppressUnsubscribe}, r.Sender)
 	default:
 		return refuse(wantsState)
 	}
@@ -141,15 +142,15 @@ func blocklist(ctx context.Context, r *Request) (Reply, error) {
 	if !ok {
 		return refused, nil
 	}
-	changes := l.suppress(r, nil, sluice.SuppressUnsubscribe, sluice.ScopeMarketing)
-	_, err := r.Suppressions.Suppress(ctx, l.suppress(r, changes, sluice.SuppressHardBounce, sluice.ScopeAll))
+	changes := l.suppress(r, nil, mail.SuppressUnsubscribe, mail.ScopeMarketing)
+	_, err := r.Suppressions.Suppress(ctx, l.suppress(r, changes, mail.SuppressHardBounce, mail.ScopeAll))
 	l.state(r, unsubscribed)
 	return l.finish(ctx, r, err)
 }
 
 // removeEmails returns what answers /email/bounce/remove and /email/spam/remove:
 // our mark goes, and what providers have of the addresses.
-func removeEmails(reasons ...sluice.SuppressReason) func(ctx context.Context, r *Request) (Reply, error) {
+func removeEmails(reasons ...mail.SuppressReason) func(ctx context.Context, r *Request) (Reply, error) {
 	return func(ctx context.Context, r *Request) (Reply, error) {
 		l, refused, ok := readEmails(r, form{})
 		if !ok {
@@ -180,17 +181,17 @@ type unsubscribedOne struct {
 	At    string `json:"unsubscribed_at"`
 }
 
-func asHardBounced(s *sluice.Suppression) any {
+func asHardBounced(s *mail.Suppression) any {
 	return hardBounced{s.Entry, profile.TimeText(s.TimeMillis)}
 }
 
-func asUnsubscribed(s *sluice.Suppression) any {
+func asUnsubscribed(s *mail.Suppression) any {
 	return unsubscribedOne{s.Entry, time.UnixMilli(s.TimeMillis).UTC().Format("2006-01-02 15:04:05 +0000")}
 }
 
 // listEmails returns what answers /email/hard_bounces and /email/unsubscribes. An
 // address that has unsubscribed from several apps is there for each.
-func listEmails(reason sluice.SuppressReason, as func(*sluice.Suppression) any) func(ctx context.Context, r *Request) (Reply, error) {
+func listEmails(reason mail.SuppressReason, as func(*mail.Suppression) any) func(ctx context.Context, r *Request) (Reply, error) {
 	return func(ctx context.Context, r *Request) (Reply, error) {
 		q, addresses, wrong := emailQuery(r.Query)
 		if wrong != "" {
@@ -213,12 +214,12 @@ func listEmails(reason sluice.SuppressReason, as func(*sluice.Suppression) any) 
 }
 
 // readList reads a page: of a range of days, or of addresses.
-func readList(ctx context.Context, lists Suppressions, q sluice.SuppressionQuery, addresses []string) ([]sluice.Suppression, error) {
+func readList(ctx context.Context, lists Suppressions, q mail.SuppressionQuery, addresses []string) ([]mail.Suppression, error) {
 	if addresses == nil {
 		return lists.Suppressions(ctx, q)
 	}
 	all, err := lists.SuppressionsOf(ctx, addresses)
-	var found []sluice.Suppression
+	var found []mail.Suppression
 	for i := range all {
 		if all[i].Reason == q.Reason && !all[i].Removed {
 			found = append(found, all[i])
@@ -230,7 +231,7 @@ func readList(ctx context.Context, lists Suppressions, q sluice.SuppressionQuery
 
 // emailQuery reads which page is asked for: where addresses are named, these
 // alone, whatever the days. wrong is the message of a refusal.
-func emailQuery(values url.Values) (q sluice.SuppressionQuery, addresses []string, wrong string) {
+func emailQuery(values url.Values) (q mail.SuppressionQuery, addresses []string, wrong string) {
 	var fits [2]bool
 	q.Addresses = true
 	q.Limit, fits[0] = queryInt(values, "limit", emailPage, 1, maxEmailPage)

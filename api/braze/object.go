@@ -6,8 +6,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
@@ -55,7 +55,7 @@ func (o *object) take(name string, v jsonscan.Value) bool {
 
 // user fills in which user an update is about, and whether it creates that
 // user.
-func (o *object) user(u *sluice.UserUpdate) (err error) {
+func (o *object) user(u *user.Update) (err error) {
 	existing, said, err := flag("_update_existing_only", o.existing)
 	if err != nil {
 		return err
@@ -93,12 +93,12 @@ func flag(field string, v jsonscan.Value) (is, said bool, err error) {
 
 // externalKey reads an external id: a text, or a whole number of 64 bits, whose
 // digits are the text.
-func externalKey(v jsonscan.Value) (sluice.UserKey, error) {
+func externalKey(v jsonscan.Value) (user.Key, error) {
 	name, err := textOrInteger("external_id", v)
 	if err == nil && name == "" {
 		err = errNoUser
 	}
-	return sluice.UserKey{Kind: sluice.KeyExternal, Name: name}, err
+	return user.Key{Kind: user.KeyExternal, Name: name}, err
 }
 
 // textOrInteger reads what clients send as either.
@@ -147,9 +147,9 @@ func nameFits(s string) bool {
 
 // aliasKey reads {"alias_name": ..., "alias_label": ...}. Other members are
 // passed over.
-func aliasKey(v jsonscan.Value) (sluice.UserKey, error) {
+func aliasKey(v jsonscan.Value) (user.Key, error) {
 	if v.Kind != jsonscan.Object {
-		return sluice.UserKey{}, invalid("user_alias", "an object with alias_name and alias_label")
+		return user.Key{}, invalid("user_alias", "an object with alias_name and alias_label")
 	}
 	var label, called jsonscan.Value
 	m := jsonscan.Read(v.Raw)
@@ -164,45 +164,45 @@ func aliasKey(v jsonscan.Value) (sluice.UserKey, error) {
 	return aliasOf(label, called)
 }
 
-func aliasOf(label, called jsonscan.Value) (sluice.UserKey, error) {
+func aliasOf(label, called jsonscan.Value) (user.Key, error) {
 	l, err := name("alias_label", label)
 	if err != nil {
-		return sluice.UserKey{}, err
+		return user.Key{}, err
 	}
 	n, err := name("alias_name", called)
 	if err != nil {
-		return sluice.UserKey{}, err
+		return user.Key{}, err
 	}
 	if l == "" || n == "" {
-		return sluice.UserKey{}, invalid("user_alias", "an alias_name and an alias_label that are not empty")
+		return user.Key{}, invalid("user_alias", "an alias_name and an alias_label that are not empty")
 	}
-	k := sluice.AliasKey(l, n)
-	if utf8.RuneCountInString(k.Name) > sluice.MaxUserKeyRunes {
-		return k, invalid("user_alias", fmt.Sprintf("at most %d characters together, quotes and backslashes counted twice", sluice.MaxUserKeyRunes-7))
+	k := user.AliasKey(l, n)
+	if utf8.RuneCountInString(k.Name) > user.MaxKeyRunes {
+		return k, invalid("user_alias", fmt.Sprintf("at most %d characters together, quotes and backslashes counted twice", user.MaxKeyRunes-7))
 	}
 	return k, nil
 }
 
-func brazeKey(v jsonscan.Value) (sluice.UserKey, error) {
-	k := sluice.UserKey{Kind: sluice.KeyUser, Name: v.Text()}
-	if _, ok := sluice.ParseUserID(k.Name); !ok || v.Kind != jsonscan.String {
+func brazeKey(v jsonscan.Value) (user.Key, error) {
+	k := user.Key{Kind: user.KeyUser, Name: v.Text()}
+	if _, ok := user.ParseID(k.Name); !ok || v.Kind != jsonscan.String {
 		return k, invalid("braze_id", "an id that this server has given: 24 hexadecimal digits")
 	}
 	return k, nil
 }
 
-func emailKey(v jsonscan.Value) (sluice.UserKey, error) {
+func emailKey(v jsonscan.Value) (user.Key, error) {
 	address, ok := profile.NormalEmail(v.Text())
 	if !ok || v.Kind != jsonscan.String {
-		return sluice.UserKey{}, invalid("email", "")
+		return user.Key{}, invalid("email", "")
 	}
-	return sluice.UserKey{Kind: sluice.KeyEmail, Name: address}, nil
+	return user.Key{Kind: user.KeyEmail, Name: address}, nil
 }
 
-func phoneKey(v jsonscan.Value) (sluice.UserKey, error) {
+func phoneKey(v jsonscan.Value) (user.Key, error) {
 	number, ok := profile.NormalPhone(v.Text())
 	if !ok || v.Kind != jsonscan.String {
-		return sluice.UserKey{}, invalid("phone", "a number as E.164 writes it")
+		return user.Key{}, invalid("phone", "a number as E.164 writes it")
 	}
-	return sluice.UserKey{Kind: sluice.KeyPhone, Name: number}, nil
+	return user.Key{Kind: user.KeyPhone, Name: number}, nil
 }

@@ -5,18 +5,19 @@ import (
 	"errors"
 
 	"sluice"
+	"sluice/user"
 	"sluice/user/users"
 )
 
 // people are users by their keys, in the order of their ids. Of shared keys, which
 // are addresses, there are more.
 type people struct {
-	by     map[sluice.UserKey][]users.Person
-	shared map[sluice.UserKey]bool
+	by     map[user.Key][]users.Person
+	shared map[user.Key]bool
 }
 
 // find reads users by keys of any kind. Who was merged into another is that one.
-func (r *Request) find(ctx context.Context, keys []sluice.UserKey) (found people, err error) {
+func (r *Request) find(ctx context.Context, keys []user.Key) (found people, err error) {
 	found.by, found.shared, err = users.Find(ctx, r.Users, keys)
 	return found, unreadUsers(err)
 }
@@ -45,6 +46,6 @@ var errUnread = &sluice.Error{Code: sluice.CodeUnavailable, Index: -1,
 	Message: "the database does not answer, or not in time; nothing was done, send it again"}
 
 // personKey is the key of a user who was read.
-func personKey(p users.Person) sluice.UserKey {
-	return sluice.UserKey{Kind: sluice.KeyUser, Name: p.Row.ID.String()}
+func personKey(p users.Person) user.Key {
+	return user.Key{Kind: user.KeyUser, Name: p.Row.ID.String()}
 }

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"strings"
 
-	"sluice"
 	"sluice/lib/jsonscan"
 	"sluice/schedule"
+	"sluice/user"
 )
 
 // called is a user as a call that sends mail names it, and where in the call:
 // the reply names it so.
 type called struct {
-	key   sluice.UserKey
+	key   user.Key
 	array string
 	index int
 }
@@ -39,7 +39,7 @@ func named(externalIDs, aliases jsonscan.Value, n *notes) (all []called, wrong e
 	case many > maxEntries:
 		return nil, complaint(tooManyUsers)
 	}
-	read := func(array string, values []jsonscan.Value, key func(jsonscan.Value) (sluice.UserKey, error)) {
+	read := func(array string, values []jsonscan.Value, key func(jsonscan.Value) (user.Key, error)) {
 		for i, v := range values {
 			k, err := key(v)
 			if err != nil {
@@ -56,7 +56,7 @@ func named(externalIDs, aliases jsonscan.Value, n *notes) (all []called, wrong e
 
 // recipients finds out who can be mailed of those who are named. The others are noted.
 func (r *Request) recipients(ctx context.Context, all []called, n *notes) ([]schedule.Recipient, error) {
-	keys := make([]sluice.UserKey, len(all))
+	keys := make([]user.Key, len(all))
 	for i, c := range all {
 		keys[i] = c.key
 	}

@@ -11,6 +11,7 @@ import (
 
 	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/mail"
 	"sluice/schedule"
 )
 
@@ -27,8 +28,8 @@ var (
 // longer where it is stored.
 func bounded(s *schedule.Request) (string, error) {
 	text, err := s.Text()
-	if err == nil && len(text) > sluice.MaxScheduleBytes {
-		err = complaint(fmt.Sprintf("The mail is too large: as it is stored it has %d bytes, at most %d are possible", len(text), sluice.MaxScheduleBytes))
+	if err == nil && len(text) > mail.MaxScheduleBytes {
+		err = complaint(fmt.Sprintf("The mail is too large: as it is stored it has %d bytes, at most %d are possible", len(text), mail.MaxScheduleBytes))
 	}
 	return text, err
 }
@@ -80,7 +81,7 @@ func createSchedule(ctx context.Context, r *Request) (Reply, error) {
 	for _, c := range m.To {
 		s.Users = append(s.Users, c.key)
 	}
-	row := sluice.Schedule{ID: sluice.NewUUID(r.Now), State: sluice.ScheduleWaiting, CreatedMillis: r.Now.UnixMilli(), UpdatedMillis: r.Now.UnixMilli()}
+	row := mail.Schedule{ID: sluice.NewUUID(r.Now), State: mail.ScheduleWaiting, CreatedMillis: r.Now.UnixMilli(), UpdatedMillis: r.Now.UnixMilli()}
 	if row.DueMillis, err = readSchedule(s, f.schedule, r.Now); err == nil {
 		row.Request, err = bounded(s)
 	}
@@ -114,21 +115,21 @@ const (
 
 // change reads a schedule and writes what becomes of it, unless somebody else
 // has changed it meanwhile: then it is done anew.
-func (r *Request) change(ctx context.Context, id jsonscan.Value, to func(*sluice.Schedule) error) (*sluice.Schedule, error) {
+func (r *Request) change(ctx context.Context, id jsonscan.Value, to func(*mail.Schedule) error) (*mail.Schedule, error) {
 	const uuid = 36
 	var err error
 	if id.Kind != jsonscan.String || len(id.Text()) != uuid {
 		return nil, noSchedule
 	}
 	for range scheduleTries {
-		var row sluice.Schedule
+		var row mail.Schedule
 		if row, err = r.Schedules.Schedule(ctx, id.Text()); err != nil {
 			if _, ok := errors.AsType[*sluice.Error](err); ok {
 				return nil, noSchedule
 			}
 			return nil, unread(err)
 		}
-		if row.State != sluice.ScheduleWaiting {
+		if row.State != mail.ScheduleWaiting {
 			return &row, overAlready
 		}
 		if err := to(&row); err != nil {
@@ -156,23 +157,23 @@ func updateSchedule(ctx context.Context, r *Request) (Reply, error) {
 		return refuse("One of 'schedule' and 'messages' is required")
 	}
 	var n notes
-	var mail *schedule.Email
+	var message *schedule.Email
 	var err error
 	if messages.Kind != jsonscan.None {
-		if mail, err = r.readMessages(ctx, messages, &n); err != nil {
+		if message, err = r.readMessages(ctx, messages, &n); err != nil {
 			return wrong(err, n)
 		}
-		if err := r.SenderRefused(ctx, mail.Sender); err != nil {
+		if err := r.SenderRefused(ctx, message.Sender); err != nil {
 			return Reply{}, err
 		}
 	}
-	_, err = r.change(ctx, id, func(row *sluice.Schedule) error {
+	_, err = r.change(ctx, id, func(row *mail.Schedule) error {
 		s, err := schedule.Parse(row.Request)
 		if err != nil {
 			return err
 		}
-		if mail != nil {
-			s.Mailing.Email = *mail
+		if message != nil {
+			s.Mailing.Email = *message
 			if err := check(&s.Mailing); err != nil {
 				return err
 			}
@@ -199,11 +200,11 @@ func deleteSchedule(ctx context.Context, r *Request) (Reply, error) {
 	if !(form{"schedule_id": &id}).read(r.Body) {
 		return refuse(BadRequest)
 	}
-	row, err := r.change(ctx, id, func(row *sluice.Schedule) error {
-		row.State, row.Request = sluice.ScheduleCancelled, schedule.Over
+	row, err := r.change(ctx, id, func(row *mail.Schedule) error {
+		row.State, row.Request = mail.ScheduleCancelled, schedule.Over
 		return nil
 	})
-	if row != nil && row.State == sluice.ScheduleReleased {
+	if row != nil && row.State == mail.ScheduleReleased {
 		what, stopErr := r.Core.Cancel(ctx, row.Message())
 		if e, ok := errors.AsType[*sluice.Error](stopErr); stopErr != nil && (!ok || e.Code != sluice.CodeNotFound) {
 			return Reply{}, unread(stopErr)
@@ -242,7 +243,7 @@ func listScheduled(ctx context.Context, r *Request) (Reply, error) {
 	}
 	const day = 24 * 60 * 60 * 1000
 	end -= end % day // Braze takes it for a midnight
-	rows, err := r.Schedules.Schedules(ctx, sluice.ScheduleWaiting, end, maxBroadcasts)
+	rows, err := r.Schedules.Schedules(ctx, mail.ScheduleWaiting, end, maxBroadcasts)
 	if err != nil {
 		return Reply{}, unread(err)
 	}

@@ -12,8 +12,11 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 	"sluice/schedule"
+	"sluice/store"
 	"sluice/test/clocktest"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
@@ -35,7 +38,7 @@ func (w *written) releaser() (*schedule.Releaser, *clocktest.Clock) {
 }
 
 // pass lets a releaser work and returns what was handed in.
-func (w *written) pass(t *testing.T, x *schedule.Releaser) []sluice.Draft {
+func (w *written) pass(t *testing.T, x *schedule.Releaser) []mail.Draft {
 	t.Helper()
 	if _, err := x.Pass(t.Context()); err != nil {
 		t.Fatal(err)
@@ -57,13 +60,13 @@ func TestScheduledMail(t *testing.T) {
 	// Meanwhile dan has got an address.
 	p := &profile.Profile{ExternalID: "dan"}
 	p.SetAttributes(`{"email":"dan@example.com"}`, now.UnixMilli())
-	w.apply(t, sluice.Effect{Users: &sluice.UserChanges{Put: []sluice.UserRow{{ID: sluice.UserID{Partition: 1, Number: 4}, Profile: string(p.Append(nil))}}}})
+	w.apply(t, store.Effect{Users: &user.Changes{Put: []user.Row{{ID: user.ID{Partition: 1, Number: 4}, Profile: string(p.Append(nil))}}}})
 	clock.Move(time.Second)
 	drafts := w.pass(t, x)
 	if len(drafts) != 1 || fmt.Sprint(drafts[0].To, drafts[0].Users) != "[ann@example.com bob@xn--bcher-kva.example dan@example.com] [ann bob dan]" || drafts[0].ID != strings.ReplaceAll(id, "-", "") {
 		t.Fatalf("%+v", drafts)
 	}
-	if due := time.UnixMilli(drafts[0].DueMillisOf[2]).UTC().Format(time.RFC3339); due != "2026-11-21T11:00:00Z" || drafts[0].Class != sluice.ClassMarketing {
+	if due := time.UnixMilli(drafts[0].DueMillisOf[2]).UTC().Format(time.RFC3339); due != "2026-11-21T11:00:00Z" || drafts[0].Class != mail.ClassMarketing {
 		t.Errorf("due %s, %+v", due, drafts[0])
 	}
 	clock.Move(24 * time.Hour)
@@ -150,7 +153,7 @@ type refusing struct {
 	hand bool
 }
 
-func (r refusing) Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error) {
+func (r refusing) Submit(ctx context.Context, once string, drafts []mail.Draft) ([]string, error) {
 	if r.hand {
 		_, _ = r.w.Submit(ctx, once, drafts)
 	}
@@ -177,14 +180,14 @@ func TestReleaseGoesOn(t *testing.T) {
 		// Ann has another address by now; what was written counts.
 		p := &profile.Profile{ExternalID: "ann"}
 		p.SetAttributes(`{"email":"anna@example.com"}`, now.UnixMilli())
-		w.apply(t, sluice.Effect{Users: &sluice.UserChanges{Put: []sluice.UserRow{{ID: sluice.UserID{Partition: 1, Number: 1}, Profile: string(p.Append(nil))}}}})
-		var sends []sluice.StoredSend
+		w.apply(t, store.Effect{Users: &user.Changes{Put: []user.Row{{ID: user.ID{Partition: 1, Number: 1}, Profile: string(p.Append(nil))}}}})
+		var sends []mail.StoredSend
 		for _, d := range before {
 			for n, to := range d.To {
-				sends = append(sends, sluice.StoredSend{Send: sluice.Send{Message: d.ID, Number: n, Recipients: len(d.To), Priority: d.Priority, Class: d.Class, To: to, AcceptedMillis: now.UnixMilli()}})
+				sends = append(sends, mail.StoredSend{Send: mail.Send{Message: d.ID, Number: n, Recipients: len(d.To), Priority: d.Priority, Class: d.Class, To: to, AcceptedMillis: now.UnixMilli()}})
 			}
 		}
-		w.apply(t, sluice.Effect{Sends: sends})
+		w.apply(t, store.Effect{Sends: sends})
 		x.Submitter = w
 		drafts := w.pass(t, x)
 		if handed && len(drafts) != 0 {
@@ -193,7 +196,7 @@ func TestReleaseGoesOn(t *testing.T) {
 		if !handed && (len(drafts) != 1 || drafts[0].To[0] != "ann@example.com") {
 			t.Errorf("%+v", drafts)
 		}
-		if s, err := w.store.Schedule(t.Context(), id); err != nil || s.State != sluice.ScheduleReleased || s.Request != "{}" {
+		if s, err := w.store.Schedule(t.Context(), id); err != nil || s.State != mail.ScheduleReleased || s.Request != "{}" {
 			t.Errorf("%+v, %v", s, err)
 		}
 	}
@@ -204,7 +207,7 @@ func TestScheduleThatCannotBeRead(t *testing.T) {
 	w := newMailing(t)
 	x, clock := w.releaser()
 	id := w.create(t, `{"time":"2026-11-21T11:00:00Z"}`)
-	bad := sluice.Schedule{ID: sluice.NewUUID(now), State: sluice.ScheduleWaiting, DueMillis: 1, Request: "{", CreatedMillis: 1, UpdatedMillis: 1}
+	bad := mail.Schedule{ID: sluice.NewUUID(now), State: mail.ScheduleWaiting, DueMillis: 1, Request: "{", CreatedMillis: 1, UpdatedMillis: 1}
 	if err := w.store.AddSchedule(t.Context(), bad); err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +218,7 @@ func TestScheduleThatCannotBeRead(t *testing.T) {
 	if drafts := w.pass(t, x); len(drafts) != 1 || drafts[0].ID != strings.ReplaceAll(id, "-", "") {
 		t.Errorf("%+v", drafts)
 	}
-	if s, err := w.store.Schedule(t.Context(), bad.ID); err != nil || s.State != sluice.ScheduleInDoubt {
+	if s, err := w.store.Schedule(t.Context(), bad.ID); err != nil || s.State != mail.ScheduleInDoubt {
 		t.Errorf("%+v, %v", s, err)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"sluice"
+	"sluice/user"
 )
 
 const segmentsPage = 100
@@ -28,7 +28,7 @@ func listSegments(ctx context.Context, r *Request) (Reply, error) {
 	if order != "" && order != "asc" && order != "desc" {
 		return refuse("'sort_direction' must be 'asc' or 'desc'")
 	}
-	found, err := r.Segments.Segments(ctx, sluice.SegmentQuery{Newest: order == "desc", Skip: min(page, sluice.MaxSegments) * segmentsPage, Limit: segmentsPage})
+	found, err := r.Segments.Segments(ctx, user.SegmentQuery{Newest: order == "desc", Skip: min(page, user.MaxSegments) * segmentsPage, Limit: segmentsPage})
 	if err != nil {
 		return Reply{}, unread(err)
 	}

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/user"
 )
 
 func TestListSegments(t *testing.T) {
 	w := newCore(t)
 	shown := make([]string, 0, 102)
 	for i := range 102 {
-		g := sluice.Segment{ID: sluice.NewUUID(now.Add(time.Duration(i) * time.Second)), Name: fmt.Sprintf("s\"%d", i), Definition: "{}", CreatedMillis: 1, UpdatedMillis: 1}
+		g := user.Segment{ID: sluice.NewUUID(now.Add(time.Duration(i) * time.Second)), Name: fmt.Sprintf("s\"%d", i), Definition: "{}", CreatedMillis: 1, UpdatedMillis: 1}
 		if i == 101 {
 			g.ArchivedMillis = 5
 		}

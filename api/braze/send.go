@@ -7,6 +7,7 @@ import (
 
 	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/mail"
 	"sluice/schedule"
 	"sluice/user/profile"
 )
@@ -92,8 +93,8 @@ func check(m *schedule.Mailing) error {
 	if m.Campaign != "" && m.Email.Variation == "" {
 		return errVariant
 	}
-	if n := len(m.Metadata()); n > sluice.MaxMetadataBytes {
-		return wrongEmail("extras", "with the ids of the call they have %d bytes, at most %d are possible", n, sluice.MaxMetadataBytes)
+	if n := len(m.Metadata()); n > mail.MaxMetadataBytes {
+		return wrongEmail("extras", "with the ids of the call they have %d bytes, at most %d are possible", n, mail.MaxMetadataBytes)
 	}
 	return nil
 }
@@ -123,7 +124,7 @@ func sendMessages(ctx context.Context, r *Request) (Reply, error) {
 		return wrong(noRecipients, n)
 	}
 	d := m.Draft(sluice.NewMessageID(r.Now.UnixMilli()), to)
-	ids, err := r.Core.Submit(ctx, "", []sluice.Draft{d})
+	ids, err := r.Core.Submit(ctx, "", []mail.Draft{d})
 	if err != nil {
 		return Reply{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/mail/template"
 	"sluice/user/profile"
 )
@@ -32,7 +33,7 @@ func newMailing(t testing.TB) *written {
 }
 
 // handed returns what was handed in since it was last asked.
-func (w *written) handed(t *testing.T) (drafts []sluice.Draft, contents []template.Content) {
+func (w *written) handed(t *testing.T) (drafts []mail.Draft, contents []template.Content) {
 	t.Helper()
 	for _, d := range w.drafts {
 		c, err := template.ParseContent(string(d.Content))
@@ -86,7 +87,7 @@ func TestSendMessages(t *testing.T) {
 	if d.ID != id || fmt.Sprint(d.To) != "[ann@example.com bob@xn--bcher-kva.example cid@example.com]" || d.Users[0] != "ann" || d.Users[1] != "bob" || len(d.Users[2]) != 24 {
 		t.Errorf("%s: to %v, users %v", d.ID, d.To, d.Users)
 	}
-	if d.Class != sluice.ClassMarketing || d.Priority != sluice.PriorityNormal || d.From != "shop@example.com" || d.App != "shop" || c.State != subscribed ||
+	if d.Class != mail.ClassMarketing || d.Priority != mail.PriorityNormal || d.From != "shop@example.com" || d.App != "shop" || c.State != subscribed ||
 		d.Metadata != `{"campaign_id":"c-1","send_id":"s-1","message_variation_id":"v-1","extras":{"k":"v"}}` {
 		t.Errorf("%+v %+v", d, c)
 	}
@@ -102,10 +103,10 @@ func TestSendMessages(t *testing.T) {
 func TestSubscriptionStates(t *testing.T) {
 	w := newMailing(t)
 	for state, want := range map[string]struct {
-		class sluice.Class
+		class mail.Class
 		state string
-	}{"": {sluice.ClassMarketing, "subscribed"}, "subscribed": {sluice.ClassMarketing, "subscribed"},
-		"opted_in": {sluice.ClassMarketing, "opted_in"}, "all": {sluice.ClassTransactional, ""}} {
+	}{"": {mail.ClassMarketing, "subscribed"}, "subscribed": {mail.ClassMarketing, "subscribed"},
+		"opted_in": {mail.ClassMarketing, "opted_in"}, "all": {mail.ClassTransactional, ""}} {
 		given := fmt.Sprintf(`"recipient_subscription_state":%q,`, state)
 		if state == "" {
 			given = ""
@@ -123,8 +124,8 @@ func TestSubscriptionStates(t *testing.T) {
 // What is beside a template replaces what the template says.
 func TestEmailTemplates(t *testing.T) {
 	w := newMailing(t)
-	err := w.store.AddTemplate(t.Context(), sluice.Template{ID: "welcome", Name: "Welcome"}, sluice.TemplateVersion{Subject: "Old", HTML: "<p>old</p>", Text: "old", Strict: true,
-		Class: sluice.ClassMarketing, Headers: []sluice.TemplateHeader{{Name: "Reply-To", Value: "old@example.com"}, {Name: "X-Old", Value: "1"}}})
+	err := w.store.AddTemplate(t.Context(), mail.Template{ID: "welcome", Name: "Welcome"}, mail.TemplateVersion{Subject: "Old", HTML: "<p>old</p>", Text: "old", Strict: true,
+		Class: mail.ClassMarketing, Headers: []mail.TemplateHeader{{Name: "Reply-To", Value: "old@example.com"}, {Name: "X-Old", Value: "1"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"sluice"
+	"sluice/store"
 	"sluice/user/profile"
 	"sluice/user/users"
 )
@@ -33,11 +34,11 @@ func listNames(kind sluice.EventKind, called string) func(context.Context, *Requ
 		if !ok {
 			return refuse("'page' must be a whole number from 0")
 		}
-		var rows []sluice.SeriesRow
+		var rows []store.SeriesRow
 		for _, days := range nameDays {
 			var err error
 			day := dayOf(r.Now)
-			rows, err = r.Series.Series(ctx, sluice.SeriesQuery{Days: true, Kind: &kind, ByName: true, Limit: maxNameRows,
+			rows, err = r.Series.Series(ctx, store.SeriesQuery{Days: true, Kind: &kind, ByName: true, Limit: maxNameRows,
 				FromMillis: day.AddDate(0, 0, -days).UnixMilli(), ToMillis: day.AddDate(0, 0, 2).UnixMilli()})
 			if err != nil {
 				return Reply{}, unread(err)
@@ -64,7 +65,7 @@ type point map[string]any
 
 // seriesCall is what a data_series call asks for.
 type seriesCall struct {
-	query sluice.SeriesQuery
+	query store.SeriesQuery
 	from  time.Time
 	many  int
 	hours bool
@@ -91,7 +92,7 @@ func readSeriesCall(r *Request, hours bool) (c seriesCall, wrong string) {
 	if r.Query.Get("segment_id") != "" {
 		return c, "'segment_id' is not possible: there are no counts by segment"
 	}
-	c = seriesCall{many: n, hours: hours, query: sluice.SeriesQuery{Days: !hours, Limit: maxLength + 2}}
+	c = seriesCall{many: n, hours: hours, query: store.SeriesQuery{Days: !hours, Limit: maxLength + 2}}
 	if app != "" {
 		c.query.App = &app
 	}
@@ -151,7 +152,7 @@ func mau(ctx context.Context, r *Request) (Reply, error) {
 	}
 	for name, sign := range map[string]int64{users.MonthIn: 1, users.MonthOut: -1} {
 		kind := sluice.KindSystem
-		rows, err := r.Series.Series(ctx, sluice.SeriesQuery{Days: true, Kind: &kind, Name: &name, ToMillis: c.query.ToMillis, Limit: maxNameRows})
+		rows, err := r.Series.Series(ctx, store.SeriesQuery{Days: true, Kind: &kind, Name: &name, ToMillis: c.query.ToMillis, Limit: maxNameRows})
 		if err != nil {
 			return Reply{}, unread(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/store"
 )
 
 func TestSeries(t *testing.T) {
@@ -24,7 +25,7 @@ func TestSeries(t *testing.T) {
 	for i := range 255 {
 		counts = append(counts, count(sluice.KindCustom, "", fmt.Sprintf("x%03d", i), 1, yesterday))
 	}
-	w.apply(t, sluice.Effect{Counts: counts})
+	w.apply(t, store.Effect{Counts: counts})
 	data := func(text string) string { return `{"message":"success","data":[` + text + `]}` }
 	for _, x := range []struct{ path, want string }{
 		{"/events/data_series?event=open&length=3", data(`{"count":0,"time":"2026-11-19"},{"count":5,"time":"2026-11-20"},{"count":7,"time":"2026-11-21"}`)},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/user"
 	"sluice/user/users"
 )
 
@@ -21,7 +22,7 @@ func trackSync(ctx context.Context, r *Request) (Reply, error) {
 	if err != nil || done.Status != http.StatusCreated {
 		return done, err
 	}
-	keys := []sluice.UserKey{t.updates[0].Key}
+	keys := []user.Key{t.updates[0].Key}
 	ctx, cancel := context.WithTimeout(ctx, syncWait)
 	defer cancel()
 	if err := r.Applied(ctx, keys); err != nil {

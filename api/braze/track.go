@@ -14,6 +14,7 @@ import (
 	"sluice"
 	"sluice/lib/jsonscan"
 	"sluice/lib/timetext"
+	"sluice/user"
 	"sluice/user/profile"
 	"sluice/user/users"
 )
@@ -62,7 +63,7 @@ type tracking struct {
 	now      int64
 	arrays   [len(kinds)]string // as they stand in the body; empty: absent
 	good     [len(kinds)]int    // objects that became an update
-	updates  []sluice.UserUpdate
+	updates  []user.Update
 	mistakes []mistake
 }
 
@@ -111,17 +112,17 @@ func (t *tracking) answer(ctx context.Context, r *Request, most int) (Reply, err
 // sendAlong handles what a call says of an address after attributes that give
 // the address to a user. It goes the way of those attributes, since the log of
 // the address may be read before theirs, and would make another user of it.
-func sendAlong(updates []sluice.UserUpdate) {
+func sendAlong(updates []user.Update) {
 	if !slices.ContainsFunc(updates, byAddress) {
 		return
 	}
-	given := make(map[sluice.UserKey]sluice.UserKey) // whom each address was given to
+	given := make(map[user.Key]user.Key) // whom each address was given to
 	for i := range updates {
 		u := &updates[i]
 		if to, ok := given[u.Key]; ok {
 			u.Address, u.Key = u.Key, to
 		}
-		if u.Op != sluice.OpAttributes {
+		if u.Op != user.OpAttributes {
 			continue
 		}
 		for _, k := range users.AddressesIn(u.Body) {
@@ -132,8 +133,8 @@ func sendAlong(updates []sluice.UserUpdate) {
 	}
 }
 
-func byAddress(u sluice.UserUpdate) bool {
-	return u.Key.Kind == sluice.KeyEmail || u.Key.Kind == sluice.KeyPhone
+func byAddress(u user.Update) bool {
+	return u.Key.Kind == user.KeyEmail || u.Key.Kind == user.KeyPhone
 }
 
 // body is that of a good reply.
@@ -200,7 +201,7 @@ func (t *tracking) objects(kind int, array string) string {
 
 // object reads one object: it becomes an update, or a mistake.
 func (t *tracking) object(kind, index int, raw string) {
-	t.updates = append(t.updates, sluice.UserUpdate{TimeMillis: t.now})
+	t.updates = append(t.updates, user.Update{TimeMillis: t.now})
 	u := &t.updates[len(t.updates)-1]
 	var err error = errTooLarge
 	if len(raw) <= sluice.MaxElementBytes {
@@ -239,7 +240,7 @@ const (
 )
 
 // attributes reads an attributes object.
-func attributes(raw string, u *sluice.UserUpdate) (err error) {
+func attributes(raw string, u *user.Update) (err error) {
 	var o object
 	m := jsonscan.Read(raw)
 	for m.Next() {
@@ -256,7 +257,7 @@ func attributes(raw string, u *sluice.UserUpdate) (err error) {
 	if err != nil {
 		return err
 	}
-	u.Op = sluice.OpAttributes
+	u.Op = user.OpAttributes
 	u.Body, err = profile.Check(raw)
 	return err
 }
@@ -282,7 +283,7 @@ func (h *happening) take(name string, v jsonscan.Value) bool {
 }
 
 // fill fills in what events and purchases have alike. A time to come is now.
-func (h *happening) fill(u *sluice.UserUpdate, now int64) error {
+func (h *happening) fill(u *user.Update, now int64) error {
 	if err := h.user(u); err != nil {
 		return err
 	}
@@ -303,7 +304,7 @@ func (h *happening) fill(u *sluice.UserUpdate, now int64) error {
 }
 
 // event reads an event object.
-func event(raw string, u *sluice.UserUpdate, now int64) error {
+func event(raw string, u *user.Update, now int64) error {
 	var h happening
 	var called jsonscan.Value
 	m := jsonscan.Read(raw)
@@ -327,7 +328,7 @@ func event(raw string, u *sluice.UserUpdate, now int64) error {
 	if u.Name, err = countedName("name", called); err != nil {
 		return err
 	}
-	u.Op = sluice.OpEvent
+	u.Op = user.OpEvent
 	u.Body, err = properties(h.properties, maxEventPropertyBytes)
 	return err
 }
@@ -343,7 +344,7 @@ func countedName(field string, v jsonscan.Value) (string, error) {
 }
 
 // purchase reads a purchase object.
-func purchase(raw string, u *sluice.UserUpdate, now int64) error {
+func purchase(raw string, u *user.Update, now int64) error {
 	var h happening
 	var product, money, price, quantity jsonscan.Value
 	m := jsonscan.Read(raw)
@@ -371,7 +372,7 @@ func purchase(raw string, u *sluice.UserUpdate, now int64) error {
 	if err != nil {
 		return err
 	}
-	u.Op = sluice.OpPurchase
+	u.Op = user.OpPurchase
 	u.Body, err = bought(money, price, quantity, h.properties)
 	return err
 }

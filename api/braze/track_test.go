@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/user"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 
 // What each object becomes: of which user, creating it or not, at what time.
 func TestTrack(t *testing.T) {
-	id := sluice.UserID{Partition: 3, Number: 9}.String()
+	id := user.ID{Partition: 3, Number: 9}.String()
 	for _, x := range []struct{ name, body, want string }{
 		{"attributes", `{"attributes":[{"external_id":"u","plan":"gold"}]}`, `1 1:u ||{"plan":"gold"}`},
 		{"a number as external id", `{"attributes":[{"external_id":-12,"a":1}]}`, `1 1:-12 ||{"a":1}`},
@@ -177,7 +177,7 @@ func FuzzTrack(f *testing.F) {
 			t.Fatalf("%d %s, %d written", status, text, len(w.updates))
 		}
 		for _, u := range w.updates {
-			if u.Op < sluice.OpAttributes || u.Op > sluice.OpPurchase || u.Key.Name == "" || u.TimeMillis < 0 || u.TimeMillis > now.UnixMilli() || u.Op != sluice.OpAttributes && !nameFits(u.Name) {
+			if u.Op < user.OpAttributes || u.Op > user.OpPurchase || u.Key.Name == "" || u.TimeMillis < 0 || u.TimeMillis > now.UnixMilli() || u.Op != user.OpAttributes && !nameFits(u.Name) {
 				t.Fatalf("%+v", u)
 			}
 			if u.Body == "" {
@@ -217,7 +217,7 @@ func BenchmarkUserLine(b *testing.B) {
 	b.SetBytes(int64(len(line)))
 	b.ReportAllocs()
 	for b.Loop() {
-		var u sluice.UserUpdate
+		var u user.Update
 		if err := UserLine(line, &u); err != nil {
 			b.Fatal(err)
 		}

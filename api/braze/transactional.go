@@ -9,8 +9,10 @@ import (
 	"sluice"
 	"sluice/lib/jsonscan"
 	"sluice/lib/mime"
+	"sluice/mail"
 	"sluice/mail/template"
 	"sluice/schedule"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
@@ -55,12 +57,12 @@ type lifetime struct {
 
 // triggered is a call, read.
 type triggered struct {
-	campaign   *sluice.TemplateVersion
+	campaign   *mail.TemplateVersion
 	sender     string
 	sendID     string // external_send_id
 	properties string // a JSON object, or empty
-	who        sluice.UserKey
-	attributes *sluice.UserUpdate // nil: there are none
+	who        user.Key
+	attributes *user.Update // nil: there are none
 }
 
 // sendTransactional is POST /transactional/v1/campaigns/{campaign_id}/send.
@@ -124,8 +126,8 @@ func (r *Request) trigger(ctx context.Context, t *triggered, to schedule.Recipie
 	metadata := members{b: []byte{'{'}}
 	metadata.text("campaign_id", t.campaign.Template)
 	metadata.text("external_send_id", t.sendID)
-	_, err := r.Core.Submit(ctx, once, []sluice.Draft{{
-		ID: b.DispatchID, Priority: sluice.PriorityHigh, Class: sluice.ClassTransactional, Form: sluice.ContentTemplate, Content: content.Append(nil),
+	_, err := r.Core.Submit(ctx, once, []mail.Draft{{
+		ID: b.DispatchID, Priority: mail.PriorityHigh, Class: mail.ClassTransactional, Form: mail.ContentTemplate, Content: content.Append(nil),
 		From: t.sender, To: []string{to.Address}, Users: []string{to.Name}, Metadata: string(append(metadata.b, '}')),
 	}})
 	return err
@@ -135,23 +137,23 @@ func (r *Request) trigger(ctx context.Context, t *triggered, to schedule.Recipie
 const transactionalName = "transactional "
 
 // tell says what is known of a mail that was handed in before.
-func (b *transactionalBody) tell(row *sluice.SendRow) {
+func (b *transactionalBody) tell(row *mail.SendRow) {
 	m := &b.Metadata
 	m.ReceivedAt = profile.TimeText(row.AcceptedMillis)
 	m.EnqueuedAt = m.ReceivedAt
 	at := profile.TimeText(row.UpdatedMillis)
 	switch row.State {
-	case sluice.SendSent:
+	case mail.SendSent:
 		b.Status, m.ProcessedAt = statusProcessed, at
-	case sluice.SendFailed:
+	case mail.SendFailed:
 		if row.Attempts > 0 && row.Reason == "" {
 			b.Status, m.BouncedAt, m.Reason = statusBounced, at, row.Reply
 			return
 		}
 		b.Status, m.AbortedAt, m.Reason = statusAborted, at, strings.Trim(row.Reason+" "+row.Reply, " ")
-	case sluice.SendSuppressed:
+	case mail.SendSuppressed:
 		b.Status, m.AbortedAt, m.Reason = statusAborted, at, row.Reason
-	case sluice.SendCancelled:
+	case mail.SendCancelled:
 		b.Status, m.AbortedAt, m.Reason = statusAborted, at, "cancelled"
 	}
 }
@@ -199,7 +201,7 @@ func sendIDFits(id string) bool {
 
 // campaign reads the template that is the campaign.
 func (r *Request) campaign(ctx context.Context, t *triggered) error {
-	if !sluice.ValidTemplateID(r.ID) {
+	if !mail.ValidTemplateID(r.ID) {
 		return badCampaign
 	}
 	c, err := r.Templates.Template(ctx, r.ID)
@@ -217,7 +219,7 @@ func (r *Request) campaign(ctx context.Context, t *triggered) error {
 		return unread(err)
 	}
 	t.campaign = &version
-	if version.Class != sluice.ClassTransactional {
+	if version.Class != mail.ClassTransactional {
 		return otherCampaign
 	}
 	sender, err := mime.ParseMailbox(version.From)
@@ -251,7 +253,7 @@ func (r *Request) recipientOf(t *triggered, raw string) (err error) {
 		return invalid("attributes", "an object, its whole numbers of 64 bits")
 	}
 	// An alias alone makes nobody: the user would have no external id to go by.
-	u := sluice.UserUpdate{Op: sluice.OpAttributes, Key: t.who, ExistingOnly: t.who.Kind == sluice.KeyAlias, TimeMillis: r.Now.UnixMilli()}
+	u := user.Update{Op: user.OpAttributes, Key: t.who, ExistingOnly: t.who.Kind == user.KeyAlias, TimeMillis: r.Now.UnixMilli()}
 	u.Body, err = profile.Check(attributes.Raw)
 	t.attributes = &u
 	return err
@@ -259,13 +261,13 @@ func (r *Request) recipientOf(t *triggered, raw string) (err error) {
 
 // applyAttributes writes what a call says of its recipient, and waits until the
 // mail is made with it.
-func (r *Request) applyAttributes(ctx context.Context, u *sluice.UserUpdate) error {
-	if err := r.Core.Update(ctx, []sluice.UserUpdate{*u}); err != nil {
+func (r *Request) applyAttributes(ctx context.Context, u *user.Update) error {
+	if err := r.Core.Update(ctx, []user.Update{*u}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, syncWait)
 	defer cancel()
-	if err := r.Applied(ctx, []sluice.UserKey{u.Key}); err != nil {
+	if err := r.Applied(ctx, []user.Key{u.Key}); err != nil {
 		return &sluice.Error{Code: sluice.CodeUnavailable, Index: -1,
 			Message: "the attributes were taken in, but not applied within 10 s; nothing was sent, send it again"}
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/store"
 	"sluice/user/profile"
 )
 
@@ -13,18 +15,18 @@ import (
 func newCampaigns(t *testing.T) *written {
 	t.Helper()
 	w := newMailing(t)
-	add := func(id string, v sluice.TemplateVersion) {
+	add := func(id string, v mail.TemplateVersion) {
 		t.Helper()
 		v.Subject, v.Text = "Order {{ order }}", "{{api_trigger_properties.${order}}}"
-		if err := w.store.AddTemplate(t.Context(), sluice.Template{ID: id, Name: id}, v); err != nil {
+		if err := w.store.AddTemplate(t.Context(), mail.Template{ID: id, Name: id}, v); err != nil {
 			t.Fatal(err)
 		}
 	}
-	add("receipt", sluice.TemplateVersion{Class: sluice.ClassTransactional, From: "Shop {{ order }} <shop@example.com>"})
-	add("news", sluice.TemplateVersion{Class: sluice.ClassMarketing, From: "shop@example.com"})
-	add("from-nobody", sluice.TemplateVersion{Class: sluice.ClassTransactional})
-	add("archived", sluice.TemplateVersion{Class: sluice.ClassTransactional, From: "shop@example.com"})
-	if err := w.store.PutTemplate(t.Context(), sluice.Template{ID: "archived", Name: "x", Current: 1, ArchivedMillis: 1}); err != nil {
+	add("receipt", mail.TemplateVersion{Class: mail.ClassTransactional, From: "Shop {{ order }} <shop@example.com>"})
+	add("news", mail.TemplateVersion{Class: mail.ClassMarketing, From: "shop@example.com"})
+	add("from-nobody", mail.TemplateVersion{Class: mail.ClassTransactional})
+	add("archived", mail.TemplateVersion{Class: mail.ClassTransactional, From: "shop@example.com"})
+	if err := w.store.PutTemplate(t.Context(), mail.Template{ID: "archived", Name: "x", Current: 1, ArchivedMillis: 1}); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -43,7 +45,7 @@ func TestTransactional(t *testing.T) {
 		t.Fatalf("%d %s, %d messages", status, text, len(drafts))
 	}
 	d, c := drafts[0], contents[0]
-	if d.Class != sluice.ClassTransactional || d.Priority != sluice.PriorityHigh || d.From != "shop@example.com" || fmt.Sprint(d.To, d.Users) != "[ann@example.com] [ann]" ||
+	if d.Class != mail.ClassTransactional || d.Priority != mail.PriorityHigh || d.From != "shop@example.com" || fmt.Sprint(d.To, d.Users) != "[ann@example.com] [ann]" ||
 		d.Metadata != `{"campaign_id":"receipt","external_send_id":"o-7/+=_"}` || c.Template != "receipt" || c.Version != 1 || c.Variables != `{"order":7}` || c.State != "" {
 		t.Errorf("%+v %+v", d, c)
 	}
@@ -77,10 +79,10 @@ func TestTransactionalOnce(t *testing.T) {
 	if first != again || first != other || len(drafts) != 2 || drafts[0].ID != drafts[1].ID || drafts[1].To[0] != "ann@example.com" {
 		t.Errorf("%s %s %s: %+v", first, again, other, drafts)
 	}
-	s := sluice.Send{Message: first, Recipients: 1, Priority: sluice.PriorityHigh, Class: sluice.ClassTransactional, To: "ann@example.com", AcceptedMillis: now.UnixMilli()}
-	w.apply(t, sluice.Effect{Sends: []sluice.StoredSend{{Send: s}}})
-	o := sluice.Outcome{Message: first, Recipients: 1, Was: sluice.SendWaiting, State: sluice.SendFailed, Event: sluice.EventBounced, Attempts: 1, Reply: "5.1.1 nobody", TimeMillis: now.UnixMilli() + 1000}
-	w.apply(t, sluice.Effect{Outcomes: []sluice.StoredOutcome{{Outcome: o}}})
+	s := mail.Send{Message: first, Recipients: 1, Priority: mail.PriorityHigh, Class: mail.ClassTransactional, To: "ann@example.com", AcceptedMillis: now.UnixMilli()}
+	w.apply(t, store.Effect{Sends: []mail.StoredSend{{Send: s}}})
+	o := mail.Outcome{Message: first, Recipients: 1, Was: mail.SendWaiting, State: mail.SendFailed, Event: sluice.EventBounced, Attempts: 1, Reply: "5.1.1 nobody", TimeMillis: now.UnixMilli() + 1000}
+	w.apply(t, store.Effect{Outcomes: []mail.StoredOutcome{{Outcome: o}}})
 	if id, text := call("ann"); id != first || !strings.Contains(text, `"status":"bounced"`) || !strings.Contains(text, `"reason":"5.1.1 nobody"`) || !strings.Contains(text, `"bounced_at":"2026-11-21T10:20:31.123Z"`) {
 		t.Errorf("%s", text)
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
 	"sluice/lib/servers"
+	"sluice/user"
 )
 
 // alikeNames are texts that databases, languages and programs take for others:
@@ -111,7 +111,7 @@ func (a *alike) settle() {
 		seen := make(map[int]bool)
 		for i := 0; len(seen) < 4; i++ {
 			name := fmt.Sprint("settle-", i)
-			if p := (sluice.UserKey{Kind: sluice.KeyExternal, Name: name}).Partition(4); !seen[p] {
+			if p := (user.Key{Kind: user.KeyExternal, Name: name}).Partition(4); !seen[p] {
 				seen[p] = true
 				a.s.sent(a.t, 201, "/users/track/sync", `{"attributes":[{"external_id":"`+name+`"}]}`)
 			}

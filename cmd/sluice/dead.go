@@ -12,6 +12,7 @@ import (
 
 	"sluice"
 	"sluice/engine"
+	"sluice/store"
 )
 
 const deadLong = `
@@ -58,7 +59,7 @@ func runDead(ctx context.Context, c *call) error {
 	case (what == "replay" || what == "drop") && all == (len(ids) > 0):
 		return usagef("dead %s: want either IDs or --all", what)
 	}
-	action := map[string]func(context.Context, sluice.Store, []int64) error{
+	action := map[string]func(context.Context, store.Store, []int64) error{
 		"list": c.deadList, "show": c.deadShow, "replay": c.deadReplay, "drop": c.deadDrop,
 	}[what]
 	store, err := c.store(ctx)
@@ -82,7 +83,7 @@ func deadIDs(args []string) ([]int64, error) {
 
 // eachDead hands dead letters on without their payloads, oldest first, after
 // an id, at most as many as there are when it begins.
-func (c *call) eachDead(ctx context.Context, store sluice.Store, after int64, fn func(sluice.DeadLetter) error) error {
+func (c *call) eachDead(ctx context.Context, store store.Store, after int64, fn func(sluice.DeadLetter) error) error {
 	left, err := store.CountDeadLetters(ctx)
 	if err != nil {
 		return err
@@ -125,7 +126,7 @@ func shown(d sluice.DeadLetter) shownDead {
 	return shownDead{d.ID, when, d.Source, string(d.Form), placeText(d.Place), d.Reason, d.Payload}
 }
 
-func (c *call) deadList(ctx context.Context, store sluice.Store, _ []int64) error {
+func (c *call) deadList(ctx context.Context, store store.Store, _ []int64) error {
 	return c.upToLimit("no dead letters", func(show func(string, func() error) error) error {
 		return c.eachDead(ctx, store, int64(c.given.number("after")), func(d sluice.DeadLetter) error {
 			return show(strconv.FormatInt(d.ID, 10), func() error { return c.printDead(shown(d)) })
@@ -141,7 +142,7 @@ func (c *call) printDead(s shownDead) error {
 	return nil
 }
 
-func (c *call) deadShow(ctx context.Context, store sluice.Store, ids []int64) error {
+func (c *call) deadShow(ctx context.Context, store store.Store, ids []int64) error {
 	d, err := store.DeadLetter(ctx, ids[0])
 	if err != nil {
 		return deadError("show", ids[0], err)
@@ -175,7 +176,7 @@ func deadError(verb string, id int64, err error) error {
 	return fmt.Errorf("%s dead letter %d: %w", verb, id, err)
 }
 
-func (c *call) deadReplay(ctx context.Context, store sluice.Store, ids []int64) error {
+func (c *call) deadReplay(ctx context.Context, store store.Store, ids []int64) error {
 	replayer, stop, err := engine.OpenReplayer(ctx, c.config, store)
 	if err != nil {
 		return err
@@ -184,7 +185,7 @@ func (c *call) deadReplay(ctx context.Context, store sluice.Store, ids []int64) 
 	return c.deadEach(ctx, store, ids, "replay", "replayed", func(id int64) error { return replayer.Replay(ctx, id) })
 }
 
-func (c *call) deadDrop(ctx context.Context, store sluice.Store, ids []int64) error {
+func (c *call) deadDrop(ctx context.Context, store store.Store, ids []int64) error {
 	return c.deadEach(ctx, store, ids, "drop", "dropped", func(id int64) error {
 		// Dropping what is gone is no error to the store; to somebody who has
 		// mistyped an ID it is.
@@ -197,7 +198,7 @@ func (c *call) deadDrop(ctx context.Context, store sluice.Store, ids []int64) er
 
 // deadEach does something to the letters named, or to all of them. One that
 // fails does not keep the others from it, unless the command is interrupted.
-func (c *call) deadEach(ctx context.Context, store sluice.Store, ids []int64, verb, done string, fn func(int64) error) error {
+func (c *call) deadEach(ctx context.Context, store store.Store, ids []int64, verb, done string, fn func(int64) error) error {
 	count, failed := 0, 0
 	var first error
 	one := func(id int64) error {

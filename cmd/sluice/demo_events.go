@@ -52,7 +52,7 @@ var (
 )
 
 // mail is one message under way.
-type mail struct {
+type letter struct {
 	id       string
 	email    string
 	user     string
@@ -63,7 +63,7 @@ type mail struct {
 type pending struct {
 	at   time.Time
 	name string
-	mail *mail
+	mail *letter
 }
 
 // dueHeap is a heap of pending events, the earliest first.
@@ -105,10 +105,10 @@ func (g *generator) next(now time.Time, n int) []string {
 	return elements
 }
 
-func (g *generator) mail() *mail {
+func (g *generator) mail() *letter {
 	user := g.rand.IntN(demoUsers)
 	first, last := firstNames[user%len(firstNames)], lastNames[user/len(firstNames)%len(lastNames)]
-	m := &mail{
+	m := &letter{
 		id:    fmt.Sprintf("m-%s-%d", g.run, g.made),
 		user:  fmt.Sprintf("u%05d", user),
 		email: fmt.Sprintf("%s.%s%d@%s", first, last, user, domains[user%len(domains)]),
@@ -173,7 +173,7 @@ type demoEvent struct {
 	URL       string `json:"url,omitempty"`
 }
 
-func (g *generator) element(now time.Time, name string, m *mail) string {
+func (g *generator) element(now time.Time, name string, m *letter) string {
 	e := demoEvent{
 		EventID: fmt.Sprintf("e-%s-%d", g.run, g.made), Event: name, Timestamp: now.UnixMilli(),
 		Email: m.email, UserID: m.user, MessageID: m.id, AppID: m.campaign.app, Campaign: m.campaign.name,

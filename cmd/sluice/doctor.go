@@ -18,6 +18,7 @@ import (
 	"sluice/config"
 	"sluice/engine"
 	"sluice/flow"
+	"sluice/lib/doctor"
 	"sluice/ops/examine"
 	"sluice/store/mongostore"
 	"sluice/store/sqlstore"
@@ -48,11 +49,11 @@ func runDoctor(ctx context.Context, c *call) error {
 	report := doctorReport{}
 	cfg, err := c.load(nil)
 	if err != nil {
-		e := sluice.Examination{Where: "configuration"}
-		e.Fail(sluice.CheckConfigValid, "mend it; nothing else was looked at", "%s", sluice.OneLine(err))
+		e := doctor.Examination{Where: "configuration"}
+		e.Fail(doctor.CheckConfigValid, "mend it; nothing else was looked at", "%s", doctor.OneLine(err))
 		report.Add(e)
 	} else {
-		(&doctor{config: cfg, clock: sluice.SystemClock{}, report: &report}).examine(ctx)
+		(&examination{config: cfg, clock: sluice.SystemClock{}, report: &report}).examine(ctx)
 	}
 	if c.given.has("json") {
 		err = report.writeJSON(c)
@@ -66,7 +67,7 @@ func runDoctor(ctx context.Context, c *call) error {
 }
 
 // doctor examines an installation.
-type doctor struct {
+type examination struct {
 	config *config.Config
 	clock  sluice.Clock
 	report *doctorReport
@@ -79,7 +80,7 @@ type doctor struct {
 }
 
 // examine looks at the servers side by side, then at what runs on them.
-func (d *doctor) examine(ctx context.Context) {
+func (d *examination) examine(ctx context.Context) {
 	d.report.Add(examineConfig(d.config))
 	d.servers(ctx)
 	d.report.Add(engine.ExamineTransport(d.config))
@@ -98,10 +99,10 @@ func (d *doctor) examine(ctx context.Context) {
 
 // servers examines every Redis of the configuration, the database and the
 // mirror.
-func (d *doctor) servers(ctx context.Context) {
+func (d *examination) servers(ctx context.Context) {
 	urls := engine.RedisURLs(d.config)
 	d.answering = make(map[config.URL]bool)
-	examiners := make([]sluice.Examiner, 0, len(urls)+2)
+	examiners := make([]doctor.Examiner, 0, len(urls)+2)
 	for _, url := range urls {
 		address := url.Reveal()
 		if url == config.RedisEmbedded {
@@ -121,7 +122,7 @@ func (d *doctor) servers(ctx context.Context) {
 	if d.config.TimeSeries != "" {
 		examiners = append(examiners, &mongostore.Examiner{URL: d.config.TimeSeries.Reveal()})
 	}
-	results := make([]sluice.Examination, len(examiners))
+	results := make([]doctor.Examination, len(examiners))
 	var group errgroup.Group
 	group.SetLimit(parallelExaminations)
 	for i, x := range examiners {
@@ -145,18 +146,18 @@ func (d *doctor) servers(ctx context.Context) {
 			d.directories = append(d.directories, e.Directory)
 		}
 		for _, f := range e.Findings {
-			if i < len(urls) && f.Check == sluice.CheckRedisReachable {
-				d.answering[urls[i]] = f.Severity == sluice.SeverityOK
+			if i < len(urls) && f.Check == doctor.CheckRedisReachable {
+				d.answering[urls[i]] = f.Severity == doctor.SeverityOK
 			}
-			if f.Check == sluice.CheckDatabaseReachable {
-				d.database = f.Severity == sluice.SeverityOK
+			if f.Check == doctor.CheckDatabaseReachable {
+				d.database = f.Severity == doctor.SeverityOK
 			}
 		}
 	}
 }
 
 // living returns how many processes live; 0: Redis does not say.
-func (d *doctor) living(ctx context.Context) int {
+func (d *examination) living(ctx context.Context) int {
 	if d.mainURL == "" {
 		return 0
 	}
@@ -174,14 +175,14 @@ func (d *doctor) living(ctx context.Context) int {
 
 // embedded returns where the embedded Redis listens; empty, with a finding, if
 // it does not run. It is not started: that would change its files.
-func (d *doctor) embedded() string {
+func (d *examination) embedded() string {
 	note, err := os.ReadFile(engine.EmbeddedNote(d.config))
 	if err == nil {
 		err = knock(string(note)) // its program may have ended since
 	}
 	if err != nil {
-		e := sluice.Examination{Where: "embedded redis"}
-		e.Unknown(errors.New("it runs only while sluice does, and none runs on the data directory "+d.config.Data), sluice.CheckRedisReachable)
+		e := doctor.Examination{Where: "embedded redis"}
+		e.Unknown(errors.New("it runs only while sluice does, and none runs on the data directory "+d.config.Data), doctor.CheckRedisReachable)
 		d.report.Add(e)
 		return ""
 	}
@@ -202,7 +203,7 @@ func knock(address string) error {
 }
 
 // running looks at what Redis and the database say together, or one of them.
-func (d *doctor) running(ctx context.Context) {
+func (d *examination) running(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, runningTimeout)
 	defer cancel()
 	x := &examine.Installation{Partitions: d.config.Partitions, Mirrors: d.config.TimeSeries != "", Alone: strings.HasPrefix(string(d.config.Database), "sqlite:"), Clock: d.clock}
@@ -230,7 +231,7 @@ func (d *doctor) running(ctx context.Context) {
 }
 
 // lists returns the lists and hashes whose server answers.
-func (d *doctor) lists(ctx context.Context, main *flow.Redis) (lists []*flow.List, closeAll func()) {
+func (d *examination) lists(ctx context.Context, main *flow.Redis) (lists []*flow.List, closeAll func()) {
 	servers := map[config.URL]*flow.Redis{d.config.Redis: main}
 	on := func(url config.URL) *flow.Redis {
 		if _, known := servers[url]; !known && d.answering[url] {
@@ -238,10 +239,10 @@ func (d *doctor) lists(ctx context.Context, main *flow.Redis) (lists []*flow.Lis
 		}
 		return servers[url]
 	}
-	e := sluice.Examination{}
+	e := doctor.Examination{}
 	add := func(l *flow.List, err error) {
 		if err != nil {
-			e.Unknown(err, sluice.CheckLag)
+			e.Unknown(err, doctor.CheckLag)
 		} else if l != nil {
 			lists = append(lists, l)
 		}
@@ -272,18 +273,18 @@ func (d *doctor) lists(ctx context.Context, main *flow.Redis) (lists []*flow.Lis
 
 // followers asks the program itself, if it runs here: only it knows why a
 // follower fails.
-func (d *doctor) followers(ctx context.Context) {
-	e := sluice.Examination{Where: "http://" + reachable(d.config.Listen)}
+func (d *examination) followers(ctx context.Context) {
+	e := doctor.Examination{Where: "http://" + reachable(d.config.Listen)}
 	status, answer, err := askProgram(ctx, d.config, "/readyz")
 	switch {
 	case err != nil:
-		e.Unknown(err, sluice.CheckFollowers)
+		e.Unknown(err, doctor.CheckFollowers)
 	case status == http.StatusOK && strings.Contains(answer, `"warnings"`):
-		e.Warn(sluice.CheckFollowers, "see to the routes that it names; their mail waits, or goes by others", "the program here is ready, but not all of its routes work: %s", answer)
+		e.Warn(doctor.CheckFollowers, "see to the routes that it names; their mail waits, or goes by others", "the program here is ready, but not all of its routes work: %s", answer)
 	case status == http.StatusOK:
-		e.Fine(sluice.CheckFollowers, "the program here is ready, and its followers get on")
+		e.Fine(doctor.CheckFollowers, "the program here is ready, and its followers get on")
 	default:
-		e.Fail(sluice.CheckFollowers, "mend what it names; it tries again by itself", "the program here is not ready: %s", answer)
+		e.Fail(doctor.CheckFollowers, "mend what it names; it tries again by itself", "the program here is not ready: %s", answer)
 	}
 	d.report.Add(e)
 }

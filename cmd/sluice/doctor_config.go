@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"sluice"
 	"sluice/config"
+	"sluice/lib/doctor"
+	"sluice/mail"
 	"sluice/mail/route"
 )
 
@@ -16,56 +17,56 @@ import (
 const maxSensibleFutureMinutes = 24 * 60
 
 // examineConfig looks at what is allowed, but not wise.
-func examineConfig(cfg *config.Config) sluice.Examination {
+func examineConfig(cfg *config.Config) doctor.Examination {
 	file, secret := cfg.File()
-	e := sluice.Examination{Where: "configuration"}
+	e := doctor.Examination{Where: "configuration"}
 	if file != "" {
 		e.Where = file
 	}
-	e.Fine(sluice.CheckConfigValid, "it can be used")
+	e.Fine(doctor.CheckConfigValid, "it can be used")
 	if cfg.RootKey == "" {
-		e.Fine(sluice.CheckConfigRootKey, "none is set: the HTTP API takes the keys of the database only, and none while that is away")
+		e.Fine(doctor.CheckConfigRootKey, "none is set: the HTTP API takes the keys of the database only, and none while that is away")
 	} else {
-		e.Fine(sluice.CheckConfigRootKey, "it is set (%s)", cfg.Origin("root_key"))
+		e.Fine(doctor.CheckConfigRootKey, "it is set (%s)", cfg.Origin("root_key"))
 	}
 	if cfg.OnlyThisMachine() {
-		e.Fine(sluice.CheckConfigListen, "only this machine reaches %s", cfg.Listen)
+		e.Fine(doctor.CheckConfigListen, "only this machine reaches %s", cfg.Listen)
 	} else {
-		e.Warn(sluice.CheckConfigListen, "put a proxy with TLS before it, and let only the proxy reach it (listen on 127.0.0.1, or a firewall)",
+		e.Warn(doctor.CheckConfigListen, "put a proxy with TLS before it, and let only the proxy reach it (listen on 127.0.0.1, or a firewall)",
 			"other machines reach %s, by HTTP without TLS: keys and addresses can be read on the way", cfg.Listen)
 	}
 	examineFile(&e, file, secret)
 	examineKeys(&e, cfg)
 	if cfg.AcceptGaps {
-		e.Warn(sluice.CheckConfigGaps, "take it out again after the one start it was meant for", "accept_gaps is set (%s): whatever is found missing is passed over as lost", cfg.Origin("accept_gaps"))
+		e.Warn(doctor.CheckConfigGaps, "take it out again after the one start it was meant for", "accept_gaps is set (%s): whatever is found missing is passed over as lost", cfg.Origin("accept_gaps"))
 	} else {
-		e.Fine(sluice.CheckConfigGaps, "gaps are not passed over")
+		e.Fine(doctor.CheckConfigGaps, "gaps are not passed over")
 	}
 	examineTimes(&e, cfg)
 	examineUnsubscribe(&e, cfg)
 	if info, err := os.Stat(cfg.Data); err != nil {
-		e.Unknown(fmt.Errorf("look at the data directory: %w; the first start makes it", err), sluice.CheckConfigData)
+		e.Unknown(fmt.Errorf("look at the data directory: %w; the first start makes it", err), doctor.CheckConfigData)
 	} else if open := info.Mode().Perm() & 0o007; open != 0 {
-		e.Warn(sluice.CheckConfigData, "chmod o-rwx "+cfg.Data, "every user of this machine can look into the data directory %s (mode %s)", cfg.Data, info.Mode().Perm())
+		e.Warn(doctor.CheckConfigData, "chmod o-rwx "+cfg.Data, "every user of this machine can look into the data directory %s (mode %s)", cfg.Data, info.Mode().Perm())
 	} else {
-		e.Fine(sluice.CheckConfigData, "the data directory %s is not open to every user of this machine", cfg.Data)
+		e.Fine(doctor.CheckConfigData, "the data directory %s is not open to every user of this machine", cfg.Data)
 	}
 	return e
 }
 
-func examineFile(e *sluice.Examination, file string, secret bool) {
+func examineFile(e *doctor.Examination, file string, secret bool) {
 	if file == "" || !secret {
-		e.Fine(sluice.CheckConfigSecrets, "no secret stands in a file of the configuration")
+		e.Fine(doctor.CheckConfigSecrets, "no secret stands in a file of the configuration")
 		return
 	}
 	info, err := os.Stat(file)
 	switch {
 	case err != nil:
-		e.Unknown(err, sluice.CheckConfigSecrets)
+		e.Unknown(err, doctor.CheckConfigSecrets)
 	case othersRead(file, info):
-		e.Warn(sluice.CheckConfigSecrets, "set it by the environment instead (SLUICE_...), or chmod o-rwx "+file+"; change what was readable", "a key or password stands in it, and every user of this machine can read it (mode %s)", info.Mode().Perm())
+		e.Warn(doctor.CheckConfigSecrets, "set it by the environment instead (SLUICE_...), or chmod o-rwx "+file+"; change what was readable", "a key or password stands in it, and every user of this machine can read it (mode %s)", info.Mode().Perm())
 	default:
-		e.Fine(sluice.CheckConfigSecrets, "a key or password stands in it, which not every user of this machine can read")
+		e.Fine(doctor.CheckConfigSecrets, "a key or password stands in it, which not every user of this machine can read")
 	}
 }
 
@@ -89,17 +90,17 @@ func othersRead(file string, info os.FileInfo) bool {
 }
 
 // examineKeys looks who can read the private keys that mail is signed with.
-func examineKeys(e *sluice.Examination, cfg *config.Config) {
+func examineKeys(e *doctor.Examination, cfg *config.Config) {
 	for _, d := range cfg.DKIM {
 		for _, k := range d.Keys {
 			file := string(k.Value)
 			switch info, err := os.Stat(file); {
 			case err != nil:
-				e.Unknown(fmt.Errorf("look at the dkim key of %s, selector %s: %w", d.Domain, k.Key, err), sluice.CheckConfigSecrets)
+				e.Unknown(fmt.Errorf("look at the dkim key of %s, selector %s: %w", d.Domain, k.Key, err), doctor.CheckConfigSecrets)
 			case othersRead(file, info):
-				e.Warn(sluice.CheckConfigSecrets, "chmod 600 "+file+"; make another key under another selector, for this one was readable", "every user of this machine can read the private key of %s, selector %s, and sign mail as that domain (mode %s)", d.Domain, k.Key, info.Mode().Perm())
+				e.Warn(doctor.CheckConfigSecrets, "chmod 600 "+file+"; make another key under another selector, for this one was readable", "every user of this machine can read the private key of %s, selector %s, and sign mail as that domain (mode %s)", d.Domain, k.Key, info.Mode().Perm())
 			default:
-				e.Fine(sluice.CheckConfigSecrets, "not every user of this machine can read the private key of %s, selector %s", d.Domain, k.Key)
+				e.Fine(doctor.CheckConfigSecrets, "not every user of this machine can read the private key of %s, selector %s", d.Domain, k.Key)
 			}
 		}
 	}
@@ -108,27 +109,27 @@ func examineKeys(e *sluice.Examination, cfg *config.Config) {
 // examineUnsubscribe looks whether marketing mail can leave without a link by
 // which mailboxes unsubscribe their owner: Gmail, Yahoo and Outlook.com then refuse
 // mail from large senders.
-func examineUnsubscribe(e *sluice.Examination, cfg *config.Config) {
+func examineUnsubscribe(e *doctor.Examination, cfg *config.Config) {
 	leaves := slices.ContainsFunc(cfg.Routes, func(r config.Route) bool {
-		return len(r.Classes) == 0 || slices.Contains(r.Classes, sluice.ClassMarketing.String())
+		return len(r.Classes) == 0 || slices.Contains(r.Classes, mail.ClassMarketing.String())
 	})
 	switch mode := route.Mode(cfg.Sending); {
 	case strings.HasPrefix(cfg.PublicURL, "https://"):
-		e.Fine(sluice.CheckConfigUnsubscribe, "marketing mail gets a link to unsubscribe by, below %s", cfg.PublicURL)
+		e.Fine(doctor.CheckConfigUnsubscribe, "marketing mail gets a link to unsubscribe by, below %s", cfg.PublicURL)
 	case mode != route.On && mode != route.AllowList, !leaves:
-		e.Fine(sluice.CheckConfigUnsubscribe, "no marketing mail leaves")
+		e.Fine(doctor.CheckConfigUnsubscribe, "no marketing mail leaves")
 	default:
-		e.Warn(sluice.CheckConfigUnsubscribe, "set public_url to the https:// address by which browsers reach this server, or give each marketing mail a List-Unsubscribe of your own",
+		e.Warn(doctor.CheckConfigUnsubscribe, "set public_url to the https:// address by which browsers reach this server, or give each marketing mail a List-Unsubscribe of your own",
 			"marketing mail leaves, and public_url is no https:// address: it has no List-Unsubscribe, without which large providers refuse it")
 	}
 }
 
-func examineTimes(e *sluice.Examination, cfg *config.Config) {
+func examineTimes(e *doctor.Examination, cfg *config.Config) {
 	t := cfg.EventTime
 	if t.PastDays == 0 || t.FutureMinutes == 0 || t.FutureMinutes > maxSensibleFutureMinutes {
-		e.Warn(sluice.CheckConfigTimes, "event_time: {past_days: 30, future_minutes: 60}, or whatever your producers need",
+		e.Warn(doctor.CheckConfigTimes, "event_time: {past_days: 30, future_minutes: 60}, or whatever your producers need",
 			"events of any time, or far ahead, are taken (past_days %d, future_minutes %d): one wrong clock fills tables and series with days that are not", t.PastDays, t.FutureMinutes)
 		return
 	}
-	e.Fine(sluice.CheckConfigTimes, "events of up to %d days back and %d minutes ahead are taken", t.PastDays, t.FutureMinutes)
+	e.Fine(doctor.CheckConfigTimes, "events of up to %d days back and %d minutes ahead are taken", t.PastDays, t.FutureMinutes)
 }

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"sluice"
+	"sluice/lib/doctor"
 )
 
 // doctorReport is a report on its way to people or machines.
-type doctorReport struct{ sluice.Report }
+type doctorReport struct{ doctor.Report }
 
 func (r *doctorReport) writeJSON(c *call) error {
 	text, err := safeJSON(r)
@@ -25,7 +25,7 @@ var doctorGroups = []struct{ title, prefix string }{
 	{"Configuration", "config-"}, {"Redis", "redis-"}, {"Database", "database-"}, {"Disk", "disk-"}, {"Sender domains", "domain-"}, {"Running", ""},
 }
 
-func groupOf(c sluice.Check) string {
+func groupOf(c doctor.Check) string {
 	for _, g := range doctorGroups {
 		if strings.HasPrefix(string(c), g.prefix) {
 			return g.title
@@ -39,7 +39,7 @@ func groupOf(c sluice.Check) string {
 func (r *doctorReport) write(c *call, all bool) error {
 	var b strings.Builder
 	for _, g := range doctorGroups {
-		var in []sluice.Finding
+		var in []doctor.Finding
 		for _, f := range r.Findings {
 			if groupOf(f.Check) == g.title {
 				in = append(in, f)
@@ -56,15 +56,15 @@ func (r *doctorReport) write(c *call, all bool) error {
 	return err
 }
 
-func writeGroup(b *strings.Builder, in []sluice.Finding, all bool) {
-	for _, severity := range []sluice.Severity{sluice.SeverityError, sluice.SeverityWarning, sluice.SeverityUnknown} {
+func writeGroup(b *strings.Builder, in []doctor.Finding, all bool) {
+	for _, severity := range []doctor.Severity{doctor.SeverityError, doctor.SeverityWarning, doctor.SeverityUnknown} {
 		for i, f := range in {
 			if f.Severity != severity {
 				continue
 			}
 			name := string(f.Check)
-			if severity == sluice.SeverityUnknown {
-				same := func(o sluice.Finding) bool {
+			if severity == doctor.SeverityUnknown {
+				same := func(o doctor.Finding) bool {
 					return o.Severity == severity && o.Where == f.Where && o.Found == f.Found
 				}
 				if slices.IndexFunc(in, same) < i {
@@ -79,7 +79,7 @@ func writeGroup(b *strings.Builder, in []sluice.Finding, all bool) {
 			}
 		}
 	}
-	ok := func(f sluice.Finding) bool { return f.Severity == sluice.SeverityOK }
+	ok := func(f doctor.Finding) bool { return f.Severity == doctor.SeverityOK }
 	if names := checksOf(in, ok); names != "" && !all {
 		b.WriteString(hanging("  ok       ", names))
 	}
@@ -91,7 +91,7 @@ func writeGroup(b *strings.Builder, in []sluice.Finding, all bool) {
 }
 
 // checksOf lists the names of some findings' checks, each once.
-func checksOf(in []sluice.Finding, which func(sluice.Finding) bool) string {
+func checksOf(in []doctor.Finding, which func(doctor.Finding) bool) string {
 	var names []string
 	for _, f := range in {
 		if name := string(f.Check); which(f) && !slices.Contains(names, name) {

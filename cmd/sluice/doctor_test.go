@@ -19,32 +19,33 @@ import (
 	"sluice/config"
 	"sluice/engine"
 	"sluice/ingest/spill"
+	"sluice/lib/doctor"
 )
 
 // diagnosed runs `sluice doctor --json` and returns its exit code and the worst
 // severity of each check.
-func diagnosed(t *testing.T, dir string, args ...string) (int, map[sluice.Check]sluice.Severity) {
+func diagnosed(t *testing.T, dir string, args ...string) (int, map[doctor.Check]doctor.Severity) {
 	t.Helper()
 	r := sluiceRun(t, dir, append([]string{"doctor", "--json"}, args...)...)
 	var report doctorReport
 	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
 		t.Fatalf("%v:\n%s%s", err, r.stdout, r.stderr)
 	}
-	rank := map[sluice.Severity]int{sluice.SeverityOK: 1, sluice.SeverityUnknown: 2, sluice.SeverityWarning: 3, sluice.SeverityError: 4}
-	worst := make(map[sluice.Check]sluice.Severity)
-	var counted sluice.Summary
+	rank := map[doctor.Severity]int{doctor.SeverityOK: 1, doctor.SeverityUnknown: 2, doctor.SeverityWarning: 3, doctor.SeverityError: 4}
+	worst := make(map[doctor.Check]doctor.Severity)
+	var counted doctor.Summary
 	for _, f := range report.Findings {
 		t.Logf("%-8s %s: %s: %s", f.Severity, f.Check, f.Where, f.Found)
-		if !slices.Contains(sluice.Checks(), f.Check) || rank[f.Severity] == 0 || f.Where == "" || f.Found == "" {
+		if !slices.Contains(doctor.Checks(), f.Check) || rank[f.Severity] == 0 || f.Where == "" || f.Found == "" {
 			t.Errorf("a finding without what it must have: %+v", f)
 		}
 		if rank[f.Severity] > rank[worst[f.Check]] {
 			worst[f.Check] = f.Severity
 		}
-		counted.OK += map[bool]int{true: 1}[f.Severity == sluice.SeverityOK]
-		counted.Warnings += map[bool]int{true: 1}[f.Severity == sluice.SeverityWarning]
-		counted.Errors += map[bool]int{true: 1}[f.Severity == sluice.SeverityError]
-		counted.Unknown += map[bool]int{true: 1}[f.Severity == sluice.SeverityUnknown]
+		counted.OK += map[bool]int{true: 1}[f.Severity == doctor.SeverityOK]
+		counted.Warnings += map[bool]int{true: 1}[f.Severity == doctor.SeverityWarning]
+		counted.Errors += map[bool]int{true: 1}[f.Severity == doctor.SeverityError]
+		counted.Unknown += map[bool]int{true: 1}[f.Severity == doctor.SeverityUnknown]
 	}
 	if counted != report.Summary || (r.code == exitFailed) != (counted.Errors > 0) || r.code == exitUsage {
 		t.Errorf("exit code %d, summary %+v, counted %+v", r.code, report.Summary, counted)
@@ -61,11 +62,11 @@ func TestDoctorOfAProgram(t *testing.T) {
 	listen := strings.TrimPrefix(s.url, "http://")
 	code, found := diagnosed(t, dir, "--listen", listen)
 	for check, severity := range found {
-		if want := map[bool]sluice.Severity{true: sluice.SeverityWarning, false: sluice.SeverityOK}[check == sluice.CheckConfigTimes]; severity != want {
+		if want := map[bool]doctor.Severity{true: doctor.SeverityWarning, false: doctor.SeverityOK}[check == doctor.CheckConfigTimes]; severity != want {
 			t.Errorf("%s is %s, want %s", check, severity, want)
 		}
 	}
-	for _, check := range []sluice.Check{sluice.CheckLeases, sluice.CheckFollowers, sluice.CheckDiskFree, sluice.CheckRedisEviction, sluice.CheckDatabaseSchema} {
+	for _, check := range []doctor.Check{doctor.CheckLeases, doctor.CheckFollowers, doctor.CheckDiskFree, doctor.CheckRedisEviction, doctor.CheckDatabaseSchema} {
 		if found[check] == "" {
 			t.Errorf("%s was not looked at", check)
 		}
@@ -84,8 +85,8 @@ func TestDoctorOfAProgram(t *testing.T) {
 		t.Fatalf("exit code %d:\n%s", code, s.log)
 	}
 	code, found = diagnosed(t, dir, "--listen", listen)
-	if code != exitOK || found[sluice.CheckRedisReachable] != sluice.SeverityUnknown || found[sluice.CheckLeases] != sluice.SeverityUnknown ||
-		found[sluice.CheckDatabaseSchema] != sluice.SeverityOK || found[sluice.CheckDeadLetters] != sluice.SeverityOK {
+	if code != exitOK || found[doctor.CheckRedisReachable] != doctor.SeverityUnknown || found[doctor.CheckLeases] != doctor.SeverityUnknown ||
+		found[doctor.CheckDatabaseSchema] != doctor.SeverityOK || found[doctor.CheckDeadLetters] != doctor.SeverityOK {
 		t.Errorf("after its end: exit code %d, %v", code, found)
 	}
 }
@@ -124,11 +125,11 @@ func TestDoctorWhenAllIsWrong(t *testing.T) {
 			t.Fatal(err)
 		}
 		code, found := diagnosed(t, dir)
-		for check, want := range map[sluice.Check]sluice.Severity{
-			sluice.CheckConfigValid: sluice.SeverityOK, sluice.CheckConfigListen: sluice.SeverityWarning, sluice.CheckConfigSecrets: sluice.SeverityWarning,
-			sluice.CheckConfigGaps: sluice.SeverityWarning, sluice.CheckConfigTimes: sluice.SeverityWarning, sluice.CheckConfigData: sluice.SeverityWarning,
-			sluice.CheckRedisReachable: sluice.SeverityError, sluice.CheckDatabaseReachable: sluice.SeverityError, sluice.CheckDiskFree: sluice.SeverityOK,
-			sluice.CheckRedisEviction: sluice.SeverityUnknown, sluice.CheckLeases: sluice.SeverityUnknown, sluice.CheckFollowers: sluice.SeverityUnknown,
+		for check, want := range map[doctor.Check]doctor.Severity{
+			doctor.CheckConfigValid: doctor.SeverityOK, doctor.CheckConfigListen: doctor.SeverityWarning, doctor.CheckConfigSecrets: doctor.SeverityWarning,
+			doctor.CheckConfigGaps: doctor.SeverityWarning, doctor.CheckConfigTimes: doctor.SeverityWarning, doctor.CheckConfigData: doctor.SeverityWarning,
+			doctor.CheckRedisReachable: doctor.SeverityError, doctor.CheckDatabaseReachable: doctor.SeverityError, doctor.CheckDiskFree: doctor.SeverityOK,
+			doctor.CheckRedisEviction: doctor.SeverityUnknown, doctor.CheckLeases: doctor.SeverityUnknown, doctor.CheckFollowers: doctor.SeverityUnknown,
 		} {
 			if found[check] != want {
 				t.Errorf("%s: %s is %q, want %q", database, check, found[check], want)
@@ -141,10 +142,10 @@ func TestDoctorWhenAllIsWrong(t *testing.T) {
 	if err := os.Chmod(file, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, found := diagnosed(t, dir); found[sluice.CheckConfigSecrets] != sluice.SeverityOK {
-		t.Errorf("a file that others cannot read: %s", found[sluice.CheckConfigSecrets])
+	if _, found := diagnosed(t, dir); found[doctor.CheckConfigSecrets] != doctor.SeverityOK {
+		t.Errorf("a file that others cannot read: %s", found[doctor.CheckConfigSecrets])
 	}
-	if code, found := diagnosed(t, dir, "--partitions", "0"); code != exitFailed || found[sluice.CheckConfigValid] != sluice.SeverityError || len(found) != 1 {
+	if code, found := diagnosed(t, dir, "--partitions", "0"); code != exitFailed || found[doctor.CheckConfigValid] != doctor.SeverityError || len(found) != 1 {
 		t.Errorf("a configuration that cannot be used: exit code %d, %v", code, found)
 	}
 }
@@ -156,19 +157,19 @@ func TestDoctorOfAProgramThatIsNotReady(t *testing.T) {
 	}))
 	defer server.Close()
 	code, found := diagnosed(t, t.TempDir(), "--listen", strings.TrimPrefix(server.URL, "http://"))
-	if code != exitFailed || found[sluice.CheckFollowers] != sluice.SeverityError {
-		t.Errorf("exit code %d, %s", code, found[sluice.CheckFollowers])
+	if code != exitFailed || found[doctor.CheckFollowers] != doctor.SeverityError {
+		t.Errorf("exit code %d, %s", code, found[doctor.CheckFollowers])
 	}
 }
 
 // What goes to another machine goes by TLS and with a password, or the operator
 // has said that it need not.
 func TestDoctorOfTheWaysToServers(t *testing.T) {
-	ok, warning, failed := sluice.SeverityOK, sluice.SeverityWarning, sluice.SeverityError
+	ok, warning, failed := doctor.SeverityOK, doctor.SeverityWarning, doctor.SeverityError
 	for _, test := range []struct {
 		redis, database, mongo string
 		plain                  []string
-		tls, password          sluice.Severity
+		tls, password          doctor.Severity
 	}{
 		{"embedded", "sqlite:a.db", "", nil, ok, ok},
 		{"redis://127.0.0.1:6379", "mysql://u@127.0.0.1/d", "mongodb://localhost/d", nil, ok, ok},
@@ -200,7 +201,7 @@ func TestDoctorOfTheWaysToServers(t *testing.T) {
 	} {
 		cfg := config.Default()
 		cfg.Redis, cfg.Database, cfg.TimeSeries, cfg.PlainServers = config.URL(test.redis), config.URL(test.database), config.URL(test.mongo), test.plain
-		worst := make(map[sluice.Check]sluice.Severity)
+		worst := make(map[doctor.Check]doctor.Severity)
 		for _, f := range engine.ExamineTransport(cfg).Findings {
 			if worst[f.Check] == "" || worst[f.Check] == ok || f.Severity == failed {
 				worst[f.Check] = f.Severity
@@ -209,8 +210,8 @@ func TestDoctorOfTheWaysToServers(t *testing.T) {
 				t.Errorf("it shows the password: %+v", f)
 			}
 		}
-		if worst[sluice.CheckServerTLS] != test.tls || worst[sluice.CheckServerPassword] != test.password {
-			t.Errorf("%+v: TLS %s, password %s", test, worst[sluice.CheckServerTLS], worst[sluice.CheckServerPassword])
+		if worst[doctor.CheckServerTLS] != test.tls || worst[doctor.CheckServerPassword] != test.password {
+			t.Errorf("%+v: TLS %s, password %s", test, worst[doctor.CheckServerTLS], worst[doctor.CheckServerPassword])
 		}
 	}
 }
@@ -218,27 +219,27 @@ func TestDoctorOfTheWaysToServers(t *testing.T) {
 func TestDoctorOfSpillFiles(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
-	look := func(want sluice.Severity) {
+	look := func(want doctor.Severity) {
 		t.Helper()
 		e := examineSpill(dir, sluice.SystemClock{})
 		if len(e.Findings) != 1 || e.Findings[0].Severity != want {
 			t.Errorf("%+v, want %s", e.Findings, want)
 		}
 	}
-	look(sluice.SeverityOK)
+	look(doctor.SeverityOK)
 	file := filepath.Join(dir, "a"+spill.Suffix)
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	look(sluice.SeverityOK)
+	look(doctor.SeverityOK)
 	if err := os.Chtimes(file, now, now.Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	look(sluice.SeverityWarning)
+	look(doctor.SeverityWarning)
 	if err := os.Rename(file, file+spill.DamagedSuffix); err != nil {
 		t.Fatal(err)
 	}
-	look(sluice.SeverityError)
+	look(doctor.SeverityError)
 }
 
 // Servers that accept connections and say nothing keep nobody waiting.
@@ -250,17 +251,17 @@ func TestDoctorOfMuteServers(t *testing.T) {
 	t.Cleanup(func() { _ = mute.Close() })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	d := &doctor{config: config.Default(), clock: sluice.SystemClock{}, report: &doctorReport{}}
+	d := &examination{config: config.Default(), clock: sluice.SystemClock{}, report: &doctorReport{}}
 	d.config.Data = t.TempDir()
 	d.config.Redis = config.URL("redis://" + mute.Addr().String())
 	d.config.Database = config.URL("mysql://u:s3cret@" + mute.Addr().String() + "/db")
 	d.config.Listen = mute.Addr().String()
 	d.examine(ctx)
-	failed := make(map[sluice.Check]bool)
+	failed := make(map[doctor.Check]bool)
 	for _, f := range d.report.Findings {
-		failed[f.Check] = f.Severity == sluice.SeverityError
+		failed[f.Check] = f.Severity == doctor.SeverityError
 	}
-	if !failed[sluice.CheckRedisReachable] || !failed[sluice.CheckDatabaseReachable] {
+	if !failed[doctor.CheckRedisReachable] || !failed[doctor.CheckDatabaseReachable] {
 		t.Errorf("%+v", d.report.Findings)
 	}
 }
@@ -271,12 +272,12 @@ func TestDoctorDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var explained []sluice.Check
+	var explained []doctor.Check
 	_, table, _ := strings.Cut(string(text), "## The checks")
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|[^|]{10,}\\|[^|]{3,}\\|$").FindAllStringSubmatch(table, -1) {
-		explained = append(explained, sluice.Check(row[1]))
+		explained = append(explained, doctor.Check(row[1]))
 	}
-	if want := sluice.Checks(); !slices.Equal(explained, want) {
+	if want := doctor.Checks(); !slices.Equal(explained, want) {
 		t.Errorf("docs/doctor.md explains\n%v, the program has\n%v", explained, want)
 	}
 }

@@ -14,10 +14,11 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/store/sqlstore"
 	"sluice/test/apitest"
 	"sluice/test/dnstest"
+	"sluice/user"
 	"sluice/user/consent"
 )
 
@@ -145,9 +146,9 @@ func (s *served) makeExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	mail := sluice.TemplateVersion{Subject: "Welcome, {{ name }}", HTML: "<p>{{ a }} {{ '<' }} 7</p>", Class: sluice.ClassTransactional}
-	err = errors.Join(store.AddTemplate(t.Context(), sluice.Template{ID: "welcome", Name: "Welcome"}, mail),
-		store.AddSegment(t.Context(), sluice.Segment{ID: "019aa5c0-7a00-7abc-8def-0123456789ab", Name: "gold", Definition: `{"attribute":"plan","is":"equals","value":"gold"}`}))
+	message := mail.TemplateVersion{Subject: "Welcome, {{ name }}", HTML: "<p>{{ a }} {{ '<' }} 7</p>", Class: mail.ClassTransactional}
+	err = errors.Join(store.AddTemplate(t.Context(), mail.Template{ID: "welcome", Name: "Welcome"}, message),
+		store.AddSegment(t.Context(), user.Segment{ID: "019aa5c0-7a00-7abc-8def-0123456789ab", Name: "gold", Definition: `{"attribute":"plan","is":"equals","value":"gold"}`}))
 	if err != nil {
 		t.Fatal(err)
 	}

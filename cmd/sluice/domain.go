@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"sluice"
 	"sluice/engine"
 	"sluice/flow"
+	"sluice/lib/doctor"
 	"sluice/lib/mime"
 	"sluice/mail/senderdomains"
 )
@@ -80,14 +80,14 @@ func domainName(text string) (string, error) {
 
 // domains looks at the domains that mail is signed for, and at those that mail
 // was sent from; not where nothing leaves.
-func (d *doctor) domains(ctx context.Context) {
+func (d *examination) domains(ctx context.Context) {
 	if !d.config.Leaves() || !d.config.Domains.Check {
 		return
 	}
 	checker, err := engine.DomainChecker(d.config)
 	if err != nil {
-		e := sluice.Examination{Where: "sender domains"}
-		e.Unknown(err, sluice.CheckDomainMX)
+		e := doctor.Examination{Where: "sender domains"}
+		e.Unknown(err, doctor.CheckDomainMX)
 		d.report.Add(e)
 		return
 	}
@@ -102,8 +102,8 @@ func (d *doctor) domains(ctx context.Context) {
 			met, err := senderdomains.Domains{Redis: main}.Names(ctx, d.clock.Now().Add(-doctorDomainAge).UnixMilli(), maxDoctorDomains)
 			main.Close()
 			if err != nil {
-				e := sluice.Examination{Where: "sender domains"}
-				e.Unknown(err, sluice.CheckDomainMX)
+				e := doctor.Examination{Where: "sender domains"}
+				e.Unknown(err, doctor.CheckDomainMX)
 				d.report.Add(e)
 			}
 			names = append(names, met...)

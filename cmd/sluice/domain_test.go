@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/lib/doctor"
 	"sluice/mail/dkim"
 	"sluice/test/dnstest"
 )
@@ -62,13 +62,13 @@ func TestDomainCheck(t *testing.T) {
 	}
 	names.Set(t, goodDomain("example.com")...)
 	lost := sluiceRun(t, dir, "domain", "check", "--json", "example.com")
-	var report sluice.Report
+	var report doctor.Report
 	if err := json.Unmarshal([]byte(lost.stdout), &report); err != nil || lost.code != exitFailed || report.Summary.Errors != 1 {
 		t.Fatalf("%d %s: %v", lost.code, lost.stdout, err)
 	}
 	for _, f := range report.Findings {
 		_, record, _ := strings.Cut(key, " TXT ")
-		if want := `publish s1._domainkey.example.com. IN TXT "` + record + `"`; f.Check == sluice.CheckDomainDKIM && f.Remedy != want {
+		if want := `publish s1._domainkey.example.com. IN TXT "` + record + `"`; f.Check == doctor.CheckDomainDKIM && f.Remedy != want {
 			t.Errorf("%+v, want %s", f, want)
 		}
 	}
@@ -134,16 +134,16 @@ func TestSenderDomainsAreLookedAt(t *testing.T) {
 	if names.Asked("s1._domainkey.good.example") != 1 {
 		t.Errorf("a domain of which 3 mails were met was looked at %d times", names.Asked("s1._domainkey.good.example"))
 	}
-	doctor := sluiceRun(t, dir, "doctor", "--json", "--listen", strings.TrimPrefix(s.url, "http://"))
-	if doctor.code != exitFailed || !strings.Contains(doctor.stdout, `{"check":"domain-mx","severity":"error","where":"bad.example","found":"there is no such domain"`) || !strings.Contains(doctor.stdout, `{"check":"domain-dkim","severity":"ok","where":"good.example"`) {
-		t.Errorf("%d %s", doctor.code, doctor.stdout)
+	examined := sluiceRun(t, dir, "doctor", "--json", "--listen", strings.TrimPrefix(s.url, "http://"))
+	if examined.code != exitFailed || !strings.Contains(examined.stdout, `{"check":"domain-mx","severity":"error","where":"bad.example","found":"there is no such domain"`) || !strings.Contains(examined.stdout, `{"check":"domain-dkim","severity":"ok","where":"good.example"`) {
+		t.Errorf("%d %s", examined.code, examined.stdout)
 	}
 	var answer struct {
 		Domain, Checked string
-		sluice.Report
+		doctor.Report
 	}
 	status, text := s.ask(t, http.MethodGet, "/v1/domains/GOOD.example", "")
-	if err := json.Unmarshal([]byte(text), &answer); err != nil || status != http.StatusOK || answer.Domain != "good.example" || answer.Checked == "" || answer.Summary != (sluice.Summary{OK: 5}) {
+	if err := json.Unmarshal([]byte(text), &answer); err != nil || status != http.StatusOK || answer.Domain != "good.example" || answer.Checked == "" || answer.Summary != (doctor.Summary{OK: 5}) {
 		t.Errorf("%d %s: %v", status, text, err)
 	}
 	if code := s.stop(t); code != exitOK {

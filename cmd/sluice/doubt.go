@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"sluice"
 	"sluice/engine"
 	"sluice/flow"
+	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/store/sqlstore"
 )
@@ -51,7 +51,7 @@ func runDoubt(ctx context.Context, c *call) error {
 		return err
 	}
 	for _, send := range sends {
-		if _, _, ok := sluice.ParseSendID(send); !ok {
+		if _, _, ok := mail.ParseSendID(send); !ok {
 			return usagef("doubt %s: %q is no send; `sluice doubt list` shows them", what, send)
 		}
 	}
@@ -87,7 +87,7 @@ func (c *call) doubtList(ctx context.Context) error {
 	after, number := "", -1
 	if text := c.given.text("after"); text != "" {
 		var ok bool
-		if after, number, ok = sluice.ParseSendID(text); !ok {
+		if after, number, ok = mail.ParseSendID(text); !ok {
 			return usagef("doubt list: --after %q is no send", text)
 		}
 	}
@@ -96,14 +96,14 @@ func (c *call) doubtList(ctx context.Context) error {
 		return err
 	}
 	return c.upToLimit("nothing is in doubt", func(show func(string, func() error) error) error {
-		return eachDoubt(ctx, store, after, number, func(row *sluice.SendRow, id string) error {
+		return eachDoubt(ctx, store, after, number, func(row *mail.SendRow, id string) error {
 			return show(id, func() error { return c.printDoubt(row, id) })
 		})
 	})
 }
 
 // eachDoubt hands sends in doubt on, oldest first, after one.
-func eachDoubt(ctx context.Context, store *sqlstore.Store, after string, number int, fn func(row *sluice.SendRow, id string) error) error {
+func eachDoubt(ctx context.Context, store *sqlstore.Store, after string, number int, fn func(row *mail.SendRow, id string) error) error {
 	for {
 		rows, err := store.InDoubt(ctx, after, number, doubtPage)
 		if err != nil {
@@ -112,7 +112,7 @@ func eachDoubt(ctx context.Context, store *sqlstore.Store, after string, number 
 		for i := range rows {
 			row := &rows[i]
 			after, number = row.Message, row.Number
-			if err := fn(row, (&sluice.Send{Message: row.Message, Number: row.Number}).ID()); err != nil {
+			if err := fn(row, (&mail.Send{Message: row.Message, Number: row.Number}).ID()); err != nil {
 				return err
 			}
 		}
@@ -122,10 +122,10 @@ func eachDoubt(ctx context.Context, store *sqlstore.Store, after string, number 
 	}
 }
 
-func (c *call) printDoubt(row *sluice.SendRow, id string) error {
+func (c *call) printDoubt(row *mail.SendRow, id string) error {
 	s := shownDoubt{
 		Send: id, To: row.To, From: row.From, Class: row.Class.String(), Priority: row.Priority.String(), Route: row.Route, Attempts: row.Attempts,
-		Accepted: time.UnixMilli(row.AcceptedMillis).UTC().Format(time.RFC3339), Undecided: row.DueMillis == 0, Life: sluice.LifeTexts(row.Life),
+		Accepted: time.UnixMilli(row.AcceptedMillis).UTC().Format(time.RFC3339), Undecided: row.DueMillis == 0, Life: mail.LifeTexts(row.Life),
 	}
 	if c.given.has("json") {
 		return c.printJSON(s)
@@ -156,7 +156,7 @@ func (c *call) doubtResolve(ctx context.Context, decision spool.Decision, sends 
 		return err
 	}
 	if c.given.has("all") {
-		err := eachDoubt(ctx, running.Store, "", -1, func(row *sluice.SendRow, id string) error {
+		err := eachDoubt(ctx, running.Store, "", -1, func(row *mail.SendRow, id string) error {
 			if row.DueMillis == 0 {
 				sends = append(sends, id)
 			}

@@ -24,6 +24,7 @@ import (
 	"sluice/config"
 	"sluice/engine"
 	"sluice/lib/key"
+	"sluice/store"
 	"sluice/store/sqlstore"
 )
 
@@ -514,11 +515,11 @@ func TestEventsWhileStopping(t *testing.T) {
 }
 
 // addKeyWithout stores a key that has no permission.
-func addKeyWithout(t *testing.T, store *sqlstore.Store) string {
+func addKeyWithout(t *testing.T, db *sqlstore.Store) string {
 	t.Helper()
 	id, text := key.New()
 	hash := key.HashOf(text)
-	if err := store.AddKey(t.Context(), sluice.APIKey{ID: id, Hash: hash[:], CreatedMillis: 1}); err != nil {
+	if err := db.AddKey(t.Context(), store.APIKey{ID: id, Hash: hash[:], CreatedMillis: 1}); err != nil {
 		t.Fatal(err)
 	}
 	return text

@@ -13,6 +13,7 @@ import (
 
 	"sluice"
 	"sluice/ops/transfer"
+	"sluice/store"
 	"sluice/store/sqlstore"
 )
 
@@ -136,14 +137,14 @@ func (c *call) exportTo() (out io.Writer, finish func(whole bool) error, err err
 
 // exportRows writes the events, rows of the series, or users that the flags ask for,
 // and counts them.
-func (c *call) exportRows(ctx context.Context, what string, store *sqlstore.Store, out io.Writer) (n int64, err error) {
-	snapshot, err := store.Snapshot(ctx)
+func (c *call) exportRows(ctx context.Context, what string, db *sqlstore.Store, out io.Writer) (n int64, err error) {
+	snapshot, err := db.Snapshot(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
 	g := c.given
-	filter := sluice.EventFilter{
+	filter := store.EventFilter{
 		FromMillis: g.millis("from"), ToMillis: g.millis("to"),
 		Kind: g.text("kind"), Name: g.text("name"), App: g.text("app-id"),
 	}
@@ -159,7 +160,7 @@ func (c *call) exportRows(ctx context.Context, what string, store *sqlstore.Stor
 		return transfer.ExportSeries(ctx, snapshot, table, filter, format, out)
 	}
 	w := transfer.NewEventWriter(out, format)
-	err = snapshot.Events(ctx, filter, func(e *sluice.StoredEvent) error {
+	err = snapshot.Events(ctx, filter, func(e *store.StoredEvent) error {
 		n++
 		return w.Write(&e.Event)
 	})

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
+	"sluice/lib/doctor"
 )
 
 // What the program writes is for its owner alone. That is the data directory after
@@ -84,19 +84,19 @@ func TestFilesAreForTheirOwner(t *testing.T) {
 		}
 	}
 	key := filepath.Join(dir, "example.com.pem")
-	if _, found := diagnosed(t, dir); found[sluice.CheckConfigSecrets] != sluice.SeverityOK {
-		t.Errorf("a key that its owner alone can read: %s", found[sluice.CheckConfigSecrets])
+	if _, found := diagnosed(t, dir); found[doctor.CheckConfigSecrets] != doctor.SeverityOK {
+		t.Errorf("a key that its owner alone can read: %s", found[doctor.CheckConfigSecrets])
 	}
 	if err := os.Chmod(key, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	parent := filepath.Dir(dir) // of all directories of this test
-	for mode, want := range map[os.FileMode]sluice.Severity{0o700: sluice.SeverityOK, 0o755: sluice.SeverityWarning} {
+	for mode, want := range map[os.FileMode]doctor.Severity{0o700: doctor.SeverityOK, 0o755: doctor.SeverityWarning} {
 		if err := os.Chmod(parent, mode); err != nil {
 			t.Fatal(err)
 		}
-		if _, found := diagnosed(t, dir); found[sluice.CheckConfigSecrets] != want {
-			t.Errorf("a key that all can read in a directory of mode %o: %s, want %s", mode, found[sluice.CheckConfigSecrets], want)
+		if _, found := diagnosed(t, dir); found[doctor.CheckConfigSecrets] != want {
+			t.Errorf("a key that all can read in a directory of mode %o: %s, want %s", mode, found[doctor.CheckConfigSecrets], want)
 		}
 	}
 }

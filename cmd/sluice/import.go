@@ -23,6 +23,7 @@ import (
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/ops/transfer"
+	"sluice/store"
 )
 
 const importLong = `
@@ -275,7 +276,7 @@ type rejectedLine struct {
 }
 
 // reject writes a line to the report, which is made for the first.
-func (in *importing) reject(line sluice.Line, reason error) error {
+func (in *importing) reject(line store.Line, reason error) error {
 	if in.rejected == nil {
 		name := in.call.given.text("rejected")
 		if name == "" {

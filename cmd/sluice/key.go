@@ -10,6 +10,7 @@ import (
 
 	"sluice"
 	"sluice/lib/key"
+	"sluice/store"
 	"sluice/store/sqlstore"
 )
 
@@ -94,18 +95,18 @@ func (c *call) migrateForKey(ctx context.Context, store *sqlstore.Store) error {
 	return store.Migrate(ctx)
 }
 
-func (c *call) keyCreate(ctx context.Context, store *sqlstore.Store, _ []string) error {
+func (c *call) keyCreate(ctx context.Context, db *sqlstore.Store, _ []string) error {
 	permissions, err := key.ParsePermissions(c.given.text("permission"))
 	if err != nil {
 		return err // was checked with the flag
 	}
 	id, text := key.New()
 	hash := key.HashOf(text)
-	stored := sluice.APIKey{ID: id, Name: c.given.text("name"), Hash: hash[:], CreatedMillis: c.clock(ctx).Now().UnixMilli()}
+	stored := store.APIKey{ID: id, Name: c.given.text("name"), Hash: hash[:], CreatedMillis: c.clock(ctx).Now().UnixMilli()}
 	for _, p := range permissions {
 		stored.Permissions = append(stored.Permissions, string(p))
 	}
-	if err := store.AddKey(ctx, stored); err != nil {
+	if err := db.AddKey(ctx, stored); err != nil {
 		return err
 	}
 	fmt.Fprintln(c.main.Stderr, "this key is not shown again:")

@@ -16,8 +16,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"sluice"
 	"sluice/config"
+	"sluice/lib/doctor"
 	"sluice/lib/servers"
 	"sluice/store/mongostore"
 )
@@ -144,14 +144,14 @@ func TestServeMirrorsTheSeries(t *testing.T) {
 	if err := os.WriteFile(file, append(text, "\ntimeseries: "+m.url...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	doctor := func(reachable, index sluice.Severity) {
+	examined := func(reachable, index doctor.Severity) {
 		t.Helper()
 		_, found := diagnosed(t, dir, "--listen", strings.TrimPrefix(s.url, "http://"))
-		if found[sluice.CheckMirrorReachable] != reachable || found[sluice.CheckMirrorIndex] != index || found[sluice.CheckLeases] != sluice.SeverityOK {
+		if found[doctor.CheckMirrorReachable] != reachable || found[doctor.CheckMirrorIndex] != index || found[doctor.CheckLeases] != doctor.SeverityOK {
 			t.Errorf("doctor: %v", found)
 		}
 	}
-	doctor(sluice.SeverityOK, sluice.SeverityOK)
+	examined(doctor.SeverityOK, doctor.SeverityOK)
 	specs, err := m.db.Collection(mongostore.SeriesCollection).Indexes().ListSpecifications(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -164,12 +164,12 @@ func TestServeMirrorsTheSeries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	doctor(sluice.SeverityOK, sluice.SeverityWarning)
+	examined(doctor.SeverityOK, doctor.SeverityWarning)
 
 	if err := m.server.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	doctor(sluice.SeverityError, sluice.SeverityUnknown)
+	examined(doctor.SeverityError, doctor.SeverityUnknown)
 	count(`{"name":"early","time":"` + day + `23:20:00Z"}`)
 	await(t, "the mirror fails", func() bool { return s.metric(t, "sluice_mirror_errors_total") > 0 })
 	await(t, "the lag grows", func() bool {
@@ -227,7 +227,7 @@ func TestMirrorPasswordIsNotShown(t *testing.T) {
 			r := sluiceRun(t, dir, command)
 			shown += r.stdout + r.stderr
 		}
-		if strings.Contains(shown, secret) || !strings.Contains(shown, "127.0.0.1:1") || !strings.Contains(shown, string(sluice.CheckConfigSecrets)) {
+		if strings.Contains(shown, secret) || !strings.Contains(shown, "127.0.0.1:1") || !strings.Contains(shown, string(doctor.CheckConfigSecrets)) {
 			t.Errorf("%s", shown)
 		}
 	}

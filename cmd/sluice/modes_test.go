@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
 	"sluice/lib/sink"
+	"sluice/mail"
 )
 
 const modesFile = `
@@ -61,7 +61,7 @@ func (s *served) mailed(t *testing.T, body string) {
 }
 
 // counted are the sends of the ledger in a state, by route: "route n", ...
-func (s *served) counted(t *testing.T, state sluice.SendState) string {
+func (s *served) counted(t *testing.T, state mail.SendState) string {
 	t.Helper()
 	return strings.Join(s.texts(t, fmt.Sprintf("SELECT route || ' ' || COUNT(*) FROM sends WHERE state = '%s' GROUP BY route ORDER BY route", state)), ", ")
 }
@@ -78,7 +78,7 @@ func TestNothingButTheAllowedLeaves(t *testing.T) {
 		{"from":"shop@example.com","subject":"s","text":"t","to":"\"me@allowed.example\"@other.example","class":"marketing"},
 		{"from":"me@allowed.example","to":"you@other.example","raw":"RnJvbTogbWVAYWxsb3dlZC5leGFtcGxlDQpUbzogbWVAYWxsb3dlZC5leGFtcGxlDQpTdWJqZWN0OiBzDQoNCnQNCg=="},
 		{"from":"me@allowed.example","to":"me@allowed.example","subject":"large","html":"<p>`+strings.Repeat("many words ", 1000)+`"}]`)
-	await(t, "all are sent", func() bool { return s.counted(t, sluice.SendSent) == "relay 4, sink 9" })
+	await(t, "all are sent", func() bool { return s.counted(t, mail.SendSent) == "relay 4, sink 9" })
 	if all, want := got(receiver), []string{"ME@allowed.example", "a@list.example", "b@x.open.example", "me@allowed.example"}; !slices.Equal(all, want) {
 		t.Errorf("%v got mail, want %v", all, want)
 	}
@@ -107,7 +107,7 @@ func TestNothingButTheAllowedLeaves(t *testing.T) {
 			t.Error(out)
 		}
 	}
-	await(t, "all are sent", func() bool { return s.counted(t, sluice.SendSent) == "relay 6, sink 11" })
+	await(t, "all are sent", func() bool { return s.counted(t, mail.SendSent) == "relay 6, sink 11" })
 	mails := receiver.Mails()[4:]
 	if len(mails) != 2 || !bytes.Contains(mails[0].Content, []byte("Subject: [Test] Hi Bob\r\n")) || !bytes.Contains(mails[0].Content, []byte("Bob Ann")) || !bytes.Contains(mails[1].Content, []byte("Subject: [Test] Hi Cy\r\n")) {
 		t.Errorf("%d mails to be looked at: %v", len(mails), got(receiver))
@@ -131,19 +131,19 @@ func TestModes(t *testing.T) {
 	s := startMode(t, dir, "off", receiver)
 	s.mailed(t, message("a@list.example"))
 	s.mailed(t, message("b@other.example"))
-	await(t, "both are in the ledger", func() bool { return s.counted(t, sluice.SendWaiting) == " 2" })
-	if code := s.stop(t); code != exitOK || s.counted(t, sluice.SendWaiting) != " 2" || receiver.Accepted() != 0 {
-		t.Fatalf("off: exit code %d, waiting %q, %d connections", code, s.counted(t, sluice.SendWaiting), receiver.Accepted())
+	await(t, "both are in the ledger", func() bool { return s.counted(t, mail.SendWaiting) == " 2" })
+	if code := s.stop(t); code != exitOK || s.counted(t, mail.SendWaiting) != " 2" || receiver.Accepted() != 0 {
+		t.Fatalf("off: exit code %d, waiting %q, %d connections", code, s.counted(t, mail.SendWaiting), receiver.Accepted())
 	}
 	s = startMode(t, dir, "on", receiver)
-	await(t, "what has waited leaves", func() bool { return s.counted(t, sluice.SendSent) == "relay 2" })
+	await(t, "what has waited leaves", func() bool { return s.counted(t, mail.SendSent) == "relay 2" })
 	if code := s.stop(t); code != exitOK || !slices.Equal(got(receiver), []string{"a@list.example", "b@other.example"}) || receiver.Duplicates() != 0 {
 		t.Fatalf("on: exit code %d, %v got mail", code, got(receiver))
 	}
 	s = startMode(t, dir, "sink", receiver)
 	s.mailed(t, message("c@list.example"))
 	s.mailed(t, strings.Replace(message("d@other.example"), "{", `{"route":"relay",`, 1))
-	await(t, "they are in the mailboxes", func() bool { return s.counted(t, sluice.SendSent) == "relay 2, sink 2" })
+	await(t, "they are in the mailboxes", func() bool { return s.counted(t, mail.SendSent) == "relay 2, sink 2" })
 	if code := s.stop(t); code != exitOK || receiver.Received() != 2 {
 		t.Fatalf("sink: exit code %d, %v got mail", code, got(receiver))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"sluice"
 	"sluice/config"
+	"sluice/mail"
 )
 
 // The switch is there for programs that run and that will, and stays.
@@ -78,19 +79,19 @@ func TestMailGoesByARoute(t *testing.T) {
 	cfg.Routes = []config.Route{{Name: "provider", Pace: "1000/s", HTTP: config.HTTPRoute{
 		URL: config.Secret(provider.URL), ID: "/id", Body: `{"to":"{{to}}","subject":"{{subject}}"}`}}}
 	e := openEngine(t, cfg)
-	ids, err := e.Services().Submitter.Submit(t.Context(), "", []sluice.Draft{{
-		Priority: sluice.PriorityNormal, Class: sluice.ClassMarketing, Form: sluice.ContentMIME, From: "news@example.com",
+	ids, err := e.Services().Submitter.Submit(t.Context(), "", []mail.Draft{{
+		Priority: mail.PriorityNormal, Class: mail.ClassMarketing, Form: mail.ContentMIME, From: "news@example.com",
 		Content: []byte("From: news@example.com\r\nTo: all@example.com\r\nSubject: hello\r\n\r\nhi\r\n"), To: []string{"a@allowed.example", "b@other.example"},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rows []sluice.SendRow
+	var rows []mail.SendRow
 	await(t, "both are sent", func() bool {
 		if rows, err = e.Services().Sends.MessageSends(t.Context(), ids[0]); err != nil {
 			t.Fatal(err)
 		}
-		return len(rows) == 2 && rows[0].State == sluice.SendSent && rows[1].State == sluice.SendSent
+		return len(rows) == 2 && rows[0].State == mail.SendSent && rows[1].State == mail.SendSent
 	})
 	if rows[0].Route != "provider" || rows[1].Route != config.SinkRoute {
 		t.Errorf("%+v", rows)

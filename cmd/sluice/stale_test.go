@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
 	"sluice/lib/faults"
 	"sluice/lib/servers"
+	"sluice/mail"
 	"sluice/store/sqlstore"
 )
 
@@ -51,7 +51,7 @@ func TestCutOffFromTheDatabaseNobodyUnsubscribedIsMailed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	ledger := func(state sluice.SendState) (n int64) {
+	ledger := func(state mail.SendState) (n int64) {
 		t.Helper()
 		totals, err := other.SendTotals(t.Context())
 		if err != nil {
@@ -69,10 +69,10 @@ func TestCutOffFromTheDatabaseNobodyUnsubscribedIsMailed(t *testing.T) {
 	mustRun(t, dir, "sending", "stop")
 	await(t, "marketing mail is stopped", func() bool { return s.metric(t, "sluice_marketing_stopped") == 1 })
 	s.mailed(t, `{"from":"shop@example.com","subject":"s","text":"t","to":["ann@example.com","bob@example.com"],"class":"marketing"}`)
-	await(t, "the mail is in its lanes", func() bool { return ledger(sluice.SendWaiting) == 2 })
+	await(t, "the mail is in its lanes", func() bool { return ledger(mail.SendWaiting) == 2 })
 	proxy.Refuse(true)
 	proxy.Cut()
-	if _, err := other.Suppress(t.Context(), []sluice.Suppression{{Entry: "ann@example.com", Reason: sluice.SuppressUnsubscribe, Scope: sluice.ScopeMarketing, TimeMillis: time.Now().UnixMilli()}}); err != nil {
+	if _, err := other.Suppress(t.Context(), []mail.Suppression{{Entry: "ann@example.com", Reason: mail.SuppressUnsubscribe, Scope: mail.ScopeMarketing, TimeMillis: time.Now().UnixMilli()}}); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the program says that marketing mail waits", func() bool {
@@ -87,7 +87,7 @@ func TestCutOffFromTheDatabaseNobodyUnsubscribedIsMailed(t *testing.T) {
 
 	proxy.Refuse(false)
 	await(t, "the others get theirs", func() bool { return len(got(receiver)) >= 2 })
-	await(t, "who has unsubscribed is left out", func() bool { return ledger(sluice.SendSuppressed) == 1 })
+	await(t, "who has unsubscribed is left out", func() bool { return ledger(mail.SendSuppressed) == 1 })
 	if all := got(receiver); slices.Contains(all, "ann@example.com") {
 		t.Errorf("%v got mail: one of them had unsubscribed", all)
 	}

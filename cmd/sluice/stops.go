@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"sluice"
 	"sluice/engine"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/mail"
 	"sluice/mail/spool"
 )
 
@@ -38,12 +38,12 @@ Mail that is on the wire just then is cancelled only if it has to wait once more
 `
 
 var sendingFlags = []flagSpec{
-	{name: sluice.SelectAll, help: "all mail"},
-	{name: sluice.SelectClass, value: "CLASS", help: "mail of a class: transactional or marketing"},
-	{name: sluice.SelectPriority, value: "PRIORITY", help: "mail of a priority: high, normal or low"},
-	{name: sluice.SelectRoute, value: "NAME", help: "mail by a route"},
-	{name: sluice.SelectTag, value: "TAG", help: "mail with a tag"},
-	{name: sluice.SelectMessage, value: "ID", help: "one message"},
+	{name: mail.SelectAll, help: "all mail"},
+	{name: mail.SelectClass, value: "CLASS", help: "mail of a class: transactional or marketing"},
+	{name: mail.SelectPriority, value: "PRIORITY", help: "mail of a priority: high, normal or low"},
+	{name: mail.SelectRoute, value: "NAME", help: "mail by a route"},
+	{name: mail.SelectTag, value: "TAG", help: "mail with a tag"},
+	{name: mail.SelectMessage, value: "ID", help: "one message"},
 	{name: "yes", help: "purge all that is meant"},
 	{name: "count", value: "N", help: "purge so many at most", check: wholeNumber(1, 1_000_000_000)},
 }
@@ -105,44 +105,44 @@ func runSending(ctx context.Context, c *call) error {
 }
 
 // selected reads which mail is meant.
-func (c *call) selected(what string) (sluice.Selector, error) {
+func (c *call) selected(what string) (mail.Selector, error) {
 	var by []string
-	for _, word := range sluice.SelectorWords {
+	for _, word := range mail.SelectorWords {
 		if c.given.has(word) {
 			by = append(by, word)
 		}
 	}
 	switch {
 	case len(by) == 0 && (what == "stop" || what == "resume"):
-		return sluice.NewSelector(sluice.SelectClass, sluice.ClassMarketing.String())
+		return mail.NewSelector(mail.SelectClass, mail.ClassMarketing.String())
 	case len(by) == 0 && what == "show":
-		return sluice.Selector{}, nil
+		return mail.Selector{}, nil
 	case len(by) != 1 || what == "stop" || what == "show":
-		return sluice.Selector{}, usagef("sending %s: want %s of --%s", what, map[bool]string{true: "none", false: "one"}[what == "stop" || what == "show"], strings.Join(sluice.SelectorWords, ", --"))
+		return mail.Selector{}, usagef("sending %s: want %s of --%s", what, map[bool]string{true: "none", false: "one"}[what == "stop" || what == "show"], strings.Join(mail.SelectorWords, ", --"))
 	}
 	value := c.given.text(by[0])
-	if by[0] == sluice.SelectAll {
+	if by[0] == mail.SelectAll {
 		value = ""
 	}
-	s, err := sluice.NewSelector(by[0], value)
+	s, err := mail.NewSelector(by[0], value)
 	if err != nil {
 		return s, usageError{err}
 	}
 	return s, nil
 }
 
-func resumeFlag(s sluice.Selector) string {
+func resumeFlag(s mail.Selector) string {
 	switch {
-	case s.Name() == sluice.ClassMarketing.String():
+	case s.Name() == mail.ClassMarketing.String():
 		return ""
-	case s.By == sluice.SelectAll:
+	case s.By == mail.SelectAll:
 		return " --all"
 	}
 	return " --" + s.By + " " + safeText(s.Value)
 }
 
 // purge cancels what waits, or counts it.
-func (c *call) purge(ctx context.Context, o *spool.Operator, s sluice.Selector) error {
+func (c *call) purge(ctx context.Context, o *spool.Operator, s mail.Selector) error {
 	cfg := c.config
 	store, err := c.store(ctx)
 	if err != nil {
@@ -194,7 +194,7 @@ func (c *call) showSending(ctx context.Context, o *spool.Operator) error {
 		return err
 	}
 	c.print("sending: %s (%s)", cfg.Sending, cfg.Origin("sending"))
-	marketing := sluice.ClassMarketing.String()
+	marketing := mail.ClassMarketing.String()
 	if note, is := stopped[marketing]; is {
 		c.print("marketing mail: stopped %s", safeText(note))
 	} else {
@@ -202,7 +202,7 @@ func (c *call) showSending(ctx context.Context, o *spool.Operator) error {
 	}
 	delete(stopped, marketing)
 	for _, name := range slices.Sorted(maps.Keys(stopped)) {
-		if s, ok := sluice.ParseSelector(name); ok {
+		if s, ok := mail.ParseSelector(name); ok {
 			c.print("%s: stopped %s", safeText(s.String()), safeText(stopped[name]))
 		}
 	}

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/mail/suppress"
 	"sluice/ops/transfer"
+	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/user/profile"
 )
@@ -54,8 +56,8 @@ var suppressionFlags = []flagSpec{
 }
 
 func aReason(s string) error {
-	if _, ok := sluice.ParseSuppressReason(s); !ok {
-		return fmt.Errorf("want one of %v", sluice.SuppressReasons)
+	if _, ok := mail.ParseSuppressReason(s); !ok {
+		return fmt.Errorf("want one of %v", mail.SuppressReasons)
 	}
 	return nil
 }
@@ -76,8 +78,8 @@ func runSuppression(ctx context.Context, c *call) error {
 		return usagef("suppression list: takes no arguments, but %q is one", args[0])
 	case what == "import" && len(args) != 1:
 		return usagef("suppression import: want one file, or - for standard input")
-	case what != "list" && len(args) == 0, len(args) > sluice.MaxSuppressChanges:
-		return usagef("suppression %s: want 1 to %d, not %d; a file takes more: `sluice suppression import`", what, sluice.MaxSuppressChanges, len(args))
+	case what != "list" && len(args) == 0, len(args) > mail.MaxSuppressChanges:
+		return usagef("suppression %s: want 1 to %d, not %d; a file takes more: `sluice suppression import`", what, mail.MaxSuppressChanges, len(args))
 	}
 	store, err := c.store(ctx)
 	if err != nil {
@@ -100,17 +102,17 @@ func (s *suppressing) service() *suppress.Service {
 }
 
 // preset is what the flags say of those that are added.
-func (s *suppressing) preset() sluice.Suppression {
-	reason, ok := sluice.ParseSuppressReason(s.given.text("reason"))
+func (s *suppressing) preset() mail.Suppression {
+	reason, ok := mail.ParseSuppressReason(s.given.text("reason"))
 	if !ok {
-		reason = sluice.SuppressManual
+		reason = mail.SuppressManual
 	}
-	scope, _ := sluice.ParseScope(s.given.text("scope"))
-	return sluice.Suppression{Reason: reason, Scope: scope, App: s.given.text("app-id"), Source: "cli", TimeMillis: s.clock.Now().UnixMilli(), Said: true}
+	scope, _ := mail.ParseScope(s.given.text("scope"))
+	return mail.Suppression{Reason: reason, Scope: scope, App: s.given.text("app-id"), Source: "cli", TimeMillis: s.clock.Now().UnixMilli(), Said: true}
 }
 
 func (s *suppressing) add(ctx context.Context, args []string) error {
-	changes, reader := make([]sluice.Suppression, len(args)), s.reader()
+	changes, reader := make([]mail.Suppression, len(args)), s.reader()
 	for i, text := range args {
 		object := map[string]string{"entry": text}
 		if s.given.has("ends") {
@@ -142,7 +144,7 @@ func (s *suppressing) remove(ctx context.Context, args []string) error {
 	}
 	preset, which := s.preset(), suppress.Which{}
 	if s.given.has("reason") {
-		which.Reasons = []sluice.SuppressReason{preset.Reason}
+		which.Reasons = []mail.SuppressReason{preset.Reason}
 	}
 	if s.given.has("scope") {
 		which.Scope = &preset.Scope
@@ -169,7 +171,7 @@ func (s *suppressing) list(ctx context.Context, _ []string) error {
 		all, err := s.store.SuppressionsOf(ctx, []string{entry})
 		return errors.Join(err, s.show(all))
 	}
-	q := sluice.SuppressionQuery{Limit: suppressionPage}
+	q := mail.SuppressionQuery{Limit: suppressionPage}
 	for {
 		page, err := s.store.Suppressions(ctx, q)
 		if err == nil {
@@ -184,7 +186,7 @@ func (s *suppressing) list(ctx context.Context, _ []string) error {
 
 // show prints suppressions. What --json prints, import reads, but for source and
 // time.
-func (s *suppressing) show(all []sluice.Suppression) error {
+func (s *suppressing) show(all []mail.Suppression) error {
 	for i := range all {
 		x, ends, removed := &all[i], "", ""
 		if x.EndMillis != 0 {
@@ -218,7 +220,7 @@ func (s *suppressing) show(all []sluice.Suppression) error {
 }
 
 func (s *suppressing) check(ctx context.Context, args []string) error {
-	class, _ := sluice.ParseClass(s.given.text("class"))
+	class, _ := mail.ParseClass(s.given.text("class"))
 	for _, address := range args {
 		v, suppressed, err := suppress.CheckStored(ctx, s.store, s.clock, address, class, s.given.text("app-id"))
 		if err != nil {
@@ -294,7 +296,7 @@ type importCount struct{ read, added, repeats, bad int64 }
 // importLines brings lines in, in pieces. part says how much of the file is read.
 func (s *suppressing) importLines(ctx context.Context, lines *transfer.LineReader, reader *suppress.Reader, part func() float64) (n importCount, err error) {
 	bar, began := s.progress(), time.Now()
-	var changes []sluice.Suppression
+	var changes []mail.Suppression
 	write := func() error {
 		added, err := s.service().Add(ctx, changes)
 		if err == nil {
@@ -305,12 +307,12 @@ func (s *suppressing) importLines(ctx context.Context, lines *transfer.LineReade
 		return err
 	}
 	for err == nil {
-		var line sluice.Line
+		var line store.Line
 		if line, err = lines.Next(); err != nil || line.Refused == nil && strings.TrimSpace(line.Text) == "" {
 			continue
 		}
 		n.read++
-		one, wrong := sluice.Suppression{}, line.Refused
+		one, wrong := mail.Suppression{}, line.Refused
 		if wrong == nil {
 			one, wrong = reader.ParseLine(line.Text)
 		}
@@ -321,7 +323,7 @@ func (s *suppressing) importLines(ctx context.Context, lines *transfer.LineReade
 			}
 			continue
 		}
-		if changes = append(changes, one); len(changes) == sluice.MaxSuppressChanges {
+		if changes = append(changes, one); len(changes) == mail.MaxSuppressChanges {
 			err = write()
 		}
 	}

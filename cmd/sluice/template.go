@@ -11,8 +11,10 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/mail/template"
 	"sluice/store/sqlstore"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
@@ -44,7 +46,7 @@ template-test; it goes the way of all mail: with sending: sink into the mailboxe
 `
 
 var templateFlags = []flagSpec{
-	{name: "version", value: "N", help: "show, preview, test: not the current version, but this one", check: wholeNumber(1, sluice.MaxTemplateVersions)},
+	{name: "version", value: "N", help: "show, preview, test: not the current version, but this one", check: wholeNumber(1, mail.MaxTemplateVersions)},
 	{name: "archived", help: "list: archived ones too"},
 	{name: "json", help: "list: one JSON object a line"},
 	{name: "variables", value: "JSON", help: "preview, test: an object, the variables"},
@@ -101,7 +103,7 @@ type listedTemplate struct {
 const templatePage = 500
 
 func (c *call) templateList(ctx context.Context, store *sqlstore.Store, _ []string) error {
-	q := sluice.TemplateQuery{Archived: c.given.has("archived"), Limit: templatePage}
+	q := mail.TemplateQuery{Archived: c.given.has("archived"), Limit: templatePage}
 	for {
 		page, err := store.Templates(ctx, q)
 		if err != nil {
@@ -122,7 +124,7 @@ func (c *call) templateList(ctx context.Context, store *sqlstore.Store, _ []stri
 	}
 }
 
-func (c *call) listTemplate(t *sluice.Template) error {
+func (c *call) listTemplate(t *mail.Template) error {
 	s := listedTemplate{ID: t.ID, Name: t.Name, Current: t.Current, Latest: t.Latest, Updated: keyTime(t.UpdatedMillis)}
 	state := ""
 	if t.ArchivedMillis != 0 {
@@ -152,7 +154,7 @@ func (c *call) templateShow(ctx context.Context, store *sqlstore.Store, args []s
 }
 
 // maxTemplateFileBytes is what is read of a file: more is no template.
-const maxTemplateFileBytes = 2 * sluice.MaxTemplateBytes
+const maxTemplateFileBytes = 2 * mail.MaxTemplateBytes
 
 // readUpTo reads a file, or standard input where it is called -, of most bytes at most.
 // what it has is said in errors, limit is what stands behind a refusal.
@@ -177,7 +179,7 @@ func (c *call) readUpTo(name, what string, most int, limit string) (string, erro
 }
 
 func (c *call) templatePut(ctx context.Context, store *sqlstore.Store, args []string) error {
-	text, err := c.readUpTo(args[0], "template", maxTemplateFileBytes, fmt.Sprintf("; a template may have %d", sluice.MaxTemplateBytes))
+	text, err := c.readUpTo(args[0], "template", maxTemplateFileBytes, fmt.Sprintf("; a template may have %d", mail.MaxTemplateBytes))
 	if err != nil {
 		return err
 	}
@@ -185,11 +187,11 @@ func (c *call) templatePut(ctx context.Context, store *sqlstore.Store, args []st
 	if err != nil {
 		return fmt.Errorf("%s, %w", args[0], err)
 	}
-	if !sluice.ValidTemplateID(v.Template) {
-		return fmt.Errorf("%s: id is %.64q, want 1 to %d lower-case letters, digits, -, _ and ., the first a letter or a digit", args[0], v.Template, sluice.MaxTemplateIDBytes)
+	if !mail.ValidTemplateID(v.Template) {
+		return fmt.Errorf("%s: id is %.64q, want 1 to %d lower-case letters, digits, -, _ and ., the first a letter or a digit", args[0], v.Template, mail.MaxTemplateIDBytes)
 	}
-	if name != "" && !sluice.ValidTemplateName(name) {
-		return fmt.Errorf("%s: name: want at most %d characters, no control characters, no blank at its ends", args[0], sluice.MaxTemplateNameRunes)
+	if name != "" && !mail.ValidTemplateName(name) {
+		return fmt.Errorf("%s: name: want at most %d characters, no control characters, no blank at its ends", args[0], mail.MaxTemplateNameRunes)
 	}
 	if _, err := template.Compile(&v); err != nil {
 		return fmt.Errorf("%s: %w", args[0], err)
@@ -200,7 +202,7 @@ func (c *call) templatePut(ctx context.Context, store *sqlstore.Store, args []st
 		if name == "" {
 			name = v.Template
 		}
-		t = sluice.Template{ID: v.Template, Name: name, Current: 1, Latest: 1, CreatedMillis: v.CreatedMillis, UpdatedMillis: v.CreatedMillis}
+		t = mail.Template{ID: v.Template, Name: name, Current: 1, Latest: 1, CreatedMillis: v.CreatedMillis, UpdatedMillis: v.CreatedMillis}
 		err = store.AddTemplate(ctx, t, v)
 	}
 	if err != nil {
@@ -237,7 +239,7 @@ func (c *call) templatePreview(ctx context.Context, store *sqlstore.Store, args 
 
 // profileOf reads the user of an external id.
 func profileOf(ctx context.Context, store *sqlstore.Store, externalID string) (*profile.Profile, error) {
-	found, err := store.Users(ctx, sluice.UserQuery{Keys: []sluice.UserKey{{Kind: sluice.KeyExternal, Name: externalID}}})
+	found, err := store.Users(ctx, user.Query{Keys: []user.Key{{Kind: user.KeyExternal, Name: externalID}}})
 	if err != nil {
 		return nil, err
 	}

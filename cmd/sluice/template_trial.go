@@ -11,6 +11,7 @@ import (
 	"sluice/engine"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/mail"
 	"sluice/mail/route"
 	"sluice/mail/spool"
 	"sluice/mail/template"
@@ -20,7 +21,7 @@ import (
 
 // templateInput returns the version of a template that the flags name, and its
 // values.
-func (c *call) templateInput(ctx context.Context, store *sqlstore.Store, id string) (*sluice.Template, *sluice.TemplateVersion, *template.Input, error) {
+func (c *call) templateInput(ctx context.Context, store *sqlstore.Store, id string) (*mail.Template, *mail.TemplateVersion, *template.Input, error) {
 	t, err := store.Template(ctx, id)
 	if err != nil {
 		return nil, nil, nil, err
@@ -84,7 +85,7 @@ func (c *call) templateTest(ctx context.Context, store *sqlstore.Store, args []s
 }
 
 // submitDraft hands a message in as the program itself does.
-func submitDraft(ctx context.Context, cfg *config.Config, store *sqlstore.Store, redis *flow.Redis, clock sluice.Clock, draft sluice.Draft) error {
+func submitDraft(ctx context.Context, cfg *config.Config, store *sqlstore.Store, redis *flow.Redis, clock sluice.Clock, draft mail.Draft) error {
 	if cfg.Domains.Require && cfg.Leaves() {
 		if err := engine.RefusedDomain(ctx, cfg, &draft); err != nil {
 			return err
@@ -93,7 +94,7 @@ func submitDraft(ctx context.Context, cfg *config.Config, store *sqlstore.Store,
 	ingest.RaiseBy(redis, store, slog.Default())
 	writer := flow.NewWriter(engine.LogsOf(redis, cfg), "command:"+draft.ID, cfg.BacklogMB<<20)
 	intake := spool.Intake{Writer: writer, Bodies: &spool.BodyWriter{Store: store}, Partitions: cfg.Partitions, Clock: clock}
-	_, err := intake.Submit(ctx, "", []sluice.Draft{draft})
+	_, err := intake.Submit(ctx, "", []mail.Draft{draft})
 	return errors.Join(err, writer.Close(ctx))
 }
 

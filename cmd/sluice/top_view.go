@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"sluice"
 	"sluice/api"
+	"sluice/lib/doctor"
 )
 
 // How the frame looks.
@@ -39,7 +39,7 @@ func (v *topView) frame(look *topLook, err error, now time.Time) []string {
 	lines := []string{fmt.Sprintf("sluice %s  %s  process %s, %d live  %s", safeText(s.Version), v.base, safeText(s.Process), s.LiveProcesses, now.UTC().Format("15:04:05"))}
 	switch {
 	case err != nil:
-		lines = append(lines, "DOES NOT ANSWER: "+safeText(sluice.OneLine(err)))
+		lines = append(lines, "DOES NOT ANSWER: "+safeText(doctor.OneLine(err)))
 	case s.Ready:
 		lines = append(lines, "ready")
 	default:

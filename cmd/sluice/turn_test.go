@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
 	"sluice/config"
 	"sluice/engine"
 	"sluice/lib/sink"
+	"sluice/mail"
 )
 
 // twoRelays runs a program with a relay, and another for what that does not take;
@@ -58,16 +58,16 @@ func aRelay(t *testing.T, fault func(sink.At) sink.Act) (*sink.Sink, config.URL)
 }
 
 // sendOne hands a marketing mail in and waits until its row is as wanted.
-func sendOne(t *testing.T, e *engine.Engine, as string, holds func(*sluice.SendRow) bool) sluice.SendRow {
+func sendOne(t *testing.T, e *engine.Engine, as string, holds func(*mail.SendRow) bool) mail.SendRow {
 	t.Helper()
-	ids, err := e.Services().Submitter.Submit(t.Context(), "", []sluice.Draft{{
-		Priority: sluice.PriorityNormal, Class: sluice.ClassMarketing, Form: sluice.ContentMIME, From: "news@example.com", To: []string{"a@example.net"},
+	ids, err := e.Services().Submitter.Submit(t.Context(), "", []mail.Draft{{
+		Priority: mail.PriorityNormal, Class: mail.ClassMarketing, Form: mail.ContentMIME, From: "news@example.com", To: []string{"a@example.net"},
 		Content: []byte("From: news@example.com\r\nTo: a@example.net\r\nSubject: hello\r\nMessage-ID: <one@example.com>\r\n\r\nhi\r\n"),
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rows []sluice.SendRow
+	var rows []mail.SendRow
 	await(t, "the mail is "+as, func() bool {
 		if rows, err = e.Services().Sends.MessageSends(t.Context(), ids[0]); err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestTurnedAway(t *testing.T) {
 			}
 			relay, second := aRelay(t, nil)
 			e := twoRelays(t, first, second)
-			row := sendOne(t, e, "sent", func(r *sluice.SendRow) bool { return r.State == sluice.SendSent })
+			row := sendOne(t, e, "sent", func(r *mail.SendRow) bool { return r.State == mail.SendSent })
 			if row.Route != "second" || row.Attempts != 1 || strings.Count(row.Life, "\n") != 2 || relay.Received() != 1 {
 				t.Errorf("%+v, and the second relay has %d mails", row, relay.Received())
 			}
@@ -123,8 +123,8 @@ func TestTurnedAway(t *testing.T) {
 		t.Parallel()
 		_, first := aRelay(t, busy(sink.OnMail))
 		e := twoRelays(t, first, "")
-		row := sendOne(t, e, "deferred", func(r *sluice.SendRow) bool { return r.Attempts > 0 })
-		if row.State != sluice.SendWaiting || row.Route != "first" || row.Attempts != 1 || row.DueMillis <= row.UpdatedMillis {
+		row := sendOne(t, e, "deferred", func(r *mail.SendRow) bool { return r.Attempts > 0 })
+		if row.State != mail.SendWaiting || row.Route != "first" || row.Attempts != 1 || row.DueMillis <= row.UpdatedMillis {
 			t.Errorf("%+v", row)
 		}
 	})
@@ -133,8 +133,8 @@ func TestTurnedAway(t *testing.T) {
 		_, first := aRelay(t, busy(sink.OnMail))
 		_, second := aRelay(t, busy(sink.OnRcpt))
 		e := twoRelays(t, first, second)
-		row := sendOne(t, e, "deferred", func(r *sluice.SendRow) bool { return r.Attempts > 0 })
-		if row.State != sluice.SendWaiting || row.Attempts != 1 || carried(e, "first") != 1 || carried(e, "second") != 1 {
+		row := sendOne(t, e, "deferred", func(r *mail.SendRow) bool { return r.Attempts > 0 })
+		if row.State != mail.SendWaiting || row.Attempts != 1 || carried(e, "first") != 1 || carried(e, "second") != 1 {
 			t.Errorf("%+v; they were asked %d and %d times", row, carried(e, "first"), carried(e, "second"))
 		}
 	})
@@ -148,7 +148,7 @@ func TestTurnedAway(t *testing.T) {
 		})
 		relay, second := aRelay(t, nil)
 		e := twoRelays(t, first, second)
-		sendOne(t, e, "in doubt", func(r *sluice.SendRow) bool { return r.State == sluice.SendInDoubt })
+		sendOne(t, e, "in doubt", func(r *mail.SendRow) bool { return r.State == mail.SendInDoubt })
 		if relay.Received() != 0 || carried(e, "second") != 0 {
 			t.Error("it went by the second relay as well")
 		}

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
 	"sluice/config"
+	"sluice/lib/doctor"
 	"sluice/user/consent"
 )
 
@@ -244,17 +244,17 @@ func TestDoctorOfLinks(t *testing.T) {
 	for _, x := range []struct {
 		sending, url string
 		routes       []config.Route
-		want         sluice.Severity
+		want         doctor.Severity
 	}{
-		{"sink", "", []config.Route{both}, sluice.SeverityOK},
-		{"on", "", []config.Route{transactional}, sluice.SeverityOK},
-		{"on", "", []config.Route{transactional, both}, sluice.SeverityWarning},
-		{"allow-list", "http://m.example.com", []config.Route{both}, sluice.SeverityWarning},
-		{"on", "https://m.example.com", []config.Route{both}, sluice.SeverityOK},
+		{"sink", "", []config.Route{both}, doctor.SeverityOK},
+		{"on", "", []config.Route{transactional}, doctor.SeverityOK},
+		{"on", "", []config.Route{transactional, both}, doctor.SeverityWarning},
+		{"allow-list", "http://m.example.com", []config.Route{both}, doctor.SeverityWarning},
+		{"on", "https://m.example.com", []config.Route{both}, doctor.SeverityOK},
 	} {
 		cfg := config.Default()
 		cfg.Sending, cfg.PublicURL, cfg.Routes = x.sending, x.url, x.routes
-		var e sluice.Examination
+		var e doctor.Examination
 		examineUnsubscribe(&e, cfg)
 		if len(e.Findings) != 1 || e.Findings[0].Severity != x.want {
 			t.Errorf("%+v: %+v", x, e.Findings)

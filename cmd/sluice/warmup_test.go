@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // TestWarmupOfAnEmptiedRedis: what a route may send on a day is counted in Redis. When
@@ -27,7 +27,7 @@ func TestWarmupOfAnEmptiedRedis(t *testing.T) {
 		await(t, "nothing is left of the day", func() bool { return p.metric(t, `sluice_route_day_left_mails{route="warm"}`) == 0 })
 	}
 	p.mail("early", mails, `,"route":"warm"`)
-	p.awaitStates("early", sluice.SendSent.String(), limit)
+	p.awaitStates("early", mail.SendSent.String(), limit)
 	nothingLeft()
 	p.stop()
 	if err := os.RemoveAll(filepath.Join(p.dir, "data", "redis")); err != nil {
@@ -36,7 +36,7 @@ func TestWarmupOfAnEmptiedRedis(t *testing.T) {
 	p.start("SLUICE_ACCEPT_GAPS=true")
 	p.mail("late", mails, `,"route":"warm"`)
 	p.mail("open", mails, `,"route":"other"`)
-	p.awaitStates("open", sluice.SendSent.String(), mails)
+	p.awaitStates("open", mail.SendSent.String(), mails)
 	nothingLeft()
 	if today() != first {
 		t.Log("midnight has passed: this run shows nothing")

@@ -13,6 +13,7 @@ import (
 
 	"sluice"
 	"sluice/lib/filelock"
+	"sluice/store"
 )
 
 // Reader reads a file that nobody writes any more. It holds the file, so that
@@ -66,16 +67,16 @@ func (r *Reader) begin() error {
 
 // Next returns the next event, encoded, with the number of its record, from 1.
 // It returns io.EOF at the end, or where the file cannot be read any further.
-func (r *Reader) Next() (sluice.Line, error) {
+func (r *Reader) Next() (store.Line, error) {
 	var head [recordBytes]byte
 	_, err := io.ReadFull(r.in, head[:])
 	switch {
 	case err == io.EOF:
-		return sluice.Line{}, io.EOF
+		return store.Line{}, io.EOF
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return r.stop("is cut short")
 	case err != nil:
-		return sluice.Line{}, fmt.Errorf("read %s: %w", r.file.Name(), err)
+		return store.Line{}, fmt.Errorf("read %s: %w", r.file.Name(), err)
 	}
 	size := int64(binary.LittleEndian.Uint32(head[:4]))
 	if size > r.size-r.read-recordBytes {
@@ -83,19 +84,19 @@ func (r *Reader) Next() (sluice.Line, error) {
 	}
 	event := make([]byte, size)
 	if _, err := io.ReadFull(r.in, event); err != nil {
-		return sluice.Line{}, fmt.Errorf("read %s: %w", r.file.Name(), err)
+		return store.Line{}, fmt.Errorf("read %s: %w", r.file.Name(), err)
 	}
 	if crc32.Update(crc32.Checksum(head[:4], crcTable), crcTable, event) != binary.LittleEndian.Uint32(head[4:]) {
 		return r.stop("is damaged")
 	}
 	r.records++
 	r.read += recordBytes + size
-	return sluice.Line{Number: r.records, Text: string(event)}, nil
+	return store.Line{Number: r.records, Text: string(event)}, nil
 }
 
-func (r *Reader) stop(what string) (sluice.Line, error) {
+func (r *Reader) stop(what string) (store.Line, error) {
 	r.why = fmt.Errorf("record %d of %s, at byte %d, %s", r.records+1, r.file.Name(), r.read, what)
-	return sluice.Line{}, io.EOF
+	return store.Line{}, io.EOF
 }
 
 // Rest returns why the file was not read to its end, and how many bytes are

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
+	"sluice/lib/doctor"
 	"sluice/mail/dkim"
 )
 
@@ -55,6 +55,6 @@ func TestAlignment(t *testing.T) {
 		"x.fails.example":              "unknown:",
 		"news.bad.example":             "ok:",
 	} {
-		b.want(t, domain, sluice.CheckDomainAlignment, want)
+		b.want(t, domain, doctor.CheckDomainAlignment, want)
 	}
 }

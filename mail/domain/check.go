@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"sluice"
 	"sluice/lib/dns"
+	"sluice/lib/doctor"
 	"sluice/mail/dkim"
 )
 
@@ -55,7 +55,7 @@ type Checker struct {
 // look is one look at one domain.
 type look struct {
 	*Checker
-	e      sluice.Examination
+	e      doctor.Examination
 	domain string
 	asked  int
 	known  map[question]known
@@ -85,8 +85,8 @@ const (
 )
 
 // Check looks at a domain: an ASCII name in lower case. It ends when ctx does.
-func (c *Checker) Check(ctx context.Context, domain string) sluice.Examination {
-	l := &look{Checker: c, domain: domain, known: map[question]known{}, e: sluice.Examination{Where: domain}}
+func (c *Checker) Check(ctx context.Context, domain string) doctor.Examination {
+	l := &look{Checker: c, domain: domain, known: map[question]known{}, e: doctor.Examination{Where: domain}}
 	if !l.home(ctx) {
 		return l.e
 	}
@@ -138,15 +138,15 @@ func (l *look) home(ctx context.Context) bool {
 	want := publish + l.domain + ". IN MX 10 mail." + l.domain + "."
 	mx, err := l.ask(ctx, l.domain, dns.MX)
 	if err != nil {
-		l.e.Unknown(err, sluice.CheckDomainMX, sluice.CheckDomainSPF, sluice.CheckDomainDKIM, sluice.CheckDomainDMARC, sluice.CheckDomainAlignment)
+		l.e.Unknown(err, doctor.CheckDomainMX, doctor.CheckDomainSPF, doctor.CheckDomainDKIM, doctor.CheckDomainDMARC, doctor.CheckDomainAlignment)
 		return false
 	}
 	switch mx.Status {
 	case dns.NoName:
 		if len(mx.Aliases) > 0 {
-			l.e.Fail(sluice.CheckDomainMX, "point the CNAME at a name that is there, or publish records of its own", "it is an alias of %s, which is not there", mx.Aliases[len(mx.Aliases)-1])
+			l.e.Fail(doctor.CheckDomainMX, "point the CNAME at a name that is there, or publish records of its own", "it is an alias of %s, which is not there", mx.Aliases[len(mx.Aliases)-1])
 		} else {
-			l.e.Fail(sluice.CheckDomainMX, "register it, or send from a domain that is there; then "+want, "there is no such domain")
+			l.e.Fail(doctor.CheckDomainMX, "register it, or send from a domain that is there; then "+want, "there is no such domain")
 		}
 	case dns.NoData:
 		l.implicit(ctx, want)
@@ -177,11 +177,11 @@ func (l *look) implicit(ctx context.Context, want string) {
 	all, _, err := l.addresses(ctx, l.domain)
 	switch {
 	case err != nil:
-		l.e.Unknown(err, sluice.CheckDomainMX)
+		l.e.Unknown(err, doctor.CheckDomainMX)
 	case len(all) == 0:
-		l.e.Fail(sluice.CheckDomainMX, want, "it has neither MX records nor an address: bounces and replies come back to nobody, and many receivers refuse mail from it")
+		l.e.Fail(doctor.CheckDomainMX, want, "it has neither MX records nor an address: bounces and replies come back to nobody, and many receivers refuse mail from it")
 	default:
-		l.e.Fine(sluice.CheckDomainMX, "it has no MX records; mail to it goes to its own address %s", all[0])
+		l.e.Fine(doctor.CheckDomainMX, "it has no MX records; mail to it goes to its own address %s", all[0])
 	}
 }
 
@@ -190,13 +190,13 @@ func (l *look) mailers(ctx context.Context, mx *dns.Answer, want string) {
 	var good, bad, aliases []string
 	for _, m := range mx.Mailers[:min(maxHomes, len(mx.Mailers))] {
 		if m.Host == "" { // RFC 7505
-			l.e.Fail(sluice.CheckDomainMX, "send from a domain that takes mail, or "+want+" in place of the one there is", "its MX record says that it takes no mail: receivers refuse what comes from it (RFC 7505, 4.2)")
+			l.e.Fail(doctor.CheckDomainMX, "send from a domain that takes mail, or "+want+" in place of the one there is", "its MX record says that it takes no mail: receivers refuse what comes from it (RFC 7505, 4.2)")
 			return
 		}
 		all, names, err := l.addresses(ctx, m.Host)
 		switch {
 		case err != nil:
-			l.e.Unknown(err, sluice.CheckDomainMX)
+			l.e.Unknown(err, doctor.CheckDomainMX)
 			return
 		case len(all) == 0:
 			bad = append(bad, m.Host)
@@ -209,13 +209,13 @@ func (l *look) mailers(ctx context.Context, mx *dns.Answer, want string) {
 	}
 	switch {
 	case len(good) == 0:
-		l.e.Fail(sluice.CheckDomainMX, "publish addresses (A, AAAA) of these hosts, or "+want, "no host of its MX records has an address: %s", strings.Join(bad, ", "))
+		l.e.Fail(doctor.CheckDomainMX, "publish addresses (A, AAAA) of these hosts, or "+want, "no host of its MX records has an address: %s", strings.Join(bad, ", "))
 	case len(bad) > 0:
-		l.e.Warn(sluice.CheckDomainMX, "take them out of the MX records, or publish their addresses", "hosts of its MX records have no address: %s", strings.Join(bad, ", "))
+		l.e.Warn(doctor.CheckDomainMX, "take them out of the MX records, or publish their addresses", "hosts of its MX records have no address: %s", strings.Join(bad, ", "))
 	case len(aliases) > 0:
-		l.e.Warn(sluice.CheckDomainMX, "name in the MX records what these are aliases of", "hosts of its MX records are aliases, which they must not be (RFC 5321, 5.1; RFC 2181, 10.3): %s", strings.Join(aliases, ", "))
+		l.e.Warn(doctor.CheckDomainMX, "name in the MX records what these are aliases of", "hosts of its MX records are aliases, which they must not be (RFC 5321, 5.1; RFC 2181, 10.3): %s", strings.Join(aliases, ", "))
 	default:
-		l.e.Fine(sluice.CheckDomainMX, "mail to it goes to %s%s", strings.Join(good, ", "), by(mx))
+		l.e.Fine(doctor.CheckDomainMX, "mail to it goes to %s%s", strings.Join(good, ", "), by(mx))
 	}
 }
 
@@ -229,14 +229,14 @@ func (l *look) checkDKIM(ctx context.Context) {
 	switch {
 	case l.KeysErr != nil:
 		l.dkim = proofOpen
-		l.e.Unknown(l.KeysErr, sluice.CheckDomainDKIM)
+		l.e.Unknown(l.KeysErr, doctor.CheckDomainDKIM)
 		return
 	case len(keys) == 0 && (signs || len(l.Ways) == 0):
 		l.dkim = proofOpen
-		l.e.Unknown(errors.New("there are no keys for it in the setting dkim; whether a provider signs for it cannot be seen from here, but in its console"), sluice.CheckDomainDKIM)
+		l.e.Unknown(errors.New("there are no keys for it in the setting dkim; whether a provider signs for it cannot be seen from here, but in its console"), doctor.CheckDomainDKIM)
 		return
 	case len(keys) == 0:
-		l.e.Warn(sluice.CheckDomainDKIM, "make a key (openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out s1.pem), set dkim: {"+l.domain+": {keys: {s1: s1.pem}}}, and look again: this command shows the record to publish", "its mail is not signed here%s", l.others())
+		l.e.Warn(doctor.CheckDomainDKIM, "make a key (openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out s1.pem), set dkim: {"+l.domain+": {keys: {s1: s1.pem}}}, and look again: this command shows the record to publish", "its mail is not signed here%s", l.others())
 		return
 	}
 	for _, k := range keys {
@@ -260,17 +260,17 @@ func (l *look) checkKey(ctx context.Context, k *dkim.Key) {
 	text, err := k.Record()
 	if err != nil {
 		l.dkim = max(l.dkim, proofOpen)
-		l.e.Unknown(err, sluice.CheckDomainDKIM)
+		l.e.Unknown(err, doctor.CheckDomainDKIM)
 		return
 	}
 	publish := "publish " + record(name, text)
 	answer, err := l.ask(ctx, name, dns.TXT)
 	if err != nil {
 		l.dkim = max(l.dkim, proofOpen)
-		l.e.Unknown(err, sluice.CheckDomainDKIM)
+		l.e.Unknown(err, doctor.CheckDomainDKIM)
 		return
 	}
-	fail := func(format string, args ...any) { l.e.Fail(sluice.CheckDomainDKIM, publish, format, args...) }
+	fail := func(format string, args ...any) { l.e.Fail(doctor.CheckDomainDKIM, publish, format, args...) }
 	switch {
 	case answer.Status != dns.Found && len(answer.Aliases) > 0:
 		fail("%s is an alias of %s, which has no TXT record", name, answer.Aliases[len(answer.Aliases)-1])
@@ -287,15 +287,15 @@ func (l *look) checkKey(ctx context.Context, k *dkim.Key) {
 	case err != nil:
 		fail("the record %s cannot be used: %v", name, err)
 	case r.public == nil:
-		l.e.Fail(sluice.CheckDomainDKIM, "sign with another selector; what is signed with this one fails", "the record %s says that the key is revoked (p= is empty)", name)
+		l.e.Fail(doctor.CheckDomainDKIM, "sign with another selector; what is signed with this one fails", "the record %s says that the key is revoked (p= is empty)", name)
 	case !sameKey(r, k):
 		fail("the record %s has another key (%s) than the one that mail is signed with (%s): each signature fails", name, keyWord(r), text[strings.Index(text, "k=")+2:strings.Index(text, "; p=")])
 	case r.testing:
 		l.dkim = proofGiven
-		l.e.Warn(sluice.CheckDomainDKIM, publish+" (without t=y)", "the record %s says that signing is only tried (t=y): receivers may treat mail as if it were not signed", name)
+		l.e.Warn(doctor.CheckDomainDKIM, publish+" (without t=y)", "the record %s says that signing is only tried (t=y): receivers may treat mail as if it were not signed", name)
 	default:
 		l.dkim = proofGiven
-		l.e.Fine(sluice.CheckDomainDKIM, "the record %s%s has the key that mail is signed with, %s", name, by(&answer), keyWord(r))
+		l.e.Fine(doctor.CheckDomainDKIM, "the record %s%s has the key that mail is signed with, %s", name, by(&answer), keyWord(r))
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
 	"sluice/lib/dns"
+	"sluice/lib/doctor"
 	"sluice/mail/dkim"
 	"sluice/test/dnstest"
 )
@@ -65,20 +65,20 @@ func (b *bed) ring(t *testing.T) {
 
 // found checks a domain and returns "severity: found -> remedy" of each finding
 // of a check.
-func (b *bed) found(t *testing.T, domain string, check sluice.Check) (all []string) {
+func (b *bed) found(t *testing.T, domain string, check doctor.Check) (all []string) {
 	t.Helper()
 	e := b.Check(t.Context(), domain)
-	seen := map[sluice.Check]bool{}
+	seen := map[doctor.Check]bool{}
 	for _, f := range e.Findings {
 		seen[f.Check] = true
-		if f.Where != domain || f.Found == "" || (f.Remedy != "") != (f.Severity == sluice.SeverityWarning || f.Severity == sluice.SeverityError) {
+		if f.Where != domain || f.Found == "" || (f.Remedy != "") != (f.Severity == doctor.SeverityWarning || f.Severity == doctor.SeverityError) {
 			t.Errorf("a finding without what it must have: %+v", f)
 		}
 		if f.Check == check {
 			all = append(all, fmt.Sprintf("%s: %s -> %s", f.Severity, f.Found, f.Remedy))
 		}
 	}
-	for _, c := range []sluice.Check{sluice.CheckDomainMX, sluice.CheckDomainSPF, sluice.CheckDomainDKIM, sluice.CheckDomainDMARC, sluice.CheckDomainAlignment} {
+	for _, c := range []doctor.Check{doctor.CheckDomainMX, doctor.CheckDomainSPF, doctor.CheckDomainDKIM, doctor.CheckDomainDMARC, doctor.CheckDomainAlignment} {
 		if !seen[c] {
 			t.Errorf("%s: nothing is said of %s", domain, c)
 		}
@@ -87,7 +87,7 @@ func (b *bed) found(t *testing.T, domain string, check sluice.Check) (all []stri
 }
 
 // want wants one finding that begins with a text and contains others.
-func (b *bed) want(t *testing.T, domain string, check sluice.Check, begin string, parts ...string) {
+func (b *bed) want(t *testing.T, domain string, check doctor.Check, begin string, parts ...string) {
 	t.Helper()
 	all := b.found(t, domain, check)
 	if len(all) != 1 || !strings.HasPrefix(all[0], begin) {
@@ -111,13 +111,13 @@ func TestAGoodDomain(t *testing.T) {
 		"_dmarc.example.com TXT v=DMARC1; p=none; sp=reject; rua=mailto:d@example.com")
 	for _, f := range b.Check(t.Context(), "news.example.com").Findings {
 		t.Logf("%+v", f)
-		if f.Severity != sluice.SeverityOK {
+		if f.Severity != doctor.SeverityOK {
 			t.Errorf("%+v", f)
 		}
 	}
-	b.want(t, "news.example.com", sluice.CheckDomainDMARC, "ok: the DMARC record of example.com says reject")
-	b.want(t, "news.example.com", sluice.CheckDomainSPF, "ok: its SPF record takes 1 lookups and ends in -all")
-	if n := len(b.found(t, "news.example.com", sluice.CheckDomainDKIM)); n != 2 {
+	b.want(t, "news.example.com", doctor.CheckDomainDMARC, "ok: the DMARC record of example.com says reject")
+	b.want(t, "news.example.com", doctor.CheckDomainSPF, "ok: its SPF record takes 1 lookups and ends in -all")
+	if n := len(b.found(t, "news.example.com", doctor.CheckDomainDKIM)); n != 2 {
 		t.Errorf("%d findings about 2 keys", n)
 	}
 }
@@ -133,11 +133,11 @@ func TestHome(t *testing.T) {
 		"nowhere.example": {"error: there is no such domain", "register"}, "dangling.example": {"error: it is an alias of gone.example, which is not there", "CNAME"},
 		"good.example": {"ok: mail to it goes to a.example (an alias of other.example)", ""}, "later.example": {"unknown: look up the A records of bad.example", ""},
 	} {
-		b.want(t, domain, sluice.CheckDomainMX, want[0], strings.TrimPrefix(want[1], "good"))
+		b.want(t, domain, doctor.CheckDomainMX, want[0], strings.TrimPrefix(want[1], "good"))
 	}
 	// Where DNS does not answer, nothing else is asked, and nothing is held to be
 	// wrong.
-	for _, check := range []sluice.Check{sluice.CheckDomainMX, sluice.CheckDomainAlignment} {
+	for _, check := range []doctor.Check{doctor.CheckDomainMX, doctor.CheckDomainAlignment} {
 		b.want(t, "bad.example", check, "unknown: look up the MX records of bad.example", "ServerFailure")
 	}
 }
@@ -184,7 +184,7 @@ func TestSPF(t *testing.T) {
 		"many.example":    {"error: its SPF record fails mail as it is: mx:manymx.example has 11 servers"},
 		"fails.example":   {"unknown: look up the TXT records of fail.example"},
 	} {
-		b.want(t, domain, sluice.CheckDomainSPF, want[0], want[1:]...)
+		b.want(t, domain, doctor.CheckDomainSPF, want[0], want[1:]...)
 	}
 	if b.dns.Asked("h.example") > 60 {
 		t.Errorf("h.example was asked for %d times: answers are to be remembered within a look", b.dns.Asked("h.example"))
@@ -205,20 +205,20 @@ func TestSPFOfRoutes(t *testing.T) {
 		"r.example A 203.0.113.5", "v6.example AAAA 2001:db8::5", "private.example A 10.0.0.1", "both.example A 192.0.2.1", "both.example A 198.51.100.9")
 	relay := func(host string) []Way { return []Way{{Name: "relay", Host: host}} }
 	b.Ways = relay("r.example")
-	b.want(t, "x.example", sluice.CheckDomainSPF, "warning: its SPF record leaves out the server of route relay (r.example, 203.0.113.5", `x.example. IN TXT "v=spf1 ip4:192.0.2.1 ip4:203.0.113.5 -all"`)
-	b.want(t, "y.example", sluice.CheckDomainSPF, "ok:")
-	b.want(t, "z.example", sluice.CheckDomainSPF, "warning: it has no SPF record", `"v=spf1 a:r.example ~all"`)
+	b.want(t, "x.example", doctor.CheckDomainSPF, "warning: its SPF record leaves out the server of route relay (r.example, 203.0.113.5", `x.example. IN TXT "v=spf1 ip4:192.0.2.1 ip4:203.0.113.5 -all"`)
+	b.want(t, "y.example", doctor.CheckDomainSPF, "ok:")
+	b.want(t, "z.example", doctor.CheckDomainSPF, "warning: it has no SPF record", `"v=spf1 a:r.example ~all"`)
 	b.Ways = relay("v6.example")
-	b.want(t, "x.example", sluice.CheckDomainSPF, "warning:", "ip6:2001:db8::5")
+	b.want(t, "x.example", doctor.CheckDomainSPF, "warning:", "ip6:2001:db8::5")
 	for _, host := range []string{"private.example", "both.example", "127.0.0.1", "192.0.2.1", "nowhere.example", ""} {
 		b.Ways = relay(host)
-		b.want(t, "x.example", sluice.CheckDomainSPF, "ok:")
+		b.want(t, "x.example", doctor.CheckDomainSPF, "ok:")
 	}
 	b.Ways = []Way{{Name: "p", Include: "spf.provider.example"}, {Name: "amazon", Include: "amazonses.com", Foreign: true}}
-	b.want(t, "x.example", sluice.CheckDomainSPF, "warning: its SPF record leaves out the servers of route p (spf.provider.example), the servers of route amazon (amazonses.com; they need it where", `"v=spf1 ip4:192.0.2.1 include:spf.provider.example include:amazonses.com -all"`)
-	b.want(t, "z.example", sluice.CheckDomainSPF, "warning:", `"v=spf1 include:spf.provider.example include:amazonses.com ~all"`)
+	b.want(t, "x.example", doctor.CheckDomainSPF, "warning: its SPF record leaves out the servers of route p (spf.provider.example), the servers of route amazon (amazonses.com; they need it where", `"v=spf1 ip4:192.0.2.1 include:spf.provider.example include:amazonses.com -all"`)
+	b.want(t, "z.example", doctor.CheckDomainSPF, "warning:", `"v=spf1 include:spf.provider.example include:amazonses.com ~all"`)
 	b.Ways = b.Ways[:1]
-	b.want(t, "y.example", sluice.CheckDomainSPF, "ok:")
+	b.want(t, "y.example", doctor.CheckDomainSPF, "ok:")
 }
 
 func TestDKIM(t *testing.T) {
@@ -246,18 +246,18 @@ func TestDKIM(t *testing.T) {
 		} else {
 			b.dns.Set(t, strings.Split(lines, "\n")...)
 		}
-		b.want(t, "x.example", sluice.CheckDomainDKIM, want[0], want[1:]...)
+		b.want(t, "x.example", doctor.CheckDomainDKIM, want[0], want[1:]...)
 	}
 	b.dns.Set(t)
-	b.want(t, "news.x.example", sluice.CheckDomainDKIM, "error: mail is signed with a key whose record is not there: "+name)
+	b.want(t, "news.x.example", doctor.CheckDomainDKIM, "error: mail is signed with a key whose record is not there: "+name)
 	b.senders["x.example"] = []string{"x.example"}
 	b.ring(t)
-	b.want(t, "news.x.example", sluice.CheckDomainDKIM, "warning: its mail is not signed here: there are keys of x.example, but they are for other senders", "dkim: {news.x.example:")
-	b.want(t, "y.example", sluice.CheckDomainDKIM, "warning: its mail is not signed here ->")
+	b.want(t, "news.x.example", doctor.CheckDomainDKIM, "warning: its mail is not signed here: there are keys of x.example, but they are for other senders", "dkim: {news.x.example:")
+	b.want(t, "y.example", doctor.CheckDomainDKIM, "warning: its mail is not signed here ->")
 	b.Ways = append(b.Ways, Way{Name: "amazon", Signs: true})
-	b.want(t, "y.example", sluice.CheckDomainDKIM, "unknown: there are no keys for it")
+	b.want(t, "y.example", doctor.CheckDomainDKIM, "unknown: there are no keys for it")
 	b.KeysErr = context.DeadlineExceeded
-	b.want(t, "x.example", sluice.CheckDomainDKIM, "unknown:")
+	b.want(t, "x.example", doctor.CheckDomainDKIM, "unknown:")
 }
 
 func TestDMARC(t *testing.T) {
@@ -280,11 +280,11 @@ func TestDMARC(t *testing.T) {
 		"spf.example":        {"ok: the DMARC record of spf.example says reject", "warning: only SPF proves"},
 		"fails.example":      {"unknown: look up the TXT records of _dmarc.fails.example", "unknown:"},
 	} {
-		b.want(t, domain, sluice.CheckDomainDMARC, want[0])
-		b.want(t, domain, sluice.CheckDomainAlignment, want[1])
+		b.want(t, domain, doctor.CheckDomainDMARC, want[0])
+		b.want(t, domain, doctor.CheckDomainAlignment, want[1])
 	}
 	b.Ways = []Way{{Name: "amazon", Include: "amazonses.com", Foreign: true, Signs: true}}
-	b.want(t, "strict.example", sluice.CheckDomainAlignment, "unknown: what proves that mail is its own cannot be seen from here")
+	b.want(t, "strict.example", doctor.CheckDomainAlignment, "unknown: what proves that mail is its own cannot be seen from here")
 }
 
 // A resolver that says nothing costs the time that the look has, and no more.
@@ -293,7 +293,7 @@ func TestMuteDNS(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	e := b.Check(ctx, "mute.example")
-	if len(e.Findings) != 5 || slices.ContainsFunc(e.Findings, func(f sluice.Finding) bool { return f.Severity != sluice.SeverityUnknown }) {
+	if len(e.Findings) != 5 || slices.ContainsFunc(e.Findings, func(f doctor.Finding) bool { return f.Severity != doctor.SeverityUnknown }) {
 		t.Errorf("%+v", e.Findings)
 	}
 }

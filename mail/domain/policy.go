@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"sluice"
 	"sluice/lib/dns"
+	"sluice/lib/doctor"
 	"sluice/mail/dkim"
 )
 
@@ -61,40 +61,40 @@ func (l *look) checkSPF(ctx context.Context) {
 	switch {
 	case err != nil:
 		l.spf = proofOpen
-		l.e.Unknown(err, sluice.CheckDomainSPF)
+		l.e.Unknown(err, doctor.CheckDomainSPF)
 		return
 	case all == 0:
-		l.e.Warn(sluice.CheckDomainSPF, "publish "+l.wanted("", l.needed(), "~all")+", with every server that sends its mail", "it has no SPF record%s: nobody knows which servers may send its mail", by(&answer))
+		l.e.Warn(doctor.CheckDomainSPF, "publish "+l.wanted("", l.needed(), "~all")+", with every server that sends its mail", "it has no SPF record%s: nobody knows which servers may send its mail", by(&answer))
 		return
 	case all > 1: // RFC 7208, 4.5: permerror
-		l.e.Fail(sluice.CheckDomainSPF, "make one of them", "it has %d SPF records, want one: none of them counts", all)
+		l.e.Fail(doctor.CheckDomainSPF, "make one of them", "it has %d SPF records, want one: none of them counts", all)
 		return
 	}
 	s, err := parseSPF(text)
 	if err != nil {
-		l.e.Fail(sluice.CheckDomainSPF, "mend it, for instance "+l.wanted("", l.needed(), "~all"), "its SPF record cannot be read, and fails all mail: %v: %.300q", err, text)
+		l.e.Fail(doctor.CheckDomainSPF, "mend it, for instance "+l.wanted("", l.needed(), "~all"), "its SPF record cannot be read, and fails all mail: %v: %.300q", err, text)
 		return
 	}
 	switch err := w.follow(ctx, l.domain, s, true, nil, true); {
 	case err != nil && !errors.Is(err, errWalk):
 		l.spf = proofOpen
-		l.e.Unknown(err, sluice.CheckDomainSPF)
+		l.e.Unknown(err, doctor.CheckDomainSPF)
 		return
 	case w.lookups > maxLookups:
 		n := fmt.Sprint(w.lookups)
 		if w.over {
 			n = "more than " + fmt.Sprint(walkLookups)
 		}
-		l.e.Fail(sluice.CheckDomainSPF, "take includes out of senders that are not used any more, write addresses (ip4:, ip6:) in place of a and mx, or send from a subdomain with a record of its own",
+		l.e.Fail(doctor.CheckDomainSPF, "take includes out of senders that are not used any more, write addresses (ip4:, ip6:) in place of a and mx, or send from a subdomain with a record of its own",
 			"its SPF record takes %s lookups, at most %d are allowed (RFC 7208, 4.6.4): receivers give up, and none of it counts", n, maxLookups)
 		return
 	}
 	if len(w.faults) > 0 {
-		l.e.Fail(sluice.CheckDomainSPF, "take out or mend what it names", "its SPF record fails mail as it is: %s", strings.Join(w.faults, "; "))
+		l.e.Fail(doctor.CheckDomainSPF, "take out or mend what it names", "its SPF record fails mail as it is: %s", strings.Join(w.faults, "; "))
 		return
 	}
 	if w.void > maxVoid {
-		l.e.Fail(sluice.CheckDomainSPF, "take out the names that are not there", "its SPF record has %d lookups that find nothing, at most %d are allowed (RFC 7208, 4.6.4)", w.void, maxVoid)
+		l.e.Fail(doctor.CheckDomainSPF, "take out the names that are not there", "its SPF record has %d lookups that find nothing, at most %d are allowed (RFC 7208, 4.6.4)", w.void, maxVoid)
 		return
 	}
 	l.judgeSPF(ctx, w, text)
@@ -105,15 +105,15 @@ func (l *look) judgeSPF(ctx context.Context, w *walk, text string) {
 	l.spf = proofGiven
 	switch missing, what := l.missing(ctx, w); {
 	case w.all == '+':
-		l.e.Fail(sluice.CheckDomainSPF, "publish "+l.wanted(text, nil, "~all"), "its SPF record ends in +all: anybody may send its mail")
+		l.e.Fail(doctor.CheckDomainSPF, "publish "+l.wanted(text, nil, "~all"), "its SPF record ends in +all: anybody may send its mail")
 	case len(missing) > 0:
-		l.e.Warn(sluice.CheckDomainSPF, "publish "+l.wanted(text, missing, qualified(w.all)), "its SPF record leaves out %s", strings.Join(what, ", "))
+		l.e.Warn(doctor.CheckDomainSPF, "publish "+l.wanted(text, missing, qualified(w.all)), "its SPF record leaves out %s", strings.Join(what, ", "))
 	case w.all == 0 || w.all == '?':
-		l.e.Warn(sluice.CheckDomainSPF, "publish "+l.wanted(text, nil, "~all"), "its SPF record says nothing of servers that it does not name; want -all or ~all at its end")
+		l.e.Warn(doctor.CheckDomainSPF, "publish "+l.wanted(text, nil, "~all"), "its SPF record says nothing of servers that it does not name; want -all or ~all at its end")
 	case w.ptr:
-		l.e.Warn(sluice.CheckDomainSPF, "take ptr out", "its SPF record has ptr, which is slow and not to be used any more (RFC 7208, 5.5)")
+		l.e.Warn(doctor.CheckDomainSPF, "take ptr out", "its SPF record has ptr, which is slow and not to be used any more (RFC 7208, 5.5)")
 	default:
-		l.e.Fine(sluice.CheckDomainSPF, "its SPF record takes %d lookups and ends in %call", w.lookups, w.all)
+		l.e.Fine(doctor.CheckDomainSPF, "its SPF record takes %d lookups and ends in %call", w.lookups, w.all)
 	}
 }
 
@@ -172,7 +172,7 @@ func (l *look) checkDMARC(ctx context.Context) {
 		text, all, err = l.policyAt(ctx, at)
 	}
 	if err != nil {
-		l.e.Unknown(err, sluice.CheckDomainDMARC, sluice.CheckDomainAlignment)
+		l.e.Unknown(err, doctor.CheckDomainDMARC, doctor.CheckDomainAlignment)
 		return
 	}
 	const example = "v=DMARC1; p=none; rua=mailto:postmaster@"
@@ -180,13 +180,13 @@ func (l *look) checkDMARC(ctx context.Context) {
 	strict := false
 	switch {
 	case all == 0:
-		l.e.Warn(sluice.CheckDomainDMARC, publish, "it has no DMARC record: large receivers require one from bulk senders")
+		l.e.Warn(doctor.CheckDomainDMARC, publish, "it has no DMARC record: large receivers require one from bulk senders")
 	case all > 1:
-		l.e.Fail(sluice.CheckDomainDMARC, "make one of them", "_dmarc.%s has %d DMARC records, want one: none of them counts", at, all)
+		l.e.Fail(doctor.CheckDomainDMARC, "make one of them", "_dmarc.%s has %d DMARC records, want one: none of them counts", at, all)
 	default:
 		p, err := parsePolicy(text)
 		if err != nil {
-			l.e.Fail(sluice.CheckDomainDMARC, publish, "the DMARC record of %s cannot be used: %v", at, err)
+			l.e.Fail(doctor.CheckDomainDMARC, publish, "the DMARC record of %s cannot be used: %v", at, err)
 			break
 		}
 		word := p.domain
@@ -198,7 +198,7 @@ func (l *look) checkDMARC(ctx context.Context) {
 		if !p.reports {
 			reports = "nobody gets reports (rua=)"
 		}
-		l.e.Fine(sluice.CheckDomainDMARC, "the DMARC record of %s says %s for mail that is not proven to be its; %s", at, word, reports)
+		l.e.Fine(doctor.CheckDomainDMARC, "the DMARC record of %s says %s for mail that is not proven to be its; %s", at, word, reports)
 	}
 	l.checkAlignment(ctx, strict)
 }
@@ -220,11 +220,11 @@ func (l *look) checkAlignment(ctx context.Context, strict bool) {
 	if l.signer != nil {
 		why, err := l.unaligned(ctx, l.signer.Domain())
 		if err != nil {
-			l.e.Unknown(err, sluice.CheckDomainAlignment)
+			l.e.Unknown(err, doctor.CheckDomainAlignment)
 			return
 		}
 		if why != "" {
-			l.e.Fail(sluice.CheckDomainAlignment, "make a key of its own, and set dkim: {"+l.domain+": {keys: {s1: s1.pem}}}; docs/domains.md shows how",
+			l.e.Fail(doctor.CheckDomainAlignment, "make a key of its own, and set dkim: {"+l.domain+": {keys: {s1: s1.pem}}}; docs/domains.md shows how",
 				"its mail is signed with a key of %s, which DMARC does not accept for it: %s", l.signer.Domain(), why)
 			return
 		}
@@ -235,14 +235,14 @@ func (l *look) checkAlignment(ctx context.Context, strict bool) {
 	}
 	switch {
 	case l.dkim == proofGiven:
-		l.e.Fine(sluice.CheckDomainAlignment, "signatures prove that mail is its own, also after it was forwarded")
+		l.e.Fine(doctor.CheckDomainAlignment, "signatures prove that mail is its own, also after it was forwarded")
 	case spf == proofOpen || l.dkim == proofOpen:
-		l.e.Unknown(errors.New("what proves that mail is its own cannot be seen from here; a mail to a mailbox that shows Authentication-Results does"), sluice.CheckDomainAlignment)
+		l.e.Unknown(errors.New("what proves that mail is its own cannot be seen from here; a mail to a mailbox that shows Authentication-Results does"), doctor.CheckDomainAlignment)
 	case spf == proofGiven:
-		l.e.Warn(sluice.CheckDomainAlignment, "sign its mail, as domain-dkim says", "only SPF proves that mail is its own, which ends where it is forwarded; large receivers want a signature as well")
+		l.e.Warn(doctor.CheckDomainAlignment, "sign its mail, as domain-dkim says", "only SPF proves that mail is its own, which ends where it is forwarded; large receivers want a signature as well")
 	case strict:
-		l.e.Fail(sluice.CheckDomainAlignment, "sign its mail, as domain-dkim says", "neither SPF nor a signature proves that mail is its own, and its DMARC policy asks receivers to refuse such mail")
+		l.e.Fail(doctor.CheckDomainAlignment, "sign its mail, as domain-dkim says", "neither SPF nor a signature proves that mail is its own, and its DMARC policy asks receivers to refuse such mail")
 	default:
-		l.e.Warn(sluice.CheckDomainAlignment, "sign its mail, as domain-dkim says", "neither SPF nor a signature proves that mail is its own")
+		l.e.Warn(doctor.CheckDomainAlignment, "sign its mail, as domain-dkim says", "neither SPF nor a signature proves that mail is its own")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/lib/doctor"
 )
 
 // Bounds of a Watcher.
@@ -40,15 +41,15 @@ const (
 type Result struct {
 	Domain        string           `json:"domain"`
 	CheckedMillis int64            `json:"checked_ms"`
-	Findings      []sluice.Finding `json:"findings"`
+	Findings      []doctor.Finding `json:"findings"`
 }
 
 // Checked is when it was looked at.
 func (r *Result) Checked() time.Time { return time.UnixMilli(r.CheckedMillis) }
 
 // Worst returns the first finding of a severity, nil if there is none.
-func (r *Result) Worst(s sluice.Severity) *sluice.Finding {
-	i := slices.IndexFunc(r.Findings, func(f sluice.Finding) bool { return f.Severity == s })
+func (r *Result) Worst(s doctor.Severity) *doctor.Finding {
+	i := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return f.Severity == s })
 	if i < 0 {
 		return nil
 	}
@@ -57,7 +58,7 @@ func (r *Result) Worst(s sluice.Severity) *sluice.Finding {
 
 // Refusal is why mail of the domain is not to be accepted, nil if it may be.
 func (r *Result) Refusal() *sluice.Error {
-	f := r.Worst(sluice.SeverityError)
+	f := r.Worst(doctor.SeverityError)
 	if f == nil {
 		return nil
 	}
@@ -71,7 +72,7 @@ func (r *Result) fresh(now time.Time) bool {
 	if r.CheckedMillis == 0 || age < 0 { // a clock that was ahead
 		return false
 	}
-	if r.Worst(sluice.SeverityError) != nil || r.Worst(sluice.SeverityUnknown) != nil {
+	if r.Worst(doctor.SeverityError) != nil || r.Worst(doctor.SeverityUnknown) != nil {
 		return age < badFor
 	}
 	return age < goodFor
@@ -81,7 +82,7 @@ func (r *Result) fresh(now time.Time) bool {
 func (r *Result) problems() string {
 	var all []string
 	for _, f := range r.Findings {
-		if f.Severity == sluice.SeverityError || f.Severity == sluice.SeverityWarning {
+		if f.Severity == doctor.SeverityError || f.Severity == doctor.SeverityWarning {
 			all = append(all, string(f.Check)+" "+string(f.Severity))
 		}
 	}
@@ -103,7 +104,7 @@ type Board interface {
 // background, so that no mail waits for DNS. Its methods may be called from
 // several goroutines.
 type Watcher struct {
-	Look  func(ctx context.Context, domain string) sluice.Examination
+	Look  func(ctx context.Context, domain string) doctor.Examination
 	Board Board
 	Clock sluice.Clock
 	Log   *slog.Logger
@@ -123,7 +124,7 @@ type watched struct {
 }
 
 // NewWatcher returns a watcher; what is met before Run waits for it.
-func NewWatcher(look func(context.Context, string) sluice.Examination, board Board, clock sluice.Clock, log *slog.Logger) *Watcher {
+func NewWatcher(look func(context.Context, string) doctor.Examination, board Board, clock sluice.Clock, log *slog.Logger) *Watcher {
 	return &Watcher{Look: look, Board: board, Clock: clock, Log: log, watched: make(map[string]*watched), queue: make(chan string, MaxWatched)}
 }
 
@@ -292,7 +293,7 @@ func (w *Watcher) note(r *Result) bool {
 		w.Log.Info("sender domain has no problems any more", "domain", r.Domain)
 	default:
 		for _, f := range r.Findings {
-			if f.Severity == sluice.SeverityError || f.Severity == sluice.SeverityWarning {
+			if f.Severity == doctor.SeverityError || f.Severity == doctor.SeverityWarning {
 				w.Log.Warn("sender domain has problems; `sluice domain check` says more", "domain", r.Domain, "check", f.Check, "severity", f.Severity, "found", f.Found, "remedy", f.Remedy)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/lib/doctor"
 	"sluice/lib/servers"
 	"sluice/mail/senderdomains"
 	"sluice/test/clocktest"
@@ -21,12 +22,12 @@ import (
 // looks counts the looks at domains, and finds what a test says.
 type looks struct {
 	mu     sync.Mutex
-	found  map[string]sluice.Severity
+	found  map[string]doctor.Severity
 	counts map[string]int
 	wait   chan struct{} // not nil: looks wait until it is closed
 }
 
-func (l *looks) look(ctx context.Context, domain string) sluice.Examination {
+func (l *looks) look(ctx context.Context, domain string) doctor.Examination {
 	l.mu.Lock()
 	severity, wait := l.found[domain], l.wait
 	l.counts[domain]++
@@ -37,21 +38,21 @@ func (l *looks) look(ctx context.Context, domain string) sluice.Examination {
 		case <-ctx.Done():
 		}
 	}
-	e := sluice.Examination{Where: domain}
+	e := doctor.Examination{Where: domain}
 	switch severity {
-	case sluice.SeverityError:
-		e.Fail(sluice.CheckDomainSPF, "mend it", "it is broken")
-	case sluice.SeverityWarning:
-		e.Warn(sluice.CheckDomainSPF, "mend it", "it is not good")
-	case sluice.SeverityUnknown:
-		e.Unknown(errors.New("nobody answers"), sluice.CheckDomainSPF)
+	case doctor.SeverityError:
+		e.Fail(doctor.CheckDomainSPF, "mend it", "it is broken")
+	case doctor.SeverityWarning:
+		e.Warn(doctor.CheckDomainSPF, "mend it", "it is not good")
+	case doctor.SeverityUnknown:
+		e.Unknown(errors.New("nobody answers"), doctor.CheckDomainSPF)
 	default:
-		e.Fine(sluice.CheckDomainSPF, "it is good")
+		e.Fine(doctor.CheckDomainSPF, "it is good")
 	}
 	return e
 }
 
-func (l *looks) set(domain string, s sluice.Severity) {
+func (l *looks) set(domain string, s doctor.Severity) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.found[domain] = s
@@ -90,7 +91,7 @@ type watching struct {
 
 func startWatcher(t *testing.T, board Board) *watching {
 	t.Helper()
-	x := &watching{looks: &looks{found: map[string]sluice.Severity{}, counts: map[string]int{}}, clock: clocktest.At(time.UnixMilli(1_800_000_000_000)), log: &lines{}}
+	x := &watching{looks: &looks{found: map[string]doctor.Severity{}, counts: map[string]int{}}, clock: clocktest.At(time.UnixMilli(1_800_000_000_000)), log: &lines{}}
 	x.Watcher = NewWatcher(x.looks.look, board, x.clock, slog.New(slog.NewTextHandler(x.log, nil)))
 	fetch, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -148,15 +149,15 @@ func until(t *testing.T, what string, ok func() bool) {
 func TestWatcher(t *testing.T) {
 	board := newBoard(t)
 	x := startWatcher(t, board)
-	x.looks.set("bad.example", sluice.SeverityError)
-	x.looks.set("poor.example", sluice.SeverityWarning)
+	x.looks.set("bad.example", doctor.SeverityError)
+	x.looks.set("poor.example", doctor.SeverityWarning)
 	for range 100 {
 		x.Meet("good.example")
 		x.Meet("bad.example")
 		x.Meet("poor.example")
 		x.Meet("")
 	}
-	for domain, want := range map[string]sluice.Severity{"good.example": sluice.SeverityOK, "bad.example": sluice.SeverityError, "poor.example": sluice.SeverityWarning} {
+	for domain, want := range map[string]doctor.Severity{"good.example": doctor.SeverityOK, "bad.example": doctor.SeverityError, "poor.example": doctor.SeverityWarning} {
 		if r := x.result(t, domain); r.Worst(want) == nil || r.Domain != domain || !r.Checked().Equal(x.clock.Now()) {
 			t.Errorf("%+v, want %s", r, want)
 		}
@@ -173,11 +174,11 @@ func TestWatcher(t *testing.T) {
 	// Another process finds it on the board.
 	until(t, "all are on the board", func() bool { names, err := board.Names(t.Context(), 0, 10); return err == nil && len(names) == 3 })
 	y := startWatcher(t, board)
-	if r := y.result(t, "bad.example"); r.Worst(sluice.SeverityError) == nil || y.looks.count("bad.example") != 0 {
+	if r := y.result(t, "bad.example"); r.Worst(doctor.SeverityError) == nil || y.looks.count("bad.example") != 0 {
 		t.Errorf("%+v after %d looks", r, y.looks.count("bad.example"))
 	}
 	// What is wrong is looked at again soon, what is good later.
-	x.looks.set("bad.example", sluice.SeverityOK)
+	x.looks.set("bad.example", doctor.SeverityOK)
 	x.clock.Move(badFor)
 	for _, domain := range []string{"good.example", "bad.example"} {
 		x.Meet(domain)
@@ -211,13 +212,13 @@ func TestDomainsOfARequestShareOneWait(t *testing.T) {
 		refused int
 	}{3 * time.Second: {3 * time.Second, 2}, time.Hour: {maxWait, 0}} {
 		synctest.Test(t, func(t *testing.T) {
-			w := NewWatcher(func(ctx context.Context, domain string) sluice.Examination {
-				e := sluice.Examination{Where: domain}
+			w := NewWatcher(func(ctx context.Context, domain string) doctor.Examination {
+				e := doctor.Examination{Where: domain}
 				select {
 				case <-time.After(took):
-					e.Fail(sluice.CheckDomainSPF, "mend it", "it is broken")
+					e.Fail(doctor.CheckDomainSPF, "mend it", "it is broken")
 				case <-ctx.Done():
-					e.Unknown(ctx.Err(), sluice.CheckDomainSPF)
+					e.Unknown(ctx.Err(), doctor.CheckDomainSPF)
 				}
 				return e
 			}, empty{}, sluice.SystemClock{}, slog.New(slog.DiscardHandler))
@@ -238,8 +239,8 @@ func TestDomainsOfARequestShareOneWait(t *testing.T) {
 func TestWatcherWaits(t *testing.T) {
 	x := startWatcher(t, newBoard(t))
 	x.looks.wait = make(chan struct{})
-	x.looks.set("bad.example", sluice.SeverityError)
-	x.looks.set("mute.example", sluice.SeverityUnknown)
+	x.looks.set("bad.example", doctor.SeverityError)
+	x.looks.set("mute.example", doctor.SeverityUnknown)
 	x.Meet("bad.example")
 	until(t, "the look has begun", func() bool { return x.looks.count("bad.example") == 1 })
 	ctx, cancel := context.WithCancel(t.Context())

@@ -3,7 +3,7 @@ package route
 import (
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // Bounds of a breaker.
@@ -93,12 +93,12 @@ type ending struct {
 }
 
 // add adds the result of one of its mails.
-func (e *ending) add(r *sluice.Result) {
-	ours := r.Blame == sluice.BlameRoute
+func (e *ending) add(r *mail.Result) {
+	ours := r.Blame == mail.BlameRoute
 	switch {
 	case wantsFewer(r):
 		e.fewer = true
-	case r.Kind == sluice.ResultUntried || r.Kind == sluice.ResultInDoubt:
+	case r.Kind == mail.ResultUntried || r.Kind == mail.ResultInDoubt:
 		e.lost = e.lost || ours
 	case ours:
 		e.refused = true

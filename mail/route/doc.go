@@ -16,6 +16,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 )
 
 // Mode says what is sent at all: the outermost gate.
@@ -61,7 +62,7 @@ func ParsePace(text string) (float64, error) {
 
 // Settings are of one route.
 type Settings struct {
-	Transport sluice.Transport // its name is the route's
+	Transport mail.Transport // its name is the route's
 
 	Weight int  // share of the mail that several routes could take; 0: 1
 	Backup bool // it takes mail only if no other that could is up
@@ -69,7 +70,7 @@ type Settings struct {
 	// Domains it takes and does not take: example.com, *.example.com for all
 	// below. None: all, and none. The longest pattern that fits decides.
 	Domains, Except []string
-	Classes         []sluice.Class // none: all
+	Classes         []mail.Class // none: all
 
 	// Direct says that the transport speaks to each domain's own servers. A
 	// refusal because of us is then between that domain and us, and mail to
@@ -89,8 +90,8 @@ type Settings struct {
 // Options are what a Router is made of.
 type Options struct {
 	Mode   Mode
-	Allow  []string         // with AllowList: addresses, and domains as of Settings
-	Sink   sluice.Transport // the built-in mailboxes
+	Allow  []string       // with AllowList: addresses, and domains as of Settings
+	Sink   mail.Transport // the built-in mailboxes
 	Routes []Settings
 
 	Redis Redis
@@ -100,7 +101,7 @@ type Options struct {
 }
 
 // Days knows how many mails a route attempted on a day (since 1970, UTC), as far
-// as that is stored. sluice.RouteDayStore is one.
+// as that is stored. mail.RouteDayStore is one.
 type Days interface {
 	RouteDay(ctx context.Context, route string, day int64) (int64, error)
 }

@@ -14,6 +14,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/lib/mime"
+	"sluice/mail"
 )
 
 // Redis is what all processes share.
@@ -64,7 +65,7 @@ type Router struct {
 // route is a route, guarded by the Router's lock but for what is set once.
 type route struct {
 	name      string
-	transport sluice.Transport
+	transport mail.Transport
 	place     int // in Router.routes; the sink has none
 	weight    uint64
 	backup    bool
@@ -151,7 +152,7 @@ func newRoute(s *Settings, place int) *route {
 		patterns: newPatterns(s.Domains, s.Except), takesRest: len(s.Domains) == 0, perDomain: s.PerDomain, paces: s.Paces,
 	}
 	for c := range x.classes {
-		x.classes[c] = len(s.Classes) == 0 || slices.Contains(s.Classes, sluice.Class(c))
+		x.classes[c] = len(s.Classes) == 0 || slices.Contains(s.Classes, mail.Class(c))
 	}
 	b := bucketOf(s.Pace, s.Transport.Window(), "")
 	if len(s.Warmup) > 0 {
@@ -166,8 +167,8 @@ func newRoute(s *Settings, place int) *route {
 }
 
 // Transports returns those that have something to do.
-func (r *Router) Transports() []sluice.Transport {
-	var all []sluice.Transport
+func (r *Router) Transports() []mail.Transport {
+	var all []mail.Transport
 	if r.mode == Sink || r.mode == AllowList {
 		all = append(all, r.sink.transport)
 	}
@@ -184,7 +185,7 @@ var ErrNoRoute = errors.New("no route takes it")
 
 // Check says whether a mail would find a route, now or later: before it is
 // accepted. asked is the route that it asks for; empty: whichever.
-func (r *Router) Check(to string, class sluice.Class, asked string) error {
+func (r *Router) Check(to string, class mail.Class, asked string) error {
 	if asked != "" && r.byName(asked) == nil {
 		return fmt.Errorf("%w: there is no route %.64q", ErrNoRoute, asked)
 	}
@@ -216,7 +217,7 @@ func (r *Router) byName(name string) *route {
 }
 
 // candidates returns the routes whose settings take a mail, a bit each.
-func (r *Router) candidates(d *domain, class sluice.Class, asked string) uint64 {
+func (r *Router) candidates(d *domain, class mail.Class, asked string) uint64 {
 	set := d.takers[min(int(class), len(d.takers)-1)]
 	if asked == "" {
 		return set
@@ -304,7 +305,7 @@ func (l *line) healthy(now time.Time) bool {
 
 // choose returns one of a set of routes, by weight and by a mail's number: each
 // caller gets the same.
-func (r *Router) choose(set uint64, s *sluice.Send) *route {
+func (r *Router) choose(set uint64, s *mail.Send) *route {
 	if bits.OnesCount64(set) == 1 {
 		return r.routes[bits.TrailingZeros64(set)]
 	}
@@ -323,7 +324,7 @@ func (r *Router) choose(set uint64, s *sluice.Send) *route {
 }
 
 // hash mixes the message's id and the number of the recipient (FNV-1a).
-func hash(s *sluice.Send) uint64 {
+func hash(s *mail.Send) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s.Message) {
 		h = (h ^ uint64(s.Message[i])) * 1099511628211

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 	"sluice/test/clocktest"
 )
 
@@ -17,7 +17,7 @@ var testNow = time.Date(2026, 11, 21, 18, 0, 0, 0, time.UTC)
 
 // carrier is a transport of which only the name matters.
 type carrier struct {
-	sluice.Transport
+	mail.Transport
 	name   string
 	window int
 }
@@ -65,13 +65,13 @@ func newBed(t *testing.T, o Options) *bed {
 	return b
 }
 
-func mailTo(to string) *sluice.Send {
-	return &sluice.Send{Message: "019a0000000000000000000000000abc", To: to, Class: sluice.ClassTransactional}
+func mailTo(to string) *mail.Send {
+	return &mail.Send{Message: "019a0000000000000000000000000abc", To: to, Class: mail.ClassTransactional}
 }
 
 // taker returns who takes a mail, after all have been asked twice; "" if nobody
 // does, with what they said last.
-func (b *bed) taker(s *sluice.Send) (string, map[string]Take) {
+func (b *bed) taker(s *mail.Send) (string, map[string]Take) {
 	said := make(map[string]Take)
 	for range 2 {
 		for _, t := range b.Transports() {
@@ -97,9 +97,9 @@ func (b *bed) wantTaker(want, to string) {
 
 // report tells how a call of Deliver has ended, all of whose mails went to one
 // recipient.
-func (b *bed) report(name, to string, results ...sluice.Result) {
+func (b *bed) report(name, to string, results ...mail.Result) {
 	b.t.Helper()
-	sends := make([]*sluice.Send, len(results))
+	sends := make([]*mail.Send, len(results))
 	for i := range results {
 		sends[i] = mailTo(to)
 		b.Report(b.byName(name).transport, sends[i], &results[i], b.clock.Now())
@@ -108,8 +108,8 @@ func (b *bed) report(name, to string, results ...sluice.Result) {
 }
 
 // window is a result that many mails of a call have.
-func window(mails int, r sluice.Result) []sluice.Result {
-	return slices.Repeat([]sluice.Result{r}, mails)
+func window(mails int, r mail.Result) []mail.Result {
+	return slices.Repeat([]mail.Result{r}, mails)
 }
 
 // shares counts who takes each of so many mails.
@@ -128,10 +128,10 @@ func (b *bed) shares(mails int) map[string]int {
 func named(name string) Settings { return Settings{Transport: &carrier{name: name}} }
 
 var (
-	sent    = sluice.Result{Kind: sluice.ResultSent}
-	ours    = sluice.Result{Kind: sluice.ResultDeferred, Blame: sluice.BlameRoute, Code: 550}
-	theirs  = sluice.Result{Kind: sluice.ResultFailed, Blame: sluice.BlameRecipient, Code: 550}
-	untried = sluice.Result{Kind: sluice.ResultUntried, Blame: sluice.BlameRoute}
+	sent    = mail.Result{Kind: mail.ResultSent}
+	ours    = mail.Result{Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Code: 550}
+	theirs  = mail.Result{Kind: mail.ResultFailed, Blame: mail.BlameRecipient, Code: 550}
+	untried = mail.Result{Kind: mail.ResultUntried, Blame: mail.BlameRoute}
 )
 
 // The gate comes before everything else.
@@ -161,8 +161,8 @@ func TestStopMarketing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, mail := r.routes[0].transport, mailTo("x@example.com")
-	if take := r.Takes(a, mail, nil, testNow); take.OK || take.Wait > stopsEvery {
+	a, message := r.routes[0].transport, mailTo("x@example.com")
+	if take := r.Takes(a, message, nil, testNow); take.OK || take.Wait > stopsEvery {
 		t.Fatalf("before it was asked: %+v", take)
 	}
 	look := func() {
@@ -172,8 +172,8 @@ func TestStopMarketing(t *testing.T) {
 	}
 	look()
 	marketing := mailTo("x@example.com")
-	marketing.Class = sluice.ClassMarketing
-	if !r.Takes(a, mail, nil, testNow).OK || r.Takes(a, marketing, nil, testNow).OK {
+	marketing.Class = mail.ClassMarketing
+	if !r.Takes(a, message, nil, testNow).OK || r.Takes(a, marketing, nil, testNow).OK {
 		t.Fatal("marketing alone is to be stopped")
 	}
 	if stopped := r.Stopped(); stopped["marketing"] != "ann" {
@@ -189,7 +189,7 @@ func TestStopMarketing(t *testing.T) {
 func TestConditions(t *testing.T) {
 	some, bulk, rest := named("some"), named("bulk"), named("rest")
 	some.Domains, some.Except = []string{"a.example", "*.b.example"}, []string{"not.b.example", "*.not.b.example"}
-	bulk.Domains, bulk.Classes = []string{"c.example"}, []sluice.Class{sluice.ClassMarketing}
+	bulk.Domains, bulk.Classes = []string{"c.example"}, []mail.Class{mail.ClassMarketing}
 	rest.Except = []string{"a.example", "b.example", "*.b.example", "c.example", "none.example"}
 	b := newBed(t, Options{Routes: []Settings{some, bulk, rest}})
 	for to, want := range map[string]string{
@@ -197,7 +197,7 @@ func TestConditions(t *testing.T) {
 		"x@c.example": "", "x@d.example": "rest", "x@none.example": "", "postmaster": "rest",
 	} {
 		b.wantTaker(want, to)
-		if err := b.Check(to, sluice.ClassTransactional, ""); (err == nil) != (want != "") {
+		if err := b.Check(to, mail.ClassTransactional, ""); (err == nil) != (want != "") {
 			t.Errorf("%s: %v", to, err)
 		}
 	}
@@ -205,7 +205,7 @@ func TestConditions(t *testing.T) {
 	if _, said := b.taker(s); said["some"].Lane != nowhere {
 		t.Errorf("%v", said)
 	}
-	if s.Class = sluice.ClassMarketing; !b.Takes(b.byName("bulk").transport, s, nil, testNow).OK {
+	if s.Class = mail.ClassMarketing; !b.Takes(b.byName("bulk").transport, s, nil, testNow).OK {
 		t.Error("marketing mail is not taken")
 	}
 	for _, asked := range []string{"rest", "gone"} { // a route takes nothing that its settings deny, even if it is asked for
@@ -286,8 +286,8 @@ func TestTurnedAwayMail(t *testing.T) {
 	heavy, backup, other := named("heavy"), named("backup"), named("other")
 	heavy.Weight, backup.Backup, other.Domains = 1000, true, []string{"other.example"}
 	b := newBed(t, Options{Routes: []Settings{heavy, named("light"), backup, other}})
-	mail := mailTo("x@example.com")
-	of := func(names ...string) (passed []sluice.Transport) {
+	message := mailTo("x@example.com")
+	of := func(names ...string) (passed []mail.Transport) {
 		for _, name := range names {
 			passed = append(passed, b.byName(name).transport)
 		}
@@ -296,12 +296,12 @@ func TestTurnedAwayMail(t *testing.T) {
 	want := func(taker string, elsewhere bool, names ...string) {
 		t.Helper()
 		passed := of(names...)
-		if got := b.Elsewhere(mail, passed, b.clock.Now()); got != elsewhere {
+		if got := b.Elsewhere(message, passed, b.clock.Now()); got != elsewhere {
 			t.Errorf("%v have turned it away, and that it goes elsewhere is %v", names, got)
 		}
 		for range 2 { // all are asked twice: one that has not asked lately counts as busy
 			for _, r := range b.routes {
-				if take := b.Takes(r.transport, mail, passed, b.clock.Now()); take.OK {
+				if take := b.Takes(r.transport, message, passed, b.clock.Now()); take.OK {
 					if r.name != taker {
 						t.Errorf("%v have turned it away, and %s takes it, want %s", names, r.name, taker)
 					}
@@ -329,8 +329,8 @@ func TestTurnedAwayMail(t *testing.T) {
 	}
 	want("heavy", false, "heavy")
 	b.clock.Move(time.Hour)
-	b.report("backup", "x@example.com", sluice.Result{Kind: sluice.ResultDeferred, Blame: sluice.BlameRoute, Code: 421, Closed: true})
-	if b.Elsewhere(mail, of("heavy"), b.clock.Now()) {
+	b.report("backup", "x@example.com", mail.Result{Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Code: 421, Closed: true})
+	if b.Elsewhere(message, of("heavy"), b.clock.Now()) {
 		t.Error("it goes to one that is paused")
 	}
 	asks := mailTo("x@other.example")
@@ -343,11 +343,11 @@ func TestTurnedAwayMail(t *testing.T) {
 // What is stopped by then, or goes into the mailboxes, goes by no other either.
 func TestTurnedAwayAndStopped(t *testing.T) {
 	marketing := mailTo("x@example.com")
-	marketing.Class = sluice.ClassMarketing
+	marketing.Class = mail.ClassMarketing
 	for name, o := range map[string]Options{"on": {Mode: On}, "off": {Mode: Off}, "sink": {Mode: Sink}, "stopped": {Redis: noRedis{map[string]string{"marketing": "ann"}}}} {
 		o.Routes = []Settings{named("a"), named("b")}
 		b := newBed(t, o)
-		if got := b.Elsewhere(marketing, []sluice.Transport{b.byName("a").transport}, b.clock.Now()); got != (name == "on") {
+		if got := b.Elsewhere(marketing, []mail.Transport{b.byName("a").transport}, b.clock.Now()); got != (name == "on") {
 			t.Errorf("%s: that it goes elsewhere is %v", name, got)
 		}
 	}
@@ -355,26 +355,26 @@ func TestTurnedAwayAndStopped(t *testing.T) {
 
 // What counts is a connection, whatever becomes of how many mails.
 func TestConnectionsCount(t *testing.T) {
-	doubt := sluice.Result{Kind: sluice.ResultInDoubt, Blame: sluice.BlameRoute}
-	stopped := sluice.Result{Kind: sluice.ResultUntried}
-	closed := sluice.Result{Kind: sluice.ResultDeferred, Blame: sluice.BlameRoute, Code: 421}
+	doubt := mail.Result{Kind: mail.ResultInDoubt, Blame: mail.BlameRoute}
+	stopped := mail.Result{Kind: mail.ResultUntried}
+	closed := mail.Result{Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Code: 421}
 	for name, c := range map[string]struct {
-		connections [][]sluice.Result
+		connections [][]mail.Result
 		opens       bool
 	}{
-		"one is lost with its window":      {[][]sluice.Result{window(64, untried)}, false},
-		"one is lost, half in doubt":       {[][]sluice.Result{slices.Concat(window(2, sent), window(30, doubt), window(32, untried))}, false},
-		"every third is lost":              {slices.Repeat([][]sluice.Result{window(64, untried), window(64, sent), window(64, sent)}, 30), false},
-		"four in a row are":                {slices.Repeat([][]sluice.Result{window(64, untried), window(1, doubt), window(9, untried), window(8, doubt), window(1, theirs)}, 9), false},
-		"five in a row are":                {slices.Repeat([][]sluice.Result{window(64, untried)}, openAfter), true},
-		"five are, each after a mail":      {slices.Repeat([][]sluice.Result{slices.Concat(window(1, sent), window(63, doubt))}, openAfter), true},
-		"nobody answers":                   {slices.Repeat([][]sluice.Result{window(1, untried)}, openAfter), true},
-		"each mail of one is refused":      {[][]sluice.Result{window(64, ours)}, false},
-		"each mail of five is":             {slices.Repeat([][]sluice.Result{window(64, ours)}, openAfter), true},
-		"some mails are, on each":          {slices.Repeat([][]sluice.Result{slices.Concat(window(30, ours), window(1, theirs))}, 20), false},
-		"we have stopped":                  {slices.Repeat([][]sluice.Result{window(64, stopped)}, 20), false},
-		"each closes after some mails":     {slices.Repeat([][]sluice.Result{slices.Concat(window(9, sent), window(1, closed), window(6, untried))}, 20), false},
-		"a connection in thirty, at worst": {slices.Repeat(slices.Concat(slices.Repeat([][]sluice.Result{window(64, sent)}, 29), [][]sluice.Result{window(64, doubt)}), 10), false},
+		"one is lost with its window":      {[][]mail.Result{window(64, untried)}, false},
+		"one is lost, half in doubt":       {[][]mail.Result{slices.Concat(window(2, sent), window(30, doubt), window(32, untried))}, false},
+		"every third is lost":              {slices.Repeat([][]mail.Result{window(64, untried), window(64, sent), window(64, sent)}, 30), false},
+		"four in a row are":                {slices.Repeat([][]mail.Result{window(64, untried), window(1, doubt), window(9, untried), window(8, doubt), window(1, theirs)}, 9), false},
+		"five in a row are":                {slices.Repeat([][]mail.Result{window(64, untried)}, openAfter), true},
+		"five are, each after a mail":      {slices.Repeat([][]mail.Result{slices.Concat(window(1, sent), window(63, doubt))}, openAfter), true},
+		"nobody answers":                   {slices.Repeat([][]mail.Result{window(1, untried)}, openAfter), true},
+		"each mail of one is refused":      {[][]mail.Result{window(64, ours)}, false},
+		"each mail of five is":             {slices.Repeat([][]mail.Result{window(64, ours)}, openAfter), true},
+		"some mails are, on each":          {slices.Repeat([][]mail.Result{slices.Concat(window(30, ours), window(1, theirs))}, 20), false},
+		"we have stopped":                  {slices.Repeat([][]mail.Result{window(64, stopped)}, 20), false},
+		"each closes after some mails":     {slices.Repeat([][]mail.Result{slices.Concat(window(9, sent), window(1, closed), window(6, untried))}, 20), false},
+		"a connection in thirty, at worst": {slices.Repeat(slices.Concat(slices.Repeat([][]mail.Result{window(64, sent)}, 29), [][]mail.Result{window(64, doubt)}), 10), false},
 	} {
 		for _, direct := range []bool{false, true} {
 			s := named("x")
@@ -422,7 +422,7 @@ func TestDirect(t *testing.T) {
 	if s := b.Routes()[0]; s.Paused != 1 || s.Opened != 1 || s.Breaker != "closed" {
 		t.Fatalf("%+v", s)
 	}
-	b.report("mx", "x@busy.example", sluice.Result{Kind: sluice.ResultDeferred, Code: 421})
+	b.report("mx", "x@busy.example", mail.Result{Kind: mail.ResultDeferred, Code: 421})
 	b.wantTaker("", "x@busy.example")
 	b.clock.Move(pauseFirst)
 	b.wantTaker("mx", "x@busy.example")
@@ -432,7 +432,7 @@ func TestDirect(t *testing.T) {
 // time; one answer of a window counts.
 func TestThrottled(t *testing.T) {
 	b := newBed(t, Options{Routes: []Settings{named("a")}})
-	throttled := sluice.Result{Kind: sluice.ResultDeferred, Blame: sluice.BlameRoute, Throttled: true}
+	throttled := mail.Result{Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Throttled: true}
 	for _, pause := range []time.Duration{pauseFirst, 2 * pauseFirst} {
 		for range 50 {
 			b.report("a", "x@example.com", throttled)
@@ -511,7 +511,7 @@ func BenchmarkTakes(b *testing.B) {
 	if err := r.Look(context.Background()); err != nil {
 		b.Fatal(err)
 	}
-	mails := make([]*sluice.Send, 1000)
+	mails := make([]*mail.Send, 1000)
 	for i := range mails {
 		mails[i] = mailTo(fmt.Sprintf("x@mail%d.example.com", i))
 	}
@@ -532,8 +532,8 @@ func TestStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mail := mailTo("x@example.com")
-	mail.Tags, mail.Message, mail.Priority = "news,spring", strings.Repeat("0a", 16), sluice.PriorityNormal
+	message := mailTo("x@example.com")
+	message.Tags, message.Message, message.Priority = "news,spring", strings.Repeat("0a", 16), mail.PriorityNormal
 	takes := func() (by string, lane string) {
 		t.Helper()
 		if err := r.Look(t.Context()); err != nil {
@@ -542,7 +542,7 @@ func TestStops(t *testing.T) {
 		for range 2 { // so that both routes have asked
 			by, lane = "", ""
 			for _, x := range r.routes {
-				take := r.Takes(x.transport, mail, nil, testNow)
+				take := r.Takes(x.transport, message, nil, testNow)
 				if take.OK {
 					by += x.name
 				} else if take.Wait > maxWait {
@@ -559,7 +559,7 @@ func TestStops(t *testing.T) {
 		lane string
 	}{
 		{"all", false, ""}, {"transactional", false, ""}, {"marketing", true, ""}, {"priority:normal", false, ""}, {"priority:low", true, ""},
-		{"tag:spring", false, "tag:springtag:spring"}, {"tag:spr", true, ""}, {"message:" + mail.Message, false, "message:" + mail.Message + "message:" + mail.Message},
+		{"tag:spring", false, "tag:springtag:spring"}, {"tag:spr", true, ""}, {"message:" + message.Message, false, "message:" + message.Message + "message:" + message.Message},
 		{"of a newer program", true, ""},
 	} {
 		clear(stops)

@@ -3,7 +3,7 @@ package route
 import (
 	"context"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // stops is what an operator has stopped, as a Router asks for it at each mail.
@@ -22,24 +22,24 @@ func newStops(names map[string]string, routes []*route, sink *route) *stops {
 	s := &stops{names: names, messages: make(map[string]bool)}
 	stopped := make(map[string]bool)
 	for name := range names {
-		sel, ok := sluice.ParseSelector(name)
+		sel, ok := mail.ParseSelector(name)
 		if !ok {
 			continue
 		}
 		switch sel.By {
-		case sluice.SelectAll:
+		case mail.SelectAll:
 			s.all = true
-		case sluice.SelectClass:
-			c, _ := sluice.ParseClass(sel.Value)
+		case mail.SelectClass:
+			c, _ := mail.ParseClass(sel.Value)
 			s.classes[c] = true
-		case sluice.SelectPriority:
-			p, _ := sluice.ParsePriority(sel.Value)
+		case mail.SelectPriority:
+			p, _ := mail.ParsePriority(sel.Value)
 			s.priorities[p] = true
-		case sluice.SelectTag:
+		case mail.SelectTag:
 			s.tags = append(s.tags, sel.Value)
-		case sluice.SelectMessage:
+		case mail.SelectMessage:
 			s.messages[sel.Value] = true
-		case sluice.SelectRoute:
+		case mail.SelectRoute:
 			stopped[sel.Value] = true
 		}
 	}
@@ -51,20 +51,20 @@ func newStops(names map[string]string, routes []*route, sink *route) *stops {
 }
 
 // lane reports whether the whole lane that a mail is in is stopped.
-func (s *stops) lane(m *sluice.Send) bool {
+func (s *stops) lane(m *mail.Send) bool {
 	return s.all || int(m.Class) < len(s.classes) && s.classes[m.Class] || int(m.Priority) < len(s.priorities) && s.priorities[m.Priority]
 }
 
 // apart returns the sublane in which a mail waits that is stopped, and others of
 // its lane are not; empty: it is not stopped.
-func (s *stops) apart(m *sluice.Send) string {
+func (s *stops) apart(m *mail.Send) string {
 	for _, tag := range s.tags {
-		if sluice.HasTag(m.Tags, tag) {
-			return sluice.Selector{By: sluice.SelectTag, Value: tag}.Name()
+		if mail.HasTag(m.Tags, tag) {
+			return mail.Selector{By: mail.SelectTag, Value: tag}.Name()
 		}
 	}
 	if len(s.messages) > 0 && s.messages[m.Message] {
-		return sluice.Selector{By: sluice.SelectMessage, Value: m.Message}.Name()
+		return mail.Selector{By: mail.SelectMessage, Value: m.Message}.Name()
 	}
 	return ""
 }

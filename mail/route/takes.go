@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"sluice"
 	"sluice/lib/mime"
+	"sluice/mail"
 )
 
 // Take says whether a mail may go by the transport that asks.
@@ -48,7 +48,7 @@ const (
 // attempted: its tokens are taken. It takes less than a microsecond, and
 // allocates nothing if the domain is known and in lower case. passed are those
 // that have just turned it away: while another is up, it goes by none of them.
-func (r *Router) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) Take {
+func (r *Router) Takes(t mail.Transport, s *mail.Send, passed []mail.Transport, now time.Time) Take {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	me := r.byTransport(t)
@@ -91,7 +91,7 @@ func (r *Router) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Trans
 
 // Elsewhere reports whether a mail that some routes have just rejected may be
 // asked of another at once.
-func (r *Router) Elsewhere(s *sluice.Send, passed []sluice.Transport, now time.Time) bool {
+func (r *Router) Elsewhere(s *mail.Send, passed []mail.Transport, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.mode == Off || r.stops == nil || r.stops.lane(s) || r.stops.apart(s) != "" {
@@ -105,7 +105,7 @@ func (r *Router) Elsewhere(s *sluice.Send, passed []sluice.Transport, now time.T
 // rejected a mail. Routes whose breaker is not closed are left out too: what
 // one route has refused is no probe of another. None if no route has rejected
 // it.
-func (r *Router) others(set uint64, passed []sluice.Transport, d *domain, now time.Time) uint64 {
+func (r *Router) others(set uint64, passed []mail.Transport, d *domain, now time.Time) uint64 {
 	if len(passed) == 0 {
 		return 0
 	}
@@ -125,7 +125,7 @@ func (r *Router) others(set uint64, passed []sluice.Transport, d *domain, now ti
 	return r.preferred(up, d, now)
 }
 
-func (r *Router) byTransport(t sluice.Transport) *route {
+func (r *Router) byTransport(t mail.Transport) *route {
 	for _, x := range r.routes {
 		if x.transport == t {
 			return x
@@ -182,7 +182,7 @@ func (r *Router) ready(me *route, set uint64, d *domain, now time.Time) (ready u
 }
 
 // among decides between routes that are ready, of those that are up.
-func (r *Router) among(me *route, up, ready uint64, d *domain, s *sluice.Send, now time.Time) Take {
+func (r *Router) among(me *route, up, ready uint64, d *domain, s *mail.Send, now time.Time) Take {
 	if r.choose(ready, s) != me {
 		if me.place >= 0 && up&^ready&(1<<me.place) != 0 {
 			r.noteWant(me, d, now) // so that it is ready for the next
@@ -302,7 +302,7 @@ const (
 
 // Busy tells that all workers of a transport are at work, or that one is free
 // again.
-func (r *Router) Busy(t sluice.Transport, busy bool, now time.Time) {
+func (r *Router) Busy(t mail.Transport, busy bool, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if x := r.byTransport(t); x != nil {
@@ -318,7 +318,7 @@ func (x *route) isBusy(now time.Time) bool {
 }
 
 // Report tells what has become of an attempt, for the pace.
-func (r *Router) Report(t sluice.Transport, s *sluice.Send, result *sluice.Result, now time.Time) {
+func (r *Router) Report(t mail.Transport, s *mail.Send, result *mail.Result, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	x := r.byTransport(t)
@@ -326,7 +326,7 @@ func (r *Router) Report(t sluice.Transport, s *sluice.Send, result *sluice.Resul
 		return
 	}
 	d := r.domain(mime.DomainOf(s.To), now)
-	if result.Kind == sluice.ResultUntried || result.Closed {
+	if result.Kind == mail.ResultUntried || result.Closed {
 		for _, l := range x.lines(d) {
 			if l != nil {
 				l.bucket.giveBack()
@@ -342,13 +342,13 @@ func (r *Router) Report(t sluice.Transport, s *sluice.Send, result *sluice.Resul
 		if l.bucket != nil {
 			r.slower(l.bucket)
 		}
-	case result.Blame != sluice.BlameRoute && result.Kind != sluice.ResultUntried && result.Kind != sluice.ResultInDoubt:
+	case result.Blame != mail.BlameRoute && result.Kind != mail.ResultUntried && result.Kind != mail.ResultInDoubt:
 		l.pauseFor = 0
 	}
 }
 
 // Ended tells how a call of Deliver has ended, for the breakers.
-func (r *Router) Ended(t sluice.Transport, sends []*sluice.Send, results []sluice.Result, now time.Time) {
+func (r *Router) Ended(t mail.Transport, sends []*mail.Send, results []mail.Result, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	x := r.byTransport(t)
@@ -379,8 +379,8 @@ func (x *route) told(d *domain) *line {
 
 // wantsFewer reports whether the other side wants fewer connections: it says
 // so, it closes (421), or it throttles (454).
-func wantsFewer(r *sluice.Result) bool {
-	return r.Throttled || r.Kind == sluice.ResultDeferred && (r.Code == 421 || r.Code == 454)
+func wantsFewer(r *mail.Result) bool {
+	return r.Throttled || r.Kind == mail.ResultDeferred && (r.Code == 421 || r.Code == 454)
 }
 
 // throttle pauses a line, for as long as the other side says; one that has no

@@ -13,6 +13,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/lib/servers"
+	"sluice/mail"
 )
 
 // testRedis is the server of this test binary.
@@ -111,7 +112,7 @@ func TestTokensGoBack(t *testing.T) {
 	if n, _ := b.drain("example.com"); n != 1 {
 		t.Fatalf("%d: the token was lost", n)
 	}
-	for _, r := range []sluice.Result{untried, {Kind: sluice.ResultDeferred, Blame: sluice.BlameRoute, Code: 421, Closed: true}} {
+	for _, r := range []mail.Result{untried, {Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Code: 421, Closed: true}} {
 		b.report(t.Name(), "x@example.com", r)
 		if n, _ := b.drain("example.com"); n != 1 {
 			t.Fatalf("%d: what was not attempted (%s) costs a token", n, r.Kind)
@@ -151,7 +152,7 @@ func TestTokensAdapt(t *testing.T) {
 	fast := func(s *Settings) { s.Pace = Pace{PerSecond: 1000} }
 	a, b := paced(t, redis, fast), paced(t, redis, fast)
 	a.drain("example.com")
-	a.report(t.Name(), "x@example.com", sluice.Result{Kind: sluice.ResultDeferred, Code: 454})
+	a.report(t.Name(), "x@example.com", mail.Result{Kind: mail.ResultDeferred, Code: 454})
 	a.lease()
 	b.drain("example.com")
 	b.lease()
@@ -203,7 +204,7 @@ func TestRedisAway(t *testing.T) {
 	s.Pace.PerSecond = 1000
 	b := newBed(t, Options{Redis: redis, Routes: []Settings{s}})
 	b.drain("example.com")
-	b.report(t.Name(), "x@example.com", sluice.Result{Kind: sluice.ResultDeferred, Throttled: true})
+	b.report(t.Name(), "x@example.com", mail.Result{Kind: mail.ResultDeferred, Throttled: true})
 	if b.Lease(t.Context()) == nil {
 		t.Fatal("no error")
 	}
@@ -237,13 +238,13 @@ func TestRun(t *testing.T) {
 		routers = append(routers, r)
 		running.Go(func() { r.Run(ctx, slog.New(slog.DiscardHandler)) })
 	}
-	mail := mailTo("x@example.com")
-	mail.Class = sluice.ClassMarketing
+	message := mailTo("x@example.com")
+	message.Class = mail.ClassMarketing
 	started, taken := time.Now(), make([]int, processes)
 	for total := 0; total < 200; {
 		before := total
 		for i, r := range routers {
-			if r.Takes(r.routes[0].transport, mail, nil, time.Now()).OK {
+			if r.Takes(r.routes[0].transport, message, nil, time.Now()).OK {
 				taken[i]++
 				total++
 			}
@@ -261,7 +262,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("process %d took none: %v", i, taken)
 		}
 	}
-	if err := redis.Stop(t.Context(), "marketing", "test", sluice.MaxStops); err != nil {
+	if err := redis.Stop(t.Context(), "marketing", "test", mail.MaxStops); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(3 * time.Minute)

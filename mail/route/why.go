@@ -6,15 +6,15 @@ import (
 	"math/bits"
 	"time"
 
-	"sluice"
 	"sluice/lib/mime"
+	"sluice/mail"
 )
 
 // Down is why a route does not work.
 type Down struct {
-	Cause sluice.Cause // empty: it works
-	Text  string       // what went wrong last, one line
-	Since time.Time    // when it last worked or the cause was another
+	Cause mail.Cause // empty: it works
+	Text  string     // what went wrong last, one line
+	Since time.Time  // when it last worked or the cause was another
 }
 
 // String says so in a line; empty: it works.
@@ -28,16 +28,16 @@ func (d Down) String() string {
 // note notes what a result tells of a line: the first of a cause is logged, and
 // that it works again. A direct route is many servers, of which some are always
 // down: it has a line for each domain.
-func (x *route) note(log *slog.Logger, l *line, d *domain, r *sluice.Result, now time.Time) {
+func (x *route) note(log *slog.Logger, l *line, d *domain, r *mail.Result, now time.Time) {
 	before := l.why
 	switch {
-	case r.Blame == sluice.BlameRoute && r.Cause != "":
+	case r.Blame == mail.BlameRoute && r.Cause != "":
 		l.why.Cause, l.why.Text = r.Cause, r.Text
 		if before.Cause != r.Cause {
 			l.why.Since = now
 			log.Warn("a route does not work; its mail waits, or goes by others", "route", x.named(d), "cause", string(r.Cause), "error", r.Text, "remote", r.Remote)
 		}
-	case before.Cause != "" && r.Kind != sluice.ResultUntried && r.Kind != sluice.ResultInDoubt:
+	case before.Cause != "" && r.Kind != mail.ResultUntried && r.Kind != mail.ResultInDoubt:
 		l.why = Down{}
 		log.Info("a route works again", "route", x.named(d), "cause", string(before.Cause), "after_seconds", now.Sub(before.Since).Seconds())
 	}
@@ -62,7 +62,7 @@ func (s *Snapshot) addDirect(name string, why Down) {
 
 // Why returns why the routes that would take a mail do not work. They are in
 // the order of the settings, as far as this process has tried them.
-func (r *Router) Why(to string, class sluice.Class) (all []NamedDown) {
+func (r *Router) Why(to string, class mail.Class) (all []NamedDown) {
 	now := r.clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // TestWhyOfADirectRoute: a route that speaks to each domain's own servers says
@@ -21,45 +21,45 @@ func TestWhyOfADirectRoute(t *testing.T) {
 		Routes: []Settings{{Transport: direct, Direct: true}, {Transport: relay, Domains: []string{"both.example"}}},
 		Log:    slog.New(slog.NewTextHandler(&log, nil)),
 	})
-	report := func(t sluice.Transport, domain string, cause sluice.Cause) {
-		r := sluice.Result{Kind: sluice.ResultUntried, Blame: sluice.BlameRoute, Cause: cause, Text: "it is " + string(cause)}
+	report := func(t mail.Transport, domain string, cause mail.Cause) {
+		r := mail.Result{Kind: mail.ResultUntried, Blame: mail.BlameRoute, Cause: cause, Text: "it is " + string(cause)}
 		if cause == "" {
-			r = sluice.Result{Kind: sluice.ResultSent}
+			r = mail.Result{Kind: mail.ResultSent}
 		}
 		b.Report(t, mailTo("ann@"+domain), &r, b.clock.Now())
 		b.clock.Move(time.Second)
 	}
-	of := func(to string) string { return fmt.Sprint(b.Why(to, sluice.ClassTransactional)) }
+	of := func(to string) string { return fmt.Sprint(b.Why(to, mail.ClassTransactional)) }
 	report(direct, "a.example", "")
 	if s := b.Routes()[0]; s.Why.Cause != "" || of("ann@a.example") != "[]" {
 		t.Errorf("%+v", s)
 	}
-	for _, cause := range sluice.Causes {
+	for _, cause := range mail.Causes {
 		report(direct, "a.example", cause)
 		if s := b.Routes()[0]; s.Why.Cause != cause || s.Why.Text != "a.example: it is "+string(cause) || s.Failing != 1 {
 			t.Errorf("%s: %+v", cause, s)
 		}
 	}
-	report(direct, "b.example", sluice.CauseRefused)
-	report(direct, "b.example", sluice.CauseRefused)
-	if s := b.Routes()[0]; s.Why.Cause != sluice.CauseLost || s.Why.Text != "a.example: it is lost; domains that it does not reach: 2" {
+	report(direct, "b.example", mail.CauseRefused)
+	report(direct, "b.example", mail.CauseRefused)
+	if s := b.Routes()[0]; s.Why.Cause != mail.CauseLost || s.Why.Text != "a.example: it is lost; domains that it does not reach: 2" {
 		t.Errorf("%+v", s)
 	}
 	if got := of("ann@B.example"); !strings.Contains(got, "direct refused since ") || !strings.HasSuffix(got, ": it is refused]") || of("ann@c.example") != "[]" {
 		t.Errorf("%s; %s", got, of("ann@c.example"))
 	}
 	report(direct, "a.example", "")
-	if s := b.Routes()[0]; s.Why.Cause != sluice.CauseRefused || s.Why.Text != "b.example: it is refused" {
+	if s := b.Routes()[0]; s.Why.Cause != mail.CauseRefused || s.Why.Text != "b.example: it is refused" {
 		t.Errorf("%+v", s)
 	}
-	report(direct, "both.example", sluice.CauseDNS)
-	report(relay, "both.example", sluice.CauseLogin)
+	report(direct, "both.example", mail.CauseDNS)
+	report(relay, "both.example", mail.CauseLogin)
 	if got := of("ann@both.example"); !strings.HasPrefix(got, "[direct dns since ") || !strings.Contains(got, " relay login since ") {
 		t.Error(got)
 	}
 	report(direct, "b.example", "")
 	report(direct, "both.example", "")
-	if s := b.Routes(); s[0].Why.Cause != "" || s[1].Why.Cause != sluice.CauseLogin {
+	if s := b.Routes(); s[0].Why.Cause != "" || s[1].Why.Cause != mail.CauseLogin {
 		t.Errorf("%+v", s)
 	}
 	for _, line := range []string{"route=\"direct to b.example\" cause=refused error=", "route=relay cause=login", "a route works again\" route=\"direct to b.example\" cause=refused"} {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // What a client says is answered as the standards say, and nothing of it is
@@ -124,7 +125,7 @@ func TestAcceptedIsDurable(t *testing.T) {
 	}{
 		{fmt.Errorf("append: %w", sluice.ErrFull), "452 4.3.1"},
 		{errors.New("the database is away"), "451 4.3.0"},
-		{&sluice.WaitingFull{Key: true, Most: sluice.Load{Sends: 1}, Adds: sluice.Load{Sends: 2}}, "452 4.3.1 0 mails of this key wait"},
+		{&mail.WaitingFull{Key: true, Most: mail.Load{Sends: 1}, Adds: mail.Load{Sends: 2}}, "452 4.3.1 0 mails of this key wait"},
 		{&sluice.Error{Code: sluice.CodeUnavailable, Message: "away"}, "451 4.3.0"},
 		{&sluice.Error{Code: sluice.CodeInvalid, Message: "no"}, "550 5.6.0 no"},
 		{&sluice.Error{Code: sluice.CodeTooLarge, Message: "large"}, "552 5.3.4 large"},
@@ -145,7 +146,7 @@ func TestAcceptedIsDurable(t *testing.T) {
 
 // While there is nowhere for mail to go it is refused, for the time being.
 func TestNowhere(t *testing.T) {
-	r := start(t, open, func(o *Options) { o.Submitter = func() sluice.Submitter { return nil } })
+	r := start(t, open, func(o *Options) { o.Submitter = func() mail.Submitter { return nil } })
 	c := r.dial()
 	c.say("EHLO me", "250")
 	c.say("MAIL FROM:<>", "451 4.3.2")

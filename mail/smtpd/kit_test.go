@@ -15,6 +15,7 @@ import (
 
 	"sluice"
 	"sluice/lib/key"
+	"sluice/mail"
 )
 
 // patience is how long a test waits for what must happen.
@@ -25,13 +26,13 @@ const patience = 90 * time.Second
 // test decides when a message is durable, and whether.
 type memory struct {
 	mu     sync.Mutex
-	drafts []sluice.Draft
+	drafts []mail.Draft
 	err    error         // what Submit returns
 	gate   chan struct{} // Submit waits for it; nil: it does not
 	inside chan struct{} // Submit says that it is there; nil: it does not
 }
 
-func (m *memory) Submit(ctx context.Context, _ string, drafts []sluice.Draft) (ids []string, err error) {
+func (m *memory) Submit(ctx context.Context, _ string, drafts []mail.Draft) (ids []string, err error) {
 	m.mu.Lock()
 	gate, inside := m.gate, m.inside
 	m.mu.Unlock()
@@ -57,10 +58,10 @@ func (m *memory) Submit(ctx context.Context, _ string, drafts []sluice.Draft) (i
 	return ids, nil
 }
 
-func (m *memory) all() []sluice.Draft {
+func (m *memory) all() []mail.Draft {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return append([]sluice.Draft(nil), m.drafts...)
+	return append([]mail.Draft(nil), m.drafts...)
 }
 
 // keys is an Authority.
@@ -151,7 +152,7 @@ func start(t testing.TB, change ...func(*Options)) *rig {
 	}
 	options := Options{
 		Hostname: "mx.test", MaxMessageBytes: 1 << 20, Certificates: certificates, Authority: r.keys,
-		Submitter: func() sluice.Submitter { return r.memory }, Clock: clock,
+		Submitter: func() mail.Submitter { return r.memory }, Clock: clock,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, f := range change {

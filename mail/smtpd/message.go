@@ -16,6 +16,7 @@ import (
 	"sluice"
 	"sluice/lib/mime"
 	"sluice/lib/timetext"
+	"sluice/mail"
 )
 
 // Bounds of a message's content.
@@ -135,7 +136,7 @@ func (c *conn) release(buf *content) {
 
 // accept takes a message over, or refuses it. wrong is a *fault that was found
 // when it was read.
-func (c *conn) accept(mail transaction, buf *content, wrong error) {
+func (c *conn) accept(message transaction, buf *content, wrong error) {
 	switch {
 	case errors.Is(buf.wrong, errTooLarge):
 		c.refuseSize()
@@ -149,7 +150,7 @@ func (c *conn) accept(mail transaction, buf *content, wrong error) {
 	case c.keyText != "" && !c.keyHolds(): // since MAIL hours may have passed
 		return
 	}
-	draft, err := c.draft(mail, buf.bytes)
+	draft, err := c.draft(message, buf.bytes)
 	if err != nil {
 		c.refuse(refusedContent, 550, "5.6.0", reasonOf(err))
 		return
@@ -164,7 +165,7 @@ func (c *conn) accept(mail transaction, buf *content, wrong error) {
 	}
 	ctx, cancel := context.WithTimeout(c.server.work, submitTimeout)
 	defer cancel()
-	ids, err := submitter.Submit(ctx, "", []sluice.Draft{draft})
+	ids, err := submitter.Submit(ctx, "", []mail.Draft{draft})
 	if err != nil {
 		c.notAccepted(err)
 		return
@@ -183,7 +184,7 @@ func (c *conn) accept(mail transaction, buf *content, wrong error) {
 func (c *conn) notAccepted(err error) {
 	e, ok := errors.AsType[*sluice.Error](err)
 	_, never := errors.AsType[sluice.Refusals](err)
-	full, _ := errors.AsType[*sluice.WaitingFull](err)
+	full, _ := errors.AsType[*mail.WaitingFull](err)
 	switch {
 	case full != nil: // RFC 5321, 4.2.2: insufficient system storage
 		c.refuse(refusedUnavailable, 452, "4.3.1", full.Error())
@@ -202,18 +203,18 @@ func (c *conn) notAccepted(err error) {
 }
 
 // draft makes of what was sent a message that goes out.
-func (c *conn) draft(mail transaction, raw []byte) (sluice.Draft, error) {
+func (c *conn) draft(message transaction, raw []byte) (mail.Draft, error) {
 	now := c.server.Clock.Now()
 	id := sluice.NewMessageID(now.UnixMilli())
-	d := sluice.Draft{
-		ID: id, Priority: sluice.PriorityNormal, Class: sluice.ClassTransactional, Form: sluice.ContentMIME,
-		From: mail.from, To: withoutRepeats(mail.to),
+	d := mail.Draft{
+		ID: id, Priority: mail.PriorityNormal, Class: mail.ClassTransactional, Form: mail.ContentMIME,
+		From: message.from, To: withoutRepeats(message.to),
 	}
-	scanned, err := mime.ScanBehind(c.received(id, mail.utf8, now), raw, id+"@"+c.server.Hostname, now)
+	scanned, err := mime.ScanBehind(c.received(id, message.utf8, now), raw, id+"@"+c.server.Hostname, now)
 	if err != nil {
 		return d, err
 	}
-	if scanned.UTF8 && !mail.utf8 { // RFC 6531, 3.2
+	if scanned.UTF8 && !message.utf8 { // RFC 6531, 3.2
 		return d, errors.New("a header has octets above 127: encode it (RFC 2047), or say SMTPUTF8 in MAIL")
 	}
 	if hops(scanned.Message) > maxHops+1 { // ours included
@@ -285,7 +286,7 @@ func (c *conn) received(id string, utf8Said bool, now time.Time) []byte {
 
 // control obeys one of the headers by which a sender says how a mail is to be
 // sent. They do not go out.
-func control(d *sluice.Draft, h mime.Header, now time.Time) error {
+func control(d *mail.Draft, h mime.Header, now time.Time) error {
 	value, err := new(stdmime.WordDecoder).DecodeHeader(h.Value)
 	if err != nil {
 		return errors.New("cannot be decoded (RFC 2047)")
@@ -293,11 +294,11 @@ func control(d *sluice.Draft, h mime.Header, now time.Time) error {
 	var ok bool
 	switch strings.ToLower(h.Name) {
 	case "x-sluice-priority":
-		if d.Priority, ok = sluice.ParsePriority(strings.ToLower(value)); !ok {
+		if d.Priority, ok = mail.ParsePriority(strings.ToLower(value)); !ok {
 			return fmt.Errorf("is %q, want high, normal or low", value)
 		}
 	case "x-sluice-class":
-		if d.Class, ok = sluice.ParseClass(strings.ToLower(value)); !ok {
+		if d.Class, ok = mail.ParseClass(strings.ToLower(value)); !ok {
 			return fmt.Errorf("is %q, want transactional or marketing", value)
 		}
 	case "x-sluice-tag":
@@ -318,18 +319,18 @@ func control(d *sluice.Draft, h mime.Header, now time.Time) error {
 }
 
 // addTags adds tags that are separated by commas.
-func addTags(d *sluice.Draft, value string) error {
+func addTags(d *mail.Draft, value string) error {
 	for tag := range strings.SplitSeq(value, ",") {
 		tag = strings.TrimSpace(tag)
 		switch {
 		case tag == "":
 			return errors.New("has an empty tag; several are separated by commas")
-		case len(tag) > sluice.MaxTagBytes:
-			return errors.New("has a tag of " + strconv.Itoa(len(tag)) + " bytes, at most " + strconv.Itoa(sluice.MaxTagBytes) + " are possible")
+		case len(tag) > mail.MaxTagBytes:
+			return errors.New("has a tag of " + strconv.Itoa(len(tag)) + " bytes, at most " + strconv.Itoa(mail.MaxTagBytes) + " are possible")
 		case !utf8.ValidString(tag) || strings.ContainsFunc(tag, unicode.IsControl):
 			return errors.New("has a tag that is no text")
-		case len(d.Tags) == sluice.MaxTags:
-			return errors.New("is one tag too many, at most " + strconv.Itoa(sluice.MaxTags) + " are possible")
+		case len(d.Tags) == mail.MaxTags:
+			return errors.New("is one tag too many, at most " + strconv.Itoa(mail.MaxTags) + " are possible")
 		}
 		d.Tags = append(d.Tags, tag)
 	}

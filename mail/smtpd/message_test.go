@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/test/clocktest"
 )
 
@@ -30,7 +31,7 @@ func TestDraft(t *testing.T) {
 		t.Errorf("the content is\n%q, want\n%q", d.Content, want)
 	}
 	got := fmt.Sprintln(d.Priority, d.Class, d.Form, d.From, d.To, d.Tags, d.DueMillis)
-	if want := fmt.Sprintln(sluice.PriorityHigh, sluice.ClassMarketing, sluice.ContentMIME, "", `["b b"@example.com]`, "[a für c]", time.Date(2026, 1, 31, 23, 0, 0, 0, time.UTC).UnixMilli()); got != want {
+	if want := fmt.Sprintln(mail.PriorityHigh, mail.ClassMarketing, mail.ContentMIME, "", `["b b"@example.com]`, "[a für c]", time.Date(2026, 1, 31, 23, 0, 0, 0, time.UTC).UnixMilli()); got != want {
 		t.Errorf("the draft is %s, want %s", got, want)
 	}
 
@@ -38,7 +39,7 @@ func TestDraft(t *testing.T) {
 	c.send("From: Jürgen <jürgen@bücher.example>\r\nMessage-ID: <mine@here>\r\nDate: Sat, 31 Jan 2026 10:20:30 +0000\r\nSubject: Grüße\r\n\r\n")
 	c.say(".", "250")
 	d = r.memory.all()[1]
-	if got := fmt.Sprintln(d.Priority, d.Class, d.From, d.To, d.Tags, d.DueMillis); got != fmt.Sprintln(sluice.PriorityNormal, sluice.ClassTransactional, "jürgen@xn--bcher-kva.example", "[用户@xn--fsqu00a.example]", "[]", 0) {
+	if got := fmt.Sprintln(d.Priority, d.Class, d.From, d.To, d.Tags, d.DueMillis); got != fmt.Sprintln(mail.PriorityNormal, mail.ClassTransactional, "jürgen@xn--bcher-kva.example", "[用户@xn--fsqu00a.example]", "[]", 0) {
 		t.Errorf("the draft is %s", got)
 	}
 	if !strings.Contains(string(d.Content), "with UTF8SMTP id") || strings.Count(string(d.Content), "Message-ID") != 1 || !strings.Contains(string(d.Content), "Subject: Grüße\r\n") {

@@ -14,6 +14,7 @@ import (
 	"sluice"
 	"sluice/lib/connlimit"
 	"sluice/lib/key"
+	"sluice/mail"
 )
 
 // Bounds of the server. When all places are taken, the connection that has been
@@ -72,7 +73,7 @@ type Options struct {
 	Check func(to string) error
 
 	// Submitter returns where messages go, nil while there is nowhere.
-	Submitter func() sluice.Submitter
+	Submitter func() mail.Submitter
 
 	Clock sluice.Clock
 	Log   *slog.Logger

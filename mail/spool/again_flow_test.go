@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/mail/spool"
+	"sluice/store"
 )
 
 // looked counts how often rows of sends are looked up.
@@ -18,7 +19,7 @@ type looked struct {
 	rows atomic.Int64
 }
 
-func (l *looked) SendRows(ctx context.Context, keys []sluice.SendKey) ([]sluice.SendRow, error) {
+func (l *looked) SendRows(ctx context.Context, keys []mail.SendKey) ([]mail.SendRow, error) {
 	l.rows.Add(1)
 	return l.Record.SendRows(ctx, keys)
 }
@@ -38,9 +39,9 @@ func TestDecidedAgainAfterAMove(t *testing.T) {
 			o.stored.Store, o.sender.Record = l, gate
 			o.run()
 			const sends = 20
-			var drafts []sluice.Draft
+			var drafts []mail.Draft
 			for i := range sends {
-				drafts = append(drafts, draft(fmt.Sprintf("u%d@example.com", i), sluice.PriorityNormal, sluice.ClassMarketing))
+				drafts = append(drafts, draft(fmt.Sprintf("u%d@example.com", i), mail.PriorityNormal, mail.ClassMarketing))
 			}
 			ids := o.submit(drafts...)
 			b.eventually("all are in doubt", func() bool { return o.totals() == fmt.Sprint("in_doubt ", sends) })
@@ -83,9 +84,9 @@ func TestMoreHasEndedThanNotesHaveRoom(t *testing.T) {
 	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
 	first := b.startRoutes(v, nil)
 	const sends = 40
-	var drafts []sluice.Draft
+	var drafts []mail.Draft
 	for i := range sends {
-		d := draft(fmt.Sprintf("u%d@example.com", i), sluice.PriorityNormal, sluice.ClassMarketing)
+		d := draft(fmt.Sprintf("u%d@example.com", i), mail.PriorityNormal, mail.ClassMarketing)
 		if i%2 == 1 {
 			d.DueMillis = time.Now().Add(time.Hour).UnixMilli()
 		}
@@ -96,10 +97,10 @@ func TestMoreHasEndedThanNotesHaveRoom(t *testing.T) {
 	first.stop()
 	second := b.open(v, nil)
 	second.compareAgain()
-	var past sluice.Effect
+	var past store.Effect
 	for _, id := range ids[:sends/2] { // of both kinds
-		past.Outcomes = append(past.Outcomes, sluice.StoredOutcome{Outcome: sluice.Outcome{
-			Message: id, Recipients: 1, Was: sluice.SendWaiting, State: sluice.SendSent, TimeMillis: time.Now().UnixMilli(), Attempts: 1, Route: "wire", Code: 250,
+		past.Outcomes = append(past.Outcomes, mail.StoredOutcome{Outcome: mail.Outcome{
+			Message: id, Recipients: 1, Was: mail.SendWaiting, State: mail.SendSent, TimeMillis: time.Now().UnixMilli(), Attempts: 1, Route: "wire", Code: 250,
 		}})
 	}
 	prepared := must(second.store.Prepare(&past))

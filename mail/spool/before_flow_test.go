@@ -6,6 +6,7 @@ import (
 
 	"sluice"
 	"sluice/lib/faults"
+	"sluice/mail"
 )
 
 // The program of 0.1 had taken in a request with a name, by other partitions. A
@@ -17,7 +18,7 @@ func TestARequestThatAnOlderVersionHasTaken(t *testing.T) {
 	w.window = 64
 	o := b.start(w, nil)
 	first := time.Now()
-	named := func(name string, when time.Time) []sluice.Draft {
+	named := func(name string, when time.Time) []mail.Draft {
 		drafts := bulk(2, 50, 10)
 		for i := range drafts {
 			drafts[i].ID = sluice.NamedMessageID(when.UnixMilli(), name, i)
@@ -50,7 +51,7 @@ func TestARequestThatAnOlderVersionHasTaken(t *testing.T) {
 	}
 	for _, d := range late {
 		for _, r := range must(o.store.MessageSends(t.Context(), d.ID)) {
-			if want := sluice.SendPartition(r.To, testPartitions); r.Partition != want {
+			if want := mail.SendPartition(r.To, testPartitions); r.Partition != want {
 				t.Errorf("%s is in partition %d, its person's is %d", r.To, r.Partition, want)
 			}
 		}

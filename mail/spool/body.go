@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // groupBytes is how much the contents of one transaction have together, and up
@@ -22,14 +22,14 @@ type BodyWriter struct {
 	writing bool
 }
 
-// BodyStore is where contents are stored. sluice.SendStore is one.
+// BodyStore is where contents are stored. mail.SendStore is one.
 type BodyStore interface {
-	AddBodies(ctx context.Context, bodies []sluice.Body) error
+	AddBodies(ctx context.Context, bodies []mail.Body) error
 }
 
 // bodyGroup is what is stored together; done is closed when err is set.
 type bodyGroup struct {
-	bodies []sluice.Body
+	bodies []mail.Body
 	bytes  int
 	done   chan struct{}
 	err    error
@@ -37,7 +37,7 @@ type bodyGroup struct {
 
 // Add stores contents and returns when they are durable. An error, also the
 // context's end, leaves open whether they are.
-func (w *BodyWriter) Add(ctx context.Context, bodies []sluice.Body) error {
+func (w *BodyWriter) Add(ctx context.Context, bodies []mail.Body) error {
 	if len(bodies) == 0 {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (w *BodyWriter) Add(ctx context.Context, bodies []sluice.Body) error {
 }
 
 // join puts contents into the open group, and has it written if nobody does.
-func (w *BodyWriter) join(ctx context.Context, bodies []sluice.Body) (*bodyGroup, error) {
+func (w *BodyWriter) join(ctx context.Context, bodies []mail.Body) (*bodyGroup, error) {
 	for {
 		w.mu.Lock()
 		if w.open == nil || w.open.bytes < groupBytes {

@@ -13,16 +13,18 @@ import (
 	"sluice"
 	"sluice/lib/faults"
 	"sluice/lib/servers"
+	"sluice/mail"
 	"sluice/mail/spool"
+	"sluice/user"
 )
 
 // bulk makes messages of so many recipients with so many bytes of metadata, which
 // each send has.
-func bulk(messages, recipients, bytesEach int) []sluice.Draft {
-	drafts := make([]sluice.Draft, messages)
+func bulk(messages, recipients, bytesEach int) []mail.Draft {
+	drafts := make([]mail.Draft, messages)
 	for m := range drafts {
 		d := &drafts[m]
-		*d = draft("", sluice.PriorityNormal, sluice.ClassMarketing)
+		*d = draft("", mail.PriorityNormal, mail.ClassMarketing)
 		d.To = nil
 		for r := range recipients {
 			d.To = append(d.To, fmt.Sprintf("u%d-%d@example.com", m, r))
@@ -41,8 +43,8 @@ func TestManyRecipientsOfOneRequest(t *testing.T) {
 	o := b.open(&spool.OneRoute{Transport: w}, nil)
 	o.leases.Timeout = time.Minute // a busy machine is no dead process
 	o.run()
-	o.submit(bulk(4, 1000, sluice.MaxMetadataBytes)...)
-	o.submit(draft("behind@example.com", sluice.PriorityHigh, sluice.ClassTransactional))
+	o.submit(bulk(4, 1000, mail.MaxMetadataBytes)...)
+	o.submit(draft("behind@example.com", mail.PriorityHigh, mail.ClassTransactional))
 	o.awaitTotals("sent 4001")
 	for send, n := range w.times() {
 		if n != 1 {
@@ -58,7 +60,7 @@ func TestManyRecipientsOfARequestWithAName(t *testing.T) {
 	w := newWire(nil)
 	w.window = 64
 	o := b.start(w, nil)
-	drafts := bulk(2, 500, sluice.MaxMetadataBytes)
+	drafts := bulk(2, 500, mail.MaxMetadataBytes)
 	for i := range drafts {
 		drafts[i].ID = sluice.NamedMessageID(1, "name", i)
 	}
@@ -85,36 +87,36 @@ func (o *office) stand(partition int, batch []byte) {
 }
 
 // largest makes the send number n with the largest values that a field may have.
-func largest(n int) sluice.Send {
+func largest(n int) mail.Send {
 	fill := func(length int) string { return strings.Repeat("\"", length) } // what JSON makes more of
 	to := fmt.Sprintf("u%d@", n)
-	s := sluice.Send{
-		Message: fmt.Sprintf("%032x", n+1), Number: sluice.MaxRecipients - 1, Recipients: sluice.MaxRecipients, Priority: sluice.PriorityLow, Class: sluice.ClassMarketing, Form: sluice.ContentMIME,
+	s := mail.Send{
+		Message: fmt.Sprintf("%032x", n+1), Number: sluice.MaxRecipients - 1, Recipients: sluice.MaxRecipients, Priority: mail.PriorityLow, Class: mail.ClassMarketing, Form: mail.ContentMIME,
 		AcceptedMillis: 1_760_000_000_000, ExpiresMillis: sluice.MaxEventTimeMillis, Attempts: 9,
 		From: strings.Repeat("f", sluice.MaxEmailBytes-12) + "@example.com", To: to + strings.Repeat("d", sluice.MaxEmailBytes-len(to)-4) + ".com",
 		User: fill(sluice.MaxReferenceBytes), App: fill(sluice.MaxAppIDBytes), Route: "",
-		Tags:     strings.Repeat(fill(sluice.MaxTagBytes)+",", sluice.MaxTags-1) + fill(sluice.MaxTagBytes),
-		Metadata: `{"a":"` + strings.Repeat("m", sluice.MaxMetadataBytes-8) + `"}`,
-		Content:  "Subject: x\r\n\r\n" + strings.Repeat("x", sluice.MaxInlineBytes-16),
+		Tags:     strings.Repeat(fill(mail.MaxTagBytes)+",", mail.MaxTags-1) + fill(mail.MaxTagBytes),
+		Metadata: `{"a":"` + strings.Repeat("m", mail.MaxMetadataBytes-8) + `"}`,
+		Content:  "Subject: x\r\n\r\n" + strings.Repeat("x", mail.MaxInlineBytes-16),
 	}
 	s.Count(fill(32), sluice.MaxMessageBytes)
 	return s
 }
 
 // smallest makes the send number n with the smallest.
-func smallest(n int) sluice.Send {
+func smallest(n int) mail.Send {
 	const day = 24 * 60 * 60 * 1000
-	s := sluice.Send{Message: fmt.Sprintf("%032x", n+1), Recipients: 1, Priority: sluice.PriorityHigh, Class: sluice.ClassMarketing, Form: sluice.ContentMIME,
+	s := mail.Send{Message: fmt.Sprintf("%032x", n+1), Recipients: 1, Priority: mail.PriorityHigh, Class: mail.ClassMarketing, Form: mail.ContentMIME,
 		AcceptedMillis: 1_760_000_000_000, ExpiresMillis: sluice.MaxEventTimeMillis - day*int64(n), To: fmt.Sprintf("u%d@example.com", n), Content: "S: x\r\n\r\nx"}
 	s.Count("", 1) // each in an account of its own
 	return s
 }
 
 // outcome is one of a send, with the largest values.
-func outcome(s *sluice.Send, was, state sluice.SendState) *sluice.Outcome {
-	return &sluice.Outcome{
+func outcome(s *mail.Send, was, state mail.SendState) *mail.Outcome {
+	return &mail.Outcome{
 		Message: s.Message, Number: s.Number, Recipients: s.Recipients, Was: was, State: state, TimeMillis: s.AcceptedMillis + 1, Attempts: s.Attempts,
-		Route: strings.Repeat("r", 64), Reply: strings.Repeat("y", sluice.MaxReplyBytes), Reason: strings.Repeat("z", 64),
+		Route: strings.Repeat("r", 64), Reply: strings.Repeat("y", mail.MaxReplyBytes), Reason: strings.Repeat("z", 64),
 		To: s.To, User: s.User, App: s.App, Tags: s.Tags, Metadata: s.Metadata, HasBody: true,
 	}
 }
@@ -160,23 +162,23 @@ func updates(partition, each int, now int64) []byte {
 	long := strings.Repeat("x", sluice.MaxElementBytes-64)
 	batch, large := sluice.NewBatch(0), 0
 	for n := 0; n < each; {
-		u := sluice.UserUpdate{
-			Op: sluice.UserOp(random.IntN(12)), TimeMillis: []int64{now, 0, -1, sluice.MaxEventTimeMillis, sluice.MaxEventTimeMillis + 1}[random.IntN(5)], ExistingOnly: random.IntN(8) == 0, IfGone: random.IntN(8) == 0,
-			Key:  sluice.UserKey{Kind: sluice.UserKeyKind(random.IntN(9)), Name: pick("", fmt.Sprint("u", n), fmt.Sprint(n, strings.Repeat("\U0001F600", 250)), fmt.Sprintf("u%d@example.com", n), `["label","name"]`, "\xff\x00")},
+		u := user.Update{
+			Op: user.Op(random.IntN(12)), TimeMillis: []int64{now, 0, -1, sluice.MaxEventTimeMillis, sluice.MaxEventTimeMillis + 1}[random.IntN(5)], ExistingOnly: random.IntN(8) == 0, IfGone: random.IntN(8) == 0,
+			Key:  user.Key{Kind: user.KeyKind(random.IntN(9)), Name: pick("", fmt.Sprint("u", n), fmt.Sprint(n, strings.Repeat("\U0001F600", 250)), fmt.Sprintf("u%d@example.com", n), `["label","name"]`, "\xff\x00")},
 			Name: pick("", "1u-7", "9u-7", fmt.Sprint("u", n/2), strings.Repeat("n", sluice.MaxNameBytes), strings.Repeat("\u00e9", 600)), App: pick("", strings.Repeat("a", sluice.MaxAppIDBytes+1)),
 			Body: pick("", "null", "{", `{"plan":"gold","n":1}`, `{"first_name":"`+strings.Repeat("f", 300)+`"}`, `{"currency":"EUR","price":1e308,"quantity":1000000}`, "merge", "none", "again", "subscribed", "opted_in", "unsubscribed", `["a","b"]`, "\xff\x00"),
 		}
 		if random.IntN(4) == 0 {
-			u.Address = sluice.UserKey{Kind: sluice.KeyEmail, Name: fmt.Sprintf("u%d@example.com", n/2)}
+			u.Address = user.Key{Kind: user.KeyEmail, Name: fmt.Sprintf("u%d@example.com", n/2)}
 		}
 		if u.Key.Partition(testPartitions) != partition {
 			continue
 		}
-		if large < 6 && u.Op == sluice.OpAttributes { // one user grows beyond what a profile may have
+		if large < 6 && u.Op == user.OpAttributes { // one user grows beyond what a profile may have
 			large++
 			u.Body = fmt.Sprintf(`{"a%d":"%s"}`, large, long)
 		}
-		n, batch = n+1, sluice.AppendUpdate(batch, &u)
+		n, batch = n+1, user.AppendUpdate(batch, &u)
 	}
 	return batch
 }
@@ -200,7 +202,7 @@ func (o *office) awaitTotals(want string) {
 	}
 }
 
-func testNoBatchStops(t *testing.T, database string, each int, make func(int) sluice.Send) {
+func testNoBatchStops(t *testing.T, database string, each int, make func(int) mail.Send) {
 	const partition = 1
 	b := newBedIn(t, testRedis.URL(), database)
 	b.patience = time.Minute // as for the leases
@@ -214,45 +216,45 @@ func testNoBatchStops(t *testing.T, database string, each int, make func(int) sl
 	o := b.open(&spool.OneRoute{Transport: w}, suppressed)
 	o.leases.Timeout = time.Minute // a busy machine is no dead process
 	o.run()
-	sends := func(from int, change func(i int, s *sluice.Send)) (all []sluice.Send, batch []byte) {
+	sends := func(from int, change func(i int, s *mail.Send)) (all []mail.Send, batch []byte) {
 		batch = sluice.NewBatch(0)
 		for i := range each {
 			s := make(from + i)
 			change(i, &s)
-			all, batch = append(all, s), sluice.AppendSend(batch, &s)
+			all, batch = append(all, s), mail.AppendSend(batch, &s)
 		}
 		return all, batch
 	}
 	now := time.Now().UnixMilli()
-	doubts, batch := sends(0, func(int, *sluice.Send) {})
+	doubts, batch := sends(0, func(int, *mail.Send) {})
 	o.stand(partition, batch)
 	o.awaitTotals(fmt.Sprintf("in_doubt %d", each))
 
 	batch = sluice.NewBatch(0)
 	for i := range doubts { // each is to be sent again, and has arrived, says somebody
-		again := outcome(&doubts[i], sluice.SendInDoubt, sluice.SendInDoubt)
-		again.DueMillis, again.Attempts, again.Reason = now, doubts[i].Attempts+1, sluice.ReasonDecided
+		again := outcome(&doubts[i], mail.SendInDoubt, mail.SendInDoubt)
+		again.DueMillis, again.Attempts, again.Reason = now, doubts[i].Attempts+1, mail.ReasonDecided
 		sent := *again
-		sent.State, sent.DueMillis = sluice.SendSent, 0
-		batch = sluice.AppendDecision(sluice.AppendDecision(batch, again), &sent)
+		sent.State, sent.DueMillis = mail.SendSent, 0
+		batch = mail.AppendDecision(mail.AppendDecision(batch, again), &sent)
 	}
 	o.stand(partition, batch)
 
-	later, batch := sends(each, func(i int, s *sluice.Send) { s.DueMillis = now + 3_600_000 + 10_000*int64(i) })
+	later, batch := sends(each, func(i int, s *mail.Send) { s.DueMillis = now + 3_600_000 + 10_000*int64(i) })
 	o.stand(partition, batch)
 	batch = sluice.NewBatch(0)
 	for i := range later {
-		batch = sluice.AppendCancel(batch, outcome(&later[i], sluice.SendWaiting, sluice.SendCancelled))
+		batch = mail.AppendCancel(batch, outcome(&later[i], mail.SendWaiting, mail.SendCancelled))
 	}
 	o.stand(partition, batch)
-	_, batch = sends(2*each, func(int, *sluice.Send) {}) // who are suppressed
+	_, batch = sends(2*each, func(int, *mail.Send) {}) // who are suppressed
 	o.stand(partition, batch)
 
 	batch = sluice.NewBatch(0)
 	for i := range each {
 		s := make(3*each + i)
-		batch = sluice.AppendOutcome(sluice.AppendKnown(batch, &s), outcome(&s, sluice.SendWaiting, sluice.SendInDoubt))
-		batch = sluice.AppendOutcome(batch, outcome(&s, sluice.SendInDoubt, sluice.SendFailed)) // it settles
+		batch = mail.AppendOutcome(mail.AppendKnown(batch, &s), outcome(&s, mail.SendWaiting, mail.SendInDoubt))
+		batch = mail.AppendOutcome(batch, outcome(&s, mail.SendInDoubt, mail.SendFailed)) // it settles
 		batch = sluice.AppendCount(batch, &sluice.Count{Kind: sluice.KindCustom, TimeMillis: now, By: 1, App: strings.Repeat("a", sluice.MaxAppIDBytes), Name: strings.Repeat("n", sluice.MaxNameBytes)})
 	}
 	long := strings.Repeat("x", sluice.MaxElementBytes)
@@ -268,8 +270,8 @@ func testNoBatchStops(t *testing.T, database string, each int, make func(int) sl
 	o.stand(partition, updates(partition, each, now))
 
 	behind := smallest(9 * each)
-	behind.Class = sluice.ClassTransactional
-	o.stand(partition, sluice.AppendSend(sluice.NewBatch(0), &behind))
+	behind.Class = mail.ClassTransactional
+	o.stand(partition, mail.AppendSend(sluice.NewBatch(0), &behind))
 	want := fmt.Sprintf("sent %d, failed %d, suppressed %d, cancelled %d", each+1, each, each, each)
 	o.awaitTotals(want)
 	o.stop()
@@ -291,7 +293,7 @@ func TestALargeBatchIsQueuedOnce(t *testing.T) {
 			const each = 200
 			for i := range each {
 				s := largest(i)
-				batch = sluice.AppendSend(batch, &s)
+				batch = mail.AppendSend(batch, &s)
 			}
 			o.stand(1, batch)
 			disarm := must(faults.Arm(fmt.Sprintf("%s=error,%d", point, crash)))
@@ -343,9 +345,9 @@ func TestAContentIsHeldOnce(t *testing.T) {
 func TestARequestIsBounded(t *testing.T) {
 	b := newBed(t)
 	o := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil)
-	for name, drafts := range map[string][]sluice.Draft{
+	for name, drafts := range map[string][]mail.Draft{
 		"recipients": slices.Repeat(bulk(1, 1000, 8), 51),
-		"bytes":      slices.Repeat(bulk(1, 1000, sluice.MaxMetadataBytes), 16),
+		"bytes":      slices.Repeat(bulk(1, 1000, mail.MaxMetadataBytes), 16),
 	} {
 		_, err := o.intake.Submit(t.Context(), "", drafts)
 		e, ok := errors.AsType[*sluice.Error](err)

@@ -8,6 +8,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 )
 
 // Cancelling a message is an item of the log like handing it in, so it comes
@@ -19,9 +20,9 @@ const (
 	cancelLook   = 30 * time.Millisecond
 )
 
-// Ledger is where sends are looked up. sluice.SendStore is one.
+// Ledger is where sends are looked up. mail.SendStore is one.
 type Ledger interface {
-	MessageSends(ctx context.Context, message string) ([]sluice.SendRow, error)
+	MessageSends(ctx context.Context, message string) ([]mail.SendRow, error)
 }
 
 // Canceller cancels messages.
@@ -35,16 +36,16 @@ type Canceller struct {
 // Cancel stops what has not left yet of a message, and returns what became of its
 // sends. An *sluice.Error with CodeNotFound: there is no such message; with
 // CodeUnavailable: too many are cancelled already, and nothing was done.
-func (c *Canceller) Cancel(ctx context.Context, message string) (sluice.Cancelled, error) {
+func (c *Canceller) Cancel(ctx context.Context, message string) (mail.Cancelled, error) {
 	rows, err := c.Ledger.MessageSends(ctx, message)
 	if err != nil {
-		return sluice.Cancelled{}, err
+		return mail.Cancelled{}, err
 	}
 	if len(rows) == 0 {
-		return sluice.Cancelled{}, &sluice.Error{Code: sluice.CodeNotFound, Index: -1, Message: "there is no message " + message + "; one that was just accepted may take a moment"}
+		return mail.Cancelled{}, &sluice.Error{Code: sluice.CodeNotFound, Index: -1, Message: "there is no message " + message + "; one that was just accepted may take a moment"}
 	}
 	if err := c.write(ctx, rows, len(rows)); err != nil {
-		return sluice.Cancelled{}, err
+		return mail.Cancelled{}, err
 	}
 	return c.await(ctx, message)
 }
@@ -52,7 +53,7 @@ func (c *Canceller) Cancel(ctx context.Context, message string) (sluice.Cancelle
 // CancelSends stops sends that wait, of whichever messages, and gives up those in
 // doubt: what they say is kept no more. It returns when that is durable. It says
 // nothing of their recipients: it is for erased users.
-func (c *Canceller) CancelSends(ctx context.Context, rows []sluice.SendRow) error {
+func (c *Canceller) CancelSends(ctx context.Context, rows []mail.SendRow) error {
 	nameless := slices.Clone(rows)
 	for i := range nameless {
 		nameless[i].To, nameless[i].User, nameless[i].Metadata = "", "", ""
@@ -67,7 +68,7 @@ func (c *Canceller) CancelSends(ctx context.Context, rows []sluice.SendRow) erro
 // TakeOut takes sends that are cancelled in the ledger out of what waits for a time,
 // which would else have their addresses until then. What is in a lane by now leaves it
 // when it is met. It reads what waits for these seconds, slowly.
-func (c *Canceller) TakeOut(ctx context.Context, rows []sluice.SendRow) error {
+func (c *Canceller) TakeOut(ctx context.Context, rows []mail.SendRow) error {
 	type place struct {
 		partition int
 		second    int64
@@ -76,7 +77,7 @@ func (c *Canceller) TakeOut(ctx context.Context, rows []sluice.SendRow) error {
 	for i := range rows {
 		r := &rows[i]
 		due := r.LastDueMillis()
-		if r.State != sluice.SendCancelled || due == 0 {
+		if r.State != mail.SendCancelled || due == 0 {
 			continue
 		}
 		// It was rounded up to one second, or to ten (slot).
@@ -85,7 +86,7 @@ func (c *Canceller) TakeOut(ctx context.Context, rows []sluice.SendRow) error {
 			if ids[at] == nil {
 				ids[at] = make(map[string]bool)
 			}
-			ids[at][(&sluice.Send{Message: r.Message, Number: r.Number}).ID()] = true
+			ids[at][(&mail.Send{Message: r.Message, Number: r.Number}).ID()] = true
 		}
 	}
 	pause := slowly(ctx)
@@ -99,10 +100,10 @@ func (c *Canceller) TakeOut(ctx context.Context, rows []sluice.SendRow) error {
 
 // attempted makes sure that a decision is about the last attempt: a ledger that was
 // restored knows of fewer than what is kept in doubt.
-func (c *Canceller) attempted(ctx context.Context, rows []sluice.SendRow) error {
-	kept := make(map[int][]*sluice.SendRow)
+func (c *Canceller) attempted(ctx context.Context, rows []mail.SendRow) error {
+	kept := make(map[int][]*mail.SendRow)
 	for i := range rows {
-		if r := &rows[i]; r.State == sluice.SendInDoubt && r.DueMillis == 0 {
+		if r := &rows[i]; r.State == mail.SendInDoubt && r.DueMillis == 0 {
 			kept[r.Partition] = append(kept[r.Partition], r)
 		}
 	}
@@ -110,7 +111,7 @@ func (c *Canceller) attempted(ctx context.Context, rows []sluice.SendRow) error 
 		for piece := range slices.Chunk(of, doubtsAtOnce) {
 			ids := make([]string, len(piece))
 			for i, r := range piece {
-				ids[i] = (&sluice.Send{Message: r.Message, Number: r.Number}).ID()
+				ids[i] = (&mail.Send{Message: r.Message, Number: r.Number}).ID()
 			}
 			items, err := c.Lanes[partition].Doubts(ctx, ids)
 			if err != nil {
@@ -129,12 +130,12 @@ const doubtsAtOnce = 500
 
 // write writes that sends are cancelled, those that wait, of messages with so
 // many recipients.
-func (c *Canceller) write(ctx context.Context, rows []sluice.SendRow, recipients int) error {
+func (c *Canceller) write(ctx context.Context, rows []mail.SendRow, recipients int) error {
 	now := c.Clock.Now().UnixMilli()
 	parts := make(map[int]*flow.Part)
 	for i := range rows {
 		r := &rows[i]
-		if r.State != sluice.SendWaiting && (r.State != sluice.SendInDoubt || r.To != "") {
+		if r.State != mail.SendWaiting && (r.State != mail.SendInDoubt || r.To != "") {
 			continue // in doubt: it may have arrived, so only that of an erased user is taken out
 		}
 		p := parts[r.Partition]
@@ -142,10 +143,10 @@ func (c *Canceller) write(ctx context.Context, rows []sluice.SendRow, recipients
 			p = &flow.Part{Partition: r.Partition}
 			parts[r.Partition] = p
 		}
-		if o := cancelOf(r, recipients, now); r.State == sluice.SendInDoubt && r.DueMillis == 0 {
-			p.Items = sluice.AppendDecision(p.Items, o)
+		if o := cancelOf(r, recipients, now); r.State == mail.SendInDoubt && r.DueMillis == 0 {
+			p.Items = mail.AppendDecision(p.Items, o)
 		} else {
-			p.Items = sluice.AppendCancel(p.Items, o)
+			p.Items = mail.AppendCancel(p.Items, o)
 		}
 		p.Count++
 	}
@@ -186,19 +187,19 @@ var noRoomToCancel = fmt.Sprintf("%d cancelled sends of a partition are remember
 // cancelOf is the outcome of a row that is cancelled, or, in doubt, given up. One in
 // doubt that is attempted again is cancelled: its note stays until it is met in its
 // lane (notes.go).
-func cancelOf(r *sluice.SendRow, recipients int, nowMillis int64) *sluice.Outcome {
-	o := rowOutcome(r, recipients, sluice.SendWaiting, sluice.SendCancelled, nowMillis)
-	if r.State == sluice.SendInDoubt {
-		o.Was, o.Reason = sluice.SendInDoubt, reasonErased
+func cancelOf(r *mail.SendRow, recipients int, nowMillis int64) *mail.Outcome {
+	o := rowOutcome(r, recipients, mail.SendWaiting, mail.SendCancelled, nowMillis)
+	if r.State == mail.SendInDoubt {
+		o.Was, o.Reason = mail.SendInDoubt, reasonErased
 		if r.DueMillis == 0 { // it is not attempted again by itself: this decides
-			o.State, o.Reason, o.Reply = sluice.SendFailed, sluice.ReasonDecided, decidedText(DecideGiveUp, "the erasure of its recipient", "")
+			o.State, o.Reason, o.Reply = mail.SendFailed, mail.ReasonDecided, decidedText(DecideGiveUp, "the erasure of its recipient", "")
 		}
 	}
 	return o
 }
 
 // await looks at the ledger until nothing of the message waits, or time is up.
-func (c *Canceller) await(ctx context.Context, message string) (what sluice.Cancelled, err error) {
+func (c *Canceller) await(ctx context.Context, message string) (what mail.Cancelled, err error) {
 	err = awaitLedger(ctx, func(ctx context.Context) (bool, error) {
 		rows, err := c.Ledger.MessageSends(ctx, message)
 		if err == nil {
@@ -225,14 +226,14 @@ func awaitLedger(ctx context.Context, look func(context.Context) (enough bool, e
 }
 
 // became counts what became of the sends of a message.
-func became(rows []sluice.SendRow) (what sluice.Cancelled) {
+func became(rows []mail.SendRow) (what mail.Cancelled) {
 	for i := range rows {
 		switch rows[i].State {
-		case sluice.SendCancelled:
+		case mail.SendCancelled:
 			what.Cancelled++
-		case sluice.SendWaiting:
+		case mail.SendWaiting:
 			what.Open++
-		case sluice.SendSent, sluice.SendInDoubt:
+		case mail.SendSent, mail.SendInDoubt:
 			what.Left++
 		}
 	}

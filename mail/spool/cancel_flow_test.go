@@ -12,6 +12,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/test/clocktest"
 )
@@ -25,14 +26,14 @@ func TestCancelling(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
 	o := b.start(w, nil)
-	later := draft("ann@example.com", sluice.PriorityNormal, sluice.ClassMarketing)
+	later := draft("ann@example.com", mail.PriorityNormal, mail.ClassMarketing)
 	later.DueMillis = time.Now().Add(time.Hour).UnixMilli()
-	soon := draft("bob@example.com", sluice.PriorityNormal, sluice.ClassMarketing)
+	soon := draft("bob@example.com", mail.PriorityNormal, mail.ClassMarketing)
 	soon.DueMillis = time.Now().Add(3 * time.Second).UnixMilli()
-	ids := o.submit(later, soon, draft("cid@example.com", sluice.PriorityNormal, sluice.ClassMarketing))
+	ids := o.submit(later, soon, draft("cid@example.com", mail.PriorityNormal, mail.ClassMarketing))
 	b.eventually("one is sent", func() bool { return o.totals() == "waiting 2, sent 1" })
 	c := o.canceller()
-	for i, want := range []sluice.Cancelled{{Cancelled: 1}, {Cancelled: 1}, {Left: 1}} {
+	for i, want := range []mail.Cancelled{{Cancelled: 1}, {Cancelled: 1}, {Left: 1}} {
 		if what, err := c.Cancel(t.Context(), ids[i]); err != nil || what != want {
 			t.Errorf("cancel %d: %+v, %v; want %+v", i, what, err, want)
 		}
@@ -73,8 +74,8 @@ func (b *bed) notes() (notes map[string]string, keys []string) {
 func (o *office) cancelLate(message string) {
 	o.b.Helper()
 	row := o.row(message)
-	out := &sluice.Outcome{Message: message, Recipients: 1, Was: sluice.SendWaiting, State: sluice.SendCancelled, TimeMillis: time.Now().UnixMilli(), To: row.To, HasBody: true}
-	o.b.must(o.writer.Write(o.b.Context(), flow.Part{Partition: row.Partition, Items: sluice.AppendCancel(nil, out), Count: 1}))
+	out := &mail.Outcome{Message: message, Recipients: 1, Was: mail.SendWaiting, State: mail.SendCancelled, TimeMillis: time.Now().UnixMilli(), To: row.To, HasBody: true}
+	o.b.must(o.writer.Write(o.b.Context(), flow.Part{Partition: row.Partition, Items: mail.AppendCancel(nil, out), Count: 1}))
 	o.b.eventually("it is noted", func() bool {
 		notes, _ := o.b.notes()
 		return notes[message+".0"] != ""
@@ -86,15 +87,15 @@ func (o *office) cancelLate(message string) {
 // until it is met.
 func TestCancelsThatComeTooLate(t *testing.T) {
 	b, noted := newBed(t), make(chan struct{})
-	w := newWire(func(e *sluice.Envelope, _ int) sluice.Result {
+	w := newWire(func(e *mail.Envelope, _ int) mail.Result {
 		switch _, domain, _ := strings.Cut(e.To, "@"); domain {
 		case "again.example", "doubt.example":
-			return sluice.Result{Kind: sluice.ResultInDoubt}
+			return mail.Result{Kind: mail.ResultInDoubt}
 		case "deferred.example":
 			<-noted
-			return sluice.Result{Kind: sluice.ResultDeferred}
+			return mail.Result{Kind: mail.ResultDeferred}
 		}
-		return sluice.Result{Kind: sluice.ResultSent}
+		return mail.Result{Kind: mail.ResultSent}
 	})
 	o := b.open(&spool.OneRoute{Transport: w}, nil)
 	o.sender.DoubtAfter = time.Hour
@@ -104,11 +105,11 @@ func TestCancelsThatComeTooLate(t *testing.T) {
 	o.queuer.Clock = clock
 	o.run()
 	to := inOnePartition([]string{"left.example", "waits.example", "again.example", "deferred.example", "doubt.example"}) // so that all notes are looked at together
-	scheduled := draft(to[1], sluice.PriorityNormal, sluice.ClassMarketing)
+	scheduled := draft(to[1], mail.PriorityNormal, mail.ClassMarketing)
 	scheduled.DueMillis = time.Now().Add(time.Hour).UnixMilli()
-	deferred := o.submit(draft(to[3], sluice.PriorityNormal, sluice.ClassMarketing))[0]
+	deferred := o.submit(draft(to[3], mail.PriorityNormal, mail.ClassMarketing))[0]
 	b.eventually("it is on the wire", func() bool { return len(w.came()) == 1 })
-	ids := o.submit(draft(to[0], sluice.PriorityNormal, sluice.ClassMarketing), scheduled, draft(to[2], sluice.PriorityNormal, sluice.ClassTransactional), draft(to[4], sluice.PriorityNormal, sluice.ClassMarketing))
+	ids := o.submit(draft(to[0], mail.PriorityNormal, mail.ClassMarketing), scheduled, draft(to[2], mail.PriorityNormal, mail.ClassTransactional), draft(to[4], mail.PriorityNormal, mail.ClassMarketing))
 	b.eventually("one is sent, and two are in doubt", func() bool { return o.totals() == "waiting 2, sent 1, in_doubt 2" })
 	clock.Move(-time.Hour) // so that the notes are old
 	o.cancelLate(deferred)
@@ -121,7 +122,7 @@ func TestCancelsThatComeTooLate(t *testing.T) {
 		t.Fatalf("%+v, %v", what, err)
 	}
 	for _, doubted := range ids[2:] {
-		if what, err := o.canceller().Cancel(t.Context(), doubted); err != nil || what != (sluice.Cancelled{Left: 1}) {
+		if what, err := o.canceller().Cancel(t.Context(), doubted); err != nil || what != (mail.Cancelled{Left: 1}) {
 			t.Errorf("what is in doubt: %+v, %v", what, err)
 		}
 	}
@@ -148,7 +149,7 @@ func TestSentAgainAlthoughCancelled(t *testing.T) {
 	b := newBed(t)
 	w := doubtedOnce()
 	o := b.start(w, nil)
-	id := o.submit(draft("ann@example.com", sluice.PriorityNormal, sluice.ClassMarketing))[0]
+	id := o.submit(draft("ann@example.com", mail.PriorityNormal, mail.ClassMarketing))[0]
 	b.eventually("it is in doubt", func() bool { return o.totals() == "in_doubt 1" })
 	o.cancelLate(id)
 	if _, _, err := o.decider().Decide(t.Context(), id+".0", spool.DecideAgain, "ann", ""); err != nil {
@@ -169,7 +170,7 @@ func TestNoRoomForCancels(t *testing.T) {
 		l.CancelsAtMost = 1
 	}
 	o.run()
-	scheduled := draft("ann@example.com", sluice.PriorityNormal, sluice.ClassMarketing)
+	scheduled := draft("ann@example.com", mail.PriorityNormal, mail.ClassMarketing)
 	scheduled.DueMillis = time.Now().Add(time.Hour).UnixMilli()
 	ids := o.submit(scheduled, scheduled, scheduled) // of one address, so in one partition
 	b.eventually("they wait", func() bool { return o.totals() == "waiting 3" })
@@ -181,11 +182,11 @@ func TestNoRoomForCancels(t *testing.T) {
 		t.Errorf("cancelled without room: %v", err)
 	}
 	row := o.row(ids[1])
-	out := &sluice.Outcome{Message: row.Message, Recipients: 1, Was: sluice.SendWaiting, State: sluice.SendCancelled, TimeMillis: time.Now().UnixMilli()}
-	b.must(o.writer.Write(t.Context(), flow.Part{Partition: row.Partition, Items: sluice.AppendCancel(nil, out), Count: 1}))
+	out := &mail.Outcome{Message: row.Message, Recipients: 1, Was: mail.SendWaiting, State: mail.SendCancelled, TimeMillis: time.Now().UnixMilli()}
+	b.must(o.writer.Write(t.Context(), flow.Part{Partition: row.Partition, Items: mail.AppendCancel(nil, out), Count: 1}))
 	b.eventually("it is said", func() bool { return strings.Contains(b.log.String(), "sends could not be cancelled") })
 	op := &spool.Operator{Redis: o.redis, Writer: o.writer, Lanes: o.lanes, Ledger: o.store, Partitions: testPartitions, Clock: sluice.SystemClock{}}
-	all, err := sluice.NewSelector(sluice.SelectAll, "")
+	all, err := mail.NewSelector(mail.SelectAll, "")
 	b.must(err)
 	if n, _, err := op.Purge(t.Context(), all, "", 10, false); err == nil || n != 0 {
 		t.Errorf("%d were purged without room, %v", n, err)

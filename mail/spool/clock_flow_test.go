@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/mail/spool"
 )
 
@@ -32,15 +32,15 @@ func TestAWrongClockReleasesNothing(t *testing.T) {
 			b.clock = clock
 			w := newWire(nil)
 			taker := b.open(&spool.OneRoute{Transport: w}, nil) // takes in, and sends nothing
-			taker.submit(draft("other@example.com", sluice.PriorityNormal, sluice.ClassTransactional))
+			taker.submit(draft("other@example.com", mail.PriorityNormal, mail.ClassTransactional))
 			taker.stop()
 
 			o := b.start(w, nil)
-			tomorrow := draft("tomorrow@example.com", sluice.PriorityNormal, sluice.ClassMarketing)
+			tomorrow := draft("tomorrow@example.com", mail.PriorityNormal, mail.ClassMarketing)
 			tomorrow.DueMillis = time.Now().Add(24 * time.Hour).UnixMilli()
-			soon := draft("soon@example.com", sluice.PriorityHigh, sluice.ClassTransactional)
+			soon := draft("soon@example.com", mail.PriorityHigh, mail.ClassTransactional)
 			soon.ExpiresMillis = time.Now().Add(24 * time.Hour).UnixMilli()
-			o.submit(tomorrow, soon, draft("now@example.com", sluice.PriorityNormal, sluice.ClassTransactional))
+			o.submit(tomorrow, soon, draft("now@example.com", mail.PriorityNormal, mail.ClassTransactional))
 			b.eventually("what is due has left", func() bool { return o.totals() == "waiting 1, sent 3" })
 			asked := clock.asked.Load()
 			b.eventually("it was looked for what is due, in each partition, several times", func() bool { return clock.asked.Load() > asked+100 })
@@ -49,7 +49,7 @@ func TestAWrongClockReleasesNothing(t *testing.T) {
 			}
 
 			taker = b.open(&spool.OneRoute{Transport: w}, nil)
-			taker.submit(draft("last@example.com", sluice.PriorityNormal, sluice.ClassTransactional))
+			taker.submit(draft("last@example.com", mail.PriorityNormal, mail.ClassTransactional))
 			o.stop()
 			b.clock = nil // of a process whose clock is right
 			o = b.start(w, nil)

@@ -14,6 +14,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 )
 
 // Lanes and ledger are two stores, and each can go back in time alone. Redis
@@ -78,8 +79,8 @@ var comparePage = 1_000_000
 
 // Record is the ledger, as a Sender needs it. The stores of sqlstore are ones.
 type Record interface {
-	SendRows(ctx context.Context, keys []sluice.SendKey) ([]sluice.SendRow, error)
-	LaneKeys(ctx context.Context, partition int, after sluice.SendKey, limit int) ([]sluice.LaneKey, error)
+	SendRows(ctx context.Context, keys []mail.SendKey) ([]mail.SendRow, error)
+	LaneKeys(ctx context.Context, partition int, after mail.SendKey, limit int) ([]mail.LaneKey, error)
 	Cursors(ctx context.Context, follower string, partitions []int) (map[int]sluice.Position, error)
 }
 
@@ -102,14 +103,14 @@ func (f *Found) Add(g Found) {
 // order is that of the keys.
 type shortKey [sluice.MessageIDBytes/2 + 2]byte
 
-func short(k sluice.SendKey) (b shortKey) {
+func short(k mail.SendKey) (b shortKey) {
 	_, _ = hex.Decode(b[:], []byte(k.Message)) // valid ids are hexadecimal
 	binary.BigEndian.PutUint16(b[len(b)-2:], uint16(k.Number))
 	return b
 }
 
-func (b shortKey) key() sluice.SendKey {
-	return sluice.SendKey{Message: hex.EncodeToString(b[:len(b)-2]), Number: int(binary.BigEndian.Uint16(b[len(b)-2:]))}
+func (b shortKey) key() mail.SendKey {
+	return mail.SendKey{Message: hex.EncodeToString(b[:len(b)-2]), Number: int(binary.BigEndian.Uint16(b[len(b)-2:]))}
 }
 
 func compareShort(a, b shortKey) int { return bytes.Compare(a[:], b[:]) }
@@ -128,7 +129,7 @@ type comparison struct {
 
 // met is a send that was met in a lane.
 type met struct {
-	send  sluice.Send
+	send  mail.Send
 	batch *flow.LaneBatch
 	index int
 }
@@ -353,13 +354,13 @@ func (c *comparison) batch(ctx context.Context, b *flow.LaneBatch, later bool) e
 		return fmt.Errorf("read lane %s, entry %s: %w", b.Lane, b.Entry, err)
 	}
 	known := !c.first && !later && urgentLane(b.Lane) // its sends were looked at before, and may have left since
-	unknown := make(map[sluice.SendKey]*met)
+	unknown := make(map[mail.SendKey]*met)
 	place := *b // without what is in it
 	place.Data = nil
 	for r.Next() {
 		m := &met{batch: &place, index: r.Index}
 		if r.Index >= b.Size || letters != "" && letters[r.Index] == flow.LetterDone ||
-			r.Item.Kind != sluice.ItemSend || sluice.DecodeSend(r.Item.Payload, &m.send) != nil {
+			r.Item.Kind != sluice.ItemSend || mail.DecodeSend(r.Item.Payload, &m.send) != nil {
 			continue // what cannot be read becomes a dead letter when its turn comes
 		}
 		key := short(m.send.Key())
@@ -393,10 +394,10 @@ func (c *comparison) batch(ctx context.Context, b *flow.LaneBatch, later bool) e
 
 // doubtedBefore is the outcome that a lagging ledger lacks: it does not know
 // yet that a send was in doubt and gets its last attempt.
-func doubtedBefore(s *sluice.Send, nowMillis int64) *sluice.Outcome {
+func doubtedBefore(s *mail.Send, nowMillis int64) *mail.Outcome {
 	known := *s
 	known.Doubted = false
-	o := outcomeOf(&known, sluice.SendInDoubt, "", nowMillis)
+	o := outcomeOf(&known, mail.SendInDoubt, "", nowMillis)
 	o.DueMillis = max(s.DueMillis, nowMillis)
 	return o
 }
@@ -404,7 +405,7 @@ func doubtedBefore(s *sluice.Send, nowMillis int64) *sluice.Outcome {
 // unknown looks at sends of lanes that do not wait in the ledger. What has ended
 // leaves its lane. One that is in doubt in the ledger may have been decided about
 // since, or evidence may have come: enter looks at it again.
-func (c *comparison) unknown(ctx context.Context, sends map[sluice.SendKey]*met) error {
+func (c *comparison) unknown(ctx context.Context, sends map[mail.SendKey]*met) error {
 	if len(sends) == 0 {
 		return nil
 	}
@@ -415,9 +416,9 @@ func (c *comparison) unknown(ctx context.Context, sends map[sluice.SendKey]*met)
 	var ended []*met
 	for i := range rows {
 		r := &rows[i]
-		m := sends[sluice.SendKey{Message: r.Message, Number: r.Number}]
+		m := sends[mail.SendKey{Message: r.Message, Number: r.Number}]
 		switch {
-		case r.State == sluice.SendInDoubt && over(r, &m.send), r.State == sluice.SendWaiting && m.send.Doubted:
+		case r.State == mail.SendInDoubt && over(r, &m.send), r.State == mail.SendWaiting && m.send.Doubted:
 			continue
 		case over(r, &m.send):
 			ended = append(ended, m)
@@ -453,7 +454,7 @@ func (c *comparison) remove(ctx context.Context, ended []*met) error {
 func (c *comparison) lookAgain(m *met) error {
 	m.send.Content = ""
 	own := met{batch: m.batch, index: m.index} // which keeps no batch in memory
-	if err := sluice.DecodeSend(sluice.AppendSend(nil, &m.send)[sluice.ItemHeaderBytes:], &own.send); err != nil {
+	if err := mail.DecodeSend(mail.AppendSend(nil, &m.send)[sluice.ItemHeaderBytes:], &own.send); err != nil {
 		return err
 	}
 	c.unsure = append(c.unsure, own)
@@ -468,7 +469,7 @@ func (c *comparison) enter(ctx context.Context) error {
 		return err
 	}
 	for chunk := range slices.Chunk(c.unsure, flow.MaxLaneSends) {
-		missing := make(map[sluice.SendKey]*met, len(chunk))
+		missing := make(map[mail.SendKey]*met, len(chunk))
 		for i := range chunk {
 			missing[chunk[i].send.Key()] = &chunk[i]
 		}
@@ -481,25 +482,25 @@ func (c *comparison) enter(ctx context.Context) error {
 		now := c.s.Clock.Now().UnixMilli()
 		for i := range rows {
 			r := &rows[i]
-			key := sluice.SendKey{Message: r.Message, Number: r.Number}
+			key := mail.SendKey{Message: r.Message, Number: r.Number}
 			m := missing[key]
 			switch {
 			case over(r, &m.send):
 				ended = append(ended, m)
-				if r.State == sluice.SendInDoubt && r.DueMillis != 0 { // its last attempt is lost
-					items = sluice.AppendOutcome(items, lostOutcome(r, m.send.Recipients, now))
+				if r.State == mail.SendInDoubt && r.DueMillis != 0 { // its last attempt is lost
+					items = mail.AppendOutcome(items, lostOutcome(r, m.send.Recipients, now))
 				}
-			case m.send.Doubted && r.State == sluice.SendWaiting:
-				items = sluice.AppendOutcome(items, doubtedBefore(&m.send, now))
+			case m.send.Doubted && r.State == mail.SendWaiting:
+				items = mail.AppendOutcome(items, doubtedBefore(&m.send, now))
 			}
 			delete(missing, key)
 		}
 		for _, m := range missing {
 			known := m.send
 			known.Doubted = false
-			items = sluice.AppendKnown(items, &known)
+			items = mail.AppendKnown(items, &known)
 			if m.send.Doubted {
-				items = sluice.AppendOutcome(items, doubtedBefore(&m.send, now))
+				items = mail.AppendOutcome(items, doubtedBefore(&m.send, now))
 			}
 		}
 		c.found.Known += len(missing)
@@ -517,11 +518,11 @@ func (c *comparison) enter(ctx context.Context) error {
 // over reports whether the ledger says that a send of a lane is not to be
 // attempted. Either it has ended, or it was in doubt and this is not its last
 // attempt.
-func over(r *sluice.SendRow, s *sluice.Send) bool {
+func over(r *mail.SendRow, s *mail.Send) bool {
 	switch r.State {
-	case sluice.SendWaiting:
+	case mail.SendWaiting:
 		return false
-	case sluice.SendInDoubt:
+	case mail.SendInDoubt:
 		return !s.Doubted || r.DueMillis == 0
 	}
 	return true
@@ -540,7 +541,7 @@ func (c *comparison) lost(ctx context.Context) error {
 		for i := range rows {
 			if rows[i].InLane() {
 				c.found.Doubt++
-				items = sluice.AppendOutcome(items, lostOutcome(&rows[i], 0, now))
+				items = mail.AppendOutcome(items, lostOutcome(&rows[i], 0, now))
 			}
 		}
 		if err := c.write(ctx, items); err != nil {
@@ -552,9 +553,9 @@ func (c *comparison) lost(ctx context.Context) error {
 
 // lostOutcome ends a row whose send is in no lane any more. recipients 0: nobody
 // knows how many its message has.
-func lostOutcome(r *sluice.SendRow, recipients int, nowMillis int64) *sluice.Outcome {
-	o := rowOutcome(r, max(recipients, 2), r.State, sluice.SendInDoubt, nowMillis)
-	o.Reason, o.Reply = sluice.ReasonLost, "redis or the database has gone back in time: it waits in no lane, and nobody knows whether it was sent"
+func lostOutcome(r *mail.SendRow, recipients int, nowMillis int64) *mail.Outcome {
+	o := rowOutcome(r, max(recipients, 2), r.State, mail.SendInDoubt, nowMillis)
+	o.Reason, o.Reply = mail.ReasonLost, "redis or the database has gone back in time: it waits in no lane, and nobody knows whether it was sent"
 	return o
 }
 

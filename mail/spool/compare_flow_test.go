@@ -19,7 +19,9 @@ import (
 	"sluice/flow"
 	"sluice/lib/faults"
 	"sluice/lib/servers"
+	"sluice/mail"
 	"sluice/mail/spool"
+	"sluice/store"
 )
 
 // valve lets nothing pass until it is opened.
@@ -28,7 +30,7 @@ type valve struct {
 	open atomic.Bool
 }
 
-func (v *valve) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) spool.Take {
+func (v *valve) Takes(t mail.Transport, s *mail.Send, passed []mail.Transport, now time.Time) spool.Take {
 	if !v.open.Load() {
 		return spool.Take{Wait: 10 * time.Millisecond}
 	}
@@ -36,10 +38,10 @@ func (v *valve) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transp
 }
 
 // inTheLedger hands messages in and waits until they are there.
-func (o *office) inTheLedger(from, count int, class sluice.Class) (ids []string) {
+func (o *office) inTheLedger(from, count int, class mail.Class) (ids []string) {
 	o.b.Helper()
 	for i := range count {
-		ids = append(ids, o.submit(draft(fmt.Sprintf("u%d@example.com", from+i), sluice.PriorityNormal, class))...)
+		ids = append(ids, o.submit(draft(fmt.Sprintf("u%d@example.com", from+i), mail.PriorityNormal, class))...)
 	}
 	o.b.eventually("they are in the ledger", func() bool {
 		rows, err := o.store.MessageSends(o.b.Context(), ids[len(ids)-1])
@@ -99,13 +101,13 @@ func replicated(t *testing.T) (master, replica *servers.Redis, proxy *faults.Pro
 
 // lock is a store whose transactions do not end while it is shut.
 type lock struct {
-	sluice.Store
+	store.Store
 	shut atomic.Bool
 	open chan struct{}
 	held atomic.Int64 // transactions that wait
 }
 
-func (l *lock) Apply(ctx context.Context, p sluice.Prepared) (sluice.Applied, error) {
+func (l *lock) Apply(ctx context.Context, p store.Prepared) (store.Applied, error) {
 	if l.shut.Load() {
 		l.held.Add(1)
 		select {
@@ -127,7 +129,7 @@ func (a *asked) Cursors(ctx context.Context, follower string, partitions []int) 
 	return a.Record.Cursors(ctx, follower, partitions)
 }
 
-func (a *asked) LaneKeys(ctx context.Context, partition int, after sluice.SendKey, limit int) ([]sluice.LaneKey, error) {
+func (a *asked) LaneKeys(ctx context.Context, partition int, after mail.SendKey, limit int) ([]mail.LaneKey, error) {
 	a.keys.Add(1)
 	return a.Record.LaneKeys(ctx, partition, after, limit)
 }
@@ -144,14 +146,14 @@ func TestWhatCommitsAfterTheMoveIsCompared(t *testing.T) {
 	o.stored.Store, o.sender.Record = l, asked
 	o.run()
 	const before, messages = 10, 20
-	o.inTheLedger(0, before, sluice.ClassTransactional)
+	o.inTheLedger(0, before, mail.ClassTransactional)
 	other := must(rueidis.NewClient(plainOption(replica.URL())))
 	defer other.Close()
 	b.eventually("the replica has what waits", func() bool { return o.waitingOn(replica.URL()) == before })
 	b.must(other.Do(t.Context(), other.B().Arbitrary("REPLICAOF", "NO", "ONE").Build()).Error()) // it hears nothing more
 	l.shut.Store(true)
 	for i := range messages {
-		o.submit(draft(fmt.Sprintf("late%d@example.com", i), sluice.PriorityNormal, sluice.ClassTransactional))
+		o.submit(draft(fmt.Sprintf("late%d@example.com", i), mail.PriorityNormal, mail.ClassTransactional))
 	}
 	b.eventually("they are queued, and a transaction is open", func() bool { return o.waiting() == before+messages && l.held.Load() > 0 })
 	proxy.Redirect("tcp", replica.Addr())
@@ -176,16 +178,16 @@ func TestADatabaseOfBeforeUnderTodaysRedis(t *testing.T) {
 	answer := make(chan struct{})
 	answered := sync.OnceFunc(func() { close(answer) })
 	t.Cleanup(answered)
-	w := newWire(func(e *sluice.Envelope, _ int) sluice.Result {
+	w := newWire(func(e *mail.Envelope, _ int) mail.Result {
 		if strings.HasPrefix(e.To, "slow") {
 			<-answer
 		}
-		return sluice.Result{Kind: sluice.ResultSent, Code: 250}
+		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
 	w.window, w.workers = 1, slow+3
 	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
 	o := b.startRoutes(v, nil)
-	o.inTheLedger(0, before, sluice.ClassMarketing)
+	o.inTheLedger(0, before, mail.ClassMarketing)
 	file := filepath.Join(t.TempDir(), "kept.db")
 	db := must(sql.Open("sqlite", "file:"+strings.TrimPrefix(b.database, "sqlite:")+"?_pragma=busy_timeout(20000)"))
 	defer db.Close()
@@ -203,11 +205,11 @@ func TestADatabaseOfBeforeUnderTodaysRedis(t *testing.T) {
 	v.open.Store(true)
 	b.eventually("all are sent", func() bool { return o.totals() == fmt.Sprint("sent ", before) })
 	for i := range slow { // they are on the wire until the gaps are accepted
-		o.submit(draft(fmt.Sprintf("slow%d@example.com", i), sluice.PriorityNormal, sluice.ClassMarketing))
+		o.submit(draft(fmt.Sprintf("slow%d@example.com", i), mail.PriorityNormal, mail.ClassMarketing))
 	}
 	b.eventually("they are on the wire", func() bool { return len(w.came()) == before+slow })
 	for i := range later {
-		o.submit(draft(fmt.Sprintf("later%d@example.com", i), sluice.PriorityNormal, sluice.ClassMarketing))
+		o.submit(draft(fmt.Sprintf("later%d@example.com", i), mail.PriorityNormal, mail.ClassMarketing))
 	}
 	b.eventually("these too", func() bool { return o.totals() == fmt.Sprintf("waiting %d, sent %d", slow, before+later) })
 	raw := must(rueidis.NewClient(plainOption(b.redis)))
@@ -255,7 +257,7 @@ func TestALaggingReplicaTakesOver(t *testing.T) {
 	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
 	o := b.startRoutes(v, nil)
 	const messages = 100
-	o.inTheLedger(0, messages, sluice.ClassTransactional)
+	o.inTheLedger(0, messages, mail.ClassTransactional)
 	b.eventually("all wait", func() bool { return o.waiting() == messages && o.totals() == "waiting 100" })
 	other := must(rueidis.NewClient(plainOption(replica.URL())))
 	defer other.Close()
@@ -302,16 +304,16 @@ func TestWhatWasOnTheWireIsRecordedAfterAMove(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = server.Kill() })
 	b, moved := newBedOn(t, server.URL()), make(chan struct{})
-	w := newWire(func(*sluice.Envelope, int) sluice.Result {
+	w := newWire(func(*mail.Envelope, int) mail.Result {
 		<-moved
-		return sluice.Result{Kind: sluice.ResultSent}
+		return mail.Result{Kind: mail.ResultSent}
 	})
 	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
 	v.open.Store(true)
 	o := b.startRoutes(v, nil)
 	move := sync.OnceFunc(func() { close(moved) })
 	t.Cleanup(move)
-	o.inTheLedger(0, 1, sluice.ClassMarketing)
+	o.inTheLedger(0, 1, mail.ClassMarketing)
 	b.eventually("it is on the wire", func() bool { return len(w.came()) == 1 })
 	v.open.Store(false)
 	raw := must(rueidis.NewClient(plainOption(b.redis)))
@@ -343,16 +345,16 @@ func TestTheRecordIsLookedUpAfterAMove(t *testing.T) {
 	w := newWire(nil)
 	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
 	first := b.startRoutes(v, nil)
-	ids := first.inTheLedger(0, 20, sluice.ClassTransactional)
+	ids := first.inTheLedger(0, 20, mail.ClassTransactional)
 	first.stop()
 	second := b.open(v, nil)
 	second.compareAgain()
 	second.run()
 	b.eventually("lanes and ledger are compared", func() bool { _, all := second.found(); return all })
-	late := sluice.Effect{}
+	late := store.Effect{}
 	for _, id := range ids[:7] {
-		late.Outcomes = append(late.Outcomes, sluice.StoredOutcome{Outcome: sluice.Outcome{
-			Message: id, Recipients: 1, Was: sluice.SendWaiting, State: sluice.SendSent, TimeMillis: time.Now().UnixMilli(), Attempts: 1, Route: "wire", Code: 250,
+		late.Outcomes = append(late.Outcomes, mail.StoredOutcome{Outcome: mail.Outcome{
+			Message: id, Recipients: 1, Was: mail.SendWaiting, State: mail.SendSent, TimeMillis: time.Now().UnixMilli(), Attempts: 1, Route: "wire", Code: 250,
 		}})
 	}
 	prepared, err := second.store.Prepare(&late)
@@ -376,12 +378,12 @@ func TestAnEmptyRedisTakesOver(t *testing.T) {
 	w := newWire(nil)
 	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
 	first := b.startRoutes(v, nil)
-	large := draft("large@example.com", sluice.PriorityNormal, sluice.ClassTransactional)
-	large.Content = append(large.Content, make([]byte, 2*sluice.MaxInlineBytes)...)
-	scheduled := draft("later@example.com", sluice.PriorityNormal, sluice.ClassMarketing)
+	large := draft("large@example.com", mail.PriorityNormal, mail.ClassTransactional)
+	large.Content = append(large.Content, make([]byte, 2*mail.MaxInlineBytes)...)
+	scheduled := draft("later@example.com", mail.PriorityNormal, mail.ClassMarketing)
 	scheduled.DueMillis = time.Now().Add(time.Hour).UnixMilli()
 	lost := first.submit(large, scheduled)
-	lost = append(lost, first.inTheLedger(0, 30, sluice.ClassTransactional)...)
+	lost = append(lost, first.inTheLedger(0, 30, mail.ClassTransactional)...)
 	b.eventually("all wait", func() bool { return first.totals() == "waiting 32" })
 	first.stop()
 	raw := must(rueidis.NewClient(plainOption(b.redis)))
@@ -391,7 +393,7 @@ func TestAnEmptyRedisTakesOver(t *testing.T) {
 	second := b.startRoutes(v, nil)
 	v.open.Store(true)
 	b.eventually("they are in doubt", func() bool { return second.totals() == "in_doubt 32" })
-	second.inTheLedger(1000, 10, sluice.ClassMarketing)
+	second.inTheLedger(1000, 10, mail.ClassMarketing)
 	b.eventually("what comes after it is sent", func() bool { return second.totals() == "sent 10, in_doubt 32" })
 	w.wantOnce(t)
 	if n := len(w.times()); n != 10 {
@@ -442,9 +444,9 @@ func TestWhatWaitsEndsWithoutItsTurn(t *testing.T) {
 	aside := &gated{OneRoute: spool.OneRoute{Transport: w}, domain: "aside.example"}
 	o := b.startRoutes(both{v, aside}, nil)
 	soon := time.Now().Add(2 * time.Second)
-	var drafts []sluice.Draft
+	var drafts []mail.Draft
 	for i := range 40 {
-		d := draft(fmt.Sprintf("u%d@example.com", i), sluice.PriorityNormal, sluice.ClassMarketing)
+		d := draft(fmt.Sprintf("u%d@example.com", i), mail.PriorityNormal, mail.ClassMarketing)
 		switch i % 4 {
 		case 0:
 			d.ExpiresMillis = soon.UnixMilli()
@@ -461,16 +463,16 @@ func TestWhatWaitsEndsWithoutItsTurn(t *testing.T) {
 	o.submit(drafts...)
 	b.eventually("three quarters expire", func() bool { return o.totals() == "waiting 10, failed 30" })
 	for _, out := range b.outcomes() {
-		if out.State == sluice.SendFailed && out.Reason != "timed_out" {
+		if out.State == mail.SendFailed && out.Reason != "timed_out" {
 			t.Errorf("%+v", out)
 		}
 	}
 	op := &spool.Operator{Redis: o.redis, Writer: o.writer, Lanes: o.lanes, Ledger: o.store, Partitions: testPartitions, Clock: sluice.SystemClock{}}
-	spring, err := sluice.NewSelector(sluice.SelectTag, "spring")
+	spring, err := mail.NewSelector(mail.SelectTag, "spring")
 	b.must(err)
-	other, err := sluice.NewSelector(sluice.SelectTag, "autumn")
+	other, err := mail.NewSelector(mail.SelectTag, "autumn")
 	b.must(err)
-	purge := func(s sluice.Selector, most int, count bool) (total int) {
+	purge := func(s mail.Selector, most int, count bool) (total int) {
 		for after := ""; ; {
 			n, next, err := op.Purge(t.Context(), s, after, most, count)
 			b.must(err)
@@ -494,8 +496,8 @@ func TestWhatWaitsEndsWithoutItsTurn(t *testing.T) {
 	if came := w.came(); len(came) != 0 {
 		t.Errorf("attempted: %v", came)
 	}
-	if !slices.ContainsFunc(b.outcomes(), func(out sluice.Outcome) bool {
-		return out.State == sluice.SendCancelled && out.Reason == "purged"
+	if !slices.ContainsFunc(b.outcomes(), func(out mail.Outcome) bool {
+		return out.State == mail.SendCancelled && out.Reason == "purged"
 	}) {
 		t.Error("nothing says that they were purged")
 	}
@@ -507,7 +509,7 @@ type both struct {
 	aside spool.Routes
 }
 
-func (r both) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) spool.Take {
+func (r both) Takes(t mail.Transport, s *mail.Send, passed []mail.Transport, now time.Time) spool.Take {
 	if take := r.aside.Takes(t, s, passed, now); take.Lane != "" {
 		return take
 	}
@@ -521,38 +523,38 @@ func TestUrgentMailDoesNotWaitForTheComparison(t *testing.T) {
 	t.Cleanup(spool.ComparePage(3)) // several pages; when nothing runs any more
 	b := newBed(t)
 	deferred := "deferred@example.com"
-	w := newWire(func(e *sluice.Envelope, _ int) sluice.Result {
+	w := newWire(func(e *mail.Envelope, _ int) mail.Result {
 		if e.To == deferred {
-			return sluice.Result{Kind: sluice.ResultDeferred, Code: 451}
+			return mail.Result{Kind: mail.ResultDeferred, Code: 451}
 		}
-		return sluice.Result{Kind: sluice.ResultSent, Code: 250}
+		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
 	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
 	first := b.startRoutes(v, nil)
 	urgent := func(o *office, to string) string {
-		return o.submit(draft(to, sluice.PriorityHigh, sluice.ClassTransactional))[0]
+		return o.submit(draft(to, mail.PriorityHigh, mail.ClassTransactional))[0]
 	}
 	var known []string
 	for i := range 20 {
 		known = append(known, urgent(first, fmt.Sprintf("urgent%d@example.com", i)))
 	}
 	urgent(first, deferred)
-	first.inTheLedger(0, 50, sluice.ClassTransactional)
+	first.inTheLedger(0, 50, mail.ClassTransactional)
 	b.eventually("all wait", func() bool { return first.totals() == "waiting 71" && first.waiting() == 71 })
 	first.stop()
 
 	// Five of them have ended, and two are in no lane.
 	second := b.open(v, nil)
 	second.compareAgain()
-	var past sluice.Effect
+	var past store.Effect
 	for _, id := range known[:5] {
-		past.Outcomes = append(past.Outcomes, sluice.StoredOutcome{Outcome: sluice.Outcome{
-			Message: id, Recipients: 1, Was: sluice.SendWaiting, State: sluice.SendSent, TimeMillis: time.Now().UnixMilli(), Attempts: 1, Route: "wire", Code: 250,
+		past.Outcomes = append(past.Outcomes, mail.StoredOutcome{Outcome: mail.Outcome{
+			Message: id, Recipients: 1, Was: mail.SendWaiting, State: mail.SendSent, TimeMillis: time.Now().UnixMilli(), Attempts: 1, Route: "wire", Code: 250,
 		}})
 	}
 	for i := range 2 {
-		past.Sends = append(past.Sends, sluice.StoredSend{Send: sluice.Send{
-			Message: sluice.NewMessageID(time.Now().UnixMilli()), Recipients: 1, Priority: sluice.PriorityHigh, Class: sluice.ClassTransactional, To: fmt.Sprintf("lost%d@example.com", i), AcceptedMillis: time.Now().UnixMilli(),
+		past.Sends = append(past.Sends, mail.StoredSend{Send: mail.Send{
+			Message: sluice.NewMessageID(time.Now().UnixMilli()), Recipients: 1, Priority: mail.PriorityHigh, Class: mail.ClassTransactional, To: fmt.Sprintf("lost%d@example.com", i), AcceptedMillis: time.Now().UnixMilli(),
 		}, Place: sluice.Place{Partition: i}})
 	}
 	prepared, err := second.store.Prepare(&past)

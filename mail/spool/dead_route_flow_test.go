@@ -15,6 +15,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/lib/sink"
+	"sluice/mail"
 	"sluice/mail/route"
 	"sluice/mail/spool"
 	"sluice/mail/via/smtp"
@@ -29,7 +30,7 @@ var brokenMails = flag.Int("broken-mails", 4000, "how many mails of broken route
 // routed makes Routes of a Router, as cmd/sluice does.
 type routed struct{ *route.Router }
 
-func (r routed) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) spool.Take {
+func (r routed) Takes(t mail.Transport, s *mail.Send, passed []mail.Transport, now time.Time) spool.Take {
 	return spool.Take(r.Router.Takes(t, s, passed, now))
 }
 
@@ -79,14 +80,14 @@ func refusing(t *testing.T) string {
 
 // stopwatch is a relay, and when it has sent what.
 type stopwatch struct {
-	sluice.Transport
+	mail.Transport
 	mu   sync.Mutex
 	sent map[string]time.Time // by address
 }
 
-func (w *stopwatch) Deliver(ctx context.Context, envelopes []sluice.Envelope, done func(i int, r sluice.Result)) {
-	w.Transport.Deliver(ctx, envelopes, func(i int, r sluice.Result) {
-		if r.Kind == sluice.ResultSent {
+func (w *stopwatch) Deliver(ctx context.Context, envelopes []mail.Envelope, done func(i int, r mail.Result)) {
+	w.Transport.Deliver(ctx, envelopes, func(i int, r mail.Result) {
+		if r.Kind == mail.ResultSent {
 			w.mu.Lock()
 			w.sent[envelopes[i].To] = time.Now()
 			w.mu.Unlock()
@@ -102,7 +103,7 @@ func (w *stopwatch) count() int {
 }
 
 // router builds a Router of routes by their domains: each transport takes NAME.example.
-func (b *bed) router(transports ...sluice.Transport) routed {
+func (b *bed) router(transports ...mail.Transport) routed {
 	b.Helper()
 	redis, err := flow.Dial(b.Context(), b.redis)
 	b.must(err)
@@ -144,7 +145,7 @@ func TestBrokenRoutes(t *testing.T) {
 	began := time.Now()
 	handed := make(map[string]time.Time)
 	hand := func(n, broken int) {
-		one := draft("x@live.example", sluice.PriorityNormal, sluice.ClassTransactional)
+		one := draft("x@live.example", mail.PriorityNormal, mail.ClassTransactional)
 		one.To = nil
 		for i := range broken {
 			one.To = append(one.To, fmt.Sprintf("u%d-%d@%s.example", n, i, []string{"dead", "hanging"}[i%2]))

@@ -9,6 +9,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/lib/faults"
+	"sluice/mail"
 )
 
 // An operator's decision about a send in doubt is an item of the log, as
@@ -20,7 +21,7 @@ import (
 // Of several decisions about one doubt one holds. They are in one log, so they
 // are carried out one after the other. "Send it again" holds if the send is
 // still kept. Any decision holds in the ledger if the row is as it was decided
-// about (sluice.SendRow.Undecided). Each names how many attempts its author
+// about (mail.SendRow.Undecided). Each names how many attempts its author
 // knew of. So a decision does not apply once the send has been attempted again
 // and is in doubt anew.
 
@@ -57,7 +58,7 @@ type Decider struct {
 // returns the row as it was, with settled false: read it again later. An
 // *sluice.Error says why it cannot be decided, or that somebody else was
 // faster.
-func (d *Decider) Decide(ctx context.Context, send string, what Decision, by, note string) (row sluice.SendRow, settled bool, err error) {
+func (d *Decider) Decide(ctx context.Context, send string, what Decision, by, note string) (row mail.SendRow, settled bool, err error) {
 	row, recipients, err := d.look(ctx, send)
 	if err != nil {
 		return row, false, err
@@ -67,14 +68,14 @@ func (d *Decider) Decide(ctx context.Context, send string, what Decision, by, no
 		return row, false, err
 	}
 	now := d.Clock.Now().UnixMilli()
-	o := rowOutcome(&row, recipients, sluice.SendInDoubt, sluice.SendInDoubt, now)
+	o := rowOutcome(&row, recipients, mail.SendInDoubt, mail.SendInDoubt, now)
 	o.Attempts = max(row.Attempts, attemptsOf(kept[0])) // a ledger that was restored knows of fewer
-	o.Reason, o.Reply = sluice.ReasonDecided, decidedText(what, by, note)
+	o.Reason, o.Reply = mail.ReasonDecided, decidedText(what, by, note)
 	switch what {
 	case DecideSent:
-		o.State, o.Event = sluice.SendSent, sluice.EventSent
+		o.State, o.Event = mail.SendSent, sluice.EventSent
 	case DecideGiveUp:
-		o.State, o.Event = sluice.SendFailed, sluice.EventFailed
+		o.State, o.Event = mail.SendFailed, sluice.EventFailed
 	case DecideAgain:
 		o.DueMillis = now
 		if kept[0] == nil {
@@ -86,7 +87,7 @@ func (d *Decider) Decide(ctx context.Context, send string, what Decision, by, no
 	if err := faults.Hit("decide"); err != nil {
 		return row, false, err
 	}
-	if err := d.Writer.Write(ctx, flow.Part{Partition: row.Partition, Items: sluice.AppendDecision(nil, o), Count: 1}); err != nil {
+	if err := d.Writer.Write(ctx, flow.Part{Partition: row.Partition, Items: mail.AppendDecision(nil, o), Count: 1}); err != nil {
 		return row, false, err
 	}
 	if err := faults.Hit("decided"); err != nil {
@@ -96,11 +97,11 @@ func (d *Decider) Decide(ctx context.Context, send string, what Decision, by, no
 }
 
 func decidedText(what Decision, by, note string) string {
-	text := fmt.Sprintf("%s, decided by %s", what, sluice.Clip(by, maxByBytes))
+	text := fmt.Sprintf("%s, decided by %s", what, mail.Clip(by, maxByBytes))
 	if note != "" {
-		text += ": " + sluice.Clip(note, MaxNoteBytes)
+		text += ": " + mail.Clip(note, MaxNoteBytes)
 	}
-	return sluice.ReplyText(text)
+	return mail.ReplyText(text)
 }
 
 func invalid(format string, args ...any) error {
@@ -113,9 +114,9 @@ func conflict(format string, args ...any) error {
 }
 
 // find returns the row of a send, and how many its message has.
-func (d *Decider) find(ctx context.Context, send string) (row sluice.SendRow, recipients int, err error) {
-	message, number, ok := sluice.ParseSendID(send)
-	var rows []sluice.SendRow
+func (d *Decider) find(ctx context.Context, send string) (row mail.SendRow, recipients int, err error) {
+	message, number, ok := mail.ParseSendID(send)
+	var rows []mail.SendRow
 	if ok {
 		if rows, err = d.Ledger.MessageSends(ctx, message); err != nil {
 			return row, 0, err
@@ -130,11 +131,11 @@ func (d *Decider) find(ctx context.Context, send string) (row sluice.SendRow, re
 }
 
 // look returns the row of a send about which can be decided.
-func (d *Decider) look(ctx context.Context, send string) (row sluice.SendRow, recipients int, err error) {
+func (d *Decider) look(ctx context.Context, send string) (row mail.SendRow, recipients int, err error) {
 	row, recipients, err = d.find(ctx, send)
 	switch {
 	case err != nil:
-	case row.State != sluice.SendInDoubt:
+	case row.State != mail.SendInDoubt:
 		err = conflict("send %s is not in doubt, it is %s", send, row.State)
 	case row.DueMillis != 0:
 		err = conflict("send %s is attempted once more by itself at %s; decide when that has left it in doubt", send, time.UnixMilli(row.DueMillis).UTC().Format(time.RFC3339))
@@ -146,7 +147,7 @@ func (d *Decider) look(ctx context.Context, send string) (row sluice.SendRow, re
 
 // await looks at the ledger until it says what has become of a decision, or time
 // is up.
-func (d *Decider) await(ctx context.Context, send string, before sluice.SendRow, o *sluice.Outcome) (row sluice.SendRow, settled bool, err error) {
+func (d *Decider) await(ctx context.Context, send string, before mail.SendRow, o *mail.Outcome) (row mail.SendRow, settled bool, err error) {
 	row = before
 	var refused error
 	err = awaitLedger(ctx, func(ctx context.Context) (bool, error) {
@@ -167,8 +168,8 @@ func (d *Decider) await(ctx context.Context, send string, before sluice.SendRow,
 }
 
 // stands says how a row stands about which is not to be decided.
-func stands(r *sluice.SendRow) string {
-	if r.State == sluice.SendInDoubt && r.DueMillis != 0 {
+func stands(r *mail.SendRow) string {
+	if r.State == mail.SendInDoubt && r.DueMillis != 0 {
 		return "is attempted once more"
 	}
 	return "is " + r.State.String()
@@ -177,7 +178,7 @@ func stands(r *sluice.SendRow) string {
 // attemptsOf is how many attempts were made of a send that is kept, 0 if it
 // cannot be read.
 func attemptsOf(kept []byte) int {
-	var s sluice.Send
+	var s mail.Send
 	if kept == nil || decodeItem(kept, &s) != nil {
 		return 0
 	}
@@ -185,15 +186,15 @@ func attemptsOf(kept []byte) int {
 }
 
 // settles reports whether an item is an outcome by which a send is in doubt no
-// more: evidence has come. Its first bytes are the states (sluice.AppendOutcome).
+// more: evidence has come. Its first bytes are the states (mail.AppendOutcome).
 func settles(item *sluice.Item) bool {
 	return item.Kind == sluice.ItemOutcome && len(item.Payload) > 1 &&
-		sluice.SendState(item.Payload[0]) == sluice.SendInDoubt && sluice.SendState(item.Payload[1]) != sluice.SendInDoubt
+		mail.SendState(item.Payload[0]) == mail.SendInDoubt && mail.SendState(item.Payload[1]) != mail.SendInDoubt
 }
 
 // deciding is what a batch of a log decides about sends in doubt.
 type deciding struct {
-	decided []sluice.Outcome
+	decided []mail.Outcome
 	ids     []string // of these
 	settled []string // by evidence
 }
@@ -201,14 +202,14 @@ type deciding struct {
 // add takes a decision, or an outcome. What cannot be read the store makes a dead
 // letter.
 func (d *deciding) add(item *sluice.Item) {
-	var o sluice.Outcome
-	if item.Kind == sluice.ItemOutcome && !settles(item) || sluice.DecodeOutcome(item.Payload, &o) != nil {
+	var o mail.Outcome
+	if item.Kind == sluice.ItemOutcome && !settles(item) || mail.DecodeOutcome(item.Payload, &o) != nil {
 		return
 	}
-	if item.Kind == sluice.ItemOutcome && o.Reason == sluice.ReasonDecided {
+	if item.Kind == sluice.ItemOutcome && o.Reason == mail.ReasonDecided {
 		return // it was carried out when it was written, or did not hold
 	}
-	id := (&sluice.Send{Message: o.Message, Number: o.Number}).ID()
+	id := (&mail.Send{Message: o.Message, Number: o.Number}).ID()
 	if item.Kind == sluice.ItemOutcome {
 		d.settled = append(d.settled, id)
 		return
@@ -228,17 +229,17 @@ func (d *deciding) settle(ctx context.Context, lanes *flow.Lanes, packing *packi
 		for i := range d.decided {
 			o, id := &d.decided[i], d.ids[i]
 			stale := attemptsOf(kept[i]) > o.Attempts // it is about an earlier doubt
-			if o.State == sluice.SendInDoubt {        // again
-				var s sluice.Send
+			if o.State == mail.SendInDoubt {          // again
+				var s mail.Send
 				if stale || kept[i] == nil || decodeItem(kept[i], &s) != nil {
 					continue // another decision was faster
 				}
-				s.DueMillis, s.ExpiresMillis = o.DueMillis, max(s.ExpiresMillis, nowMillis+sluice.DefaultExpiryMillis)
+				s.DueMillis, s.ExpiresMillis = o.DueMillis, max(s.ExpiresMillis, nowMillis+mail.DefaultExpiryMillis)
 				s.Recount()
 				packing.add(spotOf(&s, nowMillis), &s)
 				again = append(again, id)
 			}
-			commit.Log = sluice.AppendOutcome(commit.Log, o)
+			commit.Log = mail.AppendOutcome(commit.Log, o)
 			if kept[i] == nil || stale {
 				continue // what is kept by the time of the commit is another doubt
 			}
@@ -256,7 +257,7 @@ func (d *deciding) settle(ctx context.Context, lanes *flow.Lanes, packing *packi
 }
 
 // decodeItem reads a send out of an item.
-func decodeItem(item []byte, s *sluice.Send) error {
+func decodeItem(item []byte, s *mail.Send) error {
 	r, err := sluice.ReadBatch(append([]byte{sluice.BatchVersion}, item...))
 	if err != nil {
 		return err
@@ -264,5 +265,5 @@ func decodeItem(item []byte, s *sluice.Send) error {
 	if !r.Next() || r.Item.Kind != sluice.ItemSend {
 		return fmt.Errorf("read a send in doubt: it is none")
 	}
-	return sluice.DecodeSend(r.Item.Payload, s)
+	return mail.DecodeSend(r.Item.Payload, s)
 }

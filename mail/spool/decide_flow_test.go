@@ -11,6 +11,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 	"sluice/mail/spool"
 )
 
@@ -20,12 +21,12 @@ func (o *office) decider() *spool.Decider {
 }
 
 // row is the only row of a message.
-func (o *office) row(message string) sluice.SendRow {
+func (o *office) row(message string) mail.SendRow {
 	o.b.Helper()
 	rows, err := o.store.MessageSends(o.b.Context(), message)
 	o.b.must(err)
 	if len(rows) != 1 {
-		return sluice.SendRow{}
+		return mail.SendRow{}
 	}
 	return rows[0]
 }
@@ -47,11 +48,11 @@ func (o *office) kept(ids ...string) (n int) {
 
 // doubtedOnce is a wire on which nobody knows the end of a first attempt.
 func doubtedOnce() *wire {
-	return newWire(func(_ *sluice.Envelope, nth int) sluice.Result {
+	return newWire(func(_ *mail.Envelope, nth int) mail.Result {
 		if nth == 1 {
-			return sluice.Result{Kind: sluice.ResultInDoubt, Text: "the connection died"}
+			return mail.Result{Kind: mail.ResultInDoubt, Text: "the connection died"}
 		}
-		return sluice.Result{Kind: sluice.ResultSent, Code: 250}
+		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
 }
 
@@ -62,11 +63,11 @@ func TestDecisionsAboutDoubts(t *testing.T) {
 	b := newBed(t)
 	w := doubtedOnce()
 	o := b.start(w, nil)
-	large := draft("large@example.com", sluice.PriorityNormal, sluice.ClassMarketing)
+	large := draft("large@example.com", mail.PriorityNormal, mail.ClassMarketing)
 	large.Content = append(large.Content, []byte(strings.Repeat("many words\r\n", 1000))...)
 	ids := o.submit(
-		draft("arrived@example.com", sluice.PriorityNormal, sluice.ClassMarketing), draft("again@example.com", sluice.PriorityNormal, sluice.ClassMarketing),
-		large, draft("over@example.com", sluice.PriorityNormal, sluice.ClassMarketing))
+		draft("arrived@example.com", mail.PriorityNormal, mail.ClassMarketing), draft("again@example.com", mail.PriorityNormal, mail.ClassMarketing),
+		large, draft("over@example.com", mail.PriorityNormal, mail.ClassMarketing))
 	var sends []string
 	for _, id := range ids {
 		sends = append(sends, id+".0")
@@ -77,7 +78,7 @@ func TestDecisionsAboutDoubts(t *testing.T) {
 	}
 	d := o.decider()
 	row, settled, err := d.Decide(t.Context(), sends[0], spool.DecideSent, "ann@host", "the log has it")
-	if err != nil || !settled || row.State != sluice.SendSent || !strings.Contains(row.Life, "sent, decided by ann@host: the log has it") {
+	if err != nil || !settled || row.State != mail.SendSent || !strings.Contains(row.Life, "sent, decided by ann@host: the log has it") {
 		t.Errorf("%+v %v %v", row, settled, err)
 	}
 	var deciding sync.WaitGroup
@@ -119,13 +120,13 @@ func TestDecisionsAboutDoubts(t *testing.T) {
 // decided about before, and one of which evidence comes is kept no more.
 func TestDoubtsThatSettleThemselves(t *testing.T) {
 	b := newBed(t)
-	w := newWire(func(*sluice.Envelope, int) sluice.Result {
-		return sluice.Result{Kind: sluice.ResultInDoubt, Text: "gone"}
+	w := newWire(func(*mail.Envelope, int) mail.Result {
+		return mail.Result{Kind: mail.ResultInDoubt, Text: "gone"}
 	})
 	o := b.open(&spool.OneRoute{Transport: w}, nil)
 	o.sender.DoubtAfter = time.Hour
 	o.run()
-	ids := o.submit(draft("soon@example.com", sluice.PriorityHigh, sluice.ClassTransactional), draft("news@example.com", sluice.PriorityLow, sluice.ClassMarketing))
+	ids := o.submit(draft("soon@example.com", mail.PriorityHigh, mail.ClassTransactional), draft("news@example.com", mail.PriorityLow, mail.ClassMarketing))
 	b.eventually("both are in doubt", func() bool { return o.totals() == "in_doubt 2" })
 	if n, err := o.store.OpenDoubts(t.Context()); err != nil || n != 1 {
 		t.Errorf("%d are to be decided about, %v", n, err)
@@ -137,10 +138,10 @@ func TestDoubtsThatSettleThemselves(t *testing.T) {
 		t.Errorf("%d are kept", n)
 	}
 	row := o.row(ids[1])
-	evidence := &sluice.Outcome{Message: row.Message, Recipients: 1, Was: sluice.SendInDoubt, State: sluice.SendSent, Event: sluice.EventDelivered, TimeMillis: row.UpdatedMillis + 1, To: row.To}
-	b.must(o.writer.Write(t.Context(), flow.Part{Partition: row.Partition, Items: sluice.AppendOutcome(nil, evidence), Count: 1}))
+	evidence := &mail.Outcome{Message: row.Message, Recipients: 1, Was: mail.SendInDoubt, State: mail.SendSent, Event: sluice.EventDelivered, TimeMillis: row.UpdatedMillis + 1, To: row.To}
+	b.must(o.writer.Write(t.Context(), flow.Part{Partition: row.Partition, Items: mail.AppendOutcome(nil, evidence), Count: 1}))
 	b.eventually("the evidence is in the ledger, and nothing is kept", func() bool {
-		return o.row(ids[1]).State == sluice.SendSent && o.kept(ids[1]+".0") == 0
+		return o.row(ids[1]).State == mail.SendSent && o.kept(ids[1]+".0") == 0
 	})
 }
 
@@ -148,16 +149,16 @@ func TestDoubtsThatSettleThemselves(t *testing.T) {
 func TestNothingKeptIsNotSentAgain(t *testing.T) {
 	b := newBed(t)
 	o := b.start(doubtedOnce(), nil)
-	id := o.submit(draft("news@example.com", sluice.PriorityLow, sluice.ClassMarketing))[0]
+	id := o.submit(draft("news@example.com", mail.PriorityLow, mail.ClassMarketing))[0]
 	b.eventually("it is in doubt", func() bool { return o.totals() == "in_doubt 1" })
 	row := o.row(id)
-	decision := func(state sluice.SendState, due int64) *sluice.Outcome {
-		return &sluice.Outcome{Message: row.Message, Recipients: 1, Was: sluice.SendInDoubt, State: state, DueMillis: due, TimeMillis: row.UpdatedMillis + 1, Attempts: 1, Reason: sluice.ReasonDecided}
+	decision := func(state mail.SendState, due int64) *mail.Outcome {
+		return &mail.Outcome{Message: row.Message, Recipients: 1, Was: mail.SendInDoubt, State: state, DueMillis: due, TimeMillis: row.UpdatedMillis + 1, Attempts: 1, Reason: mail.ReasonDecided}
 	}
 	// Both in one batch: the second finds nothing.
-	items := sluice.AppendDecision(sluice.AppendDecision(nil, decision(sluice.SendFailed, 0)), decision(sluice.SendInDoubt, row.UpdatedMillis+1))
+	items := mail.AppendDecision(mail.AppendDecision(nil, decision(mail.SendFailed, 0)), decision(mail.SendInDoubt, row.UpdatedMillis+1))
 	b.must(o.writer.Write(t.Context(), flow.Part{Partition: row.Partition, Items: items, Count: 2}))
-	b.eventually("the first is in the ledger", func() bool { return o.row(id).State == sluice.SendFailed })
+	b.eventually("the first is in the ledger", func() bool { return o.row(id).State == mail.SendFailed })
 	if n := len(b.outcomes()); n != 2 || o.waiting() != 0 {
 		t.Errorf("%d outcomes, %d wait", n, o.waiting())
 	}
@@ -174,9 +175,9 @@ func TestOneOfTwoDecisionsHolds(t *testing.T) {
 	o := b.start(w, nil)
 	pairs := [][2]spool.Decision{{spool.DecideAgain, spool.DecideSent}, {spool.DecideSent, spool.DecideAgain}, {spool.DecideAgain, spool.DecideGiveUp}, {spool.DecideSent, spool.DecideGiveUp}, {spool.DecideAgain, spool.DecideAgain}}
 	const rounds = 8
-	var drafts []sluice.Draft
+	var drafts []mail.Draft
 	for i := range rounds * len(pairs) {
-		drafts = append(drafts, draft(fmt.Sprintf("u%d@example.com", i), sluice.PriorityNormal, sluice.ClassMarketing))
+		drafts = append(drafts, draft(fmt.Sprintf("u%d@example.com", i), mail.PriorityNormal, mail.ClassMarketing))
 	}
 	ids := o.submit(drafts...)
 	b.eventually("all are in doubt", func() bool { return o.totals() == fmt.Sprintf("in_doubt %d", len(ids)) })
@@ -191,7 +192,7 @@ func TestOneOfTwoDecisionsHolds(t *testing.T) {
 		}
 	}
 	deciding.Wait()
-	want := make(map[sluice.SendState]int)
+	want := make(map[mail.SendState]int)
 	for i, id := range ids {
 		pair, winner := pairs[i%len(pairs)], 0
 		held := func(k int) bool {
@@ -216,8 +217,8 @@ func TestOneOfTwoDecisionsHolds(t *testing.T) {
 		_, state := decided(pair[winner])
 		want[state]++
 	}
-	words := fmt.Sprintf("sent %d", want[sluice.SendSent])
-	if n := want[sluice.SendFailed]; n > 0 {
+	words := fmt.Sprintf("sent %d", want[mail.SendSent])
+	if n := want[mail.SendFailed]; n > 0 {
 		words += fmt.Sprintf(", failed %d", n)
 	}
 	b.eventually("the ledger adds up", func() bool { return o.totals() == words && o.waiting() == 0 })
@@ -225,14 +226,14 @@ func TestOneOfTwoDecisionsHolds(t *testing.T) {
 
 // decided says how often a send that was mailed once and in doubt is mailed, and how
 // it ends, by a decision.
-func decided(what spool.Decision) (times int, state sluice.SendState) {
+func decided(what spool.Decision) (times int, state mail.SendState) {
 	switch what {
 	case spool.DecideAgain:
-		return 2, sluice.SendSent
+		return 2, mail.SendSent
 	case spool.DecideGiveUp:
-		return 1, sluice.SendFailed
+		return 1, mail.SendFailed
 	}
-	return 1, sluice.SendSent
+	return 1, mail.SendSent
 }
 
 // TestADecisionIsAboutOneDoubt: when a send goes out once more, no earlier
@@ -240,13 +241,13 @@ func decided(what spool.Decision) (times int, state sluice.SendState) {
 // the send is in doubt anew.
 func TestADecisionIsAboutOneDoubt(t *testing.T) {
 	b := newBed(t)
-	w := newWire(func(*sluice.Envelope, int) sluice.Result {
-		return sluice.Result{Kind: sluice.ResultInDoubt, Text: "gone"}
+	w := newWire(func(*mail.Envelope, int) mail.Result {
+		return mail.Result{Kind: mail.ResultInDoubt, Text: "gone"}
 	})
 	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
 	v.open.Store(true)
 	o := b.startRoutes(v, nil)
-	id := o.submit(draft("news@example.com", sluice.PriorityLow, sluice.ClassMarketing))[0]
+	id := o.submit(draft("news@example.com", mail.PriorityLow, mail.ClassMarketing))[0]
 	b.eventually("it is in doubt", func() bool { return o.totals() == "in_doubt 1" && o.kept(id+".0") == 1 })
 	v.open.Store(false)
 	first := o.row(id)
@@ -254,24 +255,24 @@ func TestADecisionIsAboutOneDoubt(t *testing.T) {
 		t.Fatalf("%v, %v", settled, err)
 	}
 	late := 0
-	decide := func(state sluice.SendState, dueMillis int64) {
+	decide := func(state mail.SendState, dueMillis int64) {
 		t.Helper()
-		out := &sluice.Outcome{Message: id, Recipients: 1, Was: sluice.SendInDoubt, State: state, DueMillis: dueMillis, TimeMillis: first.UpdatedMillis + 5, Attempts: first.Attempts, Reason: sluice.ReasonDecided, To: first.To}
-		b.must(o.writer.Write(t.Context(), flow.Part{Partition: first.Partition, Items: sluice.AppendDecision(nil, out), Count: 1}))
+		out := &mail.Outcome{Message: id, Recipients: 1, Was: mail.SendInDoubt, State: state, DueMillis: dueMillis, TimeMillis: first.UpdatedMillis + 5, Attempts: first.Attempts, Reason: mail.ReasonDecided, To: first.To}
+		b.must(o.writer.Write(t.Context(), flow.Part{Partition: first.Partition, Items: mail.AppendDecision(nil, out), Count: 1}))
 	}
 	tooLate := func() {
 		t.Helper()
 		late++
 		b.eventually("it came too late", func() bool { return strings.Count(o.row(id).Life, `"late":true`) == late })
 	}
-	decide(sluice.SendSent, 0) // while it waits for its last attempt
+	decide(mail.SendSent, 0) // while it waits for its last attempt
 	tooLate()
 	v.open.Store(true)
 	b.eventually("it is in doubt anew", func() bool { return o.row(id).Attempts == 2 && o.kept(id+".0") == 1 })
-	decide(sluice.SendInDoubt, first.UpdatedMillis+5)
-	decide(sluice.SendFailed, 0) // behind it, so both have been carried out, or not, when this one is seen
+	decide(mail.SendInDoubt, first.UpdatedMillis+5)
+	decide(mail.SendFailed, 0) // behind it, so both have been carried out, or not, when this one is seen
 	tooLate()
-	if row := o.row(id); row.State != sluice.SendInDoubt || row.DueMillis != 0 || o.kept(id+".0") != 1 || o.waiting() != 0 || w.times()[id+".0"] != 2 {
+	if row := o.row(id); row.State != mail.SendInDoubt || row.DueMillis != 0 || o.kept(id+".0") != 1 || o.waiting() != 0 || w.times()[id+".0"] != 2 {
 		t.Errorf("%+v; %d are kept, %d wait, it went out %d times", row, o.kept(id+".0"), o.waiting(), w.times()[id+".0"])
 	}
 	if _, settled, err := o.decider().Decide(t.Context(), id+".0", spool.DecideGiveUp, "bob", ""); err != nil || !settled {
@@ -286,7 +287,7 @@ func TestALedgerThatWasPutBackIsDecidedIn(t *testing.T) {
 	b := newBed(t)
 	w := doubtedOnce()
 	o := b.start(w, nil)
-	id := o.submit(draft("news@example.com", sluice.PriorityLow, sluice.ClassMarketing))[0]
+	id := o.submit(draft("news@example.com", mail.PriorityLow, mail.ClassMarketing))[0]
 	b.eventually("it is in doubt", func() bool { return o.totals() == "in_doubt 1" && o.kept(id+".0") == 1 })
 	other := must(sql.Open("sqlite", strings.TrimPrefix(b.database, "sqlite:")))
 	defer other.Close()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/mail/via/mailhttp"
 )
@@ -60,7 +61,7 @@ type bound struct {
 	routes []string
 }
 
-func (r *bound) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) spool.Take {
+func (r *bound) Takes(t mail.Transport, s *mail.Send, passed []mail.Transport, now time.Time) spool.Take {
 	if s.Doubted {
 		r.mu.Lock()
 		r.routes = append(r.routes, s.Route)
@@ -78,7 +79,7 @@ func TestAProviderThatKnowsMailsAgain(t *testing.T) {
 	var want []string
 	for i := range 10 {
 		to := fmt.Sprintf("u%d@example.com", i)
-		id := o.submit(draft(to, sluice.PriorityNormal, sluice.Class(1+i%2)))[0]
+		id := o.submit(draft(to, mail.PriorityNormal, mail.Class(1+i%2)))[0]
 		want = append(want, fmt.Sprintf(`{"to":"%s"} %s.0`, to, id))
 	}
 	b.eventually("all are sent", func() bool { return o.waiting() == 0 && o.totals() == "sent 10" })
@@ -102,7 +103,7 @@ func TestAProviderThatKnowsMailsAgain(t *testing.T) {
 func TestAProviderThatForgetsMails(t *testing.T) {
 	b, p := newBed(t), startProvider(t)
 	o := b.start(p.transport(""), nil)
-	o.submit(draft("ann@example.com", sluice.PriorityNormal, sluice.ClassMarketing), draft("bob@example.com", sluice.PriorityNormal, sluice.ClassTransactional))
+	o.submit(draft("ann@example.com", mail.PriorityNormal, mail.ClassMarketing), draft("bob@example.com", mail.PriorityNormal, mail.ClassTransactional))
 	b.eventually("nothing waits", func() bool { return o.waiting() == 0 && o.totals() == "sent 1, in_doubt 1" })
 	if came := p.requests(); came[`{"to":"ann@example.com"} `] != 1 || came[`{"to":"bob@example.com"} `] != 2 {
 		t.Errorf("%v", came)
@@ -118,14 +119,14 @@ func (knowing) Repeatable() bool { return true }
 func TestKnownMailsOfAProcessThatDied(t *testing.T) {
 	b := newBed(t)
 	hang := make(chan struct{})
-	w := knowing{newWire(func(*sluice.Envelope, int) sluice.Result {
+	w := knowing{newWire(func(*mail.Envelope, int) mail.Result {
 		<-hang
-		return sluice.Result{Kind: sluice.ResultSent}
+		return mail.Result{Kind: mail.ResultSent}
 	})}
 	first := b.start(w, nil)
 	const mails = 20
 	for i := range mails {
-		first.submit(draft(fmt.Sprintf("u%d@example.com", i), sluice.PriorityNormal, sluice.ClassMarketing))
+		first.submit(draft(fmt.Sprintf("u%d@example.com", i), mail.PriorityNormal, mail.ClassMarketing))
 	}
 	b.eventually("all workers are at work", func() bool { return len(w.came()) == w.workers })
 	dying := make(chan struct{})

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/mail/spool"
 )
 
@@ -19,15 +19,15 @@ func TestErasingWhatIsInDoubt(t *testing.T) {
 	o := b.open(&spool.OneRoute{Transport: w}, nil)
 	o.sender.DoubtAfter = 5 * time.Second
 	o.run()
-	large := func(to string, c sluice.Class) sluice.Draft {
-		d := draft(to, sluice.PriorityNormal, c)
+	large := func(to string, c mail.Class) mail.Draft {
+		d := draft(to, mail.PriorityNormal, c)
 		d.Content = append(d.Content, []byte(strings.Repeat("many words\r\n", 1000))...)
 		return d
 	}
-	ids := o.submit(large("kept@example.com", sluice.ClassMarketing), large("again@example.com", sluice.ClassTransactional),
-		draft("stays@example.com", sluice.PriorityNormal, sluice.ClassMarketing))
+	ids := o.submit(large("kept@example.com", mail.ClassMarketing), large("again@example.com", mail.ClassTransactional),
+		draft("stays@example.com", mail.PriorityNormal, mail.ClassMarketing))
 	b.eventually("all are in doubt", func() bool { return o.totals() == "in_doubt 3" && o.kept(ids[0]+".0", ids[2]+".0") == 2 })
-	rows := []sluice.SendRow{o.row(ids[0]), o.row(ids[1])}
+	rows := []mail.SendRow{o.row(ids[0]), o.row(ids[1])}
 	if rows[0].DueMillis != 0 || rows[1].DueMillis == 0 {
 		t.Fatalf("%+v\nwant one that waits for somebody, and one that is attempted again", rows)
 	}

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"sync"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // maxFreshBytes bounds the contents that are held in memory until they are sent.
@@ -20,12 +20,12 @@ type FreshBodies struct {
 	Store Contents
 
 	mu    sync.Mutex
-	held  map[string]*list.Element // by message; their values are sluice.Body
+	held  map[string]*list.Element // by message; their values are mail.Body
 	order list.List                // the oldest first
 	bytes int
 }
 
-// Contents is where contents are stored and read. sluice.SendStore is one.
+// Contents is where contents are stored and read. mail.SendStore is one.
 type Contents interface {
 	BodyStore
 	Bodies
@@ -34,7 +34,7 @@ type Contents interface {
 var _ Contents = (*FreshBodies)(nil)
 
 // AddBodies implements BodyStore.
-func (f *FreshBodies) AddBodies(ctx context.Context, bodies []sluice.Body) error {
+func (f *FreshBodies) AddBodies(ctx context.Context, bodies []mail.Body) error {
 	if err := f.Store.AddBodies(ctx, bodies); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (f *FreshBodies) AddBodies(ctx context.Context, bodies []sluice.Body) error
 }
 
 func (f *FreshBodies) dropLocked(e *list.Element) {
-	b := f.order.Remove(e).(sluice.Body)
+	b := f.order.Remove(e).(mail.Body)
 	delete(f.held, b.Message)
 	f.bytes -= len(b.Data)
 }
@@ -88,7 +88,7 @@ func (f *FreshBodies) take(messages []string) (found map[string][]byte, missing 
 			missing = append(missing, m)
 			continue
 		}
-		b := e.Value.(sluice.Body)
+		b := e.Value.(mail.Body)
 		found[m] = b.Data
 		if b.Recipients <= 1 {
 			f.dropLocked(e)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/store/sqlstore"
 )
 
@@ -59,7 +60,7 @@ func TestWhatWasJustStoredIsNotRead(t *testing.T) {
 	data := bytes.Repeat([]byte("line\r\n"), 2000)
 	add := func() {
 		t.Helper()
-		if err := f.AddBodies(t.Context(), []sluice.Body{{Message: one, Recipients: 1, CreatedMillis: 1, Data: data}, {Message: many, Recipients: 2, CreatedMillis: 1, Data: data[6:]}}); err != nil {
+		if err := f.AddBodies(t.Context(), []mail.Body{{Message: one, Recipients: 1, CreatedMillis: 1, Data: data}, {Message: many, Recipients: 2, CreatedMillis: 1, Data: data[6:]}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,7 +82,7 @@ func TestWhatIsHeldIsBounded(t *testing.T) {
 	var ids []string
 	for n := range 6 {
 		ids = append(ids, sluice.NewMessageID(int64(n)))
-		if err := f.AddBodies(t.Context(), []sluice.Body{{Message: ids[n], Recipients: 1, CreatedMillis: 1, Data: data}}); err != nil {
+		if err := f.AddBodies(t.Context(), []mail.Body{{Message: ids[n], Recipients: 1, CreatedMillis: 1, Data: data}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,7 +98,7 @@ func TestWhatWasNotStoredIsNotHeld(t *testing.T) {
 	f, _ := freshBodies(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := f.AddBodies(ctx, []sluice.Body{{Message: sluice.NewMessageID(1), Recipients: 1, CreatedMillis: 1, Data: []byte("x")}}); err == nil {
+	if err := f.AddBodies(ctx, []mail.Body{{Message: sluice.NewMessageID(1), Recipients: 1, CreatedMillis: 1, Data: []byte("x")}}); err == nil {
 		t.Fatal("it was stored although its context had ended")
 	}
 	if len(f.held) != 0 {

@@ -12,6 +12,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/lib/faults"
+	"sluice/mail"
 )
 
 // onceTTL is how long the name of a request is remembered.
@@ -23,7 +24,7 @@ const namesTogether = 3
 
 // Intake takes drafts in: their contents to the database if they are large,
 // then their sends to the logs. Both are written in groups with those of others
-// (flow.Writer, bodyWriter). It is a sluice.Submitter.
+// (flow.Writer, bodyWriter). It is a mail.Submitter.
 type Intake struct {
 	Writer     *flow.Writer
 	Bodies     *BodyWriter
@@ -47,13 +48,13 @@ type Intake struct {
 
 	// Check says why a draft can never be sent, nil: it can. A nil Check lets all
 	// in.
-	Check func(*sluice.Draft) error
+	Check func(*mail.Draft) error
 }
 
-var _ sluice.Submitter = (*Intake)(nil)
+var _ mail.Submitter = (*Intake)(nil)
 
-// Submit accepts drafts. See sluice.Submitter.
-func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft) ([]string, error) {
+// Submit accepts drafts. See mail.Submitter.
+func (in *Intake) Submit(ctx context.Context, once string, drafts []mail.Draft) ([]string, error) {
 	refused, err := in.Still(ctx, once, drafts, in.check(drafts))
 	if err != nil {
 		return nil, err
@@ -61,7 +62,7 @@ func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft
 	if len(refused) > 0 {
 		return nil, refused
 	}
-	var size sluice.RequestSize
+	var size mail.RequestSize
 	for i := range drafts { // before anything is built of them
 		if err := size.Add(&drafts[i], i); err != nil {
 			return nil, err
@@ -84,15 +85,15 @@ func (in *Intake) Submit(ctx context.Context, once string, drafts []sluice.Draft
 
 // room takes room for the drafts of a request, all of one key, and returns what
 // gives it back. What was accepted under its name before needs none.
-func (in *Intake) room(ctx context.Context, once string, drafts []sluice.Draft) (giveBack func(), err error) {
+func (in *Intake) room(ctx context.Context, once string, drafts []mail.Draft) (giveBack func(), err error) {
 	if len(drafts) == 0 {
 		return func() {}, nil
 	}
-	key, load := drafts[0].Key, sluice.Load{}
+	key, load := drafts[0].Key, mail.Load{}
 	marketing := false
 	for i := range drafts {
 		load.Add(drafts[i].Load())
-		marketing = marketing || drafts[i].Class == sluice.ClassMarketing
+		marketing = marketing || drafts[i].Class == mail.ClassMarketing
 	}
 	if err := in.Room.Take(ctx, key, load, marketing); err != nil {
 		if in.repeated(ctx, once, drafts) {
@@ -105,7 +106,7 @@ func (in *Intake) room(ctx context.Context, once string, drafts []sluice.Draft) 
 
 // repeated reports whether all drafts of a request were accepted under its name
 // before.
-func (in *Intake) repeated(ctx context.Context, once string, drafts []sluice.Draft) bool {
+func (in *Intake) repeated(ctx context.Context, once string, drafts []mail.Draft) bool {
 	if once == "" {
 		return false
 	}
@@ -118,11 +119,11 @@ func (in *Intake) repeated(ctx context.Context, once string, drafts []sluice.Dra
 }
 
 // write builds what drafts come to and writes it.
-func (in *Intake) write(ctx context.Context, once string, drafts []sluice.Draft) (ids []string, sends int, err error) {
+func (in *Intake) write(ctx context.Context, once string, drafts []mail.Draft) (ids []string, sends int, err error) {
 	now := in.Clock.Now().UnixMilli()
 	ids = make([]string, len(drafts))
 	parts := make([]share, in.Partitions)
-	var bodies []sluice.Body
+	var bodies []mail.Body
 	for i := range drafts {
 		d := &drafts[i]
 		ids[i] = d.ID
@@ -136,7 +137,7 @@ func (in *Intake) write(ctx context.Context, once string, drafts []sluice.Draft)
 		if d.Inline() {
 			content = string(d.Content)
 		} else {
-			bodies = append(bodies, sluice.Body{Message: ids[i], Recipients: len(d.To), CreatedMillis: now, Data: d.Content})
+			bodies = append(bodies, mail.Body{Message: ids[i], Recipients: len(d.To), CreatedMillis: now, Data: d.Content})
 		}
 		in.add(parts, d, once, ids[i], content, now)
 		for p := range parts {
@@ -183,7 +184,7 @@ func (s *share) name(message string) {
 
 // check returns Refusals of those drafts that can never be sent: an outcome
 // days later would come too late for the caller.
-func (in *Intake) check(drafts []sluice.Draft) (refused sluice.Refusals) {
+func (in *Intake) check(drafts []mail.Draft) (refused sluice.Refusals) {
 	refuse := func(i int, why string) {
 		refused = append(refused, &sluice.Error{Code: sluice.CodeInvalid, Index: i, Message: why})
 	}
@@ -202,7 +203,7 @@ func (in *Intake) check(drafts []sluice.Draft) (refused sluice.Refusals) {
 // Still returns those of some refusals that hold for a request that may be a
 // repeat. What was accepted under its name before, even in part, stays
 // accepted, whatever has changed since.
-func (in *Intake) Still(ctx context.Context, once string, drafts []sluice.Draft, refused sluice.Refusals) (sluice.Refusals, error) {
+func (in *Intake) Still(ctx context.Context, once string, drafts []mail.Draft, refused sluice.Refusals) (sluice.Refusals, error) {
 	if once == "" || len(refused) == 0 {
 		return refused, nil
 	}
@@ -235,7 +236,7 @@ func (in *Intake) Still(ctx context.Context, once string, drafts []sluice.Draft,
 // partition returns the partition of a send of a request that may have a name.
 func (in *Intake) partition(once, id, to string) int {
 	if once == "" || in.Moved.IsZero() || !sluice.MessageTime(id).Before(in.Moved) {
-		return sluice.SendPartition(to, in.Partitions)
+		return mail.SendPartition(to, in.Partitions)
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(strings.ToLower(to))) // never fails (hash.Hash)
@@ -243,8 +244,8 @@ func (in *Intake) partition(once, id, to string) int {
 }
 
 // add puts the sends of a draft into their partitions' parts.
-func (in *Intake) add(parts []share, d *sluice.Draft, once, id, content string, now int64) {
-	s := sluice.Send{
+func (in *Intake) add(parts []share, d *mail.Draft, once, id, content string, now int64) {
+	s := mail.Send{
 		Message: id, Recipients: len(d.To), Priority: d.Priority, Class: d.Class, Form: d.Form,
 		AcceptedMillis: now, DueMillis: max(d.DueMillis, now), ExpiresMillis: d.ExpiresMillis,
 		From: d.From, App: d.App, Route: d.Route, Tags: strings.Join(d.Tags, ","), Metadata: d.Metadata, Content: content,
@@ -252,7 +253,7 @@ func (in *Intake) add(parts []share, d *sluice.Draft, once, id, content string, 
 	weight, counted := d.Weight(), sluice.WritesNewForms()
 	later := sluice.Later(in.Clock).UnixMilli() // nothing expires early because this clock is behind
 	if s.ExpiresMillis == 0 {
-		s.ExpiresMillis = max(s.DueMillis, later) + sluice.DefaultExpiryMillis
+		s.ExpiresMillis = max(s.DueMillis, later) + mail.DefaultExpiryMillis
 	}
 	for n, to := range d.To {
 		s.Number, s.To, s.User = n, to, ""
@@ -261,13 +262,13 @@ func (in *Intake) add(parts []share, d *sluice.Draft, once, id, content string, 
 		}
 		if n < len(d.DueMillisOf) {
 			s.DueMillis = max(d.DueMillisOf[n], now)
-			s.ExpiresMillis = max(s.DueMillis, later) + sluice.DefaultExpiryMillis
+			s.ExpiresMillis = max(s.DueMillis, later) + mail.DefaultExpiryMillis
 		}
 		if counted && (n == 0 || n < len(d.DueMillisOf)) {
 			s.Count(d.Key, weight)
 		}
 		p := &parts[in.partition(once, id, to)]
-		p.Items = sluice.AppendSend(p.Items, &s)
+		p.Items = mail.AppendSend(p.Items, &s)
 		p.Count++
 	}
 }
@@ -276,7 +277,7 @@ func (in *Intake) add(parts []share, d *sluice.Draft, once, id, content string, 
 // that remembers which messages it has. A caller that got no answer may repeat
 // the request; of what was refused the first time, what is no longer refused is
 // written. The caller of writeOnce checks that it is the same request.
-func (in *Intake) writeOnce(ctx context.Context, once string, drafts []sluice.Draft, parts []share) error {
+func (in *Intake) writeOnce(ctx context.Context, once string, drafts []mail.Draft, parts []share) error {
 	for i := range parts {
 		if p := &parts[i]; p.Count > 0 {
 			fresh, err := in.Writer.WriteEach(ctx, p.Part, once, p.messages, onceTTL)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/test/clocktest"
 )
 
@@ -14,7 +14,7 @@ import (
 // retention.
 func TestNamedRequestsNameTheirMessages(t *testing.T) {
 	in := Intake{Partitions: 1, Clock: clocktest.At(time.UnixMilli(1_760_000_000_000))}
-	_, err := in.Submit(t.Context(), "n", []sluice.Draft{{To: []string{"ann@example.com"}}})
+	_, err := in.Submit(t.Context(), "n", []mail.Draft{{To: []string{"ann@example.com"}}})
 	if err == nil || !strings.Contains(err.Error(), "NamedMessageID") {
 		t.Errorf("a draft without an id: %v", err)
 	}

@@ -8,11 +8,12 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 )
 
 // item is a send in memory: a copy of what waits in a lane.
 type item struct {
-	send sluice.Send
+	send mail.Send
 	spot flow.Spot
 	part *part
 	mark string // its evidence; empty: it is not marked by us
@@ -24,38 +25,38 @@ type item struct {
 
 	untried int // how often it went to a transport and was not attempted
 
-	passed      []sluice.Transport // that have turned it away in this turn (turn.go)
-	passedSince time.Time          // when the last of them did
+	passed      []mail.Transport // that have turned it away in this turn (turn.go)
+	passedSince time.Time        // when the last of them did
 
 	ready time.Time // since when it could have been taken
 
 	// took is where its time went from ready up to since. spend and report move
 	// since on, so that no instant is counted twice or left out.
-	took  [sluice.Stages]time.Duration
+	took  [mail.Stages]time.Duration
 	since time.Time
 }
 
 // spend counts the time up to now as a stage's. It may be negative once: when it
 // came into its lane was said by Redis's clock.
-func (it *item) spend(stage sluice.Stage, now time.Time) {
+func (it *item) spend(stage mail.Stage, now time.Time) {
 	it.took[stage] += max(0, now.Sub(it.since))
 	it.since = now
 }
 
 // report counts the time up to now by stage, as its caller measured it, and the
 // rest as other.
-func (it *item) report(took *[sluice.Stages]time.Duration, now time.Time) {
+func (it *item) report(took *[mail.Stages]time.Duration, now time.Time) {
 	left := now.Sub(it.since)
 	for stage, d := range took {
 		it.took[stage] += d
 		left -= d
 	}
-	it.took[sluice.StageOther] += max(0, left)
+	it.took[mail.StageOther] += max(0, left)
 	it.since = now
 }
 
 // spendAll is spend for a window.
-func spendAll(window []*item, stage sluice.Stage, now time.Time) {
+func spendAll(window []*item, stage mail.Stage, now time.Time) {
 	for _, it := range window {
 		it.spend(stage, now)
 	}

@@ -19,6 +19,7 @@ import (
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/lib/servers"
+	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/store/sqlstore"
 )
@@ -61,7 +62,7 @@ type bed struct {
 	uncounted bool // sends were put into lanes or logs that no account has
 
 	mu   sync.Mutex
-	seen []sluice.Outcome
+	seen []mail.Outcome
 	at   map[int]sluice.Position // how far it was read, by partition
 }
 
@@ -164,14 +165,14 @@ type office struct {
 // nobody is a Suppressor of the addresses in it.
 type nobody map[string]string
 
-func (n nobody) Check(address string, _ sluice.Class, _ string) (string, bool) {
+func (n nobody) Check(address string, _ mail.Class, _ string) (string, bool) {
 	reason, ok := n[address]
 	return reason, ok
 }
 
 func (nobody) Ready([]string) {}
 
-func (nobody) Fresh(sluice.Class) bool { return true }
+func (nobody) Fresh(mail.Class) bool { return true }
 
 // open builds a process; nothing runs yet.
 func (b *bed) open(routes spool.Routes, suppress nobody) *office {
@@ -218,7 +219,7 @@ func (b *bed) openBy(redis string, routes spool.Routes, suppress nobody) *office
 }
 
 // start builds a process with one route and runs it.
-func (b *bed) start(t sluice.Transport, suppress nobody) *office {
+func (b *bed) start(t mail.Transport, suppress nobody) *office {
 	b.Helper()
 	return b.startRoutes(&spool.OneRoute{Transport: t}, suppress)
 }
@@ -267,7 +268,7 @@ func (o *office) end(atOnce bool) {
 }
 
 // submit takes messages in and returns their ids.
-func (o *office) submit(drafts ...sluice.Draft) []string {
+func (o *office) submit(drafts ...mail.Draft) []string {
 	o.b.Helper()
 	ids, err := o.intake.Submit(o.b.Context(), "", drafts)
 	o.b.must(err)
@@ -275,8 +276,8 @@ func (o *office) submit(drafts ...sluice.Draft) []string {
 }
 
 // draft is a small message.
-func draft(to string, p sluice.Priority, c sluice.Class) sluice.Draft {
-	return sluice.Draft{Priority: p, Class: c, Form: sluice.ContentMIME, From: "shop@example.com", To: []string{to},
+func draft(to string, p mail.Priority, c mail.Class) mail.Draft {
+	return mail.Draft{Priority: p, Class: c, Form: mail.ContentMIME, From: "shop@example.com", To: []string{to},
 		Content: []byte("From: shop@example.com\r\nTo: " + to + "\r\nSubject: hello\r\n\r\nhello\r\n")}
 }
 
@@ -330,7 +331,7 @@ func (b *bed) checkOwed() {
 		if err != nil {
 			return
 		}
-		all, waiting := sluice.Load{}, int64(0)
+		all, waiting := mail.Load{}, int64(0)
 		for _, l := range owed {
 			all.Add(l)
 		}
@@ -389,8 +390,8 @@ func (b *bed) tapped(batches []flow.Batch) error {
 		}
 		for r.Next() {
 			if r.Item.Kind == sluice.ItemOutcome {
-				var out sluice.Outcome
-				if err := sluice.DecodeOutcome(r.Item.Payload, &out); err != nil {
+				var out mail.Outcome
+				if err := mail.DecodeOutcome(r.Item.Payload, &out); err != nil {
 					return err
 				}
 				b.seen = append(b.seen, out)
@@ -402,7 +403,7 @@ func (b *bed) tapped(batches []flow.Batch) error {
 
 // outcomes are those that went through the logs until it was called, in their
 // order in each partition.
-func (b *bed) outcomes() []sluice.Outcome {
+func (b *bed) outcomes() []mail.Outcome {
 	b.Helper()
 	for _, l := range b.taps {
 		last, err := l.Last(b.Context())
@@ -429,16 +430,16 @@ func must[T any](v T, err error) T {
 // what it has been given.
 type wire struct {
 	window, workers int
-	judge           func(e *sluice.Envelope, nth int) sluice.Result // nth: how often it came, from 1
+	judge           func(e *mail.Envelope, nth int) mail.Result // nth: how often it came, from 1
 
 	mu    sync.Mutex
 	seen  map[string]int // by Envelope.Send
 	order []string       // recipients, as they came
 }
 
-func newWire(judge func(e *sluice.Envelope, nth int) sluice.Result) *wire {
+func newWire(judge func(e *mail.Envelope, nth int) mail.Result) *wire {
 	if judge == nil {
-		judge = func(*sluice.Envelope, int) sluice.Result { return sluice.Result{Kind: sluice.ResultSent, Code: 250} }
+		judge = func(*mail.Envelope, int) mail.Result { return mail.Result{Kind: mail.ResultSent, Code: 250} }
 	}
 	return &wire{window: 8, workers: 3, judge: judge, seen: make(map[string]int)}
 }
@@ -448,11 +449,11 @@ func (w *wire) Window() int  { return w.window }
 func (w *wire) Workers() int { return w.workers }
 func (w *wire) Close() error { return nil }
 
-func (w *wire) Deliver(ctx context.Context, envelopes []sluice.Envelope, done func(i int, r sluice.Result)) {
+func (w *wire) Deliver(ctx context.Context, envelopes []mail.Envelope, done func(i int, r mail.Result)) {
 	for i := range envelopes {
 		e := &envelopes[i]
 		if ctx.Err() != nil {
-			done(i, sluice.Result{Kind: sluice.ResultUntried})
+			done(i, mail.Result{Kind: mail.ResultUntried})
 			continue
 		}
 		w.mu.Lock()
@@ -487,12 +488,12 @@ func (o *office) totals() string {
 	o.b.Helper()
 	all, err := o.store.SendTotals(o.b.Context())
 	o.b.must(err)
-	counts := make(map[sluice.SendState]int64)
+	counts := make(map[mail.SendState]int64)
 	for _, t := range all {
 		counts[t.State] += t.Count
 	}
 	var words []string
-	for _, state := range sluice.SendStates {
+	for _, state := range mail.SendStates {
 		if counts[state] != 0 {
 			words = append(words, fmt.Sprintf("%s %d", state, counts[state]))
 		}

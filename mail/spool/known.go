@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // What the ledger knows of a send is looked up for a while after Redis was seen
@@ -32,7 +33,7 @@ const (
 // their marks up. It does so for AfterMove after a change of Redis.
 func (s *Sender) known(ctx context.Context, route string, window []*item) (left []*item, err error) {
 	now := s.Clock.Now()
-	byKey := make(map[sluice.SendKey]*item)
+	byKey := make(map[mail.SendKey]*item)
 	for _, it := range window {
 		if it.broken == nil && now.Before(it.part.lookUntil) {
 			byKey[it.send.Key()] = it
@@ -107,17 +108,17 @@ func (s *Sender) leave(ctx context.Context, route string, ended, waits []*item) 
 
 // ended returns which of some sends have ended in the ledger, and of which that is
 // not sure: they are in doubt there.
-func (s *Sender) ended(ctx context.Context, sends map[sluice.SendKey]*item) (ended []*item, unsure map[sluice.SendKey]*item, err error) {
+func (s *Sender) ended(ctx context.Context, sends map[mail.SendKey]*item) (ended []*item, unsure map[mail.SendKey]*item, err error) {
 	rows, err := s.Record.SendRows(ctx, slices.Collect(maps.Keys(sends)))
 	if err != nil {
 		return nil, nil, err
 	}
-	unsure = make(map[sluice.SendKey]*item)
+	unsure = make(map[mail.SendKey]*item)
 	for i := range rows {
-		key := sluice.SendKey{Message: rows[i].Message, Number: rows[i].Number}
+		key := mail.SendKey{Message: rows[i].Message, Number: rows[i].Number}
 		switch it := sends[key]; {
 		case !over(&rows[i], &it.send):
-		case rows[i].State == sluice.SendInDoubt:
+		case rows[i].State == mail.SendInDoubt:
 			unsure[key] = it
 		default:
 			ended = append(ended, it)
@@ -128,7 +129,7 @@ func (s *Sender) ended(ctx context.Context, sends map[sluice.SendKey]*item) (end
 
 // behind returns the partitions of sends whose log the ledger has not stored, after
 // a moment.
-func (s *Sender) behind(ctx context.Context, sends map[sluice.SendKey]*item) (map[*part]bool, error) {
+func (s *Sender) behind(ctx context.Context, sends map[mail.SendKey]*item) (map[*part]bool, error) {
 	parts := make(map[*part]bool)
 	for _, it := range sends {
 		if _, asked := parts[it.part]; asked {

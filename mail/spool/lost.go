@@ -10,6 +10,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 )
 
 // A send may be pending in the ledger, or in doubt with an attempt to come, and
@@ -63,8 +64,8 @@ const (
 // looked is what is known of a partition between two looks.
 type looked struct {
 	next    time.Time
-	after   shortKey                  // where the keys of the next one begin
-	missing map[sluice.SendKey]string // what the last one did not meet, and how its rows were
+	after   shortKey                // where the keys of the next one begin
+	missing map[mail.SendKey]string // what the last one did not meet, and how its rows were
 }
 
 // lookThrough looks through the partitions that this process sends of, until the
@@ -104,7 +105,7 @@ func (s *Sender) look(ctx context.Context, p *part, l *looked) error {
 	if err := w.read(ctx, s.Record, p.number, lookKeys); err != nil {
 		return err
 	}
-	var missing []sluice.SendKey
+	var missing []mail.SendKey
 	if len(w.keys) > 0 {
 		if err := s.meetAll(ctx, p, &w); err != nil {
 			return err
@@ -138,8 +139,8 @@ func (s *Sender) meetAll(ctx context.Context, p *part, w *waitingPage) error {
 			return fmt.Errorf("read lane %s, entry %s: %w", b.Lane, b.Entry, err)
 		}
 		for r.Next() {
-			var send sluice.Send
-			if r.Item.Kind == sluice.ItemSend && sluice.DecodeSend(r.Item.Payload, &send) == nil {
+			var send mail.Send
+			if r.Item.Kind == sluice.ItemSend && mail.DecodeSend(r.Item.Payload, &send) == nil {
 				w.meet(short(send.Key())) // also what has left it since: so none is missing that is here
 			}
 		}
@@ -168,7 +169,7 @@ func slowly(ctx context.Context) (pause func(bytes int) error) {
 }
 
 // unmet returns keys that were not met, from a place on, and where to go on.
-func (w *waitingPage) unmet(from, most int) (keys []sluice.SendKey, next int) {
+func (w *waitingPage) unmet(from, most int) (keys []mail.SendKey, next int) {
 	for ; from < len(w.keys) && len(keys) < most; from++ {
 		if w.met[from/64]&(1<<(from%64)) == 0 {
 			keys = append(keys, w.keys[from].key())
@@ -179,8 +180,8 @@ func (w *waitingPage) unmet(from, most int) (keys []sluice.SendKey, next int) {
 
 // waitingRows are those rows that are to be attempted, and how they are: each outcome
 // leaves a line in the life of its row.
-func waitingRows(rows []sluice.SendRow) map[sluice.SendKey]string {
-	all := make(map[sluice.SendKey]string)
+func waitingRows(rows []mail.SendRow) map[mail.SendKey]string {
+	all := make(map[mail.SendKey]string)
 	for i := range rows {
 		if r := &rows[i]; r.InLane() {
 			all[rowKey(r)] = fmt.Sprint(r.Attempts, r.UpdatedMillis, r.DueMillis, len(r.Life))
@@ -191,8 +192,8 @@ func waitingRows(rows []sluice.SendRow) map[sluice.SendKey]string {
 
 // giveUp says of sends that two looks did not meet, and whose rows are as they were
 // before the second, that they are in doubt.
-func (s *Sender) giveUp(ctx context.Context, p *part, before map[sluice.SendKey]string, l *looked) error {
-	maps.DeleteFunc(before, func(k sluice.SendKey, how string) bool { return l.missing[k] != how })
+func (s *Sender) giveUp(ctx context.Context, p *part, before map[mail.SendKey]string, l *looked) error {
+	maps.DeleteFunc(before, func(k mail.SendKey, how string) bool { return l.missing[k] != how })
 	if len(before) == 0 {
 		return nil
 	}
@@ -212,8 +213,8 @@ func (s *Sender) giveUp(ctx context.Context, p *part, before map[sluice.SendKey]
 		r := &rows[i]
 		delete(l.missing, rowKey(r))
 		if how, waits := still[rowKey(r)]; waits && how == before[rowKey(r)] {
-			items = sluice.AppendOutcome(items, lostOutcome(r, 0, now))
-			lost = append(lost, (&sluice.Send{Message: r.Message, Number: r.Number}).ID())
+			items = mail.AppendOutcome(items, lostOutcome(r, 0, now))
+			lost = append(lost, (&mail.Send{Message: r.Message, Number: r.Number}).ID())
 		}
 	}
 	if len(lost) == 0 || p.over.Load() {

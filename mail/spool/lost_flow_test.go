@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/mail/spool"
+	"sluice/store"
 )
 
 // TestWhatIsInNoLaneIsFound: sends wait in the ledger and in no lane, and nobody has
@@ -20,9 +22,9 @@ func TestWhatIsInNoLaneIsFound(t *testing.T) {
 	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
 	o := b.startRoutes(v, nil)
 	const sends = 40
-	var drafts []sluice.Draft
+	var drafts []mail.Draft
 	for i := range sends {
-		d := draft(fmt.Sprintf("u%d@example.com", i), sluice.Priority(1+i%3), sluice.ClassTransactional)
+		d := draft(fmt.Sprintf("u%d@example.com", i), mail.Priority(1+i%3), mail.ClassTransactional)
 		if i%4 == 0 {
 			d.DueMillis = time.Now().Add(time.Hour).UnixMilli()
 		}
@@ -30,11 +32,11 @@ func TestWhatIsInNoLaneIsFound(t *testing.T) {
 	}
 	o.submit(drafts...)
 	b.eventually("all wait", func() bool { return o.totals() == fmt.Sprint("waiting ", sends) })
-	var past sluice.Effect
+	var past store.Effect
 	now := time.Now().UnixMilli()
 	for i := range 3 {
-		past.Sends = append(past.Sends, sluice.StoredSend{Send: sluice.Send{
-			Message: sluice.NewMessageID(now), Recipients: 1, Priority: sluice.PriorityNormal, Class: sluice.ClassMarketing, To: fmt.Sprintf("lost%d@example.com", i), AcceptedMillis: now,
+		past.Sends = append(past.Sends, mail.StoredSend{Send: mail.Send{
+			Message: sluice.NewMessageID(now), Recipients: 1, Priority: mail.PriorityNormal, Class: mail.ClassMarketing, To: fmt.Sprintf("lost%d@example.com", i), AcceptedMillis: now,
 		}, Place: sluice.Place{Partition: i}})
 	}
 	for i := range past.Sends[:2] { // these are in doubt, with an attempt to come
@@ -45,7 +47,7 @@ func TestWhatIsInNoLaneIsFound(t *testing.T) {
 	b.eventually("they are in doubt", func() bool { return o.totals() == want && must(o.store.LostSends(t.Context())) == 3 })
 	b.eventually("they are told of", func() bool { return o.sender.Stats.Lost() == 3 })
 	for i := range past.Sends {
-		if row := o.row(past.Sends[i].Message); row.Reason != sluice.ReasonLost || row.DueMillis != 0 {
+		if row := o.row(past.Sends[i].Message); row.Reason != mail.ReasonLost || row.DueMillis != 0 {
 			t.Errorf("send %d: the reason is %q, and an attempt comes at %d", i, row.Reason, row.DueMillis)
 		}
 	}
@@ -60,9 +62,9 @@ func TestWhatIsInNoLaneIsFound(t *testing.T) {
 }
 
 // inDoubtAgain is an outcome by which a send is in doubt and is attempted once more.
-func inDoubtAgain(message string, dueMillis int64) sluice.StoredOutcome {
-	return sluice.StoredOutcome{Outcome: sluice.Outcome{
-		Message: message, Recipients: 1, Was: sluice.SendWaiting, State: sluice.SendInDoubt, TimeMillis: time.Now().UnixMilli(), DueMillis: dueMillis, Attempts: 1, Route: "wire",
+func inDoubtAgain(message string, dueMillis int64) mail.StoredOutcome {
+	return mail.StoredOutcome{Outcome: mail.Outcome{
+		Message: message, Recipients: 1, Was: mail.SendWaiting, State: mail.SendInDoubt, TimeMillis: time.Now().UnixMilli(), DueMillis: dueMillis, Attempts: 1, Route: "wire",
 	}}
 }
 
@@ -71,23 +73,23 @@ func inDoubtAgain(message string, dueMillis int64) sluice.StoredOutcome {
 func TestNothingIsTakenForLostThatMoves(t *testing.T) {
 	t.Cleanup(spool.LookEvery(time.Millisecond)) // when nothing runs any more
 	b := newBed(t)
-	w := newWire(func(e *sluice.Envelope, nth int) sluice.Result {
+	w := newWire(func(e *mail.Envelope, nth int) mail.Result {
 		if nth == 1 && strings.HasPrefix(e.To, "d") {
-			return sluice.Result{Kind: sluice.ResultDeferred, Code: 451, Throttled: true}
+			return mail.Result{Kind: mail.ResultDeferred, Code: 451, Throttled: true}
 		}
-		return sluice.Result{Kind: sluice.ResultSent, Code: 250}
+		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
 	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
 	o := b.startRoutes(both{v, &gated{OneRoute: spool.OneRoute{Transport: w}, domain: "aside.example"}}, nil)
 	const sends = 90
 	due := time.Now().Add(3 * time.Second).UnixMilli()
-	var drafts []sluice.Draft
+	var drafts []mail.Draft
 	for i := range sends {
 		to := fmt.Sprintf("%c%d@example.com", "abd"[i%3], i)
 		if i%3 == 1 {
 			to = fmt.Sprintf("b%d@aside.example", i)
 		}
-		d := draft(to, sluice.PriorityNormal, sluice.ClassTransactional)
+		d := draft(to, mail.PriorityNormal, mail.ClassTransactional)
 		if i%2 == 0 {
 			d.DueMillis = due
 		}
@@ -111,31 +113,31 @@ func TestNothingIsTakenForLostThatMoves(t *testing.T) {
 // has are told of, and are counted when the program runs anew.
 func TestDoubtsWithAnAttemptToCome(t *testing.T) {
 	b := newBed(t)
-	w := newWire(func(_ *sluice.Envelope, nth int) sluice.Result {
+	w := newWire(func(_ *mail.Envelope, nth int) mail.Result {
 		if nth == 1 {
-			return sluice.Result{Kind: sluice.ResultInDoubt, Text: "the connection ended"}
+			return mail.Result{Kind: mail.ResultInDoubt, Text: "the connection ended"}
 		}
-		return sluice.Result{Kind: sluice.ResultSent, Code: 250}
+		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
 	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
 	first := b.open(v, nil)
 	first.sender.DoubtAfter = time.Second
 	first.run()
-	first.inTheLedger(0, 4, sluice.ClassTransactional)
+	first.inTheLedger(0, 4, mail.ClassTransactional)
 	v.open.Store(true)
 	b.eventually("all are in doubt", func() bool { return first.totals() == "in_doubt 4" })
 	v.open.Store(false)
-	lost := first.inTheLedger(100, 3, sluice.ClassTransactional)
+	lost := first.inTheLedger(100, 3, mail.ClassTransactional)
 	first.stop()
 	again := b.open(v, nil)
-	var past sluice.Effect
+	var past store.Effect
 	for i, id := range lost[:2] {
 		past.Outcomes = append(past.Outcomes, inDoubtAgain(id, time.Now().Add(time.Duration(2*i-1)*time.Minute).UnixMilli()))
 	}
 	for range 2 { // some that no lane ever had
 		id := sluice.NewMessageID(time.Now().UnixMilli())
-		past.Sends = append(past.Sends, sluice.StoredSend{Send: sluice.Send{
-			Message: id, Recipients: 1, Priority: sluice.PriorityNormal, Class: sluice.ClassTransactional, To: "lost@example.com", AcceptedMillis: time.Now().UnixMilli(),
+		past.Sends = append(past.Sends, mail.StoredSend{Send: mail.Send{
+			Message: id, Recipients: 1, Priority: mail.PriorityNormal, Class: mail.ClassTransactional, To: "lost@example.com", AcceptedMillis: time.Now().UnixMilli(),
 		}})
 		past.Outcomes = append(past.Outcomes, inDoubtAgain(id, time.Now().UnixMilli()))
 	}

@@ -10,8 +10,10 @@ import (
 
 	"sluice"
 	"sluice/lib/mime"
+	"sluice/mail"
 	"sluice/mail/dkim"
 	"sluice/mail/template"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
@@ -42,15 +44,15 @@ type Mailer struct {
 	Clock sluice.Clock
 }
 
-// Users is where recipients are looked up. sluice.UserStore is one.
+// Users is where recipients are looked up. user.Store is one.
 type Users interface {
-	Users(ctx context.Context, q sluice.UserQuery) (sluice.UserAnswer, error)
+	Users(ctx context.Context, q user.Query) (user.Answer, error)
 }
 
 // Links makes the link by which the recipient of a send unsubscribes, empty where
 // there is none. consent.Service is one.
 type Links interface {
-	UnsubscribeURL(s *sluice.Send) (string, error)
+	UnsubscribeURL(s *mail.Send) (string, error)
 }
 
 // Make renders and signs. Who is mailed by a template is looked up for all of
@@ -62,17 +64,17 @@ func (m *Mailer) Make(ctx context.Context, mails []Mail) {
 	slow, bytes := make(slowTemplates), 0
 	authors := make([]string, len(mails))
 	for i := range mails {
-		mail := &mails[i]
+		message := &mails[i]
 		switch {
 		case bytes >= maxWindowBytes:
-			mail.Err = ErrNoRoom
-		case mail.Send.Form != sluice.ContentTemplate:
+			message.Err = ErrNoRoom
+		case message.Send.Form != mail.ContentTemplate:
 		case err != nil:
-			mail.Err = fmt.Errorf("look up the recipient: %w: %w", ErrNotNow, err)
+			message.Err = fmt.Errorf("look up the recipient: %w: %w", ErrNotNow, err)
 		default:
-			mail.Content, authors[i], mail.Err = m.render(ctx, mail.Send, mail.Content, ofRecipient(mail.Send, profiles[keyOf(mail.Send)]), slow)
+			message.Content, authors[i], message.Err = m.render(ctx, message.Send, message.Content, ofRecipient(message.Send, profiles[keyOf(message.Send)]), slow)
 		}
-		bytes += len(mail.Content)
+		bytes += len(message.Content)
 	}
 	m.judge(ctx, mails, authors)
 	rendered := m.Clock.Now()
@@ -92,25 +94,25 @@ func (m *Mailer) Make(ctx context.Context, mails []Mail) {
 	signed := m.Clock.Now()
 	for i := range mails {
 		took := mails[i].Took
-		took[sluice.StageProfile], took[sluice.StageRender], took[sluice.StageSign] = looked.Sub(started), rendered.Sub(looked), signed.Sub(rendered)
+		took[mail.StageProfile], took[mail.StageRender], took[mail.StageSign] = looked.Sub(started), rendered.Sub(looked), signed.Sub(rendered)
 	}
 }
 
 // keyOf returns the key by which the recipient of a send is looked up. A user
 // without an external id is named by the internal id, as in events.
-func keyOf(s *sluice.Send) sluice.UserKey {
+func keyOf(s *mail.Send) user.Key {
 	if s.User != "" {
-		return sluice.UserKey{Kind: sluice.KeyExternal, Name: s.User}
+		return user.Key{Kind: user.KeyExternal, Name: s.User}
 	}
 	address, _ := profile.NormalAddress(s.To) // nobody has one that is none
-	return sluice.UserKey{Kind: sluice.KeyEmail, Name: address}
+	return user.Key{Kind: user.KeyEmail, Name: address}
 }
 
 // ofRecipient returns the profile that a send is rendered with: the one that
 // was looked up, if it is the recipient's own, else nil. A caller that hands in
 // mail may name any user and any address. What is known of one user must not be
 // read in the mailbox of somebody else, so the user has to have the address.
-func ofRecipient(s *sluice.Send, p *profile.Profile) *profile.Profile {
+func ofRecipient(s *mail.Send, p *profile.Profile) *profile.Profile {
 	if p == nil || s.User == "" || p.HasAddress(s.To) { // without a user it was found by the address
 		return p
 	}
@@ -119,14 +121,14 @@ func ofRecipient(s *sluice.Send, p *profile.Profile) *profile.Profile {
 
 // profiles looks up the recipients of mails that are templates. Who is not there
 // is left out; of several who share an address it is nobody.
-func (m *Mailer) profiles(ctx context.Context, mails []Mail) (map[sluice.UserKey]*profile.Profile, error) {
-	var q sluice.UserQuery
-	numbers := make(map[sluice.UserKey]sluice.UserID) // of names that could be a user's number
+func (m *Mailer) profiles(ctx context.Context, mails []Mail) (map[user.Key]*profile.Profile, error) {
+	var q user.Query
+	numbers := make(map[user.Key]user.ID) // of names that could be a user's number
 	for i := range mails {
-		if s := mails[i].Send; s.Form == sluice.ContentTemplate {
+		if s := mails[i].Send; s.Form == mail.ContentTemplate {
 			key := keyOf(s)
 			q.Keys = append(q.Keys, key)
-			if id, ok := sluice.ParseUserID(s.User); ok {
+			if id, ok := user.ParseID(s.User); ok {
 				q.IDs, numbers[key] = append(q.IDs, id), id
 			}
 		}
@@ -138,11 +140,11 @@ func (m *Mailer) profiles(ctx context.Context, mails []Mail) (map[sluice.UserKey
 	if err != nil {
 		return nil, err
 	}
-	profiles := make(map[sluice.UserKey]*profile.Profile, len(q.Keys))
+	profiles := make(map[user.Key]*profile.Profile, len(q.Keys))
 	for _, key := range q.Keys {
 		ids := found.ByKey[key]
 		if id, ok := numbers[key]; ok && len(ids) == 0 {
-			ids = []sluice.UserID{id}
+			ids = []user.ID{id}
 		}
 		if len(ids) != 1 || profiles[key] != nil {
 			continue
@@ -191,7 +193,7 @@ func (m *Mailer) judge(ctx context.Context, mails []Mail, domains []string) {
 
 // render makes the message of a template, and returns the domain that its readers
 // see it is from.
-func (m *Mailer) render(ctx context.Context, s *sluice.Send, content []byte, p *profile.Profile, slow slowTemplates) (message []byte, domain string, err error) {
+func (m *Mailer) render(ctx context.Context, s *mail.Send, content []byte, p *profile.Profile, slow slowTemplates) (message []byte, domain string, err error) {
 	c, err := template.ParseContent(string(content))
 	if err != nil {
 		return nil, "", err
@@ -228,7 +230,7 @@ func (m *Mailer) render(ctx context.Context, s *sluice.Send, content []byte, p *
 
 // compiled returns the template of a send. What a mail says itself is compiled
 // once for all who get it.
-func (m *Mailer) compiled(ctx context.Context, s *sluice.Send, c *template.Content) (*template.Template, error) {
+func (m *Mailer) compiled(ctx context.Context, s *mail.Send, c *template.Content) (*template.Template, error) {
 	switch {
 	case c.Mail != nil && s.Recipients > 1:
 		return m.Templates.Compiled(s.Message, c.Mail)
@@ -279,7 +281,7 @@ func buildMail(made *template.Message, from, to, id string, date time.Time) (mes
 }
 
 // link is the one by which the recipient unsubscribes, empty if there is none.
-func (m *Mailer) link(s *sluice.Send) (string, error) {
+func (m *Mailer) link(s *mail.Send) (string, error) {
 	if m.Links == nil {
 		return "", nil
 	}
@@ -290,8 +292,8 @@ func (m *Mailer) link(s *sluice.Send) (string, error) {
 // which large mailbox providers require (RFC 8058), unless the sender has put
 // its own. They are added before the signature, since they count only if they
 // are signed, and only with an https link (RFC 8058, 3.1).
-func (m *Mailer) unsubscribable(s *sluice.Send, content []byte) ([]byte, error) {
-	if s.Class != sluice.ClassMarketing || m.Links == nil || mime.HasField(content, "List-Unsubscribe") {
+func (m *Mailer) unsubscribable(s *mail.Send, content []byte) ([]byte, error) {
+	if s.Class != mail.ClassMarketing || m.Links == nil || mime.HasField(content, "List-Unsubscribe") {
 		return content, nil
 	}
 	link, err := m.link(s)
@@ -324,7 +326,7 @@ const maxAuthors = 4
 // another matter: it is empty in bounces (RFC 5321, 4.5.5), and many providers put
 // a domain of their own there. It stands in only where the header names nobody who
 // can be read.
-func sendersOf(s *sluice.Send, content []byte, author string) []string {
+func sendersOf(s *mail.Send, content []byte, author string) []string {
 	if author != "" {
 		return []string{author}
 	}
@@ -337,7 +339,7 @@ func sendersOf(s *sluice.Send, content []byte, author string) []string {
 // sign puts the signatures of the senders' domains before a message, one for each
 // domain that has a key of its own. author is the domain in its header From, empty
 // if that has to be read.
-func (m *Mailer) sign(s *sluice.Send, content []byte, author string, now time.Time) ([]byte, error) {
+func (m *Mailer) sign(s *mail.Send, content []byte, author string, now time.Time) ([]byte, error) {
 	if m.Meet == nil && m.Signers == nil {
 		return content, nil
 	}

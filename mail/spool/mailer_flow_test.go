@@ -14,8 +14,10 @@ import (
 	verify "github.com/emersion/go-msgauth/dkim"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/mail/template"
+	"sluice/user"
 )
 
 // TestTemplatesAreRenderedAndSigned: what cannot be rendered costs its own send
@@ -24,11 +26,11 @@ func TestTemplatesAreRenderedAndSigned(t *testing.T) {
 	b := newBed(t)
 	var mu sync.Mutex
 	sent := make(map[string][]byte) // by recipient
-	w := newWire(func(e *sluice.Envelope, _ int) sluice.Result {
+	w := newWire(func(e *mail.Envelope, _ int) mail.Result {
 		mu.Lock()
 		defer mu.Unlock()
 		sent[e.To] = bytes.Clone(e.Content)
-		return sluice.Result{Kind: sluice.ResultSent}
+		return mail.Result{Kind: mail.ResultSent}
 	})
 	o := b.open(&spool.OneRoute{Transport: w}, nil)
 	key, signers := signersOf(t, "example.com")
@@ -37,16 +39,16 @@ func TestTemplatesAreRenderedAndSigned(t *testing.T) {
 		Signers: signers, Clock: sluice.SystemClock{},
 	}
 	now := time.Now().UnixMilli()
-	b.must(o.store.AddTemplate(t.Context(), sluice.Template{ID: "hello", Name: "Hello", CreatedMillis: now, UpdatedMillis: now},
-		sluice.TemplateVersion{Subject: "Order {{ order }}", HTML: "<p>Thank you for {{ order }}</p>", Class: sluice.ClassTransactional, Strict: true, CreatedMillis: now}))
+	b.must(o.store.AddTemplate(t.Context(), mail.Template{ID: "hello", Name: "Hello", CreatedMillis: now, UpdatedMillis: now},
+		mail.TemplateVersion{Subject: "Order {{ order }}", HTML: "<p>Thank you for {{ order }}</p>", Class: mail.ClassTransactional, Strict: true, CreatedMillis: now}))
 	o.run()
-	templated := func(to, variables string) sluice.Draft {
+	templated := func(to, variables string) mail.Draft {
 		c := template.Content{Template: "hello", Version: 1, Variables: variables}
-		return sluice.Draft{Priority: sluice.PriorityHigh, Class: sluice.ClassTransactional, Form: sluice.ContentTemplate,
+		return mail.Draft{Priority: mail.PriorityHigh, Class: mail.ClassTransactional, Form: mail.ContentTemplate,
 			From: "shop@example.com", To: []string{to}, Content: c.Append(nil)}
 	}
 	o.submit(templated("ann@example.net", `{"order":"<7>"}`), templated("bob@example.net", `{}`),
-		draft("cid@example.net", sluice.PriorityHigh, sluice.ClassTransactional))
+		draft("cid@example.net", mail.PriorityHigh, mail.ClassTransactional))
 	b.eventually("the ledger has all", func() bool { return o.totals() == "sent 2, failed 1" })
 	for _, out := range b.outcomes() {
 		if out.To == "bob@example.net" && (out.Reason != "rendering" || out.Reply == "") {
@@ -75,7 +77,7 @@ type weighed struct {
 	most atomic.Int64
 }
 
-func (w *weighed) Deliver(ctx context.Context, envelopes []sluice.Envelope, done func(i int, r sluice.Result)) {
+func (w *weighed) Deliver(ctx context.Context, envelopes []mail.Envelope, done func(i int, r mail.Result)) {
 	var bytes int64
 	for i := range envelopes {
 		bytes += int64(len(envelopes[i].Content))
@@ -116,7 +118,7 @@ func TestLargeMailsGoInSmallWindows(t *testing.T) {
 	o.sender.Maker = &spool.Mailer{Templates: template.NewCache(o.store, 0), Users: o.store, Clock: sluice.SystemClock{}}
 	contents := &shelf{of: o.store}
 	o.sender.Bodies = contents
-	large := draft("ann@example.net", sluice.PriorityNormal, sluice.ClassTransactional)
+	large := draft("ann@example.net", mail.PriorityNormal, mail.ClassTransactional)
 	large.Content = append(large.Content, strings.Repeat(strings.Repeat("x", 98)+"\r\n", size/100)...)
 	for range 12 {
 		large.ID = ""
@@ -144,7 +146,7 @@ func TestLargeMailsGoInSmallWindows(t *testing.T) {
 // links are made by the send's id.
 type links string
 
-func (l links) UnsubscribeURL(s *sluice.Send) (string, error) { return string(l) + s.ID(), nil }
+func (l links) UnsubscribeURL(s *mail.Send) (string, error) { return string(l) + s.ID(), nil }
 
 // TestMarketingMailCanBeUnsubscribed: the two headers are there once, and
 // signed. They are not in transactional mail, not beside the sender's own, and
@@ -159,21 +161,21 @@ func TestMarketingMailCanBeUnsubscribed(t *testing.T) {
 	for _, x := range []struct {
 		name    string
 		links   spool.Links
-		class   sluice.Class
+		class   mail.Class
 		content string
 		want    string
 		headers int
 	}{
-		{"marketing", links("https://m.example.com/unsubscribe?t="), sluice.ClassMarketing, head + body, "https://m.example.com/unsubscribe?t=" + strings.Repeat("a", 32) + ".0>,\r\n <mailto:leave@example.com?subject=unsubscribe>", 2},
-		{"transactional", links("https://m.example.com/unsubscribe?t="), sluice.ClassTransactional, head + body, "", 0},
-		{"its own", links("https://m.example.com/unsubscribe?t="), sluice.ClassMarketing, head + "LIST-unsubscribe : <https://own>\r\n" + body, "https://own", 1},
-		{"no https", links("http://m.example.com/unsubscribe?t="), sluice.ClassMarketing, head + body, "", 0},
-		{"no links", nil, sluice.ClassMarketing, head + body, "", 0},
+		{"marketing", links("https://m.example.com/unsubscribe?t="), mail.ClassMarketing, head + body, "https://m.example.com/unsubscribe?t=" + strings.Repeat("a", 32) + ".0>,\r\n <mailto:leave@example.com?subject=unsubscribe>", 2},
+		{"transactional", links("https://m.example.com/unsubscribe?t="), mail.ClassTransactional, head + body, "", 0},
+		{"its own", links("https://m.example.com/unsubscribe?t="), mail.ClassMarketing, head + "LIST-unsubscribe : <https://own>\r\n" + body, "https://own", 1},
+		{"no https", links("http://m.example.com/unsubscribe?t="), mail.ClassMarketing, head + body, "", 0},
+		{"no links", nil, mail.ClassMarketing, head + body, "", 0},
 	} {
 		m := &spool.Mailer{Links: x.links, UnsubscribeMailto: "leave@example.com", Signers: signers, Clock: sluice.SystemClock{}}
 		mails := []spool.Mail{{
-			Send:    &sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Class: x.class, Form: sluice.ContentMIME, From: "shop@example.com", To: "ann@example.net"},
-			Content: []byte(x.content), Took: new([sluice.Stages]time.Duration),
+			Send:    &mail.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Class: x.class, Form: mail.ContentMIME, From: "shop@example.com", To: "ann@example.net"},
+			Content: []byte(x.content), Took: new([mail.Stages]time.Duration),
 		}}
 		m.Make(t.Context(), mails)
 		if mails[0].Err != nil {
@@ -204,16 +206,16 @@ func TestMarketingMailCanBeUnsubscribed(t *testing.T) {
 // end everything else of the test.
 type awayUsers struct{}
 
-func (awayUsers) Users(context.Context, sluice.UserQuery) (sluice.UserAnswer, error) {
-	return sluice.UserAnswer{}, context.DeadlineExceeded
+func (awayUsers) Users(context.Context, user.Query) (user.Answer, error) {
+	return user.Answer{}, context.DeadlineExceeded
 }
 
 // TestRecipientsThatCannotBeLookedUp wait: it is not their fault.
 func TestRecipientsThatCannotBeLookedUp(t *testing.T) {
 	m := &spool.Mailer{Users: awayUsers{}, Clock: sluice.SystemClock{}}
 	mails := []spool.Mail{{
-		Send:    &sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Form: sluice.ContentTemplate, To: "ann@example.com"},
-		Content: []byte(`{"template":"hello","version":1}`), Took: new([sluice.Stages]time.Duration),
+		Send:    &mail.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Form: mail.ContentTemplate, To: "ann@example.com"},
+		Content: []byte(`{"template":"hello","version":1}`), Took: new([mail.Stages]time.Duration),
 	}}
 	m.Make(t.Context(), mails)
 	if err := mails[0].Err; err == nil || !strings.Contains(err.Error(), spool.ErrNotNow.Error()) {
@@ -225,20 +227,20 @@ func TestRecipientsThatCannotBeLookedUp(t *testing.T) {
 // some work to do. leapingClock is a second later each time it is looked at.
 type (
 	noUsers      struct{}
-	slowTemplate struct{ sluice.TemplateStore }
+	slowTemplate struct{ mail.TemplateStore }
 	leapingClock struct{ looks int64 }
 )
 
-func (noUsers) Users(context.Context, sluice.UserQuery) (sluice.UserAnswer, error) {
-	return sluice.UserAnswer{}, nil
+func (noUsers) Users(context.Context, user.Query) (user.Answer, error) {
+	return user.Answer{}, nil
 }
 
-func (slowTemplate) TemplateVersion(_ context.Context, id string, version int) (sluice.TemplateVersion, error) {
+func (slowTemplate) TemplateVersion(_ context.Context, id string, version int) (mail.TemplateVersion, error) {
 	text := "{% for i in (1..20000) %}{% endfor %}"
 	if id == "quick" {
 		text = "hello"
 	}
-	return sluice.TemplateVersion{Template: id, Version: version, Subject: "s", Text: text, Class: sluice.ClassTransactional}, nil
+	return mail.TemplateVersion{Template: id, Version: version, Subject: "s", Text: text, Class: mail.ClassTransactional}, nil
 }
 
 func (c *leapingClock) Now() time.Time {
@@ -258,8 +260,8 @@ func TestRenderingThatTakesTooLong(t *testing.T) {
 			name = "quick"
 		}
 		mails[i] = spool.Mail{
-			Send:    &sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Number: i, Recipients: 20, Form: sluice.ContentTemplate, From: "shop@example.com", To: "ann@example.com"},
-			Content: []byte(`{"template":"` + name + `","version":1}`), Took: new([sluice.Stages]time.Duration),
+			Send:    &mail.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Number: i, Recipients: 20, Form: mail.ContentTemplate, From: "shop@example.com", To: "ann@example.com"},
+			Content: []byte(`{"template":"` + name + `","version":1}`), Took: new([mail.Stages]time.Duration),
 		}
 	}
 	m.Make(t.Context(), mails)
@@ -286,10 +288,10 @@ func TestOwnMailsThatTakeTooLong(t *testing.T) {
 		if message == "b" {
 			text = "hello"
 		}
-		content := template.Content{Mail: &sluice.TemplateVersion{Subject: "s", Text: text}}
+		content := template.Content{Mail: &mail.TemplateVersion{Subject: "s", Text: text}}
 		mails = append(mails, spool.Mail{
-			Send:    &sluice.Send{Message: strings.Repeat(message, sluice.MessageIDBytes), Number: i, Recipients: 3, Form: sluice.ContentTemplate, From: "shop@example.com", To: "ann@example.com"},
-			Content: content.Append(nil), Took: new([sluice.Stages]time.Duration),
+			Send:    &mail.Send{Message: strings.Repeat(message, sluice.MessageIDBytes), Number: i, Recipients: 3, Form: mail.ContentTemplate, From: "shop@example.com", To: "ann@example.com"},
+			Content: content.Append(nil), Took: new([mail.Stages]time.Duration),
 		})
 	}
 	m.Make(t.Context(), mails)
@@ -312,8 +314,8 @@ func TestAuthorsOfTemplates(t *testing.T) {
 	var mails []spool.Mail
 	for _, domain := range []string{"Bad.example", "good.example", "EXAMPLE.com", "bad.example", "no domain"} {
 		mails = append(mails, spool.Mail{
-			Send:    &sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Form: sluice.ContentTemplate, From: "shop@example.com", To: "ann@example.com"},
-			Content: []byte(`{"template":"hello","version":1,"variables":{"domain":"` + domain + `"}}`), Took: new([sluice.Stages]time.Duration),
+			Send:    &mail.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Form: mail.ContentTemplate, From: "shop@example.com", To: "ann@example.com"},
+			Content: []byte(`{"template":"hello","version":1,"variables":{"domain":"` + domain + `"}}`), Took: new([mail.Stages]time.Duration),
 		})
 	}
 	m.Make(t.Context(), mails)
@@ -329,8 +331,8 @@ func TestAuthorsOfTemplates(t *testing.T) {
 }
 
 // fromTemplate says for each recipient who it is from.
-type fromTemplate struct{ sluice.TemplateStore }
+type fromTemplate struct{ mail.TemplateStore }
 
-func (fromTemplate) TemplateVersion(_ context.Context, id string, version int) (sluice.TemplateVersion, error) {
-	return sluice.TemplateVersion{Template: id, Version: version, Subject: "s", Text: "t", From: "Ann <ann@{{ domain }}>", Class: sluice.ClassTransactional}, nil
+func (fromTemplate) TemplateVersion(_ context.Context, id string, version int) (mail.TemplateVersion, error) {
+	return mail.TemplateVersion{Template: id, Version: version, Subject: "s", Text: "t", From: "Ann <ann@{{ domain }}>", Class: mail.ClassTransactional}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"sluice"
 	"sluice/lib/mime"
+	"sluice/mail"
 )
 
 // notNowAfter is when a send is made again that could not be made, through no
@@ -38,7 +39,7 @@ const parkedFor = 30 * time.Minute
 
 // envelope is a send made ready, or what follows if it could not be.
 type envelope struct {
-	sluice.Envelope
+	mail.Envelope
 	verdict verdict
 }
 
@@ -67,7 +68,7 @@ func (s *Sender) make(ctx context.Context, window []*item, bodies map[string][]b
 		read += len(b)
 	}
 	mails, of := make([]Mail, 0, len(window)), make([]*item, 0, len(window))
-	took := make([][sluice.Stages]time.Duration, len(window))
+	took := make([][mail.Stages]time.Duration, len(window))
 	for _, it := range window {
 		content := []byte(it.send.Content)
 		if len(content) == 0 {
@@ -100,7 +101,7 @@ func (s *Sender) make(ctx context.Context, window []*item, bodies map[string][]b
 		case errors.Is(m.Err, ErrNotNow), errors.Is(m.Err, ErrSlow), errors.Is(m.Err, ErrParked):
 			made[of[i]] = &envelope{verdict: notNow(m.Send, m.Err, now)}
 		case errors.Is(m.Err, ErrUnwanted):
-			made[of[i]] = &envelope{verdict: verdict{outcome: suppressedOutcome(m.Send, sluice.SuppressUnsubscribe.String(), now)}}
+			made[of[i]] = &envelope{verdict: verdict{outcome: suppressedOutcome(m.Send, mail.SuppressUnsubscribe.String(), now)}}
 		case m.Err != nil:
 			made[of[i]] = fault(m.Send, reasonRendering, m.Err.Error(), now)
 		default:
@@ -133,12 +134,12 @@ func (s *Sender) fitting(window []*item, made map[*item]*envelope) []*item {
 // counts as an attempt. A template that is too slow for good may have thousands
 // of mails. Made again every minute until they expire, they would leave no time
 // for other mail.
-func notNow(send *sluice.Send, err error, nowMillis int64) verdict {
+func notNow(send *mail.Send, err error, nowMillis int64) verdict {
 	again, after := *send, notNowAfter
 	switch {
 	case errors.Is(err, ErrSlow):
 		again.Attempts++
-		after = backoff(again.Attempts, &sluice.Result{})
+		after = backoff(again.Attempts, &mail.Result{})
 	case errors.Is(err, ErrParked):
 		after = parkedFor
 	}
@@ -148,13 +149,13 @@ func notNow(send *sluice.Send, err error, nowMillis int64) verdict {
 }
 
 // fault is a send that fails before it is attempted.
-func fault(send *sluice.Send, reason, text string, nowMillis int64) *envelope {
-	v := failed(send, sluice.BlameMessage, nowMillis)
+func fault(send *mail.Send, reason, text string, nowMillis int64) *envelope {
+	v := failed(send, mail.BlameMessage, nowMillis)
 	v.outcome.Reason, v.outcome.Reply = reason, clip(text)
 	return &envelope{verdict: v}
 }
 
-func clip(s string) string { return s[:min(len(s), sluice.MaxReplyBytes)] }
+func clip(s string) string { return s[:min(len(s), mail.MaxReplyBytes)] }
 
 // Plain makes envelopes of contents that go out as they are.
 type Plain struct{}
@@ -163,7 +164,7 @@ type Plain struct{}
 func (Plain) Make(_ context.Context, mails []Mail) {
 	for i := range mails {
 		m := &mails[i]
-		if m.Send.Form != sluice.ContentMIME {
+		if m.Send.Form != mail.ContentMIME {
 			m.Err = fmt.Errorf("content of form %d cannot be rendered here", m.Send.Form)
 			continue
 		}
@@ -172,8 +173,8 @@ func (Plain) Make(_ context.Context, mails []Mail) {
 }
 
 // envelopeOf is the envelope of a send that is ready to go.
-func envelopeOf(s *sluice.Send, content []byte) sluice.Envelope {
-	e := sluice.Envelope{Send: s.ID(), From: s.From, To: s.To, Content: content}
+func envelopeOf(s *mail.Send, content []byte) mail.Envelope {
+	e := mail.Envelope{Send: s.ID(), From: s.From, To: s.To, Content: content}
 	e.EightBit, e.UTF8 = mime.Octets(content)
 	e.UTF8 = e.UTF8 || !mime.IsASCII(s.From) || !mime.IsASCII(s.To)
 	if s.Tags != "" {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // What takes too long to make is retried less and less often. What only cannot
@@ -18,7 +18,7 @@ func TestTooSlowIsTriedLessOften(t *testing.T) {
 		most int // tries within the five days that a mail has
 	}{{ErrSlow, 50}, {ErrNotNow, 10_000}} {
 		now := int64(1_700_000_000_000)
-		send := &sluice.Send{Message: "m", ExpiresMillis: now + (5 * 24 * time.Hour).Milliseconds()}
+		send := &mail.Send{Message: "m", ExpiresMillis: now + (5 * 24 * time.Hour).Milliseconds()}
 		tries, longest := 0, time.Duration(0)
 		for {
 			tries++
@@ -27,12 +27,12 @@ func TestTooSlowIsTriedLessOften(t *testing.T) {
 				t.Fatalf("the reason is %q", v.outcome.Reply)
 			}
 			if v.again == nil {
-				if v.outcome.State != sluice.SendFailed || v.outcome.Reason != reasonExpired {
+				if v.outcome.State != mail.SendFailed || v.outcome.Reason != reasonExpired {
 					t.Errorf("%v: in the end %+v", x.err, v.outcome)
 				}
 				break
 			}
-			if v.outcome.State != sluice.SendWaiting || v.outcome.Attempts != v.again.Attempts {
+			if v.outcome.State != mail.SendWaiting || v.outcome.Attempts != v.again.Attempts {
 				t.Fatalf("%v: %+v", x.err, v.outcome)
 			}
 			if counts := v.again.Attempts == send.Attempts+1; counts != errors.Is(x.err, ErrSlow) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 )
 
 const (
@@ -47,12 +47,12 @@ func (p *part) tidy(ctx context.Context) error {
 	if p.notes.cursor = next; next == "0" {
 		p.notes.cursor = ""
 	}
-	byKey := make(map[sluice.SendKey]flow.CancelNote)
-	var keys []sluice.SendKey
+	byKey := make(map[mail.SendKey]flow.CancelNote)
+	var keys []mail.SendKey
 	before := p.s.Clock.Now().Add(-notesAfter).UnixMilli()
 	for _, n := range notes {
-		if message, number, ok := sluice.ParseSendID(n.ID); ok && n.AtMillis < before {
-			key := sluice.SendKey{Message: message, Number: number}
+		if message, number, ok := mail.ParseSendID(n.ID); ok && n.AtMillis < before {
+			key := mail.SendKey{Message: message, Number: number}
 			byKey[key] = n
 			keys = append(keys, key)
 		}
@@ -67,11 +67,11 @@ func (p *part) tidy(ctx context.Context) error {
 	var gone, kept []flow.CancelNote
 	for i := range rows {
 		r := &rows[i]
-		note := byKey[sluice.SendKey{Message: r.Message, Number: r.Number}]
+		note := byKey[mail.SendKey{Message: r.Message, Number: r.Number}]
 		switch {
-		case r.State == sluice.SendCancelled:
+		case r.State == mail.SendCancelled:
 			kept = append(kept, note)
-		case r.Ended() || r.State == sluice.SendInDoubt && r.DueMillis == 0:
+		case r.Ended() || r.State == mail.SendInDoubt && r.DueMillis == 0:
 			gone = append(gone, note)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 )
 
 // Operator is what people do with the pending mail, whatever process sends it:
@@ -32,18 +33,18 @@ type Operator struct {
 	Clock      sluice.Clock
 }
 
-// Listing is where sends are listed that wait. sluice.SendStore is one.
+// Listing is where sends are listed that wait. mail.SendStore is one.
 type Listing interface {
-	WaitingSends(ctx context.Context, partition int, after sluice.SendKey, limit int) ([]sluice.SendRow, error)
+	WaitingSends(ctx context.Context, partition int, after mail.SendKey, limit int) ([]mail.SendRow, error)
 }
 
 // Stop stops mail in all processes, within a second. note says why.
-func (o *Operator) Stop(ctx context.Context, s sluice.Selector, note string) error {
-	return o.Redis.Stop(ctx, s.Name(), strings.TrimSpace(o.Clock.Now().UTC().Format(time.RFC3339)+" "+note), sluice.MaxStops)
+func (o *Operator) Stop(ctx context.Context, s mail.Selector, note string) error {
+	return o.Redis.Stop(ctx, s.Name(), strings.TrimSpace(o.Clock.Now().UTC().Format(time.RFC3339)+" "+note), mail.MaxStops)
 }
 
 // Resume lets it go on, and reports whether it was stopped.
-func (o *Operator) Resume(ctx context.Context, s sluice.Selector) (bool, error) {
+func (o *Operator) Resume(ctx context.Context, s mail.Selector) (bool, error) {
 	return o.Redis.Unstop(ctx, s.Name())
 }
 
@@ -74,15 +75,15 @@ const (
 
 // purgePlace is where a purge goes on: behind a key, in all partitions.
 type purgePlace struct {
-	Behind sluice.SendKey `json:"k"`
-	Before int64          `json:"b"` // ms: what was accepted later is left unchanged
+	Behind mail.SendKey `json:"k"`
+	Before int64        `json:"b"` // ms: what was accepted later is left unchanged
 }
 
 // Purge cancels sends that wait and are meant, at most so many, and returns how
 // many, and where to go on; empty: it is through. after is what the step before
 // returned, empty at first. count only counts them. A send whose attempt is under
 // way is cancelled if it has to wait once more.
-func (o *Operator) Purge(ctx context.Context, s sluice.Selector, after string, most int, count bool) (n int, next string, err error) {
+func (o *Operator) Purge(ctx context.Context, s mail.Selector, after string, most int, count bool) (n int, next string, err error) {
 	at := purgePlace{Before: o.Clock.Now().UnixMilli()}
 	if after != "" {
 		text, err := base64.RawURLEncoding.DecodeString(after)
@@ -95,7 +96,7 @@ func (o *Operator) Purge(ctx context.Context, s sluice.Selector, after string, m
 	}
 	waiting, pace := o.backlog(at.Behind), newPurgePace(o.Ledger)
 	for looked := 0; looked < purgeLook && n < most; {
-		meant, through := make([][]sluice.SendRow, o.Partitions), false
+		meant, through := make([][]mail.SendRow, o.Partitions), false
 		for left, end := most-n, looked+purgeRows; looked < end && left > 0; looked++ {
 			r, err := waiting.next(ctx)
 			if err != nil {
@@ -140,12 +141,12 @@ type backlog struct {
 
 // backlogPart is a page of one partition.
 type backlogPart struct {
-	rows  []sluice.SendRow // what is left of it
-	after sluice.SendKey   // its last
-	ended bool             // nothing comes after it
+	rows  []mail.SendRow // what is left of it
+	after mail.SendKey   // its last
+	ended bool           // nothing comes after it
 }
 
-func (o *Operator) backlog(after sluice.SendKey) *backlog {
+func (o *Operator) backlog(after mail.SendKey) *backlog {
 	b := &backlog{ledger: o.Ledger, limit: min(purgePage, max(purgeLeast, purgeRows/o.Partitions)), parts: make([]backlogPart, o.Partitions)}
 	for i := range b.parts {
 		b.parts[i].after = after
@@ -154,7 +155,7 @@ func (o *Operator) backlog(after sluice.SendKey) *backlog {
 }
 
 // next returns the next row; nil: there is none.
-func (b *backlog) next(ctx context.Context) (*sluice.SendRow, error) {
+func (b *backlog) next(ctx context.Context) (*mail.SendRow, error) {
 	var first *backlogPart
 	for i := range b.parts {
 		p := &b.parts[i]
@@ -179,10 +180,10 @@ func (b *backlog) next(ctx context.Context) (*sluice.SendRow, error) {
 	return row, nil
 }
 
-func rowKey(r *sluice.SendRow) sluice.SendKey {
-	return sluice.SendKey{Message: r.Message, Number: r.Number}
+func rowKey(r *mail.SendRow) mail.SendKey {
+	return mail.SendKey{Message: r.Message, Number: r.Number}
 }
 
-func compareSendKeys(a, b sluice.SendKey) int {
+func compareSendKeys(a, b mail.SendKey) int {
 	return cmp.Or(strings.Compare(a.Message, b.Message), cmp.Compare(a.Number, b.Number))
 }

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/mail/spool"
+	"sluice/store"
 )
 
 // TestAPurgeLooksAtEachOnce: over all partitions, in pages and steps of any size,
@@ -16,11 +18,11 @@ func TestAPurgeLooksAtEachOnce(t *testing.T) {
 	b := newBed(t)
 	o := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil)
 	now := time.Now().UnixMilli()
-	var all sluice.Effect
+	var all store.Effect
 	want := 0
 	for n := range sends {
-		s := sluice.StoredSend{Send: sluice.Send{
-			Message: fmt.Sprintf("%012x%020x", now-sends+int64(n/3), n/3), Number: n % 3, Recipients: 3, Priority: sluice.PriorityLow, Class: sluice.ClassMarketing, To: "ann@example.com", AcceptedMillis: now - 1000, Tags: "autumn",
+		s := mail.StoredSend{Send: mail.Send{
+			Message: fmt.Sprintf("%012x%020x", now-sends+int64(n/3), n/3), Number: n % 3, Recipients: 3, Priority: mail.PriorityLow, Class: mail.ClassMarketing, To: "ann@example.com", AcceptedMillis: now - 1000, Tags: "autumn",
 		}}
 		if n%7 == 0 {
 			s.Tags, want = "spring", want+1
@@ -34,7 +36,7 @@ func TestAPurgeLooksAtEachOnce(t *testing.T) {
 	b.must(err)
 	_, err = o.store.Apply(t.Context(), prepared)
 	b.must(err)
-	spring := must(sluice.NewSelector(sluice.SelectTag, "spring"))
+	spring := must(mail.NewSelector(mail.SelectTag, "spring"))
 	op := &spool.Operator{Ledger: o.store, Partitions: partitions, Clock: sluice.SystemClock{}}
 	for _, most := range []int{50, 333, sends} {
 		total := 0

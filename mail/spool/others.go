@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // The sublane for others holds mail of many domains and routes, of which some take
@@ -41,10 +41,10 @@ const (
 // way is what sends have in common that may go, or not, together.
 type way struct {
 	domain, route string
-	class         sluice.Class
+	class         mail.Class
 }
 
-func wayOf(s *sluice.Send) way {
+func wayOf(s *mail.Send) way {
 	return way{domain: s.To[strings.LastIndexByte(s.To, '@')+1:], route: s.Route, class: s.Class}
 }
 
@@ -60,7 +60,7 @@ type scan struct {
 // scan asks for the first send in the sublane for others that may go by a transport.
 // at is -1 if that is to go alone, and the window has others; else where it stands
 // if take is OK.
-func (s *Sender) scan(sc *scan, q *queue, t sluice.Transport, others bool, now time.Time) (at int, take Take) {
+func (s *Sender) scan(sc *scan, q *queue, t mail.Transport, others bool, now time.Time) (at int, take Take) {
 	if rest := q.scanned[t].Sub(now); rest > 0 {
 		return 0, Take{Wait: rest}
 	}
@@ -87,7 +87,7 @@ func (s *Sender) scan(sc *scan, q *queue, t sluice.Transport, others bool, now t
 		}
 	}
 	if q.scanned == nil {
-		q.scanned = make(map[sluice.Transport]time.Time)
+		q.scanned = make(map[mail.Transport]time.Time)
 	}
 	q.scanned[t] = now.Add(scanAgain)
 	return 0, Take{Wait: max(scanAgain, min(sc.wait, staleAgain))}

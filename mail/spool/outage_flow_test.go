@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
 	"sluice/lib/faults"
 	"sluice/lib/servers"
+	"sluice/mail"
 	"sluice/mail/spool"
 )
 
@@ -51,9 +51,9 @@ func TestALateResultCounts(t *testing.T) {
 	b := newBedOn(t, redis.URL())
 	proxy := way(t, redis)
 	gate := make(chan struct{})
-	slow := newWire(func(*sluice.Envelope, int) sluice.Result {
+	slow := newWire(func(*mail.Envelope, int) mail.Result {
 		<-gate
-		return sluice.Result{Kind: sluice.ResultSent, Code: 250}
+		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
 	slow.window = 4
 	first := b.openBy("redis://"+proxy.Addr(), &spool.OneRoute{Transport: slow}, nil)
@@ -62,7 +62,7 @@ func TestALateResultCounts(t *testing.T) {
 	first.run()
 	const mails = 60
 	for i := range mails {
-		first.submit(draft(fmt.Sprintf("u%d@example.com", i), sluice.PriorityNormal, sluice.Class(1+i%2)))
+		first.submit(draft(fmt.Sprintf("u%d@example.com", i), mail.PriorityNormal, mail.Class(1+i%2)))
 	}
 	b.eventually("all workers are at work", func() bool { return len(slow.came()) == slow.workers })
 
@@ -126,9 +126,9 @@ func startThree(t *testing.T) *three {
 	t.Helper()
 	redis := ownRedis(t)
 	s := &three{bed: newBedOn(t, redis.URL())}
-	s.wire = newWire(func(*sluice.Envelope, int) sluice.Result {
+	s.wire = newWire(func(*mail.Envelope, int) mail.Result {
 		<-time.After(20*time.Millisecond + rand.N(200*time.Millisecond)) // the receiver is slow
-		return sluice.Result{Kind: sluice.ResultSent, Code: 250}
+		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
 	s.wire.window = 4
 	s.intake = s.open(&spool.OneRoute{Transport: s.wire}, nil)
@@ -182,7 +182,7 @@ func (s *three) feed(ctx context.Context) {
 			if n-len(s.wire.came()) >= 200 {
 				break
 			}
-			if _, err := s.intake.intake.Submit(ctx, "", []sluice.Draft{draft(fmt.Sprintf("u%d@example.com", n), sluice.Priority(1+n%3), sluice.Class(1+n%2))}); err != nil {
+			if _, err := s.intake.intake.Submit(ctx, "", []mail.Draft{draft(fmt.Sprintf("u%d@example.com", n), mail.Priority(1+n%3), mail.Class(1+n%2))}); err != nil {
 				return
 			}
 			n++

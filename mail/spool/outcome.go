@@ -5,19 +5,20 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // outcomeOf begins the outcome of a send. One that was in doubt stays so unless
 // it is sent: whatever keeps it from going out now, it may have arrived before.
-func outcomeOf(s *sluice.Send, state sluice.SendState, event string, nowMillis int64) *sluice.Outcome {
-	was := sluice.SendWaiting
+func outcomeOf(s *mail.Send, state mail.SendState, event string, nowMillis int64) *mail.Outcome {
+	was := mail.SendWaiting
 	if s.Doubted {
-		was = sluice.SendInDoubt
-		if state != sluice.SendSent {
-			state = sluice.SendInDoubt
+		was = mail.SendInDoubt
+		if state != mail.SendSent {
+			state = mail.SendInDoubt
 		}
 	}
-	return &sluice.Outcome{
+	return &mail.Outcome{
 		Message: s.Message, Number: s.Number, Recipients: s.Recipients,
 		Was: was, State: state, Event: event, TimeMillis: nowMillis, Attempts: s.Attempts,
 		To: s.To, User: s.User, App: s.App, Tags: s.Tags, Metadata: s.Metadata, HasBody: s.Content == "",
@@ -25,8 +26,8 @@ func outcomeOf(s *sluice.Send, state sluice.SendState, event string, nowMillis i
 }
 
 // rowOutcome begins the outcome of a send of which only its row is known.
-func rowOutcome(r *sluice.SendRow, recipients int, was, state sluice.SendState, nowMillis int64) *sluice.Outcome {
-	return &sluice.Outcome{
+func rowOutcome(r *mail.SendRow, recipients int, was, state mail.SendState, nowMillis int64) *mail.Outcome {
+	return &mail.Outcome{
 		Message: r.Message, Number: r.Number, Recipients: recipients, Was: was, State: state, TimeMillis: nowMillis, Attempts: r.Attempts,
 		To: r.To, User: r.User, App: r.App, Tags: r.Tags, Metadata: r.Metadata,
 		HasBody: true, // or not: counting down one that is not there changes nothing
@@ -34,8 +35,8 @@ func rowOutcome(r *sluice.SendRow, recipients int, was, state sluice.SendState, 
 }
 
 // suppressedOutcome is that of a send to a suppressed recipient.
-func suppressedOutcome(s *sluice.Send, reason string, nowMillis int64) *sluice.Outcome {
-	o := outcomeOf(s, sluice.SendSuppressed, sluice.EventRejected, nowMillis)
+func suppressedOutcome(s *mail.Send, reason string, nowMillis int64) *mail.Outcome {
+	o := outcomeOf(s, mail.SendSuppressed, sluice.EventRejected, nowMillis)
 	o.Reason = reason
 	return o
 }
@@ -65,7 +66,7 @@ const (
 // backoff returns how long a send waits after its attempt number n, from 1. It
 // varies by a quarter, so that sends deferred together are not retried
 // together.
-func backoff(n int, r *sluice.Result) time.Duration {
+func backoff(n int, r *mail.Result) time.Duration {
 	wait := retryLongest
 	if n >= 1 && n <= len(retryAfter) {
 		wait = retryAfter[n-1]
@@ -81,23 +82,23 @@ func backoff(n int, r *sluice.Result) time.Duration {
 // attempt, nil if there is none. If the send stays in doubt, kept is the send
 // as it would be attempted if an operator decides so.
 type verdict struct {
-	outcome *sluice.Outcome
-	again   *sluice.Send
-	kept    *sluice.Send
+	outcome *mail.Outcome
+	again   *mail.Send
+	kept    *mail.Send
 }
 
 // judge turns the result of an attempt by a route into what is recorded.
-func judge(s *sluice.Send, route string, knows bool, r *sluice.Result, doubtAfter time.Duration, nowMillis int64) verdict {
+func judge(s *mail.Send, route string, knows bool, r *mail.Result, doubtAfter time.Duration, nowMillis int64) verdict {
 	attempted := *s
 	attempted.Attempts++
 	s = &attempted
 	var v verdict
 	switch r.Kind {
-	case sluice.ResultSent:
-		v.outcome = outcomeOf(s, sluice.SendSent, sluice.EventSent, nowMillis)
-	case sluice.ResultInDoubt:
+	case mail.ResultSent:
+		v.outcome = outcomeOf(s, mail.SendSent, sluice.EventSent, nowMillis)
+	case mail.ResultInDoubt:
 		v = inDoubt(s, route, knows, nowMillis, nowMillis+doubtAfter.Milliseconds())
-	case sluice.ResultDeferred:
+	case mail.ResultDeferred:
 		v = deferred(s, nowMillis, nowMillis+backoff(s.Attempts, r).Milliseconds())
 	default:
 		v = failed(s, r.Blame, nowMillis)
@@ -108,12 +109,12 @@ func judge(s *sluice.Send, route string, knows bool, r *sluice.Result, doubtAfte
 }
 
 // reply is what is kept of what the other side said.
-func reply(r *sluice.Result) string {
+func reply(r *mail.Result) string {
 	text := r.Text
 	if r.Enhanced != "" {
 		text = r.Enhanced + " " + text
 	}
-	return text[:min(len(text), sluice.MaxReplyBytes)]
+	return text[:min(len(text), mail.MaxReplyBytes)]
 }
 
 // repeatWithin is how long attempts in doubt are repeated with a server that knows
@@ -125,18 +126,18 @@ const repeatWithin = 20 * time.Hour
 // process that had it can do nothing with it any more.
 //
 // A route's other side may know an attempt again and take it once
-// (sluice.Repeatable). Then each class is attempted again until it is known
+// (mail.Repeatable). Then each class is attempted again until it is known
 // what has become of it. Only that route may be used, as any other would take
 // the mail a second time. Attempts end when that memory expires.
-func inDoubt(s *sluice.Send, route string, knows bool, nowMillis, againMillis int64) verdict {
-	v := verdict{outcome: outcomeOf(s, sluice.SendInDoubt, "", nowMillis)}
+func inDoubt(s *mail.Send, route string, knows bool, nowMillis, againMillis int64) verdict {
+	v := verdict{outcome: outcomeOf(s, mail.SendInDoubt, "", nowMillis)}
 	again := *s
 	again.Doubted = true
 	if knows {
 		if again.Route = route; !s.Doubted || s.Route != route { // the first time there
 			again.ExpiresMillis = min(s.ExpiresMillis, nowMillis+repeatWithin.Milliseconds())
 		} else {
-			againMillis = max(againMillis, nowMillis+backoff(s.Attempts, &sluice.Result{}).Milliseconds())
+			againMillis = max(againMillis, nowMillis+backoff(s.Attempts, &mail.Result{}).Milliseconds())
 		}
 		if againMillis <= again.ExpiresMillis {
 			v.wait(&again, againMillis)
@@ -144,7 +145,7 @@ func inDoubt(s *sluice.Send, route string, knows bool, nowMillis, againMillis in
 		}
 		again.Route, again.ExpiresMillis = s.Route, s.ExpiresMillis
 	}
-	if s.Class == sluice.ClassTransactional && !s.Doubted {
+	if s.Class == mail.ClassTransactional && !s.Doubted {
 		v.wait(&again, againMillis)
 	} else {
 		v.keep(s)
@@ -156,7 +157,7 @@ func inDoubt(s *sluice.Send, route string, knows bool, nowMillis, againMillis in
 }
 
 // keep keeps a send that stays in doubt.
-func (v *verdict) keep(s *sluice.Send) {
+func (v *verdict) keep(s *mail.Send) {
 	kept := *s
 	kept.Doubted = true
 	v.kept = &kept
@@ -164,32 +165,32 @@ func (v *verdict) keep(s *sluice.Send) {
 
 // deferred is the verdict on a send that is to be tried again, if its time is
 // not over by then.
-func deferred(s *sluice.Send, nowMillis, againMillis int64) verdict {
+func deferred(s *mail.Send, nowMillis, againMillis int64) verdict {
 	if againMillis > s.ExpiresMillis {
-		v := failed(s, sluice.BlameNobody, nowMillis)
+		v := failed(s, mail.BlameNobody, nowMillis)
 		v.outcome.Reason = reasonExpired
 		return v
 	}
-	v := verdict{outcome: outcomeOf(s, sluice.SendWaiting, sluice.EventDeferred, nowMillis)}
+	v := verdict{outcome: outcomeOf(s, mail.SendWaiting, sluice.EventDeferred, nowMillis)}
 	again := *s
 	v.wait(&again, againMillis)
 	return v
 }
 
 // failed is the verdict on a send that no route takes.
-func failed(s *sluice.Send, blame sluice.Blame, nowMillis int64) verdict {
+func failed(s *mail.Send, blame mail.Blame, nowMillis int64) verdict {
 	event := sluice.EventFailed
-	if blame == sluice.BlameRecipient {
+	if blame == mail.BlameRecipient {
 		event = sluice.EventBounced
 	}
-	v := verdict{outcome: outcomeOf(s, sluice.SendFailed, event, nowMillis)}
+	v := verdict{outcome: outcomeOf(s, mail.SendFailed, event, nowMillis)}
 	if s.Doubted {
 		v.keep(s)
 	}
 	return v
 }
 
-func (v *verdict) wait(again *sluice.Send, untilMillis int64) {
+func (v *verdict) wait(again *mail.Send, untilMillis int64) {
 	again.DueMillis = untilMillis
 	v.again, v.outcome.DueMillis = again, untilMillis
 }

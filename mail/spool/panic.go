@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // A mail may make this program panic, in its rendering, its signature or on its
@@ -46,7 +46,7 @@ func (s *Sender) makeAll(ctx context.Context, mails []Mail, content func(i int) 
 		m := &mails[i]
 		*m = Mail{Send: m.Send, Content: content(i), Took: m.Took}
 		if p := caught(func() { s.Maker.Make(ctx, mails[i:i+1]) }); p != nil {
-			m.Err, m.Envelope = fmt.Errorf("%w: %w", ErrParked, p), sluice.Envelope{}
+			m.Err, m.Envelope = fmt.Errorf("%w: %w", ErrParked, p), mail.Envelope{}
 			s.Log.Error("a mail could not be made: the program panicked on it, and parks it", "send", m.Send.ID(), "panic", p.value, "stack", string(p.stack))
 		}
 	}
@@ -55,9 +55,9 @@ func (s *Sender) makeAll(ctx context.Context, mails []Mail, content func(i int) 
 // deliver has a transport attempt sends. If it panics, what it has not reported may
 // have arrived: it is in doubt, with the reason. A mail that was in doubt goes alone,
 // and is kept for an operator to decide if that happens again.
-func (s *Sender) deliver(ctx context.Context, c *crew, ready []*item, envelopes []sluice.Envelope) []sluice.Result {
-	results, times := make([]sluice.Result, len(ready)), lap{began: time.Now()}
-	done := func(i int, r sluice.Result) {
+func (s *Sender) deliver(ctx context.Context, c *crew, ready []*item, envelopes []mail.Envelope) []mail.Result {
+	results, times := make([]mail.Result, len(ready)), lap{began: time.Now()}
+	done := func(i int, r mail.Result) {
 		results[i] = r
 		times.note(&r, time.Now())
 		s.done(ctx, c.transport, ready[i], &r)
@@ -71,7 +71,7 @@ func (s *Sender) deliver(ctx context.Context, c *crew, ready []*item, envelopes 
 		"first", ready[0].id(), "panic", p.value, "stack", string(p.stack))
 	for i := range results {
 		if results[i].Kind == 0 {
-			done(i, sluice.Result{Kind: sluice.ResultInDoubt, Blame: sluice.BlameMessage, Text: sluice.ReplyText(p.Error())})
+			done(i, mail.Result{Kind: mail.ResultInDoubt, Blame: mail.BlameMessage, Text: mail.ReplyText(p.Error())})
 		}
 	}
 	return results

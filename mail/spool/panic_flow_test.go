@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/mail/spool"
 )
 
@@ -33,19 +33,19 @@ func (b breaking) Make(ctx context.Context, mails []spool.Mail) {
 func TestAPanicEndsWithItsMail(t *testing.T) {
 	const unmade, unsent = "u3@example.com", "u7@example.com"
 	b := newBed(t)
-	w := newWire(func(e *sluice.Envelope, _ int) sluice.Result {
+	w := newWire(func(e *mail.Envelope, _ int) mail.Result {
 		if e.To == unsent {
 			panic("a content that breaks")
 		}
 		if string(e.Content) == "made" {
 			t.Error("a content was made twice")
 		}
-		return sluice.Result{Kind: sluice.ResultSent, Code: 250}
+		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
 	o := b.open(&spool.OneRoute{Transport: w}, nil)
 	o.sender.Maker = breaking{to: unmade}
 	o.run()
-	id := o.submit(toMany(draft("", sluice.PriorityNormal, sluice.ClassTransactional), 40))[0]
+	id := o.submit(toMany(draft("", mail.PriorityNormal, mail.ClassTransactional), 40))[0]
 	b.eventually("all others have left", func() bool { return o.totals() == "waiting 1, sent 38, in_doubt 1" && o.waiting() == 1 })
 	for to, want := range map[string]string{unmade: "panic: a rendering that breaks", unsent: "panic: a content that breaks"} {
 		found := false
@@ -59,6 +59,6 @@ func TestAPanicEndsWithItsMail(t *testing.T) {
 	if n := w.times()[fmt.Sprintf("%s.7", id)]; n > 2 {
 		t.Errorf("the mail that breaks the program was attempted %d times", n)
 	}
-	o.submit(draft("later@example.com", sluice.PriorityNormal, sluice.ClassTransactional))
+	o.submit(draft("later@example.com", mail.PriorityNormal, mail.ClassTransactional))
 	b.eventually("the process goes on", func() bool { return strings.Contains(o.totals(), "sent 39") })
 }

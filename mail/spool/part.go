@@ -12,6 +12,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 )
 
 // How much of a lane is held in memory, for each partition.
@@ -121,7 +122,7 @@ type queue struct {
 	// transports look through it again, since when its sends go round, and when
 	// they do so again.
 	others            bool
-	scanned           map[sluice.Transport]time.Time
+	scanned           map[mail.Transport]time.Time
 	round, roundAgain time.Time
 	inVain            int // rounds in which nothing went, one after the other (others.go)
 }
@@ -172,8 +173,8 @@ func (q *queue) unpop(it *item) {
 // next is the queue of a priority whose head is to go next: a sublane, or of both
 // classes the one that came first. Those that are stopped are left out; nil:
 // there is none.
-func (p *part) next(priority sluice.Priority, stopped map[*queue]bool) (next *queue) {
-	transactional, marketing := flow.LaneName(priority, sluice.ClassTransactional), flow.LaneName(priority, sluice.ClassMarketing)
+func (p *part) next(priority mail.Priority, stopped map[*queue]bool) (next *queue) {
+	transactional, marketing := flow.LaneName(priority, mail.ClassTransactional), flow.LaneName(priority, mail.ClassMarketing)
 	for _, q := range p.queues {
 		if len(q.items) == 0 || stopped[q] || q.main != transactional && q.main != marketing {
 			continue
@@ -319,7 +320,7 @@ func (p *part) take(b *flow.LaneBatch) error {
 		}
 		err := fmt.Errorf("an item of kind %d is no send", r.Item.Kind)
 		if r.Item.Kind == sluice.ItemSend {
-			err = sluice.DecodeSend(r.Item.Payload, &it.send)
+			err = mail.DecodeSend(r.Item.Payload, &it.send)
 		}
 		if err != nil {
 			it.broken, it.cannot = append([]byte{byte(r.Item.Kind)}, r.Item.Payload...), err.Error()
@@ -428,7 +429,7 @@ func (s *Sender) doubt(ctx context.Context, it *item, e evidence, now time.Time)
 	}
 	attempted := it.send
 	attempted.Attempts++
-	again := slices.ContainsFunc(s.Routes.Transports(), func(t sluice.Transport) bool { return t.Name() == e.route && knows(t) })
+	again := slices.ContainsFunc(s.Routes.Transports(), func(t mail.Transport) bool { return t.Name() == e.route && knows(t) })
 	v := inDoubt(&attempted, e.route, again, now.UnixMilli(), max(now.UnixMilli(), e.millis+s.DoubtAfter.Milliseconds()))
 	v.outcome.Route = e.route
 	v.outcome.Reply = "its process died; it had marked it at " + time.UnixMilli(e.millis).UTC().Format(time.RFC3339Nano)

@@ -8,6 +8,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/lib/faults"
+	"sluice/mail"
 )
 
 // purgePace keeps a purge from filling the logs with cancelled sends, behind which
@@ -32,7 +33,7 @@ type purgePace struct {
 // purgeOpen is a page that the ledger may not have.
 type purgeOpen struct {
 	partition   int
-	first, last sluice.SendKey
+	first, last mail.SendKey
 	sends       int
 	at          time.Time
 }
@@ -56,7 +57,7 @@ func newPurgePace(ledger Listing) *purgePace {
 }
 
 // written notes a page that is in the log, and waits until there is room for another.
-func (p *purgePace) written(ctx context.Context, partition int, rows []sluice.SendRow) error {
+func (p *purgePace) written(ctx context.Context, partition int, rows []mail.SendRow) error {
 	if p.deaf {
 		return restFor(ctx, purgeDeafRest)
 	}
@@ -99,8 +100,8 @@ func (p *purgePace) settle(ctx context.Context, page *purgeOpen) error {
 // waits reports whether the first and the last send of a page wait. One of them may
 // be on the wire.
 func (p *purgePace) waits(ctx context.Context, page *purgeOpen) (bool, error) {
-	for _, key := range []sluice.SendKey{page.last, page.first} {
-		before := sluice.SendKey{Message: key.Message, Number: key.Number - 1}
+	for _, key := range []mail.SendKey{page.last, page.first} {
+		before := mail.SendKey{Message: key.Message, Number: key.Number - 1}
 		rows, err := p.ledger.WaitingSends(ctx, page.partition, before, 1)
 		if err != nil {
 			return false, err
@@ -113,14 +114,14 @@ func (p *purgePace) waits(ctx context.Context, page *purgeOpen) (bool, error) {
 }
 
 // purge cancels some sends of a partition.
-func (o *Operator) purge(ctx context.Context, partition int, rows []sluice.SendRow) error {
+func (o *Operator) purge(ctx context.Context, partition int, rows []mail.SendRow) error {
 	part := flow.Part{Partition: partition, Count: len(rows)}
 	now := o.Clock.Now().UnixMilli()
 	for i := range rows {
 		// However many its message has: with more than one they are counted.
 		c := cancelOf(&rows[i], 2, now)
 		c.Reason = reasonPurged
-		part.Items = sluice.AppendCancel(part.Items, c)
+		part.Items = mail.AppendCancel(part.Items, c)
 	}
 	if err := roomToCancel(ctx, o.Lanes, []flow.Part{part}); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/mail/spool"
 )
 
@@ -25,8 +26,8 @@ type marketingWaits struct {
 	open atomic.Bool
 }
 
-func (m *marketingWaits) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) spool.Take {
-	if s.Class == sluice.ClassMarketing && !m.open.Load() {
+func (m *marketingWaits) Takes(t mail.Transport, s *mail.Send, passed []mail.Transport, now time.Time) spool.Take {
+	if s.Class == mail.ClassMarketing && !m.open.Load() {
 		return spool.Take{Wait: 50 * time.Millisecond}
 	}
 	return m.OneRoute.Takes(t, s, passed, now)
@@ -40,14 +41,14 @@ func TestAPurgeLetsOtherMailPass(t *testing.T) {
 	timed := &stopwatch{Transport: newWire(nil), sent: make(map[string]time.Time)}
 	routes := &marketingWaits{OneRoute: spool.OneRoute{Transport: timed}}
 	o := b.startRoutes(routes, nil)
-	waiting := draft("", sluice.PriorityNormal, sluice.ClassMarketing)
+	waiting := draft("", mail.PriorityNormal, mail.ClassMarketing)
 	for n := 0; n < *purgedMails; n += 1000 {
 		o.submit(toMany(waiting, min(1000, *purgedMails-n)))
 	}
 	b.eventually("they wait", func() bool { return o.totals() == fmt.Sprintf("waiting %d", *purgedMails) })
 
 	op := &spool.Operator{Redis: o.redis, Writer: o.writer, Lanes: o.lanes, Ledger: o.store, Partitions: testPartitions, Clock: sluice.SystemClock{}}
-	all := must(sluice.NewSelector(sluice.SelectClass, "marketing"))
+	all := must(mail.NewSelector(mail.SelectClass, "marketing"))
 	var purging sync.WaitGroup
 	var over atomic.Bool
 	began := time.Now()
@@ -71,7 +72,7 @@ func TestAPurgeLetsOtherMailPass(t *testing.T) {
 	for ; !over.Load() || mails < 20; mails++ {
 		to := fmt.Sprintf("other%d@example.com", mails)
 		handed[to] = time.Now()
-		id := o.submit(draft(to, sluice.PriorityNormal, sluice.ClassTransactional))[0]
+		id := o.submit(draft(to, mail.PriorityNormal, mail.ClassTransactional))[0]
 		b.eventually("it is in the ledger", func() bool { return len(must(o.store.MessageSends(t.Context(), id))) == 1 })
 		found = append(found, time.Since(handed[to]))
 	}
@@ -92,7 +93,7 @@ func TestAPurgeLetsOtherMailPass(t *testing.T) {
 	b.eventually("the ledger has all", func() bool { return o.totals() == fmt.Sprintf("sent %d, cancelled %d", mails, *purgedMails) })
 	told := 0
 	for _, out := range b.outcomes() {
-		if out.State == sluice.SendCancelled {
+		if out.State == mail.SendCancelled {
 			told++
 		}
 	}

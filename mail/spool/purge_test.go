@@ -6,14 +6,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // standing is a ledger that nobody writes: all goes on to wait.
 type standing struct{}
 
-func (standing) WaitingSends(_ context.Context, _ int, after sluice.SendKey, _ int) ([]sluice.SendRow, error) {
-	return []sluice.SendRow{{Message: after.Message, Number: after.Number + 1}}, nil
+func (standing) WaitingSends(_ context.Context, _ int, after mail.SendKey, _ int) ([]mail.SendRow, error) {
+	return []mail.SendRow{{Message: after.Message, Number: after.Number + 1}}, nil
 }
 
 // TestAPurgeIsPacedWithoutTheLedger: a database that says nothing is when a purge may
@@ -23,9 +23,9 @@ func TestAPurgeIsPacedWithoutTheLedger(t *testing.T) {
 		const pages = PurgeStep / purgePage
 		began, pace := time.Now(), newPurgePace(standing{})
 		for i := range pages {
-			rows := make([]sluice.SendRow, purgePage)
+			rows := make([]mail.SendRow, purgePage)
 			for j := range rows {
-				rows[j] = sluice.SendRow{Message: "m", Number: i*purgePage + j + 1}
+				rows[j] = mail.SendRow{Message: "m", Number: i*purgePage + j + 1}
 			}
 			if err := pace.written(t.Context(), 0, rows); err != nil {
 				t.Fatal(err)

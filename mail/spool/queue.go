@@ -9,6 +9,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/lib/faults"
+	"sluice/mail"
 )
 
 // QueueCursor is the name of the Queuer's cursors.
@@ -51,7 +52,7 @@ type Queuer struct {
 // Suppressor knows to whom no mail may go. reason is a word for the event
 // (bounced, unsubscribed, spam, ...).
 type Suppressor interface {
-	Check(address string, class sluice.Class, app string) (reason string, suppressed bool)
+	Check(address string, class mail.Class, app string) (reason string, suppressed bool)
 
 	// Ready is told of addresses that are checked next, so that it need not read
 	// of them one after the other.
@@ -59,7 +60,7 @@ type Suppressor interface {
 
 	// Fresh reports whether Check is recent enough for mail of a class to leave. It
 	// waits for nobody.
-	Fresh(class sluice.Class) bool
+	Fresh(class mail.Class) bool
 }
 
 // Begin reads the cursors of partitions. A process that stores them calls it
@@ -126,8 +127,8 @@ func hasSends(data []byte) bool {
 type packing struct {
 	open  map[spot]*flow.Packed // that are not full
 	ready []*flow.Packed
-	bytes int                    // about what one of them takes
-	owed  map[string]sluice.Load // by account, of those that are counted; nil: none is
+	bytes int                  // about what one of them takes
+	owed  map[string]mail.Load // by account, of those that are counted; nil: none is
 }
 
 // spot is where sends are queued together.
@@ -138,21 +139,21 @@ type spot struct {
 }
 
 // add packs an item.
-func (p *packing) add(at spot, s *sluice.Send) {
+func (p *packing) add(at spot, s *mail.Send) {
 	w := p.open[at]
 	if w == nil {
 		w = &flow.Packed{Lane: at.lane, Second: at.second, Data: sluice.NewBatch(p.bytes)}
 		p.open[at] = w
 		p.ready = append(p.ready, w)
 	}
-	w.Data = sluice.AppendSend(w.Data, s)
+	w.Data = mail.AppendSend(w.Data, s)
 	w.Size++
 	if s.Account != "" {
 		if p.owed == nil {
-			p.owed = make(map[string]sluice.Load)
+			p.owed = make(map[string]mail.Load)
 		}
 		load := p.owed[s.Account]
-		load.Add(sluice.Load{Sends: 1, Bytes: int64(s.Weight)})
+		load.Add(mail.Load{Sends: 1, Bytes: int64(s.Weight)})
 		p.owed[s.Account] = load
 	}
 	if w.Size >= flow.MaxLaneSends || len(w.Data) >= sluice.MaxBatchBytes {
@@ -203,13 +204,13 @@ func (q *Queuer) gathering(b *flow.Batch) *gathered {
 	return &gathered{
 		nowMillis: q.Clock.Now().UnixMilli(),
 		lanes:     q.Lanes[b.Partition],
-		packing:   packing{open: make(map[spot]*flow.Packed), bytes: min(len(b.Data), sluice.MaxInlineBytes)},
+		packing:   packing{open: make(map[spot]*flow.Packed), bytes: min(len(b.Data), mail.MaxInlineBytes)},
 		commit:    flow.Commit{Follower: QueueCursor},
 	}
 }
 
 // keptBytes is about what a send takes that is kept in doubt.
-const keptBytes = 2 * sluice.MaxInlineBytes
+const keptBytes = 2 * mail.MaxInlineBytes
 
 // cost is about what an item takes of a commit.
 func cost(item *sluice.Item) int {
@@ -241,12 +242,12 @@ func (g *gathered) add(item *sluice.Item, suppress Suppressor) {
 	g.items, g.bytes = g.items+1, g.bytes+size
 	switch item.Kind {
 	case sluice.ItemSend:
-		var s sluice.Send
-		if sluice.DecodeSend(item.Payload, &s) != nil {
+		var s mail.Send
+		if mail.DecodeSend(item.Payload, &s) != nil {
 			return
 		}
 		if reason, suppressed := suppress.Check(s.To, s.Class, s.App); suppressed {
-			g.commit.Log = sluice.AppendOutcome(g.commit.Log, suppressedOutcome(&s, reason, g.nowMillis))
+			g.commit.Log = mail.AppendOutcome(g.commit.Log, suppressedOutcome(&s, reason, g.nowMillis))
 			return
 		}
 		g.packing.add(spotOf(&s, g.nowMillis), &s)
@@ -300,17 +301,17 @@ type cancelling struct {
 }
 
 func (c *cancelling) add(payload []byte) {
-	var o sluice.Outcome
-	if sluice.DecodeOutcome(payload, &o) != nil {
+	var o mail.Outcome
+	if mail.DecodeOutcome(payload, &o) != nil {
 		return // the store makes it a dead letter
 	}
-	send := sluice.Send{Message: o.Message, Number: o.Number}
+	send := mail.Send{Message: o.Message, Number: o.Number}
 	c.ids = append(c.ids, send.ID())
-	c.items = append(c.items, sluice.AppendOutcome(nil, &o))
+	c.items = append(c.items, mail.AppendOutcome(nil, &o))
 }
 
 // spotOf says where a send waits.
-func spotOf(s *sluice.Send, nowMillis int64) spot {
+func spotOf(s *mail.Send, nowMillis int64) spot {
 	at := spot{lane: flow.LaneName(s.Priority, s.Class)}
 	if s.DueMillis > nowMillis {
 		at.second = slot(s.DueMillis, nowMillis)

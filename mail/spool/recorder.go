@@ -9,6 +9,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 )
 
 // Bounds of a recorder.
@@ -31,7 +32,7 @@ type finished struct {
 	given   bool   // its process is taken for dead
 	late    bool   // this process was taken for dead
 	aside   string // it was not attempted, and waits in this sublane
-	kind    sluice.ResultKind
+	kind    mail.ResultKind
 	route   string
 }
 
@@ -136,11 +137,11 @@ func (r *recorder) anew(batch []finished) {
 // doubt. What was recorded is not reported twice: it was not given up.
 func lateOnes(batch []finished) (late []finished) {
 	for _, f := range batch {
-		if f.item.broken != nil || f.given || f.verdict.outcome == nil || f.verdict.outcome.State == sluice.SendInDoubt {
+		if f.item.broken != nil || f.given || f.verdict.outcome == nil || f.verdict.outcome.State == mail.SendInDoubt {
 			continue // it is in doubt anyway, or was never attempted
 		}
 		o := *f.verdict.outcome
-		o.Was = sluice.SendInDoubt
+		o.Was = mail.SendInDoubt
 		f.late, f.verdict.outcome = true, &o
 		late = append(late, f)
 	}
@@ -153,7 +154,7 @@ func (r *recorder) recorded(batch []finished) {
 	var back []*item
 	for i := range batch {
 		f := &batch[i]
-		f.item.spend(sluice.StageRecord, now)
+		f.item.spend(mail.StageRecord, now)
 		s.fly(f.item.mark, -1)
 		switch {
 		case f.waits:
@@ -182,7 +183,7 @@ func (r *recorder) compose(batch []finished) (packed []flow.Packed, sends []flow
 		case f.item.broken != nil && !f.waits:
 			rec.Log = sluice.AppendDead(nil, f.item.dead(now))
 		case f.verdict.outcome != nil:
-			rec.Log = sluice.AppendOutcome(nil, f.verdict.outcome)
+			rec.Log = mail.AppendOutcome(nil, f.verdict.outcome)
 		}
 		again, at := f.waitsAt(now)
 		if again != nil {
@@ -192,7 +193,7 @@ func (r *recorder) compose(batch []finished) (packed []flow.Packed, sends []flow
 				groups[at] = g
 				packed, sizes = append(packed, flow.Packed{Lane: at.lane, Second: at.second, Doubt: at.doubt}), append(sizes, 0)
 			}
-			rec.Packed, rec.Item = g, sluice.AppendSend(nil, again)
+			rec.Packed, rec.Item = g, mail.AppendSend(nil, again)
 			sizes[g] += len(rec.Item)
 		}
 		sends = append(sends, rec)
@@ -201,7 +202,7 @@ func (r *recorder) compose(batch []finished) (packed []flow.Packed, sends []flow
 }
 
 // waitsAt says what of a finished send waits anew, and where.
-func (f *finished) waitsAt(nowMillis int64) (*sluice.Send, spot) {
+func (f *finished) waitsAt(nowMillis int64) (*mail.Send, spot) {
 	switch {
 	case f.aside != "":
 		return &f.item.send, spot{lane: f.aside}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 )
 
 const (
@@ -38,7 +39,7 @@ const (
 // Redis.
 //
 // What is counted wrongly does not stay: an account is dropped some days after all
-// of its mail has expired (sluice.Send.Count).
+// of its mail has expired (mail.Send.Count).
 //
 // A tenth of each bound is for transactional mail alone: a request that has
 // marketing mail is refused before. What is pending is not counted by class, so
@@ -49,8 +50,8 @@ const (
 // and its bytes, and what is stored late is counted late. A sum per message id,
 // without accounts in the items: an older process would not take out what it sends.
 type Room struct {
-	All, Key sluice.Load // the most that may wait; 0: no bound
-	Read     func(context.Context) (map[string]sluice.Load, error)
+	All, Key mail.Load // the most that may wait; 0: no bound
+	Read     func(context.Context) (map[string]mail.Load, error)
 	Clock    sluice.Clock
 	Log      *slog.Logger
 
@@ -59,26 +60,26 @@ type Room struct {
 	mu     sync.Mutex
 	read   time.Time // when the last read was over; zero: there was none
 	rest   time.Duration
-	waits  map[string]sluice.Load // by key, as it was read
-	all    sluice.Load
-	taken  map[string]sluice.Load // by this process since
-	before map[string]sluice.Load // before the read that is under way
+	waits  map[string]mail.Load // by key, as it was read
+	all    mail.Load
+	taken  map[string]mail.Load // by this process since
+	before map[string]mail.Load // before the read that is under way
 	told   time.Time
 }
 
 // Take takes room for mail of a key; empty: it comes without one. marketing: some of
-// it is marketing mail. A *sluice.WaitingFull says that there is none, a *sluice.Error
+// it is marketing mail. A *mail.WaitingFull says that there is none, a *sluice.Error
 // that there is none even if nothing waits. What is not handed in after that goes back
 // with GiveBack.
-func (r *Room) Take(ctx context.Context, key string, load sluice.Load, marketing bool) error {
-	if r == nil || r.All == (sluice.Load{}) && r.Key == (sluice.Load{}) {
+func (r *Room) Take(ctx context.Context, key string, load mail.Load, marketing bool) error {
+	if r == nil || r.All == (mail.Load{}) && r.Key == (mail.Load{}) {
 		return nil
 	}
 	r.refresh(ctx, true)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all, own := r.all, r.waits[key]
-	for _, accepted := range [...]map[string]sluice.Load{r.before, r.taken} {
+	for _, accepted := range [...]map[string]mail.Load{r.before, r.taken} {
 		own.Add(accepted[key])
 		for _, l := range accepted {
 			all.Add(l)
@@ -89,10 +90,10 @@ func (r *Room) Take(ctx context.Context, key string, load sluice.Load, marketing
 		mostAll, mostOwn = mostAll.ForMarketing(), mostOwn.ForMarketing()
 	}
 	if beyond(mostAll, load) {
-		return sluice.NeverFits(mostAll, load, false, marketing)
+		return mail.NeverFits(mostAll, load, false, marketing)
 	}
 	if key != "" && beyond(mostOwn, load) {
-		return sluice.NeverFits(mostOwn, load, true, marketing)
+		return mail.NeverFits(mostOwn, load, true, marketing)
 	}
 	err := tooMuch(mostAll, all, load, false, marketing)
 	if err == nil && key != "" {
@@ -110,18 +111,18 @@ func (r *Room) Take(ctx context.Context, key string, load sluice.Load, marketing
 }
 
 // GiveBack gives back room that was taken.
-func (r *Room) GiveBack(key string, load sluice.Load) {
-	if r == nil || r.All == (sluice.Load{}) && r.Key == (sluice.Load{}) {
+func (r *Room) GiveBack(key string, load mail.Load) {
+	if r == nil || r.All == (mail.Load{}) && r.Key == (mail.Load{}) {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.add(key, sluice.Load{Sends: -load.Sends, Bytes: -load.Bytes})
+	r.add(key, mail.Load{Sends: -load.Sends, Bytes: -load.Bytes})
 }
 
-func (r *Room) add(key string, load sluice.Load) {
+func (r *Room) add(key string, load mail.Load) {
 	if r.taken == nil {
-		r.taken = make(map[string]sluice.Load)
+		r.taken = make(map[string]mail.Load)
 	}
 	l := r.taken[key]
 	l.Add(load)
@@ -129,16 +130,16 @@ func (r *Room) add(key string, load sluice.Load) {
 }
 
 // beyond reports whether a load is more than a bound.
-func beyond(most, load sluice.Load) bool {
+func beyond(most, load mail.Load) bool {
 	return most.Sends > 0 && load.Sends > most.Sends || most.Bytes > 0 && load.Bytes > most.Bytes
 }
 
 // tooMuch returns why a load is too much, nil: it is not.
-func tooMuch(most, have, load sluice.Load, key, marketing bool) error {
+func tooMuch(most, have, load mail.Load, key, marketing bool) error {
 	have.Add(load)
 	if beyond(most, have) {
 		have.Less(load)
-		return &sluice.WaitingFull{Key: key, Marketing: marketing, Have: have, Most: most, Adds: load}
+		return &mail.WaitingFull{Key: key, Marketing: marketing, Have: have, Most: most, Adds: load}
 	}
 	return nil
 }
@@ -153,7 +154,7 @@ type Used struct {
 // Used returns how much of each bound is taken. It waits for Redis, but for nobody
 // else who does.
 func (r *Room) Used(ctx context.Context) []Used {
-	if r == nil || r.All == (sluice.Load{}) && r.Key == (sluice.Load{}) {
+	if r == nil || r.All == (mail.Load{}) && r.Key == (mail.Load{}) {
 		return nil
 	}
 	r.refresh(ctx, false)
@@ -223,7 +224,7 @@ func (r *Room) refresh(ctx context.Context, wait bool) {
 		}
 		return
 	}
-	r.before, r.waits, r.all = nil, waits, sluice.Load{}
+	r.before, r.waits, r.all = nil, waits, mail.Load{}
 	for _, l := range waits {
 		r.all.Add(l)
 	}

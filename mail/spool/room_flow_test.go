@@ -12,30 +12,31 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/lib/faults"
+	"sluice/mail"
 	"sluice/mail/spool"
 )
 
 // room bounds what waits, as a process of its own reads it.
-func (o *office) room(all, key sluice.Load) {
-	o.intake.Room = &spool.Room{All: all, Key: key, Clock: sluice.SystemClock{}, Log: slog.New(slog.NewTextHandler(o.b.log, nil)), Read: func(ctx context.Context) (map[string]sluice.Load, error) {
+func (o *office) room(all, key mail.Load) {
+	o.intake.Room = &spool.Room{All: all, Key: key, Clock: sluice.SystemClock{}, Log: slog.New(slog.NewTextHandler(o.b.log, nil)), Read: func(ctx context.Context) (map[string]mail.Load, error) {
 		return flow.Owed(ctx, o.lanes, time.Now().UnixMilli())
 	}}
 }
 
 // scheduled are messages of a key that are due in a year.
-func scheduled(key string, messages, recipients int) []sluice.Draft {
+func scheduled(key string, messages, recipients int) []mail.Draft {
 	drafts := bulk(messages, recipients, 100)
 	for i := range drafts {
-		drafts[i].Class, drafts[i].Key, drafts[i].DueMillis = sluice.ClassTransactional, key, time.Now().AddDate(1, 0, 0).UnixMilli()
+		drafts[i].Class, drafts[i].Key, drafts[i].DueMillis = mail.ClassTransactional, key, time.Now().AddDate(1, 0, 0).UnixMilli()
 	}
 	return drafts
 }
 
 // full reports whether drafts are refused because of what waits, and by which bound.
-func (o *office) full(drafts []sluice.Draft) (refused, key bool) {
+func (o *office) full(drafts []mail.Draft) (refused, key bool) {
 	o.b.Helper()
 	_, err := o.intake.Submit(o.b.Context(), "", drafts)
-	e, ok := errors.AsType[*sluice.WaitingFull](err)
+	e, ok := errors.AsType[*mail.WaitingFull](err)
 	if err != nil && !ok {
 		o.b.Fatal(err)
 	}
@@ -46,22 +47,22 @@ func (o *office) full(drafts []sluice.Draft) (refused, key bool) {
 // after a restart; what leaves makes room.
 func TestWhatWaitsIsBounded(t *testing.T) {
 	b := newBed(t)
-	all, key := sluice.Load{Sends: 50}, sluice.Load{Sends: 20}
+	all, key := mail.Load{Sends: 50}, mail.Load{Sends: 20}
 	first, second := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil), b.start(newWire(nil), nil)
 	first.room(all, key)
 	second.room(all, key)
 	if refused, _ := first.full(scheduled("a", 2, 10)); refused {
 		t.Error("what the bound allows is refused")
 	}
-	for name, drafts := range map[string][]sluice.Draft{"one more": scheduled("a", 1, 1), "much more": scheduled("a", 2, 10)} {
+	for name, drafts := range map[string][]mail.Draft{"one more": scheduled("a", 1, 1), "much more": scheduled("a", 2, 10)} {
 		if refused, key := first.full(drafts); !refused || !key {
 			t.Errorf("%s of a key: refused %v, by its bound %v", name, refused, key)
 		}
 	}
-	for want, drafts := range map[string][]sluice.Draft{"waiting.key_mails": scheduled("b", 3, 10), "waiting.mails": scheduled("", 6, 10)} {
+	for want, drafts := range map[string][]mail.Draft{"waiting.key_mails": scheduled("b", 3, 10), "waiting.mails": scheduled("", 6, 10)} {
 		_, err := first.intake.Submit(b.Context(), "", drafts)
 		e, _ := errors.AsType[*sluice.Error](err)
-		_, again := errors.AsType[*sluice.WaitingFull](err)
+		_, again := errors.AsType[*mail.WaitingFull](err)
 		if e == nil || e.Code != sluice.CodeTooLarge || again || !strings.HasSuffix(e.Message, want) {
 			t.Errorf("a request that never fits %s: %v", want, err)
 		}
@@ -86,7 +87,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	if refused, key := third.full(scheduled("c", 1, 1)); !refused || key {
 		t.Errorf("after a restart: refused %v, by a key's %v", refused, key)
 	}
-	third.room(sluice.Load{Sends: 60}, key)
+	third.room(mail.Load{Sends: 60}, key)
 	soon := scheduled("c", 1, 10)
 	soon[0].DueMillis = 0
 	for n := range 2 { // what has left is not counted any more
@@ -94,7 +95,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 			t.Error("there is room")
 		}
 		second.awaitTotals(fmt.Sprintf("waiting 50, sent %d", 10*(n+1)))
-		third.room(sluice.Load{Sends: 60}, key)
+		third.room(mail.Load{Sends: 60}, key)
 	}
 }
 
@@ -103,32 +104,32 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 func TestMarketingMailLeavesRoomForTransactional(t *testing.T) {
 	b := newBed(t)
 	o := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil)
-	o.room(sluice.Load{Sends: 100, Bytes: 1 << 20}, sluice.Load{Sends: 50})
-	of := func(class sluice.Class, key string, recipients int) []sluice.Draft {
+	o.room(mail.Load{Sends: 100, Bytes: 1 << 20}, mail.Load{Sends: 50})
+	of := func(class mail.Class, key string, recipients int) []mail.Draft {
 		drafts := scheduled(key, 1, recipients)
 		drafts[0].Class = class
 		return drafts
 	}
 	for i, c := range []struct {
-		class        sluice.Class
+		class        mail.Class
 		key          string
 		recipients   int
 		refused, own bool
 	}{
-		{sluice.ClassMarketing, "a", 45, false, false},
-		{sluice.ClassMarketing, "a", 1, true, true},
-		{sluice.ClassTransactional, "a", 5, false, false},
-		{sluice.ClassTransactional, "a", 1, true, true},
-		{sluice.ClassMarketing, "b", 40, false, false},
-		{sluice.ClassMarketing, "c", 1, true, false},
-		{sluice.ClassTransactional, "c", 10, false, false},
-		{sluice.ClassTransactional, "c", 1, true, false},
+		{mail.ClassMarketing, "a", 45, false, false},
+		{mail.ClassMarketing, "a", 1, true, true},
+		{mail.ClassTransactional, "a", 5, false, false},
+		{mail.ClassTransactional, "a", 1, true, true},
+		{mail.ClassMarketing, "b", 40, false, false},
+		{mail.ClassMarketing, "c", 1, true, false},
+		{mail.ClassTransactional, "c", 10, false, false},
+		{mail.ClassTransactional, "c", 1, true, false},
 	} {
 		if refused, own := o.full(of(c.class, c.key, c.recipients)); refused != c.refused || own != c.own {
 			t.Errorf("%d: %d %s mails of %s: refused %v, by the bound of a key %v", i, c.recipients, c.class, c.key, refused, own)
 		}
 	}
-	mixed := append(of(sluice.ClassTransactional, "", 1), of(sluice.ClassMarketing, "", 90)...)
+	mixed := append(of(mail.ClassTransactional, "", 1), of(mail.ClassMarketing, "", 90)...)
 	_, err := o.intake.Submit(b.Context(), "", mixed)
 	if e, _ := errors.AsType[*sluice.Error](err); e == nil || e.Code != sluice.CodeTooLarge || !strings.Contains(e.Message, "at most 90 may wait in all (a tenth of the bound, at least one, is kept for transactional mail)") {
 		t.Errorf("a request with marketing mail that never fits: %v", err)
@@ -144,13 +145,13 @@ func TestBytesThatWaitAreBounded(t *testing.T) {
 	if n := large[0].Load().Bytes; n < 180_000 || n > 400_000 {
 		t.Errorf("1,000 sends with a content of 80 KB count %d bytes", n)
 	}
-	o.room(sluice.Load{Bytes: 1_000_000}, sluice.Load{Bytes: 500_000})
+	o.room(mail.Load{Bytes: 1_000_000}, mail.Load{Bytes: 500_000})
 	for i, want := range []bool{false, true} {
 		if refused, _ := o.full(large); refused != want {
 			t.Errorf("request %d: refused %v", i, refused)
 		}
 	}
-	text := (&sluice.WaitingFull{Key: true, Have: sluice.Load{Bytes: 10}, Most: sluice.Load{Bytes: 11}, Adds: sluice.Load{Bytes: 2}}).Error()
+	text := (&mail.WaitingFull{Key: true, Have: mail.Load{Bytes: 10}, Most: mail.Load{Bytes: 11}, Adds: mail.Load{Bytes: 2}}).Error()
 	for _, want := range []string{"10 bytes of mail of this key wait", "would add 2", "at most 11 bytes", "waiting.key_megabytes", "Nothing was taken in"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q does not say %q", text, want)
@@ -166,7 +167,7 @@ func TestARepeatNeedsNoRoom(t *testing.T) {
 	for i := range drafts {
 		drafts[i].ID = sluice.NamedMessageID(1, "name", i)
 	}
-	o.room(sluice.Load{Sends: 20}, sluice.Load{})
+	o.room(mail.Load{Sends: 20}, mail.Load{})
 	for range 2 {
 		must(o.intake.Submit(t.Context(), "name", drafts))
 	}
@@ -180,7 +181,7 @@ func TestARepeatNeedsNoRoom(t *testing.T) {
 func TestRoomWithoutCounts(t *testing.T) {
 	b := newBed(t)
 	o := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil)
-	o.room(sluice.Load{Sends: 20}, sluice.Load{})
+	o.room(mail.Load{Sends: 20}, mail.Load{})
 	drafts := scheduled("", 1, 15)
 	drafts[0].ID = sluice.NamedMessageID(1, "name", 0)
 	disarm := must(faults.Arm("submit-part=error,1"))
@@ -189,7 +190,7 @@ func TestRoomWithoutCounts(t *testing.T) {
 	}
 	disarm()
 	reads := 0
-	o.intake.Room.Read = func(context.Context) (map[string]sluice.Load, error) {
+	o.intake.Room.Read = func(context.Context) (map[string]mail.Load, error) {
 		reads++
 		return nil, errors.New("away")
 	}
@@ -218,19 +219,19 @@ func (s *steps) Now() time.Time { return s.now }
 // may be deferred, in doubt, given up, decided about, suppressed or cancelled.
 func TestNothingIsCountedThatDoesNotWait(t *testing.T) {
 	b := newBed(t)
-	w := newWire(func(e *sluice.Envelope, nth int) sluice.Result {
+	w := newWire(func(e *mail.Envelope, nth int) mail.Result {
 		switch {
 		case nth == 1 && strings.HasPrefix(e.To, "u1"):
-			return sluice.Result{Kind: sluice.ResultDeferred, Code: 450}
+			return mail.Result{Kind: mail.ResultDeferred, Code: 450}
 		case nth == 1 && strings.HasPrefix(e.To, "u2"):
-			return sluice.Result{Kind: sluice.ResultInDoubt}
+			return mail.Result{Kind: mail.ResultInDoubt}
 		case strings.HasPrefix(e.To, "u3"):
-			return sluice.Result{Kind: sluice.ResultFailed, Code: 550}
+			return mail.Result{Kind: mail.ResultFailed, Code: 550}
 		}
-		return sluice.Result{Kind: sluice.ResultSent, Code: 250}
+		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
 	o := b.start(w, nobody{"u0-0@example.com": "bounced"})
-	for _, class := range []sluice.Class{sluice.ClassTransactional, sluice.ClassMarketing} {
+	for _, class := range []mail.Class{mail.ClassTransactional, mail.ClassMarketing} {
 		drafts := bulk(5, 10, 100)
 		for i := range drafts {
 			drafts[i].Key, drafts[i].Class = fmt.Sprintf("key%d", i), class

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // Pauses of a route whose attempts cannot be begun.
@@ -16,7 +16,7 @@ const (
 // OneRoute sends everything by one transport. When attempts cannot be begun
 // (nobody answers) it waits for a time that grows until one can.
 type OneRoute struct {
-	Transport sluice.Transport
+	Transport mail.Transport
 
 	mu     sync.Mutex
 	until  time.Time
@@ -24,10 +24,10 @@ type OneRoute struct {
 }
 
 // Transports is the one.
-func (r *OneRoute) Transports() []sluice.Transport { return []sluice.Transport{r.Transport} }
+func (r *OneRoute) Transports() []mail.Transport { return []mail.Transport{r.Transport} }
 
 // Takes is OK unless it waits.
-func (r *OneRoute) Takes(_ sluice.Transport, _ *sluice.Send, _ []sluice.Transport, now time.Time) Take {
+func (r *OneRoute) Takes(_ mail.Transport, _ *mail.Send, _ []mail.Transport, now time.Time) Take {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now.Before(r.until) {
@@ -37,14 +37,14 @@ func (r *OneRoute) Takes(_ sluice.Transport, _ *sluice.Send, _ []sluice.Transpor
 }
 
 // Elsewhere is false: there is no other.
-func (*OneRoute) Elsewhere(*sluice.Send, []sluice.Transport, time.Time) bool { return false }
+func (*OneRoute) Elsewhere(*mail.Send, []mail.Transport, time.Time) bool { return false }
 
 // Report looks whether the attempt was one.
-func (r *OneRoute) Report(_ sluice.Transport, _ *sluice.Send, result *sluice.Result, now time.Time) {
+func (r *OneRoute) Report(_ mail.Transport, _ *mail.Send, result *mail.Result, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case result.Kind != sluice.ResultUntried:
+	case result.Kind != mail.ResultUntried:
 		r.length = 0
 	case !now.Before(r.until): // the others of its window say the same
 		r.length = min(max(2*r.length, pauseSoonest), pauseLatest)
@@ -53,7 +53,7 @@ func (r *OneRoute) Report(_ sluice.Transport, _ *sluice.Send, result *sluice.Res
 }
 
 // Busy changes nothing: there is no other.
-func (*OneRoute) Busy(sluice.Transport, bool, time.Time) {}
+func (*OneRoute) Busy(mail.Transport, bool, time.Time) {}
 
 // Ended adds nothing to that.
-func (*OneRoute) Ended(sluice.Transport, []*sluice.Send, []sluice.Result, time.Time) {}
+func (*OneRoute) Ended(mail.Transport, []*mail.Send, []mail.Result, time.Time) {}

@@ -12,6 +12,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 	"sluice/mail/route"
 )
 
@@ -70,27 +71,27 @@ type Bodies interface {
 // Routes says by which transport a send goes.
 type Routes interface {
 	// Transports are those that have workers.
-	Transports() []sluice.Transport
+	Transports() []mail.Transport
 
 	// Takes says whether a send may go by a transport now. It is asked about each
 	// send, often more than once, and takes no more than a microsecond. passed are
 	// those that have turned it away in this turn (turn.go).
-	Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) Take
+	Takes(t mail.Transport, s *mail.Send, passed []mail.Transport, now time.Time) Take
 
 	// Elsewhere reports whether a send that those have rejected may be asked of
 	// another at once.
-	Elsewhere(s *sluice.Send, passed []sluice.Transport, now time.Time) bool
+	Elsewhere(s *mail.Send, passed []mail.Transport, now time.Time) bool
 
 	// Busy tells that all workers of a transport are at work, so that none asks for
 	// mail, or that one is free again.
-	Busy(t sluice.Transport, busy bool, now time.Time)
+	Busy(t mail.Transport, busy bool, now time.Time)
 
 	// Report tells what has become of an attempt, as soon as it is known.
-	Report(t sluice.Transport, s *sluice.Send, r *sluice.Result, now time.Time)
+	Report(t mail.Transport, s *mail.Send, r *mail.Result, now time.Time)
 
 	// Ended tells the same of all attempts of a call of Deliver, when it has ended:
 	// of those that shared a connection, mostly.
-	Ended(t sluice.Transport, sends []*sluice.Send, results []sluice.Result, now time.Time)
+	Ended(t mail.Transport, sends []*mail.Send, results []mail.Result, now time.Time)
 }
 
 // Take is an answer of Routes.
@@ -104,15 +105,15 @@ type Maker interface {
 
 // Mail is a send with its content, and what a Maker makes of it.
 type Mail struct {
-	Send    *sluice.Send
+	Send    *mail.Send
 	Content []byte
 
 	// Took is for the Maker to say how much of its time was profile, render and
 	// sign. It covers the whole window, for the mail that waited for the others
 	// of it.
-	Took *[sluice.Stages]time.Duration
+	Took *[mail.Stages]time.Duration
 
-	Envelope sluice.Envelope
+	Envelope mail.Envelope
 	Err      error // of this send: ErrNoRoom, ErrNotNow, ErrSlow, ErrParked, ErrUnwanted, or why it fails
 }
 
@@ -246,7 +247,7 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 		window = left
 		bodies, err = s.bodies(ctx, window)
 	}
-	spendAll(window, sluice.StageProfile, s.Clock.Now())
+	spendAll(window, mail.StageProfile, s.Clock.Now())
 	if err != nil {
 		s.Log.Warn("records or contents of sends could not be read; they wait as before", "sends", len(window), "error", err)
 		putBack(window)
@@ -259,7 +260,7 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 	}
 	var ready []*item
 	all := s.markAll(ctx, t.Name(), window)
-	spendAll(window, sluice.StageMark, s.Clock.Now())
+	spendAll(window, mail.StageMark, s.Clock.Now())
 	s.Suppress.Ready(addressesOf(all))
 	for _, marked := range all {
 		send, v := &marked.item.send, made[marked.item].verdict
@@ -283,7 +284,7 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 	if len(ready) == 0 {
 		return
 	}
-	envelopes, sends := make([]sluice.Envelope, len(ready)), make([]*sluice.Send, len(ready))
+	envelopes, sends := make([]mail.Envelope, len(ready)), make([]*mail.Send, len(ready))
 	for i, it := range ready {
 		envelopes[i], sends[i] = made[it].Envelope, &it.send
 	}

@@ -13,6 +13,7 @@ import (
 	verify "github.com/emersion/go-msgauth/dkim"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/mail/dkim"
 	"sluice/mail/spool"
 	"sluice/mail/template"
@@ -104,8 +105,8 @@ func TestSignedForTheHeaderFrom(t *testing.T) {
 			}
 		}}
 		mails := []spool.Mail{{
-			Send:    &sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Form: sluice.ContentMIME, From: x.envelope, To: "ann@example.net"},
-			Content: []byte("Subject: s\r\nFrom: " + x.from + "\r\n\r\nFrom: x@provider.example\r\n"), Took: new([sluice.Stages]time.Duration),
+			Send:    &mail.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Form: mail.ContentMIME, From: x.envelope, To: "ann@example.net"},
+			Content: []byte("Subject: s\r\nFrom: " + x.from + "\r\n\r\nFrom: x@provider.example\r\n"), Took: new([mail.Stages]time.Duration),
 		}}
 		m.Make(t.Context(), mails)
 		if mails[0].Err != nil {
@@ -133,8 +134,8 @@ func TestTemplatesAreSignedForTheirFrom(t *testing.T) {
 		var mails []spool.Mail
 		for _, domain := range []string{"B.example", "news.b.example", "example.com", "other.example"} {
 			mails = append(mails, spool.Mail{
-				Send:    &sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Form: sluice.ContentTemplate, From: "shop@example.com", To: "ann@example.com"},
-				Content: []byte(`{"template":"hello","version":1,"variables":{"domain":"` + domain + `"}}`), Took: new([sluice.Stages]time.Duration),
+				Send:    &mail.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Form: mail.ContentTemplate, From: "shop@example.com", To: "ann@example.com"},
+				Content: []byte(`{"template":"hello","version":1,"variables":{"domain":"` + domain + `"}}`), Took: new([mail.Stages]time.Duration),
 			})
 		}
 		m.Make(t.Context(), mails)

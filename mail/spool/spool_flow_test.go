@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/mail/spool"
 )
 
@@ -25,7 +26,7 @@ func TestMessagesAreSentOnce(t *testing.T) {
 	want := make(map[string]int)
 	for i := range messages {
 		sending.Go(func() {
-			id := o.submit(draft(fmt.Sprintf("u%d@example.com", i), sluice.Priority(1+i%3), sluice.Class(1+i%2)))[0]
+			id := o.submit(draft(fmt.Sprintf("u%d@example.com", i), mail.Priority(1+i%3), mail.Class(1+i%2)))[0]
 			mu.Lock()
 			defer mu.Unlock()
 			want[id+".0"] = 1
@@ -49,17 +50,17 @@ func TestMessagesAreSentOnce(t *testing.T) {
 func TestHighOvertakes(t *testing.T) {
 	b := newBed(t)
 	gate := make(chan struct{})
-	w := newWire(func(*sluice.Envelope, int) sluice.Result {
+	w := newWire(func(*mail.Envelope, int) mail.Result {
 		<-gate
-		return sluice.Result{Kind: sluice.ResultSent}
+		return mail.Result{Kind: mail.ResultSent}
 	})
 	w.workers, w.window = 1, 4
 	o := b.start(w, nil)
 	for i := range 200 {
-		o.submit(draft(fmt.Sprintf("low%d@example.com", i), sluice.PriorityLow, sluice.ClassMarketing))
+		o.submit(draft(fmt.Sprintf("low%d@example.com", i), mail.PriorityLow, mail.ClassMarketing))
 	}
 	b.eventually("the first is on its way", func() bool { return len(w.came()) > 0 })
-	o.submit(draft("now@example.com", sluice.PriorityHigh, sluice.ClassTransactional))
+	o.submit(draft("now@example.com", mail.PriorityHigh, mail.ClassTransactional))
 	b.eventually("all but those on their way are in memory", func() bool { return o.sender.Held()+len(w.came()) >= 201-w.window+1 && o.waiting() == 201 })
 	close(gate)
 	b.eventually("all are recorded", func() bool { return o.waiting() == 0 })
@@ -75,7 +76,7 @@ func TestSendsDoNotWaitForTheLedger(t *testing.T) {
 	b.patience = time.Hour
 	w := newWire(nil)
 	o := b.start(w, nil)
-	urgent := draft("now@example.com", sluice.PriorityHigh, sluice.ClassTransactional)
+	urgent := draft("now@example.com", mail.PriorityHigh, mail.ClassTransactional)
 	o.submit(urgent)
 	b.eventually("the ledger has one", func() bool { return o.totals() == "sent 1" })
 	other := must(sql.Open("sqlite", strings.TrimPrefix(b.database, "sqlite:")))
@@ -99,15 +100,15 @@ func TestSendsDoNotWaitForTheLedger(t *testing.T) {
 func TestWorkersCallEachOther(t *testing.T) {
 	b := newBed(t)
 	gate := make(chan struct{})
-	w := newWire(func(*sluice.Envelope, int) sluice.Result {
+	w := newWire(func(*mail.Envelope, int) mail.Result {
 		<-gate
-		return sluice.Result{Kind: sluice.ResultSent}
+		return mail.Result{Kind: mail.ResultSent}
 	})
 	w.workers, w.window = 5, 2
 	o := b.open(&spool.OneRoute{Transport: w}, nil)
-	drafts := make([]sluice.Draft, 5*w.window)
+	drafts := make([]mail.Draft, 5*w.window)
 	for i := range drafts {
-		drafts[i] = draft("ann@example.com", sluice.PriorityNormal, sluice.ClassMarketing) // one partition: they come as one batch
+		drafts[i] = draft("ann@example.com", mail.PriorityNormal, mail.ClassMarketing) // one partition: they come as one batch
 	}
 	o.run()
 	o.submit(drafts...)
@@ -125,7 +126,7 @@ func TestOrderInALane(t *testing.T) {
 	o := b.start(w, nil)
 	var want []string
 	for range 300 { // one partition: all to one address, told apart by their sends
-		id := o.submit(draft("ann@example.com", sluice.PriorityNormal, sluice.ClassMarketing))[0]
+		id := o.submit(draft("ann@example.com", mail.PriorityNormal, mail.ClassMarketing))[0]
 		want = append(want, id)
 	}
 	b.eventually("all are recorded", func() bool { return o.waiting() == 0 && len(w.came()) == len(want) })
@@ -140,18 +141,18 @@ func TestOrderInALane(t *testing.T) {
 
 func TestDeferredSendsAreTriedAgain(t *testing.T) {
 	b := newBed(t)
-	w := newWire(func(_ *sluice.Envelope, nth int) sluice.Result {
+	w := newWire(func(_ *mail.Envelope, nth int) mail.Result {
 		if nth < 3 {
-			return sluice.Result{Kind: sluice.ResultDeferred, Code: 451, Throttled: true, RetryAfter: time.Millisecond}
+			return mail.Result{Kind: mail.ResultDeferred, Code: 451, Throttled: true, RetryAfter: time.Millisecond}
 		}
-		return sluice.Result{Kind: sluice.ResultSent}
+		return mail.Result{Kind: mail.ResultSent}
 	})
 	o := b.start(w, nil)
-	d := draft("ann@example.com", sluice.PriorityHigh, sluice.ClassTransactional)
+	d := draft("ann@example.com", mail.PriorityHigh, mail.ClassTransactional)
 	o.submit(d)
 	b.eventually("it waits", func() bool { return len(b.outcomes()) == 1 })
 	out := b.outcomes()[0]
-	if out.State != sluice.SendWaiting || out.Event != sluice.EventDeferred || out.DueMillis <= out.TimeMillis || out.Attempts != 1 {
+	if out.State != mail.SendWaiting || out.Event != sluice.EventDeferred || out.DueMillis <= out.TimeMillis || out.Attempts != 1 {
 		t.Errorf("outcome: %+v", out)
 	}
 }
@@ -160,7 +161,7 @@ func TestSuppressedSendsAreNeverAttempted(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
 	o := b.start(w, nobody{"bob@example.com": "unsubscribed"})
-	o.submit(draft("ann@example.com", sluice.PriorityHigh, sluice.ClassTransactional), draft("bob@example.com", sluice.PriorityHigh, sluice.ClassTransactional))
+	o.submit(draft("ann@example.com", mail.PriorityHigh, mail.ClassTransactional), draft("bob@example.com", mail.PriorityHigh, mail.ClassTransactional))
 	b.eventually("both are recorded", func() bool { return len(b.outcomes()) == 2 })
 	b.eventually("the ledger has both", func() bool { return o.totals() == "sent 1, suppressed 1" })
 	if came := w.came(); !slices.Equal(came, []string{"ann@example.com"}) {
@@ -171,11 +172,11 @@ func TestSuppressedSendsAreNeverAttempted(t *testing.T) {
 // lately is a Suppressor of all, from a moment on.
 type lately struct{ on atomic.Bool }
 
-func (l *lately) Check(string, sluice.Class, string) (string, bool) { return "complaint", l.on.Load() }
+func (l *lately) Check(string, mail.Class, string) (string, bool) { return "complaint", l.on.Load() }
 
 func (*lately) Ready([]string) {}
 
-func (*lately) Fresh(sluice.Class) bool { return true }
+func (*lately) Fresh(mail.Class) bool { return true }
 
 // telling is a Maker that tells when a window is made.
 type telling struct {
@@ -197,9 +198,9 @@ func TestSuppressedAtTheLastMoment(t *testing.T) {
 	late := &lately{}
 	o.sender.Suppress, o.sender.Maker = late, telling{spool.Plain{}, func() { late.on.Store(true) }}
 	o.run()
-	o.submit(draft("bob@example.com", sluice.PriorityHigh, sluice.ClassTransactional))
+	o.submit(draft("bob@example.com", mail.PriorityHigh, mail.ClassTransactional))
 	b.eventually("it is recorded", func() bool { return len(b.outcomes()) == 1 })
-	if out := b.outcomes()[0]; out.State != sluice.SendSuppressed || out.Reason != "complaint" || len(w.came()) != 0 {
+	if out := b.outcomes()[0]; out.State != mail.SendSuppressed || out.Reason != "complaint" || len(w.came()) != 0 {
 		t.Errorf("%+v, attempted: %v", out, w.came())
 	}
 }
@@ -209,15 +210,15 @@ func TestSuppressedAtTheLastMoment(t *testing.T) {
 func TestWhatIsMarkedWhenAProcessDies(t *testing.T) {
 	b := newBed(t)
 	hang := make(chan struct{})
-	w := newWire(func(*sluice.Envelope, int) sluice.Result {
+	w := newWire(func(*mail.Envelope, int) mail.Result {
 		<-hang
-		return sluice.Result{Kind: sluice.ResultSent}
+		return mail.Result{Kind: mail.ResultSent}
 	})
 	first := b.start(w, nil)
 	const each = 40
 	var ids []string
 	for i := range 2 * each {
-		ids = append(ids, first.submit(draft(fmt.Sprintf("u%d@example.com", i), sluice.PriorityNormal, sluice.Class(1+i%2)))...)
+		ids = append(ids, first.submit(draft(fmt.Sprintf("u%d@example.com", i), mail.PriorityNormal, mail.Class(1+i%2)))...)
 		if i < 2 { // one of each class is on the wire, whatever the third worker takes
 			b.eventually("it is on the wire", func() bool { return len(w.came()) == i+1 })
 		}
@@ -232,7 +233,7 @@ func TestWhatIsMarkedWhenAProcessDies(t *testing.T) {
 	w2 := newWire(nil)
 	second := b.start(w2, nil)
 	b.eventually("everything is recorded", func() bool { return second.waiting() == 0 })
-	last := make(map[string]sluice.SendState)
+	last := make(map[string]mail.SendState)
 	for _, out := range b.outcomes() {
 		last[out.Message] = out.State
 	}
@@ -243,11 +244,11 @@ func TestWhatIsMarkedWhenAProcessDies(t *testing.T) {
 		switch marketing := i%2 == 1; {
 		case marketing && n > 1, n > 2:
 			t.Errorf("mail %s was on the wire %d times; marketing: %v", id, n, marketing)
-		case n == 0 && (!marketing || last[id] != sluice.SendInDoubt):
+		case n == 0 && (!marketing || last[id] != mail.SendInDoubt):
 			t.Errorf("mail %s was never on the wire, and is %s", id, last[id])
-		case !marketing && last[id] != sluice.SendSent:
+		case !marketing && last[id] != mail.SendSent:
 			t.Errorf("transactional mail %s is %s", id, last[id])
-		case last[id] == sluice.SendInDoubt:
+		case last[id] == mail.SendInDoubt:
 			doubted++
 		}
 	}
@@ -266,10 +267,10 @@ func TestASendThatCannotBeRead(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
 	o := b.open(&spool.OneRoute{Transport: w}, nil)
-	whole := sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Recipients: 1, Priority: sluice.PriorityLow, Class: sluice.ClassMarketing,
-		Form: sluice.ContentMIME, To: "ann@example.com", Content: "x", ExpiresMillis: time.Now().UnixMilli() + 60_000}
+	whole := mail.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Recipients: 1, Priority: mail.PriorityLow, Class: mail.ClassMarketing,
+		Form: mail.ContentMIME, To: "ann@example.com", Content: "x", ExpiresMillis: time.Now().UnixMilli() + 60_000}
 	batch := sluice.AppendItem(sluice.NewBatch(64), sluice.ItemSend, func(b []byte) []byte { return append(b, "no send"...) })
-	batch = sluice.AppendSend(batch, &whole)
+	batch = mail.AppendSend(batch, &whole)
 	o.pack(0, "low-marketing", 2, batch)
 	o.run()
 	b.eventually("nothing waits", func() bool { return o.waiting() == 0 })
@@ -297,7 +298,7 @@ type gated struct {
 	open   atomic.Bool
 }
 
-func (g *gated) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) spool.Take {
+func (g *gated) Takes(t mail.Transport, s *mail.Send, passed []mail.Transport, now time.Time) spool.Take {
 	if strings.HasSuffix(s.To, "@"+g.domain) && !g.open.Load() {
 		return spool.Take{Wait: 20 * time.Millisecond, Lane: g.domain}
 	}
@@ -312,15 +313,15 @@ func TestASlowDomainKeepsNobodyWaiting(t *testing.T) {
 	w.workers = 1
 	routes := &gated{OneRoute: spool.OneRoute{Transport: w}, domain: "slow.example"}
 	o := b.startRoutes(routes, nil)
-	var drafts []sluice.Draft
+	var drafts []mail.Draft
 	for i := range 3000 {
-		drafts = append(drafts, draft(fmt.Sprintf("u%d@slow.example", i), sluice.PriorityNormal, sluice.ClassMarketing))
+		drafts = append(drafts, draft(fmt.Sprintf("u%d@slow.example", i), mail.PriorityNormal, mail.ClassMarketing))
 	}
 	for chunk := range slices.Chunk(drafts, 500) {
 		o.submit(chunk...)
 	}
 	for i := range 100 {
-		o.submit(draft(fmt.Sprintf("u%d@fast.example", i), sluice.PriorityNormal, sluice.ClassMarketing))
+		o.submit(draft(fmt.Sprintf("u%d@fast.example", i), mail.PriorityNormal, mail.ClassMarketing))
 	}
 	b.eventually("those to others are sent", func() bool { return len(w.came()) == 100 })
 	routes.open.Store(true)
@@ -331,7 +332,7 @@ func TestASlowDomainKeepsNobodyWaiting(t *testing.T) {
 		if _, err := fmt.Sscanf(to, "u%d@slow.example", &n); err != nil {
 			t.Fatalf("%s: %v", to, err)
 		}
-		p := sluice.SendPartition(to, testPartitions)
+		p := mail.SendPartition(to, testPartitions)
 		if n < last[p] {
 			t.Fatalf("%s went after number %d of its partition", to, last[p])
 		}
@@ -349,21 +350,21 @@ func TestNobodyAnswers(t *testing.T) {
 	b := newBed(t)
 	var away atomic.Bool
 	away.Store(true)
-	w := newWire(func(*sluice.Envelope, int) sluice.Result {
+	w := newWire(func(*mail.Envelope, int) mail.Result {
 		if away.Load() {
-			return sluice.Result{Kind: sluice.ResultUntried, Text: "connection refused"}
+			return mail.Result{Kind: mail.ResultUntried, Text: "connection refused"}
 		}
-		return sluice.Result{Kind: sluice.ResultSent}
+		return mail.Result{Kind: mail.ResultSent}
 	})
 	o := b.start(w, nil)
 	for i := range 50 {
-		o.submit(draft(fmt.Sprintf("u%d@example.com", i), sluice.PriorityNormal, sluice.ClassMarketing))
+		o.submit(draft(fmt.Sprintf("u%d@example.com", i), mail.PriorityNormal, mail.ClassMarketing))
 	}
 	b.eventually("it was tried", func() bool { return len(w.came()) > 0 })
 	away.Store(false)
 	b.eventually("all are recorded", func() bool { return o.waiting() == 0 && len(b.outcomes()) == 50 })
 	for _, out := range b.outcomes() {
-		if out.State != sluice.SendSent || out.Attempts != 1 {
+		if out.State != mail.SendSent || out.Attempts != 1 {
 			t.Errorf("%+v, want sent with the first attempt", out)
 		}
 	}
@@ -374,39 +375,39 @@ func TestNobodyAnswers(t *testing.T) {
 // times.
 type unpaused struct{ spool.OneRoute }
 
-func (*unpaused) Report(sluice.Transport, *sluice.Send, *sluice.Result, time.Time) {}
+func (*unpaused) Report(mail.Transport, *mail.Send, *mail.Result, time.Time) {}
 
 // TestAMailThatEndsEveryConnection makes room for others.
 func TestAMailThatEndsEveryConnection(t *testing.T) {
 	b := newBed(t)
-	w := newWire(func(e *sluice.Envelope, _ int) sluice.Result {
+	w := newWire(func(e *mail.Envelope, _ int) mail.Result {
 		if e.To == "poison@example.com" {
-			return sluice.Result{Kind: sluice.ResultUntried, Text: "connection reset"}
+			return mail.Result{Kind: mail.ResultUntried, Text: "connection reset"}
 		}
-		return sluice.Result{Kind: sluice.ResultSent}
+		return mail.Result{Kind: mail.ResultSent}
 	})
 	w.workers, w.window = 1, 1
 	o := b.startRoutes(&unpaused{spool.OneRoute{Transport: w}}, nil)
-	o.submit(draft("poison@example.com", sluice.PriorityHigh, sluice.ClassTransactional))
+	o.submit(draft("poison@example.com", mail.PriorityHigh, mail.ClassTransactional))
 	b.eventually("it is put off", func() bool { return len(b.outcomes()) == 1 })
-	if out := b.outcomes()[0]; out.State != sluice.SendWaiting || out.DueMillis == 0 || out.Attempts != 0 || out.Reply == "" {
+	if out := b.outcomes()[0]; out.State != mail.SendWaiting || out.DueMillis == 0 || out.Attempts != 0 || out.Reply == "" {
 		t.Errorf("outcome: %+v, want it to wait, without an attempt", out)
 	}
-	o.submit(draft("ann@example.com", sluice.PriorityHigh, sluice.ClassTransactional))
+	o.submit(draft("ann@example.com", mail.PriorityHigh, mail.ClassTransactional))
 	b.eventually("others go", func() bool { return o.totals() == "waiting 1, sent 1" })
 }
 
 func TestWhatTheWireLeavesInDoubt(t *testing.T) {
 	b := newBed(t)
-	w := newWire(func(_ *sluice.Envelope, nth int) sluice.Result {
+	w := newWire(func(_ *mail.Envelope, nth int) mail.Result {
 		if nth == 1 {
-			return sluice.Result{Kind: sluice.ResultInDoubt, Text: "connection lost"}
+			return mail.Result{Kind: mail.ResultInDoubt, Text: "connection lost"}
 		}
-		return sluice.Result{Kind: sluice.ResultFailed, Code: 550, Blame: sluice.BlameRecipient}
+		return mail.Result{Kind: mail.ResultFailed, Code: 550, Blame: mail.BlameRecipient}
 	})
 	o := b.start(w, nil)
-	marketing := o.submit(draft("ann@example.com", sluice.PriorityHigh, sluice.ClassMarketing))[0]
-	transactional := o.submit(draft("bob@example.com", sluice.PriorityHigh, sluice.ClassTransactional))[0]
+	marketing := o.submit(draft("ann@example.com", mail.PriorityHigh, mail.ClassMarketing))[0]
+	transactional := o.submit(draft("bob@example.com", mail.PriorityHigh, mail.ClassTransactional))[0]
 	b.eventually("nothing waits", func() bool { return o.waiting() == 0 && len(b.outcomes()) == 3 })
 	if n := w.times(); n[marketing+".0"] != 1 || n[transactional+".0"] != 2 {
 		t.Errorf("on the wire: %v; want the transactional one twice", n)
@@ -428,17 +429,17 @@ func TestWhatTheWireLeavesInDoubt(t *testing.T) {
 // is sent twice or left.
 func TestProcessesShareTheWork(t *testing.T) {
 	b := newBed(t)
-	slow := func(*sluice.Envelope, int) sluice.Result {
+	slow := func(*mail.Envelope, int) mail.Result {
 		<-time.After(2 * time.Millisecond) // so that there is always something on the wire
-		return sluice.Result{Kind: sluice.ResultSent}
+		return mail.Result{Kind: mail.ResultSent}
 	}
 	w1, w2 := newWire(slow), newWire(slow)
 	first := b.start(w1, nil)
 	const messages = 2000
 	for chunk := range messages / 100 {
-		var drafts []sluice.Draft
+		var drafts []mail.Draft
 		for i := range 100 {
-			drafts = append(drafts, draft(fmt.Sprintf("u%d-%d@example.com", chunk, i), sluice.PriorityNormal, sluice.ClassMarketing))
+			drafts = append(drafts, draft(fmt.Sprintf("u%d-%d@example.com", chunk, i), mail.PriorityNormal, mail.ClassMarketing))
 		}
 		first.submit(drafts...)
 	}
@@ -467,17 +468,17 @@ func TestLargeContents(t *testing.T) {
 	b := newBed(t)
 	var mu sync.Mutex
 	got := make(map[string]int) // contents, by how often
-	w := newWire(func(e *sluice.Envelope, _ int) sluice.Result {
+	w := newWire(func(e *mail.Envelope, _ int) mail.Result {
 		mu.Lock()
 		defer mu.Unlock()
 		got[string(e.Content)]++
-		return sluice.Result{Kind: sluice.ResultSent}
+		return mail.Result{Kind: mail.ResultSent}
 	})
 	o := b.start(w, nil)
 	want := make(map[string]int)
 	var ids []string
 	for i := range 20 {
-		d := draft("", sluice.PriorityNormal, sluice.ClassMarketing)
+		d := draft("", mail.PriorityNormal, mail.ClassMarketing)
 		d.To = nil
 		for n := range 1 + i%3 {
 			d.To = append(d.To, fmt.Sprintf("u%d-%d@example.com", i, n))

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/mail/spool"
 )
 
@@ -16,7 +16,7 @@ type aging struct {
 	asked   atomic.Int64
 }
 
-func (a *aging) Fresh(sluice.Class) bool {
+func (a *aging) Fresh(mail.Class) bool {
 	n := a.asked.Add(1)
 	return n > int64(len(a.answers)) || a.answers[n-1]
 }
@@ -30,8 +30,8 @@ func TestAnOldListKeepsMailInItsLane(t *testing.T) {
 	o := b.open(&spool.OneRoute{Transport: w}, nil)
 	o.sender.Suppress = byClass{recent: &recent}
 	o.run()
-	o.submit(draft("ann@example.com", sluice.PriorityHigh, sluice.ClassMarketing))
-	o.submit(draft("bob@example.com", sluice.PriorityLow, sluice.ClassTransactional))
+	o.submit(draft("ann@example.com", mail.PriorityHigh, mail.ClassMarketing))
+	o.submit(draft("bob@example.com", mail.PriorityLow, mail.ClassTransactional))
 	b.eventually("the transactional mail has left", func() bool { return o.totals() == "waiting 1, sent 1" })
 	if came := w.came(); len(came) != 1 || came[0] != "bob@example.com" {
 		t.Errorf("%v left while the list was too old for marketing mail", came)
@@ -49,8 +49,8 @@ type byClass struct {
 	recent *atomic.Bool
 }
 
-func (c byClass) Fresh(class sluice.Class) bool {
-	return class == sluice.ClassTransactional || c.recent.Load()
+func (c byClass) Fresh(class mail.Class) bool {
+	return class == mail.ClassTransactional || c.recent.Load()
 }
 
 // TestAProcessThatStoodStillLooksFirst: one that was stopped after it had taken a
@@ -62,7 +62,7 @@ func TestAProcessThatStoodStillLooksFirst(t *testing.T) {
 	list := &aging{nobody: nobody{"ann@example.com": "unsubscribed"}, answers: []bool{true, false}}
 	o.sender.Suppress = list
 	o.run()
-	o.submit(draft("bob@example.com", sluice.PriorityNormal, sluice.ClassMarketing))
+	o.submit(draft("bob@example.com", mail.PriorityNormal, mail.ClassMarketing))
 	b.eventually("it has left", func() bool { return o.totals() == "sent 1" })
 	if list.asked.Load() < 4 {
 		t.Errorf("the list's age was asked %d times: it left by what was known before the process stood still", list.asked.Load())

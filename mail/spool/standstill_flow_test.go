@@ -12,13 +12,14 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 	"sluice/mail/spool"
 )
 
 // shut is a route that takes nothing, as if it had gone from the settings.
 type shut struct{ spool.OneRoute }
 
-func (*shut) Takes(sluice.Transport, *sluice.Send, []sluice.Transport, time.Time) spool.Take {
+func (*shut) Takes(mail.Transport, *mail.Send, []mail.Transport, time.Time) spool.Take {
 	return spool.Take{Wait: 10 * time.Millisecond, Lane: "no-route"}
 }
 
@@ -30,7 +31,7 @@ func TestWhatCannotBeReadNeedsNoRoute(t *testing.T) {
 	o := b.open(&shut{spool.OneRoute{Transport: w}}, nil)
 	o.pack(0, "low-marketing", 1, sluice.AppendItem(sluice.NewBatch(64), sluice.ItemSend, func(b []byte) []byte { return append(b, "no send"...) }))
 	o.run()
-	d := draft("ann@example.com", sluice.PriorityNormal, sluice.ClassMarketing)
+	d := draft("ann@example.com", mail.PriorityNormal, mail.ClassMarketing)
 	d.ExpiresMillis = time.Now().Add(2 * time.Second).UnixMilli()
 	o.submit(d)
 	b.eventually("it has failed", func() bool { return o.waiting() == 0 && o.totals() == "failed 1" })
@@ -53,7 +54,7 @@ type meddling struct {
 	do    func()
 }
 
-func (m *meddling) Transports() []sluice.Transport {
+func (m *meddling) Transports() []mail.Transport {
 	if m.asked.Add(1) == 2 {
 		m.do()
 	}
@@ -66,9 +67,9 @@ func (m *meddling) Transports() []sluice.Transport {
 func startOfDead(b *bed, routes spool.Routes, lane string) (*office, flow.Recorded) {
 	b.Helper()
 	o := b.open(routes, nil)
-	s := sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Recipients: 1, Priority: sluice.PriorityLow, Class: sluice.ClassMarketing,
-		Form: sluice.ContentMIME, To: "ann@example.com", Content: "x", ExpiresMillis: time.Now().Add(time.Hour).UnixMilli()}
-	o.pack(0, lane, 1, sluice.AppendSend(sluice.NewBatch(64), &s))
+	s := mail.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Recipients: 1, Priority: mail.PriorityLow, Class: mail.ClassMarketing,
+		Form: mail.ContentMIME, To: "ann@example.com", Content: "x", ExpiresMillis: time.Now().Add(time.Hour).UnixMilli()}
+	o.pack(0, lane, 1, mail.AppendSend(sluice.NewBatch(64), &s))
 	read, err := o.lanes[0].Read(b.Context(), map[string]string{lane: "0-0"}, 1, 0)
 	b.must(err)
 	r := flow.Recorded{Spot: flow.Spot{Batch: &read[lane][0]}, ID: s.ID(), Evidence: fmt.Sprintf("gone|%d|wire|1", time.Now().UnixMilli()), Packed: -1}
@@ -80,7 +81,7 @@ func startOfDead(b *bed, routes spool.Routes, lane string) (*office, flow.Record
 			b.Fatalf("mark: %q, %v", letters, err)
 		}
 	})
-	r.Item = sluice.AppendSend(nil, &s)
+	r.Item = mail.AppendSend(nil, &s)
 	return o, r
 }
 
@@ -117,7 +118,7 @@ func TestWhoWasDeadGoesOnAfterAll(t *testing.T) {
 				t.Errorf("attempted: %v", came)
 			}
 			for _, out := range b.outcomes() {
-				if out.State == sluice.SendInDoubt {
+				if out.State == mail.SendInDoubt {
 					t.Errorf("it was in doubt: %+v", out)
 				}
 			}
@@ -135,13 +136,13 @@ func TestLanesOfANewerProgram(t *testing.T) {
 	defer raw.Close()
 	forms := raw.B().Arbitrary("HSET").Keys("sluice:{members}:forms").Args("item", fmt.Sprint(int(sluice.ItemNext))).Build()
 	b.must(raw.Do(t.Context(), forms).Error())
-	s := sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Recipients: 1, Priority: sluice.PriorityLow, Class: sluice.ClassMarketing,
-		Form: sluice.ContentMIME, To: "ann@example.com", Content: "x", ExpiresMillis: time.Now().Add(time.Hour).UnixMilli()}
+	s := mail.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Recipients: 1, Priority: mail.PriorityLow, Class: mail.ClassMarketing,
+		Form: mail.ContentMIME, To: "ann@example.com", Content: "x", ExpiresMillis: time.Now().Add(time.Hour).UnixMilli()}
 	batch := sluice.AppendItem(sluice.NewBatch(64), sluice.ItemNext, func(b []byte) []byte { return append(b, "of the next version"...) })
-	o.pack(0, "low-marketing", 2, sluice.AppendSend(batch, &s))
+	o.pack(0, "low-marketing", 2, mail.AppendSend(batch, &s))
 	o.run()
 	elsewhere := inPartition(1)
-	o.submit(draft(elsewhere, sluice.PriorityNormal, sluice.ClassMarketing))
+	o.submit(draft(elsewhere, mail.PriorityNormal, mail.ClassMarketing))
 	b.eventually("other partitions go on, and this one is tried again", func() bool {
 		return len(w.came()) == 1 && strings.Contains(b.log.String(), "a newer program has been here")
 	})
@@ -153,7 +154,7 @@ func TestLanesOfANewerProgram(t *testing.T) {
 // inPartition is an address of a partition.
 func inPartition(partition int) string {
 	for i := 0; ; i++ {
-		if to := fmt.Sprintf("u%d@example.com", i); sluice.SendPartition(to, testPartitions) == partition {
+		if to := fmt.Sprintf("u%d@example.com", i); mail.SendPartition(to, testPartitions) == partition {
 			return to
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice"
 	"sluice/lib/meter"
+	"sluice/mail"
 )
 
 // Stats is what a process has seen of its sends. The zero value is ready.
@@ -60,7 +60,7 @@ const (
 // time of each went. Each attempt is counted once, in its slice; what leaves the
 // ring of slices is added to past.
 type routeStats struct {
-	results map[sluice.ResultKind]int64
+	results map[mail.ResultKind]int64
 	past    stageTimes
 	ring    [slices60 + 1]struct {
 		number int64 // of the slice, since 1970
@@ -71,7 +71,7 @@ type routeStats struct {
 // stageTimes is where the time of some attempts went.
 type stageTimes struct {
 	mails  int64
-	stages [sluice.Stages]meter.Waits
+	stages [mail.Stages]meter.Waits
 }
 
 func (t *stageTimes) add(other *stageTimes) {
@@ -113,7 +113,7 @@ func (s *Stats) recorded(batch []finished, now time.Time) {
 			if s.routes == nil {
 				s.routes = make(map[string]*routeStats)
 			}
-			r = &routeStats{results: make(map[sluice.ResultKind]int64)}
+			r = &routeStats{results: make(map[mail.ResultKind]int64)}
 			s.routes[f.route] = r
 		}
 		r.results[f.kind]++
@@ -126,7 +126,7 @@ func (s *Stats) recorded(batch []finished, now time.Time) {
 }
 
 // Results returns how attempts by a route ended so far.
-func (s *Stats) Results(route string) map[sluice.ResultKind]int64 {
+func (s *Stats) Results(route string) map[mail.ResultKind]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.routes[route]; r != nil {
@@ -138,7 +138,7 @@ func (s *Stats) Results(route string) map[sluice.ResultKind]int64 {
 // RouteProfile is what was counted of a route.
 type RouteProfile struct {
 	Route   string
-	Results map[sluice.ResultKind]int64
+	Results map[mail.ResultKind]int64
 	All     StageProfile // since the program began
 	Recent  StageProfile // in the last minute
 }
@@ -148,7 +148,7 @@ type RouteProfile struct {
 type StageProfile struct {
 	Seconds float64 // how long the while is
 	Mails   int64   // attempts whose result was recorded in it
-	Stages  [sluice.Stages]meter.Snapshot
+	Stages  [mail.Stages]meter.Snapshot
 }
 
 // Routes returns what was counted so far, in the order of the names.
@@ -185,17 +185,17 @@ func (t *stageTimes) profile(seconds float64) StageProfile {
 // Shares returns the parts of the stages in the time of all, in percent, and
 // without the lane. The time that mail spends in a lane says how much there is,
 // not how fast it leaves. Either adds up to 100, or is 0 if there was nothing.
-func (p *StageProfile) Shares() (all, attempt [sluice.Stages]float64) {
+func (p *StageProfile) Shares() (all, attempt [mail.Stages]float64) {
 	sum := 0.0
 	for i := range p.Stages {
 		sum += p.Stages[i].Sum
 	}
-	without := sum - p.Stages[sluice.StageLane].Sum
+	without := sum - p.Stages[mail.StageLane].Sum
 	for i := range p.Stages {
 		if sum > 0 {
 			all[i] = 100 * p.Stages[i].Sum / sum
 		}
-		if without > 0 && sluice.Stage(i) != sluice.StageLane {
+		if without > 0 && mail.Stage(i) != mail.StageLane {
 			attempt[i] = 100 * p.Stages[i].Sum / without
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // Whatever happens to a mail, its stages have all the time from when it came
@@ -22,11 +22,11 @@ func TestStagesHaveAllTheTime(t *testing.T) {
 			passed := time.Duration(r.Int64N(int64(time.Second)))
 			now = now.Add(passed)
 			if r.IntN(2) == 0 {
-				it.spend(sluice.Stage(r.IntN(int(sluice.Stages))), now)
+				it.spend(mail.Stage(r.IntN(int(mail.Stages))), now)
 				continue
 			}
-			var took [sluice.Stages]time.Duration
-			for stage := sluice.StageConnect; stage <= sluice.StageWait; stage++ {
+			var took [mail.Stages]time.Duration
+			for stage := mail.StageConnect; stage <= mail.StageWait; stage++ {
 				took[stage] = time.Duration(r.Int64N(int64(passed)/3 + 1))
 			}
 			it.report(&took, now)
@@ -50,8 +50,8 @@ func attempts(route string, n int, r *rand.Rand) []finished {
 		for stage := range it.took {
 			it.took[stage] = time.Duration(r.Int64N(int64(50 * time.Millisecond)))
 		}
-		it.took[sluice.StageLane] = time.Second
-		batch[i] = finished{item: it, kind: sluice.ResultSent, route: route}
+		it.took[mail.StageLane] = time.Second
+		batch[i] = finished{item: it, kind: mail.ResultSent, route: route}
 	}
 	return batch
 }
@@ -69,7 +69,7 @@ func TestSharesOfARoute(t *testing.T) {
 		s.recorded(attempts("other", 1, r), now)
 		now = now.Add(10 * time.Second)
 	}
-	s.recorded([]finished{{item: &item{}}, {item: &item{}, kind: sluice.ResultUntried, waits: true}}, now) // no attempts
+	s.recorded([]finished{{item: &item{}}, {item: &item{}, kind: mail.ResultUntried, waits: true}}, now) // no attempts
 	for _, p := range s.Routes(now) {
 		if p.Route == "relay" {
 			recorded = int(p.All.Mails)
@@ -84,11 +84,11 @@ func TestSharesOfARoute(t *testing.T) {
 				sums[0] += all[i]
 				sums[1] += attempt[i]
 				if span.Stages[i].Count != uint64(span.Mails) {
-					t.Errorf("%s has %d of %d mails", sluice.Stage(i), span.Stages[i].Count, span.Mails)
+					t.Errorf("%s has %d of %d mails", mail.Stage(i), span.Stages[i].Count, span.Mails)
 				}
 			}
-			if math.Abs(sums[0]-100) > 1e-9 || math.Abs(sums[1]-100) > 1e-9 || attempt[sluice.StageLane] != 0 || all[sluice.StageLane] < 70 {
-				t.Errorf("%s: the shares add up to %v; lane %v and %v", p.Route, sums, all[sluice.StageLane], attempt[sluice.StageLane])
+			if math.Abs(sums[0]-100) > 1e-9 || math.Abs(sums[1]-100) > 1e-9 || attempt[mail.StageLane] != 0 || all[mail.StageLane] < 70 {
+				t.Errorf("%s: the shares add up to %v; lane %v and %v", p.Route, sums, all[mail.StageLane], attempt[mail.StageLane])
 			}
 		}
 	}
@@ -96,7 +96,7 @@ func TestSharesOfARoute(t *testing.T) {
 		if p.Recent.Mails != 0 || p.Route == "relay" && int(p.All.Mails) != recorded {
 			t.Errorf("an hour later: %d mails in the last minute, %d in all", p.Recent.Mails, p.All.Mails)
 		}
-		if all, _ := p.Recent.Shares(); all != [sluice.Stages]float64{} {
+		if all, _ := p.Recent.Shares(); all != [mail.Stages]float64{} {
 			t.Errorf("shares of nothing: %v", all)
 		}
 	}

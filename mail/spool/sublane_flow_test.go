@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/mail/spool"
 )
 
@@ -29,7 +29,7 @@ func (c *closedDomains) close(closed bool, domains ...string) {
 	}
 }
 
-func (c *closedDomains) Takes(t sluice.Transport, s *sluice.Send, passed []sluice.Transport, now time.Time) spool.Take {
+func (c *closedDomains) Takes(t mail.Transport, s *mail.Send, passed []mail.Transport, now time.Time) spool.Take {
 	domain := s.To[strings.IndexByte(s.To, '@')+1:]
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +63,7 @@ func (b *bed) sublanes(lane string) (domains []string) {
 func inOnePartition(domains []string) (addresses []string) {
 	for _, domain := range domains {
 		for i := 0; ; i++ {
-			if to := fmt.Sprintf("u%d@%s", i, domain); sluice.SendPartition(to, testPartitions) == 0 {
+			if to := fmt.Sprintf("u%d@%s", i, domain); mail.SendPartition(to, testPartitions) == 0 {
 				addresses = append(addresses, to)
 				break
 			}
@@ -90,7 +90,7 @@ func TestSublanesThatAreEmptyMakeRoom(t *testing.T) {
 	var want []string
 	send := func(i int) {
 		t.Helper()
-		want = append(want, o.submit(draft(addresses[i], sluice.PriorityNormal, sluice.ClassMarketing))...)
+		want = append(want, o.submit(draft(addresses[i], mail.PriorityNormal, mail.ClassMarketing))...)
 	}
 	aside := func(n int) {
 		t.Helper()
@@ -179,10 +179,10 @@ func TestDeadDomainsAmongOthers(t *testing.T) {
 				})
 			}
 			for _, domain := range dead {
-				one := draft("", sluice.PriorityNormal, sluice.ClassMarketing)
+				one := draft("", mail.PriorityNormal, mail.ClassMarketing)
 				one.To = nil
 				for i := 0; len(one.To) < each; i++ {
-					if to := fmt.Sprintf("u%d@%s", i, domain); sluice.SendPartition(to, testPartitions) == 0 {
+					if to := fmt.Sprintf("u%d@%s", i, domain); mail.SendPartition(to, testPartitions) == 0 {
 						one.To = append(one.To, to)
 					}
 				}
@@ -195,7 +195,7 @@ func TestDeadDomainsAmongOthers(t *testing.T) {
 			live := inOnePartition([]string{"live.example"})[0]
 			var want []string
 			for range 20 {
-				want = append(want, o.submit(draft(live, sluice.PriorityNormal, sluice.ClassMarketing))...)
+				want = append(want, o.submit(draft(live, mail.PriorityNormal, mail.ClassMarketing))...)
 			}
 			apart(64*each + 20)
 			if got := b.sublanes("normal-marketing"); len(got) != 33 {
@@ -245,7 +245,7 @@ func TestSublanesComeAndGo(t *testing.T) {
 		}
 	})
 	for until := time.Now().Add(4 * time.Second); time.Now().Before(until); mails++ { // sublanes are looked at once a second
-		o.submit(draft(address, sluice.PriorityNormal, sluice.ClassMarketing))
+		o.submit(draft(address, mail.PriorityNormal, mail.ClassMarketing))
 		<-time.After(5 * time.Millisecond)
 	}
 	close(ended)

@@ -3,7 +3,7 @@ package spool
 import (
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // tempo is how many mails a worker of a transport takes at once: as many as the
@@ -76,12 +76,12 @@ type lap struct {
 }
 
 // note notes a result. Those of a window come one after the other.
-func (l *lap) note(r *sluice.Result, now time.Time) {
+func (l *lap) note(r *mail.Result, now time.Time) {
 	if l.first.IsZero() {
 		l.first = now
 	}
 	l.last = now
-	l.broken = l.broken || r.Kind == sluice.ResultUntried || r.Kind == sluice.ResultInDoubt || r.Closed
+	l.broken = l.broken || r.Kind == mail.ResultUntried || r.Kind == mail.ResultInDoubt || r.Closed
 }
 
 // learn has a crew heed how a window went.
@@ -97,4 +97,4 @@ func (s *Sender) learn(c *crew, mails int, l *lap) {
 // alone reports whether a send is attempted in a window of its own: it was in doubt
 // once. A connection that dies with a window leaves all of it in doubt, and a second
 // time is for good.
-func alone(s *sluice.Send) bool { return s.Doubted }
+func alone(s *mail.Send) bool { return s.Doubted }

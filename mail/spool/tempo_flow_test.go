@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
 	"sluice/lib/sink"
+	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/mail/via/smtp"
 )
@@ -24,13 +24,13 @@ var slowReply = flag.Duration("slow-reply", 100*time.Millisecond, "how long a sl
 
 // windowSizes is a transport, and how many mails its windows had.
 type windowSizes struct {
-	sluice.Transport
+	mail.Transport
 	mu    sync.Mutex
 	sizes []int
 	of    map[string][]int // by Envelope.Send
 }
 
-func (w *windowSizes) Deliver(ctx context.Context, envelopes []sluice.Envelope, done func(i int, r sluice.Result)) {
+func (w *windowSizes) Deliver(ctx context.Context, envelopes []mail.Envelope, done func(i int, r mail.Result)) {
 	w.mu.Lock()
 	w.sizes = append(w.sizes, len(envelopes))
 	for i := range envelopes {
@@ -52,7 +52,7 @@ func (b *bed) relayTo(fault func(sink.At) sink.Act) *smtp.Relay {
 }
 
 // toMany is a message to so many addresses.
-func toMany(d sluice.Draft, n int) sluice.Draft {
+func toMany(d mail.Draft, n int) mail.Draft {
 	d.To = nil
 	for i := range n {
 		d.To = append(d.To, fmt.Sprintf("u%d@example.com", i))
@@ -75,7 +75,7 @@ func TestUrgentMailBySlowRelay(t *testing.T) {
 	timed := &stopwatch{Transport: sizes, sent: make(map[string]time.Time)}
 	o := b.start(timed, nil)
 	defer o.abort()
-	o.submit(toMany(draft("", sluice.PriorityNormal, sluice.ClassTransactional), 600))
+	o.submit(toMany(draft("", mail.PriorityNormal, mail.ClassTransactional), 600))
 	b.eventually("its speed is known", func() bool { return timed.count() > 40 })
 	sizes.mu.Lock()
 	before := len(sizes.sizes)
@@ -84,7 +84,7 @@ func TestUrgentMailBySlowRelay(t *testing.T) {
 	for i := range 40 {
 		to := fmt.Sprintf("urgent%d@example.com", i)
 		handed[to] = time.Now()
-		o.submit(draft(to, sluice.PriorityHigh, sluice.ClassTransactional))
+		o.submit(draft(to, mail.PriorityHigh, mail.ClassTransactional))
 		<-time.After(*slowReply / 8)
 	}
 	b.eventually("all urgent mail has left", func() bool {
@@ -124,7 +124,7 @@ func TestFastRelaysGetLargeWindows(t *testing.T) {
 	b := newBed(t)
 	sizes := &windowSizes{Transport: b.relayTo(nil), of: make(map[string][]int)}
 	o := b.start(sizes, nil)
-	o.submit(toMany(draft("", sluice.PriorityNormal, sluice.ClassTransactional), 1000))
+	o.submit(toMany(draft("", mail.PriorityNormal, mail.ClassTransactional), 1000))
 	b.eventually("all have left", func() bool { return o.totals() == "sent 1000" })
 	sizes.mu.Lock()
 	defer sizes.mu.Unlock()
@@ -148,7 +148,7 @@ func TestDoubtedMailGoesAlone(t *testing.T) {
 	})
 	sizes := &windowSizes{Transport: relay, of: make(map[string][]int)}
 	o := b.start(sizes, nil)
-	o.submit(toMany(draft("", sluice.PriorityNormal, sluice.ClassTransactional), mails))
+	o.submit(toMany(draft("", mail.PriorityNormal, mail.ClassTransactional), mails))
 	b.eventually("all are decided", func() bool {
 		var sent, doubt int
 		_, err := fmt.Sscanf(o.totals(), "sent %d, in_doubt %d", &sent, &doubt)
@@ -157,11 +157,11 @@ func TestDoubtedMailGoesAlone(t *testing.T) {
 	forGood := 0
 	doubted := make(map[string]bool)
 	for _, out := range b.outcomes() {
-		s := sluice.Send{Message: out.Message, Number: out.Number}
-		if out.State == sluice.SendInDoubt && doubted[s.ID()] {
+		s := mail.Send{Message: out.Message, Number: out.Number}
+		if out.State == mail.SendInDoubt && doubted[s.ID()] {
 			forGood++
 		}
-		doubted[s.ID()] = doubted[s.ID()] || out.State == sluice.SendInDoubt
+		doubted[s.ID()] = doubted[s.ID()] || out.State == mail.SendInDoubt
 	}
 	together := 0
 	sizes.mu.Lock()

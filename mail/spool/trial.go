@@ -5,6 +5,7 @@ import (
 
 	"sluice"
 	"sluice/lib/mime"
+	"sluice/mail"
 	"sluice/mail/template"
 )
 
@@ -19,7 +20,7 @@ const (
 // rendered when it is handed in, so that what is wrong is said at once, and goes
 // the way of all mail.
 type Trial struct {
-	Version  *sluice.TemplateVersion
+	Version  *mail.TemplateVersion
 	Input    template.Input
 	From, To string // From is an address; empty: the template's own
 }
@@ -27,7 +28,7 @@ type Trial struct {
 // Draft makes the message, and returns its subject. What is wrong with the
 // template, its values or the addresses is a *template.Error, a *mime.Error or an
 // *sluice.Error.
-func (t *Trial) Draft(now time.Time) (draft sluice.Draft, subject string, err error) {
+func (t *Trial) Draft(now time.Time) (draft mail.Draft, subject string, err error) {
 	compiled, err := template.Compile(t.Version)
 	if err != nil {
 		return draft, "", err
@@ -52,8 +53,8 @@ func (t *Trial) Draft(now time.Time) (draft sluice.Draft, subject string, err er
 	if err != nil {
 		return draft, "", err
 	}
-	draft = sluice.Draft{
-		ID: sluice.NewMessageID(now.UnixMilli()), Priority: sluice.PriorityHigh, Class: sluice.ClassTransactional, Form: sluice.ContentMIME,
+	draft = mail.Draft{
+		ID: sluice.NewMessageID(now.UnixMilli()), Priority: mail.PriorityHigh, Class: mail.ClassTransactional, Form: mail.ContentMIME,
 		From: sender.Address.String(), To: []string{to.String()}, Tags: []string{TrialTag},
 	}
 	draft.Content, _, err = buildMail(&made, draft.From, draft.To[0], draft.ID, now)

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // A turn of a send is its way round the routes. A route may reject a send
 // because it takes nothing now (421, or there is no connection:
-// sluice.Result.Closed). Then it has not attempted the send, so nothing counts
+// mail.Result.Closed). Then it has not attempted the send, so nothing counts
 // against the message and another route is asked at once. Only routes that have
 // not rejected it in this turn may take it. When no other route is left that is
 // up, it waits as if there had been one route: the last answer decides.
@@ -31,7 +31,7 @@ const (
 )
 
 // passedBy are those by which it does not go in this turn.
-func (it *item) passedBy(now time.Time) []sluice.Transport {
+func (it *item) passedBy(now time.Time) []mail.Transport {
 	if len(it.passed) > 0 && now.Sub(it.passedSince) >= turnFor {
 		it.passed = nil
 	}
@@ -40,15 +40,15 @@ func (it *item) passedBy(now time.Time) []sluice.Transport {
 
 // taken notes that a transport takes it: in a new turn, if it has turned it away
 // before.
-func (it *item) taken(t sluice.Transport) {
+func (it *item) taken(t mail.Transport) {
 	if slices.Contains(it.passed, t) {
 		it.passed = nil
 	}
 }
 
 // passOn has a send asked of another route, and reports whether there is one.
-func (s *Sender) passOn(t sluice.Transport, it *item, r *sluice.Result, now time.Time) bool {
-	if !r.Closed || r.Kind != sluice.ResultUntried && r.Kind != sluice.ResultDeferred {
+func (s *Sender) passOn(t mail.Transport, it *item, r *mail.Result, now time.Time) bool {
+	if !r.Closed || r.Kind != mail.ResultUntried && r.Kind != mail.ResultDeferred {
 		return false
 	}
 	passed := append(slices.Clip(it.passed), t)
@@ -60,7 +60,7 @@ func (s *Sender) passOn(t sluice.Transport, it *item, r *sluice.Result, now time
 }
 
 // done hands the result of an attempt to the recorder.
-func (s *Sender) done(ctx context.Context, t sluice.Transport, it *item, r *sluice.Result) {
+func (s *Sender) done(ctx context.Context, t mail.Transport, it *item, r *mail.Result) {
 	now := s.Clock.Now()
 	s.Routes.Report(t, &it.send, r, now)
 	it.report(&r.Took, now)
@@ -68,7 +68,7 @@ func (s *Sender) done(ctx context.Context, t sluice.Transport, it *item, r *slui
 	switch it.untried++; {
 	case s.passOn(t, it, r, now):
 		f.waits = true
-	case r.Kind != sluice.ResultUntried:
+	case r.Kind != mail.ResultUntried:
 		f.verdict = judge(&it.send, t.Name(), knows(t), r, s.DoubtAfter, now.UnixMilli())
 	case it.untried < maxUntried:
 		f.waits = true
@@ -80,7 +80,7 @@ func (s *Sender) done(ctx context.Context, t sluice.Transport, it *item, r *slui
 }
 
 // knows reports whether the other side of a transport knows an attempt again.
-func knows(t sluice.Transport) bool {
-	r, ok := t.(sluice.Repeatable)
+func knows(t mail.Transport) bool {
+	r, ok := t.(mail.Repeatable)
 	return ok && r.Repeatable()
 }

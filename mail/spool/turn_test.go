@@ -5,34 +5,34 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // elsewhere are routes of which another would take what one has turned away.
 type elsewhere struct {
 	Routes
-	passed []sluice.Transport // that it was asked without
+	passed []mail.Transport // that it was asked without
 }
 
-func (e *elsewhere) Elsewhere(_ *sluice.Send, passed []sluice.Transport, _ time.Time) bool {
+func (e *elsewhere) Elsewhere(_ *mail.Send, passed []mail.Transport, _ time.Time) bool {
 	e.passed = passed
 	return true
 }
 
 // named is a transport that is told from others, and nothing else.
 type named struct {
-	sluice.Transport
+	mail.Transport
 	name string
 }
 
 // Only what a route surely has not taken, because it takes nothing now, goes by
 // another. One that may have arrived waits, whatever a transport says of it.
 func TestWhatAnotherRouteIsAskedFor(t *testing.T) {
-	for _, kind := range sluice.ResultKinds {
+	for _, kind := range mail.ResultKinds {
 		for _, closed := range []bool{false, true} {
 			s, it := &Sender{Routes: &elsewhere{}}, &item{}
-			want := closed && (kind == sluice.ResultUntried || kind == sluice.ResultDeferred)
-			if got := s.passOn(&named{}, it, &sluice.Result{Kind: kind, Closed: closed}, time.Time{}); got != want || (len(it.passed) == 1) != want {
+			want := closed && (kind == mail.ResultUntried || kind == mail.ResultDeferred)
+			if got := s.passOn(&named{}, it, &mail.Result{Kind: kind, Closed: closed}, time.Time{}); got != want || (len(it.passed) == 1) != want {
 				t.Errorf("%s, closed: %v: it is passed on: %v, by %d; want %v", kind, closed, got, len(it.passed), want)
 			}
 		}
@@ -46,9 +46,9 @@ func TestTurns(t *testing.T) {
 	routes := &elsewhere{}
 	s, it, now := &Sender{Routes: routes}, &item{}, time.UnixMilli(1_760_000_000_000)
 	first, second := &named{name: "first"}, &named{name: "second"}
-	passOn := func(by *named, want ...sluice.Transport) {
+	passOn := func(by *named, want ...mail.Transport) {
 		t.Helper()
-		if !s.passOn(by, it, &sluice.Result{Kind: sluice.ResultUntried, Closed: true}, now) {
+		if !s.passOn(by, it, &mail.Result{Kind: mail.ResultUntried, Closed: true}, now) {
 			t.Fatal("it is not passed on")
 		}
 		if got := it.passedBy(now); !slices.Equal(got, want) || !slices.Equal(routes.passed, want) {
@@ -64,7 +64,7 @@ func TestTurns(t *testing.T) {
 		t.Errorf("a turn does not last %s", turnFor)
 	}
 	it.untried = maxUntried
-	if s.passOn(first, it, &sluice.Result{Kind: sluice.ResultUntried, Closed: true}, now) {
+	if s.passOn(first, it, &mail.Result{Kind: mail.ResultUntried, Closed: true}, now) {
 		t.Errorf("it is passed on after %d attempts that were none", maxUntried)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 	"sluice/mail/spool"
 )
 
@@ -25,7 +26,7 @@ type gatedRecord struct {
 	waits atomic.Int64 // how many have come to it
 }
 
-func (g *gatedRecord) LaneKeys(ctx context.Context, partition int, after sluice.SendKey, limit int) ([]sluice.LaneKey, error) {
+func (g *gatedRecord) LaneKeys(ctx context.Context, partition int, after mail.SendKey, limit int) ([]mail.LaneKey, error) {
 	g.waits.Add(1)
 	select {
 	case <-g.gate:
@@ -43,8 +44,8 @@ type heldRecord struct {
 	gate    chan struct{}
 }
 
-func (h *heldRecord) SendRows(ctx context.Context, keys []sluice.SendKey) ([]sluice.SendRow, error) {
-	if slices.ContainsFunc(keys, func(k sluice.SendKey) bool { return k.Message == h.message }) {
+func (h *heldRecord) SendRows(ctx context.Context, keys []mail.SendKey) ([]mail.SendRow, error) {
+	if slices.ContainsFunc(keys, func(k mail.SendKey) bool { return k.Message == h.message }) {
 		h.held.Store(true)
 		select {
 		case <-h.gate:
@@ -63,8 +64,8 @@ func (o *office) compareAgain() {
 	}
 }
 
-func urgent(to string) sluice.Draft {
-	return draft(to, sluice.PriorityHigh, sluice.ClassMarketing)
+func urgent(to string) mail.Draft {
+	return draft(to, mail.PriorityHigh, mail.ClassMarketing)
 }
 
 // apart is how many wait in sublanes.
@@ -114,7 +115,7 @@ func TestUrgentMailThatWaitsApartLeaves(t *testing.T) {
 	routes := both{v, slow}
 	first := b.startRoutes(routes, nil)
 	first.submit(urgent("a@one.example"), urgent("b@one.example"))
-	first.inTheLedger(0, 30, sluice.ClassTransactional)
+	first.inTheLedger(0, 30, mail.ClassTransactional)
 	b.eventually("they wait, two of them apart", func() bool { return first.totals() == "waiting 32" && first.apart() == 2 })
 	first.stop()
 
@@ -162,11 +163,11 @@ func TestNothingIsReleasedBesideTheWalk(t *testing.T) {
 	second := b.open(v, nil)
 	second.compareAgain()
 	now := time.Now().UnixMilli()
-	unknown := sluice.Send{
-		Message: sluice.NewMessageID(now), Recipients: 1, Priority: sluice.PriorityLow, Class: sluice.ClassMarketing, Form: sluice.ContentMIME,
-		From: "shop@example.com", To: to[2], AcceptedMillis: now, ExpiresMillis: now + sluice.DefaultExpiryMillis, Content: "Subject: hello\r\n\r\nhello\r\n",
+	unknown := mail.Send{
+		Message: sluice.NewMessageID(now), Recipients: 1, Priority: mail.PriorityLow, Class: mail.ClassMarketing, Form: mail.ContentMIME,
+		From: "shop@example.com", To: to[2], AcceptedMillis: now, ExpiresMillis: now + mail.DefaultExpiryMillis, Content: "Subject: hello\r\n\r\nhello\r\n",
 	}
-	second.pack(0, "low-marketing", 1, sluice.AppendSend(sluice.NewBatch(0), &unknown))
+	second.pack(0, "low-marketing", 1, mail.AppendSend(sluice.NewBatch(0), &unknown))
 	held := &heldRecord{Record: second.store, message: unknown.Message, gate: make(chan struct{})}
 	second.sender.Record = held
 	clock := &ahead{}
@@ -196,14 +197,14 @@ func TestSublanesOfOthersAreFound(t *testing.T) {
 	o.submit(urgent(to[0]))
 	b.eventually("the first has left", func() bool { return o.totals() == "sent 1" })
 	now := time.Now().UnixMilli()
-	send := sluice.Send{
-		Message: sluice.NewMessageID(now), Recipients: 1, Priority: sluice.PriorityHigh, Class: sluice.ClassMarketing, Form: sluice.ContentMIME,
-		From: "shop@example.com", To: to[1], AcceptedMillis: now, ExpiresMillis: now + sluice.DefaultExpiryMillis, Content: "Subject: hello\r\n\r\nhello\r\n",
+	send := mail.Send{
+		Message: sluice.NewMessageID(now), Recipients: 1, Priority: mail.PriorityHigh, Class: mail.ClassMarketing, Form: mail.ContentMIME,
+		From: "shop@example.com", To: to[1], AcceptedMillis: now, ExpiresMillis: now + mail.DefaultExpiryMillis, Content: "Subject: hello\r\n\r\nhello\r\n",
 	}
 	lane := flow.Sublane("high-marketing", "moved.example")
 	raw := must(rueidis.NewClient(plainOption(b.redis)))
 	defer raw.Close()
-	o.pack(0, lane, 1, sluice.AppendSend(sluice.NewBatch(0), &send))
+	o.pack(0, lane, 1, mail.AppendSend(sluice.NewBatch(0), &send))
 	keys, err := raw.Do(t.Context(), raw.B().Keys().Pattern("*:lane:"+lane).Build()).AsStrSlice()
 	b.must(err)
 	b.must(raw.Do(t.Context(), raw.B().Sadd().Key(strings.Replace(keys[0], ":lane:"+lane, ":sublanes", 1)).Member(lane).Build()).Error())
@@ -218,11 +219,11 @@ func TestSublanesOfOthersAreFound(t *testing.T) {
 func TestUrgentMailBesideComparisons(t *testing.T) {
 	t.Cleanup(spool.ComparePage(5))
 	b := newBed(t)
-	w := newWire(func(e *sluice.Envelope, _ int) sluice.Result {
+	w := newWire(func(e *mail.Envelope, _ int) mail.Result {
 		if strings.HasPrefix(e.To, "deferred") {
-			return sluice.Result{Kind: sluice.ResultDeferred, Code: 451}
+			return mail.Result{Kind: mail.ResultDeferred, Code: 451}
 		}
-		return sluice.Result{Kind: sluice.ResultSent, Code: 250}
+		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
 	routes := &closedDomains{OneRoute: spool.OneRoute{Transport: w}, closed: make(map[string]bool)}
 	domains := []string{"a.example", "b.example", "c.example"}
@@ -251,7 +252,7 @@ func TestUrgentMailBesideComparisons(t *testing.T) {
 			case 3:
 				d.To[0] = "deferred" + d.To[0]
 			case 5, 6:
-				d.Priority = sluice.PriorityNormal
+				d.Priority = mail.PriorityNormal
 			}
 			id := o.submit(d)[0]
 			total++

@@ -5,22 +5,22 @@ import (
 	"strings"
 	"time"
 
-	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 )
 
 // Waiting is what is pending in the lanes of the partitions that a process sends.
 type Waiting struct {
-	Sends  map[sluice.Priority]int64     // those under way among them
-	Later  int64                         // for a time
-	Oldest map[sluice.Priority]time.Time // since when the oldest waits that nobody has taken
+	Sends  map[mail.Priority]int64     // those under way among them
+	Later  int64                       // for a time
+	Oldest map[mail.Priority]time.Time // since when the oldest waits that nobody has taken
 }
 
 // priorityOf is the priority of a lane or a sublane.
-func priorityOf(lane string) sluice.Priority {
+func priorityOf(lane string) mail.Priority {
 	main, _, _ := strings.Cut(lane, "@")
-	for p := sluice.PriorityHigh; p <= sluice.PriorityLow; p++ {
-		if main == flow.LaneName(p, sluice.ClassTransactional) || main == flow.LaneName(p, sluice.ClassMarketing) {
+	for p := mail.PriorityHigh; p <= mail.PriorityLow; p++ {
+		if main == flow.LaneName(p, mail.ClassTransactional) || main == flow.LaneName(p, mail.ClassMarketing) {
 			return p
 		}
 	}
@@ -30,7 +30,7 @@ func priorityOf(lane string) sluice.Priority {
 // Waiting returns what is pending. The oldest are known in memory: the head of each lane
 // always is. An error leaves the numbers open.
 func (s *Sender) Waiting(ctx context.Context) (Waiting, error) {
-	w := Waiting{Sends: make(map[sluice.Priority]int64), Oldest: make(map[sluice.Priority]time.Time)}
+	w := Waiting{Sends: make(map[mail.Priority]int64), Oldest: make(map[mail.Priority]time.Time)}
 	var lanes []*flow.Lanes
 	for _, p := range s.held() {
 		lanes = append(lanes, p.lanes)

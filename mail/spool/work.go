@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 )
 
 // crew is the workers of a transport.
@@ -20,7 +20,7 @@ import (
 // so, and has the workers of other transports move that mail aside. So no head
 // of a lane waits for a window of another transport.
 type crew struct {
-	transport sluice.Transport
+	transport mail.Transport
 	all       bell // for all, and for those who take high priority only
 	urgent    bell
 
@@ -30,7 +30,7 @@ type crew struct {
 	tempo            tempo
 }
 
-func newCrew(t sluice.Transport) *crew {
+func newCrew(t mail.Transport) *crew {
 	c := &crew{transport: t, all: newBell(), urgent: newBell(), tempo: newTempo(t.Window())}
 	for n := range max(1, t.Workers()) {
 		if !urgentWorker(n) {
@@ -167,7 +167,7 @@ const asideSends = 256
 // in turn.
 func (s *Sender) window(c *crew, urgent bool) (w window) {
 	now := s.Clock.Now()
-	priorities := []sluice.Priority{sluice.PriorityHigh, sluice.PriorityNormal, sluice.PriorityLow}
+	priorities := []mail.Priority{mail.PriorityHigh, mail.PriorityNormal, mail.PriorityLow}
 	if urgent {
 		priorities = priorities[:1]
 	}
@@ -193,7 +193,7 @@ func (s *Sender) window(c *crew, urgent bool) (w window) {
 
 // give gives a window sends of one priority. Sends of sublanes go first, as they
 // have waited longest; then both classes in the order in which they came.
-func (p *part) give(priority sluice.Priority, t sluice.Transport, w *window, now time.Time) {
+func (p *part) give(priority mail.Priority, t mail.Transport, w *window, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var stopped map[*queue]bool // whose head may not go
@@ -232,7 +232,7 @@ func (p *part) give(priority sluice.Priority, t sluice.Transport, w *window, now
 		it, short := q.pop(at)
 		wake = wake || short
 		if take.OK {
-			it.spend(sluice.StageLane, now)
+			it.spend(mail.StageLane, now)
 			it.taken(t)
 			w.items = append(w.items, it)
 			if alone(&it.send) {
@@ -256,14 +256,14 @@ const staleAgain = 500 * time.Millisecond
 // not, its sends wait there, unmarked.
 func (s *Sender) fresh(q *queue) bool {
 	if strings.HasSuffix(q.main, flow.MarketingLane) {
-		return s.Suppress.Fresh(sluice.ClassMarketing)
+		return s.Suppress.Fresh(mail.ClassMarketing)
 	}
-	return s.Suppress.Fresh(sluice.ClassTransactional)
+	return s.Suppress.Fresh(mail.ClassTransactional)
 }
 
 // ask asks whether a send may go by a transport. One that cannot be read needs
 // none: it would wait for ever for a route to nobody, and all of its lane with it.
-func (s *Sender) ask(t sluice.Transport, it *item, now time.Time) Take {
+func (s *Sender) ask(t mail.Transport, it *item, now time.Time) Take {
 	if it.broken != nil {
 		return Take{OK: true}
 	}
@@ -273,7 +273,7 @@ func (s *Sender) ask(t sluice.Transport, it *item, now time.Time) Take {
 // moveAside moves sends to sublanes, where they keep nobody else waiting. Each
 // moves once, but in the one for others (others.go): out of a sublane it is only
 // attempted.
-func (s *Sender) moveAside(ctx context.Context, t sluice.Transport, aside []apart) {
+func (s *Sender) moveAside(ctx context.Context, t mail.Transport, aside []apart) {
 	items, with := make([]*item, len(aside)), make(map[*item]string, len(aside))
 	for i, a := range aside {
 		items[i], with[a.item] = a.item, a.with
@@ -295,7 +295,7 @@ func (s *Sender) notAttempted(m marked) (f finished, over bool) {
 	case flow.Ended: // the log has its outcome
 		return f, true
 	case flow.Cancelled:
-		f.verdict.outcome = outcomeOf(&m.item.send, sluice.SendCancelled, "", s.Clock.Now().UnixMilli())
+		f.verdict.outcome = outcomeOf(&m.item.send, mail.SendCancelled, "", s.Clock.Now().UnixMilli())
 		return f, true
 	}
 	return f, false

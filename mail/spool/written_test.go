@@ -10,56 +10,59 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/mail/template"
+	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/user"
 )
 
 // newMailer returns a mailer on a database with users. ann has opted in, bob
 // never said anything, cid has unsubscribed, and one has no external id.
-func newMailer(t testing.TB) (m *spool.Mailer, nameless sluice.UserID) {
+func newMailer(t testing.TB) (m *spool.Mailer, nameless user.ID) {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
+	db, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = store.Close() })
-	if err := store.Migrate(t.Context()); err != nil {
+	t.Cleanup(func() { _ = db.Close() })
+	if err := db.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	u := &sluice.UserChanges{}
+	u := &user.Changes{}
 	for i, fields := range []string{
 		`"external_id":"ann","fields":{"email":"ann@example.com","email_subscribe":"opted_in","first_name":"Ann"}`,
 		`"external_id":"bob","fields":{"email":"bob@example.com","first_name":"Bob"}`,
 		`"external_id":"cid","fields":{"email":"cid@example.com","email_subscribe":"unsubscribed","first_name":"Cid"}`,
 		`"fields":{"email":"bob@example.com","first_name":"Another"},"custom":{"plan":"<gold>"}`,
 	} {
-		id := sluice.UserID{Partition: 3, Number: int64(i + 1)}
-		u.Put = append(u.Put, sluice.UserRow{ID: id, UpdatedMillis: 1, Profile: "{" + fields + "}"})
+		id := user.ID{Partition: 3, Number: int64(i + 1)}
+		u.Put = append(u.Put, user.Row{ID: id, UpdatedMillis: 1, Profile: "{" + fields + "}"})
 		_, address, _ := strings.Cut(fields, `"email":"`)
 		address, _, _ = strings.Cut(address, `"`)
-		u.AddAddress = append(u.AddAddress, sluice.KeyRow{Key: sluice.UserKey{Kind: sluice.KeyEmail, Name: address}, ID: id})
+		u.AddAddress = append(u.AddAddress, user.KeyRow{Key: user.Key{Kind: user.KeyEmail, Name: address}, ID: id})
 		if i < 3 {
-			u.AddKeys = append(u.AddKeys, sluice.KeyRow{Key: sluice.UserKey{Kind: sluice.KeyExternal, Name: []string{"ann", "bob", "cid"}[i]}, ID: id})
+			u.AddKeys = append(u.AddKeys, user.KeyRow{Key: user.Key{Kind: user.KeyExternal, Name: []string{"ann", "bob", "cid"}[i]}, ID: id})
 		}
 		nameless = id
 	}
-	p, err := store.Prepare(&sluice.Effect{Users: u})
+	p, err := db.Prepare(&store.Effect{Users: u})
 	if err == nil {
-		_, err = store.Apply(t.Context(), p)
+		_, err = db.Apply(t.Context(), p)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &spool.Mailer{Templates: template.NewCache(store, 0), Users: store, Clock: sluice.SystemClock{}}, nameless
+	return &spool.Mailer{Templates: template.NewCache(db, 0), Users: db, Clock: sluice.SystemClock{}}, nameless
 }
 
 // mailsTo are sends of one message to users.
 func mailsTo(content string, users ...string) []spool.Mail {
 	mails := make([]spool.Mail, len(users))
 	for i, user := range users {
-		mails[i] = spool.Mail{Content: []byte(content), Took: new([sluice.Stages]time.Duration), Send: &sluice.Send{
-			Message: strings.Repeat("a", sluice.MessageIDBytes), Number: i, Recipients: len(users), Form: sluice.ContentTemplate,
+		mails[i] = spool.Mail{Content: []byte(content), Took: new([mail.Stages]time.Duration), Send: &mail.Send{
+			Message: strings.Repeat("a", sluice.MessageIDBytes), Number: i, Recipients: len(users), Form: mail.ContentTemplate,
 			From: "shop@example.com", To: user + "@example.com", User: user,
 		}}
 	}
@@ -70,7 +73,7 @@ func mailsTo(content string, users ...string) []spool.Mail {
 // that hands in mail may name any user and any address.
 func TestNobodyElseReadsAProfile(t *testing.T) {
 	m, nameless := newMailer(t)
-	mail := &sluice.TemplateVersion{Subject: "Hello {{${first_name}}}", HTML: `<p>{{custom_attribute.${plan}}}</p>`}
+	mail := &mail.TemplateVersion{Subject: "Hello {{${first_name}}}", HTML: `<p>{{custom_attribute.${plan}}}</p>`}
 	content := template.Content{Mail: mail}
 	for to, want := range map[string]string{"thief@example.com": "Hello\r\n", "ann@example.com": "Hello Ann\r\n", "ANN@Example.COM": "Hello Ann\r\n", "ann@example.com.evil.example": "Hello\r\n"} {
 		mails := mailsTo(string(content.Append(nil)), "ann")
@@ -91,9 +94,9 @@ func TestNobodyElseReadsAProfile(t *testing.T) {
 // found by the internal id. Users outside the audience get none.
 func TestMailsOfTheirOwn(t *testing.T) {
 	m, nameless := newMailer(t)
-	mail := &sluice.TemplateVersion{
+	mail := &mail.TemplateVersion{
 		Subject: "Hello {{${first_name}}}", HTML: `<p>{{custom_attribute.${plan}}}</p>`, From: "Shop {{ n }} <shop@example.com>",
-		Headers: []sluice.TemplateHeader{{Name: "X-Name", Value: "{{${first_name}}}"}, {Name: "Reply-To", Value: "Help <help@example.com>"}},
+		Headers: []mail.TemplateHeader{{Name: "X-Name", Value: "{{${first_name}}}"}, {Name: "Reply-To", Value: "Help <help@example.com>"}},
 	}
 	for state, want := range map[string]string{"": "ann bob cid " + nameless.String(), "subscribed": "ann bob " + nameless.String(), "opted_in": "ann"} {
 		content := template.Content{Mail: mail, State: state, Variables: `{"n":7}`}
@@ -137,7 +140,7 @@ func BenchmarkOwnMails(b *testing.B) {
 	for _, many := range []int{1, 50} {
 		b.Run(fmt.Sprint(many), func(b *testing.B) {
 			m, _ := newMailer(b)
-			mail := &sluice.TemplateVersion{Subject: "Hello {{${first_name}}}", HTML: strings.Repeat("<p>Dear {{${first_name}}}, \"this\" is a line of some length, as mails have it, and another.</p>\n", 100)}
+			mail := &mail.TemplateVersion{Subject: "Hello {{${first_name}}}", HTML: strings.Repeat("<p>Dear {{${first_name}}}, \"this\" is a line of some length, as mails have it, and another.</p>\n", 100)}
 			content := template.Content{Mail: mail, State: "subscribed"}
 			users := make([]string, many)
 			for i := range users {

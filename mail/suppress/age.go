@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // Ages are how old a list may be that mail of a class is checked against. 0: any
@@ -12,8 +12,8 @@ import (
 type Ages struct{ Marketing, Transactional time.Duration }
 
 // of returns the bound for a class.
-func (a *Ages) of(class sluice.Class) time.Duration {
-	if class == sluice.ClassTransactional {
+func (a *Ages) of(class mail.Class) time.Duration {
+	if class == mail.ClassTransactional {
 		return a.Transactional
 	}
 	return a.Marketing
@@ -31,7 +31,7 @@ func age(looked, now time.Time) time.Duration {
 // process that cannot reach the database does not know which addresses have
 // unsubscribed meanwhile. One that was stopped has to look first. It waits for
 // nobody.
-func (f *Follower) Fresh(class sluice.Class) bool {
+func (f *Follower) Fresh(class mail.Class) bool {
 	most := f.Oldest.of(class)
 	if most == 0 {
 		return true
@@ -43,19 +43,19 @@ func (f *Follower) Fresh(class sluice.Class) bool {
 }
 
 // classes are those that a list may be too old for.
-var classes = [...]sluice.Class{sluice.ClassMarketing, sluice.ClassTransactional}
+var classes = [...]mail.Class{mail.ClassMarketing, mail.ClassTransactional}
 
 // Stale returns an error that says which mail waits because the list is too old,
 // and why it is; nil: none.
 func (f *Follower) Stale() error {
 	status := f.Status()
-	for _, class := range []sluice.Class{sluice.ClassTransactional, sluice.ClassMarketing} {
+	for _, class := range []mail.Class{mail.ClassTransactional, mail.ClassMarketing} {
 		most := f.Oldest.of(class)
 		if most == 0 || status.Age <= most {
 			continue
 		}
 		waits := "marketing mail waits"
-		if class == sluice.ClassTransactional {
+		if class == mail.ClassTransactional {
 			waits = "all mail waits"
 		}
 		err := status.Err

@@ -9,12 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // away is a store whose database is reached or not, as a test wants it.
 type away struct {
-	sluice.SuppressionStore
+	mail.SuppressionStore
 	err atomic.Pointer[error] // nil: it is reached
 }
 
@@ -28,7 +28,7 @@ func (a *away) failure() error {
 func (a *away) LastSuppression(context.Context) (int64, error)   { return 0, a.failure() }
 func (a *away) CountSuppressions(context.Context) (int64, error) { return 0, a.failure() }
 
-func (a *away) HeldSuppressions(context.Context, sluice.SuppressionKey, int, func(*sluice.Suppression)) (int, error) {
+func (a *away) HeldSuppressions(context.Context, mail.SuppressionKey, int, func(*mail.Suppression)) (int, error) {
 	return 0, a.failure()
 }
 
@@ -42,8 +42,8 @@ func TestAge(t *testing.T) {
 		f.Oldest = Ages{Marketing: 5 * time.Second, Transactional: 60 * time.Second}
 		is := func(what string, marketing, transactional bool) {
 			t.Helper()
-			if f.Fresh(sluice.ClassMarketing) != marketing || f.Fresh(sluice.ClassTransactional) != transactional || (f.Stale() == nil) != (marketing && transactional) {
-				t.Errorf("%s: marketing %v, transactional %v, %v", what, f.Fresh(sluice.ClassMarketing), f.Fresh(sluice.ClassTransactional), f.Stale())
+			if f.Fresh(mail.ClassMarketing) != marketing || f.Fresh(mail.ClassTransactional) != transactional || (f.Stale() == nil) != (marketing && transactional) {
+				t.Errorf("%s: marketing %v, transactional %v, %v", what, f.Fresh(mail.ClassMarketing), f.Fresh(mail.ClassTransactional), f.Stale())
 			}
 		}
 		is("just loaded", true, true)

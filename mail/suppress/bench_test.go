@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // BenchmarkCheck asks for 65,536 recipients in turn, one of ten on a list of
@@ -14,10 +15,10 @@ func BenchmarkCheck(b *testing.B) {
 	s := l.sets.Load()
 	s.addresses.Reserve(1_000_000)
 	for i := range 1_000_000 {
-		s.change(&sluice.Suppression{Entry: fmt.Sprintf("user.%d@example.com", i), Reason: sluice.SuppressHardBounce}, 0)
+		s.change(&mail.Suppression{Entry: fmt.Sprintf("user.%d@example.com", i), Reason: mail.SuppressHardBounce}, 0)
 	}
 	for i := range 33_000 {
-		s.change(&sluice.Suppression{Entry: fmt.Sprintf("bad-%d.example", i), Reason: sluice.SuppressBadDomain}, 0)
+		s.change(&mail.Suppression{Entry: fmt.Sprintf("bad-%d.example", i), Reason: mail.SuppressBadDomain}, 0)
 	}
 	recipients := make([]string, 1<<16)
 	for i := range recipients {
@@ -28,6 +29,6 @@ func BenchmarkCheck(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		l.Check(recipients[i&(1<<16-1)], sluice.ClassMarketing, "shop")
+		l.Check(recipients[i&(1<<16-1)], mail.ClassMarketing, "shop")
 	}
 }

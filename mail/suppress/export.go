@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/mail"
 )
 
 // Files that other senders give out, and other programs write.
@@ -39,22 +39,22 @@ var otherColumns = map[string]string{
 // UNSUB_TIME and CLEAN_TIME, as programs that read its exports name them. Those
 // of Braze's API are unsubscribed_at and hard_bounced_at; its files were not
 // seen.
-var impliedReasons = map[string]sluice.SuppressReason{
-	"unsubtime": sluice.SuppressUnsubscribe, "unsubscribedat": sluice.SuppressUnsubscribe,
-	"cleantime": sluice.SuppressHardBounce, "hardbouncedat": sluice.SuppressHardBounce,
+var impliedReasons = map[string]mail.SuppressReason{
+	"unsubtime": mail.SuppressUnsubscribe, "unsubscribedat": mail.SuppressUnsubscribe,
+	"cleantime": mail.SuppressHardBounce, "hardbouncedat": mail.SuppressHardBounce,
 }
 
 // foreignReasons are words that others have for reasons, without case and marks.
-var foreignReasons = map[string]sluice.SuppressReason{
-	"hardbounce": sluice.SuppressHardBounce, "bounce": sluice.SuppressHardBounce, "bounced": sluice.SuppressHardBounce,
-	"softbounces": sluice.SuppressSoftBounces,
-	"complaint":   sluice.SuppressComplaint, "spamcomplaint": sluice.SuppressComplaint, "complained": sluice.SuppressComplaint, "spamreport": sluice.SuppressComplaint,
-	"unsubscribe": sluice.SuppressUnsubscribe, "unsubscribed": sluice.SuppressUnsubscribe, "manualsuppression": sluice.SuppressUnsubscribe,
-	"baddomain": sluice.SuppressBadDomain, "manual": sluice.SuppressManual,
+var foreignReasons = map[string]mail.SuppressReason{
+	"hardbounce": mail.SuppressHardBounce, "bounce": mail.SuppressHardBounce, "bounced": mail.SuppressHardBounce,
+	"softbounces": mail.SuppressSoftBounces,
+	"complaint":   mail.SuppressComplaint, "spamcomplaint": mail.SuppressComplaint, "complained": mail.SuppressComplaint, "spamreport": mail.SuppressComplaint,
+	"unsubscribe": mail.SuppressUnsubscribe, "unsubscribed": mail.SuppressUnsubscribe, "manualsuppression": mail.SuppressUnsubscribe,
+	"baddomain": mail.SuppressBadDomain, "manual": mail.SuppressManual,
 }
 
 // foreignReason reads a reason from a word; 0: it is none that is known.
-func foreignReason(word string) sluice.SuppressReason { return foreignReasons[bare(word)] }
+func foreignReason(word string) mail.SuppressReason { return foreignReasons[bare(word)] }
 
 // bare is a name without case and marks.
 func bare(name string) string {
@@ -101,8 +101,8 @@ func headerOf(cells []string) map[string]string {
 
 // parseRecord reads a record under a header. A reason in it that is none that is
 // known is what somebody's server said: that of the file is it.
-func (r *Reader) parseRecord(object string) (sluice.Suppression, error) {
-	s, scoped, implied := r.Preset, false, sluice.SuppressReason(0)
+func (r *Reader) parseRecord(object string) (mail.Suppression, error) {
+	s, scoped, implied := r.Preset, false, mail.SuppressReason(0)
 	m := jsonscan.Read(object)
 	for m.Next() {
 		implied = max(implied, impliedReasons[bare(m.Key)])
@@ -122,7 +122,7 @@ func (r *Reader) parseRecord(object string) (sluice.Suppression, error) {
 			return s, err
 		}
 	}
-	if r.implied && s.Reason == sluice.SuppressManual {
+	if r.implied && s.Reason == mail.SuppressManual {
 		if s.Reason = implied; implied == 0 { // a row of somebody who is mailed
 			return s, errors.New("it has no time of an opt-out or bounce, in a file with a column of them; give --reason if all are meant")
 		}

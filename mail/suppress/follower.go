@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // Bounds of following.
@@ -37,7 +38,7 @@ const (
 // that is too old (age.go).
 type Follower struct {
 	*List
-	Store sluice.SuppressionStore
+	Store mail.SuppressionStore
 	Clock sluice.Clock
 	Log   *slog.Logger
 
@@ -52,7 +53,7 @@ type Follower struct {
 }
 
 // Check is List.Check, with the word of the reason.
-func (f *Follower) Check(address string, class sluice.Class, app string) (reason string, suppressed bool) {
+func (f *Follower) Check(address string, class mail.Class, app string) (reason string, suppressed bool) {
 	v, suppressed := f.List.Check(address, class, app)
 	if !suppressed {
 		return "", false
@@ -90,10 +91,10 @@ func (f *Follower) Load(ctx context.Context) error {
 	if all > loadRows {
 		fresh.addresses.Reserve(int(all)) // tables that grow end up larger
 	}
-	var after sluice.SuppressionKey
+	var after mail.SuppressionKey
 	said, rows, now := began, int64(0), began.UnixMilli()
 	for {
-		n, err := f.Store.HeldSuppressions(ctx, after, loadRows, func(s *sluice.Suppression) {
+		n, err := f.Store.HeldSuppressions(ctx, after, loadRows, func(s *mail.Suppression) {
 			fresh.change(s, now)
 			after = s.Key()
 		})
@@ -163,7 +164,7 @@ func (f *Follower) Look(ctx context.Context) error {
 	sets, now := f.List.sets.Load(), began.UnixMilli()
 	for at < last {
 		n := 0
-		err := f.Store.SuppressionChanges(ctx, at, changeRows, func(s *sluice.Suppression) {
+		err := f.Store.SuppressionChanges(ctx, at, changeRows, func(s *mail.Suppression) {
 			sets.change(s, now)
 			at = max(at, s.Number)
 			n++

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/store/sqlstore"
 )
 
@@ -38,23 +39,23 @@ func openStores(t *testing.T) (writer, reader *sqlstore.Store) {
 
 func suppress(t *testing.T, s *sqlstore.Store, removed bool, millis int64, entries ...string) {
 	t.Helper()
-	var changes []sluice.Suppression
+	var changes []mail.Suppression
 	for _, e := range entries {
-		changes = append(changes, sluice.Suppression{Entry: e, Reason: sluice.SuppressManual, TimeMillis: millis, Removed: removed})
+		changes = append(changes, mail.Suppression{Entry: e, Reason: mail.SuppressManual, TimeMillis: millis, Removed: removed})
 	}
 	if _, err := s.Suppress(t.Context(), changes); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func follow(t *testing.T, s sluice.SuppressionStore) (*Follower, func(address string) bool) {
+func follow(t *testing.T, s mail.SuppressionStore) (*Follower, func(address string) bool) {
 	t.Helper()
 	f := &Follower{List: NewList(sluice.SystemClock{}), Store: s, Clock: sluice.SystemClock{}, Log: slog.New(slog.DiscardHandler)}
 	if err := f.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return f, func(address string) bool {
-		_, ok := f.List.Check(address, sluice.ClassTransactional, "")
+		_, ok := f.List.Check(address, mail.ClassTransactional, "")
 		return ok
 	}
 }
@@ -152,15 +153,15 @@ func TestFollowRun(t *testing.T) {
 
 // counted is a store that has the addresses 1@example.com and so on, one a change.
 type counted struct {
-	sluice.SuppressionStore
+	mail.SuppressionStore
 	last atomic.Int64
 }
 
 func (c *counted) LastSuppression(context.Context) (int64, error) { return c.last.Load(), nil }
 
-func (c *counted) SuppressionChanges(_ context.Context, after int64, _ int, do func(*sluice.Suppression)) error {
+func (c *counted) SuppressionChanges(_ context.Context, after int64, _ int, do func(*mail.Suppression)) error {
 	for n := after + 1; n <= c.last.Load(); n++ {
-		do(&sluice.Suppression{Entry: fmt.Sprintf("%d@example.com", n), Reason: sluice.SuppressManual, Number: n})
+		do(&mail.Suppression{Entry: fmt.Sprintf("%d@example.com", n), Reason: mail.SuppressManual, Number: n})
 	}
 	return nil
 }
@@ -185,7 +186,7 @@ func TestChangesAreInForceWithinASecond(t *testing.T) {
 			for _, l := range lists {
 				for held := false; !held; {
 					<-time.After(time.Millisecond)
-					if _, held = l.Check(address, sluice.ClassTransactional, ""); time.Since(committed) > time.Second {
+					if _, held = l.Check(address, mail.ClassTransactional, ""); time.Since(committed) > time.Second {
 						t.Fatalf("%s is not in force a second after its commit", address)
 					}
 				}
@@ -196,7 +197,7 @@ func TestChangesAreInForceWithinASecond(t *testing.T) {
 
 // failing fails at the first look.
 type failing struct {
-	sluice.SuppressionStore
+	mail.SuppressionStore
 	looks  int
 	broken chan struct{}
 }

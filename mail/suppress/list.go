@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/mail/suppress/set"
 	"sluice/user/profile"
 )
@@ -46,7 +47,7 @@ const (
 
 // Bounds of a look.
 const (
-	maxTextBytes = sluice.MaxSuppressEntryBytes + 1 + sluice.MaxAppIDBytes
+	maxTextBytes = mail.MaxSuppressEntryBytes + 1 + sluice.MaxAppIDBytes
 	maxLabels    = 63 // domains with more are as if they had so many
 
 	// MaxReady is how many addresses List.Ready reads ahead for.
@@ -66,8 +67,8 @@ func newSets(clock sluice.Clock) *sets {
 
 // Verdict says why somebody is not mailed.
 type Verdict struct {
-	Reason sluice.SuppressReason
-	Scope  sluice.Scope
+	Reason mail.SuppressReason
+	Scope  mail.Scope
 	Match  Match
 }
 
@@ -103,10 +104,10 @@ func (l *List) Len() int {
 // Check reports whether mail of a class and an app is not to be sent to an
 // address, and the strongest reason. The address may be written in any case. It
 // waits for nobody, and allocates nothing for an address in ASCII.
-func (l *List) Check(address string, class sluice.Class, app string) (Verdict, bool) {
+func (l *List) Check(address string, class mail.Class, app string) (Verdict, bool) {
 	s := l.sets.Load()
 	without := set.Mark(0)
-	if class == sluice.ClassTransactional {
+	if class == mail.ClassTransactional {
 		without = markMarketing
 	}
 	if app == "" || len(app) > sluice.MaxAppIDBytes || !s.apps.Load() {
@@ -185,9 +186,9 @@ func verdictOf(m set.Mark, match Match) Verdict {
 	if m == 0 {
 		return Verdict{}
 	}
-	v := Verdict{Reason: sluice.SuppressReason(m >> markReason), Match: match}
+	v := Verdict{Reason: mail.SuppressReason(m >> markReason), Match: match}
 	if m&markMarketing != 0 {
-		v.Scope = sluice.ScopeMarketing
+		v.Scope = mail.ScopeMarketing
 	}
 	if m&markBelow != 0 {
 		v.Match = MatchBelow
@@ -278,7 +279,7 @@ func foldRunes(dst []byte, rest string) ([]byte, bool) {
 	begin := len(dst)
 	for _, r := range rest {
 		r = unicode.ToLower(r)
-		if len(dst)+utf8.RuneLen(r) > sluice.MaxSuppressEntryBytes { // small letters may be longer
+		if len(dst)+utf8.RuneLen(r) > mail.MaxSuppressEntryBytes { // small letters may be longer
 			return append(dst[:begin], rest...), true
 		}
 		dst = utf8.AppendRune(dst, r)
@@ -287,9 +288,9 @@ func foldRunes(dst []byte, rest string) ([]byte, bool) {
 }
 
 // change brings one suppression in, or takes it out.
-func (s *sets) change(c *sluice.Suppression, nowMillis int64) {
+func (s *sets) change(c *mail.Suppression, nowMillis int64) {
 	in, mark, name := s.domains, set.Mark(c.Reason)<<markReason, c.Entry
-	if c.Scope == sluice.ScopeMarketing {
+	if c.Scope == mail.ScopeMarketing {
 		mark |= markMarketing
 	}
 	if below, ok := strings.CutPrefix(name, "."); ok {

@@ -8,6 +8,7 @@ import (
 
 	"sluice"
 	"sluice/lib/mime"
+	"sluice/mail"
 	"sluice/test/clocktest"
 	"sluice/user/profile"
 )
@@ -20,11 +21,11 @@ func held(t *testing.T, clock sluice.Clock, lines ...string) *List {
 	l := NewList(clock)
 	for _, line := range lines {
 		w := append(strings.Fields(line), "all", "")
-		s := sluice.Suppression{TimeMillis: 1}
+		s := mail.Suppression{TimeMillis: 1}
 		var ok, ok2, ok3 bool
 		s.Entry, ok = ParseEntry(w[0])
-		s.Reason, ok2 = sluice.ParseSuppressReason(w[1])
-		s.Scope, ok3 = sluice.ParseScope(w[2])
+		s.Reason, ok2 = mail.ParseSuppressReason(w[1])
+		s.Scope, ok3 = mail.ParseScope(w[2])
 		if len(w) == 6 {
 			s.App = w[3]
 		}
@@ -48,10 +49,10 @@ func TestCheck(t *testing.T) {
 		"zip bad_domain", "*.test bad_domain",
 		"x@deep.worse.example complaint",
 	)
-	const m, x = sluice.ClassMarketing, sluice.ClassTransactional
+	const m, x = mail.ClassMarketing, mail.ClassTransactional
 	for _, c := range []struct {
 		address string
-		class   sluice.Class
+		class   mail.Class
 		app     string
 		want    string
 	}{
@@ -101,9 +102,9 @@ func TestCheck(t *testing.T) {
 func TestRemovedAndEnded(t *testing.T) {
 	clock := clocktest.At(now)
 	l := held(t, clock, "a@example.com hard_bounce", "a@example.com manual")
-	change := func(s sluice.Suppression) { l.sets.Load().change(&s, clock.Now().UnixMilli()) }
+	change := func(s mail.Suppression) { l.sets.Load().change(&s, clock.Now().UnixMilli()) }
 	reason := func() string {
-		v, ok := l.Check("a@example.com", sluice.ClassTransactional, "")
+		v, ok := l.Check("a@example.com", mail.ClassTransactional, "")
 		if !ok {
 			return ""
 		}
@@ -112,11 +113,11 @@ func TestRemovedAndEnded(t *testing.T) {
 	if got := reason(); got != "hard_bounce" {
 		t.Fatalf("reason %q", got)
 	}
-	change(sluice.Suppression{Entry: "a@example.com", Reason: sluice.SuppressHardBounce, Removed: true})
+	change(mail.Suppression{Entry: "a@example.com", Reason: mail.SuppressHardBounce, Removed: true})
 	if got := reason(); got != "manual" {
 		t.Errorf("reason %q behind what was removed, want manual", got)
 	}
-	change(sluice.Suppression{Entry: "a@example.com", Reason: sluice.SuppressManual, EndMillis: now.UnixMilli() + 10_000})
+	change(mail.Suppression{Entry: "a@example.com", Reason: mail.SuppressManual, EndMillis: now.UnixMilli() + 10_000})
 	clock.Move(9 * time.Second)
 	if got := reason(); got != "manual" {
 		t.Errorf("reason %q before its end, want manual", got)
@@ -130,7 +131,7 @@ func TestRemovedAndEnded(t *testing.T) {
 func TestCheckAllocatesNothing(t *testing.T) {
 	l := held(t, clocktest.At(now), "a@example.com hard_bounce", ".bad.example bad_domain", "x@example.com manual all shop", "own.example manual all shop")
 	for _, address := range []string{"a@example.com", "Somebody.Else@Mail.Bad.Example", "nobody@example.net"} {
-		if n := testing.AllocsPerRun(100, func() { l.Check(address, sluice.ClassMarketing, "shop") }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { l.Check(address, mail.ClassMarketing, "shop") }); n != 0 {
 			t.Errorf("Check(%q): %v allocations", address, n)
 		}
 	}
@@ -183,7 +184,7 @@ func TestReady(t *testing.T) {
 		}
 	}
 	for i, address := range many {
-		if _, found := l.Check(address, sluice.ClassMarketing, ""); found != (i == 1) {
+		if _, found := l.Check(address, mail.ClassMarketing, ""); found != (i == 1) {
 			t.Errorf("%q is found: %v", address, found)
 		}
 	}
@@ -224,14 +225,14 @@ func TestNamesBeyondASCII(t *testing.T) {
 			continue
 		}
 		l := NewList(clocktest.At(now))
-		l.sets.Load().change(&sluice.Suppression{Entry: normal, Reason: sluice.SuppressManual}, 0)
+		l.sets.Load().change(&mail.Suppression{Entry: normal, Reason: mail.SuppressManual}, 0)
 		for _, address := range addresses {
 			if a, err := mime.ParseAddress(address); err != nil {
 				t.Errorf("%q: %v", address, err)
-			} else if _, found := l.Check(a.String(), sluice.ClassTransactional, ""); !found {
+			} else if _, found := l.Check(a.String(), mail.ClassTransactional, ""); !found {
 				t.Errorf("%q is mailed at %q although there is %q", address, a.String(), entry)
 			}
-			if _, found := l.Check(address, sluice.ClassTransactional, ""); !found {
+			if _, found := l.Check(address, mail.ClassTransactional, ""); !found {
 				t.Errorf("%q is not found by %q", address, entry)
 			}
 		}
@@ -246,7 +247,7 @@ func TestLongLetters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, found := l.Check(a.String(), sluice.ClassTransactional, ""); !found {
+	if _, found := l.Check(a.String(), mail.ClassTransactional, ""); !found {
 		t.Errorf("%q is mailed", a.String())
 	}
 }
@@ -275,25 +276,25 @@ func TestWhatCanBeMailedCanBeSuppressed(t *testing.T) {
 			continue
 		}
 		entry, ok := ParseEntry(text)
-		if !ok || len(entry) > sluice.MaxSuppressEntryBytes {
+		if !ok || len(entry) > mail.MaxSuppressEntryBytes {
 			t.Errorf("%q can be mailed and cannot be suppressed", text)
 			continue
 		}
 		l := NewList(clocktest.At(now))
-		l.sets.Load().change(&sluice.Suppression{Entry: entry, Reason: sluice.SuppressManual}, 0)
+		l.sets.Load().change(&mail.Suppression{Entry: entry, Reason: mail.SuppressManual}, 0)
 		for _, to := range []string{a.String(), text, entry, " " + text + " "} {
-			if _, found := l.Check(to, sluice.ClassTransactional, ""); !found {
+			if _, found := l.Check(to, mail.ClassTransactional, ""); !found {
 				t.Errorf("%q is mailed at %q although there is %q", text, to, entry)
 			}
 			if again, ok := ParseEntry(to); !ok || again != entry {
 				t.Errorf("%q is the entry %q, and %q is %q", text, entry, to, again)
 			}
 		}
-		if got, err := (&Reader{Preset: sluice.Suppression{TimeMillis: 1}}).ParseLine(text + ",complaint"); err != nil || got.Entry != entry || got.Reason != sluice.SuppressComplaint {
+		if got, err := (&Reader{Preset: mail.Suppression{TimeMillis: 1}}).ParseLine(text + ",complaint"); err != nil || got.Entry != entry || got.Reason != mail.SuppressComplaint {
 			t.Errorf("%q in a file is %q, %v", text, got.Entry, err)
 		}
 		l = held(t, clocktest.At(now), a.Domain+" manual")
-		if v, found := l.Check(a.String(), sluice.ClassTransactional, ""); !found || v.Match != MatchDomain {
+		if v, found := l.Check(a.String(), mail.ClassTransactional, ""); !found || v.Match != MatchDomain {
 			t.Errorf("%q is mailed although its domain is suppressed", text)
 		}
 	}
@@ -316,8 +317,8 @@ func FuzzFold(f *testing.F) {
 			t.Errorf("fold(%q) = %q, want %q", address, got, want)
 		}
 		l := NewList(clocktest.At(now))
-		l.sets.Load().change(&sluice.Suppression{Entry: want, Reason: sluice.SuppressManual}, 0)
-		if _, found := l.Check(address, sluice.ClassTransactional, ""); !found {
+		l.sets.Load().change(&mail.Suppression{Entry: want, Reason: mail.SuppressManual}, 0)
+		if _, found := l.Check(address, mail.ClassTransactional, ""); !found {
 			t.Errorf("%q is not found as %q", address, want)
 		}
 	})

@@ -10,13 +10,14 @@ import (
 	"sluice/lib/jsonscan"
 	"sluice/lib/mime"
 	"sluice/lib/timetext"
+	"sluice/mail"
 	"sluice/user/profile"
 )
 
 // Reader reads suppressions as people and programs write them.
 type Reader struct {
 	// Preset is what is not said of one: reason, scope and app, source and time.
-	Preset sluice.Suppression
+	Preset mail.Suppression
 
 	// Scoped: the scope of Preset was asked for. Without it, and where no scope
 	// stands beside the entry, an unsubscription is about marketing alone, as
@@ -32,7 +33,7 @@ type Reader struct {
 
 // Parse reads a suppression from a JSON object: entry, and reason, scope, app_id
 // and ends, which are those of Preset where they are left out.
-func (r *Reader) Parse(object string) (sluice.Suppression, error) {
+func (r *Reader) Parse(object string) (mail.Suppression, error) {
 	s := r.Preset
 	v, err := jsonscan.Scan(object)
 	if err != nil || v.Kind != jsonscan.Object {
@@ -54,12 +55,12 @@ func (r *Reader) Parse(object string) (sluice.Suppression, error) {
 }
 
 // done gives a suppression the scope of its reason, and checks it.
-func (r *Reader) done(s sluice.Suppression, scoped bool) (sluice.Suppression, error) {
+func (r *Reader) done(s mail.Suppression, scoped bool) (mail.Suppression, error) {
 	if s.Entry == "" {
 		return s, errors.New("it has no entry")
 	}
-	if s.Reason == sluice.SuppressUnsubscribe && !scoped && !r.Scoped {
-		s.Scope = sluice.ScopeMarketing
+	if s.Reason == mail.SuppressUnsubscribe && !scoped && !r.Scoped {
+		s.Scope = mail.ScopeMarketing
 	}
 	if !r.Force {
 		if err := CheckWidth(s.Entry); err != nil {
@@ -73,7 +74,7 @@ func (r *Reader) done(s sluice.Suppression, scoped bool) (sluice.Suppression, er
 // transfer.LineReader has it, or a JSON object as Parse has it. Otherwise it is
 // an entry and, behind a comma, a reason, which may be another program's word
 // for it.
-func (r *Reader) ParseLine(line string) (sluice.Suppression, error) {
+func (r *Reader) ParseLine(line string) (mail.Suppression, error) {
 	line = strings.TrimSpace(line)
 	switch {
 	case r.header != nil:
@@ -111,7 +112,7 @@ func cutEntry(line string) (entry, reason string, ok bool) {
 }
 
 // setMember sets one thing of a suppression from its text.
-func setMember(s *sluice.Suppression, name, text string) (err error) {
+func setMember(s *mail.Suppression, name, text string) (err error) {
 	ok := true
 	switch name {
 	case "entry":
@@ -119,11 +120,11 @@ func setMember(s *sluice.Suppression, name, text string) (err error) {
 			return fmt.Errorf("entry is %.64q, %s", text, WantEntry)
 		}
 	case "reason":
-		if s.Reason, ok = sluice.ParseSuppressReason(text); !ok {
-			return fmt.Errorf("reason is %.32q, want one of %v", text, sluice.SuppressReasons)
+		if s.Reason, ok = mail.ParseSuppressReason(text); !ok {
+			return fmt.Errorf("reason is %.32q, want one of %v", text, mail.SuppressReasons)
 		}
 	case "scope":
-		if s.Scope, ok = sluice.ParseScope(text); !ok {
+		if s.Scope, ok = mail.ParseScope(text); !ok {
 			return fmt.Errorf("scope is %.32q, want all or marketing", text)
 		}
 	case "app_id":
@@ -141,7 +142,7 @@ func setMember(s *sluice.Suppression, name, text string) (err error) {
 }
 
 // CheckStored is List.Check for a caller without a list: it asks the store.
-func CheckStored(ctx context.Context, store sluice.SuppressionStore, clock sluice.Clock, address string, class sluice.Class, app string) (Verdict, bool, error) {
+func CheckStored(ctx context.Context, store mail.SuppressionStore, clock sluice.Clock, address string, class mail.Class, app string) (Verdict, bool, error) {
 	entry, ok := profile.NormalAddress(address)
 	domain := mime.DomainOf(entry)
 	if !ok || domain == "" {

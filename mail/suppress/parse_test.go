@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/ops/transfer"
 	"sluice/test/clocktest"
 )
@@ -15,7 +15,7 @@ import (
 // `*.` and a domain is a dot and a domain, wherever an entry is read: it holds for
 // the domain and for all below it.
 func TestStarMeansAllBelow(t *testing.T) {
-	reader := Reader{Preset: sluice.Suppression{Reason: sluice.SuppressManual, TimeMillis: 1}}
+	reader := Reader{Preset: mail.Suppression{Reason: mail.SuppressManual, TimeMillis: 1}}
 	for _, text := range []string{"*.bad.example", ".bad.example", " *.BAD.example ", "@*.bad.example", "@.bad.example", ".bad.example."} {
 		if got, ok := ParseEntry(text); !ok || got != ".bad.example" {
 			t.Errorf("ParseEntry(%q) = %q, %v", text, got, ok)
@@ -31,7 +31,7 @@ func TestStarMeansAllBelow(t *testing.T) {
 	}
 	l := held(t, clocktest.At(now), "*.bad.example manual")
 	for address, want := range map[string]bool{"a@bad.example": true, "a@b.bad.example": true, "a@notbad.example": false, "a@example": false} {
-		if _, got := l.Check(address, sluice.ClassTransactional, ""); got != want {
+		if _, got := l.Check(address, mail.ClassTransactional, ""); got != want {
 			t.Errorf("%s is suppressed: %v, want %v", address, got, want)
 		}
 	}
@@ -45,7 +45,7 @@ func TestStarMeansAllBelow(t *testing.T) {
 // All of a top-level domain is taken only from who says force, whichever way it is
 // written.
 func TestTopLevelDomainsAreRefused(t *testing.T) {
-	preset := sluice.Suppression{Reason: sluice.SuppressManual, TimeMillis: 1}
+	preset := mail.Suppression{Reason: mail.SuppressManual, TimeMillis: 1}
 	for text, wide := range map[string]bool{
 		".com": true, "*.com": true, "com": true, ".CO.UK": true, "co.uk": true, "@.com": true, ".test": true, "email": true, ".xn--p1ai": true, ".рф": true,
 		".example.com": false, "example.co.uk": false, ".github.io": false, "a@com": false, "root@localhost": false,
@@ -63,21 +63,21 @@ func TestTopLevelDomainsAreRefused(t *testing.T) {
 
 // An unsubscription is about marketing, unless somebody says otherwise.
 func TestUnsubscribeIsAboutMarketing(t *testing.T) {
-	all := sluice.Suppression{Reason: sluice.SuppressManual, TimeMillis: 1}
-	out := sluice.Suppression{Reason: sluice.SuppressUnsubscribe, TimeMillis: 1}
+	all := mail.Suppression{Reason: mail.SuppressManual, TimeMillis: 1}
+	out := mail.Suppression{Reason: mail.SuppressUnsubscribe, TimeMillis: 1}
 	for _, c := range []struct {
 		reader Reader
 		line   string
-		want   sluice.Scope
+		want   mail.Scope
 	}{
-		{Reader{Preset: all}, "a@example.com", sluice.ScopeAll},
-		{Reader{Preset: all}, "a@example.com,unsubscribe", sluice.ScopeMarketing},
-		{Reader{Preset: all}, "a@example.com,complaint", sluice.ScopeAll},
-		{Reader{Preset: all}, `{"entry":"a@example.com","reason":"unsubscribe"}`, sluice.ScopeMarketing},
-		{Reader{Preset: all}, `{"entry":"a@example.com","reason":"unsubscribe","scope":"all"}`, sluice.ScopeAll},
-		{Reader{Preset: out}, "a@example.com", sluice.ScopeMarketing},
-		{Reader{Preset: out}, "a@example.com,hard_bounce", sluice.ScopeAll},
-		{Reader{Preset: out, Scoped: true}, "a@example.com", sluice.ScopeAll},
+		{Reader{Preset: all}, "a@example.com", mail.ScopeAll},
+		{Reader{Preset: all}, "a@example.com,unsubscribe", mail.ScopeMarketing},
+		{Reader{Preset: all}, "a@example.com,complaint", mail.ScopeAll},
+		{Reader{Preset: all}, `{"entry":"a@example.com","reason":"unsubscribe"}`, mail.ScopeMarketing},
+		{Reader{Preset: all}, `{"entry":"a@example.com","reason":"unsubscribe","scope":"all"}`, mail.ScopeAll},
+		{Reader{Preset: out}, "a@example.com", mail.ScopeMarketing},
+		{Reader{Preset: out}, "a@example.com,hard_bounce", mail.ScopeAll},
+		{Reader{Preset: out, Scoped: true}, "a@example.com", mail.ScopeAll},
 	} {
 		if got, err := c.reader.ParseLine(c.line); err != nil || got.Scope != c.want {
 			t.Errorf("%q: %s, %v, want %s", c.line, got.Scope, err, c.want)
@@ -106,7 +106,7 @@ func TestExportsOfOthers(t *testing.T) {
 		"objects":                {"{\"entry\":\"ann@example.com\"}\nemail\n", "ann@example.com manual all, -"},
 		"nothing":                {"", ""},
 	} {
-		r := Reader{Preset: sluice.Suppression{Reason: sluice.SuppressManual, TimeMillis: 1}}
+		r := Reader{Preset: mail.Suppression{Reason: mail.SuppressManual, TimeMillis: 1}}
 		lines, err := transfer.NewLineReader(strings.NewReader(c.file), transfer.LineOptions{Header: r.Header})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // Service changes suppressions for people and programs that ask for it. Its
 // methods may be called from several goroutines at once.
 type Service struct {
-	Store sluice.SuppressionStore
+	Store mail.SuppressionStore
 	List  *List
 	Clock sluice.Clock
 }
@@ -18,12 +19,12 @@ type Service struct {
 // Which says which suppressions of an entry are meant: those for all of its
 // reasons (nil: all), of a scope and an app (nil: any).
 type Which struct {
-	Reasons []sluice.SuppressReason
-	Scope   *sluice.Scope
+	Reasons []mail.SuppressReason
+	Scope   *mail.Scope
 	App     *string
 }
 
-func (w *Which) means(s *sluice.Suppression) bool {
+func (w *Which) means(s *mail.Suppression) bool {
 	return (w.Reasons == nil || slices.Contains(w.Reasons, s.Reason)) &&
 		(w.Scope == nil || *w.Scope == s.Scope) && (w.App == nil || *w.App == s.App)
 }
@@ -31,7 +32,7 @@ func (w *Which) means(s *sluice.Suppression) bool {
 // Add suppresses, and returns how many suppressions have changed. Those that
 // are there already, with the same end, and those named twice are repeats. A
 // repeat counts as said again now, but not as changed.
-func (v *Service) Add(ctx context.Context, changes []sluice.Suppression) (added int, err error) {
+func (v *Service) Add(ctx context.Context, changes []mail.Suppression) (added int, err error) {
 	if len(changes) == 0 {
 		return 0, nil
 	}
@@ -43,7 +44,7 @@ func (v *Service) Add(ctx context.Context, changes []sluice.Suppression) (added 
 	if err != nil {
 		return 0, err
 	}
-	ends, now := make(map[sluice.SuppressionKey]int64, len(changes)), v.Clock.Now().UnixMilli()
+	ends, now := make(map[mail.SuppressionKey]int64, len(changes)), v.Clock.Now().UnixMilli()
 	for i := range stored {
 		if stored[i].Holds(now) {
 			ends[stored[i].Key()] = stored[i].EndMillis
@@ -70,7 +71,7 @@ func (v *Service) Remove(ctx context.Context, entries []string, which Which, sou
 	return v.Store.Suppress(ctx, changes)
 }
 
-func (v *Service) removals(ctx context.Context, entries []string, which Which, source string) (changes []sluice.Suppression, err error) {
+func (v *Service) removals(ctx context.Context, entries []string, which Which, source string) (changes []mail.Suppression, err error) {
 	stored, err := v.Store.SuppressionsOf(ctx, entries)
 	now := v.Clock.Now().UnixMilli()
 	for i := range stored {
@@ -84,7 +85,7 @@ func (v *Service) removals(ctx context.Context, entries []string, which Which, s
 
 // Lift removes what there is of addresses for some reasons, and notes that it is
 // over: what comes later, but happened before, does not hold.
-func (v *Service) Lift(ctx context.Context, addresses []string, reasons []sluice.SuppressReason, source string) error {
+func (v *Service) Lift(ctx context.Context, addresses []string, reasons []mail.SuppressReason, source string) error {
 	changes, err := v.removals(ctx, addresses, Which{Reasons: reasons}, source)
 	if err != nil {
 		return err
@@ -92,12 +93,12 @@ func (v *Service) Lift(ctx context.Context, addresses []string, reasons []sluice
 	now := v.Clock.Now().UnixMilli()
 	for _, address := range addresses {
 		for _, reason := range reasons {
-			s := sluice.Suppression{Entry: address, Reason: reason, Source: source, TimeMillis: now, Removed: true, Said: true}
-			if reason != sluice.SuppressUnsubscribe {
+			s := mail.Suppression{Entry: address, Reason: reason, Source: source, TimeMillis: now, Removed: true, Said: true}
+			if reason != mail.SuppressUnsubscribe {
 				changes = append(changes, s)
 			}
-			if reason == sluice.SuppressUnsubscribe || reason == sluice.SuppressComplaint {
-				s.Scope = sluice.ScopeMarketing
+			if reason == mail.SuppressUnsubscribe || reason == mail.SuppressComplaint {
+				s.Scope = mail.ScopeMarketing
 				changes = append(changes, s)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 )
 
 // SetsRole is the role of the process that follows foreign sets: its lease is
@@ -36,9 +37,9 @@ const (
 type SetFollower struct {
 	Set    *flow.Set
 	Below  bool // members are domains with all below them
-	Reason sluice.SuppressReason
+	Reason mail.SuppressReason
 
-	Store      sluice.SuppressionStore
+	Store      mail.SuppressionStore
 	Leases     *flow.Leases
 	Deployment string // what Redis and the database are of
 	Clock      sluice.Clock
@@ -111,7 +112,7 @@ func (f *SetFollower) follow(ctx context.Context) error {
 }
 
 // source is that of the set's rows.
-func (f *SetFollower) source() string { return sluice.SetSource + f.Set.Name() }
+func (f *SetFollower) source() string { return mail.SetSource + f.Set.Name() }
 
 // know makes sure that what is noted as seen is of this database.
 func (f *SetFollower) know(ctx context.Context) error {
@@ -122,7 +123,7 @@ func (f *SetFollower) know(ctx context.Context) error {
 	if err := f.Set.Forget(ctx); err != nil {
 		return err
 	}
-	q := sluice.SuppressionQuery{Limit: setRows}
+	q := mail.SuppressionQuery{Limit: setRows}
 	for {
 		page, err := f.Store.Suppressions(ctx, q)
 		if err != nil {
@@ -155,7 +156,7 @@ func (f *SetFollower) Pass(ctx context.Context) error {
 
 func (f *SetFollower) take(ctx context.Context, members []string, removed bool) error {
 	now := f.Clock.Now().UnixMilli()
-	changes := make([]sluice.Suppression, 0, len(members))
+	changes := make([]mail.Suppression, 0, len(members))
 	for _, m := range members {
 		entry, ok := f.entry(m)
 		if !ok {
@@ -166,7 +167,7 @@ func (f *SetFollower) take(ctx context.Context, members []string, removed bool) 
 			f.Log.Warn("a member of a set of suppressions covers too much and is ignored; add it by hand with --force if it is intended", "set", f.Set.Name(), "member", m[:min(len(m), 100)])
 			continue
 		}
-		changes = append(changes, sluice.Suppression{Entry: entry, Reason: f.Reason, Source: f.source(), TimeMillis: now, Removed: removed})
+		changes = append(changes, mail.Suppression{Entry: entry, Reason: f.Reason, Source: f.source(), TimeMillis: now, Removed: removed})
 	}
 	if _, err := f.Store.Suppress(ctx, changes); err != nil {
 		return err

@@ -5,19 +5,19 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/user/profile"
 )
 
 // tenKilobytes is a mail of an order: markup, 20 outputs, a loop over 12 items.
-func tenKilobytes() *sluice.TemplateVersion {
+func tenKilobytes() *mail.TemplateVersion {
 	var b strings.Builder
 	b.WriteString(`<html><body><h1>Hello {{${first_name} | default: "you" | capitalize}}</h1>`)
 	for i := range 20 {
 		fmt.Fprintf(&b, `<p style="font:14px/20px Helvetica,Arial,sans-serif;color:#333">%s {{ order.number }} {%% if custom_attribute.${plan} == "gold" %%}gold{%% else %%}%d{%% endif %%}</p>`+"\n", strings.Repeat("Lorem ipsum dolor sit amet ", 12), i)
 	}
 	b.WriteString(`<table>{% for item in order.items %}<tr><td>{{ forloop.index }}</td><td>{{ item.name | truncate: 30 }}</td><td>{{ item.price | times: item.count | money }}</td></tr>{% endfor %}</table></body></html>`)
-	return &sluice.TemplateVersion{Template: "order", Version: 1, Subject: "Order {{ order.number }}", HTML: b.String(), Class: sluice.ClassTransactional}
+	return &mail.TemplateVersion{Template: "order", Version: 1, Subject: "Order {{ order.number }}", HTML: b.String(), Class: mail.ClassTransactional}
 }
 
 func orderInput() *Input {
@@ -72,7 +72,7 @@ func BenchmarkHostile(b *testing.B) {
 		"lists":  "{% assign s = 'a b' | split: ' ' %}{% for i in (1..40) %}{% assign s = s | concat: s | reverse %}{% endfor %}",
 	} {
 		b.Run(name, func(b *testing.B) {
-			t, err := Compile(&sluice.TemplateVersion{Subject: "s", Text: source, Class: sluice.ClassMarketing})
+			t, err := Compile(&mail.TemplateVersion{Subject: "s", Text: source, Class: mail.ClassMarketing})
 			if err != nil {
 				b.Fatal(err)
 			}

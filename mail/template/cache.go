@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // DefaultCacheBytes bounds what is kept of compiled templates.
@@ -19,7 +19,7 @@ const DefaultCacheBytes = 32 << 20
 // always the last one. A version never changes, so nothing in it grows old. Its
 // methods may be called by many goroutines at once.
 type Cache struct {
-	store    sluice.TemplateStore
+	store    mail.TemplateStore
 	maxBytes int
 	loads    singleflight.Group
 
@@ -36,7 +36,7 @@ type cacheKey struct {
 
 // NewCache returns a cache of the templates of a store; maxBytes 0 means
 // DefaultCacheBytes.
-func NewCache(store sluice.TemplateStore, maxBytes int) *Cache {
+func NewCache(store mail.TemplateStore, maxBytes int) *Cache {
 	if maxBytes <= 0 {
 		maxBytes = DefaultCacheBytes
 	}
@@ -93,7 +93,7 @@ func (c *Cache) Get(ctx context.Context, id string, version int) (*Template, err
 // Compiled returns a mail that is no stored template, compiled. It is kept under
 // its name, which is no other mail's, as long as stored ones are. The error is an
 // *Error.
-func (c *Cache) Compiled(name string, v *sluice.TemplateVersion) (*Template, error) {
+func (c *Cache) Compiled(name string, v *mail.TemplateVersion) (*Template, error) {
 	key := cacheKey{id: name} // stored ones have versions from 1
 	if t := c.look(key); t != nil {
 		return t, nil

@@ -11,26 +11,27 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // counted is a store of templates that counts how often it is read. The store
 // itself is tested in storetest; here the cache is.
 type counted struct {
-	sluice.TemplateStore
+	mail.TemplateStore
 	reads atomic.Int64
 	size  int
 	held  chan struct{} // reads wait for it to be closed, if it is not nil
 }
 
-func (c *counted) TemplateVersion(_ context.Context, id string, version int) (sluice.TemplateVersion, error) {
+func (c *counted) TemplateVersion(_ context.Context, id string, version int) (mail.TemplateVersion, error) {
 	c.reads.Add(1)
 	if c.held != nil {
 		<-c.held
 	}
 	if id == "none" {
-		return sluice.TemplateVersion{}, &sluice.Error{Code: sluice.CodeNotFound, Index: -1}
+		return mail.TemplateVersion{}, &sluice.Error{Code: sluice.CodeNotFound, Index: -1}
 	}
-	return sluice.TemplateVersion{Template: id, Version: version, Subject: "s", Text: strings.Repeat("x", c.size), Class: sluice.ClassMarketing}, nil
+	return mail.TemplateVersion{Template: id, Version: version, Subject: "s", Text: strings.Repeat("x", c.size), Class: mail.ClassMarketing}, nil
 }
 
 // Those used last are kept, as far as there is room.
@@ -111,14 +112,14 @@ func TestCacheReadsOnce(t *testing.T) {
 func TestCacheOfOwnMails(t *testing.T) {
 	store := &counted{size: 10}
 	c := NewCache(store, 0)
-	mail := &sluice.TemplateVersion{Subject: "s", Text: "t", Class: sluice.ClassTransactional}
-	first, err := c.Compiled("m-1", mail)
-	again, err2 := c.Compiled("m-1", mail)
-	other, err3 := c.Compiled("m-2", mail)
+	message := &mail.TemplateVersion{Subject: "s", Text: "t", Class: mail.ClassTransactional}
+	first, err := c.Compiled("m-1", message)
+	again, err2 := c.Compiled("m-1", message)
+	other, err3 := c.Compiled("m-2", message)
 	if err := errors.Join(err, err2, err3); err != nil || first != again || first == other || len(c.known) != 2 {
 		t.Errorf("%p %p %p, %d known: %v", first, again, other, len(c.known), err)
 	}
-	if _, err := c.Compiled("m-3", &sluice.TemplateVersion{Subject: "s", Text: "{% if %}"}); err == nil || len(c.known) != 2 {
+	if _, err := c.Compiled("m-3", &mail.TemplateVersion{Subject: "s", Text: "{% if %}"}); err == nil || len(c.known) != 2 {
 		t.Errorf("a mail that is none: %v, %d known", err, len(c.known))
 	}
 	if _, err := c.Get(t.Context(), "m-1", 1); err != nil || store.reads.Load() != 1 {
@@ -127,12 +128,12 @@ func TestCacheOfOwnMails(t *testing.T) {
 }
 
 func TestContent(t *testing.T) {
-	mail := &sluice.TemplateVersion{
-		Subject: "a \"b\" \u2028", Preheader: "p", From: "A <a@example.com>", HTML: "<p>\\ä\n</p>", Text: "t", Strict: true, Class: sluice.ClassTransactional,
-		Headers: []sluice.TemplateHeader{{Name: "X-A", Value: `{{ "x" }}`}, {Name: "X-B", Value: "b"}},
+	message := &mail.TemplateVersion{
+		Subject: "a \"b\" \u2028", Preheader: "p", From: "A <a@example.com>", HTML: "<p>\\ä\n</p>", Text: "t", Strict: true, Class: mail.ClassTransactional,
+		Headers: []mail.TemplateHeader{{Name: "X-A", Value: `{{ "x" }}`}, {Name: "X-B", Value: "b"}},
 	}
 	for _, c := range []Content{{Template: "a", Version: 1}, {Template: "a-b", Version: 1000, Variables: `{"x":[1,"}"]}`, State: "opted_in"},
-		{Mail: mail, State: "subscribed", Variables: "{}"}, {Mail: &sluice.TemplateVersion{Text: "t", Class: sluice.ClassTransactional}}} {
+		{Mail: message, State: "subscribed", Variables: "{}"}, {Mail: &mail.TemplateVersion{Text: "t", Class: mail.ClassTransactional}}} {
 		text := string(c.Append(nil))
 		got, err := ParseContent(text)
 		if err != nil || !reflect.DeepEqual(got, c) {

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/user/profile"
 )
 
@@ -15,7 +15,7 @@ func (c stoppedClock) Now() time.Time { return time.UnixMilli(int64(c)) }
 // rendered renders a text with variables.
 func rendered(t testing.TB, source, variables string) (string, error) {
 	t.Helper()
-	c, err := Compile(&sluice.TemplateVersion{Subject: "s", Text: source, Class: sluice.ClassMarketing})
+	c, err := Compile(&mail.TemplateVersion{Subject: "s", Text: source, Class: mail.ClassMarketing})
 	if err != nil {
 		return "", err
 	}
@@ -170,7 +170,7 @@ func TestNames(t *testing.T) {
 		`{{ "a b&c" | url_param_escape }} {{ "ä" | base64_encode }} {{ "x" | md5 }}`:                                 "a%20b%26c w6Q= 9dd4e461268c8034f5c8564e155c67a6",
 		`{{ tags | json }}{{ none | json }}`: `["\u003c/x\u003e",{"a":1.5}]null`,
 	} {
-		c, err := Compile(&sluice.TemplateVersion{Subject: "s", Text: source, Class: sluice.ClassMarketing})
+		c, err := Compile(&mail.TemplateVersion{Subject: "s", Text: source, Class: mail.ClassMarketing})
 		if err != nil {
 			t.Errorf("%s: %v", source, err)
 			continue

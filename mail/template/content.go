@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/mail"
 	"sluice/user/profile"
 )
 
-// Content is the content of a send in the form sluice.ContentTemplate. It has
+// Content is the content of a send in the form mail.ContentTemplate. It has
 // the template and its version, or what the mail itself says in the language of
 // templates. It also has the variables and the audience.
 //
@@ -21,7 +21,7 @@ type Content struct {
 
 	// Mail is what a mail says that is no stored template; nil: it is one. Only
 	// its texts, its headers and whether it is strict count.
-	Mail *sluice.TemplateVersion
+	Mail *mail.TemplateVersion
 
 	Variables string // a JSON object, or empty
 
@@ -52,7 +52,7 @@ const (
 	strictMember  = "strict"
 )
 
-func appendMail(dst []byte, v *sluice.TemplateVersion) []byte {
+func appendMail(dst []byte, v *mail.TemplateVersion) []byte {
 	dst = append(dst, '{')
 	for i, text := range sources(v) {
 		if text != "" {
@@ -70,8 +70,8 @@ func appendMail(dst []byte, v *sluice.TemplateVersion) []byte {
 }
 
 // parseMail reads what appendMail wrote.
-func parseMail(text string) (*sluice.TemplateVersion, error) {
-	v := &sluice.TemplateVersion{Class: sluice.ClassTransactional}
+func parseMail(text string) (*mail.TemplateVersion, error) {
+	v := &mail.TemplateVersion{Class: mail.ClassTransactional}
 	parts := map[string]*string{
 		partNames[partSubject]: &v.Subject, partNames[partPreheader]: &v.Preheader, partNames[partFrom]: &v.From,
 		partNames[partHTML]: &v.HTML, partNames[partText]: &v.Text,
@@ -99,7 +99,7 @@ func parseMail(text string) (*sluice.TemplateVersion, error) {
 			if len(pair) != 2 {
 				return nil, newError(KindInput, 0, "a header of the mail is no pair of name and value")
 			}
-			v.Headers = append(v.Headers, sluice.TemplateHeader{Name: pair[0], Value: pair[1]})
+			v.Headers = append(v.Headers, mail.TemplateHeader{Name: pair[0], Value: pair[1]})
 		}
 	}
 	if err := m.Err(); err != nil {
@@ -138,7 +138,7 @@ func ParseContent(text string) (Content, error) {
 		return c, newError(KindInput, 0, "the content is no JSON object: %v", m.Err())
 	case c.Mail != nil && c.Template != "":
 		return c, newError(KindInput, 0, "the content names a template and is a mail itself")
-	case c.Mail == nil && (!sluice.ValidTemplateID(c.Template) || c.Version < 1):
+	case c.Mail == nil && (!mail.ValidTemplateID(c.Template) || c.Version < 1):
 		return c, newError(KindInput, 0, "the content names no template, or not its version")
 	}
 	return c, nil

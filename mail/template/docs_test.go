@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/user/profile"
 )
 
@@ -29,7 +29,7 @@ func TestGuide(t *testing.T) {
 	for _, block := range regexp.MustCompile("(?ms)^```liquid\n(.*?)^```$").FindAllStringSubmatch(page, -1) {
 		for _, m := range regexp.MustCompile(`(?m)^([^→].*)\n→ ?(.*)$`).FindAllStringSubmatch(block[1], -1) {
 			examples++
-			c, err := Compile(&sluice.TemplateVersion{Subject: "s", Text: m[1], Class: sluice.ClassMarketing})
+			c, err := Compile(&mail.TemplateVersion{Subject: "s", Text: m[1], Class: mail.ClassMarketing})
 			if err != nil {
 				t.Errorf("%s: %v", m[1], err)
 				continue

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // A version as a file that people edit: a line for each short text, then the
@@ -33,7 +33,7 @@ const (
 )
 
 // Format returns a version as a file.
-func Format(name string, v *sluice.TemplateVersion) string {
+func Format(name string, v *mail.TemplateVersion) string {
 	var b strings.Builder
 	line := func(key, value string) {
 		if value != "" {
@@ -70,7 +70,7 @@ func Format(name string, v *sluice.TemplateVersion) string {
 // file is a file being read.
 type file struct {
 	name    string
-	version sluice.TemplateVersion
+	version mail.TemplateVersion
 	seen    map[string]bool
 	last    *string // what a line that begins with a tab goes on with
 	header  bool    // that is the value of the last header
@@ -78,8 +78,8 @@ type file struct {
 
 // ParseFile reads a file: a version, and what its template is called. It does
 // not compile it. Its errors name the line.
-func ParseFile(text string) (name string, v sluice.TemplateVersion, err error) {
-	f := &file{seen: make(map[string]bool), version: sluice.TemplateVersion{Class: sluice.ClassTransactional}}
+func ParseFile(text string) (name string, v mail.TemplateVersion, err error) {
+	f := &file{seen: make(map[string]bool), version: mail.TemplateVersion{Class: mail.ClassTransactional}}
 	text = strings.TrimPrefix(text, "\ufeff") // some editors write one
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	for i := 0; i < len(lines); i++ {
@@ -150,7 +150,7 @@ func (f *file) line(line string) error {
 	}
 	value = strings.TrimPrefix(value, " ")
 	if name, ok := strings.CutPrefix(key, fileHeader); ok {
-		f.version.Headers = append(f.version.Headers, sluice.TemplateHeader{Name: strings.TrimSpace(name), Value: value})
+		f.version.Headers = append(f.version.Headers, mail.TemplateHeader{Name: strings.TrimSpace(name), Value: value})
 		f.header = true
 		return nil
 	}
@@ -170,7 +170,7 @@ func (f *file) set(key, value string) error {
 	case to != nil:
 		*to, f.last = value, to
 	case key == "class":
-		if f.version.Class, ok = sluice.ParseClass(value); !ok {
+		if f.version.Class, ok = mail.ParseClass(value); !ok {
 			return fmt.Errorf("class is %.32q, want transactional or marketing", value)
 		}
 	case key == "strict":

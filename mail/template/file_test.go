@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // What Format writes, ParseFile reads as it was.
-func checkFile(t *testing.T, name string, v *sluice.TemplateVersion) {
+func checkFile(t *testing.T, name string, v *mail.TemplateVersion) {
 	t.Helper()
 	text := Format(name, v)
 	gotName, got, err := ParseFile(text)
@@ -19,13 +19,13 @@ func checkFile(t *testing.T, name string, v *sluice.TemplateVersion) {
 }
 
 func TestFile(t *testing.T) {
-	checkFile(t, "Wel: come", &sluice.TemplateVersion{
-		Template: "welcome", Class: sluice.ClassMarketing, Strict: true, Subject: " {% if a %}\n\tb\n{% endif %} ", Preheader: "p", From: "A: <a@example.com>",
-		HTML: "\n<p>\r\n--- text\n\\--- html\n---\n\n", Text: "\n", Headers: []sluice.TemplateHeader{{Name: "X-A", Value: "1\n2"}, {Name: "X-B"}},
+	checkFile(t, "Wel: come", &mail.TemplateVersion{
+		Template: "welcome", Class: mail.ClassMarketing, Strict: true, Subject: " {% if a %}\n\tb\n{% endif %} ", Preheader: "p", From: "A: <a@example.com>",
+		HTML: "\n<p>\r\n--- text\n\\--- html\n---\n\n", Text: "\n", Headers: []mail.TemplateHeader{{Name: "X-A", Value: "1\n2"}, {Name: "X-B"}},
 	})
-	checkFile(t, "", &sluice.TemplateVersion{Class: sluice.ClassTransactional, Text: "x"})
+	checkFile(t, "", &mail.TemplateVersion{Class: mail.ClassTransactional, Text: "x"})
 	name, v, err := ParseFile("\ufeffid: a\r\n\r\nsubject: s\r\n--- text\r\nt\r\n")
-	if err != nil || name != "" || v.Template != "a" || v.Subject != "s" || v.Text != "t\r" || v.Class != sluice.ClassTransactional {
+	if err != nil || name != "" || v.Template != "a" || v.Subject != "s" || v.Text != "t\r" || v.Class != mail.ClassTransactional {
 		t.Errorf("%q %+v, %v", name, v, err)
 	}
 	for text, want := range map[string]string{
@@ -51,6 +51,6 @@ func FuzzFile(f *testing.F) {
 		if strings.ContainsAny(name+subject, "\r") || strings.Contains(name, "\n") {
 			return // lines of editors of Windows lose theirs
 		}
-		checkFile(t, name, &sluice.TemplateVersion{Template: "a", Class: sluice.ClassMarketing, Subject: subject, HTML: html, Text: text})
+		checkFile(t, name, &mail.TemplateVersion{Template: "a", Class: mail.ClassMarketing, Subject: subject, HTML: html, Text: text})
 	})
 }

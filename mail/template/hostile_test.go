@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/user/profile"
 )
 
@@ -118,7 +118,7 @@ func TestSyntaxErrors(t *testing.T) {
 // Errors of values name the line where they came up.
 func TestStrict(t *testing.T) {
 	render := func(source, variables string) (string, error) {
-		c, err := Compile(&sluice.TemplateVersion{Subject: "s", Text: source, Class: sluice.ClassMarketing, Strict: true})
+		c, err := Compile(&mail.TemplateVersion{Subject: "s", Text: source, Class: mail.ClassMarketing, Strict: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestUnsubscribeLink(t *testing.T) {
 		{"{{${set_user_to_unsubscribed_url}}}", "", "", "", "there is no link"},
 		{"{{ unsubscribe_url | upcase }}", "", "", "", "there is no link"},
 	} {
-		c, err := Compile(&sluice.TemplateVersion{Subject: "s", Text: x.source, Class: sluice.ClassMarketing})
+		c, err := Compile(&mail.TemplateVersion{Subject: "s", Text: x.source, Class: mail.ClassMarketing})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,9 +201,9 @@ func TestEscaping(t *testing.T) {
 		`<a>{% raw %}{{ x }}{% endraw %}`:                        "<a>{{ x }}",
 		`{{ x | default: "y" }}{{ none | default: x }}`:          strings.Repeat("&lt;b&gt;&amp;&#39;&quot;", 2),
 	} {
-		c, err := Compile(&sluice.TemplateVersion{
+		c, err := Compile(&mail.TemplateVersion{
 			Subject: "{{ x }} {{ br }}", From: "{{ br }} <a@example.com>", HTML: source, Text: "{{ x }}", Preheader: "{{ br }}",
-			Headers: []sluice.TemplateHeader{{Name: "X-Ref", Value: "{{ br }}"}}, Class: sluice.ClassMarketing,
+			Headers: []mail.TemplateHeader{{Name: "X-Ref", Value: "{{ br }}"}}, Class: mail.ClassMarketing,
 		})
 		if err != nil {
 			t.Errorf("%s: %v", source, err)
@@ -222,16 +222,16 @@ func TestEscaping(t *testing.T) {
 }
 
 func TestWhatIsNoMail(t *testing.T) {
-	for want, v := range map[string]sluice.TemplateVersion{
-		"subject: there is none":              {Text: "x", Class: sluice.ClassMarketing},
-		"neither html nor text":               {Subject: "x", Class: sluice.ClassMarketing},
+	for want, v := range map[string]mail.TemplateVersion{
+		"subject: there is none":              {Text: "x", Class: mail.ClassMarketing},
+		"neither html nor text":               {Subject: "x", Class: mail.ClassMarketing},
 		"the class is none":                   {Subject: "x", Text: "x"},
-		"header \"a b\": want a name":         {Subject: "x", Text: "x", Class: 1, Headers: []sluice.TemplateHeader{{Name: "a b"}}},
-		"header \"a:\\r\\nBcc\": want a name": {Subject: "x", Text: "x", Class: 1, Headers: []sluice.TemplateHeader{{Name: "a:\r\nBcc"}}},
-		"header BCC: Sluice writes it itself": {Subject: "x", Text: "x", Class: 1, Headers: []sluice.TemplateHeader{{Name: "BCC", Value: "a"}}},
-		"header x-ref is there twice":         {Subject: "x", Text: "x", Class: 1, Headers: []sluice.TemplateHeader{{Name: "X-Ref"}, {Name: "x-ref"}}},
-		"there are 21 headers":                {Subject: "x", Text: "x", Class: 1, Headers: make([]sluice.TemplateHeader, 21)},
-		"header X-Ref, line 1: {{ has no }}":  {Subject: "x", Text: "x", Class: 1, Headers: []sluice.TemplateHeader{{Name: "X-Ref", Value: "{{"}}},
+		"header \"a b\": want a name":         {Subject: "x", Text: "x", Class: 1, Headers: []mail.TemplateHeader{{Name: "a b"}}},
+		"header \"a:\\r\\nBcc\": want a name": {Subject: "x", Text: "x", Class: 1, Headers: []mail.TemplateHeader{{Name: "a:\r\nBcc"}}},
+		"header BCC: Sluice writes it itself": {Subject: "x", Text: "x", Class: 1, Headers: []mail.TemplateHeader{{Name: "BCC", Value: "a"}}},
+		"header x-ref is there twice":         {Subject: "x", Text: "x", Class: 1, Headers: []mail.TemplateHeader{{Name: "X-Ref"}, {Name: "x-ref"}}},
+		"there are 21 headers":                {Subject: "x", Text: "x", Class: 1, Headers: make([]mail.TemplateHeader, 21)},
+		"header X-Ref, line 1: {{ has no }}":  {Subject: "x", Text: "x", Class: 1, Headers: []mail.TemplateHeader{{Name: "X-Ref", Value: "{{"}}},
 		"html, line 2: there is no filter":    {Subject: "x", HTML: "\n{{ a | b }}", Class: 1},
 	} {
 		if _, err := Compile(&v); err == nil || !strings.Contains(err.Error(), want) {
@@ -249,7 +249,7 @@ func (c *slowClock) Now() time.Time {
 }
 
 func TestTimeIsBounded(t *testing.T) {
-	c, err := Compile(&sluice.TemplateVersion{Subject: "s", Text: "{% for i in (1..20000) %}{{ i }}{% endfor %}", Class: sluice.ClassMarketing})
+	c, err := Compile(&mail.TemplateVersion{Subject: "s", Text: "{% for i in (1..20000) %}{{ i }}{% endfor %}", Class: mail.ClassMarketing})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestTimeIsBounded(t *testing.T) {
 // The bounds hold for all parts of a mail together.
 func TestPartsShareTheBounds(t *testing.T) {
 	loop := "{% for i in (1..300) %}x{% endfor %}"
-	c, err := Compile(&sluice.TemplateVersion{Subject: "s", HTML: loop, Text: loop, Class: sluice.ClassMarketing})
+	c, err := Compile(&mail.TemplateVersion{Subject: "s", HTML: loop, Text: loop, Class: mail.ClassMarketing})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func FuzzTemplate(f *testing.F) {
 	p := &profile.Profile{Fields: profile.Values{{Name: "first_name", Raw: `"Ann"`}}}
 	limits := Limits{OutputBytes: 4096, Steps: 2000, Time: time.Hour}
 	f.Fuzz(func(t *testing.T, source, variables string) {
-		c, err := Compile(&sluice.TemplateVersion{Subject: "s", HTML: source, Text: source, Class: sluice.ClassMarketing})
+		c, err := Compile(&mail.TemplateVersion{Subject: "s", HTML: source, Text: source, Class: mail.ClassMarketing})
 		if err != nil {
 			if _, ok := errors.AsType[*Error](err); !ok {
 				t.Fatalf("%v is no *Error", err)

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // Template is a compiled version of a template. It is never changed, and may be
@@ -13,7 +13,7 @@ import (
 type Template struct {
 	id      string
 	version int
-	class   sluice.Class
+	class   mail.Class
 	strict  bool
 	bytes   int // about what it takes in memory
 
@@ -48,15 +48,15 @@ type Message struct {
 	Subject, Preheader string
 	From               string // empty: who sends says it
 	HTML, Text         string // one of them is empty if the template has none
-	Headers            []sluice.TemplateHeader
-	Class              sluice.Class
+	Headers            []mail.TemplateHeader
+	Class              mail.Class
 }
 
 // bytesPerNode is about what a piece of a template takes when it is compiled.
 const bytesPerNode = 250
 
 // Compile makes a template of a version. The error is an *Error.
-func Compile(v *sluice.TemplateVersion) (*Template, error) {
+func Compile(v *mail.TemplateVersion) (*Template, error) {
 	if err := check(v); err != nil {
 		return nil, err
 	}
@@ -89,12 +89,12 @@ func Compile(v *sluice.TemplateVersion) (*Template, error) {
 	return t, nil
 }
 
-func sources(v *sluice.TemplateVersion) [5]string {
+func sources(v *mail.TemplateVersion) [5]string {
 	return [5]string{v.Subject, v.Preheader, v.From, v.HTML, v.Text}
 }
 
 // check refuses what is no mail, whatever language it is in.
-func check(v *sluice.TemplateVersion) *Error {
+func check(v *mail.TemplateVersion) *Error {
 	total := 0
 	for i, source := range sources(v) {
 		if err := checkText(source); err != nil {
@@ -103,8 +103,8 @@ func check(v *sluice.TemplateVersion) *Error {
 		}
 		total += len(source)
 	}
-	if len(v.Headers) > sluice.MaxTemplateHeaders {
-		return newError(KindLimit, 0, "there are %d headers, at most %d are possible", len(v.Headers), sluice.MaxTemplateHeaders)
+	if len(v.Headers) > mail.MaxTemplateHeaders {
+		return newError(KindLimit, 0, "there are %d headers, at most %d are possible", len(v.Headers), mail.MaxTemplateHeaders)
 	}
 	for i, h := range v.Headers {
 		if err := checkHeader(v.Headers[:i], h.Name); err != nil {
@@ -117,13 +117,13 @@ func check(v *sluice.TemplateVersion) *Error {
 		total += len(h.Name) + len(h.Value)
 	}
 	switch {
-	case total > sluice.MaxTemplateBytes:
-		return newError(KindLimit, 0, "the template has %d bytes, at most %d are possible", total, sluice.MaxTemplateBytes)
+	case total > mail.MaxTemplateBytes:
+		return newError(KindLimit, 0, "the template has %d bytes, at most %d are possible", total, mail.MaxTemplateBytes)
 	case strings.Trim(v.Subject, blanks) == "":
 		return &Error{Kind: KindSyntax, Part: partNames[partSubject], Message: "there is none; a mail needs one"}
 	case v.HTML == "" && v.Text == "":
 		return newError(KindSyntax, 0, "there is neither html nor text; a mail needs one of them")
-	case v.Class != sluice.ClassMarketing && v.Class != sluice.ClassTransactional:
+	case v.Class != mail.ClassMarketing && v.Class != mail.ClassTransactional:
 		return newError(KindSyntax, 0, "the class is none; want transactional or marketing")
 	}
 	return nil
@@ -151,15 +151,15 @@ var ourHeaders = map[string]bool{
 
 // checkHeader refuses a name that is none (RFC 5322, 3.6.8), that is ours, or
 // that is there twice.
-func checkHeader(before []sluice.TemplateHeader, name string) *Error {
-	fits := name != "" && len(name) <= sluice.MaxTemplateHeaderBytes
+func checkHeader(before []mail.TemplateHeader, name string) *Error {
+	fits := name != "" && len(name) <= mail.MaxTemplateHeaderBytes
 	for i := range len(name) {
 		fits = fits && name[i] > ' ' && name[i] < 0x7f && name[i] != ':'
 	}
 	lower := strings.ToLower(name)
 	switch {
 	case !fits:
-		return newError(KindSyntax, 0, "header %.64q: want a name of 1 to %d visible ASCII characters without a colon", name, sluice.MaxTemplateHeaderBytes)
+		return newError(KindSyntax, 0, "header %.64q: want a name of 1 to %d visible ASCII characters without a colon", name, mail.MaxTemplateHeaderBytes)
 	case ourHeaders[lower] || strings.HasPrefix(lower, "content-") || strings.HasPrefix(lower, "resent-") || strings.HasPrefix(lower, "x-sluice-"):
 		return newError(KindSyntax, 0, "header %s: Sluice writes it itself", name)
 	}
@@ -192,7 +192,7 @@ func (t *Template) Render(in *Input) (Message, error) {
 		if err != nil {
 			return Message{}, err
 		}
-		m.Headers = append(m.Headers, sluice.TemplateHeader{Name: strings.TrimPrefix(t.heads[i].name, headerPart), Value: oneLine(text)})
+		m.Headers = append(m.Headers, mail.TemplateHeader{Name: strings.TrimPrefix(t.heads[i].name, headerPart), Value: oneLine(text)})
 	}
 	return m, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"sluice"
 	"sluice/ingest"
+	"sluice/store"
 )
 
 // eraseDeadPage is how many dead letters are listed at once; their payloads are
@@ -15,10 +16,10 @@ const eraseDeadPage = 500
 // eraseDead drops the dead letters of users who were deleted: one that is
 // replayed would bring its user back. A user who is only mentioned, in an
 // element's other members, is not found, as in events.
-func (x *Eraser) eraseDead(ctx context.Context, names []sluice.Erasure) error {
+func (x *Eraser) eraseDead(ctx context.Context, names []store.Erasure) error {
 	until := make(map[string]int64, len(names))
 	for _, n := range names {
-		until[n.Name] = n.CreatedMillis + sluice.ErasureMarginMillis
+		until[n.Name] = n.CreatedMillis + store.ErasureMarginMillis
 	}
 	dropped := 0
 	defer func() {

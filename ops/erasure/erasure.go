@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/store"
 )
 
 const (
 	// eraseAgain is the age at which a name is finished. An event accepted so
 	// long after it belongs to nobody of that name, and applied entries have
 	// left the logs.
-	eraseAgain = sluice.ErasureMarginMillis*time.Millisecond + sendsOverlap
+	eraseAgain = store.ErasureMarginMillis*time.Millisecond + sendsOverlap
 
 	// eraseOverlap is how long the transaction may take that writes a name.
 	eraseOverlap = 5 * time.Minute
@@ -44,15 +46,15 @@ const dayMillis = int64(24 * time.Hour / time.Millisecond)
 
 // Eraser erases users. What it has passed is known to one holder of a lease.
 type Eraser struct {
-	Store sluice.KeepStore
+	Store store.KeepStore
 	Log   *slog.Logger
 
 	// Cancel stops pending sends of erased users. nil: they stay.
-	Cancel func(ctx context.Context, sends []sluice.SendRow) error
+	Cancel func(ctx context.Context, sends []mail.SendRow) error
 
 	// TakeOut takes cancelled sends of erased users out of the sends that wait
 	// for a time. nil: they stay there until then.
-	TakeOut func(ctx context.Context, sends []sluice.SendRow) error
+	TakeOut func(ctx context.Context, sends []mail.SendRow) error
 
 	// Settled waits until all that the logs have by now is in the database.
 	// nil: names of deleted users go after eraseAgain.
@@ -79,7 +81,7 @@ func (x *Eraser) Settle(ctx context.Context) error {
 // Pass erases users from sends, events, soft bounces and dead letters. A name
 // is erased in the first pass after it was written, and once more after
 // eraseAgain. Then it is finished and is deleted. A pass looks through all of
-// them for up to sluice.MaxErasures names.
+// them for up to store.MaxErasures names.
 //
 // A name is in plain text until then, because the database searches all events
 // for it. A search by hash would have to compute the hash of each of them. The
@@ -135,13 +137,13 @@ func (x *Eraser) overwrite(ctx context.Context) error {
 
 // erasePasses erases the names that were written in a range of time.
 func (x *Eraser) erasePasses(ctx context.Context, from, to int64, done bool) error {
-	return x.eachErasure(ctx, from, to, func(names []sluice.Erasure) error {
+	return x.eachErasure(ctx, from, to, func(names []store.Erasure) error {
 		// Events are last: what becomes of a send that is stopped is one.
 		open, err := x.eraseSends(ctx, names)
 		if err != nil {
 			return err
 		}
-		for _, pass := range []func(context.Context, []sluice.Erasure) error{x.erasePass, x.eraseSoftBounces, x.eraseDead} {
+		for _, pass := range []func(context.Context, []store.Erasure) error{x.erasePass, x.eraseSoftBounces, x.eraseDead} {
 			if err := pass(ctx, names); err != nil {
 				return err
 			}
@@ -156,9 +158,9 @@ func (x *Eraser) erasePasses(ctx context.Context, from, to int64, done bool) err
 
 // eachErasure calls f with the names that were written in a range of time, in
 // pieces.
-func (x *Eraser) eachErasure(ctx context.Context, from, to int64, f func(names []sluice.Erasure) error) error {
+func (x *Eraser) eachErasure(ctx context.Context, from, to int64, f func(names []store.Erasure) error) error {
 	for after := ""; ; {
-		names, err := x.Store.Erasures(ctx, after, from, to, sluice.MaxErasures)
+		names, err := x.Store.Erasures(ctx, after, from, to, store.MaxErasures)
 		if err != nil || len(names) == 0 {
 			return err
 		}
@@ -173,7 +175,7 @@ func (x *Eraser) eachErasure(ctx context.Context, from, to int64, f func(names [
 // from the ledger.
 func (x *Eraser) Sends(ctx context.Context, now time.Time) error {
 	from, open := max(x.sendsTo, now.Add(-sendsFor).UnixMilli()), 0
-	err := x.eachErasure(ctx, from, now.UnixMilli(), func(names []sluice.Erasure) error {
+	err := x.eachErasure(ctx, from, now.UnixMilli(), func(names []store.Erasure) error {
 		n, err := x.eraseSends(ctx, names)
 		open += n
 		return err
@@ -189,7 +191,7 @@ func (x *Eraser) Sends(ctx context.Context, now time.Time) error {
 // find again would let its mail go. If the mail is on the wire, its text would
 // stay in Redis for as long as it is in doubt. eraseSends returns how many
 // sends have not ended.
-func (x *Eraser) eraseSends(ctx context.Context, names []sluice.Erasure) (open int, err error) {
+func (x *Eraser) eraseSends(ctx context.Context, names []store.Erasure) (open int, err error) {
 	erased, stopped := 0, 0
 	defer func() {
 		if erased > 0 {
@@ -201,7 +203,7 @@ func (x *Eraser) eraseSends(ctx context.Context, names []sluice.Erasure) (open i
 		if err != nil {
 			return open, err
 		}
-		var going, ended []sluice.SendRow
+		var going, ended []mail.SendRow
 		for _, s := range sends {
 			if !s.Ended() && x.Cancel != nil {
 				going = append(going, s)
@@ -232,7 +234,7 @@ func (x *Eraser) eraseSends(ctx context.Context, names []sluice.Erasure) (open i
 
 // eraseSoftBounces deletes on which days addresses did not take mail. What
 // suppresses them stays: it keeps mail from people, and is theirs.
-func (x *Eraser) eraseSoftBounces(ctx context.Context, names []sluice.Erasure) error {
+func (x *Eraser) eraseSoftBounces(ctx context.Context, names []store.Erasure) error {
 	erased, err := x.Store.EraseSoftBounces(ctx, names)
 	if erased > 0 {
 		x.Log.Info("deleted users were erased from soft bounces", "names", len(names), "rows", erased)
@@ -241,7 +243,7 @@ func (x *Eraser) eraseSoftBounces(ctx context.Context, names []sluice.Erasure) e
 }
 
 // erasePass looks through all events, day by day: so no statement runs for long.
-func (x *Eraser) erasePass(ctx context.Context, names []sluice.Erasure) error {
+func (x *Eraser) erasePass(ctx context.Context, names []store.Erasure) error {
 	erased := 0
 	defer func() {
 		if erased > 0 {

@@ -11,6 +11,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/lib/doctor"
 	"sluice/ops/retention"
 	"sluice/series"
 )
@@ -29,11 +30,11 @@ type Installation struct {
 	Clock      sluice.Clock
 }
 
-var _ sluice.Examiner = (*Installation)(nil)
+var _ doctor.Examiner = (*Installation)(nil)
 
 // StandingStore is what an Installation asks of the database.
 type StandingStore interface {
-	Standings(ctx context.Context) ([]sluice.Standing, error)
+	Standings(ctx context.Context) ([]doctor.Standing, error)
 	CountDeadLetters(ctx context.Context) (int64, error)
 }
 
@@ -43,9 +44,9 @@ const (
 	lagErrorSeconds = 15 * 60
 )
 
-// Examine implements sluice.Examiner.
-func (x *Installation) Examine(ctx context.Context) sluice.Examination {
-	e := sluice.Examination{Where: "this installation"}
+// Examine implements doctor.Examiner.
+func (x *Installation) Examine(ctx context.Context) doctor.Examination {
+	e := doctor.Examination{Where: "this installation"}
 	x.deadLetters(ctx, &e)
 	live := x.processes(ctx, &e)
 	cursors, err := x.cursors(ctx)
@@ -53,9 +54,9 @@ func (x *Installation) Examine(ctx context.Context) sluice.Examination {
 		if x.Empty && x.Redis != nil { // which may have been another's all the same
 			x.deployment(ctx, &e, nil)
 		} else {
-			e.Unknown(err, sluice.CheckDeployment)
+			e.Unknown(err, doctor.CheckDeployment)
 		}
-		e.Unknown(err, sluice.CheckLag, sluice.CheckGaps)
+		e.Unknown(err, doctor.CheckLag, doctor.CheckGaps)
 		return e
 	}
 	x.deployment(ctx, &e, cursors)
@@ -70,7 +71,7 @@ var (
 )
 
 // cursors returns where all stand, if there is also a Redis to compare it with.
-func (x *Installation) cursors(ctx context.Context) ([]sluice.Standing, error) {
+func (x *Installation) cursors(ctx context.Context) ([]doctor.Standing, error) {
 	switch {
 	case x.Redis == nil:
 		return nil, errNoRedis
@@ -80,38 +81,38 @@ func (x *Installation) cursors(ctx context.Context) ([]sluice.Standing, error) {
 	return x.Store.Standings(ctx)
 }
 
-func (x *Installation) deadLetters(ctx context.Context, e *sluice.Examination) {
+func (x *Installation) deadLetters(ctx context.Context, e *doctor.Examination) {
 	if x.Store == nil {
-		e.Unknown(errNoDatabase, sluice.CheckDeadLetters)
+		e.Unknown(errNoDatabase, doctor.CheckDeadLetters)
 		return
 	}
 	switch n, err := x.Store.CountDeadLetters(ctx); {
 	case err != nil:
-		e.Unknown(err, sluice.CheckDeadLetters)
+		e.Unknown(err, doctor.CheckDeadLetters)
 	case n > 0:
-		e.Warn(sluice.CheckDeadLetters, "`sluice dead list` says why; mend it and `sluice dead replay`, or `sluice dead drop`", "%d items could not be stored", n)
+		e.Warn(doctor.CheckDeadLetters, "`sluice dead list` says why; mend it and `sluice dead replay`, or `sluice dead drop`", "%d items could not be stored", n)
 	default:
-		e.Fine(sluice.CheckDeadLetters, "there are none")
+		e.Fine(doctor.CheckDeadLetters, "there are none")
 	}
 }
 
-func (x *Installation) deployment(ctx context.Context, e *sluice.Examination, cursors []sluice.Standing) {
+func (x *Installation) deployment(ctx context.Context, e *doctor.Examination, cursors []doctor.Standing) {
 	refused, err := x.Redis.Match(ctx, cursors, x.Partitions)
 	switch {
 	case err != nil:
-		e.Unknown(err, sluice.CheckDeployment)
+		e.Unknown(err, doctor.CheckDeployment)
 	case refused != nil:
-		e.Fail(sluice.CheckDeployment, "name the Redis, the database and the number of partitions that belong together; until then nothing starts", "%s", refused)
+		e.Fail(doctor.CheckDeployment, "name the Redis, the database and the number of partitions that belong together; until then nothing starts", "%s", refused)
 	default:
-		e.Fine(sluice.CheckDeployment, "Redis, the database and the number of partitions belong together")
+		e.Fine(doctor.CheckDeployment, "Redis, the database and the number of partitions belong together")
 	}
 }
 
 // processes looks which processes live and what they hold. It returns how many
 // live; -1: that is not known.
-func (x *Installation) processes(ctx context.Context, e *sluice.Examination) int {
+func (x *Installation) processes(ctx context.Context, e *doctor.Examination) int {
 	if x.Redis == nil {
-		e.Unknown(errNoRedis, sluice.CheckProcesses, sluice.CheckLeases)
+		e.Unknown(errNoRedis, doctor.CheckProcesses, doctor.CheckLeases)
 		return -1
 	}
 	leases := flow.NewLeases(x.Redis, nil, nil)
@@ -125,29 +126,29 @@ func (x *Installation) processes(ctx context.Context, e *sluice.Examination) int
 	}
 	seen, err := leases.Watch(ctx)
 	if err != nil && seen.Roles == nil {
-		e.Unknown(err, sluice.CheckProcesses, sluice.CheckLeases)
+		e.Unknown(err, doctor.CheckProcesses, doctor.CheckLeases)
 		return -1
 	}
 	switch {
 	case seen.Live == 0:
-		e.Warn(sluice.CheckProcesses, "start it: sluice serve", "no sluice lives: what comes in waits in Redis")
-		e.Unknown(errors.New("no sluice process lives"), sluice.CheckLeases)
+		e.Warn(doctor.CheckProcesses, "start it: sluice serve", "no sluice lives: what comes in waits in Redis")
+		e.Unknown(errors.New("no sluice process lives"), doctor.CheckLeases)
 		return 0
 	case seen.Live > 1 && x.Alone:
-		e.Fail(sluice.CheckProcesses, "stop all but one, or use MariaDB, MySQL or PostgreSQL", "%d processes live, and the database is SQLite, which is for one", seen.Live)
+		e.Fail(doctor.CheckProcesses, "stop all but one, or use MariaDB, MySQL or PostgreSQL", "%d processes live, and the database is SQLite, which is for one", seen.Live)
 	default:
-		e.Fine(sluice.CheckProcesses, "processes that live: %d", seen.Live)
+		e.Fine(doctor.CheckProcesses, "processes that live: %d", seen.Live)
 	}
 	for _, role := range seen.Roles {
 		if len(role.Free) > 0 {
-			e.Fail(sluice.CheckLeases, "after a kill others take over within seconds: ask again; else start a process with the role, and the same lists",
+			e.Fail(doctor.CheckLeases, "after a kill others take over within seconds: ask again; else start a process with the role, and the same lists",
 				"role %s: no living process holds %s", role.Name, someOf(role.Free))
 		} else if err == nil {
-			e.Fine(sluice.CheckLeases, "role %s: all %d leases are held by processes that live", role.Name, role.Places)
+			e.Fine(doctor.CheckLeases, "role %s: all %d leases are held by processes that live", role.Name, role.Places)
 		}
 	}
 	if err != nil {
-		e.Unknown(err, sluice.CheckLeases)
+		e.Unknown(err, doctor.CheckLeases)
 	}
 	return seen.Live
 }
@@ -162,10 +163,10 @@ func someOf(names []string) string {
 }
 
 // logs looks at what of each partition's log is not stored.
-func (x *Installation) logs(ctx context.Context, e *sluice.Examination, cursors []sluice.Standing, live int) {
+func (x *Installation) logs(ctx context.Context, e *doctor.Examination, cursors []doctor.Standing, live int) {
 	nowMillis, err := x.Redis.TimeMillis(ctx) // ids of the logs are its times
 	if err != nil {
-		e.Unknown(err, sluice.CheckLag, sluice.CheckGaps)
+		e.Unknown(err, doctor.CheckLag, doctor.CheckGaps)
 		return
 	}
 	positions := make(map[int]sluice.Position)
@@ -176,14 +177,14 @@ func (x *Installation) logs(ctx context.Context, e *sluice.Examination, cursors 
 	}
 	worstMillis, gaps, behind := int64(0), 0, 0
 	for _, p := range flow.Partitions(x.Partitions) {
-		at := sluice.Examination{Where: fmt.Sprintf("partition %d", p.Number)}
+		at := doctor.Examination{Where: fmt.Sprintf("partition %d", p.Number)}
 		next, err := flow.NewLog(x.Redis, p).Read(ctx, positions[p.Number], 1, 0)
 		switch {
 		case errors.Is(err, sluice.ErrGap):
 			gaps++
-			at.Fail(sluice.CheckGaps, gapRemedy, "%s", err)
+			at.Fail(doctor.CheckGaps, gapRemedy, "%s", err)
 		case err != nil:
-			at.Unknown(err, sluice.CheckLag, sluice.CheckGaps)
+			at.Unknown(err, doctor.CheckLag, doctor.CheckGaps)
 		case len(next) > 0:
 			late := max(0, nowMillis-int64(next[0].Position.Major))
 			worstMillis = max(worstMillis, late)
@@ -197,10 +198,10 @@ func (x *Installation) logs(ctx context.Context, e *sluice.Examination, cursors 
 		}
 	}
 	if gaps == 0 {
-		e.Fine(sluice.CheckGaps, "the logs of all %d partitions go on from their cursors", x.Partitions)
+		e.Fine(doctor.CheckGaps, "the logs of all %d partitions go on from their cursors", x.Partitions)
 	}
 	if behind == 0 && gaps == 0 {
-		e.Fine(sluice.CheckLag, "the logs of all %d partitions are stored; the most that one is behind is %s", x.Partitions, lasting(worstMillis))
+		e.Fine(doctor.CheckLag, "the logs of all %d partitions are stored; the most that one is behind is %s", x.Partitions, lasting(worstMillis))
 	}
 }
 
@@ -211,16 +212,16 @@ func lasting(millis int64) time.Duration {
 }
 
 // judgeLag tells of a follower that is behind for too long.
-func judgeLag(e *sluice.Examination, live int, millis int64, format string, args ...any) (told bool) {
+func judgeLag(e *doctor.Examination, live int, millis int64, format string, args ...any) (told bool) {
 	remedy := "see `followers` above and the program's log; if it gets on, the database is too slow or too little of it runs"
 	if live == 0 {
 		remedy = "start it: sluice serve"
 	}
 	switch {
 	case millis >= lagErrorSeconds*1000:
-		e.Fail(sluice.CheckLag, remedy, format, args...)
+		e.Fail(doctor.CheckLag, remedy, format, args...)
 	case millis >= lagWarnSeconds*1000:
-		e.Warn(sluice.CheckLag, remedy, format, args...)
+		e.Warn(doctor.CheckLag, remedy, format, args...)
 	default:
 		return false
 	}
@@ -228,13 +229,13 @@ func judgeLag(e *sluice.Examination, live int, millis int64, format string, args
 }
 
 // lists looks at what of each list is held and not stored.
-func (x *Installation) lists(ctx context.Context, e *sluice.Examination, cursors []sluice.Standing, live int) {
-	own := make(map[string]sluice.Standing)
+func (x *Installation) lists(ctx context.Context, e *doctor.Examination, cursors []doctor.Standing, live int) {
+	own := make(map[string]doctor.Standing)
 	for _, c := range cursors {
 		own[c.Follower] = c
 	}
 	for _, l := range x.Lists {
-		at := sluice.Examination{Where: l.String()}
+		at := doctor.Examination{Where: l.String()}
 		held, err := l.Remaining(ctx)
 		waiting := int64(0)
 		if err == nil {
@@ -245,7 +246,7 @@ func (x *Installation) lists(ctx context.Context, e *sluice.Examination, cursors
 			err = x.listGap(ctx, &at, l, cursor.Position)
 		}
 		if err != nil {
-			at.Unknown(err, sluice.CheckLag, sluice.CheckGaps)
+			at.Unknown(err, doctor.CheckLag, doctor.CheckGaps)
 			e.Findings = append(e.Findings, at.Findings...)
 			continue
 		}
@@ -260,16 +261,16 @@ func (x *Installation) lists(ctx context.Context, e *sluice.Examination, cursors
 			late = 0
 		}
 		if !judgeLag(&at, live, late, "%s; its follower last got on %s ago", text, lasting(late)) {
-			at.Fine(sluice.CheckLag, "%s", text)
+			at.Fine(doctor.CheckLag, "%s", text)
 		}
 		e.Findings = append(e.Findings, at.Findings...)
 	}
 }
 
-func (x *Installation) listGap(ctx context.Context, at *sluice.Examination, l *flow.List, cursor sluice.Position) error {
+func (x *Installation) listGap(ctx context.Context, at *doctor.Examination, l *flow.List, cursor sluice.Position) error {
 	resume, err := l.Resume(ctx, cursor)
 	if err == nil && resume != cursor {
-		at.Fail(sluice.CheckGaps, gapRemedy, "%s: it is stored up to %s, Redis holds from %s on", sluice.ErrGap, cursor, resume)
+		at.Fail(doctor.CheckGaps, gapRemedy, "%s: it is stored up to %s, Redis holds from %s on", sluice.ErrGap, cursor, resume)
 	}
 	return err
 }

@@ -12,7 +12,9 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/mail"
 	"sluice/ops/erasure"
+	"sluice/store"
 	"sluice/user/users"
 )
 
@@ -53,7 +55,7 @@ const dayMillis = int64(24 * time.Hour / time.Millisecond)
 // time is the earlier of this machine's and the main Redis's. So a machine that
 // comes up years ahead empties no table, and makes no days for those years.
 type Keeper struct {
-	Store     sluice.KeepStore
+	Store     store.KeepStore
 	Leases    *flow.Leases
 	Clock     sluice.Clock
 	Log       *slog.Logger
@@ -254,7 +256,7 @@ func (k *Keeper) deleteDead(ctx context.Context, now time.Time) error {
 
 // deleteSoftBounces deletes those that count no more.
 func (k *Keeper) deleteSoftBounces(ctx context.Context, now time.Time) error {
-	before, _ := ingest.Cutoff(sluice.SoftBounceWindowDays, now)
+	before, _ := ingest.Cutoff(mail.SoftBounceWindowDays, now)
 	deleted := 0
 	defer func() { k.tell(deleted, "soft bounces") }()
 	for after := ""; ; {

@@ -18,8 +18,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"sluice"
 	"sluice/lib/faults"
+	"sluice/store"
 )
 
 // An archive is a tar file, so that any machine can look into it:
@@ -75,7 +75,7 @@ type Manifest struct {
 
 // ManifestTable is a table of an archive.
 type ManifestTable struct {
-	sluice.DumpTable
+	store.DumpTable
 	Rows int64 `json:"rows"`
 }
 

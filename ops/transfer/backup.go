@@ -16,13 +16,15 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail"
+	"sluice/store"
 )
 
 // Database is a database with all that this package asks of one.
 type Database interface {
-	sluice.Store
-	sluice.DumpStore
-	SendTotals(ctx context.Context) ([]sluice.SendTotal, error)
+	store.Store
+	store.DumpStore
+	SendTotals(ctx context.Context) ([]mail.SendTotal, error)
 }
 
 // Backup writes a whole deployment to an archive, beside a running program.
@@ -176,9 +178,9 @@ func (b *Backup) dump(ctx context.Context, w *archiveWriter, m *Manifest, logs *
 // tellEvery is after how many rows the progress is told.
 const tellEvery = 100_000
 
-func (b *Backup) dumpTable(ctx context.Context, w *archiveWriter, m *Manifest, snapshot sluice.Snapshot, table sluice.DumpTable) error {
+func (b *Backup) dumpTable(ctx context.Context, w *archiveWriter, m *Manifest, snapshot store.Snapshot, table store.DumpTable) error {
 	out := &lines{to: w, kind: "sql/" + table.Name}
-	err := snapshot.Rows(ctx, table.Name, func(cells []sluice.Cell) error {
+	err := snapshot.Rows(ctx, table.Name, func(cells []store.Cell) error {
 		if out.total%tellEvery == 0 && b.Progress != nil {
 			b.Progress(fmt.Sprintf("table %s: %d rows; %d MB written", table.Name, out.total, w.written()>>20))
 		}

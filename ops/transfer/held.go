@@ -9,6 +9,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/store"
 )
 
 // putBackHeld fills the held chunks of lists whose server knows nothing of them
@@ -17,10 +18,10 @@ import (
 // Under a database that stays, only lists whose cursor is in it are filled: it
 // tells what was stored since. Those whose elements go to the logs have their
 // place in logs that went back with them; what was stored since would be again.
-func (r *Restore) putBackHeld(ctx context.Context, cursors []sluice.DumpCursor, done *Restored) error {
+func (r *Restore) putBackHeld(ctx context.Context, cursors []store.DumpCursor, done *Restored) error {
 	open := make(map[string]*flow.HeldRestore)
 	for _, l := range r.Lists {
-		known := slices.ContainsFunc(cursors, func(c sluice.DumpCursor) bool { return c.Follower == l.Source() })
+		known := slices.ContainsFunc(cursors, func(c store.DumpCursor) bool { return c.Follower == l.Source() })
 		if !r.Tables && !known {
 			continue
 		}
@@ -58,7 +59,7 @@ func (r *Restore) putBackHeld(ctx context.Context, cursors []sluice.DumpCursor, 
 		// What the chunks lack before a cursor of the dump was dropped after its
 		// effect was committed.
 		ended := sluice.Position{}
-		if at := slices.IndexFunc(cursors, func(c sluice.DumpCursor) bool { return c.Follower == source }); at >= 0 {
+		if at := slices.IndexFunc(cursors, func(c store.DumpCursor) bool { return c.Follower == source }); at >= 0 {
 			ended = cursors[at].Position
 		}
 		return open[source].Finish(ctx, map[string]string{"last": last, "hole": hole, "raised": raised}, ended)

@@ -16,6 +16,7 @@ import (
 
 	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/store"
 )
 
 // Bounds of reading lines.
@@ -184,7 +185,7 @@ func (r *LineReader) openCSV() error {
 
 // Next returns the next line that is not empty; io.EOF at the end. Any other
 // error ends reading.
-func (r *LineReader) Next() (sluice.Line, error) {
+func (r *LineReader) Next() (store.Line, error) {
 	line, err := r.next()
 	if err != nil && err != io.EOF {
 		err = fmt.Errorf("read the file behind line %d: %w", r.number, err)
@@ -192,7 +193,7 @@ func (r *LineReader) Next() (sluice.Line, error) {
 	return line, err
 }
 
-func (r *LineReader) next() (sluice.Line, error) {
+func (r *LineReader) next() (store.Line, error) {
 	if r.csv != nil {
 		return r.record()
 	}
@@ -212,7 +213,7 @@ func (r *LineReader) next() (sluice.Line, error) {
 }
 
 // line reads a line of an NDJSON. Of one that is too long the beginning is kept.
-func (r *LineReader) line() (sluice.Line, error) {
+func (r *LineReader) line() (store.Line, error) {
 	r.buf = r.buf[:0]
 	tooLong := false
 	for {
@@ -225,10 +226,10 @@ func (r *LineReader) line() (sluice.Line, error) {
 			continue
 		}
 		if err != nil && (err != io.EOF || len(r.buf) == 0) {
-			return sluice.Line{}, err
+			return store.Line{}, err
 		}
 		r.number++
-		line := sluice.Line{Number: r.number, Text: string(r.buf)}
+		line := store.Line{Number: r.number, Text: string(r.buf)}
 		if tooLong {
 			line.Refused = fmt.Errorf("too large: the limit of a line is %d bytes", sluice.MaxElementBytes)
 		}
@@ -259,13 +260,13 @@ func (r *LineReader) rename(text string) string {
 }
 
 // record reads a record of a CSV as a JSON object.
-func (r *LineReader) record() (sluice.Line, error) {
+func (r *LineReader) record() (store.Line, error) {
 	r.bound.left = maxRecordBytes
 	cells, err := r.csv.Read()
 	if err == io.EOF || errors.Is(err, errRecord) {
-		return sluice.Line{}, err
+		return store.Line{}, err
 	}
-	line := sluice.Line{}
+	line := store.Line{}
 	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
 		r.number = max(r.number+1, int64(parse.StartLine))
 		line.Number, line.Refused = r.number, parse.Err

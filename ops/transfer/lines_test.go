@@ -10,16 +10,17 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"sluice"
+	"sluice/store"
 )
 
-func readLines(t *testing.T, text string, options LineOptions) []sluice.Line {
+func readLines(t *testing.T, text string, options LineOptions) []store.Line {
 	t.Helper()
 	r, err := NewLineReader(strings.NewReader(text), options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	var all []sluice.Line
+	var all []store.Line
 	for {
 		line, err := r.Next()
 		if err == io.EOF {
@@ -32,7 +33,7 @@ func readLines(t *testing.T, text string, options LineOptions) []sluice.Line {
 	}
 }
 
-func checkLines(t *testing.T, got []sluice.Line, want ...sluice.Line) {
+func checkLines(t *testing.T, got []store.Line, want ...store.Line) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%d lines, want %d: %.500v", len(got), len(want), got)
@@ -48,11 +49,11 @@ func TestLinesOfNDJSON(t *testing.T) {
 	long := `{"a":"` + strings.Repeat("x", sluice.MaxElementBytes) + `"}`
 	lines := readLines(t, "\uFEFF"+`{"a":1}`+"\r\n\n  \n"+long+"\n"+`{"b":{"a":2}}`+"\nbroken\n"+`{"last":true}`, LineOptions{Columns: map[string]string{"a": "event", "b": "c"}})
 	checkLines(t, lines,
-		sluice.Line{Number: 1, Text: `{"event":1}`},
-		sluice.Line{Number: 4, Text: long[:sluice.MaxElementBytes+2], Refused: io.EOF},
-		sluice.Line{Number: 5, Text: `{"c":{"a":2}}`},
-		sluice.Line{Number: 6, Text: "broken"},
-		sluice.Line{Number: 7, Text: `{"last":true}`})
+		store.Line{Number: 1, Text: `{"event":1}`},
+		store.Line{Number: 4, Text: long[:sluice.MaxElementBytes+2], Refused: io.EOF},
+		store.Line{Number: 5, Text: `{"c":{"a":2}}`},
+		store.Line{Number: 6, Text: "broken"},
+		store.Line{Number: 7, Text: `{"last":true}`})
 	checkLines(t, readLines(t, "", LineOptions{}))
 	if _, err := NewLineReader(strings.NewReader(` [{"a":1}]`), LineOptions{}); err == nil || !strings.Contains(err.Error(), "JSON array") {
 		t.Errorf("an array: %v", err)
@@ -62,16 +63,16 @@ func TestLinesOfNDJSON(t *testing.T) {
 func TestLinesOfCSV(t *testing.T) {
 	const text = "name,when,note\r\nopen,1760000000,\"two\nlines \"\"q\"\"\"\n\nclick,,\nshort\na,b,c,d\nx\"y,1,2\nlast,2,3"
 	checkLines(t, readLines(t, text, LineOptions{Columns: map[string]string{"name": "event", "when": "time"}}),
-		sluice.Line{Number: 2, Text: `{"event":"open","time":"1760000000","note":"two\u000alines \"q\""}`},
-		sluice.Line{Number: 5, Text: `{"event":"click"}`},
-		sluice.Line{Number: 6, Text: `{"event":"short"}`},
-		sluice.Line{Number: 7, Text: `{"event":"a","time":"b","note":"c"}`, Refused: io.EOF},
-		sluice.Line{Number: 8, Refused: io.EOF},
-		sluice.Line{Number: 9, Text: `{"event":"last","time":"2","note":"3"}`})
+		store.Line{Number: 2, Text: `{"event":"open","time":"1760000000","note":"two\u000alines \"q\""}`},
+		store.Line{Number: 5, Text: `{"event":"click"}`},
+		store.Line{Number: 6, Text: `{"event":"short"}`},
+		store.Line{Number: 7, Text: `{"event":"a","time":"b","note":"c"}`, Refused: io.EOF},
+		store.Line{Number: 8, Refused: io.EOF},
+		store.Line{Number: 9, Text: `{"event":"last","time":"2","note":"3"}`})
 	if _, err := NewLineReader(strings.NewReader(text), LineOptions{Columns: map[string]string{"name": "event", "wen": "time"}}); err == nil || !strings.Contains(err.Error(), `no column "wen" to be taken for time; there are name, when, note`) {
 		t.Errorf("a column that is not there: %v", err)
 	}
-	checkLines(t, readLines(t, "event;app_id\nopen;x\n", LineOptions{Delimiter: ';'}), sluice.Line{Number: 2, Text: `{"event":"open","app_id":"x"}`})
+	checkLines(t, readLines(t, "event;app_id\nopen;x\n", LineOptions{Delimiter: ';'}), store.Line{Number: 2, Text: `{"event":"open","app_id":"x"}`})
 	r, err := NewLineReader(strings.NewReader("a,b\n1,\"never closed\n"+strings.Repeat("0123456789\n", maxRecordBytes/5)), LineOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +99,7 @@ func TestLinesOfPackedFiles(t *testing.T) {
 		}
 	}
 	for _, packed := range []string{gz.String(), zs.String()} {
-		checkLines(t, readLines(t, packed, LineOptions{}), sluice.Line{Number: 1, Text: `{"a":1}`}, sluice.Line{Number: 2, Text: `{"a":2}`})
+		checkLines(t, readLines(t, packed, LineOptions{}), store.Line{Number: 1, Text: `{"a":1}`}, store.Line{Number: 2, Text: `{"a":2}`})
 	}
 	r, err := NewLineReader(strings.NewReader(gz.String()[:gz.Len()-4]), LineOptions{})
 	for err == nil {

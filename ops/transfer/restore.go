@@ -14,6 +14,8 @@ import (
 	"sluice/flow"
 	"sluice/lib/faults"
 	"sluice/lib/jsonscan"
+	"sluice/mail"
+	"sluice/store"
 )
 
 // Restore puts an archive back: the database, the logs, or both.
@@ -79,9 +81,9 @@ type Restored struct {
 	Entries      int64 // of the logs
 	Elements     int64 // held of lists
 	Gaps         []Gap
-	SendsWaiting int64               // in the database
-	InLanes      int64               // sends in Redis
-	KeptCursors  []sluice.DumpCursor // of users' own tables
+	SendsWaiting int64              // in the database
+	InLanes      int64              // sends in Redis
+	KeptCursors  []store.DumpCursor // of users' own tables
 }
 
 // Gap is what is lost of a log, entries behind From up to To, whose Majors are
@@ -221,7 +223,7 @@ func (r *Restore) countSends(ctx context.Context, done *Restored) error {
 		return err
 	}
 	for _, t := range totals {
-		if t.State == sluice.SendWaiting {
+		if t.State == mail.SendWaiting {
 			done.SendsWaiting += t.Count
 		}
 	}
@@ -266,14 +268,14 @@ func (r *Restore) runLogs(ctx context.Context, owners []uint64, done *Restored) 
 	if err := r.putBackHeld(ctx, own, done); err != nil {
 		return err
 	}
-	var cursors []sluice.DumpCursor
+	var cursors []store.DumpCursor
 	for _, follower := range append(slices.Clone(r.LogFollowers), flow.LostRowsFollower) {
 		at, err := r.Database.Cursors(ctx, follower, allPartitions(r.Archive.Partitions))
 		if err != nil {
 			return err
 		}
 		for p, position := range at {
-			cursors = append(cursors, sluice.DumpCursor{Follower: follower, Partition: p, Position: position})
+			cursors = append(cursors, store.DumpCursor{Follower: follower, Partition: p, Position: position})
 		}
 	}
 	before := slices.Clone(cursors)
@@ -328,11 +330,11 @@ func (r *Restore) checkLogs(ctx context.Context) error {
 // table is as it was when the backup was taken, or empty. A later table would
 // get what it has a second time, and an earlier one would lack rows. Nobody but
 // the operator knows.
-func (r *Restore) checkOwnTables(cursors, kept []sluice.DumpCursor) ([]sluice.DumpCursor, error) {
-	var others []sluice.DumpCursor
+func (r *Restore) checkOwnTables(cursors, kept []store.DumpCursor) ([]store.DumpCursor, error) {
+	var others []store.DumpCursor
 	var unknown []string
 	for _, c := range cursors {
-		here := slices.ContainsFunc(kept, func(k sluice.DumpCursor) bool {
+		here := slices.ContainsFunc(kept, func(k store.DumpCursor) bool {
 			return k.Follower == c.Follower && k.Partition == c.Partition
 		})
 		switch {
@@ -353,9 +355,9 @@ func (r *Restore) checkOwnTables(cursors, kept []sluice.DumpCursor) ([]sluice.Du
 }
 
 // positions reads the cursors and leases of the archive.
-func (r *Restore) positions() (cursors []sluice.DumpCursor, leases []sluice.DumpLease, err error) {
+func (r *Restore) positions() (cursors []store.DumpCursor, leases []store.DumpLease, err error) {
 	err = r.Archive.Lines("sql/cursors", func(line string) error {
-		var c sluice.DumpCursor
+		var c store.DumpCursor
 		err := readFields(line, map[string]any{"follower": &c.Follower, "part": &c.Partition, "pos_major": &c.Position.Major, "pos_minor": &c.Position.Minor, "updated": nil})
 		if c.Follower != "deployment" && c.Follower != "restoring" {
 			cursors = append(cursors, c)
@@ -364,7 +366,7 @@ func (r *Restore) positions() (cursors []sluice.DumpCursor, leases []sluice.Dump
 	})
 	if err == nil {
 		err = r.Archive.Lines("sql/leases", func(line string) error {
-			var l sluice.DumpLease
+			var l store.DumpLease
 			err := readFields(line, map[string]any{"role": &l.Role, "part": &l.Partition, "number": &l.Number, "taken_at": nil})
 			leases = append(leases, l)
 			return err
@@ -400,7 +402,7 @@ func readFields(line string, fields map[string]any) (err error) {
 }
 
 // adjust moves cursors that stand before what the logs hold.
-func (r *Restore) adjust(ctx context.Context, cursors []sluice.DumpCursor, done *Restored) ([]sluice.DumpCursor, error) {
+func (r *Restore) adjust(ctx context.Context, cursors []store.DumpCursor, done *Restored) ([]store.DumpCursor, error) {
 	from, lostTo := make(map[int]sluice.Position), make(map[int]sluice.Position)
 	for _, p := range flow.Partitions(r.Archive.Partitions) {
 		log := flow.NewLog(r.Redis, p)
@@ -434,7 +436,7 @@ func (r *Restore) adjust(ctx context.Context, cursors []sluice.DumpCursor, done 
 
 // withLost returns the cursors with those that say, by partition, up to where
 // outcomes of a log may speak of lost rows.
-func withLost(cursors []sluice.DumpCursor, lost map[int]sluice.Position) []sluice.DumpCursor {
+func withLost(cursors []store.DumpCursor, lost map[int]sluice.Position) []store.DumpCursor {
 	for i, c := range cursors {
 		if to, is := lost[c.Partition]; is && c.Follower == flow.LostRowsFollower {
 			if c.Position.Before(to) {
@@ -444,13 +446,13 @@ func withLost(cursors []sluice.DumpCursor, lost map[int]sluice.Position) []sluic
 		}
 	}
 	for p, to := range lost {
-		cursors = append(cursors, sluice.DumpCursor{Follower: flow.LostRowsFollower, Partition: p, Position: to})
+		cursors = append(cursors, store.DumpCursor{Follower: flow.LostRowsFollower, Partition: p, Position: to})
 	}
 	return cursors
 }
 
 // startOf returns where a cursor goes on.
-func (r *Restore) startOf(ctx context.Context, c sluice.DumpCursor, logs map[int]sluice.Position) (sluice.Position, error) {
+func (r *Restore) startOf(ctx context.Context, c store.DumpCursor, logs map[int]sluice.Position) (sluice.Position, error) {
 	if slices.Contains(r.LogFollowers, c.Follower) {
 		return logs[c.Partition], nil
 	}

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strconv"
 
-	"sluice"
 	"sluice/lib/faults"
 	"sluice/lib/jsonscan"
+	"sluice/store"
 )
 
 // putBackTable fills a table.
-func (r *Restore) putBackTable(ctx context.Context, into sluice.Restore, table ManifestTable, done *Restored) error {
+func (r *Restore) putBackTable(ctx context.Context, into store.Restore, table ManifestTable, done *Restored) error {
 	if err := checkTable(into.Tables(), table.DumpTable); err != nil {
 		return err
 	}
@@ -22,7 +22,7 @@ func (r *Restore) putBackTable(ctx context.Context, into sluice.Restore, table M
 	for _, c := range table.Columns {
 		names = append(names, c.Name)
 	}
-	var cells []sluice.Cell
+	var cells []store.Cell
 	rows, bytes := 0, 0
 	flush := func() error {
 		if rows == 0 {
@@ -68,8 +68,8 @@ func (r *Restore) putBackTable(ctx context.Context, into sluice.Restore, table M
 }
 
 // checkTable wants a table that this program has, with all of its columns.
-func checkTable(have []sluice.DumpTable, t sluice.DumpTable) error {
-	at := slices.IndexFunc(have, func(h sluice.DumpTable) bool { return h.Name == t.Name })
+func checkTable(have []store.DumpTable, t store.DumpTable) error {
+	at := slices.IndexFunc(have, func(h store.DumpTable) bool { return h.Name == t.Name })
 	if at < 0 {
 		return fmt.Errorf("the backup has a table %s, which this program does not know: it is of a newer one, run that", t.Name)
 	}
@@ -83,17 +83,17 @@ func checkTable(have []sluice.DumpTable, t sluice.DumpTable) error {
 
 // rowReader reads lines that appendRow wrote.
 type rowReader struct {
-	columns []sluice.DumpColumn
+	columns []store.DumpColumn
 	time    int64 // of the column of that name
 }
 
-func newRowReader(columns []sluice.DumpColumn) *rowReader { return &rowReader{columns: columns} }
+func newRowReader(columns []store.DumpColumn) *rowReader { return &rowReader{columns: columns} }
 
 // read appends the cells of a row, in the order of the columns.
-func (r *rowReader) read(cells []sluice.Cell, line string) ([]sluice.Cell, error) {
+func (r *rowReader) read(cells []store.Cell, line string) ([]store.Cell, error) {
 	start := len(cells)
 	for range r.columns {
-		cells = append(cells, sluice.Cell{})
+		cells = append(cells, store.Cell{})
 	}
 	row := cells[start:]
 	m := jsonscan.Read(line)
@@ -114,20 +114,20 @@ func (r *rowReader) read(cells []sluice.Cell, line string) ([]sluice.Cell, error
 	return cells, m.Err()
 }
 
-func (r *rowReader) cell(c sluice.DumpColumn, v jsonscan.Value) (sluice.Cell, error) {
-	cell := sluice.Cell{Kind: sluice.CellNumber, Text: v.Text()}
+func (r *rowReader) cell(c store.DumpColumn, v jsonscan.Value) (store.Cell, error) {
+	cell := store.Cell{Kind: store.CellNumber, Text: v.Text()}
 	want := jsonscan.Number
 	switch c.Kind {
-	case sluice.DumpText:
-		cell.Kind, want = sluice.CellText, jsonscan.String
-	case sluice.DumpBytes:
-		cell.Kind, want = sluice.CellBytes, jsonscan.String
+	case store.DumpText:
+		cell.Kind, want = store.CellText, jsonscan.String
+	case store.DumpBytes:
+		cell.Kind, want = store.CellBytes, jsonscan.String
 		data, err := base64.StdEncoding.DecodeString(cell.Text)
 		if err != nil {
 			return cell, err
 		}
 		cell.Text = string(data)
-	case sluice.DumpTime:
+	case store.DumpTime:
 		ms, err := strconv.ParseInt(cell.Text, 10, 64)
 		if err != nil {
 			return cell, err
@@ -143,11 +143,11 @@ func (r *rowReader) cell(c sluice.DumpColumn, v jsonscan.Value) (sluice.Cell, er
 }
 
 // appendRow appends a row as a JSON object. A cell that is NULL is left out.
-func appendRow(b []byte, columns []sluice.DumpColumn, cells []sluice.Cell) []byte {
+func appendRow(b []byte, columns []store.DumpColumn, cells []store.Cell) []byte {
 	b = append(b, '{')
 	first := true
 	for i, c := range cells {
-		if c.Kind == sluice.CellNull {
+		if c.Kind == store.CellNull {
 			continue
 		}
 		if !first {
@@ -156,9 +156,9 @@ func appendRow(b []byte, columns []sluice.DumpColumn, cells []sluice.Cell) []byt
 		first = false
 		b = append(append(append(b, '"'), columns[i].Name...), '"', ':')
 		switch c.Kind {
-		case sluice.CellNumber:
+		case store.CellNumber:
 			b = append(b, c.Text...)
-		case sluice.CellBytes:
+		case store.CellBytes:
 			b = append(b, '"')
 			b = append(base64.StdEncoding.AppendEncode(b, []byte(c.Text)), '"')
 		default:

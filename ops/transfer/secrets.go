@@ -11,7 +11,7 @@ import (
 	"errors"
 	"fmt"
 
-	"sluice"
+	"sluice/store"
 )
 
 // What signs the links in mails is a row of the table secrets, unless the
@@ -87,7 +87,7 @@ func unseal(passphrase, name, sealed string) (string, error) {
 }
 
 // eachSecret calls f for each cell of a row that is a secret's own text.
-func eachSecret(columns []sluice.DumpColumn, cells []sluice.Cell, f func(name, data string) (string, error)) error {
+func eachSecret(columns []store.DumpColumn, cells []store.Cell, f func(name, data string) (string, error)) error {
 	name := ""
 	for i, c := range columns {
 		if c.Name == "name" {
@@ -95,7 +95,7 @@ func eachSecret(columns []sluice.DumpColumn, cells []sluice.Cell, f func(name, d
 		}
 	}
 	for i, c := range columns {
-		if c.Kind != sluice.DumpBytes || cells[i].Kind == sluice.CellNull {
+		if c.Kind != store.DumpBytes || cells[i].Kind == store.CellNull {
 			continue
 		}
 		text, err := f(name, cells[i].Text)
@@ -132,7 +132,7 @@ func (r *Restore) openSecrets() error {
 	return nil
 }
 
-func (r *Restore) unsealRow(columns []sluice.DumpColumn, cells []sluice.Cell) error {
+func (r *Restore) unsealRow(columns []store.DumpColumn, cells []store.Cell) error {
 	if r.Archive.Secrets != SecretsSealed {
 		return nil // a backup of before has them as they are
 	}
@@ -140,12 +140,12 @@ func (r *Restore) unsealRow(columns []sluice.DumpColumn, cells []sluice.Cell) er
 }
 
 // dumpSecrets writes the table of the secrets, sealed or without its rows.
-func (b *Backup) dumpSecrets(ctx context.Context, w *archiveWriter, m *Manifest, snapshot sluice.Snapshot, table sluice.DumpTable) error {
+func (b *Backup) dumpSecrets(ctx context.Context, w *archiveWriter, m *Manifest, snapshot store.Snapshot, table store.DumpTable) error {
 	m.Secrets = SecretsLeftOut
 	out := &lines{to: w, kind: "sql/" + table.Name}
 	if b.Passphrase != "" {
 		m.Secrets = SecretsSealed
-		err := snapshot.Rows(ctx, table.Name, func(cells []sluice.Cell) error {
+		err := snapshot.Rows(ctx, table.Name, func(cells []store.Cell) error {
 			err := eachSecret(table.Columns, cells, func(name, data string) (string, error) { return seal(b.Passphrase, name, data) })
 			if err != nil {
 				return err

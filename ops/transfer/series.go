@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"sluice"
+	"sluice/store"
 )
 
 // seriesFields are the fields of an exported row of the series, in their order.
@@ -43,7 +43,7 @@ func (r *seriesRow) add(count int64) {
 // ExportSeries writes a table of the series, in the order of app, name, kind
 // and time, and returns how many rows. The rows of a bucket, one for each stripe,
 // follow one another in the table, so it needs the memory of one.
-func ExportSeries(ctx context.Context, snapshot sluice.Snapshot, table string, filter sluice.EventFilter, format Format, to io.Writer) (rows int64, err error) {
+func ExportSeries(ctx context.Context, snapshot store.Snapshot, table string, filter store.EventFilter, format Format, to io.Writer) (rows int64, err error) {
 	w := &seriesWriter{to: to}
 	if format == CSV {
 		w.csv = csv.NewWriter(to)
@@ -67,7 +67,7 @@ func ExportSeries(ctx context.Context, snapshot sluice.Snapshot, table string, f
 		rows++
 		return w.write(last)
 	}
-	err = snapshot.Rows(ctx, table, func(cells []sluice.Cell) error {
+	err = snapshot.Rows(ctx, table, func(cells []store.Cell) error {
 		row, err := readSeries(cells, at)
 		if err != nil || !lets(filter, &row) {
 			return err
@@ -90,7 +90,7 @@ func ExportSeries(ctx context.Context, snapshot sluice.Snapshot, table string, f
 	return rows, err
 }
 
-func readSeries(cells []sluice.Cell, at map[string]int) (row seriesRow, err error) {
+func readSeries(cells []store.Cell, at map[string]int) (row seriesRow, err error) {
 	row = seriesRow{app: cells[at["app_id"]].Text, name: cells[at["name"]].Text, kind: cells[at["kind"]].Text}
 	if row.bucket, err = strconv.ParseInt(cells[at["bucket"]].Text, 10, 64); err != nil {
 		return row, fmt.Errorf("read a bucket: %w", err)
@@ -101,7 +101,7 @@ func readSeries(cells []sluice.Cell, at map[string]int) (row seriesRow, err erro
 	return row, nil
 }
 
-func lets(f sluice.EventFilter, r *seriesRow) bool {
+func lets(f store.EventFilter, r *seriesRow) bool {
 	return (f.FromMillis == 0 || r.bucket >= f.FromMillis) && (f.ToMillis == 0 || r.bucket < f.ToMillis) &&
 		(f.Kind == "" || r.kind == f.Kind) && (f.Name == "" || r.name == f.Name) && (f.App == "" || r.app == f.App)
 }

@@ -7,23 +7,23 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
+	"sluice/store"
 )
 
 // seriesOf is a snapshot that has rows of the series.
 type seriesOf struct {
-	sluice.Snapshot
+	store.Snapshot
 	rows []seriesRow
 }
 
-func (s seriesOf) Tables() []sluice.DumpTable {
-	return []sluice.DumpTable{{Name: "other", Columns: []sluice.DumpColumn{{Name: "count"}}}, {Name: "series_hours", Columns: []sluice.DumpColumn{
+func (s seriesOf) Tables() []store.DumpTable {
+	return []store.DumpTable{{Name: "other", Columns: []store.DumpColumn{{Name: "count"}}}, {Name: "series_hours", Columns: []store.DumpColumn{
 		{Name: "app_id"}, {Name: "name"}, {Name: "kind"}, {Name: "bucket"}, {Name: "stripe"}, {Name: "count"}}}}
 }
 
-func (s seriesOf) Rows(_ context.Context, _ string, fn func([]sluice.Cell) error) error {
+func (s seriesOf) Rows(_ context.Context, _ string, fn func([]store.Cell) error) error {
 	for i, r := range s.rows {
-		err := fn([]sluice.Cell{{Text: r.app}, {Text: r.name}, {Text: r.kind}, {Text: strconv.FormatInt(r.bucket, 10)}, {Text: strconv.Itoa(i)}, {Text: strconv.FormatInt(r.count, 10)}})
+		err := fn([]store.Cell{{Text: r.app}, {Text: r.name}, {Text: r.kind}, {Text: strconv.FormatInt(r.bucket, 10)}, {Text: strconv.Itoa(i)}, {Text: strconv.FormatInt(r.count, 10)}})
 		if err != nil {
 			return err
 		}
@@ -38,16 +38,16 @@ func TestExportSeries(t *testing.T) {
 		{"b", "x\"", "counter", 3600000, math.MaxInt64}, {"b", "x\"", "counter", 3600000, 5},
 	}}
 	for _, tt := range []struct {
-		filter sluice.EventFilter
+		filter store.EventFilter
 		format Format
 		want   string
 	}{
-		{sluice.EventFilter{}, NDJSON, `{"app_id":"a","name":"opened","kind":"mail","time":"1970-01-01T01:00:00.000Z","count":3}
+		{store.EventFilter{}, NDJSON, `{"app_id":"a","name":"opened","kind":"mail","time":"1970-01-01T01:00:00.000Z","count":3}
 {"app_id":"a","name":"opened","kind":"mail","time":"1970-01-01T02:00:00.000Z","count":4}
 {"app_id":"b","name":"x\"","kind":"counter","time":"1970-01-01T01:00:00.000Z","count":9223372036854775807}
 `},
-		{sluice.EventFilter{App: "a", FromMillis: 7200000}, CSV, "app_id,name,kind,time,count\na,opened,mail,1970-01-01T02:00:00.000Z,4\n"},
-		{sluice.EventFilter{Kind: "mail", ToMillis: 3600000}, CSV, "app_id,name,kind,time,count\n"},
+		{store.EventFilter{App: "a", FromMillis: 7200000}, CSV, "app_id,name,kind,time,count\na,opened,mail,1970-01-01T02:00:00.000Z,4\n"},
+		{store.EventFilter{Kind: "mail", ToMillis: 3600000}, CSV, "app_id,name,kind,time,count\n"},
 	} {
 		var b strings.Builder
 		n, err := ExportSeries(t.Context(), s, "series_hours", tt.filter, tt.format, &b)

@@ -11,6 +11,7 @@ import (
 
 	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/store"
 	"sluice/user/profile"
 )
 
@@ -39,21 +40,21 @@ func TestUserCells(t *testing.T) {
 
 // usersTable is a snapshot of users alone.
 type usersTable struct {
-	sluice.Snapshot
+	store.Snapshot
 	profiles []string // empty: merged into another
 }
 
-func (s usersTable) Tables() []sluice.DumpTable {
-	return []sluice.DumpTable{{Name: "users", Columns: []sluice.DumpColumn{{Name: "part"}, {Name: "number"}, {Name: "to_number"}, {Name: "profile"}}}}
+func (s usersTable) Tables() []store.DumpTable {
+	return []store.DumpTable{{Name: "users", Columns: []store.DumpColumn{{Name: "part"}, {Name: "number"}, {Name: "to_number"}, {Name: "profile"}}}}
 }
 
-func (s usersTable) Rows(_ context.Context, _ string, fn func([]sluice.Cell) error) error {
+func (s usersTable) Rows(_ context.Context, _ string, fn func([]store.Cell) error) error {
 	for _, p := range s.profiles {
 		to := "0"
 		if p == "" {
 			to = "1"
 		}
-		if err := fn([]sluice.Cell{{Text: "0"}, {Text: "9"}, {Text: to}, {Text: p}}); err != nil {
+		if err := fn([]store.Cell{{Text: "0"}, {Text: "9"}, {Text: to}, {Text: p}}); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/store"
 	"sluice/user/profile"
 )
 
@@ -30,7 +31,7 @@ const (
 // A user with a very large profile has several lines, each with the user's name. The
 // columns of a CSV are all attributes that any user has, so it reads the table twice.
 // It needs the memory of one user, and of the columns.
-func ExportUsers(ctx context.Context, snapshot sluice.Snapshot, format Format, to io.Writer) (rows int64, err error) {
+func ExportUsers(ctx context.Context, snapshot store.Snapshot, format Format, to io.Writer) (rows int64, err error) {
 	if format != CSV {
 		var buf []byte
 		return eachUser(ctx, snapshot, func(p *profile.Profile) error {
@@ -52,7 +53,7 @@ func ExportUsers(ctx context.Context, snapshot sluice.Snapshot, format Format, t
 }
 
 // eachUser hands the profiles of all users to fn, and counts them.
-func eachUser(ctx context.Context, snapshot sluice.Snapshot, fn func(*profile.Profile) error) (n int64, err error) {
+func eachUser(ctx context.Context, snapshot store.Snapshot, fn func(*profile.Profile) error) (n int64, err error) {
 	at := make(map[string]int)
 	for _, t := range snapshot.Tables() {
 		for i, c := range t.Columns {
@@ -61,7 +62,7 @@ func eachUser(ctx context.Context, snapshot sluice.Snapshot, fn func(*profile.Pr
 			}
 		}
 	}
-	err = snapshot.Rows(ctx, "users", func(cells []sluice.Cell) error {
+	err = snapshot.Rows(ctx, "users", func(cells []store.Cell) error {
 		if cells[at["to_number"]].Text != "0" {
 			return nil
 		}

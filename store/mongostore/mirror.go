@@ -18,6 +18,7 @@ import (
 
 	"sluice"
 	"sluice/lib/meter"
+	"sluice/store"
 )
 
 // Names in the mirror's database.
@@ -83,7 +84,7 @@ type Mirror struct {
 	Failed    atomic.Int64
 }
 
-var _ sluice.SeriesMirror = (*Mirror)(nil)
+var _ store.SeriesMirror = (*Mirror)(nil)
 
 // Open prepares a client. It asks the server nothing: one that is away is no
 // reason not to start.
@@ -228,7 +229,7 @@ func (m *Mirror) hasIndex(ctx context.Context) (bool, error) {
 // Set writes documents, one message after the other. On FerretDB each statement
 // of a message holds a connection, so it stops for ever when two messages hold
 // all it has.
-func (m *Mirror) Set(ctx context.Context, version int64, days []sluice.DayTotals) error {
+func (m *Mirror) Set(ctx context.Context, version int64, days []store.DayTotals) error {
 	for part := range slices.Chunk(days, m.bulk) {
 		if err := m.set(ctx, version, part); err != nil {
 			return fmt.Errorf("write %d documents of version %d to %s: %w", len(part), version, m.where, err)
@@ -237,7 +238,7 @@ func (m *Mirror) Set(ctx context.Context, version int64, days []sluice.DayTotals
 	return nil
 }
 
-func (m *Mirror) set(ctx context.Context, version int64, days []sluice.DayTotals) error {
+func (m *Mirror) set(ctx context.Context, version int64, days []store.DayTotals) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	models := make([]mongo.WriteModel, len(days))
@@ -266,7 +267,7 @@ func (m *Mirror) set(ctx context.Context, version int64, days []sluice.DayTotals
 
 // insertMissing looks why documents were not updated: they are not there, or
 // newer.
-func (m *Mirror) insertMissing(ctx context.Context, version int64, days []sluice.DayTotals) error {
+func (m *Mirror) insertMissing(ctx context.Context, version int64, days []store.DayTotals) error {
 	have, err := m.versions(ctx, days)
 	if err != nil {
 		return fmt.Errorf("look for documents that were not updated: %w", err)
@@ -297,7 +298,7 @@ func (m *Mirror) insertMissing(ctx context.Context, version int64, days []sluice
 }
 
 // versions returns those of the documents that are there, by _id.
-func (m *Mirror) versions(ctx context.Context, days []sluice.DayTotals) (map[string]int64, error) {
+func (m *Mirror) versions(ctx context.Context, days []store.DayTotals) (map[string]int64, error) {
 	ids := make(bson.A, len(days))
 	for i := range days {
 		ids[i] = documentID(&days[i].SeriesDay)
@@ -333,17 +334,17 @@ func (m *Mirror) message(send func() error) error {
 
 // documentID is the key of a document. The app has its length before it, so
 // that no two are alike.
-func documentID(d *sluice.SeriesDay) string {
+func documentID(d *store.SeriesDay) string {
 	return time.UnixMilli(d.DayMillis).UTC().Format(time.DateOnly) + "|" + strconv.Itoa(len(d.App)) + ":" + d.App + "|" + d.Name
 }
 
-func identity(d *sluice.DayTotals) bson.D {
+func identity(d *store.DayTotals) bson.D {
 	fields := make(bson.D, 0, 4+len(d.Hours)+1)
 	return append(fields, bson.E{Key: "_id", Value: documentID(&d.SeriesDay)}, bson.E{Key: "app_id", Value: d.App},
 		bson.E{Key: "name", Value: d.Name}, bson.E{Key: "date", Value: bson.DateTime(d.DayMillis)})
 }
 
-func totals(d *sluice.DayTotals, version int64) bson.D {
+func totals(d *store.DayTotals, version int64) bson.D {
 	fields := make(bson.D, 0, len(d.Hours)+1)
 	for _, h := range d.Hours {
 		fields = append(fields, bson.E{Key: strconv.Itoa(h.Hour), Value: h.Count})

@@ -17,6 +17,7 @@ import (
 
 	"sluice"
 	"sluice/lib/servers"
+	"sluice/store"
 	"sluice/store/mongostore"
 )
 
@@ -104,9 +105,9 @@ func documents(t testing.TB, db *mongo.Database) []document {
 
 var day = time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
 
-func totals(app, name string, first, last int64) sluice.DayTotals {
-	d := sluice.DayTotals{SeriesDay: sluice.SeriesDay{App: app, Name: name, DayMillis: day.UnixMilli()}}
-	d.Hours = []sluice.HourTotal{{Hour: 0, Count: first}, {Hour: 23, Count: last}}
+func totals(app, name string, first, last int64) store.DayTotals {
+	d := store.DayTotals{SeriesDay: store.SeriesDay{App: app, Name: name, DayMillis: day.UnixMilli()}}
+	d.Hours = []store.HourTotal{{Hour: 0, Count: first}, {Hour: 23, Count: last}}
 	return d
 }
 
@@ -122,10 +123,10 @@ func must(t testing.TB, err error) {
 func TestSet(t *testing.T) {
 	address, db := fresh(t)
 	m := open(t, address)
-	must(t, m.Set(t.Context(), 5, []sluice.DayTotals{totals("shop", "open", 1, 2)}))
-	must(t, m.Set(t.Context(), 5, []sluice.DayTotals{totals("shop", "open", 100, 200), totals("shop", "late", 3, 3)}))
-	must(t, m.Set(t.Context(), 7, []sluice.DayTotals{totals("shop", "late", 4, -4)}))
-	err := m.Set(t.Context(), 6, []sluice.DayTotals{totals("shop", "late", 9, 9)})
+	must(t, m.Set(t.Context(), 5, []store.DayTotals{totals("shop", "open", 1, 2)}))
+	must(t, m.Set(t.Context(), 5, []store.DayTotals{totals("shop", "open", 100, 200), totals("shop", "late", 3, 3)}))
+	must(t, m.Set(t.Context(), 7, []store.DayTotals{totals("shop", "late", 4, -4)}))
+	err := m.Set(t.Context(), 6, []store.DayTotals{totals("shop", "late", 9, 9)})
 	if !errors.Is(err, sluice.ErrConflict) {
 		t.Errorf("an older version: %v", err)
 	}
@@ -145,7 +146,7 @@ func TestSetTexts(t *testing.T) {
 	address, db := fresh(t)
 	m := open(t, address)
 	texts := []string{"", "a", "A", "a ", "a.b", "$a", "$set.x", "_v", "0", "|", "1:a|b", "é", "e\u0301", "\U0001F600", "'\"\\", "a\nb", strings.Repeat("x", 255)}
-	var days []sluice.DayTotals
+	var days []store.DayTotals
 	for i, app := range texts[:len(texts)-1] {
 		for j, name := range texts {
 			days = append(days, totals(app, name, int64(i), int64(j)))
@@ -207,7 +208,7 @@ func TestCheck(t *testing.T) {
 func BenchmarkSet(b *testing.B) {
 	address, _ := fresh(b)
 	m := open(b, address)
-	var days []sluice.DayTotals
+	var days []store.DayTotals
 	for i := range 100 {
 		days = append(days, totals("shop", "name "+strconv.Itoa(i), 1, 1))
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/store"
 	"sluice/store/sqlstore"
 )
 
@@ -19,19 +20,19 @@ import (
 const effectRows = 20_000
 
 // twoColumns makes rows of a number and a word.
-func twoColumns(table sluice.Table) sluice.TableRows {
+func twoColumns(table store.Table) store.TableRows {
 	words := []string{"opened", "clicked", "sent", "delivered"}
-	rows := sluice.TableRows{Table: table, Source: "list:bench"}
+	rows := store.TableRows{Table: table, Source: "list:bench"}
 	for i := range effectRows {
-		rows.Cells = append(rows.Cells, sluice.Cell{Kind: sluice.CellNumber, Text: strconv.Itoa(1_000_000 + i)}, sluice.Cell{Kind: sluice.CellText, Text: words[i%4]})
+		rows.Cells = append(rows.Cells, store.Cell{Kind: store.CellNumber, Text: strconv.Itoa(1_000_000 + i)}, store.Cell{Kind: store.CellText, Text: words[i%4]})
 		rows.Raw = append(rows.Raw, "")
 	}
 	return rows
 }
 
-func openTable(b *testing.B, s *sqlstore.Store, dedupe string) sluice.Table {
+func openTable(b *testing.B, s *sqlstore.Store, dedupe string) store.Table {
 	b.Helper()
-	table, err := s.OpenTable(b.Context(), sluice.TableSpec{Table: "pepi_event", Columns: []string{"id", "event_name"}, Dedupe: dedupe})
+	table, err := s.OpenTable(b.Context(), store.TableSpec{Table: "pepi_event", Columns: []string{"id", "event_name"}, Dedupe: dedupe})
 	must(b, err)
 	return table
 }
@@ -54,7 +55,7 @@ func perRow(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*effectRows), "ns/row")
 }
 
-func benchmarkPrepare(b *testing.B, s *sqlstore.Store, effect *sluice.Effect) {
+func benchmarkPrepare(b *testing.B, s *sqlstore.Store, effect *store.Effect) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for range b.N {
@@ -67,15 +68,15 @@ func benchmarkPrepare(b *testing.B, s *sqlstore.Store, effect *sluice.Effect) {
 
 func BenchmarkPrepareRows(b *testing.B) {
 	s := mariadbStore(b)
-	benchmarkPrepare(b, s, &sluice.Effect{Rows: []sluice.TableRows{twoColumns(openTable(b, s, ""))}})
+	benchmarkPrepare(b, s, &store.Effect{Rows: []store.TableRows{twoColumns(openTable(b, s, ""))}})
 }
 
 func BenchmarkPrepareEvents(b *testing.B) {
-	benchmarkPrepare(b, mariadbStore(b), &sluice.Effect{Events: events(effectRows)})
+	benchmarkPrepare(b, mariadbStore(b), &store.Effect{Events: events(effectRows)})
 }
 
 // benchmarkApply applies the same rows again and again; next makes them new.
-func benchmarkApply(b *testing.B, s *sqlstore.Store, next func(*sluice.Effect)) {
+func benchmarkApply(b *testing.B, s *sqlstore.Store, next func(*store.Effect)) {
 	b.ResetTimer()
 	for i := range uint64(b.N) {
 		effect := effectTo(i+1, nil)
@@ -85,9 +86,9 @@ func benchmarkApply(b *testing.B, s *sqlstore.Store, next func(*sluice.Effect)) 
 	perRow(b)
 }
 
-func newEvents() func(*sluice.Effect) {
+func newEvents() func(*store.Effect) {
 	list, millis := events(effectRows), int64(0)
-	return func(e *sluice.Effect) {
+	return func(e *store.Effect) {
 		for i := range list {
 			list[i].TimeMillis += 60_000
 			list[i].Place.Position.Major++
@@ -101,14 +102,14 @@ func newEvents() func(*sluice.Effect) {
 func BenchmarkMariaDBRows(b *testing.B) {
 	s := mariadbStore(b)
 	rows := twoColumns(openTable(b, s, ""))
-	benchmarkApply(b, s, func(e *sluice.Effect) { e.Rows = []sluice.TableRows{rows} })
+	benchmarkApply(b, s, func(e *store.Effect) { e.Rows = []store.TableRows{rows} })
 }
 
 func BenchmarkMariaDBRowsInsert(b *testing.B) {
 	s := mariadbStore(b)
 	sqlstore.ForbidInfile(s)
 	rows := twoColumns(openTable(b, s, ""))
-	benchmarkApply(b, s, func(e *sluice.Effect) { e.Rows = []sluice.TableRows{rows} })
+	benchmarkApply(b, s, func(e *store.Effect) { e.Rows = []store.TableRows{rows} })
 }
 
 func BenchmarkMariaDBEvents(b *testing.B) { benchmarkApply(b, mariadbStore(b), newEvents()) }
@@ -119,7 +120,7 @@ func BenchmarkMariaDBDead(b *testing.B) {
 	for i := range letters {
 		letters[i] = sluice.DeadLetter{Source: "list:bench", Form: sluice.FormElement, Reason: "it is not JSON", Payload: []byte("{element that is cut")}
 	}
-	benchmarkApply(b, s, func(e *sluice.Effect) { e.Dead = letters })
+	benchmarkApply(b, s, func(e *store.Effect) { e.Dead = letters })
 }
 
 func postgresStore(b *testing.B) (*sqlstore.Store, *sql.DB) {
@@ -133,7 +134,7 @@ func postgresStore(b *testing.B) (*sqlstore.Store, *sql.DB) {
 func BenchmarkPostgresRows(b *testing.B) {
 	s, _ := postgresStore(b)
 	rows := twoColumns(openTable(b, s, ""))
-	benchmarkApply(b, s, func(e *sluice.Effect) { e.Rows = []sluice.TableRows{rows} })
+	benchmarkApply(b, s, func(e *store.Effect) { e.Rows = []store.TableRows{rows} })
 }
 
 // BenchmarkPostgresEvents compares the ways into a table with a key.
@@ -145,7 +146,7 @@ func BenchmarkPostgresEvents(b *testing.B) {
 	b.Run("through a temporary table", func(b *testing.B) {
 		s, _ := postgresStore(b)
 		next := newEvents()
-		benchmarkApply(b, s, func(e *sluice.Effect) { sqlstore.LoadThrough(s); next(e) })
+		benchmarkApply(b, s, func(e *store.Effect) { sqlstore.LoadThrough(s); next(e) })
 	})
 	b.Run("jsonb", func(b *testing.B) {
 		s, db := postgresStore(b)
@@ -169,7 +170,7 @@ func BenchmarkPostgresPlain(b *testing.B) {
 				if table == "events" {
 					next(effect)
 				} else {
-					effect.Rows = []sluice.TableRows{twoColumns(openTable(b, s, ""))}
+					effect.Rows = []store.TableRows{twoColumns(openTable(b, s, ""))}
 				}
 				p, err := s.Prepare(effect)
 				must(b, err)
@@ -189,7 +190,7 @@ func BenchmarkSQLiteRows(b *testing.B) {
 			defer sqlstore.SetInsertValues(2 * n)()
 			s, _ := sqliteStore(b)
 			rows := twoColumns(openTable(b, s, ""))
-			benchmarkApply(b, s, func(e *sluice.Effect) { e.Rows = []sluice.TableRows{rows} })
+			benchmarkApply(b, s, func(e *store.Effect) { e.Rows = []store.TableRows{rows} })
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // Bodies are cut like the payloads of dead letters, since max_allowed_packet
@@ -18,14 +19,14 @@ import (
 // orphansAtOnce is how many bodies DropOrphans removes in one transaction.
 const orphansAtOnce = 500
 
-// AddBodies implements sluice.SendStore.
-func (s *Store) AddBodies(ctx context.Context, bodies []sluice.Body) error {
+// AddBodies implements mail.SendStore.
+func (s *Store) AddBodies(ctx context.Context, bodies []mail.Body) error {
 	err := s.write(ctx, func(tx *txn) error { return tx.addBodies(ctx, bodies) })
 	return s.failed(err, "store %d bodies in", len(bodies))
 }
 
-func (t *txn) addBodies(ctx context.Context, bodies []sluice.Body) error {
-	sorted := slices.SortedFunc(slices.Values(bodies), func(a, b sluice.Body) int { return strings.Compare(a.Message, b.Message) })
+func (t *txn) addBodies(ctx context.Context, bodies []mail.Body) error {
+	sorted := slices.SortedFunc(slices.Values(bodies), func(a, b mail.Body) int { return strings.Compare(a.Message, b.Message) })
 	var args []any
 	bytes := 0
 	flush := func() error {
@@ -94,7 +95,7 @@ func (d *mysqlDialect) insertBodies(ctx context.Context, t *txn, args []any) err
 // errEnough ends a reading of rows.
 var errEnough = errors.New("there are enough rows")
 
-// Bodies implements sluice.SendStore.
+// Bodies implements mail.SendStore.
 func (s *Store) Bodies(ctx context.Context, messages []string, mostBytes int) (map[string][]byte, error) {
 	found, bytes := make(map[string][]byte, len(messages)), 0
 	for piece := range slices.Chunk(messages, maxUserKeys) {
@@ -194,7 +195,7 @@ func (t *txn) eachName(ctx context.Context, name string, names []string, args ..
 	return nil
 }
 
-// DropOrphans implements sluice.SendStore. Whether a body is one is looked at
+// DropOrphans implements mail.SendStore. Whether a body is one is looked at
 // before the transaction; in it, whether it was stored anew since.
 func (s *Store) DropOrphans(ctx context.Context, beforeMillis int64) (dropped int, err error) {
 	before := s.d.millis(beforeMillis)

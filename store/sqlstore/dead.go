@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // Limits of a dead letter's columns. What exceeds one is cut, but for the
@@ -42,7 +43,7 @@ func splitDead(letters []sluice.DeadLetter) (small, large []sluice.DeadLetter) {
 // refused, there is no further place to put it.
 func storable(l *sluice.DeadLetter, nowMillis int64) sluice.DeadLetter {
 	c := *l
-	c.Source, c.Form, c.Reason = sluice.Clip(l.Source, maxSourceBytes), sluice.Form(sluice.Clip(string(l.Form), maxFormBytes)), sluice.Clip(l.Reason, maxReasonBytes)
+	c.Source, c.Form, c.Reason = mail.Clip(l.Source, maxSourceBytes), sluice.Form(mail.Clip(string(l.Form), maxFormBytes)), mail.Clip(l.Reason, maxReasonBytes)
 	if c.TimeMillis <= 0 || c.TimeMillis > sluice.MaxEventTimeMillis {
 		c.TimeMillis = nowMillis
 	}

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/store"
+	"sluice/user"
 )
 
 //go:embed query/*.sql
@@ -83,10 +86,10 @@ type dialect interface {
 
 	// unblock is told of an error of the compare-and-set. If that is of waiting
 	// for another's locks, it may free them for the next attempt.
-	unblock(ctx context.Context, s *Store, moves []sluice.Move, cause error)
+	unblock(ctx context.Context, s *Store, moves []store.Move, cause error)
 
 	// inspect looks at a user's table.
-	inspect(ctx context.Context, db *sql.DB, spec sluice.TableSpec) (*table, error)
+	inspect(ctx context.Context, db *sql.DB, spec store.TableSpec) (*table, error)
 
 	// encode makes a section ready for the bulk path, or says which row can
 	// never be stored. release gives its memory back.
@@ -105,7 +108,7 @@ type dialect interface {
 	storedEvents(events []sluice.EventKey) (statement string, args []any)
 
 	// lockSends is a query for rows of sends, which locks them, and its values.
-	lockSends(keys []sluice.SendKey) (statement string, args []any)
+	lockSends(keys []mail.SendKey) (statement string, args []any)
 
 	// insertRows runs a statement whose $ROWS are rows of so many values, in
 	// pieces, and returns how many rows it changed.
@@ -113,7 +116,7 @@ type dialect interface {
 
 	// putUsers writes users, of which some may be there: one, or up to
 	// maxUserRowBytes of profiles.
-	putUsers(ctx context.Context, tx *txn, rows []sluice.UserRow) error
+	putUsers(ctx context.Context, tx *txn, rows []user.Row) error
 
 	// insertBodies inserts rows of bodies.
 	insertBodies(ctx context.Context, tx *txn, args []any) error
@@ -160,15 +163,15 @@ type outcome struct {
 // as one alone needs it.
 type plainSQL struct{}
 
-func (plainSQL) placeholders(statement string) string                  { return statement }
-func (plainSQL) text(s string) string                                  { return s }
-func (plainSQL) unblock(context.Context, *Store, []sluice.Move, error) {}
-func (plainSQL) forget()                                               {}
-func (plainSQL) expand(statement string) string                        { return statement }
-func (plainSQL) transactionalDDL() bool                                { return true }
-func (plainSQL) unlimited() []string                                   { return nil }
-func (plainSQL) number(v uint64) any                                   { return int64(v) }
-func (plainSQL) release(sec *section)                                  { releaseSection(sec) }
+func (plainSQL) placeholders(statement string) string                 { return statement }
+func (plainSQL) text(s string) string                                 { return s }
+func (plainSQL) unblock(context.Context, *Store, []store.Move, error) {}
+func (plainSQL) forget()                                              {}
+func (plainSQL) expand(statement string) string                       { return statement }
+func (plainSQL) transactionalDDL() bool                               { return true }
+func (plainSQL) unlimited() []string                                  { return nil }
+func (plainSQL) number(v uint64) any                                  { return int64(v) }
+func (plainSQL) release(sec *section)                                 { releaseSection(sec) }
 
 func (plainSQL) scanMillis(v any) (int64, error) {
 	t, ok := v.(time.Time)

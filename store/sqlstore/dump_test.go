@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/test/storetest"
 )
@@ -59,7 +60,7 @@ func TestRestoreAcrossDatabases(t *testing.T) {
 // A text that the other database does not store comes as it stores such texts.
 func TestRestoreOfWhatIsNotStoredElsewhere(t *testing.T) {
 	all := databasesOfAllKinds(t)
-	p, err := all["sqlite"].Prepare(&sluice.Effect{Dead: []sluice.DeadLetter{{Source: "list:q", Reason: "a\x00b", Payload: []byte{0}}}})
+	p, err := all["sqlite"].Prepare(&store.Effect{Dead: []sluice.DeadLetter{{Source: "list:q", Reason: "a\x00b", Payload: []byte{0}}}})
 	if err == nil {
 		_, err = all["sqlite"].Apply(t.Context(), p)
 	}
@@ -78,8 +79,8 @@ func TestRestoreOfWhatIsNotStoredElsewhere(t *testing.T) {
 }
 
 // sameRows compares cells as a multiset: collations order keys differently.
-func sameRows(a, b []sluice.Cell) bool {
-	order := func(x, y sluice.Cell) int { return strings.Compare(x.Text, y.Text) }
+func sameRows(a, b []store.Cell) bool {
+	order := func(x, y store.Cell) int { return strings.Compare(x.Text, y.Text) }
 	a, b = slices.Clone(a), slices.Clone(b)
 	slices.SortFunc(a, order)
 	slices.SortFunc(b, order)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"sluice"
+	"sluice/store"
 )
 
 // How an effect is written that the bulk path has refused as a whole.
@@ -33,15 +34,15 @@ var (
 // ApplyEach moves the cursors and writes what can be written. In its last
 // resort, row by row, each try but the last leaves out one row more. So there
 // are at most as many tries as rows, and one.
-func (s *Store) ApplyEach(ctx context.Context, prep sluice.Prepared) (sluice.Applied, error) {
+func (s *Store) ApplyEach(ctx context.Context, prep store.Prepared) (store.Applied, error) {
 	p, err := s.own(prep)
 	if err != nil {
-		return sluice.Applied{}, err
+		return store.Applied{}, err
 	}
-	var applied sluice.Applied
+	var applied store.Applied
 	try := func(rows int) error {
 		return s.write(ctx, func(tx *txn) error {
-			applied = sluice.Applied{}
+			applied = store.Applied{}
 			return tx.applyEach(ctx, p, rows, &applied)
 		})
 	}
@@ -52,7 +53,7 @@ func (s *Store) ApplyEach(ctx context.Context, prep sluice.Prepared) (sluice.App
 		}
 	}
 	if err != nil {
-		return sluice.Applied{}, s.failed(err, "apply effect piece by piece to")
+		return store.Applied{}, s.failed(err, "apply effect piece by piece to")
 	}
 	p.release()
 	return applied, nil
@@ -67,7 +68,7 @@ func (p *prepared) excluded() (n int) {
 }
 
 // applyEach writes by pieces of so many rows; 0: row by row.
-func (t *txn) applyEach(ctx context.Context, p *prepared, rows int, applied *sluice.Applied) error {
+func (t *txn) applyEach(ctx context.Context, p *prepared, rows int, applied *store.Applied) error {
 	return t.stages(ctx, p, applied, func() ([]sluice.DeadLetter, error) {
 		letters := append([]sluice.DeadLetter(nil), p.effect.Dead...)
 		inserted := make(tally)
@@ -87,7 +88,7 @@ func (t *txn) applyEach(ctx context.Context, p *prepared, rows int, applied *slu
 
 // writeEach writes a section and returns its refused rows. Events that it
 // inserts are added to the tally.
-func (t *txn) writeEach(ctx context.Context, sec *section, rows int, applied *sluice.Applied, inserted tally) ([]sluice.DeadLetter, error) {
+func (t *txn) writeEach(ctx context.Context, sec *section, rows int, applied *store.Applied, inserted tally) ([]sluice.DeadLetter, error) {
 	if rows == 0 {
 		return t.insertEach(ctx, sec, 0, sec.len(), applied, inserted)
 	}
@@ -127,7 +128,7 @@ func (sec *section) piece(from, to int) *section {
 
 // loadPiece writes a piece by the bulk path. ErrRefused: nothing of it was
 // written, and the transaction goes on.
-func (t *txn) loadPiece(ctx context.Context, part *section, applied *sluice.Applied, inserted tally) error {
+func (t *txn) loadPiece(ctx context.Context, part *section, applied *store.Applied, inserted tally) error {
 	d := t.store.d
 	defer d.release(part)
 	if err := d.encode(part); err != nil {
@@ -160,7 +161,7 @@ func (t *txn) loadPiece(ctx context.Context, part *section, applied *sluice.Appl
 }
 
 // insertEach writes rows of a section one by one and returns the refused ones.
-func (t *txn) insertEach(ctx context.Context, sec *section, from, to int, applied *sluice.Applied, inserted tally) ([]sluice.DeadLetter, error) {
+func (t *txn) insertEach(ctx context.Context, sec *section, from, to int, applied *store.Applied, inserted tally) ([]sluice.DeadLetter, error) {
 	ins, err := t.store.d.inserter(ctx, t, sec)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"sluice"
 	"sluice/lib/faults"
+	"sluice/store"
 )
 
 // prepared is an effect encoded for the bulk path. It belongs to one goroutine
@@ -16,18 +17,18 @@ import (
 // if it is applied once more.
 type prepared struct {
 	store    *Store
-	effect   *sluice.Effect
+	effect   *store.Effect
 	sections []*section
 	large    []sluice.DeadLetter // too large for the bulk path
 	refused  error               // a row that can never be stored
 }
 
 // Effect returns what was prepared.
-func (p *prepared) Effect() *sluice.Effect { return p.effect }
+func (p *prepared) Effect() *store.Effect { return p.effect }
 
 // Prepare encodes an effect. It fails only for an effect that no caller should
 // make: a cursor that stays where it is, rows of another store's table.
-func (s *Store) Prepare(effect *sluice.Effect) (sluice.Prepared, error) {
+func (s *Store) Prepare(effect *store.Effect) (store.Prepared, error) {
 	p := &prepared{store: s, effect: effect}
 	if err := checkMoves(effect.Moves); err != nil {
 		return nil, fmt.Errorf("prepare effect: %w", err)
@@ -61,8 +62,8 @@ func (s *Store) Prepare(effect *sluice.Effect) (sluice.Prepared, error) {
 // as time decides it. They come partition by partition. Inserted like that,
 // each transaction goes over its span of time once for every partition. It
 // splits pages in their middle, which loads at half the speed (measured).
-func inKeyOrder(events []sluice.StoredEvent) []sluice.StoredEvent {
-	byTime := func(a, b *sluice.StoredEvent) int { return cmp.Compare(a.TimeMillis, b.TimeMillis) }
+func inKeyOrder(events []store.StoredEvent) []store.StoredEvent {
+	byTime := func(a, b *store.StoredEvent) int { return cmp.Compare(a.TimeMillis, b.TimeMillis) }
 	order := make([]int32, len(events))
 	sorted := true
 	for i := range events {
@@ -73,14 +74,14 @@ func inKeyOrder(events []sluice.StoredEvent) []sluice.StoredEvent {
 		return events
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return byTime(&events[a], &events[b]) })
-	out := make([]sluice.StoredEvent, len(events))
+	out := make([]store.StoredEvent, len(events))
 	for i, from := range order {
 		out[i] = events[from]
 	}
 	return out
 }
 
-func checkMoves(moves []sluice.Move) error {
+func checkMoves(moves []store.Move) error {
 	type cursor struct {
 		follower  string
 		partition int
@@ -99,7 +100,7 @@ func checkMoves(moves []sluice.Move) error {
 	return nil
 }
 
-func rowSection(rows *sluice.TableRows) (*section, error) {
+func rowSection(rows *store.TableRows) (*section, error) {
 	t, ok := rows.Table.(*table)
 	if !ok {
 		return nil, fmt.Errorf("their table is a %T, not one that this store has opened", rows.Table)
@@ -136,25 +137,25 @@ func (p *prepared) release() {
 }
 
 // Apply moves the cursors and writes the rows by the bulk path.
-func (s *Store) Apply(ctx context.Context, prep sluice.Prepared) (sluice.Applied, error) {
+func (s *Store) Apply(ctx context.Context, prep store.Prepared) (store.Applied, error) {
 	p, err := s.own(prep)
 	if err != nil {
-		return sluice.Applied{}, err
+		return store.Applied{}, err
 	}
 	p.encode()
 	if p.refused != nil {
-		return sluice.Applied{}, fmt.Errorf("apply effect to %s: %w: %w", s.where, sluice.ErrRefused, p.refused)
+		return store.Applied{}, fmt.Errorf("apply effect to %s: %w: %w", s.where, sluice.ErrRefused, p.refused)
 	}
-	var applied sluice.Applied
+	var applied store.Applied
 	err = s.write(ctx, func(tx *txn) error {
-		applied = sluice.Applied{}
+		applied = store.Applied{}
 		return tx.stages(ctx, p, &applied, func() ([]sluice.DeadLetter, error) {
 			applied.Dead = len(p.effect.Dead) - len(p.large)
 			return p.large, tx.loadAll(ctx, p, &applied)
 		})
 	})
 	if err != nil {
-		return sluice.Applied{}, s.failed(err, "apply effect to")
+		return store.Applied{}, s.failed(err, "apply effect to")
 	}
 	p.release()
 	return applied, nil
@@ -166,7 +167,7 @@ func (s *Store) Apply(ctx context.Context, prep sluice.Prepared) (sluice.Applied
 //
 // The order. The cursors come first: they say whether the effect is still ours. Users
 // come before what names them. Suppressions are last (suppressions.go).
-func (t *txn) stages(ctx context.Context, p *prepared, applied *sluice.Applied, write func() ([]sluice.DeadLetter, error)) error {
+func (t *txn) stages(ctx context.Context, p *prepared, applied *store.Applied, write func() ([]sluice.DeadLetter, error)) error {
 	e := p.effect
 	if err := t.moveCursors(ctx, e.Moves); err != nil {
 		return err
@@ -204,7 +205,7 @@ func (t *txn) stages(ctx context.Context, p *prepared, applied *sluice.Applied, 
 }
 
 // loadAll writes the sections by the bulk path, and what they add to the series.
-func (t *txn) loadAll(ctx context.Context, p *prepared, applied *sluice.Applied) error {
+func (t *txn) loadAll(ctx context.Context, p *prepared, applied *store.Applied) error {
 	counts := p.effect.Counts
 	for _, sec := range p.sections {
 		rows, duplicates, err := t.store.d.load(ctx, t, sec)
@@ -226,7 +227,7 @@ func (t *txn) loadAll(ctx context.Context, p *prepared, applied *sluice.Applied)
 	return t.addCounts(ctx, counts, p.effect.Stripe)
 }
 
-func (s *Store) own(prep sluice.Prepared) (*prepared, error) {
+func (s *Store) own(prep store.Prepared) (*prepared, error) {
 	p, ok := prep.(*prepared)
 	if !ok || p.store != s {
 		return nil, fmt.Errorf("apply effect to %s: it was prepared by another store", s.where)
@@ -236,7 +237,7 @@ func (s *Store) own(prep sluice.Prepared) (*prepared, error) {
 
 // moveCursors is the compare-and-set, in one statement for all: a cursor that
 // is not at its From is not changed, and the count tells.
-func (t *txn) moveCursors(ctx context.Context, moves []sluice.Move) error {
+func (t *txn) moveCursors(ctx context.Context, moves []store.Move) error {
 	if len(moves) == 0 {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"sluice"
+	"sluice/store"
 )
 
 // The format that LOAD DATA and PostgreSQL's COPY read. Cells end at a tab,
@@ -128,11 +129,11 @@ func encodeRows(sec *section, dst []byte, f *form) ([]byte, error) {
 	for i := range sec.rows.Cells {
 		cell := &sec.rows.Cells[i]
 		switch cell.Kind {
-		case sluice.CellNull:
+		case store.CellNull:
 			dst = append(dst, '\\', 'N')
-		case sluice.CellBool:
+		case store.CellBool:
 			dst = append(dst, boolText(classes[c], cell.Text)...)
-		case sluice.CellBytes:
+		case store.CellBytes:
 			dst = f.bytes(dst, []byte(cell.Text))
 		default:
 			if dst, valid = appendText(dst, cell.Text); !valid {

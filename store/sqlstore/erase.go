@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/store"
 )
 
 // erasePieceRows is from how many events users are erased at once. They are
@@ -16,8 +18,8 @@ import (
 const erasePieceRows = 2000
 
 // Erasures lists names.
-func (s *Store) Erasures(ctx context.Context, after string, fromMillis, toMillis int64, limit int) ([]sluice.Erasure, error) {
-	all, err := list(ctx, s.d, s.reads, func(scan scanner, e *sluice.Erasure) error { return scan(&e.Name, s.instant(&e.CreatedMillis)) },
+func (s *Store) Erasures(ctx context.Context, after string, fromMillis, toMillis int64, limit int) ([]store.Erasure, error) {
+	all, err := list(ctx, s.d, s.reads, func(scan scanner, e *store.Erasure) error { return scan(&e.Name, s.instant(&e.CreatedMillis)) },
 		rawQuery(s.d, "erasure_list"), after, s.d.millis(fromMillis), s.d.millis(toMillis), limit)
 	return all, s.failed(err, "read the users to be erased in")
 }
@@ -34,10 +36,10 @@ type foundEvent struct {
 // erased one.
 type erased map[string]int64
 
-func newErased(names []sluice.Erasure) erased {
+func newErased(names []store.Erasure) erased {
 	until := make(erased, len(names))
 	for _, n := range names {
-		until[n.Name] = n.CreatedMillis + sluice.ErasureMarginMillis
+		until[n.Name] = n.CreatedMillis + store.ErasureMarginMillis
 	}
 	return until
 }
@@ -45,14 +47,14 @@ func newErased(names []sluice.Erasure) erased {
 // has reports whether what was accepted at a moment is about one of them.
 func (e erased) has(user, address string, millis int64) bool {
 	byUser, ok := e[user]
-	byAddress, ok2 := e[sluice.AddressErasure(strings.ToLower(address))]
+	byAddress, ok2 := e[store.AddressErasure(strings.ToLower(address))]
 	return user != "" && ok && millis <= byUser || address != "" && ok2 && millis <= byAddress
 }
 
 // namesOf puts names and addresses into a statement that has a list of each, and
 // returns their arguments. Of what is not there the list has a NULL, which
 // nothing is equal to.
-func namesOf(statement string, names []sluice.Erasure) (filled string, args []any) {
+func namesOf(statement string, names []store.Erasure) (filled string, args []any) {
 	var users, emails []any
 	for i := range names {
 		if address, ok := names[i].Address(); ok {
@@ -71,9 +73,9 @@ func namesOf(statement string, names []sluice.Erasure) (filled string, args []an
 }
 
 // EraseEvents erases a piece.
-func (s *Store) EraseEvents(ctx context.Context, names []sluice.Erasure, from sluice.EventKey, toMillis int64) (erased int, next sluice.EventKey, err error) {
-	if len(names) == 0 || len(names) > sluice.MaxErasures {
-		return 0, from, fmt.Errorf("erase %d users at once: want 1 to %d", len(names), sluice.MaxErasures)
+func (s *Store) EraseEvents(ctx context.Context, names []store.Erasure, from sluice.EventKey, toMillis int64) (erased int, next sluice.EventKey, err error) {
+	if len(names) == 0 || len(names) > store.MaxErasures {
+		return 0, from, fmt.Errorf("erase %d users at once: want 1 to %d", len(names), store.MaxErasures)
 	}
 	found, err := s.eventsOf(ctx, names, from, toMillis)
 	if err == nil && len(found) > 0 {
@@ -100,7 +102,7 @@ func (s *Store) EraseEvents(ctx context.Context, names []sluice.Erasure, from sl
 	return erased, sluice.EventKey{Millis: toMillis}, nil
 }
 
-func (s *Store) eventsOf(ctx context.Context, names []sluice.Erasure, from sluice.EventKey, toMillis int64) (found []foundEvent, err error) {
+func (s *Store) eventsOf(ctx context.Context, names []store.Erasure, from sluice.EventKey, toMillis int64) (found []foundEvent, err error) {
 	args := []any{s.d.millis(from.Millis), s.d.millis(toMillis), s.d.millis(from.Millis), from.ID}
 	statement, named := namesOf(rawQuery(s.d, "erasure_events"), names)
 	return list(ctx, s.d, s.reads, func(scan scanner, f *foundEvent) error {
@@ -109,7 +111,7 @@ func (s *Store) eventsOf(ctx context.Context, names []sluice.Erasure, from sluic
 }
 
 // Erased removes names.
-func (s *Store) Erased(ctx context.Context, names []sluice.Erasure, beforeMillis int64) error {
+func (s *Store) Erased(ctx context.Context, names []store.Erasure, beforeMillis int64) error {
 	err := s.write(ctx, func(tx *txn) error {
 		for _, n := range names {
 			if err := tx.exec(ctx, "erasure_done", n.Name, s.d.millis(beforeMillis)); err != nil {
@@ -125,10 +127,10 @@ func (s *Store) Erased(ctx context.Context, names []sluice.Erasure, beforeMillis
 // once. All of a message are looked at together.
 const sendsAhead = 20_000
 
-// SendsOf implements sluice.KeepStore.
-func (s *Store) SendsOf(ctx context.Context, names []sluice.Erasure, afterMessage string) (sends []sluice.SendRow, next string, err error) {
-	if len(names) == 0 || len(names) > sluice.MaxErasures {
-		return nil, "", fmt.Errorf("look for the sends of %d users at once: want 1 to %d", len(names), sluice.MaxErasures)
+// SendsOf implements store.KeepStore.
+func (s *Store) SendsOf(ctx context.Context, names []store.Erasure, afterMessage string) (sends []mail.SendRow, next string, err error) {
+	if len(names) == 0 || len(names) > store.MaxErasures {
+		return nil, "", fmt.Errorf("look for the sends of %d users at once: want 1 to %d", len(names), store.MaxErasures)
 	}
 	last := strings.Repeat("g", sluice.MessageIDBytes) // behind all ids, which are hexadecimal
 	err = s.each(ctx, rawQuery(s.d, "sends_ahead"), []any{afterMessage, sendsAhead}, func(scan scanner) error {
@@ -137,7 +139,7 @@ func (s *Store) SendsOf(ctx context.Context, names []sluice.Erasure, afterMessag
 		return err
 	})
 	if err == nil {
-		var found []sluice.SendRow
+		var found []mail.SendRow
 		statement, named := namesOf(rawQuery(s.d, "sends_named"), names)
 		found, err = s.scanSends(ctx, statement, append([]any{afterMessage, last}, named...))
 		until := newErased(names)
@@ -150,17 +152,17 @@ func (s *Store) SendsOf(ctx context.Context, names []sluice.Erasure, afterMessag
 	return sends, next, s.failed(err, "look for the sends of users in")
 }
 
-// EraseSends implements sluice.KeepStore. A row's life is read under its lock: it
+// EraseSends implements store.KeepStore. A row's life is read under its lock: it
 // may have grown since the row was found.
-func (s *Store) EraseSends(ctx context.Context, sends []sluice.SendRow) error {
-	keys := make([]sluice.SendKey, len(sends))
+func (s *Store) EraseSends(ctx context.Context, sends []mail.SendRow) error {
+	keys := make([]mail.SendKey, len(sends))
 	for i := range sends {
-		keys[i] = sluice.SendKey{Message: sends[i].Message, Number: sends[i].Number}
+		keys[i] = mail.SendKey{Message: sends[i].Message, Number: sends[i].Number}
 	}
 	slices.SortFunc(keys, compareKeys)
 	for piece := range slices.Chunk(keys, erasePieceSends) {
 		err := s.write(ctx, func(tx *txn) error {
-			l := &ledger{rows: make(map[sluice.SendKey]*ledgerRow, len(piece))}
+			l := &ledger{rows: make(map[mail.SendKey]*ledgerRow, len(piece))}
 			if err := tx.lockLedger(ctx, piece, l); err != nil {
 				return err
 			}

@@ -8,14 +8,16 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/lib/doctor"
+	"sluice/store"
 )
 
 // Examiner looks at a database for `sluice doctor`, also at one that Open
 // refuses.
 type Examiner struct {
 	URL    string
-	Tables []sluice.TableSpec // of the user's own, that lists fill
-	Keeps  bool               // what is too old is removed
+	Tables []store.TableSpec // of the user's own, that lists fill
+	Keeps  bool              // what is too old is removed
 	Clock  sluice.Clock
 
 	// Processes returns how many processes live; nil: one is assumed. It is asked of
@@ -27,7 +29,7 @@ type Examiner struct {
 	Brief bool
 }
 
-var _ sluice.Examiner = (*Examiner)(nil)
+var _ doctor.Examiner = (*Examiner)(nil)
 
 // rights is what the program does with each of its tables. A restore deletes
 // from all of them, which is not asked for: most users never restore.
@@ -62,13 +64,13 @@ var rights = []struct {
 // errNotAsked is why checks of a database that does not answer are unknown.
 var errNotAsked = errors.New("the database could not be asked")
 
-// Examine implements sluice.Examiner.
-func (x *Examiner) Examine(ctx context.Context) sluice.Examination {
-	var e sluice.Examination
+// Examine implements doctor.Examiner.
+func (x *Examiner) Examine(ctx context.Context) doctor.Examination {
+	var e doctor.Examination
 	scheme, rest, err := splitURL(x.URL)
 	if err != nil {
 		e.Where = "database"
-		e.Fail(sluice.CheckDatabaseReachable, urlForms, "%s", err)
+		e.Fail(doctor.CheckDatabaseReachable, urlForms, "%s", err)
 		return e
 	}
 	switch scheme {
@@ -83,7 +85,7 @@ func (x *Examiner) Examine(ctx context.Context) sluice.Examination {
 }
 
 // judge says of a check that it is fine, or, by e.Fail or e.Warn, what is found instead.
-func judge(e *sluice.Examination, ok bool, say func(check sluice.Check, remedy, format string, args ...any), check sluice.Check, remedy, found, fine string) {
+func judge(e *doctor.Examination, ok bool, say func(check doctor.Check, remedy, format string, args ...any), check doctor.Check, remedy, found, fine string) {
 	if ok {
 		e.Fine(check, "%s", fine)
 	} else {
@@ -94,28 +96,28 @@ func judge(e *sluice.Examination, ok bool, say func(check sluice.Check, remedy, 
 // schema compares the schema's version with the program's, and says whether
 // all of our tables are there. If the version cannot be read they are: it is a
 // right that is missing.
-func (x *Examiner) schema(ctx context.Context, e *sluice.Examination, s *Store) (complete bool) {
+func (x *Examiner) schema(ctx context.Context, e *doctor.Examination, s *Store) (complete bool) {
 	have, want, err := s.SchemaVersion(ctx)
 	switch {
 	case err != nil:
-		e.Unknown(err, sluice.CheckDatabaseSchema)
+		e.Unknown(err, doctor.CheckDatabaseSchema)
 	case have == 0:
-		e.Warn(sluice.CheckDatabaseSchema, "start sluice, or run `sluice migrate`", "it has no tables of Sluice yet")
+		e.Warn(doctor.CheckDatabaseSchema, "start sluice, or run `sluice migrate`", "it has no tables of Sluice yet")
 	case have < want:
-		e.Warn(sluice.CheckDatabaseSchema, "start this program, or run `sluice migrate`; older programs cannot go on after that", "its schema has version %d, this program brings it to %d", have, want)
+		e.Warn(doctor.CheckDatabaseSchema, "start this program, or run `sluice migrate`; older programs cannot go on after that", "its schema has version %d, this program brings it to %d", have, want)
 	case have > want && s.Ping(ctx) == nil:
-		e.Fine(sluice.CheckDatabaseSchema, "its schema has version %d, this program knows %d and can use it: a newer program has been here", have, want)
+		e.Fine(doctor.CheckDatabaseSchema, "its schema has version %d, this program knows %d and can use it: a newer program has been here", have, want)
 	case have > want:
-		e.Fail(sluice.CheckDatabaseSchema, "run the newer program that has been here", "its schema has version %d, this program knows up to %d and does not start", have, want)
+		e.Fail(doctor.CheckDatabaseSchema, "run the newer program that has been here", "its schema has version %d, this program knows up to %d and does not start", have, want)
 	default:
-		e.Fine(sluice.CheckDatabaseSchema, "its schema has version %d, as this program's", have)
+		e.Fine(doctor.CheckDatabaseSchema, "its schema has version %d, as this program's", have)
 	}
 	return err != nil || have >= want
 }
 
 // judgeRights says which rights on our tables, and those of the user, are
 // missing. may asks for one.
-func (x *Examiner) judgeRights(e *sluice.Examination, may func(verb, table string, columns []string) (bool, error), complete bool) {
+func (x *Examiner) judgeRights(e *doctor.Examination, may func(verb, table string, columns []string) (bool, error), complete bool) {
 	var missing []string
 	ask := func(verb, table string, columns []string) error {
 		ok, err := may(verb, table, columns)
@@ -143,30 +145,30 @@ func (x *Examiner) judgeRights(e *sluice.Examination, may func(verb, table strin
 	err := errors.Join(errs...)
 	switch {
 	case len(missing) > 0:
-		e.Fail(sluice.CheckDatabaseRights, "as the database's owner: GRANT "+missing[0]+" TO the user, and so on", "its user lacks %s", strings.Join(missing, ", "))
+		e.Fail(doctor.CheckDatabaseRights, "as the database's owner: GRANT "+missing[0]+" TO the user, and so on", "its user lacks %s", strings.Join(missing, ", "))
 	case err != nil:
-		e.Unknown(err, sluice.CheckDatabaseRights)
+		e.Unknown(err, doctor.CheckDatabaseRights)
 	case complete:
-		e.Fine(sluice.CheckDatabaseRights, "its user may do with the tables what the program does")
+		e.Fine(doctor.CheckDatabaseRights, "its user may do with the tables what the program does")
 	}
 }
 
 // ownTables looks at the tables that lists fill, as a start does.
-func (x *Examiner) ownTables(ctx context.Context, e *sluice.Examination, s *Store) {
+func (x *Examiner) ownTables(ctx context.Context, e *doctor.Examination, s *Store) {
 	for _, spec := range x.Tables {
-		of := sluice.Examination{Where: "table " + spec.Table}
+		of := doctor.Examination{Where: "table " + spec.Table}
 		if _, err := s.OpenTable(ctx, spec); err != nil {
-			of.Fail(sluice.CheckListTable, "mend the table, or the list's settings; until then nothing goes into it", "%s", sluice.OneLine(err))
+			of.Fail(doctor.CheckListTable, "mend the table, or the list's settings; until then nothing goes into it", "%s", doctor.OneLine(err))
 		} else {
-			of.Fine(sluice.CheckListTable, "it has the columns and keys that the configuration names")
+			of.Fine(doctor.CheckListTable, "it has the columns and keys that the configuration names")
 		}
 		e.Findings = append(e.Findings, of.Findings...)
 	}
 }
 
 // clock compares the server's clock with ours.
-func (x *Examiner) clock(ctx context.Context, e *sluice.Examination, d dialect, conn *sql.Conn) {
-	e.CompareClocks(sluice.CheckDatabaseClock, x.Clock, func() (millis int64, err error) {
+func (x *Examiner) clock(ctx context.Context, e *doctor.Examination, d dialect, conn *sql.Conn) {
+	e.CompareClocks(doctor.CheckDatabaseClock, x.Clock, func() (millis int64, err error) {
 		if err := conn.QueryRowContext(ctx, query(d, "clock")).Scan(&millis); err != nil {
 			return 0, fmt.Errorf("read the time of %s: %w", e.Where, err)
 		}

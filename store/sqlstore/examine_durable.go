@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice"
+	"sluice/lib/doctor"
 )
 
 // What a process takes of a server's connections, and what is left for commands,
@@ -26,53 +26,53 @@ const goesBack = "a power cut takes back what was committed in the last second o
 // answered. After a crash, an InnoDB with a binary log asks the log which of
 // the prepared transactions were committed. A log that is not synced takes them
 // back.
-func mysqlDurability(ctx context.Context, e *sluice.Examination, conn *sql.Conn, d *mysqlDialect) {
+func mysqlDurability(ctx context.Context, e *doctor.Examination, conn *sql.Conn, d *mysqlDialect) {
 	var flush, binlog, sync int64
 	if err := conn.QueryRowContext(ctx, query(d, "durability")).Scan(&flush, &binlog, &sync); err != nil {
-		e.Unknown(fmt.Errorf("ask what is on the disk after a commit: %w", err), sluice.CheckDatabaseDurability)
+		e.Unknown(fmt.Errorf("ask what is on the disk after a commit: %w", err), doctor.CheckDatabaseDurability)
 		return
 	}
 	const flushes = "SET GLOBAL innodb_flush_log_at_trx_commit = 1, and the same in my.cnf: Sluice commits many rows at once, so it costs little"
 	fine := true
 	switch flush {
 	case 0:
-		e.Fail(sluice.CheckDatabaseDurability, flushes, "innodb_flush_log_at_trx_commit is 0: the end of the server, or %s", goesBack)
+		e.Fail(doctor.CheckDatabaseDurability, flushes, "innodb_flush_log_at_trx_commit is 0: the end of the server, or %s", goesBack)
 		fine = false
 	case 2:
-		e.Warn(sluice.CheckDatabaseDurability, flushes, "innodb_flush_log_at_trx_commit is 2: %s", goesBack)
+		e.Warn(doctor.CheckDatabaseDurability, flushes, "innodb_flush_log_at_trx_commit is 2: %s", goesBack)
 		fine = false
 	}
 	if binlog != 0 && sync != 1 {
-		e.Warn(sluice.CheckDatabaseDurability, "SET GLOBAL sync_binlog = 1, and the same in my.cnf", "the binary log is on and sync_binlog is %d: %s; replicas may then have what the server has not", sync, goesBack)
+		e.Warn(doctor.CheckDatabaseDurability, "SET GLOBAL sync_binlog = 1, and the same in my.cnf", "the binary log is on and sync_binlog is %d: %s; replicas may then have what the server has not", sync, goesBack)
 		fine = false
 	}
 	if fine {
-		e.Fine(sluice.CheckDatabaseDurability, "innodb_flush_log_at_trx_commit is %d; binary log %s, sync_binlog %d", flush, map[bool]string{true: "on", false: "off"}[binlog != 0], sync)
+		e.Fine(doctor.CheckDatabaseDurability, "innodb_flush_log_at_trx_commit is %d; binary log %s, sync_binlog %d", flush, map[bool]string{true: "on", false: "off"}[binlog != 0], sync)
 	}
 }
 
 // postgresDurability looks at what of a commit is on the disk when the server has
 // answered, in a session as the program's are.
-func postgresDurability(ctx context.Context, e *sluice.Examination, conn *sql.Conn, d *postgresDialect) {
+func postgresDurability(ctx context.Context, e *doctor.Examination, conn *sql.Conn, d *postgresDialect) {
 	var fsync, pages, commit string
 	if err := conn.QueryRowContext(ctx, query(d, "durability")).Scan(&fsync, &pages, &commit); err != nil {
-		e.Unknown(fmt.Errorf("ask what is on the disk after a commit: %w", err), sluice.CheckDatabaseDurability)
+		e.Unknown(fmt.Errorf("ask what is on the disk after a commit: %w", err), doctor.CheckDatabaseDurability)
 		return
 	}
 	fine := true
 	for _, s := range []struct{ name, value string }{{"fsync", fsync}, {"full_page_writes", pages}} {
 		if s.value == "off" {
-			e.Fail(sluice.CheckDatabaseDurability, "ALTER SYSTEM SET "+s.name+" = on; SELECT pg_reload_conf()", "%s is off: a power cut can destroy the database", s.name)
+			e.Fail(doctor.CheckDatabaseDurability, "ALTER SYSTEM SET "+s.name+" = on; SELECT pg_reload_conf()", "%s is off: a power cut can destroy the database", s.name)
 			fine = false
 		}
 	}
 	if commit == "off" {
-		e.Warn(sluice.CheckDatabaseDurability, "ALTER SYSTEM SET synchronous_commit = on; SELECT pg_reload_conf(); or see the user's and the URL's own settings",
+		e.Warn(doctor.CheckDatabaseDurability, "ALTER SYSTEM SET synchronous_commit = on; SELECT pg_reload_conf(); or see the user's and the URL's own settings",
 			"synchronous_commit is off: the end of the server, or %s", goesBack)
 		fine = false
 	}
 	if fine {
-		e.Fine(sluice.CheckDatabaseDurability, "fsync and full_page_writes are on, synchronous_commit is %s", commit)
+		e.Fine(doctor.CheckDatabaseDurability, "fsync and full_page_writes are on, synchronous_commit is %s", commit)
 	}
 }
 
@@ -91,9 +91,9 @@ func mysqlConnections(ctx context.Context, conn *sql.Conn, d *mysqlDialect) (mos
 
 // connections says whether the server has enough connections for the processes
 // that live, and for one more to start.
-func (x *Examiner) connections(ctx context.Context, e *sluice.Examination, most, used int64, err error) {
+func (x *Examiner) connections(ctx context.Context, e *doctor.Examination, most, used int64, err error) {
 	if err != nil {
-		e.Unknown(fmt.Errorf("ask for the bound on connections: %w", err), sluice.CheckDatabaseConnections)
+		e.Unknown(fmt.Errorf("ask for the bound on connections: %w", err), doctor.CheckDatabaseConnections)
 		return
 	}
 	processes := 1
@@ -103,11 +103,11 @@ func (x *Examiner) connections(ctx context.Context, e *sluice.Examination, most,
 	const remedy = "raise max_connections (or the user's own bound, if that is less), or take connections from other programs"
 	switch need := int64(processes)*connsPerProcess + spareConns; {
 	case most < need:
-		e.Fail(sluice.CheckDatabaseConnections, remedy, "it takes %d connections, and %d are needed: %d for each process (%d of them), %d for commands and people", most, need, connsPerProcess, processes, spareConns)
+		e.Fail(doctor.CheckDatabaseConnections, remedy, "it takes %d connections, and %d are needed: %d for each process (%d of them), %d for commands and people", most, need, connsPerProcess, processes, spareConns)
 	case most-used < connsPerProcess:
-		e.Warn(sluice.CheckDatabaseConnections, remedy, "%d of its %d connections are in use: a process that starts, or comes back, may not get its %d", used, most, connsPerProcess)
+		e.Warn(doctor.CheckDatabaseConnections, remedy, "%d of its %d connections are in use: a process that starts, or comes back, may not get its %d", used, most, connsPerProcess)
 	default:
-		e.Fine(sluice.CheckDatabaseConnections, "it takes %d connections, %d are in use; %d are enough for the processes", most, used, need)
+		e.Fine(doctor.CheckDatabaseConnections, "it takes %d connections, %d are in use; %d are enough for the processes", most, used, need)
 	}
 }
 

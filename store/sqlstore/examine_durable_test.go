@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/lib/doctor"
 	"sluice/lib/servers"
 	"sluice/store/sqlstore"
 )
@@ -21,16 +21,16 @@ func TestExamineABinaryLogThatIsNotSynced(t *testing.T) {
 	must(t, server.CreateDatabase(t.Context(), "d"))
 	db := bypass(t, "mysql", server.DSN("d"))
 	x := sqlstore.Examiner{URL: server.SocketURL("d")}
-	for sync, want := range map[string]sluice.Severity{"0": sluice.SeverityWarning, "1": sluice.SeverityOK, "100": sluice.SeverityWarning} {
+	for sync, want := range map[string]doctor.Severity{"0": doctor.SeverityWarning, "1": doctor.SeverityOK, "100": doctor.SeverityWarning} {
 		exec(t, db, "SET GLOBAL sync_binlog = "+sync)
-		if got := examined(t, x)[sluice.CheckDatabaseDurability]; got != want {
+		if got := examined(t, x)[doctor.CheckDatabaseDurability]; got != want {
 			t.Errorf("sync_binlog %s is %q, want %q", sync, got, want)
 		}
 	}
 	// What a start looks at, and for how many processes.
 	x.Brief, x.Processes = true, func(context.Context) int { return 40 }
 	found := examined(t, x)
-	if found[sluice.CheckDatabaseConnections] != sluice.SeverityError || found[sluice.CheckDatabaseSchema] != "" || found[sluice.CheckLedger] != "" {
+	if found[doctor.CheckDatabaseConnections] != doctor.SeverityError || found[doctor.CheckDatabaseSchema] != "" || found[doctor.CheckLedger] != "" {
 		t.Errorf("40 processes on a server with 151 connections: %v", found)
 	}
 }
@@ -45,29 +45,29 @@ func TestExamineAPostgresThatForgets(t *testing.T) {
 	db := bypass(t, "pgx", server.SocketURL("d"))
 	x := sqlstore.Examiner{URL: server.SocketURL("d"), Brief: true}
 	// A reload reaches a session a moment after it is asked for.
-	settles := func(what string, want sluice.Severity) {
+	settles := func(what string, want doctor.Severity) {
 		t.Helper()
 		deadline := time.Now().Add(3 * time.Minute)
-		for got := sluice.Severity(""); got != want; got = examined(t, x)[sluice.CheckDatabaseDurability] {
+		for got := doctor.Severity(""); got != want; got = examined(t, x)[doctor.CheckDatabaseDurability] {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: it is %q, want %q", what, got, want)
 			}
 		}
 	}
-	settles("a good server", sluice.SeverityOK)
-	for setting, want := range map[string]sluice.Severity{"fsync = off": sluice.SeverityError, "full_page_writes = off": sluice.SeverityError, "synchronous_commit = off": sluice.SeverityWarning,
-		"synchronous_commit = local": sluice.SeverityOK} {
+	settles("a good server", doctor.SeverityOK)
+	for setting, want := range map[string]doctor.Severity{"fsync = off": doctor.SeverityError, "full_page_writes = off": doctor.SeverityError, "synchronous_commit = off": doctor.SeverityWarning,
+		"synchronous_commit = local": doctor.SeverityOK} {
 		name, _, _ := strings.Cut(setting, " ")
 		exec(t, db, "ALTER SYSTEM SET "+setting)
 		exec(t, db, "SELECT pg_reload_conf()")
 		settles(setting, want)
 		exec(t, db, "ALTER SYSTEM RESET "+name)
 		exec(t, db, "SELECT pg_reload_conf()")
-		settles(name+" as it was", sluice.SeverityOK)
+		settles(name+" as it was", doctor.SeverityOK)
 	}
 	x.URL += "&options=-c%20synchronous_commit%3Doff"
 	if !strings.Contains(x.URL, "?") {
 		x.URL = strings.Replace(x.URL, "&", "?", 1)
 	}
-	settles("synchronous_commit in the URL", sluice.SeverityWarning)
+	settles("synchronous_commit in the URL", doctor.SeverityWarning)
 }

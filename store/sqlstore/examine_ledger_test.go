@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/lib/doctor"
 	"sluice/store/sqlstore"
 	"sluice/test/storetest"
 )
@@ -43,10 +44,10 @@ func TestExamineLedger(t *testing.T) {
 			compare(0)
 			db := bypass(t, at.driver, at.dsn)
 			x := sqlstore.Examiner{URL: at.url, Clock: sluice.SystemClock{}}
-			look := func(want sluice.Severity) (remedy string) {
+			look := func(want doctor.Severity) (remedy string) {
 				t.Helper()
 				for _, f := range x.Examine(t.Context()).Findings {
-					if f.Check == sluice.CheckLedger {
+					if f.Check == doctor.CheckLedger {
 						if f.Severity != want {
 							t.Fatalf("%s: %s", f.Severity, f.Found)
 						}
@@ -56,23 +57,23 @@ func TestExamineLedger(t *testing.T) {
 				t.Fatal("the ledger was not looked at")
 				return ""
 			}
-			look(sluice.SeverityOK)
+			look(doctor.SeverityOK)
 			var waiting int64
 			if err := db.QueryRow("SELECT COUNT(*) FROM sends WHERE state = 'waiting'").Scan(&waiting); err != nil || waiting == 0 {
 				t.Fatalf("%d sends wait, %v", waiting, err)
 			}
 			exec(t, db, "DELETE FROM sends WHERE state = 'waiting'")
-			look(sluice.SeverityError)
+			look(doctor.SeverityError)
 			compare(waiting)
 			exec(t, db, "UPDATE send_totals SET removed = count WHERE state = 'waiting'")
-			look(sluice.SeverityOK)
+			look(doctor.SeverityOK)
 			exec(t, db, "DELETE FROM send_totals WHERE state = 'failed'")
-			for statement := range strings.SplitSeq(look(sluice.SeverityError), ";") {
+			for statement := range strings.SplitSeq(look(doctor.SeverityError), ";") {
 				if statement = strings.TrimSpace(statement); !strings.HasPrefix(statement, "stop") {
 					exec(t, db, statement)
 				}
 			}
-			look(sluice.SeverityOK)
+			look(doctor.SeverityOK)
 		})
 	}
 }

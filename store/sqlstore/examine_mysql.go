@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"sluice"
+	"sluice/lib/doctor"
 )
 
 // What a MySQL or MariaDB server answers to a user without rights.
@@ -25,10 +25,10 @@ const (
 )
 
 // mysqlChecks are what is unknown of a server that does not answer.
-var mysqlChecks = []sluice.Check{
-	sluice.CheckDatabaseVersion, sluice.CheckDatabaseWritable, sluice.CheckDatabaseSchema, sluice.CheckDatabaseRights, sluice.CheckDatabasePacket,
-	sluice.CheckDatabaseInfile, sluice.CheckDatabaseStrict, sluice.CheckDatabaseTimeZone, sluice.CheckDatabaseClock,
-	sluice.CheckDatabaseDurability, sluice.CheckDatabaseConnections,
+var mysqlChecks = []doctor.Check{
+	doctor.CheckDatabaseVersion, doctor.CheckDatabaseWritable, doctor.CheckDatabaseSchema, doctor.CheckDatabaseRights, doctor.CheckDatabasePacket,
+	doctor.CheckDatabaseInfile, doctor.CheckDatabaseStrict, doctor.CheckDatabaseTimeZone, doctor.CheckDatabaseClock,
+	doctor.CheckDatabaseDurability, doctor.CheckDatabaseConnections,
 }
 
 // mysqlServer is what a server says of itself to a session without settings.
@@ -39,12 +39,12 @@ type mysqlServer struct {
 	aheadMinutes             int // its time zone's of UTC
 }
 
-func (x *Examiner) mysql(ctx context.Context, e *sluice.Examination, rest string) {
+func (x *Examiner) mysql(ctx context.Context, e *doctor.Examination, rest string) {
 	d := &mysqlDialect{}
 	cfg, connector, err := connectMySQL(rest)
 	if err != nil {
 		e.Where = "database"
-		e.Fail(sluice.CheckDatabaseReachable, urlForms, "%s", err)
+		e.Fail(doctor.CheckDatabaseReachable, urlForms, "%s", err)
 		return
 	}
 	e.Where, d.database = whereMySQL(cfg), cfg.DBName
@@ -57,13 +57,13 @@ func (x *Examiner) mysql(ctx context.Context, e *sluice.Examination, rest string
 		err = conn.QueryRowContext(ctx, query(d, "examine")).Scan(&is.version, &is.packet, &is.infile, &is.mode, &is.readOnly, &is.directory, &is.aheadMinutes)
 	}
 	if err != nil {
-		e.Fail(sluice.CheckDatabaseReachable, mysqlRemedy(err), "%s", sluice.OneLine(err))
+		e.Fail(doctor.CheckDatabaseReachable, mysqlRemedy(err), "%s", doctor.OneLine(err))
 		e.Unknown(errNotAsked, mysqlChecks...)
 		return
 	}
-	e.Fine(sluice.CheckDatabaseReachable, "it answers")
+	e.Fine(doctor.CheckDatabaseReachable, "it answers")
 	x.mysqlVersion(ctx, e, conn, d, is.version)
-	judge(e, !is.readOnly, e.Fail, sluice.CheckDatabaseWritable, "name the primary, or SET GLOBAL read_only = 0", "the server is read-only, as replicas are", "the server takes writes")
+	judge(e, !is.readOnly, e.Fail, doctor.CheckDatabaseWritable, "name the primary, or SET GLOBAL read_only = 0", "the server is read-only, as replicas are", "the server takes writes")
 	is.judge(e)
 	x.clock(ctx, e, d, conn)
 	mysqlDurability(ctx, e, conn, d)
@@ -78,7 +78,7 @@ func (x *Examiner) mysql(ctx context.Context, e *sluice.Examination, rest string
 }
 
 // mysqlTables looks at the tables, and at the rights on them.
-func (x *Examiner) mysqlTables(ctx context.Context, e *sluice.Examination, conn *sql.Conn, d *mysqlDialect, connector driver.Connector) {
+func (x *Examiner) mysqlTables(ctx context.Context, e *doctor.Examination, conn *sql.Conn, d *mysqlDialect, connector driver.Connector) {
 	s := newStore(d, Options{ReadOnly: true, ReadConns: 2, Clock: x.Clock}, e.Where, sql.OpenDB(connector), sql.OpenDB(connector))
 	defer s.reads.Close()
 	defer s.writes.Close()
@@ -105,27 +105,27 @@ func mysqlRemedy(err error) string {
 	return "start it, and see that the URL, the port and the firewall are right"
 }
 
-func (x *Examiner) mysqlVersion(ctx context.Context, e *sluice.Examination, conn *sql.Conn, d *mysqlDialect, version string) {
+func (x *Examiner) mysqlVersion(ctx context.Context, e *doctor.Examination, conn *sql.Conn, d *mysqlDialect, version string) {
 	err := conn.QueryRowContext(ctx, query(d, "collation")).Scan(&d.collation)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		e.Fail(sluice.CheckDatabaseVersion, "install MariaDB 10.2 or newer, or MySQL 8.0.17 or newer", "the server is %s, which has no collation that compares bytes", version)
+		e.Fail(doctor.CheckDatabaseVersion, "install MariaDB 10.2 or newer, or MySQL 8.0.17 or newer", "the server is %s, which has no collation that compares bytes", version)
 	case err != nil:
-		e.Unknown(err, sluice.CheckDatabaseVersion)
+		e.Unknown(err, doctor.CheckDatabaseVersion)
 	default:
-		e.Fine(sluice.CheckDatabaseVersion, "the server is %s", version)
+		e.Fine(doctor.CheckDatabaseVersion, "the server is %s", version)
 	}
 }
 
 // judge looks at the server's settings.
-func (is *mysqlServer) judge(e *sluice.Examination) {
-	judge(e, is.packet >= minPacketBytes, e.Fail, sluice.CheckDatabasePacket, "SET GLOBAL max_allowed_packet = 67108864, and the same in my.cnf",
+func (is *mysqlServer) judge(e *doctor.Examination) {
+	judge(e, is.packet >= minPacketBytes, e.Fail, doctor.CheckDatabasePacket, "SET GLOBAL max_allowed_packet = 67108864, and the same in my.cnf",
 		fmt.Sprintf("max_allowed_packet is %d bytes, at least %d are needed", is.packet, minPacketBytes), fmt.Sprintf("max_allowed_packet is %d MiB", is.packet>>20))
-	judge(e, is.infile, e.Warn, sluice.CheckDatabaseInfile, "SET GLOBAL local_infile = 1, and the same in my.cnf, then restart sluice",
+	judge(e, is.infile, e.Warn, doctor.CheckDatabaseInfile, "SET GLOBAL local_infile = 1, and the same in my.cnf, then restart sluice",
 		"local_infile is off: rows go in by INSERT, at a fraction of the speed", "local_infile is on")
-	judge(e, strings.Contains(is.mode, "STRICT_TRANS_TABLES") || strings.Contains(is.mode, "STRICT_ALL_TABLES"), e.Warn, sluice.CheckDatabaseStrict, "add STRICT_TRANS_TABLES to sql_mode in my.cnf",
+	judge(e, strings.Contains(is.mode, "STRICT_TRANS_TABLES") || strings.Contains(is.mode, "STRICT_ALL_TABLES"), e.Warn, doctor.CheckDatabaseStrict, "add STRICT_TRANS_TABLES to sql_mode in my.cnf",
 		fmt.Sprintf("sql_mode is %q: other programs' values are cut to fit without a word; Sluice's own sessions are strict", is.mode), "sql_mode is strict")
-	judge(e, is.aheadMinutes == 0, e.Warn, sluice.CheckDatabaseTimeZone, "use UTC_TIMESTAMP() in your queries, or SET time_zone = '+00:00' first; or default_time_zone = '+00:00' in my.cnf",
+	judge(e, is.aheadMinutes == 0, e.Warn, doctor.CheckDatabaseTimeZone, "use UTC_TIMESTAMP() in your queries, or SET time_zone = '+00:00' first; or default_time_zone = '+00:00' in my.cnf",
 		fmt.Sprintf("the server's time zone is %+.1f h from UTC: Sluice's tables have UTC, NOW() in your queries has not", float64(is.aheadMinutes)/60), "the server's time zone is UTC")
 }
 
@@ -168,10 +168,10 @@ func (d *mysqlDialect) may(ctx context.Context, conn *sql.Conn, verb, table stri
 
 // mysqlTableRights looks at what making the tables takes, or their partitions.
 // It cannot be tried and taken back: no transaction is around a CREATE TABLE.
-func (x *Examiner) mysqlTableRights(ctx context.Context, e *sluice.Examination, conn *sql.Conn, d *mysqlDialect, complete bool) {
+func (x *Examiner) mysqlTableRights(ctx context.Context, e *doctor.Examination, conn *sql.Conn, d *mysqlDialect, complete bool) {
 	granted, err := list(ctx, d, conn, cell[string], rawQuery(d, "grants"))
 	if err != nil {
-		e.Unknown(fmt.Errorf("read the user's grants: %w", err), sluice.CheckDatabaseRights)
+		e.Unknown(fmt.Errorf("read the user's grants: %w", err), doctor.CheckDatabaseRights)
 		return
 	}
 	wanted, what := []string{"CREATE", "ALTER", "DROP", "INDEX", "SELECT", "INSERT", "UPDATE", "DELETE"}, "to make the tables"
@@ -185,9 +185,9 @@ func (x *Examiner) mysqlTableRights(ctx context.Context, e *sluice.Examination, 
 		}
 	}
 	if len(missing) > 0 {
-		e.Warn(sluice.CheckDatabaseRights, "GRANT ALL ON the database TO the user; or run `sluice migrate` as a user who has it",
+		e.Warn(doctor.CheckDatabaseRights, "GRANT ALL ON the database TO the user; or run `sluice migrate` as a user who has it",
 			"its user's own grants on the database do not show %s, which it takes %s (a role may have it)", strings.Join(missing, ", "), what)
 	} else if !complete {
-		e.Fine(sluice.CheckDatabaseRights, "its user may make the tables")
+		e.Fine(doctor.CheckDatabaseRights, "its user may make the tables")
 	}
 }

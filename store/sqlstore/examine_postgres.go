@@ -11,20 +11,20 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"sluice"
+	"sluice/lib/doctor"
 )
 
 // postgresChecks are what is unknown of a server that does not answer.
-var postgresChecks = []sluice.Check{
-	sluice.CheckDatabaseVersion, sluice.CheckDatabaseEncoding, sluice.CheckDatabaseWritable, sluice.CheckDatabaseSchema,
-	sluice.CheckDatabaseRights, sluice.CheckDatabaseTimeZone, sluice.CheckDatabaseClock, sluice.CheckDatabaseDurability, sluice.CheckDatabaseConnections,
+var postgresChecks = []doctor.Check{
+	doctor.CheckDatabaseVersion, doctor.CheckDatabaseEncoding, doctor.CheckDatabaseWritable, doctor.CheckDatabaseSchema,
+	doctor.CheckDatabaseRights, doctor.CheckDatabaseTimeZone, doctor.CheckDatabaseClock, doctor.CheckDatabaseDurability, doctor.CheckDatabaseConnections,
 }
 
-func (x *Examiner) postgres(ctx context.Context, e *sluice.Examination) {
+func (x *Examiner) postgres(ctx context.Context, e *doctor.Examination) {
 	cfg, err := postgresConfig(x.URL)
 	if err != nil {
 		e.Where = "database"
-		e.Fail(sluice.CheckDatabaseReachable, urlForms, "%s", err)
+		e.Fail(doctor.CheckDatabaseReachable, urlForms, "%s", err)
 		return
 	}
 	d := &postgresDialect{}
@@ -40,18 +40,18 @@ func (x *Examiner) postgres(ctx context.Context, e *sluice.Examination) {
 		err = conn.QueryRowContext(ctx, query(d, "examine")).Scan(&number, &version, &encoding, &readOnly, &d.temp, &zone, &schema, &mayCreate, &owner)
 	}
 	if err != nil {
-		e.Fail(sluice.CheckDatabaseReachable, postgresRemedy(err), "%s", sluice.OneLine(err))
+		e.Fail(doctor.CheckDatabaseReachable, postgresRemedy(err), "%s", doctor.OneLine(err))
 		e.Unknown(errNotAsked, postgresChecks...)
 		return
 	}
-	e.Fine(sluice.CheckDatabaseReachable, "it answers")
+	e.Fine(doctor.CheckDatabaseReachable, "it answers")
 	is := "the server is PostgreSQL " + version
-	judge(e, number >= minPostgres, e.Fail, sluice.CheckDatabaseVersion, "install PostgreSQL 12 or newer", is, is)
-	judge(e, encoding == "UTF8", e.Fail, sluice.CheckDatabaseEncoding, "CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0",
+	judge(e, number >= minPostgres, e.Fail, doctor.CheckDatabaseVersion, "install PostgreSQL 12 or newer", is, is)
+	judge(e, encoding == "UTF8", e.Fail, doctor.CheckDatabaseEncoding, "CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0",
 		"the database's encoding is "+encoding+", which does not hold every text", "the database's encoding is UTF8")
-	judge(e, !readOnly, e.Fail, sluice.CheckDatabaseWritable, "name the primary, or several hosts and target_session_attrs=read-write; or see default_transaction_read_only",
+	judge(e, !readOnly, e.Fail, doctor.CheckDatabaseWritable, "name the primary, or several hosts and target_session_attrs=read-write; or see default_transaction_read_only",
 		"it takes no writes: the server is a replica, or the user's sessions are read-only", "the server takes writes")
-	e.Fine(sluice.CheckDatabaseTimeZone, "its time zone is %s; times are stored with theirs, so none is wrong, but days in your queries are of that zone", zone)
+	e.Fine(doctor.CheckDatabaseTimeZone, "its time zone is %s; times are stored with theirs, so none is wrong, but days in your queries are of that zone", zone)
 	x.clock(ctx, e, d, conn)
 	postgresDurability(ctx, e, conn, d)
 	var most, used int64
@@ -90,17 +90,17 @@ func postgresRemedy(err error) string {
 }
 
 // postgresRights looks at rights that are not on a table.
-func (x *Examiner) postgresRights(e *sluice.Examination, complete bool, schema string, mayCreate, owner, temp bool) {
+func (x *Examiner) postgresRights(e *doctor.Examination, complete bool, schema string, mayCreate, owner, temp bool) {
 	if !complete && !mayCreate {
-		e.Fail(sluice.CheckDatabaseRights, "GRANT USAGE, CREATE ON SCHEMA public TO the user; or run `sluice migrate` as a user who has it",
+		e.Fail(doctor.CheckDatabaseRights, "GRANT USAGE, CREATE ON SCHEMA public TO the user; or run `sluice migrate` as a user who has it",
 			"its user may not make tables in schema %q", schema)
 	}
 	if complete && (!mayCreate || !owner) {
-		e.Warn(sluice.CheckDatabaseRights, "ALTER TABLE events OWNER TO the user; GRANT USAGE, CREATE ON SCHEMA "+schema+" TO the user",
+		e.Warn(doctor.CheckDatabaseRights, "ALTER TABLE events OWNER TO the user; GRANT USAGE, CREATE ON SCHEMA "+schema+" TO the user",
 			"its user may not make and drop the days of the table events, which then all lie in one partition")
 	}
 	if !temp {
-		e.Warn(sluice.CheckDatabaseRights, "GRANT TEMPORARY ON DATABASE ... TO the user", "its user may not make temporary tables: what has repeats goes in row by row")
+		e.Warn(doctor.CheckDatabaseRights, "GRANT TEMPORARY ON DATABASE ... TO the user", "its user may not make temporary tables: what has repeats goes in row by row")
 	}
 }
 

@@ -7,19 +7,19 @@ import (
 	"os"
 	"path/filepath"
 
-	"sluice"
+	"sluice/lib/doctor"
 )
 
 // sqliteChecks are what is unknown of a file that cannot be read.
-var sqliteChecks = []sluice.Check{
-	sluice.CheckDatabaseVersion, sluice.CheckDatabaseWritable, sluice.CheckDatabaseSchema, sluice.CheckDatabaseShared,
+var sqliteChecks = []doctor.Check{
+	doctor.CheckDatabaseVersion, doctor.CheckDatabaseWritable, doctor.CheckDatabaseSchema, doctor.CheckDatabaseShared,
 }
 
-func (x *Examiner) sqlite(ctx context.Context, e *sluice.Examination, rest string) {
+func (x *Examiner) sqlite(ctx context.Context, e *doctor.Examination, rest string) {
 	path, err := sqliteFile(rest)
 	if err != nil {
 		e.Where = "database"
-		e.Fail(sluice.CheckDatabaseReachable, urlForms, "%s", err)
+		e.Fail(doctor.CheckDatabaseReachable, urlForms, "%s", err)
 		return
 	}
 	e.Where = path
@@ -30,22 +30,22 @@ func (x *Examiner) sqlite(ctx context.Context, e *sluice.Examination, rest strin
 		err = s.reads.QueryRowContext(ctx, "SELECT sqlite_version() FROM sqlite_master UNION SELECT sqlite_version()").Scan(&version) // reads the file
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		e.Warn(sluice.CheckDatabaseReachable, "start sluice, or run `sluice migrate`; or name another with --database or --data", "the file is not there yet")
+		e.Warn(doctor.CheckDatabaseReachable, "start sluice, or run `sluice migrate`; or name another with --database or --data", "the file is not there yet")
 		e.Unknown(errors.New("the file is not there yet"), sqliteChecks...)
 		return
 	}
 	if err != nil {
-		e.Fail(sluice.CheckDatabaseReachable, "see that the file is a SQLite database and this user may read it and write beside it", "%s", sluice.OneLine(err))
+		e.Fail(doctor.CheckDatabaseReachable, "see that the file is a SQLite database and this user may read it and write beside it", "%s", doctor.OneLine(err))
 		e.Unknown(errNotAsked, sqliteChecks...)
 		return
 	}
-	e.Fine(sluice.CheckDatabaseReachable, "it can be read")
-	e.Fine(sluice.CheckDatabaseVersion, "SQLite %s is part of the program", version)
+	e.Fine(doctor.CheckDatabaseReachable, "it can be read")
+	e.Fine(doctor.CheckDatabaseVersion, "SQLite %s is part of the program", version)
 	if f, err := os.OpenFile(path, os.O_RDWR, 0); err != nil {
-		e.Fail(sluice.CheckDatabaseWritable, "run sluice as the file's owner, or chown it", "this user may not write to it: %s", err)
+		e.Fail(doctor.CheckDatabaseWritable, "run sluice as the file's owner, or chown it", "this user may not write to it: %s", err)
 	} else {
 		_ = f.Close() // nothing was written
-		e.Fine(sluice.CheckDatabaseWritable, "this user may write to it")
+		e.Fine(doctor.CheckDatabaseWritable, "this user may write to it")
 	}
 	judgeFileSystem(e, fileSystem(filepath.Dir(path)))
 	if !x.Brief {
@@ -67,11 +67,11 @@ func (x *Examiner) openSQLite(ctx context.Context, rest, path string) (*Store, e
 // judgeFileSystem: processes that share a SQLite database need locks and shared
 // memory. Files of another machine have none (https://sqlite.org/wal.html,
 // "does not work over a network filesystem").
-func judgeFileSystem(e *sluice.Examination, network string) {
+func judgeFileSystem(e *doctor.Examination, network string) {
 	if network == "" {
-		e.Fine(sluice.CheckDatabaseShared, "its directory is on a disk of this machine")
+		e.Fine(doctor.CheckDatabaseShared, "its directory is on a disk of this machine")
 		return
 	}
-	e.Fail(sluice.CheckDatabaseShared, "put it on a disk of this machine; for several machines use MariaDB, MySQL or PostgreSQL",
+	e.Fail(doctor.CheckDatabaseShared, "put it on a disk of this machine; for several machines use MariaDB, MySQL or PostgreSQL",
 		"its directory is on a file system of the kind %s, where SQLite's locks do not hold", network)
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/lib/doctor"
+	"sluice/store"
 	"sluice/store/sqlstore"
 )
 
@@ -19,21 +21,21 @@ type clockAhead time.Duration
 func (c clockAhead) Now() time.Time { return time.Now().Add(time.Duration(c)) }
 
 // examined returns the worst severity of each check.
-func examined(t *testing.T, x sqlstore.Examiner) map[sluice.Check]sluice.Severity {
+func examined(t *testing.T, x sqlstore.Examiner) map[doctor.Check]doctor.Severity {
 	t.Helper()
 	if x.Clock == nil {
 		x.Clock = sluice.SystemClock{}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	found := make(map[sluice.Check]sluice.Severity)
-	rank := map[sluice.Severity]int{"": 0, sluice.SeverityOK: 1, sluice.SeverityUnknown: 2, sluice.SeverityWarning: 3, sluice.SeverityError: 4}
+	found := make(map[doctor.Check]doctor.Severity)
+	rank := map[doctor.Severity]int{"": 0, doctor.SeverityOK: 1, doctor.SeverityUnknown: 2, doctor.SeverityWarning: 3, doctor.SeverityError: 4}
 	for _, f := range x.Examine(ctx).Findings {
 		t.Logf("%-8s %s: %s", f.Severity, f.Check, f.Found)
 		if rank[f.Severity] > rank[found[f.Check]] {
 			found[f.Check] = f.Severity
 		}
-		bad := f.Severity == sluice.SeverityWarning || f.Severity == sluice.SeverityError
+		bad := f.Severity == doctor.SeverityWarning || f.Severity == doctor.SeverityError
 		if f.Found == "" || f.Where == "" || bad != (f.Remedy != "") {
 			t.Errorf("a finding without a place, a text or a remedy, or with one too much: %+v", f)
 		}
@@ -44,7 +46,7 @@ func examined(t *testing.T, x sqlstore.Examiner) map[sluice.Check]sluice.Severit
 	return found
 }
 
-func wantAll(t *testing.T, what string, found map[sluice.Check]sluice.Severity, want sluice.Severity, but ...sluice.Check) {
+func wantAll(t *testing.T, what string, found map[doctor.Check]doctor.Severity, want doctor.Severity, but ...doctor.Check) {
 	t.Helper()
 	for check, severity := range found {
 		excepted := false
@@ -61,24 +63,24 @@ func wantAll(t *testing.T, what string, found map[sluice.Check]sluice.Severity, 
 type examineCase struct {
 	do   string // statements, by ;
 	url  string // empty: the database's own user
-	want sluice.Check
-	as   sluice.Severity
+	want doctor.Check
+	as   doctor.Severity
 }
 
 func TestExamineMariaDB(t *testing.T) {
 	name := newDatabase(t)
 	db := bypass(t, "mysql", mariadb.DSN(name))
-	x := sqlstore.Examiner{URL: mariadb.SocketURL(name), Keeps: true, Tables: []sluice.TableSpec{{Table: "mine", Columns: []string{"id"}}}}
+	x := sqlstore.Examiner{URL: mariadb.SocketURL(name), Keeps: true, Tables: []store.TableSpec{{Table: "mine", Columns: []string{"id"}}}}
 	exec(t, db, "SET GLOBAL time_zone = '+00:00'") // whatever the machine's is
 	found := examined(t, x)
-	for check, want := range map[sluice.Check]sluice.Severity{sluice.CheckDatabaseSchema: sluice.SeverityWarning, sluice.CheckDatabaseRights: sluice.SeverityOK, sluice.CheckListTable: sluice.SeverityError} {
+	for check, want := range map[doctor.Check]doctor.Severity{doctor.CheckDatabaseSchema: doctor.SeverityWarning, doctor.CheckDatabaseRights: doctor.SeverityOK, doctor.CheckListTable: doctor.SeverityError} {
 		if found[check] != want {
 			t.Errorf("an empty database: %s is %q, want %s", check, found[check], want)
 		}
 	}
 	migrated(t, mariadb.SocketURL(name), sqlstore.Options{})
 	exec(t, db, "CREATE TABLE mine (id INT NOT NULL, CHECK (id > 0))")
-	wantAll(t, "a good database", examined(t, x), sluice.SeverityOK)
+	wantAll(t, "a good database", examined(t, x), doctor.SeverityOK)
 	var packet, infile, mode, zone string
 	must(t, db.QueryRowContext(t.Context(), "SELECT @@GLOBAL.max_allowed_packet, @@GLOBAL.local_infile, @@GLOBAL.sql_mode, @@GLOBAL.time_zone").Scan(&packet, &infile, &mode, &zone))
 	t.Cleanup(func() {
@@ -90,27 +92,27 @@ func TestExamineMariaDB(t *testing.T) {
 	})
 	user := func(u string) string { return "mysql://" + u + ":s3cret@" + mariadb.Addr() + "/" + name }
 	for _, test := range []examineCase{
-		{"SET GLOBAL max_allowed_packet = 1048576", "", sluice.CheckDatabasePacket, sluice.SeverityError},
-		{"SET GLOBAL max_allowed_packet = 16777216; SET GLOBAL local_infile = 0", "", sluice.CheckDatabaseInfile, sluice.SeverityWarning},
-		{"SET GLOBAL sql_mode = ''", "", sluice.CheckDatabaseStrict, sluice.SeverityWarning},
-		{"SET GLOBAL time_zone = '+05:30'", "", sluice.CheckDatabaseTimeZone, sluice.SeverityWarning},
-		{"SET GLOBAL innodb_flush_log_at_trx_commit = 2", "", sluice.CheckDatabaseDurability, sluice.SeverityWarning},
-		{"SET GLOBAL innodb_flush_log_at_trx_commit = 0", "", sluice.CheckDatabaseDurability, sluice.SeverityError},
-		{"SET GLOBAL innodb_flush_log_at_trx_commit = 1", "", sluice.CheckDatabaseDurability, sluice.SeverityOK},
-		{"SET GLOBAL max_connections = 12", "", sluice.CheckDatabaseConnections, sluice.SeverityError},
-		{"SET GLOBAL max_connections = 151", "", sluice.CheckDatabaseConnections, sluice.SeverityOK},
-		{"SET GLOBAL read_only = 1", "", sluice.CheckDatabaseWritable, sluice.SeverityError},
-		{"SET GLOBAL read_only = 0; CREATE USER reader@'%' IDENTIFIED BY 's3cret'", user("reader"), sluice.CheckDatabaseReachable, sluice.SeverityError},
-		{"DO 1", strings.Replace(user("reader"), "s3cret", "s3cret2", 1), sluice.CheckDatabaseReachable, sluice.SeverityError},
-		{"GRANT SELECT ON " + name + ".* TO reader@'%'", user("reader"), sluice.CheckDatabaseRights, sluice.SeverityError},
-		{"GRANT INSERT, UPDATE, DELETE ON " + name + ".* TO reader@'%'", user("reader"), sluice.CheckDatabaseRights, sluice.SeverityWarning},
-		{"GRANT CREATE, ALTER, DROP ON " + name + ".* TO reader@'%'", user("reader"), sluice.CheckDatabaseRights, sluice.SeverityOK},
-		{"DROP TABLE schema_readable", user("reader"), sluice.CheckDatabaseRights, sluice.SeverityOK},
-		{"DELETE FROM schema_version WHERE version > 2", user("reader"), sluice.CheckDatabaseRights, sluice.SeverityWarning},
-		{"GRANT INDEX ON " + name + ".* TO reader@'%'", user("reader"), sluice.CheckDatabaseRights, sluice.SeverityOK},
-		{"DO 1", "", sluice.CheckDatabaseSchema, sluice.SeverityWarning},
-		{"INSERT INTO schema_version (version, name, applied_at) VALUES (999, 'later', NOW())", "", sluice.CheckDatabaseSchema, sluice.SeverityError},
-		{"ALTER TABLE mine CHANGE id number INT", "", sluice.CheckListTable, sluice.SeverityError},
+		{"SET GLOBAL max_allowed_packet = 1048576", "", doctor.CheckDatabasePacket, doctor.SeverityError},
+		{"SET GLOBAL max_allowed_packet = 16777216; SET GLOBAL local_infile = 0", "", doctor.CheckDatabaseInfile, doctor.SeverityWarning},
+		{"SET GLOBAL sql_mode = ''", "", doctor.CheckDatabaseStrict, doctor.SeverityWarning},
+		{"SET GLOBAL time_zone = '+05:30'", "", doctor.CheckDatabaseTimeZone, doctor.SeverityWarning},
+		{"SET GLOBAL innodb_flush_log_at_trx_commit = 2", "", doctor.CheckDatabaseDurability, doctor.SeverityWarning},
+		{"SET GLOBAL innodb_flush_log_at_trx_commit = 0", "", doctor.CheckDatabaseDurability, doctor.SeverityError},
+		{"SET GLOBAL innodb_flush_log_at_trx_commit = 1", "", doctor.CheckDatabaseDurability, doctor.SeverityOK},
+		{"SET GLOBAL max_connections = 12", "", doctor.CheckDatabaseConnections, doctor.SeverityError},
+		{"SET GLOBAL max_connections = 151", "", doctor.CheckDatabaseConnections, doctor.SeverityOK},
+		{"SET GLOBAL read_only = 1", "", doctor.CheckDatabaseWritable, doctor.SeverityError},
+		{"SET GLOBAL read_only = 0; CREATE USER reader@'%' IDENTIFIED BY 's3cret'", user("reader"), doctor.CheckDatabaseReachable, doctor.SeverityError},
+		{"DO 1", strings.Replace(user("reader"), "s3cret", "s3cret2", 1), doctor.CheckDatabaseReachable, doctor.SeverityError},
+		{"GRANT SELECT ON " + name + ".* TO reader@'%'", user("reader"), doctor.CheckDatabaseRights, doctor.SeverityError},
+		{"GRANT INSERT, UPDATE, DELETE ON " + name + ".* TO reader@'%'", user("reader"), doctor.CheckDatabaseRights, doctor.SeverityWarning},
+		{"GRANT CREATE, ALTER, DROP ON " + name + ".* TO reader@'%'", user("reader"), doctor.CheckDatabaseRights, doctor.SeverityOK},
+		{"DROP TABLE schema_readable", user("reader"), doctor.CheckDatabaseRights, doctor.SeverityOK},
+		{"DELETE FROM schema_version WHERE version > 2", user("reader"), doctor.CheckDatabaseRights, doctor.SeverityWarning},
+		{"GRANT INDEX ON " + name + ".* TO reader@'%'", user("reader"), doctor.CheckDatabaseRights, doctor.SeverityOK},
+		{"DO 1", "", doctor.CheckDatabaseSchema, doctor.SeverityWarning},
+		{"INSERT INTO schema_version (version, name, applied_at) VALUES (999, 'later', NOW())", "", doctor.CheckDatabaseSchema, doctor.SeverityError},
+		{"ALTER TABLE mine CHANGE id number INT", "", doctor.CheckListTable, doctor.SeverityError},
 	} {
 		for statement := range strings.SplitSeq(test.do, ";") {
 			exec(t, db, statement)
@@ -128,7 +130,7 @@ func TestExamineMariaDB(t *testing.T) {
 		t.Errorf("it wrote: rows %v", got)
 	}
 	x.Clock = clockAhead(-time.Hour)
-	if got := examined(t, x)[sluice.CheckDatabaseClock]; got != sluice.SeverityError {
+	if got := examined(t, x)[doctor.CheckDatabaseClock]; got != doctor.SeverityError {
 		t.Errorf("a clock that is an hour ahead is %q", got)
 	}
 }
@@ -136,34 +138,34 @@ func TestExamineMariaDB(t *testing.T) {
 func TestExaminePostgres(t *testing.T) {
 	name := newPostgresDatabase(t)
 	db := bypass(t, "pgx", postgres.SocketURL(name))
-	x := sqlstore.Examiner{URL: postgres.SocketURL(name), Keeps: true, Tables: []sluice.TableSpec{{Table: "mine", Columns: []string{"id"}}}}
-	if got := examined(t, x)[sluice.CheckDatabaseSchema]; got != sluice.SeverityWarning {
+	x := sqlstore.Examiner{URL: postgres.SocketURL(name), Keeps: true, Tables: []store.TableSpec{{Table: "mine", Columns: []string{"id"}}}}
+	if got := examined(t, x)[doctor.CheckDatabaseSchema]; got != doctor.SeverityWarning {
 		t.Errorf("an empty database's schema is %q", got)
 	}
 	migrated(t, postgres.SocketURL(name), sqlstore.Options{})
 	exec(t, db, "CREATE TABLE mine (id INT NOT NULL)")
 	found := examined(t, x)
-	wantAll(t, "a good database", found, sluice.SeverityOK, sluice.CheckDatabaseDurability)
-	if found[sluice.CheckDatabaseDurability] != sluice.SeverityError { // this server, which saves time in tests, has fsync=off
-		t.Errorf("fsync=off is %q", found[sluice.CheckDatabaseDurability])
+	wantAll(t, "a good database", found, doctor.SeverityOK, doctor.CheckDatabaseDurability)
+	if found[doctor.CheckDatabaseDurability] != doctor.SeverityError { // this server, which saves time in tests, has fsync=off
+		t.Errorf("fsync=off is %q", found[doctor.CheckDatabaseDurability])
 	}
 	exec(t, db, "CREATE USER reader PASSWORD 's3cret'")
 	t.Cleanup(func() { _, _ = db.Exec("DROP OWNED BY reader; DROP USER reader") })
 	reader := strings.Replace(postgres.URL(name), "postgres@", "reader:s3cret@", 1)
 	for _, test := range []examineCase{
-		{"SELECT 1", reader, sluice.CheckDatabaseRights, sluice.SeverityError},
-		{"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO reader", reader, sluice.CheckDatabaseRights, sluice.SeverityWarning},
-		{"REVOKE SELECT ON schema_readable FROM reader", reader, sluice.CheckDatabaseRights, sluice.SeverityError},
-		{"DROP TABLE schema_readable", reader, sluice.CheckDatabaseRights, sluice.SeverityWarning},
-		{"GRANT postgres TO reader", reader, sluice.CheckDatabaseRights, sluice.SeverityOK},
-		{"REVOKE postgres FROM reader; ALTER TABLE events OWNER TO reader; GRANT CREATE ON SCHEMA public TO reader", reader, sluice.CheckDatabaseRights, sluice.SeverityOK},
-		{"REVOKE TEMPORARY ON DATABASE " + name + " FROM PUBLIC", reader, sluice.CheckDatabaseRights, sluice.SeverityWarning},
-		{"DELETE FROM schema_version WHERE version > 2; REVOKE CREATE ON SCHEMA public FROM reader", reader, sluice.CheckDatabaseRights, sluice.SeverityError},
-		{"ALTER USER reader CONNECTION LIMIT 12", reader, sluice.CheckDatabaseConnections, sluice.SeverityError},
-		{"ALTER USER reader CONNECTION LIMIT 13", reader, sluice.CheckDatabaseConnections, sluice.SeverityOK},
-		{"ALTER USER reader SET default_transaction_read_only = on", reader, sluice.CheckDatabaseWritable, sluice.SeverityError},
-		{"REVOKE CONNECT ON DATABASE " + name + " FROM PUBLIC", reader, sluice.CheckDatabaseReachable, sluice.SeverityError},
-		{"SELECT 1", strings.Replace(reader, name, "absent", 1), sluice.CheckDatabaseReachable, sluice.SeverityError},
+		{"SELECT 1", reader, doctor.CheckDatabaseRights, doctor.SeverityError},
+		{"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO reader", reader, doctor.CheckDatabaseRights, doctor.SeverityWarning},
+		{"REVOKE SELECT ON schema_readable FROM reader", reader, doctor.CheckDatabaseRights, doctor.SeverityError},
+		{"DROP TABLE schema_readable", reader, doctor.CheckDatabaseRights, doctor.SeverityWarning},
+		{"GRANT postgres TO reader", reader, doctor.CheckDatabaseRights, doctor.SeverityOK},
+		{"REVOKE postgres FROM reader; ALTER TABLE events OWNER TO reader; GRANT CREATE ON SCHEMA public TO reader", reader, doctor.CheckDatabaseRights, doctor.SeverityOK},
+		{"REVOKE TEMPORARY ON DATABASE " + name + " FROM PUBLIC", reader, doctor.CheckDatabaseRights, doctor.SeverityWarning},
+		{"DELETE FROM schema_version WHERE version > 2; REVOKE CREATE ON SCHEMA public FROM reader", reader, doctor.CheckDatabaseRights, doctor.SeverityError},
+		{"ALTER USER reader CONNECTION LIMIT 12", reader, doctor.CheckDatabaseConnections, doctor.SeverityError},
+		{"ALTER USER reader CONNECTION LIMIT 13", reader, doctor.CheckDatabaseConnections, doctor.SeverityOK},
+		{"ALTER USER reader SET default_transaction_read_only = on", reader, doctor.CheckDatabaseWritable, doctor.SeverityError},
+		{"REVOKE CONNECT ON DATABASE " + name + " FROM PUBLIC", reader, doctor.CheckDatabaseReachable, doctor.SeverityError},
+		{"SELECT 1", strings.Replace(reader, name, "absent", 1), doctor.CheckDatabaseReachable, doctor.SeverityError},
 	} {
 		for statement := range strings.SplitSeq(test.do, ";") {
 			exec(t, db, statement)
@@ -178,7 +180,7 @@ func TestExaminePostgres(t *testing.T) {
 	}
 	latin := name + "_latin"
 	exec(t, db, "CREATE DATABASE "+latin+" ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
-	if got := examined(t, sqlstore.Examiner{URL: postgres.SocketURL(latin)})[sluice.CheckDatabaseEncoding]; got != sluice.SeverityError {
+	if got := examined(t, sqlstore.Examiner{URL: postgres.SocketURL(latin)})[doctor.CheckDatabaseEncoding]; got != doctor.SeverityError {
 		t.Errorf("the encoding LATIN1 is %q", got)
 	}
 }
@@ -186,24 +188,24 @@ func TestExaminePostgres(t *testing.T) {
 func TestExamineSQLite(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sluice.db")
 	x := sqlstore.Examiner{URL: "sqlite:" + file}
-	wantAll(t, "no file", examined(t, x), sluice.SeverityUnknown, sluice.CheckDatabaseReachable)
-	if got := examined(t, x)[sluice.CheckDatabaseReachable]; got != sluice.SeverityWarning {
+	wantAll(t, "no file", examined(t, x), doctor.SeverityUnknown, doctor.CheckDatabaseReachable)
+	if got := examined(t, x)[doctor.CheckDatabaseReachable]; got != doctor.SeverityWarning {
 		t.Errorf("a file that is not there is %q", got)
 	}
 	if _, err := os.Stat(file); err == nil {
 		t.Error("it has made the file")
 	}
 	migrated(t, "sqlite:"+file, sqlstore.Options{})
-	wantAll(t, "a good file", examined(t, x), sluice.SeverityOK)
+	wantAll(t, "a good file", examined(t, x), doctor.SeverityOK)
 	exec(t, bypass(t, "sqlite", "file:"+file), "DROP TABLE schema_readable")
-	wantAll(t, "a file without schema_readable", examined(t, x), sluice.SeverityOK)
+	wantAll(t, "a file without schema_readable", examined(t, x), doctor.SeverityOK)
 	must(t, os.WriteFile(file+"2", []byte(strings.Repeat("no database ", 100)), 0o600))
 	x.URL += "2"
-	if got := examined(t, x)[sluice.CheckDatabaseReachable]; got != sluice.SeverityError {
+	if got := examined(t, x)[doctor.CheckDatabaseReachable]; got != doctor.SeverityError {
 		t.Errorf("a file that is no database is %q", got)
 	}
-	var e sluice.Examination
-	if sqlstore.JudgeFileSystem(&e, "NFS"); e.Findings[0].Severity != sluice.SeverityError {
+	var e doctor.Examination
+	if sqlstore.JudgeFileSystem(&e, "NFS"); e.Findings[0].Severity != doctor.SeverityError {
 		t.Errorf("%+v", e.Findings)
 	}
 }
@@ -216,14 +218,14 @@ func TestExamineWithoutAnAnswer(t *testing.T) {
 	t.Cleanup(func() { _ = mute.Close() })
 	for _, url := range []string{"mysql://u:s3cret@127.0.0.1:1/db", "postgres://u:s3cret@127.0.0.1:1/db"} {
 		found := examined(t, sqlstore.Examiner{URL: url})
-		wantAll(t, url, found, sluice.SeverityUnknown, sluice.CheckDatabaseReachable)
-		if found[sluice.CheckDatabaseReachable] != sluice.SeverityError || len(found) < 5 {
+		wantAll(t, url, found, doctor.SeverityUnknown, doctor.CheckDatabaseReachable)
+		if found[doctor.CheckDatabaseReachable] != doctor.SeverityError || len(found) < 5 {
 			t.Errorf("%s: %v", url, found)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		e := (&sqlstore.Examiner{URL: strings.Replace(url, "127.0.0.1:1", mute.Addr().String(), 1)}).Examine(ctx)
 		cancel()
-		if e.Findings[0].Severity != sluice.SeverityError || len(e.Findings) != len(found) {
+		if e.Findings[0].Severity != doctor.SeverityError || len(e.Findings) != len(found) {
 			t.Errorf("a mute one: %+v", e.Findings)
 		}
 	}

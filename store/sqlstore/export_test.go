@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/store"
 )
 
 // ForbidInfile makes a MySQL store behave as if the server had refused LOAD
@@ -30,7 +30,7 @@ func LimitByWait(s *Store) {
 }
 
 // Release gives back the memory of an effect that is not applied.
-func Release(p sluice.Prepared) { p.(*prepared).release() }
+func Release(p store.Prepared) { p.(*prepared).release() }
 
 // SetInsertValues changes how many values an INSERT of SQLite has.
 func SetInsertValues(n int) (undo func()) {
@@ -51,7 +51,7 @@ func WriterPragma(t *testing.T, s *Store, name string) (value string) {
 }
 
 // LoseLastRow takes the last row out of what Prepare has encoded.
-func LoseLastRow(p sluice.Prepared) {
+func LoseLastRow(p store.Prepared) {
 	sec := p.(*prepared).sections[0]
 	b := (*sec.buf)[:sec.cuts[0].end-1]
 	sec.cuts[0].end = bytes.LastIndexByte(b, '\n') + 1
@@ -63,13 +63,13 @@ func LoadThrough(s *Store) { s.d.(*postgresDialect).copies["events"] = true }
 
 // Encoded returns the columns and the rows of an effect's only section, as the
 // bulk path gets them.
-func Encoded(p sluice.Prepared) (columns string, rows []byte) {
+func Encoded(p store.Prepared) (columns string, rows []byte) {
 	sec := p.(*prepared).sections[0]
 	return strings.Join(sec.target.columns, ", "), *sec.buf
 }
 
 // StandardTables returns the tables that dumps know.
-func StandardTables() []sluice.DumpTable { return dumpTables() }
+func StandardTables() []store.DumpTable { return dumpTables() }
 
 // QueryReads runs a query of texts on the reading connections.
 func QueryReads(t *testing.T, s *Store, statement string) (result [][2]string) {

@@ -7,27 +7,27 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice"
+	"sluice/store"
 )
 
 // placeColumns are the key of every table of facts.
-var placeColumns = []sluice.DumpColumn{
-	{Name: "part", Kind: sluice.DumpNumber}, {Name: "pos_major", Kind: sluice.DumpPosition},
-	{Name: "pos_minor", Kind: sluice.DumpPosition}, {Name: "item", Kind: sluice.DumpNumber},
+var placeColumns = []store.DumpColumn{
+	{Name: "part", Kind: store.DumpNumber}, {Name: "pos_major", Kind: store.DumpPosition},
+	{Name: "pos_minor", Kind: store.DumpPosition}, {Name: "item", Kind: store.DumpNumber},
 }
 
 // factTable is a table of facts as dumps see it.
-func factTable(of *sluice.FactTable) standardTable {
+func factTable(of *store.FactTable) standardTable {
 	return standardTable{name: of.Name, key: columnNames(placeColumns), columns: append(slices.Clip(placeColumns), of.Columns...)}
 }
 
 // addFacts writes facts, those of each table together. One that is there already
 // changes nothing.
-func (t *txn) addFacts(ctx context.Context, facts []sluice.Fact) error {
-	rows := make(map[*sluice.FactTable][]any)
+func (t *txn) addFacts(ctx context.Context, facts []store.Fact) error {
+	rows := make(map[*store.FactTable][]any)
 	for i := range facts {
 		f := &facts[i]
-		if !slices.Contains(sluice.FactTables, f.Table) {
+		if !slices.Contains(store.FactTables, f.Table) {
 			return fmt.Errorf("write facts into %s: it is not among the tables of facts", f.Table.Name)
 		}
 		if len(f.Cells) != len(f.Table.Columns) {
@@ -43,7 +43,7 @@ func (t *txn) addFacts(ctx context.Context, facts []sluice.Fact) error {
 		}
 		rows[f.Table] = args
 	}
-	for _, table := range sluice.FactTables { // in one order, so that nobody waits in a circle
+	for _, table := range store.FactTables { // in one order, so that nobody waits in a circle
 		if args := rows[table]; len(args) > 0 {
 			columns := append(columnNames(placeColumns), columnNames(table.Columns)...)
 			statement := t.store.d.insertNew(table.Name, columns)
@@ -56,19 +56,19 @@ func (t *txn) addFacts(ctx context.Context, facts []sluice.Fact) error {
 }
 
 // cellValue is a cell as a statement takes it.
-func (s *Store) cellValue(kind sluice.DumpKind, c *sluice.Cell) (any, error) {
-	if c.Kind == sluice.CellNull {
+func (s *Store) cellValue(kind store.DumpKind, c *store.Cell) (any, error) {
+	if c.Kind == store.CellNull {
 		return nil, nil
 	}
 	switch kind {
-	case sluice.DumpBytes:
+	case store.DumpBytes:
 		return []byte(c.Text), nil
-	case sluice.DumpNumber:
+	case store.DumpNumber:
 		return strconv.ParseInt(c.Text, 10, 64)
-	case sluice.DumpPosition:
+	case store.DumpPosition:
 		n, err := strconv.ParseUint(c.Text, 10, 64)
 		return s.d.number(n), err
-	case sluice.DumpTime:
+	case store.DumpTime:
 		ms, err := strconv.ParseInt(c.Text, 10, 64)
 		return s.d.millis(ms), err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/store"
 )
 
 // The table events is divided by time where the database can (MariaDB, MySQL,
@@ -56,7 +57,7 @@ const (
 	dateLayout = "2006-01-02"
 )
 
-var _ sluice.KeepStore = (*Store)(nil)
+var _ store.KeepStore = (*Store)(nil)
 
 // eventSpan is a partition of events that has an end.
 type eventSpan struct {

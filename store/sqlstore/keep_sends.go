@@ -15,7 +15,7 @@ const keepSends = 2000
 // never waits for a follower that counts.
 const keepStripe = sluice.MaxPartitions
 
-// DeleteSends implements sluice.KeepStore. The ids of messages begin with the
+// DeleteSends implements store.KeepStore. The ids of messages begin with the
 // time, so old sends are the first of the key: no index is needed for them. The
 // state and the time are looked at all the same, since ids may be made by others.
 func (s *Store) DeleteSends(ctx context.Context, afterMessage string, beforeMillis int64) (deleted int, next string, err error) {

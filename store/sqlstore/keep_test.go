@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/store"
 	"sluice/store/sqlstore"
 )
 
@@ -21,7 +22,7 @@ func midnight(days int) time.Time {
 
 // eventsAt makes an event at each of some moments, with an id of its own, in a
 // batch of the log.
-func eventsAt(batch uint64, moments ...time.Time) []sluice.StoredEvent {
+func eventsAt(batch uint64, moments ...time.Time) []store.StoredEvent {
 	list := events(len(moments))
 	for i, m := range moments {
 		list[i].TimeMillis, list[i].ID, list[i].Place.Position.Minor = m.UnixMilli(), "e", batch
@@ -45,7 +46,7 @@ func emptyStores(t *testing.T) (map[string]*sqlstore.Store, map[string]*sql.DB) 
 }
 
 // store applies events as the next step of the cursor of partition 0.
-func store(t *testing.T, s *sqlstore.Store, list []sluice.StoredEvent) sluice.Applied {
+func storeEvents(t *testing.T, s *sqlstore.Store, list []store.StoredEvent) store.Applied {
 	t.Helper()
 	cursors, err := s.Cursors(t.Context(), "store", []int{0})
 	must(t, err)
@@ -66,12 +67,12 @@ func TestEventsAreDividedWithTheirRows(t *testing.T) {
 			ctx := t.Context()
 			sqlstore.MigrateTo(t, s, 5)
 			old := eventsAt(1, time.UnixMilli(0), midnight(-400), midnight(-1), midnight(0), midnight(2), midnight(4000))
-			store(t, s, old)
+			storeEvents(t, s, old)
 			must(t, s.Migrate(ctx))
 			_, err := s.MakeEventDays(ctx, midnight(7).UnixMilli())
 			must(t, err)
 			again := eventsAt(2, time.UnixMilli(0), midnight(-400), midnight(-1), midnight(0), midnight(2), midnight(4000), midnight(-2))
-			applied := store(t, s, again)
+			applied := storeEvents(t, s, again)
 			if applied.Rows != 1 || applied.Duplicates != len(old) {
 				t.Fatalf("what was there is not known any more: %+v", applied)
 			}
@@ -99,7 +100,7 @@ func TestQueryOfADayPrunes(t *testing.T) {
 		must(t, s.Migrate(t.Context()))
 		_, err := s.MakeEventDays(t.Context(), midnight(7).UnixMilli())
 		must(t, err)
-		store(t, s, eventsAt(1, midnight(-4), midnight(-3), midnight(-2), midnight(0)))
+		storeEvents(t, s, eventsAt(1, midnight(-4), midnight(-3), midnight(-2), midnight(0)))
 		where := " FROM events WHERE time >= '" + from + "' AND time < '" + to + "'"
 		switch kind {
 		case "mysql":
@@ -156,7 +157,7 @@ func TestRowMeetsADayBeingMade(t *testing.T) {
 	must(t, s.Migrate(t.Context()))
 	cursors, err := s.Cursors(t.Context(), "store", []int{0})
 	must(t, err)
-	for name, write := range map[string]func(context.Context, sluice.Prepared) (sluice.Applied, error){"bulk": s.Apply, "row by row": s.ApplyEach} {
+	for name, write := range map[string]func(context.Context, store.Prepared) (store.Applied, error){"bulk": s.Apply, "row by row": s.ApplyEach} {
 		day := midnight(20 + len(name)) // another each time
 		p, err := s.Prepare(effectTo(cursors[0].Major+1, eventsAt(uint64(len(name)), day)))
 		must(t, err)

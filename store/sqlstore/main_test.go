@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
 	"sluice/lib/faults"
 	"sluice/lib/servers"
+	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/test/storetest"
 )
@@ -144,8 +144,8 @@ func mariadbEnv(t *testing.T, prepare func(*sqlstore.Store)) storetest.Env {
 		Divided:        true,
 		ReadableEvents: "events",
 		Commit:         commitPacket,
-		Open:           func(t *testing.T) sluice.Store { return opened(t, mariadb.SocketURL(name)) },
-		OpenThrough: func(t *testing.T) (sluice.Store, *faults.Proxy) {
+		Open:           func(t *testing.T) store.Store { return opened(t, mariadb.SocketURL(name)) },
+		OpenThrough: func(t *testing.T) (store.Store, *faults.Proxy) {
 			proxy := newProxy(t)
 			return opened(t, "mysql://root@"+proxy.Addr()+"/"+name), proxy
 		},
@@ -179,7 +179,7 @@ func TestSQLite(t *testing.T) {
 		db := bypass(t, "sqlite", "file:"+strings.NewReplacer("?", "%3f", "%", "%25", "#", "%23", " ", "%20").Replace(file)+"?_pragma=busy_timeout(5000)")
 		return storetest.Env{
 			ReadableEvents: "events_readable",
-			Open:           func(t *testing.T) sluice.Store { return open(t, "sqlite:"+file, sqlstore.Options{}) },
+			Open:           func(t *testing.T) store.Store { return open(t, "sqlite:"+file, sqlstore.Options{}) },
 			Exec:           func(t *testing.T, statement string) { exec(t, db, statement) },
 			Query:          func(t *testing.T, statement string) [][]string { return queryTexts(t, db, statement) },
 		}

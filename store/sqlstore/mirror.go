@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/store"
 )
 
 // What the mirror of the series has to know (series.Mirror): which days have
@@ -48,7 +49,7 @@ const (
 	maxSettleDays = 100
 )
 
-var _ sluice.MirrorStore = (*Store)(nil)
+var _ store.MirrorStore = (*Store)(nil)
 
 // noteChanges notes the days of an effect's counts.
 func (t *txn) noteChanges(ctx context.Context, sums map[seriesKey]int64, stripe int) error {
@@ -79,10 +80,10 @@ func (t *txn) noteChanges(ctx context.Context, sums map[seriesKey]int64, stripe 
 
 // mirrorState reads the state and keeps it from changing until the transaction
 // ends.
-func (t *txn) mirrorState(ctx context.Context) (sluice.MirrorState, error) {
+func (t *txn) mirrorState(ctx context.Context) (store.MirrorState, error) {
 	state, err := scanMirror(t.conn.QueryRowContext(ctx, query(t.store.d, "mirror_state"), mirrorFollower))
 	if errors.Is(err, sql.ErrNoRows) {
-		return sluice.MirrorState{}, nil
+		return store.MirrorState{}, nil
 	}
 	if err != nil {
 		return state, fmt.Errorf("look whether there is a mirror: %w", err)
@@ -90,23 +91,23 @@ func (t *txn) mirrorState(ctx context.Context) (sluice.MirrorState, error) {
 	return state, nil
 }
 
-func scanMirror(row *sql.Row) (state sluice.MirrorState, err error) {
+func scanMirror(row *sql.Row) (state store.MirrorState, err error) {
 	var epoch, whole number
 	err = row.Scan(&epoch, &whole)
-	return sluice.MirrorState{Epoch: int64(epoch), Whole: whole != 0}, err
+	return store.MirrorState{Epoch: int64(epoch), Whole: whole != 0}, err
 }
 
 // MirrorState returns the state, and makes its row if there is none.
-func (s *Store) MirrorState(ctx context.Context) (sluice.MirrorState, error) {
+func (s *Store) MirrorState(ctx context.Context) (store.MirrorState, error) {
 	at, err := s.Cursors(ctx, mirrorFollower, []int{0})
 	if err != nil {
-		return sluice.MirrorState{}, err
+		return store.MirrorState{}, err
 	}
-	return sluice.MirrorState{Epoch: int64(at[0].Major), Whole: at[0].Minor != 0}, nil
+	return store.MirrorState{Epoch: int64(at[0].Major), Whole: at[0].Minor != 0}, nil
 }
 
 // mirrorPosition is a state as the row of cursors has it.
-func mirrorPosition(state sluice.MirrorState) (major, minor uint64) {
+func mirrorPosition(state store.MirrorState) (major, minor uint64) {
 	if state.Whole {
 		minor = 1
 	}
@@ -114,7 +115,7 @@ func mirrorPosition(state sluice.MirrorState) (major, minor uint64) {
 }
 
 // SetMirrorState changes the state.
-func (s *Store) SetMirrorState(ctx context.Context, from, to sluice.MirrorState) error {
+func (s *Store) SetMirrorState(ctx context.Context, from, to store.MirrorState) error {
 	err := s.write(ctx, func(tx *txn) error {
 		toMajor, toMinor := mirrorPosition(to)
 		fromMajor, fromMinor := mirrorPosition(from)
@@ -146,7 +147,7 @@ func behind(d dialect, columns []string, values []any) (string, []any) {
 }
 
 // SeriesChanges returns a page of the changes.
-func (s *Store) SeriesChanges(ctx context.Context, after *sluice.SeriesChange, limit int) ([]sluice.SeriesChange, error) {
+func (s *Store) SeriesChanges(ctx context.Context, after *store.SeriesChange, limit int) ([]store.SeriesChange, error) {
 	statement, args := "SELECT app_id, name, bucket, stripe, stamp FROM series_changes", []any(nil)
 	key := []string{"app_id", "name", "bucket", "stripe"}
 	if after != nil {
@@ -155,15 +156,15 @@ func (s *Store) SeriesChanges(ctx context.Context, after *sluice.SeriesChange, l
 		statement += " WHERE " + where
 	}
 	statement += fmt.Sprintf(" ORDER BY %s LIMIT %d", strings.Join(key, ", "), limit)
-	page, err := list(ctx, s.d, s.reads, func(scan scanner, c *sluice.SeriesChange) error {
+	page, err := list(ctx, s.d, s.reads, func(scan scanner, c *store.SeriesChange) error {
 		return scan(&c.App, &c.Name, s.instant(&c.DayMillis), &c.Stripe, &c.Stamp)
 	}, statement, args...)
 	return page, s.failed(err, "read changes of the series from")
 }
 
 // SettleSeries removes changes, in the order in which they are noted.
-func (s *Store) SettleSeries(ctx context.Context, epoch int64, changes []sluice.SeriesChange) error {
-	changes = slices.SortedFunc(slices.Values(changes), func(a, b sluice.SeriesChange) int {
+func (s *Store) SettleSeries(ctx context.Context, epoch int64, changes []store.SeriesChange) error {
+	changes = slices.SortedFunc(slices.Values(changes), func(a, b store.SeriesChange) int {
 		return cmp.Or(strings.Compare(a.App, b.App), strings.Compare(a.Name, b.Name), cmp.Compare(a.DayMillis, b.DayMillis), cmp.Compare(a.Stripe, b.Stripe))
 	})
 	const one = "(app_id = ? AND name = ? AND bucket = ? AND stripe = ? AND stamp = ?)"
@@ -191,7 +192,7 @@ func (s *Store) SettleSeries(ctx context.Context, epoch int64, changes []sluice.
 }
 
 // SeriesDays returns the days of a page of hours.
-func (s *Store) SeriesDays(ctx context.Context, from *sluice.SeriesHour, limit int) (days []sluice.SeriesDay, next *sluice.SeriesHour, err error) {
+func (s *Store) SeriesDays(ctx context.Context, from *store.SeriesHour, limit int) (days []store.SeriesDay, next *store.SeriesHour, err error) {
 	key := []string{"app_id", "name", "kind", "bucket"}
 	statement, args := "SELECT "+strings.Join(key, ", ")+" FROM series_hours", []any(nil)
 	if from != nil {
@@ -202,9 +203,9 @@ func (s *Store) SeriesDays(ctx context.Context, from *sluice.SeriesHour, limit i
 	statement += fmt.Sprintf(" ORDER BY %s LIMIT %d", strings.Join(key, ", "), limit)
 	read := 0
 	err = s.each(ctx, statement, args, func(scan scanner) error {
-		var h sluice.SeriesHour
+		var h store.SeriesHour
 		err := scan(&h.App, &h.Name, &h.Kind, s.instant(&h.HourMillis))
-		if day := (sluice.SeriesDay{App: h.App, Name: h.Name, DayMillis: startOfDay(h.HourMillis)}); len(days) == 0 || days[len(days)-1] != day {
+		if day := (store.SeriesDay{App: h.App, Name: h.Name, DayMillis: startOfDay(h.HourMillis)}); len(days) == 0 || days[len(days)-1] != day {
 			days = append(days, day)
 		}
 		next = &h
@@ -230,8 +231,8 @@ func startOfDay(millis int64) int64 {
 }
 
 // DayTotals adds up the hours of days, over kinds and stripes.
-func (s *Store) DayTotals(ctx context.Context, days []sluice.SeriesDay) ([]sluice.DayTotals, error) {
-	var all []sluice.DayTotals
+func (s *Store) DayTotals(ctx context.Context, days []store.SeriesDay) ([]store.DayTotals, error) {
+	var all []store.DayTotals
 	for part := range slices.Chunk(days, maxTotalsDays) {
 		found, err := s.dayTotals(ctx, part)
 		if err != nil {
@@ -248,7 +249,7 @@ var seriesKinds = []string{
 	sluice.KindMail.String(), sluice.KindCustom.String(), sluice.KindPurchase.String(), sluice.KindSystem.String(), sluice.KindCounter.String(),
 }
 
-func (s *Store) dayTotals(ctx context.Context, days []sluice.SeriesDay) ([]sluice.DayTotals, error) {
+func (s *Store) dayTotals(ctx context.Context, days []store.SeriesDay) ([]store.DayTotals, error) {
 	one := "(app_id = ? AND name = ? AND kind IN ('" + strings.Join(seriesKinds, "', '") + "') AND bucket >= ? AND bucket < ?)"
 	args := make([]any, 0, 4*len(days))
 	for _, day := range days {
@@ -257,17 +258,17 @@ func (s *Store) dayTotals(ctx context.Context, days []sluice.SeriesDay) ([]sluic
 	}
 	statement := "SELECT app_id, name, bucket, " + s.d.sumCount() + " FROM series_hours WHERE " + one + strings.Repeat(" OR "+one, len(days)-1) +
 		" GROUP BY app_id, name, bucket ORDER BY app_id, name, bucket"
-	var all []sluice.DayTotals
+	var all []store.DayTotals
 	err := s.each(ctx, statement, args, func(scan scanner) error {
-		var day sluice.SeriesDay
+		var day store.SeriesDay
 		var hour, count int64
 		err := scan(&day.App, &day.Name, s.instant(&hour), &count)
 		day.DayMillis = startOfDay(hour)
 		if len(all) == 0 || all[len(all)-1].SeriesDay != day {
-			all = append(all, sluice.DayTotals{SeriesDay: day})
+			all = append(all, store.DayTotals{SeriesDay: day})
 		}
 		last := &all[len(all)-1]
-		last.Hours = append(last.Hours, sluice.HourTotal{Hour: int((hour - day.DayMillis) / time.Hour.Milliseconds()), Count: count})
+		last.Hours = append(last.Hours, store.HourTotal{Hour: int((hour - day.DayMillis) / time.Hour.Milliseconds()), Count: count})
 		return err
 	})
 	return all, err

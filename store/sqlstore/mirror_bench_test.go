@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/store"
 	"sluice/store/sqlstore"
 )
 
@@ -23,7 +24,7 @@ func BenchmarkCounts(b *testing.B) {
 		must(b, err)
 		at := uint64(0)
 		count := func() {
-			e := &sluice.Effect{Moves: []sluice.Move{{Follower: "counts", From: sluice.Position{Major: at}, To: sluice.Position{Major: at + 1}}}}
+			e := &store.Effect{Moves: []store.Move{{Follower: "counts", From: sluice.Position{Major: at}, To: sluice.Position{Major: at + 1}}}}
 			at++
 			for i := range 100 {
 				e.Counts = append(e.Counts, sluice.Count{Kind: sluice.KindCounter, TimeMillis: time.Hour.Milliseconds(), By: 1, App: "app", Name: "name " + strconv.Itoa(i)})
@@ -35,7 +36,7 @@ func BenchmarkCounts(b *testing.B) {
 		}
 		for _, mirrored := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/apply/mirror=%v", name, mirrored), func(b *testing.B) {
-				to := sluice.MirrorState{}
+				to := store.MirrorState{}
 				if mirrored {
 					to.Epoch = 1
 				}
@@ -55,7 +56,7 @@ func BenchmarkCounts(b *testing.B) {
 				b.StartTimer()
 				changes, err := s.SeriesChanges(b.Context(), nil, 2000)
 				must(b, err)
-				var days []sluice.SeriesDay
+				var days []store.SeriesDay
 				for _, c := range changes {
 					days = append(days, c.SeriesDay)
 				}

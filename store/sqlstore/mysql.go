@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"sluice"
+	"sluice/store"
 )
 
 // mysqlDialect is MariaDB and MySQL. What it has learnt of the server is set
@@ -271,7 +271,7 @@ func noStatementTime(ctx context.Context, conn *sql.Conn, asks string) error {
 // inspect looks at a user's table through information_schema. A view is
 // refused: what is behind it may not be transactional, and its unique keys
 // cannot be seen.
-func (d *mysqlDialect) inspect(ctx context.Context, db *sql.DB, spec sluice.TableSpec) (*table, error) {
+func (d *mysqlDialect) inspect(ctx context.Context, db *sql.DB, spec store.TableSpec) (*table, error) {
 	schema, name, ok := strings.Cut(spec.Table, ".")
 	if !ok {
 		schema, name = d.database, spec.Table

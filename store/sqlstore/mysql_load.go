@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/store"
+	"sluice/user"
 )
 
 // encode writes a section as LOAD DATA reads it. The rows are encoded also if
@@ -78,7 +80,7 @@ func (d *mysqlDialect) infile(into, columns string) string {
 // putUsers writes users by LOAD DATA as well. REPLACE changes a row in its
 // place, since the table has no second unique key, and the server parses no
 // statement of megabytes.
-func (d *mysqlDialect) putUsers(ctx context.Context, tx *txn, rows []sluice.UserRow) error {
+func (d *mysqlDialect) putUsers(ctx context.Context, tx *txn, rows []user.Row) error {
 	if d.noInfile.Load() {
 		return d.plainSQL.putUsers(ctx, tx, rows)
 	}
@@ -95,7 +97,7 @@ func (d *mysqlDialect) putUsers(ctx context.Context, tx *txn, rows []sluice.User
 	return nil
 }
 
-func (d *mysqlDialect) loadUsers(ctx context.Context, tx *txn, rows []sluice.UserRow) error {
+func (d *mysqlDialect) loadUsers(ctx context.Context, tx *txn, rows []user.Row) error {
 	buf := buffers.Get().(*[]byte)
 	dst := (*buf)[:0]
 	defer func() {
@@ -192,11 +194,11 @@ func (d *mysqlDialect) values(dst []any, sec *section, i int) []any {
 	case sec.rows != nil:
 		for c, cell := range sec.cells(i) {
 			switch cell.Kind {
-			case sluice.CellNull:
+			case store.CellNull:
 				dst = append(dst, nil)
-			case sluice.CellBool:
+			case store.CellBool:
 				dst = append(dst, boolText(sec.table.classes[c], cell.Text))
-			case sluice.CellBytes:
+			case store.CellBytes:
 				dst = append(dst, []byte(cell.Text))
 			default:
 				dst = append(dst, cell.Text)

@@ -11,6 +11,8 @@ import (
 
 	"sluice"
 	"sluice/lib/faults"
+	"sluice/mail"
+	"sluice/store"
 	"sluice/store/sqlstore"
 )
 
@@ -24,10 +26,10 @@ const stallLimit = 15 * time.Second
 // before it is the command COM_QUERY.
 var commitPacket = []byte("\x03COMMIT")
 
-func events(n int) []sluice.StoredEvent {
-	list := make([]sluice.StoredEvent, n)
+func events(n int) []store.StoredEvent {
+	list := make([]store.StoredEvent, n)
 	for i := range list {
-		list[i] = sluice.StoredEvent{
+		list[i] = store.StoredEvent{
 			Event: sluice.Event{
 				Kind: sluice.KindMail, TimeMillis: 1_760_000_000_000 + int64(i/2), Name: sluice.EventOpened, App: "app1",
 				Email: "user12345@example.com", User: "u12345", Message: "m123456", Properties: `{"ip":"10.0.0.17","ua":"Mozilla/5.0 (X11; Linux) Gecko"}`,
@@ -38,14 +40,14 @@ func events(n int) []sluice.StoredEvent {
 	return list
 }
 
-func effectTo(major uint64, list []sluice.StoredEvent) *sluice.Effect {
-	return &sluice.Effect{
-		Moves:  []sluice.Move{{Follower: "store", From: sluice.Position{Major: major - 1}, To: sluice.Position{Major: major}}},
+func effectTo(major uint64, list []store.StoredEvent) *store.Effect {
+	return &store.Effect{
+		Moves:  []store.Move{{Follower: "store", From: sluice.Position{Major: major - 1}, To: sluice.Position{Major: major}}},
 		Events: list,
 	}
 }
 
-func apply(ctx context.Context, s *sqlstore.Store, e *sluice.Effect) error {
+func apply(ctx context.Context, s *sqlstore.Store, e *store.Effect) error {
 	p, err := s.Prepare(e)
 	if err == nil {
 		_, err = s.Apply(ctx, p)
@@ -132,11 +134,11 @@ func TestWriterReconnects(t *testing.T) {
 	db := bypass(t, "mysql", mariadb.DSN(database))
 	for n := range uint64(3) {
 		must(t, apply(t.Context(), s, effectTo(n+1, events(1))))
-		bodies := make([]sluice.Body, 40) // more than one statement has
+		bodies := make([]mail.Body, 40) // more than one statement has
 		ids := make([]string, len(bodies))
 		for i := range bodies {
 			ids[i] = sluice.NewMessageID(int64(n))
-			bodies[i] = sluice.Body{Message: ids[i], Recipients: 1, CreatedMillis: 1, Data: []byte(ids[i])}
+			bodies[i] = mail.Body{Message: ids[i], Recipients: 1, CreatedMillis: 1, Data: []byte(ids[i])}
 		}
 		must(t, s.AddBodies(t.Context(), bodies))
 		found, err := s.Bodies(t.Context(), ids, 0)
@@ -157,7 +159,7 @@ func TestWriterReconnects(t *testing.T) {
 func TestInfileForbidden(t *testing.T) {
 	database := newDatabase(t)
 	s := migrated(t, mariadb.SocketURL(database), sqlstore.Options{})
-	named := func(step uint64, n int) *sluice.Effect {
+	named := func(step uint64, n int) *store.Effect {
 		e := effectTo(step, events(n))
 		for i := range e.Events {
 			e.Events[i].ID, e.Events[i].Place.Position.Major = strconv.Itoa(i), step
@@ -179,7 +181,7 @@ func TestInfileForbidden(t *testing.T) {
 	must(t, err)
 	applied, err := s.Apply(t.Context(), p)
 	must(t, err)
-	if want := (sluice.Applied{Rows: 10, Duplicates: 10}); applied != want {
+	if want := (store.Applied{Rows: 10, Duplicates: 10}); applied != want {
 		t.Fatalf("applied %+v, want %+v", applied, want)
 	}
 	for _, store := range []*sqlstore.Store{s, open(t, mariadb.SocketURL(database), sqlstore.Options{})} {
@@ -201,20 +203,20 @@ func TestMariaDBTablesRefused(t *testing.T) {
 		"t_parted": "(a BIGINT) ENGINE=MyISAM PARTITION BY HASH(a) PARTITIONS 2",
 	} {
 		exec(t, db, "CREATE TABLE "+name+" "+definition)
-		_, err := s.OpenTable(t.Context(), sluice.TableSpec{Table: name, Columns: []string{"a"}})
+		_, err := s.OpenTable(t.Context(), store.TableSpec{Table: name, Columns: []string{"a"}})
 		if err == nil || !strings.Contains(err.Error(), "ENGINE=InnoDB") {
 			t.Errorf("%s: got error %v", name, err)
 		}
 	}
 	exec(t, db, "CREATE TABLE fine (a BIGINT) PARTITION BY HASH(a) PARTITIONS 2")
-	_, err := s.OpenTable(t.Context(), sluice.TableSpec{Table: database + ".fine", Columns: []string{"a"}})
+	_, err := s.OpenTable(t.Context(), store.TableSpec{Table: database + ".fine", Columns: []string{"a"}})
 	must(t, err)
 	exec(t, db, "CREATE TABLE beginnings (id VARCHAR(40), UNIQUE (id(4)))")
-	if _, err = s.OpenTable(t.Context(), sluice.TableSpec{Table: "beginnings", Columns: []string{"id"}, Dedupe: "id"}); err == nil {
+	if _, err = s.OpenTable(t.Context(), store.TableSpec{Table: "beginnings", Columns: []string{"id"}, Dedupe: "id"}); err == nil {
 		t.Error("a key over the beginning of the id was taken for one over the id")
 	}
 	exec(t, db, "CREATE TABLE computed (a BIGINT, b BIGINT AS (a + 1) STORED)")
-	if _, err = s.OpenTable(t.Context(), sluice.TableSpec{Table: "computed", Columns: []string{"a", "b"}}); err == nil {
+	if _, err = s.OpenTable(t.Context(), store.TableSpec{Table: "computed", Columns: []string{"a", "b"}}); err == nil {
 		t.Error("a computed column was mapped")
 	}
 }
@@ -230,14 +232,14 @@ func TestMariaDBColumns(t *testing.T) {
 			}
 			db := bypass(t, "mysql", mariadb.DSN(database))
 			exec(t, db, "CREATE TABLE odd (`a b``c` BIT(8), u BIGINT UNSIGNED, l VARCHAR(20) CHARACTER SET latin1, j JSON, d DECIMAL(6,2))")
-			table, err := s.OpenTable(t.Context(), sluice.TableSpec{Table: "odd", Columns: []string{"a b`c", "u", "l", "j", "d"}})
+			table, err := s.OpenTable(t.Context(), store.TableSpec{Table: "odd", Columns: []string{"a b`c", "u", "l", "j", "d"}})
 			must(t, err)
-			row := func(bit sluice.Cell, u, l, j, d string) []sluice.Cell {
-				return []sluice.Cell{bit, {Kind: sluice.CellNumber, Text: u}, {Kind: sluice.CellText, Text: l}, {Kind: sluice.CellJSON, Text: j}, {Kind: sluice.CellNumber, Text: d}}
+			row := func(bit store.Cell, u, l, j, d string) []store.Cell {
+				return []store.Cell{bit, {Kind: store.CellNumber, Text: u}, {Kind: store.CellText, Text: l}, {Kind: store.CellJSON, Text: j}, {Kind: store.CellNumber, Text: d}}
 			}
-			cells := row(sluice.Cell{Kind: sluice.CellBool, Text: "true"}, "18446744073709551615", "caf\u00e9", `{"a":1}`, "1.25")
-			cells = append(cells, row(sluice.Cell{Kind: sluice.CellNumber, Text: "200"}, "0", "", `[]`, "1.239")...)
-			p, err := s.Prepare(&sluice.Effect{Rows: []sluice.TableRows{{Table: table, Cells: cells, Raw: []string{"", ""}}}})
+			cells := row(store.Cell{Kind: store.CellBool, Text: "true"}, "18446744073709551615", "caf\u00e9", `{"a":1}`, "1.25")
+			cells = append(cells, row(store.Cell{Kind: store.CellNumber, Text: "200"}, "0", "", `[]`, "1.239")...)
+			p, err := s.Prepare(&store.Effect{Rows: []store.TableRows{{Table: table, Cells: cells, Raw: []string{"", ""}}}})
 			must(t, err)
 			_, err = s.Apply(t.Context(), p)
 			must(t, err)
@@ -245,14 +247,14 @@ func TestMariaDBColumns(t *testing.T) {
 			if strings.Join(got[0], " ") != "200 0  [] 1.24" || strings.Join(got[1], " ") != `1 18446744073709551615 636166E9 {"a":1} 1.25` {
 				t.Errorf("got %q", got)
 			}
-			bad := row(sluice.Cell{Kind: sluice.CellNumber, Text: "300"}, "1", "x", `{}`, "1")           // BIT(8)
-			bad = append(bad, row(sluice.Cell{}, "-1", "x", `{}`, "1")...)                               // unsigned
-			bad = append(bad, row(sluice.Cell{}, "1", "\u6c49", `{}`, "1")...)                           // no such character in latin1
-			bad = append(bad, row(sluice.Cell{}, "1", "x", `{"a"`, "1")...)                              // JSON
-			bad = append(bad, row(sluice.Cell{}, "1", "x", `{}`, "12345")...)                            // DECIMAL(6,2)
-			bad = append(bad, row(sluice.Cell{Kind: sluice.CellText, Text: "x"}, "1", "x", `1`, "1")...) // BIT
+			bad := row(store.Cell{Kind: store.CellNumber, Text: "300"}, "1", "x", `{}`, "1")           // BIT(8)
+			bad = append(bad, row(store.Cell{}, "-1", "x", `{}`, "1")...)                              // unsigned
+			bad = append(bad, row(store.Cell{}, "1", "\u6c49", `{}`, "1")...)                          // no such character in latin1
+			bad = append(bad, row(store.Cell{}, "1", "x", `{"a"`, "1")...)                             // JSON
+			bad = append(bad, row(store.Cell{}, "1", "x", `{}`, "12345")...)                           // DECIMAL(6,2)
+			bad = append(bad, row(store.Cell{Kind: store.CellText, Text: "x"}, "1", "x", `1`, "1")...) // BIT
 			for i := range len(bad) / 5 {
-				p, err := s.Prepare(&sluice.Effect{Rows: []sluice.TableRows{{Table: table, Cells: bad[i*5 : i*5+5], Raw: []string{"x"}}}})
+				p, err := s.Prepare(&store.Effect{Rows: []store.TableRows{{Table: table, Cells: bad[i*5 : i*5+5], Raw: []string{"x"}}}})
 				must(t, err)
 				if _, err := s.Apply(t.Context(), p); !errors.Is(err, sluice.ErrRefused) {
 					t.Errorf("row %d: got error %v, want refused", i, err)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"sluice"
+	"sluice/store"
 )
 
 // seriesNames are the names that are counted by themselves: as many as are
@@ -31,11 +31,11 @@ func (n *seriesNames) admit(k seriesKey) seriesKey {
 		return k
 	}
 	if len(names) >= n.most {
-		k.name = sluice.OtherName
+		k.name = store.OtherName
 		return k
 	}
-	if n.inAll >= n.most*sluice.MaxSeriesApps {
-		k.app, k.name = sluice.OtherName, sluice.OtherName
+	if n.inAll >= n.most*store.MaxSeriesApps {
+		k.app, k.name = store.OtherName, store.OtherName
 		return k
 	}
 	if names == nil {
@@ -56,7 +56,7 @@ func (n *seriesNames) fill(ctx context.Context, t *txn) error {
 	err := t.each(ctx, "SELECT DISTINCT app_id, name, kind FROM series_days", nil, func(scan scanner) error {
 		var k seriesKey
 		err := scan(&k.app, &k.name, &k.kind)
-		if err == nil && k.name != sluice.OtherName {
+		if err == nil && k.name != store.OtherName {
 			n.admit(k)
 		}
 		return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/store"
 	"sluice/store/sqlstore"
 )
 
@@ -101,7 +102,7 @@ func TestSQLiteExclusive(t *testing.T) {
 		t.Fatalf("a second serving process: got error %v, want one that names the first", err)
 	}
 	// A command beside it lists, and drops.
-	must(t, apply(t.Context(), serving, &sluice.Effect{Dead: []sluice.DeadLetter{{Reason: "r"}}}))
+	must(t, apply(t.Context(), serving, &store.Effect{Dead: []sluice.DeadLetter{{Reason: "r"}}}))
 	reader := open(t, url, sqlstore.Options{ReadOnly: true})
 	list, err := reader.DeadLetters(t.Context(), 0, 10)
 	must(t, err)
@@ -112,7 +113,7 @@ func TestSQLiteExclusive(t *testing.T) {
 		t.Fatal("a read-only store wrote")
 	}
 	must(t, open(t, url, sqlstore.Options{}).DropDeadLetter(t.Context(), list[0].ID))
-	must(t, apply(t.Context(), serving, &sluice.Effect{Dead: []sluice.DeadLetter{{Reason: "r"}}}))
+	must(t, apply(t.Context(), serving, &store.Effect{Dead: []sluice.DeadLetter{{Reason: "r"}}}))
 	must(t, serving.Close())
 	must(t, open(t, url, sqlstore.Options{Exclusive: true}).Ping(t.Context()))
 }
@@ -141,28 +142,28 @@ func TestSQLiteTypes(t *testing.T) {
 	db := bypass(t, "sqlite", file)
 	exec(t, db, "CREATE TABLE loose (i INTEGER, t TEXT, r REAL, a)")
 	exec(t, db, "CREATE TABLE strict (i INTEGER, t TEXT, r REAL, a ANY) STRICT")
-	cell := func(k sluice.CellKind, s string) []sluice.Cell {
-		c := sluice.Cell{Kind: k, Text: s}
-		return []sluice.Cell{c, c, c, c}
+	cell := func(k store.CellKind, s string) []store.Cell {
+		c := store.Cell{Kind: k, Text: s}
+		return []store.Cell{c, c, c, c}
 	}
 	for _, c := range []struct {
 		table string
-		cells []sluice.Cell
+		cells []store.Cell
 		want  string // empty: refused
 	}{
-		{"loose", cell(sluice.CellNumber, "7"), "integer 7 text 7 real 7.0 integer 7"},
-		{"loose", cell(sluice.CellNumber, "7.0"), "integer 7 text 7.0 real 7.0 real 7.0"},
-		{"loose", cell(sluice.CellNumber, "0.1"), "real 0.1 text 0.1 real 0.1 real 0.1"},
-		{"loose", cell(sluice.CellText, "seven"), "text seven text seven text seven text seven"},
-		{"loose", cell(sluice.CellBool, "true"), "integer 1 text true real 1.0 integer 1"},
-		{"loose", cell(sluice.CellNumber, "9223372036854775808"), ""},
-		{"strict", cell(sluice.CellNumber, "7"), "integer 7 text 7 real 7.0 integer 7"},
-		{"strict", cell(sluice.CellText, "seven"), ""},
+		{"loose", cell(store.CellNumber, "7"), "integer 7 text 7 real 7.0 integer 7"},
+		{"loose", cell(store.CellNumber, "7.0"), "integer 7 text 7.0 real 7.0 real 7.0"},
+		{"loose", cell(store.CellNumber, "0.1"), "real 0.1 text 0.1 real 0.1 real 0.1"},
+		{"loose", cell(store.CellText, "seven"), "text seven text seven text seven text seven"},
+		{"loose", cell(store.CellBool, "true"), "integer 1 text true real 1.0 integer 1"},
+		{"loose", cell(store.CellNumber, "9223372036854775808"), ""},
+		{"strict", cell(store.CellNumber, "7"), "integer 7 text 7 real 7.0 integer 7"},
+		{"strict", cell(store.CellText, "seven"), ""},
 	} {
-		table, err := s.OpenTable(t.Context(), sluice.TableSpec{Table: c.table, Columns: []string{"i", "t", "r", "a"}})
+		table, err := s.OpenTable(t.Context(), store.TableSpec{Table: c.table, Columns: []string{"i", "t", "r", "a"}})
 		must(t, err)
 		exec(t, db, "DELETE FROM "+c.table)
-		p, err := s.Prepare(&sluice.Effect{Rows: []sluice.TableRows{{Table: table, Cells: c.cells, Raw: []string{"x"}}}})
+		p, err := s.Prepare(&store.Effect{Rows: []store.TableRows{{Table: table, Cells: c.cells, Raw: []string{"x"}}}})
 		must(t, err)
 		applied, err := s.ApplyEach(t.Context(), p)
 		must(t, err)
@@ -187,18 +188,18 @@ func TestSQLiteTriggerRollsBack(t *testing.T) {
 	db := bypass(t, "sqlite", file)
 	exec(t, db, "CREATE TABLE rows (n INTEGER)")
 	exec(t, db, "CREATE TRIGGER harsh BEFORE INSERT ON rows WHEN new.n % 2 = 0 BEGIN SELECT RAISE(ROLLBACK, 'never even'); END")
-	table, err := s.OpenTable(t.Context(), sluice.TableSpec{Table: "rows", Columns: []string{"n"}})
+	table, err := s.OpenTable(t.Context(), store.TableSpec{Table: "rows", Columns: []string{"n"}})
 	must(t, err)
 	effect := effectTo(1, nil)
-	rows := sluice.TableRows{Table: table, Source: "list:q", Raw: []string{"", "two", "", "four", ""}}
+	rows := store.TableRows{Table: table, Source: "list:q", Raw: []string{"", "two", "", "four", ""}}
 	for _, n := range []string{"1", "2", "3", "4", "5"} {
-		rows.Cells = append(rows.Cells, sluice.Cell{Kind: sluice.CellNumber, Text: n})
+		rows.Cells = append(rows.Cells, store.Cell{Kind: store.CellNumber, Text: n})
 	}
-	effect.Rows = []sluice.TableRows{rows}
+	effect.Rows = []store.TableRows{rows}
 	p, err := s.Prepare(effect)
 	must(t, err)
 	applied, err := s.ApplyEach(t.Context(), p)
-	if want := (sluice.Applied{Rows: 3, Dead: 2}); err != nil || applied != want {
+	if want := (store.Applied{Rows: 3, Dead: 2}); err != nil || applied != want {
 		t.Fatalf("applied %+v, %v; want %+v", applied, err, want)
 	}
 	if got := queryTexts(t, db, "SELECT group_concat(n) FROM rows")[0][0]; got != "1,3,5" {
@@ -220,10 +221,10 @@ func TestSQLiteConflictClause(t *testing.T) {
 	db := bypass(t, "sqlite", file)
 	exec(t, db, "CREATE TABLE rows (id INTEGER UNIQUE ON CONFLICT REPLACE, n INTEGER)")
 	exec(t, db, "INSERT INTO rows VALUES (1, 1)")
-	table, err := s.OpenTable(t.Context(), sluice.TableSpec{Table: "rows", Columns: []string{"id", "n"}})
+	table, err := s.OpenTable(t.Context(), store.TableSpec{Table: "rows", Columns: []string{"id", "n"}})
 	must(t, err)
-	one, two := sluice.Cell{Kind: sluice.CellNumber, Text: "1"}, sluice.Cell{Kind: sluice.CellNumber, Text: "2"}
-	err = apply(t.Context(), s, &sluice.Effect{Rows: []sluice.TableRows{{Table: table, Cells: []sluice.Cell{one, two}, Raw: []string{""}}}})
+	one, two := store.Cell{Kind: store.CellNumber, Text: "1"}, store.Cell{Kind: store.CellNumber, Text: "2"}
+	err = apply(t.Context(), s, &store.Effect{Rows: []store.TableRows{{Table: table, Cells: []store.Cell{one, two}, Raw: []string{""}}}})
 	if !errors.Is(err, sluice.ErrRefused) {
 		t.Errorf("got error %v, want refused", err)
 	}

@@ -31,7 +31,7 @@ const (
 	emptyLogAgain  = 200 * time.Millisecond
 )
 
-// Overwrite implements sluice.KeepStore.
+// Overwrite implements store.KeepStore.
 func (s *Store) Overwrite(ctx context.Context) error {
 	if _, ok := s.d.(*sqliteDialect); !ok {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/store"
 	"sluice/store/sqlstore"
 )
 
@@ -19,7 +20,7 @@ func TestSQLiteOverwrites(t *testing.T) {
 	s := migrated(t, "sqlite:"+file, sqlstore.Options{})
 	const secret = "cleartext-of-somebody"
 	for i := range 20 { // some in rows, some in pages of their own
-		must(t, apply(t.Context(), s, &sluice.Effect{Dead: []sluice.DeadLetter{
+		must(t, apply(t.Context(), s, &store.Effect{Dead: []sluice.DeadLetter{
 			{Reason: "stays", Payload: []byte(strings.Repeat("kept ", 1+i*500))},
 			{Reason: "goes", Payload: []byte(strings.Repeat(secret+" ", 1+i*500))},
 		}}))

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"sluice"
+	"sluice/store"
 )
 
 // postgresDialect is PostgreSQL. Rows go in by COPY in its text form, which is
@@ -185,7 +185,7 @@ func (d *postgresDialect) insertID(ctx context.Context, conn *sql.Conn, statemen
 // with a slow stream. Then that process has lost its lease, or we have, and one
 // of us will learn so from the cursor. The caller's transaction has failed; its
 // next attempt gets through.
-func (d *postgresDialect) unblock(ctx context.Context, s *Store, moves []sluice.Move, cause error) {
+func (d *postgresDialect) unblock(ctx context.Context, s *Store, moves []store.Move, cause error) {
 	if !isPostgres(cause, pgLockTimeout) {
 		return
 	}
@@ -200,7 +200,7 @@ func (d *postgresDialect) unblock(ctx context.Context, s *Store, moves []sluice.
 
 // inspect looks at a user's table through pg_catalog. A name is taken as it is
 // written, or else as the server takes one without quotes: in lower case.
-func (d *postgresDialect) inspect(ctx context.Context, db *sql.DB, spec sluice.TableSpec) (*table, error) {
+func (d *postgresDialect) inspect(ctx context.Context, db *sql.DB, spec store.TableSpec) (*table, error) {
 	names := strings.SplitN(spec.Table, ".", 2)
 	var id int64
 	var schema, name, kind, persistence, odd string
@@ -255,7 +255,7 @@ func relationKind(kind string) string {
 
 // realNames returns a spec's columns as the table has them. Two that differ in
 // case only would be taken for each other.
-func realNames(spec sluice.TableSpec, columns []column) ([]string, error) {
+func realNames(spec store.TableSpec, columns []column) ([]string, error) {
 	names := make([]string, len(spec.Columns))
 	for i, wanted := range spec.Columns {
 		for _, c := range columns {

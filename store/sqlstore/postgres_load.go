@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"sluice"
+	"sluice/store"
 )
 
 // copyForm is what COPY reads: positions are signed, and bytea is hexadecimal,
@@ -277,9 +278,9 @@ func (in *postgresInserter) setValues(i int) {
 	if in.sec.rows != nil {
 		for c, cell := range in.sec.cells(i) {
 			switch cell.Kind {
-			case sluice.CellNull:
+			case store.CellNull:
 				in.values = append(in.values, nil)
-			case sluice.CellBool:
+			case store.CellBool:
 				in.values = append(in.values, []byte(boolText(in.sec.table.classes[c], cell.Text)))
 			default:
 				in.values = append(in.values, []byte(cell.Text))

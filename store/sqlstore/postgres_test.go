@@ -8,6 +8,7 @@ import (
 
 	"sluice"
 	"sluice/lib/faults"
+	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/test/storetest"
 )
@@ -44,8 +45,8 @@ func TestPostgres(t *testing.T) {
 			Divided:        true,
 			ReadableEvents: "(SELECT to_char(time AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') AS time, event_id FROM events) readable",
 			Commit:         postgresCommit,
-			Open:           func(t *testing.T) sluice.Store { return open(t, postgres.SocketURL(name), sqlstore.Options{}) },
-			OpenThrough: func(t *testing.T) (sluice.Store, *faults.Proxy) {
+			Open:           func(t *testing.T) store.Store { return open(t, postgres.SocketURL(name), sqlstore.Options{}) },
+			OpenThrough: func(t *testing.T) (store.Store, *faults.Proxy) {
 				proxy := newPostgresProxy(t)
 				return open(t, throughPostgres(proxy, name), sqlstore.Options{}), proxy
 			},
@@ -121,7 +122,7 @@ func TestPostgresTablesRefused(t *testing.T) {
 		"no.where":   {"SELECT 1", "no such table"},
 	} {
 		exec(t, db, c.statements)
-		_, err := s.OpenTable(t.Context(), sluice.TableSpec{Table: name, Columns: []string{"a"}})
+		_, err := s.OpenTable(t.Context(), store.TableSpec{Table: name, Columns: []string{"a"}})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got error %v, want one with %q", name, err, c.want)
 		}
@@ -133,7 +134,7 @@ func TestPostgresTablesRefused(t *testing.T) {
 		"included": "(id TEXT, a BIGINT); CREATE UNIQUE INDEX ON included (a) INCLUDE (id)",
 	} {
 		exec(t, db, "CREATE TABLE "+name+" "+definition)
-		_, err := s.OpenTable(t.Context(), sluice.TableSpec{Table: name, Columns: []string{"id", "a"}, Dedupe: "id"})
+		_, err := s.OpenTable(t.Context(), store.TableSpec{Table: name, Columns: []string{"id", "a"}, Dedupe: "id"})
 		if err == nil || !strings.Contains(err.Error(), "ADD UNIQUE") {
 			t.Errorf("a key that is %s was taken for one over the id: %v", name, err)
 		}
@@ -149,23 +150,23 @@ func TestPostgresNames(t *testing.T) {
 	exec(t, db, `CREATE SCHEMA "My ""schema"`)
 	exec(t, db, `CREATE TABLE "My ""schema"."Odd.name" ("Id" TEXT, day BIGINT NOT NULL, UNIQUE ("Id", day)) PARTITION BY RANGE (day)`)
 	exec(t, db, `CREATE TABLE part1 PARTITION OF "My ""schema"."Odd.name" FOR VALUES FROM (0) TO (10)`)
-	table, err := s.OpenTable(t.Context(), sluice.TableSpec{Table: `My "schema.Odd.name`, Columns: []string{"id", "Day"}, Dedupe: "id"})
+	table, err := s.OpenTable(t.Context(), store.TableSpec{Table: `My "schema.Odd.name`, Columns: []string{"id", "Day"}, Dedupe: "id"})
 	must(t, err)
-	effect := func(major uint64, days ...string) sluice.Prepared {
-		rows := sluice.TableRows{Table: table}
+	effect := func(major uint64, days ...string) store.Prepared {
+		rows := store.TableRows{Table: table}
 		for _, day := range days {
-			rows.Cells = append(rows.Cells, sluice.Cell{Kind: sluice.CellText, Text: "x"}, sluice.Cell{Kind: sluice.CellNumber, Text: day})
+			rows.Cells = append(rows.Cells, store.Cell{Kind: store.CellText, Text: "x"}, store.Cell{Kind: store.CellNumber, Text: day})
 			rows.Raw = append(rows.Raw, day)
 		}
 		e := effectTo(major, nil)
-		e.Rows = []sluice.TableRows{rows}
+		e.Rows = []store.TableRows{rows}
 		p, err := s.Prepare(e)
 		must(t, err)
 		return p
 	}
 	applied, err := s.Apply(t.Context(), effect(1, "1", "2", "1"))
 	must(t, err)
-	if want := (sluice.Applied{Rows: 2, Duplicates: 1}); applied != want {
+	if want := (store.Applied{Rows: 2, Duplicates: 1}); applied != want {
 		t.Errorf("applied %+v, want %+v", applied, want)
 	}
 	p := effect(2, "2", "3", "99") // 99 has no partition
@@ -174,11 +175,11 @@ func TestPostgresNames(t *testing.T) {
 	}
 	applied, err = s.ApplyEach(t.Context(), p)
 	must(t, err)
-	if want := (sluice.Applied{Rows: 1, Duplicates: 1, Dead: 1}); applied != want {
+	if want := (store.Applied{Rows: 1, Duplicates: 1, Dead: 1}); applied != want {
 		t.Errorf("applied %+v row by row, want %+v", applied, want)
 	}
 	exec(t, db, "CREATE TABLE folded (id TEXT)")
-	_, err = s.OpenTable(t.Context(), sluice.TableSpec{Table: "Folded", Columns: []string{"ID"}})
+	_, err = s.OpenTable(t.Context(), store.TableSpec{Table: "Folded", Columns: []string{"ID"}})
 	must(t, err)
 }
 
@@ -188,17 +189,17 @@ func TestPostgresDeferred(t *testing.T) {
 	database := newPostgresDatabase(t)
 	s := migrated(t, postgres.SocketURL(database), sqlstore.Options{})
 	exec(t, bypass(t, "pgx", postgres.SocketURL(database)), "CREATE TABLE late (a BIGINT UNIQUE DEFERRABLE INITIALLY DEFERRED)")
-	table, err := s.OpenTable(t.Context(), sluice.TableSpec{Table: "late", Columns: []string{"a"}})
+	table, err := s.OpenTable(t.Context(), store.TableSpec{Table: "late", Columns: []string{"a"}})
 	must(t, err)
-	one := sluice.Cell{Kind: sluice.CellNumber, Text: "1"}
-	p, err := s.Prepare(&sluice.Effect{Rows: []sluice.TableRows{{Table: table, Cells: []sluice.Cell{one, one}, Raw: []string{"", ""}}}})
+	one := store.Cell{Kind: store.CellNumber, Text: "1"}
+	p, err := s.Prepare(&store.Effect{Rows: []store.TableRows{{Table: table, Cells: []store.Cell{one, one}, Raw: []string{"", ""}}}})
 	must(t, err)
 	if _, err := s.Apply(t.Context(), p); !errors.Is(err, sluice.ErrRefused) {
 		t.Errorf("got error %v, want refused", err)
 	}
 	applied, err := s.ApplyEach(t.Context(), p)
 	must(t, err)
-	if want := (sluice.Applied{Rows: 1, Dead: 1}); applied != want {
+	if want := (store.Applied{Rows: 1, Dead: 1}); applied != want {
 		t.Errorf("applied %+v, want %+v", applied, want)
 	}
 }
@@ -209,12 +210,12 @@ func TestPostgresColumns(t *testing.T) {
 	s := migrated(t, postgres.SocketURL(database), sqlstore.Options{})
 	db := bypass(t, "pgx", postgres.SocketURL(database))
 	exec(t, db, `CREATE TABLE odd ("a ""b" boolean, n numeric(6,2), j jsonb, k json, u uuid, t timestamptz, e bytea, l text[], c char(3))`)
-	table, err := s.OpenTable(t.Context(), sluice.TableSpec{Table: "odd", Columns: []string{`a "b`, "n", "j", "k", "u", "t", "e", "l", "c"}})
+	table, err := s.OpenTable(t.Context(), store.TableSpec{Table: "odd", Columns: []string{`a "b`, "n", "j", "k", "u", "t", "e", "l", "c"}})
 	must(t, err)
-	text := func(s string) sluice.Cell { return sluice.Cell{Kind: sluice.CellText, Text: s} }
-	row := func(change int, to sluice.Cell) []sluice.Cell {
-		cells := []sluice.Cell{
-			{Kind: sluice.CellBool, Text: "true"}, {Kind: sluice.CellNumber, Text: "1.239"}, {Kind: sluice.CellJSON, Text: `{"a": "\\u00e9"}`}, {Kind: sluice.CellJSON, Text: `[1, 2]`},
+	text := func(s string) store.Cell { return store.Cell{Kind: store.CellText, Text: s} }
+	row := func(change int, to store.Cell) []store.Cell {
+		cells := []store.Cell{
+			{Kind: store.CellBool, Text: "true"}, {Kind: store.CellNumber, Text: "1.239"}, {Kind: store.CellJSON, Text: `{"a": "\\u00e9"}`}, {Kind: store.CellJSON, Text: `[1, 2]`},
 			text("A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"), text("2025-10-09T08:53:20.5+02:00"), text(`\x00ff`), text(`{a,"b\\c"}`), text("ab"),
 		}
 		if change >= 0 {
@@ -222,13 +223,13 @@ func TestPostgresColumns(t *testing.T) {
 		}
 		return cells
 	}
-	must(t, apply(t.Context(), s, &sluice.Effect{Rows: []sluice.TableRows{{Table: table, Cells: row(-1, sluice.Cell{}), Raw: []string{""}}}}))
+	must(t, apply(t.Context(), s, &store.Effect{Rows: []store.TableRows{{Table: table, Cells: row(-1, store.Cell{}), Raw: []string{""}}}}))
 	got := strings.Join(queryTexts(t, db, `SELECT "a ""b"::text, n::text, j->>'a', k::text, u::text, extract(epoch FROM t)::text, encode(e, 'hex'), l[2], c FROM odd`)[0], "|")
 	if want := `true|1.24|\u00e9|[1, 2]|a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11|1759992800.500000|00ff|b\c|ab `; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	for change, bad := range []sluice.Cell{text("maybe"), text("12345"), text(`"\u0000"`), text(`{"a"`), text("A0"), text("never"), text(`\xf`), text("{"), text("four")} {
-		p, err := s.Prepare(&sluice.Effect{Rows: []sluice.TableRows{{Table: table, Cells: row(change, bad), Raw: []string{"x"}}}})
+	for change, bad := range []store.Cell{text("maybe"), text("12345"), text(`"\u0000"`), text(`{"a"`), text("A0"), text("never"), text(`\xf`), text("{"), text("four")} {
+		p, err := s.Prepare(&store.Effect{Rows: []store.TableRows{{Table: table, Cells: row(change, bad), Raw: []string{"x"}}}})
 		must(t, err)
 		if _, err := s.Apply(t.Context(), p); !errors.Is(err, sluice.ErrRefused) {
 			t.Errorf("%q: got error %v, want refused", bad.Text, err)
@@ -259,7 +260,7 @@ func TestPostgresWithoutTemporary(t *testing.T) {
 	}
 	applied, err := s.ApplyEach(t.Context(), p)
 	must(t, err)
-	if want := (sluice.Applied{Rows: 3, Duplicates: 2}); applied != want {
+	if want := (store.Applied{Rows: 3, Duplicates: 2}); applied != want {
 		t.Errorf("applied %+v, want %+v", applied, want)
 	}
 }

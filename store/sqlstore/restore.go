@@ -9,6 +9,8 @@ import (
 	"strconv"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/store"
 )
 
 // restoringFollower is the name of the cursor that marks a database as half
@@ -53,7 +55,7 @@ func (s *Store) Restoring(ctx context.Context) (bool, error) {
 }
 
 // BeginRestore marks the database and empties it.
-func (s *Store) BeginRestore(ctx context.Context, replace bool) (sluice.Restore, error) {
+func (s *Store) BeginRestore(ctx context.Context, replace bool) (store.Restore, error) {
 	r := &restore{store: s, keptSecrets: true}
 	if err := r.begin(ctx, replace); err != nil {
 		return nil, s.failed(err, "begin to restore")
@@ -80,7 +82,7 @@ func (r *restore) begin(ctx context.Context, replace bool) error {
 		if _, err := tx.conn.ExecContext(ctx, s.d.placeholders("DELETE FROM cursors WHERE follower = ?"), restoringFollower); err != nil {
 			return err
 		}
-		return tx.addCursor(ctx, sluice.DumpCursor{Follower: restoringFollower, Position: sluice.Position{Major: 1}})
+		return tx.addCursor(ctx, store.DumpCursor{Follower: restoringFollower, Position: sluice.Position{Major: 1}})
 	})
 	if err != nil {
 		return fmt.Errorf("mark it: %w", err)
@@ -118,18 +120,18 @@ func (s *Store) hasRows(ctx context.Context, t standardTable) (bool, error) {
 }
 
 // OwnTableCursors returns the cursors of followers that fill users' tables.
-func (s *Store) OwnTableCursors(ctx context.Context) ([]sluice.DumpCursor, error) {
-	all, err := list(ctx, s.d, s.reads, func(scan scanner, c *sluice.DumpCursor) error {
+func (s *Store) OwnTableCursors(ctx context.Context) ([]store.DumpCursor, error) {
+	all, err := list(ctx, s.d, s.reads, func(scan scanner, c *store.DumpCursor) error {
 		return scan(&c.Follower, &c.Partition, (*number)(&c.Position.Major), (*number)(&c.Position.Minor))
 	}, "SELECT follower, part, pos_major, pos_minor FROM cursors")
-	return slices.DeleteFunc(all, func(c sluice.DumpCursor) bool { return !c.OwnTable() || c.Position.IsZero() }), s.failed(err, "read cursors in")
+	return slices.DeleteFunc(all, func(c store.DumpCursor) bool { return !c.OwnTable() || c.Position.IsZero() }), s.failed(err, "read cursors in")
 }
 
 // Tables lists the standard tables.
-func (r *restore) Tables() []sluice.DumpTable { return dumpTables() }
+func (r *restore) Tables() []store.DumpTable { return dumpTables() }
 
 // Write adds rows to a table.
-func (r *restore) Write(ctx context.Context, name string, columns []string, cells []sluice.Cell) error {
+func (r *restore) Write(ctx context.Context, name string, columns []string, cells []store.Cell) error {
 	sec, err := r.section(name, columns, cells)
 	if err == nil && name == secretsTable && r.keptSecrets && sec.len() > 0 {
 		r.keptSecrets = false
@@ -158,26 +160,26 @@ func (r *restore) load(ctx context.Context, sec *section) error {
 
 // section makes rows ready for the bulk path: times and positions as this
 // database has them.
-func (r *restore) section(name string, columns []string, cells []sluice.Cell) (*section, error) {
+func (r *restore) section(name string, columns []string, cells []store.Cell) (*section, error) {
 	t := standardTableOf(name)
 	if t == nil || t.held {
 		return nil, fmt.Errorf("it is not a table that a restore fills")
 	}
-	own := &table{target: target{name: name, columns: columns}, spec: sluice.TableSpec{Table: name, Columns: columns}}
-	kinds := make([]sluice.DumpKind, len(columns))
+	own := &table{target: target{name: name, columns: columns}, spec: store.TableSpec{Table: name, Columns: columns}}
+	kinds := make([]store.DumpKind, len(columns))
 	for i, c := range columns {
-		at := slices.IndexFunc(t.columns, func(d sluice.DumpColumn) bool { return d.Name == c })
+		at := slices.IndexFunc(t.columns, func(d store.DumpColumn) bool { return d.Name == c })
 		if at < 0 {
 			return nil, fmt.Errorf("it has no column %s", c)
 		}
 		kinds[i] = t.columns[at].Kind
 		class := classText
 		switch kinds[i] {
-		case sluice.DumpBytes:
+		case store.DumpBytes:
 			own.binary = true
-		case sluice.DumpNumber, sluice.DumpPosition:
+		case store.DumpNumber, store.DumpPosition:
 			class = classNumber
-		case sluice.DumpTime:
+		case store.DumpTime:
 			class = r.store.d.timeClass()
 		}
 		own.classes = append(own.classes, class)
@@ -190,27 +192,27 @@ func (r *restore) section(name string, columns []string, cells []sluice.Cell) (*
 			return nil, fmt.Errorf("row %d, column %s: %w", i/len(columns), columns[i%len(columns)], err)
 		}
 	}
-	return &section{target: &own.target, table: own, rows: &sluice.TableRows{Table: own, Cells: cells}}, nil
+	return &section{target: &own.target, table: own, rows: &store.TableRows{Table: own, Cells: cells}}, nil
 }
 
 // convert makes a cell of a dump one of this database.
-func (r *restore) convert(kind sluice.DumpKind, c *sluice.Cell) error {
-	if c.Kind == sluice.CellNull {
+func (r *restore) convert(kind store.DumpKind, c *store.Cell) error {
+	if c.Kind == store.CellNull {
 		return nil
 	}
 	switch kind {
-	case sluice.DumpText:
+	case store.DumpText:
 		c.Text = r.store.d.text(c.Text)
-	case sluice.DumpTime:
+	case store.DumpTime:
 		ms, err := strconv.ParseInt(c.Text, 10, 64)
 		if err != nil {
 			return err
 		}
 		if r.store.d.timeClass() == classText {
 			var clock datetime
-			c.Kind, c.Text = sluice.CellText, string(clock.append(nil, ms))
+			c.Kind, c.Text = store.CellText, string(clock.append(nil, ms))
 		}
-	case sluice.DumpPosition:
+	case store.DumpPosition:
 		n, err := strconv.ParseUint(c.Text, 10, 64)
 		if err != nil {
 			return err
@@ -221,7 +223,7 @@ func (r *restore) convert(kind sluice.DumpKind, c *sluice.Cell) error {
 }
 
 // Finish sets the cursors and lease numbers and takes the mark away.
-func (r *restore) Finish(ctx context.Context, cursors []sluice.DumpCursor, leases []sluice.DumpLease) error {
+func (r *restore) Finish(ctx context.Context, cursors []store.DumpCursor, leases []store.DumpLease) error {
 	s := r.store
 	err := s.write(ctx, func(tx *txn) error {
 		if _, err := tx.conn.ExecContext(ctx, "DELETE FROM cursors"); err != nil {
@@ -237,7 +239,7 @@ func (r *restore) Finish(ctx context.Context, cursors []sluice.DumpCursor, lease
 		}
 		// It is unknown whether schedules that were due after the dump were
 		// released: mail that may have been sent is not sent again.
-		if err := tx.exec(ctx, "schedules_doubt", string(sluice.ScheduleInDoubt), string(sluice.ScheduleWaiting), string(sluice.ScheduleReleasing), s.d.millis(s.clock.Now().UnixMilli())); err != nil {
+		if err := tx.exec(ctx, "schedules_doubt", string(mail.ScheduleInDoubt), string(mail.ScheduleWaiting), string(mail.ScheduleReleasing), s.d.millis(s.clock.Now().UnixMilli())); err != nil {
 			return fmt.Errorf("set schedules in doubt: %w", err)
 		}
 		if err := tx.recountSuppressions(ctx); err != nil {
@@ -257,7 +259,7 @@ func (r *restore) Finish(ctx context.Context, cursors []sluice.DumpCursor, lease
 // raiseUserNumbers makes sure that a number given to a user after the dump is
 // not given to another. A system that has written it down would mean the wrong
 // user. A partition that had no user by then may have issued numbers too.
-func (t *txn) raiseUserNumbers(ctx context.Context, cursors []sluice.DumpCursor) error {
+func (t *txn) raiseUserNumbers(ctx context.Context, cursors []store.DumpCursor) error {
 	d := t.store.d
 	if _, err := t.conn.ExecContext(ctx, d.placeholders("UPDATE user_numbers SET last_user = last_user + ?"), userJump); err != nil {
 		return err
@@ -281,7 +283,7 @@ func (t *txn) raiseUserNumbers(ctx context.Context, cursors []sluice.DumpCursor)
 }
 
 // raiseLeases makes every lease number larger than any was, here or in the dump.
-func (t *txn) raiseLeases(ctx context.Context, leases []sluice.DumpLease) error {
+func (t *txn) raiseLeases(ctx context.Context, leases []store.DumpLease) error {
 	d := t.store.d
 	highest := uint64(0)
 	if err := t.conn.QueryRowContext(ctx, "SELECT COALESCE(MAX(number), 0) FROM leases").Scan((*number)(&highest)); err != nil {
@@ -307,7 +309,7 @@ func (t *txn) raiseLeases(ctx context.Context, leases []sluice.DumpLease) error 
 	return nil
 }
 
-func (t *txn) addCursor(ctx context.Context, c sluice.DumpCursor) error {
+func (t *txn) addCursor(ctx context.Context, c store.DumpCursor) error {
 	d := t.store.d
 	insert := d.placeholders("INSERT INTO cursors (follower, part, pos_major, pos_minor, updated) VALUES (?, ?, ?, ?, ?)")
 	_, err := t.conn.ExecContext(ctx, insert, c.Follower, c.Partition, d.number(c.Position.Major), d.number(c.Position.Minor), t.store.now())

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // The attempts of routes on a day are counted by the transactions that write
@@ -18,7 +18,7 @@ import (
 // not stored yet. Each route has a row a stripe, of its last day. So the table
 // stays small, and nothing has to be removed from it.
 
-var _ sluice.RouteDayStore = (*Store)(nil)
+var _ mail.RouteDayStore = (*Store)(nil)
 
 // routeDay names a sum of a route's attempts.
 type routeDay struct {
@@ -27,14 +27,14 @@ type routeDay struct {
 }
 
 // attempt counts an outcome that has changed a row, if it is of an attempt.
-func (l *ledger) attempt(o *sluice.Outcome) {
-	if o.Route == "" || o.Attempts == 0 || o.State == sluice.SendWaiting {
+func (l *ledger) attempt(o *mail.Outcome) {
+	if o.Route == "" || o.Attempts == 0 || o.State == mail.SendWaiting {
 		return
 	}
 	if l.attempts == nil {
 		l.attempts = make(map[routeDay]int64)
 	}
-	l.attempts[routeDay{sluice.Clip(o.Route, sluice.MaxRouteBytes), o.TimeMillis / dayMillis}]++
+	l.attempts[routeDay{mail.Clip(o.Route, mail.MaxRouteBytes), o.TimeMillis / dayMillis}]++
 }
 
 // addRouteDays adds what routes attempted, of each its last day.
@@ -58,7 +58,7 @@ func (t *txn) addRouteDays(ctx context.Context, attempts map[routeDay]int64, str
 	return nil
 }
 
-// RouteDay implements sluice.RouteDayStore.
+// RouteDay implements mail.RouteDayStore.
 func (s *Store) RouteDay(ctx context.Context, route string, day int64) (attempts int64, err error) {
 	err = s.each(ctx, rawQuery(s.d, "route_day"), []any{route, day}, func(scan scanner) error {
 		var n int64

@@ -4,16 +4,17 @@ import (
 	"context"
 
 	"sluice"
+	"sluice/mail"
 )
 
-var _ sluice.ScheduleStore = (*Store)(nil)
+var _ mail.ScheduleStore = (*Store)(nil)
 
-// AddSchedule implements sluice.ScheduleStore. They are counted beside the
+// AddSchedule implements mail.ScheduleStore. They are counted beside the
 // transaction, so that nothing waits for the count: the bound is a rough one.
-func (s *Store) AddSchedule(ctx context.Context, c sluice.Schedule) error {
+func (s *Store) AddSchedule(ctx context.Context, c mail.Schedule) error {
 	var n int
-	err := s.reads.QueryRowContext(ctx, query(s.d, "schedule_count"), string(sluice.ScheduleWaiting)).Scan(&n)
-	if err == nil && n >= sluice.MaxSchedules {
+	err := s.reads.QueryRowContext(ctx, query(s.d, "schedule_count"), string(mail.ScheduleWaiting)).Scan(&n)
+	if err == nil && n >= mail.MaxSchedules {
 		return invalid("%d schedules wait, and no more are possible; delete some that are not needed, or schedule this one later", n)
 	}
 	if err == nil {
@@ -22,8 +23,8 @@ func (s *Store) AddSchedule(ctx context.Context, c sluice.Schedule) error {
 	return s.failed(err, "add schedule %s in", c.ID)
 }
 
-// ChangeSchedule implements sluice.ScheduleStore.
-func (s *Store) ChangeSchedule(ctx context.Context, c sluice.Schedule) error {
+// ChangeSchedule implements mail.ScheduleStore.
+func (s *Store) ChangeSchedule(ctx context.Context, c mail.Schedule) error {
 	err := s.writeSmall(ctx, func(tx *txn) error {
 		n, err := tx.changed(ctx, "schedule_put", string(c.State), c.Revision+1, s.d.millis(c.DueMillis), c.Request, s.d.millis(c.UpdatedMillis), c.ID, c.Revision)
 		if err == nil && n != 1 {
@@ -34,18 +35,18 @@ func (s *Store) ChangeSchedule(ctx context.Context, c sluice.Schedule) error {
 	return s.failed(err, "write schedule %s in", c.ID)
 }
 
-// Schedule implements sluice.ScheduleStore.
-func (s *Store) Schedule(ctx context.Context, id string) (sluice.Schedule, error) {
+// Schedule implements mail.ScheduleStore.
+func (s *Store) Schedule(ctx context.Context, id string) (mail.Schedule, error) {
 	return one(ctx, s, s.scanSchedule, notFound("there is no schedule %.64q", id), "schedule "+id, "schedule_get", id)
 }
 
-// Schedules implements sluice.ScheduleStore.
-func (s *Store) Schedules(ctx context.Context, state sluice.ScheduleState, beforeMillis int64, limit int) ([]sluice.Schedule, error) {
+// Schedules implements mail.ScheduleStore.
+func (s *Store) Schedules(ctx context.Context, state mail.ScheduleState, beforeMillis int64, limit int) ([]mail.Schedule, error) {
 	all, err := list(ctx, s.d, s.reads, s.scanSchedule, rawQuery(s.d, "schedule_list"), string(state), s.d.millis(beforeMillis), limit)
 	return all, s.failed(err, "list schedules in")
 }
 
-// DropSchedules implements sluice.ScheduleStore.
+// DropSchedules implements mail.ScheduleStore.
 func (s *Store) DropSchedules(ctx context.Context, ids []string) error {
 	err := s.writeSmall(ctx, func(tx *txn) error {
 		for _, id := range ids {
@@ -58,6 +59,6 @@ func (s *Store) DropSchedules(ctx context.Context, ids []string) error {
 	return s.failed(err, "drop %d schedules in", len(ids))
 }
 
-func (s *Store) scanSchedule(scan scanner, c *sluice.Schedule) error {
+func (s *Store) scanSchedule(scan scanner, c *mail.Schedule) error {
 	return scan(&c.ID, &c.State, &c.Revision, s.instant(&c.DueMillis), &c.Request, s.instant(&c.CreatedMillis), s.instant(&c.UpdatedMillis))
 }

@@ -5,12 +5,12 @@ import (
 	"database/sql"
 	"errors"
 
-	"sluice"
+	"sluice/store"
 )
 
-var _ sluice.SecretStore = (*Store)(nil)
+var _ store.SecretStore = (*Store)(nil)
 
-// Secret implements sluice.SecretStore.
+// Secret implements store.SecretStore.
 func (s *Store) Secret(ctx context.Context, name string, fresh []byte) ([]byte, error) {
 	data, err := s.readSecret(ctx, name)
 	if errors.Is(err, sql.ErrNoRows) {

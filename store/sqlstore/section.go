@@ -7,14 +7,15 @@ import (
 	"unicode/utf8"
 
 	"sluice"
+	"sluice/store"
 )
 
 // section is the part of an effect that goes into one table. Exactly one of
 // events, rows and dead is set.
 type section struct {
 	target *target
-	events []sluice.StoredEvent
-	rows   *sluice.TableRows
+	events []store.StoredEvent
+	rows   *store.TableRows
 	table  *table // of rows
 	dead   []sluice.DeadLetter
 	tally  tally // of events: all of them
@@ -43,7 +44,7 @@ func (sec *section) len() int {
 }
 
 // cells returns the cells of a row.
-func (sec *section) cells(i int) []sluice.Cell {
+func (sec *section) cells(i int) []store.Cell {
 	n := len(sec.table.spec.Columns)
 	return sec.rows.Cells[i*n : (i+1)*n]
 }
@@ -63,7 +64,7 @@ func (sec *section) checkTexts(i int, fits func(string) bool, bad error) error {
 	switch {
 	case sec.rows != nil:
 		for c, cell := range sec.cells(i) {
-			if cell.Kind != sluice.CellBytes && !fits(cell.Text) {
+			if cell.Kind != store.CellBytes && !fits(cell.Text) {
 				return fmt.Errorf("column %q: %w", sec.table.spec.Columns[c], bad)
 			}
 		}
@@ -103,7 +104,7 @@ var errNotUTF8 = errors.New("a text is not valid UTF-8")
 
 // checkEvent checks what the columns of the events table can hold, but for the
 // encoding of the texts. The same bounds hold in every database.
-func checkEvent(e *sluice.StoredEvent) error {
+func checkEvent(e *store.StoredEvent) error {
 	switch {
 	case e.Kind < sluice.KindMail || e.Kind > sluice.KindSystem:
 		return fmt.Errorf("kind %d is not one of mail, custom, purchase, system", e.Kind)
@@ -138,7 +139,7 @@ func tooLong(what, s string, limit int) error {
 
 // eventID returns an event's own id, or the one its place gives it. A replay
 // of the same log entry gives the same one.
-func eventID(dst []byte, e *sluice.StoredEvent) []byte {
+func eventID(dst []byte, e *store.StoredEvent) []byte {
 	if e.ID != "" {
 		return append(dst, e.ID...)
 	}

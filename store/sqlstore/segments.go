@@ -6,27 +6,27 @@ import (
 	"errors"
 	"strings"
 
-	"sluice"
+	"sluice/user"
 )
 
-var _ sluice.SegmentStore = (*Store)(nil)
+var _ user.SegmentStore = (*Store)(nil)
 
-// AddSegment implements sluice.SegmentStore.
-func (s *Store) AddSegment(ctx context.Context, g sluice.Segment) error {
+// AddSegment implements user.SegmentStore.
+func (s *Store) AddSegment(ctx context.Context, g user.Segment) error {
 	return s.writeSegment(ctx, "add", g, func(tx *txn) error {
 		var n int
 		if err := tx.conn.QueryRowContext(ctx, query(s.d, "segment_count")).Scan(&n); err != nil {
 			return err
 		}
-		if n >= sluice.MaxSegments {
+		if n >= user.MaxSegments {
 			return invalid("there are %d segments, archived ones included, and no more are possible; change one that is not used", n)
 		}
 		return tx.exec(ctx, "segment_add", g.ID, g.Name, g.Definition, s.d.millis(g.CreatedMillis), s.d.millis(g.UpdatedMillis), s.millisOrNull(g.ArchivedMillis))
 	})
 }
 
-// PutSegment implements sluice.SegmentStore.
-func (s *Store) PutSegment(ctx context.Context, g sluice.Segment) error {
+// PutSegment implements user.SegmentStore.
+func (s *Store) PutSegment(ctx context.Context, g user.Segment) error {
 	if _, err := s.Segment(ctx, g.ID); err != nil {
 		return err // none is ever removed, so it stays
 	}
@@ -37,7 +37,7 @@ func (s *Store) PutSegment(ctx context.Context, g sluice.Segment) error {
 
 // writeSegment makes sure that no other segment has the name. A caller that
 // comes at the same time on another connection is refused by the table's key.
-func (s *Store) writeSegment(ctx context.Context, what string, g sluice.Segment, write func(*txn) error) error {
+func (s *Store) writeSegment(ctx context.Context, what string, g user.Segment, write func(*txn) error) error {
 	taken := invalid("another segment is called %.64q, perhaps an archived one; choose another name", g.Name)
 	err := s.writeSmall(ctx, func(tx *txn) error {
 		var other string
@@ -57,13 +57,13 @@ func (s *Store) writeSegment(ctx context.Context, what string, g sluice.Segment,
 	return s.failed(err, "%s segment %s in", what, g.ID)
 }
 
-// Segment implements sluice.SegmentStore.
-func (s *Store) Segment(ctx context.Context, id string) (sluice.Segment, error) {
+// Segment implements user.SegmentStore.
+func (s *Store) Segment(ctx context.Context, id string) (user.Segment, error) {
 	return one(ctx, s, s.scanSegment, notFound("there is no segment %.64s", id), "segment "+id, "segment_get", id)
 }
 
-// Segments implements sluice.SegmentStore.
-func (s *Store) Segments(ctx context.Context, q sluice.SegmentQuery) ([]sluice.Segment, error) {
+// Segments implements user.SegmentStore.
+func (s *Store) Segments(ctx context.Context, q user.SegmentQuery) ([]user.Segment, error) {
 	order := "ASC"
 	if q.Newest {
 		order = "DESC"
@@ -73,6 +73,6 @@ func (s *Store) Segments(ctx context.Context, q sluice.SegmentQuery) ([]sluice.S
 	return all, s.failed(err, "list segments in")
 }
 
-func (s *Store) scanSegment(scan scanner, g *sluice.Segment) error {
+func (s *Store) scanSegment(scan scanner, g *user.Segment) error {
 	return scan(&g.ID, &g.Name, &g.Definition, s.instant(&g.CreatedMillis), s.instant(&g.UpdatedMillis), s.instant(&g.ArchivedMillis))
 }

@@ -11,13 +11,16 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/store"
+	"sluice/user"
 )
 
 // The ledger of sends.
 //
 // The idea. A transaction reads the rows that its sends and outcomes name,
 // under lock. Their new state is decided here, in memory
-// (sluice.SendRow.Record). Then the new rows are inserted. The changed ones are
+// (mail.SendRow.Record). Then the new rows are inserted. The changed ones are
 // written once each, however many outcomes they had. The totals move by the
 // actual changes. Under load a send and its outcome often come in one
 // transaction: its row is then written once.
@@ -34,12 +37,12 @@ import (
 // But where the database has gone back and its later state is given up, rows
 // and totals have gone back together. There it gets a row.
 
-func compareKeys(a, b sluice.SendKey) int {
+func compareKeys(a, b mail.SendKey) int {
 	return cmp.Or(strings.Compare(a.Message, b.Message), cmp.Compare(a.Number, b.Number))
 }
 
 // byNumber returns the messages of keys: nearly all have the number 0.
-func byNumber(keys []sluice.SendKey) map[int][]string {
+func byNumber(keys []mail.SendKey) map[int][]string {
 	messages := make(map[int][]string)
 	for _, k := range keys {
 		messages[k.Number] = append(messages[k.Number], k.Message)
@@ -49,11 +52,11 @@ func byNumber(keys []sluice.SendKey) map[int][]string {
 
 // ledgerRow is a row of the ledger in a transaction.
 type ledgerRow struct {
-	sluice.SendRow
+	mail.SendRow
 	stored  bool // it was there before
 	changed bool
-	was     sluice.SendState // of a stored one
-	ended   bool             // it had ended before
+	was     mail.SendState // of a stored one
+	ended   bool           // it had ended before
 
 	// Of the last outcome that changed it: whether it has a body, and how many
 	// sends share that.
@@ -63,7 +66,7 @@ type ledgerRow struct {
 
 // ledger is what a transaction does to the ledger.
 type ledger struct {
-	rows    map[sluice.SendKey]*ledgerRow
+	rows    map[mail.SendKey]*ledgerRow
 	repeats int
 	letters []sluice.DeadLetter
 
@@ -72,11 +75,11 @@ type ledger struct {
 
 // applySends writes an effect's sends and outcomes, and returns as dead letters
 // those that cannot be written.
-func (t *txn) applySends(ctx context.Context, e *sluice.Effect, applied *sluice.Applied) ([]sluice.DeadLetter, error) {
+func (t *txn) applySends(ctx context.Context, e *store.Effect, applied *store.Applied) ([]sluice.DeadLetter, error) {
 	if len(e.Sends)+len(e.Outcomes) == 0 {
 		return nil, nil
 	}
-	l := &ledger{rows: make(map[sluice.SendKey]*ledgerRow, len(e.Sends)+len(e.Outcomes))}
+	l := &ledger{rows: make(map[mail.SendKey]*ledgerRow, len(e.Sends)+len(e.Outcomes))}
 	if err := t.readLedger(ctx, e, l); err != nil {
 		return nil, fmt.Errorf("read sends: %w", err)
 	}
@@ -115,7 +118,7 @@ func (t *txn) applySends(ctx context.Context, e *sluice.Effect, applied *sluice.
 }
 
 // apply decides what becomes of the rows.
-func (l *ledger) apply(e *sluice.Effect, nowMillis int64) {
+func (l *ledger) apply(e *store.Effect, nowMillis int64) {
 	bury := func(place sluice.Place, reason string, item []byte) {
 		l.letters = append(l.letters, sluice.DeadLetter{
 			Source: "log", Form: sluice.FormItem, Place: place, Reason: reason, Payload: item, TimeMillis: nowMillis,
@@ -125,34 +128,34 @@ func (l *ledger) apply(e *sluice.Effect, nowMillis int64) {
 		s := &e.Sends[i]
 		key := s.Key()
 		if err := checkSend(s); err != nil {
-			bury(s.Place, err.Error(), sluice.AppendSend(nil, &s.Send))
+			bury(s.Place, err.Error(), mail.AppendSend(nil, &s.Send))
 		} else if l.rows[key] != nil {
 			l.repeats++
 		} else {
-			l.rows[key] = &ledgerRow{SendRow: sluice.NewSendRow(s)}
+			l.rows[key] = &ledgerRow{SendRow: mail.NewSendRow(s)}
 		}
 	}
 	for i := range e.Outcomes {
 		o := &e.Outcomes[i]
-		r := l.rows[sluice.SendKey{Message: o.Message, Number: o.Number}]
+		r := l.rows[mail.SendKey{Message: o.Message, Number: o.Number}]
 		err := checkOutcome(o)
 		if err == nil && r == nil && o.Restored {
-			row := sluice.RestoredRow(o)
+			row := mail.RestoredRow(o)
 			r = &ledgerRow{SendRow: row}
-			l.rows[sluice.SendKey{Message: o.Message, Number: o.Number}] = r
+			l.rows[mail.SendKey{Message: o.Message, Number: o.Number}] = r
 		}
 		if err == nil && r == nil {
 			err = fmt.Errorf("the ledger has no send %s.%d: it is past its retention, or a dead letter itself", o.Message, o.Number)
 		}
 		if err != nil {
-			bury(o.Place, err.Error(), sluice.AppendOutcome(nil, &o.Outcome))
+			bury(o.Place, err.Error(), mail.AppendOutcome(nil, &o.Outcome))
 			continue
 		}
 		switch r.Record(&o.Outcome) {
-		case sluice.RecordedChange:
+		case mail.RecordedChange:
 			r.changed, r.body, r.recipients = true, o.HasBody, o.Recipients
 			l.attempt(&o.Outcome)
-		case sluice.RecordedLate:
+		case mail.RecordedLate:
 			r.changed = true
 			l.attempt(&o.Outcome)
 		}
@@ -160,7 +163,7 @@ func (l *ledger) apply(e *sluice.Effect, nowMillis int64) {
 }
 
 // checkSend checks what no column takes. Texts are cut to their columns.
-func checkSend(s *sluice.StoredSend) error {
+func checkSend(s *mail.StoredSend) error {
 	switch {
 	case !sluice.ValidMessageID(s.Message):
 		return fmt.Errorf("message %.64q of a send is no id of a message", s.Message)
@@ -170,7 +173,7 @@ func checkSend(s *sluice.StoredSend) error {
 	return checkTimes(s.AcceptedMillis, s.DueMillis)
 }
 
-func checkOutcome(o *sluice.StoredOutcome) error {
+func checkOutcome(o *mail.StoredOutcome) error {
 	switch {
 	case !sluice.ValidMessageID(o.Message):
 		return fmt.Errorf("message %.64q of an outcome is no id of a message", o.Message)
@@ -190,10 +193,10 @@ func checkTimes(times ...int64) error {
 }
 
 // readLedger reads the rows that an effect names, and locks them.
-func (t *txn) readLedger(ctx context.Context, e *sluice.Effect, l *ledger) error {
+func (t *txn) readLedger(ctx context.Context, e *store.Effect, l *ledger) error {
 	want := func(message string, number int) {
 		if sluice.ValidMessageID(message) {
-			l.rows[sluice.SendKey{Message: message, Number: number}] = nil
+			l.rows[mail.SendKey{Message: message, Number: number}] = nil
 		}
 	}
 	for i := range e.Sends {
@@ -206,7 +209,7 @@ func (t *txn) readLedger(ctx context.Context, e *sluice.Effect, l *ledger) error
 }
 
 // lockLedger reads and locks rows, in the order of their keys.
-func (t *txn) lockLedger(ctx context.Context, keys []sluice.SendKey, l *ledger) error {
+func (t *txn) lockLedger(ctx context.Context, keys []mail.SendKey, l *ledger) error {
 	for piece := range slices.Chunk(keys, maxUserRows) {
 		statement, args := t.store.d.lockSends(piece)
 		err := t.each(ctx, statement, args, func(scan scanner) error {
@@ -215,7 +218,7 @@ func (t *txn) lockLedger(ctx context.Context, keys []sluice.SendKey, l *ledger) 
 			err := scan(&r.Message, &r.Number, &state, &class, &r.Attempts, &r.Route, &r.Reply, &r.Reason, t.store.instant(&r.UpdatedMillis), t.store.instant(&r.DueMillis), &r.Life)
 			r.State, r.Class = parseState(state), parseClass(class)
 			r.was, r.ended = r.State, r.Ended()
-			l.rows[sluice.SendKey{Message: r.Message, Number: r.Number}] = r
+			l.rows[mail.SendKey{Message: r.Message, Number: r.Number}] = r
 			return err
 		})
 		if err != nil {
@@ -226,8 +229,8 @@ func (t *txn) lockLedger(ctx context.Context, keys []sluice.SendKey, l *ledger) 
 }
 
 // parseState returns 0 for a word that we have not written.
-func parseState(word string) sluice.SendState {
-	for _, s := range sluice.SendStates {
+func parseState(word string) mail.SendState {
+	for _, s := range mail.SendStates {
 		if s.String() == word {
 			return s
 		}
@@ -235,8 +238,8 @@ func parseState(word string) sluice.SendState {
 	return 0
 }
 
-func parseClass(word string) sluice.Class {
-	c, _ := sluice.ParseClass(word)
+func parseClass(word string) mail.Class {
+	c, _ := mail.ParseClass(word)
 	return c
 }
 
@@ -244,7 +247,7 @@ func parseClass(word string) sluice.Class {
 // the number 0. An OR of all keys would be compared with each row that is found,
 // from its beginning: half as slow again, all in all. (message, number) IN (...)
 // looks through the whole table.
-func (d *mysqlDialect) lockSends(keys []sluice.SendKey) (string, []any) {
+func (d *mysqlDialect) lockSends(keys []mail.SendKey) (string, []any) {
 	messages := byNumber(keys)
 	var conditions []string
 	args := make([]any, 0, len(keys)+len(messages))
@@ -255,7 +258,7 @@ func (d *mysqlDialect) lockSends(keys []sluice.SendKey) (string, []any) {
 	return strings.Replace(rawQuery(d, "sends_lock"), "$KEYS", strings.Join(conditions, " OR "), 1), args
 }
 
-func (d *sqliteDialect) lockSends(keys []sluice.SendKey) (string, []any) {
+func (d *sqliteDialect) lockSends(keys []mail.SendKey) (string, []any) {
 	args := make([]any, 0, 2*len(keys))
 	for _, k := range keys {
 		args = append(args, k.Message, k.Number)
@@ -264,7 +267,7 @@ func (d *sqliteDialect) lockSends(keys []sluice.SendKey) (string, []any) {
 }
 
 // lockSends gives the keys as two arrays: one statement for any number of them.
-func (d *postgresDialect) lockSends(keys []sluice.SendKey) (string, []any) {
+func (d *postgresDialect) lockSends(keys []mail.SendKey) (string, []any) {
 	messages, numbers := make([]string, len(keys)), make([]int32, len(keys))
 	for i, k := range keys {
 		messages[i], numbers[i] = k.Message, int32(k.Number)
@@ -279,12 +282,12 @@ func (t *txn) addSends(ctx context.Context, rows []*ledgerRow) error {
 		return nil
 	}
 	d := t.store.d
-	into := &table{target: target{name: "sends", columns: sendColumns}, spec: sluice.TableSpec{Table: "sends", Columns: sendColumns}, classes: sendClasses(d)}
-	cells := make([]sluice.Cell, 0, len(sendColumns)*len(rows))
+	into := &table{target: target{name: "sends", columns: sendColumns}, spec: store.TableSpec{Table: "sends", Columns: sendColumns}, classes: sendClasses(d)}
+	cells := make([]store.Cell, 0, len(sendColumns)*len(rows))
 	for _, r := range rows {
 		cells = t.sendCells(cells, r)
 	}
-	sec := &section{target: &into.target, table: into, rows: &sluice.TableRows{Table: into, Cells: cells}}
+	sec := &section{target: &into.target, table: into, rows: &store.TableRows{Table: into, Cells: cells}}
 	defer d.release(sec)
 	if err := d.encode(sec); err != nil {
 		return fmt.Errorf("encode %d sends: %w", len(rows), err)
@@ -300,9 +303,9 @@ func sendClasses(d dialect) []class {
 	classes := make([]class, 0, len(sendColumns))
 	for _, c := range standardTableOf("sends").columns {
 		switch c.Kind {
-		case sluice.DumpNumber:
+		case store.DumpNumber:
 			classes = append(classes, classNumber)
-		case sluice.DumpTime:
+		case store.DumpTime:
 			classes = append(classes, d.timeClass())
 		default:
 			classes = append(classes, classText)
@@ -312,23 +315,23 @@ func sendClasses(d dialect) []class {
 }
 
 // sendCells appends the cells of a row, in the order of the columns.
-func (t *txn) sendCells(cells []sluice.Cell, r *ledgerRow) []sluice.Cell {
+func (t *txn) sendCells(cells []store.Cell, r *ledgerRow) []store.Cell {
 	d := t.store.d
 	text := func(s string, limit int) {
-		cells = append(cells, sluice.Cell{Kind: sluice.CellText, Text: d.text(sluice.Clip(s, limit))})
+		cells = append(cells, store.Cell{Kind: store.CellText, Text: d.text(mail.Clip(s, limit))})
 	}
 	number := func(n int64) {
-		cells = append(cells, sluice.Cell{Kind: sluice.CellNumber, Text: strconv.FormatInt(n, 10)})
+		cells = append(cells, store.Cell{Kind: store.CellNumber, Text: strconv.FormatInt(n, 10)})
 	}
 	millis := func(ms int64) {
 		if d.timeClass() == classText {
 			var clock datetime
-			cells = append(cells, sluice.Cell{Kind: sluice.CellText, Text: string(clock.append(nil, ms))})
+			cells = append(cells, store.Cell{Kind: store.CellText, Text: string(clock.append(nil, ms))})
 		} else {
 			number(ms)
 		}
 	}
-	metadata := sluice.Clip(r.Metadata, sluice.MaxMetadataBytes)
+	metadata := mail.Clip(r.Metadata, mail.MaxMetadataBytes)
 	if metadata != r.Metadata {
 		metadata = "" // a part of an object is none
 	}
@@ -342,22 +345,22 @@ func (t *txn) sendCells(cells []sluice.Cell, r *ledgerRow) []sluice.Cell {
 	text(r.To, sluice.MaxEmailBytes)
 	text(r.User, sluice.MaxReferenceBytes)
 	text(r.App, sluice.MaxAppIDBytes)
-	text(r.Route, sluice.MaxRouteBytes)
+	text(r.Route, mail.MaxRouteBytes)
 	text(r.Tags, maxTagsBytes)
-	text(metadata, sluice.MaxMetadataBytes)
+	text(metadata, mail.MaxMetadataBytes)
 	number(int64(r.Attempts))
-	text(r.Reply, sluice.MaxReplyBytes)
-	text(r.Reason, sluice.MaxReasonBytes)
+	text(r.Reply, mail.MaxReplyBytes)
+	text(r.Reason, mail.MaxReasonBytes)
 	millis(r.AcceptedMillis)
 	millis(r.UpdatedMillis)
 	if r.DueMillis == 0 {
-		cells = append(cells, sluice.Cell{})
+		cells = append(cells, store.Cell{})
 	} else {
 		millis(r.DueMillis)
 	}
-	text(r.Life, 2*sluice.MaxLifeBytes)
+	text(r.Life, 2*mail.MaxLifeBytes)
 	if r.UserID.IsZero() {
-		return append(cells, sluice.Cell{}, sluice.Cell{})
+		return append(cells, store.Cell{}, store.Cell{})
 	}
 	number(int64(r.UserID.Partition))
 	number(r.UserID.Number)
@@ -367,7 +370,7 @@ func (t *txn) sendCells(cells []sluice.Cell, r *ledgerRow) []sluice.Cell {
 // maxWordBytes is how long a word of ours may be.
 const maxWordBytes = 16
 
-const maxTagsBytes = sluice.MaxTags * (sluice.MaxTagBytes + 1)
+const maxTagsBytes = mail.MaxTags * (mail.MaxTagBytes + 1)
 
 // maxSendBytes bounds the texts of one statement.
 const maxSendBytes = 1 << 20
@@ -435,38 +438,38 @@ func (t *txn) putSendTotals(ctx context.Context, counts, removed map[sendTotal]i
 	return err
 }
 
-var _ sluice.SendStore = (*Store)(nil)
+var _ mail.SendStore = (*Store)(nil)
 
-// MessageSends implements sluice.SendStore.
-func (s *Store) MessageSends(ctx context.Context, message string) ([]sluice.SendRow, error) {
+// MessageSends implements mail.SendStore.
+func (s *Store) MessageSends(ctx context.Context, message string) ([]mail.SendRow, error) {
 	list, err := s.sendRows(ctx, "sends_of", message)
 	return list, s.failed(err, "read the sends of message %.64q in", message)
 }
 
-// OpenDoubts implements sluice.SendStore.
+// OpenDoubts implements mail.SendStore.
 func (s *Store) OpenDoubts(ctx context.Context) (int64, error) {
 	return s.count(ctx, "count sends in doubt in", rawQuery(s.d, "sends_open_doubts"))
 }
 
-// LostSends implements sluice.SendStore.
+// LostSends implements mail.SendStore.
 func (s *Store) LostSends(ctx context.Context) (int64, error) {
-	return s.count(ctx, "count sends that no lane has in", rawQuery(s.d, "sends_lost"), sluice.ReasonLost, sluice.MaxLostCount)
+	return s.count(ctx, "count sends that no lane has in", rawQuery(s.d, "sends_lost"), mail.ReasonLost, mail.MaxLostCount)
 }
 
 // sendRows reads whole rows.
-func (s *Store) sendRows(ctx context.Context, name string, args ...any) ([]sluice.SendRow, error) {
+func (s *Store) sendRows(ctx context.Context, name string, args ...any) ([]mail.SendRow, error) {
 	return s.scanSends(ctx, rawQuery(s.d, name), args)
 }
 
-func (s *Store) scanSends(ctx context.Context, statement string, args []any) ([]sluice.SendRow, error) {
-	return list(ctx, s.d, s.reads, func(scan scanner, r *sluice.SendRow) error {
+func (s *Store) scanSends(ctx context.Context, statement string, args []any) ([]mail.SendRow, error) {
+	return list(ctx, s.d, s.reads, func(scan scanner, r *mail.SendRow) error {
 		var state, priority, class string
-		var user [2]sql.NullInt64
+		var person [2]sql.NullInt64
 		err := scan(&r.Message, &r.Number, &r.Partition, &state, &priority, &class, &r.From, &r.To, &r.User, &r.App, &r.Route, &r.Tags, &r.Metadata,
-			&r.Attempts, &r.Reply, &r.Reason, s.instant(&r.AcceptedMillis), s.instant(&r.UpdatedMillis), s.instant(&r.DueMillis), &r.Life, &user[0], &user[1])
+			&r.Attempts, &r.Reply, &r.Reason, s.instant(&r.AcceptedMillis), s.instant(&r.UpdatedMillis), s.instant(&r.DueMillis), &r.Life, &person[0], &person[1])
 		r.State, r.Class = parseState(state), parseClass(class)
-		r.Priority, _ = sluice.ParsePriority(priority)
-		r.UserID = sluice.UserID{Partition: int(user[0].Int64), Number: user[1].Int64}
+		r.Priority, _ = mail.ParsePriority(priority)
+		r.UserID = user.ID{Partition: int(person[0].Int64), Number: person[1].Int64}
 		return err
 	}, strings.Replace(statement, "$COLUMNS", strings.Join(sendColumns, ", "), 1), args...)
 }
@@ -474,14 +477,14 @@ func (s *Store) scanSends(ctx context.Context, statement string, args []any) ([]
 // sendColumns are the columns of sends, in their order.
 var sendColumns = columnNames(standardTableOf("sends").columns)
 
-// SendTotals implements sluice.SendStore.
-func (s *Store) SendTotals(ctx context.Context) ([]sluice.SendTotal, error) {
+// SendTotals implements mail.SendStore.
+func (s *Store) SendTotals(ctx context.Context) ([]mail.SendTotal, error) {
 	statement := strings.Replace(rawQuery(s.d, "send_totals"), "$SUM", s.d.sumCount(), 1)
-	totals, err := list(ctx, s.d, s.reads, func(scan scanner, t *sluice.SendTotal) error {
+	totals, err := list(ctx, s.d, s.reads, func(scan scanner, t *mail.SendTotal) error {
 		var class, state string
 		var count sql.NullInt64
 		err := scan(&class, &state, &count)
-		*t = sluice.SendTotal{Class: parseClass(class), State: parseState(state), Count: count.Int64}
+		*t = mail.SendTotal{Class: parseClass(class), State: parseState(state), Count: count.Int64}
 		return err
 	}, statement)
 	return totals, s.failed(err, "add up the totals of sends in")

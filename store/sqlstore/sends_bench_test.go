@@ -5,18 +5,20 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/store"
 	"sluice/store/sqlstore"
 )
 
 // benchSends makes sends, each with its mail event, and what becomes of them.
-func benchSends(from int) (accepted, sent sluice.Effect) {
+func benchSends(from int) (accepted, sent store.Effect) {
 	const now = int64(1_760_000_000_000)
 	for i := range effectRows {
 		n := from + i
 		place := sluice.Place{Partition: n % 16, Position: sluice.Position{Major: uint64(now), Minor: uint64(n / 1000)}, Index: n % 1000}
 		at := now + int64(n/20)
-		s := sluice.Send{
-			Message: fmt.Sprintf("%012x%020x", at, uint64(n)*0x9e3779b97f4a7c15), Recipients: 1, Priority: sluice.PriorityNormal, Class: sluice.ClassMarketing,
+		s := mail.Send{
+			Message: fmt.Sprintf("%012x%020x", at, uint64(n)*0x9e3779b97f4a7c15), Recipients: 1, Priority: mail.PriorityNormal, Class: mail.ClassMarketing,
 			AcceptedMillis: at, From: "bounce@news.example.com", To: fmt.Sprintf("somebody.%d@example.com", n), User: fmt.Sprint("user-", n), App: "newsletter",
 			Tags: "spring,offer", Metadata: `{"campaign":"spring-2026","variant":"b"}`,
 		}
@@ -24,16 +26,16 @@ func benchSends(from int) (accepted, sent sluice.Effect) {
 			Kind: sluice.KindMail, TimeMillis: at, ID: s.ID() + ".0.queued", Name: sluice.EventQueued, App: s.App, Email: s.To, User: s.User, Message: s.Message,
 			Properties: `{"send":"` + s.ID() + `","attempt":0,"tags":["spring","offer"],"metadata":{"campaign":"spring-2026","variant":"b"}}`,
 		}
-		accepted.Sends = append(accepted.Sends, sluice.StoredSend{Send: s, Place: place})
-		accepted.Events = append(accepted.Events, sluice.StoredEvent{Event: event, Place: place})
-		o := sluice.Outcome{
-			Message: s.Message, Recipients: 1, Was: sluice.SendWaiting, State: sluice.SendSent, Event: sluice.EventSent, TimeMillis: at + 800, Attempts: 1,
+		accepted.Sends = append(accepted.Sends, mail.StoredSend{Send: s, Place: place})
+		accepted.Events = append(accepted.Events, store.StoredEvent{Event: event, Place: place})
+		o := mail.Outcome{
+			Message: s.Message, Recipients: 1, Was: mail.SendWaiting, State: mail.SendSent, Event: sluice.EventSent, TimeMillis: at + 800, Attempts: 1,
 			Route: "relay", Remote: "mx.example.com", Code: 250, Reply: "2.0.0 OK queued as 4ZQxyz12345", To: s.To, User: s.User, App: s.App,
 		}
 		place.Position.Major++
 		event.TimeMillis, event.ID, event.Name = o.TimeMillis, s.ID()+".1.sent", sluice.EventSent
-		sent.Outcomes = append(sent.Outcomes, sluice.StoredOutcome{Outcome: o, Place: place})
-		sent.Events = append(sent.Events, sluice.StoredEvent{Event: event, Place: place})
+		sent.Outcomes = append(sent.Outcomes, mail.StoredOutcome{Outcome: o, Place: place})
+		sent.Events = append(sent.Events, store.StoredEvent{Event: event, Place: place})
 	}
 	return accepted, sent
 }
@@ -41,7 +43,7 @@ func benchSends(from int) (accepted, sent sluice.Effect) {
 // benchmarkSends applies 20,000 sends and what becomes of them: in two
 // transactions, as when mail waits, or in one, as when it leaves at once.
 func benchmarkSends(b *testing.B, open func(b *testing.B) *sqlstore.Store) {
-	run := func(name string, effects func(accepted, sent sluice.Effect) []sluice.Effect) {
+	run := func(name string, effects func(accepted, sent store.Effect) []store.Effect) {
 		b.Run(name, func(b *testing.B) {
 			s := open(b)
 			step := uint64(0)
@@ -59,14 +61,14 @@ func benchmarkSends(b *testing.B, open func(b *testing.B) *sqlstore.Store) {
 			b.ReportMetric(float64(b.N*effectRows)/b.Elapsed().Seconds(), "sends/s")
 		})
 	}
-	run("apart", func(accepted, sent sluice.Effect) []sluice.Effect { return []sluice.Effect{accepted, sent} })
-	run("together", func(accepted, sent sluice.Effect) []sluice.Effect {
+	run("apart", func(accepted, sent store.Effect) []store.Effect { return []store.Effect{accepted, sent} })
+	run("together", func(accepted, sent store.Effect) []store.Effect {
 		accepted.Outcomes, accepted.Events = sent.Outcomes, append(accepted.Events, sent.Events...)
-		return []sluice.Effect{accepted}
+		return []store.Effect{accepted}
 	})
-	run("without the ledger", func(accepted, sent sluice.Effect) []sluice.Effect {
+	run("without the ledger", func(accepted, sent store.Effect) []store.Effect {
 		accepted.Sends, sent.Outcomes = nil, nil
-		return []sluice.Effect{accepted, sent}
+		return []store.Effect{accepted, sent}
 	})
 }
 
@@ -96,14 +98,14 @@ func benchmarkBodies(b *testing.B, s *sqlstore.Store) {
 	var storing, ending float64
 	b.ResetTimer()
 	for i := range b.N {
-		var list []sluice.Body
-		var accepted, sent sluice.Effect
+		var list []mail.Body
+		var accepted, sent store.Effect
 		for n := range bodies {
 			message := fmt.Sprintf("%012x%020x", 1_760_000_000_000+i, n)
-			list = append(list, sluice.Body{Message: message, Recipients: 1, CreatedMillis: 1_760_000_000_000, Data: data})
-			accepted.Sends = append(accepted.Sends, sluice.StoredSend{Send: sluice.Send{Message: message, Priority: sluice.PriorityHigh, Class: sluice.ClassTransactional}})
-			sent.Outcomes = append(sent.Outcomes, sluice.StoredOutcome{Outcome: sluice.Outcome{
-				Message: message, Recipients: 1, Was: sluice.SendWaiting, State: sluice.SendSent, Attempts: 1, HasBody: true,
+			list = append(list, mail.Body{Message: message, Recipients: 1, CreatedMillis: 1_760_000_000_000, Data: data})
+			accepted.Sends = append(accepted.Sends, mail.StoredSend{Send: mail.Send{Message: message, Priority: mail.PriorityHigh, Class: mail.ClassTransactional}})
+			sent.Outcomes = append(sent.Outcomes, mail.StoredOutcome{Outcome: mail.Outcome{
+				Message: message, Recipients: 1, Was: mail.SendWaiting, State: mail.SendSent, Attempts: 1, HasBody: true,
 			}})
 		}
 		accepted.Moves, sent.Moves = effectTo(uint64(2*i+1), nil).Moves, effectTo(uint64(2*i+2), nil).Moves

@@ -9,11 +9,13 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/user"
 )
 
-// SendRows implements sluice.SendStore. Nearly all sends have the number 0: those
+// SendRows implements mail.SendStore. Nearly all sends have the number 0: those
 // of a number are named in one list.
-func (s *Store) SendRows(ctx context.Context, keys []sluice.SendKey) (list []sluice.SendRow, err error) {
+func (s *Store) SendRows(ctx context.Context, keys []mail.SendKey) (list []mail.SendRow, err error) {
 	for piece := range slices.Chunk(keys, maxUserRows) {
 		messages := byNumber(piece)
 		for _, number := range slices.Sorted(maps.Keys(messages)) {
@@ -27,49 +29,49 @@ func (s *Store) SendRows(ctx context.Context, keys []sluice.SendKey) (list []slu
 	return list, nil
 }
 
-// WaitingSends implements sluice.SendStore.
-func (s *Store) WaitingSends(ctx context.Context, partition int, after sluice.SendKey, limit int) ([]sluice.SendRow, error) {
+// WaitingSends implements mail.SendStore.
+func (s *Store) WaitingSends(ctx context.Context, partition int, after mail.SendKey, limit int) ([]mail.SendRow, error) {
 	list, err := s.scanSends(ctx, rawQuery(s.d, "sends_waiting"), []any{partition, after.Message, after.Message, after.Number, limit})
 	return list, s.failed(err, "list sends of partition %d that wait in", partition)
 }
 
-// LaneKeys implements sluice.SendStore. Sends in doubt are asked for up to the
+// LaneKeys implements mail.SendStore. Sends in doubt are asked for up to the
 // last pending send of the page. So each of those without an attempt to come,
 // of which there may be many, is read for one page. A send that comes to be in
 // doubt between the two questions is in both answers.
-func (s *Store) LaneKeys(ctx context.Context, partition int, after sluice.SendKey, limit int) ([]sluice.LaneKey, error) {
-	last := sluice.SendKey{Message: lastKey}
+func (s *Store) LaneKeys(ctx context.Context, partition int, after mail.SendKey, limit int) ([]mail.LaneKey, error) {
+	last := mail.SendKey{Message: lastKey}
 	list, err := s.laneKeys(ctx, "sends_waiting", false, partition, after.Message, after.Message, after.Number, limit)
 	if len(list) == limit {
 		last = list[limit-1].SendKey
 	}
 	if err == nil {
-		var doubts []sluice.LaneKey
+		var doubts []mail.LaneKey
 		doubts, err = s.laneKeys(ctx, "sends_again", true, partition, after.Message, after.Message, after.Number, last.Message, last.Message, last.Number, limit)
 		list = append(list, doubts...)
 	}
 	if err != nil {
 		return nil, s.failed(err, "list sends of partition %d that are to be attempted in", partition)
 	}
-	slices.SortStableFunc(list, func(a, b sluice.LaneKey) int { return compareKeys(a.SendKey, b.SendKey) })
-	list = slices.CompactFunc(list, func(a, b sluice.LaneKey) bool { return a.SendKey == b.SendKey })
+	slices.SortStableFunc(list, func(a, b mail.LaneKey) int { return compareKeys(a.SendKey, b.SendKey) })
+	list = slices.CompactFunc(list, func(a, b mail.LaneKey) bool { return a.SendKey == b.SendKey })
 	return list[:min(len(list), limit)], nil
 }
 
 // lastKey is behind the ids of all messages, which are hexadecimal.
 const lastKey = "g"
 
-func (s *Store) laneKeys(ctx context.Context, name string, doubt bool, args ...any) ([]sluice.LaneKey, error) {
-	return list(ctx, s.d, s.reads, func(scan scanner, k *sluice.LaneKey) error {
+func (s *Store) laneKeys(ctx context.Context, name string, doubt bool, args ...any) ([]mail.LaneKey, error) {
+	return list(ctx, s.d, s.reads, func(scan scanner, k *mail.LaneKey) error {
 		k.Doubt = doubt
 		return scan(&k.Message, &k.Number)
 	}, strings.Replace(rawQuery(s.d, name), "$COLUMNS", "message, number", 1), args...)
 }
 
-// InDoubt implements sluice.SendStore. Where the index of sends in doubt has
+// InDoubt implements mail.SendStore. Where the index of sends in doubt has
 // the partition first, a page is put together of one of each partition. That
 // uses the keys, which the index has; then come the rows of the first of them.
-func (s *Store) InDoubt(ctx context.Context, afterMessage string, afterNumber, limit int) (list []sluice.SendRow, err error) {
+func (s *Store) InDoubt(ctx context.Context, afterMessage string, afterNumber, limit int) (list []mail.SendRow, err error) {
 	statement, args := rawQuery(s.d, "sends_in_doubt"), []any{afterMessage, afterMessage, afterNumber, limit}
 	if strings.Contains(statement, "$PARTS") {
 		var partitions []int
@@ -105,8 +107,8 @@ func (s *Store) doubtPartitions(ctx context.Context) (list []int, err error) {
 	return list, err
 }
 
-// UserSends implements sluice.SendStore.
-func (s *Store) UserSends(ctx context.Context, user sluice.UserID, before sluice.SendKey, limit int) ([]sluice.SendRow, error) {
+// UserSends implements mail.SendStore.
+func (s *Store) UserSends(ctx context.Context, user user.ID, before mail.SendKey, limit int) ([]mail.SendRow, error) {
 	last := cmp.Or(before.Message, lastKey)
 	list, err := s.sendRows(ctx, "sends_by_user", user.Partition, user.Number, last, last, before.Number, limit)
 	return list, s.failed(err, "list sends of user %s in", user)
@@ -119,30 +121,30 @@ func (s *Store) UserSends(ctx context.Context, user sluice.UserID, before sluice
 func (t *txn) findUsers(ctx context.Context, rows []*ledgerRow) error {
 	byName := make(map[string][]*ledgerRow)
 	for _, r := range rows {
-		if r.User != "" && r.User == t.store.d.text(sluice.Clip(r.User, sluice.MaxReferenceBytes)) {
+		if r.User != "" && r.User == t.store.d.text(mail.Clip(r.User, sluice.MaxReferenceBytes)) {
 			byName[r.User] = append(byName[r.User], r)
 		}
 	}
 	if len(byName) == 0 {
 		return nil
 	}
-	found := func(name string, id sluice.UserID) {
+	found := func(name string, id user.ID) {
 		for _, r := range byName[name] {
 			r.UserID = id
 		}
 		delete(byName, name)
 	}
-	if err := t.eachUser(ctx, "send_users", int(sluice.KeyExternal), anys(slices.Sorted(maps.Keys(byName))), found); err != nil {
+	if err := t.eachUser(ctx, "send_users", int(user.KeyExternal), anys(slices.Sorted(maps.Keys(byName))), found); err != nil {
 		return err
 	}
 	numbers := make(map[int][]any)
 	for name := range byName {
-		if id, ok := sluice.ParseUserID(name); ok {
+		if id, ok := user.ParseID(name); ok {
 			numbers[id.Partition] = append(numbers[id.Partition], id.Number)
 		}
 	}
 	for _, part := range slices.Sorted(maps.Keys(numbers)) {
-		err := t.eachUser(ctx, "send_users_by_id", part, numbers[part], func(_ string, id sluice.UserID) { found(id.String(), id) })
+		err := t.eachUser(ctx, "send_users_by_id", part, numbers[part], func(_ string, id user.ID) { found(id.String(), id) })
 		if err != nil {
 			return err
 		}
@@ -151,11 +153,11 @@ func (t *txn) findUsers(ctx context.Context, rows []*ledgerRow) error {
 }
 
 // eachUser calls f for each user that a statement finds by one of some names.
-func (t *txn) eachUser(ctx context.Context, name string, first int, names []any, f func(name string, id sluice.UserID)) error {
+func (t *txn) eachUser(ctx context.Context, name string, first int, names []any, f func(name string, id user.ID)) error {
 	for piece := range slices.Chunk(names, t.store.d.keysAtOnce()) {
 		err := t.each(ctx, named(rawQuery(t.store.d, name), len(piece)), append([]any{first}, piece...), func(scan scanner) error {
 			var found string
-			var id sluice.UserID
+			var id user.ID
 			err := scan(&found, &id.Partition, &id.Number)
 			if err == nil {
 				f(found, id)

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/store/sqlstore"
+	"sluice/user"
 )
 
 // indexesOf are the indexes of a table of MariaDB, with their columns.
@@ -58,7 +59,7 @@ func TestDoubtsHaveTheirIndexes(t *testing.T) {
 	accepted.Sends, accepted.Events = accepted.Sends[:4800], nil
 	outcomes.Outcomes, outcomes.Events = outcomes.Outcomes[:4800], nil
 	for i := range outcomes.Outcomes {
-		outcomes.Outcomes[i].State = sluice.SendInDoubt
+		outcomes.Outcomes[i].State = mail.SendInDoubt
 	}
 	accepted.Moves, outcomes.Moves = effectTo(1, nil).Moves, effectTo(2, nil).Moves
 	name, file := newPostgresDatabase(t), filepath.Join(t.TempDir(), "s.db")
@@ -88,12 +89,12 @@ func TestDoubtsHaveTheirIndexes(t *testing.T) {
 func TestSendsOfAUserHaveTheirIndex(t *testing.T) {
 	accepted, _ := benchSends(0)
 	accepted.Sends, accepted.Events, accepted.Moves = accepted.Sends[:4800], nil, effectTo(1, nil).Moves
-	accepted.Users = &sluice.UserChanges{}
+	accepted.Users = &user.Changes{}
 	for i := range accepted.Sends {
 		accepted.Sends[i].User = fmt.Sprint("u-", i/10)
-		if id := (sluice.UserID{Partition: 3, Number: int64(i/10 + 1)}); i%10 == 0 {
-			accepted.Users.Put = append(accepted.Users.Put, sluice.UserRow{ID: id, Profile: "{}"})
-			accepted.Users.AddKeys = append(accepted.Users.AddKeys, sluice.KeyRow{Key: sluice.UserKey{Kind: sluice.KeyExternal, Name: accepted.Sends[i].User}, ID: id})
+		if id := (user.ID{Partition: 3, Number: int64(i/10 + 1)}); i%10 == 0 {
+			accepted.Users.Put = append(accepted.Users.Put, user.Row{ID: id, Profile: "{}"})
+			accepted.Users.AddKeys = append(accepted.Users.AddKeys, user.KeyRow{Key: user.Key{Kind: user.KeyExternal, Name: accepted.Sends[i].User}, ID: id})
 		}
 	}
 	maria, pg, file := newDatabase(t), newPostgresDatabase(t), filepath.Join(t.TempDir(), "s.db")
@@ -133,7 +134,7 @@ func TestPagesOfSendsReadLittle(t *testing.T) {
 	accepted.Sends, accepted.Events = accepted.Sends[:sends], nil
 	outcomes.Outcomes, outcomes.Events = outcomes.Outcomes[:sends/2], nil
 	for i := range outcomes.Outcomes {
-		outcomes.Outcomes[i].State = sluice.SendInDoubt
+		outcomes.Outcomes[i].State = mail.SendInDoubt
 	}
 	accepted.Moves, outcomes.Moves = effectTo(1, nil).Moves, effectTo(2, nil).Moves
 	must(t, apply(t.Context(), s, &accepted))

@@ -6,14 +6,15 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/store"
 )
 
-var _ sluice.SeriesStore = (*Store)(nil)
+var _ store.SeriesStore = (*Store)(nil)
 
 // Series adds up rows of the series, over the stripes in any case.
-func (s *Store) Series(ctx context.Context, q sluice.SeriesQuery) ([]sluice.SeriesRow, error) {
+func (s *Store) Series(ctx context.Context, q store.SeriesQuery) ([]store.SeriesRow, error) {
 	statement, args := s.seriesStatement(q)
-	all, err := list(ctx, s.d, s.reads, func(scan scanner, r *sluice.SeriesRow) error {
+	all, err := list(ctx, s.d, s.reads, func(scan scanner, r *store.SeriesRow) error {
 		return scan(s.instant(&r.Millis), &r.App, &r.Name, &r.Kind, &r.Count)
 	}, statement, args...)
 	return all, s.failed(err, "read series from")
@@ -21,7 +22,7 @@ func (s *Store) Series(ctx context.Context, q sluice.SeriesQuery) ([]sluice.Seri
 
 // seriesStatement composes the query. What is not told apart is left out of
 // its grouping; a sum beyond 64 bits stays at their end.
-func (s *Store) seriesStatement(q sluice.SeriesQuery) (string, []any) {
+func (s *Store) seriesStatement(q store.SeriesQuery) (string, []any) {
 	table := "series_hours"
 	if q.Days {
 		table = "series_days"

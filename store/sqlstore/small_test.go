@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/mail"
+	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/user"
 )
 
 // TestSmallWritesDoNotWait: lease numbers, keys and the like are written while a
@@ -23,11 +25,11 @@ func TestSmallWritesDoNotWait(t *testing.T) {
 				if numbers[0] != 1 || numbers[1] != 1 {
 					t.Errorf("lease numbers %v", numbers)
 				}
-				must(t, s.AddKey(ctx, sluice.APIKey{ID: "k", Name: "k", Hash: []byte("h"), CreatedMillis: 1}))
+				must(t, s.AddKey(ctx, store.APIKey{ID: "k", Name: "k", Hash: []byte("h"), CreatedMillis: 1}))
 				_, err = s.Secret(ctx, "secret", []byte("fresh"))
 				must(t, err)
-				must(t, s.AddSegment(ctx, sluice.Segment{ID: "g", Name: "g", Definition: "{}", CreatedMillis: 1, UpdatedMillis: 1}))
-				must(t, s.AddSchedule(ctx, sluice.Schedule{ID: "c", State: sluice.ScheduleWaiting, Request: "{}", DueMillis: 1, CreatedMillis: 1, UpdatedMillis: 1}))
+				must(t, s.AddSegment(ctx, user.Segment{ID: "g", Name: "g", Definition: "{}", CreatedMillis: 1, UpdatedMillis: 1}))
+				must(t, s.AddSchedule(ctx, mail.Schedule{ID: "c", State: mail.ScheduleWaiting, Request: "{}", DueMillis: 1, CreatedMillis: 1, UpdatedMillis: 1}))
 				must(t, s.Reach(ctx))
 			})
 		})

@@ -9,9 +9,10 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/store"
 )
 
-var _ sluice.DumpStore = (*Store)(nil)
+var _ store.DumpStore = (*Store)(nil)
 
 // snapshot reads the standard tables in one transaction, on a connection of its
 // own. Rows are streamed, one statement a table, so it needs the memory of a
@@ -25,7 +26,7 @@ type snapshot struct {
 }
 
 // Snapshot begins to read.
-func (s *Store) Snapshot(ctx context.Context) (sluice.Snapshot, error) {
+func (s *Store) Snapshot(ctx context.Context) (store.Snapshot, error) {
 	snap, err := s.snapshot(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("begin to read %s as it is now: %w", s.where, err)
@@ -86,10 +87,10 @@ func (s *snapshot) Dialect() string { return s.store.d.name() }
 func (s *snapshot) SchemaVersion() int { return s.schema }
 
 // Tables lists the standard tables.
-func (s *snapshot) Tables() []sluice.DumpTable { return dumpTables() }
+func (s *snapshot) Tables() []store.DumpTable { return dumpTables() }
 
 // Rows hands all rows of a table to fn.
-func (s *snapshot) Rows(ctx context.Context, name string, fn func([]sluice.Cell) error) error {
+func (s *snapshot) Rows(ctx context.Context, name string, fn func([]store.Cell) error) error {
 	t := standardTableOf(name)
 	if t == nil {
 		return fmt.Errorf("read table %s: it is not a standard table", name)
@@ -98,7 +99,7 @@ func (s *snapshot) Rows(ctx context.Context, name string, fn func([]sluice.Cell)
 }
 
 // Events hands events to fn.
-func (s *snapshot) Events(ctx context.Context, filter sluice.EventFilter, fn func(*sluice.StoredEvent) error) error {
+func (s *snapshot) Events(ctx context.Context, filter store.EventFilter, fn func(*store.StoredEvent) error) error {
 	d := s.store.d
 	var conditions []string
 	var args []any
@@ -120,8 +121,8 @@ func (s *snapshot) Events(ctx context.Context, filter sluice.EventFilter, fn fun
 	if len(conditions) > 0 {
 		clause = " WHERE " + strings.Join(conditions, " AND ")
 	}
-	var e sluice.StoredEvent
-	return s.read(ctx, standardTableOf("events"), d.placeholders(clause), args, func(cells []sluice.Cell) error {
+	var e store.StoredEvent
+	return s.read(ctx, standardTableOf("events"), d.placeholders(clause), args, func(cells []store.Cell) error {
 		if err := eventOf(cells, &e); err != nil {
 			return err
 		}
@@ -130,7 +131,7 @@ func (s *snapshot) Events(ctx context.Context, filter sluice.EventFilter, fn fun
 }
 
 // eventOf makes an event of a row of the table, in the order of its columns.
-func eventOf(cells []sluice.Cell, e *sluice.StoredEvent) error {
+func eventOf(cells []store.Cell, e *store.StoredEvent) error {
 	kind, ok := sluice.ParseEventKind(cells[1].Text)
 	if !ok {
 		return fmt.Errorf("read event %q: its kind is %q", cells[0].Text, cells[1].Text)
@@ -148,7 +149,7 @@ func eventOf(cells []sluice.Cell, e *sluice.StoredEvent) error {
 	return errors.Join(err[:]...)
 }
 
-func (s *snapshot) read(ctx context.Context, t *standardTable, where string, args []any, fn func([]sluice.Cell) error) error {
+func (s *snapshot) read(ctx context.Context, t *standardTable, where string, args []any, fn func([]store.Cell) error) error {
 	statement := "SELECT " + strings.Join(columnNames(t.columns), ", ") + " FROM " + t.name + where + " ORDER BY " + strings.Join(t.key, ", ")
 	rows, err := s.conn.QueryContext(ctx, statement, args...)
 	if err != nil {
@@ -159,7 +160,7 @@ func (s *snapshot) read(ctx context.Context, t *standardTable, where string, arg
 	for i := range values {
 		to[i] = &values[i]
 	}
-	cells := make([]sluice.Cell, len(t.columns))
+	cells := make([]store.Cell, len(t.columns))
 	for rows.Next() {
 		if err := rows.Scan(to...); err != nil {
 			return fmt.Errorf("read table %s in %s: %w", t.name, s.store.where, err)
@@ -180,27 +181,27 @@ func (s *snapshot) read(ctx context.Context, t *standardTable, where string, arg
 }
 
 // cell makes a cell of what a driver returns.
-func (s *snapshot) cell(kind sluice.DumpKind, v any) (sluice.Cell, error) {
+func (s *snapshot) cell(kind store.DumpKind, v any) (store.Cell, error) {
 	if v == nil {
-		return sluice.Cell{}, nil
+		return store.Cell{}, nil
 	}
-	number := func(n int64) sluice.Cell {
-		return sluice.Cell{Kind: sluice.CellNumber, Text: strconv.FormatInt(n, 10)}
+	number := func(n int64) store.Cell {
+		return store.Cell{Kind: store.CellNumber, Text: strconv.FormatInt(n, 10)}
 	}
 	switch kind {
-	case sluice.DumpTime:
+	case store.DumpTime:
 		ms, err := s.store.d.scanMillis(v)
 		return number(ms), err
-	case sluice.DumpPosition:
+	case store.DumpPosition:
 		n, err := asUnsigned(v)
-		return sluice.Cell{Kind: sluice.CellNumber, Text: strconv.FormatUint(n, 10)}, err
-	case sluice.DumpNumber:
+		return store.Cell{Kind: store.CellNumber, Text: strconv.FormatUint(n, 10)}, err
+	case store.DumpNumber:
 		n, err := asSigned(v)
 		return number(n), err
 	}
-	c := sluice.Cell{Kind: sluice.CellText}
-	if kind == sluice.DumpBytes {
-		c.Kind = sluice.CellBytes
+	c := store.Cell{Kind: store.CellText}
+	if kind == store.DumpBytes {
+		c.Kind = store.CellBytes
 	}
 	switch v := v.(type) {
 	case string:

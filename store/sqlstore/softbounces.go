@@ -9,7 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice"
+	"sluice/mail"
+	"sluice/store"
 )
 
 // Soft bounces are days: a row says that on a day mail to an address was given
@@ -27,11 +28,11 @@ import (
 // It must be called, and may be called again. It is nil if there is nothing to
 // note, or if the database has one writer: then the transaction notes them
 // itself.
-func (s *Store) noteBounces(ctx context.Context, all []sluice.SoftBounce) func() ([]sluice.Suppression, error) {
+func (s *Store) noteBounces(ctx context.Context, all []mail.SoftBounce) func() ([]mail.Suppression, error) {
 	if len(all) == 0 || s.small == nil {
 		return nil
 	}
-	var changes []sluice.Suppression
+	var changes []mail.Suppression
 	var err error
 	done := make(chan struct{})
 	go func() { // it ends with its context, or with the server's answer
@@ -41,7 +42,7 @@ func (s *Store) noteBounces(ctx context.Context, all []sluice.SoftBounce) func()
 			return err
 		})
 	}()
-	return func() ([]sluice.Suppression, error) {
+	return func() ([]mail.Suppression, error) {
 		<-done
 		return changes, err
 	}
@@ -49,11 +50,11 @@ func (s *Store) noteBounces(ctx context.Context, all []sluice.SoftBounce) func()
 
 // applySuppressions writes what an effect suppresses, and what its soft bounces
 // come to, which noted returns unless it is nil. It is done last, see suppressions.go.
-func (t *txn) applySuppressions(ctx context.Context, e *sluice.Effect, noted func() ([]sluice.Suppression, error)) error {
+func (t *txn) applySuppressions(ctx context.Context, e *store.Effect, noted func() ([]mail.Suppression, error)) error {
 	changes := e.Suppress
 	if len(e.SoftBounces) > 0 {
 		if noted == nil {
-			noted = func() ([]sluice.Suppression, error) { return t.softBounces(ctx, e.SoftBounces) }
+			noted = func() ([]mail.Suppression, error) { return t.softBounces(ctx, e.SoftBounces) }
 		}
 		more, err := noted()
 		if err != nil {
@@ -66,8 +67,8 @@ func (t *txn) applySuppressions(ctx context.Context, e *sluice.Effect, noted fun
 }
 
 // softBounces notes soft bounces and returns what is to be suppressed for them.
-func (t *txn) softBounces(ctx context.Context, all []sluice.SoftBounce) (changes []sluice.Suppression, err error) {
-	newest := make(map[string]*sluice.SoftBounce, len(all)) // by entry
+func (t *txn) softBounces(ctx context.Context, all []mail.SoftBounce) (changes []mail.Suppression, err error) {
+	newest := make(map[string]*mail.SoftBounce, len(all)) // by entry
 	type row struct {
 		entry string
 		day   int64
@@ -98,8 +99,8 @@ func (t *txn) softBounces(ctx context.Context, all []sluice.SoftBounce) (changes
 		return nil, err
 	}
 	removed := make(map[string]int64, len(many)) // when the address was said to work
-	err = t.store.suppressionsOf(ctx, t.conn, many, func(s sluice.Suppression) {
-		if s.Reason == sluice.SuppressSoftBounces && s.Scope == sluice.ScopeAll && s.App == "" && s.Removed {
+	err = t.store.suppressionsOf(ctx, t.conn, many, func(s mail.Suppression) {
+		if s.Reason == mail.SuppressSoftBounces && s.Scope == mail.ScopeAll && s.App == "" && s.Removed {
 			removed[s.Entry] = s.TimeMillis
 		}
 	})
@@ -110,12 +111,12 @@ func (t *txn) softBounces(ctx context.Context, all []sluice.SoftBounce) (changes
 		last := newest[entry]
 		counted := 0
 		for _, day := range days[entry] {
-			if day > removed[entry] && day <= last.TimeMillis && day > last.TimeMillis-sluice.SoftBounceWindowDays*dayMillis {
+			if day > removed[entry] && day <= last.TimeMillis && day > last.TimeMillis-mail.SoftBounceWindowDays*dayMillis {
 				counted++
 			}
 		}
-		if counted >= sluice.SoftBounceDays {
-			changes = append(changes, sluice.Suppression{Entry: entry, Reason: sluice.SuppressSoftBounces, Source: last.Source, TimeMillis: last.TimeMillis})
+		if counted >= mail.SoftBounceDays {
+			changes = append(changes, mail.Suppression{Entry: entry, Reason: mail.SuppressSoftBounces, Source: last.Source, TimeMillis: last.TimeMillis})
 		}
 	}
 	return changes, nil
@@ -149,7 +150,7 @@ func (t *txn) softDays(ctx context.Context, entries []string) (map[string][]int6
 // softOf runs a query about entries, as many at once as may be.
 func (t *txn) softOf(ctx context.Context, name string, entries []string, row func(scan scanner) error) error {
 	for piece := range slices.Chunk(entries, t.store.d.keysAtOnce()) {
-		statement := strings.Replace(rawQuery(t.store.d, name), "$LEAST", strconv.Itoa(sluice.SoftBounceDays), 1)
+		statement := strings.Replace(rawQuery(t.store.d, name), "$LEAST", strconv.Itoa(mail.SoftBounceDays), 1)
 		if err := t.each(ctx, named(statement, len(piece)), anys(piece), row); err != nil {
 			return err
 		}
@@ -160,7 +161,7 @@ func (t *txn) softOf(ctx context.Context, name string, entries []string, row fun
 // keepBounces is how many rows a piece of the old ones' removal reads at most.
 const keepBounces = 5000
 
-// DeleteSoftBounces implements sluice.KeepStore. It goes through the table once
+// DeleteSoftBounces implements store.KeepStore. It goes through the table once
 // a day. An index by day would be written at a place of its own by each new
 // row. That cost a store with 4 % soft bounces among its events 4 % of its
 // speed (MariaDB).
@@ -179,17 +180,17 @@ func (s *Store) DeleteSoftBounces(ctx context.Context, afterEntry string, before
 	return deleted, next, s.failed(err, "delete old soft bounces of")
 }
 
-// EraseSoftBounces implements sluice.KeepStore. That of today goes too: it may
+// EraseSoftBounces implements store.KeepStore. That of today goes too: it may
 // be of the erased user, and the next user of the address loses one day of
 // five.
-func (s *Store) EraseSoftBounces(ctx context.Context, names []sluice.Erasure) (erased int, err error) {
-	if len(names) > sluice.MaxErasures {
-		return 0, fmt.Errorf("erase the soft bounces of %d users at once: want at most %d", len(names), sluice.MaxErasures)
+func (s *Store) EraseSoftBounces(ctx context.Context, names []store.Erasure) (erased int, err error) {
+	if len(names) > store.MaxErasures {
+		return 0, fmt.Errorf("erase the soft bounces of %d users at once: want at most %d", len(names), store.MaxErasures)
 	}
 	until := make(map[string]int64, len(names))
 	for i := range names {
 		if address, ok := names[i].Address(); ok {
-			until[address] = names[i].CreatedMillis + sluice.ErasureMarginMillis
+			until[address] = names[i].CreatedMillis + store.ErasureMarginMillis
 		}
 	}
 	if len(until) == 0 {

@@ -14,7 +14,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"sluice"
+	"sluice/store"
 )
 
 // sqliteDialect is SQLite. Its statements belong to the writing goroutine, and
@@ -140,7 +140,7 @@ func (d *sqliteDialect) refusal(err error) (string, bool) {
 }
 
 // inspect looks at a user's table.
-func (d *sqliteDialect) inspect(ctx context.Context, db *sql.DB, spec sluice.TableSpec) (*table, error) {
+func (d *sqliteDialect) inspect(ctx context.Context, db *sql.DB, spec store.TableSpec) (*table, error) {
 	wanted := spec.Table
 	if schema, name, ok := strings.Cut(spec.Table, "."); ok {
 		if !strings.EqualFold(schema, "main") {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/store"
 )
 
 // Rows go in by INSERTs of several rows, straight through the driver: past
@@ -50,8 +51,8 @@ func (d *sqliteDialect) check(sec *section, i int) error {
 }
 
 // beyondInt64 reports whether a cell is a whole number of more than 64 bits.
-func beyondInt64(cell *sluice.Cell) bool {
-	if len(cell.Text) < 19 || cell.Kind != sluice.CellNumber && cell.Kind != sluice.CellText {
+func beyondInt64(cell *store.Cell) bool {
+	if len(cell.Text) < 19 || cell.Kind != store.CellNumber && cell.Kind != store.CellText {
 		return false
 	}
 	_, err := strconv.ParseInt(cell.Text, 10, 64)
@@ -69,18 +70,18 @@ func digits(s string) bool {
 
 // cellValue is a cell as it is bound. What is not bound as a number is
 // converted by the column's affinity, which keeps texts that it cannot read.
-func cellValue(c class, cell *sluice.Cell) driver.Value {
+func cellValue(c class, cell *store.Cell) driver.Value {
 	switch cell.Kind {
-	case sluice.CellNull:
+	case store.CellNull:
 		return nil
-	case sluice.CellBytes:
+	case store.CellBytes:
 		return []byte(cell.Text)
-	case sluice.CellBool:
+	case store.CellBool:
 		if c == classText {
 			return cell.Text
 		}
 		return int64(b2i(cell.Text == "true"))
-	case sluice.CellNumber:
+	case store.CellNumber:
 		if c == classText {
 			return cell.Text
 		}

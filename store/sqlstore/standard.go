@@ -4,14 +4,14 @@ import (
 	"slices"
 	"strings"
 
-	"sluice"
+	"sluice/store"
 )
 
 // standardTable is one of our own tables as dumps and restores see it.
 type standardTable struct {
 	name    string
 	key     []string // the order in which its rows are read
-	columns []sluice.DumpColumn
+	columns []store.DumpColumn
 
 	// held are the tables whose rows a restore writes last, all at once: they
 	// say where the others stand.
@@ -54,12 +54,12 @@ var standardTables = []standardTable{
 }
 
 func standard(name, key, columns string) standardTable {
-	kinds := map[byte]sluice.DumpKind{'#': sluice.DumpNumber, '^': sluice.DumpPosition, '@': sluice.DumpTime, '*': sluice.DumpBytes}
+	kinds := map[byte]store.DumpKind{'#': store.DumpNumber, '^': store.DumpPosition, '@': store.DumpTime, '*': store.DumpBytes}
 	t := standardTable{name: name, key: strings.Fields(key), held: name == "cursors" || name == "leases"}
 	for column := range strings.FieldsSeq(columns) {
-		c := sluice.DumpColumn{Name: column, Kind: sluice.DumpText}
+		c := store.DumpColumn{Name: column, Kind: store.DumpText}
 		if kind, ok := kinds[column[len(column)-1]]; ok {
-			c = sluice.DumpColumn{Name: column[:len(column)-1], Kind: kind}
+			c = store.DumpColumn{Name: column[:len(column)-1], Kind: kind}
 		}
 		t.columns = append(t.columns, c)
 	}
@@ -71,7 +71,7 @@ func standard(name, key, columns string) standardTable {
 func allTables() []standardTable {
 	at := slices.IndexFunc(standardTables, func(t standardTable) bool { return t.held })
 	all := slices.Clone(standardTables[:at])
-	for _, t := range sluice.FactTables {
+	for _, t := range store.FactTables {
 		all = append(all, factTable(t))
 	}
 	return append(all, standardTables[at:]...)
@@ -86,16 +86,16 @@ func standardTableOf(name string) *standardTable {
 	return &all[i]
 }
 
-func dumpTables() []sluice.DumpTable {
+func dumpTables() []store.DumpTable {
 	all := allTables()
-	list := make([]sluice.DumpTable, len(all))
+	list := make([]store.DumpTable, len(all))
 	for i, t := range all {
-		list[i] = sluice.DumpTable{Name: t.name, Columns: t.columns}
+		list[i] = store.DumpTable{Name: t.name, Columns: t.columns}
 	}
 	return list
 }
 
-func columnNames(columns []sluice.DumpColumn) []string {
+func columnNames(columns []store.DumpColumn) []string {
 	names := make([]string, len(columns))
 	for i, c := range columns {
 		names[i] = c.Name

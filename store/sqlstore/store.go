@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/lib/doctor"
+	"sluice/store"
 )
 
 // Options are what Open may be told. The zero value is right for serving a
@@ -33,7 +35,7 @@ type Options struct {
 	Exclusive bool
 
 	// SeriesNames bounds the names of an app that are counted by themselves; 0:
-	// sluice.DefaultSeriesNames.
+	// store.DefaultSeriesNames.
 	SeriesNames int
 
 	// ReadOnly refuses everything that writes.
@@ -70,7 +72,7 @@ type Store struct {
 	}
 }
 
-var _ sluice.Store = (*Store)(nil)
+var _ store.Store = (*Store)(nil)
 
 // Open connects to a database: sqlite:FILE, or
 // mysql://USER:PASSWORD@HOST:PORT/DB?PARAMS, or the same with unix(/SOCKET) or
@@ -93,7 +95,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 		options.OpenTimeout = defaultOpenTimeout
 	}
 	if options.SeriesNames <= 0 {
-		options.SeriesNames = sluice.DefaultSeriesNames
+		options.SeriesNames = store.DefaultSeriesNames
 	}
 	if options.ReadConns <= 0 {
 		options.ReadConns = defaultReadConns
@@ -318,8 +320,8 @@ func (s *Store) Cursors(ctx context.Context, follower string, partitions []int) 
 const maxStandings = 10_000
 
 // Standings returns where all followers stand, and writes nothing.
-func (s *Store) Standings(ctx context.Context) ([]sluice.Standing, error) {
-	all, err := list(ctx, s.d, s.reads, func(scan scanner, c *sluice.Standing) error {
+func (s *Store) Standings(ctx context.Context) ([]doctor.Standing, error) {
+	all, err := list(ctx, s.d, s.reads, func(scan scanner, c *doctor.Standing) error {
 		return scan(&c.Follower, &c.Partition, (*number)(&c.Position.Major), (*number)(&c.Position.Minor), s.instant(&c.UpdatedMillis))
 	}, rawQuery(s.d, "cursors_all"), maxStandings)
 	return all, s.failed(err, "read all cursors in")

@@ -9,7 +9,7 @@ import (
 	"sluice"
 )
 
-// Stored implements sluice.UserStore.
+// Stored implements user.Store.
 func (s *Store) Stored(ctx context.Context, events []sluice.EventKey) (map[sluice.EventKey]bool, error) {
 	found := make(map[sluice.EventKey]bool)
 	for piece := range slices.Chunk(events, maxUserRows) {

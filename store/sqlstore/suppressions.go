@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/store"
 )
 
 // How every process learns of every change.
@@ -42,12 +44,12 @@ const (
 // suppressionKey are the columns of the primary key.
 var suppressionKey = []string{"entry", "scope", "app_id", "reason"}
 
-var _ sluice.SuppressionStore = (*Store)(nil)
+var _ mail.SuppressionStore = (*Store)(nil)
 
-// Suppress implements sluice.SuppressionStore.
-func (s *Store) Suppress(ctx context.Context, changes []sluice.Suppression) (changed int, err error) {
-	if len(changes) > sluice.MaxSuppressChanges {
-		return 0, fmt.Errorf("suppress in %s: %d changes at once, the most is %d", s.where, len(changes), sluice.MaxSuppressChanges)
+// Suppress implements mail.SuppressionStore.
+func (s *Store) Suppress(ctx context.Context, changes []mail.Suppression) (changed int, err error) {
+	if len(changes) > mail.MaxSuppressChanges {
+		return 0, fmt.Errorf("suppress in %s: %d changes at once, the most is %d", s.where, len(changes), mail.MaxSuppressChanges)
 	}
 	err = s.write(ctx, func(tx *txn) error {
 		changed, err = tx.suppress(ctx, changes)
@@ -57,7 +59,7 @@ func (s *Store) Suppress(ctx context.Context, changes []sluice.Suppression) (cha
 }
 
 // suppress is done last in a transaction, see above.
-func (t *txn) suppress(ctx context.Context, changes []sluice.Suppression) (int, error) {
+func (t *txn) suppress(ctx context.Context, changes []mail.Suppression) (int, error) {
 	if len(changes) == 0 {
 		return 0, nil
 	}
@@ -74,7 +76,7 @@ func (t *txn) suppress(ctx context.Context, changes []sluice.Suppression) (int, 
 	if err != nil {
 		return 0, err
 	}
-	now, millis := make(map[sluice.SuppressionKey]*sluice.Suppression, len(changes)), t.store.clock.Now().UnixMilli()
+	now, millis := make(map[mail.SuppressionKey]*mail.Suppression, len(changes)), t.store.clock.Now().UnixMilli()
 	for _, c := range changes { // a copy: the transaction may be tried again
 		before := now[c.Key()]
 		if row, ok := stored[c.Key()]; ok && before == nil {
@@ -84,11 +86,11 @@ func (t *txn) suppress(ctx context.Context, changes []sluice.Suppression) (int, 
 			now[c.Key()] = &c
 		}
 	}
-	write := make([]*sluice.Suppression, 0, len(now))
+	write := make([]*mail.Suppression, 0, len(now))
 	for _, c := range now {
 		write = append(write, c)
 	}
-	slices.SortFunc(write, func(a, b *sluice.Suppression) int { return compareSuppressions(a.Key(), b.Key()) })
+	slices.SortFunc(write, func(a, b *mail.Suppression) int { return compareSuppressions(a.Key(), b.Key()) })
 	args := make([]any, 0, suppressionValues*len(write))
 	for i, c := range write {
 		args = append(args, t.store.suppressionArgs(c, last-int64(len(write)-1-i))...)
@@ -98,7 +100,7 @@ func (t *txn) suppress(ctx context.Context, changes []sluice.Suppression) (int, 
 }
 
 // compareSuppressions is the order of the primary key.
-func compareSuppressions(a, b sluice.SuppressionKey) int {
+func compareSuppressions(a, b mail.SuppressionKey) int {
 	return cmp.Or(strings.Compare(a.Entry, b.Entry), strings.Compare(a.Scope.String(), b.Scope.String()),
 		strings.Compare(a.App, b.App), strings.Compare(a.Reason.String(), b.Reason.String()))
 }
@@ -127,27 +129,27 @@ func (t *txn) recountSuppressions(ctx context.Context) error {
 	if err := t.conn.QueryRowContext(ctx, "SELECT COALESCE(MAX(number), 0) FROM suppressions").Scan(&last); err != nil || last == 0 {
 		return err
 	}
-	return t.addCursor(ctx, sluice.DumpCursor{Follower: suppressionFollower, Position: sluice.Position{Major: uint64(last)}})
+	return t.addCursor(ctx, store.DumpCursor{Follower: suppressionFollower, Position: sluice.Position{Major: uint64(last)}})
 }
 
 // suppressionsFor reads the rows of what is to be changed.
-func (t *txn) suppressionsFor(ctx context.Context, changes []sluice.Suppression) (map[sluice.SuppressionKey]sluice.Suppression, error) {
+func (t *txn) suppressionsFor(ctx context.Context, changes []mail.Suppression) (map[mail.SuppressionKey]mail.Suppression, error) {
 	entries := make([]string, len(changes))
 	for i := range changes {
 		entries[i] = changes[i].Entry
 	}
-	stored := make(map[sluice.SuppressionKey]sluice.Suppression)
-	err := t.store.suppressionsOf(ctx, t.conn, entries, func(s sluice.Suppression) { stored[s.Key()] = s })
+	stored := make(map[mail.SuppressionKey]mail.Suppression)
+	err := t.store.suppressionsOf(ctx, t.conn, entries, func(s mail.Suppression) { stored[s.Key()] = s })
 	return stored, err
 }
 
-func (s *Store) suppressionArgs(c *sluice.Suppression, number int64) []any {
-	source := s.d.text(strings.ToValidUTF8(c.Source[:min(len(c.Source), sluice.MaxSuppressSourceBytes)], ""))
+func (s *Store) suppressionArgs(c *mail.Suppression, number int64) []any {
+	source := s.d.text(strings.ToValidUTF8(c.Source[:min(len(c.Source), mail.MaxSuppressSourceBytes)], ""))
 	return []any{c.Entry, c.Scope.String(), c.App, c.Reason.String(), source, s.d.millis(c.TimeMillis), s.millisOrNull(c.EndMillis), b2i(c.Removed), number}
 }
 
 // suppressionsOf reads the rows of entries, in the order of their keys.
-func (s *Store) suppressionsOf(ctx context.Context, from rowsQuerier, entries []string, f func(sluice.Suppression)) error {
+func (s *Store) suppressionsOf(ctx context.Context, from rowsQuerier, entries []string, f func(mail.Suppression)) error {
 	names := slices.Compact(slices.Sorted(slices.Values(entries)))
 	statement := strings.Replace(rawQuery(s.d, "suppression_of"), "$COLUMNS", suppressionColumns, 1)
 	for piece := range slices.Chunk(names, s.d.keysAtOnce()) {
@@ -155,7 +157,7 @@ func (s *Store) suppressionsOf(ctx context.Context, from rowsQuerier, entries []
 		if err != nil {
 			return err
 		}
-		slices.SortFunc(found, func(a, b sluice.Suppression) int { return compareSuppressions(a.Key(), b.Key()) })
+		slices.SortFunc(found, func(a, b mail.Suppression) int { return compareSuppressions(a.Key(), b.Key()) })
 		for _, r := range found {
 			f(r)
 		}
@@ -164,7 +166,7 @@ func (s *Store) suppressionsOf(ctx context.Context, from rowsQuerier, entries []
 }
 
 // scanSuppression reads a row of all columns.
-func (s *Store) scanSuppression(scan scanner, r *sluice.Suppression) error {
+func (s *Store) scanSuppression(scan scanner, r *mail.Suppression) error {
 	var scope, reason string
 	err := scan(&r.Entry, &scope, &r.App, &reason, &r.Source, s.instant(&r.TimeMillis), s.instant(&r.EndMillis), &r.Removed, &r.Number)
 	if err == nil {
@@ -173,19 +175,19 @@ func (s *Store) scanSuppression(scan scanner, r *sluice.Suppression) error {
 	return err
 }
 
-// SuppressionsOf implements sluice.SuppressionStore.
-func (s *Store) SuppressionsOf(ctx context.Context, entries []string) (all []sluice.Suppression, err error) {
-	if len(entries) > sluice.MaxSuppressChanges {
-		return nil, fmt.Errorf("read suppressions from %s: %d entries at once, the most is %d", s.where, len(entries), sluice.MaxSuppressChanges)
+// SuppressionsOf implements mail.SuppressionStore.
+func (s *Store) SuppressionsOf(ctx context.Context, entries []string) (all []mail.Suppression, err error) {
+	if len(entries) > mail.MaxSuppressChanges {
+		return nil, fmt.Errorf("read suppressions from %s: %d entries at once, the most is %d", s.where, len(entries), mail.MaxSuppressChanges)
 	}
-	if err = s.suppressionsOf(ctx, s.reads, entries, func(r sluice.Suppression) { all = append(all, r) }); err != nil {
+	if err = s.suppressionsOf(ctx, s.reads, entries, func(r mail.Suppression) { all = append(all, r) }); err != nil {
 		return nil, s.failed(err, "read suppressions from")
 	}
 	return all, nil
 }
 
-// Suppressions implements sluice.SuppressionStore.
-func (s *Store) Suppressions(ctx context.Context, q sluice.SuppressionQuery) (all []sluice.Suppression, err error) {
+// Suppressions implements mail.SuppressionStore.
+func (s *Store) Suppressions(ctx context.Context, q mail.SuppressionQuery) (all []mail.Suppression, err error) {
 	statement, args := "SELECT "+suppressionColumns+" FROM suppressions WHERE removed = 0", []any(nil)
 	order := strings.Join(suppressionKey, ", ")
 	switch {
@@ -208,21 +210,21 @@ func (s *Store) Suppressions(ctx context.Context, q sluice.SuppressionQuery) (al
 	return all, s.failed(err, "list suppressions in")
 }
 
-// LastSuppression implements sluice.SuppressionStore.
+// LastSuppression implements mail.SuppressionStore.
 func (s *Store) LastSuppression(ctx context.Context) (int64, error) {
 	return s.count(ctx, "read the number of the last suppression in", rawQuery(s.d, "suppression_last"), suppressionFollower)
 }
 
-// CountSuppressions implements sluice.SuppressionStore.
+// CountSuppressions implements mail.SuppressionStore.
 func (s *Store) CountSuppressions(ctx context.Context) (int64, error) {
 	return s.count(ctx, "count suppressions in", "SELECT COUNT(*) FROM suppressions")
 }
 
-// SuppressionChanges implements sluice.SuppressionStore.
-func (s *Store) SuppressionChanges(ctx context.Context, after int64, limit int, f func(*sluice.Suppression)) error {
+// SuppressionChanges implements mail.SuppressionStore.
+func (s *Store) SuppressionChanges(ctx context.Context, after int64, limit int, f func(*mail.Suppression)) error {
 	statement := "SELECT " + suppressionColumns + " FROM suppressions WHERE number > ? ORDER BY number LIMIT ?"
 	err := s.each(ctx, statement, []any{after, limit}, func(scan scanner) error {
-		var r sluice.Suppression
+		var r mail.Suppression
 		err := s.scanSuppression(scan, &r)
 		if err == nil {
 			f(&r)
@@ -232,15 +234,15 @@ func (s *Store) SuppressionChanges(ctx context.Context, after int64, limit int, 
 	return s.failed(err, "read changes of suppressions after %d from", after)
 }
 
-// HeldSuppressions implements sluice.SuppressionStore.
-func (s *Store) HeldSuppressions(ctx context.Context, after sluice.SuppressionKey, limit int, f func(*sluice.Suppression)) (n int, err error) {
+// HeldSuppressions implements mail.SuppressionStore.
+func (s *Store) HeldSuppressions(ctx context.Context, after mail.SuppressionKey, limit int, f func(*mail.Suppression)) (n int, err error) {
 	statement, args := "SELECT entry, scope, app_id, reason, ends FROM suppressions WHERE removed = 0", []any(nil)
 	if after.Entry != "" {
 		where, values := behind(s.d, suppressionKey, []any{after.Entry, after.Scope.String(), after.App, after.Reason.String()})
 		statement, args = statement+" AND "+where, values
 	}
 	statement += " ORDER BY " + strings.Join(suppressionKey, ", ") + " LIMIT ?"
-	var r sluice.Suppression
+	var r mail.Suppression
 	var scope, reason sql.RawBytes
 	into := []any{&r.Entry, &scope, &r.App, &reason, s.instant(&r.EndMillis)}
 	err = s.each(ctx, statement, append(args, limit), func(scan scanner) error {
@@ -258,10 +260,10 @@ func (s *Store) HeldSuppressions(ctx context.Context, after sluice.SuppressionKe
 }
 
 // setWords sets what is stored as words.
-func setWords(r *sluice.Suppression, scope, reason string) error {
+func setWords(r *mail.Suppression, scope, reason string) error {
 	var ok, ok2 bool
-	r.Scope, ok = sluice.ParseScope(scope)
-	if r.Reason, ok2 = sluice.ParseSuppressReason(reason); !ok || !ok2 {
+	r.Scope, ok = mail.ParseScope(scope)
+	if r.Reason, ok2 = mail.ParseSuppressReason(reason); !ok || !ok2 {
 		return fmt.Errorf("suppression of %s has scope %.32q and reason %.32q, and one of them is none", r.Entry, scope, reason)
 	}
 	return nil

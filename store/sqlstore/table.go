@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"sluice"
+	"sluice/store"
 )
 
 // class is what a column is to the cells that go into it.
@@ -54,12 +54,12 @@ func uniqueKeys(ctx context.Context, d dialect, db *sql.DB, args ...any) (keys [
 // table is a user's table that the store has looked at.
 type table struct {
 	target
-	spec    sluice.TableSpec
+	spec    store.TableSpec
 	classes []class
 }
 
 // Spec returns what OpenTable was given.
-func (t *table) Spec() sluice.TableSpec { return t.spec }
+func (t *table) Spec() store.TableSpec { return t.spec }
 
 var eventColumns = columnNames(standardTableOf("events").columns)
 
@@ -73,7 +73,7 @@ var deadColumns = columnNames(standardTableOf("dead_letters").columns[1:]) // th
 var deadTarget = &target{name: "dead_letters", columns: deadColumns, binary: true}
 
 // OpenTable looks at a user's table.
-func (s *Store) OpenTable(ctx context.Context, spec sluice.TableSpec) (sluice.Table, error) {
+func (s *Store) OpenTable(ctx context.Context, spec store.TableSpec) (store.Table, error) {
 	err := checkSpec(spec)
 	if err == nil {
 		var t *table
@@ -84,7 +84,7 @@ func (s *Store) OpenTable(ctx context.Context, spec sluice.TableSpec) (sluice.Ta
 	return nil, s.failed(err, "open table %q in", spec.Table)
 }
 
-func checkSpec(spec sluice.TableSpec) error {
+func checkSpec(spec store.TableSpec) error {
 	if spec.Table == "" || len(spec.Columns) == 0 {
 		return fmt.Errorf("name the table and at least one column")
 	}
@@ -109,7 +109,7 @@ type column struct {
 }
 
 // mapColumns finds the columns a spec names and says what is wrong with them.
-func mapColumns(spec sluice.TableSpec, columns []column) ([]class, error) {
+func mapColumns(spec store.TableSpec, columns []column) ([]class, error) {
 	classes := make([]class, len(spec.Columns))
 	for i, name := range spec.Columns {
 		at := slices.IndexFunc(columns, func(c column) bool { return strings.EqualFold(c.name, name) })
@@ -158,7 +158,7 @@ func (t *table) judge(columns []column, keys func() ([]key, error), advice func(
 // none, and fails if all of them let repeats in. NULL equals nothing, so a key
 // is blind to rows in which another of its columns is NULL. (Beside one that
 // sees, the blind ones stay: a row that violates them is a repeat too.)
-func dedupeKeys(spec sluice.TableSpec, keys []key, columns []column) ([]key, error) {
+func dedupeKeys(spec store.TableSpec, keys []key, columns []column) ([]key, error) {
 	same := func(name string) func(string) bool {
 		return func(o string) bool { return strings.EqualFold(o, name) }
 	}

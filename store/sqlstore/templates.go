@@ -7,21 +7,21 @@ import (
 	"errors"
 	"fmt"
 
-	"sluice"
+	"sluice/mail"
 )
 
-var _ sluice.TemplateStore = (*Store)(nil)
+var _ mail.TemplateStore = (*Store)(nil)
 
 func noTemplate(id string) error { return notFound("there is no template %.64q", id) }
 
-// AddTemplate implements sluice.TemplateStore.
-func (s *Store) AddTemplate(ctx context.Context, t sluice.Template, v sluice.TemplateVersion) error {
+// AddTemplate implements mail.TemplateStore.
+func (s *Store) AddTemplate(ctx context.Context, t mail.Template, v mail.TemplateVersion) error {
 	err := s.writeSmall(ctx, func(tx *txn) error {
 		var n int
 		if err := tx.conn.QueryRowContext(ctx, query(s.d, "template_count")).Scan(&n); err != nil {
 			return err
 		}
-		if n >= sluice.MaxTemplates {
+		if n >= mail.MaxTemplates {
 			return invalid("there are %d templates, archived ones included, and no more are possible; write one anew that is not used", n)
 		}
 		err := tx.exec(ctx, "template_add", t.ID, t.Name, s.d.millis(t.CreatedMillis), s.d.millis(t.UpdatedMillis))
@@ -36,10 +36,10 @@ func (s *Store) AddTemplate(ctx context.Context, t sluice.Template, v sluice.Tem
 	return s.failed(err, "add template %s in", t.ID)
 }
 
-func (t *txn) addTemplateVersion(ctx context.Context, id string, version int, v *sluice.TemplateVersion) error {
+func (t *txn) addTemplateVersion(ctx context.Context, id string, version int, v *mail.TemplateVersion) error {
 	headers := v.Headers
 	if headers == nil {
-		headers = []sluice.TemplateHeader{}
+		headers = []mail.TemplateHeader{}
 	}
 	list, err := json.Marshal(headers)
 	if err != nil {
@@ -49,8 +49,8 @@ func (t *txn) addTemplateVersion(ctx context.Context, id string, version int, v 
 		string(list), t.store.d.millis(v.CreatedMillis))
 }
 
-// AddTemplateVersion implements sluice.TemplateStore.
-func (s *Store) AddTemplateVersion(ctx context.Context, name string, v sluice.TemplateVersion) (t sluice.Template, err error) {
+// AddTemplateVersion implements mail.TemplateStore.
+func (s *Store) AddTemplateVersion(ctx context.Context, name string, v mail.TemplateVersion) (t mail.Template, err error) {
 	err = s.writeSmall(ctx, func(tx *txn) error {
 		// The transaction that counts up first has the row until the end, and
 		// the others wait.
@@ -63,7 +63,7 @@ func (s *Store) AddTemplateVersion(ctx context.Context, name string, v sluice.Te
 			return noTemplate(v.Template)
 		case err != nil:
 			return err
-		case t.Latest > sluice.MaxTemplateVersions:
+		case t.Latest > mail.MaxTemplateVersions:
 			return invalid("template %.64q has %d versions, and no more are possible; go on with a new template", t.ID, t.Latest-1)
 		}
 		if name != "" {
@@ -78,12 +78,12 @@ func (s *Store) AddTemplateVersion(ctx context.Context, name string, v sluice.Te
 	return t, s.failed(err, "add a version of template %s in", v.Template)
 }
 
-func (t *txn) putTemplate(ctx context.Context, v *sluice.Template) error {
+func (t *txn) putTemplate(ctx context.Context, v *mail.Template) error {
 	return t.exec(ctx, "template_put", v.Name, v.Current, t.store.d.millis(v.UpdatedMillis), t.store.millisOrNull(v.ArchivedMillis), v.ID)
 }
 
-// PutTemplate implements sluice.TemplateStore.
-func (s *Store) PutTemplate(ctx context.Context, t sluice.Template) error {
+// PutTemplate implements mail.TemplateStore.
+func (s *Store) PutTemplate(ctx context.Context, t mail.Template) error {
 	before, err := s.Template(ctx, t.ID)
 	if err != nil {
 		return err // none is ever removed, so it stays
@@ -94,18 +94,18 @@ func (s *Store) PutTemplate(ctx context.Context, t sluice.Template) error {
 	return s.failed(s.writeSmall(ctx, func(tx *txn) error { return tx.putTemplate(ctx, &t) }), "write template %s in", t.ID)
 }
 
-// Template implements sluice.TemplateStore.
-func (s *Store) Template(ctx context.Context, id string) (sluice.Template, error) {
+// Template implements mail.TemplateStore.
+func (s *Store) Template(ctx context.Context, id string) (mail.Template, error) {
 	return one(ctx, s, s.scanTemplate, noTemplate(id), "template "+id, "template_get", id)
 }
 
-// Templates implements sluice.TemplateStore.
-func (s *Store) Templates(ctx context.Context, q sluice.TemplateQuery) ([]sluice.Template, error) {
+// Templates implements mail.TemplateStore.
+func (s *Store) Templates(ctx context.Context, q mail.TemplateQuery) ([]mail.Template, error) {
 	all, err := list(ctx, s.d, s.reads, s.scanTemplate, rawQuery(s.d, "template_list"), q.After, b2i(q.Archived), q.Limit)
 	return all, s.failed(err, "list templates in")
 }
 
-func (s *Store) scanTemplate(scan scanner, t *sluice.Template) error {
+func (s *Store) scanTemplate(scan scanner, t *mail.Template) error {
 	return scan(&t.ID, &t.Name, &t.Current, &t.Latest, s.instant(&t.CreatedMillis), s.instant(&t.UpdatedMillis), s.instant(&t.ArchivedMillis))
 }
 
@@ -113,8 +113,8 @@ func noTemplateVersion(id string, version int) error {
 	return notFound("template %.64q has no version %d", id, version)
 }
 
-// TemplateVersion implements sluice.TemplateStore.
-func (s *Store) TemplateVersion(ctx context.Context, id string, version int) (v sluice.TemplateVersion, err error) {
+// TemplateVersion implements mail.TemplateStore.
+func (s *Store) TemplateVersion(ctx context.Context, id string, version int) (v mail.TemplateVersion, err error) {
 	if version == 0 {
 		t, err := s.Template(ctx, id)
 		if err != nil {
@@ -125,10 +125,10 @@ func (s *Store) TemplateVersion(ctx context.Context, id string, version int) (v 
 	return one(ctx, s, s.scanVersion, noTemplateVersion(id, version), fmt.Sprintf("version %d of template %s", version, id), "template_version_get", id, version)
 }
 
-func (s *Store) scanVersion(scan scanner, v *sluice.TemplateVersion) error {
+func (s *Store) scanVersion(scan scanner, v *mail.TemplateVersion) error {
 	var headers, class string
 	err := scan(&v.Template, &v.Version, &class, &v.Strict, &v.Subject, &v.Preheader, &v.From, &v.HTML, &v.Text, &headers, s.instant(&v.CreatedMillis))
-	v.Class, _ = sluice.ParseClass(class)
+	v.Class, _ = mail.ParseClass(class)
 	if err == nil && headers != "[]" {
 		err = json.Unmarshal([]byte(headers), &v.Headers)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/user"
 )
 
 // Bounds of one statement about users.
@@ -23,11 +24,11 @@ const (
 // applyUsers writes what an effect does to users. Rows go in the order of their
 // keys, so that two transactions never wait for each other in a circle. What is
 // dropped goes first: a key may have a new owner in the same effect.
-func (t *txn) applyUsers(ctx context.Context, u *sluice.UserChanges) error {
+func (t *txn) applyUsers(ctx context.Context, u *user.Changes) error {
 	if u == nil {
 		return nil
 	}
-	for _, step := range []func(context.Context, *sluice.UserChanges) error{
+	for _, step := range []func(context.Context, *user.Changes) error{
 		t.lockUsers, t.dropUsers, t.putUsers, t.addUserKeys, t.addAddresses, t.putUserNumbers, t.putForwards, t.putErasures,
 	} {
 		if err := step(ctx, u); err != nil {
@@ -40,8 +41,8 @@ func (t *txn) applyUsers(ctx context.Context, u *sluice.UserChanges) error {
 // lockUsers makes sure that users that others are merged into are still there
 // when this commits. Two merges in opposite directions wait for each other, and
 // one fails.
-func (t *txn) lockUsers(ctx context.Context, u *sluice.UserChanges) error {
-	for _, id := range slices.Compact(slices.SortedFunc(slices.Values(u.Stay), sluice.UserID.Compare)) {
+func (t *txn) lockUsers(ctx context.Context, u *user.Changes) error {
+	for _, id := range slices.Compact(slices.SortedFunc(slices.Values(u.Stay), user.ID.Compare)) {
 		var merged int64
 		err := t.conn.QueryRowContext(ctx, query(t.store.d, "user_stay"), id.Partition, id.Number).Scan(&merged)
 		if errors.Is(err, sql.ErrNoRows) || err == nil && merged != 0 {
@@ -94,8 +95,8 @@ func inOrder[T any](rows []T, compare func(a, b T) int) []T {
 	return rows
 }
 
-func keyArgs(rows []sluice.KeyRow) []any {
-	sorted := inOrder(rows, func(a, b sluice.KeyRow) int {
+func keyArgs(rows []user.KeyRow) []any {
+	sorted := inOrder(rows, func(a, b user.KeyRow) int {
 		if c := strings.Compare(a.Key.Name, b.Key.Name); c != 0 && a.Key.Kind == b.Key.Kind {
 			return c // nearly always
 		}
@@ -108,8 +109,8 @@ func keyArgs(rows []sluice.KeyRow) []any {
 	return args
 }
 
-func (t *txn) putUsers(ctx context.Context, u *sluice.UserChanges) error {
-	sorted := inOrder(u.Put, func(a, b sluice.UserRow) int { return a.ID.Compare(b.ID) })
+func (t *txn) putUsers(ctx context.Context, u *user.Changes) error {
+	sorted := inOrder(u.Put, func(a, b user.Row) int { return a.ID.Compare(b.ID) })
 	for from := 0; from < len(sorted); {
 		to, bytes := from, 0
 		for to < len(sorted) && (to == from || bytes+len(sorted[to].Profile) <= maxUserRowBytes) {
@@ -124,7 +125,7 @@ func (t *txn) putUsers(ctx context.Context, u *sluice.UserChanges) error {
 	return nil
 }
 
-func (plainSQL) putUsers(ctx context.Context, t *txn, rows []sluice.UserRow) error {
+func (plainSQL) putUsers(ctx context.Context, t *txn, rows []user.Row) error {
 	args := make([]any, 0, 6*len(rows))
 	for i := range rows {
 		r := &rows[i]
@@ -136,7 +137,7 @@ func (plainSQL) putUsers(ctx context.Context, t *txn, rows []sluice.UserRow) err
 
 // addUserKeys refuses the whole transaction if another user has taken one of
 // the keys since they were looked up.
-func (t *txn) addUserKeys(ctx context.Context, u *sluice.UserChanges) error {
+func (t *txn) addUserKeys(ctx context.Context, u *user.Changes) error {
 	if _, err := t.rows(ctx, "user_key_move", 4, keyArgs(u.MoveKeys)); err != nil {
 		return err
 	}
@@ -150,12 +151,12 @@ func (t *txn) addUserKeys(ctx context.Context, u *sluice.UserChanges) error {
 	return nil
 }
 
-func (t *txn) addAddresses(ctx context.Context, u *sluice.UserChanges) error {
+func (t *txn) addAddresses(ctx context.Context, u *user.Changes) error {
 	_, err := t.rows(ctx, "user_address_add", 4, keyArgs(u.AddAddress))
 	return err
 }
 
-func (t *txn) putUserNumbers(ctx context.Context, u *sluice.UserChanges) error {
+func (t *txn) putUserNumbers(ctx context.Context, u *user.Changes) error {
 	var args []any
 	for _, p := range slices.Sorted(maps.Keys(u.Numbers)) {
 		args = append(args, p, u.Numbers[p].User, u.Numbers[p].Forward)
@@ -164,7 +165,7 @@ func (t *txn) putUserNumbers(ctx context.Context, u *sluice.UserChanges) error {
 	return err
 }
 
-func (t *txn) putForwards(ctx context.Context, u *sluice.UserChanges) error {
+func (t *txn) putForwards(ctx context.Context, u *user.Changes) error {
 	for _, f := range u.Forward {
 		if err := t.exec(ctx, "forward_add", f.From, f.ID, f.To, f.Items); err != nil {
 			return fmt.Errorf("forward_add: %w", err)
@@ -173,7 +174,7 @@ func (t *txn) putForwards(ctx context.Context, u *sluice.UserChanges) error {
 	return nil
 }
 
-func (t *txn) putErasures(ctx context.Context, u *sluice.UserChanges) error {
+func (t *txn) putErasures(ctx context.Context, u *user.Changes) error {
 	var args []any
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(u.Erase))) {
 		args = append(args, name, t.store.now())
@@ -182,13 +183,13 @@ func (t *txn) putErasures(ctx context.Context, u *sluice.UserChanges) error {
 	return err
 }
 
-func (t *txn) dropUsers(ctx context.Context, u *sluice.UserChanges) error {
-	for _, id := range slices.SortedFunc(slices.Values(u.Drop), sluice.UserID.Compare) {
+func (t *txn) dropUsers(ctx context.Context, u *user.Changes) error {
+	for _, id := range slices.SortedFunc(slices.Values(u.Drop), user.ID.Compare) {
 		if err := t.exec(ctx, "user_drop", id.Partition, id.Number); err != nil {
 			return fmt.Errorf("user_drop: %w", err)
 		}
 	}
-	for query, rows := range map[string][]sluice.KeyRow{"user_key_drop": u.DropKeys, "user_address_drop": u.DropAddress} {
+	for query, rows := range map[string][]user.KeyRow{"user_key_drop": u.DropKeys, "user_address_drop": u.DropAddress} {
 		for args := range slices.Chunk(keyArgs(rows), 4) {
 			if err := t.exec(ctx, query, args...); err != nil {
 				return fmt.Errorf("%s: %w", query, err)

@@ -12,6 +12,7 @@ import (
 
 	"sluice"
 	"sluice/store/sqlstore"
+	"sluice/user"
 	"sluice/user/profile"
 	"sluice/user/users"
 )
@@ -42,15 +43,15 @@ func computed(b *testing.B, pid int) (own, server time.Duration) {
 
 // benchmarkUsers reads users by their external ids and writes them again.
 func benchmarkUsers(b *testing.B, s *sqlstore.Store, pid int) {
-	changes := &sluice.UserChanges{Numbers: map[int]sluice.UserNumbers{0: {User: benchUsers}}}
-	var query sluice.UserQuery
+	changes := &user.Changes{Numbers: map[int]user.Numbers{0: {User: benchUsers}}}
+	var query user.Query
 	for i := range benchUsers {
-		key := sluice.UserKey{Kind: sluice.KeyExternal, Name: fmt.Sprintf("user-%x", uint32(i)*0x9e3779b9)}
-		id := sluice.UserID{Partition: 0, Number: int64(i) + 1}
+		key := user.Key{Kind: user.KeyExternal, Name: fmt.Sprintf("user-%x", uint32(i)*0x9e3779b9)}
+		id := user.ID{Partition: 0, Number: int64(i) + 1}
 		text := fmt.Sprintf(`{"external_id":"%s","created":1760000000000,"active":20370,"fields":{"country":"DE","email":"user%d@example.com","first_name":"First%d","language":"de","last_name":"Last%d"},`+
 			`"custom":{"city":"Hamburg","member_since":"2024-05-01T00:00:00Z","newsletter":true,"plan":"gold","score":%d.5,"tags":["a","b","c"],"visits":%d},"events":{"opened_article":[12,1760000000000,1760000100000]}}`, key.Name, i, i, i, i%89, i%977)
-		changes.Put = append(changes.Put, sluice.UserRow{ID: id, UpdatedMillis: 1_760_000_000_000, Profile: text})
-		changes.AddKeys = append(changes.AddKeys, sluice.KeyRow{Key: key, ID: id})
+		changes.Put = append(changes.Put, user.Row{ID: id, UpdatedMillis: 1_760_000_000_000, Profile: text})
+		changes.AddKeys = append(changes.AddKeys, user.KeyRow{Key: key, ID: id})
 		query.Keys = append(query.Keys, key)
 	}
 	e := effectTo(1, nil)
@@ -60,8 +61,8 @@ func benchmarkUsers(b *testing.B, s *sqlstore.Store, pid int) {
 	b.ResetTimer()
 	for i := range b.N {
 		own, server := computed(b, pid)
-		for from := 0; from < benchUsers; from += sluice.MaxUserQuery {
-			a, err := s.Users(b.Context(), sluice.UserQuery{Keys: query.Keys[from:min(from+sluice.MaxUserQuery, benchUsers)]})
+		for from := 0; from < benchUsers; from += user.MaxQuery {
+			a, err := s.Users(b.Context(), user.Query{Keys: query.Keys[from:min(from+user.MaxQuery, benchUsers)]})
 			must(b, err)
 			if len(a.Users) == 0 {
 				b.Fatal("nobody was found")
@@ -69,7 +70,7 @@ func benchmarkUsers(b *testing.B, s *sqlstore.Store, pid int) {
 		}
 		own2, server2 := computed(b, pid)
 		e := effectTo(uint64(i)+2, nil)
-		e.Users = &sluice.UserChanges{Put: changes.Put}
+		e.Users = &user.Changes{Put: changes.Put}
 		for j := range e.Users.Put {
 			e.Users.Put[j].UpdatedMillis++
 		}
@@ -105,9 +106,9 @@ func newUsers(b *testing.B, after, many int) []users.Update {
 		body, err := profile.Check(fmt.Sprintf(`{"email":"first.%x@example.com","first_name":"First","last_name":"Last%d","country":"AT","language":"de","time_zone":"Europe/Vienna",`+
 			`"email_subscribe":"opted_in","plan":"gold","score":%d.5,"visits":%d,"paying":true,"tags":["t%d","t%d"],"signed_up":"2026-05-01"}`, uint32(r>>32), i%1000, i%100, i%1000, i%20, 20+i%20))
 		must(b, err)
-		key := sluice.UserKey{Kind: sluice.KeyExternal, Name: fmt.Sprintf("%x", r)}
+		key := user.Key{Kind: user.KeyExternal, Name: fmt.Sprintf("%x", r)}
 		place := sluice.Place{Partition: key.Partition(16), Position: sluice.Position{Major: uint64(i)}}
-		all = append(all, users.Update{UserUpdate: sluice.UserUpdate{Op: sluice.OpAttributes, Key: key, TimeMillis: 1_760_000_000_000, Body: body}, Place: place})
+		all = append(all, users.Update{Update: user.Update{Op: user.OpAttributes, Key: key, TimeMillis: 1_760_000_000_000, Body: body}, Place: place})
 	}
 	return all
 }
@@ -119,7 +120,7 @@ type timedReader struct {
 	took time.Duration
 }
 
-func (r *timedReader) Users(ctx context.Context, q sluice.UserQuery) (sluice.UserAnswer, error) {
+func (r *timedReader) Users(ctx context.Context, q user.Query) (user.Answer, error) {
 	began, _ := computed(r.b, 0)
 	a, err := r.Store.Users(ctx, q)
 	ended, _ := computed(r.b, 0)

@@ -8,20 +8,20 @@ import (
 	"maps"
 	"slices"
 
-	"sluice"
+	"sluice/user"
 )
 
-var _ sluice.UserStore = (*Store)(nil)
+var _ user.Store = (*Store)(nil)
 
-// Users implements sluice.UserStore. It is several statements, each of up to
+// Users implements user.Store. It is several statements, each of up to
 // maxUserKeys keys. The data of one user does not fall apart, since a key
 // brings its user in the same statement.
-func (s *Store) Users(ctx context.Context, q sluice.UserQuery) (sluice.UserAnswer, error) {
-	a := sluice.UserAnswer{ByKey: make(map[sluice.UserKey][]sluice.UserID), Users: make(map[sluice.UserID]sluice.UserRow), Numbers: make(map[int]sluice.UserNumbers)}
-	if n := len(q.Keys) + len(q.IDs); n > sluice.MaxUserQuery {
-		return a, fmt.Errorf("read users from %s: %d keys and ids at once, at most %d", s.where, n, sluice.MaxUserQuery)
+func (s *Store) Users(ctx context.Context, q user.Query) (user.Answer, error) {
+	a := user.Answer{ByKey: make(map[user.Key][]user.ID), Users: make(map[user.ID]user.Row), Numbers: make(map[int]user.Numbers)}
+	if n := len(q.Keys) + len(q.IDs); n > user.MaxQuery {
+		return a, fmt.Errorf("read users from %s: %d keys and ids at once, at most %d", s.where, n, user.MaxQuery)
 	}
-	for _, read := range []func(context.Context, *sluice.UserQuery, *sluice.UserAnswer) error{s.usersByKey, s.usersByID, s.userNumbers, s.userChains} {
+	for _, read := range []func(context.Context, *user.Query, *user.Answer) error{s.usersByKey, s.usersByID, s.userNumbers, s.userChains} {
 		if err := read(ctx, &q, &a); err != nil {
 			return a, s.failed(err, "read users from")
 		}
@@ -29,16 +29,16 @@ func (s *Store) Users(ctx context.Context, q sluice.UserQuery) (sluice.UserAnswe
 	return a, nil
 }
 
-func (s *Store) usersByKey(ctx context.Context, q *sluice.UserQuery, a *sluice.UserAnswer) error {
-	names := make(map[sluice.UserKeyKind][]string)
+func (s *Store) usersByKey(ctx context.Context, q *user.Query, a *user.Answer) error {
+	names := make(map[user.KeyKind][]string)
 	for _, k := range q.Keys {
 		names[k.Kind] = append(names[k.Kind], k.Name)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(names)) {
 		find := s.keyOwners
 		switch kind {
-		case sluice.KeyExternal, sluice.KeyAlias:
-		case sluice.KeyRememberedEmail, sluice.KeyRememberedPhone:
+		case user.KeyExternal, user.KeyAlias:
+		case user.KeyRememberedEmail, user.KeyRememberedPhone:
 			var one int // nearly always there are none at all
 			err := s.reads.QueryRowContext(ctx, query(s.d, "user_key_any"), int(kind)).Scan(&one)
 			if errors.Is(err, sql.ErrNoRows) {
@@ -47,7 +47,7 @@ func (s *Store) usersByKey(ctx context.Context, q *sluice.UserQuery, a *sluice.U
 			if err != nil {
 				return err
 			}
-		case sluice.KeyEmail, sluice.KeyPhone:
+		case user.KeyEmail, user.KeyPhone:
 			find = s.addressOwners
 		default:
 			return fmt.Errorf("keys of kind %d are not looked up", kind)
@@ -66,13 +66,13 @@ func (s *Store) usersByKey(ctx context.Context, q *sluice.UserQuery, a *sluice.U
 		}
 	}
 	for _, ids := range a.ByKey {
-		slices.SortFunc(ids, sluice.UserID.Compare)
+		slices.SortFunc(ids, user.ID.Compare)
 	}
 	return nil
 }
 
 // keyOwners finds the users of keys that have one each, by a statement for n.
-func (s *Store) keyOwners(ctx context.Context, kind sluice.UserKeyKind, names []string, n int, a *sluice.UserAnswer) error {
+func (s *Store) keyOwners(ctx context.Context, kind user.KeyKind, names []string, n int, a *user.Answer) error {
 	_, err := s.owners(ctx, "user_by_key", kind, names, n, a)
 	return err
 }
@@ -81,9 +81,9 @@ func (s *Store) keyOwners(ctx context.Context, kind sluice.UserKeyKind, names []
 // users may have one address: the statement returns some more rows than it has
 // addresses. If that is not enough, each half of them is asked for by itself.
 // So a crowd is read in some ten pieces of a few hundred rows, not whole.
-func (s *Store) addressOwners(ctx context.Context, kind sluice.UserKeyKind, names []string, n int, a *sluice.UserAnswer) error {
-	most := n + 2*sluice.MaxSharing
-	piece := sluice.UserAnswer{ByKey: make(map[sluice.UserKey][]sluice.UserID), Users: make(map[sluice.UserID]sluice.UserRow)}
+func (s *Store) addressOwners(ctx context.Context, kind user.KeyKind, names []string, n int, a *user.Answer) error {
+	most := n + 2*user.MaxSharing
+	piece := user.Answer{ByKey: make(map[user.Key][]user.ID), Users: make(map[user.ID]user.Row)}
 	rows, err := s.owners(ctx, "user_by_address", kind, names, n, &piece, most)
 	switch half := len(names) / 2; {
 	case err != nil:
@@ -95,20 +95,20 @@ func (s *Store) addressOwners(ctx context.Context, kind sluice.UserKeyKind, name
 		}
 		return s.addressOwners(ctx, kind, names[half:], n, a)
 	default:
-		k := sluice.UserKey{Kind: kind, Name: names[0]}
-		if piece.ByKey[k], err = s.Sharing(ctx, k, sluice.UserID{}, sluice.MaxSharing+1); err != nil {
+		k := user.Key{Kind: kind, Name: names[0]}
+		if piece.ByKey[k], err = s.Sharing(ctx, k, user.ID{}, user.MaxSharing+1); err != nil {
 			return err
 		}
-		if err := s.usersByID(ctx, &sluice.UserQuery{IDs: piece.ByKey[k]}, &piece); err != nil {
+		if err := s.usersByID(ctx, &user.Query{IDs: piece.ByKey[k]}, &piece); err != nil {
 			return err
 		}
 	}
 	for k, ids := range piece.ByKey {
-		if len(ids) > sluice.MaxSharing {
-			slices.SortFunc(ids, sluice.UserID.Compare)
-			ids = ids[:sluice.MaxSharing]
+		if len(ids) > user.MaxSharing {
+			slices.SortFunc(ids, user.ID.Compare)
+			ids = ids[:user.MaxSharing]
 			if a.Shared == nil {
-				a.Shared = make(map[sluice.UserKey]bool)
+				a.Shared = make(map[user.Key]bool)
 			}
 			a.Shared[k] = true
 		}
@@ -123,7 +123,7 @@ func (s *Store) addressOwners(ctx context.Context, kind sluice.UserKeyKind, name
 }
 
 // owners runs a statement for n names, of which there are so many or fewer.
-func (s *Store) owners(ctx context.Context, query string, kind sluice.UserKeyKind, names []string, n int, a *sluice.UserAnswer, more ...any) (found int, err error) {
+func (s *Store) owners(ctx context.Context, query string, kind user.KeyKind, names []string, n int, a *user.Answer, more ...any) (found int, err error) {
 	args := append(make([]any, 0, n+1+len(more)), int(kind))
 	for _, name := range names {
 		args = append(args, name)
@@ -135,8 +135,8 @@ func (s *Store) owners(ctx context.Context, query string, kind sluice.UserKeyKin
 	if err != nil {
 		return 0, err
 	}
-	return found, s.scanUsers(rows, func(name string, u sluice.UserRow) {
-		key := sluice.UserKey{Kind: kind, Name: name}
+	return found, s.scanUsers(rows, func(name string, u user.Row) {
+		key := user.Key{Kind: kind, Name: name}
 		a.ByKey[key] = append(a.ByKey[key], u.ID)
 		if u.Profile != "" || !u.MergedInto.IsZero() {
 			a.Users[u.ID] = u
@@ -145,7 +145,7 @@ func (s *Store) owners(ctx context.Context, query string, kind sluice.UserKeyKin
 	})
 }
 
-func (s *Store) usersByID(ctx context.Context, q *sluice.UserQuery, a *sluice.UserAnswer) error {
+func (s *Store) usersByID(ctx context.Context, q *user.Query, a *user.Answer) error {
 	numbers := make(map[int][]any)
 	for _, id := range q.IDs {
 		numbers[id.Partition] = append(numbers[id.Partition], id.Number)
@@ -153,7 +153,7 @@ func (s *Store) usersByID(ctx context.Context, q *sluice.UserQuery, a *sluice.Us
 	for _, p := range slices.Sorted(maps.Keys(numbers)) {
 		for piece := range slices.Chunk(numbers[p], maxUserKeys) {
 			statement := named(rawQuery(s.d, "user_by_id"), len(piece))
-			if err := s.userRows(ctx, statement, append([]any{p}, piece...), func(_ string, u sluice.UserRow) { a.Users[u.ID] = u }); err != nil {
+			if err := s.userRows(ctx, statement, append([]any{p}, piece...), func(_ string, u user.Row) { a.Users[u.ID] = u }); err != nil {
 				return err
 			}
 		}
@@ -161,18 +161,18 @@ func (s *Store) usersByID(ctx context.Context, q *sluice.UserQuery, a *sluice.Us
 	return nil
 }
 
-func (s *Store) userNumbers(ctx context.Context, q *sluice.UserQuery, a *sluice.UserAnswer) error {
+func (s *Store) userNumbers(ctx context.Context, q *user.Query, a *user.Answer) error {
 	if len(q.Numbers) == 0 {
 		return nil
 	}
 	args := make([]any, len(q.Numbers))
 	for i, p := range q.Numbers {
 		args[i] = p
-		a.Numbers[p] = sluice.UserNumbers{} // it has given none yet
+		a.Numbers[p] = user.Numbers{} // it has given none yet
 	}
 	return s.each(ctx, named(rawQuery(s.d, "user_numbers"), len(args)), args, func(scan scanner) error {
 		var p int
-		var n sluice.UserNumbers
+		var n user.Numbers
 		err := scan(&p, &n.User, &n.Forward)
 		a.Numbers[p] = n
 		return err
@@ -187,18 +187,18 @@ const (
 
 // userChains adds the users that took over users of the answer, over as many
 // merges as there were. Nearly always none is missing, and nothing is asked.
-func (s *Store) userChains(ctx context.Context, _ *sluice.UserQuery, a *sluice.UserAnswer) error {
-	looked := make(map[sluice.UserID]bool) // a user who is not found was erased
+func (s *Store) userChains(ctx context.Context, _ *user.Query, a *user.Answer) error {
+	looked := make(map[user.ID]bool) // a user who is not found was erased
 	missing := missingOf(a.Users, a.Users, looked)
 	for len(missing) > 0 {
 		if len(a.Users) > maxChain {
 			return fmt.Errorf("more than %d users were merged one into the other", maxChain)
 		}
-		found := make(map[sluice.UserID]sluice.UserRow)
+		found := make(map[user.ID]user.Row)
 		for p, numbers := range missing {
 			for piece := range slices.Chunk(numbers, s.d.keysAtOnce()) {
 				statement := named(rawQuery(s.d, "user_chain"), len(piece))
-				if err := s.userRows(ctx, statement, slices.Concat([]any{p}, piece, []any{chainSteps}), func(_ string, u sluice.UserRow) { found[u.ID] = u }); err != nil {
+				if err := s.userRows(ctx, statement, slices.Concat([]any{p}, piece, []any{chainSteps}), func(_ string, u user.Row) { found[u.ID] = u }); err != nil {
 					return err
 				}
 			}
@@ -215,7 +215,7 @@ func (s *Store) userChains(ctx context.Context, _ *sluice.UserQuery, a *sluice.U
 
 // missingOf returns the numbers, by partition, of the users that took over some
 // of these users, are not among them, and were not looked for.
-func missingOf(some, all map[sluice.UserID]sluice.UserRow, looked map[sluice.UserID]bool) map[int][]any {
+func missingOf(some, all map[user.ID]user.Row, looked map[user.ID]bool) map[int][]any {
 	var missing map[int][]any
 	for _, u := range some {
 		to := u.MergedInto
@@ -234,21 +234,21 @@ func missingOf(some, all map[sluice.UserID]sluice.UserRow, looked map[sluice.Use
 	return missing
 }
 
-// Sharing implements sluice.UserStore.
-func (s *Store) Sharing(ctx context.Context, k sluice.UserKey, after sluice.UserID, limit int) ([]sluice.UserID, error) {
-	all, err := list(ctx, s.d, s.reads, func(scan scanner, id *sluice.UserID) error { return scan(&id.Partition, &id.Number) },
+// Sharing implements user.Store.
+func (s *Store) Sharing(ctx context.Context, k user.Key, after user.ID, limit int) ([]user.ID, error) {
+	all, err := list(ctx, s.d, s.reads, func(scan scanner, id *user.ID) error { return scan(&id.Partition, &id.Number) },
 		rawQuery(s.d, "user_sharing"), int(k.Kind), k.Name, after.Partition, after.Partition, after.Number, limit)
 	return all, s.failed(err, "read the users of an address in")
 }
 
-// UserPage implements sluice.UserStore.
-func (s *Store) UserPage(ctx context.Context, partition int, after int64, limit int) ([]sluice.UserRow, error) {
-	var all []sluice.UserRow
-	err := s.userRows(ctx, rawQuery(s.d, "user_page"), []any{partition, after, limit}, func(_ string, u sluice.UserRow) { all = append(all, u) })
+// UserPage implements user.Store.
+func (s *Store) UserPage(ctx context.Context, partition int, after int64, limit int) ([]user.Row, error) {
+	var all []user.Row
+	err := s.userRows(ctx, rawQuery(s.d, "user_page"), []any{partition, after, limit}, func(_ string, u user.Row) { all = append(all, u) })
 	return all, s.failed(err, "read users of partition %d after %d from", partition, after)
 }
 
-// EachProfile implements sluice.UserStore.
+// EachProfile implements user.Store.
 func (s *Store) EachProfile(ctx context.Context, partition int, after int64, limit int, f func(number int64, profile string) bool) error {
 	err := s.each(ctx, rawQuery(s.d, "user_profiles"), []any{partition, after, limit}, func(scan scanner) error {
 		var number int64
@@ -265,16 +265,16 @@ func (s *Store) EachProfile(ctx context.Context, partition int, after int64, lim
 	return s.failed(err, "read profiles of partition %d after %d from", partition, after)
 }
 
-// Forwards implements sluice.UserStore.
-func (s *Store) Forwards(ctx context.Context, from, limit int) ([]sluice.Forward, error) {
-	all, err := list(ctx, s.d, s.reads, func(scan scanner, f *sluice.Forward) error {
+// Forwards implements user.Store.
+func (s *Store) Forwards(ctx context.Context, from, limit int) ([]user.Forward, error) {
+	all, err := list(ctx, s.d, s.reads, func(scan scanner, f *user.Forward) error {
 		f.From = from
 		return scan(&f.ID, &f.To, &f.Items)
 	}, rawQuery(s.d, "forward_list"), from, limit)
 	return all, s.failed(err, "read forwards from partition %d in", from)
 }
 
-// Forwarded implements sluice.UserStore.
+// Forwarded implements user.Store.
 func (s *Store) Forwarded(ctx context.Context, from, to int, id int64) error {
 	err := s.write(ctx, func(tx *txn) error {
 		return tx.exec(ctx, "forward_done", from, to, id)
@@ -283,7 +283,7 @@ func (s *Store) Forwarded(ctx context.Context, from, to int, id int64) error {
 }
 
 // userRows reads users. The first column is the key that each was found by.
-func (s *Store) userRows(ctx context.Context, statement string, args []any, f func(key string, u sluice.UserRow)) error {
+func (s *Store) userRows(ctx context.Context, statement string, args []any, f func(key string, u user.Row)) error {
 	rows, err := s.reads.QueryContext(ctx, s.d.placeholders(statement), args...)
 	if err != nil {
 		return err
@@ -291,14 +291,14 @@ func (s *Store) userRows(ctx context.Context, statement string, args []any, f fu
 	return s.scanUsers(rows, f)
 }
 
-func (s *Store) scanUsers(rows *sql.Rows, f func(key string, u sluice.UserRow)) error {
+func (s *Store) scanUsers(rows *sql.Rows, f func(key string, u user.Row)) error {
 	return eachRow(rows, func(scan scanner) error {
 		var key string
-		var u sluice.UserRow
+		var u user.Row
 		var text sql.NullString // all of these are NULL for a key of an erased user
 		var to [2]sql.NullInt64
 		err := scan(&key, &u.ID.Partition, &u.ID.Number, s.instant(&u.UpdatedMillis), &to[0], &to[1], &text)
-		u.MergedInto, u.Profile = sluice.UserID{Partition: int(to[0].Int64), Number: to[1].Int64}, text.String
+		u.MergedInto, u.Profile = user.ID{Partition: int(to[0].Int64), Number: to[1].Int64}, text.String
 		if err == nil {
 			f(key, u)
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // strikeSQLCut cuts one process off from the database, lets those unsubscribe
@@ -57,7 +57,7 @@ func strikeHuge(r *round) {
 	recipients := func(n int) string {
 		var b strings.Builder
 		for i := 0; n > 0; i++ {
-			if address := fmt.Sprintf("huge%d@example.net", i); sluice.SendPartition(address, roundPartitions) == 0 {
+			if address := fmt.Sprintf("huge%d@example.net", i); mail.SendPartition(address, roundPartitions) == 0 {
 				fmt.Fprintf(&b, ",%q", address)
 				n--
 			}
@@ -66,7 +66,7 @@ func strikeHuge(r *round) {
 	}
 	message := func(n int, text string) string {
 		return fmt.Sprintf(`{"from":"shop@example.com","to":%s,"subject":"order","text":%q,"class":"transactional","metadata":{"a":%q}}`,
-			recipients(n), text, strings.Repeat("x", sluice.MaxMetadataBytes-8))
+			recipients(n), text, strings.Repeat("x", mail.MaxMetadataBytes-8))
 	}
 	// Metadata travels inside each send, and a text of 3,000 bytes did.
 	four := message(300, strings.Repeat("hello you ", 300))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/store"
 )
 
 func testLeases(t *testing.T, f *fixture) {
@@ -34,7 +35,7 @@ func testCursors(t *testing.T, f *fixture) {
 		}
 	}
 	far := sluice.Position{Major: math.MaxUint64, Minor: math.MaxUint64}
-	p := f.prepare(t, &sluice.Effect{Moves: []sluice.Move{{Follower: follower, Partition: 5, To: far}}})
+	p := f.prepare(t, &store.Effect{Moves: []store.Move{{Follower: follower, Partition: 5, To: far}}})
 	_, err = f.store.Apply(f.ctx, p)
 	must(t, err)
 	cursors, err = f.store.Cursors(f.ctx, follower, []int{5})
@@ -49,10 +50,10 @@ func testCursors(t *testing.T, f *fixture) {
 
 func testConflict(t *testing.T, f *fixture) {
 	f.start(t)
-	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{event(1)}}, 1, 0)
-	stale := &sluice.Effect{
-		Moves:  []sluice.Move{{Follower: follower, To: sluice.Position{Major: 9}}},
-		Events: []sluice.StoredEvent{event(2)},
+	f.apply(t, store.Effect{Events: []store.StoredEvent{event(1)}}, 1, 0)
+	stale := &store.Effect{
+		Moves:  []store.Move{{Follower: follower, To: sluice.Position{Major: 9}}},
+		Events: []store.StoredEvent{event(2)},
 		Dead:   []sluice.DeadLetter{{Source: "log", Form: sluice.FormBatch, Reason: "r", Payload: []byte("p")}},
 	}
 	_, err := f.store.Apply(f.ctx, f.prepare(t, stale))
@@ -63,7 +64,7 @@ func testConflict(t *testing.T, f *fixture) {
 	want(t, "dead letters", f.count(t, "dead_letters"), 0)
 	f.wantCursor(t)
 
-	missing := &sluice.Effect{Moves: []sluice.Move{{Follower: "nobody", To: sluice.Position{Major: 9}}}}
+	missing := &store.Effect{Moves: []store.Move{{Follower: "nobody", To: sluice.Position{Major: 9}}}}
 	_, err = f.store.Apply(f.ctx, f.prepare(t, missing))
 	wantError(t, err, sluice.ErrConflict)
 }
@@ -74,10 +75,10 @@ func testConflictOfOne(t *testing.T, f *fixture) {
 		_, err := f.store.Cursors(f.ctx, name, parts)
 		must(t, err)
 	}
-	moves := func(from uint64) (m []sluice.Move) {
+	moves := func(from uint64) (m []store.Move) {
 		for _, name := range []string{"a", "b"} {
 			for _, part := range parts {
-				m = append(m, sluice.Move{
+				m = append(m, store.Move{
 					Follower: name, Partition: part, From: sluice.Position{Major: from},
 					To: sluice.Position{Major: from + uint64(part) + 1, Minor: uint64(len(m))},
 				})
@@ -85,7 +86,7 @@ func testConflictOfOne(t *testing.T, f *fixture) {
 		}
 		return m
 	}
-	_, err := f.store.Apply(f.ctx, f.prepare(t, &sluice.Effect{Moves: moves(0)}))
+	_, err := f.store.Apply(f.ctx, f.prepare(t, &store.Effect{Moves: moves(0)}))
 	must(t, err)
 	for _, m := range moves(0) {
 		cursors, err := f.store.Cursors(f.ctx, m.Follower, []int{m.Partition})
@@ -93,7 +94,7 @@ func testConflictOfOne(t *testing.T, f *fixture) {
 		want(t, "cursor of "+m.Follower, cursors[m.Partition], m.To)
 	}
 	// Of these only partition 0 of each follower is where it is believed to be.
-	_, err = f.store.Apply(f.ctx, f.prepare(t, &sluice.Effect{Moves: []sluice.Move{
+	_, err = f.store.Apply(f.ctx, f.prepare(t, &store.Effect{Moves: []store.Move{
 		{Follower: "a", Partition: 0, From: sluice.Position{Major: 1}, To: sluice.Position{Major: 50}},
 		{Follower: "a", Partition: 1, From: sluice.Position{Major: 1}, To: sluice.Position{Major: 50}},
 	}}))
@@ -105,20 +106,20 @@ func testConflictOfOne(t *testing.T, f *fixture) {
 
 func testNonsense(t *testing.T, f *fixture) {
 	f.start(t)
-	still := sluice.Move{Follower: follower}
-	if _, err := f.store.Prepare(&sluice.Effect{Moves: []sluice.Move{still}}); err == nil {
+	still := store.Move{Follower: follower}
+	if _, err := f.store.Prepare(&store.Effect{Moves: []store.Move{still}}); err == nil {
 		t.Fatal("a cursor that does not move was prepared")
 	}
-	move := sluice.Move{Follower: follower, To: sluice.Position{Major: 1}}
-	if _, err := f.store.Prepare(&sluice.Effect{Moves: []sluice.Move{move, move}}); err == nil {
+	move := store.Move{Follower: follower, To: sluice.Position{Major: 1}}
+	if _, err := f.store.Prepare(&store.Effect{Moves: []store.Move{move, move}}); err == nil {
 		t.Fatal("a cursor that moves twice was prepared")
 	}
-	table := f.table(t, "a BIGINT, b BIGINT", sluice.TableSpec{Table: "t", Columns: []string{"a", "b"}})
-	rows := sluice.TableRows{Table: table, Cells: []sluice.Cell{num("1")}, Raw: []string{"x"}}
-	if _, err := f.store.Prepare(&sluice.Effect{Rows: []sluice.TableRows{rows}}); err == nil {
+	table := f.table(t, "a BIGINT, b BIGINT", store.TableSpec{Table: "t", Columns: []string{"a", "b"}})
+	rows := store.TableRows{Table: table, Cells: []store.Cell{num("1")}, Raw: []string{"x"}}
+	if _, err := f.store.Prepare(&store.Effect{Rows: []store.TableRows{rows}}); err == nil {
 		t.Fatal("half a row was prepared")
 	}
-	p := f.prepare(t, &sluice.Effect{})
+	p := f.prepare(t, &store.Effect{})
 	if _, err := f.Open(t).Apply(f.ctx, p); err == nil {
 		t.Fatal("an effect was applied that another store had prepared")
 	}
@@ -128,16 +129,16 @@ func testNonsense(t *testing.T, f *fixture) {
 func testRace(t *testing.T, f *fixture) {
 	f.start(t)
 	const rounds = 30
-	stores := []sluice.Store{f.store, f.Open(t)}
+	stores := []store.Store{f.store, f.Open(t)}
 	for round := range rounds {
 		var wg sync.WaitGroup
 		errs := make([]error, len(stores))
 		to := sluice.Position{Major: uint64(round) + 1}
 		for i, s := range stores {
 			wg.Go(func() {
-				p, err := s.Prepare(&sluice.Effect{
-					Moves:  []sluice.Move{{Follower: follower, From: f.at, To: to}},
-					Events: []sluice.StoredEvent{event(round*2 + i)},
+				p, err := s.Prepare(&store.Effect{
+					Moves:  []store.Move{{Follower: follower, From: f.at, To: to}},
+					Events: []store.StoredEvent{event(round*2 + i)},
 				})
 				if err == nil {
 					_, err = s.Apply(f.ctx, p)
@@ -164,12 +165,12 @@ func testRace(t *testing.T, f *fixture) {
 func testPrepareWhileApplying(t *testing.T, f *fixture) {
 	f.start(t)
 	const effects, each = 20, 200
-	prepared := make(chan sluice.Prepared, 1)
+	prepared := make(chan store.Prepared, 1)
 	go func() {
 		defer close(prepared)
 		at := f.at
 		for n := range effects {
-			e := &sluice.Effect{Moves: []sluice.Move{{Follower: follower, From: at, To: sluice.Position{Major: uint64(n) + 1}}}}
+			e := &store.Effect{Moves: []store.Move{{Follower: follower, From: at, To: sluice.Position{Major: uint64(n) + 1}}}}
 			for i := range each {
 				e.Events = append(e.Events, event(n*each+i))
 			}

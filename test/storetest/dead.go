@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/store"
 )
 
 func testDeadLetters(t *testing.T, f *fixture) {
 	f.start(t)
-	var e sluice.Effect
+	var e store.Effect
 	for i := range 5 {
 		e.Dead = append(e.Dead, sluice.DeadLetter{
 			Source: fmt.Sprintf("list:%d", i), Form: sluice.FormCommand, Reason: "because",
@@ -63,7 +64,7 @@ func testDeadTexts(t *testing.T, f *fixture) {
 	for i := range every {
 		every[i] = byte(i)
 	}
-	e := sluice.Effect{Dead: []sluice.DeadLetter{
+	e := store.Effect{Dead: []sluice.DeadLetter{
 		{Source: "s", Form: sluice.FormItem, Reason: strings.Repeat("é\xff\x00\t", 30_000), Payload: every},
 		{Source: strings.Repeat("ü", 300), Form: sluice.Form(strings.Repeat("f", 99)), Reason: "\xff", Payload: nil},
 		{Place: sluice.Place{Partition: -1, Index: -1}, TimeMillis: 1 << 62, Payload: bytes.Repeat([]byte{'\\', 'N', 0xff, 0}, 1<<18)},
@@ -99,7 +100,7 @@ func testDeadLarge(t *testing.T, f *fixture) {
 	f.start(t)
 	const mib = 1 << 20
 	sizes := []int{30 * mib, mib - 1, mib, mib + 1, 2 * mib, 2*mib + 1}
-	var e sluice.Effect
+	var e store.Effect
 	for i, size := range sizes {
 		payload := make([]byte, size)
 		for n := range payload {
@@ -127,7 +128,7 @@ func testDeadLarge(t *testing.T, f *fixture) {
 func testDeadFlood(t *testing.T, f *fixture) {
 	f.start(t)
 	const n = 100_000
-	e := sluice.Effect{Dead: make([]sluice.DeadLetter, n)}
+	e := store.Effect{Dead: make([]sluice.DeadLetter, n)}
 	for i := range e.Dead {
 		e.Dead[i] = sluice.DeadLetter{Source: "list:flood", Form: sluice.FormElement, Reason: "it is not JSON", Payload: fmt.Appendf(nil, "{element %d", i)}
 	}

@@ -12,10 +12,13 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/store"
+	"sluice/user"
 )
 
 // Dump reads all standard tables of a store as they are now.
-func Dump(t *testing.T, store sluice.DumpStore) map[string][]sluice.Cell {
+func Dump(t *testing.T, store store.DumpStore) map[string][]store.Cell {
 	t.Helper()
 	snapshot, err := store.Snapshot(t.Context())
 	must(t, err)
@@ -23,11 +26,11 @@ func Dump(t *testing.T, store sluice.DumpStore) map[string][]sluice.Cell {
 	return rest(t, snapshot)
 }
 
-func rest(t *testing.T, snapshot sluice.Snapshot) map[string][]sluice.Cell {
+func rest(t *testing.T, snapshot store.Snapshot) map[string][]store.Cell {
 	t.Helper()
-	all := make(map[string][]sluice.Cell)
+	all := make(map[string][]store.Cell)
 	for _, table := range snapshot.Tables() {
-		must(t, snapshot.Rows(t.Context(), table.Name, func(cells []sluice.Cell) error {
+		must(t, snapshot.Rows(t.Context(), table.Name, func(cells []store.Cell) error {
 			for _, c := range cells {
 				c.Text = strings.Clone(c.Text)
 				all[table.Name] = append(all[table.Name], c)
@@ -40,7 +43,7 @@ func rest(t *testing.T, snapshot sluice.Snapshot) map[string][]sluice.Cell {
 
 // PutBack writes what Dump returned into the tables of a restore, but for those
 // that Finish writes.
-func PutBack(t *testing.T, r sluice.Restore, dump map[string][]sluice.Cell) {
+func PutBack(t *testing.T, r store.Restore, dump map[string][]store.Cell) {
 	t.Helper()
 	for _, table := range r.Tables() {
 		if table.Name == "cursors" || table.Name == "leases" {
@@ -56,13 +59,13 @@ func PutBack(t *testing.T, r sluice.Restore, dump map[string][]sluice.Cell) {
 
 // Fill writes rows into every standard table of a store. They have one of each
 // kind of hard cell, as far as every database takes it.
-func Fill(t *testing.T, store sluice.Store) {
+func Fill(t *testing.T, db store.Store) {
 	t.Helper()
-	f := &fixture{Env: Env{NoNUL: true}, ctx: t.Context(), store: store}
+	f := &fixture{Env: Env{NoNUL: true}, ctx: t.Context(), store: db}
 	f.start(t)
-	f.mirrored(t, store.(sluice.MirrorStore), 3)
+	f.mirrored(t, db.(store.MirrorStore), 3)
 	texts, _ := f.texts()
-	var e sluice.Effect
+	var e store.Effect
 	for i, s := range texts {
 		ev := event(0)
 		ev.ID, ev.Name, ev.Email, ev.User, ev.Message, ev.Properties = s, s, s, s, s, s
@@ -77,13 +80,13 @@ func Fill(t *testing.T, store sluice.Store) {
 	for i := range every {
 		every[i] = byte(i)
 	}
-	user := sluice.UserID{Partition: 255, Number: 1<<63 - 1}
-	e.Users = &sluice.UserChanges{
-		Put:        []sluice.UserRow{{ID: user, Profile: `{"custom":{"a":"ä🌍\\n\t'"}}`, MergedInto: user}},
-		AddKeys:    []sluice.KeyRow{{Key: sluice.AliasKey("ä", `b"\`), ID: user}, {Key: external("u-ä"), ID: user}},
-		AddAddress: []sluice.KeyRow{{Key: email("a@example.com"), ID: user}},
-		Numbers:    map[int]sluice.UserNumbers{255: {User: 1 << 62, Forward: 3}},
-		Forward:    []sluice.Forward{{From: 255, To: 1, ID: 3, Items: every}},
+	person := user.ID{Partition: 255, Number: 1<<63 - 1}
+	e.Users = &user.Changes{
+		Put:        []user.Row{{ID: person, Profile: `{"custom":{"a":"ä🌍\\n\t'"}}`, MergedInto: person}},
+		AddKeys:    []user.KeyRow{{Key: user.AliasKey("ä", `b"\`), ID: person}, {Key: external("u-ä"), ID: person}},
+		AddAddress: []user.KeyRow{{Key: email("a@example.com"), ID: person}},
+		Numbers:    map[int]user.Numbers{255: {User: 1 << 62, Forward: 3}},
+		Forward:    []user.Forward{{From: 255, To: 1, ID: 3, Items: every}},
 		Erase:      []string{"ä"},
 	}
 	e.Dead = []sluice.DeadLetter{
@@ -94,30 +97,30 @@ func Fill(t *testing.T, store sluice.Store) {
 		e.Counts = append(e.Counts, counted(time.Duration(i)*time.Hour, "app", s, int64(-i)))
 	}
 	e.Counts = append(e.Counts, counted(0, "app", "most", math.MaxInt64))
-	e.Sends = []sluice.StoredSend{aSend(1, 0, 2), aSend(1, 1, 2)}
+	e.Sends = []mail.StoredSend{aSend(1, 0, 2), aSend(1, 1, 2)}
 	e.Sends[1].From, e.Sends[1].Metadata, e.Sends[1].DueMillis = "", "", 0
-	e.Outcomes = []sluice.StoredOutcome{anOutcome(&e.Sends[0], sluice.SendWaiting, sluice.SendFailed, 1)}
-	must(t, store.(sluice.SendStore).AddBodies(f.ctx, []sluice.Body{{Message: e.Sends[0].Message, Recipients: 2, CreatedMillis: 1_760_000_000_123, Data: every}}))
-	e.Suppress = []sluice.Suppression{aSuppression("ä@example.com", sluice.SuppressComplaint, 1), aSuppression(".example.org", sluice.SuppressManual, 2)}
+	e.Outcomes = []mail.StoredOutcome{anOutcome(&e.Sends[0], mail.SendWaiting, mail.SendFailed, 1)}
+	must(t, db.(mail.SendStore).AddBodies(f.ctx, []mail.Body{{Message: e.Sends[0].Message, Recipients: 2, CreatedMillis: 1_760_000_000_123, Data: every}}))
+	e.Suppress = []mail.Suppression{aSuppression("ä@example.com", mail.SuppressComplaint, 1), aSuppression(".example.org", mail.SuppressManual, 2)}
 	e.Suppress[1].EndMillis, e.Suppress[1].App, e.Suppress[1].Removed, e.Suppress[1].Source = 1_760_000_000_123, "ä", true, "set:\\"
-	e.SoftBounces = []sluice.SoftBounce{{Entry: "ä@example.com", TimeMillis: 1_760_000_000_123}}
+	e.SoftBounces = []mail.SoftBounce{{Entry: "ä@example.com", TimeMillis: 1_760_000_000_123}}
 	f.apply(t, e, len(e.Events)+2, 0)
-	keys := store.(sluice.KeyStore)
-	must(t, keys.AddKey(f.ctx, sluice.APIKey{ID: "k1", Name: "für Ann", Permissions: []string{"events:write"}, Hash: every[128:160], CreatedMillis: 1_700_000_000_123}))
-	must(t, keys.AddKey(f.ctx, sluice.APIKey{ID: "k2", Hash: every[:32], CreatedMillis: 1}))
+	keys := db.(store.KeyStore)
+	must(t, keys.AddKey(f.ctx, store.APIKey{ID: "k1", Name: "für Ann", Permissions: []string{"events:write"}, Hash: every[128:160], CreatedMillis: 1_700_000_000_123}))
+	must(t, keys.AddKey(f.ctx, store.APIKey{ID: "k2", Hash: every[:32], CreatedMillis: 1}))
 	must(t, keys.RevokeKey(f.ctx, "k2"))
-	must(t, store.(sluice.SegmentStore).AddSegment(f.ctx, aSegment(1_700_000_000, "für Ann")))
-	mail, version := aTemplate("welcome")
-	must(t, store.(sluice.TemplateStore).AddTemplate(f.ctx, mail, version))
-	must(t, store.(sluice.ScheduleStore).AddSchedule(f.ctx, aSchedule("a", 4_000_000_000_123)))
-	_, err := store.(sluice.SecretStore).Secret(f.ctx, "token", every[100:228])
+	must(t, db.(user.SegmentStore).AddSegment(f.ctx, aSegment(1_700_000_000, "für Ann")))
+	message, version := aTemplate("welcome")
+	must(t, db.(mail.TemplateStore).AddTemplate(f.ctx, message, version))
+	must(t, db.(mail.ScheduleStore).AddSchedule(f.ctx, aSchedule("a", 4_000_000_000_123)))
+	_, err := db.(store.SecretStore).Secret(f.ctx, "token", every[100:228])
 	must(t, err)
-	_, err = store.TakeLease(f.ctx, follower, []int{0, 3})
+	_, err = db.TakeLease(f.ctx, follower, []int{0, 3})
 	must(t, err)
-	_, err = store.Cursors(f.ctx, "list:mine", []int{0})
+	_, err = db.Cursors(f.ctx, "list:mine", []int{0})
 	must(t, err)
-	p := f.prepare(t, &sluice.Effect{Moves: []sluice.Move{{Follower: "list:mine", To: sluice.Position{Major: 7, Minor: 100}}}})
-	_, err = store.Apply(f.ctx, p)
+	p := f.prepare(t, &store.Effect{Moves: []store.Move{{Follower: "list:mine", To: sluice.Position{Major: 7, Minor: 100}}}})
+	_, err = db.Apply(f.ctx, p)
 	must(t, err)
 }
 
@@ -125,15 +128,15 @@ func Fill(t *testing.T, store sluice.Store) {
 // the tables what they were. An interrupted restore marks the database until
 // the next one is done.
 func testDump(t *testing.T, f *fixture) {
-	store := f.store.(sluice.DumpStore)
+	db := f.store.(store.DumpStore)
 	Fill(t, f.store)
-	snapshot, err := store.Snapshot(f.ctx)
+	snapshot, err := db.Snapshot(f.ctx)
 	must(t, err)
 	f.start(t)
-	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{event(77)}, Dead: []sluice.DeadLetter{{Source: "late"}}}, 1, 0)
+	f.apply(t, store.Effect{Events: []store.StoredEvent{event(77)}, Dead: []sluice.DeadLetter{{Source: "late"}}}, 1, 0)
 	dump := rest(t, snapshot)
 	var seen []string
-	must(t, snapshot.Events(f.ctx, sluice.EventFilter{FromMillis: 1, ToMillis: sluice.MaxEventTimeMillis, Kind: "mail", Name: "a"}, func(e *sluice.StoredEvent) error {
+	must(t, snapshot.Events(f.ctx, store.EventFilter{FromMillis: 1, ToMillis: sluice.MaxEventTimeMillis, Kind: "mail", Name: "a"}, func(e *store.StoredEvent) error {
 		seen = append(seen, e.ID)
 		return nil
 	}))
@@ -150,37 +153,37 @@ func testDump(t *testing.T, f *fixture) {
 		}
 	}
 
-	if _, err := store.BeginRestore(f.ctx, false); err == nil || !strings.Contains(err.Error(), "--replace") {
+	if _, err := db.BeginRestore(f.ctx, false); err == nil || !strings.Contains(err.Error(), "--replace") {
 		t.Fatalf("a database with rows was emptied unasked: %v", err)
 	}
-	broken, err := store.BeginRestore(f.ctx, true)
+	broken, err := db.BeginRestore(f.ctx, true)
 	must(t, err)
-	made, err := f.store.(sluice.KeepStore).MakeEventDays(f.ctx, midnight(0).UnixMilli())
+	made, err := f.store.(store.KeepStore).MakeEventDays(f.ctx, midnight(0).UnixMilli())
 	must(t, err)
 	want(t, "days that the restore has left to make", made, 0)
-	PutBack(t, broken, map[string][]sluice.Cell{"events": dump["events"]})
-	half, err := store.Restoring(f.ctx)
+	PutBack(t, broken, map[string][]store.Cell{"events": dump["events"]})
+	half, err := db.Restoring(f.ctx)
 	must(t, err)
 	want(t, "restoring", half, true)
 
-	r, err := store.BeginRestore(f.ctx, false)
+	r, err := db.BeginRestore(f.ctx, false)
 	must(t, err)
-	kept, err := store.OwnTableCursors(f.ctx)
+	kept, err := db.OwnTableCursors(f.ctx)
 	must(t, err)
 	if len(kept) != 1 || kept[0].Follower != "list:mine" || kept[0].Position != (sluice.Position{Major: 7, Minor: 100}) {
 		t.Fatalf("kept cursors: %+v", kept)
 	}
 	PutBack(t, r, dump)
-	cursors := []sluice.DumpCursor{
+	cursors := []store.DumpCursor{
 		{Follower: follower, Partition: 3, Position: sluice.Position{Major: 1<<64 - 1, Minor: 5}},
 		{Follower: "mirror", Position: sluice.Position{Major: 3, Minor: 1}}, // not restored: what was mirrored since is not known
 	}
-	must(t, r.Finish(f.ctx, append(cursors, kept...), []sluice.DumpLease{{Role: follower, Partition: 3, Number: 1 << 40}}))
-	half, err = store.Restoring(f.ctx)
+	must(t, r.Finish(f.ctx, append(cursors, kept...), []store.DumpLease{{Role: follower, Partition: 3, Number: 1 << 40}}))
+	half, err = db.Restoring(f.ctx)
 	must(t, err)
 	want(t, "restoring", half, false)
 
-	after := Dump(t, store)
+	after := Dump(t, db)
 	for name := range dump {
 		if name != "cursors" && name != "leases" && name != "user_numbers" && !reflect.DeepEqual(after[name], dump[name]) {
 			t.Errorf("table %s came back as\n%.2000v\nit was\n%.2000v", name, after[name], dump[name])
@@ -188,17 +191,17 @@ func testDump(t *testing.T, f *fixture) {
 	}
 	f.checkRestored(t)
 	f.checkUserNumbers(t, dump["user_numbers"])
-	last, err := f.store.(sluice.SuppressionStore).LastSuppression(f.ctx)
+	last, err := f.store.(mail.SuppressionStore).LastSuppression(f.ctx)
 	must(t, err)
 	want(t, "number of the last suppression", last, 2)
 }
 
 // checkUserNumbers: no user gets a number that another had after the dump, also
 // where the dump knows of none.
-func (f *fixture) checkUserNumbers(t *testing.T, dumped []sluice.Cell) {
+func (f *fixture) checkUserNumbers(t *testing.T, dumped []store.Cell) {
 	t.Helper()
 	const columns = 3 // part, last_user, last_forward
-	got, err := f.users(t).Users(f.ctx, sluice.UserQuery{Numbers: []int{0, 3, 255}})
+	got, err := f.users(t).Users(f.ctx, user.Query{Numbers: []int{0, 3, 255}})
 	must(t, err)
 	for p, numbers := range got.Numbers {
 		least := int64(1_000_000)
@@ -229,7 +232,7 @@ func (f *fixture) checkRestored(t *testing.T) {
 	}
 	before := f.lastLetter(t)
 	f.start(t)
-	f.apply(t, sluice.Effect{Dead: []sluice.DeadLetter{{Source: "new"}}}, 0, 0)
+	f.apply(t, store.Effect{Dead: []sluice.DeadLetter{{Source: "new"}}}, 0, 0)
 	if f.lastLetter(t) <= before {
 		t.Fatal("a new dead letter got the number of an old one")
 	}

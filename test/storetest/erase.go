@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/store"
+	"sluice/user"
 )
 
 // one is the number that a query returns.
@@ -21,8 +24,8 @@ func (f *fixture) one(t *testing.T, query string) int {
 // testErasures: names come in pieces, and go unless they were written again.
 func testErasures(t *testing.T, f *fixture) {
 	f.start(t)
-	keep := f.store.(sluice.KeepStore)
-	f.change(t, &sluice.UserChanges{Erase: []string{"b", "a", "ä'\\"}})
+	keep := f.store.(store.KeepStore)
+	f.change(t, &user.Changes{Erase: []string{"b", "a", "ä'\\"}})
 	now := time.Now().Add(time.Hour).UnixMilli()
 	names := func(after string, from, to int64, limit int) (all []string) {
 		t.Helper()
@@ -40,9 +43,9 @@ func testErasures(t *testing.T, f *fixture) {
 	want(t, "after them", fmt.Sprint(names("b", 0, now, 2)), "[ä'\\]")
 	want(t, "to come", fmt.Sprint(names("", now, now+1, 9)), "[]")
 	want(t, "long ago", fmt.Sprint(names("", 0, 1, 9)), "[]")
-	must(t, keep.Erased(f.ctx, []sluice.Erasure{{Name: "a"}, {Name: "b"}}, 1)) // they were written since
+	must(t, keep.Erased(f.ctx, []store.Erasure{{Name: "a"}, {Name: "b"}}, 1)) // they were written since
 	want(t, "kept", fmt.Sprint(names("", 0, now, 9)), "[a b ä'\\]")
-	must(t, keep.Erased(f.ctx, []sluice.Erasure{{Name: "a"}, {Name: "ä'\\"}, {Name: "gone"}}, now))
+	must(t, keep.Erased(f.ctx, []store.Erasure{{Name: "a"}, {Name: "ä'\\"}, {Name: "gone"}}, now))
 	want(t, "left", fmt.Sprint(names("", 0, now, 9)), "[b]")
 }
 
@@ -50,14 +53,14 @@ func testErasures(t *testing.T, f *fixture) {
 // Events accepted long after are not theirs. Pieces are bounded.
 func testEraseEvents(t *testing.T, f *fixture) {
 	f.start(t)
-	keep := f.store.(sluice.KeepStore)
+	keep := f.store.(store.KeepStore)
 	const many = 4500
-	of := func(n int, user string, when time.Time) sluice.StoredEvent {
+	of := func(n int, user string, when time.Time) store.StoredEvent {
 		e := at(n, sluice.KindCustom, when)
 		e.User, e.Email, e.Message, e.Properties = user, user+"@example.com", "m", `{"a":1}`
 		return e
 	}
-	var e sluice.Effect
+	var e store.Effect
 	for i := range many { // half of them at one moment
 		e.Events = append(e.Events, of(i, "gone", midnight(-2).Add(time.Duration(i/2250*i)*time.Millisecond)))
 	}
@@ -67,7 +70,7 @@ func testEraseEvents(t *testing.T, f *fixture) {
 	f.makeDays(t, keep)
 	accepted := int64(f.one(t, "SELECT MIN(pos_major) FROM events"))
 	count := func(where string) int { t.Helper(); return f.one(t, "SELECT COUNT(*) FROM events WHERE "+where) }
-	erase := func(names ...sluice.Erasure) (pieces []int) {
+	erase := func(names ...store.Erasure) (pieces []int) {
 		t.Helper()
 		for at := (sluice.EventKey{Millis: midnight(-3).UnixMilli()}); at.Millis < midnight(-1).UnixMilli(); {
 			n, next, err := keep.EraseEvents(f.ctx, names, at, midnight(-1).UnixMilli())
@@ -76,15 +79,15 @@ func testEraseEvents(t *testing.T, f *fixture) {
 		}
 		return pieces
 	}
-	early := accepted - sluice.ErasureMarginMillis - 1
-	want(t, "of somebody who had the name before", fmt.Sprint(erase(sluice.Erasure{Name: "gone", CreatedMillis: early})), "[0 0 0]")
-	want(t, "pieces", fmt.Sprint(erase(sluice.Erasure{Name: "gone", CreatedMillis: accepted}, sluice.Erasure{Name: "nobody", CreatedMillis: accepted}, sluice.Erasure{Name: "other'", CreatedMillis: accepted})), "[2000 2000 501]")
+	early := accepted - store.ErasureMarginMillis - 1
+	want(t, "of somebody who had the name before", fmt.Sprint(erase(store.Erasure{Name: "gone", CreatedMillis: early})), "[0 0 0]")
+	want(t, "pieces", fmt.Sprint(erase(store.Erasure{Name: "gone", CreatedMillis: accepted}, store.Erasure{Name: "nobody", CreatedMillis: accepted}, store.Erasure{Name: "other'", CreatedMillis: accepted})), "[2000 2000 501]")
 	want(t, "rows", count("1 = 1"), many+5)
 	want(t, "erased rows", count("user_ref IS NULL AND email IS NULL AND message_ref IS NULL AND properties IS NULL AND kind = 'custom'"), many+1)
 	want(t, "those of others", count("user_ref IN ('Gone', 'stays') AND email IS NOT NULL AND message_ref = 'm' AND properties IS NOT NULL"), 2)
 	want(t, "those outside the range", count("user_ref = 'gone'"), 1)
-	want(t, "once more", fmt.Sprint(erase(sluice.Erasure{Name: "gone", CreatedMillis: accepted})), "[0]")
-	want(t, "by an address", fmt.Sprint(erase(sluice.Erasure{Name: sluice.AddressErasure("gone@example.com"), CreatedMillis: accepted}, sluice.Erasure{Name: sluice.AddressErasure("none@example.com"), CreatedMillis: accepted})), "[1]")
+	want(t, "once more", fmt.Sprint(erase(store.Erasure{Name: "gone", CreatedMillis: accepted})), "[0]")
+	want(t, "by an address", fmt.Sprint(erase(store.Erasure{Name: store.AddressErasure("gone@example.com"), CreatedMillis: accepted}, store.Erasure{Name: store.AddressErasure("none@example.com"), CreatedMillis: accepted})), "[1]")
 	want(t, "of which case is all the same", count("user_ref = 'Gone'"), 0)
 }
 
@@ -92,15 +95,15 @@ func testEraseEvents(t *testing.T, f *fixture) {
 // others, the rows stay in their states and tell nothing.
 func testEraseSends(t *testing.T, f *fixture) {
 	f.start(t)
-	keep := f.store.(sluice.KeepStore)
+	keep := f.store.(store.KeepStore)
 	const at = 1_760_000_000_000
-	var e sluice.Effect
+	var e store.Effect
 	add := func(n, number int, to, user string, accepted int64, sent bool) {
-		s := sluice.Send{Message: fmt.Sprintf("%012x%020x", at+n, n), Number: number, Recipients: 2, Priority: sluice.PriorityHigh, Class: sluice.ClassMarketing, AcceptedMillis: accepted,
+		s := mail.Send{Message: fmt.Sprintf("%012x%020x", at+n, n), Number: number, Recipients: 2, Priority: mail.PriorityHigh, Class: mail.ClassMarketing, AcceptedMillis: accepted,
 			From: "shop@example.com", To: to, User: user, App: "shop", Tags: "autumn", Metadata: `{"who":"ann"}`}
-		e.Sends = append(e.Sends, sluice.StoredSend{Send: s})
+		e.Sends = append(e.Sends, mail.StoredSend{Send: s})
 		if sent {
-			e.Outcomes = append(e.Outcomes, sluice.StoredOutcome{Outcome: sluice.Outcome{Message: s.Message, Number: number, Recipients: 2, Was: sluice.SendWaiting, State: sluice.SendSent,
+			e.Outcomes = append(e.Outcomes, mail.StoredOutcome{Outcome: mail.Outcome{Message: s.Message, Number: number, Recipients: 2, Was: mail.SendWaiting, State: mail.SendSent,
 				Event: sluice.EventSent, TimeMillis: at + 1, Attempts: 1, Route: "relay", Remote: "mx.ann.example", Code: 250, Reply: "2.0.0 <ann@example.com> ok"}})
 		}
 	}
@@ -108,11 +111,11 @@ func testEraseSends(t *testing.T, f *fixture) {
 	add(1, 1, "Ann@Example.com", "", at, false)
 	add(2, 0, "bob@example.com", "stays'", at, true)
 	add(3, 0, "ann@example.com", "stays'", at, true)
-	add(4, 0, "late@example.com", "gone", at+sluice.ErasureMarginMillis+1, true)
+	add(4, 0, "late@example.com", "gone", at+store.ErasureMarginMillis+1, true)
 	add(5, 0, "bob@example.com", "Gone", at, false)
 	f.apply(t, e, len(e.Sends), 0)
-	names := []sluice.Erasure{{Name: "gone", CreatedMillis: at}, {Name: sluice.AddressErasure("ann@example.com"), CreatedMillis: at}}
-	find := func(names ...sluice.Erasure) (sends []sluice.SendRow, ids string) {
+	names := []store.Erasure{{Name: "gone", CreatedMillis: at}, {Name: store.AddressErasure("ann@example.com"), CreatedMillis: at}}
+	find := func(names ...store.Erasure) (sends []mail.SendRow, ids string) {
 		t.Helper()
 		for after := ""; ; {
 			piece, next, err := keep.SendsOf(f.ctx, names, after)
@@ -130,11 +133,11 @@ func testEraseSends(t *testing.T, f *fixture) {
 	want(t, "found", ids, "01.0 01.1 03.0 ")
 	_, ids = find(names[1])
 	want(t, "by the address alone", ids, "01.1 03.0 ")
-	_, ids = find(sluice.Erasure{Name: "stays'", CreatedMillis: at - sluice.ErasureMarginMillis - 1})
+	_, ids = find(store.Erasure{Name: "stays'", CreatedMillis: at - store.ErasureMarginMillis - 1})
 	want(t, "of somebody who had the name before", ids, "")
 	want(t, "states", fmt.Sprint(found[0].State, found[1].State), "sent waiting")
 	totals := fmt.Sprint(f.Query(t, "SELECT class, state, SUM(count) FROM send_totals GROUP BY class, state ORDER BY state"))
-	must(t, keep.EraseSends(f.ctx, append(found, sluice.SendRow{Message: strings.Repeat("f", sluice.MessageIDBytes)})))
+	must(t, keep.EraseSends(f.ctx, append(found, mail.SendRow{Message: strings.Repeat("f", sluice.MessageIDBytes)})))
 	_, ids = find(names...)
 	want(t, "found again", ids, "")
 	want(t, "erased rows", f.one(t, "SELECT COUNT(*) FROM sends WHERE to_address = '' AND user_ref = '' AND metadata = '' AND reply = '' AND tags = 'autumn' AND app_id = 'shop'"), 3)

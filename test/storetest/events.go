@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/store"
 )
 
 func testEvents(t *testing.T, f *fixture) {
@@ -19,7 +20,7 @@ func testEvents(t *testing.T, f *fixture) {
 	first.TimeMillis, last.TimeMillis = sluice.MinEventTimeMillis, sluice.MaxEventTimeMillis
 	first.Kind, last.Kind = sluice.KindCustom, sluice.KindSystem
 	first.Place.Position = sluice.Position{}
-	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{full, first, last}}, 3, 0)
+	f.apply(t, store.Effect{Events: []store.StoredEvent{full, first, last}}, 3, 0)
 
 	f.wantRows(t, "SELECT event_id, kind, name, app_id, email, user_ref, message_ref, properties, part, pos_minor, item FROM events ORDER BY event_id",
 		[]string{"e1", "purchase", "bought", "shop", "a@example.com", "u1", "m1", `{"price":1.5,"path":"C:\\x"}`, "255", "4294967295", "4095"},
@@ -31,7 +32,7 @@ func testEvents(t *testing.T, f *fixture) {
 
 func testEventTexts(t *testing.T, f *fixture) {
 	f.start(t)
-	var e sluice.Effect
+	var e store.Effect
 	texts, refused := f.texts()
 	for i, s := range texts {
 		ev := event(0) // one time: the ids must tell them apart
@@ -61,7 +62,7 @@ func testEventTexts(t *testing.T, f *fixture) {
 	for _, s := range refused {
 		bad := event(5000)
 		bad.Properties = s
-		f.refuse(t, sluice.Effect{Events: []sluice.StoredEvent{bad}}, 0, 0, 1)
+		f.refuse(t, store.Effect{Events: []store.StoredEvent{bad}}, 0, 0, 1)
 	}
 }
 
@@ -69,19 +70,19 @@ func testEventDuplicates(t *testing.T, f *fixture) {
 	f.start(t)
 	again := event(1)
 	again.Name = "other"
-	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{event(1), again, event(2)}}, 2, 1)
+	f.apply(t, store.Effect{Events: []store.StoredEvent{event(1), again, event(2)}}, 2, 1)
 	other := event(1)
 	other.TimeMillis++ // the same id at another time is another event
-	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{event(2), event(3), other, event(1)}}, 2, 2)
+	f.apply(t, store.Effect{Events: []store.StoredEvent{event(2), event(3), other, event(1)}}, 2, 2)
 	f.wantRows(t, "SELECT name FROM events WHERE event_id = 'e1' ORDER BY time", []string{"opened"}, []string{"opened"})
 
 	// The same in ApplyEach, which a refused event leads to.
 	bad := event(9)
 	bad.Kind = 99
-	f.refuse(t, sluice.Effect{Events: []sluice.StoredEvent{event(3), event(4), bad, event(4)}}, 1, 2, 1)
+	f.refuse(t, store.Effect{Events: []store.StoredEvent{event(3), event(4), bad, event(4)}}, 1, 2, 1)
 
 	// A whole effect once more, as after a restore of the cursor.
-	var e sluice.Effect
+	var e store.Effect
 	for i := range 3000 {
 		e.Events = append(e.Events, event(100+i))
 	}
@@ -94,7 +95,7 @@ func testEventNamedByPlace(t *testing.T, f *fixture) {
 	unnamed := event(0)
 	unnamed.ID = ""
 	unnamed.Place = sluice.Place{Partition: 12, Position: sluice.Position{Major: 1 << 63, Minor: 34}, Index: 56}
-	e := sluice.Effect{Events: []sluice.StoredEvent{unnamed}}
+	e := store.Effect{Events: []store.StoredEvent{unnamed}}
 	f.apply(t, e, 1, 0)
 	f.apply(t, e, 0, 1)
 	f.wantRows(t, "SELECT event_id FROM events", []string{"12-9223372036854775808-34-56"})
@@ -102,19 +103,19 @@ func testEventNamedByPlace(t *testing.T, f *fixture) {
 
 func testEventsRefused(t *testing.T, f *fixture) {
 	f.start(t)
-	for name, spoil := range map[string]func(*sluice.StoredEvent){
-		"kind":          func(e *sluice.StoredEvent) { e.Kind = 0 },
-		"time before":   func(e *sluice.StoredEvent) { e.TimeMillis = -1 },
-		"time after":    func(e *sluice.StoredEvent) { e.TimeMillis = sluice.MaxEventTimeMillis + 1 },
-		"id":            func(e *sluice.StoredEvent) { e.ID = strings.Repeat("x", sluice.MaxEventIDBytes+1) },
-		"name":          func(e *sluice.StoredEvent) { e.Name = strings.Repeat("x", sluice.MaxNameBytes+1) },
-		"app":           func(e *sluice.StoredEvent) { e.App = strings.Repeat("x", sluice.MaxAppIDBytes+1) },
-		"email":         func(e *sluice.StoredEvent) { e.Email = strings.Repeat("x", sluice.MaxEmailBytes+1) },
-		"user":          func(e *sluice.StoredEvent) { e.User = strings.Repeat("x", sluice.MaxReferenceBytes+1) },
-		"message":       func(e *sluice.StoredEvent) { e.Message = strings.Repeat("x", sluice.MaxReferenceBytes+1) },
-		"utf-8":         func(e *sluice.StoredEvent) { e.Properties = "{\"a\":\"\xff\xfe\"}" },
-		"cut character": func(e *sluice.StoredEvent) { e.Name = "x\xe6" },
-		"minor":         func(e *sluice.StoredEvent) { e.Place.Position.Minor = 1 << 32 },
+	for name, spoil := range map[string]func(*store.StoredEvent){
+		"kind":          func(e *store.StoredEvent) { e.Kind = 0 },
+		"time before":   func(e *store.StoredEvent) { e.TimeMillis = -1 },
+		"time after":    func(e *store.StoredEvent) { e.TimeMillis = sluice.MaxEventTimeMillis + 1 },
+		"id":            func(e *store.StoredEvent) { e.ID = strings.Repeat("x", sluice.MaxEventIDBytes+1) },
+		"name":          func(e *store.StoredEvent) { e.Name = strings.Repeat("x", sluice.MaxNameBytes+1) },
+		"app":           func(e *store.StoredEvent) { e.App = strings.Repeat("x", sluice.MaxAppIDBytes+1) },
+		"email":         func(e *store.StoredEvent) { e.Email = strings.Repeat("x", sluice.MaxEmailBytes+1) },
+		"user":          func(e *store.StoredEvent) { e.User = strings.Repeat("x", sluice.MaxReferenceBytes+1) },
+		"message":       func(e *store.StoredEvent) { e.Message = strings.Repeat("x", sluice.MaxReferenceBytes+1) },
+		"utf-8":         func(e *store.StoredEvent) { e.Properties = "{\"a\":\"\xff\xfe\"}" },
+		"cut character": func(e *store.StoredEvent) { e.Name = "x\xe6" },
+		"minor":         func(e *store.StoredEvent) { e.Place.Position.Minor = 1 << 32 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := f.count(t, "events")
@@ -122,7 +123,7 @@ func testEventsRefused(t *testing.T, f *fixture) {
 			bad := event(n + 1)
 			bad.Place.Position.Major++ // placed by the test
 			spoil(&bad)
-			letters := f.refuse(t, sluice.Effect{Events: []sluice.StoredEvent{event(n), bad, event(n + 2)}}, 2, 0, 1)
+			letters := f.refuse(t, store.Effect{Events: []store.StoredEvent{event(n), bad, event(n + 2)}}, 2, 0, 1)
 			want(t, "events", f.count(t, "events"), before+2)
 			l := letters[0]
 			want(t, "source", l.Source, "log")
@@ -148,7 +149,7 @@ func testEventsRefused(t *testing.T, f *fixture) {
 func testLargeEffect(t *testing.T, f *fixture) {
 	f.start(t)
 	const n = 20_000
-	var e sluice.Effect
+	var e store.Effect
 	for i := range n {
 		ev := event(i)
 		ev.Email, ev.Properties = "user@example.com", `{"ip":"10.0.0.1","ua":"Mozilla/5.0"}`
@@ -168,8 +169,8 @@ func testLargeEffect(t *testing.T, f *fixture) {
 // testEventsStored: which events have rows is known by their times and ids.
 func testEventsStored(t *testing.T, f *fixture) {
 	f.start(t)
-	store := f.users(t)
-	var e sluice.Effect
+	db := f.users(t)
+	var e store.Effect
 	var keys []sluice.EventKey
 	wanted := make(map[sluice.EventKey]bool)
 	for i := range 1200 {
@@ -184,11 +185,11 @@ func testEventsStored(t *testing.T, f *fixture) {
 	}
 	keys = append(keys, sluice.EventKey{Millis: keys[1].Millis + 1, ID: keys[1].ID}, sluice.EventKey{Millis: keys[1].Millis, ID: keys[1].ID + " "})
 	f.apply(t, e, len(e.Events), 0)
-	got, err := store.Stored(f.ctx, keys)
+	got, err := db.Stored(f.ctx, keys)
 	if err != nil || !maps.Equal(got, wanted) {
 		t.Errorf("%d of %d events have rows, want %d: %v", len(got), len(keys), len(wanted), err)
 	}
-	if got, err := store.Stored(f.ctx, nil); err != nil || len(got) != 0 {
+	if got, err := db.Stored(f.ctx, nil); err != nil || len(got) != 0 {
 		t.Errorf("of no events: %v, %v", got, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"sluice"
 	"sluice/lib/faults"
+	"sluice/store"
 )
 
 // testCommitUnknown cuts the connection around the COMMIT. Whatever the server
@@ -18,22 +19,22 @@ func testCommitUnknown(t *testing.T, f *fixture) {
 		return // nothing lies between the store and the database
 	}
 	f.start(t)
-	store, proxy := f.OpenThrough(t)
+	db, proxy := f.OpenThrough(t)
 	for round := range 9 {
 		moment := []faults.Moment{faults.Before, faults.After, faults.Replied}[round%3]
-		effect := f.step(sluice.Effect{Events: []sluice.StoredEvent{event(2 * round), event(2*round + 1)}})
-		p, err := store.Prepare(effect)
+		effect := f.step(store.Effect{Events: []store.StoredEvent{event(2 * round), event(2*round + 1)}})
+		p, err := db.Prepare(effect)
 		must(t, err)
 		armed, err := proxy.Arm(faults.Rule{Direction: faults.ToServer, Pattern: f.Commit, Moment: moment})
 		must(t, err)
-		_, err = store.Apply(f.ctx, p)
+		_, err = db.Apply(f.ctx, p)
 		if err == nil || errors.Is(err, sluice.ErrConflict) || errors.Is(err, sluice.ErrRefused) {
 			t.Fatalf("the connection was cut at COMMIT, the error is %v", err)
 		}
 		<-armed.Fired()
 		// The second attempt waits for the first one's locks, so what it finds
 		// is settled.
-		_, err = store.Apply(f.ctx, p)
+		_, err = db.Apply(f.ctx, p)
 		if err != nil && !errors.Is(err, sluice.ErrConflict) {
 			t.Fatal(err)
 		}
@@ -56,11 +57,11 @@ func testConnectionLost(t *testing.T, f *fixture) {
 	through, proxy := f.OpenThrough(t)
 	f.store = through
 	for round := range 3 {
-		f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{event(round)}}, 1, 0)
+		f.apply(t, store.Effect{Events: []store.StoredEvent{event(round)}}, 1, 0)
 		proxy.Cut()
 	}
 	// In the middle of a load nothing is tried again by itself.
-	e := sluice.Effect{}
+	e := store.Effect{}
 	for i := range 5000 {
 		e.Events = append(e.Events, event(100+i))
 	}
@@ -78,16 +79,16 @@ func testConnectionLost(t *testing.T, f *fixture) {
 }
 
 func testMigrateTwice(t *testing.T, f *fixture) {
-	store := f.Open(t)
-	if err := store.Ping(f.ctx); err == nil {
+	db := f.Open(t)
+	if err := db.Ping(f.ctx); err == nil {
 		t.Fatal("Ping is content with an empty database")
 	}
-	must(t, store.Migrate(f.ctx))
-	must(t, store.Ping(f.ctx))
-	must(t, store.Migrate(f.ctx))
-	f.store = store
+	must(t, db.Migrate(f.ctx))
+	must(t, db.Ping(f.ctx))
+	must(t, db.Migrate(f.ctx))
+	f.store = db
 	f.start(t)
-	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{event(1)}}, 1, 0)
+	f.apply(t, store.Effect{Events: []store.StoredEvent{event(1)}}, 1, 0)
 }
 
 func testMigrateTogether(t *testing.T, f *fixture) {
@@ -111,7 +112,7 @@ func testMigrateFrom1(t *testing.T, f *fixture) {
 	f.store = f.Open(t)
 	must(t, f.store.Migrate(f.ctx))
 	f.start(t)
-	f.apply(t, sluice.Effect{}, 0, 0)
+	f.apply(t, store.Effect{}, 0, 0)
 	for _, statement := range []string{
 		"DROP VIEW IF EXISTS events_readable", "DROP TABLE events", "DROP TABLE dead_letters", "DROP TABLE dead_chunks", "DROP TABLE sends",
 		"DELETE FROM schema_version WHERE version > 1",
@@ -124,12 +125,12 @@ func testMigrateFrom1(t *testing.T, f *fixture) {
 	must(t, f.Open(t).Migrate(f.ctx))
 	must(t, f.store.Ping(f.ctx))
 	f.wantCursor(t)
-	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{event(1)}, Dead: []sluice.DeadLetter{{Reason: "r"}}}, 1, 0)
+	f.apply(t, store.Effect{Events: []store.StoredEvent{event(1)}, Dead: []sluice.DeadLetter{{Reason: "r"}}}, 1, 0)
 }
 
 func testNewerSchema(t *testing.T, f *fixture) {
 	f.Exec(t, "INSERT INTO schema_version (version, name, applied_at) SELECT 9999, 'future', applied_at FROM schema_version WHERE version = 1")
-	for _, store := range []sluice.Store{f.store, f.Open(t)} {
+	for _, store := range []store.Store{f.store, f.Open(t)} {
 		if err := store.Migrate(f.ctx); err == nil {
 			t.Fatal("Migrate is content with a newer schema")
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/store"
 )
 
 const day = 24 * time.Hour
@@ -17,7 +19,7 @@ func midnight(days int) time.Time {
 }
 
 // at makes an event of a kind at a moment.
-func at(n int, kind sluice.EventKind, when time.Time) sluice.StoredEvent {
+func at(n int, kind sluice.EventKind, when time.Time) store.StoredEvent {
 	e := event(n)
 	e.Kind, e.TimeMillis = kind, when.UnixMilli()
 	return e
@@ -25,7 +27,7 @@ func at(n int, kind sluice.EventKind, when time.Time) sluice.StoredEvent {
 
 // makeDays makes the days of a week to come, and days for all that the store
 // has; on a table that is not divided nothing.
-func (f *fixture) makeDays(t *testing.T, store sluice.KeepStore) {
+func (f *fixture) makeDays(t *testing.T, store store.KeepStore) {
 	t.Helper()
 	made, err := store.MakeEventDays(f.ctx, midnight(7).UnixMilli())
 	must(t, err)
@@ -34,7 +36,7 @@ func (f *fixture) makeDays(t *testing.T, store sluice.KeepStore) {
 	}
 }
 
-func (f *fixture) drop(t *testing.T, store sluice.KeepStore, ended time.Time) []string {
+func (f *fixture) drop(t *testing.T, store store.KeepStore, ended time.Time) []string {
 	t.Helper()
 	dropped, err := store.DropEventDays(f.ctx, ended.UnixMilli())
 	must(t, err)
@@ -45,7 +47,7 @@ func (f *fixture) drop(t *testing.T, store sluice.KeepStore, ended time.Time) []
 func (f *fixture) deleteEvents(t *testing.T, kind sluice.EventKind, from, to time.Time) (pieces []int) {
 	t.Helper()
 	for at := from.UnixMilli(); at < to.UnixMilli(); {
-		n, reached, err := f.store.(sluice.KeepStore).DeleteEvents(f.ctx, kind, at, to.UnixMilli())
+		n, reached, err := f.store.(store.KeepStore).DeleteEvents(f.ctx, kind, at, to.UnixMilli())
 		must(t, err)
 		pieces, at = append(pieces, n), reached
 	}
@@ -56,15 +58,15 @@ func (f *fixture) deleteEvents(t *testing.T, kind sluice.EventKind, from, to tim
 // comes late for a day that has gone is stored all the same. Without partitions
 // nothing goes this way.
 func testEventDays(t *testing.T, f *fixture) {
-	keep := f.store.(sluice.KeepStore)
+	keep := f.store.(store.KeepStore)
 	f.start(t)
 	// Before its day is made, an event lies where those without a day do.
-	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{at(1, sluice.KindMail, midnight(2))}}, 1, 0)
+	f.apply(t, store.Effect{Events: []store.StoredEvent{at(1, sluice.KindMail, midnight(2))}}, 1, 0)
 	f.makeDays(t, keep)
 	made, err := keep.MakeEventDays(f.ctx, midnight(7).UnixMilli())
 	must(t, err)
 	want(t, "days made again", made, 0)
-	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{
+	f.apply(t, store.Effect{Events: []store.StoredEvent{
 		at(1, sluice.KindMail, midnight(2)), at(2, sluice.KindMail, time.UnixMilli(0)), at(3, sluice.KindCustom, midnight(-5)),
 		at(4, sluice.KindMail, midnight(-4).Add(-time.Millisecond)), at(5, sluice.KindMail, midnight(-4)), at(6, sluice.KindMail, midnight(3000)),
 	}}, 5, 1)
@@ -80,7 +82,7 @@ func testEventDays(t *testing.T, f *fixture) {
 	if again := f.drop(t, keep, midnight(-4)); len(again) > 0 {
 		t.Fatalf("dropped again: %v", again)
 	}
-	late := sluice.Effect{Events: []sluice.StoredEvent{at(3, sluice.KindCustom, midnight(-5)), at(5, sluice.KindMail, midnight(-4))}}
+	late := store.Effect{Events: []store.StoredEvent{at(3, sluice.KindCustom, midnight(-5)), at(5, sluice.KindMail, midnight(-4))}}
 	f.apply(t, late, 1, 1)
 	next, ok, err := keep.NextEvent(f.ctx, 0)
 	must(t, err)
@@ -95,7 +97,7 @@ func testEventDays(t *testing.T, f *fixture) {
 // testDeleteEvents: pieces are bounded, and hold one kind of one range.
 func testDeleteEvents(t *testing.T, f *fixture) {
 	f.start(t)
-	var e sluice.Effect
+	var e store.Effect
 	for i := range 12_000 {
 		e.Events = append(e.Events, at(i, sluice.KindCustom, midnight(-2).Add(time.Duration(i)*time.Millisecond)))
 	}
@@ -106,16 +108,16 @@ func testDeleteEvents(t *testing.T, f *fixture) {
 		t.Fatalf("pieces: %v", pieces)
 	}
 	f.wantRows(t, "SELECT event_id FROM events ORDER BY event_id", []string{"e20000"}, []string{"e20001"}, []string{"e20002"})
-	_, ok, err := f.store.(sluice.KeepStore).NextEvent(f.ctx, midnight(0).UnixMilli())
+	_, ok, err := f.store.(store.KeepStore).NextEvent(f.ctx, midnight(0).UnixMilli())
 	must(t, err)
 	want(t, "an event of today", ok, false)
 }
 
 // testDeleteSeries: old hours go, days stay, and the other way round.
 func testDeleteSeries(t *testing.T, f *fixture) {
-	keep := f.store.(sluice.KeepStore)
+	keep := f.store.(store.KeepStore)
 	f.start(t)
-	var e sluice.Effect
+	var e store.Effect
 	for i := range 700 { // hours: more than a piece of all, many of one name
 		for n := range 9 {
 			e.Counts = append(e.Counts, counted(-time.Duration(i)*time.Hour, "app", "n"+strconv.Itoa(n), 1))
@@ -137,7 +139,7 @@ func testDeleteSeries(t *testing.T, f *fixture) {
 	stays.Kind = sluice.KindSystem
 	goes := stays
 	goes.Name = "goes"
-	f.apply(t, sluice.Effect{Counts: []sluice.Count{stays, goes, counted(-time.Hour*24*9, "", "stays", 1)}}, 0, 0)
+	f.apply(t, store.Effect{Counts: []sluice.Count{stays, goes, counted(-time.Hour*24*9, "", "stays", 1)}}, 0, 0)
 	deleted, err = keep.DeleteSeries(f.ctx, true, before.UnixMilli(), "stays", "other")
 	must(t, err)
 	want(t, "days deleted beside one that stays", deleted, 2)
@@ -146,10 +148,10 @@ func testDeleteSeries(t *testing.T, f *fixture) {
 
 // testDeleteDeadLetters: they go with their payloads.
 func testDeleteDeadLetters(t *testing.T, f *fixture) {
-	keep := f.store.(sluice.KeepStore)
+	keep := f.store.(store.KeepStore)
 	f.start(t)
 	old, young := midnight(-10).UnixMilli(), midnight(-9).UnixMilli()
-	e := sluice.Effect{Dead: []sluice.DeadLetter{{Reason: "young", TimeMillis: young}, {Reason: "large", TimeMillis: old, Payload: make([]byte, 2<<20)}}}
+	e := store.Effect{Dead: []sluice.DeadLetter{{Reason: "young", TimeMillis: young}, {Reason: "large", TimeMillis: old, Payload: make([]byte, 2<<20)}}}
 	for range 600 {
 		e.Dead = append(e.Dead, sluice.DeadLetter{Reason: "old", TimeMillis: old})
 	}
@@ -171,25 +173,25 @@ func testDeleteDeadLetters(t *testing.T, f *fixture) {
 // testDeleteSends: sends go that have ended and are old by their id and by
 // their last change. Their totals stay, and say how many are gone.
 func testDeleteSends(t *testing.T, f *fixture) {
-	keep := f.store.(sluice.KeepStore)
+	keep := f.store.(store.KeepStore)
 	f.start(t)
-	var e sluice.Effect
-	end := func(s sluice.StoredSend, state sluice.SendState, due int64) {
-		o := anOutcome(&s, sluice.SendWaiting, state, 1)
+	var e store.Effect
+	end := func(s mail.StoredSend, state mail.SendState, due int64) {
+		o := anOutcome(&s, mail.SendWaiting, state, 1)
 		o.TimeMillis, o.DueMillis = s.AcceptedMillis, due
 		e.Sends, e.Outcomes = append(e.Sends, s), append(e.Outcomes, o)
 	}
 	const old = 5000
 	for n := range old {
-		end(aSend(n, n%3, 3), []sluice.SendState{sluice.SendSent, sluice.SendInDoubt, sluice.SendFailed}[n%3], 0)
+		end(aSend(n, n%3, 3), []mail.SendState{mail.SendSent, mail.SendInDoubt, mail.SendFailed}[n%3], 0)
 	}
 	e.Sends = append(e.Sends, aSend(20, 10, 11), aSend(21, 10, 11))
-	again := anOutcome(&e.Sends[old], sluice.SendWaiting, sluice.SendInDoubt, 1)
+	again := anOutcome(&e.Sends[old], mail.SendWaiting, mail.SendInDoubt, 1)
 	again.DueMillis = sendTime
 	e.Outcomes = append(e.Outcomes, again)
-	end(aSend(old, 0, 1), sluice.SendSent, 0)
+	end(aSend(old, 0, 1), mail.SendSent, 0)
 	late := aSend(22, 10, 11)
-	end(late, sluice.SendSent, 0)
+	end(late, mail.SendSent, 0)
 	e.Outcomes[len(e.Outcomes)-1].TimeMillis = sendTime + old
 	f.apply(t, e, old+4, 0)
 	deleted, after := 0, ""
@@ -219,9 +221,9 @@ func testDeleteSends(t *testing.T, f *fixture) {
 // writes. None fails but by losing patience, and no event of a day that stays
 // is lost or doubled.
 func testKeepersTogether(t *testing.T, f *fixture) {
-	f.makeDays(t, f.store.(sluice.KeepStore))
+	f.makeDays(t, f.store.(store.KeepStore))
 	f.start(t)
-	others := []sluice.KeepStore{f.Open(t).(sluice.KeepStore), f.Open(t).(sluice.KeepStore)}
+	others := []store.KeepStore{f.Open(t).(store.KeepStore), f.Open(t).(store.KeepStore)}
 	done := make(chan struct{})
 	var all sync.WaitGroup
 	errs := make([]error, len(others))
@@ -245,7 +247,7 @@ func testKeepersTogether(t *testing.T, f *fixture) {
 			working = false // and once more
 		default:
 		}
-		var e sluice.Effect
+		var e store.Effect
 		for range 200 {
 			e.Events = append(e.Events, at(written, sluice.KindMail, midnight(0).Add(time.Duration(written)*time.Millisecond)))
 			written++
@@ -280,18 +282,18 @@ func (f *fixture) timeText(when time.Time) string {
 // testDaysWait: a keeper that meets a long reader, such as a backup, gives up
 // soon, and the store goes on. When the reader has ended, the work is done.
 func testDaysWait(t *testing.T, f *fixture) {
-	keep := f.store.(sluice.KeepStore)
+	keep := f.store.(store.KeepStore)
 	f.makeDays(t, keep)
 	f.start(t)
-	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{at(1, sluice.KindMail, midnight(-5)), at(2, sluice.KindMail, midnight(0))}}, 2, 0)
-	snapshot, err := f.store.(sluice.DumpStore).Snapshot(f.ctx)
+	f.apply(t, store.Effect{Events: []store.StoredEvent{at(1, sluice.KindMail, midnight(-5)), at(2, sluice.KindMail, midnight(0))}}, 2, 0)
+	snapshot, err := f.store.(store.DumpStore).Snapshot(f.ctx)
 	must(t, err)
 	if dropped, err := keep.DropEventDays(f.ctx, midnight(-4).UnixMilli()); (err != nil) != f.Divided || len(dropped) > 0 {
 		t.Fatalf("dropped %v under a reader: %v", dropped, err)
 	}
-	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{at(3, sluice.KindMail, midnight(0))}}, 1, 0)
+	f.apply(t, store.Effect{Events: []store.StoredEvent{at(3, sluice.KindMail, midnight(0))}}, 1, 0)
 	seen := 0
-	must(t, snapshot.Events(f.ctx, sluice.EventFilter{}, func(*sluice.StoredEvent) error { seen++; return nil }))
+	must(t, snapshot.Events(f.ctx, store.EventFilter{}, func(*store.StoredEvent) error { seen++; return nil }))
 	want(t, "events of the reader", seen, 2)
 	must(t, snapshot.Close())
 	f.drop(t, keep, midnight(-4))

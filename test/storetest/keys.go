@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/store"
 )
 
 // testKeys: the store keeps keys, names the missing one, and revokes for good.
 func testKeys(t *testing.T, f *fixture) {
-	keys, ok := f.store.(sluice.KeyStore)
+	keys, ok := f.store.(store.KeyStore)
 	if !ok {
 		t.Fatal("the store keeps no keys")
 	}
@@ -23,17 +24,17 @@ func testKeys(t *testing.T, f *fixture) {
 	_, err := keys.APIKey(f.ctx, "a")
 	missing(err)
 	missing(keys.RevokeKey(f.ctx, "a"))
-	first := sluice.APIKey{ID: "b", Name: "für Ann's shop", Permissions: []string{"events:write", "later:word"}, Hash: make([]byte, 32), CreatedMillis: 1_700_000_000_123}
+	first := store.APIKey{ID: "b", Name: "für Ann's shop", Permissions: []string{"events:write", "later:word"}, Hash: make([]byte, 32), CreatedMillis: 1_700_000_000_123}
 	for i := range first.Hash {
 		first.Hash[i] = byte(i * 9)
 	}
-	second := sluice.APIKey{ID: "a", Hash: make([]byte, 32), CreatedMillis: 1_700_000_000_124}
+	second := store.APIKey{ID: "a", Hash: make([]byte, 32), CreatedMillis: 1_700_000_000_124}
 	must(t, keys.AddKey(f.ctx, first))
 	must(t, keys.AddKey(f.ctx, second))
 	if keys.AddKey(f.ctx, first) == nil {
 		t.Error("a second key with the same id was taken")
 	}
-	for _, want := range []sluice.APIKey{first, second} {
+	for _, want := range []store.APIKey{first, second} {
 		got, err := keys.APIKey(f.ctx, want.ID)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v %v, want %+v", got, err, want)
@@ -47,8 +48,8 @@ func testKeys(t *testing.T, f *fixture) {
 		t.Errorf("revoked: %+v %v", revoked, err)
 	}
 	must(t, keys.RevokeKey(f.ctx, "b"))
-	all, err := f.Open(t).(sluice.KeyStore).APIKeys(f.ctx)
-	if err != nil || !reflect.DeepEqual(all, []sluice.APIKey{revoked, second}) {
+	all, err := f.Open(t).(store.KeyStore).APIKeys(f.ctx)
+	if err != nil || !reflect.DeepEqual(all, []store.APIKey{revoked, second}) {
 		t.Errorf("list: %+v %v, want %+v, %+v", all, err, revoked, second)
 	}
 }

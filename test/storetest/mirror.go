@@ -9,17 +9,18 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/store"
 )
 
 // mirrored begins a mirror of the fixture's series.
-func (f *fixture) mirrored(t *testing.T, store sluice.MirrorStore, epoch int64) {
+func (f *fixture) mirrored(t *testing.T, db store.MirrorStore, epoch int64) {
 	t.Helper()
-	state, err := store.MirrorState(f.ctx)
+	state, err := db.MirrorState(f.ctx)
 	must(t, err)
-	must(t, store.SetMirrorState(f.ctx, state, sluice.MirrorState{Epoch: epoch}))
+	must(t, db.SetMirrorState(f.ctx, state, store.MirrorState{Epoch: epoch}))
 }
 
-func (f *fixture) changes(t *testing.T, store sluice.MirrorStore) []sluice.SeriesChange {
+func (f *fixture) changes(t *testing.T, store store.MirrorStore) []store.SeriesChange {
 	t.Helper()
 	all, err := store.SeriesChanges(f.ctx, nil, 10_000)
 	must(t, err)
@@ -31,67 +32,67 @@ func (f *fixture) changes(t *testing.T, store sluice.MirrorStore) []sluice.Serie
 // was read stays.
 func testMirrorChanges(t *testing.T, f *fixture) {
 	f.start(t)
-	store := f.store.(sluice.MirrorStore)
+	db := f.store.(store.MirrorStore)
 	count := func(stripe int, counts ...sluice.Count) {
 		t.Helper()
-		f.apply(t, sluice.Effect{Stripe: stripe, Counts: counts}, 0, 0)
+		f.apply(t, store.Effect{Stripe: stripe, Counts: counts}, 0, 0)
 	}
 	count(0, counted(0, "shop", "before", 1))
-	want(t, "changes without a mirror", len(f.changes(t, store)), 0)
-	f.mirrored(t, store, 7)
+	want(t, "changes without a mirror", len(f.changes(t, db)), 0)
+	f.mirrored(t, db, 7)
 	count(0, counted(time.Hour, "shop", "open", 5), counted(2*time.Hour, "shop", "open", 5), counted(24*time.Hour, "shop", "open", 1), counted(0, "blog", "open", 1))
 	count(3, counted(time.Hour, "shop", "open", 5))
-	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{event(1)}}, 1, 0)
-	first := f.changes(t, store)
+	f.apply(t, store.Effect{Events: []store.StoredEvent{event(1)}}, 1, 0)
+	first := f.changes(t, db)
 	got := ""
 	for _, c := range first {
 		got += fmt.Sprintf("%s %s %s %d; ", c.App, c.Name, time.UnixMilli(c.DayMillis).UTC().Format("2006-01-02T15"), c.Stripe)
 	}
 	want(t, "changes", got, "app opened 2025-10-09T00 0; blog open 2026-01-31T00 0; shop open 2026-01-31T00 0; shop open 2026-01-31T00 3; shop open 2026-02-01T00 0; ")
 	for i := range first {
-		page, err := store.SeriesChanges(f.ctx, &first[i], 2)
+		page, err := db.SeriesChanges(f.ctx, &first[i], 2)
 		must(t, err)
 		want(t, "a page", fmt.Sprint(page), fmt.Sprint(first[i+1:min(i+3, len(first))]))
 	}
 
 	count(3, counted(time.Hour, "shop", "open", 1)) // again, after it was read
-	wantError(t, store.SettleSeries(f.ctx, 6, first), sluice.ErrConflict)
-	want(t, "changes after another's settling", len(f.changes(t, store)), 5)
-	must(t, store.SettleSeries(f.ctx, 7, first))
-	left := f.changes(t, store)
+	wantError(t, db.SettleSeries(f.ctx, 6, first), sluice.ErrConflict)
+	want(t, "changes after another's settling", len(f.changes(t, db)), 5)
+	must(t, db.SettleSeries(f.ctx, 7, first))
+	left := f.changes(t, db)
 	if len(left) != 1 || left[0].Stripe != 3 || left[0].Stamp == first[3].Stamp {
 		t.Fatalf("left: %+v", left)
 	}
-	must(t, store.SetMirrorState(f.ctx, sluice.MirrorState{Epoch: 7}, sluice.MirrorState{Epoch: 8, Whole: true}))
-	wantError(t, store.SetMirrorState(f.ctx, sluice.MirrorState{Epoch: 7}, sluice.MirrorState{Epoch: 9}), sluice.ErrConflict)
-	state, err := store.MirrorState(f.ctx)
+	must(t, db.SetMirrorState(f.ctx, store.MirrorState{Epoch: 7}, store.MirrorState{Epoch: 8, Whole: true}))
+	wantError(t, db.SetMirrorState(f.ctx, store.MirrorState{Epoch: 7}, store.MirrorState{Epoch: 9}), sluice.ErrConflict)
+	state, err := db.MirrorState(f.ctx)
 	must(t, err)
-	want(t, "state", state, sluice.MirrorState{Epoch: 8, Whole: true})
-	must(t, store.SetMirrorState(f.ctx, state, sluice.MirrorState{}))
+	want(t, "state", state, store.MirrorState{Epoch: 8, Whole: true})
+	must(t, db.SetMirrorState(f.ctx, state, store.MirrorState{}))
 	count(0, counted(0, "shop", "after", 1))
-	want(t, "changes when the mirror has ended", len(f.changes(t, store)), 0)
+	want(t, "changes when the mirror has ended", len(f.changes(t, db)), 0)
 }
 
 // testMirrorTotals: the days of all rows are found, page by page, and their
 // hours added up over kinds and stripes.
 func testMirrorTotals(t *testing.T, f *fixture) {
 	f.start(t)
-	store := f.store.(sluice.MirrorStore)
+	db := f.store.(store.MirrorStore)
 	mail := counted(time.Hour, "shop", "open", 100)
 	mail.Kind = sluice.KindMail
-	f.apply(t, sluice.Effect{Counts: []sluice.Count{
+	f.apply(t, store.Effect{Counts: []sluice.Count{
 		counted(time.Hour, "shop", "open", 5), counted(23*time.Hour, "shop", "open", 3), counted(24*time.Hour, "shop", "open", 4), mail,
 		counted(0, "", "", 1), counted(0, "sho", "popen", 1), counted(0, "shop", "open ", -8),
 		{Kind: sluice.KindCounter, TimeMillis: sluice.MaxEventTimeMillis, By: 2, App: "last", Name: "day"},
 		{Kind: sluice.KindCounter, TimeMillis: 0, By: 2, App: "first", Name: "day"},
 	}}, 0, 0)
-	f.apply(t, sluice.Effect{Stripe: 3, Counts: []sluice.Count{counted(time.Hour, "shop", "open", 10)}}, 0, 0)
+	f.apply(t, store.Effect{Stripe: 3, Counts: []sluice.Count{counted(time.Hour, "shop", "open", 10)}}, 0, 0)
 	var pages [2]string
 	for i, limit := range []int{1, 1000} {
-		seen := make(map[sluice.SeriesDay]bool)
-		var days []sluice.SeriesDay
-		for from := (*sluice.SeriesHour)(nil); ; {
-			page, next, err := store.SeriesDays(f.ctx, from, limit)
+		seen := make(map[store.SeriesDay]bool)
+		var days []store.SeriesDay
+		for from := (*store.SeriesHour)(nil); ; {
+			page, next, err := db.SeriesDays(f.ctx, from, limit)
 			must(t, err)
 			for _, d := range page {
 				if !seen[d] {
@@ -103,7 +104,7 @@ func testMirrorTotals(t *testing.T, f *fixture) {
 			}
 		}
 		want(t, "days", len(days), 7)
-		totals, err := store.DayTotals(f.ctx, append(days, sluice.SeriesDay{App: "no", Name: "row"}))
+		totals, err := db.DayTotals(f.ctx, append(days, store.SeriesDay{App: "no", Name: "row"}))
 		must(t, err)
 		for _, d := range totals {
 			pages[i] += fmt.Sprintf("%q %q %s %v\n", d.App, d.Name, time.UnixMilli(d.DayMillis).UTC().Format(time.DateOnly), d.Hours)
@@ -125,26 +126,26 @@ func testMirrorTotals(t *testing.T, f *fixture) {
 func testMirrorBegins(t *testing.T, f *fixture) {
 	f.start(t)
 	const stores, rounds = 3, 40
-	all := []sluice.Store{f.store}
+	all := []store.Store{f.store}
 	if f.OpenThrough != nil { // else one process is all there can be
 		all = append(all, f.Open(t), f.Open(t))
 	}
-	mirror := f.store.(sluice.MirrorStore)
+	mirror := f.store.(store.MirrorStore)
 	_, err := mirror.MirrorState(f.ctx) // as every process does before it stores
 	must(t, err)
 	var running sync.WaitGroup
 	under := make(chan struct{}, stores*rounds)
 	for n := range stores {
-		store := all[n%len(all)]
+		db := all[n%len(all)]
 		running.Go(func() {
 			name := "mirrored " + strconv.Itoa(n)
-			_, err := store.Cursors(f.ctx, name, []int{0})
+			_, err := db.Cursors(f.ctx, name, []int{0})
 			for round := 0; round < rounds && err == nil; round++ {
-				e := &sluice.Effect{Stripe: n, Moves: []sluice.Move{{Follower: name, From: sluice.Position{Major: uint64(round)}, To: sluice.Position{Major: uint64(round + 1)}}},
+				e := &store.Effect{Stripe: n, Moves: []store.Move{{Follower: name, From: sluice.Position{Major: uint64(round)}, To: sluice.Position{Major: uint64(round + 1)}}},
 					Counts: []sluice.Count{counted(0, "shop", fmt.Sprintf("n%d %d", n, round), 1), counted(0, "shop", "hot", 1)}}
-				var p sluice.Prepared
-				if p, err = store.Prepare(e); err == nil {
-					_, err = store.Apply(f.ctx, p)
+				var p store.Prepared
+				if p, err = db.Prepare(e); err == nil {
+					_, err = db.Apply(f.ctx, p)
 				}
 				under <- struct{}{}
 			}
@@ -163,11 +164,11 @@ func testMirrorBegins(t *testing.T, f *fixture) {
 	early, err := mirror.DayTotals(f.ctx, days)
 	must(t, err)
 	running.Wait()
-	noted := make(map[sluice.SeriesDay]bool)
+	noted := make(map[store.SeriesDay]bool)
 	for _, c := range f.changes(t, mirror) {
 		noted[c.SeriesDay] = true
 	}
-	before := make(map[sluice.SeriesDay]string)
+	before := make(map[store.SeriesDay]string)
 	for _, d := range early {
 		before[d.SeriesDay] = fmt.Sprint(d.Hours)
 	}

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"testing"
 
-	"sluice"
+	"sluice/store"
 )
 
 // testBadAmongMany has effects of thousands of rows and events, a few of which
@@ -12,7 +12,7 @@ import (
 // all of them. The others go in, each once, and are counted.
 func testBadAmongMany(t *testing.T, f *fixture) {
 	f.start(t)
-	table := f.table(t, "n BIGINT NOT NULL, s VARCHAR(20) NOT NULL, CHECK (n >= 0)", sluice.TableSpec{Table: "among", Columns: []string{"n", "s"}})
+	table := f.table(t, "n BIGINT NOT NULL, s VARCHAR(20) NOT NULL, CHECK (n >= 0)", store.TableSpec{Table: "among", Columns: []string{"n", "s"}})
 	const many = 2000
 	first := 0
 	for name, bad := range map[string][]int{
@@ -23,8 +23,8 @@ func testBadAmongMany(t *testing.T, f *fixture) {
 			for _, i := range bad {
 				isBad[i] = true
 			}
-			e := sluice.Effect{}
-			rows := sluice.TableRows{Table: table, Source: "list:test"}
+			e := store.Effect{}
+			rows := store.TableRows{Table: table, Source: "list:test"}
 			repeats, counted := 0, 0
 			for i := range many {
 				n := strconv.Itoa(first + i)
@@ -49,7 +49,7 @@ func testBadAmongMany(t *testing.T, f *fixture) {
 				rows.Cells = append(rows.Cells, num(n), text("x"))
 				rows.Raw = append(rows.Raw, "element "+n)
 			}
-			e.Rows = []sluice.TableRows{rows}
+			e.Rows = []store.TableRows{rows}
 			dead := len(bad)
 			if bad == nil {
 				dead = many

@@ -6,44 +6,45 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/store"
 )
 
 func testRowTexts(t *testing.T, f *fixture) {
 	f.start(t)
-	table := f.table(t, "n BIGINT, a VARCHAR(200), b TEXT", sluice.TableSpec{Table: "texts", Columns: []string{"n", "a", "b"}})
-	var rows [][]sluice.Cell
+	table := f.table(t, "n BIGINT, a VARCHAR(200), b TEXT", store.TableSpec{Table: "texts", Columns: []string{"n", "a", "b"}})
+	var rows [][]store.Cell
 	var expected [][]string
 	hard, refused := f.texts()
 	for i, s := range hard {
-		rows = append(rows, []sluice.Cell{num(strconv.Itoa(i)), text(s), text(s)})
+		rows = append(rows, []store.Cell{num(strconv.Itoa(i)), text(s), text(s)})
 		expected = append(expected, []string{s, s})
 	}
-	rows = append(rows, []sluice.Cell{num("1000"), null, null})
+	rows = append(rows, []store.Cell{num("1000"), null, null})
 	expected = append(expected, []string{"NULL", "NULL"})
 	long := strings.Repeat("0123456789\t\\", 5000)
-	rows = append(rows, []sluice.Cell{num("1001"), text("long"), text(long)})
+	rows = append(rows, []store.Cell{num("1001"), text("long"), text(long)})
 	expected = append(expected, []string{"long", long})
 	f.apply(t, effectOf(rowsOf(table, rows...)), len(rows), 0)
 	f.wantRows(t, "SELECT a, b FROM texts ORDER BY n", expected...)
 
 	for _, bad := range append(refused, "\xff", "a\xc3", "\xed\xa0\x80", "tail \xf0\x9f\x98") {
-		letters := f.refuse(t, effectOf(rowsOf(table, []sluice.Cell{num("1"), text(bad), null})), 0, 0, 1)
+		letters := f.refuse(t, effectOf(rowsOf(table, []store.Cell{num("1"), text(bad), null})), 0, 0, 1)
 		want(t, "payload", string(letters[0].Payload), "element 0")
 	}
 }
 
 func testSingleColumn(t *testing.T, f *fixture) {
 	f.start(t)
-	table := f.table(t, "a VARCHAR(20)", sluice.TableSpec{Table: "one", Columns: []string{"a"}})
-	f.apply(t, effectOf(rowsOf(table, []sluice.Cell{text("")}, []sluice.Cell{null}, []sluice.Cell{text("x")}, []sluice.Cell{text("")})), 4, 0)
+	table := f.table(t, "a VARCHAR(20)", store.TableSpec{Table: "one", Columns: []string{"a"}})
+	f.apply(t, effectOf(rowsOf(table, []store.Cell{text("")}, []store.Cell{null}, []store.Cell{text("x")}, []store.Cell{text("")})), 4, 0)
 	f.wantRows(t, "SELECT COUNT(*), COUNT(a) FROM one", []string{"4", "3"})
 }
 
 func testRowNumbers(t *testing.T, f *fixture) {
 	f.start(t)
 	table := f.table(t, "n BIGINT, d DECIMAL(20,4), f DOUBLE PRECISION, s VARCHAR(80)",
-		sluice.TableSpec{Table: "numbers", Columns: []string{"n", "d", "f", "s"}})
-	same := func(n, d, fl, s string) []sluice.Cell { return []sluice.Cell{num(n), num(d), num(fl), num(s)} }
+		store.TableSpec{Table: "numbers", Columns: []string{"n", "d", "f", "s"}})
+	same := func(n, d, fl, s string) []store.Cell { return []store.Cell{num(n), num(d), num(fl), num(s)} }
 	huge := "123456789012345678901234567890.5"
 	f.apply(t, effectOf(rowsOf(table,
 		same("-9223372036854775808", "0.5", "1e3", "-9223372036854775809"),
@@ -60,14 +61,14 @@ func testRowNumbers(t *testing.T, f *fixture) {
 
 func testRowNumbersRefused(t *testing.T, f *fixture) {
 	f.start(t)
-	table := f.table(t, "n BIGINT, s VARCHAR(80)", sluice.TableSpec{Table: "numbers", Columns: []string{"n", "s"}})
-	bad := []sluice.Cell{num("9223372036854775808"), num("-9223372036854775809"), num("123456789012345678901234567890"), text("9223372036854775808")}
+	table := f.table(t, "n BIGINT, s VARCHAR(80)", store.TableSpec{Table: "numbers", Columns: []string{"n", "s"}})
+	bad := []store.Cell{num("9223372036854775808"), num("-9223372036854775809"), num("123456789012345678901234567890"), text("9223372036854775808")}
 	if f.StrictTypes {
 		bad = append(bad, text("twelve"), text(""), text("1x"))
 	}
 	for _, cell := range bad {
 		f.Exec(t, "DELETE FROM numbers")
-		letters := f.refuse(t, effectOf(rowsOf(table, []sluice.Cell{num("1"), num("1")}, []sluice.Cell{cell, text("x")}, []sluice.Cell{num("2"), text("2")})), 2, 0, 1)
+		letters := f.refuse(t, effectOf(rowsOf(table, []store.Cell{num("1"), num("1")}, []store.Cell{cell, text("x")}, []store.Cell{num("2"), text("2")})), 2, 0, 1)
 		l := letters[0]
 		want(t, "payload", string(l.Payload), "element 1")
 		want(t, "source", l.Source, "list:test")
@@ -76,7 +77,7 @@ func testRowNumbersRefused(t *testing.T, f *fixture) {
 		f.wantRows(t, "SELECT n FROM numbers ORDER BY n", []string{"1"}, []string{"2"})
 	}
 	if f.StrictTypes {
-		letters := f.refuse(t, effectOf(rowsOf(table, []sluice.Cell{num("1"), text(strings.Repeat("x", 81))})), 0, 0, 1)
+		letters := f.refuse(t, effectOf(rowsOf(table, []store.Cell{num("1"), text(strings.Repeat("x", 81))})), 0, 0, 1)
 		if !strings.Contains(letters[0].Reason, "too long") {
 			t.Fatalf("the reason is not the server's: %q", letters[0].Reason)
 		}
@@ -86,11 +87,11 @@ func testRowNumbersRefused(t *testing.T, f *fixture) {
 func testBooleans(t *testing.T, f *fixture) {
 	f.start(t)
 	table := f.table(t, "n BIGINT, i INT, b BOOLEAN, s VARCHAR(20), j TEXT",
-		sluice.TableSpec{Table: "bools", Columns: []string{"n", "i", "b", "s", "j"}})
-	doc := sluice.Cell{Kind: sluice.CellJSON, Text: `{"a":[1,"\t",null]}`}
+		store.TableSpec{Table: "bools", Columns: []string{"n", "i", "b", "s", "j"}})
+	doc := store.Cell{Kind: store.CellJSON, Text: `{"a":[1,"\t",null]}`}
 	f.apply(t, effectOf(rowsOf(table,
-		[]sluice.Cell{num("1"), boolean(true), boolean(true), boolean(true), doc},
-		[]sluice.Cell{num("2"), boolean(false), boolean(false), boolean(false), boolean(false)},
+		[]store.Cell{num("1"), boolean(true), boolean(true), boolean(true), doc},
+		[]store.Cell{num("2"), boolean(false), boolean(false), boolean(false), boolean(false)},
 	)), 2, 0)
 	f.wantRows(t, "SELECT i, b, s, j FROM bools ORDER BY n", []string{"1", "1", "true", doc.Text}, []string{"0", "0", "false", "false"})
 }
@@ -98,13 +99,13 @@ func testBooleans(t *testing.T, f *fixture) {
 func testNullRefused(t *testing.T, f *fixture) {
 	f.start(t)
 	table := f.table(t, "n BIGINT NOT NULL, s VARCHAR(20) NOT NULL, d VARCHAR(20) NOT NULL DEFAULT 'x', CHECK (n < 100)",
-		sluice.TableSpec{Table: "strict_rows", Columns: []string{"n", "s"}})
+		store.TableSpec{Table: "strict_rows", Columns: []string{"n", "s"}})
 	letters := f.refuse(t, effectOf(rowsOf(table,
-		[]sluice.Cell{null, text("a")},
-		[]sluice.Cell{num("1"), text("b")},
-		[]sluice.Cell{num("2"), null},
-		[]sluice.Cell{num("100"), text("checked")},
-		[]sluice.Cell{num("3"), text("c")},
+		[]store.Cell{null, text("a")},
+		[]store.Cell{num("1"), text("b")},
+		[]store.Cell{num("2"), null},
+		[]store.Cell{num("100"), text("checked")},
+		[]store.Cell{num("3"), text("c")},
 	)), 2, 0, 3)
 	for i, element := range []string{"element 0", "element 2", "element 3"} {
 		want(t, "payload", string(letters[i].Payload), element)
@@ -114,8 +115,8 @@ func testNullRefused(t *testing.T, f *fixture) {
 
 func testDedupe(t *testing.T, f *fixture) {
 	f.start(t)
-	table := f.table(t, "id VARCHAR(40) PRIMARY KEY, n BIGINT", sluice.TableSpec{Table: "ids", Columns: []string{"id", "n"}, Dedupe: "id"})
-	row := func(id, n string) []sluice.Cell { return []sluice.Cell{text(id), num(n)} }
+	table := f.table(t, "id VARCHAR(40) PRIMARY KEY, n BIGINT", store.TableSpec{Table: "ids", Columns: []string{"id", "n"}, Dedupe: "id"})
+	row := func(id, n string) []store.Cell { return []store.Cell{text(id), num(n)} }
 	f.apply(t, effectOf(rowsOf(table, row("a", "1"), row("b", "2"), row("a", "3"))), 2, 1)
 	f.apply(t, effectOf(rowsOf(table, row("b", "4"), row("c", "5"))), 1, 1)
 	// A bad row among duplicates is refused, not lost among them.
@@ -127,15 +128,15 @@ func testDedupe(t *testing.T, f *fixture) {
 func testDedupeTwoColumns(t *testing.T, f *fixture) {
 	f.start(t)
 	table := f.table(t, "id VARCHAR(40), day BIGINT NOT NULL, n BIGINT, UNIQUE (day, id)",
-		sluice.TableSpec{Table: "ids", Columns: []string{"id", "day", "n"}, Dedupe: "id"})
-	row := func(id, day string) []sluice.Cell { return []sluice.Cell{text(id), num(day), num("0")} }
+		store.TableSpec{Table: "ids", Columns: []string{"id", "day", "n"}, Dedupe: "id"})
+	row := func(id, day string) []store.Cell { return []store.Cell{text(id), num(day), num("0")} }
 	f.apply(t, effectOf(rowsOf(table, row("a", "1"), row("a", "2"), row("a", "1"))), 2, 1)
 }
 
 func testUniqueWithoutDedupe(t *testing.T, f *fixture) {
 	f.start(t)
-	table := f.table(t, "id BIGINT PRIMARY KEY, s VARCHAR(20)", sluice.TableSpec{Table: "uniques", Columns: []string{"id", "s"}})
-	letters := f.refuse(t, effectOf(rowsOf(table, []sluice.Cell{num("1"), text("a")}, []sluice.Cell{num("1"), text("b")})), 1, 0, 1)
+	table := f.table(t, "id BIGINT PRIMARY KEY, s VARCHAR(20)", store.TableSpec{Table: "uniques", Columns: []string{"id", "s"}})
+	letters := f.refuse(t, effectOf(rowsOf(table, []store.Cell{num("1"), text("a")}, []store.Cell{num("1"), text("b")})), 1, 0, 1)
 	want(t, "payload", string(letters[0].Payload), "element 1")
 	f.wantRows(t, "SELECT s FROM uniques", []string{"a"})
 }
@@ -143,25 +144,25 @@ func testUniqueWithoutDedupe(t *testing.T, f *fixture) {
 func testOtherUniqueKey(t *testing.T, f *fixture) {
 	f.start(t)
 	table := f.table(t, "id VARCHAR(40) NOT NULL UNIQUE, mail VARCHAR(40) UNIQUE",
-		sluice.TableSpec{Table: "two_keys", Columns: []string{"id", "mail"}, Dedupe: "id"})
-	f.apply(t, effectOf(rowsOf(table, []sluice.Cell{text("a"), text("x")})), 1, 0)
+		store.TableSpec{Table: "two_keys", Columns: []string{"id", "mail"}, Dedupe: "id"})
+	f.apply(t, effectOf(rowsOf(table, []store.Cell{text("a"), text("x")})), 1, 0)
 	letters := f.refuse(t, effectOf(rowsOf(table,
-		[]sluice.Cell{text("a"), text("y")}, // was there already
-		[]sluice.Cell{text("b"), text("x")}, // violates another key: a bad row
-		[]sluice.Cell{text("c"), text("for key 'id'")},
+		[]store.Cell{text("a"), text("y")}, // was there already
+		[]store.Cell{text("b"), text("x")}, // violates another key: a bad row
+		[]store.Cell{text("c"), text("for key 'id'")},
 	)), 1, 1, 1)
 	want(t, "payload", string(letters[0].Payload), "element 1")
 }
 
 func testManyTables(t *testing.T, f *fixture) {
 	f.start(t)
-	one := f.table(t, "n BIGINT", sluice.TableSpec{Table: "one", Columns: []string{"n"}})
-	two := f.table(t, "id BIGINT PRIMARY KEY, n BIGINT", sluice.TableSpec{Table: "two", Columns: []string{"n", "id"}, Dedupe: "id"})
-	f.apply(t, sluice.Effect{
-		Events: []sluice.StoredEvent{event(1), event(1)},
-		Rows: []sluice.TableRows{
-			rowsOf(one, []sluice.Cell{num("1")}, []sluice.Cell{num("2")}),
-			rowsOf(two, []sluice.Cell{num("7"), num("1")}, []sluice.Cell{num("8"), num("1")}),
+	one := f.table(t, "n BIGINT", store.TableSpec{Table: "one", Columns: []string{"n"}})
+	two := f.table(t, "id BIGINT PRIMARY KEY, n BIGINT", store.TableSpec{Table: "two", Columns: []string{"n", "id"}, Dedupe: "id"})
+	f.apply(t, store.Effect{
+		Events: []store.StoredEvent{event(1), event(1)},
+		Rows: []store.TableRows{
+			rowsOf(one, []store.Cell{num("1")}, []store.Cell{num("2")}),
+			rowsOf(two, []store.Cell{num("7"), num("1")}, []store.Cell{num("8"), num("1")}),
 			rowsOf(one),
 		},
 		Dead: []sluice.DeadLetter{{Source: "log", Form: sluice.FormBatch, Reason: "r"}},
@@ -170,9 +171,9 @@ func testManyTables(t *testing.T, f *fixture) {
 	want(t, "rows", f.count(t, "one"), 2)
 
 	// What is refused in the last table takes the others back.
-	bad := sluice.Effect{
-		Events: []sluice.StoredEvent{event(2)},
-		Rows:   []sluice.TableRows{rowsOf(one, []sluice.Cell{num("3")}), rowsOf(two, []sluice.Cell{num("1"), num("9")}, []sluice.Cell{num("1e99"), num("99999999999999999999")})},
+	bad := store.Effect{
+		Events: []store.StoredEvent{event(2)},
+		Rows:   []store.TableRows{rowsOf(one, []store.Cell{num("3")}), rowsOf(two, []store.Cell{num("1"), num("9")}, []store.Cell{num("1e99"), num("99999999999999999999")})},
 	}
 	_, err := f.store.Apply(f.ctx, f.prepare(t, f.step(bad)))
 	wantError(t, err, sluice.ErrRefused)
@@ -187,17 +188,17 @@ func testOpenTable(t *testing.T, f *fixture) {
 	all := []string{"id", "event_name", "needed"}
 	for _, c := range []struct {
 		name  string
-		spec  sluice.TableSpec
+		spec  store.TableSpec
 		parts []string // of the error
 	}{
-		{"no table", sluice.TableSpec{Table: "nowhere", Columns: all}, []string{"nowhere", "create it"}},
-		{"no columns", sluice.TableSpec{Table: "looked_at"}, []string{"at least one column"}},
-		{"no column", sluice.TableSpec{Table: "looked_at", Columns: []string{"id", "evnt_nam", "needed"}}, []string{`"evnt_nam"`, `"event_name"`}},
-		{"twice", sluice.TableSpec{Table: "looked_at", Columns: []string{"id", "ID", "needed"}}, []string{"twice"}},
-		{"unmapped", sluice.TableSpec{Table: "looked_at", Columns: []string{"id"}}, []string{`"needed"`, "default"}},
-		{"view", sluice.TableSpec{Table: "seen", Columns: []string{"id"}}, []string{"view"}},
-		{"dedupe without key", sluice.TableSpec{Table: "looked_at", Columns: all, Dedupe: "id"}, []string{"UNIQUE", "looked_at", "id"}},
-		{"dedupe not mapped", sluice.TableSpec{Table: "looked_at", Columns: []string{"needed"}, Dedupe: "id"}, []string{`"id"`, "columns"}},
+		{"no table", store.TableSpec{Table: "nowhere", Columns: all}, []string{"nowhere", "create it"}},
+		{"no columns", store.TableSpec{Table: "looked_at"}, []string{"at least one column"}},
+		{"no column", store.TableSpec{Table: "looked_at", Columns: []string{"id", "evnt_nam", "needed"}}, []string{`"evnt_nam"`, `"event_name"`}},
+		{"twice", store.TableSpec{Table: "looked_at", Columns: []string{"id", "ID", "needed"}}, []string{"twice"}},
+		{"unmapped", store.TableSpec{Table: "looked_at", Columns: []string{"id"}}, []string{`"needed"`, "default"}},
+		{"view", store.TableSpec{Table: "seen", Columns: []string{"id"}}, []string{"view"}},
+		{"dedupe without key", store.TableSpec{Table: "looked_at", Columns: all, Dedupe: "id"}, []string{"UNIQUE", "looked_at", "id"}},
+		{"dedupe not mapped", store.TableSpec{Table: "looked_at", Columns: []string{"needed"}, Dedupe: "id"}, []string{`"id"`, "columns"}},
 	} {
 		_, err := f.store.OpenTable(f.ctx, c.spec)
 		if err == nil {
@@ -212,14 +213,14 @@ func testOpenTable(t *testing.T, f *fixture) {
 	}
 	// NULL equals nothing: a key that it may stand in would let repeats in.
 	f.Exec(t, "CREATE UNIQUE INDEX id_event_name ON looked_at (id, event_name)")
-	_, err := f.store.OpenTable(f.ctx, sluice.TableSpec{Table: "looked_at", Columns: all, Dedupe: "id"})
+	_, err := f.store.OpenTable(f.ctx, store.TableSpec{Table: "looked_at", Columns: all, Dedupe: "id"})
 	for _, part := range []string{`"event_name"`, "NULL", "NOT NULL", `"id" alone`} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("dedupe by a key that NULL may stand in: the error lacks %q: %v", part, err)
 		}
 	}
 	f.Exec(t, "CREATE UNIQUE INDEX id_needed ON looked_at (id, needed)")
-	if _, err := f.store.OpenTable(f.ctx, sluice.TableSpec{Table: "looked_at", Columns: all, Dedupe: "id"}); err != nil {
+	if _, err := f.store.OpenTable(f.ctx, store.TableSpec{Table: "looked_at", Columns: all, Dedupe: "id"}); err != nil {
 		t.Error(err)
 	}
 }

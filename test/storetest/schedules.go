@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/store"
 )
 
 // aSchedule is one that waits, with what is hard to keep.
-func aSchedule(letter string, due int64) sluice.Schedule {
-	return sluice.Schedule{
-		ID: "019aa5c0-7a00-7abc-8def-0123456789a" + letter, State: sluice.ScheduleWaiting, DueMillis: due,
+func aSchedule(letter string, due int64) mail.Schedule {
+	return mail.Schedule{
+		ID: "019aa5c0-7a00-7abc-8def-0123456789a" + letter, State: mail.ScheduleWaiting, DueMillis: due,
 		Request: `{"a":"ä🌍\\n\t'` + strings.Repeat("x", 100_000) + `"}`, CreatedMillis: 1_700_000_000_123, UpdatedMillis: 1_700_000_000_124,
 	}
 }
@@ -21,15 +23,15 @@ func aSchedule(letter string, due int64) sluice.Schedule {
 // testSchedules: schedules are kept as they are, and listed by when they are
 // due. Only a caller that has read the last revision changes one.
 func testSchedules(t *testing.T, f *fixture) {
-	store := f.store.(sluice.ScheduleStore)
-	holds := func(want sluice.Schedule) {
+	store := f.store.(mail.ScheduleStore)
+	holds := func(want mail.Schedule) {
 		t.Helper()
-		got, err := f.Open(t).(sluice.ScheduleStore).Schedule(f.ctx, want.ID)
+		got, err := f.Open(t).(mail.ScheduleStore).Schedule(f.ctx, want.ID)
 		if err != nil || got != want {
 			t.Errorf("got %.200s, %v\nwant %.200s", fmt.Sprint(got), err, fmt.Sprint(want))
 		}
 	}
-	list := func(state sluice.ScheduleState, before int64, limit int, want ...string) {
+	list := func(state mail.ScheduleState, before int64, limit int, want ...string) {
 		t.Helper()
 		var got []string
 		all, err := store.Schedules(f.ctx, state, before, limit)
@@ -41,7 +43,7 @@ func testSchedules(t *testing.T, f *fixture) {
 		}
 	}
 	c, a, b := aSchedule("c", 3_000), aSchedule("a", 1_000), aSchedule("b", 1_000)
-	for _, s := range []sluice.Schedule{c, b, a} {
+	for _, s := range []mail.Schedule{c, b, a} {
 		must(t, store.AddSchedule(f.ctx, s))
 	}
 	holds(a)
@@ -55,41 +57,41 @@ func testSchedules(t *testing.T, f *fixture) {
 	if e, ok := errors.AsType[*sluice.Error](onlyError(store.Schedule(f.ctx, "x"))); !ok || e.Code != sluice.CodeNotFound {
 		t.Errorf("one that is not there: %v", e)
 	}
-	list(sluice.ScheduleWaiting, 10_000, 10, "a", "b", "c")
-	list(sluice.ScheduleWaiting, 10_000, 2, "a", "b")
-	list(sluice.ScheduleWaiting, 3_000, 10, "a", "b")
-	list(sluice.ScheduleWaiting, 1_000, 10)
-	list(sluice.ScheduleReleased, 10_000, 10)
+	list(mail.ScheduleWaiting, 10_000, 10, "a", "b", "c")
+	list(mail.ScheduleWaiting, 10_000, 2, "a", "b")
+	list(mail.ScheduleWaiting, 3_000, 10, "a", "b")
+	list(mail.ScheduleWaiting, 1_000, 10)
+	list(mail.ScheduleReleased, 10_000, 10)
 
 	// Of two callers that have read the same one, one changes it.
 	stale := a
-	a.State, a.DueMillis, a.Request, a.UpdatedMillis = sluice.ScheduleReleasing, 2_000, "{}", 1_700_000_000_999
+	a.State, a.DueMillis, a.Request, a.UpdatedMillis = mail.ScheduleReleasing, 2_000, "{}", 1_700_000_000_999
 	must(t, store.ChangeSchedule(f.ctx, a))
 	a.Revision++
 	holds(a)
-	stale.State = sluice.ScheduleCancelled
-	for _, s := range []sluice.Schedule{stale, aSchedule("d", 1)} {
+	stale.State = mail.ScheduleCancelled
+	for _, s := range []mail.Schedule{stale, aSchedule("d", 1)} {
 		if err := store.ChangeSchedule(f.ctx, s); !errors.Is(err, sluice.ErrConflict) {
 			t.Errorf("%s: %v, want a conflict", s.ID, err)
 		}
 	}
 	holds(a)
-	list(sluice.ScheduleWaiting, 10_000, 10, "b", "c")
-	list(sluice.ScheduleReleasing, 10_000, 10, "a")
+	list(mail.ScheduleWaiting, 10_000, 10, "b", "c")
+	list(mail.ScheduleReleasing, 10_000, 10, "a")
 	must(t, store.ChangeSchedule(f.ctx, a)) // the same again is a change
 	must(t, store.DropSchedules(f.ctx, []string{a.ID, b.ID, "x"}))
-	list(sluice.ScheduleWaiting, 10_000, 10, "c")
-	list(sluice.ScheduleReleasing, 10_000, 10)
+	list(mail.ScheduleWaiting, 10_000, 10, "c")
+	list(mail.ScheduleReleasing, 10_000, 10)
 }
 
 // testSchedulesRestored: a schedule that was due before the restore may have
 // been released after the dump. It is not released again.
 func testSchedulesRestored(t *testing.T, f *fixture) {
-	store := f.store.(sluice.DumpStore)
-	schedules := f.store.(sluice.ScheduleStore)
+	store := f.store.(store.DumpStore)
+	schedules := f.store.(mail.ScheduleStore)
 	past, begun, ahead := aSchedule("a", 1_700_000_000_000), aSchedule("b", 1_700_000_000_000), aSchedule("c", 4_000_000_000_000)
-	begun.State = sluice.ScheduleReleasing
-	for _, s := range []sluice.Schedule{past, begun, ahead} {
+	begun.State = mail.ScheduleReleasing
+	for _, s := range []mail.Schedule{past, begun, ahead} {
 		must(t, schedules.AddSchedule(f.ctx, s))
 	}
 	dump := Dump(t, store)
@@ -97,9 +99,9 @@ func testSchedulesRestored(t *testing.T, f *fixture) {
 	must(t, err)
 	PutBack(t, r, dump)
 	must(t, r.Finish(f.ctx, nil, nil))
-	for _, want := range []sluice.Schedule{past, begun, ahead} {
+	for _, want := range []mail.Schedule{past, begun, ahead} {
 		if want.DueMillis < 4_000_000_000_000 {
-			want.State, want.Revision = sluice.ScheduleInDoubt, 1
+			want.State, want.Revision = mail.ScheduleInDoubt, 1
 		}
 		if got, err := schedules.Schedule(f.ctx, want.ID); err != nil || got != want {
 			t.Errorf("%.200s, %v", fmt.Sprint(got), err)

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"sluice"
+	"sluice/store"
 )
 
 // testSecrets: every caller that asks for a secret gets the same, also of
@@ -15,13 +15,13 @@ func testSecrets(t *testing.T, f *fixture) {
 	got := make([][]byte, processes)
 	var wg sync.WaitGroup
 	for i := range processes {
-		store := f.store
+		db := f.store
 		if i%2 == 1 && f.OpenThrough != nil { // SQLite is one process's
-			store = f.Open(t)
+			db = f.Open(t)
 		}
 		wg.Go(func() {
 			var err error
-			if got[i], err = store.(sluice.SecretStore).Secret(f.ctx, "token", bytes.Repeat([]byte{byte(i), 0, 0xff, '\\'}, 16)); err != nil {
+			if got[i], err = db.(store.SecretStore).Secret(f.ctx, "token", bytes.Repeat([]byte{byte(i), 0, 0xff, '\\'}, 16)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -32,7 +32,7 @@ func testSecrets(t *testing.T, f *fixture) {
 			t.Errorf("process %d has %x, the first %x", i, got[i], got[0])
 		}
 	}
-	other, err := f.store.(sluice.SecretStore).Secret(f.ctx, "other", []byte("another"))
+	other, err := f.store.(store.SecretStore).Secret(f.ctx, "other", []byte("another"))
 	if err != nil || string(other) != "another" {
 		t.Errorf("another secret: %q %v", other, err)
 	}

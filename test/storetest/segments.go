@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/user"
 )
 
 // aSegment is one that was made at a second.
-func aSegment(second int64, name string) sluice.Segment {
-	return sluice.Segment{
+func aSegment(second int64, name string) user.Segment {
+	return user.Segment{
 		ID: sluice.NewUUID(time.Unix(second, 0)), Name: name, Definition: `{"attribute":"a","is":"equals","value":"ä🌍'\\n"}`,
 		CreatedMillis: second * 1000, UpdatedMillis: second*1000 + 1,
 	}
@@ -22,7 +23,7 @@ func aSegment(second int64, name string) sluice.Segment {
 // testSegments: segments are kept as they are, listed in the order in which
 // they were made, and no two have a name.
 func testSegments(t *testing.T, f *fixture) {
-	store, ok := f.store.(sluice.SegmentStore)
+	store, ok := f.store.(user.SegmentStore)
 	if !ok {
 		t.Fatal("the store keeps no segments")
 	}
@@ -32,19 +33,19 @@ func testSegments(t *testing.T, f *fixture) {
 			t.Errorf("got %v, want %s", err, code)
 		}
 	}
-	list := func(q sluice.SegmentQuery, want ...sluice.Segment) {
+	list := func(q user.SegmentQuery, want ...user.Segment) {
 		t.Helper()
 		got, err := store.Segments(f.ctx, q)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%+v: got %+v, %v\nwant %+v", q, got, err, want)
 		}
 	}
-	list(sluice.SegmentQuery{Limit: 10})
+	list(user.SegmentQuery{Limit: 10})
 	first, second, third := aSegment(1_700_000_000, "gold 🌍"), aSegment(1_700_000_001, "Gold 🌍"), aSegment(1_700_000_002, "third")
 	third.ArchivedMillis = 1_700_000_003_123
-	for _, s := range []sluice.Segment{second, third, first} {
+	for _, s := range []user.Segment{second, third, first} {
 		must(t, store.AddSegment(f.ctx, s))
-		got, err := f.Open(t).(sluice.SegmentStore).Segment(f.ctx, s.ID)
+		got, err := f.Open(t).(user.SegmentStore).Segment(f.ctx, s.ID)
 		if err != nil || got != s {
 			t.Errorf("got %+v, %v, want %+v", got, err, s)
 		}
@@ -57,10 +58,10 @@ func testSegments(t *testing.T, f *fixture) {
 	_, err := store.Segment(f.ctx, "none")
 	refused(err, sluice.CodeNotFound)
 
-	list(sluice.SegmentQuery{Limit: 10}, first, second)
-	list(sluice.SegmentQuery{Limit: 10, Archived: true}, first, second, third)
-	list(sluice.SegmentQuery{Limit: 1, After: first.ID}, second)
-	list(sluice.SegmentQuery{Limit: 2, Newest: true, Skip: 1, Archived: true}, second, first)
+	list(user.SegmentQuery{Limit: 10}, first, second)
+	list(user.SegmentQuery{Limit: 10, Archived: true}, first, second, third)
+	list(user.SegmentQuery{Limit: 1, After: first.ID}, second)
+	list(user.SegmentQuery{Limit: 2, Newest: true, Skip: 1, Archived: true}, second, first)
 
 	changed := second
 	changed.Name = first.Name
@@ -70,8 +71,8 @@ func testSegments(t *testing.T, f *fixture) {
 	must(t, store.PutSegment(f.ctx, changed)) // the same again is no error
 	third.ArchivedMillis = 0
 	must(t, store.PutSegment(f.ctx, third))
-	list(sluice.SegmentQuery{Limit: 10}, first, third)
-	list(sluice.SegmentQuery{Limit: 10, Archived: true}, first, changed, third)
+	list(user.SegmentQuery{Limit: 10}, first, third)
+	list(user.SegmentQuery{Limit: 10, Archived: true}, first, changed, third)
 }
 
 // testEachProfile: profiles come in the order of their users, and no further
@@ -79,12 +80,12 @@ func testSegments(t *testing.T, f *fixture) {
 func testEachProfile(t *testing.T, f *fixture) {
 	f.start(t)
 	store := f.users(t)
-	u := &sluice.UserChanges{}
+	u := &user.Changes{}
 	for i := range int64(10) {
 		for part := range 2 {
-			row := sluice.UserRow{ID: sluice.UserID{Partition: part, Number: i + 1}, UpdatedMillis: 1, Profile: fmt.Sprintf(`{"created":%d,"fields":{"city":"ä🌍"}}`, 100*int64(part)+i+1)}
+			row := user.Row{ID: user.ID{Partition: part, Number: i + 1}, UpdatedMillis: 1, Profile: fmt.Sprintf(`{"created":%d,"fields":{"city":"ä🌍"}}`, 100*int64(part)+i+1)}
 			if i == 4 {
-				row.Profile, row.MergedInto = "", sluice.UserID{Partition: 0, Number: 1}
+				row.Profile, row.MergedInto = "", user.ID{Partition: 0, Number: 1}
 			}
 			u.Put = append(u.Put, row)
 		}

@@ -6,23 +6,24 @@ import (
 	"strconv"
 	"testing"
 
-	"sluice"
+	"sluice/mail"
+	"sluice/store"
 )
 
 // ledgerItem is what a log has for the ledger: one of the two.
 type ledgerItem struct {
-	send    *sluice.StoredSend
-	outcome *sluice.StoredOutcome
+	send    *mail.StoredSend
+	outcome *mail.StoredOutcome
 }
 
 // anyItems makes sends of a few messages and outcomes in any order, most of them
 // such as may follow one another. Nothing that has ended goes on.
-func anyItems(r *rand.Rand) (items []ledgerItem, messages [][]sluice.StoredSend) {
-	class := []sluice.Class{sluice.ClassTransactional, sluice.ClassMarketing}
-	var all []*sluice.StoredSend
+func anyItems(r *rand.Rand) (items []ledgerItem, messages [][]mail.StoredSend) {
+	class := []mail.Class{mail.ClassTransactional, mail.ClassMarketing}
+	var all []*mail.StoredSend
 	for n := range 5 {
 		recipients := 1 + n%3
-		var sends []sluice.StoredSend
+		var sends []mail.StoredSend
 		for number := range recipients {
 			s := aSend(n, number, recipients)
 			s.Class = class[n%2]
@@ -32,18 +33,18 @@ func anyItems(r *rand.Rand) (items []ledgerItem, messages [][]sluice.StoredSend)
 		}
 		messages = append(messages, sends)
 	}
-	finals := []sluice.SendState{sluice.SendSent, sluice.SendFailed, sluice.SendSuppressed, sluice.SendCancelled, sluice.SendInDoubt}
+	finals := []mail.SendState{mail.SendSent, mail.SendFailed, mail.SendSuppressed, mail.SendCancelled, mail.SendInDoubt}
 	for range 70 {
 		s := all[r.IntN(len(all))]
-		o := anOutcome(s, sluice.SendWaiting, sluice.SendWaiting, r.IntN(5))
+		o := anOutcome(s, mail.SendWaiting, mail.SendWaiting, r.IntN(5))
 		o.HasBody, o.DueMillis = true, sendTime+int64(r.IntN(3)+1)*60_000
 		switch r.IntN(5) {
 		case 0:
 			o.State, o.DueMillis = finals[r.IntN(len(finals))], 0
 		case 1:
-			o.State = sluice.SendInDoubt // once more
+			o.State = mail.SendInDoubt // once more
 		case 2:
-			o.Was, o.State, o.DueMillis = sluice.SendInDoubt, finals[r.IntN(2)], 0
+			o.Was, o.State, o.DueMillis = mail.SendInDoubt, finals[r.IntN(2)], 0
 		}
 		items = append(items, ledgerItem{outcome: &o})
 	}
@@ -83,7 +84,7 @@ func testAnyOutcomes(t *testing.T, f *fixture) {
 			r := rand.New(rand.NewPCG(seed, 42))
 			items, messages := anyItems(r)
 			for _, m := range messages {
-				must(t, f.sends(t).AddBodies(f.ctx, []sluice.Body{{Message: m[0].Message, Recipients: len(m), CreatedMillis: sendTime, Data: []byte("x")}}))
+				must(t, f.sends(t).AddBodies(f.ctx, []mail.Body{{Message: m[0].Message, Recipients: len(m), CreatedMillis: sendTime, Data: []byte("x")}}))
 			}
 			for at := 0; at < len(items); {
 				to := min(len(items), at+1+r.IntN(12))
@@ -104,7 +105,7 @@ func testAnyOutcomes(t *testing.T, f *fixture) {
 
 func (f *fixture) applyItems(t *testing.T, items []ledgerItem) {
 	t.Helper()
-	e := sluice.Effect{Stripe: int(f.at.Major % 3)}
+	e := store.Effect{Stripe: int(f.at.Major % 3)}
 	for _, item := range items {
 		if item.send != nil {
 			e.Sends = append(e.Sends, *item.send)
@@ -121,12 +122,12 @@ func (f *fixture) applyItems(t *testing.T, items []ledgerItem) {
 }
 
 // wantModel compares the rows with what the items make of them in memory.
-func (f *fixture) wantModel(t *testing.T, items []ledgerItem, messages [][]sluice.StoredSend) {
+func (f *fixture) wantModel(t *testing.T, items []ledgerItem, messages [][]mail.StoredSend) {
 	t.Helper()
-	model := make(map[string]*sluice.SendRow)
+	model := make(map[string]*mail.SendRow)
 	for _, item := range items {
 		if item.send != nil {
-			row := sluice.NewSendRow(item.send)
+			row := mail.NewSendRow(item.send)
 			model[item.send.ID()] = &row
 		} else {
 			model[fmt.Sprintf("%s.%d", item.outcome.Message, item.outcome.Number)].Record(&item.outcome.Outcome)

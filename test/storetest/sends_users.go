@@ -6,10 +6,13 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/store"
+	"sluice/user"
 )
 
 // sendTo makes a send that names a user.
-func sendTo(n int, user string) sluice.StoredSend {
+func sendTo(n int, user string) mail.StoredSend {
 	s := aSend(n, 0, 1)
 	s.User = user
 	return s
@@ -19,78 +22,78 @@ func sendTo(n int, user string) sluice.StoredSend {
 // written, by either path. It keeps that user until the user is erased.
 func testSendsOfUsers(t *testing.T, f *fixture) {
 	f.start(t)
-	a, b := sluice.UserID{Partition: 3, Number: 1}, sluice.UserID{Partition: 255, Number: 1 << 62}
+	a, b := user.ID{Partition: 3, Number: 1}, user.ID{Partition: 255, Number: 1 << 62}
 	long := strings.Repeat("x", sluice.MaxReferenceBytes+1)
-	keyOf := func(name string, id sluice.UserID) []sluice.KeyRow {
-		return []sluice.KeyRow{{Key: external(name), ID: id}}
+	keyOf := func(name string, id user.ID) []user.KeyRow {
+		return []user.KeyRow{{Key: external(name), ID: id}}
 	}
-	is := func(n int, want sluice.UserID) {
+	is := func(n int, want user.ID) {
 		t.Helper()
 		s := aSend(n, 0, 1)
 		if got := f.row(t, &s).UserID; got != want {
 			t.Errorf("send %d is of user %v, want %v", n, got, want)
 		}
 	}
-	names := []string{"ann'", "", b.String(), "nobody", sluice.UserID{Partition: 255, Number: 2}.String(), "ann", "ann'\xff", "ann'\x00", long, "Ann'", "ann'"}
-	var sends []sluice.StoredSend
+	names := []string{"ann'", "", b.String(), "nobody", user.ID{Partition: 255, Number: 2}.String(), "ann", "ann'\xff", "ann'\x00", long, "Ann'", "ann'"}
+	var sends []mail.StoredSend
 	for n, name := range names {
 		sends = append(sends, sendTo(n, name))
 	}
-	f.apply(t, sluice.Effect{Sends: sends, Users: &sluice.UserChanges{ // users and their mail in one transaction
-		Put:        []sluice.UserRow{{ID: a, Profile: `{"external_id":"ann'"}`}, {ID: b, Profile: "{}"}},
+	f.apply(t, store.Effect{Sends: sends, Users: &user.Changes{ // users and their mail in one transaction
+		Put:        []user.Row{{ID: a, Profile: `{"external_id":"ann'"}`}, {ID: b, Profile: "{}"}},
 		AddKeys:    append(keyOf("ann'", a), keyOf(long, a)...),
-		AddAddress: []sluice.KeyRow{{Key: email("to-0@example.com"), ID: a}},
+		AddAddress: []user.KeyRow{{Key: email("to-0@example.com"), ID: a}},
 	}}, len(sends), 0)
 	for n := range names {
-		is(n, map[int]sluice.UserID{0: a, 2: b, 10: a}[n])
+		is(n, map[int]user.ID{0: a, 2: b, 10: a}[n])
 	}
 	want(t, "users", f.count(t, "users"), 2)
 	want(t, "without a user", f.one(t, "SELECT COUNT(*) FROM sends WHERE user_part IS NULL AND user_number IS NULL"), len(names)-3)
 
 	// Two are merged: what is there stays, also when it is read again and goes on.
-	f.change(t, &sluice.UserChanges{Put: []sluice.UserRow{{ID: a, MergedInto: b}}, MoveKeys: keyOf("ann'", b)})
-	sent, later := anOutcome(&sends[0], sluice.SendWaiting, sluice.SendSent, 1), sendTo(20, "ann'")
-	f.record(t, append(sends, later), []sluice.StoredOutcome{sent}, 1)
+	f.change(t, &user.Changes{Put: []user.Row{{ID: a, MergedInto: b}}, MoveKeys: keyOf("ann'", b)})
+	sent, later := anOutcome(&sends[0], mail.SendWaiting, mail.SendSent, 1), sendTo(20, "ann'")
+	f.record(t, append(sends, later), []mail.StoredOutcome{sent}, 1)
 	is(0, a)
 	is(20, b)
 	restored := sendTo(21, "ann'")
-	again := anOutcome(&restored, sluice.SendWaiting, sluice.SendSent, 1)
+	again := anOutcome(&restored, mail.SendWaiting, mail.SendSent, 1)
 	again.Restored = true
-	f.apply(t, sluice.Effect{Outcomes: []sluice.StoredOutcome{again}}, 1, 0)
+	f.apply(t, store.Effect{Outcomes: []mail.StoredOutcome{again}}, 1, 0)
 	is(21, b)
 	bad := event(1)
 	bad.Kind = 99
-	f.refuse(t, sluice.Effect{Sends: []sluice.StoredSend{sendTo(22, "ann'")}, Events: []sluice.StoredEvent{bad}}, 1, 0, 1)
+	f.refuse(t, store.Effect{Sends: []mail.StoredSend{sendTo(22, "ann'")}, Events: []store.StoredEvent{bad}}, 1, 0, 1)
 	is(22, b)
 
-	for user, list := range map[sluice.UserID]string{a: "10 0", b: "22 21 20 2", {Partition: 1}: ""} {
+	for user, list := range map[user.ID]string{a: "10 0", b: "22 21 20 2", {Partition: 1}: ""} {
 		want(t, "sends of "+user.String(), f.userSends(t, user), list)
 	}
 
 	// Mail that names a deleted user, or the address that another user has now, is of nobody.
-	c := sluice.UserID{Partition: 3, Number: 2}
-	f.change(t, &sluice.UserChanges{Drop: []sluice.UserID{b}, DropKeys: keyOf("ann'", b), Put: []sluice.UserRow{{ID: c, Profile: "{}"}}, AddAddress: []sluice.KeyRow{{Key: email("to-0@example.com"), ID: c}}})
-	f.record(t, []sluice.StoredSend{sendTo(30, "ann'"), sendTo(31, "")}, nil, 2)
-	is(30, sluice.UserID{})
-	is(31, sluice.UserID{})
-	for _, id := range []sluice.UserID{a, b} {
-		rows, err := f.sends(t).UserSends(f.ctx, id, sluice.SendKey{}, 10)
+	c := user.ID{Partition: 3, Number: 2}
+	f.change(t, &user.Changes{Drop: []user.ID{b}, DropKeys: keyOf("ann'", b), Put: []user.Row{{ID: c, Profile: "{}"}}, AddAddress: []user.KeyRow{{Key: email("to-0@example.com"), ID: c}}})
+	f.record(t, []mail.StoredSend{sendTo(30, "ann'"), sendTo(31, "")}, nil, 2)
+	is(30, user.ID{})
+	is(31, user.ID{})
+	for _, id := range []user.ID{a, b} {
+		rows, err := f.sends(t).UserSends(f.ctx, id, mail.SendKey{}, 10)
 		must(t, err)
-		must(t, f.store.(sluice.KeepStore).EraseSends(f.ctx, rows))
+		must(t, f.store.(store.KeepStore).EraseSends(f.ctx, rows))
 	}
 	want(t, "of erased users", f.one(t, "SELECT COUNT(*) FROM sends WHERE user_part IS NOT NULL OR user_number IS NOT NULL"), 0)
 }
 
 // userSends lists the sends of a user, page by page: by when they were accepted, or
 // ended if they were restored.
-func (f *fixture) userSends(t *testing.T, user sluice.UserID) string {
+func (f *fixture) userSends(t *testing.T, user user.ID) string {
 	t.Helper()
 	var all []string
-	for before, more := (sluice.SendKey{}), true; more; {
+	for before, more := (mail.SendKey{}), true; more; {
 		page, err := f.sends(t).UserSends(f.ctx, user, before, 1)
 		must(t, err)
 		for _, r := range page {
-			before = sluice.SendKey{Message: r.Message, Number: r.Number}
+			before = mail.SendKey{Message: r.Message, Number: r.Number}
 			all = append(all, fmt.Sprint(r.AcceptedMillis%sendTime%1000))
 		}
 		more = len(page) > 0

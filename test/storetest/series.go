@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/store"
 )
 
 // counted is a count at a time of 2026-01-31, UTC, or a day later.
@@ -21,12 +22,12 @@ func counted(at time.Duration, app, name string, by int64) sluice.Count {
 // moves the cursor, whatever way the rest of the effect goes.
 func testCounts(t *testing.T, f *fixture) {
 	f.start(t)
-	f.apply(t, sluice.Effect{Counts: []sluice.Count{
+	f.apply(t, store.Effect{Counts: []sluice.Count{
 		counted(time.Hour, "shop", "open", 5), counted(2*time.Hour-time.Millisecond, "shop", "open", 2),
 		counted(2*time.Hour, "shop", "open", 3), counted(time.Hour, "", "open", 1), counted(24*time.Hour, "shop", "open", 4),
 	}}, 0, 0)
-	f.apply(t, sluice.Effect{Stripe: 3, Counts: []sluice.Count{counted(time.Hour, "shop", "open", 10)}}, 0, 0)
-	f.apply(t, sluice.Effect{Counts: []sluice.Count{counted(time.Hour, "shop", "open", -4)}}, 0, 0)
+	f.apply(t, store.Effect{Stripe: 3, Counts: []sluice.Count{counted(time.Hour, "shop", "open", 10)}}, 0, 0)
+	f.apply(t, store.Effect{Counts: []sluice.Count{counted(time.Hour, "shop", "open", -4)}}, 0, 0)
 	hours := "SELECT app_id, name, kind, stripe, count FROM series_hours ORDER BY app_id, bucket, stripe"
 	rows := [][]string{
 		{"", "open", "counter", "0", "1"}, {"shop", "open", "counter", "0", "3"}, {"shop", "open", "counter", "3", "10"},
@@ -36,14 +37,14 @@ func testCounts(t *testing.T, f *fixture) {
 	f.wantRows(t, "SELECT app_id, stripe, count FROM series_days ORDER BY app_id, bucket, stripe",
 		[]string{"", "0", "1"}, []string{"shop", "0", "6"}, []string{"shop", "3", "10"}, []string{"shop", "0", "4"})
 
-	stale := &sluice.Effect{Moves: []sluice.Move{{Follower: follower, To: sluice.Position{Major: 99}}}, Counts: []sluice.Count{counted(0, "shop", "stale", 1)}}
+	stale := &store.Effect{Moves: []store.Move{{Follower: follower, To: sluice.Position{Major: 99}}}, Counts: []sluice.Count{counted(0, "shop", "stale", 1)}}
 	_, err := f.store.Apply(f.ctx, f.prepare(t, stale))
 	wantError(t, err, sluice.ErrConflict)
 	f.wantRows(t, hours, rows...)
 
 	// An effect of which something is refused counts once, row by row.
-	table := f.table(t, "n SMALLINT NOT NULL CHECK (n < 10)", sluice.TableSpec{Table: "small", Columns: []string{"n"}})
-	refused := effectOf(rowsOf(table, []sluice.Cell{num("1")}, []sluice.Cell{num("10")}))
+	table := f.table(t, "n SMALLINT NOT NULL CHECK (n < 10)", store.TableSpec{Table: "small", Columns: []string{"n"}})
+	refused := effectOf(rowsOf(table, []store.Cell{num("1")}, []store.Cell{num("10")}))
 	refused.Counts = []sluice.Count{counted(3*time.Hour, "shop", "refused", 7)}
 	f.refuse(t, refused, 1, 0, 1)
 	f.wantRows(t, "SELECT count FROM series_hours WHERE name = 'refused'", []string{"7"})
@@ -54,7 +55,7 @@ func testCounts(t *testing.T, f *fixture) {
 func testCountTexts(t *testing.T, f *fixture) {
 	f.start(t)
 	texts, _ := f.texts()
-	var e sluice.Effect
+	var e store.Effect
 	for i, s := range texts {
 		if len(s) <= sluice.MaxAppIDBytes {
 			e.Counts = append(e.Counts, counted(0, s, "app", int64(i+1)))
@@ -81,11 +82,11 @@ func testCountTexts(t *testing.T, f *fixture) {
 func testCountsBounded(t *testing.T, f *fixture) {
 	f.start(t)
 	most, least := int64(math.MaxInt64), int64(math.MinInt64)
-	f.apply(t, sluice.Effect{Counts: []sluice.Count{
+	f.apply(t, store.Effect{Counts: []sluice.Count{
 		counted(0, "", "in one", most), counted(0, "", "in one", 1), counted(0, "", "down in one", least), counted(0, "", "down in one", -1),
 		counted(0, "", "in two", most-5), counted(0, "", "down in two", 5-most), counted(0, "", "back", most),
 	}}, 0, 0)
-	f.apply(t, sluice.Effect{Counts: []sluice.Count{
+	f.apply(t, store.Effect{Counts: []sluice.Count{
 		counted(0, "", "in two", 6), counted(0, "", "down in two", -6), counted(0, "", "back", -most), counted(0, "", "in one", most), counted(0, "", "down in one", least),
 	}}, 0, 0)
 	for _, table := range []string{"series_hours", "series_days"} {
@@ -99,30 +100,30 @@ func testCountsBounded(t *testing.T, f *fixture) {
 // whatever order and stripe, all get through.
 func testCountsOfManyStores(t *testing.T, f *fixture) {
 	const stores, rounds, names = 3, 10, 40
-	all := []sluice.Store{f.store}
+	all := []store.Store{f.store}
 	if f.OpenThrough != nil { // else one process is all there can be
 		all = append(all, f.Open(t), f.Open(t))
 	}
 	var running sync.WaitGroup
 	for n := range stores {
-		store := all[n%len(all)]
+		db := all[n%len(all)]
 		running.Go(func() {
 			name := "counts " + strconv.Itoa(n)
-			if _, err := store.Cursors(f.ctx, name, []int{0}); err != nil {
+			if _, err := db.Cursors(f.ctx, name, []int{0}); err != nil {
 				t.Error(err)
 				return
 			}
 			for round := range rounds {
-				e := &sluice.Effect{Stripe: n % 2, Moves: []sluice.Move{{Follower: name, From: sluice.Position{Major: uint64(round)}, To: sluice.Position{Major: uint64(round + 1)}}}}
+				e := &store.Effect{Stripe: n % 2, Moves: []store.Move{{Follower: name, From: sluice.Position{Major: uint64(round)}, To: sluice.Position{Major: uint64(round + 1)}}}}
 				if round == 0 {
 					e.Moves[0].From = sluice.Position{}
 				}
 				for i := range names {
 					e.Counts = append(e.Counts, counted(0, "shop", "n"+strconv.Itoa((i*(n+1)+round)%names), 1))
 				}
-				p, err := store.Prepare(e)
+				p, err := db.Prepare(e)
 				if err == nil {
-					_, err = store.Apply(f.ctx, p)
+					_, err = db.Apply(f.ctx, p)
 				}
 				if err != nil {
 					t.Error(err)
@@ -143,19 +144,19 @@ func testEventsCounted(t *testing.T, f *fixture) {
 	bought, next := event(10), event(11)
 	bought.Kind, bought.App, bought.Name = sluice.KindPurchase, "shop", "bought"
 	next.TimeMillis += time.Hour.Milliseconds()
-	f.apply(t, sluice.Effect{
-		Events: []sluice.StoredEvent{event(1), event(2), event(1), bought, next},
+	f.apply(t, store.Effect{
+		Events: []store.StoredEvent{event(1), event(2), event(1), bought, next},
 		Counts: []sluice.Count{{Kind: sluice.KindCounter, TimeMillis: event(1).TimeMillis, App: "app", Name: "opened", By: 40}},
 	}, 4, 1)
 	first := [][]string{{"counter", "app", "opened", "40"}, {"mail", "app", "opened", "2"}, {"purchase", "shop", "bought", "1"}, {"mail", "app", "opened", "1"}}
 	f.wantRows(t, hours, first...)
 
-	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{event(1), bought, next}}, 0, 3)
+	f.apply(t, store.Effect{Events: []store.StoredEvent{event(1), bought, next}}, 0, 3)
 	f.wantRows(t, hours, first...)
 
 	bad := event(20)
 	bad.Kind = 99
-	f.refuse(t, sluice.Effect{Events: []sluice.StoredEvent{event(2), event(3), bad, event(3)}}, 1, 2, 1)
+	f.refuse(t, store.Effect{Events: []store.StoredEvent{event(2), event(3), bad, event(3)}}, 1, 2, 1)
 	f.wantRows(t, hours, []string{"counter", "app", "opened", "40"}, []string{"mail", "app", "opened", "3"}, first[2], first[3])
 	f.wantRows(t, "SELECT kind, count FROM series_days ORDER BY kind", []string{"counter", "40"}, []string{"mail", "4"}, []string{"purchase", "1"})
 }
@@ -165,13 +166,13 @@ func testEventsCounted(t *testing.T, f *fixture) {
 // refuses, and row by row nothing counts twice.
 func testEventsCountedAgain(t *testing.T, f *fixture) {
 	f.start(t)
-	placed := func(n int) sluice.StoredEvent {
+	placed := func(n int) store.StoredEvent {
 		e := event(n)
 		e.Place.Position = sluice.Position{Major: 1_760_000_000_000, Minor: 77}
 		return e
 	}
-	f.apply(t, sluice.Effect{Events: []sluice.StoredEvent{placed(1), placed(2)}}, 2, 0)
-	f.refuse(t, sluice.Effect{Events: []sluice.StoredEvent{placed(1), placed(2), placed(3)}}, 1, 2, 0)
+	f.apply(t, store.Effect{Events: []store.StoredEvent{placed(1), placed(2)}}, 2, 0)
+	f.refuse(t, store.Effect{Events: []store.StoredEvent{placed(1), placed(2), placed(3)}}, 1, 2, 0)
 	f.wantRows(t, "SELECT SUM(count) FROM series_hours", []string{"3"})
 }
 
@@ -179,8 +180,8 @@ func testEventsCountedAgain(t *testing.T, f *fixture) {
 // that were there before are still counted by themselves.
 func testNamesBounded(t *testing.T, f *fixture) {
 	f.start(t)
-	const most = sluice.DefaultSeriesNames
-	var e sluice.Effect
+	const most = store.DefaultSeriesNames
+	var e store.Effect
 	for i := range most + 5 {
 		e.Counts = append(e.Counts, counted(0, "app", "n"+strconv.Itoa(i), 1))
 	}
@@ -191,13 +192,13 @@ func testNamesBounded(t *testing.T, f *fixture) {
 			f.Query(t, "SELECT COALESCE(SUM(count), 0) FROM series_hours WHERE app_id = '"+app+"'"+name)[0][0]
 	}
 	want(t, "names of the app", rows("app", ""), strconv.Itoa(most+1)+" "+strconv.Itoa(most+5))
-	want(t, "names counted together", rows("app", " AND name = '"+sluice.OtherName+"'"), "1 5")
+	want(t, "names counted together", rows("app", " AND name = '"+store.OtherName+"'"), "1 5")
 	want(t, "names of another app", rows("other app", ""), "1 1")
 
 	// The next program knows them from the table.
 	must(t, f.store.Close())
 	f.store = f.Open(t)
-	f.apply(t, sluice.Effect{Counts: []sluice.Count{counted(0, "app", "n0", 1), counted(0, "app", "new", 1)}}, 0, 0)
+	f.apply(t, store.Effect{Counts: []sluice.Count{counted(0, "app", "n0", 1), counted(0, "app", "new", 1)}}, 0, 0)
 	want(t, "a known name", rows("app", " AND name = 'n0'"), "1 2")
 	want(t, "a new one", rows("app", " AND name = 'new'"), "0 0")
 }
@@ -205,34 +206,34 @@ func testNamesBounded(t *testing.T, f *fixture) {
 // testReadSeries: stripes are added up, ranges are half open, filters work.
 func testReadSeries(t *testing.T, f *fixture) {
 	f.start(t)
-	series := f.store.(sluice.SeriesStore)
-	f.apply(t, sluice.Effect{Counts: []sluice.Count{
+	series := f.store.(store.SeriesStore)
+	f.apply(t, store.Effect{Counts: []sluice.Count{
 		counted(time.Hour, "shop", "open", 5), counted(2*time.Hour, "shop", "open", 3), counted(2*time.Hour, "shop", "click", 1),
 		counted(2*time.Hour, "blog", "open", 9), counted(24*time.Hour, "shop", "open", 4),
 	}}, 0, 0)
-	f.apply(t, sluice.Effect{Stripe: 3, Counts: []sluice.Count{counted(time.Hour, "shop", "open", 10)}}, 0, 0)
+	f.apply(t, store.Effect{Stripe: 3, Counts: []sluice.Count{counted(time.Hour, "shop", "open", 10)}}, 0, 0)
 	at := func(d time.Duration) int64 { return counted(d, "", "", 0).TimeMillis }
 	app, name, kind, none := "shop", "open", sluice.KindCounter, "nobody"
 	for _, c := range []struct {
 		what  string
-		query sluice.SeriesQuery
-		want  []sluice.SeriesRow
+		query store.SeriesQuery
+		want  []store.SeriesRow
 	}{
-		{"all days", sluice.SeriesQuery{Days: true, FromMillis: at(0), ToMillis: at(48 * time.Hour), ByName: true, ByApp: true}, []sluice.SeriesRow{
+		{"all days", store.SeriesQuery{Days: true, FromMillis: at(0), ToMillis: at(48 * time.Hour), ByName: true, ByApp: true}, []store.SeriesRow{
 			{Millis: at(0), App: "blog", Name: "open", Count: 9}, {Millis: at(0), App: "shop", Name: "click", Count: 1},
 			{Millis: at(0), App: "shop", Name: "open", Count: 18}, {Millis: at(24 * time.Hour), App: "shop", Name: "open", Count: 4}}},
-		{"hours of an app and name", sluice.SeriesQuery{FromMillis: at(time.Hour), ToMillis: at(24 * time.Hour), App: &app, Name: &name, ByKind: true}, []sluice.SeriesRow{
+		{"hours of an app and name", store.SeriesQuery{FromMillis: at(time.Hour), ToMillis: at(24 * time.Hour), App: &app, Name: &name, ByKind: true}, []store.SeriesRow{
 			{Millis: at(time.Hour), Kind: "counter", Count: 15}, {Millis: at(2 * time.Hour), Kind: "counter", Count: 3}}},
-		{"in all", sluice.SeriesQuery{FromMillis: at(2 * time.Hour), ToMillis: at(3 * time.Hour), Kind: &kind}, []sluice.SeriesRow{{Millis: at(2 * time.Hour), Count: 13}}},
-		{"to the end of all times", sluice.SeriesQuery{Days: true, FromMillis: at(24 * time.Hour), ToMillis: sluice.MaxEventTimeMillis + 1}, []sluice.SeriesRow{{Millis: at(24 * time.Hour), Count: 4}}},
-		{"none", sluice.SeriesQuery{ToMillis: at(48 * time.Hour), App: &none}, nil},
+		{"in all", store.SeriesQuery{FromMillis: at(2 * time.Hour), ToMillis: at(3 * time.Hour), Kind: &kind}, []store.SeriesRow{{Millis: at(2 * time.Hour), Count: 13}}},
+		{"to the end of all times", store.SeriesQuery{Days: true, FromMillis: at(24 * time.Hour), ToMillis: sluice.MaxEventTimeMillis + 1}, []store.SeriesRow{{Millis: at(24 * time.Hour), Count: 4}}},
+		{"none", store.SeriesQuery{ToMillis: at(48 * time.Hour), App: &none}, nil},
 	} {
 		c.query.Limit = 100
 		got, err := series.Series(f.ctx, c.query)
 		must(t, err)
 		want(t, c.what, fmt.Sprint(got), fmt.Sprint(c.want))
 	}
-	got, err := series.Series(f.ctx, sluice.SeriesQuery{ToMillis: at(48 * time.Hour), ByName: true, Limit: 2})
+	got, err := series.Series(f.ctx, store.SeriesQuery{ToMillis: at(48 * time.Hour), ByName: true, Limit: 2})
 	must(t, err)
 	want(t, "rows within the limit", len(got), 2)
 }

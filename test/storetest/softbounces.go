@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"sluice"
+	"sluice/mail"
+	"sluice/store"
 )
 
 // testSoftBounces: days count and not mails, in whatever order they come. Only
@@ -12,12 +13,12 @@ import (
 func testSoftBounces(t *testing.T, f *fixture) {
 	f.start(t)
 	const hour, dayHours = 3_600_000, 24
-	bounce := func(entry string, day, hours int) sluice.SoftBounce {
-		return sluice.SoftBounce{Entry: entry, Source: fmt.Sprintf("event:%d", day), TimeMillis: sendTime + int64(day*dayHours+hours)*hour}
+	bounce := func(entry string, day, hours int) mail.SoftBounce {
+		return mail.SoftBounce{Entry: entry, Source: fmt.Sprintf("event:%d", day), TimeMillis: sendTime + int64(day*dayHours+hours)*hour}
 	}
-	note := func(bounces ...sluice.SoftBounce) {
+	note := func(bounces ...mail.SoftBounce) {
 		t.Helper()
-		f.apply(t, sluice.Effect{SoftBounces: bounces}, 0, 0)
+		f.apply(t, store.Effect{SoftBounces: bounces}, 0, 0)
 	}
 	held := func(want ...string) {
 		t.Helper()
@@ -28,35 +29,35 @@ func testSoftBounces(t *testing.T, f *fixture) {
 		f.wantRows(t, "SELECT entry, reason, scope FROM suppressions WHERE removed = 0 ORDER BY entry", rows...)
 	}
 	for range 2 { // a repeat changes nothing
-		for day := range sluice.SoftBounceDays - 1 {
+		for day := range mail.SoftBounceDays - 1 {
 			note(bounce("days@example.com", day, 0), bounce("days@example.com", day, 1), bounce("hours@example.com", 0, day))
 		}
 	}
 	held()
 	// The last day in the middle, and beside it an address that has them all at
 	// once.
-	var at []sluice.SoftBounce
-	for day := range sluice.SoftBounceDays {
+	var at []mail.SoftBounce
+	for day := range mail.SoftBounceDays {
 		at = append(at, bounce("once@example.com", 9-day, 2), bounce("rare@example.com", day*20, 0))
 	}
 	note(append(at, bounce("days@example.com", 4, 0))...)
 	held("days@example.com", "once@example.com")
-	last, err := f.store.(sluice.SuppressionStore).SuppressionsOf(f.ctx, []string{"once@example.com"})
+	last, err := f.store.(mail.SuppressionStore).SuppressionsOf(f.ctx, []string{"once@example.com"})
 	must(t, err)
 	want(t, "what it comes from", last[0].Source, "event:9")
 	want(t, "when", last[0].TimeMillis, bounce("", 9, 2).TimeMillis)
 
 	off := last[0]
 	off.Removed, off.TimeMillis = true, bounce("", 10, 0).TimeMillis
-	f.apply(t, sluice.Effect{Suppress: []sluice.Suppression{off}, SoftBounces: []sluice.SoftBounce{bounce("once@example.com", 8, 0)}}, 0, 0)
-	for day := 11; day < 10+sluice.SoftBounceDays; day++ {
+	f.apply(t, store.Effect{Suppress: []mail.Suppression{off}, SoftBounces: []mail.SoftBounce{bounce("once@example.com", 8, 0)}}, 0, 0)
+	for day := 11; day < 10+mail.SoftBounceDays; day++ {
 		note(bounce("once@example.com", day, 0))
 	}
 	held("days@example.com")
 	note(bounce("once@example.com", 20, 0))
 	held("days@example.com", "once@example.com")
 
-	keep := f.store.(sluice.KeepStore)
+	keep := f.store.(store.KeepStore)
 	before := bounce("", 4, 0).TimeMillis
 	before -= before % (dayHours * hour)
 	deleted, next, err := keep.DeleteSoftBounces(f.ctx, "days@example.com", before)
@@ -69,12 +70,12 @@ func testSoftBounces(t *testing.T, f *fixture) {
 }
 
 // testManySoftBounces: of more addresses than a piece has, all old days go, in pieces.
-func testManySoftBounces(t *testing.T, f *fixture, keep sluice.KeepStore) {
+func testManySoftBounces(t *testing.T, f *fixture, keep store.KeepStore) {
 	const many, day = 6000, 24 * 3_600_000
 	first := int64(sendTime - sendTime%day)
-	var e sluice.Effect
+	var e store.Effect
 	for n := range many {
-		e.SoftBounces = append(e.SoftBounces, sluice.SoftBounce{Entry: fmt.Sprintf("many%05d@example.com", n), Source: "event:1", TimeMillis: first + int64(n%2)*day})
+		e.SoftBounces = append(e.SoftBounces, mail.SoftBounce{Entry: fmt.Sprintf("many%05d@example.com", n), Source: "event:1", TimeMillis: first + int64(n%2)*day})
 	}
 	f.apply(t, e, 0, 0)
 	deleted, pieces := 0, 0
@@ -93,17 +94,17 @@ func testEraseSoftBounces(t *testing.T, f *fixture) {
 	f.start(t)
 	const day = 24 * 3_600_000
 	today := int64(sendTime - sendTime%day)
-	var e sluice.Effect
+	var e store.Effect
 	for _, entry := range []string{"gone@example.com", "stays@example.com", "user@example.com"} {
 		for n := range int64(3) {
-			e.SoftBounces = append(e.SoftBounces, sluice.SoftBounce{Entry: entry, Source: "event:1", TimeMillis: today + n*day})
+			e.SoftBounces = append(e.SoftBounces, mail.SoftBounce{Entry: entry, Source: "event:1", TimeMillis: today + n*day})
 		}
 	}
 	f.apply(t, e, 0, 0)
 	named := today + day + day/2
-	erased, err := f.store.(sluice.KeepStore).EraseSoftBounces(f.ctx, []sluice.Erasure{
-		{Name: sluice.AddressErasure("gone@example.com"), CreatedMillis: named}, {Name: "user@example.com", CreatedMillis: named},
-		{Name: sluice.AddressErasure("nobody@example.com"), CreatedMillis: named},
+	erased, err := f.store.(store.KeepStore).EraseSoftBounces(f.ctx, []store.Erasure{
+		{Name: store.AddressErasure("gone@example.com"), CreatedMillis: named}, {Name: "user@example.com", CreatedMillis: named},
+		{Name: store.AddressErasure("nobody@example.com"), CreatedMillis: named},
 	})
 	must(t, err)
 	want(t, "erased", erased, 2)

@@ -18,17 +18,18 @@ import (
 
 	"sluice"
 	"sluice/lib/faults"
+	"sluice/store"
 )
 
 // Env is a database of a test's own.
 type Env struct {
 	// Open opens a store on the database, without migrating it, and closes it
 	// when the test ends.
-	Open func(t *testing.T) sluice.Store
+	Open func(t *testing.T) store.Store
 
 	// OpenThrough opens a store whose connections pass a proxy; nil for a
 	// database that is not behind a network.
-	OpenThrough func(t *testing.T) (sluice.Store, *faults.Proxy)
+	OpenThrough func(t *testing.T) (store.Store, *faults.Proxy)
 
 	// Commit is in what the store sends to commit, and in nothing else.
 	Commit []byte
@@ -168,7 +169,7 @@ const follower = "store"
 type fixture struct {
 	Env
 	ctx   context.Context
-	store sluice.Store
+	store store.Store
 	at    sluice.Position // of the cursor in partition 0
 }
 
@@ -203,7 +204,7 @@ func (f *fixture) start(t *testing.T) {
 
 // step gives an effect the next step of the cursor in partition 0. Its events
 // get places of their own, unless a test has placed them.
-func (f *fixture) step(e sluice.Effect) *sluice.Effect {
+func (f *fixture) step(e store.Effect) *store.Effect {
 	next := sluice.Position{Major: f.at.Major + 1, Minor: 7}
 	e.Events = slices.Clone(e.Events)
 	for i := range e.Events {
@@ -211,11 +212,11 @@ func (f *fixture) step(e sluice.Effect) *sluice.Effect {
 			place.Position.Minor += f.at.Major
 		}
 	}
-	e.Moves = []sluice.Move{{Follower: follower, From: f.at, To: next}}
+	e.Moves = []store.Move{{Follower: follower, From: f.at, To: next}}
 	return &e
 }
 
-func (f *fixture) prepare(t *testing.T, e *sluice.Effect) sluice.Prepared {
+func (f *fixture) prepare(t *testing.T, e *store.Effect) store.Prepared {
 	t.Helper()
 	p, err := f.store.Prepare(e)
 	must(t, err)
@@ -226,12 +227,12 @@ func (f *fixture) prepare(t *testing.T, e *sluice.Effect) sluice.Prepared {
 }
 
 // apply applies an effect as the next step and wants it to succeed.
-func (f *fixture) apply(t *testing.T, e sluice.Effect, rows, duplicates int) {
+func (f *fixture) apply(t *testing.T, e store.Effect, rows, duplicates int) {
 	t.Helper()
 	effect := f.step(e)
 	applied, err := f.store.Apply(f.ctx, f.prepare(t, effect))
 	must(t, err)
-	want(t, "applied", applied, sluice.Applied{Rows: rows, Duplicates: duplicates, Dead: len(e.Dead)})
+	want(t, "applied", applied, store.Applied{Rows: rows, Duplicates: duplicates, Dead: len(e.Dead)})
 	f.at = effect.Moves[0].To
 	f.wantCursor(t)
 }
@@ -239,7 +240,7 @@ func (f *fixture) apply(t *testing.T, e sluice.Effect, rows, duplicates int) {
 // refuse wants Apply to refuse an effect and write nothing. It wants ApplyEach
 // to take the effect with so many dead letters, which it returns with their
 // payloads.
-func (f *fixture) refuse(t *testing.T, e sluice.Effect, rows, duplicates, dead int) []sluice.DeadLetter {
+func (f *fixture) refuse(t *testing.T, e store.Effect, rows, duplicates, dead int) []sluice.DeadLetter {
 	t.Helper()
 	effect := f.step(e)
 	p := f.prepare(t, effect)
@@ -249,7 +250,7 @@ func (f *fixture) refuse(t *testing.T, e sluice.Effect, rows, duplicates, dead i
 	f.wantCursor(t)
 	applied, err := f.store.ApplyEach(f.ctx, p)
 	must(t, err)
-	want(t, "applied row by row", applied, sluice.Applied{Rows: rows, Duplicates: duplicates, Dead: dead})
+	want(t, "applied row by row", applied, store.Applied{Rows: rows, Duplicates: duplicates, Dead: dead})
 	f.at = effect.Moves[0].To
 	f.wantCursor(t)
 	list, err := f.store.DeadLetters(f.ctx, before, dead+1)
@@ -310,7 +311,7 @@ func (f *fixture) wantRows(t *testing.T, query string, rows ...[]string) {
 }
 
 // table creates a table of the user's own and opens it.
-func (f *fixture) table(t *testing.T, definition string, spec sluice.TableSpec) sluice.Table {
+func (f *fixture) table(t *testing.T, definition string, spec store.TableSpec) store.Table {
 	t.Helper()
 	f.Exec(t, "CREATE TABLE "+spec.Table+" ("+definition+")")
 	opened, err := f.store.OpenTable(f.ctx, spec)
@@ -322,8 +323,8 @@ func (f *fixture) table(t *testing.T, definition string, spec sluice.TableSpec) 
 }
 
 // rowsOf makes rows of cells; each row's element is its index as a text.
-func rowsOf(table sluice.Table, rows ...[]sluice.Cell) sluice.TableRows {
-	r := sluice.TableRows{Table: table, Source: "list:test"}
+func rowsOf(table store.Table, rows ...[]store.Cell) store.TableRows {
+	r := store.TableRows{Table: table, Source: "list:test"}
 	for i, cells := range rows {
 		r.Cells = append(r.Cells, cells...)
 		r.Raw = append(r.Raw, fmt.Sprintf("element %d", i))
@@ -332,15 +333,15 @@ func rowsOf(table sluice.Table, rows ...[]sluice.Cell) sluice.TableRows {
 	return r
 }
 
-func effectOf(rows ...sluice.TableRows) sluice.Effect { return sluice.Effect{Rows: rows} }
+func effectOf(rows ...store.TableRows) store.Effect { return store.Effect{Rows: rows} }
 
-func text(s string) sluice.Cell { return sluice.Cell{Kind: sluice.CellText, Text: s} }
-func num(s string) sluice.Cell  { return sluice.Cell{Kind: sluice.CellNumber, Text: s} }
-func boolean(b bool) sluice.Cell {
-	return sluice.Cell{Kind: sluice.CellBool, Text: strconv.FormatBool(b)}
+func text(s string) store.Cell { return store.Cell{Kind: store.CellText, Text: s} }
+func num(s string) store.Cell  { return store.Cell{Kind: store.CellNumber, Text: s} }
+func boolean(b bool) store.Cell {
+	return store.Cell{Kind: store.CellBool, Text: strconv.FormatBool(b)}
 }
 
-var null = sluice.Cell{Kind: sluice.CellNull}
+var null = store.Cell{Kind: store.CellNull}
 
 // texts are the hard texts that the database stores as they are; those that it
 // does not are refused.
@@ -356,8 +357,8 @@ func (f *fixture) texts() (stored, refused []string) {
 }
 
 // event makes an event that differs by n.
-func event(n int) sluice.StoredEvent {
-	return sluice.StoredEvent{
+func event(n int) store.StoredEvent {
+	return store.StoredEvent{
 		Event: sluice.Event{
 			Kind: sluice.KindMail, TimeMillis: 1_760_000_000_000 + int64(n), ID: "e" + strconv.Itoa(n),
 			Name: sluice.EventOpened, App: "app",

@@ -6,16 +6,17 @@ import (
 	"sync"
 	"testing"
 
-	"sluice"
+	"sluice/mail"
+	"sluice/store"
 )
 
 // aSuppression is one that happened at a second.
-func aSuppression(entry string, reason sluice.SuppressReason, second int64) sluice.Suppression {
-	return sluice.Suppression{Entry: entry, Reason: reason, Source: "cli", TimeMillis: second*1000 + 123}
+func aSuppression(entry string, reason mail.SuppressReason, second int64) mail.Suppression {
+	return mail.Suppression{Entry: entry, Reason: reason, Source: "cli", TimeMillis: second*1000 + 123}
 }
 
 // withoutNumbers leaves out what depends on what was written before.
-func withoutNumbers(all []sluice.Suppression) []sluice.Suppression {
+func withoutNumbers(all []mail.Suppression) []mail.Suppression {
 	all = slices.Clone(all)
 	for i := range all {
 		all[i].Number = 0
@@ -26,17 +27,17 @@ func withoutNumbers(all []sluice.Suppression) []sluice.Suppression {
 // testSuppressions: suppressions are kept as they are, the later change wins,
 // and lists and changes have what they promise.
 func testSuppressions(t *testing.T, f *fixture) {
-	store, ok := f.store.(sluice.SuppressionStore)
+	store, ok := f.store.(mail.SuppressionStore)
 	if !ok {
 		t.Fatal("the store keeps no suppressions")
 	}
-	suppress := func(want int, changes ...sluice.Suppression) {
+	suppress := func(want int, changes ...mail.Suppression) {
 		t.Helper()
 		if n, err := store.Suppress(f.ctx, changes); err != nil || n != want {
 			t.Errorf("changed %d, %v, want %d", n, err, want)
 		}
 	}
-	of := func(entry string, want ...sluice.Suppression) {
+	of := func(entry string, want ...mail.Suppression) {
 		t.Helper()
 		got, err := store.SuppressionsOf(f.ctx, []string{entry, "nobody@example.com"})
 		if err != nil || !slices.Equal(withoutNumbers(got), want) {
@@ -47,26 +48,26 @@ func testSuppressions(t *testing.T, f *fixture) {
 	if err != nil || last != 0 {
 		t.Errorf("the last of none is %d, %v", last, err)
 	}
-	bounce, spam := aSuppression("a@example.com", sluice.SuppressHardBounce, 1000), aSuppression("a@example.com", sluice.SuppressComplaint, 1001)
-	domain := aSuppression(".bad.example", sluice.SuppressBadDomain, 1002)
-	domain.EndMillis, domain.Scope, domain.App, domain.Source = 5_000_456, sluice.ScopeMarketing, "shöp", "set:sender_bad_domains"
+	bounce, spam := aSuppression("a@example.com", mail.SuppressHardBounce, 1000), aSuppression("a@example.com", mail.SuppressComplaint, 1001)
+	domain := aSuppression(".bad.example", mail.SuppressBadDomain, 1002)
+	domain.EndMillis, domain.Scope, domain.App, domain.Source = 5_000_456, mail.ScopeMarketing, "shöp", "set:sender_bad_domains"
 	suppress(3, spam, bounce, domain)
 	of("a@example.com", spam, bounce)
 	of(".bad.example", domain)
 
 	// A repeat is none; an older one neither; a removal is, and what is older than
 	// that changes nothing any more.
-	suppress(0, spam, bounce, aSuppression("a@example.com", sluice.SuppressComplaint, 999))
-	removed := aSuppression("a@example.com", sluice.SuppressHardBounce, 2000)
+	suppress(0, spam, bounce, aSuppression("a@example.com", mail.SuppressComplaint, 999))
+	removed := aSuppression("a@example.com", mail.SuppressHardBounce, 2000)
 	removed.Removed = true
-	suppress(1, removed, aSuppression("a@example.com", sluice.SuppressHardBounce, 1500))
+	suppress(1, removed, aSuppression("a@example.com", mail.SuppressHardBounce, 1500))
 	of("a@example.com", spam, removed)
-	suppress(0, aSuppression("a@example.com", sluice.SuppressHardBounce, 1999))
+	suppress(0, aSuppression("a@example.com", mail.SuppressHardBounce, 1999))
 
 	// Changes are read in their order, each row once.
-	read := func(after int64, limit int) (all []sluice.Suppression) {
+	read := func(after int64, limit int) (all []mail.Suppression) {
 		t.Helper()
-		must(t, store.SuppressionChanges(f.ctx, after, limit, func(s *sluice.Suppression) { all = append(all, *s) }))
+		must(t, store.SuppressionChanges(f.ctx, after, limit, func(s *mail.Suppression) { all = append(all, *s) }))
 		return all
 	}
 	all := read(0, 10)
@@ -83,28 +84,28 @@ func testSuppressions(t *testing.T, f *fixture) {
 	if n, err := store.CountSuppressions(f.ctx); err != nil || n != 4 {
 		t.Errorf("%d rows, %v, want 4", n, err)
 	}
-	if _, err := store.Suppress(f.ctx, []sluice.Suppression{{Entry: "a@example.com"}}); err == nil {
+	if _, err := store.Suppress(f.ctx, []mail.Suppression{{Entry: "a@example.com"}}); err == nil {
 		t.Error("a suppression without reason and time was taken")
 	}
 }
 
 // testSuppressionLists: what is removed is in no list.
-func testSuppressionLists(t *testing.T, f *fixture, store sluice.SuppressionStore, spam, domain sluice.Suppression) {
-	list := func(q sluice.SuppressionQuery, want ...sluice.Suppression) {
+func testSuppressionLists(t *testing.T, f *fixture, db mail.SuppressionStore, spam, domain mail.Suppression) {
+	list := func(q mail.SuppressionQuery, want ...mail.Suppression) {
 		t.Helper()
 		q.Limit = 10
-		got, err := store.Suppressions(f.ctx, q)
+		got, err := db.Suppressions(f.ctx, q)
 		if err != nil || !slices.Equal(withoutNumbers(got), want) {
 			t.Errorf("%+v: got %+v, %v\nwant %+v", q, got, err, want)
 		}
 	}
-	list(sluice.SuppressionQuery{}, domain, spam) // a dot is before all letters
-	list(sluice.SuppressionQuery{After: domain.Key()}, spam)
-	list(sluice.SuppressionQuery{After: spam.Key()})
-	other := aSuppression("b@example.com", sluice.SuppressComplaint, 1100)
-	_, err := store.Suppress(f.ctx, []sluice.Suppression{other})
+	list(mail.SuppressionQuery{}, domain, spam) // a dot is before all letters
+	list(mail.SuppressionQuery{After: domain.Key()}, spam)
+	list(mail.SuppressionQuery{After: spam.Key()})
+	other := aSuppression("b@example.com", mail.SuppressComplaint, 1100)
+	_, err := db.Suppress(f.ctx, []mail.Suppression{other})
 	must(t, err)
-	complaints := sluice.SuppressionQuery{Reason: sluice.SuppressComplaint, FromMillis: spam.TimeMillis, ToMillis: 2e6}
+	complaints := mail.SuppressionQuery{Reason: mail.SuppressComplaint, FromMillis: spam.TimeMillis, ToMillis: 2e6}
 	list(complaints, other, spam)
 	complaints.Oldest = true
 	list(complaints, spam, other)
@@ -113,17 +114,17 @@ func testSuppressionLists(t *testing.T, f *fixture, store sluice.SuppressionStor
 	complaints.Skip, complaints.ToMillis = 0, other.TimeMillis
 	list(complaints, spam)
 
-	var held []sluice.Suppression
-	after := sluice.SuppressionKey{}
+	var held []mail.Suppression
+	after := mail.SuppressionKey{}
 	for {
-		n, err := store.HeldSuppressions(f.ctx, after, 2, func(s *sluice.Suppression) { held = append(held, *s) })
+		n, err := db.HeldSuppressions(f.ctx, after, 2, func(s *mail.Suppression) { held = append(held, *s) })
 		must(t, err)
 		if n < 2 {
 			break
 		}
 		after = held[len(held)-1].Key()
 	}
-	want := []sluice.Suppression{domain, spam, other}
+	want := []mail.Suppression{domain, spam, other}
 	for i := range want {
 		want[i].Source, want[i].TimeMillis = "", 0
 	}
@@ -131,11 +132,11 @@ func testSuppressionLists(t *testing.T, f *fixture, store sluice.SuppressionStor
 		t.Errorf("held are %+v\nwant %+v", held, want)
 	}
 	other.Removed, other.TimeMillis = true, other.TimeMillis+1
-	p, err := f.store.Prepare(&sluice.Effect{Suppress: []sluice.Suppression{other}}) // as the store follower does
+	p, err := f.store.Prepare(&store.Effect{Suppress: []mail.Suppression{other}}) // as the store follower does
 	must(t, err)
 	_, err = f.store.Apply(f.ctx, p)
 	must(t, err)
-	list(sluice.SuppressionQuery{}, domain, spam)
+	list(mail.SuppressionQuery{}, domain, spam)
 }
 
 // testSuppressionOrder: a reader that has read up to the last number misses no
@@ -150,11 +151,11 @@ func testSuppressionOrder(t *testing.T, f *fixture) {
 		}
 		done.Go(func() {
 			for i := range each {
-				changes := []sluice.Suppression{
-					aSuppression(fmt.Sprintf("%d@w%d.example", i, w), sluice.SuppressManual, 1000),
-					aSuppression("all@example.com", sluice.SuppressManual, int64(2000+i*writers+w)),
+				changes := []mail.Suppression{
+					aSuppression(fmt.Sprintf("%d@w%d.example", i, w), mail.SuppressManual, 1000),
+					aSuppression("all@example.com", mail.SuppressManual, int64(2000+i*writers+w)),
 				}
-				if _, err := store.(sluice.SuppressionStore).Suppress(f.ctx, changes); err != nil {
+				if _, err := store.(mail.SuppressionStore).Suppress(f.ctx, changes); err != nil {
 					t.Error(err)
 					return
 				}
@@ -163,7 +164,7 @@ func testSuppressionOrder(t *testing.T, f *fixture) {
 	}
 	written := make(chan struct{})
 	go func() { done.Wait(); close(written) }()
-	reader := f.store.(sluice.SuppressionStore)
+	reader := f.store.(mail.SuppressionStore)
 	seen := make(map[string]bool)
 	for at, more := int64(0), true; more; {
 		select {
@@ -175,7 +176,7 @@ func testSuppressionOrder(t *testing.T, f *fixture) {
 		must(t, err)
 		for at < last {
 			from := at
-			must(t, reader.SuppressionChanges(f.ctx, at, 7, func(s *sluice.Suppression) { seen[s.Entry], at = true, s.Number }))
+			must(t, reader.SuppressionChanges(f.ctx, at, 7, func(s *mail.Suppression) { seen[s.Entry], at = true, s.Number }))
 			if at == from {
 				t.Fatalf("the last number is %d, and there is no change after %d", last, at)
 			}

@@ -10,15 +10,16 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // aTemplate is a template and its first version, with what is hard to keep.
-func aTemplate(id string) (sluice.Template, sluice.TemplateVersion) {
-	t := sluice.Template{ID: id, Name: "für Ann 🌍", Current: 1, Latest: 1, CreatedMillis: 1_700_000_000_123, UpdatedMillis: 1_700_000_000_124}
-	v := sluice.TemplateVersion{
-		Template: id, Version: 1, Class: sluice.ClassMarketing, Strict: true, Subject: "Hello {{${first_name}}} 🌍", Preheader: " p\\n ",
+func aTemplate(id string) (mail.Template, mail.TemplateVersion) {
+	t := mail.Template{ID: id, Name: "für Ann 🌍", Current: 1, Latest: 1, CreatedMillis: 1_700_000_000_123, UpdatedMillis: 1_700_000_000_124}
+	v := mail.TemplateVersion{
+		Template: id, Version: 1, Class: mail.ClassMarketing, Strict: true, Subject: "Hello {{${first_name}}} 🌍", Preheader: " p\\n ",
 		From: `"Ä" <a@example.com>`, HTML: "<p>'{{ x }}'\r\n\t\\N</p>", Text: "ä\n ", CreatedMillis: 1_700_000_000_123,
-		Headers: []sluice.TemplateHeader{{Name: "X-Ref", Value: `{{ "a" }}`}, {Name: "Reply-To", Value: "<b@example.com>"}},
+		Headers: []mail.TemplateHeader{{Name: "X-Ref", Value: `{{ "a" }}`}, {Name: "Reply-To", Value: "<b@example.com>"}},
 	}
 	return t, v
 }
@@ -26,7 +27,7 @@ func aTemplate(id string) (sluice.Template, sluice.TemplateVersion) {
 // testTemplates: templates are kept as they are, their versions are numbered
 // from 1 and never change, one of them is in use.
 func testTemplates(t *testing.T, f *fixture) {
-	store, ok := f.store.(sluice.TemplateStore)
+	store, ok := f.store.(mail.TemplateStore)
 	if !ok {
 		t.Fatal("the store keeps no templates")
 	}
@@ -36,18 +37,18 @@ func testTemplates(t *testing.T, f *fixture) {
 			t.Errorf("got %v, want %s", err, code)
 		}
 	}
-	holds := func(id string, version int, want sluice.TemplateVersion) {
+	holds := func(id string, version int, want mail.TemplateVersion) {
 		t.Helper()
 		f.holdsVersion(t, id, version, want)
 	}
-	list := func(q sluice.TemplateQuery, want ...sluice.Template) {
+	list := func(q mail.TemplateQuery, want ...mail.Template) {
 		t.Helper()
 		got, err := store.Templates(f.ctx, q)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%+v: got %+v, %v\nwant %+v", q, got, err, want)
 		}
 	}
-	list(sluice.TemplateQuery{Limit: 10})
+	list(mail.TemplateQuery{Limit: 10})
 	b, v1 := aTemplate("b")
 	a, other := aTemplate("a-1")
 	must(t, store.AddTemplate(f.ctx, b, v1))
@@ -59,7 +60,7 @@ func testTemplates(t *testing.T, f *fixture) {
 	refused(onlyError(store.TemplateVersion(f.ctx, "c", 0)), sluice.CodeNotFound)
 	refused(onlyError(store.TemplateVersion(f.ctx, "b", 2)), sluice.CodeNotFound)
 
-	v2 := sluice.TemplateVersion{Template: "b", Version: 77, Class: sluice.ClassTransactional, Subject: "s", HTML: strings.Repeat("ä<'>\\\n", 64<<10), CreatedMillis: 1_700_000_001_000}
+	v2 := mail.TemplateVersion{Template: "b", Version: 77, Class: mail.ClassTransactional, Subject: "s", HTML: strings.Repeat("ä<'>\\\n", 64<<10), CreatedMillis: 1_700_000_001_000}
 	got, err := store.AddTemplateVersion(f.ctx, "", v2)
 	v2.Version = 2
 	b.Current, b.Latest, b.UpdatedMillis = 2, 2, 1_700_000_001_000
@@ -69,23 +70,23 @@ func testTemplates(t *testing.T, f *fixture) {
 	holds("b", 2, v2)
 	holds("b", 0, v2)
 	holds("b", 1, v1)
-	list(sluice.TemplateQuery{Limit: 10}, a, b)
-	list(sluice.TemplateQuery{Limit: 1}, a)
-	list(sluice.TemplateQuery{Limit: 10, After: "a-1"}, b)
+	list(mail.TemplateQuery{Limit: 10}, a, b)
+	list(mail.TemplateQuery{Limit: 1}, a)
+	list(mail.TemplateQuery{Limit: 10, After: "a-1"}, b)
 
 	b.Name, b.Current, b.UpdatedMillis, b.ArchivedMillis = "renamed", 1, 1_700_000_002_000, 1_700_000_002_000
 	must(t, store.PutTemplate(f.ctx, b))
 	must(t, store.PutTemplate(f.ctx, b)) // the same again is no error
 	holds("b", 0, v1)
-	list(sluice.TemplateQuery{Limit: 10}, a)
-	list(sluice.TemplateQuery{Limit: 10, Archived: true}, a, b)
+	list(mail.TemplateQuery{Limit: 10}, a)
+	list(mail.TemplateQuery{Limit: 10, Archived: true}, a, b)
 	for _, version := range []int{0, 3, -1} {
 		wrong := b
 		wrong.Current = version
 		refused(store.PutTemplate(f.ctx, wrong), sluice.CodeNotFound)
 	}
-	refused(store.PutTemplate(f.ctx, sluice.Template{ID: "c", Current: 1}), sluice.CodeNotFound)
-	refused(onlyError(store.AddTemplateVersion(f.ctx, "", sluice.TemplateVersion{Template: "c"})), sluice.CodeNotFound)
+	refused(store.PutTemplate(f.ctx, mail.Template{ID: "c", Current: 1}), sluice.CodeNotFound)
+	refused(onlyError(store.AddTemplateVersion(f.ctx, "", mail.TemplateVersion{Template: "c"})), sluice.CodeNotFound)
 
 	got, err = store.AddTemplateVersion(f.ctx, "again", v2) // an archived one is in use again
 	b.Name, b.Current, b.Latest, b.UpdatedMillis, b.ArchivedMillis = "again", 3, 3, v2.CreatedMillis, 0
@@ -96,7 +97,7 @@ func testTemplates(t *testing.T, f *fixture) {
 
 // testTemplateBounds: there are so many templates, and so many versions of one.
 func testTemplateBounds(t *testing.T, f *fixture) {
-	store := f.store.(sluice.TemplateStore)
+	store := f.store.(mail.TemplateStore)
 	a, v := aTemplate("a")
 	must(t, store.AddTemplate(f.ctx, a, v))
 	full := func(err error) {
@@ -105,9 +106,9 @@ func testTemplateBounds(t *testing.T, f *fixture) {
 			t.Errorf("got %v", err)
 		}
 	}
-	f.Exec(t, fmt.Sprintf("UPDATE templates SET latest = %d", sluice.MaxTemplateVersions-1))
+	f.Exec(t, fmt.Sprintf("UPDATE templates SET latest = %d", mail.MaxTemplateVersions-1))
 	got, err := store.AddTemplateVersion(f.ctx, "", v)
-	if err != nil || got.Latest != sluice.MaxTemplateVersions {
+	if err != nil || got.Latest != mail.MaxTemplateVersions {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for range 2 { // what is refused counts nothing
@@ -123,9 +124,9 @@ func testTemplateBounds(t *testing.T, f *fixture) {
 }
 
 // holdsVersion compares a version with what another connection reads of it.
-func (f *fixture) holdsVersion(t *testing.T, id string, version int, want sluice.TemplateVersion) {
+func (f *fixture) holdsVersion(t *testing.T, id string, version int, want mail.TemplateVersion) {
 	t.Helper()
-	got, err := f.Open(t).(sluice.TemplateStore).TemplateVersion(f.ctx, id, version)
+	got, err := f.Open(t).(mail.TemplateStore).TemplateVersion(f.ctx, id, version)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%s %d: got %+v, %v\nwant %+v", id, version, got, err, want)
 	}
@@ -136,10 +137,10 @@ func (f *fixture) holdsVersion(t *testing.T, id string, version int, want sluice
 func testTemplateVersionsAtOnce(t *testing.T, f *fixture) {
 	const writers, each = 3, 5
 	first, v := aTemplate("t")
-	must(t, f.store.(sluice.TemplateStore).AddTemplate(f.ctx, first, v))
+	must(t, f.store.(mail.TemplateStore).AddTemplate(f.ctx, first, v))
 	var group sync.WaitGroup
 	for w := range writers {
-		store := f.Open(t).(sluice.TemplateStore)
+		store := f.Open(t).(mail.TemplateStore)
 		group.Go(func() {
 			for i := range each {
 				v := v
@@ -153,7 +154,7 @@ func testTemplateVersionsAtOnce(t *testing.T, f *fixture) {
 	group.Wait()
 	seen := make(map[string]bool)
 	for version := range writers * each {
-		got, err := f.store.(sluice.TemplateStore).TemplateVersion(f.ctx, "t", version+2)
+		got, err := f.store.(mail.TemplateStore).TemplateVersion(f.ctx, "t", version+2)
 		must(t, err)
 		seen[got.Subject] = true
 	}

@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/store"
+	"sluice/user"
 )
 
-func (f *fixture) users(t *testing.T) sluice.UserStore {
+func (f *fixture) users(t *testing.T) user.Store {
 	t.Helper()
-	u, ok := f.store.(sluice.UserStore)
+	u, ok := f.store.(user.Store)
 	if !ok {
 		t.Fatal("the store keeps no users")
 	}
@@ -18,71 +20,71 @@ func (f *fixture) users(t *testing.T) sluice.UserStore {
 }
 
 // change applies changes as the next step.
-func (f *fixture) change(t *testing.T, u *sluice.UserChanges) {
+func (f *fixture) change(t *testing.T, u *user.Changes) {
 	t.Helper()
-	f.apply(t, sluice.Effect{Users: u}, 0, 0)
+	f.apply(t, store.Effect{Users: u}, 0, 0)
 }
 
-func external(name string) sluice.UserKey {
-	return sluice.UserKey{Kind: sluice.KeyExternal, Name: name}
+func external(name string) user.Key {
+	return user.Key{Kind: user.KeyExternal, Name: name}
 }
-func email(name string) sluice.UserKey { return sluice.UserKey{Kind: sluice.KeyEmail, Name: name} }
+func email(name string) user.Key { return user.Key{Kind: user.KeyEmail, Name: name} }
 
 // testUsers: users are found by all that they are called, and by nothing else.
 func testUsers(t *testing.T, f *fixture) {
 	f.start(t)
-	store := f.users(t)
-	a, b := sluice.UserID{Partition: 3, Number: 1}, sluice.UserID{Partition: 255, Number: 1 << 62}
-	alias := sluice.AliasKey("la\"bel", "näme 🌍 O'Neil\\")
-	remembered := sluice.UserKey{Kind: sluice.KeyRememberedEmail, Name: "x@example.com"}
-	rowA := sluice.UserRow{ID: a, UpdatedMillis: 1_700_000_000_123, Profile: `{"external_id":"u-1","custom":{"x":"ä🌍'\\n"}}`}
-	rowB := sluice.UserRow{ID: b, UpdatedMillis: 1_700_000_000_124, Profile: `{}`}
-	f.change(t, &sluice.UserChanges{
-		Put:        []sluice.UserRow{rowB, rowA},
-		AddKeys:    []sluice.KeyRow{{Key: external("u-1"), ID: a}, {Key: alias, ID: a}, {Key: external("U-1"), ID: b}, {Key: remembered, ID: b}},
-		AddAddress: []sluice.KeyRow{{Key: email("x@example.com"), ID: b}, {Key: email("x@example.com"), ID: a}},
-		Numbers:    map[int]sluice.UserNumbers{3: {User: 1, Forward: 7}, 255: {User: 1 << 62}},
+	db := f.users(t)
+	a, b := user.ID{Partition: 3, Number: 1}, user.ID{Partition: 255, Number: 1 << 62}
+	alias := user.AliasKey("la\"bel", "näme 🌍 O'Neil\\")
+	remembered := user.Key{Kind: user.KeyRememberedEmail, Name: "x@example.com"}
+	rowA := user.Row{ID: a, UpdatedMillis: 1_700_000_000_123, Profile: `{"external_id":"u-1","custom":{"x":"ä🌍'\\n"}}`}
+	rowB := user.Row{ID: b, UpdatedMillis: 1_700_000_000_124, Profile: `{}`}
+	f.change(t, &user.Changes{
+		Put:        []user.Row{rowB, rowA},
+		AddKeys:    []user.KeyRow{{Key: external("u-1"), ID: a}, {Key: alias, ID: a}, {Key: external("U-1"), ID: b}, {Key: remembered, ID: b}},
+		AddAddress: []user.KeyRow{{Key: email("x@example.com"), ID: b}, {Key: email("x@example.com"), ID: a}},
+		Numbers:    map[int]user.Numbers{3: {User: 1, Forward: 7}, 255: {User: 1 << 62}},
 	})
-	got, err := store.Users(f.ctx, sluice.UserQuery{
-		Keys:    []sluice.UserKey{external("u-1"), alias, external("u-1 "), external("none"), email("x@example.com"), email("X@example.com"), remembered, {Kind: sluice.KeyRememberedPhone, Name: "x@example.com"}},
-		IDs:     []sluice.UserID{b, {Partition: 3, Number: 2}},
+	got, err := db.Users(f.ctx, user.Query{
+		Keys:    []user.Key{external("u-1"), alias, external("u-1 "), external("none"), email("x@example.com"), email("X@example.com"), remembered, {Kind: user.KeyRememberedPhone, Name: "x@example.com"}},
+		IDs:     []user.ID{b, {Partition: 3, Number: 2}},
 		Numbers: []int{3, 4, 255},
 	})
-	want := sluice.UserAnswer{
-		ByKey:   map[sluice.UserKey][]sluice.UserID{external("u-1"): {a}, alias: {a}, email("x@example.com"): {a, b}, remembered: {b}},
-		Users:   map[sluice.UserID]sluice.UserRow{a: rowA, b: rowB},
-		Numbers: map[int]sluice.UserNumbers{3: {User: 1, Forward: 7}, 4: {}, 255: {User: 1 << 62}},
+	want := user.Answer{
+		ByKey:   map[user.Key][]user.ID{external("u-1"): {a}, alias: {a}, email("x@example.com"): {a, b}, remembered: {b}},
+		Users:   map[user.ID]user.Row{a: rowA, b: rowB},
+		Numbers: map[int]user.Numbers{3: {User: 1, Forward: 7}, 4: {}, 255: {User: 1 << 62}},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("got %+v, %v\nwant %+v", got, err, want)
 	}
 
-	stay := func(ids ...sluice.UserID) error {
-		_, err := f.store.Apply(f.ctx, f.prepare(t, f.step(sluice.Effect{Users: &sluice.UserChanges{Stay: ids}})))
+	stay := func(ids ...user.ID) error {
+		_, err := f.store.Apply(f.ctx, f.prepare(t, f.step(store.Effect{Users: &user.Changes{Stay: ids}})))
 		return err
 	}
 
 	// b is merged into a: b's key moves, b's profile is empty.
 	rowA.Profile = `{"external_id":"u-1"}`
-	f.change(t, &sluice.UserChanges{
-		Put:         []sluice.UserRow{{ID: b, UpdatedMillis: 5, MergedInto: a}, rowA},
-		MoveKeys:    []sluice.KeyRow{{Key: external("U-1"), ID: a}},
-		DropKeys:    []sluice.KeyRow{{Key: alias, ID: a}, {Key: external("u-1"), ID: b}},
-		AddAddress:  []sluice.KeyRow{{Key: email("x@example.com"), ID: a}},
-		DropAddress: []sluice.KeyRow{{Key: email("x@example.com"), ID: b}},
+	f.change(t, &user.Changes{
+		Put:         []user.Row{{ID: b, UpdatedMillis: 5, MergedInto: a}, rowA},
+		MoveKeys:    []user.KeyRow{{Key: external("U-1"), ID: a}},
+		DropKeys:    []user.KeyRow{{Key: alias, ID: a}, {Key: external("u-1"), ID: b}},
+		AddAddress:  []user.KeyRow{{Key: email("x@example.com"), ID: a}},
+		DropAddress: []user.KeyRow{{Key: email("x@example.com"), ID: b}},
 	})
-	got, err = store.Users(f.ctx, sluice.UserQuery{Keys: []sluice.UserKey{external("U-1"), alias, email("x@example.com")}, IDs: []sluice.UserID{b}})
+	got, err = db.Users(f.ctx, user.Query{Keys: []user.Key{external("U-1"), alias, email("x@example.com")}, IDs: []user.ID{b}})
 	must(t, err)
-	wantKeys := map[sluice.UserKey][]sluice.UserID{external("U-1"): {a}, email("x@example.com"): {a}}
+	wantKeys := map[user.Key][]user.ID{external("U-1"): {a}, email("x@example.com"): {a}}
 	if !reflect.DeepEqual(got.ByKey, wantKeys) || got.Users[b].MergedInto != a || got.Users[a] != rowA {
 		t.Errorf("after the merge: %+v", got)
 	}
 	wantError(t, stay(a, b), sluice.ErrConflict)
-	wantError(t, stay(sluice.UserID{Partition: 9, Number: 9}), sluice.ErrConflict)
-	f.change(t, &sluice.UserChanges{Stay: []sluice.UserID{a, a}})
-	f.change(t, &sluice.UserChanges{Drop: []sluice.UserID{a}, DropKeys: []sluice.KeyRow{{Key: external("u-1"), ID: a}}, Erase: []string{"u-1", "u-1"}})
-	got, err = store.Users(f.ctx, sluice.UserQuery{Keys: []sluice.UserKey{external("u-1"), external("U-1")}, IDs: []sluice.UserID{a}})
-	if err != nil || len(got.Users) > 0 || !reflect.DeepEqual(got.ByKey, map[sluice.UserKey][]sluice.UserID{external("U-1"): {a}}) {
+	wantError(t, stay(user.ID{Partition: 9, Number: 9}), sluice.ErrConflict)
+	f.change(t, &user.Changes{Stay: []user.ID{a, a}})
+	f.change(t, &user.Changes{Drop: []user.ID{a}, DropKeys: []user.KeyRow{{Key: external("u-1"), ID: a}}, Erase: []string{"u-1", "u-1"}})
+	got, err = db.Users(f.ctx, user.Query{Keys: []user.Key{external("u-1"), external("U-1")}, IDs: []user.ID{a}})
+	if err != nil || len(got.Users) > 0 || !reflect.DeepEqual(got.ByKey, map[user.Key][]user.ID{external("U-1"): {a}}) {
 		t.Errorf("after b was dropped: %+v, %v", got, err)
 	}
 	f.wantRows(t, "SELECT name FROM erasures", []string{"u-1"})
@@ -92,11 +94,11 @@ func testUsers(t *testing.T, f *fixture) {
 // nothing, by either path.
 func testUserKeysConflict(t *testing.T, f *fixture) {
 	f.start(t)
-	first := sluice.UserID{Partition: 0, Number: 1}
-	f.change(t, &sluice.UserChanges{Put: []sluice.UserRow{{ID: first, Profile: "{}"}}, AddKeys: []sluice.KeyRow{{Key: external("a"), ID: first}}})
-	second := sluice.UserID{Partition: 1, Number: 1}
-	late := &sluice.UserChanges{Put: []sluice.UserRow{{ID: second, Profile: "{}"}}, AddKeys: []sluice.KeyRow{{Key: external("b"), ID: second}, {Key: external("a"), ID: second}}}
-	effect := f.step(sluice.Effect{Users: late})
+	first := user.ID{Partition: 0, Number: 1}
+	f.change(t, &user.Changes{Put: []user.Row{{ID: first, Profile: "{}"}}, AddKeys: []user.KeyRow{{Key: external("a"), ID: first}}})
+	second := user.ID{Partition: 1, Number: 1}
+	late := &user.Changes{Put: []user.Row{{ID: second, Profile: "{}"}}, AddKeys: []user.KeyRow{{Key: external("b"), ID: second}, {Key: external("a"), ID: second}}}
+	effect := f.step(store.Effect{Users: late})
 	_, err := f.store.Apply(f.ctx, f.prepare(t, effect))
 	wantError(t, err, sluice.ErrConflict)
 	_, err = f.store.ApplyEach(f.ctx, f.prepare(t, effect))
@@ -111,22 +113,22 @@ func testManyUsers(t *testing.T, f *fixture) {
 	f.start(t)
 	store := f.users(t)
 	const n = 1203
-	u := &sluice.UserChanges{}
-	q := sluice.UserQuery{}
+	u := &user.Changes{}
+	q := user.Query{}
 	for i := range n {
-		id := sluice.UserID{Partition: 2, Number: int64(n - i)}
-		row := sluice.UserRow{ID: id, UpdatedMillis: int64(i), Profile: fmt.Sprintf(`{"created":%d}`, i+1)}
+		id := user.ID{Partition: 2, Number: int64(n - i)}
+		row := user.Row{ID: id, UpdatedMillis: int64(i), Profile: fmt.Sprintf(`{"created":%d}`, i+1)}
 		if i%100 == 0 {
-			row.Profile, row.MergedInto = "", sluice.UserID{Partition: 9, Number: 9}
+			row.Profile, row.MergedInto = "", user.ID{Partition: 9, Number: 9}
 		}
 		key := external(fmt.Sprint("u", i))
-		u.Put, u.AddKeys, q.Keys = append(u.Put, row), append(u.AddKeys, sluice.KeyRow{Key: key, ID: id}), append(q.Keys, key)
+		u.Put, u.AddKeys, q.Keys = append(u.Put, row), append(u.AddKeys, user.KeyRow{Key: key, ID: id}), append(q.Keys, key)
 	}
 	f.change(t, u)
 	got, err := store.Users(f.ctx, q)
 	must(t, err)
 	for i, row := range u.Put {
-		if got.Users[row.ID] != row || !reflect.DeepEqual(got.ByKey[q.Keys[i]], []sluice.UserID{row.ID}) {
+		if got.Users[row.ID] != row || !reflect.DeepEqual(got.ByKey[q.Keys[i]], []user.ID{row.ID}) {
 			t.Fatalf("user %d is %+v", i, got.Users[row.ID])
 		}
 	}
@@ -152,12 +154,12 @@ func testManyUsers(t *testing.T, f *fixture) {
 func testForwards(t *testing.T, f *fixture) {
 	f.start(t)
 	store := f.users(t)
-	all := []sluice.Forward{{From: 1, To: 2, ID: 1, Items: []byte{0, 255, '\''}}, {From: 1, To: 3, ID: 2, Items: []byte("b")}, {From: 1, To: 2, ID: 3, Items: []byte("c")}}
-	f.change(t, &sluice.UserChanges{Forward: append(all, sluice.Forward{From: 4, To: 1, ID: 1, Items: []byte("d")})})
+	all := []user.Forward{{From: 1, To: 2, ID: 1, Items: []byte{0, 255, '\''}}, {From: 1, To: 3, ID: 2, Items: []byte("b")}, {From: 1, To: 2, ID: 3, Items: []byte("c")}}
+	f.change(t, &user.Changes{Forward: append(all, user.Forward{From: 4, To: 1, ID: 1, Items: []byte("d")})})
 	for _, step := range []struct {
 		to   int
 		id   int64
-		left []sluice.Forward
+		left []user.Forward
 	}{{0, 0, all}, {2, 1, all[1:]}, {2, 9, all[1:2]}, {3, 2, nil}} {
 		must(t, store.Forwarded(f.ctx, 1, step.to, step.id))
 		got, err := store.Forwards(f.ctx, 1, 10)
@@ -172,17 +174,17 @@ func testForwards(t *testing.T, f *fixture) {
 func testMergeChains(t *testing.T, f *fixture) {
 	f.start(t)
 	const n = 1203
-	id := func(i int) sluice.UserID { return sluice.UserID{Partition: i % 3, Number: int64(i + 1)} }
-	u := &sluice.UserChanges{}
+	id := func(i int) user.ID { return user.ID{Partition: i % 3, Number: int64(i + 1)} }
+	u := &user.Changes{}
 	for i := range n {
-		u.Put = append(u.Put, sluice.UserRow{ID: id(i), UpdatedMillis: 5, MergedInto: id(i + 1)})
+		u.Put = append(u.Put, user.Row{ID: id(i), UpdatedMillis: 5, MergedInto: id(i + 1)})
 	}
-	last := sluice.UserRow{ID: id(n), UpdatedMillis: 6, Profile: `{"external_id":"z"}`}
-	lost := sluice.UserRow{ID: id(n + 1), UpdatedMillis: 7, MergedInto: sluice.UserID{Partition: 9, Number: 9}}
+	last := user.Row{ID: id(n), UpdatedMillis: 6, Profile: `{"external_id":"z"}`}
+	lost := user.Row{ID: id(n + 1), UpdatedMillis: 7, MergedInto: user.ID{Partition: 9, Number: 9}}
 	u.Put = append(u.Put, last, lost)
-	u.AddKeys = []sluice.KeyRow{{Key: external("a"), ID: id(0)}, {Key: external("b"), ID: id(1)}}
+	u.AddKeys = []user.KeyRow{{Key: external("a"), ID: id(0)}, {Key: external("b"), ID: id(1)}}
 	f.change(t, u)
-	for _, q := range []sluice.UserQuery{{IDs: []sluice.UserID{id(0), lost.ID, id(700)}}, {Keys: []sluice.UserKey{external("b"), external("a")}}} {
+	for _, q := range []user.Query{{IDs: []user.ID{id(0), lost.ID, id(700)}}, {Keys: []user.Key{external("b"), external("a")}}} {
 		got, err := f.users(t).Users(f.ctx, q)
 		must(t, err)
 		for _, from := range q.IDs {
@@ -203,22 +205,22 @@ func testMergeChains(t *testing.T, f *fixture) {
 // returned as a whole.
 func testSharedAddresses(t *testing.T, f *fixture) {
 	f.start(t)
-	const n = 3*sluice.MaxSharing + 50
-	u := &sluice.UserChanges{}
-	var all []sluice.UserID
-	q := sluice.UserQuery{}
+	const n = 3*user.MaxSharing + 50
+	u := &user.Changes{}
+	var all []user.ID
+	q := user.Query{}
 	for i := range n {
-		id := sluice.UserID{Partition: i / 200, Number: int64(i + 1)}
+		id := user.ID{Partition: i / 200, Number: int64(i + 1)}
 		all = append(all, id)
 		own := email(fmt.Sprintf("%d@example.com", i))
-		u.Put = append(u.Put, sluice.UserRow{ID: id, UpdatedMillis: int64(n - i), Profile: fmt.Sprintf(`{"created":%d}`, i+1)})
-		u.AddAddress = append(u.AddAddress, sluice.KeyRow{Key: own, ID: id}, sluice.KeyRow{Key: email("all@example.com"), ID: id})
+		u.Put = append(u.Put, user.Row{ID: id, UpdatedMillis: int64(n - i), Profile: fmt.Sprintf(`{"created":%d}`, i+1)})
+		u.AddAddress = append(u.AddAddress, user.KeyRow{Key: own, ID: id}, user.KeyRow{Key: email("all@example.com"), ID: id})
 		q.Keys = append(q.Keys, own)
-		if i < sluice.MaxSharing+1 {
-			u.AddAddress = append(u.AddAddress, sluice.KeyRow{Key: email("more@example.com"), ID: id})
+		if i < user.MaxSharing+1 {
+			u.AddAddress = append(u.AddAddress, user.KeyRow{Key: email("more@example.com"), ID: id})
 		}
-		if i < sluice.MaxSharing {
-			u.AddAddress = append(u.AddAddress, sluice.KeyRow{Key: email("most@example.com"), ID: id})
+		if i < user.MaxSharing {
+			u.AddAddress = append(u.AddAddress, user.KeyRow{Key: email("most@example.com"), ID: id})
 		}
 	}
 	f.change(t, u)
@@ -226,19 +228,19 @@ func testSharedAddresses(t *testing.T, f *fixture) {
 	got, err := f.users(t).Users(f.ctx, q)
 	must(t, err)
 	for i, id := range all {
-		if !reflect.DeepEqual(got.ByKey[q.Keys[i]], []sluice.UserID{id}) || got.Users[id] != u.Put[i] {
+		if !reflect.DeepEqual(got.ByKey[q.Keys[i]], []user.ID{id}) || got.Users[id] != u.Put[i] {
 			t.Fatalf("beside a shared address, %v is %v", q.Keys[i], got.ByKey[q.Keys[i]])
 		}
 	}
 	for _, name := range []string{"all", "more", "most"} {
 		k := email(name + "@example.com")
-		if !reflect.DeepEqual(got.ByKey[k], all[:sluice.MaxSharing]) || got.Shared[k] != (name != "most") {
+		if !reflect.DeepEqual(got.ByKey[k], all[:user.MaxSharing]) || got.Shared[k] != (name != "most") {
 			t.Errorf("%v: %d users, the first is %v; shared %v", k, len(got.ByKey[k]), got.ByKey[k][0], got.Shared[k])
 		}
 	}
 	want(t, "addresses found", len(got.ByKey), n+3)
-	var listed []sluice.UserID
-	for after := (sluice.UserID{}); ; after = listed[len(listed)-1] {
+	var listed []user.ID
+	for after := (user.ID{}); ; after = listed[len(listed)-1] {
 		page, err := f.users(t).Sharing(f.ctx, email("all@example.com"), after, 99)
 		must(t, err)
 		if len(page) == 0 {

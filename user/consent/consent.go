@@ -15,6 +15,7 @@ import (
 
 	"sluice"
 	"sluice/lib/token"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
@@ -83,7 +84,7 @@ type Writer interface {
 	// Record writes them and returns when they are durable. With a name that was
 	// written under within ttl it writes nothing, and reports that. Errors are those
 	// of ingest.Intake.Accept.
-	Record(ctx context.Context, key sluice.UserKey, events []sluice.Event, updates []sluice.UserUpdate, name string, ttl time.Duration) (written bool, err error)
+	Record(ctx context.Context, key user.Key, events []sluice.Event, updates []user.Update, name string, ttl time.Duration) (written bool, err error)
 }
 
 // Service answers requests and confirmations. Its methods may be called from
@@ -180,7 +181,7 @@ func (s *Service) Ask(ctx context.Context, w Writer, r *Request) (Link, error) {
 		return Link{}, fmt.Errorf("write down a request of form %s: %w", f.Name, err)
 	}
 	event := sluice.Event{Kind: sluice.KindSystem, TimeMillis: now.UnixMilli(), Name: EventRequested, Email: address, Properties: string(properties)}
-	_, err = w.Record(ctx, sluice.UserKey{Kind: sluice.KeyEmail, Name: address}, []sluice.Event{event}, nil, "", 0)
+	_, err = w.Record(ctx, user.Key{Kind: user.KeyEmail, Name: address}, []sluice.Event{event}, nil, "", 0)
 	return link, err
 }
 
@@ -256,14 +257,14 @@ func (s *Service) open(purpose, text string, fields int) ([]string, error) {
 // it writes nothing.
 func (s *Service) Confirm(ctx context.Context, w Writer, o *Opened, ip netip.Addr) error {
 	now := s.clock.Now()
-	key := sluice.UserKey{Kind: sluice.KeyEmail, Name: o.Email}
+	key := user.Key{Kind: user.KeyEmail, Name: o.Email}
 	body := o.attributes
 	if o.Form.EmailSubscribe {
 		body = withMember(body, "email_subscribe", `"opted_in"`)
 	}
-	updates := []sluice.UserUpdate{{Op: sluice.OpAttributes, Key: key, TimeMillis: now.UnixMilli(), Body: body}}
+	updates := []user.Update{{Op: user.OpAttributes, Key: key, TimeMillis: now.UnixMilli(), Body: body}}
 	for _, g := range o.Form.Groups {
-		updates = append(updates, sluice.UserUpdate{Op: sluice.OpGroup, Key: key, TimeMillis: now.UnixMilli(), Name: g, Body: "subscribed"})
+		updates = append(updates, user.Update{Op: user.OpGroup, Key: key, TimeMillis: now.UnixMilli(), Name: g, Body: "subscribed"})
 	}
 	properties, err := json.Marshal(struct {
 		Form           string   `json:"form"`

@@ -12,18 +12,19 @@ import (
 	"sluice"
 	"sluice/lib/token"
 	"sluice/test/clocktest"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
 // notes keeps what is written.
 type notes struct {
 	events  []sluice.Event
-	updates []sluice.UserUpdate
+	updates []user.Update
 	ttl     time.Duration
 	known   map[string]bool // names
 }
 
-func (n *notes) Record(_ context.Context, _ sluice.UserKey, events []sluice.Event, updates []sluice.UserUpdate, name string, ttl time.Duration) (bool, error) {
+func (n *notes) Record(_ context.Context, _ user.Key, events []sluice.Event, updates []user.Update, name string, ttl time.Duration) (bool, error) {
 	if n.known[name] {
 		return false, nil
 	}

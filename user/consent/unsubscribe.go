@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
@@ -49,7 +51,7 @@ const (
 
 // UnsubscribeURL returns the link of a send, empty if there is no public URL.
 // Each attempt of a send has the same.
-func (s *Service) UnsubscribeURL(send *sluice.Send) (string, error) {
+func (s *Service) UnsubscribeURL(send *mail.Send) (string, error) {
 	if s.base == "" {
 		return "", nil
 	}
@@ -96,17 +98,17 @@ func (s *Service) OpenUnsubscribe(text string) (*Unsubscription, error) {
 // Errors are those of Writer.
 func (s *Service) Unsubscribe(ctx context.Context, w Writer, u *Unsubscription) error {
 	now := s.clock.Now().UnixMilli()
-	key := sluice.UserKey{Kind: sluice.KeyEmail, Name: u.Email}
+	key := user.Key{Kind: user.KeyEmail, Name: u.Email}
 	properties, err := json.Marshal(map[string]string{"send": u.send, "by": "link"})
 	if err != nil {
 		return fmt.Errorf("write down that somebody unsubscribes: %w", err)
 	}
-	message, _, _ := sluice.ParseSendID(u.send)
+	message, _, _ := mail.ParseSendID(u.send)
 	// Of no app: it is about the marketing mail of all of them, as is what becomes
 	// of email_subscribe.
 	events := []sluice.Event{{Kind: sluice.KindMail, Origin: sluice.OriginOwn, TimeMillis: now, ID: u.name, Name: sluice.EventUnsubscribed,
 		Email: u.Email, User: u.user, Message: message, Properties: string(properties)}}
-	updates := []sluice.UserUpdate{{Op: sluice.OpSubscribe, Key: key, TimeMillis: now, Body: "unsubscribed"}}
+	updates := []user.Update{{Op: user.OpSubscribe, Key: key, TimeMillis: now, Body: "unsubscribed"}}
 	if s.Unsubscribed == nil || !s.Unsubscribed(u.Email) {
 		if written, err := w.Record(ctx, key, events, updates, u.name, unsubscribeOnce); err != nil || written {
 			return err

@@ -9,12 +9,14 @@ import (
 
 	"sluice"
 	"sluice/lib/token"
+	"sluice/mail"
+	"sluice/user"
 )
 
-var aSend = sluice.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Number: 7, To: "Ann@Example.com", User: "u-7", AcceptedMillis: 1_700_000_000_000}
+var aSend = mail.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Number: 7, To: "Ann@Example.com", User: "u-7", AcceptedMillis: 1_700_000_000_000}
 
 // tokenOf returns the token of a send's link.
-func tokenOf(t *testing.T, s *Service, send sluice.Send) string {
+func tokenOf(t *testing.T, s *Service, send mail.Send) string {
 	t.Helper()
 	link, err := s.UnsubscribeURL(&send)
 	if err != nil {
@@ -133,7 +135,7 @@ func TestUnsubscribeWrites(t *testing.T) {
 		if len(w.events) != 1 || len(w.updates) != 1 || w.ttl != x.ttl {
 			t.Fatalf("%d: %+v", i, w)
 		}
-		if up := w.updates[0]; up.Op != sluice.OpSubscribe || up.Key != (sluice.UserKey{Kind: sluice.KeyEmail, Name: "ann@example.com"}) || up.Body != "unsubscribed" || up.TimeMillis != clock.Now().UnixMilli() {
+		if up := w.updates[0]; up.Op != user.OpSubscribe || up.Key != (user.Key{Kind: user.KeyEmail, Name: "ann@example.com"}) || up.Body != "unsubscribed" || up.TimeMillis != clock.Now().UnixMilli() {
 			t.Errorf("%d: %+v", i, up)
 		}
 		if e := w.events[0]; e.Origin != x.origin || e.Kind != sluice.KindMail || e.Name != sluice.EventUnsubscribed || e.Email != "ann@example.com" || e.User != "u-7" || e.App != "" || e.Message != aSend.Message || !strings.Contains(e.Properties, aSend.ID()) {

@@ -6,8 +6,8 @@ import (
 	"math/bits"
 	"slices"
 
-	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/user"
 )
 
 // Bounds of a Set.
@@ -269,7 +269,7 @@ func seedOf(seed string) uint64 {
 }
 
 // Bucket is the bucket of a user, 0 to 9999, as conditions with that seed see it.
-func Bucket(user sluice.UserID, seed string) int64 { return bucketOf(user.Hash(), seedOf(seed)) }
+func Bucket(user user.ID, seed string) int64 { return bucketOf(user.Hash(), seedOf(seed)) }
 
 // bucketOf spreads users over 0 to 9999, for each seed in another way. It must
 // never change: a user in a test's half would move to the other. The mixing is

@@ -11,6 +11,7 @@ import (
 
 	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/user"
 	"sluice/user/rule"
 )
 
@@ -45,7 +46,7 @@ const (
 //
 // Its methods may be called from several goroutines at once.
 type Scanner struct {
-	users      sluice.UserStore
+	users      user.Store
 	partitions int
 	clock      sluice.Clock
 	scans      chan struct{}
@@ -53,7 +54,7 @@ type Scanner struct {
 }
 
 // NewScanner returns one of the users of partitions 0 to partitions-1.
-func NewScanner(users sluice.UserStore, partitions int, clock sluice.Clock) *Scanner {
+func NewScanner(users user.Store, partitions int, clock sluice.Clock) *Scanner {
 	return &Scanner{users: users, partitions: partitions, clock: clock, scans: make(chan struct{}, MaxScans), reads: make(chan struct{}, parallelReads)}
 }
 
@@ -188,7 +189,7 @@ func (p *page) read(ctx context.Context, s *Scanner, part int, after int64) erro
 	bytes, limit := 0, p.limit
 	err := s.users.EachProfile(ctx, part, after, limit, func(number int64, profile string) bool {
 		p.numbers = append(p.numbers, number)
-		p.ids = append(p.ids, sluice.UserID{Partition: part, Number: number}.Hash())
+		p.ids = append(p.ids, user.ID{Partition: part, Number: number}.Hash())
 		p.texts = append(p.texts, profile)
 		bytes += len(profile)
 		return bytes < pageBytes
@@ -226,7 +227,7 @@ func (p *page) match(ctx context.Context, f func(i int, holds uint64) bool) (unr
 
 // Member is a user for whom a rule holds.
 type Member struct {
-	ID         sluice.UserID
+	ID         user.ID
 	ExternalID string // empty: the user has none
 }
 
@@ -234,7 +235,7 @@ type Member struct {
 // of their ids, after one. next is where to go on; nil: that was all. It stops
 // early when it has read for about as long as patience. Then there may be few
 // members or none, and more to come all the same. Errors are those of Count.
-func (s *Scanner) Members(ctx context.Context, r *rule.Rule, after sluice.UserID, limit int, patience time.Duration) (members []Member, next *sluice.UserID, err error) {
+func (s *Scanner) Members(ctx context.Context, r *rule.Rule, after user.ID, limit int, patience time.Duration) (members []Member, next *user.ID, err error) {
 	set, err := rule.NewSet(r)
 	if err != nil {
 		return nil, nil, err
@@ -256,7 +257,7 @@ func (s *Scanner) Members(ctx context.Context, r *rule.Rule, after sluice.UserID
 		stopped = late || len(members) == limit
 		return !stopped
 	}
-	for ; after.Partition < s.partitions; after = (sluice.UserID{Partition: after.Partition + 1}) {
+	for ; after.Partition < s.partitions; after = (user.ID{Partition: after.Partition + 1}) {
 		for p.more = true; p.more; {
 			if err := p.read(ctx, s, after.Partition, after.Number); err != nil {
 				return nil, nil, fmt.Errorf("read members: %w", err)

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
+	"sluice/user"
 	"sluice/user/profile"
 	"sluice/user/rule"
 )
@@ -25,14 +27,14 @@ const (
 
 // manyUsers is a store of them, the ten rules that are asked, and for each rule
 // who it holds for, in order.
-func manyUsers(t *testing.T) (*sqlstore.Store, []*rule.Rule, [][]sluice.UserID) {
+func manyUsers(t *testing.T) (*sqlstore.Store, []*rule.Rule, [][]user.ID) {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
+	db, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"), sqlstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = store.Close() })
-	if err := store.Migrate(t.Context()); err != nil {
+	t.Cleanup(func() { _ = db.Close() })
+	if err := db.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var rules []*rule.Rule
@@ -43,12 +45,12 @@ func manyUsers(t *testing.T) (*sqlstore.Store, []*rule.Rule, [][]sluice.UserID) 
 		}
 		rules = append(rules, r)
 	}
-	held := make([][]sluice.UserID, len(rules))
-	changes := &sluice.UserChanges{}
+	held := make([][]user.ID, len(rules))
+	changes := &user.Changes{}
 	for part, n := range []int{people, 100, 0, 100, 0} {
 		for i := 1; i <= n; i++ {
-			id := sluice.UserID{Partition: part, Number: int64(i)}
-			row := sluice.UserRow{ID: id, UpdatedMillis: 1, MergedInto: sluice.UserID{Partition: 0, Number: 1}}
+			id := user.ID{Partition: part, Number: int64(i)}
+			row := user.Row{ID: id, UpdatedMillis: 1, MergedInto: user.ID{Partition: 0, Number: 1}}
 			if i%50 != 0 {
 				p := &profile.Profile{ExternalID: fmt.Sprintf("u\"%d-%d", part, i)}
 				text := `{"x":1`
@@ -59,19 +61,19 @@ func manyUsers(t *testing.T) (*sqlstore.Store, []*rule.Rule, [][]sluice.UserID) 
 					}
 				}
 				p.SetAttributes(text+"}", 0)
-				row.Profile, row.MergedInto = string(p.Append(nil)), sluice.UserID{}
+				row.Profile, row.MergedInto = string(p.Append(nil)), user.ID{}
 			}
 			changes.Put = append(changes.Put, row)
 		}
 	}
-	e, err := store.Prepare(&sluice.Effect{Users: changes})
+	e, err := db.Prepare(&store.Effect{Users: changes})
 	if err == nil {
-		_, err = store.Apply(t.Context(), e)
+		_, err = db.Apply(t.Context(), e)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store, rules, held
+	return db, rules, held
 }
 
 func TestScan(t *testing.T) {
@@ -88,8 +90,8 @@ func TestScan(t *testing.T) {
 		}
 	}
 	for _, x := range []struct{ rule, limit int }{{0, 1000}, {9, 1}, {9, 64}, {8, 100_000}, {5, len(held[5])}} {
-		var got []sluice.UserID
-		at := &sluice.UserID{}
+		var got []user.ID
+		at := &user.ID{}
 		for pages := 0; at != nil; pages++ {
 			var members []Member
 			members, at, err = s.Members(t.Context(), rules[x.rule], *at, x.limit, time.Second)
@@ -114,7 +116,7 @@ func TestScan(t *testing.T) {
 
 // lateStore moves the clock with each read, and has one more user to tell.
 type lateStore struct {
-	sluice.UserStore
+	user.Store
 	clock *clocktest.Clock
 	reads int
 }
@@ -122,7 +124,7 @@ type lateStore struct {
 func (s *lateStore) EachProfile(ctx context.Context, part int, after int64, limit int, f func(int64, string) bool) error {
 	s.reads++
 	s.clock.Move(time.Second)
-	return s.UserStore.EachProfile(ctx, part, after, limit, f)
+	return s.Store.EachProfile(ctx, part, after, limit, f)
 }
 
 // A search for rare users returns a place to go on in time, and finds all.
@@ -133,10 +135,10 @@ func TestMembersArePatient(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := clocktest.At(time.Unix(1_700_000_000, 0))
-	late := &lateStore{UserStore: store, clock: c}
+	late := &lateStore{Store: store, clock: c}
 	s := NewScanner(late, partitions, c)
 	var got []Member
-	at, calls := &sluice.UserID{}, 0
+	at, calls := &user.ID{}, 0
 	for ; at != nil && calls < 1000; calls++ {
 		before := late.reads
 		var members []Member
@@ -148,7 +150,7 @@ func TestMembersArePatient(t *testing.T) {
 		}
 		got = append(got, members...)
 	}
-	want := []Member{{sluice.UserID{Number: people}, fmt.Sprintf("u\"0-%d", people)}, {sluice.UserID{Partition: 3, Number: 99}, "u\"3-99"}}
+	want := []Member{{user.ID{Number: people}, fmt.Sprintf("u\"0-%d", people)}, {user.ID{Partition: 3, Number: 99}, "u\"3-99"}}
 	if !slices.Equal(got, want) || calls < 3 {
 		t.Errorf("%v after %d calls, want %v", got, calls, want)
 	}
@@ -156,7 +158,7 @@ func TestMembersArePatient(t *testing.T) {
 
 // heldStore lets nobody read before it is told.
 type heldStore struct {
-	sluice.UserStore
+	user.Store
 	waiting chan struct{}
 }
 
@@ -197,7 +199,7 @@ func TestScansAreBounded(t *testing.T) {
 	if _, err := s.Count(ctx, r); !errors.Is(err, ErrBusy) {
 		t.Errorf("one more count: %v", err)
 	}
-	if _, _, err := s.Members(ctx, r, sluice.UserID{}, 1, time.Second); !errors.Is(err, ErrBusy) {
+	if _, _, err := s.Members(ctx, r, user.ID{}, 1, time.Second); !errors.Is(err, ErrBusy) {
 		t.Errorf("members beside them: %v", err)
 	}
 	cancel()
@@ -214,7 +216,7 @@ func TestScansAreBounded(t *testing.T) {
 // largeStore has users with large profiles, and notes how many reads
 // ask for and take.
 type largeStore struct {
-	sluice.UserStore
+	user.Store
 	users int64
 	text  string
 

@@ -5,7 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"sluice"
+	"sluice/store"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
@@ -13,7 +14,7 @@ import (
 // one written last.
 func TestAddresses(t *testing.T) {
 	m := newModel(t, 8)
-	mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: "x@example.com"}
+	mail := user.Key{Kind: user.KeyEmail, Name: "x@example.com"}
 	m.add(set(mail, `{"a":1}`))
 	m.settle()
 	if len(m.users) != 1 {
@@ -32,7 +33,7 @@ func TestAddresses(t *testing.T) {
 	m.add(set(external("one"), `{"phone":"+4912345678"}`))
 	m.settle()
 	m.add(set(mail, `{"again":true}`))
-	m.add(set(sluice.UserKey{Kind: sluice.KeyPhone, Name: "+4912345678"}, `{"rang":true}`))
+	m.add(set(user.Key{Kind: user.KeyPhone, Name: "+4912345678"}, `{"rang":true}`))
 	m.settle()
 	if _, p := m.who(external("one")); p.Custom.Get("again") != "true" || p.Custom.Get("rang") != "true" {
 		t.Errorf("one is %s", p.Append(nil))
@@ -44,19 +45,19 @@ func TestAddresses(t *testing.T) {
 // did not get the address, it is said of the one who has it, or of a new user.
 func TestAddressGivenBefore(t *testing.T) {
 	const partitions = 4
-	mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: "x@example.com"}
+	mail := user.Key{Kind: user.KeyEmail, Name: "x@example.com"}
 	r := rand.New(rand.NewPCG(13, 14))
 	for i := range 200 {
 		m := newModel(t, partitions)
-		k, alias := external(fmt.Sprint("u", i)), sluice.AliasKey("l", fmt.Sprint(i))
-		bought := sluice.UserUpdate{Op: sluice.OpPurchase, Key: k, Address: mail, Name: "p", TimeMillis: m.now, Body: `{"currency":"EUR","price":1,"quantity":1}`}
+		k, alias := external(fmt.Sprint("u", i)), user.AliasKey("l", fmt.Sprint(i))
+		bought := user.Update{Op: user.OpPurchase, Key: k, Address: mail, Name: "p", TimeMillis: m.now, Body: `{"currency":"EUR","price":1,"quantity":1}`}
 		event := did(k, "e", m.now)
 		event.Address = mail
 		gets := r.IntN(3) > 0
 		if r.IntN(2) == 0 { // the user is of another partition than the id
 			m.add(set(alias, `{"a":1}`))
 			m.settle()
-			m.add(sluice.UserUpdate{Op: sluice.OpIdentify, Key: alias, Name: k.Name, Body: "merge"})
+			m.add(user.Update{Op: user.OpIdentify, Key: alias, Name: k.Name, Body: "merge"})
 			m.settle()
 		}
 		if r.IntN(2) == 0 { // somebody has the address already
@@ -92,12 +93,12 @@ func TestAddressGivenBefore(t *testing.T) {
 // who later gets it, on any partition. What the user says goes first, and an
 // erasure leaves nothing of it.
 func TestRemembered(t *testing.T) {
-	group := func(k sluice.UserKey, name, state string) sluice.UserUpdate {
-		return sluice.UserUpdate{Op: sluice.OpGroup, Key: k, Name: name, Body: state}
+	group := func(k user.Key, name, state string) user.Update {
+		return user.Update{Op: user.OpGroup, Key: k, Name: name, Body: state}
 	}
 	for i := range 20 {
 		m := newModel(t, 4)
-		mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: fmt.Sprintf("%d@example.com", i)}
+		mail := user.Key{Kind: user.KeyEmail, Name: fmt.Sprintf("%d@example.com", i)}
 		m.add(group(mail, "g", "unsubscribed"))
 		m.add(group(mail, "h", "unsubscribed"))
 		if i%2 == 0 {
@@ -119,8 +120,8 @@ func TestRemembered(t *testing.T) {
 			t.Fatalf("%d: what the user said later is undone: %s", i, dump(p))
 		}
 		k, _ := mail.Remembered()
-		m.add(sluice.UserUpdate{Op: sluice.OpMerge, Key: sluice.UserKey{Kind: sluice.KeyUser, Name: m.keys[k].String()}, Name: MergeName(external("u"))})
-		m.add(sluice.UserUpdate{Op: sluice.OpDelete, Key: external("u")})
+		m.add(user.Update{Op: user.OpMerge, Key: user.Key{Kind: user.KeyUser, Name: m.keys[k].String()}, Name: MergeName(external("u"))})
+		m.add(user.Update{Op: user.OpDelete, Key: external("u")})
 		m.settle()
 		if len(m.keys) != 0 || len(m.address) != 0 {
 			t.Fatalf("%d: left are %v, %v", i, m.keys, m.address)
@@ -133,12 +134,12 @@ func TestRemembered(t *testing.T) {
 // unless that user says otherwise.
 func TestSubscribed(t *testing.T) {
 	const partitions = 4
-	subscribe := func(k sluice.UserKey, state string) sluice.UserUpdate {
-		return sluice.UserUpdate{Op: sluice.OpSubscribe, Key: k, Body: state}
+	subscribe := func(k user.Key, state string) user.Update {
+		return user.Update{Op: user.OpSubscribe, Key: k, Body: state}
 	}
 	for i := range 20 {
 		m := newModel(t, partitions)
-		mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: fmt.Sprintf("%d@example.com", i)}
+		mail := user.Key{Kind: user.KeyEmail, Name: fmt.Sprintf("%d@example.com", i)}
 		state := func(u, want string) {
 			t.Helper()
 			if _, p := m.who(external(u)); p.Fields.Get("email_subscribe") != want {
@@ -177,7 +178,7 @@ func TestSubscribed(t *testing.T) {
 // user has it. That holds too if the other user got it in the same transaction.
 func TestEraseAddresses(t *testing.T) {
 	m := newModel(t, 1)
-	erase := func(u string) { m.add(sluice.UserUpdate{Op: sluice.OpDelete, Key: external(u)}) }
+	erase := func(u string) { m.add(user.Update{Op: user.OpDelete, Key: external(u)}) }
 	for u, address := range map[string]string{"a": "alone@example.com", "b": "shared@example.com", "c": "shared@example.com", "d": "late@example.com"} {
 		m.add(set(external(u), `{"email":"`+address+`"}`))
 	}
@@ -188,13 +189,13 @@ func TestEraseAddresses(t *testing.T) {
 	m.add(set(external("e"), `{"email":"late@example.com"}`))
 	m.step(9, 0)
 	for address, want := range map[string]bool{"alone@example.com": true, "shared@example.com": false, "late@example.com": false} {
-		if m.erased[sluice.AddressErasure(address)] != want {
+		if m.erased[store.AddressErasure(address)] != want {
 			t.Errorf("%s: %v, want %v", address, !want, want)
 		}
 	}
 	erase("c")
 	m.settle()
-	if !m.erased[sluice.AddressErasure("shared@example.com")] {
+	if !m.erased[store.AddressErasure("shared@example.com")] {
 		t.Error("the address is no name of its last owner")
 	}
 }

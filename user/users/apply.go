@@ -6,12 +6,14 @@ import (
 
 	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/store"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
 // apply applies one update, or says where it goes.
 func (u *Unit) apply(up *Update) {
-	if u.repeated[up] || up.Op == sluice.OpSubscribe && u.applyToAll(up) {
+	if u.repeated[up] || up.Op == user.OpSubscribe && u.applyToAll(up) {
 		return
 	}
 	id, x := u.target(up)
@@ -23,7 +25,7 @@ func (u *Unit) apply(up *Update) {
 		if !up.Op.OfEvent() {
 			u.result.Ignored++
 		}
-		if up.Op == sluice.OpAbsorb {
+		if up.Op == user.OpAbsorb {
 			u.bereave(up)
 		}
 		return
@@ -36,28 +38,28 @@ func (u *Unit) apply(up *Update) {
 		u.bury(up, err.Error())
 		return
 	}
-	if bytes := u.sizeWith(p, func(c *profile.Profile) { change(c, up) }); bytes > sluice.MaxProfileBytes {
+	if bytes := u.sizeWith(p, func(c *profile.Profile) { change(c, up) }); bytes > user.MaxProfileBytes {
 		u.bury(up, tooLarge(id, bytes))
 		return
 	}
 	change(p, up)
 	switch up.Op {
-	case sluice.OpAttributes, sluice.OpGroup, sluice.OpSubscribe:
-	case sluice.OpSeen, sluice.OpBought:
+	case user.OpAttributes, user.OpGroup, user.OpSubscribe:
+	case user.OpSeen, user.OpBought:
 		u.active(up, p)
-	case sluice.OpEvent:
+	case user.OpEvent:
 		u.event(up, sluice.KindCustom, id, p)
-	case sluice.OpPurchase:
+	case user.OpPurchase:
 		u.event(up, sluice.KindPurchase, id, p)
-	case sluice.OpAlias:
+	case user.OpAlias:
 		u.alias(up, id, x)
-	case sluice.OpIdentify:
+	case user.OpIdentify:
 		u.identify(up, id, x)
-	case sluice.OpMerge:
+	case user.OpMerge:
 		u.merge(up, id, x)
-	case sluice.OpAbsorb:
+	case user.OpAbsorb:
 		u.absorb(up, id, x)
-	case sluice.OpDelete:
+	case user.OpDelete:
 		u.remove(id, x)
 		return
 	default:
@@ -70,16 +72,16 @@ func (u *Unit) apply(up *Update) {
 // change applies what an update does to a profile and to nothing else.
 func change(p *profile.Profile, up *Update) {
 	switch up.Op {
-	case sluice.OpAttributes:
+	case user.OpAttributes:
 		p.SetAttributes(up.Body, up.TimeMillis)
-	case sluice.OpEvent, sluice.OpSeen:
+	case user.OpEvent, user.OpSeen:
 		p.CountEvent(up.Name, up.TimeMillis)
-	case sluice.OpPurchase, sluice.OpBought:
+	case user.OpPurchase, user.OpBought:
 		b := readPurchase(up.Body)
 		p.CountPurchase(up.Name, b.currency, b.micros, b.quantity, up.TimeMillis)
-	case sluice.OpGroup:
+	case user.OpGroup:
 		p.SetGroup(up.Name, up.Body == "subscribed", up.TimeMillis)
-	case sluice.OpSubscribe:
+	case user.OpSubscribe:
 		p.Fields.Set(subscribeField, profile.Quoted(up.Body))
 	}
 }
@@ -95,7 +97,7 @@ func (u *Unit) applyToAll(up *Update) bool {
 	}
 	for _, id := range slices.Clone(u.keys[up.Key]) {
 		one := *up
-		one.Key = sluice.UserKey{Kind: sluice.KeyUser, Name: id.String()}
+		one.Key = user.Key{Kind: user.KeyUser, Name: id.String()}
 		u.apply(&one)
 	}
 	return true
@@ -113,15 +115,15 @@ func (u *Unit) sizeWith(p *profile.Profile, change func(*profile.Profile)) int {
 	return len(u.scratch)
 }
 
-func tooLarge(id sluice.UserID, bytes int) string {
-	return fmt.Sprintf("the profile of user %s would have %d bytes, at most %d are allowed: remove attributes first", id, bytes, sluice.MaxProfileBytes)
+func tooLarge(id user.ID, bytes int) string {
+	return fmt.Sprintf("the profile of user %s would have %d bytes, at most %d are allowed: remove attributes first", id, bytes, user.MaxProfileBytes)
 }
 
 // target returns whom an update is about, nil if nobody. A user whom it creates
 // is created.
-func (u *Unit) target(up *Update) (id sluice.UserID, x *user) {
-	if up.Key.Kind == sluice.KeyUser {
-		id, ok := sluice.ParseUserID(up.Key.Name)
+func (u *Unit) target(up *Update) (id user.ID, x *person) {
+	if up.Key.Kind == user.KeyUser {
+		id, ok := user.ParseID(up.Key.Name)
 		if !ok {
 			return id, nil
 		}
@@ -135,7 +137,7 @@ func (u *Unit) target(up *Update) (id sluice.UserID, x *user) {
 
 // meant reports whether an update that has an address is about the user of its
 // key. Of one of another partition that is known there.
-func (u *Unit) meant(up *Update, id sluice.UserID, x *user) bool {
+func (u *Unit) meant(up *Update, id user.ID, x *person) bool {
 	if x == nil || up.IfGone || id.Partition != up.Place.Partition {
 		return x != nil
 	}
@@ -154,9 +156,9 @@ func (u *Unit) meant(up *Update, id sluice.UserID, x *user) bool {
 // is taken in.
 func (u *Unit) applyByAddress(up *Update) {
 	by := *up
-	by.Key, by.Address, by.IfGone = up.Address, sluice.UserKey{}, false
+	by.Key, by.Address, by.IfGone = up.Address, user.Key{}, false
 	if home := by.Key.Partition(u.partitions); home != by.Place.Partition {
-		u.send(&by.UserUpdate, by.Place.Partition, home)
+		u.send(&by.Update, by.Place.Partition, home)
 		return
 	}
 	u.apply(&by)
@@ -165,11 +167,11 @@ func (u *Unit) applyByAddress(up *Update) {
 // creates reports whether an update creates a user that is not there.
 func creates(up *Update) bool {
 	switch up.Op {
-	case sluice.OpAttributes, sluice.OpEvent, sluice.OpPurchase:
+	case user.OpAttributes, user.OpEvent, user.OpPurchase:
 		return !up.ExistingOnly
-	case sluice.OpAlias: // of itself: a user who has nothing else
-		return up.Key.Kind == sluice.KeyAlias && up.Key.Name == up.Body
-	case sluice.OpGroup, sluice.OpSubscribe:
+	case user.OpAlias: // of itself: a user who has nothing else
+		return up.Key.Kind == user.KeyAlias && up.Key.Name == up.Body
+	case user.OpGroup, user.OpSubscribe:
 		_, address := up.Key.Remembered()
 		return address && !up.ExistingOnly
 	}
@@ -179,7 +181,7 @@ func creates(up *Update) bool {
 // owner returns the user who has a key. Of several who have an address, it
 // returns one with an external id before one without, then the one who was
 // written last.
-func (u *Unit) owner(k sluice.UserKey) (best sluice.UserID, found *user) {
+func (u *Unit) owner(k user.Key) (best user.ID, found *person) {
 	known := false
 	for _, id := range u.keys[k] {
 		id, x := u.find(id)
@@ -198,32 +200,32 @@ func (u *Unit) owner(k sluice.UserKey) (best sluice.UserID, found *user) {
 }
 
 // create makes a user who has nothing but the key.
-func (u *Unit) create(up *Update) (sluice.UserID, *user) {
+func (u *Unit) create(up *Update) (user.ID, *person) {
 	n := u.numbers[up.Place.Partition]
 	n.User++
-	id := sluice.UserID{Partition: up.Place.Partition, Number: n.User}
+	id := user.ID{Partition: up.Place.Partition, Number: n.User}
 	x := u.room()
 	p := x.profile
 	p.CreatedMillis = u.now
 	x.row.ID, x.dirty, x.last = id, true, up
 	u.users[id] = x
 	switch up.Key.Kind {
-	case sluice.KeyExternal:
+	case user.KeyExternal:
 		p.ExternalID = up.Key.Name
 		u.claim(up.Key, id)
-	case sluice.KeyAlias:
+	case user.KeyAlias:
 		if a, ok := aliasOf(up.Key.Name); ok {
 			p.AddAlias(a)
 		}
 		u.claim(up.Key, id)
-	case sluice.KeyEmail:
+	case user.KeyEmail:
 		p.Fields.Set("email", profile.Quoted(up.Key.Name))
 		u.keys[up.Key] = append(u.keys[up.Key], id)
-	case sluice.KeyPhone:
+	case user.KeyPhone:
 		p.Fields.Set("phone", profile.Quoted(up.Key.Name))
 		u.keys[up.Key] = append(u.keys[up.Key], id)
 	}
-	if k, ok := up.Key.Remembered(); ok && (up.Op == sluice.OpGroup || up.Op == sluice.OpSubscribe) {
+	if k, ok := up.Key.Remembered(); ok && (up.Op == user.OpGroup || up.Op == user.OpSubscribe) {
 		u.claim(k, id)
 	}
 	u.count(NewUser, up.App, u.now, 1)
@@ -233,7 +235,7 @@ func (u *Unit) create(up *Update) (sluice.UserID, *user) {
 // inherit gives a user who has got an address the states that were set for it
 // when nobody had it: of mail, and in groups. States that the user already has
 // stay.
-func (u *Unit) inherit(id sluice.UserID, x *user, address sluice.UserKey) {
+func (u *Unit) inherit(id user.ID, x *person, address user.Key) {
 	k, _ := address.Remembered()
 	from, owner := u.owner(k)
 	if owner == nil || from == id || owner.profile == nil {
@@ -251,15 +253,15 @@ func (u *Unit) inherit(id sluice.UserID, x *user, address sluice.UserKey) {
 }
 
 // claim gives a key to a user. The former owner no longer exists.
-func (u *Unit) claim(k sluice.UserKey, id sluice.UserID) {
+func (u *Unit) claim(k user.Key, id user.ID) {
 	c := u.result.Changes
 	if len(u.keys[k]) > 0 {
-		c.MoveKeys = append(c.MoveKeys, sluice.KeyRow{Key: k, ID: id})
+		c.MoveKeys = append(c.MoveKeys, user.KeyRow{Key: k, ID: id})
 	} else {
-		c.AddKeys = append(c.AddKeys, sluice.KeyRow{Key: k, ID: id})
+		c.AddKeys = append(c.AddKeys, user.KeyRow{Key: k, ID: id})
 	}
 	if len(u.ids) == cap(u.ids) {
-		u.ids = make([]sluice.UserID, 0, roomUsers)
+		u.ids = make([]user.ID, 0, roomUsers)
 	}
 	u.ids = append(u.ids, id)
 	n := len(u.ids)
@@ -271,38 +273,38 @@ const roomUsers = 64
 
 // born is a user who was not there, and the new profile.
 type born struct {
-	user
+	person
 	its profile.Profile
 }
 
 // room makes a user with an empty profile.
-func (u *Unit) room() *user {
+func (u *Unit) room() *person {
 	if len(u.born) == cap(u.born) {
 		u.born = make([]born, 0, roomUsers)
 	}
 	u.born = append(u.born, born{})
 	b := &u.born[len(u.born)-1]
 	b.profile = &b.its
-	return &b.user
+	return &b.person
 }
 
 // event keeps an event, beside its count in the profile.
-func (u *Unit) event(up *Update, kind sluice.EventKind, id sluice.UserID, p *profile.Profile) {
+func (u *Unit) event(up *Update, kind sluice.EventKind, id user.ID, p *profile.Profile) {
 	u.active(up, p)
-	u.result.Events = append(u.result.Events, sluice.StoredEvent{Place: up.Place, Event: sluice.Event{
+	u.result.Events = append(u.result.Events, store.StoredEvent{Place: up.Place, Event: sluice.Event{
 		Kind: kind, TimeMillis: up.TimeMillis, Name: up.Name, App: up.App, User: NameOf(id, p), Properties: up.Body,
 	}})
 }
 
 // alias gives a user another name, unless it is somebody's.
-func (u *Unit) alias(up *Update, id sluice.UserID, x *user) {
-	k := sluice.UserKey{Kind: sluice.KeyAlias, Name: up.Body}
+func (u *Unit) alias(up *Update, id user.ID, x *person) {
+	k := user.Key{Kind: user.KeyAlias, Name: up.Body}
 	a, ok := aliasOf(up.Body)
 	_, owner := u.owner(k)
 	if owner != nil || !ok {
 		return
 	}
-	if bytes := u.sizeWith(x.profile, func(c *profile.Profile) { c.AddAlias(a) }); bytes > sluice.MaxProfileBytes {
+	if bytes := u.sizeWith(x.profile, func(c *profile.Profile) { c.AddAlias(a) }); bytes > user.MaxProfileBytes {
 		u.bury(up, tooLarge(id, bytes))
 	} else if x.profile.AddAlias(a) {
 		u.claim(k, id)
@@ -311,13 +313,13 @@ func (u *Unit) alias(up *Update, id sluice.UserID, x *user) {
 
 // identify gives a user an external id, or merges the user into the owner of
 // that id.
-func (u *Unit) identify(up *Update, id sluice.UserID, x *user) {
-	k := sluice.UserKey{Kind: sluice.KeyExternal, Name: up.Name}
+func (u *Unit) identify(up *Update, id user.ID, x *person) {
+	k := user.Key{Kind: user.KeyExternal, Name: up.Name}
 	to, owner := u.owner(k)
 	switch {
 	case owner == x || x.profile.ExternalID != "": // the user is identified already
 	case owner == nil:
-		if bytes := u.sizeWith(x.profile, func(c *profile.Profile) { c.ExternalID = up.Name }); bytes > sluice.MaxProfileBytes {
+		if bytes := u.sizeWith(x.profile, func(c *profile.Profile) { c.ExternalID = up.Name }); bytes > user.MaxProfileBytes {
 			u.bury(up, tooLarge(id, bytes))
 			return
 		}
@@ -332,23 +334,23 @@ func (u *Unit) identify(up *Update, id sluice.UserID, x *user) {
 	}
 }
 
-func (u *Unit) merge(up *Update, id sluice.UserID, x *user) {
+func (u *Unit) merge(up *Update, id user.ID, x *person) {
 	k, ok := MergeKey(up.Name)
 	if !ok {
 		u.bury(up, "it does not say whom to merge into")
 		return
 	}
 	to, owner := u.owner(k)
-	if k.Kind == sluice.KeyUser {
-		if to, ok = sluice.ParseUserID(k.Name); ok {
+	if k.Kind == user.KeyUser {
+		if to, ok = user.ParseID(k.Name); ok {
 			to, owner = u.find(to)
 		}
 	}
 	home := k.Partition(u.partitions)
 	switch {
-	case owner == nil && k.Kind != sluice.KeyUser && up.Body == "" && home != up.Place.Partition:
-		again := up.UserUpdate
-		again.Key, again.Body = sluice.UserKey{Kind: sluice.KeyUser, Name: id.String()}, sluice.MergeAgain
+	case owner == nil && k.Kind != user.KeyUser && up.Body == "" && home != up.Place.Partition:
+		again := up.Update
+		again.Key, again.Body = user.Key{Kind: user.KeyUser, Name: id.String()}, user.MergeAgain
 		u.send(&again, up.Place.Partition, home) // from where it comes back
 	case owner == nil || owner == x:
 		u.result.Ignored++
@@ -360,7 +362,7 @@ func (u *Unit) merge(up *Update, id sluice.UserID, x *user) {
 // hand merges x into another user, with what moves to that one: x becomes a
 // tombstone, and its keys become the other's. Where both together are too
 // large, both stay as they are.
-func (u *Unit) hand(up *Update, id sluice.UserID, x *user, goes *profile.Profile, to sluice.UserID, other *user) {
+func (u *Unit) hand(up *Update, id user.ID, x *person, goes *profile.Profile, to user.ID, other *person) {
 	keys := keysOf(goes)
 	goes = goes.Clone()
 	goes.AddFormer(id.String())
@@ -381,8 +383,8 @@ func (u *Unit) hand(up *Update, id sluice.UserID, x *user, goes *profile.Profile
 	}
 	c := u.result.Changes
 	for _, k := range keys {
-		c.MoveKeys = append(c.MoveKeys, sluice.KeyRow{Key: k, ID: to})
-		u.keys[k] = []sluice.UserID{to}
+		c.MoveKeys = append(c.MoveKeys, user.KeyRow{Key: k, ID: to})
+		u.keys[k] = []user.ID{to}
 	}
 	x.row.MergedInto = to
 	u.took[to] = append(append(u.took[to], id), u.took[id]...)
@@ -395,13 +397,13 @@ func (u *Unit) hand(up *Update, id sluice.UserID, x *user, goes *profile.Profile
 		c.Stay = append(c.Stay, to) // to may be merged or erased at this moment
 	} // else this transaction makes it: nobody else knows it, and no row of it can be locked
 	took := *up
-	took.Op, took.Key = sluice.OpAbsorb, sluice.UserKey{Kind: sluice.KeyUser, Name: to.String()}
+	took.Op, took.Key = user.OpAbsorb, user.Key{Kind: user.KeyUser, Name: to.String()}
 	took.Name, took.Body = id.String(), string(goes.Append(nil))
 	u.forward(&took, to)
 }
 
 // absorb is the other half of a merge.
-func (u *Unit) absorb(up *Update, id sluice.UserID, x *user) {
+func (u *Unit) absorb(up *Update, id user.ID, x *person) {
 	other, err := profile.Parse(up.Body)
 	if err != nil {
 		u.bury(up, err.Error())
@@ -415,30 +417,30 @@ func (u *Unit) absorb(up *Update, id sluice.UserID, x *user) {
 	// The user it was sent to may have been merged into this one on the way.
 	for _, k := range keysOf(other) {
 		if _, owner := u.owner(k); owner == x && u.keys[k][0] != id {
-			u.result.Changes.MoveKeys = append(u.result.Changes.MoveKeys, sluice.KeyRow{Key: k, ID: id})
-			u.keys[k] = []sluice.UserID{id}
+			u.result.Changes.MoveKeys = append(u.result.Changes.MoveKeys, user.KeyRow{Key: k, ID: id})
+			u.keys[k] = []user.ID{id}
 		}
 	}
 }
 
 // apart says why one profile cannot take in another, or "".
-func (u *Unit) apart(id sluice.UserID, p, other *profile.Profile) string {
+func (u *Unit) apart(id user.ID, p, other *profile.Profile) string {
 	if n := len(p.Former) + len(other.Former); n > profile.MaxFormer {
 		return fmt.Sprintf("user %s would have %d names of users who were merged into it, at most %d are allowed: its erasure must find them all", id, n, profile.MaxFormer)
 	}
-	if bytes := u.sizeWith(p, func(c *profile.Profile) { c.Merge(other) }); bytes > sluice.MaxProfileBytes {
+	if bytes := u.sizeWith(p, func(c *profile.Profile) { c.Merge(other) }); bytes > user.MaxProfileBytes {
 		return tooLarge(id, bytes)
 	}
 	return ""
 }
 
 // remove erases a user. What is counted of that user stays counted.
-func (u *Unit) remove(id sluice.UserID, x *user) {
+func (u *Unit) remove(id user.ID, x *person) {
 	c := u.result.Changes
 	for _, k := range keysOf(x.profile) {
-		c.DropKeys = append(c.DropKeys, sluice.KeyRow{Key: k, ID: id})
+		c.DropKeys = append(c.DropKeys, user.KeyRow{Key: k, ID: id})
 		for _, was := range slices.Concat(u.read.ByKey[k], u.took[id]) { // as the database may still have it
-			c.DropKeys = append(c.DropKeys, sluice.KeyRow{Key: k, ID: was})
+			c.DropKeys = append(c.DropKeys, user.KeyRow{Key: k, ID: was})
 		}
 		delete(u.keys, k)
 	}
@@ -474,7 +476,7 @@ func (u *Unit) bereave(up *Update) {
 			continue // this user was made again under the same name
 		}
 		for _, was := range u.read.ByKey[k] {
-			u.result.Changes.DropKeys = append(u.result.Changes.DropKeys, sluice.KeyRow{Key: k, ID: was})
+			u.result.Changes.DropKeys = append(u.result.Changes.DropKeys, user.KeyRow{Key: k, ID: was})
 		}
 		delete(u.keys, k)
 	}
@@ -494,28 +496,28 @@ const forwardBits = 10
 // arrives. So a user who is deleted and made again at once is not lost. One
 // that would not make the user is about that id alone: a second deletion must
 // not meet a user who was made again.
-func (u *Unit) forward(up *Update, id sluice.UserID) {
-	out := up.UserUpdate
-	if out.Address.Name == "" && out.Key.Kind != sluice.KeyUser && creates(up) {
+func (u *Unit) forward(up *Update, id user.ID) {
+	out := up.Update
+	if out.Address.Name == "" && out.Key.Kind != user.KeyUser && creates(up) {
 		out.Address, out.IfGone = out.Key, true
 	}
-	out.Key = sluice.UserKey{Kind: sluice.KeyUser, Name: id.String()}
+	out.Key = user.Key{Kind: user.KeyUser, Name: id.String()}
 	u.send(&out, up.Place.Partition, id.Partition)
 }
 
 // send sends an update from a partition's log to another's.
-func (u *Unit) send(up *sluice.UserUpdate, from, to int) {
+func (u *Unit) send(up *user.Update, from, to int) {
 	// A restored database must not give out numbers that the logs have seen. So
 	// numbers are at least the time, and the reader raises them to what the
 	// logs have.
 	n := u.numbers[from]
 	n.Forward = max(n.Forward+1, u.now<<forwardBits)
-	u.result.Changes.Forward = append(u.result.Changes.Forward, sluice.Forward{From: from, To: to, ID: n.Forward, Items: sluice.AppendUpdate(nil, up)})
+	u.result.Changes.Forward = append(u.result.Changes.Forward, user.Forward{From: from, To: to, ID: n.Forward, Items: user.AppendUpdate(nil, up)})
 }
 
 // NameOf returns what events and sends call a user: the external id, if it fits
 // there.
-func NameOf(id sluice.UserID, p *profile.Profile) string {
+func NameOf(id user.ID, p *profile.Profile) string {
 	if p.ExternalID != "" && len(p.ExternalID) <= sluice.MaxReferenceBytes {
 		return p.ExternalID
 	}

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"sluice"
+	"sluice/user"
 )
 
 // A user who is deleted and made again under the same name at once is there
@@ -14,21 +14,21 @@ import (
 func TestDeletedComesBack(t *testing.T) {
 	const partitions = 4
 	r := rand.New(rand.NewPCG(15, 16))
-	mail := sluice.UserKey{Kind: sluice.KeyEmail, Name: "x@example.com"}
+	mail := user.Key{Kind: user.KeyEmail, Name: "x@example.com"}
 	for i := range 200 {
 		m := newModel(t, partitions)
-		k, alias := external(fmt.Sprint("u", i)), sluice.AliasKey("l", fmt.Sprint(i))
+		k, alias := external(fmt.Sprint("u", i)), user.AliasKey("l", fmt.Sprint(i))
 		m.add(set(alias, `{"email":"x@example.com","old":1}`))
 		m.settle()
-		m.add(sluice.UserUpdate{Op: sluice.OpIdentify, Key: alias, Name: k.Name, Body: "merge"})
+		m.add(user.Update{Op: user.OpIdentify, Key: alias, Name: k.Name, Body: "merge"})
 		m.settle()
-		by := []sluice.UserKey{k, alias, mail}[i%3]
-		m.add(sluice.UserUpdate{Op: sluice.OpDelete, Key: by, ExistingOnly: true})
+		by := []user.Key{k, alias, mail}[i%3]
+		m.add(user.Update{Op: user.OpDelete, Key: by, ExistingOnly: true})
 		m.add(set(by, `{"new":1}`))
 		m.add(did(by, "e", m.now))
-		m.add(sluice.UserUpdate{Op: sluice.OpAttributes, Key: by, ExistingOnly: true, Body: `{"only":1}`})
+		m.add(user.Update{Op: user.OpAttributes, Key: by, ExistingOnly: true, Body: `{"only":1}`})
 		if r.IntN(2) == 0 {
-			m.add(sluice.UserUpdate{Op: sluice.OpGroup, Key: mail, Name: "g", Body: "unsubscribed"})
+			m.add(user.Update{Op: user.OpGroup, Key: mail, Name: "g", Body: "unsubscribed"})
 		}
 		for range 3 * partitions { // in any order
 			from, to := r.IntN(partitions), r.IntN(partitions)
@@ -61,12 +61,12 @@ func TestMergedAtOnce(t *testing.T) {
 		m := newModel(t, partitions)
 		from, to := external(fmt.Sprint("from", i)), external(fmt.Sprint("to", i))
 		if i%2 == 0 {
-			to = sluice.AliasKey("l", fmt.Sprint("to", i))
+			to = user.AliasKey("l", fmt.Sprint("to", i))
 		}
 		m.add(set(from, `{"a":1}`))
 		m.add(set(to, `{"b":1}`))
-		m.add(sluice.UserUpdate{Op: sluice.OpMerge, Key: from, ExistingOnly: true, Name: MergeName(external("nobody"))})
-		m.add(sluice.UserUpdate{Op: sluice.OpMerge, Key: from, ExistingOnly: true, Name: MergeName(to)})
+		m.add(user.Update{Op: user.OpMerge, Key: from, ExistingOnly: true, Name: MergeName(external("nobody"))})
+		m.add(user.Update{Op: user.OpMerge, Key: from, ExistingOnly: true, Name: MergeName(to)})
 		m.add(did(from, "e", m.now))
 		for range 2 * partitions {
 			m.step(1+r.IntN(3), r.IntN(partitions))

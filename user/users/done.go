@@ -11,6 +11,8 @@ import (
 
 	"sluice"
 	"sluice/lib/jsonscan"
+	"sluice/store"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
@@ -29,8 +31,8 @@ const (
 // done writes down what became of everybody.
 func (u *Unit) done(ctx context.Context, store Reader) (Result, error) {
 	c := u.result.Changes
-	var changed []sluice.UserID
-	var gained []sluice.UserKey
+	var changed []user.ID
+	var gained []user.Key
 	for id, x := range u.users {
 		if !x.dirty {
 			continue
@@ -52,7 +54,7 @@ func (u *Unit) done(ctx context.Context, store Reader) (Result, error) {
 	if err := u.eraseAddresses(ctx, store); err != nil {
 		return Result{}, err
 	}
-	slices.SortFunc(changed, sluice.UserID.Compare)
+	slices.SortFunc(changed, user.ID.Compare)
 	for _, id := range changed {
 		u.put(id, u.users[id])
 	}
@@ -61,7 +63,7 @@ func (u *Unit) done(ctx context.Context, store Reader) (Result, error) {
 			continue
 		}
 		if c.Numbers == nil {
-			c.Numbers = make(map[int]sluice.UserNumbers)
+			c.Numbers = make(map[int]user.Numbers)
 		}
 		c.Numbers[p] = *n
 	}
@@ -79,12 +81,12 @@ func (u *Unit) done(ctx context.Context, store Reader) (Result, error) {
 // eraseAddresses notes the addresses of an erased user as names of that user,
 // except those that another user also has. Data known only by such a shared
 // address may be about the other user.
-func (u *Unit) eraseAddresses(ctx context.Context, store Reader) error {
+func (u *Unit) eraseAddresses(ctx context.Context, db Reader) error {
 	if len(u.erased) == 0 {
 		return nil
 	}
 	keys := slices.Collect(maps.Keys(u.erased))
-	if err := u.readLate(ctx, store, keys); err != nil {
+	if err := u.readLate(ctx, db, keys); err != nil {
 		return err
 	}
 	for _, x := range u.users { // also a user who has got an address in this transaction
@@ -95,7 +97,7 @@ func (u *Unit) eraseAddresses(ctx context.Context, store Reader) error {
 		}
 	}
 	for k := range u.erased {
-		u.result.Changes.Erase = append(u.result.Changes.Erase, sluice.AddressErasure(k.Name))
+		u.result.Changes.Erase = append(u.result.Changes.Erase, store.AddressErasure(k.Name))
 	}
 	return nil
 }
@@ -104,11 +106,11 @@ func (u *Unit) eraseAddresses(ctx context.Context, store Reader) error {
 // are applied. These are the states remembered for addresses that a user has
 // got, and the other users who have an erased user's addresses. Updates that do
 // neither cost no read.
-func (u *Unit) readLate(ctx context.Context, store Reader, keys []sluice.UserKey) error {
+func (u *Unit) readLate(ctx context.Context, store Reader, keys []user.Key) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	more, err := read(ctx, store, sluice.UserQuery{Keys: keys})
+	more, err := read(ctx, store, user.Query{Keys: keys})
 	if err != nil {
 		return err
 	}
@@ -119,7 +121,7 @@ func (u *Unit) readLate(ctx context.Context, store Reader, keys []sluice.UserKey
 	}
 	for id, row := range more.Users {
 		if u.users[id] == nil {
-			u.users[id] = &user{row: row}
+			u.users[id] = &person{row: row}
 		}
 	}
 	return nil
@@ -129,8 +131,8 @@ func (u *Unit) readLate(ctx context.Context, store Reader, keys []sluice.UserKey
 const roomBytes = 128
 
 // put writes a user, and the user's addresses.
-func (u *Unit) put(id sluice.UserID, x *user) {
-	row := sluice.UserRow{ID: id, UpdatedMillis: u.now, MergedInto: x.row.MergedInto}
+func (u *Unit) put(id user.ID, x *person) {
+	row := user.Row{ID: id, UpdatedMillis: u.now, MergedInto: x.row.MergedInto}
 	if row.MergedInto.IsZero() {
 		for i, k := range x.after {
 			if k != x.before[i] && k.Name != "" {
@@ -139,7 +141,7 @@ func (u *Unit) put(id sluice.UserID, x *user) {
 		}
 		text := x.profile.Append(make([]byte, 0, len(x.row.Profile)+len(x.last.Body)+roomBytes))
 		row.Profile = unsafe.String(unsafe.SliceData(text), len(text))
-		if len(row.Profile) > sluice.MaxProfileBytes {
+		if len(row.Profile) > user.MaxProfileBytes {
 			u.full = true
 			u.bury(x.last, tooLarge(id, len(row.Profile)))
 			return
@@ -156,88 +158,88 @@ func (u *Unit) settleKeys() {
 	if len(c.MoveKeys)+len(c.DropKeys) == 0 {
 		return // nearly always: each was given once
 	}
-	added := make(map[sluice.UserKey]bool)
+	added := make(map[user.Key]bool)
 	for _, r := range c.AddKeys {
 		added[r.Key] = true
 	}
-	moved := make(map[sluice.UserKey]sluice.UserID)
+	moved := make(map[user.Key]user.ID)
 	for _, r := range c.MoveKeys {
 		moved[r.Key] = r.ID
 	}
 	c.MoveKeys = c.MoveKeys[:0]
 	for k, id := range moved {
 		if now := u.keys[k]; !added[k] && len(now) == 1 && now[0] == id {
-			c.MoveKeys = append(c.MoveKeys, sluice.KeyRow{Key: k, ID: id})
+			c.MoveKeys = append(c.MoveKeys, user.KeyRow{Key: k, ID: id})
 		}
 	}
 	kept := c.AddKeys[:0]
-	seen := make(map[sluice.UserKey]bool)
+	seen := make(map[user.Key]bool)
 	for _, r := range c.AddKeys {
 		if now := u.keys[r.Key]; len(now) == 1 && !seen[r.Key] {
 			seen[r.Key] = true
-			kept = append(kept, sluice.KeyRow{Key: r.Key, ID: now[0]})
+			kept = append(kept, user.KeyRow{Key: r.Key, ID: now[0]})
 		}
 	}
 	c.AddKeys = kept
 }
 
 // addressKeys are the addresses by which a user is found; empty: none.
-type addressKeys [2]sluice.UserKey
+type addressKeys [2]user.Key
 
 func addresses(p *profile.Profile) (a addressKeys) {
 	for i, f := range [...]struct {
 		field string
-		kind  sluice.UserKeyKind
-	}{{"email", sluice.KeyEmail}, {"phone", sluice.KeyPhone}} {
+		kind  user.KeyKind
+	}{{"email", user.KeyEmail}, {"phone", user.KeyPhone}} {
 		raw := p.Fields.Get(f.field)
 		if raw == "" {
 			continue
 		}
 		if raw[0] == '"' && !strings.Contains(raw, `\`) { // nearly always
-			a[i] = sluice.UserKey{Kind: f.kind, Name: raw[1 : len(raw)-1]}
+			a[i] = user.Key{Kind: f.kind, Name: raw[1 : len(raw)-1]}
 		} else if v, err := jsonscan.Scan(raw); err == nil && v.Kind == jsonscan.String {
-			a[i] = sluice.UserKey{Kind: f.kind, Name: v.Text()}
+			a[i] = user.Key{Kind: f.kind, Name: v.Text()}
 		}
 	}
 	return a
 }
 
 // has reports whether a user has an address.
-func has(p *profile.Profile, address sluice.UserKey) bool {
+func has(p *profile.Profile, address user.Key) bool {
 	a := addresses(p)
 	return slices.Contains(a[:], address)
 }
 
 // moveAddresses notes what of a user's addresses has changed.
-func (u *Unit) moveAddresses(id sluice.UserID, before, after addressKeys) {
+func (u *Unit) moveAddresses(id user.ID, before, after addressKeys) {
 	c := u.result.Changes
 	for i := range before {
 		if before[i] == after[i] {
 			continue
 		}
 		if k, ok := before[i].Remembered(); ok {
-			c.DropAddress = append(c.DropAddress, sluice.KeyRow{Key: before[i], ID: id})
+			c.DropAddress = append(c.DropAddress, user.KeyRow{Key: before[i], ID: id})
 			u.forget(k, id)
 		}
 		if after[i].Name != "" {
-			c.AddAddress = append(c.AddAddress, sluice.KeyRow{Key: after[i], ID: id})
+			c.AddAddress = append(c.AddAddress, user.KeyRow{Key: after[i], ID: id})
 		}
 	}
 }
 
 // forget drops what a user remembered for an address, once the user no longer
 // has that address.
-func (u *Unit) forget(k sluice.UserKey, id sluice.UserID) {
+func (u *Unit) forget(k user.Key, id user.ID) {
 	if ids, read := u.keys[k]; read && !slices.Contains(ids, id) {
 		return
 	}
-	u.result.Changes.DropKeys = append(u.result.Changes.DropKeys, sluice.KeyRow{Key: k, ID: id})
+	u.result.Changes.DropKeys = append(u.result.Changes.DropKeys, user.KeyRow{Key: k, ID: id})
 	delete(u.keys, k)
 }
 
 // AddressesIn are the addresses that an attributes object sets, as profile.Check
 // returns it.
-func AddressesIn(body string) (a []sluice.UserKey) {
+func AddressesIn(body string) (a []user.Key) {
 	if !strings.Contains(body, `"email"`) && !strings.Contains(body, `"phone"`) {
 		return nil
 	}
@@ -246,26 +248,26 @@ func AddressesIn(body string) (a []sluice.UserKey) {
 		switch {
 		case m.Value.Kind != jsonscan.String:
 		case m.Key == "email":
-			a = append(a, sluice.UserKey{Kind: sluice.KeyEmail, Name: m.Value.Text()})
+			a = append(a, user.Key{Kind: user.KeyEmail, Name: m.Value.Text()})
 		case m.Key == "phone":
-			a = append(a, sluice.UserKey{Kind: sluice.KeyPhone, Name: m.Value.Text()})
+			a = append(a, user.Key{Kind: user.KeyPhone, Name: m.Value.Text()})
 		}
 	}
 	return a
 }
 
 // keysOf returns a user's keys, and those of the users who were merged into it.
-func keysOf(p *profile.Profile) (keys []sluice.UserKey) {
+func keysOf(p *profile.Profile) (keys []user.Key) {
 	if p.ExternalID != "" {
-		keys = append(keys, sluice.UserKey{Kind: sluice.KeyExternal, Name: p.ExternalID})
+		keys = append(keys, user.Key{Kind: user.KeyExternal, Name: p.ExternalID})
 	}
 	for _, name := range p.Former {
-		if _, ok := sluice.ParseUserID(name); !ok { // a number of ours is in no table of keys
-			keys = append(keys, sluice.UserKey{Kind: sluice.KeyExternal, Name: name})
+		if _, ok := user.ParseID(name); !ok { // a number of ours is in no table of keys
+			keys = append(keys, user.Key{Kind: user.KeyExternal, Name: name})
 		}
 	}
 	for _, a := range p.Aliases {
-		keys = append(keys, sluice.AliasKey(a.Label, a.Name))
+		keys = append(keys, user.AliasKey(a.Label, a.Name))
 	}
 	return keys
 }

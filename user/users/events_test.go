@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/user"
 )
 
 // Events that have their rows count for who is there, once, and make nobody.
@@ -12,8 +13,8 @@ func TestEventsWithRows(t *testing.T) {
 	k := external("u-1")
 	p := k.Partition(4)
 	m.add(set(k, `{"n":1}`))
-	seen := func(op sluice.UserOp, k sluice.UserKey, id string, millis int64) {
-		m.add(sluice.UserUpdate{Op: op, Key: k, Name: "e", TimeMillis: millis, Body: map[sluice.UserOp]string{sluice.OpBought: `{"currency":"EUR","price":2.5,"quantity":2}`}[op]})
+	seen := func(op user.Op, k user.Key, id string, millis int64) {
+		m.add(user.Update{Op: op, Key: k, Name: "e", TimeMillis: millis, Body: map[user.Op]string{user.OpBought: `{"currency":"EUR","price":2.5,"quantity":2}`}[op]})
 		log := m.logs[k.Partition(4)]
 		if id != "" {
 			log[len(log)-1].Event = sluice.EventKey{Millis: millis, ID: id}
@@ -27,10 +28,10 @@ func TestEventsWithRows(t *testing.T) {
 	m.write(&r)
 	m.logs[p] = m.logs[p][:0]
 	for _, id := range []string{"", "", "a", "b", "b", "stored-a"} { // the last two have a row from before
-		seen(sluice.OpSeen, k, id, 10*day)
+		seen(user.OpSeen, k, id, 10*day)
 	}
-	seen(sluice.OpSeen, k, "a", 20*day) // another event, since its time is another
-	seen(sluice.OpBought, k, "", 10*day)
+	seen(user.OpSeen, k, "a", 20*day) // another event, since its time is another
+	seen(user.OpBought, k, "", 10*day)
 	r, err = Apply(t.Context(), m, 4, m.now, m.logs[p])
 	if err != nil || len(r.Events) != 0 || r.Ignored != 0 {
 		t.Fatalf("%+v %v", r, err)
@@ -40,7 +41,7 @@ func TestEventsWithRows(t *testing.T) {
 		t.Errorf("%s", got.Append(nil))
 	}
 	nobody := external("nobody")
-	seen(sluice.OpSeen, nobody, "x", day)
+	seen(user.OpSeen, nobody, "x", day)
 	r, err = Apply(t.Context(), m, 4, m.now, m.logs[nobody.Partition(4)][len(m.logs[nobody.Partition(4)])-1:])
 	if err != nil || len(r.Changes.Put)+len(r.Changes.AddKeys) != 0 || r.Ignored != 0 {
 		t.Errorf("of nobody: %+v %v", r, err)
@@ -54,7 +55,7 @@ func TestEventRepeatedBesideItsUser(t *testing.T) {
 	p := k.Partition(4)
 	m.add(set(k, `{"n":1}`))
 	for range 2 {
-		m.add(sluice.UserUpdate{Op: sluice.OpSeen, Key: k, Name: "e", TimeMillis: 1000})
+		m.add(user.Update{Op: user.OpSeen, Key: k, Name: "e", TimeMillis: 1000})
 		m.logs[p][len(m.logs[p])-1].Event = sluice.EventKey{Millis: 1000, ID: "a"}
 	}
 	r, err := Apply(t.Context(), m, 4, m.now, m.logs[p])

@@ -4,25 +4,25 @@ import (
 	"context"
 	"fmt"
 
-	"sluice"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
 // Person is a user who was read.
 type Person struct {
-	Row     sluice.UserRow
+	Row     user.Row
 	Profile *profile.Profile
 }
 
 // Find reads users by keys of any kind, in the order of their ids: who was merged into
 // another is that one. shared are the keys, addresses, that more users have than are
 // read.
-func Find(ctx context.Context, store sluice.UserStore, keys []sluice.UserKey) (found map[sluice.UserKey][]Person, shared map[sluice.UserKey]bool, err error) {
-	q := sluice.UserQuery{}
-	ids := make(map[sluice.UserKey][]sluice.UserID)
+func Find(ctx context.Context, store user.Store, keys []user.Key) (found map[user.Key][]Person, shared map[user.Key]bool, err error) {
+	q := user.Query{}
+	ids := make(map[user.Key][]user.ID)
 	for _, k := range keys {
-		if id, ok := sluice.ParseUserID(k.Name); ok && k.Kind == sluice.KeyUser {
-			q.IDs, ids[k] = append(q.IDs, id), []sluice.UserID{id}
+		if id, ok := user.ParseID(k.Name); ok && k.Kind == user.KeyUser {
+			q.IDs, ids[k] = append(q.IDs, id), []user.ID{id}
 		} else {
 			q.Keys = append(q.Keys, k)
 		}
@@ -31,7 +31,7 @@ func Find(ctx context.Context, store sluice.UserStore, keys []sluice.UserKey) (f
 	if err != nil {
 		return nil, nil, err
 	}
-	found = make(map[sluice.UserKey][]Person, len(keys))
+	found = make(map[user.Key][]Person, len(keys))
 	for _, k := range keys {
 		if _, ok := found[k]; ok {
 			continue

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/store"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
@@ -17,23 +19,23 @@ import (
 // the real ones by the flow tests of package ingest.
 type model struct {
 	t        *testing.T
-	users    map[sluice.UserID]sluice.UserRow
-	keys     map[sluice.UserKey]sluice.UserID
-	address  map[sluice.KeyRow]bool
-	numbers  map[int]sluice.UserNumbers
+	users    map[user.ID]user.Row
+	keys     map[user.Key]user.ID
+	address  map[user.KeyRow]bool
+	numbers  map[int]user.Numbers
 	logs     [][]Update
 	read     []int // up to where each log was applied
-	forwards []sluice.Forward
+	forwards []user.Forward
 	counts   map[string]int64
-	events   []sluice.StoredEvent
+	events   []store.StoredEvent
 	erased   map[string]bool
 	dead     []Dead
 	now      int64
 }
 
 func newModel(t *testing.T, partitions int) *model {
-	return &model{t: t, users: map[sluice.UserID]sluice.UserRow{}, keys: map[sluice.UserKey]sluice.UserID{}, address: map[sluice.KeyRow]bool{},
-		numbers: map[int]sluice.UserNumbers{}, logs: make([][]Update, partitions), read: make([]int, partitions), counts: map[string]int64{}, erased: map[string]bool{}, now: 1_700_000_000_000}
+	return &model{t: t, users: map[user.ID]user.Row{}, keys: map[user.Key]user.ID{}, address: map[user.KeyRow]bool{},
+		numbers: map[int]user.Numbers{}, logs: make([][]Update, partitions), read: make([]int, partitions), counts: map[string]int64{}, erased: map[string]bool{}, now: 1_700_000_000_000}
 }
 
 // Stored says that events whose ids begin with "stored" have rows.
@@ -47,9 +49,9 @@ func (m *model) Stored(_ context.Context, events []sluice.EventKey) (map[sluice.
 	return found, nil
 }
 
-func (m *model) Users(_ context.Context, q sluice.UserQuery) (sluice.UserAnswer, error) {
-	a := sluice.UserAnswer{ByKey: map[sluice.UserKey][]sluice.UserID{}, Users: map[sluice.UserID]sluice.UserRow{}, Numbers: map[int]sluice.UserNumbers{}}
-	give := func(k sluice.UserKey, id sluice.UserID) {
+func (m *model) Users(_ context.Context, q user.Query) (user.Answer, error) {
+	a := user.Answer{ByKey: map[user.Key][]user.ID{}, Users: map[user.ID]user.Row{}, Numbers: map[int]user.Numbers{}}
+	give := func(k user.Key, id user.ID) {
 		a.ByKey[k] = append(a.ByKey[k], id)
 		if row, ok := m.users[id]; ok {
 			a.Users[id] = row
@@ -64,7 +66,7 @@ func (m *model) Users(_ context.Context, q sluice.UserQuery) (sluice.UserAnswer,
 				give(k, r.ID)
 			}
 		}
-		slices.SortFunc(a.ByKey[k], sluice.UserID.Compare)
+		slices.SortFunc(a.ByKey[k], user.ID.Compare)
 	}
 	for _, id := range q.IDs {
 		if row, ok := m.users[id]; ok {
@@ -85,16 +87,16 @@ func (m *model) Users(_ context.Context, q sluice.UserQuery) (sluice.UserAnswer,
 }
 
 // add appends an update to the log that its key belongs to.
-func (m *model) add(u sluice.UserUpdate) {
+func (m *model) add(u user.Update) {
 	p := u.Key.Partition(len(m.logs))
 	m.addTo(p, u)
 }
 
-func (m *model) addTo(p int, u sluice.UserUpdate) {
+func (m *model) addTo(p int, u user.Update) {
 	if u.TimeMillis == 0 {
 		u.TimeMillis = m.now
 	}
-	m.logs[p] = append(m.logs[p], Update{UserUpdate: u, Place: sluice.Place{Partition: p, Index: len(m.logs[p])}})
+	m.logs[p] = append(m.logs[p], Update{Update: u, Place: sluice.Place{Partition: p, Index: len(m.logs[p])}})
 }
 
 // step applies up to n updates of some logs in one transaction.
@@ -177,8 +179,8 @@ func (m *model) deliver(from, to int) {
 			m.t.Fatal(err)
 		}
 		for r.Next() {
-			var u sluice.UserUpdate
-			if err := sluice.DecodeUpdate(r.Item.Payload, &u); err != nil {
+			var u user.Update
+			if err := user.DecodeUpdate(r.Item.Payload, &u); err != nil {
 				m.t.Fatal(err)
 			}
 			m.addTo(to, u)
@@ -226,20 +228,20 @@ func (m *model) check() {
 		}
 		p := m.profileOf(row)
 		for _, k := range addresses(p) {
-			if k.Name != "" && !m.address[sluice.KeyRow{Key: k, ID: id}] {
+			if k.Name != "" && !m.address[user.KeyRow{Key: k, ID: id}] {
 				m.t.Fatalf("user %v is not found by %v", id, k)
 			}
 		}
 	}
 	for a := range m.address {
 		row, ok := m.users[a.ID]
-		if !ok || !row.MergedInto.IsZero() || !slices.Contains([]sluice.UserKey{addresses(m.profileOf(row))[0], addresses(m.profileOf(row))[1]}, a.Key) {
+		if !ok || !row.MergedInto.IsZero() || !slices.Contains([]user.Key{addresses(m.profileOf(row))[0], addresses(m.profileOf(row))[1]}, a.Key) {
 			m.t.Fatalf("%v is found by %v, which it does not have", a.ID, a.Key)
 		}
 	}
 }
 
-func (m *model) profileOf(row sluice.UserRow) *profile.Profile {
+func (m *model) profileOf(row user.Row) *profile.Profile {
 	m.t.Helper()
 	p, err := profile.Parse(row.Profile)
 	if err != nil {
@@ -249,7 +251,7 @@ func (m *model) profileOf(row sluice.UserRow) *profile.Profile {
 }
 
 // who returns the profile behind a key, or nil.
-func (m *model) who(k sluice.UserKey) (sluice.UserID, *profile.Profile) {
+func (m *model) who(k user.Key) (user.ID, *profile.Profile) {
 	m.t.Helper()
 	id, ok := m.keys[k]
 	if !ok {
@@ -263,8 +265,8 @@ func (m *model) who(k sluice.UserKey) (sluice.UserID, *profile.Profile) {
 	return id, m.profileOf(row)
 }
 
-func external(name string) sluice.UserKey {
-	return sluice.UserKey{Kind: sluice.KeyExternal, Name: name}
+func external(name string) user.Key {
+	return user.Key{Kind: user.KeyExternal, Name: name}
 }
 
 // pair returns external ids of two partitions out of `partitions`.

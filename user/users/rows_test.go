@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/user"
 )
 
 // A user who takes over a user of another partition must still exist when that
@@ -21,7 +22,7 @@ func TestWhoTakesOverMustStay(t *testing.T) {
 		p := external(goes).Partition(4)
 		m.add(mergeInto(external(goes), external(stays)))
 		r, err := Apply(t.Context(), m, 4, m.now, m.logs[p][m.read[p]:])
-		if err != nil || !slices.Equal(r.Changes.Stay, []sluice.UserID{id}) {
+		if err != nil || !slices.Equal(r.Changes.Stay, []user.ID{id}) {
 			t.Errorf("%v must stay, %v; want %v", r.Changes.Stay, err, id)
 		}
 	}
@@ -55,7 +56,7 @@ func TestForwardsOfADatabaseThatWasPutBack(t *testing.T) {
 			last = f.ID
 		}
 		m.deliver(from, to)
-		m.numbers[from] = sluice.UserNumbers{User: m.numbers[from].User}
+		m.numbers[from] = user.Numbers{User: m.numbers[from].User}
 	}
 }
 
@@ -90,7 +91,7 @@ func TestWhoIsActive(t *testing.T) {
 	const first = 19_000 // days since 1970
 	m := newModel(t, 1)
 	byDay := map[string]map[int64]int64{NewUser: {}, ActiveDay: {}, MonthIn: {}, MonthOut: {}}
-	apply := func(up sluice.UserUpdate) {
+	apply := func(up user.Update) {
 		t.Helper()
 		m.add(up)
 		r, err := Apply(t.Context(), m, 1, m.now, m.logs[0][m.read[0]:])

@@ -8,12 +8,14 @@ import (
 	"strconv"
 
 	"sluice"
+	"sluice/store"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
 // Update is an update with its place in the log.
 type Update struct {
-	sluice.UserUpdate
+	user.Update
 	Place sluice.Place
 
 	// Event is what the row of an OpSeen or OpBought is known by, if the event has
@@ -23,17 +25,17 @@ type Update struct {
 
 // Reader is where users are read.
 type Reader interface {
-	Users(ctx context.Context, q sluice.UserQuery) (sluice.UserAnswer, error)
+	Users(ctx context.Context, q user.Query) (user.Answer, error)
 
-	// Stored returns which of some events have a row, MaxUserQuery at most.
+	// Stored returns which of some events have a row, user.MaxQuery at most.
 	Stored(ctx context.Context, events []sluice.EventKey) (map[sluice.EventKey]bool, error)
 }
 
 // Result is what a unit's updates come to.
 type Result struct {
-	Changes *sluice.UserChanges
-	Events  []sluice.StoredEvent // events and purchases of users found
-	Counts  []sluice.Count       // users who are new, or active
+	Changes *user.Changes
+	Events  []store.StoredEvent // events and purchases of users found
+	Counts  []sluice.Count      // users who are new, or active
 	Dead    []Dead
 	Ignored int // updates of nobody
 }
@@ -95,11 +97,11 @@ type Unit struct {
 	partitions int
 	now        int64
 
-	users   map[sluice.UserID]*user
-	keys    map[sluice.UserKey][]sluice.UserID
-	numbers map[int]*sluice.UserNumbers
-	took    map[sluice.UserID][]sluice.UserID // whom each took over in this transaction
-	erased  map[sluice.UserKey]bool           // e-mail addresses of erased users
+	users   map[user.ID]*person
+	keys    map[user.Key][]user.ID
+	numbers map[int]*user.Numbers
+	took    map[user.ID][]user.ID // whom each took over in this transaction
+	erased  map[user.Key]bool     // e-mail addresses of erased users
 
 	repeated map[*Update]bool // updates of events that count already
 
@@ -107,17 +109,17 @@ type Unit struct {
 	full    bool   // somebody's profile would be too large
 	scratch []byte // of fits
 
-	born []born          // room for new users, some of it taken
-	ids  []sluice.UserID // room for whose a key is
+	born []born    // room for new users, some of it taken
+	ids  []user.ID // room for whose a key is
 
 	result Result
 	counts map[sluice.Count]int64 // without their By
-	read   *sluice.UserAnswer
+	read   *user.Answer
 }
 
 // user is one of the users that were read, or are made.
-type user struct {
-	row     sluice.UserRow
+type person struct {
+	row     user.Row
 	profile *profile.Profile // nil: not looked at yet, or merged
 	gone    bool             // not there: erased, or never was
 	dirty   bool
@@ -162,7 +164,7 @@ func (u *Unit) all(ctx context.Context, store Reader, updates []Update) (Result,
 
 // repeats returns which updates are of events that have a row from before, or are
 // there twice. Only those whose user is there already are looked for.
-func repeats(ctx context.Context, store Reader, updates []Update, a *sluice.UserAnswer) (map[*Update]bool, error) {
+func repeats(ctx context.Context, store Reader, updates []Update, a *user.Answer) (map[*Update]bool, error) {
 	first := make(map[sluice.EventKey]*Update)
 	var keys []sluice.EventKey
 	var repeated map[*Update]bool
@@ -186,7 +188,7 @@ func repeats(ctx context.Context, store Reader, updates []Update, a *sluice.User
 			keys = append(keys, up.Event)
 		}
 	}
-	for piece := range slices.Chunk(keys, sluice.MaxUserQuery) {
+	for piece := range slices.Chunk(keys, user.MaxQuery) {
 		stored, err := store.Stored(ctx, piece)
 		if err != nil {
 			return nil, err
@@ -199,18 +201,18 @@ func repeats(ctx context.Context, store Reader, updates []Update, a *sluice.User
 }
 
 // read asks for all that a query has, in pieces.
-func read(ctx context.Context, store Reader, q sluice.UserQuery) (sluice.UserAnswer, error) {
-	first := sluice.UserQuery{Keys: q.Keys[:min(len(q.Keys), sluice.MaxUserQuery)], Numbers: q.Numbers}
+func read(ctx context.Context, store Reader, q user.Query) (user.Answer, error) {
+	first := user.Query{Keys: q.Keys[:min(len(q.Keys), user.MaxQuery)], Numbers: q.Numbers}
 	all, err := store.Users(ctx, first)
 	if err != nil {
 		return all, err
 	}
-	var pieces []sluice.UserQuery
-	for keys := range slices.Chunk(q.Keys[len(first.Keys):], sluice.MaxUserQuery) {
-		pieces = append(pieces, sluice.UserQuery{Keys: keys})
+	var pieces []user.Query
+	for keys := range slices.Chunk(q.Keys[len(first.Keys):], user.MaxQuery) {
+		pieces = append(pieces, user.Query{Keys: keys})
 	}
-	for ids := range slices.Chunk(q.IDs, sluice.MaxUserQuery) {
-		pieces = append(pieces, sluice.UserQuery{IDs: ids})
+	for ids := range slices.Chunk(q.IDs, user.MaxQuery) {
+		pieces = append(pieces, user.Query{IDs: ids})
 	}
 	for _, piece := range pieces {
 		more, err := store.Users(ctx, piece)
@@ -224,14 +226,14 @@ func read(ctx context.Context, store Reader, q sluice.UserQuery) (sluice.UserAns
 }
 
 // queryOf asks for all that updates name.
-func queryOf(updates []Update) sluice.UserQuery {
-	keys := make(map[sluice.UserKey]bool, min(len(updates), mostMade))
-	ids := make(map[sluice.UserID]bool)
+func queryOf(updates []Update) user.Query {
+	keys := make(map[user.Key]bool, min(len(updates), mostMade))
+	ids := make(map[user.ID]bool)
 	numbers := make(map[int]bool)
-	add := func(k sluice.UserKey) {
-		if k.Kind != sluice.KeyUser {
+	add := func(k user.Key) {
+		if k.Kind != user.KeyUser {
 			keys[k] = true
-		} else if id, ok := sluice.ParseUserID(k.Name); ok {
+		} else if id, ok := user.ParseID(k.Name); ok {
 			ids[id] = true
 		}
 	}
@@ -243,19 +245,19 @@ func queryOf(updates []Update) sluice.UserQuery {
 			add(u.Address)
 		}
 		switch u.Op {
-		case sluice.OpGroup, sluice.OpSubscribe:
+		case user.OpGroup, user.OpSubscribe:
 			if k, ok := u.Key.Remembered(); ok {
 				add(k)
 			}
-		case sluice.OpAlias:
-			add(sluice.UserKey{Kind: sluice.KeyAlias, Name: u.Body})
-		case sluice.OpIdentify:
-			add(sluice.UserKey{Kind: sluice.KeyExternal, Name: u.Name})
-		case sluice.OpMerge:
+		case user.OpAlias:
+			add(user.Key{Kind: user.KeyAlias, Name: u.Body})
+		case user.OpIdentify:
+			add(user.Key{Kind: user.KeyExternal, Name: u.Name})
+		case user.OpMerge:
 			if k, ok := MergeKey(u.Name); ok {
 				add(k)
 			}
-		case sluice.OpAbsorb: // whose keys are those by now; what cannot be read is buried later
+		case user.OpAbsorb: // whose keys are those by now; what cannot be read is buried later
 			if p, err := profile.Parse(u.Body); err == nil {
 				for _, k := range keysOf(p) {
 					add(k)
@@ -263,38 +265,38 @@ func queryOf(updates []Update) sluice.UserQuery {
 			}
 		}
 	}
-	return sluice.UserQuery{Keys: slices.Collect(maps.Keys(keys)), IDs: slices.Collect(maps.Keys(ids)), Numbers: slices.Collect(maps.Keys(numbers))}
+	return user.Query{Keys: slices.Collect(maps.Keys(keys)), IDs: slices.Collect(maps.Keys(ids)), Numbers: slices.Collect(maps.Keys(numbers))}
 }
 
 // MergeKey reads the key of the one who stays, as OpMerge has it.
-func MergeKey(name string) (sluice.UserKey, bool) {
+func MergeKey(name string) (user.Key, bool) {
 	if name == "" || name[0] < '1' || name[0] > '5' {
-		return sluice.UserKey{}, false
+		return user.Key{}, false
 	}
-	return sluice.UserKey{Kind: sluice.UserKeyKind(name[0] - '0'), Name: name[1:]}, true
+	return user.Key{Kind: user.KeyKind(name[0] - '0'), Name: name[1:]}, true
 }
 
 // MergeName is the Name of an OpMerge.
-func MergeName(k sluice.UserKey) string { return strconv.Itoa(int(k.Kind)) + k.Name }
+func MergeName(k user.Key) string { return strconv.Itoa(int(k.Kind)) + k.Name }
 
 // mostMade bounds for how many new users room is made before it is known.
 const mostMade = 16_384
 
-func newUnit(partitions int, now int64, updates int, a *sluice.UserAnswer) *Unit {
+func newUnit(partitions int, now int64, updates int, a *user.Answer) *Unit {
 	made := min(updates, mostMade)
 	u := &Unit{
 		partitions: partitions, now: now,
-		users:   make(map[sluice.UserID]*user, max(len(a.Users), made)),
-		keys:    make(map[sluice.UserKey][]sluice.UserID, max(len(a.ByKey), made)),
-		numbers: make(map[int]*sluice.UserNumbers, len(a.Numbers)),
+		users:   make(map[user.ID]*person, max(len(a.Users), made)),
+		keys:    make(map[user.Key][]user.ID, max(len(a.ByKey), made)),
+		numbers: make(map[int]*user.Numbers, len(a.Numbers)),
 		counts:  make(map[sluice.Count]int64),
-		took:    make(map[sluice.UserID][]sluice.UserID),
-		erased:  make(map[sluice.UserKey]bool),
+		took:    make(map[user.ID][]user.ID),
+		erased:  make(map[user.Key]bool),
 		read:    a,
-		result:  Result{Changes: &sluice.UserChanges{}},
+		result:  Result{Changes: &user.Changes{}},
 	}
 	for id, row := range a.Users {
-		u.users[id] = &user{row: row}
+		u.users[id] = &person{row: row}
 	}
 	for k, ids := range a.ByKey { // of whom some may be no more
 		u.keys[k] = slices.Clone(ids)
@@ -306,7 +308,7 @@ func newUnit(partitions int, now int64, updates int, a *sluice.UserAnswer) *Unit
 }
 
 // find returns a user, or the user that it was merged into. nil: there is none.
-func (u *Unit) find(id sluice.UserID) (sluice.UserID, *user) {
+func (u *Unit) find(id user.ID) (user.ID, *person) {
 	for range len(u.users) + 1 { // no merge makes a circle
 		x := u.users[id]
 		if x == nil || x.gone {
@@ -321,7 +323,7 @@ func (u *Unit) find(id sluice.UserID) (sluice.UserID, *user) {
 }
 
 // look returns a user's profile, parsed once.
-func (x *user) look() (*profile.Profile, error) {
+func (x *person) look() (*profile.Profile, error) {
 	if x.profile == nil {
 		p, err := profile.Parse(x.row.Profile)
 		if err != nil {

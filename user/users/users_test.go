@@ -8,19 +8,20 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/user"
 	"sluice/user/profile"
 )
 
-func set(k sluice.UserKey, object string) sluice.UserUpdate {
-	return sluice.UserUpdate{Op: sluice.OpAttributes, Key: k, Body: object}
+func set(k user.Key, object string) user.Update {
+	return user.Update{Op: user.OpAttributes, Key: k, Body: object}
 }
 
-func did(k sluice.UserKey, name string, millis int64) sluice.UserUpdate {
-	return sluice.UserUpdate{Op: sluice.OpEvent, Key: k, Name: name, TimeMillis: millis}
+func did(k user.Key, name string, millis int64) user.Update {
+	return user.Update{Op: user.OpEvent, Key: k, Name: name, TimeMillis: millis}
 }
 
-func mergeInto(goes, stays sluice.UserKey) sluice.UserUpdate {
-	return sluice.UserUpdate{Op: sluice.OpMerge, Key: goes, Name: MergeName(stays)}
+func mergeInto(goes, stays user.Key) user.Update {
+	return user.Update{Op: user.OpMerge, Key: goes, Name: MergeName(stays)}
 }
 
 // Whatever comes for a user in one transaction is one row written.
@@ -38,7 +39,7 @@ func TestOneRowAUser(t *testing.T) {
 	}
 	m.write(&r)
 	id, got := m.who(k)
-	if id != (sluice.UserID{Partition: p, Number: 1}) || got.Custom.Get("n") != "100" || got.Events[0].Count != 100 || got.ExternalID != "u-1" {
+	if id != (user.ID{Partition: p, Number: 1}) || got.Custom.Get("n") != "100" || got.Events[0].Count != 100 || got.ExternalID != "u-1" {
 		t.Errorf("%v %s", id, got.Append(nil))
 	}
 	if m.counts["new_user"] != 1 || m.counts["dau"] != 1 || m.events[7].User != "u-1" || m.events[7].Kind != sluice.KindCustom {
@@ -52,12 +53,12 @@ func TestNobody(t *testing.T) {
 	only := set(external("x"), `{"a":1}`)
 	only.ExistingOnly = true
 	m.add(only)
-	m.add(sluice.UserUpdate{Op: sluice.OpDelete, Key: external("x")})
-	m.add(sluice.UserUpdate{Op: sluice.OpGroup, Key: external("x"), Name: "g", Body: "subscribed"})
+	m.add(user.Update{Op: user.OpDelete, Key: external("x")})
+	m.add(user.Update{Op: user.OpGroup, Key: external("x"), Name: "g", Body: "subscribed"})
 	m.add(mergeInto(external("x"), external("y")))
-	m.add(set(sluice.UserKey{Kind: sluice.KeyUser, Name: sluice.UserID{Partition: 1, Number: 9}.String()}, `{"a":1}`))
-	m.add(sluice.UserUpdate{Op: sluice.OpAlias, Key: external("x"), Body: sluice.AliasKey("l", "n").Name})
-	m.add(sluice.UserUpdate{Op: sluice.OpIdentify, Key: sluice.AliasKey("l", "n"), Name: "x"})
+	m.add(set(user.Key{Kind: user.KeyUser, Name: user.ID{Partition: 1, Number: 9}.String()}, `{"a":1}`))
+	m.add(user.Update{Op: user.OpAlias, Key: external("x"), Body: user.AliasKey("l", "n").Name})
+	m.add(user.Update{Op: user.OpIdentify, Key: user.AliasKey("l", "n"), Name: "x"})
 	m.settle()
 	if len(m.users) != 0 || len(m.keys) != 0 || len(m.dead) != 0 {
 		t.Errorf("%+v %+v %+v", m.users, m.keys, m.dead)
@@ -94,13 +95,13 @@ func TestAliases(t *testing.T) {
 	m := newModel(t, 16)
 	for i := range 40 {
 		k := external(fmt.Sprint("u", i))
-		alias := sluice.AliasKey("label", fmt.Sprint(i))
+		alias := user.AliasKey("label", fmt.Sprint(i))
 		m.add(set(k, `{"n":1}`))
-		m.add(sluice.UserUpdate{Op: sluice.OpAlias, Key: k, Body: alias.Name})
+		m.add(user.Update{Op: user.OpAlias, Key: k, Body: alias.Name})
 		m.settle()
 		m.add(set(alias, `{"n":{"inc":1}}`))
 		m.add(set(alias, `{"n":{"inc":1}}`))
-		m.add(sluice.UserUpdate{Op: sluice.OpAlias, Key: external("u0"), Body: alias.Name})
+		m.add(user.Update{Op: user.OpAlias, Key: external("u0"), Body: alias.Name})
 		m.settle()
 		byKey, p := m.who(k)
 		byAlias, _ := m.who(alias)
@@ -116,21 +117,21 @@ func TestIdentify(t *testing.T) {
 	for _, how := range []string{"merge", "none"} {
 		for i := range 40 {
 			m := newModel(t, 16)
-			alias, k := sluice.AliasKey("l", fmt.Sprint(i)), external("u")
+			alias, k := user.AliasKey("l", fmt.Sprint(i)), external("u")
 			m.add(set(alias, `{"a":1,"email":"x@example.com"}`))
 			m.add(did(alias, "e", m.now))
 			m.settle()
-			m.add(sluice.UserUpdate{Op: sluice.OpIdentify, Key: alias, Name: "u", Body: how})
+			m.add(user.Update{Op: user.OpIdentify, Key: alias, Name: "u", Body: how})
 			m.settle()
 			first, p := m.who(k)
 			if p == nil || p.ExternalID != "u" || p.Custom.Get("a") != "1" {
 				t.Fatalf("%v after it was identified", first)
 			}
-			other := sluice.AliasKey("m", fmt.Sprint(i))
+			other := user.AliasKey("m", fmt.Sprint(i))
 			m.add(set(other, `{"a":2,"b":3}`))
 			m.add(did(other, "e", m.now+5))
 			m.settle()
-			m.add(sluice.UserUpdate{Op: sluice.OpIdentify, Key: other, Name: "u", Body: how})
+			m.add(user.Update{Op: user.OpIdentify, Key: other, Name: "u", Body: how})
 			m.settle()
 			id, p := m.who(other)
 			want, events := "3", int64(2)
@@ -157,7 +158,7 @@ func TestErase(t *testing.T) {
 	m.add(mergeInto(external(a), external(b)))
 	m.settle()
 	idB, _ := m.who(external(a))
-	m.add(sluice.UserUpdate{Op: sluice.OpDelete, Key: external(a)})
+	m.add(user.Update{Op: user.OpDelete, Key: external(a)})
 	m.settle()
 	for _, name := range []string{a, b, idA.String(), idB.String()} {
 		if !m.erased[name] {
@@ -178,16 +179,16 @@ func TestErase(t *testing.T) {
 func TestAllAtOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
-		var updates []sluice.UserUpdate
+		var updates []user.Update
 		for range 1 + r.IntN(12) {
 			k, other := external(fmt.Sprint(r.IntN(3))), external(fmt.Sprint(r.IntN(3)))
 			switch r.IntN(5) {
 			case 0:
 				updates = append(updates, mergeInto(k, other))
 			case 1:
-				updates = append(updates, sluice.UserUpdate{Op: sluice.OpDelete, Key: k})
+				updates = append(updates, user.Update{Op: user.OpDelete, Key: k})
 			case 2:
-				updates = append(updates, sluice.UserUpdate{Op: sluice.OpAlias, Key: k, Body: sluice.AliasKey("l", other.Name).Name})
+				updates = append(updates, user.Update{Op: user.OpAlias, Key: k, Body: user.AliasKey("l", other.Name).Name})
 			default:
 				updates = append(updates, set(k, fmt.Sprintf(`{"a":%d,"email":"%d@example.com"}`, r.IntN(9), r.IntN(2))))
 			}
@@ -229,7 +230,7 @@ func TestAnyInterleaving(t *testing.T) {
 	goes, stays := external(a), external(b)
 	r := rand.New(rand.NewPCG(7, 8))
 	for round := range 300 {
-		var updates []sluice.UserUpdate
+		var updates []user.Update
 		at := 1 + r.IntN(10)
 		for i := range 14 {
 			k := goes
@@ -246,7 +247,7 @@ func TestAnyInterleaving(t *testing.T) {
 			case k == stays:
 				updates = append(updates, set(k, fmt.Sprintf(`{"%c":%d}`, 'b'+rune(r.IntN(3)), r.IntN(9))))
 			default:
-				updates = append(updates, sluice.UserUpdate{Op: sluice.OpPurchase, Key: k, Name: "p", TimeMillis: 1_700_000_000_000 + r.Int64N(1000), Body: `{"currency":"EUR","price":1.5,"quantity":2}`})
+				updates = append(updates, user.Update{Op: user.OpPurchase, Key: k, Name: "p", TimeMillis: 1_700_000_000_000 + r.Int64N(1000), Body: `{"currency":"EUR","price":1.5,"quantity":2}`})
 			}
 		}
 		var first string
@@ -282,8 +283,8 @@ func TestAnyInterleaving(t *testing.T) {
 			for _, e := range p.Events {
 				all += e.Count
 			}
-			want := int64(len(slices.DeleteFunc(slices.Clone(updates), func(u sluice.UserUpdate) bool { return u.Op != sluice.OpEvent })))
-			kept := slices.DeleteFunc(slices.Clone(updates), func(u sluice.UserUpdate) bool { return u.Op != sluice.OpEvent && u.Op != sluice.OpPurchase })
+			want := int64(len(slices.DeleteFunc(slices.Clone(updates), func(u user.Update) bool { return u.Op != user.OpEvent })))
+			kept := slices.DeleteFunc(slices.Clone(updates), func(u user.Update) bool { return u.Op != user.OpEvent && u.Op != user.OpPurchase })
 			if all != want || len(m.events) != len(kept) || m.counts["new_user"] != 2 || len(m.dead) > 0 {
 				t.Fatalf("round %d: %d of %d events are counted, %d of %d facts are kept; %v %v", round, all, want, len(m.events), len(kept), m.counts, m.dead)
 			}
@@ -341,7 +342,7 @@ func TestLongChain(t *testing.T) {
 		m.add(mergeInto(external(fmt.Sprint(i)), external(fmt.Sprint(i+1))))
 		m.settle()
 	}
-	m.add(did(sluice.UserKey{Kind: sluice.KeyUser, Name: first.String()}, "e", m.now))
+	m.add(did(user.Key{Kind: user.KeyUser, Name: first.String()}, "e", m.now))
 	m.settle()
 	_, p := m.who(external(fmt.Sprint(n - 1)))
 	if len(p.Events) != 1 || p.Events[0].Count != 1 {
@@ -361,7 +362,7 @@ func TestUnreadable(t *testing.T) {
 	row.Profile = "{"
 	m.users[id] = row
 	m.add(set(k, `{"a":2}`))
-	m.add(sluice.UserUpdate{Op: sluice.OpDelete, Key: k})
+	m.add(user.Update{Op: user.OpDelete, Key: k})
 	m.step(2, 0)
 	if len(m.dead) != 2 || len(m.users) != 1 || m.keys[k] != id {
 		t.Errorf("%d dead letters, users %v, keys %v", len(m.dead), m.users, m.keys)
@@ -383,7 +384,7 @@ func large(first, n int) string {
 func TestTooLarge(t *testing.T) {
 	m := newModel(t, 1)
 	k := external("u")
-	fits := sluice.MaxProfileBytes/profile.MaxValueBytes - 1
+	fits := user.MaxProfileBytes/profile.MaxValueBytes - 1
 	m.add(did(k, "e", m.now))
 	m.add(set(k, large(0, fits)))
 	m.add(did(k, "e", m.now))
@@ -395,7 +396,7 @@ func TestTooLarge(t *testing.T) {
 	if p == nil || len(p.Custom) != fits+1 || p.Custom.Get("n") != "1" || p.Events[0].Count != 3 || len(m.events) != 3 {
 		t.Fatalf("%d events have rows; %.300s", len(m.events), dump(p))
 	}
-	if len(m.dead) != 1 || m.dead[0].Update.Op != sluice.OpAttributes || m.dead[0].Update.Place.Index != 3 {
+	if len(m.dead) != 1 || m.dead[0].Update.Op != user.OpAttributes || m.dead[0].Update.Place.Index != 3 {
 		t.Errorf("%d dead letters: %.500v", len(m.dead), m.dead)
 	}
 }
@@ -403,7 +404,7 @@ func TestTooLarge(t *testing.T) {
 // Two who together are too large are not merged: neither is lost. Where the one
 // who stays is of another partition, the other's profile is a dead letter.
 func TestTooLargeTogether(t *testing.T) {
-	half := sluice.MaxProfileBytes/profile.MaxValueBytes/2 + 1
+	half := user.MaxProfileBytes/profile.MaxValueBytes/2 + 1
 	for _, partitions := range []int{1, 2} {
 		a, b := "a", "b"
 		if partitions > 1 {
@@ -423,11 +424,11 @@ func TestTooLargeTogether(t *testing.T) {
 		}
 		switch dead := m.dead[0].Update; partitions {
 		case 1:
-			if idA == idB || len(pA.Custom) != half || dead.Op != sluice.OpMerge {
+			if idA == idB || len(pA.Custom) != half || dead.Op != user.OpMerge {
 				t.Errorf("%v has %d attributes; operation %d", idA, len(pA.Custom), dead.Op)
 			}
 		default:
-			if p, err := profile.Parse(dead.Body); err != nil || dead.Op != sluice.OpAbsorb || len(p.Custom) != half {
+			if p, err := profile.Parse(dead.Body); err != nil || dead.Op != user.OpAbsorb || len(p.Custom) != half {
 				t.Errorf("operation %d: %v", dead.Op, err)
 			}
 		}
@@ -442,19 +443,19 @@ func TestEraseMany(t *testing.T) {
 		k := external("u")
 		m.add(set(k, `{"a":1}`))
 		const n = 250
-		var ids []sluice.UserID
+		var ids []user.ID
 		for i := range n {
-			m.add(set(sluice.AliasKey("device", fmt.Sprint(i)), `{"b":1}`))
+			m.add(set(user.AliasKey("device", fmt.Sprint(i)), `{"b":1}`))
 		}
 		m.settle()
 		for i := range n {
-			alias := sluice.AliasKey("device", fmt.Sprint(i))
+			alias := user.AliasKey("device", fmt.Sprint(i))
 			id, _ := m.who(alias)
 			ids = append(ids, id)
-			m.add(sluice.UserUpdate{Op: sluice.OpIdentify, Key: alias, Name: "u", Body: how})
+			m.add(user.Update{Op: user.OpIdentify, Key: alias, Name: "u", Body: how})
 		}
 		m.settle()
-		m.add(sluice.UserUpdate{Op: sluice.OpDelete, Key: k})
+		m.add(user.Update{Op: user.OpDelete, Key: k})
 		m.settle() // which looks for keys that are left
 		if len(m.keys) != 0 {
 			t.Errorf("%s: %d keys are left", how, len(m.keys))
@@ -499,7 +500,7 @@ func TestEraseAfterMerge(t *testing.T) {
 		m.settle()
 		id := m.keys[external(a)]
 		m.add(mergeInto(external(a), external(b)))
-		m.add(sluice.UserUpdate{Op: sluice.OpDelete, Key: external(b)})
+		m.add(user.Update{Op: user.OpDelete, Key: external(b)})
 		m.step(9, external(a).Partition(2))
 		m.step(9, external(b).Partition(2))
 		if back {
@@ -539,12 +540,12 @@ func TestNothingStops(t *testing.T) {
 	for range 400 {
 		const partitions = 3
 		m := newModel(t, partitions)
-		some := func() sluice.UserKey {
+		some := func() user.Key {
 			switch n := fmt.Sprint(r.IntN(4)); r.IntN(5) {
 			case 0:
-				return sluice.AliasKey("l", n)
+				return user.AliasKey("l", n)
 			case 1:
-				return sluice.UserKey{Kind: sluice.KeyEmail, Name: n + "@example.com"}
+				return user.Key{Kind: user.KeyEmail, Name: n + "@example.com"}
 			default:
 				return external(n)
 			}
@@ -554,11 +555,11 @@ func TestNothingStops(t *testing.T) {
 			case 0, 1:
 				m.add(mergeInto(k, some()))
 			case 2:
-				m.add(sluice.UserUpdate{Op: sluice.OpDelete, Key: k})
+				m.add(user.Update{Op: user.OpDelete, Key: k})
 			case 3:
-				m.add(sluice.UserUpdate{Op: sluice.OpAlias, Key: k, Body: sluice.AliasKey("l", fmt.Sprint(r.IntN(4))).Name})
+				m.add(user.Update{Op: user.OpAlias, Key: k, Body: user.AliasKey("l", fmt.Sprint(r.IntN(4))).Name})
 			case 4:
-				m.add(sluice.UserUpdate{Op: sluice.OpIdentify, Key: k, Name: fmt.Sprint(r.IntN(4)), Body: []string{"merge", "none"}[r.IntN(2)]})
+				m.add(user.Update{Op: user.OpIdentify, Key: k, Name: fmt.Sprint(r.IntN(4)), Body: []string{"merge", "none"}[r.IntN(2)]})
 			case 5:
 				m.add(did(k, "e", m.now))
 			default:

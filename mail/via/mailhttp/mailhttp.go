@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/mail/via/post"
 )
 
@@ -60,7 +61,7 @@ type Settings struct {
 	Timeout time.Duration // of a request; 0: DefaultTimeout
 }
 
-// Transport is a sluice.Transport.
+// Transport is a mail.Transport.
 type Transport struct {
 	post.Base
 	s       Settings
@@ -136,16 +137,16 @@ func New(s Settings, clock sluice.Clock) (*Transport, error) {
 	return t, nil
 }
 
-// Repeatable implements sluice.Repeatable: the provider knows an attempt again.
+// Repeatable implements mail.Repeatable: the provider knows an attempt again.
 func (t *Transport) Repeatable() bool { return t.s.IdempotencyHeader != "" }
 
-func (t *Transport) send(ctx context.Context, e *sluice.Envelope) sluice.Result {
+func (t *Transport) send(ctx context.Context, e *mail.Envelope) mail.Result {
 	if err := ctx.Err(); err != nil {
-		return sluice.Result{Kind: sluice.ResultUntried, Text: sluice.ReplyText(err.Error())}
+		return mail.Result{Kind: mail.ResultUntried, Text: mail.ReplyText(err.Error())}
 	}
 	body, err := t.body.fill(e)
 	if err != nil {
-		return sluice.Result{Kind: sluice.ResultFailed, Blame: sluice.BlameMessage, Text: sluice.ReplyText(err.Error())}
+		return mail.Result{Kind: mail.ResultFailed, Blame: mail.BlameMessage, Text: mail.ReplyText(err.Error())}
 	}
 	header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {"sluice"}}
 	for _, h := range t.s.Headers {
@@ -164,26 +165,26 @@ func (t *Transport) send(ctx context.Context, e *sluice.Envelope) sluice.Result 
 }
 
 // judge says what an answer means.
-func (t *Transport) judge(a *post.Answer) sluice.Result {
-	r := sluice.Result{Code: a.Status, Kind: sluice.ResultDeferred, Blame: sluice.BlameRoute, Text: sluice.ReplyText(string(a.Body))}
+func (t *Transport) judge(a *post.Answer) mail.Result {
+	r := mail.Result{Code: a.Status, Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Text: mail.ReplyText(string(a.Body))}
 	switch {
 	case a.Status >= 200 && a.Status < 300:
-		r.Kind, r.Blame, r.ID = sluice.ResultSent, sluice.BlameNobody, t.idOf(a.Body)
+		r.Kind, r.Blame, r.ID = mail.ResultSent, mail.BlameNobody, t.idOf(a.Body)
 	case a.Status == http.StatusTooManyRequests, a.Status == http.StatusServiceUnavailable:
 		r.Throttled, r.RetryAfter = true, retryAfter(a.Header.Get("Retry-After"), t.clock.Now())
 	case a.Status >= 500 && !slices.Contains(t.s.NotTaken, a.Status):
-		r.Kind = sluice.ResultInDoubt
+		r.Kind = mail.ResultInDoubt
 	case a.Status >= 500, a.Status < 400:
 		// It was not taken; of a redirect the text says where the settings
 		// should point.
 		if where := a.Header.Get("Location"); a.Status < 400 && where != "" {
-			r.Text = sluice.ReplyText("redirects are not followed, and it leads to " + withoutQuery(where))
+			r.Text = mail.ReplyText("redirects are not followed, and it leads to " + withoutQuery(where))
 		}
 	case slices.Contains(ours, a.Status):
 	default:
-		r.Kind, r.Blame = sluice.ResultFailed, sluice.BlameMessage
+		r.Kind, r.Blame = mail.ResultFailed, mail.BlameMessage
 	}
-	if r.Blame == sluice.BlameRoute && !r.Throttled {
+	if r.Blame == mail.BlameRoute && !r.Throttled {
 		r.Cause = a.Cause()
 	}
 	if r.Text == "" {
@@ -240,6 +241,6 @@ func (t *Transport) idOf(body []byte) string {
 	case json.Number:
 		id = x.String()
 	}
-	id = sluice.ReplyText(id)
+	id = mail.ReplyText(id)
 	return id[:min(len(id), maxIDBytes)]
 }

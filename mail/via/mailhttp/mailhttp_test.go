@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/test/clocktest"
 )
 
@@ -24,8 +24,8 @@ const message = "From: =?utf-8?q?J=C3=BCrgen?= <j@news.example.com>\r\nTo: ann@e
 	"--b\r\nContent-Type: text/plain; charset=iso-8859-1\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nGr=FC=DFe \"you\"=\r\n!\r\n" +
 	"--b\r\nContent-Type: text/html; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\nPHA+SMOkbGxv\r\nPC9wPg==\r\n--b--\r\n"
 
-func envelope() sluice.Envelope {
-	return sluice.Envelope{Send: "019a0000000000000000000000000abc.3", From: "bounce@example.com", To: `"a\"b"@example.org`, Content: []byte(message), Tags: []string{"x", `y"`}}
+func envelope() mail.Envelope {
+	return mail.Envelope{Send: "019a0000000000000000000000000abc.3", From: "bounce@example.com", To: `"a\"b"@example.org`, Content: []byte(message), Tags: []string{"x", `y"`}}
 }
 
 // server answers with a status, headers and a body, and keeps what it got.
@@ -64,7 +64,7 @@ func newServer(t *testing.T, status int, body string, header http.Header) *serve
 	return s
 }
 
-func deliver(t *testing.T, s Settings, e sluice.Envelope) sluice.Result {
+func deliver(t *testing.T, s Settings, e mail.Envelope) mail.Result {
 	t.Helper()
 	if s.Body == "" {
 		s.Body = `{"to":"{{to}}"}`
@@ -74,8 +74,8 @@ func deliver(t *testing.T, s Settings, e sluice.Envelope) sluice.Result {
 		t.Fatal(err)
 	}
 	defer tr.Close()
-	var results []sluice.Result
-	tr.Deliver(t.Context(), []sluice.Envelope{e}, func(_ int, r sluice.Result) { results = append(results, r) })
+	var results []mail.Result
+	tr.Deliver(t.Context(), []mail.Envelope{e}, func(_ int, r mail.Result) { results = append(results, r) })
 	if len(results) != 1 {
 		t.Fatalf("%d results of one envelope", len(results))
 	}
@@ -90,7 +90,7 @@ func TestRequest(t *testing.T) {
 		Body: `{"f":"{{from}}","to":["{{to}}"],"raw":"{{raw_base64}}","s":"Re: {{subject}}!","t":"{{text}}","h":"{{html}}","id":"{{id}}",
 			"tags":"{{tags}}","all":"tags: {{ tags }}","from":"{{header:From}}","u":"{{header:List-Unsubscribe}}","none":"{{header:X-None}}"}`,
 	}, envelope())
-	if r.Kind != sluice.ResultSent || r.ID != "9007199254740993" || r.Code != 202 || r.Remote == "" {
+	if r.Kind != mail.ResultSent || r.ID != "9007199254740993" || r.Code != 202 || r.Remote == "" {
 		t.Errorf("%+v", r)
 	}
 	got := s.got.Load()
@@ -114,14 +114,14 @@ func TestRequest(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	const (
-		sent, deferred, failed, doubt = sluice.ResultSent, sluice.ResultDeferred, sluice.ResultFailed, sluice.ResultInDoubt
-		route, message                = sluice.BlameRoute, sluice.BlameMessage
+		sent, deferred, failed, doubt = mail.ResultSent, mail.ResultDeferred, mail.ResultFailed, mail.ResultInDoubt
+		route, message                = mail.BlameRoute, mail.BlameMessage
 	)
 	for _, c := range []struct {
 		status    int
 		header    http.Header
-		kind      sluice.ResultKind
-		blame     sluice.Blame
+		kind      mail.ResultKind
+		blame     mail.Blame
 		throttled bool
 		after     time.Duration
 	}{
@@ -149,9 +149,9 @@ func TestJudge(t *testing.T) {
 		if n := s.asked.Load(); n != 1 {
 			t.Errorf("%d: asked %d times", c.status, n)
 		}
-		want := map[int]sluice.Cause{401: sluice.CauseLogin, 0: sluice.CauseLost}[c.status]
+		want := map[int]mail.Cause{401: mail.CauseLogin, 0: mail.CauseLost}[c.status]
 		if want == "" && c.blame == route && !c.throttled {
-			want = sluice.CauseRejected
+			want = mail.CauseRejected
 		}
 		if r.Cause != want {
 			t.Errorf("%d: cause %q, want %q", c.status, r.Cause, want)
@@ -165,11 +165,11 @@ func TestAttachments(t *testing.T) {
 	e := envelope()
 	e.Content = []byte("Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nhi\r\n--b\r\nContent-Type: text/plain\r\nContent-Disposition: attachment; filename=a\r\n\r\nx\r\n--b--\r\n")
 	texts := Settings{URL: s.URL, Body: `{"to":"{{to}}","text":"{{text}}"}`}
-	if r := deliver(t, texts, e); r.Kind != sluice.ResultFailed || r.Blame != sluice.BlameMessage || !strings.Contains(r.Text, "1 attachments") || s.asked.Load() != 0 {
+	if r := deliver(t, texts, e); r.Kind != mail.ResultFailed || r.Blame != mail.BlameMessage || !strings.Contains(r.Text, "1 attachments") || s.asked.Load() != 0 {
 		t.Errorf("%+v", r)
 	}
 	texts.Body = `{"to":"{{to}}","text":"{{text}}","raw":"{{raw_base64}}"}`
-	if r := deliver(t, texts, e); r.Kind != sluice.ResultSent || !strings.Contains(*s.gotBody.Load(), `"text":"hi"`) {
+	if r := deliver(t, texts, e); r.Kind != mail.ResultSent || !strings.Contains(*s.gotBody.Load(), `"text":"hi"`) {
 		t.Errorf("%+v", r)
 	}
 	deep := ""
@@ -178,7 +178,7 @@ func TestAttachments(t *testing.T) {
 	}
 	for _, broken := range []string{"no header", "Content-Type: multipart/mixed\r\n\r\nx", "Content-Type: text/plain; charset=klingon\r\n\r\nx", deep} {
 		e.Content = []byte(broken)
-		if r := deliver(t, texts, e); r.Kind != sluice.ResultFailed || r.Blame != sluice.BlameMessage {
+		if r := deliver(t, texts, e); r.Kind != mail.ResultFailed || r.Blame != mail.BlameMessage {
 			t.Errorf("%.60q: %+v", broken, r)
 		}
 	}
@@ -190,7 +190,7 @@ func TestSettings(t *testing.T) {
 	if err != nil || tr.Workers() != DefaultWorkers || tr.Window() != 1 || tr.Name() != "x" || tr.Repeatable() {
 		t.Errorf("%+v %v", tr, err)
 	}
-	var _ sluice.Repeatable = tr
+	var _ mail.Repeatable = tr
 	for want, change := range map[string]func(*Settings){
 		"url cannot be read":             func(s *Settings) { s.URL = "ftp://hunter2/" },
 		"url has a user":                 func(s *Settings) { s.URL = "https://u:hunter2@h/" },
@@ -240,7 +240,7 @@ func FuzzFill(f *testing.F) {
 	f.Add("a@b", message)
 	f.Add("\"\xff", "Subject: =?utf-8?q?=22,=22x=22:=22?=\r\n\r\n\x00\"")
 	f.Fuzz(func(t *testing.T, to, content string) {
-		b, err := body.fill(&sluice.Envelope{To: to, Content: []byte(content), Tags: []string{to}})
+		b, err := body.fill(&mail.Envelope{To: to, Content: []byte(content), Tags: []string{to}})
 		if err != nil {
 			return
 		}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // A template is JSON in which placeholders stand inside texts:
@@ -91,7 +91,7 @@ func parseTemplate(text string) (*template, error) {
 }
 
 // fill returns the body for an envelope.
-func (t *template) fill(e *sluice.Envelope) ([]byte, error) {
+func (t *template) fill(e *mail.Envelope) ([]byte, error) {
 	var m parts
 	if t.parsed {
 		var err error
@@ -125,7 +125,7 @@ func (t *template) fill(e *sluice.Envelope) ([]byte, error) {
 	return b, nil
 }
 
-func (p *parts) value(at *piece, e *sluice.Envelope) string {
+func (p *parts) value(at *piece, e *mail.Envelope) string {
 	switch at.name {
 	case "from":
 		return e.From

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // Base is what all transports by HTTP have in common: a request carries one mail.
@@ -14,32 +14,32 @@ type Base struct {
 	*Client
 	name    string
 	workers int
-	send    func(context.Context, *sluice.Envelope) sluice.Result
+	send    func(context.Context, *mail.Envelope) mail.Result
 }
 
 // NewBase returns the base of a transport that attempts a mail by send.
-func NewBase(name string, o Options, send func(context.Context, *sluice.Envelope) sluice.Result) Base {
+func NewBase(name string, o Options, send func(context.Context, *mail.Envelope) mail.Result) Base {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	return Base{Client: NewClient(o), name: name, workers: o.Workers, send: send}
 }
 
-// Name implements sluice.Transport.
+// Name implements mail.Transport.
 func (b *Base) Name() string { return b.name }
 
-// Window implements sluice.Transport.
+// Window implements mail.Transport.
 func (b *Base) Window() int { return 1 }
 
-// Workers implements sluice.Transport.
+// Workers implements mail.Transport.
 func (b *Base) Workers() int { return b.workers }
 
-// Close implements sluice.Transport: it ends connections that are idle.
+// Close implements mail.Transport: it ends connections that are idle.
 func (b *Base) Close() error {
 	b.Client.Close()
 	return nil
 }
 
-// Deliver implements sluice.Transport.
-func (b *Base) Deliver(ctx context.Context, envelopes []sluice.Envelope, done func(i int, r sluice.Result)) {
+// Deliver implements mail.Transport.
+func (b *Base) Deliver(ctx context.Context, envelopes []mail.Envelope, done func(i int, r mail.Result)) {
 	for i := range envelopes {
 		done(i, b.send(ctx, &envelopes[i]))
 	}

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // Limits of a request.
@@ -93,7 +93,7 @@ type Answer struct {
 	// was one.
 	Begun, Connected bool
 
-	Took [sluice.Stages]time.Duration
+	Took [mail.Stages]time.Duration
 }
 
 // Do sends a request. What has an empty body has none.
@@ -125,24 +125,24 @@ func (c *Client) Do(ctx context.Context, method, address string, header http.Hea
 
 // Cause returns the cause that the status of an answer tells of, which refuses a
 // request for our sake.
-func (a *Answer) Cause() sluice.Cause {
+func (a *Answer) Cause() mail.Cause {
 	switch a.Status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
-		return sluice.CauseLogin
+		return mail.CauseLogin
 	}
-	return sluice.CauseRejected
+	return mail.CauseRejected
 }
 
 // Lost returns the result of a request that got no answer. ctx is the caller's:
 // what it ended was no route's fault.
-func (a *Answer) Lost(ctx context.Context) sluice.Result {
-	r := sluice.Result{Kind: sluice.ResultUntried, Blame: sluice.BlameRoute, Cause: sluice.CauseOf(a.Err), Text: sluice.ReplyText(a.Err.Error()), Remote: a.Remote, Took: a.Took}
+func (a *Answer) Lost(ctx context.Context) mail.Result {
+	r := mail.Result{Kind: mail.ResultUntried, Blame: mail.BlameRoute, Cause: mail.CauseOf(a.Err), Text: mail.ReplyText(a.Err.Error()), Remote: a.Remote, Took: a.Took}
 	if a.Begun {
-		r.Kind = sluice.ResultInDoubt
+		r.Kind = mail.ResultInDoubt
 	}
 	r.Closed = !a.Begun && !a.Connected
 	if ctx.Err() != nil {
-		r.Blame, r.Closed = sluice.BlameNobody, false
+		r.Blame, r.Closed = mail.BlameNobody, false
 	}
 	return r
 }
@@ -225,8 +225,8 @@ func (w *watch) into(a *Answer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a.Remote = w.remote
-	a.Took[sluice.StageConnect], a.Took[sluice.StageTLS] = w.connected, w.shaken
+	a.Took[mail.StageConnect], a.Took[mail.StageTLS] = w.connected, w.shaken
 	if a.Connected = !w.ready.IsZero(); a.Connected {
-		a.Took[sluice.StageWait] = time.Since(w.ready)
+		a.Took[mail.StageWait] = time.Since(w.ready)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 const patience = 90 * time.Second
@@ -48,14 +48,14 @@ func TestNothingIsRepeated(t *testing.T) {
 	address, bodies := hangUp(t)
 	c := NewClient(Options{Workers: 1, Timeout: patience})
 	defer c.Close()
-	if a := do(t, c, address); a.Status != 200 || !a.Begun || a.Took[sluice.StageConnect] <= 0 {
+	if a := do(t, c, address); a.Status != 200 || !a.Begun || a.Took[mail.StageConnect] <= 0 {
 		t.Fatalf("%+v", a)
 	}
 	a := do(t, c, address)
 	if a.Status != 0 {
 		t.Fatalf("answered %d, the server has got %d bodies: it was repeated", a.Status, bodies.Load())
 	}
-	if r := a.Lost(t.Context()); r.Kind != sluice.ResultInDoubt || r.Blame != sluice.BlameRoute || r.Remote == "" || r.Text == "" || r.Closed {
+	if r := a.Lost(t.Context()); r.Kind != mail.ResultInDoubt || r.Blame != mail.BlameRoute || r.Remote == "" || r.Text == "" || r.Closed {
 		t.Fatalf("%+v %+v", a, r)
 	}
 	if n := bodies.Load(); n != 2 {
@@ -92,17 +92,17 @@ func TestUntried(t *testing.T) {
 	_ = l.Close()
 	c := NewClient(Options{Workers: 1, Timeout: patience})
 	a := do(t, c, address)
-	if r := a.Lost(t.Context()); a.Begun || r.Kind != sluice.ResultUntried || r.Blame != sluice.BlameRoute || !r.Closed || strings.Contains(r.Text, "s3cret") {
+	if r := a.Lost(t.Context()); a.Begun || r.Kind != mail.ResultUntried || r.Blame != mail.BlameRoute || !r.Closed || strings.Contains(r.Text, "s3cret") {
 		t.Fatalf("%+v %+v", a, r)
 	}
 	had := Answer{Err: io.ErrUnexpectedEOF, Connected: true} // perhaps it is the request
-	if r := had.Lost(t.Context()); r.Kind != sluice.ResultUntried || r.Closed {
+	if r := had.Lost(t.Context()); r.Kind != mail.ResultUntried || r.Closed {
 		t.Errorf("%+v", r)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	a = c.Do(ctx, http.MethodPost, address, nil, []byte("body"))
-	if r := a.Lost(ctx); r.Kind != sluice.ResultUntried || r.Blame != sluice.BlameNobody || r.Closed {
+	if r := a.Lost(ctx); r.Kind != mail.ResultUntried || r.Blame != mail.BlameNobody || r.Closed {
 		t.Fatalf("%+v", r)
 	}
 }
@@ -113,7 +113,7 @@ func TestCertificatesAreVerified(t *testing.T) {
 	defer s.Close()
 	c := NewClient(Options{Workers: 1, Timeout: patience})
 	a := do(t, c, s.URL)
-	if r := a.Lost(t.Context()); a.Begun || r.Kind != sluice.ResultUntried || !strings.Contains(r.Text, "certificate") {
+	if r := a.Lost(t.Context()); a.Begun || r.Kind != mail.ResultUntried || !strings.Contains(r.Text, "certificate") {
 		t.Fatalf("%+v", r)
 	}
 }
@@ -136,14 +136,14 @@ func TestHTTP2(t *testing.T) {
 	roots.AddCert(s.Certificate())
 	c := NewClient(Options{Workers: 4, Timeout: patience, Roots: roots})
 	defer c.Close()
-	if a := do(t, c, s.URL); string(a.Body) != "HTTP/2.0" || a.Took[sluice.StageTLS] <= 0 {
+	if a := do(t, c, s.URL); string(a.Body) != "HTTP/2.0" || a.Took[mail.StageTLS] <= 0 {
 		t.Fatalf("%+v", a)
 	}
 	a := do(t, c, s.URL)
 	if a.Status != 0 {
 		t.Fatalf("answered %d, asked %d times: it was repeated", a.Status, asked.Load())
 	}
-	if r := a.Lost(t.Context()); r.Kind != sluice.ResultInDoubt || asked.Load() != 2 {
+	if r := a.Lost(t.Context()); r.Kind != mail.ResultInDoubt || asked.Load() != 2 {
 		t.Fatalf("%+v, asked %d times", r, asked.Load())
 	}
 }
@@ -168,7 +168,7 @@ func TestBounds(t *testing.T) {
 	c := NewClient(Options{Workers: 1, Timeout: 50 * time.Millisecond})
 	defer c.Close()
 	a := do(t, c, s.URL+"/slow")
-	if r := a.Lost(t.Context()); r.Kind != sluice.ResultInDoubt || r.Blame != sluice.BlameRoute {
+	if r := a.Lost(t.Context()); r.Kind != mail.ResultInDoubt || r.Blame != mail.BlameRoute {
 		t.Fatalf("%+v", r)
 	}
 	c = NewClient(Options{Workers: 1, Timeout: patience})

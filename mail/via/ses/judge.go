@@ -6,26 +6,26 @@ import (
 	"strings"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 	"sluice/mail/via/post"
 )
 
 // class is what a refusal means. The kind, where it is not said, is
-// sluice.ResultDeferred. What an operator can fix shall cost no mail, and mail
+// mail.ResultDeferred. What an operator can fix shall cost no mail, and mail
 // that waits too long expires anyway.
 type class struct {
-	kind      sluice.ResultKind
-	blame     sluice.Blame
+	kind      mail.ResultKind
+	blame     mail.Blame
 	throttled bool
 	after     time.Duration
 }
 
 var (
-	ours      = class{blame: sluice.BlameRoute}
-	slower    = class{blame: sluice.BlameRoute, throttled: true}
-	paused    = class{blame: sluice.BlameRoute, after: 10 * time.Minute} // until somebody at AWS or an operator acts
-	message   = class{kind: sluice.ResultFailed, blame: sluice.BlameMessage}
-	openEnded = class{kind: sluice.ResultInDoubt, blame: sluice.BlameRoute}
+	ours      = class{blame: mail.BlameRoute}
+	slower    = class{blame: mail.BlameRoute, throttled: true}
+	paused    = class{blame: mail.BlameRoute, after: 10 * time.Minute} // until somebody at AWS or an operator acts
+	message   = class{kind: mail.ResultFailed, blame: mail.BlameMessage}
+	openEnded = class{kind: mail.ResultInDoubt, blame: mail.BlameRoute}
 )
 
 // refusals are by the names that AWS gives them: those of SendEmail
@@ -39,7 +39,7 @@ var refusals = map[string]class{
 	"RequestThrottled":          slower,
 	"RequestThrottledException": slower,
 	"SlowDown":                  slower,
-	"LimitExceededException":    {blame: sluice.BlameRoute, throttled: true, after: 10 * time.Minute}, // the quota of a day
+	"LimitExceededException":    {blame: mail.BlameRoute, throttled: true, after: 10 * time.Minute}, // the quota of a day
 
 	"AccountSuspendedException":          paused,
 	"SendingPausedException":             paused,
@@ -76,7 +76,7 @@ var refusals = map[string]class{
 }
 
 // judge says what an answer means.
-func judge(a *post.Answer) sluice.Result {
+func judge(a *post.Answer) mail.Result {
 	var body struct {
 		MessageID string `json:"MessageId"`
 		Type      string `json:"__type"`
@@ -84,11 +84,11 @@ func judge(a *post.Answer) sluice.Result {
 		Message   string `json:"message"` // in whichever case: encoding/json does not mind
 	}
 	_ = json.Unmarshal(a.Body, &body) // what it is not in stays empty
-	r := sluice.Result{Code: a.Status}
+	r := mail.Result{Code: a.Status}
 	if a.Status >= 200 && a.Status < 300 {
 		// SES has taken it, even if the answer was cut before the id.
-		r.Kind, r.ID, r.Text = sluice.ResultSent, body.MessageID, "accepted "+body.MessageID
-		r.Text = sluice.ReplyText(r.Text)
+		r.Kind, r.ID, r.Text = mail.ResultSent, body.MessageID, "accepted "+body.MessageID
+		r.Text = mail.ReplyText(r.Text)
 		return r
 	}
 	name := errorName(a.Header.Get("X-Amzn-Errortype"), body.Type, body.Code)
@@ -98,20 +98,20 @@ func judge(a *post.Answer) sluice.Result {
 	}
 	r.Kind, r.Blame, r.Throttled, r.RetryAfter = c.kind, c.blame, c.throttled, c.after
 	if r.Kind == 0 {
-		r.Kind = sluice.ResultDeferred
+		r.Kind = mail.ResultDeferred
 	}
-	if r.Blame == sluice.BlameRoute && !r.Throttled {
+	if r.Blame == mail.BlameRoute && !r.Throttled {
 		r.Cause = a.Cause()
 	}
 	switch text := strings.ToLower(body.Message); {
 	case strings.Contains(text, "is not verified"), strings.Contains(text, "are not verified"):
 		// "Email address is not verified": a sender that SES does not know, or the
 		// sandbox, in which recipients must be known as well. That is ours to mend.
-		r.Kind, r.Blame, r.RetryAfter = sluice.ResultDeferred, sluice.BlameRoute, paused.after
+		r.Kind, r.Blame, r.RetryAfter = mail.ResultDeferred, mail.BlameRoute, paused.after
 	case r.Throttled && strings.Contains(text, "daily"):
 		r.RetryAfter = refusals["LimitExceededException"].after // of 24 rolling hours
 	}
-	r.Text = sluice.ReplyText(strings.TrimSpace(name + " " + body.Message))
+	r.Text = mail.ReplyText(strings.TrimSpace(name + " " + body.Message))
 	if r.Text == "" {
 		r.Text = "status " + http.StatusText(a.Status)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
 	"sluice/lib/servers"
+	"sluice/mail"
 )
 
 // ask calls a server that stands in for SES by other ways than ours.
@@ -40,12 +40,12 @@ func TestReceived(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = s.Kill() })
 	tr := open(t, Settings{Endpoint: s.URL})
-	e := mail
+	e := envelope
 	e.Content = []byte("From: Ann <ann@news.example.com>\r\nTo: bob@example.org\r\nSubject: =?utf-8?Q?Gr=C3=BC=C3=9Fe?=\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\nHällo\r\n")
 	first := deliver(t, t.Context(), tr, e)
 	e.To = "eve@example.org"
 	second := deliver(t, t.Context(), tr, e)
-	if first.Kind != sluice.ResultSent || second.Kind != sluice.ResultSent || first.ID == "" || first.ID == second.ID {
+	if first.Kind != mail.ResultSent || second.Kind != mail.ResultSent || first.ID == "" || first.ID == second.ID {
 		t.Fatalf("%+v\n%+v", first, second)
 	}
 	var got struct {
@@ -76,11 +76,11 @@ func TestRefused(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = s.Kill() })
 	tr := open(t, Settings{Endpoint: s.URL})
-	if r := deliver(t, t.Context(), tr, mail); r.Kind != sluice.ResultFailed || r.Blame != sluice.BlameMessage || !strings.HasPrefix(r.Text, "MessageRejected ") {
+	if r := deliver(t, t.Context(), tr, envelope); r.Kind != mail.ResultFailed || r.Blame != mail.BlameMessage || !strings.HasPrefix(r.Text, "MessageRejected ") {
 		t.Errorf("%+v", r)
 	}
 	ask(t, http.MethodPost, s.URL+"/v2/email/identities", `{"EmailIdentity":"news.example.com"}`)
-	if r := deliver(t, t.Context(), tr, mail); r.Kind != sluice.ResultSent || r.ID == "" {
+	if r := deliver(t, t.Context(), tr, envelope); r.Kind != mail.ResultSent || r.ID == "" {
 		t.Errorf("%+v", r)
 	}
 }

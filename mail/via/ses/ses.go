@@ -23,6 +23,7 @@ import (
 
 	"sluice"
 	"sluice/lib/mime"
+	"sluice/mail"
 	"sluice/mail/via/post"
 )
 
@@ -54,7 +55,7 @@ type Settings struct {
 	Timeout time.Duration // of a request; 0: DefaultTimeout
 }
 
-// Transport is a sluice.Transport.
+// Transport is a mail.Transport.
 type Transport struct {
 	post.Base
 	s     Settings
@@ -105,13 +106,13 @@ func New(s Settings, clock sluice.Clock) (*Transport, error) {
 	return t, nil
 }
 
-func (t *Transport) send(ctx context.Context, e *sluice.Envelope) sluice.Result {
+func (t *Transport) send(ctx context.Context, e *mail.Envelope) mail.Result {
 	// SES offers no SMTPUTF8: it takes addresses in ASCII alone.
 	if e.UTF8 || !mime.IsASCII(e.From) || !mime.IsASCII(e.To) {
-		return sluice.Result{Kind: sluice.ResultFailed, Blame: sluice.BlameMessage, Code: 553, Enhanced: "5.6.7", Text: "SES takes no address or header that is not ASCII (RFC 6531)"}
+		return mail.Result{Kind: mail.ResultFailed, Blame: mail.BlameMessage, Code: 553, Enhanced: "5.6.7", Text: "SES takes no address or header that is not ASCII (RFC 6531)"}
 	}
 	if err := ctx.Err(); err != nil {
-		return sluice.Result{Kind: sluice.ResultUntried, Text: sluice.ReplyText(err.Error())}
+		return mail.Result{Kind: mail.ResultUntried, Text: mail.ReplyText(err.Error())}
 	}
 	body := t.body(e)
 	header := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"sluice"}}
@@ -127,8 +128,8 @@ func (t *Transport) send(ctx context.Context, e *sluice.Envelope) sluice.Result 
 
 // body encodes SendEmail. The message is most of it, and goes in as base64, which
 // JSON leaves as it is.
-func (t *Transport) body(e *sluice.Envelope) []byte {
-	b := make([]byte, 0, base64.StdEncoding.EncodedLen(len(e.Content))+512+len(e.From)+len(e.To)+len(e.Tags)*(64+sluice.MaxTagBytes))
+func (t *Transport) body(e *mail.Envelope) []byte {
+	b := make([]byte, 0, base64.StdEncoding.EncodedLen(len(e.Content))+512+len(e.From)+len(e.To)+len(e.Tags)*(64+mail.MaxTagBytes))
 	b = append(b, `{"Content":{"Raw":{"Data":"`...)
 	b = base64.StdEncoding.AppendEncode(b, e.Content)
 	b = append(b, `"}},"Destination":{"ToAddresses":[`...)
@@ -174,6 +175,6 @@ func SendOf(value string) (id string, ok bool) {
 	if message, number, found := strings.Cut(value, "-"); found {
 		id = message + "." + number
 	}
-	_, _, ok = sluice.ParseSendID(id)
+	_, _, ok = mail.ParseSendID(id)
 	return id, ok
 }

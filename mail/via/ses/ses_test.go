@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sesv2/types"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/test/clocktest"
 )
 
@@ -27,7 +28,7 @@ const sendID = "019a0000000000000000000000000abc.17"
 var (
 	testNow  = time.Date(2026, 11, 21, 17, 59, 58, 0, time.UTC)
 	testKeys = Credentials{AccessKey: "AKIDEXAMPLE", SecretKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}
-	mail     = sluice.Envelope{Send: sendID, From: "bounce+1=x@news.example.com", To: "ann@example.org", Content: []byte("Subject: <hi> & \"bye\"\r\n\r\nhello\r\n"), Tags: []string{"welcome", "Größe: 5%", ""}}
+	envelope = mail.Envelope{Send: sendID, From: "bounce+1=x@news.example.com", To: "ann@example.org", Content: []byte("Subject: <hi> & \"bye\"\r\n\r\nhello\r\n"), Tags: []string{"welcome", "Größe: 5%", ""}}
 )
 
 func open(t *testing.T, s Settings) *Transport {
@@ -47,10 +48,10 @@ func open(t *testing.T, s Settings) *Transport {
 }
 
 // deliver attempts one envelope.
-func deliver(t *testing.T, ctx context.Context, tr *Transport, e sluice.Envelope) sluice.Result {
+func deliver(t *testing.T, ctx context.Context, tr *Transport, e mail.Envelope) mail.Result {
 	t.Helper()
-	var results []sluice.Result
-	tr.Deliver(ctx, []sluice.Envelope{e}, func(i int, r sluice.Result) {
+	var results []mail.Result
+	tr.Deliver(ctx, []mail.Envelope{e}, func(i int, r mail.Result) {
 		if i != 0 {
 			t.Errorf("done(%d) of one envelope", i)
 		}
@@ -96,7 +97,7 @@ func TestSignature(t *testing.T) {
 	for name, keys := range map[string]Credentials{"static": testKeys, "temporary": {AccessKey: "ASIA", SecretKey: "s", SessionToken: "FwoG/+=="}} {
 		address, last := server(t, 200, "", `{"MessageId":"m"}`)
 		tr := open(t, Settings{Endpoint: address, Credentials: keys, ConfigurationSet: "news"})
-		if r := deliver(t, t.Context(), tr, mail); r.Kind != sluice.ResultSent {
+		if r := deliver(t, t.Context(), tr, envelope); r.Kind != mail.ResultSent {
 			t.Fatalf("%s: %+v", name, r)
 		}
 		got := last()
@@ -122,8 +123,8 @@ func TestSignature(t *testing.T) {
 func TestRequest(t *testing.T) {
 	address, last := server(t, 200, "", `{"MessageId":"010201"}`)
 	tr := open(t, Settings{Endpoint: address + "/", ConfigurationSet: "news"})
-	r := deliver(t, t.Context(), tr, mail)
-	if r.Kind != sluice.ResultSent || r.ID != "010201" || r.Code != 200 || r.Remote != strings.TrimPrefix(address, "http://") || r.Took[sluice.StageWait] <= 0 {
+	r := deliver(t, t.Context(), tr, envelope)
+	if r.Kind != mail.ResultSent || r.ID != "010201" || r.Code != 200 || r.Remote != strings.TrimPrefix(address, "http://") || r.Took[mail.StageWait] <= 0 {
 		t.Errorf("%+v", r)
 	}
 	ours := last()
@@ -135,8 +136,8 @@ func TestRequest(t *testing.T) {
 			return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b"}, nil
 		})})
 	_, err := client.SendEmail(t.Context(), &sesv2.SendEmailInput{
-		FromEmailAddress: aws.String(mail.From), Destination: &types.Destination{ToAddresses: []string{mail.To}},
-		Content: &types.EmailContent{Raw: &types.RawMessage{Data: mail.Content}}, ConfigurationSetName: aws.String("news"),
+		FromEmailAddress: aws.String(envelope.From), Destination: &types.Destination{ToAddresses: []string{envelope.To}},
+		Content: &types.EmailContent{Raw: &types.RawMessage{Data: envelope.Content}}, ConfigurationSetName: aws.String("news"),
 		EmailTags: []types.MessageTag{tag(SendTag, strings.ReplaceAll(sendID, ".", "-")), tag("sluice-tag-1", "welcome"), tag("sluice-tag-2", "Gr----e--5-"), tag("sluice-tag-3", "-")},
 	})
 	if err != nil {
@@ -158,14 +159,14 @@ func TestRequest(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	const (
-		sent, deferred, failed, doubt = sluice.ResultSent, sluice.ResultDeferred, sluice.ResultFailed, sluice.ResultInDoubt
-		route, message                = sluice.BlameRoute, sluice.BlameMessage
+		sent, deferred, failed, doubt = mail.ResultSent, mail.ResultDeferred, mail.ResultFailed, mail.ResultInDoubt
+		route, message                = mail.BlameRoute, mail.BlameMessage
 	)
 	for _, c := range []struct {
 		status           int
 		errorType, body  string
-		kind             sluice.ResultKind
-		blame            sluice.Blame
+		kind             mail.ResultKind
+		blame            mail.Blame
 		throttled, later bool
 	}{
 		{200, "", `{"MessageId":"m"}`, sent, 0, false, false},
@@ -194,7 +195,7 @@ func TestJudge(t *testing.T) {
 		{504, "", ``, doubt, route, false, false},
 	} {
 		address, _ := server(t, c.status, c.errorType, c.body)
-		r := deliver(t, t.Context(), open(t, Settings{Endpoint: address}), mail)
+		r := deliver(t, t.Context(), open(t, Settings{Endpoint: address}), envelope)
 		if r.Kind != c.kind || r.Blame != c.blame || r.Throttled != c.throttled || (r.RetryAfter > 0) != c.later || r.Code != c.status || r.Text == "" {
 			t.Errorf("%d %s %s: %+v", c.status, c.errorType, c.body, r)
 		}
@@ -210,8 +211,8 @@ func TestNoAnswer(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}))
 	defer s.Close()
-	r := deliver(t, t.Context(), open(t, Settings{Endpoint: s.URL}), mail)
-	if r.Kind != sluice.ResultInDoubt || r.Blame != sluice.BlameRoute || asked.Load() != 1 {
+	r := deliver(t, t.Context(), open(t, Settings{Endpoint: s.URL}), envelope)
+	if r.Kind != mail.ResultInDoubt || r.Blame != mail.BlameRoute || asked.Load() != 1 {
 		t.Errorf("asked %d times: %+v", asked.Load(), r)
 	}
 }
@@ -225,17 +226,17 @@ func TestUntried(t *testing.T) {
 	}
 	_ = l.Close()
 	tr := open(t, Settings{Endpoint: "http://" + l.Addr().String()})
-	if r := deliver(t, t.Context(), tr, mail); r.Kind != sluice.ResultUntried || r.Blame != sluice.BlameRoute {
+	if r := deliver(t, t.Context(), tr, envelope); r.Kind != mail.ResultUntried || r.Blame != mail.BlameRoute {
 		t.Errorf("%+v", r)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r := deliver(t, ctx, tr, mail); r.Kind != sluice.ResultUntried || r.Blame != sluice.BlameNobody {
+	if r := deliver(t, ctx, tr, envelope); r.Kind != mail.ResultUntried || r.Blame != mail.BlameNobody {
 		t.Errorf("%+v", r)
 	}
-	e := mail
+	e := envelope
 	e.To = "jürgen@example.org"
-	if r := deliver(t, t.Context(), tr, e); r.Kind != sluice.ResultFailed || r.Blame != sluice.BlameMessage || r.Enhanced != "5.6.7" {
+	if r := deliver(t, t.Context(), tr, e); r.Kind != mail.ResultFailed || r.Blame != mail.BlameMessage || r.Enhanced != "5.6.7" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -276,13 +277,13 @@ func BenchmarkDeliver(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer tr.Close()
-	e := mail
+	e := envelope
 	e.Content = []byte(strings.Repeat("0123456789abcdef\r\n", 1000))
 	b.SetBytes(int64(len(e.Content)))
 	b.RunParallel(func(p *testing.PB) {
 		for p.Next() {
-			tr.Deliver(context.Background(), []sluice.Envelope{e}, func(_ int, r sluice.Result) {
-				if r.Kind != sluice.ResultSent {
+			tr.Deliver(context.Background(), []mail.Envelope{e}, func(_ int, r mail.Result) {
+				if r.Kind != mail.ResultSent {
 					b.Errorf("%+v", r)
 				}
 			})

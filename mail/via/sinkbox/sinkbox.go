@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // What applies where nothing is set, and bounds.
@@ -102,7 +103,7 @@ type Kept struct {
 	Content  []byte // never changed
 }
 
-// Box is the mailboxes. It is a sluice.Transport.
+// Box is the mailboxes. It is a mail.Transport.
 type Box struct {
 	s      Settings
 	clock  sluice.Clock
@@ -141,40 +142,40 @@ func New(s Settings, clock sluice.Clock, report func([]Happening)) (*Box, error)
 		planned: make(chan struct{}, 1)}, nil
 }
 
-// Name implements sluice.Transport.
+// Name implements mail.Transport.
 func (b *Box) Name() string { return b.s.Name }
 
-// Window implements sluice.Transport.
+// Window implements mail.Transport.
 func (b *Box) Window() int { return window }
 
-// Workers implements sluice.Transport.
+// Workers implements mail.Transport.
 func (b *Box) Workers() int { return workers }
 
-// Close implements sluice.Transport.
+// Close implements mail.Transport.
 func (b *Box) Close() error { return nil }
 
-// Deliver implements sluice.Transport.
-func (b *Box) Deliver(ctx context.Context, envelopes []sluice.Envelope, done func(i int, r sluice.Result)) {
+// Deliver implements mail.Transport.
+func (b *Box) Deliver(ctx context.Context, envelopes []mail.Envelope, done func(i int, r mail.Result)) {
 	for i := range envelopes {
 		if err := ctx.Err(); err != nil {
-			done(i, sluice.Result{Kind: sluice.ResultUntried, Text: sluice.ReplyText(err.Error())})
+			done(i, mail.Result{Kind: mail.ResultUntried, Text: mail.ReplyText(err.Error())})
 			continue
 		}
 		done(i, b.deliver(&envelopes[i]))
 	}
 }
 
-func (b *Box) deliver(e *sluice.Envelope) sluice.Result {
-	r := sluice.Result{Kind: sluice.ResultSent, Code: 250, Enhanced: "2.1.5", Text: "kept in a built-in mailbox", Remote: b.s.Name}
+func (b *Box) deliver(e *mail.Envelope) mail.Result {
+	r := mail.Result{Kind: mail.ResultSent, Code: 250, Enhanced: "2.1.5", Text: "kept in a built-in mailbox", Remote: b.s.Name}
 	address := strings.ToLower(e.To)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.does("refuse", address, b.s.Refuse):
-		r.Kind, r.Blame, r.Code, r.Enhanced, r.Text = sluice.ResultFailed, sluice.BlameRecipient, 550, "5.1.1", "nobody is there (built-in mailbox)"
+		r.Kind, r.Blame, r.Code, r.Enhanced, r.Text = mail.ResultFailed, mail.BlameRecipient, 550, "5.1.1", "nobody is there (built-in mailbox)"
 		return r
 	case b.does("defer", address, b.s.Defer) && b.defers(e.Send):
-		r.Kind, r.Blame, r.Code, r.Enhanced, r.Text = sluice.ResultDeferred, sluice.BlameRecipient, 450, "4.2.1", "try again later (built-in mailbox)"
+		r.Kind, r.Blame, r.Code, r.Enhanced, r.Text = mail.ResultDeferred, mail.BlameRecipient, 450, "4.2.1", "try again later (built-in mailbox)"
 		return r
 	}
 	now := b.clock.Now()

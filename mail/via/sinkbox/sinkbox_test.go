@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 	"sluice/test/clocktest"
 )
 
@@ -25,17 +26,17 @@ func open(t *testing.T, s Settings, report func([]Happening)) (*Box, *clocktest.
 	return b, clock
 }
 
-func deliver(b *Box, send int, to string) sluice.Result {
-	var result sluice.Result
-	b.Deliver(context.Background(), []sluice.Envelope{{Send: fmt.Sprintf("m.%d", send), From: "f@example.com", To: to, Content: []byte("mail " + fmt.Sprint(send))}},
-		func(_ int, r sluice.Result) { result = r })
+func deliver(b *Box, send int, to string) mail.Result {
+	var result mail.Result
+	b.Deliver(context.Background(), []mail.Envelope{{Send: fmt.Sprintf("m.%d", send), From: "f@example.com", To: to, Content: []byte("mail " + fmt.Sprint(send))}},
+		func(_ int, r mail.Result) { result = r })
 	return result
 }
 
 // life delivers mail to many addresses and returns what has become of it.
-func life(t *testing.T, s Settings) (results map[sluice.ResultKind]int, events map[string]int, each map[string]string) {
+func life(t *testing.T, s Settings) (results map[mail.ResultKind]int, events map[string]int, each map[string]string) {
 	t.Helper()
-	results, events, each = make(map[sluice.ResultKind]int), make(map[string]int), make(map[string]string)
+	results, events, each = make(map[mail.ResultKind]int), make(map[string]int), make(map[string]string)
 	last := make(map[string]time.Time)
 	b, clock := open(t, s, func(hs []Happening) {
 		for _, h := range hs {
@@ -50,8 +51,8 @@ func life(t *testing.T, s Settings) (results map[sluice.ResultKind]int, events m
 	for i := range 10_000 {
 		r := deliver(b, i, fmt.Sprintf("u%d@example.com", i))
 		results[r.Kind]++
-		if r.Kind == sluice.ResultDeferred {
-			if again := deliver(b, i, fmt.Sprintf("u%d@example.com", i)); again.Kind != sluice.ResultSent {
+		if r.Kind == mail.ResultDeferred {
+			if again := deliver(b, i, fmt.Sprintf("u%d@example.com", i)); again.Kind != mail.ResultSent {
 				t.Errorf("deferred twice: %+v", again)
 			}
 		}
@@ -77,15 +78,15 @@ func TestLife(t *testing.T) {
 			t.Errorf("%d %s, want about %d", got, what, want)
 		}
 	}
-	near("deferred", results[sluice.ResultDeferred], 980)
-	near("refused", results[sluice.ResultFailed], 200)
+	near("deferred", results[mail.ResultDeferred], 980)
+	near("refused", results[mail.ResultFailed], 200)
 	near("bounced", events["bounced"], 294)
 	near("delivered", events["delivered"], 9506)
 	near("opened", events["opened"], 3802)
 	near("clicked", events["clicked"], 950)
 	near("complained", events["complained"], 47)
 	near("unsubscribed", events["unsubscribed"], 95)
-	if results[sluice.ResultFailed]+events["bounced"]+events["delivered"] != 10_000 {
+	if results[mail.ResultFailed]+events["bounced"]+events["delivered"] != 10_000 {
 		t.Errorf("%v %v: not every mail has an end", results, events)
 	}
 	for to, happened := range each {
@@ -107,7 +108,7 @@ func TestLife(t *testing.T) {
 func TestKept(t *testing.T) {
 	b, _ := open(t, Settings{Mails: 3}, nil)
 	for i := range 5 {
-		if r := deliver(b, i, "a@example.com"); r.Kind != sluice.ResultSent || r.ID != fmt.Sprint(i+1) || r.Remote != "sink" {
+		if r := deliver(b, i, "a@example.com"); r.Kind != mail.ResultSent || r.ID != fmt.Sprint(i+1) || r.Remote != "sink" {
 			t.Fatalf("%+v", r)
 		}
 	}
@@ -149,7 +150,7 @@ func TestBounded(t *testing.T) {
 	b, _ = open(t, Settings{Mails: 1}, func([]Happening) {})
 	b.pendingAtMost = 100
 	for i := range 105 {
-		if r := deliver(b, i, "a@example.com"); r.Kind != sluice.ResultSent {
+		if r := deliver(b, i, "a@example.com"); r.Kind != mail.ResultSent {
 			t.Fatalf("%+v", r)
 		}
 	}
@@ -171,9 +172,9 @@ func TestRunEnds(t *testing.T) {
 	}
 	stop()
 	<-ended
-	var r sluice.Result
-	b.Deliver(ctx, []sluice.Envelope{{To: "a@example.com"}}, func(_ int, result sluice.Result) { r = result })
-	if r.Kind != sluice.ResultUntried {
+	var r mail.Result
+	b.Deliver(ctx, []mail.Envelope{{To: "a@example.com"}}, func(_ int, result mail.Result) { r = result })
+	if r.Kind != mail.ResultUntried {
 		t.Errorf("%+v", r)
 	}
 }
@@ -196,12 +197,12 @@ func BenchmarkDeliver(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	envelopes := make([]sluice.Envelope, window)
+	envelopes := make([]mail.Envelope, window)
 	for i := range envelopes {
-		envelopes[i] = sluice.Envelope{Send: "m.1", To: fmt.Sprintf("u%d@example.com", i), Content: make([]byte, 4096)}
+		envelopes[i] = mail.Envelope{Send: "m.1", To: fmt.Sprintf("u%d@example.com", i), Content: make([]byte, 4096)}
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		box.Deliver(b.Context(), envelopes, func(int, sluice.Result) {})
+		box.Deliver(b.Context(), envelopes, func(int, mail.Result) {})
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
 	"sluice/lib/faults"
 	"sluice/lib/sink"
+	"sluice/mail"
 )
 
 // benchBytes is the size of a mail of the benchmarks.
@@ -31,8 +31,8 @@ func carry(b *testing.B, address string, opt Options) {
 	r := newRelay(b, address, opt)
 	all := envelopes(max(1, opt.Window), benchBytes)
 	failed := 0
-	done := func(_ int, one sluice.Result) {
-		if one.Kind != sluice.ResultSent {
+	done := func(_ int, one mail.Result) {
+		if one.Kind != mail.ResultSent {
 			failed++
 		}
 	}

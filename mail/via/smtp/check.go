@@ -7,6 +7,7 @@ import (
 
 	"sluice"
 	"sluice/lib/mime"
+	"sluice/mail"
 )
 
 // maxAddressBytes bounds an address: RFC 5321, 4.5.3.1.3 gives a path 256
@@ -20,32 +21,32 @@ type plan struct {
 
 // check says how an envelope goes out to this server, or why it cannot. What
 // the server does not offer is not sent to it, and nothing is repaired here.
-func (s *session) check(e *sluice.Envelope) (plan, *sluice.Result) {
-	never := func(blame sluice.Blame, enhanced, format string, args ...any) (plan, *sluice.Result) {
-		return plan{}, &sluice.Result{Kind: sluice.ResultFailed, Blame: blame, Enhanced: enhanced, Text: oneLine(fmt.Sprintf(format, args...))}
+func (s *session) check(e *mail.Envelope) (plan, *mail.Result) {
+	never := func(blame mail.Blame, enhanced, format string, args ...any) (plan, *mail.Result) {
+		return plan{}, &mail.Result{Kind: mail.ResultFailed, Blame: blame, Enhanced: enhanced, Text: oneLine(fmt.Sprintf(format, args...))}
 	}
 	if bad := addressProblem(e.From); bad != "" {
-		return never(sluice.BlameMessage, "5.1.7", "sender %q %s", e.From, bad)
+		return never(mail.BlameMessage, "5.1.7", "sender %q %s", e.From, bad)
 	}
 	if bad := addressProblem(e.To); bad != "" || e.To == "" {
 		if bad == "" {
 			bad = "is empty"
 		}
-		return never(sluice.BlameRecipient, "5.1.3", "recipient %q %s", e.To, bad)
+		return never(mail.BlameRecipient, "5.1.3", "recipient %q %s", e.To, bad)
 	}
 	if at, found := bareLineEnd(e.Content); found {
-		return never(sluice.BlameMessage, "5.6.0", "the content has a CR or LF that stands alone at octet %d: lines end in CR LF", at) // a bare CR or LF may be an end of message to another server
+		return never(mail.BlameMessage, "5.6.0", "the content has a CR or LF that stands alone at octet %d: lines end in CR LF", at) // a bare CR or LF may be an end of message to another server
 	}
 	if most := s.offers.maxBytes; most > 0 && int64(len(e.Content)) > most {
-		return never(sluice.BlameMessage, "5.3.4", "the message has %d octets, %s takes %d", len(e.Content), s.remote, most)
+		return never(mail.BlameMessage, "5.3.4", "the message has %d octets, %s takes %d", len(e.Content), s.remote, most)
 	}
 	p := plan{utf8: e.UTF8 || !mime.IsASCII(e.From) || !mime.IsASCII(e.To)}
 	p.eightBit = p.utf8 || e.EightBit || !mime.IsASCIIBytes(e.Content)
 	switch {
 	case p.utf8 && !s.offers.utf8: // RFC 6531, 3.2
-		return never(sluice.BlameMessage, "5.6.7", "an address or a header is not ASCII, and %s does not offer SMTPUTF8", s.remote)
+		return never(mail.BlameMessage, "5.6.7", "an address or a header is not ASCII, and %s does not offer SMTPUTF8", s.remote)
 	case p.eightBit && !s.offers.eightBit: // RFC 6152, 3
-		return never(sluice.BlameMessage, "5.6.3", "the content has octets above 127, and %s does not offer 8BITMIME", s.remote)
+		return never(mail.BlameMessage, "5.6.3", "the content has octets above 127, and %s does not offer 8BITMIME", s.remote)
 	}
 	return p, nil
 }
@@ -118,7 +119,7 @@ func bareLineEnd(content []byte) (at int, found bool) {
 }
 
 // addMail adds MAIL with its parameters.
-func (s *session) addMail(e *sluice.Envelope, p plan) {
+func (s *session) addMail(e *mail.Envelope, p plan) {
 	s.out.say("MAIL FROM:<", e.From, ">")
 	if s.offers.size {
 		var digits [20]byte
@@ -134,11 +135,11 @@ func (s *session) addMail(e *sluice.Envelope, p plan) {
 	s.out.say("\r\n")
 }
 
-func (s *session) addRcpt(e *sluice.Envelope) { s.out.say("RCPT TO:<", e.To, ">\r\n") }
+func (s *session) addRcpt(e *mail.Envelope) { s.out.say("RCPT TO:<", e.To, ">\r\n") }
 
 // addBdat announces the content as one chunk, the last: servers make those wait
 // that come in several.
-func (s *session) addBdat(e *sluice.Envelope) {
+func (s *session) addBdat(e *mail.Envelope) {
 	var digits [20]byte
 	s.out.say("BDAT ")
 	s.out.put(strconv.AppendInt(digits[:0], int64(len(e.Content)), 10))

@@ -1,5 +1,5 @@
 // Package smtp sends mail to one relay: an SMTP client (RFC 5321) that is a
-// sluice.Transport.
+// mail.Transport.
 //
 // A call of Deliver takes one connection of the relay's pool and carries a
 // window of messages over it. How they go out depends on what the server

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
 	"sluice/lib/faults"
 	"sluice/lib/sink"
+	"sluice/mail"
 )
 
 // fault is one way in which a server fails.
@@ -107,22 +107,22 @@ func tryFault(t *testing.T, without []string, octets int, step sink.Step, f faul
 }
 
 // compare holds the results against what the server has counted.
-func compare(t *testing.T, s *sink.Sink, all []sluice.Envelope, results []sluice.Result) {
+func compare(t *testing.T, s *sink.Sink, all []mail.Envelope, results []mail.Result) {
 	t.Helper()
 	for i, one := range results {
 		n := s.Count(id(i))
 		switch {
 		case n > 1:
 			t.Errorf("mail %d was taken %d times", i, n)
-		case one.Kind == sluice.ResultSent && n != 1:
+		case one.Kind == mail.ResultSent && n != 1:
 			t.Errorf("mail %d is said to be sent, and was not taken: %+v (%s)", i, one, kinds(results))
-		case one.Kind != sluice.ResultSent && one.Kind != sluice.ResultInDoubt && n != 0:
+		case one.Kind != mail.ResultSent && one.Kind != mail.ResultInDoubt && n != 0:
 			t.Errorf("mail %d was taken, and is said not to be: %+v (%s)", i, one, kinds(results))
-		case one.Closed && one.Kind != sluice.ResultDeferred && one.Kind != sluice.ResultUntried:
+		case one.Closed && one.Kind != mail.ResultDeferred && one.Kind != mail.ResultUntried:
 			t.Errorf("mail %d: another may be asked, although it may be taken: %+v (%s)", i, one, kinds(results))
-		case one.Kind != sluice.ResultSent && one.Text == "":
+		case one.Kind != mail.ResultSent && one.Text == "":
 			t.Errorf("mail %d: no reason is given: %+v", i, one)
-		case len(one.Text) > sluice.MaxReplyBytes:
+		case len(one.Text) > mail.MaxReplyBytes:
 			t.Errorf("mail %d: the text has %d bytes", i, len(one.Text))
 		}
 	}

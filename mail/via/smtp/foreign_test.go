@@ -19,9 +19,9 @@ import (
 	"strings"
 	"testing"
 
-	"sluice"
 	"sluice/lib/servers"
 	"sluice/lib/sink"
+	"sluice/mail"
 )
 
 // Servers and clients that nobody here has written.
@@ -65,10 +65,10 @@ func TestPostfix(t *testing.T) {
 			if got := kinds(results); got != want {
 				t.Fatalf("%s, want %s", got, want)
 			}
-			if one := results[5]; one.Code != 554 || one.Enhanced != "5.7.1" || one.Blame != sluice.BlameNobody {
+			if one := results[5]; one.Code != 554 || one.Enhanced != "5.7.1" || one.Blame != mail.BlameNobody {
 				t.Errorf("the refused one: %+v", one)
 			}
-			if one := results[17]; one.Code != 450 && one.Code != 451 || one.Kind != sluice.ResultDeferred {
+			if one := results[17]; one.Code != 450 && one.Code != 451 || one.Kind != mail.ResultDeferred {
 				t.Errorf("the deferred one: %+v", one)
 			}
 			if !regexp.MustCompile(`^[0-9A-Za-z]{8,}$`).MatchString(results[0].ID) {
@@ -189,7 +189,7 @@ func TestAiosmtpd(t *testing.T) {
 		t.Fatalf("%s: %+v", got, results[0])
 	}
 	opt.Password = "another"
-	if one := deliver(t, limit(t), newRelay(t, address, opt), all[:1])[0]; one.Kind != sluice.ResultUntried || one.Code != 535 {
+	if one := deliver(t, limit(t), newRelay(t, address, opt), all[:1])[0]; one.Kind != mail.ResultUntried || one.Code != 535 {
 		t.Errorf("with a wrong password: %+v", one)
 	}
 	if err := stdin.Close(); err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // answering is a server that says what a test wants it to. answer is asked for
@@ -128,7 +128,7 @@ func TestRepliesThatDrip(t *testing.T) {
 				})
 				r := newRelay(t, address, Options{Timeouts: Timeouts{Greeting: short, Command: short, Data: short, Block: short, End: short, Closing: short}})
 				for _, one := range deliver(t, limit(t), r, envelopes(3, 300)) {
-					if one.Kind != sluice.ResultUntried && one.Kind != sluice.ResultInDoubt || !strings.Contains(one.Text, "timeout") {
+					if one.Kind != mail.ResultUntried && one.Kind != mail.ResultInDoubt || !strings.Contains(one.Text, "timeout") {
 						t.Errorf("%+v", one)
 					}
 				}
@@ -321,7 +321,7 @@ func TestEndlessReplies(t *testing.T) {
 				})
 				r := newRelay(t, address, Options{})
 				one := deliver(t, limit(t), r, envelopes(1, 300))[0]
-				if one.Kind != sluice.ResultUntried && (step != "." || one.Kind != sluice.ResultInDoubt) || !strings.Contains(one.Text, "speak SMTP") && !strings.Contains(one.Text, "asked") {
+				if one.Kind != mail.ResultUntried && (step != "." || one.Kind != mail.ResultInDoubt) || !strings.Contains(one.Text, "speak SMTP") && !strings.Contains(one.Text, "asked") {
 					t.Errorf("%+v", one)
 				}
 			})

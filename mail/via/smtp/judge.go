@@ -3,7 +3,7 @@ package smtp
 import (
 	"strings"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // step is what a reply answers.
@@ -48,71 +48,71 @@ func hasWord(text []byte, words []string) bool {
 // because of who we are is tried again once the route works: it would be
 // refused for every mail. What is refused at RCPT or later has failed for this
 // recipient, whatever the reason, but one who is not to blame is not suppressed.
-func judge(at step, code int, enhanced string, text []byte) (kind sluice.ResultKind, blame sluice.Blame, throttled bool) {
+func judge(at step, code int, enhanced string, text []byte) (kind mail.ResultKind, blame mail.Blame, throttled bool) {
 	listed := hasWord(text, listedWords)
 	slower := hasWord(text, slowerWords)
 	switch {
 	case at < stepMail:
-		return sluice.ResultUntried, sluice.BlameRoute, code < 500 && slower
+		return mail.ResultUntried, mail.BlameRoute, code < 500 && slower
 	case code == 421:
-		return sluice.ResultDeferred, sluice.BlameRoute, slower
+		return mail.ResultDeferred, mail.BlameRoute, slower
 	case code < 500:
 		blame, throttled = blameOfDeferral(at, code, enhanced, slower, listed)
-		return sluice.ResultDeferred, blame, throttled
+		return mail.ResultDeferred, blame, throttled
 	case code == 503 || unknownCommand(code, enhanced): // about commands, not about mail
-		return sluice.ResultDeferred, sluice.BlameNobody, false
+		return mail.ResultDeferred, mail.BlameNobody, false
 	case at == stepRcpt && code == 552:
-		return sluice.ResultDeferred, sluice.BlameRecipient, false // RFC 5321, 4.5.3.1.10
+		return mail.ResultDeferred, mail.BlameRecipient, false // RFC 5321, 4.5.3.1.10
 	case at == stepMail:
 		return refusedSender(code, enhanced, listed)
 	}
-	return sluice.ResultFailed, blameOfFailure(at, code, enhanced, listed), false
+	return mail.ResultFailed, blameOfFailure(at, code, enhanced, listed), false
 }
 
-func blameOfDeferral(at step, code int, enhanced string, slower, listed bool) (blame sluice.Blame, throttled bool) {
+func blameOfDeferral(at step, code int, enhanced string, slower, listed bool) (blame mail.Blame, throttled bool) {
 	security := strings.HasPrefix(enhanced, "4.7.")
 	mailbox := strings.HasPrefix(enhanced, "4.1.") || strings.HasPrefix(enhanced, "4.2.")
 	switch {
 	case at == stepRcpt && mailbox:
-		return sluice.BlameRecipient, false // full, greylisted, or gets too many itself
+		return mail.BlameRecipient, false // full, greylisted, or gets too many itself
 	case code == 454, security && slower:
-		return sluice.BlameRoute, true
+		return mail.BlameRoute, true
 	case listed, at == stepMail && security:
-		return sluice.BlameRoute, false
+		return mail.BlameRoute, false
 	case security || strings.HasPrefix(enhanced, "4.3.") || strings.HasPrefix(enhanced, "4.4."):
-		return sluice.BlameNobody, false
+		return mail.BlameNobody, false
 	case at == stepRcpt || mailbox:
-		return sluice.BlameRecipient, false
+		return mail.BlameRecipient, false
 	}
-	return sluice.BlameNobody, false
+	return mail.BlameNobody, false
 }
 
 // refusedSender judges 5xx at MAIL.
-func refusedSender(code int, enhanced string, listed bool) (sluice.ResultKind, sluice.Blame, bool) {
+func refusedSender(code int, enhanced string, listed bool) (mail.ResultKind, mail.Blame, bool) {
 	login := code == 530 || code == 535 || code == 538 // RFC 4954, 6
 	if listed || login || strings.HasPrefix(enhanced, "5.7.") {
-		return sluice.ResultDeferred, sluice.BlameRoute, false
+		return mail.ResultDeferred, mail.BlameRoute, false
 	}
-	return sluice.ResultFailed, sluice.BlameMessage, false
+	return mail.ResultFailed, mail.BlameMessage, false
 }
 
 // blameOfFailure judges 5xx at RCPT and later.
-func blameOfFailure(at step, code int, enhanced string, listed bool) sluice.Blame {
+func blameOfFailure(at step, code int, enhanced string, listed bool) mail.Blame {
 	sender := enhanced == "5.1.7" || enhanced == "5.1.8"
 	address := strings.HasPrefix(enhanced, "5.1.") || strings.HasPrefix(enhanced, "5.2.")
 	switch {
 	case listed || code == 530:
-		return sluice.BlameRoute
+		return mail.BlameRoute
 	case sender || strings.HasPrefix(enhanced, "5.6.") || enhanced == "5.3.4":
-		return sluice.BlameMessage
+		return mail.BlameMessage
 	case address:
-		return sluice.BlameRecipient
+		return mail.BlameRecipient
 	case at != stepRcpt:
-		return sluice.BlameMessage
+		return mail.BlameMessage
 	case enhanced == "":
-		return sluice.BlameRecipient
+		return mail.BlameRecipient
 	}
-	return sluice.BlameNobody // a policy, a fault of the system: not who it is for
+	return mail.BlameNobody // a policy, a fault of the system: not who it is for
 }
 
 // unknownCommand reports whether a reply says that there is no such command.
@@ -121,19 +121,19 @@ func unknownCommand(code int, enhanced string) bool {
 }
 
 // refused is the result of a refusal.
-func (s *session) refused(at step, r reply) sluice.Result {
+func (s *session) refused(at step, r reply) mail.Result {
 	enhanced, text := cutEnhanced(r.code, r.text)
 	kind, blame, throttled := judge(at, r.code, enhanced, text)
-	cause := sluice.Cause("")
+	cause := mail.Cause("")
 	switch {
 	case at == stepLogin:
-		cause = sluice.CauseLogin
+		cause = mail.CauseLogin
 	case at == stepTLS:
-		cause = sluice.CauseTLS
-	case blame == sluice.BlameRoute:
-		cause = sluice.CauseRejected
+		cause = mail.CauseTLS
+	case blame == mail.BlameRoute:
+		cause = mail.CauseRejected
 	}
-	return sluice.Result{
+	return mail.Result{
 		Cause: cause,
 		Kind:  kind, Blame: blame, Throttled: throttled,
 		Code: r.code, Enhanced: enhanced, Text: oneLine(string(text)), Remote: s.remote, Closed: r.code == 421,
@@ -141,10 +141,10 @@ func (s *session) refused(at step, r reply) sluice.Result {
 }
 
 // taken is the result of a mail that the server has taken.
-func (s *session) taken(r reply) sluice.Result {
+func (s *session) taken(r reply) mail.Result {
 	enhanced, text := cutEnhanced(r.code, r.text)
 	line := oneLine(string(text))
-	return sluice.Result{Kind: sluice.ResultSent, Code: r.code, Enhanced: enhanced, Text: line, Remote: s.remote, ID: queueID(line)}
+	return mail.Result{Kind: mail.ResultSent, Code: r.code, Enhanced: enhanced, Text: line, Remote: s.remote, ID: queueID(line)}
 }
 
 // queueID finds what the server calls a mail: "Ok: queued as 4ABC" (Postfix and
@@ -162,14 +162,14 @@ func queueID(text string) string {
 }
 
 // untried is the result of a mail that was surely not taken.
-func untried(err error, blame sluice.Blame) sluice.Result {
-	return sluice.Result{Kind: sluice.ResultUntried, Blame: blame, Cause: sluice.CauseOf(err), Text: oneLine(err.Error())}
+func untried(err error, blame mail.Blame) mail.Result {
+	return mail.Result{Kind: mail.ResultUntried, Blame: blame, Cause: mail.CauseOf(err), Text: oneLine(err.Error())}
 }
 
 // refusal is the error of a server that does not let us in.
 type refusal struct {
 	at     step
-	result sluice.Result
+	result mail.Result
 }
 
 func (r *refusal) Error() string {

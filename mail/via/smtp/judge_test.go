@@ -5,26 +5,26 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
 	"sluice/lib/sink"
+	"sluice/mail"
 )
 
 // What replies of 4xx and 5xx mean, line by line, and what servers really say.
 func TestMeaningOfRefusals(t *testing.T) {
 	const (
-		defer_ = sluice.ResultDeferred
-		fail   = sluice.ResultFailed
-		not    = sluice.ResultUntried
-		none   = sluice.BlameNobody
-		rcpt   = sluice.BlameRecipient
-		mail   = sluice.BlameMessage
-		route  = sluice.BlameRoute
+		defer_ = mail.ResultDeferred
+		fail   = mail.ResultFailed
+		not    = mail.ResultUntried
+		none   = mail.BlameNobody
+		rcpt   = mail.BlameRecipient
+		letter = mail.BlameMessage
+		route  = mail.BlameRoute
 	)
 	for _, x := range []struct {
 		at        step
 		text      string
-		kind      sluice.ResultKind
-		blame     sluice.Blame
+		kind      mail.ResultKind
+		blame     mail.Blame
 		throttled bool
 	}{
 		{stepConnect, "554 5.7.1 blocked, see spamhaus", not, route, false},
@@ -43,13 +43,13 @@ func TestMeaningOfRefusals(t *testing.T) {
 		{stepMail, "454 Throttling failure: Maximum sending rate exceeded", defer_, route, true},
 		{stepMail, "503 5.5.1 nested MAIL", defer_, none, false},
 		{stepEnd, "500 5.5.2 unknown command", defer_, none, false},
-		{stepEnd, "500 5.7.1 we do not want it", fail, mail, false},
+		{stepEnd, "500 5.7.1 we do not want it", fail, letter, false},
 		{stepRcpt, "501 5.1.3 bad address", fail, rcpt, false},
 		{stepMail, "550 5.7.1 not from you", defer_, route, false},
 		{stepMail, "554 Service unavailable; Client host blocked using zen.spamhaus.org", defer_, route, false},
 		{stepMail, "530 Authentication required", defer_, route, false},
-		{stepMail, "553 5.1.8 sender's domain does not exist", fail, mail, false},
-		{stepMail, "552 5.3.4 too big", fail, mail, false},
+		{stepMail, "553 5.1.8 sender's domain does not exist", fail, letter, false},
+		{stepMail, "552 5.3.4 too big", fail, letter, false},
 
 		{stepRcpt, "450 4.2.0 greylisted", defer_, rcpt, false},
 		{stepRcpt, "450 4.2.1 The user is receiving mail too quickly, rate limit exceeded", defer_, rcpt, false},
@@ -64,17 +64,17 @@ func TestMeaningOfRefusals(t *testing.T) {
 		{stepRcpt, "550 no such user", fail, rcpt, false},
 		{stepRcpt, "550 5.7.1 relaying denied", fail, none, false},
 		{stepRcpt, "554 5.7.1 [192.0.2.1] blocked using a DNSBL", fail, route, false},
-		{stepRcpt, "550 5.1.7 bad sender", fail, mail, false},
+		{stepRcpt, "550 5.1.7 bad sender", fail, letter, false},
 		{stepRcpt, "550 5.4.1 access denied", fail, none, false},
 
 		{stepEnd, "454 Throttling failure: Daily message quota exceeded.", defer_, route, true},
 		{stepEnd, "451 4.7.0 daily quota exceeded", defer_, route, true},
 		{stepEnd, "451 4.3.0 temporary", defer_, none, false},
 		{stepEnd, "452 4.2.2 over quota", defer_, rcpt, false},
-		{stepEnd, "552 5.3.4 too big", fail, mail, false},
+		{stepEnd, "552 5.3.4 too big", fail, letter, false},
 		{stepEnd, "552 5.2.2 over quota", fail, rcpt, false},
-		{stepEnd, "554 5.7.1 spam", fail, mail, false},
-		{stepEnd, "554 transaction failed", fail, mail, false},
+		{stepEnd, "554 5.7.1 spam", fail, letter, false},
+		{stepEnd, "554 transaction failed", fail, letter, false},
 		{stepEnd, "550 5.7.1 your reputation is low", fail, route, false},
 	} {
 		r, err := readReply(x.text + "\r\n")
@@ -128,20 +128,20 @@ func TestRefusalsTouchOneMessage(t *testing.T) {
 		act   sink.Act
 		kinds [3]string // by mode; empty: as the one before
 		code  int
-		blame sluice.Blame
+		blame mail.Blame
 	}{
-		{sink.OnMail, sink.Act{Reply: "550 5.7.1 not you"}, [3]string{"SSDSS"}, 550, sluice.BlameRoute},
-		{sink.OnMail, sink.Act{Reply: "451 4.3.0 later"}, [3]string{"SSDSS"}, 451, sluice.BlameNobody},
-		{sink.OnRcpt, sink.Act{Reply: "550 5.1.1 nobody"}, [3]string{"SSFSS"}, 550, sluice.BlameRecipient},
-		{sink.OnRcpt, sink.Act{Reply: "552 5.2.2 full"}, [3]string{"SSDSS"}, 552, sluice.BlameRecipient},
-		{sink.OnEnd, sink.Act{Reply: "554 5.7.1 spam"}, [3]string{"SSFSS"}, 554, sluice.BlameMessage},
-		{sink.OnEnd, sink.Act{Reply: "454 throttled"}, [3]string{"SSDSS"}, 454, sluice.BlameRoute},
-		{sink.OnMail, sink.Act{Reply: "421 4.3.2 bye"}, [3]string{"SSD--"}, 421, sluice.BlameRoute},
-		{sink.OnRcpt, sink.Act{Reply: "421 4.3.2 bye"}, [3]string{"SSD--"}, 421, sluice.BlameRoute},
-		{sink.OnEnd, sink.Act{Reply: "421 4.3.2 bye"}, [3]string{"SSD--"}, 421, sluice.BlameRoute},
-		{sink.OnEnd, sink.Act{Cut: sink.Unsaid}, [3]string{"SS???", "SS?--"}, 0, sluice.BlameRoute},
-		{sink.OnEnd, sink.Act{Cut: sink.Midreply}, [3]string{"SS???", "SS?--"}, 0, sluice.BlameRoute},
-		{sink.OnRcpt, sink.Act{Cut: sink.Unsaid}, [3]string{"SS???", "SS---"}, 0, sluice.BlameRoute},
+		{sink.OnMail, sink.Act{Reply: "550 5.7.1 not you"}, [3]string{"SSDSS"}, 550, mail.BlameRoute},
+		{sink.OnMail, sink.Act{Reply: "451 4.3.0 later"}, [3]string{"SSDSS"}, 451, mail.BlameNobody},
+		{sink.OnRcpt, sink.Act{Reply: "550 5.1.1 nobody"}, [3]string{"SSFSS"}, 550, mail.BlameRecipient},
+		{sink.OnRcpt, sink.Act{Reply: "552 5.2.2 full"}, [3]string{"SSDSS"}, 552, mail.BlameRecipient},
+		{sink.OnEnd, sink.Act{Reply: "554 5.7.1 spam"}, [3]string{"SSFSS"}, 554, mail.BlameMessage},
+		{sink.OnEnd, sink.Act{Reply: "454 throttled"}, [3]string{"SSDSS"}, 454, mail.BlameRoute},
+		{sink.OnMail, sink.Act{Reply: "421 4.3.2 bye"}, [3]string{"SSD--"}, 421, mail.BlameRoute},
+		{sink.OnRcpt, sink.Act{Reply: "421 4.3.2 bye"}, [3]string{"SSD--"}, 421, mail.BlameRoute},
+		{sink.OnEnd, sink.Act{Reply: "421 4.3.2 bye"}, [3]string{"SSD--"}, 421, mail.BlameRoute},
+		{sink.OnEnd, sink.Act{Cut: sink.Unsaid}, [3]string{"SS???", "SS?--"}, 0, mail.BlameRoute},
+		{sink.OnEnd, sink.Act{Cut: sink.Midreply}, [3]string{"SS???", "SS?--"}, 0, mail.BlameRoute},
+		{sink.OnRcpt, sink.Act{Cut: sink.Unsaid}, [3]string{"SS???", "SS---"}, 0, mail.BlameRoute},
 	} {
 		want := ""
 		for k, mode := range modes {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
 	"sluice/lib/sink"
+	"sluice/mail"
 	"sluice/test/clocktest"
 )
 
@@ -150,7 +150,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 	r := newRelay(t, address, Options{})
 	for _, one := range deliver(t, limit(t), r, envelopes(3, 100)) {
-		if one.Kind != sluice.ResultUntried || one.Blame != sluice.BlameRoute || !one.Closed || !strings.Contains(one.Text, "refused") {
+		if one.Kind != mail.ResultUntried || one.Blame != mail.BlameRoute || !one.Closed || !strings.Contains(one.Text, "refused") {
 			t.Errorf("%+v", one)
 		}
 	}
@@ -190,7 +190,7 @@ func TestContextEnds(t *testing.T) {
 					}
 					compare(t, s, all, results)
 					for i, one := range results {
-						if one.Kind == sluice.ResultUntried && one.Blame != sluice.BlameNobody {
+						if one.Kind == mail.ResultUntried && one.Blame != mail.BlameNobody {
 							t.Errorf("mail %d: %+v", i, one)
 						}
 					}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // How a connection is secured.
@@ -122,7 +123,7 @@ type Relay struct {
 	idle []*session // the one used last is last
 }
 
-var _ sluice.Transport = (*Relay)(nil)
+var _ mail.Transport = (*Relay)(nil)
 
 // New checks the options and makes a relay. It opens no connection yet.
 func New(opt Options) (*Relay, error) {
@@ -237,13 +238,13 @@ func (r *Relay) Workers() int { return r.opt.Connections }
 // Deliver attempts the envelopes over one connection, or over several if one
 // has carried its MaxMessages. What a connection that died leaves untried is
 // not tried again on another: the caller decides where it goes.
-func (r *Relay) Deliver(ctx context.Context, envelopes []sluice.Envelope, done func(i int, r sluice.Result)) {
+func (r *Relay) Deliver(ctx context.Context, envelopes []mail.Envelope, done func(i int, r mail.Result)) {
 	w := newWindow(r.opt.Clock, envelopes, done)
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
 	case <-ctx.Done():
-		w.abandon(untried(ctx.Err(), sluice.BlameNobody))
+		w.abandon(untried(ctx.Err(), mail.BlameNobody))
 		return
 	}
 	for w.first < len(envelopes) {
@@ -271,17 +272,17 @@ func (r *Relay) Deliver(ctx context.Context, envelopes []sluice.Envelope, done f
 
 // failedToConnect says what a connection that could not be had means for its
 // users: only that the route does not work.
-func failedToConnect(ctx context.Context, err error) sluice.Result {
-	r := untried(err, sluice.BlameRoute)
+func failedToConnect(ctx context.Context, err error) mail.Result {
+	r := untried(err, mail.BlameRoute)
 	var refused *refusal
 	switch {
 	case errors.As(err, &refused):
 		r = refused.result
 	case ctx.Err() != nil:
-		return untried(ctx.Err(), sluice.BlameNobody)
+		return untried(ctx.Err(), mail.BlameNobody)
 	}
 	if _, ok := errors.AsType[noTLS](err); ok {
-		r.Cause = sluice.CauseTLS
+		r.Cause = mail.CauseTLS
 	}
 	r.Closed = true
 	return r

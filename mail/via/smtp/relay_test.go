@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
 	"sluice/lib/sink"
+	"sluice/mail"
 )
 
 // testWithin bounds a test that would otherwise hang.
@@ -70,20 +70,20 @@ func content(i, octets int) []byte {
 	return []byte(b.String())
 }
 
-func envelopes(n, octets int) []sluice.Envelope {
-	all := make([]sluice.Envelope, n)
+func envelopes(n, octets int) []mail.Envelope {
+	all := make([]mail.Envelope, n)
 	for i := range all {
-		all[i] = sluice.Envelope{From: fmt.Sprintf("bounce-%d@client.test", i), To: fmt.Sprintf("r%d@sink.test", i), Content: content(i, octets)}
+		all[i] = mail.Envelope{From: fmt.Sprintf("bounce-%d@client.test", i), To: fmt.Sprintf("r%d@sink.test", i), Content: content(i, octets)}
 	}
 	return all
 }
 
 // deliver delivers and checks that each envelope is reported once.
-func deliver(t testing.TB, ctx context.Context, r *Relay, all []sluice.Envelope) []sluice.Result {
+func deliver(t testing.TB, ctx context.Context, r *Relay, all []mail.Envelope) []mail.Result {
 	t.Helper()
-	results := make([]sluice.Result, len(all))
+	results := make([]mail.Result, len(all))
 	var inside atomic.Int32
-	r.Deliver(ctx, all, func(i int, one sluice.Result) {
+	r.Deliver(ctx, all, func(i int, one mail.Result) {
 		if inside.Add(1) != 1 {
 			t.Error("done was called while it was called")
 		}
@@ -114,8 +114,8 @@ var modes = []struct {
 	{"lockstep", []string{"CHUNKING", "PIPELINING"}},
 }
 
-func kinds(results []sluice.Result) string {
-	letters := map[sluice.ResultKind]string{sluice.ResultSent: "S", sluice.ResultDeferred: "D", sluice.ResultFailed: "F", sluice.ResultInDoubt: "?", sluice.ResultUntried: "-"}
+func kinds(results []mail.Result) string {
+	letters := map[mail.ResultKind]string{mail.ResultSent: "S", mail.ResultDeferred: "D", mail.ResultFailed: "F", mail.ResultInDoubt: "?", mail.ResultUntried: "-"}
 	s := ""
 	for _, r := range results {
 		s += letters[r.Kind]
@@ -137,7 +137,7 @@ func TestWindowsArriveUnchanged(t *testing.T) {
 			all[7].To = `"quoted name \" here"@sink.test`
 			all[8].Content = content(8, 3<<20)
 			for _, one := range deliver(t, limit(t), r, all) {
-				if one.Kind != sluice.ResultSent || one.Code != 250 || one.Enhanced != "2.0.0" || one.ID == "" || one.Remote == "" {
+				if one.Kind != mail.ResultSent || one.Code != 250 || one.Enhanced != "2.0.0" || one.ID == "" || one.Remote == "" {
 					t.Fatalf("not sent: %+v", one)
 				}
 			}

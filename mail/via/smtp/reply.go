@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"sluice"
+	"sluice/mail"
 )
 
 const (
@@ -40,7 +40,7 @@ type replies struct {
 }
 
 func newReplies(from io.Reader) replies {
-	return replies{from: from, buf: make([]byte, replyBufferBytes), text: make([]byte, 0, sluice.MaxReplyBytes)}
+	return replies{from: from, buf: make([]byte, replyBufferBytes), text: make([]byte, 0, mail.MaxReplyBytes)}
 }
 
 // buffered is how much has been read and not yet consumed.
@@ -171,14 +171,14 @@ func cutEnhanced(code int, text []byte) (enhanced string, rest []byte) {
 	return string(text[:n]), rest
 }
 
-// oneLine is sluice.ReplyText of a text that mostly is one already.
+// oneLine is mail.ReplyText of a text that mostly is one already.
 func oneLine(text string) string {
-	clean := len(text) <= sluice.MaxReplyBytes
+	clean := len(text) <= mail.MaxReplyBytes
 	for i := 0; clean && i < len(text); i++ {
 		clean = text[i] >= ' ' && text[i] < 0x7f
 	}
 	if clean {
 		return text
 	}
-	return sluice.ReplyText(strings.ToValidUTF8(text, "?"))
+	return mail.ReplyText(strings.ToValidUTF8(text, "?"))
 }

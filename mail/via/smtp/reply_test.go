@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"sluice"
+	"sluice/mail"
 )
 
 func TestRepliesThatAreNone(t *testing.T) {
@@ -50,12 +50,12 @@ func FuzzReplies(f *testing.F) {
 				}
 				enhanced, text := cutEnhanced(one.code, one.text)
 				line := oneLine(string(text))
-				if one.code < 200 || one.code > 599 || len(one.text) > sluice.MaxReplyBytes || len(line) > sluice.MaxReplyBytes || len(enhanced) > len("5.123.123") || strings.ContainsAny(line, "\r\n\x00") {
+				if one.code < 200 || one.code > 599 || len(one.text) > mail.MaxReplyBytes || len(line) > mail.MaxReplyBytes || len(enhanced) > len("5.123.123") || strings.ContainsAny(line, "\r\n\x00") {
 					t.Fatalf("%d %q %q", one.code, enhanced, line)
 				}
 				all = append(all, string(one.text), line)
 				for at := stepConnect; at <= stepEnd; at++ {
-					if kind, _, _ := judge(at, max(400, one.code), enhanced, one.text); kind == sluice.ResultSent || kind == sluice.ResultInDoubt {
+					if kind, _, _ := judge(at, max(400, one.code), enhanced, one.text); kind == mail.ResultSent || kind == mail.ResultInDoubt {
 						t.Fatalf("%s: %q is judged %d", at, one.text, kind)
 					}
 				}

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"sluice"
+	"sluice/mail"
 )
 
 // past is a deadline that is over.
@@ -145,11 +145,11 @@ func (s *session) broken() bool { return s.why() != nil }
 // untried is the result of a message that the session has surely not taken to
 // the server, since it ended. It is the route's fault, unless we were told to
 // stop.
-func (s *session) untried() sluice.Result {
+func (s *session) untried() mail.Result {
 	why := s.why()
-	blame := sluice.BlameRoute
+	blame := mail.BlameRoute
 	if errors.Is(why, context.Canceled) || errors.Is(why, context.DeadlineExceeded) {
-		blame = sluice.BlameNobody
+		blame = mail.BlameNobody
 	}
 	r := untried(why, blame)
 	r.Remote, r.Closed = s.remote, s.closing

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
 	"sluice/lib/sink"
+	"sluice/mail"
 )
 
 // authority is a CA of the test.
@@ -110,7 +110,7 @@ func TestTLSIsVerified(t *testing.T) {
 			if kinds(results) != x.want {
 				t.Fatalf("%s: %+v", kinds(results), results[0])
 			}
-			if x.want[0] == '-' && (results[0].Blame != sluice.BlameRoute || !strings.Contains(results[0].Text, x.says)) {
+			if x.want[0] == '-' && (results[0].Blame != mail.BlameRoute || !strings.Contains(results[0].Text, x.says)) {
 				t.Errorf("%+v", results[0])
 			}
 			for i, m := range s.Mails() {
@@ -118,7 +118,7 @@ func TestTLSIsVerified(t *testing.T) {
 					t.Errorf("mail %d: TLS %v, %d octets", i, m.TLS, len(m.Content))
 				}
 			}
-			if x.want[0] == 'S' && (results[0].Took[sluice.StageTLS] <= 0 || results[0].Took[sluice.StageWait] <= 0) {
+			if x.want[0] == 'S' && (results[0].Took[mail.StageTLS] <= 0 || results[0].Took[mail.StageWait] <= 0) {
 				t.Errorf("it took %v", results[0].Took)
 			}
 		})
@@ -147,10 +147,10 @@ func TestLogin(t *testing.T) {
 			s := startSink(t, sink.Options{TLS: ca.server(t, "relay.test"), User: "me", Password: "secret word", Without: x.without})
 			r := newRelay(t, s.Addr(), Options{TLS: TLSStart, ServerName: "relay.test", Roots: ca.pool(), User: "me", Password: x.password})
 			one := deliver(t, limit(t), r, envelopes(1, 100))[0]
-			if kinds([]sluice.Result{one}) != x.want {
+			if kinds([]mail.Result{one}) != x.want {
 				t.Fatalf("%+v", one)
 			}
-			if strings.Contains(one.Text, "secret") || x.want == "-" && one.Blame != sluice.BlameRoute {
+			if strings.Contains(one.Text, "secret") || x.want == "-" && one.Blame != mail.BlameRoute {
 				t.Errorf("%+v", one)
 			}
 		})
@@ -192,7 +192,7 @@ func TestClearTextBehindSTARTTLS(t *testing.T) {
 	})
 	r := newRelay(t, address, Options{TLS: TLSStart, ServerName: "relay.test", Roots: ca.pool()})
 	one := deliver(t, limit(t), r, envelopes(1, 100))[0]
-	if one.Kind != sluice.ResultUntried || !strings.Contains(one.Text, "in clear") {
+	if one.Kind != mail.ResultUntried || !strings.Contains(one.Text, "in clear") {
 		t.Errorf("%+v", one)
 	}
 }

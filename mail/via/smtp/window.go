@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"sluice"
+	"sluice/mail"
 )
 
 // window is one call of Deliver.
 type window struct {
 	clock     sluice.Clock
-	envelopes []sluice.Envelope
-	done      func(i int, r sluice.Result)
-	mails     []mail
+	envelopes []mail.Envelope
+	done      func(i int, r mail.Result)
+	mails     []flying
 	first     int // not settled before, and on this session: first to last
 	last      int
 	began     time.Time
@@ -23,34 +24,34 @@ type window struct {
 }
 
 // mail is where one message of a window stands.
-type mail struct {
+type flying struct {
 	settled bool
 	end     int64 // how many octets the session has written with its last one; 0: it is not in the outlet
 	said    bool  // the verdict is known, though more replies will come
-	verdict sluice.Result
+	verdict mail.Result
 	rcptOK  bool
 }
 
-func newWindow(clock sluice.Clock, envelopes []sluice.Envelope, done func(int, sluice.Result)) *window {
-	return &window{clock: clock, envelopes: envelopes, done: done, mails: make([]mail, len(envelopes)), began: clock.Now()}
+func newWindow(clock sluice.Clock, envelopes []mail.Envelope, done func(int, mail.Result)) *window {
+	return &window{clock: clock, envelopes: envelopes, done: done, mails: make([]flying, len(envelopes)), began: clock.Now()}
 }
 
 // settle reports a message's result, once.
-func (w *window) settle(i int, r sluice.Result) {
+func (w *window) settle(i int, r mail.Result) {
 	m := &w.mails[i]
 	if m.settled {
 		return
 	}
 	m.settled = true
-	r.Took[sluice.StageConnect], r.Took[sluice.StageTLS] = w.connect, w.secure
-	if r.Kind != sluice.ResultUntried {
-		r.Took[sluice.StageWait] = max(0, w.clock.Now().Sub(w.began))
+	r.Took[mail.StageConnect], r.Took[mail.StageTLS] = w.connect, w.secure
+	if r.Kind != mail.ResultUntried {
+		r.Took[mail.StageWait] = max(0, w.clock.Now().Sub(w.began))
 	}
 	w.done(i, r)
 }
 
 // abandon settles all that are not.
-func (w *window) abandon(r sluice.Result) {
+func (w *window) abandon(r mail.Result) {
 	for i := range w.mails {
 		w.settle(i, r)
 	}
@@ -81,7 +82,7 @@ func (s *session) deliver(ctx context.Context, w *window) {
 
 // unanswered says what is known of a message whose last reply has not come. It
 // is called when nobody writes any more.
-func (s *session) unanswered(m *mail) sluice.Result {
+func (s *session) unanswered(m *flying) mail.Result {
 	r := s.untried()
 	switch {
 	case m.said:
@@ -89,7 +90,7 @@ func (s *session) unanswered(m *mail) sluice.Result {
 	case m.end == 0 || s.out.handed.Load() < m.end:
 	case s.over: // 421, and then it closed: it has told us that it goes no further
 	default:
-		r.Kind, r.Closed = sluice.ResultInDoubt, false
+		r.Kind, r.Closed = mail.ResultInDoubt, false
 	}
 	return r
 }
@@ -99,7 +100,7 @@ func (s *session) unanswered(m *mail) sluice.Result {
 type sent struct {
 	i       int
 	reset   bool // RSET goes before it
-	refused *sluice.Result
+	refused *mail.Result
 }
 
 // chunks carries messages without waiting for anything: MAIL, RCPT and BDAT of
@@ -223,7 +224,7 @@ func (s *session) refusesChunks(w *window, i int, r reply) bool {
 	}
 	if !m.said {
 		m.said, m.verdict = true, s.refused(stepEnd, r)
-		m.verdict.Kind, m.verdict.Blame = sluice.ResultDeferred, sluice.BlameNobody
+		m.verdict.Kind, m.verdict.Blame = mail.ResultDeferred, mail.BlameNobody
 	}
 	w.settle(i, m.verdict)
 	s.relay.noChunk.Store(true)

@@ -1,4 +1,4 @@
-package sluice
+package mail
 
 import (
 	"context"

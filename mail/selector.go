@@ -1,10 +1,12 @@
-package sluice
+package mail
 
 import (
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+
+	"sluice"
 )
 
 // Selector says which mail an operator means: all, or that of a class, of a
@@ -45,8 +47,8 @@ func NewSelector(by, value string) (Selector, error) {
 		return s, fmt.Errorf("select mail of the class %.32q: want transactional or marketing", value)
 	case by == SelectPriority && !priority:
 		return s, fmt.Errorf("select mail of the priority %.32q: want high, normal or low", value)
-	case by == SelectMessage && !ValidMessageID(value):
-		return s, fmt.Errorf("select the message %.64q: want the id of one, %d hexadecimal digits", value, MessageIDBytes)
+	case by == SelectMessage && !sluice.ValidMessageID(value):
+		return s, fmt.Errorf("select the message %.64q: want the id of one, %d hexadecimal digits", value, sluice.MessageIDBytes)
 	case by == SelectRoute && (value == "" || len(value) > MaxRouteBytes || strings.ContainsFunc(value, isControl)),
 		by == SelectTag && (value == "" || len(value) > MaxTagBytes || strings.ContainsFunc(value, isControl) || strings.Contains(value, ",")):
 		return s, fmt.Errorf("select mail by %s: %.64q is none", by, value)
@@ -114,7 +116,7 @@ func (s Selector) TakesRow(r *SendRow) bool {
 func (r *SendRow) askedRoute() string {
 	first, _, _ := strings.Cut(r.Life, "\n")
 	var line lifeLine
-	if json.Unmarshal([]byte(first), &line) != nil || line.Event != EventQueued {
+	if json.Unmarshal([]byte(first), &line) != nil || line.Event != sluice.EventQueued {
 		return ""
 	}
 	return line.Route

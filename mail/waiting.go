@@ -1,10 +1,12 @@
-package sluice
+package mail
 
 import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"sluice"
 )
 
 // Load is an amount of mail that waits to be sent.
@@ -70,16 +72,16 @@ func (e *WaitingFull) Error() string {
 
 // Unwrap returns it as a refusal of the API.
 func (e *WaitingFull) Unwrap() error {
-	code := CodeUnavailable
+	code := sluice.CodeUnavailable
 	if e.Key {
-		code = CodeTooFast
+		code = sluice.CodeTooFast
 	}
-	return &Error{Code: code, Message: e.Error(), Index: -1}
+	return &sluice.Error{Code: code, Message: e.Error(), Index: -1}
 }
 
 // NeverFits refuses mail that is more than may wait at all: it would be refused
 // whenever it came. Nothing of the request was taken in.
-func NeverFits(most, adds Load, key, marketing bool) *Error {
+func NeverFits(most, adds Load, key, marketing bool) *sluice.Error {
 	what, n, bound, setting := "mails", adds.Sends, most.Sends, "mails"
 	if most.Sends == 0 || adds.Sends <= most.Sends {
 		what, n, bound, setting = "bytes of mail", adds.Bytes, most.Bytes, "megabytes"
@@ -88,7 +90,7 @@ func NeverFits(most, adds Load, key, marketing bool) *Error {
 	if key {
 		whose, setting = "of this key", "key_"+setting
 	}
-	return &Error{Code: CodeTooLarge, Index: -1, Message: fmt.Sprintf(
+	return &sluice.Error{Code: sluice.CodeTooLarge, Index: -1, Message: fmt.Sprintf(
 		"the request would have %d %s wait to be sent, and at most %d may wait %s%s. Nothing was taken in. Send it in several parts, or raise waiting.%s", n, what, bound, whose, keptFor(marketing), setting)}
 }
 
@@ -115,7 +117,7 @@ const (
 	accountDayMillis = 24 * 60 * 60 * 1000
 
 	// maxWeight bounds as how many bytes a send counts.
-	maxWeight = 2 * MaxMessageBytes
+	maxWeight = 2 * sluice.MaxMessageBytes
 
 	// AccountGraceDays is how many days after its day an account is dropped.
 	AccountGraceDays = 7
@@ -148,7 +150,7 @@ func appendAccount(item []byte, s *Send) []byte {
 	if s.Account == "" {
 		return item
 	}
-	return binary.AppendUvarint(AppendText(item, s.Account), uint64(s.Weight))
+	return binary.AppendUvarint(sluice.AppendText(item, s.Account), uint64(s.Weight))
 }
 
 // cutAccount reads what appendAccount wrote, to the end of an item.
@@ -157,10 +159,10 @@ func cutAccount(b []byte, s *Send) error {
 	if len(b) == 0 {
 		return nil
 	}
-	account, rest, ok := CutText(b)
+	account, rest, ok := sluice.CutText(b)
 	weight, n := binary.Uvarint(rest)
 	if !ok || account == "" || n <= 0 || n != len(rest) || weight > maxWeight {
-		return fmt.Errorf("decode send: %w: its account cannot be read", ErrBatchBroken)
+		return fmt.Errorf("decode send: %w: its account cannot be read", sluice.ErrBatchBroken)
 	}
 	s.Account, s.Weight = account, int(weight)
 	return nil

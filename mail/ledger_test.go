@@ -1,16 +1,18 @@
-package sluice
+package mail
 
 import (
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
+
+	"sluice"
 )
 
 // A life that grows too long keeps its beginning and its end, and says how many
 // lines are missing.
 func TestLongLife(t *testing.T) {
-	row := NewSendRow(&StoredSend{Send: Send{Message: strings.Repeat("0", MessageIDBytes), AcceptedMillis: 1}})
+	row := NewSendRow(&StoredSend{Send: Send{Message: strings.Repeat("0", sluice.MessageIDBytes), AcceptedMillis: 1}})
 	const outcomes = 500
 	for i := range outcomes {
 		o := Outcome{Was: SendWaiting, State: SendWaiting, DueMillis: 9, TimeMillis: int64(i), Attempts: i + 1, Reply: strings.Repeat("\x01", 10+i%MaxReplyBytes)}
@@ -56,10 +58,10 @@ func TestRecordEvidence(t *testing.T) {
 
 // Of who is erased a row tells nothing, and still what happened, and when.
 func TestSendRowErase(t *testing.T) {
-	s := StoredSend{Send: Send{Message: strings.Repeat("a", MessageIDBytes), To: "ann@example.com", User: "u-7", Metadata: `{"who":"ann"}`, Tags: "autumn", AcceptedMillis: 1}}
+	s := StoredSend{Send: Send{Message: strings.Repeat("a", sluice.MessageIDBytes), To: "ann@example.com", User: "u-7", Metadata: `{"who":"ann"}`, Tags: "autumn", AcceptedMillis: 1}}
 	r := NewSendRow(&s)
 	outcome := func(was, state SendState, at int64, attempt int) {
-		r.Record(&Outcome{Was: was, State: state, Event: EventDeferred, TimeMillis: at, Attempts: attempt, Route: "relay", Remote: "mx.ann.example", Code: 450, Reply: "4.2.1 <ann@example.com> is busy", Reason: "slow"})
+		r.Record(&Outcome{Was: was, State: state, Event: sluice.EventDeferred, TimeMillis: at, Attempts: attempt, Route: "relay", Remote: "mx.ann.example", Code: 450, Reply: "4.2.1 <ann@example.com> is busy", Reason: "slow"})
 	}
 	outcome(SendWaiting, SendWaiting, 2, 1)
 	outcome(SendSent, SendFailed, 3, 2) // too late

@@ -1,8 +1,10 @@
-package sluice
+package mail
 
 import (
 	"reflect"
 	"testing"
+
+	"sluice"
 )
 
 // TestSendsKeepTheirEncoding fills every field, so that one which is added and
@@ -12,7 +14,7 @@ func TestSendsKeepTheirEncoding(t *testing.T) {
 	fillFields(t, reflect.ValueOf(&send).Elem())
 	var outcome Outcome
 	fillFields(t, reflect.ValueOf(&outcome).Elem())
-	r, err := ReadBatch(AppendOutcome(AppendSend(NewBatch(0), &send), &outcome))
+	r, err := sluice.ReadBatch(AppendOutcome(AppendSend(sluice.NewBatch(0), &send), &outcome))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,9 +22,9 @@ func TestSendsKeepTheirEncoding(t *testing.T) {
 	var gotOutcome Outcome
 	for r.Next() {
 		switch r.Item.Kind {
-		case ItemSend:
+		case sluice.ItemSend:
 			err = DecodeSend(r.Item.Payload, &gotSend)
-		case ItemOutcome:
+		case sluice.ItemOutcome:
 			err = DecodeOutcome(r.Item.Payload, &gotOutcome)
 		default:
 			t.Fatalf("item of kind %d", r.Item.Kind)
@@ -63,22 +65,22 @@ func fillFields(t *testing.T, v reflect.Value) {
 
 func TestMessageIDsBeginWithTheirTime(t *testing.T) {
 	const at = 0x19abcdef0123
-	a, b := NewMessageID(at), NewMessageID(at)
-	if !ValidMessageID(a) || a == b || a[:12] != "19abcdef0123" || b[:12] != a[:12] {
+	a, b := sluice.NewMessageID(at), sluice.NewMessageID(at)
+	if !sluice.ValidMessageID(a) || a == b || a[:12] != "19abcdef0123" || b[:12] != a[:12] {
 		t.Errorf("ids are %s and %s", a, b)
 	}
 }
 
 func TestCutSendIsBroken(t *testing.T) {
 	send := Send{Message: "0123456789abcdef0123456789abcdef", To: "ann@example.com", Content: "hello"}
-	whole := AppendSend(nil, &send)[ItemHeaderBytes:]
+	whole := AppendSend(nil, &send)[sluice.ItemHeaderBytes:]
 	for n := range whole {
 		if err := DecodeSend(whole[:n], &Send{}); err == nil {
 			t.Errorf("the first %d of %d bytes were read as a send", n, len(whole))
 		}
 	}
 	send.Count("key", 300)
-	counted := AppendSend(nil, &send)[ItemHeaderBytes:]
+	counted := AppendSend(nil, &send)[sluice.ItemHeaderBytes:]
 	for n := len(whole) + 1; n < len(counted); n++ {
 		if err := DecodeSend(counted[:n], &Send{}); err == nil {
 			t.Errorf("the first %d of %d bytes were read as a send", n, len(counted))
@@ -89,7 +91,7 @@ func TestCutSendIsBroken(t *testing.T) {
 		t.Errorf("a send as it was before accounts: %+v, %v", old, err)
 	}
 	outcome := Outcome{Message: send.Message, To: send.To, Reply: "2.0.0 taken"}
-	whole = AppendOutcome(nil, &outcome)[ItemHeaderBytes:]
+	whole = AppendOutcome(nil, &outcome)[sluice.ItemHeaderBytes:]
 	for n := range whole {
 		if err := DecodeOutcome(whole[:n], &Outcome{}); err == nil {
 			t.Errorf("the first %d of %d bytes were read as an outcome", n, len(whole))

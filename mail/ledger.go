@@ -1,4 +1,4 @@
-package sluice
+package mail
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"sluice"
 )
 
 // What an outcome makes of a row of the ledger. No database is asked here: a
@@ -108,13 +110,13 @@ func late(line string) string { return strings.TrimSuffix(line, "}\n") + lateMar
 // StoredSend is a send that was accepted, with its place in the log.
 type StoredSend struct {
 	Send
-	Place Place
+	Place sluice.Place
 }
 
 // StoredOutcome is an outcome with its place in the log.
 type StoredOutcome struct {
 	Outcome
-	Place Place
+	Place sluice.Place
 
 	// Restored: the row of its send may be lost, since the database has gone back; it
 	// gets one then.
@@ -123,7 +125,7 @@ type StoredOutcome struct {
 
 // NewSendRow returns the row of a send that was accepted.
 func NewSendRow(s *StoredSend) SendRow {
-	line := lifeLine{At: s.AcceptedMillis, Event: EventQueued, State: SendWaiting.String(), Due: s.DueMillis, Route: Clip(s.Route, MaxRouteBytes)}
+	line := lifeLine{At: s.AcceptedMillis, Event: sluice.EventQueued, State: SendWaiting.String(), Due: s.DueMillis, Route: Clip(s.Route, MaxRouteBytes)}
 	return SendRow{
 		Message: s.Message, Number: s.Number, Partition: s.Place.Partition,
 		State: SendWaiting, Priority: s.Priority, Class: s.Class,

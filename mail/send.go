@@ -1,4 +1,4 @@
-package sluice
+package mail
 
 import (
 	"context"
@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"sluice"
+	"sluice/user"
 )
 
 // A message is what somebody asked to be mailed; a send is that message on its
@@ -205,14 +208,14 @@ func (s *Send) ID() string { return s.Message + "." + strconv.Itoa(s.Number) }
 func ParseSendID(id string) (message string, number int, ok bool) {
 	message, digits, found := strings.Cut(id, ".")
 	n, err := strconv.ParseUint(digits, 10, 16)
-	ok = found && err == nil && ValidMessageID(message) && strconv.FormatUint(n, 10) == digits
+	ok = found && err == nil && sluice.ValidMessageID(message) && strconv.FormatUint(n, 10) == digits
 	return message, int(n), ok
 }
 
 // SendPartition is the partition that sends to an address are in, out of so
 // many: that of the address as a key of a user, without regard to case.
 func SendPartition(to string, partitions int) int {
-	return UserKey{Kind: KeyEmail, Name: strings.ToLower(to)}.Partition(partitions)
+	return user.Key{Kind: user.KeyEmail, Name: strings.ToLower(to)}.Partition(partitions)
 }
 
 // Outcome is what has become of a send, on its way to the store: an item of the
@@ -242,12 +245,12 @@ type Outcome struct {
 }
 
 // AppendSend appends a send to a batch.
-func AppendSend(batch []byte, s *Send) []byte { return appendSend(batch, ItemSend, s) }
+func AppendSend(batch []byte, s *Send) []byte { return appendSend(batch, sluice.ItemSend, s) }
 
 // AppendKnown appends a send for the ledger alone: it waits in a lane already.
-func AppendKnown(batch []byte, s *Send) []byte { return appendSend(batch, ItemKnown, s) }
+func AppendKnown(batch []byte, s *Send) []byte { return appendSend(batch, sluice.ItemKnown, s) }
 
-func appendSend(batch []byte, kind ItemKind, s *Send) []byte {
+func appendSend(batch []byte, kind sluice.ItemKind, s *Send) []byte {
 	start := len(batch)
 	doubted := byte(0)
 	if s.Doubted {
@@ -261,7 +264,7 @@ func appendSend(batch []byte, kind ItemKind, s *Send) []byte {
 		batch = binary.LittleEndian.AppendUint16(batch, uint16(n))
 	}
 	for _, t := range [...]string{s.Message, s.From, s.To, s.User, s.App, s.Route, s.Tags, s.Metadata, s.Content} {
-		batch = AppendText(batch, t)
+		batch = sluice.AppendText(batch, t)
 	}
 	batch = appendAccount(batch, s)
 	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
@@ -273,7 +276,7 @@ const sendHeadBytes = 4 + 3*8 + 3*2
 // DecodeSend reads a send. Its texts share memory with the payload.
 func DecodeSend(payload []byte, s *Send) error {
 	if len(payload) < sendHeadBytes {
-		return fmt.Errorf("decode send: %w: %d bytes", ErrBatchBroken, len(payload))
+		return fmt.Errorf("decode send: %w: %d bytes", sluice.ErrBatchBroken, len(payload))
 	}
 	s.Priority, s.Class, s.Form, s.Doubted = Priority(payload[0]), Class(payload[1]), ContentForm(payload[2]), payload[3] == 1
 	for i, n := range [...]*int64{&s.AcceptedMillis, &s.DueMillis, &s.ExpiresMillis} {
@@ -282,7 +285,7 @@ func DecodeSend(payload []byte, s *Send) error {
 	for i, n := range [...]*int{&s.Number, &s.Recipients, &s.Attempts} {
 		*n = int(binary.LittleEndian.Uint16(payload[28+2*i:]))
 	}
-	rest, err := CutSome("send", payload[sendHeadBytes:], &s.Message, &s.From, &s.To, &s.User, &s.App, &s.Route, &s.Tags, &s.Metadata, &s.Content)
+	rest, err := sluice.CutSome("send", payload[sendHeadBytes:], &s.Message, &s.From, &s.To, &s.User, &s.App, &s.Route, &s.Tags, &s.Metadata, &s.Content)
 	if err != nil {
 		return err
 	}
@@ -290,16 +293,20 @@ func DecodeSend(payload []byte, s *Send) error {
 }
 
 // AppendOutcome appends an outcome to a batch.
-func AppendOutcome(batch []byte, o *Outcome) []byte { return appendOutcome(batch, ItemOutcome, o) }
+func AppendOutcome(batch []byte, o *Outcome) []byte {
+	return appendOutcome(batch, sluice.ItemOutcome, o)
+}
 
 // AppendCancel appends an outcome that holds if the send is not attempted yet.
-func AppendCancel(batch []byte, o *Outcome) []byte { return appendOutcome(batch, ItemCancel, o) }
+func AppendCancel(batch []byte, o *Outcome) []byte { return appendOutcome(batch, sluice.ItemCancel, o) }
 
 // AppendDecision appends an operator's decision about a send in doubt: it is sent,
 // it has failed, or it is to be attempted once more (still in doubt, and due).
-func AppendDecision(batch []byte, o *Outcome) []byte { return appendOutcome(batch, ItemDecide, o) }
+func AppendDecision(batch []byte, o *Outcome) []byte {
+	return appendOutcome(batch, sluice.ItemDecide, o)
+}
 
-func appendOutcome(batch []byte, kind ItemKind, o *Outcome) []byte {
+func appendOutcome(batch []byte, kind sluice.ItemKind, o *Outcome) []byte {
 	start := len(batch)
 	body := byte(0)
 	if o.HasBody {
@@ -313,7 +320,7 @@ func appendOutcome(batch []byte, kind ItemKind, o *Outcome) []byte {
 		batch = binary.LittleEndian.AppendUint16(batch, uint16(n))
 	}
 	for _, t := range [...]string{o.Message, o.Event, o.Route, o.Remote, o.Reply, o.Reason, o.To, o.User, o.App, o.Tags, o.Metadata} {
-		batch = AppendText(batch, t)
+		batch = sluice.AppendText(batch, t)
 	}
 	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
 	return batch
@@ -324,7 +331,7 @@ const outcomeHeadBytes = 3 + 2*8 + 4*2
 // DecodeOutcome reads an outcome. Its texts share memory with the payload.
 func DecodeOutcome(payload []byte, o *Outcome) error {
 	if len(payload) < outcomeHeadBytes {
-		return fmt.Errorf("decode outcome: %w: %d bytes", ErrBatchBroken, len(payload))
+		return fmt.Errorf("decode outcome: %w: %d bytes", sluice.ErrBatchBroken, len(payload))
 	}
 	o.Was, o.State, o.HasBody = SendState(payload[0]), SendState(payload[1]), payload[2] == 1
 	for i, n := range [...]*int64{&o.TimeMillis, &o.DueMillis} {
@@ -333,7 +340,7 @@ func DecodeOutcome(payload []byte, o *Outcome) error {
 	for i, n := range [...]*int{&o.Number, &o.Recipients, &o.Attempts, &o.Code} {
 		*n = int(binary.LittleEndian.Uint16(payload[19+2*i:]))
 	}
-	return CutTexts("outcome", payload[outcomeHeadBytes:], &o.Message, &o.Event, &o.Route, &o.Remote, &o.Reply, &o.Reason, &o.To, &o.User, &o.App, &o.Tags, &o.Metadata)
+	return sluice.CutTexts("outcome", payload[outcomeHeadBytes:], &o.Message, &o.Event, &o.Route, &o.Remote, &o.Reply, &o.Reason, &o.To, &o.User, &o.App, &o.Tags, &o.Metadata)
 }
 
 // SendStore is where the ledger of sends is, and the bodies of those that are
@@ -386,9 +393,9 @@ type SendStore interface {
 	// InDoubt lists sends in doubt, oldest first, after one, at most limit.
 	InDoubt(ctx context.Context, afterMessage string, afterNumber, limit int) ([]SendRow, error)
 
-	// UserSends lists the sends with a UserID, newest first, at most limit, of those
+	// UserSends lists the sends with a user.ID, newest first, at most limit, of those
 	// before one; the zero SendKey: from the newest.
-	UserSends(ctx context.Context, user UserID, before SendKey, limit int) ([]SendRow, error)
+	UserSends(ctx context.Context, user user.ID, before SendKey, limit int) ([]SendRow, error)
 }
 
 // Body is a message's content that does not travel inside its sends.
@@ -426,9 +433,9 @@ type SendRow struct {
 	// Life is what happened to it, oldest first: a JSON object a line.
 	Life string
 
-	// UserID is the user that User named when the row was written; zero: none that
+	// user.ID is the user that User named when the row was written; zero: none that
 	// there was. It stays when that user is merged into another.
-	UserID UserID
+	UserID user.ID
 }
 
 // RouteDayStore knows how many mails a route attempted on a day.
@@ -491,7 +498,7 @@ type Draft struct {
 func (d *Draft) Inline() bool { return len(d.Content)*len(d.To) <= MaxInlineBytes }
 
 // sendOverheadBytes is about what a send takes beside its texts.
-const sendOverheadBytes = ItemHeaderBytes + sendHeadBytes + MessageIDBytes + 16
+const sendOverheadBytes = sluice.ItemHeaderBytes + sendHeadBytes + sluice.MessageIDBytes + 16
 
 // SendBytes is about how many bytes the message's sends take as they wait.
 func (d *Draft) SendBytes() int {
@@ -521,9 +528,9 @@ func (r *RequestSize) Add(d *Draft, index int) error {
 	r.Sends, r.Bytes = r.Sends+len(d.To), r.Bytes+d.SendBytes()
 	switch {
 	case r.Sends > MaxRequestSends:
-		return &Error{Code: CodeTooLarge, Index: index, Message: fmt.Sprintf("the messages up to this one have %d recipients, a request at most %d; send them in several requests", r.Sends, MaxRequestSends)}
+		return &sluice.Error{Code: sluice.CodeTooLarge, Index: index, Message: fmt.Sprintf("the messages up to this one have %d recipients, a request at most %d; send them in several requests", r.Sends, MaxRequestSends)}
 	case r.Bytes > MaxRequestSendBytes:
-		return &Error{Code: CodeTooLarge, Index: index, Message: fmt.Sprintf("the messages up to this one come to %d bytes, a request to at most %d: addresses, tags and metadata count for each recipient; send them in several requests", r.Bytes, MaxRequestSendBytes)}
+		return &sluice.Error{Code: sluice.CodeTooLarge, Index: index, Message: fmt.Sprintf("the messages up to this one come to %d bytes, a request to at most %d: addresses, tags and metadata count for each recipient; send them in several requests", r.Bytes, MaxRequestSendBytes)}
 	}
 	return nil
 }

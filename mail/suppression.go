@@ -1,10 +1,12 @@
-package sluice
+package mail
 
 import (
 	"context"
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"sluice"
 )
 
 // Suppression says that an address, or a domain, is not to be mailed. There is
@@ -164,9 +166,9 @@ func (s *Suppression) Check() error {
 		return fmt.Errorf("entry has %d bytes, want 1 to %d", len(s.Entry), MaxSuppressEntryBytes)
 	case s.Scope > ScopeMarketing || word == "unknown":
 		return fmt.Errorf("scope %d or reason %d is none", s.Scope, s.Reason)
-	case len(s.App) > MaxAppIDBytes || !utf8.ValidString(s.App) || strings.ContainsRune(s.App, 0):
-		return fmt.Errorf("app has %d bytes, want UTF-8 without zeros, at most %d", len(s.App), MaxAppIDBytes)
-	case s.TimeMillis <= 0 || s.TimeMillis >= MaxEventTimeMillis || s.EndMillis < 0 || s.EndMillis >= MaxEventTimeMillis:
+	case len(s.App) > sluice.MaxAppIDBytes || !utf8.ValidString(s.App) || strings.ContainsRune(s.App, 0):
+		return fmt.Errorf("app has %d bytes, want UTF-8 without zeros, at most %d", len(s.App), sluice.MaxAppIDBytes)
+	case s.TimeMillis <= 0 || s.TimeMillis >= sluice.MaxEventTimeMillis || s.EndMillis < 0 || s.EndMillis >= sluice.MaxEventTimeMillis:
 		return fmt.Errorf("time %d or end %d is outside what can be stored", s.TimeMillis, s.EndMillis)
 	case s.EndMillis != 0 && !s.Reason.Ends():
 		return fmt.Errorf("a %s holds for good: it has no end", word)

@@ -1,4 +1,4 @@
-package sluice
+package doctor
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"sluice"
 )
 
 // What `sluice doctor` finds. The package that speaks a technology looks at it:
@@ -166,7 +168,7 @@ type Examiner interface {
 type Standing struct {
 	Follower      string
 	Partition     int
-	Position      Position
+	Position      sluice.Position
 	UpdatedMillis int64
 }
 
@@ -208,12 +210,12 @@ func OneLine(err error) string {
 // none, and ids of the logs, come from clocks of different machines.
 const (
 	clockWarnMillis  = 2_000
-	clockErrorMillis = int64(MaxClockApart / time.Millisecond)
+	clockErrorMillis = int64(sluice.MaxClockApart / time.Millisecond)
 )
 
 // CompareClocks asks a server for its time, in milliseconds since 1970, and
 // compares it with ours in the middle of the question.
-func (e *Examination) CompareClocks(c Check, ours Clock, ask func() (int64, error)) {
+func (e *Examination) CompareClocks(c Check, ours sluice.Clock, ask func() (int64, error)) {
 	before := ours.Now()
 	theirs, err := ask()
 	if err != nil {

@@ -1,6 +1,10 @@
-package sluice
+package store
 
-import "context"
+import (
+	"context"
+
+	"sluice"
+)
 
 // SeriesStore is where the series are read. The stores of package sqlstore are
 // ones.
@@ -14,8 +18,8 @@ type SeriesQuery struct {
 	Days                 bool  // from the days of UTC; else from the hours
 	FromMillis, ToMillis int64 // from the buckets that begin in this half-open range
 
-	App, Name *string    // only this one; nil: all
-	Kind      *EventKind // the same
+	App, Name *string           // only this one; nil: all
+	Kind      *sluice.EventKind // the same
 
 	// What is told apart; the others are added up, and empty in the rows.
 	ByApp, ByName, ByKind bool

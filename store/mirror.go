@@ -1,4 +1,4 @@
-package sluice
+package store
 
 import "context"
 

@@ -1,4 +1,8 @@
-package sluice
+package store
+
+import (
+	"sluice"
+)
 
 // FactTable is one of our tables whose rows are items of the logs, one each: facts.
 // Its key is the place of the item (part, pos_major, pos_minor, item), and Columns are
@@ -12,7 +16,7 @@ type FactTable struct {
 // Fact is a row of such a table.
 type Fact struct {
 	Table *FactTable
-	Place Place
+	Place sluice.Place
 
 	// Cells are the values of Columns: times in milliseconds since 1970.
 	Cells []Cell

@@ -1,8 +1,11 @@
-package sluice
+package store
 
 import (
 	"context"
 	"strings"
+
+	"sluice"
+	"sluice/mail"
 )
 
 // KeepStore is a store from which what is too old goes. The stores of sqlstore
@@ -26,7 +29,7 @@ type KeepStore interface {
 	// DeleteEvents deletes the oldest events of a kind in a half-open range of
 	// time, some thousands at most. Before the time reached none is left; that
 	// is toMillis when all are deleted.
-	DeleteEvents(ctx context.Context, kind EventKind, fromMillis, toMillis int64) (deleted int, reachedMillis int64, err error)
+	DeleteEvents(ctx context.Context, kind sluice.EventKind, fromMillis, toMillis int64) (deleted int, reachedMillis int64, err error)
 
 	// DeleteSeries deletes the hours or, if days is true, the days of the series
 	// that begin before a moment, in several transactions. Those of kind system
@@ -60,17 +63,17 @@ type KeepStore interface {
 	// are they by their user or their address. The rows stay, without address, user, message and properties. What was accepted
 	// later than ErasureMarginMillis after a name was written is somebody else's.
 	// It returns where to go on; that is toMillis when it is done.
-	EraseEvents(ctx context.Context, names []Erasure, from EventKey, toMillis int64) (erased int, next EventKey, err error)
+	EraseEvents(ctx context.Context, names []Erasure, from sluice.EventKey, toMillis int64) (erased int, next sluice.EventKey, err error)
 
 	// SendsOf returns the sends to those who are named, MaxErasures at most, among
 	// some thousand messages after one, but those that were accepted later than
 	// ErasureMarginMillis after a name was written. next is where to go on; empty:
 	// there are no more messages.
-	SendsOf(ctx context.Context, names []Erasure, afterMessage string) (sends []SendRow, next string, err error)
+	SendsOf(ctx context.Context, names []Erasure, afterMessage string) (sends []mail.SendRow, next string, err error)
 
 	// EraseSends erases who sends were to: their rows stay, in their states,
 	// without address, user and metadata, and without what servers replied.
-	EraseSends(ctx context.Context, sends []SendRow) error
+	EraseSends(ctx context.Context, sends []mail.SendRow) error
 
 	// EraseSoftBounces deletes the soft bounces of the addresses that are named,
 	// but those of days that begin later than ErasureMarginMillis after a name was
@@ -78,8 +81,8 @@ type KeepStore interface {
 	EraseSoftBounces(ctx context.Context, names []Erasure) (erased int, err error)
 
 	// DeadLetters, DeadLetter and DropDeadLetter are those of Store.
-	DeadLetters(ctx context.Context, after int64, limit int) ([]DeadLetter, error)
-	DeadLetter(ctx context.Context, id int64) (DeadLetter, error)
+	DeadLetters(ctx context.Context, after int64, limit int) ([]sluice.DeadLetter, error)
+	DeadLetter(ctx context.Context, id int64) (sluice.DeadLetter, error)
 	DropDeadLetter(ctx context.Context, id int64) error
 
 	// Erased removes names that were not written again since a moment.

@@ -1,8 +1,10 @@
-package sluice
+package store
 
 import (
 	"context"
 	"strings"
+
+	"sluice"
 )
 
 // DumpStore is a store whose standard tables can be read as they are at one
@@ -101,7 +103,7 @@ func (c DumpCursor) OwnTable() bool { return strings.HasPrefix(c.Follower, "list
 type DumpCursor struct {
 	Follower  string
 	Partition int
-	Position  Position
+	Position  sluice.Position
 }
 
 // DumpLease is a row of the leases.

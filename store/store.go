@@ -1,8 +1,12 @@
-package sluice
+package store
 
 import (
 	"context"
 	"io"
+
+	"sluice"
+	"sluice/mail"
+	"sluice/user"
 )
 
 // Store is the SQL side: rows, and the cursors of the followers whose effect
@@ -27,7 +31,7 @@ type Store interface {
 
 	// Cursors returns a follower's position in each partition. A cursor that
 	// does not exist yet is created at the zero Position.
-	Cursors(ctx context.Context, follower string, partitions []int) (map[int]Position, error)
+	Cursors(ctx context.Context, follower string, partitions []int) (map[int]sluice.Position, error)
 
 	// OpenTable looks at a table of the user's own and says how rows get into
 	// it. It is refused with the reason and the remedy if it or a column does
@@ -53,10 +57,10 @@ type Store interface {
 
 	// DeadLetters lists dead letters without their payloads, oldest first,
 	// after the one with id `after`, at most limit.
-	DeadLetters(ctx context.Context, after int64, limit int) ([]DeadLetter, error)
+	DeadLetters(ctx context.Context, after int64, limit int) ([]sluice.DeadLetter, error)
 
 	// DeadLetter returns one with its payload, or an *Error with CodeNotFound.
-	DeadLetter(ctx context.Context, id int64) (DeadLetter, error)
+	DeadLetter(ctx context.Context, id int64) (sluice.DeadLetter, error)
 
 	// DropDeadLetter removes one. Removing what is gone already is no error.
 	DropDeadLetter(ctx context.Context, id int64) error
@@ -107,19 +111,19 @@ type Effect struct {
 	Moves  []Move
 	Events []StoredEvent // into the standard table `events`
 	Rows   []TableRows   // into tables of the user's own
-	Dead   []DeadLetter
+	Dead   []sluice.DeadLetter
 
 	// Counts are added to the series, beside those of Events, which the store
 	// counts itself: only rows really inserted count.
-	Counts []Count
+	Counts []sluice.Count
 
 	// Users is what is done to users; nil: nothing.
-	Users *UserChanges
+	Users *user.Changes
 
 	// Sends become rows of the ledger; one that is there already changes nothing.
 	// Outcomes change such rows, in their order.
-	Sends    []StoredSend
-	Outcomes []StoredOutcome
+	Sends    []mail.StoredSend
+	Outcomes []mail.StoredOutcome
 
 	// Facts become rows of their tables; one that is there already changes nothing.
 	Facts []Fact
@@ -127,8 +131,8 @@ type Effect struct {
 	// Suppress changes suppressions, as SuppressionStore.Suppress does. Each must
 	// pass its Check. SoftBounces are counted, and may add to them: those count
 	// that happened after a suppression for that reason was removed last.
-	Suppress    []Suppression
-	SoftBounces []SoftBounce
+	Suppress    []mail.Suppression
+	SoftBounces []mail.SoftBounce
 
 	// Stripe keeps the rows of the series that one process writes apart from
 	// those of others: the lowest partition that it holds.
@@ -140,14 +144,14 @@ type Effect struct {
 type Move struct {
 	Follower  string
 	Partition int
-	From, To  Position
+	From, To  sluice.Position
 }
 
 // StoredEvent is an event with its place in the log, which names it if it has
 // no id of its own.
 type StoredEvent struct {
-	Event
-	Place Place
+	sluice.Event
+	Place sluice.Place
 }
 
 // TableSpec says how the elements of a list become rows of a table.
@@ -168,8 +172,8 @@ type TableRows struct {
 	Table  Table
 	Cells  []Cell
 	Raw    []string
-	Places []Place // one a row, or nil if places are not kept
-	Source string  // of its dead letters: "list:NAME"
+	Places []sluice.Place // one a row, or nil if places are not kept
+	Source string         // of its dead letters: "list:NAME"
 }
 
 // Cell is one value as its producer wrote it.
