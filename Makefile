@@ -10,6 +10,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # The bounds of one run. All of `make test` stays below 25 minutes on 2 cores.
 TEST_TIMEOUT  := 30m
+TEST_AT_ONCE  := 4
 CHAOS_TIMEOUT := 30m
 KILLS         := 200
 ROUNDS        := 500
@@ -37,10 +38,13 @@ build: ## build bin/sluice and bin/sluice-bench
 RACE_BUT := -gcflags=modernc.org/sqlite/lib=-race=false
 
 # The crash suite runs without the race detector: it starts the built program
-# again and again, and a detector in the test would only watch the test.
+# again and again, and a detector in the test would only watch the test. It runs
+# beside the other tests, and TEST_AT_ONCE packages of these run at once: most of
+# them wait more than they compute.
 test: deps-test lint ## lint, then every test against real servers, with the race detector
-	go test -race $(RACE_BUT) -timeout $(TEST_TIMEOUT) $$(go list ./... | grep -v /chaos)
-	go test -count=1 -timeout $(CHAOS_TIMEOUT) ./test/chaos
+	@go test -race $(RACE_BUT) -p $(TEST_AT_ONCE) -timeout $(TEST_TIMEOUT) $$(go list ./... | grep -v /chaos) & tests=$$!; \
+	go test -count=1 -timeout $(CHAOS_TIMEOUT) ./test/chaos; chaos=$$?; \
+	wait $$tests && exit $$chaos
 
 lint: ## gofmt, go vet, staticcheck with every check: see CONTRIBUTING.md
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w these:"; echo "$$unformatted"; exit 1; fi
