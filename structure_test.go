@@ -202,7 +202,7 @@ func TestWings(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if e.IsDir() && e.Name() != "bin" && e.Name() != "sluice-data" {
+		if e.IsDir() && e.Name() != ".git" && e.Name() != "bin" && e.Name() != "sluice-data" {
 			folders[e.Name()] = true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"syscall"
@@ -233,6 +234,24 @@ func TestBudget(t *testing.T) {
 	buf.release()
 	if left := b.Left(); left != 1<<20 {
 		t.Errorf("%d bytes left", left)
+	}
+}
+
+// What a body took that is refused for its size is given back once: given back twice,
+// the memory of all bodies had no bound, and two requests shared a buffer.
+func TestATooLargeBodyIsGivenBackOnce(t *testing.T) {
+	const root = "0123456789abcdef0123456789abcdef"
+	s, _, _, _ := startBraze(t, Options{RootKey: root})
+	for _, path := range []string{segmentsPath, suppressionsPath} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(`{"name": "`+strings.Repeat("x", maxSuppressionBytes)+`"}`))
+		r.Host = "localhost"
+		r.Header.Set("Authorization", "Bearer "+root)
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		s.http.Handler.ServeHTTP(w, r)
+		if left := s.intake.budget.Left(); w.Code != http.StatusRequestEntityTooLarge || left != maxHeldBytes {
+			t.Errorf("%s: %d, want 413; %d bytes are left, want %d", path, w.Code, left, maxHeldBytes)
+		}
 	}
 }
 

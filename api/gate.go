@@ -139,7 +139,7 @@ func (s *Server) holdJSON(r *http.Request, maxBytes int) (held, error) {
 	_, h, err := s.hold(r, nil)
 	if err == nil && len(h.body.bytes) > maxBytes {
 		h.release()
-		err = refusal(sluice.CodeTooLarge, "the body is larger than %d bytes", maxBytes)
+		return held{}, refusal(sluice.CodeTooLarge, "the body is larger than %d bytes", maxBytes)
 	}
 	return h, err
 }

@@ -42,8 +42,8 @@ type Program interface {
 }
 
 // Services are the parts of a running program that requests need. A server
-// takes them once for a request. What is nil is not there: the program does not
-// run, or does not do that.
+// takes them once for a request. All are there while the program runs, but for
+// those that say when they are nil.
 type Services struct {
 	Intake    *ingest.Intake // where events go; nil as soon as the program stops
 	Keys      store.KeyStore

@@ -130,9 +130,7 @@ type changed struct {
 // addSuppressions is POST /v1/suppressions.
 func (q *request) addSuppressions() (any, error) {
 	var array jsonscan.Value
-	reader := suppress.Reader{Preset: mail.Suppression{
-		Reason: mail.SuppressManual, Source: sourceAPI + q.who.ID, TimeMillis: q.s.clock.Now().UnixMilli(), Said: true,
-	}}
+	reader := suppress.Reader{Preset: mail.Suppression{Reason: mail.SuppressManual, Source: sourceAPI + q.who.ID, Said: true}}
 	_, err := q.object(maxSuppressionBytes, field{"suppressions", &array}, field{"force", &reader.Force})
 	if err != nil {
 		return nil, err
@@ -141,6 +139,7 @@ func (q *request) addSuppressions() (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	reader.Preset.TimeMillis = q.s.clock.Now().UnixMilli() // when all of the body is there
 	changes := make([]mail.Suppression, len(all))
 	for i, element := range all {
 		if changes[i], err = reader.Parse(element.Raw); err != nil {

@@ -67,7 +67,7 @@ func runBackup(ctx context.Context, c *call) error {
 		return usagef("backup: want one directory or new file")
 	}
 	cfg := c.config
-	store, err := c.store(ctx)
+	store, err := c.storeAsItIs(ctx)
 	if err != nil {
 		return err
 	}

@@ -29,10 +29,19 @@ func (c *call) running(ctx context.Context) (*engine.Running, error) {
 
 // store connects to the database of the configuration, beside processes that serve.
 func (c *call) store(ctx context.Context) (*sqlstore.Store, error) {
+	store, err := c.storeAsItIs(ctx)
+	if err == nil {
+		err = store.Ping(ctx)
+	}
+	return store, err
+}
+
+// storeAsItIs is store, also where migrations are pending: a backup is taken and mail is
+// purged before an upgrade.
+func (c *call) storeAsItIs(ctx context.Context) (*sqlstore.Store, error) {
 	store, err := engine.OpenStore(ctx, c.config)
 	if err == nil {
 		c.later(store.Close)
-		err = store.Ping(ctx)
 	}
 	return store, err
 }

@@ -144,7 +144,7 @@ func resumeFlag(s mail.Selector) string {
 // purge cancels what waits, or counts it.
 func (c *call) purge(ctx context.Context, o *spool.Operator, s mail.Selector) error {
 	cfg := c.config
-	store, err := c.store(ctx)
+	store, err := c.storeAsItIs(ctx)
 	if err != nil {
 		return err
 	}

@@ -196,19 +196,27 @@ func (p *part) end() {
 	p.room.ring()
 }
 
-// putBack puts sends that are not marked to the heads of their queues.
+// putBack puts sends that are not marked to the heads of their queues, those of a
+// partition at once: else another worker could take a later one before an earlier one
+// is there.
 func putBack(items []*item) {
-	for _, it := range slices.Backward(items) {
-		it.part.putBack(it)
+	of := make(map[*part][]*item)
+	for _, it := range items {
+		of[it.part] = append(of[it.part], it)
+	}
+	for p, items := range of {
+		p.putBack(items)
 	}
 }
 
-func (p *part) putBack(it *item) {
+func (p *part) putBack(items []*item) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if q := p.queues[it.spot.Batch.Lane]; q != nil && !p.over.Load() {
-		q.unpop(it)
-		p.waiting.Add(1)
+	for _, it := range slices.Backward(items) {
+		if q := p.queues[it.spot.Batch.Lane]; q != nil && !p.over.Load() {
+			q.unpop(it)
+			p.waiting.Add(1)
+		}
 	}
 }
 

@@ -124,6 +124,9 @@ func (j *judge) tell(name string, s *standing, status string, channels []Channel
 			o = &outbox{Notices: make(map[string]Notice)}
 			j.Outboxes[c.Name()] = o
 		}
+		if o.Notices == nil { // as JSON's null
+			o.Notices = make(map[string]Notice)
+		}
 		o.Notices[name] = n
 	}
 }

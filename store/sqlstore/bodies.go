@@ -218,5 +218,5 @@ func (s *Store) DropOrphans(ctx context.Context, beforeMillis int64) (dropped in
 			return nil
 		})
 	}
-	return dropped, s.failed(err, "drop bodies that no send needs from")
+	return done(dropped, err), s.failed(err, "drop bodies that no send needs from")
 }

@@ -102,7 +102,7 @@ func (s *Store) MakeEventDays(ctx context.Context, beforeMillis int64) (made int
 		made = len(add)
 		return s.d.addSpans(ctx, conn, add)
 	})
-	return made, s.failed(err, "make days of events in")
+	return done(made, err), s.failed(err, "make days of events in")
 }
 
 // DropEventDays drops partitions that have ended.

@@ -31,7 +31,7 @@ func (s *Store) DeleteSends(ctx context.Context, afterMessage string, beforeMill
 			return err
 		})
 	}
-	return deleted, next, s.failed(err, "delete old sends of")
+	return done(deleted, err), next, s.failed(err, "delete old sends of")
 }
 
 // deleteSends deletes by class and state, so that the server itself says how

@@ -153,3 +153,11 @@ func anys[T any](values []T) []any {
 	}
 	return args
 }
+
+// done is how many rows a transaction has changed: none if it has failed.
+func done(changed int, err error) int {
+	if err != nil {
+		return 0
+	}
+	return changed
+}

@@ -177,7 +177,7 @@ func (s *Store) DeleteSoftBounces(ctx context.Context, afterEntry string, before
 			return err
 		})
 	}
-	return deleted, next, s.failed(err, "delete old soft bounces of")
+	return done(deleted, err), next, s.failed(err, "delete old soft bounces of")
 }
 
 // EraseSoftBounces implements store.KeepStore. That of today goes too: it may
@@ -207,5 +207,5 @@ func (s *Store) EraseSoftBounces(ctx context.Context, names []store.Erasure) (er
 		}
 		return nil
 	})
-	return erased, s.failed(err, "erase users from soft bounces of")
+	return done(erased, err), s.failed(err, "erase users from soft bounces of")
 }
