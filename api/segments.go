@@ -9,6 +9,7 @@ import (
 
 	"sluice"
 	"sluice/user"
+	"sluice/user/profile"
 	"sluice/user/rule"
 )
 
@@ -35,7 +36,7 @@ type segmentShown struct {
 }
 
 func shownSegment(g *user.Segment) segmentShown {
-	return segmentShown{g.ID, g.Name, json.RawMessage(g.Definition), timeText(g.CreatedMillis), timeText(g.UpdatedMillis), timeText(g.ArchivedMillis)}
+	return segmentShown{g.ID, g.Name, json.RawMessage(g.Definition), profile.TimeText(g.CreatedMillis), profile.TimeText(g.UpdatedMillis), timeText(g.ArchivedMillis)}
 }
 
 // listSegments is GET /v1/segments.

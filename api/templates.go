@@ -60,7 +60,7 @@ type versionShown struct {
 }
 
 func shownTemplate(t *mail.Template) templateShown {
-	return templateShown{t.ID, t.Name, t.Current, t.Latest, timeText(t.CreatedMillis), timeText(t.UpdatedMillis), timeText(t.ArchivedMillis)}
+	return templateShown{t.ID, t.Name, t.Current, t.Latest, profile.TimeText(t.CreatedMillis), profile.TimeText(t.UpdatedMillis), timeText(t.ArchivedMillis)}
 }
 
 func shownVersion(t *mail.Template, v *mail.TemplateVersion) versionShown {
