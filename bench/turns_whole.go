@@ -93,6 +93,9 @@ func (r *run) wholeOnce(ctx context.Context, program, name, file string) (found 
 	if part != "" {
 		args = append(args, "--only", part)
 	}
+	if command != program {
+		args = append(args, "--program", program)
+	}
 	cmd := exec.CommandContext(ctx, command, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its servers
 	cmd.WaitDelay = stopWithin
