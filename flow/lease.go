@@ -48,7 +48,7 @@ type Lease struct {
 	token     string
 }
 
-// numberStore issues lease numbers (sluice.Store does).
+// numberStore issues lease numbers (store.Store does).
 type numberStore interface {
 	TakeLease(ctx context.Context, role string, partitions []int) (map[int]uint64, error)
 }

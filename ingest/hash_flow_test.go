@@ -185,7 +185,7 @@ type effects struct {
 	applied []*store.Effect
 }
 
-// Apply implements sluice.Store.
+// Apply implements store.Store.
 func (e *effects) Apply(ctx context.Context, p store.Prepared) (store.Applied, error) {
 	done, err := e.Store.Apply(ctx, p)
 	if err == nil {

@@ -18,7 +18,7 @@ type crashingStore struct{ store.Store }
 
 var errCrash = errors.New("crash")
 
-// DropDeadLetter implements sluice.Store.
+// DropDeadLetter implements store.Store.
 func (crashingStore) DropDeadLetter(context.Context, int64) error { return errCrash }
 
 func (e *engine) replayer(store store.Store) *ingest.Replayer {

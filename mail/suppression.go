@@ -76,7 +76,8 @@ func ParseScope(word string) (Scope, bool) {
 }
 
 // SuppressReason is why somebody is not mailed. Where there are several, the
-// smallest number is told.
+// smallest number is told. A program that does not know a stored reason stops its mail:
+// a new one comes with a schema that such programs do not read.
 type SuppressReason byte
 
 // The reasons.

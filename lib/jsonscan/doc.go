@@ -10,5 +10,5 @@
 //
 // It is ours because the input path validates all of an element and needs few
 // of its members. The standard packages decode into maps and structs, or hand
-// out one token at a time; go test -bench . ./jsonscan compares them.
+// out one token at a time; go test -bench . ./lib/jsonscan compares them.
 package jsonscan

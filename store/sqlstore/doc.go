@@ -1,4 +1,4 @@
-// Package sqlstore keeps the contract sluice.Store in SQLite, in MariaDB/MySQL
+// Package sqlstore keeps the contract store.Store in SQLite, in MariaDB/MySQL
 // and in PostgreSQL.
 //
 // The simple idea: one transaction moves the cursors and writes the rows. Why

@@ -51,7 +51,7 @@ const (
 	migrationLockSeconds  = 60
 )
 
-// Store implements sluice.Store. Its fields are set by Open and not changed
+// Store implements store.Store. Its fields are set by Open and not changed
 // after, except conn, which belongs to the holder of the token of writing.
 type Store struct {
 	d       dialect

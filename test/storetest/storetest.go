@@ -1,4 +1,4 @@
-// Package storetest is the conformance suite of sluice.Store. Every store runs
+// Package storetest is the conformance suite of store.Store. Every store runs
 // it, on its real server, from its own tests:
 //
 //	storetest.Run(t, func(t *testing.T) storetest.Env { ... })
