@@ -40,7 +40,7 @@ var wings = map[string]int{
 	"mail":   5, // messages, and the ways out
 	"series": 5, // counts, and their mirror
 
-	"schedule": 6, // sends that wait for a time
+	"schedule": 6, // mail asked for a time to come
 
 	"ops": 7, // what operators need
 	"api": 7, // HTTP

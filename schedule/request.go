@@ -1,4 +1,4 @@
-// Package schedule keeps sends that wait for a time: what is mailed then, to which users,
+// Package schedule keeps mail that was asked for a time to come: what is mailed, to which users,
 // and the release of it when it is time.
 package schedule
 
