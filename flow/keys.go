@@ -132,6 +132,21 @@ func (p Partition) AlertsKey() string { return prefix + "{" + p.tag + "}:alerts"
 // been removed by then.
 func (p Partition) removedKey() string { return prefix + "{" + p.tag + "}:removed" }
 
+// journeysKey: hash, number of a journey -> how many chunks of people it has
+// records of; fields beside these say how far a journey's follower is.
+func (p Partition) journeysKey() string { return prefix + "{" + p.tag + "}:journeys" }
+
+// chunkKey: string, the records of a journey of one chunk of people as a list, or
+// dividedMark: the blocks have them.
+func (p Partition) chunkKey(journey, chunk int) string {
+	return prefix + "{" + p.tag + "}:journey:" + strconv.Itoa(journey) + ":few:" + strconv.Itoa(chunk)
+}
+
+// blockKey: string, the records of a journey of one block of people.
+func (p Partition) blockKey(journey int, block int64) string {
+	return prefix + "{" + p.tag + "}:journey:" + strconv.Itoa(journey) + ":" + strconv.FormatInt(block, 10)
+}
+
 // gapsKey: hash, the log or list with a gap -> where, and since when; "accepted
 // " and its name -> where, if an operator has accepted it.
 func gapsKey() string { return prefix + "{members}:gaps" }
