@@ -46,10 +46,18 @@ var wings = map[string]int{
 	"api": 7, // HTTP
 
 	"config": 8,
-	"engine": 9, // builds and runs the program
-	"bench":  10,
-	"cmd":    11,
-	"test":   12, // what only tests import
+	"engine": 9,  // builds and runs the program
+	"test":   10, // servers, receivers and suites, for tests and benches
+	"bench":  11,
+	"cmd":    12,
+}
+
+// apart are the wings that are no part of the product, with the packages that may
+// import each beside tests. Without it the benches and the command, which stand
+// higher, could take a test's server into the product.
+var apart = map[string][]string{
+	"test":  {"bench"},
+	"bench": {"cmd/sluice-bench"},
 }
 
 // words are the packages at the heads of wings: the terms of a domain, and what is
@@ -261,6 +269,8 @@ func checkOwnImport(s *source, imported string) error {
 		return nil
 	case slices.Contains(inner, dir):
 		return fmt.Errorf("%s imports %s, which is for wing %s alone", s.dir, dir, to)
+	case apart[to] != nil && !slices.Contains(apart[to], s.dir):
+		return fmt.Errorf("%s imports %s: beside tests only %s may", s.dir, dir, strings.Join(apart[to], ", "))
 	case wings[to] < wings[from]:
 		return nil
 	}

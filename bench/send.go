@@ -13,11 +13,11 @@ import (
 
 	"sluice"
 	"sluice/bench/baseline"
-	"sluice/lib/sink"
 	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/mail/via/ses"
 	"sluice/mail/via/smtp"
+	"sluice/test/sink"
 )
 
 // `bench send`: mails out, over a distance and without one.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/sink"
+	"sluice/test/sink"
 )
 
 // startSending starts a program whose mail goes to a real server, and makes the

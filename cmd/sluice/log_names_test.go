@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/lib/sink"
+	"sluice/test/sink"
 )
 
 // fullAddress is an address whose local part is not masked.

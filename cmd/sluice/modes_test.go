@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/lib/sink"
 	"sluice/mail"
+	"sluice/test/sink"
 )
 
 const modesFile = `

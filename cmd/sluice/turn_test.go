@@ -8,8 +8,8 @@ import (
 
 	"sluice/config"
 	"sluice/engine"
-	"sluice/lib/sink"
 	"sluice/mail"
+	"sluice/test/sink"
 )
 
 // twoRelays runs a program with a relay, and another for what that does not take;

@@ -14,11 +14,11 @@ import (
 
 	"sluice"
 	"sluice/flow"
-	"sluice/lib/sink"
 	"sluice/mail"
 	"sluice/mail/route"
 	"sluice/mail/spool"
 	"sluice/mail/via/smtp"
+	"sluice/test/sink"
 )
 
 // brokenMails is how many mails of broken routes wait in TestBrokenRoutes. With

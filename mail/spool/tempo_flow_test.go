@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/sink"
 	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/mail/via/smtp"
+	"sluice/test/sink"
 )
 
 // slowReply is how long the relay of TestUrgentMailBySlowRelay needs for a mail. With

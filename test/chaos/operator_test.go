@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/flow"
-	"sluice/lib/sink"
+	"sluice/test/sink"
 )
 
 // newSending is a world that mails by a relay.

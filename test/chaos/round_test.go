@@ -22,7 +22,7 @@ import (
 	"sluice/flow"
 	"sluice/lib/faults"
 	"sluice/lib/servers"
-	"sluice/lib/sink"
+	"sluice/test/sink"
 )
 
 const (

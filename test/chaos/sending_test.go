@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/sink"
+	"sluice/test/sink"
 )
 
 // TestRandomKillsWhileSending kills the program, Redis and the database while

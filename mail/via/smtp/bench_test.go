@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"sluice/lib/faults"
-	"sluice/lib/sink"
 	"sluice/mail"
+	"sluice/test/sink"
 )
 
 // benchBytes is the size of a mail of the benchmarks.

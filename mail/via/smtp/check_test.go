@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/lib/sink"
 	"sluice/mail"
+	"sluice/test/sink"
 )
 
 // What a server does not offer is not sent to it, and what would break out of

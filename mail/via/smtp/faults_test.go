@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"sluice/lib/faults"
-	"sluice/lib/sink"
 	"sluice/mail"
+	"sluice/test/sink"
 )
 
 // fault is one way in which a server fails.

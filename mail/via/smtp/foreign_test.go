@@ -20,8 +20,8 @@ import (
 	"testing"
 
 	"sluice/lib/servers"
-	"sluice/lib/sink"
 	"sluice/mail"
+	"sluice/test/sink"
 )
 
 // Servers and clients that nobody here has written.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/sink"
 	"sluice/mail"
+	"sluice/test/sink"
 )
 
 // What replies of 4xx and 5xx mean, line by line, and what servers really say.

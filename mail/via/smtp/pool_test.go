@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/sink"
 	"sluice/mail"
 	"sluice/test/clocktest"
+	"sluice/test/sink"
 )
 
 func TestOptionsAreChecked(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/sink"
 	"sluice/mail"
+	"sluice/test/sink"
 )
 
 // testWithin bounds a test that would otherwise hang.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/sink"
 	"sluice/mail"
+	"sluice/test/sink"
 )
 
 // authority is a CA of the test.
