@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/lib/faults"
 	"sluice/lib/key"
 	"sluice/lib/servers"
 	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
+	"sluice/test/proxy"
 )
 
 func openKeys(t *testing.T) *sqlstore.Store {
@@ -177,7 +177,7 @@ func TestAFloodOfGuessesAfterARestart(t *testing.T) {
 	if err := server.CreateDatabase(t.Context(), "d"); err != nil {
 		t.Fatal(err)
 	}
-	line, err := faults.NewLine("tcp", server.Addr(), 50*time.Millisecond) // 100 ms a question: 20 guesses a second
+	line, err := proxy.NewLine("tcp", server.Addr(), 50*time.Millisecond) // 100 ms a question: 20 guesses a second
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // delayer puts a distance between two ends on loopback: every octet arrives so
-// much later, in both directions, and nothing is slower for it. (faults.Proxy
+// much later, in both directions, and nothing is slower for it. (proxy.Proxy
 // delays one read after the other, which limits the rate as well.)
 type delayer struct {
 	listener net.Listener

@@ -14,8 +14,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
-	"sluice/lib/faults"
 	"sluice/lib/servers"
+	"sluice/test/proxy"
 )
 
 // moved is a log whose Redis is another one from some moment on. It is a
@@ -24,7 +24,7 @@ import (
 // ids are an hour ahead.)
 type moved struct {
 	t     *testing.T
-	proxy *faults.Proxy
+	proxy *proxy.Proxy
 	here  *servers.Redis
 	there *servers.Redis
 }
@@ -43,7 +43,7 @@ func replicated(t *testing.T) *moved {
 	host, port, _ := strings.Cut(m.here.Addr(), ":")
 	m.there = start("--replicaof", host, port)
 	var err error
-	if m.proxy, err = faults.NewProxy("tcp", m.here.Addr()); err != nil {
+	if m.proxy, err = proxy.New("tcp", m.here.Addr()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.proxy.Close() })

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/faults"
 	"sluice/lib/servers"
+	"sluice/test/proxy"
 )
 
 // aloneForLong makes a lease keeper that does not run one that has looked for
@@ -281,7 +281,7 @@ func changesOf(all []*Leases) (sum Changes) {
 
 // behindProxies starts three lease keepers, each with a connection of its own to
 // one Redis.
-func behindProxies(t *testing.T) (all []*Leases, proxies []*faults.Proxy, redis *servers.Redis) {
+func behindProxies(t *testing.T) (all []*Leases, proxies []*proxy.Proxy, redis *servers.Redis) {
 	t.Helper()
 	redis, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir(), AppendFsync: "no"})
 	if err != nil {
@@ -290,7 +290,7 @@ func behindProxies(t *testing.T) (all []*Leases, proxies []*faults.Proxy, redis 
 	t.Cleanup(func() { _ = redis.Kill() })
 	store := &numbers{}
 	for range 3 {
-		proxy, err := faults.NewProxy("unix", redis.Socket())
+		proxy, err := proxy.New("unix", redis.Socket())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,28 +11,28 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
-	"sluice/lib/faults"
 	"sluice/lib/servers"
+	"sluice/test/proxy"
 )
 
 // dialThrough returns a server, a proxy before it, and a client through the
 // proxy.
-func dialThrough(t *testing.T) (server *servers.Redis, proxy *faults.Proxy, through *Redis) {
+func dialThrough(t *testing.T) (server *servers.Redis, way *proxy.Proxy, through *Redis) {
 	t.Helper()
 	server, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Kill() })
-	if proxy, err = faults.NewProxy("unix", server.Socket()); err != nil {
+	if way, err = proxy.New("unix", server.Socket()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = proxy.Close() })
-	if through, err = Dial(t.Context(), "redis://"+proxy.Addr()); err != nil {
+	t.Cleanup(func() { _ = way.Close() })
+	if through, err = Dial(t.Context(), "redis://"+way.Addr()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(through.Close)
-	return server, proxy, through
+	return server, way, through
 }
 
 func logsOf(r *Redis, partitions int) []*Log {
@@ -43,7 +43,7 @@ func logsOf(r *Redis, partitions int) []*Log {
 	return logs
 }
 
-func armed(t *testing.T, p *faults.Proxy, rule faults.Rule) *faults.Armed {
+func armed(t *testing.T, p *proxy.Proxy, rule proxy.Rule) *proxy.Armed {
 	t.Helper()
 	a, err := p.Arm(rule)
 	if err != nil {
@@ -80,7 +80,7 @@ func namesIn(t *testing.T, l *Log) (names []string) {
 // has the entries that were answered as written, none twice, and each caller's
 // in order.
 func TestWriterRepeatsForEachLogOnce(t *testing.T) {
-	server, proxy, through := dialThrough(t)
+	server, way, through := dialThrough(t)
 	const partitions, callers = 4, 8
 	w := NewWriter(logsOf(through, partitions), "api:1", 1<<30)
 	var stop atomic.Bool
@@ -105,13 +105,13 @@ func TestWriterRepeatsForEachLogOnce(t *testing.T) {
 	}
 	call := []byte("EVALSHA")
 	for i := range 6 {
-		for _, rule := range []faults.Rule{
-			{Direction: faults.ToServer, Pattern: call, Moment: faults.Before},
-			{Direction: faults.ToServer, Pattern: call, Moment: faults.After},
-			{Direction: faults.ToServer, Pattern: call, Moment: faults.Replied, ReplyBytes: 20 * i},
-			{Direction: faults.ToServer, Bytes: int64(1 + 150*i)},
+		for _, rule := range []proxy.Rule{
+			{Direction: proxy.ToServer, Pattern: call, Moment: proxy.Before},
+			{Direction: proxy.ToServer, Pattern: call, Moment: proxy.After},
+			{Direction: proxy.ToServer, Pattern: call, Moment: proxy.Replied, ReplyBytes: 20 * i},
+			{Direction: proxy.ToServer, Bytes: int64(1 + 150*i)},
 		} {
-			<-armed(t, proxy, rule).Fired()
+			<-armed(t, way, rule).Fired()
 			before := answers.Load()
 			eventually(t, "all can be written again", func() bool { return answers.Load() > before+callers })
 		}
@@ -154,7 +154,7 @@ func TestWriterRepeatsForEachLogOnce(t *testing.T) {
 // Where many logs must be asked how they stand, a Redis that hangs costs one
 // wait, not one for each.
 func TestWriterAsksAllLogsAtOnce(t *testing.T) {
-	server, proxy, through := dialThrough(t)
+	server, way, through := dialThrough(t)
 	const partitions = 8
 	w := NewWriter(logsOf(through, partitions), "api:1", testBacklogBytes)
 	var parts []Part
@@ -170,7 +170,7 @@ func TestWriterAsksAllLogsAtOnce(t *testing.T) {
 	if err := server.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	asked := armed(t, proxy, faults.Rule{Direction: faults.ToServer, Pattern: []byte(w.logs[partitions-1].partition.sourcesKey()), Stall: true})
+	asked := armed(t, way, proxy.Rule{Direction: proxy.ToServer, Pattern: []byte(w.logs[partitions-1].partition.sourcesKey()), Stall: true})
 	answered := make(chan error, 1)
 	go func() { answered <- w.Write(t.Context(), parts...) }()
 	eventually(t, "the last log is asked while none answers", func() bool {
@@ -181,7 +181,7 @@ func TestWriterAsksAllLogsAtOnce(t *testing.T) {
 			return false
 		}
 	})
-	proxy.Resume()
+	way.Resume()
 	if err := server.Continue(); err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/faults"
 	"sluice/lib/servers"
 	"sluice/mail"
 	"sluice/store/sqlstore"
+	"sluice/test/proxy"
 )
 
 const staleFile = `
@@ -37,7 +37,7 @@ func TestCutOffFromTheDatabaseNobodyUnsubscribedIsMailed(t *testing.T) {
 	if err := maria.CreateDatabase(t.Context(), "stale"); err != nil {
 		t.Fatal(err)
 	}
-	proxy, err := faults.NewProxy("tcp", maria.Addr())
+	proxy, err := proxy.New("tcp", maria.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,5 @@
-// Package faults breaks things on purpose, for tests. A Proxy cuts, delays and
-// stalls the connections between the program and its servers at a chosen byte.
-// A failpoint (Hit) kills, stops or fails the program at a chosen line.
+// Package faults breaks things on purpose, for tests: a failpoint (Hit) kills,
+// stops or fails the program at a chosen line.
 //
 // Failpoints are compiled into the program always, since a program built
 // otherwise would not be the one that runs in earnest. Unset, one costs a

@@ -17,11 +17,11 @@ import (
 
 	"sluice"
 	"sluice/flow"
-	"sluice/lib/faults"
 	"sluice/lib/servers"
 	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/store"
+	"sluice/test/proxy"
 )
 
 // valve lets nothing pass until it is opened.
@@ -78,7 +78,7 @@ func (w *wire) wantOnce(t *testing.T) {
 }
 
 // replicated starts a Redis, its replica, and what leads to the first of them.
-func replicated(t *testing.T) (master, replica *servers.Redis, proxy *faults.Proxy) {
+func replicated(t *testing.T) (master, replica *servers.Redis, way *proxy.Proxy) {
 	t.Helper()
 	start := func(extra ...string) *servers.Redis {
 		r, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: filepath.Join(t.TempDir(), "r"), AppendFsync: "no", Listen: "tcp", Extra: extra})
@@ -91,12 +91,12 @@ func replicated(t *testing.T) (master, replica *servers.Redis, proxy *faults.Pro
 	master = start()
 	host, port := "127.0.0.1", portOf(t, master)
 	replica = start("--replicaof", host, port)
-	proxy, err := faults.NewProxy("tcp", master.Addr())
+	way, err := proxy.New("tcp", master.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = proxy.Close() })
-	return master, replica, proxy
+	t.Cleanup(func() { _ = way.Close() })
+	return master, replica, way
 }
 
 // lock is a store whose transactions do not end while it is shut.
@@ -138,8 +138,8 @@ func (a *asked) LaneKeys(ctx context.Context, partition int, after mail.SendKey,
 // while the transaction is open that has their rows. The rows come after the lanes
 // are read anew, in which they are not: they are in doubt, and none waits for ever.
 func TestWhatCommitsAfterTheMoveIsCompared(t *testing.T) {
-	master, replica, proxy := replicated(t)
-	b := newBedOn(t, "redis://"+proxy.Addr())
+	master, replica, way := replicated(t)
+	b := newBedOn(t, "redis://"+way.Addr())
 	o := b.open(&valve{OneRoute: spool.OneRoute{Transport: newWire(nil)}}, nil)
 	l := &lock{Store: o.store, open: make(chan struct{})}
 	asked := &asked{Record: o.store}
@@ -156,9 +156,9 @@ func TestWhatCommitsAfterTheMoveIsCompared(t *testing.T) {
 		o.submit(draft(fmt.Sprintf("late%d@example.com", i), mail.PriorityNormal, mail.ClassTransactional))
 	}
 	b.eventually("they are queued, and a transaction is open", func() bool { return o.waiting() == before+messages && l.held.Load() > 0 })
-	proxy.Redirect("tcp", replica.Addr())
+	way.Redirect("tcp", replica.Addr())
 	b.must(master.Kill())
-	proxy.Cut()
+	way.Cut()
 	b.eventually("the comparison waits for the transaction, or has not", func() bool { return asked.cursors.Load() > 20 || asked.keys.Load() >= testPartitions })
 	l.shut.Store(false)
 	close(l.open)
@@ -251,8 +251,8 @@ func TestADatabaseOfBeforeUnderTodaysRedis(t *testing.T) {
 // TestALaggingReplicaTakesOver: the marks of all that was sent are lost with the
 // master, and its replica has it waiting. What the ledger knows is not sent again.
 func TestALaggingReplicaTakesOver(t *testing.T) {
-	master, replica, proxy := replicated(t)
-	b := newBedOn(t, "redis://"+proxy.Addr())
+	master, replica, way := replicated(t)
+	b := newBedOn(t, "redis://"+way.Addr())
 	w := newWire(nil)
 	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
 	o := b.startRoutes(v, nil)
@@ -273,9 +273,9 @@ func TestALaggingReplicaTakesOver(t *testing.T) {
 	v.open.Store(true)
 	b.eventually("all are sent, and the ledger knows", func() bool { return o.totals() == "sent 100" })
 	v.open.Store(false)
-	proxy.Redirect("tcp", replica.Addr())
+	way.Redirect("tcp", replica.Addr())
 	b.must(master.Kill())
-	proxy.Cut()
+	way.Cut()
 	b.eventually("the lanes are compared", func() bool {
 		found, all := o.foundOn(replica.URL())
 		return all && found.Ended == messages

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/faults"
 	"sluice/lib/servers"
 	"sluice/mail"
 	"sluice/mail/spool"
+	"sluice/test/proxy"
 )
 
 var (
@@ -36,9 +36,9 @@ func ownRedis(t *testing.T) *servers.Redis {
 }
 
 // way is a process's own way to Redis, which can be cut.
-func way(t *testing.T, redis *servers.Redis) *faults.Proxy {
+func way(t *testing.T, redis *servers.Redis) *proxy.Proxy {
 	t.Helper()
-	p := must(faults.NewProxy("unix", redis.Socket()))
+	p := must(proxy.New("unix", redis.Socket()))
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -103,7 +103,7 @@ type three struct {
 	*bed
 	wire   *wire
 	all    []*office
-	ways   []*faults.Proxy
+	ways   []*proxy.Proxy
 	intake *office
 	logged int // bytes of the log when all had their first shares
 

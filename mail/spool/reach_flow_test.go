@@ -10,10 +10,10 @@ import (
 
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/lib/faults"
 	"sluice/lib/servers"
 	"sluice/mail/spool"
 	"sluice/store/sqlstore"
+	"sluice/test/proxy"
 )
 
 // TestWhoCannotReachTheDatabaseGivesUp: of two processes one is cut off from the
@@ -25,9 +25,9 @@ func TestWhoCannotReachTheDatabaseGivesUp(t *testing.T) {
 	t.Cleanup(func() { _ = maria.Kill() })
 	b.must(maria.CreateDatabase(t.Context(), "test"))
 	var all []*flow.Leases
-	var ways []*faults.Proxy
+	var ways []*proxy.Proxy
 	for i := range 2 {
-		proxy := must(faults.NewProxy("tcp", maria.Addr()))
+		proxy := must(proxy.New("tcp", maria.Addr()))
 		t.Cleanup(func() { _ = proxy.Close() })
 		store := must(sqlstore.Open(t.Context(), strings.Replace(maria.URL("test"), maria.Addr(), proxy.Addr(), 1), sqlstore.Options{}))
 		t.Cleanup(func() { _ = store.Close() })

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/faults"
 	"sluice/lib/servers"
 	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/test/proxy"
 	"sluice/test/storetest"
 )
 
@@ -145,7 +145,7 @@ func mariadbEnv(t *testing.T, prepare func(*sqlstore.Store)) storetest.Env {
 		ReadableEvents: "events",
 		Commit:         commitPacket,
 		Open:           func(t *testing.T) store.Store { return opened(t, mariadb.SocketURL(name)) },
-		OpenThrough: func(t *testing.T) (store.Store, *faults.Proxy) {
+		OpenThrough: func(t *testing.T) (store.Store, *proxy.Proxy) {
 			proxy := newProxy(t)
 			return opened(t, "mysql://root@"+proxy.Addr()+"/"+name), proxy
 		},
@@ -154,9 +154,9 @@ func mariadbEnv(t *testing.T, prepare func(*sqlstore.Store)) storetest.Env {
 	}
 }
 
-func newProxy(t testing.TB) *faults.Proxy {
+func newProxy(t testing.TB) *proxy.Proxy {
 	t.Helper()
-	proxy, err := faults.NewProxy("unix", mariadb.Socket())
+	proxy, err := proxy.New("unix", mariadb.Socket())
 	if err != nil {
 		t.Fatal(err)
 	}

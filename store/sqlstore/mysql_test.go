@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"sluice"
-	"sluice/lib/faults"
 	"sluice/mail"
 	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/test/proxy"
 )
 
 // stallLimit is how long a stopped process may delay its successor before these
@@ -77,10 +77,10 @@ func migrated(t testing.TB, url string, options sqlstore.Options) *sqlstore.Stor
 // silent. Its successor gets through, and the process, continued, is late.
 func TestStoppedProcessIsThrownOut(t *testing.T) {
 	for _, limit := range []string{"idle_transaction_timeout", "wait_timeout"} {
-		for name, rule := range map[string]faults.Rule{
-			"before COMMIT":        {Direction: faults.ToServer, Pattern: commitPacket, Stall: true},
-			"before the load":      {Direction: faults.ToServer, Pattern: []byte("LOAD DATA"), Stall: true},
-			"middle of the stream": {Direction: faults.ToServer, Bytes: 1_000_000, Stall: true},
+		for name, rule := range map[string]proxy.Rule{
+			"before COMMIT":        {Direction: proxy.ToServer, Pattern: commitPacket, Stall: true},
+			"before the load":      {Direction: proxy.ToServer, Pattern: []byte("LOAD DATA"), Stall: true},
+			"middle of the stream": {Direction: proxy.ToServer, Bytes: 1_000_000, Stall: true},
 		} {
 			t.Run(limit+"/"+name, func(t *testing.T) {
 				t.Parallel()
@@ -97,7 +97,7 @@ func TestStoppedProcessIsThrownOut(t *testing.T) {
 }
 
 // checkThrownOut has a process fall silent as rule says, and its successor go on.
-func checkThrownOut(t *testing.T, successor, stopped *sqlstore.Store, proxy *faults.Proxy, rule faults.Rule, db *sql.DB) {
+func checkThrownOut(t *testing.T, successor, stopped *sqlstore.Store, proxy *proxy.Proxy, rule proxy.Rule, db *sql.DB) {
 	t.Helper()
 	armed, err := proxy.Arm(rule)
 	must(t, err)

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/lib/faults"
 	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/test/proxy"
 	"sluice/test/storetest"
 )
 
@@ -23,15 +23,15 @@ func newPostgresDatabase(t testing.TB) string {
 	return name
 }
 
-func newPostgresProxy(t testing.TB) *faults.Proxy {
+func newPostgresProxy(t testing.TB) *proxy.Proxy {
 	t.Helper()
-	proxy, err := faults.NewProxy("unix", postgres.Socket())
+	proxy, err := proxy.New("unix", postgres.Socket())
 	must(t, err)
 	t.Cleanup(func() { _ = proxy.Close() })
 	return proxy
 }
 
-func throughPostgres(proxy *faults.Proxy, database string) string {
+func throughPostgres(proxy *proxy.Proxy, database string) string {
 	return "postgresql://postgres@" + proxy.Addr() + "/" + database + "?sslmode=disable"
 }
 
@@ -46,7 +46,7 @@ func TestPostgres(t *testing.T) {
 			ReadableEvents: "(SELECT to_char(time AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') AS time, event_id FROM events) readable",
 			Commit:         postgresCommit,
 			Open:           func(t *testing.T) store.Store { return open(t, postgres.SocketURL(name), sqlstore.Options{}) },
-			OpenThrough: func(t *testing.T) (store.Store, *faults.Proxy) {
+			OpenThrough: func(t *testing.T) (store.Store, *proxy.Proxy) {
 				proxy := newPostgresProxy(t)
 				return open(t, throughPostgres(proxy, name), sqlstore.Options{}), proxy
 			},
@@ -61,10 +61,10 @@ func TestPostgres(t *testing.T) {
 
 // TestPostgresStoppedProcess is TestStoppedProcessIsThrownOut for PostgreSQL.
 func TestPostgresStoppedProcess(t *testing.T) {
-	for name, rule := range map[string]faults.Rule{
-		"before COMMIT":        {Direction: faults.ToServer, Pattern: postgresCommit, Stall: true},
-		"before the load":      {Direction: faults.ToServer, Pattern: []byte("COPY "), Stall: true},
-		"middle of the stream": {Direction: faults.ToServer, Bytes: 1_000_000, Stall: true},
+	for name, rule := range map[string]proxy.Rule{
+		"before COMMIT":        {Direction: proxy.ToServer, Pattern: postgresCommit, Stall: true},
+		"before the load":      {Direction: proxy.ToServer, Pattern: []byte("COPY "), Stall: true},
+		"middle of the stream": {Direction: proxy.ToServer, Bytes: 1_000_000, Stall: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

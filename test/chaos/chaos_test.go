@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/flow"
-	"sluice/lib/faults"
+	"sluice/test/proxy"
 )
 
 // failpoints are the places where the program dies, in the order of an
@@ -155,7 +155,7 @@ func TestCutConnections(t *testing.T) {
 	w.startPushing()
 	w.passed()
 	cuts := []struct {
-		proxy   *faults.Proxy
+		proxy   *proxy.Proxy
 		pattern string
 	}{
 		{w.baseProxy, "COMMIT"},
@@ -168,12 +168,12 @@ func TestCutConnections(t *testing.T) {
 		{w.redisProxy, "hashes:buffered"},
 	}
 	for _, c := range cuts {
-		for _, moment := range []faults.Moment{faults.Before, faults.After, faults.Replied} {
+		for _, moment := range []proxy.Moment{proxy.Before, proxy.After, proxy.Replied} {
 			for _, replyBytes := range []int{0, 3} {
-				if moment != faults.Replied && replyBytes > 0 {
+				if moment != proxy.Replied && replyBytes > 0 {
 					continue
 				}
-				armed, err := c.proxy.Arm(faults.Rule{Direction: faults.ToServer, Pattern: []byte(c.pattern), Moment: moment, ReplyBytes: replyBytes})
+				armed, err := c.proxy.Arm(proxy.Rule{Direction: proxy.ToServer, Pattern: []byte(c.pattern), Moment: moment, ReplyBytes: replyBytes})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -22,6 +22,7 @@ import (
 	"sluice/flow"
 	"sluice/lib/faults"
 	"sluice/lib/servers"
+	"sluice/test/proxy"
 	"sluice/test/sink"
 )
 
@@ -76,10 +77,10 @@ type round struct {
 type peer struct {
 	*program
 	config    string
-	redis     *faults.Proxy // nil on a cluster
-	base      *faults.Proxy // nil with SQLite
-	at        string        // its URL, guarded by load.mu
-	redisUser string        // on a cluster, where it is cut off by it
+	redis     *proxy.Proxy // nil on a cluster
+	base      *proxy.Proxy // nil with SQLite
+	at        string       // its URL, guarded by load.mu
+	redisUser string       // on a cluster, where it is cut off by it
 }
 
 func newRound(t *recorder, g *rig, p plan, random *rand.Rand) *round {
@@ -193,9 +194,9 @@ lists:
 	r.peers = append(r.peers, p)
 }
 
-func (r *round) proxy(address string) *faults.Proxy {
+func (r *round) proxy(address string) *proxy.Proxy {
 	r.t.Helper()
-	p, err := faults.NewProxy("tcp", address)
+	p, err := proxy.New("tcp", address)
 	if err != nil {
 		r.t.Fatal(err)
 	}

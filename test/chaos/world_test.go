@@ -23,6 +23,7 @@ import (
 	"sluice/flow"
 	"sluice/lib/faults"
 	"sluice/lib/servers"
+	"sluice/test/proxy"
 )
 
 var (
@@ -83,7 +84,7 @@ type world struct {
 	// has nothing on the wire when it dies, so that nothing may be in doubt.
 	roles string
 
-	redisProxy, baseProxy *faults.Proxy // between the program and its servers
+	redisProxy, baseProxy *proxy.Proxy // between the program and its servers
 
 	mu       sync.Mutex
 	programs []*program
@@ -153,7 +154,7 @@ func newWorldOn(t *testing.T, kind string) *world {
 			t.Fatal(err)
 		}
 	}
-	if w.redisProxy, err = faults.NewProxy("tcp", w.redis.Addr()); err != nil {
+	if w.redisProxy, err = proxy.New("tcp", w.redis.Addr()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.redisProxy.Close() })
@@ -198,7 +199,7 @@ func (w *world) reach(driver, dsn, address, url string) {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { _ = w.db.Close() })
-	if w.baseProxy, err = faults.NewProxy("tcp", address); err != nil {
+	if w.baseProxy, err = proxy.New("tcp", address); err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { _ = w.baseProxy.Close() })

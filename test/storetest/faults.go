@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/lib/faults"
 	"sluice/store"
+	"sluice/test/proxy"
 )
 
 // testCommitUnknown cuts the connection around the COMMIT. Whatever the server
@@ -19,13 +19,13 @@ func testCommitUnknown(t *testing.T, f *fixture) {
 		return // nothing lies between the store and the database
 	}
 	f.start(t)
-	db, proxy := f.OpenThrough(t)
+	db, way := f.OpenThrough(t)
 	for round := range 9 {
-		moment := []faults.Moment{faults.Before, faults.After, faults.Replied}[round%3]
+		moment := []proxy.Moment{proxy.Before, proxy.After, proxy.Replied}[round%3]
 		effect := f.step(store.Effect{Events: []store.StoredEvent{event(2 * round), event(2*round + 1)}})
 		p, err := db.Prepare(effect)
 		must(t, err)
-		armed, err := proxy.Arm(faults.Rule{Direction: faults.ToServer, Pattern: f.Commit, Moment: moment})
+		armed, err := way.Arm(proxy.Rule{Direction: proxy.ToServer, Pattern: f.Commit, Moment: moment})
 		must(t, err)
 		_, err = db.Apply(f.ctx, p)
 		if err == nil || errors.Is(err, sluice.ErrConflict) || errors.Is(err, sluice.ErrRefused) {
@@ -38,7 +38,7 @@ func testCommitUnknown(t *testing.T, f *fixture) {
 		if err != nil && !errors.Is(err, sluice.ErrConflict) {
 			t.Fatal(err)
 		}
-		if moment == faults.Replied && err == nil || moment == faults.Before && err != nil {
+		if moment == proxy.Replied && err == nil || moment == proxy.Before && err != nil {
 			t.Fatalf("cut at moment %d, the second attempt gave %v", moment, err)
 		}
 		f.at = effect.Moves[0].To
@@ -54,11 +54,11 @@ func testConnectionLost(t *testing.T, f *fixture) {
 		return
 	}
 	f.start(t)
-	through, proxy := f.OpenThrough(t)
+	through, way := f.OpenThrough(t)
 	f.store = through
 	for round := range 3 {
 		f.apply(t, store.Effect{Events: []store.StoredEvent{event(round)}}, 1, 0)
-		proxy.Cut()
+		way.Cut()
 	}
 	// In the middle of a load nothing is tried again by itself.
 	e := store.Effect{}
@@ -67,7 +67,7 @@ func testConnectionLost(t *testing.T, f *fixture) {
 	}
 	effect := f.step(e)
 	p := f.prepare(t, effect)
-	_, err := proxy.Arm(faults.Rule{Direction: faults.ToServer, Bytes: 100_000})
+	_, err := way.Arm(proxy.Rule{Direction: proxy.ToServer, Bytes: 100_000})
 	must(t, err)
 	_, err = through.Apply(f.ctx, p)
 	if err == nil || errors.Is(err, sluice.ErrConflict) || errors.Is(err, sluice.ErrRefused) {

@@ -17,8 +17,8 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/lib/faults"
 	"sluice/store"
+	"sluice/test/proxy"
 )
 
 // Env is a database of a test's own.
@@ -29,7 +29,7 @@ type Env struct {
 
 	// OpenThrough opens a store whose connections pass a proxy; nil for a
 	// database that is not behind a network.
-	OpenThrough func(t *testing.T) (store.Store, *faults.Proxy)
+	OpenThrough func(t *testing.T) (store.Store, *proxy.Proxy)
 
 	// Commit is in what the store sends to commit, and in nothing else.
 	Commit []byte

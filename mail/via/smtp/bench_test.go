@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/faults"
 	"sluice/mail"
+	"sluice/test/proxy"
 	"sluice/test/sink"
 )
 
@@ -74,7 +74,7 @@ func BenchmarkFarAway(b *testing.B) {
 		for _, window := range []int{1, 16, 64} {
 			b.Run(fmt.Sprintf("%s/window=%d", mode.name, window), func(b *testing.B) {
 				s := startSink(b, sink.Options{Without: mode.without})
-				line, err := faults.NewLine("tcp", s.Addr(), 25*time.Millisecond)
+				line, err := proxy.NewLine("tcp", s.Addr(), 25*time.Millisecond)
 				if err != nil {
 					b.Fatal(err)
 				}

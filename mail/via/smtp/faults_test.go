@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/faults"
 	"sluice/mail"
+	"sluice/test/proxy"
 	"sluice/test/sink"
 )
 
@@ -136,7 +136,7 @@ func TestCutsAtAnyOctet(t *testing.T) {
 	server := ca.server(t, "relay.test")
 	for _, mode := range modes {
 		for _, secure := range []bool{false, true} {
-			for _, direction := range []faults.Direction{faults.ToServer, faults.ToClient} {
+			for _, direction := range []proxy.Direction{proxy.ToServer, proxy.ToClient} {
 				t.Run(fmt.Sprintf("%s/TLS %v/%s", mode.name, secure, direction), func(t *testing.T) {
 					t.Parallel()
 					so, ro := sink.Options{Without: mode.without}, Options{}
@@ -145,11 +145,11 @@ func TestCutsAtAnyOctet(t *testing.T) {
 						ro = Options{TLS: TLSStart, ServerName: "relay.test", Roots: ca.pool()}
 					}
 					step := int64(29)
-					if direction == faults.ToClient {
+					if direction == proxy.ToClient {
 						step = 11
 					}
 					for octets := step; ; octets += step {
-						if !tryCut(t, so, ro, faults.Rule{Direction: direction, Bytes: octets}) {
+						if !tryCut(t, so, ro, proxy.Rule{Direction: direction, Bytes: octets}) {
 							return // that is more than there are
 						}
 					}
@@ -160,9 +160,9 @@ func TestCutsAtAnyOctet(t *testing.T) {
 }
 
 // tryCut reports whether the rule has struck.
-func tryCut(t *testing.T, so sink.Options, ro Options, rule faults.Rule) bool {
+func tryCut(t *testing.T, so sink.Options, ro Options, rule proxy.Rule) bool {
 	s := startSink(t, so)
-	proxy, err := faults.NewProxy("tcp", s.Addr())
+	proxy, err := proxy.New("tcp", s.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package faults
+package proxy
 
 import (
 	"bufio"
@@ -66,7 +66,7 @@ func (s *lineServer) serve(c net.Conn) {
 func startProxy(t *testing.T, network string) (*Proxy, *lineServer) {
 	t.Helper()
 	s := startLineServer(t, network)
-	p, err := NewProxy(s.network, s.addr)
+	p, err := New(s.network, s.addr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package faults
+package proxy
 
 import (
 	"context"
@@ -47,9 +47,9 @@ type Proxy struct {
 	rules           []*Armed // replaced, never changed: goroutines read it without mu
 }
 
-// NewProxy starts a proxy to a server, such as ("unix", "/dir/redis.sock") or
+// New starts a proxy to a server, such as ("unix", "/dir/redis.sock") or
 // ("tcp", "127.0.0.1:3306"). It listens on a free port of 127.0.0.1.
-func NewProxy(network, target string) (*Proxy, error) {
+func New(network, target string) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("start proxy to %s: %w", target, err)
