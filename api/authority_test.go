@@ -10,11 +10,11 @@ import (
 
 	"sluice"
 	"sluice/lib/key"
-	"sluice/lib/servers"
 	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
 	"sluice/test/proxy"
+	"sluice/test/servers"
 )
 
 func openKeys(t *testing.T) *sqlstore.Store {

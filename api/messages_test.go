@@ -17,11 +17,11 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/lib/servers"
 	"sluice/mail"
 	"sluice/mail/template"
 	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/test/servers"
 )
 
 // submitted keeps in memory what is handed in, or refuses it: what the spool

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/bench/baseline"
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 // env is what a bench runs on: a directory, a Redis, a database.

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/bench/baseline"
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 // `bench hashes`: producers count 100 hot names on 12 servers, as fast as they

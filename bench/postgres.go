@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/bench/baseline"
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 // postgresStore is a private PostgreSQL, default settings.

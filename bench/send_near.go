@@ -16,12 +16,12 @@ import (
 
 	"sluice"
 	"sluice/lib/key"
-	"sluice/lib/servers"
 	"sluice/mail"
 	"sluice/mail/dkim"
 	"sluice/mail/smtpd"
 	"sluice/mail/spool"
 	"sluice/mail/via/smtp"
+	"sluice/test/servers"
 )
 
 // What a mail costs without a distance: taken in by SMTP, kept durably, sent on

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sluice/bench/baseline"
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 // `bench series`: 100 hot names are counted, 300,000 times a second, while the

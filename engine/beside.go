@@ -12,7 +12,7 @@ import (
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/lib/servers"
+	"sluice/lib/child"
 	"sluice/store"
 	"sluice/store/sqlstore"
 )
@@ -97,12 +97,12 @@ func DialOrStart(ctx context.Context, cfg *config.Config) (*flow.Redis, func() e
 }
 
 // startEmbedded starts the embedded Redis of a data directory.
-func startEmbedded(ctx context.Context, cfg *config.Config) (*servers.Redis, error) {
+func startEmbedded(ctx context.Context, cfg *config.Config) (*child.Redis, error) {
 	dir := filepath.Join(cfg.Data, "redis")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the embedded redis's directory: %w", err)
 	}
-	return servers.StartRedis(ctx, servers.RedisOptions{Dir: dir, MaxMemory: embeddedLimit(cfg)})
+	return child.StartRedis(ctx, child.RedisOptions{Dir: dir, MaxMemory: embeddedLimit(cfg)})
 }
 
 // LogsOf returns the logs of all partitions.

@@ -13,8 +13,8 @@ import (
 
 	"sluice/config"
 	"sluice/engine"
-	"sluice/lib/servers"
 	"sluice/store"
+	"sluice/test/servers"
 )
 
 // TestTwoEnginesInOneProcess: nothing of an engine belongs to the process. Two share

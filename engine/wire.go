@@ -12,7 +12,7 @@ import (
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/lib/servers"
+	"sluice/lib/child"
 	"sluice/mail"
 	"sluice/mail/domain"
 	"sluice/mail/spool"
@@ -79,7 +79,7 @@ type core struct {
 	clock  *flow.Clock
 	stats  *ingest.Stats
 
-	child    *servers.Redis // embedded; nil: the configuration names a server
+	child    *child.Redis // embedded; nil: the configuration names a server
 	redis    *flow.Redis
 	redisURL string                     // its own, also if it is embedded
 	others   map[config.URL]*flow.Redis // of lists on other servers

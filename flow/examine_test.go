@@ -11,7 +11,7 @@ import (
 
 	"sluice"
 	"sluice/lib/doctor"
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 // clockAhead is the machine's clock, or one that is wrong.

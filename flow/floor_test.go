@@ -14,8 +14,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
-	"sluice/lib/servers"
 	"sluice/test/proxy"
+	"sluice/test/servers"
 )
 
 // moved is a log whose Redis is another one from some moment on. It is a

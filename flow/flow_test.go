@@ -13,7 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 // testRedis is the server of this test binary; tests keep apart by emptying it.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice"
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 // BenchmarkDrain is what draining costs Redis, by the field: of hashes of one

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 func newHashes(t *testing.T, r *Redis) (*List, *Lease) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 // join starts a lease keeper over 16 partitions; the function crashes it.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/servers"
 	"sluice/test/proxy"
+	"sluice/test/servers"
 )
 
 // aloneForLong makes a lease keeper that does not run one that has looked for

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice"
-	"sluice/lib/servers"
 	"sluice/test/proxy"
+	"sluice/test/servers"
 )
 
 // dialThrough returns a server, a proxy before it, and a client through the

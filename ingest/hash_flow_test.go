@@ -19,8 +19,8 @@ import (
 	"sluice/flow"
 	"sluice/ingest"
 	"sluice/lib/faults"
-	"sluice/lib/servers"
 	"sluice/store"
+	"sluice/test/servers"
 )
 
 const hashKeys = "{app_id}|{date}|{name}"

@@ -22,9 +22,9 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/lib/servers"
 	"sluice/store"
 	"sluice/store/sqlstore"
+	"sluice/test/servers"
 	"sluice/user"
 )
 

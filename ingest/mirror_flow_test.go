@@ -17,11 +17,11 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/lib/servers"
 	"sluice/series"
 	"sluice/store"
 	"sluice/store/mongostore"
 	"sluice/store/sqlstore"
+	"sluice/test/servers"
 )
 
 // mirrorBed is a bed with a mirror.

@@ -11,7 +11,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 // write appends batches to a partition's log under a source of its own.

@@ -11,7 +11,7 @@
 #                                    directories of their own below the user's
 #                                    cache what requirements-test.txt and
 #                                    npm-test/package-lock.json list; FerretDB,
-#                                    built of lib/servers/ferretdb, below the cache too
+#                                    built of test/servers/ferretdb, below the cache too
 #
 # It asks nothing, and when all is there it does nothing, in a few milliseconds.
 set -euo pipefail
@@ -95,7 +95,7 @@ node_tools() {
 }
 
 # mongo_server builds the server that speaks MongoDB's protocol, a module of its
-# own. lib/servers/mongo.go looks for it under the same name.
+# own. test/servers/mongo.go looks for it under the same name.
 mongo_server() {
 	local dir=${XDG_CACHE_HOME:-${HOME:?HOME is not set}/.cache}/sluice/ferretdb-1.24.2-1
 	if [ -x "$dir/ferretdb" ]; then return; fi
@@ -104,7 +104,7 @@ mongo_server() {
 	flock 8 # two trees may be tested at once
 	if [ -x "$dir/ferretdb" ]; then return; fi
 	say "building FerretDB, the MongoDB of the tests, into $dir"
-	(cd "$(dirname "${BASH_SOURCE[0]}")/../lib/servers/ferretdb" && CGO_ENABLED=0 go build -trimpath -o "$dir/ferretdb.new" .) ||
+	(cd "$(dirname "${BASH_SOURCE[0]}")/../test/servers/ferretdb" && CGO_ENABLED=0 go build -trimpath -o "$dir/ferretdb.new" .) ||
 		fail "go build failed: see above; is there a network?"
 	mv "$dir/ferretdb.new" "$dir/ferretdb"
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/lib/servers"
+	"sluice/test/servers"
 	"sluice/user"
 )
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/servers"
 	"sluice/test/dnstest"
+	"sluice/test/servers"
 )
 
 // fuzzWithin bounds the fuzzer: with 12 examples it takes a minute or two beside

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 const hashesFile = `

@@ -18,8 +18,8 @@ import (
 
 	"sluice/config"
 	"sluice/lib/doctor"
-	"sluice/lib/servers"
 	"sluice/store/mongostore"
+	"sluice/test/servers"
 )
 
 // mirrored is a server with the mirror, and who looks into it.

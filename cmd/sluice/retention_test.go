@@ -10,7 +10,7 @@ import (
 
 	_ "github.com/go-sql-driver/mysql"
 
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 // What is past its retention when the program starts goes, the rest stays: by

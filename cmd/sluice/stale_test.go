@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/servers"
 	"sluice/mail"
 	"sluice/store/sqlstore"
 	"sluice/test/proxy"
+	"sluice/test/servers"
 )
 
 const staleFile = `

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 const startFile = `

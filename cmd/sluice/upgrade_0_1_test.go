@@ -18,7 +18,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 // What the program of 0.1.0 left behind when it was killed, with much in the logs

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"sluice/lib/mime"
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 // pythonWithin bounds the programs in Python, on a machine that is busy too.

@@ -14,9 +14,9 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/lib/doctor"
-	"sluice/lib/servers"
 	"sluice/mail/senderdomains"
 	"sluice/test/clocktest"
+	"sluice/test/servers"
 )
 
 // looks counts the looks at domains, and finds what a test says.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sluice/flow"
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 // storedDays is a ledger: what was sent by routers is in it when it is recorded.

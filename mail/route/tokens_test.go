@@ -12,8 +12,8 @@ import (
 
 	"sluice"
 	"sluice/flow"
-	"sluice/lib/servers"
 	"sluice/mail"
+	"sluice/test/servers"
 )
 
 // testRedis is the server of this test binary.

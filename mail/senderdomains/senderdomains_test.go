@@ -8,7 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"sluice/flow"
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 // What was found about a domain is there for every process; domains that are old

@@ -12,9 +12,9 @@ import (
 
 	"sluice"
 	"sluice/lib/faults"
-	"sluice/lib/servers"
 	"sluice/mail"
 	"sluice/mail/spool"
+	"sluice/test/servers"
 	"sluice/user"
 )
 

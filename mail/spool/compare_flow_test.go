@@ -17,11 +17,11 @@ import (
 
 	"sluice"
 	"sluice/flow"
-	"sluice/lib/servers"
 	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/store"
 	"sluice/test/proxy"
+	"sluice/test/servers"
 )
 
 // valve lets nothing pass until it is opened.

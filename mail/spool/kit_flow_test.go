@@ -18,10 +18,10 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/lib/servers"
 	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/store/sqlstore"
+	"sluice/test/servers"
 )
 
 // The kit of the *_flow_test.go files: a real Redis, a real SQLite, and the

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/servers"
 	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/test/proxy"
+	"sluice/test/servers"
 )
 
 var (

@@ -10,10 +10,10 @@ import (
 
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/lib/servers"
 	"sluice/mail/spool"
 	"sluice/store/sqlstore"
 	"sluice/test/proxy"
+	"sluice/test/servers"
 )
 
 // TestWhoCannotReachTheDatabaseGivesUp: of two processes one is cut off from the

@@ -17,10 +17,10 @@ import (
 
 	"sluice"
 	"sluice/flow"
-	"sluice/lib/servers"
 	"sluice/ops/alertstate"
 	"sluice/store/sqlstore"
 	"sluice/test/clocktest"
+	"sluice/test/servers"
 )
 
 // receiver is a webhook's other end.

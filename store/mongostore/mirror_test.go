@@ -16,9 +16,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"sluice"
-	"sluice/lib/servers"
 	"sluice/store"
 	"sluice/store/mongostore"
+	"sluice/test/servers"
 )
 
 // bulk is what FerretDB takes: each statement of a message holds one of its

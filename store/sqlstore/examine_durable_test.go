@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sluice/lib/doctor"
-	"sluice/lib/servers"
 	"sluice/store/sqlstore"
+	"sluice/test/servers"
 )
 
 // A binary log that is not synced takes committed transactions back.

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"sluice/lib/servers"
 	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/test/proxy"
+	"sluice/test/servers"
 	"sluice/test/storetest"
 )
 

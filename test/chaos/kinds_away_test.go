@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"sluice/flow"
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 // strikeKill kills processes, Redis (one node of it) and the database, with kill

@@ -15,7 +15,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
-	"sluice/lib/servers"
+	"sluice/test/servers"
 	"sluice/user/profile"
 )
 

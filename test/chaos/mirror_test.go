@@ -15,8 +15,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"sluice/lib/servers"
 	"sluice/store/mongostore"
+	"sluice/test/servers"
 )
 
 // mirrorWorld is a world whose series are mirrored. Counters come by hashes,

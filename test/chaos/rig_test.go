@@ -12,7 +12,7 @@ import (
 	"github.com/redis/rueidis"
 	_ "modernc.org/sqlite"
 
-	"sluice/lib/servers"
+	"sluice/test/servers"
 )
 
 // onSQLite is the database of a single process.

@@ -21,8 +21,8 @@ import (
 
 	"sluice/flow"
 	"sluice/lib/faults"
-	"sluice/lib/servers"
 	"sluice/test/proxy"
+	"sluice/test/servers"
 	"sluice/test/sink"
 )
 

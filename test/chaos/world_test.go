@@ -22,8 +22,8 @@ import (
 
 	"sluice/flow"
 	"sluice/lib/faults"
-	"sluice/lib/servers"
 	"sluice/test/proxy"
+	"sluice/test/servers"
 )
 
 var (

@@ -68,7 +68,7 @@ func (l *Line) accept() {
 			select { // out of file descriptors, say: not in a busy loop
 			case <-l.ctx.Done():
 				return
-			case <-time.After(pausePoll):
+			case <-time.After(acceptPause):
 				continue
 			}
 		}

@@ -19,6 +19,9 @@ const (
 
 	// dialWithin bounds the dial to the target.
 	dialWithin = 10 * time.Second
+
+	// acceptPause is how long a failed accept waits before the next.
+	acceptPause = 5 * time.Millisecond
 )
 
 // Proxy stands between clients and one server and breaks their connections as
@@ -176,7 +179,7 @@ func (p *Proxy) accept() {
 			select { // out of file descriptors, say: not in a busy loop
 			case <-p.ctx.Done():
 				return
-			case <-time.After(pausePoll):
+			case <-time.After(acceptPause):
 				continue
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/lib/servers"
 	"sluice/mail"
+	"sluice/test/servers"
 )
 
 // ask calls a server that stands in for SES by other ways than ours.

@@ -19,8 +19,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/lib/servers"
 	"sluice/mail"
+	"sluice/test/servers"
 	"sluice/test/sink"
 )
 

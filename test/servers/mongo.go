@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"sluice/lib/child"
 )
 
 // mongoProgram is where scripts/install-deps.sh --test puts the program of
@@ -40,32 +42,31 @@ type Mongo struct {
 // returns when it takes connections. ctx bounds the start, not its life.
 func StartMongo(ctx context.Context, dir string) (*Mongo, error) {
 	m := &Mongo{}
-	if err := m.settle("ferretdb", "its directory", dir, mongoStopPatience); err != nil {
+	if err := m.Settle("ferretdb", "its directory", dir, 0, mongoStopPatience, m.start); err != nil {
 		return nil, err
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return nil, fmt.Errorf("start ferretdb: find the user's cache: %w", err)
 	}
-	m.begin = m.start
-	if m.program, err = find(mongoRemedy, filepath.Join(cache, filepath.FromSlash(mongoProgram))); err != nil {
+	if m.program, err = child.Find(mongoRemedy, filepath.Join(cache, filepath.FromSlash(mongoProgram))); err != nil {
 		return nil, fmt.Errorf("start ferretdb: %w", err)
 	}
-	if m.socket, m.socketHome, err = socketPath(m.dir, mongoSocketName); err != nil {
-		return nil, fmt.Errorf("start ferretdb in %s: %w", m.dir, err)
+	if m.socket, m.SocketHome, err = child.SocketPath(m.Dir(), mongoSocketName); err != nil {
+		return nil, fmt.Errorf("start ferretdb in %s: %w", m.Dir(), err)
 	}
-	if err := m.first(ctx, false); err != nil {
+	if err := m.First(ctx, false); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
 func (m *Mongo) start(ctx context.Context) error {
-	files := filepath.Join(m.dir, mongoFilesName)
-	s := spec{program: m.program, args: []string{"-dir", files, "-socket", m.socket}}
-	return m.run(ctx, s, func(*os.File) error { return os.MkdirAll(files, mongoDirectoryMode) }, func(p *process) error {
+	files := filepath.Join(m.Dir(), mongoFilesName)
+	s := child.Spec{Program: m.program, Args: []string{"-dir", files, "-socket", m.socket}}
+	return m.Run(ctx, s, func(*os.File) error { return os.MkdirAll(files, mongoDirectoryMode) }, func(p *child.Process) error {
 		return m.awaitWithin(ctx, p, "answer", mongoAnswerWithin, func() (bool, error) {
-			conn, err := dialSocket(m.socket, mongoDialWithin)
+			conn, err := child.DialSocket(m.socket, mongoDialWithin)
 			if err != nil {
 				return false, err
 			}

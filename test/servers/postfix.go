@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sluice/lib/child"
 )
 
 const (
@@ -46,7 +48,7 @@ postlog unix-dgram n - n - 1 postlogd
 // Postfix is a private Postfix, for tests and benches: a mail server written by
 // others. Its master has to be root.
 type Postfix struct {
-	child
+	child.Runner
 	dir  string
 	port int
 }
@@ -68,7 +70,7 @@ func StartPostfix(ctx context.Context, opt PostfixOptions) (*Postfix, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("start postfix: its master has to be root: run the test as root")
 	}
-	control, err := find(postfixRemedy, "postfix")
+	control, err := child.Find(postfixRemedy, "postfix")
 	if err != nil {
 		return nil, fmt.Errorf("start postfix: %w", err)
 	}
@@ -77,7 +79,7 @@ func StartPostfix(ctx context.Context, opt PostfixOptions) (*Postfix, error) {
 		return nil, fmt.Errorf("start postfix: %w", err)
 	}
 	p := &Postfix{dir: dir}
-	if err := onFreePort("postfix", &p.port, func() error { return p.start(ctx, control, account, opt) }); err != nil {
+	if err := child.OnFreePort("postfix", &p.port, func() error { return p.start(ctx, control, account, opt) }); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -96,19 +98,17 @@ func (p *Postfix) start(ctx context.Context, control string, account *account, o
 		return fmt.Errorf("start postfix: ask where its programs are: %w", err)
 	}
 	log := filepath.Join(p.dir, "postfix.log")
-	proc, err := start("postfix", spec{
-		program: filepath.Join(strings.TrimSpace(string(where)), "master"), args: []string{"-c", conf, "-s"},
-		dir: p.dir, logPath: log, session: true,
+	proc, err := child.Start("postfix", child.Spec{
+		Program: filepath.Join(strings.TrimSpace(string(where)), "master"), Args: []string{"-c", conf, "-s"},
+		Dir: p.dir, LogPath: log, Session: true,
 	})
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, postfixAnswerWithin, fmt.Errorf("no greeting within %s", postfixAnswerWithin))
-	defer cancel()
-	if err := proc.await(ctx, log, func() (bool, error) { return greetsMail(p.Addr()) }); err != nil {
-		return errors.Join(err, proc.kill())
+	if err := awaitWithin(ctx, proc, log, "greeting", postfixAnswerWithin, func() (bool, error) { return greetsMail(p.Addr()) }); err != nil {
+		return errors.Join(err, proc.Kill())
 	}
-	p.set(proc)
+	p.Set(proc)
 	return nil
 }
 
@@ -172,19 +172,19 @@ func (p *Postfix) Addr() string { return "127.0.0.1:" + strconv.Itoa(p.port) }
 
 // Stop ends it, and returns when its master is gone: the others end with it.
 func (p *Postfix) Stop(ctx context.Context) error {
-	return p.current().stop(ctx, postfixStopPatience)
+	return p.Current().Stop(ctx, postfixStopPatience)
 }
 
 // SMTPSink is Postfix's smtp-sink: a fast receiver of mail, written by others.
 type SMTPSink struct {
-	child
+	child.Runner
 	port int
 }
 
 // StartSMTPSink starts one with further arguments, such as "-p" (no PIPELINING).
 // Each mail becomes a file in dir, mail.NUMBER. It does not run as root.
 func StartSMTPSink(ctx context.Context, dir string, args ...string) (*SMTPSink, error) {
-	program, err := find(postfixRemedy, "smtp-sink")
+	program, err := child.Find(postfixRemedy, "smtp-sink")
 	if err != nil {
 		return nil, fmt.Errorf("start smtp-sink: %w", err)
 	}
@@ -196,7 +196,7 @@ func StartSMTPSink(ctx context.Context, dir string, args ...string) (*SMTPSink, 
 		return nil, fmt.Errorf("start smtp-sink: %w", err)
 	}
 	s := &SMTPSink{}
-	if err := onFreePort("smtp-sink", &s.port, func() error { return s.start(ctx, program, account, dir, args) }); err != nil {
+	if err := child.OnFreePort("smtp-sink", &s.port, func() error { return s.start(ctx, program, account, dir, args) }); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -204,18 +204,16 @@ func StartSMTPSink(ctx context.Context, dir string, args ...string) (*SMTPSink, 
 
 func (s *SMTPSink) start(ctx context.Context, program string, account *account, dir string, args []string) error {
 	log := filepath.Join(dir, "smtp-sink.log")
-	proc, err := start("smtp-sink", spec{
-		program: program, args: append(append([]string{"-d", "mail."}, args...), s.Addr(), "1000"), dir: dir, logPath: log, user: account,
+	proc, err := child.Start("smtp-sink", child.Spec{
+		Program: program, Args: append(append([]string{"-d", "mail."}, args...), s.Addr(), "1000"), Dir: dir, LogPath: log, Credential: account.credential(),
 	})
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, postfixAnswerWithin, fmt.Errorf("no greeting within %s", postfixAnswerWithin))
-	defer cancel()
-	if err := proc.await(ctx, log, func() (bool, error) { return greetsMail(s.Addr()) }); err != nil {
-		return errors.Join(err, proc.kill())
+	if err := awaitWithin(ctx, proc, log, "greeting", postfixAnswerWithin, func() (bool, error) { return greetsMail(s.Addr()) }); err != nil {
+		return errors.Join(err, proc.Kill())
 	}
-	s.set(proc)
+	s.Set(proc)
 	return nil
 }
 

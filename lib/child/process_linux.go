@@ -1,4 +1,4 @@
-package servers
+package child
 
 import (
 	"bytes"
@@ -14,17 +14,13 @@ import (
 // is inside a disk write stops after it.
 const stopWithin = 10 * time.Second
 
-func childAttributes(user *account) *syscall.SysProcAttr {
-	a := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if user != nil {
-		a.Credential = &syscall.Credential{Uid: user.uid, Gid: user.gid}
-	}
-	return a
+func childAttributes(as *syscall.Credential) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: as}
 }
 
 // awaitStopped waits until every thread of the process is stopped: kill(2)
 // returns before that.
-func awaitStopped(p *process) error {
+func awaitStopped(p *Process) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	limit := time.NewTimer(stopWithin)

@@ -1,10 +1,11 @@
-package servers
+package child
 
 import (
 	"bufio"
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -60,7 +61,7 @@ type RedisOptions struct {
 // Redis is a private Redis server. Its methods may be called from several
 // goroutines, but Stop and Restart not at the same time.
 type Redis struct {
-	base
+	Server
 	opt     RedisOptions
 	program string
 	socket  string
@@ -71,10 +72,6 @@ type Redis struct {
 // not the server's life: that ends with Stop, with Kill or with this program.
 func StartRedis(ctx context.Context, opt RedisOptions) (*Redis, error) {
 	r := new(Redis)
-	err := r.settle("redis", "RedisOptions.Dir", opt.Dir, redisStopPatience)
-	if err != nil {
-		return nil, err
-	}
 	if opt.AppendFsync == "" {
 		opt.AppendFsync = "always"
 	}
@@ -86,14 +83,18 @@ func StartRedis(ctx context.Context, opt RedisOptions) (*Redis, error) {
 	default:
 		return nil, fmt.Errorf("start redis: RedisOptions.Listen is %q: want \"unix\" or \"tcp\"", opt.Listen)
 	}
-	r.opt, r.port, r.begin = opt, opt.Port, r.start
-	if r.program, err = find(redisRemedy, "redis-server", "valkey-server"); err != nil {
+	r.opt = opt
+	err := r.Settle("redis", "RedisOptions.Dir", opt.Dir, opt.Port, redisStopPatience, r.start)
+	if err != nil {
+		return nil, err
+	}
+	if r.program, err = Find(redisRemedy, "redis-server", "valkey-server"); err != nil {
 		return nil, fmt.Errorf("start redis: %w", err)
 	}
-	if r.socket, r.socketHome, err = socketPath(r.dir, "redis.sock"); err != nil {
+	if r.socket, r.SocketHome, err = SocketPath(r.dir, "redis.sock"); err != nil {
 		return nil, fmt.Errorf("start redis in %s: %w", r.dir, err)
 	}
-	if err := r.first(ctx, opt.Listen == "tcp" && opt.Port == 0); err != nil {
+	if err := r.First(ctx, opt.Listen == "tcp" && opt.Port == 0); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -101,7 +102,7 @@ func StartRedis(ctx context.Context, opt RedisOptions) (*Redis, error) {
 
 // start runs the server with the port and socket that r has.
 func (r *Redis) start(ctx context.Context) error {
-	return r.run(ctx, spec{program: r.program, args: r.arguments(), private: true}, func(*os.File) error { return nil }, func(p *process) error { return r.awaitReady(ctx, p) })
+	return r.Run(ctx, Spec{Program: r.program, Args: r.arguments(), private: true}, func(*os.File) error { return nil }, func(p *Process) error { return r.awaitReady(ctx, p) })
 }
 
 // arguments are the whole configuration: Redis reads no file. Protected mode
@@ -131,7 +132,7 @@ func (r *Redis) arguments() []string {
 // awaitReady waits for PONG. It asks through the socket, also for "tcp": only
 // our server can be behind it, and Redis does not start at all without its
 // port. While Redis loads, the limit is renewed by every bit of progress.
-func (r *Redis) awaitReady(ctx context.Context, p *process) error {
+func (r *Redis) awaitReady(ctx context.Context, p *Process) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	limit := time.AfterFunc(redisAnswerWithin, func() {
@@ -143,7 +144,7 @@ func (r *Redis) awaitReady(ctx context.Context, p *process) error {
 	defer limit.Stop()
 	defer stall.Stop()
 	loadedBefore := int64(-1)
-	return p.await(ctx, r.logPath(), func() (bool, error) {
+	return p.Await(ctx, r.LogPath(), func() (bool, error) {
 		s, err := look(r.socket)
 		if err != nil || !s.loading {
 			return err == nil, err
@@ -168,7 +169,7 @@ type state struct {
 
 // look asks Redis whether it is ready.
 func look(socket string) (state, error) {
-	conn, err := dialSocket(socket, redisDialWithin)
+	conn, err := DialSocket(socket, redisDialWithin)
 	if err != nil {
 		return state{}, err
 	}
@@ -216,13 +217,13 @@ func (r *Redis) URL() string {
 	if r.opt.Listen == "tcp" {
 		return "redis://" + r.Addr()
 	}
-	return "unix://" + escapePath(r.socket)
+	return "unix://" + (&url.URL{Path: r.socket}).EscapedPath()
 }
 
 // Addr returns the path of the socket, or host:port.
 func (r *Redis) Addr() string {
 	if r.opt.Listen == "tcp" {
-		return r.base.Addr()
+		return r.Server.Addr()
 	}
 	return r.socket
 }

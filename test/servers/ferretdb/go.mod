@@ -1,4 +1,4 @@
-module sluice/lib/servers/ferretdb
+module sluice/test/servers/ferretdb
 
 go 1.26
 

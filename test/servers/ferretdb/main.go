@@ -2,7 +2,7 @@
 // and benches: FerretDB on SQLite files. It is a module of its own, so that
 // nothing it needs becomes a dependency of the program; scripts/install-deps.sh
 // builds it, package servers starts it. A change here needs another Version in
-// lib/servers/mongo.go and in the script, or the old program stays in use.
+// test/servers/mongo.go and in the script, or the old program stays in use.
 package main
 
 import (

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"sluice/lib/child"
 )
 
 const (
@@ -23,6 +24,9 @@ const (
 	// clusterNodeTimeout is after how long a silent node is taken for failed.
 	// There are no replicas, so nothing but the answers of the others changes.
 	clusterNodeTimeout = 2 * time.Second
+
+	// redisDialWithin bounds one question to a node.
+	redisDialWithin = 2 * time.Second
 
 	// ClusterSlots is the number of hash slots of a Redis Cluster.
 	ClusterSlots = 16384
@@ -75,16 +79,16 @@ func StartRedisCluster(ctx context.Context, opt ClusterOptions) (*RedisCluster, 
 // startNode starts a node of no cluster yet. Its bus port is free when it is
 // chosen; if another program takes it before the node does, a second is tried.
 func startNode(ctx context.Context, dir string, extra []string) (r *Redis, err error) {
-	for range portAttempts {
+	for range child.PortAttempts {
 		var bus int
-		if bus, err = freePort(); err != nil {
+		if bus, err = child.FreePort(); err != nil {
 			return nil, err
 		}
 		args := append([]string{
 			"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-require-full-coverage", "no",
 			"--cluster-node-timeout", strconv.FormatInt(clusterNodeTimeout.Milliseconds(), 10),
 		}, extra...)
-		if r, err = StartRedis(ctx, RedisOptions{Dir: dir, Listen: "tcp", Extra: args}); err == nil || !portTaken(err) {
+		if r, err = StartRedis(ctx, RedisOptions{Dir: dir, Listen: "tcp", Extra: args}); err == nil || !child.PortTaken(err) {
 			return r, err
 		}
 	}
@@ -95,7 +99,7 @@ func startNode(ctx context.Context, dir string, extra []string) (r *Redis, err e
 func (c *RedisCluster) join(ctx context.Context, opt ClusterOptions) error {
 	apart := -1
 	if opt.Apart != "" {
-		slot, err := c.Nodes[0].say("CLUSTER KEYSLOT " + opt.Apart)
+		slot, err := say(c.Nodes[0], "CLUSTER KEYSLOT "+opt.Apart)
 		if err != nil {
 			return err
 		}
@@ -104,20 +108,20 @@ func (c *RedisCluster) join(ctx context.Context, opt ClusterOptions) error {
 		}
 	}
 	for i, node := range c.Nodes {
-		if _, err := node.say("CLUSTER SET-CONFIG-EPOCH " + strconv.Itoa(i+1)); err != nil {
+		if _, err := say(node, "CLUSTER SET-CONFIG-EPOCH "+strconv.Itoa(i+1)); err != nil {
 			return err
 		}
 		for _, span := range slots(opt.Masters, i, apart) {
-			if _, err := node.say(fmt.Sprintf("CLUSTER ADDSLOTSRANGE %d %d", span[0], span[1])); err != nil {
+			if _, err := say(node, fmt.Sprintf("CLUSTER ADDSLOTSRANGE %d %d", span[0], span[1])); err != nil {
 				return err
 			}
 		}
 		for _, other := range c.Nodes[:i] { // all pairs: gossip alone takes seconds
-			bus, err := other.say("CONFIG GET cluster-port")
+			bus, err := say(other, "CONFIG GET cluster-port")
 			if err != nil {
 				return err
 			}
-			if _, err := node.say(fmt.Sprintf("CLUSTER MEET 127.0.0.1 %d %s", other.port, bus[len(bus)-1])); err != nil {
+			if _, err := say(node, fmt.Sprintf("CLUSTER MEET 127.0.0.1 %d %s", other.Port(), bus[len(bus)-1])); err != nil {
 				return err
 			}
 		}
@@ -150,7 +154,7 @@ func (c *RedisCluster) Await(ctx context.Context) error {
 	defer cancel()
 	for _, node := range c.Nodes {
 		for {
-			lines, err := node.say("CLUSTER INFO")
+			lines, err := say(node, "CLUSTER INFO")
 			text := strings.Join(lines, "\n") + "\n"
 			if err == nil && strings.Contains(text, "cluster_state:ok\n") && strings.Contains(text, "cluster_slots_ok:"+strconv.Itoa(ClusterSlots)+"\n") &&
 				strings.Contains(text, "cluster_known_nodes:"+strconv.Itoa(len(c.Nodes))+"\n") {
@@ -178,17 +182,14 @@ func (c *RedisCluster) Close() error {
 	return errors.Join(errs...)
 }
 
-// say sends one inline command through the socket and returns the lines of its
-// answer, without the lengths.
-func (r *Redis) say(command string) ([]string, error) {
-	conn, err := net.DialTimeout("unix", r.socket, redisDialWithin)
+// say sends a server one inline command through its socket and returns the lines of
+// the answer, without the lengths.
+func say(r *Redis, command string) ([]string, error) {
+	conn, err := child.DialSocket(r.Socket(), redisDialWithin)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(redisDialWithin)); err != nil {
-		return nil, err
-	}
 	if _, err := io.WriteString(conn, command+"\r\nQUIT\r\n"); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sluice/lib/child"
 )
 
 const (
@@ -70,40 +72,39 @@ type MariaDB struct {
 // As root the server runs as user mysql, which is given Dir.
 func StartMariaDB(ctx context.Context, opt MariaDBOptions) (*MariaDB, error) {
 	m := &MariaDB{opt: opt}
-	err := m.settle("mariadb", "MariaDBOptions.Dir", opt.Dir, mariadbStopPatience)
+	err := m.Settle("mariadb", "MariaDBOptions.Dir", opt.Dir, opt.Port, mariadbStopPatience, m.start)
 	if err != nil {
 		return nil, err
 	}
-	m.port, m.begin = opt.Port, m.start
 	if err := m.findPrograms(); err != nil {
 		return nil, fmt.Errorf("start mariadb: %w", err)
 	}
-	if m.account, err = databaseAccount("mysql", mariadbRemedy); err != nil {
+	if err := m.as("mysql", mariadbRemedy); err != nil {
 		return nil, fmt.Errorf("start mariadb: %w", err)
 	}
-	if m.socket, m.socketHome, err = socketPath(m.dir, "mariadb.sock"); err != nil {
-		return nil, fmt.Errorf("start mariadb in %s: %w", m.dir, err)
+	if m.socket, m.SocketHome, err = child.SocketPath(m.Dir(), "mariadb.sock"); err != nil {
+		return nil, fmt.Errorf("start mariadb in %s: %w", m.Dir(), err)
 	}
-	if err := m.first(ctx, opt.Port == 0); err != nil {
+	if err := m.First(ctx, opt.Port == 0); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
 func (m *MariaDB) findPrograms() (err error) {
-	if m.program, err = find(mariadbRemedy, "mariadbd", "mysqld"); err != nil {
+	if m.program, err = child.Find(mariadbRemedy, "mariadbd", "mysqld"); err != nil {
 		return err
 	}
-	if m.installer, err = find(mariadbRemedy, "mariadb-install-db", "mysql_install_db"); err != nil {
+	if m.installer, err = child.Find(mariadbRemedy, "mariadb-install-db", "mysql_install_db"); err != nil {
 		return err
 	}
-	m.client, err = find(mariadbRemedy, "mariadb", "mysql")
+	m.client, err = child.Find(mariadbRemedy, "mariadb", "mysql")
 	return err
 }
 
 // start runs the server with the port and socket that m has.
 func (m *MariaDB) start(ctx context.Context) error {
-	return m.run(ctx, spec{program: m.program, args: m.arguments()}, func(lock *os.File) error { return m.prepare(ctx, lock) }, func(p *process) error {
+	return m.Run(ctx, child.Spec{Program: m.program, Args: m.arguments()}, func(lock *os.File) error { return m.prepare(ctx, lock) }, func(p *child.Process) error {
 		return m.awaitWithin(ctx, p, "greeting", mariadbReadyWithin, func() (bool, error) { return greets(m.socket) })
 	})
 }
@@ -113,11 +114,11 @@ func (m *MariaDB) start(ctx context.Context) error {
 // directory it would remove those of other servers too.
 const mariadbTemp = "server.tmp"
 
-func (m *MariaDB) tempDir() string { return filepath.Join(m.dir, mariadbTemp) }
+func (m *MariaDB) tempDir() string { return filepath.Join(m.Dir(), mariadbTemp) }
 
 // prepare makes the data directory usable: system tables, owner, way to it.
 func (m *MariaDB) prepare(ctx context.Context, lock *os.File) error {
-	if err := m.give(m.dir, m.socketHome, m.tempDir()); err != nil {
+	if err := m.account.give(m.Dir(), m.SocketHome, m.tempDir()); err != nil {
 		return err
 	}
 	// MariaDB notes its process id beside the socket and refuses to start while
@@ -132,7 +133,7 @@ func (m *MariaDB) prepare(ctx context.Context, lock *os.File) error {
 // fill installs the system tables, once: a marker written afterwards tells a
 // finished installation from one that was killed half-way, which is removed.
 func (m *MariaDB) fill(ctx context.Context, lock *os.File) error {
-	marker := filepath.Join(m.dir, "server.installed")
+	marker := filepath.Join(m.Dir(), "server.installed")
 	if _, err := os.Stat(marker); err == nil {
 		return nil
 	}
@@ -141,7 +142,7 @@ func (m *MariaDB) fill(ctx context.Context, lock *os.File) error {
 	}
 	args := []string{
 		"--no-defaults",
-		"--datadir=" + m.dir,
+		"--datadir=" + m.Dir(),
 		"--tmpdir=" + m.tempDir(),
 		"--ignore-db-dirs=" + mariadbTemp,
 		"--auth-root-authentication-method=normal",
@@ -160,12 +161,12 @@ func (m *MariaDB) fill(ctx context.Context, lock *os.File) error {
 // clear removes what a half-done installation left. It refuses a directory with
 // foreign data: only directories of our own making are cleared.
 func (m *MariaDB) clear() error {
-	entries, err := os.ReadDir(m.dir)
+	entries, err := os.ReadDir(m.Dir())
 	if err != nil {
 		return err
 	}
-	own := map[string]bool{lockName: true, filepath.Base(m.logPath()): true, mariadbTemp: true}
-	begun := filepath.Join(m.dir, "server.installing")
+	own := map[string]bool{child.LockName: true, filepath.Base(m.LogPath()): true, mariadbTemp: true}
+	begun := filepath.Join(m.Dir(), "server.installing")
 	_, err = os.Stat(begun)
 	ours := err == nil
 	for _, e := range entries {
@@ -173,12 +174,12 @@ func (m *MariaDB) clear() error {
 			continue
 		}
 		if !ours {
-			return fmt.Errorf("%s holds %s, and was not made by this program: use an empty directory", m.dir, e.Name())
+			return fmt.Errorf("%s holds %s, and was not made by this program: use an empty directory", m.Dir(), e.Name())
 		}
 		if e.Name() == filepath.Base(begun) {
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(m.dir, e.Name())); err != nil {
+		if err := os.RemoveAll(filepath.Join(m.Dir(), e.Name())); err != nil {
 			return err
 		}
 	}
@@ -195,13 +196,13 @@ func (m *MariaDB) clear() error {
 func (m *MariaDB) arguments() []string {
 	args := []string{
 		"--no-defaults",
-		"--datadir=" + m.dir,
+		"--datadir=" + m.Dir(),
 		"--socket=" + m.socket,
-		"--pid-file=" + filepath.Join(m.dir, "mariadb.pid"),
+		"--pid-file=" + filepath.Join(m.Dir(), "mariadb.pid"),
 		"--tmpdir=" + m.tempDir(),
 		"--ignore-db-dirs=" + mariadbTemp,
 		"--bind-address=127.0.0.1",
-		"--port=" + strconv.Itoa(m.port),
+		"--port=" + strconv.Itoa(m.Port()),
 		"--character-set-server=utf8mb4",
 		"--collation-server=utf8mb4_general_ci",
 	}
@@ -211,7 +212,7 @@ func (m *MariaDB) arguments() []string {
 // greets reports whether the server sends its greeting. Connecting is not
 // enough: the socket listens before anybody accepts.
 func greets(socket string) (bool, error) {
-	conn, err := dialSocket(socket, mariadbDialWithin)
+	conn, err := child.DialSocket(socket, mariadbDialWithin)
 	if err != nil {
 		return false, err
 	}

@@ -1,4 +1,4 @@
-package servers
+package child
 
 import (
 	"context"
@@ -22,7 +22,8 @@ import (
 // append-only file destroy it, and Redis itself does not look.
 
 const (
-	lockName = "server.lock"
+	// LockName is the locked file in a server's directory.
+	LockName = "server.lock"
 
 	// lockWithin is how long a predecessor may take to die. It has got SIGKILL
 	// already, but a child that was rewriting the log has to be gone as well.
@@ -36,7 +37,7 @@ func lockDir(ctx context.Context, dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
-	path := filepath.Join(dir, lockName)
+	path := filepath.Join(dir, LockName)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
@@ -72,8 +73,8 @@ const (
 	portTries = 100
 )
 
-// freePort returns a port of 127.0.0.1 that was free a moment ago.
-func freePort() (port int, err error) {
+// FreePort returns a port of 127.0.0.1 that was free a moment ago.
+func FreePort() (port int, err error) {
 	for range portTries {
 		port = leastPort + rand.IntN(mostPort-leastPort)
 		var l net.Listener
@@ -88,10 +89,10 @@ func freePort() (port int, err error) {
 // bytes on Linux, 104 elsewhere, with the terminating zero).
 const maxSocketPathBytes = 100
 
-// socketPath returns where a socket of this name goes: into dir. Where that
+// SocketPath returns where a socket of this name goes: into dir. Where that
 // path would be too long, it goes into a short private directory. That is
 // returned as well, and the caller must remove it.
-func socketPath(dir, name string) (path, private string, err error) {
+func SocketPath(dir, name string) (path, private string, err error) {
 	if path = filepath.Join(dir, name); len(path) <= maxSocketPathBytes {
 		return path, "", nil
 	}

@@ -16,12 +16,12 @@ func TestRedisCluster(t *testing.T) {
 	if len(c.Nodes) != 4 {
 		t.Fatalf("%d nodes, want 3 masters and one for the slot apart", len(c.Nodes))
 	}
-	keyslot, err := c.Nodes[3].say("CLUSTER KEYSLOT {members}")
+	keyslot, err := say(c.Nodes[3], "CLUSTER KEYSLOT {members}")
 	if err != nil {
 		t.Fatal(err)
 	}
 	slot := strings.TrimPrefix(keyslot[0], ":")
-	lines, err := c.Nodes[3].say("CLUSTER NODES")
+	lines, err := say(c.Nodes[3], "CLUSTER NODES")
 	if err != nil {
 		t.Fatal(err)
 	}

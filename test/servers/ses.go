@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"sluice/lib/child"
 )
 
 const sesAnswerWithin = 30 * time.Second // they load a lot of Python or JavaScript
@@ -19,7 +21,7 @@ const sesAnswerWithin = 30 * time.Second // they load a lot of Python or JavaScr
 // SES is a private server that stands in for Amazon SES, in the memory of a
 // process. Neither checks signatures.
 type SES struct {
-	child
+	child.Runner
 	URL string
 }
 
@@ -31,13 +33,13 @@ func StartSESLocal(ctx context.Context, scripts, dir string) (*SES, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start aws-ses-v2-local: %w", err)
 	}
-	node, err := find("run `make deps-test`, which installs it", "node")
+	node, err := child.Find("run `make deps-test`, which installs it", "node")
 	if err != nil {
 		return nil, fmt.Errorf("start aws-ses-v2-local: %w", err)
 	}
 	program := filepath.Join(tools, "node_modules", "aws-ses-v2-local", "dist", "cli.js")
-	return startSES(ctx, "aws-ses-v2-local", dir, "/health-check", func(port string) spec {
-		return spec{program: node, args: []string{program, "--host", "127.0.0.1", "--port", port}}
+	return startSES(ctx, "aws-ses-v2-local", dir, "/health-check", func(port string) child.Spec {
+		return child.Spec{Program: node, Args: []string{program, "--host", "127.0.0.1", "--port", port}}
 	})
 }
 
@@ -48,34 +50,34 @@ func StartMoto(ctx context.Context, scripts, dir string) (*SES, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start moto: %w", err)
 	}
-	return startSES(ctx, "moto", dir, "/moto-api/", func(port string) spec {
-		return spec{program: filepath.Join(tools, "bin", "moto_server"), args: []string{"-H", "127.0.0.1", "-p", port}}
+	return startSES(ctx, "moto", dir, "/moto-api/", func(port string) child.Spec {
+		return child.Spec{Program: filepath.Join(tools, "bin", "moto_server"), Args: []string{"-H", "127.0.0.1", "-p", port}}
 	})
 }
 
 // startSES tries other ports while the one it found free is taken meanwhile.
-func startSES(ctx context.Context, name, dir, health string, with func(port string) spec) (*SES, error) {
+func startSES(ctx context.Context, name, dir, health string, with func(port string) child.Spec) (*SES, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, sesAnswerWithin, fmt.Errorf("no answer within %s", sesAnswerWithin))
 	defer cancel()
 	for attempt := 1; ; attempt++ {
-		port, err := freePort()
+		port, err := child.FreePort()
 		if err != nil {
 			return nil, fmt.Errorf("start %s: %w", name, err)
 		}
 		s := with(strconv.Itoa(port))
-		s.dir, s.logPath = dir, filepath.Join(dir, name+".log")
-		p, err := start(name, s)
+		s.Dir, s.LogPath = dir, filepath.Join(dir, name+".log")
+		p, err := child.Start(name, s)
 		if err != nil {
 			return nil, err
 		}
 		address := "http://127.0.0.1:" + strconv.Itoa(port)
-		err = p.await(ctx, s.logPath, func() (bool, error) { return answers(ctx, address+health) })
+		err = p.Await(ctx, s.LogPath, func() (bool, error) { return answers(ctx, address+health) })
 		if err == nil {
 			server := &SES{URL: address}
-			server.set(p)
+			server.Set(p)
 			return server, nil
 		}
-		if err = errors.Join(err, p.kill()); attempt == portAttempts || !portTaken(err) {
+		if err = errors.Join(err, p.Kill()); attempt == child.PortAttempts || !child.PortTaken(err) {
 			return nil, err
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"sluice/lib/child"
 )
 
 const (
@@ -39,6 +41,9 @@ const (
 	// postgresOrphansWithin bounds how long the processes of a killed server
 	// may take to be gone.
 	postgresOrphansWithin = 10 * time.Second
+
+	// postgresLook is how often they are looked at.
+	postgresLook = 5 * time.Millisecond
 
 	postgresUser = "postgres"
 )
@@ -83,23 +88,22 @@ type Postgres struct {
 // As root the server runs as user postgres, which is given Dir.
 func StartPostgres(ctx context.Context, opt PostgresOptions) (*Postgres, error) {
 	p := &Postgres{opt: opt}
-	err := p.settle("postgres", "PostgresOptions.Dir", opt.Dir, postgresStopPatience)
+	err := p.Settle("postgres", "PostgresOptions.Dir", opt.Dir, opt.Port, postgresStopPatience, p.start)
 	if err != nil {
 		return nil, err
 	}
-	p.port, p.begin = opt.Port, p.start
 	if p.bin, err = postgresBin(); err != nil {
 		return nil, fmt.Errorf("start postgres: %w", err)
 	}
-	if p.account, err = databaseAccount(postgresUser, postgresRemedy); err != nil {
+	if err := p.as(postgresUser, postgresRemedy); err != nil {
 		return nil, fmt.Errorf("start postgres: %w", err)
 	}
-	longest, home, err := socketPath(p.dir, ".s.PGSQL.65535")
+	longest, home, err := child.SocketPath(p.Dir(), ".s.PGSQL.65535")
 	if err != nil {
-		return nil, fmt.Errorf("start postgres in %s: %w", p.dir, err)
+		return nil, fmt.Errorf("start postgres in %s: %w", p.Dir(), err)
 	}
-	p.socketDir, p.socketHome = filepath.Dir(longest), home
-	if err := p.first(ctx, opt.Port == 0); err != nil {
+	p.socketDir, p.SocketHome = filepath.Dir(longest), home
+	if err := p.First(ctx, opt.Port == 0); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -120,7 +124,7 @@ func postgresBin() (string, error) {
 			}
 		}
 	}
-	path, err := find(postgresRemedy, "initdb")
+	path, err := child.Find(postgresRemedy, "initdb")
 	return filepath.Dir(path), err
 }
 
@@ -132,8 +136,8 @@ func postgresVersion(path string) int {
 
 // start runs the server with the port and socket that p has.
 func (p *Postgres) start(ctx context.Context) error {
-	s := spec{program: filepath.Join(p.bin, "postgres"), args: p.arguments(), ending: syscall.SIGINT} // at SIGTERM it would wait for its sessions
-	return p.run(ctx, s, func(lock *os.File) error { return p.prepare(ctx, lock) }, func(server *process) error {
+	s := child.Spec{Program: filepath.Join(p.bin, "postgres"), Args: p.arguments(), Ending: syscall.SIGINT} // at SIGTERM it would wait for its sessions
+	return p.Run(ctx, s, func(lock *os.File) error { return p.prepare(ctx, lock) }, func(server *child.Process) error {
 		return p.awaitWithin(ctx, server, "session", postgresReadyWithin, func() (bool, error) { return admits(p.Socket()) })
 	})
 }
@@ -141,7 +145,7 @@ func (p *Postgres) start(ctx context.Context) error {
 // prepare makes the directory usable: owner, way to it, an initialised
 // cluster. initdb works beside the data directory, which appears whole.
 func (p *Postgres) prepare(ctx context.Context, lock *os.File) error {
-	if err := p.give(p.dir, p.socketHome); err != nil {
+	if err := p.account.give(p.Dir(), p.SocketHome); err != nil {
 		return err
 	}
 	if _, err := os.Stat(p.data()); err == nil {
@@ -164,19 +168,19 @@ func (p *Postgres) arguments() []string {
 	args := []string{
 		"-D", p.data(),
 		"-c", "listen_addresses=127.0.0.1",
-		"-c", "port=" + strconv.Itoa(p.port),
+		"-c", "port=" + strconv.Itoa(p.Port()),
 		"-c", "unix_socket_directories=" + p.socketDir,
 		"-c", "logging_collector=off",
 	}
 	return append(args, p.opt.Extra...)
 }
 
-func (p *Postgres) data() string { return filepath.Join(p.dir, "data") }
+func (p *Postgres) data() string { return filepath.Join(p.Dir(), "data") }
 
 // admits reports whether the server lets a session in. Connecting is not
 // enough: it listens, and answers, while it still recovers.
 func admits(socket string) (bool, error) {
-	conn, err := dialSocket(socket, postgresDialWithin)
+	conn, err := child.DialSocket(socket, postgresDialWithin)
 	if err != nil {
 		return false, err
 	}
@@ -190,7 +194,7 @@ func admits(socket string) (bool, error) {
 	}
 	answer, err := io.ReadAll(io.LimitReader(conn, 1))
 	if err != nil || len(answer) == 0 {
-		return false, fmt.Errorf("ask for a session: no answer: %w", errOr(err))
+		return false, errors.Join(errors.New("ask for a session: no answer"), err)
 	}
 	if answer[0] != 'R' { // authentication
 		return false, fmt.Errorf("ask for a session: the answer is %q, not yet R", answer)
@@ -201,7 +205,7 @@ func admits(socket string) (bool, error) {
 
 // Socket returns the path of the unix socket.
 func (p *Postgres) Socket() string {
-	return filepath.Join(p.socketDir, ".s.PGSQL."+strconv.Itoa(p.port))
+	return filepath.Join(p.socketDir, ".s.PGSQL."+strconv.Itoa(p.Port()))
 }
 
 // URL returns "postgres://postgres@127.0.0.1:5432/db".
@@ -211,7 +215,7 @@ func (p *Postgres) URL(db string) string {
 
 // SocketURL returns "postgres://postgres@/db?host=/dir&port=5432".
 func (p *Postgres) SocketURL(db string) string {
-	return "postgres://" + postgresUser + "@/" + url.PathEscape(db) + "?host=" + url.QueryEscape(p.socketDir) + "&port=" + strconv.Itoa(p.port)
+	return "postgres://" + postgresUser + "@/" + url.PathEscape(db) + "?host=" + url.QueryEscape(p.socketDir) + "&port=" + strconv.Itoa(p.Port())
 }
 
 // CreateDatabase makes a database if it does not exist.
@@ -231,7 +235,7 @@ func (p *Postgres) CreateDatabase(ctx context.Context, name string) error {
 // client runs a statement through the server's own client.
 func (p *Postgres) client(ctx context.Context, statement string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, "psql"), "--no-psqlrc", "--no-align", "--tuples-only",
-		"--host="+p.socketDir, "--port="+strconv.Itoa(p.port), "--username="+postgresUser, "--dbname=postgres", "--command="+statement)
+		"--host="+p.socketDir, "--port="+strconv.Itoa(p.Port()), "--username="+postgresUser, "--dbname=postgres", "--command="+statement)
 	out, err := cmd.CombinedOutput()
 	text := strings.TrimSpace(string(out))
 	if err != nil {
@@ -275,8 +279,8 @@ func (p *Postgres) signalSessions(pids []int, sig syscall.Signal) error {
 // gone. The first process is stopped before: else it would see its children
 // die, and begin to recover. Its files stay: Restart starts it again on them.
 func (p *Postgres) Kill() error {
-	if err := p.child.Pause(); err != nil {
-		if p.current().gone() {
+	if err := p.Server.Pause(); err != nil {
+		if p.Current().Gone() {
 			return nil
 		}
 		return err
@@ -285,10 +289,10 @@ func (p *Postgres) Kill() error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(p.signalSessions(pids, syscall.SIGKILL), p.child.Kill()); err != nil {
+	if err := errors.Join(p.signalSessions(pids, syscall.SIGKILL), p.Server.Kill()); err != nil {
 		return err
 	}
-	tick := time.NewTicker(pollInterval)
+	tick := time.NewTicker(postgresLook)
 	defer tick.Stop()
 	limit := time.NewTimer(postgresOrphansWithin)
 	defer limit.Stop()
@@ -305,7 +309,7 @@ func (p *Postgres) Kill() error {
 // Pause stops the server and its sessions with SIGSTOP: connections stay open,
 // nothing is answered.
 func (p *Postgres) Pause() error {
-	if err := p.child.Pause(); err != nil {
+	if err := p.Server.Pause(); err != nil {
 		return err
 	}
 	pids, err := p.sessions()
@@ -321,5 +325,5 @@ func (p *Postgres) Continue() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.signalSessions(pids, syscall.SIGCONT), p.child.Continue())
+	return errors.Join(p.signalSessions(pids, syscall.SIGCONT), p.Server.Continue())
 }

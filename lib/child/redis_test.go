@@ -1,4 +1,4 @@
-package servers
+package child
 
 import (
 	"bufio"

@@ -3,17 +3,25 @@ package servers
 import (
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"syscall"
 )
 
 // account is the user that a server runs as, when that is not ours.
 type account struct {
-	name     string
-	uid, gid uint32
+	name string
+	syscall.Credential
+}
+
+// credential returns whom the server runs as; nil: ourselves.
+func (a *account) credential() *syscall.Credential {
+	if a == nil {
+		return nil
+	}
+	return &a.Credential
 }
 
 // databaseAccount returns the account that a database server is to run as: it
@@ -34,7 +42,7 @@ func databaseAccount(name, remedy string) (*account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the group of user %s: %w", name, err)
 	}
-	return &account{name: u.Username, uid: uint32(uid), gid: uint32(gid)}, nil
+	return &account{u.Username, syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
 }
 
 // own gives a directory and all in it to the account.
@@ -46,7 +54,7 @@ func (a *account) own(dir string) error {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(path, int(a.uid), int(a.gid))
+		return os.Lchown(path, int(a.Uid), int(a.Gid))
 	})
 	if err != nil {
 		return fmt.Errorf("give %s to user %s: %w", dir, a.name, err)
@@ -86,5 +94,21 @@ func (a *account) letThrough(dir string) error {
 	}
 }
 
-// escapePath writes a path for a URL.
-func escapePath(path string) string { return (&url.URL{Path: path}).EscapedPath() }
+// give makes directories that the account owns and reaches; "" is none.
+func (a *account) give(dirs ...string) error {
+	for _, dir := range dirs {
+		if dir == "" {
+			continue
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		if err := a.letThrough(dir); err != nil {
+			return err
+		}
+		if err := a.own(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,4 +1,4 @@
-package servers
+package child
 
 import (
 	"context"
@@ -22,34 +22,35 @@ const (
 	// logTailBytes is how much of a server's log an error quotes.
 	logTailBytes = 2048
 
-	// portAttempts is how often a start is tried with a new free port. Another
+	// PortAttempts is how often a start is tried with a new free port. Another
 	// process may take a port between our look and the server's bind.
-	portAttempts = 5
+	PortAttempts = 5
 )
 
-// spec is what a process is started with.
-type spec struct {
-	program string
-	args    []string
-	dir     string
-	logPath string // stdout and stderr are appended to it
-	user    *account
-	held    []*os.File     // stay open in the child: see lock.go
-	ending  syscall.Signal // asks it to end; 0: SIGTERM
-	session bool           // it wants to lead a session
-	private bool           // the files that it makes are for its owner alone
+// Spec is what a process is started with.
+type Spec struct {
+	Program    string
+	Args       []string
+	Dir        string
+	LogPath    string              // stdout and stderr are appended to it
+	Credential *syscall.Credential // whom it runs as; nil: ourselves
+	Ending     syscall.Signal      // asks it to end; 0: SIGTERM
+	Session    bool                // it wants to lead a session
+
+	private bool     // the files that it makes are for its owner alone
+	held    *os.File // stays open in the child, or nil: see lock.go
 }
 
 // command returns the program and its arguments. A umask belongs to a whole
 // process, so for a private one a shell sets it and becomes the program.
-func (s *spec) command() (program string, args []string) {
+func (s *Spec) command() (program string, args []string) {
 	if !s.private {
-		return s.program, s.args
+		return s.Program, s.Args
 	}
-	return "/bin/sh", append([]string{"-c", `umask 077; exec "$@"`, "sh", s.program}, s.args...)
+	return "/bin/sh", append([]string{"-c", `umask 077; exec "$@"`, "sh", s.Program}, s.Args...)
 }
 
-// process is a running child.
+// Process is a running child.
 //
 // Linux can kill a child when its parent ends (PR_SET_PDEATHSIG), which is the
 // only way that also covers kill -9 of the parent. Two traps lie in it:
@@ -66,7 +67,7 @@ func (s *spec) command() (program string, args []string) {
 //
 // The signal is SIGKILL: SIGTERM would leave a paused child behind, and the
 // servers' promise to us is that nothing accepted is lost by SIGKILL.
-type process struct {
+type Process struct {
 	name   string
 	cmd    *exec.Cmd
 	ending syscall.Signal
@@ -74,27 +75,29 @@ type process struct {
 	err    error         // of Wait; read only after exited is closed
 }
 
-// start runs the child and returns as soon as it runs.
-func start(name string, s spec) (*process, error) {
-	log, err := os.OpenFile(s.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+// Start runs the child and returns as soon as it runs.
+func Start(name string, s Spec) (*Process, error) {
+	log, err := os.OpenFile(s.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: open its log: %w", name, err)
 	}
 	defer log.Close()
 	program, args := s.command()
 	cmd := exec.Command(program, args...)
-	cmd.Dir = s.dir
+	cmd.Dir = s.Dir
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = s.held
-	cmd.SysProcAttr = childAttributes(s.user)
-	if s.session { // which has a process group of its own as well
+	if s.held != nil {
+		cmd.ExtraFiles = []*os.File{s.held}
+	}
+	cmd.SysProcAttr = childAttributes(s.Credential)
+	if s.Session { // which has a process group of its own as well
 		cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setpgid = true, false
 	}
 
-	if s.ending == 0 {
-		s.ending = syscall.SIGTERM
+	if s.Ending == 0 {
+		s.Ending = syscall.SIGTERM
 	}
-	p := &process{name: name, cmd: cmd, ending: s.ending, exited: make(chan struct{})}
+	p := &Process{name: name, cmd: cmd, ending: s.Ending, exited: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -108,14 +111,26 @@ func start(name string, s spec) (*process, error) {
 		close(p.exited)
 	}()
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start %s: run %s: %w", name, s.program, err)
+		return nil, fmt.Errorf("start %s: run %s: %w", name, s.Program, err)
 	}
 	return p, nil
 }
 
-func (p *process) pid() int { return p.cmd.Process.Pid }
+func (p *Process) pid() int { return p.cmd.Process.Pid }
 
-func (p *process) gone() bool {
+// Wait returns when the child has ended, with how, or when ctx is done, which it
+// says by ended.
+func (p *Process) Wait(ctx context.Context) (ended bool, err error) {
+	select {
+	case <-p.exited:
+		return true, p.err
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// Gone reports whether the child has ended.
+func (p *Process) Gone() bool {
 	select {
 	case <-p.exited:
 		return true
@@ -125,17 +140,17 @@ func (p *process) gone() bool {
 }
 
 // signal sends to the child alone. A child that is gone is no error.
-func (p *process) signal(sig syscall.Signal) error {
+func (p *Process) signal(sig syscall.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signal %s (pid %d) with %s: %w", p.name, p.pid(), sig, err)
 	}
 	return nil
 }
 
-// kill ends the child and what it has forked (Redis forks to rewrite its log),
+// Kill ends the child and what it has forked (Redis forks to rewrite its log),
 // and returns when the child is gone.
-func (p *process) kill() error {
-	if p.gone() {
+func (p *Process) Kill() error {
+	if p.Gone() {
 		return nil
 	}
 	if err := syscall.Kill(-p.pid(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -145,10 +160,10 @@ func (p *process) kill() error {
 	return nil
 }
 
-// stop asks the child to end, and kills it after patience or when ctx ends,
+// Stop asks the child to end, and kills it after patience or when ctx ends,
 // whichever is first. It returns when the child is gone.
-func (p *process) stop(ctx context.Context, patience time.Duration) error {
-	if p.gone() {
+func (p *Process) Stop(ctx context.Context, patience time.Duration) error {
+	if p.Gone() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -164,15 +179,15 @@ func (p *process) stop(ctx context.Context, patience time.Duration) error {
 		return nil
 	case <-ctx.Done():
 	}
-	if err := p.kill(); err != nil {
+	if err := p.Kill(); err != nil {
 		return err
 	}
 	return fmt.Errorf("stop %s: it did not end after %s and was killed: %w", p.name, p.ending, ctx.Err())
 }
 
-// await calls ready every few milliseconds until it says yes, the child ends,
+// Await calls ready every few milliseconds until it says yes, the child ends,
 // or ctx is done. The error says which, and quotes the end of the log.
-func (p *process) await(ctx context.Context, logPath string, ready func() (bool, error)) error {
+func (p *Process) Await(ctx context.Context, logPath string, ready func() (bool, error)) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	var last error
@@ -186,10 +201,10 @@ func (p *process) await(ctx context.Context, logPath string, ready func() (bool,
 		}
 		select {
 		case <-p.exited:
-			return &exitError{name: p.name, err: p.err, log: tail(logPath)}
+			return &exitError{name: p.name, err: p.err, log: Tail(logPath)}
 		case <-ctx.Done():
 			return fmt.Errorf("start %s: wait until it answers: %w (last: %w); the end of its log %s:\n%s",
-				p.name, context.Cause(ctx), errOr(last), logPath, tail(logPath))
+				p.name, context.Cause(ctx), errOr(last), logPath, Tail(logPath))
 		case <-tick.C:
 		}
 	}
@@ -217,28 +232,28 @@ func (e *exitError) Error() string {
 	return fmt.Sprintf("start %s: %s; the end of its log:\n%s", e.name, how, e.log)
 }
 
-// portTaken reports whether a start failed because its port was in use.
-func portTaken(err error) bool {
+// PortTaken reports whether a start failed because its port was in use.
+func PortTaken(err error) bool {
 	var e *exitError
 	return errors.As(err, &e) && strings.Contains(e.log, "Address already in use")
 }
 
-// onFreePort starts a server on a free port, and on another if that one was
+// OnFreePort starts a server on a free port, and on another if that one was
 // taken meanwhile.
-func onFreePort(name string, port *int, start func() error) (err error) {
-	for range portAttempts {
-		if *port, err = freePort(); err != nil {
+func OnFreePort(name string, port *int, start func() error) (err error) {
+	for range PortAttempts {
+		if *port, err = FreePort(); err != nil {
 			return fmt.Errorf("start %s: %w", name, err)
 		}
-		if err = start(); err == nil || !portTaken(err) {
+		if err = start(); err == nil || !PortTaken(err) {
 			return err
 		}
 	}
-	return fmt.Errorf("start %s: %d free ports were taken by others before it could bind them: %w", name, portAttempts, err)
+	return fmt.Errorf("start %s: %d free ports were taken by others before it could bind them: %w", name, PortAttempts, err)
 }
 
-// tail returns the end of a file, or what kept it from being read.
-func tail(path string) string {
+// Tail returns the end of a file, or what kept it from being read.
+func Tail(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
 		return err.Error()
@@ -256,10 +271,10 @@ func tail(path string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// find returns the path of the first of the named programs that is installed.
+// Find returns the path of the first of the named programs that is installed.
 // It also looks into the sbin directories, which an ordinary user on Debian
 // does not have in PATH though anybody may run what is there.
-func find(remedy string, names ...string) (string, error) {
+func Find(remedy string, names ...string) (string, error) {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
 			return path, nil
@@ -273,40 +288,42 @@ func find(remedy string, names ...string) (string, error) {
 	return "", fmt.Errorf("find program %s: it is not installed, or not in PATH: %s", names[0], remedy)
 }
 
-// child is the part that all servers share: one process at a time, and
-// the calls on it.
-type child struct {
+// Runner is the part that all servers share: one process at a time, and the calls
+// on it.
+type Runner struct {
 	mu   sync.Mutex
-	proc *process // nil before the first start
+	proc *Process // nil before the first start
 }
 
-func (c *child) current() *process {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.proc
+// Current returns the process that was started last.
+func (r *Runner) Current() *Process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.proc
 }
 
-func (c *child) set(p *process) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.proc = p
+// Set makes a process that has been started the current one.
+func (r *Runner) Set(p *Process) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.proc = p
 }
 
 // Pid returns the process id of the server that was started last.
-func (c *child) Pid() int { return c.current().pid() }
+func (r *Runner) Pid() int { return r.Current().pid() }
 
 // Exited returns a channel that is closed when the server's process has ended,
 // by whatever cause. Restart makes a new one.
-func (c *child) Exited() <-chan struct{} { return c.current().exited }
+func (r *Runner) Exited() <-chan struct{} { return r.Current().exited }
 
 // Kill ends the server with SIGKILL and returns when it is gone. Its files
 // stay: Restart starts it again on them.
-func (c *child) Kill() error { return c.current().kill() }
+func (r *Runner) Kill() error { return r.Current().Kill() }
 
 // Pause stops the server with SIGSTOP: connections stay open, nothing is
 // answered. It returns when every thread has stopped.
-func (c *child) Pause() error {
-	p := c.current()
+func (r *Runner) Pause() error {
+	p := r.Current()
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
@@ -314,4 +331,4 @@ func (c *child) Pause() error {
 }
 
 // Continue lets a paused server go on.
-func (c *child) Continue() error { return c.current().signal(syscall.SIGCONT) }
+func (r *Runner) Continue() error { return r.Current().signal(syscall.SIGCONT) }
