@@ -245,18 +245,6 @@ func matches(s, pattern string) bool {
 	return len(parts) > 1 || s == ""
 }
 
-func TestNearest(t *testing.T) {
-	known := []string{"serve", "dev", "demo", "migrate", "tail", "dead", "bench", "config", "version", "help"}
-	for word, want := range map[string]string{
-		"serv": "serve", "sevre": "serve", "Migrat": "migrate", "dmeo": "demo", "confgi": "config",
-		"hepl": "help", "xyzzy": "", "": "", "d": "", strings.Repeat("serve", 100): "",
-	} {
-		if got := Nearest(word, known); got != want {
-			t.Errorf("nearest to %q is %q, want %q", word, got, want)
-		}
-	}
-}
-
 func TestSecretsAreNeverPrinted(t *testing.T) {
 	const key = "0123456789abcdef0123456789abcdef"
 	c := mustLoad(t, "redis: redis://user:hunter2@h:1/0\ndatabase: mysql://u:hunter2@h:1/d?auth_token=hunter2\nroot_key: "+key+"\nhashes: [{dirty: d, key: '{date}|{name}', redis: ['redis://u:hunter2@h']}]", nil, nil)

@@ -9,6 +9,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"sluice/lib/nearest"
 )
 
 // decoder walks the YAML tree beside the struct. The library's own decoding
@@ -87,7 +89,7 @@ func (d *decoder) mapping(n ast.Node, path string, into reflect.Value) {
 		at := joinPath(path, key)
 		field, known := fieldByKey(into, key)
 		if !field.IsValid() {
-			d.fail(e.Key, at, "unknown key%s", DidYouMean(key, known))
+			d.fail(e.Key, at, "unknown key%s", nearest.DidYouMean(key, known))
 			continue
 		}
 		if _, empty := e.Value.(*ast.NullNode); empty {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"sluice/lib/nearest"
 )
 
 // Sources is where a configuration is read from. The zero value reads the
@@ -109,8 +111,8 @@ func (c *Config) applyEnviron(environ []string) error {
 		s, ok := byEnv[name]
 		if !ok {
 			hint := "; `sluice config` lists all" // some 40 would be no help
-			if Nearest(name, known) != "" {
-				hint = DidYouMean(name, known)
+			if nearest.Word(name, known) != "" {
+				hint = nearest.DidYouMean(name, known)
 			}
 			errs = append(errs, fmt.Errorf("environment: unknown variable %s%s", name, hint))
 			continue

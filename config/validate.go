@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sluice/lib/nearest"
 	"sluice/ops/alert"
 	"sluice/store/mongostore"
 )
@@ -193,7 +194,7 @@ func (f *findings) list(l *List) {
 		fields = append(fields, col.Field)
 	}
 	if l.Dedupe != "" && !slices.Contains(fields, l.Dedupe) {
-		wrong("dedupe", fmt.Errorf("is %q, which fills no column; it takes a field of columns%s", l.Dedupe, DidYouMean(l.Dedupe, fields)))
+		wrong("dedupe", fmt.Errorf("is %q, which fills no column; it takes a field of columns%s", l.Dedupe, nearest.DidYouMean(l.Dedupe, fields)))
 	}
 }
 
@@ -206,7 +207,7 @@ func oneOf(word string, known ...string) error {
 
 // nearOnly is DidYouMean without the list of all, where that is printed anyway.
 func nearOnly(word string, known []string) string {
-	if near := Nearest(word, known); near != "" {
+	if near := nearest.Word(word, known); near != "" {
 		return "; did you mean " + near + "?"
 	}
 	return ""

@@ -12,6 +12,7 @@ import (
 
 	"sluice"
 	"sluice/config"
+	"sluice/lib/nearest"
 )
 
 // Exit codes.
@@ -154,7 +155,7 @@ func findCommand(name string) (command, error) {
 		}
 		known = append(known, cmd.name)
 	}
-	return command{}, usagef("unknown command %s%s", name, config.DidYouMean(name, known))
+	return command{}, usagef("unknown command %s%s", name, nearest.DidYouMean(name, known))
 }
 
 // withSignals runs a command beside the signals. The first ends its context,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/config"
+	"sluice/lib/nearest"
 )
 
 // flagSpec is one flag of a command.
@@ -98,7 +99,7 @@ func (g *given) take(arg string, rest []string, specs []flagSpec) ([]string, err
 		if len(known) == 0 {
 			return nil, fmt.Errorf("unknown flag %s; it takes none", dashed)
 		}
-		return nil, fmt.Errorf("unknown flag %s%s", dashed, config.DidYouMean("--"+name, known))
+		return nil, fmt.Errorf("unknown flag %s%s", dashed, nearest.DidYouMean("--"+name, known))
 	case spec.setting && spec.value == "":
 		if !inline && len(rest) > 0 && (rest[0] == "true" || rest[0] == "false") {
 			value, rest = rest[0], rest[1:]

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/config"
+	"sluice/lib/nearest"
 )
 
 // This file is what the commands have in common that do one of several things
@@ -19,7 +19,7 @@ func (c *call) word(words ...string) (what string, rest []string, err error) {
 		return "", nil, usagef("%s: want %s or %s; `sluice help %s` explains them", c.cmd.name, strings.Join(words[:last], ", "), words[last], c.cmd.name)
 	}
 	if what, rest = c.given.args[0], c.given.args[1:]; !slices.Contains(words, what) {
-		return "", nil, usagef("%s: unknown %q%s", c.cmd.name, what, config.DidYouMean(what, words))
+		return "", nil, usagef("%s: unknown %q%s", c.cmd.name, what, nearest.DidYouMean(what, words))
 	}
 	return what, rest, nil
 }

@@ -1,4 +1,5 @@
-package config
+// Package nearest finds the known word that a misspelt one was meant to be.
+package nearest
 
 import "strings"
 
@@ -6,10 +7,10 @@ import "strings"
 // product of the two lengths.
 const maxNearestBytes = 64
 
-// Nearest returns the known word that takes the fewest edits (a letter put in,
+// Word returns the known word that takes the fewest edits (a letter put in,
 // taken out, changed, or two neighbours swapped) to get from word, or "" if
 // none is near: more than a third of the letters would change.
-func Nearest(word string, known []string) string {
+func Word(word string, known []string) string {
 	if len(word) > maxNearestBytes {
 		return ""
 	}
@@ -51,7 +52,7 @@ func edits(a, b string) int {
 // DidYouMean returns "; did you mean X?" with the nearest known word, or, if
 // none is near, the list of all.
 func DidYouMean(word string, known []string) string {
-	if near := Nearest(word, known); near != "" {
+	if near := Word(word, known); near != "" {
 		return "; did you mean " + near + "?"
 	}
 	return "; known are " + strings.Join(known, ", ")

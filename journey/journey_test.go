@@ -1,0 +1,94 @@
+package journey
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// The bytes of a record never change: checkpoints have them.
+func TestRecordBytes(t *testing.T) {
+	r := Record{Step: 0x0102, State: StateWatching, Version: 3, Due: 0x04050607, Entered: 0x08090a0b, Occurrence: 0x0c0d}
+	b := r.Append([]byte("x"))
+	if got, want := hex.EncodeToString(b[1:]), "0201020307060504"+"0b0a09080d0c0000"; got != want || len(b) != 1+RecordBytes {
+		t.Fatalf("a record is %s, want %s", got, want)
+	}
+	var again Record
+	if err := again.Decode(append(b[1:], 9)); err != nil || again != r {
+		t.Errorf("read as %+v, %v; want %+v", again, err, r)
+	}
+	for s := StateNone; s <= StateControl; s++ {
+		if s.String() == "unknown" {
+			t.Errorf("state %d has no word", s)
+		}
+	}
+}
+
+func TestRecordKeepsSpareBytes(t *testing.T) {
+	b := append(make([]byte, RecordBytes-1), 7)
+	b[0] = 1
+	var r Record
+	if err := r.Decode(b); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Append(nil); string(got) != string(b) {
+		t.Errorf("written again it is %x, want %x", got, b)
+	}
+}
+
+func TestRecordRefused(t *testing.T) {
+	newer := make([]byte, RecordBytes)
+	newer[0] = 1
+	newer[2] = byte(StateControl) + 1
+	for want, b := range map[string][]byte{"want 16 bytes, got 15": make([]byte, 15), "newer program": newer, "no step": make([]byte, RecordBytes)} {
+		if err := new(Record).Decode(b); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%x: %v, want %s", b, err, want)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	var a, b Names
+	if !a.IsEmpty() || a.HasEvent("x") || a.HasPurchase("x") || a.HasMail(MailOpened, "m", "", "", "") {
+		t.Error("the zero value names something")
+	}
+	a.AddEvent("y")
+	a.AddEvent("x")
+	a.AddEvent("y")
+	b.AddEvent("w")
+	b.AddEvent("x")
+	b.AddPurchase("shoe")
+	b.AddAttribute("plan")
+	b.AddGroup("news")
+	b.AddMail(MailOpened, MailOf{Journey: "j", Step: "s"})
+	b.AddMail(MailClicked, MailOf{Tag: "t"})
+	b.AddMail(MailOpened, MailOf{Journey: "j", Step: "s"})
+	a.Merge(&b)
+	want := Names{Events: []string{"w", "x", "y"}, Purchases: []string{"shoe"}, Attributes: []string{"plan"}, Groups: []string{"news"},
+		Mail: []MailNames{{MailClicked, MailOf{Tag: "t"}}, {MailOpened, MailOf{Journey: "j", Step: "s"}}}}
+	if !reflect.DeepEqual(a, want) {
+		t.Fatalf("merged they are %+v, want %+v", a, want)
+	}
+	text, err := json.Marshal(a)
+	var again Names
+	if err != nil || json.Unmarshal(text, &again) != nil || !reflect.DeepEqual(again, want) {
+		t.Errorf("as JSON %s, %v; read as %+v", text, err, again)
+	}
+	for _, c := range []struct{ got, want bool }{
+		{a.HasEvent("w"), true}, {a.HasEvent("v"), false},
+		{a.HasPurchase("shoe"), true}, {a.HasPurchase("hat"), false},
+		{a.HasAttribute("plan"), true}, {a.HasGroup("news"), true}, {a.HasGroup("other"), false},
+		{a.HasMail(MailClicked, "m", "s,t", "", ""), true}, {a.HasMail(MailClicked, "m", "tt", "", ""), false},
+		{a.HasMail(MailOpened, "m", "", "j", "s"), true}, {a.HasMail(MailOpened, "m", "", "j", "r"), false}, {a.HasMail(MailReceived, "m", "t", "j", "s"), false},
+	} {
+		if c.got != c.want {
+			t.Errorf("%+v: got %v, want %v", c, c.got, c.want)
+		}
+	}
+	a.AddPurchase(Any)
+	if !a.HasPurchase("hat") {
+		t.Error("any product is waited for, and a hat is not")
+	}
+}

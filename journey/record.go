@@ -1,0 +1,106 @@
+package journey
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Record is where a person stands in a journey, in RecordBytes bytes. Package flow keeps
+// them, and takes one that begins with two zero bytes for none: a record has a step.
+//
+// Its form: step u16, state u8, version u8, due u32, entered u32, occurrence u16, and
+// u16 that are spare; little-endian. Never change it: blocks of records are kept in
+// checkpoints too. What a newer program has put into the spare bytes stays there when
+// this one writes the record again.
+type Record struct {
+	Step       uint16 // its number in the plan, from 1; who is in none any more: the last one
+	State      State
+	Version    uint8  // place in the journey's table of live versions
+	Due        uint32 // seconds since 1970; 0: it waits for no time
+	Entered    uint32 // seconds since 1970
+	Occurrence uint16 // how often the person had entered before
+
+	spare uint16
+}
+
+// RecordBytes is the size of a record.
+const RecordBytes = 16
+
+// MaxOccurrence is the last occurrence that a record counts.
+const MaxOccurrence = 1<<16 - 1
+
+// State is what a person is in a journey. The numbers are stored: never change one.
+type State uint8
+
+// The states.
+const (
+	// StateNone: the person was never in the journey, or has left it for good.
+	StateNone State = 0
+
+	// StateInside: the person is in a step.
+	StateInside State = 1
+
+	// StateWatching: the person has finished, and a conversion still counts.
+	StateWatching State = 2
+
+	// StateFinished: the person has gone a way to its end.
+	StateFinished State = 3
+
+	// StateExited: the person was taken out: by an exit criterion, an exception, a
+	// merge, a deletion, or because the journey was stopped. Pending mail of the
+	// journey is cancelled for these alone.
+	StateExited State = 4
+
+	// StateControl: the person is in the control group and gets nothing.
+	StateControl State = 5
+)
+
+// String returns the state's word.
+func (s State) String() string {
+	switch s {
+	case StateNone:
+		return "none"
+	case StateInside:
+		return "inside"
+	case StateWatching:
+		return "watching"
+	case StateFinished:
+		return "finished"
+	case StateExited:
+		return "exited"
+	case StateControl:
+		return "control"
+	}
+	return "unknown"
+}
+
+// Append appends the record's bytes.
+func (r *Record) Append(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint16(dst, r.Step)
+	dst = append(dst, byte(r.State), r.Version)
+	dst = binary.LittleEndian.AppendUint32(dst, r.Due)
+	dst = binary.LittleEndian.AppendUint32(dst, r.Entered)
+	dst = binary.LittleEndian.AppendUint16(dst, r.Occurrence)
+	return binary.LittleEndian.AppendUint16(dst, r.spare)
+}
+
+// Decode reads a record from the beginning of b. The error says that b is cut short,
+// or that a newer program has written it.
+func (r *Record) Decode(b []byte) error {
+	if len(b) < RecordBytes {
+		return fmt.Errorf("decode record of a journey: want %d bytes, got %d", RecordBytes, len(b))
+	}
+	*r = Record{
+		Step: binary.LittleEndian.Uint16(b), State: State(b[2]), Version: b[3],
+		Due: binary.LittleEndian.Uint32(b[4:]), Entered: binary.LittleEndian.Uint32(b[8:]),
+		Occurrence: binary.LittleEndian.Uint16(b[12:]), spare: binary.LittleEndian.Uint16(b[14:]),
+	}
+	if r.Step == 0 {
+		return errors.New("decode record of a journey: it has no step, so it is none")
+	}
+	if r.State > StateControl {
+		return fmt.Errorf("decode record of a journey: state %d is not known; was it written by a newer program?", r.State)
+	}
+	return nil
+}

@@ -1,0 +1,18 @@
+package nearest
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestWord(t *testing.T) {
+	known := []string{"serve", "dev", "demo", "migrate", "tail", "dead", "bench", "config", "version", "help"}
+	for word, want := range map[string]string{
+		"serv": "serve", "sevre": "serve", "Migrat": "migrate", "dmeo": "demo", "confgi": "config",
+		"hepl": "help", "xyzzy": "", "": "", "d": "", strings.Repeat("serve", 100): "",
+	} {
+		if got := Word(word, known); got != want {
+			t.Errorf("nearest to %q is %q, want %q", word, got, want)
+		}
+	}
+}
