@@ -21,13 +21,15 @@ type found struct {
 // find looks into the slot of a condition.
 func (e *evaluation) find(x *condition) (f found) {
 	v := jsonscan.Value{}
-	if x.subject != ofBucket {
+	if x.subject < ofBucket {
 		v = e.slots[x.slot]
 	}
 	f.there = v.Kind != jsonscan.None && v.Kind != jsonscan.Null
 	switch x.subject {
 	case ofBucket:
 		f.whole, f.there = bucketOf(e.id, x.seed), true
+	case ofJourney, ofMail:
+		f.there = e.known>>x.slot&1 == 1
 	case ofSpent:
 		f.money = true
 		f.whole, _, _ = numberOrZero(v)
@@ -44,6 +46,10 @@ func (e *evaluation) find(x *condition) (f found) {
 			f.word = v.Text()
 		}
 	default:
+		if x.more != nil {
+			v = descend(v, x.more.path)
+			f.there = v.Kind != jsonscan.None && v.Kind != jsonscan.Null
+		}
 		f.json = v
 		if x.class() == classMoment {
 			var exact bool
@@ -89,7 +95,7 @@ func firstOf(v jsonscan.Value) jsonscan.Value {
 // compare tells whether a condition holds, had it no negation.
 func (e *evaluation) compare(x *condition, f found) bool {
 	switch x.how.op {
-	case opExists:
+	case opExists, opKnown:
 		return f.there
 	case opEquals:
 		return e.equals(x, f)
@@ -284,6 +290,8 @@ func (e *evaluation) startOfDay(days int, zone *time.Location) int64 {
 // text writes what was found for people.
 func (f *found) text(x *condition) string {
 	switch c := x.class(); {
+	case c == classPlace || c == classMail:
+		return map[bool]string{true: "yes", false: "no"}[f.there]
 	case c == classWord:
 		return f.word
 	case c == classWhole && f.money:

@@ -4,16 +4,21 @@ import (
 	"errors"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strconv"
 	"time"
 
+	"sluice/journey"
 	"sluice/lib/jsonscan"
 	"sluice/lib/timetext"
 	"sluice/user/profile"
 )
 
 // compiler reads one rule, and counts what is bounded.
-type compiler struct{ conditions, regexes int }
+type compiler struct {
+	options             Options
+	conditions, regexes int
+}
 
 func under(path, name string) string {
 	if path == "" {
@@ -47,6 +52,9 @@ func (c *compiler) node(path string, v jsonscan.Value, level int) (node, error) 
 		if inner, ok := members[t.String()]; ok {
 			return c.tied(t, t.String(), path, members, inner, level, (*compiler).node)
 		}
+	}
+	if inner, ok := members[memberSegment]; ok {
+		return c.segment(path, members, inner)
 	}
 	return c.leaf(path, members)
 }
@@ -96,21 +104,14 @@ const (
 // leaf reads a condition.
 func (c *compiler) leaf(path string, members map[string]jsonscan.Value) (node, error) {
 	x := condition{}
-	for name := range members {
-		s, ok := subjects[name]
-		switch {
-		case ok && x.subject != noSubject:
-			return node{}, wrong(path, "want one of what a condition is about, got both %q and %q", min(name, x.subject.String()), max(name, x.subject.String()))
-		case ok:
-			x.subject = s
-		case name != memberOf && name != memberIs && name != memberValue && name != memberZone:
-			return node{}, wrong(under(path, name), "want a name that conditions have: %s, of, is, value, zone", subjectNames)
-		}
-	}
-	if x.subject == noSubject {
-		return node{}, wrong(path, "want and, or, not, or one of %s", subjectNames)
+	var err error
+	if x.subject, err = c.about(path, members); err != nil {
+		return node{}, err
 	}
 	if err := x.setName(under(path, x.subject.String()), members[x.subject.String()]); err != nil {
+		return node{}, err
+	}
+	if err := x.setMore(path, members); err != nil {
 		return node{}, err
 	}
 	if err := x.setOf(under(path, memberOf), members[memberOf]); err != nil {
@@ -148,6 +149,9 @@ func (c *compiler) finish(x condition, is string, value, zone jsonscan.Value, at
 	if err := x.setValue(at.value, value); err != nil {
 		return node{}, err
 	}
+	if err := x.setNeed(at); err != nil {
+		return node{}, err
+	}
 	return node{cond: x}, nil
 }
 
@@ -167,6 +171,12 @@ func (x *condition) setName(path string, v jsonscan.Value) error {
 	case ofSubscription:
 		if x.name != "email" && x.name != "push" {
 			return wrong(path, "want email or push, got %.40q", x.name)
+		}
+	case ofJourney:
+		return checkJourney(path, v)
+	case ofMail:
+		if !slices.Contains(journey.MailEvents, journey.MailEvent(x.name)) {
+			return wrong(path, "want received, opened or clicked, got %.40q", x.name)
 		}
 	case ofBucket:
 		if len(x.name) > profile.MaxNameRunes {

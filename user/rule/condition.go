@@ -32,7 +32,9 @@ type condition struct {
 	timeQuoted bool
 
 	seed uint64 // of a bucket
-	slot int    // of its Set: where Match puts the value
+	slot int    // of its Set: where Match puts the value, or which of the set's needs it is
+
+	more *more // nil: it is about a member of the profile as a whole
 
 	rawName, rawValue, rawZone string // as JSON
 }
@@ -49,19 +51,24 @@ const (
 	ofSpent
 	ofGroup
 	ofSubscription
-	ofBucket
+	ofProperty
+	ofContext
+	ofBucket // from here on there is no text to look into
+	ofJourney
+	ofMail
 )
 
 // String returns the name of a subject as rules have it.
 func (s subject) String() string {
-	return [...]string{"", "attribute", "field", "event", "purchase", "spent", "group", "subscription", "bucket"}[s]
+	return [...]string{"", "attribute", "field", "event", "purchase", "spent", "group", "subscription",
+		"property", "context", "bucket", "journey", "mail"}[s]
 }
 
 const subjectNames = "attribute, field, event, purchase, spent, group, subscription, bucket"
 
 var subjects = func() map[string]subject {
 	all := make(map[string]subject)
-	for s := ofAttribute; s <= ofBucket; s++ {
+	for s := ofAttribute; s <= ofMail; s++ {
 		all[s.String()] = s
 	}
 	return all
@@ -91,6 +98,8 @@ const (
 	classWhole                    // counts, money, buckets: never absent, 0 instead
 	classMoment                   // first, last, created
 	classWord                     // states of subscriptions: never absent
+	classPlace                    // where somebody is in a journey: an answer, yes or no
+	classMail                     // what somebody did with mail: the same
 )
 
 func (x *condition) class() class {
@@ -104,6 +113,10 @@ func (x *condition) class() class {
 		return classWhole
 	case ofGroup, ofSubscription:
 		return classWord
+	case ofJourney:
+		return classPlace
+	case ofMail:
+		return classMail
 	case ofField:
 		if x.name == fieldCreated {
 			return classMoment
@@ -156,6 +169,7 @@ const (
 	opMoreDaysAgo
 	opLessDaysAhead
 	opMoreDaysAhead
+	opKnown // a need of the rule: the answer is handed in
 )
 
 // shape is what the value of a comparison has to be.
@@ -174,8 +188,8 @@ const (
 func (s shape) isTime() bool { return s == wantTime || s == wantDays }
 
 var comparisons = map[string]comparison{
-	"exists":                            {opExists, false, wantNothing, classJSON | classWhole | classMoment},
-	"does_not_exist":                    {opExists, true, wantNothing, classJSON | classWhole | classMoment},
+	"exists":                            {opExists, false, wantNothing, classJSON | classWhole | classMoment | classMail},
+	"does_not_exist":                    {opExists, true, wantNothing, classJSON | classWhole | classMoment | classMail},
 	"equals":                            {opEquals, false, wantScalar, classJSON | classWhole | classWord},
 	"not_equal":                         {opEquals, true, wantScalar, classJSON | classWhole | classWord},
 	"is_one_of":                         {opEquals, false, wantList, classJSON},
@@ -190,10 +204,16 @@ var comparisons = map[string]comparison{
 	"does_not_include_value":            {opIncludes, true, wantScalar, classJSON},
 	"before":                            {opBefore, false, wantTime, classJSON | classMoment},
 	"after":                             {opAfter, false, wantTime, classJSON | classMoment},
-	"less_than_x_days_ago":              {opLessDaysAgo, false, wantDays, classJSON | classMoment},
+	"less_than_x_days_ago":              {opLessDaysAgo, false, wantDays, classJSON | classMoment | classMail},
 	"greater_than_x_days_ago":           {opMoreDaysAgo, false, wantDays, classJSON | classMoment},
 	"less_than_x_days_in_the_future":    {opLessDaysAhead, false, wantDays, classJSON | classMoment},
 	"greater_than_x_days_in_the_future": {opMoreDaysAhead, false, wantDays, classJSON | classMoment},
+	isInside:                            {opKnown, false, wantNothing, classPlace},
+	"not_inside":                        {opKnown, true, wantNothing, classPlace},
+	isWasInside:                         {opKnown, false, wantNothing, classPlace},
+	"was_not_inside":                    {opKnown, true, wantNothing, classPlace},
+	isPassed:                            {opKnown, false, wantNothing, classPlace},
+	"not_passed":                        {opKnown, true, wantNothing, classPlace},
 }
 
 // comparisonNames lists what a condition may have, for errors.
@@ -267,6 +287,9 @@ func compared(whole int64, exact bool, float float64, with *scalar) int {
 // append appends the condition as JSON.
 func (x *condition) append(dst []byte) []byte {
 	dst = append(dst, `{"`+x.subject.String()+`":`+x.rawName...)
+	if x.more != nil {
+		dst = append(dst, x.more.raw...)
+	}
 	if x.part != partCount {
 		dst = append(dst, `,"of":"`+partNames[x.part]+`"`...)
 	}

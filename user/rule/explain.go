@@ -21,6 +21,12 @@ const maxFoundBytes = 200
 // All of them are looked at, also where the first decides. The text is that of
 // the profile; id and nowMillis are those of Match.
 func (r *Rule) Explain(text string, id uint64, nowMillis int64) (*Finding, error) {
+	return r.ExplainGiven(text, id, nowMillis, Given{})
+}
+
+// ExplainGiven is Explain of a rule that asks for more than a profile. Bit i of
+// what is known answers need i of a set of this rule alone.
+func (r *Rule) ExplainGiven(text string, id uint64, nowMillis int64, given Given) (*Finding, error) {
 	s, err := NewSet(r)
 	if err != nil {
 		return nil, err
@@ -29,12 +35,18 @@ func (r *Rule) Explain(text string, id uint64, nowMillis int64) (*Finding, error
 	if err := e.read(text, id); err != nil {
 		return nil, fmt.Errorf("explain rule: read profile: %w", err)
 	}
+	if err := e.readGiven(&given); err != nil {
+		return nil, fmt.Errorf("explain rule: read properties and context: %w", err)
+	}
 	f := e.explain(&s.rules[0])
 	return &f, nil
 }
 
 func (e *evaluation) explain(n *node) Finding {
 	f := Finding{Condition: n.tie.String(), Holds: e.holds(n)}
+	if n.tie == named {
+		f.Condition += " " + n.name
+	}
 	for i := range n.all {
 		f.All = append(f.All, e.explain(&n.all[i]))
 	}

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/bits"
@@ -35,8 +36,9 @@ const (
 type Set struct {
 	rules []node
 	wants [sections]wanted
-	used  int // sections in which something is wanted
+	used  int // sections of a profile in which something is wanted
 	slots int
+	needs []Need
 }
 
 // section is a member of a profile's text in which conditions find values. An
@@ -52,6 +54,8 @@ const (
 	inPurchases
 	inRevenue
 	inGroups
+	inProperties // from here on: texts beside the profile
+	inContext
 	sections
 	nowhere // a bucket needs no profile
 )
@@ -101,7 +105,10 @@ func NewSet(rules ...*Rule) (*Set, error) {
 	for i := range s.rules {
 		s.rules[i].each(s.want)
 	}
-	for i := range s.wants {
+	if len(s.needs) > MaxNeeds {
+		return nil, fmt.Errorf("make set of rules: want at most %d different conditions about journeys and mail, got %d", MaxNeeds, len(s.needs))
+	}
+	for i := range s.wants[:inProperties] {
 		if len(s.wants[i].names) > 0 {
 			s.used++
 		}
@@ -114,7 +121,9 @@ func (s *Set) want(c *condition) {
 	if c.userZone {
 		s.slotOf(inFields, fieldTimeZone)
 	}
-	if where, name := c.place(); where != nowhere {
+	if c.subject == ofJourney || c.subject == ofMail {
+		c.slot = s.needOf(c.more.need)
+	} else if where, name := c.place(); where != nowhere {
 		c.slot = s.slotOf(where, name)
 	}
 }
@@ -153,7 +162,11 @@ func (x *condition) place() (section, string) {
 		return inGroups, x.name
 	case ofSubscription:
 		return inFields, x.name + "_subscribe"
-	case ofBucket:
+	case ofProperty:
+		return inProperties, x.name
+	case ofContext:
+		return inContext, x.name
+	case ofBucket, ofJourney, ofMail:
 		return nowhere, ""
 	}
 	return inCustom, x.name
@@ -166,6 +179,14 @@ func (x *condition) place() (section, string) {
 // unread. Texts are those that profile.Append makes; of another one it may or
 // may not be noticed that it is none. Match may run many times at once.
 func (s *Set) Match(texts []string, ids []uint64, nowMillis int64, out []uint64) (unread int, err error) {
+	if s.Asks() {
+		return 0, errors.New("match rules: they ask for more than profiles: hand it in by MatchGiven")
+	}
+	return s.match(texts, ids, nowMillis, nil, out)
+}
+
+// match is MatchGiven; given may be nil.
+func (s *Set) match(texts []string, ids []uint64, nowMillis int64, given []Given, out []uint64) (unread int, err error) {
 	if len(texts) > MaxProfiles || len(ids) != len(texts) || len(out) != len(texts) {
 		return 0, fmt.Errorf("match rules: want texts, ids and results of one length of at most %d, got %d, %d and %d",
 			MaxProfiles, len(texts), len(ids), len(out))
@@ -174,6 +195,10 @@ func (s *Set) Match(texts []string, ids []uint64, nowMillis int64, out []uint64)
 	for i, text := range texts {
 		out[i] = 0
 		if err := e.read(text, ids[i]); err != nil {
+			unread++
+			continue
+		}
+		if given != nil && e.readGiven(&given[i]) != nil {
 			unread++
 			continue
 		}
@@ -192,6 +217,7 @@ type evaluation struct {
 	slots     []jsonscan.Value
 	id        uint64
 	nowMillis int64
+	known     uint64 // answers to the set's needs, a bit each
 	scratch   []byte // for texts with escapes
 }
 
@@ -254,6 +280,8 @@ func (e *evaluation) holds(n *node) bool {
 		return false
 	case not:
 		return !e.holds(&n.all[0])
+	case named:
+		return e.holds(&n.all[0])
 	}
 	return e.compare(&n.cond, e.find(&n.cond)) != n.cond.how.negated
 }

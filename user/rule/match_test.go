@@ -29,7 +29,7 @@ var someTimes = []string{
 // someProfile makes a user up, out of few names and values.
 func someProfile(r *rand.Rand) *profile.Profile {
 	p := &profile.Profile{ExternalID: oneOf(r, "", "a", "u\"1"), CreatedMillis: int64(r.IntN(2)) * (nowMillis - r.Int64N(1e9))}
-	values := append([]string{`"a"`, `"ä\"b"`, `"gold"`, `1`, `1.0`, `-2.5`, `12345678901234567890`, `9007199254740993`, `1e3`, `true`, `false`, `[]`, `["a",1,"x\\y"]`, `[1.5,"gold"]`, `{"a":1}`}, someTimes...)
+	values := append([]string{`"a"`, `"ä\"b"`, `"gold"`, `1`, `1.0`, `-2.5`, `12345678901234567890`, `9007199254740993`, `1e3`, `true`, `false`, `[]`, `["a",1,"x\\y"]`, `[1.5,"gold"]`, `{"a":1}`, `{"a":{"b":"gold","c":7},"c":"a"}`}, someTimes...)
 	for _, name := range []string{"a", "b", "c", "é\"", "z"} {
 		if r.IntN(2) == 0 {
 			p.Custom.Set(name, oneOf(r, values...))
@@ -57,7 +57,8 @@ func someRule(r *rand.Rand, levels int) string {
 		}
 		return `{"` + oneOf(r, "and", "or") + `":[` + someRule(r, levels-1) + `,` + someRule(r, levels-1) + `]}`
 	}
-	subject := oneOf(r, "attribute", "attribute", "attribute", "field", "field", "event", "purchase", "spent", "group", "subscription", "bucket")
+	subject := oneOf(r, "attribute", "attribute", "attribute", "field", "field", "event", "purchase", "spent", "group", "subscription", "bucket",
+		"property", "context", "journey", "mail")
 	name := oneOf(r, "a", "b", "c", "é\\\"", "z")
 	switch subject {
 	case "field":
@@ -66,6 +67,8 @@ func someRule(r *rand.Rand, levels int) string {
 		name = oneOf(r, "EUR", "USD")
 	case "subscription":
 		name = oneOf(r, "email", "push")
+	case "journey", "mail":
+		return someNeed(r, subject)
 	}
 	var names []string
 	for is := range comparisons {
@@ -74,6 +77,9 @@ func someRule(r *rand.Rand, levels int) string {
 	// A map's order is another one each time, and the test is to be repeatable.
 	is := strings.Split(sortedNames(names), ",")[r.IntN(len(names))]
 	of, value, zone := "", "", ""
+	if slices.Contains([]string{"attribute", "property", "context"}, subject) {
+		of = oneOf(r, "", "", `,"path":["a"]`, `,"path":["a","b"]`, `,"path":["c"]`)
+	}
 	if subject == "event" || subject == "purchase" {
 		of = oneOf(r, "", `,"of":"count"`, `,"of":"first"`, `,"of":"last"`)
 	}
@@ -100,6 +106,25 @@ func someRule(r *rand.Rand, levels int) string {
 	return fmt.Sprintf(`{"%s":"%s"%s,"is":"%s"%s%s}`, subject, name, of, is, value, zone)
 }
 
+// someNeed is a condition about a journey or mail.
+func someNeed(r *rand.Rand, subject string) string {
+	if subject == "journey" {
+		return `{"journey":"` + oneOf(r, "x", "y") + `"` + oneOf(r, `,"is":"inside"}`, `,"is":"not_inside"}`, `,"is":"was_inside"}`, `,"is":"was_not_inside"}`,
+			`,"step":"s","is":"passed"}`, `,"step":"s","branch":"b","is":"not_passed"}`)
+	}
+	return `{"mail":"` + oneOf(r, "received", "opened", "clicked") + `"` + oneOf(r, "", `,"tag":"t"`, `,"message":"m"`, `,"journey":"x"`, `,"journey":"x","step":"s"`) +
+		oneOf(r, `,"is":"exists"}`, `,"is":"does_not_exist"}`, `,"is":"less_than_x_days_ago","value":7}`, `,"is":"less_than_x_days_ago","value":30}`)
+}
+
+// someGiven is what is known beside a profile.
+func someGiven(r *rand.Rand) Given {
+	values := []string{`"a"`, `"gold"`, `1`, `true`, `null`, `{"a":{"b":"gold","c":7},"c":"a"}`, `{"a":"a","a":1.0}`, `["a",1]`}
+	object := func() string {
+		return oneOf(r, "", `{}`, `{"z":`+oneOf(r, values...)+`,"a":`+oneOf(r, values...)+`,"b":`+oneOf(r, values...)+`,"a":`+oneOf(r, values...)+`}`)
+	}
+	return Given{Properties: object(), Context: object()}
+}
+
 // Match agrees with the obvious evaluator; each rule has a form that compiles
 // into itself; Explain comes to the same end.
 func TestMatchAgrees(t *testing.T) {
@@ -107,29 +132,34 @@ func TestMatchAgrees(t *testing.T) {
 	var profiles []*profile.Profile
 	var texts []string
 	var ids []uint64
+	var given []Given
 	for i := range MaxProfiles {
 		p := someProfile(r)
+		given = append(given, someGiven(r))
 		profiles, texts, ids = append(profiles, p), append(texts, string(p.Append(nil))), append(ids, uint64(i))
 	}
 	seen := map[string][2]int{}
-	for range 10 {
+	for range 16 {
 		rules := compilable(t, r, MaxRules)
 		set, err := NewSet(rules...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		out := make([]uint64, len(texts))
-		if unread, err := set.Match(texts, ids, nowMillis, out); unread != 0 || err != nil {
+		for i := range given {
+			given[i].Known = answers(ids[i], set.Needs())
+		}
+		if unread, err := set.MatchGiven(texts, ids, nowMillis, given, out); unread != 0 || err != nil {
 			t.Fatal(unread, err)
 		}
 		for k, rule := range rules {
-			again, err := Compile(rule.String())
+			again, err := CompileFor(rule.String(), Options{Allow: Everything})
 			if err != nil || again.String() != rule.String() {
 				t.Fatalf("%s: compiled again: %v, %v", rule, again, err)
 			}
 			tree := decoded(rule.String()).(map[string]any)
 			for i, p := range profiles {
-				want := slow{p, ids[i], nowMillis}.holds(tree)
+				want := slow{p, ids[i], nowMillis, given[i]}.holds(tree)
 				if got := out[i]>>k&1 == 1; got != want {
 					t.Fatalf("%s\n%s\ngot %v, want %v", rule, texts[i], got, want)
 				}
@@ -139,7 +169,10 @@ func TestMatchAgrees(t *testing.T) {
 					seen[is] = n
 				}
 			}
-			if f, err := rule.Explain(texts[k], ids[k], nowMillis); err != nil || f.Holds != (out[k]>>k&1 == 1) {
+			_, needs := rule.Reads()
+			alone := given[k]
+			alone.Known = answers(ids[k], needsOf(needs))
+			if f, err := rule.ExplainGiven(texts[k], ids[k], nowMillis, alone); err != nil || f.Holds != (out[k]>>k&1 == 1) {
 				t.Fatalf("%s is explained as %v, %v", rule, f, err)
 			}
 		}
@@ -158,7 +191,7 @@ func compilable(t *testing.T, r *rand.Rand, n int) (rules []*Rule) {
 		if !json.Valid([]byte(text)) {
 			t.Fatalf("%s is no JSON", text)
 		}
-		if rule, err := Compile(text); err == nil {
+		if rule, err := CompileFor(text, Options{Allow: Everything}); err == nil {
 			rules = append(rules, rule)
 		}
 	}
@@ -205,15 +238,16 @@ func TestMatchesAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	texts, ids := make([]string, 64), make([]uint64, 64)
+	given := make([]Given, len(texts))
 	for i := range texts {
-		texts[i], ids[i] = string(someProfile(r).Append(nil)), uint64(i)
+		texts[i], ids[i], given[i] = string(someProfile(r).Append(nil)), uint64(i), someGiven(r)
 	}
 	results := make([][]uint64, 4)
 	var matching sync.WaitGroup
 	for i := range results {
 		matching.Go(func() {
 			out := make([]uint64, len(texts))
-			if unread, err := set.Match(texts, ids, nowMillis, out); unread != 0 || err != nil {
+			if unread, err := set.MatchGiven(texts, ids, nowMillis, given, out); unread != 0 || err != nil {
 				t.Error(unread, err)
 			}
 			results[i] = out
@@ -288,12 +322,13 @@ func FuzzRule(f *testing.F) {
 	f.Add(`{"OR":[{"custom_attribute":{"custom_attribute_name":"a","comparison":"equals","value":1}}]}`, `{"custom":[]}`)
 	f.Add(`{"attribute":"a","is":"equals","value":""}`, `{"events":{"a":[]},"revenue":5}`)
 	f.Fuzz(func(t *testing.T, text, user string) {
-		for _, compile := range []func(string) (*Rule, error){Compile, CompileAudience} {
+		everything := func(text string) (*Rule, error) { return CompileFor(text, Options{Allow: Everything}) }
+		for _, compile := range []func(string) (*Rule, error){Compile, CompileAudience, everything} {
 			rule, err := compile(text)
 			if err != nil {
 				continue
 			}
-			again, err := Compile(rule.String())
+			again, err := everything(rule.String())
 			if err != nil || again.String() != rule.String() {
 				t.Fatalf("%s becomes %s, and that %v, %v", text, rule, again, err)
 			}
@@ -302,11 +337,11 @@ func FuzzRule(f *testing.F) {
 				t.Fatal(err)
 			}
 			out := []uint64{0}
-			unread, err := set.Match([]string{user}, []uint64{7}, nowMillis, out)
+			unread, err := set.MatchGiven([]string{user}, []uint64{7}, nowMillis, []Given{{Properties: user}}, out)
 			if err != nil || out[0] != 0 && out[0] != 3 {
 				t.Fatal(unread, err, out)
 			}
-			if f, err := rule.Explain(user, 7, nowMillis); (err == nil) != (unread == 0) || err == nil && f.Holds != (out[0] == 3) {
+			if f, err := rule.ExplainGiven(user, 7, nowMillis, Given{Properties: user}); (err == nil) != (unread == 0) || err == nil && f.Holds != (out[0] == 3) {
 				t.Fatalf("%s is explained as %v, %v; match says %b", rule, f, err, out)
 			}
 		}

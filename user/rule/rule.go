@@ -30,8 +30,9 @@ type Rule struct{ root node }
 // node is a condition, or what ties several together.
 type node struct {
 	tie  tie
-	all  []node    // of and, or: at least one; of not: one
+	all  []node    // of and, or: at least one; of not and named: one
 	cond condition // if tie is single
+	name string    // of named: the segment, as JSON
 }
 
 type tie uint8
@@ -41,10 +42,11 @@ const (
 	and
 	or
 	not
+	named // a segment, whose rule it has
 )
 
 // String returns the name of a tie as rules have it.
-func (t tie) String() string { return [...]string{"", "and", "or", "not"}[t] }
+func (t tie) String() string { return [...]string{"", "and", "or", "not", memberSegment}[t] }
 
 // Error says what is wrong with a rule, and where.
 type Error struct {
@@ -66,19 +68,22 @@ func wrong(path, format string, args ...any) error {
 
 // Compile reads a rule. The error is an *Error. The rule keeps none of the
 // memory of the text.
-func Compile(text string) (*Rule, error) {
-	return compile(text, (*compiler).node)
+func Compile(text string) (*Rule, error) { return CompileFor(text, Options{}) }
+
+// CompileFor is Compile of a rule that may be about more than a profile.
+func CompileFor(text string, o Options) (*Rule, error) {
+	return compile(text, o, (*compiler).node)
 }
 
 // CompileAudience reads an audience object as Braze's API has it. The error is
 // an *Error whose path is that of the audience.
 func CompileAudience(text string) (*Rule, error) {
-	return compile(text, (*compiler).filter)
+	return compile(text, Options{}, (*compiler).filter)
 }
 
 type read func(c *compiler, path string, v jsonscan.Value, level int) (node, error)
 
-func compile(text string, root read) (*Rule, error) {
+func compile(text string, o Options, root read) (*Rule, error) {
 	if len(text) > MaxRuleBytes {
 		return nil, wrong("", "want at most %d bytes, got %d", MaxRuleBytes, len(text))
 	}
@@ -86,7 +91,7 @@ func compile(text string, root read) (*Rule, error) {
 	if err != nil {
 		return nil, wrong("", "want JSON: %v", err)
 	}
-	n, err := root(&compiler{}, "", v, 1)
+	n, err := root(&compiler{options: o}, "", v, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +109,8 @@ func (n *node) append(dst []byte) []byte {
 	case not:
 		dst = append(dst, `{"not":`...)
 		return append(n.all[0].append(dst), '}')
+	case named:
+		return append(append(dst, `{"`+memberSegment+`":`+n.name...), '}')
 	}
 	dst = append(dst, `{"`+n.tie.String()+`":[`...)
 	for i := range n.all {

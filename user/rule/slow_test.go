@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +19,60 @@ type slow struct {
 	p   *profile.Profile
 	id  uint64
 	now int64
+
+	given Given
+}
+
+// answer is what the world says to a question: half of all are answered yes.
+func answer(id uint64, question ...string) bool {
+	return bucketOf(id, seedOf(strings.Join(question, "|")))%2 == 0
+}
+
+// answers are those to the needs of a set.
+func answers(id uint64, needs []Need) (known uint64) {
+	for i, n := range needs {
+		yes := answer(id, n.Journey, n.Is, n.Step, n.Branch)
+		if n.Journey == "" {
+			yes = answer(id, string(n.Event), n.Of.Message, n.Of.Tag, n.Of.Journey, n.Of.Step, strconv.Itoa(n.Days))
+		}
+		if yes {
+			known |= 1 << i
+		}
+	}
+	return known
+}
+
+// needsOf are the needs of a rule, each once, as a set has them.
+func needsOf(all []Need) (once []Need) {
+	for _, n := range all {
+		if !slices.Contains(once, n) {
+			once = append(once, n)
+		}
+	}
+	return once
+}
+
+// asks answers a condition about a journey or mail, without its negation.
+func (s slow) asks(rule map[string]any, is string) bool {
+	member := func(name string) string { text, _ := rule[name].(string); return text }
+	if rule["mail"] == nil {
+		return answer(s.id, member("journey"), is, member("step"), member("branch"))
+	}
+	days := "0"
+	if rule["value"] != nil {
+		days = rule["value"].(json.Number).String()
+	}
+	return answer(s.id, member("mail"), member("message"), member("tag"), member("journey"), member("step"), days)
+}
+
+// nested is what an object has at a path; of a name that is there twice the last.
+func nested(v any, path any) any {
+	names, _ := path.([]any)
+	for _, name := range names {
+		object, _ := v.(map[string]any)
+		v = object[name.(string)]
+	}
+	return v
 }
 
 func decoded(text string) any {
@@ -41,10 +96,17 @@ func (s slow) holds(rule map[string]any) bool {
 		return !s.holds(inner)
 	}
 	is := rule["is"].(string)
-	for no, yes := range map[string]string{"does_not_exist": "exists", "not_equal": "equals", "is_none_of": "is_one_of", "does_not_match_regex": "matches_regex", "does_not_include_value": "includes_value"} {
+	for no, yes := range map[string]string{"does_not_exist": "exists", "not_equal": "equals", "is_none_of": "is_one_of", "does_not_match_regex": "matches_regex", "does_not_include_value": "includes_value",
+		"not_inside": "inside", "was_not_inside": "was_inside", "not_passed": "passed"} {
+		if is == no && (rule["journey"] != nil || rule["mail"] != nil) {
+			return !s.asks(rule, yes)
+		}
 		if is == no {
 			return !s.compare(s.value(rule), yes, rule)
 		}
+	}
+	if rule["journey"] != nil || rule["mail"] != nil {
+		return s.asks(rule, is)
 	}
 	return s.compare(s.value(rule), is, rule)
 }
@@ -67,7 +129,11 @@ func (s slow) value(rule map[string]any) any {
 	}
 	switch {
 	case rule["attribute"] != nil:
-		return decoded(s.p.Custom.Get(rule["attribute"].(string)))
+		return nested(decoded(s.p.Custom.Get(rule["attribute"].(string))), rule["path"])
+	case rule["property"] != nil:
+		return member(s.given.Properties, rule["property"], rule["path"])
+	case rule["context"] != nil:
+		return member(s.given.Context, rule["context"], rule["path"])
 	case rule["field"] == "external_id":
 		if s.p.ExternalID == "" {
 			return nil
@@ -105,6 +171,12 @@ func (s slow) value(rule map[string]any) any {
 		return "subscribed"
 	}
 	return big.NewRat(bucketOf(s.id, seedOf(rule["bucket"].(string))), 1)
+}
+
+// member is one of an object, or a value inside it.
+func member(object string, name, path any) any {
+	all, _ := decoded(object).(map[string]any)
+	return nested(all[name.(string)], path)
 }
 
 // zeroOrNil: what never happened has the count 0, and does not exist.
