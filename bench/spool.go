@@ -19,6 +19,7 @@ import (
 	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/store/sqlstore"
+	"sluice/test/spooltest"
 )
 
 // `bench spool`: mails go into a spool and out of it, with nothing and with a
@@ -212,7 +213,7 @@ func openSpool(ctx context.Context, e *env, t mail.Transport, maker spool.Maker)
 	queuer := &spool.Queuer{Lanes: s.lanes, Logs: logs, Suppress: everybody{}, Clock: clock, Log: slog.New(slog.DiscardHandler)}
 	stored := &ingest.StoreFollower{Logs: logs, Leases: s.leases, Store: s.store, Users: s.store, Clock: clock, Log: log, Stats: &ingest.Stats{}, MarginBytes: 64 << 20, Queue: queuer}
 	s.sender = &spool.Sender{
-		Process: s.leases.ID(), Lanes: s.lanes, Leases: s.leases, Bodies: bodies, Suppress: everybody{}, Routes: &spool.OneRoute{Transport: t},
+		Process: s.leases.ID(), Lanes: s.lanes, Leases: s.leases, Bodies: bodies, Suppress: everybody{}, Routes: &spooltest.OneRoute{Transport: t},
 		Maker: maker, Clock: clock, Log: log, Stats: s.stats, DoubtAfter: time.Minute,
 	}
 	leasing, stopLeases := context.WithCancel(context.WithoutCancel(ctx))

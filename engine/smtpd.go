@@ -57,16 +57,6 @@ func (e *Engine) reaches(to string) error {
 	return nil
 }
 
-// SMTPAddress returns where mail is taken in, empty if it is not.
-func (e *Engine) SMTPAddress() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.smtp == nil {
-		return ""
-	}
-	return e.smtp.Address()
-}
-
 // smtpStats returns what the listener has counted, nil without one.
 func (e *Engine) smtpStats() *smtpd.Snapshot {
 	e.mu.Lock()

@@ -432,7 +432,14 @@ func (e *engine) addList(i int, l listSetup, s setup, log *slog.Logger) {
 	}
 	mapper, err := ingest.NewRowMapper(l.columns, l.dedupe)
 	e.b.must(err)
-	table, err := e.store.OpenTable(e.b.Context(), store.TableSpec{Table: l.table, Columns: mapper.Columns(), Dedupe: mapper.DedupeColumn()})
+	spec := store.TableSpec{Table: l.table}
+	for _, c := range l.columns {
+		spec.Columns = append(spec.Columns, c.Column)
+		if c.Field == l.dedupe {
+			spec.Dedupe = c.Column
+		}
+	}
+	table, err := e.store.OpenTable(e.b.Context(), spec)
 	e.b.must(err)
 	f := &ingest.TableFollower{Lister: lister, Table: table, Mapper: mapper}
 	e.followers = append(e.followers, f.Run)

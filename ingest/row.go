@@ -129,24 +129,6 @@ func (m *RowMapper) find(key string) *rowField {
 	}
 }
 
-// Columns returns the columns' names, in the order of a row's cells.
-func (m *RowMapper) Columns() []string {
-	names := make([]string, len(m.columns))
-	for i, c := range m.columns {
-		names[i] = c.Column
-	}
-	return names
-}
-
-// DedupeColumn returns the name of the column that the element's own id
-// fills, or "" if there is none.
-func (m *RowMapper) DedupeColumn() string {
-	if m.dedupe < 0 {
-		return ""
-	}
-	return m.columns[m.dedupe].Column
-}
-
 // Append appends the row that an element makes, one cell a column. What the
 // element does not have is null; of a repeated key the last one counts. The
 // cells share memory with raw, but for strings with escapes.

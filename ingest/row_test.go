@@ -130,9 +130,6 @@ func TestRowMapperRefused(t *testing.T) {
 			t.Errorf("%d columns %.20v, dedupe %q: no error", len(tt.columns), tt.columns, tt.dedupe)
 		}
 	}
-	if m.DedupeColumn() != "c1" || fmt.Sprint(m.Columns()) != "[c0 c1]" {
-		t.Errorf("got columns %v, dedupe %s", m.Columns(), m.DedupeColumn())
-	}
 }
 
 func TestRowMapperNoAllocations(t *testing.T) {

@@ -80,22 +80,6 @@ const (
 	CheckConfigUnsubscribe Check = "config-unsubscribe"
 )
 
-// Checks returns all checks, in the order of a report.
-func Checks() []Check {
-	return []Check{
-		CheckConfigValid, CheckConfigRootKey, CheckConfigListen, CheckConfigSecrets, CheckConfigGaps, CheckConfigTimes, CheckConfigData, CheckConfigUnsubscribe,
-		CheckRedisReachable, CheckRedisVersion, CheckRedisCluster, CheckRedisReplica, CheckRedisPersistence, CheckRedisDisk,
-		CheckRedisEviction, CheckRedisMemory, CheckRedisClock,
-		CheckDatabaseReachable, CheckDatabaseVersion, CheckDatabaseEncoding, CheckDatabaseWritable, CheckDatabaseSchema, CheckDatabaseRights, CheckDatabaseDurability, CheckDatabaseConnections,
-		CheckDatabasePacket, CheckDatabaseInfile, CheckDatabaseStrict, CheckDatabaseTimeZone, CheckDatabaseClock, CheckDatabaseShared, CheckLedger,
-		CheckMirrorReachable, CheckMirrorIndex,
-		CheckServerTLS, CheckServerPassword,
-		CheckDiskFree, CheckSpillFiles,
-		CheckDomainMX, CheckDomainSPF, CheckDomainDKIM, CheckDomainDMARC, CheckDomainAlignment,
-		CheckDeployment, CheckProcesses, CheckLeases, CheckFollowers, CheckLag, CheckGaps, CheckDeadLetters, CheckListTable,
-	}
-}
-
 // Severity says how bad a finding is.
 type Severity string
 

@@ -11,6 +11,7 @@ import (
 	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/store"
+	"sluice/test/spooltest"
 )
 
 // looked counts how often rows of sends are looked up.
@@ -33,7 +34,7 @@ func TestDecidedAgainAfterAMove(t *testing.T) {
 		t.Run(meets, func(t *testing.T) {
 			b := newBed(t)
 			w := doubtedOnce()
-			o := b.open(&spool.OneRoute{Transport: w}, nil)
+			o := b.open(&spooltest.OneRoute{Transport: w}, nil)
 			l, seen := &lock{Store: o.store, open: make(chan struct{})}, &looked{Record: o.store}
 			gate := &gatedRecord{Record: seen, gate: make(chan struct{})}
 			o.stored.Store, o.sender.Record = l, gate
@@ -81,7 +82,7 @@ func TestDecidedAgainAfterAMove(t *testing.T) {
 func TestMoreHasEndedThanNotesHaveRoom(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
-	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
 	first := b.startRoutes(v, nil)
 	const sends = 40
 	var drafts []mail.Draft

@@ -13,8 +13,8 @@ import (
 	"sluice"
 	"sluice/lib/faults"
 	"sluice/mail"
-	"sluice/mail/spool"
 	"sluice/test/servers"
+	"sluice/test/spooltest"
 	"sluice/user"
 )
 
@@ -40,7 +40,7 @@ func TestManyRecipientsOfOneRequest(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
 	w.window = 64
-	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: w}, nil)
 	o.leases.Timeout = time.Minute // a busy machine is no dead process
 	o.run()
 	o.submit(bulk(4, 1000, mail.MaxMetadataBytes)...)
@@ -213,7 +213,7 @@ func testNoBatchStops(t *testing.T, database string, each int, make func(int) ma
 		s := make(2*each + i)
 		suppressed[s.To] = "bounced"
 	}
-	o := b.open(&spool.OneRoute{Transport: w}, suppressed)
+	o := b.open(&spooltest.OneRoute{Transport: w}, suppressed)
 	o.leases.Timeout = time.Minute // a busy machine is no dead process
 	o.run()
 	sends := func(from int, change func(i int, s *mail.Send)) (all []mail.Send, batch []byte) {
@@ -288,7 +288,7 @@ func TestALargeBatchIsQueuedOnce(t *testing.T) {
 			b := newBed(t)
 			w := newWire(nil)
 			w.window = 64
-			o := b.open(&spool.OneRoute{Transport: w}, nil)
+			o := b.open(&spooltest.OneRoute{Transport: w}, nil)
 			batch := sluice.NewBatch(0)
 			const each = 200
 			for i := range each {
@@ -317,7 +317,7 @@ func TestALargeBatchIsQueuedOnce(t *testing.T) {
 // A content is held once, however many its recipients, unless it is very small.
 func TestAContentIsHeldOnce(t *testing.T) {
 	b := newBed(t)
-	o := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: newWire(nil)}, nil)
 	const recipients = 1000
 	d := bulk(1, recipients, 8)[0]
 	d.Content = append(d.Content, strings.Repeat("content ", 400)...)
@@ -344,7 +344,7 @@ func TestAContentIsHeldOnce(t *testing.T) {
 // it does, and nothing of it is built.
 func TestARequestIsBounded(t *testing.T) {
 	b := newBed(t)
-	o := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: newWire(nil)}, nil)
 	for name, drafts := range map[string][]mail.Draft{
 		"recipients": slices.Repeat(bulk(1, 1000, 8), 51),
 		"bytes":      slices.Repeat(bulk(1, 1000, mail.MaxMetadataBytes), 16),

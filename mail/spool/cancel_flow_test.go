@@ -15,6 +15,7 @@ import (
 	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/test/clocktest"
+	"sluice/test/spooltest"
 )
 
 func (o *office) canceller() *spool.Canceller {
@@ -97,7 +98,7 @@ func TestCancelsThatComeTooLate(t *testing.T) {
 		}
 		return mail.Result{Kind: mail.ResultSent}
 	})
-	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: w}, nil)
 	o.sender.DoubtAfter = time.Hour
 	release := sync.OnceFunc(func() { close(noted) })
 	t.Cleanup(release)
@@ -165,7 +166,7 @@ func TestSentAgainAlthoughCancelled(t *testing.T) {
 // cancelled; what had been written before is said in the log.
 func TestNoRoomForCancels(t *testing.T) {
 	b := newBed(t)
-	o := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: newWire(nil)}, nil)
 	for _, l := range o.lanes {
 		l.CancelsAtMost = 1
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/mail"
-	"sluice/mail/spool"
+	"sluice/test/spooltest"
 )
 
 // wrong is a clock that is ahead of the machine's, and counts who asks it.
@@ -31,7 +31,7 @@ func TestAWrongClockReleasesNothing(t *testing.T) {
 			clock := &wrong{by: by}
 			b.clock = clock
 			w := newWire(nil)
-			taker := b.open(&spool.OneRoute{Transport: w}, nil) // takes in, and sends nothing
+			taker := b.open(&spooltest.OneRoute{Transport: w}, nil) // takes in, and sends nothing
 			taker.submit(draft("other@example.com", mail.PriorityNormal, mail.ClassTransactional))
 			taker.stop()
 
@@ -48,7 +48,7 @@ func TestAWrongClockReleasesNothing(t *testing.T) {
 				t.Errorf("%v left", came)
 			}
 
-			taker = b.open(&spool.OneRoute{Transport: w}, nil)
+			taker = b.open(&spooltest.OneRoute{Transport: w}, nil)
 			taker.submit(draft("last@example.com", mail.PriorityNormal, mail.ClassTransactional))
 			o.stop()
 			b.clock = nil // of a process whose clock is right

@@ -22,11 +22,12 @@ import (
 	"sluice/store"
 	"sluice/test/proxy"
 	"sluice/test/servers"
+	"sluice/test/spooltest"
 )
 
 // valve lets nothing pass until it is opened.
 type valve struct {
-	spool.OneRoute
+	spooltest.OneRoute
 	open atomic.Bool
 }
 
@@ -140,7 +141,7 @@ func (a *asked) LaneKeys(ctx context.Context, partition int, after mail.SendKey,
 func TestWhatCommitsAfterTheMoveIsCompared(t *testing.T) {
 	master, replica, way := replicated(t)
 	b := newBedOn(t, "redis://"+way.Addr())
-	o := b.open(&valve{OneRoute: spool.OneRoute{Transport: newWire(nil)}}, nil)
+	o := b.open(&valve{OneRoute: spooltest.OneRoute{Transport: newWire(nil)}}, nil)
 	l := &lock{Store: o.store, open: make(chan struct{})}
 	asked := &asked{Record: o.store}
 	o.stored.Store, o.sender.Record = l, asked
@@ -185,7 +186,7 @@ func TestADatabaseOfBeforeUnderTodaysRedis(t *testing.T) {
 		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
 	w.window, w.workers = 1, slow+3
-	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
 	o := b.startRoutes(v, nil)
 	o.inTheLedger(0, before, mail.ClassMarketing)
 	file := filepath.Join(t.TempDir(), "kept.db")
@@ -254,7 +255,7 @@ func TestALaggingReplicaTakesOver(t *testing.T) {
 	master, replica, way := replicated(t)
 	b := newBedOn(t, "redis://"+way.Addr())
 	w := newWire(nil)
-	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
 	o := b.startRoutes(v, nil)
 	const messages = 100
 	o.inTheLedger(0, messages, mail.ClassTransactional)
@@ -308,7 +309,7 @@ func TestWhatWasOnTheWireIsRecordedAfterAMove(t *testing.T) {
 		<-moved
 		return mail.Result{Kind: mail.ResultSent}
 	})
-	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
 	v.open.Store(true)
 	o := b.startRoutes(v, nil)
 	move := sync.OnceFunc(func() { close(moved) })
@@ -343,7 +344,7 @@ func TestWhatWasOnTheWireIsRecordedAfterAMove(t *testing.T) {
 func TestTheRecordIsLookedUpAfterAMove(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
-	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
 	first := b.startRoutes(v, nil)
 	ids := first.inTheLedger(0, 20, mail.ClassTransactional)
 	first.stop()
@@ -376,7 +377,7 @@ func TestTheRecordIsLookedUpAfterAMove(t *testing.T) {
 func TestAnEmptyRedisTakesOver(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
-	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
 	first := b.startRoutes(v, nil)
 	large := draft("large@example.com", mail.PriorityNormal, mail.ClassTransactional)
 	large.Content = append(large.Content, make([]byte, 2*mail.MaxInlineBytes)...)
@@ -440,8 +441,8 @@ func (o *office) on(url string) (*office, func()) {
 func TestWhatWaitsEndsWithoutItsTurn(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
-	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
-	aside := &gated{OneRoute: spool.OneRoute{Transport: w}, domain: "aside.example"}
+	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
+	aside := &gated{OneRoute: spooltest.OneRoute{Transport: w}, domain: "aside.example"}
 	o := b.startRoutes(both{v, aside}, nil)
 	soon := time.Now().Add(2 * time.Second)
 	var drafts []mail.Draft
@@ -529,7 +530,7 @@ func TestUrgentMailDoesNotWaitForTheComparison(t *testing.T) {
 		}
 		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
-	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
 	first := b.startRoutes(v, nil)
 	urgent := func(o *office, to string) string {
 		return o.submit(draft(to, mail.PriorityHigh, mail.ClassTransactional))[0]

@@ -13,6 +13,7 @@ import (
 	"sluice/flow"
 	"sluice/mail"
 	"sluice/mail/spool"
+	"sluice/test/spooltest"
 )
 
 // decider returns what takes decisions in a process.
@@ -123,7 +124,7 @@ func TestDoubtsThatSettleThemselves(t *testing.T) {
 	w := newWire(func(*mail.Envelope, int) mail.Result {
 		return mail.Result{Kind: mail.ResultInDoubt, Text: "gone"}
 	})
-	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: w}, nil)
 	o.sender.DoubtAfter = time.Hour
 	o.run()
 	ids := o.submit(draft("soon@example.com", mail.PriorityHigh, mail.ClassTransactional), draft("news@example.com", mail.PriorityLow, mail.ClassMarketing))
@@ -244,7 +245,7 @@ func TestADecisionIsAboutOneDoubt(t *testing.T) {
 	w := newWire(func(*mail.Envelope, int) mail.Result {
 		return mail.Result{Kind: mail.ResultInDoubt, Text: "gone"}
 	})
-	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
 	v.open.Store(true)
 	o := b.startRoutes(v, nil)
 	id := o.submit(draft("news@example.com", mail.PriorityLow, mail.ClassMarketing))[0]

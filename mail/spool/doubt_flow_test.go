@@ -15,6 +15,7 @@ import (
 	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/mail/via/mailhttp"
+	"sluice/test/spooltest"
 )
 
 // provider is one by HTTP that hangs up on the first request for each mail,
@@ -56,7 +57,7 @@ func (p *provider) requests() map[string]int {
 
 // bound is a route that notes by which route sends in doubt are to go.
 type bound struct {
-	spool.OneRoute
+	spooltest.OneRoute
 	mu     sync.Mutex
 	routes []string
 }
@@ -74,7 +75,7 @@ func (r *bound) Takes(t mail.Transport, s *mail.Send, passed []mail.Transport, n
 // and no other route may be.
 func TestAProviderThatKnowsMailsAgain(t *testing.T) {
 	b, p := newBed(t), startProvider(t)
-	routes := &bound{OneRoute: spool.OneRoute{Transport: p.transport("Idempotency-Key")}}
+	routes := &bound{OneRoute: spooltest.OneRoute{Transport: p.transport("Idempotency-Key")}}
 	o := b.startRoutes(routes, nil)
 	var want []string
 	for i := range 10 {

@@ -5,14 +5,14 @@ import (
 	"time"
 
 	"sluice/mail"
-	"sluice/mail/spool"
+	"sluice/test/spooltest"
 )
 
 // A message may be due for each recipient at a separate time.
 func TestDueForEach(t *testing.T) {
 	b := newBed(t)
 	w := newWire(func(*mail.Envelope, int) mail.Result { return mail.Result{Kind: mail.ResultSent} })
-	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: w}, nil)
 	o.run()
 	d := draft("ann@example.com", mail.PriorityNormal, mail.ClassTransactional)
 	later := time.Now().Add(48 * time.Hour).UnixMilli()

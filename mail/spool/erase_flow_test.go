@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/mail"
-	"sluice/mail/spool"
+	"sluice/test/spooltest"
 )
 
 // TestErasingWhatIsInDoubt: no mail in doubt to an erased user is attempted
@@ -16,7 +16,7 @@ import (
 func TestErasingWhatIsInDoubt(t *testing.T) {
 	b := newBed(t)
 	w := doubtedOnce()
-	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: w}, nil)
 	o.sender.DoubtAfter = 5 * time.Second
 	o.run()
 	large := func(to string, c mail.Class) mail.Draft {

@@ -22,6 +22,7 @@ import (
 	"sluice/mail/spool"
 	"sluice/store/sqlstore"
 	"sluice/test/servers"
+	"sluice/test/spooltest"
 )
 
 // The kit of the *_flow_test.go files: a real Redis, a real SQLite, and the
@@ -221,7 +222,7 @@ func (b *bed) openBy(redis string, routes spool.Routes, suppress nobody) *office
 // start builds a process with one route and runs it.
 func (b *bed) start(t mail.Transport, suppress nobody) *office {
 	b.Helper()
-	return b.startRoutes(&spool.OneRoute{Transport: t}, suppress)
+	return b.startRoutes(&spooltest.OneRoute{Transport: t}, suppress)
 }
 
 func (b *bed) startRoutes(routes spool.Routes, suppress nobody) *office {

@@ -10,6 +10,7 @@ import (
 	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/store"
+	"sluice/test/spooltest"
 )
 
 // TestWhatIsInNoLaneIsFound: sends wait in the ledger and in no lane, and nobody has
@@ -19,7 +20,7 @@ func TestWhatIsInNoLaneIsFound(t *testing.T) {
 	t.Cleanup(spool.LookEvery(200 * time.Millisecond)) // when nothing runs any more
 	b := newBed(t)
 	w := newWire(nil)
-	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
 	o := b.startRoutes(v, nil)
 	const sends = 40
 	var drafts []mail.Draft
@@ -79,8 +80,8 @@ func TestNothingIsTakenForLostThatMoves(t *testing.T) {
 		}
 		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
-	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
-	o := b.startRoutes(both{v, &gated{OneRoute: spool.OneRoute{Transport: w}, domain: "aside.example"}}, nil)
+	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
+	o := b.startRoutes(both{v, &gated{OneRoute: spooltest.OneRoute{Transport: w}, domain: "aside.example"}}, nil)
 	const sends = 90
 	due := time.Now().Add(3 * time.Second).UnixMilli()
 	var drafts []mail.Draft
@@ -119,7 +120,7 @@ func TestDoubtsWithAnAttemptToCome(t *testing.T) {
 		}
 		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
-	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
 	first := b.open(v, nil)
 	first.sender.DoubtAfter = time.Second
 	first.run()

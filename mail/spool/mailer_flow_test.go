@@ -17,6 +17,7 @@ import (
 	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/mail/template"
+	"sluice/test/spooltest"
 	"sluice/user"
 )
 
@@ -32,7 +33,7 @@ func TestTemplatesAreRenderedAndSigned(t *testing.T) {
 		sent[e.To] = bytes.Clone(e.Content)
 		return mail.Result{Kind: mail.ResultSent}
 	})
-	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: w}, nil)
 	key, signers := signersOf(t, "example.com")
 	o.sender.Maker = &spool.Mailer{
 		Templates: template.NewCache(o.store, template.DefaultCacheBytes), Users: o.store,
@@ -114,7 +115,7 @@ func TestLargeMailsGoInSmallWindows(t *testing.T) {
 	b := newBed(t)
 	w := &weighed{wire: newWire(nil)}
 	w.wire.window = 64
-	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: w}, nil)
 	o.sender.Maker = &spool.Mailer{Templates: template.NewCache(o.store, 0), Users: o.store, Clock: sluice.SystemClock{}}
 	contents := &shelf{of: o.store}
 	o.sender.Bodies = contents

@@ -9,6 +9,7 @@ import (
 	"sluice/mail"
 	"sluice/mail/spool"
 	"sluice/store"
+	"sluice/test/spooltest"
 )
 
 // TestAPurgeLooksAtEachOnce: over all partitions, in pages and steps of any size,
@@ -16,7 +17,7 @@ import (
 func TestAPurgeLooksAtEachOnce(t *testing.T) {
 	const partitions, sends = 200, 6000
 	b := newBed(t)
-	o := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: newWire(nil)}, nil)
 	now := time.Now().UnixMilli()
 	var all store.Effect
 	want := 0

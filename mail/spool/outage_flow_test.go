@@ -15,6 +15,7 @@ import (
 	"sluice/mail/spool"
 	"sluice/test/proxy"
 	"sluice/test/servers"
+	"sluice/test/spooltest"
 )
 
 var (
@@ -56,7 +57,7 @@ func TestALateResultCounts(t *testing.T) {
 		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
 	slow.window = 4
-	first := b.openBy("redis://"+proxy.Addr(), &spool.OneRoute{Transport: slow}, nil)
+	first := b.openBy("redis://"+proxy.Addr(), &spooltest.OneRoute{Transport: slow}, nil)
 	clock := &shifted{}
 	first.sender.Clock = clock
 	first.run()
@@ -67,7 +68,7 @@ func TestALateResultCounts(t *testing.T) {
 	b.eventually("all workers are at work", func() bool { return len(slow.came()) == slow.workers })
 
 	quick := newWire(nil)
-	second := b.openBy(b.redis, &spool.OneRoute{Transport: quick}, nil)
+	second := b.openBy(b.redis, &spooltest.OneRoute{Transport: quick}, nil)
 	second.sender.Clock, second.sender.DoubtAfter = clock, 10*time.Minute
 	second.run()
 	b.eventually("both share", func() bool { return second.leases.Status().Held[spool.Role] == testPartitions/2 })
@@ -131,10 +132,10 @@ func startThree(t *testing.T) *three {
 		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
 	s.wire.window = 4
-	s.intake = s.open(&spool.OneRoute{Transport: s.wire}, nil)
+	s.intake = s.open(&spooltest.OneRoute{Transport: s.wire}, nil)
 	for range 3 {
 		p := way(t, redis)
-		o := s.openBy("redis://"+p.Addr(), &spool.OneRoute{Transport: s.wire}, nil)
+		o := s.openBy("redis://"+p.Addr(), &spooltest.OneRoute{Transport: s.wire}, nil)
 		o.leases.Beat, o.leases.Timeout = outageBeat, outageTimeout
 		o.run()
 		s.all, s.ways = append(s.all, o), append(s.ways, p)

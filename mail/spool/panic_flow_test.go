@@ -8,6 +8,7 @@ import (
 
 	"sluice/mail"
 	"sluice/mail/spool"
+	"sluice/test/spooltest"
 )
 
 // breaking is a Maker that panics at the mails of a recipient. Before that it
@@ -42,7 +43,7 @@ func TestAPanicEndsWithItsMail(t *testing.T) {
 		}
 		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
-	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: w}, nil)
 	o.sender.Maker = breaking{to: unmade}
 	o.run()
 	id := o.submit(toMany(draft("", mail.PriorityNormal, mail.ClassTransactional), 40))[0]

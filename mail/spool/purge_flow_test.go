@@ -12,6 +12,7 @@ import (
 	"sluice"
 	"sluice/mail"
 	"sluice/mail/spool"
+	"sluice/test/spooltest"
 )
 
 // purgedMails is how many mails TestAPurgeLetsOtherMailPass purges, and notes how
@@ -22,7 +23,7 @@ var purgedMails = flag.Int("purged-mails", 3000, "how many mails are purged besi
 
 // marketingWaits is a route that takes no marketing mail, until it is let.
 type marketingWaits struct {
-	spool.OneRoute
+	spooltest.OneRoute
 	open atomic.Bool
 }
 
@@ -39,7 +40,7 @@ func (m *marketingWaits) Takes(t mail.Transport, s *mail.Send, passed []mail.Tra
 func TestAPurgeLetsOtherMailPass(t *testing.T) {
 	b := newBed(t)
 	timed := &stopwatch{Transport: newWire(nil), sent: make(map[string]time.Time)}
-	routes := &marketingWaits{OneRoute: spool.OneRoute{Transport: timed}}
+	routes := &marketingWaits{OneRoute: spooltest.OneRoute{Transport: timed}}
 	o := b.startRoutes(routes, nil)
 	waiting := draft("", mail.PriorityNormal, mail.ClassMarketing)
 	for n := 0; n < *purgedMails; n += 1000 {

@@ -14,6 +14,7 @@ import (
 	"sluice/lib/faults"
 	"sluice/mail"
 	"sluice/mail/spool"
+	"sluice/test/spooltest"
 )
 
 // room bounds what waits, as a process of its own reads it.
@@ -48,7 +49,7 @@ func (o *office) full(drafts []mail.Draft) (refused, key bool) {
 func TestWhatWaitsIsBounded(t *testing.T) {
 	b := newBed(t)
 	all, key := mail.Load{Sends: 50}, mail.Load{Sends: 20}
-	first, second := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil), b.start(newWire(nil), nil)
+	first, second := b.open(&spooltest.OneRoute{Transport: newWire(nil)}, nil), b.start(newWire(nil), nil)
 	first.room(all, key)
 	second.room(all, key)
 	if refused, _ := first.full(scheduled("a", 2, 10)); refused {
@@ -82,7 +83,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	}
 	b.eventually("all is in the lanes", func() bool { return first.waiting() == 50 })
 	first.stop()
-	third := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil)
+	third := b.open(&spooltest.OneRoute{Transport: newWire(nil)}, nil)
 	third.room(all, key)
 	if refused, key := third.full(scheduled("c", 1, 1)); !refused || key {
 		t.Errorf("after a restart: refused %v, by a key's %v", refused, key)
@@ -103,7 +104,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 // transactional mail. That mail may fill all of it.
 func TestMarketingMailLeavesRoomForTransactional(t *testing.T) {
 	b := newBed(t)
-	o := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: newWire(nil)}, nil)
 	o.room(mail.Load{Sends: 100, Bytes: 1 << 20}, mail.Load{Sends: 50})
 	of := func(class mail.Class, key string, recipients int) []mail.Draft {
 		drafts := scheduled(key, 1, recipients)
@@ -139,7 +140,7 @@ func TestMarketingMailLeavesRoomForTransactional(t *testing.T) {
 // Bytes are bounded as well, and a content counts once a message.
 func TestBytesThatWaitAreBounded(t *testing.T) {
 	b := newBed(t)
-	o := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: newWire(nil)}, nil)
 	large := scheduled("a", 1, 1000)
 	large[0].Content = append(large[0].Content, strings.Repeat("content ", 10_000)...)
 	if n := large[0].Load().Bytes; n < 180_000 || n > 400_000 {
@@ -180,7 +181,7 @@ func TestARepeatNeedsNoRoom(t *testing.T) {
 // what this process takes in.
 func TestRoomWithoutCounts(t *testing.T) {
 	b := newBed(t)
-	o := b.open(&spool.OneRoute{Transport: newWire(nil)}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: newWire(nil)}, nil)
 	o.room(mail.Load{Sends: 20}, mail.Load{})
 	drafts := scheduled("", 1, 15)
 	drafts[0].ID = sluice.NamedMessageID(1, "name", 0)

@@ -14,6 +14,7 @@ import (
 	"sluice"
 	"sluice/mail"
 	"sluice/mail/spool"
+	"sluice/test/spooltest"
 )
 
 func TestMessagesAreSentOnce(t *testing.T) {
@@ -105,7 +106,7 @@ func TestWorkersCallEachOther(t *testing.T) {
 		return mail.Result{Kind: mail.ResultSent}
 	})
 	w.workers, w.window = 5, 2
-	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: w}, nil)
 	drafts := make([]mail.Draft, 5*w.window)
 	for i := range drafts {
 		drafts[i] = draft("ann@example.com", mail.PriorityNormal, mail.ClassMarketing) // one partition: they come as one batch
@@ -194,7 +195,7 @@ func (m telling) Make(ctx context.Context, mails []spool.Mail) {
 func TestSuppressedAtTheLastMoment(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
-	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: w}, nil)
 	late := &lately{}
 	o.sender.Suppress, o.sender.Maker = late, telling{spool.Plain{}, func() { late.on.Store(true) }}
 	o.run()
@@ -266,7 +267,7 @@ func TestWhatIsMarkedWhenAProcessDies(t *testing.T) {
 func TestASendThatCannotBeRead(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
-	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: w}, nil)
 	whole := mail.Send{Message: strings.Repeat("a", sluice.MessageIDBytes), Recipients: 1, Priority: mail.PriorityLow, Class: mail.ClassMarketing,
 		Form: mail.ContentMIME, To: "ann@example.com", Content: "x", ExpiresMillis: time.Now().UnixMilli() + 60_000}
 	batch := sluice.AppendItem(sluice.NewBatch(64), sluice.ItemSend, func(b []byte) []byte { return append(b, "no send"...) })
@@ -293,7 +294,7 @@ func TestASendThatCannotBeRead(t *testing.T) {
 
 // gated lets nothing to a domain pass while it is closed.
 type gated struct {
-	spool.OneRoute
+	spooltest.OneRoute
 	domain string
 	open   atomic.Bool
 }
@@ -311,7 +312,7 @@ func TestASlowDomainKeepsNobodyWaiting(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
 	w.workers = 1
-	routes := &gated{OneRoute: spool.OneRoute{Transport: w}, domain: "slow.example"}
+	routes := &gated{OneRoute: spooltest.OneRoute{Transport: w}, domain: "slow.example"}
 	o := b.startRoutes(routes, nil)
 	var drafts []mail.Draft
 	for i := range 3000 {
@@ -373,7 +374,7 @@ func TestNobodyAnswers(t *testing.T) {
 // unpaused is a route that is asked again at once when it has attempted
 // nothing. Its pauses would be most of a test that has it attempt nothing many
 // times.
-type unpaused struct{ spool.OneRoute }
+type unpaused struct{ spooltest.OneRoute }
 
 func (*unpaused) Report(mail.Transport, *mail.Send, *mail.Result, time.Time) {}
 
@@ -387,7 +388,7 @@ func TestAMailThatEndsEveryConnection(t *testing.T) {
 		return mail.Result{Kind: mail.ResultSent}
 	})
 	w.workers, w.window = 1, 1
-	o := b.startRoutes(&unpaused{spool.OneRoute{Transport: w}}, nil)
+	o := b.startRoutes(&unpaused{spooltest.OneRoute{Transport: w}}, nil)
 	o.submit(draft("poison@example.com", mail.PriorityHigh, mail.ClassTransactional))
 	b.eventually("it is put off", func() bool { return len(b.outcomes()) == 1 })
 	if out := b.outcomes()[0]; out.State != mail.SendWaiting || out.DueMillis == 0 || out.Attempts != 0 || out.Reply == "" {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"sluice/mail"
-	"sluice/mail/spool"
+	"sluice/test/spooltest"
 )
 
 // aging is a list of the suppressed that is too old when asked again and again.
@@ -27,7 +27,7 @@ func TestAnOldListKeepsMailInItsLane(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
 	var recent atomic.Bool
-	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: w}, nil)
 	o.sender.Suppress = byClass{recent: &recent}
 	o.run()
 	o.submit(draft("ann@example.com", mail.PriorityHigh, mail.ClassMarketing))
@@ -58,7 +58,7 @@ func (c byClass) Fresh(class mail.Class) bool {
 func TestAProcessThatStoodStillLooksFirst(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
-	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: w}, nil)
 	list := &aging{nobody: nobody{"ann@example.com": "unsubscribed"}, answers: []bool{true, false}}
 	o.sender.Suppress = list
 	o.run()

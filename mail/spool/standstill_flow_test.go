@@ -14,10 +14,11 @@ import (
 	"sluice/flow"
 	"sluice/mail"
 	"sluice/mail/spool"
+	"sluice/test/spooltest"
 )
 
 // shut is a route that takes nothing, as if it had gone from the settings.
-type shut struct{ spool.OneRoute }
+type shut struct{ spooltest.OneRoute }
 
 func (*shut) Takes(mail.Transport, *mail.Send, []mail.Transport, time.Time) spool.Take {
 	return spool.Take{Wait: 10 * time.Millisecond, Lane: "no-route"}
@@ -28,7 +29,7 @@ func (*shut) Takes(mail.Transport, *mail.Send, []mail.Transport, time.Time) spoo
 func TestWhatCannotBeReadNeedsNoRoute(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
-	o := b.open(&shut{spool.OneRoute{Transport: w}}, nil)
+	o := b.open(&shut{spooltest.OneRoute{Transport: w}}, nil)
 	o.pack(0, "low-marketing", 1, sluice.AppendItem(sluice.NewBatch(64), sluice.ItemSend, func(b []byte) []byte { return append(b, "no send"...) }))
 	o.run()
 	d := draft("ann@example.com", mail.PriorityNormal, mail.ClassMarketing)
@@ -49,7 +50,7 @@ func TestWhatCannotBeReadNeedsNoRoute(t *testing.T) {
 // transports for the second time. At that time the sender has found a send in
 // doubt, and has not recorded that yet.
 type meddling struct {
-	spool.OneRoute
+	spooltest.OneRoute
 	asked atomic.Int64
 	do    func()
 }
@@ -104,7 +105,7 @@ func TestWhoWasDeadGoesOnAfterAll(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
 			w := newWire(nil)
-			routes := &meddling{OneRoute: spool.OneRoute{Transport: w}}
+			routes := &meddling{OneRoute: spooltest.OneRoute{Transport: w}}
 			o, r := startOfDead(b, routes, lane)
 			routes.do = func() {
 				n, _, err := o.lanes[0].Record(t.Context(), change(&r), []flow.Recorded{r})
@@ -131,7 +132,7 @@ func TestWhoWasDeadGoesOnAfterAll(t *testing.T) {
 func TestLanesOfANewerProgram(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
-	o := b.open(&spool.OneRoute{Transport: w}, nil)
+	o := b.open(&spooltest.OneRoute{Transport: w}, nil)
 	raw := must(rueidis.NewClient(plainOption(b.redis)))
 	defer raw.Close()
 	forms := raw.B().Arbitrary("HSET").Keys("sluice:{members}:forms").Args("item", fmt.Sprint(int(sluice.ItemNext))).Build()

@@ -12,11 +12,12 @@ import (
 
 	"sluice/mail"
 	"sluice/mail/spool"
+	"sluice/test/spooltest"
 )
 
 // closedDomains lets nothing to some domains pass.
 type closedDomains struct {
-	spool.OneRoute
+	spooltest.OneRoute
 	mu     sync.Mutex
 	closed map[string]bool
 }
@@ -83,7 +84,7 @@ func TestSublanesThatAreEmptyMakeRoom(t *testing.T) {
 	for i := range 34 {
 		domains = append(domains, fmt.Sprintf("d%02d.example", i))
 	}
-	routes := &closedDomains{OneRoute: spool.OneRoute{Transport: w}, closed: make(map[string]bool)}
+	routes := &closedDomains{OneRoute: spooltest.OneRoute{Transport: w}, closed: make(map[string]bool)}
 	routes.close(true, domains...)
 	o := b.startRoutes(routes, nil)
 	addresses := inOnePartition(domains)
@@ -161,7 +162,7 @@ func TestDeadDomainsAmongOthers(t *testing.T) {
 			for i := range 64 {
 				dead = append(dead, fmt.Sprintf("d%02d.example", i))
 			}
-			routes := &closedDomains{OneRoute: spool.OneRoute{Transport: w}, closed: make(map[string]bool)}
+			routes := &closedDomains{OneRoute: spooltest.OneRoute{Transport: w}, closed: make(map[string]bool)}
 			routes.close(true, append(dead, "live.example")...)
 			o := b.startRoutes(routes, nil)
 			apart := func(n int) {
@@ -227,7 +228,7 @@ func TestSublanesComeAndGo(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
 	w.workers = 1
-	routes := &closedDomains{OneRoute: spool.OneRoute{Transport: w}, closed: make(map[string]bool)}
+	routes := &closedDomains{OneRoute: spooltest.OneRoute{Transport: w}, closed: make(map[string]bool)}
 	o := b.startRoutes(routes, nil)
 	address := inOnePartition([]string{"slow.example"})[0]
 	mails := 0

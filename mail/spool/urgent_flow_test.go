@@ -17,6 +17,7 @@ import (
 	"sluice/flow"
 	"sluice/mail"
 	"sluice/mail/spool"
+	"sluice/test/spooltest"
 )
 
 // gatedRecord is a ledger that says what waits in it only when it is let.
@@ -110,8 +111,8 @@ func TestUrgentMailThatWaitsApartLeaves(t *testing.T) {
 	t.Cleanup(spool.ComparePage(3))
 	b := newBed(t)
 	w := newWire(nil)
-	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
-	slow := &closedDomains{OneRoute: spool.OneRoute{Transport: w}, closed: map[string]bool{"one.example": true, "two.example": true}}
+	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
+	slow := &closedDomains{OneRoute: spooltest.OneRoute{Transport: w}, closed: map[string]bool{"one.example": true, "two.example": true}}
 	routes := both{v, slow}
 	first := b.startRoutes(routes, nil)
 	first.submit(urgent("a@one.example"), urgent("b@one.example"))
@@ -151,7 +152,7 @@ func (a *ahead) Now() time.Time { return time.Now().Add(time.Duration(a.hours.Lo
 func TestNothingIsReleasedBesideTheWalk(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)
-	v := &valve{OneRoute: spool.OneRoute{Transport: w}}
+	v := &valve{OneRoute: spooltest.OneRoute{Transport: w}}
 	first := b.startRoutes(v, nil)
 	to := inOnePartition([]string{"later.example", "now.example", "unknown.example"})
 	scheduled := urgent(to[0])
@@ -225,7 +226,7 @@ func TestUrgentMailBesideComparisons(t *testing.T) {
 		}
 		return mail.Result{Kind: mail.ResultSent, Code: 250}
 	})
-	routes := &closedDomains{OneRoute: spool.OneRoute{Transport: w}, closed: make(map[string]bool)}
+	routes := &closedDomains{OneRoute: spooltest.OneRoute{Transport: w}, closed: make(map[string]bool)}
 	domains := []string{"a.example", "b.example", "c.example"}
 	ended := make(chan struct{})
 	var gate sync.WaitGroup

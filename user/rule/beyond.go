@@ -389,24 +389,24 @@ func checkJourney(path string, v jsonscan.Value) error {
 
 // setNeed completes the question of a condition about a journey or mail, once its
 // comparison is known.
-func (x *condition) setNeed(at places) error {
+func (x *condition) setNeed(path string) error {
 	switch x.subject {
 	case ofJourney:
 		n := &x.more.need
 		n.Is = strings.Replace(strings.TrimPrefix(x.is, "not_"), "was_not_", "was_", 1)
 		if (n.Step != "") != n.Passed() {
-			return wrong(at.is, "want passed or not_passed with a step, and inside, not_inside, was_inside or was_not_inside without one")
+			return wrong(under(path, memberIs), "want passed or not_passed with a step, and inside, not_inside, was_inside or was_not_inside without one")
 		}
 		if n.Branch != "" && n.Step == "" {
-			return wrong(at.is, "want the step of the branch beside it")
+			return wrong(under(path, memberIs), "want the step of the branch beside it")
 		}
 	case ofMail:
 		if x.how.wants == wantDays {
 			if x.days < 1 || x.days > MaxMailDays {
-				return wrong(at.value, "want 1 to %d days: mail is not looked up further back", MaxMailDays)
+				return wrong(under(path, memberValue), "want 1 to %d days: mail is not looked up further back", MaxMailDays)
 			}
 			if x.rawZone != "" {
-				return wrong(at.zone, "want none about mail: a day is 24 hours")
+				return wrong(under(path, memberZone), "want none about mail: a day is 24 hours")
 			}
 			x.more.need.Days = x.days
 			x.how.op = opKnown

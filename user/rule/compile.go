@@ -50,7 +50,7 @@ func (c *compiler) node(path string, v jsonscan.Value, level int) (node, error) 
 	}
 	for _, t := range []tie{and, or, not} {
 		if inner, ok := members[t.String()]; ok {
-			return c.tied(t, t.String(), path, members, inner, level, (*compiler).node)
+			return c.tied(t, path, members, inner, level)
 		}
 	}
 	if inner, ok := members[memberSegment]; ok {
@@ -60,16 +60,16 @@ func (c *compiler) node(path string, v jsonscan.Value, level int) (node, error) 
 }
 
 // tied reads what stands in an and, an or, a not.
-func (c *compiler) tied(t tie, name, path string, members map[string]jsonscan.Value, v jsonscan.Value, level int, inner read) (node, error) {
+func (c *compiler) tied(t tie, path string, members map[string]jsonscan.Value, v jsonscan.Value, level int) (node, error) {
 	if len(members) > 1 {
-		return node{}, wrong(path, "want nothing beside %q", name)
+		return node{}, wrong(path, "want nothing beside %q", t)
 	}
 	if level == MaxNestingLevels {
 		return node{}, wrong(path, "want at most %d levels of conditions", MaxNestingLevels)
 	}
-	n, path := node{tie: t}, under(path, name)
+	n, path := node{tie: t}, under(path, t.String())
 	if t == not {
-		x, err := inner(c, path, v, level+1)
+		x, err := c.node(path, v, level+1)
 		n.all = []node{x}
 		return n, err
 	}
@@ -81,7 +81,7 @@ func (c *compiler) tied(t tie, name, path string, members map[string]jsonscan.Va
 		if len(n.all) == MaxListItems {
 			return node{}, wrong(path, "want at most %d conditions", MaxListItems)
 		}
-		x, err := inner(c, path+"["+strconv.Itoa(len(n.all))+"]", e.Value, level+1)
+		x, err := c.node(path+"["+strconv.Itoa(len(n.all))+"]", e.Value, level+1)
 		if err != nil {
 			return node{}, err
 		}
@@ -121,35 +121,32 @@ func (c *compiler) leaf(path string, members map[string]jsonscan.Value) (node, e
 	if is.Kind != jsonscan.String {
 		return node{}, wrong(under(path, memberIs), "want a comparison, such as equals, got %s", is.Kind)
 	}
-	return c.finish(x, is.Text(), members[memberValue], members[memberZone], places{
-		is: under(path, memberIs), value: under(path, memberValue), zone: under(path, memberZone)})
+	return c.compared(path, x, is.Text(), members)
 }
 
-// places are the paths of a condition's parts, for errors.
-type places struct{ is, value, zone string }
-
-// finish sets what rules and audiences share: comparison, value and zone.
-func (c *compiler) finish(x condition, is string, value, zone jsonscan.Value, at places) (node, error) {
+// compared sets a condition's comparison, value and zone.
+func (c *compiler) compared(path string, x condition, is string, members map[string]jsonscan.Value) (node, error) {
+	atIs := under(path, memberIs)
 	if c.conditions++; c.conditions > MaxConditions {
-		return node{}, wrong(at.is, "want at most %d conditions in a rule", MaxConditions)
+		return node{}, wrong(atIs, "want at most %d conditions in a rule", MaxConditions)
 	}
 	how, ok := comparisons[is]
 	if !ok || how.of&x.class() == 0 || how.op == opExists && x.subject == ofBucket {
-		return node{}, wrong(at.is, "want a comparison that %s has: %s; got %.40q", x.subject, comparisonNames(&x), is)
+		return node{}, wrong(atIs, "want a comparison that %s has: %s; got %.40q", x.subject, comparisonNames(&x), is)
 	}
 	if how.wants == wantRegex {
 		if c.regexes++; c.regexes > MaxRegexes {
-			return node{}, wrong(at.is, "want at most %d regular expressions in a rule: say a|b in one", MaxRegexes)
+			return node{}, wrong(atIs, "want at most %d regular expressions in a rule: say a|b in one", MaxRegexes)
 		}
 	}
 	x.how, x.is = how, is
-	if err := x.setZone(at.zone, zone); err != nil {
+	if err := x.setZone(under(path, memberZone), members[memberZone]); err != nil {
 		return node{}, err
 	}
-	if err := x.setValue(at.value, value); err != nil {
+	if err := x.setValue(under(path, memberValue), members[memberValue]); err != nil {
 		return node{}, err
 	}
-	if err := x.setNeed(at); err != nil {
+	if err := x.setNeed(path); err != nil {
 		return node{}, err
 	}
 	return node{cond: x}, nil

@@ -319,11 +319,10 @@ func FuzzRule(f *testing.F) {
 	for range 50 {
 		f.Add(someRule(r, 2), string(someProfile(r).Append(nil)))
 	}
-	f.Add(`{"OR":[{"custom_attribute":{"custom_attribute_name":"a","comparison":"equals","value":1}}]}`, `{"custom":[]}`)
 	f.Add(`{"attribute":"a","is":"equals","value":""}`, `{"events":{"a":[]},"revenue":5}`)
 	f.Fuzz(func(t *testing.T, text, user string) {
 		everything := func(text string) (*Rule, error) { return CompileFor(text, Options{Allow: Everything}) }
-		for _, compile := range []func(string) (*Rule, error){Compile, CompileAudience, everything} {
+		for _, compile := range []func(string) (*Rule, error){Compile, everything} {
 			rule, err := compile(text)
 			if err != nil {
 				continue

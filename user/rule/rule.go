@@ -72,18 +72,6 @@ func Compile(text string) (*Rule, error) { return CompileFor(text, Options{}) }
 
 // CompileFor is Compile of a rule that may be about more than a profile.
 func CompileFor(text string, o Options) (*Rule, error) {
-	return compile(text, o, (*compiler).node)
-}
-
-// CompileAudience reads an audience object as Braze's API has it. The error is
-// an *Error whose path is that of the audience.
-func CompileAudience(text string) (*Rule, error) {
-	return compile(text, Options{}, (*compiler).filter)
-}
-
-type read func(c *compiler, path string, v jsonscan.Value, level int) (node, error)
-
-func compile(text string, o Options, root read) (*Rule, error) {
 	if len(text) > MaxRuleBytes {
 		return nil, wrong("", "want at most %d bytes, got %d", MaxRuleBytes, len(text))
 	}
@@ -91,7 +79,7 @@ func compile(text string, o Options, root read) (*Rule, error) {
 	if err != nil {
 		return nil, wrong("", "want JSON: %v", err)
 	}
-	n, err := root(&compiler{options: o}, "", v, 1)
+	n, err := (&compiler{options: o}).node("", v, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +87,7 @@ func compile(text string, o Options, root read) (*Rule, error) {
 }
 
 // String returns the rule as JSON, in one form: compiled again it is the same
-// rule. That of an audience is the rule it was made into.
+// rule.
 func (r *Rule) String() string { return string(r.root.append(nil)) }
 
 func (n *node) append(dst []byte) []byte {

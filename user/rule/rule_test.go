@@ -67,40 +67,6 @@ func checkError(t *testing.T, compile func(string) (*Rule, error), text, path, w
 	}
 }
 
-func TestAudience(t *testing.T) {
-	attribute := func(rest string) string {
-		return `{"custom_attribute":{"custom_attribute_name":"a",` + rest + `}}`
-	}
-	for text, want := range map[string]string{
-		attribute(`"comparison":"equals","value":"x"`):                                                             `{"attribute":"a","is":"equals","value":"x"}`,
-		attribute(`"comparison":"not_equal","value":"x"`):                                                          `{"attribute":"a","is":"not_equal","value":"x"}`,
-		attribute(`"comparison":"does_not_equal","value":true`):                                                    `{"attribute":"a","is":"not_equal","value":true}`,
-		attribute(`"comparison":"exists","value":""`):                                                              `{"attribute":"a","is":"exists"}`,
-		attribute(`"comparison":"does_not_include_value","value":"x"`):                                             `{"attribute":"a","is":"does_not_include_value","value":"x"}`,
-		attribute(`"comparison":"less_than_x_days_ago","value":2`):                                                 `{"attribute":"a","is":"less_than_x_days_ago","value":2}`,
-		`{"email_subscription_status":{"comparison":"is_not","value":"unsubscribed"}}`:                             `{"subscription":"email","is":"not_equal","value":"unsubscribed"}`,
-		`{"push_subscription_status":{"comparison":"is","value":"opted_in"}}`:                                      `{"subscription":"push","is":"equals","value":"opted_in"}`,
-		`{"last_used_app":{"comparison":"after","value":"2026-07-22T13:17:55+0000"}}`:                              `{"field":"date_of_last_session","is":"after","value":"2026-07-22T13:17:55+0000"}`,
-		`{"AND":[` + attribute(`"comparison":"exists"`) + `,{"OR":[` + attribute(`"comparison":"exists"`) + `]}]}`: `{"and":[{"attribute":"a","is":"exists"},{"or":[{"attribute":"a","is":"exists"}]}]}`,
-	} {
-		r, err := CompileAudience(text)
-		if err != nil || r.String() != want {
-			t.Errorf("%s\nis   %v, %v\nwant %s", text, r, err, want)
-			continue
-		}
-		if again, err := Compile(want); err != nil || again.String() != want {
-			t.Errorf("%s compiles to %v, %v", want, again, err)
-		}
-	}
-	checkError(t, CompileAudience, `{"AND":[{"custom_attribute":{"comparison":"exists"}}]}`, "AND[0].custom_attribute.custom_attribute_name", "want a name, got nothing")
-	checkError(t, CompileAudience, attribute(`"comparison":"is_one_of","value":["x"]`), "custom_attribute.comparison", `"is_one_of"`)
-	checkError(t, CompileAudience, attribute(`"comparison":"greater_than","value":"x"`), "custom_attribute.value", "want a number")
-	checkError(t, CompileAudience, attribute(`"comparison":"exists","colour":1`), "custom_attribute.colour", "want a name")
-	checkError(t, CompileAudience, `{"email_subscription_status":{"comparison":"equals","value":"opted_in"}}`, "email_subscription_status.comparison", "want a comparison")
-	checkError(t, CompileAudience, `{"attribute":"a","is":"exists"}`, "", "want one of AND")
-	checkError(t, CompileAudience, `{"AND":[]}`, "AND", "at least one")
-}
-
 func TestExplain(t *testing.T) {
 	r, err := Compile(`{"and":[{"attribute":"plan","is":"equals","value":"gold"},{"not":{"event":"login","is":"greater_than","value":3}},
 		{"event":"login","of":"last","is":"less_than_x_days_ago","value":7},{"spent":"EUR","is":"less_than","value":1},{"group":"g","is":"equals","value":"subscribed"},{"field":"country","is":"exists"}]}`)

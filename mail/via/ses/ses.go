@@ -169,12 +169,3 @@ func tagValue(s string) string {
 	}
 	return string(v)
 }
-
-// SendOf returns the id of the send that the value of SendTag names.
-func SendOf(value string) (id string, ok bool) {
-	if message, number, found := strings.Cut(value, "-"); found {
-		id = message + "." + number
-	}
-	_, _, ok = mail.ParseSendID(id)
-	return id, ok
-}

@@ -1,10 +1,12 @@
-package spool
+// Package spooltest has the simplest routes, for tests and benches of the spool.
+package spooltest
 
 import (
 	"sync"
 	"time"
 
 	"sluice/mail"
+	"sluice/mail/spool"
 )
 
 // Pauses of a route whose attempts cannot be begun.
@@ -27,13 +29,13 @@ type OneRoute struct {
 func (r *OneRoute) Transports() []mail.Transport { return []mail.Transport{r.Transport} }
 
 // Takes is OK unless it waits.
-func (r *OneRoute) Takes(_ mail.Transport, _ *mail.Send, _ []mail.Transport, now time.Time) Take {
+func (r *OneRoute) Takes(_ mail.Transport, _ *mail.Send, _ []mail.Transport, now time.Time) spool.Take {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now.Before(r.until) {
-		return Take{Wait: r.until.Sub(now)}
+		return spool.Take{Wait: r.until.Sub(now)}
 	}
-	return Take{OK: true}
+	return spool.Take{OK: true}
 }
 
 // Elsewhere is false: there is no other.
