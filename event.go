@@ -22,32 +22,13 @@ const (
 	KindCounter EventKind = 5
 )
 
+var kindWords = Words[EventKind]{KindMail: "mail", KindCustom: "custom", KindPurchase: "purchase", KindSystem: "system", KindCounter: "counter"}
+
 // String returns the kind's word, as it stands in the events table.
-func (k EventKind) String() string {
-	switch k {
-	case KindMail:
-		return "mail"
-	case KindCustom:
-		return "custom"
-	case KindPurchase:
-		return "purchase"
-	case KindSystem:
-		return "system"
-	case KindCounter:
-		return "counter"
-	}
-	return "unknown"
-}
+func (k EventKind) String() string { return kindWords.Of(k) }
 
 // ParseEventKind reads an event's kind from its word.
-func ParseEventKind(word string) (EventKind, bool) {
-	for k := KindMail; k <= KindSystem; k++ {
-		if k.String() == word {
-			return k, true
-		}
-	}
-	return 0, false
-}
+func ParseEventKind(word string) (EventKind, bool) { return kindWords[:KindCounter].Parse(word) }
 
 // Origin says who reported an event, hence what it changes beyond its row: which
 // address is mailed (package ingest, suppress.go).

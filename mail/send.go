@@ -29,28 +29,13 @@ const (
 	PriorityLow    Priority = 3
 )
 
+var priorityWords = sluice.Words[Priority]{PriorityHigh: "high", PriorityNormal: "normal", PriorityLow: "low"}
+
 // String returns the priority's word.
-func (p Priority) String() string {
-	switch p {
-	case PriorityHigh:
-		return "high"
-	case PriorityNormal:
-		return "normal"
-	case PriorityLow:
-		return "low"
-	}
-	return "unknown"
-}
+func (p Priority) String() string { return priorityWords.Of(p) }
 
 // ParsePriority reads a priority from its word.
-func ParsePriority(word string) (Priority, bool) {
-	for p := PriorityHigh; p <= PriorityLow; p++ {
-		if p.String() == word {
-			return p, true
-		}
-	}
-	return 0, false
-}
+func ParsePriority(word string) (Priority, bool) { return priorityWords.Parse(word) }
 
 // Class says what is done with a send that nobody knows the end of: marketing
 // mail is not sent again, transactional mail once more. The numbers are stored.
@@ -62,26 +47,13 @@ const (
 	ClassMarketing     Class = 2
 )
 
+var classWords = sluice.Words[Class]{ClassTransactional: "transactional", ClassMarketing: "marketing"}
+
 // String returns the class's word.
-func (c Class) String() string {
-	switch c {
-	case ClassTransactional:
-		return "transactional"
-	case ClassMarketing:
-		return "marketing"
-	}
-	return "unknown"
-}
+func (c Class) String() string { return classWords.Of(c) }
 
 // ParseClass reads a class from its word.
-func ParseClass(word string) (Class, bool) {
-	for c := ClassTransactional; c <= ClassMarketing; c++ {
-		if c.String() == word {
-			return c, true
-		}
-	}
-	return 0, false
-}
+func ParseClass(word string) (Class, bool) { return classWords.Parse(word) }
 
 // SendState is where a send stands in the ledger. The numbers are stored.
 type SendState byte
@@ -98,24 +70,13 @@ const (
 	SendCancelled  SendState = 6
 )
 
+var stateWords = sluice.Words[SendState]{SendWaiting: "waiting", SendSent: "sent", SendFailed: "failed", SendSuppressed: "suppressed", SendInDoubt: "in_doubt", SendCancelled: "cancelled"}
+
 // String returns the state's word, as it stands in the table sends.
-func (s SendState) String() string {
-	switch s {
-	case SendWaiting:
-		return "waiting"
-	case SendSent:
-		return "sent"
-	case SendFailed:
-		return "failed"
-	case SendSuppressed:
-		return "suppressed"
-	case SendInDoubt:
-		return "in_doubt"
-	case SendCancelled:
-		return "cancelled"
-	}
-	return "unknown"
-}
+func (s SendState) String() string { return stateWords.Of(s) }
+
+// ParseSendState reads a state from its word.
+func ParseSendState(word string) (SendState, bool) { return stateWords.Parse(word) }
 
 // SendStates are all states, in their order.
 var SendStates = [...]SendState{SendWaiting, SendSent, SendFailed, SendSuppressed, SendInDoubt, SendCancelled}

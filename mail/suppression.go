@@ -90,38 +90,20 @@ const (
 	SuppressManual      SuppressReason = 6
 )
 
+var reasonWords = sluice.Words[SuppressReason]{
+	SuppressComplaint: "complaint", SuppressUnsubscribe: "unsubscribe", SuppressHardBounce: "hard_bounce",
+	SuppressSoftBounces: "soft_bounces", SuppressBadDomain: "bad_domain", SuppressManual: "manual",
+}
+
 // SuppressReasons are all of them, in their order.
 var SuppressReasons = [...]SuppressReason{SuppressComplaint, SuppressUnsubscribe, SuppressHardBounce, SuppressSoftBounces, SuppressBadDomain, SuppressManual}
 
 // String returns the reason's word, as it stands in the table suppressions and
 // in events.
-func (r SuppressReason) String() string {
-	switch r {
-	case SuppressComplaint:
-		return "complaint"
-	case SuppressUnsubscribe:
-		return "unsubscribe"
-	case SuppressHardBounce:
-		return "hard_bounce"
-	case SuppressSoftBounces:
-		return "soft_bounces"
-	case SuppressBadDomain:
-		return "bad_domain"
-	case SuppressManual:
-		return "manual"
-	}
-	return "unknown"
-}
+func (r SuppressReason) String() string { return reasonWords.Of(r) }
 
 // ParseSuppressReason reads a reason from its word.
-func ParseSuppressReason(word string) (SuppressReason, bool) {
-	for _, r := range SuppressReasons {
-		if r.String() == word {
-			return r, true
-		}
-	}
-	return 0, false
-}
+func ParseSuppressReason(word string) (SuppressReason, bool) { return reasonWords.Parse(word) }
 
 // Ends reports whether a suppression for this reason may have an end: what people
 // have said holds until they say something else.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"sluice"
 )
 
 // Transport carries mail out: a relay by SMTP, a provider by HTTP, a built-in
@@ -56,20 +58,15 @@ const (
 	ResultFailed   ResultKind = 3 // never
 	ResultInDoubt  ResultKind = 4 // it may have been taken
 	ResultUntried  ResultKind = 5 // surely not taken, and not its fault: it is no attempt
-
-	resultKinds = 6
 )
+
+var resultWords = sluice.Words[ResultKind]{ResultSent: "sent", ResultDeferred: "deferred", ResultFailed: "failed", ResultInDoubt: "in_doubt", ResultUntried: "untried"}
 
 // ResultKinds are all kinds, in their order.
 var ResultKinds = [...]ResultKind{ResultSent, ResultDeferred, ResultFailed, ResultInDoubt, ResultUntried}
 
 // String returns the kind's word.
-func (k ResultKind) String() string {
-	if k >= resultKinds {
-		k = 0
-	}
-	return [resultKinds]string{"unknown", "sent", "deferred", "failed", "in_doubt", "untried"}[k]
-}
+func (k ResultKind) String() string { return resultWords.Of(k) }
 
 // Blame says whose problem a refusal is: what is to be slowed or paused, and
 // whether the recipient may be suppressed.

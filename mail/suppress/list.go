@@ -82,18 +82,10 @@ const (
 	MatchBelow   Match = 3 // its domain, or one above it, with all below
 )
 
+var matchWords = sluice.Words[Match]{MatchAddress: "address", MatchDomain: "domain", MatchBelow: "subdomains"}
+
 // String returns the match's word.
-func (m Match) String() string {
-	switch m {
-	case MatchAddress:
-		return "address"
-	case MatchDomain:
-		return "domain"
-	case MatchBelow:
-		return "subdomains"
-	}
-	return "unknown"
-}
+func (m Match) String() string { return matchWords.Of(m) }
 
 // Len returns how many entries there are.
 func (l *List) Len() int {

@@ -3,6 +3,8 @@ package template
 import (
 	"fmt"
 	"strings"
+
+	"sluice"
 )
 
 // Kind says why a template cannot be compiled or a mail not rendered.
@@ -19,13 +21,10 @@ const (
 	KindInput   Kind = 7 // the variables are no JSON object
 )
 
+var kindWords = sluice.Words[Kind]{KindSyntax: "syntax", KindLimit: "limit", KindTime: "time", KindMissing: "missing", KindValue: "value", KindAborted: "aborted", KindInput: "input"}
+
 // String returns the kind's word, as metrics and reasons have it.
-func (k Kind) String() string {
-	if k < KindSyntax || k > KindInput {
-		return "unknown"
-	}
-	return [...]string{"syntax", "limit", "time", "missing", "value", "aborted", "input"}[k-1]
-}
+func (k Kind) String() string { return kindWords.Of(k) }
 
 // Error is why a template cannot be compiled, or a mail not be rendered: the
 // recipient is parked with it. All but KindTime will be the same again with the

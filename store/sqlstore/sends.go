@@ -230,12 +230,8 @@ func (t *txn) lockLedger(ctx context.Context, keys []mail.SendKey, l *ledger) er
 
 // parseState returns 0 for a word that we have not written.
 func parseState(word string) mail.SendState {
-	for _, s := range mail.SendStates {
-		if s.String() == word {
-			return s
-		}
-	}
-	return 0
+	s, _ := mail.ParseSendState(word)
+	return s
 }
 
 func parseClass(word string) mail.Class {
