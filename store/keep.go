@@ -80,6 +80,11 @@ type KeepStore interface {
 	// written.
 	EraseSoftBounces(ctx context.Context, names []Erasure) (erased int, err error)
 
+	// EraseFacts deletes the facts for journeys that say what users who are named by
+	// their ids, MaxErasures at most, did or were. That they were merged or deleted
+	// stays, until journeys have read it.
+	EraseFacts(ctx context.Context, names []Erasure) (erased int, err error)
+
 	// DeadLetters, DeadLetter and DropDeadLetter are those of Store.
 	DeadLetters(ctx context.Context, after int64, limit int) ([]sluice.DeadLetter, error)
 	DeadLetter(ctx context.Context, id int64) (sluice.DeadLetter, error)

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"sluice"
+	"sluice/journey"
 	"sluice/mail"
 	"sluice/user"
 )
@@ -133,6 +134,18 @@ type Effect struct {
 	// that happened after a suppression for that reason was removed last.
 	Suppress    []mail.Suppression
 	SoftBounces []mail.SoftBounce
+
+	// JourneyFacts become rows of journey_facts; one that is there already changes
+	// nothing. Published is the publish number under which the names were read that
+	// they were chosen by (journey.Registered): if it is another by now, the effect fails
+	// with ErrPublished. 0: none was read, and none is compared.
+	JourneyFacts []journey.Fact
+	Published    int64
+
+	// FactsUpTo has, by partition, up to which place facts are deleted, that one
+	// included: all who read them are past it. Of each partition some thousands go at
+	// most, the oldest.
+	FactsUpTo map[int]sluice.Place
 
 	// Stripe keeps the rows of the series that one process writes apart from
 	// those of others: the lowest partition that it holds.

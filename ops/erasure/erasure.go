@@ -135,6 +135,15 @@ func (x *Eraser) overwrite(ctx context.Context) error {
 	return nil
 }
 
+// eraseFacts deletes what journeys have not read yet of what some people did.
+func (x *Eraser) eraseFacts(ctx context.Context, names []store.Erasure) error {
+	erased, err := x.Store.EraseFacts(ctx, names)
+	if erased > 0 {
+		x.Log.Info("facts for journeys of deleted users were deleted", "names", len(names), "rows", erased)
+	}
+	return err
+}
+
 // erasePasses erases the names that were written in a range of time.
 func (x *Eraser) erasePasses(ctx context.Context, from, to int64, done bool) error {
 	return x.eachErasure(ctx, from, to, func(names []store.Erasure) error {
@@ -143,7 +152,7 @@ func (x *Eraser) erasePasses(ctx context.Context, from, to int64, done bool) err
 		if err != nil {
 			return err
 		}
-		for _, pass := range []func(context.Context, []store.Erasure) error{x.erasePass, x.eraseSoftBounces, x.eraseDead} {
+		for _, pass := range []func(context.Context, []store.Erasure) error{x.erasePass, x.eraseSoftBounces, x.eraseFacts, x.eraseDead} {
 			if err := pass(ctx, names); err != nil {
 				return err
 			}

@@ -166,7 +166,8 @@ func (s *Store) Apply(ctx context.Context, prep store.Prepared) (store.Applied, 
 // are still to be written. A new part of an effect is one more stage here.
 //
 // The order. The cursors come first: they say whether the effect is still ours. Users
-// come before what names them. Suppressions are last (suppressions.go).
+// come before what names them. Suppressions come after all that is written but the
+// publish number (suppressions.go), which is compared last (published.go).
 func (t *txn) stages(ctx context.Context, p *prepared, applied *store.Applied, write func() ([]sluice.DeadLetter, error)) error {
 	e := p.effect
 	if err := t.moveCursors(ctx, e.Moves); err != nil {
@@ -198,7 +199,16 @@ func (t *txn) stages(ctx context.Context, p *prepared, applied *store.Applied, w
 	if err := t.addFacts(ctx, e.Facts); err != nil {
 		return err
 	}
+	if err := t.addJourneyFacts(ctx, e.JourneyFacts); err != nil {
+		return err
+	}
+	if err := t.dropFacts(ctx, e.FactsUpTo); err != nil {
+		return err
+	}
 	if err := t.applySuppressions(ctx, e, noted); err != nil {
+		return err
+	}
+	if err := t.checkPublished(ctx, e.Published); err != nil {
 		return err
 	}
 	return faults.Hit("commit")

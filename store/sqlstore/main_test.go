@@ -143,6 +143,7 @@ func mariadbEnv(t *testing.T, prepare func(*sqlstore.Store)) storetest.Env {
 		StrictTypes:    true,
 		Divided:        true,
 		ReadableEvents: "events",
+		Waiting:        "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'INNODB_ROW_LOCK_CURRENT_WAITS'",
 		Commit:         commitPacket,
 		Open:           func(t *testing.T) store.Store { return opened(t, mariadb.SocketURL(name)) },
 		OpenThrough: func(t *testing.T) (store.Store, *proxy.Proxy) {

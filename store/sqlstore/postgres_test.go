@@ -43,6 +43,7 @@ func TestPostgres(t *testing.T) {
 			StrictTypes:    true,
 			NoNUL:          true,
 			Divided:        true,
+			Waiting:        "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
 			ReadableEvents: "(SELECT to_char(time AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') AS time, event_id FROM events) readable",
 			Commit:         postgresCommit,
 			Open:           func(t *testing.T) store.Store { return open(t, postgres.SocketURL(name), sqlstore.Options{}) },

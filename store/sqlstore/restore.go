@@ -102,13 +102,13 @@ func (r *restore) begin(ctx context.Context, replace bool) error {
 }
 
 // hasRows reports whether a table has something to lose. A cursor that never
-// moved has not, nor has a lease number: they are only raised.
+// moved has not, nor have a lease number and the publish number: they are only raised.
 func (s *Store) hasRows(ctx context.Context, t standardTable) (bool, error) {
 	where := ""
 	switch t.name {
 	case "cursors":
 		where = " WHERE pos_major <> 0 OR pos_minor <> 0"
-	case "leases":
+	case "leases", "journey_publish":
 		return false, nil
 	}
 	var one int
@@ -250,6 +250,9 @@ func (r *restore) Finish(ctx context.Context, cursors []store.DumpCursor, leases
 		}
 		if err := tx.raiseUserNumbers(ctx, cursors); err != nil {
 			return fmt.Errorf("raise the numbers of users: %w", err)
+		}
+		if _, err := tx.raisePublished(ctx); err != nil { // the names may be others than before
+			return fmt.Errorf("raise the publish number: %w", err)
 		}
 		return s.d.afterRestore(ctx, tx.conn)
 	})

@@ -278,7 +278,7 @@ func (t *txn) addSends(ctx context.Context, rows []*ledgerRow) error {
 		return nil
 	}
 	d := t.store.d
-	into := &table{target: target{name: "sends", columns: sendColumns}, spec: store.TableSpec{Table: "sends", Columns: sendColumns}, classes: sendClasses(d)}
+	into := &table{target: target{name: "sends", columns: sendColumns}, spec: store.TableSpec{Table: "sends", Columns: sendColumns}, classes: classesOf(d, standardTableOf("sends").columns)}
 	cells := make([]store.Cell, 0, len(sendColumns)*len(rows))
 	for _, r := range rows {
 		cells = t.sendCells(cells, r)
@@ -294,12 +294,12 @@ func (t *txn) addSends(ctx context.Context, rows []*ledgerRow) error {
 	return nil
 }
 
-// sendClasses are the classes of the columns of sends.
-func sendClasses(d dialect) []class {
-	classes := make([]class, 0, len(sendColumns))
-	for _, c := range standardTableOf("sends").columns {
+// classesOf are the classes of columns of ours.
+func classesOf(d dialect, columns []store.DumpColumn) []class {
+	classes := make([]class, 0, len(columns))
+	for _, c := range columns {
 		switch c.Kind {
-		case store.DumpNumber:
+		case store.DumpNumber, store.DumpPosition:
 			classes = append(classes, classNumber)
 		case store.DumpTime:
 			classes = append(classes, d.timeClass())

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice"
 	"sluice/store"
@@ -49,6 +50,10 @@ type Env struct {
 
 	// Divided: the table events has partitions.
 	Divided bool
+
+	// Waiting is a query for how many statements wait for a lock; empty for a database
+	// of one writer.
+	Waiting string
 
 	// ReadableEvents is the table or view that has the events' times as texts.
 	ReadableEvents string
@@ -129,6 +134,15 @@ var suite = []struct {
 	{"TemplateBounds", testTemplateBounds},
 	{"Schedules", testSchedules},
 	{"SchedulesRestored", testSchedulesRestored},
+	{"Journeys", testJourneys},
+	{"Publish", testPublish},
+	{"PublishRestored", testPublishRestored},
+	{"Facts", testFacts},
+	{"FactsGoInPieces", testFactsGoInPieces},
+	{"EraseFacts", testEraseFacts},
+	{"StaleNames", testStaleNames},
+	{"FrozenAtPublish", testFrozenAtPublish},
+	{"PublishBesideStores", testPublishBesideStores},
 	{"DumpAndRestore", testDump},
 	{"EventDays", testEventDays},
 	{"DeleteEvents", testDeleteEvents},
@@ -284,6 +298,17 @@ func (f *fixture) wantCursor(t *testing.T) {
 	cursors, err := f.store.Cursors(f.ctx, follower, []int{0})
 	must(t, err)
 	want(t, "cursor", cursors[0], f.at)
+}
+
+// until waits for a condition.
+func (f *fixture) until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
 }
 
 // count returns the number of rows of a table.

@@ -1,0 +1,162 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"sluice"
+	"sluice/journey"
+	"sluice/store"
+)
+
+var _ store.JourneyStore = (*Store)(nil)
+
+func noJourney(id string) error { return notFound("there is no journey %.64q", id) }
+
+// addTries bounds how often a number for a new journey is looked for.
+const addTries = 3
+
+// AddJourney implements store.JourneyStore. Two that are added at once may look for the
+// same number: then one of them looks again.
+func (s *Store) AddJourney(ctx context.Context, j store.Journey) (store.Journey, error) {
+	var err error
+	for range addTries {
+		j.Number, err = s.addJourney(ctx, &j)
+		if _, refused := s.d.refusal(err); !refused {
+			break
+		}
+		if _, there := s.Journey(ctx, j.ID); there == nil {
+			err = errors.Join(invalid("there is a journey %.64q, perhaps an archived one; choose another id", j.ID), err)
+			break
+		}
+	}
+	if err != nil {
+		return store.Journey{}, s.failed(err, "add journey %s in", j.ID)
+	}
+	j.Version, j.Revision = 0, 0
+	return j, nil
+}
+
+func (s *Store) addJourney(ctx context.Context, j *store.Journey) (number int64, err error) {
+	err = s.writeSmall(ctx, func(tx *txn) error {
+		var many int64
+		if err := tx.conn.QueryRowContext(ctx, query(s.d, "journey_last")).Scan(&many, &number); err != nil {
+			return err
+		}
+		if many >= store.MaxJourneys {
+			return invalid("there are %d journeys, archived ones included, and no more are possible; use one anew that is archived", many)
+		}
+		number++
+		return tx.exec(ctx, "journey_add", number, j.ID, j.Name, j.Status, j.Draft, s.d.millis(j.CreatedMillis), s.d.millis(j.UpdatedMillis))
+	})
+	return number, err
+}
+
+// Journey implements store.JourneyStore.
+func (s *Store) Journey(ctx context.Context, id string) (store.Journey, error) {
+	return one(ctx, s, s.scanJourney, noJourney(id), "journey "+id, "journey_get", id)
+}
+
+// Journeys implements store.JourneyStore.
+func (s *Store) Journeys(ctx context.Context, after string, limit int) ([]store.Journey, error) {
+	all, err := list(ctx, s.d, s.reads, s.scanJourney, rawQuery(s.d, "journey_list"), after, limit)
+	return all, s.failed(err, "list journeys in")
+}
+
+func (s *Store) scanJourney(scan scanner, j *store.Journey) error {
+	return scan(&j.Number, &j.ID, &j.Name, &j.Status, &j.Version, &j.Revision, &j.Draft, s.instant(&j.CreatedMillis), s.instant(&j.UpdatedMillis))
+}
+
+// PutJourney implements store.JourneyStore.
+func (s *Store) PutJourney(ctx context.Context, j store.Journey) error {
+	err := s.writeSmall(ctx, func(tx *txn) error { return tx.putJourney(ctx, &j, j.Version) })
+	return s.failed(err, "write journey %s in", j.ID)
+}
+
+func (t *txn) putJourney(ctx context.Context, j *store.Journey, version int) error {
+	n, err := t.changed(ctx, "journey_put", j.Name, j.Status, version, j.Draft, t.store.d.millis(j.UpdatedMillis), j.ID, j.Revision, j.Version)
+	if err == nil && n != 1 {
+		err = fmt.Errorf("it was changed since revision %d was read: %w", j.Revision, sluice.ErrConflict)
+	}
+	return err
+}
+
+// Publish implements store.JourneyStore.
+func (s *Store) Publish(ctx context.Context, j store.Journey, document string, names journey.Names) (version int, published int64, err error) {
+	version = j.Version + 1
+	text, err := json.Marshal(names)
+	if err == nil {
+		err = s.checkVersion(ctx, &j, names)
+	}
+	if err == nil {
+		published, err = s.publish(ctx, func(tx *txn) error {
+			if err := tx.putJourney(ctx, &j, version); err != nil {
+				return err
+			}
+			return tx.exec(ctx, "journey_version_add", j.Number, version, document, string(text), s.d.millis(j.UpdatedMillis))
+		})
+	}
+	if err != nil {
+		return 0, 0, s.failed(err, "publish version %d of journey %s in", version, j.ID)
+	}
+	return version, published, nil
+}
+
+// maxFactNameRunes is what the column name of journey_facts takes.
+const maxFactNameRunes = 255
+
+// checkVersion checks the bounds of a version. They are counted beside the transaction:
+// a publish of the same journey at the same time is refused by its revision.
+func (s *Store) checkVersion(ctx context.Context, j *store.Journey, names journey.Names) error {
+	for _, name := range slices.Concat(names.Events, names.Purchases, names.Attributes, names.Groups) {
+		if name == "" || !utf8.ValidString(name) || utf8.RuneCountInString(name) > maxFactNameRunes {
+			return invalid("the name %.64q of a trigger is empty, no UTF-8, or longer than %d characters", name, maxFactNameRunes)
+		}
+	}
+	if j.Version >= store.MaxVersions {
+		return invalid("journey %.64q has %d versions, and no more are possible; go on with a new journey", j.ID, j.Version)
+	}
+	inUse, err := s.count(ctx, "count the versions of a journey in", rawQuery(s.d, "journey_versions_count"), j.Number)
+	if err == nil && inUse >= store.MaxVersionsInUse {
+		err = invalid("people are inside %d versions of journey %.64q, and no more are possible; end some of them", inUse, j.ID)
+	}
+	return err
+}
+
+// EndVersions implements store.JourneyStore.
+func (s *Store) EndVersions(ctx context.Context, journey int64, versions []int, millis int64) error {
+	_, err := s.publish(ctx, func(tx *txn) error {
+		for _, v := range versions {
+			if err := tx.exec(ctx, "journey_version_end", s.d.millis(millis), journey, v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return s.failed(err, "end versions %v of journey %d in", versions, journey)
+}
+
+// JourneyVersion implements store.JourneyStore.
+func (s *Store) JourneyVersion(ctx context.Context, journey int64, version int) (store.JourneyVersion, error) {
+	return one(ctx, s, s.scanJourneyVersion, notFound("journey %d has no version %d", journey, version),
+		fmt.Sprintf("version %d of journey %d", version, journey), "journey_version_get", journey, version)
+}
+
+// VersionsInUse implements store.JourneyStore.
+func (s *Store) VersionsInUse(ctx context.Context) ([]store.JourneyVersion, error) {
+	all, err := list(ctx, s.d, s.reads, s.scanJourneyVersion, rawQuery(s.d, "journey_versions_used"))
+	return all, s.failed(err, "list the versions of journeys in use in")
+}
+
+func (s *Store) scanJourneyVersion(scan scanner, v *store.JourneyVersion) error {
+	var names string
+	err := scan(&v.Journey, &v.Version, &v.Document, &names, s.instant(&v.CreatedMillis), s.instant(&v.EndedMillis))
+	if err == nil {
+		err = json.Unmarshal([]byte(names), &v.Names)
+	}
+	return err
+}

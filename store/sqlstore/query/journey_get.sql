@@ -1,0 +1,1 @@
+SELECT number, id, name, status, version, revision, draft, created, updated FROM journeys WHERE id = ?

@@ -1,0 +1,1 @@
+SELECT COUNT(*), COALESCE(MAX(number), 0) FROM journeys

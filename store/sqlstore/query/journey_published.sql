@@ -1,0 +1,1 @@
+SELECT number FROM journey_publish WHERE id = 1

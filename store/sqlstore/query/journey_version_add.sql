@@ -1,0 +1,1 @@
+INSERT INTO journey_versions (journey, version, document, names, created, ended) VALUES (?, ?, ?, ?, ?, NULL)

@@ -1,0 +1,1 @@
+SELECT journey, version, document, names, created, ended FROM journey_versions WHERE journey = ? AND version = ?

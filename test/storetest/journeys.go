@@ -1,0 +1,407 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sluice"
+	"sluice/journey"
+	"sluice/lib/faults"
+	"sluice/store"
+	"sluice/user"
+)
+
+func (f *fixture) journeys(t *testing.T) store.JourneyStore {
+	t.Helper()
+	return f.store.(store.JourneyStore)
+}
+
+// aJourney is one with what is hard to keep.
+func aJourney(id string) store.Journey {
+	return store.Journey{ID: id, Name: "für 🌍", Status: "draft", Draft: `{"a":"ä\\n\t'"}` + strings.Repeat("x", 200_000), CreatedMillis: 1_700_000_000_123, UpdatedMillis: 1_700_000_000_124}
+}
+
+// publish publishes a journey that is added for it.
+func (f *fixture) publish(t *testing.T, id string, names journey.Names) (j store.Journey, published int64) {
+	t.Helper()
+	j, err := f.journeys(t).AddJourney(f.ctx, aJourney(id))
+	must(t, err)
+	version, published, err := f.journeys(t).Publish(f.ctx, j, j.Draft, names)
+	must(t, err)
+	want(t, "version", version, 1)
+	j.Version, j.Revision = version, 1
+	return j, published
+}
+
+func (f *fixture) registered(t *testing.T) *journey.Registered {
+	t.Helper()
+	r, err := f.journeys(t).Registered(f.ctx)
+	must(t, err)
+	return r
+}
+
+func wantCode(t *testing.T, err error, code sluice.Code) {
+	t.Helper()
+	if e, ok := errors.AsType[*sluice.Error](err); !ok || e.Code != code {
+		t.Fatalf("got %v, want an error of code %s", err, code)
+	}
+}
+
+// testJourneys: journeys are kept as they are, and only a caller that has read the last
+// revision changes one.
+func testJourneys(t *testing.T, f *fixture) {
+	db := f.journeys(t)
+	var all []store.Journey
+	for _, id := range []string{"b", "a", "A"} {
+		j, err := db.AddJourney(f.ctx, aJourney(id))
+		must(t, err)
+		all = append(all, j)
+	}
+	want(t, "numbers", fmt.Sprint(all[0].Number, all[1].Number, all[2].Number), "1 2 3")
+	_, err := db.AddJourney(f.ctx, aJourney("b"))
+	wantCode(t, err, sluice.CodeInvalid)
+	_, err = db.Journey(f.ctx, "c")
+	wantCode(t, err, sluice.CodeNotFound)
+	b := all[0]
+	b.Name, b.Status, b.Draft, b.UpdatedMillis = "other", "live", "{}", 1_700_000_000_999
+	must(t, db.PutJourney(f.ctx, b))
+	wantError(t, db.PutJourney(f.ctx, b), sluice.ErrConflict)
+	_, _, err = db.Publish(f.ctx, b, "{}", journey.Names{})
+	wantError(t, err, sluice.ErrConflict)
+	b.Revision++
+	got, err := db.Journey(f.ctx, "b")
+	must(t, err)
+	want(t, "journey", got, b)
+	for after, ids := range map[string]string{"": "A a", "A": "a b", "a": "b", "b": ""} {
+		list, err := f.Open(t).(store.JourneyStore).Journeys(f.ctx, after, 2)
+		must(t, err)
+		var found []string
+		for _, j := range list {
+			found = append(found, j.ID)
+		}
+		want(t, "after "+after, strings.Join(found, " "), ids)
+	}
+}
+
+// testPublish: the names of the versions in use are those that are registered, and each
+// change of them raises the publish number.
+func testPublish(t *testing.T, f *fixture) {
+	db := f.journeys(t)
+	first := f.registered(t)
+	if first.Any() || first.Published() == 0 || f.registered(t).Published() != first.Published() {
+		t.Fatalf("at first: %+v", first)
+	}
+	names := journey.Names{Events: []string{"b", "ä'\\"}, Purchases: []string{"*"}, Attributes: []string{"plan"}, Groups: []string{"news"}}
+	j, published := f.publish(t, "a", names)
+	r := f.registered(t)
+	if r.Published() != published || published <= first.Published() || !r.Any() || !reflect.DeepEqual(*r.Names(), names) {
+		t.Fatalf("published %d after %d: %+v", published, first.Published(), r)
+	}
+	v, err := db.JourneyVersion(f.ctx, j.Number, 1)
+	must(t, err)
+	if v.Document != j.Draft || !reflect.DeepEqual(v.Names, names) || v.EndedMillis != 0 || v.CreatedMillis != j.UpdatedMillis {
+		t.Fatalf("version: %+v", v)
+	}
+	_, err = db.JourneyVersion(f.ctx, j.Number, 2)
+	wantCode(t, err, sluice.CodeNotFound)
+	for _, bad := range []string{"", "\xff", strings.Repeat("é", 256)} {
+		_, _, err = db.Publish(f.ctx, j, "{}", journey.Names{Events: []string{bad}})
+		wantCode(t, err, sluice.CodeInvalid)
+	}
+	version, second, err := db.Publish(f.ctx, j, "{}", journey.Names{Events: []string{"c"}})
+	must(t, err)
+	if r := f.registered(t); version != 2 || second <= published || !r.Names().HasEvent("b") || !r.Names().HasEvent("c") || r.Published() != second {
+		t.Fatalf("version %d, published %d after %d: %+v", version, second, published, r)
+	}
+	must(t, db.EndVersions(f.ctx, j.Number, []int{1, 7}, 1_700_000_001_000))
+	if r := f.registered(t); r.Published() <= second || r.Names().HasEvent("b") || !r.Names().HasEvent("c") || r.Names().HasPurchase("x") {
+		t.Fatalf("after version 1: %+v", r)
+	}
+	used, err := db.VersionsInUse(f.ctx)
+	must(t, err)
+	if len(used) != 1 || used[0].Version != 2 {
+		t.Fatalf("in use: %+v", used)
+	}
+	v, err = db.JourneyVersion(f.ctx, j.Number, 1)
+	must(t, err)
+	want(t, "ended", v.EndedMillis, 1_700_000_001_000)
+}
+
+// testPublishRestored: no number is given twice where a database goes back, and one that
+// was made without a number gets one.
+func testPublishRestored(t *testing.T, f *fixture) {
+	db := f.store.(store.DumpStore)
+	f.publish(t, "a", journey.Names{Events: []string{"e"}})
+	dump := Dump(t, db)
+	_, lost := f.publish(t, "b", journey.Names{Events: []string{"lost"}})
+	for _, table := range []string{"", "journey_publish"} {
+		delete(dump, table)
+		r, err := db.BeginRestore(f.ctx, true)
+		must(t, err)
+		PutBack(t, r, dump)
+		must(t, r.Finish(f.ctx, nil, nil))
+		got := f.registered(t)
+		if got.Published() <= lost || !got.Names().HasEvent("e") || got.Names().HasEvent("lost") {
+			t.Fatalf("without %q the number is %d after %d: %+v", table, got.Published(), lost, got)
+		}
+		lost = got.Published()
+	}
+}
+
+// aFact makes a fact of an item.
+func aFact(part int, major uint64, item int, number int64, kind journey.FactKind) journey.Fact {
+	return journey.Fact{
+		Place: sluice.Place{Partition: part, Position: sluice.Position{Major: major, Minor: 7}, Index: item}, Number: number,
+		Kind: kind, Name: "ä '\\", TimeMillis: 1_760_000_000_123, Body: `{"a":"ä🌍\\n\t'` + strings.Repeat("x", 100) + `"}`,
+	}
+}
+
+// testFacts: facts are read in the order of their places, never a part of those of a
+// place. The same again is the same fact. They go in pieces.
+func testFacts(t *testing.T, f *fixture) {
+	f.start(t)
+	db := f.journeys(t)
+	const items, each = 300, 3
+	var facts []journey.Fact
+	for i := range items {
+		for n := range each {
+			facts = append(facts, aFact(2, uint64(1_760_000_000_000+i/100), i%100, int64(n+1), journey.FactEvent))
+		}
+	}
+	facts = append(facts, aFact(2, 1_760_000_000_100, 0, 1, journey.FactAttributes), aFact(2, 1_760_000_000_100, 0, 1, journey.FactGroups), aFact(3, 1, 0, 1<<62, journey.FactDeleted))
+	facts[0].Name, facts[0].Body = "", ""
+	shuffled := slices.Clone(facts)
+	slices.Reverse(shuffled)
+	f.apply(t, store.Effect{JourneyFacts: shuffled}, 0, 0)
+	read := func(part, limit int) (all []journey.Fact, pages []int) {
+		t.Helper()
+		for after := (sluice.Place{}); ; after = all[len(all)-1].Place {
+			page, err := db.Facts(f.ctx, part, after, limit)
+			must(t, err)
+			if len(page) == 0 {
+				return all, pages
+			}
+			all, pages = append(all, page...), append(pages, len(page))
+		}
+	}
+	all, pages := read(2, 1)
+	if !reflect.DeepEqual(all, facts[:len(facts)-1]) {
+		t.Fatalf("%d facts, want %d; the first is %+v", len(all), len(facts)-1, all[0])
+	}
+	want(t, "pages", fmt.Sprint(pages), "[255 255 255 137]")
+	all, pages = read(3, 10_000)
+	if len(pages) != 1 || !reflect.DeepEqual(all, facts[len(facts)-1:]) {
+		t.Fatalf("of partition 3: %+v", all)
+	}
+
+	// An item that is read again is the same facts, beside one that is new.
+	again := append(slices.Clone(facts[:10]), aFact(2, 1_760_000_000_200, 1, 9, journey.FactEvent))
+	again[1].Body = "{}"
+	f.apply(t, store.Effect{JourneyFacts: again}, 0, 0)
+	all, _ = read(2, 10_000)
+	if len(all) != len(facts) || all[1].Body != facts[1].Body {
+		t.Fatalf("%d facts after some came again, want %d", len(all), len(facts))
+	}
+
+	upTo := facts[(items-100)*each].Place // the first item of the last hundred
+	f.apply(t, store.Effect{FactsUpTo: map[int]sluice.Place{2: upTo, 9: upTo}}, 0, 0)
+	all, _ = read(2, 10_000)
+	if len(all) != len(facts)-200*each-each || !reflect.DeepEqual(all[0], facts[201*each]) {
+		t.Fatalf("%d are left, the first is %+v", len(all), all[0].Place)
+	}
+	want(t, "facts of partition 3", f.count(t, "journey_facts WHERE part = 3"), 1)
+}
+
+// testFactsGoInPieces: a transaction deletes some thousands of facts at most.
+func testFactsGoInPieces(t *testing.T, f *fixture) {
+	f.start(t)
+	const many, piece = 22_500, 10_000
+	var facts []journey.Fact
+	for i := range many {
+		facts = append(facts, aFact(0, 1_760_000_000_000+uint64(i/1000), i%1000, 1, journey.FactEvent))
+	}
+	f.apply(t, store.Effect{JourneyFacts: facts}, 0, 0)
+	last := facts[many-2].Place
+	for _, left := range []int{many - piece, many - 2*piece, 1, 1} {
+		f.apply(t, store.Effect{FactsUpTo: map[int]sluice.Place{0: last}}, 0, 0)
+		want(t, "facts left", f.count(t, "journey_facts"), left)
+	}
+}
+
+// testEraseFacts: what the named users did and were goes, and nothing else.
+func testEraseFacts(t *testing.T, f *fixture) {
+	f.start(t)
+	const many = 2500
+	var facts []journey.Fact
+	for i := range many {
+		facts = append(facts, aFact(3, uint64(i+1), 0, 1, journey.FactEvent), aFact(3, uint64(i+1), 0, 2, journey.FactPurchase), aFact(4, uint64(i+1), 0, 1, journey.FactAttributes))
+	}
+	facts = append(facts, aFact(3, 1, 0, 1, journey.FactGroups), aFact(3, 1, 0, 1, journey.FactMerged), aFact(3, 1, 0, 1, journey.FactTookIn), aFact(3, 1, 0, 1, journey.FactDeleted))
+	f.apply(t, store.Effect{JourneyFacts: facts}, 0, 0)
+	keep := f.store.(store.KeepStore)
+	for _, erased := range []int{many + 1, 0} {
+		n, err := keep.EraseFacts(f.ctx, []store.Erasure{{Name: "u-1"}, {Name: user.ID{Partition: 3, Number: 1}.String()}, {Name: user.ID{Partition: 3, Number: 3}.String()}})
+		must(t, err)
+		want(t, "erased", n, erased)
+	}
+	want(t, "facts of others", f.count(t, "journey_facts WHERE number = 2 OR part = 4"), 2*many)
+	want(t, "facts of the user", f.count(t, "journey_facts WHERE part = 3 AND number = 1"), 3)
+}
+
+// testStaleNames: an effect that was made with the names of before a publish writes
+// nothing, by either path, and so does one that knows a number that never was.
+func testStaleNames(t *testing.T, f *fixture) {
+	f.start(t)
+	old := f.registered(t).Published()
+	e := store.Effect{Published: old, Events: []store.StoredEvent{event(1)}, JourneyFacts: []journey.Fact{aFact(0, 5, 0, 1, journey.FactEvent)}}
+	f.apply(t, e, 1, 0)
+	_, published := f.publish(t, "a", journey.Names{Events: []string{"e"}})
+	e.Events, e.JourneyFacts = []store.StoredEvent{event(2)}, []journey.Fact{aFact(0, 6, 0, 1, journey.FactEvent)}
+	for _, number := range []int64{old, published + 1} {
+		e.Published = number
+		p := f.prepare(t, f.step(e))
+		for _, apply := range []func() (store.Applied, error){
+			func() (store.Applied, error) { return f.store.Apply(f.ctx, p) },
+			func() (store.Applied, error) { return f.store.ApplyEach(f.ctx, p) },
+		} {
+			if _, err := apply(); !errors.Is(err, store.ErrPublished) || errors.Is(err, sluice.ErrConflict) || errors.Is(err, sluice.ErrRefused) {
+				t.Fatalf("got %v, want %v", err, store.ErrPublished)
+			}
+			f.wantCursor(t)
+			want(t, "facts and events", f.count(t, "journey_facts")+f.count(t, "events"), 2)
+		}
+	}
+	e.Published = published
+	f.apply(t, e, 1, 0)
+	e.Published, e.Events, e.JourneyFacts = 0, nil, nil
+	f.apply(t, e, 0, 0) // it goes by no names
+}
+
+// testFrozenAtPublish: a process that is frozen in its transaction before it looks at
+// the publish number does not hold a publish up, and commits nothing after it. One that
+// is frozen behind the look has the publish wait for its commit.
+func testFrozenAtPublish(t *testing.T, f *fixture) {
+	if f.Waiting == "" {
+		return // it has one writer: nothing is published within another's transaction
+	}
+	f.start(t)
+	other := f.Open(t).(store.JourneyStore)
+	j, published := f.publish(t, "a", journey.Names{Events: []string{"e"}})
+	for round, point := range []string{"transaction", "commit", "transaction", "commit"} {
+		file := filepath.Join(t.TempDir(), "go-on")
+		disarm, err := faults.Arm(point + "=pause:" + file)
+		must(t, err)
+		e := store.Effect{Published: published, JourneyFacts: []journey.Fact{aFact(0, uint64(round+1), 0, 1, journey.FactEvent)}}
+		effect := f.step(e)
+		p := f.prepare(t, effect)
+		applied, done := make(chan error, 1), make(chan error, 1)
+		go func() { _, err := f.store.Apply(f.ctx, p); applied <- err }() // ends when it may go on
+		f.until(t, "it is frozen", func() bool { _, err := os.Stat(file + ".reached"); return err == nil })
+		seen := -1
+		go func() { // ends with the publish
+			var err error
+			j.Version, published, err = other.Publish(f.ctx, j, "{}", journey.Names{Events: []string{"e", point}})
+			j.Revision++
+			done <- err
+		}()
+		switch point {
+		case "transaction":
+			must(t, <-done)
+		case "commit":
+			f.until(t, "the publish waits, or is done", func() bool { return len(done) > 0 || f.Query(t, f.Waiting)[0][0] != "0" })
+			if len(done) > 0 {
+				seen = f.count(t, "journey_facts")
+			}
+		}
+		must(t, os.WriteFile(file, nil, 0o600))
+		err = <-applied
+		disarm()
+		if point == "transaction" {
+			wantError(t, err, store.ErrPublished)
+			want(t, "facts after a publish", f.count(t, "journey_facts"), round/2)
+			continue
+		}
+		must(t, err)
+		must(t, <-done)
+		f.at = effect.Moves[0].To
+		if seen >= 0 {
+			t.Fatalf("it was published in the middle of a commit, with %d facts", seen)
+		}
+	}
+}
+
+// testPublishBesideStores: many effects and publishes at once come to no deadlock, and
+// no effect is committed under a number that is past.
+func testPublishBesideStores(t *testing.T, f *fixture) {
+	f.start(t)
+	j, _ := f.publish(t, "a", journey.Names{Events: []string{"e"}})
+	const publishes = 15
+	stop, failed := make(chan struct{}), make(chan error, 2)
+	if _, err := f.store.Cursors(f.ctx, follower, []int{0, 1}); err != nil {
+		t.Fatal(err)
+	}
+	for part := range 2 {
+		db := f.Open(t)
+		go func() { failed <- storeOn(f, db, part, stop) }() // ends when stop is closed
+	}
+	last := int64(0)
+	for range publishes {
+		version, published, err := f.journeys(t).Publish(f.ctx, j, "{}", journey.Names{Events: []string{"e"}})
+		must(t, err)
+		// What is committed by now under an older number is all that ever will be.
+		older := "journey_facts WHERE number < " + strconv.FormatInt(published, 10)
+		before := f.count(t, older)
+		if last > 0 && before < int(last) {
+			t.Fatalf("%d facts, there were %d", before, last)
+		}
+		f.until(t, "a fact of the new number", func() bool {
+			return f.count(t, "journey_facts WHERE number >= "+strconv.FormatInt(published, 10)) > 0 || len(failed) > 0
+		})
+		if after := f.count(t, older); after != before {
+			t.Errorf("%d facts of older numbers when it was published, %d later", before, after)
+		}
+		j.Version, j.Revision, last = version, j.Revision+1, int64(before)
+	}
+	close(stop)
+	must(t, <-failed)
+	must(t, <-failed)
+}
+
+// storeOn applies effects in a partition until stop is closed, each with a fact whose
+// number is the publish number that it goes by.
+func storeOn(f *fixture, db store.Store, part int, stop chan struct{}) error {
+	at, number := sluice.Position{}, int64(0)
+	for {
+		select {
+		case <-stop:
+			return nil
+		default:
+		}
+		next := sluice.Position{Major: at.Major + 1}
+		fact := aFact(part, next.Major, 0, number, journey.FactEvent)
+		effect := &store.Effect{Published: number, JourneyFacts: []journey.Fact{fact}, Moves: []store.Move{{Follower: follower, Partition: part, From: at, To: next}}}
+		p, err := db.Prepare(effect)
+		if err == nil && number > 0 {
+			_, err = db.Apply(f.ctx, p)
+		}
+		if number == 0 || errors.Is(err, store.ErrPublished) {
+			r, err := db.(store.JourneyStore).Registered(f.ctx)
+			if err != nil {
+				return err
+			}
+			number = r.Published()
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("partition %d: %w", part, err)
+		}
+		at = next
+	}
+}
