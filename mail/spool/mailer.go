@@ -56,7 +56,9 @@ type Links interface {
 }
 
 // Make renders and signs. Who is mailed by a template is looked up for all of
-// the window at once.
+// the window at once. Every mail of a send passes here, of a template or not: a header that all
+// mails are to have is added beside unsubscribable, before the signature. buildMail
+// makes those of templates alone.
 func (m *Mailer) Make(ctx context.Context, mails []Mail) {
 	started := m.Clock.Now()
 	profiles, err := m.profiles(ctx, mails)
@@ -76,7 +78,7 @@ func (m *Mailer) Make(ctx context.Context, mails []Mail) {
 		}
 		bytes += len(message.Content)
 	}
-	m.judge(ctx, mails, authors)
+	m.parkRefused(ctx, mails, authors)
 	rendered := m.Clock.Now()
 	for i := range mails {
 		mail := &mails[i]
@@ -165,10 +167,10 @@ const maxSlow = 2
 // slowTemplates are those of a window that took too long, with the errors.
 type slowTemplates map[string][]error
 
-// judge parks mails from domains that they are not to go out from, one for each:
+// parkRefused parks mails from domains that they are not to go out from, one for each:
 // they wait until that is mended. All are asked about at once, for it may take its
 // time.
-func (m *Mailer) judge(ctx context.Context, mails []Mail, domains []string) {
+func (m *Mailer) parkRefused(ctx context.Context, mails []Mail, domains []string) {
 	if m.Refused == nil {
 		return
 	}

@@ -87,8 +87,10 @@ type verdict struct {
 	kept    *mail.Send
 }
 
-// judge turns the result of an attempt by a route into what is recorded.
-func judge(s *mail.Send, route string, knows bool, r *mail.Result, doubtAfter time.Duration, nowMillis int64) verdict {
+// verdictOfResult turns the result of an attempt by a route into what is recorded.
+// Whether another route is asked at once (after 421, or without a connection) was
+// decided before it: passOn in turn.go.
+func verdictOfResult(s *mail.Send, route string, knows bool, r *mail.Result, doubtAfter time.Duration, nowMillis int64) verdict {
 	attempted := *s
 	attempted.Attempts++
 	s = &attempted

@@ -69,7 +69,7 @@ func (s *Sender) done(ctx context.Context, t mail.Transport, it *item, r *mail.R
 	case s.passOn(t, it, r, now):
 		f.waits = true
 	case r.Kind != mail.ResultUntried:
-		f.verdict = judge(&it.send, t.Name(), knows(t), r, s.DoubtAfter, now.UnixMilli())
+		f.verdict = verdictOfResult(&it.send, t.Name(), knows(t), r, s.DoubtAfter, now.UnixMilli())
 	case it.untried < maxUntried:
 		f.waits = true
 	default: // it may be what it says that ends each connection
