@@ -149,7 +149,7 @@ func (e *Engine) warnOfServers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, ExamineTimeout)
 	defer cancel()
 	clock := sluice.SystemClock{}
-	all := []doctor.Examination{ExamineTransport(e.config), ExamineDisk(e.config.Data)}
+	all := []doctor.Examination{ExamineServerTLS(e.config), ExamineDisk(e.config.Data)}
 	if e.config.Redis != config.RedisEmbedded { // an embedded one was started as it should be
 		all = append(all, (&flow.Examiner{URL: e.config.Redis.Reveal(), Main: true, Clock: clock}).Examine(ctx))
 	}

@@ -20,10 +20,10 @@ type reach struct {
 	tlsForm       string // how its URL asks for TLS
 }
 
-// ExamineTransport looks at the URLs of all servers: what goes to another machine
+// ExamineServerTLS looks at the URLs of all servers: what goes to another machine
 // should go by TLS, and that machine should ask who comes. The addresses of users
 // and the contents of mails are in each of them. It connects to nothing.
-func ExamineTransport(cfg *config.Config) doctor.Examination {
+func ExamineServerTLS(cfg *config.Config) doctor.Examination {
 	e := doctor.Examination{Where: "servers"}
 	var all []reach
 	for _, u := range RedisURLs(cfg) {

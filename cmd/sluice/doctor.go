@@ -83,7 +83,7 @@ type examination struct {
 func (d *examination) examine(ctx context.Context) {
 	d.report.Add(examineConfig(d.config))
 	d.servers(ctx)
-	d.report.Add(engine.ExamineTransport(d.config))
+	d.report.Add(engine.ExamineServerTLS(d.config))
 	seen := make(map[string]bool)
 	for _, dir := range append([]string{d.config.Data}, d.directories...) {
 		if dir, err := filepath.Abs(dir); err == nil && !seen[dir] {

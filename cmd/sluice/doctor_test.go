@@ -202,7 +202,7 @@ func TestDoctorOfTheWaysToServers(t *testing.T) {
 		cfg := config.Default()
 		cfg.Redis, cfg.Database, cfg.TimeSeries, cfg.PlainServers = config.URL(test.redis), config.URL(test.database), config.URL(test.mongo), test.plain
 		worst := make(map[doctor.Check]doctor.Severity)
-		for _, f := range engine.ExamineTransport(cfg).Findings {
+		for _, f := range engine.ExamineServerTLS(cfg).Findings {
 			if worst[f.Check] == "" || worst[f.Check] == ok || f.Severity == failed {
 				worst[f.Check] = f.Severity
 			}
