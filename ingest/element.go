@@ -72,9 +72,13 @@ func (o *EventOptions) text(v jsonscan.Value) string {
 	return o.keep(v.AppendText(o.buffer(len(v.Raw))))
 }
 
-// ParseEvent reads an element of a list: one JSON object, taken apart by the
-// names in fieldOf. What is not taken stays in Properties, as it was written.
-// The event's texts share memory with raw and with the options' arena.
+// ParseEvent reads one JSON object as an event, by the names in fieldOf. What is not
+// taken stays in Properties, as it was written. The event's texts share memory with
+// raw and with the options' arena.
+//
+// It reads elements of lists (router.go), the items of /v1/events (intake.go) and the
+// lines of imports (import.go). An element that goes into a table of the operator's
+// own is read by row.go instead.
 //
 // The error is the reason of a dead letter. It begins with a few words that do
 // not change. They are: too large, not JSON, not an object, nested too deep,

@@ -63,6 +63,11 @@ func (t *table) Spec() store.TableSpec { return t.spec }
 
 var eventColumns = columnNames(standardTableOf("events").columns)
 
+// eventTarget is the table events, whose key tells repeats: an event whose time and
+// id are stored already is left out. Each dialect does that in its load: by
+// INSERT IGNORE or LOAD DATA and their warnings (mysql_load.go, bulk), by ON CONFLICT
+// DO NOTHING (postgres_load.go, onConflict; sqlite_load.go, insertStatement). What is
+// left out is counted in store.Applied.Duplicates.
 var eventTarget = &target{
 	name: "events", columns: eventColumns, dedupe: true,
 	keys: []key{{name: "PRIMARY", columns: []string{"time", "event_id"}}},
