@@ -75,6 +75,11 @@ func (s State) String() string {
 	return "unknown"
 }
 
+// Waits reports whether the person is to be looked at when Due comes.
+func (r *Record) Waits() bool {
+	return r.Due != 0 && (r.State == StateInside || r.State == StateWatching)
+}
+
 // Append appends the record's bytes.
 func (r *Record) Append(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint16(dst, r.Step)
