@@ -362,3 +362,21 @@ func (u *Unit) operations() (all []Operation) {
 	}
 	return all
 }
+
+// NoteOf returns a note of the partition's journeys: a text that a commit has set
+// (Note), empty if none has.
+func (l *Log) NoteOf(ctx context.Context, name string) (string, error) {
+	return Ask(ctx, l.redis, "read a note of journeys", l.redis.B().Hget().Key(l.partition.journeysKey()).Field(noteMark+name).Build(), Text)
+}
+
+// Note is the operation of a commit that sets a note, or with an empty text removes it.
+func (l *Log) Note(name, text string) Operation {
+	key := l.partition.journeysKey()
+	if text == "" {
+		return Operation{Keys: []string{key}, Words: []string{"HDEL", key, noteMark + name}}
+	}
+	return Operation{Keys: []string{key}, Words: []string{"HSET", key, noteMark + name, text}}
+}
+
+// noteMark begins the fields that are notes: others are numbers of journeys.
+const noteMark = "@"
