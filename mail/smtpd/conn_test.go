@@ -38,6 +38,7 @@ func TestReplies(t *testing.T) {
 		{"behind the brackets", hello + "MAIL FROM:<a@b.test>SIZE=1\r\n", "250 501"},
 		{"source route", hello + mail + "RCPT TO:<@x.test,@y.test:c@d.test>\r\n", "250 250 250"},
 		{"no domain", hello + "MAIL FROM:<a>\r\n", "250 553"},
+		{"an at sign in quotes", hello + "MAIL FROM:<\"a@b\"@c.test>\r\n", "250 250"},
 		{"two at signs", hello + "MAIL FROM:<a@b@c.test>\r\n", "250 553"},
 		{"a space in an address", hello + "MAIL FROM:<a b@c.test>\r\n", "250 553"},
 		{"a tab in an address", hello + "MAIL FROM:<a\t@c.test>\r\n", "250 553"},

@@ -46,6 +46,48 @@ func TestNothingIsSmuggled(t *testing.T) {
 	}
 }
 
+// evil is a mail of its own, with its commands. Nobody has said it as such.
+const evil = "MAIL FROM:<evil@example.com>\r\nRCPT TO:<victim@example.com>\r\nDATA\r\n" + plainMail + ".\r\n"
+
+// The content of a message never becomes commands, in clear or under TLS. It does
+// not when no recipient was taken and the content comes all the same, and not when
+// its rest comes too late. Behind it the connection goes on in step.
+func TestContentIsNeverCommands(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		meet := func(change ...func(*Options)) (*rig, *client) {
+			r := start(t, append(change, open)...)
+			c := r.dial()
+			if secure {
+				c = c.startTLS(r.trusted())
+			}
+			return r, c
+		}
+		for _, tt := range []struct{ name, bytes, codes string }{
+			{"no recipient was taken", hello + "MAIL FROM:<a@b.test>\r\nRCPT TO:<nobody>\r\nDATA\r\n" + evil, "250 250 553 554 -"},
+			{"commands end in LF", strings.ReplaceAll(hello+evil, "\r\n", "\n"), "500 -"},
+			{"a CR before the last CRLF", hello + envelope + plainMail + "x\r\r\n.\r\nNOOP\r\n", "250 250 250 354 550 250"},
+			{"a CR between dot and CRLF", hello + envelope + plainMail + ".\r\r\n.\r\nNOOP\r\n", "250 250 250 354 550 250"},
+			{"a CR behind a dot", hello + envelope + plainMail + ".\rx\r\n.\r\nNOOP\r\n", "250 250 250 354 550 250"},
+		} {
+			r, c := meet()
+			if got := c.replies(tt.bytes, len(strings.Fields(tt.codes))); got != tt.codes || len(r.memory.all()) != 0 {
+				t.Errorf("%s, TLS %t: answered %s, %d messages", tt.name, secure, got, len(r.memory.all()))
+			}
+		}
+		r, c := meet(func(o *Options) {
+			o.limits = realTimeouts
+			o.limits.block = 5 * time.Millisecond
+		})
+		c.replies(hello+envelope+"From: a@b.test\r\n", 4)
+		c.want("421")
+		_, _ = io.WriteString(c, hello+evil) // fails if the server was faster
+		c.want("")
+		if n := len(r.memory.all()); n != 0 {
+			t.Errorf("TLS %t: the rest of a message became %d messages", secure, n)
+		}
+	}
+}
+
 // Dots are stuffed and unstuffed (RFC 5321, 4.5.2), however the network cuts.
 func TestDots(t *testing.T) {
 	r := start(t, open)

@@ -2,7 +2,6 @@ package smtpd
 
 import (
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -44,40 +43,5 @@ func TestDraft(t *testing.T) {
 	}
 	if !strings.Contains(string(d.Content), "with UTF8SMTP id") || strings.Count(string(d.Content), "Message-ID") != 1 || !strings.Contains(string(d.Content), "Subject: Grüße\r\n") {
 		t.Errorf("the content is %q", d.Content)
-	}
-}
-
-// BenchmarkMail is what a mail of 10 KB costs from the first command to the
-// answer, the client's part included. It is measured in lockstep, and with all
-// that may be sent at once sent at once.
-func BenchmarkMail(b *testing.B) {
-	content := plainMail + strings.Repeat(strings.Repeat("x", 74)+"\r\n", 134) + ".\r\n"
-	for _, way := range []struct {
-		name  string
-		parts []string
-	}{
-		{"lockstep", []string{"MAIL FROM:<ann@example.com>\r\n", "RCPT TO:<ben@example.com>\r\n", "DATA\r\n"}},
-		{"pipelined", []string{envelope}},
-	} {
-		b.Run(way.name, func(b *testing.B) {
-			r := start(b, open, func(o *Options) { o.Log = slog.New(slog.DiscardHandler) })
-			c := r.dial()
-			c.say("EHLO me", "250")
-			b.ReportAllocs()
-			b.SetBytes(int64(len(content)))
-			for b.Loop() {
-				for _, p := range way.parts {
-					c.send(p)
-					for range strings.Count(p, "\n") {
-						c.reply()
-					}
-				}
-				c.send(content)
-				c.want("250")
-				r.memory.mu.Lock()
-				r.memory.drafts = r.memory.drafts[:0]
-				r.memory.mu.Unlock()
-			}
-		})
 	}
 }
