@@ -1,6 +1,9 @@
 package sluice
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Clock is where the program gets its time from, so that a test may hand in
 // another. Leases do not use it: they are judged by the beats that a process
@@ -57,4 +60,16 @@ func Rest(now time.Time, every time.Duration) time.Duration {
 		rest += every
 	}
 	return rest
+}
+
+// Pause waits for d, or until a context ends, whose error it then returns.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

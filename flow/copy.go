@@ -305,10 +305,8 @@ func Living(ctx context.Context, r *Redis, inUse bool) (int, error) {
 // over: once at least.
 func (r *Redis) watchBeats(ctx context.Context, every time.Duration, until time.Time, enough func(now map[string]string) bool) error {
 	for {
-		select {
-		case <-ctx.Done():
+		if sluice.Pause(ctx, every) != nil {
 			return r.wrap("watch the processes", context.Cause(ctx))
-		case <-time.After(every):
 		}
 		now, err := r.beats(ctx)
 		if err != nil || enough(now) || time.Now().After(until) {

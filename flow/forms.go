@@ -107,10 +107,8 @@ func (f *Forms) Run(ctx context.Context) {
 			told = err.Error()
 			f.Log.Warn("look which forms are in use failed, trying again", "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if sluice.Pause(ctx, sluice.Rest(time.Now(), formsEvery)) != nil {
 			return
-		case <-time.After(sluice.Rest(time.Now(), formsEvery)):
 		}
 	}
 }

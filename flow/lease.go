@@ -273,10 +273,8 @@ func (l *Leases) every(ctx context.Context, what string, pause time.Duration, la
 		l.mu.Lock()
 		*last = err
 		l.mu.Unlock()
-		select {
-		case <-ctx.Done():
+		if sluice.Pause(ctx, sluice.Rest(time.Now(), pause)) != nil {
 			return
-		case <-time.After(sluice.Rest(time.Now(), pause)):
 		}
 	}
 }

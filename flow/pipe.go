@@ -96,6 +96,17 @@ type Health interface {
 	Failed(follower string, err error, at time.Time)
 }
 
+// While returns a context that ends with its parent, or when this process holds other
+// leases of a role than those. The caller calls stop when the session is over.
+func (l *Leases) While(parent context.Context, role string, held map[int]*Lease) (ctx context.Context, stop context.CancelFunc) {
+	ctx, stop = context.WithCancel(parent)
+	go func() { // ends with ctx
+		l.WaitForChange(ctx, role, held)
+		stop()
+	}()
+	return ctx, stop
+}
+
 // Follow runs sessions until fetch ends. A session returns nil when it should
 // simply be run again (its leases have changed).
 func Follow(fetch, work context.Context, name string, log *slog.Logger, health Health, session func(fetch, work context.Context) error) {
@@ -132,10 +143,7 @@ func Follow(fetch, work context.Context, name string, log *slog.Logger, health H
 			log.Warn("follower failed, trying again", "follower", name, "error", err, "wait", pause.Round(time.Millisecond))
 		}
 		wait = min(2*wait, backoffLongest)
-		select {
-		case <-fetch.Done():
-		case <-time.After(pause):
-		}
+		_ = sluice.Pause(fetch, pause)
 	}
 }
 

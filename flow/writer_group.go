@@ -180,10 +180,7 @@ func (w *Writer) appendTogether(batches []closedBatch, count bool) (failed map[i
 		if left = w.try(ctx, left, failed, count); len(left) == 0 {
 			break
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(backoffShortest << try):
-		}
+		_ = sluice.Pause(ctx, backoffShortest<<try)
 	}
 	for p, err := range failed {
 		failed[p] = fmt.Errorf("write batch: %w", err)

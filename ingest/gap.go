@@ -139,10 +139,8 @@ func (s *StoreFollower) judge(ctx context.Context, log *flow.Log, gap *flow.GapE
 // gaps is accepted.
 func (s *StoreFollower) awaitAccepted(ctx context.Context, stop func(), gaps []*flow.GapError) {
 	for {
-		select {
-		case <-ctx.Done():
+		if sluice.Pause(ctx, sluice.Rest(time.Now(), gapEvery)) != nil {
 			return
-		case <-time.After(sluice.Rest(time.Now(), gapEvery)):
 		}
 		if accepted, err := s.Gaps.Accepted(ctx, gaps); err == nil && accepted { // else it is asked again
 			stop()

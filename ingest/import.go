@@ -407,10 +407,8 @@ func (im *Import) appendOne(ctx context.Context, p int, u *importUnit, at []int6
 		}
 		im.tell(err.Error())
 		again = again || !full
-		select {
-		case <-ctx.Done():
-			return again, ctx.Err()
-		case <-time.After(importPause):
+		if err := sluice.Pause(ctx, importPause); err != nil {
+			return again, err
 		}
 	}
 }

@@ -236,10 +236,8 @@ func (m *margins) run(ctx context.Context) error { return letGo(ctx, m.store.Log
 // back.
 func letGo(ctx context.Context, log *slog.Logger, let func(context.Context) error) error {
 	for {
-		select {
-		case <-ctx.Done():
+		if sluice.Pause(ctx, sluice.Rest(time.Now(), marginEvery)) != nil {
 			return nil
-		case <-time.After(sluice.Rest(time.Now(), marginEvery)):
 		}
 		err := let(ctx)
 		switch {

@@ -297,12 +297,10 @@ func (r *Router) append(ctx context.Context, batches []partBatch, to sluice.Posi
 // waitForRoom waits while a partition's log is full.
 func waitForRoom(ctx context.Context, log *flow.Log, entries int) error {
 	for entries >= maxLogEntries {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(logFullPoll):
+		err := sluice.Pause(ctx, logFullPoll)
+		if err != nil {
+			return err
 		}
-		var err error
 		if entries, err = log.Entries(ctx); err != nil {
 			return err
 		}

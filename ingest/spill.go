@@ -39,13 +39,8 @@ type Spilled struct {
 // Run replays what is found in the directory, until fetch ends. A file that
 // another process writes or replays is left to it.
 func (s *Spilled) Run(fetch, _ context.Context) {
-	for {
+	for err := error(nil); err == nil; err = sluice.Pause(fetch, spillLookEvery) {
 		s.look(fetch)
-		select {
-		case <-fetch.Done():
-			return
-		case <-time.After(spillLookEvery):
-		}
 	}
 }
 

@@ -84,23 +84,16 @@ func (s *StoreFollower) Run(fetch, work context.Context) {
 
 // session waits for leases and follows their logs until they change.
 func (s *StoreFollower) session(fetch, work context.Context) error {
-	held, changed := s.Leases.Held(StoreRole)
+	held, _ := s.Leases.Held(StoreRole)
 	s.Stats.holds(StoreRole, held)
 	if len(held) == 0 {
 		s.Stats.setStanding(nil)
 		s.Stats.setMargins(nil)
-		select {
-		case <-changed:
-		case <-fetch.Done():
-		}
+		s.Leases.WaitForChange(fetch, StoreRole, held)
 		return nil
 	}
-	ctx, stop := context.WithCancel(fetch)
+	ctx, stop := s.Leases.While(fetch, StoreRole, held)
 	defer stop()
-	go func() { // ends with the session
-		s.Leases.WaitForChange(ctx, StoreRole, held)
-		stop()
-	}()
 	return s.follow(ctx, work, held)
 }
 

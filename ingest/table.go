@@ -45,15 +45,14 @@ type Lister struct {
 // session ends when the lease is lost.
 func (l *Lister) session(fetch, work context.Context, run func(fetch, work context.Context, lease *flow.Lease) error) error {
 	for {
-		held, changed := l.Leases.Held(ListRole)
+		held, _ := l.Leases.Held(ListRole)
 		lease := held[l.Place]
 		if lease == nil {
-			select {
-			case <-changed:
-				continue
-			case <-fetch.Done():
+			l.Leases.WaitForChange(fetch, ListRole, held)
+			if fetch.Err() != nil {
 				return nil
 			}
+			continue
 		}
 		if lease != l.last {
 			l.last = lease
@@ -195,10 +194,8 @@ func gatherPages(ctx context.Context, clock sluice.Clock, wait time.Duration, re
 		if rows >= flushSoon || !clock.Now().Before(deadline) {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if sluice.Pause(ctx, 5*time.Millisecond) != nil {
 			return nil // what is in hand is still applied
-		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }

@@ -60,27 +60,18 @@ type ReleaseStore interface {
 // Run releases while this process has the lease, until fetch ends.
 func (x *Releaser) Run(fetch, _ context.Context) {
 	for fetch.Err() == nil {
-		held, changed := x.Leases.Held(Role)
+		held, _ := x.Leases.Held(Role)
 		if len(held) == 0 {
-			select {
-			case <-changed:
-			case <-fetch.Done():
-			}
+			x.Leases.WaitForChange(fetch, Role, held)
 			continue
 		}
 		more, err := x.Pass(fetch)
 		if err != nil && fetch.Err() == nil {
 			x.Log.Warn("scheduled mail could not be handed in; it is retried", "in", releaseEvery, "error", err)
 		}
-		if more && err == nil {
-			continue
+		if !more || err != nil {
+			_ = sluice.Pause(fetch, releaseEvery)
 		}
-		timer := time.NewTimer(releaseEvery)
-		select {
-		case <-timer.C:
-		case <-fetch.Done():
-		}
-		timer.Stop()
 	}
 }
 

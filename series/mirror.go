@@ -120,22 +120,15 @@ func (m *Mirror) note(held, pending bool, since time.Time) {
 // session waits for the lease and mirrors until it changes. Then, and when
 // fetch ends, it stops where it is: what it leaves half done is done again.
 func (m *Mirror) session(fetch context.Context) error {
-	held, changed := m.Leases.Held(MirrorRole)
+	held, _ := m.Leases.Held(MirrorRole)
 	if len(held) == 0 {
 		m.note(false, false, time.Time{})
-		select {
-		case <-changed:
-		case <-fetch.Done():
-		}
+		m.Leases.WaitForChange(fetch, MirrorRole, held)
 		return nil
 	}
 	m.note(true, true, time.Time{}) // until the first look
-	ctx, stop := context.WithCancel(fetch)
+	ctx, stop := m.Leases.While(fetch, MirrorRole, held)
 	defer stop()
-	go func() { // ends with the session
-		m.Leases.WaitForChange(ctx, MirrorRole, held)
-		stop()
-	}()
 	if err := m.mirror(ctx); ctx.Err() == nil {
 		return err
 	}
@@ -158,11 +151,7 @@ func (m *Mirror) mirror(ctx context.Context) error {
 		if busy {
 			rest = mirrorRest
 		}
-		timer := time.NewTimer(max(mirrorLook/10, rest-time.Since(began)))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if sluice.Pause(ctx, max(mirrorLook/10, rest-time.Since(began))) != nil {
 			return nil
 		}
 	}

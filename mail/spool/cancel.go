@@ -219,7 +219,7 @@ func awaitLedger(ctx context.Context, look func(context.Context) (enough bool, e
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		if enough || restFor(ctx, cancelLook) != nil {
+		if enough || sluice.Pause(ctx, cancelLook) != nil {
 			return nil
 		}
 	}

@@ -334,7 +334,7 @@ func (s *Sender) stored(ctx context.Context, lanes *flow.Lanes, goesOn func(wait
 		if !goesOn(waited, at[number], end) {
 			return false, nil
 		}
-		if err := restFor(ctx, storedWait); err != nil {
+		if err := sluice.Pause(ctx, storedWait); err != nil {
 			return false, err
 		}
 	}

@@ -73,7 +73,7 @@ type looked struct {
 func (s *Sender) lookThrough(ctx context.Context) {
 	all := make(map[int]*looked)
 	for {
-		if restFor(ctx, sluice.Rest(time.Now(), lookTick)) != nil {
+		if sluice.Pause(ctx, sluice.Rest(time.Now(), lookTick)) != nil {
 			return
 		}
 		for _, p := range s.held() {
@@ -164,7 +164,7 @@ func slowly(ctx context.Context) (pause func(bytes int) error) {
 			return ctx.Err()
 		}
 		read = 0
-		return restFor(ctx, lookPause)
+		return sluice.Pause(ctx, lookPause)
 	}
 }
 

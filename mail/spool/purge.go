@@ -59,7 +59,7 @@ func newPurgePace(ledger Listing) *purgePace {
 // written notes a page that is in the log, and waits until there is room for another.
 func (p *purgePace) written(ctx context.Context, partition int, rows []mail.SendRow) error {
 	if p.deaf {
-		return restFor(ctx, purgeDeafRest)
+		return sluice.Pause(ctx, purgeDeafRest)
 	}
 	p.open = append(p.open, purgeOpen{partition, rowKey(&rows[0]), rowKey(&rows[len(rows)-1]), len(rows), time.Now()})
 	p.sends += len(rows)
@@ -91,7 +91,7 @@ func (p *purgePace) settle(ctx context.Context, page *purgeOpen) error {
 			p.deaf = true
 			return nil
 		}
-		if err := restFor(ctx, purgeLookEach); err != nil {
+		if err := sluice.Pause(ctx, purgeLookEach); err != nil {
 			return err
 		}
 	}
@@ -137,18 +137,8 @@ func (o *Operator) purge(ctx context.Context, partition int, rows []mail.SendRow
 		if !errors.Is(err, sluice.ErrFull) || waited >= purgeFull {
 			return err
 		}
-		if err := restFor(ctx, purgeAgain); err != nil {
+		if err := sluice.Pause(ctx, purgeAgain); err != nil {
 			return err
 		}
-	}
-}
-
-// restFor returns after a while, or with the context's error when that ends.
-func restFor(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

@@ -115,7 +115,7 @@ func (r *recorder) record(work context.Context, batch []finished) {
 			return
 		}
 		s.Log.Warn("results of sends could not be recorded, trying again", "partition", r.lanes.Partition(), "sends", len(batch), "error", err)
-		_ = restFor(work, wait/2+rand.N(wait)) // the next call says that work has ended
+		_ = sluice.Pause(work, wait/2+rand.N(wait)) // the next call says that work has ended
 		wait = min(2*wait, recordAgainLatest)
 	}
 }

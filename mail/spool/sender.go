@@ -161,13 +161,10 @@ func (s *Sender) Run(fetch, work context.Context) {
 // session waits for the lease of a partition and reads its lanes while it is
 // held.
 func (s *Sender) session(fetch, work context.Context, number int) error {
-	held, changed := s.Leases.Held(Role)
+	held, _ := s.Leases.Held(Role)
 	lease := held[number]
 	if lease == nil {
-		select {
-		case <-changed:
-		case <-fetch.Done():
-		}
+		s.Leases.WaitForChange(fetch, Role, held)
 		return nil
 	}
 	ctx, stop := context.WithCancel(fetch)
@@ -251,7 +248,7 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 	if err != nil {
 		s.Log.Warn("records or contents of sends could not be read; they wait as before", "sends", len(window), "error", err)
 		putBack(window)
-		_ = restFor(ctx, bodiesAgain) // then the database is asked again
+		_ = sluice.Pause(ctx, bodiesAgain) // then the database is asked again
 		return
 	}
 	made := s.make(ctx, window, bodies)

@@ -49,34 +49,17 @@ type SetFollower struct {
 // Run follows while this process has the lease, until fetch ends.
 func (f *SetFollower) Run(fetch, _ context.Context) {
 	for fetch.Err() == nil {
-		held, changed := f.Leases.Held(SetsRole)
+		held, _ := f.Leases.Held(SetsRole)
 		if len(held) == 0 {
-			select {
-			case <-changed:
-			case <-fetch.Done():
-			}
+			f.Leases.WaitForChange(fetch, SetsRole, held)
 			continue
 		}
-		ctx, stop := context.WithCancel(fetch)
-		go func() { // ends with ctx
-			select {
-			case <-changed:
-				stop()
-			case <-ctx.Done():
-			}
-		}()
+		ctx, stop := f.Leases.While(fetch, SetsRole, held)
 		if err := f.follow(ctx); err != nil && ctx.Err() == nil {
 			f.Log.Warn("a set of suppressions cannot be read; its known members stay in force, and the read is retried", "set", f.Set.Name(), "error", err)
-			rest(ctx, setAgain)
+			_ = sluice.Pause(ctx, setAgain)
 		}
 		stop()
-	}
-}
-
-func rest(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
 	}
 }
 
@@ -93,7 +76,7 @@ func (f *SetFollower) follow(ctx context.Context) error {
 		if err := f.Pass(ctx); err != nil {
 			return err
 		}
-		rest(ctx, setPassRest)
+		_ = sluice.Pause(ctx, setPassRest)
 		for wait := true; wait; {
 			select {
 			case <-ctx.Done():

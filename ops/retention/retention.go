@@ -73,14 +73,11 @@ type Keeper struct {
 // Run works while this process has the lease, until fetch ends.
 func (k *Keeper) Run(fetch, _ context.Context) {
 	for fetch.Err() == nil {
-		held, changed := k.Leases.Held(Role)
+		held, _ := k.Leases.Held(Role)
 		if len(held) == 0 {
 			k.clean = nil
 			k.Erasure.Forget()
-			select {
-			case <-changed:
-			case <-fetch.Done():
-			}
+			k.Leases.WaitForChange(fetch, Role, held)
 			continue
 		}
 		pause := keepEvery
@@ -103,12 +100,7 @@ func (k *Keeper) between(ctx context.Context, pause time.Duration) {
 		}
 		// Passes through all sends without a rest would leave time for nothing
 		// else.
-		timer := time.NewTimer(min(pause, max(erasure.SendsEvery, erasure.SendsRest*k.Clock.Now().Sub(began))))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+		_ = sluice.Pause(ctx, min(pause, max(erasure.SendsEvery, erasure.SendsRest*k.Clock.Now().Sub(began))))
 		if held, _ := k.Leases.Held(Role); len(held) == 0 {
 			return
 		}

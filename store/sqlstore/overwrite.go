@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"sluice"
 )
 
 // Deleted data stays in the files of SQLite: in the free room of pages, in free
@@ -102,9 +104,7 @@ func (s *Store) emptyLog(ctx context.Context) (err error) {
 		if err == nil && busy == 0 {
 			return nil
 		}
-		select {
-		case <-time.After(emptyLogAgain):
-		case <-ctx.Done():
+		if sluice.Pause(ctx, emptyLogAgain) != nil {
 			return context.Cause(ctx)
 		}
 	}

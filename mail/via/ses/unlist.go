@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"sluice"
 	"sluice/lib/mime"
 )
 
@@ -40,12 +41,8 @@ func (t *Transport) Unlist(ctx context.Context, address string) error {
 		if !r.Throttled {
 			return fmt.Errorf("take an address off the list of SES: %d %s", answer.Status, r.Text)
 		}
-		timer := time.NewTimer(unlistAgain)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return errors.Join(fmt.Errorf("take an address off the list of SES: %d %s", answer.Status, r.Text), ctx.Err())
+		if err := sluice.Pause(ctx, unlistAgain); err != nil {
+			return errors.Join(fmt.Errorf("take an address off the list of SES: %d %s", answer.Status, r.Text), err)
 		}
 	}
 }
