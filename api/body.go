@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -74,6 +75,15 @@ func (b *buffer) release() {
 	if cap(b.bytes) <= keptBufferBytes {
 		buffers.Put(b)
 	}
+}
+
+// text is what the buffer holds, "" of none. It shares its memory: nothing keeps it
+// after release, and nothing changes it.
+func (b *buffer) text() string {
+	if b == nil {
+		return ""
+	}
+	return unsafe.String(unsafe.SliceData(b.bytes), len(b.bytes))
 }
 
 // fill reads to the end, asking `allow` about the size after each step.

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unsafe"
 
 	"sluice"
 	"sluice/api/braze"
@@ -164,14 +163,6 @@ func brazeStores(v *Services) braze.Stores {
 
 func (c *brazeCall) release() { c.body.release() }
 
-// text is the body. It is changed by nobody.
-func (c *brazeCall) text() string {
-	if c.body == nil {
-		return ""
-	}
-	return unsafe.String(unsafe.SliceData(c.body.bytes), len(c.body.bytes))
-}
-
 // answer lets a call through its gates, the cheapest first, and has it answered.
 func (c *brazeCall) answer() (done braze.Reply, err error) {
 	s := c.s
@@ -237,7 +228,7 @@ func (c *brazeCall) identify() (key.Identity, error) {
 			if c.body, err = readBody(c.r, c.s.dialect.strangers); err != nil {
 				return key.Identity{}, err
 			}
-			c.key = braze.KeyIn(c.text())
+			c.key = braze.KeyIn(c.body.text())
 		}
 		header = "Bearer " + c.key
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"time"
-	"unsafe"
 
 	"sluice"
 	"sluice/lib/key"
@@ -74,13 +73,8 @@ type held struct {
 	slots chan struct{} // nil: it needs none
 }
 
-// text is the body. It shares the buffer's memory: nothing keeps it after release.
-func (h held) text() string {
-	if h.body == nil {
-		return ""
-	}
-	return unsafe.String(unsafe.SliceData(h.body.bytes), len(h.body.bytes))
-}
+// text is the body.
+func (h held) text() string { return h.body.text() }
 
 // release gives the memory and the slot back.
 func (h held) release() {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -55,15 +54,7 @@ func runDoctor(ctx context.Context, c *call) error {
 	} else {
 		(&examination{config: cfg, clock: sluice.SystemClock{}, report: &report}).examine(ctx)
 	}
-	if c.given.has("json") {
-		err = report.writeJSON(c)
-	} else {
-		err = report.write(c, c.given.has("all"))
-	}
-	if err == nil && report.Summary.Errors > 0 {
-		err = fmt.Errorf("doctor: errors found: %d", report.Summary.Errors)
-	}
-	return err
+	return report.show(c, "doctor")
 }
 
 // doctor examines an installation.

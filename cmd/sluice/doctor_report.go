@@ -11,10 +11,15 @@ import (
 // doctorReport is a report on its way to people or machines.
 type doctorReport struct{ doctor.Report }
 
-func (r *doctorReport) writeJSON(c *call) error {
-	text, err := safeJSON(r)
-	if err == nil {
-		c.print("%s", text)
+// show prints the report, and returns an error if it has errors.
+func (r *doctorReport) show(c *call, command string) (err error) {
+	if c.given.has("json") {
+		err = c.printJSON(r)
+	} else {
+		err = r.write(c, c.given.has("all"))
+	}
+	if err == nil && r.Summary.Errors > 0 {
+		err = fmt.Errorf("%s: errors found: %d", command, r.Summary.Errors)
 	}
 	return err
 }

@@ -58,15 +58,7 @@ func runDomain(ctx context.Context, c *call) error {
 	for _, e := range engine.CheckDomains(ctx, checker, names) {
 		report.Add(e)
 	}
-	if c.given.has("json") {
-		err = report.writeJSON(c)
-	} else {
-		err = report.write(c, c.given.has("all"))
-	}
-	if err == nil && report.Summary.Errors > 0 {
-		err = fmt.Errorf("domain check: errors found: %d", report.Summary.Errors)
-	}
-	return err
+	return report.show(c, "domain check")
 }
 
 // domainName returns a domain as DNS has it.

@@ -177,17 +177,13 @@ func markLength(s string) int {
 }
 
 // mark takes a mark if it comes next.
-func (r *reader) mark(text string) bool {
-	if r.ahead.kind != tokenMark || r.ahead.text != text {
-		return false
-	}
-	r.advance()
-	return true
-}
+func (r *reader) mark(text string) bool { return r.takes(tokenMark, text) }
 
 // word takes a word if it comes next.
-func (r *reader) word(text string) bool {
-	if r.ahead.kind != tokenName || r.ahead.text != text {
+func (r *reader) word(text string) bool { return r.takes(tokenName, text) }
+
+func (r *reader) takes(kind tokenKind, text string) bool {
+	if r.ahead.kind != kind || r.ahead.text != text {
 		return false
 	}
 	r.advance()

@@ -235,30 +235,19 @@ func (k *Keeper) deleteDead(ctx context.Context, now time.Time) error {
 	if !ok {
 		return nil
 	}
-	deleted := 0
-	defer func() { k.tell(deleted, "dead letters") }()
-	for {
+	return k.piecewise("dead letters", func(string) (n int, next string, err error) {
 		n, more, err := k.Store.DeleteDeadLetters(ctx, before)
-		deleted += n
-		if err != nil || !more {
-			return err
+		if more {
+			next = "more"
 		}
-	}
+		return n, next, err
+	})
 }
 
 // deleteSoftBounces deletes those that count no more.
 func (k *Keeper) deleteSoftBounces(ctx context.Context, now time.Time) error {
 	before, _ := ingest.Cutoff(mail.SoftBounceWindowDays, now)
-	deleted := 0
-	defer func() { k.tell(deleted, "soft bounces") }()
-	for after := ""; ; {
-		n, next, err := k.Store.DeleteSoftBounces(ctx, after, before)
-		deleted += n
-		if err != nil || next == "" {
-			return err
-		}
-		after = next
-	}
+	return k.piecewise("soft bounces", func(after string) (int, string, error) { return k.Store.DeleteSoftBounces(ctx, after, before) })
 }
 
 func (k *Keeper) deleteSends(ctx context.Context, now time.Time) error {
@@ -266,10 +255,15 @@ func (k *Keeper) deleteSends(ctx context.Context, now time.Time) error {
 	if !ok {
 		return nil
 	}
+	return k.piecewise("sends", func(after string) (int, string, error) { return k.Store.DeleteSends(ctx, after, before) })
+}
+
+// piecewise deletes rows, a piece a call, until a call names no next one.
+func (k *Keeper) piecewise(what string, piece func(after string) (n int, next string, err error)) error {
 	deleted := 0
-	defer func() { k.tell(deleted, "sends") }()
+	defer func() { k.tell(deleted, what) }()
 	for after := ""; ; {
-		n, next, err := k.Store.DeleteSends(ctx, after, before)
+		n, next, err := piece(after)
 		deleted += n
 		if err != nil || next == "" {
 			return err
