@@ -28,8 +28,8 @@ const module = "sluice"
 // package imports its own wing and those with a smaller number. Wings of one number
 // never import each other.
 var wings = map[string]int{
-	"lib": 0, // small, and usable alone
-	".":   1, // the words of the engine
+	".":   0, // the words of the engine
+	"lib": 1, // small, and usable alone
 
 	"flow":  2, // the engine on Redis
 	"store": 2, // databases
@@ -267,7 +267,7 @@ func checkOwnImport(s *source, imported string) error {
 			return nil
 		}
 		return fmt.Errorf("%s imports %s: words import the root and lower words only", s.dir, dir)
-	case words[dir] > 0 && wings[from] > wings["."]:
+	case words[dir] > 0 && wings[from] > wings["lib"]:
 		return nil
 	case from == to:
 		return nil
