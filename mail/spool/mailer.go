@@ -56,9 +56,9 @@ type Links interface {
 }
 
 // Make renders and signs. Who is mailed by a template is looked up for all of
-// the window at once. Every mail of a send passes here, of a template or not: a header that all
-// mails are to have is added beside unsubscribable, before the signature. buildMail
-// makes those of templates alone.
+// the window at once. Every send passes here, with a template or without: a header
+// that all mails are to have is added beside unsubscribable, before the signature.
+// buildMail makes mails of templates alone.
 func (m *Mailer) Make(ctx context.Context, mails []Mail) {
 	started := m.Clock.Now()
 	profiles, err := m.profiles(ctx, mails)
