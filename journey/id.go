@@ -13,3 +13,12 @@ func ValidID(id string) bool {
 	}
 	return id != "" && len(id) <= MaxIDBytes
 }
+
+// What a journey is by its status.
+const (
+	StatusDraft    = "draft"    // no version was published
+	StatusLive     = "live"     // people enter the last version
+	StatusPaused   = "paused"   // nobody enters, and nobody gets mail of it
+	StatusStopped  = "stopped"  // all who were inside have been taken out
+	StatusArchived = "archived" // the same, and it is not listed any more
+)

@@ -2,27 +2,37 @@ package journey
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 )
 
 // Record is where a person stands in a journey, in RecordBytes bytes. Package flow keeps
-// them, and takes one that begins with two zero bytes for none: a record has a step.
+// them, and takes one of zeros for none: a record has a state.
 //
-// Its form: step u16, state u8, version u8, due u32, entered u32, occurrence u16, and
-// u16 that are spare; little-endian. Never change it: blocks of records are kept in
-// checkpoints too. What a newer program has put into the spare bytes stays there when
-// this one writes the record again.
+// Its form: step u16, state u8, version u8, due u32, entered u32, occurrence u16, rank
+// and conversions u16; little-endian. Never change it: blocks of records are kept in
+// checkpoints too.
 type Record struct {
-	Step       uint16 // its number in the plan, from 1; who is in none any more: the last one
+	Step       uint16 // its index in the plan; of a person who is in none any more: the last one
 	State      State
 	Version    uint8  // place in the journey's table of live versions
 	Due        uint32 // seconds since 1970; 0: it waits for no time
 	Entered    uint32 // seconds since 1970
 	Occurrence uint16 // how often the person had entered before
 
-	spare uint16
+	// Rank is the best path of a ranked wait that has happened, counted from 1; 0: none.
+	// Converted has a bit for each conversion of this occurrence. They share the last
+	// two bytes: 6 bits and 10.
+	Rank      uint8
+	Converted uint16
 }
+
+// MaxRank and MaxConversions are what their bits hold.
+const (
+	MaxRank        = 1<<rankBits - 1
+	MaxConversions = 16 - rankBits
+
+	rankBits = 6
+)
 
 // RecordBytes is the size of a record.
 const RecordBytes = 16
@@ -87,7 +97,7 @@ func (r *Record) Append(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, r.Due)
 	dst = binary.LittleEndian.AppendUint32(dst, r.Entered)
 	dst = binary.LittleEndian.AppendUint16(dst, r.Occurrence)
-	return binary.LittleEndian.AppendUint16(dst, r.spare)
+	return binary.LittleEndian.AppendUint16(dst, r.Converted<<rankBits|uint16(r.Rank)&MaxRank)
 }
 
 // Decode reads a record from the beginning of b. The error says that b is cut short,
@@ -99,11 +109,10 @@ func (r *Record) Decode(b []byte) error {
 	*r = Record{
 		Step: binary.LittleEndian.Uint16(b), State: State(b[2]), Version: b[3],
 		Due: binary.LittleEndian.Uint32(b[4:]), Entered: binary.LittleEndian.Uint32(b[8:]),
-		Occurrence: binary.LittleEndian.Uint16(b[12:]), spare: binary.LittleEndian.Uint16(b[14:]),
+		Occurrence: binary.LittleEndian.Uint16(b[12:]),
 	}
-	if r.Step == 0 {
-		return errors.New("decode record of a journey: it has no step, so it is none")
-	}
+	last := binary.LittleEndian.Uint16(b[14:])
+	r.Rank, r.Converted = uint8(last&MaxRank), last>>rankBits
 	if r.State > StateControl {
 		return fmt.Errorf("decode record of a journey: state %d is not known; was it written by a newer program?", r.State)
 	}

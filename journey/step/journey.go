@@ -2,123 +2,119 @@ package step
 
 import (
 	"fmt"
-	"time"
 
-	"sluice/user/rule"
+	"sluice/journey"
+	"sluice/journey/plan"
 )
-
-// Kind is what a step does.
-type Kind uint8
-
-// The kinds of steps.
-const (
-	Message Kind = 1 + iota // a mail is made; the person goes on
-	Delay                   // the person waits for a time
-	Choose                  // the first path whose rule holds
-	Random                  // a path by chance, the same one each time for a person
-	Wait                    // the person waits for an event, up to a time
-	Update                  // the profile is changed
-	Go                      // the person enters another journey, and leaves this one
-)
-
-// Ends of ways, instead of the index of a step.
-const (
-	Finish = -1
-)
-
-// Step is a step of a version. Others are named by their index.
-type Step struct {
-	ID   string
-	Kind Kind
-
-	// Next is where the person goes on: for Choose, if no rule holds; for Wait, if
-	// nothing has happened in time.
-	Next  int
-	Paths []Path
-
-	Delay Pause // of Delay, and of Wait: how long at most
-}
-
-// Path is one of several ways on.
-type Path struct {
-	Name   string
-	Next   int
-	Rule   *rule.Rule // of Choose
-	When   *Trigger   // of Wait
-	Weight int        // of Random
-}
 
 // Journey is a version of a journey, ready to be walked. It never changes, and may be
 // used by many goroutines at once.
 type Journey struct {
-	steps []Step
-	first int
-	o     Options
+	p *plan.Plan
 
-	// sets are the rules of each step of the kind Choose, at most rule.MaxRules.
-	sets []*rule.Set
+	// order has the steps so that each leads to later ones only, rank where each is.
+	order []int
 
-	awaited []*Trigger // of all paths of the kind Wait
+	on    []*plan.On // all that facts may fire
+	watch int64      // seconds after entering in which a conversion counts
 }
 
-// Options are what is said of a journey as a whole.
-type Options struct {
-	Entry *Trigger  // lets people in; nil: nothing that happens does
-	Who   *rule.Set // one rule: for whom it holds may enter; nil: everybody
-
-	// Again is how long after entering a person may enter again, once out; below 0:
-	// never.
-	Again time.Duration
-
-	ExitOn []Trigger // take people out
-
-	Seed  string         // of random paths: the same for all versions
-	Zone  *time.Location // of times that name none; nil: the person's own
-	Quiet *Quiet         // hours without mail; nil: none
-	Watch time.Duration  // after entering: for conversions
-}
-
-// New makes one of steps. They must be in an order in which each leads to later ones
-// only: so no way has a circle, and every way ends.
-func New(steps []Step, first int, o Options) (*Journey, error) {
-	j := &Journey{steps: steps, first: first, o: o, sets: make([]*rule.Set, len(steps))}
-	for i := range steps {
-		s := &steps[i]
-		for n, next := range append([]int{s.Next}, nexts(s.Paths)...) {
-			if n == 0 && s.Kind == Random {
-				continue // it has paths alone
-			}
-			if next != Finish && (next <= i || next >= len(steps)) {
-				return nil, fmt.Errorf("step %s leads to step %d of %d, want one behind it", s.ID, next, len(steps))
-			}
+// New makes one of a plan.
+func New(p *plan.Plan) (*Journey, error) {
+	j := &Journey{p: p}
+	if err := j.sort(); err != nil {
+		return nil, err
+	}
+	lists := [][]plan.On{p.Entry.When, p.Exit, p.Exceptions}
+	for i := range p.Conversions {
+		lists = append(lists, p.Conversions[i].When)
+		j.watch = max(j.watch, p.Conversions[i].WithinSeconds)
+	}
+	for i := range p.Steps {
+		for n := range p.Steps[i].Paths {
+			lists = append(lists, p.Steps[i].Paths[n].When)
 		}
-		for n := range s.Paths {
-			if s.Kind == Wait {
-				j.awaited = append(j.awaited, s.Paths[n].When)
-			}
+	}
+	for _, list := range lists {
+		for i := range list {
+			j.on = append(j.on, &list[i])
 		}
-		if s.Kind != Choose {
-			continue
-		}
-		rules := make([]*rule.Rule, len(s.Paths))
-		for n := range s.Paths {
-			rules[n] = s.Paths[n].Rule
-		}
-		set, err := rule.NewSet(rules...)
-		if err != nil {
-			return nil, fmt.Errorf("step %s: %w", s.ID, err)
-		}
-		j.sets[i] = set
 	}
 	return j, nil
 }
 
-func nexts(paths []Path) (all []int) {
-	for i := range paths {
-		all = append(all, paths[i].Next)
+// Plan is what it was made of.
+func (j *Journey) Plan() *plan.Plan { return j.p }
+
+// sort finds an order of the steps in which every way goes forward.
+func (j *Journey) sort() error {
+	const (
+		unseen = iota
+		onTheWay
+		done
+	)
+	state := make([]int, len(j.p.Steps))
+	var visit func(i int) error
+	visit = func(i int) error {
+		if state[i] == onTheWay {
+			return fmt.Errorf("journey %s: the ways from step %s lead back to it", j.p.ID, j.p.Steps[i].ID)
+		}
+		if state[i] == done {
+			return nil
+		}
+		state[i] = onTheWay
+		for _, next := range nexts(&j.p.Steps[i]) {
+			if next >= len(j.p.Steps) || next < plan.Out {
+				return fmt.Errorf("journey %s: step %s leads to step %d of %d", j.p.ID, j.p.Steps[i].ID, next, len(j.p.Steps))
+			}
+			if next == plan.Out {
+				continue
+			}
+			if err := visit(next); err != nil {
+				return err
+			}
+		}
+		state[i] = done
+		j.order = append(j.order, i)
+		return nil
+	}
+	for i := range j.p.Steps {
+		if err := visit(i); err != nil {
+			return err
+		}
+	}
+	for i, k := 0, len(j.order)-1; i < k; i, k = i+1, k-1 {
+		j.order[i], j.order[k] = j.order[k], j.order[i]
+	}
+	return nil
+}
+
+// nexts are where a step may lead.
+func nexts(s *plan.PlanStep) []int {
+	all := []int{s.Next}
+	for i := range s.Paths {
+		all = append(all, s.Paths[i].Next)
+	}
+	if s.Delay != nil && s.Delay.Date != nil {
+		all = append(all, s.Delay.Date.Otherwise)
 	}
 	return all
 }
 
-// Steps are the steps. They must not be changed.
-func (j *Journey) Steps() []Step { return j.steps }
+// Wants reports whether a fact may change where somebody is in the journey.
+func (j *Journey) Wants(f *journey.Fact) bool {
+	if gone(f) {
+		return true
+	}
+	for _, on := range j.on {
+		if mayFire(on, f) {
+			return true
+		}
+	}
+	return false
+}
+
+// gone reports whether a fact says that the person is no more.
+func gone(f *journey.Fact) bool {
+	return f.Kind == journey.FactMerged || f.Kind == journey.FactDeleted
+}

@@ -1,112 +1,143 @@
 package step
 
 import (
+	"math"
+	"strings"
 	"time"
+
+	"sluice/journey/plan"
+	"sluice/lib/jsonscan"
+	"sluice/lib/timetext"
+	"sluice/user/profile"
 )
 
-// Pause is how long somebody waits: for a duration, or until a time of day.
-type Pause struct {
-	For time.Duration
-
-	// Until waits for the next such time of day, on Weekday if that is set.
-	Until   *Clock
-	Weekday *time.Weekday
-	Zone    *time.Location // nil: the journey's, or the person's own
-	Own     bool           // the person's own zone, whatever the journey's is
-}
-
-// Clock is a time of day.
-type Clock struct{ Hour, Minute int }
-
-// Quiet are the hours in which no mail leaves: from one time of day until another, of
-// the same day or the next.
-type Quiet struct {
-	From, To Clock
-	Zone     *time.Location // nil: the person's own
-	Skip     bool           // the mail is left out; otherwise it waits for the end
-}
-
-// maxDaysAhead bounds the search for a time of day: a week, and a day that a change of
+// daysAhead bounds the search for a time of day: a week, and a day that a change of
 // zones leaves out.
-const maxDaysAhead = 9
+const daysAhead = 9
 
-// after returns the first moment at or after now at which clocks in a zone show a time
-// of day. An hour that never comes, in the night when clocks are put forward, is the
-// first moment after it. One that comes twice is the first of the two.
-func (c Clock) after(now time.Time, zone *time.Location, weekday *time.Weekday) time.Time {
+// next returns the first moment at or after now at which clocks in a zone show a time
+// of day, on one of the weekdays. A time that never comes, in the night when clocks are
+// put forward, is the first moment after it. One that comes twice is the first of the
+// two (timetext.FirstMoment).
+func next(now time.Time, minute int, weekdays *[7]bool, zone *time.Location) time.Time {
 	year, month, day := now.In(zone).Date()
-	for ahead := range maxDaysAhead {
-		at := c.on(year, month, day+ahead, zone)
-		if !at.Before(now) && (weekday == nil || at.In(zone).Weekday() == *weekday) {
+	for ahead := range daysAhead {
+		wall := time.Date(year, month, day+ahead, 0, minute, 0, 0, time.UTC)
+		at := timetext.FirstMoment(wall, zone)
+		switch {
+		case at.Before(now), at.In(zone).YearDay() != wall.YearDay(): // past, or a day that a zone left out
+		case weekdays == nil || *weekdays == [7]bool{} || weekdays[wall.Weekday()]:
 			return at
 		}
 	}
 	return now // not reached: every week has each of its days
 }
 
-// on returns the moment at which a day has this time.
-func (c Clock) on(year int, month time.Month, day int, zone *time.Location) time.Time {
-	at := time.Date(year, month, day, c.Hour, c.Minute, 0, 0, zone)
-	if h, m, _ := at.Clock(); h != c.Hour || m != c.Minute {
-		// time.Date gives the time by the offset before the gap, or by that behind it:
-		// the gap ends where the offset changes.
-		return transition(at.Add(-24*time.Hour), at.Add(24*time.Hour), zone)
-	}
-	// Of a time that comes twice it may give either.
-	for _, shift := range [...]time.Duration{2 * time.Hour, time.Hour, 30 * time.Minute} {
-		before := at.Add(-shift)
-		if h, m, _ := before.Clock(); h == c.Hour && m == c.Minute && before.In(zone).Day() == at.Day() {
-			return before
-		}
-	}
-	return at
-}
-
-// transition returns the first second in a range at which the offset of a zone is that
-// of its end.
-func transition(from, to time.Time, zone *time.Location) time.Time {
-	_, last := to.In(zone).Zone()
-	for to.Sub(from) > time.Second {
-		middle := from.Add(to.Sub(from) / 2).Truncate(time.Second)
-		if _, offset := middle.In(zone).Zone(); offset == last {
-			to = middle
-		} else {
-			from = middle
-		}
-	}
-	return to
-}
-
-// end returns when a pause that begins now ends.
-func (p *Pause) end(now time.Time, journey, person *time.Location) time.Time {
-	if p.Until == nil {
-		return now.Add(p.For)
-	}
-	zone := p.Zone
-	switch {
-	case p.Own || zone == nil && journey == nil:
-		zone = person
-	case zone == nil:
-		zone = journey
-	}
-	return p.Until.after(now, zone, p.Weekday)
-}
-
-// until returns when mail may leave: now, or the end of the hours without mail.
-func (q *Quiet) until(now time.Time, person *time.Location) time.Time {
-	zone := q.Zone
-	if zone == nil {
-		zone = person
-	}
-	end := q.To.after(now, zone, nil)
-	begin := q.From.after(now, zone, nil)
-	if begin.Before(end) || end.Equal(now) { // the hours are yet to begin
+// quietUntil returns when mail may leave: now, or the end of the hours without mail.
+func quietUntil(q *plan.QuietHours, now time.Time, p *Person) time.Time {
+	zone := zoneFor(q.Zone, p)
+	begin, end := next(now, q.From, nil, zone), next(now, q.To, nil, zone)
+	if begin.Before(end) && begin.After(now) || end.Equal(now) { // they are yet to begin, or just over
 		return now
 	}
 	return end
 }
 
-// needsZone reports whether a person's own zone decides about a pause.
-func (p *Pause) needsZone(journey *time.Location) bool {
-	return p.Until != nil && (p.Own || p.Zone == nil && journey == nil)
+// zoneFor is a zone for a person. The profile is read only where that decides.
+func zoneFor(z plan.Zone, p *Person) *time.Location {
+	if !z.User {
+		return z.In(nil)
+	}
+	return z.In(profile.Zone(text(member(p.Profile, "fields", "time_zone"))))
+}
+
+// member is a value inside an object, by names one inside the other; of no kind if it
+// is not there.
+func member(object string, names ...string) jsonscan.Value {
+	v := jsonscan.Value{Kind: jsonscan.Object, Raw: object}
+	for _, name := range names {
+		if v.Kind != jsonscan.Object || v.Raw == "" {
+			return jsonscan.Value{}
+		}
+		found := jsonscan.Value{}
+		for m := jsonscan.Read(v.Raw); m.Next(); {
+			if m.Key == name {
+				found = m.Value
+				break
+			}
+		}
+		v = found
+	}
+	return v
+}
+
+// text is a value's text, empty if it is none.
+func text(v jsonscan.Value) string {
+	if v.Kind != jsonscan.String {
+		return ""
+	}
+	return v.Text()
+}
+
+// end returns when a pause ends that begins now; false: the person has no such date.
+func end(w *plan.Waiting, now time.Time, p *Person) (time.Time, bool) {
+	if w.Date != nil {
+		return dateOf(w.Date, now, p)
+	}
+	at := now.Add(time.Duration(w.ForSeconds) * time.Second)
+	if w.Until != nil {
+		at = next(at, w.Until.Minute, &w.Until.Weekdays, zoneFor(w.Until.Zone, p))
+	}
+	return at, true
+}
+
+// dateOf returns a date of a person's own, moved as the step says. False: there is
+// none, it is past, or more than two years ahead.
+func dateOf(d *plan.Date, now time.Time, p *Person) (time.Time, bool) {
+	var v jsonscan.Value
+	names := append([]string{d.Name}, d.Path...)
+	switch d.Source {
+	case plan.FromAttribute:
+		v = member(p.Profile, append([]string{"custom"}, names...)...)
+	case plan.FromField:
+		v = member(p.Profile, append([]string{"fields"}, names...)...)
+	case plan.FromContext:
+		v = member(p.Given.Context, names...)
+	}
+	zone := zoneFor(d.Zone, p)
+	value := strings.Trim(v.Raw, `"`)
+	if v.Kind == jsonscan.String {
+		value = v.Text()
+	}
+	ms, err := timetext.ParseAnyIn(value, zone)
+	if v.Kind != jsonscan.String && v.Kind != jsonscan.Number || err != nil {
+		return time.Time{}, false
+	}
+	at := time.UnixMilli(ms).In(zone)
+	move := func(at time.Time) time.Time {
+		if d.Minute >= 0 {
+			at = timetext.FirstMoment(time.Date(at.Year(), at.Month(), at.Day(), 0, d.Minute, 0, 0, time.UTC), zone)
+		}
+		return at.Add(time.Duration(d.PlusSeconds) * time.Second)
+	}
+	moved := move(at)
+	if d.Yearly {
+		// The day of this year, or of the next: one behind a shift of two years at most.
+		for year := now.In(zone).Year() - 2; moved.Before(now) || year == now.In(zone).Year()-2; year++ {
+			moved = move(time.Date(year, at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second(), 0, zone))
+			if year > now.In(zone).Year()+3 {
+				break
+			}
+		}
+	}
+	return moved, !moved.Before(now) && moved.Sub(now) <= plan.MaxSeconds*time.Second
+}
+
+// second is a moment as records have it, the next whole second.
+func second(t time.Time) uint32 {
+	s := t.Unix()
+	if t.Nanosecond() > 0 {
+		s++
+	}
+	return uint32(min(max(s, 1), math.MaxUint32-1))
 }

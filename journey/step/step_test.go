@@ -3,33 +3,35 @@ package step
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
 	"sluice/journey"
+	"sluice/journey/plan"
+	"sluice/mail"
 	"sluice/user"
-	"sluice/user/rule"
 )
 
 var start = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC) // a Monday
 
-func mustJourney(t *testing.T, steps []Step, o Options) *Journey {
+// env has every template and journey that is asked for.
+type env struct{}
+
+func (env) Template(string, int) (mail.Class, bool, error) { return mail.ClassMarketing, true, nil }
+func (env) Segment(string) (string, bool, error)           { return "", false, nil }
+func (env) Journey(string) (bool, error)                   { return true, nil }
+
+func load(t *testing.T, text string) *Journey {
 	t.Helper()
-	j, err := New(steps, 0, o)
+	_, p, err := plan.LoadYAML(text, env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := New(p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return j
-}
-
-func compiled(t *testing.T, text string) *rule.Rule {
-	t.Helper()
-	r, err := rule.Compile(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
 func zone(t *testing.T, name string) *time.Location {
@@ -41,19 +43,38 @@ func zone(t *testing.T, name string) *time.Location {
 	return z
 }
 
-// Everybody who enters gets through as far as nothing waits, each by one way.
+// names are the ids of the steps of what people did.
+func names(j *Journey, all []Did) (ids map[string]int) {
+	ids = make(map[string]int)
+	for _, d := range all {
+		ids[j.Plan().Steps[d.Step].ID]++
+	}
+	return ids
+}
+
+const waysText = `
+id: ways
+entry: {when: {event: signup}}
+steps:
+  - id: split
+    audiences:
+      paths:
+        - {name: gold, if: {attribute: plan, is: equals, value: gold}, next: thanks}
+        - {name: old, if: {attribute: score, is: greater_than, value: 50}, next: remind}
+      otherwise: note
+  - {id: last, message: {template: x}}
+  - {id: thanks, message: {template: x}, next: pause}
+  - {id: remind, message: {template: x}, next: pause}
+  - {id: note, update: {attributes: {seen: true}}, next: pause}
+  - {id: pause, delay: {for: 1h}, next: chance}
+  - id: chance
+    random: {paths: [{name: a, weight: 25, next: exit}, {name: b, weight: 75, next: last}]}
+`
+
+// Everybody who enters gets through as far as nothing waits, each by one way, whatever
+// the order of the steps in the document.
 func TestEachPersonTakesOneWay(t *testing.T) {
-	j := mustJourney(t, []Step{
-		{ID: "split", Kind: Choose, Next: 3, Paths: []Path{
-			{Name: "gold", Next: 1, Rule: compiled(t, `{"attribute":"plan","is":"equals","value":"gold"}`)},
-			{Name: "old", Next: 2, Rule: compiled(t, `{"attribute":"score","is":"greater_than","value":50}`)}}},
-		{ID: "thanks", Kind: Message, Next: 4},
-		{ID: "remind", Kind: Message, Next: 4},
-		{ID: "mark", Kind: Update, Next: 4},
-		{ID: "pause", Kind: Delay, Next: 5, Delay: Pause{For: time.Hour}},
-		{ID: "chance", Kind: Random, Paths: []Path{{Name: "a", Next: Finish, Weight: 1}, {Name: "b", Next: 6, Weight: 3}}},
-		{ID: "last", Kind: Message, Next: Finish},
-	}, Options{Seed: "j"})
+	j := load(t, waysText)
 	people := make([]Person, MaxPeople)
 	want := make(map[string]int)
 	for i := range people {
@@ -65,16 +86,16 @@ func TestEachPersonTakesOneWay(t *testing.T) {
 		case score > 50:
 			want["remind"]++
 		default:
-			want["mark"]++
+			want["note"]++
 		}
 	}
 	var out Result
-	if _, err := j.Enter(people, start, &out); err != nil {
-		t.Fatal(err)
+	if n, err := j.Enter(people, start, &out); err != nil || n != MaxPeople {
+		t.Fatal(n, err)
 	}
-	got, once := make(map[string]int), make(map[int]int)
-	for _, d := range append(append([]Did{}, out.Mails...), out.Updates...) {
-		got[j.Steps()[d.Step].ID]++
+	all := append(append([]Did{}, out.Mails...), out.Updates...)
+	once := make(map[int]int)
+	for _, d := range all {
 		once[d.Person]++
 	}
 	for i := range people {
@@ -82,11 +103,12 @@ func TestEachPersonTakesOneWay(t *testing.T) {
 			t.Fatalf("person %d went %d ways", i, once[i])
 		}
 		r := out.Records[i]
-		if r.State != journey.StateInside || r.Step != 4 || r.Due != uint32(start.Add(time.Hour).Unix()) || r.Entered != uint32(start.Unix()) {
+		if r.State != journey.StateInside || j.Plan().Steps[r.Step].ID != "pause" || r.Due != uint32(start.Add(time.Hour).Unix()) || r.Entered != uint32(start.Unix()) {
 			t.Fatalf("person %d is %+v, want the pause of an hour", i, r)
 		}
 		people[i].Record = r
 	}
+	got := names(j, all)
 	for id, n := range want {
 		if got[id] != n {
 			t.Errorf("%d people went through %s, want %d", got[id], id, n)
@@ -100,73 +122,43 @@ func TestEachPersonTakesOneWay(t *testing.T) {
 			t.Fatalf("person %d is %+v behind the end", i, r)
 		}
 	}
-	if n := len(out.Mails); n < MaxPeople*6/10 || n > MaxPeople*9/10 {
+	if n := len(out.Mails); n < MaxPeople*65/100 || n > MaxPeople*85/100 {
 		t.Errorf("of %d people %d took a path of three quarters", MaxPeople, n)
-	}
-}
-
-// The path by chance is the same each time, and another seed divides people otherwise.
-func TestChanceStays(t *testing.T) {
-	steps := []Step{{ID: "x", Kind: Random, Paths: []Path{{Next: Finish, Weight: 20}, {Next: Finish, Weight: 30}, {Next: Finish, Weight: 50}}}}
-	a, again, b := mustJourney(t, steps, Options{Seed: "a"}), mustJourney(t, steps, Options{Seed: "a"}), mustJourney(t, steps, Options{Seed: "b"})
-	counts, other := [3]int{}, 0
-	const people = 20_000
-	for n := range int64(people) {
-		id := user.ID{Partition: int(n % 16), Number: n/16 + 1}
-		path := a.chance(&steps[0], id)
-		counts[path]++
-		if path != again.chance(&steps[0], id) {
-			t.Fatalf("person %s takes another path the second time", id)
-		}
-		if path != b.chance(&steps[0], id) {
-			other++
-		}
-	}
-	for i, want := range []int{20, 30, 50} {
-		if share := counts[i] * 100 / people; share < want-2 || share > want+1 {
-			t.Errorf("path %d has %d %% of the people, want %d", i, share, want)
-		}
-	}
-	if other < people/3 {
-		t.Errorf("another seed changes the path of %d people of %d", other, people)
 	}
 }
 
 // The next time of day, also over the days on which clocks are changed.
 func TestTimesOfDay(t *testing.T) {
-	monday, sunday := time.Monday, time.Sunday
+	monday, sunday := &[7]bool{1: true}, &[7]bool{0: true}
 	for _, c := range []struct {
-		zone, now, at string
-		weekday       *time.Weekday
-		want          string
+		zone, now string
+		minute    int
+		weekdays  *[7]bool
+		want      string
 	}{
-		{"UTC", "2026-03-02T09:00:00Z", "10:00", nil, "2026-03-02T10:00:00Z"},
-		{"UTC", "2026-03-02T10:00:00Z", "10:00", nil, "2026-03-02T10:00:00Z"},
-		{"UTC", "2026-03-02T10:00:01Z", "10:00", nil, "2026-03-03T10:00:00Z"},
-		{"UTC", "2026-03-02T10:00:01Z", "10:00", &monday, "2026-03-09T10:00:00Z"},
-		{"Europe/Berlin", "2026-03-28T12:00:00+01:00", "02:30", nil, "2026-03-29T03:00:00+02:00"}, // it never comes
-		{"Europe/Berlin", "2026-03-28T12:00:00+01:00", "02:30", &sunday, "2026-03-29T03:00:00+02:00"},
-		{"Europe/Berlin", "2026-10-24T12:00:00+02:00", "02:30", nil, "2026-10-25T02:30:00+02:00"}, // it comes twice
-		{"Europe/Berlin", "2026-10-25T02:45:00+02:00", "02:30", nil, "2026-10-26T02:30:00+01:00"},
-		{"America/New_York", "2026-03-07T12:00:00-05:00", "02:15", nil, "2026-03-08T03:00:00-04:00"},
-		{"America/New_York", "2026-10-31T12:00:00-04:00", "01:15", nil, "2026-11-01T01:15:00-04:00"},
-		{"Australia/Lord_Howe", "2026-10-03T12:00:00+10:30", "02:15", nil, "2026-10-04T02:30:00+11:00"}, // half an hour
-		{"Australia/Lord_Howe", "2026-04-04T12:00:00+11:00", "01:45", nil, "2026-04-05T01:45:00+11:00"},
-		{"Pacific/Apia", "2011-12-29T12:00:00-10:00", "09:00", nil, "2011-12-31T09:00:00+14:00"}, // a day that never came
-		{"America/Santiago", "2026-09-05T12:00:00-04:00", "00:00", nil, "2026-09-06T01:00:00-03:00"},
-		{"Asia/Kathmandu", "2026-03-02T09:00:00Z", "10:00", nil, "2026-03-03T10:00:00+05:45"},
+		{"UTC", "2026-03-02T09:00:00Z", 600, nil, "2026-03-02T10:00:00Z"},
+		{"UTC", "2026-03-02T10:00:00Z", 600, nil, "2026-03-02T10:00:00Z"},
+		{"UTC", "2026-03-02T10:00:01Z", 600, nil, "2026-03-03T10:00:00Z"},
+		{"UTC", "2026-03-02T10:00:01Z", 600, monday, "2026-03-09T10:00:00Z"},
+		{"Europe/Berlin", "2026-03-28T12:00:00+01:00", 150, nil, "2026-03-29T03:00:00+02:00"}, // it never comes
+		{"Europe/Berlin", "2026-03-28T12:00:00+01:00", 150, sunday, "2026-03-29T03:00:00+02:00"},
+		{"Europe/Berlin", "2026-10-24T12:00:00+02:00", 150, nil, "2026-10-25T02:30:00+02:00"}, // it comes twice
+		{"Europe/Berlin", "2026-10-25T02:45:00+02:00", 150, nil, "2026-10-26T02:30:00+01:00"},
+		{"America/New_York", "2026-03-07T12:00:00-05:00", 135, nil, "2026-03-08T03:00:00-04:00"},
+		{"America/New_York", "2026-10-31T12:00:00-04:00", 75, nil, "2026-11-01T01:15:00-04:00"},
+		{"Australia/Lord_Howe", "2026-10-03T12:00:00+10:30", 135, nil, "2026-10-04T02:30:00+11:00"}, // half an hour
+		{"Australia/Lord_Howe", "2026-04-04T12:00:00+11:00", 105, nil, "2026-04-05T01:45:00+11:00"},
+		{"Pacific/Apia", "2011-12-29T12:00:00-10:00", 540, nil, "2011-12-31T09:00:00+14:00"}, // a day that never came
+		{"America/Santiago", "2026-09-05T12:00:00-04:00", 0, nil, "2026-09-06T01:00:00-03:00"},
+		{"Asia/Kathmandu", "2026-03-02T09:00:00Z", 600, nil, "2026-03-03T10:00:00+05:45"},
 	} {
 		now, err := time.Parse(time.RFC3339, c.now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var clock Clock
-		if _, err := fmt.Sscanf(c.at, "%d:%d", &clock.Hour, &clock.Minute); err != nil {
-			t.Fatal(err)
-		}
 		z := zone(t, c.zone)
-		if got := clock.after(now, z, c.weekday).In(z).Format(time.RFC3339); got != strings.Replace(c.want, "Z", "Z", 1) {
-			t.Errorf("%s after %s in %s is %s, want %s", c.at, c.now, c.zone, got, c.want)
+		if got := next(now, c.minute, c.weekdays, z).In(z).Format(time.RFC3339); got != c.want {
+			t.Errorf("minute %d after %s in %s is %s, want %s", c.minute, c.now, c.zone, got, c.want)
 		}
 	}
 }
@@ -181,27 +173,33 @@ func TestTimesOfDayAtRandom(t *testing.T) {
 	for range 20_000 {
 		z := zones[random.IntN(len(zones))]
 		now := time.Unix(1_262_304_000+random.Int64N(20*365*86_400), 0)
-		c := Clock{random.IntN(24), random.IntN(60)}
-		at := c.after(now, z, nil)
+		minute := random.IntN(24 * 60)
+		at := next(now, minute, nil, z)
 		h, m, _ := at.In(z).Clock()
-		switch {
-		case at.Before(now), at.Sub(now) > 26*time.Hour:
-			t.Fatalf("%v after %v in %s is %v", c, now, z, at.In(z))
-		case h == c.Hour && m == c.Minute:
-		default: // the clocks were put forward over it
-			_, before := at.Add(-time.Second).In(z).Zone()
-			if _, after := at.In(z).Zone(); after <= before {
-				t.Fatalf("%v after %v in %s is %v, which is no change of clocks", c, now, z, at.In(z))
-			}
+		if at.Before(now) || at.Sub(now) > 26*time.Hour {
+			t.Fatalf("minute %d after %v in %s is %v", minute, now, z, at.In(z))
+		}
+		if h*60+m == minute {
+			continue
+		}
+		_, before := at.Add(-time.Second).In(z).Zone() // the clocks were put forward over it
+		if _, after := at.In(z).Zone(); after <= before {
+			t.Fatalf("minute %d after %v in %s is %v, which is no change of clocks", minute, now, z, at.In(z))
 		}
 	}
 }
 
-// Mail waits for the end of the quiet hours of its person, or is left out, and
-// a person who waited gets it once.
+// Mail waits for the end of the quiet hours of its person, or is left out, and a person
+// who waited gets it once.
 func TestQuietHours(t *testing.T) {
-	for _, skip := range []bool{false, true} {
-		j := mustJourney(t, []Step{{ID: "mail", Kind: Message, Next: Finish}}, Options{Quiet: &Quiet{From: Clock{22, 0}, To: Clock{8, 0}, Skip: skip}})
+	for _, then := range []string{"wait", "skip"} {
+		j := load(t, `
+id: night
+entry: {when: {event: signup}}
+quiet: {from: "22:00", to: "08:00", zone: user, then: `+then+`}
+steps:
+  - {id: mail, message: {template: x}}
+`)
 		people := []Person{
 			{ID: user.ID{Number: 1}, Profile: `{}`},
 			{ID: user.ID{Number: 2}, Profile: `{"fields":{"time_zone":"Asia/Tokyo"}}`}, // 18:00 there
@@ -215,7 +213,7 @@ func TestQuietHours(t *testing.T) {
 			t.Fatalf("%d mails are made at once, want 2", len(out.Mails))
 		}
 		r := out.Records[2]
-		if skip {
+		if then == "skip" {
 			if r.State != journey.StateFinished {
 				t.Errorf("without its mail a person is %+v", r)
 			}
@@ -237,15 +235,21 @@ func TestQuietHours(t *testing.T) {
 // Somebody without a profile is taken out, and somebody who is watched for conversions
 // is let go when that is over.
 func TestEnds(t *testing.T) {
-	j := mustJourney(t, []Step{{ID: "pause", Kind: Delay, Next: Finish, Delay: Pause{For: time.Minute}}}, Options{Watch: time.Hour})
+	j := load(t, `
+id: short
+entry: {when: {event: signup}}
+steps:
+  - {id: pause, delay: {for: 1m}}
+conversions:
+  - {name: bought, when: {purchase: "*"}, within: 1h}
+`)
 	people := []Person{{ID: user.ID{Number: 1}, Profile: `{}`}, {ID: user.ID{Number: 2}, Profile: `{}`}}
 	var out Result
 	if _, err := j.Enter(people, start, &out); err != nil {
 		t.Fatal(err)
 	}
 	people[0].Record, people[1].Record, people[1].Profile = out.Records[0], out.Records[1], ""
-	now := start.Add(time.Minute)
-	if err := j.Due(people, now, &out); err != nil {
+	if err := j.Due(people, start.Add(time.Minute), &out); err != nil {
 		t.Fatal(err)
 	}
 	if r := out.Records[0]; r.State != journey.StateWatching || r.Due != uint32(start.Add(time.Hour).Unix()) {
@@ -255,20 +259,86 @@ func TestEnds(t *testing.T) {
 		t.Errorf("without a profile a person is %+v", r)
 	}
 	people[0].Record = out.Records[0]
+	bought := journey.Fact{Kind: journey.FactPurchase, Name: "shoe"}
+	for n := range 2 {
+		changed, err := j.Fact(&people[0], &bought, start.Add(30*time.Minute), &out)
+		if err != nil || changed != (n == 0) || changed && out.Counts[Count{0, 0, Converted}] != 1 {
+			t.Errorf("purchase %d: changed %v, %v, %v", n+1, changed, out.Counts, err)
+		}
+		people[0].Record = out.Records[0]
+	}
 	if err := j.Due(people[:1], start.Add(time.Hour), &out); err != nil || out.Records[0].State != journey.StateFinished {
 		t.Errorf("behind the window: %+v, %v", out.Records[0], err)
 	}
 }
 
-// A way that goes back is refused.
-func TestNoCircle(t *testing.T) {
-	for _, steps := range [][]Step{
-		{{ID: "a", Kind: Delay, Next: 0}},
-		{{ID: "a", Kind: Delay, Next: 1}, {ID: "b", Kind: Message, Next: 0}},
-		{{ID: "a", Kind: Delay, Next: 2}},
+// A date of a person's own: of this year, of the next, missing, past, moved.
+func TestDates(t *testing.T) {
+	for _, c := range []struct{ date, profile, want string }{
+		{`{field: dob, yearly: true, time: "09:00"}`, `{"fields":{"dob":"1980-03-02"}}`, "2026-03-02T09:00:00Z"},
+		{`{field: dob, yearly: true, time: "08:59"}`, `{"fields":{"dob":"1980-03-02"}}`, "2027-03-02T08:59:00Z"},
+		{`{field: dob, yearly: true, plus: -3d, time: "10:00"}`, `{"fields":{"dob":"1980-03-10"}}`, "2026-03-07T10:00:00Z"},
+		{`{field: dob, yearly: true, plus: -10d, time: "10:00"}`, `{"fields":{"dob":"1980-03-10"}}`, "2027-02-28T10:00:00Z"},
+		{`{attribute: renewal, time: "10:00"}`, `{"custom":{"renewal":"2026-05-01"}}`, "2026-05-01T10:00:00Z"},
+		{`{attribute: renewal}`, `{"custom":{"renewal":"2026-05-01T12:30:00+02:00"}}`, "2026-05-01T10:30:00Z"},
+		{`{attribute: renewal, plus: -1d}`, `{"custom":{"renewal":1777631400}}`, "2026-04-30T10:30:00Z"},
+		{`{attribute: renewal, time: "10:00"}`, `{"custom":{"renewal":"2026-03-01"}}`, ""},
+		{`{attribute: renewal, time: "10:00"}`, `{"custom":{"renewal":"soon"}}`, ""},
+		{`{attribute: renewal, time: "10:00"}`, `{"custom":{"renewal":{"at":1}}}`, ""},
+		{`{attribute: renewal, time: "10:00"}`, `{}`, ""},
+		{`{attribute: plan, path: [renews], zone: Europe/Berlin, time: "10:00"}`, `{"custom":{"plan":{"renews":"2026-07-01"}}}`, "2026-07-01T08:00:00Z"},
 	} {
-		if _, err := New(steps, 0, Options{}); err == nil {
-			t.Errorf("%+v is taken", steps)
+		j := load(t, `
+id: date
+entry: {when: {event: signup}}
+steps:
+  - {id: wait, delay: {until_date: `+c.date+`}}
+`)
+		people := []Person{{ID: user.ID{Number: 1}, Profile: c.profile}}
+		var out Result
+		if _, err := j.Enter(people, start, &out); err != nil {
+			t.Fatal(err)
 		}
+		got := ""
+		if r := out.Records[0]; r.State == journey.StateInside {
+			got = time.Unix(int64(r.Due), 0).UTC().Format(time.RFC3339)
+		}
+		if got != c.want {
+			t.Errorf("%s with %s: %s, want %s", c.date, c.profile, got, c.want)
+		}
+	}
+}
+
+// One of ten is held back, always the same people, and the others get their mail.
+func TestControlGroup(t *testing.T) {
+	j := load(t, `
+id: held
+entry: {when: {event: signup}}
+control: {percent: 10}
+steps:
+  - {id: mail, message: {template: x}}
+`)
+	people := make([]Person, MaxPeople)
+	for i := range people {
+		people[i] = Person{ID: user.ID{Number: int64(i) + 1}, Profile: `{}`}
+	}
+	var out, again Result
+	if _, err := j.Enter(people, start, &out); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Enter(people, start.Add(time.Hour), &again); err != nil {
+		t.Fatal(err)
+	}
+	held := 0
+	for i := range people {
+		if out.Records[i].State != again.Records[i].State {
+			t.Errorf("person %d is in the control group at one time only", i)
+		}
+		if out.Records[i].State == journey.StateControl {
+			held++
+		}
+	}
+	if held < MaxPeople/20 || held > MaxPeople/6 || len(out.Mails) != MaxPeople-held {
+		t.Errorf("%d of %d people are held back, %d get mail", held, MaxPeople, len(out.Mails))
 	}
 }

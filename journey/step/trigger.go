@@ -5,54 +5,68 @@ import (
 	"time"
 
 	"sluice/journey"
+	"sluice/journey/plan"
 	"sluice/lib/jsonscan"
 	"sluice/user/rule"
 )
 
-// Trigger is something that may happen to a person.
-type Trigger struct {
-	Kind journey.FactKind
-
-	// Name is that of the event, the product, the attribute or the group;
-	// journey.Any is each.
-	Name string
-
-	// From and To are JSON values, of an attribute or a group; empty: any.
-	From, To string
-
-	// Where is about the properties of an event or a purchase, and the profile; nil: it
-	// always holds.
-	Where *rule.Set
+// mayFire reports whether a fact is of the kind and name of a trigger; the rest is not
+// looked at.
+func mayFire(on *plan.On, f *journey.Fact) bool {
+	switch on.Kind {
+	case plan.OnEvent:
+		return f.Kind == journey.FactEvent && f.Name == on.Name
+	case plan.OnPurchase:
+		return f.Kind == journey.FactPurchase && (on.Name == journey.Any || f.Name == on.Name)
+	case plan.OnAttribute:
+		return f.Kind == journey.FactAttributes
+	case plan.OnGroup:
+		return f.Kind == journey.FactGroups
+	case plan.OnRule:
+		return looks(&on.Looks, f)
+	}
+	return false
 }
 
-// MayFire reports whether a fact is of the kind and name; the rest is not looked at.
-func (t *Trigger) MayFire(f *journey.Fact) bool {
-	if t == nil || t.Kind != f.Kind {
-		return false
-	}
+// looks reports whether a rule looks at what a fact is about.
+func looks(n *journey.Names, f *journey.Fact) bool {
 	switch f.Kind {
-	case journey.FactEvent, journey.FactPurchase:
-		return t.Name == journey.Any || t.Name == f.Name
+	case journey.FactEvent:
+		return n.HasEvent(f.Name)
+	case journey.FactPurchase:
+		return n.HasPurchase(f.Name)
+	case journey.FactAttributes:
+		return len(n.Attributes) > 0
+	case journey.FactGroups:
+		return len(n.Groups) > 0
 	}
-	return true
+	return false
 }
 
-// fires reports whether a fact is what is meant.
-func (t *Trigger) fires(f *journey.Fact, p *Person, now time.Time) (bool, error) {
-	if !t.MayFire(f) {
+// fires reports whether a fact is what is meant. holds has the rules of the step at
+// hand, for triggers that are rules: on.Rule is counted from bit.
+func fires(on *plan.On, f *journey.Fact, p *Person, now time.Time, holds uint64, bit int) (bool, error) {
+	switch {
+	case !mayFire(on, f):
 		return false, nil
-	}
-	if f.Kind == journey.FactAttributes || f.Kind == journey.FactGroups {
-		return t.changes(f.Body), nil
-	}
-	if t.Where == nil {
+	case on.Kind == plan.OnRule:
+		return holds&(1<<(bit+on.Rule)) != 0, nil
+	case on.Kind == plan.OnAttribute, on.Kind == plan.OnGroup:
+		return changes(on, f.Body), nil
+	case on.Where == nil:
 		return true, nil
 	}
+	given := p.Given
+	given.Properties = properties(f)
+	out, err := holdsFor(on.Where, p, &given, now)
+	return out == 1, err
+}
+
+// holdsFor asks rules of one person.
+func holdsFor(set *rule.Set, p *Person, given *rule.Given, now time.Time) (uint64, error) {
 	var out [1]uint64
-	given := [1]rule.Given{p.Given}
-	given[0].Properties = properties(f)
-	_, err := t.Where.MatchGiven([]string{p.Profile}, []uint64{p.ID.Hash()}, now.UnixMilli(), given[:], out[:])
-	return out[0] == 1, err
+	_, err := set.MatchGiven([]string{p.Profile}, []uint64{p.ID.Hash()}, now.UnixMilli(), []rule.Given{*given}, out[:])
+	return out[0], err
 }
 
 // properties are those of an event, or of a purchase.
@@ -60,114 +74,151 @@ func properties(f *journey.Fact) string {
 	if f.Kind != journey.FactPurchase {
 		return f.Body
 	}
-	m := jsonscan.Read(f.Body)
-	for m.Next() {
-		if m.Key == "properties" {
-			return m.Value.Raw
-		}
-	}
-	return ""
+	return member(f.Body, "properties").Raw
 }
 
 // changes reports whether a body {"NAME": [BEFORE, AFTER]} has the change.
-func (t *Trigger) changes(body string) bool {
-	m := jsonscan.Read(body)
-	for m.Next() {
-		if m.Key != t.Name {
-			continue
+func changes(on *plan.On, body string) bool {
+	var pair [2]string
+	e := jsonscan.ReadArray(member(body, on.Name).Raw)
+	for i := 0; i < len(pair) && e.Next(); i++ {
+		v := e.Value
+		if len(on.Path) > 0 {
+			v = member(v.Raw, on.Path...)
 		}
-		var pair [2]string
-		e := jsonscan.ReadArray(m.Value.Raw)
-		for i := 0; e.Next(); i++ {
-			if i < len(pair) {
-				pair[i] = e.Value.Raw
-			}
+		pair[i] = v.Raw
+		if on.Kind == plan.OnGroup {
+			pair[i] = text(v)
 		}
-		return (t.From == "" || t.From == pair[0]) && (t.To == "" || t.To == pair[1])
+		if pair[i] == "" && on.Kind != plan.OnGroup {
+			pair[i] = "null"
+		}
 	}
-	return false
+	return pair[0] != pair[1] && (on.From == "" || on.From == pair[0]) && (on.To == "" || on.To == pair[1])
 }
 
-// Wants reports whether a fact may change where somebody is in the journey.
-func (j *Journey) Wants(f *journey.Fact) bool {
-	switch f.Kind {
-	case journey.FactMerged, journey.FactDeleted:
-		return true
-	}
-	if j.o.Entry.MayFire(f) {
-		return true
-	}
-	for i := range j.o.ExitOn {
-		if j.o.ExitOn[i].MayFire(f) {
-			return true
-		}
-	}
-	for _, t := range j.awaited {
-		if t.MayFire(f) {
-			return true
-		}
-	}
-	return false
-}
-
-// Fact tells one person of a fact. Their record must be of this version, or zero.
-// Facts are told in their order: one may let a person in, and the next take the person
-// out. It reports whether anything came of it; if so, out has it for one person.
+// Fact tells one person of a fact. The record must be of this version, or zero. Facts
+// are told in their order: one may let a person in, and the next take the person out.
+// It reports whether anything came of it; if so, out has it for one person.
 func (j *Journey) Fact(p *Person, f *journey.Fact, now time.Time, out *Result) (bool, error) {
-	out.reset(1, len(j.steps))
+	out.reset(1, len(j.p.Steps))
 	out.Records[0] = p.Record
-	gone := f.Kind == journey.FactMerged || f.Kind == journey.FactDeleted
-	switch p.Record.State {
-	case journey.StateInside:
-		return j.insideFact(p, f, gone, now, out)
-	case journey.StateWatching:
-		if gone {
-			out.exit(0, int(p.Record.Step))
+	r := &p.Record
+	changed := false
+	if r.State == journey.StateInside || r.State == journey.StateWatching || r.State == journey.StateControl {
+		var err error
+		if changed, err = j.convert(p, f, now, out); err != nil {
+			return false, err
+		}
+		if gone(f) {
+			out.exit(0, int(r.Step))
 			return true, nil
 		}
 	}
-	if gone {
-		return false, nil
+	if r.State == journey.StateInside {
+		moved, err := j.insideFact(p, f, now, out)
+		return changed || moved, err
 	}
-	fired, err := j.o.Entry.fires(f, p, now)
-	if err != nil || !fired || !j.MayEnter(p, now) {
-		return false, err
+	if changed || gone(f) || !j.MayEnter(p, now) {
+		return changed, nil
 	}
-	people := []Person{*p}
-	entered, err := j.Enter(people, now, out)
-	return entered > 0, err
-}
-
-// insideFact tells a person who is inside.
-func (j *Journey) insideFact(p *Person, f *journey.Fact, gone bool, now time.Time, out *Result) (bool, error) {
-	at := int(p.Record.Step)
-	if at >= len(j.steps) {
-		return false, fmt.Errorf("person %s is in step %d of %d", p.ID, at, len(j.steps))
-	}
-	for i := 0; i < len(j.o.ExitOn) && !gone; i++ {
-		fired, err := j.o.ExitOn[i].fires(f, p, now)
-		if err != nil {
-			return false, err
-		}
-		gone = fired
-	}
-	if gone {
-		out.exit(0, at)
-		return true, nil
-	}
-	if j.steps[at].Kind != Wait {
-		return false, nil
-	}
-	for n := range j.steps[at].Paths {
-		path := &j.steps[at].Paths[n]
-		fired, err := path.When.fires(f, p, now)
+	for i := range j.p.Entry.When {
+		fired, err := fires(&j.p.Entry.When[i], f, p, now, 0, 0)
 		if err != nil {
 			return false, err
 		}
 		if fired {
-			out.count(at, n, Passed)
-			out.arrive(j, 0, path.Next, now)
-			return true, j.walk([]Person{*p}, now, out)
+			people := []Person{*p}
+			people[0].Given.Context = properties(f)
+			entered, err := j.Enter(people, now, out)
+			return entered > 0, err
+		}
+	}
+	return false, nil
+}
+
+// convert counts conversions, each once an occurrence.
+func (j *Journey) convert(p *Person, f *journey.Fact, now time.Time, out *Result) (changed bool, err error) {
+	for i := range j.p.Conversions {
+		c := &j.p.Conversions[i]
+		late := time.Unix(int64(p.Record.Entered), 0).Add(time.Duration(c.WithinSeconds) * time.Second).Before(now)
+		if late || p.Record.Converted&(1<<i) != 0 {
+			continue
+		}
+		for n := range c.When {
+			fired, err := fires(&c.When[n], f, p, now, 0, 0)
+			if err != nil {
+				return false, err
+			}
+			if fired {
+				out.Records[0].Converted |= 1 << i
+				what := Converted
+				if p.Record.State == journey.StateControl {
+					what = HeldConverted
+				}
+				out.count(0, i, what)
+				changed = true
+				break
+			}
+		}
+	}
+	return changed, nil
+}
+
+// insideFact tells a person who is inside.
+func (j *Journey) insideFact(p *Person, f *journey.Fact, now time.Time, out *Result) (moved bool, err error) {
+	at := int(p.Record.Step)
+	if at >= len(j.p.Steps) {
+		return false, fmt.Errorf("person %s is in step %d of %d", p.ID, at, len(j.p.Steps))
+	}
+	s := &j.p.Steps[at]
+	var holds uint64
+	if s.Rules != nil {
+		if holds, err = holdsFor(s.Rules, p, &p.Given, now); err != nil {
+			return false, err
+		}
+	}
+	leaves, err := anyFires(j.p.Exit, f, p, now, holds, s.ExitBit)
+	if err == nil && !leaves && at == 0 {
+		leaves, err = anyFires(j.p.Exceptions, f, p, now, holds, s.ExitBit)
+	}
+	if err != nil || leaves {
+		if leaves {
+			out.exit(0, at)
+		}
+		return leaves, err
+	}
+	if s.Kind != plan.StepWait {
+		return false, nil
+	}
+	for n := range s.Paths {
+		fired, err := anyFires(s.Paths[n].When, f, p, now, holds, 0)
+		if err != nil {
+			return false, err
+		}
+		if !fired {
+			continue
+		}
+		if s.Ranked && n > 0 { // a better path may come yet
+			if rank := uint8(n) + 1; p.Record.Rank == 0 || rank < p.Record.Rank {
+				out.Records[0].Rank = rank
+				return true, nil
+			}
+			return false, nil
+		}
+		out.Records[0].Rank = 0
+		out.count(at, n, Passed)
+		out.arrive(j, 0, s.Paths[n].Next, now)
+		return true, j.walk([]Person{*p}, now, out)
+	}
+	return false, nil
+}
+
+// anyFires reports whether a fact is one of those that are meant.
+func anyFires(all []plan.On, f *journey.Fact, p *Person, now time.Time, holds uint64, bit int) (bool, error) {
+	for i := range all {
+		if fired, err := fires(&all[i], f, p, now, holds, bit); err != nil || fired {
+			return fired, err
 		}
 	}
 	return false, nil

@@ -3,13 +3,12 @@ package step
 import (
 	"cmp"
 	"fmt"
-	"math"
+	"math/bits"
 	"time"
 
 	"sluice/journey"
-	"sluice/lib/jsonscan"
+	"sluice/journey/plan"
 	"sluice/user"
-	"sluice/user/profile"
 	"sluice/user/rule"
 )
 
@@ -20,8 +19,8 @@ const MaxPeople = rule.MaxProfiles
 type Person struct {
 	ID      user.ID
 	Record  journey.Record
-	Profile string // its text; empty: there is none any more
-	Given   rule.Given
+	Profile string     // its text; empty: there is none any more
+	Given   rule.Given // what rules may ask beside it
 }
 
 // Did is something that a person does in a step.
@@ -33,7 +32,7 @@ type Did struct {
 // Count is what is counted of a step.
 type Count struct {
 	Step int
-	Path int // of Paths; -1: by Next, or the step itself
+	Path int // of its paths, or the number of a conversion; -1: none
 	What What
 }
 
@@ -45,20 +44,30 @@ const (
 	Entered What = 1 + iota
 	Passed
 	Exited
+	LeftOut   // mail, for the quiet hours
+	Converted // Path is the conversion
+	Held      // entered, and is in the control group
+	HeldConverted
 )
 
 // String returns the word that names of counts have.
-func (w What) String() string { return [...]string{"", "entered", "passed", "exited"}[w] }
+func (w What) String() string {
+	return [...]string{"", "entered", "passed", "exited", "left_out", "converted", "held", "held_converted"}[w]
+}
 
 // Compare orders counts by step, what and path.
 func (c Count) Compare(other Count) int {
 	return cmp.Or(cmp.Compare(c.Step, other.Step), cmp.Compare(c.What, other.What), cmp.Compare(c.Path, other.Path))
 }
 
-// CountName names a count in the series: journey/ID/STEP/WHAT, and behind that the path.
-func (j *Journey) CountName(journey string, c Count) string {
-	s := &j.steps[c.Step]
-	name := "journey/" + journey + "/" + s.ID + "/" + c.What.String()
+// CountName names a count in the series: journey/ID/STEP/WHAT, and behind that the
+// path; of a conversion journey/ID/WHAT/NAME.
+func (j *Journey) CountName(c Count) string {
+	if c.What == Converted || c.What == HeldConverted {
+		return "journey/" + j.p.ID + "/" + c.What.String() + "/" + j.p.Conversions[c.Path].Name
+	}
+	s := &j.p.Steps[c.Step]
+	name := "journey/" + j.p.ID + "/" + s.ID + "/" + c.What.String()
 	if c.Path >= 0 {
 		name += "/" + s.Paths[c.Path].Name
 	}
@@ -76,8 +85,8 @@ type Result struct {
 	at    [][]int32 // by step: who is there
 	texts []string
 	ids   []uint64
-	holds []uint64
 	given []rule.Given
+	holds []uint64
 }
 
 // reset begins a new result.
@@ -97,44 +106,43 @@ func (r *Result) reset(people, steps int) {
 }
 
 // Enter lets people in at the first step, those of whom the rule of the journey holds.
-// The others keep their records. It returns how many entered. Who is inside already
-// must not be among them.
+// The others keep their records. It returns how many entered. People of whom MayEnter
+// says no must not be among them.
 func (j *Journey) Enter(people []Person, now time.Time, out *Result) (entered int, err error) {
-	out.reset(len(people), len(j.steps))
-	if err := j.audience(people, now, out); err != nil {
-		return 0, err
+	out.reset(len(people), len(j.p.Steps))
+	everybody := j.p.Entry.Who == nil
+	if !everybody {
+		some := make([]int32, len(people))
+		for i := range some {
+			some[i] = int32(i)
+		}
+		if err := out.match(j.p.Entry.Who, people, some, now); err != nil {
+			return 0, err
+		}
 	}
 	for i := range people {
 		r := people[i].Record
-		if j.o.Who == nil || out.holds[i] == 1 {
-			if r.State != journey.StateNone && r.Occurrence < journey.MaxOccurrence {
-				r.Occurrence++
-			}
-			r.State, r.Entered = journey.StateInside, second(now)
-			entered++
+		if !everybody && out.holds[i] == 0 {
+			out.Records[i] = r
+			continue
 		}
-		out.Records[i] = r
-		if r.State == journey.StateInside {
-			out.arrive(j, i, j.first, now)
+		entered++
+		next := journey.Record{State: journey.StateInside, Entered: second(now), Occurrence: r.Occurrence}
+		if r.State != journey.StateNone && r.Occurrence < journey.MaxOccurrence {
+			next.Occurrence++
 		}
+		out.Records[i] = next
+		if j.p.Control > 0 && int(rule.Bucket(people[i].ID, "control/"+j.p.ID)) < j.p.Control {
+			out.Records[i].State = journey.StateControl
+			out.count(0, -1, Held)
+			continue
+		}
+		out.arrive(j, i, 0, now)
 	}
 	return entered, j.walk(people, now, out)
 }
 
-// audience asks the rule of who may enter.
-func (j *Journey) audience(people []Person, now time.Time, out *Result) error {
-	if j.o.Who == nil {
-		return nil
-	}
-	for i := range people {
-		out.at[0] = append(out.at[0], int32(i))
-	}
-	err := out.match(j.o.Who, people, out.at[0], now)
-	out.at[0] = out.at[0][:0]
-	return err
-}
-
-// MayEnter reports whether a person may enter by now, as far as earlier times decide it.
+// MayEnter reports whether a person may enter by now, as far as earlier times decide.
 func (j *Journey) MayEnter(p *Person, now time.Time) bool {
 	switch p.Record.State {
 	case journey.StateNone:
@@ -142,7 +150,158 @@ func (j *Journey) MayEnter(p *Person, now time.Time) bool {
 	case journey.StateInside, journey.StateWatching:
 		return false
 	}
-	return p.Profile != "" && j.o.Again >= 0 && !time.Unix(int64(p.Record.Entered), 0).Add(j.o.Again).After(now)
+	again := time.Unix(int64(p.Record.Entered)+j.p.Entry.AgainSeconds, 0)
+	return p.Profile != "" && !j.p.Entry.Once && !again.After(now)
+}
+
+// Due lets people go on whose time has come, MaxPeople at most. Their records must be
+// of this version, and inside or watching.
+//
+// The idea. All people walk together, step by step in an order of the steps in which no
+// way goes back. At a step there are those who have come so far: their profiles are
+// read once for all rules of the step. So a person goes through any number of steps
+// that do not wait, and each step is asked once for 512 people.
+func (j *Journey) Due(people []Person, now time.Time, out *Result) error {
+	out.reset(len(people), len(j.p.Steps))
+	for i := range people {
+		r := people[i].Record
+		out.Records[i] = r
+		at := int(r.Step)
+		switch {
+		case r.State == journey.StateWatching:
+			out.Records[i].State, out.Records[i].Due = journey.StateFinished, 0
+		case at >= len(j.p.Steps):
+			return fmt.Errorf("person %s is in step %d of %d", people[i].ID, at, len(j.p.Steps))
+		case people[i].Profile == "":
+			out.exit(i, at)
+		default:
+			j.leave(i, at, now, out)
+		}
+	}
+	return j.walk(people, now, out)
+}
+
+// leave lets a person go on who has waited at a step until the end.
+func (j *Journey) leave(i, at int, now time.Time, out *Result) {
+	s := &j.p.Steps[at]
+	switch s.Kind {
+	case plan.StepDelay:
+		out.pass(j, i, at, now)
+	case plan.StepWait:
+		path, to := -1, s.Next
+		if best := int(out.Records[i].Rank); best > 0 && best <= len(s.Paths) {
+			path, to = best-1, s.Paths[best-1].Next
+		}
+		out.Records[i].Rank = 0
+		out.count(at, path, Passed)
+		out.arrive(j, i, to, now)
+	default: // what kept the person is over: the hours without mail
+		out.at[at] = append(out.at[at], int32(i))
+	}
+}
+
+// walk takes everybody as far as they go without waiting.
+func (j *Journey) walk(people []Person, now time.Time, out *Result) error {
+	for _, at := range j.order {
+		if len(out.at[at]) == 0 {
+			continue
+		}
+		s := &j.p.Steps[at]
+		out.holds = out.holds[:0]
+		if s.Rules != nil {
+			if err := out.match(s.Rules, people, out.at[at], now); err != nil {
+				return fmt.Errorf("journey %s: step %s: %w", j.p.ID, s.ID, err)
+			}
+		}
+		for n, i := range out.at[at] {
+			var holds uint64
+			if s.Rules != nil {
+				holds = out.holds[n]
+			}
+			if holds>>s.ExitBit != 0 { // a rule of exit_when
+				out.exit(int(i), at)
+				continue
+			}
+			j.do(s, at, int(i), &people[i], holds, now, out)
+		}
+	}
+	return nil
+}
+
+// do does what a step says, for one person.
+func (j *Journey) do(s *plan.PlanStep, at, i int, p *Person, holds uint64, now time.Time, out *Result) {
+	switch s.Kind {
+	case plan.StepSplit, plan.StepAudiences:
+		path, to := -1, s.Next
+		if first := bits.TrailingZeros64(holds); first < s.ExitBit {
+			path, to = first, s.Paths[first].Next
+		}
+		out.count(at, path, Passed)
+		out.arrive(j, i, to, now)
+	case plan.StepRandom:
+		bucket, path := int(rule.Bucket(p.ID, s.Seed)), 0
+		for path < len(s.Paths)-1 && bucket >= s.Paths[path].UpTo {
+			path++
+		}
+		out.count(at, path, Passed)
+		out.arrive(j, i, s.Paths[path].Next, now)
+	case plan.StepDelay:
+		until, ok := end(s.Delay, now, p)
+		if !ok {
+			out.count(at, -1, Passed)
+			out.arrive(j, i, s.Delay.Date.Otherwise, now)
+			return
+		}
+		out.wait(i, at, until)
+	case plan.StepWait:
+		j.await(s, at, i, holds, now, out)
+	case plan.StepMessage:
+		j.message(s, at, i, p, now, out)
+	case plan.StepUpdate:
+		out.Updates = append(out.Updates, Did{i, at})
+		out.pass(j, i, at, now)
+	case plan.StepGo:
+		out.Goes = append(out.Goes, Did{i, at})
+		out.count(at, -1, Passed)
+		out.arrive(j, i, plan.Out, now)
+	case plan.StepExit:
+		out.count(at, -1, Passed)
+		out.arrive(j, i, plan.Out, now)
+	}
+}
+
+// await lets a person wait, unless a rule that is waited for holds already.
+func (j *Journey) await(s *plan.PlanStep, at, i int, holds uint64, now time.Time, out *Result) {
+	for n := range s.Paths {
+		for k := range s.Paths[n].When {
+			on := &s.Paths[n].When[k]
+			if on.Kind == plan.OnRule && holds&(1<<on.Rule) != 0 && !s.Ranked {
+				out.count(at, n, Passed)
+				out.arrive(j, i, s.Paths[n].Next, now)
+				return
+			}
+		}
+	}
+	out.wait(i, at, now.Add(time.Duration(s.Within)*time.Second))
+}
+
+// message makes a mail, or keeps the person until mail may leave.
+func (j *Journey) message(s *plan.PlanStep, at, i int, p *Person, now time.Time, out *Result) {
+	if q := j.p.Quiet; q != nil && !s.Message.IgnoreQuiet {
+		until := quietUntil(q, now, p)
+		switch {
+		case until.Equal(now):
+		case q.Skip:
+			out.count(at, -1, LeftOut)
+			out.pass(j, i, at, now)
+			return
+		default:
+			out.wait(i, at, until)
+			return
+		}
+	}
+	out.Mails = append(out.Mails, Did{i, at})
+	out.pass(j, i, at, now)
 }
 
 // match asks rules of some of the people: their bits are in holds.
@@ -158,200 +317,38 @@ func (r *Result) match(set *rule.Set, people []Person, some []int32, now time.Ti
 	return err
 }
 
-// Due lets people go on whose time has come, MaxPeople at most. Their records must be
-// of this version, and inside or watching.
-//
-// The idea. All people walk together, step by step in the order of the steps, which is
-// one in which no way goes back. At a step there are those who have come so far: their
-// profiles are read once for all rules of the step. So a person goes through any number
-// of steps that do not wait, and each step is asked once for 512 people.
-func (j *Journey) Due(people []Person, now time.Time, out *Result) error {
-	out.reset(len(people), len(j.steps))
-	for i := range people {
-		r := people[i].Record
-		out.Records[i] = r
-		step := int(r.Step)
-		switch {
-		case r.State == journey.StateWatching:
-			out.Records[i].State, out.Records[i].Due = journey.StateFinished, 0
-		case people[i].Profile == "":
-			out.exit(i, step)
-		case step >= len(j.steps):
-			return fmt.Errorf("person %s is in step %d of %d", people[i].ID, step, len(j.steps))
-		case j.steps[step].Kind == Delay || j.steps[step].Kind == Wait: // it is over
-			out.count(step, -1, Passed)
-			out.arrive(j, i, j.steps[step].Next, now)
-		default: // what kept the person is over: the hours without mail
-			out.at[step] = append(out.at[step], int32(i))
-		}
-	}
-	return j.walk(people, now, out)
-}
-
-// walk takes everybody as far as they go without waiting.
-func (j *Journey) walk(people []Person, now time.Time, out *Result) error {
-	for s := range j.steps {
-		if len(out.at[s]) == 0 {
-			continue
-		}
-		switch step := &j.steps[s]; step.Kind {
-		case Choose:
-			if err := j.choose(s, people, now, out); err != nil {
-				return err
-			}
-		case Delay, Wait:
-			for _, i := range out.at[s] {
-				out.wait(int(i), s, step.Delay.end(now, j.o.Zone, zoneOf(&people[i], step.Delay.needsZone(j.o.Zone))))
-			}
-		case Message:
-			for _, i := range out.at[s] {
-				j.message(s, int(i), &people[i], now, out)
-			}
-		case Random:
-			for _, i := range out.at[s] {
-				path := j.chance(step, people[i].ID)
-				out.count(s, path, Passed)
-				out.arrive(j, int(i), step.Paths[path].Next, now)
-			}
-		case Update:
-			for _, i := range out.at[s] {
-				out.Updates = append(out.Updates, Did{int(i), s})
-				out.pass(j, int(i), s, now)
-			}
-		case Go:
-			for _, i := range out.at[s] {
-				out.Goes = append(out.Goes, Did{int(i), s})
-				out.count(s, -1, Passed)
-				out.arrive(j, int(i), Finish, now)
-			}
-		default:
-			return fmt.Errorf("step %s is of kind %d, which this program does not know", step.ID, step.Kind)
-		}
-	}
-	return nil
-}
-
-// choose sends each by the first path whose rule holds.
-func (j *Journey) choose(s int, people []Person, now time.Time, out *Result) error {
-	step, here := &j.steps[s], out.at[s]
-	if err := out.match(j.sets[s], people, here, now); err != nil {
-		return fmt.Errorf("step %s: %w", step.ID, err)
-	}
-	for n, i := range here {
-		path, next := -1, step.Next
-		for p := range step.Paths {
-			if out.holds[n]&(1<<p) != 0 {
-				path, next = p, step.Paths[p].Next
-				break
-			}
-		}
-		out.count(s, path, Passed)
-		out.arrive(j, int(i), next, now)
-	}
-	return nil
-}
-
-// message makes a mail, or keeps the person until mail may leave.
-func (j *Journey) message(s, i int, p *Person, now time.Time, out *Result) {
-	if j.o.Quiet != nil {
-		until := j.o.Quiet.until(now, zoneOf(p, j.o.Quiet.Zone == nil))
-		switch {
-		case until.Equal(now):
-		case j.o.Quiet.Skip:
-			out.pass(j, i, s, now)
-			return
-		default:
-			out.wait(i, s, until)
-			return
-		}
-	}
-	out.Mails = append(out.Mails, Did{i, s})
-	out.pass(j, i, s, now)
-}
-
-// chance is the path of a person, the same at each time and in each version of which
-// the weights are alike.
-func (j *Journey) chance(step *Step, id user.ID) int {
-	total := 0
-	for i := range step.Paths {
-		total += step.Paths[i].Weight
-	}
-	at := int(rule.Bucket(id, j.o.Seed+"/"+step.ID)) * total // in ten-thousandths
-	for i := range step.Paths {
-		if at -= step.Paths[i].Weight * buckets; at < 0 {
-			return i
-		}
-	}
-	return len(step.Paths) - 1
-}
-
-// buckets are how many rule.Bucket has.
-const buckets = 10_000
-
-// zoneOf returns a person's own zone, UTC if there is none, or if it is not wanted.
-func zoneOf(p *Person, wanted bool) *time.Location {
-	if !wanted {
-		return time.UTC
-	}
-	m := jsonscan.Read(p.Profile)
-	for m.Next() {
-		if m.Key != "fields" {
-			continue
-		}
-		fields := jsonscan.Read(m.Value.Raw)
-		for fields.Next() {
-			if fields.Key == "time_zone" {
-				if zone := profile.Zone(fields.Value.Text()); zone != nil {
-					return zone
-				}
-			}
-		}
-	}
-	return time.UTC
-}
-
 // arrive puts a person at a step, or at the end of the way.
-func (r *Result) arrive(j *Journey, i, step int, now time.Time) {
-	if step != Finish {
-		r.at[step] = append(r.at[step], int32(i))
-		r.count(step, -1, Entered)
+func (r *Result) arrive(j *Journey, i, at int, now time.Time) {
+	record := &r.Records[i]
+	if at != plan.Out {
+		record.Step = uint16(at)
+		r.at[at] = append(r.at[at], int32(i))
+		r.count(at, -1, Entered)
 		return
 	}
-	record := &r.Records[i]
 	record.State, record.Due = journey.StateFinished, 0
-	if j.o.Watch > 0 {
-		if end := time.Unix(int64(record.Entered), 0).Add(j.o.Watch); end.After(now) {
-			record.State, record.Due = journey.StateWatching, second(end)
-		}
+	if last := time.Unix(int64(record.Entered)+j.watch, 0); j.watch > 0 && last.After(now) {
+		record.State, record.Due = journey.StateWatching, second(last)
 	}
 }
 
 // pass lets a person go on behind a step.
-func (r *Result) pass(j *Journey, i, step int, now time.Time) {
-	r.count(step, -1, Passed)
-	r.arrive(j, i, j.steps[step].Next, now)
+func (r *Result) pass(j *Journey, i, at int, now time.Time) {
+	r.count(at, -1, Passed)
+	r.arrive(j, i, j.p.Steps[at].Next, now)
 }
 
 // wait keeps a person at a step until a time.
-func (r *Result) wait(i, step int, until time.Time) {
+func (r *Result) wait(i, at int, until time.Time) {
 	record := &r.Records[i]
-	record.State, record.Step, record.Due = journey.StateInside, uint16(step), second(until)
+	record.State, record.Step, record.Due = journey.StateInside, uint16(at), second(until)
 }
 
 // exit takes a person out.
-func (r *Result) exit(i, step int) {
+func (r *Result) exit(i, at int) {
 	record := &r.Records[i]
 	record.State, record.Due = journey.StateExited, 0
-	r.count(step, -1, Exited)
+	r.count(at, -1, Exited)
 }
 
-func (r *Result) count(step, path int, what What) { r.Counts[Count{step, path, what}]++ }
-
-// second is a moment as records have it, the next whole second.
-func second(t time.Time) uint32 {
-	s := t.Unix()
-	if t.Nanosecond() > 0 {
-		s++
-	}
-	return uint32(min(max(s, 1), math.MaxUint32-1))
-}
+func (r *Result) count(at, path int, what What) { r.Counts[Count{at, path, what}]++ }

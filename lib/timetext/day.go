@@ -7,18 +7,18 @@ import "time"
 // o'clock (Santiago, Havana). Where they go back over midnight it begins with
 // the first of two.
 func StartOfDay(t time.Time) time.Time {
-	return firstMoment(time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC), t.Location())
+	return FirstMoment(time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC), t.Location())
 }
 
 // DayAfter returns the first moment of the day after that of t. A day that
 // a zone left out (Apia, 2011-12-30) has none: then it is that of the next.
 func DayAfter(t time.Time) time.Time {
-	return firstMoment(time.Date(t.Year(), t.Month(), t.Day()+1, 0, 0, 0, 0, time.UTC), t.Location())
+	return FirstMoment(time.Date(t.Year(), t.Month(), t.Day()+1, 0, 0, 0, 0, time.UTC), t.Location())
 }
 
-// firstMoment returns when the clocks of a zone first show what those of UTC
+// FirstMoment returns when the clocks of a zone first show what those of UTC
 // show at wall, or leap over it.
-func firstMoment(wall time.Time, zone *time.Location) time.Time {
+func FirstMoment(wall time.Time, zone *time.Location) time.Time {
 	t := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), wall.Nanosecond(), zone)
 	began, ends := t.ZoneBounds()
 	if shown(t).Before(wall) {

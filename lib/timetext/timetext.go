@@ -60,7 +60,7 @@ func ParseAnyIn(s string, zone *time.Location) (int64, error) {
 func parseIn(s string, zone *time.Location, least int64) (int64, error) {
 	ms, zoned, err := parse(s, true, least)
 	if err == nil && !zoned {
-		ms = firstMoment(time.UnixMilli(ms).UTC(), zone).UnixMilli()
+		ms = FirstMoment(time.UnixMilli(ms).UTC(), zone).UnixMilli()
 	}
 	return ms, err
 }
