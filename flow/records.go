@@ -12,8 +12,8 @@ import (
 
 // Sizes of records.
 const (
-	// RecordBytes is one record: where a person is in a journey. The first two
-	// bytes of a record that is there are not both 0.
+	// RecordBytes is one record: where a person is in a journey. One that is there
+	// is not all zeros.
 	RecordBytes = 16
 
 	// BlockRecords is how many records one string has: with its header it fills
@@ -233,7 +233,7 @@ func (u *Unit) Each(f func(number int64, r *Record)) {
 		}
 		return
 	}
-	for at := 0; at < len(u.data); at += listEntryBytes {
+	for at := 0; at+listEntryBytes <= len(u.data); at += listEntryBytes {
 		if r := (*Record)(u.data[at+2:]); !r.IsZero() {
 			f(u.first+int64(binary.LittleEndian.Uint16(u.data[at:])), r)
 		}
@@ -256,7 +256,7 @@ func (u *Unit) find(number int64) (at int, ok bool) {
 		return offset * RecordBytes, true
 	}
 	room := -1
-	for at := 0; at < len(u.data); at += listEntryBytes {
+	for at := 0; at+listEntryBytes <= len(u.data); at += listEntryBytes {
 		free := (*Record)(u.data[at+2:]).IsZero()
 		switch {
 		case free && room < 0:

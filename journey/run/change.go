@@ -1,0 +1,208 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/journey"
+	"sluice/journey/step"
+	"sluice/lib/faults"
+	"sluice/user"
+)
+
+// change is a commit in the making: the records of people in one or more journeys, and
+// what goes to the log with them.
+type change struct {
+	part  *part
+	units map[unitKey]*flow.Unit
+	order []unitKey // in which they were touched
+	items []byte    // for the log
+	notes []flow.Operation
+	out   *step.Result
+}
+
+// unitKey names a unit: a journey, and the first person of the unit.
+type unitKey struct {
+	in    *inside
+	first int64
+	few   bool // of a chunk that is not divided
+}
+
+func keyOf(in *inside, u *flow.Unit) unitKey {
+	return unitKey{in, u.First(), u.Span() == flow.ChunkRecords}
+}
+
+func (p *part) begin() *change {
+	return &change{part: p, units: make(map[unitKey]*flow.Unit), out: &p.out}
+}
+
+// read reads units of a journey that the change has not read.
+func (c *change) read(ctx context.Context, in *inside, units []*flow.Unit) error {
+	var missing []*flow.Unit
+	for _, u := range units {
+		if key := keyOf(in, u); c.units[key] == nil {
+			c.units[key] = u
+			c.order = append(c.order, key)
+			missing = append(missing, u)
+		}
+	}
+	return in.records.Read(ctx, missing)
+}
+
+// unit returns the unit of a person, read before or now.
+func (c *change) unit(ctx context.Context, in *inside, number int64) (*flow.Unit, error) {
+	u := in.records.Of(number)
+	if have := c.units[keyOf(in, u)]; have != nil {
+		return have, nil
+	}
+	err := c.read(ctx, in, []*flow.Unit{u})
+	return u, err
+}
+
+// record returns where a person is, as the change has it.
+func (c *change) record(ctx context.Context, in *inside, number int64) (r journey.Record, err error) {
+	u, err := c.unit(ctx, in, number)
+	if err != nil {
+		return r, err
+	}
+	raw := u.Get(number)
+	if err = r.Decode(raw[:]); err != nil {
+		err = fmt.Errorf("person %d: %w", number, err)
+	}
+	return r, err
+}
+
+// set sets where a person is.
+func (c *change) set(ctx context.Context, in *inside, number int64, r *journey.Record) error {
+	var raw flow.Record
+	r.Append(raw[:0])
+	u, err := c.unit(ctx, in, number)
+	if err != nil || u.Set(number, raw) {
+		return err
+	}
+	for _, b := range in.records.Divide(u) {
+		key := keyOf(in, b)
+		c.units[key] = b
+		c.order = append(c.order, key)
+	}
+	if u, err = c.unit(ctx, in, number); err == nil && !u.Set(number, raw) {
+		err = fmt.Errorf("journey %s: a block has no room for person %d", in.id, number)
+	}
+	return err
+}
+
+// settle takes what the last decision came to: it is about these people, in this
+// version.
+func (c *change) settle(ctx context.Context, in *inside, v *version, people []step.Person) error {
+	for i := range people {
+		r := &c.out.Records[i]
+		if *r == people[i].Record {
+			continue
+		}
+		r.Version = v.place
+		if err := c.set(ctx, in, people[i].ID.Number, r); err != nil {
+			return err
+		}
+	}
+	for _, did := range c.out.Mails {
+		c.mail(in, v, &people[did.Person], did)
+	}
+	for _, did := range c.out.Updates {
+		c.update(v, &people[did.Person], did.Step)
+	}
+	c.count(v)
+	return c.goOn(ctx, v, people)
+}
+
+// goOn lets people into the journeys that they have gone to.
+func (c *change) goOn(ctx context.Context, from *version, people []step.Person) error {
+	if len(c.out.Goes) == 0 {
+		return nil
+	}
+	to := make(map[*inside][]step.Person)
+	var order []*inside
+	for _, did := range c.out.Goes {
+		in := c.part.byID[from.walk.Plan().Steps[did.Step].Journey]
+		if in == nil || in.current == nil {
+			continue // it was archived meanwhile
+		}
+		if to[in] == nil {
+			order = append(order, in)
+		}
+		p := people[did.Person]
+		p.Record = journey.Record{}
+		to[in] = append(to[in], p)
+	}
+	for _, in := range order {
+		if err := c.enter(ctx, in, to[in]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enter lets people into the current version of a journey, those who may.
+func (c *change) enter(ctx context.Context, in *inside, people []step.Person) error {
+	now := c.part.clock.Now()
+	some := people[:0]
+	for _, p := range people {
+		r, err := c.record(ctx, in, p.ID.Number)
+		if err != nil {
+			return err
+		}
+		p.Record = r
+		if in.current.walk.MayEnter(&p, now) {
+			some = append(some, p)
+		}
+	}
+	if len(some) == 0 {
+		return nil
+	}
+	if _, err := in.current.walk.Enter(some, now, c.out); err != nil {
+		return fmt.Errorf("journey %s: %w", in.id, err)
+	}
+	return c.settle(ctx, in, in.current, some)
+}
+
+// full reports whether the change is to be committed before more is added.
+func (c *change) full() bool { return len(c.items) >= flow.CommitBytes/2 }
+
+// commit carries a change out.
+func (c *change) commit(ctx context.Context) error {
+	p := c.part
+	next := flow.Reached{Position: sluice.Position{Major: p.at.Major + 1, Minor: p.session}}
+	byJourney := make(map[*inside][]*flow.Unit)
+	for _, key := range c.order {
+		byJourney[key.in] = append(byJourney[key.in], c.units[key])
+	}
+	operations := c.notes
+	for _, in := range p.journeys { // in one order
+		operations = append(operations, in.records.Operations(byJourney[in])...)
+	}
+	if len(operations) == 0 && len(c.items) == 0 {
+		return nil
+	}
+	if err := faults.Hit("journey"); err != nil {
+		return err
+	}
+	commit := &flow.Commit{Follower: cursor, From: p.at, To: next, Operations: operations, Log: c.items}
+	if _, err := p.log.Commit(ctx, p.lease, commit, p.clock.Now().UnixMilli()); err != nil {
+		return fmt.Errorf("move people of partition %d through journeys: %w", p.log.Partition(), err)
+	}
+	p.at = next
+	for _, key := range c.order {
+		due, err := earliest(c.units[key])
+		if err != nil {
+			return err
+		}
+		key.in.dues.set(c.units[key], due)
+	}
+	return faults.Hit("journey-moved")
+}
+
+// person makes one of a record and a profile.
+func (p *part) person(number int64, r journey.Record, profile string) step.Person {
+	return step.Person{ID: user.ID{Partition: p.log.Partition(), Number: number}, Record: r, Profile: profile}
+}

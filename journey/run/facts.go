@@ -1,0 +1,110 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"sluice"
+	"sluice/journey"
+	"sluice/journey/step"
+	"sluice/user"
+)
+
+// factsAtOnce is how many facts are read at once.
+const factsAtOnce = 1024
+
+// factsNote is the note of how far facts were read.
+const factsNote = "facts"
+
+// factsRead returns up to where the partition has read facts.
+func (p *part) factsRead(ctx context.Context) (at sluice.Place, err error) {
+	text, err := p.log.NoteOf(ctx, factsNote)
+	if err != nil || text == "" {
+		return sluice.Place{Partition: p.log.Partition(), Index: -1}, err
+	}
+	return parsePlace(p.log.Partition(), text)
+}
+
+// placeText and parsePlace have a place as a note: its position and index.
+func placeText(at sluice.Place) string { return fmt.Sprintf("%s/%d", at.Position, at.Index) }
+
+func parsePlace(partition int, text string) (at sluice.Place, err error) {
+	at.Partition = partition
+	if _, err = fmt.Sscanf(text, "%d-%d/%d", &at.Position.Major, &at.Position.Minor, &at.Index); err != nil {
+		err = fmt.Errorf("read up to where facts were read in partition %d: %q is no place: %w", partition, text, err)
+	}
+	return at, err
+}
+
+// applyFacts tells journeys of some facts, and reports whether there were any. Facts
+// are applied in their order, and a commit ends behind all of a place.
+func (p *part) applyFacts(ctx context.Context) (worked bool, err error) {
+	facts, err := p.store.Facts(ctx, p.log.Partition(), p.facts, factsAtOnce)
+	if err != nil || len(facts) == 0 {
+		return false, err
+	}
+	profiles, err := p.profilesOf(ctx, facts)
+	if err != nil {
+		return false, err
+	}
+	c := p.begin()
+	for i := range facts {
+		f := &facts[i]
+		for _, in := range p.journeys {
+			if err := c.tell(ctx, in, f, profiles); err != nil {
+				return false, err
+			}
+		}
+		if last := i == len(facts)-1; last || c.full() && facts[i+1].Place != f.Place {
+			c.notes = append(c.notes, p.log.Note(factsNote, placeText(f.Place)))
+			if err := c.commit(ctx); err != nil {
+				return false, err
+			}
+			p.facts = f.Place
+			c = p.begin()
+		}
+	}
+	return true, nil
+}
+
+// profilesOf reads the profiles of whom facts are about, as they are now.
+func (p *part) profilesOf(ctx context.Context, facts []journey.Fact) (map[user.ID]string, error) {
+	seen := make(map[user.ID]bool)
+	var ids []user.ID
+	for i := range facts {
+		id := user.ID{Partition: p.log.Partition(), Number: facts[i].Number}
+		if !seen[id] {
+			seen[id] = true
+			ids = append(ids, id)
+		}
+	}
+	return p.profiles(ctx, ids)
+}
+
+// tell tells a journey of a fact.
+func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles map[user.ID]string) error {
+	if !in.wants(f) {
+		return nil
+	}
+	r, err := c.record(ctx, in, f.Number)
+	if err != nil {
+		return err
+	}
+	v := in.current
+	if r.State == journey.StateInside || r.State == journey.StateWatching {
+		v = in.versions[r.Version]
+	}
+	if v == nil {
+		return nil // nobody enters any more
+	}
+	person := c.part.person(f.Number, r, "")
+	person.Profile = profiles[person.ID]
+	changed, err := v.walk.Fact(&person, f, c.part.clock.Now(), c.out)
+	if err != nil {
+		return fmt.Errorf("journey %s: %w", in.id, err)
+	}
+	if !changed {
+		return nil
+	}
+	return c.settle(ctx, in, v, []step.Person{person})
+}

@@ -1,0 +1,170 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"sluice/flow"
+	"sluice/journey"
+	"sluice/lib/faults"
+	"sluice/store"
+)
+
+// Wherever a session ends, before a commit or behind it with its answer lost, the next
+// one goes on: everybody takes one way, and gets each mail once.
+func TestASessionMayEndAnywhere(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	const people = 9000
+	b := newBed(t, people)
+	b.publish(welcome)
+	b.enterAll(people)
+	ended := 0
+	work := func() {
+		t.Helper()
+		for done := false; !done; {
+			disarm, err := faults.Arm(fmt.Sprintf("%s=error,%d", []string{"journey", "journey-moved"}[random.IntN(2)], 1+random.IntN(2)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := b.open()
+			for !done && err == nil {
+				var worked bool
+				worked, err = p.pass(t.Context())
+				done = err == nil && !worked
+			}
+			disarm()
+			if err != nil && !errors.Is(err, faults.ErrInjected) {
+				t.Fatal(err)
+			}
+			if err != nil {
+				ended++
+			}
+		}
+	}
+	for range 3 {
+		work()
+		b.clock.Move(time.Hour)
+	}
+	if ended < 5 {
+		t.Errorf("only %d sessions ended in the middle: the test does not see it", ended)
+	}
+	f := b.read()
+	for n := 1; n <= people; n++ {
+		want := 2
+		if n%3 == 0 {
+			want = 1
+		}
+		if got := f.sends[fmt.Sprintf("u%d@example.com", n)]; got != want {
+			t.Fatalf("person %d has %d mails, want %d", n, got, want)
+		}
+	}
+	if got := f.counts["journey/welcome/pause/entered"]; got != people {
+		t.Errorf("%d people have entered, want %d", got, people)
+	}
+}
+
+// A process that has lost the partition to another changes nothing any more.
+func TestAZombieMovesNobody(t *testing.T) {
+	b := newBed(t, 10)
+	b.publish(welcome)
+	b.enterAll(10)
+	zombie, other := b.open(), b.open()
+	b.passes(other)
+	b.clock.Move(time.Hour)
+	if _, err := zombie.pass(t.Context()); err == nil {
+		t.Fatal("a session goes on where another has moved people meanwhile")
+	}
+	b.passes(b.open())
+	if f := b.read(); len(f.sends) != 10 || f.counts["journey/welcome/pause/entered"] != 10 {
+		t.Errorf("%d people have mail, %d have entered, want 10", len(f.sends), f.counts["journey/welcome/pause/entered"])
+	}
+}
+
+// records reads where people are.
+func (b *bed) records(j store.Journey) map[int64]journey.Record {
+	b.Helper()
+	all := make(map[int64]journey.Record)
+	err := b.log.Records(int(j.Number)).Load(b.Context(), func(u *flow.Unit) error {
+		u.Each(func(number int64, raw *flow.Record) {
+			var r journey.Record
+			if err := r.Decode(raw[:]); err != nil {
+				b.Fatal(err)
+			}
+			all[number] = r
+		})
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return all
+}
+
+// cart waits for a purchase for a day, and mails to the others.
+const cart = `
+id: cart
+entry:
+  when: {event: cart, where: {property: items, is: greater_than, value: 0}}
+  again_after: 1h
+steps:
+  - {id: wait, wait_for: {within: 1d, paths: [{name: bought, when: {purchase: "*"}, next: thanks}], otherwise: remind}}
+  - {id: remind, message: {template: x}}
+  - {id: thanks, message: {template: x}}
+exit_when: {attribute: plan, to: gold}
+`
+
+// Facts let people in, move those who wait for them, and take people out, each once and
+// in their order, also several of one person at once.
+func TestFacts(t *testing.T) {
+	b := newBed(t, 10)
+	j := b.publish(cart)
+	filled := func(minor uint64, number int64) { b.fact(minor, number, journey.FactEvent, "cart", `{"items":2}`) }
+	filled(1, 1)
+	filled(2, 2)
+	b.fact(3, 2, journey.FactPurchase, "shoe", `{"currency":"EUR","price":1}`)
+	filled(4, 3)
+	b.fact(5, 3, journey.FactAttributes, "", `{"plan":["free","gold"]}`)
+	b.fact(6, 4, journey.FactEvent, "cart", `{"items":0}`)
+	b.fact(7, 5, journey.FactEvent, "other", ``)
+	filled(8, 6)
+	b.fact(9, 6, journey.FactAttributes, "", `{"plan":["gold","free"]}`)
+	filled(10, 7)
+	b.fact(11, 7, journey.FactDeleted, "", "")
+	filled(12, 1)  // is inside
+	filled(13, 2)  // was inside a moment ago
+	filled(14, 99) // nobody
+	p := b.open()
+	b.passes(p)
+	want := map[int64]journey.State{1: journey.StateInside, 2: journey.StateFinished, 3: journey.StateExited, 6: journey.StateInside, 7: journey.StateExited}
+	got := b.records(j)
+	for n, state := range want {
+		if got[n].State != state {
+			t.Errorf("person %d is %s, want %s", n, got[n].State, state)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d people have records, want %d: %v", len(got), len(want), got)
+	}
+	b.clock.Move(time.Hour)
+	filled(15, 2) // for the second time
+	b.passes(p)
+	if r := b.records(j)[2]; r.State != journey.StateInside || r.Occurrence != 1 {
+		t.Errorf("an hour later a person is %+v, want inside for the second time", r)
+	}
+	b.clock.Move(24 * time.Hour)
+	b.passes(b.open())
+	f := b.read()
+	for n, want := range map[int]int{1: 1, 2: 2, 3: 0, 4: 0, 6: 1, 7: 0} {
+		if got := f.sends[fmt.Sprintf("u%d@example.com", n)]; got != want {
+			t.Errorf("person %d has %d mails, want %d", n, got, want)
+		}
+	}
+	if n := f.counts["journey/cart/wait/passed/bought"]; n != 1 {
+		t.Errorf("%d people have bought in time, want 1", n)
+	}
+}

@@ -1,0 +1,309 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/journey"
+	"sluice/journey/step"
+	"sluice/user"
+)
+
+// cursor is the follower that commits count under: each commit is one more.
+const cursor = "journey"
+
+// Bounds of one commit, and of what is read for it.
+const (
+	// unitsAtOnce is how many units of records are worked off by one commit: 2,044
+	// people at most, of whom profiles are in memory meanwhile.
+	unitsAtOnce = 4
+
+	// queuedUnits is how many units that are due are noted at once.
+	queuedUnits = 64
+
+	// rangeFactor: profiles are read as a range of numbers if the range has at most so
+	// many times the people wanted, else one by one.
+	rangeFactor = 4
+)
+
+// part moves the people of one partition.
+//
+// The idea. One goroutine does everything for a partition, one commit after the other:
+// facts, people who are due, people who enter. A commit of Redis (flow.Commit) has the
+// new records, the mails and counts as items for the log, and how far the facts were
+// read. Commits are numbered, with a number of their session, and each names the one
+// before it. So a repeat changes nothing, and what another session has done meanwhile
+// refuses it.
+//
+// The invariants. A record is read after the last commit that could have changed it. A
+// person is decided about once for each commit. If a commit fails or its answer is
+// lost, the session ends, and the next one reads what there is. Nothing is kept but
+// the times of units, which are read again.
+//
+// What was dropped. Reading the next people while a commit is on its way: with as many
+// partitions as a deployment has, others use that time. A comparison of each record in
+// the script: the number of the commit says as much.
+type part struct {
+	log      *flow.Log
+	lease    *flow.Lease
+	store    Store
+	clock    sluice.Clock
+	busy     chan struct{} // has room for those who compute at a time
+	at       flow.Reached  // the last commit: its number, and the session's
+	session  uint64        // a number at random: two sessions never make one commit
+	facts    sluice.Place  // up to where they were applied
+	journeys []*inside
+	byID     map[string]*inside
+	turn     int         // of the journeys
+	out      step.Result // of the last decision
+}
+
+// inside is one journey in the partition.
+type inside struct {
+	*plans
+	records *flow.Records
+	dues    dues
+	ready   []int64 // the first persons of units that are due
+}
+
+// open reads where the partition is.
+func (p *part) open(ctx context.Context, all []*plans) error {
+	at, err := p.log.Cursor(ctx, cursor)
+	if err != nil {
+		return err
+	}
+	p.at, p.session = at, rand.Uint64()
+	if p.facts, err = p.factsRead(ctx); err != nil {
+		return err
+	}
+	p.byID = make(map[string]*inside)
+	for _, j := range all {
+		in := &inside{plans: j, records: p.log.Records(int(j.number))}
+		err := in.records.Load(ctx, func(u *flow.Unit) error {
+			due, err := earliest(u)
+			in.dues.set(u, due)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("journey %s: %w", j.id, err)
+		}
+		p.journeys = append(p.journeys, in)
+		p.byID[j.id] = in
+	}
+	return nil
+}
+
+// run moves people until the session ends.
+func (p *part) run(ctx, fetch context.Context, all []*plans) error {
+	if err := p.working(ctx, func() error { return p.open(ctx, all) }); err != nil {
+		return err
+	}
+	for ctx.Err() == nil && fetch.Err() == nil {
+		worked := false
+		err := p.working(ctx, func() (err error) {
+			worked, err = p.pass(ctx)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if !worked {
+			p.rest(ctx, fetch)
+		}
+	}
+	return ctx.Err()
+}
+
+// working runs f while few others do.
+func (p *part) working(ctx context.Context, f func() error) error {
+	select {
+	case p.busy <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-p.busy }()
+	return f()
+}
+
+// pass does a piece of each kind of work, and reports whether there was any.
+func (p *part) pass(ctx context.Context) (worked bool, err error) {
+	worked, err = p.applyFacts(ctx)
+	if err != nil {
+		return worked, err
+	}
+	for range p.journeys {
+		p.turn = (p.turn + 1) % len(p.journeys)
+		moved, err := p.moveDue(ctx, p.journeys[p.turn])
+		if err != nil {
+			return worked, err
+		}
+		worked = worked || moved
+	}
+	return worked, nil
+}
+
+// rest waits until somebody is due, or it is time to ask for facts.
+func (p *part) rest(ctx, fetch context.Context) {
+	wait := pollEvery
+	for _, in := range p.journeys {
+		if next := in.dues.next(); next != never {
+			wait = min(wait, max(time.Unix(int64(next), 0).Sub(p.clock.Now()), 0))
+		}
+	}
+	timer := time.NewTimer(max(wait, time.Millisecond))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-fetch.Done():
+	}
+}
+
+// earliest is the first time at which somebody in a unit is due.
+func earliest(u *flow.Unit) (due uint32, err error) {
+	due = never
+	u.Each(func(number int64, raw *flow.Record) {
+		var r journey.Record
+		if e := r.Decode(raw[:]); e != nil {
+			err = fmt.Errorf("person %d: %w", number, e)
+		} else if r.Waits() {
+			due = min(due, r.Due)
+		}
+	})
+	return due, err
+}
+
+// moveDue works off some units of a journey in which somebody is due, and reports
+// whether there were any.
+func (p *part) moveDue(ctx context.Context, in *inside) (worked bool, err error) {
+	now := p.clock.Now()
+	if len(in.ready) == 0 {
+		in.ready = in.dues.take(uint32(now.Unix()), queuedUnits)
+	}
+	if len(in.ready) == 0 {
+		return false, nil
+	}
+	c := p.begin()
+	units := make([]*flow.Unit, min(unitsAtOnce, len(in.ready)))
+	for i := range units {
+		units[i] = in.records.Of(in.ready[i])
+	}
+	in.ready = in.ready[len(units):]
+	if err := c.read(ctx, in, units); err != nil {
+		return false, err
+	}
+	for _, u := range units {
+		if c.full() {
+			if err := c.commit(ctx); err != nil {
+				return false, err
+			}
+			c = p.begin()
+		}
+		if u, err = c.unit(ctx, in, u.First()); err != nil { // again, if it was read before a commit
+			return false, err
+		}
+		people, err := p.waiting(u, now)
+		if err != nil {
+			return false, err
+		}
+		for group := range byVersion(people) {
+			if err := p.moveGroup(ctx, c, in, group, now); err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, c.commit(ctx)
+}
+
+// byVersion cuts people into groups of one version, step.MaxPeople at most.
+func byVersion(people []step.Person) func(yield func([]step.Person) bool) {
+	slices.SortStableFunc(people, func(a, b step.Person) int { return cmp.Compare(a.Record.Version, b.Record.Version) })
+	return func(yield func([]step.Person) bool) {
+		for len(people) > 0 {
+			n := 1
+			for n < min(len(people), step.MaxPeople) && people[n].Record.Version == people[0].Record.Version {
+				n++
+			}
+			if !yield(people[:n]) {
+				return
+			}
+			people = people[n:]
+		}
+	}
+}
+
+func (p *part) moveGroup(ctx context.Context, c *change, in *inside, group []step.Person, now time.Time) error {
+	v := in.versions[group[0].Record.Version]
+	if v == nil {
+		return fmt.Errorf("journey %s: people are in version %d (of 256), which is not in use", in.id, group[0].Record.Version)
+	}
+	if err := p.readProfiles(ctx, group); err != nil {
+		return err
+	}
+	if err := v.walk.Due(group, now, c.out); err != nil {
+		return fmt.Errorf("journey %s: %w", in.id, err)
+	}
+	return c.settle(ctx, in, v, group)
+}
+
+// waiting are the people of a unit who are due, in the order of their numbers.
+func (p *part) waiting(u *flow.Unit, now time.Time) (people []step.Person, err error) {
+	second := uint32(now.Unix())
+	u.Each(func(number int64, raw *flow.Record) {
+		var r journey.Record
+		if e := r.Decode(raw[:]); e != nil {
+			err = fmt.Errorf("person %d: %w", number, e)
+		} else if r.Waits() && r.Due <= second {
+			people = append(people, p.person(number, r, ""))
+		}
+	})
+	slices.SortFunc(people, func(a, b step.Person) int { return a.ID.Compare(b.ID) })
+	return people, err
+}
+
+// readProfiles reads the profiles of people, who are in the order of their numbers.
+func (p *part) readProfiles(ctx context.Context, people []step.Person) error {
+	first, last := people[0].ID.Number, people[len(people)-1].ID.Number
+	if span := last - first + 1; span <= rangeFactor*int64(len(people)) {
+		next := 0
+		return p.store.EachProfile(ctx, p.log.Partition(), first-1, int(span), func(number int64, profile string) bool {
+			for next < len(people) && people[next].ID.Number < number {
+				next++
+			}
+			if next < len(people) && people[next].ID.Number == number {
+				people[next].Profile = profile
+			}
+			return number < last
+		})
+	}
+	ids := make([]user.ID, len(people))
+	for i := range people {
+		ids[i] = people[i].ID
+	}
+	profiles, err := p.profiles(ctx, ids)
+	for i := range people {
+		people[i].Profile = profiles[people[i].ID]
+	}
+	return err
+}
+
+// profiles reads the profiles of some people, but of none who was merged into another.
+func (p *part) profiles(ctx context.Context, ids []user.ID) (map[user.ID]string, error) {
+	a, err := p.store.Users(ctx, user.Query{IDs: ids})
+	if err != nil {
+		return nil, err
+	}
+	profiles := make(map[user.ID]string, len(ids))
+	for _, id := range ids {
+		if row, ok := a.Users[id]; ok && row.MergedInto.IsZero() {
+			profiles[id] = row.Profile
+		}
+	}
+	return profiles, nil
+}

@@ -1,0 +1,273 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/journey"
+	"sluice/journey/plan"
+	"sluice/mail"
+	"sluice/store"
+	"sluice/store/sqlstore"
+	"sluice/test/clocktest"
+	"sluice/test/servers"
+	"sluice/user"
+)
+
+// bed is a Redis and a database with people, and one partition of journeys.
+type bed struct {
+	*testing.T
+	redis  *flow.Redis
+	server *servers.Redis
+	store  *sqlstore.Store
+	clock  *clocktest.Clock
+	leases *flow.Leases
+	log    *flow.Log
+	all    []*plans
+}
+
+func newBed(t *testing.T, people int) *bed {
+	t.Helper()
+	b := &bed{T: t, clock: clocktest.At(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))}
+	var err error
+	if b.server, err = servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir(), AppendFsync: "no"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.server.Kill() })
+	if b.redis, err = flow.Dial(t.Context(), b.server.URL()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.redis.Close)
+	if b.store, err = sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "sluice.db"), sqlstore.Options{Clock: b.clock}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.store.Close() })
+	if err := b.store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	partitions := flow.Partitions(1)
+	b.log = flow.NewLog(b.redis, partitions[0])
+	b.leases = flow.NewLeases(b.redis, b.store, slog.New(slog.DiscardHandler))
+	b.leases.AddPartitions(Role, b.redis, partitions)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.leases.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+	changes := &user.Changes{}
+	for n := range people {
+		changes.Put = append(changes.Put, user.Row{ID: user.ID{Number: int64(n) + 1}, Profile: profileOf(n + 1)})
+	}
+	b.apply(&store.Effect{Users: changes})
+	err = b.store.AddTemplate(t.Context(), mail.Template{ID: "x", Name: "x", Current: 1}, mail.TemplateVersion{Template: "x", Version: 1, Class: mail.ClassMarketing, Subject: "Hello", Text: "Hello", From: "us@example.org"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// profileOf is the n-th person's: every third has the plan gold.
+func profileOf(n int) string {
+	return fmt.Sprintf(`{"external_id":"u%d","fields":{"email":"u%d@example.com"},"custom":{"plan":%q}}`, n, n, []string{"gold", "free", "free"}[n%3])
+}
+
+func (b *bed) apply(e *store.Effect) {
+	b.Helper()
+	p, err := b.store.Prepare(e)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := b.store.Apply(b.Context(), p); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// open opens the partition, as a process that takes it over.
+func (b *bed) open() *part {
+	b.Helper()
+	held, changed := b.leases.Held(Role)
+	for len(held) == 0 {
+		<-changed
+		held, changed = b.leases.Held(Role)
+	}
+	p := &part{log: b.log, lease: held[0], store: b.store, clock: b.clock, busy: make(chan struct{}, 1)}
+	if err := p.open(b.Context(), b.all); err != nil {
+		b.Fatal(err)
+	}
+	return p
+}
+
+// passes works until nothing is left to do.
+func (b *bed) passes(p *part) {
+	b.Helper()
+	for {
+		worked, err := p.pass(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		if !worked {
+			return
+		}
+	}
+}
+
+// publish stores a journey and publishes it, and has it in the partitions opened later.
+func (b *bed) publish(text string) store.Journey {
+	b.Helper()
+	d, p, err := plan.LoadYAML(text, &env{b.Context(), b.loader()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	j, err := b.store.AddJourney(b.Context(), store.Journey{ID: d.ID, Status: journey.StatusDraft, Draft: p.Canonical()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	j.Status = journey.StatusLive
+	if _, _, err := b.store.Publish(b.Context(), j, p.Canonical(), p.Names()); err != nil {
+		b.Fatal(err)
+	}
+	if b.all, _, err = b.loader().Load(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	return j
+}
+
+func (b *bed) loader() *Loader {
+	return &Loader{Journeys: b.store, Templates: b.store, Segments: b.store, Log: slog.Default()}
+}
+
+// found is what the log has.
+type found struct {
+	sends   map[string]int // by recipient
+	ids     map[string]int // by message
+	updates int
+	counts  map[string]int64
+}
+
+// read reads the whole log.
+func (b *bed) read() found {
+	b.Helper()
+	f := found{sends: make(map[string]int), ids: make(map[string]int), counts: make(map[string]int64)}
+	for at := (sluice.Position{}); ; {
+		batches, err := b.log.Read(b.Context(), at, 100, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(batches) == 0 {
+			return f
+		}
+		for i := range batches {
+			b.readBatch(&f, batches[i].Data)
+			at = batches[i].Position
+		}
+	}
+}
+
+func (b *bed) readBatch(f *found, data []byte) {
+	r, err := sluice.ReadBatch(data)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for r.Next() {
+		switch r.Item.Kind {
+		case sluice.ItemSend:
+			var s mail.Send
+			if err := mail.DecodeSend(r.Item.Payload, &s); err != nil {
+				b.Fatal(err)
+			}
+			f.sends[s.To]++
+			f.ids[s.Message]++
+		case sluice.ItemUser:
+			f.updates++
+		case sluice.ItemCount:
+			var c sluice.Count
+			if err := sluice.DecodeCount(r.Item.Payload, &c); err != nil {
+				b.Fatal(err)
+			}
+			f.counts[c.Name] += c.By
+		default:
+			b.Fatalf("an item of kind %d", r.Item.Kind)
+		}
+	}
+}
+
+// fact stores a fact about a person.
+func (b *bed) fact(minor uint64, number int64, kind journey.FactKind, name, body string) {
+	b.Helper()
+	b.apply(&store.Effect{JourneyFacts: []journey.Fact{{Place: sluice.Place{Position: sluice.Position{Major: 1, Minor: minor}}, Number: number, Kind: kind, Name: name, TimeMillis: b.clock.Now().UnixMilli(), Body: body}}})
+}
+
+// welcome is a pause, a split by the plan, and mails behind it.
+const welcome = `
+id: welcome
+entry: {when: {event: signup}}
+steps:
+  - {id: pause, delay: {for: 1h}, next: split}
+  - {id: split, split: {if: {attribute: plan, is: equals, value: gold}, then: thanks, else: remind}}
+  - {id: thanks, message: {template: x}}
+  - {id: remind, message: {template: x}, next: later}
+  - {id: later, delay: {for: 1h}, next: last}
+  - {id: last, message: {template: x}}
+`
+
+// enterAll has facts let all people in.
+func (b *bed) enterAll(people int) {
+	b.Helper()
+	var facts []journey.Fact
+	for n := range people {
+		facts = append(facts, journey.Fact{Place: sluice.Place{Position: sluice.Position{Major: 1, Minor: uint64(n) + 1}}, Number: int64(n) + 1, Kind: journey.FactEvent, Name: "signup", TimeMillis: 1})
+	}
+	b.apply(&store.Effect{JourneyFacts: facts})
+}
+
+// Everybody is let in by a fact, waits, takes one way and gets the mail of that way
+// once, also if a process takes over in the middle.
+func TestEverybodyTakesOneWay(t *testing.T) {
+	const people = 3000
+	b := newBed(t, people)
+	b.publish(welcome)
+	b.enterAll(people)
+	p := b.open()
+	b.passes(p)
+	if f := b.read(); len(f.sends) != 0 || f.counts["journey/welcome/pause/entered"] != people {
+		t.Fatalf("%d mails before the pause is over, %d have entered", len(f.sends), f.counts["journey/welcome/pause/entered"])
+	}
+	b.clock.Move(time.Hour)
+	p = b.open() // another process
+	if worked, err := p.pass(t.Context()); err != nil || !worked {
+		t.Fatal(worked, err)
+	}
+	p = b.open() // and another
+	b.passes(p)
+	f := b.read()
+	if len(f.sends) != people || len(f.ids) != people {
+		t.Fatalf("%d people have %d mails, want %d", len(f.sends), len(f.ids), people)
+	}
+	b.clock.Move(time.Hour)
+	b.passes(p)
+	f = b.read()
+	for n := 1; n <= people; n++ {
+		want := 2
+		if n%3 == 0 {
+			want = 1
+		}
+		if got := f.sends[fmt.Sprintf("u%d@example.com", n)]; got != want {
+			t.Fatalf("person %d has %d mails, want %d", n, got, want)
+		}
+	}
+	for name, want := range map[string]int64{"thanks/entered": 1000, "remind/passed": 2000, "split/passed/then": 1000, "last/passed": 2000} {
+		if got := f.counts["journey/welcome/"+name]; got != want {
+			t.Errorf("%s is %d, want %d", name, got, want)
+		}
+	}
+	for _, in := range p.journeys {
+		if next := in.dues.next(); next != never {
+			t.Errorf("somebody is due at %d, all have finished", next)
+		}
+	}
+}
