@@ -51,7 +51,7 @@ type part struct {
 	lanes  *flow.Lanes
 	lease  *flow.Lease
 
-	room bell // rings when a queue has become short
+	room wake // signals that a queue has become short
 
 	// urgent: only the urgent lanes and their sublanes are worked off, beside a
 	// walk through all (compare.go). So what waits for a time is not released,
@@ -81,7 +81,7 @@ type part struct {
 }
 
 func newPart(s *Sender, number int, lanes *flow.Lanes, lease *flow.Lease, start flow.Standing, urgent bool) *part {
-	p := &part{s: s, number: number, lanes: lanes, lease: lease, start: start, urgent: urgent, room: newBell(), queues: make(map[string]*queue)}
+	p := &part{s: s, number: number, lanes: lanes, lease: lease, start: start, urgent: urgent, room: newWake(), queues: make(map[string]*queue)}
 	if !start.Moved.IsZero() {
 		p.lookUntil = start.Moved.Add(AfterMove)
 	}
@@ -193,7 +193,7 @@ func (p *part) next(priority mail.Priority, stopped map[*queue]bool) (next *queu
 // be wrong.
 func (p *part) end() {
 	p.over.Store(true)
-	p.room.ring()
+	p.room.signal()
 }
 
 // putBack puts sends that are not marked to the heads of their queues, those of a

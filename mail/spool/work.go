@@ -11,18 +11,18 @@ import (
 
 // crew is the workers of a transport.
 //
-// A worker that has no window waits for a bell. Each mail that comes rings for
+// A worker that has no window waits to be woken. Each mail that comes wakes
 // one worker of each transport. A worker that has taken something and meets a
-// mail that another transport will take rings for one worker of each other
+// mail that another transport will take wakes one worker of each other
 // transport. Only what has been taken can have brought that mail to the head of
-// its lane, so the bells come to rest. A transport whose workers are all at
+// its lane, so the wakes come to rest. A transport whose workers are all at
 // work, in a relay that hangs perhaps, cannot ask for its mail. Routes is told
 // so, and has the workers of other transports move that mail aside. So no head
 // of a lane waits for a window of another transport.
 type crew struct {
 	transport mail.Transport
-	all       bell // for all, and for those who take high priority only
-	urgent    bell
+	all       wake // for all, and for those who take high priority only
+	urgent    wake
 
 	// Guarded by Sender.mu: how many workers of all priorities there are, and how
 	// many of them are at work.
@@ -31,7 +31,7 @@ type crew struct {
 }
 
 func newCrew(t mail.Transport) *crew {
-	c := &crew{transport: t, all: newBell(), urgent: newBell(), tempo: newTempo(t.Window())}
+	c := &crew{transport: t, all: newWake(), urgent: newWake(), tempo: newTempo(t.Window())}
 	for n := range max(1, t.Workers()) {
 		if !urgentWorker(n) {
 			c.workers++
@@ -46,17 +46,17 @@ const urgentOf = 8
 // urgentWorker reports whether a worker takes high priority only, by its number.
 func urgentWorker(n int) bool { return n%urgentOf == urgentOf-1 }
 
-// bell wakes one of those who wait for it, or the next who is about to. Who has
-// heard it and leaves something rings it again: if all woke for each mail, ten
+// wake wakes one worker that waits for it, or the next that is about to. A worker
+// that was woken and leaves something signals again: if all woke for each mail, ten
 // workers would look through all queues for it.
-type bell chan struct{}
+type wake chan struct{}
 
-func newBell() bell { return make(bell, 1) }
+func newWake() wake { return make(wake, 1) }
 
-func (b bell) ring() {
+func (w wake) signal() {
 	select {
-	case b <- struct{}{}:
-	default: // it rings already
+	case w <- struct{}{}:
+	default: // it is signalled already
 	}
 }
 
@@ -68,9 +68,9 @@ func (s *Sender) wake(urgent bool) {
 }
 
 func (c *crew) wake(urgent bool) {
-	c.all.ring()
+	c.all.signal()
 	if urgent {
-		c.urgent.ring()
+		c.urgent.signal()
 	}
 }
 
@@ -100,7 +100,7 @@ func (s *Sender) work(fetch, work context.Context, c *crew, urgent bool) {
 		w := s.window(c, urgent)
 		some := len(w.items)+len(w.aside) > 0
 		if some && (w.more || w.wait > 0) {
-			news.ring() // this one will be busy: another worker shall look, or wait
+			news.signal() // this one will be busy: another worker shall look, or wait
 		}
 		for _, other := range s.crews {
 			if w.left && other != c { // the mail at the head of a lane is theirs
@@ -244,7 +244,7 @@ func (p *part) give(priority mail.Priority, t mail.Transport, w *window, now tim
 	}
 	w.left = w.left || len(stopped) > 0 && len(w.items)+len(w.aside) > before
 	if wake {
-		p.room.ring()
+		p.room.signal()
 	}
 }
 
