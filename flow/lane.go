@@ -225,8 +225,8 @@ func (l *Lanes) Marks(ctx context.Context, ids []string) ([]string, error) {
 	return l.log.redis.fields(ctx, "read marks", l.log.partition.marksKey(), ids...)
 }
 
-// Spot is where a send is: a batch and its index there.
-type Spot struct {
+// LanePlace is where a send is: a batch and its index there.
+type LanePlace struct {
 	Batch *LaneBatch
 	Index int
 }
@@ -260,21 +260,21 @@ func (s *streams) number(key string) string {
 // be new each time. Sends of one batch stand together. The answer has a letter
 // for each.
 //
-// server is that of the Standing that the spots were read with. In another
+// server is that of the Standing that the places were read with. In another
 // Redis, which may lack marks of a moment ago, nothing is marked (ErrConflict).
-func (l *Lanes) Mark(ctx context.Context, lease *Lease, server, evidence string, spots []Spot, ids []string) (string, error) {
+func (l *Lanes) Mark(ctx context.Context, lease *Lease, server, evidence string, places []LanePlace, ids []string) (string, error) {
 	p := l.log.partition
 	s := streams{numbers: make(map[string]string, 2), keys: []string{lease.key, p.statesKey(), p.marksKey(), p.cancelsKey()}}
-	args := make([]string, 0, 3+7*len(spots))
+	args := make([]string, 0, 3+7*len(places))
 	args = append(args, lease.token, evidence, server)
-	for i := 0; i < len(spots); {
-		b, n := spots[i].Batch, i+1
-		for n < len(spots) && spots[n].Batch == b {
+	for i := 0; i < len(places); {
+		b, n := places[i].Batch, i+1
+		for n < len(places) && places[n].Batch == b {
 			n++
 		}
 		args = append(args, b.Place(), s.number(p.laneKey(b.Lane)), b.Entry, strconv.Itoa(b.Size), strconv.Itoa(n-i))
 		for ; i < n; i++ {
-			args = append(args, strconv.Itoa(spots[i].Index), ids[i])
+			args = append(args, strconv.Itoa(places[i].Index), ids[i])
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -283,15 +283,15 @@ func (l *Lanes) Mark(ctx context.Context, lease *Lease, server, evidence string,
 	if err != nil {
 		return "", l.log.redis.wrap("mark sends", err)
 	}
-	if len(answer) != len(spots) {
-		return "", fmt.Errorf("mark %d sends of partition %d: the script answered %d letters", len(spots), p.Number, len(answer))
+	if len(answer) != len(places) {
+		return "", fmt.Errorf("mark %d sends of partition %d: the script answered %d letters", len(places), p.Number, len(answer))
 	}
 	return answer, nil
 }
 
 // Recorded is what has become of a marked send.
 type Recorded struct {
-	Spot
+	LanePlace
 	ID, Evidence string // of its mark
 	Server       string // that of the Standing that it was marked, or seen marked, with
 

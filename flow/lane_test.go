@@ -68,13 +68,13 @@ func messagesOf(t *testing.T, batches []LaneBatch) []string {
 
 func mark(t *testing.T, l *Lanes, lease *Lease, evidence string, b *LaneBatch, indexes ...int) string {
 	t.Helper()
-	var spots []Spot
+	var places []LanePlace
 	var ids []string
 	for _, i := range indexes {
-		spots = append(spots, Spot{Batch: b, Index: i})
+		places = append(places, LanePlace{Batch: b, Index: i})
 		ids = append(ids, fmt.Sprintf("%s/%d", b.Entry, i))
 	}
-	answer, err := l.Mark(t.Context(), lease, serverOf(t, l, lease), evidence, spots, ids)
+	answer, err := l.Mark(t.Context(), lease, serverOf(t, l, lease), evidence, places, ids)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func serverOf(t *testing.T, l *Lanes, lease *Lease) string {
 }
 
 func recorded(b *LaneBatch, i int, evidence string) Recorded {
-	return Recorded{Spot: Spot{Batch: b, Index: i}, ID: fmt.Sprintf("%s/%d", b.Entry, i), Evidence: evidence, Packed: -1}
+	return Recorded{LanePlace: LanePlace{Batch: b, Index: i}, ID: fmt.Sprintf("%s/%d", b.Entry, i), Evidence: evidence, Packed: -1}
 }
 
 func waiting(t *testing.T, l *Lanes) map[string]int64 {
@@ -165,7 +165,7 @@ func TestMarkingNeedsTheLease(t *testing.T) {
 	mark(t, l, lease, "one", b, 0)
 	server := serverOf(t, l, lease)
 	leaseOn(t, r, lease.key) // another takes it
-	if _, err := l.Mark(t.Context(), lease, server, "two", []Spot{{Batch: b}}, []string{"x"}); !errors.Is(err, sluice.ErrLeaseLost) {
+	if _, err := l.Mark(t.Context(), lease, server, "two", []LanePlace{{Batch: b}}, []string{"x"}); !errors.Is(err, sluice.ErrLeaseLost) {
 		t.Fatalf("mark with a lost lease: %v", err)
 	}
 	if n, _, err := l.Record(t.Context(), nil, []Recorded{recorded(b, 0, "one")}); err != nil || n != 1 {
@@ -311,8 +311,8 @@ func TestACancelOutlivesALostMark(t *testing.T) {
 		t.Fatalf("record: %d, %v", n, err)
 	}
 	second := &readAll(t, l, "low")[1]
-	spots := []Spot{{Batch: b, Index: 0}, {Batch: second, Index: 0}}
-	if got, err := l.Mark(t.Context(), lease, serverOf(t, l, lease), "two", spots, ids); err != nil || got != "ee" {
+	places := []LanePlace{{Batch: b, Index: 0}, {Batch: second, Index: 0}}
+	if got, err := l.Mark(t.Context(), lease, serverOf(t, l, lease), "two", places, ids); err != nil || got != "ee" {
 		t.Fatalf("mark again: %q, %v; want both cancelled", got, err)
 	}
 	first, last := recorded(b, 0, "two"), recorded(second, 0, "two")
@@ -340,7 +340,7 @@ func TestRecordingWorksWhenRedisIsFull(t *testing.T) {
 	if n, refused, err := l.Record(t.Context(), nil, []Recorded{done}); err != nil || n != 1 || len(refused) != 0 {
 		t.Fatalf("record in a full redis: %d, %v, %v", n, refused, err)
 	}
-	if _, err := l.Mark(t.Context(), lease, server, "two", []Spot{{Batch: b, Index: 1}}, []string{"x"}); err != nil {
+	if _, err := l.Mark(t.Context(), lease, server, "two", []LanePlace{{Batch: b, Index: 1}}, []string{"x"}); err != nil {
 		t.Fatalf("mark in a full redis: %v; what waits must be able to leave", err)
 	}
 }

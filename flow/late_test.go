@@ -88,10 +88,10 @@ func TestANewerAttemptIsNotOverruled(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	second := &readAll(t, l, "low")[0]
-	if _, err := l.Mark(t.Context(), lease, serverOf(t, l, lease), "two", []Spot{{Batch: second}}, []string{given.ID}); err != nil {
+	if _, err := l.Mark(t.Context(), lease, serverOf(t, l, lease), "two", []LanePlace{{Batch: second}}, []string{given.ID}); err != nil {
 		t.Fatal(err)
 	}
-	done := Recorded{Spot: Spot{Batch: second}, ID: given.ID, Evidence: "two", Packed: -1, Log: []byte("y")}
+	done := Recorded{LanePlace: LanePlace{Batch: second}, ID: given.ID, Evidence: "two", Packed: -1, Log: []byte("y")}
 	if n, _, err := l.Record(t.Context(), nil, []Recorded{done}); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}

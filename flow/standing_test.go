@@ -21,7 +21,7 @@ func TestNothingIsMarkedOnAnotherRedis(t *testing.T) {
 	if err != nil || first.Server == "" || !first.Moved.IsZero() || !first.Compared {
 		t.Fatalf("lanes that were not worked on: %+v, %v", first, err)
 	}
-	if _, err := l.Mark(t.Context(), lease, "another", "one", []Spot{{Batch: b}}, []string{"x"}); !errors.Is(err, sluice.ErrConflict) {
+	if _, err := l.Mark(t.Context(), lease, "another", "one", []LanePlace{{Batch: b}}, []string{"x"}); !errors.Is(err, sluice.ErrConflict) {
 		t.Fatalf("marked out of lanes of another redis: %v", err)
 	}
 	if s, err := l.Stand(t.Context(), lease, 1000); err != nil || len(s.States) != 0 || len(s.Marks) != 0 {

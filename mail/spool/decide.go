@@ -236,7 +236,7 @@ func (d *deciding) settle(ctx context.Context, lanes *flow.Lanes, packing *packi
 				}
 				s.DueMillis, s.ExpiresMillis = o.DueMillis, max(s.ExpiresMillis, nowMillis+mail.DefaultExpiryMillis)
 				s.Recount()
-				packing.add(spotOf(&s, nowMillis), &s)
+				packing.add(queueOf(&s, nowMillis), &s)
 				again = append(again, id)
 			}
 			commit.Log = mail.AppendOutcome(commit.Log, o)

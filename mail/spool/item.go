@@ -13,10 +13,10 @@ import (
 
 // item is a send in memory: a copy of what waits in a lane.
 type item struct {
-	send mail.Send
-	spot flow.Spot
-	part *part
-	mark string // its evidence; empty: it is not marked by us
+	send  mail.Send
+	place flow.LanePlace
+	part  *part
+	mark  string // its evidence; empty: it is not marked by us
 
 	// broken is the item of one that cannot be read, and cannot why. It is marked
 	// like others and becomes a dead letter.
@@ -65,14 +65,14 @@ func spendAll(window []*item, stage mail.Stage, now time.Time) {
 // id names it among the marks.
 func (it *item) id() string {
 	if it.broken != nil {
-		return fmt.Sprintf("broken %s %d", it.spot.Batch.Place(), it.spot.Index)
+		return fmt.Sprintf("broken %s %d", it.place.Batch.Place(), it.place.Index)
 	}
 	return it.send.ID()
 }
 
 // dead is the dead letter of one that cannot be read.
 func (it *item) dead(nowMillis int64) *sluice.DeadLetter {
-	return &sluice.DeadLetter{Source: "lane:" + it.spot.Batch.Lane, Form: sluice.FormItem, Reason: it.cannot, Payload: it.broken, TimeMillis: nowMillis}
+	return &sluice.DeadLetter{Source: "lane:" + it.place.Batch.Lane, Form: sluice.FormItem, Reason: it.cannot, Payload: it.broken, TimeMillis: nowMillis}
 }
 
 // bytes is what it takes in memory, roughly.

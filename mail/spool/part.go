@@ -213,7 +213,7 @@ func (p *part) putBack(items []*item) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, it := range slices.Backward(items) {
-		if q := p.queues[it.spot.Batch.Lane]; q != nil && !p.over.Load() {
+		if q := p.queues[it.place.Batch.Lane]; q != nil && !p.over.Load() {
 			q.unpop(it)
 			p.waiting.Add(1)
 		}
@@ -322,7 +322,7 @@ func (p *part) take(b *flow.LaneBatch) error {
 	entered := enteredAt(b.Entry)
 	var waiting, marked []*item
 	for r.Next() {
-		it := &item{spot: flow.Spot{Batch: b, Index: r.Index}, part: p, ready: entered, since: entered}
+		it := &item{place: flow.LanePlace{Batch: b, Index: r.Index}, part: p, ready: entered, since: entered}
 		if r.Index >= b.Size || letters[r.Index] == flow.LetterDone {
 			continue
 		}

@@ -125,21 +125,21 @@ func hasSends(data []byte) bool {
 
 // packing gathers the sends of one batch of a log by where they are to wait.
 type packing struct {
-	open  map[spot]*flow.Packed // that are not full
+	open  map[queuePlace]*flow.Packed // that are not full
 	ready []*flow.Packed
 	bytes int                  // about what one of them takes
 	owed  map[string]mail.Load // by account, of those that are counted; nil: none is
 }
 
-// spot is where sends are queued together.
-type spot struct {
+// queuePlace is where sends are queued together.
+type queuePlace struct {
 	lane   string
 	second int64
 	doubt  bool // until an operator decides
 }
 
 // add packs an item.
-func (p *packing) add(at spot, s *mail.Send) {
+func (p *packing) add(at queuePlace, s *mail.Send) {
 	w := p.open[at]
 	if w == nil {
 		w = &flow.Packed{Lane: at.lane, Second: at.second, Data: sluice.NewBatch(p.bytes)}
@@ -204,7 +204,7 @@ func (q *Queuer) gathering(b *flow.Batch) *gathered {
 	return &gathered{
 		nowMillis: q.Clock.Now().UnixMilli(),
 		lanes:     q.Lanes[b.Partition],
-		packing:   packing{open: make(map[spot]*flow.Packed), bytes: min(len(b.Data), mail.MaxInlineBytes)},
+		packing:   packing{open: make(map[queuePlace]*flow.Packed), bytes: min(len(b.Data), mail.MaxInlineBytes)},
 		commit:    flow.Commit{Follower: QueueCursor},
 	}
 }
@@ -250,7 +250,7 @@ func (g *gathered) add(item *sluice.Item, suppress Suppressor) {
 			g.commit.Log = mail.AppendOutcome(g.commit.Log, suppressedOutcome(&s, reason, g.nowMillis))
 			return
 		}
-		g.packing.add(spotOf(&s, g.nowMillis), &s)
+		g.packing.add(queueOf(&s, g.nowMillis), &s)
 	case sluice.ItemCancel:
 		g.cancels.add(item.Payload)
 	case sluice.ItemDecide, sluice.ItemOutcome:
@@ -310,9 +310,9 @@ func (c *cancelling) add(payload []byte) {
 	c.items = append(c.items, mail.AppendOutcome(nil, &o))
 }
 
-// spotOf says where a send waits.
-func spotOf(s *mail.Send, nowMillis int64) spot {
-	at := spot{lane: flow.LaneName(s.Priority, s.Class)}
+// queueOf says where a send waits.
+func queueOf(s *mail.Send, nowMillis int64) queuePlace {
+	at := queuePlace{lane: flow.LaneName(s.Priority, s.Class)}
 	if s.DueMillis > nowMillis {
 		at.second = slot(s.DueMillis, nowMillis)
 	}

@@ -174,11 +174,11 @@ func (r *recorder) recorded(batch []finished) {
 // time in the same lane are packed together.
 func (r *recorder) compose(batch []finished) (packed []flow.Packed, sends []flow.Recorded) {
 	now := r.sender.Clock.Now().UnixMilli()
-	groups := make(map[spot]int)
+	groups := make(map[queuePlace]int)
 	sizes := make([]int, 0, 4)
 	for i := range batch {
 		f := &batch[i]
-		rec := flow.Recorded{Spot: f.item.spot, ID: f.item.id(), Evidence: f.item.mark, Server: f.item.part.start.Server, Given: f.given, Late: f.late, Waits: f.waits, Packed: -1, Account: f.item.send.Account, Weight: f.item.send.Weight}
+		rec := flow.Recorded{LanePlace: f.item.place, ID: f.item.id(), Evidence: f.item.mark, Server: f.item.part.start.Server, Given: f.given, Late: f.late, Waits: f.waits, Packed: -1, Account: f.item.send.Account, Weight: f.item.send.Weight}
 		switch {
 		case f.item.broken != nil && !f.waits:
 			rec.Log = sluice.AppendDead(nil, f.item.dead(now))
@@ -202,21 +202,21 @@ func (r *recorder) compose(batch []finished) (packed []flow.Packed, sends []flow
 }
 
 // waitsAt says what of a finished send waits anew, and where.
-func (f *finished) waitsAt(nowMillis int64) (*mail.Send, spot) {
+func (f *finished) waitsAt(nowMillis int64) (*mail.Send, queuePlace) {
 	switch {
 	case f.aside != "":
-		return &f.item.send, spot{lane: f.aside}
+		return &f.item.send, queuePlace{lane: f.aside}
 	case f.verdict.again != nil:
-		return f.verdict.again, spotOf(f.verdict.again, nowMillis)
+		return f.verdict.again, queueOf(f.verdict.again, nowMillis)
 	case f.verdict.kept != nil:
-		return f.verdict.kept, spot{doubt: true}
+		return f.verdict.kept, queuePlace{doubt: true}
 	}
-	return nil, spot{}
+	return nil, queuePlace{}
 }
 
-// compareSpots orders sends so that those of one batch stand together, and those
+// comparePlaces orders sends so that those of one batch stand together, and those
 // of a lane as they wait there.
-func compareSpots(a, b *flow.Spot) int {
+func comparePlaces(a, b *flow.LanePlace) int {
 	return cmp.Or(cmp.Compare(a.Batch.Lane, b.Batch.Lane), compareEntries(a.Batch.Entry, b.Batch.Entry), cmp.Compare(a.Index, b.Index))
 }
 

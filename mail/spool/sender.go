@@ -327,14 +327,14 @@ func (s *Sender) markAll(ctx context.Context, route string, window []*item) []ma
 }
 
 func (s *Sender) mark(ctx context.Context, route string, p *part, items []*item) []marked {
-	slices.SortStableFunc(items, func(a, b *item) int { return compareSpots(&a.spot, &b.spot) })
+	slices.SortStableFunc(items, func(a, b *item) int { return comparePlaces(&a.place, &b.place) })
 	e := evidence{process: s.Process, millis: s.Clock.Now().UnixMilli(), route: route, number: s.marks.Add(1)}.String()
-	spots, ids := make([]flow.Spot, len(items)), make([]string, len(items))
+	places, ids := make([]flow.LanePlace, len(items)), make([]string, len(items))
 	for i, it := range items {
-		spots[i], ids[i], it.mark = it.spot, it.id(), e
+		places[i], ids[i], it.mark = it.place, it.id(), e
 	}
 	s.fly(e, len(items))
-	letters, err := p.lanes.Mark(ctx, p.lease, p.start.Server, e, spots, ids)
+	letters, err := p.lanes.Mark(ctx, p.lease, p.start.Server, e, places, ids)
 	if err != nil {
 		s.fly(e, -len(items))
 		if ctx.Err() == nil && !errors.Is(err, sluice.ErrLeaseLost) {

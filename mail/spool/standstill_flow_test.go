@@ -73,11 +73,11 @@ func startOfDead(b *bed, routes spool.Routes, lane string) (*office, flow.Record
 	o.pack(0, lane, 1, mail.AppendSend(sluice.NewBatch(64), &s))
 	read, err := o.lanes[0].Read(b.Context(), map[string]string{lane: "0-0"}, 1, 0)
 	b.must(err)
-	r := flow.Recorded{Spot: flow.Spot{Batch: &read[lane][0]}, ID: s.ID(), Evidence: fmt.Sprintf("gone|%d|wire|1", time.Now().UnixMilli()), Packed: -1}
+	r := flow.Recorded{LanePlace: flow.LanePlace{Batch: &read[lane][0]}, ID: s.ID(), Evidence: fmt.Sprintf("gone|%d|wire|1", time.Now().UnixMilli()), Packed: -1}
 	o.leased(0, func(lease *flow.Lease) {
 		start, err := o.lanes[0].Stand(b.Context(), lease, time.Now().UnixMilli())
 		b.must(err)
-		letters, err := o.lanes[0].Mark(b.Context(), lease, start.Server, r.Evidence, []flow.Spot{r.Spot}, []string{r.ID})
+		letters, err := o.lanes[0].Mark(b.Context(), lease, start.Server, r.Evidence, []flow.LanePlace{r.LanePlace}, []string{r.ID})
 		if err != nil || letters != "m" {
 			b.Fatalf("mark: %q, %v", letters, err)
 		}

@@ -281,7 +281,7 @@ func (s *Sender) moveAside(ctx context.Context, t mail.Transport, aside []apart)
 	for _, m := range s.markAll(ctx, t.Name(), items) {
 		f, over := s.notAttempted(m)
 		if !over {
-			f.aside = m.item.part.sublaneFor(mainLane(m.item.spot.Batch.Lane), with[m.item])
+			f.aside = m.item.part.sublaneFor(mainLane(m.item.place.Batch.Lane), with[m.item])
 		}
 		s.hand(ctx, f)
 	}
