@@ -19,7 +19,7 @@ func AdoptPartitions(ctx context.Context, cfg *config.Config, store *sqlstore.St
 	if err != nil || have == 0 {
 		return err
 	}
-	cursors, err := store.Standings(ctx)
+	cursors, err := store.AllCursors(ctx)
 	if err != nil {
 		return fmt.Errorf("look how many partitions the database has: %w", err)
 	}

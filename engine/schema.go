@@ -58,7 +58,7 @@ func (e *core) openLeases(ctx context.Context) error {
 	e.leases = flow.NewLeases(e.redis, e.store, e.log)
 	e.leases.Reach(e.store.Reach, ingest.StoreRole, spool.Role)
 	e.leases.Say(flow.SchemaWord, e.saySchema)
-	e.forms = &flow.Forms{Redis: e.redis, Leases: e.leases, Schema: e.store.Ping, Standings: e.store.Standings, Log: e.log}
+	e.forms = &flow.Forms{Redis: e.redis, Leases: e.leases, Schema: e.store.Ping, AllCursors: e.store.AllCursors, Log: e.log}
 	e.writer = flow.NewWriter(e.logs, "api:"+e.leases.ID(), e.config.BacklogMB<<20)
 	return e.forms.Begin(ctx)
 }

@@ -34,8 +34,8 @@ type Forms struct {
 	Schema func(context.Context) error // says by sluice.ErrNewer that the database cannot be used any more
 	Log    *slog.Logger
 
-	// Standings returns where all followers stand in the database.
-	Standings func(context.Context) ([]doctor.Standing, error)
+	// AllCursors returns where all followers stand in the database.
+	AllCursors func(context.Context) ([]doctor.Cursor, error)
 }
 
 // newer says that forms are in use that this program does not read.
@@ -62,7 +62,7 @@ func (f *Forms) Begin(ctx context.Context) error {
 	if err != nil || len(beats) > 0 {
 		return err
 	}
-	cursors, err := f.Standings(ctx)
+	cursors, err := f.AllCursors(ctx)
 	if err != nil || anyMoved(cursors) {
 		return err
 	}

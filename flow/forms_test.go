@@ -27,7 +27,7 @@ func TestAnEmptiedRedisIsNoNewDeployment(t *testing.T) {
 		t.Helper()
 		leases := NewLeases(r, &numbers{}, quiet())
 		leases.Beat, leases.Timeout = timeout/10, timeout
-		f := &Forms{Redis: r, Leases: leases, Schema: db.Ping, Standings: db.(*sqlstore.Store).Standings, Log: quiet()}
+		f := &Forms{Redis: r, Leases: leases, Schema: db.Ping, AllCursors: db.(*sqlstore.Store).AllCursors, Log: quiet()}
 		if err := f.Begin(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -75,7 +75,7 @@ func identify(ctx context.Context, r *Redis, db store.Store, partitions int, rep
 
 // PartitionsOf returns with how many partitions a database was set up, by the
 // cursors in it; 0: it is new.
-func PartitionsOf(cursors []doctor.Standing) int {
+func PartitionsOf(cursors []doctor.Cursor) int {
 	for _, c := range cursors {
 		if c.Follower == identityFollower {
 			return int(c.Position.Minor)
@@ -86,8 +86,8 @@ func PartitionsOf(cursors []doctor.Standing) int {
 
 // anyMoved reports whether a follower has moved in a database, by the cursors in it:
 // then processes have been at work on it.
-func anyMoved(cursors []doctor.Standing) bool {
-	return slices.ContainsFunc(cursors, func(c doctor.Standing) bool {
+func anyMoved(cursors []doctor.Cursor) bool {
+	return slices.ContainsFunc(cursors, func(c doctor.Cursor) bool {
 		return c.Follower != identityFollower && !c.Position.IsZero()
 	})
 }
@@ -107,7 +107,7 @@ func (r *Redis) foreign(id uint64, there sluice.Position) error {
 
 // Match says why a start on this Redis and a database with these cursors would
 // be refused, and changes nothing. nil: it would not.
-func (r *Redis) Match(ctx context.Context, cursors []doctor.Standing, partitions int) (refused, err error) {
+func (r *Redis) Match(ctx context.Context, cursors []doctor.Cursor, partitions int) (refused, err error) {
 	var there sluice.Position
 	for _, c := range cursors {
 		if c.Follower == identityFollower {

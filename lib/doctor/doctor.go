@@ -147,9 +147,9 @@ type Examiner interface {
 	Examine(ctx context.Context) Examination
 }
 
-// Standing is where a follower stands in a partition, as the database has it,
+// Cursor is where a follower stands in a partition, as the database has it,
 // and when it last moved (its process's clock, milliseconds since 1970).
-type Standing struct {
+type Cursor struct {
 	Follower      string
 	Partition     int
 	Position      sluice.Position

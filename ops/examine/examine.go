@@ -21,7 +21,7 @@ import (
 // process knows of itself (why a follower fails) that process has to be asked.
 type Installation struct {
 	Redis      *flow.Redis   // nil: it does not answer
-	Store      StandingStore // nil: the database does not answer
+	Store      CursorStore // nil: the database does not answer
 	Partitions int
 	Lists      []*flow.List // and hashes that were drained before
 	Mirrors    bool         // the series are mirrored
@@ -32,9 +32,9 @@ type Installation struct {
 
 var _ doctor.Examiner = (*Installation)(nil)
 
-// StandingStore is what an Installation asks of the database.
-type StandingStore interface {
-	Standings(ctx context.Context) ([]doctor.Standing, error)
+// CursorStore is what an Installation asks of the database.
+type CursorStore interface {
+	AllCursors(ctx context.Context) ([]doctor.Cursor, error)
 	CountDeadLetters(ctx context.Context) (int64, error)
 }
 
@@ -71,14 +71,14 @@ var (
 )
 
 // cursors returns where all stand, if there is also a Redis to compare it with.
-func (x *Installation) cursors(ctx context.Context) ([]doctor.Standing, error) {
+func (x *Installation) cursors(ctx context.Context) ([]doctor.Cursor, error) {
 	switch {
 	case x.Redis == nil:
 		return nil, errNoRedis
 	case x.Store == nil:
 		return nil, errNoDatabase
 	}
-	return x.Store.Standings(ctx)
+	return x.Store.AllCursors(ctx)
 }
 
 func (x *Installation) deadLetters(ctx context.Context, e *doctor.Examination) {
@@ -96,7 +96,7 @@ func (x *Installation) deadLetters(ctx context.Context, e *doctor.Examination) {
 	}
 }
 
-func (x *Installation) deployment(ctx context.Context, e *doctor.Examination, cursors []doctor.Standing) {
+func (x *Installation) deployment(ctx context.Context, e *doctor.Examination, cursors []doctor.Cursor) {
 	refused, err := x.Redis.Match(ctx, cursors, x.Partitions)
 	switch {
 	case err != nil:
@@ -163,7 +163,7 @@ func someOf(names []string) string {
 }
 
 // logs looks at what of each partition's log is not stored.
-func (x *Installation) logs(ctx context.Context, e *doctor.Examination, cursors []doctor.Standing, live int) {
+func (x *Installation) logs(ctx context.Context, e *doctor.Examination, cursors []doctor.Cursor, live int) {
 	nowMillis, err := x.Redis.TimeMillis(ctx) // ids of the logs are its times
 	if err != nil {
 		e.Unknown(err, doctor.CheckLag, doctor.CheckGaps)
@@ -229,8 +229,8 @@ func judgeLag(e *doctor.Examination, live int, millis int64, format string, args
 }
 
 // lists looks at what of each list is held and not stored.
-func (x *Installation) lists(ctx context.Context, e *doctor.Examination, cursors []doctor.Standing, live int) {
-	own := make(map[string]doctor.Standing)
+func (x *Installation) lists(ctx context.Context, e *doctor.Examination, cursors []doctor.Cursor, live int) {
+	own := make(map[string]doctor.Cursor)
 	for _, c := range cursors {
 		own[c.Follower] = c
 	}

@@ -315,15 +315,15 @@ func (s *Store) Cursors(ctx context.Context, follower string, partitions []int) 
 	return wanted, nil
 }
 
-// maxStandings bounds what Standings returns: there are as many as partitions,
+// maxAllCursors bounds what AllCursors returns: there are as many as partitions,
 // lists and hashes.
-const maxStandings = 10_000
+const maxAllCursors = 10_000
 
-// Standings returns where all followers stand, and writes nothing.
-func (s *Store) Standings(ctx context.Context) ([]doctor.Standing, error) {
-	all, err := list(ctx, s.d, s.reads, func(scan scanner, c *doctor.Standing) error {
+// AllCursors returns where all followers stand, and writes nothing.
+func (s *Store) AllCursors(ctx context.Context) ([]doctor.Cursor, error) {
+	all, err := list(ctx, s.d, s.reads, func(scan scanner, c *doctor.Cursor) error {
 		return scan(&c.Follower, &c.Partition, (*number)(&c.Position.Major), (*number)(&c.Position.Minor), s.instant(&c.UpdatedMillis))
-	}, rawQuery(s.d, "cursors_all"), maxStandings)
+	}, rawQuery(s.d, "cursors_all"), maxAllCursors)
 	return all, s.failed(err, "read all cursors in")
 }
 
