@@ -260,7 +260,7 @@ func (s *streams) number(key string) string {
 // be new each time. Sends of one batch stand together. The answer has a letter
 // for each.
 //
-// server is that of the Standing that the places were read with. In another
+// server is that of the LaneState that the places were read with. In another
 // Redis, which may lack marks of a moment ago, nothing is marked (ErrConflict).
 func (l *Lanes) Mark(ctx context.Context, lease *Lease, server, evidence string, places []LanePlace, ids []string) (string, error) {
 	p := l.log.partition
@@ -293,7 +293,7 @@ func (l *Lanes) Mark(ctx context.Context, lease *Lease, server, evidence string,
 type Recorded struct {
 	LanePlace
 	ID, Evidence string // of its mark
-	Server       string // that of the Standing that it was marked, or seen marked, with
+	Server       string // that of the LaneState that it was marked, or seen marked, with
 
 	// Given says that another process has marked it and is taken for dead: it
 	// is in doubt. Late says that it was given up like that, and its own

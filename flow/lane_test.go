@@ -84,7 +84,7 @@ func mark(t *testing.T, l *Lanes, lease *Lease, evidence string, b *LaneBatch, i
 // serverOf is the Redis that lanes are on.
 func serverOf(t *testing.T, l *Lanes, lease *Lease) string {
 	t.Helper()
-	s, err := l.Stand(t.Context(), lease, 1000)
+	s, err := l.Begin(t.Context(), lease, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,14 +139,14 @@ func TestSendsAreMarkedOnceAndRecordedByWhoHasMarkedThem(t *testing.T) {
 	if got := waiting(t, l); got["low"] != 2 {
 		t.Fatalf("waiting: %v, want 2", got)
 	}
-	s, err := l.Stand(t.Context(), lease, 1000)
+	s, err := l.Begin(t.Context(), lease, 1000)
 	if err != nil || s.Letters(b) != "dmm" || len(s.Marks) != 2 {
 		t.Fatalf("standing: %+v, %v", s, err)
 	}
 	if _, _, err := l.Record(t.Context(), nil, []Recorded{recorded(b, 1, "two"), recorded(b, 2, "one")}); err != nil {
 		t.Fatal(err)
 	}
-	s, err = l.Stand(t.Context(), lease, 1000)
+	s, err = l.Begin(t.Context(), lease, 1000)
 	if err != nil || len(s.States) != 0 || len(s.Marks) != 0 || len(readAll(t, l, "low")) != 0 || len(waiting(t, l)) != 0 {
 		t.Fatalf("all is recorded, and there is still %+v, %v, %v", s, waiting(t, l), err)
 	}
@@ -277,7 +277,7 @@ func TestSublanesAreKnown(t *testing.T) {
 	if _, _, err := l.Record(t.Context(), []Packed{{Lane: lane}}, []Recorded{moved}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := l.Stand(t.Context(), lease, 1000)
+	s, err := l.Begin(t.Context(), lease, 1000)
 	if err != nil || !slices.Equal(s.Sublanes, []string{lane}) {
 		t.Fatalf("sublanes: %v, %v", s.Sublanes, err)
 	}
@@ -416,7 +416,7 @@ func TestEmptySublanesAreRemoved(t *testing.T) {
 		t.Fatalf("record: %d, %v", n, err)
 	}
 	closes(true, true)
-	if s, err := l.Stand(t.Context(), lease, 1000); err != nil || len(s.Sublanes) != 0 {
+	if s, err := l.Begin(t.Context(), lease, 1000); err != nil || len(s.Sublanes) != 0 {
 		t.Errorf("sublanes: %v, %v", s.Sublanes, err)
 	}
 	if n := do(t, r, "HEXISTS", log.partition.waitingKey(), lane) + do(t, r, "EXISTS", log.partition.laneKey(lane)); n != "00" {

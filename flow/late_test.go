@@ -68,7 +68,7 @@ func TestWhatComesLateCountsOnce(t *testing.T) {
 	if n := do(t, r, "EXISTS", l.log.partition.givenKey(), l.log.partition.laterKey(9000)); n != "0" {
 		t.Errorf("%s keys are left of what was given up, or what waits already waits twice", n)
 	}
-	s, err := l.Stand(t.Context(), lease, 1000)
+	s, err := l.Begin(t.Context(), lease, 1000)
 	if err != nil || s.Letters(b) != "ddddm" || len(s.Marks) != 1 {
 		t.Errorf("%+v, %v; want the one that was not given up marked as before", s, err)
 	}

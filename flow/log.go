@@ -248,22 +248,22 @@ func seqIn(value string) (string, error) {
 	return value[:end], nil
 }
 
-// standing is where a source stands in a log.
-type standing struct {
+// sourceSeq is the seq of a source in a log, or why it is not known.
+type sourceSeq struct {
 	seq string
 	err error
 }
 
 // seqs is Seq for several logs, side by side: one after the other, a Redis that
 // hangs would cost callTimeout for each.
-func (r *Redis) seqs(ctx context.Context, source string, logs []*Log) []standing {
+func (r *Redis) seqs(ctx context.Context, source string, logs []*Log) []sourceSeq {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	commands := make([]rueidis.Completed, len(logs))
 	for i, l := range logs {
 		commands[i] = r.client.B().Hget().Key(l.partition.sourcesKey()).Field(source).Build()
 	}
-	all := make([]standing, len(logs))
+	all := make([]sourceSeq, len(logs))
 	for i, answer := range r.client.DoMulti(ctx, commands...) {
 		value, err := answer.ToString()
 		if rueidis.IsRedisNil(err) {

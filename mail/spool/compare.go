@@ -120,7 +120,7 @@ type comparison struct {
 	s       *Sender
 	lanes   *flow.Lanes
 	lease   *flow.Lease
-	start   *flow.Standing
+	start   *flow.LaneState
 	first   bool        // the urgent lanes are looked through, before all others
 	waiting waitingPage // in the ledger
 	unsure  []met       // in a lane, and the ledger lacked it, or may know more of it by now; at most compareKeys and a batch
@@ -191,7 +191,7 @@ func (w *waitingPage) meet(k shortKey) (waits, doubt, before bool) {
 
 // compare brings lanes and ledger of a partition together. It returns when that
 // is done, or the context ends.
-func (s *Sender) compare(ctx, work context.Context, lanes *flow.Lanes, lease *flow.Lease, start flow.Standing) error {
+func (s *Sender) compare(ctx, work context.Context, lanes *flow.Lanes, lease *flow.Lease, start flow.LaneState) error {
 	own := start
 	own.States = maps.Clone(start.States) // the worker of the urgent lanes changes its own
 	c := &comparison{s: s, lanes: lanes, lease: lease, start: &own}
@@ -224,7 +224,7 @@ func (c *comparison) urgent(ctx context.Context) error {
 }
 
 // beside compares all lanes while the urgent ones are worked off.
-func (c *comparison) beside(ctx, work context.Context, start flow.Standing) error {
+func (c *comparison) beside(ctx, work context.Context, start flow.LaneState) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	done := make(chan error, 1)
@@ -242,12 +242,12 @@ func (c *comparison) beside(ctx, work context.Context, start flow.Standing) erro
 }
 
 // serveUrgent works off the urgent lanes of a partition until the context ends.
-func (s *Sender) serveUrgent(ctx, work context.Context, lanes *flow.Lanes, lease *flow.Lease, start flow.Standing) (err error) {
+func (s *Sender) serveUrgent(ctx, work context.Context, lanes *flow.Lanes, lease *flow.Lease, start flow.LaneState) (err error) {
 	for server := start.Server; ; {
 		if err := s.serve(ctx, newPart(s, lanes.Partition(), lanes, lease, start, true)); err != nil || ctx.Err() != nil {
 			return err
 		}
-		if start, err = lanes.Stand(work, lease, s.Clock.Now().UnixMilli()); err != nil {
+		if start, err = lanes.Begin(work, lease, s.Clock.Now().UnixMilli()); err != nil {
 			return err
 		}
 		if start.Server != server {

@@ -70,7 +70,7 @@ type part struct {
 	lookUntil time.Time // till when the records of sends are looked up before they are marked
 
 	// Owned by the goroutine that reads, but for start.Server.
-	start      flow.Standing
+	start      flow.LaneState
 	looked     time.Time // for orphans
 	asked      time.Time // whether the ledger is another one
 	swept      time.Time
@@ -80,7 +80,7 @@ type part struct {
 	lastSecond int64     // and by ours
 }
 
-func newPart(s *Sender, number int, lanes *flow.Lanes, lease *flow.Lease, start flow.Standing, urgent bool) *part {
+func newPart(s *Sender, number int, lanes *flow.Lanes, lease *flow.Lease, start flow.LaneState, urgent bool) *part {
 	p := &part{s: s, number: number, lanes: lanes, lease: lease, start: start, urgent: urgent, room: newWake(), queues: make(map[string]*queue)}
 	if !start.Moved.IsZero() {
 		p.lookUntil = start.Moved.Add(AfterMove)

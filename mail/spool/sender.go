@@ -176,7 +176,7 @@ func (s *Sender) session(fetch, work context.Context, number int) error {
 			held, _ = s.Leases.Held(Role)
 		}
 	}()
-	start, err := s.Lanes[number].Stand(work, lease, s.Clock.Now().UnixMilli())
+	start, err := s.Lanes[number].Begin(work, lease, s.Clock.Now().UnixMilli())
 	if err != nil {
 		return err
 	}

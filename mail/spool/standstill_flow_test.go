@@ -75,7 +75,7 @@ func startOfDead(b *bed, routes spool.Routes, lane string) (*office, flow.Record
 	b.must(err)
 	r := flow.Recorded{LanePlace: flow.LanePlace{Batch: &read[lane][0]}, ID: s.ID(), Evidence: fmt.Sprintf("gone|%d|wire|1", time.Now().UnixMilli()), Packed: -1}
 	o.leased(0, func(lease *flow.Lease) {
-		start, err := o.lanes[0].Stand(b.Context(), lease, time.Now().UnixMilli())
+		start, err := o.lanes[0].Begin(b.Context(), lease, time.Now().UnixMilli())
 		b.must(err)
 		letters, err := o.lanes[0].Mark(b.Context(), lease, start.Server, r.Evidence, []flow.LanePlace{r.LanePlace}, []string{r.ID})
 		if err != nil || letters != "m" {

@@ -59,7 +59,7 @@ func TestSublanesThatAreNeededAgain(t *testing.T) {
 func TestWhoseMailMayWaitAmongOthers(t *testing.T) {
 	const lane = "normal-marketing"
 	others := flow.Sublane(lane, otherDomains)
-	p := newPart(nil, 0, nil, nil, flow.Standing{Sublanes: []string{others}}, false)
+	p := newPart(nil, 0, nil, nil, flow.LaneState{Sublanes: []string{others}}, false)
 	if got := p.sublaneFor(lane, "a.example"); got != others {
 		t.Errorf("another process may have moved some of it there, and it goes to %s", got)
 	}

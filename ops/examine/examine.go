@@ -20,7 +20,7 @@ import (
 // by what Redis and the database say, so it sees all processes. What only a
 // process knows of itself (why a follower fails) that process has to be asked.
 type Installation struct {
-	Redis      *flow.Redis   // nil: it does not answer
+	Redis      *flow.Redis // nil: it does not answer
 	Store      CursorStore // nil: the database does not answer
 	Partitions int
 	Lists      []*flow.List // and hashes that were drained before

@@ -23,8 +23,8 @@ import (
 // missing marks. In a separate step it could change in between; in a cluster
 // the answer would come from any node.
 
-// Standing is the state that a process finds when it begins to send.
-type Standing struct {
+// LaneState is the state that a process finds when it begins to send.
+type LaneState struct {
 	States   map[string]string // place (LaneBatch.Place) -> letters
 	Marks    map[string]string // id of a send -> evidence
 	Sublanes []string
@@ -35,19 +35,19 @@ type Standing struct {
 }
 
 // Letters returns the letters of a batch.
-func (s *Standing) Letters(b *LaneBatch) string {
+func (s *LaneState) Letters(b *LaneBatch) string {
 	if letters := s.States[b.Place()]; len(letters) == b.Size {
 		return letters
 	}
 	return strings.Repeat(string(LetterWaiting), b.Size)
 }
 
-// Stand reads how the lanes stand, and notes on which Redis they are from now on.
-func (l *Lanes) Stand(ctx context.Context, lease *Lease, nowMillis int64) (Standing, error) {
+// Begin reads how the lanes stand, and notes on which Redis they are from now on.
+func (l *Lanes) Begin(ctx context.Context, lease *Lease, nowMillis int64) (LaneState, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	c, p := l.log.redis.client, l.log.partition
-	var s Standing
+	var s LaneState
 	worked := ""
 	if lease.Number > 1 { // from SQL: it rises also when Redis forgets
 		worked = "1"

@@ -17,18 +17,18 @@ func TestNothingIsMarkedOnAnotherRedis(t *testing.T) {
 	var cursor sluice.Position
 	queue(t, log, lease, &cursor, "low", 0, "a", "b")
 	b := &readAll(t, l, "low")[0]
-	first, err := l.Stand(t.Context(), lease, 1000)
+	first, err := l.Begin(t.Context(), lease, 1000)
 	if err != nil || first.Server == "" || !first.Moved.IsZero() || !first.Compared {
 		t.Fatalf("lanes that were not worked on: %+v, %v", first, err)
 	}
 	if _, err := l.Mark(t.Context(), lease, "another", "one", []LanePlace{{Batch: b}}, []string{"x"}); !errors.Is(err, sluice.ErrConflict) {
 		t.Fatalf("marked out of lanes of another redis: %v", err)
 	}
-	if s, err := l.Stand(t.Context(), lease, 1000); err != nil || len(s.States) != 0 || len(s.Marks) != 0 {
+	if s, err := l.Begin(t.Context(), lease, 1000); err != nil || len(s.States) != 0 || len(s.Marks) != 0 {
 		t.Fatalf("%+v, %v; want nothing marked", s, err)
 	}
 	do(t, r, "HSET", l.log.partition.standingKey(), "server", "another") // what a replica has of its master
-	moved, err := l.Stand(t.Context(), lease, 5000)
+	moved, err := l.Begin(t.Context(), lease, 5000)
 	if err != nil || moved.Server != first.Server || !moved.Moved.Equal(time.UnixMilli(5000)) || moved.Compared {
 		t.Fatalf("%+v, %v; want it to have moved", moved, err)
 	}
@@ -38,7 +38,7 @@ func TestNothingIsMarkedOnAnotherRedis(t *testing.T) {
 	if err := l.Compared(t.Context(), lease, first.Server, `{"at":1}`); err != nil {
 		t.Fatal(err)
 	}
-	again, err := l.Stand(t.Context(), lease, 9000)
+	again, err := l.Begin(t.Context(), lease, 9000)
 	if err != nil || !again.Compared || !again.Moved.Equal(moved.Moved) {
 		t.Fatalf("%+v, %v; want the same move, compared", again, err)
 	}
@@ -48,7 +48,7 @@ func TestNothingIsMarkedOnAnotherRedis(t *testing.T) {
 	if err := l.CompareAgain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := l.Stand(t.Context(), lease, 9500); err != nil || s.Compared {
+	if s, err := l.Begin(t.Context(), lease, 9500); err != nil || s.Compared {
 		t.Fatalf("%+v, %v; want it to be compared again", s, err)
 	}
 	if err := log.ClearLanes(t.Context()); err != nil {
@@ -56,7 +56,7 @@ func TestNothingIsMarkedOnAnotherRedis(t *testing.T) {
 	}
 	known := *lease
 	known.Number = 2
-	if s, err := l.Stand(t.Context(), &known, 9900); err != nil || s.Compared || s.Moved.IsZero() {
+	if s, err := l.Begin(t.Context(), &known, 9900); err != nil || s.Compared || s.Moved.IsZero() {
 		t.Fatalf("%+v, %v; want an emptied redis to be another one", s, err)
 	}
 }
@@ -86,7 +86,7 @@ func TestAForgottenMarkIsRecorded(t *testing.T) {
 	if err != nil || n != 1 || len(refused) != 0 {
 		t.Fatalf("record: %d, %v, %v; want the one that waits and has an end", n, refused, err)
 	}
-	s, err := l.Stand(t.Context(), lease, 1000)
+	s, err := l.Begin(t.Context(), lease, 1000)
 	if err != nil || s.Letters(b) != "dmw" {
 		t.Fatalf("%+v, %v", s, err)
 	}
