@@ -10,7 +10,7 @@ import (
 
 // Bounds of what is remembered and told.
 const (
-	maxStanding     = 200 // problems at a time; those beyond are not told, and come when others have ended
+	maxProblems     = 200 // problems at a time; those beyond are not told, and come when others have ended
 	maxSummaryBytes = 500
 )
 
@@ -20,24 +20,24 @@ type Rules struct {
 	Repeat time.Duration // while it lasts, it is told again so often; 0: it is not
 }
 
-// standing is a problem that is there, or was a moment ago.
-type standing struct {
+// openProblem is a problem that is there, or was a moment ago.
+type openProblem struct {
 	Problem Problem   `json:"problem"`
 	Since   time.Time `json:"since"`
 	Seen    time.Time `json:"seen"`
 	Told    time.Time `json:"told"` // zero: not yet
 }
 
-// judge decides what is told. It is the whole of the state that a process
+// state decides what is told. It is the whole of the state that a process
 // needs to go on where another has stopped, and kept as JSON (Watcher).
 //
 // The invariants. A problem is told only after it has been seen for Hold, and
 // its end only after it has not been seen for Hold: what comes and goes in
 // between is told neither time. Its end is told if and only if it was. What
 // could not be looked at is neither there nor gone.
-type judge struct {
-	Standing map[string]*standing `json:"standing"`
-	Outboxes map[string]*outbox   `json:"outboxes"` // by channel
+type state struct {
+	Open     map[string]*openProblem `json:"standing"`
+	Outboxes map[string]*outbox      `json:"outboxes"` // by channel
 }
 
 // outbox is what a channel has not delivered yet, by problem: a later notice
@@ -48,19 +48,19 @@ type outbox struct {
 	Next    time.Time         `json:"next"` // not before
 }
 
-func newJudge() *judge {
-	return &judge{Standing: make(map[string]*standing), Outboxes: make(map[string]*outbox)}
+func newState() *state {
+	return &state{Open: make(map[string]*openProblem), Outboxes: make(map[string]*outbox)}
 }
 
-// readJudge reads what a process has kept, this one or another. What lies in
+// readState reads what a process has kept, this one or another. What lies in
 // the future was written by a clock that was wrong, and counts as now: else
 // nothing would be told, or be gone, until that time has come.
-func readJudge(text []byte, now time.Time) (*judge, error) {
-	j := newJudge()
+func readState(text []byte, now time.Time) (*state, error) {
+	j := newState()
 	if err := json.Unmarshal(text, j); err != nil {
 		return nil, err
 	}
-	for _, s := range j.Standing {
+	for _, s := range j.Open {
 		s.Since, s.Seen, s.Told = earlier(s.Since, now), earlier(s.Seen, now), earlier(s.Told, now)
 	}
 	for _, o := range j.Outboxes {
@@ -78,30 +78,30 @@ func earlier(a, b time.Time) time.Time {
 
 // look takes in what is wrong now, and puts what is to be told into the
 // channels' outboxes. all: every process was asked; else nothing counts as gone.
-func (j *judge) look(now time.Time, problems []Problem, all bool, rules Rules, channels []Channel) {
+func (j *state) look(now time.Time, problems []Problem, all bool, rules Rules, channels []Channel) {
 	maps.DeleteFunc(j.Outboxes, func(name string, _ *outbox) bool { // of a channel that is set no more
 		return !slices.ContainsFunc(channels, func(c Channel) bool { return c.Name() == name })
 	})
 	for _, p := range problems {
-		s := j.Standing[p.name()]
+		s := j.Open[p.name()]
 		if s == nil {
-			if len(j.Standing) >= maxStanding {
+			if len(j.Open) >= maxProblems {
 				continue
 			}
-			s = &standing{Since: now}
-			j.Standing[p.name()] = s
+			s = &openProblem{Since: now}
+			j.Open[p.name()] = s
 		}
 		p.Summary = oneLine(p.Summary)
 		s.Problem, s.Seen = p, now
 	}
-	for name, s := range j.Standing {
+	for name, s := range j.Open {
 		switch gone := s.Seen.Before(now); {
 		case gone && !all:
 		case gone && now.Sub(s.Seen) >= rules.Hold:
 			if !s.Told.IsZero() {
 				j.tell(name, s, Resolved, channels)
 			}
-			delete(j.Standing, name)
+			delete(j.Open, name)
 		case gone:
 		case s.Told.IsZero() && now.Sub(s.Since) >= rules.Hold,
 			!s.Told.IsZero() && rules.Repeat > 0 && now.Sub(s.Told) >= rules.Repeat:
@@ -111,7 +111,7 @@ func (j *judge) look(now time.Time, problems []Problem, all bool, rules Rules, c
 	}
 }
 
-func (j *judge) tell(name string, s *standing, status string, channels []Channel) {
+func (j *state) tell(name string, s *openProblem, status string, channels []Channel) {
 	n := Notice{Alert: s.Problem.Kind, Subject: s.Problem.Subject, Status: status, Since: s.Since.UTC(),
 		Summary: s.Problem.Summary, Runbook: runbook(s.Problem.Kind)}
 	if status == Resolved {
@@ -132,7 +132,7 @@ func (j *judge) tell(name string, s *standing, status string, channels []Channel
 }
 
 // due returns what a channel has to deliver now, in order of the names.
-func (j *judge) due(channel string, now time.Time) []Notice {
+func (j *state) due(channel string, now time.Time) []Notice {
 	o := j.Outboxes[channel]
 	if o == nil || now.Before(o.Next) {
 		return nil
@@ -151,7 +151,7 @@ const (
 )
 
 // delivered empties an outbox, or, after a failure, sets when it is tried again.
-func (j *judge) delivered(channel string, now time.Time, err error) {
+func (j *state) delivered(channel string, now time.Time, err error) {
 	o := j.Outboxes[channel]
 	if err == nil {
 		delete(j.Outboxes, channel)

@@ -23,10 +23,10 @@ var (
 	begin = time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)
 )
 
-// courtroom is a judge under a clock of its own.
+// courtroom is a state under a clock of its own.
 type courtroom struct {
 	t   *testing.T
-	j   *judge
+	j   *state
 	now time.Time
 }
 
@@ -43,7 +43,7 @@ func (c *courtroom) look(after time.Duration, all bool, subjects ...string) []st
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if c.j, err = readJudge(text, c.now); err != nil {
+	if c.j, err = readState(text, c.now); err != nil {
 		c.t.Fatal(err)
 	}
 	c.j.look(c.now, problems, all, rules, ways)
@@ -67,7 +67,7 @@ func (c *courtroom) want(got []string, want ...string) {
 // A problem is told once when it has lasted, again after a day, and once when
 // it has been gone for as long; also if another process judges each time.
 func TestOnceAgainAndOnceAtTheEnd(t *testing.T) {
-	c := &courtroom{t, newJudge(), begin}
+	c := &courtroom{t, newState(), begin}
 	c.want(c.look(0, true, "store"))
 	c.want(c.look(59*time.Second, true, "store"))
 	c.want(c.look(time.Second, true, "store"), "firing store")
@@ -82,14 +82,14 @@ func TestOnceAgainAndOnceAtTheEnd(t *testing.T) {
 	c.want(c.look(time.Second, true, "list:q"), "resolved store")
 	c.want(c.look(48*time.Hour, true), "resolved list:q")
 	c.want(c.look(48*time.Hour, true))
-	if len(c.j.Standing)+len(c.j.Outboxes) != 0 {
+	if len(c.j.Open)+len(c.j.Outboxes) != 0 {
 		t.Errorf("left over: %+v", c.j)
 	}
 }
 
 // What comes and goes is told neither time; what goes for a moment has not ended.
 func TestFlapping(t *testing.T) {
-	c := &courtroom{t, newJudge(), begin}
+	c := &courtroom{t, newState(), begin}
 	c.want(c.look(0, true, "store"))
 	c.want(c.look(30*time.Second, true))
 	c.want(c.look(90*time.Second, true)) // gone, and never told
@@ -103,7 +103,7 @@ func TestFlapping(t *testing.T) {
 
 // While some could not be looked at, nothing counts as gone.
 func TestUnknownIsNotGone(t *testing.T) {
-	c := &courtroom{t, newJudge(), begin}
+	c := &courtroom{t, newState(), begin}
 	c.look(0, true, "store")
 	c.want(c.look(time.Minute, true, "store"), "firing store")
 	c.want(c.look(time.Hour, false))
@@ -116,7 +116,7 @@ func TestUnknownIsNotGone(t *testing.T) {
 // was to be tried again then.
 func TestClockThatWasAhead(t *testing.T) {
 	const ahead = 10 * 365 * 24 * time.Hour
-	c := &courtroom{t, newJudge(), begin.Add(ahead)}
+	c := &courtroom{t, newState(), begin.Add(ahead)}
 	c.want(c.look(0, true, "told", "gone", "new"))
 	c.want(c.look(time.Minute, true, "told", "gone"), "firing gone", "firing told")
 	c.want(c.look(0, true, "told", "gone", "new"))
@@ -126,7 +126,7 @@ func TestClockThatWasAhead(t *testing.T) {
 
 	c.look(ahead, true, "told", "new", "failed")
 	c.look(time.Minute, true, "told", "new", "failed")
-	c.j.tell("lag failed", c.j.Standing["lag failed"], Firing, ways)
+	c.j.tell("lag failed", c.j.Open["lag failed"], Firing, ways)
 	c.j.delivered("a", c.now, errors.New("refused"))
 	if got := c.look(-ahead, true, "told", "new", "failed"); len(got) != 0 {
 		t.Errorf("tried again at once: %q", got)
@@ -139,7 +139,7 @@ func TestClockThatWasAhead(t *testing.T) {
 // What was not delivered is tried again, later and later, as it is by then; the
 // other channel does not get it twice.
 func TestFailedDelivery(t *testing.T) {
-	j, now, two := newJudge(), begin, []Channel{way("a"), way("b")}
+	j, now, two := newState(), begin, []Channel{way("a"), way("b")}
 	look := func(after time.Duration, problems ...Problem) {
 		now = now.Add(after)
 		j.look(now, problems, true, rules, two)
@@ -182,15 +182,15 @@ func TestFailedDelivery(t *testing.T) {
 
 // However much is wrong, what is kept and sent is bounded.
 func TestBounds(t *testing.T) {
-	j := newJudge()
+	j := newState()
 	var problems []Problem
-	for i := range maxStanding + 50 {
+	for i := range maxProblems + 50 {
 		problems = append(problems, Problem{Kind: Follower, Subject: fmt.Sprint(i), Summary: strings.Repeat("ü\n", 5000)})
 	}
 	j.look(begin, problems, true, rules, ways)
 	j.look(begin.Add(time.Minute), problems, true, rules, ways)
 	due := j.due("a", begin.Add(time.Minute))
-	if len(due) != maxStanding {
+	if len(due) != maxProblems {
 		t.Errorf("%d told", len(due))
 	}
 	if s := due[0].Summary; len(s) > maxSummaryBytes+3 || strings.ContainsAny(s, "\n") {

@@ -42,7 +42,7 @@ type Watcher struct {
 	// all share. all: nothing could not be looked at.
 	Look func(ctx context.Context, tells bool) (problems []Problem, all bool)
 
-	judge *judge // nil: this process does not tell
+	state *state // nil: this process does not tell
 }
 
 // Run looks every passEvery, and when leases change, until fetch ends.
@@ -67,16 +67,16 @@ func (w *Watcher) Pass(ctx context.Context) error {
 	problems, all := w.Look(ctx, lease != nil)
 	errs := []error{w.post(ctx, problems, all)}
 	if lease == nil {
-		w.judge = nil
+		w.state = nil
 		return errors.Join(errs...)
 	}
 	errs = append(errs, w.load(ctx))
 	others, complete, err := w.others(ctx)
 	errs = append(errs, err)
-	w.judge.look(w.Clock.Now(), append(problems, others...), all && complete, w.Rules, w.Channels)
+	w.state.look(w.Clock.Now(), append(problems, others...), all && complete, w.Rules, w.Channels)
 	err = w.keep(ctx, lease)
 	if errors.Is(err, sluice.ErrLeaseLost) {
-		w.judge = nil
+		w.state = nil
 		return errors.Join(append(errs, err)...)
 	}
 	errs = append(errs, err)
@@ -123,24 +123,24 @@ func (w *Watcher) others(ctx context.Context) (problems []Problem, all bool, err
 // load takes up what was told before, once. A state that cannot be read is no
 // reason to be silent: it begins anew.
 func (w *Watcher) load(ctx context.Context) error {
-	if w.judge != nil {
+	if w.state != nil {
 		return nil
 	}
-	w.judge = newJudge()
+	w.state = newState()
 	text, err := w.State.Kept(ctx)
 	if err != nil || text == "" {
 		return err
 	}
-	before, err := readJudge([]byte(text), w.Clock.Now())
+	before, err := readState([]byte(text), w.Clock.Now())
 	if err != nil {
 		return fmt.Errorf("read what was told of alerts: %w", err)
 	}
-	w.judge = before
+	w.state = before
 	return nil
 }
 
 func (w *Watcher) keep(ctx context.Context, lease *flow.Lease) error {
-	text, err := json.Marshal(w.judge)
+	text, err := json.Marshal(w.state)
 	if err != nil {
 		return fmt.Errorf("encode what was told of alerts: %w", err)
 	}
@@ -151,7 +151,7 @@ func (w *Watcher) keep(ctx context.Context, lease *flow.Lease) error {
 func (w *Watcher) send(ctx context.Context) bool {
 	any := false
 	for _, c := range w.Channels {
-		notices := w.judge.due(c.Name(), w.Clock.Now())
+		notices := w.state.due(c.Name(), w.Clock.Now())
 		if len(notices) == 0 {
 			continue
 		}
@@ -164,7 +164,7 @@ func (w *Watcher) send(ctx context.Context) bool {
 		} else {
 			w.Log.Info("alerts delivered", "channel", c.Name(), "alerts", len(notices))
 		}
-		w.judge.delivered(c.Name(), w.Clock.Now(), err)
+		w.state.delivered(c.Name(), w.Clock.Now(), err)
 	}
 	return any
 }
