@@ -82,7 +82,7 @@ var speakWords = map[string]string{
 }
 
 // inner are packages for their own wing alone: others ask the wing.
-var inner = []string{"mail/suppress/set", "mail/via/post"}
+var inner = []string{"mail/suppress/set", "mail/via/httponce"}
 
 // speakers may import a technology's driver; everybody else goes through them.
 var speakers = map[string][]string{

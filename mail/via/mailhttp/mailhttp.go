@@ -18,13 +18,13 @@ import (
 
 	"sluice"
 	"sluice/mail"
-	"sluice/mail/via/post"
+	"sluice/mail/via/httponce"
 )
 
 // What applies where nothing is set, and bounds.
 const (
 	DefaultWorkers = 16
-	DefaultTimeout = post.DefaultTimeout
+	DefaultTimeout = httponce.DefaultTimeout
 
 	MaxHeaders = 32
 
@@ -63,7 +63,7 @@ type Settings struct {
 
 // Transport is a mail.Transport.
 type Transport struct {
-	post.Base
+	httponce.Base
 	s       Settings
 	host    string
 	body    *template
@@ -82,7 +82,7 @@ func (s *Settings) Check() error {
 		wrong("url cannot be read, want https://HOST/PATH")
 	} else if u.User != nil {
 		wrong("url has a user; give a header Authorization instead")
-	} else if err := post.CheckWay(u); err != nil {
+	} else if err := httponce.CheckWay(u); err != nil {
 		wrong("url %w", err)
 	}
 	if s.Method != "" && !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, s.Method) {
@@ -115,7 +115,7 @@ func (s *Settings) Check() error {
 			wrong("not_taken has %d, want statuses from 500 to 599: all below say it anyway", status)
 		}
 	}
-	return errors.Join(append(errs, post.CheckBounds(s.Workers, s.Timeout)...)...)
+	return errors.Join(append(errs, httponce.CheckBounds(s.Workers, s.Timeout)...)...)
 }
 
 // New returns a transport. Nothing is connected to before the first mail.
@@ -133,7 +133,7 @@ func New(s Settings, clock sluice.Clock) (*Transport, error) {
 		return nil, fmt.Errorf("prepare HTTP route %s: %w", s.Name, err)
 	}
 	t := &Transport{s: s, host: u.Host, body: body, pointer: pointer, clock: clock}
-	t.Base = post.NewBase(s.Name, post.Options{Workers: cmp.Or(s.Workers, DefaultWorkers), Timeout: s.Timeout, Roots: s.Roots}, t.send)
+	t.Base = httponce.NewBase(s.Name, httponce.Options{Workers: cmp.Or(s.Workers, DefaultWorkers), Timeout: s.Timeout, Roots: s.Roots}, t.send)
 	return t, nil
 }
 
@@ -165,7 +165,7 @@ func (t *Transport) send(ctx context.Context, e *mail.Envelope) mail.Result {
 }
 
 // judge says what an answer means.
-func (t *Transport) judge(a *post.Answer) mail.Result {
+func (t *Transport) judge(a *httponce.Answer) mail.Result {
 	r := mail.Result{Code: a.Status, Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Text: mail.ReplyText(string(a.Body))}
 	switch {
 	case a.Status >= 200 && a.Status < 300:

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/mail"
-	"sluice/mail/via/post"
+	"sluice/mail/via/httponce"
 )
 
 // class is what a refusal means. The kind, where it is not said, is
@@ -76,7 +76,7 @@ var refusals = map[string]class{
 }
 
 // judge says what an answer means.
-func judge(a *post.Answer) mail.Result {
+func judge(a *httponce.Answer) mail.Result {
 	var body struct {
 		MessageID string `json:"MessageId"`
 		Type      string `json:"__type"`

@@ -24,13 +24,13 @@ import (
 	"sluice"
 	"sluice/lib/mime"
 	"sluice/mail"
-	"sluice/mail/via/post"
+	"sluice/mail/via/httponce"
 )
 
 // What applies where nothing is set.
 const (
 	DefaultWorkers = 32
-	DefaultTimeout = post.DefaultTimeout
+	DefaultTimeout = httponce.DefaultTimeout
 )
 
 const sendPath = "/v2/email/outbound-emails"
@@ -57,7 +57,7 @@ type Settings struct {
 
 // Transport is a mail.Transport.
 type Transport struct {
-	post.Base
+	httponce.Base
 	s     Settings
 	host  string
 	url   string // without a slash at its end
@@ -76,14 +76,14 @@ func (s *Settings) Check() error {
 		u, err := url.Parse(s.Endpoint)
 		if err != nil || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http") || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
 			errs = append(errs, errors.New("endpoint is no address of a server, want https://HOST, without a path"))
-		} else if err := post.CheckWay(u); err != nil {
+		} else if err := httponce.CheckWay(u); err != nil {
 			errs = append(errs, fmt.Errorf("endpoint %w", err))
 		}
 	}
 	if s.Credentials.AccessKey == "" || s.Credentials.SecretKey == "" {
 		errs = append(errs, errors.New("access_key or secret_key is missing"))
 	}
-	return errors.Join(append(errs, post.CheckBounds(s.Workers, s.Timeout)...)...)
+	return errors.Join(append(errs, httponce.CheckBounds(s.Workers, s.Timeout)...)...)
 }
 
 // New returns a transport. Nothing is connected to before the first mail.
@@ -102,7 +102,7 @@ func New(s Settings, clock sluice.Clock) (*Transport, error) {
 		return nil, fmt.Errorf("prepare SES route %s: %w", s.Name, err)
 	}
 	t := &Transport{s: s, host: u.Host, url: strings.TrimSuffix(s.Endpoint, "/"), clock: clock}
-	t.Base = post.NewBase(s.Name, post.Options{Workers: cmp.Or(s.Workers, DefaultWorkers), Timeout: s.Timeout, Roots: s.Roots}, t.send)
+	t.Base = httponce.NewBase(s.Name, httponce.Options{Workers: cmp.Or(s.Workers, DefaultWorkers), Timeout: s.Timeout, Roots: s.Roots}, t.send)
 	return t, nil
 }
 

@@ -1,8 +1,8 @@
-// Package post sends one HTTP request, once, and says what is known of it: for
+// Package httponce sends one HTTP request, once, and says what is known of it: for
 // transports that carry mail to a provider. Whether a request that got no answer
 // may have been taken is the difference between mail sent twice and mail sent
 // again.
-package post
+package httponce
 
 import (
 	"context"
