@@ -65,8 +65,8 @@ func newSets(clock sluice.Clock) *sets {
 	return &sets{addresses: set.New(clock), domains: set.New(clock)}
 }
 
-// Verdict says why somebody is not mailed.
-type Verdict struct {
+// Hit is why somebody is not mailed: what of an address is on the list.
+type Hit struct {
 	Reason mail.SuppressReason
 	Scope  mail.Scope
 	Match  Match
@@ -96,7 +96,7 @@ func (l *List) Len() int {
 // Check reports whether mail of a class and an app is not to be sent to an
 // address, and the strongest reason. The address may be written in any case. It
 // waits for nobody, and allocates nothing for an address in ASCII.
-func (l *List) Check(address string, class mail.Class, app string) (Verdict, bool) {
+func (l *List) Check(address string, class mail.Class, app string) (Hit, bool) {
 	s := l.sets.Load()
 	without := set.Mark(0)
 	if class == mail.ClassTransactional {
@@ -114,7 +114,7 @@ func (l *List) Check(address string, class mail.Class, app string) (Verdict, boo
 	text, ok := fold(buffer[:0], address)
 	at := bytes.LastIndexByte(text, '@')
 	if !ok || at < 0 {
-		return Verdict{}, false // no mail goes there
+		return Hit{}, false // no mail goes there
 	}
 	n := len(text)
 	best := s.look(text, at, n, without)
@@ -144,8 +144,8 @@ func (l *List) Ready(addresses []string) {
 // look looks for an address and its domain, which are in the first n bytes of a
 // text, the domain behind `at`. What follows in the text is a zero byte and the
 // app, or nothing.
-func (s *sets) look(text []byte, at, n int, without set.Mark) Verdict {
-	best := verdictOf(s.addresses.Find(s.addresses.Hash(text), 0, without), MatchAddress)
+func (s *sets) look(text []byte, at, n int, without set.Mark) Hit {
+	best := hitOf(s.addresses.Find(s.addresses.Hash(text), 0, without), MatchAddress)
 	if s.domains.Len() == 0 {
 		return best
 	}
@@ -154,9 +154,9 @@ func (s *sets) look(text []byte, at, n int, without set.Mark) Verdict {
 
 // domain looks for a domain and for those above it. app is what stands behind it
 // in memory: a zero byte and the app, or nothing.
-func (s *sets) domain(domain, app []byte, without set.Mark) Verdict {
+func (s *sets) domain(domain, app []byte, without set.Mark) Hit {
 	text := domain[:len(domain)+len(app)]
-	best := verdictOf(s.domains.Find(s.domains.Hash(text), 0, without), MatchDomain)
+	best := hitOf(s.domains.Find(s.domains.Hash(text), 0, without), MatchDomain)
 	labels := s.labels.Load()
 	if labels == 0 {
 		return best
@@ -164,7 +164,7 @@ func (s *sets) domain(domain, app []byte, without set.Mark) Verdict {
 	for n := bytes.Count(domain, dot); n > 0; n-- { // so many labels has what is above
 		text = text[bytes.IndexByte(text, '.')+1:]
 		if labels&labelBit(n) != 0 {
-			best = stronger(best, verdictOf(s.domains.Find(s.domains.Hash(text), markBelow, without), MatchDomain))
+			best = stronger(best, hitOf(s.domains.Find(s.domains.Hash(text), markBelow, without), MatchDomain))
 		}
 	}
 	return best
@@ -174,11 +174,11 @@ var dot = []byte{'.'}
 
 func labelBit(n int) uint64 { return 1 << min(n, maxLabels) }
 
-func verdictOf(m set.Mark, match Match) Verdict {
+func hitOf(m set.Mark, match Match) Hit {
 	if m == 0 {
-		return Verdict{}
+		return Hit{}
 	}
-	v := Verdict{Reason: mail.SuppressReason(m >> markReason), Match: match}
+	v := Hit{Reason: mail.SuppressReason(m >> markReason), Match: match}
 	if m&markMarketing != 0 {
 		v.Scope = mail.ScopeMarketing
 	}
@@ -189,7 +189,7 @@ func verdictOf(m set.Mark, match Match) Verdict {
 }
 
 // stronger is the one with the smaller reason.
-func stronger(a, b Verdict) Verdict {
+func stronger(a, b Hit) Hit {
 	if b.Reason != 0 && (a.Reason == 0 || b.Reason < a.Reason) {
 		return b
 	}

@@ -142,11 +142,11 @@ func setMember(s *mail.Suppression, name, text string) (err error) {
 }
 
 // CheckStored is List.Check for a caller without a list: it asks the store.
-func CheckStored(ctx context.Context, store mail.SuppressionStore, clock sluice.Clock, address string, class mail.Class, app string) (Verdict, bool, error) {
+func CheckStored(ctx context.Context, store mail.SuppressionStore, clock sluice.Clock, address string, class mail.Class, app string) (Hit, bool, error) {
 	entry, ok := profile.NormalAddress(address)
 	domain := mime.DomainOf(entry)
 	if !ok || domain == "" {
-		return Verdict{}, false, fmt.Errorf("%.64q is no address", address)
+		return Hit{}, false, fmt.Errorf("%.64q is no address", address)
 	}
 	entries := []string{entry, domain, "." + domain}
 	for _, above, more := strings.Cut(domain, "."); more; _, above, more = strings.Cut(above, ".") {
@@ -154,7 +154,7 @@ func CheckStored(ctx context.Context, store mail.SuppressionStore, clock sluice.
 	}
 	stored, err := store.SuppressionsOf(ctx, entries)
 	if err != nil {
-		return Verdict{}, false, err
+		return Hit{}, false, err
 	}
 	list := NewList(clock)
 	for i := range stored {

@@ -159,13 +159,13 @@ func (t *Transport) send(ctx context.Context, e *mail.Envelope) mail.Result {
 	if answer.Status == 0 {
 		return answer.Lost(ctx)
 	}
-	r := t.judge(&answer)
+	r := t.meaningOf(&answer)
 	r.Remote, r.Took = t.host, answer.Took
 	return r
 }
 
-// judge says what an answer means.
-func (t *Transport) judge(a *httponce.Answer) mail.Result {
+// meaningOf says what an answer means.
+func (t *Transport) meaningOf(a *httponce.Answer) mail.Result {
 	r := mail.Result{Code: a.Status, Kind: mail.ResultDeferred, Blame: mail.BlameRoute, Text: mail.ReplyText(string(a.Body))}
 	switch {
 	case a.Status >= 200 && a.Status < 300:

@@ -121,7 +121,7 @@ func (t *Transport) send(ctx context.Context, e *mail.Envelope) mail.Result {
 	if answer.Status == 0 {
 		return answer.Lost(ctx)
 	}
-	r := judge(&answer)
+	r := meaningOf(&answer)
 	r.Remote, r.Took = t.host, answer.Took
 	return r
 }

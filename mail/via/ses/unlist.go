@@ -37,7 +37,7 @@ func (t *Transport) Unlist(ctx context.Context, address string) error {
 		if answer.Status == http.StatusOK || answer.Status == http.StatusNotFound {
 			return nil
 		}
-		r := judge(&answer)
+		r := meaningOf(&answer)
 		if !r.Throttled {
 			return fmt.Errorf("take an address off the list of SES: %d %s", answer.Status, r.Text)
 		}

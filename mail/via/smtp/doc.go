@@ -15,5 +15,5 @@
 // surely not handed over is untried, and one with a reply has that reply's
 // result. Any other is in doubt. No more is guessed.
 //
-// Meanings of replies are in judge.go. Nothing is ever repeated here.
+// Meanings of replies are in meaning.go. Nothing is ever repeated here.
 package smtp

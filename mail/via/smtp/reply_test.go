@@ -55,7 +55,7 @@ func FuzzReplies(f *testing.F) {
 				}
 				all = append(all, string(one.text), line)
 				for at := stepConnect; at <= stepEnd; at++ {
-					if kind, _, _ := judge(at, max(400, one.code), enhanced, one.text); kind == mail.ResultSent || kind == mail.ResultInDoubt {
+					if kind, _, _ := meaningOf(at, max(400, one.code), enhanced, one.text); kind == mail.ResultSent || kind == mail.ResultInDoubt {
 						t.Fatalf("%s: %q is judged %d", at, one.text, kind)
 					}
 				}

@@ -41,14 +41,14 @@ func hasWord(text []byte, words []string) bool {
 	return false
 }
 
-// judge says what a refusal means for the mail, whose fault it is and whether
+// meaningOf says what a refusal means for the mail, whose fault it is and whether
 // the server wants less. It is about replies of 4xx and 5xx only.
 //
 // What is refused before MAIL is no attempt at any mail. What is refused at MAIL
 // because of who we are is tried again once the route works: it would be
 // refused for every mail. What is refused at RCPT or later has failed for this
 // recipient, whatever the reason, but one who is not to blame is not suppressed.
-func judge(at step, code int, enhanced string, text []byte) (kind mail.ResultKind, blame mail.Blame, throttled bool) {
+func meaningOf(at step, code int, enhanced string, text []byte) (kind mail.ResultKind, blame mail.Blame, throttled bool) {
 	listed := hasWord(text, listedWords)
 	slower := hasWord(text, slowerWords)
 	switch {
@@ -123,7 +123,7 @@ func unknownCommand(code int, enhanced string) bool {
 // refused is the result of a refusal.
 func (s *session) refused(at step, r reply) mail.Result {
 	enhanced, text := cutEnhanced(r.code, r.text)
-	kind, blame, throttled := judge(at, r.code, enhanced, text)
+	kind, blame, throttled := meaningOf(at, r.code, enhanced, text)
 	cause := mail.Cause("")
 	switch {
 	case at == stepLogin:

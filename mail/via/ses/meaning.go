@@ -75,8 +75,8 @@ var refusals = map[string]class{
 	"ServiceUnavailableException":   openEnded,
 }
 
-// judge says what an answer means.
-func judge(a *httponce.Answer) mail.Result {
+// meaningOf says what an answer means.
+func meaningOf(a *httponce.Answer) mail.Result {
 	var body struct {
 		MessageID string `json:"MessageId"`
 		Type      string `json:"__type"`
