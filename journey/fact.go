@@ -1,6 +1,11 @@
 package journey
 
-import "sluice"
+import (
+	"bytes"
+	"encoding/json"
+
+	"sluice"
+)
 
 // FactKind says what a fact is. The numbers are stored: never change one.
 type FactKind uint8
@@ -53,6 +58,45 @@ type Fact struct {
 	Name       string
 	TimeMillis int64 // when it happened: that of the update
 	Body       string
+}
+
+// Properties are what rules call so, an object or nothing: those of an event. Those of a
+// purchase are its own and product, currency, price and quantity, which come before own
+// ones of such a name.
+func (f *Fact) Properties() string {
+	switch f.Kind {
+	case FactEvent:
+		return f.Body
+	case FactPurchase:
+		return f.ofPurchase()
+	}
+	return ""
+}
+
+func (f *Fact) ofPurchase() string {
+	var body struct {
+		Currency, Price, Quantity json.RawMessage
+		Properties                map[string]json.RawMessage
+	}
+	if json.Unmarshal([]byte(f.Body), &body) != nil || body.Properties == nil {
+		body.Properties = make(map[string]json.RawMessage)
+	}
+	product, err := json.Marshal(f.Name)
+	if err != nil {
+		panic(err) // a string
+	}
+	for name, raw := range map[string]json.RawMessage{"product": product, "currency": body.Currency, "price": body.Price, "quantity": body.Quantity} {
+		if raw != nil {
+			body.Properties[name] = raw
+		}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(body.Properties); err != nil {
+		panic(err) // what was read as JSON
+	}
+	return string(bytes.TrimSpace(b.Bytes()))
 }
 
 // Registered are the names of which facts are written: those of all versions of

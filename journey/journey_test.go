@@ -90,3 +90,21 @@ func TestNames(t *testing.T) {
 		t.Error("any product is waited for, and a hat is not")
 	}
 }
+
+func TestPropertiesOfFacts(t *testing.T) {
+	for _, c := range []struct {
+		fact Fact
+		want string
+	}{
+		{Fact{Kind: FactEvent, Body: `{"a":1}`}, `{"a":1}`},
+		{Fact{Kind: FactAttributes, Body: `{"a":[1,2]}`}, ""},
+		{Fact{Kind: FactPurchase, Name: "sh\"oe", Body: `{"currency":"EUR","price":9.50,"quantity":2,"properties":{"price":1,"size":"<XL>"}}`},
+			`{"currency":"EUR","price":9.50,"product":"sh\"oe","quantity":2,"size":"<XL>"}`},
+		{Fact{Kind: FactPurchase, Name: "p", Body: ""}, `{"product":"p"}`},
+		{Fact{Kind: FactPurchase, Name: "p", Body: `{"properties":null}`}, `{"product":"p"}`},
+	} {
+		if got := c.fact.Properties(); got != c.want {
+			t.Errorf("%+v has %s, want %s", c.fact, got, c.want)
+		}
+	}
+}
