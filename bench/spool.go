@@ -211,7 +211,7 @@ func openSpool(ctx context.Context, e *env, t mail.Transport, maker spool.Maker)
 	bodies := &spool.FreshBodies{Store: s.store}
 	s.intake = &spool.Intake{Writer: flow.NewWriter(logs, "api:"+s.leases.ID(), 256<<20), Bodies: &spool.BodyWriter{Store: bodies}, Partitions: spoolPartitions, Clock: clock}
 	queuer := &spool.Queuer{Lanes: s.lanes, Logs: logs, Suppress: everybody{}, Clock: clock, Log: slog.New(slog.DiscardHandler)}
-	stored := &ingest.StoreFollower{Logs: logs, Leases: s.leases, Store: s.store, Users: s.store, Clock: clock, Log: log, Stats: &ingest.Stats{}, MarginBytes: 64 << 20, Queue: queuer}
+	stored := &ingest.StoreFollower{Logs: logs, Leases: s.leases, Store: s.store, Users: s.store, Journeys: s.store, Clock: clock, Log: log, Stats: &ingest.Stats{}, MarginBytes: 64 << 20, Queue: queuer}
 	s.sender = &spool.Sender{
 		Process: s.leases.ID(), Lanes: s.lanes, Leases: s.leases, Bodies: bodies, Suppress: everybody{}, Routes: &spooltest.OneRoute{Transport: t},
 		Maker: maker, Clock: clock, Log: log, Stats: s.stats, DoubtAfter: time.Minute,

@@ -302,7 +302,7 @@ func (e *core) lister(list *flow.List, log *slog.Logger) ingest.Lister {
 
 // storeFollower returns what stores the logs.
 func (e *core) storeFollower() *ingest.StoreFollower {
-	return &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store, Clock: e.clock, Log: e.log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps, MarginBytes: e.config.LogMarginMB << 20, Queue: e.sending.queuer}
+	return &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store, Journeys: e.store, Clock: e.clock, Log: e.log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps, MarginBytes: e.config.LogMarginMB << 20, Queue: e.sending.queuer}
 }
 
 // keeper returns what makes the days of events and removes what is too old.

@@ -37,6 +37,12 @@ const (
 	usersEvery = 500 * time.Millisecond
 	usersRest  = 4
 
+	// maxReloads is how often in a row the names that journeys ask for are read again at
+	// once. keptUpdates is up to how many updates of a transaction are kept for that where
+	// no journey is in use.
+	maxReloads  = 3
+	keptUpdates = 8192
+
 	// countsWait is how long a transaction of nothing but counts waits.
 	countsWait = 500 * time.Millisecond
 )

@@ -364,6 +364,7 @@ func TestWhatIsLostIsCounted(t *testing.T) {
 // refusing is a store that stores no outcomes.
 type refusing struct {
 	store.Store
+	store.JourneyStore
 	usersToo
 	refused chan struct{} // gets one when it does so
 }
@@ -389,7 +390,7 @@ func TestACrashBehindAGap(t *testing.T) {
 	b := newBed(t, "sqlite")
 	r := &refusing{refused: make(chan struct{}, 1)}
 	first := newEngine(b, setup{partitions: 1, acceptGaps: true, store: func(s store.Store) store.Store {
-		r.Store, r.usersToo = s, s.(user.Store)
+		r.Store, r.JourneyStore, r.usersToo = s, s.(store.JourneyStore), s.(user.Store)
 		return r
 	}})
 	writer := flow.NewWriter(first.logs, "first", 1<<20)

@@ -11,6 +11,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/journey"
 	"sluice/store"
 	"sluice/user"
 	"sluice/user/users"
@@ -27,9 +28,13 @@ type StoreFollower struct {
 	Leases *flow.Leases
 	Store  store.Store
 	Users  user.Store // the same store
-	Clock  sluice.Clock
-	Log    *slog.Logger
-	Stats  *Stats
+
+	// Journeys is the same store: which names journeys ask for. nil: no facts are written.
+	Journeys store.JourneyStore
+
+	Clock sluice.Clock
+	Log   *slog.Logger
+	Stats *Stats
 
 	// Queue gets every batch before it is stored, in the order of its log. It
 	// may get a batch long before if the store is behind (ahead). nil: nothing
@@ -50,6 +55,12 @@ type StoreFollower struct {
 	// forwarded has, by partition, the highest number of a forward that a log has
 	// seen when the session began (numbered).
 	forwarded map[int]int64
+
+	// registered are the names of which facts are written, read when the session began
+	// and when they turn out to have changed; nil: none were. reloads counts the sessions
+	// in a row that ended before a commit because they had changed.
+	registered *journey.Registered
+	reloads    int
 
 	// free belongs to the session. It has an element while no unit with updates
 	// of users is on its way: the time before which the next is not begun.
@@ -102,6 +113,8 @@ func (s *StoreFollower) session(fetch, work context.Context) error {
 type storeUnit struct {
 	effect   *store.Effect
 	updates  []users.Update // nil when they have been applied
+	kept     []users.Update // of those applied, to apply them again; nil: they were not kept
+	read     unresolved     // the effect as it was read
 	many     int            // of these
 	counted  int            // of these are events, which have rows of their own
 	ignored  int            // of these
@@ -174,17 +187,35 @@ func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.L
 	if errors.Is(err, sluice.ErrGap) {
 		return nil // the next session judges it, before it begins
 	}
+	if errors.Is(err, store.ErrPublished) {
+		return s.published(err)
+	}
 	return err
+}
+
+// published ends a session whose names are past and whose updates are not kept: the next
+// one reads both. That is no failure, and has no pause. But where no session comes to a
+// commit with the names that it has read, the pauses are those of failures: names that
+// are read from a replica which is behind would keep the store busy with nothing.
+func (s *StoreFollower) published(err error) error {
+	if s.reloads++; s.reloads > maxReloads {
+		return err
+	}
+	s.Log.Info("the names that journeys ask for have changed: what was not stored is read again")
+	return nil
 }
 
 // store applies a unit, and wakes the callers that wait for it.
 func (s *StoreFollower) store(ctx context.Context, u *storeUnit, forwarder *forwarder) error {
 	began := s.Clock.Now()
-	if err := s.resolve(ctx, u); err != nil {
+	if err := s.commit(ctx, u); err != nil {
 		return err
 	}
-	if err := apply(ctx, s.Store, s.Stats, StoreRole, u.prepared); err != nil {
-		return err
+	s.reloads = 0
+	if u.many > 0 {
+		for i := u.read.events; i < len(u.effect.Events); i++ { // those that were updates
+			u.names[u.effect.Events[i].Kind.String()]++
+		}
 	}
 	if err := forwarder.tell(ctx, u.effect.Users); err != nil {
 		return err
@@ -234,8 +265,11 @@ func RaiseBy(r *flow.Redis, store store.Store, log *slog.Logger) {
 	})
 }
 
-// begin makes logs and lanes ready to be read on.
+// begin makes logs and lanes ready to be read on, and reads what journeys ask for.
 func (s *StoreFollower) begin(ctx context.Context, logs []*flow.Log, partitions []int) error {
+	if err := s.readNames(ctx); err != nil {
+		return err
+	}
 	if err := RaiseAll(ctx, s.Store, logs, s.Log); err != nil || s.Queue == nil {
 		return err
 	}

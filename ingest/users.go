@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,27 +29,79 @@ func (s *StoreFollower) resolve(ctx context.Context, u *storeUnit) error {
 	}
 	began := s.Clock.Now()
 	now := began.UnixMilli()
-	done, err := users.Apply(ctx, numbered{s.Users, s.forwarded}, len(s.Logs), now, u.updates)
+	done, err := users.Apply(ctx, numbered{s.Users, s.forwarded}, s.registered, len(s.Logs), now, u.updates)
 	if err != nil {
 		return err
 	}
 	s.Stats.Resolve.Observe(s.Clock.Now().Sub(began))
 	u.ignored = done.Ignored
 	effect := u.effect
+	u.read = unresolved{len(effect.Events), len(effect.Counts), len(effect.Dead)}
 	effect.Users = done.Changes
 	effect.Events = append(effect.Events, done.Events...)
 	effect.Counts = append(effect.Counts, done.Counts...)
+	effect.JourneyFacts = done.Facts
 	for _, d := range done.Dead {
 		effect.Dead = append(effect.Dead, sluice.DeadLetter{
 			Source: "log", Form: sluice.FormItem, Reason: d.Reason, Place: d.Update.Place, TimeMillis: now,
 			Payload: user.AppendUpdate(nil, &d.Update.Update),
 		})
 	}
-	for i := range done.Events {
-		u.names[done.Events[i].Kind.String()]++
+	u.kept = nil
+	if s.registered.Any() || len(u.updates) <= keptUpdates {
+		u.kept = u.updates
 	}
 	u.updates = nil // and their batches with them, while the transaction is written
 	u.prepared, err = prepare(s.Store, s.Stats, effect)
+	return err
+}
+
+// unresolved is how much of an effect there was before its updates were applied.
+type unresolved struct{ events, counts, dead int }
+
+// again takes back what resolve has made of a unit, and reports whether it can be made
+// anew.
+func (u *storeUnit) again() bool {
+	switch {
+	case u.many == 0:
+		return true // it goes by no names
+	case u.kept == nil:
+		return false
+	}
+	u.updates, u.kept = u.kept, nil
+	e := u.effect
+	e.Users, e.JourneyFacts = nil, nil
+	e.Events, e.Counts, e.Dead = e.Events[:u.read.events], e.Counts[:u.read.counts], e.Dead[:u.read.dead]
+	return true
+}
+
+// commit resolves a unit and applies it. If names of journeys were published meanwhile,
+// it reads them and does both again, with the updates that it has kept. A session that
+// begins anew would wait up to a second for a read of the logs to end. The updates of a
+// large unit are kept only where journeys are in use: else their memory would be needed
+// for the first publish alone, which ends the session.
+func (s *StoreFollower) commit(ctx context.Context, u *storeUnit) error {
+	for reloads := 0; ; reloads++ {
+		if err := s.resolve(ctx, u); err != nil {
+			return err
+		}
+		u.effect.Published = s.registered.Published()
+		err := apply(ctx, s.Store, s.Stats, StoreRole, u.prepared)
+		if !errors.Is(err, store.ErrPublished) || reloads == maxReloads || !u.again() {
+			return err
+		}
+		s.Log.Info("the names that journeys ask for have changed: what was not stored is looked at again")
+		if err := s.readNames(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// readNames reads the names that journeys ask for.
+func (s *StoreFollower) readNames(ctx context.Context) (err error) {
+	if s.Journeys != nil {
+		s.registered, err = s.Journeys.Registered(ctx)
+	}
 	return err
 }
 
@@ -61,6 +114,7 @@ func (t *storing) countFor(e *store.StoredEvent) {
 	}}
 	switch e.Kind {
 	case sluice.KindCustom:
+		up.Body = e.Properties // for journeys
 	case sluice.KindPurchase:
 		up.Op, up.Body = user.OpBought, e.Properties
 	default:

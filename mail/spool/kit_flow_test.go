@@ -210,7 +210,7 @@ func (b *bed) openBy(redis string, routes spool.Routes, suppress nobody) *office
 	bodies := &spool.FreshBodies{Store: o.store}
 	o.intake = &spool.Intake{Writer: o.writer, Bodies: &spool.BodyWriter{Store: bodies}, Partitions: testPartitions, Clock: clock}
 	o.queuer = &spool.Queuer{Lanes: o.lanes, Logs: o.logs, Suppress: suppress, Clock: clock, Log: log}
-	o.stored = &ingest.StoreFollower{Logs: o.logs, Leases: o.leases, Store: o.store, Users: o.store, Clock: clock, Log: log, Stats: &ingest.Stats{}, Gaps: &flow.Gaps{Redis: o.redis}, MarginBytes: 16 << 20, Queue: o.queuer}
+	o.stored = &ingest.StoreFollower{Logs: o.logs, Leases: o.leases, Store: o.store, Users: o.store, Journeys: o.store, Clock: clock, Log: log, Stats: &ingest.Stats{}, Gaps: &flow.Gaps{Redis: o.redis}, MarginBytes: 16 << 20, Queue: o.queuer}
 	o.sender = &spool.Sender{
 		Process: o.leases.ID(), Lanes: o.lanes, Leases: o.leases, Bodies: bodies, Record: o.store, StoredBy: ingest.StoreRole, Suppress: suppress, Routes: routes,
 		Maker: spool.Plain{}, Clock: clock, Log: log, Stats: &spool.Stats{}, DoubtAfter: 500 * time.Millisecond,

@@ -139,7 +139,7 @@ func BenchmarkSQLiteNewUsers(b *testing.B) {
 		updates := newUsers(b, i*many, many)
 		reader.took = 0
 		began, _ := computed(b, 0)
-		done, err := users.Apply(b.Context(), reader, 16, 1_760_000_000_000, updates)
+		done, err := users.Apply(b.Context(), reader, nil, 16, 1_760_000_000_000, updates)
 		must(b, err)
 		changed, _ := computed(b, 0)
 		e := effectTo(uint64(i)+1, done.Events)

@@ -24,3 +24,6 @@ func (p *Profile) InAudience(state string) bool {
 	is := p.EmailState()
 	return is == optedIn || is == subscribed && state == subscribed
 }
+
+// State returns the state in a group in a word: subscribed or unsubscribed.
+func (g *Group) State() string { return stateWord(g.Subscribed) }

@@ -42,6 +42,8 @@ func (u *Unit) apply(up *Update) {
 		u.bury(up, tooLarge(id, bytes))
 		return
 	}
+	made := x.last == up
+	u.facts.begin(up, x)
 	change(p, up)
 	switch up.Op {
 	case user.OpAttributes, user.OpGroup, user.OpSubscribe:
@@ -60,13 +62,14 @@ func (u *Unit) apply(up *Update) {
 	case user.OpAbsorb:
 		u.absorb(up, id, x)
 	case user.OpDelete:
-		u.remove(id, x)
+		u.remove(up, id, x)
 		return
 	default:
 		u.bury(up, "an operation that this program does not know; was it written by a newer one?")
 		return
 	}
 	x.dirty, x.last = true, up
+	u.facts.end(up, made, id, x)
 }
 
 // change applies what an update does to a profile and to nothing else.
@@ -387,10 +390,13 @@ func (u *Unit) hand(up *Update, id user.ID, x *person, goes *profile.Profile, to
 		u.keys[k] = []user.ID{to}
 	}
 	x.row.MergedInto = to
+	u.facts.merged(up, id, to)
 	u.took[to] = append(append(u.took[to], id), u.took[id]...)
 	if here {
+		u.facts.remember(other.profile)
 		other.profile.Merge(goes)
 		other.dirty, other.last = true, up
+		u.facts.tookIn(up, to, other, id.String())
 		return
 	}
 	if !u.read.Users[to].ID.IsZero() {
@@ -413,7 +419,9 @@ func (u *Unit) absorb(up *Update, id user.ID, x *person) {
 		u.bury(up, why)
 		return
 	}
+	u.facts.remember(x.profile)
 	x.profile.Merge(other)
+	u.facts.tookIn(up, id, x, up.Name)
 	// The user it was sent to may have been merged into this one on the way.
 	for _, k := range keysOf(other) {
 		if _, owner := u.owner(k); owner == x && u.keys[k][0] != id {
@@ -435,8 +443,9 @@ func (u *Unit) apart(id user.ID, p, other *profile.Profile) string {
 }
 
 // remove erases a user. What is counted of that user stays counted.
-func (u *Unit) remove(id user.ID, x *person) {
+func (u *Unit) remove(up *Update, id user.ID, x *person) {
 	c := u.result.Changes
+	u.facts.deleted(up, id)
 	for _, k := range keysOf(x.profile) {
 		c.DropKeys = append(c.DropKeys, user.KeyRow{Key: k, ID: id})
 		for _, was := range slices.Concat(u.read.ByKey[k], u.took[id]) { // as the database may still have it

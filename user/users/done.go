@@ -75,6 +75,7 @@ func (u *Unit) done(ctx context.Context, store Reader) (Result, error) {
 		count.By = by
 		u.result.Counts = append(u.result.Counts, count)
 	}
+	u.result.Facts = u.facts.all
 	return u.result, nil
 }
 
@@ -136,10 +137,16 @@ func (u *Unit) put(id user.ID, x *person) {
 	if row.MergedInto.IsZero() {
 		for i, k := range x.after {
 			if k != x.before[i] && k.Name != "" {
+				u.facts.remember(x.profile)
 				u.inherit(id, x, k)
+				u.facts.inherited(id, x)
 			}
 		}
-		text := x.profile.Append(make([]byte, 0, len(x.row.Profile)+len(x.last.Body)+roomBytes))
+		room := roomBytes
+		if !x.last.Op.OfEvent() {
+			room += len(x.last.Body)
+		}
+		text := x.profile.Append(make([]byte, 0, len(x.row.Profile)+room))
 		row.Profile = unsafe.String(unsafe.SliceData(text), len(text))
 		if len(row.Profile) > user.MaxProfileBytes {
 			u.full = true

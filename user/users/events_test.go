@@ -21,7 +21,7 @@ func TestEventsWithRows(t *testing.T) {
 		}
 	}
 	day := int64(24 * 60 * 60 * 1000)
-	r, err := Apply(t.Context(), m, 4, m.now, m.logs[p])
+	r, err := Apply(t.Context(), m, nil, 4, m.now, m.logs[p])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestEventsWithRows(t *testing.T) {
 	}
 	seen(user.OpSeen, k, "a", 20*day) // another event, since its time is another
 	seen(user.OpBought, k, "", 10*day)
-	r, err = Apply(t.Context(), m, 4, m.now, m.logs[p])
+	r, err = Apply(t.Context(), m, nil, 4, m.now, m.logs[p])
 	if err != nil || len(r.Events) != 0 || r.Ignored != 0 {
 		t.Fatalf("%+v %v", r, err)
 	}
@@ -42,7 +42,7 @@ func TestEventsWithRows(t *testing.T) {
 	}
 	nobody := external("nobody")
 	seen(user.OpSeen, nobody, "x", day)
-	r, err = Apply(t.Context(), m, 4, m.now, m.logs[nobody.Partition(4)][len(m.logs[nobody.Partition(4)])-1:])
+	r, err = Apply(t.Context(), m, nil, 4, m.now, m.logs[nobody.Partition(4)][len(m.logs[nobody.Partition(4)])-1:])
 	if err != nil || len(r.Changes.Put)+len(r.Changes.AddKeys) != 0 || r.Ignored != 0 {
 		t.Errorf("of nobody: %+v %v", r, err)
 	}
@@ -58,7 +58,7 @@ func TestEventRepeatedBesideItsUser(t *testing.T) {
 		m.add(user.Update{Op: user.OpSeen, Key: k, Name: "e", TimeMillis: 1000})
 		m.logs[p][len(m.logs[p])-1].Event = sluice.EventKey{Millis: 1000, ID: "a"}
 	}
-	r, err := Apply(t.Context(), m, 4, m.now, m.logs[p])
+	r, err := Apply(t.Context(), m, nil, 4, m.now, m.logs[p])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sluice"
+	"sluice/journey"
 	"sluice/store"
 	"sluice/user"
 	"sluice/user/profile"
@@ -31,6 +32,9 @@ type model struct {
 	erased   map[string]bool
 	dead     []Dead
 	now      int64
+
+	registered *journey.Registered
+	facts      []journey.Fact
 }
 
 func newModel(t *testing.T, partitions int) *model {
@@ -112,7 +116,7 @@ func (m *model) step(n int, partitions ...int) {
 	if len(unit) == 0 {
 		return
 	}
-	r, err := Apply(context.Background(), m, len(m.logs), m.now, unit)
+	r, err := Apply(context.Background(), m, m.registered, len(m.logs), m.now, unit)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -163,6 +167,7 @@ func (m *model) write(r *Result) {
 		m.erased[name] = true
 	}
 	m.dead = append(m.dead, r.Dead...)
+	m.facts = append(m.facts, r.Facts...)
 }
 
 // deliver appends what is on its way between two partitions, the oldest first.

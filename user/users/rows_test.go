@@ -21,7 +21,7 @@ func TestWhoTakesOverMustStay(t *testing.T) {
 		id, _ := m.who(external(stays))
 		p := external(goes).Partition(4)
 		m.add(mergeInto(external(goes), external(stays)))
-		r, err := Apply(t.Context(), m, 4, m.now, m.logs[p][m.read[p]:])
+		r, err := Apply(t.Context(), m, nil, 4, m.now, m.logs[p][m.read[p]:])
 		if err != nil || !slices.Equal(r.Changes.Stay, []user.ID{id}) {
 			t.Errorf("%v must stay, %v; want %v", r.Changes.Stay, err, id)
 		}
@@ -65,7 +65,7 @@ func TestForwardsOfADatabaseThatWasPutBack(t *testing.T) {
 func TestActiveAtTheEndOfAllTimes(t *testing.T) {
 	m := newModel(t, 1)
 	m.add(did(external("ann"), "e", sluice.MaxEventTimeMillis))
-	r, err := Apply(t.Context(), m, 1, m.now, m.logs[0])
+	r, err := Apply(t.Context(), m, nil, 1, m.now, m.logs[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestWhoIsActive(t *testing.T) {
 	apply := func(up user.Update) {
 		t.Helper()
 		m.add(up)
-		r, err := Apply(t.Context(), m, 1, m.now, m.logs[0][m.read[0]:])
+		r, err := Apply(t.Context(), m, nil, 1, m.now, m.logs[0][m.read[0]:])
 		if err != nil {
 			t.Fatal(err)
 		}

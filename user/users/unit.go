@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"sluice"
+	"sluice/journey"
 	"sluice/store"
 	"sluice/user"
 	"sluice/user/profile"
@@ -35,6 +36,7 @@ type Reader interface {
 type Result struct {
 	Changes *user.Changes
 	Events  []store.StoredEvent // events and purchases of users found
+	Facts   []journey.Fact      // what of it journeys ask for
 	Counts  []sluice.Count      // users who are new, or active
 	Dead    []Dead
 	Ignored int // updates of nobody
@@ -109,6 +111,8 @@ type Unit struct {
 	full    bool   // somebody's profile would be too large
 	scratch []byte // of fits
 
+	facts facts // for journeys
+
 	born []born    // room for new users, some of it taken
 	ids  []user.ID // room for whose a key is
 
@@ -126,11 +130,13 @@ type person struct {
 	before  addressKeys // as they are stored
 	after   addressKeys // as they will be
 	last    *Update     // that changed this user
+	gained  *Update     // the last that changed an address, if journeys ask for changes
 }
 
 // Apply applies updates in their order. All were read from the logs of
-// partitions that the caller owns.
-func Apply(ctx context.Context, store Reader, partitions int, now int64, updates []Update) (Result, error) {
+// partitions that the caller owns. registered are the names of which facts are
+// wanted; nil: none.
+func Apply(ctx context.Context, store Reader, registered *journey.Registered, partitions int, now int64, updates []Update) (Result, error) {
 	answer, err := read(ctx, store, queryOf(updates))
 	if err != nil {
 		return Result{}, fmt.Errorf("apply updates of users: %w", err)
@@ -140,11 +146,11 @@ func Apply(ctx context.Context, store Reader, partitions int, now int64, updates
 		return Result{}, fmt.Errorf("apply events to users: %w", err)
 	}
 	u := newUnit(partitions, now, len(updates), &answer)
-	u.repeated = repeated
+	u.repeated, u.facts = repeated, newFacts(registered)
 	done, err := u.all(ctx, store, updates)
 	if u.full {
 		u = newUnit(partitions, now, len(updates), &answer)
-		u.repeated = repeated
+		u.repeated, u.facts = repeated, newFacts(registered)
 		u.careful = true
 		done, err = u.all(ctx, store, updates)
 	}

@@ -33,7 +33,7 @@ func TestOneRowAUser(t *testing.T) {
 		m.add(set(k, `{"n":{"inc":1}}`))
 		m.add(did(k, "e", m.now))
 	}
-	r, err := Apply(t.Context(), m, 4, m.now, m.logs[p])
+	r, err := Apply(t.Context(), m, nil, 4, m.now, m.logs[p])
 	if err != nil || len(r.Changes.Put) != 1 || len(r.Changes.AddKeys) != 1 || len(r.Events) != 100 || r.Changes.Numbers[p].User != 1 {
 		t.Fatalf("%+v %v", r, err)
 	}
