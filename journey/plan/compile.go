@@ -51,7 +51,7 @@ func compile(d *Document, env Env, found *collector) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write journey %s in its one form: %w", d.ID, err)
 	}
-	c.plan.canonical = text
+	c.plan.canonical, c.plan.Needs = text, c.questions.Needs()
 	return c.plan, nil
 }
 
@@ -70,8 +70,9 @@ type compiler struct {
 	hasContext bool // people enter with properties
 	exitRules  []*rule.Rule
 	waitRules  []*rule.Rule // of the step at hand
-	lost       bool         // a way leads nobody knows where
-	from       int          // the step at hand
+	questions  rule.Questions
+	lost       bool // a way leads nobody knows where
+	from       int  // the step at hand
 	edges      []edge
 }
 
@@ -344,7 +345,7 @@ func (c *compiler) set(place string, rules ...*rule.Rule) *rule.Set {
 			return nil // it has its problem
 		}
 	}
-	s, err := rule.NewSet(rules...)
+	s, err := c.questions.NewSet(rules...)
 	if err != nil {
 		c.wrong(place, "%v", err)
 	}

@@ -22,6 +22,10 @@ type Plan struct {
 	Conversions []Converting
 	Control     int // hundredths of a percent
 
+	// Needs are the questions that rules of all steps and of who may enter ask: bit i of
+	// rule.Given.Known answers the i-th.
+	Needs []rule.Need
+
 	// Branches is how many ways out all steps have that have several: PlanPath.Branch
 	// is below it.
 	Branches int

@@ -197,6 +197,9 @@ exit_when: [{event: x}, {rule: {attribute: gone, is: exists}}, {rule: {journey: 
 	if _, err := s.Rules.MatchGiven([]string{`{"custom":{"gone":1}}`}, []uint64{1}, 0, given, out); err != nil || out[0] != 0b1110 || s.ExitBit != 2 {
 		t.Errorf("%b, %v, exit rules from %d on", out, err, s.ExitBit)
 	}
+	if len(p.Needs) != 1 || p.Needs[0].Journey != "welcome" {
+		t.Errorf("the rules ask %v", p.Needs)
+	}
 	if p.Exit[1].Rule != 0 || p.Exit[2].Rule != 1 || p.Steps[1].ExitBit != 0 {
 		t.Errorf("%+v, %+v", p.Exit, p.Steps[1])
 	}

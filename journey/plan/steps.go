@@ -365,13 +365,17 @@ func (s *PlanStep) branchNumbers() map[string]int {
 		all[s.Paths[i].Name] = s.Paths[i].Branch
 	}
 	if s.Otherwise >= 0 {
-		name := branchOtherwise
-		if s.Kind == StepSplit {
-			name = branchElse
-		}
-		all[name] = s.Otherwise
+		all[s.OtherwiseName()] = s.Otherwise
 	}
 	return all
+}
+
+// OtherwiseName is the name of the branch that none of the paths is.
+func (s *PlanStep) OtherwiseName() string {
+	if s.Kind == StepSplit {
+		return branchElse
+	}
+	return branchOtherwise
 }
 
 // Branch is the number of a step's branch by its name; false: it has none of it.

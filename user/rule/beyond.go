@@ -50,7 +50,7 @@ type more struct {
 // MaxPathNames bounds how deep a condition looks into a value.
 const MaxPathNames = 8
 
-// MaxNeeds bounds the needs of a Set: a bit each.
+// MaxNeeds bounds the needs of a Set, and of sets with common Questions: a bit each.
 const MaxNeeds = 64
 
 // MaxMailDays bounds how far back a condition about mail looks.
@@ -93,12 +93,23 @@ type Given struct {
 	Known      uint64 // bit i answers Needs()[i]
 }
 
-// Needs are the questions that the rules of the set ask, each once.
-func (s *Set) Needs() []Need { return slices.Clone(s.needs) }
+// Questions number the needs of several sets in one way, so that one Given answers all
+// of them. The sets must be made before any of them is used.
+type Questions struct{ needs []Need }
+
+// NewSet is the function NewSet for a set with these questions.
+func (q *Questions) NewSet(rules ...*Rule) (*Set, error) { return newSet(q, rules...) }
+
+// Needs are the questions of all its sets, each once.
+func (q *Questions) Needs() []Need { return slices.Clone(q.needs) }
+
+// Needs are the questions that bits of Given.Known answer: those of the rules of the
+// set, and of other sets made of the same Questions.
+func (s *Set) Needs() []Need { return s.asked.Needs() }
 
 // Asks reports whether the rules ask for more than profiles.
 func (s *Set) Asks() bool {
-	return len(s.needs)+len(s.wants[inProperties].names)+len(s.wants[inContext].names) > 0
+	return s.asks || len(s.wants[inProperties].names)+len(s.wants[inContext].names) > 0
 }
 
 // MatchGiven is Match with what is known of each person beside the profile: given is
@@ -112,10 +123,11 @@ func (s *Set) MatchGiven(texts []string, ids []uint64, nowMillis int64, given []
 }
 
 func (s *Set) needOf(n Need) int {
-	i := slices.Index(s.needs, n)
+	s.asks = true
+	i := slices.Index(s.asked.needs, n)
 	if i < 0 {
-		i = len(s.needs)
-		s.needs = append(s.needs, n)
+		i = len(s.asked.needs)
+		s.asked.needs = append(s.asked.needs, n)
 	}
 	return i
 }

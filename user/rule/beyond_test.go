@@ -153,3 +153,35 @@ func TestMatchRefusesWhatItCannotAnswer(t *testing.T) {
 		}
 	}
 }
+
+// Sets with common questions are answered by the same bits.
+func TestCommonQuestions(t *testing.T) {
+	var q Questions
+	var sets []*Set
+	for _, text := range []string{`{"journey":"a","is":"inside"}`, `{"attribute":"x","is":"does_not_exist"}`,
+		`{"and":[{"journey":"b","is":"inside"},{"journey":"a","is":"not_inside"}]}`} {
+		r, err := CompileFor(text, Options{Allow: Everything})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := q.NewSet(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets = append(sets, s)
+	}
+	if needs := q.Needs(); len(needs) != 2 || needs[0].Journey != "a" || needs[1].Journey != "b" {
+		t.Fatalf("the questions are %v", needs)
+	}
+	if !sets[0].Asks() || sets[1].Asks() || !sets[2].Asks() {
+		t.Error("a set without questions asks, or one with them does not")
+	}
+	for known, want := range map[uint64][3]uint64{0b00: {0, 1, 0}, 0b01: {1, 1, 0}, 0b10: {0, 1, 1}, 0b11: {1, 1, 0}} {
+		for i, s := range sets {
+			out := []uint64{9}
+			if _, err := s.MatchGiven([]string{"{}"}, []uint64{1}, nowMillis, []Given{{Known: known}}, out); err != nil || out[0] != want[i] {
+				t.Errorf("known %b: set %d gives %b, %v; want %b", known, i, out[0], err, want[i])
+			}
+		}
+	}
+}

@@ -38,7 +38,9 @@ type Set struct {
 	wants [sections]wanted
 	used  int // sections of a profile in which something is wanted
 	slots int
-	needs []Need
+
+	asked *Questions
+	asks  bool // this set has needs itself
 }
 
 // section is a member of a profile's text in which conditions find values. An
@@ -94,19 +96,21 @@ const fieldTimeZone = "time_zone"
 const slotOfZone = 0
 
 // NewSet puts rules together. Match gives the i-th of them bit i.
-func NewSet(rules ...*Rule) (*Set, error) {
+func NewSet(rules ...*Rule) (*Set, error) { return new(Questions).NewSet(rules...) }
+
+func newSet(asked *Questions, rules ...*Rule) (*Set, error) {
 	if len(rules) == 0 || len(rules) > MaxRules {
 		return nil, fmt.Errorf("make set of rules: want 1 to %d rules, got %d", MaxRules, len(rules))
 	}
-	s := &Set{slots: slotOfZone + 1}
+	s := &Set{slots: slotOfZone + 1, asked: asked}
 	for _, r := range rules {
 		s.rules = append(s.rules, r.root.copied())
 	}
 	for i := range s.rules {
 		s.rules[i].each(s.want)
 	}
-	if len(s.needs) > MaxNeeds {
-		return nil, fmt.Errorf("make set of rules: want at most %d different conditions about journeys and mail, got %d", MaxNeeds, len(s.needs))
+	if n := len(asked.needs); n > MaxNeeds {
+		return nil, fmt.Errorf("make set of rules: want at most %d different conditions about journeys and mail, got %d", MaxNeeds, n)
 	}
 	for i := range s.wants[:inProperties] {
 		if len(s.wants[i].names) > 0 {
