@@ -185,6 +185,27 @@ func (r *Records) Of(number int64) *Unit {
 	return r.chunk(chunk)
 }
 
+// RecordOf reads the record of one person in a journey, by its number, without a lease
+// and without Load; a zero one: there is none. It may be older than a commit that is
+// under way.
+func (l *Log) RecordOf(ctx context.Context, journey int, number int64) (Record, error) {
+	if number < 1 {
+		return Record{}, nil
+	}
+	r := l.Records(journey)
+	u := r.chunk(int((number - 1) / ChunkRecords))
+	if err := r.Read(ctx, []*Unit{u}); err != nil {
+		return Record{}, err
+	}
+	if string(u.data) == dividedMark { // a chunk that is divided stays so
+		u = r.block((number - 1) / BlockRecords)
+		if err := r.Read(ctx, []*Unit{u}); err != nil {
+			return Record{}, err
+		}
+	}
+	return u.Get(number), nil
+}
+
 // Read reads units, unitsAtOnce at most in a call.
 func (r *Records) Read(ctx context.Context, units []*Unit) error {
 	for piece := range slices.Chunk(units, unitsAtOnce) {

@@ -57,6 +57,11 @@ func (x *recordsUnderTest) load() {
 			x.t.Fatalf("the record of %d is %v, want %v", number, found[number], r)
 		}
 	}
+	for _, number := range []int64{-1, 0, 1, 2, BlockRecords, BlockRecords + 1, ChunkRecords, ChunkRecords + 1, 3 * ChunkRecords, 9 * ChunkRecords} {
+		if r, err := x.log.RecordOf(x.t.Context(), 7, number); err != nil || r != x.want[number] {
+			x.t.Fatalf("read alone, the record of %d is %v, want %v, %v", number, r, x.want[number], err)
+		}
+	}
 }
 
 // set changes records in one commit.

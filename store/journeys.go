@@ -77,6 +77,11 @@ type JourneyStore interface {
 	// ErrConflict if the revision is another than j's; it raises that by one.
 	PutJourney(ctx context.Context, j Journey) error
 
+	// PutStatus does what PutJourney does and raises the publish number, both in one
+	// transaction, and returns that number. A process that moves people looks at the
+	// number, and so learns of the new status.
+	PutStatus(ctx context.Context, j Journey) (published int64, err error)
+
 	// Publish does what PutJourney does, stores a new version, whose number is one more
 	// than j.Version, and raises the publish number, all in one transaction. It returns
 	// the version's and the publish number. It waits for transactions of the store that

@@ -21,6 +21,14 @@ type SeriesQuery struct {
 	App, Name *string           // only this one; nil: all
 	Kind      *sluice.EventKind // the same
 
+	// Under is the beginning of names: only those that begin so. Empty: all. Its last
+	// byte is below 0x7f.
+	Under string
+
+	// Whole adds the buckets of the range up: Millis of a row is when the first of them
+	// begins.
+	Whole bool
+
 	// What is told apart; the others are added up, and empty in the rows.
 	ByApp, ByName, ByKind bool
 

@@ -77,6 +77,15 @@ func (s *Store) PutJourney(ctx context.Context, j store.Journey) error {
 	return s.failed(err, "write journey %s in", j.ID)
 }
 
+// PutStatus implements store.JourneyStore.
+func (s *Store) PutStatus(ctx context.Context, j store.Journey) (published int64, err error) {
+	published, err = s.publish(ctx, func(tx *txn) error { return tx.putJourney(ctx, &j, j.Version) })
+	if err != nil {
+		return 0, s.failed(err, "write the status %s of journey %s in", j.Status, j.ID)
+	}
+	return published, nil
+}
+
 func (t *txn) putJourney(ctx context.Context, j *store.Journey, version int) error {
 	n, err := t.changed(ctx, "journey_put", j.Name, j.Status, version, j.Draft, t.store.d.millis(j.UpdatedMillis), j.ID, j.Revision, j.Version)
 	if err == nil && n != 1 {

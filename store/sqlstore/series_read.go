@@ -28,6 +28,9 @@ func (s *Store) seriesStatement(q store.SeriesQuery) (string, []any) {
 		table = "series_days"
 	}
 	columns, group := []string{"bucket"}, []string{"bucket"}
+	if q.Whole {
+		columns, group = []string{"MIN(bucket)"}, nil
+	}
 	for _, c := range []struct {
 		name  string
 		apart bool
@@ -54,7 +57,15 @@ func (s *Store) seriesStatement(q store.SeriesQuery) (string, []any) {
 	if q.Kind != nil {
 		only("kind", q.Kind.String())
 	}
+	if last := len(q.Under) - 1; last >= 0 {
+		// Names are compared byte by byte, so those lie together in the primary key.
+		where = append(where, "name >= ?", "name < ?")
+		args = append(args, s.d.text(q.Under), s.d.text(q.Under[:last]+string(q.Under[last]+1)))
+	}
+	from := "SELECT " + strings.Join(columns, ", ") + ", " + s.d.sumCount() + " FROM " + table + " WHERE " + strings.Join(where, " AND ")
 	by := strings.Join(group, ", ")
-	return "SELECT " + strings.Join(columns, ", ") + ", " + s.d.sumCount() + " FROM " + table +
-		" WHERE " + strings.Join(where, " AND ") + " GROUP BY " + by + " ORDER BY " + by + fmt.Sprintf(" LIMIT %d", q.Limit), args
+	if by == "" { // one row, unless there is nothing
+		return from + " HAVING COUNT(*) > 0", args
+	}
+	return from + " GROUP BY " + by + " ORDER BY " + by + fmt.Sprintf(" LIMIT %d", q.Limit), args
 }

@@ -90,6 +90,28 @@ func testJourneys(t *testing.T, f *fixture) {
 	}
 }
 
+// testPutStatus: with a new status the publish number rises, and only then; a caller
+// that has not read the last revision changes neither.
+func testPutStatus(t *testing.T, f *fixture) {
+	db := f.journeys(t)
+	j, published := f.publish(t, "a", journey.Names{Events: []string{"e"}})
+	j.Status, j.UpdatedMillis = journey.StatusPaused, 1_700_000_000_999
+	raised, err := db.PutStatus(f.ctx, j)
+	must(t, err)
+	if raised <= published || f.registered(t).Published() != raised || !f.registered(t).Names().HasEvent("e") {
+		t.Fatalf("the number is %d after %d, %d is to be seen", raised, published, f.registered(t).Published())
+	}
+	if _, err = db.PutStatus(f.ctx, j); !errors.Is(err, sluice.ErrConflict) || f.registered(t).Published() != raised {
+		t.Fatalf("a revision that is past: %v, the number is %d after %d", err, f.registered(t).Published(), raised)
+	}
+	j.Revision++
+	got, err := db.Journey(f.ctx, "a")
+	must(t, err)
+	want(t, "journey", got, j)
+	must(t, db.PutJourney(f.ctx, j))
+	want(t, "number after a draft", f.registered(t).Published(), raised)
+}
+
 // testPublish: the names of the versions in use are those that are registered, and each
 // change of them raises the publish number.
 func testPublish(t *testing.T, f *fixture) {

@@ -226,6 +226,12 @@ func testReadSeries(t *testing.T, f *fixture) {
 			{Millis: at(time.Hour), Kind: "counter", Count: 15}, {Millis: at(2 * time.Hour), Kind: "counter", Count: 3}}},
 		{"in all", store.SeriesQuery{FromMillis: at(2 * time.Hour), ToMillis: at(3 * time.Hour), Kind: &kind}, []store.SeriesRow{{Millis: at(2 * time.Hour), Count: 13}}},
 		{"to the end of all times", store.SeriesQuery{Days: true, FromMillis: at(24 * time.Hour), ToMillis: sluice.MaxEventTimeMillis + 1}, []store.SeriesRow{{Millis: at(24 * time.Hour), Count: 4}}},
+		{"as a whole", store.SeriesQuery{Days: true, FromMillis: at(0), ToMillis: at(48 * time.Hour), App: &app, ByName: true, Whole: true}, []store.SeriesRow{
+			{Millis: at(0), Name: "click", Count: 1}, {Millis: at(0), Name: "open", Count: 22}}},
+		{"one sum", store.SeriesQuery{FromMillis: at(2 * time.Hour), ToMillis: at(48 * time.Hour), Whole: true}, []store.SeriesRow{{Millis: at(2 * time.Hour), Count: 17}}},
+		{"no sum", store.SeriesQuery{FromMillis: at(48 * time.Hour), ToMillis: at(49 * time.Hour), Whole: true}, nil},
+		{"names that begin so", store.SeriesQuery{ToMillis: at(24 * time.Hour), Under: "op", ByName: true, Whole: true}, []store.SeriesRow{{Millis: at(time.Hour), Name: "open", Count: 27}}},
+		{"no longer name", store.SeriesQuery{ToMillis: at(24 * time.Hour), Under: "open/", ByName: true}, nil},
 		{"none", store.SeriesQuery{ToMillis: at(48 * time.Hour), App: &none}, nil},
 	} {
 		c.query.Limit = 100

@@ -135,6 +135,7 @@ var suite = []struct {
 	{"Schedules", testSchedules},
 	{"SchedulesRestored", testSchedulesRestored},
 	{"Journeys", testJourneys},
+	{"PutStatus", testPutStatus},
 	{"Publish", testPublish},
 	{"PublishRestored", testPublishRestored},
 	{"Facts", testFacts},
