@@ -2,18 +2,14 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 
-	"sluice"
 	"sluice/journey"
+	"sluice/journey/env"
 	"sluice/journey/plan"
 	"sluice/journey/step"
-	"sluice/lib/mime"
 	"sluice/mail"
-	"sluice/mail/template"
 	"sluice/store"
 	"sluice/user"
 )
@@ -117,7 +113,7 @@ func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.Jou
 }
 
 func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (*version, error) {
-	_, p, err := plan.LoadJSON(stored.Document, &env{ctx, l})
+	_, p, err := plan.LoadJSON(stored.Document, l.database().Env(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -138,65 +134,14 @@ func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (*ve
 
 // mailing prepares the mails of a step.
 func (l *Loader) mailing(ctx context.Context, m *plan.Mailing) (*mailing, error) {
-	content := template.Content{Template: m.Template, Version: m.Version, Mail: m.Content, Variables: m.Variables}
-	from := m.From
-	if m.Content != nil && from == "" {
-		from = m.Content.From
-	}
-	if m.Template != "" {
-		v, err := l.Templates.TemplateVersion(ctx, m.Template, m.Version)
-		if err != nil {
-			return nil, err
-		}
-		if content.Version = v.Version; from == "" {
-			from = v.From
-		}
-	}
-	box, err := mime.ParseMailbox(from)
+	send, err := l.database().Mailing(ctx, m)
 	if err != nil {
-		return nil, fmt.Errorf("its mails have no sender that is the same for everybody: %w", err)
+		return nil, err
 	}
-	text := string(content.Append(nil))
-	if len(text) > mail.MaxInlineBytes {
-		return nil, fmt.Errorf("its content has %d bytes, at most %d go with each mail: make it a template", len(text), mail.MaxInlineBytes)
-	}
-	return &mailing{latestMillis: m.LatestSeconds * 1000, send: mail.Send{
-		Recipients: 1, Priority: m.Priority, Class: m.Class, Form: mail.ContentTemplate,
-		From: box.Address.String(), Route: m.Route, Tags: strings.Join(m.Tags, ","), Content: text,
-	}}, nil
+	return &mailing{latestMillis: m.LatestSeconds * 1000, send: send}, nil
 }
 
-// env answers what a document asks of the database.
-type env struct {
-	ctx context.Context
-	l   *Loader
-}
-
-// Template implements plan.Env.
-func (e *env) Template(id string, version int) (mail.Class, bool, error) {
-	v, err := e.l.Templates.TemplateVersion(e.ctx, id, version)
-	found, err := isThere(err)
-	return v.Class, found, err
-}
-
-// Segment implements plan.Env.
-func (e *env) Segment(id string) (string, bool, error) {
-	s, err := e.l.Segments.Segment(e.ctx, id)
-	found, err := isThere(err)
-	return s.Definition, found, err
-}
-
-// Journey implements plan.Env.
-func (e *env) Journey(id string) (bool, error) {
-	_, err := e.l.Journeys.Journey(e.ctx, id)
-	return isThere(err)
-}
-
-// isThere says whether an answer was that something is not there.
-func isThere(err error) (bool, error) {
-	var e *sluice.Error
-	if errors.As(err, &e) && e.Code == sluice.CodeNotFound {
-		return false, nil
-	}
-	return err == nil, err
+// database is where it looks up what journeys are made of.
+func (l *Loader) database() *env.Database {
+	return &env.Database{Journeys: l.Journeys, Templates: l.Templates, Segments: l.Segments}
 }

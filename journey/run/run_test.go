@@ -119,7 +119,7 @@ func (b *bed) passes(p *part) {
 // publish stores a journey and publishes it, and has it in the partitions opened later.
 func (b *bed) publish(text string) store.Journey {
 	b.Helper()
-	d, p, err := plan.LoadYAML(text, &env{b.Context(), b.loader()})
+	d, p, err := plan.LoadYAML(text, b.loader().database().Env(b.Context()))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,0 +1,104 @@
+// Package env is what there is beside a journey: templates, segments and other journeys,
+// as the database has them. Who checks a journey before it is published and who carries
+// it out ask here, so that what the one lets pass the other can do.
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"sluice"
+	"sluice/journey/plan"
+	"sluice/lib/mime"
+	"sluice/mail"
+	"sluice/mail/template"
+	"sluice/store"
+	"sluice/user"
+)
+
+// Database is where it is looked up.
+type Database struct {
+	Journeys  store.JourneyStore
+	Templates mail.TemplateStore
+	Segments  user.SegmentStore
+}
+
+// Env returns what documents are compiled with. It asks the database within ctx.
+func (d *Database) Env(ctx context.Context) plan.Env { return &env{ctx, d} }
+
+// Mailing makes what the mails of a message step have in common: without recipient and
+// times. The error says of a step that it has no mail that can be sent, or is one of the
+// database.
+func (d *Database) Mailing(ctx context.Context, m *plan.Mailing) (mail.Send, error) {
+	content := template.Content{Template: m.Template, Version: m.Version, Mail: m.Content, Variables: m.Variables}
+	from := m.From
+	if m.Content != nil && from == "" {
+		from = m.Content.From
+	}
+	if m.Template != "" {
+		v, err := d.Templates.TemplateVersion(ctx, m.Template, m.Version)
+		if err != nil {
+			return mail.Send{}, err
+		}
+		if content.Version = v.Version; from == "" {
+			from = v.From
+		}
+	}
+	box, err := mime.ParseMailbox(from)
+	if err != nil {
+		return mail.Send{}, &Unsendable{fmt.Errorf("its mails have no sender that is the same for everybody: %w", err)}
+	}
+	text := string(content.Append(nil))
+	if len(text) > mail.MaxInlineBytes {
+		return mail.Send{}, &Unsendable{fmt.Errorf("its content has %d bytes, at most %d go with each mail: make it a template", len(text), mail.MaxInlineBytes)}
+	}
+	return mail.Send{
+		Recipients: 1, Priority: m.Priority, Class: m.Class, Form: mail.ContentTemplate,
+		From: box.Address.String(), Route: m.Route, Tags: strings.Join(m.Tags, ","), Content: text,
+	}, nil
+}
+
+// Unsendable says why the mails of a step cannot be made, whatever the database says
+// later.
+type Unsendable struct{ why error }
+
+// Error implements error.
+func (e *Unsendable) Error() string { return e.why.Error() }
+
+// Unwrap returns the cause.
+func (e *Unsendable) Unwrap() error { return e.why }
+
+type env struct {
+	ctx context.Context
+	d   *Database
+}
+
+// Template implements plan.Env.
+func (e *env) Template(id string, version int) (mail.Class, bool, error) {
+	v, err := e.d.Templates.TemplateVersion(e.ctx, id, version)
+	found, err := isThere(err)
+	return v.Class, found, err
+}
+
+// Segment implements plan.Env.
+func (e *env) Segment(id string) (string, bool, error) {
+	s, err := e.d.Segments.Segment(e.ctx, id)
+	found, err := isThere(err)
+	return s.Definition, found, err
+}
+
+// Journey implements plan.Env.
+func (e *env) Journey(id string) (bool, error) {
+	_, err := e.d.Journeys.Journey(e.ctx, id)
+	return isThere(err)
+}
+
+// isThere says whether an answer was that something is not there.
+func isThere(err error) (bool, error) {
+	if e, ok := errors.AsType[*sluice.Error](err); ok && e.Code == sluice.CodeNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
