@@ -36,9 +36,10 @@ const RedisEmbedded = "embedded"
 
 // The roles, and where the producers of a list put new elements.
 const (
-	RoleStore  = "store"
-	RoleIntake = "intake"
-	RoleSend   = "send"
+	RoleStore   = "store"
+	RoleIntake  = "intake"
+	RoleSend    = "send"
+	RoleJourney = "journey"
 
 	TakeLeft  = "left"
 	TakeRight = "right"
@@ -48,7 +49,7 @@ const (
 )
 
 // AllRoles returns every role, in the order of the data's way.
-func AllRoles() []string { return []string{RoleIntake, RoleStore, RoleSend} }
+func AllRoles() []string { return []string{RoleIntake, RoleStore, RoleSend, RoleJourney} }
 
 // Config is everything that can be set. The tags of a field:
 //
@@ -66,7 +67,7 @@ type Config struct {
 	Redis           URL       `yaml:"redis" doc:"The Redis server that holds the logs: redis://USER:PASSWORD@HOST:PORT/DB, rediss:// for TLS, unix:///PATH for a socket. 'embedded' starts a private redis-server below the data directory, which syncs every write to disk and ends with the program."`
 	Database        URL       `yaml:"database" doc:"The database: sqlite:FILE (one process only) or mysql://USER:PASSWORD@HOST:PORT/NAME for MySQL and MariaDB, or postgres://USER:PASSWORD@HOST:PORT/NAME for PostgreSQL. Default: sluice.db in the data directory." sample:"sqlite:sluice-data/sluice.db"`
 	Data            string    `yaml:"data" doc:"Directory of what this process keeps on disk: the embedded Redis and SQLite. Created if missing."`
-	Roles           []string  `yaml:"roles" doc:"What this process does: intake drains the lists into logs, store writes the logs to the database and moves what waits to be sent to its lanes, send sends it. Several processes share a role fairly. On a command line or in the environment: separated by commas."`
+	Roles           []string  `yaml:"roles" doc:"What this process does: intake drains the lists into logs, store writes the logs to the database and moves what waits to be sent to its lanes, send sends it, journey moves people through journeys. Several processes share a role fairly. On a command line or in the environment: separated by commas."`
 	Partitions      int       `yaml:"partitions" range:"1..256" doc:"How many slices the users are spread over, 1 to 256: the most processes that can share a role. Fixed once there is data; changing it means export and import. If it is not set, a deployment that has data keeps the number it was set up with."`
 	EventTime       EventTime `yaml:"event_time" doc:"How far from now the time of an event or counter may be. What is outside is refused (requests) or becomes a dead letter (lists), which can be replayed after a change of the bounds."`
 	Retention       Retention `yaml:"retention" doc:"For how many days what is stored is kept, 0 to 36500. 0: for ever, until you delete it: nothing is removed unasked. Days (UTC) go as a whole: what is kept for 30 days is gone after 31."`

@@ -55,7 +55,7 @@ func TestPrecedence(t *testing.T) {
 		partitions, nroles int
 		origin             string
 	}{
-		{"defaults", mustLoad(t, "", nil, nil), "embedded", "info", 64, 3, "default"},
+		{"defaults", mustLoad(t, "", nil, nil), "embedded", "info", 64, 4, "default"},
 		{"file", mustLoad(t, file, nil, nil), "redis://file:1", "warn", 4, 1, "sluice.yaml:1"},
 		{"environment", mustLoad(t, file, env, nil), "redis://env:1", "error", 4, 1, "SLUICE_REDIS"},
 		{"flags", mustLoad(t, file, env, flags), "redis://flag:1", "error", 4, 2, "--redis"},
@@ -164,9 +164,9 @@ func TestMistakes(t *testing.T) {
 		{yaml: "alerts: {email: a@example.com, from: b@example.com}", want: "sluice.yaml:1: alerts.email needs alerts.smtp: smtp://..."},
 		{yaml: "alerts: {email: Ann, from: b@example.com, smtp: 'smtp://h:1'}", want: "sluice.yaml:1: alerts.email \"Ann\" is no address, want NAME@HOST"},
 		{yaml: "data: [a]", want: "sluice.yaml:1: data: want a text, found a list"},
-		{yaml: "roles: [stor]", want: "sluice.yaml:1: roles is \"stor\", want one of intake, store, send; did you mean store?"},
+		{yaml: "roles: [stor]", want: "sluice.yaml:1: roles is \"stor\", want one of intake, store, send, journey; did you mean store?"},
 		{yaml: "roles: [store, store]", want: "sluice.yaml:1: roles names store twice"},
-		{yaml: "roles: []", want: "sluice.yaml:1: roles is empty; leave it out for all of them, or name some of intake, store, send"},
+		{yaml: "roles: []", want: "sluice.yaml:1: roles is empty; leave it out for all of them, or name some of intake, store, send, journey"},
 		{yaml: "retention:\n  dead_letters: -1", want: "sluice.yaml:2: retention.dead_letters is -1, want 0 to 36500"},
 		{yaml: "retention: {events: {mial: 3}}", want: "sluice.yaml:1: retention.events.mial: unknown key; did you mean mail?"},
 		{yaml: "retention:\n  events:\n    custom: 29", want: "sluice.yaml:3: retention.events.custom is 29 days, and event_time.past_days is 30: ..."},

@@ -12,6 +12,7 @@ import (
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/journey/run"
 	"sluice/lib/child"
 	"sluice/mail"
 	"sluice/mail/domain"
@@ -63,6 +64,7 @@ func (e *core) followers() []follower {
 			follower{config.RoleSend, "routes", func(fetch, _ context.Context) { e.sending.router.Run(fetch, e.log) }},
 			follower{config.RoleSend, config.SinkRoute, func(fetch, _ context.Context) { e.sending.box.Run(fetch) }})
 	}
+	all = append(all, follower{config.RoleJourney, run.Role, e.journeys().Run})
 	for i, list := range e.lists {
 		all = append(all, follower{config.RoleIntake, list.Source(), e.listFollowers[i]})
 	}
@@ -166,6 +168,9 @@ func (e *core) open(ctx context.Context) error {
 			e.log.Warn("days of events could not be made; they will be, while the program runs", "error", err)
 		}
 	}
+	if e.config.HasRole(config.RoleJourney) {
+		e.leases.AddPartitions(run.Role, e.redis, partitions)
+	}
 	if err := e.openSending(partitions); err != nil {
 		return err
 	}
@@ -178,6 +183,11 @@ func (e *core) open(ctx context.Context) error {
 			return err
 		}
 	}
+	return e.openIntake(ctx, partitions)
+}
+
+// openIntake prepares what is drained: lists, hashes, sets.
+func (e *core) openIntake(ctx context.Context, partitions []flow.Partition) error {
 	if !e.config.HasRole(config.RoleIntake) {
 		e.config.Lists, e.config.Hashes = nil, nil
 	}
@@ -303,6 +313,12 @@ func (e *core) lister(list *flow.List, log *slog.Logger) ingest.Lister {
 // storeFollower returns what stores the logs.
 func (e *core) storeFollower() *ingest.StoreFollower {
 	return &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store, Journeys: e.store, Clock: e.clock, Log: e.log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps, MarginBytes: e.config.LogMarginMB << 20, Queue: e.sending.queuer}
+}
+
+// journeys returns what moves people through journeys.
+func (e *core) journeys() *run.Follower {
+	return &run.Follower{Logs: e.logs, Leases: e.leases, Store: e.store, Clock: e.clock, Log: e.log, Health: e.stats,
+		Loader: &run.Loader{Journeys: e.store, Templates: e.store, Segments: e.store, Log: e.log}}
 }
 
 // keeper returns what makes the days of events and removes what is too old.

@@ -27,6 +27,12 @@ const (
 	// queuedUnits is how many units that are due are noted at once.
 	queuedUnits = 64
 
+	// pendingMails is how many mails of a partition may be pending in its lanes before
+	// waves make more. pendingEntries is how many entries of its log may not be stored
+	// before anything moves. What waits is in Redis, and is to stay small.
+	pendingMails   = 20_000
+	pendingEntries = 1_000
+
 	// rangeFactor: profiles are read as a range of numbers if the range has at most so
 	// many times the people wanted, else one by one.
 	rangeFactor = 4
@@ -133,19 +139,42 @@ func (p *part) working(ctx context.Context, f func() error) error {
 
 // pass does a piece of each kind of work, and reports whether there was any.
 func (p *part) pass(ctx context.Context) (worked bool, err error) {
+	if entries, err := p.log.Entries(ctx); err != nil || entries > pendingEntries {
+		return false, err
+	}
 	worked, err = p.applyFacts(ctx)
+	if err != nil {
+		return worked, err
+	}
+	crowded, err := p.crowded(ctx)
 	if err != nil {
 		return worked, err
 	}
 	for range p.journeys {
 		p.turn = (p.turn + 1) % len(p.journeys)
-		moved, err := p.moveDue(ctx, p.journeys[p.turn])
+		in := p.journeys[p.turn]
+		if crowded && in.mails {
+			continue
+		}
+		moved, err := p.moveDue(ctx, in)
 		if err != nil {
 			return worked, err
 		}
 		worked = worked || moved
 	}
 	return worked, nil
+}
+
+// crowded reports whether as much mail is pending in the partition as waves may make.
+func (p *part) crowded(ctx context.Context) (bool, error) {
+	waiting, err := p.log.Lanes().Waiting(ctx)
+	pending := int64(0)
+	for lane, n := range waiting {
+		if lane != flow.LaterName {
+			pending += n
+		}
+	}
+	return pending >= pendingMails, err
 }
 
 // rest waits until somebody is due, or it is time to ask for facts.

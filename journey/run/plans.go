@@ -20,6 +20,7 @@ type plans struct {
 	id       string
 	current  *version           // that people enter; nil: nobody enters
 	versions map[uint8]*version // by their place in records
+	mails    bool               // one of them has mails
 }
 
 // version is one of them. Its place in records is its number without what is above 8
@@ -105,6 +106,7 @@ func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.Jou
 			return nil, fmt.Errorf("version %d: %w", versions[i].Version, err)
 		}
 		one.versions[v.place] = v
+		one.mails = one.mails || len(v.mails) > 0
 		if versions[i].Version == j.Version && j.Status == journey.StatusLive {
 			one.current = v
 		}
