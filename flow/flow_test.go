@@ -77,7 +77,7 @@ func dialClusterNode(t *testing.T) *Redis {
 // A start waits for a cluster of which a node is away, as it does for a server.
 func TestAClusterThatIsDownIsAway(t *testing.T) {
 	r := dialClusterNode(t) // of the slots it knows no owner
-	if _, err := r.Get(t.Context(), "key"); !IsAway(err) {
+	if _, err := Ask(t.Context(), r, "read key", r.B().Get().Key("key").Build(), Text); !IsAway(err) {
 		t.Errorf("%v does not say that the cluster is away", err)
 	}
 }

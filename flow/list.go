@@ -91,7 +91,6 @@ type List struct {
 
 	listenFor time.Duration // listenWait, but in tests
 
-	heldTotal atomic.Int64 // elements held, by this process
 	deafUntil atomic.Int64 // Redis is not asked to say what changes before, in milliseconds since 1970
 }
 
@@ -142,9 +141,6 @@ func (l *List) String() string { return l.keys.kind + " " + l.name }
 
 // Source names it in cursors, logs and dead letters.
 func (l *List) Source() string { return l.keys.kind + ":" + l.name }
-
-// Held returns how many elements this process has held since it started.
-func (l *List) Held() int64 { return l.heldTotal.Load() }
 
 // Waiting returns how many elements are in the list, or keys in the set, not
 // held yet.
@@ -208,13 +204,6 @@ type ListReader struct {
 	keep      sluice.Position // what lies before it is not kept
 	cutKnown  bool            // cut is
 	cut       time.Time       // when that was applied which went last for want of room; zero: nothing has
-}
-
-// Open begins to read after the cursor. It brings the list's state up to the
-// cursor, and drops what is committed. It fails with a *GapError if elements after
-// the cursor are gone.
-func (l *List) Open(ctx context.Context, lease *Lease, cursor sluice.Position) (*ListReader, error) {
-	return l.openAt(ctx, lease, cursor, false)
 }
 
 func (l *List) openAt(ctx context.Context, lease *Lease, cursor sluice.Position, keeps bool) (*ListReader, error) {
@@ -434,8 +423,6 @@ func (r *ListReader) hold(ctx context.Context) (bool, error) {
 		return false, nil
 	case last != r.last+1:
 		return false, fmt.Errorf("hold %s: %w: chunk %d was held last, redis says %d; it has gone back in time", l, sluice.ErrConflict, r.last, last)
-	case n > 0:
-		l.heldTotal.Add(n)
 	}
 	// n is -1 if an earlier call held the chunk and its answer was lost.
 	r.last = last

@@ -179,12 +179,6 @@ func (r *Redis) Push(ctx context.Context, list string, elements []string) error 
 	return r.Do(ctx, "push to list "+list, r.B().Rpush().Key(list).Element(elements...).Build())
 }
 
-// Get returns the text of a key, "" if there is none. It serves tests, which
-// keep their counts beside a list.
-func (r *Redis) Get(ctx context.Context, key string) (string, error) {
-	return Ask(ctx, r, "read "+key, r.B().Get().Key(key).Build(), Text)
-}
-
 // wrap says what was tried on which server, and gives the errors on which
 // callers decide their own values.
 func (r *Redis) wrap(verb string, err error) error {

@@ -26,9 +26,6 @@ const (
 	CauseLost        Cause = "lost"        // the connection ended
 )
 
-// Causes are all causes.
-var Causes = [...]Cause{CauseDNS, CauseRefused, CauseUnreachable, CauseTimeout, CauseCertificate, CauseTLS, CauseLogin, CauseRejected, CauseLost}
-
 // CauseOf returns the cause that an error of a connection tells of.
 func CauseOf(err error) Cause {
 	if err == nil {

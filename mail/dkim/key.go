@@ -107,9 +107,6 @@ func isName(s string) bool {
 	return true
 }
 
-// Domain returns the domain that the key signs for.
-func (k *Key) Domain() string { return k.domain }
-
 // Public returns the public key.
 func (k *Key) Public() crypto.PublicKey { return k.signer.Public() }
 

@@ -57,6 +57,3 @@ func (r *Router) Routes() []Snapshot {
 	}
 	return all
 }
-
-// Mode returns what is sent at all.
-func (r *Router) Mode() Mode { return r.mode }

@@ -34,7 +34,7 @@ func TestWhyOfADirectRoute(t *testing.T) {
 	if s := b.Routes()[0]; s.Why.Cause != "" || of("ann@a.example") != "[]" {
 		t.Errorf("%+v", s)
 	}
-	for _, cause := range mail.Causes {
+	for _, cause := range []mail.Cause{mail.CauseDNS, mail.CauseRefused, mail.CauseUnreachable, mail.CauseTimeout, mail.CauseCertificate, mail.CauseTLS, mail.CauseLogin, mail.CauseRejected, mail.CauseLost} {
 		report(direct, "a.example", cause)
 		if s := b.Routes()[0]; s.Why.Cause != cause || s.Why.Text != "a.example: it is "+string(cause) || s.Failing != 1 {
 			t.Errorf("%s: %+v", cause, s)

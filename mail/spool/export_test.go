@@ -22,3 +22,15 @@ func LookEvery(d time.Duration) (restore func()) {
 	lookEvery, lookAgain = d, d
 	return func() { lookEvery, lookAgain = every, again }
 }
+
+// Held returns how many sends have been read of the lanes and not taken by a
+// worker yet.
+func (s *Sender) Held() (n int) {
+	for _, p := range s.held() {
+		n += int(p.waiting.Load())
+	}
+	return n
+}
+
+// Looks returns how often a partition was looked through for such sends.
+func (s *Stats) Looks() int64 { return s.looks.Load() }

@@ -289,15 +289,6 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 	s.Routes.Ended(t, sends, results, s.Clock.Now())
 }
 
-// Held returns how many sends have been read of the lanes and not taken by a
-// worker yet.
-func (s *Sender) Held() (n int) {
-	for _, p := range s.held() {
-		n += int(p.waiting.Load())
-	}
-	return n
-}
-
 // marked is a send with what Mark said of it.
 type marked struct {
 	item   *item

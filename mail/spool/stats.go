@@ -46,9 +46,6 @@ func (s *Stats) Failed(follower string, err error, at time.Time) {
 // and in no lane (lost.go).
 func (s *Stats) Lost() int64 { return s.lost.Load() }
 
-// Looks returns how often a partition was looked through for such sends.
-func (s *Stats) Looks() int64 { return s.looks.Load() }
-
 // Of the last minute there are slices, the oldest of which is forgotten as a
 // whole: "the last minute" is 55 to 60 seconds.
 const (

@@ -398,7 +398,7 @@ func (w *world) readPushed() int64 {
 		w.t.Fatal(err)
 	}
 	defer r.Close()
-	text, err := r.Get(w.t.Context(), "pushed")
+	text, err := flow.Ask(w.t.Context(), r, "read a count", r.B().Get().Key("pushed").Build(), flow.Text)
 	if err != nil {
 		w.t.Fatal(err)
 	}
