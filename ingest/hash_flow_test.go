@@ -62,7 +62,7 @@ func startCounters(b *bed, n int) *counters {
 	for i := range n {
 		// Small, so that a dozen fit a test machine.
 		server, err := servers.StartRedis(b.Context(), servers.RedisOptions{
-			Dir: filepath.Join(dir, strconv.Itoa(i)), AppendFsync: "no", MaxMemory: "32mb"})
+			Dir: filepath.Join(dir, strconv.Itoa(i)), AppendFsync: "no", Extra: []string{"--maxmemory", "32mb"}})
 		b.must(err)
 		b.Cleanup(func() { _ = server.Kill() })
 		option, err := rueidis.ParseURL(server.URL())

@@ -1,19 +1,14 @@
 package child
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -103,48 +98,6 @@ func TestServerHasAProcessGroupOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestPauseAndContinue(t *testing.T) {
-	r := startRedis(t, RedisOptions{})
-	conn, err := net.Dial(r.Network(), r.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Pause(); err != nil {
-		t.Fatal(err)
-	}
-	if !allStopped(r.Pid()) {
-		t.Error("after Pause some thread still runs")
-	}
-	if _, err := io.WriteString(conn, "PING\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Continue(); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || line != "+PONG\r\n" {
-		t.Errorf("after Continue: %q, %v", line, err)
-	}
-	if err := r.Pause(); err != nil { // a paused server can be stopped, and killed
-		t.Fatal(err)
-	}
-	if err := r.Stop(limit(t)); err != nil {
-		t.Error(err)
-	}
-	if err := r.Restart(limit(t)); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Pause(); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Kill(); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestStopKillsWhenItsContextEnds(t *testing.T) {
 	r := startRedis(t, RedisOptions{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -163,49 +116,6 @@ func TestStopKillsWhenItsContextEnds(t *testing.T) {
 	}
 }
 
-// A long directory puts the socket elsewhere; Stop takes that away again.
-func TestLongDirectory(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120), "a b?c")
-	r := startRedis(t, RedisOptions{Dir: dir})
-	wantAnswer(t, r, "SET key value", "+OK")
-	if len(r.Addr()) > maxSocketPathBytes {
-		t.Errorf("the socket's path has %d bytes", len(r.Addr()))
-	}
-	if err := r.Stop(limit(t)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(r.SocketHome); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("after Stop the socket's directory is there: %v", err)
-	}
-	if err := r.Restart(limit(t)); err != nil {
-		t.Fatal(err)
-	}
-	wantAnswer(t, r, "GET key", "value")
-}
-
-// URLs survive the characters that a directory may have.
-func TestRedisURL(t *testing.T) {
-	r := &Redis{socket: "/tmp/a b%?#/redis.sock"}
-	u, err := url.Parse(r.URL())
-	if err != nil || u.Scheme != "unix" || u.Path != r.socket {
-		t.Errorf("%s: parsed %v, %v", r.URL(), u, err)
-	}
-}
-
-// A port of another process ends the start with an error that is recognised.
-// That makes a start on a free port try another.
-func TestTakenPort(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	port := l.Addr().(*net.TCPAddr).Port
-	if _, err := StartRedis(limit(t), RedisOptions{Dir: t.TempDir(), Port: port}); !PortTaken(err) {
-		t.Errorf("redis: %v", err)
-	}
-}
-
 func TestMissingProgramNamesTheRemedy(t *testing.T) {
 	_, err := Find(redisRemedy, "no-such-server")
 	if err == nil || !strings.Contains(err.Error(), "make deps") || !strings.Contains(err.Error(), "no-such-server") {
@@ -220,45 +130,11 @@ func TestFailedStartQuotesTheLog(t *testing.T) {
 	}
 }
 
-// A restart waits while Redis loads its log, and says how far it is.
-func TestStartWaitsForLoading(t *testing.T) {
-	var calls atomic.Int64
-	r := startRedis(t, RedisOptions{
-		Loading: func(loaded, total int64) { calls.Add(1) },
-		// 200 keys of 10 ms each, and an event loop that looks up in between.
-		Extra: []string{"--enable-debug-command", "yes", "--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"},
-	})
-	value := strings.Repeat("v", 200)
-	for i := range 200 {
-		wantAnswer(t, r, fmt.Sprintf("SET key%d %s", i, value), "+OK")
+// URLs survive the characters that a directory may have.
+func TestRedisURL(t *testing.T) {
+	r := &Redis{socket: "/tmp/a b%?#/redis.sock"}
+	u, err := url.Parse(r.URL())
+	if err != nil || u.Scheme != "unix" || u.Path != r.socket {
+		t.Errorf("%s: parsed %v, %v", r.URL(), u, err)
 	}
-	wantAnswer(t, r, "BGREWRITEAOF", "+Background append only file rewriting started")
-	until(t, "the log is rewritten", func() bool { return rewritten(t, r) })
-	if err := r.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Restart(limit(t)); err != nil {
-		t.Fatal(err)
-	}
-	wantAnswer(t, r, "GET key199", value)
-	if calls.Load() == 0 {
-		t.Error("Loading was never called")
-	}
-}
-
-func rewritten(t *testing.T, r *Redis) bool {
-	t.Helper()
-	conn, err := net.Dial(r.Network(), r.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := io.WriteString(conn, "INFO persistence\r\nQUIT\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	all, err := io.ReadAll(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Contains(string(all), "aof_rewrite_in_progress:0") && strings.Contains(string(all), "aof_rewrites:1")
 }

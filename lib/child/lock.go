@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"sluice/lib/filelock"
@@ -62,27 +59,6 @@ func lockDir(ctx context.Context, dir string) (*os.File, error) {
 		case <-tick.C:
 		}
 	}
-}
-
-// Ports of servers are below those that systems give to outgoing connections
-// (32768 on Linux, 49152 elsewhere). Otherwise a connection may have the port
-// of a server that is down for a moment, and it cannot be started again.
-const (
-	leastPort = 10_000
-	mostPort  = 32_000
-	portTries = 100
-)
-
-// FreePort returns a port of 127.0.0.1 that was free a moment ago.
-func FreePort() (port int, err error) {
-	for range portTries {
-		port = leastPort + rand.IntN(mostPort-leastPort)
-		var l net.Listener
-		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
-			return port, l.Close()
-		}
-	}
-	return 0, fmt.Errorf("find a free port between %d and %d, in %d tries: %w", leastPort, mostPort, portTries, err)
 }
 
 // maxSocketPathBytes is what fits into sun_path on every Unix we run on (108

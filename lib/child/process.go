@@ -21,10 +21,6 @@ const (
 
 	// logTailBytes is how much of a server's log an error quotes.
 	logTailBytes = 2048
-
-	// PortAttempts is how often a start is tried with a new free port. Another
-	// process may take a port between our look and the server's bind.
-	PortAttempts = 5
 )
 
 // Spec is what a process is started with.
@@ -116,7 +112,8 @@ func Start(name string, s Spec) (*Process, error) {
 	return p, nil
 }
 
-func (p *Process) pid() int { return p.cmd.Process.Pid }
+// Pid returns its process id.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // Wait returns when the child has ended, with how, or when ctx is done, which it
 // says by ended.
@@ -139,10 +136,10 @@ func (p *Process) Gone() bool {
 	}
 }
 
-// signal sends to the child alone. A child that is gone is no error.
-func (p *Process) signal(sig syscall.Signal) error {
+// Signal sends to the child alone. A child that is gone is no error.
+func (p *Process) Signal(sig syscall.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("signal %s (pid %d) with %s: %w", p.name, p.pid(), sig, err)
+		return fmt.Errorf("signal %s (pid %d) with %s: %w", p.name, p.Pid(), sig, err)
 	}
 	return nil
 }
@@ -153,8 +150,8 @@ func (p *Process) Kill() error {
 	if p.Gone() {
 		return nil
 	}
-	if err := syscall.Kill(-p.pid(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("kill %s (pid %d): %w", p.name, p.pid(), err)
+	if err := syscall.Kill(-p.Pid(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("kill %s (pid %d): %w", p.name, p.Pid(), err)
 	}
 	<-p.exited
 	return nil
@@ -168,10 +165,10 @@ func (p *Process) Stop(ctx context.Context, patience time.Duration) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := p.signal(p.ending); err != nil {
+	if err := p.Signal(p.ending); err != nil {
 		return err
 	}
-	if err := p.signal(syscall.SIGCONT); err != nil { // a paused child would not hear it
+	if err := p.Signal(syscall.SIGCONT); err != nil { // a paused child would not hear it
 		return err
 	}
 	select {
@@ -201,7 +198,7 @@ func (p *Process) Await(ctx context.Context, logPath string, ready func() (bool,
 		}
 		select {
 		case <-p.exited:
-			return &exitError{name: p.name, err: p.err, log: Tail(logPath)}
+			return &ExitError{Log: Tail(logPath), name: p.name, err: p.err}
 		case <-ctx.Done():
 			return fmt.Errorf("start %s: wait until it answers: %w (last: %w); the end of its log %s:\n%s",
 				p.name, context.Cause(ctx), errOr(last), logPath, Tail(logPath))
@@ -217,39 +214,21 @@ func errOr(err error) error {
 	return err
 }
 
-// exitError says that a server ended while it was being started.
-type exitError struct {
+// ExitError says that a server ended while it was being started.
+type ExitError struct {
+	Log string // the end of it
+
 	name string
 	err  error
-	log  string
 }
 
-func (e *exitError) Error() string {
+// Error returns the message, with the end of the log.
+func (e *ExitError) Error() string {
 	how := "it ended by itself"
 	if e.err != nil {
 		how = "it ended: " + e.err.Error()
 	}
-	return fmt.Sprintf("start %s: %s; the end of its log:\n%s", e.name, how, e.log)
-}
-
-// PortTaken reports whether a start failed because its port was in use.
-func PortTaken(err error) bool {
-	var e *exitError
-	return errors.As(err, &e) && strings.Contains(e.log, "Address already in use")
-}
-
-// OnFreePort starts a server on a free port, and on another if that one was
-// taken meanwhile.
-func OnFreePort(name string, port *int, start func() error) (err error) {
-	for range PortAttempts {
-		if *port, err = FreePort(); err != nil {
-			return fmt.Errorf("start %s: %w", name, err)
-		}
-		if err = start(); err == nil || !PortTaken(err) {
-			return err
-		}
-	}
-	return fmt.Errorf("start %s: %d free ports were taken by others before it could bind them: %w", name, PortAttempts, err)
+	return fmt.Sprintf("start %s: %s; the end of its log:\n%s", e.name, how, e.Log)
 }
 
 // Tail returns the end of a file, or what kept it from being read.
@@ -310,7 +289,7 @@ func (r *Runner) Set(p *Process) {
 }
 
 // Pid returns the process id of the server that was started last.
-func (r *Runner) Pid() int { return r.Current().pid() }
+func (r *Runner) Pid() int { return r.Current().Pid() }
 
 // Exited returns a channel that is closed when the server's process has ended,
 // by whatever cause. Restart makes a new one.
@@ -319,16 +298,3 @@ func (r *Runner) Exited() <-chan struct{} { return r.Current().exited }
 // Kill ends the server with SIGKILL and returns when it is gone. Its files
 // stay: Restart starts it again on them.
 func (r *Runner) Kill() error { return r.Current().Kill() }
-
-// Pause stops the server with SIGSTOP: connections stay open, nothing is
-// answered. It returns when every thread has stopped.
-func (r *Runner) Pause() error {
-	p := r.Current()
-	if err := p.signal(syscall.SIGSTOP); err != nil {
-		return err
-	}
-	return awaitStopped(p)
-}
-
-// Continue lets a paused server go on.
-func (r *Runner) Continue() error { return r.Current().signal(syscall.SIGCONT) }

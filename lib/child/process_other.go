@@ -9,5 +9,3 @@ import "syscall"
 func childAttributes(as *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Credential: as}
 }
-
-func awaitStopped(*Process) error { return nil }

@@ -43,19 +43,9 @@ type RedisOptions struct {
 	// At the limit Redis refuses writes, it never evicts.
 	MaxMemory string
 
-	// Listen is "unix" (the default) or "tcp" for 127.0.0.1. The socket is
-	// there in both cases; Listen chooses what URL and Addr return.
-	Listen string
-
-	// Port is the port for "tcp"; 0 takes a free one. A Port implies "tcp".
-	Port int
-
-	// Extra are further arguments, such as "--maxclients", "100". They come
-	// last, and so win.
+	// Extra are further arguments, such as "--maxclients", "100". They come last, and
+	// so win.
 	Extra []string
-
-	// Loading is called, if set, while Redis reads its append-only file.
-	Loading func(loadedBytes, totalBytes int64)
 }
 
 // Redis is a private Redis server. Its methods may be called from several
@@ -75,16 +65,8 @@ func StartRedis(ctx context.Context, opt RedisOptions) (*Redis, error) {
 	if opt.AppendFsync == "" {
 		opt.AppendFsync = "always"
 	}
-	if opt.Port != 0 {
-		opt.Listen = "tcp"
-	}
-	switch opt.Listen {
-	case "", "unix", "tcp":
-	default:
-		return nil, fmt.Errorf("start redis: RedisOptions.Listen is %q: want \"unix\" or \"tcp\"", opt.Listen)
-	}
 	r.opt = opt
-	err := r.Settle("redis", "RedisOptions.Dir", opt.Dir, opt.Port, redisStopPatience, r.start)
+	err := r.Settle("redis", "RedisOptions.Dir", opt.Dir, redisStopPatience)
 	if err != nil {
 		return nil, err
 	}
@@ -94,14 +76,15 @@ func StartRedis(ctx context.Context, opt RedisOptions) (*Redis, error) {
 	if r.socket, r.SocketHome, err = SocketPath(r.dir, "redis.sock"); err != nil {
 		return nil, fmt.Errorf("start redis in %s: %w", r.dir, err)
 	}
-	if err := r.First(ctx, opt.Listen == "tcp" && opt.Port == 0); err != nil {
+	if err := r.Begin(ctx); err != nil {
+		r.removeSocketHome()
 		return nil, err
 	}
 	return r, nil
 }
 
-// start runs the server with the port and socket that r has.
-func (r *Redis) start(ctx context.Context) error {
+// Begin runs the server with the directory and socket that r has.
+func (r *Redis) Begin(ctx context.Context) error {
 	return r.Run(ctx, Spec{Program: r.program, Args: r.arguments(), private: true}, func(*os.File) error { return nil }, func(p *Process) error { return r.awaitReady(ctx, p) })
 }
 
@@ -114,7 +97,7 @@ func (r *Redis) arguments() []string {
 		"--daemonize", "no",
 		"--dir", r.dir,
 		"--bind", "127.0.0.1",
-		"--port", strconv.Itoa(r.port),
+		"--port", "0",
 		"--protected-mode", "yes",
 		"--unixsocket", r.socket,
 		"--unixsocketperm", "700",
@@ -129,9 +112,8 @@ func (r *Redis) arguments() []string {
 	return append(args, r.opt.Extra...)
 }
 
-// awaitReady waits for PONG. It asks through the socket, also for "tcp": only
-// our server can be behind it, and Redis does not start at all without its
-// port. While Redis loads, the limit is renewed by every bit of progress.
+// awaitReady waits for PONG. It asks through the socket: only our server can be
+// behind it. While Redis loads, the limit is renewed by every bit of progress.
 func (r *Redis) awaitReady(ctx context.Context, p *Process) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -153,9 +135,6 @@ func (r *Redis) awaitReady(ctx context.Context, p *Process) error {
 		if s.loadedBytes > loadedBefore {
 			loadedBefore = s.loadedBytes
 			stall.Reset(redisLoadStall)
-			if r.opt.Loading != nil {
-				r.opt.Loading(s.loadedBytes, s.totalBytes)
-			}
 		}
 		return false, nil
 	})
@@ -163,8 +142,8 @@ func (r *Redis) awaitReady(ctx context.Context, p *Process) error {
 
 // state is what one look at a starting Redis shows.
 type state struct {
-	loading                 bool
-	loadedBytes, totalBytes int64
+	loading     bool
+	loadedBytes int64
 }
 
 // look asks Redis whether it is ready.
@@ -198,43 +177,15 @@ func look(socket string) (state, error) {
 		if err != nil || name == "" {
 			return s, nil
 		}
-		n, numErr := strconv.ParseInt(value, 10, 64)
-		if !found || numErr != nil {
-			continue
-		}
-		switch name {
-		case "loading_loaded_bytes":
+		if n, err := strconv.ParseInt(value, 10, 64); found && err == nil && name == "loading_loaded_bytes" {
 			s.loadedBytes = n
-		case "loading_total_bytes":
-			s.totalBytes = n
 		}
 	}
 }
 
-// URL returns where Redis listens, "unix:///dir/redis.sock" or
-// "redis://127.0.0.1:6379", as rueidis.ParseURL reads it.
-func (r *Redis) URL() string {
-	if r.opt.Listen == "tcp" {
-		return "redis://" + r.Addr()
-	}
-	return "unix://" + (&url.URL{Path: r.socket}).EscapedPath()
-}
+// URL returns where Redis listens, "unix:///dir/redis.sock", as rueidis.ParseURL reads
+// it.
+func (r *Redis) URL() string { return "unix://" + (&url.URL{Path: r.socket}).EscapedPath() }
 
-// Addr returns the path of the socket, or host:port.
-func (r *Redis) Addr() string {
-	if r.opt.Listen == "tcp" {
-		return r.Server.Addr()
-	}
-	return r.socket
-}
-
-// Network returns "unix" or "tcp": what net.Dial wants beside Addr.
-func (r *Redis) Network() string {
-	if r.opt.Listen == "tcp" {
-		return "tcp"
-	}
-	return "unix"
-}
-
-// Socket returns the path of the unix socket, which is there also for "tcp".
+// Socket returns the path of the unix socket.
 func (r *Redis) Socket() string { return r.socket }

@@ -7,13 +7,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
 )
 
-// Server is what servers with files share: a directory with a lock, a socket, a
-// port, and the calls on them. A kind of server embeds it.
+// Server is what servers with files share: a directory with a lock, a socket, and
+// the calls on them. A kind of server embeds it.
 type Server struct {
 	Runner
 
@@ -27,39 +26,19 @@ type Server struct {
 	name     string        // for messages
 	dir      string        // of its files
 	patience time.Duration // with its end, before it is killed
-	port     int           // on 127.0.0.1; 0: none
-
-	begin func(ctx context.Context) error // starts it with the port and socket that it has
 }
 
-// Settle gives the server its directory, its port (0: none yet), and begin, which
-// starts it with them. option names the directory to a caller that has given none.
-// The server is killed if it does not end within patience.
-func (s *Server) Settle(name, option, dir string, port int, patience time.Duration, begin func(ctx context.Context) error) (err error) {
+// Settle gives the server its directory; option names it to a caller that has given
+// none. The server is killed if it does not end within patience.
+func (s *Server) Settle(name, option, dir string, patience time.Duration) (err error) {
 	if dir == "" {
 		return fmt.Errorf("start %s: %s is empty: name a directory for its data", name, option)
 	}
-	s.name, s.port, s.patience, s.begin = name, port, patience, begin
+	s.name, s.patience = name, patience
 	if s.dir, err = filepath.Abs(dir); err != nil {
 		return fmt.Errorf("start %s in %s: %w", name, dir, err)
 	}
 	return nil
-}
-
-// First starts the server for the first time, on the port that it has or on a free
-// one.
-func (s *Server) First(ctx context.Context, free bool) error {
-	run := func() error { return s.begin(ctx) }
-	var err error
-	if free {
-		err = OnFreePort(s.name, &s.port, run)
-	} else {
-		err = run()
-	}
-	if err != nil {
-		s.removeSocketHome()
-	}
-	return err
 }
 
 // Run starts the process under the directory's lock, and returns when it is ready.
@@ -107,12 +86,6 @@ func (s *Server) LogPath() string { return filepath.Join(s.dir, s.name+".log") }
 // Dir returns the directory, which the server can read.
 func (s *Server) Dir() string { return s.dir }
 
-// Port returns the port on 127.0.0.1.
-func (s *Server) Port() int { return s.port }
-
-// Addr returns host:port.
-func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
-
 // Stop asks the server to end, and kills it if it takes longer than ctx or its
 // patience, which is then the error. It returns when the server is gone. Stopping
 // one that is gone is no error.
@@ -120,19 +93,6 @@ func (s *Server) Stop(ctx context.Context) error {
 	err := s.Current().Stop(ctx, s.patience)
 	s.removeSocketHome()
 	return err
-}
-
-// Restart starts a stopped or killed server again, with the same directory,
-// socket and port. One that still runs is stopped first.
-func (s *Server) Restart(ctx context.Context) error {
-	err := s.Current().Stop(ctx, s.patience)
-	if err == nil && s.SocketHome != "" {
-		err = os.MkdirAll(s.SocketHome, 0o700)
-	}
-	if err != nil {
-		return fmt.Errorf("restart %s: %w", s.name, err)
-	}
-	return s.begin(ctx)
 }
 
 func (s *Server) removeSocketHome() {

@@ -79,16 +79,16 @@ func StartRedisCluster(ctx context.Context, opt ClusterOptions) (*RedisCluster, 
 // startNode starts a node of no cluster yet. Its bus port is free when it is
 // chosen; if another program takes it before the node does, a second is tried.
 func startNode(ctx context.Context, dir string, extra []string) (r *Redis, err error) {
-	for range child.PortAttempts {
+	for range portAttempts {
 		var bus int
-		if bus, err = child.FreePort(); err != nil {
+		if bus, err = freePort(); err != nil {
 			return nil, err
 		}
 		args := append([]string{
 			"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-require-full-coverage", "no",
 			"--cluster-node-timeout", strconv.FormatInt(clusterNodeTimeout.Milliseconds(), 10),
 		}, extra...)
-		if r, err = StartRedis(ctx, RedisOptions{Dir: dir, Listen: "tcp", Extra: args}); err == nil || !child.PortTaken(err) {
+		if r, err = StartRedis(ctx, RedisOptions{Dir: dir, Listen: "tcp", Extra: args}); err == nil || !portTaken(err) {
 			return r, err
 		}
 	}
@@ -121,7 +121,7 @@ func (c *RedisCluster) join(ctx context.Context, opt ClusterOptions) error {
 			if err != nil {
 				return err
 			}
-			if _, err := say(node, fmt.Sprintf("CLUSTER MEET 127.0.0.1 %d %s", other.Port(), bus[len(bus)-1])); err != nil {
+			if _, err := say(node, fmt.Sprintf("CLUSTER MEET 127.0.0.1 %d %s", other.port, bus[len(bus)-1])); err != nil {
 				return err
 			}
 		}

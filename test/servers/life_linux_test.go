@@ -16,8 +16,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"sluice/lib/child"
 )
 
 // asParent names a directory. The test binary, started as a program of its own,
@@ -130,11 +128,7 @@ func TestServersDieWithTheirParent(t *testing.T) {
 	for _, pid := range pids {
 		until(t, fmt.Sprintf("server %d is gone", pid), func() bool { return !alive(t, pid) })
 	}
-	r, err := StartRedis(limit(t), RedisOptions{Dir: filepath.Join(dir, "redis")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.Stop(context.Background()) })
+	startRedis(t, RedisOptions{Dir: filepath.Join(dir, "redis")})
 	startMariaDB(t, MariaDBOptions{Dir: filepath.Join(dir, "mariadb")})
 }
 
@@ -157,7 +151,7 @@ func TestLongDirectory(t *testing.T) {
 // URLs survive the characters that a directory may have.
 func TestMariaDBURL(t *testing.T) {
 	m := &MariaDB{socket: "/tmp/a b%?#/mariadb.sock"}
-	if err := m.Settle("mariadb", "Dir", t.TempDir(), 3306, 0, nil); err != nil {
+	if err := m.settle("mariadb", "Dir", t.TempDir(), 3306, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	u, err := url.Parse(m.SocketURL("d"))
@@ -177,7 +171,7 @@ func TestTakenPort(t *testing.T) {
 	}
 	defer l.Close()
 	port := l.Addr().(*net.TCPAddr).Port
-	if _, err := StartMariaDB(limit(t), MariaDBOptions{Dir: t.TempDir(), Port: port}); !child.PortTaken(err) {
+	if _, err := StartMariaDB(limit(t), MariaDBOptions{Dir: t.TempDir(), Port: port}); !portTaken(err) {
 		t.Error(err)
 	}
 }

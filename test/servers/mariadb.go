@@ -72,7 +72,7 @@ type MariaDB struct {
 // As root the server runs as user mysql, which is given Dir.
 func StartMariaDB(ctx context.Context, opt MariaDBOptions) (*MariaDB, error) {
 	m := &MariaDB{opt: opt}
-	err := m.Settle("mariadb", "MariaDBOptions.Dir", opt.Dir, opt.Port, mariadbStopPatience, m.start)
+	err := m.settle("mariadb", "MariaDBOptions.Dir", opt.Dir, opt.Port, mariadbStopPatience, m.start)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func StartMariaDB(ctx context.Context, opt MariaDBOptions) (*MariaDB, error) {
 	if m.socket, m.SocketHome, err = child.SocketPath(m.Dir(), "mariadb.sock"); err != nil {
 		return nil, fmt.Errorf("start mariadb in %s: %w", m.Dir(), err)
 	}
-	if err := m.First(ctx, opt.Port == 0); err != nil {
+	if err := m.first(ctx, "mariadb", opt.Port == 0); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -202,7 +202,7 @@ func (m *MariaDB) arguments() []string {
 		"--tmpdir=" + m.tempDir(),
 		"--ignore-db-dirs=" + mariadbTemp,
 		"--bind-address=127.0.0.1",
-		"--port=" + strconv.Itoa(m.Port()),
+		"--port=" + strconv.Itoa(m.port),
 		"--character-set-server=utf8mb4",
 		"--collation-server=utf8mb4_general_ci",
 	}

@@ -42,7 +42,7 @@ type Mongo struct {
 // returns when it takes connections. ctx bounds the start, not its life.
 func StartMongo(ctx context.Context, dir string) (*Mongo, error) {
 	m := &Mongo{}
-	if err := m.Settle("ferretdb", "its directory", dir, 0, mongoStopPatience, m.start); err != nil {
+	if err := m.settle("ferretdb", "its directory", dir, 0, mongoStopPatience, m.start); err != nil {
 		return nil, err
 	}
 	cache, err := os.UserCacheDir()
@@ -55,7 +55,7 @@ func StartMongo(ctx context.Context, dir string) (*Mongo, error) {
 	if m.socket, m.SocketHome, err = child.SocketPath(m.Dir(), mongoSocketName); err != nil {
 		return nil, fmt.Errorf("start ferretdb in %s: %w", m.Dir(), err)
 	}
-	if err := m.First(ctx, false); err != nil {
+	if err := m.first(ctx, "ferretdb", false); err != nil {
 		return nil, err
 	}
 	return m, nil

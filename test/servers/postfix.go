@@ -79,7 +79,7 @@ func StartPostfix(ctx context.Context, opt PostfixOptions) (*Postfix, error) {
 		return nil, fmt.Errorf("start postfix: %w", err)
 	}
 	p := &Postfix{dir: dir}
-	if err := child.OnFreePort("postfix", &p.port, func() error { return p.start(ctx, control, account, opt) }); err != nil {
+	if err := onFreePort("postfix", &p.port, func() error { return p.start(ctx, control, account, opt) }); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -196,7 +196,7 @@ func StartSMTPSink(ctx context.Context, dir string, args ...string) (*SMTPSink, 
 		return nil, fmt.Errorf("start smtp-sink: %w", err)
 	}
 	s := &SMTPSink{}
-	if err := child.OnFreePort("smtp-sink", &s.port, func() error { return s.start(ctx, program, account, dir, args) }); err != nil {
+	if err := onFreePort("smtp-sink", &s.port, func() error { return s.start(ctx, program, account, dir, args) }); err != nil {
 		return nil, err
 	}
 	return s, nil

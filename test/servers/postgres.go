@@ -42,9 +42,6 @@ const (
 	// may take to be gone.
 	postgresOrphansWithin = 10 * time.Second
 
-	// postgresLook is how often they are looked at.
-	postgresLook = 5 * time.Millisecond
-
 	postgresUser = "postgres"
 )
 
@@ -88,7 +85,7 @@ type Postgres struct {
 // As root the server runs as user postgres, which is given Dir.
 func StartPostgres(ctx context.Context, opt PostgresOptions) (*Postgres, error) {
 	p := &Postgres{opt: opt}
-	err := p.Settle("postgres", "PostgresOptions.Dir", opt.Dir, opt.Port, postgresStopPatience, p.start)
+	err := p.settle("postgres", "PostgresOptions.Dir", opt.Dir, opt.Port, postgresStopPatience, p.start)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +100,7 @@ func StartPostgres(ctx context.Context, opt PostgresOptions) (*Postgres, error) 
 		return nil, fmt.Errorf("start postgres in %s: %w", p.Dir(), err)
 	}
 	p.socketDir, p.SocketHome = filepath.Dir(longest), home
-	if err := p.First(ctx, opt.Port == 0); err != nil {
+	if err := p.first(ctx, "postgres", opt.Port == 0); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -168,7 +165,7 @@ func (p *Postgres) arguments() []string {
 	args := []string{
 		"-D", p.data(),
 		"-c", "listen_addresses=127.0.0.1",
-		"-c", "port=" + strconv.Itoa(p.Port()),
+		"-c", "port=" + strconv.Itoa(p.port),
 		"-c", "unix_socket_directories=" + p.socketDir,
 		"-c", "logging_collector=off",
 	}
@@ -205,7 +202,7 @@ func admits(socket string) (bool, error) {
 
 // Socket returns the path of the unix socket.
 func (p *Postgres) Socket() string {
-	return filepath.Join(p.socketDir, ".s.PGSQL."+strconv.Itoa(p.Port()))
+	return filepath.Join(p.socketDir, ".s.PGSQL."+strconv.Itoa(p.port))
 }
 
 // URL returns "postgres://postgres@127.0.0.1:5432/db".
@@ -215,7 +212,7 @@ func (p *Postgres) URL(db string) string {
 
 // SocketURL returns "postgres://postgres@/db?host=/dir&port=5432".
 func (p *Postgres) SocketURL(db string) string {
-	return "postgres://" + postgresUser + "@/" + url.PathEscape(db) + "?host=" + url.QueryEscape(p.socketDir) + "&port=" + strconv.Itoa(p.Port())
+	return "postgres://" + postgresUser + "@/" + url.PathEscape(db) + "?host=" + url.QueryEscape(p.socketDir) + "&port=" + strconv.Itoa(p.port)
 }
 
 // CreateDatabase makes a database if it does not exist.
@@ -235,7 +232,7 @@ func (p *Postgres) CreateDatabase(ctx context.Context, name string) error {
 // client runs a statement through the server's own client.
 func (p *Postgres) client(ctx context.Context, statement string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, "psql"), "--no-psqlrc", "--no-align", "--tuples-only",
-		"--host="+p.socketDir, "--port="+strconv.Itoa(p.Port()), "--username="+postgresUser, "--dbname=postgres", "--command="+statement)
+		"--host="+p.socketDir, "--port="+strconv.Itoa(p.port), "--username="+postgresUser, "--dbname=postgres", "--command="+statement)
 	out, err := cmd.CombinedOutput()
 	text := strings.TrimSpace(string(out))
 	if err != nil {
@@ -279,7 +276,7 @@ func (p *Postgres) signalSessions(pids []int, sig syscall.Signal) error {
 // gone. The first process is stopped before: else it would see its children
 // die, and begin to recover. Its files stay: Restart starts it again on them.
 func (p *Postgres) Kill() error {
-	if err := p.Server.Pause(); err != nil {
+	if err := p.base.Pause(); err != nil {
 		if p.Current().Gone() {
 			return nil
 		}
@@ -292,7 +289,7 @@ func (p *Postgres) Kill() error {
 	if err := errors.Join(p.signalSessions(pids, syscall.SIGKILL), p.Server.Kill()); err != nil {
 		return err
 	}
-	tick := time.NewTicker(postgresLook)
+	tick := time.NewTicker(look)
 	defer tick.Stop()
 	limit := time.NewTimer(postgresOrphansWithin)
 	defer limit.Stop()
@@ -309,7 +306,7 @@ func (p *Postgres) Kill() error {
 // Pause stops the server and its sessions with SIGSTOP: connections stay open,
 // nothing is answered.
 func (p *Postgres) Pause() error {
-	if err := p.Server.Pause(); err != nil {
+	if err := p.base.Pause(); err != nil {
 		return err
 	}
 	pids, err := p.sessions()
@@ -325,5 +322,5 @@ func (p *Postgres) Continue() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.signalSessions(pids, syscall.SIGCONT), p.Server.Continue())
+	return errors.Join(p.signalSessions(pids, syscall.SIGCONT), p.base.Continue())
 }

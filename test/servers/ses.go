@@ -60,7 +60,7 @@ func startSES(ctx context.Context, name, dir, health string, with func(port stri
 	ctx, cancel := context.WithTimeoutCause(ctx, sesAnswerWithin, fmt.Errorf("no answer within %s", sesAnswerWithin))
 	defer cancel()
 	for attempt := 1; ; attempt++ {
-		port, err := child.FreePort()
+		port, err := freePort()
 		if err != nil {
 			return nil, fmt.Errorf("start %s: %w", name, err)
 		}
@@ -77,7 +77,7 @@ func startSES(ctx context.Context, name, dir, health string, with func(port stri
 			server.Set(p)
 			return server, nil
 		}
-		if err = errors.Join(err, p.Kill()); attempt == child.PortAttempts || !child.PortTaken(err) {
+		if err = errors.Join(err, p.Kill()); attempt == portAttempts || !portTaken(err) {
 			return nil, err
 		}
 	}
