@@ -20,7 +20,7 @@ const (
 	MaxPaths            = 50 // of a step
 	MaxTriggers         = 20 // of a list of them
 	MaxExitRules        = 10
-	MaxConversions      = 10
+	MaxConversions      = journey.MaxConversions
 	MaxConversionDays   = 90
 	MaxNameRunes        = 255
 	MaxDescriptionRunes = 2000
@@ -30,6 +30,9 @@ const (
 	MaxLatestDays       = 30
 	DefaultLatestDays   = 3
 )
+
+// A record has room for the number of each path.
+var _ = [journey.MaxRank - MaxPaths]struct{}{}
 
 // Compile checks a document and makes a plan of it. The error is Problems, all that is
 // wrong, or one of env. The document is not changed.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"sluice/journey"
@@ -38,14 +39,9 @@ type Plan struct {
 // same have the same form, but for texts; compiled again it is the same plan.
 func (p *Plan) Canonical() string { return p.canonical }
 
-// Number is the number of a step in records, from 1; 0: there is none of that id.
-func (p *Plan) Number(step string) int {
-	for i := range p.Steps {
-		if p.Steps[i].ID == step {
-			return i + 1
-		}
-	}
-	return 0
+// Index is the index of a step, as records have it; -1: there is none of that id.
+func (p *Plan) Index(step string) int {
+	return slices.IndexFunc(p.Steps, func(s PlanStep) bool { return s.ID == step })
 }
 
 // Out is where a way ends: the person has finished.

@@ -57,7 +57,7 @@ func fires(on *plan.On, f *journey.Fact, p *Person, now time.Time, holds uint64,
 		return true, nil
 	}
 	given := p.Given
-	given.Properties = properties(f)
+	given.Properties = f.Properties()
 	out, err := holdsFor(on.Where, p, &given, now)
 	return out == 1, err
 }
@@ -67,14 +67,6 @@ func holdsFor(set *rule.Set, p *Person, given *rule.Given, now time.Time) (uint6
 	var out [1]uint64
 	_, err := set.MatchGiven([]string{p.Profile}, []uint64{p.ID.Hash()}, now.UnixMilli(), []rule.Given{*given}, out[:])
 	return out[0], err
-}
-
-// properties are those of an event, or of a purchase.
-func properties(f *journey.Fact) string {
-	if f.Kind != journey.FactPurchase {
-		return f.Body
-	}
-	return member(f.Body, "properties").Raw
 }
 
 // changes reports whether a body {"NAME": [BEFORE, AFTER]} has the change.
@@ -129,7 +121,7 @@ func (j *Journey) Fact(p *Person, f *journey.Fact, now time.Time, out *Result) (
 		}
 		if fired {
 			people := []Person{*p}
-			people[0].Given.Context = properties(f)
+			people[0].Given.Context = f.Properties()
 			entered, err := j.Enter(people, now, out)
 			return entered > 0, err
 		}

@@ -1,0 +1,224 @@
+package simulate
+
+import (
+	"container/heap"
+	"time"
+
+	"sluice/journey"
+	"sluice/journey/plan"
+	"sluice/user/profile"
+)
+
+// dues are who is due when, by seconds. People who have moved meanwhile stay in it:
+// the caller looks at their records.
+type dues struct {
+	seconds seconds // each once
+	people  map[uint32][]int32
+}
+
+type seconds []uint32
+
+func (s seconds) Len() int           { return len(s) }
+func (s seconds) Less(i, j int) bool { return s[i] < s[j] }
+func (s seconds) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
+
+// Push and Pop are for package heap.
+func (s *seconds) Push(x any) { *s = append(*s, x.(uint32)) }
+
+// Pop removes the last.
+func (s *seconds) Pop() any {
+	last := len(*s) - 1
+	x := (*s)[last]
+	*s = (*s)[:last]
+	return x
+}
+
+func (d *dues) add(second uint32, person int32) {
+	if d.people == nil {
+		d.people = make(map[uint32][]int32)
+	}
+	if len(d.people[second]) == 0 {
+		heap.Push(&d.seconds, second)
+	}
+	d.people[second] = append(d.people[second], person)
+}
+
+// first is the earliest second at which somebody may be due.
+func (d *dues) first() (time.Time, bool) {
+	if len(d.seconds) == 0 {
+		return time.Time{}, false
+	}
+	return time.Unix(int64(d.seconds[0]), 0), true
+}
+
+// until removes and returns all who may be due by a moment.
+func (d *dues) until(now time.Time) (all []int32) {
+	for len(d.seconds) > 0 && int64(d.seconds[0]) <= now.Unix() {
+		second := heap.Pop(&d.seconds).(uint32)
+		all = append(all, d.people[second]...)
+		delete(d.people, second)
+	}
+	return all
+}
+
+// schedule is when some people are let in.
+type schedule struct {
+	on   *plan.Schedule
+	zone *time.Location // of these people; nil: they have none
+	who  []int32
+	at   time.Time // the next moment
+}
+
+// plan finds the schedules of the journey: one for all people, or one for each zone.
+func (r *runner) plan() {
+	before := r.in.From.Add(-time.Nanosecond)
+	for i := range r.in.Plan.Entry.When {
+		on := r.in.Plan.Entry.When[i].At
+		if on == nil {
+			continue
+		}
+		groups, order := make(map[string]*schedule), []string(nil)
+		for p := range r.in.People {
+			name := ""
+			if on.Zone.User {
+				name = zoneName(r.profiles[p])
+			}
+			g := groups[name]
+			if g == nil {
+				g = &schedule{on: on, zone: profile.Zone(name)}
+				groups[name], order = g, append(order, name)
+			}
+			g.who = append(g.who, int32(p))
+		}
+		for _, name := range order {
+			g := groups[name]
+			var ok bool
+			if g.at, ok = on.Next(before, g.zone); ok {
+				r.schedules = append(r.schedules, *g)
+			}
+		}
+	}
+}
+
+// release lets people in whose schedule is due.
+func (r *runner) release(now time.Time) error {
+	left := r.schedules[:0]
+	for i := range r.schedules {
+		s := r.schedules[i]
+		if !s.at.After(now) {
+			if err := r.enter(s.who, now, r.in.Plan.Entry.PerRun); err != nil {
+				return err
+			}
+			var ok bool
+			if s.at, ok = s.on.Next(now, s.zone); !ok {
+				continue
+			}
+		}
+		left = append(left, s)
+	}
+	r.schedules = left
+	return nil
+}
+
+// enter lets people in who may enter, at most so many (0: any number).
+func (r *runner) enter(who []int32, now time.Time, atMost int64) error {
+	may := make([]int32, 0, len(who))
+	for _, i := range who {
+		if r.journey.MayEnter(&r.these([]int32{i})[0], now) {
+			may = append(may, i)
+		}
+	}
+	before := r.total.Entered
+	for len(may) > 0 {
+		room := r.room(now)
+		if atMost > 0 {
+			room = min(room, int(atMost)-(r.total.Entered-before))
+		}
+		if room <= 0 {
+			r.total.NotLetIn += len(may)
+			return nil
+		}
+		some := may[:min(len(may), room)]
+		may = may[len(some):]
+		err := r.inBatches(some, func(batch []int32) error {
+			if _, err := r.journey.Enter(r.these(batch), now, &r.out); err != nil {
+				return err
+			}
+			return r.settle(batch, now)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// room is how many may enter by now.
+func (r *runner) room(now time.Time) int {
+	room := MaxPeople * MaxDays
+	if e := &r.in.Plan.Entry; e.Total > 0 || e.PerDay > 0 {
+		if e.Total > 0 {
+			room = min(room, int(e.Total)-r.total.Entered)
+		}
+		if r.enteredToday(now, 0); e.PerDay > 0 {
+			room = min(room, int(e.PerDay)-r.enteredOn)
+		}
+	}
+	return room
+}
+
+// enteredToday counts entries of a day, of UTC.
+func (r *runner) enteredToday(now time.Time, more int) {
+	if day := now.Unix() / (24 * 60 * 60); day != r.today {
+		r.today, r.enteredOn = day, 0
+	}
+	r.enteredOn += more
+}
+
+// tell lets something happen: the profile first, as the store does.
+func (r *runner) tell(h *Happening, now time.Time) error {
+	if h.Person < 0 || h.Person >= len(r.in.People) {
+		return nil
+	}
+	r.profiles[h.Person] = changed(r.profiles[h.Person], &h.Fact, now)
+	if h.Fact.Kind == 0 {
+		return r.call(h, now)
+	}
+	if err := r.told(h, now); err != nil {
+		return err
+	}
+	return r.follow(now)
+}
+
+// call is a call of the API.
+func (r *runner) call(h *Happening, now time.Time) error {
+	i := int32(h.Person)
+	if !r.journey.MayEnter(&r.these([]int32{i})[0], now) {
+		return nil
+	}
+	r.contexts[i] = h.Fact.Body
+	return r.enter([]int32{i}, now, 0)
+}
+
+// told tells the journey of a fact.
+func (r *runner) told(h *Happening, now time.Time) error {
+	i := int32(h.Person)
+	state := r.records[i].State
+	outside := state == journey.StateNone || state == journey.StateFinished || state == journey.StateExited
+	if outside && r.room(now) <= 0 {
+		r.total.NotLetIn++
+		return nil
+	}
+	p := r.these([]int32{i})[0]
+	if outside {
+		p.Given.Context = h.Fact.Properties()
+	}
+	came, err := r.journey.Fact(&p, &h.Fact, now, &r.out)
+	if err != nil || !came {
+		return err
+	}
+	if outside && r.out.Records[0].State != state {
+		r.contexts[i] = h.Fact.Properties()
+	}
+	return r.settle([]int32{i}, now)
+}

@@ -1,0 +1,77 @@
+package simulate
+
+import (
+	"time"
+
+	"sluice/journey"
+	"sluice/journey/plan"
+	"sluice/journey/step"
+)
+
+// note tells the way of a sample: the counts of one person, in the order of the way.
+func (r *runner) note(way *Way, person int32, before *journey.Record, now time.Time) {
+	add := func(step, what, path string) { way.Moves = append(way.Moves, Move{now, step, what, path}) }
+	steps := r.in.Plan.Steps
+	at, after := int(before.Step), &r.records[person]
+	if r.out.Counts[step.Count{Step: 0, Path: -1, What: step.Entered}] > 0 && before.State != journey.StateInside {
+		at = 0
+		add("", "entered", "")
+	}
+	if r.out.Counts[step.Count{Step: 0, Path: -1, What: step.Held}] > 0 {
+		add("", "entered the control group", "")
+	}
+	for range steps {
+		to, ok := r.noteStep(at, add)
+		if !ok || to == plan.Out {
+			break
+		}
+		at = to
+	}
+	for i := range r.in.Plan.Conversions {
+		if c := (step.Count{Step: 0, Path: i, What: step.Converted}); r.out.Counts[c] > 0 {
+			add("", "converted", r.in.Plan.Conversions[i].Name)
+		}
+	}
+	switch {
+	case after.State == journey.StateInside && after.Due != before.Due:
+		add(steps[after.Step].ID, "waits until "+time.Unix(int64(after.Due), 0).UTC().Format(time.DateTime), "")
+	case (after.State == journey.StateFinished || after.State == journey.StateWatching) && before.State == journey.StateInside, after.State == journey.StateFinished && before.State == journey.StateNone:
+		add("", "finished", "")
+	}
+}
+
+// noteStep tells one step, and where the way goes on.
+func (r *runner) noteStep(at int, add func(step, what, path string)) (to int, ok bool) {
+	s := &r.in.Plan.Steps[at]
+	for _, did := range r.out.Mails {
+		if did.Step == at {
+			add(s.ID, "mail", "")
+		}
+	}
+	if r.out.Counts[step.Count{Step: at, Path: -1, What: step.LeftOut}] > 0 {
+		add(s.ID, "mail left out, for the quiet hours", "")
+	}
+	if r.out.Counts[step.Count{Step: at, Path: -1, What: step.Exited}] > 0 {
+		add(s.ID, "exited", "")
+		return 0, false
+	}
+	for n := range s.Paths {
+		if r.out.Counts[step.Count{Step: at, Path: n, What: step.Passed}] > 0 {
+			add(s.ID, "passed", s.Paths[n].Name)
+			return s.Paths[n].Next, true
+		}
+	}
+	if r.out.Counts[step.Count{Step: at, Path: -1, What: step.Passed}] == 0 {
+		return 0, false
+	}
+	to = s.Next
+	if s.Delay != nil && s.Delay.Date != nil && (to == plan.Out || r.out.Counts[step.Count{Step: to, Path: -1, What: step.Entered}] == 0) {
+		to = s.Delay.Date.Otherwise
+	}
+	name := ""
+	if len(s.Paths) > 0 {
+		name = s.OtherwiseName()
+	}
+	add(s.ID, "passed", name)
+	return to, true
+}
