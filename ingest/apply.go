@@ -43,6 +43,10 @@ const (
 	maxReloads  = 3
 	keptUpdates = 8192
 
+	// factsPartitions is of how many partitions facts go in one transaction: some
+	// thousands of each.
+	factsPartitions = 2
+
 	// countsWait is how long a transaction of nothing but counts waits.
 	countsWait = 500 * time.Millisecond
 )

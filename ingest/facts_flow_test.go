@@ -2,8 +2,11 @@ package ingest_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"sluice"
@@ -165,18 +168,20 @@ func TestPublishWhileStoring(t *testing.T) {
 		p.awaitUser("the user is there", external(1), func(*profile.Profile) bool { return true })
 		const rounds, each = 12, 5
 		var names journey.Names
+		others := 0 // people who come while it is published
 		for round := range rounds {
 			name := fmt.Sprint("e", round)
 			stop := make(chan struct{})
 			busy := make(chan struct{})
 			go func() { // ends when stop is closed
 				defer close(busy)
-				for i := 0; ; i++ {
+				for {
 					select {
 					case <-stop:
 						return
 					default:
-						p.send(user.Update{Op: user.OpEvent, Key: external(1), Name: "other"})
+						p.send(user.Update{Op: user.OpEvent, Key: external(2 + others), Name: "other"})
+						others++
 					}
 				}
 			}()
@@ -198,11 +203,44 @@ func TestPublishWhileStoring(t *testing.T) {
 				b.Errorf("round %d: %s facts, want %d", round, got[0], each)
 			}
 		}
+		if got := b.query("SELECT SUM(count) FROM series_hours WHERE name = 'new_user'"); got[0] != fmt.Sprint(others+1) || b.count("users") != others+1 {
+			b.Errorf("%s users are counted and %d are there, want %d", got[0], b.count("users"), others+1)
+		}
 		if !p.e.log.has("the names that journeys ask for have changed") {
 			b.Error("no publish met a store at work: this test shows nothing")
 		}
 		if p.e.log.has("follower failed") || p.e.log.has("follower starts over") || b.count("dead_letters") > 0 {
 			b.Errorf("a publish is a failure of the store")
+		}
+	})
+}
+
+// A transaction too large to be kept for a first publish is read again, at once.
+func TestPublishBeforeALargeTransaction(t *testing.T) {
+	onEachAlone(t, func(b *bed) {
+		const n = 9000
+		pub := newPublisher(b)
+		e := newEngine(b, setup{partitions: 1})
+		batch := sluice.NewBatch(n * 64)
+		for i := range n {
+			batch = user.AppendUpdate(batch, &user.Update{Op: user.OpEvent, Key: external(i % 100), Name: "cart", TimeMillis: 1_700_000_000_000})
+		}
+		e.write(0, "test", batch)
+		file := filepath.Join(b.TempDir(), "go-on")
+		disarm, err := faults.Arm("load=pause:" + file)
+		b.must(err)
+		defer disarm()
+		e.run()
+		b.eventually("it is about to store", func() bool { _, err := os.Stat(file + ".reached"); return err == nil })
+		pub.publish(journey.Names{Events: []string{"cart"}})
+		b.must(os.WriteFile(file, nil, 0o600))
+		b.awaitSum("events", n)
+		e.stop()
+		if got := b.count("journey_facts"); got != n {
+			b.Errorf("%d facts of %d events", got, n)
+		}
+		if !e.log.has("what was not stored is read again") || e.log.has("follower failed") {
+			b.Error("the session has not begun anew, or has failed")
 		}
 	})
 }
@@ -246,6 +284,54 @@ func TestFactsAreExactlyOnce(t *testing.T) {
 		p.e.stop()
 		if after := rows(); !slices.Equal(before, after) {
 			b.Errorf("%d facts are not the %d that there were", len(after), len(before))
+		}
+	})
+}
+
+// Facts go with the transactions of the store, up to where they were read, and no further.
+func TestFactsGoWhenTheyAreRead(t *testing.T) {
+	onEach(t, func(b *bed) {
+		newPublisher(b).publish(journey.Names{Events: []string{"cart"}})
+		var read sync.Map // places by partition
+		p := startPeopleWith(b, setup{factsUpTo: func(partition int) (sluice.Place, bool) {
+			at, ok := read.Load(partition)
+			if !ok {
+				return sluice.Place{}, false
+			}
+			return at.(sluice.Place), true
+		}})
+		const n, each = 8, 10
+		say := func(name string) {
+			for i := range n {
+				p.send(user.Update{Op: user.OpEvent, Key: external(i), Name: name})
+			}
+		}
+		for range each {
+			say("cart")
+		}
+		b.awaitSum("events", n*each)
+		if got := b.count("journey_facts"); got != n*each {
+			b.Fatalf("%d facts, want %d", got, n*each)
+		}
+		left := 0
+		for part := range testPartitions {
+			facts, err := p.e.store.(store.JourneyStore).Facts(b.Context(), part, sluice.Place{}, n*each)
+			b.must(err)
+			if len(facts) > 0 { // half of them were read
+				read.Store(part, facts[len(facts)/2].Place)
+				left += len(facts) - len(facts)/2 - 1
+			}
+		}
+		b.eventually("what was read is gone", func() bool { say("other"); return b.count("journey_facts") <= left })
+		p.e.stop()
+		for part := range testPartitions {
+			at, ok := read.Load(part)
+			if got := b.query(fmt.Sprintf("SELECT COUNT(*) FROM journey_facts WHERE part = %d AND pos_major < %d", part, at.(sluice.Place).Position.Major)); ok && got[0] != "0" {
+				b.Errorf("%s facts of partition %d that were read are left", got[0], part)
+			}
+		}
+		if got := b.count("journey_facts"); got != left {
+			b.Errorf("%d facts are left, want %d", got, left)
 		}
 	})
 }

@@ -330,6 +330,7 @@ type setup struct {
 	listBytes  int                           // that a list to a table keeps; 0: 16 MiB
 	clock      sluice.Clock                  // of lists; nil: the system's
 	store      func(store.Store) store.Store // wraps it; nil: as it is
+	factsUpTo  func(partition int) (sluice.Place, bool)
 }
 
 func (s *setup) listMargin() int {
@@ -394,7 +395,7 @@ func newEngine(b *bed, s setup) *engine {
 	e.leases.Beat, e.leases.Timeout = 200*time.Millisecond, time.Second // successors of killed ones need not wait
 	if !s.noStore {
 		e.leases.AddPartitions(ingest.StoreRole, e.redis, partitions)
-		f := &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store.(user.Store), Journeys: e.store.(store.JourneyStore), Clock: sluice.SystemClock{}, Log: log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: s.acceptGaps, MarginBytes: 16 << 20}
+		f := &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store.(user.Store), Journeys: e.store.(store.JourneyStore), FactsUpTo: s.factsUpTo, Clock: sluice.SystemClock{}, Log: log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: s.acceptGaps, MarginBytes: 16 << 20}
 		e.followers = append(e.followers, f.Run)
 	}
 	for i, l := range s.lists {

@@ -32,6 +32,13 @@ type StoreFollower struct {
 	// Journeys is the same store: which names journeys ask for. nil: no facts are written.
 	Journeys store.JourneyStore
 
+	// FactsUpTo returns up to which place the facts of a partition may go: all who read
+	// them have passed it for good. false: none may. It is called often and must not
+	// block. nil: none go.
+	FactsUpTo func(partition int) (upTo sluice.Place, ok bool)
+
+	turn int // of the partitions whose facts go
+
 	Clock sluice.Clock
 	Log   *slog.Logger
 	Stats *Stats

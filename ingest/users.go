@@ -86,6 +86,7 @@ func (s *StoreFollower) commit(ctx context.Context, u *storeUnit) error {
 			return err
 		}
 		u.effect.Published = s.registered.Published()
+		u.effect.FactsUpTo = s.factsUpTo(u.moves)
 		err := apply(ctx, s.Store, s.Stats, StoreRole, u.prepared)
 		if !errors.Is(err, store.ErrPublished) || reloads == maxReloads || !u.again() {
 			return err
@@ -95,6 +96,23 @@ func (s *StoreFollower) commit(ctx context.Context, u *storeUnit) error {
 			return err
 		}
 	}
+}
+
+// factsUpTo returns up to where facts go in a transaction that moves some cursors: those
+// of a few of its partitions, in turn. What goes is bounded by that.
+func (s *StoreFollower) factsUpTo(moves []store.Move) map[int]sluice.Place {
+	if s.FactsUpTo == nil {
+		return nil
+	}
+	upTos := make(map[int]sluice.Place, factsPartitions)
+	for range min(factsPartitions, len(moves)) {
+		s.turn = (s.turn + 1) % len(moves)
+		p := moves[s.turn].Partition
+		if upTo, ok := s.FactsUpTo(p); ok {
+			upTos[p] = upTo
+		}
+	}
+	return upTos
 }
 
 // readNames reads the names that journeys ask for.
