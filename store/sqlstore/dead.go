@@ -56,8 +56,8 @@ func storable(l *sluice.DeadLetter, nowMillis int64) sluice.DeadLetter {
 	return c
 }
 
-// bury writes dead letters, the small ones by the bulk path.
-func (t *txn) bury(ctx context.Context, letters []sluice.DeadLetter) error {
+// addDead writes dead letters, the small ones by the bulk path.
+func (t *txn) addDead(ctx context.Context, letters []sluice.DeadLetter) error {
 	small, large := splitDead(letters)
 	if len(small) > 0 {
 		sec := &section{target: deadTarget, dead: small, nowMillis: t.store.clock.Now().UnixMilli()}
@@ -69,11 +69,11 @@ func (t *txn) bury(ctx context.Context, letters []sluice.DeadLetter) error {
 			return fmt.Errorf("write dead letters: %w", err)
 		}
 	}
-	return t.buryLarge(ctx, large)
+	return t.addLargeDead(ctx, large)
 }
 
-// buryLarge writes letters in pieces.
-func (t *txn) buryLarge(ctx context.Context, letters []sluice.DeadLetter) error {
+// addLargeDead writes letters in pieces.
+func (t *txn) addLargeDead(ctx context.Context, letters []sluice.DeadLetter) error {
 	d := t.store.d
 	insert := d.placeholders("INSERT INTO dead_letters (" + strings.Join(deadColumns, ", ") + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
 	for i := range letters {

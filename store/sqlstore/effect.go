@@ -193,7 +193,7 @@ func (t *txn) stages(ctx context.Context, p *prepared, applied *store.Applied, w
 	}
 	letters = append(slices.Clip(letters), orphans...)
 	applied.Dead += len(letters)
-	if err := t.bury(ctx, letters); err != nil {
+	if err := t.addDead(ctx, letters); err != nil {
 		return err
 	}
 	if err := t.addFacts(ctx, e.Facts); err != nil {

@@ -119,7 +119,7 @@ func (t *txn) applySends(ctx context.Context, e *store.Effect, applied *store.Ap
 
 // apply decides what becomes of the rows.
 func (l *ledger) apply(e *store.Effect, nowMillis int64) {
-	bury := func(place sluice.Place, reason string, item []byte) {
+	deadLetter := func(place sluice.Place, reason string, item []byte) {
 		l.letters = append(l.letters, sluice.DeadLetter{
 			Source: "log", Form: sluice.FormItem, Place: place, Reason: reason, Payload: item, TimeMillis: nowMillis,
 		})
@@ -128,7 +128,7 @@ func (l *ledger) apply(e *store.Effect, nowMillis int64) {
 		s := &e.Sends[i]
 		key := s.Key()
 		if err := checkSend(s); err != nil {
-			bury(s.Place, err.Error(), mail.AppendSend(nil, &s.Send))
+			deadLetter(s.Place, err.Error(), mail.AppendSend(nil, &s.Send))
 		} else if l.rows[key] != nil {
 			l.repeats++
 		} else {
@@ -148,7 +148,7 @@ func (l *ledger) apply(e *store.Effect, nowMillis int64) {
 			err = fmt.Errorf("the ledger has no send %s.%d: it is past its retention, or a dead letter itself", o.Message, o.Number)
 		}
 		if err != nil {
-			bury(o.Place, err.Error(), mail.AppendOutcome(nil, &o.Outcome))
+			deadLetter(o.Place, err.Error(), mail.AppendOutcome(nil, &o.Outcome))
 			continue
 		}
 		switch r.Record(&o.Outcome) {

@@ -26,7 +26,7 @@ func (u *Unit) apply(up *Update) {
 			u.result.Ignored++
 		}
 		if up.Op == user.OpAbsorb {
-			u.bereave(up)
+			u.orphan(up)
 		}
 		return
 	case id.Partition != up.Place.Partition:
@@ -35,11 +35,11 @@ func (u *Unit) apply(up *Update) {
 	}
 	p, err := x.look()
 	if err != nil {
-		u.bury(up, err.Error())
+		u.deadLetter(up, err.Error())
 		return
 	}
 	if bytes := u.sizeWith(p, func(c *profile.Profile) { change(c, up) }); bytes > user.MaxProfileBytes {
-		u.bury(up, tooLarge(id, bytes))
+		u.deadLetter(up, tooLarge(id, bytes))
 		return
 	}
 	made := x.last == up
@@ -65,7 +65,7 @@ func (u *Unit) apply(up *Update) {
 		u.remove(up, id, x)
 		return
 	default:
-		u.bury(up, "an operation that this program does not know; was it written by a newer one?")
+		u.deadLetter(up, "an operation that this program does not know; was it written by a newer one?")
 		return
 	}
 	x.dirty, x.last = true, up
@@ -308,7 +308,7 @@ func (u *Unit) alias(up *Update, id user.ID, x *person) {
 		return
 	}
 	if bytes := u.sizeWith(x.profile, func(c *profile.Profile) { c.AddAlias(a) }); bytes > user.MaxProfileBytes {
-		u.bury(up, tooLarge(id, bytes))
+		u.deadLetter(up, tooLarge(id, bytes))
 	} else if x.profile.AddAlias(a) {
 		u.claim(k, id)
 	}
@@ -323,7 +323,7 @@ func (u *Unit) identify(up *Update, id user.ID, x *person) {
 	case owner == x || x.profile.ExternalID != "": // the user is identified already
 	case owner == nil:
 		if bytes := u.sizeWith(x.profile, func(c *profile.Profile) { c.ExternalID = up.Name }); bytes > user.MaxProfileBytes {
-			u.bury(up, tooLarge(id, bytes))
+			u.deadLetter(up, tooLarge(id, bytes))
 			return
 		}
 		x.profile.ExternalID = up.Name
@@ -340,7 +340,7 @@ func (u *Unit) identify(up *Update, id user.ID, x *person) {
 func (u *Unit) merge(up *Update, id user.ID, x *person) {
 	k, ok := MergeKey(up.Name)
 	if !ok {
-		u.bury(up, "it does not say whom to merge into")
+		u.deadLetter(up, "it does not say whom to merge into")
 		return
 	}
 	to, owner := u.owner(k)
@@ -376,11 +376,11 @@ func (u *Unit) hand(up *Update, id user.ID, x *person, goes *profile.Profile, to
 	if here {
 		p, err := other.look()
 		if err != nil {
-			u.bury(up, err.Error())
+			u.deadLetter(up, err.Error())
 			return
 		}
 		if why := u.apart(to, p, goes); why != "" {
-			u.bury(up, why)
+			u.deadLetter(up, why)
 			return
 		}
 	}
@@ -412,11 +412,11 @@ func (u *Unit) hand(up *Update, id user.ID, x *person, goes *profile.Profile, to
 func (u *Unit) absorb(up *Update, id user.ID, x *person) {
 	other, err := profile.Parse(up.Body)
 	if err != nil {
-		u.bury(up, err.Error())
+		u.deadLetter(up, err.Error())
 		return
 	}
 	if why := u.apart(id, x.profile, other); why != "" {
-		u.bury(up, why)
+		u.deadLetter(up, why)
 		return
 	}
 	u.facts.remember(x.profile)
@@ -471,13 +471,13 @@ func (u *Unit) erase(id string, p *profile.Profile) {
 	}
 }
 
-// bereave erases a user whose merge arrives too late: the user who should take
+// orphan erases a user whose merge arrives too late: the user who should take
 // it over was erased while the merge was on its way. Its keys still belong to
 // that user, or to one in between.
-func (u *Unit) bereave(up *Update) {
+func (u *Unit) orphan(up *Update) {
 	p, err := profile.Parse(up.Body)
 	if err != nil {
-		u.bury(up, err.Error())
+		u.deadLetter(up, err.Error())
 		return
 	}
 	for _, k := range keysOf(p) {
@@ -492,8 +492,8 @@ func (u *Unit) bereave(up *Update) {
 	u.erase(up.Name, p)
 }
 
-// bury makes a dead letter of an update.
-func (u *Unit) bury(up *Update, reason string) {
+// deadLetter makes a dead letter of an update.
+func (u *Unit) deadLetter(up *Update, reason string) {
 	u.result.Dead = append(u.result.Dead, Dead{up, reason})
 }
 

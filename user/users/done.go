@@ -150,7 +150,7 @@ func (u *Unit) put(id user.ID, x *person) {
 		row.Profile = unsafe.String(unsafe.SliceData(text), len(text))
 		if len(row.Profile) > user.MaxProfileBytes {
 			u.full = true
-			u.bury(x.last, tooLarge(id, len(row.Profile)))
+			u.deadLetter(x.last, tooLarge(id, len(row.Profile)))
 			return
 		}
 	}

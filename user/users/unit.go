@@ -263,7 +263,7 @@ func queryOf(updates []Update) user.Query {
 			if k, ok := MergeKey(u.Name); ok {
 				add(k)
 			}
-		case user.OpAbsorb: // whose keys are those by now; what cannot be read is buried later
+		case user.OpAbsorb: // whose keys are those by now; what cannot be read becomes a dead letter later
 			if p, err := profile.Parse(u.Body); err == nil {
 				for _, k := range keysOf(p) {
 					add(k)
