@@ -102,3 +102,20 @@ func isThere(err error) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// Anything is an Env in which everything is there: templates for marketing, segments of
+// those who have an address. It checks a document where there is no database.
+type Anything struct{}
+
+// Template implements plan.Env.
+func (Anything) Template(string, int) (mail.Class, bool, error) {
+	return mail.ClassMarketing, true, nil
+}
+
+// Segment implements plan.Env.
+func (Anything) Segment(string) (string, bool, error) { return anySegment, true, nil }
+
+const anySegment = `{"field":"email","is":"exists"}`
+
+// Journey implements plan.Env.
+func (Anything) Journey(string) (bool, error) { return true, nil }

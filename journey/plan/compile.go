@@ -50,7 +50,7 @@ func compile(d *Document, env Env, found *collector) (*Plan, error) {
 	if all := c.problems(); len(all) > 0 {
 		return nil, all
 	}
-	text, err := c.doc.text()
+	text, err := c.doc.Text()
 	if err != nil {
 		return nil, fmt.Errorf("write journey %s in its one form: %w", d.ID, err)
 	}
@@ -81,7 +81,7 @@ type compiler struct {
 
 // copy takes the document over, so that the caller's stays as it is.
 func (c *compiler) copy(d *Document) error {
-	text, err := d.text()
+	text, err := d.Text()
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &c.doc)
 	}
@@ -330,7 +330,7 @@ func (c *compiler) passed(place string, n *rule.Need) {
 	if n.Branch == "" {
 		return
 	}
-	for _, name := range c.doc.Steps[i].branches() {
+	for _, name := range c.doc.Steps[i].Branches() {
 		if name == n.Branch {
 			return
 		}

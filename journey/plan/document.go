@@ -255,8 +255,8 @@ func (n *Number) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// text is the document as JSON on one line.
-func (d *Document) text() (string, error) {
+// Text is the document as JSON on one line, as it was written: ParseJSON reads it again.
+func (d *Document) Text() (string, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

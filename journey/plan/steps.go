@@ -22,9 +22,9 @@ const (
 	branchOtherwise = "otherwise"
 )
 
-// branches are the names of a step's ways out, in the order of their numbers; none: it
-// has one only.
-func (s *Step) branches() (names []string) {
+// Branches are the names of a step's ways out, in the order of their numbers, that which
+// has no path of its own last; none: it has one way only.
+func (s *Step) Branches() (names []string) {
 	switch {
 	case s.Split != nil:
 		return []string{branchThen, branchElse}

@@ -231,6 +231,7 @@ func testReadSeries(t *testing.T, f *fixture) {
 		{"one sum", store.SeriesQuery{FromMillis: at(2 * time.Hour), ToMillis: at(48 * time.Hour), Whole: true}, []store.SeriesRow{{Millis: at(2 * time.Hour), Count: 17}}},
 		{"no sum", store.SeriesQuery{FromMillis: at(48 * time.Hour), ToMillis: at(49 * time.Hour), Whole: true}, nil},
 		{"names that begin so", store.SeriesQuery{ToMillis: at(24 * time.Hour), Under: "op", ByName: true, Whole: true}, []store.SeriesRow{{Millis: at(time.Hour), Name: "open", Count: 27}}},
+		{"not later ones", store.SeriesQuery{ToMillis: at(24 * time.Hour), Under: "cl", ByName: true, Whole: true}, []store.SeriesRow{{Millis: at(2 * time.Hour), Name: "click", Count: 1}}},
 		{"no longer name", store.SeriesQuery{ToMillis: at(24 * time.Hour), Under: "open/", ByName: true}, nil},
 		{"none", store.SeriesQuery{ToMillis: at(48 * time.Hour), App: &none}, nil},
 	} {

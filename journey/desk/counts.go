@@ -1,0 +1,125 @@
+package desk
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice"
+	"sluice/journey/plan"
+	"sluice/store"
+)
+
+// StepCounts is what has happened at a step, over all versions.
+type StepCounts struct {
+	Step     string           `json:"step"`
+	Entered  int64            `json:"entered"`
+	Waiting  int64            `json:"waiting"` // now: entered, neither passed nor exited
+	Passed   int64            `json:"passed"`
+	Exited   int64            `json:"exited"`
+	LeftOut  int64            `json:"left_out"` // mails, for the quiet hours
+	Branches map[string]int64 `json:"branches,omitempty"`
+}
+
+// Counts is what has happened in a journey.
+type Counts struct {
+	Steps       []StepCounts     `json:"steps"` // those of the document, in its order, then others that were counted
+	Conversions map[string]int64 `json:"conversions"`
+	Control     int64            `json:"control"` // entered, and get nothing
+
+	// ControlConversions are conversions of those.
+	ControlConversions map[string]int64 `json:"control_conversions"`
+}
+
+// maxCountNames bounds the names that the counts of one journey have.
+const maxCountNames = 50_000
+
+// counts reads the series of a journey, added up since it was created.
+func (d *Desk) counts(ctx context.Context, j *store.Journey, doc *plan.Document) (*Counts, error) {
+	kind, none := sluice.KindSystem, ""
+	under := "journey/" + j.ID + "/"
+	rows, err := d.Series.Series(ctx, store.SeriesQuery{
+		Days: true, FromMillis: j.CreatedMillis - 24*time.Hour.Milliseconds(), ToMillis: sluice.MaxEventTimeMillis,
+		App: &none, Kind: &kind, Under: under, Whole: true, ByName: true, Limit: maxCountNames,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return countsOf(rows, under, doc), nil
+}
+
+// countsOf arranges rows whose names step.CountName has made.
+func countsOf(rows []store.SeriesRow, under string, doc *plan.Document) *Counts {
+	c := &Counts{Steps: []StepCounts{}, Conversions: make(map[string]int64), ControlConversions: make(map[string]int64)}
+	branches := make(map[string][]string)
+	steps := make(map[string]bool)
+	for i := range doc.Steps {
+		c.at(doc.Steps[i].ID)
+		steps[doc.Steps[i].ID] = true
+		branches[doc.Steps[i].ID] = doc.Steps[i].Branches()
+	}
+	for i := range doc.Conversions {
+		c.Conversions[doc.Conversions[i].Name] = 0
+	}
+	for _, r := range rows {
+		parts := strings.Split(strings.TrimPrefix(r.Name, under), "/")
+		if len(parts) < 2 {
+			continue
+		}
+		what, isStep := parts[0], steps[parts[0]]
+		switch {
+		case what == "converted" && !isStep:
+			c.Conversions[parts[1]] += r.Count
+		case what == "held_converted" && !isStep:
+			c.ControlConversions[parts[1]] += r.Count
+		case parts[1] == "held":
+			c.Control += r.Count
+		default:
+			c.at(parts[0]).add(parts[1:], branches[parts[0]], r.Count)
+		}
+	}
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		s.Waiting = max(0, s.Entered-s.Passed-s.Exited)
+	}
+	return c
+}
+
+// at is the row of a step, made if it is not there. It is valid until the next is made.
+func (c *Counts) at(step string) *StepCounts {
+	i := slices.IndexFunc(c.Steps, func(s StepCounts) bool { return s.Step == step })
+	if i < 0 {
+		i = len(c.Steps)
+		c.Steps = append(c.Steps, StepCounts{Step: step})
+	}
+	return &c.Steps[i]
+}
+
+// add adds a count: what, and behind that perhaps the path. The way that has no path of
+// its own is the last of the branches.
+func (s *StepCounts) add(what, branches []string, n int64) {
+	switch what[0] {
+	case "entered":
+		s.Entered += n
+	case "exited":
+		s.Exited += n
+	case "left_out":
+		s.LeftOut += n
+	case "passed":
+		s.Passed += n
+		branch := ""
+		switch {
+		case len(what) > 1:
+			branch = what[1]
+		case len(branches) > 1:
+			branch = branches[len(branches)-1]
+		}
+		if branch != "" {
+			if s.Branches == nil {
+				s.Branches = make(map[string]int64)
+			}
+			s.Branches[branch] += n
+		}
+	}
+}

@@ -1,0 +1,422 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/journey"
+	"sluice/journey/env"
+	"sluice/mail"
+	"sluice/store"
+	"sluice/store/sqlstore"
+	"sluice/test/clocktest"
+	"sluice/user"
+)
+
+// bed is a desk on a database with one template.
+type bed struct {
+	*testing.T
+	*Desk
+	store *sqlstore.Store
+	clock *clocktest.Clock
+}
+
+func newBed(t *testing.T) *bed {
+	t.Helper()
+	clock := clocktest.At(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
+	db, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "sluice.db"), sqlstore.Options{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if err := db.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b := &bed{T: t, store: db, clock: clock, Desk: &Desk{Database: env.Database{Journeys: db, Templates: db, Segments: db}, Series: db, Clock: clock}}
+	b.template("hello", "Shop <us@example.org>")
+	b.template("nobody", "")
+	return b
+}
+
+func (b *bed) template(id, from string) {
+	b.Helper()
+	err := b.store.AddTemplate(b.Context(), mail.Template{ID: id, Name: id, Current: 1}, mail.TemplateVersion{Template: id, Version: 1, Class: mail.ClassMarketing, Subject: "Hello", Text: "Hello", From: from})
+	b.ok(err)
+}
+
+func (b *bed) ok(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bed) refused(err error, code sluice.Code, wants ...string) {
+	b.Helper()
+	e, ok := errors.AsType[*sluice.Error](err)
+	if !ok || e.Code != code {
+		b.Fatalf("got %v, want an error of code %s", err, code)
+	}
+	for _, want := range wants {
+		if !strings.Contains(err.Error(), want) {
+			b.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+}
+
+func (b *bed) create(text string) store.Journey {
+	b.Helper()
+	j, err := b.Create(b.Context(), Written{Text: text, YAML: true})
+	b.ok(err)
+	return j
+}
+
+func (b *bed) get(id string) store.Journey {
+	b.Helper()
+	j, err := b.store.Journey(b.Context(), id)
+	b.ok(err)
+	return j
+}
+
+func (b *bed) published() int64 {
+	b.Helper()
+	r, err := b.store.Registered(b.Context())
+	b.ok(err)
+	return r.Published()
+}
+
+const hello = `
+id: hello
+name: Hello
+entry: {when: {event: signup}}
+steps:
+  - {id: pause, delay: {for: 1h}, next: split}
+  - {id: split, split: {if: {attribute: plan, is: equals, value: gold}, then: mail, else: exit}}
+  - {id: mail, message: {template: hello}}
+exit_when: {rule: {not: {journey: hello, step: split, is: passed}}}
+`
+
+// A draft is changed by a caller that has read the last one, and by no other; what is
+// published is the draft, in its one form.
+func TestDraftsAndVersions(t *testing.T) {
+	b := newBed(t)
+	text := strings.Replace(hello, "exit_when: {rule: {not: {journey: hello, step: split, is: passed}}}\n", "", 1)
+	j := b.create(text)
+	if j.Status != journey.StatusDraft || j.Name != "Hello" || j.Version != 0 {
+		t.Fatalf("%+v", j)
+	}
+	_, err := b.Create(t.Context(), Written{Text: text, YAML: true})
+	b.refused(err, sluice.CodeInvalid, "there is a journey")
+	second := strings.Replace(text, "1h", "2h", 1)
+	changed, err := b.Update(t.Context(), "hello", j.Revision, Written{Text: second, YAML: true})
+	b.ok(err)
+	if changed.Revision != j.Revision+1 || changed != b.get("hello") {
+		t.Fatalf("%+v is kept as %+v", changed, b.get("hello"))
+	}
+	_, err = b.Update(t.Context(), "hello", j.Revision, Written{Text: text, YAML: true})
+	b.refused(err, sluice.CodeConflict, "revision 0")
+	_, err = b.Update(t.Context(), "hello", changed.Revision, Written{Text: strings.Replace(text, "id: hello", "id: other", 1), YAML: true})
+	b.refused(err, sluice.CodeInvalid, "id: want hello")
+	_, err = b.Publish(t.Context(), "hello", j.Revision)
+	b.refused(err, sluice.CodeConflict)
+	before := b.published()
+	p, err := b.Publish(t.Context(), "hello", changed.Revision)
+	b.ok(err)
+	if p.Version != 1 || p.Journey.Status != journey.StatusLive || p.Journey != b.get("hello") || b.published() <= before {
+		t.Fatalf("%+v is kept as %+v", p.Journey, b.get("hello"))
+	}
+	v, err := b.store.JourneyVersion(t.Context(), j.Number, 1)
+	b.ok(err)
+	if !strings.Contains(v.Document, `"for":"2h"`) || !slices.Equal(v.Names.Events, []string{"signup"}) {
+		t.Fatalf("%+v", v)
+	}
+	for _, text := range []string{"", "[", "id: [", "id: a\nstepz: 1\n"} {
+		_, err := b.Create(t.Context(), Written{Text: text, YAML: true})
+		b.refused(err, sluice.CodeInvalid)
+	}
+}
+
+// What could not be carried out is not published: all of it is said, each with its place.
+func TestWhatCannotRunIsNotPublished(t *testing.T) {
+	b := newBed(t)
+	b.create(`
+id: bad
+entry: {when: {event: signup}}
+steps:
+  - {id: none, message: {template: missing}, next: nowhere}
+  - {id: quiet, delay: {for: 3 hours}}
+`)
+	_, err := b.Publish(t.Context(), "bad", -1)
+	b.refused(err, sluice.CodeInvalid, "things are wrong", "steps.none.message.template: there is no template missing", "steps.none.next: ", "steps.quiet.delay.for: ")
+	r, ok := errors.AsType[*Refused](err)
+	if !ok || len(r.Problems) < 3 {
+		t.Fatalf("%v", err)
+	}
+	long := strings.Repeat("x", mail.MaxInlineBytes)
+	b.create(`
+id: unsendable
+entry: {when: {event: signup}}
+steps:
+  - {id: nobody, message: {template: nobody}, next: changes}
+  - {id: changes, message: {content: {from: "{{ a }}", subject: s, text: t}}, next: long}
+  - {id: long, message: {from: us@example.org, content: {subject: s, text: ` + long + `}}, next: fine}
+  - {id: fine, message: {template: hello}}
+`)
+	before := b.published()
+	_, err = b.Publish(t.Context(), "unsendable", -1)
+	b.refused(err, sluice.CodeInvalid, "3 things", "steps.nobody.message: its mails have no sender", "steps.changes.message: ", "steps.long.message: its content has")
+	if j := b.get("unsendable"); j.Status != journey.StatusDraft || j.Version != 0 || b.published() != before {
+		t.Fatalf("%+v", j)
+	}
+}
+
+const tiny = "id: tiny\nentry: {when: {event: e}}\nsteps: [{id: a, exit: {}}]\n"
+
+// A version whose number ends in the same 8 bits as that of one in use is not given.
+func TestVersionsInUseKeepTheirPlaces(t *testing.T) {
+	b := newBed(t)
+	j := b.create(tiny)
+	for range 256 {
+		p, err := b.Publish(t.Context(), "tiny", -1)
+		b.ok(err)
+		if p.Version > 1 { // people stay inside the first alone
+			b.ok(b.store.EndVersions(t.Context(), j.Number, []int{p.Version}, 1))
+		}
+	}
+	_, err := b.Publish(t.Context(), "tiny", -1)
+	b.refused(err, sluice.CodeConflict, "version 257", "version 1,")
+	b.ok(b.store.EndVersions(t.Context(), j.Number, []int{1}, 1))
+	p, err := b.Publish(t.Context(), "tiny", -1)
+	b.ok(err)
+	if p.Version != 257 {
+		t.Errorf("version %d", p.Version)
+	}
+}
+
+// Each change of status is made from the statuses that the table names, is told to the
+// processes that run, and is refused from others with what to do.
+func TestStatuses(t *testing.T) {
+	all := []Change{Publish, Pause, Resume, Stop, Archive}
+	// What each change makes of a journey, by its status; empty: refused.
+	want := map[string][]string{
+		journey.StatusDraft:    {"live", "", "", "", "archived"},
+		journey.StatusLive:     {"live", "paused", "live", "stopped", ""},
+		journey.StatusPaused:   {"paused", "paused", "live", "stopped", ""},
+		journey.StatusStopped:  {"", "", "", "stopped", "archived"},
+		journey.StatusArchived: {"", "", "", "", "archived"},
+	}
+	b := newBed(t)
+	b.create(tiny)
+	for from, outcomes := range want {
+		for i, change := range all {
+			j := b.get("tiny")
+			j.Status = from
+			b.ok(b.store.PutJourney(t.Context(), j))
+			before := b.published()
+			var err error
+			if change == Publish {
+				_, err = b.Publish(t.Context(), "tiny", -1)
+			} else {
+				_, err = b.SetStatus(t.Context(), "tiny", change)
+			}
+			got := b.get("tiny").Status
+			if outcomes[i] == "" {
+				b.refused(err, sluice.CodeConflict, "journey tiny is "+from, hints[from])
+				if got != from || b.published() != before {
+					t.Errorf("%s of a %s journey was refused, and it is %s", change, from, got)
+				}
+				continue
+			}
+			b.ok(err)
+			if told := b.published() > before; got != outcomes[i] || told != (got != from || change == Publish) {
+				t.Errorf("%s of a %s journey: it is %s, want %s; told: %v", change, from, got, outcomes[i], told)
+			}
+		}
+	}
+	_, err := b.SetStatus(t.Context(), "no", Pause)
+	b.refused(err, sluice.CodeNotFound)
+	_, err = b.SetStatus(t.Context(), "No way", Pause)
+	b.refused(err, sluice.CodeNotFound)
+}
+
+// A copy speaks of itself where the other spoke of itself, and is a draft.
+func TestCopy(t *testing.T) {
+	b := newBed(t)
+	text := strings.Replace(hello, "steps:", "exceptions: [{mail: clicked, journey: hello, step: mail}, {mail: clicked, journey: tiny}]\nsteps:", 1)
+	b.create(text)
+	b.create(tiny)
+	j, err := b.Copy(t.Context(), "hello", "hello-again", "")
+	b.ok(err)
+	if j.Name != "Hello" || j.Status != journey.StatusDraft || strings.Contains(j.Draft, `"journey":"hello"`) || strings.Count(j.Draft, `"journey":"hello-again"`) != 2 || !strings.Contains(j.Draft, `"journey":"tiny"`) {
+		t.Fatalf("%s", j.Draft)
+	}
+	if j, err = b.Copy(t.Context(), "hello", "third", "Third"); err != nil || j.Name != "Third" {
+		t.Fatal(j, err)
+	}
+	_, err = b.Copy(t.Context(), "hello", "third", "")
+	b.refused(err, sluice.CodeInvalid, "there is a journey")
+	_, err = b.Copy(t.Context(), "hello", "No", "")
+	b.refused(err, sluice.CodeInvalid, "id: want")
+}
+
+// Lists leave archived journeys out, and are as long as was asked for.
+func TestList(t *testing.T) {
+	b := newBed(t)
+	var live []string
+	for i := range 2*listedAtOnce + 3 {
+		id := "j" + string(rune('a'+i/26)) + string(rune('a'+i%26))
+		b.create(strings.Replace(tiny, "tiny", id, 1))
+		if i%3 == 0 {
+			_, err := b.SetStatus(t.Context(), id, Archive)
+			b.ok(err)
+		} else {
+			live = append(live, id)
+		}
+	}
+	var got []string
+	for after := ""; ; after = got[len(got)-1] {
+		page, err := b.List(t.Context(), after, false, 20)
+		b.ok(err)
+		for i := range page {
+			got = append(got, page[i].ID)
+		}
+		if len(page) < 20 {
+			break
+		}
+	}
+	if !slices.Equal(got, live) {
+		t.Errorf("got %v, want %v", got, live)
+	}
+	all, err := b.List(t.Context(), "", true, store.MaxJourneys)
+	b.ok(err)
+	if len(all) != 2*listedAtOnce+3 {
+		t.Errorf("%d with archived ones", len(all))
+	}
+}
+
+// Counts of the series are shown by step and branch; who waits is who came and has not
+// left.
+func TestCounts(t *testing.T) {
+	b := newBed(t)
+	b.create(strings.Replace(hello, "exit_when: {rule: {not: {journey: hello, step: split, is: passed}}}", "conversions: {name: bought, when: {purchase: '*'}, within: 1d}", 1))
+	b.create(tiny)
+	var counts []sluice.Count
+	for name, n := range map[string]int64{
+		"hello/pause/entered": 10, "hello/pause/passed": 6, "hello/pause/exited": 1, "hello/split/entered": 6, "hello/split/passed/then": 2, "hello/split/passed": 4,
+		"hello/mail/entered": 2, "hello/mail/passed": 2, "hello/mail/left_out": 1, "hello/gone/entered": 3, "hello/converted/bought": 5,
+		"hello/pause/held": 7, "hello/held_converted/bought": 2, "hello-2/pause/entered": 99, "hell/pause/entered": 99,
+	} {
+		for i := range n { // of several hours and days
+			counts = append(counts, sluice.Count{Kind: sluice.KindSystem, Name: "journey/" + name, TimeMillis: b.clock.Now().UnixMilli() + i*7*time.Hour.Milliseconds(), By: 1})
+		}
+	}
+	counts = append(counts, sluice.Count{Kind: sluice.KindCounter, Name: "journey/hello/pause/entered", TimeMillis: b.clock.Now().UnixMilli(), By: 1000})
+	e, err := b.store.Prepare(&store.Effect{Counts: counts})
+	b.ok(err)
+	_, err = b.store.Apply(t.Context(), e)
+	b.ok(err)
+	s, err := b.Show(t.Context(), "hello", 0)
+	b.ok(err)
+	want := []StepCounts{
+		{Step: "pause", Entered: 10, Passed: 6, Exited: 1, Waiting: 3},
+		{Step: "split", Entered: 6, Passed: 6, Branches: map[string]int64{"then": 2, "else": 4}},
+		{Step: "mail", Entered: 2, Passed: 2, LeftOut: 1}, {Step: "gone", Entered: 3, Waiting: 3},
+	}
+	if !slices.EqualFunc(s.Counts.Steps, want, func(a, b StepCounts) bool {
+		return a.Step == b.Step && a.Entered == b.Entered && a.Passed == b.Passed && a.Exited == b.Exited && a.Waiting == b.Waiting && a.LeftOut == b.LeftOut &&
+			len(a.Branches) == len(b.Branches) && a.Branches["then"] == b.Branches["then"] && a.Branches["else"] == b.Branches["else"]
+	}) {
+		t.Errorf("%+v, want %+v", s.Counts.Steps, want)
+	}
+	if s.Counts.Control != 7 || s.Counts.Conversions["bought"] != 5 || s.Counts.ControlConversions["bought"] != 2 {
+		t.Errorf("%+v", s.Counts)
+	}
+	if s, err = b.Show(t.Context(), "tiny", 0); err != nil || s.Counts.Steps[0].Entered != 0 {
+		t.Error(s, err)
+	}
+	_, err = b.Show(t.Context(), "hello", 1)
+	b.refused(err, sluice.CodeNotFound)
+}
+
+// A person's record is shown with the step of the version that the person is in.
+func TestPlacesOf(t *testing.T) {
+	b := newBed(t)
+	b.create(tiny)
+	b.create(strings.Replace(tiny, "tiny", "other", 1))
+	b.create(strings.Replace(tiny, "tiny", "draft", 1))
+	for _, id := range []string{"tiny", "other"} {
+		_, err := b.Publish(t.Context(), id, -1)
+		b.ok(err)
+	}
+	j := b.get("tiny")
+	_, err := b.Update(t.Context(), "tiny", j.Revision, Written{Text: strings.Replace(tiny, "id: a", "id: b", 1), YAML: true})
+	b.ok(err)
+	_, err = b.Publish(t.Context(), "tiny", -1)
+	b.ok(err)
+	record := journey.Record{State: journey.StateInside, Version: 1, Due: 2_000_000_000, Entered: 1_700_000_000, Occurrence: 3}
+	records := func(_ context.Context, id user.ID, number int64) (r flow.Record, err error) {
+		if number == j.Number && id.Number == 7 {
+			copy(r[:], record.Append(nil))
+		}
+		return r, nil
+	}
+	places, err := b.PlacesOf(t.Context(), user.ID{Number: 7}, records)
+	b.ok(err)
+	want := Place{Journey: "tiny", Name: "tiny", Status: "live", Version: 1, State: journey.StateInside, Step: "a", DueMillis: 2_000_000_000_000, Entered: 1_700_000_000_000, Occurrence: 3}
+	if len(places) != 1 || places[0] != want {
+		t.Fatalf("%+v, want %+v", places, want)
+	}
+	record.Version, record.State = 2, journey.StateExited
+	if places, err = b.PlacesOf(t.Context(), user.ID{Number: 7}, records); err != nil || places[0].Step != "b" || places[0].DueMillis != 0 {
+		t.Fatal(places, err)
+	}
+	b.ok(b.store.EndVersions(t.Context(), j.Number, []int{2}, 1))
+	if places, err = b.PlacesOf(t.Context(), user.ID{Number: 7}, records); err != nil || places[0].Step != "b" {
+		t.Fatal(places, err)
+	}
+	if places, err = b.PlacesOf(t.Context(), user.ID{Number: 8}, records); err != nil || len(places) != 0 {
+		t.Fatal(places, err)
+	}
+}
+
+// The examples can be published where their templates and journeys are, and are checked
+// without a database, too. Each says what of it is not carried out yet.
+func TestExamples(t *testing.T) {
+	b := newBed(t)
+	for _, id := range []string{"welcome", "tour", "first-order", "cart", "cart-again", "win-back-last"} {
+		b.template(id, "Shop <us@example.org>")
+	}
+	files, err := filepath.Glob("../../docs/journeys/*.yaml")
+	b.ok(err)
+	if len(files) < 3 {
+		t.Fatalf("%d examples", len(files))
+	}
+	slices.Reverse(files) // a journey that is named must be there
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		b.ok(err)
+		alone, err := ValidateAlone(Written{Text: string(text), YAML: true})
+		b.ok(err)
+		if strings.Contains(f, "win-back") {
+			b.create(strings.Replace(tiny, "tiny", "welcome", 1))
+			defer func() {
+				if len(alone.Warnings) < 2 || alone.Warnings[0].Place != "entry.when[0]" {
+					t.Errorf("%+v", alone.Warnings)
+				}
+			}()
+		}
+		checked, err := b.Validate(t.Context(), Written{Text: string(text), YAML: true})
+		b.ok(err)
+		if !slices.Equal(checked.Warnings, alone.Warnings) {
+			t.Errorf("%s: %v, alone %v", f, checked.Warnings, alone.Warnings)
+		}
+	}
+}

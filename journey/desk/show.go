@@ -1,0 +1,161 @@
+package desk
+
+import (
+	"context"
+	"fmt"
+
+	"sluice/flow"
+	"sluice/journey"
+	"sluice/journey/plan"
+	"sluice/store"
+	"sluice/user"
+)
+
+// Shown is a journey with all that is known of it.
+type Shown struct {
+	Journey  store.Journey
+	Document string                 // JSON: the draft
+	Used     []store.JourneyVersion // versions that people may be inside, the oldest first
+	Counts   *Counts
+}
+
+// Show returns a journey. version 0: its draft; else a version that was published.
+func (d *Desk) Show(ctx context.Context, id string, version int) (*Shown, error) {
+	j, err := d.at(ctx, id, -1)
+	if err != nil {
+		return nil, err
+	}
+	s := &Shown{Journey: j, Document: j.Draft}
+	if version > 0 {
+		v, err := d.Database.Journeys.JourneyVersion(ctx, j.Number, version)
+		if err != nil {
+			return nil, err
+		}
+		s.Document = v.Document
+	}
+	doc, err := plan.ParseJSON(s.Document)
+	if err != nil {
+		return nil, fmt.Errorf("read the document of journey %s: %w", id, err)
+	}
+	if s.Used, err = d.used(ctx, &j); err != nil {
+		return nil, err
+	}
+	s.Counts, err = d.counts(ctx, &j, doc)
+	return s, err
+}
+
+// listedAtOnce are read by one statement: each may have a draft of 256 KiB.
+const listedAtOnce = 50
+
+// List returns journeys in the order of their ids, after one: limit of them at most.
+func (d *Desk) List(ctx context.Context, after string, archived bool, limit int) (all []store.Journey, err error) {
+	for len(all) < limit {
+		page, err := d.Database.Journeys.Journeys(ctx, after, listedAtOnce)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range page {
+			after, j.Draft = j.ID, ""
+			if (archived || j.Status != journey.StatusArchived) && len(all) < limit {
+				all = append(all, j)
+			}
+		}
+		if len(page) < listedAtOnce {
+			break
+		}
+	}
+	return all, nil
+}
+
+// Place is where a person is in a journey, or was last.
+type Place struct {
+	Journey    string
+	Name       string
+	Status     string // of the journey
+	Version    int
+	State      journey.State
+	Step       string // its id
+	StepName   string
+	DueMillis  int64 // when the person is looked at next; 0: when something happens
+	Entered    int64 // milliseconds
+	Occurrence int   // how often the person had entered before
+}
+
+// Records reads the record of a person in a journey, by its number.
+type Records func(ctx context.Context, id user.ID, journey int64) (flow.Record, error)
+
+// PlacesOf returns where a person is, in the order of the ids of journeys. Journeys that
+// the person never entered are left out.
+func (d *Desk) PlacesOf(ctx context.Context, id user.ID, records Records) ([]Place, error) {
+	all, err := d.List(ctx, "", true, store.MaxJourneys)
+	if err != nil {
+		return nil, err
+	}
+	used, err := d.Database.Journeys.VersionsInUse(ctx)
+	if err != nil {
+		return nil, err
+	}
+	places := []Place{}
+	for i := range all {
+		j := &all[i]
+		if j.Version == 0 {
+			continue
+		}
+		found, err := records(ctx, id, j.Number)
+		if err != nil {
+			return nil, err
+		}
+		if found.IsZero() {
+			continue
+		}
+		var r journey.Record
+		if err := r.Decode(found[:]); err != nil {
+			return nil, fmt.Errorf("user %s in journey %s: %w", id, j.ID, err)
+		}
+		place, err := d.place(ctx, j, &r, used)
+		if err != nil {
+			return nil, err
+		}
+		places = append(places, place)
+	}
+	return places, nil
+}
+
+func (d *Desk) place(ctx context.Context, j *store.Journey, r *journey.Record, used []store.JourneyVersion) (Place, error) {
+	p := Place{
+		Journey: j.ID, Name: j.Name, Status: j.Status, State: r.State,
+		DueMillis: int64(r.Due) * 1000, Entered: int64(r.Entered) * 1000, Occurrence: int(r.Occurrence),
+	}
+	if !r.Waits() {
+		p.DueMillis = 0
+	}
+	v, err := d.versionOf(ctx, j, used, r.Version)
+	if err != nil {
+		return p, err
+	}
+	p.Version = v.Version
+	doc, err := plan.ParseJSON(v.Document)
+	if err != nil {
+		return p, fmt.Errorf("read version %d of journey %s: %w", v.Version, j.ID, err)
+	}
+	if int(r.Step) >= len(doc.Steps) {
+		return p, fmt.Errorf("version %d of journey %s has %d steps, and a record names step %d", v.Version, j.ID, len(doc.Steps), r.Step)
+	}
+	p.Step, p.StepName = doc.Steps[r.Step].ID, doc.Steps[r.Step].Name
+	return p, nil
+}
+
+// versionOf is the version whose last 8 bits a record has: the one in use, or else the
+// last that was published.
+func (d *Desk) versionOf(ctx context.Context, j *store.Journey, used []store.JourneyVersion, place uint8) (store.JourneyVersion, error) {
+	for _, v := range used {
+		if v.Journey == j.Number && uint8(v.Version) == place {
+			return v, nil
+		}
+	}
+	last := j.Version
+	for last > 1 && uint8(last) != place {
+		last--
+	}
+	return d.Database.Journeys.JourneyVersion(ctx, j.Number, last)
+}

@@ -1,0 +1,78 @@
+package desk
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"sluice"
+	"sluice/journey"
+	"sluice/store"
+)
+
+// Change is what can be done with the status of a journey.
+type Change string
+
+// The changes. A stopped journey is not taken up again: people who were taken out of it
+// would be in a place that nobody can name. Its copy is another journey, which all may
+// enter.
+const (
+	Publish Change = "publish" // people enter, by a new version
+	Pause   Change = "pause"   // nobody enters or moves
+	Resume  Change = "resume"
+	Stop    Change = "stop"    // all who are inside are taken out, for good
+	Archive Change = "archive" // it is not listed any more
+)
+
+// changes are the statuses that each may be made from, and what comes of it.
+var changes = map[Change]struct {
+	from []string
+	to   string
+}{
+	Publish: {[]string{journey.StatusDraft, journey.StatusLive, journey.StatusPaused}, journey.StatusLive},
+	Pause:   {[]string{journey.StatusLive}, journey.StatusPaused},
+	Resume:  {[]string{journey.StatusPaused}, journey.StatusLive},
+	Stop:    {[]string{journey.StatusLive, journey.StatusPaused}, journey.StatusStopped},
+	Archive: {[]string{journey.StatusDraft, journey.StatusStopped}, journey.StatusArchived},
+}
+
+// hints say what to do with a journey of a status.
+var hints = map[string]string{
+	journey.StatusDraft:    "publish it first",
+	journey.StatusLive:     "stop it first",
+	journey.StatusPaused:   "stop it first",
+	journey.StatusStopped:  "a stopped journey is not taken up again; copy it",
+	journey.StatusArchived: "an archived journey is not taken up again; copy it",
+}
+
+// allowed reports whether a change is to be made; false and no error: the journey is so
+// already.
+func allowed(j *store.Journey, c Change) (bool, error) {
+	row := changes[c]
+	switch {
+	case slices.Contains(row.from, j.Status):
+		return true, nil
+	case j.Status == row.to:
+		return false, nil
+	}
+	return false, refusal(sluice.CodeConflict, "journey %s is %s, and %s is for one that is %s: %s", j.ID, j.Status, c, strings.Join(row.from, " or "), hints[j.Status])
+}
+
+// SetStatus pauses, resumes, stops or archives a journey. One that is so already stays
+// as it is.
+func (d *Desk) SetStatus(ctx context.Context, id string, c Change) (store.Journey, error) {
+	j, err := d.at(ctx, id, -1)
+	if err != nil {
+		return j, err
+	}
+	change, err := allowed(&j, c)
+	if err != nil || !change {
+		return j, err
+	}
+	j.Status, j.UpdatedMillis = changes[c].to, d.Clock.Now().UnixMilli()
+	if _, err = d.Database.Journeys.PutStatus(ctx, j); err != nil {
+		return j, told(&j, err)
+	}
+	j.Revision++
+	return j, nil
+}
