@@ -33,6 +33,7 @@ type options struct {
 	database string
 	only     string
 	program  string
+	users    int // of bench journey; 0: as many as are usual
 
 	partitions int    // of the program that is measured
 	against    string // the other program, of bench turns
@@ -164,6 +165,9 @@ func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 		f.IntVar(&r.turns, "turns", 0, fmt.Sprintf("how `MANY` turns, 2 to %d; default: %d of a piece of work, %d of a whole bench", mostTurns, turns, wholeTurns))
 		f.StringVar(&r.whole, "benches", "", "instead of pieces of work, whole `BENCHES` of each program with --quick, as rules,send:cpu")
 		f.IntVar(&r.others, "against-partitions", 0, "how many `PARTITIONS` the other program has; default: as many")
+	}
+	if b.name == journeyName {
+		f.IntVar(&r.users, "users", 0, fmt.Sprintf("how many `PEOPLE`; default: %d", journeyUsers))
 	}
 	if b.parts != nil {
 		f.StringVar(&r.only, "only", "", "measure only these `PARTS`: "+strings.Join(b.parts, ","))

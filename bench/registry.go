@@ -21,6 +21,7 @@ var benches = []bench{
 	{"http", "events and counters by HTTP: requests of 1,000 and of one, durable, with the store running", httpParts, runHTTP},
 	{"track", "users by HTTP: calls of one event beside a handler that reads, changes and commits; calls of 75 objects", trackParts, runTrack},
 	{"send", "mails out: over 50 ms by SMTP and by API, in lockstep and by Sluice; CPU a mail beside Postfix", sendParts, runSend},
+	{journeyName, "ten million people due at one second, eleven branches: jobs in a sorted set, sets popped by hundreds, Sluice", journeyParts, runJourney},
 	{"spool", "mails into the spool and out of it, with nothing and with a million waiting: a table with SKIP LOCKED, Sluice", nil, runSpool},
 	{turnsName, "this program and another one in turns, so that a busy machine slows both: how their speed and computing compare", turnsParts, runTurns},
 	{"users", "a file of users into the tables of users, and being told of one of them meanwhile", usersParts, runUsers},

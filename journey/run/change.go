@@ -21,6 +21,7 @@ type change struct {
 	items []byte    // for the log
 	notes []flow.Operation
 	out   *step.Result
+	moved int // people whose time had come
 }
 
 // unitKey names a unit: a journey, and the first person of the unit.
@@ -192,6 +193,8 @@ func (c *change) commit(ctx context.Context) error {
 		return fmt.Errorf("move people of partition %d through journeys: %w", p.log.Partition(), err)
 	}
 	p.at = next
+	p.stats.Commits.Add(1)
+	p.stats.Moved.Add(int64(c.moved))
 	for _, key := range c.order {
 		due, err := earliest(c.units[key])
 		if err != nil {

@@ -64,6 +64,7 @@ func (p *part) applyFacts(ctx context.Context) (worked bool, err error) {
 			c = p.begin()
 		}
 	}
+	p.stats.Told.Add(int64(len(facts)))
 	return true, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -44,6 +45,15 @@ type Follower struct {
 	Health flow.Health
 
 	Loader *Loader
+	Stats  Stats
+}
+
+// Stats count what a process has done since it started.
+type Stats struct {
+	Opened  atomic.Int64 // partitions whose records were read
+	Moved   atomic.Int64 // people decided about whose time had come
+	Told    atomic.Int64 // facts applied
+	Commits atomic.Int64
 }
 
 // Run follows until fetch ends.
@@ -70,7 +80,7 @@ func (f *Follower) session(fetch, work context.Context) error {
 	group, ctx := errgroup.WithContext(work)
 	busy := make(chan struct{}, runtime.GOMAXPROCS(0)+1)
 	for _, partition := range slices.Sorted(maps.Keys(held)) {
-		p := &part{log: f.Logs[partition], lease: held[partition], store: f.Store, clock: f.Clock, busy: busy}
+		p := &part{log: f.Logs[partition], lease: held[partition], store: f.Store, clock: f.Clock, busy: busy, stats: &f.Stats}
 		if len(all) > 0 {
 			group.Go(func() error { return p.run(ctx, fetch, all) })
 		}

@@ -68,6 +68,7 @@ type part struct {
 	byID     map[string]*inside
 	turn     int         // of the journeys
 	out      step.Result // of the last decision
+	stats    *Stats
 }
 
 // inside is one journey in the partition.
@@ -102,6 +103,7 @@ func (p *part) open(ctx context.Context, all []*plans) error {
 		p.journeys = append(p.journeys, in)
 		p.byID[j.id] = in
 	}
+	p.stats.Opened.Add(1)
 	return nil
 }
 
@@ -278,6 +280,7 @@ func (p *part) moveGroup(ctx context.Context, c *change, in *inside, group []ste
 	if err := v.walk.Due(group, now, c.out); err != nil {
 		return fmt.Errorf("journey %s: %w", in.id, err)
 	}
+	c.moved += len(group)
 	return c.settle(ctx, in, v, group)
 }
 

@@ -95,7 +95,7 @@ func (b *bed) open() *part {
 		<-changed
 		held, changed = b.leases.Held(Role)
 	}
-	p := &part{log: b.log, lease: held[0], store: b.store, clock: b.clock, busy: make(chan struct{}, 1)}
+	p := &part{log: b.log, lease: held[0], store: b.store, clock: b.clock, busy: make(chan struct{}, 1), stats: &Stats{}}
 	if err := p.open(b.Context(), b.all); err != nil {
 		b.Fatal(err)
 	}
