@@ -137,8 +137,8 @@ type UntilDate struct {
 	Field     string   `json:"field,omitempty" kind:"yes" doc:"The standard attribute that has it."`
 	Context   string   `json:"context,omitempty" kind:"yes" doc:"The member of the context that has it."`
 	Path      []string `json:"path,omitempty" doc:"Where in the value it is."`
-	Yearly    bool     `json:"yearly,omitempty" doc:"Each year on that day, as a birthday: the next one."`
-	Plus      string   `json:"plus,omitempty" form:"offset" doc:"So much later; with a minus sign before it so much earlier."`
+	Yearly    bool     `json:"yearly,omitempty" doc:"Each year on that day, as a birthday: the next one. The 29th of February is the first of March in other years."`
+	Plus      string   `json:"plus,omitempty" form:"offset" doc:"So much later, in days of the calendar; with a minus sign before it so much earlier."`
 	Time      string   `json:"time,omitempty" form:"time" doc:"At this time of that day. Absent: at the time that the value has."`
 	Zone      string   `json:"zone,omitempty" form:"zone" doc:"Of a value that has none, and of time; that of the journey if absent."`
 	Otherwise string   `json:"otherwise,omitempty" form:"next" doc:"Where a person goes whose date is missing, past or more than two years away; exit if absent."`

@@ -114,23 +114,35 @@ func dateOf(d *plan.Date, now time.Time, p *Person) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	at := time.UnixMilli(ms).In(zone)
-	move := func(at time.Time) time.Time {
-		if d.Minute >= 0 {
-			at = timetext.FirstMoment(time.Date(at.Year(), at.Month(), at.Day(), 0, d.Minute, 0, 0, time.UTC), zone)
-		}
-		return at.Add(time.Duration(d.PlusSeconds) * time.Second)
-	}
-	moved := move(at)
+	moved := move(at, d)
 	if d.Yearly {
 		// The day of this year, or of the next: one behind a shift of two years at most.
 		for year := now.In(zone).Year() - 2; moved.Before(now) || year == now.In(zone).Year()-2; year++ {
-			moved = move(time.Date(year, at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second(), 0, zone))
+			moved = move(time.Date(year, at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second(), 0, zone), d)
 			if year > now.In(zone).Year()+3 {
 				break
 			}
 		}
 	}
 	return moved, !moved.Before(now) && moved.Sub(now) <= plan.MaxSeconds*time.Second
+}
+
+// daySeconds is a day of 24 hours.
+const daySeconds = 24 * 60 * 60
+
+// move moves a date as a step says: by days of the calendar first, then by what is left
+// of an offset, then to a time of the day that it has come to. Three days before the
+// first of April are the 29th of March, whatever clocks do in between.
+func move(at time.Time, d *plan.Date) time.Time {
+	zone := at.Location()
+	if days := int(d.PlusSeconds / daySeconds); days != 0 {
+		at = timetext.FirstMoment(time.Date(at.Year(), at.Month(), at.Day()+days, at.Hour(), at.Minute(), at.Second(), 0, time.UTC), zone)
+	}
+	at = at.Add(time.Duration(d.PlusSeconds%daySeconds) * time.Second)
+	if d.Minute < 0 {
+		return at
+	}
+	return timetext.FirstMoment(time.Date(at.Year(), at.Month(), at.Day(), 0, d.Minute, 0, 0, time.UTC), zone)
 }
 
 // second is a moment as records have it, the next whole second.

@@ -286,6 +286,12 @@ func TestDates(t *testing.T) {
 		{`{attribute: renewal, time: "10:00"}`, `{"custom":{"renewal":"soon"}}`, ""},
 		{`{attribute: renewal, time: "10:00"}`, `{"custom":{"renewal":{"at":1}}}`, ""},
 		{`{attribute: renewal, time: "10:00"}`, `{}`, ""},
+		{`{attribute: renewal, plus: -3d, time: "09:00", zone: Europe/Berlin}`, `{"custom":{"renewal":"2026-03-31"}}`, "2026-03-28T08:00:00Z"}, // clocks change on the 29th
+		{`{attribute: renewal, plus: -3d, zone: Europe/Berlin}`, `{"custom":{"renewal":"2026-03-31T12:00:00"}}`, "2026-03-28T11:00:00Z"},
+		{`{attribute: renewal, plus: 1d, time: "02:30", zone: Europe/Berlin}`, `{"custom":{"renewal":"2026-03-28"}}`, "2026-03-29T01:00:00Z"}, // it never comes
+		{`{attribute: renewal, plus: -2h, time: "09:00"}`, `{"custom":{"renewal":"2026-05-01"}}`, "2026-04-30T09:00:00Z"},
+		{`{field: dob, yearly: true, time: "09:00"}`, `{"fields":{"dob":"2004-02-29"}}`, "2027-03-01T09:00:00Z"},
+		{`{attribute: renewal}`, `{"custom":{"renewal":"2028-03-03"}}`, ""}, // more than two years away
 		{`{attribute: plan, path: [renews], zone: Europe/Berlin, time: "10:00"}`, `{"custom":{"plan":{"renews":"2026-07-01"}}}`, "2026-07-01T08:00:00Z"},
 	} {
 		j := load(t, `
@@ -305,6 +311,31 @@ steps:
 		}
 		if got != c.want {
 			t.Errorf("%s with %s: %s, want %s", c.date, c.profile, got, c.want)
+		}
+	}
+}
+
+// A date moved by days is on that day of the calendar, at the time that is said, unless
+// clocks leap over it: then it is right after the leap.
+func TestDatesAtRandom(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	zones := []*time.Location{time.UTC, zone(t, "Europe/Berlin"), zone(t, "America/Santiago"), zone(t, "Australia/Lord_Howe"), zone(t, "Africa/Cairo"), zone(t, "America/St_Johns")}
+	for range 20_000 {
+		z, days := zones[random.IntN(len(zones))], random.IntN(81)-40
+		date := time.Date(2026, 1, 1+random.IntN(700), 0, 0, 0, 0, time.UTC)
+		d := plan.Date{Name: "d", PlusSeconds: int64(days) * daySeconds, Minute: random.IntN(24 * 60), Zone: plan.Zone{Location: z}}
+		p := Person{Profile: `{"custom":{"d":"` + date.Format(time.DateOnly) + `"}}`}
+		at, ok := dateOf(&d, date.AddDate(0, 0, -60), &p)
+		wall := date.AddDate(0, 0, days).Add(time.Duration(d.Minute) * time.Minute)
+		shown := at.In(z).Format("2006-01-02 15:04")
+		if want := wall.Format("2006-01-02 15:04"); !ok || shown != want {
+			_, before := at.Add(-time.Second).In(z).Zone()
+			_, after := at.In(z).Zone()
+			if !ok || after <= before || shown[:len("2006-01-02")] != want[:len("2006-01-02")] || shown < want {
+				t.Fatalf("%s and %d days in %s are %s, %v; want %s", date.Format(time.DateOnly), days, z, shown, ok, want)
+			}
 		}
 	}
 }

@@ -1,0 +1,192 @@
+package step
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/journey"
+	"sluice/user"
+)
+
+// life tells one person of facts, one an hour, and of the time in between.
+type life struct {
+	*testing.T
+	j   *Journey
+	p   Person
+	now time.Time
+	out Result
+	did []string
+}
+
+func newLife(t *testing.T, text, profile string) *life {
+	t.Helper()
+	return &life{T: t, j: load(t, text), p: Person{ID: user.ID{Number: 1}, Profile: profile}, now: start}
+}
+
+// tell tells a fact: event NAME, or a body of changed attributes. It returns the state.
+func (l *life) tell(what string) journey.State {
+	l.Helper()
+	f := journey.Fact{Kind: journey.FactEvent, Name: what}
+	if strings.HasPrefix(what, "{") {
+		f = journey.Fact{Kind: journey.FactAttributes, Body: what}
+	}
+	came, err := l.j.Fact(&l.p, &f, l.now, &l.out)
+	if err != nil {
+		l.Fatal(err)
+	}
+	if came {
+		l.take()
+	}
+	l.now = l.now.Add(time.Hour)
+	return l.p.Record.State
+}
+
+// pass lets time pass, and the person go on when it is due.
+func (l *life) pass(d time.Duration) journey.State {
+	l.Helper()
+	end := l.now.Add(d)
+	for l.p.Record.Waits() && int64(l.p.Record.Due) <= end.Unix() {
+		l.now = time.Unix(int64(l.p.Record.Due), 0)
+		if err := l.j.Due([]Person{l.p}, l.now, &l.out); err != nil {
+			l.Fatal(err)
+		}
+		l.take()
+	}
+	l.now = end
+	return l.p.Record.State
+}
+
+func (l *life) take() {
+	l.p.Record = l.out.Records[0]
+	for _, d := range l.out.Mails {
+		l.did = append(l.did, l.j.Plan().Steps[d.Step].ID)
+	}
+}
+
+func (l *life) want(did string, state, want journey.State) {
+	l.Helper()
+	if got := strings.Join(l.did, " "); got != did || state != want {
+		l.Errorf("mails %q, %s; want %q, %s", got, state, did, want)
+	}
+}
+
+const rankedText = `
+id: ranked
+entry: {when: {event: in}}
+steps:
+  - id: wait
+    wait_for:
+      within: 1d
+      ranked: true
+      paths: [{name: best, when: {event: a}, next: best}, {name: good, when: {event: b}, next: good}, {name: fair, when: [{event: c}, {event: d}], next: fair}]
+      otherwise: none
+  - {id: best, message: {template: x}}
+  - {id: good, message: {template: x}}
+  - {id: fair, message: {template: x}}
+  - {id: none, message: {template: x}}
+`
+
+// Of a ranked wait the best path counts, at the end; the very best one ends it at once.
+func TestRankedWait(t *testing.T) {
+	for facts, want := range map[string]string{"": "none", "c": "fair", "d b": "good", "b d c": "good", "x": "none"} {
+		l := newLife(t, rankedText, `{}`)
+		l.tell("in")
+		for _, f := range strings.Fields(facts) {
+			l.want("", l.tell(f), journey.StateInside)
+		}
+		l.want(want, l.pass(2*24*time.Hour), journey.StateFinished)
+	}
+	l := newLife(t, rankedText, `{}`)
+	l.tell("in")
+	l.tell("c")
+	l.want("best", l.tell("a"), journey.StateFinished)
+	plain := newLife(t, strings.Replace(rankedText, "ranked: true", "ranked: false", 1), `{}`)
+	plain.tell("in")
+	plain.want("fair", plain.tell("d"), journey.StateFinished)
+}
+
+// A rule that is waited for is looked at on arrival, and when what it looks at changes.
+func TestWaitForRule(t *testing.T) {
+	const text = `
+id: rules
+entry: {when: {event: in}}
+steps:
+  - id: wait
+    wait_for: {within: 1d, paths: [{name: gold, when: {rule: {attribute: plan, is: equals, value: gold}}, next: thanks}], otherwise: exit}
+  - {id: thanks, message: {template: x}}
+`
+	l := newLife(t, text, `{"custom":{"plan":"gold"}}`)
+	l.want("thanks", l.tell("in"), journey.StateFinished)
+	l = newLife(t, text, `{}`)
+	l.want("", l.tell("in"), journey.StateInside)
+	l.want("", l.tell(`{"plan":[null,"free"]}`), journey.StateInside)
+	l.p.Profile = `{"custom":{"plan":"gold"}}`
+	l.want("thanks", l.tell(`{"plan":["free","gold"]}`), journey.StateFinished)
+	l = newLife(t, text, `{}`)
+	l.tell("in")
+	l.want("", l.pass(2*24*time.Hour), journey.StateFinished)
+}
+
+const exitsText = `
+id: exits
+entry: {when: {event: in}, again_after: 2h}
+steps:
+  - {id: first, delay: {for: 1d}, next: mail}
+  - {id: mail, message: {template: x}, next: second}
+  - {id: second, delay: {for: 1d}, next: last}
+  - {id: last, message: {template: x}}
+exit_when: [{event: gone}, {rule: {attribute: stop, is: exists}}]
+exceptions: {event: except}
+conversions: [{name: c, when: {event: bought}, within: 36h}]
+`
+
+// Exits act in every step, exceptions in the first only; a rule of exit_when acts on a
+// fact and on arrival at a step.
+func TestExits(t *testing.T) {
+	l := newLife(t, exitsText, `{}`)
+	l.tell("in")
+	l.want("", l.tell("except"), journey.StateExited)
+	l.want("", l.tell("in"), journey.StateInside) // two hours after
+	if l.p.Record.Occurrence != 1 {
+		t.Errorf("the second time is occurrence %d", l.p.Record.Occurrence)
+	}
+	l.pass(24 * time.Hour)
+	l.want("mail", l.tell("except"), journey.StateInside)
+	l.want("mail", l.tell("gone"), journey.StateExited)
+
+	l = newLife(t, exitsText, `{}`)
+	l.tell("in")
+	l.p.Profile = `{"custom":{"stop":1}}`
+	l.want("", l.tell(`{"stop":[null,1]}`), journey.StateExited)
+
+	l = newLife(t, exitsText, `{}`)
+	l.tell("in")
+	l.p.Profile = `{"custom":{"stop":1}}` // before anything was told
+	l.want("", l.pass(24*time.Hour), journey.StateExited)
+}
+
+// A conversion counts once an occurrence, inside and afterwards, and not too late.
+func TestConversions(t *testing.T) {
+	for _, c := range []struct {
+		after time.Duration
+		want  uint16
+	}{{0, 1}, {24 * time.Hour, 1}, {34 * time.Hour, 1}, {36 * time.Hour, 0}} {
+		l := newLife(t, exitsText, `{}`)
+		l.tell("in")
+		l.pass(c.after)
+		l.tell("bought")
+		l.tell("bought")
+		if got := l.p.Record.Converted; got != c.want {
+			t.Errorf("bought after an hour and %s: converted is %b, want %b", c.after, got, c.want)
+		}
+	}
+	watched := newLife(t, strings.Replace(exitsText, "within: 36h", "within: 4d", 1), `{}`)
+	watched.tell("in")
+	watched.want("mail last", watched.pass(3*24*time.Hour), journey.StateWatching)
+	watched.want("mail last", watched.tell("in"), journey.StateWatching) // nobody enters who is watched
+	if watched.tell("bought"); watched.p.Record.Converted != 1 {
+		t.Error("a conversion of a person who is watched is not counted")
+	}
+	watched.want("mail last", watched.pass(2*24*time.Hour), journey.StateFinished)
+}
