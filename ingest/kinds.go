@@ -123,43 +123,28 @@ func names(user, address string) []string {
 	return []string{user, store.AddressErasure(strings.ToLower(address))}
 }
 
-func eventNames(payload []byte) []string {
-	var e sluice.Event
-	if sluice.DecodeEvent(payload, &e) != nil {
-		return nil
-	}
-	return names(e.User, e.Email)
-}
+var (
+	eventNames   = namesIn(sluice.DecodeEvent, func(e *sluice.Event) []string { return names(e.User, e.Email) })
+	sendNames    = namesIn(mail.DecodeSend, func(s *mail.Send) []string { return names(s.User, s.To) })
+	outcomeNames = namesIn(mail.DecodeOutcome, func(o *mail.Outcome) []string { return names(o.User, o.To) })
+	updateNames  = namesIn(user.DecodeUpdate, updateUsers)
 
-func sendNames(payload []byte) []string {
-	var s mail.Send
-	if mail.DecodeSend(payload, &s) != nil {
-		return nil
-	}
-	return names(s.User, s.To)
-}
+	// deadNames looks into no batch and no item: it would be read as deep as it is nested.
+	deadNames = namesIn(sluice.DecodeDead, func(d *sluice.DeadLetter) []string {
+		if d.Form == sluice.FormItem || d.Form == sluice.FormBatch {
+			return nil
+		}
+		return UsersOf(d)
+	})
+)
 
-func outcomeNames(payload []byte) []string {
-	var o mail.Outcome
-	if mail.DecodeOutcome(payload, &o) != nil {
-		return nil
+// namesIn names those who are in an item; of one that cannot be read, nobody.
+func namesIn[T any](decode func([]byte, *T) error, of func(*T) []string) func([]byte) []string {
+	return func(payload []byte) []string {
+		var v T
+		if decode(payload, &v) != nil {
+			return nil
+		}
+		return of(&v)
 	}
-	return names(o.User, o.To)
-}
-
-func updateNames(payload []byte) []string {
-	var u user.Update
-	if user.DecodeUpdate(payload, &u) != nil {
-		return nil
-	}
-	return updateUsers(&u)
-}
-
-// deadNames looks into no batch and no item: it would be read as deep as it is nested.
-func deadNames(payload []byte) []string {
-	var dead sluice.DeadLetter
-	if sluice.DecodeDead(payload, &dead) != nil || dead.Form == sluice.FormItem || dead.Form == sluice.FormBatch {
-		return nil
-	}
-	return UsersOf(&dead)
 }
