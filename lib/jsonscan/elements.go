@@ -10,18 +10,12 @@ package jsonscan
 type Elements struct {
 	Value Value
 
-	text  string
-	at    int
-	state state
-	err   error
+	at int
+	walker
 }
 
 // ReadArray begins to walk over the elements of the array that text is.
-func ReadArray(text string) Elements { return Elements{text: text} }
-
-// Err returns why Next stopped before the end, an *Error, or nil. A text that
-// is JSON but no array is refused as one that lacks its bracket.
-func (e *Elements) Err() error { return e.err }
+func ReadArray(text string) Elements { return Elements{walker: walker{text: text}} }
 
 // Next moves to the next element and reports whether there is one. After the
 // last one it checks that nothing follows the array.
@@ -62,18 +56,4 @@ func (e *Elements) Next() bool {
 	e.Value.Raw = s[start:i]
 	e.at, e.state = i, behindValue
 	return true
-}
-
-func (e *Elements) finish(i int) bool {
-	e.state = atEnd
-	if i = space(e.text, i); i < len(e.text) {
-		return e.fail(i, wantEnd)
-	}
-	return false
-}
-
-func (e *Elements) fail(offset int, why reason) bool {
-	e.state = atEnd
-	e.err = newError(e.text, offset, why)
-	return false
 }

@@ -67,6 +67,11 @@ type Members struct {
 	Start int // where the member begins in the text: its key's first quote
 	End   int // just behind its value
 
+	walker
+}
+
+// walker is what the walks over objects and arrays share.
+type walker struct {
 	text  string
 	state state
 	err   error
@@ -81,10 +86,11 @@ const (
 )
 
 // Read begins to walk over the members of the object that text is.
-func Read(text string) Members { return Members{text: text} }
+func Read(text string) Members { return Members{walker: walker{text: text}} }
 
-// Err returns why Next stopped before the end, an *Error, or nil.
-func (m *Members) Err() error { return m.err }
+// Err returns why Next stopped before the end, an *Error, or nil. An array's is that of
+// a text without its bracket, if the text is JSON but no array.
+func (w *walker) Err() error { return w.err }
 
 // Next moves to the next member and reports whether there is one. After the
 // last one it checks that nothing follows the object.
@@ -150,11 +156,11 @@ func (m *Members) member(i int) bool {
 	return true
 }
 
-// finish checks that only white space follows the object.
-func (m *Members) finish(i int) bool {
-	m.state = atEnd
-	if i = space(m.text, i); i < len(m.text) {
-		return m.fail(i, wantEnd)
+// finish checks that only white space follows the object or array.
+func (w *walker) finish(i int) bool {
+	w.state = atEnd
+	if i = space(w.text, i); i < len(w.text) {
+		return w.fail(i, wantEnd)
 	}
 	return false
 }
@@ -170,9 +176,9 @@ func (m *Members) noObject() bool {
 	return false
 }
 
-func (m *Members) fail(offset int, why reason) bool {
-	m.state = atEnd
-	m.err = newError(m.text, offset, why)
+func (w *walker) fail(offset int, why reason) bool {
+	w.state = atEnd
+	w.err = newError(w.text, offset, why)
 	return false
 }
 
