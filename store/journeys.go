@@ -102,8 +102,13 @@ type JourneyStore interface {
 	// as of one moment.
 	Registered(ctx context.Context) (*journey.Registered, error)
 
+	// Published returns the publish number; 0: nothing was ever published.
+	Published(ctx context.Context) (int64, error)
+
 	// Facts returns facts of a partition behind a place, in the order of their places
 	// and numbers: at most limit (from MinFacts on), and never a part of those of a
-	// place. So a reader can go on behind the place of the last.
+	// place. So a reader can go on behind the place of the last. What it knows of journeys
+	// must be as new as the facts: if Published, asked after Facts, returns a later number
+	// than the one under which it has read them, the facts are for who reads them anew.
 	Facts(ctx context.Context, partition int, after sluice.Place, limit int) ([]journey.Fact, error)
 }

@@ -38,10 +38,19 @@ func parsePlace(partition int, text string) (at sluice.Place, err error) {
 
 // applyFacts tells journeys of some facts, and reports whether there were any. Facts
 // are applied in their order, and a commit ends behind all of a place.
+//
+// The store writes facts for a version as soon as it is published. A session that does
+// not know the version yet would pass them over. So the publish number is asked for after
+// the facts were read: if it is that of the session, so are the facts.
 func (p *part) applyFacts(ctx context.Context) (worked bool, err error) {
 	facts, err := p.store.Facts(ctx, p.log.Partition(), p.facts, factsAtOnce)
 	if err != nil || len(facts) == 0 {
 		return false, err
+	}
+	if now, err := p.store.Published(ctx); err != nil {
+		return false, err
+	} else if now != p.published {
+		return false, errChanged
 	}
 	profiles, err := p.profilesOf(ctx, facts)
 	if err != nil {

@@ -105,6 +105,23 @@ func (b *bed) records(j store.Journey) map[int64]journey.Record {
 	return all
 }
 
+// A session that does not know a version yet leaves the facts that are for it to one that
+// does.
+func TestFactsOfAPublishToCome(t *testing.T) {
+	b := newBed(t, 3)
+	b.publish(welcome)
+	old := b.open()
+	j := b.publish(cart)
+	b.fact(1, 1, journey.FactEvent, "cart", `{"items":2}`)
+	if worked, err := old.pass(t.Context()); worked || !errors.Is(err, errChanged) {
+		t.Errorf("a session of before the publish has worked: %v, %v", worked, err)
+	}
+	b.passes(b.open())
+	if r := b.records(j)[1]; r.State != journey.StateInside {
+		t.Errorf("the fact was passed over: the person is %s", r.State)
+	}
+}
+
 // cart waits for a purchase for a day, and mails to the others.
 const cart = `
 id: cart

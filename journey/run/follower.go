@@ -80,7 +80,7 @@ func (f *Follower) session(fetch, work context.Context) error {
 	group, ctx := errgroup.WithContext(work)
 	busy := make(chan struct{}, runtime.GOMAXPROCS(0)+1)
 	for _, partition := range slices.Sorted(maps.Keys(held)) {
-		p := &part{log: f.Logs[partition], lease: held[partition], store: f.Store, clock: f.Clock, busy: busy, stats: &f.Stats}
+		p := &part{log: f.Logs[partition], lease: held[partition], store: f.Store, clock: f.Clock, busy: busy, published: published, stats: &f.Stats}
 		if len(all) > 0 {
 			group.Go(func() error { return p.run(ctx, fetch, all) })
 		}
@@ -113,11 +113,11 @@ func (f *Follower) watch(ctx, fetch context.Context, held map[int]*flow.Lease, p
 			return ctx.Err()
 		case <-ticker.C:
 		}
-		now, err := f.Store.Registered(ctx)
+		now, err := f.Store.Published(ctx)
 		if err != nil {
 			return fmt.Errorf("look whether journeys were published: %w", err)
 		}
-		if now.Published() != published {
+		if now != published {
 			return errChanged
 		}
 	}

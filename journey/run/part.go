@@ -56,19 +56,20 @@ const (
 // partitions as a deployment has, others use that time. A comparison of each record in
 // the script: the number of the commit says as much.
 type part struct {
-	log      *flow.Log
-	lease    *flow.Lease
-	store    Store
-	clock    sluice.Clock
-	busy     chan struct{} // has room for those who compute at a time
-	at       flow.Reached  // the last commit: its number, and the session's
-	session  uint64        // a number at random: two sessions never make one commit
-	facts    sluice.Place  // up to where they were applied
-	journeys []*inside
-	byID     map[string]*inside
-	turn     int         // of the journeys
-	out      step.Result // of the last decision
-	stats    *Stats
+	log       *flow.Log
+	lease     *flow.Lease
+	store     Store
+	clock     sluice.Clock
+	busy      chan struct{} // has room for those who compute at a time
+	at        flow.Reached  // the last commit: its number, and the session's
+	session   uint64        // a number at random: two sessions never make one commit
+	facts     sluice.Place  // up to where they were applied
+	published int64         // the publish number under which the journeys were read
+	journeys  []*inside
+	byID      map[string]*inside
+	turn      int         // of the journeys
+	out       step.Result // of the last decision
+	stats     *Stats
 }
 
 // inside is one journey in the partition.

@@ -30,6 +30,8 @@ type bed struct {
 	leases *flow.Leases
 	log    *flow.Log
 	all    []*plans
+
+	published int64
 }
 
 func newBed(t *testing.T, people int) *bed {
@@ -95,7 +97,7 @@ func (b *bed) open() *part {
 		<-changed
 		held, changed = b.leases.Held(Role)
 	}
-	p := &part{log: b.log, lease: held[0], store: b.store, clock: b.clock, busy: make(chan struct{}, 1), stats: &Stats{}}
+	p := &part{log: b.log, lease: held[0], store: b.store, clock: b.clock, busy: make(chan struct{}, 1), published: b.published, stats: &Stats{}}
 	if err := p.open(b.Context(), b.all); err != nil {
 		b.Fatal(err)
 	}
@@ -131,7 +133,7 @@ func (b *bed) publish(text string) store.Journey {
 	if _, _, err := b.store.Publish(b.Context(), j, p.Canonical(), p.Names()); err != nil {
 		b.Fatal(err)
 	}
-	if b.all, _, err = b.loader().Load(b.Context()); err != nil {
+	if b.all, b.published, err = b.loader().Load(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	return j

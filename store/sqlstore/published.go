@@ -75,6 +75,11 @@ func (s *Store) publish(ctx context.Context, change func(tx *txn) error) (number
 	return number, err
 }
 
+// Published implements store.JourneyStore.
+func (s *Store) Published(ctx context.Context) (int64, error) {
+	return s.count(ctx, "read the publish number in", rawQuery(s.d, "journey_published"))
+}
+
 // Registered implements store.JourneyStore. One statement sees one moment. The number is
 // not there before the first look.
 func (s *Store) Registered(ctx context.Context) (*journey.Registered, error) {
