@@ -44,6 +44,7 @@ type follower struct {
 func (e *core) followers() []follower {
 	all := []follower{
 		{config.RoleStore, "store", e.storeFollower().Run},
+		{config.RoleStore, "facts", e.factsPassed.Run},
 		{config.RoleStore, "keep", e.keeper().Run},
 		{config.RoleStore, "schedules", e.releaser().Run},
 		{"", "spill", e.spilled().Run},
@@ -100,6 +101,8 @@ type core struct {
 	sets         []*suppress.SetFollower
 	unlisters    []unlister
 
+	factsPassed *run.Passed // by journeys
+
 	mirror     *series.Mirror // nil: the series are not mirrored, or not here
 	mongo      *mongostore.Mirror
 	moved      time.Time // since when sends go to the partition of a person
@@ -147,6 +150,7 @@ func (e *core) open(ctx context.Context) error {
 	}
 	partitions := flow.Partitions(e.config.Partitions)
 	e.logs = LogsOf(e.redis, e.config)
+	e.factsPassed = &run.Passed{Logs: e.logs, Clock: e.clock}
 	e.names = &flow.OnceNames{Redis: e.redis, Most: mostNames(e.config), Clock: e.clock}
 	ingest.RaiseBy(e.redis, e.store, e.log)
 	if err := ingest.RaiseAll(ctx, e.store, e.logs, e.log); err != nil { // before anybody writes
@@ -312,7 +316,7 @@ func (e *core) lister(list *flow.List, log *slog.Logger) ingest.Lister {
 
 // storeFollower returns what stores the logs.
 func (e *core) storeFollower() *ingest.StoreFollower {
-	return &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store, Journeys: e.store, Clock: e.clock, Log: e.log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps, MarginBytes: e.config.LogMarginMB << 20, Queue: e.sending.queuer}
+	return &ingest.StoreFollower{Logs: e.logs, Leases: e.leases, Store: e.store, Users: e.store, Journeys: e.store, Clock: e.clock, Log: e.log, Stats: e.stats, Gaps: &flow.Gaps{Redis: e.redis}, AcceptGaps: e.config.AcceptGaps, MarginBytes: e.config.LogMarginMB << 20, Queue: e.sending.queuer, FactsUpTo: e.factsPassed.UpTo}
 }
 
 // journeys returns what moves people through journeys.

@@ -28,11 +28,18 @@ type Database struct {
 // Env returns what documents are compiled with. It asks the database within ctx.
 func (d *Database) Env(ctx context.Context) plan.Env { return &env{ctx, d} }
 
+// stillSubscribed is the audience of marketing mail (profile.IsAudience): it is asked
+// again when the mail is made, since it may have waited.
+const stillSubscribed = "subscribed"
+
 // Mailing makes what the mails of a message step have in common: without recipient and
 // times. The error says of a step that it has no mail that can be sent, or is one of the
 // database.
 func (d *Database) Mailing(ctx context.Context, m *plan.Mailing) (mail.Send, error) {
 	content := template.Content{Template: m.Template, Version: m.Version, Mail: m.Content, Variables: m.Variables}
+	if m.Class == mail.ClassMarketing {
+		content.State = stillSubscribed
+	}
 	from := m.From
 	if m.Content != nil && from == "" {
 		from = m.Content.From

@@ -12,20 +12,24 @@ import (
 	"sluice/user"
 )
 
-// mail makes a mail of a person who is at a message step. A person without an address
-// gets none, and goes on all the same.
+// mail makes a mail of a person who is at a message step. A person without an address,
+// or who does not want such mail, gets none, and goes on all the same.
 //
 // The message is named by where and when the person is: a way that is decided again,
 // after Redis has lost the last moments, makes the same one.
 func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	m := v.mails[did.Step]
-	address := emailOf(p.Profile)
-	if m == nil || address == "" {
+	known := readRecipient(p.Profile, m.group)
+	if known.email == "" || !known.wants(m) {
+		c.out.LeaveOut(did.Step)
 		return
 	}
 	now := c.part.clock.Now().UnixMilli()
 	s := m.send
-	s.To, s.User = address, p.ID.String()
+	s.To, s.User = known.email, known.externalID
+	if s.User == "" {
+		s.User = p.ID.String()
+	}
 	s.AcceptedMillis, s.DueMillis, s.ExpiresMillis = now, now, now+m.latestMillis
 	r := &c.out.Records[did.Person]
 	name := fmt.Sprintf("journey/%d/%s/%d/%s", in.number, v.walk.Plan().Steps[did.Step].ID, r.Occurrence, p.ID)
@@ -33,21 +37,43 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	c.items = mail.AppendSend(c.items, &s)
 }
 
-// emailOf reads the address in the text of a profile.
-func emailOf(profile string) string {
-	m := jsonscan.Read(profile)
-	for m.Next() {
-		if m.Key != "fields" {
-			continue
-		}
-		fields := jsonscan.Read(m.Value.Raw)
-		for fields.Next() {
-			if fields.Key == "email" {
-				return fields.Value.Text()
+// recipient is what the profile of a person says about mail.
+type recipient struct {
+	externalID, email string
+	unsubscribed      bool // from marketing mail
+	left              bool // the subscription group of the mail
+}
+
+// wants reports whether the person wants mails of a step.
+func (r *recipient) wants(m *mailing) bool {
+	return !r.left && (m.send.Class != mail.ClassMarketing || !r.unsubscribed)
+}
+
+// readRecipient reads the text of a profile.
+func readRecipient(profile, group string) (r recipient) {
+	for m := jsonscan.Read(profile); m.Next(); {
+		switch m.Key {
+		case "external_id":
+			r.externalID = m.Value.Text()
+		case "fields":
+			for f := jsonscan.Read(m.Value.Raw); f.Next(); {
+				switch f.Key {
+				case "email":
+					r.email = f.Value.Text()
+				case "email_subscribe":
+					r.unsubscribed = f.Value.Text() == "unsubscribed"
+				}
+			}
+		case "groups":
+			for g := jsonscan.Read(m.Value.Raw); group != "" && g.Next(); {
+				if g.Key == group {
+					state := jsonscan.ReadArray(g.Value.Raw)
+					r.left = state.Next() && state.Value.Kind == jsonscan.String && state.Value.Text() == "unsubscribed"
+				}
 			}
 		}
 	}
-	return ""
+	return r
 }
 
 // update has the store change a profile: once, because the item goes with the commit.

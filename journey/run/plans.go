@@ -35,6 +35,7 @@ type version struct {
 // mailing is what the mails of a step have in common.
 type mailing struct {
 	send         mail.Send // without recipient and times
+	group        string    // the subscription group; empty: none
 	latestMillis int64     // how long after it is due a mail may leave
 }
 
@@ -140,7 +141,7 @@ func (l *Loader) mailing(ctx context.Context, m *plan.Mailing) (*mailing, error)
 	if err != nil {
 		return nil, err
 	}
-	return &mailing{latestMillis: m.LatestSeconds * 1000, send: send}, nil
+	return &mailing{group: m.Group, latestMillis: m.LatestSeconds * 1000, send: send}, nil
 }
 
 // database is where it looks up what journeys are made of.

@@ -273,3 +273,37 @@ func TestEverybodyTakesOneWay(t *testing.T) {
 		}
 	}
 }
+
+// People who want no such mail, and people without an address, get none and go on.
+func TestWhoWantsNoMailGetsNone(t *testing.T) {
+	b := newBed(t, 0)
+	profiles := map[int64]string{
+		1: `{"external_id":"a","fields":{"email":"a@example.com"}}`,
+		2: `{"fields":{"email":"b@example.com","email_subscribe":"unsubscribed"}}`,
+		3: `{"fields":{"email":"c@example.com"},"groups":{"news":["unsubscribed",1]}}`,
+		4: `{"fields":{"email":"d@example.com","email_subscribe":"opted_in"},"groups":{"news":["subscribed",1],"other":["unsubscribed",1]}}`,
+		5: `{"external_id":"e"}`,
+	}
+	changes := &user.Changes{}
+	for n, p := range profiles {
+		changes.Put = append(changes.Put, user.Row{ID: user.ID{Number: n}, Profile: p})
+	}
+	b.apply(&store.Effect{Users: changes})
+	b.publish(`
+id: news
+entry: {when: {event: signup}}
+steps:
+  - {id: news, message: {template: x, group: news}}
+`)
+	b.enterAll(5)
+	b.passes(b.open())
+	f := b.read()
+	for name, want := range map[string]int{"a": 1, "b": 0, "c": 0, "d": 1} {
+		if got := f.sends[name+"@example.com"]; got != want {
+			t.Errorf("%s has %d mails, want %d", name, got, want)
+		}
+	}
+	if f.counts["journey/news/news/left_out"] != 3 || f.counts["journey/news/news/passed"] != 5 {
+		t.Errorf("counted %v, want 3 left out and 5 passed", f.counts)
+	}
+}

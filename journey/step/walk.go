@@ -44,7 +44,7 @@ const (
 	Entered What = 1 + iota
 	Passed
 	Exited
-	LeftOut   // mail, for the quiet hours
+	LeftOut   // mail: for the quiet hours, or nobody wants it, or there is no address
 	Converted // Path is the conversion
 	Held      // entered, and is in the control group
 	HeldConverted
@@ -104,6 +104,9 @@ func (r *Result) reset(people, steps int) {
 		r.at[i] = r.at[i][:0]
 	}
 }
+
+// LeaveOut counts a mail of a step that was not made in the end.
+func (r *Result) LeaveOut(at int) { r.count(at, -1, LeftOut) }
 
 // Enter lets people in at the first step, those of whom the rule of the journey holds.
 // The others keep their records. It returns how many entered. People of whom MayEnter
