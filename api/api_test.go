@@ -20,6 +20,7 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/journey/desk"
 	"sluice/lib/doctor"
 	"sluice/lib/meter"
 	"sluice/mail"
@@ -45,6 +46,7 @@ type program struct {
 	segments  user.SegmentStore
 	templates mail.TemplateStore
 	schedules mail.ScheduleStore
+	journeys  *desk.Desk
 	margin    time.Duration
 	scanner   *segment.Scanner
 	users     user.Store
@@ -89,7 +91,7 @@ func (p *program) Services() *Services {
 	}
 	return &Services{
 		Intake: p.intake, Keys: p.keys, Consent: p.forms, Series: p.series, Users: p.users, Segments: p.segments, Scanner: p.scanner,
-		Templates: p.templates, Schedules: p.schedules, Suppressions: p.suppressions, Submitter: p.submitter, Sends: p.sends,
+		Templates: p.templates, Schedules: p.schedules, Journeys: p.journeys, Suppressions: p.suppressions, Submitter: p.submitter, Sends: p.sends,
 		Canceller: p.canceller, Ledger: p.ledger, Decider: p.decider, Operator: p.operator, Domains: p.domains, Mailboxes: p.mailboxes,
 		Applied: func(context.Context, []user.Key) error { return nil },
 		Unlist:  NotRunning.Unlist, SenderRefused: NotRunning.SenderRefused,

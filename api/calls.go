@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/journey/desk"
 	"sluice/lib/jsonscan"
 	"sluice/lib/key"
 )
@@ -46,6 +47,19 @@ var calls = []call{
 	{"PUT", templatePath + "/current", key.TemplatesWrite, "", (*request).chooseVersion, ""},
 	{"POST", templatePath + "/preview", key.TemplatesRead, "", (*request).previewTemplate, ""},
 	{"POST", templatePath + "/test", key.MessagesSend, "", (*request).testTemplate, ""},
+
+	{"GET", journeysPath, key.JourneysRead, "after limit archived", (*request).listJourneys, ""},
+	{"POST", journeysPath, key.JourneysWrite, "", (*request).addJourney, ""},
+	{"GET", journeyPath, key.JourneysRead, "version", (*request).getJourney, ""},
+	{"PUT", journeyPath, key.JourneysWrite, "revision", (*request).putJourney, ""},
+	{"POST", journeyPath + "/validate", key.JourneysRead, "", (*request).validateJourney, ""},
+	{"POST", journeyPath + "/publish", key.JourneysWrite, "revision", (*request).publishJourney, ""},
+	{"POST", journeyPath + "/pause", key.JourneysWrite, "", setJourney(desk.Pause), noHarm},
+	{"POST", journeyPath + "/resume", key.JourneysWrite, "", setJourney(desk.Resume), noHarm},
+	{"POST", journeyPath + "/stop", key.JourneysWrite, "", setJourney(desk.Stop), noHarm},
+	{"POST", journeyPath + "/archive", key.JourneysWrite, "", setJourney(desk.Archive), noHarm},
+	{"POST", journeyPath + "/copy", key.JourneysWrite, "", (*request).copyJourney, ""},
+	{"GET", userJourneysPath, key.JourneysRead, "by", (*request).userJourneys, ""},
 
 	{"GET", suppressionsPath, key.SuppressionsRead, "entry after limit", (*request).listSuppressions, noHarm},
 	{"POST", suppressionsPath, key.SuppressionsWrite, "", (*request).addSuppressions, noHarm},

@@ -7,6 +7,8 @@ import (
 	"net/http"
 
 	"sluice"
+	"sluice/journey/desk"
+	"sluice/journey/plan"
 	"sluice/mail"
 	"sluice/user/profile"
 )
@@ -30,6 +32,8 @@ type errorDetail struct {
 	Message   string      `json:"message"`
 	Index     *int        `json:"index,omitempty"`
 	RequestID string      `json:"request_id,omitempty"`
+
+	Problems []plan.Problem `json:"problems,omitempty"` // of a journey
 }
 
 // statusOf is the frontier between the domain's codes and HTTP's.
@@ -76,7 +80,11 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	case e.Code == sluice.CodeUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
-	s.writeJSON(w, status, errorBody{s.brazeMessage(w, r, e), detail(e, idOf(w)), nil})
+	body := errorBody{s.brazeMessage(w, r, e), detail(e, idOf(w)), nil}
+	if refused, ok := errors.AsType[*desk.Refused](err); ok {
+		body.Error.Problems = refused.Problems
+	}
+	s.writeJSON(w, status, body)
 }
 
 // logFailed logs an error that is the operator's. It names the pattern of the path:

@@ -67,7 +67,7 @@ func doors(t *testing.T) (all []door) {
 func TestEveryPermissionOpensWhatIsDocumented(t *testing.T) {
 	store := openKeys(t)
 	t.Cleanup(func() { _ = store.Close() })
-	p := &program{keys: store, users: store, series: store, segments: store, templates: store, schedules: store, sends: store, stats: fullStats(),
+	p := &program{keys: store, users: store, series: store, segments: store, templates: store, schedules: store, sends: store, journeys: deskOn(store), stats: fullStats(),
 		forms: consent.New([]consent.Form{{Name: "newsletter"}}, "", nil, sluice.SystemClock{})}
 	s := New("", p, slog.New(slog.DiscardHandler), Options{RootKey: testRoot})
 

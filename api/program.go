@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/ingest"
+	"sluice/journey/desk"
 	"sluice/mail"
 	"sluice/mail/suppress"
 	"sluice/store"
@@ -49,6 +50,7 @@ type Services struct {
 	Scanner   *segment.Scanner // finds who is in a segment
 	Templates mail.TemplateStore
 	Schedules mail.ScheduleStore // mail for a time to come
+	Journeys  *desk.Desk
 
 	Suppressions *suppress.Service // who is not mailed
 	Submitter    mail.Submitter    // takes messages in

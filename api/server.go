@@ -99,6 +99,7 @@ type Server struct {
 	ledgerLooks ledgerLooks
 	seriesSlots chan struct{}
 	previews    chan struct{}
+	journeys    chan struct{}
 	domainSlots chan struct{}
 	stopping    chan struct{} // closed when the server stops: profiles end
 	stopOnce    sync.Once
@@ -119,6 +120,7 @@ func New(address string, program Program, log *slog.Logger, options Options) *Se
 	s.exposure = newExposure(&options)
 	s.version, s.revision = options.Version, options.Revision
 	s.seriesSlots = make(chan struct{}, parallelSeries)
+	s.journeys = make(chan struct{}, parallelJourneys)
 	s.previews = make(chan struct{}, parallelPreviews)
 	s.domainSlots = make(chan struct{}, parallelDomains)
 	s.stopping = make(chan struct{})

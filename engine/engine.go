@@ -20,10 +20,13 @@ import (
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/journey/desk"
+	"sluice/journey/env"
 	"sluice/lib/doctor"
 	"sluice/mail/smtpd"
 	"sluice/mail/suppress"
 	"sluice/store/sqlstore"
+	"sluice/user"
 )
 
 // Options say what Open starts.
@@ -341,11 +344,24 @@ func (e *Engine) FailedWhy() error {
 	return fmt.Errorf("the embedded redis has ended; its log is %s", filepath.Join(e.config.Data, "redis", "redis.log"))
 }
 
+// desk is where journeys are written and published.
+func (e *core) desk() *desk.Desk {
+	return &desk.Desk{
+		Database: env.Database{Journeys: e.store, Templates: e.store, Segments: e.store}, Series: e.store, Clock: e.clock,
+		Records: func(ctx context.Context, id user.ID, journey int64) (flow.Record, error) {
+			if id.Partition < 0 || id.Partition >= len(e.logs) {
+				return flow.Record{}, nil // nobody is there
+			}
+			return e.logs[id.Partition].RecordOf(ctx, int(journey), id.Number)
+		},
+	}
+}
+
 // services returns what requests are served with.
 func (e *core) services() *api.Services {
 	s := &api.Services{
 		Intake: e.intake(), Keys: e.store, Consent: e.consent, Series: e.store, Users: e.store, Segments: e.store, Scanner: e.scanner,
-		Templates: e.store, Schedules: e.store, Sends: e.store, Ledger: e.store, Domains: e.domains,
+		Templates: e.store, Schedules: e.store, Journeys: e.desk(), Sends: e.store, Ledger: e.store, Domains: e.domains,
 		Suppressions: &suppress.Service{Store: e.store, List: e.suppressions.List, Clock: e.clock},
 		Submitter:    e.sending.intake, Canceller: e.sending.canceller, Decider: e.sending.decider, Operator: e.sending.operator,
 		Applied: (&ingest.Applied{Store: e.store, Users: e.store, Logs: e.logs}).Await,

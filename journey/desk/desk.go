@@ -28,6 +28,8 @@ type Desk struct {
 	Database env.Database
 	Series   store.SeriesStore
 	Clock    sluice.Clock
+
+	Records Records // nil: PlacesOf is not called
 }
 
 // Written is a document as somebody has written it.
@@ -180,6 +182,15 @@ type Checked struct {
 // problems (Refused).
 func (d *Desk) Validate(ctx context.Context, w Written) (*Checked, error) {
 	return validate(w, d.Database.Env(ctx), func(p *plan.Plan) (plan.Problems, error) { return d.unsendable(ctx, p) })
+}
+
+// ValidateDraft is Validate of a journey's draft.
+func (d *Desk) ValidateDraft(ctx context.Context, id string) (*Checked, error) {
+	j, err := d.at(ctx, id, -1)
+	if err != nil {
+		return nil, err
+	}
+	return d.Validate(ctx, Written{Text: j.Draft})
 }
 
 // ValidateAlone is Validate without a database: templates, segments and other journeys

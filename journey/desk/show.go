@@ -86,7 +86,7 @@ type Records func(ctx context.Context, id user.ID, journey int64) (flow.Record, 
 
 // PlacesOf returns where a person is, in the order of the ids of journeys. Journeys that
 // the person never entered are left out.
-func (d *Desk) PlacesOf(ctx context.Context, id user.ID, records Records) ([]Place, error) {
+func (d *Desk) PlacesOf(ctx context.Context, id user.ID) ([]Place, error) {
 	all, err := d.List(ctx, "", true, store.MaxJourneys)
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (d *Desk) PlacesOf(ctx context.Context, id user.ID, records Records) ([]Pla
 		if j.Version == 0 {
 			continue
 		}
-		found, err := records(ctx, id, j.Number)
+		found, err := d.Records(ctx, id, j.Number)
 		if err != nil {
 			return nil, err
 		}

@@ -85,6 +85,8 @@ const (
 	SegmentsWrite  Permission = "segments:write"
 	TemplatesRead  Permission = "templates:read"
 	TemplatesWrite Permission = "templates:write"
+	JourneysRead   Permission = "journeys:read"
+	JourneysWrite  Permission = "journeys:write"
 	MetricsRead    Permission = "metrics:read"
 	OptInWrite     Permission = "optin:write"
 	ConsentWrite   Permission = "consent:write"
@@ -148,6 +150,8 @@ var Permissions = []struct {
 	{SegmentsWrite, "make, change and archive segments"},
 	{TemplatesRead, "read /v1/templates, and preview them: values of users"},
 	{TemplatesWrite, "make, change and archive templates"},
+	{JourneysRead, "read /v1/journeys, check documents, and see where users are in them"},
+	{JourneysWrite, "make, change, publish, pause, stop and archive journeys"},
 	{SuppressionsRead, "read /v1/suppressions, and ask /v1/suppressions/check"},
 	{SuppressionsWrite, "add and remove suppressions"},
 	{DomainsRead, "look at sender domains by /v1/domains"},
