@@ -159,7 +159,7 @@ func validate(t *testing.T, s *jsonschema.Schema, text string) error {
 }
 
 // examples are the documents of docs/journeys, by their names, as YAML.
-func examples(t *testing.T) map[string]string {
+func examples(t testing.TB) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("../../docs/journeys/*.yaml")
 	if err != nil || len(files) < 3 {
