@@ -85,9 +85,12 @@ func (s State) String() string {
 	return "unknown"
 }
 
+// Inside reports whether the person has a place in the journey: in a step, or watched.
+func (r *Record) Inside() bool { return r.State == StateInside || r.State == StateWatching }
+
 // Waits reports whether the person is to be looked at when Due comes.
 func (r *Record) Waits() bool {
-	return r.Due != 0 && (r.State == StateInside || r.State == StateWatching)
+	return r.Due != 0 && r.Inside()
 }
 
 // Append appends the record's bytes.

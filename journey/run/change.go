@@ -196,7 +196,7 @@ func (c *change) commit(ctx context.Context) error {
 	p.stats.Commits.Add(1)
 	p.stats.Moved.Add(int64(c.moved))
 	for _, key := range c.order {
-		due, err := earliest(c.units[key])
+		due, err := key.in.earliest(c.units[key])
 		if err != nil {
 			return err
 		}

@@ -125,6 +125,7 @@ func TestFactsOfAPublishToCome(t *testing.T) {
 // cart waits for a purchase for a day, and mails to the others.
 const cart = `
 id: cart
+tags: cart
 entry:
   when: {event: cart, where: {property: items, is: greater_than, value: 0}}
   again_after: 1h

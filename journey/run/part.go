@@ -67,7 +67,10 @@ type part struct {
 	published int64         // the publish number under which the journeys were read
 	journeys  []*inside
 	byID      map[string]*inside
-	turn      int         // of the journeys
+	turn      int             // of the journeys
+	looked    sluice.Position // the end of the log when all facts had been applied, if told
+	told      bool
+	behind    bool        // too much of the log is not stored
 	out       step.Result // of the last decision
 	stats     *Stats
 }
@@ -94,7 +97,7 @@ func (p *part) open(ctx context.Context, all []*plans) error {
 	for _, j := range all {
 		in := &inside{plans: j, records: p.log.Records(int(j.number))}
 		err := in.records.Load(ctx, func(u *flow.Unit) error {
-			due, err := earliest(u)
+			due, err := in.earliest(u)
 			in.dues.set(u, due)
 			return err
 		})
@@ -142,21 +145,25 @@ func (p *part) working(ctx context.Context, f func() error) error {
 
 // pass does a piece of each kind of work, and reports whether there was any.
 func (p *part) pass(ctx context.Context) (worked bool, err error) {
-	if entries, err := p.log.Entries(ctx); err != nil || entries > pendingEntries {
-		return false, err
-	}
-	worked, err = p.applyFacts(ctx)
-	if err != nil {
+	worked, err = p.lookForFacts(ctx)
+	if err != nil || p.behind {
 		return worked, err
 	}
-	crowded, err := p.crowded(ctx)
-	if err != nil {
-		return worked, err
-	}
+	second := uint32(p.clock.Now().Unix())
+	crowded, asked := false, false
 	for range p.journeys {
 		p.turn = (p.turn + 1) % len(p.journeys)
 		in := p.journeys[p.turn]
-		if crowded && in.mails {
+		if in.paused || len(in.ready) == 0 && in.dues.next() > second {
+			continue
+		}
+		if in.mails && !in.stopped && !asked {
+			if crowded, err = p.crowded(ctx); err != nil {
+				return worked, err
+			}
+			asked = true
+		}
+		if in.mails && !in.stopped && crowded {
 			continue
 		}
 		moved, err := p.moveDue(ctx, in)
@@ -166,6 +173,27 @@ func (p *part) pass(ctx context.Context) (worked bool, err error) {
 		worked = worked || moved
 	}
 	return worked, nil
+}
+
+// lookForFacts applies facts if there may be some: if the log has entries that are not
+// stored, or had other ones when nothing was found last. So a log in which nothing
+// happens costs no statement.
+func (p *part) lookForFacts(ctx context.Context) (worked bool, err error) {
+	last, err := p.log.Last(ctx)
+	if err != nil {
+		return false, err
+	}
+	entries, err := p.log.Entries(ctx)
+	if err != nil {
+		return false, err
+	}
+	if p.behind = entries > pendingEntries; p.behind || entries == 0 && p.told && last == p.looked {
+		return false, nil
+	}
+	if worked, err = p.applyFacts(ctx); err == nil && !worked && entries == 0 {
+		p.looked, p.told = last, true
+	}
+	return worked, err
 }
 
 // crowded reports whether as much mail is pending in the partition as waves may make.
@@ -184,11 +212,11 @@ func (p *part) crowded(ctx context.Context) (bool, error) {
 func (p *part) rest(ctx, fetch context.Context) {
 	wait := pollEvery
 	for _, in := range p.journeys {
-		if next := in.dues.next(); next != never {
-			wait = min(wait, max(time.Unix(int64(next), 0).Sub(p.clock.Now()), 0))
+		if until := time.Unix(int64(in.dues.next()), 0).Sub(p.clock.Now()); until > 0 { // else they must wait for something
+			wait = min(wait, until)
 		}
 	}
-	timer := time.NewTimer(max(wait, time.Millisecond))
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -197,14 +225,18 @@ func (p *part) rest(ctx, fetch context.Context) {
 	}
 }
 
-// earliest is the first time at which somebody in a unit is due.
-func earliest(u *flow.Unit) (due uint32, err error) {
+// earliest is the first time at which somebody in a unit is due. In a journey that was
+// stopped all are who are inside.
+func (in *inside) earliest(u *flow.Unit) (due uint32, err error) {
 	due = never
 	u.Each(func(number int64, raw *flow.Record) {
 		var r journey.Record
-		if e := r.Decode(raw[:]); e != nil {
+		switch e := r.Decode(raw[:]); {
+		case e != nil:
 			err = fmt.Errorf("person %d: %w", number, e)
-		} else if r.Waits() {
+		case in.stopped && r.Inside():
+			due = 0
+		case r.Waits():
 			due = min(due, r.Due)
 		}
 	})
@@ -240,7 +272,7 @@ func (p *part) moveDue(ctx context.Context, in *inside) (worked bool, err error)
 		if u, err = c.unit(ctx, in, u.First()); err != nil { // again, if it was read before a commit
 			return false, err
 		}
-		people, err := p.waiting(u, now)
+		people, err := p.waiting(in, u, now)
 		if err != nil {
 			return false, err
 		}
@@ -275,24 +307,28 @@ func (p *part) moveGroup(ctx context.Context, c *change, in *inside, group []ste
 	if v == nil {
 		return fmt.Errorf("journey %s: people are in version %d (of 256), which is not in use", in.id, group[0].Record.Version)
 	}
+	c.moved += len(group)
+	if in.stopped {
+		v.walk.Stop(group, c.out)
+		return c.settle(ctx, in, v, group)
+	}
 	if err := p.readProfiles(ctx, group); err != nil {
 		return err
 	}
 	if err := v.walk.Due(group, now, c.out); err != nil {
 		return fmt.Errorf("journey %s: %w", in.id, err)
 	}
-	c.moved += len(group)
 	return c.settle(ctx, in, v, group)
 }
 
 // waiting are the people of a unit who are due, in the order of their numbers.
-func (p *part) waiting(u *flow.Unit, now time.Time) (people []step.Person, err error) {
+func (p *part) waiting(in *inside, u *flow.Unit, now time.Time) (people []step.Person, err error) {
 	second := uint32(now.Unix())
 	u.Each(func(number int64, raw *flow.Record) {
 		var r journey.Record
 		if e := r.Decode(raw[:]); e != nil {
 			err = fmt.Errorf("person %d: %w", number, e)
-		} else if r.Waits() && r.Due <= second {
+		} else if r.Waits() && r.Due <= second || in.stopped && r.Inside() {
 			people = append(people, p.person(number, r, ""))
 		}
 	})

@@ -21,6 +21,8 @@ type plans struct {
 	current  *version           // that people enter; nil: nobody enters
 	versions map[uint8]*version // by their place in records
 	mails    bool               // one of them has mails
+	paused   bool               // nobody gets mail, and nobody whose time has come goes on
+	stopped  bool               // all who are inside are taken out
 }
 
 // version is one of them. Its place in records is its number without what is above 8
@@ -101,10 +103,15 @@ const journeysAtOnce = 100
 
 func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.JourneyVersion) (*plans, error) {
 	one := &plans{number: j.Number, id: j.ID, versions: make(map[uint8]*version)}
+	one.paused = j.Status == journey.StatusPaused
+	one.stopped = j.Status == journey.StatusStopped || j.Status == journey.StatusArchived
 	for i := range versions {
 		v, err := l.version(ctx, &versions[i])
 		if err != nil {
 			return nil, fmt.Errorf("version %d: %w", versions[i].Version, err)
+		}
+		if one.paused {
+			v.walk = v.walk.Paused()
 		}
 		one.versions[v.place] = v
 		one.mails = one.mails || len(v.mails) > 0

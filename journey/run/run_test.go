@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -149,12 +150,13 @@ type found struct {
 	ids     map[string]int // by message
 	updates int
 	counts  map[string]int64
+	tagged  map[string]map[string]bool // ids of messages by their first tag
 }
 
 // read reads the whole log.
 func (b *bed) read() found {
 	b.Helper()
-	f := found{sends: make(map[string]int), ids: make(map[string]int), counts: make(map[string]int64)}
+	f := found{sends: make(map[string]int), ids: make(map[string]int), counts: make(map[string]int64), tagged: make(map[string]map[string]bool)}
 	for at := (sluice.Position{}); ; {
 		batches, err := b.log.Read(b.Context(), at, 100, 0)
 		if err != nil {
@@ -184,6 +186,10 @@ func (b *bed) readBatch(f *found, data []byte) {
 			}
 			f.sends[s.To]++
 			f.ids[s.Message]++
+			if f.tagged[s.Tags] == nil {
+				f.tagged[s.Tags] = make(map[string]bool)
+			}
+			f.tagged[s.Tags][s.Message] = true
 		case sluice.ItemUser:
 			f.updates++
 		case sluice.ItemCount:
@@ -306,4 +312,87 @@ steps:
 	if f.counts["journey/news/news/left_out"] != 3 || f.counts["journey/news/news/passed"] != 5 {
 		t.Errorf("counted %v, want 3 left out and 5 passed", f.counts)
 	}
+}
+
+// status sets a journey's status and reads the journeys anew.
+func (b *bed) status(id, status string) {
+	b.Helper()
+	j, err := b.store.Journey(b.Context(), id)
+	if err != nil {
+		b.Fatal(err)
+	}
+	j.Status = status
+	if err := b.store.PutJourney(b.Context(), j); err != nil {
+		b.Fatal(err)
+	}
+	if b.all, _, err = b.loader().Load(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// While a journey is paused nobody enters, nobody goes on and nobody gets mail, but
+// people leave it; afterwards all goes on where it was.
+func TestPaused(t *testing.T) {
+	b := newBed(t, 10)
+	j := b.publish(cart)
+	b.publish(strings.Replace(strings.Replace(cart, "id: cart", "id: other", 1), "tags: cart", "tags: other", 1))
+	for n := int64(1); n <= 4; n++ {
+		b.fact(uint64(n), n, journey.FactEvent, "cart", `{"items":2}`)
+	}
+	b.passes(b.open())
+	b.status("cart", journey.StatusPaused)
+	b.fact(5, 5, journey.FactEvent, "cart", `{"items":2}`)
+	b.fact(6, 1, journey.FactAttributes, "", `{"plan":["free","gold"]}`)
+	b.fact(7, 2, journey.FactPurchase, "shoe", `{}`)
+	b.clock.Move(25 * time.Hour)
+	b.passes(b.open())
+	if n := len(b.mails("cart")); n != 0 {
+		t.Errorf("%d mails of a paused journey", n)
+	}
+	if n := len(b.mails("other")); n != 3 { // 2, who has bought, 3 and 4; 5 has entered just now
+		t.Errorf("%d mails of the journey beside it, want 3", n)
+	}
+	got := b.records(j)
+	if got[1].State != journey.StateExited || got[5].State != journey.StateNone || got[3].State != journey.StateInside {
+		t.Errorf("while it is paused people are %+v", got)
+	}
+	b.status("cart", journey.StatusLive)
+	b.passes(b.open())
+	if n := len(b.mails("cart")); n != 3 { // 2, 3, 4
+		t.Errorf("%d mails after the pause, want 3", n)
+	}
+}
+
+// Who is inside a journey that is stopped is taken out, nobody enters, and nobody gets
+// mail of it any more.
+func TestStopped(t *testing.T) {
+	const people = 2000
+	b := newBed(t, people)
+	j := b.publish(welcome)
+	b.enterAll(people)
+	b.passes(b.open())
+	b.status("welcome", journey.StatusStopped)
+	b.fact(people+1, people, journey.FactEvent, "signup", "")
+	p := b.open()
+	b.passes(p)
+	b.clock.Move(2 * time.Hour)
+	b.passes(p)
+	for n, r := range b.records(j) {
+		if r.State != journey.StateExited {
+			t.Fatalf("person %d is %s", n, r.State)
+		}
+	}
+	f := b.read()
+	if len(f.sends) != 0 || f.counts["journey/welcome/pause/exited"] != people {
+		t.Errorf("%d mails, %d have left; want none, %d", len(f.sends), f.counts["journey/welcome/pause/exited"], people)
+	}
+}
+
+// mails are the ids of the messages of a journey.
+func (b *bed) mails(tag string) (ids []string) {
+	b.Helper()
+	for id := range b.read().tagged[tag] {
+		ids = append(ids, id)
+	}
+	return ids
 }

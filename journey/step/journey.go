@@ -17,6 +17,16 @@ type Journey struct {
 
 	on    []*plan.On // all that facts may fire
 	watch int64      // seconds after entering in which a conversion counts
+
+	paused bool
+}
+
+// Paused returns the same journey, without mails: at a message step a person stays, and
+// is due at once.
+func (j *Journey) Paused() *Journey {
+	paused := *j
+	paused.paused = true
+	return &paused
 }
 
 // New makes one of a plan.

@@ -105,6 +105,15 @@ func (r *Result) reset(people, steps int) {
 	}
 }
 
+// Stop takes people out because the journey was stopped.
+func (j *Journey) Stop(people []Person, out *Result) {
+	out.reset(len(people), len(j.p.Steps))
+	for i := range people {
+		out.Records[i] = people[i].Record
+		out.exit(i, min(int(people[i].Record.Step), len(j.p.Steps)-1))
+	}
+}
+
 // LeaveOut counts a mail of a step that was not made in the end.
 func (r *Result) LeaveOut(at int) { r.count(at, -1, LeftOut) }
 
@@ -290,6 +299,10 @@ func (j *Journey) await(s *plan.PlanStep, at, i int, holds uint64, now time.Time
 
 // message makes a mail, or keeps the person until mail may leave.
 func (j *Journey) message(s *plan.PlanStep, at, i int, p *Person, now time.Time, out *Result) {
+	if j.paused {
+		out.wait(i, at, now)
+		return
+	}
 	if q := j.p.Quiet; q != nil && !s.Message.IgnoreQuiet {
 		until := quietUntil(q, now, p)
 		switch {
