@@ -86,6 +86,12 @@ func read(w Written) (doc *plan.Document, draft string, err error) {
 	return doc, draft, err
 }
 
+// Read reads a document without checking more than Create and Update do.
+func Read(w Written) (*plan.Document, error) {
+	doc, _, err := read(w)
+	return doc, err
+}
+
 // Create stores a new journey: a draft, which need not be complete yet.
 func (d *Desk) Create(ctx context.Context, w Written) (store.Journey, error) {
 	doc, draft, err := read(w)

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sluice"
+	"sluice/journey/desk"
+	"sluice/journey/env"
+	"sluice/journey/plan"
+	"sluice/store"
+	"sluice/store/sqlstore"
+)
+
+const journeyLong = `
+Journeys: what happens to a person in several steps over days. docs/journeys.md
+describes the document that a journey is; a FILE is YAML, or JSON if its name ends in
+.json; - is standard input.
+
+    sluice journey validate FILE    say all that is wrong with it; --alone: without a database
+    sluice journey diff FILE        what apply would change of the draft
+    sluice journey apply FILE       make the journey, or replace its draft; --publish: and publish
+    sluice journey publish ID       the draft becomes a version, by which people enter
+    sluice journey pause ID         nobody enters or moves until resume
+    sluice journey resume ID
+    sluice journey stop ID          take out all who are inside, for good
+    sluice journey archive ID       lists leave it out; for drafts and stopped ones
+    sluice journey list             all of them; --archived: archived ones too
+    sluice journey show ID          its draft as JSON, which apply takes; --version N: that version
+    sluice journey status ID        how many entered, wait at, passed and left each step
+
+People who are inside keep their version when another is published. Running programs
+see a change within a second.
+`
+
+var journeyFlags = []flagSpec{
+	{name: "alone", help: "validate: take templates, segments and other journeys to be there"},
+	{name: "publish", help: "apply: publish the draft, too"},
+	{name: "archived", help: "list: archived ones too"},
+	{name: "version", value: "N", help: "show: not the draft, but this version", check: wholeNumber(1, store.MaxVersions)},
+	{name: "json", help: "list, status: JSON"},
+}
+
+// journeyWords are what can be done, with how many arguments.
+var journeyWords = []struct {
+	word, want string
+	args       int
+	run        func(*call, context.Context, *desk.Desk, string) error
+}{
+	{"validate", "one FILE, or - for standard input", 1, nil}, // it may need no database
+	{"diff", "one FILE, or - for standard input", 1, (*call).journeyDiff},
+	{"apply", "one FILE, or - for standard input", 1, (*call).journeyApply},
+	{"publish", "one ID", 1, (*call).journeyPublish},
+	{"pause", "one ID", 1, journeySet(desk.Pause)},
+	{"resume", "one ID", 1, journeySet(desk.Resume)},
+	{"stop", "one ID", 1, journeySet(desk.Stop)},
+	{"archive", "one ID", 1, journeySet(desk.Archive)},
+	{"list", "no arguments", 0, (*call).journeyList},
+	{"show", "one ID", 1, (*call).journeyShow},
+	{"status", "one ID", 1, (*call).journeyStatus},
+}
+
+func runJourney(ctx context.Context, c *call) error {
+	var words []string
+	for _, w := range journeyWords {
+		words = append(words, w.word)
+	}
+	what, rest, err := c.word(words...)
+	if err != nil {
+		return err
+	}
+	w := journeyWords[slices.Index(words, what)]
+	if len(rest) != w.args {
+		return usagef("journey %s: want %s", what, w.want)
+	}
+	argument := strings.Join(rest, "")
+	if what == "validate" {
+		return c.journeyValidate(ctx, argument)
+	}
+	db, err := c.store(ctx)
+	if err != nil {
+		return err
+	}
+	return w.run(c, ctx, c.desk(ctx, db), argument)
+}
+
+// desk is where journeys are written and published.
+func (c *call) desk(ctx context.Context, db *sqlstore.Store) *desk.Desk {
+	return &desk.Desk{Database: env.Database{Journeys: db, Templates: db, Segments: db}, Series: db, Clock: c.clock(ctx)}
+}
+
+// journeyFile reads a document.
+func (c *call) journeyFile(name string) (desk.Written, error) {
+	text, err := c.readUpTo(name, "journey", 2*plan.MaxDocumentBytes, fmt.Sprintf("; a journey may have %d", plan.MaxDocumentBytes))
+	return desk.Written{Text: text, YAML: filepath.Ext(name) != ".json"}, err
+}
+
+// ofFile says of which file something is wrong, one line for each.
+func ofFile(name string, err error) error {
+	r, ok := errors.AsType[*desk.Refused](err)
+	if !ok {
+		return err
+	}
+	lines := make([]error, len(r.Problems))
+	for i, p := range r.Problems {
+		lines[i] = fmt.Errorf("%s: %s", name, p)
+	}
+	return errors.Join(lines...)
+}
+
+func (c *call) journeyValidate(ctx context.Context, name string) error {
+	w, err := c.journeyFile(name)
+	if err != nil {
+		return err
+	}
+	var checked *desk.Checked
+	if c.given.has("alone") {
+		checked, err = desk.ValidateAlone(w)
+	} else {
+		db, opened := c.store(ctx)
+		if opened != nil {
+			return fmt.Errorf("look up what the journey names: %w; without a database: sluice journey validate --alone %s", opened, name)
+		}
+		checked, err = c.desk(ctx, db).Validate(ctx, w)
+	}
+	if err != nil {
+		return ofFile(name, err)
+	}
+	c.warn(checked.Warnings)
+	looked := ""
+	if c.given.has("alone") {
+		looked = "; templates, segments and other journeys were not looked up"
+	}
+	c.print("journey %s: nothing is wrong%s", checked.Document.ID, looked)
+	return nil
+}
+
+// warn names what of a journey is not carried out yet.
+func (c *call) warn(warnings []desk.Warning) {
+	for _, w := range warnings {
+		fmt.Fprintf(c.main.Stderr, "sluice: %s: %s\n", safeText(w.Place), safeText(w.Says))
+	}
+}
+
+func (c *call) journeyApply(ctx context.Context, d *desk.Desk, name string) error {
+	w, err := c.journeyFile(name)
+	if err != nil {
+		return err
+	}
+	doc, err := desk.Read(w)
+	if err != nil {
+		return ofFile(name, err)
+	}
+	before, there, err := c.journeyThere(ctx, d, doc.ID)
+	if err != nil {
+		return err
+	}
+	var j store.Journey
+	if there {
+		j, err = d.Update(ctx, doc.ID, before.Revision, w)
+	} else {
+		j, err = d.Create(ctx, w)
+	}
+	if err != nil {
+		return ofFile(name, err)
+	}
+	c.print("journey %s: the draft is written, revision %d", j.ID, j.Revision)
+	if !c.given.has("publish") {
+		return nil
+	}
+	return c.publishJourney(ctx, d, j.ID, j.Revision)
+}
+
+// journeyThere returns a journey, if there is one.
+func (c *call) journeyThere(ctx context.Context, d *desk.Desk, id string) (j store.Journey, there bool, err error) {
+	j, err = d.Database.Journeys.Journey(ctx, id)
+	if e, ok := errors.AsType[*sluice.Error](err); ok && e.Code == sluice.CodeNotFound {
+		return j, false, nil
+	}
+	return j, err == nil, err
+}
+
+func (c *call) journeyPublish(ctx context.Context, d *desk.Desk, id string) error {
+	return c.publishJourney(ctx, d, id, -1)
+}
+
+func (c *call) publishJourney(ctx context.Context, d *desk.Desk, id string, revision int64) error {
+	p, err := d.Publish(ctx, id, revision)
+	if err != nil {
+		return ofFile("journey "+id, err)
+	}
+	c.warn(p.Warnings)
+	c.print("journey %s: version %d is published, it is %s", p.Journey.ID, p.Version, p.Journey.Status)
+	return nil
+}
+
+// journeySet returns what pauses journeys, and the like.
+func journeySet(change desk.Change) func(*call, context.Context, *desk.Desk, string) error {
+	return func(c *call, ctx context.Context, d *desk.Desk, id string) error {
+		j, err := d.SetStatus(ctx, id, change)
+		if err != nil {
+			return err
+		}
+		c.print("journey %s is %s", j.ID, j.Status)
+		return nil
+	}
+}
+
+// listedJourney is a journey as --json shows it.
+type listedJourney struct {
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Status  string `json:"status"`
+	Version int    `json:"version"`
+	Updated string `json:"updated"`
+}
+
+func (c *call) journeyList(ctx context.Context, d *desk.Desk, _ string) error {
+	all, err := d.List(ctx, "", c.given.has("archived"), store.MaxJourneys)
+	if err != nil {
+		return err
+	}
+	for _, j := range all {
+		s := listedJourney{j.ID, j.Name, j.Status, j.Version, keyTime(j.UpdatedMillis)}
+		if c.given.has("json") {
+			if err := c.printJSON(s); err != nil {
+				return err
+			}
+			continue
+		}
+		c.print("%s  %s  version %d  %s  %s", s.ID, s.Status, s.Version, s.Updated, safeText(s.Name))
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(c.main.Stderr, "no journeys; `sluice journey apply FILE` makes one")
+	}
+	return nil
+}
+
+func (c *call) journeyShow(ctx context.Context, d *desk.Desk, id string) error {
+	s, err := d.Show(ctx, id, c.given.number("version"))
+	if err != nil {
+		return err
+	}
+	lines, err := indented(s.Document)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(c.main.Stdout, strings.Join(lines, "\n")+"\n")
+	return err
+}
+
+// indented is a document as JSON in lines. It has no control characters: JSON escapes
+// them.
+func indented(document string) ([]string, error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(json.RawMessage(document)); err != nil {
+		return nil, fmt.Errorf("show a journey: %w", err)
+	}
+	return strings.Split(strings.TrimSpace(b.String()), "\n"), nil
+}
+
+func (c *call) journeyStatus(ctx context.Context, d *desk.Desk, id string) error {
+	s, err := d.Show(ctx, id, 0)
+	if err != nil {
+		return err
+	}
+	if c.given.has("json") {
+		return c.printJSON(s.Counts)
+	}
+	c.print("journey %s is %s, version %d, %d in use", s.Journey.ID, s.Journey.Status, s.Journey.Version, len(s.Used))
+	for _, x := range s.Counts.Steps {
+		line := fmt.Sprintf("%s  entered %d  waiting %d  passed %d  exited %d", safeText(x.Step), x.Entered, x.Waiting, x.Passed, x.Exited)
+		if x.LeftOut > 0 {
+			line += fmt.Sprintf("  left out %d", x.LeftOut)
+		}
+		for _, branch := range sortedNames(x.Branches) {
+			line += fmt.Sprintf("  %s %d", safeText(branch), x.Branches[branch])
+		}
+		c.print("%s", line)
+	}
+	for _, name := range sortedNames(s.Counts.Conversions) {
+		c.print("converted %s  %d", safeText(name), s.Counts.Conversions[name])
+	}
+	if s.Counts.Control > 0 {
+		c.print("in the control group  %d", s.Counts.Control)
+	}
+	return nil
+}

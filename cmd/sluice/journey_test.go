@@ -1,0 +1,193 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const helloJourney = `# people who sign up
+id: hello
+name: Hel 🌍
+entry: {when: {event: signup}, again_after: 0s}
+steps:
+  - {id: soon, delay: {for: 2s}, next: mail}
+  - {id: mail, message: {template: welcome, from: us@example.org}, next: long}
+  - {id: long, delay: {for: 10d}}
+exit_when: {event: gone}
+`
+
+// Journeys are checked, applied and published from files beside a running program, which
+// moves people by them; where they are is seen by the command and by the API. A paused
+// journey lets nobody in, a stopped one has nobody inside.
+func TestJourneyCommand(t *testing.T) {
+	t.Parallel()
+	s := startServe(t, t.TempDir(), "SLUICE_ROOT_KEY="+testRoot)
+	file := filepath.Join(s.dir, "hello.yaml")
+	write(t, file, helloJourney)
+	if got := mustRun(t, s.dir, "journey", "list"); got.stdout != "" || !strings.Contains(got.stderr, "no journeys") {
+		t.Errorf("%+v", got)
+	}
+	if got := sluiceRun(t, s.dir, "journey", "validate", file); got.code != exitFailed || !strings.Contains(got.stderr, file+": line 7: steps.mail.message.template: there is no template welcome") {
+		t.Errorf("%+v", got)
+	}
+	if got := mustRun(t, s.dir, "journey", "validate", "--alone", file).stdout; got != "journey hello: nothing is wrong; templates, segments and other journeys were not looked up\n" {
+		t.Errorf("%q", got)
+	}
+	mail := filepath.Join(s.dir, "welcome.mail")
+	write(t, mail, welcomeFile)
+	mustRun(t, s.dir, "template", "put", mail)
+	if got := mustRun(t, s.dir, "journey", "validate", file).stdout; got != "journey hello: nothing is wrong\n" {
+		t.Errorf("%q", got)
+	}
+	if got := mustRun(t, s.dir, "journey", "apply", "--publish", file).stdout; got != "journey hello: the draft is written, revision 0\njourney hello: version 1 is published, it is live\n" {
+		t.Errorf("%q", got)
+	}
+	does := func(name string) {
+		t.Helper()
+		s.sent(t, 201, "/users/track/sync", fmt.Sprintf(`{"events":[{"external_id":"u-7","name":%q,"time":%q}]}`, name, time.Now().UTC().Format(time.RFC3339)))
+	}
+	s.sent(t, 201, "/users/track/sync", `{"attributes":[{"external_id":"u-7","email":"u-7@example.com"}]}`)
+	does("signup")
+	awaitPlace(t, s, "u-7", `"state":"inside","step":"soon"`)
+	awaitPlace(t, s, "u-7", `"state":"inside","step":"long"`)
+	awaitStatus(t, s.dir, "long  entered 1  waiting 1  passed 0  exited 0")
+	if got := mustRun(t, s.dir, "journey", "status", "hello").stdout; !strings.HasPrefix(got, "journey hello is live, version 1, 1 in use\nsoon  entered 1  waiting 0  passed 1  exited 0\nmail  entered 1  waiting 0  passed 1  exited 0\n") {
+		t.Error(got)
+	}
+	does("gone")
+	awaitPlace(t, s, "u-7", `"state":"exited","step":"long"`)
+	awaitStatus(t, s.dir, "long  entered 1  waiting 0  passed 0  exited 1")
+
+	for _, x := range [][2]string{{"pause", "paused"}, {"resume", "live"}, {"stop", "stopped"}, {"archive", "archived"}} {
+		if got := mustRun(t, s.dir, "journey", x[0], "hello").stdout; got != "journey hello is "+x[1]+"\n" {
+			t.Errorf("%s: %q", x[0], got)
+		}
+	}
+	if got := mustRun(t, s.dir, "journey", "list").stdout; got != "" {
+		t.Error(got)
+	}
+	if got := mustRun(t, s.dir, "journey", "list", "--archived", "--json").stdout; !strings.Contains(got, `"id":"hello"`) || !strings.Contains(got, `"status":"archived","version":1`) {
+		t.Error(got)
+	}
+}
+
+// awaitPlace waits until a user is somewhere.
+func awaitPlace(t *testing.T, s *served, user, want string) {
+	t.Helper()
+	await(t, "user "+user+" has "+want, func() bool {
+		status, body := s.get(t, "/v1/users/"+user+"/journeys")
+		return status == 200 && strings.Contains(body, want)
+	})
+}
+
+// awaitStatus waits until a line of the status of hello is there.
+func awaitStatus(t *testing.T, dir, want string) {
+	t.Helper()
+	await(t, want, func() bool {
+		return strings.Contains(mustRun(t, dir, "journey", "status", "hello").stdout, want+"\n")
+	})
+}
+
+// A draft is changed by what a file says, and only after somebody could see how.
+func TestJourneyDiff(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	configure(t, dir, "")
+	if got := mustRun(t, dir, "migrate"); got.code != exitOK {
+		t.Fatal(got)
+	}
+	file := filepath.Join(dir, "hello.yaml")
+	write(t, file, helloJourney)
+	if got := mustRun(t, dir, "journey", "diff", file).stdout; !strings.HasPrefix(got, "+{\n+  \"id\": \"hello\",\n") || strings.Contains(got, "\n ") {
+		t.Error(got)
+	}
+	mustRun(t, dir, "journey", "apply", file)
+	if got := mustRun(t, dir, "journey", "diff", file).stdout; got != "journey hello: nothing would change\n" {
+		t.Error(got)
+	}
+	shown := mustRun(t, dir, "journey", "show", "hello").stdout
+	if !json.Valid([]byte(shown)) {
+		t.Error(shown)
+	}
+	asJSON := filepath.Join(dir, "hello.json")
+	write(t, asJSON, shown)
+	if got := mustRun(t, dir, "journey", "diff", asJSON).stdout; got != "journey hello: nothing would change\n" {
+		t.Error(got)
+	}
+	write(t, file, strings.NewReplacer("10d", "20d", "{for: 2s}", "{for: 2s, until: {time: \"09:00\"}}").Replace(helloJourney))
+	got := mustRun(t, dir, "journey", "diff", file).stdout
+	for _, want := range []string{"\n-        \"for\": \"2s\"\n+        \"for\": \"2s\",\n+        \"until\": {\n", "\n-        \"for\": \"10d\"\n+        \"for\": \"20d\"\n", "\n...\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\nwant %q in it", got, want)
+		}
+	}
+	if strings.Contains(got, "signup") {
+		t.Errorf("a line that is far from a change is shown:\n%s", got)
+	}
+	mustRun(t, dir, "journey", "apply", file)
+	if got := mustRun(t, dir, "journey", "diff", file).stdout; got != "journey hello: nothing would change\n" {
+		t.Error(got)
+	}
+}
+
+// What cannot be done says why.
+func TestJourneyCommandRefuses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	configure(t, dir, "")
+	file := filepath.Join(dir, "hello.yaml")
+	write(t, file, strings.Replace(helloJourney, "steps:", "stepz:", 1))
+	if got := sluiceRun(t, dir, "journey", "validate", file); got.code != exitFailed || !strings.Contains(got.stderr, "sluice journey validate --alone") {
+		t.Errorf("without a database: %+v", got)
+	}
+	if got := sluiceRun(t, dir, "journey", "validate", "--alone", file); got.code != exitFailed || !strings.Contains(got.stderr, file+": line 5: stepz: there is no such member; did you mean steps?") {
+		t.Errorf("%+v", got)
+	}
+	mustRun(t, dir, "migrate")
+	for args, want := range map[string]string{
+		"apply " + file: file + ": line 5: stepz", "diff " + file: file + ": line 5: stepz", "publish no": `there is no journey "no"`, "show no": "there is no journey",
+		"status no": "there is no journey", "apply " + file + "x": "no such file",
+	} {
+		if got := sluiceRun(t, dir, append([]string{"journey"}, strings.Fields(args)...)...); got.code != exitFailed || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: %d %s, want %q", args, got.code, got.stderr, want)
+		}
+	}
+	write(t, file, helloJourney)
+	mustRun(t, dir, "journey", "apply", file)
+	for args, want := range map[string]string{
+		"publish hello": "journey hello: steps.mail.message.template: there is no template welcome", "pause hello": "journey hello is draft, and pause is for one that is live: publish it first",
+		"show hello --version 1": "has no version 1",
+	} {
+		if got := sluiceRun(t, dir, append([]string{"journey"}, strings.Fields(args)...)...); got.code != exitFailed || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: %d %s, want %q", args, got.code, got.stderr, want)
+		}
+	}
+	for _, args := range []string{"", "lst", "list a", "show", "pause a b", "validate", "show a --version 0"} {
+		if got := sluiceRun(t, dir, append([]string{"journey"}, strings.Fields(args)...)...); got.code != exitUsage {
+			t.Errorf("journey %s: %d %s", args, got.code, got.stderr)
+		}
+	}
+}
+
+// What two texts have in common is found, and each line of both is there.
+func TestDiffLines(t *testing.T) {
+	for _, c := range [][3]string{
+		{"", "", ""}, {"a b c", "a b c", " a  b  c"}, {"a b c", "a c", " a -b  c"}, {"a c", "a b c", " a +b  c"}, {"a b", "c d", "-a -b +c +d"},
+		{"a b c d e", "a x c y e", " a -b +x  c -d +y  e"}, {"a a", "a", " a -a"}, {"x a b", "a b y", "-x  a  b +y"},
+	} {
+		if got := strings.Join(diffLines(strings.Fields(c[0]), strings.Fields(c[1])), " "); got != c[2] {
+			t.Errorf("%q to %q: %q, want %q", c[0], c[1], got, c[2])
+		}
+	}
+	var before, after []string
+	for i := range 5000 {
+		before, after = append(before, fmt.Sprint("b", i)), append(after, fmt.Sprint("a", i))
+	}
+	if got := diffLines(before, after); len(got) != 10_000 || got[0] != "-b0" || got[9999] != "+a4999" {
+		t.Errorf("%d lines", len(got))
+	}
+}
