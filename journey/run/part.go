@@ -81,6 +81,7 @@ type inside struct {
 	records *flow.Records
 	dues    dues
 	ready   []int64 // the first persons of units that are due
+	scan    *scan   // nil: people do not enter at times
 }
 
 // open reads where the partition is.
@@ -103,6 +104,9 @@ func (p *part) open(ctx context.Context, all []*plans) error {
 		})
 		if err != nil {
 			return fmt.Errorf("journey %s: %w", j.id, err)
+		}
+		if err := p.openScan(ctx, in); err != nil {
+			return err
 		}
 		p.journeys = append(p.journeys, in)
 		p.byID[j.id] = in
@@ -149,12 +153,13 @@ func (p *part) pass(ctx context.Context) (worked bool, err error) {
 	if err != nil || p.behind {
 		return worked, err
 	}
-	second := uint32(p.clock.Now().Unix())
+	now := p.clock.Now()
+	second := uint32(now.Unix())
 	crowded, asked := false, false
 	for range p.journeys {
 		p.turn = (p.turn + 1) % len(p.journeys)
 		in := p.journeys[p.turn]
-		if in.paused || len(in.ready) == 0 && in.dues.next() > second {
+		if in.paused || len(in.ready) == 0 && in.dues.next() > second && !in.scans(now) {
 			continue
 		}
 		if in.mails && !in.stopped && !asked {
@@ -170,7 +175,11 @@ func (p *part) pass(ctx context.Context) (worked bool, err error) {
 		if err != nil {
 			return worked, err
 		}
-		worked = worked || moved
+		entered, err := p.scanOn(ctx, in)
+		if err != nil {
+			return worked, err
+		}
+		worked = worked || moved || entered
 	}
 	return worked, nil
 }
@@ -214,6 +223,11 @@ func (p *part) rest(ctx, fetch context.Context) {
 	for _, in := range p.journeys {
 		if until := time.Unix(int64(in.dues.next()), 0).Sub(p.clock.Now()); until > 0 { // else they must wait for something
 			wait = min(wait, until)
+		}
+		if in.scan != nil && !in.scan.next.IsZero() {
+			if until := in.scan.next.Sub(p.clock.Now()); until > 0 {
+				wait = min(wait, until)
+			}
 		}
 	}
 	timer := time.NewTimer(wait)

@@ -32,6 +32,8 @@ type version struct {
 	place uint8
 	walk  *step.Journey
 	mails map[int]*mailing // by step
+
+	publishedMillis int64
 }
 
 // mailing is what the mails of a step have in common.
@@ -131,7 +133,7 @@ func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (*ve
 	if err != nil {
 		return nil, err
 	}
-	v := &version{place: uint8(stored.Version), walk: walk, mails: make(map[int]*mailing)}
+	v := &version{place: uint8(stored.Version), walk: walk, mails: make(map[int]*mailing), publishedMillis: stored.CreatedMillis}
 	for i := range p.Steps {
 		if m := p.Steps[i].Message; m != nil {
 			if v.mails[i], err = l.mailing(ctx, m); err != nil {

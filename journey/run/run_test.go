@@ -396,3 +396,44 @@ func (b *bed) mails(tag string) (ids []string) {
 	}
 	return ids
 }
+
+// A journey of a time lets in those who may enter, each once a run, also if a process
+// takes over in the middle of it; of runs that were missed the last is made up for.
+func TestRunsOfASchedule(t *testing.T) {
+	const people = 5000
+	b := newBed(t, people)
+	j := b.publish(`
+id: weekly
+entry:
+  when: {at: "2026-03-03 08:00", every: day}
+  who: {attribute: plan, is: equals, value: gold}
+  again_after: 1d
+steps:
+  - {id: mail, message: {template: x}}
+`)
+	p := b.open()
+	b.passes(p)
+	if n := len(b.records(j)); n != 0 {
+		t.Fatalf("%d people have entered before the time", n)
+	}
+	b.clock.Move(24 * time.Hour) // the third of March, 9:00
+	p = b.open()
+	if worked, err := p.pass(t.Context()); err != nil || !worked {
+		t.Fatal(worked, err)
+	}
+	b.passes(b.open()) // another process goes on
+	want := people / 3
+	f := b.read()
+	if len(f.sends) != want || len(f.ids) != want {
+		t.Fatalf("%d people have %d mails of the first run, want %d", len(f.sends), len(f.ids), want)
+	}
+	b.passes(b.open())
+	if n := len(b.read().ids); n != want {
+		t.Errorf("%d mails behind the run, want %d", n, want)
+	}
+	b.clock.Move(4 * 24 * time.Hour) // four runs are due
+	b.passes(b.open())
+	if n := len(b.read().ids); n != 2*want {
+		t.Errorf("%d mails, want %d: of the first run and of the last", n, 2*want)
+	}
+}
