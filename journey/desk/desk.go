@@ -224,7 +224,7 @@ func validate(w Written, e plan.Env, further func(*plan.Plan) (plan.Problems, er
 	if len(problems) > 0 {
 		return nil, refused(problems)
 	}
-	return &Checked{doc, p, warningsOf(doc)}, nil
+	return &Checked{doc, p, warningsOf(doc, p)}, nil
 }
 
 // unsendable are the steps whose mails could not be made when people are there.

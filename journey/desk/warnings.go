@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"sluice/journey/plan"
@@ -13,46 +14,130 @@ type Warning struct {
 	Says  string `json:"says"`
 }
 
-// warningsOf are those of a document, in its order. What is built goes from here, and
-// from docs/journeys.md.
-func warningsOf(d *plan.Document) []Warning {
-	all := []Warning{}
-	add := func(place, says string) { all = append(all, Warning{place, says}) }
-	triggers := func(place string, list []plan.Trigger) {
-		for i := range list {
-			says := ""
-			switch t := &list[i]; {
-			case t.Mail != "":
-				says = "mail that is received, opened or clicked is not noticed yet: this never happens"
-			case t.API:
-				says = "there is no call yet by which people enter: this never happens"
-			case t.At != "":
-				says = "journeys do not begin by time yet: this never happens"
-			}
-			if says != "" {
-				add(fmt.Sprintf("%s[%d]", place, i), says)
-			}
-		}
-	}
-	triggers("entry.when", d.Entry.When)
+// What is said of what is not built. When it is built it goes from here, and from
+// docs/journeys.md.
+const (
+	noMail     = "mail that is received, opened or clicked is not noticed yet: this never happens"
+	noCall     = "there is no call yet by which people enter: this never happens"
+	noSchedule = "journeys do not begin by time yet: this never happens"
+	noLimit    = "entries are not limited yet: all enter"
+	noRate     = "messages are not limited yet: they leave as fast as the routes take them"
+	noAnswers  = "rules do not find yet what mail a person got, or where the person is in journeys"
+	noContext  = "the context is known until a person waits for the first time: rules find nothing in it here"
+)
+
+// warnings gathers those of a document.
+type warnings struct {
+	all   []Warning
+	known map[string]bool // steps in which the context is known
+}
+
+// warningsOf are those of a document, in its order.
+func warningsOf(d *plan.Document, p *plan.Plan) []Warning {
+	w := &warnings{[]Warning{}, beforeWaits(p)}
+	w.triggers("entry.when", d.Entry.When)
+	w.rule("entry.who", d.Entry.Who, true)
 	if d.Entry.Limit != nil {
-		add("entry.limit", "entries are not limited yet: all enter")
+		w.add("entry.limit", noLimit)
 	}
 	for i := range d.Steps {
-		place := "steps." + d.Steps[i].ID
-		if w := d.Steps[i].WaitFor; w != nil {
-			for n := range w.Paths {
-				triggers(fmt.Sprintf("%s.wait_for.paths[%d].when", place, n), w.Paths[n].When)
-			}
-		}
+		w.step(&d.Steps[i])
 	}
-	triggers("exit_when", d.ExitWhen)
-	triggers("exceptions", d.Exceptions)
+	w.triggers("exit_when", d.ExitWhen)
+	w.triggers("exceptions", d.Exceptions)
 	if d.Limits != nil && d.Limits.PerMinute > 0 {
-		add("limits.per_minute", "messages are not limited yet: they leave as fast as the routes take them")
+		w.add("limits.per_minute", noRate)
 	}
 	for i := range d.Conversions {
-		triggers(fmt.Sprintf("conversions[%d].when", i), d.Conversions[i].When)
+		w.triggers(fmt.Sprintf("conversions[%d].when", i), d.Conversions[i].When)
 	}
-	return all
+	return w.all
+}
+
+// beforeWaits are the steps that people reach at the moment in which they enter.
+func beforeWaits(p *plan.Plan) map[string]bool {
+	known := make(map[string]bool)
+	var visit func(i int)
+	visit = func(i int) {
+		if i == plan.Out || known[p.Steps[i].ID] {
+			return
+		}
+		s := &p.Steps[i]
+		known[s.ID] = true
+		if s.Kind == plan.StepDelay || s.Kind == plan.StepWait {
+			return
+		}
+		visit(s.Next)
+		for n := range s.Paths {
+			visit(s.Paths[n].Next)
+		}
+	}
+	visit(0)
+	return known
+}
+
+func (w *warnings) add(place, says string) { w.all = append(w.all, Warning{place, says}) }
+
+func (w *warnings) step(s *plan.Step) {
+	place := "steps." + s.ID
+	switch {
+	case s.Split != nil:
+		w.rule(place+".split.if", s.Split.If, w.known[s.ID])
+	case s.Audiences != nil:
+		for i := range s.Audiences.Paths {
+			w.rule(fmt.Sprintf("%s.audiences.paths[%d].if", place, i), s.Audiences.Paths[i].If, w.known[s.ID])
+		}
+	case s.WaitFor != nil:
+		for i := range s.WaitFor.Paths {
+			w.triggers(fmt.Sprintf("%s.wait_for.paths[%d].when", place, i), s.WaitFor.Paths[i].When)
+		}
+	case s.Delay != nil && s.Delay.UntilDate != nil && s.Delay.UntilDate.Context != "" && !w.known[s.ID]:
+		w.add(place+".delay.until_date.context", noContext)
+	}
+}
+
+func (w *warnings) triggers(place string, list []plan.Trigger) {
+	for i := range list {
+		at := fmt.Sprintf("%s[%d]", place, i)
+		switch t := &list[i]; {
+		case t.Mail != "":
+			w.add(at, noMail)
+		case t.API:
+			w.add(at, noCall)
+		case t.At != "":
+			w.add(at, noSchedule)
+		case t.Rule != "":
+			w.rule(at+".rule", t.Rule, false)
+		}
+	}
+}
+
+// rule warns of what a rule looks at in vain.
+func (w *warnings) rule(place string, raw plan.Raw, context bool) {
+	var rule any
+	if raw == "" || json.Unmarshal([]byte(raw), &rule) != nil {
+		return // there is none; one that is no JSON is refused elsewhere
+	}
+	if looksAt(rule, "mail") || looksAt(rule, "journey") {
+		w.add(place, noAnswers)
+	}
+	if !context && looksAt(rule, "context") {
+		w.add(place, noContext)
+	}
+}
+
+// looksAt reports whether a condition of a rule is about something.
+func looksAt(rule any, about string) (found bool) {
+	switch x := rule.(type) {
+	case []any:
+		for _, inner := range x {
+			found = found || looksAt(inner, about)
+		}
+	case map[string]any:
+		_, found = x[about]
+		for _, inner := range x {
+			found = found || looksAt(inner, about)
+		}
+	}
+	return found
 }
