@@ -17,13 +17,12 @@ type Warning struct {
 // What is said of what is not built. When it is built it goes from here, and from
 // docs/journeys.md.
 const (
-	noMail     = "mail that is received, opened or clicked is not noticed yet: this never happens"
-	noCall     = "there is no call yet by which people enter: this never happens"
-	noSchedule = "journeys do not begin by time yet: this never happens"
-	noLimit    = "entries are not limited yet: all enter"
-	noRate     = "messages are not limited yet: they leave as fast as the routes take them"
-	noAnswers  = "rules do not find yet what mail a person got, or where the person is in journeys"
-	noContext  = "the context is known until a person waits for the first time: rules find nothing in it here"
+	noMail    = "mail that is received, opened or clicked is not noticed yet: this never happens"
+	noCall    = "there is no call yet by which people enter: this never happens"
+	noLimit   = "entries are not limited yet: all enter"
+	noRate    = "messages are not limited yet: they leave as fast as the routes take them"
+	noAnswers = "rules do not find yet what mail a person got, or where the person is in journeys"
+	noContext = "the context is known until a person waits for the first time: rules find nothing in it here"
 )
 
 // warnings gathers those of a document.
@@ -104,8 +103,6 @@ func (w *warnings) triggers(place string, list []plan.Trigger) {
 			w.add(at, noMail)
 		case t.API:
 			w.add(at, noCall)
-		case t.At != "":
-			w.add(at, noSchedule)
 		case t.Rule != "":
 			w.rule(at+".rule", t.Rule, false)
 		}
