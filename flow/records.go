@@ -401,3 +401,37 @@ func (l *Log) Note(name, text string) Operation {
 
 // noteMark begins the fields that are notes: others are numbers of journeys.
 const noteMark = "@"
+
+// ClearJourneys removes all records of the partition, for a restore: a backup has none.
+// Facts up to now count as read, so that nobody is let into a journey a second time.
+func (l *Log) ClearJourneys(ctx context.Context, nowMillis int64) error {
+	p := l.partition
+	fields, err := Ask(ctx, l.redis, "empty journeys", l.redis.B().Hgetall().Key(p.journeysKey()).Build(), rueidis.RedisResult.AsStrMap)
+	if err != nil {
+		return err
+	}
+	for field, text := range fields {
+		journey, err := strconv.Atoi(field)
+		chunks, bad := strconv.Atoi(text)
+		if err != nil || bad != nil {
+			continue // a note
+		}
+		for chunk := range chunks {
+			keys := []string{p.chunkKey(journey, chunk)}
+			for b := range ChunkBlocks {
+				keys = append(keys, p.blockKey(journey, int64(chunk)*ChunkBlocks+int64(b)))
+			}
+			if err := l.unlink(ctx, keys); err != nil {
+				return err
+			}
+		}
+	}
+	if err := l.unlink(ctx, []string{p.journeysKey()}); err != nil {
+		return err
+	}
+	note := l.Note(FactsNote, fmt.Sprintf("%d-0/0", nowMillis))
+	return l.redis.Do(ctx, "empty journeys", l.redis.B().Arbitrary(note.Words[0]).Keys(note.Words[1]).Args(note.Words[2:]...).Build())
+}
+
+// FactsNote is the note of up to where facts were applied: MAJOR-MINOR/ITEM.
+const FactsNote = "facts"

@@ -234,3 +234,24 @@ func TestRecordsThatAreNoneAreRefused(t *testing.T) {
 		t.Errorf("read five bytes as records: %v", err)
 	}
 }
+
+// Behind a restore nobody is in a journey, and facts of before count as read.
+func TestClearJourneys(t *testing.T) {
+	x := newRecords(t, dial(t))
+	changes := make(map[int64]Record)
+	for n := int64(1); n < 3*ChunkRecords; n += 20 {
+		changes[n] = recordOf(uint64(n))
+	}
+	x.set(changes)
+	if err := x.log.ClearJourneys(t.Context(), 1234); err != nil {
+		t.Fatal(err)
+	}
+	x.want = make(map[int64]Record)
+	x.load()
+	if keys := do(t, x.log.redis, "KEYS", "*:journey:*"); keys != "[]" {
+		t.Errorf("these are left: %s", keys)
+	}
+	if at, err := x.log.NoteOf(t.Context(), FactsNote); err != nil || at != "1234-0/0" {
+		t.Errorf("facts were read up to %q, %v", at, err)
+	}
+}

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"sluice"
 	"sluice/flow"
@@ -62,17 +63,30 @@ func (c *change) unit(ctx context.Context, in *inside, number int64) (*flow.Unit
 	return u, err
 }
 
-// record returns where a person is, as the change has it.
-func (c *change) record(ctx context.Context, in *inside, number int64) (r journey.Record, err error) {
+// record returns where a person is, as the change has it. False: a newer program has
+// written it, and moves the person.
+func (c *change) record(ctx context.Context, in *inside, number int64) (r journey.Record, ok bool, err error) {
 	u, err := c.unit(ctx, in, number)
 	if err != nil {
-		return r, err
+		return r, false, err
 	}
 	raw := u.Get(number)
-	if err = r.Decode(raw[:]); err != nil {
-		err = fmt.Errorf("person %d: %w", number, err)
+	return r, r.Decode(raw[:]) == nil, nil
+}
+
+// again is how long people stay who cannot be moved now.
+const again = time.Minute
+
+// postpone has people who cannot be moved looked at again later.
+func (c *change) postpone(ctx context.Context, in *inside, people []step.Person, now time.Time) error {
+	for i := range people {
+		r := people[i].Record
+		r.Due = uint32(now.Add(again).Unix())
+		if err := c.set(ctx, in, people[i].ID.Number, &r); err != nil {
+			return err
+		}
 	}
-	return r, err
+	return nil
 }
 
 // set sets where a person is.
@@ -114,27 +128,35 @@ func (c *change) settle(ctx context.Context, in *inside, v *version, people []st
 		c.update(v, &people[did.Person], did.Step)
 	}
 	c.count(v)
-	return c.goOn(ctx, v, people)
+	return c.goOn(ctx, in, v, people)
 }
 
 // goOn lets people into the journeys that they have gone to.
-func (c *change) goOn(ctx context.Context, from *version, people []step.Person) error {
+func (c *change) goOn(ctx context.Context, in *inside, from *version, people []step.Person) error {
 	if len(c.out.Goes) == 0 {
 		return nil
 	}
 	to := make(map[*inside][]step.Person)
 	var order []*inside
 	for _, did := range c.out.Goes {
-		in := c.part.byID[from.walk.Plan().Steps[did.Step].Journey]
-		if in == nil || in.current == nil {
-			continue // it was archived meanwhile
-		}
-		if to[in] == nil {
-			order = append(order, in)
-		}
+		target := c.part.byID[from.walk.Plan().Steps[did.Step].Journey]
 		p := people[did.Person]
-		p.Record = journey.Record{}
-		to[in] = append(to[in], p)
+		if target == nil || target.paused { // not known yet, or not now: the person stays at the step
+			p.Record = c.out.Records[did.Person]
+			p.Record.State, p.Record.Step, p.Record.Version = journey.StateInside, uint16(did.Step), from.place
+			if err := c.postpone(ctx, in, []step.Person{p}, c.part.clock.Now()); err != nil {
+				return err
+			}
+			continue
+		}
+		if target.current == nil {
+			continue // it was stopped
+		}
+		if to[target] == nil {
+			order = append(order, target)
+		}
+		p.Record, p.EnteredAt = journey.Record{}, 0
+		to[target] = append(to[target], p)
 	}
 	for _, in := range order {
 		if err := c.enter(ctx, in, to[in]); err != nil {
@@ -149,9 +171,12 @@ func (c *change) enter(ctx context.Context, in *inside, people []step.Person) er
 	now := c.part.clock.Now()
 	some := people[:0]
 	for _, p := range people {
-		r, err := c.record(ctx, in, p.ID.Number)
+		r, ok, err := c.record(ctx, in, p.ID.Number)
 		if err != nil {
 			return err
+		}
+		if !ok {
+			continue
 		}
 		p.Record = r
 		if in.current.walk.MayEnter(&p, now) {
@@ -168,7 +193,12 @@ func (c *change) enter(ctx context.Context, in *inside, people []step.Person) er
 }
 
 // full reports whether the change is to be committed before more is added.
-func (c *change) full() bool { return len(c.items) >= flow.CommitBytes/2 }
+func (c *change) full() bool {
+	return len(c.items) >= flow.CommitBytes/2 || len(c.order) >= changeUnits
+}
+
+// changeUnits bounds the units that a change keeps: 2 MB.
+const changeUnits = 256
 
 // commit carries a change out.
 func (c *change) commit(ctx context.Context) error {

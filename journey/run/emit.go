@@ -19,6 +19,10 @@ import (
 // after Redis has lost the last moments, makes the same one.
 func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	m := v.mails[did.Step]
+	if m == nil {
+		c.out.LeaveOut(did.Step)
+		return
+	}
 	known := readRecipient(p.Profile, m.group)
 	if known.email == "" || !known.wants(m) {
 		c.out.LeaveOut(did.Step)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"sluice"
+	"sluice/flow"
 	"sluice/journey"
 	"sluice/journey/step"
 	"sluice/user"
@@ -13,12 +14,9 @@ import (
 // factsAtOnce is how many facts are read at once.
 const factsAtOnce = 1024
 
-// factsNote is the note of how far facts were read.
-const factsNote = "facts"
-
 // factsRead returns up to where the partition has read facts.
 func (p *part) factsRead(ctx context.Context) (at sluice.Place, err error) {
-	text, err := p.log.NoteOf(ctx, factsNote)
+	text, err := p.log.NoteOf(ctx, flow.FactsNote)
 	if err != nil || text == "" {
 		return sluice.Place{Partition: p.log.Partition(), Index: -1}, err
 	}
@@ -44,6 +42,10 @@ func parsePlace(partition int, text string) (at sluice.Place, err error) {
 // the facts were read: if it is that of the session, so are the facts.
 func (p *part) applyFacts(ctx context.Context) (worked bool, err error) {
 	facts, err := p.store.Facts(ctx, p.log.Partition(), p.facts, factsAtOnce)
+	p.more = len(facts) >= factsAtOnce/2
+	if p.more {
+		p.pages++
+	}
 	if err != nil || len(facts) == 0 {
 		return false, err
 	}
@@ -65,7 +67,7 @@ func (p *part) applyFacts(ctx context.Context) (worked bool, err error) {
 			}
 		}
 		if last := i == len(facts)-1; last || c.full() && facts[i+1].Place != f.Place {
-			c.notes = append(c.notes, p.log.Note(factsNote, placeText(f.Place)))
+			c.notes = append(c.notes, p.log.Note(flow.FactsNote, placeText(f.Place)))
 			if err := c.commit(ctx); err != nil {
 				return false, err
 			}
@@ -93,11 +95,11 @@ func (p *part) profilesOf(ctx context.Context, facts []journey.Fact) (map[user.I
 
 // tell tells a journey of a fact.
 func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles map[user.ID]string) error {
-	if !in.wants(f) {
+	if in.stopped || !in.wants(f) {
 		return nil
 	}
-	r, err := c.record(ctx, in, f.Number)
-	if err != nil {
+	r, ok, err := c.record(ctx, in, f.Number)
+	if err != nil || !ok {
 		return err
 	}
 	v := in.current

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sluice"
 	"testing"
 	"time"
 
@@ -184,5 +185,59 @@ func TestFacts(t *testing.T) {
 	}
 	if n := f.counts["journey/cart/wait/passed/bought"]; n != 1 {
 		t.Errorf("%d people have bought in time, want 1", n)
+	}
+}
+
+// A fact that is met again, after Redis has lost what came of it, makes the same mail: its
+// name is that of the fact's moment, not of the moment of reading.
+func TestAFactMetAgainMakesTheSameMail(t *testing.T) {
+	b := newBed(t, 10)
+	b.publish(`
+id: hello
+entry: {when: {event: signup}}
+steps:
+  - {id: hello, message: {template: x}}
+`)
+	b.apply(&store.Effect{JourneyFacts: []journey.Fact{{Place: sluice.Place{Position: sluice.Position{Major: uint64(b.clock.Now().UnixMilli()), Minor: 1}}, Number: 3, Kind: journey.FactEvent, Name: "signup", TimeMillis: 1}}})
+	b.passes(b.open())
+	if f := b.read(); len(f.ids) != 1 {
+		t.Fatalf("%d mails, want 1", len(f.ids))
+	}
+	if err := b.log.ClearJourneys(t.Context(), 0); err != nil { // as if it had gone back
+		t.Fatal(err)
+	}
+	b.clock.Move(3 * time.Second)
+	b.passes(b.open())
+	f := b.read()
+	if len(f.ids) != 1 || f.sends["u3@example.com"] != 2 {
+		t.Errorf("read twice, a fact makes %d mails of %d names, want 2 of one", f.sends["u3@example.com"], len(f.ids))
+	}
+}
+
+// People who cannot be moved, of a version that is not there, keep none of the others
+// waiting, and are looked at again when it is.
+func TestAVersionThatIsGoneStopsNobody(t *testing.T) {
+	const people = 100
+	b := newBed(t, people)
+	j := b.publish(welcome)
+	b.enterAll(people)
+	p := b.open()
+	b.passes(p)
+	c := p.begin()
+	lost := b.records(j)[7]
+	lost.Version = 9
+	if err := c.set(t.Context(), p.journeys[0], 7, &lost); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.Move(time.Hour)
+	b.passes(b.open())
+	if n := len(b.read().sends); n != people-1 {
+		t.Errorf("%d people have mail, want %d", n, people-1)
+	}
+	if r := b.records(j)[7]; r.State != journey.StateInside || r.Due <= uint32(b.clock.Now().Unix()) {
+		t.Errorf("the one of a version that is gone is %+v, want inside and later", r)
 	}
 }

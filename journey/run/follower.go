@@ -54,6 +54,7 @@ type Stats struct {
 	Moved   atomic.Int64 // people decided about whose time had come
 	Told    atomic.Int64 // facts applied
 	Commits atomic.Int64
+	Lost    atomic.Int64 // people in a version that is not in use, looked at in vain
 }
 
 // Run follows until fetch ends.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"sluice"
@@ -32,6 +33,9 @@ const (
 	// before anything moves. What waits is in Redis, and is to stay small.
 	pendingMails   = 20_000
 	pendingEntries = 1_000
+
+	// factPages is how many pages of facts are applied before people who are due move.
+	factPages = 64
 
 	// rangeFactor: profiles are read as a range of numbers if the range has at most so
 	// many times the people wanted, else one by one.
@@ -70,6 +74,8 @@ type part struct {
 	turn      int             // of the journeys
 	looked    sluice.Position // the end of the log when all facts had been applied, if told
 	told      bool
+	more      bool        // facts are waiting behind those read last
+	pages     int         // of facts in a row with more behind them
 	behind    bool        // too much of the log is not stored
 	out       step.Result // of the last decision
 	stats     *Stats
@@ -155,21 +161,26 @@ func (p *part) pass(ctx context.Context) (worked bool, err error) {
 	}
 	now := p.clock.Now()
 	second := uint32(now.Unix())
-	crowded, asked := false, false
+	if p.more && p.pages < factPages {
+		return worked, nil // what is waited for may be among them
+	}
+	p.pages = 0
+	var pending map[string]int64
 	for range p.journeys {
 		p.turn = (p.turn + 1) % len(p.journeys)
 		in := p.journeys[p.turn]
 		if in.paused || len(in.ready) == 0 && in.dues.next() > second && !in.scans(now) {
 			continue
 		}
-		if in.mails && !in.stopped && !asked {
-			if crowded, err = p.crowded(ctx); err != nil {
-				return worked, err
+		if len(in.lanes) > 0 && !in.stopped {
+			if pending == nil {
+				if pending, err = p.pending(ctx); err != nil {
+					return worked, err
+				}
 			}
-			asked = true
-		}
-		if in.mails && !in.stopped && crowded {
-			continue
+			if in.crowded(pending) {
+				continue
+			}
 		}
 		moved, err := p.moveDue(ctx, in)
 		if err != nil {
@@ -205,16 +216,25 @@ func (p *part) lookForFacts(ctx context.Context) (worked bool, err error) {
 	return worked, err
 }
 
-// crowded reports whether as much mail is pending in the partition as waves may make.
-func (p *part) crowded(ctx context.Context) (bool, error) {
+// pending are the mails in the lanes of the partition, those of sublanes with them.
+func (p *part) pending(ctx context.Context) (map[string]int64, error) {
 	waiting, err := p.log.Lanes().Waiting(ctx)
-	pending := int64(0)
+	all := make(map[string]int64, len(waiting))
 	for lane, n := range waiting {
-		if lane != flow.LaterName {
-			pending += n
+		main, _, _ := strings.Cut(lane, "@")
+		all[main] += n
+	}
+	return all, err
+}
+
+// crowded reports whether a lane of the journey's mails has as many as waves may make.
+func (in *inside) crowded(pending map[string]int64) bool {
+	for lane := range in.lanes {
+		if pending[lane] >= pendingMails {
+			return true
 		}
 	}
-	return pending >= pendingMails, err
+	return false
 }
 
 // rest waits until somebody is due, or it is time to ask for facts.
@@ -246,8 +266,7 @@ func (in *inside) earliest(u *flow.Unit) (due uint32, err error) {
 	u.Each(func(number int64, raw *flow.Record) {
 		var r journey.Record
 		switch e := r.Decode(raw[:]); {
-		case e != nil:
-			err = fmt.Errorf("person %d: %w", number, e)
+		case e != nil: // of a newer program, which moves it
 		case in.stopped && r.Inside():
 			due = 0
 		case r.Waits():
@@ -319,7 +338,8 @@ func byVersion(people []step.Person) func(yield func([]step.Person) bool) {
 func (p *part) moveGroup(ctx context.Context, c *change, in *inside, group []step.Person, now time.Time) error {
 	v := in.versions[group[0].Record.Version]
 	if v == nil {
-		return fmt.Errorf("journey %s: people are in version %d (of 256), which is not in use", in.id, group[0].Record.Version)
+		p.stats.Lost.Add(int64(len(group)))
+		return c.postpone(ctx, in, group, now)
 	}
 	c.moved += len(group)
 	if in.stopped {
@@ -340,9 +360,7 @@ func (p *part) waiting(in *inside, u *flow.Unit, now time.Time) (people []step.P
 	second := uint32(now.Unix())
 	u.Each(func(number int64, raw *flow.Record) {
 		var r journey.Record
-		if e := r.Decode(raw[:]); e != nil {
-			err = fmt.Errorf("person %d: %w", number, e)
-		} else if r.Waits() && r.Due <= second || in.stopped && r.Inside() {
+		if r.Decode(raw[:]) == nil && r.Waits() && r.Due <= second || in.stopped && r.Inside() {
 			people = append(people, p.person(number, r, ""))
 		}
 	})

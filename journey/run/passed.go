@@ -46,7 +46,7 @@ func (x *Passed) Run(fetch, _ context.Context) {
 func (x *Passed) look(ctx context.Context) {
 	at := make(map[int]sluice.Place)
 	for _, l := range x.Logs {
-		if text, err := l.NoteOf(ctx, factsNote); err == nil && text != "" {
+		if text, err := l.NoteOf(ctx, flow.FactsNote); err == nil && text != "" {
 			if place, err := parsePlace(l.Partition(), text); err == nil {
 				at[l.Partition()] = place
 			}

@@ -2,9 +2,12 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"sluice"
 
+	"sluice/flow"
 	"sluice/journey"
 	"sluice/journey/env"
 	"sluice/journey/plan"
@@ -20,7 +23,7 @@ type plans struct {
 	id       string
 	current  *version           // that people enter; nil: nobody enters
 	versions map[uint8]*version // by their place in records
-	mails    bool               // one of them has mails
+	lanes    map[string]bool    // of their mails
 	paused   bool               // nobody gets mail, and nobody whose time has come goes on
 	stopped  bool               // all who are inside are taken out
 }
@@ -87,6 +90,9 @@ func (l *Loader) Load(ctx context.Context) (all []*plans, published int64, err e
 				continue
 			}
 			one, err := l.one(ctx, &page[i], in)
+			if err != nil && !lasting(err) {
+				return nil, 0, err
+			}
 			if err != nil {
 				l.Log.Error("journey stands still: one of its versions cannot be read", "journey", page[i].ID, "error", err)
 				continue
@@ -100,11 +106,22 @@ func (l *Loader) Load(ctx context.Context) (all []*plans, published int64, err e
 	}
 }
 
+// lasting reports whether an error is about the journey. Others are of the database, and
+// the session is tried again: without a journey its facts would be passed over.
+func lasting(err error) bool {
+	var problems plan.Problems
+	var unreadable *unreadableError
+	return errors.As(err, &problems) || errors.As(err, &unreadable)
+}
+
+// unreadableError is a version that cannot be walked.
+type unreadableError struct{ error }
+
 // journeysAtOnce are read by one statement.
 const journeysAtOnce = 100
 
 func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.JourneyVersion) (*plans, error) {
-	one := &plans{number: j.Number, id: j.ID, versions: make(map[uint8]*version)}
+	one := &plans{number: j.Number, id: j.ID, versions: make(map[uint8]*version), lanes: make(map[string]bool)}
 	one.paused = j.Status == journey.StatusPaused
 	one.stopped = j.Status == journey.StatusStopped || j.Status == journey.StatusArchived
 	for i := range versions {
@@ -116,7 +133,7 @@ func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.Jou
 			v.walk = v.walk.Paused()
 		}
 		one.versions[v.place] = v
-		one.mails = one.mails || len(v.mails) > 0
+		v.lanesOf(one.lanes)
 		if versions[i].Version == j.Version && j.Status == journey.StatusLive {
 			one.current = v
 		}
@@ -131,15 +148,24 @@ func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (*ve
 	}
 	walk, err := step.New(p)
 	if err != nil {
-		return nil, err
+		return nil, &unreadableError{err}
 	}
 	v := &version{place: uint8(stored.Version), walk: walk, mails: make(map[int]*mailing), publishedMillis: stored.CreatedMillis}
 	for i := range p.Steps {
-		if m := p.Steps[i].Message; m != nil {
-			if v.mails[i], err = l.mailing(ctx, m); err != nil {
-				return nil, fmt.Errorf("step %s: %w", p.Steps[i].ID, err)
-			}
+		m := p.Steps[i].Message
+		if m == nil {
+			continue
 		}
+		one, err := l.mailing(ctx, m)
+		var unsendable *env.Unsendable
+		if errors.As(err, &unsendable) || isNotFound(err) {
+			l.Log.Error("a step of a journey has no mail that can be made: people pass it without", "journey", p.ID, "step", p.Steps[i].ID, "error", err)
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("step %s: %w", p.Steps[i].ID, err)
+		}
+		v.mails[i] = one
 	}
 	return v, nil
 }
@@ -156,4 +182,17 @@ func (l *Loader) mailing(ctx context.Context, m *plan.Mailing) (*mailing, error)
 // database is where it looks up what journeys are made of.
 func (l *Loader) database() *env.Database {
 	return &env.Database{Journeys: l.Journeys, Templates: l.Templates, Segments: l.Segments}
+}
+
+// isNotFound reports whether the database has said that something is not there.
+func isNotFound(err error) bool {
+	var e *sluice.Error
+	return errors.As(err, &e) && e.Code == sluice.CodeNotFound
+}
+
+// lanesOf are the lanes that mails of a version are queued in.
+func (v *version) lanesOf(lanes map[string]bool) {
+	for _, m := range v.mails {
+		lanes[flow.LaneName(m.send.Priority, m.send.Class)] = true
+	}
 }

@@ -15,6 +15,10 @@ import (
 // scanPeople is how many people one commit of a scan looks at.
 const scanPeople = 2000
 
+// scanGroup is how many of them are decided about at once: with the largest mails they
+// come to some 500 KB for each message step before the first wait.
+const scanGroup = 128
+
 // scan lets the people of a partition into a journey that begins at times of its own.
 //
 // The idea. A run is named by its second. When one is due, all people of the partition
@@ -52,6 +56,9 @@ func (p *part) openScan(ctx context.Context, in *inside) error {
 		in.scan.after, errs[1] = strconv.ParseInt(after, 10, 64)
 		if !found || errs[0] != nil || errs[1] != nil {
 			return fmt.Errorf("journey %s: read how far its last run is: %q is no second and number", in.id, text)
+		}
+		if published := in.current.publishedMillis / 1000; in.scan.last < published { // of another version
+			in.scan.last, in.scan.after = published, finished
 		}
 	}
 	in.scan.plan(in.current)
@@ -97,7 +104,9 @@ func (p *part) scanOn(ctx context.Context, in *inside) (worked bool, err error) 
 	}
 	var people []step.Person
 	err = p.store.EachProfile(ctx, p.log.Partition(), in.scan.after, scanPeople, func(number int64, profile string) bool {
-		people = append(people, p.person(number, journey.Record{}, profile))
+		one := p.person(number, journey.Record{}, profile)
+		one.EnteredAt = uint32(in.scan.last)
+		people = append(people, one)
 		return true
 	})
 	if err != nil {
@@ -108,14 +117,19 @@ func (p *part) scanOn(ctx context.Context, in *inside) (worked bool, err error) 
 		after = people[len(people)-1].ID.Number
 	}
 	c := p.begin()
-	c.notes = append(c.notes, p.log.Note(scanNote(in.number), fmt.Sprintf("%d/%d", in.scan.last, after)))
 	for len(people) > 0 {
-		some := people[:min(len(people), step.MaxPeople)]
+		some := people[:min(len(people), scanGroup)]
 		people = people[len(some):]
+		last := some[len(some)-1].ID.Number
 		if err := c.enter(ctx, in, some); err != nil {
 			return false, err
 		}
+		if c.full() && len(people) > 0 {
+			after = last
+			break
+		}
 	}
+	c.notes = append(c.notes, p.log.Note(scanNote(in.number), fmt.Sprintf("%d/%d", in.scan.last, after)))
 	if err := c.commit(ctx); err != nil {
 		return false, err
 	}

@@ -232,7 +232,7 @@ steps:
 	}
 }
 
-// Somebody without a profile is taken out, and somebody who is watched for conversions
+// Somebody without a profile is looked at again, and somebody who is watched for conversions
 // is let go when that is over.
 func TestEnds(t *testing.T) {
 	j := load(t, `
@@ -255,8 +255,8 @@ conversions:
 	if r := out.Records[0]; r.State != journey.StateWatching || r.Due != uint32(start.Add(time.Hour).Unix()) {
 		t.Errorf("at the end a person is %+v", r)
 	}
-	if r := out.Records[1]; r.State != journey.StateExited || r.Due != 0 {
-		t.Errorf("without a profile a person is %+v", r)
+	if r := out.Records[1]; r.State != journey.StateInside || r.Due != uint32(start.Add(11*time.Minute).Unix()) {
+		t.Errorf("without a profile a person is %+v, want to be looked at again", r)
 	}
 	people[0].Record = out.Records[0]
 	bought := journey.Fact{Kind: journey.FactPurchase, Name: "shoe"}

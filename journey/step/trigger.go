@@ -1,7 +1,6 @@
 package step
 
 import (
-	"fmt"
 	"time"
 
 	"sluice/journey"
@@ -121,6 +120,7 @@ func (j *Journey) Fact(p *Person, f *journey.Fact, now time.Time, out *Result) (
 		}
 		if fired {
 			people := []Person{*p}
+			people[0].EnteredAt = uint32(f.Place.Position.Major / 1000)
 			people[0].Given.Context = f.Properties()
 			entered, err := j.Enter(people, now, out)
 			return entered > 0, err
@@ -161,7 +161,7 @@ func (j *Journey) convert(p *Person, f *journey.Fact, now time.Time, out *Result
 func (j *Journey) insideFact(p *Person, f *journey.Fact, now time.Time, out *Result) (moved bool, err error) {
 	at := int(p.Record.Step)
 	if at >= len(j.p.Steps) {
-		return false, fmt.Errorf("person %s is in step %d of %d", p.ID, at, len(j.p.Steps))
+		return false, nil // Due looks at it again
 	}
 	s := &j.p.Steps[at]
 	var holds uint64

@@ -21,6 +21,11 @@ type Person struct {
 	Record  journey.Record
 	Profile string     // its text; empty: there is none any more
 	Given   rule.Given // what rules may ask beside it
+
+	// EnteredAt is the second of what lets the person in, for Enter; 0: now. The same
+	// fact, or run, that is met again after Redis has gone back has the same one, and so
+	// its mails have the same names.
+	EnteredAt uint32
 }
 
 // Did is something that a person does in a step.
@@ -28,6 +33,9 @@ type Did struct {
 	Person int // index
 	Step   int
 }
+
+// missingAgain is when is looked again at a person who has no profile.
+const missingAgain = 10 * time.Minute
 
 // Count is what is counted of a step.
 type Count struct {
@@ -139,7 +147,7 @@ func (j *Journey) Enter(people []Person, now time.Time, out *Result) (entered in
 			continue
 		}
 		entered++
-		next := journey.Record{State: journey.StateInside, Entered: second(now), Occurrence: r.Occurrence}
+		next := journey.Record{State: journey.StateInside, Entered: cmp.Or(people[i].EnteredAt, second(now)), Occurrence: r.Occurrence}
 		if r.State != journey.StateNone && r.Occurrence < journey.MaxOccurrence {
 			next.Occurrence++
 		}
@@ -182,10 +190,10 @@ func (j *Journey) Due(people []Person, now time.Time, out *Result) error {
 		switch {
 		case r.State == journey.StateWatching:
 			out.Records[i].State, out.Records[i].Due = journey.StateFinished, 0
-		case at >= len(j.p.Steps):
-			return fmt.Errorf("person %s is in step %d of %d", people[i].ID, at, len(j.p.Steps))
-		case people[i].Profile == "":
-			out.exit(i, at)
+		case at >= len(j.p.Steps), people[i].Profile == "":
+			// A fact says who is deleted or merged. A row that is missing without one may
+			// be of a database that has gone back, and come again; so may a version.
+			out.Records[i].Due = second(now.Add(missingAgain))
 		default:
 			j.leave(i, at, now, out)
 		}

@@ -464,6 +464,23 @@ func (r *Restore) startOf(ctx context.Context, c store.DumpCursor, logs map[int]
 	return c.Position, nil
 }
 
+// emptied are the logs of all partitions, with nothing in them, in lanes and journeys.
+func (r *Restore) emptied(ctx context.Context) (map[int]*flow.Log, error) {
+	now, err := r.Redis.TimeMillis(ctx)
+	if err != nil {
+		return nil, err
+	}
+	logs := make(map[int]*flow.Log)
+	for _, p := range flow.Partitions(r.Archive.Partitions) {
+		l := flow.NewLog(r.Redis, p)
+		if err := errors.Join(l.Clear(ctx), l.ClearLanes(ctx), l.ClearJourneys(ctx, now)); err != nil {
+			return nil, err
+		}
+		logs[p.Number] = l
+	}
+	return logs, nil
+}
+
 // putBackLogs empties the logs and the lanes, and fills the logs from the archive.
 func (r *Restore) putBackLogs(ctx context.Context, done *Restored) error {
 	if err := faults.Hit("restore-logs"); err != nil {
@@ -472,15 +489,9 @@ func (r *Restore) putBackLogs(ctx context.Context, done *Restored) error {
 	if err := r.Redis.LeaveDeployment(ctx); err != nil {
 		return err
 	}
-	logs := make(map[int]*flow.Log)
-	for _, p := range flow.Partitions(r.Archive.Partitions) {
-		logs[p.Number] = flow.NewLog(r.Redis, p)
-		if err := logs[p.Number].Clear(ctx); err != nil {
-			return err
-		}
-		if err := logs[p.Number].ClearLanes(ctx); err != nil {
-			return err
-		}
+	logs, err := r.emptied(ctx)
+	if err != nil {
+		return err
 	}
 	ends := make(map[int]sluice.Position)
 	for _, l := range r.Archive.Logs {
@@ -502,7 +513,7 @@ func (r *Restore) putBackLogs(ctx context.Context, done *Restored) error {
 		bytes = 0
 		return nil
 	}
-	err := r.Archive.Lines("log", func(line string) error {
+	err = r.Archive.Lines("log", func(line string) error {
 		b, err := readEntry(line)
 		if err != nil || ends[b.Partition].Before(b.Position) {
 			return err
