@@ -75,7 +75,7 @@ func commands() []command {
 		{name: "alert", args: "test", line: "send a test alert", long: alertLong, setting: true, loads: true, run: runAlert},
 		{name: "key", args: "create | list | revoke ID", line: "manage the keys of the HTTP API", long: keyLong, setting: true, loads: true, flags: keyFlags, run: runKey},
 		{name: "template", args: "list | put FILE | show|preview|test|archive ID | use ID VERSION", line: "manage templates of mails", long: templateLong, setting: true, loads: true, flags: templateFlags, run: runTemplate},
-		{name: "journey", args: "validate|diff|apply FILE | publish|pause|resume|stop|archive|show|status ID | list", line: "write, check, publish and stop journeys", long: journeyLong, setting: true, loads: true, flags: journeyFlags, run: runJourney},
+		{name: "journey", args: "validate|diff|apply FILE | publish|pause|...|status ID | list", line: "write, check, publish and stop journeys", long: journeyLong, setting: true, loads: true, flags: journeyFlags, run: runJourney},
 		{name: "suppression", args: "add|remove ENTRY... | list | check ADDRESS... | import FILE", line: "manage suppressions: addresses that are not mailed", long: suppressionLong, setting: true, loads: true, flags: suppressionFlags, run: runSuppression},
 		{name: "backup", args: "DIR|FILE", line: "write the tables and the logs to a file", long: backupLong, flags: backupFlags, setting: true, loads: true, run: runBackup},
 		{name: "restore", args: "FILE", line: "put a backup back", long: restoreLong, setting: true, flags: restoreFlags, run: runRestore},
