@@ -127,8 +127,19 @@ func (c *change) settle(ctx context.Context, in *inside, v *version, people []st
 	for _, did := range c.out.Updates {
 		c.update(v, &people[did.Person], did.Step)
 	}
+	for _, did := range c.out.Goes {
+		if _, wait := c.target(v, did.Step); wait {
+			c.out.Stay(did.Step)
+		}
+	}
 	c.count(v)
 	return c.goOn(ctx, in, v, people)
+}
+
+// target is the journey that a step leads to. wait: it is not known yet, or paused.
+func (c *change) target(from *version, at int) (in *inside, wait bool) {
+	in = c.part.byID[from.walk.Plan().Steps[at].Journey]
+	return in, in == nil || in.paused
 }
 
 // goOn lets people into the journeys that they have gone to.
@@ -139,9 +150,9 @@ func (c *change) goOn(ctx context.Context, in *inside, from *version, people []s
 	to := make(map[*inside][]step.Person)
 	var order []*inside
 	for _, did := range c.out.Goes {
-		target := c.part.byID[from.walk.Plan().Steps[did.Step].Journey]
+		target, wait := c.target(from, did.Step)
 		p := people[did.Person]
-		if target == nil || target.paused { // not known yet, or not now: the person stays at the step
+		if wait { // the person stays at the step
 			p.Record = c.out.Records[did.Person]
 			p.Record.State, p.Record.Step, p.Record.Version = journey.StateInside, uint16(did.Step), from.place
 			if err := c.postpone(ctx, in, []step.Person{p}, c.part.clock.Now()); err != nil {

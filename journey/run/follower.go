@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"runtime"
-	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"sluice"
 	"sluice/flow"
@@ -23,8 +20,7 @@ import (
 const Role = "journey"
 
 const (
-	// pollEvery is how often the database is asked for facts, and for what has been
-	// published. A store of the same process says at once that there are facts.
+	// pollEvery is how often is asked for facts, and for what has been published.
 	pollEvery = 250 * time.Millisecond
 )
 
@@ -33,9 +29,10 @@ const (
 //
 // The idea. A session reads which versions are in use, and for each partition how far
 // it is and who is due (part). Then every partition has a goroutine of its own, and at
-// most one for each processor computes at a time. When a version is published, or the
-// leases change, the session ends and the next one reads all anew. To read 10 million
-// records takes a second, so nothing has to be carried over.
+// a few compute at a time. A partition that fails is opened again by itself, after a
+// pause (flow.Follow), and says so; no other waits for it. When a version is published,
+// or the leases change, the session ends and the next one reads all anew. To read 10
+// million records takes a second, so nothing has to be carried over.
 type Follower struct {
 	Logs   []*flow.Log // by partition
 	Leases *flow.Leases
@@ -78,48 +75,58 @@ func (f *Follower) session(fetch, work context.Context) error {
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(work)
+	running, stop := context.WithCancel(fetch)
 	busy := make(chan struct{}, runtime.GOMAXPROCS(0)+1)
-	for _, partition := range slices.Sorted(maps.Keys(held)) {
-		p := &part{log: f.Logs[partition], lease: held[partition], store: f.Store, clock: f.Clock, busy: busy, published: published, stats: &f.Stats}
-		if len(all) > 0 {
-			group.Go(func() error { return p.run(ctx, fetch, all) })
+	told := &health{of: f.Health, failing: make(map[int]bool)}
+	var parts sync.WaitGroup
+	for partition, lease := range held {
+		if len(all) == 0 {
+			break
 		}
+		parts.Go(func() { // ends with running
+			flow.Follow(running, work, Role, f.Log.With("partition", partition), partHealth{told, partition}, func(fetch, work context.Context) error {
+				p := &part{log: f.Logs[partition], lease: lease, store: f.Store, clock: f.Clock, busy: busy, published: published, stats: &f.Stats}
+				err := p.run(work, fetch, all)
+				if errors.Is(err, errChanged) {
+					stop()
+					return nil
+				}
+				return err
+			})
+		})
 	}
-	group.Go(func() error { return f.watch(ctx, fetch, held, published) })
-	if err := group.Wait(); !errors.Is(err, errChanged) && fetch.Err() == nil {
-		return err
-	}
-	return nil
+	err = f.watch(running, held, published)
+	stop()
+	parts.Wait()
+	return err
 }
 
-// watch ends the session when something else was published, or other leases are held.
-func (f *Follower) watch(ctx, fetch context.Context, held map[int]*flow.Lease, published int64) error {
-	waiting, stop := context.WithCancel(ctx)
+// watch returns when something else was published, or other leases are held, or the
+// session ends.
+func (f *Follower) watch(running context.Context, held map[int]*flow.Lease, published int64) error {
+	waiting, stop := context.WithCancel(running)
 	defer stop()
-	lost := make(chan struct{})
-	go func() { // ends with the session
+	changed := make(chan struct{})
+	go func() { // ends with watch
 		f.Leases.WaitForChange(waiting, Role, held)
-		close(lost)
+		close(changed)
 	}()
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-lost:
-			return errChanged
-		case <-fetch.Done():
-			return errChanged
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-changed:
+			return nil
+		case <-running.Done():
+			return nil
 		case <-ticker.C:
 		}
-		now, err := f.Store.Published(ctx)
-		if err != nil {
+		now, err := f.Store.Published(running)
+		switch {
+		case running.Err() != nil, err == nil && now != published:
+			return nil
+		case err != nil:
 			return fmt.Errorf("look whether journeys were published: %w", err)
-		}
-		if now != published {
-			return errChanged
 		}
 	}
 }

@@ -35,6 +35,9 @@ type bed struct {
 	published int64
 }
 
+// bedPartitions are those with a lease; nearly all tests use the first alone.
+const bedPartitions = 2
+
 func newBed(t *testing.T, people int) *bed {
 	t.Helper()
 	b := &bed{T: t, clock: clocktest.At(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))}
@@ -54,7 +57,7 @@ func newBed(t *testing.T, people int) *bed {
 	if err := b.store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	partitions := flow.Partitions(1)
+	partitions := flow.Partitions(bedPartitions)
 	b.log = flow.NewLog(b.redis, partitions[0])
 	b.leases = flow.NewLeases(b.redis, b.store, slog.New(slog.DiscardHandler))
 	b.leases.AddPartitions(Role, b.redis, partitions)

@@ -122,6 +122,14 @@ func (j *Journey) Stop(people []Person, out *Result) {
 	}
 }
 
+// Stay takes back that somebody has passed a step.
+func (r *Result) Stay(at int) {
+	key := Count{at, -1, Passed}
+	if r.Counts[key]--; r.Counts[key] == 0 {
+		delete(r.Counts, key)
+	}
+}
+
 // LeaveOut counts a mail of a step that was not made in the end.
 func (r *Result) LeaveOut(at int) { r.count(at, -1, LeftOut) }
 
