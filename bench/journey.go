@@ -58,11 +58,11 @@ var wantTotalS = map[string]float64{"sqlite": 60, "mariadb": 80, "postgres": 100
 // journeyName is the bench that moves people.
 const journeyName = "journey"
 
-var journeyParts = []string{"sqlite", "mariadb", "postgres", "baselines"}
+var journeyParts = []string{"sqlite", "mariadb", "postgres", "wakes", "baselines"}
 
 // journeyDocument is the journey: a pause, the branches, and a pause behind each.
-func journeyDocument() string {
-	text := "id: wave\nentry: {when: {api: true}}\nsteps:\n  - {id: pause, delay: {for: 1h}, next: split}\n  - id: split\n    audiences:\n      paths:\n"
+func journeyDocument(id string) string {
+	text := "id: " + id + "\nentry: {when: {api: true}}\nsteps:\n  - {id: pause, delay: {for: 1h}, next: split}\n  - id: split\n    audiences:\n      paths:\n"
 	for i := range journeyBranches {
 		text += fmt.Sprintf("        - {name: b%d, if: {and: [{attribute: score, is: greater_than_or_equal_to, value: %d}, {field: country, is: equals, value: AT}]}, next: after-%d}\n", i, 950-i*90, i)
 	}
@@ -158,7 +158,7 @@ func (b *journeyBench) measure(ctx context.Context, db database) (err error) {
 	if err := b.fill(ctx); err != nil {
 		return err
 	}
-	number, err := b.publish(ctx)
+	number, err := b.publish(ctx, "wave")
 	if err != nil {
 		return err
 	}
@@ -169,10 +169,12 @@ func (b *journeyBench) measure(ctx context.Context, db database) (err error) {
 	clock := &benchClock{}
 	leases := flow.NewLeases(b.redis, b.store, slog.New(slog.DiscardHandler))
 	leases.AddPartitions(moving.Role, b.redis, flow.Partitions(journeyPartitions))
+	leases.AddPartitions(ingest.StoreRole, b.redis, flow.Partitions(journeyPartitions))
 	leasing, stop := context.WithCancel(ctx)
 	left := make(chan error, 1)
 	go func() { left <- leases.Run(leasing) }() // until stop
 	defer func() { stop(); err = errors.Join(err, <-left) }()
+	defer b.storing(ctx, leasing, leases, clock)()
 	if err := b.enter(ctx, leases, number, clock); err != nil {
 		return err
 	}
@@ -184,10 +186,25 @@ func (b *journeyBench) measure(ctx context.Context, db database) (err error) {
 	if err := b.waves(ctx, leases, clock, empty); err != nil {
 		return err
 	}
+	if b.run.does("wakes") {
+		if err := b.wakes(ctx, leases); err != nil {
+			return err
+		}
+	}
 	if b.run.does("baselines") {
 		return b.baselines(ctx)
 	}
 	return nil
+}
+
+// storing runs the store follower, which takes the counts out of the logs, until stop is
+// called.
+func (b *journeyBench) storing(ctx, leasing context.Context, leases *flow.Leases, clock *benchClock) (stop func()) {
+	f := &ingest.StoreFollower{Logs: b.logs, Leases: leases, Store: b.store, Users: b.store, Journeys: b.store, Clock: clock, Log: slog.New(slog.DiscardHandler), Stats: &ingest.Stats{}, MarginBytes: 64 << 20}
+	fetch, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); f.Run(fetch, leasing) }() // until stop
+	return func() { cancel(); <-done }
 }
 
 func (b *journeyBench) add(id, label, unit string, value float64) {
@@ -232,8 +249,9 @@ func (noEnv) Template(string, int) (mail.Class, bool, error) { return 0, false, 
 func (noEnv) Segment(string) (string, bool, error)           { return "", false, nil }
 func (noEnv) Journey(string) (bool, error)                   { return false, nil }
 
-func (b *journeyBench) publish(ctx context.Context) (number int64, err error) {
-	_, p, err := plan.LoadYAML(journeyDocument(), noEnv{})
+// publish stores a journey with an id, and makes a version of it.
+func (b *journeyBench) publish(ctx context.Context, id string) (number int64, err error) {
+	_, p, err := plan.LoadYAML(journeyDocument(id), noEnv{})
 	if err != nil {
 		return 0, err
 	}
@@ -251,46 +269,62 @@ func (b *journeyBench) publish(ctx context.Context) (number int64, err error) {
 // number.
 func (b *journeyBench) enter(ctx context.Context, leases *flow.Leases, number int64, clock *benchClock) error {
 	b.run.say("%s: everybody enters", b.name)
-	held, changed := leases.Held(moving.Role)
-	for len(held) < journeyPartitions {
-		select {
-		case <-changed:
-			held, changed = leases.Held(moving.Role)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	held, err := b.hold(ctx, leases)
+	if err != nil {
+		return err
 	}
 	due := uint32(clock.Now().Add(time.Hour).Unix())
 	r := journey.Record{Step: 0, State: journey.StateInside, Version: 1, Due: due, Entered: due - 3600}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for p := range journeyPartitions {
-		group.Go(func() error { return b.enterOne(ctx, held[p], p, int(number), r) })
+		group.Go(func() error {
+			return b.enterOne(ctx, held[p], p, int(number), func(int64) journey.Record { return r })
+		})
 	}
 	return group.Wait()
 }
 
-// enterOne enters the people of one partition.
-func (b *journeyBench) enterOne(ctx context.Context, lease *flow.Lease, partition, number int, r journey.Record) error {
+// hold waits until all leases are held.
+func (b *journeyBench) hold(ctx context.Context, leases *flow.Leases) (map[int]*flow.Lease, error) {
+	held, changed := leases.Held(moving.Role)
+	for len(held) < journeyPartitions {
+		select {
+		case <-changed:
+			held, changed = leases.Held(moving.Role)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return held, nil
+}
+
+// enterOne enters people of one partition with the records that of returns.
+func (b *journeyBench) enterOne(ctx context.Context, lease *flow.Lease, partition, number int, of func(person int64) journey.Record) error {
 	records := b.logs[partition].Records(number)
 	if err := records.Load(ctx, nil); err != nil {
 		return err
 	}
-	var raw flow.Record
-	r.Append(raw[:0])
 	last := (b.users-1-int64(partition))/journeyPartitions + 1
-	at := flow.Reached{}
+	at, err := b.logs[partition].Cursor(ctx, journeyName)
+	if err != nil {
+		return err
+	}
 	for first := int64(1); first <= last; first += flow.ChunkRecords {
 		chunk := records.Of(first)
 		units := records.Divide(chunk)
 		for _, u := range units {
 			for n := u.First(); n < u.First()+int64(u.Span()) && n <= last; n++ {
-				u.Set(n, raw)
+				if r := of(n); r.State != journey.StateNone {
+					var raw flow.Record
+					r.Append(raw[:0])
+					u.Set(n, raw)
+				}
 			}
 		}
 		next := at
 		next.Major++
-		if _, err := b.logs[partition].Commit(ctx, lease, &flow.Commit{Follower: "journey", From: at, To: next, Operations: records.Operations(append(units, chunk))}, 1); err != nil {
+		if _, err := b.logs[partition].Commit(ctx, lease, &flow.Commit{Follower: journeyName, From: at, To: next, Operations: records.Operations(append(units, chunk))}, 1); err != nil {
 			return err
 		}
 		at = next
@@ -300,8 +334,7 @@ func (b *journeyBench) enterOne(ctx context.Context, lease *flow.Lease, partitio
 
 // waves starts what moves people, and lets an hour pass, twice.
 func (b *journeyBench) waves(ctx context.Context, leases *flow.Leases, clock *benchClock, empty float64) error {
-	f := &moving.Follower{Logs: b.logs, Leases: leases, Store: b.store, Clock: clock, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Health: &ingest.Stats{},
-		Loader: &moving.Loader{Journeys: b.store, Templates: b.store, Segments: b.store, Log: slog.Default()}}
+	f := b.follower(leases, clock)
 	running, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	began := time.Now()

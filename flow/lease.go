@@ -526,7 +526,11 @@ func (l *Leases) claim(ctx context.Context, r *role, i int, before *seen, number
 		return err // 0: another process was faster
 	}
 	l.setHeld(r, i, lease, &r.changes.Taken)
-	l.log.Info("lease taken", "role", r.name, "partition", p.partition, "number", number, "from", before.owner)
+	level := slog.LevelDebug // all of them are, at the first start
+	if before.owner != "" {
+		level = slog.LevelInfo
+	}
+	l.log.Log(ctx, level, "lease taken", "role", r.name, "partition", p.partition, "number", number, "from", before.owner)
 	return nil
 }
 

@@ -21,9 +21,12 @@ const cursor = "journey"
 
 // Bounds of one commit, and of what is read for it.
 const (
-	// unitsAtOnce is how many units of records are worked off by one commit: 2,044
-	// people at most, of whom profiles are in memory meanwhile.
+	// unitsAtOnce is how many units of records are worked off by one commit if all in
+	// them are due: 2,044 people, of whom profiles are in memory meanwhile. Where few
+	// are, it is more of them, unitsAtMost: 512 KiB. Few people of each of many units
+	// cost one statement and one commit then, not one each.
 	unitsAtOnce = 4
+	unitsAtMost = 64
 
 	// queuedUnits is how many units that are due are noted at once.
 	queuedUnits = 64
@@ -87,6 +90,7 @@ type inside struct {
 	records *flow.Records
 	dues    dues
 	ready   []int64 // the first persons of units that are due
+	atOnce  int     // units for the next commit
 	scan    *scan   // nil: people do not enter at times
 }
 
@@ -287,7 +291,7 @@ func (p *part) moveDue(ctx context.Context, in *inside) (worked bool, err error)
 		return false, nil
 	}
 	c := p.begin()
-	units := make([]*flow.Unit, min(unitsAtOnce, len(in.ready)))
+	units := make([]*flow.Unit, min(max(in.atOnce, unitsAtOnce), len(in.ready)))
 	for i := range units {
 		units[i] = in.records.Of(in.ready[i])
 	}
@@ -295,26 +299,31 @@ func (p *part) moveDue(ctx context.Context, in *inside) (worked bool, err error)
 	if err := c.read(ctx, in, units); err != nil {
 		return false, err
 	}
-	for _, u := range units {
-		if c.full() {
-			if err := c.commit(ctx); err != nil {
-				return false, err
-			}
-			c = p.begin()
-		}
+	var people []step.Person // whose units the change has read
+	moved := 0
+	for i, u := range units {
 		if u, err = c.unit(ctx, in, u.First()); err != nil { // again, if it was read before a commit
 			return false, err
 		}
-		people, err := p.waiting(in, u, now)
-		if err != nil {
-			return false, err
+		people = append(people, p.waiting(in, u, now)...)
+		if len(people) < step.MaxPeople && i < len(units)-1 {
+			continue
 		}
 		for group := range byVersion(people) {
 			if err := p.moveGroup(ctx, c, in, group, now); err != nil {
 				return false, err
 			}
 		}
+		moved += len(people)
+		people = people[:0]
+		if c.full() && i < len(units)-1 {
+			if err := c.commit(ctx); err != nil {
+				return false, err
+			}
+			c = p.begin()
+		}
 	}
+	in.atOnce = min(unitsAtOnce*flow.BlockRecords*len(units)/max(moved, 1), unitsAtMost)
 	return true, c.commit(ctx)
 }
 
@@ -356,7 +365,7 @@ func (p *part) moveGroup(ctx context.Context, c *change, in *inside, group []ste
 }
 
 // waiting are the people of a unit who are due, in the order of their numbers.
-func (p *part) waiting(in *inside, u *flow.Unit, now time.Time) (people []step.Person, err error) {
+func (p *part) waiting(in *inside, u *flow.Unit, now time.Time) (people []step.Person) {
 	second := uint32(now.Unix())
 	u.Each(func(number int64, raw *flow.Record) {
 		var r journey.Record
@@ -365,7 +374,7 @@ func (p *part) waiting(in *inside, u *flow.Unit, now time.Time) (people []step.P
 		}
 	})
 	slices.SortFunc(people, func(a, b step.Person) int { return a.ID.Compare(b.ID) })
-	return people, err
+	return people
 }
 
 // readProfiles reads the profiles of people, who are in the order of their numbers.

@@ -151,9 +151,21 @@ func (s *Store) usersByID(ctx context.Context, q *user.Query, a *user.Answer) er
 		numbers[id.Partition] = append(numbers[id.Partition], id.Number)
 	}
 	for _, p := range slices.Sorted(maps.Keys(numbers)) {
-		for piece := range slices.Chunk(numbers[p], maxUserKeys) {
-			statement := named(rawQuery(s.d, "user_by_id"), len(piece))
-			if err := s.userRows(ctx, statement, append([]any{p}, piece...), func(_ string, u user.Row) { a.Users[u.ID] = u }); err != nil {
+		most := s.d.keysAtOnce()
+		for piece := range slices.Chunk(numbers[p], most) {
+			n := len(piece)
+			if most < maxUserKeys && n > 1 { // few statements, which stay prepared
+				n = most
+			}
+			args := append([]any{p}, piece...)
+			for len(args) <= n {
+				args = append(args, piece[0])
+			}
+			rows, err := s.fixed(ctx, named(rawQuery(s.d, "user_by_id"), n), args)
+			if err != nil {
+				return err
+			}
+			if err := s.scanUsers(rows, func(_ string, u user.Row) { a.Users[u.ID] = u }); err != nil {
 				return err
 			}
 		}
