@@ -104,6 +104,8 @@ type Config struct {
 	StartSeconds    int       `yaml:"start_seconds" range:"0..3600" doc:"How long the start waits for Redis and the database to answer, 0 to 3600: after a power cut all start together. What is wrong in another way is said at once."`
 	ShutdownSeconds int       `yaml:"shutdown_seconds" range:"1..600" doc:"How long the program may finish what is in hand after SIGTERM or SIGINT, 1 to 600. A second signal ends it at once. Nothing accepted is lost either way: the next start goes on from the cursors."`
 
+	Caps []Cap `yaml:"caps" only:"file" doc:"How much mail a person gets over all journeys: the cap's name, then its settings. A marketing message of a journey that would be one too many is left out, unless it says ignore_caps. What a person got is counted in the ledger of sends, so retention.sends must not be shorter. Give all processes with the role journey the same. docs/journeys.md explains it."`
+
 	SuppressionSets []SuppressionSet `yaml:"suppression_sets" only:"file" doc:"Redis sets of domains and addresses that are not mailed, followed where they are: the set's key, then its settings. SADD and SREM are in force within a second; the set is never changed."`
 
 	SuppressionAge SuppressionAge `yaml:"suppression_age_seconds" doc:"How old the list of those who are not mailed may be when mail is taken to be sent. A process that cannot reach the database does not know who has unsubscribed: from then on mail waits, none is lost. /readyz says so."`

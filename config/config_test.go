@@ -340,6 +340,7 @@ func TestSampleLoads(t *testing.T) {
 	want.Hosts, want.PlainServers = []string{"api.example.com"}, []string{"10.0.0.0/8", "redis.internal"}
 	want.UnsubscribeMailto = "unsubscribe@example.com"
 	want.AllowList, want.Routes = []string{"me@example.com", "example.org"}, sampledRoutes()
+	want.Caps = []Cap{{Name: "weekly", Messages: 3, Within: "7d", Tag: "promo", Class: "marketing"}}
 	want.SuppressionSets = []SuppressionSet{{Name: "sender_bad_domains", Redis: "redis://10.0.0.7:6379/0", Reason: "bad_domain"}}
 	want.DKIM = []DKIM{{Domain: "example.com", Keys: []Pair{{"s1", "/etc/sluice/dkim-s1.pem"}}, Senders: []string{"example.com", "news.example.com"}}}
 	want.Alerts.Webhook, want.Alerts.SMTP = "https://example.com/alerts", "smtp://USER:PASSWORD@mail.example.com:587"

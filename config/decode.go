@@ -124,6 +124,9 @@ func (d *decoder) value(n ast.Node, path string, into reflect.Value) {
 			}
 		}
 		return
+	case *[]Cap:
+		*target = named(d, n, path, newCap)
+		return
 	case *[]SuppressionSet:
 		*target = named(d, n, path, newSuppressionSet)
 		return

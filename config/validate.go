@@ -100,6 +100,7 @@ func (c *Config) validate() error {
 	f.alerts()
 	f.optIn()
 	f.suppressionSets()
+	f.caps()
 	f.routes()
 	f.dkim()
 	f.domains()

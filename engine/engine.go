@@ -347,7 +347,7 @@ func (e *Engine) FailedWhy() error {
 // desk is where journeys are written and published.
 func (e *core) desk() *desk.Desk {
 	return &desk.Desk{
-		Database: env.Database{Journeys: e.store, Templates: e.store, Segments: e.store}, Series: e.store, Clock: e.clock,
+		Database: env.Database{Journeys: e.store, Templates: e.store, Segments: e.store}, Series: e.store, Clock: e.clock, SendsDays: e.config.Retention.Sends,
 		Records: func(ctx context.Context, id user.ID, journey int64) (flow.Record, error) {
 			if id.Partition < 0 || id.Partition >= len(e.logs) {
 				return flow.Record{}, nil // nobody is there

@@ -63,11 +63,14 @@ func TestTwoEnginesInOneProcess(t *testing.T) {
 const rootKey = "a root key of the tests, 32 characters at least"
 
 // open runs an engine until the test ends.
-func open(t *testing.T, redis, database string, partitions int) *engine.Engine {
+func open(t *testing.T, redis, database string, partitions int, settings ...func(*config.Config)) *engine.Engine {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Data, cfg.Listen, cfg.Partitions = t.TempDir(), "127.0.0.1:0", partitions
 	cfg.Redis, cfg.Database, cfg.RootKey = config.URL(redis), config.URL(database), config.Secret(rootKey)
+	for _, set := range settings {
+		set(cfg)
+	}
 	e, err := engine.Open(t.Context(), engine.Options{Config: cfg, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

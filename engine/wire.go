@@ -321,8 +321,8 @@ func (e *core) storeFollower() *ingest.StoreFollower {
 
 // journeys returns what moves people through journeys.
 func (e *core) journeys() *run.Follower {
-	return &run.Follower{Logs: e.logs, Leases: e.leases, Store: e.store, Clock: e.clock, Log: e.log, Health: e.stats,
-		Loader: &run.Loader{Journeys: e.store, Templates: e.store, Segments: e.store, Log: e.log}}
+	return &run.Follower{Logs: e.logs, Leases: e.leases, Store: e.store, Clock: e.clock, Log: e.log, Health: e.stats, StoredBy: ingest.StoreRole,
+		Loader: &run.Loader{Journeys: e.store, Templates: e.store, Segments: e.store, Caps: e.config.JourneyCaps(), Log: e.log}}
 }
 
 // keeper returns what makes the days of events and removes what is too old.

@@ -37,6 +37,10 @@ type Commit struct {
 
 	Operations []Operation
 	Log        []byte // items to append to the log with it
+
+	// Appended is set by Commit: the position of the entry that has these items. Zero if
+	// there are none, or a repeat has found the commit done.
+	Appended sluice.Position
 }
 
 // Reached is the progress of a follower in a log: it has finished all entries
@@ -111,6 +115,9 @@ func (l *Log) Commit(ctx context.Context, lease *Lease, c *Commit, nowMillis int
 	}
 	if answer[0] == "-1" {
 		return 0, fmt.Errorf("commit %s in partition %d: %w: its cursor is at %s, not %s", c.Follower, p.Number, sluice.ErrConflict, answer[1], c.From)
+	}
+	if c.Appended, err = sluice.ParsePosition(answer[2]); err != nil {
+		return 0, fmt.Errorf("commit %s in partition %d: read where its items are: %w", c.Follower, p.Number, err)
 	}
 	return strconv.ParseInt(answer[1], 10, 64)
 }

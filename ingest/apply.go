@@ -61,31 +61,31 @@ func prepare(store store.Store, stats *Stats, effect *store.Effect) (store.Prepa
 
 // apply carries out a prepared effect of a follower, piece by piece where the store
 // refuses it as a whole, and counts what it did.
-func apply(ctx context.Context, store store.Store, stats *Stats, follower string, p store.Prepared) error {
+func apply(ctx context.Context, to store.Store, stats *Stats, follower string, p store.Prepared) (done store.Applied, err error) {
 	if err := faults.Hit("load"); err != nil {
-		return err
+		return done, err
 	}
 	started := time.Now()
-	done, err := store.Apply(ctx, p)
+	done, err = to.Apply(ctx, p)
 	if errors.Is(err, sluice.ErrRefused) {
 		stats.Refused.Add(1)
-		if err := lookAgain(ctx, store, p); err != nil {
-			return err
+		if err := lookAgain(ctx, to, p); err != nil {
+			return done, err
 		}
-		done, err = store.ApplyEach(ctx, p)
+		done, err = to.ApplyEach(ctx, p)
 	}
 	if err != nil {
 		if errors.Is(err, sluice.ErrConflict) {
 			stats.Conflicts.Add(1)
 		}
-		return err
+		return done, err
 	}
 	if err := faults.Hit("committed"); err != nil {
-		return err
+		return done, err
 	}
 	stats.Fine(follower)
 	stats.committed(done, time.Since(started))
-	return nil
+	return done, nil
 }
 
 // lookAgain fails if a table of the effect cannot be used any more. A table

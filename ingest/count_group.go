@@ -115,7 +115,7 @@ func (g *CountGroup) commit(ctx context.Context, units []*countUnit) error {
 	if err != nil {
 		return err
 	}
-	if err := apply(ctx, g.Store, g.Stats, units[0].move.Follower, prepared); err != nil {
+	if _, err := apply(ctx, g.Store, g.Stats, units[0].move.Follower, prepared); err != nil {
 		return err
 	}
 	for _, u := range units[1:] {

@@ -74,6 +74,9 @@ func (t *storing) addEvent(place sluice.Place, payload []byte) error {
 		return nil
 	}
 	t.suppressReported(&last.Event, place.Position)
+	if r, ok := reactionOf(&last.Event, place); ok {
+		t.react(r, last.Origin == sluice.OriginOwnRepeat)
+	}
 	if last.Origin == sluice.OriginOwnRepeat {
 		t.effect.Events = events[:len(events)-1]
 		return nil

@@ -126,9 +126,11 @@ type storeUnit struct {
 	counted  int            // of these are events, which have rows of their own
 	ignored  int            // of these
 	prepared store.Prepared
-	names    map[string]int64
-	moves    []store.Move
-	entries  map[int]flow.Stretch // applied with it, by partition
+
+	forwarded bool // the transaction has something for the logs of others, of what happened to mails
+	names     map[string]int64
+	moves     []store.Move
+	entries   map[int]flow.Stretch // applied with it, by partition
 }
 
 func (s *StoreFollower) follow(fetch, work context.Context, held map[int]*flow.Lease) error {
@@ -224,7 +226,7 @@ func (s *StoreFollower) store(ctx context.Context, u *storeUnit, forwarder *forw
 			u.names[u.effect.Events[i].Kind.String()]++
 		}
 	}
-	if err := forwarder.tell(ctx, u.effect.Users); err != nil {
+	if err := forwarder.tell(ctx, u); err != nil {
 		return err
 	}
 	now := s.Clock.Now()
@@ -443,13 +445,13 @@ func (t *storing) addFact(f store.Fact) {
 }
 
 func (t *storing) full() bool {
-	return len(t.effect.Events)+len(t.effect.Outcomes)+len(t.effect.Facts)+len(t.effect.Dead)+len(t.counts) >= flushRows || t.bytes >= 4*flushBytes ||
+	return len(t.effect.Events)+len(t.effect.Outcomes)+len(t.effect.Facts)+len(t.effect.Reactions)+len(t.effect.Dead)+len(t.counts) >= flushRows || t.bytes >= 4*flushBytes ||
 		len(t.updates) >= flushUpdates || len(t.keys) >= flushUsers
 }
 
 // onlyCounts reports whether nothing but counts has come.
 func (t *storing) onlyCounts() bool {
-	return len(t.counts) > 0 && len(t.effect.Events)+len(t.effect.Outcomes)+len(t.effect.Facts)+len(t.updates)+len(t.effect.Dead) == 0
+	return len(t.counts) > 0 && len(t.effect.Events)+len(t.effect.Outcomes)+len(t.effect.Facts)+len(t.effect.Reactions)+len(t.updates)+len(t.effect.Dead) == 0
 }
 
 func (t *storing) done() *storing {

@@ -120,7 +120,7 @@ func (t *TableFollower) follow(fetch, work context.Context, lease *flow.Lease) e
 		return flow.Pipe(fetch, work, func(ctx context.Context, emit func(tableUnit) error) error {
 			return t.read(ctx, reader, cursor, emit)
 		}, func(ctx context.Context, u tableUnit) error {
-			if err := apply(ctx, t.Store, t.Stats, t.name(), u.prepared); err != nil {
+			if _, err := apply(ctx, t.Store, t.Stats, t.name(), u.prepared); err != nil {
 				return err
 			}
 			committed = u.to

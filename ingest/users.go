@@ -80,14 +80,18 @@ func (u *storeUnit) again() bool {
 // begins anew would wait up to a second for a read of the logs to end. The updates of a
 // large unit are kept only where journeys are in use: else their memory would be needed
 // for the first publish alone, which ends the session.
-func (s *StoreFollower) commit(ctx context.Context, u *storeUnit) error {
+func (s *StoreFollower) commit(ctx context.Context, u *storeUnit) (err error) {
+	if u.effect.Reactions, err = s.withoutRepeats(ctx, u.effect.Reactions); err != nil {
+		return err
+	}
 	for reloads := 0; ; reloads++ {
 		if err := s.resolve(ctx, u); err != nil {
 			return err
 		}
-		u.effect.Published = s.registered.Published()
-		u.effect.FactsUpTo = s.factsUpTo(u.moves)
-		err := apply(ctx, s.Store, s.Stats, StoreRole, u.prepared)
+		u.effect.Published, u.effect.MailNames = s.registered.Published(), s.registered.Names()
+		u.effect.FactsUpTo, u.effect.Forwarded = s.factsUpTo(u.moves), s.forwarded
+		done, err := apply(ctx, s.Store, s.Stats, StoreRole, u.prepared)
+		u.forwarded = done.Forwarded > 0
 		if !errors.Is(err, store.ErrPublished) || reloads == maxReloads || !u.again() {
 			return err
 		}
@@ -240,13 +244,21 @@ func newForwarder(s *StoreFollower) *forwarder {
 
 // tell says that partitions have rows. It waits while the forwarder is two
 // transactions behind.
-func (f *forwarder) tell(ctx context.Context, changes *user.Changes) error {
-	if changes == nil || len(changes.Forward) == 0 {
-		return nil
-	}
+func (f *forwarder) tell(ctx context.Context, u *storeUnit) error {
 	seen := make(map[int]bool)
-	for i := range changes.Forward {
-		seen[changes.Forward[i].From] = true
+	for i := 0; u.effect.Users != nil && i < len(u.effect.Users.Forward); i++ {
+		seen[u.effect.Users.Forward[i].From] = true
+	}
+	if u.forwarded { // by some of the partitions in which something happened to mails
+		for i := range u.effect.Reactions {
+			seen[u.effect.Reactions[i].Place.Partition] = true
+		}
+		for i := range u.effect.Outcomes {
+			seen[u.effect.Outcomes[i].Place.Partition] = true
+		}
+	}
+	if len(seen) == 0 {
+		return nil
 	}
 	select {
 	case f.wake <- slices.Sorted(maps.Keys(seen)):

@@ -37,6 +37,10 @@ const (
 
 	// FactDeleted: the user was erased.
 	FactDeleted FactKind = 7
+
+	// FactMail: a mail of the user was received, opened or clicked. Name is that
+	// MailEvent, Body a Mailed.
+	FactMail FactKind = 8
 )
 
 // Lasting are the kinds that name people but by their numbers: an erasure leaves them,

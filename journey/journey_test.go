@@ -49,7 +49,7 @@ func TestRecordRefused(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	var a, b Names
-	if !a.IsEmpty() || a.HasEvent("x") || a.HasPurchase("x") || a.HasMail(MailOpened, "m", "", "", "") {
+	if !a.IsEmpty() || a.HasEvent("x") || a.HasPurchase("x") || a.HasMail(MailOpened, &Mailed{Message: "m"}) || a.HasMails(MailOpened) {
 		t.Error("the zero value names something")
 	}
 	a.AddEvent("y")
@@ -78,8 +78,8 @@ func TestNames(t *testing.T) {
 		{a.HasEvent("w"), true}, {a.HasEvent("v"), false},
 		{a.HasPurchase("shoe"), true}, {a.HasPurchase("hat"), false},
 		{a.HasAttribute("plan"), true}, {a.HasGroup("news"), true}, {a.HasGroup("other"), false},
-		{a.HasMail(MailClicked, "m", "s,t", "", ""), true}, {a.HasMail(MailClicked, "m", "tt", "", ""), false},
-		{a.HasMail(MailOpened, "m", "", "j", "s"), true}, {a.HasMail(MailOpened, "m", "", "j", "r"), false}, {a.HasMail(MailReceived, "m", "t", "j", "s"), false},
+		{a.HasMail(MailClicked, &Mailed{Message: "m", Tags: "s,t"}), true}, {a.HasMail(MailClicked, &Mailed{Message: "m", Tags: "tt"}), false},
+		{a.HasMail(MailOpened, &Mailed{Message: "m", Journey: "j", Step: "s"}), true}, {a.HasMail(MailOpened, &Mailed{Message: "m", Journey: "j", Step: "r"}), false}, {a.HasMail(MailReceived, &Mailed{Message: "m", Tags: "t", Journey: "j", Step: "s"}), false},
 	} {
 		if c.got != c.want {
 			t.Errorf("%+v: got %v, want %v", c, c.got, c.want)

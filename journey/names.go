@@ -144,11 +144,20 @@ func (n *Names) HasAttribute(name string) bool { return has(n.Attributes, name) 
 // HasGroup reports whether a fact is written about a subscription group.
 func (n *Names) HasGroup(id string) bool { return has(n.Groups, id) }
 
-// HasMail reports whether a fact is written about a mail event. The rest is as for
-// MailOf.Takes.
-func (n *Names) HasMail(event MailEvent, message, tags, journey, step string) bool {
+// HasMail reports whether a fact is written about a mail event of a mail.
+func (n *Names) HasMail(event MailEvent, mail *Mailed) bool {
 	for i := range n.Mail {
-		if m := &n.Mail[i]; m.Event == event && m.Of.Takes(message, tags, journey, step) {
+		if n.Mail[i].Takes(event, mail) {
+			return true
+		}
+	}
+	return false
+}
+
+// HasMails reports whether a fact may be written about a mail event, of some mail.
+func (n *Names) HasMails(event MailEvent) bool {
+	for i := range n.Mail {
+		if n.Mail[i].Event == event {
 			return true
 		}
 	}

@@ -131,7 +131,7 @@ func NewSendRow(s *StoredSend) SendRow {
 		State: SendWaiting, Priority: s.Priority, Class: s.Class,
 		From: s.From, To: s.To, User: s.User, App: s.App, Tags: s.Tags, Metadata: s.Metadata,
 		Attempts: s.Attempts, AcceptedMillis: s.AcceptedMillis, UpdatedMillis: s.AcceptedMillis, DueMillis: s.DueMillis,
-		Life: line.text(),
+		Life: line.text(), Journey: s.Journey, Step: s.Step, Variant: s.Variant, Occurrence: s.Occurrence, IgnoresCaps: s.IgnoresCaps,
 	}
 }
 

@@ -150,6 +150,12 @@ type Send struct {
 	Tags     string // separated by commas
 	Metadata string // a JSON object, or empty
 
+	// Of mail of journeys: which journey and step has sent it, the variant and the
+	// occurrence of the person there; and whether it counts for no cap. Else nothing.
+	Journey, Step, Variant string
+	Occurrence             int
+	IgnoresCaps            bool
+
 	// Content is in its Form; empty: it is the row of `bodies` with the id Message.
 	Content string
 
@@ -213,11 +219,14 @@ func AppendKnown(batch []byte, s *Send) []byte { return appendSend(batch, sluice
 
 func appendSend(batch []byte, kind sluice.ItemKind, s *Send) []byte {
 	start := len(batch)
-	doubted := byte(0)
+	bits := byte(0)
 	if s.Doubted {
-		doubted = 1
+		bits |= doubtedBit
 	}
-	batch = append(batch, 0, 0, 0, 0, byte(kind), byte(s.Priority), byte(s.Class), byte(s.Form), doubted)
+	if s.Journey != "" && sluice.WritesNewForms() {
+		bits |= journeyBit
+	}
+	batch = append(batch, 0, 0, 0, 0, byte(kind), byte(s.Priority), byte(s.Class), byte(s.Form), bits)
 	for _, n := range [...]int64{s.AcceptedMillis, s.DueMillis, s.ExpiresMillis} {
 		batch = binary.LittleEndian.AppendUint64(batch, uint64(n))
 	}
@@ -227,10 +236,19 @@ func appendSend(batch []byte, kind sluice.ItemKind, s *Send) []byte {
 	for _, t := range [...]string{s.Message, s.From, s.To, s.User, s.App, s.Route, s.Tags, s.Metadata, s.Content} {
 		batch = sluice.AppendText(batch, t)
 	}
+	if bits&journeyBit != 0 {
+		batch = appendJourney(batch, s)
+	}
 	batch = appendAccount(batch, s)
 	binary.LittleEndian.PutUint32(batch[start:], uint32(len(batch)-start-4))
 	return batch
 }
+
+// The bits of a send's fourth byte.
+const (
+	doubtedBit = 1
+	journeyBit = 2 // behind its content is what appendJourney writes
+)
 
 const sendHeadBytes = 4 + 3*8 + 3*2
 
@@ -239,7 +257,7 @@ func DecodeSend(payload []byte, s *Send) error {
 	if len(payload) < sendHeadBytes {
 		return fmt.Errorf("decode send: %w: %d bytes", sluice.ErrBatchBroken, len(payload))
 	}
-	s.Priority, s.Class, s.Form, s.Doubted = Priority(payload[0]), Class(payload[1]), ContentForm(payload[2]), payload[3] == 1
+	s.Priority, s.Class, s.Form, s.Doubted = Priority(payload[0]), Class(payload[1]), ContentForm(payload[2]), payload[3]&doubtedBit != 0
 	for i, n := range [...]*int64{&s.AcceptedMillis, &s.DueMillis, &s.ExpiresMillis} {
 		*n = int64(binary.LittleEndian.Uint64(payload[4+8*i:]))
 	}
@@ -247,6 +265,9 @@ func DecodeSend(payload []byte, s *Send) error {
 		*n = int(binary.LittleEndian.Uint16(payload[28+2*i:]))
 	}
 	rest, err := sluice.CutSome("send", payload[sendHeadBytes:], &s.Message, &s.From, &s.To, &s.User, &s.App, &s.Route, &s.Tags, &s.Metadata, &s.Content)
+	if err == nil {
+		rest, err = cutJourney(rest, s, payload[3]&journeyBit != 0)
+	}
 	if err != nil {
 		return err
 	}
@@ -397,6 +418,14 @@ type SendRow struct {
 	// user.ID is the user that User named when the row was written; zero: none that
 	// there was. It stays when that user is merged into another.
 	UserID user.ID
+
+	Journey, Step, Variant string // as of its Send
+	Occurrence             int
+	IgnoresCaps            bool
+
+	// When it was opened and clicked first, in ms; 0: never. FirstHumanOpenMillis is of
+	// opens that are not those of a machine.
+	FirstOpenMillis, FirstHumanOpenMillis, FirstClickMillis int64
 }
 
 // RouteDayStore knows how many mails a route attempted on a day.

@@ -10,6 +10,7 @@ import (
 // TestSendsKeepTheirEncoding fills every field, so that one which is added and
 // not encoded fails here.
 func TestSendsKeepTheirEncoding(t *testing.T) {
+	sluice.WriteNewForms()
 	var send Send
 	fillFields(t, reflect.ValueOf(&send).Elem())
 	var outcome Outcome
@@ -72,6 +73,7 @@ func TestMessageIDsBeginWithTheirTime(t *testing.T) {
 }
 
 func TestCutSendIsBroken(t *testing.T) {
+	sluice.WriteNewForms()
 	send := Send{Message: "0123456789abcdef0123456789abcdef", To: "ann@example.com", Content: "hello"}
 	whole := AppendSend(nil, &send)[sluice.ItemHeaderBytes:]
 	for n := range whole {
@@ -79,6 +81,14 @@ func TestCutSendIsBroken(t *testing.T) {
 			t.Errorf("the first %d of %d bytes were read as a send", n, len(whole))
 		}
 	}
+	send.Journey, send.Step, send.Occurrence = "welcome", "hello", 300
+	of := AppendSend(nil, &send)[sluice.ItemHeaderBytes:]
+	for n := range of {
+		if err := DecodeSend(of[:n], &Send{}); err == nil {
+			t.Errorf("the first %d of %d bytes were read as a send of a journey", n, len(of))
+		}
+	}
+	send.Journey = ""
 	send.Count("key", 300)
 	counted := AppendSend(nil, &send)[sluice.ItemHeaderBytes:]
 	for n := len(whole) + 1; n < len(counted); n++ {

@@ -126,6 +126,19 @@ type Effect struct {
 	Sends    []mail.StoredSend
 	Outcomes []mail.StoredOutcome
 
+	// Reactions set when their sends were opened and clicked first. One whose send is
+	// in another partition is forwarded there (user.Forward); one of no send that there
+	// is changes nothing. Repeats of events must not be among them.
+	//
+	// MailNames are those of which journeys want facts, with Published; nil: none. A
+	// send that is sent by this effect, or that is reacted to, is a fact of its user.
+	// Where that user is in another partition it is forwarded as user.OpMailed.
+	//
+	// Forwarded has, by partition, a number that those of its new forwards are above.
+	Reactions []mail.Reaction
+	MailNames *journey.Names
+	Forwarded map[int]int64
+
 	// Facts become rows of their tables; one that is there already changes nothing.
 	Facts []Fact
 
@@ -220,4 +233,5 @@ type Applied struct {
 	Rows       int // rows inserted, events and users' rows together
 	Duplicates int // rows left out because their id was there already
 	Dead       int // dead letters written
+	Forwarded  int // what happened to mails and is for other partitions
 }

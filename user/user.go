@@ -192,10 +192,15 @@ const (
 	// nobody.
 	OpSeen   Op = 11
 	OpBought Op = 12
+
+	// OpMailed tells journeys what happened to a mail of the user: Name is received,
+	// opened or clicked, Body the mail (journey.Mailed). It creates nobody and changes
+	// nobody.
+	OpMailed Op = 13
 )
 
 // The last operation is NewestUserOp: else this does not compile. See Forms.
-var _ = [1]struct{}{}[OpBought-sluice.NewestUserOp]
+var _ = [1]struct{}{}[OpMailed-sluice.NewestUserOp]
 
 // OfEvent reports whether it counts an event that has its row already.
 func (op Op) OfEvent() bool { return op == OpSeen || op == OpBought }
@@ -312,6 +317,13 @@ type Forward struct {
 	ID       int64  // rises within From
 	Items    []byte // encoded, without a version byte
 }
+
+// NextForward is the number of a forward of a partition, behind the last one that its
+// table or a log knows. It is at least the time: a database that goes back, and has
+// forgotten some, gives none a second time. There is room for a thousand a millisecond.
+func NextForward(last, nowMillis int64) int64 { return max(last+1, nowMillis<<forwardBits) }
+
+const forwardBits = 10
 
 // Changes is what a transaction does to users.
 type Changes struct {

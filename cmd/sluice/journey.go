@@ -92,7 +92,7 @@ func runJourney(ctx context.Context, c *call) error {
 
 // desk is where journeys are written and published.
 func (c *call) desk(ctx context.Context, db *sqlstore.Store) *desk.Desk {
-	return &desk.Desk{Database: env.Database{Journeys: db, Templates: db, Segments: db}, Series: db, Clock: c.clock(ctx)}
+	return &desk.Desk{Database: env.Database{Journeys: db, Templates: db, Segments: db}, Series: db, Clock: c.clock(ctx), SendsDays: c.config.Retention.Sends}
 }
 
 // journeyFile reads a document.
@@ -281,6 +281,9 @@ func (c *call) journeyStatus(ctx context.Context, d *desk.Desk, id string) error
 		line := fmt.Sprintf("%s  entered %d  waiting %d  passed %d  exited %d", safeText(x.Step), x.Entered, x.Waiting, x.Passed, x.Exited)
 		if x.LeftOut > 0 {
 			line += fmt.Sprintf("  left out %d", x.LeftOut)
+		}
+		if x.Capped > 0 {
+			line += fmt.Sprintf("  capped %d", x.Capped)
 		}
 		for _, branch := range sortedNames(x.Branches) {
 			line += fmt.Sprintf("  %s %d", safeText(branch), x.Branches[branch])

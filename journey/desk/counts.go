@@ -18,7 +18,8 @@ type StepCounts struct {
 	Waiting  int64            `json:"waiting"` // now: entered, neither passed nor exited
 	Passed   int64            `json:"passed"`
 	Exited   int64            `json:"exited"`
-	LeftOut  int64            `json:"left_out"` // mails, for the quiet hours
+	LeftOut  int64            `json:"left_out"` // mails, for the quiet hours, or because they are not wanted
+	Capped   int64            `json:"capped"`   // mails, for caps
 	Branches map[string]int64 `json:"branches,omitempty"`
 }
 
@@ -106,6 +107,8 @@ func (s *StepCounts) add(what, branches []string, n int64) {
 		s.Exited += n
 	case "left_out":
 		s.LeftOut += n
+	case "capped":
+		s.Capped += n
 	case "passed":
 		s.Passed += n
 		branch := ""

@@ -30,6 +30,9 @@ type Desk struct {
 	Clock    sluice.Clock
 
 	Records Records // nil: PlacesOf is not called
+
+	// SendsDays is for how many days sends are kept (retention.sends); 0: for ever.
+	SendsDays int
 }
 
 // Written is a document as somebody has written it.
@@ -187,7 +190,7 @@ type Checked struct {
 // Validate checks a document as a publish does, and stores nothing. The error has all
 // problems (Refused).
 func (d *Desk) Validate(ctx context.Context, w Written) (*Checked, error) {
-	return validate(w, d.Database.Env(ctx), func(p *plan.Plan) (plan.Problems, error) { return d.unsendable(ctx, p) })
+	return validate(w, d.Database.Env(ctx), d.SendsDays, func(p *plan.Plan) (plan.Problems, error) { return d.unsendable(ctx, p) })
 }
 
 // ValidateDraft is Validate of a journey's draft.
@@ -202,10 +205,10 @@ func (d *Desk) ValidateDraft(ctx context.Context, id string) (*Checked, error) {
 // ValidateAlone is Validate without a database: templates, segments and other journeys
 // are taken to be there, and what their mails have for a sender is not looked at.
 func ValidateAlone(w Written) (*Checked, error) {
-	return validate(w, env.Anything{}, func(*plan.Plan) (plan.Problems, error) { return nil, nil })
+	return validate(w, env.Anything{}, 0, func(*plan.Plan) (plan.Problems, error) { return nil, nil })
 }
 
-func validate(w Written, e plan.Env, further func(*plan.Plan) (plan.Problems, error)) (*Checked, error) {
+func validate(w Written, e plan.Env, sendsDays int, further func(*plan.Plan) (plan.Problems, error)) (*Checked, error) {
 	load := plan.LoadJSON
 	if w.YAML {
 		load = plan.LoadYAML
@@ -224,7 +227,7 @@ func validate(w Written, e plan.Env, further func(*plan.Plan) (plan.Problems, er
 	if len(problems) > 0 {
 		return nil, refused(problems)
 	}
-	return &Checked{doc, p, warningsOf(doc, p)}, nil
+	return &Checked{doc, p, warningsOf(doc, p, sendsDays)}, nil
 }
 
 // unsendable are the steps whose mails could not be made when people are there.

@@ -438,8 +438,8 @@ conversions: {name: c, when: {mail: clicked}, within: 1d}
 		t.Fatal(err)
 	}
 	want := []Warning{
-		{"entry.when[1]", noCall}, {"entry.who", noAnswers}, {"entry.limit", noLimit}, {"steps.late.audiences.paths[0].if", noAnswers}, {"steps.late.audiences.paths[0].if", noContext},
-		{"steps.again.delay.until_date.context", noContext}, {"steps.wait.wait_for.paths[0].when[0]", noMail}, {"exit_when[0]", noMail}, {"limits.per_minute", noRate}, {"conversions[0].when[0]", noMail},
+		{"entry.when[1]", noCall}, {"entry.who", noPlace}, {"entry.limit", noLimit}, {"steps.late.audiences.paths[0].if", noContext},
+		{"steps.again.delay.until_date.context", noContext}, {"limits.per_minute", noRate},
 	}
 	if !slices.Equal(checked.Warnings, want) {
 		t.Errorf("got %+v, want %+v", checked.Warnings, want)
@@ -455,5 +455,31 @@ conversions: {name: c, when: {mail: clicked}, within: 1d}
 	}
 	if checked, err = ValidateAlone(Written{Text: tiny, YAML: true}); err != nil || len(checked.Warnings) != 0 {
 		t.Errorf("%+v, %v", checked, err)
+	}
+}
+
+// Sends that are not kept for as long as a rule looks back are named, where the settings
+// are known.
+func TestWarningsOfRetention(t *testing.T) {
+	b := newBed(t)
+	b.SendsDays = 7
+	checked, err := b.Validate(t.Context(), Written{YAML: true, Text: `
+id: short
+entry: {when: {event: e}}
+steps:
+  - {id: week, split: {if: {mail: opened, is: less_than_x_days_ago, value: 7}, then: month, else: month}}
+  - {id: month, split: {if: {not: {mail: clicked, journey: short, is: less_than_x_days_ago, value: 8}}, then: ever, else: ever}}
+  - {id: ever, split: {if: {mail: received, tag: news, is: exists}, then: exit, else: exit}}
+`})
+	b.ok(err)
+	var places []string
+	for _, w := range checked.Warnings {
+		places = append(places, w.Place)
+		if !strings.Contains(w.Says, "7 days") || !strings.Contains(w.Says, "retention.sends") {
+			t.Errorf("%s: %s", w.Place, w.Says)
+		}
+	}
+	if want := []string{"steps.month.split.if", "steps.ever.split.if"}; !slices.Equal(places, want) {
+		t.Errorf("warned of %v, want %v", places, want)
 	}
 }

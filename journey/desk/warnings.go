@@ -7,8 +7,8 @@ import (
 	"sluice/journey/plan"
 )
 
-// Warning is something in a journey that this version of Sluice does not carry out. The
-// journey can be published all the same.
+// Warning is something in a journey that this version of Sluice does not carry out, or
+// that its settings do not let it. The journey can be published all the same.
 type Warning struct {
 	Place string `json:"place"`
 	Says  string `json:"says"`
@@ -17,11 +17,10 @@ type Warning struct {
 // What is said of what is not built. When it is built it goes from here, and from
 // docs/journeys.md.
 const (
-	noMail    = "mail that is received, opened or clicked is not noticed yet: this never happens"
 	noCall    = "there is no call yet by which people enter: this never happens"
 	noLimit   = "entries are not limited yet: all enter"
 	noRate    = "messages are not limited yet: they leave as fast as the routes take them"
-	noAnswers = "rules do not find yet what mail a person got, or where the person is in journeys"
+	noPlace   = "rules do not find yet where the person is in journeys"
 	noContext = "the context is known until a person waits for the first time: rules find nothing in it here"
 )
 
@@ -29,11 +28,13 @@ const (
 type warnings struct {
 	all   []Warning
 	known map[string]bool // steps in which the context is known
+	kept  int             // days for which sends are kept; 0: for ever
 }
 
-// warningsOf are those of a document, in its order.
-func warningsOf(d *plan.Document, p *plan.Plan) []Warning {
-	w := &warnings{[]Warning{}, beforeWaits(p)}
+// warningsOf are those of a document, in its order. kept is for how many days sends are
+// kept; 0: for ever.
+func warningsOf(d *plan.Document, p *plan.Plan, kept int) []Warning {
+	w := &warnings{[]Warning{}, beforeWaits(p), kept}
 	w.triggers("entry.when", d.Entry.When)
 	w.rule("entry.who", d.Entry.Who, true)
 	if d.Entry.Limit != nil {
@@ -99,8 +100,6 @@ func (w *warnings) triggers(place string, list []plan.Trigger) {
 	for i := range list {
 		at := fmt.Sprintf("%s[%d]", place, i)
 		switch t := &list[i]; {
-		case t.Mail != "":
-			w.add(at, noMail)
 		case t.API:
 			w.add(at, noCall)
 		case t.Rule != "":
@@ -109,32 +108,46 @@ func (w *warnings) triggers(place string, list []plan.Trigger) {
 	}
 }
 
-// rule warns of what a rule looks at in vain.
-func (w *warnings) rule(place string, raw plan.Raw, context bool) {
+// rule warns of what a rule looks at in vain. known: the context is.
+func (w *warnings) rule(place string, raw plan.Raw, known bool) {
 	var rule any
 	if raw == "" || json.Unmarshal([]byte(raw), &rule) != nil {
 		return // there is none; one that is no JSON is refused elsewhere
 	}
-	if looksAt(rule, "mail") || looksAt(rule, "journey") {
-		w.add(place, noAnswers)
+	var places, context, short bool
+	eachCondition(rule, func(c map[string]any) {
+		switch {
+		case c["mail"] != nil:
+			days, within := c["value"].(float64)
+			short = short || w.kept > 0 && (!within || int(days) > w.kept)
+		case c["journey"] != nil:
+			places = true
+		case c["context"] != nil:
+			context = true
+		}
+	})
+	if places {
+		w.add(place, noPlace)
 	}
-	if !context && looksAt(rule, "context") {
+	if short {
+		w.add(place, fmt.Sprintf("sends are kept for %d days (the setting retention.sends): mail of before is not found", w.kept))
+	}
+	if context && !known {
 		w.add(place, noContext)
 	}
 }
 
-// looksAt reports whether a condition of a rule is about something.
-func looksAt(rule any, about string) (found bool) {
+// eachCondition calls f for each object of a rule: its conditions, and what ties them.
+func eachCondition(rule any, f func(map[string]any)) {
 	switch x := rule.(type) {
 	case []any:
 		for _, inner := range x {
-			found = found || looksAt(inner, about)
+			eachCondition(inner, f)
 		}
 	case map[string]any:
-		_, found = x[about]
+		f(x)
 		for _, inner := range x {
-			found = found || looksAt(inner, about)
+			eachCondition(inner, f)
 		}
 	}
-	return found
 }

@@ -207,12 +207,12 @@ exit_when: [{event: x}, {rule: {attribute: gone, is: exists}}, {rule: {journey: 
 
 func TestDurations(t *testing.T) {
 	for text, want := range map[string]int64{"30s": 30, "5m": 300, "2h": 7200, "3d": 3 * 86400, "2w": 14 * 86400, "1d12h": 129600, "1w1d1h1m1s": 694861, "0s": 0, "731d": MaxSeconds, "007s": 7} {
-		if got, err := parseDuration(text); err != nil || got != want {
+		if got, err := ParseDuration(text); err != nil || got != want {
 			t.Errorf("%s is %d s, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "5", "h", "5 m", "-5m", "5M", "1m1h", "1h1h", "1.5h", "732d", "999999999w", "9999999999s", "5mm", "٣d"} {
-		if got, err := parseDuration(text); err == nil {
+		if got, err := ParseDuration(text); err == nil {
 			t.Errorf("%q is %d s", text, got)
 		}
 	}

@@ -29,9 +29,9 @@ var units = []struct {
 
 var errDuration = errors.New("want a duration as 30s, 5m, 2h, 3d or 2w, or several of these as 1d12h, the largest first")
 
-// parseDuration reads a duration: whole numbers with a unit each, the largest unit
+// ParseDuration reads a duration: whole numbers with a unit each, the largest unit
 // first, each at most once. A day is 24 hours.
-func parseDuration(text string) (seconds int64, err error) {
+func ParseDuration(text string) (seconds int64, err error) {
 	last := -1
 	for rest := text; rest != "" || last < 0; {
 		digits := 0
@@ -83,7 +83,7 @@ func durationText(seconds int64) string {
 
 // duration reads a duration that has bounds, and brings its text into one form.
 func (c *compiler) duration(place string, text *string, least, most int64) int64 {
-	seconds, err := parseDuration(*text)
+	seconds, err := ParseDuration(*text)
 	switch {
 	case *text == "":
 		c.lacks(place, "%v", errDuration)
@@ -103,7 +103,7 @@ func (c *compiler) offset(place string, text *string) int64 {
 		return 0
 	}
 	plain, minus := strings.CutPrefix(*text, "-")
-	seconds, err := parseDuration(plain)
+	seconds, err := ParseDuration(plain)
 	if err != nil {
 		c.wrong(place, "%v; perhaps with a minus sign; got %s", err, strconv.Quote(shown(*text)))
 		return 0

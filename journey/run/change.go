@@ -23,6 +23,10 @@ type change struct {
 	notes []flow.Operation
 	out   *step.Result
 	moved int // people whose time had come
+
+	page    *page            // of facts; nil: others are at hand
+	tallies map[int64]tally  // what the ledger has of people, for caps
+	made    map[int64][]made // mail for people
 }
 
 // unitKey names a unit: a journey, and the first person of the unit.
@@ -37,7 +41,7 @@ func keyOf(in *inside, u *flow.Unit) unitKey {
 }
 
 func (p *part) begin() *change {
-	return &change{part: p, units: make(map[unitKey]*flow.Unit), out: &p.out}
+	return &change{part: p, units: make(map[unitKey]*flow.Unit), out: &p.out, tallies: make(map[int64]tally), made: make(map[int64][]made)}
 }
 
 // read reads units of a journey that the change has not read.
@@ -121,6 +125,9 @@ func (c *change) settle(ctx context.Context, in *inside, v *version, people []st
 			return err
 		}
 	}
+	if err := c.askLedger(ctx, v, people); err != nil {
+		return err
+	}
 	for _, did := range c.out.Mails {
 		c.mail(in, v, &people[did.Person], did)
 	}
@@ -197,6 +204,9 @@ func (c *change) enter(ctx context.Context, in *inside, people []step.Person) er
 	if len(some) == 0 {
 		return nil
 	}
+	if err := c.part.known(ctx, in.current, some); err != nil {
+		return err
+	}
 	if _, err := in.current.walk.Enter(some, now, c.out); err != nil {
 		return fmt.Errorf("journey %s: %w", in.id, err)
 	}
@@ -234,6 +244,7 @@ func (c *change) commit(ctx context.Context) error {
 		return fmt.Errorf("move people of partition %d through journeys: %w", p.log.Partition(), err)
 	}
 	p.at = next
+	p.capping.keepMade(c.made, commit.Appended, p.clock.Now())
 	p.stats.Commits.Add(1)
 	p.stats.Moved.Add(int64(c.moved))
 	for _, key := range c.order {

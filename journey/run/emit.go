@@ -28,6 +28,10 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 		c.out.LeaveOut(did.Step)
 		return
 	}
+	if m.asks != 0 && c.overCap(p.ID.Number, m, c.part.clock.Now()) {
+		c.out.Cap(did.Step)
+		return
+	}
 	now := c.part.clock.Now().UnixMilli()
 	s := m.send
 	s.To, s.User = known.email, known.externalID
@@ -36,9 +40,13 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	}
 	s.AcceptedMillis, s.DueMillis, s.ExpiresMillis = now, now, now+m.latestMillis
 	r := &c.out.Records[did.Person]
+	s.Journey, s.Step, s.Occurrence = in.id, v.walk.Plan().Steps[did.Step].ID, int(r.Occurrence)
 	name := fmt.Sprintf("journey/%d/%s/%d/%s", in.number, v.walk.Plan().Steps[did.Step].ID, r.Occurrence, p.ID)
 	s.Message = sluice.NamedMessageID(int64(r.Entered)*1000, name, 0)
 	c.items = mail.AppendSend(c.items, &s)
+	if m.counts != 0 && c.part.capping.asks {
+		c.made[p.ID.Number] = append(c.made[p.ID.Number], made{millis: now, caps: m.counts})
+	}
 }
 
 // recipient is what the profile of a person says about mail.

@@ -58,7 +58,9 @@ func (p *part) applyFacts(ctx context.Context) (worked bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	g := p.pageOf(facts, profiles)
 	c := p.begin()
+	c.page = g
 	for i := range facts {
 		f := &facts[i]
 		for _, in := range p.journeys {
@@ -73,6 +75,7 @@ func (p *part) applyFacts(ctx context.Context) (worked bool, err error) {
 			}
 			p.facts = f.Place
 			c = p.begin()
+			c.page = g
 		}
 	}
 	p.stats.Told.Add(int64(len(facts)))
@@ -111,6 +114,9 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles
 	}
 	person := c.part.person(f.Number, r, "")
 	person.Profile = profiles[person.ID]
+	if err := c.page.knownOf(ctx, c.part, v, &person); err != nil {
+		return err
+	}
 	changed, err := v.walk.Fact(&person, f, c.part.clock.Now(), c.out)
 	if err != nil {
 		return fmt.Errorf("journey %s: %w", in.id, err)

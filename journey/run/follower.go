@@ -41,8 +41,9 @@ type Follower struct {
 	Log    *slog.Logger
 	Health flow.Health
 
-	Loader *Loader
-	Stats  Stats
+	Loader   *Loader
+	StoredBy string // the name of the follower that stores the logs
+	Stats    Stats
 }
 
 // Stats count what a process has done since it started.
@@ -85,7 +86,7 @@ func (f *Follower) session(fetch, work context.Context) error {
 		}
 		parts.Go(func() { // ends with running
 			flow.Follow(running, work, Role, f.Log.With("partition", partition), partHealth{told, partition}, func(fetch, work context.Context) error {
-				p := &part{log: f.Logs[partition], lease: lease, store: f.Store, clock: f.Clock, busy: busy, published: published, stats: &f.Stats}
+				p := &part{log: f.Logs[partition], lease: lease, store: f.Store, clock: f.Clock, busy: busy, published: published, stats: &f.Stats, storedBy: f.StoredBy, caps: f.Loader.Caps}
 				err := p.run(work, fetch, all)
 				if errors.Is(err, errChanged) {
 					stop()
@@ -134,5 +135,6 @@ func (f *Follower) watch(running context.Context, held map[int]*flow.Lease, publ
 // Store is what is asked of the database.
 type Store interface {
 	store.JourneyStore
+	store.MailHistory
 	user.Store
 }

@@ -82,6 +82,10 @@ type part struct {
 	behind    bool        // too much of the log is not stored
 	out       step.Result // of the last decision
 	stats     *Stats
+
+	storedBy string // the follower that stores the log
+	caps     []journey.Cap
+	capping  capping
 }
 
 // inside is one journey in the partition.
@@ -122,7 +126,7 @@ func (p *part) open(ctx context.Context, all []*plans) error {
 		p.byID[j.id] = in
 	}
 	p.stats.Opened.Add(1)
-	return nil
+	return p.openCaps(ctx, p.caps)
 }
 
 // run moves people until the session ends.
@@ -159,6 +163,12 @@ func (p *part) working(ctx context.Context, f func() error) error {
 
 // pass does a piece of each kind of work, and reports whether there was any.
 func (p *part) pass(ctx context.Context) (worked bool, err error) {
+	if ready, err := p.capsReady(ctx); err != nil || !ready {
+		return false, err
+	}
+	if err := p.lookPassed(ctx); err != nil {
+		return false, err
+	}
 	worked, err = p.lookForFacts(ctx)
 	if err != nil || p.behind {
 		return worked, err
@@ -356,6 +366,9 @@ func (p *part) moveGroup(ctx context.Context, c *change, in *inside, group []ste
 		return c.settle(ctx, in, v, group)
 	}
 	if err := p.readProfiles(ctx, group); err != nil {
+		return err
+	}
+	if err := p.known(ctx, v, group); err != nil {
 		return err
 	}
 	if err := v.walk.Due(group, now, c.out); err != nil {

@@ -35,6 +35,7 @@ type version struct {
 	place uint8
 	walk  *step.Journey
 	mails map[int]*mailing // by step
+	asks  mailNeeds        // what its rules ask about mail
 
 	publishedMillis int64
 }
@@ -44,6 +45,9 @@ type mailing struct {
 	send         mail.Send // without recipient and times
 	group        string    // the subscription group; empty: none
 	latestMillis int64     // how long after it is due a mail may leave
+
+	counts uint64 // a bit for each cap that counts it
+	asks   uint64 // a bit for each cap that may leave it out
 }
 
 // wants reports whether a fact may change where anybody is.
@@ -61,6 +65,7 @@ type Loader struct {
 	Journeys  store.JourneyStore
 	Templates mail.TemplateStore
 	Segments  user.SegmentStore
+	Caps      []journey.Cap
 	Log       *slog.Logger
 }
 
@@ -150,7 +155,7 @@ func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (*ve
 	if err != nil {
 		return nil, &unreadableError{err}
 	}
-	v := &version{place: uint8(stored.Version), walk: walk, mails: make(map[int]*mailing), publishedMillis: stored.CreatedMillis}
+	v := &version{place: uint8(stored.Version), walk: walk, mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), publishedMillis: stored.CreatedMillis}
 	for i := range p.Steps {
 		m := p.Steps[i].Message
 		if m == nil {
@@ -176,7 +181,17 @@ func (l *Loader) mailing(ctx context.Context, m *plan.Mailing) (*mailing, error)
 	if err != nil {
 		return nil, err
 	}
-	return &mailing{group: m.Group, latestMillis: m.LatestSeconds * 1000, send: send}, nil
+	one := &mailing{group: m.Group, latestMillis: m.LatestSeconds * 1000, send: send}
+	one.send.IgnoresCaps = m.IgnoreCaps
+	for i := range l.Caps {
+		if !m.IgnoreCaps && l.Caps[i].Counts(send.Class, send.Tags) {
+			one.counts |= 1 << i
+		}
+	}
+	if send.Class == mail.ClassMarketing {
+		one.asks = one.counts
+	}
+	return one, nil
 }
 
 // database is where it looks up what journeys are made of.

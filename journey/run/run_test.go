@@ -33,6 +33,24 @@ type bed struct {
 	all    []*plans
 
 	published int64
+	caps      []journey.Cap
+	asked     int // statements about mail
+}
+
+// countingStore counts the statements about mail.
+type countingStore struct {
+	*sqlstore.Store
+	asked *int
+}
+
+func (s countingStore) MailKnown(ctx context.Context, ids []user.ID, asked []store.MailAsked) (map[user.ID]uint64, error) {
+	*s.asked++
+	return s.Store.MailKnown(ctx, ids, asked)
+}
+
+func (s countingStore) MailCounts(ctx context.Context, follower string, partition int, numbers []int64, counted []store.MailCounted) (map[int64][]int, sluice.Position, error) {
+	*s.asked++
+	return s.Store.MailCounts(ctx, follower, partition, numbers, counted)
 }
 
 // bedPartitions are those with a lease; nearly all tests use the first alone.
@@ -97,11 +115,11 @@ func (b *bed) apply(e *store.Effect) {
 func (b *bed) open() *part {
 	b.Helper()
 	held, changed := b.leases.Held(Role)
-	for len(held) == 0 {
+	for held[0] == nil {
 		<-changed
 		held, changed = b.leases.Held(Role)
 	}
-	p := &part{log: b.log, lease: held[0], store: b.store, clock: b.clock, busy: make(chan struct{}, 1), published: b.published, stats: &Stats{}}
+	p := &part{log: b.log, lease: held[0], store: countingStore{b.store, &b.asked}, storedBy: storedBy, caps: b.caps, clock: b.clock, busy: make(chan struct{}, 1), published: b.published, stats: &Stats{}}
 	if err := p.open(b.Context(), b.all); err != nil {
 		b.Fatal(err)
 	}
@@ -144,7 +162,7 @@ func (b *bed) publish(text string) store.Journey {
 }
 
 func (b *bed) loader() *Loader {
-	return &Loader{Journeys: b.store, Templates: b.store, Segments: b.store, Log: slog.Default()}
+	return &Loader{Journeys: b.store, Templates: b.store, Segments: b.store, Caps: b.caps, Log: slog.Default()}
 }
 
 // found is what the log has.

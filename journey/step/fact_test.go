@@ -190,3 +190,86 @@ func TestConversions(t *testing.T) {
 	}
 	watched.want("mail last", watched.pass(2*24*time.Hour), journey.StateFinished)
 }
+
+// Mail that is received, opened or clicked lets in, is waited for, takes out and
+// converts, by message, tag, journey and step.
+func TestFactsOfMail(t *testing.T) {
+	const text = `
+id: mails
+entry: {when: {mail: received, tag: offer}}
+steps:
+  - id: wait
+    wait_for:
+      within: 1d
+      paths: [{name: ours, when: {mail: opened, step: thanks}, next: thanks}, {name: other, when: [{mail: clicked, journey: welcome}, {mail: clicked, message: 0123456789abcdef0123456789abcdef}], next: other}]
+      otherwise: none
+  - {id: thanks, message: {template: x}}
+  - {id: other, message: {template: x}}
+  - {id: none, message: {template: x}}
+exit_when: {mail: opened, tag: stop}
+conversions: {name: c, when: {mail: clicked, journey: mails}, within: 2d}
+`
+	l := newLife(t, text, `{}`)
+	tell := func(event journey.MailEvent, m journey.Mailed) journey.State {
+		t.Helper()
+		f := journey.Fact{Kind: journey.FactMail, Name: string(event), Body: m.Text()}
+		if came, err := l.j.Fact(&l.p, &f, l.now, &l.out); err != nil {
+			t.Fatal(err)
+		} else if came {
+			l.take()
+		}
+		return l.p.Record.State
+	}
+	if l.j.Wants(&journey.Fact{Kind: journey.FactMail, Name: "delivered"}) || !l.j.Wants(&journey.Fact{Kind: journey.FactMail, Name: "clicked"}) {
+		t.Error("it wants other mail than it waits for")
+	}
+	l.want("", tell(journey.MailReceived, journey.Mailed{Tags: "offers,a"}), journey.StateNone)
+	l.want("", tell(journey.MailOpened, journey.Mailed{Tags: "offer"}), journey.StateNone)
+	l.want("", tell(journey.MailReceived, journey.Mailed{Tags: "a,offer"}), journey.StateInside)
+	l.want("", tell(journey.MailOpened, journey.Mailed{Journey: "welcome", Step: "thanks"}), journey.StateInside)
+	l.want("", tell(journey.MailOpened, journey.Mailed{Journey: "mails", Step: "other"}), journey.StateInside)
+	l.want("", tell(journey.MailClicked, journey.Mailed{Journey: "mails"}), journey.StateInside)
+	if l.p.Record.Converted != 1 {
+		t.Error("a click on a mail of the journey is no conversion")
+	}
+	l.want("thanks", tell(journey.MailOpened, journey.Mailed{Journey: "mails", Step: "thanks"}), journey.StateWatching)
+	for _, m := range []journey.Mailed{{Journey: "welcome"}, {Message: "0123456789abcdef0123456789abcdef"}} {
+		l = newLife(t, text, `{}`)
+		tell(journey.MailReceived, journey.Mailed{Tags: "offer"})
+		l.want("other", tell(journey.MailClicked, m), journey.StateWatching)
+	}
+	l = newLife(t, text, `{}`)
+	tell(journey.MailReceived, journey.Mailed{Tags: "offer"})
+	l.want("", tell(journey.MailOpened, journey.Mailed{Journey: "mails", Step: "thanks", Tags: "stop"}), journey.StateExited)
+}
+
+// A rule that is waited for and asks about mail is looked at when something happens to
+// mail, with what is known of the person by then.
+func TestRulesOfMailAreWaitedFor(t *testing.T) {
+	l := newLife(t, `
+id: rules
+entry: {when: {event: in}}
+steps:
+  - id: wait
+    wait_for:
+      within: 1d
+      paths: [{name: read, when: {rule: {and: [{mail: opened, tag: a, is: exists}, {not: {mail: clicked, is: exists}}]}}, next: read}]
+      otherwise: exit
+  - {id: read, message: {template: x}}
+`, `{}`)
+	l.tell("in")
+	f := journey.Fact{Kind: journey.FactMail, Name: "opened", Body: (&journey.Mailed{Tags: "a"}).Text()}
+	for known, want := range []journey.State{journey.StateInside, journey.StateFinished, journey.StateInside, journey.StateInside} {
+		p := l.p
+		p.Given.Known = uint64(known)
+		if _, err := l.j.Fact(&p, &f, l.now, &l.out); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.out.Records[0].State; got != want {
+			t.Errorf("known %d: %s, want %s", known, got, want)
+		}
+	}
+	if f.Name = "received"; l.j.Wants(&f) {
+		t.Error("it wants mail that no rule asks about")
+	}
+}

@@ -21,6 +21,8 @@ func mayFire(on *plan.On, f *journey.Fact) bool {
 		return f.Kind == journey.FactAttributes
 	case plan.OnGroup:
 		return f.Kind == journey.FactGroups
+	case plan.OnMail:
+		return f.Kind == journey.FactMail && f.Name == string(on.Mail)
 	case plan.OnRule:
 		return looks(&on.Looks, f)
 	}
@@ -38,6 +40,8 @@ func looks(n *journey.Names, f *journey.Fact) bool {
 		return len(n.Attributes) > 0
 	case journey.FactGroups:
 		return len(n.Groups) > 0
+	case journey.FactMail:
+		return n.HasMails(journey.MailEvent(f.Name))
 	}
 	return false
 }
@@ -52,6 +56,9 @@ func fires(on *plan.On, f *journey.Fact, p *Person, now time.Time, holds uint64,
 		return holds&(1<<(bit+on.Rule)) != 0, nil
 	case on.Kind == plan.OnAttribute, on.Kind == plan.OnGroup:
 		return changes(on, f.Body), nil
+	case on.Kind == plan.OnMail:
+		m := journey.ReadMailed(f.Body)
+		return on.Of.Takes(m.Message, m.Tags, m.Journey, m.Step), nil
 	case on.Where == nil:
 		return true, nil
 	}

@@ -56,11 +56,12 @@ const (
 	Converted // Path is the conversion
 	Held      // entered, and is in the control group
 	HeldConverted
+	Capped // mail: the person got as much as caps allow
 )
 
 // String returns the word that names of counts have.
 func (w What) String() string {
-	return [...]string{"", "entered", "passed", "exited", "left_out", "converted", "held", "held_converted"}[w]
+	return [...]string{"", "entered", "passed", "exited", "left_out", "converted", "held", "held_converted", "capped"}[w]
 }
 
 // Compare orders counts by step, what and path.
@@ -132,6 +133,9 @@ func (r *Result) Stay(at int) {
 
 // LeaveOut counts a mail of a step that was not made in the end.
 func (r *Result) LeaveOut(at int) { r.count(at, -1, LeftOut) }
+
+// Cap counts a mail of a step that was left out for a cap.
+func (r *Result) Cap(at int) { r.count(at, -1, Capped) }
 
 // Enter lets people in at the first step, those of whom the rule of the journey holds.
 // The others keep their records. It returns how many entered. People of whom MayEnter

@@ -110,6 +110,9 @@ type dialect interface {
 	// lockSends is a query for rows of sends, which locks them, and its values.
 	lockSends(keys []mail.SendKey) (statement string, args []any)
 
+	// hasTag is a condition that the column tags of sends has one.
+	hasTag() string
+
 	// insertRows runs a statement whose $ROWS are rows of so many values, in
 	// pieces, and returns how many rows it changed.
 	insertRows(ctx context.Context, tx *txn, statement string, columns int, args []any) (changed int64, err error)

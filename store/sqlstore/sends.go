@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"sluice"
+	"sluice/journey"
 	"sluice/mail"
 	"sluice/store"
 	"sluice/user"
@@ -71,13 +72,14 @@ type ledger struct {
 	letters []sluice.DeadLetter
 
 	attempts map[routeDay]int64
+	received []mailed // what was sent by this transaction
 }
 
 // applySends writes an effect's sends and outcomes, and returns as dead letters
 // those that cannot be written.
 func (t *txn) applySends(ctx context.Context, e *store.Effect, applied *store.Applied) ([]sluice.DeadLetter, error) {
 	if len(e.Sends)+len(e.Outcomes) == 0 {
-		return nil, nil
+		return nil, t.react(ctx, e, nil, applied)
 	}
 	l := &ledger{rows: make(map[mail.SendKey]*ledgerRow, len(e.Sends)+len(e.Outcomes))}
 	if err := t.readLedger(ctx, e, l); err != nil {
@@ -114,7 +116,7 @@ func (t *txn) applySends(ctx context.Context, e *store.Effect, applied *store.Ap
 	}
 	applied.Rows += len(added)
 	applied.Duplicates += l.repeats
-	return l.letters, nil
+	return l.letters, t.react(ctx, e, l.received, applied)
 }
 
 // apply decides what becomes of the rows.
@@ -151,9 +153,12 @@ func (l *ledger) apply(e *store.Effect, nowMillis int64) {
 			deadLetter(o.Place, err.Error(), mail.AppendOutcome(nil, &o.Outcome))
 			continue
 		}
+		before := r.State
 		switch r.Record(&o.Outcome) {
 		case mail.RecordedChange:
-			r.changed, r.body, r.recipients = true, o.HasBody, o.Recipients
+			if r.changed, r.body, r.recipients = true, o.HasBody, o.Recipients; r.State == mail.SendSent && before != mail.SendSent {
+				l.received = append(l.received, mailed{SendKey: mail.SendKey{Message: o.Message, Number: o.Number}, event: journey.MailReceived, millis: o.TimeMillis, place: o.Place})
+			}
 			l.attempt(&o.Outcome)
 		case mail.RecordedLate:
 			r.changed = true
@@ -356,10 +361,21 @@ func (t *txn) sendCells(cells []store.Cell, r *ledgerRow) []store.Cell {
 	}
 	text(r.Life, 2*mail.MaxLifeBytes)
 	if r.UserID.IsZero() {
-		return append(cells, store.Cell{}, store.Cell{})
+		cells = append(cells, store.Cell{}, store.Cell{})
+	} else {
+		number(int64(r.UserID.Partition))
+		number(r.UserID.Number)
 	}
-	number(int64(r.UserID.Partition))
-	number(r.UserID.Number)
+	text(r.Journey, journey.MaxIDBytes)
+	text(r.Step, journey.MaxIDBytes)
+	text(r.Variant, journey.MaxIDBytes)
+	number(int64(r.Occurrence))
+	cells = append(cells, store.Cell{}, store.Cell{}, store.Cell{}) // nobody has opened it yet
+	caps := int64(0)
+	if r.IgnoresCaps {
+		caps = 1
+	}
+	number(caps)
 	return cells
 }
 
@@ -461,9 +477,11 @@ func (s *Store) scanSends(ctx context.Context, statement string, args []any) ([]
 	return list(ctx, s.d, s.reads, func(scan scanner, r *mail.SendRow) error {
 		var state, priority, class string
 		var person [2]sql.NullInt64
+		var caps int
 		err := scan(&r.Message, &r.Number, &r.Partition, &state, &priority, &class, &r.From, &r.To, &r.User, &r.App, &r.Route, &r.Tags, &r.Metadata,
-			&r.Attempts, &r.Reply, &r.Reason, s.instant(&r.AcceptedMillis), s.instant(&r.UpdatedMillis), s.instant(&r.DueMillis), &r.Life, &person[0], &person[1])
-		r.State, r.Class = parseState(state), parseClass(class)
+			&r.Attempts, &r.Reply, &r.Reason, s.instant(&r.AcceptedMillis), s.instant(&r.UpdatedMillis), s.instant(&r.DueMillis), &r.Life, &person[0], &person[1],
+			&r.Journey, &r.Step, &r.Variant, &r.Occurrence, s.instant(&r.FirstOpenMillis), s.instant(&r.FirstHumanOpenMillis), s.instant(&r.FirstClickMillis), &caps)
+		r.State, r.Class, r.IgnoresCaps = parseState(state), parseClass(class), caps != 0
 		r.Priority, _ = mail.ParsePriority(priority)
 		r.UserID = user.ID{Partition: int(person[0].Int64), Number: person[1].Int64}
 		return err

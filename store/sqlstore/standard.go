@@ -39,7 +39,7 @@ var standardTables = []standardTable{
 	standard("erasures", "name", "name created@"),
 	standard("segments", "id", "id name definition created@ updated@ archived@"),
 	standard("sends", "message number", "message number# part# state priority class from_address to_address user_ref app_id route tags metadata attempts# "+
-		"reply reason accepted@ updated@ due@ life user_part# user_number#"),
+		"reply reason accepted@ updated@ due@ life user_part# user_number# journey step variant occurrence# first_open@ first_human_open@ first_click@ ignores_caps#"),
 	standard("send_totals", "class state stripe", "class state stripe# count# removed#"),
 	standard("route_days", "route stripe", "route stripe# day# attempts#"),
 	standard("bodies", "message n", "message n# recipients# remaining# created@ data*"),

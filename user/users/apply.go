@@ -22,7 +22,7 @@ func (u *Unit) apply(up *Update) {
 		u.applyByAddress(up)
 		return
 	case x == nil:
-		if !up.Op.OfEvent() {
+		if !up.Op.OfEvent() && up.Op != user.OpMailed {
 			u.result.Ignored++
 		}
 		if up.Op == user.OpAbsorb {
@@ -31,6 +31,9 @@ func (u *Unit) apply(up *Update) {
 		return
 	case id.Partition != up.Place.Partition:
 		u.forward(up, id)
+		return
+	case up.Op == user.OpMailed:
+		u.facts.mailed(up, id)
 		return
 	}
 	p, err := x.look()
@@ -497,9 +500,6 @@ func (u *Unit) deadLetter(up *Update, reason string) {
 	u.result.Dead = append(u.result.Dead, Dead{up, reason})
 }
 
-// forwardBits leaves room for a thousand a millisecond.
-const forwardBits = 10
-
 // forward sends an update to the log of a user of another partition. One that
 // would make the user says by which key, since the user may be erased before it
 // arrives. So a user who is deleted and made again at once is not lost. One
@@ -516,11 +516,10 @@ func (u *Unit) forward(up *Update, id user.ID) {
 
 // send sends an update from a partition's log to another's.
 func (u *Unit) send(up *user.Update, from, to int) {
-	// A restored database must not give out numbers that the logs have seen. So
-	// numbers are at least the time, and the reader raises them to what the
-	// logs have.
+	// A restored database must not give out numbers that the logs have seen: the
+	// reader raises them to what the logs have.
 	n := u.numbers[from]
-	n.Forward = max(n.Forward+1, u.now<<forwardBits)
+	n.Forward = user.NextForward(n.Forward, u.now)
 	u.result.Changes.Forward = append(u.result.Changes.Forward, user.Forward{From: from, To: to, ID: n.Forward, Items: user.AppendUpdate(nil, up)})
 }
 

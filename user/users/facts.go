@@ -146,6 +146,16 @@ func (f *facts) deleted(up *Update, id user.ID) {
 	}
 }
 
+// mailed adds what happened to a mail of a user.
+func (f *facts) mailed(up *Update, id user.ID) {
+	if f.names == nil {
+		return
+	}
+	if m := journey.ReadMailed(up.Body); f.names.HasMail(journey.MailEvent(up.Name), &m) {
+		f.add(up, id, journey.FactMail, up.Name, up.Body)
+	}
+}
+
 // inherited is changed for what a user inherits with an address, once all updates are
 // applied. It is part of what the update has changed that gave the user the address.
 func (f *facts) inherited(id user.ID, x *person) {

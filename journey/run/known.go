@@ -1,0 +1,136 @@
+package run
+
+import (
+	"context"
+	"time"
+
+	"sluice/journey"
+	"sluice/journey/step"
+	"sluice/lib/jsonscan"
+	"sluice/store"
+	"sluice/user"
+	"sluice/user/rule"
+)
+
+// formerAsked bounds of how many users who were merged into a person the mail is looked
+// at: each is a row of an index to read.
+const formerAsked = 64
+
+// mailNeeds are what rules of a version ask about mail: bit bits[i] of rule.Given.Known
+// answers needs[i].
+type mailNeeds struct {
+	needs []rule.Need
+	bits  []int
+}
+
+func mailNeedsOf(all []rule.Need) (m mailNeeds) {
+	for i, n := range all {
+		if n.Journey == "" {
+			m.needs, m.bits = append(m.needs, n), append(m.bits, i)
+		}
+	}
+	return m
+}
+
+// asked are the questions to the ledger, as of a moment.
+func (m *mailNeeds) asked(now time.Time) []store.MailAsked {
+	all := make([]store.MailAsked, len(m.needs))
+	for i, n := range m.needs {
+		all[i] = store.MailAsked{Event: n.Event, Of: n.Of}
+		if n.Days > 0 {
+			all[i].SinceMillis = now.Add(-time.Duration(n.Days) * 24 * time.Hour).UnixMilli()
+		}
+	}
+	return all
+}
+
+// known sets what rules of a version ask about people beside their profiles, by one
+// statement for all of them, and one for each other home of somebody who was merged into
+// one of them. A version that asks nothing costs nothing.
+func (p *part) known(ctx context.Context, v *version, people []step.Person) error {
+	if len(v.asks.needs) == 0 || len(people) == 0 {
+		return nil
+	}
+	answers, err := p.mailOf(ctx, v, people)
+	for i := range people {
+		people[i].Given.Known = answers[people[i].ID]
+	}
+	return err
+}
+
+// mailOf answers what rules of a version ask about the mail of people.
+func (p *part) mailOf(ctx context.Context, v *version, people []step.Person) (map[user.ID]uint64, error) {
+	ids := make([]user.ID, 0, len(people))
+	whose := make(map[user.ID]user.ID) // of those who were merged into one of the people
+	for i := range people {
+		ids = append(ids, people[i].ID)
+		for _, id := range formerOf(people[i].Profile) {
+			ids = append(ids, id)
+			whose[id] = people[i].ID
+		}
+	}
+	found, err := p.store.MailKnown(ctx, ids, v.asks.asked(p.clock.Now()))
+	if err != nil {
+		return nil, err
+	}
+	answers := make(map[user.ID]uint64, len(found))
+	for id, bits := range found {
+		if now, ok := whose[id]; ok {
+			id = now
+		}
+		for i, bit := range v.asks.bits {
+			answers[id] |= bits >> i & 1 << bit
+		}
+	}
+	return answers, nil
+}
+
+// formerOf are users who were merged into one, by the text of the profile.
+func formerOf(profile string) (ids []user.ID) {
+	for m := jsonscan.Read(profile); m.Next(); {
+		if m.Key != "former" {
+			continue
+		}
+		for e := jsonscan.ReadArray(m.Value.Raw); e.Next() && len(ids) < formerAsked; {
+			if id, ok := user.ParseID(e.Value.Text()); ok {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
+// page is people whom facts are told of together: what has to be asked about one of them
+// is asked about all.
+type page struct {
+	people []step.Person // in the order in which facts name them
+	known  map[*version]map[user.ID]uint64
+}
+
+func (p *part) pageOf(facts []journey.Fact, profiles map[user.ID]string) *page {
+	g := &page{known: make(map[*version]map[user.ID]uint64)}
+	seen := make(map[int64]bool)
+	for i := range facts {
+		if n := facts[i].Number; !seen[n] {
+			seen[n] = true
+			one := p.person(n, journey.Record{}, "")
+			one.Profile = profiles[one.ID]
+			g.people = append(g.people, one)
+		}
+	}
+	return g
+}
+
+// knownOf sets what rules of a version ask about one person of the page.
+func (g *page) knownOf(ctx context.Context, p *part, v *version, person *step.Person) (err error) {
+	if len(v.asks.needs) == 0 {
+		return nil
+	}
+	if g.known[v] == nil {
+		if g.known[v], err = p.mailOf(ctx, v, g.people); err != nil {
+			return err
+		}
+	}
+	person.Given.Known = g.known[v][person.ID]
+	return nil
+}

@@ -1,0 +1,1 @@
+INSERT INTO forwards (part, id, to_part, items) VALUES $ROWS
