@@ -29,7 +29,7 @@ const scriptsVersion = 2
 
 // NewestUserOp is the highest number of an operation on users. The operation is the
 // first byte of an item of the kind ItemUser.
-const NewestUserOp = 13
+const NewestUserOp = 15
 
 // KnownForms are those that this program reads and writes.
 func KnownForms() Forms {

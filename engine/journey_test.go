@@ -3,14 +3,11 @@ package engine_test
 import (
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"sluice/engine"
-	"sluice/journey"
-	"sluice/journey/plan"
 	"sluice/mail"
 	"sluice/store"
 	"sluice/store/sqlstore"
@@ -42,32 +39,7 @@ exit_when: {purchase: "*"}
 // published; the user waits, goes one of two ways and gets one mail; one who buys
 // meanwhile gets none.
 func TestAJourney(t *testing.T) {
-	database := "sqlite:" + filepath.Join(t.TempDir(), "sluice.db")
-	e := open(t, "embedded", database, 4)
-	db, err := sqlstore.Open(t.Context(), database, sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	for _, id := range []string{"thanks", "remind"} {
-		err := db.AddTemplate(t.Context(), mail.Template{ID: id, Name: id, Current: 1, Latest: 1}, mail.TemplateVersion{Template: id, Version: 1, Class: mail.ClassMarketing, Subject: id, Text: "Hello", From: "us@example.org"})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, p, err := plan.LoadYAML(cartJourney, everything{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, err := db.AddJourney(t.Context(), store.Journey{ID: p.ID, Status: journey.StatusDraft, Draft: p.Canonical()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	j.Status = journey.StatusLive
-	if _, _, err := db.Publish(t.Context(), j, p.Canonical(), p.Names()); err != nil {
-		t.Fatal(err)
-	}
-
+	e, db, _ := withJourney(t, 4, cartJourney, "thanks", "remind")
 	const people = 60
 	var attributes []string
 	for n := range people {
@@ -128,7 +100,13 @@ func TestAJourney(t *testing.T) {
 // track calls /users/track.
 func track(t *testing.T, e *engine.Engine, body string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+e.Address()+"/users/track", strings.NewReader(body))
+	call(t, e, "/users/track", body)
+}
+
+// call calls the API and wants 201.
+func call(t *testing.T, e *engine.Engine, path, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+e.Address()+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +118,7 @@ func track(t *testing.T, e *engine.Engine, body string) {
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusCreated {
-		t.Fatalf("tracked with %s", res.Status)
+		t.Fatalf("%s answers %s", path, res.Status)
 	}
 }
 

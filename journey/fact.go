@@ -41,6 +41,15 @@ const (
 	// FactMail: a mail of the user was received, opened or clicked. Name is that
 	// MailEvent, Body a Mailed.
 	FactMail FactKind = 8
+
+	// FactEntered: a call of the API lets the user into the journey whose id Name is.
+	// Body is the context, an object, or empty.
+	FactEntered FactKind = 9
+
+	// FactPlace: the user takes over the place of a former user in the journey whose id
+	// Name is. Body is a Place. It follows the FactTookIn, where that user was of another
+	// partition.
+	FactPlace FactKind = 10
 )
 
 // Lasting are the kinds that name people but by their numbers: an erasure leaves them,

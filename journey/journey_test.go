@@ -26,9 +26,10 @@ func TestRecordBytes(t *testing.T) {
 	}
 }
 
-// Rank and conversions share two bytes, and neither spills into the other.
+// Rank and conversions share two bytes, state and former user one, and none spills into
+// the other.
 func TestRecordSharesBytes(t *testing.T) {
-	for _, r := range []Record{{State: StateInside, Rank: MaxRank}, {State: StateInside, Converted: 1<<MaxConversions - 1}, {State: StateInside, Rank: 5, Converted: 0x201}} {
+	for _, r := range []Record{{State: StateInside, Rank: MaxRank}, {State: StateInside, Converted: 1<<MaxConversions - 1}, {State: StateInside, Rank: 5, Converted: 0x201}, {State: StateControl, Former: 31}, {State: StateInside, Former: 1}} {
 		var again Record
 		if err := again.Decode(r.Append(nil)); err != nil || again != r {
 			t.Errorf("%+v is read as %+v, %v", r, again, err)

@@ -8,9 +8,10 @@ import (
 // Record is where a person stands in a journey, in RecordBytes bytes. Package flow keeps
 // them, and takes one of zeros for none: a record has a state.
 //
-// Its form: step u16, state u8, version u8, due u32, entered u32, occurrence u16, rank
-// and conversions u16; little-endian. Never change it: blocks of records are kept in
-// checkpoints too.
+// Its form: step u16, state u8 (its upper 5 bits are Former), version u8, due u32,
+// entered u32, occurrence u16, rank and conversions u16; little-endian. Never change it:
+// blocks of records are kept in checkpoints too. A program that does not know Former
+// takes such a record for one of a newer program, and leaves it alone.
 type Record struct {
 	Step       uint16 // its index in the plan; of a person who is in none any more: the last one
 	State      State
@@ -24,7 +25,21 @@ type Record struct {
 	// two bytes: 6 bits and 10.
 	Rank      uint8
 	Converted uint16
+
+	// Former is not 0 if the place was that of a user who was merged into this person:
+	// FormerMark of that user. The names of messages are that user's then.
+	Former uint8
 }
+
+// FormerMark is what a record has of the user whose place it was, 1 to 31, of a number
+// that is made of the user's id. The profile of the person has the ids of all former
+// users, and the mark finds one of them.
+func FormerMark(of uint64) uint8 { return uint8(of%maxFormerMark) + 1 }
+
+const (
+	stateBits     = 3
+	maxFormerMark = 1<<(8-stateBits) - 1
+)
 
 // MaxRank and MaxConversions are what their bits hold.
 const (
@@ -96,7 +111,7 @@ func (r *Record) Waits() bool {
 // Append appends the record's bytes.
 func (r *Record) Append(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint16(dst, r.Step)
-	dst = append(dst, byte(r.State), r.Version)
+	dst = append(dst, byte(r.State)|r.Former<<stateBits, r.Version)
 	dst = binary.LittleEndian.AppendUint32(dst, r.Due)
 	dst = binary.LittleEndian.AppendUint32(dst, r.Entered)
 	dst = binary.LittleEndian.AppendUint16(dst, r.Occurrence)
@@ -110,7 +125,7 @@ func (r *Record) Decode(b []byte) error {
 		return fmt.Errorf("decode record of a journey: want %d bytes, got %d", RecordBytes, len(b))
 	}
 	*r = Record{
-		Step: binary.LittleEndian.Uint16(b), State: State(b[2]), Version: b[3],
+		Step: binary.LittleEndian.Uint16(b), State: State(b[2] & (1<<stateBits - 1)), Former: b[2] >> stateBits, Version: b[3],
 		Due: binary.LittleEndian.Uint32(b[4:]), Entered: binary.LittleEndian.Uint32(b[8:]),
 		Occurrence: binary.LittleEndian.Uint16(b[12:]),
 	}

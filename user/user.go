@@ -197,10 +197,20 @@ const (
 	// opened or clicked, Body the mail (journey.Mailed). It creates nobody and changes
 	// nobody.
 	OpMailed Op = 13
+
+	// OpEnter lets the user into a journey, if the user is there: Name is the journey,
+	// Body the context, an object, or empty. OpPlace gives the user the place of a former
+	// user in the journey Name: Body is a journey.Place. Both change no profile: they are
+	// facts in the partition of the user.
+	OpEnter Op = 14
+	OpPlace Op = 15
 )
 
 // The last operation is NewestUserOp: else this does not compile. See Forms.
-var _ = [1]struct{}{}[OpMailed-sluice.NewestUserOp]
+var _ = [1]struct{}{}[OpPlace-sluice.NewestUserOp]
+
+// OfJourney reports whether it is about a journey alone.
+func (op Op) OfJourney() bool { return op == OpEnter || op == OpPlace }
 
 // OfEvent reports whether it counts an event that has its row already.
 func (op Op) OfEvent() bool { return op == OpSeen || op == OpBought }

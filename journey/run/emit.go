@@ -16,7 +16,8 @@ import (
 // or who does not want such mail, gets none, and goes on all the same.
 //
 // The message is named by where and when the person is: a way that is decided again,
-// after Redis has lost the last moments, makes the same one.
+// after Redis has lost the last moments, makes the same one. So a place that was taken
+// over from a former user keeps that user's names.
 func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	m := v.mails[did.Step]
 	if m == nil {
@@ -41,7 +42,7 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	s.AcceptedMillis, s.DueMillis, s.ExpiresMillis = now, now, now+m.latestMillis
 	r := &c.out.Records[did.Person]
 	s.Journey, s.Step, s.Occurrence = in.id, v.walk.Plan().Steps[did.Step].ID, int(r.Occurrence)
-	name := fmt.Sprintf("journey/%d/%s/%d/%s", in.number, v.walk.Plan().Steps[did.Step].ID, r.Occurrence, p.ID)
+	name := fmt.Sprintf("journey/%d/%s/%d/%s", in.number, v.walk.Plan().Steps[did.Step].ID, r.Occurrence, namedAs(p, r.Former))
 	s.Message = sluice.NamedMessageID(int64(r.Entered)*1000, name, 0)
 	c.items = mail.AppendSend(c.items, &s)
 	if m.counts != 0 && c.part.capping.asks {

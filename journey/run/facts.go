@@ -82,7 +82,9 @@ func (p *part) applyFacts(ctx context.Context) (worked bool, err error) {
 	return true, nil
 }
 
-// profilesOf reads the profiles of whom facts are about, as they are now.
+// profilesOf reads the profiles of whom facts are about, as they are now. What somebody
+// did before a merge is told with the profile of the survivor: the fact of the merge
+// comes behind it.
 func (p *part) profilesOf(ctx context.Context, facts []journey.Fact) (map[user.ID]string, error) {
 	seen := make(map[user.ID]bool)
 	var ids []user.ID
@@ -93,13 +95,30 @@ func (p *part) profilesOf(ctx context.Context, facts []journey.Fact) (map[user.I
 			ids = append(ids, id)
 		}
 	}
-	return p.profiles(ctx, ids)
+	a, err := p.store.Users(ctx, user.Query{IDs: ids})
+	if err != nil {
+		return nil, err
+	}
+	profiles := make(map[user.ID]string, len(ids))
+	for _, id := range ids {
+		if row, ok := a.Owner(id); ok {
+			profiles[id] = row.Profile
+		}
+	}
+	return profiles, nil
 }
 
 // tell tells a journey of a fact.
 func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles map[user.ID]string) error {
-	if in.stopped || !in.wants(f) {
+	switch {
+	case f.Kind == journey.FactPlace:
+		return c.takeOver(ctx, in, f)
+	case in.stopped || !in.wants(f):
 		return nil
+	case f.Kind == journey.FactMerged:
+		if moved, err := c.handOver(ctx, in, f); moved || err != nil {
+			return err
+		}
 	}
 	r, ok, err := c.record(ctx, in, f.Number)
 	if err != nil || !ok {

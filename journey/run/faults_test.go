@@ -25,30 +25,8 @@ func TestASessionMayEndAnywhere(t *testing.T) {
 	b.publish(welcome)
 	b.enterAll(people)
 	ended := 0
-	work := func() {
-		t.Helper()
-		for done := false; !done; {
-			disarm, err := faults.Arm(fmt.Sprintf("%s=error,%d", []string{"journey", "journey-moved"}[random.IntN(2)], 1+random.IntN(2)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := b.open()
-			for !done && err == nil {
-				var worked bool
-				worked, err = p.pass(t.Context())
-				done = err == nil && !worked
-			}
-			disarm()
-			if err != nil && !errors.Is(err, faults.ErrInjected) {
-				t.Fatal(err)
-			}
-			if err != nil {
-				ended++
-			}
-		}
-	}
 	for range 3 {
-		work()
+		ended += b.endAnywhereBy(random)
 		b.clock.Move(time.Hour)
 	}
 	if ended < 5 {
@@ -67,6 +45,40 @@ func TestASessionMayEndAnywhere(t *testing.T) {
 	if got := f.counts["journey/welcome/pause/entered"]; got != people {
 		t.Errorf("%d people have entered, want %d", got, people)
 	}
+}
+
+// endAnywhere works until nothing is left to do, by sessions that end before a commit or
+// behind one.
+func (b *bed) endAnywhere() {
+	b.Helper()
+	seed := rand.Uint64()
+	b.Logf("seed %d", seed)
+	b.endAnywhereBy(rand.New(rand.NewPCG(seed, 0)))
+}
+
+// endAnywhereBy is endAnywhere, and returns how many sessions ended in the middle.
+func (b *bed) endAnywhereBy(random *rand.Rand) (ended int) {
+	b.Helper()
+	for done := false; !done; {
+		disarm, err := faults.Arm(fmt.Sprintf("%s=error,%d", []string{"journey", "journey-moved"}[random.IntN(2)], 1+random.IntN(2)))
+		if err != nil {
+			b.Fatal(err)
+		}
+		p := b.open()
+		for !done && err == nil {
+			var worked bool
+			worked, err = p.pass(b.Context())
+			done = err == nil && !worked
+		}
+		disarm()
+		if err != nil && !errors.Is(err, faults.ErrInjected) {
+			b.Fatal(err)
+		}
+		if err != nil {
+			ended++
+		}
+	}
+	return ended
 }
 
 // A process that has lost the partition to another changes nothing any more.

@@ -35,6 +35,9 @@ func (u *Unit) apply(up *Update) {
 	case up.Op == user.OpMailed:
 		u.facts.mailed(up, id)
 		return
+	case up.Op.OfJourney():
+		u.facts.ofJourney(up, id)
+		return
 	}
 	p, err := x.look()
 	if err != nil {

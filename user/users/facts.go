@@ -156,6 +156,18 @@ func (f *facts) mailed(up *Update, id user.ID) {
 	}
 }
 
+// ofJourney adds what is about one journey alone: an entry by the API, or a place that a
+// former user had. It needs no name.
+func (f *facts) ofJourney(up *Update, id user.ID) {
+	kind := journey.FactEntered
+	if up.Op == user.OpPlace {
+		kind = journey.FactPlace
+	}
+	if f.names != nil {
+		f.add(up, id, kind, up.Name, up.Body)
+	}
+}
+
 // inherited is changed for what a user inherits with an address, once all updates are
 // applied. It is part of what the update has changed that gave the user the address.
 func (f *facts) inherited(id user.ID, x *person) {

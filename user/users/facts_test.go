@@ -166,6 +166,39 @@ func TestFactsOfMerges(t *testing.T) {
 	}
 }
 
+// What is about one journey is a fact in the home of its user, once, also behind merges:
+// an entry by the API, and a place on its way. It changes no profile, and of nobody it is
+// nothing.
+func TestFactsOfOneJourney(t *testing.T) {
+	m := asking(t, 4)
+	a, b := pair(4)
+	for _, name := range []string{a, b} {
+		m.add(set(external(name), `{"n":1}`))
+	}
+	m.settle()
+	first, _ := m.who(external(a))
+	m.add(mergeInto(external(a), external(b)))
+	m.settle()
+	m.facts = nil
+	stays, before := m.who(external(b))
+	m.addTo(first.Partition, user.Update{Op: user.OpPlace, Key: user.Key{Kind: user.KeyUser, Name: first.String()}, ExistingOnly: true, Name: "cart", Body: `{"record":""}`})
+	m.add(user.Update{Op: user.OpEnter, Key: external(a), ExistingOnly: true, Name: "cart", Body: `{"n":1}`})
+	m.add(user.Update{Op: user.OpEnter, Key: external("nobody"), ExistingOnly: true, Name: "cart"})
+	m.settle()
+	got := make(map[journey.FactKind]int)
+	for _, f := range m.facts {
+		if got[f.Kind]++; f.Place.Partition != stays.Partition || f.Number != stays.Number || f.Name != "cart" {
+			t.Errorf("a fact of %d in partition %d, want %v: %+v", f.Number, f.Place.Partition, stays, f)
+		}
+	}
+	if len(m.facts) != 2 || got[journey.FactPlace] != 1 || got[journey.FactEntered] != 1 {
+		t.Errorf("facts %v, want one of a place and one of an entry", got)
+	}
+	if id, after := m.who(external(b)); id != stays || string(after.Append(nil)) != string(before.Append(nil)) || len(m.dead) != 0 || len(m.users) != 2 {
+		t.Errorf("%d users, %d dead letters, profile %s", len(m.users), len(m.dead), after.Append(nil))
+	}
+}
+
 // A repeat is no fact, nor is what is forwarded before it has arrived, nor what becomes
 // a dead letter.
 func TestNoFacts(t *testing.T) {

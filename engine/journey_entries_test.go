@@ -1,0 +1,136 @@
+package engine_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/engine"
+	"sluice/journey"
+	"sluice/journey/plan"
+	"sluice/mail"
+	"sluice/store"
+	"sluice/store/sqlstore"
+	"sluice/user"
+)
+
+// withJourney is an engine in which a journey is live.
+func withJourney(t *testing.T, partitions int, text string, templates ...string) (*engine.Engine, *sqlstore.Store, store.Journey) {
+	t.Helper()
+	database := "sqlite:" + filepath.Join(t.TempDir(), "sluice.db")
+	e := open(t, "embedded", database, partitions)
+	db, err := sqlstore.Open(t.Context(), database, sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	for _, id := range templates {
+		err := db.AddTemplate(t.Context(), mail.Template{ID: id, Name: id, Current: 1, Latest: 1}, mail.TemplateVersion{Template: id, Version: 1, Class: mail.ClassMarketing, Subject: id, Text: "Hello", From: "us@example.org"})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, p, err := plan.LoadYAML(text, everything{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := db.AddJourney(t.Context(), store.Journey{ID: p.ID, Status: journey.StatusDraft, Draft: p.Canonical()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Status = journey.StatusLive
+	if _, _, err := db.Publish(t.Context(), j, p.Canonical(), p.Names()); err != nil {
+		t.Fatal(err)
+	}
+	return e, db, j
+}
+
+// idOf is the user of a key.
+func idOf(t *testing.T, db *sqlstore.Store, key user.Key) (user.ID, bool) {
+	t.Helper()
+	a, err := db.Users(t.Context(), user.Query{Keys: []user.Key{key}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range a.ByKey[key] {
+		row, ok := a.Owner(id)
+		return row.ID, ok
+	}
+	return user.ID{}, false
+}
+
+const unknownCart = `
+id: unknown
+entry: {when: {event: cart}}
+steps:
+  - {id: wait, wait_for: {within: 1d, paths: [{name: back, when: {event: back}, next: remind}], otherwise: exit}}
+  - {id: remind, message: {template: remind, tags: remind}}
+`
+
+// TestACartOfSomebodyUnknown: visitors who are known by an alias alone leave a cart, and
+// sign in while they wait. Each is merged into a known user, of the same partition or of
+// another, who goes on in their place and gets the mail once.
+func TestACartOfSomebodyUnknown(t *testing.T) {
+	const people = 16
+	e, db, _ := withJourney(t, 4, unknownCart, "remind")
+	now := time.Now().UTC().Format(time.RFC3339)
+	list := func(format string) string {
+		all := make([]string, people)
+		for n := range all {
+			all[n] = strings.ReplaceAll(strings.ReplaceAll(format, "NOW", now), "#", fmt.Sprint(n))
+		}
+		return "[" + strings.Join(all, ",") + "]"
+	}
+	const alias = `"user_alias":{"alias_label":"visitor","alias_name":"#"}`
+	track(t, e, `{"attributes":`+list(`{"external_id":"k#","email":"k#@example.com"}`)+`}`)
+	track(t, e, `{"attributes":`+list(`{`+alias+`,"seen":true,"_update_existing_only":false}`)+`}`)
+	track(t, e, `{"events":`+list(`{`+alias+`,"name":"cart","time":"NOW"}`)+`}`)
+	await(t, "the visitors wait", func() bool { return counts(t, e, "journey/unknown/wait/entered") == people })
+	same := 0
+	for n := range people {
+		known, ok := idOf(t, db, user.Key{Kind: user.KeyExternal, Name: fmt.Sprint("k", n)})
+		visitor, found := idOf(t, db, user.AliasKey("visitor", fmt.Sprint(n)))
+		if !ok || !found {
+			t.Fatalf("user %d is not there", n)
+		}
+		if known.Partition == visitor.Partition {
+			same++
+		}
+	}
+	if same == 0 || same == people {
+		t.Fatalf("%d of %d live where the known user does: the test does not see both cases", same, people)
+	}
+	call(t, e, "/users/identify", `{"aliases_to_identify":`+list(`{"external_id":"k#",`+alias+`}`)+`}`)
+	places := e.Services().Journeys
+	await(t, "the known users have the places", func() bool {
+		for n := range people {
+			id, _ := idOf(t, db, user.Key{Kind: user.KeyExternal, Name: fmt.Sprint("k", n)})
+			all, err := places.PlacesOf(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(all) != 1 || all[0].State != journey.StateInside || all[0].Step != "wait" {
+				return false
+			}
+		}
+		return true
+	})
+	track(t, e, `{"events":`+list(`{"external_id":"k#","name":"back","time":"NOW"}`)+`}`)
+	await(t, "each has a mail", func() bool {
+		for n := range people {
+			rows := sendsOf(t, db, fmt.Sprint("k", n))
+			if len(rows) > 1 {
+				t.Fatalf("k%d has %d mails", n, len(rows))
+			}
+			if len(rows) == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	for name, want := range map[string]int64{"wait/entered": people, "wait/exited": 0, "remind/passed": people} {
+		await(t, name, func() bool { return counts(t, e, "journey/unknown/"+name) == want })
+	}
+}

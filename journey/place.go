@@ -1,0 +1,43 @@
+package journey
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+)
+
+// Place is where somebody was in a journey, on its way to the user who stays after a
+// merge: the body of a FactPlace.
+type Place struct {
+	Record  Record
+	Context string // an object; empty: there is none
+}
+
+// placeText is the form of a Place.
+type placeText struct {
+	Record  string          `json:"record"` // hexadecimal
+	Context json.RawMessage `json:"context,omitempty"`
+}
+
+// Text returns the place as a body.
+func (p *Place) Text() string {
+	text, err := json.Marshal(placeText{hex.EncodeToString(p.Record.Append(nil)), json.RawMessage(p.Context)})
+	if err != nil {
+		panic(err) // a context is an object that was read before
+	}
+	return string(text)
+}
+
+// ReadPlace reads what Text wrote.
+func ReadPlace(body string) (p Place, err error) {
+	var text placeText
+	if err := json.Unmarshal([]byte(body), &text); err != nil {
+		return p, fmt.Errorf("read a place in a journey: %w", err)
+	}
+	raw, err := hex.DecodeString(text.Record)
+	if err != nil {
+		return p, fmt.Errorf("read a place in a journey: %w", err)
+	}
+	p.Context = string(text.Context)
+	return p, p.Record.Decode(raw)
+}

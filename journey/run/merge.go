@@ -1,0 +1,134 @@
+package run
+
+import (
+	"context"
+
+	"sluice"
+	"sluice/journey"
+	"sluice/journey/step"
+	"sluice/lib/jsonscan"
+	"sluice/user"
+	"sluice/user/rule"
+)
+
+// handOver gives the place of somebody who was merged away to the survivor. False: the
+// survivor does not get it, and the person leaves.
+//
+// The idea. Somebody unknown has left a cart, waits, and signs in. The place goes to the
+// survivor with version, step, times, occurrence and conversions. If both live in one
+// partition, one commit moves the record. Else the commit that takes the record away
+// writes an item to its own log (user.OpPlace). The store brings it to the home of the
+// survivor as it forwards any update, behind merges that follow too, and makes a fact of
+// it there (takeOver).
+//
+// The invariants. The record and the item change in one commit, the store forwards an
+// item once, and the fact is applied once: at each moment the place is in one record, one
+// item or one fact. If Redis of the first partition goes back, the same place may come a
+// second time. It is refused then: the survivor is inside by it, or has entered no
+// earlier than it. If Redis of the second goes back, the fact is read again.
+//
+// Messages bear the name of the user whose place it was. So one that was made just before
+// a moment that Redis has lost is made again under its own name. The record has a mark of
+// that user, and the survivor's profile the id.
+//
+// A survivor who is inside stays where it is. So does one who may enter once and was
+// inside, and one in the control group. Then the place ends, and is counted as left.
+//
+// What was dropped. To read the place from the other partition: its Redis may be away.
+// Notes of former ids in Redis: a checkpoint has the records alone. The price: what the
+// survivor does while the place is on its way to another partition, about a second, takes
+// nobody out of it.
+func (c *change) handOver(ctx context.Context, in *inside, f *journey.Fact) (moved bool, err error) {
+	r, ok, err := c.record(ctx, in, f.Number)
+	if err != nil || !ok || !has(&r) {
+		return false, err
+	}
+	into, ok := user.ParseID(f.Name)
+	if !ok || in.versions[r.Version] == nil {
+		return false, nil
+	}
+	goes := user.ID{Partition: c.part.log.Partition(), Number: f.Number}
+	if r.Former == 0 {
+		r.Former = markOf(goes)
+	}
+	switch {
+	case into.Partition == goes.Partition:
+		if taken, err := c.settleIn(ctx, in, into.Number, &r); !taken || err != nil {
+			return false, err
+		}
+	case !sluice.WritesNewForms():
+		return false, nil // a program runs beside this one that cannot read the item
+	default:
+		place := journey.Place{Record: r}
+		c.items = user.AppendUpdate(c.items, &user.Update{
+			Op: user.OpPlace, Key: user.Key{Kind: user.KeyUser, Name: into.String()}, ExistingOnly: true,
+			TimeMillis: c.part.clock.Now().UnixMilli(), Name: in.id, Body: place.Text(),
+		})
+	}
+	return true, c.set(ctx, in, f.Number, &journey.Record{})
+}
+
+// has reports whether somebody has a place, or is held in the control group.
+func has(r *journey.Record) bool { return r.Inside() || r.State == journey.StateControl }
+
+// takeOver gives somebody the place of a former user, who was of another partition.
+func (c *change) takeOver(ctx context.Context, in *inside, f *journey.Fact) error {
+	if f.Name != in.id {
+		return nil
+	}
+	place, err := journey.ReadPlace(f.Body)
+	v := in.versions[place.Record.Version]
+	if err != nil || v == nil { // of a newer program, or nothing can be said of its steps
+		c.part.stats.Lost.Add(1)
+		return nil
+	}
+	if !in.stopped {
+		if taken, err := c.settleIn(ctx, in, f.Number, &place.Record); taken || err != nil {
+			return err
+		}
+	}
+	v.walk.Stop([]step.Person{c.part.person(f.Number, place.Record, "")}, c.out)
+	c.count(v)
+	return nil
+}
+
+// settleIn puts a survivor in the place of a former user, unless the survivor keeps its
+// own.
+func (c *change) settleIn(ctx context.Context, in *inside, number int64, r *journey.Record) (taken bool, err error) {
+	own, ok, err := c.record(ctx, in, number)
+	if err != nil || !ok {
+		return false, err
+	}
+	if own.State != journey.StateNone {
+		once := in.versions[r.Version].walk.Plan().Entry.Once
+		if has(&own) || once || own.Entered >= r.Entered {
+			return false, nil
+		}
+	}
+	return true, c.set(ctx, in, number, r)
+}
+
+// markOf is what records have of a former user.
+func markOf(id user.ID) uint8 { return journey.FormerMark(uint64(rule.Bucket(id, "former"))) }
+
+// namedAs is the user whose name the messages of a person bear. A person whose profile
+// does not have the former user bears its own.
+func namedAs(p *step.Person, mark uint8) user.ID {
+	if mark == 0 {
+		return p.ID
+	}
+	for m := jsonscan.Read(p.Profile); m.Next(); {
+		if m.Key != "former" || m.Value.Kind != jsonscan.Array {
+			continue
+		}
+		for e := jsonscan.ReadArray(m.Value.Raw); e.Next(); {
+			if e.Value.Kind != jsonscan.String {
+				continue
+			}
+			if id, ok := user.ParseID(e.Value.Text()); ok && markOf(id) == mark {
+				return id
+			}
+		}
+	}
+	return p.ID
+}

@@ -1,0 +1,244 @@
+package run
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/journey"
+	"sluice/store"
+	"sluice/user"
+)
+
+const leftCart = `
+id: cart
+entry: {when: {event: cart}}
+steps:
+  - {id: first, message: {template: x, tags: first}, next: wait}
+  - {id: wait, delay: {for: 1h}, next: remind}
+  - {id: remind, message: {template: x, tags: remind}}
+`
+
+// merge has the store merge one person into another of the partition or of another one.
+func (b *bed) merge(minor uint64, goes int64, into user.ID) {
+	b.Helper()
+	changes := &user.Changes{Put: []user.Row{{ID: user.ID{Number: goes}, MergedInto: into}}}
+	profile := `{"external_id":"known","former":["` + (user.ID{Number: goes}).String() + `"],"fields":{"email":"known@example.com"}}`
+	changes.Put = append(changes.Put, user.Row{ID: into, Profile: profile})
+	b.apply(&store.Effect{Users: changes})
+	b.fact(minor, goes, journey.FactMerged, into.String(), "")
+}
+
+// places are the items that carry places to other partitions.
+func (b *bed) places() (all []user.Update) {
+	b.Helper()
+	batches, err := b.log.Read(b.Context(), sluice.Position{}, 1000, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range batches {
+		r, err := sluice.ReadBatch(batches[i].Data)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for r.Next() {
+			if r.Item.Kind != sluice.ItemUser {
+				continue
+			}
+			var u user.Update
+			if err := user.DecodeUpdate(r.Item.Payload, &u); err != nil {
+				b.Fatal(err)
+			}
+			all = append(all, u)
+		}
+	}
+	return all
+}
+
+// Who waits and is merged into another user waits on as that one: the same step, the
+// same time, the same occurrence. The mail is made once, to the survivor.
+func TestAPlaceGoesToTheSurvivor(t *testing.T) {
+	b := newBed(t, 3)
+	j := b.publish(leftCart)
+	b.fact(1, 1, journey.FactEvent, "cart", "")
+	b.passes(b.open())
+	before := b.records(j)[1]
+	b.clock.Move(time.Minute)
+	b.merge(2, 1, user.ID{Number: 2})
+	b.passes(b.open())
+	got := b.records(j)
+	after := got[2]
+	if after.Former == 0 {
+		t.Error("the record does not say whose place it was")
+	}
+	after.Former = 0
+	if after != before || len(got) != 1 {
+		t.Errorf("the survivor is %+v, want %+v; %d records", after, before, len(got))
+	}
+	b.clock.Move(time.Hour)
+	b.passes(b.open())
+	f := b.read()
+	if f.sends["u1@example.com"] != 1 || f.sends["known@example.com"] != 1 {
+		t.Errorf("mails to %v, want one before the merge, and one to the survivor", f.sends)
+	}
+	for name, want := range map[string]int64{"wait/entered": 1, "wait/passed": 1, "wait/exited": 0, "remind/passed": 1} {
+		if n := f.counts["journey/cart/"+name]; n != want {
+			t.Errorf("%s is %d, want %d", name, n, want)
+		}
+	}
+}
+
+// A survivor who has a place keeps it; so does one who may enter once and was in, and
+// one who has entered since. The place of the one who goes ends then.
+func TestASurvivorKeepsItsOwnPlace(t *testing.T) {
+	at := uint32(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC).Unix())
+	for _, x := range []struct {
+		name  string
+		again bool
+		own   journey.Record
+		moves bool
+	}{
+		{"never in", false, journey.Record{}, true},
+		{"inside", true, journey.Record{State: journey.StateInside, Version: 1, Step: 1, Due: at + 1, Entered: at - 99}, false},
+		{"watched", true, journey.Record{State: journey.StateWatching, Version: 1, Step: 1, Due: at + 1, Entered: at - 99}, false},
+		{"held", true, journey.Record{State: journey.StateControl, Version: 1, Entered: at - 99}, false},
+		{"was in, once", false, journey.Record{State: journey.StateFinished, Version: 1, Entered: at - 99}, false},
+		{"was in, may again", true, journey.Record{State: journey.StateExited, Version: 1, Entered: at - 99}, true},
+		{"entered since", true, journey.Record{State: journey.StateFinished, Version: 1, Entered: at}, false},
+	} {
+		b := newBed(t, 3)
+		text := leftCart
+		if x.again {
+			text = strings.Replace(text, "{when: {event: cart}}", "{when: {event: cart}, again_after: 0s}", 1)
+		}
+		j := b.publish(text)
+		for _, home := range []int{0, 1} { // of the one who goes
+			p := b.open()
+			c := p.begin()
+			r := journey.Record{State: journey.StateInside, Version: 1, Step: 1, Due: at + 3600, Entered: at}
+			if err := c.set(t.Context(), p.journeys[0], 2, &x.own); err != nil {
+				t.Fatal(err)
+			}
+			if home == 0 {
+				if err := c.set(t.Context(), p.journeys[0], 1, &r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := c.commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			left := b.read().counts["journey/cart/wait/exited"]
+			if home == 0 {
+				b.merge(10, 1, user.ID{Number: 2})
+			} else {
+				r.Former = 7
+				place := journey.Place{Record: r}
+				b.fact(20, 2, journey.FactPlace, "cart", place.Text())
+			}
+			b.passes(b.open())
+			got := b.records(j)[2]
+			if moved := got.Entered == r.Entered && got.Former != 0; moved != x.moves || !x.moves && got != x.own {
+				t.Errorf("%s, home %d: the survivor is %+v", x.name, home, got)
+			}
+			if left = b.read().counts["journey/cart/wait/exited"] - left; left == 1 == x.moves {
+				t.Errorf("%s, home %d: %d have left", x.name, home, left)
+			}
+		}
+	}
+}
+
+// To a survivor of another partition a place travels as one item, however often the
+// session ends. There it is taken over once, also if it comes again.
+func TestAPlaceTravelsOnce(t *testing.T) {
+	sluice.WriteNewForms()
+	b := newBed(t, 3)
+	j := b.publish(leftCart)
+	b.fact(1, 1, journey.FactEvent, "cart", "")
+	b.passes(b.open())
+	before := b.records(j)[1]
+	far := user.ID{Partition: 1, Number: 9}
+	b.merge(2, 1, far)
+	b.endAnywhere()
+	all := b.places()
+	if len(all) != 1 || all[0].Op != user.OpPlace || all[0].Key.Name != far.String() || all[0].Name != "cart" {
+		t.Fatalf("items %+v, want one place for %s", all, far)
+	}
+	if got := b.records(j); got[1].State != journey.StateNone {
+		t.Errorf("whose place has gone is %+v", got[1])
+	}
+	if n := b.read().counts["journey/cart/wait/exited"]; n != 0 {
+		t.Errorf("%d have left, want none", n)
+	}
+	// The other partition, played by this one.
+	b.fact(3, 3, journey.FactPlace, "cart", all[0].Body)
+	b.fact(4, 3, journey.FactPlace, "cart", all[0].Body) // as if the first partition had gone back
+	b.fact(5, 3, journey.FactPlace, "other", all[0].Body)
+	b.fact(6, 2, journey.FactPlace, "cart", "what nobody has written")
+	b.endAnywhere()
+	got := b.records(j)[3]
+	if got.Former != markOf(user.ID{Number: 1}) {
+		t.Errorf("the place bears the mark %d", got.Former)
+	}
+	got.Former = 0
+	if got != before {
+		t.Errorf("the survivor is %+v, want %+v", got, before)
+	}
+	b.clock.Move(time.Hour)
+	b.endAnywhere()
+	b.fact(7, 3, journey.FactPlace, "cart", all[0].Body) // behind the end of the way
+	b.endAnywhere()
+	if f := b.read(); f.sends["u3@example.com"] != 1 {
+		t.Errorf("the survivor has %d mails, want 1", f.sends["u3@example.com"])
+	}
+}
+
+// What is decided again after Redis has lost the last moments, and a merge in between,
+// bears the same name: that of the user whose place it was.
+func TestAMovedPersonsMailHasItsName(t *testing.T) {
+	var ids []string
+	for _, merged := range []bool{false, true} {
+		b := newBed(t, 3)
+		j := b.publish(strings.Replace(leftCart, "id: first, message: {template: x, tags: first}", "id: first, delay: {for: 1m}", 1))
+		b.fact(1, 1, journey.FactEvent, "cart", "")
+		b.passes(b.open())
+		if merged {
+			b.merge(2, 1, user.ID{Number: 2})
+			b.passes(b.open())
+			b.merge(3, 2, user.ID{Number: 3}) // once more: its profile is to have both
+			profile := `{"former":["` + (user.ID{Number: 1}).String() + `","` + (user.ID{Number: 2}).String() + `"],"fields":{"email":"u3@example.com"}}`
+			b.apply(&store.Effect{Users: &user.Changes{Put: []user.Row{{ID: user.ID{Number: 3}, Profile: profile}}}})
+			b.passes(b.open())
+			if r := b.records(j)[3]; r.State != journey.StateInside {
+				t.Fatalf("the survivor is %+v", r)
+			}
+		}
+		for range 2 {
+			b.clock.Move(time.Hour + time.Minute)
+			b.passes(b.open())
+		}
+		mails := b.mails("remind")
+		if len(mails) != 1 {
+			t.Fatalf("%d mails, want 1", len(mails))
+		}
+		ids = append(ids, mails[0])
+	}
+	if ids[0] != ids[1] {
+		t.Errorf("the mail is called %s, and after merges %s", ids[0], ids[1])
+	}
+}
+
+// What somebody did before a merge is told also if the merge is stored by then.
+func TestFactsOfBeforeAMerge(t *testing.T) {
+	b := newBed(t, 3)
+	j := b.publish(leftCart)
+	b.fact(1, 1, journey.FactEvent, "cart", "")
+	b.merge(2, 1, user.ID{Number: 2})
+	b.passes(b.open())
+	if r := b.records(j)[2]; r.State != journey.StateInside {
+		t.Errorf("the survivor is %+v", r)
+	}
+	if f := b.read(); f.sends["known@example.com"] != 1 {
+		t.Errorf("mails %v, want one to the survivor", f.sends)
+	}
+}
