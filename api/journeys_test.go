@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -9,11 +10,13 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/ingest"
 	"sluice/journey"
 	"sluice/journey/desk"
 	"sluice/journey/env"
 	"sluice/mail"
 	"sluice/store/sqlstore"
+	"sluice/test/servers"
 	"sluice/user"
 )
 
@@ -203,4 +206,58 @@ func TestUserJourneys(t *testing.T) {
 	callJSON(t, url+"/v1/users/u-8/journeys", "GET", x.read, "", 404, nil)
 	callJSON(t, url+"/v1/users/u-7/journeys?by=email", "GET", x.read, "", 400, nil)
 	callJSON(t, url+"/v1/users/u-7/journeys", "GET", x.templates.read, "", 403, nil)
+}
+
+// intakeOf takes in what is posted, into a Redis of its own.
+func intakeOf(t *testing.T) *ingest.Intake {
+	t.Helper()
+	server, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir(), AppendFsync: "no"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Kill() })
+	redis, err := flow.Dial(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(redis.Close)
+	var logs []*flow.Log
+	for _, p := range flow.Partitions(2) {
+		logs = append(logs, flow.NewLog(redis, p))
+	}
+	writer := flow.NewWriter(logs, "test", 1<<20)
+	t.Cleanup(func() { _ = writer.Close(context.Background()) })
+	return &ingest.Intake{Writer: writer, Redis: redis, Partitions: 2, Clock: sluice.SystemClock{}, Stats: &ingest.Stats{}}
+}
+
+// A call lets people into a live journey that takes calls; what is wrong with one entry
+// is told with its index and costs none of the others.
+func TestEnterJourney(t *testing.T) {
+	sluice.WriteNewForms()
+	x := startJourneys(t)
+	const enter = `{"id":"%s","entry":{"when":%s},"steps":[{"id":"hello","message":{"template":"welcome"}}]}`
+	for id, when := range map[string]string{"open": `[{"event":"signup"},{"api":true}]`, "shut": `{"event":"signup"}`, "draft": `{"api":true}`} {
+		x.ask(t, "POST", "", fmt.Sprintf(enter, id, when), 201, nil)
+		if id != "draft" {
+			x.ask(t, "POST", "/"+id+"/publish", "", 200, nil)
+		}
+	}
+	_, text := addKey(t, x.store, "journeys:enter")
+	enters := func(path, body string, want int) (o outcome) {
+		t.Helper()
+		callJSON(t, x.url+path, "POST", "Bearer "+text, body, want, &o)
+		return o
+	}
+	x.p.intake = intakeOf(t)
+	enters("/shut/enter", `{"external_id":"a"}`, 409)
+	enters("/draft/enter", `{"external_id":"a"}`, 409)
+	enters("/none/enter", `{"external_id":"a"}`, 404)
+	enters("/open/enter", `[`+strings.Repeat(`{"external_id":"a"},`, 1000)+`{"external_id":"a"}]`, 413)
+	callJSON(t, x.url+"/open/enter", "POST", x.write, `{"external_id":"a"}`, 403, nil)
+	long := `{"a":"` + strings.Repeat("x", desk.MaxContextBytes) + `"}`
+	o := enters("/open/enter", `[{"external_id":"a","context":{"n":1}},{},{"external_id":"b","context":7},{"external_id":"c","context":`+long+`},{"external_id":"d","email":"d@example.com"},{"other":1},{"email":"no address"},{"user_alias":{"alias_label":"l","alias_name":"n"}},{"email":"e@example.com"}]`, 202)
+	if o.Accepted != 3 || o.RefusedCount != 6 || len(o.Refused) != 6 || *o.Refused[0].Index != 1 || *o.Refused[5].Index != 6 {
+		t.Errorf("%+v", o)
+	}
+	enters("/open/enter", `[{}]`, 400)
 }

@@ -162,6 +162,7 @@ func (s *Server) routes() []route {
 		{post, eventsPath, s.events},
 		{post, countersPath, s.counters},
 		{post, messagesPath, s.messages},
+		{post, journeyPath + "/enter", s.enterJourney},
 		{get, pingPath, s.ping},
 		{post, optInPath, s.optIn},
 		{http.MethodOptions, optInPath, s.optIn},

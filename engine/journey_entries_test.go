@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -132,5 +133,65 @@ func TestACartOfSomebodyUnknown(t *testing.T) {
 	})
 	for name, want := range map[string]int64{"wait/entered": people, "wait/exited": 0, "remind/passed": people} {
 		await(t, name, func() bool { return counts(t, e, "journey/unknown/"+name) == want })
+	}
+}
+
+const calledJourney = `
+id: called
+entry: {when: {api: true}}
+steps:
+  - {id: split, split: {if: {context: size, is: equals, value: big}, then: big, else: exit}}
+  - {id: big, message: {template: big, tags: big}}
+`
+
+// TestEntriesByCalls: a call lets people in whatever they are called by, also after they
+// were merged into a user of another partition; a repeat under its Idempotency-Key lets
+// nobody in again; nobody is made.
+func TestEntriesByCalls(t *testing.T) {
+	e, db, _ := withJourney(t, 4, strings.Replace(calledJourney, "{when: {api: true}}", "{when: {api: true}, again_after: 0s}", 1), "big")
+	var attributes, merges, entries []string
+	const people = 12
+	for n := range people {
+		attributes = append(attributes, fmt.Sprintf(`{"external_id":"k%d","email":"k%d@example.com"},{"external_id":"old%d"}`, n, n, n))
+		merges = append(merges, fmt.Sprintf(`{"identifier_to_merge":{"external_id":"old%d"},"identifier_to_keep":{"external_id":"k%d"}}`, n, n))
+		entries = append(entries, fmt.Sprintf(`{"external_id":"old%d","context":{"size":"big"}}`, n))
+	}
+	track(t, e, `{"attributes":[`+strings.Join(attributes, ",")+`]}`)
+	await(t, "the users are there", func() bool {
+		_, ok := idOf(t, db, user.Key{Kind: user.KeyExternal, Name: fmt.Sprint("old", people-1)})
+		return ok
+	})
+	call(t, e, "/users/merge", `{"merge_updates":[`+strings.Join(merges, ",")+`]}`)
+	entries = append(entries, `{"external_id":"nobody"}`, `{"context":{}}`)
+	for range 2 {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+e.Address()+"/v1/journeys/called/enter", strings.NewReader("["+strings.Join(entries, ",")+"]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+rootKey)
+		req.Header.Set("Idempotency-Key", "one")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusAccepted {
+			t.Fatal(res.Status)
+		}
+	}
+	await(t, "all have entered", func() bool { return counts(t, e, "journey/called/split/entered") >= people })
+	await(t, "each has a mail", func() bool {
+		for n := range people {
+			if len(sendsOf(t, db, fmt.Sprint("k", n))) == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	if n := counts(t, e, "journey/called/split/entered"); n != people {
+		t.Errorf("%d have entered, want %d", n, people)
+	}
+	if _, ok := idOf(t, db, user.Key{Kind: user.KeyExternal, Name: "nobody"}); ok {
+		t.Error("an entry has made a user")
 	}
 }

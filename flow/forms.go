@@ -165,6 +165,16 @@ func (l *Lanes) Readable(ctx context.Context, b *LaneBatch) error {
 	return nil
 }
 
+// CheckForms returns an error unless all forms that this program writes are in use: each
+// process that lives reads them then.
+func (r *Redis) CheckForms(ctx context.Context) error {
+	used, err := r.forms(ctx, sluice.Forms{})
+	if known := sluice.KnownForms(); err == nil && !used.Cover(known) {
+		err = fmt.Errorf("redis %s: forms %s are in use, this program writes %s: a program of an older version runs, wait until it has ended", r, used, known)
+	}
+	return err
+}
+
 // forms notes forms as in use and returns the newest of all that were noted.
 func (r *Redis) forms(ctx context.Context, f sluice.Forms) (sluice.Forms, error) {
 	const verb = "read which forms are in use"

@@ -3,7 +3,10 @@ package ingest
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"sluice"
@@ -29,6 +32,35 @@ func (in *Intake) Update(ctx context.Context, updates []user.Update) error {
 	}
 	if err := in.Writer.Write(ctx, d.parts()...); err != nil {
 		return err
+	}
+	in.Stats.Accepted.Add(int64(len(updates)))
+	return nil
+}
+
+// UpdateOnce is Update of a request: with an IdempotencyKey its updates are written once,
+// in each partition of their keys. ErrOtherBody: another body came with this key before.
+func (in *Intake) UpdateOnce(ctx context.Context, r *Request, updates []user.Update) error {
+	if r.IdempotencyKey == "" {
+		return in.Update(ctx, updates)
+	}
+	parts := make(map[int]*flow.Part)
+	for i := range updates {
+		n := updates[i].Key.Partition(in.Partitions)
+		if parts[n] == nil {
+			parts[n] = &flow.Part{Partition: n}
+		}
+		parts[n].Items, parts[n].Count = user.AppendUpdate(parts[n].Items, &updates[i]), parts[n].Count+1
+	}
+	hash := requestHash(r, nil)
+	name := hex.EncodeToString(hash[:16])
+	for _, n := range slices.Sorted(maps.Keys(parts)) {
+		err := in.Writer.WriteOnce(ctx, *parts[n], name, bodyPrint(r), idempotencyTTL)
+		if errors.Is(err, flow.ErrOtherBody) {
+			return ErrOtherBody
+		}
+		if err != nil {
+			return err
+		}
 	}
 	in.Stats.Accepted.Add(int64(len(updates)))
 	return nil

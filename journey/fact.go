@@ -78,7 +78,7 @@ type Fact struct {
 // ones of such a name.
 func (f *Fact) Properties() string {
 	switch f.Kind {
-	case FactEvent:
+	case FactEvent, FactEntered:
 		return f.Body
 	case FactPurchase:
 		return f.ofPurchase()

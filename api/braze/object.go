@@ -80,6 +80,18 @@ func (o *object) user(u *user.Update) (err error) {
 	return err
 }
 
+// UserOf returns whom the members of an object name: external_id, user_alias, braze_id,
+// email or phone. Other members are passed over.
+func UserOf(members map[string]jsonscan.Value) (user.Key, error) {
+	var o object
+	for name, v := range members {
+		o.take(name, v)
+	}
+	var u user.Update
+	err := o.user(&u)
+	return u.Key, err
+}
+
 // flag reads a boolean that may be absent.
 func flag(field string, v jsonscan.Value) (is, said bool, err error) {
 	switch {

@@ -31,6 +31,7 @@ describes the document that a journey is; a FILE is YAML, or JSON if its name en
     sluice journey resume ID
     sluice journey stop ID          take out all who are inside, for good
     sluice journey archive ID       lists leave it out; for drafts and stopped ones
+    sluice journey enter ID         let a person in: --user U, an external id; --context JSON
     sluice journey list             all of them; --archived: archived ones too
     sluice journey show ID          its draft as JSON, which apply takes; --version N: that version
     sluice journey status ID        how many entered, wait at, passed and left each step
@@ -43,6 +44,8 @@ var journeyFlags = []flagSpec{
 	{name: "alone", help: "validate: take templates, segments and other journeys to be there"},
 	{name: "publish", help: "apply: publish the draft, too"},
 	{name: "archived", help: "list: archived ones too"},
+	{name: "user", value: "U", help: "enter: the external id of the person"},
+	{name: "context", value: "JSON", help: "enter: an object that rules call context"},
 	{name: "version", value: "N", help: "show: not the draft, but this version", check: wholeNumber(1, store.MaxVersions)},
 	{name: "json", help: "list, status: JSON"},
 }
@@ -61,6 +64,7 @@ var journeyWords = []struct {
 	{"resume", "one ID", 1, journeySet(desk.Resume)},
 	{"stop", "one ID", 1, journeySet(desk.Stop)},
 	{"archive", "one ID", 1, journeySet(desk.Archive)},
+	{"enter", "one ID", 1, (*call).journeyEnter},
 	{"list", "no arguments", 0, (*call).journeyList},
 	{"show", "one ID", 1, (*call).journeyShow},
 	{"status", "one ID", 1, (*call).journeyStatus},

@@ -25,7 +25,7 @@ database has only a hash of it, so a key is shown once, when it is made.
 Permissions: events:write, counters:write (post them), consent:write (with
 events:write: "subscribed" lifts what held mail back, and "complained" stops
 transactional mail too; without it neither does), series:read, segments:read,
-segments:write, templates:read, templates:write, journeys:read, journeys:write,
+segments:write, templates:read, templates:write, journeys:read, journeys:write, journeys:enter,
 suppressions:read, suppressions:write, messages:send (hand in mail), optin:write
 (links to confirm, docs/consent.md), metrics:read (needed beyond loopback), admin
 (/debug/pprof); for the calls of Braze's REST API those of docs/braze.md:

@@ -17,7 +17,6 @@ type Warning struct {
 // What is said of what is not built. When it is built it goes from here, and from
 // docs/journeys.md.
 const (
-	noCall    = "there is no call yet by which people enter: this never happens"
 	noLimit   = "entries are not limited yet: all enter"
 	noRate    = "messages are not limited yet: they leave as fast as the routes take them"
 	noPlace   = "rules do not find yet where the person is in journeys"
@@ -100,8 +99,6 @@ func (w *warnings) triggers(place string, list []plan.Trigger) {
 	for i := range list {
 		at := fmt.Sprintf("%s[%d]", place, i)
 		switch t := &list[i]; {
-		case t.API:
-			w.add(at, noCall)
 		case t.Rule != "":
 			w.rule(at+".rule", t.Rule, false)
 		}

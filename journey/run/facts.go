@@ -113,7 +113,7 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles
 	switch {
 	case f.Kind == journey.FactPlace:
 		return c.takeOver(ctx, in, f)
-	case in.stopped || !in.wants(f):
+	case in.stopped, f.Kind == journey.FactEntered && f.Name != in.id, !in.wants(f):
 		return nil
 	case f.Kind == journey.FactMerged:
 		if moved, err := c.handOver(ctx, in, f); moved || err != nil {

@@ -228,6 +228,32 @@ func TestAMovedPersonsMailHasItsName(t *testing.T) {
 	}
 }
 
+// An entry by a call lets a person into the journey that it names, with its context, and
+// into no other.
+func TestEntryByACall(t *testing.T) {
+	b := newBed(t, 3)
+	text := `
+id: called
+entry: {when: {api: true}}
+steps:
+  - {id: split, split: {if: {context: size, is: equals, value: big}, then: big, else: small}}
+  - {id: big, message: {template: x, tags: big}}
+  - {id: small, message: {template: x, tags: small}}
+`
+	j, other := b.publish(text), b.publish(strings.Replace(text, "id: called", "id: other", 1))
+	b.fact(1, 1, journey.FactEntered, "called", `{"size":"big"}`)
+	b.fact(2, 2, journey.FactEntered, "called", "")
+	b.fact(3, 2, journey.FactEntered, "called", "") // once
+	b.fact(4, 99, journey.FactEntered, "called", "")
+	b.passes(b.open())
+	if big, small := b.mails("big"), b.mails("small"); len(big) != 1 || len(small) != 1 {
+		t.Errorf("%d big and %d small mails, want one each", len(big), len(small))
+	}
+	if n, m := len(b.records(j)), len(b.records(other)); n != 2 || m != 0 {
+		t.Errorf("%d and %d people, want 2 and none", n, m)
+	}
+}
+
 // What somebody did before a merge is told also if the merge is stored by then.
 func TestFactsOfBeforeAMerge(t *testing.T) {
 	b := newBed(t, 3)

@@ -23,6 +23,8 @@ func mayFire(on *plan.On, f *journey.Fact) bool {
 		return f.Kind == journey.FactGroups
 	case plan.OnMail:
 		return f.Kind == journey.FactMail && f.Name == string(on.Mail)
+	case plan.OnAPI:
+		return f.Kind == journey.FactEntered
 	case plan.OnRule:
 		return looks(&on.Looks, f)
 	}

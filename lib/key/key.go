@@ -87,6 +87,7 @@ const (
 	TemplatesWrite Permission = "templates:write"
 	JourneysRead   Permission = "journeys:read"
 	JourneysWrite  Permission = "journeys:write"
+	JourneysEnter  Permission = "journeys:enter"
 	MetricsRead    Permission = "metrics:read"
 	OptInWrite     Permission = "optin:write"
 	ConsentWrite   Permission = "consent:write"
@@ -151,6 +152,7 @@ var Permissions = []struct {
 	{TemplatesRead, "read /v1/templates, and preview them: values of users"},
 	{TemplatesWrite, "make, change and archive templates"},
 	{JourneysRead, "read /v1/journeys, check documents, and see where users are in them"},
+	{JourneysEnter, "let people into journeys"},
 	{JourneysWrite, "make, change, publish, pause, stop and archive journeys"},
 	{SuppressionsRead, "read /v1/suppressions, and ask /v1/suppressions/check"},
 	{SuppressionsWrite, "add and remove suppressions"},
