@@ -2,6 +2,7 @@ package sqlstore_test
 
 import (
 	"bytes"
+	"database/sql"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,7 +27,7 @@ func indexesOf(t *testing.T, database, table string) string {
 
 // TestIndexOfSendsIsChanged: wherever the change was cut off, it is finished.
 func TestIndexOfSendsIsChanged(t *testing.T) {
-	const before, after = "PRIMARY(message,number) send_state(state)", "PRIMARY(message,number) send_state_part(state,part) send_user(user_part,user_number,message,number)"
+	const before, after = "PRIMARY(message,number) send_state(state)", "PRIMARY(message,number) send_state_part(state,part) send_user(user_part,user_number,message,number,accepted)"
 	database := newDatabase(t)
 	s := open(t, mariadb.SocketURL(database), sqlstore.Options{})
 	sqlstore.MigrateTo(t, s, 16)
@@ -119,6 +120,35 @@ func TestSendsOfAUserHaveTheirIndex(t *testing.T) {
 		plan := fmt.Sprint(queryTexts(t, db, c.explain+strings.Replace(string(text), "$COLUMNS", "state", 1)))
 		if !strings.Contains(plan, "send_user") || strings.Contains(plan, "filesort") || strings.Contains(plan, "Sort") || strings.Contains(plan, "TEMP B-TREE") {
 			t.Errorf("on %s: %s", c.driver, plan)
+		}
+		wantHistoryByIndex(t, db, c.driver, c.explain)
+	}
+}
+
+// wantHistoryByIndex: what people got is found by the index of sends by user, and what is
+// counted since a time reads no rows of before.
+func wantHistoryByIndex(t *testing.T, db *sql.DB, driver, explain string) {
+	t.Helper()
+	since := map[string]string{"sqlite": "1760000100000", "pgx": "'2025-10-09T09:00:00Z'", "mysql": "'2025-10-09 09:00:00'"}[driver]
+	timed := map[string]string{"sqlite": "COVERING INDEX send_user", "pgx": "accepted >=", "mysql": "Using index condition"}[driver]
+	counts := "mail_counts.sql"
+	if driver == "sqlite" {
+		counts = "mail_counts.sqlite.sql"
+	}
+	for _, c := range []struct {
+		query  string
+		values []string
+		want   string
+	}{{"mail_known.sql", []string{"3"}, "send_user"}, {counts, []string{"3", since, "'store'", "3"}, timed}} {
+		text, err := os.ReadFile(filepath.Join("query", c.query))
+		must(t, err)
+		statement := strings.NewReplacer("$ANSWERS", ", MAX(CASE WHEN step = 'a' THEN 1 ELSE 0 END)", "$ANY", "step = 'a'", "$NAMES", "77, 78", "$SUMS", "COUNT(*) AS n0", "$COUNTS", "m.n0").Replace(string(text))
+		for _, value := range c.values {
+			statement = strings.Replace(statement, "?", value, 1)
+		}
+		plan := fmt.Sprint(queryTexts(t, db, explain+statement))
+		if !strings.Contains(plan, "send_user") || !strings.Contains(plan, c.want) || driver == "pgx" && c.want == timed && !strings.Contains(plan, "Index Cond: ((user_part = 3) AND (user_number = ANY") {
+			t.Errorf("%s on %s: %s", c.query, driver, plan)
 		}
 	}
 }
