@@ -142,15 +142,18 @@ func (c *change) askSome(ctx context.Context, people []step.Person) error {
 	p := c.part
 	asked := p.capping.counted(p.clock.Now())
 	numbers := make([]int64, len(people))
-	former := make(map[int][]int64)        // by partition
-	whose := make(map[int]map[int64]int64) // of those
+	former := make(map[int][]int64)          // by partition
+	whose := make(map[int]map[int64][]int64) // of those: the people they are now
 	for i := range people {
 		numbers[i] = people[i].ID.Number
-		for _, id := range formerOf(people[i].Profile) {
+		for _, id := range formerOf(&people[i]) {
 			if whose[id.Partition] == nil {
-				whose[id.Partition] = make(map[int64]int64)
+				whose[id.Partition] = make(map[int64][]int64)
 			}
-			former[id.Partition], whose[id.Partition][id.Number] = append(former[id.Partition], id.Number), numbers[i]
+			if whose[id.Partition][id.Number] == nil {
+				former[id.Partition] = append(former[id.Partition], id.Number)
+			}
+			whose[id.Partition][id.Number] = append(whose[id.Partition][id.Number], numbers[i])
 		}
 	}
 	counts, applied, err := p.store.MailCounts(ctx, p.storedBy, p.log.Partition(), numbers, asked)
@@ -173,8 +176,10 @@ func (c *change) askSome(ctx context.Context, people []step.Person) error {
 				return err
 			}
 			for number, all := range counts {
-				for i := range all {
-					c.tallies[whose[part][number]].counts[i] += all[i]
+				for _, now := range whose[part][number] {
+					for i := range all {
+						c.tallies[now].counts[i] += all[i]
+					}
 				}
 			}
 			some = some[n:]

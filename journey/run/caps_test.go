@@ -9,9 +9,11 @@ import (
 
 	"sluice"
 	"sluice/journey"
+	"sluice/journey/step"
 	"sluice/mail"
 	"sluice/store"
 	"sluice/user"
+	"sluice/user/rule"
 )
 
 // storedBy is the follower that stores the log.
@@ -339,7 +341,6 @@ func (b *bed) begin(major uint64, event string, people int) {
 // A mail counts once, in hand or in the ledger, and no longer than the window in either;
 // one that ignores caps counts in neither.
 func TestAMailCountsOnce(t *testing.T) {
-	sluice.WriteNewForms()
 	for _, stored := range []bool{false, true} {
 		const people = 5
 		b := newBed(t, people)
@@ -368,5 +369,33 @@ func TestAMailCountsOnce(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Somebody who was merged, and is told of what came before with the profile of the
+// survivor, is counted once, and so is the survivor beside.
+func TestCapsOfSomebodyBeforeTheMerge(t *testing.T) {
+	b := newBed(t, 2)
+	b.named(2)
+	former := user.ID{Number: 1}
+	s := mail.StoredSend{Send: mail.Send{Message: sluice.NewMessageID(b.clock.Now().UnixMilli()), Recipients: 1, Priority: mail.PriorityNormal, Class: mail.ClassMarketing, Form: mail.ContentMIME,
+		AcceptedMillis: b.clock.Now().UnixMilli(), To: "x@example.com", User: former.String()}}
+	b.apply(&store.Effect{Sends: []mail.StoredSend{s}})
+	b.caps = []journey.Cap{{Name: "two", Messages: 2, Window: time.Hour}}
+	b.publish(alone("a", ""))
+	p := b.open()
+	profile := fmt.Sprintf(`{"external_id":"u2","former":[%q]}`, former)
+	people := []step.Person{p.person(1, journey.Record{}, profile), p.person(2, journey.Record{}, profile)}
+	c := p.begin()
+	if err := c.askSome(t.Context(), people); err != nil {
+		t.Fatal(err)
+	}
+	if one, two := c.tallies[1].counts[0], c.tallies[2].counts[0]; one != 1 || two != 1 {
+		t.Errorf("they got %d and %d mails, want 1 each", one, two)
+	}
+	v := &version{asks: mailNeedsOf([]rule.Need{{Event: journey.MailReceived}})}
+	b.apply(&store.Effect{Outcomes: []mail.StoredOutcome{{Outcome: mail.Outcome{Message: s.Message, Recipients: 1, Was: mail.SendWaiting, State: mail.SendSent, TimeMillis: 1, Attempts: 1}}}})
+	if err := p.known(t.Context(), v, people); err != nil || people[0].Given.Known != 1 || people[1].Given.Known != 1 {
+		t.Errorf("known are %b and %b: %v", people[0].Given.Known, people[1].Given.Known, err)
 	}
 }

@@ -61,12 +61,12 @@ func (p *part) known(ctx context.Context, v *version, people []step.Person) erro
 // mailOf answers what rules of a version ask about the mail of people.
 func (p *part) mailOf(ctx context.Context, v *version, people []step.Person) (map[user.ID]uint64, error) {
 	ids := make([]user.ID, 0, len(people))
-	whose := make(map[user.ID]user.ID) // of those who were merged into one of the people
+	whose := make(map[user.ID][]user.ID) // of those who were merged: the people they are now
 	for i := range people {
 		ids = append(ids, people[i].ID)
-		for _, id := range formerOf(people[i].Profile) {
+		for _, id := range formerOf(&people[i]) {
 			ids = append(ids, id)
-			whose[id] = people[i].ID
+			whose[id] = append(whose[id], people[i].ID)
 		}
 	}
 	found, err := p.store.MailKnown(ctx, ids, v.asks.asked(p.clock.Now()))
@@ -75,24 +75,26 @@ func (p *part) mailOf(ctx context.Context, v *version, people []step.Person) (ma
 	}
 	answers := make(map[user.ID]uint64, len(found))
 	for id, bits := range found {
-		if now, ok := whose[id]; ok {
-			id = now
-		}
+		var known uint64
 		for i, bit := range v.asks.bits {
-			answers[id] |= bits >> i & 1 << bit
+			known |= bits >> i & 1 << bit
+		}
+		for _, id := range append(whose[id], id) {
+			answers[id] |= known
 		}
 	}
 	return answers, nil
 }
 
-// formerOf are users who were merged into one, by the text of the profile.
-func formerOf(profile string) (ids []user.ID) {
-	for m := jsonscan.Read(profile); m.Next(); {
+// formerOf are users who were merged into a person, by the profile. Who is told of what
+// came before the merge has the profile of the survivor, and is one of them.
+func formerOf(p *step.Person) (ids []user.ID) {
+	for m := jsonscan.Read(p.Profile); m.Next(); {
 		if m.Key != "former" {
 			continue
 		}
 		for e := jsonscan.ReadArray(m.Value.Raw); e.Next() && len(ids) < formerAsked; {
-			if id, ok := user.ParseID(e.Value.Text()); ok {
+			if id, ok := user.ParseID(e.Value.Text()); ok && id != p.ID {
 				ids = append(ids, id)
 			}
 		}

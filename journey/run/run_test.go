@@ -58,6 +58,7 @@ const bedPartitions = 2
 
 func newBed(t *testing.T, people int) *bed {
 	t.Helper()
+	sluice.WriteNewForms() // as processes do that all read them
 	b := &bed{T: t, clock: clocktest.At(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))}
 	var err error
 	if b.server, err = servers.StartRedis(t.Context(), servers.RedisOptions{Dir: t.TempDir(), AppendFsync: "no"}); err != nil {
