@@ -58,7 +58,7 @@ var wantTotalS = map[string]float64{"sqlite": 60, "mariadb": 80, "postgres": 100
 // journeyName is the bench that moves people.
 const journeyName = "journey"
 
-var journeyParts = []string{"sqlite", "mariadb", "postgres", "wakes", "baselines"}
+var journeyParts = []string{"sqlite", "mariadb", "postgres", "spread", "many", "wakes", "baselines"}
 
 // journeyDocument is the journey: a pause, the branches, and a pause behind each.
 func journeyDocument(id string) string {
@@ -86,6 +86,9 @@ type journeyBench struct {
 	store *sqlstore.Store
 	redis *flow.Redis
 	logs  []*flow.Log
+
+	lonely     int       // the number of the journey that few are in
+	lonelyFrom time.Time // they are due in the seconds behind it
 }
 
 // runJourney is `sluice-bench journey`.
@@ -186,9 +189,15 @@ func (b *journeyBench) measure(ctx context.Context, db database) (err error) {
 	if err := b.waves(ctx, leases, clock, empty); err != nil {
 		return err
 	}
-	if b.run.does("wakes") {
-		if err := b.wakes(ctx, leases); err != nil {
-			return err
+	for _, part := range []struct {
+		name string
+		run  func(context.Context, *flow.Leases) error
+	}{{"spread", b.spread}, {"many", b.many}, {"wakes", b.wakes}} {
+		if !b.run.does(part.name) {
+			continue
+		}
+		if err := part.run(ctx, leases); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
 		}
 	}
 	if b.run.does("baselines") {
@@ -279,7 +288,7 @@ func (b *journeyBench) enter(ctx context.Context, leases *flow.Leases, number in
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for p := range journeyPartitions {
 		group.Go(func() error {
-			return b.enterOne(ctx, held[p], p, int(number), func(int64) journey.Record { return r })
+			return b.enterOne(ctx, held[p], p, int(number), b.lastOf(p), func(int64) journey.Record { return r })
 		})
 	}
 	return group.Wait()
@@ -299,13 +308,17 @@ func (b *journeyBench) hold(ctx context.Context, leases *flow.Leases) (map[int]*
 	return held, nil
 }
 
-// enterOne enters people of one partition with the records that of returns.
-func (b *journeyBench) enterOne(ctx context.Context, lease *flow.Lease, partition, number int, of func(person int64) journey.Record) error {
+// lastOf is the number of the last person of a partition.
+func (b *journeyBench) lastOf(partition int) int64 {
+	return (b.users-1-int64(partition))/journeyPartitions + 1
+}
+
+// enterOne enters people of one partition up to a number with the records that of returns.
+func (b *journeyBench) enterOne(ctx context.Context, lease *flow.Lease, partition, number int, last int64, of func(person int64) journey.Record) error {
 	records := b.logs[partition].Records(number)
 	if err := records.Load(ctx, nil); err != nil {
 		return err
 	}
-	last := (b.users-1-int64(partition))/journeyPartitions + 1
 	at, err := b.logs[partition].Cursor(ctx, journeyName)
 	if err != nil {
 		return err
@@ -334,12 +347,13 @@ func (b *journeyBench) enterOne(ctx context.Context, lease *flow.Lease, partitio
 
 // waves starts what moves people, and lets an hour pass, twice.
 func (b *journeyBench) waves(ctx context.Context, leases *flow.Leases, clock *benchClock, empty float64) error {
+	at := clock.Now().Add(time.Hour + time.Minute).Truncate(time.Second)
+	if err := b.enterLonely(ctx, leases, at); err != nil {
+		return err
+	}
 	f := b.follower(leases, clock)
-	running, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
 	began := time.Now()
-	go func() { defer close(done); f.Run(running, running) }() // until stop
-	defer func() { stop(); <-done }()
+	defer runs(ctx, f)()
 	if err := until(ctx, journeyWithin, func() bool { return f.Stats.Opened.Load() == journeyPartitions }); err != nil {
 		return fmt.Errorf("wait for the records to be read: %w", err)
 	}
@@ -352,14 +366,19 @@ func (b *journeyBench) waves(ctx context.Context, leases *flow.Leases, clock *be
 			return err
 		}
 		began := time.Now()
-		clock.ahead.Add(int64(time.Hour + time.Minute))
+		clock.ahead.Store(int64(time.Until(at)))
+		at = at.Add(time.Hour + time.Minute)
+		var lonely errgroup.Group
+		if n == 0 {
+			lonely.Go(func() error { return b.watchLonely(ctx, clock) })
+		}
 		want := int64(n+1) * b.users
 		if err := until(ctx, journeyWithin, func() bool { return f.Stats.Moved.Load() >= want }); err != nil {
 			return fmt.Errorf("wait for wave %d: %d of %d have moved: %w", n+1, f.Stats.Moved.Load(), want, err)
 		}
 		took[n] = time.Since(began).Seconds()
 		after, err := cpuTimeOf(os.Getpid())
-		if err != nil {
+		if err := errors.Join(err, lonely.Wait()); err != nil {
 			return err
 		}
 		b.add("cpu", "Sluice's computing for a person", "µs", float64((after-cpu).Microseconds())/float64(b.users))

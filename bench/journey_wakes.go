@@ -47,7 +47,7 @@ func (b *journeyBench) wakes(ctx context.Context, leases *flow.Leases) error {
 	for p := range journeyPartitions {
 		group.Go(func() error {
 			random := rand.New(rand.NewPCG(1, uint64(p)))
-			return b.enterOne(entering, held[p], p, int(number), func(int64) (r journey.Record) {
+			return b.enterOne(entering, held[p], p, int(number), b.lastOf(p), func(int64) (r journey.Record) {
 				if random.Float64() < share {
 					second := random.IntN(wakesSeconds)
 					counts[p][second]++
@@ -74,10 +74,7 @@ func (b *journeyBench) entering() time.Duration {
 // wait runs what moves people, and looks when those of each second have moved.
 func (b *journeyBench) wait(ctx context.Context, leases *flow.Leases, first time.Time, counts [][wakesSeconds]int64) error {
 	f := b.follower(leases, &benchClock{})
-	running, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() { defer close(done); f.Run(running, running) }() // until stop
-	defer func() { stop(); <-done }()
+	defer runs(ctx, f)()
 	var want int64
 	var worst time.Duration
 	for second := range wakesSeconds {
