@@ -197,7 +197,7 @@ func (c *change) enter(ctx context.Context, in *inside, people []step.Person) er
 			continue
 		}
 		p.Record = r
-		if in.current.walk.MayEnter(&p, now) {
+		if in.current.walk.MayEnter(&p, now) && !in.scan.tooSoon(&p) {
 			some = append(some, p)
 		}
 	}

@@ -31,6 +31,8 @@ type scan struct {
 	last  int64     // the second of the last run
 	after int64     // the number of the last person looked at by it; finished: the run is over
 	next  time.Time // of the next run; zero: there is none
+
+	sweep *sweep // not nil: the time is that of each person's zone
 }
 
 // finished is what after is when a run is over.
@@ -50,19 +52,40 @@ func (p *part) openScan(ctx context.Context, in *inside) error {
 	}
 	in.scan = &scan{last: in.current.publishedMillis / 1000, after: finished}
 	if text != "" {
-		last, after, found := strings.Cut(text, "/")
-		var errs [2]error
-		in.scan.last, errs[0] = strconv.ParseInt(last, 10, 64)
-		in.scan.after, errs[1] = strconv.ParseInt(after, 10, 64)
-		if !found || errs[0] != nil || errs[1] != nil {
-			return fmt.Errorf("journey %s: read how far its last run is: %q is no second and number", in.id, text)
+		if err := in.scan.read(text); err != nil {
+			return fmt.Errorf("journey %s: read how far its last run is: %q: %w", in.id, text, err)
 		}
 		if published := in.current.publishedMillis / 1000; in.scan.last < published { // of another version
-			in.scan.last, in.scan.after = published, finished
+			*in.scan = scan{last: published, after: finished}
 		}
 	}
 	in.scan.plan(in.current)
 	return nil
+}
+
+// read reads a note: the second of the last run, the number of the last person, and of
+// a sweep the second from which on it looks.
+func (s *scan) read(text string) (err error) {
+	all := [3]int64{0, 0, 0}
+	for i, part := range strings.SplitN(text, "/", len(all)) {
+		if all[i], err = strconv.ParseInt(part, 10, 64); err != nil {
+			return err
+		}
+	}
+	s.last, s.after = all[0], all[1]
+	if all[2] != 0 {
+		s.sweep = &sweep{from: all[2]}
+	}
+	return nil
+}
+
+// note is what read reads.
+func (s *scan) note(after int64) string {
+	text := fmt.Sprintf("%d/%d", s.last, after)
+	if s.sweep != nil {
+		text += fmt.Sprintf("/%d", s.sweep.from)
+	}
+	return text
 }
 
 // schedules are the times at which a version lets people in.
@@ -78,6 +101,10 @@ func schedules(v *version) (all []*plan.Schedule) {
 // plan finds when the next run is.
 func (s *scan) plan(v *version) {
 	s.next = time.Time{}
+	if at := schedules(v)[0]; at.Zone.User {
+		s.next = s.planSweep(at)
+		return
+	}
 	for _, at := range schedules(v) {
 		if next, ok := at.Next(time.Unix(s.last, 0), nil); ok && (s.next.IsZero() || next.Before(s.next)) {
 			s.next = next
@@ -90,7 +117,11 @@ func (s *scan) due(v *version, now time.Time) bool {
 	if s.after != finished {
 		return true
 	}
-	for !s.next.IsZero() && !s.next.After(now) {
+	if s.sweep != nil && !s.next.IsZero() && !s.next.After(now) {
+		s.sweep.begin(s.last)
+		s.last, s.after = now.Unix(), 0
+	}
+	for s.sweep == nil && !s.next.IsZero() && !s.next.After(now) {
 		s.last, s.after = s.next.Unix(), 0
 		s.plan(v)
 	}
@@ -103,18 +134,22 @@ func (p *part) scanOn(ctx context.Context, in *inside) (worked bool, err error) 
 		return false, nil
 	}
 	var people []step.Person
+	looked, end := 0, int64(0)
 	err = p.store.EachProfile(ctx, p.log.Partition(), in.scan.after, scanPeople, func(number int64, profile string) bool {
-		one := p.person(number, journey.Record{}, profile)
-		one.EnteredAt = uint32(in.scan.last)
-		people = append(people, one)
+		looked, end = looked+1, number
+		if at, due := in.scan.entry(in.current, profile); due {
+			one := p.person(number, journey.Record{}, profile)
+			one.EnteredAt = at
+			people = append(people, one)
+		}
 		return true
 	})
 	if err != nil {
 		return false, err
 	}
 	after := int64(finished)
-	if len(people) == scanPeople {
-		after = people[len(people)-1].ID.Number
+	if looked == scanPeople {
+		after = end
 	}
 	c := p.begin()
 	for len(people) > 0 {
@@ -129,11 +164,13 @@ func (p *part) scanOn(ctx context.Context, in *inside) (worked bool, err error) 
 			break
 		}
 	}
-	c.notes = append(c.notes, p.log.Note(scanNote(in.number), fmt.Sprintf("%d/%d", in.scan.last, after)))
+	c.notes = append(c.notes, p.log.Note(scanNote(in.number), in.scan.note(after)))
 	if err := c.commit(ctx); err != nil {
 		return false, err
 	}
-	in.scan.after = after
+	if in.scan.after = after; after == finished && in.scan.sweep != nil {
+		in.scan.plan(in.current)
+	}
 	return true, nil
 }
 

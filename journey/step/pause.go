@@ -48,7 +48,12 @@ func zoneFor(z plan.Zone, p *Person) *time.Location {
 	if !z.User {
 		return z.In(nil)
 	}
-	return z.In(profile.Zone(text(member(p.Profile, "fields", "time_zone"))))
+	return z.In(OwnZone(p.Profile))
+}
+
+// OwnZone is the zone that a profile has; nil: none.
+func OwnZone(of string) *time.Location {
+	return profile.Zone(text(member(of, "fields", "time_zone")))
 }
 
 // member is a value inside an object, by names one inside the other; of no kind if it

@@ -1,0 +1,132 @@
+package run
+
+import (
+	"time"
+
+	"sluice/journey"
+	"sluice/journey/plan"
+	"sluice/journey/step"
+)
+
+// sweep is a run of a journey that begins when clocks show a time where each person is.
+//
+// The idea. A sweep looks at all people of the partition, as a run of one zone does, and
+// lets those in whose moment came since the sweep before. So each moment is in one sweep,
+// whenever they are made and however late, and whatever clocks do: a person's moment is
+// that of the schedule in the person's zone. A sweep also learns the earliest moment
+// behind it of anybody: that is when the next one is made. People whose zone has changed
+// meanwhile are found an hour later at most.
+//
+// The invariants. The note has the seconds from and up to which a sweep looks, and how
+// far it is: a successor goes on with the same sweep. It knows of no next moment, so its
+// next sweep is at a quarter of an hour. A person's
+// entry is named by the person's moment: a sweep that is made again makes the same mails.
+//
+// A person who travels comes by the same time twice, or nearly so. Nobody enters within
+// sweepRest of the entry before.
+//
+// What was dropped. A run for each zone: nobody knows which zones people have. A sweep
+// each quarter of an hour: 96 reads of all profiles a day, where some ten do.
+type sweep struct {
+	from    int64     // it looks for moments behind this second, up to scan.last
+	learned bool      // it has seen all people
+	seen    time.Time // the earliest moment behind scan.last; zero: nobody has one
+	zones   map[*time.Location]moment
+}
+
+// moment is what a schedule says of a zone.
+type moment struct {
+	at   uint32 // the last one within the sweep; 0: none
+	next time.Time
+}
+
+// west is where days begin last.
+var west = time.FixedZone("UTC-12", -12*60*60)
+
+const (
+	sweepSpan = 26 * time.Hour // a time comes in all zones within it, from UTC+14 to UTC-12
+	sweepRest = 20 * time.Hour
+
+	// sweepEvery is how often is looked while moments are to come, and sweepBlind if no
+	// sweep has learned when they come.
+	sweepEvery = time.Hour
+	sweepBlind = 15 * time.Minute
+)
+
+// begin begins a sweep behind the one that has looked up to a second.
+func (w *sweep) begin(last int64) {
+	*w = sweep{from: last, learned: true, zones: make(map[*time.Location]moment)}
+}
+
+// planSweep returns when the next sweep is due; zero: nobody's moment is to come.
+func (s *scan) planSweep(at *plan.Schedule) time.Time {
+	if s.sweep == nil {
+		s.sweep = &sweep{}
+	}
+	if s.after != finished {
+		return time.Time{} // one is under way
+	}
+	now := time.Unix(s.last, 0)
+	last, ok := at.Next(now, west)
+	if !ok {
+		return time.Time{}
+	}
+	if first := last.Add(-sweepSpan); first.After(now) {
+		return first
+	}
+	every := sweepBlind
+	if s.sweep.learned {
+		every = sweepEvery
+	}
+	next := now.Truncate(every).Add(every)
+	if seen := s.sweep.seen; !seen.IsZero() && seen.Before(next) {
+		next = seen
+	}
+	return next
+}
+
+// entry returns the second under which somebody enters by the run that is under way;
+// false: it is not the person's time.
+func (s *scan) entry(v *version, profile string) (at uint32, due bool) {
+	if s.sweep == nil {
+		return uint32(s.last), true
+	}
+	w := s.sweep
+	if w.zones == nil { // a successor goes on, and does not see all
+		w.zones = make(map[*time.Location]moment)
+	}
+	own := step.OwnZone(profile)
+	m, ok := w.zones[own]
+	if !ok {
+		m = w.momentOf(schedules(v)[0], own, s.last)
+		w.zones[own] = m
+		if !m.next.IsZero() && (w.seen.IsZero() || m.next.Before(w.seen)) {
+			w.seen = m.next
+		}
+	}
+	return m.at, m.at != 0
+}
+
+// momentOf asks a schedule about a zone.
+func (w *sweep) momentOf(at *plan.Schedule, own *time.Location, last int64) (m moment) {
+	after := time.Unix(w.from, 0)
+	for {
+		next, ok := at.Next(after, own)
+		if !ok {
+			return m
+		}
+		if next.Unix() > last {
+			m.next = next
+			return m
+		}
+		m.at, after = uint32(next.Unix()), next
+	}
+}
+
+// tooSoon reports whether somebody has entered by the same time in another zone.
+func (s *scan) tooSoon(p *step.Person) bool {
+	if s == nil || s.sweep == nil || p.EnteredAt == 0 || p.Record.State == journey.StateNone {
+		return false
+	}
+	return time.Duration(int64(p.EnteredAt)-int64(p.Record.Entered))*time.Second < sweepRest
+}
