@@ -9,6 +9,7 @@ import (
 	"sluice/config"
 	"sluice/flow"
 	"sluice/ingest"
+	"sluice/journey/run"
 	"sluice/mail"
 	"sluice/mail/route"
 	"sluice/mail/spool"
@@ -50,6 +51,7 @@ func (e *core) openSending(partitions []flow.Partition) error {
 	s.decider = &spool.Decider{Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Clock: e.clock}
 	s.operator = &spool.Operator{Redis: e.redis, Writer: e.writer, Lanes: s.lanes, Ledger: e.store, Partitions: len(e.logs), Clock: e.clock}
 	e.sending = s
+	e.gate = &run.Gate{Logs: e.logs, Store: e.store, Loader: e.loader(), Clock: e.clock}
 	if e.config.HasRole(config.RoleStore) {
 		e.leases.AddPartitions(schedule.Role, e.redis, partitions[:1])
 	}
@@ -67,7 +69,7 @@ func (e *core) openSending(partitions []flow.Partition) error {
 	e.leases.AddPartitions(spool.Role, e.redis, partitions)
 	s.sender = &spool.Sender{
 		Process: e.leases.ID(), Lanes: s.lanes, Leases: e.leases, Bodies: bodies, Record: e.store, StoredBy: ingest.StoreRole, Suppress: e.suppressions,
-		Routes: s.router, Maker: mailer, Clock: e.clock, Log: e.log, Stats: s.stats, DoubtAfter: time.Duration(e.config.InDoubtSeconds) * time.Second,
+		Routes: s.router, Maker: mailer, Journeys: e.gate, Clock: e.clock, Log: e.log, Stats: s.stats, DoubtAfter: time.Duration(e.config.InDoubtSeconds) * time.Second,
 	}
 	return nil
 }

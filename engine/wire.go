@@ -102,6 +102,7 @@ type core struct {
 	unlisters    []unlister
 
 	factsPassed *run.Passed // by journeys
+	gate        *run.Gate   // asked before mail of journeys leaves
 
 	mirror     *series.Mirror // nil: the series are not mirrored, or not here
 	mongo      *mongostore.Mirror
@@ -322,7 +323,12 @@ func (e *core) storeFollower() *ingest.StoreFollower {
 // journeys returns what moves people through journeys.
 func (e *core) journeys() *run.Follower {
 	return &run.Follower{Logs: e.logs, Leases: e.leases, Store: e.store, Clock: e.clock, Log: e.log, Health: e.stats, StoredBy: ingest.StoreRole,
-		Loader: &run.Loader{Journeys: e.store, Templates: e.store, Segments: e.store, Caps: e.config.JourneyCaps(), Log: e.log}}
+		Loader: e.loader()}
+}
+
+// loader returns what reads the journeys that are published.
+func (e *core) loader() *run.Loader {
+	return &run.Loader{Journeys: e.store, Templates: e.store, Segments: e.store, Caps: e.config.JourneyCaps(), Log: e.log}
 }
 
 // keeper returns what makes the days of events and removes what is too old.

@@ -206,6 +206,48 @@ func (l *Log) RecordOf(ctx context.Context, journey int, number int64) (Record, 
 	return u.Get(number), nil
 }
 
+// RecordsOf reads the records of people in a journey as RecordOf does, of 32 at most by
+// one call.
+func (l *Log) RecordsOf(ctx context.Context, journey int, numbers []int64) ([]Record, error) {
+	r := l.Records(journey)
+	found := make([]Record, len(numbers))
+	for from := 0; from < len(numbers); from += unitsAtOnce / 2 {
+		piece := numbers[from:min(from+unitsAtOnce/2, len(numbers))]
+		units := make(map[string]*Unit, 2)
+		var all []*Unit
+		for _, n := range piece {
+			for _, u := range r.places(n) {
+				if units[u.key] == nil {
+					units[u.key] = u
+					all = append(all, u)
+				}
+			}
+		}
+		if err := r.Read(ctx, all); err != nil {
+			return nil, err
+		}
+		for i, n := range piece {
+			if n < 1 {
+				continue
+			}
+			u := units[r.chunk(int((n-1)/ChunkRecords)).key]
+			if string(u.data) == dividedMark {
+				u = units[r.block((n-1)/BlockRecords).key]
+			}
+			found[from+i] = u.Get(n)
+		}
+	}
+	return found, nil
+}
+
+// places are the units that may have the record of a person: one of them has.
+func (r *Records) places(number int64) []*Unit {
+	if number < 1 {
+		return nil
+	}
+	return []*Unit{r.chunk(int((number - 1) / ChunkRecords)), r.block((number - 1) / BlockRecords)}
+}
+
 // Read reads units, unitsAtOnce at most in a call.
 func (r *Records) Read(ctx context.Context, units []*Unit) error {
 	for piece := range slices.Chunk(units, unitsAtOnce) {

@@ -151,9 +151,11 @@ type Send struct {
 	Metadata string // a JSON object, or empty
 
 	// Of mail of journeys: which journey and step has sent it, the variant and the
-	// occurrence of the person there; and whether it counts for no cap. Else nothing.
+	// occurrence of the person there, and the person's number in this partition; and
+	// whether it counts for no cap. Else nothing.
 	Journey, Step, Variant string
 	Occurrence             int
+	Person                 int64
 	IgnoresCaps            bool
 
 	// Content is in its Form; empty: it is the row of `bodies` with the id Message.

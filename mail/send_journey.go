@@ -18,12 +18,12 @@ func appendJourney(item []byte, s *Send) []byte {
 	if s.IgnoresCaps {
 		more |= 1
 	}
-	return binary.AppendUvarint(item, more)
+	return binary.AppendUvarint(binary.AppendUvarint(item, more), uint64(s.Person))
 }
 
 // cutJourney reads what appendJourney wrote, if it is there, and returns what is behind.
 func cutJourney(b []byte, s *Send, there bool) (rest []byte, err error) {
-	s.Journey, s.Step, s.Variant, s.Occurrence, s.IgnoresCaps = "", "", "", 0, false
+	s.Journey, s.Step, s.Variant, s.Occurrence, s.Person, s.IgnoresCaps = "", "", "", 0, 0, false
 	if !there {
 		return b, nil
 	}
@@ -34,6 +34,19 @@ func cutJourney(b []byte, s *Send, there bool) (rest []byte, err error) {
 	if n <= 0 || more>>1 > math.MaxInt32 {
 		return nil, fmt.Errorf("decode send: %w: its occurrence cannot be read", sluice.ErrBatchBroken)
 	}
-	s.Occurrence, s.IgnoresCaps = int(more>>1), more&1 != 0
-	return b[n:], nil
+	person, m := binary.Uvarint(b[n:])
+	if m <= 0 || person > math.MaxInt64 {
+		return nil, fmt.Errorf("decode send: %w: its person cannot be read", sluice.ErrBatchBroken)
+	}
+	s.Occurrence, s.Person, s.IgnoresCaps = int(more>>1), int64(person), more&1 != 0
+	return b[n+m:], nil
+}
+
+// Leave is what a journey says of its mail that is about to leave. The zero value: it may.
+type Leave struct {
+	// Cancel, if not empty, is why it must not leave any more: the reason of its outcome.
+	Cancel string
+
+	// AgainMillis, if not 0, is when it is asked about again; it waits until then.
+	AgainMillis int64
 }

@@ -42,6 +42,7 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	s.AcceptedMillis, s.DueMillis, s.ExpiresMillis = now, now, now+m.latestMillis
 	r := &c.out.Records[did.Person]
 	s.Journey, s.Step, s.Occurrence = in.id, v.walk.Plan().Steps[did.Step].ID, int(r.Occurrence)
+	s.Person = p.ID.Number
 	name := fmt.Sprintf("journey/%d/%s/%d/%s", in.number, v.walk.Plan().Steps[did.Step].ID, r.Occurrence, namedAs(p, r.Former))
 	s.Message = sluice.NamedMessageID(int64(r.Entered)*1000, name, 0)
 	c.items = mail.AppendSend(c.items, &s)

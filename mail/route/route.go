@@ -48,6 +48,7 @@ type Router struct {
 	routes    []*route // the sink is not among them
 	sink      *route
 	redis     Redis
+	paused    func(ctx context.Context) ([]string, error)
 	days      Days
 	clock     sluice.Clock
 	wake      chan struct{}
@@ -106,7 +107,7 @@ type domain struct {
 // nothing goes.
 func New(o Options) (*Router, error) {
 	r := &Router{
-		mode: o.Mode, addresses: make(map[string]bool), redis: o.Redis, days: o.Days, clock: o.Clock, log: o.Log, wake: make(chan struct{}, 1),
+		mode: o.Mode, addresses: make(map[string]bool), redis: o.Redis, paused: o.Paused, days: o.Days, clock: o.Clock, log: o.Log, wake: make(chan struct{}, 1),
 		domains: make(map[string]*domain), apartNames: make(map[uint64]string), sink: &route{name: o.Sink.Name(), transport: o.Sink, place: -1},
 	}
 	if r.log == nil {

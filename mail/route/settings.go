@@ -91,6 +91,9 @@ type Options struct {
 	Sink   mail.Transport // the built-in mailboxes
 	Routes []Settings
 
+	// Paused lists the journeys that are paused; nil: there are none.
+	Paused func(ctx context.Context) (journeys []string, err error)
+
 	Redis Redis
 	Days  Days // nil: Redis alone knows what was sent today
 	Clock sluice.Clock

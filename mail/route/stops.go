@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"fmt"
 
 	"sluice/mail"
 )
@@ -14,6 +15,7 @@ type stops struct {
 	priorities [4]bool
 	tags       []string
 	messages   map[string]bool
+	paused     map[string]string // journeys, with the sublanes of their mail
 }
 
 // newStops reads what is stopped. A name that this program does not know is of a
@@ -63,6 +65,9 @@ func (s *stops) apart(m *mail.Send) string {
 			return mail.Selector{By: mail.SelectTag, Value: tag}.Name()
 		}
 	}
+	if m.Journey != "" && s.paused[m.Journey] != "" {
+		return s.paused[m.Journey]
+	}
 	if len(s.messages) > 0 && s.messages[m.Message] {
 		return mail.Selector{By: mail.SelectMessage, Value: m.Message}.Name()
 	}
@@ -78,10 +83,37 @@ func (r *Router) Look(ctx context.Context) error {
 		return err
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	before := r.stops
 	r.stops = newStops(names, r.routes, r.sink)
+	if before != nil {
+		r.stops.paused = before.paused
+	}
+	r.mu.Unlock()
+	return r.lookAtJourneys(ctx)
+}
+
+// lookAtJourneys reads which journeys are paused. Their mail waits in sublanes, so that
+// it keeps no other waiting; Sender asks about each mail anyway before it leaves.
+func (r *Router) lookAtJourneys(ctx context.Context) error {
+	if r.paused == nil {
+		return nil
+	}
+	journeys, err := r.paused(ctx)
+	if err != nil {
+		return fmt.Errorf("look which journeys are paused: %w", err)
+	}
+	paused := make(map[string]string, len(journeys))
+	for _, id := range journeys {
+		paused[id] = PausedLane + id
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stops.paused = paused
 	return nil
 }
+
+// PausedLane begins the names of sublanes in which mail of paused journeys waits.
+const PausedLane = "journey:"
 
 // Stopped returns what is stopped, by the names of selectors, with what was said
 // of it.

@@ -47,6 +47,7 @@ type Sender struct {
 	Suppress   Suppressor
 	Routes     Routes
 	Maker      Maker
+	Journeys   Journeys // nil: there is no mail of journeys
 	Clock      sluice.Clock
 	Log        *slog.Logger
 	Stats      *Stats
@@ -255,6 +256,7 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 	if window = s.fitting(window, made); len(window) == 0 {
 		return
 	}
+	s.askJourneys(ctx, window, made)
 	var ready []*item
 	all := s.markAll(ctx, t.Name(), window)
 	spendAll(window, mail.StageMark, s.Clock.Now())
@@ -264,7 +266,7 @@ func (s *Sender) attempt(ctx context.Context, c *crew, window []*item) {
 		f, over := s.notAttempted(marked)
 		switch {
 		case over || marked.item.broken != nil:
-		case v.outcome != nil:
+		case v.outcome != nil || v.again != nil:
 			f.verdict = v
 		case !s.Suppress.Fresh(send.Class): // this process was stopped meanwhile
 			f.waits = true

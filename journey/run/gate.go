@@ -1,0 +1,141 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/journey"
+	"sluice/mail"
+)
+
+const (
+	// gateEvery is how old what is known of journeys may be when their mail leaves.
+	gateEvery = 500 * time.Millisecond
+
+	// pausedAgain is after what time mail of a paused journey is asked about again. By
+	// then the routes know of the pause, and the mail waits in a sublane (route.Router).
+	pausedAgain = 2 * time.Second
+)
+
+// Gate says of mail of journeys whether it may leave.
+//
+// The idea. Mail waits in lanes: for a route, for a pace, for a night. Meanwhile its
+// person buys, or leaves the journey for another reason, and then the mail must not
+// leave. The person's record says so, and it is in the partition of the mail. So the
+// sender asks just before it marks a window, which is one call to Redis for the records
+// of up to 32 people. Nobody keeps a list of mails by person, and an exit costs nothing.
+//
+// The invariants. Mail that could not be asked about waits. Only StateExited cancels, or
+// a later occurrence, or a journey that was stopped: who has gone a way to its end gets
+// the last mail of it. What is known of the journeys is at most gateEvery old by this
+// process's own clock: one that was frozen asks first.
+//
+// The price. Between the question and the mark a few milliseconds pass; who leaves in
+// them gets the mail. A place that went to another user, with a merge, is not followed:
+// mail that was made before the merge leaves.
+//
+// What was dropped. Cancelling at the exit: the mails of a person would have to be found
+// by name of each step and occurrence, and each exit would write to the log. Asking when
+// the mail is taken of its lane: making it takes time, a profile is read in between.
+type Gate struct {
+	Logs   []*flow.Log // by partition
+	Store  Store
+	Loader *Loader
+	Clock  sluice.Clock
+
+	mu        sync.Mutex
+	asked     time.Time // zero: never
+	published int64
+	journeys  map[string]*plans
+}
+
+// known returns the journeys as they were gateEvery ago at most.
+func (g *Gate) known(ctx context.Context) (map[string]*plans, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	began := time.Now()
+	if !g.asked.IsZero() && began.Sub(g.asked) < gateEvery {
+		return g.journeys, nil
+	}
+	published, err := g.Store.Published(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if published != g.published {
+		all, published, err := g.Loader.Load(ctx)
+		if err != nil {
+			return nil, err
+		}
+		g.published, g.journeys = published, make(map[string]*plans, len(all))
+		for _, j := range all {
+			g.journeys[j.id] = j
+		}
+	}
+	g.asked = began
+	return g.journeys, nil
+}
+
+// Paused lists the journeys that are paused.
+func (g *Gate) Paused(ctx context.Context) (ids []string, err error) {
+	journeys, err := g.known(ctx)
+	for id, j := range journeys {
+		if j.paused {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
+}
+
+// MayLeave implements spool.Journeys. Mail of a journey that is not known, or cannot be
+// read, waits for that, until it expires.
+func (g *Gate) MayLeave(ctx context.Context, partition int, sends []*mail.Send) ([]mail.Leave, error) {
+	journeys, err := g.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]mail.Leave, len(sends))
+	asked := make(map[*plans][]int, 1) // by journey
+	for i, s := range sends {
+		switch j := journeys[s.Journey]; {
+		case j == nil, j.paused:
+			answers[i].AgainMillis = g.Clock.Now().Add(pausedAgain).UnixMilli()
+		case j.stopped:
+			answers[i].Cancel = exitedReason(s)
+		default:
+			asked[j] = append(asked[j], i)
+		}
+	}
+	for j, some := range asked {
+		numbers := make([]int64, len(some))
+		for n, i := range some {
+			numbers[n] = sends[i].Person
+		}
+		records, err := g.Logs[partition].RecordsOf(ctx, int(j.number), numbers)
+		if err != nil {
+			return nil, err
+		}
+		for n, i := range some {
+			if hasExited(&records[n], sends[i]) {
+				answers[i].Cancel = exitedReason(sends[i])
+			}
+		}
+	}
+	return answers, nil
+}
+
+// hasExited reports whether the person of a mail was taken out of the journey. A record
+// that cannot be read is a newer program's, which knows.
+func hasExited(raw *flow.Record, s *mail.Send) bool {
+	var r journey.Record
+	if r.Decode(raw[:]) != nil {
+		return false
+	}
+	return int(r.Occurrence) > s.Occurrence || r.State == journey.StateExited && int(r.Occurrence) == s.Occurrence
+}
+
+// exitedReason is the reason of a mail that was cancelled because its person has left.
+func exitedReason(s *mail.Send) string { return fmt.Sprintf("exited %s/%s", s.Journey, s.Step) }
