@@ -106,6 +106,8 @@ type Config struct {
 
 	Caps []Cap `yaml:"caps" only:"file" doc:"How much mail a person gets over all journeys: the cap's name, then its settings. A marketing message of a journey that would be one too many is left out, unless it says ignore_caps. What a person got is counted in the ledger of sends, so retention.sends must not be shorter. Give all processes with the role journey the same. docs/journeys.md explains it."`
 
+	GlobalControlPercent int `yaml:"global_control_percent" range:"0..50" doc:"So many of a hundred people get no marketing mail of any journey, to see what journeys do, 0 to 50. Who they are never changes; a larger share has the people of a smaller one. Give all processes with the role journey the same. docs/journeys.md explains it."`
+
 	SuppressionSets []SuppressionSet `yaml:"suppression_sets" only:"file" doc:"Redis sets of domains and addresses that are not mailed, followed where they are: the set's key, then its settings. SADD and SREM are in force within a second; the set is never changed."`
 
 	SuppressionAge SuppressionAge `yaml:"suppression_age_seconds" doc:"How old the list of those who are not mailed may be when mail is taken to be sent. A process that cannot reach the database does not know who has unsubscribed: from then on mail waits, none is lost. /readyz says so."`

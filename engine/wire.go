@@ -328,7 +328,7 @@ func (e *core) journeys() *run.Follower {
 
 // loader returns what reads the journeys that are published.
 func (e *core) loader() *run.Loader {
-	return &run.Loader{Journeys: e.store, Templates: e.store, Segments: e.store, Caps: e.config.JourneyCaps(), Log: e.log}
+	return &run.Loader{Journeys: e.store, Templates: e.store, Segments: e.store, Caps: e.config.JourneyCaps(), Control: e.config.GlobalControlPercent, Log: e.log}
 }
 
 // keeper returns what makes the days of events and removes what is too old.

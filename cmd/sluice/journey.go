@@ -289,6 +289,9 @@ func (c *call) journeyStatus(ctx context.Context, d *desk.Desk, id string) error
 		if x.Capped > 0 {
 			line += fmt.Sprintf("  capped %d", x.Capped)
 		}
+		if x.Withheld > 0 {
+			line += fmt.Sprintf("  withheld %d", x.Withheld)
+		}
 		for _, branch := range sortedNames(x.Branches) {
 			line += fmt.Sprintf("  %s %d", safeText(branch), x.Branches[branch])
 		}

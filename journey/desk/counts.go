@@ -20,6 +20,7 @@ type StepCounts struct {
 	Exited   int64            `json:"exited"`
 	LeftOut  int64            `json:"left_out"` // mails, for the quiet hours, or because they are not wanted
 	Capped   int64            `json:"capped"`   // mails, for caps
+	Withheld int64            `json:"withheld"` // mails, for the control group of all journeys
 	Branches map[string]int64 `json:"branches,omitempty"`
 }
 
@@ -107,6 +108,8 @@ func (s *StepCounts) add(what, branches []string, n int64) {
 		s.Exited += n
 	case "left_out":
 		s.LeftOut += n
+	case "withheld":
+		s.Withheld += n
 	case "capped":
 		s.Capped += n
 	case "passed":

@@ -10,6 +10,7 @@ import (
 	"sluice/lib/jsonscan"
 	"sluice/mail"
 	"sluice/user"
+	"sluice/user/rule"
 )
 
 // mail makes a mail of a person who is at a message step. A person without an address,
@@ -27,6 +28,10 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	known := readRecipient(p.Profile, m.group)
 	if known.email == "" || !known.wants(m) {
 		c.out.LeaveOut(did.Step)
+		return
+	}
+	if m.send.Class == mail.ClassMarketing && inGlobalControl(p.ID, c.part.control) {
+		c.out.Withhold(did.Step)
 		return
 	}
 	if m.asks != 0 && c.overCap(p.ID.Number, m, c.part.clock.Now()) {
@@ -50,6 +55,16 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 		c.made[p.ID.Number] = append(c.made[p.ID.Number], made{millis: now, caps: m.counts})
 	}
 }
+
+// inGlobalControl reports whether somebody is among so many percent of all people who
+// get no marketing mail of any journey. Who is among 5 percent is among 10 too.
+func inGlobalControl(id user.ID, percent int) bool {
+	return rule.Bucket(id, globalControlSeed) < int64(percent)*100
+}
+
+// globalControlSeed is what buckets of that group are named by. It must never change:
+// people would leave the group and others come into it.
+const globalControlSeed = "control of all journeys"
 
 // recipient is what the profile of a person says about mail.
 type recipient struct {

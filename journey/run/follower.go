@@ -86,7 +86,7 @@ func (f *Follower) session(fetch, work context.Context) error {
 		}
 		parts.Go(func() { // ends with running
 			flow.Follow(running, work, Role, f.Log.With("partition", partition), partHealth{told, partition}, func(fetch, work context.Context) error {
-				p := &part{log: f.Logs[partition], lease: lease, store: f.Store, clock: f.Clock, busy: busy, published: published, stats: &f.Stats, storedBy: f.StoredBy, caps: f.Loader.Caps}
+				p := &part{log: f.Logs[partition], lease: lease, store: f.Store, clock: f.Clock, busy: busy, published: published, stats: &f.Stats, storedBy: f.StoredBy, caps: f.Loader.Caps, control: f.Loader.Control}
 				err := p.run(work, fetch, all)
 				if errors.Is(err, errChanged) {
 					stop()

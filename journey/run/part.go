@@ -85,6 +85,7 @@ type part struct {
 
 	storedBy string // the follower that stores the log
 	caps     []journey.Cap
+	control  int // percent of all people who get no marketing mail
 	capping  capping
 }
 

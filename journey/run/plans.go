@@ -66,6 +66,7 @@ type Loader struct {
 	Templates mail.TemplateStore
 	Segments  user.SegmentStore
 	Caps      []journey.Cap
+	Control   int // percent of all people who get no marketing mail of any journey
 	Log       *slog.Logger
 }
 

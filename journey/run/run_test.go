@@ -34,6 +34,7 @@ type bed struct {
 
 	published int64
 	caps      []journey.Cap
+	control   int // percent of all people
 	asked     int // statements about mail
 }
 
@@ -120,7 +121,7 @@ func (b *bed) open() *part {
 		<-changed
 		held, changed = b.leases.Held(Role)
 	}
-	p := &part{log: b.log, lease: held[0], store: countingStore{b.store, &b.asked}, storedBy: storedBy, caps: b.caps, clock: b.clock, busy: make(chan struct{}, 1), published: b.published, stats: &Stats{}}
+	p := &part{log: b.log, lease: held[0], store: countingStore{b.store, &b.asked}, storedBy: storedBy, caps: b.caps, control: b.control, clock: b.clock, busy: make(chan struct{}, 1), published: b.published, stats: &Stats{}}
 	if err := p.open(b.Context(), b.all); err != nil {
 		b.Fatal(err)
 	}

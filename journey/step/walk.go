@@ -56,12 +56,13 @@ const (
 	Converted // Path is the conversion
 	Held      // entered, and is in the control group
 	HeldConverted
-	Capped // mail: the person got as much as caps allow
+	Capped   // mail: the person got as much as caps allow
+	Withheld // mail: the person is in the control group of all journeys
 )
 
 // String returns the word that names of counts have.
 func (w What) String() string {
-	return [...]string{"", "entered", "passed", "exited", "left_out", "converted", "held", "held_converted", "capped"}[w]
+	return [...]string{"", "entered", "passed", "exited", "left_out", "converted", "held", "held_converted", "capped", "withheld"}[w]
 }
 
 // Compare orders counts by step, what and path.
@@ -133,6 +134,9 @@ func (r *Result) Stay(at int) {
 
 // LeaveOut counts a mail of a step that was not made in the end.
 func (r *Result) LeaveOut(at int) { r.count(at, -1, LeftOut) }
+
+// Withhold counts a mail of a step that somebody in the control group does not get.
+func (r *Result) Withhold(at int) { r.count(at, -1, Withheld) }
 
 // Cap counts a mail of a step that was left out for a cap.
 func (r *Result) Cap(at int) { r.count(at, -1, Capped) }

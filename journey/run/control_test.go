@@ -1,0 +1,50 @@
+package run
+
+import (
+	"maps"
+	"testing"
+)
+
+// The control group of all journeys gets no marketing mail of any: the same people in
+// each, a share of all, and all of a smaller group are in a larger one. They walk on, and
+// get transactional mail.
+func TestGlobalControl(t *testing.T) {
+	const people = 3000
+	withheld := make(map[int]map[string]bool)
+	for _, percent := range []int{0, 5, 10} {
+		b := newBed(t, people)
+		b.control = percent
+		b.publish(alone("signup", ""))
+		b.publish(`
+id: other
+entry: {when: {event: signup}}
+steps:
+  - {id: a, message: {template: x, tags: other}, next: code}
+  - {id: code, message: {content: {subject: a, text: a, from: us@example.org}, class: transactional, tags: code}}
+`)
+		b.enterAll(people)
+		b.passes(b.open())
+		f := b.read()
+		out := make(map[string]bool)
+		for to, n := range f.sends {
+			switch n {
+			case 1:
+				out[to] = true // transactional alone
+			case 3:
+			default:
+				t.Fatalf("%s has %d mails, want all or the transactional one", to, n)
+			}
+		}
+		if n := f.counts["journey/other/a/withheld"]; int(n) != len(out) || f.counts["journey/signup/a/withheld"] != n || f.counts["journey/other/code/passed"] != people || len(f.sends) != people {
+			t.Errorf("%d percent: %v counted, %d people", percent, f.counts, len(out))
+		}
+		if share := len(out) * 100 / people; share < percent-2 || share > percent+2 {
+			t.Errorf("%d of %d people are withheld, want %d percent", len(out), people, percent)
+		}
+		withheld[percent] = out
+	}
+	maps.DeleteFunc(withheld[5], func(to string, _ bool) bool { return withheld[10][to] })
+	if len(withheld[5]) > 0 {
+		t.Errorf("%d are among five percent and not among ten", len(withheld[5]))
+	}
+}
