@@ -72,6 +72,10 @@ func (f *Follower) session(fetch, work context.Context) error {
 		}
 		return nil
 	}
+	inUse, err := f.Loader.inUse(work)
+	if err != nil {
+		return err
+	}
 	all, published, err := f.Loader.Load(work)
 	if err != nil {
 		return err
@@ -96,15 +100,15 @@ func (f *Follower) session(fetch, work context.Context) error {
 			})
 		})
 	}
-	err = f.watch(running, held, published)
+	err = f.watch(running, held, published, func() (bool, error) { return f.Loader.templatesChanged(running, all, inUse) })
 	stop()
 	parts.Wait()
 	return err
 }
 
-// watch returns when something else was published, or other leases are held, or the
-// session ends.
-func (f *Follower) watch(running context.Context, held map[int]*flow.Lease, published int64) error {
+// watch returns when something else was published, or other leases are held, or other
+// versions of templates are in use, or the session ends.
+func (f *Follower) watch(running context.Context, held map[int]*flow.Lease, published int64, templates func() (bool, error)) error {
 	waiting, stop := context.WithCancel(running)
 	defer stop()
 	changed := make(chan struct{})
@@ -114,6 +118,7 @@ func (f *Follower) watch(running context.Context, held map[int]*flow.Lease, publ
 	}()
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
+	looked := time.Now()
 	for {
 		select {
 		case <-changed:
@@ -123,11 +128,16 @@ func (f *Follower) watch(running context.Context, held map[int]*flow.Lease, publ
 		case <-ticker.C:
 		}
 		now, err := f.Store.Published(running)
+		other := now != published
+		if err == nil && !other && time.Since(looked) >= templatesEvery {
+			looked = time.Now()
+			other, err = templates()
+		}
 		switch {
-		case running.Err() != nil, err == nil && now != published:
+		case running.Err() != nil, err == nil && other:
 			return nil
 		case err != nil:
-			return fmt.Errorf("look whether journeys were published: %w", err)
+			return fmt.Errorf("look whether journeys or templates have changed: %w", err)
 		}
 	}
 }

@@ -24,8 +24,11 @@ type plans struct {
 	current  *version           // that people enter; nil: nobody enters
 	versions map[uint8]*version // by their place in records
 	lanes    map[string]bool    // of their mails
-	paused   bool               // nobody gets mail, and nobody whose time has come goes on
-	stopped  bool               // all who are inside are taken out
+
+	templates map[string]bool // of which steps name no version
+
+	paused  bool // nobody gets mail, and nobody whose time has come goes on
+	stopped bool // all who are inside are taken out
 }
 
 // version is one of them. Its place in records is its number without what is above 8
@@ -127,7 +130,7 @@ type unreadableError struct{ error }
 const journeysAtOnce = 100
 
 func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.JourneyVersion) (*plans, error) {
-	one := &plans{number: j.Number, id: j.ID, versions: make(map[uint8]*version), lanes: make(map[string]bool)}
+	one := &plans{number: j.Number, id: j.ID, versions: make(map[uint8]*version), lanes: make(map[string]bool), templates: make(map[string]bool)}
 	one.paused = j.Status == journey.StatusPaused
 	one.stopped = j.Status == journey.StatusStopped || j.Status == journey.StatusArchived
 	for i := range versions {
@@ -140,6 +143,7 @@ func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.Jou
 		}
 		one.versions[v.place] = v
 		v.lanesOf(one.lanes)
+		v.templatesOf(one.templates)
 		if versions[i].Version == j.Version && j.Status == journey.StatusLive {
 			one.current = v
 		}
@@ -210,5 +214,14 @@ func isNotFound(err error) bool {
 func (v *version) lanesOf(lanes map[string]bool) {
 	for _, m := range v.mails {
 		lanes[flow.LaneName(m.send.Priority, m.send.Class)] = true
+	}
+}
+
+// templatesOf are the templates of which steps name no version.
+func (v *version) templatesOf(templates map[string]bool) {
+	for _, s := range v.walk.Plan().Steps {
+		if s.Message != nil && s.Message.Template != "" && s.Message.Version == 0 {
+			templates[s.Message.Template] = true
+		}
 	}
 }
