@@ -32,6 +32,9 @@ type Counts struct {
 
 	// ControlConversions are conversions of those.
 	ControlConversions map[string]int64 `json:"control_conversions"`
+
+	// Uplift compares both, by conversion; empty: there is no control group.
+	Uplift []Uplift `json:"uplift"`
 }
 
 // maxCountNames bounds the names that the counts of one journey have.
@@ -53,7 +56,7 @@ func (d *Desk) counts(ctx context.Context, j *store.Journey, doc *plan.Document)
 
 // countsOf arranges rows whose names step.CountName has made.
 func countsOf(rows []store.SeriesRow, under string, doc *plan.Document) *Counts {
-	c := &Counts{Steps: []StepCounts{}, Conversions: make(map[string]int64), ControlConversions: make(map[string]int64)}
+	c := &Counts{Steps: []StepCounts{}, Conversions: make(map[string]int64), ControlConversions: make(map[string]int64), Uplift: []Uplift{}}
 	branches := make(map[string][]string)
 	steps := make(map[string]bool)
 	for i := range doc.Steps {
@@ -84,6 +87,12 @@ func countsOf(rows []store.SeriesRow, under string, doc *plan.Document) *Counts 
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		s.Waiting = max(0, s.Entered-s.Passed-s.Exited)
+	}
+	for i := range doc.Conversions {
+		name := doc.Conversions[i].Name
+		if u, ok := upliftOf(name, c.Conversions[name], c.Steps[0].Entered, c.ControlConversions[name], c.Control); ok {
+			c.Uplift = append(c.Uplift, u)
+		}
 	}
 	return c
 }

@@ -339,6 +339,9 @@ func TestCounts(t *testing.T) {
 	if s.Counts.Control != 7 || s.Counts.Conversions["bought"] != 5 || s.Counts.ControlConversions["bought"] != 2 {
 		t.Errorf("%+v", s.Counts)
 	}
+	if u := s.Counts.Uplift; len(u) != 1 || u[0].Entered != 10 || u[0].Converted != 5 || u[0].ControlEntered != 7 || u[0].ControlConverted != 2 || u[0].Shown {
+		t.Errorf("%+v", u)
+	}
 	if s, err = b.Show(t.Context(), "tiny", 0); err != nil || s.Counts.Steps[0].Entered != 0 {
 		t.Error(s, err)
 	}
