@@ -255,7 +255,7 @@ conversions:
 	if r := out.Records[0]; r.State != journey.StateWatching || r.Due != uint32(start.Add(time.Hour).Unix()) {
 		t.Errorf("at the end a person is %+v", r)
 	}
-	if r := out.Records[1]; r.State != journey.StateInside || r.Due != uint32(start.Add(11*time.Minute).Unix()) {
+	if r := out.Records[1]; r.State != journey.StateInside || r.Due != uint32(start.Add(2*time.Minute).Unix()) {
 		t.Errorf("without a profile a person is %+v, want to be looked at again", r)
 	}
 	people[0].Record = out.Records[0]
@@ -371,5 +371,30 @@ steps:
 	}
 	if held < MaxPeople/20 || held > MaxPeople/6 || len(out.Mails) != MaxPeople-held {
 		t.Errorf("%d of %d people are held back, %d get mail", held, MaxPeople, len(out.Mails))
+	}
+}
+
+// Who has no profile is looked at again: soon if it came just now, as when the database
+// has gone back by some seconds, and then ever later.
+func TestWhoHasNoProfile(t *testing.T) {
+	j := load(t, waysText)
+	p := Person{ID: user.ID{Number: 1}, Profile: `{"custom":{"plan":"gold"}}`}
+	var out Result
+	if n, err := j.Enter([]Person{p}, start, &out); err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	entered := out.Records[0]
+	for _, x := range []struct{ inside, want time.Duration }{
+		{time.Second, 5 * time.Second}, {time.Minute, time.Minute}, {2 * time.Minute, 2 * time.Minute}, {24 * time.Hour, 10 * time.Minute},
+	} {
+		p.Record, p.Profile = entered, ""
+		now := start.Add(x.inside)
+		p.Record.Due = uint32(now.Unix())
+		if err := j.Due([]Person{p}, now, &out); err != nil {
+			t.Fatal(err)
+		}
+		if r := out.Records[0]; r.State != journey.StateInside || r.Step != entered.Step || r.Due != uint32(now.Add(x.want).Unix()) {
+			t.Errorf("after %s: %+v, want to be looked at after %s", x.inside, r, x.want)
+		}
 	}
 }

@@ -34,8 +34,19 @@ type Did struct {
 	Step   int
 }
 
-// missingAgain is when is looked again at a person who has no profile.
-const missingAgain = 10 * time.Minute
+// Bounds of missingAgain.
+const (
+	missingLeast = 5 * time.Second
+	missingMost  = 10 * time.Minute
+)
+
+// missingAgain is when is looked again at a person who has no profile. A database that
+// has gone back by some seconds lacks those whom it met in these seconds, and has them
+// again soon. So who entered just now does not wait long, and each look waits twice as
+// long as the one before it.
+func missingAgain(r *journey.Record, now time.Time) time.Duration {
+	return min(max(now.Sub(time.Unix(int64(r.Entered), 0)), missingLeast), missingMost)
+}
 
 // Count is what is counted of a step.
 type Count struct {
@@ -209,7 +220,7 @@ func (j *Journey) Due(people []Person, now time.Time, out *Result) error {
 		case at >= len(j.p.Steps), people[i].Profile == "":
 			// A fact says who is deleted or merged. A row that is missing without one may
 			// be of a database that has gone back, and come again; so may a version.
-			out.Records[i].Due = second(now.Add(missingAgain))
+			out.Records[i].Due = second(now.Add(missingAgain(&people[i].Record, now)))
 		default:
 			j.leave(i, at, now, out)
 		}

@@ -23,7 +23,7 @@ const continued = syscall.SIGCONT
 
 // kinds are the kinds of faults that rounds strike with.
 func kinds() []kind {
-	return []kind{
+	return append([]kind{
 		{name: "kill", strike: strikeKill},
 		{name: "cut-off", fits: several, strike: strikeCutOff},
 
@@ -37,7 +37,7 @@ func kinds() []kind {
 		{name: "sql-cut", fits: several, strike: strikeSQLCut},
 		{name: "clock", strike: strikeClock},
 		{name: "huge", fits: func(p *plan) { p.slow = false }, strike: strikeHuge},
-	}
+	}, journeyKinds()...)
 }
 
 // several processes.

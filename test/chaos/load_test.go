@@ -62,6 +62,9 @@ func startLoad(r *round) *load {
 	if r.kind.table {
 		clients = append(clients, l.pushTable)
 	}
+	if r.kind.journey {
+		clients = append(clients, l.enterJourney, l.clickInJourney)
+	}
 	for i, client := range clients {
 		l.work.Go(func() { // ends with the round, or finish
 			random := rand.New(rand.NewPCG(seed, uint64(i)))
@@ -304,7 +307,9 @@ func (r *round) checkAll() {
 		r.checkRows("rows of the table", "SELECT ref FROM target", r.load.tabled, loadList)
 	}
 	r.checkUsers()
+	r.restJourneys()
 	r.checkMails()
+	r.checkJourneys()
 	for _, check := range r.checks {
 		check()
 	}

@@ -70,6 +70,8 @@ type round struct {
 
 	checks []func() // after the load, at the far end
 
+	journeys *journeyLoad // nil: there are none
+
 	states map[string]int // of the sends in the ledger, at the end
 }
 
@@ -269,6 +271,7 @@ func (r *round) make() {
 	}
 	r.allReady()
 	before := r.settledLeases()
+	r.prepareJourneys()
 	r.load = startLoad(r)
 	if r.kind.failpoints == nil { // else it strikes by itself, and soon
 		r.load.progress()

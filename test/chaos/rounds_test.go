@@ -48,6 +48,9 @@ type kind struct {
 	// strict: nothing may be in doubt and no lease may move.
 	strict bool
 
+	// journey: people go through journeys.
+	journey bool
+
 	// table: a list goes into a table as well.
 	table bool
 
@@ -55,15 +58,15 @@ type kind struct {
 	losesRedis bool
 }
 
-// planOf derives a round from its seed: the kinds take turns.
-func planOf(seed uint64) (plan, *rand.Rand) {
+// planOf derives a round from its seed: the kinds take turns, but for one that is named.
+func planOf(seed uint64, name string) (plan, *rand.Rand) {
 	random := rand.New(rand.NewPCG(seed, 3))
 	all := kinds()
 	p := plan{seed: seed, kind: all[seed%uint64(len(all))]}
-	if *onlyKind != "" {
-		i := slices.IndexFunc(all, func(k kind) bool { return k.name == *onlyKind })
+	if name != "" {
+		i := slices.IndexFunc(all, func(k kind) bool { return k.name == name })
 		if i < 0 {
-			panic("there is no kind " + *onlyKind)
+			panic("there is no kind " + name)
 		}
 		p.kind = all[i]
 	}
@@ -128,6 +131,27 @@ func TestRounds(t *testing.T) {
 	sumUp(t, done)
 }
 
+// TestJourneyRounds makes a round of each kind with journeys, some side by side.
+func TestJourneyRounds(t *testing.T) {
+	t.Parallel()
+	const sideBySide = 4
+	first, kinds, turns := uint64(rand.Uint32()), journeyKinds(), make(chan int)
+	var all sync.WaitGroup
+	for worker := range sideBySide {
+		all.Go(func() {
+			rig := newRig(t, worker)
+			for i := range turns {
+				makeRoundOf(t, rig, first+uint64(i), kinds[i].name) // databases are named by seeds
+			}
+		})
+	}
+	for i := range kinds {
+		turns <- i
+	}
+	close(turns)
+	all.Wait()
+}
+
 // feedSeeds sends the seeds of the rounds to make.
 func feedSeeds(t *testing.T, done []verdict, to chan<- uint64) {
 	defer close(to)
@@ -151,10 +175,14 @@ func feedSeeds(t *testing.T, done []verdict, to chan<- uint64) {
 
 // makeRound makes one round. A round that fails does not end the others.
 func makeRound(t *testing.T, rig *rig, seed uint64) verdict {
-	p, random := planOf(seed)
+	return makeRoundOf(t, rig, seed, *onlyKind)
+}
+
+func makeRoundOf(t *testing.T, rig *rig, seed uint64, kind string) verdict {
+	p, random := planOf(seed, kind)
 	v := verdict{seed: seed, kind: p.kind.name, setUp: p.setUp()}
 	began := time.Now()
-	v.passed = t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+	v.passed = t.Run(fmt.Sprintf("seed=%d/%s", seed, p.kind.name), func(t *testing.T) {
 		rec := &recorder{T: t}
 		t.Cleanup(func() {
 			if t.Failed() {

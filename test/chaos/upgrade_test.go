@@ -85,7 +85,7 @@ func TestUpgrade(t *testing.T) {
 	pretends := older == binary
 	for _, base := range []string{onMariaDB, onPostgres} {
 		t.Run(base, func(t *testing.T) {
-			p, random := planOf(1)
+			p, random := planOf(1, *onlyKind)
 			p.kind, p.processes, p.clustered, p.base, p.slow = upgrading, 3, base == onPostgres, base, false
 			r := newRound(&recorder{T: t}, newRig(t, 0), p, random)
 			for _, p := range r.peers {

@@ -1,0 +1,141 @@
+package chaos
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"sluice/flow"
+)
+
+// journeyKinds are faults while people are in journeys (journeyLoad), which three
+// processes move.
+func journeyKinds() []kind {
+	return []kind{
+		{name: "journey-kill", journey: true, fits: several, strike: strikeJourneyKill},
+		{name: "journey-zombie", journey: true, fits: several, strike: strikeJourneyZombie},
+		{name: "journey-away", journey: true, fits: several, strike: strikeJourneyAway},
+		{name: "journey-cut-off", journey: true, fits: several, strike: strikeCutOff},
+		{name: "journey-redis-back", journey: true, fits: several, losesRedis: true, strike: strikeJourneyRedisBack},
+		{name: "journey-sql-back", journey: true, fits: several, strike: strikeSQLBack},
+		{name: "journey-desk", journey: true, fits: several, strike: strikeJourneyDesk},
+		{name: "journey-clock", journey: true, fits: several, strike: strikeJourneyClock},
+	}
+}
+
+// strikeJourneyKill kills each process around a commit of journeys, and then any at
+// random instants.
+func strikeJourneyKill(r *round) {
+	for _, point := range []string{"journey", "journey-moved"} {
+		p := r.peers[r.random.IntN(len(r.peers))]
+		p.kill()
+		r.start(p, fmt.Sprintf("%s=kill,%d", point, 1+r.random.IntN(12)))
+		r.await("the process has died at "+point, func() bool {
+			select {
+			case <-p.exited:
+				return true
+			default:
+				return false
+			}
+		})
+		r.start(p, "")
+	}
+	strikeKill(r)
+}
+
+// strikeJourneyZombie stops a process past its leases, at a random instant or at a
+// commit of journeys, and lets it go on when others have its partitions.
+func strikeJourneyZombie(r *round) {
+	p := r.peers[r.random.IntN(len(r.peers))]
+	if point := []string{"", "journey", "journey-moved"}[r.random.IntN(3)]; point == "" {
+		p.signal(syscall.SIGSTOP)
+	} else {
+		p.kill()
+		r.start(p, fmt.Sprintf("%s=stop,%d", point, 1+r.random.IntN(12)))
+	}
+	r.await("the process is stopped", p.stopped)
+	before := r.leaseNumbers()
+	r.await("another process has taken its leases", func() bool {
+		return r.number("SELECT COALESCE(SUM(number), 0) FROM leases WHERE role IN ('store', 'send')") > before
+	})
+	r.rest(flow.LeaseTimeout, 2*flow.LeaseTimeout)
+	p.signal(continued)
+}
+
+// strikeJourneyAway takes all of Redis or the database away for four seconds, from all
+// processes or from one.
+func strikeJourneyAway(r *round) {
+	const how = 4 * time.Second
+	if r.random.IntN(2) == 0 {
+		r.away(r.nodes, how)
+		return
+	}
+	some := r.peers
+	if r.random.IntN(2) == 0 {
+		some = some[:1]
+	}
+	r.t.Logf("the database is away from %d processes", len(some))
+	for _, p := range some {
+		p.base.Refuse(true)
+		p.base.Cut()
+	}
+	pause(r.ctx, how)
+	for _, p := range some {
+		p.base.Refuse(false)
+	}
+}
+
+// strikeJourneyRedisBack puts Redis back by up to two seconds, as a failover to a
+// replica that lags does.
+func strikeJourneyRedisBack(r *round) {
+	r.lossFrom = time.Now()
+	r.snapshotRedis("snapshot")
+	r.rest(500*time.Millisecond, 2*time.Second)
+	r.putBackRedis("snapshot")
+}
+
+// strikeJourneyDesk pauses, resumes and publishes the journey while people come and go.
+func strikeJourneyDesk(r *round) {
+	r.load.progress()
+	r.journeys.pausedFrom = time.Now()
+	for range 3 {
+		r.rest(0, time.Second)
+		switch r.random.IntN(3) {
+		case 0:
+			r.ask(r.peers[0], "/v1/journeys/tour/publish", "", http.StatusOK)
+		default:
+			r.ask(r.peers[0], "/v1/journeys/tour/pause", "", http.StatusOK)
+			r.rest(0, 1500*time.Millisecond)
+			r.ask(r.peers[1], "/v1/journeys/tour/resume", "", http.StatusOK)
+		}
+	}
+	r.journeys.pausedTo = time.Now()
+}
+
+// strikeJourneyClock has the clock of a process step to and fro by nearly as much as is
+// tolerated, so that people are due early or late for it.
+func strikeJourneyClock(r *round) {
+	p := r.peers[r.random.IntN(len(r.peers))]
+	for _, by := range []string{"4m50s", "-4m50s"} {
+		p.kill()
+		r.start(p, "clock=ahead:"+by)
+		r.rest(time.Second, 3*time.Second)
+	}
+	p.kill()
+	r.start(p, "")
+}
+
+// saidOfJourneys are lines that processes have written about journeys.
+func (r *round) saidOfJourneys() (lines []string) {
+	for i, p := range r.peers {
+		for line := range bytes.Lines(p.logged(r.t.T)) {
+			if bytes.Contains(line, []byte("journey")) && len(lines) < 10 {
+				lines = append(lines, fmt.Sprintf("%d: %s", i, strings.TrimSpace(string(lastBytes(line, 400)))))
+			}
+		}
+	}
+	return lines
+}
