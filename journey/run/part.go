@@ -94,9 +94,10 @@ type inside struct {
 	*plans
 	records *flow.Records
 	dues    dues
-	ready   []int64 // the first persons of units that are due
-	atOnce  int     // units for the next commit
-	scan    *scan   // nil: people do not enter at times
+	ready   []int64          // the first persons of units that are due
+	atOnce  int              // units for the next commit
+	scan    *scan            // nil: people do not enter at times
+	goes    map[placeOf]bool // steps that lead to a journey that people can go to
 }
 
 // open reads where the partition is.
@@ -111,7 +112,11 @@ func (p *part) open(ctx context.Context, all []*plans) error {
 	}
 	p.byID = make(map[string]*inside)
 	for _, j := range all {
-		in := &inside{plans: j, records: p.log.Records(int(j.number))}
+		p.byID[j.id] = &inside{plans: j, records: p.log.Records(int(j.number))}
+	}
+	for _, j := range all {
+		in := p.byID[j.id]
+		in.findGoes(p.byID)
 		err := in.records.Load(ctx, func(u *flow.Unit) error {
 			due, err := in.earliest(u)
 			in.dues.set(u, due)
@@ -124,7 +129,6 @@ func (p *part) open(ctx context.Context, all []*plans) error {
 			return err
 		}
 		p.journeys = append(p.journeys, in)
-		p.byID[j.id] = in
 	}
 	p.stats.Opened.Add(1)
 	return p.openCaps(ctx, p.caps)
@@ -285,7 +289,7 @@ func (in *inside) earliest(u *flow.Unit) (due uint32, err error) {
 		case in.stopped && r.Inside():
 			due = 0
 		case r.Waits():
-			due = min(due, r.Due)
+			due = min(due, in.dueOf(&r))
 		}
 	})
 	return due, err
@@ -383,7 +387,7 @@ func (p *part) waiting(in *inside, u *flow.Unit, now time.Time) (people []step.P
 	second := uint32(now.Unix())
 	u.Each(func(number int64, raw *flow.Record) {
 		var r journey.Record
-		if r.Decode(raw[:]) == nil && r.Waits() && r.Due <= second || in.stopped && r.Inside() {
+		if r.Decode(raw[:]) == nil && r.Waits() && in.dueOf(&r) <= second || in.stopped && r.Inside() {
 			people = append(people, p.person(number, r, ""))
 		}
 	})
