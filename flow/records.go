@@ -84,7 +84,7 @@ type Records struct {
 // Records returns those of a journey, by its number. Load must be called first.
 func (l *Log) Records(journey int) *Records { return &Records{log: l, journey: journey} }
 
-// Unit is a string of records: a list or a block.
+// Unit is a string of records: a list or a block. Beside each is one of ways (ways.go).
 type Unit struct {
 	key   string
 	first int64 // the number of the person at its first place
@@ -93,6 +93,8 @@ type Unit struct {
 
 	changed []int // entries or places that were changed
 	whole   bool  // it is written as a whole
+
+	isWays bool // data is ways; changed are bytes, or entries
 }
 
 // First is the number of the first person whom it is for, Span how many there
@@ -277,6 +279,9 @@ func (r *Records) Read(ctx context.Context, units []*Unit) error {
 
 // valid reports whether its bytes are what a unit may have.
 func (u *Unit) valid() bool {
+	if u.isWays {
+		return u.validWays()
+	}
 	if u.dense() || u.span == ChunkRecords && string(u.data) == dividedMark {
 		return true
 	}
@@ -400,7 +405,11 @@ func (r *Records) Operations(units []*Unit) (all []Operation) {
 			continue
 		}
 		chunks = max(chunks, int((u.first-1)/ChunkRecords)+1)
-		all = append(all, u.operations()...)
+		if u.isWays {
+			all = append(all, u.waysOperations()...)
+		} else {
+			all = append(all, u.operations()...)
+		}
 		u.changed, u.whole = u.changed[:0], false
 	}
 	if chunks > r.known {
@@ -459,11 +468,7 @@ func (l *Log) ClearJourneys(ctx context.Context, nowMillis int64) error {
 			continue // a note
 		}
 		for chunk := range chunks {
-			keys := []string{p.chunkKey(journey, chunk)}
-			for b := range ChunkBlocks {
-				keys = append(keys, p.blockKey(journey, int64(chunk)*ChunkBlocks+int64(b)))
-			}
-			if err := l.unlink(ctx, keys); err != nil {
+			if err := l.unlink(ctx, p.unitKeys(journey, chunk)); err != nil {
 				return err
 			}
 		}
@@ -473,6 +478,18 @@ func (l *Log) ClearJourneys(ctx context.Context, nowMillis int64) error {
 	}
 	note := l.Note(FactsNote, fmt.Sprintf("%d-0/0", nowMillis))
 	return l.redis.Do(ctx, "empty journeys", l.redis.B().Arbitrary(note.Words[0]).Keys(note.Words[1]).Args(note.Words[2:]...).Build())
+}
+
+// unitKeys are the keys of all units of a chunk.
+func (p Partition) unitKeys(journey, chunk int) []string {
+	keys := []string{p.chunkKey(journey, chunk)}
+	for b := range ChunkBlocks {
+		keys = append(keys, p.blockKey(journey, int64(chunk)*ChunkBlocks+int64(b)))
+	}
+	for _, key := range keys {
+		keys = append(keys, waysKey(key))
+	}
+	return keys
 }
 
 // FactsNote is the note of up to where facts were applied: MAJOR-MINOR/ITEM.

@@ -11,17 +11,19 @@ import (
 type Place struct {
 	Record  Record
 	Context string // an object; empty: there is none
+	Ways    []int  // the branches that were taken
 }
 
 // placeText is the form of a Place.
 type placeText struct {
 	Record  string          `json:"record"` // hexadecimal
 	Context json.RawMessage `json:"context,omitempty"`
+	Ways    []int           `json:"ways,omitempty"`
 }
 
 // Text returns the place as a body.
 func (p *Place) Text() string {
-	text, err := json.Marshal(placeText{hex.EncodeToString(p.Record.Append(nil)), json.RawMessage(p.Context)})
+	text, err := json.Marshal(placeText{hex.EncodeToString(p.Record.Append(nil)), json.RawMessage(p.Context), p.Ways})
 	if err != nil {
 		panic(err) // a context is an object that was read before
 	}
@@ -38,6 +40,6 @@ func ReadPlace(body string) (p Place, err error) {
 	if err != nil {
 		return p, fmt.Errorf("read a place in a journey: %w", err)
 	}
-	p.Context = string(text.Context)
+	p.Context, p.Ways = string(text.Context), text.Ways
 	return p, p.Record.Decode(raw)
 }

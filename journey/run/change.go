@@ -34,10 +34,11 @@ type unitKey struct {
 	in    *inside
 	first int64
 	few   bool // of a chunk that is not divided
+	ways  bool
 }
 
 func keyOf(in *inside, u *flow.Unit) unitKey {
-	return unitKey{in, u.First(), u.Span() == flow.ChunkRecords}
+	return unitKey{in, u.First(), u.Span() == flow.ChunkRecords, u.IsWays()}
 }
 
 func (p *part) begin() *change {
@@ -101,7 +102,11 @@ func (c *change) set(ctx context.Context, in *inside, number int64, r *journey.R
 	if err != nil || u.Set(number, raw) {
 		return err
 	}
-	for _, b := range in.records.Divide(u) {
+	ways, err := c.ways(ctx, in, number) // those of the chunk still
+	if err != nil {
+		return err
+	}
+	for _, b := range append(in.records.Divide(u), in.records.DivideWays(ways)...) {
 		key := keyOf(in, b)
 		c.units[key] = b
 		c.order = append(c.order, key)
@@ -124,6 +129,9 @@ func (c *change) settle(ctx context.Context, in *inside, v *version, people []st
 		if err := c.set(ctx, in, people[i].ID.Number, r); err != nil {
 			return err
 		}
+	}
+	if err := c.keepWays(ctx, in, v, people); err != nil {
+		return err
 	}
 	if err := c.askLedger(ctx, v, people); err != nil {
 		return err
@@ -248,6 +256,9 @@ func (c *change) commit(ctx context.Context) error {
 	p.stats.Commits.Add(1)
 	p.stats.Moved.Add(int64(c.moved))
 	for _, key := range c.order {
+		if key.ways {
+			continue
+		}
 		due, err := key.in.earliest(c.units[key])
 		if err != nil {
 			return err

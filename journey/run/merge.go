@@ -15,7 +15,7 @@ import (
 // survivor does not get it, and the person leaves.
 //
 // The idea. Somebody unknown has left a cart, waits, and signs in. The place goes to the
-// survivor with version, step, times, occurrence and conversions. If both live in one
+// survivor with version, step, times, occurrence, conversions and the branches taken. If both live in one
 // partition, one commit moves the record. Else the commit that takes the record away
 // writes an item to its own log (user.OpPlace). The store brings it to the home of the
 // survivor as it forwards any update, behind merges that follow too, and makes a fact of
@@ -51,15 +51,19 @@ func (c *change) handOver(ctx context.Context, in *inside, f *journey.Fact) (mov
 	if r.Former == 0 {
 		r.Former = markOf(goes)
 	}
+	ways, err := c.waysOf(ctx, in, f.Number)
+	if err != nil {
+		return false, err
+	}
+	place := journey.Place{Record: r, Ways: ways}
 	switch {
 	case into.Partition == goes.Partition:
-		if taken, err := c.settleIn(ctx, in, into.Number, &r); !taken || err != nil {
+		if taken, err := c.settleIn(ctx, in, into.Number, &place); !taken || err != nil {
 			return false, err
 		}
 	case !sluice.WritesNewForms():
 		return false, nil // a program runs beside this one that cannot read the item
 	default:
-		place := journey.Place{Record: r}
 		c.items = user.AppendUpdate(c.items, &user.Update{
 			Op: user.OpPlace, Key: user.Key{Kind: user.KeyUser, Name: into.String()}, ExistingOnly: true,
 			TimeMillis: c.part.clock.Now().UnixMilli(), Name: in.id, Body: place.Text(),
@@ -83,7 +87,7 @@ func (c *change) takeOver(ctx context.Context, in *inside, f *journey.Fact) erro
 		return nil
 	}
 	if !in.stopped {
-		if taken, err := c.settleIn(ctx, in, f.Number, &place.Record); taken || err != nil {
+		if taken, err := c.settleIn(ctx, in, f.Number, &place); taken || err != nil {
 			return err
 		}
 	}
@@ -94,7 +98,8 @@ func (c *change) takeOver(ctx context.Context, in *inside, f *journey.Fact) erro
 
 // settleIn puts a survivor in the place of a former user, unless the survivor keeps its
 // own.
-func (c *change) settleIn(ctx context.Context, in *inside, number int64, r *journey.Record) (taken bool, err error) {
+func (c *change) settleIn(ctx context.Context, in *inside, number int64, place *journey.Place) (taken bool, err error) {
+	r := &place.Record
 	own, ok, err := c.record(ctx, in, number)
 	if err != nil || !ok {
 		return false, err
@@ -105,7 +110,10 @@ func (c *change) settleIn(ctx context.Context, in *inside, number int64, r *jour
 			return false, nil
 		}
 	}
-	return true, c.set(ctx, in, number, r)
+	if err := c.set(ctx, in, number, r); err != nil {
+		return false, err
+	}
+	return true, c.takeWays(ctx, in, number, place.Ways)
 }
 
 // markOf is what records have of a former user.

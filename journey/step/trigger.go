@@ -208,7 +208,7 @@ func (j *Journey) insideFact(p *Person, f *journey.Fact, now time.Time, out *Res
 			return false, nil
 		}
 		out.Records[0].Rank = 0
-		out.count(at, n, Passed)
+		out.take(j, 0, at, n)
 		out.arrive(j, 0, s.Paths[n].Next, now)
 		return true, j.walk([]Person{*p}, now, out)
 	}

@@ -48,6 +48,12 @@ func missingAgain(r *journey.Record, now time.Time) time.Duration {
 	return min(max(now.Sub(time.Unix(int64(r.Entered), 0)), missingLeast), missingMost)
 }
 
+// Way is a branch that a person took, by its number in the plan.
+type Way struct {
+	Person int // index
+	Branch int
+}
+
 // Count is what is counted of a step.
 type Count struct {
 	Step int
@@ -101,6 +107,7 @@ type Result struct {
 	Mails   []Did
 	Updates []Did
 	Goes    []Did
+	Ways    []Way // branches that were taken, in their order
 	Counts  map[Count]int
 
 	at    [][]int32 // by step: who is there
@@ -113,7 +120,7 @@ type Result struct {
 // reset begins a new result.
 func (r *Result) reset(people, steps int) {
 	r.Records = append(r.Records[:0], make([]journey.Record, people)...)
-	r.Mails, r.Updates, r.Goes = r.Mails[:0], r.Updates[:0], r.Goes[:0]
+	r.Mails, r.Updates, r.Goes, r.Ways = r.Mails[:0], r.Updates[:0], r.Goes[:0], r.Ways[:0]
 	if r.Counts == nil {
 		r.Counts = make(map[Count]int)
 	}
@@ -240,7 +247,7 @@ func (j *Journey) leave(i, at int, now time.Time, out *Result) {
 			path, to = best-1, s.Paths[best-1].Next
 		}
 		out.Records[i].Rank = 0
-		out.count(at, path, Passed)
+		out.take(j, i, at, path)
 		out.arrive(j, i, to, now)
 	default: // what kept the person is over: the hours without mail
 		out.at[at] = append(out.at[at], int32(i))
@@ -283,19 +290,19 @@ func (j *Journey) do(s *plan.PlanStep, at, i int, p *Person, holds uint64, now t
 		if first := bits.TrailingZeros64(holds); first < s.ExitBit {
 			path, to = first, s.Paths[first].Next
 		}
-		out.count(at, path, Passed)
+		out.take(j, i, at, path)
 		out.arrive(j, i, to, now)
 	case plan.StepRandom:
 		bucket, path := int(rule.Bucket(p.ID, s.Seed)), 0
 		for path < len(s.Paths)-1 && bucket >= s.Paths[path].UpTo {
 			path++
 		}
-		out.count(at, path, Passed)
+		out.take(j, i, at, path)
 		out.arrive(j, i, s.Paths[path].Next, now)
 	case plan.StepDelay:
 		until, ok := end(s.Delay, now, p)
 		if !ok {
-			out.count(at, -1, Passed)
+			out.take(j, i, at, -1)
 			out.arrive(j, i, s.Delay.Date.Otherwise, now)
 			return
 		}
@@ -323,7 +330,7 @@ func (j *Journey) await(s *plan.PlanStep, at, i int, holds uint64, now time.Time
 		for k := range s.Paths[n].When {
 			on := &s.Paths[n].When[k]
 			if on.Kind == plan.OnRule && holds&(1<<on.Rule) != 0 && !s.Ranked {
-				out.count(at, n, Passed)
+				out.take(j, i, at, n)
 				out.arrive(j, i, s.Paths[n].Next, now)
 				return
 			}
@@ -387,6 +394,16 @@ func (r *Result) arrive(j *Journey, i, at int, now time.Time) {
 func (r *Result) pass(j *Journey, i, at int, now time.Time) {
 	r.count(at, -1, Passed)
 	r.arrive(j, i, j.p.Steps[at].Next, now)
+}
+
+// take counts that a person leaves a step by one of its paths, or -1: by none of them.
+func (r *Result) take(j *Journey, i, at, path int) {
+	branch := j.p.Steps[at].Otherwise
+	if path >= 0 {
+		branch = j.p.Steps[at].Paths[path].Branch
+	}
+	r.Ways = append(r.Ways, Way{i, branch})
+	r.count(at, path, Passed)
 }
 
 // wait keeps a person at a step until a time.

@@ -1,0 +1,82 @@
+package run
+
+import (
+	"context"
+
+	"sluice/flow"
+	"sluice/journey/step"
+)
+
+// ways returns the unit that has the ways of a person, read before or now.
+func (c *change) ways(ctx context.Context, in *inside, number int64) (*flow.Unit, error) {
+	u := in.records.WaysOf(number)
+	if have := c.units[keyOf(in, u)]; have != nil {
+		return have, nil
+	}
+	err := c.read(ctx, in, []*flow.Unit{u})
+	return u, err
+}
+
+// keepWays notes which branches people took by the last decision. What those took before
+// who have entered by it is forgotten. A version without branches has no ways.
+func (c *change) keepWays(ctx context.Context, in *inside, v *version, people []step.Person) error {
+	if v.walk.Plan().Branches == 0 {
+		return nil
+	}
+	var units []*flow.Unit
+	var last *flow.Unit // people come in the order of their numbers: few names of units are made
+	touch := func(number int64) {
+		if !last.Has(number) {
+			last = in.records.WaysOf(number)
+			units = append(units, last)
+		}
+	}
+	for _, w := range c.out.Ways {
+		touch(people[w.Person].ID.Number)
+	}
+	var entered []int64
+	for i := range people {
+		r, before := &c.out.Records[i], &people[i].Record
+		if r.Entered != before.Entered || r.Occurrence != before.Occurrence {
+			entered = append(entered, people[i].ID.Number)
+			touch(people[i].ID.Number)
+		}
+	}
+	if err := c.read(ctx, in, units); err != nil {
+		return err
+	}
+	last = nil
+	unit := func(number int64) *flow.Unit {
+		if !last.Has(number) {
+			last = c.units[keyOf(in, in.records.WaysOf(number))]
+		}
+		return last
+	}
+	for _, number := range entered {
+		unit(number).ClearWays(number)
+	}
+	for _, w := range c.out.Ways {
+		number := people[w.Person].ID.Number
+		unit(number).Take(number, w.Branch)
+	}
+	return nil
+}
+
+// takeWays notes these branches of a person, and none beside.
+func (c *change) takeWays(ctx context.Context, in *inside, number int64, branches []int) error {
+	u, err := c.ways(ctx, in, number)
+	if err != nil {
+		return err
+	}
+	u.ClearWays(number)
+	for _, branch := range branches {
+		u.Take(number, branch)
+	}
+	return nil
+}
+
+// waysOf are the branches that a person took.
+func (c *change) waysOf(ctx context.Context, in *inside, number int64) ([]int, error) {
+	u, err := c.ways(ctx, in, number)
+	return u.Taken(number), err
+}

@@ -1,0 +1,120 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"sluice/flow"
+	"sluice/journey"
+	"sluice/store"
+	"sluice/user"
+)
+
+// traced is the way of a person, by the ids of steps.
+func (b *bed) traced(log *flow.Log, j store.Journey, number int64) string {
+	b.Helper()
+	raw, err := log.RecordOf(b.Context(), int(j.Number), number)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var r journey.Record
+	if err := r.Decode(raw[:]); err != nil {
+		b.Fatal(err)
+	}
+	ways, err := log.WaysOf(b.Context(), int(j.Number), number)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, in := range b.all {
+		if in.number == j.Number {
+			p := in.versions[r.Version].walk.Plan()
+			var ids []string
+			for _, at := range p.Trace(int(r.Step), ways) {
+				ids = append(ids, p.Steps[at].ID)
+			}
+			return fmt.Sprint(ids)
+		}
+	}
+	b.Fatal("there is no such journey")
+	return ""
+}
+
+const forked = `
+id: forked
+entry: {when: {event: signup}, again_after: 1m}
+steps:
+  - {id: fork, split: {if: {attribute: plan, is: equals, value: gold}, then: gold, else: wait}}
+  - {id: gold, message: {template: x, tags: gold}, next: wait}
+  - id: wait
+    wait_for:
+      within: 1d
+      paths: [{name: bought, when: {event: bought}, next: last}]
+      otherwise: chance
+  - id: chance
+    random: {paths: [{name: a, weight: 50, next: last}, {name: b, weight: 50, next: other}]}
+  - {id: other, delay: {for: 1h}, next: last}
+  - {id: last, delay: {for: 1h}}
+`
+
+// The way of each person is kept, whatever decided, and a person who enters again begins
+// a new one. Processes that end anywhere change nothing.
+func TestWaysAreKept(t *testing.T) {
+	const people = 1200
+	b := newBed(t, people)
+	j := b.publish(forked)
+	b.enterAll(people)
+	p := b.open()
+	b.passes(p)
+	b.fact(5001, 5, journey.FactEvent, "bought", "")
+	b.passes(p)
+	b.clock.Move(25 * time.Hour)
+	b.passes(b.open())
+	seen := make(map[string]int)
+	for n := int64(1); n <= people; n++ {
+		seen[b.traced(b.log, j, n)]++
+	}
+	want := []string{"[fork wait chance last]", "[fork wait chance other]", "[fork gold wait chance last]", "[fork gold wait chance other]", "[fork wait last]"}
+	for _, way := range want {
+		if seen[way] == 0 {
+			t.Errorf("nobody went %s: %v", way, seen)
+		}
+		delete(seen, way)
+	}
+	if len(seen) > 0 {
+		t.Errorf("these ways are none: %v", seen)
+	}
+	if got := b.traced(b.log, j, 5); got != "[fork wait last]" {
+		t.Errorf("who bought something went %s", got)
+	}
+	b.clock.Move(25 * time.Hour)
+	p = b.open()
+	b.passes(p)
+	b.fact(5002, 5, journey.FactEvent, "signup", "")
+	b.passes(p)
+	if got := b.traced(b.log, j, 5); got != "[fork wait]" {
+		t.Errorf("who has entered again went %s", got)
+	}
+}
+
+// The survivor of a merge has the way of the place that it took over.
+func TestSurvivorHasTheWay(t *testing.T) {
+	b := newBed(t, 9)
+	j := b.publish(forked)
+	b.fact(1, 5, journey.FactEvent, "signup", "")
+	p := b.open()
+	b.passes(p)
+	b.merge(2, 5, user.ID{Number: 6})
+	b.passes(p)
+	if got := b.traced(b.log, j, 6); got != "[fork wait]" {
+		t.Errorf("the survivor went %s", got)
+	}
+	if left, err := b.log.WaysOf(t.Context(), int(j.Number), 5); err != nil || len(left) > 1 {
+		t.Errorf("the ways of who was merged away are %v, %v", left, err)
+	}
+	place := journey.Place{Ways: []int{1, 4}, Record: journey.Record{State: journey.StateInside}}
+	if got, err := journey.ReadPlace(place.Text()); err != nil || !slices.Equal(got.Ways, place.Ways) {
+		t.Errorf("a place on its way has %v, %v", got.Ways, err)
+	}
+}
