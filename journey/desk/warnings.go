@@ -19,7 +19,6 @@ type Warning struct {
 const (
 	noLimit   = "entries are not limited yet: all enter"
 	noRate    = "messages are not limited yet: they leave as fast as the routes take them"
-	noPlace   = "rules do not find yet where the person is in journeys"
 	noContext = "the context is known until a person waits for the first time: rules find nothing in it here"
 )
 
@@ -111,21 +110,16 @@ func (w *warnings) rule(place string, raw plan.Raw, known bool) {
 	if raw == "" || json.Unmarshal([]byte(raw), &rule) != nil {
 		return // there is none; one that is no JSON is refused elsewhere
 	}
-	var places, context, short bool
+	var context, short bool
 	eachCondition(rule, func(c map[string]any) {
 		switch {
 		case c["mail"] != nil:
 			days, within := c["value"].(float64)
 			short = short || w.kept > 0 && (!within || int(days) > w.kept)
-		case c["journey"] != nil:
-			places = true
 		case c["context"] != nil:
 			context = true
 		}
 	})
-	if places {
-		w.add(place, noPlace)
-	}
 	if short {
 		w.add(place, fmt.Sprintf("sends are kept for %d days (the setting retention.sends): mail of before is not found", w.kept))
 	}

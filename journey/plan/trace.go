@@ -1,5 +1,41 @@
 package plan
 
+import (
+	"slices"
+
+	"sluice/journey"
+	"sluice/user/rule"
+)
+
+// Answers answers a question about where somebody is who has this record of this version,
+// and took these branches.
+func (p *Plan) Answers(n *rule.Need, r *journey.Record, branches []int) bool {
+	switch {
+	case r.State == journey.StateNone, r.State == journey.StateControl:
+		return false
+	case n.Inside():
+		return r.State == journey.StateInside
+	case n.WasInside():
+		return true
+	}
+	left := r.State == journey.StateFinished || r.State == journey.StateWatching
+	return p.passed(n, int(r.Step), left, branches)
+}
+
+// passed reports whether somebody has gone on from a step. last is where the person is,
+// or from which it left: by going on, or because it was taken out.
+func (p *Plan) passed(n *rule.Need, last int, left bool, branches []int) bool {
+	at := p.Index(n.Step)
+	if at < 0 || at == last && !left {
+		return false
+	}
+	if n.Branch != "" {
+		branch, ok := p.Steps[at].Branch(n.Branch)
+		return ok && slices.Contains(branches, branch)
+	}
+	return slices.Contains(p.Trace(last, branches), at)
+}
+
 // Trace returns the steps that somebody went through, by the branches taken. The last is
 // the step where the person is, or from which the person left. A nil one:
 // they do not lead there, as of somebody who went before branches were kept.

@@ -212,7 +212,7 @@ func (c *change) enter(ctx context.Context, in *inside, people []step.Person) er
 	if len(some) == 0 {
 		return nil
 	}
-	if err := c.part.known(ctx, in.current, some); err != nil {
+	if err := c.known(ctx, in.current, some); err != nil {
 		return err
 	}
 	if _, err := in.current.walk.Enter(some, now, c.out); err != nil {

@@ -136,6 +136,11 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles
 	if err := c.page.knownOf(ctx, c.part, v, &person); err != nil {
 		return err
 	}
+	one := []step.Person{person}
+	if err := c.places(ctx, v, one); err != nil {
+		return err
+	}
+	person = one[0]
 	changed, err := v.walk.Fact(&person, f, c.part.clock.Now(), c.out)
 	if err != nil {
 		return fmt.Errorf("journey %s: %w", in.id, err)

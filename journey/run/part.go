@@ -373,7 +373,7 @@ func (p *part) moveGroup(ctx context.Context, c *change, in *inside, group []ste
 	if err := p.readProfiles(ctx, group); err != nil {
 		return err
 	}
-	if err := p.known(ctx, v, group); err != nil {
+	if err := c.known(ctx, v, group); err != nil {
 		return err
 	}
 	if err := v.walk.Due(group, now, c.out); err != nil {

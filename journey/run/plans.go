@@ -39,6 +39,7 @@ type version struct {
 	walk  *step.Journey
 	mails map[int]*mailing // by step
 	asks  mailNeeds        // what its rules ask about mail
+	where []placeNeed      // and about where people are
 
 	publishedMillis int64
 }
@@ -160,7 +161,7 @@ func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (*ve
 	if err != nil {
 		return nil, &unreadableError{err}
 	}
-	v := &version{place: uint8(stored.Version), walk: walk, mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), publishedMillis: stored.CreatedMillis}
+	v := &version{place: uint8(stored.Version), walk: walk, mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), where: placeNeedsOf(p.Needs), publishedMillis: stored.CreatedMillis}
 	for i := range p.Steps {
 		m := p.Steps[i].Message
 		if m == nil {

@@ -118,3 +118,56 @@ func TestSurvivorHasTheWay(t *testing.T) {
 		t.Errorf("a place on its way has %v, %v", got.Ways, err)
 	}
 }
+
+// Rules ask where people are and what they have passed, in the journey itself and in
+// another, also what was passed by the same decision; for a group by one statement, by a
+// fact, and behind a restart.
+func TestRulesKnowJourneys(t *testing.T) {
+	const people = 300
+	b := newBed(t, people)
+	b.publish(`
+id: first
+entry: {when: {event: signup}}
+steps:
+  - {id: fork, split: {if: {attribute: plan, is: equals, value: gold}, then: rest, else: tell}}
+  - {id: tell, message: {template: x, tags: told}, next: again}
+  - {id: again, split: {if: {journey: first, step: fork, branch: else, is: passed}, then: rest, else: never}}
+  - {id: never, message: {template: x, tags: never}, next: rest}
+  - {id: rest, delay: {for: 1d}, next: late}
+  - {id: late, split: {if: {and: [{journey: first, step: tell, is: not_passed}, {journey: first, is: inside}]}, then: gold, else: exit}}
+  - {id: gold, message: {template: x, tags: gold}}
+`)
+	b.publish(`
+id: second
+entry: {when: {event: bought}, who: {journey: first, is: was_inside}}
+steps:
+  - {id: short, delay: {for: 1h}, next: fork}
+  - {id: fork, split: {if: {journey: first, is: inside}, then: within, else: without}}
+  - {id: within, message: {template: x, tags: within}, next: rest}
+  - {id: without, message: {template: x, tags: without}, next: rest}
+  - {id: rest, delay: {for: 2d}, next: told}
+  - {id: told, split: {if: {journey: first, step: tell, is: passed}, then: "yes", else: "no"}}
+  - {id: "yes", message: {template: x, tags: "yes"}}
+  - {id: "no", message: {template: x, tags: "no"}}
+`)
+	b.enterAll(people - 3) // three are never let in
+	p := b.open()
+	b.passes(p)
+	for n := int64(1); n <= people; n++ {
+		b.fact(uint64(5000+n), n, journey.FactEvent, "bought", "")
+	}
+	b.passes(p)
+	b.clock.Move(time.Hour)
+	b.passes(b.open())
+	b.clock.Move(24 * time.Hour)
+	b.passes(b.open())
+	b.clock.Move(48 * time.Hour)
+	b.passes(b.open())
+	inside := people - 3
+	gold := inside / 3
+	for tag, want := range map[string]int{"told": inside - gold, "never": 0, "gold": gold, "within": inside, "without": 0, "yes": inside - gold, "no": gold} {
+		if got := len(b.mails(tag)); got != want {
+			t.Errorf("%d got the mail %s, want %d", got, tag, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package step
 
 import (
 	"fmt"
+	"slices"
 
 	"sluice/journey"
 	"sluice/journey/plan"
@@ -17,6 +18,8 @@ type Journey struct {
 
 	on    []*plan.On // all that facts may fire
 	watch int64      // seconds after entering in which a conversion counts
+
+	own []int // those of the plan's needs that are about the journey itself
 
 	paused bool
 }
@@ -34,6 +37,11 @@ func New(p *plan.Plan) (*Journey, error) {
 	j := &Journey{p: p}
 	if err := j.sort(); err != nil {
 		return nil, err
+	}
+	for i := range p.Needs {
+		if p.Needs[i].Journey == p.ID {
+			j.own = append(j.own, i)
+		}
 	}
 	lists := [][]plan.On{p.Entry.When, p.Exit, p.Exceptions}
 	for i := range p.Conversions {
@@ -97,6 +105,33 @@ func (j *Journey) sort() error {
 		j.order[i], j.order[k] = j.order[k], j.order[i]
 	}
 	return nil
+}
+
+// onTheWay returns people as rules see them on their way: what they have passed by this
+// decision counts for rules of this journey about itself.
+func (j *Journey) onTheWay(people []Person, some []int32, out *Result) []Person {
+	if len(j.own) == 0 {
+		return people
+	}
+	seen := slices.Clone(people)
+	ways := make(map[int][]int)
+	for _, w := range out.Ways {
+		ways[w.Person] = append(ways[w.Person], w.Branch)
+	}
+	for _, i := range some {
+		r, before := &out.Records[i], &people[i].Record
+		taken := ways[int(i)]
+		if r.Entered == before.Entered && r.Occurrence == before.Occurrence {
+			taken = slices.Concat(people[i].Ways, taken)
+		}
+		for _, n := range j.own {
+			seen[i].Given.Known &^= 1 << n
+			if j.p.Answers(&j.p.Needs[n], r, taken) {
+				seen[i].Given.Known |= 1 << n
+			}
+		}
+	}
+	return seen
 }
 
 // nexts are where a step may lead.

@@ -22,6 +22,10 @@ type Person struct {
 	Profile string     // its text; empty: there is none any more
 	Given   rule.Given // what rules may ask beside it
 
+	// Ways are the branches taken before, if the rules of the journey ask what was
+	// passed in itself.
+	Ways []int
+
 	// EnteredAt is the second of what lets the person in, for Enter; 0: now. The same
 	// fact, or run, that is met again after Redis has gone back has the same one, and so
 	// its mails have the same names.
@@ -263,6 +267,7 @@ func (j *Journey) walk(people []Person, now time.Time, out *Result) error {
 		s := &j.p.Steps[at]
 		out.holds = out.holds[:0]
 		if s.Rules != nil {
+			people := j.onTheWay(people, out.at[at], out)
 			if err := out.match(s.Rules, people, out.at[at], now); err != nil {
 				return fmt.Errorf("journey %s: step %s: %w", j.p.ID, s.ID, err)
 			}
