@@ -169,8 +169,9 @@ func (b *bed) loader() *Loader {
 
 // found is what the log has.
 type found struct {
-	sends   map[string]int // by recipient
-	ids     map[string]int // by message
+	sends   map[string]int      // by recipient
+	ids     map[string]int      // by message
+	steps   map[string][]string // of mails, by recipient
 	updates int
 	counts  map[string]int64
 	tagged  map[string]map[string]bool // ids of messages by their first tag
@@ -179,7 +180,7 @@ type found struct {
 // read reads the whole log.
 func (b *bed) read() found {
 	b.Helper()
-	f := found{sends: make(map[string]int), ids: make(map[string]int), counts: make(map[string]int64), tagged: make(map[string]map[string]bool)}
+	f := found{sends: make(map[string]int), steps: make(map[string][]string), ids: make(map[string]int), counts: make(map[string]int64), tagged: make(map[string]map[string]bool)}
 	for at := (sluice.Position{}); ; {
 		batches, err := b.log.Read(b.Context(), at, 100, 0)
 		if err != nil {
@@ -208,6 +209,7 @@ func (b *bed) readBatch(f *found, data []byte) {
 				b.Fatal(err)
 			}
 			f.sends[s.To]++
+			f.steps[s.To] = append(f.steps[s.To], s.Step)
 			f.ids[s.Message]++
 			if f.tagged[s.Tags] == nil {
 				f.tagged[s.Tags] = make(map[string]bool)
