@@ -55,12 +55,19 @@ func (p *part) openScan(ctx context.Context, in *inside) error {
 		if err := in.scan.read(text); err != nil {
 			return fmt.Errorf("journey %s: read how far its last run is: %q: %w", in.id, text, err)
 		}
-		if published := in.current.publishedMillis / 1000; in.scan.last < published { // of another version
+		if published := in.current.publishedMillis / 1000; in.scan.last < published && !in.scan.goesOn(in.current) { // of another version
 			*in.scan = scan{last: published, after: finished}
 		}
 	}
 	in.scan.plan(in.current)
 	return nil
+}
+
+// goesOn reports whether a run of another version is under way that this one finishes:
+// those whom it has not looked at are not forgotten by a publish. A sweep begins anew,
+// since each version has zones and times of its own.
+func (s *scan) goesOn(v *version) bool {
+	return s.after != finished && s.sweep == nil && !schedules(v)[0].Zone.User
 }
 
 // read reads a note: the second of the last run, the number of the last person, and of

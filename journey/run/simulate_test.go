@@ -126,3 +126,51 @@ func (b *bed) happen(in *simulate.Input, moments int, every time.Duration) {
 		b.passes(b.open())
 	}
 }
+
+// TestAPublishInTheMiddleOfARun: a run that is under way when another version is published
+// is finished: by the new one.
+func TestAPublishInTheMiddleOfARun(t *testing.T) {
+	const people = 5000
+	const weekly = `
+id: weekly
+entry:
+  when: {at: "2026-03-03 08:00", every: day}
+  who: {attribute: plan, is: equals, value: gold}
+steps:
+  - {id: mail, message: {template: x}}
+`
+	b := newBed(t, people)
+	b.publish(weekly)
+	b.clock.Move(24 * time.Hour)
+	if worked, err := b.open().pass(t.Context()); err != nil || !worked {
+		t.Fatal(worked, err)
+	}
+	if n := len(b.read().ids); n == 0 || n >= people/3 {
+		t.Fatalf("%d mails in the middle of the run", n)
+	}
+	b.publishAgain("weekly", weekly)
+	b.passes(b.open())
+	if n := len(b.read().ids); n != people/3 {
+		t.Errorf("%d mails, want %d: the run was given up", n, people/3)
+	}
+}
+
+// publishAgain publishes another version of a journey.
+func (b *bed) publishAgain(id, text string) {
+	b.Helper()
+	_, p, err := plan.LoadYAML(text, b.loader().database().Env(b.Context()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	j, err := b.store.Journey(b.Context(), id)
+	if err != nil {
+		b.Fatal(err)
+	}
+	j.UpdatedMillis = b.clock.Now().UnixMilli()
+	if _, _, err := b.store.Publish(b.Context(), j, p.Canonical(), p.Names()); err != nil {
+		b.Fatal(err)
+	}
+	if b.all, b.published, err = b.loader().Load(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+}
