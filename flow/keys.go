@@ -70,6 +70,12 @@ func (p Partition) replayKey(name string) string {
 	return prefix + "{" + p.tag + "}:replayed:" + name
 }
 
+// entriesKey: hash, how many people have entered a journey that limits them, by limit and
+// period, and what each partition has taken of it by its last commit (enter.lua).
+func entriesKey(journey int64) string {
+	return prefix + "{members}:entries:" + strconv.FormatInt(journey, 10)
+}
+
 // onceKey: string that expires, the print of a request that was written.
 func (p Partition) onceKey(name string) string {
 	return prefix + "{" + p.tag + "}:once:" + name

@@ -300,6 +300,9 @@ func (c *call) journeyStatus(ctx context.Context, d *desk.Desk, id string) error
 	for _, name := range sortedNames(s.Counts.Conversions) {
 		c.print("converted %s  %d", safeText(name), s.Counts.Conversions[name])
 	}
+	if s.Counts.Limited > 0 {
+		c.print("left out by entry.limit  %d", s.Counts.Limited)
+	}
 	if s.Counts.Control > 0 {
 		c.print("in the control group  %d", s.Counts.Control)
 	}

@@ -28,6 +28,7 @@ type StepCounts struct {
 type Counts struct {
 	Steps       []StepCounts     `json:"steps"` // those of the document, in its order, then others that were counted
 	Conversions map[string]int64 `json:"conversions"`
+	Limited     int64            `json:"limited"` // wanted to enter when as many had as entry.limit lets in
 	Control     int64            `json:"control"` // entered, and get nothing
 
 	// ControlConversions are conversions of those.
@@ -78,6 +79,8 @@ func countsOf(rows []store.SeriesRow, under string, doc *plan.Document) *Counts 
 			c.Conversions[parts[1]] += r.Count
 		case what == "held_converted" && !isStep:
 			c.ControlConversions[parts[1]] += r.Count
+		case parts[1] == "limited":
+			c.Limited += r.Count
 		case parts[1] == "held":
 			c.Control += r.Count
 		default:

@@ -441,7 +441,7 @@ conversions: {name: c, when: {mail: clicked}, within: 1d}
 		t.Fatal(err)
 	}
 	want := []Warning{
-		{"entry.limit", noLimit}, {"steps.late.audiences.paths[0].if", noContext},
+		{"steps.late.audiences.paths[0].if", noContext},
 		{"steps.again.delay.until_date.context", noContext}, {"limits.per_minute", noRate},
 	}
 	if !slices.Equal(checked.Warnings, want) {

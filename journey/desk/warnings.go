@@ -17,7 +17,6 @@ type Warning struct {
 // What is said of what is not built. When it is built it goes from here, and from
 // docs/journeys.md.
 const (
-	noLimit   = "entries are not limited yet: all enter"
 	noRate    = "messages are not limited yet: they leave as fast as the routes take them"
 	noContext = "the context is known until a person waits for the first time: rules find nothing in it here"
 )
@@ -35,9 +34,6 @@ func warningsOf(d *plan.Document, p *plan.Plan, kept int) []Warning {
 	w := &warnings{[]Warning{}, beforeWaits(p), kept}
 	w.triggers("entry.when", d.Entry.When)
 	w.rule("entry.who", d.Entry.Who, true)
-	if d.Entry.Limit != nil {
-		w.add("entry.limit", noLimit)
-	}
 	for i := range d.Steps {
 		w.step(&d.Steps[i])
 	}

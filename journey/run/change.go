@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"sluice"
 	"sluice/flow"
 	"sluice/journey"
 	"sluice/journey/step"
@@ -215,6 +214,7 @@ func (c *change) enter(ctx context.Context, in *inside, people []step.Person) er
 	if err := c.known(ctx, in.current, some); err != nil {
 		return err
 	}
+	c.out.Room = c.roomOf(ctx, in, some[0].EnteredAt)
 	if _, err := in.current.walk.Enter(some, now, c.out); err != nil {
 		return fmt.Errorf("journey %s: %w", in.id, err)
 	}
@@ -232,7 +232,7 @@ const changeUnits = 256
 // commit carries a change out.
 func (c *change) commit(ctx context.Context) error {
 	p := c.part
-	next := flow.Reached{Position: sluice.Position{Major: p.at.Major + 1, Minor: p.session}}
+	next := flow.Reached{Position: p.nextCommit()}
 	byJourney := make(map[*inside][]*flow.Unit)
 	for _, key := range c.order {
 		byJourney[key.in] = append(byJourney[key.in], c.units[key])

@@ -141,6 +141,7 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles
 		return err
 	}
 	person = one[0]
+	c.out.Room = c.roomOf(ctx, in, 0)
 	changed, err := v.walk.Fact(&person, f, c.part.clock.Now(), c.out)
 	if err != nil {
 		return fmt.Errorf("journey %s: %w", in.id, err)

@@ -128,6 +128,11 @@ func (p *part) open(ctx context.Context, all []*plans) error {
 		if err := p.openScan(ctx, in); err != nil {
 			return err
 		}
+		if room := p.begin().roomOf(ctx, in, 0); room != nil {
+			if _, err := room(0); err != nil { // what a session took whose commit never came
+				return err
+			}
+		}
 		p.journeys = append(p.journeys, in)
 	}
 	p.stats.Opened.Add(1)

@@ -132,7 +132,7 @@ func (j *Journey) Fact(p *Person, f *journey.Fact, now time.Time, out *Result) (
 			people[0].EnteredAt = uint32(f.Place.Position.Major / 1000)
 			people[0].Given.Context = f.Properties()
 			entered, err := j.Enter(people, now, out)
-			return entered > 0, err
+			return entered > 0 || len(out.Counts) > 0, err
 		}
 	}
 	return false, nil

@@ -78,12 +78,13 @@ const (
 	Held      // entered, and is in the control group
 	HeldConverted
 	Capped   // mail: the person got as much as caps allow
+	Limited  // wanted to enter, and as many had as the journey lets in
 	Withheld // mail: the person is in the control group of all journeys
 )
 
 // String returns the word that names of counts have.
 func (w What) String() string {
-	return [...]string{"", "entered", "passed", "exited", "left_out", "converted", "held", "held_converted", "capped", "withheld"}[w]
+	return [...]string{"", "entered", "passed", "exited", "left_out", "converted", "held", "held_converted", "capped", "limited", "withheld"}[w]
 }
 
 // Compare orders counts by step, what and path.
@@ -113,6 +114,10 @@ type Result struct {
 	Goes    []Did
 	Ways    []Way // branches that were taken, in their order
 	Counts  map[Count]int
+
+	// Room takes room for people who enter, and returns for how many there is; nil: for
+	// all. It is for Enter, and Fact.
+	Room func(want int) (int, error)
 
 	at    [][]int32 // by step: who is there
 	texts []string
@@ -178,10 +183,19 @@ func (j *Journey) Enter(people []Person, now time.Time, out *Result) (entered in
 			return 0, err
 		}
 	}
+	room, err := out.room(everybody, len(people))
+	if err != nil {
+		return 0, err
+	}
 	for i := range people {
 		r := people[i].Record
 		if !everybody && out.holds[i] == 0 {
 			out.Records[i] = r
+			continue
+		}
+		if entered == room {
+			out.Records[i] = r
+			out.count(0, -1, Limited)
 			continue
 		}
 		entered++
@@ -198,6 +212,21 @@ func (j *Journey) Enter(people []Person, now time.Time, out *Result) (entered in
 		out.arrive(j, i, 0, now)
 	}
 	return entered, j.walk(people, now, out)
+}
+
+// room takes room for those who want to enter: all, or those of whom the rule holds.
+func (r *Result) room(everybody bool, people int) (int, error) {
+	want := people
+	if !everybody {
+		want = 0
+		for _, holds := range r.holds[:people] {
+			want += int(holds & 1)
+		}
+	}
+	if r.Room == nil || want == 0 {
+		return want, nil
+	}
+	return r.Room(want)
 }
 
 // MayEnter reports whether a person may enter by now, as far as earlier times decide.

@@ -1,0 +1,49 @@
+package run
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+)
+
+// nextCommit is what the partition's next commit is known by.
+func (p *part) nextCommit() sluice.Position {
+	return sluice.Position{Major: p.at.Major + 1, Minor: p.session}
+}
+
+// roomOf returns what takes room in a journey for people who enter by the commit in the
+// making; nil: the journey lets all in. run is the second of the run that lets them in.
+func (c *change) roomOf(ctx context.Context, in *inside, run uint32) func(int) (int, error) {
+	if in.current == nil || len(in.current.limits(time.Time{}, run)) == 0 {
+		return nil
+	}
+	return func(want int) (int, error) { return c.part.takeRoom(ctx, in, run, want) }
+}
+
+// takeRoom takes room in a journey for people who want to enter.
+func (p *part) takeRoom(ctx context.Context, in *inside, run uint32, want int) (int, error) {
+	return p.log.Enter(ctx, in.number, p.nextCommit(), want, in.current.limits(p.clock.Now(), run))
+}
+
+// limits are the bounds of a version on people who enter now, by a run or by what happens
+// (0). In a run of each person's zone they are those of a day of UTC.
+func (v *version) limits(now time.Time, run uint32) (all []flow.EntryLimit) {
+	e := &v.walk.Plan().Entry
+	if e.Total > 0 {
+		all = append(all, flow.EntryLimit{Name: "total", Period: "ever", Most: e.Total})
+	}
+	if e.PerDay > 0 {
+		all = append(all, flow.EntryLimit{Name: "day", Period: now.UTC().Format(time.DateOnly), Most: e.PerDay})
+	}
+	if e.PerRun > 0 && run != 0 {
+		period := strconv.FormatUint(uint64(run), 10)
+		if schedules(v)[0].Zone.User {
+			period = time.Unix(int64(run), 0).UTC().Format(time.DateOnly)
+		}
+		all = append(all, flow.EntryLimit{Name: "run", Period: period, Most: e.PerRun})
+	}
+	return all
+}
