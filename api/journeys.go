@@ -260,6 +260,12 @@ type placeShown struct {
 	Due        string `json:"due,omitempty"`
 	Entered    string `json:"entered"`
 	Occurrence int    `json:"occurrence"`
+
+	Path []desk.PathStep `json:"path,omitempty"`
+}
+
+func shownPlace(x *desk.Place) placeShown {
+	return placeShown{x.Journey, x.Name, x.Status, x.Version, x.State.String(), x.Step, x.StepName, timeText(x.DueMillis), timeText(x.Entered), x.Occurrence, x.Path}
 }
 
 // userJourneys is GET /v1/users/{id}/journeys.
@@ -281,8 +287,7 @@ func (q *request) userJourneys() (any, error) {
 	}
 	shown := make([]placeShown, len(places))
 	for i := range places {
-		x := &places[i]
-		shown[i] = placeShown{x.Journey, x.Name, x.Status, x.Version, x.State.String(), x.Step, x.StepName, timeText(x.DueMillis), timeText(x.Entered), x.Occurrence}
+		shown[i] = shownPlace(&places[i])
 	}
 	return struct {
 		User     userShown    `json:"user"`

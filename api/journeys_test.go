@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -31,6 +32,8 @@ func deskOn(db *sqlstore.Store) *desk.Desk {
 			}
 			return r, nil
 		},
+		Ways:  func(context.Context, user.ID, int64) ([]int, error) { return nil, nil },
+		Sends: db, History: db,
 	}
 }
 
@@ -196,12 +199,21 @@ func TestUserJourneys(t *testing.T) {
 		t.Errorf("nobody has entered: %+v", of)
 	}
 	x.ask(t, "POST", "/welcome/publish", "", 200, nil)
-	want := placeShown{Journey: "welcome", Name: "Wel 🌍", Status: "live", Version: 1, State: "inside", Step: "hello", StepName: "Hi", Due: "2026-03-03T10:30:00.000Z", Entered: "2026-03-02T09:00:00.000Z", Occurrence: 2}
+	want := placeShown{Journey: "welcome", Name: "Wel 🌍", Status: "live", Version: 1, State: "inside", Step: "hello", StepName: "Hi", Due: "2026-03-03T10:30:00.000Z", Entered: "2026-03-02T09:00:00.000Z", Occurrence: 2,
+		Path: []desk.PathStep{{Step: "a-day"}, {Step: "hello", Name: "Hi"}}}
 	for _, path := range []string{"u-7/journeys", "u-7/journeys?by=external_id", user.ID{Partition: 1, Number: 1}.String() + "/journeys?by=braze_id"} {
 		callJSON(t, url+"/v1/users/"+path, "GET", x.read, "", 200, &of)
-		if len(of.Journeys) != 1 || of.Journeys[0] != want {
+		if len(of.Journeys) != 1 || !reflect.DeepEqual(of.Journeys[0], want) {
 			t.Errorf("%s: %+v, want %+v", path, of, want)
 		}
+	}
+	var why whyShown
+	x.ask(t, "GET", "/welcome/why?user=u-7&step=hello", "", 200, &why)
+	if why.Place == nil || why.Place.Step != "hello" || len(why.Says) == 0 || !strings.Contains(why.Says[0], "is at step hello") {
+		t.Errorf("why: %+v", why)
+	}
+	for path, status := range map[string]int{"/welcome/why": 400, "/welcome/why?user=u-8": 404, "/welcome/why?user=u-7&step=x": 404, "/none/why?user=u-7": 404, "/welcome/why?user=u-7&by=email": 400} {
+		x.ask(t, "GET", path, "", status, nil)
 	}
 	callJSON(t, url+"/v1/users/u-8/journeys", "GET", x.read, "", 404, nil)
 	callJSON(t, url+"/v1/users/u-7/journeys?by=email", "GET", x.read, "", 400, nil)

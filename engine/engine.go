@@ -354,6 +354,13 @@ func (e *core) desk() *desk.Desk {
 			}
 			return e.logs[id.Partition].RecordOf(ctx, int(journey), id.Number)
 		},
+		Ways: func(ctx context.Context, id user.ID, journey int64) ([]int, error) {
+			if id.Partition < 0 || id.Partition >= len(e.logs) {
+				return nil, nil
+			}
+			return e.logs[id.Partition].WaysOf(ctx, int(journey), id.Number)
+		},
+		Sends: e.store, History: e.store,
 	}
 }
 

@@ -35,6 +35,7 @@ describes the document that a journey is; a FILE is YAML, or JSON if its name en
     sluice journey list             all of them; --archived: archived ones too
     sluice journey show ID          its draft as JSON, which apply takes; --version N: that version
     sluice journey status ID        how many entered, wait at, passed and left each step
+    sluice journey why ID           --user U: why U did or did not get mail of it; --step S: of that step
 
 People who are inside keep their version when another is published. Running programs
 see a change within a second.
@@ -44,9 +45,10 @@ var journeyFlags = []flagSpec{
 	{name: "alone", help: "validate: take templates, segments and other journeys to be there"},
 	{name: "publish", help: "apply: publish the draft, too"},
 	{name: "archived", help: "list: archived ones too"},
-	{name: "user", value: "U", help: "enter: the external id of the person"},
+	{name: "user", value: "U", help: "enter, why: the external id of the person"},
 	{name: "context", value: "JSON", help: "enter: an object that rules call context"},
 	{name: "version", value: "N", help: "show: not the draft, but this version", check: wholeNumber(1, store.MaxVersions)},
+	{name: "step", value: "S", help: "why: the step that is asked about"},
 	{name: "json", help: "list, status: JSON"},
 }
 
@@ -68,6 +70,7 @@ var journeyWords = []struct {
 	{"list", "no arguments", 0, (*call).journeyList},
 	{"show", "one ID", 1, (*call).journeyShow},
 	{"status", "one ID", 1, (*call).journeyStatus},
+	{"why", "one ID", 1, (*call).journeyWhy},
 }
 
 func runJourney(ctx context.Context, c *call) error {

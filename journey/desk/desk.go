@@ -18,7 +18,9 @@ import (
 	"sluice/journey/env"
 	"sluice/journey/plan"
 	"sluice/journey/step"
+	"sluice/mail"
 	"sluice/store"
+	"sluice/user"
 )
 
 // Desk is the service. Its errors are *sluice.Error where the caller is to blame
@@ -29,10 +31,19 @@ type Desk struct {
 	Series   store.SeriesStore
 	Clock    sluice.Clock
 
-	Records Records // nil: PlacesOf is not called
+	// What PlacesOf and Why ask; nil: they are not called.
+	Records Records
+	Ways    Ways
+	Sends   Sends             // Why alone
+	History store.MailHistory // Why alone
 
 	// SendsDays is for how many days sends are kept (retention.sends); 0: for ever.
 	SendsDays int
+}
+
+// Sends has the mails of a user (mail.LedgerStore).
+type Sends interface {
+	UserSends(ctx context.Context, user user.ID, before mail.SendKey, limit int) ([]mail.SendRow, error)
 }
 
 // Written is a document as somebody has written it.

@@ -6,6 +6,7 @@ import (
 
 	"sluice/flow"
 	"sluice/journey"
+	"sluice/journey/env"
 	"sluice/journey/plan"
 	"sluice/store"
 	"sluice/user"
@@ -79,10 +80,16 @@ type Place struct {
 	DueMillis  int64 // when the person is looked at next; 0: when something happens
 	Entered    int64 // milliseconds
 	Occurrence int   // how often the person had entered before
+
+	// Path is the way of this occurrence up to the step; nil: it is not known.
+	Path []PathStep
 }
 
 // Records reads the record of a person in a journey, by its number.
 type Records func(ctx context.Context, id user.ID, journey int64) (flow.Record, error)
+
+// Ways reads the branches that a person took in a journey, by its number.
+type Ways func(ctx context.Context, id user.ID, journey int64) ([]int, error)
 
 // PlacesOf returns where a person is, in the order of the ids of journeys. Journeys that
 // the person never entered are left out.
@@ -112,7 +119,7 @@ func (d *Desk) PlacesOf(ctx context.Context, id user.ID) ([]Place, error) {
 		if err := r.Decode(found[:]); err != nil {
 			return nil, fmt.Errorf("user %s in journey %s: %w", id, j.ID, err)
 		}
-		place, err := d.place(ctx, j, &r, used)
+		place, err := d.place(ctx, id, j, &r, used)
 		if err != nil {
 			return nil, err
 		}
@@ -121,7 +128,7 @@ func (d *Desk) PlacesOf(ctx context.Context, id user.ID) ([]Place, error) {
 	return places, nil
 }
 
-func (d *Desk) place(ctx context.Context, j *store.Journey, r *journey.Record, used []store.JourneyVersion) (Place, error) {
+func (d *Desk) place(ctx context.Context, id user.ID, j *store.Journey, r *journey.Record, used []store.JourneyVersion) (Place, error) {
 	p := Place{
 		Journey: j.ID, Name: j.Name, Status: j.Status, State: r.State,
 		DueMillis: int64(r.Due) * 1000, Entered: int64(r.Entered) * 1000, Occurrence: int(r.Occurrence),
@@ -142,6 +149,16 @@ func (d *Desk) place(ctx context.Context, j *store.Journey, r *journey.Record, u
 		return p, fmt.Errorf("version %d of journey %s has %d steps, and a record names step %d", v.Version, j.ID, len(doc.Steps), r.Step)
 	}
 	p.Step, p.StepName = doc.Steps[r.Step].ID, doc.Steps[r.Step].Name
+	if r.State == journey.StateControl {
+		return p, nil
+	}
+	ways, err := d.Ways(ctx, id, j.Number)
+	if err != nil {
+		return p, err
+	}
+	if _, compiled, err := plan.LoadJSON(v.Document, env.Anything{}); err == nil {
+		p.Path = pathOf(compiled, int(r.Step), ways)
+	}
 	return p, nil
 }
 

@@ -1,0 +1,381 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice"
+	"sluice/journey"
+	"sluice/journey/plan"
+	"sluice/mail"
+	"sluice/store"
+	"sluice/user"
+	"sluice/user/rule"
+)
+
+// Why says why a person did or did not get something of a journey.
+//
+// The idea. What is known for certain is where the person is, which branches it took and
+// what the ledger has of its mail. What rules looked at is known as it is now: the
+// profile, and mail. So the answer says in each sentence that is about now that it is.
+type Why struct {
+	Place *Place // nil: the person never entered
+	Says  []string
+	Rules []Explained
+	Mail  []WhyMail // of this occurrence, or of the step; the newest first
+}
+
+// Explained is a rule with what each of its conditions finds in the person now.
+type Explained struct {
+	Place   string // in the document
+	Finding *rule.Finding
+}
+
+// WhyMail is a mail of the journey, as the ledger has it.
+type WhyMail struct {
+	Step, Message, State, Reason string
+	AcceptedMillis               int64
+}
+
+// sendsLookedAt bounds how many of a person's sends are looked through.
+const sendsLookedAt = 1000
+
+// why is one answer in the making.
+type why struct {
+	*Desk
+	journey store.Journey
+	person  user.Row
+	doc     *plan.Document
+	plan    *plan.Plan
+	record  journey.Record
+	branch  []int
+	Why
+}
+
+// Why explains where a person is in a journey and what mail of it the person got; with a
+// step, of that step alone.
+func (d *Desk) Why(ctx context.Context, id, stepID string, person user.Row) (*Why, error) {
+	j, err := d.at(ctx, id, -1)
+	if err != nil {
+		return nil, err
+	}
+	w := &why{Desk: d, journey: j, person: person}
+	if j.Version == 0 {
+		w.say("journey %s was never published: nobody has entered it", id)
+		return &w.Why, nil
+	}
+	if err := w.read(ctx); err != nil {
+		return nil, err
+	}
+	at := -1
+	if stepID != "" {
+		if at = w.plan.Index(stepID); at < 0 {
+			return nil, refusal(sluice.CodeNotFound, "journey %s has no step %.64q in the version that counts for this person", id, stepID)
+		}
+	}
+	if w.Place == nil {
+		return &w.Why, w.neverEntered(ctx)
+	}
+	if err := w.sends(ctx, stepID); err != nil {
+		return nil, err
+	}
+	w.stands()
+	if at >= 0 && w.record.State != journey.StateControl {
+		err = w.step(ctx, at)
+	}
+	return &w.Why, err
+}
+
+func (w *why) say(format string, args ...any) { w.Says = append(w.Says, fmt.Sprintf(format, args...)) }
+
+// read reads where the person is, and the version that this is in, or that people enter.
+func (w *why) read(ctx context.Context) error {
+	raw, err := w.Records(ctx, w.person.ID, w.journey.Number)
+	if err != nil {
+		return err
+	}
+	used, err := w.Database.Journeys.VersionsInUse(ctx)
+	if err != nil {
+		return err
+	}
+	version := uint8(w.journey.Version)
+	if !raw.IsZero() {
+		if err := w.record.Decode(raw[:]); err != nil {
+			return fmt.Errorf("user %s in journey %s: %w", w.person.ID, w.journey.ID, err)
+		}
+		version = w.record.Version
+		place, err := w.place(ctx, w.person.ID, &w.journey, &w.record, used)
+		if err != nil {
+			return err
+		}
+		w.Place = &place
+		if w.branch, err = w.Ways(ctx, w.person.ID, w.journey.Number); err != nil {
+			return err
+		}
+	}
+	v, err := w.versionOf(ctx, &w.journey, used, version)
+	if err != nil {
+		return err
+	}
+	if w.doc, w.plan, err = plan.LoadJSON(v.Document, w.Database.Env(ctx)); err != nil {
+		return fmt.Errorf("read version %d of journey %s: %w", v.Version, w.journey.ID, err)
+	}
+	return nil
+}
+
+// neverEntered says what would have to happen, and whether the rule holds now.
+func (w *why) neverEntered(ctx context.Context) error {
+	w.say("this person never entered journey %s", w.journey.ID)
+	if w.journey.Status != journey.StatusLive {
+		w.say("it is %s: nobody enters it", w.journey.Status)
+	}
+	var on []string
+	for i := range w.plan.Entry.When {
+		x := &w.plan.Entry.When[i]
+		on = append(on, strings.TrimSpace(x.Kind.String()+" "+x.Name))
+	}
+	w.say("people enter version %d by: %s; what happened before it was published lets nobody in", w.journey.Version, strings.Join(on, ", "))
+	if w.doc.Entry.Who == "" {
+		w.say("no rule says who enters: a trigger alone decides")
+		return nil
+	}
+	return w.explain(ctx, "entry.who", string(w.doc.Entry.Who))
+}
+
+// stands says where the person is.
+func (w *why) stands() {
+	p := w.Place
+	entered := instantText(p.Entered)
+	switch p.State {
+	case journey.StateControl:
+		w.say("the person entered at %s and is in the control group, which gets nothing", entered)
+	case journey.StateInside:
+		until := "until something happens"
+		if p.DueMillis > 0 {
+			until = "until " + instantText(p.DueMillis)
+		}
+		w.say("the person entered at %s and is at step %s %s", entered, p.Step, until)
+		if p.Status == journey.StatusPaused {
+			w.say("the journey is paused: nobody goes on")
+		}
+	case journey.StateExited:
+		w.say("the person entered at %s and was taken out at step %s: by exit_when, an exception, a deletion, a merge or a stop", entered, p.Step)
+	default:
+		w.say("the person entered at %s and went to the end, by step %s", entered, p.Step)
+	}
+}
+
+// step says what became of a step.
+func (w *why) step(ctx context.Context, at int) error {
+	s := &w.plan.Steps[at]
+	way := w.plan.Trace(int(w.record.Step), w.branch)
+	here := int(w.record.Step) == at
+	left := w.record.State == journey.StateFinished || w.record.State == journey.StateWatching
+	switch {
+	case way == nil:
+		w.say("which way the person went is not known: it went before branches were kept")
+	case here && !left:
+		w.say("the person has not gone on from step %s", s.ID)
+	case slices.Contains(way, at):
+		w.say("the person went on from step %s%s", s.ID, w.by(at))
+		w.leftOut(s)
+	case w.record.State == journey.StateInside && w.leadsTo(int(w.record.Step), at):
+		w.say("step %s is still to come, if the way leads there", s.ID)
+	default:
+		return w.turned(ctx, way, at)
+	}
+	return nil
+}
+
+// by names the branch that was taken at a step.
+func (w *why) by(at int) string {
+	if name := branchTaken(&w.plan.Steps[at], w.branch); name != "" {
+		return " by " + name
+	}
+	return ""
+}
+
+// leftOut says why a step that was passed has no mail.
+func (w *why) leftOut(s *plan.PlanStep) {
+	if s.Kind != plan.StepMessage {
+		return
+	}
+	if len(w.Mail) > 0 {
+		m := &w.Mail[0]
+		w.say("its mail %s is %s %s", m.Message, m.State, m.Reason)
+		return
+	}
+	w.say("the ledger has no mail of it: the mail was left out, or its row was not kept so long")
+	fields := profileOfMail(w.person.Profile, s.Message.Group)
+	for _, reason := range fields.reasons(s.Message.Class == mail.ClassMarketing) {
+		w.say("%s", reason)
+	}
+	if w.plan.Quiet != nil && w.plan.Quiet.Skip && !s.Message.IgnoreQuiet {
+		w.say("quiet hours leave mail out")
+	}
+	if s.Message.Class == mail.ClassMarketing && !s.Message.IgnoreCaps {
+		w.say("a cap leaves out what is too much, if one is set")
+	}
+}
+
+// turned says where the way turned off that leads to a step, and by which rule.
+func (w *why) turned(ctx context.Context, way []int, to int) error {
+	for i := len(way) - 2; i >= 0; i-- {
+		s, next := &w.plan.Steps[way[i]], way[i+1]
+		if w.leadsTo(next, to) {
+			break // the way led there still
+		}
+		if !w.leadsTo(way[i], to) {
+			continue
+		}
+		w.say("the person did not come to step %s: it went from step %s%s", w.plan.Steps[to].ID, s.ID, w.by(way[i]))
+		doc := &w.doc.Steps[way[i]]
+		switch {
+		case doc.Split != nil:
+			return w.explain(ctx, "steps."+s.ID+".split.if", string(doc.Split.If))
+		case doc.Audiences != nil:
+			for n := range doc.Audiences.Paths {
+				if err := w.explain(ctx, fmt.Sprintf("steps.%s.audiences.paths[%d].if", s.ID, n), string(doc.Audiences.Paths[n].If)); err != nil {
+					return err
+				}
+			}
+		case doc.Random != nil:
+			w.say("chance decided, the same for this person each time")
+		}
+		return nil
+	}
+	w.say("the person left before step %s", w.plan.Steps[to].ID)
+	return nil
+}
+
+// leadsTo reports whether a way leads from one step to another behind it.
+func (w *why) leadsTo(from, to int) bool {
+	seen := make([]bool, len(w.plan.Steps))
+	var visit func(at int) bool
+	visit = func(at int) bool {
+		if at == plan.Out || seen[at] {
+			return false
+		}
+		seen[at] = true
+		s := &w.plan.Steps[at]
+		next := []int{s.Next}
+		for i := range s.Paths {
+			next = append(next, s.Paths[i].Next)
+		}
+		if s.Delay != nil && s.Delay.Date != nil {
+			next = append(next, s.Delay.Date.Otherwise)
+		}
+		return slices.ContainsFunc(next, func(n int) bool { return n == to || visit(n) })
+	}
+	return visit(from)
+}
+
+// explain adds a rule with what it finds now.
+func (w *why) explain(ctx context.Context, place, text string) error {
+	r, err := rule.CompileFor(text, rule.Options{Allow: rule.Everything, Segment: func(id string) (*rule.Rule, error) {
+		definition, found, err := w.Database.Env(ctx).Segment(id)
+		if err == nil && !found {
+			err = errors.New("there is no such segment now")
+		}
+		if err != nil {
+			return nil, err
+		}
+		return rule.Compile(definition)
+	}})
+	if err != nil {
+		w.say("%s cannot be shown: %v", place, err)
+		return nil
+	}
+	set, err := rule.NewSet(r)
+	if err != nil {
+		return err
+	}
+	known, err := w.known(ctx, set.Needs())
+	if err != nil {
+		return err
+	}
+	f, err := r.ExplainGiven(w.person.Profile, w.person.ID.Hash(), w.Clock.Now().UnixMilli(), rule.Given{Known: known})
+	if err != nil {
+		return err
+	}
+	word := "does not hold"
+	if f.Holds {
+		word = "holds"
+	}
+	w.say("%s %s now; the profile may have been another when it was asked, and the context is not known any more", place, word)
+	w.Rules = append(w.Rules, Explained{place, f})
+	return nil
+}
+
+// known answers what a rule asks beside the profile, as of now.
+func (w *why) known(ctx context.Context, needs []rule.Need) (bits uint64, err error) {
+	for i := range needs {
+		n := &needs[i]
+		var holds bool
+		if n.Journey != "" {
+			holds, err = w.inJourney(ctx, n)
+		} else {
+			holds, err = w.gotMail(ctx, n)
+		}
+		if err != nil {
+			return 0, err
+		}
+		if holds {
+			bits |= 1 << i
+		}
+	}
+	return bits, nil
+}
+
+func (w *why) inJourney(ctx context.Context, n *rule.Need) (bool, error) {
+	other := &why{Desk: w.Desk, person: w.person}
+	var err error
+	if other.journey, err = w.Database.Journeys.Journey(ctx, n.Journey); err != nil || other.journey.Version == 0 {
+		var gone *sluice.Error
+		if errors.As(err, &gone) && gone.Code == sluice.CodeNotFound {
+			err = nil
+		}
+		return false, err
+	}
+	if err := other.read(ctx); err != nil {
+		return false, err
+	}
+	return other.plan.Answers(n, &other.record, other.branch), nil
+}
+
+func (w *why) gotMail(ctx context.Context, n *rule.Need) (bool, error) {
+	asked := store.MailAsked{Event: n.Event, Of: n.Of}
+	if n.Days > 0 {
+		asked.SinceMillis = w.Clock.Now().Add(-time.Duration(n.Days) * 24 * time.Hour).UnixMilli()
+	}
+	found, err := w.History.MailKnown(ctx, []user.ID{w.person.ID}, []store.MailAsked{asked})
+	return found[w.person.ID] != 0, err
+}
+
+// sends reads the mail of this occurrence.
+func (w *why) sends(ctx context.Context, stepID string) error {
+	var before mail.SendKey
+	for range sendsLookedAt / listedAtOnce {
+		page, err := w.Sends.UserSends(ctx, w.person.ID, before, listedAtOnce)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			r := &page[i]
+			before = mail.SendKey{Message: r.Message, Number: r.Number}
+			if r.Journey == w.journey.ID && r.Occurrence == int(w.record.Occurrence) && (stepID == "" || r.Step == stepID) {
+				w.Mail = append(w.Mail, WhyMail{r.Step, r.Message, r.State.String(), strings.TrimSpace(r.Reason + " " + r.Reply), r.AcceptedMillis})
+			}
+		}
+		if len(page) < listedAtOnce {
+			break
+		}
+	}
+	return nil
+}
+
+func instantText(millis int64) string { return time.UnixMilli(millis).UTC().Format(time.RFC3339) }

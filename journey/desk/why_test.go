@@ -1,0 +1,93 @@
+package desk
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/journey"
+	"sluice/mail"
+	"sluice/store"
+	"sluice/user"
+)
+
+const asked = `
+id: asked
+entry: {when: {event: signed_up}, who: {attribute: land, is: equals, value: AT}}
+steps:
+  - {id: fork, split: {if: {attribute: plan, is: equals, value: gold}, then: thanks, else: wait}}
+  - {id: thanks, message: {template: hello}, next: wait}
+  - {id: wait, delay: {for: 1d}, next: last}
+  - {id: last, message: {template: hello}, next: end}
+  - {id: end, delay: {for: 1d}}
+`
+
+// What decided is said: the rule with the value, the branch, the time, the state of the
+// mail, and what is known only as it is now.
+func TestWhy(t *testing.T) {
+	b := newBed(t)
+	b.create(asked)
+	_, err := b.Publish(t.Context(), "asked", -1)
+	b.ok(err)
+	id := user.ID{Number: 7}
+	var record journey.Record
+	var taken []int
+	b.Records = func(context.Context, user.ID, int64) (r flow.Record, err error) {
+		if record.State != journey.StateNone {
+			copy(r[:], record.Append(nil))
+		}
+		return r, nil
+	}
+	b.Ways = func(context.Context, user.ID, int64) ([]int, error) { return taken, nil }
+	b.Sends, b.History = b.store, b.store
+	row := user.Row{ID: id, Profile: `{"external_id":"u7","fields":{"email":"u7@example.com","email_subscribe":"unsubscribed"},"custom":{"land":"DE","plan":"free"}}`}
+	p, err := b.store.Prepare(&store.Effect{Users: &user.Changes{Put: []user.Row{row}, AddKeys: []user.KeyRow{{Key: user.Key{Kind: user.KeyExternal, Name: "u7"}, ID: id}}}})
+	b.ok(err)
+	_, err = b.store.Apply(t.Context(), p)
+	b.ok(err)
+	sent := mail.Send{Message: sluice.NamedMessageID(b.clock.Now().UnixMilli()-1, "x", 0), Recipients: 1, Priority: mail.PriorityNormal, Class: mail.ClassMarketing, From: "us@example.org", To: "u7@example.com", User: "u7", AcceptedMillis: b.clock.Now().UnixMilli(), DueMillis: b.clock.Now().UnixMilli(), Journey: "asked", Step: "thanks", Form: mail.ContentTemplate, Content: `{"template":"hello"}`}
+	p, err = b.store.Prepare(&store.Effect{Sends: []mail.StoredSend{{Send: sent, Place: sluice.Place{Position: sluice.Position{Major: 1}}}}})
+	b.ok(err)
+	_, err = b.store.Apply(t.Context(), p)
+	b.ok(err)
+
+	inside := journey.Record{State: journey.StateInside, Version: 1, Due: 1_772_533_800, Entered: 1_772_442_000}
+	at := func(step uint16, state journey.State) journey.Record {
+		r := inside
+		r.Step, r.State = step, state
+		return r
+	}
+	for name, x := range map[string]struct {
+		record journey.Record
+		taken  []int
+		step   string
+		want   []string // of the sentences, and of the findings
+	}{
+		"never":     {want: []string{"never entered", "event signed_up", "entry.who does not hold now", `"DE"`}},
+		"waits":     {record: at(2, journey.StateInside), taken: []int{1}, want: []string{"is at step wait until 2026-03-03T10:30:00Z"}},
+		"not yet":   {record: at(2, journey.StateInside), taken: []int{1}, step: "last", want: []string{"still to come"}},
+		"other way": {record: at(2, journey.StateInside), taken: []int{1}, step: "thanks", want: []string{"did not come to step thanks: it went from step fork by else", "does not hold now", `"free"`}},
+		"got it":    {record: at(2, journey.StateInside), taken: []int{0}, step: "thanks", want: []string{"went on from step thanks", "is waiting"}},
+		"left out":  {record: at(4, journey.StateInside), taken: []int{1}, step: "last", want: []string{"the mail was left out", "unsubscribed from marketing mail now"}},
+		"taken out": {record: at(2, journey.StateExited), taken: []int{1}, step: "last", want: []string{"was taken out at step wait", "left before step last"}},
+		"control":   {record: at(0, journey.StateControl), step: "last", want: []string{"control group"}},
+		"unknown":   {record: at(2, journey.StateInside), step: "last", want: []string{"is not known"}},
+	} {
+		record, taken = x.record, x.taken
+		w, err := b.Why(t.Context(), "asked", x.step, row)
+		b.ok(err)
+		text := strings.Join(w.Says, "\n")
+		for _, r := range w.Rules {
+			text += "\n" + r.Finding.String()
+		}
+		for _, want := range x.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: want %q in:\n%s", name, want, text)
+			}
+		}
+	}
+	_, err = b.Why(t.Context(), "asked", "none", row)
+	b.refused(err, sluice.CodeNotFound)
+}
