@@ -59,6 +59,7 @@ var calls = []call{
 	{"POST", journeyPath + "/stop", key.JourneysWrite, "", setJourney(desk.Stop), noHarm},
 	{"POST", journeyPath + "/archive", key.JourneysWrite, "", setJourney(desk.Archive), noHarm},
 	{"POST", journeyPath + "/copy", key.JourneysWrite, "", (*request).copyJourney, ""},
+	{"GET", journeyPeoplePath, key.JourneysRead, "step state after limit", (*request).journeyPeople, ""},
 	{"GET", journeyWhyPath, key.JourneysRead, "user by step", (*request).whyJourney, ""},
 	{"GET", userJourneysPath, key.JourneysRead, "by", (*request).userJourneys, ""},
 

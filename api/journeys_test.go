@@ -33,7 +33,13 @@ func deskOn(db *sqlstore.Store) *desk.Desk {
 			return r, nil
 		},
 		Ways:  func(context.Context, user.ID, int64) ([]int, error) { return nil, nil },
-		Sends: db, History: db,
+		Sends: db, History: db, Partitions: 2,
+		Page: func(_ context.Context, partition int, _, after int64, f func(int64, *flow.Record) bool) (int64, error) {
+			if partition == 1 && after == 0 {
+				f(1, (*flow.Record)(record.Append(nil)))
+			}
+			return 0, nil
+		},
 	}
 }
 
@@ -207,6 +213,19 @@ func TestUserJourneys(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", path, of, want)
 		}
 	}
+	var at struct {
+		People []personShown
+		Next   string
+	}
+	x.ask(t, "GET", "/welcome/people?step=hello", "", 200, &at)
+	if len(at.People) != 1 || at.People[0].User.ExternalID != "u-7" || at.People[0].Step != "hello" || at.Next != "" {
+		t.Errorf("people: %+v", at)
+	}
+	x.ask(t, "GET", "/welcome/people?state=exited", "", 200, &at)
+	if len(at.People) != 0 {
+		t.Errorf("who has left: %+v", at)
+	}
+	x.ask(t, "GET", "/welcome/people?after=x", "", 400, nil)
 	var why whyShown
 	x.ask(t, "GET", "/welcome/why?user=u-7&step=hello", "", 200, &why)
 	if why.Place == nil || why.Place.Step != "hello" || len(why.Says) == 0 || !strings.Contains(why.Says[0], "is at step hello") {

@@ -361,6 +361,10 @@ func (e *core) desk() *desk.Desk {
 			return e.logs[id.Partition].WaysOf(ctx, int(journey), id.Number)
 		},
 		Sends: e.store, History: e.store,
+		Page: func(ctx context.Context, partition int, journey, after int64, f func(int64, *flow.Record) bool) (int64, error) {
+			return e.logs[partition].PageOfRecords(ctx, int(journey), after, f)
+		},
+		Partitions: len(e.logs),
 	}
 }
 

@@ -146,3 +146,38 @@ func TestWaysThatAreNoneAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// Pages have each person once, in the order of numbers, wherever one ends.
+func TestPagesOfRecords(t *testing.T) {
+	x := newRecords(t, dial(t))
+	changes := make(map[int64]Record)
+	for n := int64(1); n < ChunkRecords; n += 3 { // in blocks
+		changes[n] = recordOf(uint64(n))
+	}
+	for n := int64(2 * ChunkRecords); n < 3*ChunkRecords; n += 501 { // a list, behind a chunk without anybody
+		changes[n] = recordOf(uint64(n))
+	}
+	x.set(changes)
+	want := slices.Sorted(maps.Keys(changes))
+	for _, most := range []int{1000, 1 << 30} {
+		var got []int64
+		for after, pages := int64(0), 0; pages == 0 || after > 0; pages++ {
+			many := 0
+			next, err := x.log.PageOfRecords(t.Context(), 7, after, func(number int64, r *Record) bool {
+				if *r != x.want[number] {
+					t.Fatalf("the record of %d is %v, want %v", number, *r, x.want[number])
+				}
+				got = append(got, number)
+				many++
+				return many < most
+			})
+			if err != nil || pages > 100 {
+				t.Fatal(err, pages)
+			}
+			after = next
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d people in pages, want %d", len(got), len(want))
+		}
+	}
+}

@@ -35,7 +35,8 @@ describes the document that a journey is; a FILE is YAML, or JSON if its name en
     sluice journey list             all of them; --archived: archived ones too
     sluice journey show ID          its draft as JSON, which apply takes; --version N: that version
     sluice journey status ID        how many entered, wait at, passed and left each step
-    sluice journey why ID           --user U: why U did or did not get mail of it; --step S: of that step
+    sluice journey people ID        who is in it, by internal id; --step S: who is at that step
+    sluice journey why ID           why --user U did or did not get mail of it, or of --step S
 
 People who are inside keep their version when another is published. Running programs
 see a change within a second.
@@ -48,7 +49,7 @@ var journeyFlags = []flagSpec{
 	{name: "user", value: "U", help: "enter, why: the external id of the person"},
 	{name: "context", value: "JSON", help: "enter: an object that rules call context"},
 	{name: "version", value: "N", help: "show: not the draft, but this version", check: wholeNumber(1, store.MaxVersions)},
-	{name: "step", value: "S", help: "why: the step that is asked about"},
+	{name: "step", value: "S", help: "people, why: the step that is asked about"},
 	{name: "json", help: "list, status: JSON"},
 }
 
@@ -70,6 +71,7 @@ var journeyWords = []struct {
 	{"list", "no arguments", 0, (*call).journeyList},
 	{"show", "one ID", 1, (*call).journeyShow},
 	{"status", "one ID", 1, (*call).journeyStatus},
+	{"people", "one ID", 1, (*call).journeyPeople},
 	{"why", "one ID", 1, (*call).journeyWhy},
 }
 

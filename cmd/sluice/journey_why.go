@@ -28,16 +28,8 @@ func (c *call) journeyWhy(ctx context.Context, d *desk.Desk, id string) error {
 	if len(ids) == 0 {
 		return fmt.Errorf("journey why: there is no user %.64q", key.Name)
 	}
-	redis, err := c.redis(ctx)
-	if err != nil {
+	if err := c.readsPlaces(ctx, d); err != nil {
 		return err
-	}
-	logs := engine.LogsOf(redis, c.config)
-	d.Records = func(ctx context.Context, id user.ID, journey int64) (flow.Record, error) {
-		return logs[id.Partition].RecordOf(ctx, int(journey), id.Number)
-	}
-	d.Ways = func(ctx context.Context, id user.ID, journey int64) ([]int, error) {
-		return logs[id.Partition].WaysOf(ctx, int(journey), id.Number)
 	}
 	d.Sends, d.History = db, db
 	row := found.Users[ids[0]]
@@ -66,4 +58,48 @@ func (c *call) journeyWhy(ctx context.Context, d *desk.Desk, id string) error {
 		c.print("mail %s  %s  %s  %s  %s", keyTime(m.AcceptedMillis), safeText(m.Step), m.Message, m.State, safeText(m.Reason))
 	}
 	return nil
+}
+
+// readsPlaces has a desk read where people are.
+func (c *call) readsPlaces(ctx context.Context, d *desk.Desk) error {
+	redis, err := c.redis(ctx)
+	if err != nil {
+		return err
+	}
+	logs := engine.LogsOf(redis, c.config)
+	d.Records = func(ctx context.Context, id user.ID, journey int64) (flow.Record, error) {
+		return logs[id.Partition].RecordOf(ctx, int(journey), id.Number)
+	}
+	d.Ways = func(ctx context.Context, id user.ID, journey int64) ([]int, error) {
+		return logs[id.Partition].WaysOf(ctx, int(journey), id.Number)
+	}
+	d.Page = func(ctx context.Context, partition int, journey, after int64, f func(int64, *flow.Record) bool) (int64, error) {
+		return logs[partition].PageOfRecords(ctx, int(journey), after, f)
+	}
+	d.Partitions = len(logs)
+	return nil
+}
+
+// journeyPeople lists who is in a journey, all pages of them.
+func (c *call) journeyPeople(ctx context.Context, d *desk.Desk, id string) error {
+	if err := c.readsPlaces(ctx, d); err != nil {
+		return err
+	}
+	asked := desk.PeopleAsked{Step: c.given.text("step"), Limit: desk.MaxPeoplePage}
+	for {
+		people, next, err := d.People(ctx, id, asked)
+		if err != nil {
+			return err
+		}
+		for _, p := range people {
+			line := fmt.Sprintf("%s  %s  %s  entered %s", p.ID, p.State, safeText(p.Step), keyTime(p.Entered))
+			if p.DueMillis > 0 {
+				line += "  until " + keyTime(p.DueMillis)
+			}
+			c.print("%s", line)
+		}
+		if asked.After = next; next == "" {
+			return nil
+		}
+	}
 }

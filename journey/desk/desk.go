@@ -37,6 +37,10 @@ type Desk struct {
 	Sends   Sends             // Why alone
 	History store.MailHistory // Why alone
 
+	// What People asks; nil: it is not called.
+	Page       PageOfRecords
+	Partitions int
+
 	// SendsDays is for how many days sends are kept (retention.sends); 0: for ever.
 	SendsDays int
 }

@@ -1,0 +1,74 @@
+package desk
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/journey"
+	"sluice/user"
+)
+
+// People are found by step and state, over all partitions, in pages that end; a page that
+// has looked through as much as it may goes on in the next one.
+func TestPeople(t *testing.T) {
+	b := newBed(t)
+	b.create(asked)
+	_, err := b.Publish(t.Context(), "asked", -1)
+	b.ok(err)
+	const partitions = 200
+	b.Partitions = partitions
+	reads := 0
+	b.Page = func(_ context.Context, partition int, _, after int64, f func(int64, *flow.Record) bool) (int64, error) {
+		reads++
+		if partition%100 != 1 {
+			return 0, nil
+		}
+		for n := after + 1; n <= 9; n++ {
+			r := journey.Record{State: journey.StateInside, Version: 1, Step: uint16(n % 3), Entered: 1}
+			if n == 5 {
+				r.State = journey.StateExited
+			}
+			if !f(n, (*flow.Record)(r.Append(nil))) {
+				return n, nil
+			}
+		}
+		return 0, nil
+	}
+	for name, x := range map[string]struct {
+		asked PeopleAsked
+		want  []int64 // of each of the two partitions that have some
+	}{
+		"all":     {PeopleAsked{Limit: 4}, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}},
+		"at wait": {PeopleAsked{Step: "wait", Limit: 2}, []int64{2, 8}},
+		"left":    {PeopleAsked{State: "exited", Limit: 100}, []int64{5}},
+		"left at": {PeopleAsked{Step: "wait", State: "exited", Limit: 100}, []int64{5}},
+		"nobody":  {PeopleAsked{Step: "last", Limit: 100}, nil},
+	} {
+		var got, want []user.ID
+		for _, partition := range []int{1, 101} {
+			for _, n := range x.want {
+				want = append(want, user.ID{Partition: partition, Number: n})
+			}
+		}
+		for pages := 0; pages == 0 || x.asked.After != ""; pages++ {
+			reads = 0
+			people, next, err := b.People(t.Context(), "asked", x.asked)
+			b.ok(err)
+			if len(people) > x.asked.Limit || reads > peopleReadsPage || pages > 50 {
+				t.Fatalf("%s: %d people, %d reads, page %d", name, len(people), reads, pages)
+			}
+			for _, p := range people {
+				got = append(got, p.ID)
+			}
+			x.asked.After = next
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	_, _, err = b.People(t.Context(), "asked", PeopleAsked{After: "x", Limit: 1})
+	b.refused(err, sluice.CodeInvalid)
+}
