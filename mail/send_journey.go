@@ -42,6 +42,9 @@ func cutJourney(b []byte, s *Send, there bool) (rest []byte, err error) {
 	return b[n+m:], nil
 }
 
+// PausedLane begins the names of sublanes in which mail of paused journeys waits.
+const PausedLane = "journey:"
+
 // Leave is what a journey says of its mail that is about to leave. The zero value: it may.
 type Leave struct {
 	// Cancel, if not empty, is why it must not leave any more: the reason of its outcome.

@@ -215,7 +215,7 @@ func (c *change) enter(ctx context.Context, in *inside, people []step.Person) er
 		return err
 	}
 	c.out.Room = c.roomOf(ctx, in, some[0].EnteredAt)
-	if _, err := in.current.walk.Enter(some, now, c.out); err != nil {
+	if _, err := c.walkOf(in, in.current).Enter(some, now, c.out); err != nil {
 		return fmt.Errorf("journey %s: %w", in.id, err)
 	}
 	return c.settle(ctx, in, in.current, some)

@@ -51,6 +51,7 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	name := fmt.Sprintf("journey/%d/%s/%d/%s", in.number, v.walk.Plan().Steps[did.Step].ID, r.Occurrence, namedAs(p, r.Former))
 	s.Message = sluice.NamedMessageID(int64(r.Entered)*1000, name, 0)
 	c.items = mail.AppendSend(c.items, &s)
+	c.part.crowd.made(in, m.lane)
 	if m.counts != 0 && c.part.capping.asks {
 		c.made[p.ID.Number] = append(c.made[p.ID.Number], made{millis: now, caps: m.counts})
 	}

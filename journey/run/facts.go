@@ -59,6 +59,9 @@ func (p *part) applyFacts(ctx context.Context) (worked bool, err error) {
 		return false, err
 	}
 	g := p.pageOf(facts, profiles)
+	if err := p.crowd.look(ctx, p.log); err != nil {
+		return false, err
+	}
 	c := p.begin()
 	c.page = g
 	for i := range facts {
@@ -142,7 +145,7 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles
 	}
 	person = one[0]
 	c.out.Room = c.roomOf(ctx, in, 0)
-	changed, err := v.walk.Fact(&person, f, c.part.clock.Now(), c.out)
+	changed, err := c.walkOf(in, v).Fact(&person, f, c.part.clock.Now(), c.out)
 	if err != nil {
 		return fmt.Errorf("journey %s: %w", in.id, err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"sluice"
@@ -31,10 +30,8 @@ const (
 	// queuedUnits is how many units that are due are noted at once.
 	queuedUnits = 64
 
-	// pendingMails is how many mails of a partition may be pending in its lanes before
-	// waves make more. pendingEntries is how many entries of its log may not be stored
-	// before anything moves. What waits is in Redis, and is to stay small.
-	pendingMails   = 20_000
+	// pendingEntries is how many entries of the partition's log may not be stored before
+	// anything moves. What waits is in Redis, and is to stay small.
 	pendingEntries = 1_000
 
 	// factPages is how many pages of facts are applied before people who are due move.
@@ -80,6 +77,7 @@ type part struct {
 	more      bool        // facts are waiting behind those read last
 	pages     int         // of facts in a row with more behind them
 	behind    bool        // too much of the log is not stored
+	crowd     crowd       // of mail that waits
 	out       step.Result // of the last decision
 	stats     *Stats
 
@@ -98,6 +96,7 @@ type inside struct {
 	atOnce  int              // units for the next commit
 	scan    *scan            // nil: people do not enter at times
 	goes    map[placeOf]bool // steps that lead to a journey that people can go to
+	share   int              // mails that it may make while a lane of its mails is crowded
 }
 
 // open reads where the partition is.
@@ -112,7 +111,7 @@ func (p *part) open(ctx context.Context, all []*plans) error {
 	}
 	p.byID = make(map[string]*inside)
 	for _, j := range all {
-		p.byID[j.id] = &inside{plans: j, records: p.log.Records(int(j.number))}
+		p.byID[j.id] = &inside{plans: j, records: p.log.Records(int(j.number)), share: shareMails}
 	}
 	for _, j := range all {
 		in := p.byID[j.id]
@@ -179,6 +178,7 @@ func (p *part) pass(ctx context.Context) (worked bool, err error) {
 	if err := p.lookPassed(ctx); err != nil {
 		return false, err
 	}
+	p.crowd.looked = false
 	worked, err = p.lookForFacts(ctx)
 	if err != nil || p.behind {
 		return worked, err
@@ -189,26 +189,28 @@ func (p *part) pass(ctx context.Context) (worked bool, err error) {
 		return worked, nil // what is waited for may be among them
 	}
 	p.pages = 0
-	var pending map[string]int64
 	for range p.journeys {
 		p.turn = (p.turn + 1) % len(p.journeys)
 		in := p.journeys[p.turn]
 		if in.paused || len(in.ready) == 0 && in.dues.next() > second && !in.scans(now) {
 			continue
 		}
-		if len(in.lanes) > 0 && !in.stopped {
-			if pending == nil {
-				if pending, err = p.pending(ctx); err != nil {
-					return worked, err
-				}
+		few := unbounded
+		if !in.stopped { // a journey without mails may lead to one that has some
+			if err := p.crowd.look(ctx, p.log); err != nil {
+				return worked, err
 			}
-			if in.crowded(pending) {
+			if few = p.crowd.allows(in); few == 0 {
 				continue
 			}
 		}
-		moved, err := p.moveDue(ctx, in)
+		moved, err := p.moveDue(ctx, in, few)
 		if err != nil {
 			return worked, err
+		}
+		if few < unbounded { // a run would make more
+			worked = worked || moved
+			continue
 		}
 		entered, err := p.scanOn(ctx, in)
 		if err != nil {
@@ -238,27 +240,6 @@ func (p *part) lookForFacts(ctx context.Context) (worked bool, err error) {
 		p.looked, p.told = last, true
 	}
 	return worked, err
-}
-
-// pending are the mails in the lanes of the partition, those of sublanes with them.
-func (p *part) pending(ctx context.Context) (map[string]int64, error) {
-	waiting, err := p.log.Lanes().Waiting(ctx)
-	all := make(map[string]int64, len(waiting))
-	for lane, n := range waiting {
-		main, _, _ := strings.Cut(lane, "@")
-		all[main] += n
-	}
-	return all, err
-}
-
-// crowded reports whether a lane of the journey's mails has as many as waves may make.
-func (in *inside) crowded(pending map[string]int64) bool {
-	for lane := range in.lanes {
-		if pending[lane] >= pendingMails {
-			return true
-		}
-	}
-	return false
 }
 
 // rest waits until somebody is due, or it is time to ask for facts.
@@ -300,9 +281,9 @@ func (in *inside) earliest(u *flow.Unit) (due uint32, err error) {
 	return due, err
 }
 
-// moveDue works off some units of a journey in which somebody is due, and reports
-// whether there were any.
-func (p *part) moveDue(ctx context.Context, in *inside) (worked bool, err error) {
+// moveDue works off some units of a journey in which somebody is due, few people at most,
+// and reports whether there were any.
+func (p *part) moveDue(ctx context.Context, in *inside, few int) (worked bool, err error) {
 	now := p.clock.Now()
 	if len(in.ready) == 0 {
 		in.ready = in.dues.take(uint32(now.Unix()), queuedUnits)
@@ -311,7 +292,11 @@ func (p *part) moveDue(ctx context.Context, in *inside) (worked bool, err error)
 		return false, nil
 	}
 	c := p.begin()
-	units := make([]*flow.Unit, min(max(in.atOnce, unitsAtOnce), len(in.ready)))
+	most := max(in.atOnce, unitsAtOnce)
+	if few < unbounded {
+		most = 1
+	}
+	units := make([]*flow.Unit, min(most, len(in.ready)))
 	for i := range units {
 		units[i] = in.records.Of(in.ready[i])
 	}
@@ -326,6 +311,7 @@ func (p *part) moveDue(ctx context.Context, in *inside) (worked bool, err error)
 			return false, err
 		}
 		people = append(people, p.waiting(in, u, now)...)
+		people = people[:min(len(people), few)]
 		if len(people) < step.MaxPeople && i < len(units)-1 {
 			continue
 		}
@@ -343,7 +329,9 @@ func (p *part) moveDue(ctx context.Context, in *inside) (worked bool, err error)
 			c = p.begin()
 		}
 	}
-	in.atOnce = min(unitsAtOnce*flow.BlockRecords*len(units)/max(moved, 1), unitsAtMost)
+	if few == unbounded {
+		in.atOnce = min(unitsAtOnce*flow.BlockRecords*len(units)/max(moved, 1), unitsAtMost)
+	}
 	return true, c.commit(ctx)
 }
 

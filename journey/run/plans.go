@@ -37,6 +37,7 @@ type plans struct {
 type version struct {
 	place uint8
 	walk  *step.Journey
+	holds *step.Journey    // the same, but that people stay at message steps
 	mails map[int]*mailing // by step
 	asks  mailNeeds        // what its rules ask about mail
 	where []placeNeed      // and about where people are
@@ -47,6 +48,7 @@ type version struct {
 // mailing is what the mails of a step have in common.
 type mailing struct {
 	send         mail.Send // without recipient and times
+	lane         string    // that the mails are queued in
 	group        string    // the subscription group; empty: none
 	latestMillis int64     // how long after it is due a mail may leave
 
@@ -161,7 +163,7 @@ func (l *Loader) version(ctx context.Context, stored *store.JourneyVersion) (*ve
 	if err != nil {
 		return nil, &unreadableError{err}
 	}
-	v := &version{place: uint8(stored.Version), walk: walk, mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), where: placeNeedsOf(p.Needs), publishedMillis: stored.CreatedMillis}
+	v := &version{place: uint8(stored.Version), walk: walk, holds: walk.Paused(), mails: make(map[int]*mailing), asks: mailNeedsOf(p.Needs), where: placeNeedsOf(p.Needs), publishedMillis: stored.CreatedMillis}
 	for i := range p.Steps {
 		m := p.Steps[i].Message
 		if m == nil {
@@ -187,7 +189,7 @@ func (l *Loader) mailing(ctx context.Context, m *plan.Mailing) (*mailing, error)
 	if err != nil {
 		return nil, err
 	}
-	one := &mailing{group: m.Group, latestMillis: m.LatestSeconds * 1000, send: send}
+	one := &mailing{lane: flow.LaneName(send.Priority, send.Class), group: m.Group, latestMillis: m.LatestSeconds * 1000, send: send}
 	one.send.IgnoresCaps = m.IgnoreCaps
 	for i := range l.Caps {
 		if !m.IgnoreCaps && l.Caps[i].Counts(send.Class, send.Tags) {
@@ -214,7 +216,7 @@ func isNotFound(err error) bool {
 // lanesOf are the lanes that mails of a version are queued in.
 func (v *version) lanesOf(lanes map[string]bool) {
 	for _, m := range v.mails {
-		lanes[flow.LaneName(m.send.Priority, m.send.Class)] = true
+		lanes[m.lane] = true
 	}
 }
 

@@ -7,11 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice"
 	"sluice/flow"
-	"sluice/journey"
 	"sluice/mail"
-	"sluice/store"
 )
 
 // A step that names no version of its template uses the one that is in use when the mail
@@ -29,13 +26,15 @@ steps:
 	f := &Follower{Logs: []*flow.Log{b.log, flow.NewLog(b.redis, flow.Partitions(bedPartitions)[1])}, Leases: b.leases, Store: b.store, Clock: b.clock, Log: slog.New(slog.DiscardHandler), Health: &heard{}, Loader: b.loader()}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); f.Run(ctx, ctx) }()
 	defer func() { stop(); <-done }()
 	entered := 0
-	enter := func() {
+	tell := func() {
 		t.Helper()
 		entered++
-		b.apply(&store.Effect{JourneyFacts: []journey.Fact{{Place: sluice.Place{Position: sluice.Position{Major: 1, Minor: uint64(entered)}}, Number: int64(entered), Kind: journey.FactEvent, Name: "signup", TimeMillis: 1}}})
+		b.tell(uint64(entered), "signup", entered, entered)
+	}
+	enter := func() {
+		t.Helper()
 		for deadline := time.After(time.Minute); int(f.Stats.Told.Load()) < entered; {
 			select {
 			case <-time.After(time.Millisecond):
@@ -44,6 +43,8 @@ steps:
 			}
 		}
 	}
+	tell() // behind its mail the log has entries, and facts are looked for
+	go func() { defer close(done); f.Run(ctx, ctx) }()
 	versions := func() (latest, first string) {
 		t.Helper()
 		for _, s := range b.sends()[2*(entered-1):] {
@@ -63,6 +64,7 @@ steps:
 		t.Fatal(err)
 	}
 	for {
+		tell()
 		enter()
 		latest, first := versions()
 		if !strings.Contains(first, `"version":1`) {

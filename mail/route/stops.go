@@ -104,16 +104,13 @@ func (r *Router) lookAtJourneys(ctx context.Context) error {
 	}
 	paused := make(map[string]string, len(journeys))
 	for _, id := range journeys {
-		paused[id] = PausedLane + id
+		paused[id] = mail.PausedLane + id
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stops.paused = paused
 	return nil
 }
-
-// PausedLane begins the names of sublanes in which mail of paused journeys waits.
-const PausedLane = "journey:"
 
 // Stopped returns what is stopped, by the names of selectors, with what was said
 // of it.

@@ -66,6 +66,7 @@ type part struct {
 	mu      sync.Mutex        // guards what follows; with it, no lock of the Sender is taken
 	queues  map[string]*queue // by lane
 	orphans []*item           // marked by others
+	gave    [4]string         // by priority, the lane that gave a mail last
 
 	lookUntil time.Time // till when the records of sends are looked up before they are marked
 
@@ -170,9 +171,10 @@ func (q *queue) unpop(it *item) {
 	q.bytes += it.bytes()
 }
 
-// next is the queue of a priority whose head is to go next: a sublane, or of both
-// classes the one that came first. Those that are stopped are left out; nil:
-// there is none.
+// next is the queue of a priority whose head is to go next: a sublane, or the classes
+// in turn. So a wave of marketing mail keeps a transactional mail waiting for one mail,
+// and not for all that came before it. Those that are stopped are left out; nil: there
+// is none.
 func (p *part) next(priority mail.Priority, stopped map[*queue]bool) (next *queue) {
 	transactional, marketing := flow.LaneName(priority, mail.ClassTransactional), flow.LaneName(priority, mail.ClassMarketing)
 	for _, q := range p.queues {
@@ -182,7 +184,7 @@ func (p *part) next(priority mail.Priority, stopped map[*queue]bool) (next *queu
 		if q.sublane() {
 			return q
 		}
-		if next == nil || q.items[0].ready.Before(next.items[0].ready) || q.lane == transactional && !next.items[0].ready.Before(q.items[0].ready) {
+		if next == nil || q.lane != p.gave[priority] && (next.lane == p.gave[priority] || q.lane == transactional) {
 			next = q
 		}
 	}

@@ -118,8 +118,7 @@ func TestWorkersCallEachOther(t *testing.T) {
 	b.eventually("all are recorded", func() bool { return o.waiting() == 0 && len(w.came()) == len(drafts) })
 }
 
-// TestOrderInALane: first in, first out, in a lane of a partition. Those of the
-// other class go by the millisecond in which they were queued.
+// TestOrderInALane: first in, first out, in a lane of a partition.
 func TestOrderInALane(t *testing.T) {
 	b := newBed(t)
 	w := newWire(nil)

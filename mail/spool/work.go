@@ -192,7 +192,7 @@ func (s *Sender) window(c *crew, urgent bool) (w window) {
 }
 
 // give gives a window sends of one priority. Sends of sublanes go first, as they
-// have waited longest; then both classes in the order in which they came.
+// have waited longest; then both classes in turn.
 func (p *part) give(priority mail.Priority, t mail.Transport, w *window, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -230,6 +230,7 @@ func (p *part) give(priority mail.Priority, t mail.Transport, w *window, now tim
 		}
 		p.waiting.Add(-1)
 		it, short := q.pop(at)
+		p.gave[priority] = q.lane
 		wake = wake || short
 		if take.OK {
 			it.spend(mail.StageLane, now)

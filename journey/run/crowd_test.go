@@ -1,0 +1,100 @@
+package run
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice"
+	"sluice/journey"
+	"sluice/store"
+)
+
+// waiting says how many mails wait in a lane.
+func (b *bed) waiting(lane string, n int) {
+	b.Helper()
+	key := strings.TrimSuffix(b.log.Note("any", "").Words[1], ":journeys") + ":waiting"
+	if err := b.redis.Do(b.Context(), "fill a lane", b.redis.B().Hset().Key(key).FieldValue().FieldValue(lane, strconv.Itoa(n)).Build()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+const crowding = `
+id: %s
+entry: {when: {event: %s}}
+steps:
+%s  - {id: mail, message: {template: x, tags: %s}, next: last}
+  - {id: last, delay: {for: 30d}}
+exit_when: {event: stop}
+`
+
+// tell has people do something, in their order, behind what was told before.
+func (b *bed) tell(minor uint64, event string, from, to int) {
+	b.Helper()
+	var facts []journey.Fact
+	for n := from; n <= to; n++ {
+		minor++
+		facts = append(facts, journey.Fact{Place: sluice.Place{Position: sluice.Position{Major: 1, Minor: minor}}, Number: int64(n), Kind: journey.FactEvent, Name: event, TimeMillis: 1})
+	}
+	b.apply(&store.Effect{JourneyFacts: facts})
+}
+
+// wants checks how many mails the journeys have made.
+func (b *bed) wantTagged(when string, want map[string]int) {
+	b.Helper()
+	for tag, n := range want {
+		if got := len(b.mails(tag)); got != n {
+			b.Errorf("%s: %d mails of %s, want %d", when, got, tag, n)
+		}
+	}
+}
+
+// A wave that has filled its lane makes its share and waits; single people of other
+// journeys move beside it, at once. When there is room, all go on.
+func TestAWaveWaitsForRoom(t *testing.T) {
+	const people = 1500
+	b := newBed(t, people)
+	for _, id := range []string{"wave", "other"} {
+		b.publish(fmt.Sprintf(crowding, id, id, "  - {id: pause, delay: {for: 1h}, next: mail}\n", id))
+	}
+	b.tell(0, "wave", 1, people)
+	b.tell(people, "other", 7, 7)
+	p := b.open()
+	b.passes(p)
+	b.waiting("normal-marketing", pendingMails)
+	b.clock.Move(time.Hour)
+	p = b.open()
+	b.passes(p)
+	b.wantTagged("crowded", map[string]int{"wave": shareMails, "other": 1})
+	b.waiting("normal-marketing", 0)
+	b.passes(p)
+	b.wantTagged("with room", map[string]int{"wave": people, "other": 1})
+}
+
+// People who come by facts wait at the message step while the lane is crowded; other
+// journeys' facts, and what takes people out, are not held up. Who is out gets no mail.
+func TestPeopleOfFactsWaitForRoom(t *testing.T) {
+	const people = 1500
+	b := newBed(t, people)
+	for _, id := range []string{"wave", "other"} {
+		b.publish(fmt.Sprintf(crowding, id, id, "", id))
+	}
+	b.waiting("normal-marketing", pendingMails)
+	p := b.open()
+	b.tell(0, "wave", 1, people)
+	b.tell(people, "other", 3, 3)
+	b.tell(people+1, "stop", people, people)
+	b.passes(p)
+	b.wantTagged("crowded", map[string]int{"wave": shareMails, "other": 1})
+	if f := b.read(); f.counts["journey/wave/mail/entered"] != people || f.counts["journey/wave/mail/exited"] != 1 {
+		t.Errorf("%d are at the message step or behind it, %d have left it; want %d, 1", f.counts["journey/wave/mail/entered"], f.counts["journey/wave/mail/exited"], people)
+	}
+	b.waiting("normal-marketing", pendingMails-10)
+	b.passes(b.open()) // another process
+	b.wantTagged("with room", map[string]int{"wave": people - 1, "other": 1})
+	if f := b.read(); len(f.ids) != people {
+		t.Errorf("%d messages, want %d", len(f.ids), people)
+	}
+}
