@@ -3,13 +3,17 @@ package run
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"sluice"
 	"sluice/flow"
 	"sluice/journey"
+	"sluice/journey/plan"
+	"sluice/journey/step"
 	"sluice/mail"
+	"sluice/user"
 )
 
 const (
@@ -19,6 +23,9 @@ const (
 	// pausedAgain is after what time mail of a paused journey is asked about again. By
 	// then the routes know of the pause, and the mail waits in a sublane (route.Router).
 	pausedAgain = 2 * time.Second
+
+	// quietAfter is how old mail is that is asked about the hours without mail once more.
+	quietAfter = 10 * time.Minute
 )
 
 // Gate says of mail of journeys whether it may leave.
@@ -37,6 +44,9 @@ const (
 // The price. Between the question and the mark a few milliseconds pass; who leaves in
 // them gets the mail. A place that went to another user, with a merge, is not followed:
 // mail that was made before the merge leaves.
+//
+// Mail that leaves more than quietAfter after it was made is asked about the hours without
+// mail again: the step has asked for the moment in which it was made.
 //
 // What was dropped. Cancelling at the exit: the mails of a person would have to be found
 // by name of each step and occurrence, and each exit would write to the log. Asking when
@@ -121,6 +131,8 @@ func (g *Gate) MayLeave(ctx context.Context, partition int, sends []*mail.Send) 
 		for n, i := range some {
 			if hasExited(&records[n], sends[i]) {
 				answers[i].Cancel = exitedReason(sends[i])
+			} else if answers[i], err = g.quiet(ctx, partition, j, &records[n], sends[i]); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -139,3 +151,42 @@ func hasExited(raw *flow.Record, s *mail.Send) bool {
 
 // exitedReason is the reason of a mail that was cancelled because its person has left.
 func exitedReason(s *mail.Send) string { return fmt.Sprintf("exited %s/%s", s.Journey, s.Step) }
+
+// quiet says of mail that was made a while ago whether it would come in the hours without
+// mail: then it waits for their end, or is left out, as its version of the journey says.
+func (g *Gate) quiet(ctx context.Context, partition int, j *plans, raw *flow.Record, s *mail.Send) (l mail.Leave, err error) {
+	now := g.Clock.Now()
+	if now.Sub(time.UnixMilli(s.AcceptedMillis)) < quietAfter {
+		return l, nil
+	}
+	var r journey.Record
+	v := j.current
+	if r.Decode(raw[:]) == nil && r.State != journey.StateNone {
+		v = j.versions[r.Version]
+	}
+	if v == nil || v.walk.Plan().Quiet == nil {
+		return l, nil
+	}
+	at := slices.IndexFunc(v.walk.Plan().Steps, func(p plan.PlanStep) bool { return p.ID == s.Step && p.Message != nil })
+	if at < 0 {
+		return l, nil
+	}
+	person := step.Person{ID: user.ID{Partition: partition, Number: s.Person}}
+	if v.walk.Plan().Quiet.Zone.User {
+		found, err := g.Store.Users(ctx, user.Query{IDs: []user.ID{person.ID}})
+		if err != nil {
+			return l, err
+		}
+		if row, ok := found.Owner(person.ID); ok {
+			person.Profile = row.Profile
+		}
+	}
+	switch until, skip := v.walk.Quiet(at, &person, now); {
+	case until.Equal(now):
+	case skip:
+		l.Cancel = fmt.Sprintf("quiet %s/%s", s.Journey, s.Step)
+	default:
+		l.AgainMillis = until.UnixMilli()
+	}
+	return l, nil
+}

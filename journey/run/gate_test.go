@@ -8,6 +8,8 @@ import (
 	"sluice/flow"
 	"sluice/journey"
 	"sluice/mail"
+	"sluice/store"
+	"sluice/user"
 )
 
 // gate is one that knows of the journeys as they are now.
@@ -159,4 +161,54 @@ func TestGateOfStatus(t *testing.T) {
 	if answers, err := g.MayLeave(t.Context(), 0, sends); err == nil {
 		t.Errorf("without the database: %+v", answers)
 	}
+}
+
+// Mail that has waited is asked about the hours without mail again, in the zone of its
+// person: it waits for their end, or is left out. Mail that was just made is not, and
+// that which ignores them neither.
+func TestGateOfQuietHours(t *testing.T) {
+	sluice.WriteNewForms()
+	b := newBed(t, 2)
+	b.apply(&store.Effect{Users: &user.Changes{Put: []user.Row{{ID: user.ID{Number: 2}, Profile: `{"external_id":"u2","fields":{"email":"u2@example.com","time_zone":"America/New_York"}}`}}}})
+	for _, then := range []string{"wait", "skip"} {
+		b.publish("\nid: " + then + "\nentry: {when: {event: signup}}\nsteps:\n  - {id: mail, message: {template: x, tags: " + then + "}, next: urgent}\n  - {id: urgent, message: {template: x, ignore_quiet: true}}\nquiet: {from: \"22:00\", to: \"08:00\", zone: user, then: " + then + "}\n")
+	}
+	b.enterAll(2) // 9:00 UTC
+	b.clock.Move(6 * time.Hour)
+	b.passes(b.open()) // 15:00 UTC, 10:00 in New York
+	sends := b.sends()
+	if len(sends) != 8 {
+		t.Fatalf("%d mails", len(sends))
+	}
+	at := func(after time.Duration, want map[int64]mail.Leave, skipped map[int64]string) {
+		t.Helper()
+		b.clock.Move(after)
+		answers, err := b.gate().MayLeave(t.Context(), 0, sends)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range sends {
+			var is mail.Leave
+			switch s.Tags {
+			case "wait":
+				is = want[s.Person]
+			case "skip":
+				is.Cancel = skipped[s.Person]
+			}
+			if answers[i] != is {
+				t.Errorf("at %s, person %d, %s/%s: %+v, want %+v", b.clock.Now(), s.Person, s.Journey, s.Step, answers[i], is)
+			}
+		}
+	}
+	until := func(day, hour int) mail.Leave {
+		return mail.Leave{AgainMillis: time.Date(2026, 3, day, hour, 0, 0, 0, time.UTC).UnixMilli()}
+	}
+	at(0, nil, nil)
+	at(8*time.Hour, map[int64]mail.Leave{1: until(3, 8)}, map[int64]string{1: "quiet skip/mail"})                                        // 23:00 UTC, 18:00
+	at(5*time.Hour, map[int64]mail.Leave{1: until(3, 8), 2: until(3, 13)}, map[int64]string{1: "quiet skip/mail", 2: "quiet skip/mail"}) // 4:00 UTC, 23:00
+	at(4*time.Hour, map[int64]mail.Leave{2: until(3, 13)}, map[int64]string{2: "quiet skip/mail"})                                       // 8:00 UTC, 3:00
+	for _, s := range sends {
+		s.AcceptedMillis = b.clock.Now().Add(time.Minute - quietAfter).UnixMilli()
+	}
+	at(0, nil, nil)
 }

@@ -33,6 +33,15 @@ func next(now time.Time, minute int, weekdays *[7]bool, zone *time.Location) tim
 	return now // not reached: every week has each of its days
 }
 
+// Quiet returns when mail of a message step may leave: now, or the end of the hours
+// without mail, and whether it is left out meanwhile. Of the person only the profile counts.
+func (j *Journey) Quiet(at int, p *Person, now time.Time) (until time.Time, skip bool) {
+	if j.p.Quiet == nil || j.p.Steps[at].Message.IgnoreQuiet {
+		return now, false
+	}
+	return quietUntil(j.p.Quiet, now, p), j.p.Quiet.Skip
+}
+
 // quietUntil returns when mail may leave: now, or the end of the hours without mail.
 func quietUntil(q *plan.QuietHours, now time.Time, p *Person) time.Time {
 	zone := zoneFor(q.Zone, p)

@@ -379,18 +379,15 @@ func (j *Journey) message(s *plan.PlanStep, at, i int, p *Person, now time.Time,
 		out.wait(i, at, now)
 		return
 	}
-	if q := j.p.Quiet; q != nil && !s.Message.IgnoreQuiet {
-		until := quietUntil(q, now, p)
-		switch {
-		case until.Equal(now):
-		case q.Skip:
-			out.count(at, -1, LeftOut)
-			out.pass(j, i, at, now)
-			return
-		default:
-			out.wait(i, at, until)
-			return
-		}
+	switch until, skip := j.Quiet(at, p, now); {
+	case until.Equal(now):
+	case skip:
+		out.count(at, -1, LeftOut)
+		out.pass(j, i, at, now)
+		return
+	default:
+		out.wait(i, at, until)
+		return
 	}
 	out.Mails = append(out.Mails, Did{i, at})
 	out.pass(j, i, at, now)
