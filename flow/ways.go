@@ -59,6 +59,9 @@ func (u *Unit) Has(number int64) bool {
 	return u != nil && number >= u.first && number < u.first+int64(u.span)
 }
 
+// Size is how many bytes the string has.
+func (u *Unit) Size() int { return len(u.data) }
+
 // IsWays reports whether a unit has ways, not records.
 func (u *Unit) IsWays() bool { return u.isWays }
 

@@ -23,6 +23,8 @@ type change struct {
 	out   *step.Result
 	moved int // people whose time had come
 
+	wayBytes int // of the units of ways that were read: those of large plans are large
+
 	page    *page            // of facts; nil: others are at hand
 	tallies map[int64]tally  // what the ledger has of people, for caps
 	made    map[int64][]made // mail for people
@@ -54,7 +56,13 @@ func (c *change) read(ctx context.Context, in *inside, units []*flow.Unit) error
 			missing = append(missing, u)
 		}
 	}
-	return in.records.Read(ctx, missing)
+	err := in.records.Read(ctx, missing)
+	for _, u := range missing {
+		if u.IsWays() {
+			c.wayBytes += u.Size()
+		}
+	}
+	return err
 }
 
 // unit returns the unit of a person, read before or now.
@@ -223,7 +231,7 @@ func (c *change) enter(ctx context.Context, in *inside, people []step.Person) er
 
 // full reports whether the change is to be committed before more is added.
 func (c *change) full() bool {
-	return len(c.items) >= flow.CommitBytes/2 || len(c.order) >= changeUnits
+	return len(c.items)+c.wayBytes >= flow.CommitBytes/2 || len(c.order) >= changeUnits
 }
 
 // changeUnits bounds the units that a change keeps: 2 MB.

@@ -96,6 +96,9 @@ func TestWaysAreKept(t *testing.T) {
 	if got := b.traced(b.log, j, 5); got != "[fork wait]" {
 		t.Errorf("who has entered again went %s", got)
 	}
+	if ways, err := b.log.WaysOf(t.Context(), int(j.Number), 5); err != nil || len(ways) != 1 {
+		t.Errorf("who has entered again took %v, %v; want one branch", ways, err)
+	}
 }
 
 // The survivor of a merge has the way of the place that it took over.
