@@ -178,6 +178,11 @@ func formsKey() string { return prefix + "{members}:forms" }
 // of a route, or of a domain of it.
 func paceKey(route, domain string) string { return prefix + "{route:" + route + "}:pace:" + domain }
 
+// journeyPaceKey: the same, of the mails of a journey.
+func journeyPaceKey(journey int64) string {
+	return prefix + "{journey:" + strconv.FormatInt(journey, 10) + "}:pace"
+}
+
 // stopsKey: hash, what is stopped in all processes -> the operator that stopped
 // it.
 func stopsKey() string { return prefix + "{members}:stops" }

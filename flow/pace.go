@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -65,9 +66,30 @@ const MaxPaceAsks = 500
 // Pace asks for tokens of buckets of one route, MaxPaceAsks at most. A call that
 // fails may have taken tokens: they are lost, a tenth of a second's worth.
 func (r *Redis) Pace(ctx context.Context, route string, asks []PaceAsk) ([]PaceGrant, error) {
+	keys := make([]string, len(asks))
+	for i := range asks {
+		keys[i] = paceKey(route, asks[i].Bucket.Domain)
+	}
+	return r.pace(ctx, "lease tokens of route "+route, keys, asks)
+}
+
+// LeaseMails asks for tokens of a journey, one for each mail that it makes. All processes
+// and partitions share its rate; at most a second's worth is saved up.
+func (l *Log) LeaseMails(ctx context.Context, journey, perMinute int64, want, back int) (PaceGrant, error) {
+	perSecond := float64(perMinute) / 60
+	bucket := &Bucket{PerSecond: perSecond, Size: max(1, int(math.Ceil(perSecond))), Least: 1, Growth: time.Second}
+	grants, err := l.redis.pace(ctx, fmt.Sprintf("lease mails of journey %d", journey), []string{journeyPaceKey(journey)}, []PaceAsk{{Bucket: bucket, Want: want, Back: back}})
+	if err != nil {
+		return PaceGrant{}, err
+	}
+	return grants[0], nil
+}
+
+// pace asks for tokens of buckets by their keys, which are in one slot.
+func (r *Redis) pace(ctx context.Context, what string, keys []string, asks []PaceAsk) ([]PaceGrant, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	keys, args := make([]string, len(asks)), make([]string, 0, 12*len(asks))
+	args := make([]string, 0, 12*len(asks))
 	for i := range asks {
 		a, b := &asks[i], asks[i].Bucket
 		slow, looked := "0", "0"
@@ -77,17 +99,16 @@ func (r *Redis) Pace(ctx context.Context, route string, asks []PaceAsk) ([]PaceG
 		if a.Looked {
 			looked = "1"
 		}
-		keys[i] = paceKey(route, b.Domain)
 		args = append(args, strconv.Itoa(a.Want), strconv.Itoa(a.Back), strconv.FormatFloat(b.PerSecond, 'f', -1, 64), strconv.Itoa(b.Size), slow,
 			strconv.FormatInt(int64(b.Least*1e6), 10), strconv.FormatInt(b.Growth.Milliseconds(), 10), strconv.FormatInt(b.FirstDay, 10), b.DayLimits,
 			strconv.FormatInt(a.Used, 10), strconv.FormatInt(a.UsedDay, 10), looked)
 	}
 	numbers, err := r.call(ctx, "pace", keys, args).AsIntSlice()
 	if err != nil {
-		return nil, r.wrap("lease tokens of route "+route, err)
+		return nil, r.wrap(what, err)
 	}
 	if len(numbers) != 5*len(asks) {
-		return nil, fmt.Errorf("lease tokens of route %s: redis %s: %d numbers for %d buckets", route, r.name, len(numbers), len(asks))
+		return nil, fmt.Errorf("%s: redis %s: %d numbers for %d buckets", what, r.name, len(numbers), len(asks))
 	}
 	grants := make([]PaceGrant, len(asks))
 	for i := range grants {

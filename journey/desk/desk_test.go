@@ -444,7 +444,7 @@ conversions: {name: c, when: {mail: clicked}, within: 1d}
 	}
 	want := []Warning{
 		{"steps.late.audiences.paths[0].if", noContext},
-		{"steps.again.delay.until_date.context", noContext}, {"limits.per_minute", noRate},
+		{"steps.again.delay.until_date.context", noContext},
 	}
 	if !slices.Equal(checked.Warnings, want) {
 		t.Errorf("got %+v, want %+v", checked.Warnings, want)

@@ -17,7 +17,6 @@ type Warning struct {
 // What is said of what is not built. When it is built it goes from here, and from
 // docs/journeys.md.
 const (
-	noRate    = "messages are not limited yet: they leave as fast as the routes take them"
 	noContext = "the context is known until a person waits for the first time: rules find nothing in it here"
 )
 
@@ -39,9 +38,6 @@ func warningsOf(d *plan.Document, p *plan.Plan, kept int) []Warning {
 	}
 	w.triggers("exit_when", d.ExitWhen)
 	w.triggers("exceptions", d.Exceptions)
-	if d.Limits != nil && d.Limits.PerMinute > 0 {
-		w.add("limits.per_minute", noRate)
-	}
 	for i := range d.Conversions {
 		w.triggers(fmt.Sprintf("conversions[%d].when", i), d.Conversions[i].When)
 	}

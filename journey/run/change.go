@@ -21,7 +21,8 @@ type change struct {
 	items []byte    // for the log
 	notes []flow.Operation
 	out   *step.Result
-	moved int // people whose time had come
+	moved int  // people whose time had come
+	paced bool // those move whom the rate of mails had waiting
 
 	wayBytes int // of the units of ways that were read: those of large plans are large
 
@@ -267,11 +268,7 @@ func (c *change) commit(ctx context.Context) error {
 		if key.ways {
 			continue
 		}
-		due, err := key.in.earliest(c.units[key])
-		if err != nil {
-			return err
-		}
-		key.in.dues.set(c.units[key], due)
+		key.in.note(c.units[key])
 	}
 	return faults.Hit("journey-moved")
 }

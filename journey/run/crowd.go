@@ -97,5 +97,14 @@ func (c *change) walkOf(in *inside, v *version) *step.Journey {
 	if !in.paused && !in.stopped && c.part.crowd.allows(in) == 0 {
 		return v.holds
 	}
+	return c.dueWalkOf(in, v)
+}
+
+// dueWalkOf is how it moves people who are due: up to a message step where the journey
+// has a rate, unless these are people whom the rate has waiting.
+func (c *change) dueWalkOf(in *inside, v *version) *step.Journey {
+	if in.perMinute > 0 && !c.paced {
+		return v.holds
+	}
 	return v.walk
 }

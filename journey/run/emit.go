@@ -52,6 +52,7 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	s.Message = sluice.NamedMessageID(int64(r.Entered)*1000, name, 0)
 	c.items = mail.AppendSend(c.items, &s)
 	c.part.crowd.made(in, m.lane)
+	in.rate.tokens--
 	if m.counts != 0 && c.part.capping.asks {
 		c.made[p.ID.Number] = append(c.made[p.ID.Number], made{millis: now, caps: m.counts})
 	}

@@ -96,6 +96,7 @@ type inside struct {
 	atOnce  int              // units for the next commit
 	scan    *scan            // nil: people do not enter at times
 	goes    map[placeOf]bool // steps that lead to a journey that people can go to
+	rate    rate             // of the mails that it makes
 	share   int              // mails that it may make while a lane of its mails is crowded
 }
 
@@ -117,9 +118,8 @@ func (p *part) open(ctx context.Context, all []*plans) error {
 		in := p.byID[j.id]
 		in.findGoes(p.byID)
 		err := in.records.Load(ctx, func(u *flow.Unit) error {
-			due, err := in.earliest(u)
-			in.dues.set(u, due)
-			return err
+			in.note(u)
+			return nil
 		})
 		if err != nil {
 			return fmt.Errorf("journey %s: %w", j.id, err)
@@ -192,7 +192,7 @@ func (p *part) pass(ctx context.Context) (worked bool, err error) {
 	for range p.journeys {
 		p.turn = (p.turn + 1) % len(p.journeys)
 		in := p.journeys[p.turn]
-		if in.paused || len(in.ready) == 0 && in.dues.next() > second && !in.scans(now) {
+		if in.paused || len(in.ready) == 0 && in.dues.next() > second && !in.scans(now) && !in.rate.due(now) {
 			continue
 		}
 		few := unbounded
@@ -204,10 +204,15 @@ func (p *part) pass(ctx context.Context) (worked bool, err error) {
 				continue
 			}
 		}
+		mailed, err := p.moveMails(ctx, in, few)
+		if err != nil {
+			return worked, err
+		}
 		moved, err := p.moveDue(ctx, in, few)
 		if err != nil {
 			return worked, err
 		}
+		moved = moved || mailed
 		if few < unbounded { // a run would make more
 			worked = worked || moved
 			continue
@@ -264,21 +269,26 @@ func (p *part) rest(ctx, fetch context.Context) {
 	}
 }
 
-// earliest is the first time at which somebody in a unit is due. In a journey that was
-// stopped all are who are inside.
-func (in *inside) earliest(u *flow.Unit) (due uint32, err error) {
-	due = never
-	u.Each(func(number int64, raw *flow.Record) {
+// note notes when somebody in a unit is due. In a journey that was stopped all are who
+// are inside.
+func (in *inside) note(u *flow.Unit) {
+	due, mails := uint32(never), uint32(never)
+	u.Each(func(_ int64, raw *flow.Record) {
 		var r journey.Record
 		switch e := r.Decode(raw[:]); {
 		case e != nil: // of a newer program, which moves it
 		case in.stopped && r.Inside():
 			due = 0
+		case r.Waits() && in.paces(&r):
+			mails = min(mails, r.Due)
 		case r.Waits():
 			due = min(due, in.dueOf(&r))
 		}
 	})
-	return due, err
+	in.dues.set(u, due)
+	if in.perMinute > 0 {
+		in.rate.dues.set(u, mails)
+	}
 }
 
 // moveDue works off some units of a journey in which somebody is due, few people at most,
@@ -291,48 +301,58 @@ func (p *part) moveDue(ctx context.Context, in *inside, few int) (worked bool, e
 	if len(in.ready) == 0 {
 		return false, nil
 	}
-	c := p.begin()
 	most := max(in.atOnce, unitsAtOnce)
 	if few < unbounded {
 		most = 1
 	}
-	units := make([]*flow.Unit, min(most, len(in.ready)))
-	for i := range units {
-		units[i] = in.records.Of(in.ready[i])
+	firsts := in.ready[:min(most, len(in.ready))]
+	in.ready = in.ready[len(firsts):]
+	moved, err := p.moveUnits(ctx, in, firsts, few, false)
+	if few == unbounded {
+		in.atOnce = min(unitsAtOnce*flow.BlockRecords*len(firsts)/max(moved, 1), unitsAtMost)
 	}
-	in.ready = in.ready[len(units):]
+	return true, err
+}
+
+// moveUnits moves the people of some units who are due: those whom the rate of mails has
+// waiting, or the others; few at most.
+func (p *part) moveUnits(ctx context.Context, in *inside, firsts []int64, few int, paced bool) (moved int, err error) {
+	now := p.clock.Now()
+	c := p.begin()
+	c.paced = paced
+	units := make([]*flow.Unit, len(firsts))
+	for i := range units {
+		units[i] = in.records.Of(firsts[i])
+	}
 	if err := c.read(ctx, in, units); err != nil {
-		return false, err
+		return 0, err
 	}
 	var people []step.Person // whose units the change has read
-	moved := 0
 	for i, u := range units {
 		if u, err = c.unit(ctx, in, u.First()); err != nil { // again, if it was read before a commit
-			return false, err
+			return moved, err
 		}
-		people = append(people, p.waiting(in, u, now)...)
-		people = people[:min(len(people), few)]
+		people = append(people, p.waiting(in, u, now, paced)...)
+		people = people[:min(len(people), few-moved)]
 		if len(people) < step.MaxPeople && i < len(units)-1 {
 			continue
 		}
 		for group := range byVersion(people) {
 			if err := p.moveGroup(ctx, c, in, group, now); err != nil {
-				return false, err
+				return moved, err
 			}
 		}
 		moved += len(people)
 		people = people[:0]
 		if c.full() && i < len(units)-1 {
 			if err := c.commit(ctx); err != nil {
-				return false, err
+				return moved, err
 			}
 			c = p.begin()
+			c.paced = paced
 		}
 	}
-	if few == unbounded {
-		in.atOnce = min(unitsAtOnce*flow.BlockRecords*len(units)/max(moved, 1), unitsAtMost)
-	}
-	return true, c.commit(ctx)
+	return moved, c.commit(ctx)
 }
 
 // byVersion cuts people into groups of one version, step.MaxPeople at most.
@@ -369,18 +389,18 @@ func (p *part) moveGroup(ctx context.Context, c *change, in *inside, group []ste
 	if err := c.known(ctx, v, group); err != nil {
 		return err
 	}
-	if err := v.walk.Due(group, now, c.out); err != nil {
+	if err := c.dueWalkOf(in, v).Due(group, now, c.out); err != nil {
 		return fmt.Errorf("journey %s: %w", in.id, err)
 	}
 	return c.settle(ctx, in, v, group)
 }
 
-// waiting are the people of a unit who are due, in the order of their numbers.
-func (p *part) waiting(in *inside, u *flow.Unit, now time.Time) (people []step.Person) {
+// waiting are the people of a unit who are due, as moveUnits says, in the order of their numbers.
+func (p *part) waiting(in *inside, u *flow.Unit, now time.Time, paced bool) (people []step.Person) {
 	second := uint32(now.Unix())
 	u.Each(func(number int64, raw *flow.Record) {
 		var r journey.Record
-		if r.Decode(raw[:]) == nil && r.Waits() && in.dueOf(&r) <= second || in.stopped && r.Inside() {
+		if r.Decode(raw[:]) == nil && r.Waits() && in.dueOf(&r) <= second && in.paces(&r) == paced || in.stopped && r.Inside() {
 			people = append(people, p.person(number, r, ""))
 		}
 	})

@@ -25,6 +25,7 @@ type plans struct {
 	versions map[uint8]*version // by their place in records
 	lanes    map[string]bool    // of their mails
 
+	perMinute int64           // mails that it makes at most, as its newest version says; 0: no bound
 	templates map[string]bool // of which steps name no version
 
 	paused  bool // nobody gets mail, and nobody whose time has come goes on
@@ -147,6 +148,7 @@ func (l *Loader) one(ctx context.Context, j *store.Journey, versions []store.Jou
 		one.versions[v.place] = v
 		v.lanesOf(one.lanes)
 		v.templatesOf(one.templates)
+		one.perMinute = v.walk.Plan().PerMinute
 		if versions[i].Version == j.Version && j.Status == journey.StatusLive {
 			one.current = v
 		}
