@@ -36,6 +36,7 @@ type journeyShown struct {
 	ID       string `json:"id"`
 	Name     string `json:"name"`
 	Status   string `json:"status"`
+	Hold     string `json:"hold,omitempty"`
 	Version  int    `json:"version"`
 	Revision int64  `json:"revision"`
 	Created  string `json:"created"`
@@ -43,7 +44,7 @@ type journeyShown struct {
 }
 
 func shownJourney(j *store.Journey) journeyShown {
-	return journeyShown{j.ID, j.Name, j.Status, j.Version, j.Revision, profile.TimeText(j.CreatedMillis), profile.TimeText(j.UpdatedMillis)}
+	return journeyShown{j.ID, j.Name, j.Status, j.Hold, j.Version, j.Revision, profile.TimeText(j.CreatedMillis), profile.TimeText(j.UpdatedMillis)}
 }
 
 // journeyInFull is a journey with its document and counts.

@@ -70,6 +70,11 @@ var (
 	descChanges    = desc("lease_changes_total", "Leases this process took, gave back, or lost to another process that took it for dead.", "role", "change")
 	descFree       = desc("data_free_bytes", "Free space on the file system of the data directory.")
 	descSize       = desc("data_size_bytes", "Size of the file system of the data directory.")
+	descChkAge     = desc("journey_checkpoint_age_seconds", "For how long changes of where users are in journeys wait to be written to the database, at the longest in this process; 0: none do.")
+	descChkSaved   = desc("journey_checkpoints_total", "Checkpoints of a partition's journeys that were written to the database.")
+	descChkBytes   = desc("journey_checkpoint_bytes_total", "Bytes of records in checkpoints of journeys.")
+	descChkFailed  = desc("journey_checkpoints_failed_total", "Attempts at checkpoints of journeys that failed; they are made again.")
+	descRecovered  = desc("journey_recoveries_total", "Partitions of journeys that were written anew from the database, because Redis was empty or had gone back.")
 	descSuppressed = desc("suppressed_entries", "Addresses and domains that are not mailed, as this process has them in memory.")
 	descSupprAge   = desc("suppressions_age_seconds", "How long ago this process last knew of every change of suppressions.")
 	descSupprStale = desc("suppressions_stale", "1 while mail of a class waits because the suppressions here are too old for it (suppression_age_seconds), else 0.", "class")
@@ -181,6 +186,7 @@ func (m metrics) collectTimes(ch chan<- prometheus.Metric, s *Stats) {
 	}
 	histogram(descRows, s.CommitRows)
 	histogram(descAppend, s.AppendItems)
+	s.Checkpoints.collect(ch)
 	ch <- prometheus.MustNewConstMetric(descSuppressed, prometheus.GaugeValue, float64(s.Suppressed))
 	ch <- prometheus.MustNewConstMetric(descSupprAge, prometheus.GaugeValue, s.SuppressionsAge)
 	ch <- prometheus.MustNewConstMetric(descClock, prometheus.GaugeValue, s.ClockAhead)
@@ -246,4 +252,15 @@ func newRegistry(m metrics, in *intake) *prometheus.Registry {
 	r.MustRegister(m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewBuildInfoCollector())
 	return r
+}
+
+func (c *Checkpoints) collect(ch chan<- prometheus.Metric) {
+	if c == nil {
+		return
+	}
+	ch <- prometheus.MustNewConstMetric(descChkAge, prometheus.GaugeValue, c.AgeSeconds)
+	ch <- prometheus.MustNewConstMetric(descChkSaved, prometheus.CounterValue, float64(c.Saved))
+	ch <- prometheus.MustNewConstMetric(descChkBytes, prometheus.CounterValue, float64(c.Bytes))
+	ch <- prometheus.MustNewConstMetric(descChkFailed, prometheus.CounterValue, float64(c.Failed))
+	ch <- prometheus.MustNewConstMetric(descRecovered, prometheus.CounterValue, float64(c.Recovered))
 }

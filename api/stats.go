@@ -51,6 +51,9 @@ type Stats struct {
 
 	ClockAhead float64 // how far this process's clock is ahead of Redis's, in seconds
 
+	// Checkpoints are those of journeys; nil: this process moves nobody.
+	Checkpoints *Checkpoints
+
 	// Suppressed is how many entries of suppressions are in memory, and
 	// SuppressionsAge how long ago it was known that there are no others.
 	Suppressed      int
@@ -129,4 +132,13 @@ type List struct {
 	Name    string
 	Waiting int64 // elements not taken yet; -1: not known
 	Held    int64 // elements taken and not committed yet; -1: not known
+}
+
+// Checkpoints are what a process has written of where people are in journeys.
+type Checkpoints struct {
+	AgeSeconds float64 // for how long changes wait, at the longest; 0: none do
+	Saved      int64
+	Bytes      int64 // of records in them
+	Failed     int64
+	Recovered  int64 // partitions that Redis was given anew
 }

@@ -273,7 +273,7 @@ func (e *Engine) Warnings() (all []string) {
 	if c == nil || c.sending == nil {
 		return nil
 	}
-	all = c.nearBounds()
+	all = append(c.nearBounds(), c.journeyWarnings()...)
 	if c.sending.sender == nil {
 		return all
 	}

@@ -90,6 +90,7 @@ func (e *core) snapshot() api.Stats {
 	e.snapshotLedger(&s)
 	e.snapshotMirror(&s)
 	e.snapshotDomains(&s)
+	e.snapshotJourneys(&s)
 	s.Suppressed, s.SuppressionsAge = e.suppressions.List.Len(), e.suppressions.Status().Age.Seconds()
 	if e.config.HasRole(config.RoleSend) {
 		s.SuppressionsStale = make(map[mail.Class]bool)

@@ -65,7 +65,6 @@ func (e *core) followers() []follower {
 			follower{config.RoleSend, "routes", func(fetch, _ context.Context) { e.sending.router.Run(fetch, e.log) }},
 			follower{config.RoleSend, config.SinkRoute, func(fetch, _ context.Context) { e.sending.box.Run(fetch) }})
 	}
-	all = append(all, follower{config.RoleJourney, run.Role, e.journeys().Run})
 	for i, list := range e.lists {
 		all = append(all, follower{config.RoleIntake, list.Source(), e.listFollowers[i]})
 	}
@@ -101,8 +100,9 @@ type core struct {
 	sets         []*suppress.SetFollower
 	unlisters    []unlister
 
-	factsPassed *run.Passed // by journeys
-	gate        *run.Gate   // asked before mail of journeys leaves
+	factsPassed *run.Passed   // by journeys
+	gate        *run.Gate     // asked before mail of journeys leaves
+	moving      *run.Follower // of people through journeys; nil: not here
 
 	mirror     *series.Mirror // nil: the series are not mirrored, or not here
 	mongo      *mongostore.Mirror
@@ -116,10 +116,11 @@ type core struct {
 
 	listFollowers []func(fetch, work context.Context)
 
-	stopFetch, stopWork context.CancelFunc
-	running             sync.WaitGroup // followers
-	leasing             sync.WaitGroup
-	stopLeases          context.CancelFunc
+	stopMoving, stopFetch, stopWork, stopLeases context.CancelFunc
+
+	running    sync.WaitGroup // followers
+	journeying sync.WaitGroup // moving
+	leasing    sync.WaitGroup
 }
 
 // openCore connects to everything and brings the schema up. Nothing runs yet.
@@ -151,7 +152,7 @@ func (e *core) open(ctx context.Context) error {
 	}
 	partitions := flow.Partitions(e.config.Partitions)
 	e.logs = LogsOf(e.redis, e.config)
-	e.factsPassed = &run.Passed{Logs: e.logs, Clock: e.clock}
+	e.factsPassed = &run.Passed{Store: e.store, Clock: e.clock, Log: e.log}
 	e.names = &flow.OnceNames{Redis: e.redis, Most: mostNames(e.config), Clock: e.clock}
 	ingest.RaiseBy(e.redis, e.store, e.log)
 	if err := ingest.RaiseAll(ctx, e.store, e.logs, e.log); err != nil { // before anybody writes
@@ -175,6 +176,7 @@ func (e *core) open(ctx context.Context) error {
 	}
 	if e.config.HasRole(config.RoleJourney) {
 		e.leases.AddPartitions(run.Role, e.redis, partitions)
+		e.moving = e.journeys()
 	}
 	if err := e.openSending(partitions); err != nil {
 		return err
@@ -388,7 +390,11 @@ func (e *core) start() {
 	})
 	fetch, stopFetch := context.WithCancel(context.Background())
 	work, stopWork := context.WithCancel(context.Background())
-	e.stopFetch, e.stopWork = stopFetch, stopWork
+	moving, stopMoving := context.WithCancel(fetch)
+	e.stopMoving, e.stopFetch, e.stopWork = stopMoving, stopFetch, stopWork
+	if e.moving != nil {
+		e.journeying.Go(func() { e.moving.Run(moving, work) })
+	}
 	for _, f := range e.followers() {
 		if f.role == "" || e.config.HasRole(f.role) {
 			e.running.Go(func() { f.run(fetch, work) })
@@ -405,9 +411,16 @@ func (e *core) stop(ctx context.Context) error {
 		}
 	}
 	if e.stopFetch != nil {
+		e.stopMoving() // first: its last checkpoint waits for the store
+		moved := make(chan struct{})
+		go func() { e.journeying.Wait(); close(moved) }()
+		select {
+		case <-moved:
+		case <-ctx.Done():
+		}
 		e.stopFetch()
 		done := make(chan struct{})
-		go func() { e.running.Wait(); close(done) }()
+		go func() { <-moved; e.running.Wait(); close(done) }()
 		select {
 		case <-done:
 		case <-ctx.Done():

@@ -105,8 +105,8 @@ func (u *Unit) Span() int    { return u.span }
 // dividedMark is what the key of a chunk has that is divided.
 const dividedMark = "b"
 
-// Load reads all records and hands each unit that has any to f, in their order.
-// The unit's memory is f's.
+// Load reads all records and hands each unit that has any to f, in their order, and
+// those chunks that were divided. The unit's memory is f's.
 func (r *Records) Load(ctx context.Context, f func(u *Unit) error) error {
 	p := r.log.partition
 	text, err := Ask(ctx, r.log.redis, "read journeys", r.log.redis.B().Hget().Key(p.journeysKey()).Field(strconv.Itoa(r.journey)).Build(), Text)
@@ -147,6 +147,9 @@ func (r *Records) loaded(ctx context.Context, u *Unit, f func(u *Unit) error) er
 	}
 	chunk := int((u.first - 1) / ChunkRecords)
 	r.divided[chunk] = true
+	if err := f(u); err != nil {
+		return err
+	}
 	blocks := r.blocks(chunk)
 	if err := r.Read(ctx, blocks); err != nil {
 		return err
@@ -453,19 +456,23 @@ func (l *Log) Note(name, text string) Operation {
 // noteMark begins the fields that are notes: others are numbers of journeys.
 const noteMark = "@"
 
-// ClearJourneys removes all records of the partition, for a restore: a backup has none.
-// Facts up to now count as read, so that nobody is let into a journey a second time.
+// ClearJourneys removes all records of the partition, for a restore: the next process
+// that opens it takes them from the checkpoint that was restored, because the cursor of
+// what counts their changes is gone. Without one, as in a backup of an earlier version,
+// facts up to now count as read, so that nobody is let into a journey a second time.
 func (l *Log) ClearJourneys(ctx context.Context, nowMillis int64) error {
 	p := l.partition
-	fields, err := Ask(ctx, l.redis, "empty journeys", l.redis.B().Hgetall().Key(p.journeysKey()).Build(), rueidis.RedisResult.AsStrMap)
+	if err := l.redis.Do(ctx, "empty journeys", l.redis.B().Hdel().Key(p.cursorsKey()).Field(JourneysFollower).Build()); err != nil {
+		return err
+	}
+	fields, err := l.JourneyFields(ctx)
 	if err != nil {
 		return err
 	}
-	for field, text := range fields {
-		journey, err := strconv.Atoi(field)
-		chunks, bad := strconv.Atoi(text)
-		if err != nil || bad != nil {
-			continue // a note
+	for _, journey := range JourneysIn(fields) {
+		chunks, err := strconv.Atoi(fields[strconv.Itoa(journey)])
+		if err != nil {
+			return fmt.Errorf("empty journey %d of partition %d: %w", journey, p.Number, err)
 		}
 		for chunk := range chunks {
 			if err := l.unlink(ctx, p.unitKeys(journey, chunk)); err != nil {
@@ -491,6 +498,9 @@ func (p Partition) unitKeys(journey, chunk int) []string {
 	}
 	return keys
 }
+
+// JourneysFollower is the follower under which changes of records are committed.
+const JourneysFollower = "journey"
 
 // FactsNote is the note of up to where facts were applied: MAJOR-MINOR/ITEM.
 const FactsNote = "facts"

@@ -38,6 +38,10 @@ type Journey struct {
 	Draft         string // the document that is being worked on
 	CreatedMillis int64
 	UpdatedMillis int64
+
+	// Hold is why it stands, paused, until an operator decides: a restore has paused it.
+	// Empty: it does not. Any other status takes it away.
+	Hold string
 }
 
 // JourneyVersion is what was published. But for EndedMillis it never changes.
@@ -101,6 +105,13 @@ type JourneyStore interface {
 	// Registered returns the names of all versions in use, with the publish number, both
 	// as of one moment.
 	Registered(ctx context.Context) (*journey.Registered, error)
+
+	// HoldJourneys pauses all that are live, with this Hold, and raises the publish
+	// number.
+	HoldJourneys(ctx context.Context, why string) error
+
+	// Held counts the journeys with a Hold.
+	Held(ctx context.Context) (int64, error)
 
 	// Published returns the publish number; 0: nothing was ever published.
 	Published(ctx context.Context) (int64, error)

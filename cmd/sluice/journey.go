@@ -286,6 +286,9 @@ func (c *call) journeyStatus(ctx context.Context, d *desk.Desk, id string) error
 		return c.printJSON(s.Counts)
 	}
 	c.print("journey %s is %s, version %d, %d in use", s.Journey.ID, s.Journey.Status, s.Journey.Version, len(s.Used))
+	if s.Journey.Hold != "" {
+		c.print("it stands: %s", s.Journey.Hold)
+	}
 	for _, x := range s.Counts.Steps {
 		line := fmt.Sprintf("%s  entered %d  waiting %d  passed %d  exited %d", safeText(x.Step), x.Entered, x.Waiting, x.Passed, x.Exited)
 		if x.LeftOut > 0 {

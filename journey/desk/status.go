@@ -74,5 +74,8 @@ func (d *Desk) SetStatus(ctx context.Context, id string, c Change) (store.Journe
 		return j, told(&j, err)
 	}
 	j.Revision++
+	if j.Status != journey.StatusPaused {
+		j.Hold = ""
+	}
 	return j, nil
 }

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"sluice/journey"
 	"sluice/journey/step"
 	"sluice/lib/faults"
+	"sluice/store"
 	"sluice/user"
 )
 
@@ -29,6 +31,16 @@ type change struct {
 	page    *page            // of facts; nil: others are at hand
 	tallies map[int64]tally  // what the ledger has of people, for caps
 	made    map[int64][]made // mail for people
+
+	second   uint32 // of the fact that is told; 0: none is
+	doubtful []doubtful
+	bytes    int // of these
+}
+
+// moment is the second of what a person is moved by: a fact, what let the person in, or
+// the time that was waited for. If the way is decided again, it is the same.
+func (c *change) moment(p *step.Person) uint32 {
+	return cmp.Or(c.second, p.EnteredAt, p.Record.Due)
 }
 
 // unitKey names a unit: a journey, and the first person of the unit.
@@ -189,7 +201,8 @@ func (c *change) goOn(ctx context.Context, in *inside, from *version, people []s
 		if to[target] == nil {
 			order = append(order, target)
 		}
-		p.Record, p.EnteredAt = journey.Record{}, 0
+		p.EnteredAt = c.entersAt(&p)
+		p.Record = journey.Record{}
 		to[target] = append(to[target], p)
 	}
 	for _, in := range order {
@@ -198,6 +211,19 @@ func (c *change) goOn(ctx context.Context, in *inside, from *version, people []s
 		}
 	}
 	return nil
+}
+
+// lateEntry is how long after their time people enter as of that time who come from
+// another journey. Mails are named by it, so a way that is decided again names them the
+// same; but who has waited for long, as for a journey that was paused, enters now.
+const lateEntry = time.Hour
+
+func (c *change) entersAt(p *step.Person) uint32 {
+	at := c.moment(p)
+	if time.Unix(int64(at), 0).Add(lateEntry).Before(c.part.clock.Now()) {
+		return 0
+	}
+	return at
 }
 
 // enter lets people into the current version of a journey, those who may.
@@ -232,7 +258,7 @@ func (c *change) enter(ctx context.Context, in *inside, people []step.Person) er
 
 // full reports whether the change is to be committed before more is added.
 func (c *change) full() bool {
-	return len(c.items)+c.wayBytes >= flow.CommitBytes/2 || len(c.order) >= changeUnits
+	return len(c.items)+c.bytes+c.wayBytes >= flow.CommitBytes/2 || len(c.order) >= changeUnits
 }
 
 // changeUnits bounds the units that a change keeps: 2 MB.
@@ -242,9 +268,17 @@ const changeUnits = 256
 func (c *change) commit(ctx context.Context) error {
 	p := c.part
 	next := flow.Reached{Position: p.nextCommit()}
+	if err := c.addDoubtful(ctx); err != nil {
+		return err
+	}
 	byJourney := make(map[*inside][]*flow.Unit)
+	var changed []store.UnitKey
 	for _, key := range c.order {
-		byJourney[key.in] = append(byJourney[key.in], c.units[key])
+		u := c.units[key]
+		byJourney[key.in] = append(byJourney[key.in], u)
+		if u.Changed() {
+			changed = append(changed, store.UnitKey{Journey: key.in.number, Unit: u.ID()})
+		}
 	}
 	operations := c.notes
 	for _, in := range p.journeys { // in one order
@@ -261,6 +295,7 @@ func (c *change) commit(ctx context.Context) error {
 		return fmt.Errorf("move people of partition %d through journeys: %w", p.log.Partition(), err)
 	}
 	p.at = next
+	p.saver.touch(changed)
 	p.capping.keepMade(c.made, commit.Appended, p.clock.Now())
 	p.stats.Commits.Add(1)
 	p.stats.Moved.Add(int64(c.moved))

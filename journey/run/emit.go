@@ -50,12 +50,18 @@ func (c *change) mail(in *inside, v *version, p *step.Person, did step.Did) {
 	s.Person = p.ID.Number
 	name := fmt.Sprintf("journey/%d/%s/%d/%s", in.number, v.walk.Plan().Steps[did.Step].ID, r.Occurrence, namedAs(p, r.Former))
 	s.Message = sluice.NamedMessageID(int64(r.Entered)*1000, name, 0)
-	c.items = mail.AppendSend(c.items, &s)
 	c.part.crowd.made(in, m.lane)
 	in.rate.tokens--
 	if m.counts != 0 && c.part.capping.asks {
 		c.made[p.ID.Number] = append(c.made[p.ID.Number], made{millis: now, caps: m.counts})
 	}
+	if c.moment(p) > c.part.recovered {
+		c.items = mail.AppendSend(c.items, &s)
+		return
+	}
+	item := mail.AppendSend(nil, &s)
+	c.doubtful = append(c.doubtful, doubtful{s.Key(), item})
+	c.bytes += len(item)
 }
 
 // inGlobalControl reports whether somebody is among so many percent of all people who

@@ -145,6 +145,8 @@ func (c *change) tell(ctx context.Context, in *inside, f *journey.Fact, profiles
 	}
 	person = one[0]
 	c.out.Room = c.roomOf(ctx, in, 0)
+	c.second = uint32(f.Place.Position.Major / 1000)
+	defer func() { c.second = 0 }()
 	changed, err := c.walkOf(in, v).Fact(&person, f, c.part.clock.Now(), c.out)
 	if err != nil {
 		return fmt.Errorf("journey %s: %w", in.id, err)

@@ -12,6 +12,7 @@ import (
 
 	"sluice"
 	"sluice/flow"
+	"sluice/mail"
 	"sluice/store"
 	"sluice/user"
 )
@@ -41,9 +42,17 @@ type Follower struct {
 	Log    *slog.Logger
 	Health flow.Health
 
-	Loader   *Loader
-	StoredBy string // the name of the follower that stores the logs
-	Stats    Stats
+	// StoredBy is the follower whose cursor says what of a log is stored: a checkpoint
+	// waits for it. Empty: there is none.
+	StoredBy string
+
+	// CheckpointEvery is how long changes wait for a checkpoint; 0: 40 seconds.
+	CheckpointEvery time.Duration
+
+	Loader *Loader
+	Stats  Stats
+
+	saving chan struct{} // of all sessions: see part
 }
 
 // Stats count what a process has done since it started.
@@ -53,10 +62,44 @@ type Stats struct {
 	Told    atomic.Int64 // facts applied
 	Commits atomic.Int64
 	Lost    atomic.Int64 // people in a version that is not in use, looked at in vain
+
+	Saved      atomic.Int64 // checkpoints written
+	SavedBytes atomic.Int64 // of records in them
+	Unsaved    atomic.Int64 // attempts at checkpoints that failed
+	Recovered  atomic.Int64 // partitions written anew from their checkpoint
+
+	mu      sync.Mutex
+	waiting map[int]time.Time // by partition: since when changes wait for a checkpoint
+}
+
+// waits notes since when changes of a partition wait for a checkpoint; zero: none do.
+func (s *Stats) waits(partition int, since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if since.IsZero() {
+		delete(s.waiting, partition)
+		return
+	}
+	if s.waiting == nil {
+		s.waiting = make(map[int]time.Time)
+	}
+	s.waiting[partition] = since
+}
+
+// Unwritten returns for how long changes have waited for a checkpoint, at the longest; 0:
+// SQL has all.
+func (s *Stats) Unwritten() (age time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, since := range s.waiting {
+		age = max(age, time.Since(since))
+	}
+	return age
 }
 
 // Run follows until fetch ends.
 func (f *Follower) Run(fetch, work context.Context) {
+	f.saving = make(chan struct{}, 1)
 	flow.Follow(fetch, work, Role, f.Log, f.Health, f.session)
 }
 
@@ -80,6 +123,7 @@ func (f *Follower) session(fetch, work context.Context) error {
 	if err != nil {
 		return err
 	}
+	ending := fetch
 	running, stop := context.WithCancel(fetch)
 	busy := make(chan struct{}, runtime.GOMAXPROCS(0)+1)
 	told := &health{of: f.Health, failing: make(map[int]bool)}
@@ -90,7 +134,8 @@ func (f *Follower) session(fetch, work context.Context) error {
 		}
 		parts.Go(func() { // ends with running
 			flow.Follow(running, work, Role, f.Log.With("partition", partition), partHealth{told, partition}, func(fetch, work context.Context) error {
-				p := &part{log: f.Logs[partition], lease: lease, store: f.Store, clock: f.Clock, busy: busy, published: published, stats: &f.Stats, storedBy: f.StoredBy, caps: f.Loader.Caps, control: f.Loader.Control}
+				p := &part{log: f.Logs[partition], lease: lease, store: f.Store, clock: f.Clock, busy: busy, published: published, stats: &f.Stats, storedBy: f.StoredBy, caps: f.Loader.Caps, control: f.Loader.Control,
+					every: f.CheckpointEvery, saving: f.saving, slog: f.Log, ending: ending}
 				err := p.run(work, fetch, all)
 				if errors.Is(err, errChanged) {
 					stop()
@@ -146,5 +191,15 @@ func (f *Follower) watch(running context.Context, held map[int]*flow.Lease, publ
 type Store interface {
 	store.JourneyStore
 	store.MailHistory
+	store.CheckpointStore
 	user.Store
+	Ledger
+
+	// Cursors returns up to where a follower has stored the logs (store.Store).
+	Cursors(ctx context.Context, follower string, partitions []int) (map[int]sluice.Position, error)
+}
+
+// Ledger says what mail was made (mail.SendStore).
+type Ledger interface {
+	SendRows(ctx context.Context, keys []mail.SendKey) ([]mail.SendRow, error)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -12,11 +13,12 @@ import (
 	"sluice/flow"
 	"sluice/journey"
 	"sluice/journey/step"
+	"sluice/store"
 	"sluice/user"
 )
 
 // cursor is the follower that commits count under: each commit is one more.
-const cursor = "journey"
+const cursor = flow.JourneysFollower
 
 // Bounds of one commit, and of what is read for it.
 const (
@@ -85,6 +87,18 @@ type part struct {
 	caps     []journey.Cap
 	control  int // percent of all people who get no marketing mail
 	capping  capping
+
+	saver  *saver
+	every  time.Duration // between checkpoints; 0: checkpointEvery
+	saving chan struct{} // has room for one who copies for a checkpoint; nil: nobody else does
+	slog   *slog.Logger
+	ending context.Context // ends when the process is to stop; nil: never
+
+	// recovered is the second of the last recovery. Mail of a moment up to it may have
+	// been made before. marker is the end of the log when it was over: what the store
+	// had in hand until then is stored when it has passed that.
+	recovered uint32
+	marker    sluice.Position
 }
 
 // inside is one journey in the partition.
@@ -100,15 +114,45 @@ type inside struct {
 	share   int              // mails that it may make while a lane of its mails is crowded
 }
 
-// open reads where the partition is.
+// open reads where the partition is. A Redis that is behind the checkpoint in SQL, or
+// empty, takes it over as a whole.
 func (p *part) open(ctx context.Context, all []*plans) error {
-	at, err := p.log.Cursor(ctx, cursor)
+	have, err := p.openSaver(ctx)
 	if err != nil {
 		return err
 	}
-	p.at, p.session = at, rand.Uint64()
-	if p.facts, err = p.factsRead(ctx); err != nil {
+	if p.at, err = p.log.Cursor(ctx, cursor); err != nil {
 		return err
+	}
+	p.session = rand.Uint64()
+	if p.at.Major < p.saver.row.At.Major {
+		if err := p.recover(ctx); err != nil {
+			return err
+		}
+	}
+	fields, err := p.log.JourneyFields(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.openNotes(ctx, fields); err != nil {
+		return err
+	}
+	if err := p.openAll(ctx, all, fields, have); err != nil {
+		return err
+	}
+	p.saver.opened()
+	p.stats.Opened.Add(1)
+	return p.openCaps(ctx, p.caps)
+}
+
+// openAll reads where people are, of all journeys that have records: those of others
+// than all do not move, but they are in the checkpoint.
+func (p *part) openAll(ctx context.Context, all []*plans, fields map[string]string, have map[store.UnitKey]int64) error {
+	differs := p.at.Position != p.saver.row.At
+	see := func(journey int64, u *flow.Unit) {
+		if differs {
+			p.saver.see(have, store.UnitKey{Journey: journey, Unit: u.ID()}, u.Bytes())
+		}
 	}
 	p.byID = make(map[string]*inside)
 	for _, j := range all {
@@ -118,6 +162,7 @@ func (p *part) open(ctx context.Context, all []*plans) error {
 		in := p.byID[j.id]
 		in.findGoes(p.byID)
 		err := in.records.Load(ctx, func(u *flow.Unit) error {
+			see(j.number, u)
 			in.note(u)
 			return nil
 		})
@@ -134,12 +179,36 @@ func (p *part) open(ctx context.Context, all []*plans) error {
 		}
 		p.journeys = append(p.journeys, in)
 	}
-	p.stats.Opened.Add(1)
-	return p.openCaps(ctx, p.caps)
+	if !differs {
+		return nil
+	}
+	for _, number := range flow.JourneysIn(fields) {
+		records := p.log.Records(number)
+		one := func(u *flow.Unit) error { see(int64(number), u); return nil }
+		var err error
+		if at := slices.IndexFunc(p.journeys, func(in *inside) bool { return in.number == int64(number) }); at >= 0 {
+			records = p.journeys[at].records
+		} else {
+			err = records.Load(ctx, one)
+		}
+		if err == nil {
+			err = records.LoadWays(ctx, one)
+		}
+		if err != nil {
+			return fmt.Errorf("journey %d: %w", number, err)
+		}
+	}
+	p.saver.unseen(have)
+	return nil
 }
 
 // run moves people until the session ends.
 func (p *part) run(ctx, fetch context.Context, all []*plans) error {
+	defer func() {
+		if p.saver != nil {
+			p.saver.close()
+		}
+	}()
 	if err := p.working(ctx, func() error { return p.open(ctx, all) }); err != nil {
 		return err
 	}
@@ -149,11 +218,19 @@ func (p *part) run(ctx, fetch context.Context, all []*plans) error {
 			worked, err = p.pass(ctx)
 			return err
 		})
+		if err == nil {
+			err = p.saver.look(ctx)
+		}
 		if err != nil {
 			return err
 		}
 		if !worked {
 			p.rest(ctx, fetch)
+		}
+	}
+	if ctx.Err() == nil && p.ending != nil && p.ending.Err() != nil {
+		if err := p.saver.last(ctx); err != nil {
+			p.say("the last checkpoint of where people are in journeys was not written; redis has all", err)
 		}
 	}
 	return ctx.Err()
@@ -173,6 +250,9 @@ func (p *part) working(ctx context.Context, f func() error) error {
 // pass does a piece of each kind of work, and reports whether there was any.
 func (p *part) pass(ctx context.Context) (worked bool, err error) {
 	if ready, err := p.capsReady(ctx); err != nil || !ready {
+		return false, err
+	}
+	if ready, err := p.settled(ctx); err != nil || !ready {
 		return false, err
 	}
 	if err := p.lookPassed(ctx); err != nil {

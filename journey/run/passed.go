@@ -2,27 +2,32 @@ package run
 
 import (
 	"context"
+	"encoding/json"
+	"log/slog"
 	"sync"
 	"time"
 
 	"sluice"
 	"sluice/flow"
+	"sluice/store"
 )
 
 const (
 	// passedEvery is how often is looked how far facts were read.
 	passedEvery = 10 * time.Second
 
-	// factsKept is how long facts stay that were read: a Redis that goes back by less
-	// has them again.
+	// factsKept is how long facts stay that were read and are in a checkpoint: a Redis and
+	// a database that go back together by less have them again.
 	factsKept = 10 * time.Minute
 )
 
-// Passed knows up to where journeys have read the facts of all partitions, so that the
-// store can delete them. What it says may be old, and then some facts stay longer.
+// Passed knows up to where the checkpoints of all partitions have the facts, so that the
+// store can delete them: those behind it are applied again if Redis is lost. What it says
+// may be old, and then some facts stay longer.
 type Passed struct {
-	Logs  []*flow.Log // by partition
+	Store store.CheckpointStore
 	Clock sluice.Clock
+	Log   *slog.Logger
 
 	mu sync.Mutex
 	at map[int]sluice.Place
@@ -35,26 +40,43 @@ func (x *Passed) Run(fetch, _ context.Context) {
 	for {
 		select {
 		case <-ticker.C:
-			x.look(fetch)
+			if err := x.look(fetch); err != nil && fetch.Err() == nil {
+				x.Log.Warn("it could not be looked which facts of journeys may go; they stay for now", "error", err)
+			}
 		case <-fetch.Done():
 			return
 		}
 	}
 }
 
-// look reads the notes of all partitions. Of one that cannot be read, nothing goes.
-func (x *Passed) look(ctx context.Context) {
+// look reads the checkpoints. Of a partition without one, nothing goes.
+func (x *Passed) look(ctx context.Context) error {
+	all, err := x.Store.Checkpoints(ctx)
+	if err != nil {
+		return err
+	}
 	at := make(map[int]sluice.Place)
-	for _, l := range x.Logs {
-		if text, err := l.NoteOf(ctx, flow.FactsNote); err == nil && text != "" {
-			if place, err := parsePlace(l.Partition(), text); err == nil {
-				at[l.Partition()] = place
+	for i := range all {
+		c := &all[i]
+		fields := make(map[string]string)
+		if c.Notes == "" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(c.Notes), &fields); err != nil {
+			return err
+		}
+		if text := flow.NoteIn(fields, flow.FactsNote); text != "" {
+			place, err := parsePlace(c.Partition, text)
+			if err != nil {
+				return err
 			}
+			at[c.Partition] = place
 		}
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.at = at
+	return nil
 }
 
 // UpTo returns up to which place the facts of a partition may go; false: none may.

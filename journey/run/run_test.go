@@ -31,6 +31,7 @@ type bed struct {
 	leases *flow.Leases
 	log    *flow.Log
 	all    []*plans
+	file   string // of the database
 
 	published int64
 	caps      []journey.Cap
@@ -70,7 +71,8 @@ func newBed(t *testing.T, people int) *bed {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.redis.Close)
-	if b.store, err = sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "sluice.db"), sqlstore.Options{Clock: b.clock}); err != nil {
+	b.file = filepath.Join(t.TempDir(), "sluice.db")
+	if b.store, err = sqlstore.Open(t.Context(), "sqlite:"+b.file, sqlstore.Options{Clock: b.clock}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.store.Close() })
@@ -116,16 +118,26 @@ func (b *bed) apply(e *store.Effect) {
 // open opens the partition, as a process that takes it over.
 func (b *bed) open() *part {
 	b.Helper()
+	p, err := b.tryOpen()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return p
+}
+
+// tryOpen is open, with its error.
+func (b *bed) tryOpen() (*part, error) {
 	held, changed := b.leases.Held(Role)
 	for held[0] == nil {
 		<-changed
 		held, changed = b.leases.Held(Role)
 	}
-	p := &part{log: b.log, lease: held[0], store: countingStore{b.store, &b.asked}, storedBy: storedBy, caps: b.caps, control: b.control, clock: b.clock, busy: make(chan struct{}, 1), published: b.published, stats: &Stats{}}
-	if err := p.open(b.Context(), b.all); err != nil {
-		b.Fatal(err)
+	by := "" // nobody is waited for
+	if len(b.caps) > 0 {
+		by = storedBy
 	}
-	return p
+	p := &part{log: b.log, lease: held[0], store: countingStore{b.store, &b.asked}, storedBy: by, caps: b.caps, control: b.control, clock: b.clock, busy: make(chan struct{}, 1), published: b.published, stats: &Stats{}}
+	return p, p.open(b.Context(), b.all)
 }
 
 // passes works until nothing is left to do.
@@ -223,6 +235,7 @@ func (b *bed) readBatch(f *found, data []byte) {
 				b.Fatal(err)
 			}
 			f.counts[c.Name] += c.By
+		case sluice.ItemMarker:
 		default:
 			b.Fatalf("an item of kind %d", r.Item.Kind)
 		}

@@ -205,8 +205,13 @@ func (r *Restore) join(ctx context.Context, owners []uint64, done *Restored) (to
 			return to, err
 		}
 	}
+	now, err := r.Redis.TimeMillis(ctx)
+	if err != nil {
+		return to, err
+	}
 	for _, p := range flow.Partitions(r.Archive.Partitions) {
-		if err := flow.NewLog(r.Redis, p).Lanes().CompareAgain(ctx); err != nil {
+		log := flow.NewLog(r.Redis, p)
+		if err := errors.Join(log.Lanes().CompareAgain(ctx), log.ClearJourneys(ctx, now)); err != nil {
 			return to, err
 		}
 	}
@@ -464,16 +469,12 @@ func (r *Restore) startOf(ctx context.Context, c store.DumpCursor, logs map[int]
 	return c.Position, nil
 }
 
-// emptied are the logs of all partitions, with nothing in them, in lanes and journeys.
+// emptied are the logs of all partitions, with nothing in them and in lanes.
 func (r *Restore) emptied(ctx context.Context) (map[int]*flow.Log, error) {
-	now, err := r.Redis.TimeMillis(ctx)
-	if err != nil {
-		return nil, err
-	}
 	logs := make(map[int]*flow.Log)
 	for _, p := range flow.Partitions(r.Archive.Partitions) {
 		l := flow.NewLog(r.Redis, p)
-		if err := errors.Join(l.Clear(ctx), l.ClearLanes(ctx), l.ClearJourneys(ctx, now)); err != nil {
+		if err := errors.Join(l.Clear(ctx), l.ClearLanes(ctx)); err != nil {
 			return nil, err
 		}
 		logs[p.Number] = l

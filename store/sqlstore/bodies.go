@@ -30,7 +30,7 @@ func (t *txn) addBodies(ctx context.Context, bodies []mail.Body) error {
 	var args []any
 	bytes := 0
 	flush := func() error {
-		err := t.store.d.insertBodies(ctx, t, args)
+		err := t.store.d.insertLarge(ctx, t, "body_add", 6, args)
 		args, bytes = args[:0], 0
 		return err
 	}
@@ -58,9 +58,9 @@ func (t *txn) addBodies(ctx context.Context, bodies []mail.Body) error {
 	return flush()
 }
 
-// insertBodies writes rows of bodies.
-func (plainSQL) insertBodies(ctx context.Context, t *txn, args []any) error {
-	_, err := t.rows(ctx, "body_add", 6, args)
+// insertLarge needs nothing of its own here.
+func (plainSQL) insertLarge(ctx context.Context, t *txn, name string, columns int, args []any) error {
+	_, err := t.rows(ctx, name, columns, args)
 	return err
 }
 
@@ -68,17 +68,16 @@ func (plainSQL) insertBodies(ctx context.Context, t *txn, args []any) error {
 // for each number of rows.
 const maxPreparedRows = 32
 
-// insertBodies goes by statements that stay prepared. In the text of one a body
+// insertLarge goes by statements that stay prepared. In the text of one a body
 // would be escaped, copied twice, and parsed by the server.
-func (d *mysqlDialect) insertBodies(ctx context.Context, t *txn, args []any) error {
-	const columns = 6
+func (d *mysqlDialect) insertLarge(ctx context.Context, t *txn, name string, columns int, args []any) error {
 	for piece := range slices.Chunk(args, columns*maxPreparedRows) {
-		statement := withRows(query(d, "body_add"), columns, len(piece)/columns)
+		statement := withRows(query(d, name), columns, len(piece)/columns)
 		stmt := d.prepared[statement]
 		if stmt == nil {
 			var err error
 			if stmt, err = t.conn.PrepareContext(ctx, statement); err != nil {
-				return fmt.Errorf("body_add: %w", err)
+				return fmt.Errorf("%s: %w", name, err)
 			}
 			if d.prepared == nil {
 				d.prepared = make(map[string]*sql.Stmt)
@@ -86,7 +85,7 @@ func (d *mysqlDialect) insertBodies(ctx context.Context, t *txn, args []any) err
 			d.prepared[statement] = stmt
 		}
 		if _, err := stmt.ExecContext(ctx, piece...); err != nil {
-			return fmt.Errorf("body_add: %w", err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil

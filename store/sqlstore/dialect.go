@@ -121,8 +121,9 @@ type dialect interface {
 	// maxUserRowBytes of profiles.
 	putUsers(ctx context.Context, tx *txn, rows []user.Row) error
 
-	// insertBodies inserts rows of bodies.
-	insertBodies(ctx context.Context, tx *txn, args []any) error
+	// insertLarge runs a named statement whose $ROWS are rows of so many values, of
+	// which one has kilobytes, in the transaction of the writing connection.
+	insertLarge(ctx context.Context, tx *txn, name string, columns int, args []any) error
 
 	// inserter writes the rows of a section one at a time.
 	inserter(ctx context.Context, tx *txn, sec *section) (inserter, error)

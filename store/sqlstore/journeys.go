@@ -68,7 +68,7 @@ func (s *Store) Journeys(ctx context.Context, after string, limit int) ([]store.
 }
 
 func (s *Store) scanJourney(scan scanner, j *store.Journey) error {
-	return scan(&j.Number, &j.ID, &j.Name, &j.Status, &j.Version, &j.Revision, &j.Draft, s.instant(&j.CreatedMillis), s.instant(&j.UpdatedMillis))
+	return scan(&j.Number, &j.ID, &j.Name, &j.Status, &j.Version, &j.Revision, &j.Draft, s.instant(&j.CreatedMillis), s.instant(&j.UpdatedMillis), &j.Hold)
 }
 
 // PutJourney implements store.JourneyStore.
@@ -91,8 +91,46 @@ func (t *txn) putJourney(ctx context.Context, j *store.Journey, version int) err
 	if err == nil && n != 1 {
 		err = fmt.Errorf("it was changed since revision %d was read: %w", j.Revision, sluice.ErrConflict)
 	}
+	if err == nil && j.Status != journey.StatusPaused {
+		err = t.exec(ctx, "journey_hold_drop", j.Number)
+	}
 	return err
 }
+
+// Held implements store.JourneyStore.
+func (s *Store) Held(ctx context.Context) (int64, error) {
+	return s.count(ctx, "count the journeys that stand in", rawQuery(s.d, "journeys_held"))
+}
+
+// HoldJourneys implements store.JourneyStore.
+func (s *Store) HoldJourneys(ctx context.Context, why string) error {
+	_, err := s.publish(ctx, func(tx *txn) error { return tx.holdJourneys(ctx, why) })
+	return s.failed(err, "pause all journeys in")
+}
+
+func (t *txn) holdJourneys(ctx context.Context, why string) error {
+	d, now := t.store.d, t.store.now()
+	live, err := list(ctx, d, t.conn, cell[int64], rawQuery(d, "journeys_live"), journey.StatusLive)
+	if err != nil {
+		return err
+	}
+	for _, number := range live {
+		if err := t.exec(ctx, "journeys_hold", journey.StatusPaused, now, number); err != nil {
+			return err
+		}
+		if err := t.exec(ctx, "journey_hold_drop", number); err != nil {
+			return err
+		}
+		if err := t.exec(ctx, "journey_hold_add", number, why, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restoredHold is why journeys stand behind a restore: what people got since is not all
+// known, and an operator decides.
+const restoredHold = "a backup was restored: people are where they were when it was made, and steps of since then are taken again; resume it, or stop it"
 
 // Publish implements store.JourneyStore.
 func (s *Store) Publish(ctx context.Context, j store.Journey, document string, names journey.Names) (version int, published int64, err error) {

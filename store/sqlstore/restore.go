@@ -251,6 +251,9 @@ func (r *restore) Finish(ctx context.Context, cursors []store.DumpCursor, leases
 		if err := tx.raiseUserNumbers(ctx, cursors); err != nil {
 			return fmt.Errorf("raise the numbers of users: %w", err)
 		}
+		if err := tx.holdJourneys(ctx, restoredHold); err != nil {
+			return fmt.Errorf("pause the journeys: %w", err)
+		}
 		if _, err := tx.raisePublished(ctx); err != nil { // the names may be others than before
 			return fmt.Errorf("raise the publish number: %w", err)
 		}

@@ -112,7 +112,7 @@ func Fill(t *testing.T, db store.Store) {
 	e.SoftBounces = []mail.SoftBounce{{Entry: "ä@example.com", TimeMillis: 1_760_000_000_123}}
 	e.JourneyFacts = []journey.Fact{aFact(255, 1<<64-1, 4095, 1<<63-1, journey.FactEvent)}
 	f.apply(t, e, len(e.Events)+2, 0)
-	f.publish(t, "a", journey.Names{Events: []string{"ä"}})
+	f.fillJourneys(t)
 	keys := db.(store.KeyStore)
 	must(t, keys.AddKey(f.ctx, store.APIKey{ID: "k1", Name: "für Ann", Permissions: []string{"events:write"}, Hash: every[128:160], CreatedMillis: 1_700_000_000_123}))
 	must(t, keys.AddKey(f.ctx, store.APIKey{ID: "k2", Hash: every[:32], CreatedMillis: 1}))
@@ -244,4 +244,22 @@ func (f *fixture) checkRestored(t *testing.T) {
 	if f.lastLetter(t) <= before {
 		t.Fatal("a new dead letter got the number of an old one")
 	}
+}
+
+// fillJourneys fills the tables of journeys.
+func (f *fixture) fillJourneys(t *testing.T) {
+	t.Helper()
+	live := aJourney("held")
+	live.Status = journey.StatusLive
+	_, err := f.journeys(t).AddJourney(f.ctx, live)
+	must(t, err)
+	must(t, f.journeys(t).HoldJourneys(f.ctx, "because ä"))
+	f.publish(t, "a", journey.Names{Events: []string{"ä"}})
+	c, err := f.checkpoints(t).ClaimCheckpoint(f.ctx, 1)
+	must(t, err)
+	c, err = f.checkpoints(t).PutUnits(f.ctx, c, []store.Unit{aUnit(1, 33, 0, math.MaxUint64)})
+	must(t, err)
+	c.At, c.Notes = sluice.Position{Major: math.MaxUint64, Minor: math.MaxUint64}, `{"@facts":"1-2/3 ä"}`
+	_, err = f.checkpoints(t).FinishCheckpoint(f.ctx, c)
+	must(t, err)
 }

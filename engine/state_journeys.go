@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sluice/api"
+)
+
+// checkpointLate is how long changes of where people are may wait for a checkpoint before
+// that is a finding.
+const checkpointLate = 5 * time.Minute
+
+// journeyWarnings say what an operator has to know of journeys.
+func (e *core) journeyWarnings() (all []string) {
+	if e.moving != nil {
+		if age := e.moving.Stats.Unwritten(); age > checkpointLate {
+			all = append(all, fmt.Sprintf("where people are in journeys was not written to the database for %s: if Redis is lost, steps of that time are taken again; the log says why", age.Round(time.Second)))
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), LookTimeout)
+	defer cancel()
+	switch n, err := e.store.Held(ctx); {
+	case err != nil:
+		all = append(all, fmt.Sprintf("how many journeys stand could not be counted: %v", err))
+	case n > 0:
+		all = append(all, fmt.Sprintf("%d journeys stand since a backup was restored: sluice journey status ID says why; resume each, or stop it", n))
+	}
+	return all
+}
+
+// snapshotJourneys adds what this process knows of its checkpoints.
+func (e *core) snapshotJourneys(s *api.Stats) {
+	if e.moving == nil {
+		return
+	}
+	m := &e.moving.Stats
+	s.Checkpoints = &api.Checkpoints{
+		AgeSeconds: m.Unwritten().Seconds(), Saved: m.Saved.Load(), Bytes: m.SavedBytes.Load(), Failed: m.Unsaved.Load(), Recovered: m.Recovered.Load(),
+	}
+}

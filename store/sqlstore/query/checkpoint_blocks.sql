@@ -1,0 +1,1 @@
+SELECT journey, unit, slot, number, data FROM journey_blocks WHERE part = ? ORDER BY journey, unit, slot

@@ -1,0 +1,1 @@
+UPDATE journey_checkpoints SET stamp = ? WHERE part = ? AND stamp = ?

@@ -1,0 +1,1 @@
+INSERT INTO journey_holds (journey, reason, since) VALUES (?, ?, ?)

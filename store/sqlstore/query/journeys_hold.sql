@@ -1,0 +1,1 @@
+UPDATE journeys SET status = ?, revision = revision + 1, updated = ? WHERE number = ?

@@ -1,0 +1,1 @@
+SELECT number FROM journeys WHERE status = ? ORDER BY number
