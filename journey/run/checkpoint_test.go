@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
 
@@ -65,7 +66,10 @@ func TestAnEmptiedRedisLosesNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.mustSave(p)
-	saved := b.records(j)
+	saved, ways := b.records(j), b.ways(j, people)
+	if len(ways) == 0 {
+		t.Fatal("nobody has taken a branch")
+	}
 	b.passes(p)
 	first := b.read()
 	b.empty()
@@ -76,6 +80,9 @@ func TestAnEmptiedRedisLosesNobody(t *testing.T) {
 	p = b.open()
 	if got := b.records(j); !maps.Equal(got, saved) {
 		t.Fatalf("%d people are back, want %d where they were", len(got), len(saved))
+	}
+	if got := b.ways(j, people); !reflect.DeepEqual(got, ways) {
+		t.Fatalf("branches of %d people are back, want those of %d", len(got), len(ways))
 	}
 	if p.stats.Recovered.Load() != 1 || p.at.Major <= p.saver.row.At.Major {
 		t.Errorf("recovered to the number %d, the checkpoint has %d", p.at.Major, p.saver.row.At.Major)
@@ -133,6 +140,22 @@ func TestTheNewerOneHolds(t *testing.T) {
 	if got := b.records(j); p.stats.Recovered.Load() != 1 || !maps.Equal(got, want) {
 		t.Fatalf("%d people, want %d as the checkpoint has them", len(got), len(want))
 	}
+}
+
+// ways are the branches that people took, of those who took any.
+func (b *bed) ways(j store.Journey, people int64) map[int64][]int {
+	b.Helper()
+	all := make(map[int64][]int)
+	for n := range people {
+		taken, err := b.log.WaysOf(b.Context(), int(j.Number), n+1)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(taken) > 0 {
+			all[n+1] = taken
+		}
+	}
+	return all
 }
 
 // cursorTo has Redis say that it is at another number.
