@@ -140,6 +140,66 @@ func TestTheNewerOneHolds(t *testing.T) {
 	if got := b.records(j); p.stats.Recovered.Load() != 1 || !maps.Equal(got, want) {
 		t.Fatalf("%d people, want %d as the checkpoint has them", len(got), len(want))
 	}
+	if r, err := b.log.RecordOf(t.Context(), int(j.Number), 20_000); err != nil || !r.IsZero() {
+		t.Errorf("a record that the checkpoint does not have is left: %v, %v", r, err)
+	}
+}
+
+// A recovery that ends in the middle is begun again.
+func TestARecoveryMayEndInTheMiddle(t *testing.T) {
+	const people = 2000
+	b := newBed(t, people)
+	j := b.publish(welcome)
+	b.enterAll(people)
+	p := b.open()
+	b.passes(p)
+	b.mustSave(p)
+	want := b.records(j)
+	b.empty()
+	for n := 1; n < 4; n++ {
+		disarm, err := faults.Arm(fmt.Sprintf("recover=error,%d", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = b.tryOpen()
+		disarm()
+		if !errors.Is(err, faults.ErrInjected) {
+			t.Fatalf("a recovery did not end in the middle: %v", err)
+		}
+	}
+	b.open()
+	if got := b.records(j); !maps.Equal(got, want) {
+		t.Errorf("%d people are back, want %d", len(got), len(want))
+	}
+}
+
+// What a checkpoint has left that was not finished never counts.
+func TestWhatIsLeftNeverCounts(t *testing.T) {
+	b := newBed(t, 100)
+	j := b.publish(welcome)
+	b.enterAll(100)
+	p := b.open()
+	b.passes(p)
+	b.mustSave(p)
+	want := b.records(j)
+	b.clock.Move(time.Hour)
+	b.passes(p)
+	disarm, err := faults.Arm("checkpoint-finish=error,1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.save(p)
+	disarm()
+	if !errors.Is(err, faults.ErrInjected) {
+		t.Fatalf("the checkpoint did not end in the middle: %v", err)
+	}
+	b.empty()
+	b.mustSave(b.open()) // of where they were before, with a higher number
+	b.empty()
+	b.open()
+	if got := b.records(j); !maps.Equal(got, want) {
+		t.Errorf("people are where a checkpoint had them that was never finished")
+	}
 }
 
 // ways are the branches that people took, of those who took any.
