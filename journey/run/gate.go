@@ -37,11 +37,12 @@ const (
 // of up to 32 people. Nobody keeps a list of mails by person, and an exit costs nothing.
 //
 // The invariants. Mail that could not be asked about waits. Only StateExited cancels, or
-// a later occurrence, or a journey that was stopped: who has gone a way to its end gets
-// the last mail of it. What is known of the journeys is at most gateEvery old by this
+// a journey that was stopped: who has gone a way to its end gets the last mail of it,
+// also if the person is inside once more by then. What is known of the journeys is at most gateEvery old by this
 // process's own clock: one that was frozen asks first.
 //
-// The price. Between the question and the mark a few milliseconds pass; who leaves in
+// The price. Who exits and enters again while a mail waits gets it: the record speaks of
+// the last occurrence alone. Between the question and the mark a few milliseconds pass; who leaves in
 // them gets the mail. A place that went to another user, with a merge, is not followed:
 // mail that was made before the merge leaves.
 //
@@ -146,7 +147,7 @@ func hasExited(raw *flow.Record, s *mail.Send) bool {
 	if r.Decode(raw[:]) != nil {
 		return false
 	}
-	return int(r.Occurrence) > s.Occurrence || r.State == journey.StateExited && int(r.Occurrence) == s.Occurrence
+	return r.State == journey.StateExited && int(r.Occurrence) == s.Occurrence
 }
 
 // exitedReason is the reason of a mail that was cancelled because its person has left.
