@@ -352,7 +352,8 @@ func (r *round) mayBe(state, who string, taken int) bool {
 	case "sent", "in_doubt":
 		return true
 	case "cancelled":
-		return taken == 0 && err == nil && n%journeyQuits == 0
+		// A Redis that has gone back may have forgotten that it left.
+		return (taken == 0 || r.kind.losesRedis) && err == nil && n%journeyQuits == 0
 	case "suppressed":
 		return taken == 0 && !r.bodiesFrom.IsZero()
 	}
