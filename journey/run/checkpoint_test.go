@@ -235,7 +235,7 @@ func TestCheckpointsMayEndAnywhere(t *testing.T) {
 	const people = 2000
 	b := newBed(t, people)
 	j := b.publish(welcome)
-	b.enterAll(people)
+	b.enterAllAt(people, 1_000_000)
 	points := []string{"journey", "journey-moved", "checkpoint-copied", "checkpoint-put", "checkpoint-finish", "checkpoint-finished", "recover"}
 	ended, emptied := 0, 0
 	work := func() {

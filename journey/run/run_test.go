@@ -264,9 +264,16 @@ steps:
 // enterAll has facts let all people in.
 func (b *bed) enterAll(people int) {
 	b.Helper()
+	b.enterAllAt(people, 1)
+}
+
+// enterAllAt does so by facts of a time, whose second names what people get. One of 0 is
+// now, whenever that is.
+func (b *bed) enterAllAt(people int, millis uint64) {
+	b.Helper()
 	var facts []journey.Fact
 	for n := range people {
-		facts = append(facts, journey.Fact{Place: sluice.Place{Position: sluice.Position{Major: 1, Minor: uint64(n) + 1}}, Number: int64(n) + 1, Kind: journey.FactEvent, Name: "signup", TimeMillis: 1})
+		facts = append(facts, journey.Fact{Place: sluice.Place{Position: sluice.Position{Major: millis, Minor: uint64(n) + 1}}, Number: int64(n) + 1, Kind: journey.FactEvent, Name: "signup", TimeMillis: 1})
 	}
 	b.apply(&store.Effect{JourneyFacts: facts})
 }
