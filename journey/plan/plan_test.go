@@ -20,7 +20,7 @@ func (w world) Template(id string, version int) (mail.Class, bool, error) {
 	if w.away {
 		return 0, false, errAway
 	}
-	known := map[string]mail.Class{"welcome": mail.ClassTransactional, "tour": mail.ClassMarketing, "first-order": mail.ClassMarketing, "cart": mail.ClassMarketing,
+	known := map[string]mail.Class{"welcome": mail.ClassTransactional, "tour": mail.ClassMarketing, "welcome-again": mail.ClassMarketing, "first-order": mail.ClassMarketing, "cart": mail.ClassMarketing,
 		"cart-again": mail.ClassMarketing, "win-back-last": mail.ClassMarketing, "thanks": mail.ClassMarketing, "trial-ends": mail.ClassMarketing, "trial-last": mail.ClassMarketing}
 	class, ok := known[id]
 	return class, ok && version < 3, nil
