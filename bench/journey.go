@@ -58,7 +58,7 @@ var wantTotalS = map[string]float64{"sqlite": 60, "mariadb": 80, "postgres": 100
 // journeyName is the bench that moves people.
 const journeyName = "journey"
 
-var journeyParts = []string{"sqlite", "mariadb", "postgres", "spread", "many", "wakes", "baselines"}
+var journeyParts = []string{"sqlite", "mariadb", "postgres", "spread", "many", "wakes", "baselines", "mails"}
 
 // journeyDocument is the journey: a pause, the branches, and a pause behind each.
 func journeyDocument(id string) string {
@@ -93,7 +93,7 @@ type journeyBench struct {
 
 // runJourney is `sluice-bench journey`.
 func runJourney(ctx context.Context, r *run) (err error) {
-	e, err := openEnv(ctx, r, r.does("mariadb"))
+	e, err := openEnv(ctx, r, r.does("mariadb") || r.does("mails"))
 	defer func() { err = errors.Join(err, e.close()) }()
 	if err != nil {
 		return err
@@ -129,6 +129,9 @@ func runJourney(ctx context.Context, r *run) (err error) {
 		r.report.limit(part.name+"_redis_mb", part.name+"_redis", wantJourneyMB*scaled)
 		r.report.limit(part.name+"_bytes_per_person", part.name+"_person", wantPersonBytes)
 		r.report.limit(part.name+"_sluice_mb", part.name+"_memory", wantSluiceMB)
+	}
+	if r.does("mails") {
+		return journeyOfMails(ctx, e)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 const (
 	// pendingMails is how many mails of a partition may be pending in a lane before
 	// journeys make more.
-	pendingMails = 20_000
+	pendingMails = 2_000
 
 	// shareMails is how many each journey may make all the same while the lane is
 	// crowded, pendingMails together. It has them anew once the lane is not.

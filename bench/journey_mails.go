@@ -1,0 +1,243 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"sluice"
+	"sluice/flow"
+	"sluice/ingest"
+	"sluice/journey"
+	"sluice/journey/plan"
+	moving "sluice/journey/run"
+	"sluice/mail"
+	"sluice/mail/spool"
+	"sluice/mail/template"
+	"sluice/mail/via/smtp"
+	"sluice/store"
+	"sluice/user"
+)
+
+// The part `mails` of `bench journey`: a message step of a journey, whose mails are made
+// of a template, marked, sent to smtp-sink and put into the ledger. Beside it, in the same
+// run, are as many mails of the same template to the same people that a caller hands in.
+const (
+	journeyMails, journeyMailsQuick = 1_000_000, 20_000
+	mailsWithin                     = time.Hour
+
+	wantMailsVsSend  = 0.8
+	wantWaitingBytes = 4
+)
+
+const mailsJourney = `
+id: mails
+entry: {when: {api: true}}
+steps:
+  - {id: pause, delay: {for: 1h}, next: mail}
+  - {id: mail, message: {template: bench}}
+`
+
+// mailsBench is what both have.
+type mailsBench struct {
+	*spoolRig
+	env    *env
+	people int64
+}
+
+// journeyOfMails measures both.
+func journeyOfMails(ctx context.Context, e *env) error {
+	r := e.run
+	people := int64(pick(r, journeyMails, journeyMailsQuick))
+	if r.users > 0 {
+		people = int64(r.users)
+	}
+	address, stop, err := startSMTPSink(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	sluice.WriteNewForms() // mails say of which journey they are, and are asked about
+	for _, part := range []struct {
+		id, label string
+		make      func(*mailsBench, context.Context) (stop func(), err error)
+	}{{"mails_sent", "mails of a template, handed in", (*mailsBench).handIn}, {"mails_journey", "mails of a message step", (*mailsBench).move}} {
+		r.say("%s", part.label)
+		if err := mailsRow(ctx, e, address, people, part.id, part.label, part.make); err != nil {
+			return err
+		}
+	}
+	r.report.divide("mails_vs_send", "mails_journey_cpu", "mails_sent_cpu", wantMailsVsSend)
+	return nil
+}
+
+// mailsRow measures one of them: from the first mail that is made to the last that is sent.
+func mailsRow(ctx context.Context, e *env, address string, people int64, id, label string, begin func(*mailsBench, context.Context) (func(), error)) (err error) {
+	if err := errors.Join(e.maria.fresh(ctx), e.redis.Clear(ctx)); err != nil {
+		return err
+	}
+	relay, err := smtp.New(smtp.Options{Name: "sink", Address: address, TLS: smtp.TLSNone, Idle: time.Minute})
+	if err != nil {
+		return err
+	}
+	mailer := &spool.Mailer{Clock: sluice.SystemClock{}}
+	s, err := openSpool(ctx, e, relay, mailer)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close(ctx), relay.Close()) }()
+	s.sender.Record, s.sender.StoredBy = s.store, ingest.StoreRole
+	mailer.Templates, mailer.Users = template.NewCache(s.store, template.DefaultCacheBytes), s.store
+	b := &mailsBench{spoolRig: s, env: e, people: people}
+	if err := b.fillPeople(ctx); err != nil {
+		return err
+	}
+	before, err := cpuTimeOf(os.Getpid())
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	stop, err := begin(b, ctx)
+	if err != nil {
+		return err
+	}
+	defer s.send(ctx)()
+	err = until(ctx, mailsWithin, func() bool { return s.stats.Results("sink")[mail.ResultSent] >= people })
+	took := time.Since(started)
+	after, cpuErr := cpuTimeOf(os.Getpid())
+	stop()
+	if err := errors.Join(err, cpuErr); err != nil {
+		return fmt.Errorf("%s: %d of %d were sent: %w", label, s.stats.Results("sink")[mail.ResultSent], people, err)
+	}
+	e.run.report.add(id, label, "mails/s", float64(people)/took.Seconds())
+	e.run.report.add(id+"_cpu", label, "mails/CPU-s", float64(people)/(after-before).Seconds())
+	return nil
+}
+
+// fillPeople stores the people and the template.
+func (b *mailsBench) fillPeople(ctx context.Context) error {
+	now := time.Now().UnixMilli()
+	for i := int64(0); i < b.people; {
+		changes := &user.Changes{}
+		for ; len(changes.Put) < ruleStep && i < b.people; i++ {
+			id := user.ID{Partition: int(i % spoolPartitions), Number: i/spoolPartitions + 1}
+			changes.Put = append(changes.Put, user.Row{ID: id, UpdatedMillis: now, Profile: journeyProfile(i)})
+			changes.AddKeys = append(changes.AddKeys, user.KeyRow{Key: user.Key{Kind: user.KeyExternal, Name: fmt.Sprintf("user-%d", i)}, ID: id})
+			changes.AddAddress = append(changes.AddAddress, user.KeyRow{Key: user.Key{Kind: user.KeyEmail, Name: fmt.Sprintf("user-%d@example.com", i)}, ID: id})
+		}
+		p, err := b.store.Prepare(&store.Effect{Users: changes})
+		if err == nil {
+			_, err = b.store.Apply(ctx, p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return b.store.AddTemplate(ctx, mail.Template{ID: "bench", Name: "bench", Current: 1, Latest: 1}, mail.TemplateVersion{
+		Template: "bench", Version: 1, Class: mail.ClassMarketing, From: "shop@example.com", Subject: "Hello {{${first_name}}}",
+		Text: "Dear {{${first_name}}}, your plan is {{custom_attribute.${plan}}}.\n",
+	})
+}
+
+// handIn hands the mails in.
+func (b *mailsBench) handIn(ctx context.Context) (stop func(), err error) {
+	content := template.Content{Template: "bench", Version: 1, State: "subscribed"}
+	text := content.Append(nil)
+	for n := int64(0); n < b.people; n += 1000 {
+		drafts := make([]mail.Draft, min(1000, b.people-n))
+		for i := range drafts {
+			at := n + int64(i)
+			drafts[i] = mail.Draft{Priority: mail.PriorityNormal, Class: mail.ClassMarketing, Form: mail.ContentTemplate, From: "shop@example.com",
+				To: []string{fmt.Sprintf("user-%d@example.com", at)}, Users: []string{fmt.Sprintf("user-%d", at)}, Content: text}
+		}
+		for {
+			if _, err = b.intake.Submit(ctx, "", drafts); !errors.Is(err, sluice.ErrFull) {
+				break
+			}
+			if err := pause(ctx, 20*time.Millisecond); err != nil {
+				return nil, err
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return func() {}, nil
+}
+
+// move has everybody come to the message step.
+func (b *mailsBench) move(ctx context.Context) (stop func(), err error) {
+	loader := &moving.Loader{Journeys: b.store, Templates: b.store, Segments: b.store, Log: slog.Default()}
+	_, p, err := plan.LoadYAML(mailsJourney, templateEnv{})
+	if err != nil {
+		return nil, err
+	}
+	j, err := b.store.AddJourney(ctx, store.Journey{ID: p.ID, Status: journey.StatusDraft, Draft: p.Canonical()})
+	if err != nil {
+		return nil, err
+	}
+	j.Status = journey.StatusLive
+	if _, _, err := b.store.Publish(ctx, j, p.Canonical(), p.Names()); err != nil {
+		return nil, err
+	}
+	leases := flow.NewLeases(b.redis, b.store, slog.New(slog.DiscardHandler))
+	leases.AddPartitions(moving.Role, b.redis, flow.Partitions(spoolPartitions))
+	leasing, stopLeases := context.WithCancel(ctx)
+	left := make(chan error, 1)
+	go func() { left <- leases.Run(leasing) }() // until the returned stop
+	logs := make([]*flow.Log, spoolPartitions)
+	for i, part := range flow.Partitions(spoolPartitions) {
+		logs[i] = flow.NewLog(b.redis, part)
+	}
+	x := &journeyBench{env: b.env, name: "mails", users: b.people, store: b.store, redis: b.redis, logs: logs}
+	unlease := func() { stopLeases(); <-left }
+	clock := &benchClock{}
+	clock.ahead.Store(-int64(time.Hour)) // they are due an hour after they have entered
+	if err := x.enter(ctx, leases, j.Number, clock); err != nil {
+		unlease()
+		return nil, err
+	}
+	full, err := x.usedMB(ctx, "used_memory")
+	if err != nil {
+		unlease()
+		return nil, err
+	}
+	clock.ahead.Store(0)
+	gate := &moving.Gate{Logs: logs, Store: b.store, Loader: loader, Clock: clock}
+	b.sender.Journeys = gate
+	f := &moving.Follower{Logs: logs, Leases: leases, Store: b.store, Clock: clock, Log: slog.New(slog.DiscardHandler), Health: &ingest.Stats{}, Loader: loader, StoredBy: ingest.StoreRole}
+	stopRuns := runs(ctx, f)
+	measured, stopMeasuring := context.WithCancel(ctx)
+	worst := make(chan float64, 1)
+	go func() { worst <- b.watchWaiting(measured, x, f, full) }() // until stop
+	return func() {
+		stopMeasuring()
+		bytes := <-worst
+		b.env.run.report.add("mails_waiting", "Redis over the records, for each who waits at the step, at the worst", "bytes", bytes)
+		b.env.run.report.limit("mails_waiting_bytes", "mails_waiting", wantWaitingBytes)
+		stopRuns()
+		unlease()
+	}, nil
+}
+
+// watchWaiting returns the most that Redis had over the records for each person who
+// waited, while at least half of all did.
+func (b *mailsBench) watchWaiting(ctx context.Context, x *journeyBench, f *moving.Follower, full float64) (worst float64) {
+	for pause(ctx, 100*time.Millisecond) == nil {
+		used, err := x.usedMB(ctx, "used_memory")
+		if wait := b.people - f.Stats.Moved.Load(); err == nil && wait >= b.people/2 {
+			worst = max(worst, (used-full)*1e6/float64(wait))
+		}
+	}
+	return worst
+}
+
+// templateEnv has the template of the bench.
+type templateEnv struct{ noEnv }
+
+func (templateEnv) Template(string, int) (mail.Class, bool, error) {
+	return mail.ClassMarketing, true, nil
+}
