@@ -125,3 +125,44 @@ steps:
 		t.Errorf("%d and %d mails, want 2 and 1", len(f.tagged["yes"]), len(f.tagged["no"]))
 	}
 }
+
+// What a journey asked does not answer for the one that a person goes to: each numbers
+// its questions for itself.
+func TestWhatIsKnownDoesNotGoAlong(t *testing.T) {
+	b := newBed(t, 2)
+	b.named(2)
+	b.publish(`
+id: elsewhere
+entry: {when: {event: never}}
+steps: [{id: stay, delay: {for: 1d}}]
+`)
+	b.publish(`
+id: second
+entry: {when: {event: never}, who: {journey: elsewhere, is: was_inside}}
+steps: [{id: hello, message: {template: x, tags: second}}]
+`)
+	b.publish(`
+id: first
+entry: {when: {event: signup}}
+steps:
+  - {id: hello, message: {template: x, tags: first}, next: pause}
+  - {id: pause, delay: {for: 1h}, next: any}
+  - {id: any, split: {if: {mail: clicked, is: exists}, then: on, else: exit}}
+  - {id: on, go: {journey: second}}
+`)
+	s := mail.StoredSend{Send: mail.Send{Message: sluice.NewMessageID(b.clock.Now().UnixMilli()), Recipients: 1, Priority: mail.PriorityNormal, Class: mail.ClassMarketing, Form: mail.ContentMIME, AcceptedMillis: b.clock.Now().UnixMilli(), To: "x@example.com", User: "u2"}}
+	b.apply(&store.Effect{Sends: []mail.StoredSend{s}})
+	b.apply(&store.Effect{Reactions: []mail.Reaction{{SendKey: s.Key(), Click: true, TimeMillis: 1}}})
+	b.enterAll(2)
+	p := b.open()
+	b.passes(p)
+	b.clock.Move(2 * time.Hour)
+	b.passes(p)
+	f := b.read()
+	if f.counts["journey/first/on/passed"] != 1 {
+		t.Fatalf("%d went on to the second, want 1: this test shows nothing", f.counts["journey/first/on/passed"])
+	}
+	if n := len(f.tagged["second"]); n != 0 {
+		t.Errorf("%d got in who were never in the journey that the rule asks for", n)
+	}
+}

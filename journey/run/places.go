@@ -25,8 +25,13 @@ func placeNeedsOf(all []rule.Need) (needs []placeNeed) {
 	return needs
 }
 
-// known sets what rules of a version ask about people beside their profiles.
+// known sets what rules of a version ask about people beside their profiles. What those of
+// another version were told, who come by a step of it, is forgotten: its bits mean other
+// things.
 func (c *change) known(ctx context.Context, v *version, people []step.Person) error {
+	for i := range people {
+		people[i].Given.Known, people[i].Ways = 0, nil
+	}
 	if err := c.part.known(ctx, v, people); err != nil {
 		return err
 	}
