@@ -206,7 +206,7 @@ func (c *change) goOn(ctx context.Context, in *inside, from *version, people []s
 		to[target] = append(to[target], p)
 	}
 	for _, in := range order {
-		if err := c.enter(ctx, in, to[in]); err != nil {
+		if err := c.enter(ctx, in, to[in], 0); err != nil {
 			return err
 		}
 	}
@@ -226,8 +226,9 @@ func (c *change) entersAt(p *step.Person) uint32 {
 	return at
 }
 
-// enter lets people into the current version of a journey, those who may.
-func (c *change) enter(ctx context.Context, in *inside, people []step.Person) error {
+// enter lets people into the current version of a journey, those who may. run is the second
+// of the run that lets them in; 0: none does.
+func (c *change) enter(ctx context.Context, in *inside, people []step.Person, run uint32) error {
 	now := c.part.clock.Now()
 	some := people[:0]
 	for _, p := range people {
@@ -249,7 +250,7 @@ func (c *change) enter(ctx context.Context, in *inside, people []step.Person) er
 	if err := c.known(ctx, in.current, some); err != nil {
 		return err
 	}
-	c.out.Room = c.roomOf(ctx, in, some[0].EnteredAt)
+	c.out.Room = c.roomOf(ctx, in, run)
 	if _, err := c.walkOf(in, in.current).Enter(some, now, c.out); err != nil {
 		return fmt.Errorf("journey %s: %w", in.id, err)
 	}

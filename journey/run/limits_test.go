@@ -61,6 +61,120 @@ func TestLimitOfARun(t *testing.T) {
 	}
 }
 
+// runs begins each day, and feeder leads into it at any time.
+const runs = `
+id: few
+entry: {when: {at: "2026-03-03 08:00", every: day}, who: {attribute: plan, is: equals, value: free}, again_after: 0s, limit: {per_run: 700}}
+steps:
+  - {id: hello, message: {template: x}}
+`
+const feeder = `
+id: feeder
+entry: {when: {event: signup}}
+steps:
+  - {id: on, go: {journey: few}}
+`
+
+// Who comes from another journey while a run is under way comes by no run, and the run
+// lets in no more for it.
+func TestLimitOfARunBesideAGo(t *testing.T) {
+	b := newBed(t, 3001)
+	b.publish(runs)
+	b.publish(feeder)
+	p := b.open()
+	b.passes(p)
+	b.clock.Move(24 * time.Hour)
+	if _, err := p.pass(t.Context()); err != nil { // the first piece of the run fills it
+		t.Fatal(err)
+	}
+	if n := len(b.read().ids); n != 700 {
+		t.Fatalf("the first piece lets %d in, want 700: this test shows nothing", n)
+	}
+	b.enterSome(uint64(b.clock.Now().UnixMilli()), 3001, 3001)
+	b.passes(p)
+	if n := len(b.read().ids); n != 701 {
+		t.Errorf("%d have entered, want 700 by the run and one by the other journey", n)
+	}
+}
+
+// The room of a run that a session took whose commit never came is given back, whatever
+// the next session does first.
+func TestRoomOfARunIsGivenBack(t *testing.T) {
+	b := newBed(t, 0)
+	b.publish(runs)
+	p := b.open()
+	const run = 1772524800
+	if n, err := p.takeRoom(t.Context(), p.journeys[0], run, 500); n != 500 || err != nil {
+		t.Fatalf("took %d, %v", n, err)
+	}
+	successor := b.open()
+	c := successor.begin()
+	if err := c.set(t.Context(), successor.journeys[0], 1, &journey.Record{State: journey.StateFinished, Version: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := successor.takeRoom(t.Context(), successor.journeys[0], run, 1000); n != 700 || err != nil {
+		t.Errorf("there is room for %d, %v; want 700", n, err)
+	}
+}
+
+// What an earlier commit took stays taken, also if a later one that is lost took room by
+// another limit alone.
+func TestRoomThatWasTakenStaysTaken(t *testing.T) {
+	b := newBed(t, 0)
+	b.publish(strings.Replace(runs, "per_run: 700", "per_run: 700, total: 5000", 1))
+	p := b.open()
+	const run = 1772524800
+	take := func(p *part, run uint32, want int) int {
+		t.Helper()
+		n, err := p.takeRoom(t.Context(), p.journeys[0], run, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	take(p, run, 500)
+	c := p.begin()
+	if err := c.set(t.Context(), p.journeys[0], 1, &journey.Record{State: journey.StateFinished, Version: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	take(p, 0, 1) // by an event, and its commit never comes
+	for range 3 { // sessions that are lost too
+		if n := take(b.open(), run, 1000); n != 200 {
+			t.Errorf("there is room for %d, want 200", n)
+		}
+	}
+}
+
+// Partitions that are in two runs, as where mail waits in one, count each run for itself.
+func TestPartitionsInTwoRuns(t *testing.T) {
+	b := newBed(t, 0)
+	b.publish(runs)
+	p := b.open()
+	in, other := p.journeys[0], flow.NewLog(b.redis, flow.Partitions(bedPartitions)[1])
+	const run, next = 1772524800, 1772524800 + 86400
+	got := [2]int{}
+	for i := range 4 {
+		n, err := p.takeRoom(t.Context(), in, run, 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[0] += n
+		if n, err = other.Enter(t.Context(), in.number, sluice.Position{Major: uint64(i) + 1, Minor: 1}, 500, in.current.limits(b.clock.Now(), next)); err != nil {
+			t.Fatal(err)
+		}
+		got[1] += n
+	}
+	if got != [2]int{700, 700} {
+		t.Errorf("%v have entered by two runs, want 700 each", got)
+	}
+}
+
 // Room is one for all partitions and sessions: they never take more than there is. What a
 // session took whose commit never came is given back, and what came stays taken.
 func TestRoomIsOneForAll(t *testing.T) {

@@ -172,10 +172,8 @@ func (p *part) openAll(ctx context.Context, all []*plans, fields map[string]stri
 		if err := p.openScan(ctx, in); err != nil {
 			return err
 		}
-		if room := p.begin().roomOf(ctx, in, 0); room != nil {
-			if _, err := room(0); err != nil { // what a session took whose commit never came
-				return err
-			}
+		if err := p.giveBack(ctx, in); err != nil {
+			return err
 		}
 		p.journeys = append(p.journeys, in)
 	}

@@ -163,7 +163,7 @@ func (p *part) scanOn(ctx context.Context, in *inside) (worked bool, err error) 
 		some := people[:min(len(people), scanGroup)]
 		people = people[len(some):]
 		last := some[len(some)-1].ID.Number
-		if err := c.enter(ctx, in, some); err != nil {
+		if err := c.enter(ctx, in, some, some[0].EnteredAt); err != nil {
 			return false, err
 		}
 		if c.full() && len(people) > 0 {
