@@ -23,8 +23,8 @@ type change struct {
 	items []byte    // for the log
 	notes []flow.Operation
 	out   *step.Result
-	moved int  // people whose time had come
-	paced bool // those move whom the rate of mails had waiting
+	moved int     // people whose time had come
+	paced *inside // of this journey those move whom the rate of mails had waiting; nil: others
 
 	wayBytes int // of the units of ways that were read: those of large plans are large
 

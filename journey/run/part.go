@@ -396,8 +396,12 @@ func (p *part) moveDue(ctx context.Context, in *inside, few int) (worked bool, e
 // waiting, or the others; few at most.
 func (p *part) moveUnits(ctx context.Context, in *inside, firsts []int64, few int, paced bool) (moved int, err error) {
 	now := p.clock.Now()
+	var pacedIn *inside
+	if paced {
+		pacedIn = in
+	}
 	c := p.begin()
-	c.paced = paced
+	c.paced = pacedIn
 	units := make([]*flow.Unit, len(firsts))
 	for i := range units {
 		units[i] = in.records.Of(firsts[i])
@@ -427,7 +431,7 @@ func (p *part) moveUnits(ctx context.Context, in *inside, firsts []int64, few in
 				return moved, err
 			}
 			c = p.begin()
-			c.paced = paced
+			c.paced = pacedIn
 		}
 	}
 	return moved, c.commit(ctx)

@@ -60,6 +60,26 @@ func TestTheRateOfAJourney(t *testing.T) {
 	}
 }
 
+// Who goes on by one rate into another journey waits for the rate of that one.
+func TestTheRateOfTheNextJourney(t *testing.T) {
+	const people = 100
+	b := newBed(t, people)
+	b.publish("\nid: slow\nentry: {when: {event: never}}\nsteps:\n  - {id: mail, message: {template: x, tags: slow}}\nlimits: {per_minute: 1}\n")
+	b.publish("\nid: quick\nentry: {when: {event: signup}}\nsteps:\n  - {id: mail, message: {template: x, tags: quick}, next: on}\n  - {id: on, go: {journey: slow}}\nlimits: {per_minute: 600000}\n")
+	b.enterAll(people)
+	began := time.Now()
+	p := b.open()
+	for deadline := began.Add(time.Minute); len(b.mails("quick")) < people; {
+		b.passes(p)
+		if time.Now().After(deadline) {
+			t.Fatalf("%d mails after a minute", len(b.mails("quick")))
+		}
+	}
+	if n := len(b.mails("slow")); n > 1+int(time.Since(began)/time.Minute) {
+		t.Errorf("%d mails of the slow journey are made at once, want 1", n)
+	}
+}
+
 // The rate is reached: with as many partitions and passes as there are, no tokens are
 // lost but those that nobody used for a while.
 func TestTheRateIsReached(t *testing.T) {
