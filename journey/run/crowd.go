@@ -101,7 +101,7 @@ func (c *change) walkOf(in *inside, v *version) *step.Journey {
 }
 
 // dueWalkOf is how it moves people who are due: up to a message step where the journey
-// has a rate, unless these are people whom this rate has waiting: who goes on into another
+// has a rate, unless these are people whom this rate has waiting. Who goes on into another
 // journey by that waits for the rate of the other.
 func (c *change) dueWalkOf(in *inside, v *version) *step.Journey {
 	if in.perMinute > 0 && c.paced != in {

@@ -151,7 +151,7 @@ var Permissions = []struct {
 	{SegmentsWrite, "make, change and archive segments"},
 	{TemplatesRead, "read /v1/templates, and preview them: values of users"},
 	{TemplatesWrite, "make, change and archive templates"},
-	{JourneysRead, "read /v1/journeys, check documents, and see where users are in them"},
+	{JourneysRead, "read /v1/journeys, check documents, see where users are in them and why: values of users"},
 	{JourneysEnter, "let people into journeys"},
 	{JourneysWrite, "make, change, publish, pause, stop and archive journeys"},
 	{SuppressionsRead, "read /v1/suppressions, and ask /v1/suppressions/check"},
