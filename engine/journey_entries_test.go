@@ -10,8 +10,6 @@ import (
 
 	"sluice/engine"
 	"sluice/journey"
-	"sluice/journey/plan"
-	"sluice/mail"
 	"sluice/store"
 	"sluice/store/sqlstore"
 	"sluice/user"
@@ -22,30 +20,8 @@ func withJourney(t *testing.T, partitions int, text string, templates ...string)
 	t.Helper()
 	database := "sqlite:" + filepath.Join(t.TempDir(), "sluice.db")
 	e := open(t, "embedded", database, partitions)
-	db, err := sqlstore.Open(t.Context(), database, sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	for _, id := range templates {
-		err := db.AddTemplate(t.Context(), mail.Template{ID: id, Name: id, Current: 1, Latest: 1}, mail.TemplateVersion{Template: id, Version: 1, Class: mail.ClassMarketing, Subject: id, Text: "Hello", From: "us@example.org"})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, p, err := plan.LoadYAML(text, everything{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, err := db.AddJourney(t.Context(), store.Journey{ID: p.ID, Status: journey.StatusDraft, Draft: p.Canonical()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	j.Status = journey.StatusLive
-	if _, _, err := db.Publish(t.Context(), j, p.Canonical(), p.Names()); err != nil {
-		t.Fatal(err)
-	}
-	return e, db, j
+	db := databaseOf(t, database, templates...)
+	return e, db, publish(t, db, text)
 }
 
 // idOf is the user of a key.

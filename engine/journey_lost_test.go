@@ -12,11 +12,7 @@ import (
 
 	"sluice/config"
 	"sluice/flow"
-	"sluice/journey"
-	"sluice/journey/plan"
 	"sluice/mail"
-	"sluice/store"
-	"sluice/store/sqlstore"
 	"sluice/test/servers"
 	"sluice/test/sink"
 	"sluice/user"
@@ -50,27 +46,12 @@ func TestRedisIsEmptiedInAWave(t *testing.T) {
 		cfg.Sending, cfg.Domains.Check, cfg.AcceptGaps = "on", false, true
 		cfg.Routes = []config.Route{{Name: "relay", SMTP: config.SMTPRoute{URL: config.URL("smtp://" + relay.Addr()), Plain: true, Connections: 1, Window: 4}}}
 	})
-	db, err := sqlstore.Open(t.Context(), database, sqlstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
+	db := databaseOf(t, database)
 	err = db.AddTemplate(t.Context(), mail.Template{ID: "hello", Name: "hello", Current: 1, Latest: 1}, mail.TemplateVersion{Template: "hello", Version: 1, Class: mail.ClassTransactional, Subject: "Hello", Text: "Hello", From: "us@example.org"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, p, err := plan.LoadYAML(lostJourney, everything{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, err := db.AddJourney(t.Context(), store.Journey{ID: p.ID, Status: journey.StatusDraft, Draft: p.Canonical()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	j.Status = journey.StatusLive
-	if _, _, err := db.Publish(t.Context(), j, p.Canonical(), p.Names()); err != nil {
-		t.Fatal(err)
-	}
+	publish(t, db, lostJourney)
 	const people = 300
 	var attributes, events []string
 	now := time.Now().UTC().Format(time.RFC3339)

@@ -38,7 +38,7 @@ func databaseOf(t *testing.T, url string, templates ...string) *sqlstore.Store {
 }
 
 // publish publishes a journey.
-func publish(t *testing.T, db *sqlstore.Store, text string) {
+func publish(t *testing.T, db *sqlstore.Store, text string) store.Journey {
 	t.Helper()
 	_, p, err := plan.LoadYAML(text, everything{})
 	if err != nil {
@@ -52,6 +52,7 @@ func publish(t *testing.T, db *sqlstore.Store, text string) {
 	if _, _, err := db.Publish(t.Context(), j, p.Canonical(), p.Names()); err != nil {
 		t.Fatal(err)
 	}
+	return j
 }
 
 const readJourney = `
@@ -167,25 +168,12 @@ func postAll(t *testing.T, e *engine.Engine, events []string) {
 // and replaced while two journeys send. Everybody gets as many
 // mails as the cap allows: no more, and no fewer.
 func TestCapsOfThreeProcesses(t *testing.T) {
-	redis, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: filepath.Join(t.TempDir(), "redis"), AppendFsync: "everysec"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = redis.Stop(context.Background()) })
-	postgres, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{Dir: filepath.Join(t.TempDir(), "postgres"), Extra: []string{"-c", "fsync=off"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = postgres.Stop(context.Background()) })
-	if err := postgres.CreateDatabase(t.Context(), "sluice"); err != nil {
-		t.Fatal(err)
-	}
+	redis, url := sharedServers(t)
 	capped := func(c *config.Config) {
 		c.Caps = []config.Cap{{Name: "day", Messages: 3, Within: "1d", Class: "marketing"}}
 	}
 	const partitions, people = 6, 60
-	url := postgres.URL("sluice")
-	engines := []*engine.Engine{open(t, redis.URL(), url, partitions, capped), open(t, redis.URL(), url, partitions, capped), open(t, redis.URL(), url, partitions, capped)}
+	engines := []*engine.Engine{open(t, redis, url, partitions, capped), open(t, redis, url, partitions, capped), open(t, redis, url, partitions, capped)}
 	db := databaseOf(t, url, "x")
 	for _, id := range []string{"a", "b"} {
 		publish(t, db, fmt.Sprintf("\nid: %s\nentry: {when: {event: signup}, again_after: 0s}\nsteps:\n  - {id: one, message: {template: x}, next: wait}\n  - {id: wait, delay: {for: 1s}, next: two}\n  - {id: two, message: {template: x}}\n", id))
@@ -202,7 +190,7 @@ func TestCapsOfThreeProcesses(t *testing.T) {
 	if err := engines[2].Stop(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	engines[2] = open(t, redis.URL(), url, partitions, capped)
+	engines[2] = open(t, redis, url, partitions, capped)
 	ended := func(rounds int64) bool {
 		n := int64(0)
 		for _, step := range []string{"a/two", "b/two"} {

@@ -17,10 +17,10 @@ import (
 	"sluice/test/servers"
 )
 
-// TestTwoEnginesInOneProcess: nothing of an engine belongs to the process. Two share
-// the partitions of one Redis as two processes do; what both have accepted is stored
-// once; and what the first leaves when it stops, the second goes on with.
-func TestTwoEnginesInOneProcess(t *testing.T) {
+// sharedServers are a Redis and a PostgreSQL that several engines share, until the end of
+// the test.
+func sharedServers(t *testing.T) (redisURL, databaseURL string) {
+	t.Helper()
 	redis, err := servers.StartRedis(t.Context(), servers.RedisOptions{Dir: filepath.Join(t.TempDir(), "redis"), AppendFsync: "everysec"})
 	if err != nil {
 		t.Fatal(err)
@@ -34,11 +34,17 @@ func TestTwoEnginesInOneProcess(t *testing.T) {
 	if err := postgres.CreateDatabase(t.Context(), "sluice"); err != nil {
 		t.Fatal(err)
 	}
-	database := postgres.URL("sluice")
+	return redis.URL(), postgres.URL("sluice")
+}
 
+// TestTwoEnginesInOneProcess: nothing of an engine belongs to the process. Two share
+// the partitions of one Redis as two processes do; what both have accepted is stored
+// once; and what the first leaves when it stops, the second goes on with.
+func TestTwoEnginesInOneProcess(t *testing.T) {
+	redis, database := sharedServers(t)
 	const partitions = 4
-	first := open(t, redis.URL(), database, partitions)
-	second := open(t, redis.URL(), database, partitions)
+	first := open(t, redis, database, partitions)
+	second := open(t, redis, database, partitions)
 	await(t, "each stores two of four partitions", func() bool {
 		return first.Stats().Leases["store"] == 2 && second.Stats().Leases["store"] == 2
 	})

@@ -235,15 +235,17 @@ const forwardRows = 512
 type forwarder struct {
 	logs  []*flow.Log
 	users user.Store
-	wake  chan []int // partitions that have rows
+	wake  chan []int    // partitions that have rows
+	ended chan struct{} // closed when run has ended: nobody reads wake any more
 }
 
 func newForwarder(s *StoreFollower) *forwarder {
-	return &forwarder{logs: s.Logs, users: s.Users, wake: make(chan []int, 1)}
+	return &forwarder{logs: s.Logs, users: s.Users, wake: make(chan []int, 1), ended: make(chan struct{})}
 }
 
 // tell says that partitions have rows. It waits while the forwarder is two
-// transactions behind.
+// transactions behind. It does not wait for one that has ended: a session whose leases
+// have changed still stores what it has read, and the next one forwards what is left.
 func (f *forwarder) tell(ctx context.Context, u *storeUnit) error {
 	seen := make(map[int]bool)
 	for i := 0; u.effect.Users != nil && i < len(u.effect.Users.Forward); i++ {
@@ -263,6 +265,8 @@ func (f *forwarder) tell(ctx context.Context, u *storeUnit) error {
 	select {
 	case f.wake <- slices.Sorted(maps.Keys(seen)):
 		return nil
+	case <-f.ended:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -270,6 +274,7 @@ func (f *forwarder) tell(ctx context.Context, u *storeUnit) error {
 
 // run forwards until ctx ends, at first what an earlier session has left.
 func (f *forwarder) run(ctx context.Context, partitions []int) error {
+	defer close(f.ended)
 	for {
 		for _, p := range partitions {
 			if err := f.drain(ctx, p); err != nil {
