@@ -72,7 +72,7 @@ func TestReportJudges(t *testing.T) {
 	}
 	var table, file, svg bytes.Buffer
 	r.print(&table)
-	if !strings.Contains(table.String(), "vs_more") || strings.Count(table.String(), "missed") != 2 {
+	if !strings.Contains(table.String(), "vs_more") || strings.Count(table.String(), verdictMissed) != 2 {
 		t.Errorf("table:\n%s", &table)
 	}
 	if err := r.writeJSON(&file); err != nil {
@@ -115,6 +115,9 @@ func TestMainReadsItsArguments(t *testing.T) {
 		{[]string{"turns", "--turns", "1"}, exitUsage, "want 2 to 1000"},
 		{[]string{"turns", "--benches", "rules,lunch:all"}, exitUsage, `no bench "lunch"`},
 		{[]string{"turns", "--benches", "turns"}, exitUsage, `no bench "turns"`},
+		{[]string{"journey", "--database", "sqlite,lunch"}, exitUsage, `no kind "lunch"`},
+		{[]string{"journey", "--only", "wave,lunch"}, exitUsage, `no part "lunch"`},
+		{[]string{"events", "--merge", "file"}, exitUsage, "-merge"},
 		{[]string{"filled", "--redis", "http://secret@host", "--quick"}, exitFailed, "want redis://"},
 	} {
 		var out bytes.Buffer

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"sluice/flow"
 	"sluice/ingest"
 	"sluice/journey"
 	moving "sluice/journey/run"
@@ -20,28 +19,29 @@ import (
 // People who are due one by one, at random: each second so many of all people, who lie
 // anywhere among the others.
 const (
-	wakesASecond   = 100_000 // of journeyUsers
-	wakesSeconds   = 30
-	wakesLead      = 3 * time.Second // before the first is due
-	wantWakesLateS = 2
+	wakesASecond      = 100_000 // of journeyUsers
+	wakesSeconds      = 30
+	wakesSecondsQuick = 5
+	wakesLead         = 3 * time.Second // before the first is due
 )
 
 // wakes lets people wake up at random, a stated number each second, and measures how
 // late the last ones of each second move.
-func (b *journeyBench) wakes(ctx context.Context, leases *flow.Leases) error {
+func (b *journeyBench) wakes(ctx context.Context) error {
 	number, err := b.publish(ctx, "wakes")
 	if err != nil {
 		return err
 	}
 	rate := wakesASecond * b.users / journeyUsers
 	b.run.say("%s: %d wake up each second", b.name, rate)
-	share := float64(rate*wakesSeconds) / float64(b.users)
-	held, err := b.hold(ctx, leases)
+	seconds := pick(b.run, wakesSeconds, wakesSecondsQuick)
+	share := float64(rate*int64(seconds)) / float64(b.users)
+	held, err := b.hold(ctx)
 	if err != nil {
 		return err
 	}
 	first := time.Now().Add(b.entering()).Truncate(time.Second)
-	counts := make([][wakesSeconds]int64, journeyPartitions)
+	var counts [journeyPartitions][wakesSeconds]int64
 	group, entering := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for p := range journeyPartitions {
@@ -49,7 +49,7 @@ func (b *journeyBench) wakes(ctx context.Context, leases *flow.Leases) error {
 			random := rand.New(rand.NewPCG(1, uint64(p)))
 			return b.enterOne(entering, held[p], p, int(number), b.lastOf(p), func(int64) (r journey.Record) {
 				if random.Float64() < share {
-					second := random.IntN(wakesSeconds)
+					second := random.IntN(seconds)
 					counts[p][second]++
 					r = journey.Record{State: journey.StateInside, Version: 1, Due: uint32(first.Unix()) + uint32(second), Entered: uint32(first.Unix())}
 				}
@@ -63,7 +63,7 @@ func (b *journeyBench) wakes(ctx context.Context, leases *flow.Leases) error {
 	if late := time.Since(first); late > 0 {
 		return fmt.Errorf("people were to wake up from %s on, and had entered only %s later", first.Format(time.TimeOnly), late)
 	}
-	return b.wait(ctx, leases, first, counts)
+	return b.wait(ctx, first, seconds, &counts)
 }
 
 // entering is how long it may take until all have entered and are known.
@@ -72,12 +72,12 @@ func (b *journeyBench) entering() time.Duration {
 }
 
 // wait runs what moves people, and looks when those of each second have moved.
-func (b *journeyBench) wait(ctx context.Context, leases *flow.Leases, first time.Time, counts [][wakesSeconds]int64) error {
-	f := b.follower(leases, &benchClock{})
+func (b *journeyBench) wait(ctx context.Context, first time.Time, seconds int, counts *[journeyPartitions][wakesSeconds]int64) error {
+	f := b.follower(&benchClock{})
 	defer runs(ctx, f)()
 	var want int64
 	var worst time.Duration
-	for second := range wakesSeconds {
+	for second := range seconds {
 		for p := range counts {
 			want += counts[p][second]
 		}
@@ -87,14 +87,13 @@ func (b *journeyBench) wait(ctx context.Context, leases *flow.Leases, first time
 		}
 		worst = max(worst, time.Since(due))
 	}
-	b.add("wakes", "people who wake up at random", "1/s", float64(want)/wakesSeconds)
+	b.add("wakes", "people who wake up at random", "1/s", float64(want)/float64(seconds))
 	b.add("wakes_late", "the last of a second moves behind it, at worst", "s", worst.Seconds())
-	b.run.report.limit(b.name+"_wakes_late_s", b.name+"_wakes_late", wantWakesLateS)
 	return nil
 }
 
 // follower makes what moves people.
-func (b *journeyBench) follower(leases *flow.Leases, clock *benchClock) *moving.Follower {
-	return &moving.Follower{Logs: b.logs, Leases: leases, Store: b.store, Clock: clock, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Health: &ingest.Stats{},
+func (b *journeyBench) follower(clock *benchClock) *moving.Follower {
+	return &moving.Follower{Logs: b.logs, Leases: b.leases, Store: b.store, Clock: clock, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Health: &ingest.Stats{}, StoredBy: ingest.StoreRole,
 		Loader: &moving.Loader{Journeys: b.store, Templates: b.store, Segments: b.store, Log: slog.Default()}}
 }

@@ -33,7 +33,10 @@ type options struct {
 	database string
 	only     string
 	program  string
-	users    int // of bench journey; 0: as many as are usual
+
+	users int      // of bench journey; 0: as many as are usual
+	kinds []string // of databases, of bench journey
+	merge string   // the record that it goes on with
 
 	partitions int    // of the program that is measured
 	against    string // the other program, of bench turns
@@ -109,10 +112,15 @@ func execute(ctx context.Context, b bench, r *run, stdout, stderr io.Writer) int
 	r.report.print(stdout)
 	if runErr != nil {
 		fmt.Fprintf(stderr, "sluice-bench %s: %v\n", b.name, runErr)
-		return exitFailed
+		if r.merge == "" {
+			return exitFailed
+		}
 	}
 	if err := r.write(); err != nil {
 		fmt.Fprintf(stderr, "sluice-bench %s: %v\n", b.name, err)
+		return exitFailed
+	}
+	if runErr != nil {
 		return exitFailed
 	}
 	missed := r.report.missed()
@@ -127,6 +135,11 @@ func execute(ctx context.Context, b bench, r *run, stdout, stderr io.Writer) int
 func (r *run) write() error {
 	if r.jsonFile != "" {
 		if err := writeFile(r.jsonFile, r.report.writeJSON); err != nil {
+			return err
+		}
+	}
+	if r.merge != "" {
+		if err := writeFile(r.merge, r.report.writeJSON); err != nil {
 			return err
 		}
 	}
@@ -157,7 +170,11 @@ func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 	f.StringVar(&r.jsonFile, "json", "", "write the results to this `FILE`")
 	f.StringVar(&r.plotFile, "plot", "", "write a bar chart (SVG) to this `FILE`")
 	f.StringVar(&r.redis, "redis", "", "use the Redis at this `URL`, an empty database of it; default: a private one")
-	f.StringVar(&r.database, "database", "", "use the MariaDB or MySQL at this `URL`, an empty database of it; default: a private one")
+	if b.name == journeyName {
+		f.StringVar(&r.database, "database", "", "measure on private ones of these `KINDS`: "+strings.Join(journeyKinds, ",")+"; or on the MariaDB or MySQL at a URL; default: each kind in turn")
+	} else {
+		f.StringVar(&r.database, "database", "", "use the MariaDB or MySQL at this `URL`, an empty database of it; default: a private one")
+	}
 	f.StringVar(&r.program, "program", "", "the sluice `FILE` to measure; default: the one beside this program")
 	f.IntVar(&r.partitions, "partitions", somePartitions, "how many `PARTITIONS` the measured program has; a new deployment has 64, which cost more of small writes")
 	if b.name == turnsName {
@@ -168,6 +185,7 @@ func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 	}
 	if b.name == journeyName {
 		f.IntVar(&r.users, "users", 0, fmt.Sprintf("how many `PEOPLE`; default: %d", journeyUsers))
+		f.StringVar(&r.merge, "merge", "", "go on with the record in this `FILE`, if it is there, and write all to it: so a record is made of several runs")
 	}
 	if b.parts != nil {
 		f.StringVar(&r.only, "only", "", "measure only these `PARTS`: "+strings.Join(b.parts, ","))
@@ -186,7 +204,7 @@ func parse(b bench, args []string, stderr io.Writer) (*run, error) {
 			return nil, fmt.Errorf("--only: there is no part %q, there are %s", part, strings.Join(b.parts, ", "))
 		}
 	}
-	if err := r.checkTurns(); err != nil {
+	if err := errors.Join(r.checkTurns(), r.checkKinds(b.name)); err != nil {
 		return nil, err
 	}
 	if r.program == "" {

@@ -21,9 +21,27 @@ type report struct {
 	Settings map[string]string  `json:"settings"`
 	Rows     []row              `json:"rows"`
 	Ratios   map[string]float64 `json:"ratios"`
+	Figures  []figure           `json:"figures,omitempty"` // what is promised; made when it is written
 
 	targets []target
+	kept    map[string]bool // rows of another run (merge.go) that this one has not measured
+	whole   bool            // all is wanted: what was not measured is missed
 }
+
+// figure is a target and what became of it.
+type figure struct {
+	Name    string   `json:"name"`
+	Value   *float64 `json:"value,omitempty"` // nil: not measured
+	Limit   string   `json:"limit"`
+	Verdict string   `json:"verdict"`
+}
+
+// Verdicts of figures.
+const (
+	verdictPassed = "passed"
+	verdictMissed = "MISSED"
+	verdictNone   = "not measured"
+)
 
 // row is one measured thing. Value is the median of Runs, which are in the
 // order they were made.
@@ -70,6 +88,10 @@ func (r *report) add(id, label, unit string, value float64) {
 		i = len(r.Rows)
 		r.Rows = append(r.Rows, row{ID: id, Label: label, Unit: unit})
 	}
+	if r.kept[id] { // measured anew
+		r.Rows[i] = row{ID: id, Label: label, Unit: unit}
+		delete(r.kept, id)
+	}
 	r.Rows[i].Runs = append(r.Rows[i].Runs, value)
 	r.Rows[i].Value = median(r.Rows[i].Runs)
 }
@@ -114,12 +136,39 @@ func (r *report) judge(t target, v float64) {
 	r.targets = append(r.targets, t)
 }
 
+// want is judge for a figure that has to be in the record: one that was not measured
+// stands there as such.
+func (r *report) want(t target, v float64) {
+	if r.judge(t, v); math.IsNaN(v) || math.IsInf(v, 0) {
+		r.targets = append(r.targets, t)
+	}
+}
+
+// figures are all targets with what became of them.
+func (r *report) figures() []figure {
+	var all []figure
+	for _, t := range r.targets {
+		f := figure{Name: t.ratio, Limit: t.String(), Verdict: verdictNone}
+		if v, ok := r.Ratios[t.ratio]; ok {
+			f.Value, f.Verdict = &v, verdictMissed
+			if t.met(v) {
+				f.Verdict = verdictPassed
+			}
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
 // missed names each missed target with its value.
 func (r *report) missed() []string {
 	var all []string
-	for _, t := range r.targets {
-		if v := r.Ratios[t.ratio]; !t.met(v) {
-			all = append(all, fmt.Sprintf("%s is %s, wanted %s", t.ratio, number(v), t))
+	for _, f := range r.figures() {
+		switch {
+		case f.Verdict == verdictMissed:
+			all = append(all, fmt.Sprintf("%s is %s, wanted %s", f.Name, number(*f.Value), f.Limit))
+		case f.Verdict == verdictNone && r.whole:
+			all = append(all, fmt.Sprintf("%s was not measured, wanted %s", f.Name, f.Limit))
 		}
 	}
 	return all
@@ -150,14 +199,17 @@ func (r *report) print(w io.Writer) {
 			number(slices.Min(x.Runs)), number(x.Value), number(slices.Max(x.Runs)), x.Unit, len(x.Runs))
 	}
 	if len(r.targets) > 0 {
-		fmt.Fprintf(w, "\n  %-24s %10s  target\n", "ratio", "value")
+		fmt.Fprintf(w, "\n  %-32s %10s  target\n", "ratio", "value")
 	}
-	for _, t := range r.targets {
-		note := ""
-		if !t.met(r.Ratios[t.ratio]) {
-			note = "  missed"
+	for _, f := range r.figures() {
+		value, note := "", ""
+		if f.Value != nil {
+			value = number(*f.Value)
 		}
-		fmt.Fprintf(w, "  %-24s %10s  %s%s\n", t.ratio, number(r.Ratios[t.ratio]), t, note)
+		if f.Verdict != verdictPassed {
+			note = "  " + f.Verdict
+		}
+		fmt.Fprintf(w, "  %-32s %10s  %s%s\n", f.Name, value, f.Limit, note)
 	}
 	fmt.Fprintln(w)
 }
@@ -174,6 +226,7 @@ func number(v float64) string {
 }
 
 func (r *report) writeJSON(w io.Writer) error {
+	r.Figures = r.figures()
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)

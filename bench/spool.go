@@ -131,7 +131,7 @@ func spoolSluice(ctx context.Context, e *env, waiting int) (err error) {
 		return err
 	}
 	wire := &swallower{}
-	s, err := openSpool(ctx, e, wire, spool.Plain{})
+	s, err := openSpool(ctx, e, e.maria, wire, spool.Plain{})
 	if err != nil {
 		return err
 	}
@@ -186,13 +186,13 @@ type spoolRig struct {
 }
 
 // openSpool builds it around a transport. It takes mails in; send sends.
-func openSpool(ctx context.Context, e *env, t mail.Transport, maker spool.Maker) (*spoolRig, error) {
+func openSpool(ctx context.Context, e *env, db database, t mail.Transport, maker spool.Maker) (*spoolRig, error) {
 	s := &spoolRig{stats: &spool.Stats{}}
 	var err error
 	if s.redis, err = flow.Dial(ctx, e.redisURL); err != nil {
 		return nil, err
 	}
-	if s.store, err = sqlstore.Open(ctx, e.maria.url(), sqlstore.Options{}); err != nil {
+	if s.store, err = sqlstore.Open(ctx, db.url(), sqlstore.Options{}); err != nil {
 		return nil, err
 	}
 	if err := s.store.Migrate(ctx); err != nil {
