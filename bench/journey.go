@@ -60,10 +60,11 @@ const (
 	partMany      = "many"      // as many people in 1, 10 and 50 journeys
 	partWakes     = "wakes"     // people who are due one by one
 	partBaselines = "baselines" // the old designs
+	partFacts     = "facts"     // events that journeys wait for
 	partMails     = "mails"     // a message step
 )
 
-var journeyParts = []string{partWave, partSaved, partSpread, partMany, partWakes, partBaselines, partMails}
+var journeyParts = []string{partWave, partSaved, partSpread, partMany, partWakes, partBaselines, partFacts, partMails}
 
 // journeyDocument is the journey: a pause, the branches, and a pause behind each.
 func journeyDocument(id string) string {
@@ -174,9 +175,15 @@ func journeyOn(ctx context.Context, r *run, kind string, users int64) (err error
 	if b.people() > 0 || r.does(partSpread) {
 		err = b.measure(ctx, db)
 	}
-	if r.does(partMails) && ctx.Err() == nil {
-		if failed := journeyOfMails(ctx, e, db, kind); failed != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w", partMails, failed))
+	for _, part := range []struct {
+		name string
+		run  func(context.Context, *env, database, string) error
+	}{{partFacts, journeyFacts}, {partMails, journeyOfMails}} {
+		if !r.does(part.name) || ctx.Err() != nil {
+			continue
+		}
+		if failed := part.run(ctx, e, db, kind); failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", part.name, failed))
 		}
 	}
 	return errors.Join(err, e.redis.Clear(context.WithoutCancel(ctx)))
@@ -208,22 +215,10 @@ func (c *benchClock) Now() time.Time { return time.Now().Add(time.Duration(c.ahe
 // measure fills a database and Redis, and measures the parts that share the people. One
 // that fails keeps no other from being measured.
 func (b *journeyBench) measure(ctx context.Context, db database) (err error) {
-	if err := errors.Join(db.fresh(ctx), b.env.redis.Clear(ctx)); err != nil {
+	closed, err := b.open(ctx, db)
+	defer func() { err = errors.Join(err, closed()) }()
+	if err != nil {
 		return err
-	}
-	if b.store, err = sqlstore.Open(ctx, db.url(), sqlstore.Options{}); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, b.store.Close()) }()
-	if err := b.store.Migrate(ctx); err != nil {
-		return err
-	}
-	if b.redis, err = flow.Dial(ctx, b.redisURL); err != nil {
-		return err
-	}
-	defer b.redis.Close()
-	for _, p := range flow.Partitions(journeyPartitions) {
-		b.logs = append(b.logs, flow.NewLog(b.redis, p))
 	}
 	if err := b.fill(ctx, b.people()); err != nil {
 		return err
@@ -250,15 +245,43 @@ func (b *journeyBench) measure(ctx context.Context, db database) (err error) {
 	return err
 }
 
+// open empties a database and Redis and connects to them, until closed is called.
+func (b *journeyBench) open(ctx context.Context, db database) (closed func() error, err error) {
+	closed = func() error { return nil }
+	if err := errors.Join(db.fresh(ctx), b.env.redis.Clear(ctx)); err != nil {
+		return closed, err
+	}
+	if b.store, err = sqlstore.Open(ctx, db.url(), sqlstore.Options{}); err != nil {
+		return closed, err
+	}
+	closed = b.store.Close
+	if err := b.store.Migrate(ctx); err != nil {
+		return closed, err
+	}
+	if b.redis, err = flow.Dial(ctx, b.redisURL); err != nil {
+		return closed, err
+	}
+	for _, p := range flow.Partitions(journeyPartitions) {
+		b.logs = append(b.logs, flow.NewLog(b.redis, p))
+	}
+	return func() error { b.redis.Close(); return b.store.Close() }, nil
+}
+
+// lease leases all partitions until unlease is called.
+func (b *journeyBench) lease(ctx context.Context) (leasing context.Context, unlease func() error) {
+	leases := flow.NewLeases(b.redis, b.store, slog.New(slog.DiscardHandler))
+	leases.AddPartitions(moving.Role, b.redis, flow.Partitions(journeyPartitions))
+	leases.AddPartitions(ingest.StoreRole, b.redis, flow.Partitions(journeyPartitions))
+	leasing, stop := context.WithCancel(ctx)
+	left := make(chan error, 1)
+	go func() { left <- leases.Run(leasing) }() // until unlease
+	b.leases = leases
+	return leasing, func() error { stop(); return <-left }
+}
+
 // begin leases all partitions and stores their logs, until stop is called.
 func (b *journeyBench) begin(ctx context.Context) (stop func() error) {
-	b.leases = flow.NewLeases(b.redis, b.store, slog.New(slog.DiscardHandler))
-	b.leases.AddPartitions(moving.Role, b.redis, flow.Partitions(journeyPartitions))
-	b.leases.AddPartitions(ingest.StoreRole, b.redis, flow.Partitions(journeyPartitions))
-	leasing, unlease := context.WithCancel(ctx)
-	left := make(chan error, 1)
-	leases := b.leases
-	go func() { left <- leases.Run(leasing) }() // until stop
+	leasing, unlease := b.lease(ctx)
 	f := &ingest.StoreFollower{Logs: b.logs, Leases: b.leases, Store: b.store, Users: b.store, Journeys: b.store, Clock: b.clock, Log: slog.New(slog.DiscardHandler), Stats: &ingest.Stats{}, MarginBytes: 64 << 20}
 	fetch, cancel := context.WithCancel(ctx)
 	stored := make(chan struct{})
@@ -266,8 +289,7 @@ func (b *journeyBench) begin(ctx context.Context) (stop func() error) {
 	return func() error {
 		cancel()
 		<-stored
-		unlease()
-		return <-left
+		return unlease()
 	}
 }
 
@@ -315,16 +337,21 @@ func (noEnv) Journey(string) (bool, error)                   { return false, nil
 
 // publish stores a journey with an id, and makes a version of it.
 func (b *journeyBench) publish(ctx context.Context, id string) (number int64, err error) {
-	_, p, err := plan.LoadYAML(journeyDocument(id), noEnv{})
+	return publish(ctx, b.store, journeyDocument(id), noEnv{})
+}
+
+// publish stores a journey of a document, and makes a version of it.
+func publish(ctx context.Context, db store.JourneyStore, text string, env plan.Env) (number int64, err error) {
+	_, p, err := plan.LoadYAML(text, env)
 	if err != nil {
 		return 0, err
 	}
-	j, err := b.store.AddJourney(ctx, store.Journey{ID: p.ID, Status: journey.StatusDraft, Draft: p.Canonical()})
+	j, err := db.AddJourney(ctx, store.Journey{ID: p.ID, Status: journey.StatusDraft, Draft: p.Canonical()})
 	if err != nil {
 		return 0, err
 	}
 	j.Status = journey.StatusLive
-	_, _, err = b.store.Publish(ctx, j, p.Canonical(), p.Names())
+	_, _, err = db.Publish(ctx, j, p.Canonical(), p.Names())
 	return j.Number, err
 }
 

@@ -70,6 +70,10 @@ var journeyFigures = []journeyFigure{
 	{"checkpoint_wave", true, 1.15, same, over("saved_wave", "unsaved_wave")},
 	{"wakes_per_s", false, 0.99 * wakesASecond, linear, ofRow("wakes")}, // they come by chance
 	{"wakes_late_s", true, 2, same, ofRow("wakes_late")},
+	{"facts_per_s", false, 0.98 * factsRate, same, ofRow("facts_rate")},
+	{"facts_lag_s", true, 2, same, func(v journeyValues) float64 { return max(v.row("facts_stored_lag"), v.row("facts_told_lag")) }},
+	{"facts_written_to_none", false, 0.8, same, over("facts_written", "facts_none")},
+	{"facts_all_to_none", false, 0.6, same, over("facts_all", "facts_none")},
 	{"mails_vs_send", false, 0.8, same, over("mails_journey_cpu", "mails_sent_cpu")},
 	{"mails_waiting_bytes", true, 4, same, ofRow("mails_waiting")},
 	{"total_to_tenth", true, 1.2, same, func(v journeyValues) float64 { return v.each("total") / v.row("many_1") }},

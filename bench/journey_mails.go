@@ -12,8 +12,6 @@ import (
 	"sluice"
 	"sluice/flow"
 	"sluice/ingest"
-	"sluice/journey"
-	"sluice/journey/plan"
 	moving "sluice/journey/run"
 	"sluice/mail"
 	"sluice/mail/spool"
@@ -169,16 +167,8 @@ func (b *mailsBench) handIn(ctx context.Context) (stop func(), err error) {
 // move has everybody come to the message step.
 func (b *mailsBench) move(ctx context.Context) (stop func(), err error) {
 	loader := &moving.Loader{Journeys: b.store, Templates: b.store, Segments: b.store, Log: slog.Default()}
-	_, p, err := plan.LoadYAML(mailsJourney, templateEnv{})
+	number, err := publish(ctx, b.store, mailsJourney, templateEnv{})
 	if err != nil {
-		return nil, err
-	}
-	j, err := b.store.AddJourney(ctx, store.Journey{ID: p.ID, Status: journey.StatusDraft, Draft: p.Canonical()})
-	if err != nil {
-		return nil, err
-	}
-	j.Status = journey.StatusLive
-	if _, _, err := b.store.Publish(ctx, j, p.Canonical(), p.Names()); err != nil {
 		return nil, err
 	}
 	leases := flow.NewLeases(b.redis, b.store, slog.New(slog.DiscardHandler))
@@ -192,7 +182,7 @@ func (b *mailsBench) move(ctx context.Context) (stop func(), err error) {
 	}
 	x := &journeyBench{env: b.env, name: "mails", users: b.people, store: b.store, redis: b.redis, logs: logs, leases: leases}
 	unlease := func() { stopLeases(); <-left }
-	if err := x.enter(ctx, j.Number, time.Now()); err != nil {
+	if err := x.enter(ctx, number, time.Now()); err != nil {
 		unlease()
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 // The part `saved` of `bench journey`: checkpoints of where people are.
 const (
 	savedOf      = 2              // of all people are in the waves with and without checkpoints
-	savedShare   = 3              // of such a wave: so long after its begin checkpoints begin
+	savedShare   = 2              // of such a wave: so long after its begin checkpoints begin
 	savedNever   = 24 * time.Hour // in which no checkpoint is written
 	savedPeople  = 100            // are looked at after the recovery
 	savedDueDays = 30             // until anybody moves whose record is in the checkpoint
